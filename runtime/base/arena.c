@@ -1,0 +1,77 @@
+#include "base/arena.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef FY_ARENA_BLOCK
+#define FY_ARENA_BLOCK (64u << 10) /* test builds shrink it */
+#endif
+
+struct fy_arena_block {
+    fy_arena_block *next; /* owned */
+    size_t pad;           /* keeps data 16-byte aligned */
+    unsigned char data[];
+};
+
+void *fy_arena_alloc(fy_arena *a, size_t n)
+{
+    if (n > SIZE_MAX / 2)
+        return NULL;
+    n = (n + 15) & ~(size_t)15;
+    if (n == 0)
+        n = 16;
+    if (a->head == NULL || a->size - a->used < n) {
+        size_t size = n > FY_ARENA_BLOCK / 4 ? n : FY_ARENA_BLOCK;
+        fy_arena_block *b = malloc(sizeof *b + size);
+        if (b == NULL)
+            return NULL;
+        a->total += size;
+        if (size == n && a->head != NULL) { /* a large piece must not waste the rest of the head */
+            b->next = a->head->next;
+            a->head->next = b;
+            return b->data;
+        }
+        b->next = a->head;
+        a->head = b;
+        a->size = size;
+        a->used = 0;
+    }
+    void *p = a->head->data + a->used;
+    a->used += n;
+    return p;
+}
+
+void *fy_arena_calloc(fy_arena *a, size_t count, size_t size)
+{
+    size_t n;
+    if (__builtin_mul_overflow(count, size, &n))
+        return NULL;
+    void *p = fy_arena_alloc(a, n);
+    if (p != NULL)
+        memset(p, 0, n);
+    return p;
+}
+
+char *fy_arena_strndup(fy_arena *a, const char *s, size_t n)
+{
+    if (n == SIZE_MAX)
+        return NULL;
+    char *p = fy_arena_alloc(a, n + 1);
+    if (p != NULL) {
+        if (n > 0)
+            memcpy(p, s, n);
+        p[n] = '\0';
+    }
+    return p;
+}
+
+void fy_arena_release(fy_arena *a)
+{
+    for (fy_arena_block *b = a->head; b != NULL;) {
+        fy_arena_block *next = b->next;
+        free(b);
+        b = next;
+    }
+    *a = (fy_arena){0};
+}

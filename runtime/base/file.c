@@ -1,0 +1,292 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+int fy_map_open(fy_map *m, const char *path, fy_err *e)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused below, not waited for */
+    if (fd < 0)
+        return fy_fail_errno(e, "%s: cannot open", path);
+    struct stat st;
+    if (fstat(fd, &st) != 0) {
+        fy_fail_errno(e, "%s: cannot read its size", path);
+        goto fail;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        fy_fail(e, FY_EIO, "%s: %s, expected a file", path,
+                S_ISDIR(st.st_mode) ? "is a directory" : "is not a regular file");
+        goto fail;
+    }
+    *m = (fy_map){.data = (const uint8_t *)"", .size = (size_t)st.st_size};
+    if (m->size > 0) {
+        m->base = mmap(NULL, m->size, PROT_READ, MAP_SHARED, fd, 0);
+        if (m->base == MAP_FAILED) {
+            *m = (fy_map){0};
+            fy_fail_errno(e, "%s: cannot map %lld bytes", path, (long long)st.st_size);
+            goto fail;
+        }
+        m->data = m->base;
+    }
+    close(fd);
+    return 0;
+fail:
+    close(fd);
+    return -1;
+}
+
+void fy_map_close(fy_map *m)
+{
+    if (m->base != NULL)
+        munmap(m->base, m->size);
+    *m = (fy_map){0};
+}
+
+void fy_map_drop(const fy_map *m, uint64_t off, uint64_t len)
+{
+    if (m->base == NULL || off >= m->size)
+        return;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t end = len > m->size - off ? m->size : off + len;
+    uint64_t begin = (off + page - 1) & ~(page - 1);
+    end &= ~(page - 1);
+    if (begin < end)
+        madvise((char *)m->base + begin, end - begin, MADV_DONTNEED);
+}
+
+struct fy_out {
+    int fd;
+    char *path; /* owned */
+    char *part; /* owned */
+};
+
+static void out_free(fy_out *o)
+{
+    if (o->fd >= 0)
+        close(o->fd);
+    free(o->path);
+    free(o->part);
+    free(o);
+}
+
+fy_out *fy_out_open(const char *path, uint64_t size, fy_err *e)
+{
+    fy_out *o = calloc(1, sizeof *o);
+    if (o == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    o->fd = -1;
+    o->path = strdup(path);
+    o->part = malloc(strlen(path) + sizeof ".part");
+    if (o->path == NULL || o->part == NULL) {
+        fy_nomem(e);
+        goto fail;
+    }
+    sprintf(o->part, "%s.part", path);
+    if (fy_file_is_dir(path)) {
+        fy_fail(e, FY_EARG, "%s: is a directory, expected the name of a file to write", path);
+        goto fail;
+    }
+    o->fd = open(o->part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (o->fd < 0) {
+        fy_fail_errno(e, "%s: cannot create", o->part);
+        goto fail;
+    }
+    if (size > INT64_MAX) {
+        fy_fail(e, FY_ENOSPACE, "%s: %llu bytes is more than a file can hold", path, (unsigned long long)size);
+        goto fail_part;
+    }
+    if (size > 0) {
+        int err = posix_fallocate(o->fd, 0, (off_t)size);
+        if (err == EINVAL || err == EOPNOTSUPP) /* a file system without reservation */
+            err = ftruncate(o->fd, (off_t)size) == 0 ? 0 : errno;
+        if (err != 0) {
+            errno = err;
+            fy_fail_errno(e, "%s: cannot reserve %llu bytes", o->part, (unsigned long long)size);
+            goto fail_part;
+        }
+    }
+    return o;
+fail_part:
+    unlink(o->part);
+fail:
+    out_free(o);
+    return NULL;
+}
+
+int fy_out_pwrite(fy_out *o, const void *p, size_t n, uint64_t off, fy_err *e)
+{
+    const char *s = p;
+    while (n > 0) {
+        ssize_t w = pwrite(o->fd, s, n, (off_t)off);
+        if (w < 0 && errno == EINTR)
+            continue;
+        if (w <= 0) {
+            if (w == 0)
+                errno = ENOSPC;
+            return fy_fail_errno(e, "%s: cannot write %zu bytes at offset %llu", o->part, n,
+                                 (unsigned long long)off);
+        }
+        s += w;
+        n -= (size_t)w;
+        off += (uint64_t)w;
+    }
+    return 0;
+}
+
+static void sync_directory_of(const char *path)
+{
+    char *dir = strdup(path);
+    if (dir == NULL)
+        return;
+    char *slash = strrchr(dir, '/');
+    if (slash != NULL)
+        slash[slash == dir] = '\0';
+    int fd = open(slash != NULL ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd); /* best effort: some file systems refuse it */
+        close(fd);
+    }
+    free(dir);
+}
+
+int fy_out_commit(fy_out *o, fy_err *e)
+{
+    int rc = 0;
+    if (fsync(o->fd) != 0)
+        rc = fy_fail_errno(e, "%s: cannot flush to disk", o->part);
+    if (close(o->fd) != 0 && rc == 0)
+        rc = fy_fail_errno(e, "%s: cannot close", o->part);
+    o->fd = -1;
+    if (rc == 0 && rename(o->part, o->path) != 0)
+        rc = fy_fail_errno(e, "%s: cannot rename to %s", o->part, o->path);
+    if (rc == 0)
+        sync_directory_of(o->path);
+    else
+        unlink(o->part);
+    out_free(o);
+    return rc;
+}
+
+void fy_out_abort(fy_out *o)
+{
+    if (o == NULL)
+        return;
+    unlink(o->part);
+    out_free(o);
+}
+
+int fy_out_fd(const fy_out *o)
+{
+    return o->fd;
+}
+
+int fy_file_write(const char *path, const void *p, size_t n, fy_err *e)
+{
+    fy_out *o = fy_out_open(path, 0, e);
+    if (o == NULL)
+        return -1;
+    if (fy_out_pwrite(o, p, n, 0, e) != 0) {
+        fy_out_abort(o);
+        return -1;
+    }
+    return fy_out_commit(o, e);
+}
+
+int fy_file_space(const char *path, uint64_t *bytes, fy_err *e)
+{
+    char *dir = strdup(path);
+    if (dir == NULL)
+        return fy_nomem(e);
+    struct statvfs v;
+    int rc;
+    while ((rc = statvfs(dir[0] ? dir : ".", &v)) != 0 && errno == ENOENT && dir[0]) {
+        char *slash = strrchr(dir, '/');
+        if (slash == NULL)
+            dir[0] = '\0';
+        else
+            slash[slash == dir] = '\0';
+    }
+    if (rc != 0)
+        fy_fail_errno(e, "%s: cannot read the free space", path);
+    else
+        *bytes = (uint64_t)v.f_bavail * v.f_frsize;
+    free(dir);
+    return rc;
+}
+
+bool fy_file_exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+bool fy_file_is_dir(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+char *fy_path_join(const char *dir, const char *name)
+{
+    size_t d = strlen(dir), n = strlen(name);
+    while (d > 1 && dir[d - 1] == '/')
+        d--;
+    bool slash = d > 0 && dir[d - 1] != '/';
+    char *p = malloc(d + slash + n + 1);
+    if (p == NULL)
+        return NULL;
+    memcpy(p, dir, d);
+    if (slash)
+        p[d] = '/';
+    memcpy(p + d + slash, name, n + 1);
+    return p;
+}
+
+fy_span fy_path_base(const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    return (fy_span){path + begin, end - begin};
+}
+
+bool fy_path_is_plain(fy_span name)
+{
+    return name.len > 0 && memchr(name.ptr, '/', name.len) == NULL && memchr(name.ptr, '\0', name.len) == NULL &&
+           !fy_span_is(name, ".") && !fy_span_is(name, "..");
+}
+
+int fy_mkdirs(const char *path, fy_err *e)
+{
+    char *p = strdup(path);
+    if (p == NULL)
+        return fy_nomem(e);
+    int rc = 0;
+    for (char *s = p + (p[0] == '/'); rc == 0; s++) {
+        if (*s != '/' && *s != '\0')
+            continue;
+        char c = *s;
+        *s = '\0';
+        if (p[0] != '\0' && mkdir(p, 0777) != 0 && errno != EEXIST)
+            rc = fy_fail_errno(e, "%s: cannot create the directory", p);
+        *s = c;
+        if (c == '\0')
+            break;
+    }
+    if (rc == 0 && !fy_file_is_dir(path))
+        rc = fy_fail(e, FY_EIO, "%s: is not a directory", path);
+    free(p);
+    return rc;
+}

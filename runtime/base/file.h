@@ -1,0 +1,69 @@
+/* Files: read-only maps for input, and output that has its final name only once it is whole.
+ *
+ * An output is written as "<path>.part", fsynced, renamed, and its directory fsynced; until fy_out_commit
+ * returns 0 nothing exists under the final name (or the previous file is still there, untouched). */
+#ifndef FY_BASE_FILE_H
+#define FY_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+typedef struct {
+    const uint8_t *data; /* the mapping; a valid pointer even when size is 0 */
+    size_t size;
+    void *base; /* owned; NULL when nothing is mapped */
+} fy_map;
+
+/* Maps a regular file read-only. Messages name `path`; directories and special files are refused. */
+int fy_map_open(fy_map *m, const char *path, fy_err *e);
+void fy_map_close(fy_map *m);
+
+/* Tells the system that data[off, off+len) will not be needed again soon, so that resident memory stays small
+ * while a large file streams through. Advice only: never fails. */
+void fy_map_drop(const fy_map *m, uint64_t off, uint64_t len);
+
+typedef struct fy_out fy_out;
+
+/* Creates "<path>.part", truncating an older one. With size > 0 the space is reserved at once, so that a full
+ * disk is found before the work. NULL on failure. */
+fy_out *fy_out_open(const char *path, uint64_t size, fy_err *e);
+
+/* Writes all n bytes at `off`. Thread-safe for disjoint ranges. */
+int fy_out_pwrite(fy_out *o, const void *p, size_t n, uint64_t off, fy_err *e);
+
+/* fsync, rename to the final name, fsync of the directory; frees `o` in every case.
+ * On failure the .part file is removed. */
+int fy_out_commit(fy_out *o, fy_err *e);
+
+/* Closes and removes the .part file, frees `o`. NULL is fine. */
+void fy_out_abort(fy_out *o);
+
+/* The descriptor of the .part file, for libraries that write by themselves. Owned by `o`. */
+int fy_out_fd(const fy_out *o);
+
+/* Whole small file in one call, through fy_out. */
+int fy_file_write(const char *path, const void *p, size_t n, fy_err *e);
+
+/* Bytes free for this user on the file system of `path` (its directory when it does not exist yet). */
+int fy_file_space(const char *path, uint64_t *bytes, fy_err *e);
+
+bool fy_file_exists(const char *path); /* follows links */
+bool fy_file_is_dir(const char *path);
+
+/* "<dir>/<name>" into a new string that the caller frees; NULL when out of memory. */
+char *fy_path_join(const char *dir, const char *name);
+
+/* The part after the last '/' (trailing slashes ignored). View of `path`. */
+fy_span fy_path_base(const char *path);
+
+/* True for a plain file name: not empty, no '/', no NUL, not "." or "..". */
+bool fy_path_is_plain(fy_span name);
+
+/* mkdir -p with mode 0777 & ~umask. */
+int fy_mkdirs(const char *path, fy_err *e);
+
+#endif

@@ -1,0 +1,24 @@
+/* SHA-256 (FIPS 180-4). The host build takes OpenSSL's (hash_openssl.c), the device build ours (hash_own.c);
+ * the Makefile links one of them, and the same test vectors run against each build. */
+#ifndef FY_BASE_HASH_H
+#define FY_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define FY_SHA256_BYTES 32
+#define FY_SHA256_HEX 65 /* with the NUL */
+
+typedef struct fy_sha256 fy_sha256;
+
+fy_sha256 *fy_sha256_new(fy_err *e); /* NULL on failure */
+int fy_sha256_add(fy_sha256 *h, const void *p, size_t n, fy_err *e);
+/* Ends the hash and frees `h`. out may be NULL. */
+int fy_sha256_end(fy_sha256 *h, uint8_t out[FY_SHA256_BYTES], fy_err *e);
+
+int fy_sha256_of(const void *p, size_t n, uint8_t out[FY_SHA256_BYTES], fy_err *e);
+void fy_sha256_to_hex(const uint8_t in[FY_SHA256_BYTES], char out[FY_SHA256_HEX]);
+
+#endif

@@ -1,0 +1,34 @@
+/* Set of names, each with a number: duplicate keys are found and items looked up in O(1), also when
+ * the names come from a hostile file (the hash is keyed with a secret of the process). Names are
+ * borrowed and must outlive the set. Zero-initialise with fy_names t = {0}. Lookups are thread-safe
+ * while nobody adds. */
+#ifndef FY_BASE_NAMES_H
+#define FY_BASE_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+typedef struct {
+    fy_span name; /* view; ptr NULL: the slot is free */
+    uint32_t hash;
+    uint32_t value;
+} fy_names_slot;
+
+typedef struct {
+    fy_names_slot *slots; /* owned */
+    size_t cap, n;        /* cap: a power of two, or 0 */
+} fy_names;
+
+/* 0: added; 1: the name is there already (nothing changes); -1: out of memory. */
+int fy_names_add(fy_names *t, fy_span name, uint32_t value);
+
+/* False when absent. *value may be NULL. */
+bool fy_names_find(const fy_names *t, fy_span name, uint32_t *value);
+
+void fy_names_clear(fy_names *t);   /* empty; small tables keep their memory */
+void fy_names_release(fy_names *t); /* frees; usable again */
+
+#endif

@@ -1,0 +1,269 @@
+/* A job is open while workers may join it. `state` packs everything a worker needs to join safely:
+ * the job's number, whether it is open, and how many workers are inside; joining is one
+ * compare-and-swap. So the caller waits only for workers that joined, never for one that is still
+ * waking up: on a busy machine a short job costs what it costs on one thread. Job fields are
+ * written only while the job is closed and nobody is inside.
+ *
+ * Waiting spins SPIN_NS first (decode runs a few hundred short jobs per token, tens of microseconds
+ * apart), then sleeps. Each side announces that it sleeps before it looks a last time, and the
+ * other side publishes before it looks for sleepers; with sequentially consistent atomics one of
+ * them sees the other. */
+#include "base/thread.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_THREADS = 256, MAX_DEFAULT = 16, SPIN_NS = 40000 };
+
+#define INSIDE_MASK ((uint64_t)0xFFFF)
+#define OPEN ((uint64_t)1 << 16)
+#define JOB_SHIFT 17
+
+typedef struct {
+    fy_pool *pool; /* view */
+    pthread_t id;
+    int index;
+} worker;
+
+struct fy_pool {
+    int n_threads;
+    int64_t spin_ns;
+
+    _Atomic uint64_t state;
+    _Atomic int sleepers;       /* workers in or before cond_wait */
+    _Atomic bool caller_sleeps; /* the caller waits for the last worker to leave */
+    _Atomic bool stop;
+
+    fy_pool_fn *fn;
+    void *ctx;
+    int64_t n_items, chunk, n_chunks;
+    _Alignas(64) _Atomic int64_t next_chunk; /* the one line that all threads write */
+
+    _Alignas(64) pthread_mutex_t lock;
+    pthread_cond_t wake, done;
+    int n_workers;     /* started */
+    worker workers[];
+};
+
+static void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory"); /* "yield" does nothing on the cores we target */
+#endif
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void work(fy_pool *p, int thread)
+{
+    for (;;) {
+        int64_t c = atomic_fetch_add_explicit(&p->next_chunk, 1, memory_order_relaxed);
+        if (c >= p->n_chunks)
+            return;
+        int64_t begin = c * p->chunk;
+        int64_t end = p->n_items - begin < p->chunk ? p->n_items : begin + p->chunk;
+        p->fn(p->ctx, begin, end, thread);
+    }
+}
+
+/* Joins the open job unless it is `*last`, which this worker has done already. */
+static bool join(fy_pool *p, uint64_t *last)
+{
+    uint64_t s = atomic_load(&p->state);
+    while ((s & OPEN) && s >> JOB_SHIFT != *last) {
+        if (atomic_compare_exchange_weak(&p->state, &s, s + 1)) {
+            *last = s >> JOB_SHIFT;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void leave(fy_pool *p)
+{
+    uint64_t s = atomic_fetch_sub(&p->state, 1) - 1;
+    if (!(s & OPEN) && !(s & INSIDE_MASK) && atomic_load(&p->caller_sleeps)) {
+        pthread_mutex_lock(&p->lock);
+        pthread_cond_signal(&p->done);
+        pthread_mutex_unlock(&p->lock);
+    }
+}
+
+static bool has_news(fy_pool *p, uint64_t last)
+{
+    uint64_t s = atomic_load(&p->state);
+    return ((s & OPEN) && s >> JOB_SHIFT != last) || atomic_load(&p->stop);
+}
+
+static void wait_for_news(fy_pool *p, uint64_t last)
+{
+    for (int64_t end = p->spin_ns > 0 ? now_ns() + p->spin_ns : 0; end > 0;) {
+        for (int i = 0; i < 16; i++) {
+            if (has_news(p, last))
+                return;
+            cpu_relax();
+        }
+        if (now_ns() >= end)
+            break;
+    }
+    pthread_mutex_lock(&p->lock);
+    atomic_fetch_add(&p->sleepers, 1);
+    while (!has_news(p, last))
+        pthread_cond_wait(&p->wake, &p->lock);
+    atomic_fetch_sub(&p->sleepers, 1);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void *worker_main(void *arg)
+{
+    worker *w = arg;
+    fy_pool *p = w->pool;
+    uint64_t last = 0;
+    for (;;) {
+        wait_for_news(p, last);
+        if (atomic_load(&p->stop))
+            return NULL;
+        if (join(p, &last)) {
+            work(p, w->index);
+            leave(p);
+        }
+    }
+}
+
+static void wake_workers(fy_pool *p)
+{
+    if (atomic_load(&p->sleepers) == 0)
+        return;
+    pthread_mutex_lock(&p->lock);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void wait_until_empty(fy_pool *p)
+{
+    for (int64_t end = p->spin_ns > 0 ? now_ns() + p->spin_ns : 0; end > 0;) {
+        for (int i = 0; i < 16; i++) {
+            if (!(atomic_load(&p->state) & INSIDE_MASK))
+                return;
+            cpu_relax();
+        }
+        if (now_ns() >= end)
+            break;
+    }
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->caller_sleeps, true);
+    while (atomic_load(&p->state) & INSIDE_MASK)
+        pthread_cond_wait(&p->done, &p->lock);
+    atomic_store(&p->caller_sleeps, false);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void fy_pool_run(fy_pool *p, int64_t n_items, int64_t chunk, fy_pool_fn *fn, void *ctx)
+{
+    if (n_items <= 0)
+        return;
+    if (n_items <= chunk) {
+        fn(ctx, 0, n_items, 0);
+        return;
+    }
+    p->fn = fn;
+    p->ctx = ctx;
+    p->n_items = n_items;
+    p->chunk = chunk;
+    p->n_chunks = n_items / chunk + (n_items % chunk != 0);
+    atomic_store(&p->next_chunk, 0);
+    if (p->n_workers == 0) {
+        work(p, 0);
+        return;
+    }
+    uint64_t job = (atomic_load(&p->state) >> JOB_SHIFT) + 1;
+    atomic_store(&p->state, job << JOB_SHIFT | OPEN);
+    wake_workers(p);
+    work(p, 0);
+    atomic_fetch_and(&p->state, ~OPEN);
+    wait_until_empty(p);
+}
+
+static int available_cpus(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                        : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n;
+}
+
+int fy_default_threads(void)
+{
+    int n = available_cpus();
+    return n > MAX_DEFAULT ? MAX_DEFAULT : n;
+}
+
+fy_pool *fy_pool_new(int n_threads, fy_err *e)
+{
+    if (n_threads < 1 || n_threads > MAX_THREADS) {
+        fy_fail(e, FY_EARG, "%d threads, expected 1 to %d", n_threads, (int)MAX_THREADS);
+        return NULL;
+    }
+    size_t bytes = (sizeof(fy_pool) + (size_t)(n_threads - 1) * sizeof(worker) + 63) & ~(size_t)63;
+    fy_pool *p = aligned_alloc(64, bytes);
+    if (p == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    memset(p, 0, bytes);
+    p->n_threads = n_threads;
+    p->spin_ns = n_threads <= available_cpus()
+                     ? SPIN_NS
+                     : 0; /* spinning would only keep others off the CPU */
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    pthread_cond_init(&p->done, NULL);
+    for (int i = 1; i < n_threads; i++) {
+        worker *w = &p->workers[i - 1];
+        *w = (worker){.pool = p, .index = i};
+        int err = pthread_create(&w->id, NULL, worker_main, w);
+        if (err != 0) {
+            fy_fail(e, FY_ENOMEM, "cannot start thread %d of %d: %s; try fewer threads (-t)", i + 1,
+                    n_threads, strerror(err));
+            fy_pool_free(p);
+            return NULL;
+        }
+        p->n_workers = i;
+    }
+    return p;
+}
+
+void fy_pool_free(fy_pool *p)
+{
+    if (p == NULL)
+        return;
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->stop, true);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < p->n_workers; i++)
+        pthread_join(p->workers[i].id, NULL);
+    pthread_cond_destroy(&p->done);
+    pthread_cond_destroy(&p->wake);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+int fy_pool_threads(const fy_pool *p)
+{
+    return p->n_threads;
+}

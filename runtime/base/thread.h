@@ -1,0 +1,30 @@
+/* A pool of threads that splits rows, never a reduction: every result is computed whole by one thread, so
+ * results do not depend on the number of threads or their timing.
+ *
+ * Life: fy_pool_new starts n - 1 threads (the caller is thread 0); fy_pool_run hands out [0, n_items) in
+ * chunks and returns when all are done; fy_pool_free joins. One fy_pool_run at a time per pool. */
+#ifndef FY_BASE_THREAD_H
+#define FY_BASE_THREAD_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+typedef struct fy_pool fy_pool;
+
+/* n_threads 1..256; 1 starts none. NULL on failure. */
+fy_pool *fy_pool_new(int n_threads, fy_err *e);
+void fy_pool_free(fy_pool *p); /* NULL is fine */
+int fy_pool_threads(const fy_pool *p);
+
+/* Work on items [begin, end); `thread` in 0..n_threads-1 picks per-thread scratch. */
+typedef void fy_pool_fn(void *ctx, int64_t begin, int64_t end, int thread);
+
+/* Calls fn for chunks of at most `chunk` (>= 1) items until [0, n_items) is covered exactly once.
+ * Slow threads take fewer chunks. Everything fn wrote is visible to the caller afterwards. */
+void fy_pool_run(fy_pool *p, int64_t n_items, int64_t chunk, fy_pool_fn *fn, void *ctx);
+
+/* Threads to use when the user does not say: the CPUs this process may run on, at most 16. */
+int fy_default_threads(void);
+
+#endif

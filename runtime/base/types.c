@@ -1,0 +1,92 @@
+#include "base/types.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <strings.h>
+
+#include "base/math.h"
+
+static_assert(sizeof(fy_block_q4_0) == 2 + FY_QK / 2, "q4_0 block is packed");
+static_assert(sizeof(fy_block_q8_0) == 2 + FY_QK, "q8_0 block is packed");
+
+/* Sizes of types that ferry has no struct for are those of ggml-common.h. */
+static const fy_type_info table[FY_TYPE_COUNT] = {
+    [FY_F32] = {"f32", 1, sizeof(float)},
+    [FY_F16] = {"f16", 1, sizeof(uint16_t)},
+    [FY_BF16] = {"bf16", 1, sizeof(uint16_t)},
+    [FY_F64] = {"f64", 1, sizeof(double)},
+    [FY_I8] = {"i8", 1, sizeof(int8_t)},
+    [FY_I16] = {"i16", 1, sizeof(int16_t)},
+    [FY_I32] = {"i32", 1, sizeof(int32_t)},
+    [FY_I64] = {"i64", 1, sizeof(int64_t)},
+    [FY_Q4_0] = {"q4_0", FY_QK, sizeof(fy_block_q4_0)},
+    [FY_Q8_0] = {"q8_0", FY_QK, sizeof(fy_block_q8_0)},
+    [FY_Q4_1] = {"q4_1", 32, 20},
+    [FY_Q5_0] = {"q5_0", 32, 22},
+    [FY_Q5_1] = {"q5_1", 32, 24},
+    [FY_Q2_K] = {"q2_K", 256, 84},
+    [FY_Q3_K] = {"q3_K", 256, 110},
+    [FY_Q4_K] = {"q4_K", 256, 144},
+    [FY_Q5_K] = {"q5_K", 256, 176},
+    [FY_Q6_K] = {"q6_K", 256, 210},
+    [FY_IQ2_XXS] = {"iq2_xxs", 256, 66},
+    [FY_IQ2_XS] = {"iq2_xs", 256, 74},
+    [FY_IQ3_XXS] = {"iq3_xxs", 256, 98},
+    [FY_IQ1_S] = {"iq1_s", 256, 50},
+    [FY_IQ4_NL] = {"iq4_nl", 32, 18},
+    [FY_IQ3_S] = {"iq3_s", 256, 110},
+    [FY_IQ2_S] = {"iq2_s", 256, 82},
+    [FY_IQ4_XS] = {"iq4_xs", 256, 136},
+    [FY_IQ1_M] = {"iq1_m", 256, 56},
+    [FY_TQ1_0] = {"tq1_0", 256, 54},
+    [FY_TQ2_0] = {"tq2_0", 256, 66},
+    [FY_MXFP4] = {"mxfp4", 32, 17},
+    [FY_NVFP4] = {"nvfp4", 64, 36},
+    [FY_Q1_0] = {"q1_0", 128, 18},
+    [FY_Q2_0] = {"q2_0", 64, 18},
+};
+
+const fy_type_info *fy_type_get(uint32_t id)
+{
+    return id < FY_TYPE_COUNT && table[id].name != NULL ? &table[id] : NULL;
+}
+
+const char *fy_type_name(fy_type t)
+{
+    const fy_type_info *info = fy_type_get((uint32_t)t);
+    return info != NULL ? info->name : "?";
+}
+
+bool fy_type_parse(const char *name, fy_type *out)
+{
+    for (int i = 0; i < FY_TYPE_COUNT; i++) {
+        if (table[i].name != NULL && strcasecmp(table[i].name, name) == 0) {
+            *out = (fy_type)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+uint64_t fy_type_row_bytes(fy_type t, uint64_t n_elems)
+{
+    const fy_type_info *info = fy_type_get((uint32_t)t);
+    uint64_t bytes;
+    if (info == NULL || n_elems % info->block != 0 || !fy_mul_u64(n_elems / info->block, info->bytes, &bytes))
+        return 0;
+    return bytes;
+}
+
+int fy_type_ftype(fy_type t)
+{
+    static const struct {
+        fy_type type;
+        int ftype;
+    } map[] = {{FY_F32, 0}, {FY_F16, 1}, {FY_Q4_0, 2}, {FY_Q4_1, 3}, {FY_Q8_0, 7}, {FY_Q5_0, 8}, {FY_Q5_1, 9},
+               {FY_Q2_K, 10}, {FY_Q4_K, 14}, {FY_Q5_K, 16}, {FY_Q6_K, 18}, {FY_BF16, 32}};
+    for (size_t i = 0; i < sizeof map / sizeof map[0]; i++) {
+        if (map[i].type == t)
+            return map[i].ftype;
+    }
+    return -1;
+}
