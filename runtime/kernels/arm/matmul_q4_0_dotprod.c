@@ -1,0 +1,28 @@
+/* q4_0 weights with the dot product instructions of Armv8.2 (SDOT): see matmul_q_rows.h. */
+#include <arm_neon.h>
+
+#include "kernels/kernel_impl.h"
+
+typedef fy_block_q4_0 fy_q_block;
+#define FY_Q_OFFSET 8
+
+static inline void load_block(const fy_q_block *p, int8x16_t *lo, int8x16_t *hi)
+{
+    uint8x16_t q = vld1q_u8(p->qs);
+    *lo = vreinterpretq_s8_u8(vandq_u8(q, vdupq_n_u8(15)));
+    *hi = vreinterpretq_s8_u8(vshrq_n_u8(q, 4));
+}
+
+static inline int32x4_t dot32(int8x16_t lo, int8x16_t hi, int8x16_t x0, int8x16_t x1)
+{
+    return vdotq_s32(vdotq_s32(vdupq_n_s32(0), lo, x0), hi, x1);
+}
+
+#include "kernels/arm/matmul_q_rows.h"
+
+void fy_matmul_q4_0__dotprod(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin, int64_t row_end,
+                         const fy_act *a, int64_t n_cols, void *scratch)
+{
+    (void)scratch;
+    matmul_all(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols);
+}

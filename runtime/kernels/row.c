@@ -1,0 +1,133 @@
+#include "kernels/row.h"
+
+#include <math.h>
+#include <string.h>
+
+
+bool fy_row_can_encode(fy_type t)
+{
+    return t == FY_F32 || t == FY_F16 || t == FY_BF16 || t == FY_Q8_0 || t == FY_Q4_0;
+}
+
+bool fy_row_can_decode(fy_type t)
+{
+    return t == FY_F64 || fy_row_can_encode(t);
+}
+
+static void decode_f64(float *y, const char *row, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double v;
+        memcpy(&v, row + i * (int64_t)sizeof v, sizeof v);
+        y[i] = (float)v;
+    }
+}
+
+/* Rows of a safetensors file may lie at odd addresses: what is no multiple of 2 is brought to alignment by pieces. */
+static void decode_half(void (*widen)(float *y, const uint16_t *x, int64_t n), float *y, const char *row, int64_t n)
+{
+    if ((uintptr_t)row % _Alignof(uint16_t) == 0) {
+        widen(y, (const uint16_t *)(const void *)row, n);
+        return;
+    }
+    uint16_t aligned[256];
+    for (int64_t i = 0; i < n; i += 256) {
+        int64_t m = n - i < 256 ? n - i : 256;
+        memcpy(aligned, row + 2 * i, (size_t)m * sizeof aligned[0]);
+        widen(y + i, aligned, m);
+    }
+}
+
+void fy_row_decode(const fy_kernels *k, fy_type t, float *y, const void *row, int64_t n)
+{
+    switch ((int)t) {
+    case FY_F32:
+        memcpy(y, row, (size_t)n * sizeof *y);
+        break;
+    case FY_F64:
+        decode_f64(y, row, n);
+        break;
+    case FY_F16:
+        decode_half(k->f16_to_f32, y, row, n);
+        break;
+    case FY_BF16:
+        decode_half(k->bf16_to_f32, y, row, n);
+        break;
+    case FY_Q8_0:
+        k->decode_q8_0(y, row, n);
+        break;
+    case FY_Q4_0:
+        k->decode_q4_0(y, row, n);
+        break;
+    default:
+        break; /* fy_row_can_decode says no */
+    }
+}
+
+/* From this magnitude on a value rounds to an infinite f16. */
+#define F16_OVERFLOW 65520.0f
+
+/* The largest magnitude that type t can take: for the block types, where the scale stays finite in f16. */
+static float largest(fy_type t)
+{
+    switch ((int)t) {
+    case FY_F16:
+        return F16_OVERFLOW;
+    case FY_Q8_0:
+        return F16_OVERFLOW * 127.0f;
+    case FY_Q4_0:
+        return F16_OVERFLOW * 8.0f;
+    case FY_BF16:
+        return 0x1.ffp127f; /* halfway from the largest bf16 to 2^128 */
+    default:
+        return INFINITY;
+    }
+}
+
+/* The first value that is not finite or not below `limit`; n when all are. */
+static int64_t find_fault(const float *x, int64_t n, float limit)
+{
+    enum { STEP = 64 };
+    for (int64_t i = 0; i < n; i += STEP) {
+        int64_t end = n - i < STEP ? n : i + STEP;
+        int bad = 0;
+        for (int64_t j = i; j < end; j++)
+            bad |= !(fabsf(x[j]) < limit); /* true for NaN too */
+        if (!bad)
+            continue;
+        for (int64_t j = i; j < end; j++) {
+            if (!(fabsf(x[j]) < limit))
+                return j;
+        }
+    }
+    return n;
+}
+
+int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n, fy_row_fault *fault)
+{
+    int64_t bad = find_fault(x, n, largest(t));
+    if (bad < n) {
+        *fault = (fy_row_fault){.index = bad, .value = x[bad], .overflow = isfinite(x[bad])};
+        return -1;
+    }
+    switch ((int)t) {
+    case FY_F32:
+        memcpy(row, x, (size_t)n * sizeof *x);
+        break;
+    case FY_F16:
+        k->f32_to_f16(row, x, n);
+        break;
+    case FY_BF16:
+        k->f32_to_bf16(row, x, n);
+        break;
+    case FY_Q8_0:
+        k->encode_q8_0(row, x, n);
+        break;
+    case FY_Q4_0:
+        k->encode_q4_0(row, x, n);
+        break;
+    default:
+        break; /* fy_row_can_encode says no */
+    }
+    return 0;
+}

@@ -1,0 +1,26 @@
+/* One row from any stored type to any other, through f32: what convert, quantize and the embedding lookup share. */
+#ifndef FY_KERNELS_ROW_H
+#define FY_KERNELS_ROW_H
+
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+
+/* Can fy_row_decode read / fy_row_encode write this type? */
+bool fy_row_can_decode(fy_type t);
+bool fy_row_can_encode(fy_type t);
+
+/* y[n] = the values of a stored row. n a multiple of the type's block. */
+void fy_row_decode(const fy_kernels *k, fy_type t, float *y, const void *row, int64_t n);
+
+typedef struct {
+    int64_t index; /* element of the row */
+    float value;   /* as decoded */
+    bool overflow; /* finite, but too large for the type or its scale; otherwise NaN or infinite */
+} fy_row_fault;
+
+/* Encodes n values into a row of type t. Returns 0, or -1 with *fault set when a value is not finite or would
+ * become infinite in type t (f16 overflow of a value or of a block's scale). */
+int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n, fy_row_fault *fault);
+
+#endif

@@ -1,0 +1,89 @@
+/* Attention of one query head, the elementwise steps of a decoder block, and the exponential they share, in the order
+ * of operations that kernels.h defines for every ISA. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/kernel_impl.h"
+#include "kernels/scalar/dot_scalar.h"
+
+static float power_of_two(int n)
+{
+    const uint32_t bits = (uint32_t)(n + 127) << 23;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+float fy_exp(float x)
+{
+    if (isnan(x))
+        return x;
+    x = x > 89.0f ? 89.0f : x < -104.0f ? -104.0f : x;
+    const float n = rintf(x * 1.44269504f);
+    float r = fmaf(-n, 0.693359375f, x);
+    r = fmaf(-n, -2.12194440e-4f, r);
+    float p = 1.9875691500e-4f;
+    p = fmaf(p, r, 1.3981999507e-3f);
+    p = fmaf(p, r, 8.3334519073e-3f);
+    p = fmaf(p, r, 4.1665795894e-2f);
+    p = fmaf(p, r, 1.6666665459e-1f);
+    p = fmaf(p, r, 5.0000001201e-1f);
+    p = fmaf(p, r * r, r + 1.0f);
+    const int exponent = (int)n, half = exponent >> 1;
+    return p * power_of_two(half) * power_of_two(exponent - half);
+}
+
+static double sum_of_lanes(const double lane[8])
+{
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+}
+
+static void attend(float *out, const float *q, const uint8_t *K, const uint8_t *V, int64_t n_keys, int head_dim,
+                   int head_dim_v, int64_t k_bytes, int64_t v_bytes, float scale, float *scores, fy_weight_fn *element)
+{
+    float max = -INFINITY;
+    for (int64_t j = 0; j < n_keys; j++) {
+        scores[j] = scale * fy_dot_scalar(K + j * k_bytes, q, head_dim, element);
+        max = scores[j] > max ? scores[j] : max;
+    }
+    double lane[8] = {0};
+    for (int64_t j = 0; j < n_keys; j++) {
+        scores[j] = fy_exp(scores[j] - max);
+        lane[j % 8] += (double)scores[j];
+    }
+    const float inv = (float)(1.0 / sum_of_lanes(lane));
+    for (int i = 0; i < head_dim_v; i++) {
+        float o = 0.0f;
+        for (int64_t j = 0; j < n_keys; j++)
+            o = fmaf(scores[j], element(V + j * v_bytes, i), o);
+        out[i] = o * inv;
+    }
+}
+
+void fy_attend_f32__scalar(float *out, const float *q, const void *K, const void *V, int64_t n_keys, int head_dim,
+                           int head_dim_v, int64_t k_stride, int64_t v_stride, float scale, float *scores)
+{
+    attend(out, q, K, V, n_keys, head_dim, head_dim_v, 4 * k_stride, 4 * v_stride, scale, scores, fy_weight_f32);
+}
+
+void fy_attend_f16__scalar(float *out, const float *q, const void *K, const void *V, int64_t n_keys, int head_dim,
+                           int head_dim_v, int64_t k_stride, int64_t v_stride, float scale, float *scores)
+{
+    attend(out, q, K, V, n_keys, head_dim, head_dim_v, 2 * k_stride, 2 * v_stride, scale, scores, fy_weight_f16);
+}
+
+void fy_rms_norm__scalar(float *y, const float *x, const float *w, int64_t n, float eps)
+{
+    double lane[8] = {0};
+    for (int64_t i = 0; i < n; i++)
+        lane[i % 8] += (double)x[i] * (double)x[i];
+    const float s = (float)(1.0 / sqrt(sum_of_lanes(lane) / (double)n + (double)eps));
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] * s * w[i];
+}
+
+void fy_silu_mul__scalar(float *gate, const float *up, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        gate[i] = gate[i] / (1.0f + fy_exp(-gate[i])) * up[i];
+}

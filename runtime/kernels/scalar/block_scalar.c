@@ -1,0 +1,103 @@
+/* q8_0 and q4_0 rows: the file encoders and decoders, and the activations' quantizer.
+ *
+ * The encoders give the bytes of ggml's quantize_row_{q8_0,q4_0}_ref built without fused multiply-add: q4_0 rounds
+ * x * id + 8.5 in two steps, and one rounding instead of two changes one block in 250 of bf16 weights.
+ * Where the scale is so small that 1 / d overflows, ggml converts a NaN to int; the bytes it leaves there on x86-64
+ * are zeros, and zeros are the rule here. No input, not even NaN, reaches an undefined conversion. */
+#include <math.h>
+
+#include "kernels/kernel_impl.h"
+
+/* 1 / d, or 0 for d = 0. */
+static float inverse(float d)
+{
+    return d != 0.0f ? 1.0f / d : 0.0f;
+}
+
+/* Half away from zero; values come within 127.001 of zero, a NaN gives 0. */
+static int8_t round_q8(float v)
+{
+    return isnan(v) ? 0 : (int8_t)roundf(v);
+}
+
+void fy_act_quantize__scalar(const fy_act *a, int64_t col_begin, int64_t col_end)
+{
+    const int64_t n_blocks = a->k / FY_QK;
+    for (int64_t b = col_begin * n_blocks; b < col_end * n_blocks; b++) {
+        const float *x = a->x + b * FY_QK;
+        int8_t *q = a->q + b * FY_QK;
+        float amax = 0.0f;
+        for (int i = 0; i < FY_QK; i++) {
+            const float v = fabsf(x[i]);
+            if (v > amax || isnan(v))
+                amax = v;
+        }
+        const float d = amax / 127.0f;
+        const float id = isfinite(inverse(d)) ? inverse(d) : 0.0f;
+        int32_t sum = 0;
+        for (int i = 0; i < FY_QK; i++) {
+            q[i] = round_q8(x[i] * id);
+            sum += q[i];
+        }
+        a->d[b] = d;
+        a->sum[b] = sum;
+    }
+}
+
+void fy_encode_q8_0__scalar(fy_block_q8_0 *y, const float *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++, x += FY_QK) {
+        float amax = 0.0f;
+        for (int i = 0; i < FY_QK; i++)
+            amax = fabsf(x[i]) > amax ? fabsf(x[i]) : amax;
+        const float d = amax / 127.0f;
+        const float id = isfinite(inverse(d)) ? inverse(d) : 0.0f;
+        y[b].d = fy_f32_to_f16(d);
+        for (int i = 0; i < FY_QK; i++)
+            y[b].qs[i] = round_q8(x[i] * id);
+    }
+}
+
+static uint8_t round_q4(float x, float id)
+{
+    const float scaled = x * id;
+    const float v = scaled + 8.5f;
+    return v < 15.0f ? (uint8_t)v : 15;
+}
+
+void fy_encode_q4_0__scalar(fy_block_q4_0 *y, const float *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++, x += FY_QK) {
+        float m = 0.0f; /* the signed value of largest magnitude, the first of equals */
+        for (int i = 0; i < FY_QK; i++)
+            m = fabsf(x[i]) > fabsf(m) ? x[i] : m;
+        const float d = m / -8.0f;
+        const float id = inverse(d);
+        y[b].d = fy_f32_to_f16(d);
+        for (int i = 0; i < FY_QK / 2; i++) {
+            const uint8_t low = isfinite(id) ? round_q4(x[i], id) : 0;
+            const uint8_t high = isfinite(id) ? round_q4(x[i + FY_QK / 2], id) : 0;
+            y[b].qs[i] = (uint8_t)(low | high << 4);
+        }
+    }
+}
+
+void fy_decode_q8_0__scalar(float *y, const fy_block_q8_0 *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK) {
+        const float d = fy_f16_to_f32(x[b].d);
+        for (int i = 0; i < FY_QK; i++)
+            y[i] = (float)x[b].qs[i] * d;
+    }
+}
+
+void fy_decode_q4_0__scalar(float *y, const fy_block_q4_0 *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK) {
+        const float d = fy_f16_to_f32(x[b].d);
+        for (int i = 0; i < FY_QK / 2; i++) {
+            y[i] = (float)((x[b].qs[i] & 15) - 8) * d;
+            y[i + FY_QK / 2] = (float)((x[b].qs[i] >> 4) - 8) * d;
+        }
+    }
+}

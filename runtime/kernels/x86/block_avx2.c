@@ -1,0 +1,159 @@
+/* q8_0 and q4_0 rows, and the activations' quantizer: one pass of load, compute, store over cached rows.
+ * The bytes are those of block_scalar.c; multiplication and addition stay two instructions, two roundings. */
+#include "kernels/kernel_impl.h"
+#include "kernels/x86/vec_avx2.h"
+
+FY_INLINE void load_block(__m256 v[4], const float *x)
+{
+    FY_UNROLL
+    for (int i = 0; i < 4; i++)
+        v[i] = _mm256_loadu_ps(x + 8 * i);
+}
+
+/* The largest magnitude. Magnitudes compare as integers, and there a NaN is larger than everything. */
+FY_INLINE float largest(const __m256 v[4])
+{
+    const __m256i a = _mm256_max_epi32(_mm256_castps_si256(fy_abs(v[0])), _mm256_castps_si256(fy_abs(v[1])));
+    const __m256i b = _mm256_max_epi32(_mm256_castps_si256(fy_abs(v[2])), _mm256_castps_si256(fy_abs(v[3])));
+    const __m256i m = _mm256_max_epi32(a, b);
+    __m128i h = _mm_max_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
+    h = _mm_max_epi32(h, _mm_shuffle_epi32(h, 0x4e));
+    h = _mm_max_epi32(h, _mm_shuffle_epi32(h, 0xb1));
+    return _mm_cvtss_f32(_mm_castsi128_ps(h));
+}
+
+/* 1 / d, or 0 when d is zero or the quotient is not finite. */
+FY_INLINE float inverse(float d)
+{
+    const float id = d != 0.0f ? 1.0f / d : 0.0f;
+    return id - id == 0.0f ? id : 0.0f;
+}
+
+/* x * id rounded half away from zero: 0.49999997, the float below one half, pushes exactly the values from one half
+ * on over the next integer before truncation. */
+FY_INLINE __m256i round_q8(__m256 x, __m256 id)
+{
+    const __m256 v = _mm256_mul_ps(x, id);
+    const __m256 sign = _mm256_and_ps(v, _mm256_set1_ps(-0.0f));
+    return _mm256_cvttps_epi32(_mm256_add_ps(v, _mm256_or_ps(sign, _mm256_set1_ps(0.49999997f))));
+}
+
+/* Four vectors of small int32 -> 32 bytes in order. */
+FY_INLINE __m256i pack32(const __m256i q[4])
+{
+    const __m256i words_a = _mm256_packs_epi32(q[0], q[1]), words_b = _mm256_packs_epi32(q[2], q[3]);
+    const __m256i bytes = _mm256_packs_epi16(words_a, words_b);
+    return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+/* The quantized block of q8_0; id = 0 stands for a block of zeros, whatever v holds. */
+FY_INLINE __m256i quantize_q8(const __m256 v[4], float id)
+{
+    if (id == 0.0f)
+        return _mm256_setzero_si256();
+    __m256i q[4];
+    FY_UNROLL
+    for (int i = 0; i < 4; i++)
+        q[i] = round_q8(v[i], _mm256_set1_ps(id));
+    return pack32(q);
+}
+
+FY_INLINE int32_t sum_bytes(__m256i q)
+{
+    /* as unsigned bytes with 128 added, for the instruction that sums those */
+    const __m256i u = _mm256_xor_si256(q, _mm256_set1_epi8(-128));
+    const __m256i quarters = _mm256_sad_epu8(u, _mm256_setzero_si256());
+    const __m128i h = _mm_add_epi64(_mm256_castsi256_si128(quarters), _mm256_extracti128_si256(quarters, 1));
+    return _mm_cvtsi128_si32(_mm_add_epi64(h, _mm_unpackhi_epi64(h, h))) - 128 * FY_QK;
+}
+
+void fy_act_quantize__avx2(const fy_act *a, int64_t col_begin, int64_t col_end)
+{
+    const int64_t n_blocks = a->k / FY_QK;
+    for (int64_t b = col_begin * n_blocks; b < col_end * n_blocks; b++) {
+        __m256 v[4];
+        load_block(v, a->x + b * FY_QK);
+        const float d = largest(v) / 127.0f;
+        const __m256i q = quantize_q8(v, inverse(d));
+        _mm256_storeu_si256((__m256i *)(a->q + b * FY_QK), q);
+        a->d[b] = d;
+        a->sum[b] = sum_bytes(q);
+    }
+}
+
+void fy_encode_q8_0__avx2(fy_block_q8_0 *y, const float *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++) {
+        __m256 v[4];
+        load_block(v, x + b * FY_QK);
+        const float d = largest(v) / 127.0f;
+        y[b].d = fy_f32_to_f16(d);
+        _mm256_storeu_si256((__m256i *)y[b].qs, quantize_q8(v, inverse(d)));
+    }
+}
+
+/* Index of the first element of magnitude m. */
+FY_INLINE int first_of_magnitude(const __m256 v[4], float m)
+{
+    uint32_t hits = 0;
+    FY_UNROLL
+    for (int i = 0; i < 4; i++) {
+        const __m256 hit = _mm256_cmp_ps(fy_abs(v[i]), _mm256_set1_ps(m), _CMP_EQ_OQ);
+        hits |= (uint32_t)_mm256_movemask_ps(hit) << 8 * i;
+    }
+    return hits != 0 ? __builtin_ctz(hits) : 0;
+}
+
+void fy_encode_q4_0__avx2(fy_block_q4_0 *y, const float *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++, x += FY_QK) {
+        __m256 v[4];
+        load_block(v, x);
+        const float m = largest(v);
+        const float d = (m != 0.0f ? x[first_of_magnitude(v, m)] : 0.0f) / -8.0f;
+        const float id = inverse(d);
+        y[b].d = fy_f32_to_f16(d);
+        __m128i bytes = _mm_setzero_si128();
+        if (id != 0.0f || d == 0.0f) {
+            __m256i q[4];
+            FY_UNROLL
+            for (int i = 0; i < 4; i++) {
+                const __m256 scaled = _mm256_mul_ps(v[i], _mm256_set1_ps(id));
+                const __m256 shifted = _mm256_add_ps(scaled, _mm256_set1_ps(8.5f));
+                q[i] = _mm256_cvttps_epi32(_mm256_min_ps(shifted, _mm256_set1_ps(15.0f)));
+            }
+            const __m256i nibbles = pack32(q);
+            const __m128i high = _mm_slli_epi16(_mm256_extracti128_si256(nibbles, 1), 4);
+            bytes = _mm_or_si128(_mm256_castsi256_si128(nibbles), high);
+        }
+        _mm_storeu_si128((__m128i *)y[b].qs, bytes);
+    }
+}
+
+/* 16 bytes of integers times d. */
+FY_INLINE void store16(float *y, __m128i q, __m256 d)
+{
+    const __m256i low = _mm256_cvtepi8_epi32(q), high = _mm256_cvtepi8_epi32(_mm_srli_si128(q, 8));
+    _mm256_storeu_ps(y, _mm256_mul_ps(_mm256_cvtepi32_ps(low), d));
+    _mm256_storeu_ps(y + 8, _mm256_mul_ps(_mm256_cvtepi32_ps(high), d));
+}
+
+void fy_decode_q8_0__avx2(float *y, const fy_block_q8_0 *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK) {
+        const __m256 d = _mm256_set1_ps(fy_f16_to_f32(x[b].d));
+        store16(y, fy_load128(x[b].qs), d);
+        store16(y + 16, fy_load128(x[b].qs + 16), d);
+    }
+}
+
+void fy_decode_q4_0__avx2(float *y, const fy_block_q4_0 *x, int64_t n)
+{
+    const __m128i low_nibble = _mm_set1_epi8(15), eight = _mm_set1_epi8(8);
+    for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK) {
+        const __m256 d = _mm256_set1_ps(fy_f16_to_f32(x[b].d));
+        const __m128i bytes = fy_load128(x[b].qs);
+        store16(y, _mm_sub_epi8(_mm_and_si128(bytes, low_nibble), eight), d);
+        store16(y + 16, _mm_sub_epi8(_mm_and_si128(_mm_srli_epi16(bytes, 4), low_nibble), eight), d);
+    }
+}

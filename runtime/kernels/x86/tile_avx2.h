@@ -1,0 +1,164 @@
+/* The block matmuls of AVX2: what q8_0 and q4_0 share.
+ *
+ * A vector lane is a row of W, so that each row keeps its own chain of fused multiply-adds over the blocks and the
+ * result equals the scalar specification bit for bit, for one column or many.
+ *
+ * One column is bound by reading W and works on the file's layout. Many columns are bound by multiply-adds: a tile,
+ * 16 rows of a run of blocks, is repacked once so that a register holds 4 consecutive elements of 8 rows; four
+ * columns share every weight load and two groups of 8 rows every activation. A run keeps the tile near the
+ * first-level cache; between runs the chains rest in y. */
+#ifndef FY_KERNELS_X86_TILE_AVX2_H
+#define FY_KERNELS_X86_TILE_AVX2_H
+
+#include "kernels/kernels.h"
+#include "kernels/x86/vec_avx2.h"
+
+enum {
+    FY_TILE_GROUPS = 2, /* of 8 rows */
+    FY_TILE_COLS = 4,
+    FY_TILE_RUN = 32, /* blocks */
+};
+
+/* Eight rows of a matrix. Beyond row_end the last row stands in: a lane that nobody stores costs nothing, and
+ * nothing outside the rows asked for is read. */
+typedef struct {
+    const uint8_t *p[8];
+} fy_rows8;
+
+FY_INLINE fy_rows8 fy_rows8_at(const void *W, size_t row_bytes, int64_t row, int64_t row_end)
+{
+    fy_rows8 rows;
+    FY_UNROLL
+    for (int i = 0; i < 8; i++) {
+        const int64_t r = row + i < row_end ? row + i : row_end - 1;
+        rows.p[i] = (const uint8_t *)W + (size_t)r * row_bytes;
+    }
+    return rows;
+}
+
+/* The f16 at `offset` of each row, widened. */
+FY_INLINE __m256 fy_scales8(const fy_rows8 *rows, size_t offset)
+{
+    short h[8];
+    FY_UNROLL
+    for (int i = 0; i < 8; i++)
+        memcpy(&h[i], rows->p[i] + offset, sizeof h[i]);
+    return _mm256_cvtph_ps(_mm_setr_epi16(h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]));
+}
+
+/* 16 bytes of one row in the low lane, of another in the high lane. */
+FY_INLINE __m256i fy_load2x128(const uint8_t *low, const uint8_t *high)
+{
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(fy_load128(low)), fy_load128(high), 1);
+}
+
+/* v[i]: 16 bytes of row i and of row i + 4  ->  v[j]: bytes 4j .. 4j+3 of rows 0 .. 7. */
+FY_INLINE void fy_transpose_dwords(__m256i v[4])
+{
+    const __m256i a = _mm256_unpacklo_epi32(v[0], v[1]), b = _mm256_unpackhi_epi32(v[0], v[1]);
+    const __m256i c = _mm256_unpacklo_epi32(v[2], v[3]), d = _mm256_unpackhi_epi32(v[2], v[3]);
+    v[0] = _mm256_unpacklo_epi64(a, c);
+    v[1] = _mm256_unpackhi_epi64(a, c);
+    v[2] = _mm256_unpacklo_epi64(b, d);
+    v[3] = _mm256_unpackhi_epi64(b, d);
+}
+
+/* Four bytes in every lane. */
+FY_INLINE __m256i fy_broadcast4(const int8_t *p)
+{
+    int32_t v;
+    memcpy(&v, p, sizeof v);
+    return _mm256_set1_epi32(v);
+}
+
+/* Quantized columns from some block on. */
+typedef struct {
+    const int8_t *q;
+    const float *d;
+    const int32_t *sum;
+    int64_t k, n_blocks; /* from one column to the next in q; in d and sum */
+} fy_tile_columns;
+
+/* Continues the chains of n columns over block b of a tile. */
+typedef void fy_tile_block_fn(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile, const fy_tile_columns *x,
+                              int64_t b, int n);
+
+/* n columns, a constant, over a run; y starts at the tile's first row. */
+FY_INLINE void fy_tile_run(float *y, int64_t ldy, int64_t n_rows, bool first, const void *tile, int64_t run,
+                           const fy_tile_columns *x, int n, fy_tile_block_fn *block)
+{
+    __m256 acc[FY_TILE_COLS][FY_TILE_GROUPS];
+    FY_UNROLL
+    for (int c = 0; c < n; c++) {
+        FY_UNROLL
+        for (int g = 0; g < FY_TILE_GROUPS; g++)
+            acc[c][g] = first ? _mm256_setzero_ps() : fy_load_lanes(y + c * ldy + 8 * g, n_rows - 8 * g);
+    }
+    for (int64_t b = 0; b < run; b++)
+        block(acc, tile, x, b, n);
+    FY_UNROLL
+    for (int c = 0; c < n; c++) {
+        FY_UNROLL
+        for (int g = 0; g < FY_TILE_GROUPS; g++)
+            fy_store_lanes(y + c * ldy + 8 * g, acc[c][g], n_rows - 8 * g);
+    }
+}
+
+/* Writes `run` blocks of the rows, from `offset` on, as group g of a tile. */
+typedef void fy_tile_repack_fn(void *tile, int g, const fy_rows8 *rows, size_t offset, int64_t run);
+
+FY_INLINE void fy_matmul_tiles(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
+                               int64_t row_end, const fy_act *a, int64_t n_cols, void *tile, size_t block_bytes,
+                               fy_tile_repack_fn *repack, fy_tile_block_fn *block)
+{
+    const int64_t n_blocks = a->k / FY_QK;
+    for (int64_t r = row_begin; r < row_end; r += 8 * FY_TILE_GROUPS) {
+        int64_t b = 0;
+        do { /* once even without blocks: the sums are zero then */
+            const int64_t run = n_blocks - b < FY_TILE_RUN ? n_blocks - b : FY_TILE_RUN;
+            for (int g = 0; g < FY_TILE_GROUPS; g++) {
+                const fy_rows8 rows = fy_rows8_at(W, row_bytes, r + 8 * g, row_end);
+                repack(tile, g, &rows, (size_t)b * block_bytes, run);
+            }
+            for (int64_t c = 0; c < n_cols; c += FY_TILE_COLS) {
+                float *out = y + c * ldy + r;
+                const fy_tile_columns x = {a->q + c * a->k + b * FY_QK, a->d + c * n_blocks + b,
+                                           a->sum + c * n_blocks + b, a->k, n_blocks};
+                const int64_t rows = row_end - r;
+                switch (n_cols - c) { /* the number of columns must be a constant of the unrolled code */
+                case 1: fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 1, block); break;
+                case 2: fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 2, block); break;
+                case 3: fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 3, block); break;
+                default: fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 4, block); break;
+                }
+            }
+            b += FY_TILE_RUN;
+        } while (b < n_blocks);
+    }
+}
+
+/* One column: y[r .. r+7] continued over a block at `offset`; x points at block b of the column. */
+typedef __m256 fy_vec_block_fn(__m256 acc, const fy_rows8 *rows, size_t offset, const fy_act *a, int64_t b);
+
+/* The rows lie one after the other, so while eight are read the next eight are prefetched front to back: that is
+ * one stream for the memory instead of eight. */
+FY_INLINE void fy_matvec_rows(float *y, const void *W, size_t row_bytes, int64_t row_begin, int64_t row_end,
+                              const fy_act *a, size_t block_bytes, fy_vec_block_fn *block)
+{
+    const int64_t n_blocks = a->k / FY_QK;
+    for (int64_t r = row_begin; r < row_end; r += 8) {
+        const fy_rows8 rows = fy_rows8_at(W, row_bytes, r, row_end);
+        const uintptr_t next = (uintptr_t)rows.p[0] + 8 * row_bytes;
+        __m256 acc = _mm256_setzero_ps();
+        for (int64_t b = 0; b < n_blocks; b++) {
+            const size_t offset = (size_t)b * block_bytes;
+            FY_UNROLL
+            for (size_t line = 0; line < 8 * block_bytes; line += 64)
+                _mm_prefetch((const char *)(next + 8 * offset + line), _MM_HINT_T1);
+            acc = block(acc, &rows, offset, a, b);
+        }
+        fy_store_lanes(y + r, acc, row_end - r);
+    }
+}
+
+#endif
