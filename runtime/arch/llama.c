@@ -1,0 +1,68 @@
+/* Llama 1, 2, 3.x, and what shares its class: SmolLM, SmolLM2, TinyLlama, DeepSeek-R1-Distill-Llama, ...
+ * The GGUF architecture rotates neighbours (NORM), the checkpoint halves (NEOX): rows of q and k are permuted. */
+#include "arch/arch.h"
+
+static const fy_tensor_row rows[] = {
+    {FY_T_TOKEN_EMBD, "token_embd.weight", "model.embed_tokens.weight",
+     {FY_D_VOCAB, FY_D_EMBD}, FY_X_COPY, FY_ROW_MATRIX, NULL},
+    {FY_T_ROPE_FREQS, "rope_freqs.weight", NULL,
+     {FY_D_ROT2}, FY_X_LLAMA3_FREQS, FY_ROW_OPTIONAL, NULL},
+    {FY_T_ATTN_NORM, "blk.%u.attn_norm.weight", "model.layers.%u.input_layernorm.weight",
+     {FY_D_EMBD}, FY_X_COPY, 0, NULL},
+    {FY_T_ATTN_Q, "blk.%u.attn_q.weight", "model.layers.%u.self_attn.q_proj.weight",
+     {FY_D_Q, FY_D_EMBD}, FY_X_PERMUTE_Q, FY_ROW_MATRIX, NULL},
+    {FY_T_ATTN_Q_B, "blk.%u.attn_q.bias", "model.layers.%u.self_attn.q_proj.bias",
+     {FY_D_Q}, FY_X_PERMUTE_Q, FY_ROW_OPTIONAL, "attention_bias"},
+    {FY_T_ATTN_K, "blk.%u.attn_k.weight", "model.layers.%u.self_attn.k_proj.weight",
+     {FY_D_K, FY_D_EMBD}, FY_X_PERMUTE_K, FY_ROW_MATRIX, NULL},
+    {FY_T_ATTN_K_B, "blk.%u.attn_k.bias", "model.layers.%u.self_attn.k_proj.bias",
+     {FY_D_K}, FY_X_PERMUTE_K, FY_ROW_OPTIONAL, "attention_bias"},
+    {FY_T_ATTN_V, "blk.%u.attn_v.weight", "model.layers.%u.self_attn.v_proj.weight",
+     {FY_D_V, FY_D_EMBD}, FY_X_COPY, FY_ROW_MATRIX, NULL},
+    {FY_T_ATTN_V_B, "blk.%u.attn_v.bias", "model.layers.%u.self_attn.v_proj.bias",
+     {FY_D_V}, FY_X_COPY, FY_ROW_OPTIONAL, "attention_bias"},
+    {FY_T_ATTN_OUT, "blk.%u.attn_output.weight", "model.layers.%u.self_attn.o_proj.weight",
+     {FY_D_EMBD, FY_D_QV}, FY_X_COPY, FY_ROW_MATRIX, NULL},
+    {FY_T_ATTN_OUT_B, "blk.%u.attn_output.bias", "model.layers.%u.self_attn.o_proj.bias",
+     {FY_D_EMBD}, FY_X_COPY, FY_ROW_OPTIONAL, "attention_bias"},
+    {FY_T_FFN_NORM, "blk.%u.ffn_norm.weight", "model.layers.%u.post_attention_layernorm.weight",
+     {FY_D_EMBD}, FY_X_COPY, 0, NULL},
+    {FY_T_FFN_GATE, "blk.%u.ffn_gate.weight", "model.layers.%u.mlp.gate_proj.weight",
+     {FY_D_FF, FY_D_EMBD}, FY_X_COPY, FY_ROW_MATRIX, NULL},
+    {FY_T_FFN_GATE_B, "blk.%u.ffn_gate.bias", "model.layers.%u.mlp.gate_proj.bias",
+     {FY_D_FF}, FY_X_COPY, FY_ROW_OPTIONAL, "mlp_bias"},
+    {FY_T_FFN_UP, "blk.%u.ffn_up.weight", "model.layers.%u.mlp.up_proj.weight",
+     {FY_D_FF, FY_D_EMBD}, FY_X_COPY, FY_ROW_MATRIX, NULL},
+    {FY_T_FFN_UP_B, "blk.%u.ffn_up.bias", "model.layers.%u.mlp.up_proj.bias",
+     {FY_D_FF}, FY_X_COPY, FY_ROW_OPTIONAL, "mlp_bias"},
+    {FY_T_FFN_DOWN, "blk.%u.ffn_down.weight", "model.layers.%u.mlp.down_proj.weight",
+     {FY_D_EMBD, FY_D_FF}, FY_X_COPY, FY_ROW_MATRIX, NULL},
+    {FY_T_FFN_DOWN_B, "blk.%u.ffn_down.bias", "model.layers.%u.mlp.down_proj.bias",
+     {FY_D_EMBD}, FY_X_COPY, FY_ROW_OPTIONAL, "mlp_bias"},
+    {FY_T_OUTPUT_NORM, "output_norm.weight", "model.norm.weight",
+     {FY_D_EMBD}, FY_X_COPY, 0, NULL},
+    {FY_T_OUTPUT, "output.weight", "lm_head.weight",
+     {FY_D_VOCAB, FY_D_EMBD}, FY_X_COPY, FY_ROW_MATRIX | FY_ROW_OPTIONAL, NULL},
+};
+
+static const char *const hf_archs[] = {"LlamaForCausalLM", "LLaMAForCausalLM", NULL};
+
+const fy_family fy_family_llama = {
+    .name = "llama",
+    .gguf_arch = "llama",
+    .hf_archs = hf_archs,
+    .defaults = {
+        .n_vocab = 32000,
+        .n_ctx_train = 2048,
+        .n_embd = 4096,
+        .n_layer = 32,
+        .n_ff = 11008,
+        .n_head = 32,
+        .norm_rms_eps = 1e-6F,
+        .rope_theta = 10000.0F,
+    },
+    .tied_default = false,
+    .rope = FY_ROPE_NORM,
+    .rows = rows,
+    .n_rows = sizeof rows / sizeof rows[0],
+};
