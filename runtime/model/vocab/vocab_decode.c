@@ -1,0 +1,84 @@
+/* Ids -> text. */
+#include <string.h>
+
+#include "model/vocab/vocab_impl.h"
+
+/* A piece with its blanks written as spaces. */
+static void put_spm(fy_span piece, fy_str *out)
+{
+    for (size_t i = 0; i < piece.len;) {
+        bool blank = piece.len - i >= 3 && memcmp(piece.ptr + i, FY_BLANK, 3) == 0;
+        fy_str_putc(out, blank ? ' ' : piece.ptr[i]);
+        i += blank ? 3 : 1;
+    }
+}
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
+}
+
+int fy_byte_piece_value(fy_span p)
+{
+    if (p.len != 6 || memcmp(p.ptr, "<0x", 3) != 0 || p.ptr[5] != '>')
+        return -1;
+    int hi = hex(p.ptr[3]), lo = hex(p.ptr[4]);
+    return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
+}
+
+static void put_token(const fy_vocab *v, int32_t id, bool specials, fy_str *out)
+{
+    fy_span piece = fy_vocab_piece(v, id);
+    switch (fy_vocab_type(v, id)) {
+    case FY_TOKEN_NORMAL:
+        if (v->kind == FY_VOCAB_BPE)
+            fy_bpe_put(piece, out);
+        else
+            put_spm(piece, out);
+        break;
+    case FY_TOKEN_USER:
+        if (v->kind == FY_VOCAB_BPE)
+            fy_str_add(out, piece.ptr, piece.len);
+        else
+            put_spm(piece, out);
+        break;
+    case FY_TOKEN_BYTE:
+        if (fy_byte_piece_value(piece) >= 0)
+            fy_str_putc(out, (char)fy_byte_piece_value(piece));
+        break;
+    case FY_TOKEN_UNKNOWN:
+    case FY_TOKEN_CONTROL:
+        if (specials)
+            fy_str_add(out, piece.ptr, piece.len);
+        break;
+    case FY_TOKEN_UNDEFINED:
+    case FY_TOKEN_UNUSED:
+        break;
+    }
+}
+
+int fy_vocab_decode_one(const fy_vocab *v, int32_t id, bool specials, fy_str *out, fy_err *e)
+{
+    put_token(v, id, specials, out);
+    return out->oom ? fy_nomem(e) : 0;
+}
+
+int fy_vocab_decode(const fy_vocab *v, const int32_t *ids, size_t n, bool specials, fy_str *out,
+                    fy_err *e)
+{
+    size_t begin = out->len;
+    for (size_t i = 0; i < n; i++)
+        put_token(v, ids[i], specials, out);
+    if (out->oom)
+        return fy_nomem(e);
+    if (v->kind == FY_VOCAB_SPM && v->space_prefix != FY_PREFIX_NONE && out->len > begin &&
+        out->ptr[begin] == ' ') {
+        memmove(out->ptr + begin, out->ptr + begin + 1,
+                out->len - begin); /* with the NUL behind it */
+        out->len--;
+    }
+    return 0;
+}

@@ -1,0 +1,72 @@
+/* Text -> ids: special tokens are cut out first, the text between them goes to the tokenizer of its
+ * kind. */
+#include <stdlib.h>
+
+#include "model/vocab/vocab_impl.h"
+
+enum {
+    MAX_TEXT = 1 << 30
+}; /* spelled or normalised text is at most three times as long: positions stay below 2^32 */
+
+int fy_ids_push(fy_ids *ids, int32_t id, fy_err *e)
+{
+    if (ids->n == ids->cap) {
+        size_t cap = ids->cap < 64 ? 64 : ids->cap * 2, bytes;
+        int32_t *p =
+            __builtin_mul_overflow(cap, sizeof *p, &bytes) ? NULL : realloc(ids->id, bytes);
+        if (p == NULL)
+            return fy_nomem(e);
+        ids->id = p;
+        ids->cap = cap;
+    }
+    ids->id[ids->n++] = id;
+    return 0;
+}
+
+void fy_ids_release(fy_ids *ids)
+{
+    free(ids->id);
+    *ids = (fy_ids){0};
+}
+
+static int encode_fragment(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
+{
+    switch (enc->v->kind) {
+    case FY_VOCAB_BPE:
+        return fy_bpe_encode(enc, text, e);
+    case FY_VOCAB_SPM:
+        return fy_spm_encode(enc, text, at_start, e);
+    }
+    return 0;
+}
+
+static int encode_text(fy_encoder *enc, fy_span text, fy_err *e)
+{
+    size_t pos = 0;
+    fy_special_match m;
+    while (fy_specials_next(&enc->v->raw, text, pos, enc->parse_special, &m)) {
+        if (encode_fragment(enc, (fy_span){text.ptr + pos, m.begin - pos}, pos == 0, e) != 0 ||
+            fy_ids_push(enc->out, m.id, e) != 0)
+            return -1;
+        pos = m.end;
+    }
+    return encode_fragment(enc, (fy_span){text.ptr + pos, text.len - pos}, pos == 0, e);
+}
+
+int fy_vocab_encode(const fy_vocab *v, fy_span text, bool add_special, bool parse_special,
+                    fy_ids *out, fy_err *e)
+{
+    if (text.len > MAX_TEXT)
+        return fy_fail(e, FY_EARG, "a text of %zu bytes, at most %d at once", text.len, MAX_TEXT);
+    fy_encoder enc = {.v = v, .out = out, .parse_special = parse_special};
+    size_t n_before = out->n;
+    int rc = add_special && fy_vocab_adds_bos(v) ? fy_ids_push(out, v->bos, e) : 0;
+    if (rc == 0 && text.len > 0)
+        rc = encode_text(&enc, text, e);
+    if (rc == 0 && add_special && v->add_eos && v->eos >= 0)
+        rc = fy_ids_push(out, v->eos, e);
+    fy_encoder_release(&enc);
+    if (rc != 0)
+        out->n = n_before;
+    return rc;
+}

@@ -1,0 +1,406 @@
+/* The tokenizer.* keys of a GGUF file -> fy_vocab: everything is checked and copied here. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/log.h"
+#include "base/quote.h"
+#include "model/vocab/vocab_impl.h"
+
+#define KEY "tokenizer.ggml."
+
+uint32_t fy_vocab_n(const fy_vocab *v)
+{
+    return v->pieces.n;
+}
+
+fy_span fy_vocab_piece(const fy_vocab *v, int32_t id)
+{
+    return fy_pieces_at(&v->pieces, id);
+}
+
+static bool in_range(const fy_vocab *v, int32_t id)
+{
+    return id >= 0 && (uint32_t)id < v->pieces.n;
+}
+
+fy_token_type fy_vocab_type(const fy_vocab *v, int32_t id)
+{
+    return in_range(v, id) ? (fy_token_type)v->type[id] : FY_TOKEN_UNDEFINED;
+}
+
+int32_t fy_vocab_find(const fy_vocab *v, fy_span piece)
+{
+    return fy_pieces_find2(&v->pieces, piece, FY_SPAN(""));
+}
+
+int32_t fy_vocab_bos(const fy_vocab *v)
+{
+    return v->bos;
+}
+
+int32_t fy_vocab_eos(const fy_vocab *v)
+{
+    return v->eos;
+}
+
+bool fy_vocab_adds_bos(const fy_vocab *v)
+{
+    return v->add_bos && v->bos >= 0;
+}
+
+bool fy_vocab_is_eog(const fy_vocab *v, int32_t id)
+{
+    return in_range(v, id) && (v->mark[id] & FY_MARK_EOG);
+}
+
+bool fy_vocab_is_samplable(const fy_vocab *v, int32_t id)
+{
+    return in_range(v, id) && v->type[id] != FY_TOKEN_UNUSED && v->type[id] != FY_TOKEN_UNDEFINED &&
+           !(v->mark[id] & FY_MARK_SUPPRESSED);
+}
+
+void fy_vocab_free(fy_vocab *v)
+{
+    if (v == NULL)
+        return;
+    fy_pretok_free(v->pretok);
+    fy_arena_release(&v->arena);
+    free(v);
+}
+
+/* An optional array that must have one element per token; *kv stays NULL when the key is absent. */
+static int per_token_array(const fy_vocab *v, const fy_gguf *g, const char *key, fy_kv_type elem,
+                           const fy_gguf_kv **kv, fy_err *e)
+{
+    *kv = NULL;
+    if (fy_gguf_get_array(g, key, elem, kv, e) < 0)
+        return -1;
+    if (*kv != NULL && (*kv)->count != v->pieces.n)
+        return fy_fail(e, FY_EFORMAT,
+                       "%s: key '%s' has %llu entries, expected one for each of the %u tokens",
+                       fy_gguf_path(g), key, (unsigned long long)(*kv)->count, v->pieces.n);
+    return 0;
+}
+
+static int unsupported(const fy_gguf *g, const char *key, fy_span found, const char *supported,
+                       fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    return fy_fail(e, FY_EUNSUPPORTED, "%s: key '%s': '%s' is not supported; supported: %s",
+                   fy_gguf_path(g), key, fy_quote(shown, sizeof shown, found), supported);
+}
+
+static int load_kind(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
+    fy_span model;
+    int rc = fy_gguf_get_str(g, KEY "model", &model, e);
+    if (rc < 0)
+        return -1;
+    if (rc == 1)
+        return fy_fail(e, FY_EFORMAT,
+                       "%s: no tokenizer in this file (key '" KEY "model' is missing)",
+                       fy_gguf_path(g));
+    if (fy_span_is(model, "gpt2"))
+        v->kind = FY_VOCAB_BPE;
+    else if (fy_span_is(model, "llama"))
+        v->kind = FY_VOCAB_SPM;
+    else
+        return unsupported(g, KEY "model", model, "gpt2, llama", e);
+    return 0;
+}
+
+static int load_pieces(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
+    const fy_gguf_kv *tokens = NULL;
+    if (fy_gguf_get_array(g, KEY "tokens", FY_KV_STRING, &tokens, e) < 0)
+        return -1;
+    if (tokens == NULL || tokens->count == 0)
+        return fy_fail(e, FY_EFORMAT, "%s: key '" KEY "tokens' is %s", fy_gguf_path(g),
+                       tokens == NULL ? "missing" : "empty");
+    if (fy_pieces_load(&v->pieces, &v->arena, tokens, e) != 0)
+        return fy_ctx(e, "%s", fy_gguf_path(g));
+    return 0;
+}
+
+/* Without the key: byte tokens are known by their text, all others are normal. */
+static int load_types(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
+    const fy_gguf_kv *kv;
+    if (per_token_array(v, g, KEY "token_type", FY_KV_I32, &kv, e) != 0)
+        return -1;
+    v->type = fy_arena_alloc(&v->arena, v->pieces.n);
+    v->mark = fy_arena_calloc(&v->arena, v->pieces.n, 1);
+    if (v->type == NULL || v->mark == NULL)
+        return fy_nomem(e);
+    for (uint32_t i = 0; i < v->pieces.n; i++) {
+        bool is_byte =
+            v->kind == FY_VOCAB_SPM && fy_byte_piece_value(fy_vocab_piece(v, (int32_t)i)) >= 0;
+        int64_t t = kv != NULL ? fy_gguf_int_at(kv, i) : is_byte ? FY_TOKEN_BYTE : FY_TOKEN_NORMAL;
+        if (t < FY_TOKEN_UNDEFINED || t > FY_TOKEN_BYTE)
+            return fy_fail(e, FY_EFORMAT,
+                           "%s: key '" KEY "token_type': token %u has type %lld, expected 0 to %d",
+                           fy_gguf_path(g), i, (long long)t, FY_TOKEN_BYTE);
+        v->type[i] = (uint8_t)t;
+    }
+    return 0;
+}
+
+/* A file that lacks the key means the id its kind has always had, if there is such a token. */
+static int load_id(const fy_vocab *v, const fy_gguf *g, const char *key, int32_t usual,
+                   int32_t *out, fy_err *e)
+{
+    uint32_t id;
+    int rc = fy_gguf_get_u32(g, key, &id, e);
+    if (rc < 0)
+        return -1;
+    if (rc == 0 && id >= v->pieces.n)
+        return fy_fail(e, FY_EFORMAT, "%s: key '%s': token %u, but the vocabulary has %u",
+                       fy_gguf_path(g), key, id, v->pieces.n);
+    *out = rc == 0 ? (int32_t)id : in_range(v, usual) ? usual : -1;
+    return 0;
+}
+
+static int load_special_ids(fy_vocab *v, const fy_gguf *g, bool adds_bos, fy_err *e)
+{
+    bool spm = v->kind == FY_VOCAB_SPM;
+    v->add_bos = adds_bos;
+    if (load_id(v, g, KEY "bos_token_id", spm ? 1 : -1, &v->bos, e) != 0 ||
+        load_id(v, g, KEY "eos_token_id", spm ? 2 : -1, &v->eos, e) != 0 ||
+        load_id(v, g, KEY "unknown_token_id", spm ? 0 : -1, &v->unk, e) != 0 ||
+        fy_gguf_get_bool(g, KEY "add_bos_token", &v->add_bos, e) < 0 ||
+        fy_gguf_get_bool(g, KEY "add_eos_token", &v->add_eos, e) < 0)
+        return -1;
+    return 0;
+}
+
+static int unsupported_pre(const fy_gguf *g, bool missing, fy_span pre, fy_err *e)
+{
+    fy_str known = {0};
+    fy_pretok_list(&known);
+    if (missing)
+        fy_fail(e, FY_EUNSUPPORTED,
+                "%s: key '" KEY "pre' is missing, and how to cut words cannot be guessed; convert "
+                "the model again. Supported: %s",
+                fy_gguf_path(g), fy_str_z(&known));
+    else
+        unsupported(g, KEY "pre", pre, fy_str_z(&known), e);
+    fy_str_release(&known);
+    return -1;
+}
+
+static int load_merges(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
+    const fy_gguf_kv *kv = NULL;
+    if (fy_gguf_get_array(g, KEY "merges", FY_KV_STRING, &kv, e) < 0)
+        return -1;
+    if (kv == NULL)
+        return fy_fail(e, FY_EFORMAT,
+                       "%s: key '" KEY "merges' is missing, a gpt2 tokenizer needs it",
+                       fy_gguf_path(g));
+    uint64_t unusable;
+    if (fy_merge_table_load(&v->merges, &v->arena, kv, &v->pieces, &unusable, e) != 0)
+        return fy_ctx(e, "%s: key '" KEY "merges'", fy_gguf_path(g));
+    if (unusable > 0)
+        fy_log(FY_LOG_WARN,
+               "%s: %llu of %llu merge rules name texts that are no tokens and never apply",
+               fy_gguf_path(g), (unsigned long long)unusable, (unsigned long long)kv->count);
+    return 0;
+}
+
+static int load_normalizer(fy_vocab *v, const fy_gguf *g, fy_span pre, fy_err *e)
+{
+    fy_span name;
+    int rc = fy_gguf_get_str(g, FY_KEY_NORMALIZER, &name, e);
+    if (rc < 0)
+        return -1;
+    /* Files of other converters cannot say it, but every Qwen tokenizer composes its text. */
+    if (rc == 1)
+        name = fy_span_is(pre, "qwen2") ? FY_SPAN("nfc") : FY_SPAN("none");
+    if (!fy_span_is(name, "nfc") && !fy_span_is(name, "none"))
+        return unsupported(g, FY_KEY_NORMALIZER, name, "nfc, none", e);
+    v->nfc = fy_span_is(name, "nfc");
+    return 0;
+}
+
+static int load_bpe(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
+    fy_span pre = {"", 0};
+    int rc = fy_gguf_get_str(g, KEY "pre", &pre, e);
+    if (rc < 0)
+        return -1;
+    bool adds_bos = false;
+    if (rc == 1 || !fy_pretok_known(pre, &v->ignore_merges, &adds_bos))
+        return unsupported_pre(g, rc == 1, pre, e);
+    v->pretok = fy_pretok_new(pre, e);
+    if (v->pretok == NULL || load_merges(v, g, e) != 0 || load_normalizer(v, g, pre, e) != 0 ||
+        load_special_ids(v, g, adds_bos, e) != 0)
+        return -1;
+    for (int b = 0; b < 256; b++) {
+        char c[3];
+        size_t len;
+        fy_bpe_spell_byte((uint8_t)b, c, &len);
+        v->byte_id[b] = fy_vocab_find(v, (fy_span){c, len});
+    }
+    return 0;
+}
+
+static int load_space_prefix(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
+    static const struct {
+        const char *name;
+        fy_space_prefix mode;
+    } modes[] = {
+        {"prepend", FY_PREFIX_ALL},
+        {"metaspace", FY_PREFIX_METASPACE},
+        {"metaspace-first", FY_PREFIX_METASPACE_FIRST},
+    };
+    bool add = true;
+    fy_span name = FY_SPAN("prepend");
+    if (fy_gguf_get_bool(g, KEY "add_space_prefix", &add, e) < 0 ||
+        fy_gguf_get_str(g, FY_KEY_SPACE_PREFIX, &name, e) < 0)
+        return -1;
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        if (fy_span_is(name, modes[i].name)) {
+            v->space_prefix = add ? modes[i].mode : FY_PREFIX_NONE;
+            return 0;
+        }
+    }
+    return unsupported(g, FY_KEY_SPACE_PREFIX, name, "prepend, metaspace, metaspace-first", e);
+}
+
+static int load_spm(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
+    const fy_gguf_kv *scores;
+    if (per_token_array(v, g, KEY "scores", FY_KV_F32, &scores, e) != 0)
+        return -1;
+    if (scores == NULL)
+        return fy_fail(e, FY_EFORMAT,
+                       "%s: key '" KEY "scores' is missing, a llama tokenizer needs it",
+                       fy_gguf_path(g));
+    v->score = fy_arena_alloc(&v->arena, v->pieces.n * sizeof *v->score);
+    if (v->score == NULL)
+        return fy_nomem(e);
+    memset(v->byte_id, 0xff, sizeof v->byte_id);
+    /* Downwards: of two tokens for a byte the first one counts. */
+    for (uint32_t i = v->pieces.n; i-- > 0;) {
+        v->score[i] = (float)fy_gguf_float_at(scores, i);
+        int b =
+            v->type[i] == FY_TOKEN_BYTE ? fy_byte_piece_value(fy_vocab_piece(v, (int32_t)i)) : -1;
+        if (b >= 0)
+            v->byte_id[b] = (int32_t)i;
+    }
+    bool trims = false;
+    if (fy_gguf_get_bool(g, KEY "remove_extra_whitespaces", &trims, e) < 0)
+        return -1;
+    if (trims) /* other engines ignore the key, so a file that has it may still be of use */
+        fy_log(FY_LOG_WARN,
+               "%s: asks to drop repeated spaces, which ferry keeps: such texts get other ids",
+               fy_gguf_path(g));
+    if (load_space_prefix(v, g, e) != 0)
+        return -1;
+    return load_special_ids(v, g, true, e);
+}
+
+static bool contains_nocase(fy_span s, const char *word)
+{
+    size_t n = strlen(word);
+    for (size_t i = 0; i + n <= s.len; i++) {
+        if (strncasecmp(s.ptr + i, word, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Phi-3's chat tokens eat the blanks behind them. Files of other converters cannot say so;
+ * llama.cpp goes by the model's name, and so must we for these files. */
+static bool is_phi3(const fy_gguf *g)
+{
+    fy_span name;
+    return fy_gguf_get_str(g, "general.name", &name, NULL) == 0 &&
+           (contains_nocase(name, "phi-3") || contains_nocase(name, "phi3"));
+}
+
+static uint8_t phi3_flags(const fy_vocab *v, int32_t id)
+{
+    fy_span p = fy_vocab_piece(v, id);
+    bool keeps = fy_span_is(p, "<unk>") || fy_span_is(p, "<s>") || fy_span_is(p, "<|endoftext|>");
+    bool eats = v->type[id] == FY_TOKEN_CONTROL || fy_span_is(p, "</s>");
+    return eats && !keeps ? FY_ADDED_RSTRIP : 0;
+}
+
+/* How the token stands in a text that is not spelled with blanks yet. */
+static int written_text(fy_vocab *v, int32_t id, fy_span *out, fy_err *e)
+{
+    fy_span piece = fy_vocab_piece(v, id);
+    *out = piece;
+    if (v->kind != FY_VOCAB_SPM || memmem(piece.ptr, piece.len, FY_BLANK, 3) == NULL)
+        return 0;
+    char *p = fy_arena_alloc(&v->arena, piece.len);
+    if (p == NULL)
+        return fy_nomem(e);
+    size_t n = 0;
+    for (size_t i = 0; i < piece.len;) {
+        bool blank = piece.len - i >= 3 && memcmp(piece.ptr + i, FY_BLANK, 3) == 0;
+        p[n++] = blank ? ' ' : piece.ptr[i];
+        i += blank ? 3 : 1;
+    }
+    *out = (fy_span){p, n};
+    return 0;
+}
+
+static bool is_special(const fy_vocab *v, uint32_t id)
+{
+    return (v->type[id] == FY_TOKEN_CONTROL || v->type[id] == FY_TOKEN_USER ||
+            v->type[id] == FY_TOKEN_UNKNOWN) &&
+           fy_vocab_piece(v, (int32_t)id).len > 0;
+}
+
+static int load_specials(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
+    const fy_gguf_kv *flags;
+    if (per_token_array(v, g, FY_KEY_ADDED_FLAGS, FY_KV_U8, &flags, e) != 0)
+        return -1;
+    bool phi3 = flags == NULL && v->kind == FY_VOCAB_SPM && is_phi3(g);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < v->pieces.n; i++)
+        n += is_special(v, i);
+    v->raw.item = fy_arena_calloc(&v->arena, n, sizeof *v->raw.item);
+    v->normalized.item = fy_arena_calloc(&v->arena, n, sizeof *v->normalized.item);
+    if (v->raw.item == NULL || v->normalized.item == NULL)
+        return fy_nomem(e);
+    for (uint32_t i = 0; i < v->pieces.n; i++) {
+        if (!is_special(v, i))
+            continue;
+        fy_special s = {.id = (int32_t)i, .always = v->type[i] == FY_TOKEN_USER};
+        s.flags = flags != NULL ? (uint8_t)fy_gguf_int_at(flags, i)
+                  : phi3        ? phi3_flags(v, s.id)
+                                : 0;
+        if (written_text(v, s.id, &s.text, e) != 0)
+            return -1;
+        /* SentencePiece's normaliser only spells blanks, and tokens are compared before that. */
+        fy_specials *set =
+            v->kind == FY_VOCAB_BPE && (s.flags & FY_ADDED_NORMALIZED) ? &v->normalized : &v->raw;
+        set->item[set->n++] = s;
+    }
+    fy_specials_sort(&v->raw);
+    fy_specials_sort(&v->normalized);
+    return 0;
+}
+
+fy_vocab *fy_vocab_load(const fy_gguf *g, fy_err *e)
+{
+    fy_vocab *v = calloc(1, sizeof *v);
+    if (v == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    if (load_kind(v, g, e) != 0 || load_pieces(v, g, e) != 0 || load_types(v, g, e) != 0 ||
+        (v->kind == FY_VOCAB_BPE ? load_bpe(v, g, e) : load_spm(v, g, e)) != 0 ||
+        load_specials(v, g, e) != 0 || fy_vocab_mark(v, g, e) != 0)
+        goto fail;
+    return v;
+fail:
+    fy_vocab_free(v);
+    return NULL;
+}
