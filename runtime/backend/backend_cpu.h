@@ -1,0 +1,99 @@
+/* The operations of a forward pass on the CPU: batches of tokens ("columns") over a pool of
+ * threads.
+ *
+ * Work is split over rows of a matrix, over tokens, or over (head, token) pairs, never inside a
+ * reduction, and every operation treats a token as if it were alone: results are the same bits for
+ * any number of threads and any split of a prompt into batches. All memory is taken in
+ * fy_backend_new; the operations allocate nothing and cannot fail. One thread at a time may call
+ * into a backend. */
+#ifndef FY_BACKEND_CPU_H
+#define FY_BACKEND_CPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/types.h"
+#include "kernels/kernels.h"
+
+/* A weight as it lies in the file: n_rows rows of n_cols elements. A vector has one row. */
+typedef struct {
+    const void *data; /* view of the map; NULL: the model has no such weight */
+    fy_type type;
+    size_t row_bytes;
+    int64_t n_rows, n_cols;
+} fy_matrix;
+
+typedef struct {
+    int n_threads;    /* 1..256 */
+    int64_t n_tokens; /* most tokens of one call */
+    int64_t q8_len; /* longest row of a weight that wants quantized activations; 0: there is none */
+    int64_t n_keys; /* most keys that one query sees */
+} fy_backend_params;
+
+typedef struct fy_backend fy_backend;
+
+/* What fy_backend_new would take for its buffers. */
+int fy_backend_bytes(const fy_backend_params *p, uint64_t *bytes, fy_err *e);
+fy_backend *fy_backend_new(const fy_backend_params *p, fy_err *e); /* NULL on failure */
+void fy_backend_free(fy_backend *b);                               /* NULL is fine */
+
+/* y[c] = row ids[c] of w, as f32. */
+void fy_backend_embed(fy_backend *b, float *y, const fy_matrix *w, const int32_t *ids,
+                      int64_t n_tokens);
+
+/* Each of n_rows rows of n elements: y = x / rms(x) * w. y may be x. */
+void fy_backend_norm(fy_backend *b, float *y, const float *x, const float *w, int64_t n_rows,
+                     int64_t n, float eps);
+
+/* y[c][r] = w[r] . x[c] (+ bias[r]); then sum[c][r] += y[c][r] where a sum is wanted. */
+typedef struct {
+    const fy_matrix *w;
+    const float *bias; /* NULL: none */
+    float *y;          /* [n_tokens][w->n_rows] */
+    float *sum;        /* NULL, or [n_tokens][w->n_rows] */
+} fy_product;
+#define FY_PRODUCTS_MAX 3
+
+/* The products of one input x [n_tokens][n_cols] with up to FY_PRODUCTS_MAX matrices. */
+void fy_backend_matmul(fy_backend *b, const float *x, int64_t n_tokens, const fy_product *p,
+                       int n_products);
+
+/* Rotates the first n_rot elements of every head of x [n_tokens][n_heads][head_dim], in place.
+ * angles [n_tokens][n_rot]: cos and sin of each pair. interleaved: a pair is (2i, 2i + 1),
+ * otherwise (i, i + n_rot / 2). */
+typedef struct {
+    int64_t n_heads, head_dim, n_rot;
+    bool interleaved;
+    const float *angles;
+} fy_rotation;
+void fy_backend_rotate(fy_backend *b, float *x, int64_t n_tokens, const fy_rotation *r);
+
+/* One layer's keys and values: [n_head_kv][n_ctx][head_dim], [n_head_kv][n_ctx][head_dim_v]. */
+typedef struct {
+    void *k, *v;           /* view of the session's cache */
+    fy_type type;          /* FY_F32 or FY_F16 */
+    bool round_k, round_v; /* type FY_F32: values are rounded to f16 when they are stored */
+    int64_t n_ctx, n_head_kv, head_dim, head_dim_v;
+} fy_kv_layer;
+
+/* Puts k [n_tokens][n_head_kv][head_dim] and v likewise at positions pos, pos + 1, ... */
+void fy_backend_store(fy_backend *b, const fy_kv_layer *kv, const float *k, const float *v,
+                      int64_t pos, int64_t n_tokens);
+
+/* Query c stands at pos + c and sees the keys at its position and before, the nearest n_swa of them
+ * when n_swa > 0. q [n_tokens][n_head][head_dim] -> out [n_tokens][n_head][head_dim_v]; n_head /
+ * n_head_kv heads share a key. */
+typedef struct {
+    const fy_kv_layer *kv;
+    int64_t n_head, pos, n_swa;
+    float scale;
+} fy_attention;
+void fy_backend_attend(fy_backend *b, float *out, const float *q, int64_t n_tokens,
+                       const fy_attention *a);
+
+/* gate = silu(gate) * up, both [n_tokens][n]. */
+void fy_backend_gate(fy_backend *b, float *gate, const float *up, int64_t n_tokens, int64_t n);
+
+#endif

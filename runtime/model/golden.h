@@ -1,0 +1,52 @@
+/* Compares a model with a golden file: what a reference implementation computed from the same
+ * checkpoint (docs/golden.md). A golden is a safetensors file with input_ids [T] and some of
+ *
+ *   logits [T, V]         f32, of every position
+ *   logits_tail [n, V]    f32, of the last n positions
+ *   hidden [L + 1, T, d]  f32, the residual stream: [i] enters layer i, [L] leaves the last
+ *   greedy_ids [n]        the argmax continuation
+ *
+ * Differences are relative to the largest golden value: of all logits, or of that layer's output.
+ */
+#ifndef FY_MODEL_GOLDEN_H
+#define FY_MODEL_GOLDEN_H
+
+#include "model/model.h"
+
+typedef struct fy_golden fy_golden;
+
+/* Opens a golden and checks it against the model: FY_EFORMAT when a shape does not fit. NULL on
+ * failure. */
+fy_golden *fy_golden_open(const char *path, const fy_hparams *hp, fy_err *e);
+void fy_golden_close(fy_golden *g);              /* NULL is fine */
+uint32_t fy_golden_n_tokens(const fy_golden *g); /* T */
+uint32_t fy_golden_n_ctx(const fy_golden *g);    /* positions a session must have */
+
+typedef struct {
+    double max_diff; /* largest |ours - golden|; infinite when ours is not finite */
+    double largest;  /* largest |golden| */
+    double sum_diff2, sum_golden2;
+} fy_difference;
+double fy_difference_max(const fy_difference *d); /* max_diff / largest */
+double fy_difference_rms(const fy_difference *d); /* RMS of the difference / RMS of the golden */
+
+typedef struct {
+    uint32_t n_rows; /* positions whose logits were compared; 0: the golden has none */
+    uint32_t n_top1; /* of them, with the same largest logit */
+    fy_difference logits;
+    uint32_t n_hidden;       /* n_layer + 1; 0: the golden has none */
+    fy_difference *hidden;   /* owned */
+    int64_t first_wrong;     /* first of `hidden` beyond the tolerance; -1: none */
+    uint32_t n_greedy;       /* 0: the golden has none */
+    uint32_t n_equal;        /* ids before the first that differs */
+    int32_t expected, found; /* that id, when n_equal < n_greedy */
+    bool within;             /* everything is within the tolerance, and the ids are equal */
+} fy_golden_report;
+
+/* Empties the session, runs the golden's tokens through it and compares. Being beyond the tolerance
+ * is no failure. */
+int fy_golden_compare(const fy_golden *g, fy_session *s, double tolerance, fy_golden_report *out,
+                      fy_err *e);
+void fy_golden_report_release(fy_golden_report *r);
+
+#endif

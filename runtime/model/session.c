@@ -1,0 +1,235 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/math.h"
+#include "base/thread.h"
+#include "model/forward.h"
+
+enum { ALIGN = 64, DEFAULT_CTX = 4096, DEFAULT_BATCH = 512 };
+
+/* The parameters with every 0 replaced and every value checked. */
+static int complete_params(const fy_model *m, const fy_session_params *p, fy_session_params *out,
+                           fy_err *e)
+{
+    *out = *p;
+    const uint32_t trained = m->hp.n_ctx_train;
+    if (out->n_ctx == 0)
+        out->n_ctx = trained < DEFAULT_CTX ? trained : DEFAULT_CTX;
+    if (out->n_ctx > INT32_MAX)
+        return fy_fail(e, FY_EARG, "context of %u positions, expected at most %d", out->n_ctx,
+                       INT32_MAX);
+    if (out->n_batch == 0)
+        out->n_batch = DEFAULT_BATCH;
+    if (out->n_batch > out->n_ctx)
+        out->n_batch = out->n_ctx;
+    if (out->n_threads == 0)
+        out->n_threads = fy_default_threads();
+    if (out->n_threads < 1 || out->n_threads > 256)
+        return fy_fail(e, FY_EARG, "%d threads, expected 1 to 256", out->n_threads);
+    const fy_type types[] = {out->type_k, out->type_v};
+    for (int i = 0; i < 2; i++) {
+        if (types[i] != FY_F32 && types[i] != FY_F16)
+            return fy_fail(e, FY_EARG, "KV cache of type %s, expected f32 or f16",
+                           fy_type_name(types[i]));
+    }
+    return 0;
+}
+
+static fy_backend_params backend_params(const fy_model *m, const fy_session_params *p)
+{
+    return (fy_backend_params){
+        .n_threads = p->n_threads, .n_tokens = p->n_batch, .q8_len = m->q8_len, .n_keys = p->n_ctx};
+}
+
+/* Where each array of activations lies. With base NULL it only counts. */
+static int lay_out(fy_session *s, const fy_session_params *p, uint8_t *base, uint64_t *bytes,
+                   fy_err *e)
+{
+    const fy_hparams *hp = &s->model->hp;
+    fy_activations *a = &s->act;
+    const uint64_t n = p->n_batch, rows = n < FY_LOGIT_ROWS ? n : FY_LOGIT_ROWS;
+    const struct {
+        float **at;
+        uint64_t rows, len;
+    } arrays[] = {
+        {&a->x, n, hp->n_embd},
+        {&a->h, n, hp->n_embd},
+        {&a->branch, n, hp->n_embd},
+        {&a->q, n, fy_dim_of(hp, FY_D_Q)},
+        {&a->k, n, fy_dim_of(hp, FY_D_K)},
+        {&a->v, n, fy_dim_of(hp, FY_D_V)},
+        {&a->att, n, fy_dim_of(hp, FY_D_QV)},
+        {&a->gate, n, hp->n_ff},
+        {&a->up, n, hp->n_ff},
+        {&a->angles, n, hp->n_rot},
+        {&a->logits, rows, hp->n_vocab},
+    };
+    uint64_t used = fy_dim_of(hp, FY_D_ROT2) * sizeof(double);
+    s->rope.rate = (double *)(void *)base;
+    bool fits = fy_align_u64(used, ALIGN, &used);
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0] && fits; i++) {
+        uint64_t len;
+        *arrays[i].at = base != NULL ? (float *)(void *)(base + used) : NULL;
+        fits = fy_mul_u64(arrays[i].rows, arrays[i].len, &len) &&
+               fy_mul_u64(len, sizeof(float), &len) && fy_add_u64(used, len, &used) &&
+               fy_align_u64(used, ALIGN, &used);
+    }
+    if (!fits || used > SIZE_MAX / 2)
+        return fy_fail(e, FY_EFIT,
+                       "activations of %u tokens do not fit the address space; use a smaller -b",
+                       p->n_batch);
+    *bytes = used;
+    return 0;
+}
+
+int fy_session_plan_of(const fy_model *m, const fy_session_params *p, fy_session_plan *out,
+                       fy_err *e)
+{
+    fy_session_params full;
+    fy_session counted = {.model = m};
+    uint64_t kv, act, backend;
+    if (complete_params(m, p, &full, e) != 0 ||
+        fy_kv_bytes(&m->hp, full.n_ctx, full.type_k, full.type_v, &kv, e) != 0 ||
+        lay_out(&counted, &full, NULL, &act, e) != 0)
+        return -1;
+    fy_backend_params b = backend_params(m, &full);
+    if (fy_backend_bytes(&b, &backend, e) != 0)
+        return -1;
+    *out = (fy_session_plan){.kv_bytes = kv, .scratch_bytes = act + backend};
+    return 0;
+}
+
+static int take_memory(fy_session *s, const fy_session_params *p, fy_err *e)
+{
+    uint64_t bytes;
+    if (lay_out(s, p, NULL, &bytes, e) != 0)
+        return -1;
+    s->memory = aligned_alloc(ALIGN, (size_t)bytes);
+    if (s->memory == NULL)
+        return fy_fail(e, FY_ENOMEM,
+                       "out of memory: activations of %u tokens take %llu MB; use a smaller -b",
+                       p->n_batch, (unsigned long long)(bytes >> 20));
+    return lay_out(s, p, s->memory, &bytes, e);
+}
+
+fy_session *fy_session_new(const fy_model *m, const fy_session_params *p, fy_err *e)
+{
+    fy_session_params full;
+    if (complete_params(m, p, &full, e) != 0)
+        return NULL;
+    fy_session *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    s->model = m;
+    s->n_ctx = full.n_ctx;
+    s->n_batch = full.n_batch;
+    if (take_memory(s, &full, e) != 0 ||
+        fy_kv_init(&s->kv, &m->hp, full.n_ctx, full.type_k, full.type_v, e) != 0)
+        goto fail;
+    fy_backend_params b = backend_params(m, &full);
+    s->backend = fy_backend_new(&b, e);
+    if (s->backend == NULL)
+        goto fail;
+    fy_rope_init(&s->rope, &m->hp, fy_vector(&m->once, FY_T_ROPE_FREQS), s->rope.rate);
+    return s;
+fail:
+    fy_session_free(s);
+    return NULL;
+}
+
+void fy_session_free(fy_session *s)
+{
+    if (s == NULL)
+        return;
+    fy_backend_free(s->backend);
+    fy_kv_release(&s->kv);
+    free(s->memory);
+    free(s);
+}
+
+uint32_t fy_session_n_past(const fy_session *s)
+{
+    return s->n_past;
+}
+
+uint32_t fy_session_n_ctx(const fy_session *s)
+{
+    return s->n_ctx;
+}
+
+void fy_session_rewind(fy_session *s, uint32_t n_past)
+{
+    if (n_past < s->n_past)
+        s->n_past = n_past;
+}
+
+static int check_request(const fy_session *s, const int32_t *ids, uint32_t n, fy_err *e)
+{
+    if (n == 0)
+        return fy_fail(e, FY_EARG, "no tokens to compute: the prompt is empty");
+    if (n > s->n_ctx - s->n_past)
+        return fy_fail(
+            e, FY_EFIT,
+            "the context is full: %u positions, %u in use, %u more asked for; use a larger -c "
+            "(the model was trained with %u)",
+            s->n_ctx, s->n_past, n, s->model->hp.n_ctx_train);
+    for (uint32_t i = 0; i < n; i++) {
+        if (ids[i] < 0 || (uint32_t)ids[i] >= s->model->hp.n_vocab)
+            return fy_fail(e, FY_EARG, "token id %d at position %u, expected 0 to %u", ids[i],
+                           s->n_past + i, s->model->hp.n_vocab - 1);
+    }
+    return 0;
+}
+
+static int show_logits(fy_session *s, uint32_t n, const fy_eval_sinks *sinks, fy_err *e)
+{
+    for (uint32_t i = 0; i < n; i += FY_LOGIT_ROWS) {
+        uint32_t rows = n - i < FY_LOGIT_ROWS ? n - i : FY_LOGIT_ROWS;
+        fy_forward_logits(s, i, rows);
+        if (sinks->logits(sinks->user, s->act.logits, s->n_past + i, rows, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* One batch; *last is the row of the last token's logits once they are computed. */
+static int eval_batch(fy_session *s, const int32_t *ids, uint32_t n, bool is_last,
+                      const fy_eval_sinks *sinks, const float **last, fy_err *e)
+{
+    if (fy_forward(s, ids, n, sinks, e) != 0)
+        return -1;
+    uint32_t row = 0;
+    if (sinks != NULL && sinks->logits != NULL) {
+        if (show_logits(s, n, sinks, e) != 0)
+            return -1;
+        row = (n - 1) % FY_LOGIT_ROWS;
+    } else if (is_last) {
+        fy_forward_logits(s, n - 1, 1);
+    }
+    *last = s->act.logits + (size_t)row * s->model->hp.n_vocab;
+    return 0;
+}
+
+int fy_session_eval(fy_session *s, const int32_t *ids, uint32_t n, const fy_eval_sinks *sinks,
+                    const float **last, fy_err *e)
+{
+    if (check_request(s, ids, n, e) != 0)
+        return -1;
+    const uint32_t before = s->n_past;
+    const float *logits = NULL;
+    for (uint32_t done = 0; done < n;) {
+        uint32_t m = n - done < s->n_batch ? n - done : s->n_batch;
+        if (eval_batch(s, ids + done, m, done + m == n, sinks, &logits, e) != 0) {
+            s->n_past = before;
+            return -1;
+        }
+        s->n_past += m;
+        done += m;
+    }
+    if (last != NULL)
+        *last = logits;
+    return 0;
+}

@@ -1,0 +1,33 @@
+/* The inside of fy_model: every tensor of the family's rows, bound to the bytes of the map. A slot
+ * whose data is NULL is a tensor that this model does not have; after fy_model_open only optional
+ * ones can be. */
+#ifndef FY_MODEL_WEIGHTS_H
+#define FY_MODEL_WEIGHTS_H
+
+#include "backend/backend_cpu.h"
+#include "base/arena.h"
+#include "model/model.h"
+
+typedef struct {
+    fy_matrix w[FY_T_COUNT];
+} fy_weights;
+
+struct fy_model {
+    fy_gguf *gguf;           /* owned */
+    const fy_family *family; /* view of a static table */
+    fy_hparams hp;
+    fy_arena arena;          /* layers, and vectors that lie misaligned in the file */
+    fy_weights once;         /* tensors of the whole model */
+    fy_weights *layers;      /* [n_layer], in the arena */
+    const fy_matrix *output; /* view: output.weight, or the embedding when they are tied */
+    fy_vocab *vocab;         /* owned; NULL until asked for */
+    int64_t q8_len;          /* longest row of a weight that wants quantized activations; 0: none */
+};
+
+/* The values of a norm or bias; NULL when the model has none. */
+static inline const float *fy_vector(const fy_weights *w, fy_slot slot)
+{
+    return w->w[slot].data;
+}
+
+#endif
