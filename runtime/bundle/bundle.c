@@ -1,0 +1,272 @@
+#include "bundle/bundle.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/quote.h"
+#include "base/str.h"
+
+/* A path below the workspace; NULL with *e set. */
+static char *path_in(const char *dir, const char *rel, fy_err *e)
+{
+    char *p = fy_path_join(dir, rel);
+    if (p == NULL)
+        fy_nomem(e);
+    return p;
+}
+
+static int check_size(const char *dir, const fy_manifest_entry *m, fy_err *e)
+{
+    char *path = path_in(dir, m->path, e);
+    if (path == NULL)
+        return -1;
+    struct stat st;
+    int rc = 0;
+    if (lstat(path, &st) != 0)
+        rc = errno != ENOENT && errno != ENOTDIR
+                 ? fy_fail_errno(e, "%s: cannot read its size", path)
+                 : fy_fail(e, FY_EVERIFY,
+                           "%s: missing, the manifest lists it with %llu bytes; 'ferry verify %s' "
+                           "shows all",
+                           path, (unsigned long long)m->bytes, dir);
+    else if (!S_ISREG(st.st_mode))
+        rc = fy_fail(e, FY_EVERIFY,
+                     "%s: is not a regular file, the manifest lists a file of %llu bytes", path,
+                     (unsigned long long)m->bytes);
+    else if ((uint64_t)st.st_size != m->bytes)
+        rc = fy_fail(e, FY_EVERIFY,
+                     "%s: %llu bytes, the manifest lists %llu (changed, or not copied whole); "
+                     "'ferry verify %s' shows all",
+                     path, (unsigned long long)st.st_size, (unsigned long long)m->bytes, dir);
+    free(path);
+    return rc;
+}
+
+/* Maps a JSON file of the workspace after comparing it with its hash. */
+static int open_json(const char *dir, const fy_manifest *m, const char *rel, fy_map *out, fy_err *e)
+{
+    const fy_manifest_entry *en = fy_manifest_find(m, rel);
+    if (en == NULL)
+        return fy_fail(e, FY_EFORMAT,
+                       "%s/" FY_MANIFEST_NAME ": does not list %s, which a workspace needs", dir,
+                       rel);
+    char *path = path_in(dir, rel, e);
+    if (path == NULL)
+        return -1;
+    uint8_t hash[FY_SHA256_BYTES];
+    int rc = 0;
+    if (en->bytes > FY_BUNDLE_JSON_MAX_BYTES)
+        rc = fy_fail(e, FY_EFORMAT, "%s: %llu bytes, expected at most %u", path,
+                     (unsigned long long)en->bytes, FY_BUNDLE_JSON_MAX_BYTES);
+    else if ((rc = fy_map_open(out, path, e)) == 0) {
+        rc = fy_sha256_of(out->data, out->size, hash, e);
+        if (rc == 0 && memcmp(hash, en->sha256, sizeof hash) != 0)
+            rc = fy_fail(
+                e, FY_EVERIFY,
+                "%s: changed since the workspace was made (SHA-256 differs from the manifest's)",
+                path);
+        if (rc != 0)
+            fy_map_close(out);
+    }
+    free(path);
+    return rc;
+}
+
+/* --- workspace.json --------------------------------------------------------------------------- */
+
+/* A name that must be a plain file name; empty gives NULL. */
+static int take_name(fy_json *j, char **out, fy_err *e)
+{
+    fy_span s;
+    char shown[FY_QUOTE_BYTES];
+    if (fy_json_string(j, &s, NULL, e) != 0)
+        return -1;
+    if (s.len == 0)
+        return 0;
+    if (!fy_path_is_plain(s))
+        return fy_fail(e, FY_EFORMAT, "'%s', expected a plain name without '/'",
+                       fy_quote(shown, sizeof shown, s));
+    *out = strndup(s.ptr, s.len);
+    return *out != NULL ? 0 : fy_nomem(e);
+}
+
+static int take_workspace(fy_json *j, fy_bundle *b, char **hparams_name, fy_err *e)
+{
+    fy_span key;
+    int rc = fy_json_object_begin(j, e);
+    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
+        char **into = fy_span_is(key, "model_main")       ? &b->model_main
+                      : fy_span_is(key, "model_draft")    ? &b->model_draft
+                      : fy_span_is(key, "hparams_config") ? hparams_name
+                                                          : NULL;
+        const char *name = into == &b->model_main ? "model_main"
+                           : into == hparams_name ? "hparams_config"
+                                                  : "model_draft";
+        rc = into == NULL ? fy_json_skip(j, e) : take_name(j, into, e);
+        if (rc != 0 && into != NULL)
+            fy_ctx(e, "%s", name);
+    }
+    if (rc == 0)
+        rc = fy_json_end(j, e);
+    if (rc == 0 && b->model_main == NULL)
+        rc = fy_fail(e, FY_EFORMAT, "lacks 'model_main', the directory of the model to run");
+    return rc;
+}
+
+/* --- hparams.json ----------------------------------------------------------------------------- */
+
+static int take_int(fy_json *j, const char *key, int64_t min, int64_t max, int64_t *out, fy_err *e)
+{
+    int64_t v = 0;
+    if (fy_json_i64(j, &v, e) != 0)
+        return fy_ctx(e, "%s", key);
+    if (v < min || v > max)
+        return fy_fail(e, FY_EFORMAT, "%s: %lld, expected %lld to %lld", key, (long long)v,
+                       (long long)min, (long long)max);
+    *out = v;
+    return 0;
+}
+
+static int take_float(fy_json *j, const char *key, double max, double *out, fy_err *e)
+{
+    double v = 0;
+    if (fy_json_double(j, &v, e) != 0)
+        return fy_ctx(e, "%s", key);
+    if (!(v >= 0 && v <= max))
+        return fy_fail(e, FY_EFORMAT, "%s: %g, expected 0 to %g", key, v, max);
+    *out = v;
+    return 0;
+}
+
+static int take_sampler(fy_json *j, fy_bundle *b, fy_err *e)
+{
+    fy_span key;
+    int rc = fy_json_object_begin(j, e);
+    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
+        if (fy_span_is(key, "seed"))
+            rc = fy_json_u64(j, &b->seed, e);
+        else if (fy_span_is(key, "temperature"))
+            rc = take_float(j, "temperature", 100, &b->temperature, e);
+        else if (fy_span_is(key, "top_p"))
+            rc = take_float(j, "top_p", 1, &b->top_p, e);
+        else if (fy_span_is(key, "top_k"))
+            rc = take_int(j, "top_k", 0, INT32_MAX, &b->top_k, e);
+        else
+            rc = fy_json_skip(j, e);
+    }
+    return rc == 0 ? 0 : fy_ctx(e, "sampler");
+}
+
+static int take_hparams(fy_json *j, fy_bundle *b, fy_err *e)
+{
+    fy_span key;
+    int rc = fy_json_object_begin(j, e);
+    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
+        if (fy_span_is(key, "n_threads"))
+            rc = take_int(j, "n_threads", 1, 256, &b->n_threads, e);
+        else if (fy_span_is(key, "batch_size"))
+            rc = take_int(j, "batch_size", 1, 1 << 20, &b->batch_size, e);
+        else if (fy_span_is(key, "sampler"))
+            rc = take_sampler(j, b, e);
+        else
+            rc = fy_json_skip(j, e);
+    }
+    return rc == 0 ? fy_json_end(j, e) : rc;
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+/* Reads one JSON file: workspace.json when hparams_name is given, else the hyperparameters. */
+static int read_json(const char *dir, const fy_manifest *m, const char *rel, fy_bundle *b,
+                     char **hparams_name, fy_err *e)
+{
+    fy_map map;
+    if (open_json(dir, m, rel, &map, e) != 0)
+        return -1;
+    fy_json *j = fy_json_new(map.data, map.size, e);
+    int rc = j == NULL              ? -1
+             : hparams_name != NULL ? take_workspace(j, b, hparams_name, e)
+                                    : take_hparams(j, b, e);
+    if (rc != 0)
+        fy_ctx(e, "%s/%s", dir, rel);
+    fy_json_free(j);
+    fy_map_close(&map);
+    return rc;
+}
+
+/* model.json by its hash, and the weights listed; *weights is set to their path when it is not
+ * NULL. */
+static int check_model(const char *dir, const fy_manifest *m, const char *model, char **weights,
+                       fy_err *e)
+{
+    fy_str rel = {0};
+    fy_map map;
+    fy_str_printf(&rel, "%s/model.json", model);
+    int rc = rel.oom ? fy_nomem(e) : open_json(dir, m, fy_str_z(&rel), &map, e);
+    if (rc == 0) {
+        fy_map_close(&map);
+        fy_str_clear(&rel);
+        fy_str_printf(&rel, "%s/ggml/weights.gguf", model);
+        if (rel.oom)
+            rc = fy_nomem(e);
+        else if (fy_manifest_find(m, fy_str_z(&rel)) == NULL)
+            rc = fy_fail(e, FY_EFORMAT,
+                         "%s/" FY_MANIFEST_NAME ": does not list %s, which model '%s' needs", dir,
+                         fy_str_z(&rel), model);
+        else if (weights != NULL && (*weights = path_in(dir, fy_str_z(&rel), e)) == NULL)
+            rc = -1;
+    }
+    fy_str_release(&rel);
+    return rc;
+}
+
+static int open_all(const char *dir, const fy_manifest *m, fy_bundle *b, fy_err *e)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        if (check_size(dir, &m->entry[i], e) != 0)
+            return -1;
+    }
+    char *hparams_name = NULL;
+    int rc = read_json(dir, m, "workspace.json", b, &hparams_name, e);
+    if (rc == 0 && hparams_name != NULL)
+        rc = read_json(dir, m, hparams_name, b, NULL, e);
+    if (rc == 0)
+        rc = check_model(dir, m, b->model_main, &b->weights, e);
+    if (rc == 0 && b->model_draft != NULL)
+        rc = check_model(dir, m, b->model_draft, NULL, e);
+    free(hparams_name);
+    return rc;
+}
+
+int fy_bundle_open(const char *dir, fy_bundle *out, fy_err *e)
+{
+    fy_manifest m;
+    if (fy_manifest_read(dir, &m, e) != 0)
+        return -1;
+    fy_bundle b = {.n_threads = -1,
+                   .batch_size = -1,
+                   .temperature = NAN,
+                   .top_p = NAN,
+                   .top_k = -1,
+                   .seed = UINT64_MAX};
+    int rc = open_all(dir, &m, &b, e);
+    fy_manifest_release(&m);
+    if (rc == 0)
+        *out = b;
+    else
+        fy_bundle_release(&b);
+    return rc;
+}
+
+void fy_bundle_release(fy_bundle *b)
+{
+    free(b->model_main);
+    free(b->model_draft);
+    free(b->weights);
+    *b = (fy_bundle){0};
+}
