@@ -1,0 +1,272 @@
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "cli/verb.h"
+#include "model/golden.h"
+
+typedef struct {
+    const char *model, *golden;
+    double tolerance;
+    int64_t n_threads, n_batch;
+    int type_k, type_v;
+    bool json;
+} options;
+
+static const fy_opt opts[] = {
+    {.group = "Input",
+     .name = "model",
+     .alias = "m",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, model),
+     .help = "GGUF file to check."},
+    {.group = "Input",
+     .name = "golden",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, golden),
+     .help = "What the reference computed: a safetensors file with input_ids and any of logits, "
+             "logits_tail, hidden, "
+             "greedy_ids."},
+    {.group = "Comparison",
+     .name = "tolerance",
+     .kind = FY_OPT_FLOAT,
+     .arg = "R",
+     .offset = offsetof(options, tolerance),
+     .def = "1e-4",
+     .min = 0,
+     .max = 1e9,
+     .help = "Largest difference allowed, relative to the largest golden value (of the logits, or "
+             "of the layer)."},
+    {.group = "Comparison",
+     .name = "json",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, json),
+     .help = "Write one JSON object instead of a table."},
+    {.group = "Machine",
+     .name = "threads",
+     .alias = "t",
+     .kind = FY_OPT_INT,
+     .arg = "N",
+     .offset = offsetof(options, n_threads),
+     .min = 1,
+     .max = 256,
+     .help =
+         "Threads; as many as CPUs when not given, at most 16. The result does not depend on it."},
+    {.group = "Machine",
+     .name = "batch-size",
+     .alias = "b",
+     .kind = FY_OPT_INT,
+     .arg = "N",
+     .offset = offsetof(options, n_batch),
+     .min = 1,
+     .max = 1 << 20,
+     .help = "Tokens computed at once; 512 when not given. The result does not depend on it."},
+    {.group = "Machine",
+     .name = "cache-type-k",
+     .alias = "ctk",
+     .kind = FY_OPT_CHOICE,
+     .arg = "f32|f16",
+     .offset = offsetof(options, type_k),
+     .def = "f32",
+     .help = "Type of the keys in the cache."},
+    {.group = "Machine",
+     .name = "cache-type-v",
+     .alias = "ctv",
+     .kind = FY_OPT_CHOICE,
+     .arg = "f32|f16",
+     .offset = offsetof(options, type_v),
+     .def = "f32",
+     .help = "Type of the values in the cache."},
+};
+
+/* What a place in the list of hidden states is called. */
+static const char *hidden_name(int64_t i, char out[40])
+{
+    if (i == 0)
+        snprintf(out, 40, "the embedding");
+    else
+        snprintf(out, 40, "layer %lld (its output)", (long long)(i - 1));
+    return out;
+}
+
+static void put_difference(fy_str *s, const char *what, const fy_difference *d)
+{
+    fy_str_printf(s, "%-10s %10.2e %10.2e", what, fy_difference_max(d), fy_difference_rms(d));
+}
+
+static void put_table(fy_str *s, const options *o, const fy_golden *g, const fy_golden_report *r)
+{
+    char name[40];
+    fy_str_printf(s, "%s against %s, %u tokens, tolerance %g\n", o->model, o->golden,
+                  fy_golden_n_tokens(g), o->tolerance);
+    if (r->n_rows > 0 || r->n_hidden > 0)
+        fy_str_printf(s, "%-10s %10s %10s\n", "", "max diff", "rms diff");
+    if (r->n_rows > 0) {
+        put_difference(s, "logits", &r->logits);
+        fy_str_printf(s, "   top-1 agrees at %u of %u positions\n", r->n_top1, r->n_rows);
+    }
+    for (uint32_t i = 0; i < r->n_hidden; i++) {
+        if (i == 0)
+            snprintf(name, sizeof name, "embedding");
+        else
+            snprintf(name, sizeof name, "layer %u", i - 1);
+        put_difference(s, name, &r->hidden[i]);
+        fy_str_puts(s, r->first_wrong == (int64_t)i ? "   first goes wrong here\n" : "\n");
+    }
+    if (r->n_greedy > 0 && r->n_equal == r->n_greedy)
+        fy_str_printf(s, "%-10s %u of %u ids equal\n", "greedy", r->n_equal, r->n_greedy);
+    else if (r->n_greedy > 0)
+        fy_str_printf(s, "%-10s id %u of %u is %d, expected %d\n", "greedy", r->n_equal + 1,
+                      r->n_greedy, r->found, r->expected);
+    fy_str_puts(s, r->within ? "ok\n" : "beyond the tolerance\n");
+}
+
+/* JSON has no infinity: a difference that is not finite is null. */
+static json_t *real_or_null(double v)
+{
+    return isfinite(v) ? json_real(v) : json_null();
+}
+
+static json_t *difference_json(const fy_difference *d)
+{
+    return json_pack("{s:o, s:o}", "max_ratio", real_or_null(fy_difference_max(d)), "rms_ratio",
+                     real_or_null(fy_difference_rms(d)));
+}
+
+static int put_json(fy_str *s, const options *o, const fy_golden *g, const fy_golden_report *r,
+                    fy_err *e)
+{
+    json_t *root =
+        json_pack("{s:s, s:s, s:i, s:f, s:b}", "model", o->model, "golden", o->golden, "tokens",
+                  (int)fy_golden_n_tokens(g), "tolerance", o->tolerance, "within", r->within);
+    int bad = 0;
+    if (r->n_rows > 0) {
+        json_t *logits = difference_json(&r->logits);
+        bad |= json_object_set_new(logits, "positions", json_integer(r->n_rows));
+        bad |=
+            json_object_set_new(logits, "top1_agreement", json_real((double)r->n_top1 / r->n_rows));
+        bad |= json_object_set_new(root, "logits", logits);
+    }
+    if (r->n_hidden > 0) {
+        char name[40];
+        json_t *hidden = json_array();
+        for (uint32_t i = 0; i < r->n_hidden; i++)
+            bad |= json_array_append_new(hidden, difference_json(&r->hidden[i]));
+        bad |= json_object_set_new(root, "hidden", hidden);
+        bad |= json_object_set_new(
+            root, "first_wrong",
+            r->first_wrong < 0 ? json_null() : json_string(hidden_name(r->first_wrong, name)));
+    }
+    if (r->n_greedy > 0) {
+        json_t *greedy = json_pack("{s:i, s:i}", "ids", (int)r->n_greedy, "equal", (int)r->n_equal);
+        if (r->n_equal < r->n_greedy) {
+            bad |= json_object_set_new(greedy, "expected", json_integer(r->expected));
+            bad |= json_object_set_new(greedy, "found", json_integer(r->found));
+        }
+        bad |= json_object_set_new(root, "greedy", greedy);
+    }
+    char *text = bad == 0 ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL;
+    json_decref(root);
+    if (text == NULL)
+        return fy_fail(
+            e, FY_ENOMEM,
+            "cannot make JSON of the result: out of memory, or a file name is not UTF-8");
+    fy_str_puts(s, text);
+    fy_str_putc(s, '\n');
+    free(text);
+    return 0;
+}
+
+/* The verdict in words, for standard error. */
+static int fail_verdict(const options *o, const fy_golden_report *r, fy_err *e)
+{
+    fy_str s = {0};
+    char name[40];
+    if (r->n_rows > 0 && !(fy_difference_max(&r->logits) <= o->tolerance))
+        fy_str_printf(&s, "logits differ by %.2e of the largest, tolerance %g",
+                      fy_difference_max(&r->logits), o->tolerance);
+    if (r->first_wrong >= 0)
+        fy_str_printf(&s, "%sfirst goes wrong at %s, by %.2e of its largest value",
+                      s.len > 0 ? "; " : "", hidden_name(r->first_wrong, name),
+                      fy_difference_max(&r->hidden[r->first_wrong]));
+    if (r->n_equal < r->n_greedy)
+        fy_str_printf(&s, "%sgreedy id %u of %u is %d, expected %d", s.len > 0 ? "; " : "",
+                      r->n_equal + 1, r->n_greedy, r->found, r->expected);
+    fy_fail(e, FY_EVERIFY, "%s: %s", o->golden, fy_str_z(&s));
+    fy_str_release(&s);
+    return -1;
+}
+
+static int compare(const options *o, const fy_model *m, const fy_golden *g, fy_err *e)
+{
+    static const fy_type types[] = {FY_F32, FY_F16};
+    fy_session_params p = {.n_ctx = fy_golden_n_ctx(g),
+                           .n_batch = o->n_batch > 0 ? (uint32_t)o->n_batch : 0,
+                           .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
+                           .type_k = types[o->type_k],
+                           .type_v = types[o->type_v]};
+    fy_session *s = fy_session_new(m, &p, e);
+    if (s == NULL)
+        return -1;
+    fy_golden_report r;
+    int rc = fy_golden_compare(g, s, o->tolerance, &r, e);
+    fy_session_free(s);
+    if (rc != 0)
+        return -1;
+    fy_str out = {0};
+    if (o->json)
+        rc = put_json(&out, o, g, &r, e);
+    else
+        put_table(&out, o, g, &r);
+    if (rc == 0)
+        rc = out.oom ? fy_nomem(e) : fy_stdout(out.ptr, out.len, e);
+    if (rc == 0 && !r.within)
+        rc = fail_verdict(o, &r, e);
+    fy_str_release(&out);
+    fy_golden_report_release(&r);
+    return rc;
+}
+
+static int run(void *opaque, int n_args, char **args, fy_err *e)
+{
+    (void)n_args;
+    (void)args;
+    const options *o = opaque;
+    if (o->model == NULL || o->golden == NULL)
+        return fy_fail(e, FY_EARG, "a model and a golden file are needed: -m FILE --golden FILE");
+    fy_model *m = fy_model_open(o->model, e);
+    if (m == NULL)
+        return -1;
+    fy_golden *g = fy_golden_open(o->golden, fy_model_hparams(m), e);
+    int rc = g != NULL ? compare(o, m, g, e) : -1;
+    fy_golden_close(g);
+    fy_model_close(m);
+    return rc;
+}
+
+const fy_verb fy_verb_eval = {
+    .name = "eval",
+    .summary = "compare a model with what a reference implementation computed",
+    .synopsis = "",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof opts[0],
+    .opts_bytes = sizeof(options),
+    .description = "Runs the tokens of a golden file through the model and compares logits, the "
+                   "output of every layer and the "
+                   "greedy continuation, as far as the golden has them. Differences are relative "
+                   "to the largest golden value. "
+                   "The first layer beyond the tolerance is named: that is where to look.\n\n"
+                   "The KV cache is f32 unless asked otherwise. With f32 weights 1e-4 is what "
+                   "another order of summation needs; "
+                   "an f16 cache needs 1e-2; quantized weights have a tolerance of their own. "
+                   "Beyond the tolerance the exit "
+                   "status is 4; a golden whose shapes do not fit the model is an error (1).\n\n"
+                   "docs/golden.md shows how to make a golden file with transformers in ten lines.",
+    .examples =
+        "ferry eval -m model-f32.gguf --golden golden.safetensors\n"
+        "ferry eval -m model-q8_0.gguf --golden golden.safetensors --tolerance 0.1 --json\n",
+    .run = run,
+};

@@ -1,0 +1,127 @@
+/* What a verb shows while it works: words and progress on stderr, data on stdout, memory used. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/verb.h"
+
+static fy_log_level g_level = FY_LOG_INFO;
+
+void fy_log_show(fy_log_level most)
+{
+    g_level = most;
+}
+
+void fy_log_to_stderr(void *user, fy_log_level level, const char *text)
+{
+    (void)user;
+    if (level > g_level)
+        return;
+    const char *mark = level == FY_LOG_ERROR ? "error: " : level == FY_LOG_WARN ? "warning: " : "";
+    bool colour = level <= FY_LOG_WARN && isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL;
+    fprintf(stderr, "%s%s%s%s\n", colour ? "\033[1;33m" : "", mark, colour ? "\033[0m" : "", text);
+}
+
+/* One progress display at a time: it belongs to the program, not to the library. */
+static struct {
+    double begin_s;
+    _Atomic int64_t next_ms; /* when to draw again */
+    bool terminal;
+} g_show;
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void draw(const fy_progress *p, double t)
+{
+    enum { WIDTH = 24 };
+    double done = (double)atomic_load_explicit(&p->done_bytes, memory_order_relaxed);
+    double rate = t > 0 ? done / t : 0;
+    double part = p->total_bytes > 0 ? done / (double)p->total_bytes : 0;
+    double left = rate > 0 && p->total_bytes > 0 ? ((double)p->total_bytes - done) / rate : 0;
+    char bar[WIDTH + 1];
+    for (int i = 0; i < WIDTH; i++)
+        bar[i] = (double)i < part * WIDTH ? '#' : '.';
+    bar[WIDTH] = '\0';
+    if (g_show.terminal)
+        fprintf(stderr, "\r%s [%s] %3.0f %% %7.1f MB/s, %.0f s left \033[K", p->what, bar, part * 100, rate * 1e-6, left);
+    else
+        fprintf(stderr, "%s: %.0f %%, %.1f MB/s, %.0f s left\n", p->what, part * 100, rate * 1e-6, left);
+}
+
+static void show(fy_progress *p)
+{
+    double t = now_s() - g_show.begin_s;
+    int64_t ms = (int64_t)(t * 1000), next = atomic_load(&g_show.next_ms);
+    int64_t step = g_show.terminal ? 100 : 10000;
+    if (ms < next || !atomic_compare_exchange_strong(&g_show.next_ms, &next, ms + step))
+        return;
+    draw(p, t);
+}
+
+void fy_show_begin(fy_progress *p, const char *what, uint64_t total_bytes)
+{
+    *p = (fy_progress){.what = what, .total_bytes = total_bytes, .show = g_level >= FY_LOG_INFO ? show : NULL};
+    g_show.terminal = isatty(STDERR_FILENO);
+    g_show.begin_s = now_s();
+    atomic_store(&g_show.next_ms, g_show.terminal ? 300 : 10000);
+}
+
+void fy_show_end(fy_progress *p)
+{
+    if (p->show != NULL && g_show.terminal)
+        fputs("\r\033[K", stderr);
+    p->show = NULL;
+}
+
+static uint64_t status_kb(const char *key)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    if (f == NULL)
+        return 0;
+    char line[256];
+    unsigned long long kb = 0;
+    size_t n = strlen(key);
+    while (fgets(line, sizeof line, f) != NULL) {
+        if (strncmp(line, key, n) == 0 && line[n] == ':') {
+            kb = strtoull(line + n + 1, NULL, 10);
+            break;
+        }
+    }
+    fclose(f);
+    return (uint64_t)kb << 10;
+}
+
+uint64_t fy_rss_anon_bytes(void)
+{
+    return status_kb("RssAnon");
+}
+
+uint64_t fy_rss_peak_bytes(void)
+{
+    return status_kb("VmHWM");
+}
+
+int fy_stdout(const void *p, size_t n, fy_err *e)
+{
+    const char *s = p;
+    while (n > 0) {
+        ssize_t w = write(STDOUT_FILENO, s, n);
+        if (w < 0 && errno == EINTR)
+            continue;
+        if (w < 0)
+            return fy_fail_errno(e, "cannot write to standard output");
+        s += w;
+        n -= (size_t)w;
+    }
+    return 0;
+}

@@ -1,0 +1,55 @@
+/* A verb of `ferry`: its options, words and function. One table (verbs.c) lists them all; --help, the man pages
+ * and shell completion are made from it, so nothing about a verb is written twice. */
+#ifndef FY_CLI_VERB_H
+#define FY_CLI_VERB_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/opts.h"
+#include "base/progress.h"
+
+#define FERRY_VERSION "0.1.0"
+
+typedef struct {
+    const char *name;
+    const char *summary;     /* one line: "turn a checkpoint into a GGUF file" */
+    const char *synopsis;    /* positional arguments: "DIR", "IN.gguf OUT.gguf TYPE" */
+    int min_args, max_args;  /* positional; max -1: any number */
+    const fy_opt *opts;
+    size_t n_opts;
+    size_t opts_bytes;       /* size of the struct that the rows' offsets point into */
+    const char *description; /* paragraphs separated by blank lines, plain words */
+    const char *examples;    /* "command\n" lines; a line that starts with '#' explains the next */
+    /* o: the filled struct. Returns 0, or -1 with *e set; main prints "ferry VERB: <msg>" and exits with
+     * fy_exit_status(e->code). Data goes to stdout, words to stderr (fy_log). */
+    int (*run)(void *o, int n_args, char **args, fy_err *e);
+} fy_verb;
+
+extern const fy_verb *const fy_verbs[]; /* NULL-terminated, in the order of --help */
+const fy_verb *fy_verb_find(const char *name);
+
+void fy_verb_help(const fy_verb *v, fy_str *out);      /* --help */
+void fy_verb_man(const fy_verb *v, fy_str *out);       /* ferry-VERB.1, mdoc */
+void fy_verbs_man(fy_str *out);                        /* ferry.1 */
+int fy_completion(const char *shell, fy_str *out, fy_err *e); /* bash, zsh, fish */
+
+/* The program's log sink: words on stderr up to the level set by fy_log_show (FY_LOG_INFO at the start; a verb's
+ * -q sets FY_LOG_WARN, its -v FY_LOG_DEBUG). */
+void fy_log_to_stderr(void *user, fy_log_level level, const char *text);
+void fy_log_show(fy_log_level most);
+
+/* A progress display on stderr: a bar with rate and ETA on a terminal, a line every 10 s otherwise, nothing below
+ * FY_LOG_INFO. fy_show_end clears the bar. One at a time. */
+void fy_show_begin(fy_progress *p, const char *what, uint64_t total_bytes);
+void fy_show_end(fy_progress *p);
+
+/* Resident memory of this process in bytes from /proc/self/status; 0 when unknown. */
+uint64_t fy_rss_anon_bytes(void);
+uint64_t fy_rss_peak_bytes(void);
+
+/* Writes to stdout; a failed or short write is FY_EIO (a closed pipe too). */
+int fy_stdout(const void *p, size_t n, fy_err *e);
+
+#endif
