@@ -1,0 +1,355 @@
+/* ferry convert: a Hugging Face checkpoint becomes a GGUF file. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "base/thread.h"
+#include "cli/verb.h"
+#include "convert/convert_plan.h"
+#include "convert/convert_stream.h"
+#include "convert/gguf_meta.h"
+#include "convert/hf_config.h"
+#include "convert/hf_dir.h"
+#include "convert/hf_tokenizer.h"
+#include "format/gguf_write.h"
+
+typedef struct {
+    const char *outfile, *model_name, *pre;
+    int outtype;
+    bool vocab_only, dry_run, quiet, verbose;
+    int64_t threads;
+} options;
+
+static const fy_type outtypes[] = {FY_OUTTYPE_AUTO, FY_F32, FY_F16, FY_BF16, FY_Q8_0, FY_Q4_0};
+
+#define FIELD(name) offsetof(options, name)
+static const fy_opt opts[] = {
+    {.group = "Output", .name = "outfile", .alias = "o", .kind = FY_OPT_STR, .arg = "FILE",
+     .offset = FIELD(outfile),
+     .help = "Write to this file instead of NAME-TYPE.gguf in the current directory, NAME being the last part "
+             "of DIR."},
+    {.group = "Output", .name = "outtype", .kind = FY_OPT_CHOICE, .arg = "auto|f32|f16|bf16|q8_0|q4_0",
+     .offset = FIELD(outtype), .def = "auto",
+     .help = "Type of the matrices. auto keeps the type they have, f32 becoming f16. Norms and biases are always "
+             "f32; a matrix whose rows do not divide into blocks of 32 becomes f16 instead of q8_0 or q4_0."},
+    {.group = "Output", .name = "model-name", .kind = FY_OPT_STR, .arg = "NAME", .offset = FIELD(model_name),
+     .help = "The name inside the file (general.name); the last part of DIR if not given."},
+    {.group = "Work", .name = "vocab-only", .kind = FY_OPT_FLAG, .offset = FIELD(vocab_only),
+     .help = "Write keys and tokenizer, no tensors. Needs the tokenizer's files only."},
+    {.group = "Work", .name = "dry-run", .kind = FY_OPT_FLAG, .offset = FIELD(dry_run),
+     .help = "Print the plan, tensor by tensor, and write nothing."},
+    {.group = "Work", .name = "pre", .kind = FY_OPT_STR, .arg = "NAME", .offset = FIELD(pre),
+     .help = "The pre-tokenizer (tokenizer.ggml.pre) for a tokenizer.json whose structure is not recognised."},
+    {.group = "Work", .name = "threads", .alias = "t", .kind = FY_OPT_INT, .arg = "N", .offset = FIELD(threads),
+     .min = 1, .max = 256, .help = "Threads; the CPUs of this machine, at most 16, if not given."},
+    {.group = "Words", .name = "quiet", .alias = "q", .kind = FY_OPT_FLAG, .offset = FIELD(quiet),
+     .help = "Say only what went wrong."},
+    {.group = "Words", .name = "verbose", .alias = "v", .kind = FY_OPT_FLAG, .offset = FIELD(verbose),
+     .help = "Say more."},
+};
+
+/* Everything one conversion holds. */
+typedef struct {
+    const options *o;
+    const char *dir; /* view */
+    char *name;      /* owned; last part of the directory's path */
+    char *out_path;  /* owned */
+    fy_hf_config config;
+    bool has_config;
+    fy_hf_dir *source; /* owned; NULL for vocabulary only */
+    fy_convert_plan *plan;
+    fy_hf_tokenizer *tokenizer;
+    fy_gguf_writer *writer;
+    fy_convert_stream *stream;
+    _Atomic uint64_t peak_anon;
+} job;
+
+static void job_release(job *j)
+{
+    fy_convert_stream_free(j->stream);
+    fy_gguf_writer_free(j->writer);
+    fy_hf_tokenizer_free(j->tokenizer);
+    fy_convert_plan_free(j->plan);
+    fy_hf_dir_close(j->source);
+    fy_hf_config_release(&j->config);
+    free(j->out_path);
+    free(j->name);
+}
+
+static void sample_memory(job *j)
+{
+    uint64_t now = fy_rss_anon_bytes(), peak = atomic_load(&j->peak_anon);
+    while (now > peak && !atomic_compare_exchange_weak(&j->peak_anon, &peak, now))
+        continue;
+}
+
+/* --- pass 1 ---------------------------------------------------------------------------------------------------- */
+
+/* The last part of DIR's real path, so that "." has a name too. */
+static int find_name(job *j, fy_err *e)
+{
+    char *real = realpath(j->dir, NULL);
+    if (real == NULL)
+        return fy_fail_errno(e, "%s", j->dir);
+    fy_span base = fy_path_base(real);
+    j->name = base.len > 0 ? strndup(base.ptr, base.len) : strdup("model");
+    free(real);
+    return j->name != NULL ? 0 : fy_nomem(e);
+}
+
+/* Vocabulary only: config.json gives hyperparameters when it is there and describes a family we know. */
+static int read_optional_config(job *j, fy_err *e)
+{
+    char *path = fy_path_join(j->dir, "config.json");
+    if (path == NULL)
+        return fy_nomem(e);
+    bool there = fy_file_exists(path);
+    free(path);
+    fy_err why = {0};
+    if (!there) {
+        fy_log(FY_LOG_INFO, "no config.json: the file says architecture \"llama\" and no hyperparameters");
+        return 0;
+    }
+    if (fy_hf_config_open(&j->config, j->dir, &why) == 0) {
+        j->has_config = true;
+        return 0;
+    }
+    if (why.code != FY_EUNSUPPORTED)
+        return fy_fail(e, why.code, "%s", why.msg);
+    fy_log(FY_LOG_WARN, "%s; the file says architecture \"llama\" and no hyperparameters", why.msg);
+    return 0;
+}
+
+static int make_plan(job *j, fy_err *e)
+{
+    if (j->o->vocab_only)
+        return read_optional_config(j, e);
+    if (fy_hf_config_open(&j->config, j->dir, e))
+        return -1;
+    j->has_config = true;
+    j->source = fy_hf_dir_open(j->dir, e);
+    if (j->source == NULL)
+        return -1;
+    j->plan = fy_convert_plan_new(j->source, &j->config, outtypes[j->o->outtype], e);
+    return j->plan != NULL ? 0 : fy_ctx(e, "%s", j->dir);
+}
+
+static int add_tensors(job *j, fy_err *e)
+{
+    for (size_t i = 0; i < j->plan->n_tensors; i++) {
+        const fy_plan_tensor *t = &j->plan->tensors[i];
+        char name[FY_ROW_NAME_BYTES];
+        fy_plan_name(t, name);
+        if (fy_gguf_add_tensor(j->writer, name, t->type, t->n_dims, t->ne, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int make_header(job *j, fy_err *e)
+{
+    j->tokenizer = fy_hf_tokenizer_open(j->dir, j->o->pre, e);
+    if (j->tokenizer == NULL)
+        return -1;
+    sample_memory(j);
+    j->writer = fy_gguf_writer_new(e);
+    if (j->writer == NULL)
+        return -1;
+    fy_gguf_meta meta = {
+        .config = j->has_config ? &j->config : NULL,
+        .plan = j->plan,
+        .tokenizer = j->tokenizer,
+        .name = fy_span_of(j->o->model_name != NULL ? j->o->model_name : j->name),
+    };
+    if (fy_gguf_meta_write(j->writer, &meta, e) || (j->plan != NULL && add_tensors(j, e)))
+        return -1;
+    sample_memory(j);
+    fy_hf_tokenizer_free(j->tokenizer);
+    j->tokenizer = NULL;
+    return 0;
+}
+
+static int choose_path(job *j, fy_err *e)
+{
+    fy_str s = {0};
+    if (j->o->outfile != NULL)
+        fy_str_puts(&s, j->o->outfile);
+    else
+        fy_str_printf(&s, "%s-%s.gguf", j->name, j->plan != NULL ? fy_type_name(j->plan->type) : "vocab");
+    if (s.oom) {
+        fy_str_release(&s);
+        return fy_nomem(e);
+    }
+    j->out_path = s.ptr;
+    return 0;
+}
+
+/* --- words ----------------------------------------------------------------------------------------------------- */
+
+static void print_tensor(fy_str *s, const fy_plan_tensor *t, uint64_t bytes)
+{
+    char name[FY_ROW_NAME_BYTES], hf[FY_ROW_NAME_BYTES], shape[96];
+    size_t at = 0;
+    fy_plan_name(t, name);
+    for (uint32_t d = 0; d < t->n_dims; d++)
+        at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%" PRIu64, d > 0 ? " x " : "", t->ne[d]);
+    fy_str_printf(s, "%-26s %-5s %-15s %13" PRIu64 "  ", name, fy_type_name(t->type), shape, bytes);
+    if (t->src == NULL) {
+        fy_str_puts(s, "computed from rope_scaling\n");
+        return;
+    }
+    fy_row_name(t->row->hf, t->layer, hf);
+    fy_str_printf(s, "%s (%s)%s%s\n", hf, fy_type_name(t->src_type),
+                  t->row->transform == FY_X_COPY ? "" : ", rows permuted",
+                  t->fallback ? ", rows do not divide into blocks of 32" : "");
+}
+
+static int print_plan(const job *j, fy_err *e)
+{
+    fy_str s = {0};
+    uint64_t bytes = 0;
+    size_t n = j->plan != NULL ? j->plan->n_tensors : 0, n_drops = j->plan != NULL ? j->plan->n_drops : 0;
+    fy_str_printf(&s, "%-26s %-5s %-15s %13s  %s\n", "tensor", "type", "shape", "bytes", "source");
+    for (size_t i = 0; i < n; i++) {
+        const fy_gguf_tensor *t = fy_gguf_writer_tensor(j->writer, (int64_t)i);
+        print_tensor(&s, &j->plan->tensors[i], t->bytes);
+        bytes += t->bytes;
+    }
+    for (size_t i = 0; i < n_drops; i++) {
+        fy_str_puts(&s, "dropped: ");
+        fy_str_put_quoted(&s, j->plan->drops[i].src->t->name, 120);
+        fy_str_printf(&s, " (%s)\n", j->plan->drops[i].reason);
+    }
+    fy_str_printf(&s, "%zu tensors, %" PRIu64 " bytes of tensors, %" PRIu64 " bytes in all, to %s\n", n, bytes,
+                  fy_gguf_writer_file_bytes(j->writer), j->out_path);
+    int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
+    fy_str_release(&s);
+    return rc;
+}
+
+static void say_plan(const job *j)
+{
+    size_t fallbacks = 0;
+    for (size_t i = 0; j->plan != NULL && i < j->plan->n_tensors; i++)
+        fallbacks += j->plan->tensors[i].fallback;
+    if (j->plan == NULL)
+        fy_log(FY_LOG_INFO, "writing %s: vocabulary only", j->out_path);
+    else
+        fy_log(FY_LOG_INFO, "writing %s: %s, %s, %zu tensors", j->out_path, j->config.family->name,
+               fy_type_name(j->plan->type), j->plan->n_tensors);
+    if (fallbacks > 0)
+        fy_log(FY_LOG_INFO, "%zu matrices become f16: their rows do not divide into blocks of 32", fallbacks);
+    for (size_t i = 0; j->plan != NULL && i < j->plan->n_drops; i++) {
+        char q[FY_QUOTE_BYTES];
+        fy_log(FY_LOG_DEBUG, "dropped %s: %s", fy_quote(q, sizeof q, j->plan->drops[i].src->t->name),
+               j->plan->drops[i].reason);
+    }
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void say_end(job *j, double seconds)
+{
+    double in = j->source != NULL ? (double)fy_hf_dir_bytes(j->source) : 0;
+    sample_memory(j);
+    fy_log(FY_LOG_INFO, "read %.1f MB, wrote %.1f MB in %.2f s, %.0f MB/s, peak RssAnon %.1f MB", in * 1e-6,
+           (double)fy_gguf_writer_file_bytes(j->writer) * 1e-6, seconds, in * 1e-6 / (seconds > 0 ? seconds : 1),
+           (double)atomic_load(&j->peak_anon) * 1e-6);
+}
+
+/* --- pass 2 ---------------------------------------------------------------------------------------------------- */
+
+static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread, fy_err *e)
+{
+    job *j = user;
+    if (row == 0)
+        sample_memory(j);
+    return fy_convert_fill(j->stream, i, row, n_rows, out, thread, e);
+}
+
+static int write_file(job *j, fy_err *e)
+{
+    int n = j->o->threads != FY_OPT_UNSET_INT ? (int)j->o->threads : fy_default_threads();
+    if (j->plan != NULL) {
+        j->stream = fy_convert_stream_new(j->plan, n, e);
+        if (j->stream == NULL)
+            return -1;
+    }
+    fy_pool *pool = fy_pool_new(n, e);
+    if (pool == NULL)
+        return -1;
+    fy_progress progress;
+    fy_show_begin(&progress, "converting", fy_gguf_writer_file_bytes(j->writer));
+    int rc = fy_gguf_write(j->writer, j->out_path, j->plan != NULL ? fill : NULL, j, pool, &progress, e);
+    fy_show_end(&progress);
+    fy_pool_free(pool);
+    return rc;
+}
+
+static int convert(job *j, fy_err *e)
+{
+    double begin = now_s();
+    if (find_name(j, e) || make_plan(j, e) || make_header(j, e) || choose_path(j, e))
+        return -1;
+    if (j->o->dry_run)
+        return print_plan(j, e);
+    say_plan(j);
+    if (write_file(j, e))
+        return -1;
+    say_end(j, now_s() - begin);
+    return 0;
+}
+
+static int run(void *o, int n_args, char **args, fy_err *e)
+{
+    const options *opt = o;
+    (void)n_args;
+    if (opt->quiet || opt->verbose)
+        fy_log_show(opt->quiet ? FY_LOG_WARN : FY_LOG_DEBUG);
+    if (!fy_file_is_dir(args[0]))
+        return fy_file_exists(args[0])
+                   ? fy_fail(e, FY_EARG, "%s is a file; give the checkpoint's directory", args[0])
+                   : fy_fail(e, FY_EIO, "%s: no such directory", args[0]);
+    job j = {.o = opt, .dir = args[0]};
+    int rc = convert(&j, e);
+    job_release(&j);
+    return rc;
+}
+
+const fy_verb fy_verb_convert = {
+    .name = "convert",
+    .summary = "turn a checkpoint into a GGUF file",
+    .synopsis = "DIR",
+    .min_args = 1,
+    .max_args = 1,
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof opts[0],
+    .opts_bytes = sizeof(options),
+    .description =
+        "Converts a Hugging Face checkpoint directory (config.json, model.safetensors or shards with their index, "
+        "tokenizer files) into one GGUF file, quantizing on the way if asked. Memory use does not grow with the "
+        "model.\n\n"
+        "Every tensor of the checkpoint is accounted for before the first byte is written: one that is missing, "
+        "misshapen or unknown is an error that names it. The file has its final name only when it is whole. The "
+        "same checkpoint and options give the same bytes, whatever the number of threads.\n\n"
+        "q8_0 and q4_0 are pure: every matrix takes the type, the embedding and the output included.",
+    .examples = "# keep the checkpoint's type\n"
+                "ferry convert Llama-3.2-1B-Instruct\n"
+                "# quantize to 4 bits on the way\n"
+                "ferry convert Llama-3.2-1B-Instruct --outtype q4_0 -o llama.gguf\n"
+                "# what would be written\n"
+                "ferry convert Llama-3.2-1B-Instruct --outtype q8_0 --dry-run\n",
+    .run = run,
+};

@@ -1,0 +1,43 @@
+/* config.json of a Hugging Face checkpoint: which family it is, its hyperparameters, and what else convert must
+ * know. Reads the layouts of transformers 4 and 5. A key that is absent (or null) has the default of the family's
+ * config class; a key of the wrong type, or one whose meaning ferry does not compute with, is refused by name. */
+#ifndef FY_CONVERT_HF_CONFIG_H
+#define FY_CONVERT_HF_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arch/arch.h"
+#include "base/err.h"
+
+/* rope_scaling of type llama3: what the tensor rope_freqs is computed from. */
+typedef struct {
+    bool used;
+    double factor, low_freq_factor, high_freq_factor;
+    uint32_t orig_ctx;
+} fy_llama3_scaling;
+
+typedef struct {
+    const fy_family *family;
+    fy_hparams hp; /* derived and checked */
+    double rope_theta; /* before it was rounded to f32 */
+    bool tied;
+    fy_llama3_scaling llama3;
+    struct json_t *root; /* owned */
+} fy_hf_config;
+
+/* Reads p[0..n); `name` is used in messages. fy_hf_config_release in either case. */
+int fy_hf_config_parse(fy_hf_config *c, const void *p, size_t n, const char *name, fy_err *e);
+/* DIR/config.json. FY_EUNSUPPORTED when it is valid but describes something ferry has no family for. */
+int fy_hf_config_open(fy_hf_config *c, const char *dir, fy_err *e);
+void fy_hf_config_release(fy_hf_config *c);
+
+/* A flag of config.json ("attention_bias"); false when absent. Its type was checked by parse for the flags that the
+ * family's rows name. */
+bool fy_hf_config_flag(const fy_hf_config *c, const char *key);
+
+/* Entry i of the tensor rope_freqs (i < n_rot / 2). */
+float fy_llama3_freq(const fy_hf_config *c, uint32_t i);
+
+#endif

@@ -1,0 +1,308 @@
+#include "convert/hf_tokenizer_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/quote.h"
+
+#define BLANK "\xE2\x96\x81"
+#define NO_SCORE 1.0f /* scores made from ranks are never positive */
+
+/* --- SentencePiece-like tokenizer.json --- */
+
+/* Two texts in a row, looked up as one. */
+static bool find_joined(const fy_token_table *t, fy_span left, fy_span right, fy_str *scratch, uint32_t *id)
+{
+    fy_str_clear(scratch);
+    fy_str_add(scratch, left.ptr, left.len);
+    fy_str_add(scratch, right.ptr, right.len);
+    return !scratch->oom && fy_token_table_find(t, (fy_span){scratch->ptr, scratch->len}, id);
+}
+
+static int fail_merge(const fy_merges *m, const char *what, fy_err *e)
+{
+    char l[FY_QUOTE_BYTES], r[FY_QUOTE_BYTES];
+    return fy_fail(e, FY_EFORMAT, "merges[%llu]: '%s' '%s': %s is no token of the vocabulary",
+                   (unsigned long long)(m->n - 1), fy_quote(l, sizeof l, m->left), fy_quote(r, sizeof r, m->right),
+                   what);
+}
+
+/* Checks every merge against the vocabulary. scores: also gives each token minus the rank of the first merge that
+ * makes it, so that merging by score does what merging by rank does. */
+static int walk_merges(fy_tokenizer_json *json, fy_token_table *t, bool scores, fy_err *e)
+{
+    fy_merges m;
+    fy_str joined = {0};
+    int rc = fy_merges_open(&m, json, e);
+    if (rc != 0)
+        return -1;
+    while ((rc = fy_merges_next(&m, e)) == 1) {
+        uint32_t id;
+        if (!fy_token_table_find(t, m.left, &id))
+            rc = fail_merge(&m, "the left part", e);
+        else if (!fy_token_table_find(t, m.right, &id))
+            rc = fail_merge(&m, "the right part", e);
+        else if (!find_joined(t, m.left, m.right, &joined, &id))
+            rc = joined.oom ? fy_nomem(e) : fail_merge(&m, "the result", e);
+        if (rc < 0)
+            break;
+        fy_token_row *r = &t->rows[id];
+        if (scores && r->score == NO_SCORE)
+            r->score = 1.0f - (float)m.n;
+    }
+    json->n_merges = m.n;
+    fy_merges_close(&m);
+    fy_str_release(&joined);
+    return rc;
+}
+
+/* `<0x00>` ... `<0xFF>`. A converter of transformers replaces the byte token of a character that the vocabulary
+ * lacks by the character itself ("\t" in gemma); it is put back, or byte fallback would have a hole. */
+static int restore_byte_tokens(fy_token_table *t, fy_err *e)
+{
+    uint32_t first, id;
+    bool has_first = fy_token_table_find(t, FY_SPAN("<0x00>"), &first);
+    for (unsigned b = 0; b < 256; b++) {
+        char name[8], byte = (char)b;
+        int len = snprintf(name, sizeof name, "<0x%02X>", b);
+        if (!fy_token_table_find(t, (fy_span){name, (size_t)len}, &id)) {
+            if (!has_first || !fy_token_table_find(t, (fy_span){&byte, 1}, &id) || id != first + b)
+                continue;
+            fy_span text = fy_token_table_dup(t, (fy_span){name, (size_t)len});
+            if (text.ptr == NULL || fy_token_table_rename(t, id, text, e) != 0)
+                return fy_nomem(e);
+        }
+        t->rows[id].type = FY_TOKEN_BYTE;
+        t->rows[id].score = 0;
+    }
+    return fy_token_table_reindex(t, e);
+}
+
+/* Scores and types as a tokenizer.model would have them. */
+static int finish_spm_json(fy_hf_tokenizer *t, fy_err *e)
+{
+    fy_token_table *tokens = &t->tokens;
+    uint32_t unk;
+    for (uint32_t i = 0; i < tokens->n; i++)
+        tokens->rows[i].score = NO_SCORE;
+    if (walk_merges(&t->json, tokens, true, e) != 0)
+        return -1;
+    for (uint32_t i = 0; i < tokens->n; i++) {
+        if (tokens->rows[i].score == NO_SCORE) /* no merge makes it: a single character, below all merges */
+            tokens->rows[i].score = -(float)t->json.n_merges - 1;
+    }
+    if (restore_byte_tokens(tokens, e) != 0)
+        return -1;
+    if (t->json.unk_token.ptr != NULL && fy_token_table_find(tokens, t->json.unk_token, &unk))
+        tokens->rows[unk].type = FY_TOKEN_UNKNOWN;
+    return 0;
+}
+
+/* Word by word merging is what "llama" does only if no token reaches over the beginning of a word. */
+static int check_words(const fy_hf_tokenizer *t, fy_err *e)
+{
+    for (uint32_t i = 0; t->pretok.splits_words && i < t->tokens.n; i++) {
+        fy_span s = t->tokens.rows[i].text;
+        if (s.len > 3 && memmem(s.ptr + 1, s.len - 1, BLANK, 3) != NULL) {
+            char q[FY_QUOTE_BYTES];
+            return fy_fail(e, FY_EUNSUPPORTED, "pre_tokenizer: Metaspace splits words, but token %u '%s' has a blank "
+                           "inside; supported is split = false", (unsigned)i, fy_quote(q, sizeof q, s));
+        }
+    }
+    return 0;
+}
+
+/* --- tokenizer.model --- */
+
+static int check_spm(const fy_spm_info *s, fy_err *e)
+{
+    char q[FY_QUOTE_BYTES];
+    if (s->model_type != FY_SPM_BPE)
+        return fy_fail(e, FY_EUNSUPPORTED, "a SentencePiece model of type %s; supported is BPE",
+                       fy_spm_type_name(s->model_type));
+    if (s->suffix_whitespace || !s->escape_whitespaces)
+        return fy_fail(e, FY_EUNSUPPORTED, "a SentencePiece model with %s; supported are blanks as U+2581 before words",
+                       s->suffix_whitespace ? "treat_whitespace_as_suffix" : "escape_whitespaces = false");
+    if (s->charsmap_bytes > 0)
+        fy_log(FY_LOG_WARN, "tokenizer.model: its Unicode normalisation '%s' is not carried over: other ids for text "
+               "that is not in that form", fy_quote(q, sizeof q, s->normalizer));
+    if (s->remove_extra_whitespaces)
+        fy_log(FY_LOG_WARN, "tokenizer.model: it drops extra blanks, which readers of GGUF do not: other ids for such "
+               "text");
+    return 0;
+}
+
+/* Does the vocabulary of tokenizer.json (in t->tokens) go beyond `model` or differ from it, added tokens aside? */
+static bool vocabularies_differ(fy_hf_tokenizer *t, const fy_token_table *model)
+{
+    fy_token_table *own = &t->tokens;
+    for (size_t i = 0; i < t->added.n; i++) {
+        if (t->added.v[i].id < own->n)
+            own->rows[t->added.v[i].id].added = true;
+    }
+    for (uint32_t i = 0; i < own->n; i++) {
+        const fy_token_row *r = &own->rows[i];
+        bool ordinary = i >= model->n || model->rows[i].type == FY_TOKEN_NORMAL;
+        if (r->type != FY_TOKEN_UNDEFINED && !r->added && ordinary &&
+            (i >= model->n || !fy_span_eq(r->text, model->rows[i].text)))
+            return true;
+    }
+    return false;
+}
+
+/* Reads tokenizer.model into `table`. 1: there is none. */
+static int read_model(fy_hf_tokenizer *t, fy_token_table *table, fy_err *e)
+{
+    int rc = fy_tokenizer_config_map(t->dir, "tokenizer.model", &t->model_map, e);
+    if (rc != 0)
+        return rc;
+    if (fy_spm_parse(t->model_map.data, t->model_map.size, table, &t->spm, e) == 0 && check_spm(&t->spm, e) == 0)
+        return 0;
+    return fy_ctx(e, "%s/tokenizer.model", t->dir);
+}
+
+/* Without tokenizer.json: transformers builds one, by these two settings. */
+static void spm_prefix_of_config(fy_hf_tokenizer *t)
+{
+    const json_t *c = t->config.tokenizer;
+    t->pretok = (fy_pretok){.kind = FY_TOKENIZER_SPM, .pre = "default", .space_prefix = t->spm.add_dummy_prefix};
+    if (json_is_false(json_object_get(c, "add_prefix_space")))
+        t->pretok.space_prefix = false;
+    if (t->pretok.space_prefix && json_is_false(json_object_get(c, "legacy")))
+        t->pretok.space_mode = "metaspace-first";
+}
+
+/* tokenizer.model has the real scores and types: it is preferred to what tokenizer.json lets us reconstruct. */
+static int prefer_model(fy_hf_tokenizer *t, fy_err *e)
+{
+    fy_token_table table = {0};
+    fy_err why = {0};
+    int rc = read_model(t, &table, &why);
+    if (rc == 0 && (!t->has_json || !vocabularies_differ(t, &table))) {
+        t->json_texts = t->tokens.arena; /* texts of added tokens live there */
+        t->tokens.arena = (fy_arena){0};
+        fy_token_table_release(&t->tokens);
+        t->tokens = table;
+        t->has_model = true;
+        if (!t->has_json)
+            spm_prefix_of_config(t);
+        return fy_added_tokens_unescape(&t->tokens, e);
+    }
+    fy_token_table_release(&table);
+    if (rc == 0)
+        fy_log(FY_LOG_WARN, "%s: tokenizer.model and tokenizer.json hold different vocabularies; the second is taken",
+               t->dir);
+    else if (rc < 0 && t->has_json && why.code != FY_ENOMEM)
+        fy_log(FY_LOG_WARN, "%s; tokenizer.json is taken", why.msg);
+    else if (rc < 0)
+        return fy_fail(e, why.code, "%s", why.msg);
+    return 0;
+}
+
+/* --- all together --- */
+
+static int read_json(fy_hf_tokenizer *t, fy_err *e)
+{
+    int rc = fy_tokenizer_config_map(t->dir, "tokenizer.json", &t->json_map, e);
+    if (rc != 0)
+        return rc < 0 ? -1 : 0;
+    fy_tokenizer_json *j = &t->json;
+    if (fy_tokenizer_json_parse(t->json_map.data, t->json_map.size, j, &t->tokens, &t->added, e) != 0)
+        return fy_ctx(e, "%s/tokenizer.json", t->dir);
+    fy_pretok_input in = {j->normalizer, j->pre_tokenizer, j->byte_fallback, j->ignore_merges};
+    if (fy_pretok_match(&in, t->force_pre, &t->pretok, e) != 0)
+        return fy_ctx(e, "%s/tokenizer.json", t->dir);
+    t->has_json = true;
+    return 0;
+}
+
+static int fail_absent(const fy_hf_tokenizer *t, fy_err *e)
+{
+    static const struct {
+        const char *file, *what;
+    } others[] = {{"vocab.json", "vocab.json and merges.txt without tokenizer.json"},
+                  {"tekken.json", "a tekken.json without tokenizer.json"},
+                  {"qwen.tiktoken", "a tiktoken vocabulary without tokenizer.json"},
+                  {"tiktoken.model", "a tiktoken vocabulary without tokenizer.json"},
+                  {"vocab.txt", "a WordPiece vocabulary (vocab.txt)"},
+                  {"spiece.model", "a SentencePiece model named spiece.model, as Unigram tokenizers have it"},
+                  {"sentencepiece.bpe.model", "a SentencePiece model in fairseq's order"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char *path = fy_path_join(t->dir, others[i].file);
+        if (path == NULL)
+            return fy_nomem(e);
+        bool there = fy_file_exists(path);
+        free(path);
+        if (there)
+            return fy_fail(e, FY_EUNSUPPORTED, "%s: only %s; supported are tokenizer.json (BPE) and tokenizer.model "
+                           "(SentencePiece BPE)", t->dir, others[i].what);
+    }
+    return fy_fail(e, FY_EIO, "%s: no tokenizer.json and no tokenizer.model; download them beside config.json", t->dir);
+}
+
+static int read_all(fy_hf_tokenizer *t, fy_err *e)
+{
+    if (fy_tokenizer_config_read(t->dir, &t->config, e) != 0)
+        return -1;
+    if (fy_tokenizer_config_added_old(&t->config, &t->added, e) != 0)
+        return fy_ctx(e, "%s", t->dir);
+    if (read_json(t, e) != 0)
+        return -1;
+    if ((!t->has_json || t->pretok.kind == FY_TOKENIZER_SPM) && prefer_model(t, e) != 0)
+        return -1;
+    if (!t->has_json && !t->has_model)
+        return fail_absent(t, e);
+    if (t->force_pre != NULL && t->pretok.kind == FY_TOKENIZER_SPM)
+        return fy_fail(e, FY_EARG, "--pre %s: %s holds a SentencePiece tokenizer, which has no pre-tokenizer to "
+                       "choose; leave the option out", t->force_pre, t->dir);
+    bool spm = t->pretok.kind == FY_TOKENIZER_SPM;
+    int rc = t->has_model ? 0 : spm ? finish_spm_json(t, e) : walk_merges(&t->json, &t->tokens, false, e);
+    if (rc != 0 || check_words(t, e) != 0)
+        return fy_ctx(e, "%s/tokenizer.json", t->dir);
+    if (fy_tokenizer_config_added(&t->config, &t->added, e) != 0 ||
+        fy_added_tokens_apply(&t->added, spm, &t->tokens, e) != 0)
+        return fy_ctx(e, "%s", t->dir);
+    const fy_special_sources sources = {
+        .config = &t->config,       .tokens = &t->tokens,
+        .post_processor = t->json.post_processor, .unk_token = t->json.unk_token,
+        .spm = t->has_model ? &t->spm : NULL,     .kind = t->pretok.kind,
+    };
+    fy_special_ids_find(&sources, &t->special);
+    return 0;
+}
+
+fy_hf_tokenizer *fy_hf_tokenizer_open(const char *dir, const char *force_pre, fy_err *e)
+{
+    fy_hf_tokenizer *t = calloc(1, sizeof *t);
+    if (t == NULL || (t->dir = strdup(dir)) == NULL ||
+        (force_pre != NULL && (t->force_pre = strdup(force_pre)) == NULL)) {
+        fy_nomem(e);
+    } else if (read_all(t, e) == 0) {
+        return t;
+    }
+    fy_hf_tokenizer_free(t);
+    return NULL;
+}
+
+void fy_hf_tokenizer_free(fy_hf_tokenizer *t)
+{
+    if (t == NULL)
+        return;
+    fy_tokenizer_json_release(&t->json);
+    fy_tokenizer_config_release(&t->config);
+    fy_added_tokens_release(&t->added);
+    fy_token_table_release(&t->tokens);
+    fy_arena_release(&t->json_texts);
+    fy_map_close(&t->json_map);
+    fy_map_close(&t->model_map);
+    free(t->dir);
+    free(t->force_pre);
+    free(t);
+}
+
+uint32_t fy_hf_tokenizer_n_tokens(const fy_hf_tokenizer *t)
+{
+    return t->tokens.n;
+}

@@ -1,0 +1,30 @@
+/* The inside of fy_hf_tokenizer, shared by its reader (hf_tokenizer.c) and its writer (hf_tokenizer_write.c). */
+#ifndef FY_CONVERT_HF_TOKENIZER_IMPL_H
+#define FY_CONVERT_HF_TOKENIZER_IMPL_H
+
+#include "base/file.h"
+#include "convert/added_tokens.h"
+#include "convert/hf_tokenizer.h"
+#include "convert/pretok_match.h"
+#include "convert/special_ids.h"
+#include "convert/spm_proto.h"
+#include "convert/token_table.h"
+#include "convert/tokenizer_config.h"
+#include "convert/tokenizer_json.h"
+
+struct fy_hf_tokenizer {
+    char *dir;       /* owned: for messages */
+    char *force_pre; /* owned; NULL: none */
+    fy_map json_map, model_map;
+    bool has_json, has_model;  /* which of the two files the vocabulary's texts and flags come from */
+    fy_tokenizer_json json;    /* views of json_map */
+    fy_spm_info spm;           /* views of model_map */
+    fy_tokenizer_config config;
+    fy_added_tokens added;     /* views of json_map, config, `tokens` or json_texts */
+    fy_token_table tokens;
+    fy_arena json_texts;       /* texts of `added` when `tokens` comes from tokenizer.model */
+    fy_pretok pretok;
+    fy_special_ids special;
+};
+
+#endif
