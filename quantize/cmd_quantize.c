@@ -1,0 +1,123 @@
+#include <inttypes.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "base/quote.h"
+#include "base/thread.h"
+#include "cli/verb.h"
+#include "quantize/recipe.h"
+#include "quantize/requantize.h"
+
+typedef struct {
+    int64_t threads;
+    bool quiet;
+} options;
+
+static const fy_opt opts[] = {
+    {.group = "Work",
+     .name = "threads",
+     .alias = "t",
+     .kind = FY_OPT_INT,
+     .arg = "N",
+     .offset = offsetof(options, threads),
+     .min = 1,
+     .max = 256,
+     .help = "Threads to use; without this option as many as there are CPUs, at most 16. The "
+             "result is the same "
+             "for any number."},
+    {.group = "Output",
+     .name = "quiet",
+     .alias = "q",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, quiet),
+     .help = "Print warnings and errors only."},
+};
+
+static double seconds_since(const struct timespec *begin)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - begin->tv_sec) + (double)(now.tv_nsec - begin->tv_nsec) * 1e-9;
+}
+
+static void report(const fy_requant_stats *s, fy_type type, const char *out, double seconds)
+{
+    fy_log(FY_LOG_INFO,
+           "%s: %.1f MB from %.1f MB, %" PRIu64 " of %" PRIu64 " tensors %s, %.1f s, %.0f MB/s",
+           out, (double)s->bytes_out / 1e6, (double)s->bytes_in / 1e6, s->n_matrices, s->n_tensors,
+           fy_type_name(type), seconds,
+           (double)s->bytes_in / 1e6 / (seconds > 1e-3 ? seconds : 1e-3));
+}
+
+static void warn_fallbacks(const fy_requant_stats *s, fy_type type)
+{
+    char shown[FY_QUOTE_BYTES];
+    if (s->n_fallbacks > 0)
+        fy_log(FY_LOG_WARN,
+               "%" PRIu64
+               " tensors become f16: their rows are no multiple of the %u elements of a %s block "
+               "(first: '%s', rows of %" PRIu64 ")",
+               s->n_fallbacks, fy_type_get((uint32_t)type)->block, fy_type_name(type),
+               fy_quote(shown, sizeof shown, s->first_fallback), s->first_fallback_row);
+}
+
+static int run(void *opt, int n_args, char **args, fy_err *e)
+{
+    (void)n_args;
+    const options *o = opt;
+    const char *in = args[0], *out = args[1];
+    fy_type type;
+    if (!fy_recipe_parse(args[2], &type)) {
+        char shown[FY_QUOTE_BYTES];
+        return fy_fail(e, FY_EARG, "type '%s', expected one of " FY_RECIPE_TYPES,
+                       fy_quote(shown, sizeof shown, fy_span_of(args[2])));
+    }
+    if (o->quiet)
+        fy_log_show(FY_LOG_WARN);
+    fy_requant *q = fy_requant_open(in, type, e);
+    if (q == NULL)
+        return -1;
+    fy_requant_stats stats;
+    fy_requant_stats_of(q, &stats);
+    warn_fallbacks(&stats, type);
+    int rc = -1;
+    fy_pool *pool =
+        fy_pool_new(o->threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->threads, e);
+    if (pool != NULL) {
+        struct timespec begin;
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        fy_progress progress;
+        fy_show_begin(&progress, "quantizing", stats.bytes_out);
+        rc = fy_requant_write(q, out, pool, &progress, e);
+        fy_show_end(&progress);
+        if (rc == 0)
+            report(&stats, type, out, seconds_since(&begin));
+    }
+    fy_pool_free(pool);
+    fy_requant_close(q);
+    return rc;
+}
+
+extern const fy_verb fy_verb_quantize;
+const fy_verb fy_verb_quantize = {
+    .name = "quantize",
+    .summary = "give the matrices of a GGUF file another type",
+    .synopsis = "IN.gguf OUT.gguf TYPE",
+    .min_args = 3,
+    .max_args = 3,
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof opts[0],
+    .opts_bytes = sizeof(options),
+    .description = "Writes OUT.gguf with every weight matrix of IN.gguf in TYPE: f32, f16, bf16, "
+                   "q8_0 or q4_0. Norms, biases "
+                   "and other small tensors keep their type, all metadata is kept. The bytes equal "
+                   "those of ggml's reference "
+                   "quantizers, on every CPU and for any number of threads.\n\n"
+                   "A matrix whose rows are no multiple of 32 elements becomes f16 where TYPE is "
+                   "q8_0 or q4_0. A file that is "
+                   "quantized already can be turned into f32, f16 or bf16, but not into another "
+                   "quantized type. Values that "
+                   "are not finite are refused with their place.",
+    .examples = "ferry quantize model-f16.gguf model-q4_0.gguf q4_0\n",
+    .run = run,
+};

@@ -1,0 +1,264 @@
+#include "quantize/requantize.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cpu.h"
+#include "base/quote.h"
+#include "format/gguf.h"
+#include "kernels/row.h"
+#include "quantize/recipe.h"
+
+
+/* A row passes through f32 in slices: a multiple of every block, small enough for the stack. */
+enum { SLICE = 8192 };
+
+struct fy_requant {
+    fy_gguf *in;       /* owned */
+    fy_gguf_writer *w; /* owned; tensor i of the output is tensor i of the input */
+    fy_type target;
+    fy_kernels kernels;
+    fy_requant_stats stats;
+};
+
+/* --- plan ------------------------------------------------------------------------------------- */
+
+static int refuse_split(const fy_gguf *g, fy_err *e)
+{
+    uint32_t count = 1, no = 0;
+    if (fy_gguf_get_u32(g, "split.count", &count, e) < 0 ||
+        fy_gguf_get_u32(g, "split.no", &no, e) < 0)
+        return -1;
+    if (count > 1)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "%s: is part %" PRIu64 " of %" PRIu32 " of a split model; merge the parts "
+                       "into one file first",
+                       fy_gguf_path(g), (uint64_t)no + 1, count);
+    return 0;
+}
+
+static bool starts_with(fy_span s, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return s.len >= n && memcmp(s.ptr, prefix, n) == 0;
+}
+
+/* Everything as it is, in its order; only what describes the types changes. */
+static int plan_keys(fy_requant *q, fy_err *e)
+{
+    const struct {
+        const char *key;
+        uint32_t value;
+    } own[] = {
+        {"general.file_type", (uint32_t)fy_type_ftype(q->target)},
+        {"general.quantization_version", FY_QUANTIZATION_VERSION},
+    };
+    enum { N_OWN = sizeof own / sizeof own[0] };
+    bool done[N_OWN] = {false};
+    for (size_t i = 0; i < fy_gguf_n_kv(q->in); i++) {
+        const fy_gguf_kv *kv = fy_gguf_kv_at(q->in, i);
+        size_t o = 0;
+        while (o < N_OWN && !fy_span_is(kv->key, own[o].key))
+            o++;
+        int rc = 0;
+        if (o < N_OWN) {
+            rc = fy_gguf_add_u32(q->w, own[o].key, own[o].value, e);
+            done[o] = true;
+        } else if (!starts_with(kv->key, "split.")) {
+            rc = fy_gguf_add_kv(q->w, kv, e);
+        }
+        if (rc != 0)
+            return -1;
+    }
+    for (size_t o = 0; o < N_OWN; o++) {
+        if (!done[o] && fy_gguf_add_u32(q->w, own[o].key, own[o].value, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static bool is_quantized(fy_type t)
+{
+    return fy_type_get((uint32_t)t)->block > 1;
+}
+
+static int check_conversion(const fy_gguf_tensor *t, const char *name, fy_type to, fy_err *e)
+{
+    const char *from = fy_type_name(t->type);
+    if (t->type == to)
+        return 0;
+    if (is_quantized(t->type) && is_quantized(to))
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "tensor '%s' is %s already: quantizing it again to %s would only lose "
+                       "more; start from the f32, f16 or bf16 file",
+                       name, from, fy_type_name(to));
+    if (!fy_row_can_decode(t->type))
+        return fy_fail(e, FY_EUNSUPPORTED, "tensor '%s' is %s, which ferry cannot convert to %s",
+                       name, from, fy_type_name(to));
+    return 0;
+}
+
+static int plan_tensor(fy_requant *q, const fy_gguf_tensor *t, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES], name[FY_GGUF_MAX_NAME + 1];
+    fy_quote(shown, sizeof shown, t->name);
+    memcpy(name, t->name.ptr, t->name.len);
+    name[t->name.len] = '\0';
+    fy_type to = t->type;
+    if (fy_recipe_is_matrix(t)) {
+        to = fy_recipe_type(t, q->target);
+        q->stats.n_matrices += to == q->target;
+        if (to != q->target && q->stats.n_fallbacks++ == 0) {
+            q->stats.first_fallback = t->name;
+            q->stats.first_fallback_row = t->ne[0];
+        }
+    }
+    if (check_conversion(t, shown, to, e) != 0)
+        return -1;
+    return fy_gguf_add_tensor(q->w, name, to, t->n_dims, t->ne, e) < 0 ? -1 : 0;
+}
+
+static int plan(fy_requant *q, fy_err *e)
+{
+    if (refuse_split(q->in, e) != 0)
+        return -1;
+    if (plan_keys(q, e) != 0)
+        return fy_ctx(e, "%s", fy_gguf_path(q->in));
+    q->stats.n_tensors = fy_gguf_n_tensors(q->in);
+    for (size_t i = 0; i < q->stats.n_tensors; i++) {
+        const fy_gguf_tensor *t = fy_gguf_tensor_at(q->in, i);
+        if (plan_tensor(q, t, e) != 0)
+            return fy_ctx(e, "%s", fy_gguf_path(q->in));
+        q->stats.bytes_in += t->bytes;
+    }
+    return 0;
+}
+
+fy_requant *fy_requant_open(const char *in, fy_type target, fy_err *e)
+{
+    fy_requant *q = calloc(1, sizeof *q);
+    if (q == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    q->target = target;
+    q->kernels = fy_kernels_for(fy_cpu_features());
+    q->in = fy_gguf_open(in, e);
+    if (q->in == NULL)
+        goto fail;
+    q->w = fy_gguf_writer_new(e);
+    if (q->w == NULL || plan(q, e) != 0)
+        goto fail;
+    q->stats.bytes_in += fy_gguf_data_offset(q->in);
+    q->stats.bytes_out = fy_gguf_writer_file_bytes(q->w);
+    return q;
+fail:
+    fy_requant_close(q);
+    return NULL;
+}
+
+void fy_requant_stats_of(const fy_requant *q, fy_requant_stats *out)
+{
+    *out = q->stats;
+}
+
+void fy_requant_close(fy_requant *q)
+{
+    if (q == NULL)
+        return;
+    fy_gguf_writer_free(q->w);
+    fy_gguf_close(q->in);
+    free(q);
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static int report_fault(const fy_gguf_tensor *t, fy_type to, uint64_t row, uint64_t element,
+                        const fy_row_fault *f, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    fy_quote(shown, sizeof shown, t->name);
+    if (f->overflow)
+        return fy_fail(e, FY_EFORMAT,
+                       "tensor '%s', row %" PRIu64 ", element %" PRIu64
+                       ": value %g is too large for "
+                       "%s; choose %s",
+                       shown, row, element, (double)f->value, fy_type_name(to),
+                       to == FY_F16 ? "bf16 or f32" : "a wider type");
+    return fy_fail(e, FY_EFORMAT,
+                   "tensor '%s', row %" PRIu64 ", element %" PRIu64 ": value %g, expected a finite "
+                   "number; the checkpoint is damaged",
+                   shown, row, element, (double)f->value);
+}
+
+static int convert_row(const fy_requant *q, const fy_gguf_tensor *t, fy_type to, uint64_t row,
+                       uint8_t *out, fy_err *e)
+{
+    const uint8_t *from = t->data + row * fy_type_row_bytes(t->type, t->ne[0]);
+    float x[SLICE];
+    for (uint64_t at = 0; at < t->ne[0]; at += SLICE) {
+        int64_t n = (int64_t)(t->ne[0] - at < SLICE ? t->ne[0] - at : SLICE);
+        fy_row_fault fault = {0};
+        fy_row_decode(&q->kernels, t->type, x, from + fy_type_row_bytes(t->type, at), n);
+        if (fy_row_encode(&q->kernels, to, out + fy_type_row_bytes(to, at), x, n, &fault) != 0)
+            return report_fault(t, to, row, at + (uint64_t)fault.index, &fault, e);
+    }
+    return 0;
+}
+
+/* Floats pass through f32 even when their type stays: that is exact, and it is where damaged values
+ * are found. What is quantized or no float is copied. */
+static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
+                fy_err *e)
+{
+    (void)thread;
+    const fy_requant *q = user;
+    const fy_gguf_tensor *t = fy_gguf_tensor_at(q->in, (size_t)i);
+    fy_type to = fy_gguf_writer_tensor(q->w, i)->type;
+    uint64_t from_bytes = fy_type_row_bytes(t->type, t->ne[0]),
+             to_bytes = fy_type_row_bytes(to, t->ne[0]);
+    if (t->type == to && (is_quantized(to) || !fy_row_can_encode(to))) {
+        memcpy(out, t->data + row * from_bytes, n_rows * from_bytes);
+    } else {
+        for (uint64_t r = 0; r < n_rows; r++) {
+            if (convert_row(q, t, to, row + r, (uint8_t *)out + r * to_bytes, e) != 0)
+                return -1;
+        }
+    }
+    fy_gguf_drop(q->in, t, row * from_bytes, n_rows * from_bytes);
+    return 0;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* The input is mapped while the output is written: neither the file nor its .part may be the input.
+ */
+static int check_distinct(const char *in, const char *out, fy_err *e)
+{
+    char *part = malloc(strlen(out) + sizeof ".part");
+    if (part == NULL)
+        return fy_nomem(e);
+    sprintf(part, "%s.part", out);
+    bool same = same_file(in, out) || same_file(in, part);
+    free(part);
+    return same ? fy_fail(e, FY_EARG, "%s: is the input, expected another name for the output", out)
+                : 0;
+}
+
+int fy_requant_write(fy_requant *q, const char *out, fy_pool *pool, fy_progress *progress,
+                     fy_err *e)
+{
+    const char *in = fy_gguf_path(q->in);
+    if (check_distinct(in, out, e) != 0)
+        return -1;
+    if (fy_gguf_write(q->w, out, fill, q, pool, progress, e) != 0)
+        return e != NULL && e->code == FY_EFORMAT ? fy_ctx(e, "%s", in) : -1;
+    return 0;
+}

@@ -1,0 +1,37 @@
+/* A GGUF file into another one whose matrices have another type. One streaming pass: the input is
+ * mapped and let go of as it is used, the output is written piece by piece, so memory does not grow
+ * with the model. */
+#ifndef FY_QUANTIZE_REQUANTIZE_H
+#define FY_QUANTIZE_REQUANTIZE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/thread.h"
+#include "base/types.h"
+#include "format/gguf_write.h"
+
+typedef struct fy_requant fy_requant;
+
+typedef struct {
+    uint64_t bytes_in, bytes_out; /* of the files */
+    uint64_t n_tensors;
+    uint64_t n_matrices;    /* that have the target type now */
+    uint64_t n_fallbacks;   /* matrices that became f16: rows are no multiple of the block */
+    fy_span first_fallback; /* name of the first of them; view, dies with the fy_requant */
+    uint64_t first_fallback_row;
+} fy_requant_stats;
+
+/* Opens `in` and plans the output: metadata, types, shapes. Fails before anything is written when
+ * `in` is a part of a split model or a tensor cannot be converted. NULL on failure. */
+fy_requant *fy_requant_open(const char *in, fy_type target, fy_err *e);
+void fy_requant_stats_of(const fy_requant *q, fy_requant_stats *out);
+
+/* Writes the planned file, once. `out` must not be the input. The bytes do not depend on the pool.
+ * A value that is not finite, or not finite in the new type, is FY_EFORMAT and names tensor, row
+ * and element. */
+int fy_requant_write(fy_requant *q, const char *out, fy_pool *pool, fy_progress *progress,
+                     fy_err *e);
+void fy_requant_close(fy_requant *q); /* NULL is fine */
+
+#endif
