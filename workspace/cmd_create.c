@@ -1,0 +1,103 @@
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/verb.h"
+#include "workspace/workspace.h"
+
+typedef struct {
+    const char *out, *main_model, *exe_path, *model_id;
+    bool copy, quiet, verbose;
+} options;
+
+static const fy_opt opts[] = {
+    {"Output", "out-path", "o", FY_OPT_STR, "DIR", offsetof(options, out), NULL, 0, 0,
+     "The workspace to create; must not exist, or be an empty directory.", false},
+    {"Models", "main-model", "m", FY_OPT_STR, "MODEL.gguf", offsetof(options, main_model), NULL, 0,
+     0, "The main model; without it the first argument is.", false},
+    {"Models", "model-id", NULL, FY_OPT_STR, "NAME", offsetof(options, model_id), NULL, 0, 0,
+     "The main model's id in model.json; without it the name of its directory.", false},
+    {"Models", "copy", NULL, FY_OPT_FLAG, NULL, offsetof(options, copy), NULL, 0, 0,
+     "Copy the weights even where shared blocks or a hard link would do.", false},
+    {"Program", "exe-path", NULL, FY_OPT_STR, "PATH", offsetof(options, exe_path), NULL, 0, 0,
+     "The aarch64 build of ferry, or a directory that holds it; without it the installed one, then "
+     "the build tree's.",
+     false},
+    {"General", "quiet", "q", FY_OPT_FLAG, NULL, offsetof(options, quiet), NULL, 0, 0,
+     "Only warnings and errors.", false},
+    {"General", "verbose", "v", FY_OPT_FLAG, NULL, offsetof(options, verbose), NULL, 0, 0,
+     "Say more.", false},
+};
+
+/* -m first, then the arguments. */
+static const char **list_models(const options *o, int n_args, char **args, size_t *n, fy_err *e)
+{
+    const char **list = calloc((size_t)n_args + 1, sizeof *list);
+    if (list == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    *n = 0;
+    if (o->main_model != NULL)
+        list[(*n)++] = o->main_model;
+    for (int i = 0; i < n_args; i++)
+        list[(*n)++] = args[i];
+    return list;
+}
+
+static int run(void *opaque, int n_args, char **args, fy_err *e)
+{
+    const options *o = opaque;
+    fy_log_show(o->quiet ? FY_LOG_WARN : o->verbose ? FY_LOG_DEBUG : FY_LOG_INFO);
+    if (o->out == NULL)
+        return fy_fail(e, FY_EARG, "which workspace? Name it with -o DIR");
+    if (n_args == 0 && o->main_model == NULL)
+        return fy_fail(e, FY_EARG, "which model? Name a GGUF file");
+    char self[4096];
+    ssize_t n_self = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n_self > 0 ? n_self : 0] = '\0';
+    fy_create_params p = {.dir = o->out,
+                          .exe_path = o->exe_path,
+                          .self = n_self > 0 ? self : NULL,
+                          .model_id = o->model_id,
+                          .tool = "ferry " FERRY_VERSION,
+                          .copy = o->copy};
+    const char **models = list_models(o, n_args, args, &p.n_models, e);
+    if (models == NULL)
+        return -1;
+    p.models = models;
+    fy_progress progress;
+    fy_show_begin(&progress, "creating", 0);
+    int rc = fy_create(&p, &progress, e);
+    fy_show_end(&progress);
+    free(models);
+    if (rc == 0)
+        fy_log(FY_LOG_INFO, "%s: %zu model%s, bin/ferry for %s", o->out, p.n_models,
+               p.n_models > 1 ? "s" : "", FY_TARGET_ARM64);
+    return rc;
+}
+
+const fy_verb fy_verb_create = {
+    .name = "create",
+    .summary = "make a workspace directory for the phone from GGUF files",
+    .synopsis = "MODEL.gguf...",
+    .min_args = 0,
+    .max_args = -1,
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof opts[0],
+    .opts_bytes = sizeof(options),
+    .description =
+        "Puts models, the device build of ferry and their settings into one directory that "
+        "'ferry run -d' and PowerServe's runtime can load. The first model is the main one. A "
+        "manifest with the size and SHA-256 of every file is written last.\n\n"
+        "The weights take no second space where the file system can share them: as a clone, else "
+        "as a hard link. A hard link is the same file under two names, so who changes the GGUF "
+        "in place changes the workspace too ('ferry verify' then says so); --copy avoids "
+        "that.\n\n"
+        "Sampler defaults are those the model recommends (general.sampling.*), else greedy.",
+    .examples = "ferry create tales-q4_0.gguf -o tales\n"
+                "# with a device program from somewhere else\n"
+                "ferry create tales-q4_0.gguf -o tales --exe-path ~/ferry/build/aarch64/release\n",
+    .run = run,
+};
