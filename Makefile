@@ -1,0 +1,241 @@
+# ferry: one plain Makefile, no configure step. `make help` lists the targets.
+#
+#   MODE=release|debug|asan|tsan   TARGET=host|aarch64   V=1   WERROR=1
+#
+# Everything is built below build/TARGET/MODE; nothing is ever built inside the source tree.
+
+MODE ?= release
+TARGET ?= host
+WERROR ?= $(CI)
+SYSROOT ?= $(CURDIR)/build/sysroot
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+B := build/$(TARGET)/$(MODE)
+PKG_CONFIG ?= pkg-config
+
+ifeq ($(TARGET),host)
+  MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+  LIBS_RT := libpcre2-8 libutf8proc jansson
+  LIBS_HOST := $(LIBS_RT) libarchive libzstd libcrypto
+  DEP_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(LIBS_HOST) 2>/dev/null)
+  DEP_LIBS := $(shell $(PKG_CONFIG) --libs $(LIBS_HOST) 2>/dev/null)
+  CHECK_LIBS := -lcmocka
+  CHECK_DEP_LIBS := $(DEP_LIBS)
+else ifeq ($(TARGET),aarch64)
+  # The device build: static, the runtime's verbs only, libraries from a private sysroot (scripts/bootstrap).
+  MACHINE := aarch64
+  CC := aarch64-linux-gnu-gcc
+  AR := aarch64-linux-gnu-ar
+  STRIP := aarch64-linux-gnu-strip
+  DEP_CFLAGS := -DFERRY_DEVICE -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT)/usr/include \
+                -isystem $(SYSROOT)/usr/include/aarch64-linux-gnu
+  DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -lpcre2-8 -lutf8proc -ljansson
+  TARGET_LDFLAGS := -static -Wl,-z,max-page-size=16384
+  # Unit tests are dynamic: Debian has no static cmocka.
+  CHECK_LIBS := -l:libcmocka.so.0
+  CHECK_DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a
+else
+  $(error TARGET=$(TARGET) is unknown: host or aarch64)
+endif
+
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wundef -Wcast-qual -Wpointer-arith -Wformat=2 -Wwrite-strings \
+        -Wstrict-prototypes -Wmissing-prototypes -Wswitch-enum -Wconversion -Wno-sign-conversion \
+        -Wno-format-truncation
+ifneq ($(WERROR),)
+  WARN += -Werror
+endif
+
+OPT_release := -O2 -g
+OPT_debug := -O0 -g3 -DFY_ARENA_BLOCK=512
+OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -DFY_ARENA_BLOCK=512
+OPT_tsan := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
+OPT_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+ifeq ($(OPT_$(MODE)),)
+  $(error MODE=$(MODE) is unknown: release, debug, asan, tsan or fuzz)
+endif
+ifeq ($(MODE),fuzz)
+  CC := clang
+endif
+
+ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -ffp-contract=off -fno-math-errno -pthread $(WARN) $(OPT_$(MODE)) $(DEP_CFLAGS) \
+              -I. -Iruntime $(CFLAGS)
+ALL_LDFLAGS := -pthread $(OPT_$(MODE)) $(TARGET_LDFLAGS) $(LDFLAGS)
+
+# --- sources ---------------------------------------------------------------------------------------------------
+
+RT_DIRS := base format kernels kernels/scalar arch model model/vocab backend bundle
+ifeq ($(MACHINE),x86_64)
+  RT_DIRS += kernels/x86
+else ifeq ($(MACHINE),aarch64)
+  RT_DIRS += kernels/arm
+endif
+LIB_SRCS := $(sort $(foreach d,$(RT_DIRS),$(wildcard runtime/$(d)/*.c))) $(sort $(wildcard runtime/cli/*.c))
+LIB_SRCS := $(filter-out runtime/cli/main.c,$(LIB_SRCS))
+ifeq ($(TARGET),host)
+  LIB_SRCS := $(filter-out runtime/base/hash_own.c,$(LIB_SRCS))
+  LIB_SRCS += $(sort $(foreach d,convert quantize workspace,$(wildcard $(d)/*.c)))
+else
+  LIB_SRCS := $(filter-out runtime/base/hash_openssl.c,$(LIB_SRCS))
+endif
+LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o)
+LIB := $B/libferry.a
+
+UNIT_SRCS := $(sort $(wildcard tests/unit/*/test_*.c) $(wildcard tests/unit/*/*/test_*.c))
+UNITS := $(UNIT_SRCS:%.c=$B/%)
+FUZZ_SRCS := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+REPLAYS := $(FUZZ_SRCS:tests/fuzz/%.c=$B/tests/replay/%)
+
+# --- build -----------------------------------------------------------------------------------------------------
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.PRECIOUS: $B/%.o
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)';)
+
+## all: the program (host: build/ferry)
+.PHONY: all
+all: $B/ferry
+ifeq ($(TARGET)$(MODE),hostrelease)
+all: build/ferry
+build/ferry: $B/ferry
+	$(Q)cp -f $< $@
+endif
+
+# A stamp that changes with the flags, so that objects never mix them.
+FLAGS_NOW := $(CC) $(ALL_CFLAGS) | $(ALL_LDFLAGS)
+$B/flags: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $@
+FORCE:
+
+# The file's suffix picks the instruction set, and only there.
+%_avx2.o: ISA_FLAGS := -mavx2 -mfma -mf16c
+%_dotprod.o: ISA_FLAGS := -march=armv8.2-a+dotprod
+
+$B/%.o: %.c $B/flags
+	$(Q)mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
+
+$(LIB): $(LIB_OBJS)
+	$(Q)rm -f $@
+	$(call say,AR,$@)$(AR) rcs $@ $^
+
+$B/ferry: $B/runtime/cli/main.o $(LIB)
+	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
+
+$B/tests/unit/%: $B/tests/unit/%.o $(LIB)
+	$(call say,LD,$@)$(CC) $(filter-out -static,$(ALL_LDFLAGS)) -o $@ $< $(LIB) $(CHECK_LIBS) $(CHECK_DEP_LIBS) -lm
+
+$B/tests/replay/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay_main.o $(LIB)
+	$(Q)mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
+
+$B/tests/kcheck/kcheck: $(patsubst %.c,$B/%.o,$(sort $(wildcard tests/kcheck/*.c))) $(LIB)
+	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
+
+# --- tests -----------------------------------------------------------------------------------------------------
+
+# What tests/run.sh runs; each item is a command that speaks TAP.
+REPLAY_ITEMS = $(foreach r,$(REPLAYS),"$(r) tests/fuzz/corpus/$(patsubst fuzz_%,%,$(notdir $(r)))")
+CHECK_ITEMS = scripts/check_source.sh $(UNITS) $(REPLAY_ITEMS) $B/tests/kcheck/kcheck \
+              $(sort $(wildcard tests/cli/*.sh))
+PROGRAMS = $(UNITS) $(REPLAYS) $B/tests/kcheck/kcheck $B/tests/bench/make_checkpoint
+
+## programs: the test programs of this TARGET and MODE
+.PHONY: programs
+programs: $(PROGRAMS) $B/ferry
+
+## check: the tests that take under a minute
+.PHONY: check
+check: all programs
+	@tests/run.sh $(CHECK_ITEMS)
+
+ASAN_UNITS = $(subst $B/,build/host/asan/,$(UNITS)) $(subst $B/,build/host/asan/,$(REPLAY_ITEMS)) \
+             build/host/asan/tests/kcheck/kcheck
+TSAN_UNITS = $(patsubst %,build/host/tsan/tests/unit/%,base/test_thread format/test_gguf_write model/test_session)
+QEMU_LD = qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:build/sysroot/usr/lib/aarch64-linux-gnu
+ARM_UNITS = $(foreach u,$(ARM_UNIT_NAMES),"$(QEMU_LD) build/aarch64/release/tests/unit/$(u)")
+ARM_CPUS = max cortex-a76 neoverse-n1 cortex-a53
+ARM_KCHECK = $(foreach c,$(ARM_CPUS),"qemu-aarch64 -cpu $(c) build/aarch64/release/tests/kcheck/kcheck")
+MASKED = "FY_CPU_MASK=0 $B/tests/kcheck/kcheck" $(foreach u,$(filter %/kernels/%,$(UNITS)),"FY_CPU_MASK=0 $(u)")
+ARM_UNIT_NAMES = base/test_hash base/test_json base/test_thread kernels/test_encode kernels/test_row format/test_gguf
+TEST_SCRIPTS = $(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh))
+
+## test: everything
+.PHONY: test
+test: all programs
+	@$(MAKE) --no-print-directory MODE=asan programs
+	@$(MAKE) --no-print-directory MODE=tsan $(TSAN_UNITS)
+	@$(MAKE) --no-print-directory TARGET=aarch64 all kcheck $(patsubst %,build/aarch64/release/tests/unit/%,$(ARM_UNIT_NAMES))
+	@tests/run.sh $(CHECK_ITEMS) $(MASKED) $(ASAN_UNITS) $(TSAN_UNITS) $(ARM_KCHECK) $(ARM_UNITS) $(TEST_SCRIPTS)
+
+.PHONY: kcheck
+kcheck: $B/tests/kcheck/kcheck
+
+$B/tests/bench/%: $B/tests/bench/%.o
+	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $<
+
+## demo: checkpoint to tale, on this machine and on emulated arm64
+.PHONY: demo
+demo: all
+	@$(MAKE) --no-print-directory TARGET=aarch64
+	@scripts/demo_steps.sh
+
+## bench: kernel rates against the machine's limits, and the engine's (against a peer with FERRY_PEER=DIR)
+.PHONY: bench
+bench: all kcheck
+	@tests/bench/run.sh
+
+# --- fuzzing (clang's libFuzzer; the corpora are replayed by `make check`) -----------------------------------------
+
+FUZZ_SECONDS ?= 600
+FUZZERS := $(FUZZ_SRCS:tests/fuzz/%.c=$B/fuzz/%)
+
+$B/fuzz/%: $B/tests/fuzz/%.o $(LIB)
+	$(Q)mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(DEP_LIBS) -lm
+
+.PHONY: fuzzers
+fuzzers: $(FUZZERS)
+
+## fuzz: FUZZ_SECONDS of fuzzing per parser (default 600), or of one: FUZZ=gguf
+.PHONY: fuzz
+fuzz:
+	@$(MAKE) --no-print-directory MODE=fuzz fuzzers
+	@tests/fuzz/run.sh $(FUZZ_SECONDS) $(or $(FUZZ),$(FUZZ_SRCS:tests/fuzz/fuzz_%.c=%))
+
+# --- install ---------------------------------------------------------------------------------------------------
+
+VERBS = $(shell build/ferry --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
+
+## install: program, device build (when made), man pages, completion; PREFIX, DESTDIR
+.PHONY: install
+install: all
+	install -D -m 755 build/ferry $(DESTDIR)$(PREFIX)/bin/ferry
+	if [ -f build/aarch64/release/ferry ]; then \
+	  install -D -m 755 build/aarch64/release/ferry $(DESTDIR)$(PREFIX)/libexec/ferry/aarch64/ferry; fi
+	mkdir -p build/man
+	build/ferry man > build/man/ferry.1
+	for v in $(VERBS); do build/ferry man $$v > build/man/ferry-$$v.1 || exit 1; done
+	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 build/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	build/ferry completion bash > build/man/ferry.bash
+	build/ferry completion zsh > build/man/_ferry
+	build/ferry completion fish > build/man/ferry.fish
+	install -D -m 644 build/man/ferry.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ferry
+	install -D -m 644 build/man/_ferry $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ferry
+	install -D -m 644 build/man/ferry.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/ferry.fish
+
+## clean: remove what was built (the sysroot stays)
+.PHONY: clean
+clean:
+	$(Q)rm -rf build/host build/aarch64 build/ferry build/fuzz
+
+## help: this list
+.PHONY: help
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST) | sort | sed 's/^\([^:]*\): /  make \1|/' | column -t -s '|' 2>/dev/null || sed -n 's/^## /  make /p' $(MAKEFILE_LIST)
+
+-include $(shell find $B -name '*.d' 2>/dev/null)

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Rules of the tree that a reviewer would otherwise have to remember. Speaks TAP.
+#   - includes point one way: tools -> cli -> model -> {arch, backend, bundle} -> {format, kernels} -> base
+#   - file names are unique, no file is over 800 lines (constant tables named *_table.c excepted)
+#   - libraries stay behind their fence, and nothing names a path of the machine it was written on
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+
+mapfile -t sources < <(find convert quantize workspace runtime -name '*.[ch]' | sort)
+
+# What a module may include besides itself.
+allowed() {
+    case $1 in
+    base) echo "" ;;
+    format | kernels) echo "base" ;;
+    arch | backend | bundle) echo "base format kernels" ;;
+    model) echo "base format kernels arch backend" ;;
+    cli) echo "base format kernels arch backend bundle model" ;;
+    convert | quantize | workspace) echo "base format kernels arch backend bundle model cli" ;;
+    esac
+}
+module_of() { # path -> module
+    local p=${1#runtime/}
+    echo "${p%%/*}"
+}
+bad=
+for f in "${sources[@]}"; do
+    m=$(module_of "$f")
+    while read -r inc; do
+        t=${inc%%/*}
+        [ "$t" = "$inc" ] && bad+="$f: \"$inc\" is not rooted at a module"$'\n' && continue
+        case " $m $(allowed "$m") " in
+        *" $t "*) ;;
+        *) bad+="$f ($m) includes \"$inc\" ($t)"$'\n' ;;
+        esac
+    done < <(sed -nE 's/^ *# *include "([^"]+)".*/\1/p' "$f")
+done
+check_equal "includes point one way" "" "$bad"
+
+check_equal "file names are unique" "" \
+    "$(printf '%s\n' "${sources[@]}" | sed 's,.*/,,' | sort | uniq -d)"
+
+check_equal "no source file is over 800 lines" "" \
+    "$(find convert quantize workspace runtime tests scripts -name '*.[ch]' -not -name '*_table.[ch]' -exec wc -l {} + |
+        awk '$2 != "total" && $1 > 800 { print $2, $1 }')"
+
+fence() { # HEADER ALLOWED_PATTERN
+    grep -lE "# *include <$1" "${sources[@]}" | grep -vE "$2"
+}
+check_equal "libarchive and zstd stay in workspace" "" "$(fence '(archive|zstd)' '^workspace/')"
+check_equal "OpenSSL stays in base/hash_openssl.c and workspace" "" \
+    "$(fence 'openssl/' '^(workspace/|runtime/base/hash_openssl.c)')"
+check_equal "PCRE2 and utf8proc stay in the vocabulary" "" "$(fence '(pcre2|utf8proc)' '^runtime/model/vocab/')"
+check_equal "jansson stays out of base, format, kernels, arch, backend" "" \
+    "$(fence 'jansson' '^(convert|quantize|workspace|runtime/(cli|bundle|model))/')"
+check_equal "the library never exits or prints" "" \
+    "$(grep -nE '\b(exit|abort|printf|puts|perror) *\(' "${sources[@]}" |
+        grep -vE '^runtime/cli/|fy_[a-z_]*printf|snprintf|fprintf\(stderr' | grep -vE '/cmd_[a-z]+\.c:')"
+check_equal "no path of one machine is in the tree" "" \
+    "$(git grep -nIE '/(home|root|work)/[a-z]' -- . ':!scripts/check_source.sh' ':!tests/data' 2>/dev/null | head -5)"
+finish
