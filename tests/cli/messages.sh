@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# What a user sees when something is wrong: one message that names the thing, and the documented exit status; never a
+# file under the final name.
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+
+check_status "no verb is a usage error" 2 '^usage: ferry VERB' "$FERRY"
+check_status "an unknown verb names the nearest" 2 "unknown verb 'convrt'; did you mean 'convert'" "$FERRY" convrt
+check_status "an unknown option names the nearest" 2 "did you mean --outtype" "$FERRY" convert x --outtyp q8_0
+check_status "a wrong choice lists the right ones" 2 "'q9' is not one of auto\|f32" "$FERRY" convert x --outtype q9
+check_status "a missing value is asked for" 2 'needs a value' "$FERRY" run -m
+check_status "a number out of range says the range" 2 'out of range' "$FERRY" run -m x -p y -t 100000
+check_status "too few arguments show the usage" 2 'too few arguments; usage: ferry convert' "$FERRY" convert
+check_status "too many arguments show the usage" 2 'too many arguments' "$FERRY" inspect a b
+check_status "run without a model says what to give" 2 'no model' "$FERRY" run -p x
+check_status "a missing file is named" 1 '/nonexistent/m.gguf: cannot open' "$FERRY" run -m /nonexistent/m.gguf -p x
+check_status "a missing checkpoint is named" 1 '/nonexistent: no such directory' "$FERRY" convert /nonexistent
+check_status "a directory without config.json is named" 1 'config.json' "$FERRY" convert tests/data/families
+
+out=$TMP/m.gguf
+check "a checkpoint converts" "$FERRY" convert tests/data/tales --outtype q8_0 -o "$out"
+check "no part file is left" test ! -e "$out.part"
+check_status "a directory in place of a file is refused" 2 'is a directory' "$FERRY" convert tests/data/tales -o "$TMP"
+check_status "a full context names the remedy" 3 'use a larger -c' "$FERRY" run -m "$out" -p hi -c 8 -n 20
+check_status "an id out of range is refused" 2 'id' "$FERRY" run -m "$out" --prompt-ids 1,2,99999 -n 1
+check_status "ids that are no numbers are refused" 2 'prompt-ids' "$FERRY" run -m "$out" --prompt-ids 1,x -n 1
+check_status "a golden of another model is a plain failure" 1 "tensor 'logits' has shape" \
+    "$FERRY" eval -m "$out" --golden tests/data/families/llama/golden.safetensors
+check_status "logits beyond the tolerance exit 4" 4 'tolerance' \
+    "$FERRY" eval -m "$out" --golden tests/data/tales/golden_long.safetensors
+check_status "quantizing quantized weights is refused" 1 'q8_0 already' "$FERRY" quantize "$out" "$TMP/x.gguf" q4_0
+check "and leaves nothing" test ! -e "$TMP/x.gguf" -a ! -e "$TMP/x.gguf.part"
+check_status "input and output must differ" 2 'same file|input' "$FERRY" quantize "$out" "$out" f32
+
+for n in 0 3 100 5000 100000; do
+    head -c $n "$out" >"$TMP/cut.gguf"
+    check_status "a file cut at $n bytes is refused" 1 'cut.gguf' "$FERRY" run -m "$TMP/cut.gguf" -p x
+    check_status "inspect says so too ($n bytes)" 1 'cut.gguf' "$FERRY" inspect "$TMP/cut.gguf"
+done
+mkdir "$TMP/cut"
+cp tests/data/tales/* "$TMP/cut"
+head -c 1000000 tests/data/tales/model.safetensors >"$TMP/cut/model.safetensors"
+check_status "a checkpoint cut short is refused" 1 'model.safetensors' "$FERRY" convert "$TMP/cut" -o "$TMP/y.gguf"
+check "and leaves nothing either" test ! -e "$TMP/y.gguf" -a ! -e "$TMP/y.gguf.part"
+
+check_status "a closed pipe is an error of its own" 1 'standard output' bash -c "$FERRY inspect $out --json | true; exit \${PIPESTATUS[0]}"
+check_status "a full device is told from a failure" 6 'standard output' bash -c "$FERRY inspect $out > /dev/full"
+
+mkdir "$TMP/ro" && chmod 500 "$TMP/ro"
+if [ "$(id -u)" -ne 0 ]; then
+    check_status "a read-only directory is said" 1 'cannot create' "$FERRY" convert tests/data/tales -o "$TMP/ro/m.gguf"
+else
+    skip "a read-only directory is said" "root may write everywhere"
+fi
+finish

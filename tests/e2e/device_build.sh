@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Properties of the arm64 program: static, small, 16 KB pages, the runtime's verbs only.
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+
+bin=${FERRY_ARM##* }
+elf=$(LC_ALL=C aarch64-linux-gnu-readelf -hlW "$bin")
+check_equal "it is for AArch64" 1 "$(grep -c 'Machine: *AArch64' <<<"$elf")"
+check_equal "it needs no interpreter" 0 "$(grep -c INTERP <<<"$elf")"
+check_equal "its segments suit pages of 16 KB" "" \
+    "$(awk '$1 == "LOAD" && $NF !~ /^0x[4-9a-f]000$|^0x[0-9a-f]+0000$/' <<<"$elf")"
+check_equal "it has the runtime's verbs" "run eval tokenize" \
+    "$($FERRY_ARM --help | sed -n 's/^  \([a-z]*\) .*/\1/p' | xargs)"
+check_equal "no archive, compression or TLS library is in it" "" \
+    "$(aarch64-linux-gnu-nm "$bin" | grep -E ' [Tt] (archive_|ZSTD_|EVP_|SSL_|curl_)' | head -3)"
+finish

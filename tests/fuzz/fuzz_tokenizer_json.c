@@ -1,0 +1,70 @@
+/* tokenizer.json: whatever the bytes are, it refuses them, or all of it can be used: the vocabulary looked up, the
+ * merges walked, the structure matched, the added tokens applied. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "convert/pretok_match.h"
+#include "convert/tokenizer_json.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must_explain(const fy_err *e)
+{
+    if (e->code == FY_OK || e->msg[0] == '\0')
+        abort();
+}
+
+static void check_table(const fy_token_table *t)
+{
+    for (uint32_t i = 0; i < t->n; i++) {
+        uint32_t id;
+        if (t->rows[i].type != FY_TOKEN_UNDEFINED &&
+            (!fy_token_table_find(t, t->rows[i].text, &id) || id != i || t->rows[i].text.len == 0))
+            abort();
+    }
+}
+
+static void walk_merges(const fy_tokenizer_json *tj, const fy_token_table *t)
+{
+    fy_err e = {0};
+    fy_merges m;
+    int rc;
+    if (fy_merges_open(&m, tj, &e) != 0)
+        abort();
+    while ((rc = fy_merges_next(&m, &e)) == 1) {
+        uint32_t id;
+        if (m.left.len == 0 || m.right.len == 0)
+            abort();
+        (void)fy_token_table_find(t, m.left, &id);
+        (void)fy_token_table_find(t, m.right, &id);
+    }
+    if (rc < 0)
+        must_explain(&e);
+    fy_merges_close(&m);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fy_token_table t = {0};
+    fy_added_tokens added = {0};
+    fy_tokenizer_json tj;
+    fy_pretok pretok;
+    fy_err e = {0}, e2 = {0}, e3 = {0};
+    if (fy_tokenizer_json_parse(data, size, &tj, &t, &added, &e) != 0) {
+        must_explain(&e);
+    } else {
+        const fy_pretok_input in = {tj.normalizer, tj.pre_tokenizer, tj.byte_fallback, tj.ignore_merges};
+        check_table(&t);
+        walk_merges(&tj, &t);
+        if (fy_pretok_match(&in, NULL, &pretok, &e2) != 0)
+            must_explain(&e2);
+        if (fy_added_tokens_apply(&added, true, &t, &e3) != 0)
+            must_explain(&e3);
+        else
+            check_table(&t);
+    }
+    fy_tokenizer_json_release(&tj);
+    fy_token_table_release(&t);
+    fy_added_tokens_release(&added);
+    return 0;
+}

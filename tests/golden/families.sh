@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Reference logits, hidden states and greedy ids of every family: convert to f32, evaluate; on this machine and on
+# emulated arm64. The goldens come from the families' reference implementation (tests/data/families).
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+
+for dir in tests/data/families/*/; do
+    name=$(basename "$dir")
+    f=$TMP/$name.gguf
+    check "$name converts to f32" "$FERRY" convert "$dir" --outtype f32 -o "$f"
+    check "$name: logits, hidden states, greedy ids in f32" "$FERRY" eval -m "$f" --golden "$dir/golden.safetensors"
+    check "$name: the same in batches of 1" "$FERRY" eval -m "$f" --golden "$dir/golden.safetensors" -b 1 -t 1
+    check "$name: scalar kernels" env FY_CPU_MASK=0 "$FERRY" eval -m "$f" --golden "$dir/golden.safetensors"
+    check "$name: f16 KV within its wider bound" "$FERRY" eval -m "$f" --golden "$dir/golden.safetensors" \
+        -ctk f16 -ctv f16 --tolerance 1e-2
+    check "$name: arm64, logits, hidden states, greedy ids" $FERRY_ARM eval -m "$f" --golden "$dir/golden.safetensors"
+    if [ -f "$dir/golden.json" ]; then
+        check "$name: tokenizer cases" "$FERRY" tokenize -m "$f" --verify "$dir/golden.json"
+    fi
+    check "$name: q8_0 converts" "$FERRY" convert "$dir" --outtype q8_0 -o "$TMP/q8.gguf"
+    check "$name: q8_0 keeps the top-1 and the shape of the logits" \
+        tests/golden/q8_close.sh "$TMP/q8.gguf" "$dir/golden.safetensors"
+done
+
+dir=tests/data/tales
+check "tales converts to f32" "$FERRY" convert "$dir" --outtype f32 -o "$TMP/tales.gguf"
+check "tales: 700 tokens" "$FERRY" eval -m "$TMP/tales.gguf" --golden "$dir/golden_long.safetensors"
+check "tales: 700 tokens, arm64" $FERRY_ARM eval -m "$TMP/tales.gguf" --golden "$dir/golden_long.safetensors"
+finish

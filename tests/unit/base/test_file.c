@@ -1,0 +1,211 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+static char dir[256];
+
+static const char *path_of(const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static int make_dir(void **state)
+{
+    (void)state;
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof dir, "%s/ferry-file-XXXXXX", tmp != NULL ? tmp : "/tmp");
+    return mkdtemp(dir) == NULL ? -1 : 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    return system(command);
+}
+
+static void assert_content(const char *name, const char *want)
+{
+    fy_map m;
+    fy_err e = {0};
+    assert_int_equal(fy_map_open(&m, path_of(name), &e), 0);
+    assert_int_equal(m.size, strlen(want));
+    assert_memory_equal(m.data, want, m.size);
+    fy_map_close(&m);
+}
+
+static void a_written_file_maps_with_the_same_bytes(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    assert_int_equal(fy_file_write(path_of("a"), "hello", 5, &e), 0);
+    assert_content("a", "hello");
+    assert_false(fy_file_exists(path_of("a.part")));
+    assert_int_equal(fy_file_write(path_of("a"), "hi", 2, &e), 0);
+    assert_content("a", "hi");
+}
+
+static void an_empty_file_maps_to_a_valid_pointer(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    fy_map m;
+    assert_int_equal(fy_file_write(path_of("empty"), "", 0, &e), 0);
+    assert_int_equal(fy_map_open(&m, path_of("empty"), &e), 0);
+    assert_int_equal(m.size, 0);
+    assert_non_null(m.data);
+    fy_map_drop(&m, 0, 10);
+    fy_map_close(&m);
+    fy_map_close(&m);
+}
+
+static void what_is_not_a_file_is_refused_by_name(void **state)
+{
+    (void)state;
+    fy_map m;
+    static const char *const words[] = {"No such file", "is a directory", "not a regular file"};
+    assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
+    static const char *const names[] = {"absent", ".", "pipe"};
+    for (size_t i = 0; i < 3; i++) {
+        fy_err e = {0};
+        assert_int_equal(fy_map_open(&m, path_of(names[i]), &e), -1);
+        assert_int_equal(e.code, FY_EIO);
+        assert_non_null(strstr(e.msg, words[i]));
+        assert_non_null(strstr(e.msg, path_of(names[i])));
+    }
+}
+
+static void the_final_name_appears_only_on_commit(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    assert_int_equal(fy_file_write(path_of("out"), "old", 3, &e), 0);
+    fy_out *o = fy_out_open(path_of("out"), 10, &e);
+    assert_non_null(o);
+    assert_int_equal(fy_out_pwrite(o, "56789", 5, 5, &e), 0);
+    assert_int_equal(fy_out_pwrite(o, "01234", 5, 0, &e), 0);
+    assert_content("out", "old");
+    assert_true(fy_file_exists(path_of("out.part")));
+    assert_int_equal(fy_out_commit(o, &e), 0);
+    assert_content("out", "0123456789");
+    assert_false(fy_file_exists(path_of("out.part")));
+}
+
+static void an_aborted_output_leaves_the_old_file(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    assert_int_equal(fy_file_write(path_of("kept"), "old", 3, &e), 0);
+    fy_out *o = fy_out_open(path_of("kept"), 0, &e);
+    assert_int_equal(fy_out_pwrite(o, "new", 3, 0, &e), 0);
+    fy_out_abort(o);
+    fy_out_abort(NULL);
+    assert_content("kept", "old");
+    assert_false(fy_file_exists(path_of("kept.part")));
+}
+
+static void an_impossible_output_is_refused(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    assert_null(fy_out_open(path_of("absent/x"), 0, &e));
+    assert_int_equal(e.code, FY_EIO);
+    e = (fy_err){0};
+    assert_null(fy_out_open(dir, 0, &e));
+    assert_int_equal(e.code, FY_EARG);
+    e = (fy_err){0};
+    assert_null(fy_out_open(path_of("huge"), UINT64_MAX, &e));
+    assert_int_equal(e.code, FY_ENOSPACE);
+    assert_false(fy_file_exists(path_of("huge.part")));
+}
+
+static void a_full_disk_is_an_error_of_its_own(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    uint64_t free_bytes = 0;
+    assert_int_equal(fy_file_space(path_of("not/yet/there"), &free_bytes, &e), 0);
+    assert_true(free_bytes > 0);
+    assert_null(fy_out_open(path_of("full"), free_bytes + ((uint64_t)1 << 50), &e));
+    assert_true(e.code == FY_ENOSPACE || e.code == FY_EIO); /* EFBIG where files are limited */
+    assert_false(fy_file_exists(path_of("full.part")));
+}
+
+static void directories_are_made_with_their_parents(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    assert_int_equal(fy_mkdirs(path_of("d/e//f"), &e), 0);
+    assert_int_equal(fy_mkdirs(path_of("d/e/f/"), &e), 0);
+    assert_true(fy_file_is_dir(path_of("d/e/f")));
+    assert_int_equal(fy_file_write(path_of("plain"), "x", 1, &e), 0);
+    assert_int_equal(fy_mkdirs(path_of("plain"), &e), -1);
+    e = (fy_err){0};
+    assert_int_equal(fy_mkdirs(path_of("plain/x"), &e), -1);
+    e = (fy_err){0};
+    assert_int_equal(fy_mkdirs("", &e), -1);
+}
+
+static void paths_join_and_split(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dir, *name, *want;
+    } joins[] = {{"a", "b", "a/b"},
+                 {"a/", "b", "a/b"},
+                 {"a//", "b", "a/b"},
+                 {"/", "b", "/b"},
+                 {"", "b", "b"}};
+    for (size_t i = 0; i < sizeof joins / sizeof joins[0]; i++) {
+        char *p = fy_path_join(joins[i].dir, joins[i].name);
+        assert_string_equal(p, joins[i].want);
+        free(p);
+    }
+    assert_true(fy_span_is(fy_path_base("a/b/c.gguf"), "c.gguf"));
+    assert_true(fy_span_is(fy_path_base("a/b//"), "b"));
+    assert_true(fy_span_is(fy_path_base("c"), "c"));
+    assert_true(fy_span_is(fy_path_base(""), ""));
+}
+
+static void only_plain_names_pass_as_plain(void **state)
+{
+    (void)state;
+    assert_true(fy_path_is_plain(FY_SPAN("model-00001-of-00002.safetensors")));
+    assert_true(fy_path_is_plain(FY_SPAN("...")));
+    static const char *const bad[] = {"", ".", "..", "a/b", "/a", "a/"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(fy_path_is_plain(fy_span_of(bad[i])));
+    assert_false(fy_path_is_plain(FY_SPAN("a\0b")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_written_file_maps_with_the_same_bytes),
+        cmocka_unit_test(an_empty_file_maps_to_a_valid_pointer),
+        cmocka_unit_test(what_is_not_a_file_is_refused_by_name),
+        cmocka_unit_test(the_final_name_appears_only_on_commit),
+        cmocka_unit_test(an_aborted_output_leaves_the_old_file),
+        cmocka_unit_test(an_impossible_output_is_refused),
+        cmocka_unit_test(a_full_disk_is_an_error_of_its_own),
+        cmocka_unit_test(directories_are_made_with_their_parents),
+        cmocka_unit_test(paths_join_and_split),
+        cmocka_unit_test(only_plain_names_pass_as_plain),
+    };
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}

@@ -1,0 +1,231 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "base/file.h"
+#include "convert/inspect.h"
+#include "format/gguf_write.h"
+
+static char dir[256];
+
+static const char *path_of(const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static int make_dir(void **state)
+{
+    (void)state;
+    const char *tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof dir, "%s/ferry-inspect-XXXXXX", tmp != NULL ? tmp : "/tmp");
+    return mkdtemp(dir) == NULL ? -1 : 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    return system(command);
+}
+
+static void write_safetensors(const char *name, const char *header, size_t data_bytes)
+{
+    fy_str s = {0};
+    fy_err e = {0};
+    uint64_t n = strlen(header);
+    fy_str_add(&s, &n, sizeof n);
+    fy_str_puts(&s, header);
+    for (size_t i = 0; i < data_bytes; i++)
+        fy_str_putc(&s, '\0');
+    assert_int_equal(fy_file_write(path_of(name), s.ptr, s.len, &e), 0);
+    fy_str_release(&s);
+}
+
+static int fill_zero(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
+                     fy_err *e)
+{
+    (void)user;
+    (void)i;
+    (void)row;
+    (void)thread;
+    (void)e;
+    memset(out, 0, n_rows * 34);
+    return 0;
+}
+
+static void write_gguf(const char *name)
+{
+    static const float eps[] = {1e-5f, 0.1f, 3.0f, 4.0f, 5.0f, 1e30f};
+    static const uint64_t big[] = {UINT64_MAX}, ne[] = {32, 3};
+    fy_err e = {0};
+    fy_gguf_writer *w = fy_gguf_writer_new(&e);
+    fy_gguf_add_str(w, "general.architecture", FY_SPAN("llama"), &e);
+    fy_gguf_add_f32(w, "llama.eps", 1e-5f, &e);
+    fy_gguf_add_bool(w, "flag", true, &e);
+    fy_gguf_add_i32(w, "minus", -3, &e);
+    fy_gguf_add_str(w, "evil", FY_SPAN("\x1B[31mred\nline"), &e);
+    fy_gguf_add_array(w, "floats", FY_KV_F32, eps, 6, &e);
+    fy_gguf_add_array(w, "big", FY_KV_U64, big, 1, &e);
+    fy_gguf_begin_strings(w, "tokens", &e);
+    for (int i = 0; i < 20; i++)
+        fy_gguf_add_string(w, FY_SPAN("tok"), &e);
+    fy_gguf_end_strings(w, &e);
+    assert_int_equal(fy_gguf_add_tensor(w, "a.weight", FY_Q8_0, 2, ne, &e), 0);
+    if (fy_gguf_write(w, path_of(name), fill_zero, NULL, NULL, NULL, &e) != 0)
+        fail_msg("%s", e.msg);
+    fy_gguf_writer_free(w);
+}
+
+static void has(const fy_str *s, const char *part)
+{
+    if (strstr(fy_str_z(s), part) == NULL)
+        fail_msg("no '%s' in:\n%s", part, fy_str_z(s));
+}
+
+static void a_gguf_file_is_shown_with_short_values(void **state)
+{
+    (void)state;
+    fy_str s = {0};
+    fy_err e = {0};
+    write_gguf("m.gguf");
+    assert_int_equal(fy_inspect(path_of("m.gguf"), false, &s, &e), 0);
+    has(&s, "GGUF version 3, alignment 32");
+    has(&s, "keys 8, tensors 1, elements 96, tensor bytes 102");
+    has(&s, "general.architecture  string  \"llama\"");
+    has(&s, "f32     1e-05\n");
+    has(&s, "bool    true\n");
+    has(&s, "i32     -3\n");
+    has(&s, "\"\\x1b[31mred\\nline\"");
+    has(&s, "[6 x f32] 1e-05, 0.1, 3, 4, ...\n");
+    has(&s, "[1 x u64] 18446744073709551615\n");
+    has(&s, "[20 x string] \"tok\", \"tok\", \"tok\", \"tok\", ...");
+    has(&s, "a.weight  q8_0      [32, 3] ");
+    assert_null(strchr(fy_str_z(&s), '\x1B'));
+    fy_str_release(&s);
+}
+
+static json_t *inspect_json(const char *name)
+{
+    fy_str s = {0};
+    fy_err e = {0};
+    json_error_t je;
+    assert_int_equal(fy_inspect(path_of(name), true, &s, &e), 0);
+    json_t *j = json_loadb(s.ptr, s.len, 0, &je);
+    if (j == NULL)
+        fail_msg("%s", je.text);
+    fy_str_release(&s);
+    return j;
+}
+
+static void the_json_of_a_gguf_file_holds_the_same(void **state)
+{
+    (void)state;
+    write_gguf("m.gguf");
+    json_t *j = inspect_json("m.gguf");
+    assert_string_equal(json_string_value(json_object_get(j, "format")), "gguf");
+    json_t *meta = json_object_get(j, "metadata");
+    assert_true(json_real_value(json_object_get(meta, "llama.eps")) == 1e-5);
+    assert_string_equal(json_string_value(json_object_get(meta, "evil")), "\x1B[31mred\nline");
+    json_t *tokens = json_object_get(meta, "tokens");
+    assert_int_equal(json_integer_value(json_object_get(tokens, "count")), 20);
+    assert_int_equal(json_array_size(json_object_get(tokens, "first")), 8);
+    json_t *t = json_array_get(json_object_get(j, "tensors"), 0);
+    assert_string_equal(json_string_value(json_object_get(t, "type")), "q8_0");
+    assert_int_equal(json_integer_value(json_array_get(json_object_get(t, "shape"), 1)), 3);
+    assert_int_equal(json_integer_value(json_object_get(t, "bytes")), 102);
+    json_decref(j);
+}
+
+static void a_safetensors_file_is_shown_whatever_its_name(void **state)
+{
+    (void)state;
+    fy_str s = {0};
+    fy_err e = {0};
+    write_safetensors(
+        "weights.gguf",
+        "{\"__metadata__\":{\"format\":\"pt\"},"
+        "\"a\\u001b\\u0000\":{\"dtype\":\"BF16\",\"shape\":[2,3],\"data_offsets\":[0,12]},"
+        "\"s\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[12,13]}}",
+        13);
+    assert_int_equal(fy_inspect(path_of("weights.gguf"), false, &s, &e), 0);
+    has(&s, ": safetensors, data at byte ");
+    has(&s, "keys 1, tensors 2, elements 7, tensor bytes 13");
+    has(&s, "format  \"pt\"");
+    has(&s, "a\\x1b\\x00  BF16      [2, 3] ");
+    has(&s, "U8        [] ");
+    fy_str_release(&s);
+    json_t *j = inspect_json("weights.gguf");
+    json_t *t = json_array_get(json_object_get(j, "tensors"), 0);
+    assert_string_equal(json_string_value(json_object_get(t, "name")), "a\\x1b\\x00");
+    t = json_array_get(json_object_get(j, "tensors"), 1);
+    assert_int_equal(json_array_size(json_object_get(t, "shape")), 0);
+    assert_int_equal(json_integer_value(json_object_get(t, "offset")), 12);
+    json_decref(j);
+}
+
+static void what_cannot_be_shown_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *content, *words;
+    } files[] = {
+        {"lfs.safetensors", "version https://git-lfs.github.com/spec/v1\n",
+         "is not a safetensors file but a Git LFS pointer"},
+        {"lfs.bin", "version https://git-lfs.github.com/spec/v1\n",
+         "neither a GGUF nor a safetensors file but a Git LFS"},
+        {"config.json", "{\"a\": 1}", "neither a GGUF nor a safetensors file but a JSON text"},
+        {"x", "what?", "is neither a GGUF nor a safetensors file"},
+        {"bad.gguf", "FUGG\3\0\0", "bad.gguf: "},
+        {"empty.gguf", "", "empty.gguf: "},
+        {"shards/model.safetensors.index.json", "{}", NULL},
+    };
+    fy_err made = {0};
+    assert_int_equal(fy_mkdirs(path_of("shards"), &made), 0);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        fy_err e = {0};
+        fy_str s = {0};
+        assert_int_equal(fy_file_write(path_of(files[i].name), files[i].content,
+                                       strlen(files[i].content), &made),
+                         0);
+        if (files[i].words == NULL)
+            continue;
+        assert_int_equal(fy_inspect(path_of(files[i].name), false, &s, &e), -1);
+        if (strstr(e.msg, files[i].words) == NULL)
+            fail_msg("%s", e.msg);
+        assert_int_equal(fy_exit_status(e.code), 1);
+        assert_int_equal(s.len, 0);
+        fy_str_release(&s);
+    }
+    static const char *const more[][2] = {{"absent", "cannot open"},
+                                          {"", "such as model.safetensors"},
+                                          {"shards", "its model.safetensors.index.json names"}};
+    for (size_t i = 0; i < 3; i++) {
+        fy_err e = {0};
+        fy_str s = {0};
+        assert_int_equal(fy_inspect(path_of(more[i][0]), false, &s, &e), -1);
+        assert_non_null(strstr(e.msg, more[i][1]));
+        assert_int_equal(fy_exit_status(e.code), 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_gguf_file_is_shown_with_short_values),
+        cmocka_unit_test(the_json_of_a_gguf_file_holds_the_same),
+        cmocka_unit_test(a_safetensors_file_is_shown_whatever_its_name),
+        cmocka_unit_test(what_cannot_be_shown_is_named),
+    };
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}

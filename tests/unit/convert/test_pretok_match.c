@@ -1,0 +1,221 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/str.h"
+#include "convert/pretok_match.h"
+
+#define L3_TAIL "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*" \
+                "|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define L3 "(?i:'s|'t|'re|'ve|'m|'ll|'d)|" L3_TAIL
+#define Q2 "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+" \
+           "[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define G "'(?:[sdmt]|ll|ve|re)| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define SPLIT_BY(regex, behavior, invert) \
+    "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"" behavior "\",\"invert\":" invert "}"
+#define SPLIT(regex) SPLIT_BY(regex, "Isolated", "false")
+#define SEQ(parts) "{\"type\":\"Sequence\",\"pretokenizers\":[" parts "]}"
+#define BYTES "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":false}"
+#define BYTES_REGEX "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true}"
+#define DIGITS "{\"type\":\"Digits\",\"individual_digits\":true}"
+#define NFC "{\"type\":\"NFC\"}"
+#define BLANK "\xE2\x96\x81"
+#define PREPEND "{\"type\":\"Prepend\",\"prepend\":\"" BLANK "\"}"
+#define REPLACE "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" BLANK "\"}"
+#define NORM(parts) "{\"type\":\"Sequence\",\"normalizers\":[" parts "]}"
+#define META(rest) "{\"type\":\"Metaspace\",\"replacement\":\"" BLANK "\"" rest "}"
+
+enum { IGNORE_MERGES = 1, FALLBACK = 2 };
+
+static const struct {
+    const char *normalizer, *pre_tokenizer;
+    int flags;
+    const char *force;
+    const char *pre; /* NULL: refused */
+    bool nfc;
+} bpe[] = {
+    {"null", SEQ(SPLIT(L3) "," BYTES), IGNORE_MERGES, NULL, "llama-bpe", false},
+    {"null", SEQ(SPLIT(L3) "," BYTES), 0, NULL, "dbrx", false},
+    {"null", SEQ(SPLIT("'(?i:[sdmt]|ll|ve|re)|" L3_TAIL) "," BYTES), 0, NULL, "dbrx", false},
+    {"null", SEQ(SPLIT_BY(L3, "Removed", "true") "," BYTES), IGNORE_MERGES, NULL, "llama-bpe", false},
+    {"null", SEQ(SPLIT_BY(L3, "Removed", "false") "," BYTES), IGNORE_MERGES, NULL, NULL, false},
+    {"null", SEQ(SPLIT_BY(L3, "Contiguous", "false") "," BYTES), IGNORE_MERGES, NULL, NULL, false},
+    {NFC, SEQ(SPLIT(Q2) "," BYTES), 0, NULL, "qwen2", true},
+    {NORM(NFC), SEQ(SEQ(SPLIT(Q2)) "," BYTES), 0, NULL, "qwen2", true},
+    {NORM(""), BYTES_REGEX, 0, NULL, "gpt-2", false},
+    {NFC, BYTES_REGEX, 0, NULL, "gpt-2", true},
+    {"null", SEQ(SPLIT(G) "," BYTES), 0, NULL, "gpt-2", false},
+    {"null", SEQ(DIGITS "," BYTES_REGEX), 0, NULL, "smollm", false},
+    {"null", SEQ(SPLIT("\\\\p{N}") "," BYTES_REGEX), 0, NULL, "smollm", false},
+    {"null", SEQ(SPLIT("\\\\d") "," BYTES_REGEX), 0, NULL, NULL, false}, /* only Nd, not Nl and No */
+    {"null", SEQ("{\"type\":\"Digits\",\"individual_digits\":false}," BYTES_REGEX), 0, NULL, NULL, false},
+    {"null", "{\"type\":\"ByteLevel\",\"add_prefix_space\":true}", 0, NULL, NULL, false},
+    {"null", "{\"type\":\"ByteLevel\"}", 0, NULL, NULL, false}, /* the prefix is the default */
+    {"{\"type\":\"Lowercase\"}", BYTES_REGEX, 0, NULL, NULL, false},
+    {"{\"type\":\"Lowercase\"}", BYTES_REGEX, 0, "gpt-2", "gpt-2", false},
+    {"null", "null", 0, NULL, NULL, false},
+    {"null", SEQ(BYTES_REGEX "," BYTES_REGEX), 0, NULL, NULL, false},
+    {"null", SEQ(SPLIT(L3) "," BYTES), IGNORE_MERGES, "smaug-bpe", "smaug-bpe", false},
+    {REPLACE, "null", 0, NULL, NULL, false}, /* SentencePiece's form without byte fallback */
+};
+
+static const struct {
+    const char *normalizer, *pre_tokenizer;
+    bool ok, prefix, words;
+    const char *mode;
+} spm[] = {
+    {NORM(PREPEND "," REPLACE), "null", true, true, false, NULL},
+    {REPLACE, "null", true, false, false, NULL},
+    {NORM(REPLACE), "{\"type\":\"Split\",\"pattern\":{\"String\":\" \"},\"behavior\":\"MergedWithPrevious\"}", true,
+     false, false, NULL},
+    {"null", META(",\"prepend_scheme\":\"always\",\"split\":false"), true, true, false, "metaspace"},
+    {"null", META(",\"prepend_scheme\":\"first\",\"split\":false"), true, true, false, "metaspace-first"},
+    {"null", META(",\"prepend_scheme\":\"never\",\"split\":false"), true, false, false, NULL},
+    {"null", META(",\"add_prefix_space\":true"), true, true, true, "metaspace"},
+    {"null", META(",\"add_prefix_space\":false"), true, false, true, NULL},
+    {"null", META(",\"prepend_scheme\":\"sometimes\""), false, false, false, NULL},
+    {"null", "{\"type\":\"Metaspace\",\"replacement\":\"_\"}", false, false, false, NULL},
+    {NORM(PREPEND), "null", false, false, false, NULL},
+    {NORM(PREPEND "," REPLACE), META(""), false, false, false, NULL},
+    {NORM(NFC "," REPLACE), "null", false, false, false, NULL},
+    {"null", "null", false, false, false, NULL},
+};
+
+typedef struct {
+    json_t *norm, *pre;
+    fy_pretok_input in;
+} input;
+
+static input load(const char *normalizer, const char *pre_tokenizer, int flags)
+{
+    input i = {.norm = json_loads(normalizer, JSON_DECODE_ANY, NULL),
+               .pre = json_loads(pre_tokenizer, JSON_DECODE_ANY, NULL)};
+    assert_non_null(i.norm);
+    assert_non_null(i.pre);
+    i.in = (fy_pretok_input){i.norm, i.pre, (flags & FALLBACK) != 0, (flags & IGNORE_MERGES) != 0};
+    return i;
+}
+
+static void unload(input *i)
+{
+    json_decref(i->norm);
+    json_decref(i->pre);
+}
+
+static void byte_level_tokenizers_are_known_by_structure(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof bpe / sizeof *bpe; i++) {
+        input in = load(bpe[i].normalizer, bpe[i].pre_tokenizer, bpe[i].flags);
+        fy_pretok p = {.pre = NULL};
+        fy_err e = {0};
+        int rc = fy_pretok_match(&in.in, bpe[i].force, &p, &e);
+        if (rc != (bpe[i].pre != NULL ? 0 : -1) || (rc == 0 && strcmp(p.pre, bpe[i].pre) != 0))
+            fail_msg("case %zu: %s (%s)", i, rc == 0 ? p.pre : "refused", e.msg);
+        if (rc == 0)
+            assert_true(p.kind == FY_TOKENIZER_BPE && p.nfc == bpe[i].nfc && !p.space_prefix);
+        else
+            assert_int_equal(e.code, FY_EUNSUPPORTED);
+        unload(&in);
+    }
+}
+
+static void sentencepiece_like_tokenizers_say_when_a_blank_is_added(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof spm / sizeof *spm; i++) {
+        input in = load(spm[i].normalizer, spm[i].pre_tokenizer, FALLBACK);
+        fy_pretok p = {.pre = NULL};
+        fy_err e = {0};
+        int rc = fy_pretok_match(&in.in, NULL, &p, &e);
+        if (rc != (spm[i].ok ? 0 : -1))
+            fail_msg("case %zu: %s", i, e.msg);
+        if (rc == 0) {
+            assert_true(p.kind == FY_TOKENIZER_SPM && p.space_prefix == spm[i].prefix);
+            assert_true(p.splits_words == spm[i].words);
+            assert_string_equal(p.pre, "default");
+            assert_string_equal(p.space_mode ? p.space_mode : "", spm[i].mode ? spm[i].mode : "");
+        }
+        unload(&in);
+    }
+}
+
+static void an_unknown_structure_is_printed(void **state)
+{
+    (void)state;
+    input in = load("{\"type\":\"Lowercase\"}", SEQ(SPLIT("a\\\\b\\u001b[1m") "," BYTES), 0);
+    fy_pretok p;
+    fy_err e = {0};
+    assert_int_equal(fy_pretok_match(&in.in, NULL, &p, &e), -1);
+    assert_non_null(strstr(e.msg, "normalizer: Lowercase; pre_tokenizer: Split(pattern=\"a\\\\b\\x1b[1m\","
+                                  "behavior=\"Isolated\",invert=false) + ByteLevel(add_prefix_space=false,"
+                                  "use_regex=false)"));
+    assert_non_null(strstr(e.msg, "--pre NAME"));
+    unload(&in);
+}
+
+static void a_long_structure_leaves_room_for_the_remedy(void **state)
+{
+    (void)state;
+    fy_str s = {0};
+    fy_str_puts(&s, "{\"type\":\"Sequence\",\"pretokenizers\":[");
+    for (int i = 0; i < 15; i++)
+        fy_str_printf(&s, "%s{\"type\":\"\xC3\xA9t\xC3\xA9-%02d\xE2\x82\xAC\xE2\x82\xAC\xE2\x82\xAC\xE2\x82\xAC\"}",
+                      i > 0 ? "," : "", i);
+    fy_str_puts(&s, "]}");
+    input in = load("null", fy_str_z(&s), 0);
+    fy_pretok p;
+    fy_err e = {0};
+    assert_int_equal(fy_pretok_match(&in.in, NULL, &p, &e), -1);
+    assert_non_null(strstr(e.msg, "..."));
+    assert_non_null(strstr(e.msg, "--pre NAME forces one"));
+    unload(&in);
+    fy_str_release(&s);
+}
+
+static void malformed_steps_are_refused(void **state)
+{
+    (void)state;
+    static const char *const broken[] = {
+        "[]", "3", "{\"type\":\"Sequence\"}", "{\"type\":\"Sequence\",\"pretokenizers\":[1]}", "{}", "{\"type\":7}",
+        "{\"type\":\"Split\",\"pattern\":[],\"behavior\":3}",
+        SEQ("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}"),
+    };
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        input in = load("null", broken[i], FALLBACK);
+        fy_pretok p;
+        fy_err e = {0};
+        assert_int_equal(fy_pretok_match(&in.in, NULL, &p, &e), -1);
+        assert_true(e.code == FY_EFORMAT || e.code == FY_EUNSUPPORTED);
+        unload(&in);
+    }
+}
+
+static void forcing_makes_no_sense_for_sentencepiece(void **state)
+{
+    (void)state;
+    input in = load(REPLACE, "null", FALLBACK);
+    fy_pretok p;
+    fy_err e = {0};
+    assert_int_equal(fy_pretok_match(&in.in, "gpt-2", &p, &e), -1);
+    assert_int_equal(e.code, FY_EARG);
+    unload(&in);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(byte_level_tokenizers_are_known_by_structure),
+        cmocka_unit_test(sentencepiece_like_tokenizers_say_when_a_blank_is_added),
+        cmocka_unit_test(an_unknown_structure_is_printed),
+        cmocka_unit_test(a_long_structure_leaves_room_for_the_remedy),
+        cmocka_unit_test(malformed_steps_are_refused),
+        cmocka_unit_test(forcing_makes_no_sense_for_sentencepiece),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

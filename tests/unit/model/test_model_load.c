@@ -1,0 +1,181 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "model/model.h"
+#include "tiny_model.h"
+
+static char path[64];
+
+static int make_path(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/ferry-model-load-XXXXXX");
+    int fd = mkstemp(path);
+    return fd >= 0 ? close(fd) : -1;
+}
+
+static int remove_path(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+static fy_model *open_tiny(tiny_model *t, fy_err *e)
+{
+    fy_err why = {0};
+    assert_int_equal(tiny_write(t, path, &why), 0);
+    return fy_model_open(path, e);
+}
+
+/* Opening fails with this code, and the message holds all of the words. */
+static void check_refused(tiny_model *t, fy_code code, const char *const *words)
+{
+    fy_err e = {0};
+    assert_null(open_tiny(t, &e));
+    assert_int_equal(e.code, code);
+    assert_non_null(strstr(e.msg, path));
+    for (; *words != NULL; words++) {
+        if (strstr(e.msg, *words) == NULL)
+            fail_msg("'%s' is not in: %s", *words, e.msg);
+    }
+}
+
+static void a_model_is_opened_with_its_family_and_hyperparameters(void **state)
+{
+    (void)state;
+    tiny_model t = tiny_default();
+    fy_err e = {0};
+    fy_model *m = open_tiny(&t, &e);
+    assert_non_null(m);
+    assert_string_equal(fy_model_family(m)->gguf_arch, "llama");
+    assert_int_equal(fy_model_hparams(m)->n_layer, 3);
+    assert_int_equal(fy_model_hparams(m)->n_vocab, 96);
+    assert_string_equal(fy_gguf_path(fy_model_gguf(m)), path);
+    fy_model_close(m);
+}
+
+static void optional_tensors_may_be_there_or_not(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        tiny_model t = tiny_default();
+        t.tied = i & 1;
+        t.biases = i & 2;
+        fy_err e = {0};
+        fy_model *m = open_tiny(&t, &e);
+        assert_non_null(m);
+        fy_model_close(m);
+    }
+}
+
+static void missing_extra_and_misshapen_tensors_are_reported_together(void **state)
+{
+    (void)state;
+    tiny_model t = tiny_default();
+    t.leave_out = "blk.1.attn_k.weight";
+    t.extra = "mystery";
+    t.reshape = "blk.2.ffn_up.weight";
+    check_refused(
+        &t, FY_EFORMAT,
+        (const char *[]){"3 tensors", "'blk.1.attn_k.weight' is missing", "'mystery' is unknown",
+                         "'blk.2.ffn_up.weight' has shape [64 161], expected [64 160]", NULL});
+}
+
+static void a_tensor_of_a_layer_beyond_the_last_is_named(void **state)
+{
+    (void)state;
+    tiny_model t = tiny_default();
+    t.extra = "blk.3.attn_norm.weight";
+    check_refused(
+        &t, FY_EUNSUPPORTED,
+        (const char *[]){"'blk.3.attn_norm.weight' belongs to no layer", "block_count is 3", NULL});
+}
+
+static void a_missing_layer_is_reported_without_overflowing_the_message(void **state)
+{
+    (void)state;
+    tiny_model t = tiny_default();
+    fy_err e = {0};
+    assert_int_equal(tiny_write(&t, path, &e), 0);
+    fy_gguf *g = fy_gguf_open(path, &e);
+    fy_gguf_writer *w = fy_gguf_writer_new(&e);
+    assert_true(g != NULL && w != NULL);
+    for (size_t i = 0; i < fy_gguf_n_kv(g); i++)
+        assert_int_equal(fy_gguf_add_kv(w, fy_gguf_kv_at(g, i), &e), 0);
+    fy_gguf_close(g);
+    assert_int_equal(fy_gguf_write(w, path, NULL, NULL, NULL, NULL, &e), 0);
+    fy_gguf_writer_free(w);
+    assert_null(fy_model_open(path, &e));
+    assert_int_equal(e.code, FY_EFORMAT);
+    assert_non_null(strstr(e.msg, "29 tensors"));
+    assert_non_null(strstr(e.msg, "..."));
+}
+
+static void weight_types_without_arithmetic_are_refused_with_the_remedy(void **state)
+{
+    (void)state;
+    tiny_model t = tiny_default();
+    t.retype = "blk.0.ffn_down.weight";
+    t.retyped = FY_Q5_0;
+    check_refused(&t, FY_EUNSUPPORTED,
+                  (const char *[]){"'blk.0.ffn_down.weight' has type q5_0", "--outtype", NULL});
+    tiny_model norm = tiny_default();
+    norm.retype = "output_norm.weight";
+    norm.retyped = FY_F16;
+    check_refused(&norm, FY_EUNSUPPORTED,
+                  (const char *[]){"'output_norm.weight' has type f16, expected f32", NULL});
+}
+
+static void a_file_that_is_no_model_of_a_known_family_is_refused(void **state)
+{
+    (void)state;
+    const char *archs[] = {"mamba", NULL};
+    for (int i = 0; i < 2; i++) {
+        fy_err e = {0};
+        fy_gguf_writer *w = fy_gguf_writer_new(&e);
+        assert_non_null(w);
+        if (archs[i] != NULL)
+            assert_int_equal(fy_gguf_add_str(w, "general.architecture", fy_span_of(archs[i]), &e),
+                             0);
+        assert_int_equal(fy_gguf_add_u32(w, "x.y", 1, &e), 0);
+        assert_int_equal(fy_gguf_write(w, path, NULL, NULL, NULL, NULL, &e), 0);
+        fy_gguf_writer_free(w);
+        assert_null(fy_model_open(path, &e));
+        assert_int_equal(e.code, archs[i] != NULL ? FY_EUNSUPPORTED : FY_EFORMAT);
+        assert_non_null(strstr(e.msg, archs[i] != NULL ? "'mamba'" : "general.architecture"));
+        assert_true(archs[i] == NULL || strstr(e.msg, "llama") != NULL);
+    }
+}
+
+static void a_model_without_tokenizer_opens_and_says_so_when_asked(void **state)
+{
+    (void)state;
+    tiny_model t = tiny_default();
+    fy_err e = {0};
+    fy_model *m = open_tiny(&t, &e);
+    assert_non_null(m);
+    assert_null(fy_model_vocab(m, &e));
+    assert_true(e.code != FY_OK);
+    assert_non_null(strstr(e.msg, "tokenizer"));
+    fy_model_close(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_model_is_opened_with_its_family_and_hyperparameters),
+        cmocka_unit_test(optional_tensors_may_be_there_or_not),
+        cmocka_unit_test(missing_extra_and_misshapen_tensors_are_reported_together),
+        cmocka_unit_test(a_tensor_of_a_layer_beyond_the_last_is_named),
+        cmocka_unit_test(a_missing_layer_is_reported_without_overflowing_the_message),
+        cmocka_unit_test(weight_types_without_arithmetic_are_refused_with_the_remedy),
+        cmocka_unit_test(a_file_that_is_no_model_of_a_known_family_is_refused),
+        cmocka_unit_test(a_model_without_tokenizer_opens_and_says_so_when_asked),
+    };
+    return cmocka_run_group_tests(tests, make_path, remove_path);
+}

@@ -1,0 +1,90 @@
+/* One thread only: starting a thread allocates behind our back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../alloc_fail.h"
+#include "model/model.h"
+#include "tiny_model.h"
+
+enum { T = 40 };
+
+static char path[64];
+
+static int make_path(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/ferry-memory-XXXXXX");
+    int fd = mkstemp(path);
+    return fd >= 0 ? close(fd) : -1;
+}
+
+static int remove_path(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+static fy_model *open_tiny(fy_type type)
+{
+    tiny_model t = tiny_default();
+    fy_err e = {0};
+    t.type = type;
+    assert_int_equal(tiny_write(&t, path, &e), 0);
+    fy_model *m = fy_model_open(path, &e);
+    assert_non_null(m);
+    return m;
+}
+
+static void eval_allocates_nothing(void **state)
+{
+    (void)state;
+    fy_model *m = open_tiny(FY_Q4_0);
+    fy_err e = {0};
+    fy_session *s = fy_session_new(m, &(fy_session_params){.n_threads = 1, .n_batch = 8}, &e);
+    assert_non_null(s);
+    int32_t ids[T];
+    for (int i = 0; i < T; i++)
+        ids[i] = i;
+    alloc_fail_after(0);
+    const float *last;
+    int rc = fy_session_eval(s, ids, T, NULL, &last, &e);
+    bool allocated = alloc_fail_end();
+    assert_int_equal(rc, 0);
+    assert_false(allocated);
+    fy_session_free(s);
+    fy_model_close(m);
+}
+
+static void any_failed_allocation_of_opening_is_an_error_without_a_leak(void **state)
+{
+    (void)state;
+    fy_model_close(open_tiny(FY_Q8_0));
+    bool failed = true;
+    for (long n = 0; failed; n++) {
+        fy_err e = {0};
+        alloc_fail_after(n);
+        fy_model *m = fy_model_open(path, &e);
+        fy_session *s =
+            m != NULL ? fy_session_new(m, &(fy_session_params){.n_threads = 1}, &e) : NULL;
+        failed = alloc_fail_end();
+        assert_true((s != NULL) == !failed);
+        assert_true(!failed || e.code == FY_ENOMEM);
+        fy_session_free(s);
+        fy_model_close(m);
+        assert_true(n < 1000);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(eval_allocates_nothing),
+        cmocka_unit_test(any_failed_allocation_of_opening_is_an_error_without_a_leak),
+    };
+    return cmocka_run_group_tests(tests, make_path, remove_path);
+}

@@ -1,0 +1,163 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/workspace/ws_fixture.h"
+#include "workspace/model_json.h"
+
+static const fy_hparams hp = {.n_vocab = 100,
+                              .n_ctx_train = 1000,
+                              .n_embd = 64,
+                              .n_layer = 3,
+                              .n_ff = 96,
+                              .n_head = 4,
+                              .n_head_kv = 2,
+                              .head_dim = 16,
+                              .head_dim_v = 16,
+                              .n_rot = 16,
+                              .norm_rms_eps = 1e-6f,
+                              .rope_theta = 1e6f,
+                              .rope_factor = 1,
+                              .rope_attn_factor = 1};
+
+static fy_model_json made(const char *arch, const fy_hparams *h, const char *id)
+{
+    fy_model_json m;
+    fy_err e = {0};
+    if (fy_model_json_of(fy_family_of_gguf(fy_span_of(arch)), h, id, &m, &e) != 0)
+        fail_msg("%s", e.msg);
+    return m;
+}
+
+static void what_is_written_is_read_back_and_agrees(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    fy_str s = {0};
+    fy_model_json m = made("qwen2", &hp, "an id"), back;
+    assert_int_equal(m.rope_type, 2);
+    assert_int_equal(m.n_ctx, 1000);
+    assert_int_equal(m.kv_dim, 32);
+    assert_true(m.norm_eps == 9.999999974752427e-07);
+    assert_int_equal(fy_model_json_text(&m, &s, &e), 0);
+    if (fy_model_json_parse(s.ptr, s.len, &back, &e) != 0)
+        fail_msg("%s", e.msg);
+    assert_string_equal(back.model_id, "an id");
+    assert_int_equal(fy_model_json_compare(&back, &m, &e), 0);
+    fy_str_release(&s);
+}
+
+static void rope_scaling_is_a_scale(void **state)
+{
+    (void)state;
+    fy_hparams h = hp;
+    h.rope_scaling = FY_ROPE_SCALING_LINEAR;
+    h.rope_factor = 4;
+    fy_model_json m = made("llama", &h, "x");
+    assert_int_equal(m.rope_type, 0);
+    assert_true(m.rope_freq_scale == 0.25);
+    assert_string_equal(m.rope_scale_type, "linear");
+    h.rope_scaling = FY_ROPE_SCALING_YARN;
+    h.rope_orig_ctx = 250;
+    m = made("llama", &h, "x");
+    assert_string_equal(m.rope_scale_type, "yarn");
+    assert_int_equal(m.n_rope_ctx_orig, 250);
+}
+
+static void a_contradiction_names_key_and_values(void **state)
+{
+    (void)state;
+    fy_model_json m = made("llama", &hp, "x"), other = m;
+    fy_err e = {0};
+    strcpy(other.model_id, "free");
+    other.n_ctx = 10;
+    assert_int_equal(fy_model_json_compare(&other, &m, &e), 0);
+    other.n_ctx = 1001;
+    assert_int_equal(fy_model_json_compare(&other, &m, &e), -1);
+    assert_string_equal(e.msg, "n_ctx is 1001, the weights say at most 1000");
+    other = m;
+    other.norm_eps = 1e-5;
+    e = (fy_err){0};
+    assert_int_equal(fy_model_json_compare(&other, &m, &e), -1);
+    assert_string_equal(e.msg, "norm_eps is 1e-05, the weights say 9.99999997e-07");
+    other = m;
+    strcpy(other.model_arch, "qwen2");
+    e = (fy_err){0};
+    assert_int_equal(fy_model_json_compare(&other, &m, &e), -1);
+    assert_string_equal(e.msg, "model_arch is qwen2, the weights say llama");
+}
+
+static void bad_text_is_refused(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"", "expected"},
+        {"[]", "expected"},
+        {"{}", "lacks 'model_id'"},
+        {"{\"model_id\": 1}", "model_id"},
+        {"{\"model_id\": \"a\\u0000b\"}", "without NUL"},
+        {"{\"model_arch\": \"123456789012345678901234567890123\"}", "at most 32"},
+        {"{\"llm_config\": {\"embed_dim\": 1.5}}", "embed_dim"},
+        {"{\"llm_config\": {\"rope_config\": []}}", "expected"},
+        {"{\"model_id\": \"x\", \"llm_config\": {}}", "lacks 'model_arch'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fy_err e = {0};
+        fy_model_json m;
+        assert_int_equal(fy_model_json_parse(cases[i][0], strlen(cases[i][0]), &m, &e), -1);
+        assert_says(&e, cases[i][1]);
+    }
+    fy_err e = {0};
+    fy_model_json m;
+    assert_int_equal(fy_model_json_of(fy_family_of_gguf(FY_SPAN("llama")), &hp, "", &m, &e), -1);
+    assert_int_equal(e.code, FY_EARG);
+}
+
+static void limits(const tiny_model *model, const fy_hparams *h, const char *arch, const char *says)
+{
+    fy_str s = {0};
+    tiny_write(at("x.gguf"), model);
+    fy_gguf *g = fy_gguf_open(at("x.gguf"), NULL);
+    assert_non_null(g);
+    fy_powerserve_limits(g, fy_family_of_gguf(fy_span_of(arch)), h, &s);
+    if (says[0] == '\0' ? s.len > 0 : strstr(fy_str_z(&s), says) == NULL)
+        fail_msg("expected '%s' in '%s'", says, fy_str_z(&s));
+    fy_str_release(&s);
+    fy_gguf_close(g);
+}
+
+static void models_that_powerserve_cannot_compute_are_told_apart(void **state)
+{
+    (void)state;
+    fy_hparams h = hp;
+    limits(&(tiny_model){.type = FY_F32}, &h, "llama", "");
+    limits(&(tiny_model){.type = FY_Q8_0}, &h, "qwen2", "");
+    limits(&(tiny_model){.type = FY_Q8_0}, &h, "qwen3", "family qwen3");
+    limits(&(tiny_model){.type = FY_F16}, &h, "llama", "token_embd.weight is f16");
+    limits(&(tiny_model){.type = FY_BF16}, &h, "llama", "is bf16");
+    limits(&(tiny_model){.type = FY_Q8_0, .llama3 = true}, &h, "llama", "rope_freqs.weight");
+    h.head_dim = h.head_dim_v = h.n_rot = 32;
+    limits(&(tiny_model){.type = FY_F32}, &h, "llama", "heads of 32 elements");
+    h = hp;
+    h.rope_scaling = FY_ROPE_SCALING_YARN;
+    limits(&(tiny_model){.type = FY_F32}, &h, "llama", "yarn");
+    h = hp;
+    h.n_swa = 100;
+    limits(&(tiny_model){.type = FY_F32}, &h, "llama", "sliding window of 100");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, tmp_make, tmp_remove)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_read_back_and_agrees),
+        cmocka_unit_test(rope_scaling_is_a_scale),
+        cmocka_unit_test(a_contradiction_names_key_and_values),
+        cmocka_unit_test(bad_text_is_refused),
+        TEST(models_that_powerserve_cannot_compute_are_told_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
