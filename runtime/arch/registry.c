@@ -8,6 +8,7 @@
     X(llama)        \
     X(mistral)      \
     X(qwen2)        \
+    X(qwen3)        \
     /* end */
 
 #define DECLARE(name) extern const fy_family fy_family_##name;
