@@ -17,6 +17,7 @@ enum {
     FY_TILE_GROUPS = 2, /* of 8 rows */
     FY_TILE_COLS = 4,
     FY_TILE_RUN = 32, /* blocks */
+    FY_PREFETCH_BYTES = 24 << 10,
 };
 
 /* Eight rows of a matrix. Beyond row_end the last row stands in: a lane that nobody stores costs nothing, and
@@ -140,15 +141,18 @@ FY_INLINE void fy_matmul_tiles(float *y, int64_t ldy, const void *W, size_t row_
 /* One column: y[r .. r+7] continued over a block at `offset`; x points at block b of the column. */
 typedef __m256 fy_vec_block_fn(__m256 acc, const fy_rows8 *rows, size_t offset, const fy_act *a, int64_t b);
 
-/* The rows lie one after the other, so while eight are read the next eight are prefetched front to back: that is
- * one stream for the memory instead of eight. */
+/* The rows lie one after the other, so while eight are read, later ones are prefetched front to back: one stream for
+ * the memory instead of eight. It runs at least eight rows ahead, or it would ask for what is being read; from
+ * 16 KB on the distance does not matter, nearer is slower, and so is fetching into the first-level cache.
+ * Measured with 64 MB of q4_0, k = 2048: 6.5 GB/s without, 16.5 with, where plain reading gets 24. */
 FY_INLINE void fy_matvec_rows(float *y, const void *W, size_t row_bytes, int64_t row_begin, int64_t row_end,
                               const fy_act *a, size_t block_bytes, fy_vec_block_fn *block)
 {
     const int64_t n_blocks = a->k / FY_QK;
+    const size_t ahead = 8 * row_bytes > FY_PREFETCH_BYTES ? 8 * row_bytes : FY_PREFETCH_BYTES;
     for (int64_t r = row_begin; r < row_end; r += 8) {
         const fy_rows8 rows = fy_rows8_at(W, row_bytes, r, row_end);
-        const uintptr_t next = (uintptr_t)rows.p[0] + 8 * row_bytes;
+        const uintptr_t next = (uintptr_t)rows.p[0] + ahead;
         __m256 acc = _mm256_setzero_ps();
         for (int64_t b = 0; b < n_blocks; b++) {
             const size_t offset = (size_t)b * block_bytes;

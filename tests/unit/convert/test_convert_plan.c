@@ -40,18 +40,17 @@ typedef struct {
 } world;
 
 /* The plan of a checkpoint with the first n of `t` and CONFIG plus `more`. */
-static world make(const made_tensor *t, size_t n, const char *more, fy_type outtype)
+static void make(world *w, const made_tensor *t, size_t n, const char *more, fy_type outtype)
 {
-    world w = {0};
+    *w = (world){0};
     char text[512];
     snprintf(text, sizeof text, CONFIG "%s}", more);
     put_safetensors("model.safetensors", t, n);
-    if (fy_hf_config_parse(&w.config, text, strlen(text), "config.json", &w.e) != 0)
-        fail_msg("%s", w.e.msg);
-    w.dir = fy_hf_dir_open(made_dir, &w.e);
-    assert_non_null(w.dir);
-    w.plan = fy_convert_plan_new(w.dir, &w.config, outtype, &w.e);
-    return w;
+    if (fy_hf_config_parse(&w->config, text, strlen(text), "config.json", &w->e) != 0)
+        fail_msg("%s", w->e.msg);
+    w->dir = fy_hf_dir_open(made_dir, &w->e);
+    assert_non_null(w->dir);
+    w->plan = fy_convert_plan_new(w->dir, &w->config, outtype, &w->e);
 }
 
 static void release(world *w)
@@ -74,7 +73,8 @@ static const fy_plan_tensor *find(const world *w, const char *name)
 
 static void expect_failure(const made_tensor *t, size_t n, const char *more, const char *const *words)
 {
-    world w = make(t, n, more, FY_F32);
+    world w;
+    make(&w, t, n, more, FY_F32);
     assert_null(w.plan);
     assert_int_equal(w.e.code, FY_EFORMAT);
     for (; *words != NULL; words++) {
@@ -89,7 +89,8 @@ static void expect_failure(const made_tensor *t, size_t n, const char *more, con
 static void every_tensor_has_its_place(void **state)
 {
     (void)state;
-    world w = make(plain, N_TENSORS, "", FY_F16);
+    world w;
+    make(&w, plain, N_TENSORS, "", FY_F16);
     if (w.plan == NULL)
         fail_msg("%s", w.e.msg);
     assert_int_equal(w.plan->n_tensors, N_TENSORS);
@@ -108,7 +109,8 @@ static void every_tensor_has_its_place(void **state)
 static void automatic_type_narrows_f32_to_f16(void **state)
 {
     (void)state;
-    world w = make(plain, N_TENSORS, "", FY_OUTTYPE_AUTO);
+    world w;
+    make(&w, plain, N_TENSORS, "", FY_OUTTYPE_AUTO);
     assert_non_null(w.plan);
     assert_int_equal(w.plan->type, FY_F16);
     assert_int_equal(find(&w, "blk.0.attn_q.weight")->type, FY_F16);
@@ -118,7 +120,8 @@ static void automatic_type_narrows_f32_to_f16(void **state)
 static void rows_that_do_not_divide_stay_f16(void **state)
 {
     (void)state;
-    world w = make(plain, N_TENSORS, "", FY_Q4_0);
+    world w;
+    make(&w, plain, N_TENSORS, "", FY_Q4_0);
     assert_non_null(w.plan);
     assert_int_equal(w.plan->type, FY_Q4_0);
     assert_int_equal(find(&w, "blk.0.ffn_down.weight")->type, FY_Q4_0); /* rows of 32 */
@@ -132,7 +135,8 @@ static void rows_that_do_not_divide_stay_f16(void **state)
 static void the_output_is_left_out_when_it_is_tied(void **state)
 {
     (void)state;
-    world w = make(plain, HEAD, ", \"tie_word_embeddings\": true", FY_F32);
+    world w;
+    make(&w, plain, HEAD, ", \"tie_word_embeddings\": true", FY_F32);
     assert_non_null(w.plan);
     assert_null(find(&w, "output.weight"));
     release(&w);
@@ -154,7 +158,8 @@ static void what_is_no_weight_is_dropped_with_a_reason(void **state)
     memcpy(t, plain, sizeof plain);
     t[N_TENSORS] = (made_tensor){LAYER "self_attn.rotary_emb.inv_freq", 2, 0};
     t[N_TENSORS + 1] = (made_tensor){LAYER "attn.masked_bias", 1, 0};
-    world w = make(t, N_TENSORS + 2, "", FY_F32);
+    world w;
+    make(&w, t, N_TENSORS + 2, "", FY_F32);
     assert_non_null(w.plan);
     assert_int_equal(w.plan->n_tensors, N_TENSORS);
     assert_int_equal(w.plan->n_drops, 2);
@@ -207,7 +212,8 @@ static void biases_are_required_by_their_flag_and_refused_without_it(void **stat
 static void llama3_scaling_adds_a_computed_tensor(void **state)
 {
     (void)state;
-    world w = make(plain, N_TENSORS, ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8}", FY_Q8_0);
+    world w;
+    make(&w, plain, N_TENSORS, ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8}", FY_Q8_0);
     assert_non_null(w.plan);
     const fy_plan_tensor *t = find(&w, "rope_freqs.weight");
     assert_non_null(t);
@@ -235,7 +241,8 @@ static void rows_of_q_and_k_become_neighbours(void **state)
     (void)state;
     /* in a head of 4, row r of the output was row (0, 2, 1, 3)[r] */
     static const uint64_t source[] = {0, 2, 1, 3, 4, 6, 5, 7};
-    world w = make(plain, N_TENSORS, "", FY_F32);
+    world w;
+    make(&w, plain, N_TENSORS, "", FY_F32);
     fy_err e = {0};
     assert_int_equal(fill(&w, "blk.0.attn_q.weight", 0, 8, &e), 0);
     for (size_t r = 0; r < 8; r++) {
@@ -260,7 +267,8 @@ static void biases_are_permuted_by_element(void **state)
         snprintf(name[i], sizeof name[i], LAYER "self_attn.%s.bias", names[i]);
         t[N_TENSORS + i] = (made_tensor){name[i], i == 0 || i == 3 ? 8 : 4, 0};
     }
-    world w = make(t, N_TENSORS + 4, ", \"attention_bias\": true", FY_F16);
+    world w;
+    make(&w, t, N_TENSORS + 4, ", \"attention_bias\": true", FY_F16);
     fy_err e = {0};
     if (w.plan == NULL)
         fail_msg("%s", w.e.msg);
@@ -285,7 +293,8 @@ static void a_value_that_does_not_fit_is_found(void **state)
         t[i].name = names[i];
     }
     memcpy(t + 60, plain, sizeof plain);
-    world w = make(t, N_TENSORS + 60, "", FY_F16);
+    world w;
+    make(&w, t, N_TENSORS + 60, "", FY_F16);
     fy_err e = {0};
     if (w.plan == NULL)
         fail_msg("%s", w.e.msg);
