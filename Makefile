@@ -41,7 +41,7 @@ endif
 
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wundef -Wcast-qual -Wpointer-arith -Wformat=2 -Wwrite-strings \
         -Wstrict-prototypes -Wmissing-prototypes -Wswitch-enum -Wconversion -Wno-sign-conversion \
-        -Wno-format-truncation
+        $(if $(filter clang,$(CC)),,-Wno-format-truncation)
 ifneq ($(WERROR),)
   WARN += -Werror
 endif
@@ -160,7 +160,8 @@ ARM_UNITS = $(foreach u,$(ARM_UNIT_NAMES),"$(QEMU_LD) build/aarch64/release/test
 ARM_CPUS = max cortex-a76 neoverse-n1 cortex-a53
 ARM_KCHECK = $(foreach c,$(ARM_CPUS),"qemu-aarch64 -cpu $(c) build/aarch64/release/tests/kcheck/kcheck")
 MASKED = "FY_CPU_MASK=0 $B/tests/kcheck/kcheck" $(foreach u,$(filter %/kernels/%,$(UNITS)),"FY_CPU_MASK=0 $(u)")
-ARM_UNIT_NAMES = base/test_hash base/test_json base/test_thread kernels/test_encode kernels/test_row format/test_gguf
+ARM_UNIT_NAMES = base/test_hash base/test_json base/test_thread kernels/test_encode_golden kernels/test_row kernels/test_kernels \
+                 format/test_gguf vocab/test_vocab
 TEST_SCRIPTS = $(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh))
 
 ## test: everything

@@ -1,0 +1,291 @@
+/* kcheck --bench: one thread, each rate over a fraction of a second. Products: bytes of weights per second for one
+ * column of a 64 MB matrix (decode), multiply-adds per second for 128 columns (prefill). The read bandwidth of the
+ * machine, over a 256 MB buffer, is what decode is to be held against. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/kcheck/kcheck.h"
+
+enum {
+    K = 4096,
+    COLS = 128,
+    STEP_ROWS = 64,
+    MATRIX_BYTES = 64 << 20,
+    READ_BYTES = 256 << 20,
+    N = 1 << 14, /* elements of the elementwise operations: they stay in cache */
+    KEYS = 4096,
+    DIM = 128,
+};
+
+static const double least_seconds = 0.2;
+
+static double now(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+static void *filled(size_t n_bytes)
+{
+    uint8_t *p = aligned_alloc(64, n_bytes);
+    if (p == NULL) {
+        fprintf(stderr, "kcheck: out of memory\n");
+        exit(2);
+    }
+    for (size_t i = 0; i < n_bytes; i++)
+        p[i] = (uint8_t)(i * 37 >> 3);
+    return p;
+}
+
+typedef uint64_t words __attribute__((vector_size(32)));
+
+/* The sum of n words, read as that many streams side by side, each fetched `ahead` bytes early: what suits the
+ * prefetchers of a core differs. */
+static uint64_t sum_words(const words *p, size_t n, size_t n_streams, size_t ahead)
+{
+    const size_t part = n / n_streams;
+    words s[8] = {{0}};
+    for (size_t i = 0; i < part; i += 2) {
+        for (size_t j = 0; j < n_streams; j++) {
+            const words *at = p + j * part + i;
+            __builtin_prefetch((const char *)at + ahead);
+            s[2 * (j % 4)] += at[0];
+            s[2 * (j % 4) + 1] += at[1];
+        }
+    }
+    const words all = s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7];
+    return all[0] + all[1] + all[2] + all[3];
+}
+
+/* Bytes per second, the best of eight rounds. */
+static double read_bandwidth(void)
+{
+    words *p = filled(READ_BYTES);
+    double best = 0;
+    for (int round = 0; round < 8; round++) {
+        const double begin = now();
+        volatile uint64_t sum = sum_words(p, READ_BYTES / sizeof *p, (size_t)1 << round % 4, round < 4 ? 0 : 2048);
+        (void)sum;
+        const double rate = READ_BYTES / (now() - begin);
+        best = rate > best ? rate : best;
+    }
+    free(p);
+    return best;
+}
+
+typedef struct {
+    uint8_t *weights;
+    fy_act act;
+    float *y;
+    void *scratch;
+} product;
+
+/* Weights and activations of ordinary values: subnormals and NaN would be slower. */
+static product make_product(fy_type type)
+{
+    product p = {.weights = filled(MATRIX_BYTES), .scratch = filled(FY_KERNEL_SCRATCH_BYTES)};
+    const uint16_t one = type == FY_BF16 ? 0x3f80 : 0x3c00;
+    const size_t row_bytes = (size_t)fy_type_row_bytes(type, FY_QK);
+    const float f = 1.0f;
+    for (size_t i = 0; i + row_bytes <= MATRIX_BYTES && fy_kernels_wants_q8(type); i += row_bytes)
+        memcpy(p.weights + i, &one, sizeof one);
+    for (size_t i = 0; i < MATRIX_BYTES && !fy_kernels_wants_q8(type); i += type == FY_F32 ? 4 : 2)
+        memcpy(p.weights + i, type == FY_F32 ? (const void *)&f : &one, type == FY_F32 ? 4 : 2);
+    float *x = filled((size_t)COLS * K * sizeof *x);
+    for (int i = 0; i < COLS * K; i++)
+        x[i] = (float)(i % 255 - 127);
+    p.act = (fy_act){.x = x, .q = filled((size_t)COLS * K), .d = filled((size_t)COLS * K / FY_QK * sizeof(float)),
+                     .sum = filled((size_t)COLS * K / FY_QK * sizeof(int32_t)), .k = K};
+    fy_kernels_for(0).act_quantize(&p.act, 0, COLS);
+    p.y = filled(COLS * (MATRIX_BYTES / (size_t)fy_type_row_bytes(type, K)) * sizeof(float));
+    return p;
+}
+
+static void free_product(product *p)
+{
+    free(p->weights);
+    free((void *)(uintptr_t)p->act.x);
+    free(p->act.q);
+    free(p->act.d);
+    free(p->act.sum);
+    free(p->y);
+    free(p->scratch);
+}
+
+/* Rows per second, going round the matrix. */
+static double rows_per_second(fy_matmul_fn *f, const product *p, size_t row_bytes, int64_t n_cols)
+{
+    const int64_t n_rows = (int64_t)(MATRIX_BYTES / row_bytes) / STEP_ROWS * STEP_ROWS;
+    int64_t done = 0;
+    const double begin = now();
+    do {
+        const int64_t r = done % n_rows;
+        f(p->y, n_rows, p->weights, row_bytes, r, r + STEP_ROWS, &p->act, n_cols, p->scratch);
+        done += STEP_ROWS;
+    } while (now() - begin < least_seconds);
+    return (double)done / (now() - begin);
+}
+
+static const struct {
+    const char *op;
+    fy_type type;
+} products[] = {
+    {"matmul_f32", FY_F32}, {"matmul_f16", FY_F16}, {"matmul_bf16", FY_BF16}, {"matmul_q8_0", FY_Q8_0}, {"matmul_q4_0", FY_Q4_0},
+};
+
+static void bench_product(const kc_row *row, fy_type type, double bandwidth)
+{
+    fy_kernels k = fy_kernels_for(0);
+    row->install(&k);
+    product p = make_product(type);
+    const size_t row_bytes = (size_t)fy_type_row_bytes(type, K);
+    const double decode = rows_per_second(fy_kernels_matmul(&k, type), &p, row_bytes, 1) * (double)row_bytes;
+    const double prefill = rows_per_second(fy_kernels_matmul(&k, type), &p, row_bytes, COLS) * K * COLS;
+    printf("%-14s %-8s %8.2f GB/s %5.0f %% %10.2f GMAC/s\n", row->op, row->isa, decode * 1e-9,
+           100 * decode / bandwidth, prefill * 1e-9);
+    free_product(&p);
+}
+
+/* --- the other operations --- */
+
+typedef struct {
+    float *x, *y, *w;
+    void *coded; /* rows of the 16-bit and block types */
+    int8_t *q;
+    float *d;
+    int32_t *sum;
+} vectors;
+
+static void run_act_quantize(const fy_kernels *k, const vectors *v)
+{
+    const fy_act a = {.x = v->x, .q = v->q, .d = v->d, .sum = v->sum, .k = N};
+    k->act_quantize(&a, 0, 1);
+}
+
+static void run_attend_f32(const fy_kernels *k, const vectors *v)
+{
+    k->attend_f32(v->y, v->x, v->w, v->w, KEYS, DIM, DIM, DIM, DIM, 0.1f, v->d);
+}
+
+static void run_attend_f16(const fy_kernels *k, const vectors *v)
+{
+    k->attend_f16(v->y, v->x, v->coded, v->coded, KEYS, DIM, DIM, DIM, DIM, 0.1f, v->d);
+}
+
+static void run_rms_norm(const fy_kernels *k, const vectors *v)
+{
+    k->rms_norm(v->y, v->x, v->w, N, 1e-5f);
+}
+
+static void run_silu_mul(const fy_kernels *k, const vectors *v)
+{
+    memcpy(v->y, v->x, N * sizeof *v->y);
+    k->silu_mul(v->y, v->w, N);
+}
+
+static void run_f16_to_f32(const fy_kernels *k, const vectors *v)
+{
+    k->f16_to_f32(v->y, v->coded, N);
+}
+
+static void run_f32_to_f16(const fy_kernels *k, const vectors *v)
+{
+    k->f32_to_f16(v->coded, v->x, N);
+}
+
+static void run_bf16_to_f32(const fy_kernels *k, const vectors *v)
+{
+    k->bf16_to_f32(v->y, v->coded, N);
+}
+
+static void run_f32_to_bf16(const fy_kernels *k, const vectors *v)
+{
+    k->f32_to_bf16(v->coded, v->x, N);
+}
+
+static void run_encode_q8_0(const fy_kernels *k, const vectors *v)
+{
+    k->encode_q8_0(v->coded, v->x, N);
+}
+
+static void run_encode_q4_0(const fy_kernels *k, const vectors *v)
+{
+    k->encode_q4_0(v->coded, v->x, N);
+}
+
+static void run_decode_q8_0(const fy_kernels *k, const vectors *v)
+{
+    k->decode_q8_0(v->y, v->coded, N);
+}
+
+static void run_decode_q4_0(const fy_kernels *k, const vectors *v)
+{
+    k->decode_q4_0(v->y, v->coded, N);
+}
+
+static const struct {
+    const char *op;
+    double elems; /* of a call; of K and V for attend */
+    void (*run)(const fy_kernels *k, const vectors *v);
+} vector_ops[] = {
+    {"act_quantize", N, run_act_quantize},
+    {"attend_f32", 2.0 * KEYS * DIM, run_attend_f32},
+    {"attend_f16", 2.0 * KEYS * DIM, run_attend_f16},
+    {"rms_norm", N, run_rms_norm},
+    {"silu_mul", N, run_silu_mul},
+    {"f16_to_f32", N, run_f16_to_f32},
+    {"f32_to_f16", N, run_f32_to_f16},
+    {"bf16_to_f32", N, run_bf16_to_f32},
+    {"f32_to_bf16", N, run_f32_to_bf16},
+    {"encode_q8_0", N, run_encode_q8_0},
+    {"encode_q4_0", N, run_encode_q4_0},
+    {"decode_q8_0", N, run_decode_q8_0},
+    {"decode_q4_0", N, run_decode_q4_0},
+};
+
+static void bench_vector(const kc_row *row, size_t op)
+{
+    const size_t bytes = (size_t)KEYS * DIM * sizeof(float);
+    const vectors v = {filled(bytes), filled(bytes), filled(bytes), filled(bytes), filled(bytes), filled(bytes), filled(bytes)};
+    for (int i = 0; i < KEYS * DIM; i++) {
+        v.x[i] = v.w[i] = (float)(i % 255 - 127) * 0.01f;
+        ((uint16_t *)v.coded)[i] = 0x3c00;
+    }
+    fy_kernels k = fy_kernels_for(0);
+    row->install(&k);
+    int64_t calls = 0;
+    const double begin = now();
+    do {
+        vector_ops[op].run(&k, &v);
+        calls++;
+    } while (now() - begin < least_seconds / 4);
+    printf("%-14s %-8s %8.2f G elements/s\n", row->op, row->isa,
+           (double)calls * vector_ops[op].elems / (now() - begin) * 1e-9);
+    void *const all[] = {v.x, v.y, v.w, v.coded, v.q, v.d, v.sum};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
+}
+
+void kc_bench(uint32_t features, const char *filter)
+{
+    const double bandwidth = read_bandwidth();
+    printf("reading 256 MB, one thread: %.2f GB/s\n\n", bandwidth * 1e-9);
+    printf("%-14s %-8s %13s %7s %17s\n", "kernel", "isa", "decode", "of read", "128 columns");
+    for (int i = 0; i < kc_n_rows; i++) {
+        const kc_row *row = &kc_rows[i];
+        if ((features & row->needs) != row->needs || (filter != NULL && strstr(row->op, filter) == NULL))
+            continue;
+        for (size_t j = 0; j < sizeof products / sizeof products[0]; j++) {
+            if (strcmp(products[j].op, row->op) == 0)
+                bench_product(row, products[j].type, bandwidth);
+        }
+        for (size_t j = 0; j < sizeof vector_ops / sizeof vector_ops[0]; j++) {
+            if (strcmp(vector_ops[j].op, row->op) == 0)
+                bench_vector(row, j);
+        }
+        fflush(stdout);
+    }
+}
