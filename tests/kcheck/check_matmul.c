@@ -1,4 +1,5 @@
-/* The matrix products: bit for bit the specification, near the exact product, alike for every batch and row range. */
+/* The matrix products: bit for bit the specification, near the exact product, alike for every batch and row range.
+ * Weights lie at odd addresses too, activations at multiples of their size. */
 #include <math.h>
 #include <string.h>
 
@@ -206,7 +207,7 @@ static bool shape_equals(kc_case *t, fy_matmul_fn *f, const problem *p, shape s,
     return true;
 }
 
-/* Every number of rows 0..20 and of columns 0..9 for some row lengths, a choice for the others; some wide batches. */
+/* Every number of rows 0..20 and of columns 0..9 for some row lengths, a choice for the others; a few wide batches. */
 static bool every_shape_equals(kc_case *t, fy_matmul_fn *f, const problem *p, float expected[COLS][ROWS])
 {
     static const bool chosen_rows[ROWS + 1] = {[1] = true, [7] = true, [8] = true, [17] = true, [20] = true};
@@ -216,7 +217,8 @@ static bool every_shape_equals(kc_case *t, fy_matmul_fn *f, const problem *p, fl
             const bool wide = rows == 17 && cols > FEW_COLS;
             if (!(p->every_shape && cols <= FEW_COLS) && !(chosen_rows[rows] && chosen_cols[cols]) && !wide)
                 continue;
-            const shape s = {kc_between(&t->random, 0, ROWS - rows), rows, kc_between(&t->random, 0, p->n_cols - cols), cols};
+            const shape s = {kc_between(&t->random, 0, ROWS - rows), rows,
+                             kc_between(&t->random, 0, p->n_cols - cols), cols};
             if (!shape_equals(t, f, p, s, expected))
                 return false;
         }
@@ -234,8 +236,8 @@ static const int float_lengths[] = {96, 127, 128, 129, 159, 255, 256, 257, 1027}
 /* Blocks may lie anywhere, floats at multiples of their size. */
 static size_t pick_pad(kc_random *r, fy_type type)
 {
-    static const int float_pads[] = {0, 4};
-    return (size_t)(is_block(type) ? kc_between(r, 0, 3) : float_pads[kc_between(r, 0, 1)]);
+    static const int float_pads[] = {0, 1, 2, 4};
+    return (size_t)(is_block(type) ? kc_between(r, 0, 3) : float_pads[kc_between(r, 0, 3)]);
 }
 
 static float expected_bits[COLS][ROWS];

@@ -37,7 +37,7 @@ static void fill_block(kc_random *r, kind how, float *x)
         switch (how) {
         case NORMAL: x[i] = 0.02f * n; break;
         case BF16: x[i] = bf16_rounded(0.02f * n); break;
-        case TIES: x[i] = i == at ? sign * (float)top * unit : ((float)kc_between(r, -top, top - 1) + 0.5f) * unit; break;
+        case TIES: x[i] = unit * (i == at ? sign * (float)top : (float)kc_between(r, -top, top - 1) + 0.5f); break;
         case SPIKE: x[i] = i == at ? n * unit : zero; break;
         case OPPOSITE: x[i] = (float)kc_between(r, -2, 2) * 0.5f * unit; break;
         case TINY: x[i] = n * tiny; break;

@@ -110,7 +110,8 @@ static bool attend_is_near(kc_case *t, const head *h)
     return true;
 }
 
-static const int dims[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 64, 72, 80, 96, 112, 127, 128, 129, 256};
+static const int dims[] = {1,  2,  3,  4,  5,  7,  8,  9,  12, 15,  16,  17,  24,
+                           31, 32, 33, 48, 64, 72, 80, 96, 112, 127, 128, 129, 256};
 static const int few_keys[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 18, 37};
 enum { N_DIMS = sizeof dims / sizeof dims[0], N_FEW_KEYS = sizeof few_keys / sizeof few_keys[0] };
 
@@ -188,13 +189,15 @@ bool kc_attend_keeps_nan(kc_case *t)
         const float *out = attend(t, &t->k, &h);
         for (int i = 0; i < h.dim_v; i++) {
             if ((isnan(out[i]) != 0) != (i == element))
-                return kc_fail(t, "V[%d][%d] of %d keys is NaN, out[%d] is %.9g", key, element, n_keys, i, (double)out[i]);
+                return kc_fail(t, "V[%d][%d] of %d keys is NaN, out[%d] is %.9g", key, element, n_keys, i,
+                               (double)out[i]);
         }
         cache_k[key * h.dim + element] = NAN;
         out = attend(t, &t->k, &h);
         for (int i = 0; i < h.dim_v; i++) {
             if (!isnan(out[i]))
-                return kc_fail(t, "K[%d][%d] of %d keys is NaN, out[%d] is %.9g", key, element, n_keys, i, (double)out[i]);
+                return kc_fail(t, "K[%d][%d] of %d keys is NaN, out[%d] is %.9g", key, element, n_keys, i,
+                               (double)out[i]);
         }
     }
     return true;
@@ -316,10 +319,11 @@ bool kc_silu_equals_spec(kc_case *t)
     return true;
 }
 
-/* Gates from the linear end to where exp(-gate) overflows: there silu is below 1e-36 and may be anything of that size. */
+/* Gates from the linear end to where exp(-gate) overflows: there silu is below 1e-36, and may be anything as small. */
 bool kc_silu_near(kc_case *t)
 {
-    static const float edges[] = {0.0f, -0.0f, 1e-30f, -1e-30f, 20.0f, -20.0f, 87.0f, -87.0f, 88.0f, -88.0f, 89.0f, -89.0f, 104.0f, -104.0f, 1e30f, -1e30f};
+    static const float edges[] = {0.0f,  -0.0f,  1e-30f, -1e-30f, 20.0f,  -20.0f,  87.0f, -87.0f,
+                                  88.0f, -88.0f, 89.0f,  -89.0f,  104.0f, -104.0f, 1e30f, -1e30f};
     const int n_edges = sizeof edges / sizeof edges[0];
     for (int i = 0; i < N_SIZES; i++) {
         const int n = size_at(i);
@@ -333,8 +337,10 @@ bool kc_silu_near(kc_case *t)
         for (int e = 0; e < n; e++) {
             const double g = (double)before[e], want = g / (1 + exp(-g)) * (double)xs[e];
             const double floor_error = 1e-36 * fabs((double)xs[e]);
-            if (e == bad ? !isnan(gate[e]) : !(fabs((double)gate[e] - want) <= 1e-6 * fabs(want) + floor_error))
-                return kc_fail(t, "silu(%.9g) * %.9g is %.9g, expected %.9g", g, (double)xs[e], (double)gate[e], want);
+            const bool ok = fabs((double)gate[e] - want) <= 1e-6 * fabs(want) + floor_error;
+            if (e == bad ? !isnan(gate[e]) : !ok)
+                return kc_fail(t, "silu(%.9g) * %.9g is %.9g, expected %.9g", g, (double)xs[e], (double)gate[e],
+                               want);
         }
     }
     return true;

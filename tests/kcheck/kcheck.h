@@ -1,8 +1,8 @@
 /* kcheck holds every kernel of kernel_list.h to its contract (kernels/kernels.h) and to the scalar specification.
  *
  * One result is one kernel and one property, in TAP. Each property runs twice: with all buffers ending at an
- * inaccessible page, then with all buffers beginning behind one, so a byte touched outside a buffer is a fault that
- * is caught and reported; the open side carries a canary. Random data comes from one seed (--seed N), printed first. */
+ * inaccessible page, then with all buffers beginning behind one, so that touching a byte outside a buffer is a fault,
+ * which is caught and reported; the open side carries a canary. All random data comes from one seed (--seed N). */
 #ifndef FY_TESTS_KCHECK_H
 #define FY_TESTS_KCHECK_H
 
@@ -82,7 +82,8 @@ kc_check kc_act_equals_spec, kc_act_half_step, kc_act_not_finite;
 kc_check kc_encode_equals_spec, kc_encode_near, kc_encode_not_finite, kc_decode_exact;
 kc_check kc_widen_exact, kc_narrow_nearest, kc_half_lengths, kc_half_equals_spec;
 kc_check kc_attend_equals_spec, kc_attend_near, kc_attend_any_stride, kc_attend_keeps_nan;
-kc_check kc_rms_norm_equals_spec, kc_rms_norm_near, kc_rms_norm_in_place, kc_silu_equals_spec, kc_silu_near;
+kc_check kc_rms_norm_equals_spec, kc_rms_norm_near, kc_rms_norm_in_place;
+kc_check kc_silu_equals_spec, kc_silu_near;
 
 /* --bench: rates of the kernels this CPU can run whose name contains `filter` (NULL: all). */
 void kc_bench(uint32_t features, const char *filter);

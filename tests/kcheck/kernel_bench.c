@@ -133,7 +133,8 @@ static const struct {
     const char *op;
     fy_type type;
 } products[] = {
-    {"matmul_f32", FY_F32}, {"matmul_f16", FY_F16}, {"matmul_bf16", FY_BF16}, {"matmul_q8_0", FY_Q8_0}, {"matmul_q4_0", FY_Q4_0},
+    {"matmul_f32", FY_F32},   {"matmul_f16", FY_F16},   {"matmul_bf16", FY_BF16},
+    {"matmul_q8_0", FY_Q8_0}, {"matmul_q4_0", FY_Q4_0},
 };
 
 static void bench_product(const kc_row *row, fy_type type, double bandwidth)
@@ -249,7 +250,8 @@ static const struct {
 static void bench_vector(const kc_row *row, size_t op)
 {
     const size_t bytes = (size_t)KEYS * DIM * sizeof(float);
-    const vectors v = {filled(bytes), filled(bytes), filled(bytes), filled(bytes), filled(bytes), filled(bytes), filled(bytes)};
+    const vectors v = {.x = filled(bytes), .y = filled(bytes), .w = filled(bytes), .coded = filled(bytes),
+                       .q = filled(bytes), .d = filled(bytes), .sum = filled(bytes)};
     for (int i = 0; i < KEYS * DIM; i++) {
         v.x[i] = v.w[i] = (float)(i % 255 - 127) * 0.01f;
         ((uint16_t *)v.coded)[i] = 0x3c00;
