@@ -31,7 +31,7 @@ else ifeq ($(TARGET),aarch64)
   DEP_CFLAGS := -DFERRY_DEVICE -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT)/usr/include \
                 -isystem $(SYSROOT)/usr/include/aarch64-linux-gnu
   DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -lpcre2-8 -lutf8proc -ljansson
-  TARGET_LDFLAGS := -static -Wl,-z,max-page-size=16384
+  TARGET_LDFLAGS := -static -Wl,-z,max-page-size=16384 $(if $(filter release,$(MODE)),-s)
   # Unit tests are dynamic: Debian has no static cmocka.
   CHECK_LIBS := -l:libcmocka.so.0
   CHECK_DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a

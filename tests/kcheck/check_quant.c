@@ -229,8 +229,8 @@ bool kc_encode_near(kc_case *t)
                 const double bound = top / n_steps * steps * 1.00001 + n_steps * 0x1p-25;
                 for (int e = b * FY_QK; e < (b + 1) * FY_QK; e++) {
                     if (!(fabs((double)values[e] - (double)y[e]) <= bound))
-                        return kc_fail(t, "%.9g came back as %.9g from a block of magnitude %.9g", (double)values[e],
-                                       (double)y[e], top);
+                        return kc_fail(t, "%.9g came back as %.9g from a block of magnitude %.9g",
+                                       (double)values[e], (double)y[e], top);
                 }
             }
         }

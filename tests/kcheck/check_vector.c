@@ -1,5 +1,5 @@
-/* Attention of one head, RMS norm, SwiGLU: bit for bit the specification, and near the same in double, within bounds
- * derived from the lengths. */
+/* Attention of one head, RMS norm, SwiGLU: bit for bit the specification, and near the same in double within bounds
+ * that follow from the lengths. */
 #include <math.h>
 #include <string.h>
 
@@ -67,8 +67,8 @@ static float *attend(const kc_case *t, const fy_kernels *k, const head *h)
     return out;
 }
 
-/* p[j] = exp(s_j - max), not divided by their sum. Returns how far off relatively a kernel's p may be: a dot product
- * of eight or more partial sums, the product with scale and the difference to the maximum are rounded to f32. */
+/* p[j] = exp(s_j - max), not divided by their sum. Returns how far off relatively a kernel's p may be: a dot
+ * product of eight partial sums, the product with scale and the difference to the maximum are rounded to f32. */
 static double softmax_weights(const head *h, double p[MAX_KEYS])
 {
     double max = -INFINITY, max_magnitude = 0, dot_error = 0;
@@ -319,7 +319,8 @@ bool kc_silu_equals_spec(kc_case *t)
     return true;
 }
 
-/* Gates from the linear end to where exp(-gate) overflows: there silu is below 1e-36, and may be anything as small. */
+/* Gates from the linear end to where exp(-gate) overflows: there silu is below 1e-36 and may be anything as
+ * small. */
 bool kc_silu_near(kc_case *t)
 {
     static const float edges[] = {0.0f,  -0.0f,  1e-30f, -1e-30f, 20.0f,  -20.0f,  87.0f, -87.0f,

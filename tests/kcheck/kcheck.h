@@ -1,8 +1,8 @@
 /* kcheck holds every kernel of kernel_list.h to its contract (kernels/kernels.h) and to the scalar specification.
  *
  * One result is one kernel and one property, in TAP. Each property runs twice: with all buffers ending at an
- * inaccessible page, then with all buffers beginning behind one, so that touching a byte outside a buffer is a fault,
- * which is caught and reported; the open side carries a canary. All random data comes from one seed (--seed N). */
+ * inaccessible page, then with all buffers beginning behind one, so that touching a byte outside is a fault, which
+ * is caught and reported; the open side carries a canary. All random data comes from one seed (--seed N). */
 #ifndef FY_TESTS_KCHECK_H
 #define FY_TESTS_KCHECK_H
 
