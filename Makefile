@@ -232,7 +232,7 @@ install: all
 ## clean: remove what was built (the sysroot stays)
 .PHONY: clean
 clean:
-	$(Q)rm -rf build/host build/aarch64 build/ferry build/fuzz
+	$(Q)rm -rf build/host build/aarch64 build/clang build/fuzz build/man build/test-logs build/ferry
 
 ## help: this list
 .PHONY: help

@@ -22,7 +22,7 @@
 #include "base/types.h"
 
 /* Activations of n_cols tokens, as the matmul of a weight type wants them. All pointers are borrowed scratch.
- * For f32/f16/bf16 weights only x is used. For q8_0/q4_0 weights fy_act_quantize fills q, d and sum:
+ * For f32/f16/bf16 weights only x is used. For q8_0/q4_0 weights act_quantize fills q, d and sum:
  *   per block of 32: amax = max |x|, d = amax / 127 (f32), id = d ? 1 / d : 0 (0 too when 1/d is not finite),
  *   q = round half away from zero (x * id), sum = exact sum of the block's q. */
 typedef struct {
@@ -35,7 +35,7 @@ typedef struct {
 
 /* y[c * ldy + r] = W[r] . x[c]  for r in [row_begin, row_end), c in [0, n_cols).
  * W: first row of the whole matrix, rows of a->k elements, row_bytes apart, any alignment.
- * scratch: per-thread, fy_kernels.scratch_bytes bytes, 64-byte aligned (a repacked tile of rows lives there).
+ * scratch: per-thread, FY_KERNEL_SCRATCH_BYTES bytes, 64-byte aligned (a repacked tile of rows lives there).
  * y must not alias anything else. Reads nothing beyond the rows asked for. */
 typedef void fy_matmul_fn(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
                           int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch);

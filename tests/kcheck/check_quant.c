@@ -11,7 +11,7 @@ enum { MAX_BLOCKS = 72, ROUNDS = 60 };
 typedef enum {
     NORMAL,   /* as weights and activations are */
     BF16,     /* the same, rounded to bf16 */
-    TIES,     /* exactly between two quants of q8_0 or q4_0 */
+    TIES,     /* between two quants of q8_0 or q4_0: exactly, or the next float above or below */
     SPIKE,    /* one value, zeros of either sign around it */
     OPPOSITE, /* several values share the largest magnitude, of either sign */
     TINY,     /* the scale or its inverse leaves the range of f32 */
@@ -26,6 +26,13 @@ static float bf16_rounded(float f)
     return fy_bf16_to_f32(fy_f32_to_bf16(f));
 }
 
+static float near_half(kc_random *r, int top)
+{
+    const float tie = (float)kc_between(r, -top, top - 1) + 0.5f;
+    const int side = kc_between(r, -1, 1);
+    return side == 0 ? tie : nextafterf(tie, (float)side * INFINITY);
+}
+
 static void fill_block(kc_random *r, kind how, float *x)
 {
     const float unit = ldexpf(1.0f, kc_between(r, -12, 4));
@@ -37,7 +44,7 @@ static void fill_block(kc_random *r, kind how, float *x)
         switch (how) {
         case NORMAL: x[i] = 0.02f * n; break;
         case BF16: x[i] = bf16_rounded(0.02f * n); break;
-        case TIES: x[i] = unit * (i == at ? sign * (float)top : (float)kc_between(r, -top, top - 1) + 0.5f); break;
+        case TIES: x[i] = unit * (i == at ? sign * (float)top : near_half(r, top)); break;
         case SPIKE: x[i] = i == at ? n * unit : zero; break;
         case OPPOSITE: x[i] = (float)kc_between(r, -2, 2) * 0.5f * unit; break;
         case TINY: x[i] = n * tiny; break;

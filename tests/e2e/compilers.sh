@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# The second compiler builds everything without a warning and gives the same model; every header stands alone; the
+# scripts are clean.
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+
+clang=build/clang/release
+check "clang builds ferry without a warning" make -s CC=clang B=$clang WERROR=1 $clang/ferry
+check "gcc's and clang's ferry write the same file" bash -c "
+    $clang/ferry convert tests/data/tales --outtype q4_0 -o $TMP/clang.gguf &&
+    $FERRY convert tests/data/tales --outtype q4_0 -o $TMP/gcc.gguf && cmp $TMP/clang.gguf $TMP/gcc.gguf"
+tale() { "$1" run -m "$TMP/gcc.gguf" -p 'Once upon a time' -n 100 --print-ids 2>/dev/null; }
+check_equal "and generate the same ids" "$(tale "$FERRY")" "$(tale $clang/ferry)"
+
+bad=
+while read -r header; do
+    gcc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-unused-function -I. -Iruntime -mavx2 -mfma -mf16c -fsyntax-only \
+        -include "$header" -x c /dev/null 2>/dev/null || bad+="$header "
+done < <(find runtime convert quantize workspace -name '*.h' -not -path '*/arm/*' -not -name kernel_list.h)
+check_equal "every header compiles alone" "" "$bad"
+check_equal "the scripts are clean" "" "$(shellcheck -S warning -x scripts/* tests/*.sh tests/*/*.sh .ci/run 2>&1 | head -20)"
+finish
