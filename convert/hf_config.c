@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/quote.h"
 #include "convert/json_tree.h"
-#include "format/safetensors.h"
+#include "format/sniff.h"
 
 /* A JSON object of the config and the words for it in messages: "" or "rope_scaling.". */
 typedef struct {
@@ -266,6 +266,8 @@ static int read_window(fy_hf_config *c, const scope *root, fy_err *e)
         return -1;
     if (!on || n == 0)
         c->hp.n_swa = 0;
+    else if (c->hp.n_swa == 0 && value_of(root, "sliding_window") != NULL)
+        return fy_fail(e, FY_EFORMAT, "sliding_window is 0; expected a positive integer or null");
     if (c->hp.n_swa != 0 && n != c->hp.n_layer)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "sliding_window %u applies to %d of %u layers (layer_types, "
@@ -312,8 +314,8 @@ static int read_theta(fy_hf_config *c, const scope *root, const scope *rope, fy_
     if (rc < 0)
         return -1;
     c->hp.rope_theta = (float)c->rope_theta;
-    if (!(c->hp.rope_theta > 0) || !isfinite(c->hp.rope_theta))
-        return fy_fail(e, FY_EFORMAT, "rope_theta is %g; expected a positive number",
+    if (!(c->hp.rope_theta >= 1) || !isfinite(c->hp.rope_theta))
+        return fy_fail(e, FY_EFORMAT, "rope_theta is %g; expected a number from 1 to 3e38",
                        c->rope_theta);
 
     double part = 1;
@@ -329,17 +331,21 @@ static int read_theta(fy_hf_config *c, const scope *root, const scope *rope, fy_
     return 0;
 }
 
-/* original_max_position_embeddings: beside the scaling, else at the top, else what `otherwise` says. */
-static int read_orig_ctx(const scope *root, const scope *rope, uint32_t otherwise, uint32_t *out,
+/* original_max_position_embeddings: beside the scaling or at the top (which of the two wins depends on the version of
+ * transformers), else max_position_embeddings. */
+static int read_orig_ctx(const scope *root, const scope *rope, uint32_t n_ctx, uint32_t *out,
                          fy_err *e)
 {
     static const char key[] = "original_max_position_embeddings";
-    *out = otherwise;
-    int rc = get_u32(rope, key, out, e);
-    if (rc == 1)
-        rc = get_u32(root, key, out, e);
-    if (rc < 0)
+    uint32_t top = 0, beside = 0;
+    int at_top = get_u32(root, key, &top, e);
+    int is_beside = at_top < 0 ? -1 : get_u32(rope, key, &beside, e);
+    if (is_beside < 0)
         return -1;
+    if (at_top == 0 && is_beside == 0 && top != beside)
+        return fy_fail(e, FY_EFORMAT, "%s is %u, but %u in %.*s; remove one of them", key, top,
+                       beside, (int)strlen(rope->prefix) - 1, rope->prefix);
+    *out = is_beside == 0 ? beside : at_top == 0 ? top : n_ctx;
     return *out > 0 ? 0 : fy_fail(e, FY_EFORMAT, "%s is 0; expected a positive integer", key);
 }
 
@@ -362,6 +368,8 @@ static int read_linear(fy_hf_config *c, const scope *rope, fy_err *e)
     double factor = 0;
     if (get_positive(rope, "factor", &factor, e))
         return -1;
+    if (factor < 1)
+        return fy_fail(e, FY_EFORMAT, "%sfactor is %g; linear needs at least 1", rope->prefix, factor);
     c->hp.rope_scaling = FY_ROPE_SCALING_LINEAR;
     c->hp.rope_factor = (float)factor;
     return 0;
@@ -375,11 +383,11 @@ static int read_llama3(fy_hf_config *c, const scope *root, const scope *rope, fy
     if (!has_row)
         return fy_fail(e, FY_EUNSUPPORTED, "%srope_type is llama3, which a %s model in GGUF form "
                        "has no place for", rope->prefix, c->family->name);
-    fy_llama3_scaling s = {.used = true, .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4};
+    fy_llama3_scaling s = {.used = true};
     if (get_positive(rope, "factor", &s.factor, e) ||
         get_positive(rope, "low_freq_factor", &s.low_freq_factor, e) ||
         get_positive(rope, "high_freq_factor", &s.high_freq_factor, e) ||
-        read_orig_ctx(root, rope, 8192, &s.orig_ctx, e))
+        read_orig_ctx(root, rope, c->hp.n_ctx_train, &s.orig_ctx, e))
         return -1;
     if (s.factor < 1)
         return fy_fail(e, FY_EFORMAT, "%sfactor is %g; llama3 needs at least 1", rope->prefix, s.factor);
@@ -432,27 +440,41 @@ static int read_yarn(fy_hf_config *c, const scope *root, const scope *rope, fy_e
     return 0;
 }
 
-/* transformers 5 keeps everything about rotation in rope_parameters, 4 the scaling in rope_scaling. */
+/* transformers 5 keeps everything about rotation in rope_parameters, 4 the scaling in rope_scaling. With both, the
+ * scaling takes the place of the parameters, rope_theta included: then it has to be given once more. */
+static int find_rope(const scope *root, scope *rope, fy_err *e)
+{
+    const json_t *params = NULL;
+    *rope = (scope){NULL, "rope_scaling."};
+    if (get_object(root, "rope_parameters", &params, e) < 0 ||
+        get_object(root, "rope_scaling", &rope->obj, e) < 0)
+        return -1;
+    if (json_object_size(rope->obj) == 0)
+        *rope = (scope){params, "rope_parameters."};
+    else if (json_object_get(params, "rope_theta") != NULL &&
+             value_of(rope, "rope_theta") == NULL && value_of(root, "rope_theta") == NULL)
+        return fy_fail(e, FY_EFORMAT, "rope_scaling takes the place of rope_parameters, but "
+                       "rope_theta is in rope_parameters only; put everything into one of them");
+    return 0;
+}
+
 static int read_rope(fy_hf_config *c, const scope *root, fy_err *e)
 {
-    scope rope = {NULL, "rope_parameters."};
-    int rc = get_object(root, "rope_parameters", &rope.obj, e);
-    if (rc == 1) {
-        rope.prefix = "rope_scaling.";
-        rc = get_object(root, "rope_scaling", &rope.obj, e);
-    }
-    if (rc < 0 || (rope.obj != NULL && check_rope_keys(&rope, e)) ||
+    scope rope;
+    if (find_rope(root, &rope, e) || (rope.obj != NULL && check_rope_keys(&rope, e)) ||
         read_theta(c, root, rope.obj != NULL ? &rope : NULL, e))
         return -1;
     if (rope.obj == NULL)
         return 0;
     const char *type = "default";
     char q[FY_QUOTE_BYTES];
-    rc = get_string(&rope, "rope_type", &type, e);
+    int rc = get_string(&rope, "rope_type", &type, e);
     if (rc == 1)
         rc = get_string(&rope, "type", &type, e);
     if (rc < 0)
         return -1;
+    if (rc == 1 && json_object_get(rope.obj, "rope_type") != NULL)
+        return bad_value(&rope, "rope_type", json_null(), "a string", e);
     if (strcmp(type, "default") == 0)
         return 0;
     if (strcmp(type, "linear") == 0)
@@ -464,6 +486,25 @@ static int read_rope(fy_hf_config *c, const scope *root, fy_err *e)
     return fy_fail(e, FY_EUNSUPPORTED,
                    "%srope_type is '%s'; ferry knows default, linear, llama3 and yarn",
                    rope.prefix, fy_quote(q, sizeof q, fy_span_of(type)));
+}
+
+/* A ramp that ends before it begins means one thing to transformers and another in GGUF form. */
+static int check_yarn_ramp(const fy_hparams *hp, fy_err *e)
+{
+    if (hp->rope_scaling != FY_ROPE_SCALING_YARN)
+        return 0;
+    double slope = hp->n_rot / (2 * log((double)hp->rope_theta)), circle = 2 * 3.14159265358979323846;
+    double low = slope * log(hp->rope_orig_ctx / ((double)hp->yarn_beta_fast * circle));
+    double high = slope * log(hp->rope_orig_ctx / ((double)hp->yarn_beta_slow * circle));
+    low = fmax(floor(low), 0);
+    high = fmin(ceil(high), (double)hp->n_rot - 1);
+    if (low <= high)
+        return 0;
+    return fy_fail(e, FY_EUNSUPPORTED,
+                   "yarn with original_max_position_embeddings %u, beta_fast %g, beta_slow %g and "
+                   "rope_theta %g has a ramp from pair %g to pair %g; ferry needs one that rises",
+                   hp->rope_orig_ctx, (double)hp->yarn_beta_fast, (double)hp->yarn_beta_slow,
+                   (double)hp->rope_theta, low, high);
 }
 
 /* λ in f64; the ramp in f32, one operation at a time, with λ rounded to f32: this way the values equal, bit for
@@ -518,7 +559,7 @@ static int parse(fy_hf_config *c, const void *p, size_t n, fy_err *e)
                        "is not given",
                        c->hp.n_embd, c->hp.n_head);
     fy_hparams_derive(&c->hp);
-    return fy_hparams_check(&c->hp, e);
+    return fy_hparams_check(&c->hp, e) || check_yarn_ramp(&c->hp, e) ? -1 : 0;
 }
 
 int fy_hf_config_parse(fy_hf_config *c, const void *p, size_t n, const char *name, fy_err *e)

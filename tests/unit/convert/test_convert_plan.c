@@ -213,7 +213,10 @@ static void llama3_scaling_adds_a_computed_tensor(void **state)
 {
     (void)state;
     world w;
-    make(&w, plain, N_TENSORS, ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8}", FY_Q8_0);
+    make(&w, plain, N_TENSORS,
+         ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1, "
+         "\"high_freq_factor\": 4}",
+         FY_Q8_0);
     assert_non_null(w.plan);
     const fy_plan_tensor *t = find(&w, "rope_freqs.weight");
     assert_non_null(t);

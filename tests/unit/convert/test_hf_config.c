@@ -76,6 +76,10 @@ static void both_spellings_of_rotation_mean_the_same(void **state)
         "{" LLAMA DIMS ", \"rope_parameters\": {\"rope_theta\": 5000.0, \"rope_type\": \"linear\", \"factor\": 4.0}}",
         "{" LLAMA DIMS ", \"rope_theta\": 1, \"rope_parameters\": {\"rope_theta\": 5000.0, \"rope_type\": \"linear\", "
         "\"factor\": 4.0, \"partial_rotary_factor\": 1.0}, \"rope_scaling\": null}",
+        "{" LLAMA DIMS ", \"rope_scaling\": {}, \"rope_parameters\": {\"rope_theta\": 5000.0, "
+        "\"rope_type\": \"linear\", \"factor\": 4.0}}",
+        "{" LLAMA DIMS ", \"rope_theta\": 5000, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 4}, "
+        "\"rope_parameters\": {\"rope_theta\": 7, \"rope_type\": \"default\"}}", /* the scaling wins */
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         fy_hf_config c;
@@ -159,14 +163,16 @@ static void llama3_frequencies_equal_those_of_published_files(void **state)
 static void the_original_context_of_llama3_is_sought_in_three_places(void **state)
 {
     (void)state;
-#define L3 "{" LLAMA DIMS ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 32"
+#define FREQS ", \"low_freq_factor\": 1, \"high_freq_factor\": 4"
+#define L3 "{" LLAMA DIMS ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 32" FREQS
     static const struct {
         const char *text;
         uint32_t wanted;
     } cases[] = {
-        {L3 ", \"original_max_position_embeddings\": 64}, \"original_max_position_embeddings\": 128}", 64},
+        {L3 ", \"original_max_position_embeddings\": 64}}", 64},
+        {L3 ", \"original_max_position_embeddings\": 128}, \"original_max_position_embeddings\": 128}", 128},
         {L3 "}, \"original_max_position_embeddings\": 128}", 128},
-        {L3 "}}", 8192},
+        {L3 "}}", 4096}, /* max_position_embeddings */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_hf_config c;
@@ -186,8 +192,9 @@ static void a_window_counts_when_its_flag_and_all_layers_say_so(void **state)
     } cases[] = {
         {"{" LLAMA DIMS ", \"sliding_window\": 100}", 0}, /* the class knows no window */
         {"{" MISTRAL DIMS ", \"sliding_window\": 100}", 100},
-        {"{" MISTRAL DIMS ", \"sliding_window\": 0}", 0},
+        {"{" MISTRAL DIMS ", \"sliding_window\": null}", 0},
         {"{" QWEN2 DIMS ", \"sliding_window\": 100}", 0},
+        {"{" QWEN2 DIMS ", \"sliding_window\": 0}", 0},
         {"{" QWEN2 DIMS ", \"sliding_window\": 100, \"use_sliding_window\": false}", 0},
         {"{" QWEN2 DIMS ", \"sliding_window\": 100, \"use_sliding_window\": true}", 0}, /* layers below 28: full */
         {"{" QWEN2 DIMS ", \"sliding_window\": 100, \"use_sliding_window\": true, \"max_window_layers\": 0}", 100},
@@ -225,6 +232,12 @@ static void what_ferry_cannot_compute_is_refused_by_name(void **state)
         {"{" QWEN2 DIMS ", \"use_sliding_window\": true, \"max_window_layers\": 1}", "1 of 2 layers"},
         {"{" MISTRAL DIMS ", \"sliding_window\": 8, \"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
          "sliding_window 8 applies to 1 of 2 layers"},
+        {"{" LLAMA DIMS ", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4, \"beta_fast\": 1, "
+         "\"beta_slow\": 320}}", "beta_fast 1, beta_slow 320"},
+        {"{" LLAMA DIMS ", \"rope_theta\": 10, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4, "
+         "\"original_max_position_embeddings\": 1}}", "original_max_position_embeddings 1,"},
+        {"{" LLAMA DIMS ", \"rope_theta\": 1.5, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4}}",
+         "rope_theta 1.5"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_hf_config c;
@@ -263,6 +276,9 @@ static void values_of_the_wrong_type_or_size_are_named(void **state)
         {"{" LLAMA ", \"rms_norm_eps\": \"1e-5\"}", "rms_norm_eps is \"1e-5\"; expected a number"},
         {"{" LLAMA ", \"rms_norm_eps\": 1e-300}", "rms_epsilon is 0"},
         {"{" LLAMA ", \"rope_theta\": -1}", "rope_theta is -1"},
+        {"{" LLAMA ", \"rope_theta\": 0.5}", "rope_theta is 0.5; expected a number from 1"},
+        {"{" LLAMA ", \"rope_scaling\": {\"rope_type\": null, \"factor\": 2}}", "rope_type is null"},
+        {"{" LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 0.5}}", "linear needs at least 1"},
         {"{" LLAMA ", \"rope_theta\": 1e300}", "rope_theta is 1e+300"},
         {"{" LLAMA ", \"tie_word_embeddings\": 1}", "tie_word_embeddings is 1; expected true or false"},
         {"{" LLAMA ", \"attention_bias\": \"yes\"}", "attention_bias is \"yes\""},
@@ -274,8 +290,17 @@ static void values_of_the_wrong_type_or_size_are_named(void **state)
         {"{" LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": \"4\"}}", "rope_scaling.factor is \"4\""},
         {"{" LLAMA ", \"rope_scaling\": {\"type\": 1}}", "rope_scaling.type is 1"},
         {"{" LLAMA ", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 0.5}}", "yarn needs at least 1"},
-        {"{" LLAMA ", \"rope_scaling\": {\"type\": \"llama3\", \"factor\": 0.5}}", "llama3 needs at least 1"},
-        {"{" LLAMA ", \"rope_scaling\": {\"type\": \"llama3\", \"high_freq_factor\": 1}}", "is not above"},
+        {"{" LLAMA ", \"rope_scaling\": {\"type\": \"llama3\", \"factor\": 0.5" FREQS "}}", "llama3 needs at least 1"},
+        {"{" LLAMA ", \"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, "
+         "\"high_freq_factor\": 4}}", "is not above"},
+        {"{" LLAMA ", \"rope_scaling\": {\"type\": \"llama3\"" FREQS "}}", "rope_scaling.factor is missing"},
+        {"{" LLAMA ", \"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, \"high_freq_factor\": 4}}",
+         "rope_scaling.low_freq_factor is missing"},
+        {L3 ", \"original_max_position_embeddings\": 64}, \"original_max_position_embeddings\": 128}",
+         "original_max_position_embeddings is 128, but 64 in rope_scaling"},
+        {"{" LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 4}, \"rope_parameters\": "
+         "{\"rope_theta\": 7}}", "rope_theta is in rope_parameters only"},
+        {"{" MISTRAL DIMS ", \"sliding_window\": 0}", "sliding_window is 0"},
         {"{" LLAMA ", \"layer_types\": [\"full_attention\"]}", "layer_types is"},
         {"{" LLAMA DIMS ", \"layer_types\": [\"full_attention\", \"linear_attention\"]}", "\"linear_attention\""},
         {"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "Git LFS pointer"},
