@@ -1,5 +1,5 @@
 /* ferry: one executable, git-style verbs. */
-#include <signal.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,23 +10,14 @@
 #include "base/str.h"
 #include "cli/verb.h"
 
-/* The first Ctrl-C asks the work to end cleanly, the second one ends the program. */
-static void on_signal(int sig)
+/* With a standard stream closed, the next file opened would get its number, and words would go into that file.
+ * The stand-in refuses what the stream is for, so that using it stays an error. */
+static void hold_standard_streams(void)
 {
-    if (fy_interrupted) {
-        signal(sig, SIG_DFL);
-        raise(sig);
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0)
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
     }
-    fy_interrupted = 1;
-}
-
-static void install_signals(void)
-{
-    struct sigaction sa = {.sa_handler = on_signal};
-    sigemptyset(&sa.sa_mask);
-    sigaction(SIGINT, &sa, NULL);
-    sigaction(SIGTERM, &sa, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, with its own message */
 }
 
 static int print(fy_str *s, fy_err *e)
@@ -65,14 +56,6 @@ static int check_arg_count(const fy_verb *v, int n, fy_err *e)
     return 0;
 }
 
-static void release_lists(const fy_verb *v, char *o)
-{
-    for (size_t i = 0; i < v->n_opts; i++) {
-        if (v->opts[i].many)
-            fy_opt_list_release((fy_opt_list *)(void *)(o + v->opts[i].offset));
-    }
-}
-
 static int run_verb(const fy_verb *v, int argc, char **argv, fy_err *e)
 {
     void *o = calloc(1, v->opts_bytes > 0 ? v->opts_bytes : 1);
@@ -90,7 +73,7 @@ static int run_verb(const fy_verb *v, int argc, char **argv, fy_err *e)
         if (rc == 0)
             rc = v->run(o, n_args, argv, e);
     }
-    release_lists(v, o);
+    fy_opts_release(v->opts, v->n_opts, o);
     free(o);
     return rc;
 }
@@ -131,8 +114,9 @@ static int run_word(const char *word, int argc, char **argv, fy_err *e)
 int main(int argc, char **argv)
 {
     fy_err err = {0};
+    hold_standard_streams();
     fy_log_set(fy_log_to_stderr, NULL);
-    install_signals();
+    fy_signals_install();
     if (argc < 2) {
         fy_str s = {0};
         usage(&s);

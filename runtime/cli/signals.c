@@ -1,0 +1,89 @@
+/* How the program ends when it must end early: by a signal of the user, or by a mapped file that went away. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "cli/verb.h"
+
+/* The first Ctrl-C asks the work to end cleanly, the second one ends the program. */
+static void on_signal(int sig)
+{
+    if (fy_interrupted) {
+        fy_out_unlink_all();
+        signal(sig, SIG_DFL);
+        raise(sig);
+    }
+    fy_interrupted = 1;
+}
+
+/* The path of the file that is mapped at `at`, from /proc/self/maps: "begin-end mode offset device inode path".
+ * Runs in a signal handler: no allocation, no stdio. */
+static const char *mapped_file(uintptr_t at, char *line, size_t size)
+{
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    for (char c; fd >= 0 && read(fd, &c, 1) == 1;) {
+        if (c != '\n') {
+            line[n] = c;
+            n += n + 1 < size;
+            continue;
+        }
+        line[n] = '\0';
+        n = 0;
+        char *end;
+        uintptr_t begin = (uintptr_t)strtoull(line, &end, 16);
+        if (*end == '-' && at >= begin && at < (uintptr_t)strtoull(end + 1, NULL, 16)) {
+            close(fd);
+            return strchr(line, '/');
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    return NULL;
+}
+
+static void say(const char *s)
+{
+    if (write(STDERR_FILENO, s, strlen(s)) < 0)
+        return; /* nobody listens, and there is no other way to tell */
+}
+
+/* A page of a mapped file could not be read: the file was cut short, or its disk failed. The work cannot go on
+ * from here, on whichever thread it happened. */
+static void on_bus(int sig, siginfo_t *info, void *context)
+{
+    (void)context;
+    static char line[4352];
+    int err = errno;
+    const char *path = mapped_file((uintptr_t)info->si_addr, line, sizeof line);
+    if (path == NULL) { /* not a file: let it crash where it is */
+        signal(sig, SIG_DFL);
+        errno = err;
+        return;
+    }
+    fy_out_unlink_all();
+    say("ferry: ");
+    say(path);
+    say(": cannot be read any more: it was cut short while in use, or its disk failed\n");
+    _exit(fy_exit_status(FY_EIO));
+}
+
+void fy_signals_install(void)
+{
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction sa = {.sa_handler = on_signal}, old;
+    sigemptyset(&sa.sa_mask);
+    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
+        bool kept = ending[i] == SIGHUP && sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler == SIG_IGN;
+        if (!kept) /* nohup */
+            sigaction(ending[i], &sa, NULL);
+    }
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, with its own message */
+    struct sigaction bus = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO};
+    sigemptyset(&bus.sa_mask);
+    sigaction(SIGBUS, &bus, NULL);
+}
