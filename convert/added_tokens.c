@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/log.h"
 #include "base/quote.h"
 
@@ -16,14 +17,10 @@ int fy_added_tokens_push(fy_added_tokens *a, uint64_t id, fy_span text, bool spe
                        (unsigned long long)id, FY_TOKENS_MAX);
     if (text.len == 0) /* the tokenizers library ignores these too */
         return 0;
-    if (a->n == a->cap) {
-        size_t cap = a->cap == 0 ? 64 : a->cap * 2;
-        fy_added_token *v = realloc(a->v, cap * sizeof *v);
-        if (v == NULL)
-            return fy_nomem(e);
-        a->v = v;
-        a->cap = cap;
-    }
+    fy_added_token *v = fy_grow(a->v, a->n, &a->cap, sizeof *v);
+    if (v == NULL)
+        return fy_nomem(e);
+    a->v = v;
     a->v[a->n++] = (fy_added_token){.id = (uint32_t)id, .special = special, .flags = flags, .text = text};
     return 0;
 }
@@ -69,23 +66,11 @@ bool fy_added_token_looks_special(fy_span text)
            is_framed(text, FY_SPAN("<unused"), FY_SPAN(">"));
 }
 
-/* U+2581 -> ' ', in the table's arena. */
+/* FY_BLANK -> ' ', in the table's arena. */
 static fy_span unescaped(fy_token_table *t, fy_span text)
 {
-    static const char blank[] = "\xE2\x96\x81";
     char *out = fy_arena_alloc(&t->arena, text.len);
-    size_t n = 0;
-    if (out == NULL)
-        return (fy_span){NULL, 0};
-    for (size_t i = 0; i < text.len;) {
-        if (text.len - i >= 3 && memcmp(text.ptr + i, blank, 3) == 0) {
-            out[n++] = ' ';
-            i += 3;
-        } else {
-            out[n++] = text.ptr[i++];
-        }
-    }
-    return (fy_span){out, n};
+    return (fy_span){out, out != NULL ? fy_unspell_blanks(out, text) : 0};
 }
 
 /* A text that another id has already: the tokenizers library knows the token by its text, so that id stays. */

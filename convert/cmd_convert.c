@@ -1,11 +1,11 @@
 /* ferry convert: a Hugging Face checkpoint becomes a GGUF file. */
+#include <dirent.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -24,7 +24,7 @@ typedef struct {
     const char *outfile, *model_name, *pre;
     int outtype;
     bool vocab_only, dry_run, quiet, verbose;
-    int64_t threads;
+    int64_t n_threads;
 } options;
 
 static const fy_type outtypes[] = {FY_OUTTYPE_AUTO, FY_F32, FY_F16, FY_BF16, FY_Q8_0, FY_Q4_0};
@@ -47,12 +47,9 @@ static const fy_opt opts[] = {
      .help = "Print the plan, tensor by tensor, and write nothing."},
     {.group = "Work", .name = "pre", .kind = FY_OPT_STR, .arg = "NAME", .offset = FIELD(pre),
      .help = "The pre-tokenizer (tokenizer.ggml.pre) for a tokenizer.json whose structure is not recognised."},
-    {.group = "Work", .name = "threads", .alias = "t", .kind = FY_OPT_INT, .arg = "N", .offset = FIELD(threads),
-     .min = 1, .max = 256, .help = "Threads; the CPUs of this machine, at most 16, if not given."},
-    {.group = "Words", .name = "quiet", .alias = "q", .kind = FY_OPT_FLAG, .offset = FIELD(quiet),
-     .help = "Say only what went wrong."},
-    {.group = "Words", .name = "verbose", .alias = "v", .kind = FY_OPT_FLAG, .offset = FIELD(verbose),
-     .help = "Say more."},
+    FY_ROW_THREADS,
+    FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
 };
 
 /* Everything one conversion holds. */
@@ -187,8 +184,32 @@ static int choose_path(job *j, fy_err *e)
         fy_str_release(&s);
         return fy_nomem(e);
     }
+    if (s.len == 0)
+        return fy_fail(e, FY_EARG, "-o has an empty name, expected the name of a file to write");
     j->out_path = s.ptr;
     return 0;
+}
+
+/* The output may stand beside the checkpoint's files, but not in the place of one. */
+static int check_distinct(const job *j, fy_err *e)
+{
+    DIR *d = fy_file_exists(j->out_path) ? opendir(j->dir) : NULL;
+    int rc = 0;
+    for (struct dirent *en; rc == 0 && d != NULL && (en = readdir(d)) != NULL;) {
+        const char *end = strrchr(en->d_name, '.');
+        if (end != NULL && strcmp(end, ".gguf") == 0)
+            continue; /* an earlier output */
+        char *path = fy_path_join(j->dir, en->d_name);
+        if (path == NULL)
+            rc = fy_nomem(e);
+        else if (!fy_file_is_dir(path) && fy_file_is_same(path, j->out_path))
+            rc = fy_fail(e, FY_EARG, "%s: is a file of the checkpoint, expected another name for the output",
+                         j->out_path);
+        free(path);
+    }
+    if (d != NULL)
+        closedir(d);
+    return rc;
 }
 
 /* --- words ----------------------------------------------------------------------------------------------------- */
@@ -253,13 +274,6 @@ static void say_plan(const job *j)
     }
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void say_end(job *j, double seconds)
 {
     double in = j->source != NULL ? (double)fy_hf_dir_bytes(j->source) : 0;
@@ -281,7 +295,7 @@ static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
 
 static int write_file(job *j, fy_err *e)
 {
-    int n = j->o->threads != FY_OPT_UNSET_INT ? (int)j->o->threads : fy_default_threads();
+    int n = j->o->n_threads != FY_OPT_UNSET_INT ? (int)j->o->n_threads : fy_default_threads();
     if (j->plan != NULL) {
         j->stream = fy_convert_stream_new(j->plan, n, e);
         if (j->stream == NULL)
@@ -300,15 +314,17 @@ static int write_file(job *j, fy_err *e)
 
 static int convert(job *j, fy_err *e)
 {
-    double begin = now_s();
+    double begin = fy_now_s();
     if (find_name(j, e) || make_plan(j, e) || make_header(j, e) || choose_path(j, e))
         return -1;
     if (j->o->dry_run)
         return print_plan(j, e);
+    if (check_distinct(j, e))
+        return -1;
     say_plan(j);
     if (write_file(j, e))
         return -1;
-    say_end(j, now_s() - begin);
+    say_end(j, fy_now_s() - begin);
     return 0;
 }
 

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Three significant digits at most, as gguf-py's model_weight_count_rounded_notation with two. */
-void fy_size_label(uint64_t n_params, char out[24])
+/* "7.2B", "494M": three significant digits at most, as gguf-py's model_weight_count_rounded_notation with two. */
+static void size_label(uint64_t n_params, char out[24])
 {
     static const struct {
         double scale;
@@ -21,14 +21,14 @@ void fy_size_label(uint64_t n_params, char out[24])
 static int write_general(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e)
 {
     const char *arch = m->config != NULL ? m->config->family->gguf_arch : "llama";
-    if (fy_gguf_add_str(w, "general.architecture", fy_span_of(arch), e) ||
+    if (fy_gguf_add_str(w, FY_KEY_ARCHITECTURE, fy_span_of(arch), e) ||
         fy_gguf_add_str(w, "general.type", FY_SPAN("model"), e) ||
-        fy_gguf_add_str(w, "general.name", m->name, e))
+        fy_gguf_add_str(w, FY_KEY_NAME, m->name, e))
         return -1;
     if (m->plan == NULL)
         return 0;
     char label[24];
-    fy_size_label(m->plan->n_params, label);
+    size_label(m->plan->n_params, label);
     return fy_gguf_add_str(w, "general.size_label", fy_span_of(label), e);
 }
 
@@ -36,9 +36,9 @@ static int write_general(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e)
  * then changes values and no key. */
 static int write_file_type(fy_gguf_writer *w, const fy_convert_plan *p, fy_err *e)
 {
-    if (fy_gguf_add_u32(w, "general.file_type", (uint32_t)fy_type_ftype(p->type), e))
+    if (fy_gguf_add_u32(w, FY_KEY_FILE_TYPE, (uint32_t)fy_type_ftype(p->type), e))
         return -1;
-    return fy_gguf_add_u32(w, "general.quantization_version", FY_QUANTIZATION_VERSION, e);
+    return fy_gguf_add_u32(w, FY_KEY_QUANTIZATION_VERSION, FY_QUANTIZATION_VERSION, e);
 }
 
 int fy_gguf_meta_write(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e)

@@ -18,7 +18,4 @@ typedef struct {
 
 int fy_gguf_meta_write(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e);
 
-/* "7.2B", "494M": the label of GGUF's naming convention. */
-void fy_size_label(uint64_t n_params, char out[24]);
-
 #endif

@@ -6,13 +6,13 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/math.h"
 #include "base/names.h"
 #include "base/quote.h"
+#include "format/sniff.h"
 
-#define SINGLE "model.safetensors"
-#define INDEX "model.safetensors.index.json"
 #define MAX_SHARDS 10000 /* far above any release; each is a mapping, which the system limits too */
 
 struct fy_hf_dir {
@@ -57,14 +57,10 @@ static int add_shard(weight_map *m, fy_span name, uint32_t *index, fy_err *e)
         return fy_fail(e, FY_EFORMAT, "shard '%s' is not a plain file name", quoted(q, name));
     if (m->n_shards == MAX_SHARDS)
         return fy_fail(e, FY_EFORMAT, "more than %d shards", MAX_SHARDS);
-    if (m->n_shards == m->cap) {
-        size_t cap = m->cap > 0 ? 2 * m->cap : 16;
-        const char **grown = realloc(m->shards, cap * sizeof *grown);
-        if (grown == NULL)
-            return fy_nomem(e);
-        m->shards = grown;
-        m->cap = cap;
-    }
+    const char **grown = fy_grow(m->shards, m->n_shards, &m->cap, sizeof *grown);
+    if (grown == NULL)
+        return fy_nomem(e);
+    m->shards = grown;
     char *copy = fy_arena_strndup(&m->strings, name.ptr, name.len);
     if (copy == NULL)
         return fy_nomem(e);
@@ -315,10 +311,10 @@ static int nothing_here(const char *dir, fy_err *e)
     closedir(dp);
     for (size_t i = 0; i < N; i++) {
         if (found[i][0] != '\0')
-            return fy_fail(e, FY_EUNSUPPORTED, "%s: neither " SINGLE " nor " INDEX "; %s is %s", dir,
+            return fy_fail(e, FY_EUNSUPPORTED, "%s: neither " FY_HF_SINGLE " nor " FY_HF_INDEX "; %s is %s", dir,
                            found[i], kinds[i].what);
     }
-    return fy_fail(e, FY_EIO, "%s: neither " SINGLE " nor " INDEX " is in it", dir);
+    return fy_fail(e, FY_EIO, "%s: neither " FY_HF_SINGLE " nor " FY_HF_INDEX " is in it", dir);
 }
 
 static int open_any(fy_hf_dir *d, const char *path, fy_err *e)
@@ -327,7 +323,7 @@ static int open_any(fy_hf_dir *d, const char *path, fy_err *e)
         return fy_fail(e, FY_EIO, "%s: no such directory", path);
     if (!fy_file_is_dir(path))
         return fy_fail(e, FY_EARG, "%s is a file; give the checkpoint's directory", path);
-    char *single = fy_path_join(path, SINGLE), *index = fy_path_join(path, INDEX);
+    char *single = fy_path_join(path, FY_HF_SINGLE), *index = fy_path_join(path, FY_HF_INDEX);
     int rc;
     if (single == NULL || index == NULL) {
         rc = fy_nomem(e);
@@ -336,7 +332,7 @@ static int open_any(fy_hf_dir *d, const char *path, fy_err *e)
         if (d->files == NULL)
             rc = fy_nomem(e);
         else
-            rc = open_file(d, path, SINGLE, e) || gather(d, e) ? -1 : 0;
+            rc = open_file(d, path, FY_HF_SINGLE, e) || gather(d, e) ? -1 : 0;
     } else {
         rc = fy_file_exists(index) ? open_sharded(d, path, index, e) : nothing_here(path, e);
     }
@@ -369,11 +365,6 @@ void fy_hf_dir_close(fy_hf_dir *d)
     free(d->files);
     free(d->tensors);
     free(d);
-}
-
-size_t fy_hf_dir_n_files(const fy_hf_dir *d)
-{
-    return d->n_files;
 }
 
 size_t fy_hf_dir_n_tensors(const fy_hf_dir *d)

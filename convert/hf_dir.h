@@ -13,6 +13,9 @@
 #include "base/str.h"
 #include "format/safetensors.h"
 
+#define FY_HF_SINGLE "model.safetensors"
+#define FY_HF_INDEX  "model.safetensors.index.json"
+
 typedef struct {
     const fy_st_tensor *t; /* view of the file */
     const fy_st *file;     /* view of the directory */
@@ -23,7 +26,6 @@ typedef struct fy_hf_dir fy_hf_dir;
 fy_hf_dir *fy_hf_dir_open(const char *path, fy_err *e); /* NULL on failure */
 void fy_hf_dir_close(fy_hf_dir *d);                      /* NULL is fine */
 
-size_t fy_hf_dir_n_files(const fy_hf_dir *d);
 size_t fy_hf_dir_n_tensors(const fy_hf_dir *d);
 const fy_hf_tensor *fy_hf_dir_at(const fy_hf_dir *d, size_t i);            /* by file, then by offset */
 const fy_hf_tensor *fy_hf_dir_find(const fy_hf_dir *d, fy_span name);      /* NULL when absent; O(1) */

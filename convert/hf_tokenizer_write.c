@@ -57,7 +57,7 @@ static fy_span pad_text(const fy_hf_tokenizer *t, uint32_t i, fy_str *s)
 static int write_texts(const fy_hf_tokenizer *t, uint32_t n, fy_gguf_writer *w, fy_err *e)
 {
     fy_str pad = {0};
-    int rc = fy_gguf_begin_strings(w, "tokenizer.ggml.tokens", e);
+    int rc = fy_gguf_begin_strings(w, FY_KEY_TOKENS, e);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
         const fy_token_row *r = row_at(t, i);
         rc = fy_gguf_add_string(w, r != NULL ? r->text : pad_text(t, i, &pad), e);

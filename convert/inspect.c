@@ -12,8 +12,10 @@
 #include "base/file.h"
 #include "base/math.h"
 #include "base/quote.h"
+#include "convert/hf_dir.h"
 #include "format/gguf.h"
 #include "format/safetensors.h"
+#include "format/sniff.h"
 
 enum { TEXT_BYTES = 60, TEXT_ITEMS = 4, JSON_ITEMS = 8, MAX_NAME_COLUMN = 60 };
 
@@ -368,12 +370,12 @@ static bool ends_with(const char *path, const char *end)
 
 static int fail_directory(const char *path, fy_err *e)
 {
-    char *index = fy_path_join(path, "model.safetensors.index.json");
+    char *index = fy_path_join(path, FY_HF_INDEX);
     bool sharded = index != NULL && fy_file_exists(index);
     free(index);
     return fy_fail(e, FY_EIO, "%s: is a directory, expected a file: %s", path,
-                   sharded ? "inspect one of the shards that its model.safetensors.index.json names"
-                           : "inspect one of its files, such as model.safetensors");
+                   sharded ? "inspect one of the shards that its " FY_HF_INDEX " names"
+                           : "inspect one of its files, such as " FY_HF_SINGLE);
 }
 
 /* Opens by content; the name decides only where the first bytes are those of neither format, so
@@ -386,7 +388,7 @@ static int open_any(listing *l, fy_err *e)
     if (fy_map_open(&m, l->path, e) != 0)
         return -1;
     bool st_head =
-        m.size >= 10 && fy_le64(m.data) <= 100000000 && memchr("{ \t\r\n", m.data[8], 5) != NULL;
+        m.size >= 10 && fy_le64(m.data) <= FY_ST_MAX_HEADER && memchr("{ \t\r\n", m.data[8], 5) != NULL;
     bool is_gguf = (m.size >= 4 && memcmp(m.data, "GGUF", 4) == 0) ||
                    (!st_head && ends_with(l->path, ".gguf"));
     bool is_st = st_head || ends_with(l->path, ".safetensors");

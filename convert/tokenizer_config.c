@@ -6,14 +6,14 @@
 #include "base/quote.h"
 #include "base/utf8.h"
 #include "convert/json_tree.h"
-#include "format/safetensors.h"
+#include "format/sniff.h"
 
 /* --- files --- */
 
 static int check_kind(const fy_map *m, const char *path, fy_err *e)
 {
     const char *what = fy_sniff(m->data, m->size);
-    if (what == NULL || strcmp(what, "a JSON text") == 0)
+    if (what == NULL || strcmp(what, FY_SNIFF_JSON) == 0)
         return 0;
     return fy_fail(e, FY_EFORMAT, "%s: not the file itself but %s", path, what);
 }

@@ -1,6 +1,5 @@
 #include <inttypes.h>
 #include <stddef.h>
-#include <time.h>
 
 #include "base/quote.h"
 #include "base/thread.h"
@@ -9,36 +8,14 @@
 #include "quantize/requantize.h"
 
 typedef struct {
-    int64_t threads;
+    int64_t n_threads;
     bool quiet;
 } options;
 
 static const fy_opt opts[] = {
-    {.group = "Work",
-     .name = "threads",
-     .alias = "t",
-     .kind = FY_OPT_INT,
-     .arg = "N",
-     .offset = offsetof(options, threads),
-     .min = 1,
-     .max = 256,
-     .help = "Threads to use; without this option as many as there are CPUs, at most 16. The "
-             "result is the same "
-             "for any number."},
-    {.group = "Output",
-     .name = "quiet",
-     .alias = "q",
-     .kind = FY_OPT_FLAG,
-     .offset = offsetof(options, quiet),
-     .help = "Print warnings and errors only."},
+    FY_ROW_THREADS,
+    FY_ROW_QUIET,
 };
-
-static double seconds_since(const struct timespec *begin)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - begin->tv_sec) + (double)(now.tv_nsec - begin->tv_nsec) * 1e-9;
-}
 
 static void report(const fy_requant_stats *s, fy_type type, const char *out, double seconds)
 {
@@ -82,23 +59,21 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
     warn_fallbacks(&stats, type);
     int rc = -1;
     fy_pool *pool =
-        fy_pool_new(o->threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->threads, e);
+        fy_pool_new(o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->n_threads, e);
     if (pool != NULL) {
-        struct timespec begin;
-        clock_gettime(CLOCK_MONOTONIC, &begin);
+        double begin = fy_now_s();
         fy_progress progress;
         fy_show_begin(&progress, "quantizing", stats.bytes_out);
         rc = fy_requant_write(q, out, pool, &progress, e);
         fy_show_end(&progress);
         if (rc == 0)
-            report(&stats, type, out, seconds_since(&begin));
+            report(&stats, type, out, fy_now_s() - begin);
     }
     fy_pool_free(pool);
     fy_requant_close(q);
     return rc;
 }
 
-extern const fy_verb fy_verb_quantize;
 const fy_verb fy_verb_quantize = {
     .name = "quantize",
     .summary = "give the matrices of a GGUF file another type",

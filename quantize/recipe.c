@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static const fy_type targets[] = {FY_F32, FY_F16, FY_BF16, FY_Q8_0, FY_Q4_0};
+#include "kernels/row.h"
 
 /* Names (parts of names) of matrices that stay in their stored type: they are added, convolved or
  * decide the routing, so that rounding them costs quality and saves nothing. The list is
@@ -39,15 +39,10 @@ static const char *const kept[] = {
 bool fy_recipe_parse(const char *name, fy_type *out)
 {
     fy_type t;
-    if (!fy_type_parse(name, &t))
+    if (!fy_type_parse(name, &t) || !fy_row_can_encode(t))
         return false;
-    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
-        if (targets[i] == t) {
-            *out = t;
-            return true;
-        }
-    }
-    return false;
+    *out = t;
+    return true;
 }
 
 bool fy_recipe_is_matrix(const fy_gguf_tensor *t)

@@ -4,14 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cpu.h"
+#include "base/file.h"
 #include "base/quote.h"
 #include "format/gguf.h"
 #include "kernels/row.h"
 #include "quantize/recipe.h"
-
 
 /* A row passes through f32 in slices: a multiple of every block, small enough for the stack. */
 enum { SLICE = 8192 };
@@ -29,7 +28,7 @@ struct fy_requant {
 static int refuse_split(const fy_gguf *g, fy_err *e)
 {
     uint32_t count = 1, no = 0;
-    if (fy_gguf_get_u32(g, "split.count", &count, e) < 0 ||
+    if (fy_gguf_get_u32(g, FY_KEY_SPLIT_COUNT, &count, e) < 0 ||
         fy_gguf_get_u32(g, "split.no", &no, e) < 0)
         return -1;
     if (count > 1)
@@ -53,8 +52,8 @@ static int plan_keys(fy_requant *q, fy_err *e)
         const char *key;
         uint32_t value;
     } own[] = {
-        {"general.file_type", (uint32_t)fy_type_ftype(q->target)},
-        {"general.quantization_version", FY_QUANTIZATION_VERSION},
+        {FY_KEY_FILE_TYPE, (uint32_t)fy_type_ftype(q->target)},
+        {FY_KEY_QUANTIZATION_VERSION, FY_QUANTIZATION_VERSION},
     };
     enum { N_OWN = sizeof own / sizeof own[0] };
     bool done[N_OWN] = {false};
@@ -232,12 +231,6 @@ static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
     return 0;
 }
 
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 /* The input is mapped while the output is written: neither the file nor its .part may be the input.
  */
 static int check_distinct(const char *in, const char *out, fy_err *e)
@@ -246,7 +239,7 @@ static int check_distinct(const char *in, const char *out, fy_err *e)
     if (part == NULL)
         return fy_nomem(e);
     sprintf(part, "%s.part", out);
-    bool same = same_file(in, out) || same_file(in, part);
+    bool same = fy_file_is_same(in, out) || fy_file_is_same(in, part);
     free(part);
     return same ? fy_fail(e, FY_EARG, "%s: is the input, expected another name for the output", out)
                 : 0;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "bundle/bundle.h"
 #include "cli/verb.h"
 #include "workspace/workspace.h"
 
@@ -24,10 +25,8 @@ static const fy_opt opts[] = {
      "The aarch64 build of ferry, or a directory that holds it; without it the installed one, then "
      "the build tree's.",
      false},
-    {"General", "quiet", "q", FY_OPT_FLAG, NULL, offsetof(options, quiet), NULL, 0, 0,
-     "Only warnings and errors.", false},
-    {"General", "verbose", "v", FY_OPT_FLAG, NULL, offsetof(options, verbose), NULL, 0, 0,
-     "Say more.", false},
+    FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
 };
 
 /* -m first, then the arguments. */
@@ -73,7 +72,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     fy_show_end(&progress);
     free(models);
     if (rc == 0)
-        fy_log(FY_LOG_INFO, "%s: %zu model%s, bin/ferry for %s", o->out, p.n_models,
+        fy_log(FY_LOG_INFO, "%s: %zu model%s, " FY_BUNDLE_EXE " for %s", o->out, p.n_models,
                p.n_models > 1 ? "s" : "", FY_TARGET_ARM64);
     return rc;
 }

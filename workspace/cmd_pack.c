@@ -20,8 +20,7 @@ static const fy_opt opts[] = {
      false},
     {"Output", "level", NULL, FY_OPT_INT, "N", offsetof(options, level), NULL, 1, 19,
      "Compression level: 1 to 19 for zstd (3), 1 to 9 for gzip (6).", false},
-    {"General", "quiet", "q", FY_OPT_FLAG, NULL, offsetof(options, quiet), NULL, 0, 0,
-     "Only warnings and errors.", false},
+    FY_ROW_QUIET,
 };
 
 /* https://reproducible-builds.org/specs/source-date-epoch: a decimal number of seconds. */

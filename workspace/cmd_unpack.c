@@ -14,8 +14,7 @@ static const fy_opt opts[] = {
      "The workspace to create; must not exist, or be an empty directory. Without it the archive's "
      "own name, here.",
      false},
-    {"General", "quiet", "q", FY_OPT_FLAG, NULL, offsetof(options, quiet), NULL, 0, 0,
-     "Only warnings and errors.", false},
+    FY_ROW_QUIET,
 };
 
 static int run(void *opaque, int n_args, char **args, fy_err *e)

@@ -9,17 +9,15 @@
 #include "workspace/workspace.h"
 
 typedef struct {
-    int64_t threads;
+    int64_t n_threads;
     bool json, quiet;
 } options;
 
 static const fy_opt opts[] = {
     {"Output", "json", NULL, FY_OPT_FLAG, NULL, offsetof(options, json), NULL, 0, 0,
      "The findings as JSON.", false},
-    {"General", "threads", "t", FY_OPT_INT, "N", offsetof(options, threads), NULL, 1, 256,
-     "Files hashed at once; without it one per CPU.", false},
-    {"General", "quiet", "q", FY_OPT_FLAG, NULL, offsetof(options, quiet), NULL, 0, 0,
-     "Only the findings, no progress.", false},
+    FY_ROW_THREADS,
+    FY_ROW_QUIET,
 };
 
 /* Names come from the disk: what is not UTF-8 or could move the cursor is shown escaped, in JSON
@@ -83,7 +81,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     const options *o = opaque;
     (void)n_args;
     fy_log_show(o->quiet ? FY_LOG_WARN : FY_LOG_INFO);
-    int n_threads = o->threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->threads;
+    int n_threads = o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->n_threads;
     fy_verify_report r;
     fy_progress progress;
     fy_show_begin(&progress, "verifying", 0);

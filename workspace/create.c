@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "bundle/bundle.h"
+#include "bundle/manifest_read.h"
 #include "format/gguf_write.h"
 #include "model/model.h"
 #include "workspace/device_exe.h"
@@ -27,8 +28,9 @@
 
 static bool is_reserved(const char *name)
 {
-    static const char *const reserved[] = {"bin",          "qnn_libs",      "workspace.json",
-                                           "hparams.json", "manifest.json", "manifest.sig"};
+    static const char *const reserved[] = {
+        "bin",           "qnn_libs", FY_BUNDLE_WORKSPACE_JSON, FY_BUNDLE_HPARAMS_JSON,
+        FY_MANIFEST_NAME, "manifest.sig"};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
         if (strcasecmp(name, reserved[i]) == 0) /* a phone's shared storage ignores case */
             return true;
@@ -93,7 +95,7 @@ static int name_source(const sources *s, source *m, fy_err *e)
     fy_span text = fy_path_base(m->path);
     if (text.len > 5 && strncasecmp(text.ptr + text.len - 5, ".gguf", 5) == 0)
         text.len -= 5;
-    fy_gguf_get_str(fy_model_gguf(m->model), "general.name", &text, NULL);
+    fy_gguf_get_str(fy_model_gguf(m->model), FY_KEY_NAME, &text, NULL);
     fy_model_dir_name(text.ptr, text.len, m->name);
     size_t base = strlen(m->name);
     if (base > FY_MODEL_NAME_BYTES - 5)
@@ -122,7 +124,7 @@ static int open_source(sources *s, const char *path, fy_err *e)
     m->model = fy_model_open(m->path, e);
     if (m->model == NULL)
         return -1;
-    if (fy_gguf_get_u32(fy_model_gguf(m->model), "split.count", &n_split, NULL) == 0 && n_split > 1)
+    if (fy_gguf_get_u32(fy_model_gguf(m->model), FY_KEY_SPLIT_COUNT, &n_split, NULL) == 0 && n_split > 1)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "%s: is one of %u parts; expected a model in a single file", path, n_split);
     if (stat(m->path, &st) != 0)
@@ -254,7 +256,7 @@ static int add_vocab(maker *k, const fy_gguf *g, const char *rel, fy_err *e)
     for (size_t i = 0; rc == 0 && i < fy_gguf_n_kv(g); i++) {
         const fy_gguf_kv *kv = fy_gguf_kv_at(g, i);
         if (!fy_span_is(kv->key,
-                        "general.alignment")) /* of the data section, which this file has not */
+                        FY_KEY_ALIGNMENT)) /* of the data section, which this file has not */
             rc = fy_gguf_add_kv(w, kv, e);
     }
     if (rc == 0)
@@ -290,13 +292,13 @@ static int add_model(maker *k, const source *m, const char *model_id, fy_err *e)
     if (fy_model_json_of(fy_model_family(m->model), fy_model_hparams(m->model), model_id, &j, e) !=
         0)
         return -1;
-    snprintf(rel, sizeof rel, "%s/ggml/weights.gguf", m->name);
+    snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_WEIGHTS, m->name);
     if (add_weights(k, m, rel, e) != 0)
         return -1;
-    snprintf(rel, sizeof rel, "%s/vocab.gguf", m->name);
+    snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_VOCAB, m->name);
     if (add_vocab(k, fy_model_gguf(m->model), rel, e) != 0)
         return -1;
-    snprintf(rel, sizeof rel, "%s/model.json", m->name);
+    snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_MODEL_JSON, m->name);
     int rc = fy_model_json_text(&j, &text, e);
     if (add_text(k, rel, rc, &text, e) != 0)
         return -1;
@@ -309,14 +311,14 @@ static int add_settings(maker *k, const source *main_model, fy_err *e)
     fy_str text = {0};
     int rc =
         fy_json_text(json_pack("{s:i, s:s, s:s, s:s, s:s}", "format_version", FY_MANIFEST_VERSION,
-                               "executables", "bin", "hparams_config", "hparams.json", "model_main",
+                               "executables", "bin", "hparams_config", FY_BUNDLE_HPARAMS_JSON, "model_main",
                                main_model->name, "model_draft", ""),
                      &text, e);
-    rc = add_text(k, "workspace.json", rc, &text, e);
+    rc = add_text(k, FY_BUNDLE_WORKSPACE_JSON, rc, &text, e);
     if (rc != 0)
         return rc;
     rc = fy_hparams_json_text(fy_model_gguf(main_model->model), &text, e);
-    return add_text(k, "hparams.json", rc, &text, e);
+    return add_text(k, FY_BUNDLE_HPARAMS_JSON, rc, &text, e);
 }
 
 static int add_manifest(maker *k, fy_err *e)
@@ -333,7 +335,7 @@ static int fill(maker *k, const sources *s, fy_err *e)
 {
     const fy_create_params *p = k->p;
     if (fy_manifest_begin(&k->manifest, p->tool, FY_TARGET_ARM64, e) != 0 ||
-        add_copy(k, s->exe, "bin/ferry", 0755, e) != 0)
+        add_copy(k, s->exe, FY_BUNDLE_EXE, 0755, e) != 0)
         return -1;
     for (size_t i = 0; i < s->n; i++) {
         const char *id = i == 0 && p->model_id != NULL ? p->model_id : s->model[i].name;

@@ -7,6 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/grow.h"
+
 #define READ_BYTES ((size_t)1 << 20)
 
 struct fy_digester {
@@ -40,14 +43,10 @@ fy_digester *fy_digester_new(fy_err *e)
 
 static int end_block(fy_digester *d, fy_err *e)
 {
-    if (d->n_blocks == d->cap_blocks) {
-        size_t cap = d->cap_blocks ? 2 * d->cap_blocks : 16;
-        uint8_t *grown = realloc(d->blocks, cap * FY_SHA256_BYTES);
-        if (grown == NULL)
-            return fy_nomem(e);
-        d->blocks = grown;
-        d->cap_blocks = cap;
-    }
+    uint8_t *grown = fy_grow(d->blocks, d->n_blocks, &d->cap_blocks, FY_SHA256_BYTES);
+    if (grown == NULL)
+        return fy_nomem(e);
+    d->blocks = grown;
     fy_sha256 *h = d->block;
     d->block = NULL;
     if (fy_sha256_end(h, d->blocks + d->n_blocks * FY_SHA256_BYTES, e) != 0)
@@ -103,21 +102,6 @@ int fy_digester_end(fy_digester *d, fy_digest *out, fy_err *e)
     free(d->blocks);
     free(d);
     return rc;
-}
-
-int fy_write_all(int fd, const void *p, size_t n, const char *name, fy_err *e)
-{
-    const char *s = p;
-    while (n > 0) {
-        ssize_t w = write(fd, s, n);
-        if (w < 0 && errno == EINTR)
-            continue;
-        if (w <= 0)
-            return fy_fail_errno(e, "%s: cannot write %zu bytes", name, n);
-        s += w;
-        n -= (size_t)w;
-    }
-    return 0;
 }
 
 static int stream(int fd, const char *path, int copy_fd, const char *copy_name, uint8_t *buf,

@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/progress.h"
-#include "bundle/bundle.h"
+#include "bundle/manifest_read.h"
 
 typedef struct {
     uint64_t bytes;
@@ -32,8 +32,5 @@ int fy_digest_file(const char *path, int copy_fd, const char *copy_name, fy_prog
 /* FY_EVERIFY when the file is not the one listed; says whether size or hash differ, and where.
  * Without a name of the file: the caller prefixes it. */
 int fy_digest_compare(const fy_digest *d, const fy_manifest_entry *m, fy_err *e);
-
-/* All n bytes at the descriptor's position. */
-int fy_write_all(int fd, const void *p, size_t n, const char *name, fy_err *e);
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/math.h"
+#include "workspace/workspace.h"
 
 enum {
     HEADER_BYTES = 64,
@@ -52,8 +53,8 @@ static const char *not_elf(const uint8_t *b, size_t n)
 int fy_elf_check(const void *p, size_t n, const char *target, fy_err *e)
 {
     const uint8_t *b = p;
-    if (strcmp(target, "aarch64-linux") != 0)
-        return fy_fail(e, FY_EUNSUPPORTED, "target '%.64s' is unknown, expected aarch64-linux",
+    if (strcmp(target, FY_TARGET_ARM64) != 0)
+        return fy_fail(e, FY_EUNSUPPORTED, "target '%.64s' is unknown, expected " FY_TARGET_ARM64,
                        target);
     if (n < 4 || memcmp(b, "\177ELF", 4) != 0)
         return fy_fail(e, FY_EVERIFY, "is %s, expected an aarch64 program", not_elf(b, n));

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "bundle/bundle.h"
+#include "bundle/manifest_read.h"
 #include "workspace/digest.h"
 
 /* A manifest without files. On failure the caller still releases it. */

@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/quote.h"
-#include "bundle/bundle.h"
+#include "bundle/manifest_read.h"
 #include "workspace/digest.h"
 #include "workspace/tree.h"
 

@@ -14,7 +14,6 @@
 
 #include "base/file.h"
 #include "base/progress.h"
-#include "workspace/digest.h"
 
 struct fy_staging {
     char *dir;  /* owned; the final name, without trailing slashes */
@@ -240,19 +239,6 @@ int fy_staging_need(const fy_staging *s, uint64_t bytes, fy_err *e)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-static void sync_parent(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *parent =
-        slash == NULL ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
-    int fd = parent != NULL ? open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
-    free(parent);
-}
-
 int fy_staging_commit(fy_staging *s, fy_err *e)
 {
     int rc = fy_check_interrupt(e);
@@ -264,7 +250,7 @@ int fy_staging_commit(fy_staging *s, fy_err *e)
         fy_staging_abort(s);
         return rc;
     }
-    sync_parent(s->dir);
+    fy_sync_dir_of(s->dir);
     staging_free(s);
     return 0;
 }

@@ -15,7 +15,7 @@ typedef struct fy_staging fy_staging;
 
 fy_staging *fy_staging_open(const char *dir, fy_err *e); /* NULL on failure */
 
-/* Path of `rel` inside, for the caller to free. rel must be safe to join (bundle/bundle.h). NULL:
+/* Path of `rel` inside, for the caller to free. rel must be safe to join (bundle/manifest_read.h). NULL:
  * out of memory. */
 char *fy_staging_path(const fy_staging *s, const char *rel, fy_err *e);
 

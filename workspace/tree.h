@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "bundle/bundle.h"
+#include "bundle/manifest_read.h"
 
 typedef struct {
     char **path; /* owned; relative, sorted; anything but directories counts as a file */

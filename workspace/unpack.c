@@ -14,8 +14,8 @@
 
 #include "base/file.h"
 #include "base/quote.h"
-#include "bundle/bundle.h"
-#include "format/safetensors.h"
+#include "bundle/manifest_read.h"
+#include "format/sniff.h"
 #include "workspace/digest.h"
 #include "workspace/staging.h"
 
@@ -59,7 +59,7 @@ static int not_an_archive(const unpacker *u, struct archive *a, fy_err *e)
         what = fy_sniff(map.data, map.size);
         fy_map_close(&map);
     }
-    static const char *const ours[] = {"a zstd archive", "a gzip archive", "a tar archive"};
+    static const char *const ours[] = {FY_SNIFF_ZSTD, FY_SNIFF_GZIP, FY_SNIFF_TAR};
     for (size_t i = 0; what != NULL && i < sizeof ours / sizeof ours[0]; i++)
         what = strcmp(what, ours[i]) == 0 ? NULL : what; /* begins like one, but cannot be read */
     if (what != NULL)

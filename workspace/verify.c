@@ -12,6 +12,7 @@
 #include "base/quote.h"
 #include "base/thread.h"
 #include "bundle/bundle.h"
+#include "bundle/manifest_read.h"
 #include "format/gguf.h"
 #include "workspace/digest.h"
 #include "workspace/elf.h"
@@ -199,44 +200,44 @@ static int read_model_json(const char *dir, const char *rel, fy_model_json *out,
 /* vocab.gguf holds the keys of the weights: the same tokens, and no tensors. */
 static int compare_vocab(const fy_gguf *vocab, const fy_gguf *weights, uint32_t n_vocab, fy_err *e)
 {
-    static const char tokens[] = "tokenizer.ggml.tokens";
+    static const char tokens[] = FY_KEY_TOKENS;
     const fy_gguf_kv *a = fy_gguf_find(vocab, tokens), *b = fy_gguf_find(weights, tokens);
     if (fy_gguf_n_tensors(vocab) > 0)
-        return fy_fail(e, FY_EVERIFY, "vocab.gguf holds %zu tensors, expected none",
+        return fy_fail(e, FY_EVERIFY, FY_BUNDLE_VOCAB " holds %zu tensors, expected none",
                        fy_gguf_n_tensors(vocab));
     if ((a == NULL) != (b == NULL))
         return fy_fail(e, FY_EVERIFY, "%s is only in %s", tokens,
-                       a != NULL ? "vocab.gguf" : "ggml/weights.gguf");
+                       a != NULL ? FY_BUNDLE_VOCAB : FY_BUNDLE_WEIGHTS);
     if (a == NULL)
         return 0;
     if (a->count != n_vocab)
         return fy_fail(e, FY_EVERIFY,
-                       "vocab.gguf has %llu tokens, the weights' embedding has %u rows",
+                       FY_BUNDLE_VOCAB " has %llu tokens, the weights' embedding has %u rows",
                        (unsigned long long)a->count, n_vocab);
     if (a->type != b->type || a->elem != b->elem || a->bytes != b->bytes ||
         memcmp(a->data, b->data, a->bytes) != 0)
-        return fy_fail(e, FY_EVERIFY, "vocab.gguf and ggml/weights.gguf have different tokens");
+        return fy_fail(e, FY_EVERIFY, FY_BUNDLE_VOCAB " and " FY_BUNDLE_WEIGHTS " have different tokens");
     return 0;
 }
 
 static int check_model(const char *dir, const char *rel, fy_err *e)
 {
     char model[FY_MANIFEST_MAX_PATH + 1];
-    snprintf(model, sizeof model, "%.*s", (int)(strlen(rel) - strlen("/model.json")), rel);
+    snprintf(model, sizeof model, "%.*s", (int)(strlen(rel) - strlen("/" FY_BUNDLE_MODEL_JSON)), rel);
     fy_model_json found_json, expected;
     fy_hparams hp;
     if (read_model_json(dir, rel, &found_json, e) != 0)
         return -1;
-    fy_gguf *weights = open_gguf(dir, model, "ggml/weights.gguf", e);
-    fy_gguf *vocab = weights != NULL ? open_gguf(dir, model, "vocab.gguf", e) : NULL;
+    fy_gguf *weights = open_gguf(dir, model, FY_BUNDLE_WEIGHTS, e);
+    fy_gguf *vocab = weights != NULL ? open_gguf(dir, model, FY_BUNDLE_VOCAB, e) : NULL;
     fy_span arch = {"", 0};
     int rc = vocab != NULL ? 0 : -1;
-    if (rc == 0 && fy_gguf_get_str(weights, "general.architecture", &arch, e) < 0)
+    if (rc == 0 && fy_gguf_get_str(weights, FY_KEY_ARCHITECTURE, &arch, e) < 0)
         rc = -1;
     const fy_family *family = rc == 0 ? fy_family_of_gguf(arch) : NULL;
     char shown[FY_QUOTE_BYTES];
     if (rc == 0 && family == NULL)
-        rc = fy_fail(e, FY_EUNSUPPORTED, "ggml/weights.gguf: architecture '%s' is unknown",
+        rc = fy_fail(e, FY_EUNSUPPORTED, FY_BUNDLE_WEIGHTS ": architecture '%s' is unknown",
                      fy_quote(shown, sizeof shown, arch));
     if (rc == 0)
         rc = fy_hparams_from_gguf(weights, family, &hp, e);
@@ -259,7 +260,7 @@ static int check_consistency(const char *dir, const fy_manifest *m, fy_verify_re
         fy_err what = {0};
         if (strncmp(rel, "bin/", 4) == 0)
             check_program(dir, m, rel, &what);
-        else if (has_suffix(rel, "/model.json"))
+        else if (has_suffix(rel, "/" FY_BUNDLE_MODEL_JSON))
             check_model(dir, rel, &what);
         if (what.code != FY_OK && found(r, rel, &what, e) != 0)
             return -1;
@@ -271,7 +272,7 @@ static int check_consistency(const char *dir, const fy_manifest *m, fy_verify_re
     if (r->n > 0)
         return 0;
     if (fy_bundle_open(dir, &b, &what) != 0)
-        return found(r, "workspace.json", &what, e);
+        return found(r, FY_BUNDLE_WORKSPACE_JSON, &what, e);
     fy_bundle_release(&b);
     return 0;
 }

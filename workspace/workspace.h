@@ -23,8 +23,7 @@ typedef struct {
     const char *const *models; /* GGUF files; the first is the main model */
     size_t n_models;           /* >= 1 */
     const char *dir;           /* to create; may exist when empty */
-    const char *
-        exe_path; /* device build: the program, or a directory with `ferry` in it; NULL: searched */
+    const char *exe_path; /* device build: a program, or a directory with `ferry`; NULL: searched */
     const char *self;     /* path of the running program, where the search begins; may be NULL */
     const char *model_id; /* model.json's id of the main model; NULL: its directory name */
     const char *tool;     /* "ferry 0.1.0", for the manifest */

@@ -37,13 +37,13 @@ const fy_hparam_row fy_hparam_rows[] = {
     {FY_HP_U32, FIELD(head_dim), "attention.key_length", KEYS("head_dim"), FY_HP_NULL_DERIVES, 0},
     {FY_HP_U32, FIELD(head_dim_v), "attention.value_length", NULL, 0, 0},
     {FY_HP_U32, FIELD(n_rot), "rope.dimension_count", NULL, 0, 0},
-    {FY_HP_U32, FIELD(n_swa), "attention.sliding_window", NULL, 0, 0},
+    {FY_HP_U32, FIELD(n_swa), "attention.sliding_window", NULL, FY_HP_MAY_BE_0, 0},
     {FY_HP_F32, FIELD(norm_rms_eps), "attention.layer_norm_rms_epsilon",
      KEYS("rms_norm_eps", "norm_eps"), FY_HP_REQUIRED, 0},
     {FY_HP_F32, FIELD(rope_theta), "rope.freq_base", NULL, 0, 0},
     {FY_HP_SCALING, FIELD(rope_scaling), "rope.scaling.type", NULL, 0, FY_ROPE_SCALING_NONE},
-    {FY_HP_F32, FIELD(rope_factor), "rope.scaling.factor", NULL, 0, 1},
-    {FY_HP_U32, FIELD(rope_orig_ctx), "rope.scaling.original_context_length", NULL, 0, 0},
+    {FY_HP_F32, FIELD(rope_factor), "rope.scaling.factor", NULL, FY_HP_MAY_BE_0, 1},
+    {FY_HP_U32, FIELD(rope_orig_ctx), "rope.scaling.original_context_length", NULL, FY_HP_MAY_BE_0, 0},
     {FY_HP_F32, FIELD(rope_attn_factor), "rope.scaling.attn_factor", NULL, 0, 1},
     {FY_HP_F32, FIELD(yarn_beta_fast), "rope.scaling.yarn_beta_fast", NULL, 0, 32},
     {FY_HP_F32, FIELD(yarn_beta_slow), "rope.scaling.yarn_beta_slow", NULL, 0, 1},
@@ -84,27 +84,22 @@ void fy_hparams_derive(fy_hparams *hp)
 
 /* --- checks ---------------------------------------------------------------------------------------------------- */
 
-static int check_counts(const fy_hparams *hp, fy_err *e)
+/* Every number on its own; a field that may be 0 says so in its row. */
+static int check_numbers(const fy_hparams *hp, fy_err *e)
 {
-    const struct {
-        const char *key;
-        uint32_t value, max;
-    } counts[] = {
-        {"vocab_size", hp->n_vocab, INT32_MAX},
-        {"context_length", hp->n_ctx_train, INT32_MAX},
-        {"embedding_length", hp->n_embd, INT32_MAX},
-        {"block_count", hp->n_layer, N_LAYER_MAX},
-        {"feed_forward_length", hp->n_ff, INT32_MAX},
-        {"attention.head_count", hp->n_head, INT32_MAX},
-        {"attention.head_count_kv", hp->n_head_kv, INT32_MAX},
-        {"attention.key_length", hp->head_dim, INT32_MAX},
-        {"attention.value_length", hp->head_dim_v, INT32_MAX},
-        {"rope.dimension_count", hp->n_rot, INT32_MAX},
-    };
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        if (counts[i].value == 0 || counts[i].value > counts[i].max)
-            return fy_fail(e, FY_EFORMAT, "%s is %u; expected 1 to %u", counts[i].key,
-                           counts[i].value, counts[i].max);
+    for (size_t i = 0; i < fy_n_hparam_rows; i++) {
+        const fy_hparam_row *row = &fy_hparam_rows[i];
+        const void *field = (const char *)hp + row->offset;
+        if (row->kind == FY_HP_U32) {
+            uint32_t v = *(const uint32_t *)field, min = row->flags & FY_HP_MAY_BE_0 ? 0 : 1,
+                     max = row->offset == FIELD(n_layer) ? N_LAYER_MAX : INT32_MAX;
+            if (v < min || v > max)
+                return fy_fail(e, FY_EFORMAT, "%s is %u; expected %u to %u", row->gguf, v, min, max);
+        } else if (row->kind == FY_HP_F32) {
+            float v = *(const float *)field;
+            if (!isfinite(v) || v <= 0)
+                return fy_fail(e, FY_EFORMAT, "%s is %g; expected a finite number above 0", row->gguf, (double)v);
+        }
     }
     return 0;
 }
@@ -131,27 +126,6 @@ static int check_heads(const fy_hparams *hp, fy_err *e)
     return 0;
 }
 
-static int check_floats(const fy_hparams *hp, fy_err *e)
-{
-    const struct {
-        const char *key;
-        float value, min; /* exclusive */
-    } floats[] = {
-        {"attention.layer_norm_rms_epsilon", hp->norm_rms_eps, 0},
-        {"rope.freq_base", hp->rope_theta, 0},
-        {"rope.scaling.factor", hp->rope_factor, 0},
-        {"rope.scaling.attn_factor", hp->rope_attn_factor, 0},
-        {"rope.scaling.yarn_beta_fast", hp->yarn_beta_fast, 0},
-        {"rope.scaling.yarn_beta_slow", hp->yarn_beta_slow, 0},
-    };
-    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++) {
-        if (!isfinite(floats[i].value) || !(floats[i].value > floats[i].min))
-            return fy_fail(e, FY_EFORMAT, "%s is %g; expected a finite number above %g",
-                           floats[i].key, (double)floats[i].value, (double)floats[i].min);
-    }
-    return 0;
-}
-
 static int check_yarn(const fy_hparams *hp, fy_err *e)
 {
     if (hp->rope_scaling != FY_ROPE_SCALING_YARN)
@@ -162,7 +136,7 @@ static int check_yarn(const fy_hparams *hp, fy_err *e)
     if (hp->rope_theta <= 1) /* the ramp divides by its logarithm */
         return fy_fail(e, FY_EFORMAT, "rope.freq_base is %g; yarn needs more than 1",
                        (double)hp->rope_theta);
-    if (hp->rope_orig_ctx == 0 || hp->rope_orig_ctx > INT32_MAX)
+    if (hp->rope_orig_ctx == 0)
         return fy_fail(e, FY_EFORMAT,
                        "rope.scaling.original_context_length is %u; expected 1 to %d",
                        hp->rope_orig_ctx, INT32_MAX);
@@ -171,12 +145,7 @@ static int check_yarn(const fy_hparams *hp, fy_err *e)
 
 int fy_hparams_check(const fy_hparams *hp, fy_err *e)
 {
-    if (check_counts(hp, e) || check_heads(hp, e) || check_floats(hp, e) || check_yarn(hp, e))
-        return -1;
-    if (hp->n_swa > INT32_MAX)
-        return fy_fail(e, FY_EFORMAT, "attention.sliding_window is %u; expected at most %d",
-                       hp->n_swa, INT32_MAX);
-    return 0;
+    return check_numbers(hp, e) || check_heads(hp, e) || check_yarn(hp, e) ? -1 : 0;
 }
 
 /* --- hyperparameters from and to GGUF -------------------------------------------------------------------------- */
@@ -227,9 +196,9 @@ static int check_given(const fy_hparam_row *row, const char *key, const fy_hpara
     bool zero = row->kind == FY_HP_U32   ? *(const uint32_t *)(const void *)field == 0
                 : row->kind == FY_HP_F32 ? *(const float *)(const void *)field == 0
                                          : false;
-    bool may = row->offset == FIELD(n_swa) || row->offset == FIELD(rope_factor) ||
-               row->offset == FIELD(rope_orig_ctx); /* llama.cpp writes 0 for "none" here */
-    return zero && !may ? fy_fail(e, FY_EFORMAT, "%s is 0; expected a positive number", key) : 0;
+    return zero && !(row->flags & FY_HP_MAY_BE_0)
+               ? fy_fail(e, FY_EFORMAT, "%s is 0; expected a positive number", key)
+               : 0;
 }
 
 /* What other programs write before there was rope.scaling.type: a factor alone means linear. */
@@ -290,7 +259,7 @@ static int refuse_foreign(const fy_gguf *g, const fy_family *f, fy_err *e)
 
 static int read_vocab_count(const fy_gguf *g, fy_hparams *hp, fy_err *e)
 {
-    const fy_gguf_kv *tokens = fy_gguf_find(g, "tokenizer.ggml.tokens");
+    const fy_gguf_kv *tokens = fy_gguf_find(g, FY_KEY_TOKENS);
     if (tokens == NULL || tokens->type != FY_KV_ARRAY || tokens->count > INT32_MAX)
         return fy_fail(e, FY_EFORMAT, "neither vocab_size nor a list of tokens is in the file");
     hp->n_vocab = (uint32_t)tokens->count;

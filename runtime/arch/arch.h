@@ -101,6 +101,7 @@ const fy_family *fy_family_of_hf(fy_span hf_arch);   /* NULL when unknown */
 typedef enum { FY_HP_U32, FY_HP_F32, FY_HP_SCALING } fy_hparam_kind;
 enum {
     FY_HP_REQUIRED = 1u << 0,     /* in a GGUF file */
+    FY_HP_MAY_BE_0 = 1u << 2,     /* in a GGUF file: llama.cpp writes 0 for "none" */
     FY_HP_NULL_DERIVES = 1u << 1, /* null in config.json means "derive", not "the default of the class" */
 };
 typedef struct {

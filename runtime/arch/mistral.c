@@ -1,34 +1,21 @@
 /* Mistral 7B and its successors: Llama with its own defaults, head_dim apart from n_embd / n_head, and a window
  * over all layers in the first version. Written as GGUF architecture "llama". */
-#include "arch/arch.h"
+#include "arch/decoder_rows.h"
 
 static const fy_tensor_row rows[] = {
-    {FY_T_TOKEN_EMBD, "token_embd.weight", "model.embed_tokens.weight",
-     {FY_D_VOCAB, FY_D_EMBD}, FY_X_COPY, FY_ROW_MATRIX, NULL},
-    {FY_T_ROPE_FREQS, "rope_freqs.weight", NULL,
-     {FY_D_ROT2}, FY_X_LLAMA3_FREQS, FY_ROW_OPTIONAL, NULL},
-    {FY_T_ATTN_NORM, "blk.%u.attn_norm.weight", "model.layers.%u.input_layernorm.weight",
-     {FY_D_EMBD}, FY_X_COPY, 0, NULL},
-    {FY_T_ATTN_Q, "blk.%u.attn_q.weight", "model.layers.%u.self_attn.q_proj.weight",
-     {FY_D_Q, FY_D_EMBD}, FY_X_PERMUTE_Q, FY_ROW_MATRIX, NULL},
-    {FY_T_ATTN_K, "blk.%u.attn_k.weight", "model.layers.%u.self_attn.k_proj.weight",
-     {FY_D_K, FY_D_EMBD}, FY_X_PERMUTE_K, FY_ROW_MATRIX, NULL},
-    {FY_T_ATTN_V, "blk.%u.attn_v.weight", "model.layers.%u.self_attn.v_proj.weight",
-     {FY_D_V, FY_D_EMBD}, FY_X_COPY, FY_ROW_MATRIX, NULL},
-    {FY_T_ATTN_OUT, "blk.%u.attn_output.weight", "model.layers.%u.self_attn.o_proj.weight",
-     {FY_D_EMBD, FY_D_QV}, FY_X_COPY, FY_ROW_MATRIX, NULL},
-    {FY_T_FFN_NORM, "blk.%u.ffn_norm.weight", "model.layers.%u.post_attention_layernorm.weight",
-     {FY_D_EMBD}, FY_X_COPY, 0, NULL},
-    {FY_T_FFN_GATE, "blk.%u.ffn_gate.weight", "model.layers.%u.mlp.gate_proj.weight",
-     {FY_D_FF, FY_D_EMBD}, FY_X_COPY, FY_ROW_MATRIX, NULL},
-    {FY_T_FFN_UP, "blk.%u.ffn_up.weight", "model.layers.%u.mlp.up_proj.weight",
-     {FY_D_FF, FY_D_EMBD}, FY_X_COPY, FY_ROW_MATRIX, NULL},
-    {FY_T_FFN_DOWN, "blk.%u.ffn_down.weight", "model.layers.%u.mlp.down_proj.weight",
-     {FY_D_EMBD, FY_D_FF}, FY_X_COPY, FY_ROW_MATRIX, NULL},
-    {FY_T_OUTPUT_NORM, "output_norm.weight", "model.norm.weight",
-     {FY_D_EMBD}, FY_X_COPY, 0, NULL},
-    {FY_T_OUTPUT, "output.weight", "lm_head.weight",
-     {FY_D_VOCAB, FY_D_EMBD}, FY_X_COPY, FY_ROW_MATRIX | FY_ROW_OPTIONAL, NULL},
+    ROW_TOKEN_EMBD,
+    ROW_ROPE_FREQS,
+    ROW_ATTN_NORM,
+    ROW_ATTN_Q(FY_X_PERMUTE_Q),
+    ROW_ATTN_K(FY_X_PERMUTE_K),
+    ROW_ATTN_V,
+    ROW_ATTN_OUT,
+    ROW_FFN_NORM,
+    ROW_FFN_GATE,
+    ROW_FFN_UP,
+    ROW_FFN_DOWN,
+    ROW_OUTPUT_NORM,
+    ROW_OUTPUT,
 };
 
 static const char *const hf_archs[] = {"MistralForCausalLM", NULL};

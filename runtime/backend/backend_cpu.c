@@ -94,7 +94,7 @@ fy_backend *fy_backend_new(const fy_backend_params *p, fy_err *e)
         goto fail;
     b->memory = aligned_alloc(ALIGN, (size_t)c.used);
     if (b->memory == NULL) {
-        fy_fail(e, FY_ENOMEM, "out of memory: scratch takes %llu MB; use a smaller -b or -c",
+        fy_fail(e, FY_EFIT, "out of memory: scratch takes %llu MB; use a smaller -b or -c",
                 (unsigned long long)(c.used >> 20));
         goto fail;
     }
@@ -262,7 +262,7 @@ void fy_backend_matmul(fy_backend *b, const float *x, int64_t n_tokens, const fy
     if (wants_q8)
         run_items(b, n_tokens, 4 * k, quantize_columns, &j);
     /* One tile per item; all of them at once when the whole product is too small to share. */
-    bool small = n_rows * k * n_tokens < 2 * (int64_t)MIN_SHARE;
+    bool small = n_rows * k < 2 * (int64_t)MIN_SHARE / n_tokens;
     fy_pool_run(b->pool, n_items, small ? n_items : 1, multiply_tiles, &j);
 }
 

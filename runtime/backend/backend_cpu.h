@@ -26,7 +26,7 @@ typedef struct {
 } fy_matrix;
 
 typedef struct {
-    int n_threads;    /* 1..256 */
+    int n_threads;    /* 1..FY_THREADS_MAX */
     int64_t n_tokens; /* most tokens of one call */
     int64_t q8_len; /* longest row of a weight that wants quantized activations; 0: there is none */
     int64_t n_keys; /* most keys that one query sees */

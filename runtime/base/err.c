@@ -28,7 +28,10 @@ int fy_fail_errno(fy_err *e, const char *fmt, ...)
     va_end(ap);
     size_t n = strlen(e->msg);
     snprintf(e->msg + n, sizeof e->msg - n, ": %s", strerror(err));
-    e->code = err == ENOMEM ? FY_ENOMEM : err == ENOSPC || err == EDQUOT ? FY_ENOSPACE : FY_EIO;
+    e->code = err == ENOMEM                     ? FY_ENOMEM
+              : err == ENOSPC || err == EDQUOT ? FY_ENOSPACE
+              : err == EINTR                   ? FY_EINTR
+                                               : FY_EIO;
     return -1;
 }
 

@@ -31,7 +31,7 @@ typedef struct {
 int fy_fail(fy_err *e, fy_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* As fy_fail with ": <strerror(errno)>" appended and the code taken from errno
- * (ENOMEM -> FY_ENOMEM, ENOSPC/EDQUOT -> FY_ENOSPACE, else FY_EIO). */
+ * (ENOMEM -> FY_ENOMEM, ENOSPC/EDQUOT -> FY_ENOSPACE, EINTR -> FY_EINTR, else FY_EIO). */
 int fy_fail_errno(fy_err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Prefixes "<context>: " to a recorded message; always returns -1. */

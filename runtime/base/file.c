@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -62,18 +64,84 @@ void fy_map_drop(const fy_map *m, uint64_t off, uint64_t len)
 }
 
 struct fy_out {
-    int fd;
+    int fd;     /* of part; holds the lock */
     char *path; /* owned */
     char *part; /* owned */
+    int slot;   /* in g_parts; -1: none was free */
 };
+
+/* The .part files of this process, for a signal handler that ends it. A slot is taken while it is not NULL. */
+static char *_Atomic g_parts[16];
+enum { N_PARTS = sizeof g_parts / sizeof g_parts[0] };
+
+static void register_part(fy_out *o)
+{
+    for (o->slot = N_PARTS - 1; o->slot >= 0; o->slot--) {
+        char *none = NULL;
+        if (atomic_compare_exchange_strong(&g_parts[o->slot], &none, o->part))
+            return;
+    }
+}
+
+static void forget_part(fy_out *o)
+{
+    if (o->slot >= 0)
+        atomic_store(&g_parts[o->slot], NULL);
+    o->slot = -1;
+}
+
+void fy_out_unlink_all(void)
+{
+    for (int i = 0; i < N_PARTS; i++) {
+        const char *part = atomic_load(&g_parts[i]);
+        if (part != NULL)
+            unlink(part);
+    }
+}
 
 static void out_free(fy_out *o)
 {
+    forget_part(o);
     if (o->fd >= 0)
         close(o->fd);
     free(o->path);
     free(o->part);
     free(o);
+}
+
+/* Only a regular file may be replaced: a rename over /dev/null would take the device away. */
+static int check_target(const char *path, fy_err *e)
+{
+    struct stat st;
+    if (path[0] == '\0')
+        return fy_fail(e, FY_EARG, "an empty name, expected the name of a file to write");
+    if (stat(path, &st) != 0 || S_ISREG(st.st_mode))
+        return 0;
+    return fy_fail(e, FY_EARG, "%s: %s, expected the name of a file to write", path,
+                   S_ISDIR(st.st_mode) ? "is a directory" : "is not a regular file");
+}
+
+/* Opens .part for this process alone: two writers would mix their bytes under one name. Nothing is changed
+ * before the lock is held. */
+static int open_part(fy_out *o, fy_err *e)
+{
+    struct stat by_fd, by_name;
+    o->fd = open(o->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (o->fd < 0)
+        return errno == ELOOP ? fy_fail(e, FY_EIO, "%s: is a symbolic link; remove it", o->part)
+                              : fy_fail_errno(e, "%s: cannot create", o->part);
+    if (fstat(o->fd, &by_fd) != 0)
+        return fy_fail_errno(e, "%s: cannot read its size", o->part);
+    if (!S_ISREG(by_fd.st_mode))
+        return fy_fail(e, FY_EIO, "%s: is not a regular file; remove it", o->part);
+    if (flock(o->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) /* not every file system has locks */
+        return fy_fail(e, FY_EIO, "%s: another ferry is writing it now", o->part);
+    if (lstat(o->part, &by_name) != 0 || by_fd.st_ino != by_name.st_ino || by_fd.st_dev != by_name.st_dev)
+        return fy_fail(e, FY_EIO, "%s: another ferry has just finished it", o->part);
+    if (ftruncate(o->fd, 0) != 0)
+        return fy_fail_errno(e, "%s: cannot empty", o->part);
+    register_part(o);
+    return 0;
 }
 
 fy_out *fy_out_open(const char *path, uint64_t size, fy_err *e)
@@ -83,7 +151,7 @@ fy_out *fy_out_open(const char *path, uint64_t size, fy_err *e)
         fy_nomem(e);
         return NULL;
     }
-    o->fd = -1;
+    o->fd = o->slot = -1;
     o->path = strdup(path);
     o->part = malloc(strlen(path) + sizeof ".part");
     if (o->path == NULL || o->part == NULL) {
@@ -91,15 +159,8 @@ fy_out *fy_out_open(const char *path, uint64_t size, fy_err *e)
         goto fail;
     }
     sprintf(o->part, "%s.part", path);
-    if (fy_file_is_dir(path)) {
-        fy_fail(e, FY_EARG, "%s: is a directory, expected the name of a file to write", path);
+    if (check_target(path, e) != 0 || open_part(o, e) != 0)
         goto fail;
-    }
-    o->fd = open(o->part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (o->fd < 0) {
-        fy_fail_errno(e, "%s: cannot create", o->part);
-        goto fail;
-    }
     if (size > INT64_MAX) {
         fy_fail(e, FY_ENOSPACE, "%s: %llu bytes is more than a file can hold", path, (unsigned long long)size);
         goto fail_part;
@@ -122,6 +183,24 @@ fail:
     return NULL;
 }
 
+int fy_write_all(int fd, const void *p, size_t n, const char *name, fy_err *e)
+{
+    const char *s = p;
+    while (n > 0) {
+        ssize_t w = write(fd, s, n);
+        if (w < 0 && errno == EINTR)
+            continue;
+        if (w <= 0) {
+            if (w == 0)
+                errno = ENOSPC;
+            return fy_fail_errno(e, "%s: cannot write %zu bytes", name, n);
+        }
+        s += w;
+        n -= (size_t)w;
+    }
+    return 0;
+}
+
 int fy_out_pwrite(fy_out *o, const void *p, size_t n, uint64_t off, fy_err *e)
 {
     const char *s = p;
@@ -142,7 +221,7 @@ int fy_out_pwrite(fy_out *o, const void *p, size_t n, uint64_t off, fy_err *e)
     return 0;
 }
 
-static void sync_directory_of(const char *path)
+void fy_sync_dir_of(const char *path)
 {
     char *dir = strdup(path);
     if (dir == NULL)
@@ -163,15 +242,13 @@ int fy_out_commit(fy_out *o, fy_err *e)
     int rc = 0;
     if (fsync(o->fd) != 0)
         rc = fy_fail_errno(e, "%s: cannot flush to disk", o->part);
-    if (close(o->fd) != 0 && rc == 0)
-        rc = fy_fail_errno(e, "%s: cannot close", o->part);
-    o->fd = -1;
     if (rc == 0 && rename(o->part, o->path) != 0)
         rc = fy_fail_errno(e, "%s: cannot rename to %s", o->part, o->path);
-    if (rc == 0)
-        sync_directory_of(o->path);
-    else
+    if (rc != 0)
         unlink(o->part);
+    forget_part(o);
+    if (rc == 0)
+        fy_sync_dir_of(o->path);
     out_free(o);
     return rc;
 }
@@ -182,11 +259,6 @@ void fy_out_abort(fy_out *o)
         return;
     unlink(o->part);
     out_free(o);
-}
-
-int fy_out_fd(const fy_out *o)
-{
-    return o->fd;
 }
 
 int fy_file_write(const char *path, const void *p, size_t n, fy_err *e)
@@ -227,6 +299,12 @@ bool fy_file_exists(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0;
+}
+
+bool fy_file_is_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 bool fy_file_is_dir(const char *path)

@@ -28,7 +28,8 @@ void fy_map_drop(const fy_map *m, uint64_t off, uint64_t len);
 
 typedef struct fy_out fy_out;
 
-/* Creates "<path>.part", truncating an older one. With size > 0 the space is reserved at once, so that a full
+/* Creates "<path>.part", truncating an older one; one that another process writes is an error, and so is a path
+ * under which something else than a regular file stands. With size > 0 the space is reserved at once, so that a full
  * disk is found before the work. NULL on failure. */
 fy_out *fy_out_open(const char *path, uint64_t size, fy_err *e);
 
@@ -42,17 +43,24 @@ int fy_out_commit(fy_out *o, fy_err *e);
 /* Closes and removes the .part file, frees `o`. NULL is fine. */
 void fy_out_abort(fy_out *o);
 
-/* The descriptor of the .part file, for libraries that write by themselves. Owned by `o`. */
-int fy_out_fd(const fy_out *o);
+/* Removes the .part files that are open now. Async-signal-safe: for a handler that ends the process. */
+void fy_out_unlink_all(void);
 
 /* Whole small file in one call, through fy_out. */
 int fy_file_write(const char *path, const void *p, size_t n, fy_err *e);
+
+/* All n bytes at the descriptor's position; `name` is for the message. */
+int fy_write_all(int fd, const void *p, size_t n, const char *name, fy_err *e);
+
+/* fsync of the directory that holds `path`, so that a name in it lasts. Best effort: some file systems refuse. */
+void fy_sync_dir_of(const char *path);
 
 /* Bytes free for this user on the file system of `path` (its directory when it does not exist yet). */
 int fy_file_space(const char *path, uint64_t *bytes, fy_err *e);
 
 bool fy_file_exists(const char *path); /* follows links */
 bool fy_file_is_dir(const char *path);
+bool fy_file_is_same(const char *a, const char *b); /* one file under both names, links followed */
 
 /* "<dir>/<name>" into a new string that the caller frees; NULL when out of memory. */
 char *fy_path_join(const char *dir, const char *name);

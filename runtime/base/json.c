@@ -15,6 +15,9 @@
 #include "base/quote.h"
 #include "base/utf8.h"
 
+#define TEXT(x) #x
+#define NUMBER_TEXT(x) TEXT(x)
+
 typedef struct {
     bool is_object;
     bool any;       /* a member or an element has been seen */
@@ -219,22 +222,13 @@ static int scan_string(fy_json *j, fy_span *raw, bool *escaped, fy_err *e)
     return 0;
 }
 
-static int hex_digit(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    char lower = (char)(c | 0x20);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 static int hex4(const char *p, size_t n, uint32_t *out)
 {
     uint32_t v = 0;
     if (n < 4)
         return -1;
     for (int i = 0; i < 4; i++) {
-        char c = p[i];
-        int d = hex_digit(c);
+        int d = fy_hex_digit(p[i]);
         if (d < 0)
             return -1;
         v = v << 4 | (uint32_t)d;
@@ -315,7 +309,7 @@ static int begin(fy_json *j, bool is_object, fy_err *e)
     if (fy_json_peek(j) != (is_object ? FY_JSON_OBJECT : FY_JSON_ARRAY))
         return wrong_kind(j, e, is_object ? "an object" : "an array");
     if (j->depth == FY_JSON_DEPTH)
-        return fail_at(j, j->pos, e, "deeper nesting", "at most 64 levels");
+        return fail_at(j, j->pos, e, "deeper nesting", "at most " NUMBER_TEXT(FY_JSON_DEPTH) " levels");
     frame *f = &j->frames[j->depth++];
     f->is_object = is_object;
     f->any = false;

@@ -12,6 +12,14 @@ void fy_opt_list_release(fy_opt_list *l)
     *l = (fy_opt_list){0};
 }
 
+void fy_opts_release(const fy_opt *opts, size_t n_opts, void *into)
+{
+    for (size_t i = 0; i < n_opts; i++) {
+        if (opts[i].many)
+            fy_opt_list_release((fy_opt_list *)(void *)((char *)into + opts[i].offset));
+    }
+}
+
 static size_t distance(const char *a, const char *b)
 {
     enum { MAX = 48 };

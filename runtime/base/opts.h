@@ -43,6 +43,8 @@ typedef struct {
     size_t n;
 } fy_opt_list;
 void fy_opt_list_release(fy_opt_list *l);
+/* Frees the lists of an option struct that fy_opts_parse filled. */
+void fy_opts_release(const fy_opt *opts, size_t n_opts, void *into);
 
 /* Parses argv[0..argc) into `into`. Positional arguments are moved to the front of argv in order, *n_args is
  * their number. *help is set (and parsing stops, successfully) at -h or --help. */
@@ -52,10 +54,10 @@ int fy_opts_parse(const fy_opt *opts, size_t n_opts, void *into, int argc, char 
 /* The options as grouped, wrapped text with each default, for --help. */
 void fy_opts_help(const fy_opt *opts, size_t n_opts, fy_str *out);
 
-/* The candidate nearest to `word` by edit distance, NULL when none is near. */
-const char *fy_nearest(const char *word, const char *const *candidates, size_t n);
-
 /* A whole decimal or K/M/G-suffixed number. False when it is not one or does not fit. */
 bool fy_parse_size(const char *s, int64_t *out);
+
+/* The candidate nearest to `word` by edit distance, NULL when none is near. */
+const char *fy_nearest(const char *word, const char *const *candidates, size_t n);
 
 #endif

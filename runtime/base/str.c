@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+int fy_hex_digit(char c)
+{
+    char lower = (char)(c | 0x20);
+    return c >= '0' && c <= '9' ? c - '0' : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
 fy_span fy_span_of(const char *s)
 {
     return (fy_span){s, strlen(s)};

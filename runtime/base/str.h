@@ -22,6 +22,7 @@ typedef struct {
     bool oom;
 } fy_str;
 
+int fy_hex_digit(char c); /* 0..15 of either case, -1 */
 fy_span fy_span_of(const char *s);        /* strlen'd view */
 bool fy_span_eq(fy_span a, fy_span b);
 bool fy_span_is(fy_span a, const char *s); /* equals the C string s */

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 256, MAX_DEFAULT = 16, SPIN_NS = 40000 };
+enum { MAX_DEFAULT = 16, SPIN_NS = 40000 };
 
 #define INSIDE_MASK ((uint64_t)0xFFFF)
 #define OPEN ((uint64_t)1 << 16)
@@ -214,8 +214,8 @@ int fy_default_threads(void)
 
 fy_pool *fy_pool_new(int n_threads, fy_err *e)
 {
-    if (n_threads < 1 || n_threads > MAX_THREADS) {
-        fy_fail(e, FY_EARG, "%d threads, expected 1 to %d", n_threads, (int)MAX_THREADS);
+    if (n_threads < 1 || n_threads > FY_THREADS_MAX) {
+        fy_fail(e, FY_EARG, "%d threads, expected 1 to %d", n_threads, FY_THREADS_MAX);
         return NULL;
     }
     size_t bytes = (sizeof(fy_pool) + (size_t)(n_threads - 1) * sizeof(worker) + 63) & ~(size_t)63;

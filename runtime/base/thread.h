@@ -10,9 +10,11 @@
 
 #include "base/err.h"
 
+#define FY_THREADS_MAX 256
+
 typedef struct fy_pool fy_pool;
 
-/* n_threads 1..256; 1 starts none. NULL on failure. */
+/* n_threads 1..FY_THREADS_MAX; 1 starts none. NULL on failure. */
 fy_pool *fy_pool_new(int n_threads, fy_err *e);
 void fy_pool_free(fy_pool *p); /* NULL is fine */
 int fy_pool_threads(const fy_pool *p);

@@ -10,6 +10,8 @@
 #include "base/json.h"
 #include "base/quote.h"
 #include "base/str.h"
+#include "base/thread.h"
+#include "bundle/manifest_read.h"
 
 /* A path below the workspace; NULL with *e set. */
 static char *path_in(const char *dir, const char *rel, fy_err *e)
@@ -168,7 +170,7 @@ static int take_hparams(fy_json *j, fy_bundle *b, fy_err *e)
     int rc = fy_json_object_begin(j, e);
     while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
         if (fy_span_is(key, "n_threads"))
-            rc = take_int(j, "n_threads", 1, 256, &b->n_threads, e);
+            rc = take_int(j, "n_threads", 1, FY_THREADS_MAX, &b->n_threads, e);
         else if (fy_span_is(key, "batch_size"))
             rc = take_int(j, "batch_size", 1, 1 << 20, &b->batch_size, e);
         else if (fy_span_is(key, "sampler"))
@@ -206,12 +208,12 @@ static int check_model(const char *dir, const fy_manifest *m, const char *model,
 {
     fy_str rel = {0};
     fy_map map;
-    fy_str_printf(&rel, "%s/model.json", model);
+    fy_str_printf(&rel, "%s/" FY_BUNDLE_MODEL_JSON, model);
     int rc = rel.oom ? fy_nomem(e) : open_json(dir, m, fy_str_z(&rel), &map, e);
     if (rc == 0) {
         fy_map_close(&map);
         fy_str_clear(&rel);
-        fy_str_printf(&rel, "%s/ggml/weights.gguf", model);
+        fy_str_printf(&rel, "%s/" FY_BUNDLE_WEIGHTS, model);
         if (rel.oom)
             rc = fy_nomem(e);
         else if (fy_manifest_find(m, fy_str_z(&rel)) == NULL)
@@ -232,7 +234,7 @@ static int open_all(const char *dir, const fy_manifest *m, fy_bundle *b, fy_err 
             return -1;
     }
     char *hparams_name = NULL;
-    int rc = read_json(dir, m, "workspace.json", b, &hparams_name, e);
+    int rc = read_json(dir, m, FY_BUNDLE_WORKSPACE_JSON, b, &hparams_name, e);
     if (rc == 0 && hparams_name != NULL)
         rc = read_json(dir, m, hparams_name, b, NULL, e);
     if (rc == 0)

@@ -1,58 +1,23 @@
 /* What a running program needs of a workspace directory: which models it holds, the sampler and
  * thread defaults, and the cheap check before loading (manifest readable, listed files present with
  * the listed sizes, the small JSON files by hash). Layout and schemas: docs/workspace.md. Reads
- * only; the writer is workspace/.
- *
- * A path that went through fy_manifest_parse is safe to join to a directory: relative,
- * '/'-separated, every segment plain, printable ASCII without space, quote and backslash, and never
- * a file in one place and a directory in another. */
+ * only; the writer is workspace/. */
 #ifndef FY_BUNDLE_BUNDLE_H
 #define FY_BUNDLE_BUNDLE_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/hash.h"
 
-#define FY_MANIFEST_NAME "manifest.json" /* lists every other file, never itself */
-#define FY_MANIFEST_VERSION 1
-#define FY_MANIFEST_BLOCK                                                                          \
-    (4u << 20) /* files larger than this carry a hash per block of this size */
-#define FY_MANIFEST_MAX_BYTES    (64u << 20) /* of manifest.json */
-#define FY_MANIFEST_MAX_PATH     1024
+/* Where things are in a workspace; the last three below the directory of a model. */
+#define FY_BUNDLE_EXE            "bin/ferry"
+#define FY_BUNDLE_WORKSPACE_JSON "workspace.json"
+#define FY_BUNDLE_HPARAMS_JSON   "hparams.json" /* what workspace.json of ours names */
+#define FY_BUNDLE_MODEL_JSON     "model.json"
+#define FY_BUNDLE_VOCAB          "vocab.gguf"
+#define FY_BUNDLE_WEIGHTS        "ggml/weights.gguf"
+
 #define FY_BUNDLE_JSON_MAX_BYTES (1u << 20) /* of any other JSON file of a workspace */
-
-/* One file of manifest.json. */
-typedef struct {
-    char *path; /* owned */
-    uint64_t bytes;
-    uint32_t mode; /* permission bits: 0644 or 0755 */
-    uint8_t sha256[FY_SHA256_BYTES];
-    uint8_t *blocks; /* owned; fy_manifest_n_blocks(bytes) hashes; NULL when there are none */
-} fy_manifest_entry;
-
-typedef struct {
-    char *tool, *target;      /* owned: "ferry 0.1.0", "aarch64-linux" */
-    fy_manifest_entry *entry; /* owned, sorted by path (bytewise) */
-    size_t n;
-} fy_manifest;
-
-/* Block hashes that a file of this size carries. */
-static inline uint64_t fy_manifest_n_blocks(uint64_t bytes)
-{
-    return bytes <= FY_MANIFEST_BLOCK ? 0 : (bytes - 1) / FY_MANIFEST_BLOCK + 1;
-}
-
-/* Checks the text of a manifest: its own hash, schema, safe paths, sorted, unique. */
-int fy_manifest_parse(const void *p, size_t n, fy_manifest *out, fy_err *e);
-/* The same for DIR/manifest.json. */
-int fy_manifest_read(const char *dir, fy_manifest *out, fy_err *e);
-void fy_manifest_release(fy_manifest *m);
-const fy_manifest_entry *fy_manifest_find(const fy_manifest *m, const char *path);
-/* The rule for paths, for those who make one. */
-bool fy_manifest_path_ok(const char *path);
 
 typedef struct {
     char *model_main;  /* owned; directory name relative to the workspace */

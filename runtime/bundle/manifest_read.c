@@ -1,9 +1,10 @@
-#include "bundle/bundle.h"
+#include "bundle/manifest_read.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/quote.h"
 
@@ -145,15 +146,12 @@ static int take_blocks(fy_json *j, uint8_t **out, uint64_t *n_out, fy_err *e)
     size_t n = 0, cap = 0;
     int rc = fy_json_array_begin(j, e);
     while (rc == 0 && (rc = fy_json_array_next(j, e)) == 1) {
-        if (n == cap) {
-            cap = cap ? 2 * cap : 16;
-            uint8_t *grown = realloc(p, cap * FY_SHA256_BYTES);
-            if (grown == NULL) {
-                rc = fy_nomem(e);
-                break;
-            }
-            p = grown;
+        uint8_t *grown = fy_grow(p, n, &cap, FY_SHA256_BYTES);
+        if (grown == NULL) {
+            rc = fy_nomem(e);
+            break;
         }
+        p = grown;
         rc = take_hash(j, p + n * FY_SHA256_BYTES, e);
         n++;
     }
@@ -226,13 +224,10 @@ static int take_files(fy_json *j, fy_manifest *m, fy_err *e)
     size_t cap = 0;
     int rc = fy_json_array_begin(j, e);
     while (rc == 0 && (rc = fy_json_array_next(j, e)) == 1) {
-        if (m->n == cap) {
-            cap = cap ? 2 * cap : 16;
-            fy_manifest_entry *grown = realloc(m->entry, cap * sizeof *grown);
-            if (grown == NULL)
-                return fy_nomem(e);
-            m->entry = grown;
-        }
+        fy_manifest_entry *grown = fy_grow(m->entry, m->n, &cap, sizeof *grown);
+        if (grown == NULL)
+            return fy_nomem(e);
+        m->entry = grown;
         fy_manifest_entry *en = &m->entry[m->n++];
         *en = (fy_manifest_entry){0};
         rc = take_entry(j, en, e);

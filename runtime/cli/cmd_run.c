@@ -126,54 +126,12 @@ static const fy_opt opts[] = {
      .def = "0",
      .max = INT32_MAX,
      .help = "Positions of the context; 0: what the model was trained with, at most 4096."},
-    {.group = "Machine",
-     .name = "threads",
-     .alias = "t",
-     .kind = FY_OPT_INT,
-     .arg = "N",
-     .offset = offsetof(options, n_threads),
-     .min = 1,
-     .max = 256,
-     .help =
-         "Threads; as many as CPUs when not given, at most 16. The result does not depend on it."},
-    {.group = "Machine",
-     .name = "batch-size",
-     .alias = "b",
-     .kind = FY_OPT_INT,
-     .arg = "N",
-     .offset = offsetof(options, n_batch),
-     .min = 1,
-     .max = 1 << 20,
-     .help =
-         "Prompt tokens computed at once; 512 when not given. The result does not depend on it."},
-    {.group = "Machine",
-     .name = "cache-type-k",
-     .alias = "ctk",
-     .kind = FY_OPT_CHOICE,
-     .arg = "f16|f32",
-     .offset = offsetof(options, type_k),
-     .def = "f16",
-     .help = "Type of the keys in the cache."},
-    {.group = "Machine",
-     .name = "cache-type-v",
-     .alias = "ctv",
-     .kind = FY_OPT_CHOICE,
-     .arg = "f16|f32",
-     .offset = offsetof(options, type_v),
-     .def = "f16",
-     .help = "Type of the values in the cache."},
-    {.group = "Messages",
-     .name = "verbose",
-     .alias = "v",
-     .kind = FY_OPT_FLAG,
-     .offset = offsetof(options, verbose),
-     .help = "Say more: kernels, sizes, the prompt's ids."},
-    {.group = "Messages",
-     .name = "quiet",
-     .alias = "q",
-     .kind = FY_OPT_FLAG,
-     .offset = offsetof(options, quiet),
-     .help = "Say nothing but warnings and errors."},
+    FY_ROW_THREADS,
+    FY_ROW_BATCH,
+    FY_ROW_CACHE_K("f16"),
+    FY_ROW_CACHE_V("f16"),
+    FY_ROW_VERBOSE,
+    FY_ROW_QUIET,
 };
 
 /* One run. */
@@ -192,13 +150,6 @@ typedef struct {
     double load_s, prompt_s, generate_s;
 } job;
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* --- options -------------------------------------------------------------------------------- */
 
 static int check_options(const options *o, fy_err *e)
@@ -214,7 +165,7 @@ static int check_options(const options *o, fy_err *e)
 
 static fy_session_params session_params(const options *o, const fy_bundle *b)
 {
-    static const fy_type types[] = {FY_F16, FY_F32};
+    static const fy_type types[] = {FY_F32, FY_F16};
     int64_t cpus = fy_default_threads(); /* a workspace comes from elsewhere: its count is a wish */
     int64_t threads = o->n_threads > 0 ? o->n_threads : b->n_threads < cpus ? b->n_threads : cpus;
     int64_t batch = o->n_batch > 0 ? o->n_batch : b->batch_size;
@@ -339,7 +290,7 @@ static int load_vocab(job *j, fy_err *e)
 static int load(job *j, fy_err *e)
 {
     const options *o = j->o;
-    double begin = now_s();
+    double begin = fy_now_s();
     if (o->dir != NULL && fy_bundle_open(o->dir, &j->bundle, e) != 0)
         return -1;
     j->model = fy_model_open(o->dir != NULL ? j->bundle.weights : o->model, e);
@@ -362,7 +313,7 @@ static int load(job *j, fy_err *e)
     if (n_ctx > hp->n_ctx_train)
         fy_log(FY_LOG_WARN, "a context of %u positions, but the model was trained with %u", n_ctx,
                hp->n_ctx_train);
-    j->load_s = now_s() - begin;
+    j->load_s = fy_now_s() - begin;
     return 0;
 }
 
@@ -386,7 +337,7 @@ static int print_text(job *j, bool at_end, fy_err *e)
     int rc = out.oom ? fy_nomem(e) : fy_stdout(fy_str_z(&out), out.len, e);
     fy_str_release(&out);
     if (n > 0)
-        memmove(j->text.ptr, j->text.ptr + n, j->text.len - n);
+        memmove(j->text.ptr, j->text.ptr + n, j->text.len - n + 1); /* with the NUL behind it */
     j->text.len -= n;
     return rc;
 }
@@ -443,15 +394,19 @@ static int run_prompt(job *j, const float **logits, fy_err *e)
         return fy_fail(e, FY_EFIT, "a prompt of %zu tokens", j->prompt.n);
     fy_eval_sinks sinks = {.logits = write_logits, .user = j};
     if (j->o->logits_out != NULL) {
+        const char *model = j->o->dir != NULL ? j->bundle.weights : j->o->model;
+        if (fy_file_is_same(model, j->o->logits_out))
+            return fy_fail(e, FY_EARG, "%s: is the model, expected another name for the logits",
+                           j->o->logits_out);
         j->logits_out = fy_out_open(j->o->logits_out, 0, e);
         if (j->logits_out == NULL)
             return -1;
     }
-    double begin = now_s();
+    double begin = fy_now_s();
     if (fy_session_eval(j->session, j->prompt.id, (uint32_t)j->prompt.n,
                         j->logits_out != NULL ? &sinks : NULL, logits, e) != 0)
         return -1;
-    j->prompt_s = now_s() - begin;
+    j->prompt_s = fy_now_s() - begin;
     if (j->logits_out == NULL)
         return 0;
     fy_out *out = j->logits_out;
@@ -462,13 +417,13 @@ static int run_prompt(job *j, const float **logits, fy_err *e)
 /* One step: the token that logits ask for; from the second on, the logits are those behind *id. */
 static int next_token(job *j, int32_t *id, const float **logits, fy_err *e)
 {
-    double begin = now_s();
+    double begin = fy_now_s();
     bool first = *id < 0;
     if (!first && fy_session_eval(j->session, id, 1, NULL, logits, e) != 0)
         return -1;
     *id = fy_sampler_next(j->sampler, *logits, j->o->ignore_eos, e);
     if (!first) {
-        j->generate_s += now_s() - begin;
+        j->generate_s += fy_now_s() - begin;
         j->n_evals++;
     }
     return *id >= 0 ? 0 : -1;

@@ -45,10 +45,8 @@ static int convert_vocab(const char *dir, const char *out, fy_err *e)
         fy_nomem(e);
     else if (fy_opts_parse(convert->opts, convert->n_opts, opts, 5, args, &n_args, &help, e) == 0)
         rc = convert->run(opts, n_args, args, e);
-    for (size_t i = 0; opts != NULL && i < convert->n_opts; i++) {
-        if (convert->opts[i].many)
-            fy_opt_list_release((fy_opt_list *)(void *)((char *)opts + convert->opts[i].offset));
-    }
+    if (opts != NULL)
+        fy_opts_release(convert->opts, convert->n_opts, opts);
     free(opts);
     free(from);
     free(to);
@@ -66,7 +64,7 @@ static fy_vocab *load_dir(const char *dir, fy_err *e)
         return NULL;
     }
     if (mkdtemp(tmp) == NULL) {
-        fy_fail_errno(e, "%s: cannot make a temporary directory", tmp);
+        fy_fail_errno(e, "%s: cannot make a temporary directory (TMPDIR names the place)", tmp);
         goto done;
     }
     file = fy_path_join(tmp, "vocab.gguf");
@@ -338,8 +336,10 @@ static int compare_ids(comparison *c, const char *list, size_t i, size_t check, 
 {
     const json_t *text = json_object_get(item, "text"),
                  *ids = json_object_get(item, id_checks[check].key);
-    if (!json_is_array(ids))
+    if (ids == NULL || json_is_null(ids))
         return 0;
+    if (!json_is_array(ids))
+        return fy_fail(e, FY_EFORMAT, "\"%s\" is not a list of ids", id_checks[check].key);
     fy_ids expected = {0}, found = {0};
     fy_span s = {json_string_value(text), json_string_length(text)};
     int rc = read_ids(ids, &expected, e);
@@ -426,6 +426,8 @@ static int run_verify(const fy_vocab *v, const char *path, fy_err *e)
                        why.text);
     comparison c = {.v = v};
     int rc = compare_all(&c, root, e);
+    if (rc == 0 && c.n_compared == 0)
+        rc = fy_fail(e, FY_EFORMAT, "has nothing to compare: no case with ids");
     if (rc != 0) {
         fy_ctx(e, "%s", path);
     } else {

@@ -1,12 +1,13 @@
 /* What a verb shows while it works: words and progress on stderr, data on stdout, memory used. */
-#include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "cli/verb.h"
 
@@ -34,7 +35,7 @@ static struct {
     bool terminal;
 } g_show;
 
-static double now_s(void)
+double fy_now_s(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -60,7 +61,7 @@ static void draw(const fy_progress *p, double t)
 
 static void show(fy_progress *p)
 {
-    double t = now_s() - g_show.begin_s;
+    double t = fy_now_s() - g_show.begin_s;
     int64_t ms = (int64_t)(t * 1000), next = atomic_load(&g_show.next_ms);
     int64_t step = g_show.terminal ? 100 : 10000;
     if (ms < next || !atomic_compare_exchange_strong(&g_show.next_ms, &next, ms + step))
@@ -72,7 +73,7 @@ void fy_show_begin(fy_progress *p, const char *what, uint64_t total_bytes)
 {
     *p = (fy_progress){.what = what, .total_bytes = total_bytes, .show = g_level >= FY_LOG_INFO ? show : NULL};
     g_show.terminal = isatty(STDERR_FILENO);
-    g_show.begin_s = now_s();
+    g_show.begin_s = fy_now_s();
     atomic_store(&g_show.next_ms, g_show.terminal ? 300 : 10000);
 }
 
@@ -113,15 +114,5 @@ uint64_t fy_rss_peak_bytes(void)
 
 int fy_stdout(const void *p, size_t n, fy_err *e)
 {
-    const char *s = p;
-    while (n > 0) {
-        ssize_t w = write(STDOUT_FILENO, s, n);
-        if (w < 0 && errno == EINTR)
-            continue;
-        if (w < 0)
-            return fy_fail_errno(e, "cannot write to standard output");
-        s += w;
-        n -= (size_t)w;
-    }
-    return 0;
+    return fy_write_all(STDOUT_FILENO, p, n, "standard output", e);
 }

@@ -4,11 +4,14 @@
 #define FY_CLI_VERB_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "base/log.h"
 #include "base/opts.h"
 #include "base/progress.h"
+#include "base/str.h"
+#include "base/thread.h"
 
 #define FERRY_VERSION "0.1.0"
 
@@ -35,6 +38,28 @@ void fy_verb_man(const fy_verb *v, fy_str *out);       /* ferry-VERB.1, mdoc */
 void fy_verbs_man(fy_str *out);                        /* ferry.1 */
 int fy_completion(const char *shell, fy_str *out, fy_err *e); /* bash, zsh, fish */
 
+/* Option rows that several verbs have, for fields of these names in the verb's `options`. */
+#define FY_ROW_THREADS                                                                                        \
+    {.group = "Machine", .name = "threads", .alias = "t", .kind = FY_OPT_INT, .arg = "N",                    \
+     .offset = offsetof(options, n_threads), .min = 1, .max = FY_THREADS_MAX,                                \
+     .help = "Threads; as many as CPUs when not given, at most 16. The result does not depend on it."}
+#define FY_ROW_BATCH                                                                                          \
+    {.group = "Machine", .name = "batch-size", .alias = "b", .kind = FY_OPT_INT, .arg = "N",                 \
+     .offset = offsetof(options, n_batch), .min = 1, .max = 1 << 20,                                         \
+     .help = "Prompt tokens computed at once; 512 when not given. The result does not depend on it."}
+#define FY_ROW_CACHE_K(type)                                                                                  \
+    {.group = "Machine", .name = "cache-type-k", .alias = "ctk", .kind = FY_OPT_CHOICE, .arg = "f32|f16",    \
+     .offset = offsetof(options, type_k), .def = type, .help = "Type of the keys in the cache."}
+#define FY_ROW_CACHE_V(type)                                                                                  \
+    {.group = "Machine", .name = "cache-type-v", .alias = "ctv", .kind = FY_OPT_CHOICE, .arg = "f32|f16",    \
+     .offset = offsetof(options, type_v), .def = type, .help = "Type of the values in the cache."}
+#define FY_ROW_QUIET                                                                                          \
+    {.group = "Messages", .name = "quiet", .alias = "q", .kind = FY_OPT_FLAG,                                \
+     .offset = offsetof(options, quiet), .help = "Say nothing but warnings and errors."}
+#define FY_ROW_VERBOSE                                                                                        \
+    {.group = "Messages", .name = "verbose", .alias = "v", .kind = FY_OPT_FLAG,                              \
+     .offset = offsetof(options, verbose), .help = "Say more."}
+
 /* The program's log sink: words on stderr up to the level set by fy_log_show (FY_LOG_INFO at the start; a verb's
  * -q sets FY_LOG_WARN, its -v FY_LOG_DEBUG). */
 void fy_log_to_stderr(void *user, fy_log_level level, const char *text);
@@ -45,9 +70,15 @@ void fy_log_show(fy_log_level most);
 void fy_show_begin(fy_progress *p, const char *what, uint64_t total_bytes);
 void fy_show_end(fy_progress *p);
 
+double fy_now_s(void); /* of a clock that only runs forward */
+
 /* Resident memory of this process in bytes from /proc/self/status; 0 when unknown. */
 uint64_t fy_rss_anon_bytes(void);
 uint64_t fy_rss_peak_bytes(void);
+
+/* SIGINT, SIGTERM and SIGHUP raise fy_interrupted; a mapped file that cannot be read any more ends the program with
+ * a message. */
+void fy_signals_install(void);
 
 /* Writes to stdout; a failed or short write is FY_EIO (a closed pipe too). */
 int fy_stdout(const void *p, size_t n, fy_err *e);

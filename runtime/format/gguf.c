@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/log.h"
 #include "base/math.h"
 #include "base/names.h"
 #include "base/quote.h"
 #include "base/utf8.h"
-#include "format/safetensors.h"
+#include "format/sniff.h"
 
 /* ggml's own limits; they keep every product below far from 2^64. */
 #define MAX_STRING_BYTES (UINT64_C(1) << 30)
@@ -128,22 +129,6 @@ static int take_string(reader *r, fy_span *out, const char *what)
         return -1;
     *out = (fy_span){(const char *)p, (size_t)n};
     return 0;
-}
-
-/* Room for one more element in a growing array: nothing is allocated from a count in the file
- * alone. */
-static void *room(void *array, size_t n, size_t *cap, size_t elem_bytes)
-{
-    if (n < *cap)
-        return array;
-    size_t bigger = *cap > 0 ? *cap * 2 : 32;
-    size_t bytes;
-    if (__builtin_mul_overflow(bigger, elem_bytes, &bytes))
-        return NULL;
-    void *p = realloc(array, bytes);
-    if (p != NULL)
-        *cap = bigger;
-    return p;
 }
 
 /* --- header ----------------------------------------------------------------------------------- */
@@ -271,7 +256,7 @@ static int parse_value(reader *r, fy_gguf_kv *kv, const char *key)
 
 static int parse_kv(reader *r, fy_gguf *g)
 {
-    void *p = room(g->kv, g->n_kv, &g->kv_cap, sizeof *g->kv);
+    void *p = fy_grow(g->kv, g->n_kv, &g->kv_cap, sizeof *g->kv);
     if (p == NULL)
         return fy_nomem(r->e);
     g->kv = p;
@@ -299,7 +284,7 @@ static int parse_kv(reader *r, fy_gguf *g)
 static int find_alignment(reader *r, fy_gguf *g)
 {
     g->alignment = FY_GGUF_ALIGNMENT;
-    const fy_gguf_kv *kv = fy_gguf_find(g, "general.alignment");
+    const fy_gguf_kv *kv = fy_gguf_find(g, FY_KEY_ALIGNMENT);
     if (kv == NULL)
         return 0;
     if (kv->type != FY_KV_U32)
@@ -401,7 +386,7 @@ static int parse_offset(reader *r, const fy_gguf *g, fy_gguf_tensor *t, uint64_t
 
 static int parse_tensor(reader *r, fy_gguf *g, uint64_t *data_bytes)
 {
-    void *p = room(g->tensor, g->n_tensors, &g->tensor_cap, sizeof *g->tensor);
+    void *p = fy_grow(g->tensor, g->n_tensors, &g->tensor_cap, sizeof *g->tensor);
     if (p == NULL)
         return fy_nomem(r->e);
     g->tensor = p;

@@ -20,6 +20,15 @@
 #define FY_GGUF_MAX_NAME 63 /* bytes of a tensor name */
 #define FY_GGUF_ALIGNMENT 32 /* what we write, and the default when the key is absent */
 
+/* Keys of the standard that more than one module knows. */
+#define FY_KEY_ARCHITECTURE         "general.architecture"
+#define FY_KEY_NAME                 "general.name"
+#define FY_KEY_ALIGNMENT            "general.alignment"
+#define FY_KEY_FILE_TYPE            "general.file_type"
+#define FY_KEY_QUANTIZATION_VERSION "general.quantization_version"
+#define FY_KEY_SPLIT_COUNT          "split.count"
+#define FY_KEY_TOKENS               "tokenizer.ggml.tokens"
+
 typedef enum {
     FY_KV_U8 = 0, FY_KV_I8, FY_KV_U16, FY_KV_I16, FY_KV_U32, FY_KV_I32, FY_KV_F32, FY_KV_BOOL, FY_KV_STRING,
     FY_KV_ARRAY, FY_KV_U64, FY_KV_I64, FY_KV_F64, FY_KV_COUNT,

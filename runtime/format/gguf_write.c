@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/math.h"
 #include "base/names.h"
 #include "base/quote.h"
@@ -28,8 +29,7 @@ typedef struct part {
 struct fy_gguf_writer {
     part *first, *last; /* owned; freed once they are written */
     uint64_t kv_bytes, n_kv;
-    uint8_t
-        *string_count; /* view of a part: the count of the open string array; NULL: none is open */
+    uint8_t *string_count; /* view of a part: the count of the open string array; NULL: none */
     uint64_t n_strings;
     uint64_t alignment;
     fy_names keys, names;
@@ -185,7 +185,7 @@ static int end_key(const fy_gguf_writer *w, fy_err *e)
  * itself. */
 static int obey(fy_gguf_writer *w, fy_span key, fy_kv_type type, const void *v, fy_err *e)
 {
-    if (!fy_span_is(key, "general.alignment"))
+    if (!fy_span_is(key, FY_KEY_ALIGNMENT))
         return 0;
     if (type != FY_KV_U32)
         return fy_fail(e, FY_EARG, "key 'general.alignment': type %s, expected u32",
@@ -330,19 +330,6 @@ static int check_tensor(const fy_gguf_writer *w, fy_gguf_tensor *t, const uint64
     return 0;
 }
 
-static int grow_tensors(fy_gguf_writer *w)
-{
-    if (w->n_tensors < w->tensor_cap)
-        return 0;
-    size_t cap = w->tensor_cap > 0 ? w->tensor_cap * 2 : 64;
-    fy_gguf_tensor **p = realloc(w->tensor, cap * sizeof(fy_gguf_tensor *));
-    if (p == NULL)
-        return -1;
-    w->tensor = p;
-    w->tensor_cap = cap;
-    return 0;
-}
-
 int64_t fy_gguf_add_tensor(fy_gguf_writer *w, const char *name, fy_type type, uint32_t n_dims,
                            const uint64_t *ne, fy_err *e)
 {
@@ -355,7 +342,9 @@ int64_t fy_gguf_add_tensor(fy_gguf_writer *w, const char *name, fy_type type, ui
         return fy_ctx(e, "tensor '%s'", shown);
     char *copy = fy_arena_strndup(&w->arena, name, t.name.len);
     fy_gguf_tensor *kept = fy_arena_alloc(&w->arena, sizeof *kept);
-    if (copy == NULL || kept == NULL || grow_tensors(w) != 0)
+    fy_gguf_tensor **list = fy_grow(w->tensor, w->n_tensors, &w->tensor_cap, sizeof *list);
+    w->tensor = list != NULL ? list : w->tensor;
+    if (copy == NULL || kept == NULL || list == NULL)
         return fy_nomem(e);
     t.name.ptr = copy;
     int rc = fy_names_add(&w->names, t.name, (uint32_t)w->n_tensors);
@@ -372,11 +361,6 @@ int64_t fy_gguf_add_tensor(fy_gguf_writer *w, const char *name, fy_type type, ui
 const fy_gguf_tensor *fy_gguf_writer_tensor(const fy_gguf_writer *w, int64_t i)
 {
     return w->tensor[i];
-}
-
-int64_t fy_gguf_writer_n_tensors(const fy_gguf_writer *w)
-{
-    return (int64_t)w->n_tensors;
 }
 
 enum { HEADER_BYTES = 4 + 4 + 8 + 8 };

@@ -42,11 +42,10 @@ int64_t fy_gguf_add_tensor(fy_gguf_writer *w, const char *name, fy_type type, ui
 
 /* Shape and place of tensor i, after it was added (offset from the start of the data section). */
 const fy_gguf_tensor *fy_gguf_writer_tensor(const fy_gguf_writer *w, int64_t i);
-int64_t fy_gguf_writer_n_tensors(const fy_gguf_writer *w);
 uint64_t fy_gguf_writer_file_bytes(const fy_gguf_writer *w); /* of the finished file */
 
-/* Fills out (64-byte aligned) with rows [row, row + n_rows) of tensor i, encoded; a row is ne[0] elements. Called from several
- * threads at once, each with another `thread`; returns -1 with *e set to stop everything. */
+/* Fills out (64-byte aligned) with rows [row, row + n_rows) of tensor i, encoded; a row is ne[0] elements. Called
+ * from several threads at once, each with another `thread`; returns -1 with *e set to stop everything. */
 typedef int fy_gguf_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread, fy_err *e);
 
 /* Writes the file. `fill` may be NULL when there are no tensors. `pool` may be NULL (one thread). Free space is

@@ -6,12 +6,13 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/json.h"
 #include "base/math.h"
 #include "base/names.h"
 #include "base/quote.h"
+#include "format/sniff.h"
 
-#define MAX_HEADER 100000000u /* the reference implementation's MAX_HEADER_SIZE */
 #define NO_TYPE FY_TYPE_COUNT
 
 static const struct {
@@ -67,18 +68,6 @@ static const char *shown(char buf[FY_QUOTE_BYTES], fy_span name)
     return fy_quote(buf, 48, name);
 }
 
-/* Room for one more item in a growing array. */
-static void *grow(void *items, size_t n, size_t *cap, size_t item_bytes)
-{
-    if (n < *cap)
-        return items;
-    size_t more = *cap == 0 ? 16 : *cap * 2;
-    void *p = realloc(items, more * item_bytes);
-    if (p != NULL)
-        *cap = more;
-    return p;
-}
-
 static int keep(fy_st *s, fy_span text, fy_span *out, fy_err *e)
 {
     char *copy = fy_arena_strndup(&s->strings, text.ptr, text.len);
@@ -99,7 +88,7 @@ static int read_metadata(fy_st *s, fy_json *j, fy_err *e)
         if (keep(s, key, &m.key, e) != 0 || fy_json_string(j, &value, NULL, e) != 0 ||
             keep(s, value, &m.value, e) != 0)
             return -1;
-        meta_entry *p = grow(s->meta, s->n_meta, &s->cap_meta, sizeof m);
+        meta_entry *p = fy_grow(s->meta, s->n_meta, &s->cap_meta, sizeof m);
         if (p == NULL)
             return fy_nomem(e);
         s->meta = p;
@@ -244,7 +233,7 @@ static int read_tensor(fy_st *s, fy_json *j, fy_span name, fy_err *e)
         return fy_ctx(e, "tensor '%s'", shown(buf, t.name));
     if (s->n_tensors == UINT32_MAX)
         return fy_fail(e, FY_EUNSUPPORTED, "more than 2^32 tensors");
-    fy_st_tensor *p = grow(s->tensors, s->n_tensors, &s->cap_tensors, sizeof t);
+    fy_st_tensor *p = fy_grow(s->tensors, s->n_tensors, &s->cap_tensors, sizeof t);
     if (p == NULL)
         return fy_nomem(e);
     s->tensors = p;
@@ -323,7 +312,7 @@ static int index_names(fy_st *s, fy_err *e)
 static int header_bytes(const uint8_t *p, size_t n, uint64_t file_size, uint64_t *out, fy_err *e)
 {
     uint64_t len = n >= 8 ? fy_le64(p) : 0;
-    bool foreign = n <= 8 || len > MAX_HEADER || memchr("{ \t\r\n", p[8], 5) == NULL;
+    bool foreign = n <= 8 || len > FY_ST_MAX_HEADER || memchr("{ \t\r\n", p[8], 5) == NULL;
     const char *what = foreign ? fy_sniff(p, n) : NULL;
     if (what != NULL)
         return fy_fail(e, FY_EFORMAT, "is not a safetensors file but %s", what);
@@ -331,11 +320,11 @@ static int header_bytes(const uint8_t *p, size_t n, uint64_t file_size, uint64_t
         return fy_fail(e, FY_EFORMAT, "has %zu bytes, too few for a safetensors file", n);
     if (len == 0)
         return fy_fail(e, FY_EFORMAT, "says its header is empty, expected a JSON object");
-    if (len > MAX_HEADER)
+    if (len > FY_ST_MAX_HEADER)
         return fy_fail(e, FY_EFORMAT,
                        "says its header has %" PRIu64 " bytes, at most %u are allowed: not a "
                        "safetensors file or a damaged one",
-                       len, MAX_HEADER);
+                       len, FY_ST_MAX_HEADER);
     if (len > file_size - 8 || len > n - 8)
         return fy_fail(e, FY_EFORMAT,
                        "says its header has %" PRIu64 " bytes, but only %" PRIu64

@@ -14,7 +14,8 @@
 #include "base/str.h"
 #include "base/types.h"
 
-#define FY_ST_MAX_RANK 8
+#define FY_ST_MAX_RANK   8
+#define FY_ST_MAX_HEADER 100000000u /* bytes: the reference implementation's MAX_HEADER_SIZE */
 
 typedef enum {
     FY_ST_BOOL, FY_ST_F4, FY_ST_F6_E2M3, FY_ST_F6_E3M2, FY_ST_U8, FY_ST_I8, FY_ST_F8_E5M2, FY_ST_F8_E4M3,
@@ -56,9 +57,5 @@ const char *fy_st_dtype_name(fy_st_dtype d); /* "BF16" */
 uint32_t fy_st_dtype_bits(fy_st_dtype d);
 /* The tensor type with the same bytes (F32, F16, BF16, F64, I8..I64); false when there is none. */
 bool fy_st_dtype_to_type(fy_st_dtype d, fy_type *out);
-
-/* What a file really is, for messages: "a Git LFS pointer (the weights were not downloaded; run git lfs pull)",
- * "an HTML page ...", "a PyTorch zip archive", "a GGUF file", ... or NULL when the first bytes tell nothing. */
-const char *fy_sniff(const void *p, size_t n);
 
 #endif

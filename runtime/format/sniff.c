@@ -1,3 +1,7 @@
+#include "format/sniff.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
@@ -47,9 +51,9 @@ static const mark marks[] = {
     MARK(0, "\x93NUMPY", "a NumPy array"),
     MARK(0, "\x89HDF\r\n", "an HDF5 file, as Keras writes its weights"),
     MARK(4, "TFL3", "a TensorFlow Lite model"),
-    MARK(257, "ustar", "a tar archive"),
-    MARK(0, "\x1F\x8B", "a gzip archive"),
-    MARK(0, "\x28\xB5\x2F\xFD", "a zstd archive"),
+    MARK(257, "ustar", FY_SNIFF_TAR),
+    MARK(0, "\x1F\x8B", FY_SNIFF_GZIP),
+    MARK(0, "\x28\xB5\x2F\xFD", FY_SNIFF_ZSTD),
     MARK(0, "\xFD\x37zXZ", "an xz archive"),
     MARK(0, "\x7F" "ELF", "a program (ELF)"),
     MARK(0, "%PDF-", "a PDF document"),
@@ -77,7 +81,7 @@ static bool is_json(const char *p, size_t n)
 
 static bool is_safetensors(const char *p, size_t n)
 {
-    if (n < 10 || fy_le64(p) < 2 || fy_le64(p) > 100000000)
+    if (n < 10 || fy_le64(p) < 2 || fy_le64(p) > FY_ST_MAX_HEADER)
         return false;
     size_t i = 8;
     while (i < n && p[i] == ' ')
@@ -103,6 +107,6 @@ const char *fy_sniff(const void *bytes, size_t n)
             return marks[i].what;
     }
     if (is_json(p, n))
-        return "a JSON text";
+        return FY_SNIFF_JSON;
     return is_zero(p, n) ? "nothing but zero bytes, as an interrupted download leaves them" : NULL;
 }

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-
 bool fy_row_can_encode(fy_type t)
 {
     return t == FY_F32 || t == FY_F16 || t == FY_BF16 || t == FY_Q8_0 || t == FY_Q4_0;
@@ -23,18 +22,39 @@ static void decode_f64(float *y, const char *row, int64_t n)
     }
 }
 
-/* Rows of a safetensors file may lie at odd addresses: what is no multiple of 2 is brought to alignment by pieces. */
-static void decode_half(void (*widen)(float *y, const uint16_t *x, int64_t n), float *y, const char *row, int64_t n)
+/* The types whose elements are, or begin with, 16 bits. */
+static void decode_aligned(const fy_kernels *k, fy_type t, float *y, const void *row, int64_t n)
 {
-    if ((uintptr_t)row % _Alignof(uint16_t) == 0) {
-        widen(y, (const uint16_t *)(const void *)row, n);
-        return;
+    switch ((int)t) {
+    case FY_F16:
+        k->f16_to_f32(y, row, n);
+        break;
+    case FY_BF16:
+        k->bf16_to_f32(y, row, n);
+        break;
+    case FY_Q8_0:
+        k->decode_q8_0(y, row, n);
+        break;
+    case FY_Q4_0:
+        k->decode_q4_0(y, row, n);
+        break;
+    default:
+        break; /* fy_row_can_decode says no */
     }
-    uint16_t aligned[256];
-    for (int64_t i = 0; i < n; i += 256) {
-        int64_t m = n - i < 256 ? n - i : 256;
-        memcpy(aligned, row + 2 * i, (size_t)m * sizeof aligned[0]);
-        widen(y + i, aligned, m);
+}
+
+/* Rows may lie at odd addresses, in safetensors and, with general.alignment 1, in GGUF: such rows are brought to
+ * alignment by pieces. */
+static void decode_misaligned(const fy_kernels *k, fy_type t, float *y, const char *row, int64_t n)
+{
+    enum { PIECE = 256 }; /* elements; a multiple of every block */
+    uint16_t aligned[PIECE];
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t m = n - i < PIECE ? n - i : PIECE;
+        size_t bytes = (size_t)fy_type_row_bytes(t, (uint64_t)m);
+        memcpy(aligned, row, bytes);
+        decode_aligned(k, t, y + i, aligned, m);
+        row += bytes;
     }
 }
 
@@ -47,20 +67,12 @@ void fy_row_decode(const fy_kernels *k, fy_type t, float *y, const void *row, in
     case FY_F64:
         decode_f64(y, row, n);
         break;
-    case FY_F16:
-        decode_half(k->f16_to_f32, y, row, n);
-        break;
-    case FY_BF16:
-        decode_half(k->bf16_to_f32, y, row, n);
-        break;
-    case FY_Q8_0:
-        k->decode_q8_0(y, row, n);
-        break;
-    case FY_Q4_0:
-        k->decode_q4_0(y, row, n);
-        break;
     default:
-        break; /* fy_row_can_decode says no */
+        if ((uintptr_t)row % _Alignof(uint16_t) == 0)
+            decode_aligned(k, t, y, row, n);
+        else
+            decode_misaligned(k, t, y, row, n);
+        break;
     }
 }
 

@@ -2,15 +2,17 @@
 #ifndef FY_KERNELS_ROW_H
 #define FY_KERNELS_ROW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "base/types.h"
 #include "kernels/kernels.h"
 
 /* Can fy_row_decode read / fy_row_encode write this type? */
 bool fy_row_can_decode(fy_type t);
 bool fy_row_can_encode(fy_type t);
 
-/* y[n] = the values of a stored row. n a multiple of the type's block. */
+/* y[n] = the values of a stored row, at any address. n a multiple of the type's block. */
 void fy_row_decode(const fy_kernels *k, fy_type t, float *y, const void *row, int64_t n);
 
 typedef struct {

@@ -54,7 +54,7 @@ int fy_kv_init(fy_kv *kv, const fy_hparams *hp, uint32_t n_ctx, fy_type type_k, 
     kv->v = aligned_alloc(ALIGN, (size_t)v);
     if (kv->k == NULL || kv->v == NULL) {
         fy_kv_release(kv);
-        return fy_fail(e, FY_ENOMEM,
+        return fy_fail(e, FY_EFIT,
                        "out of memory: a KV cache of %u positions takes %llu MB; use a smaller -c",
                        n_ctx, (unsigned long long)((k + v) >> 20));
     }

@@ -176,7 +176,7 @@ static int bind_all(fy_model *m, fy_err *e)
 static int find_family(fy_model *m, fy_err *e)
 {
     fy_span arch;
-    int rc = fy_gguf_get_str(m->gguf, "general.architecture", &arch, e);
+    int rc = fy_gguf_get_str(m->gguf, FY_KEY_ARCHITECTURE, &arch, e);
     if (rc < 0)
         return -1;
     if (rc > 0)

@@ -25,8 +25,8 @@ static int complete_params(const fy_model *m, const fy_session_params *p, fy_ses
         out->n_batch = out->n_ctx;
     if (out->n_threads == 0)
         out->n_threads = fy_default_threads();
-    if (out->n_threads < 1 || out->n_threads > 256)
-        return fy_fail(e, FY_EARG, "%d threads, expected 1 to 256", out->n_threads);
+    if (out->n_threads < 1 || out->n_threads > FY_THREADS_MAX)
+        return fy_fail(e, FY_EARG, "%d threads, expected 1 to %d", out->n_threads, FY_THREADS_MAX);
     const fy_type types[] = {out->type_k, out->type_v};
     for (int i = 0; i < 2; i++) {
         if (types[i] != FY_F32 && types[i] != FY_F16)
@@ -107,7 +107,7 @@ static int take_memory(fy_session *s, const fy_session_params *p, fy_err *e)
         return -1;
     s->memory = aligned_alloc(ALIGN, (size_t)bytes);
     if (s->memory == NULL)
-        return fy_fail(e, FY_ENOMEM,
+        return fy_fail(e, FY_EFIT,
                        "out of memory: activations of %u tokens take %llu MB; use a smaller -b",
                        p->n_batch, (unsigned long long)(bytes >> 20));
     return lay_out(s, p, s->memory, &bytes, e);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "bundle/bundle.h"
+#include "bundle/manifest_read.h"
 #include "workspace/manifest.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "format/safetensors.h"
+#include "format/sniff.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

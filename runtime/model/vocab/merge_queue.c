@@ -3,6 +3,7 @@
  * the same place with the same length is the same pair. */
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "model/vocab/vocab_impl.h"
 
 void fy_encoder_release(fy_encoder *enc)
@@ -19,23 +20,9 @@ void fy_encoder_clear(fy_encoder *enc)
     enc->n_heap = 0;
 }
 
-/* Makes room for one more element; the new array or NULL. */
-static void *grown(void *p, size_t n, size_t *cap, size_t size)
-{
-    if (n < *cap)
-        return p;
-    size_t want = *cap < 64 ? 64 : *cap * 2, bytes;
-    if (__builtin_mul_overflow(want, size, &bytes))
-        return NULL;
-    void *q = realloc(p, bytes);
-    if (q != NULL)
-        *cap = want;
-    return q;
-}
-
 int fy_encoder_add(fy_encoder *enc, fy_span text, int32_t id, fy_err *e)
 {
-    fy_symbol *s = grown(enc->sym, enc->n_sym, &enc->cap_sym, sizeof *s);
+    fy_symbol *s = fy_grow(enc->sym, enc->n_sym, &enc->cap_sym, sizeof *s);
     if (s == NULL)
         return fy_nomem(e);
     enc->sym = s;
@@ -49,7 +36,7 @@ int fy_encoder_add(fy_encoder *enc, fy_span text, int32_t id, fy_err *e)
 
 static int push(fy_encoder *enc, fy_candidate c, fy_err *e)
 {
-    fy_candidate *h = grown(enc->heap, enc->n_heap, &enc->cap_heap, sizeof *h);
+    fy_candidate *h = fy_grow(enc->heap, enc->n_heap, &enc->cap_heap, sizeof *h);
     if (h == NULL)
         return fy_nomem(e);
     enc->heap = h;

@@ -24,6 +24,10 @@
 #define FY_KEY_SPACE_PREFIX "ferry.space_prefix"
 enum { FY_ADDED_LSTRIP = 1, FY_ADDED_RSTRIP = 2, FY_ADDED_SINGLE_WORD = 4, FY_ADDED_NORMALIZED = 8 };
 
+#define FY_BLANK "\xE2\x96\x81" /* U+2581, SentencePiece's spelling of a space */
+/* Writes text to out[0..text.len) with every FY_BLANK as a space; returns the length. */
+size_t fy_unspell_blanks(char *out, fy_span text);
+
 typedef struct fy_vocab fy_vocab;
 
 typedef enum { /* tokenizer.ggml.token_type */
@@ -38,8 +42,6 @@ uint32_t fy_vocab_n(const fy_vocab *v);
 fy_span fy_vocab_piece(const fy_vocab *v, int32_t id);          /* text as stored; empty for a bad id */
 fy_token_type fy_vocab_type(const fy_vocab *v, int32_t id);
 int32_t fy_vocab_find(const fy_vocab *v, fy_span piece);        /* stored text -> id, -1 */
-int32_t fy_vocab_bos(const fy_vocab *v);                        /* -1: none */
-int32_t fy_vocab_eos(const fy_vocab *v);
 bool fy_vocab_adds_bos(const fy_vocab *v);
 /* Ends generation: every EOS id of the file, EOT and EOM, and those known by text. */
 bool fy_vocab_is_eog(const fy_vocab *v, int32_t id);

@@ -13,22 +13,6 @@ static void put_spm(fy_span piece, fy_str *out)
     }
 }
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                  : -1;
-}
-
-int fy_byte_piece_value(fy_span p)
-{
-    if (p.len != 6 || memcmp(p.ptr, "<0x", 3) != 0 || p.ptr[5] != '>')
-        return -1;
-    int hi = hex(p.ptr[3]), lo = hex(p.ptr[4]);
-    return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
-}
-
 static void put_token(const fy_vocab *v, int32_t id, bool specials, fy_str *out)
 {
     fy_span piece = fy_vocab_piece(v, id);

@@ -1,33 +1,9 @@
 /* Text -> ids: special tokens are cut out first, the text between them goes to the tokenizer of its
  * kind. */
-#include <stdlib.h>
-
 #include "model/vocab/vocab_impl.h"
 
-enum {
-    MAX_TEXT = 1 << 30
-}; /* spelled or normalised text is at most three times as long: positions stay below 2^32 */
-
-int fy_ids_push(fy_ids *ids, int32_t id, fy_err *e)
-{
-    if (ids->n == ids->cap) {
-        size_t cap = ids->cap < 64 ? 64 : ids->cap * 2, bytes;
-        int32_t *p =
-            __builtin_mul_overflow(cap, sizeof *p, &bytes) ? NULL : realloc(ids->id, bytes);
-        if (p == NULL)
-            return fy_nomem(e);
-        ids->id = p;
-        ids->cap = cap;
-    }
-    ids->id[ids->n++] = id;
-    return 0;
-}
-
-void fy_ids_release(fy_ids *ids)
-{
-    free(ids->id);
-    *ids = (fy_ids){0};
-}
+/* Spelled or normalised text is at most three times as long: positions stay below 2^32. */
+enum { MAX_TEXT = 1 << 30 };
 
 static int encode_fragment(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
 {

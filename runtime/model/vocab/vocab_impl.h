@@ -8,8 +8,6 @@
 #include "base/arena.h"
 #include "model/vocab/vocab.h"
 
-#define FY_BLANK "\xE2\x96\x81" /* U+2581, SentencePiece's spelling of a space */
-
 /* --- pieces.c: texts by id and ids by text; merge rules by pair --- */
 
 typedef struct {
@@ -129,8 +127,9 @@ void fy_bpe_put(fy_span piece, fy_str *out);                    /* the bytes tha
 /* spm.c. at_start: the fragment is the beginning of the whole text. */
 int fy_spm_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
 
-/* vocab_decode.c: the value of a "<0x41>" text, -1 for others. */
+/* vocab.c: the value of a "<0x41>" text, -1 for others. */
 int fy_byte_piece_value(fy_span piece);
+bool fy_vocab_has(const fy_vocab *v, int32_t id); /* is this an id of the vocabulary? */
 
 /* eog.c: fills v->mark: what ends generation and what is never sampled. */
 int fy_vocab_mark(fy_vocab *v, const fy_gguf *g, fy_err *e);

@@ -9,57 +9,6 @@
 
 #define KEY "tokenizer.ggml."
 
-uint32_t fy_vocab_n(const fy_vocab *v)
-{
-    return v->pieces.n;
-}
-
-fy_span fy_vocab_piece(const fy_vocab *v, int32_t id)
-{
-    return fy_pieces_at(&v->pieces, id);
-}
-
-static bool in_range(const fy_vocab *v, int32_t id)
-{
-    return id >= 0 && (uint32_t)id < v->pieces.n;
-}
-
-fy_token_type fy_vocab_type(const fy_vocab *v, int32_t id)
-{
-    return in_range(v, id) ? (fy_token_type)v->type[id] : FY_TOKEN_UNDEFINED;
-}
-
-int32_t fy_vocab_find(const fy_vocab *v, fy_span piece)
-{
-    return fy_pieces_find2(&v->pieces, piece, FY_SPAN(""));
-}
-
-int32_t fy_vocab_bos(const fy_vocab *v)
-{
-    return v->bos;
-}
-
-int32_t fy_vocab_eos(const fy_vocab *v)
-{
-    return v->eos;
-}
-
-bool fy_vocab_adds_bos(const fy_vocab *v)
-{
-    return v->add_bos && v->bos >= 0;
-}
-
-bool fy_vocab_is_eog(const fy_vocab *v, int32_t id)
-{
-    return in_range(v, id) && (v->mark[id] & FY_MARK_EOG);
-}
-
-bool fy_vocab_is_samplable(const fy_vocab *v, int32_t id)
-{
-    return in_range(v, id) && v->type[id] != FY_TOKEN_UNUSED && v->type[id] != FY_TOKEN_UNDEFINED &&
-           !(v->mark[id] & FY_MARK_SUPPRESSED);
-}
-
 void fy_vocab_free(fy_vocab *v)
 {
     if (v == NULL)
@@ -113,10 +62,10 @@ static int load_kind(fy_vocab *v, const fy_gguf *g, fy_err *e)
 static int load_pieces(fy_vocab *v, const fy_gguf *g, fy_err *e)
 {
     const fy_gguf_kv *tokens = NULL;
-    if (fy_gguf_get_array(g, KEY "tokens", FY_KV_STRING, &tokens, e) < 0)
+    if (fy_gguf_get_array(g, FY_KEY_TOKENS, FY_KV_STRING, &tokens, e) < 0)
         return -1;
     if (tokens == NULL || tokens->count == 0)
-        return fy_fail(e, FY_EFORMAT, "%s: key '" KEY "tokens' is %s", fy_gguf_path(g),
+        return fy_fail(e, FY_EFORMAT, "%s: key '" FY_KEY_TOKENS "' is %s", fy_gguf_path(g),
                        tokens == NULL ? "missing" : "empty");
     if (fy_pieces_load(&v->pieces, &v->arena, tokens, e) != 0)
         return fy_ctx(e, "%s", fy_gguf_path(g));
@@ -157,7 +106,7 @@ static int load_id(const fy_vocab *v, const fy_gguf *g, const char *key, int32_t
     if (rc == 0 && id >= v->pieces.n)
         return fy_fail(e, FY_EFORMAT, "%s: key '%s': token %u, but the vocabulary has %u",
                        fy_gguf_path(g), key, id, v->pieces.n);
-    *out = rc == 0 ? (int32_t)id : in_range(v, usual) ? usual : -1;
+    *out = rc == 0 ? (int32_t)id : fy_vocab_has(v, usual) ? usual : -1;
     return 0;
 }
 
@@ -317,7 +266,7 @@ static bool contains_nocase(fy_span s, const char *word)
 static bool is_phi3(const fy_gguf *g)
 {
     fy_span name;
-    return fy_gguf_get_str(g, "general.name", &name, NULL) == 0 &&
+    return fy_gguf_get_str(g, FY_KEY_NAME, &name, NULL) == 0 &&
            (contains_nocase(name, "phi-3") || contains_nocase(name, "phi3"));
 }
 
@@ -339,13 +288,7 @@ static int written_text(fy_vocab *v, int32_t id, fy_span *out, fy_err *e)
     char *p = fy_arena_alloc(&v->arena, piece.len);
     if (p == NULL)
         return fy_nomem(e);
-    size_t n = 0;
-    for (size_t i = 0; i < piece.len;) {
-        bool blank = piece.len - i >= 3 && memcmp(piece.ptr + i, FY_BLANK, 3) == 0;
-        p[n++] = blank ? ' ' : piece.ptr[i];
-        i += blank ? 3 : 1;
-    }
-    *out = (fy_span){p, n};
+    *out = (fy_span){p, fy_unspell_blanks(p, piece)};
     return 0;
 }
 

@@ -72,7 +72,8 @@ static void errno_gives_the_code_and_its_words(void **state)
         int err;
         fy_code code;
     } cases[] = {
-        {ENOENT, FY_EIO}, {ENOMEM, FY_ENOMEM}, {ENOSPC, FY_ENOSPACE}, {EDQUOT, FY_ENOSPACE}};
+        {ENOENT, FY_EIO}, {ENOMEM, FY_ENOMEM}, {ENOSPC, FY_ENOSPACE}, {EDQUOT, FY_ENOSPACE},
+        {EINTR, FY_EINTR}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_err e = {0};
         char want[256];

@@ -134,6 +134,53 @@ static void an_impossible_output_is_refused(void **state)
     assert_false(fy_file_exists(path_of("huge.part")));
 }
 
+static void one_name_has_one_writer(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    fy_out *first = fy_out_open(path_of("one"), 0, &e);
+    assert_non_null(first);
+    assert_null(fy_out_open(path_of("one"), 0, &e));
+    assert_non_null(strstr(e.msg, "another ferry is writing it"));
+    e = (fy_err){0};
+    assert_int_equal(fy_out_pwrite(first, "1", 1, 0, &e), 0);
+    assert_int_equal(fy_out_commit(first, &e), 0);
+    assert_content("one", "1");
+    fy_out *next = fy_out_open(path_of("one"), 0, &e); /* the lock went with the first writer */
+    assert_non_null(next);
+    fy_out_abort(next);
+}
+
+static void a_dying_process_can_remove_what_it_has_begun(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    fy_out *a = fy_out_open(path_of("begun"), 0, &e), *b = fy_out_open(path_of("done"), 0, &e);
+    assert_int_equal(fy_out_commit(b, &e), 0);
+    fy_out_unlink_all();
+    assert_false(fy_file_exists(path_of("begun.part")));
+    assert_true(fy_file_exists(path_of("done")));
+    fy_out_abort(a);
+}
+
+static void only_regular_files_are_replaced(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    assert_null(fy_out_open("", 0, &e));
+    assert_int_equal(e.code, FY_EARG);
+    e = (fy_err){0};
+    assert_null(fy_out_open("/dev/null", 0, &e));
+    assert_int_equal(e.code, FY_EARG);
+    assert_false(fy_file_exists("/dev/null.part"));
+    e = (fy_err){0};
+    assert_int_equal(symlink("target", path_of("link.part")), 0);
+    assert_null(fy_out_open(path_of("link"), 0, &e));
+    assert_int_equal(e.code, FY_EIO);
+    assert_false(fy_file_exists(path_of("target")));
+    assert_int_equal(unlink(path_of("link.part")), 0);
+}
+
 static void a_full_disk_is_an_error_of_its_own(void **state)
 {
     (void)state;
@@ -202,6 +249,9 @@ int main(void)
         cmocka_unit_test(the_final_name_appears_only_on_commit),
         cmocka_unit_test(an_aborted_output_leaves_the_old_file),
         cmocka_unit_test(an_impossible_output_is_refused),
+        cmocka_unit_test(one_name_has_one_writer),
+        cmocka_unit_test(a_dying_process_can_remove_what_it_has_begun),
+        cmocka_unit_test(only_regular_files_are_replaced),
         cmocka_unit_test(a_full_disk_is_an_error_of_its_own),
         cmocka_unit_test(directories_are_made_with_their_parents),
         cmocka_unit_test(paths_join_and_split),

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "bundle/bundle.h"
+#include "bundle/manifest_read.h"
 #include "tests/unit/workspace/ws_fixture.h"
 #include "workspace/manifest.h"
 

@@ -82,7 +82,6 @@ static void what_was_written_is_read_back(void **state)
     assert_int_equal(fy_gguf_end_strings(w, &e), 0);
     add_f32(w, "a", 5, 3);
     add_f32(w, "b", 1, 1);
-    assert_int_equal(fy_gguf_writer_n_tensors(w), 2);
     assert_int_equal(fy_gguf_writer_tensor(w, 1)->offset, 64);
     uint64_t bytes = fy_gguf_writer_file_bytes(w);
     fy_progress progress = {0};

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/math.h"
 #include "format/safetensors.h"
+#include "format/sniff.h"
 
 /* --- files made from a header and a number of data bytes -------------------------------------- */
 

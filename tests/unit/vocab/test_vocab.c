@@ -344,8 +344,8 @@ static void generation_ends_at_every_token_that_says_so(void **state)
         assert_int_equal(fy_vocab_is_samplable(v, i), i < 6);
     }
     assert_false(fy_vocab_is_eog(v, 8) || fy_vocab_is_eog(v, -1) || fy_vocab_is_samplable(v, 8));
-    assert_int_equal(fy_vocab_bos(v), -1);
-    assert_int_equal(fy_vocab_eos(v), 3);
+    assert_false(fy_vocab_adds_bos(v));
+    assert_true(fy_vocab_is_eog(v, 3));
     fy_vocab_free(v);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/progress.h"
 #include "bundle/bundle.h"
+#include "bundle/manifest_read.h"
 #include "format/gguf.h"
 #include "tests/unit/workspace/ws_fixture.h"
 
