@@ -9,19 +9,21 @@
 
 #define ADDED_SCORE (-1000.0f) /* what llama.cpp's converter gives to added tokens */
 
-int fy_added_tokens_push(fy_added_tokens *a, uint64_t id, fy_span text, bool special, uint8_t flags, fy_err *e)
+int fy_added_tokens_push(fy_added_tokens *a, uint64_t id, fy_span text, bool special, uint8_t flags,
+                         fy_err *e)
 {
     char q[FY_QUOTE_BYTES];
     if (id >= FY_TOKENS_MAX)
-        return fy_fail(e, FY_EFORMAT, "added token '%s': id %llu, expected less than %u", fy_quote(q, sizeof q, text),
-                       (unsigned long long)id, FY_TOKENS_MAX);
+        return fy_fail(e, FY_EFORMAT, "added token '%s': id %llu, expected less than %u",
+                       fy_quote(q, sizeof q, text), (unsigned long long)id, FY_TOKENS_MAX);
     if (text.len == 0) /* the tokenizers library ignores these too */
         return 0;
     fy_added_token *v = fy_grow(a->v, a->n, &a->cap, sizeof *v);
     if (v == NULL)
         return fy_nomem(e);
     a->v = v;
-    a->v[a->n++] = (fy_added_token){.id = (uint32_t)id, .special = special, .flags = flags, .text = text};
+    a->v[a->n++] =
+        (fy_added_token){.id = (uint32_t)id, .special = special, .flags = flags, .text = text};
     return 0;
 }
 
@@ -73,14 +75,16 @@ static fy_span unescaped(fy_token_table *t, fy_span text)
     return (fy_span){out, out != NULL ? fy_unspell_blanks(out, text) : 0};
 }
 
-/* A text that another id has already: the tokenizers library knows the token by its text, so that id stays. */
+/* A text that another id has already: the tokenizers library knows the token by its text, so that
+ * id stays. */
 static bool taken_elsewhere(const fy_token_table *t, fy_span text, uint32_t id)
 {
     uint32_t other;
     char q[FY_QUOTE_BYTES];
     if (!fy_token_table_find(t, text, &other) || other == id)
         return false;
-    fy_log(FY_LOG_WARN, "added token '%s': listed as id %u, but it is token %u of the vocabulary, which stays",
+    fy_log(FY_LOG_WARN,
+           "added token '%s': listed as id %u, but it is token %u of the vocabulary, which stays",
            fy_quote(q, sizeof q, text), (unsigned)id, (unsigned)other);
     return true;
 }

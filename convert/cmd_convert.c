@@ -31,22 +31,48 @@ static const fy_type outtypes[] = {FY_OUTTYPE_AUTO, FY_F32, FY_F16, FY_BF16, FY_
 
 #define FIELD(name) offsetof(options, name)
 static const fy_opt opts[] = {
-    {.group = "Output", .name = "outfile", .alias = "o", .kind = FY_OPT_STR, .arg = "FILE",
+    {.group = "Output",
+     .name = "outfile",
+     .alias = "o",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
      .offset = FIELD(outfile),
-     .help = "Write to this file instead of NAME-TYPE.gguf in the current directory, NAME being the last part "
+     .help = "Write to this file instead of NAME-TYPE.gguf in the current directory, NAME being "
+             "the last part "
              "of DIR."},
-    {.group = "Output", .name = "outtype", .kind = FY_OPT_CHOICE, .arg = "auto|f32|f16|bf16|q8_0|q4_0",
-     .offset = FIELD(outtype), .def = "auto",
-     .help = "Type of the matrices. auto keeps the type they have, f32 becoming f16. Norms and biases are always "
-             "f32; a matrix whose rows do not divide into blocks of 32 becomes f16 instead of q8_0 or q4_0."},
-    {.group = "Output", .name = "model-name", .kind = FY_OPT_STR, .arg = "NAME", .offset = FIELD(model_name),
+    {.group = "Output",
+     .name = "outtype",
+     .kind = FY_OPT_CHOICE,
+     .arg = "auto|f32|f16|bf16|q8_0|q4_0",
+     .offset = FIELD(outtype),
+     .def = "auto",
+     .help = "Type of the matrices. auto keeps the type they have, f32 becoming f16. Norms and "
+             "biases are always "
+             "f32; a matrix whose rows do not divide into blocks of 32 becomes f16 instead of q8_0 "
+             "or q4_0."},
+    {.group = "Output",
+     .name = "model-name",
+     .kind = FY_OPT_STR,
+     .arg = "NAME",
+     .offset = FIELD(model_name),
      .help = "The name inside the file (general.name); the last part of DIR if not given."},
-    {.group = "Work", .name = "vocab-only", .kind = FY_OPT_FLAG, .offset = FIELD(vocab_only),
+    {.group = "Work",
+     .name = "vocab-only",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(vocab_only),
      .help = "Write keys and tokenizer, no tensors. Needs the tokenizer's files only."},
-    {.group = "Work", .name = "dry-run", .kind = FY_OPT_FLAG, .offset = FIELD(dry_run),
+    {.group = "Work",
+     .name = "dry-run",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(dry_run),
      .help = "Print the plan, tensor by tensor, and write nothing."},
-    {.group = "Work", .name = "pre", .kind = FY_OPT_STR, .arg = "NAME", .offset = FIELD(pre),
-     .help = "The pre-tokenizer (tokenizer.ggml.pre) for a tokenizer.json whose structure is not recognised."},
+    {.group = "Work",
+     .name = "pre",
+     .kind = FY_OPT_STR,
+     .arg = "NAME",
+     .offset = FIELD(pre),
+     .help = "The pre-tokenizer (tokenizer.ggml.pre) for a tokenizer.json whose structure is not "
+             "recognised."},
     FY_ROW_THREADS,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
@@ -87,7 +113,9 @@ static void sample_memory(job *j)
         continue;
 }
 
-/* --- pass 1 ---------------------------------------------------------------------------------------------------- */
+/* --- pass 1
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 /* The last part of DIR's real path, so that "." has a name too. */
 static int find_name(job *j, fy_err *e)
@@ -101,7 +129,8 @@ static int find_name(job *j, fy_err *e)
     return j->name != NULL ? 0 : fy_nomem(e);
 }
 
-/* Vocabulary only: config.json gives hyperparameters when it is there and describes a family we know. */
+/* Vocabulary only: config.json gives hyperparameters when it is there and describes a family we
+ * know. */
 static int read_optional_config(job *j, fy_err *e)
 {
     char *path = fy_path_join(j->dir, "config.json");
@@ -111,7 +140,8 @@ static int read_optional_config(job *j, fy_err *e)
     free(path);
     fy_err why = {0};
     if (!there) {
-        fy_log(FY_LOG_INFO, "no config.json: the file says architecture \"llama\" and no hyperparameters");
+        fy_log(FY_LOG_INFO,
+               "no config.json: the file says architecture \"llama\" and no hyperparameters");
         return 0;
     }
     if (fy_hf_config_open(&j->config, j->dir, &why) == 0) {
@@ -179,7 +209,8 @@ static int choose_path(job *j, fy_err *e)
     if (j->o->outfile != NULL)
         fy_str_puts(&s, j->o->outfile);
     else
-        fy_str_printf(&s, "%s-%s.gguf", j->name, j->plan != NULL ? fy_type_name(j->plan->type) : "vocab");
+        fy_str_printf(&s, "%s-%s.gguf", j->name,
+                      j->plan != NULL ? fy_type_name(j->plan->type) : "vocab");
     if (s.oom) {
         fy_str_release(&s);
         return fy_nomem(e);
@@ -203,7 +234,8 @@ static int check_distinct(const job *j, fy_err *e)
         if (path == NULL)
             rc = fy_nomem(e);
         else if (!fy_file_is_dir(path) && fy_file_is_same(path, j->out_path))
-            rc = fy_fail(e, FY_EARG, "%s: is a file of the checkpoint, expected another name for the output",
+            rc = fy_fail(e, FY_EARG,
+                         "%s: is a file of the checkpoint, expected another name for the output",
                          j->out_path);
         free(path);
     }
@@ -212,7 +244,9 @@ static int check_distinct(const job *j, fy_err *e)
     return rc;
 }
 
-/* --- words ----------------------------------------------------------------------------------------------------- */
+/* --- words
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static void print_tensor(fy_str *s, const fy_plan_tensor *t, uint64_t bytes)
 {
@@ -220,7 +254,8 @@ static void print_tensor(fy_str *s, const fy_plan_tensor *t, uint64_t bytes)
     size_t at = 0;
     fy_plan_name(t, name);
     for (uint32_t d = 0; d < t->n_dims; d++)
-        at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%" PRIu64, d > 0 ? " x " : "", t->ne[d]);
+        at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%" PRIu64, d > 0 ? " x " : "",
+                               t->ne[d]);
     fy_str_printf(s, "%-26s %-5s %-15s %13" PRIu64 "  ", name, fy_type_name(t->type), shape, bytes);
     if (t->src == NULL) {
         fy_str_puts(s, "computed from rope_scaling\n");
@@ -236,7 +271,8 @@ static int print_plan(const job *j, fy_err *e)
 {
     fy_str s = {0};
     uint64_t bytes = 0;
-    size_t n = j->plan != NULL ? j->plan->n_tensors : 0, n_drops = j->plan != NULL ? j->plan->n_drops : 0;
+    size_t n = j->plan != NULL ? j->plan->n_tensors : 0,
+           n_drops = j->plan != NULL ? j->plan->n_drops : 0;
     fy_str_printf(&s, "%-26s %-5s %-15s %13s  %s\n", "tensor", "type", "shape", "bytes", "source");
     for (size_t i = 0; i < n; i++) {
         const fy_gguf_tensor *t = fy_gguf_writer_tensor(j->writer, (int64_t)i);
@@ -248,8 +284,9 @@ static int print_plan(const job *j, fy_err *e)
         fy_str_put_quoted(&s, j->plan->drops[i].src->t->name, 120);
         fy_str_printf(&s, " (%s)\n", j->plan->drops[i].reason);
     }
-    fy_str_printf(&s, "%zu tensors, %" PRIu64 " bytes of tensors, %" PRIu64 " bytes in all, to %s\n", n, bytes,
-                  fy_gguf_writer_file_bytes(j->writer), j->out_path);
+    fy_str_printf(&s,
+                  "%zu tensors, %" PRIu64 " bytes of tensors, %" PRIu64 " bytes in all, to %s\n", n,
+                  bytes, fy_gguf_writer_file_bytes(j->writer), j->out_path);
     int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
     fy_str_release(&s);
     return rc;
@@ -266,11 +303,12 @@ static void say_plan(const job *j)
         fy_log(FY_LOG_INFO, "writing %s: %s, %s, %zu tensors", j->out_path, j->config.family->name,
                fy_type_name(j->plan->type), j->plan->n_tensors);
     if (fallbacks > 0)
-        fy_log(FY_LOG_INFO, "%zu matrices become f16: their rows do not divide into blocks of 32", fallbacks);
+        fy_log(FY_LOG_INFO, "%zu matrices become f16: their rows do not divide into blocks of 32",
+               fallbacks);
     for (size_t i = 0; j->plan != NULL && i < j->plan->n_drops; i++) {
         char q[FY_QUOTE_BYTES];
-        fy_log(FY_LOG_DEBUG, "dropped %s: %s", fy_quote(q, sizeof q, j->plan->drops[i].src->t->name),
-               j->plan->drops[i].reason);
+        fy_log(FY_LOG_DEBUG, "dropped %s: %s",
+               fy_quote(q, sizeof q, j->plan->drops[i].src->t->name), j->plan->drops[i].reason);
     }
 }
 
@@ -278,14 +316,17 @@ static void say_end(job *j, double seconds)
 {
     double in = j->source != NULL ? (double)fy_hf_dir_bytes(j->source) : 0;
     sample_memory(j);
-    fy_log(FY_LOG_INFO, "read %.1f MB, wrote %.1f MB in %.2f s, %.0f MB/s, peak RssAnon %.1f MB", in * 1e-6,
-           (double)fy_gguf_writer_file_bytes(j->writer) * 1e-6, seconds, in * 1e-6 / (seconds > 0 ? seconds : 1),
-           (double)atomic_load(&j->peak_anon) * 1e-6);
+    fy_log(FY_LOG_INFO, "read %.1f MB, wrote %.1f MB in %.2f s, %.0f MB/s, peak RssAnon %.1f MB",
+           in * 1e-6, (double)fy_gguf_writer_file_bytes(j->writer) * 1e-6, seconds,
+           in * 1e-6 / (seconds > 0 ? seconds : 1), (double)atomic_load(&j->peak_anon) * 1e-6);
 }
 
-/* --- pass 2 ---------------------------------------------------------------------------------------------------- */
+/* --- pass 2
+ * ----------------------------------------------------------------------------------------------------
+ */
 
-static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread, fy_err *e)
+static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
+                fy_err *e)
 {
     job *j = user;
     if (row == 0)
@@ -306,7 +347,8 @@ static int write_file(job *j, fy_err *e)
         return -1;
     fy_progress progress;
     fy_show_begin(&progress, "converting", fy_gguf_writer_file_bytes(j->writer));
-    int rc = fy_gguf_write(j->writer, j->out_path, j->plan != NULL ? fill : NULL, j, pool, &progress, e);
+    int rc =
+        fy_gguf_write(j->writer, j->out_path, j->plan != NULL ? fill : NULL, j, pool, &progress, e);
     fy_show_end(&progress);
     fy_pool_free(pool);
     return rc;
@@ -354,13 +396,18 @@ const fy_verb fy_verb_convert = {
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
     .description =
-        "Converts a Hugging Face checkpoint directory (config.json, model.safetensors or shards with their index, "
-        "tokenizer files) into one GGUF file, quantizing on the way if asked. Memory use does not grow with the "
+        "Converts a Hugging Face checkpoint directory (config.json, model.safetensors or shards "
+        "with their index, "
+        "tokenizer files) into one GGUF file, quantizing on the way if asked. Memory use does not "
+        "grow with the "
         "model.\n\n"
-        "Every tensor of the checkpoint is accounted for before the first byte is written: one that is missing, "
-        "misshapen or unknown is an error that names it. The file has its final name only when it is whole. The "
+        "Every tensor of the checkpoint is accounted for before the first byte is written: one "
+        "that is missing, "
+        "misshapen or unknown is an error that names it. The file has its final name only when it "
+        "is whole. The "
         "same checkpoint and options give the same bytes, whatever the number of threads.\n\n"
-        "q8_0 and q4_0 are pure: every matrix takes the type, the embedding and the output included.",
+        "q8_0 and q4_0 are pure: every matrix takes the type, the embedding and the output "
+        "included.",
     .examples = "# keep the checkpoint's type\n"
                 "ferry convert Llama-3.2-1B-Instruct\n"
                 "# quantize to 4 bits on the way\n"

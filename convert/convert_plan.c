@@ -11,7 +11,8 @@
 #include "base/quote.h"
 #include "kernels/row.h"
 
-/* --- problems: collected, then told together ------------------------------------------------------------------- */
+/* --- problems: collected, then told together
+ * ------------------------------------------------------------------- */
 
 typedef struct {
     fy_str text;
@@ -44,8 +45,9 @@ static int tell(problems *ps, const fy_family *f, fy_err *e)
     if (ps->text.oom)
         rc = fy_nomem(e);
     else if (ps->n > ps->n_told)
-        rc = fy_fail(e, FY_EFORMAT, "%zu tensors do not fit a %s model: %s; and %zu more (-v lists them)",
-                     ps->n, f->name, fy_str_z(&ps->text), ps->n - ps->n_told);
+        rc = fy_fail(e, FY_EFORMAT,
+                     "%zu tensors do not fit a %s model: %s; and %zu more (-v lists them)", ps->n,
+                     f->name, fy_str_z(&ps->text), ps->n - ps->n_told);
     else if (ps->n > 0)
         rc = fy_fail(e, FY_EFORMAT, "%zu tensor%s not fit a %s model: %s", ps->n,
                      ps->n == 1 ? " does" : "s do", f->name, fy_str_z(&ps->text));
@@ -53,7 +55,9 @@ static int tell(problems *ps, const fy_family *f, fy_err *e)
     return rc;
 }
 
-/* --- building -------------------------------------------------------------------------------------------------- */
+/* --- building
+ * --------------------------------------------------------------------------------------------------
+ */
 
 typedef struct {
     fy_convert_plan *plan;
@@ -106,7 +110,8 @@ static bool same_shape(const fy_st_tensor *t, uint32_t n_dims, const uint64_t *n
 }
 
 /* [a, b] with the slowest dimension first, as PyTorch prints it. */
-static const char *shape_text(char *out, size_t size, uint32_t n, const uint64_t *dims, bool reverse)
+static const char *shape_text(char *out, size_t size, uint32_t n, const uint64_t *dims,
+                              bool reverse)
 {
     size_t at = (size_t)snprintf(out, size, "[");
     for (uint32_t i = 0; i < n && at < size; i++)
@@ -244,7 +249,8 @@ static void add_rows(builder *b)
         add_row(b, &f->rows[i], 0);
 }
 
-/* --- what is left over ----------------------------------------------------------------------------------------- */
+/* --- what is left over
+ * ----------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *end, *reason;
@@ -266,7 +272,7 @@ static const char *drop_reason(fy_span name)
     return NULL;
 }
 
-#define LAYERS "model.layers."
+#define LAYERS         "model.layers."
 #define MAX_CANDIDATES 64
 
 /* The name of the family's table that is nearest, in the layer the unknown name has. */
@@ -333,7 +339,9 @@ static void account_for_rest(builder *b)
     }
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------- */
+/* --- the whole
+ * -------------------------------------------------------------------------------------------------
+ */
 
 /* Elements of all sources, and the type that most elements of the matrices have. */
 static int sum_up(fy_convert_plan *p, fy_type outtype, fy_err *e)

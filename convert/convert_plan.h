@@ -1,6 +1,7 @@
-/* The plan of a conversion: every tensor of the output file with its type, shape and source, made from headers
- * alone. Every tensor of the checkpoint is accounted for: it has a place in the output, or it is dropped for a
- * stated reason, or the plan fails and names it together with all others that are missing, misshapen or unknown.
+/* The plan of a conversion: every tensor of the output file with its type, shape and source, made
+ * from headers alone. Every tensor of the checkpoint is accounted for: it has a place in the
+ * output, or it is dropped for a stated reason, or the plan fails and names it together with all
+ * others that are missing, misshapen or unknown.
  *
  * Borrows the directory and the config; both must outlive it. */
 #ifndef FY_CONVERT_CONVERT_PLAN_H
@@ -22,7 +23,7 @@ typedef struct {
     const fy_tensor_row *row;
     uint32_t layer;
     fy_type type;
-    bool fallback;           /* f16, because the rows do not divide into the blocks of the type asked for */
+    bool fallback; /* f16, because the rows do not divide into the blocks of the type asked for */
     uint32_t n_dims;
     uint64_t ne[FY_GGUF_MAX_DIMS];
     const fy_hf_tensor *src; /* view; NULL: computed */
@@ -38,15 +39,15 @@ typedef struct {
     const fy_hf_config *config; /* view */
     fy_plan_tensor *tensors;    /* owned; in the order of the output file */
     size_t n_tensors;
-    fy_plan_drop *drops;        /* owned */
+    fy_plan_drop *drops; /* owned */
     size_t n_drops;
-    fy_type type;               /* of the matrices, or of most of them */
-    uint64_t n_params;          /* elements that come from the checkpoint */
+    fy_type type;      /* of the matrices, or of most of them */
+    uint64_t n_params; /* elements that come from the checkpoint */
 } fy_convert_plan;
 
 /* outtype: f32, f16, bf16, q8_0, q4_0 or FY_OUTTYPE_AUTO. NULL on failure. */
-fy_convert_plan *fy_convert_plan_new(const fy_hf_dir *dir, const fy_hf_config *config, fy_type outtype,
-                                     fy_err *e);
+fy_convert_plan *fy_convert_plan_new(const fy_hf_dir *dir, const fy_hf_config *config,
+                                     fy_type outtype, fy_err *e);
 void fy_convert_plan_free(fy_convert_plan *p); /* NULL is fine */
 
 /* The GGUF name of tensor t. */

@@ -63,7 +63,8 @@ static int convert_row(fy_convert_stream *s, const fy_plan_tensor *t, uint64_t r
                        uint8_t *out, scratch *tmp, fy_err *e)
 {
     uint64_t size = fy_type_get(t->src_type)->bytes;
-    const uint8_t *src = t->src->t->data + row * n * size; /* inside the tensor: the plan checked its shape */
+    const uint8_t *src =
+        t->src->t->data + row * n * size; /* inside the tensor: the plan checked its shape */
     for (uint64_t at = 0; at < n; at += CHUNK) {
         uint64_t k = n - at < CHUNK ? n - at : CHUNK;
         fy_row_fault fault;

@@ -1,5 +1,6 @@
-/* The second pass of a conversion: rows of a planned tensor, read through the map of the checkpoint, permuted and
- * encoded into the output. Memory: one piece of a row per thread; input pages are given back as they are used. */
+/* The second pass of a conversion: rows of a planned tensor, read through the map of the
+ * checkpoint, permuted and encoded into the output. Memory: one piece of a row per thread; input
+ * pages are given back as they are used. */
 #ifndef FY_CONVERT_CONVERT_STREAM_H
 #define FY_CONVERT_CONVERT_STREAM_H
 
@@ -14,8 +15,9 @@ typedef struct fy_convert_stream fy_convert_stream;
 fy_convert_stream *fy_convert_stream_new(const fy_convert_plan *plan, int n_threads, fy_err *e);
 void fy_convert_stream_free(fy_convert_stream *s); /* NULL is fine */
 
-/* A fy_gguf_fill: `stream` is the fy_convert_stream, i the index in the plan. A value that the type cannot hold stops
- * the conversion with tensor, row, element and value. */
-int fy_convert_fill(void *stream, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread, fy_err *e);
+/* A fy_gguf_fill: `stream` is the fy_convert_stream, i the index in the plan. A value that the type
+ * cannot hold stops the conversion with tensor, row, element and value. */
+int fy_convert_fill(void *stream, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
+                    fy_err *e);
 
 #endif

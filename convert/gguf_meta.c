@@ -3,7 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* "7.2B", "494M": three significant digits at most, as gguf-py's model_weight_count_rounded_notation with two. */
+/* "7.2B", "494M": three significant digits at most, as gguf-py's
+ * model_weight_count_rounded_notation with two. */
 static void size_label(uint64_t n_params, char out[24])
 {
     static const struct {
@@ -32,8 +33,8 @@ static int write_general(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e)
     return fy_gguf_add_str(w, "general.size_label", fy_span_of(label), e);
 }
 
-/* The version of the block layouts is written for every type, as the reference writer does: a later quantization
- * then changes values and no key. */
+/* The version of the block layouts is written for every type, as the reference writer does: a later
+ * quantization then changes values and no key. */
 static int write_file_type(fy_gguf_writer *w, const fy_convert_plan *p, fy_err *e)
 {
     if (fy_gguf_add_u32(w, FY_KEY_FILE_TYPE, (uint32_t)fy_type_ftype(p->type), e))

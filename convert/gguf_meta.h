@@ -10,10 +10,10 @@
 #include "format/gguf_write.h"
 
 typedef struct {
-    const fy_hf_config *config;    /* NULL (vocabulary only): the architecture is written as "llama" */
-    const fy_convert_plan *plan;   /* NULL: vocabulary only */
+    const fy_hf_config *config; /* NULL (vocabulary only): the architecture is written as "llama" */
+    const fy_convert_plan *plan; /* NULL: vocabulary only */
     const fy_hf_tokenizer *tokenizer;
-    fy_span name;                  /* general.name */
+    fy_span name; /* general.name */
 } fy_gguf_meta;
 
 int fy_gguf_meta_write(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e);

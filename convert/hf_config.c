@@ -16,7 +16,9 @@ typedef struct {
     const char *prefix;
 } scope;
 
-/* --- values ---------------------------------------------------------------------------------------------------- */
+/* --- values
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static int bad_value(const scope *s, const char *key, const json_t *v, const char *expected,
                      fy_err *e)
@@ -95,7 +97,9 @@ static int get_object(const scope *s, const char *key, const json_t **out, fy_er
     return 0;
 }
 
-/* --- family ---------------------------------------------------------------------------------------------------- */
+/* --- family
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static int unknown_family(const char *what, const char *name, fy_err *e)
 {
@@ -109,7 +113,8 @@ static int unknown_family(const char *what, const char *name, fy_err *e)
                    fy_quote(q, sizeof q, fy_span_of(name)), known);
 }
 
-/* architectures[0]; a config without it is known by its model_type, which is the name of a family. */
+/* architectures[0]; a config without it is known by its model_type, which is the name of a family.
+ */
 static int find_family(const scope *root, const fy_family **out, fy_err *e)
 {
     const json_t *list = value_of(root, "architectures");
@@ -126,7 +131,8 @@ static int find_family(const scope *root, const fy_family **out, fy_err *e)
     const char *type;
     int rc = get_string(root, "model_type", &type, e);
     if (rc == 1)
-        return fy_fail(e, FY_EFORMAT, "neither architectures nor model_type says what model this is");
+        return fy_fail(e, FY_EFORMAT,
+                       "neither architectures nor model_type says what model this is");
     if (rc < 0)
         return -1;
     for (const fy_family *const *f = fy_families; *f != NULL; f++) {
@@ -138,7 +144,9 @@ static int find_family(const scope *root, const fy_family **out, fy_err *e)
     return unknown_family("model_type", type, e);
 }
 
-/* --- plain keys ------------------------------------------------------------------------------------------------ */
+/* --- plain keys
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static int read_field(const scope *root, const fy_hparam_row *row, void *field, fy_err *e)
 {
@@ -151,8 +159,8 @@ static int read_field(const scope *root, const fy_hparam_row *row, void *field, 
             return 0;
         }
         double d = 0;
-        int rc = row->kind == FY_HP_F32 ? get_double(root, *key, &d, e)
-                                        : get_u32(root, *key, field, e);
+        int rc =
+            row->kind == FY_HP_F32 ? get_double(root, *key, &d, e) : get_u32(root, *key, field, e);
         if (rc == 0 && row->kind == FY_HP_F32)
             *(float *)field = (float)d;
         else if (rc == 0 && *(const uint32_t *)field == 0)
@@ -207,7 +215,8 @@ static int check_quantized(const scope *root, fy_err *e)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "the checkpoint is quantized already (%s: %s); ferry converts the "
                        "original f32, f16 or bf16 checkpoint",
-                       keys[i], fy_quote(text, sizeof text, fy_span_of(method != NULL ? method : "?")));
+                       keys[i],
+                       fy_quote(text, sizeof text, fy_span_of(method != NULL ? method : "?")));
     }
     return 0;
 }
@@ -223,14 +232,16 @@ static int check_row_flags(const fy_hf_config *c, const scope *root, fy_err *e)
     return 0;
 }
 
-/* --- sliding window -------------------------------------------------------------------------------------------- */
+/* --- sliding window
+ * -------------------------------------------------------------------------------------------- */
 
 /* How many of the layers have the window; -1 on failure. */
 static int64_t count_windowed(const scope *root, const fy_family *f, uint32_t n_layer, fy_err *e)
 {
     const json_t *types = value_of(root, "layer_types");
     if (types == NULL) {
-        /* Classes that switch the window by a flag keep it off the first max_window_layers layers (default 28). */
+        /* Classes that switch the window by a flag keep it off the first max_window_layers layers
+         * (default 28). */
         uint32_t full = f->window_flag != NULL ? 28 : 0;
         if (f->window_flag != NULL && get_u32(root, "max_window_layers", &full, e) < 0)
             return -1;
@@ -276,21 +287,36 @@ static int read_window(fy_hf_config *c, const scope *root, fy_err *e)
     return 0;
 }
 
-/* --- rope ------------------------------------------------------------------------------------------------------ */
+/* --- rope
+ * ------------------------------------------------------------------------------------------------------
+ */
 
-/* Every key that may stand in rope_scaling or rope_parameters. One that belongs to another type is ignored, as
- * transformers does; one that is not here may change the arithmetic and is refused. */
+/* Every key that may stand in rope_scaling or rope_parameters. One that belongs to another type is
+ * ignored, as transformers does; one that is not here may change the arithmetic and is refused. */
 static int check_rope_keys(const scope *s, fy_err *e)
 {
     static const char *const known[] = {
-        "type", "rope_type", "rope_theta", "partial_rotary_factor", "factor",
-        "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow", "mscale",
-        "mscale_all_dim", "truncate", "finetuned", "low_freq_factor", "high_freq_factor",
+        "type",
+        "rope_type",
+        "rope_theta",
+        "partial_rotary_factor",
+        "factor",
+        "original_max_position_embeddings",
+        "attention_factor",
+        "beta_fast",
+        "beta_slow",
+        "mscale",
+        "mscale_all_dim",
+        "truncate",
+        "finetuned",
+        "low_freq_factor",
+        "high_freq_factor",
     };
     const char *key;
     char q[FY_QUOTE_BYTES];
     json_t *v;
-    json_object_foreach((json_t *)(uintptr_t)s->obj, key, v) {
+    json_object_foreach((json_t *)(uintptr_t)s->obj, key, v)
+    {
         bool found = json_is_null(v);
         for (size_t i = 0; i < sizeof known / sizeof known[0] && !found; i++)
             found = strcmp(known[i], key) == 0;
@@ -331,8 +357,8 @@ static int read_theta(fy_hf_config *c, const scope *root, const scope *rope, fy_
     return 0;
 }
 
-/* original_max_position_embeddings: beside the scaling or at the top (which of the two wins depends on the version of
- * transformers), else max_position_embeddings. */
+/* original_max_position_embeddings: beside the scaling or at the top (which of the two wins depends
+ * on the version of transformers), else max_position_embeddings. */
 static int read_orig_ctx(const scope *root, const scope *rope, uint32_t n_ctx, uint32_t *out,
                          fy_err *e)
 {
@@ -369,7 +395,8 @@ static int read_linear(fy_hf_config *c, const scope *rope, fy_err *e)
     if (get_positive(rope, "factor", &factor, e))
         return -1;
     if (factor < 1)
-        return fy_fail(e, FY_EFORMAT, "%sfactor is %g; linear needs at least 1", rope->prefix, factor);
+        return fy_fail(e, FY_EFORMAT, "%sfactor is %g; linear needs at least 1", rope->prefix,
+                       factor);
     c->hp.rope_scaling = FY_ROPE_SCALING_LINEAR;
     c->hp.rope_factor = (float)factor;
     return 0;
@@ -381,8 +408,10 @@ static int read_llama3(fy_hf_config *c, const scope *root, const scope *rope, fy
     for (size_t i = 0; i < c->family->n_rows; i++)
         has_row |= c->family->rows[i].transform == FY_X_LLAMA3_FREQS;
     if (!has_row)
-        return fy_fail(e, FY_EUNSUPPORTED, "%srope_type is llama3, which a %s model in GGUF form "
-                       "has no place for", rope->prefix, c->family->name);
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "%srope_type is llama3, which a %s model in GGUF form "
+                       "has no place for",
+                       rope->prefix, c->family->name);
     fy_llama3_scaling s = {.used = true};
     if (get_positive(rope, "factor", &s.factor, e) ||
         get_positive(rope, "low_freq_factor", &s.low_freq_factor, e) ||
@@ -390,11 +419,11 @@ static int read_llama3(fy_hf_config *c, const scope *root, const scope *rope, fy
         read_orig_ctx(root, rope, c->hp.n_ctx_train, &s.orig_ctx, e))
         return -1;
     if (s.factor < 1)
-        return fy_fail(e, FY_EFORMAT, "%sfactor is %g; llama3 needs at least 1", rope->prefix, s.factor);
+        return fy_fail(e, FY_EFORMAT, "%sfactor is %g; llama3 needs at least 1", rope->prefix,
+                       s.factor);
     if (!((float)s.high_freq_factor > (float)s.low_freq_factor))
-        return fy_fail(e, FY_EFORMAT,
-                       "%shigh_freq_factor %g is not above low_freq_factor %g", rope->prefix,
-                       s.high_freq_factor, s.low_freq_factor);
+        return fy_fail(e, FY_EFORMAT, "%shigh_freq_factor %g is not above low_freq_factor %g",
+                       rope->prefix, s.high_freq_factor, s.low_freq_factor);
     c->llama3 = s;
     return 0;
 }
@@ -404,7 +433,8 @@ static double yarn_mscale(double factor, double m)
     return factor <= 1 ? 1 : 0.1 * m * log(factor) + 1;
 }
 
-/* The whole factor on cos and sin: given, or from the two mscale values (DeepSeek), or yarn's own. */
+/* The whole factor on cos and sin: given, or from the two mscale values (DeepSeek), or yarn's own.
+ */
 static int read_yarn_attention(const scope *rope, double factor, double *total, fy_err *e)
 {
     double m = 0, m_all = 0;
@@ -423,14 +453,15 @@ static int read_yarn(fy_hf_config *c, const scope *root, const scope *rope, fy_e
         return -1;
     double factor = (double)c->hp.n_ctx_train / orig, total, fast = 32, slow = 1;
     bool truncate = true;
-    if (get_positive(rope, "factor", &factor, e) ||
-        read_yarn_attention(rope, factor, &total, e) ||
+    if (get_positive(rope, "factor", &factor, e) || read_yarn_attention(rope, factor, &total, e) ||
         get_positive(rope, "beta_fast", &fast, e) || get_positive(rope, "beta_slow", &slow, e) ||
         get_bool(rope, "truncate", &truncate, e) < 0)
         return -1;
     if (!truncate)
-        return fy_fail(e, FY_EUNSUPPORTED, "%struncate is false; ferry computes yarn with whole "
-                       "ramp borders", rope->prefix);
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "%struncate is false; ferry computes yarn with whole "
+                       "ramp borders",
+                       rope->prefix);
     c->hp.rope_scaling = FY_ROPE_SCALING_YARN;
     c->hp.rope_factor = (float)factor;
     c->hp.rope_orig_ctx = orig;
@@ -440,8 +471,9 @@ static int read_yarn(fy_hf_config *c, const scope *root, const scope *rope, fy_e
     return 0;
 }
 
-/* transformers 5 keeps everything about rotation in rope_parameters, 4 the scaling in rope_scaling. With both, the
- * scaling takes the place of the parameters, rope_theta included: then it has to be given once more. */
+/* transformers 5 keeps everything about rotation in rope_parameters, 4 the scaling in rope_scaling.
+ * With both, the scaling takes the place of the parameters, rope_theta included: then it has to be
+ * given once more. */
 static int find_rope(const scope *root, scope *rope, fy_err *e)
 {
     const json_t *params = NULL;
@@ -453,7 +485,8 @@ static int find_rope(const scope *root, scope *rope, fy_err *e)
         *rope = (scope){params, "rope_parameters."};
     else if (json_object_get(params, "rope_theta") != NULL &&
              value_of(rope, "rope_theta") == NULL && value_of(root, "rope_theta") == NULL)
-        return fy_fail(e, FY_EFORMAT, "rope_scaling takes the place of rope_parameters, but "
+        return fy_fail(e, FY_EFORMAT,
+                       "rope_scaling takes the place of rope_parameters, but "
                        "rope_theta is in rope_parameters only; put everything into one of them");
     return 0;
 }
@@ -484,8 +517,8 @@ static int read_rope(fy_hf_config *c, const scope *root, fy_err *e)
     if (strcmp(type, "yarn") == 0)
         return read_yarn(c, root, &rope, e);
     return fy_fail(e, FY_EUNSUPPORTED,
-                   "%srope_type is '%s'; ferry knows default, linear, llama3 and yarn",
-                   rope.prefix, fy_quote(q, sizeof q, fy_span_of(type)));
+                   "%srope_type is '%s'; ferry knows default, linear, llama3 and yarn", rope.prefix,
+                   fy_quote(q, sizeof q, fy_span_of(type)));
 }
 
 /* A ramp that ends before it begins means one thing to transformers and another in GGUF form. */
@@ -493,7 +526,8 @@ static int check_yarn_ramp(const fy_hparams *hp, fy_err *e)
 {
     if (hp->rope_scaling != FY_ROPE_SCALING_YARN)
         return 0;
-    double slope = hp->n_rot / (2 * log((double)hp->rope_theta)), circle = 2 * 3.14159265358979323846;
+    double slope = hp->n_rot / (2 * log((double)hp->rope_theta)),
+           circle = 2 * 3.14159265358979323846;
     double low = slope * log(hp->rope_orig_ctx / ((double)hp->yarn_beta_fast * circle));
     double high = slope * log(hp->rope_orig_ctx / ((double)hp->yarn_beta_slow * circle));
     low = fmax(floor(low), 0);
@@ -507,8 +541,8 @@ static int check_yarn_ramp(const fy_hparams *hp, fy_err *e)
                    (double)hp->rope_theta, low, high);
 }
 
-/* λ in f64; the ramp in f32, one operation at a time, with λ rounded to f32: this way the values equal, bit for
- * bit, those in published Llama 3.1 files. */
+/* λ in f64; the ramp in f32, one operation at a time, with λ rounded to f32: this way the values
+ * equal, bit for bit, those in published Llama 3.1 files. */
 float fy_llama3_freq(const fy_hf_config *c, uint32_t i)
 {
     const fy_llama3_scaling *s = &c->llama3;
@@ -520,12 +554,15 @@ float fy_llama3_freq(const fy_hf_config *c, uint32_t i)
     if (lambda > s->orig_ctx / s->low_freq_factor)
         return factor;
     float ratio = (float)s->orig_ctx / (float)lambda;
-    float ramp = fminf(fmaxf((ratio - low) / (high - low), 0), 1); /* rounding may leave the range by a bit */
+    float ramp = fminf(fmaxf((ratio - low) / (high - low), 0),
+                       1); /* rounding may leave the range by a bit */
     float slow_part = (1.0F - ramp) / factor;
     return 1.0F / (slow_part + ramp);
 }
 
-/* --- the file -------------------------------------------------------------------------------------------------- */
+/* --- the file
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static int load(fy_hf_config *c, const void *p, size_t n, fy_err *e)
 {
@@ -577,7 +614,9 @@ int fy_hf_config_open(fy_hf_config *c, const char *dir, fy_err *e)
     fy_map m;
     int rc = -1;
     if (!fy_file_exists(path)) {
-        fy_fail(e, FY_EIO, "%s: no config.json in it, so it is no Hugging Face checkpoint or not all of one", dir);
+        fy_fail(e, FY_EIO,
+                "%s: no config.json in it, so it is no Hugging Face checkpoint or not all of one",
+                dir);
     } else if (fy_map_open(&m, path, e) == 0) {
         rc = fy_hf_config_parse(c, m.data, m.size, path, e);
         fy_map_close(&m);

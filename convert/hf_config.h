@@ -1,6 +1,7 @@
-/* config.json of a Hugging Face checkpoint: which family it is, its hyperparameters, and what else convert must
- * know. Reads the layouts of transformers 4 and 5. A key that is absent (or null) has the default of the family's
- * config class; a key of the wrong type, or one whose meaning ferry does not compute with, is refused by name. */
+/* config.json of a Hugging Face checkpoint: which family it is, its hyperparameters, and what else
+ * convert must know. Reads the layouts of transformers 4 and 5. A key that is absent (or null) has
+ * the default of the family's config class; a key of the wrong type, or one whose meaning ferry
+ * does not compute with, is refused by name. */
 #ifndef FY_CONVERT_HF_CONFIG_H
 #define FY_CONVERT_HF_CONFIG_H
 
@@ -20,7 +21,7 @@ typedef struct {
 
 typedef struct {
     const fy_family *family;
-    fy_hparams hp; /* derived and checked */
+    fy_hparams hp;     /* derived and checked */
     double rope_theta; /* before it was rounded to f32 */
     bool tied;
     fy_llama3_scaling llama3;
@@ -29,12 +30,13 @@ typedef struct {
 
 /* Reads p[0..n); `name` is used in messages. fy_hf_config_release in either case. */
 int fy_hf_config_parse(fy_hf_config *c, const void *p, size_t n, const char *name, fy_err *e);
-/* DIR/config.json. FY_EUNSUPPORTED when it is valid but describes something ferry has no family for. */
+/* DIR/config.json. FY_EUNSUPPORTED when it is valid but describes something ferry has no family
+ * for. */
 int fy_hf_config_open(fy_hf_config *c, const char *dir, fy_err *e);
 void fy_hf_config_release(fy_hf_config *c);
 
-/* A flag of config.json ("attention_bias"); false when absent. Its type was checked by parse for the flags that the
- * family's rows name. */
+/* A flag of config.json ("attention_bias"); false when absent. Its type was checked by parse for
+ * the flags that the family's rows name. */
 bool fy_hf_config_flag(const fy_hf_config *c, const char *key);
 
 /* Entry i of the tensor rope_freqs (i < n_rot / 2). */

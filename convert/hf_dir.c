@@ -13,22 +13,23 @@
 #include "base/quote.h"
 #include "format/sniff.h"
 
-#define MAX_SHARDS 10000 /* far above any release; each is a mapping, which the system limits too */
+#define MAX_SHARDS 10000 /* far above any release; each is a mapping, which the system limits too \
+                          */
 
 struct fy_hf_dir {
     fy_st **files; /* owned */
     size_t n_files;
     fy_hf_tensor *tensors; /* owned */
     size_t n_tensors;
-    fy_names index;   /* name -> index in tensors */
+    fy_names index; /* name -> index in tensors */
     uint64_t bytes;
 };
 
 /* weight_map as it is read. */
 typedef struct {
     fy_arena strings;
-    fy_names shard_of; /* tensor -> index in shards */
-    fy_names known;    /* shard -> index in shards */
+    fy_names shard_of;   /* tensor -> index in shards */
+    fy_names known;      /* shard -> index in shards */
     const char **shards; /* owned; strings in the arena */
     size_t n_shards, cap;
 } weight_map;
@@ -46,7 +47,9 @@ static const char *quoted(char q[FY_QUOTE_BYTES], fy_span s)
     return fy_quote(q, FY_QUOTE_BYTES, s);
 }
 
-/* --- the index ------------------------------------------------------------------------------------------------- */
+/* --- the index
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static int add_shard(weight_map *m, fy_span name, uint32_t *index, fy_err *e)
 {
@@ -133,7 +136,9 @@ static int read_index(weight_map *m, const fy_map *file, fy_err *e)
     return rc;
 }
 
-/* --- files ----------------------------------------------------------------------------------------------------- */
+/* --- files
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static int open_file(fy_hf_dir *d, const char *dir, const char *name, fy_err *e)
 {
@@ -276,7 +281,8 @@ static int open_sharded(fy_hf_dir *d, const char *dir, const char *index, fy_err
     return rc ? fy_ctx(e, "%s", index) : 0;
 }
 
-/* --- what else may lie in the directory ------------------------------------------------------------------------ */
+/* --- what else may lie in the directory
+ * ------------------------------------------------------------------------ */
 
 static bool ends_with(const char *s, const char *end)
 {
@@ -311,7 +317,8 @@ static int nothing_here(const char *dir, fy_err *e)
     closedir(dp);
     for (size_t i = 0; i < N; i++) {
         if (found[i][0] != '\0')
-            return fy_fail(e, FY_EUNSUPPORTED, "%s: neither " FY_HF_SINGLE " nor " FY_HF_INDEX "; %s is %s", dir,
+            return fy_fail(e, FY_EUNSUPPORTED,
+                           "%s: neither " FY_HF_SINGLE " nor " FY_HF_INDEX "; %s is %s", dir,
                            found[i], kinds[i].what);
     }
     return fy_fail(e, FY_EIO, "%s: neither " FY_HF_SINGLE " nor " FY_HF_INDEX " is in it", dir);

@@ -7,13 +7,14 @@
 #include "base/log.h"
 #include "base/quote.h"
 
-#define BLANK "\xE2\x96\x81"
+#define BLANK    "\xE2\x96\x81"
 #define NO_SCORE 1.0f /* scores made from ranks are never positive */
 
 /* --- SentencePiece-like tokenizer.json --- */
 
 /* Two texts in a row, looked up as one. */
-static bool find_joined(const fy_token_table *t, fy_span left, fy_span right, fy_str *scratch, uint32_t *id)
+static bool find_joined(const fy_token_table *t, fy_span left, fy_span right, fy_str *scratch,
+                        uint32_t *id)
 {
     fy_str_clear(scratch);
     fy_str_add(scratch, left.ptr, left.len);
@@ -25,12 +26,12 @@ static int fail_merge(const fy_merges *m, const char *what, fy_err *e)
 {
     char l[FY_QUOTE_BYTES], r[FY_QUOTE_BYTES];
     return fy_fail(e, FY_EFORMAT, "merges[%llu]: '%s' '%s': %s is no token of the vocabulary",
-                   (unsigned long long)(m->n - 1), fy_quote(l, sizeof l, m->left), fy_quote(r, sizeof r, m->right),
-                   what);
+                   (unsigned long long)(m->n - 1), fy_quote(l, sizeof l, m->left),
+                   fy_quote(r, sizeof r, m->right), what);
 }
 
-/* Checks every merge against the vocabulary. scores: also gives each token minus the rank of the first merge that
- * makes it, so that merging by score does what merging by rank does. */
+/* Checks every merge against the vocabulary. scores: also gives each token minus the rank of the
+ * first merge that makes it, so that merging by score does what merging by rank does. */
 static int walk_merges(fy_tokenizer_json *json, fy_token_table *t, bool scores, fy_err *e)
 {
     fy_merges m;
@@ -58,8 +59,9 @@ static int walk_merges(fy_tokenizer_json *json, fy_token_table *t, bool scores, 
     return rc;
 }
 
-/* `<0x00>` ... `<0xFF>`. A converter of transformers replaces the byte token of a character that the vocabulary
- * lacks by the character itself ("\t" in gemma); it is put back, or byte fallback would have a hole. */
+/* `<0x00>` ... `<0xFF>`. A converter of transformers replaces the byte token of a character that
+ * the vocabulary lacks by the character itself ("\t" in gemma); it is put back, or byte fallback
+ * would have a hole. */
 static int restore_byte_tokens(fy_token_table *t, fy_err *e)
 {
     uint32_t first, id;
@@ -90,7 +92,8 @@ static int finish_spm_json(fy_hf_tokenizer *t, fy_err *e)
     if (walk_merges(&t->json, tokens, true, e) != 0)
         return -1;
     for (uint32_t i = 0; i < tokens->n; i++) {
-        if (tokens->rows[i].score == NO_SCORE) /* no merge makes it: a single character, below all merges */
+        if (tokens->rows[i].score ==
+            NO_SCORE) /* no merge makes it: a single character, below all merges */
             tokens->rows[i].score = -(float)t->json.n_merges - 1;
     }
     if (restore_byte_tokens(tokens, e) != 0)
@@ -100,15 +103,18 @@ static int finish_spm_json(fy_hf_tokenizer *t, fy_err *e)
     return 0;
 }
 
-/* Word by word merging is what "llama" does only if no token reaches over the beginning of a word. */
+/* Word by word merging is what "llama" does only if no token reaches over the beginning of a word.
+ */
 static int check_words(const fy_hf_tokenizer *t, fy_err *e)
 {
     for (uint32_t i = 0; t->pretok.splits_words && i < t->tokens.n; i++) {
         fy_span s = t->tokens.rows[i].text;
         if (s.len > 3 && memmem(s.ptr + 1, s.len - 1, BLANK, 3) != NULL) {
             char q[FY_QUOTE_BYTES];
-            return fy_fail(e, FY_EUNSUPPORTED, "pre_tokenizer: Metaspace splits words, but token %u '%s' has a blank "
-                           "inside; supported is split = false", (unsigned)i, fy_quote(q, sizeof q, s));
+            return fy_fail(e, FY_EUNSUPPORTED,
+                           "pre_tokenizer: Metaspace splits words, but token %u '%s' has a blank "
+                           "inside; supported is split = false",
+                           (unsigned)i, fy_quote(q, sizeof q, s));
         }
     }
     return 0;
@@ -123,18 +129,25 @@ static int check_spm(const fy_spm_info *s, fy_err *e)
         return fy_fail(e, FY_EUNSUPPORTED, "a SentencePiece model of type %s; supported is BPE",
                        fy_spm_type_name(s->model_type));
     if (s->suffix_whitespace || !s->escape_whitespaces)
-        return fy_fail(e, FY_EUNSUPPORTED, "a SentencePiece model with %s; supported are blanks as U+2581 before words",
-                       s->suffix_whitespace ? "treat_whitespace_as_suffix" : "escape_whitespaces = false");
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "a SentencePiece model with %s; supported are blanks as U+2581 before words",
+                       s->suffix_whitespace ? "treat_whitespace_as_suffix"
+                                            : "escape_whitespaces = false");
     if (s->charsmap_bytes > 0)
-        fy_log(FY_LOG_WARN, "tokenizer.model: its Unicode normalisation '%s' is not carried over: other ids for text "
-               "that is not in that form", fy_quote(q, sizeof q, s->normalizer));
+        fy_log(FY_LOG_WARN,
+               "tokenizer.model: its Unicode normalisation '%s' is not carried over: other ids for "
+               "text "
+               "that is not in that form",
+               fy_quote(q, sizeof q, s->normalizer));
     if (s->remove_extra_whitespaces)
-        fy_log(FY_LOG_WARN, "tokenizer.model: it drops extra blanks, which readers of GGUF do not: other ids for such "
-               "text");
+        fy_log(FY_LOG_WARN, "tokenizer.model: it drops extra blanks, which readers of GGUF do not: "
+                            "other ids for such "
+                            "text");
     return 0;
 }
 
-/* Does the vocabulary of tokenizer.json (in t->tokens) go beyond `model` or differ from it, added tokens aside? */
+/* Does the vocabulary of tokenizer.json (in t->tokens) go beyond `model` or differ from it, added
+ * tokens aside? */
 static bool vocabularies_differ(fy_hf_tokenizer *t, const fy_token_table *model)
 {
     fy_token_table *own = &t->tokens;
@@ -158,7 +171,8 @@ static int read_model(fy_hf_tokenizer *t, fy_token_table *table, fy_err *e)
     int rc = fy_tokenizer_config_map(t->dir, "tokenizer.model", &t->model_map, e);
     if (rc != 0)
         return rc;
-    if (fy_spm_parse(t->model_map.data, t->model_map.size, table, &t->spm, e) == 0 && check_spm(&t->spm, e) == 0)
+    if (fy_spm_parse(t->model_map.data, t->model_map.size, table, &t->spm, e) == 0 &&
+        check_spm(&t->spm, e) == 0)
         return 0;
     return fy_ctx(e, "%s/tokenizer.model", t->dir);
 }
@@ -167,14 +181,16 @@ static int read_model(fy_hf_tokenizer *t, fy_token_table *table, fy_err *e)
 static void spm_prefix_of_config(fy_hf_tokenizer *t)
 {
     const json_t *c = t->config.tokenizer;
-    t->pretok = (fy_pretok){.kind = FY_TOKENIZER_SPM, .pre = "default", .space_prefix = t->spm.add_dummy_prefix};
+    t->pretok = (fy_pretok){
+        .kind = FY_TOKENIZER_SPM, .pre = "default", .space_prefix = t->spm.add_dummy_prefix};
     if (json_is_false(json_object_get(c, "add_prefix_space")))
         t->pretok.space_prefix = false;
     if (t->pretok.space_prefix && json_is_false(json_object_get(c, "legacy")))
         t->pretok.space_mode = "metaspace-first";
 }
 
-/* tokenizer.model has the real scores and types: it is preferred to what tokenizer.json lets us reconstruct. */
+/* tokenizer.model has the real scores and types: it is preferred to what tokenizer.json lets us
+ * reconstruct. */
 static int prefer_model(fy_hf_tokenizer *t, fy_err *e)
 {
     fy_token_table table = {0};
@@ -192,7 +208,9 @@ static int prefer_model(fy_hf_tokenizer *t, fy_err *e)
     }
     fy_token_table_release(&table);
     if (rc == 0)
-        fy_log(FY_LOG_WARN, "%s: tokenizer.model and tokenizer.json hold different vocabularies; the second is taken",
+        fy_log(FY_LOG_WARN,
+               "%s: tokenizer.model and tokenizer.json hold different vocabularies; the second is "
+               "taken",
                t->dir);
     else if (rc < 0 && t->has_json && why.code != FY_ENOMEM)
         fy_log(FY_LOG_WARN, "%s; tokenizer.json is taken", why.msg);
@@ -209,7 +227,8 @@ static int read_json(fy_hf_tokenizer *t, fy_err *e)
     if (rc != 0)
         return rc < 0 ? -1 : 0;
     fy_tokenizer_json *j = &t->json;
-    if (fy_tokenizer_json_parse(t->json_map.data, t->json_map.size, j, &t->tokens, &t->added, e) != 0)
+    if (fy_tokenizer_json_parse(t->json_map.data, t->json_map.size, j, &t->tokens, &t->added, e) !=
+        0)
         return fy_ctx(e, "%s/tokenizer.json", t->dir);
     fy_pretok_input in = {j->normalizer, j->pre_tokenizer, j->byte_fallback, j->ignore_merges};
     if (fy_pretok_match(&in, t->force_pre, &t->pretok, e) != 0)
@@ -222,13 +241,14 @@ static int fail_absent(const fy_hf_tokenizer *t, fy_err *e)
 {
     static const struct {
         const char *file, *what;
-    } others[] = {{"vocab.json", "vocab.json and merges.txt without tokenizer.json"},
-                  {"tekken.json", "a tekken.json without tokenizer.json"},
-                  {"qwen.tiktoken", "a tiktoken vocabulary without tokenizer.json"},
-                  {"tiktoken.model", "a tiktoken vocabulary without tokenizer.json"},
-                  {"vocab.txt", "a WordPiece vocabulary (vocab.txt)"},
-                  {"spiece.model", "a SentencePiece model named spiece.model, as Unigram tokenizers have it"},
-                  {"sentencepiece.bpe.model", "a SentencePiece model in fairseq's order"}};
+    } others[] = {
+        {"vocab.json", "vocab.json and merges.txt without tokenizer.json"},
+        {"tekken.json", "a tekken.json without tokenizer.json"},
+        {"qwen.tiktoken", "a tiktoken vocabulary without tokenizer.json"},
+        {"tiktoken.model", "a tiktoken vocabulary without tokenizer.json"},
+        {"vocab.txt", "a WordPiece vocabulary (vocab.txt)"},
+        {"spiece.model", "a SentencePiece model named spiece.model, as Unigram tokenizers have it"},
+        {"sentencepiece.bpe.model", "a SentencePiece model in fairseq's order"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         char *path = fy_path_join(t->dir, others[i].file);
         if (path == NULL)
@@ -236,10 +256,14 @@ static int fail_absent(const fy_hf_tokenizer *t, fy_err *e)
         bool there = fy_file_exists(path);
         free(path);
         if (there)
-            return fy_fail(e, FY_EUNSUPPORTED, "%s: only %s; supported are tokenizer.json (BPE) and tokenizer.model "
-                           "(SentencePiece BPE)", t->dir, others[i].what);
+            return fy_fail(e, FY_EUNSUPPORTED,
+                           "%s: only %s; supported are tokenizer.json (BPE) and tokenizer.model "
+                           "(SentencePiece BPE)",
+                           t->dir, others[i].what);
     }
-    return fy_fail(e, FY_EIO, "%s: no tokenizer.json and no tokenizer.model; download them beside config.json", t->dir);
+    return fy_fail(e, FY_EIO,
+                   "%s: no tokenizer.json and no tokenizer.model; download them beside config.json",
+                   t->dir);
 }
 
 static int read_all(fy_hf_tokenizer *t, fy_err *e)
@@ -255,19 +279,27 @@ static int read_all(fy_hf_tokenizer *t, fy_err *e)
     if (!t->has_json && !t->has_model)
         return fail_absent(t, e);
     if (t->force_pre != NULL && t->pretok.kind == FY_TOKENIZER_SPM)
-        return fy_fail(e, FY_EARG, "--pre %s: %s holds a SentencePiece tokenizer, which has no pre-tokenizer to "
-                       "choose; leave the option out", t->force_pre, t->dir);
+        return fy_fail(
+            e, FY_EARG,
+            "--pre %s: %s holds a SentencePiece tokenizer, which has no pre-tokenizer to "
+            "choose; leave the option out",
+            t->force_pre, t->dir);
     bool spm = t->pretok.kind == FY_TOKENIZER_SPM;
-    int rc = t->has_model ? 0 : spm ? finish_spm_json(t, e) : walk_merges(&t->json, &t->tokens, false, e);
+    int rc = t->has_model ? 0
+             : spm        ? finish_spm_json(t, e)
+                          : walk_merges(&t->json, &t->tokens, false, e);
     if (rc != 0 || check_words(t, e) != 0)
         return fy_ctx(e, "%s/tokenizer.json", t->dir);
     if (fy_tokenizer_config_added(&t->config, &t->added, e) != 0 ||
         fy_added_tokens_apply(&t->added, spm, &t->tokens, e) != 0)
         return fy_ctx(e, "%s", t->dir);
     const fy_special_sources sources = {
-        .config = &t->config,       .tokens = &t->tokens,
-        .post_processor = t->json.post_processor, .unk_token = t->json.unk_token,
-        .spm = t->has_model ? &t->spm : NULL,     .kind = t->pretok.kind,
+        .config = &t->config,
+        .tokens = &t->tokens,
+        .post_processor = t->json.post_processor,
+        .unk_token = t->json.unk_token,
+        .spm = t->has_model ? &t->spm : NULL,
+        .kind = t->pretok.kind,
     };
     fy_special_ids_find(&sources, &t->special);
     return 0;

@@ -1,7 +1,8 @@
-/* The tokenizer of a Hugging Face directory, read into one form whatever the container: tokenizer.json (byte-level
- * BPE, or SentencePiece-like BPE with byte fallback) or tokenizer.model (SentencePiece protobuf, BPE), completed by
- * tokenizer_config.json, special_tokens_map.json, added_tokens.json, generation_config.json and the chat template
- * files. The pre-tokenizer is recognised from the structure of tokenizer.json, never by a hash of its output. */
+/* The tokenizer of a Hugging Face directory, read into one form whatever the container:
+ * tokenizer.json (byte-level BPE, or SentencePiece-like BPE with byte fallback) or tokenizer.model
+ * (SentencePiece protobuf, BPE), completed by tokenizer_config.json, special_tokens_map.json,
+ * added_tokens.json, generation_config.json and the chat template files. The pre-tokenizer is
+ * recognised from the structure of tokenizer.json, never by a hash of its output. */
 #ifndef FY_CONVERT_HF_TOKENIZER_H
 #define FY_CONVERT_HF_TOKENIZER_H
 
@@ -13,19 +14,21 @@
 
 typedef struct fy_hf_tokenizer fy_hf_tokenizer;
 
-/* Reads the tokenizer files of `dir`. Files that are no tokenizer (an LFS pointer, HTML) are named as such.
- * force_pre: value of tokenizer.ggml.pre to use when the structure is unknown; NULL: an unknown structure is
- * FY_EUNSUPPORTED with the structure printed in the message. NULL on failure. */
+/* Reads the tokenizer files of `dir`. Files that are no tokenizer (an LFS pointer, HTML) are named
+ * as such. force_pre: value of tokenizer.ggml.pre to use when the structure is unknown; NULL: an
+ * unknown structure is FY_EUNSUPPORTED with the structure printed in the message. NULL on failure.
+ */
 fy_hf_tokenizer *fy_hf_tokenizer_open(const char *dir, const char *force_pre, fy_err *e);
 void fy_hf_tokenizer_free(fy_hf_tokenizer *t); /* NULL is fine */
 
 /* Entries the tokenizer itself has (highest id + 1). */
 uint32_t fy_hf_tokenizer_n_tokens(const fy_hf_tokenizer *t);
 
-/* Adds every tokenizer.* key and ferry's own ones (model/vocab/vocab.h). n_rows: rows of token_embd; the token array
- * gets exactly n_rows entries (padding "[PAD<i>]", unused; trailing added tokens beyond n_rows dropped with a
- * warning; more ordinary tokens than rows is an error). n_rows 0 (vocab only): config.json's vocab_size when it is
- * there and not smaller, else n_tokens. */
+/* Adds every tokenizer.* key and ferry's own ones (model/vocab/vocab.h). n_rows: rows of
+ * token_embd; the token array gets exactly n_rows entries (padding "[PAD<i>]", unused; trailing
+ * added tokens beyond n_rows dropped with a warning; more ordinary tokens than rows is an error).
+ * n_rows 0 (vocab only): config.json's vocab_size when it is there and not smaller, else n_tokens.
+ */
 int fy_hf_tokenizer_write(const fy_hf_tokenizer *t, uint32_t n_rows, fy_gguf_writer *w, fy_err *e);
 
 #endif

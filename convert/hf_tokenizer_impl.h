@@ -1,4 +1,5 @@
-/* The inside of fy_hf_tokenizer, shared by its reader (hf_tokenizer.c) and its writer (hf_tokenizer_write.c). */
+/* The inside of fy_hf_tokenizer, shared by its reader (hf_tokenizer.c) and its writer
+ * (hf_tokenizer_write.c). */
 #ifndef FY_CONVERT_HF_TOKENIZER_IMPL_H
 #define FY_CONVERT_HF_TOKENIZER_IMPL_H
 
@@ -16,13 +17,14 @@ struct fy_hf_tokenizer {
     char *dir;       /* owned: for messages */
     char *force_pre; /* owned; NULL: none */
     fy_map json_map, model_map;
-    bool has_json, has_model;  /* which of the two files the vocabulary's texts and flags come from */
-    fy_tokenizer_json json;    /* views of json_map */
-    fy_spm_info spm;           /* views of model_map */
+    bool has_json,
+        has_model;          /* which of the two files the vocabulary's texts and flags come from */
+    fy_tokenizer_json json; /* views of json_map */
+    fy_spm_info spm;        /* views of model_map */
     fy_tokenizer_config config;
-    fy_added_tokens added;     /* views of json_map, config, `tokens` or json_texts */
+    fy_added_tokens added; /* views of json_map, config, `tokens` or json_texts */
     fy_token_table tokens;
-    fy_arena json_texts;       /* texts of `added` when `tokens` comes from tokenizer.model */
+    fy_arena json_texts; /* texts of `added` when `tokens` comes from tokenizer.model */
     fy_pretok pretok;
     fy_special_ids special;
 };

@@ -23,14 +23,16 @@ static int count_rows(const fy_hf_tokenizer *t, uint32_t n_rows, uint32_t *out, 
     for (uint32_t i = n_rows; i < tokens->n; i++) {
         const fy_token_row *r = &tokens->rows[i];
         if (r->type != FY_TOKEN_UNDEFINED && !r->added)
-            return fy_fail(e, FY_EFORMAT, "the tokenizer has %u entries, but the embedding only %u rows: token %u is "
-                           "no added token that could be dropped; is this the tokenizer of this model?",
-                           (unsigned)tokens->n, (unsigned)n_rows, (unsigned)i);
+            return fy_fail(
+                e, FY_EFORMAT,
+                "the tokenizer has %u entries, but the embedding only %u rows: token %u is "
+                "no added token that could be dropped; is this the tokenizer of this model?",
+                (unsigned)tokens->n, (unsigned)n_rows, (unsigned)i);
         dropped += r->type != FY_TOKEN_UNDEFINED;
     }
     if (dropped > 0)
-        fy_log(FY_LOG_WARN, "%u added tokens from id %u on have no row in the embedding: dropped", (unsigned)dropped,
-               (unsigned)n_rows);
+        fy_log(FY_LOG_WARN, "%u added tokens from id %u on have no row in the embedding: dropped",
+               (unsigned)dropped, (unsigned)n_rows);
     *out = n_rows;
     return 0;
 }
@@ -38,7 +40,8 @@ static int count_rows(const fy_hf_tokenizer *t, uint32_t n_rows, uint32_t *out, 
 /* NULL: the id has no token and becomes padding. */
 static const fy_token_row *row_at(const fy_hf_tokenizer *t, uint32_t i)
 {
-    return i < t->tokens.n && t->tokens.rows[i].type != FY_TOKEN_UNDEFINED ? &t->tokens.rows[i] : NULL;
+    return i < t->tokens.n && t->tokens.rows[i].type != FY_TOKEN_UNDEFINED ? &t->tokens.rows[i]
+                                                                           : NULL;
 }
 
 /* --- arrays --- */
@@ -68,7 +71,8 @@ static int write_texts(const fy_hf_tokenizer *t, uint32_t n, fy_gguf_writer *w, 
     return rc;
 }
 
-static int write_scores(const fy_hf_tokenizer *t, uint32_t n, void *buf, fy_gguf_writer *w, fy_err *e)
+static int write_scores(const fy_hf_tokenizer *t, uint32_t n, void *buf, fy_gguf_writer *w,
+                        fy_err *e)
 {
     float *scores = buf;
     for (uint32_t i = 0; i < n; i++)
@@ -76,7 +80,8 @@ static int write_scores(const fy_hf_tokenizer *t, uint32_t n, void *buf, fy_gguf
     return fy_gguf_add_array(w, "tokenizer.ggml.scores", FY_KV_F32, scores, n, e);
 }
 
-static int write_types(const fy_hf_tokenizer *t, uint32_t n, void *buf, fy_gguf_writer *w, fy_err *e)
+static int write_types(const fy_hf_tokenizer *t, uint32_t n, void *buf, fy_gguf_writer *w,
+                       fy_err *e)
 {
     int32_t *types = buf;
     for (uint32_t i = 0; i < n; i++)
@@ -85,7 +90,8 @@ static int write_types(const fy_hf_tokenizer *t, uint32_t n, void *buf, fy_gguf_
 }
 
 /* Whether a token is searched in the normalised text matters only where there is a normalizer. */
-static int write_flags(const fy_hf_tokenizer *t, uint32_t n, void *buf, fy_gguf_writer *w, fy_err *e)
+static int write_flags(const fy_hf_tokenizer *t, uint32_t n, void *buf, fy_gguf_writer *w,
+                       fy_err *e)
 {
     uint8_t *flags = buf;
     bool any = false, normalizes = t->pretok.nfc || t->pretok.kind == FY_TOKENIZER_SPM;
@@ -134,8 +140,10 @@ static int write_merges(const fy_hf_tokenizer *t, fy_gguf_writer *w, fy_err *e)
 static int write_vocabulary(const fy_hf_tokenizer *t, uint32_t n, fy_gguf_writer *w, fy_err *e)
 {
     bool spm = t->pretok.kind == FY_TOKENIZER_SPM;
-    if (fy_gguf_add_str(w, "tokenizer.ggml.model", spm ? FY_SPAN("llama") : FY_SPAN("gpt2"), e) != 0 ||
-        fy_gguf_add_str(w, "tokenizer.ggml.pre", fy_span_of(t->pretok.pre), e) != 0 || write_texts(t, n, w, e) != 0)
+    if (fy_gguf_add_str(w, "tokenizer.ggml.model", spm ? FY_SPAN("llama") : FY_SPAN("gpt2"), e) !=
+            0 ||
+        fy_gguf_add_str(w, "tokenizer.ggml.pre", fy_span_of(t->pretok.pre), e) != 0 ||
+        write_texts(t, n, w, e) != 0)
         return -1;
     void *buf = calloc(n, sizeof(int32_t));
     if (buf == NULL)
@@ -157,16 +165,18 @@ static int write_ids(const fy_special_ids *s, uint32_t n, fy_gguf_writer *w, fy_
     size_t n_eos = 0;
     for (int i = 0; i < FY_SPECIAL_COUNT; i++) {
         if (s->id[i] >= n)
-            fy_log(FY_LOG_WARN, "%s %lld has no row in the embedding: not written", fy_special_key((fy_special)i),
-                   (long long)s->id[i]);
-        else if (s->id[i] >= 0 && fy_gguf_add_u32(w, fy_special_key((fy_special)i), (uint32_t)s->id[i], e) != 0)
+            fy_log(FY_LOG_WARN, "%s %lld has no row in the embedding: not written",
+                   fy_special_key((fy_special)i), (long long)s->id[i]);
+        else if (s->id[i] >= 0 &&
+                 fy_gguf_add_u32(w, fy_special_key((fy_special)i), (uint32_t)s->id[i], e) != 0)
             return -1;
     }
     for (size_t i = 0; i < s->n_eos; i++) {
         if ((uint32_t)s->eos[i] < n)
             eos[n_eos++] = s->eos[i];
     }
-    bool bos = s->add_bos && s->id[FY_SPECIAL_BOS] < n, end = s->add_eos && s->id[FY_SPECIAL_EOS] < n;
+    bool bos = s->add_bos && s->id[FY_SPECIAL_BOS] < n,
+         end = s->add_eos && s->id[FY_SPECIAL_EOS] < n;
     if (fy_gguf_add_bool(w, "tokenizer.ggml.add_bos_token", bos, e) != 0 ||
         fy_gguf_add_bool(w, "tokenizer.ggml.add_eos_token", end, e) != 0)
         return -1;
@@ -178,12 +188,13 @@ static int write_text_rules(const fy_hf_tokenizer *t, fy_gguf_writer *w, fy_err 
     const fy_pretok *p = &t->pretok;
     if (fy_gguf_add_bool(w, "tokenizer.ggml.add_space_prefix", p->space_prefix, e) != 0)
         return -1;
-    if (t->has_model &&
-        fy_gguf_add_bool(w, "tokenizer.ggml.remove_extra_whitespaces", t->spm.remove_extra_whitespaces, e) != 0)
+    if (t->has_model && fy_gguf_add_bool(w, "tokenizer.ggml.remove_extra_whitespaces",
+                                         t->spm.remove_extra_whitespaces, e) != 0)
         return -1;
     if (p->nfc && fy_gguf_add_str(w, FY_KEY_NORMALIZER, FY_SPAN("nfc"), e) != 0)
         return -1;
-    if (p->space_mode != NULL && fy_gguf_add_str(w, FY_KEY_SPACE_PREFIX, fy_span_of(p->space_mode), e) != 0)
+    if (p->space_mode != NULL &&
+        fy_gguf_add_str(w, FY_KEY_SPACE_PREFIX, fy_span_of(p->space_mode), e) != 0)
         return -1;
     return 0;
 }

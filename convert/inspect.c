@@ -387,8 +387,8 @@ static int open_any(listing *l, fy_err *e)
         return fail_directory(l->path, e);
     if (fy_map_open(&m, l->path, e) != 0)
         return -1;
-    bool st_head =
-        m.size >= 10 && fy_le64(m.data) <= FY_ST_MAX_HEADER && memchr("{ \t\r\n", m.data[8], 5) != NULL;
+    bool st_head = m.size >= 10 && fy_le64(m.data) <= FY_ST_MAX_HEADER &&
+                   memchr("{ \t\r\n", m.data[8], 5) != NULL;
     bool is_gguf = (m.size >= 4 && memcmp(m.data, "GGUF", 4) == 0) ||
                    (!st_head && ends_with(l->path, ".gguf"));
     bool is_st = st_head || ends_with(l->path, ".safetensors");

@@ -12,10 +12,10 @@ enum { MAX_STEPS = 15, SHOWN_BYTES = 260, PATTERN_BYTES = 320 };
 
 #define BLANK "\xE2\x96\x81" /* U+2581, SentencePiece's blank */
 
-/* Contractions, as the first alternative of a pattern. The alternatives begin with different letters, so their
- * order does not matter. */
+/* Contractions, as the first alternative of a pattern. The alternatives begin with different
+ * letters, so their order does not matter. */
 #define FOLDED "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
-#define EXACT "'s|'t|'re|'ve|'m|'ll|'d|"
+#define EXACT  "'s|'t|'re|'ve|'m|'ll|'d|"
 
 static const struct {
     const char *spelling, *canonical;
@@ -26,29 +26,31 @@ static const struct {
     {"(?:'s|'t|'re|'ve|'m|'ll|'d)|", EXACT},
 };
 
-/* Whole patterns that leave no character unmatched. The possessive row is cl100k as tiktoken writes it: what its
- * quantifiers refuse to give back could not be matched otherwise anyway. */
+/* Whole patterns that leave no character unmatched. The possessive row is cl100k as tiktoken writes
+ * it: what its quantifiers refuse to give back could not be matched otherwise anyway. */
 static const struct {
     char symbol;
     const char *pattern;
 } patterns[] = {
     {'G', EXACT " ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
-    {'L', FOLDED "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+"
-                 "|\\s+(?!\\S)|\\s+"},
-    {'L', FOLDED "[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]"
-                 "|\\s+(?!\\S)|\\s+"},
+    {'L',
+     FOLDED "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+"
+            "|\\s+(?!\\S)|\\s+"},
+    {'L', FOLDED
+     "[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]"
+     "|\\s+(?!\\S)|\\s+"},
     {'Q', FOLDED "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+"
                  "|\\s+(?!\\S)|\\s+"},
 };
 
-/* One letter per step: G, L, Q a split by that pattern, N one by digits, B ByteLevel without and R with its own
- * regex (which is G). */
+/* One letter per step: G, L, Q a split by that pattern, N one by digits, B ByteLevel without and R
+ * with its own regex (which is G). */
 static const struct {
     const char *steps, *pre;
     const char *pre_ignore_merges; /* when the model takes whole words first; NULL: the same */
 } known[] = {
-    {"R", "gpt-2", NULL},   {"GB", "gpt-2", NULL},  {"LB", "dbrx", "llama-bpe"},
-    {"QB", "qwen2", NULL},  {"NR", "smollm", NULL}, {"NGB", "smollm", NULL},
+    {"R", "gpt-2", NULL},  {"GB", "gpt-2", NULL},  {"LB", "dbrx", "llama-bpe"},
+    {"QB", "qwen2", NULL}, {"NR", "smollm", NULL}, {"NGB", "smollm", NULL},
 };
 
 static const char *text_of(const json_t *o, const char *key)
@@ -70,7 +72,8 @@ typedef struct {
     size_t n;
 } steps;
 
-/* `list`: the member that holds the parts of a Sequence. The depth is bounded by the JSON reader. */
+/* `list`: the member that holds the parts of a Sequence. The depth is bounded by the JSON reader.
+ */
 static int flatten(const json_t *node, const char *list, steps *out, fy_err *e)
 {
     if (node == NULL || json_is_null(node))
@@ -95,7 +98,8 @@ static int flatten(const json_t *node, const char *list, steps *out, fy_err *e)
 
 /* --- recognition --- */
 
-/* The pattern with raw line ends escaped and contractions in one spelling; false: longer than any known one. */
+/* The pattern with raw line ends escaped and contractions in one spelling; false: longer than any
+ * known one. */
 static bool normalise(const char *pattern, char out[PATTERN_BYTES])
 {
     size_t n = 0;
@@ -120,10 +124,12 @@ static bool normalise(const char *pattern, char out[PATTERN_BYTES])
 
 static char split_symbol(const json_t *step)
 {
-    const char *pattern = json_string_value(json_object_get(json_object_get(step, "pattern"), "Regex"));
+    const char *pattern =
+        json_string_value(json_object_get(json_object_get(step, "pattern"), "Regex"));
     const char *behavior = text_of(step, "behavior");
     bool isolated = strcmp(behavior, "Isolated") == 0;
-    /* Keeping the matches and removing what lies between them: the same when nothing lies between. */
+    /* Keeping the matches and removing what lies between them: the same when nothing lies between.
+     */
     bool keeps_matches = strcmp(behavior, "Removed") == 0 && is_true(step, "invert", false);
     char plain[PATTERN_BYTES];
     if (pattern == NULL || !normalise(pattern, plain))
@@ -168,7 +174,8 @@ static const char *known_pre(const steps *pre, bool ignore_merges)
         word[i] = symbol_of(pre->v[i]);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(word, known[i].steps) == 0)
-            return ignore_merges && known[i].pre_ignore_merges ? known[i].pre_ignore_merges : known[i].pre;
+            return ignore_merges && known[i].pre_ignore_merges ? known[i].pre_ignore_merges
+                                                               : known[i].pre;
     }
     return NULL;
 }
@@ -197,7 +204,8 @@ static bool match_spm_normalizers(const steps *norm, bool *replaces, bool *prepe
         const char *type = text_of(s, "type");
         if (strcmp(type, "Prepend") == 0 && strcmp(text_of(s, "prepend"), BLANK) == 0 && !*prepends)
             *prepends = true;
-        else if (strcmp(type, "Replace") == 0 && pattern_is_blank(s) && strcmp(text_of(s, "content"), BLANK) == 0)
+        else if (strcmp(type, "Replace") == 0 && pattern_is_blank(s) &&
+                 strcmp(text_of(s, "content"), BLANK) == 0)
             *replaces = true;
         else
             return false;
@@ -235,7 +243,8 @@ static bool match_spm(const steps *norm, const steps *pre, fy_pretok *out)
             return false;
     } else {
         /* After Replace no blank is left: a split at blanks finds nothing. */
-        bool idle = pre->n == 0 || (strcmp(text_of(pre->v[0], "type"), "Split") == 0 && pattern_is_blank(pre->v[0]));
+        bool idle = pre->n == 0 || (strcmp(text_of(pre->v[0], "type"), "Split") == 0 &&
+                                    pattern_is_blank(pre->v[0]));
         if (!replaces || !idle)
             return false;
         r.space_prefix = prepends;
@@ -268,7 +277,8 @@ static void show_step(const json_t *step, fy_str *out)
     json_t *v;
     char sep = '(';
     fy_str_put_quoted(out, fy_span_of(text_of(step, "type")), 40);
-    json_object_foreach((json_t *)(uintptr_t)step, key, v) { /* the iterator takes no const pointer */
+    json_object_foreach((json_t *)(uintptr_t)step, key, v)
+    { /* the iterator takes no const pointer */
         if (strcmp(key, "type") == 0 || strcmp(key, "trim_offsets") == 0 || json_is_null(v))
             continue;
         fy_str_putc(out, sep);
@@ -306,7 +316,8 @@ static int fail_unknown(const steps *norm, const steps *pre, bool byte_fallback,
         fy_str_puts(&shown, "...");
     }
     fy_fail(e, FY_EUNSUPPORTED,
-            "unknown tokenizer structure (%s; byte_fallback %s); known: byte-level BPE like gpt-2, llama-bpe, dbrx, "
+            "unknown tokenizer structure (%s; byte_fallback %s); known: byte-level BPE like gpt-2, "
+            "llama-bpe, dbrx, "
             "qwen2 or smollm, and SentencePiece BPE; --pre NAME forces one",
             fy_str_z(&shown), byte_fallback ? "true" : "false");
     fy_str_release(&s);
@@ -322,8 +333,11 @@ int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out
         return -1;
     if (!has_type(&pre, "ByteLevel") && in->byte_fallback && match_spm(&norm, &pre, out)) {
         if (force != NULL)
-            return fy_fail(e, FY_EARG, "--pre %s: this is a SentencePiece tokenizer, which has no pre-tokenizer to "
-                           "choose; leave the option out", force);
+            return fy_fail(
+                e, FY_EARG,
+                "--pre %s: this is a SentencePiece tokenizer, which has no pre-tokenizer to "
+                "choose; leave the option out",
+                force);
         return 0;
     }
     fy_pretok r = {.kind = FY_TOKENIZER_BPE, .nfc = has_type(&norm, "NFC")};
@@ -331,7 +345,8 @@ int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out
     if (r.pre == NULL && force == NULL)
         return fail_unknown(&norm, &pre, in->byte_fallback, e);
     if (force != NULL && r.pre != NULL && strcmp(force, r.pre) != 0)
-        fy_log(FY_LOG_WARN, "the pre-tokenizer looks like %s; %s is written as asked", r.pre, force);
+        fy_log(FY_LOG_WARN, "the pre-tokenizer looks like %s; %s is written as asked", r.pre,
+               force);
     if (force != NULL)
         r.pre = force;
     *out = r;

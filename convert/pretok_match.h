@@ -1,5 +1,6 @@
-/* What the normalizer and pre_tokenizer of a tokenizer.json mean in GGUF's terms, recognised from their structure:
- * Sequences are flattened, spellings of the same regex are one, and the steps are looked up in a table. */
+/* What the normalizer and pre_tokenizer of a tokenizer.json mean in GGUF's terms, recognised from
+ * their structure: Sequences are flattened, spellings of the same regex are one, and the steps are
+ * looked up in a table. */
 #ifndef FY_CONVERT_PRETOK_MATCH_H
 #define FY_CONVERT_PRETOK_MATCH_H
 
@@ -16,12 +17,13 @@ typedef enum {
 
 typedef struct {
     fy_tokenizer_kind kind;
-    const char *pre;          /* tokenizer.ggml.pre; static, or the caller's `force` */
-    bool nfc;                 /* text is brought to NFC first */
-    bool space_prefix;        /* SPM: a blank goes before the text ... */
-    const char *space_mode;   /* ... when (value of FY_KEY_SPACE_PREFIX, static); NULL: before every fragment */
-    bool splits_words;        /* SPM: words are merged one by one; the same as GGUF's "llama" only when no token
-                               * has a blank after its first character */
+    const char *pre;        /* tokenizer.ggml.pre; static, or the caller's `force` */
+    bool nfc;               /* text is brought to NFC first */
+    bool space_prefix;      /* SPM: a blank goes before the text ... */
+    const char *space_mode; /* ... when (value of FY_KEY_SPACE_PREFIX, static); NULL: before every
+                               fragment */
+    bool splits_words; /* SPM: words are merged one by one; the same as GGUF's "llama" only when no
+                        * token has a blank after its first character */
 } fy_pretok;
 
 typedef struct {
@@ -29,8 +31,8 @@ typedef struct {
     bool byte_fallback, ignore_merges;        /* of the model */
 } fy_pretok_input;
 
-/* force: the `pre` of a byte-level BPE whose structure is unknown (it wins over a known one too, with a warning);
- * NULL: unknown structures are FY_EUNSUPPORTED, printed in the message. */
+/* force: the `pre` of a byte-level BPE whose structure is unknown (it wins over a known one too,
+ * with a warning); NULL: unknown structures are FY_EUNSUPPORTED, printed in the message. */
 int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out, fy_err *e);
 
 #endif

@@ -21,12 +21,23 @@ static const struct {
     [FY_SPECIAL_EOM] = {NULL, "tokenizer.ggml.eom_token_id"},
 };
 
-/* Ends of a turn by their text, first match wins: llama.cpp's list. Written down because some readers pick any of
- * them when there are several. */
+/* Ends of a turn by their text, first match wins: llama.cpp's list. Written down because some
+ * readers pick any of them when there are several. */
 static const char *const eot_texts[] = {
-    "<|eot_id|>", "<|im_end|>", "<|end|>",  "<end_of_turn>", "<|endoftext|>",
-    "<|end_of_text|>", "<EOT>", "_<EOT>", "[EOT]",
-    "<\xEF\xBD\x9C" "end\xE2\x96\x81" "of\xE2\x96\x81" "sentence\xEF\xBD\x9C>", "<end_of_utterance>",
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "<\xEF\xBD\x9C"
+    "end\xE2\x96\x81"
+    "of\xE2\x96\x81"
+    "sentence\xEF\xBD\x9C>",
+    "<end_of_utterance>",
 };
 
 const char *fy_special_key(fy_special which)
@@ -37,13 +48,16 @@ const char *fy_special_key(fy_special which)
 static int64_t id_of_text(const fy_token_table *t, fy_span text)
 {
     uint32_t id;
-    return fy_token_table_find(t, text, &id) && t->rows[id].type != FY_TOKEN_UNUSED ? (int64_t)id : -1;
+    return fy_token_table_find(t, text, &id) && t->rows[id].type != FY_TOKEN_UNUSED ? (int64_t)id
+                                                                                    : -1;
 }
 
 static int64_t id_of_number(const fy_token_table *t, const json_t *v)
 {
     uint32_t id;
-    return fy_tokenizer_config_id(v, &id) && id < t->n && t->rows[id].type != FY_TOKEN_UNDEFINED ? (int64_t)id : -1;
+    return fy_tokenizer_config_id(v, &id) && id < t->n && t->rows[id].type != FY_TOKEN_UNDEFINED
+               ? (int64_t)id
+               : -1;
 }
 
 /* "<s>" or {"content": "<s>"}; -1 when it is neither or no token. */
@@ -56,12 +70,13 @@ static int64_t id_of_token(const fy_token_table *t, const char *name, const json
     int64_t id = id_of_text(t, text);
     char q[FY_QUOTE_BYTES];
     if (id < 0)
-        fy_log(FY_LOG_WARN, "%s '%s' is no token of the vocabulary: ignored", name, fy_quote(q, sizeof q, text));
+        fy_log(FY_LOG_WARN, "%s '%s' is no token of the vocabulary: ignored", name,
+               fy_quote(q, sizeof q, text));
     return id;
 }
 
-/* The first source that knows wins. An explicit null in tokenizer_config.json means that there is none; for the
- * end of text the search goes on, a model without it never stops. */
+/* The first source that knows wins. An explicit null in tokenizer_config.json means that there is
+ * none; for the end of text the search goes on, a model without it never stops. */
 static int64_t find_one(const fy_special_sources *s, fy_special which)
 {
     const fy_tokenizer_config *c = s->config;
@@ -76,14 +91,21 @@ static int64_t find_one(const fy_special_sources *s, fy_special which)
         (id = id_of_number(s->tokens, fy_tokenizer_config_model(c, number))) >= 0 ||
         (id = id_of_number(s->tokens, json_object_get(c->generation, number))) >= 0)
         return id;
-    if (which == FY_SPECIAL_UNK && s->unk_token.ptr != NULL && (id = id_of_text(s->tokens, s->unk_token)) >= 0)
+    if (which == FY_SPECIAL_UNK && s->unk_token.ptr != NULL &&
+        (id = id_of_text(s->tokens, s->unk_token)) >= 0)
         return id;
     if (s->spm == NULL)
         return -1;
     const int64_t proto[FY_SPECIAL_COUNT] = {
-        [FY_SPECIAL_BOS] = s->spm->bos_id, [FY_SPECIAL_EOS] = s->spm->eos_id, [FY_SPECIAL_UNK] = s->spm->unk_id,
-        [FY_SPECIAL_PAD] = s->spm->pad_id, [FY_SPECIAL_SEP] = -1,             [FY_SPECIAL_CLS] = -1,
-        [FY_SPECIAL_MASK] = -1,            [FY_SPECIAL_EOT] = -1,             [FY_SPECIAL_EOM] = -1,
+        [FY_SPECIAL_BOS] = s->spm->bos_id,
+        [FY_SPECIAL_EOS] = s->spm->eos_id,
+        [FY_SPECIAL_UNK] = s->spm->unk_id,
+        [FY_SPECIAL_PAD] = s->spm->pad_id,
+        [FY_SPECIAL_SEP] = -1,
+        [FY_SPECIAL_CLS] = -1,
+        [FY_SPECIAL_MASK] = -1,
+        [FY_SPECIAL_EOT] = -1,
+        [FY_SPECIAL_EOM] = -1,
     };
     id = proto[which];
     return id >= 0 && id < s->tokens->n ? id : -1;
@@ -113,7 +135,7 @@ static void push_eos_list(const fy_special_sources *s, const json_t *v, fy_speci
 enum { ADDS_MAX = 8 };
 
 typedef struct {
-    bool known;           /* there is a step that may add tokens */
+    bool known; /* there is a step that may add tokens */
     int64_t before[ADDS_MAX], after[ADDS_MAX];
     size_t n_before, n_after;
 } additions;
@@ -180,15 +202,20 @@ static void find_additions(const fy_special_sources *s, fy_special_ids *out)
     else if (a.known && !is_default_bos_class(s->config))
         out->add_bos = only(a.before, a.n_before, out->id[FY_SPECIAL_BOS]);
     else
-        out->add_bos = s->kind == FY_TOKENIZER_SPM || only(a.before, a.n_before, out->id[FY_SPECIAL_BOS]);
+        out->add_bos =
+            s->kind == FY_TOKENIZER_SPM || only(a.before, a.n_before, out->id[FY_SPECIAL_BOS]);
     v = json_object_get(s->config->tokenizer, "add_eos_token");
-    out->add_eos = json_is_boolean(v) ? json_is_true(v) : only(a.after, a.n_after, out->id[FY_SPECIAL_EOS]);
+    out->add_eos =
+        json_is_boolean(v) ? json_is_true(v) : only(a.after, a.n_after, out->id[FY_SPECIAL_EOS]);
     /* Without the id a reader would add its own default. */
     out->add_bos = out->add_bos && out->id[FY_SPECIAL_BOS] >= 0;
     out->add_eos = out->add_eos && out->id[FY_SPECIAL_EOS] >= 0;
     if (a.n_before > (out->add_bos ? 1 : 0) || a.n_after > (out->add_eos ? 1 : 0))
-        fy_log(FY_LOG_WARN, "tokenizer.json adds %zu tokens before and %zu after a text; the GGUF file says: bos %s, "
-               "eos %s", a.n_before, a.n_after, out->add_bos ? "yes" : "no", out->add_eos ? "yes" : "no");
+        fy_log(FY_LOG_WARN,
+               "tokenizer.json adds %zu tokens before and %zu after a text; the GGUF file says: "
+               "bos %s, "
+               "eos %s",
+               a.n_before, a.n_after, out->add_bos ? "yes" : "no", out->add_eos ? "yes" : "no");
 }
 
 void fy_special_ids_find(const fy_special_sources *s, fy_special_ids *out)

@@ -7,8 +7,8 @@
 #include "base/quote.h"
 #include "base/utf8.h"
 
-/* Wire format: a varint key (field << 3 | wire type), then a varint (0), 8 bytes (1), a length and that many bytes
- * (2), or 4 bytes (5). Groups (3, 4) do not occur in this schema. */
+/* Wire format: a varint key (field << 3 | wire type), then a varint (0), 8 bytes (1), a length and
+ * that many bytes (2), or 4 bytes (5). Groups (3, 4) do not occur in this schema. */
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
 typedef struct {
@@ -71,12 +71,14 @@ static int next_field(cursor *c, field *f, const char *what, fy_err *e)
         c->pos += (size_t)len;
         return 1;
     default:
-        return fy_fail(e, FY_EFORMAT, "%s: field %u at byte %zu has wire type %u, expected 0, 1, 2 or 5", what,
+        return fy_fail(e, FY_EFORMAT,
+                       "%s: field %u at byte %zu has wire type %u, expected 0, 1, 2 or 5", what,
                        (unsigned)f->field, at, (unsigned)f->wire);
     }
 cut:
-    return fy_fail(e, FY_EFORMAT, "%s: field %u at byte %zu runs past the end (%zu bytes): the file is cut off", what,
-                   (unsigned)f->field, at, c->n);
+    return fy_fail(e, FY_EFORMAT,
+                   "%s: field %u at byte %zu runs past the end (%zu bytes): the file is cut off",
+                   what, (unsigned)f->field, at, c->n);
 }
 
 static cursor sub(fy_span s)
@@ -109,9 +111,11 @@ static int read_piece(fy_span body, fy_token_table *t, fy_err *e)
     if (rc < 0)
         return -1;
     if (type < FY_TOKEN_NORMAL || type > FY_TOKEN_BYTE)
-        return fy_fail(e, FY_EFORMAT, "%s: type %llu, expected 1 to 6", what, (unsigned long long)type);
+        return fy_fail(e, FY_EFORMAT, "%s: type %llu, expected 1 to 6", what,
+                       (unsigned long long)type);
     if (!fy_utf8_valid(text.ptr, text.len))
-        return fy_fail(e, FY_EFORMAT, "%s: text '%s' is not UTF-8", what, fy_quote(q, sizeof q, text));
+        return fy_fail(e, FY_EFORMAT, "%s: text '%s' is not UTF-8", what,
+                       fy_quote(q, sizeof q, text));
     if (!isfinite(score))
         return fy_fail(e, FY_EFORMAT, "%s: its score is not a finite number", what);
     if (fy_token_table_put(t, id, text, false, e) != 0)
@@ -187,8 +191,14 @@ static int read_normalizer(fy_span body, fy_spm_info *info, fy_err *e)
 /* ModelProto: 1 pieces, 2 trainer_spec, 3 normalizer_spec. The defaults are the schema's. */
 int fy_spm_parse(const void *p, size_t n, fy_token_table *t, fy_spm_info *info, fy_err *e)
 {
-    *info = (fy_spm_info){.model_type = FY_SPM_UNIGRAM, .unk_id = 0, .bos_id = 1, .eos_id = 2, .pad_id = -1,
-                          .normalizer = {"", 0}, .add_dummy_prefix = true, .remove_extra_whitespaces = true,
+    *info = (fy_spm_info){.model_type = FY_SPM_UNIGRAM,
+                          .unk_id = 0,
+                          .bos_id = 1,
+                          .eos_id = 2,
+                          .pad_id = -1,
+                          .normalizer = {"", 0},
+                          .add_dummy_prefix = true,
+                          .remove_extra_whitespaces = true,
                           .escape_whitespaces = true};
     cursor c = {.p = p, .n = n};
     field f;

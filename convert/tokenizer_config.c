@@ -51,7 +51,8 @@ static int read_object(const char *dir, const char *name, json_t **out, fy_err *
 
 /* --- chat templates --- */
 
-/* A second template of the same name is dropped: the callers go from the stronger source to the weaker. */
+/* A second template of the same name is dropped: the callers go from the stronger source to the
+ * weaker. */
 static int add_template(fy_tokenizer_config *c, fy_span name, fy_span text, fy_err *e)
 {
     fy_chat_template t = {.name = {0}};
@@ -83,12 +84,15 @@ static int add_template(fy_tokenizer_config *c, fy_span name, fy_span text, fy_e
 static int add_templates(fy_tokenizer_config *c, const json_t *v, fy_err *e)
 {
     if (json_is_string(v))
-        return add_template(c, FY_SPAN("default"), (fy_span){json_string_value(v), json_string_length(v)}, e);
+        return add_template(c, FY_SPAN("default"),
+                            (fy_span){json_string_value(v), json_string_length(v)}, e);
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_t *name = json_object_get(json_array_get(v, i), "name");
         const json_t *text = json_object_get(json_array_get(v, i), "template");
-        if (json_string_length(name) == 0 || json_string_length(name) > 100 || !json_is_string(text))
-            return fy_fail(e, FY_EFORMAT, "chat_template[%zu]: expected an object with 'name' and 'template'", i);
+        if (json_string_length(name) == 0 || json_string_length(name) > 100 ||
+            !json_is_string(text))
+            return fy_fail(e, FY_EFORMAT,
+                           "chat_template[%zu]: expected an object with 'name' and 'template'", i);
         if (add_template(c, fy_span_of(json_string_value(name)),
                          (fy_span){json_string_value(text), json_string_length(text)}, e) != 0)
             return -1;
@@ -106,7 +110,8 @@ static int read_templates(const char *dir, fy_tokenizer_config *c, fy_err *e)
         return -1;
     if (rc == 0) {
         if (m.size > FY_JSON_TREE_MAX || !fy_utf8_valid((const char *)m.data, m.size))
-            rc = fy_fail(e, FY_EFORMAT, "%s/chat_template.jinja: not UTF-8 text of at most %zu bytes", dir,
+            rc = fy_fail(e, FY_EFORMAT,
+                         "%s/chat_template.jinja: not UTF-8 text of at most %zu bytes", dir,
                          FY_JSON_TREE_MAX);
         else
             rc = add_template(c, FY_SPAN("default"), (fy_span){(const char *)m.data, m.size}, e);
@@ -131,8 +136,10 @@ int fy_tokenizer_config_read(const char *dir, fy_tokenizer_config *c, fy_err *e)
     const struct {
         const char *name;
         json_t **out;
-    } files[] = {{"tokenizer_config.json", &c->tokenizer}, {"special_tokens_map.json", &c->special_map},
-                 {"added_tokens.json", &c->added},         {"generation_config.json", &c->generation},
+    } files[] = {{"tokenizer_config.json", &c->tokenizer},
+                 {"special_tokens_map.json", &c->special_map},
+                 {"added_tokens.json", &c->added},
+                 {"generation_config.json", &c->generation},
                  {"config.json", &c->model}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         if (read_object(dir, files[i].name, files[i].out, e) != 0)
@@ -161,9 +168,11 @@ void fy_tokenizer_config_release(fy_tokenizer_config *c)
 static int added_id(const char *text, uint64_t *id, fy_err *e)
 {
     char q[FY_QUOTE_BYTES], *end;
-    unsigned long long v = text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : (end = NULL, 0);
+    unsigned long long v =
+        text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : (end = NULL, 0);
     if (end == NULL || *end != '\0')
-        return fy_fail(e, FY_EFORMAT, "'%s' is no token id", fy_quote(q, sizeof q, fy_span_of(text)));
+        return fy_fail(e, FY_EFORMAT, "'%s' is no token id",
+                       fy_quote(q, sizeof q, fy_span_of(text)));
     *id = v;
     return 0;
 }
@@ -172,7 +181,8 @@ int fy_tokenizer_config_added_old(const fy_tokenizer_config *c, fy_added_tokens 
 {
     const char *text;
     json_t *v;
-    json_object_foreach(c->added, text, v) {
+    json_object_foreach(c->added, text, v)
+    {
         uint32_t id;
         if (!fy_tokenizer_config_id(v, &id)) {
             char q[FY_QUOTE_BYTES];
@@ -197,7 +207,8 @@ static int push_decoder_entry(const char *key, const json_t *v, fy_added_tokens 
         return -1;
     if (!json_is_string(text))
         return fy_fail(e, FY_EFORMAT, "token %s: no text 'content'", key);
-    json_object_foreach((json_t *)(uintptr_t)v, name, on) { /* the iterator takes no const pointer */
+    json_object_foreach((json_t *)(uintptr_t)v, name, on)
+    { /* the iterator takes no const pointer */
         if (json_is_true(on))
             flags |= fy_added_token_flag(fy_span_of(name));
     }
@@ -209,7 +220,8 @@ int fy_tokenizer_config_added(const fy_tokenizer_config *c, fy_added_tokens *a, 
 {
     const char *key;
     json_t *v;
-    json_object_foreach(json_object_get(c->tokenizer, "added_tokens_decoder"), key, v) {
+    json_object_foreach(json_object_get(c->tokenizer, "added_tokens_decoder"), key, v)
+    {
         if (push_decoder_entry(key, v, a, e) != 0)
             return fy_ctx(e, "tokenizer_config.json: added_tokens_decoder");
     }

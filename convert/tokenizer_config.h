@@ -1,5 +1,6 @@
-/* The small files beside a tokenizer: tokenizer_config.json, special_tokens_map.json, added_tokens.json,
- * generation_config.json, config.json and the chat template files. All are optional. */
+/* The small files beside a tokenizer: tokenizer_config.json, special_tokens_map.json,
+ * added_tokens.json, generation_config.json, config.json and the chat template files. All are
+ * optional. */
 #ifndef FY_CONVERT_TOKENIZER_CONFIG_H
 #define FY_CONVERT_TOKENIZER_CONFIG_H
 
@@ -15,12 +16,14 @@
 #include "convert/added_tokens.h"
 
 typedef struct {
-    fy_str name; /* owned; lower case letters, digits and '_': part of a key. "default" is the main one */
+    fy_str name; /* owned; lower case letters, digits and '_': part of a key. "default" is the main
+                    one */
     fy_str text; /* owned */
 } fy_chat_template;
 
 typedef struct {
-    /* Objects; owned; NULL: no such file. Numbers are reals, as transformers writes one that fits no integer. */
+    /* Objects; owned; NULL: no such file. Numbers are reals, as transformers writes one that fits
+     * no integer. */
     json_t *tokenizer, *special_map, *added, *generation, *model;
     fy_chat_template *templates; /* owned; names are unique */
     size_t n_templates;
@@ -30,11 +33,12 @@ typedef struct {
 int fy_tokenizer_config_read(const char *dir, fy_tokenizer_config *c, fy_err *e);
 void fy_tokenizer_config_release(fy_tokenizer_config *c);
 
-/* Maps dir/name. 1: there is no such file; -1 also for a Git LFS pointer, an HTML page and an empty file. */
+/* Maps dir/name. 1: there is no such file; -1 also for a Git LFS pointer, an HTML page and an empty
+ * file. */
 int fy_tokenizer_config_map(const char *dir, const char *name, fy_map *m, fy_err *e);
 
-/* The added tokens of added_tokens.json (before tokenizer.json's, old style) and of tokenizer_config.json's
- * added_tokens_decoder (after them). The texts are views of `c`. */
+/* The added tokens of added_tokens.json (before tokenizer.json's, old style) and of
+ * tokenizer_config.json's added_tokens_decoder (after them). The texts are views of `c`. */
 int fy_tokenizer_config_added_old(const fy_tokenizer_config *c, fy_added_tokens *a, fy_err *e);
 int fy_tokenizer_config_added(const fy_tokenizer_config *c, fy_added_tokens *a, fy_err *e);
 

@@ -193,17 +193,21 @@ static int check_model(const reader *r, fy_err *e)
 {
     char q[FY_QUOTE_BYTES];
     if (!r->has_model)
-        return fy_fail(e, FY_EFORMAT, "no 'model': this is no tokenizer.json of the tokenizers library");
+        return fy_fail(e, FY_EFORMAT,
+                       "no 'model': this is no tokenizer.json of the tokenizers library");
     if (r->type.ptr != NULL && !fy_span_is(r->type, "BPE"))
         return fy_fail(e, FY_EUNSUPPORTED, "model: a %s tokenizer; supported are BPE tokenizers",
                        fy_quote(q, sizeof q, r->type));
     if (r->vocab_is_list)
-        return fy_fail(e, FY_EUNSUPPORTED, "model: a Unigram tokenizer; supported are BPE tokenizers");
-    if (!r->has_merges) /* files without 'type' are older than it: WordPiece and WordLevel have no merges */
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "model: a Unigram tokenizer; supported are BPE tokenizers");
+    if (!r->has_merges) /* files without 'type' are older than it: WordPiece and WordLevel have no
+                           merges */
         return fy_fail(e, r->type.ptr == NULL ? FY_EUNSUPPORTED : FY_EFORMAT,
                        "model: no array 'merges', which a BPE tokenizer has");
     if (r->prefixed != NULL)
-        return fy_fail(e, FY_EUNSUPPORTED, "model: '%s' is set; supported are BPE tokenizers without it", r->prefixed);
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "model: '%s' is set; supported are BPE tokenizers without it", r->prefixed);
     if (r->t->n == 0)
         return fy_fail(e, FY_EFORMAT, "model: the vocabulary is empty");
     return 0;
@@ -231,8 +235,8 @@ static int read_document(reader *r, fy_err *e)
     return rc < 0 ? -1 : fy_json_end(r->j, e);
 }
 
-int fy_tokenizer_json_parse(const void *p, size_t n, fy_tokenizer_json *out, fy_token_table *t, fy_added_tokens *added,
-                            fy_err *e)
+int fy_tokenizer_json_parse(const void *p, size_t n, fy_tokenizer_json *out, fy_token_table *t,
+                            fy_added_tokens *added, fy_err *e)
 {
     *out = (fy_tokenizer_json){.data = p, .size = n};
     reader r = {.out = out, .t = t, .added = added};
@@ -275,7 +279,8 @@ static int split_merge(fy_merges *m, fy_err *e)
     const char *blank = s.len == 0 ? NULL : memchr(s.ptr, ' ', s.len);
     size_t left = blank == NULL ? 0 : (size_t)(blank - s.ptr);
     if (left == 0 || left + 1 == s.len || memchr(blank + 1, ' ', s.len - left - 1) != NULL)
-        return fy_fail(e, FY_EFORMAT, "'%s', expected two texts with one blank between", fy_quote(q, sizeof q, s));
+        return fy_fail(e, FY_EFORMAT, "'%s', expected two texts with one blank between",
+                       fy_quote(q, sizeof q, s));
     m->left = (fy_span){s.ptr, left};
     m->right = (fy_span){s.ptr + left + 1, s.len - left - 1};
     return 0;
@@ -301,7 +306,8 @@ static int pair_merge(fy_merges *m, fy_err *e)
 {
     size_t left = 0, right = 0;
     fy_str_clear(&m->pair);
-    if (fy_json_array_begin(m->j, e) != 0 || pair_text(m, &left, e) != 0 || pair_text(m, &right, e) != 0)
+    if (fy_json_array_begin(m->j, e) != 0 || pair_text(m, &left, e) != 0 ||
+        pair_text(m, &right, e) != 0)
         return -1;
     int rc = fy_json_array_next(m->j, e);
     if (rc != 0)
@@ -314,7 +320,8 @@ static int pair_merge(fy_merges *m, fy_err *e)
 int fy_merges_next(fy_merges *m, fy_err *e)
 {
     int rc = fy_json_array_next(m->j, e);
-    if (rc == 1 && (fy_json_peek(m->j) == FY_JSON_ARRAY ? pair_merge(m, e) : split_merge(m, e)) != 0)
+    if (rc == 1 &&
+        (fy_json_peek(m->j) == FY_JSON_ARRAY ? pair_merge(m, e) : split_merge(m, e)) != 0)
         return fy_ctx(e, "merges[%llu]", (unsigned long long)m->n);
     if (rc == 1)
         m->n++;

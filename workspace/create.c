@@ -28,9 +28,12 @@
 
 static bool is_reserved(const char *name)
 {
-    static const char *const reserved[] = {
-        "bin",           "qnn_libs", FY_BUNDLE_WORKSPACE_JSON, FY_BUNDLE_HPARAMS_JSON,
-        FY_MANIFEST_NAME, "manifest.sig"};
+    static const char *const reserved[] = {"bin",
+                                           "qnn_libs",
+                                           FY_BUNDLE_WORKSPACE_JSON,
+                                           FY_BUNDLE_HPARAMS_JSON,
+                                           FY_MANIFEST_NAME,
+                                           "manifest.sig"};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
         if (strcasecmp(name, reserved[i]) == 0) /* a phone's shared storage ignores case */
             return true;
@@ -124,7 +127,8 @@ static int open_source(sources *s, const char *path, fy_err *e)
     m->model = fy_model_open(m->path, e);
     if (m->model == NULL)
         return -1;
-    if (fy_gguf_get_u32(fy_model_gguf(m->model), FY_KEY_SPLIT_COUNT, &n_split, NULL) == 0 && n_split > 1)
+    if (fy_gguf_get_u32(fy_model_gguf(m->model), FY_KEY_SPLIT_COUNT, &n_split, NULL) == 0 &&
+        n_split > 1)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "%s: is one of %u parts; expected a model in a single file", path, n_split);
     if (stat(m->path, &st) != 0)
@@ -311,8 +315,8 @@ static int add_settings(maker *k, const source *main_model, fy_err *e)
     fy_str text = {0};
     int rc =
         fy_json_text(json_pack("{s:i, s:s, s:s, s:s, s:s}", "format_version", FY_MANIFEST_VERSION,
-                               "executables", "bin", "hparams_config", FY_BUNDLE_HPARAMS_JSON, "model_main",
-                               main_model->name, "model_draft", ""),
+                               "executables", "bin", "hparams_config", FY_BUNDLE_HPARAMS_JSON,
+                               "model_main", main_model->name, "model_draft", ""),
                      &text, e);
     rc = add_text(k, FY_BUNDLE_WORKSPACE_JSON, rc, &text, e);
     if (rc != 0)

@@ -15,8 +15,8 @@ typedef struct fy_staging fy_staging;
 
 fy_staging *fy_staging_open(const char *dir, fy_err *e); /* NULL on failure */
 
-/* Path of `rel` inside, for the caller to free. rel must be safe to join (bundle/manifest_read.h). NULL:
- * out of memory. */
+/* Path of `rel` inside, for the caller to free. rel must be safe to join (bundle/manifest_read.h).
+ * NULL: out of memory. */
 char *fy_staging_path(const fy_staging *s, const char *rel, fy_err *e);
 
 /* Makes the directories that `rel` needs and creates the file with this mode, whatever the umask;

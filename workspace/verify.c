@@ -216,14 +216,16 @@ static int compare_vocab(const fy_gguf *vocab, const fy_gguf *weights, uint32_t 
                        (unsigned long long)a->count, n_vocab);
     if (a->type != b->type || a->elem != b->elem || a->bytes != b->bytes ||
         memcmp(a->data, b->data, a->bytes) != 0)
-        return fy_fail(e, FY_EVERIFY, FY_BUNDLE_VOCAB " and " FY_BUNDLE_WEIGHTS " have different tokens");
+        return fy_fail(e, FY_EVERIFY,
+                       FY_BUNDLE_VOCAB " and " FY_BUNDLE_WEIGHTS " have different tokens");
     return 0;
 }
 
 static int check_model(const char *dir, const char *rel, fy_err *e)
 {
     char model[FY_MANIFEST_MAX_PATH + 1];
-    snprintf(model, sizeof model, "%.*s", (int)(strlen(rel) - strlen("/" FY_BUNDLE_MODEL_JSON)), rel);
+    snprintf(model, sizeof model, "%.*s", (int)(strlen(rel) - strlen("/" FY_BUNDLE_MODEL_JSON)),
+             rel);
     fy_model_json found_json, expected;
     fy_hparams hp;
     if (read_model_json(dir, rel, &found_json, e) != 0)

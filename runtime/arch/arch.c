@@ -8,16 +8,21 @@
 
 #include "base/math.h"
 
-#define LAYER_MARK "%u"
+#define LAYER_MARK  "%u"
 #define N_LAYER_MAX 1000 /* a guard against nonsense: the deepest published model has 126 */
 
-/* --- hyperparameters: one row per field ------------------------------------------------------------------------ */
+/* --- hyperparameters: one row per field
+ * ------------------------------------------------------------------------ */
 
-#define KEYS(...) (const char *const[]){__VA_ARGS__, NULL}
+#define KEYS(...)         \
+    (const char *const[]) \
+    {                     \
+        __VA_ARGS__, NULL \
+    }
 #define FIELD(name) offsetof(fy_hparams, name)
 
-/* Order is the order of the keys in the files we write. Lists of HF keys: transformers config classes, old and new
- * spellings. */
+/* Order is the order of the keys in the files we write. Lists of HF keys: transformers config
+ * classes, old and new spellings. */
 const fy_hparam_row fy_hparam_rows[] = {
     {FY_HP_U32, FIELD(n_vocab), "vocab_size", KEYS("vocab_size"), 0, 0},
     {FY_HP_U32, FIELD(n_ctx_train), "context_length",
@@ -43,7 +48,8 @@ const fy_hparam_row fy_hparam_rows[] = {
     {FY_HP_F32, FIELD(rope_theta), "rope.freq_base", NULL, 0, 0},
     {FY_HP_SCALING, FIELD(rope_scaling), "rope.scaling.type", NULL, 0, FY_ROPE_SCALING_NONE},
     {FY_HP_F32, FIELD(rope_factor), "rope.scaling.factor", NULL, FY_HP_MAY_BE_0, 1},
-    {FY_HP_U32, FIELD(rope_orig_ctx), "rope.scaling.original_context_length", NULL, FY_HP_MAY_BE_0, 0},
+    {FY_HP_U32, FIELD(rope_orig_ctx), "rope.scaling.original_context_length", NULL, FY_HP_MAY_BE_0,
+     0},
     {FY_HP_F32, FIELD(rope_attn_factor), "rope.scaling.attn_factor", NULL, 0, 1},
     {FY_HP_F32, FIELD(yarn_beta_fast), "rope.scaling.yarn_beta_fast", NULL, 0, 32},
     {FY_HP_F32, FIELD(yarn_beta_slow), "rope.scaling.yarn_beta_slow", NULL, 0, 1},
@@ -82,7 +88,9 @@ void fy_hparams_derive(fy_hparams *hp)
     default_f32(&hp->yarn_beta_slow, 1);
 }
 
-/* --- checks ---------------------------------------------------------------------------------------------------- */
+/* --- checks
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 /* Every number on its own; a field that may be 0 says so in its row. */
 static int check_numbers(const fy_hparams *hp, fy_err *e)
@@ -94,11 +102,13 @@ static int check_numbers(const fy_hparams *hp, fy_err *e)
             uint32_t v = *(const uint32_t *)field, min = row->flags & FY_HP_MAY_BE_0 ? 0 : 1,
                      max = row->offset == FIELD(n_layer) ? N_LAYER_MAX : INT32_MAX;
             if (v < min || v > max)
-                return fy_fail(e, FY_EFORMAT, "%s is %u; expected %u to %u", row->gguf, v, min, max);
+                return fy_fail(e, FY_EFORMAT, "%s is %u; expected %u to %u", row->gguf, v, min,
+                               max);
         } else if (row->kind == FY_HP_F32) {
             float v = *(const float *)field;
             if (!isfinite(v) || v <= 0)
-                return fy_fail(e, FY_EFORMAT, "%s is %g; expected a finite number above 0", row->gguf, (double)v);
+                return fy_fail(e, FY_EFORMAT, "%s is %g; expected a finite number above 0",
+                               row->gguf, (double)v);
         }
     }
     return 0;
@@ -121,8 +131,9 @@ static int check_heads(const fy_hparams *hp, fy_err *e)
     /* The widest row, in elements: everything derived from it then fits 31 bits. */
     uint64_t widest = hp->head_dim > hp->head_dim_v ? hp->head_dim : hp->head_dim_v;
     if (widest * hp->n_head > INT32_MAX)
-        return fy_fail(e, FY_EFORMAT, "attention.head_count %u times head length %" PRIu64
-                       " does not fit 31 bits", hp->n_head, widest);
+        return fy_fail(e, FY_EFORMAT,
+                       "attention.head_count %u times head length %" PRIu64 " does not fit 31 bits",
+                       hp->n_head, widest);
     return 0;
 }
 
@@ -148,7 +159,8 @@ int fy_hparams_check(const fy_hparams *hp, fy_err *e)
     return check_numbers(hp, e) || check_heads(hp, e) || check_yarn(hp, e) ? -1 : 0;
 }
 
-/* --- hyperparameters from and to GGUF -------------------------------------------------------------------------- */
+/* --- hyperparameters from and to GGUF
+ * -------------------------------------------------------------------------- */
 
 #define KEY_BYTES 128
 
@@ -216,8 +228,8 @@ static int read_old_scaling(const fy_gguf *g, const fy_family *f, fy_hparams *hp
     return 0;
 }
 
-/* Keys that change the arithmetic in a way no family here has: only their neutral value is accepted, because a
- * file that is computed without them gives wrong words, not an error. */
+/* Keys that change the arithmetic in a way no family here has: only their neutral value is
+ * accepted, because a file that is computed without them gives wrong words, not an error. */
 static int refuse_foreign(const fy_gguf *g, const fy_family *f, fy_err *e)
 {
     static const struct {
@@ -306,9 +318,8 @@ static int write_field(fy_gguf_writer *w, const char *key, const fy_hparam_row *
     }
     case FY_HP_SCALING: {
         fy_rope_scaling v = *(const fy_rope_scaling *)(const void *)field;
-        return v == FY_ROPE_SCALING_NONE
-                   ? 0
-                   : fy_gguf_add_str(w, key, fy_span_of(scaling_names[v]), e);
+        return v == FY_ROPE_SCALING_NONE ? 0
+                                         : fy_gguf_add_str(w, key, fy_span_of(scaling_names[v]), e);
     }
     }
     return 0;
@@ -325,7 +336,9 @@ int fy_hparams_to_gguf(fy_gguf_writer *w, const fy_family *f, const fy_hparams *
     return 0;
 }
 
-/* --- rows ------------------------------------------------------------------------------------------------------ */
+/* --- rows
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 uint64_t fy_dim_of(const fy_hparams *hp, fy_dim d)
 {

@@ -1,5 +1,6 @@
-/* Llama 1, 2, 3.x, and what shares its class: SmolLM, SmolLM2, TinyLlama, DeepSeek-R1-Distill-Llama, ...
- * The GGUF architecture rotates neighbours (NORM), the checkpoint halves (NEOX): rows of q and k are permuted. */
+/* Llama 1, 2, 3.x, and what shares its class: SmolLM, SmolLM2, TinyLlama,
+ * DeepSeek-R1-Distill-Llama, ... The GGUF architecture rotates neighbours (NORM), the checkpoint
+ * halves (NEOX): rows of q and k are permuted. */
 #include "arch/decoder_rows.h"
 
 static const fy_tensor_row rows[] = {
@@ -31,16 +32,17 @@ const fy_family fy_family_llama = {
     .name = "llama",
     .gguf_arch = "llama",
     .hf_archs = hf_archs,
-    .defaults = {
-        .n_vocab = 32000,
-        .n_ctx_train = 2048,
-        .n_embd = 4096,
-        .n_layer = 32,
-        .n_ff = 11008,
-        .n_head = 32,
-        .norm_rms_eps = 1e-6F,
-        .rope_theta = 10000.0F,
-    },
+    .defaults =
+        {
+            .n_vocab = 32000,
+            .n_ctx_train = 2048,
+            .n_embd = 4096,
+            .n_layer = 32,
+            .n_ff = 11008,
+            .n_head = 32,
+            .norm_rms_eps = 1e-6F,
+            .rope_theta = 10000.0F,
+        },
     .tied_default = false,
     .rope = FY_ROPE_NORM,
     .rows = rows,

@@ -1,5 +1,5 @@
-/* Mistral 7B and its successors: Llama with its own defaults, head_dim apart from n_embd / n_head, and a window
- * over all layers in the first version. Written as GGUF architecture "llama". */
+/* Mistral 7B and its successors: Llama with its own defaults, head_dim apart from n_embd / n_head,
+ * and a window over all layers in the first version. Written as GGUF architecture "llama". */
 #include "arch/decoder_rows.h"
 
 static const fy_tensor_row rows[] = {
@@ -24,18 +24,19 @@ const fy_family fy_family_mistral = {
     .name = "mistral",
     .gguf_arch = "llama",
     .hf_archs = hf_archs,
-    .defaults = {
-        .n_vocab = 32000,
-        .n_ctx_train = 131072,
-        .n_embd = 4096,
-        .n_layer = 32,
-        .n_ff = 14336,
-        .n_head = 32,
-        .n_head_kv = 8,
-        .n_swa = 4096,
-        .norm_rms_eps = 1e-6F,
-        .rope_theta = 10000.0F,
-    },
+    .defaults =
+        {
+            .n_vocab = 32000,
+            .n_ctx_train = 131072,
+            .n_embd = 4096,
+            .n_layer = 32,
+            .n_ff = 14336,
+            .n_head = 32,
+            .n_head_kv = 8,
+            .n_swa = 4096,
+            .norm_rms_eps = 1e-6F,
+            .rope_theta = 10000.0F,
+        },
     .tied_default = false,
     .rope = FY_ROPE_NORM,
     .rows = rows,

@@ -1,4 +1,5 @@
-/* Qwen 1.5, 2, 2.5, QwQ, DeepSeek-R1-Distill-Qwen: q, k and v with bias, halves rotate (NEOX), nothing permuted. */
+/* Qwen 1.5, 2, 2.5, QwQ, DeepSeek-R1-Distill-Qwen: q, k and v with bias, halves rotate (NEOX),
+ * nothing permuted. */
 #include "arch/decoder_rows.h"
 
 static const fy_tensor_row rows[] = {
@@ -25,18 +26,19 @@ const fy_family fy_family_qwen2 = {
     .name = "qwen2",
     .gguf_arch = "qwen2",
     .hf_archs = hf_archs,
-    .defaults = {
-        .n_vocab = 151936,
-        .n_ctx_train = 32768,
-        .n_embd = 4096,
-        .n_layer = 32,
-        .n_ff = 22016,
-        .n_head = 32,
-        .n_head_kv = 32,
-        .n_swa = 4096,
-        .norm_rms_eps = 1e-6F,
-        .rope_theta = 10000.0F,
-    },
+    .defaults =
+        {
+            .n_vocab = 151936,
+            .n_ctx_train = 32768,
+            .n_embd = 4096,
+            .n_layer = 32,
+            .n_ff = 22016,
+            .n_head = 32,
+            .n_head_kv = 32,
+            .n_swa = 4096,
+            .norm_rms_eps = 1e-6F,
+            .rope_theta = 10000.0F,
+        },
     .tied_default = false,
     .rope = FY_ROPE_NEOX,
     .rows = rows,

@@ -1,4 +1,5 @@
-/* Qwen3 (dense): RMS norm over each head of q and k before rotation, head_dim always explicit, NEOX pairs. */
+/* Qwen3 (dense): RMS norm over each head of q and k before rotation, head_dim always explicit, NEOX
+ * pairs. */
 #include "arch/decoder_rows.h"
 
 static const fy_tensor_row rows[] = {
@@ -28,19 +29,20 @@ const fy_family fy_family_qwen3 = {
     .name = "qwen3",
     .gguf_arch = "qwen3",
     .hf_archs = hf_archs,
-    .defaults = {
-        .n_vocab = 151936,
-        .n_ctx_train = 32768,
-        .n_embd = 4096,
-        .n_layer = 32,
-        .n_ff = 22016,
-        .n_head = 32,
-        .n_head_kv = 32,
-        .head_dim = 128,
-        .n_swa = 4096,
-        .norm_rms_eps = 1e-6F,
-        .rope_theta = 10000.0F,
-    },
+    .defaults =
+        {
+            .n_vocab = 151936,
+            .n_ctx_train = 32768,
+            .n_embd = 4096,
+            .n_layer = 32,
+            .n_ff = 22016,
+            .n_head = 32,
+            .n_head_kv = 32,
+            .head_dim = 128,
+            .n_swa = 4096,
+            .norm_rms_eps = 1e-6F,
+            .rope_theta = 10000.0F,
+        },
     .tied_default = false,
     .rope = FY_ROPE_NEOX,
     .rows = rows,

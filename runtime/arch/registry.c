@@ -2,8 +2,8 @@
 
 #include "arch/arch.h"
 
-/* One line per family. The first with a GGUF architecture reads the files of that architecture, so its rows must
- * cover what the later ones write. */
+/* One line per family. The first with a GGUF architecture reads the files of that architecture, so
+ * its rows must cover what the later ones write. */
 #define FAMILIES(X) \
     X(llama)        \
     X(mistral)      \

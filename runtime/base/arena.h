@@ -12,10 +12,12 @@ typedef struct {
     size_t total;         /* bytes taken from the system */
 } fy_arena;
 
-/* `n` bytes aligned to 16 and not cleared; NULL when out of memory. n == 0 gives a valid pointer. */
+/* `n` bytes aligned to 16 and not cleared; NULL when out of memory. n == 0 gives a valid pointer.
+ */
 void *fy_arena_alloc(fy_arena *a, size_t n);
 
-/* As fy_arena_alloc for an array of count * size bytes, cleared; NULL also when the product overflows. */
+/* As fy_arena_alloc for an array of count * size bytes, cleared; NULL also when the product
+ * overflows. */
 void *fy_arena_calloc(fy_arena *a, size_t count, size_t size);
 
 /* A NUL-terminated copy of s[0..n). */

@@ -1,5 +1,5 @@
-/* CPU features of this machine, found once at run time. FY_CPU_MASK (a number, default all ones) is and-ed in:
- * FY_CPU_MASK=0 forces the scalar kernels, the first step of every bug report. */
+/* CPU features of this machine, found once at run time. FY_CPU_MASK (a number, default all ones) is
+ * and-ed in: FY_CPU_MASK=0 forces the scalar kernels, the first step of every bug report. */
 #ifndef FY_BASE_CPU_H
 #define FY_BASE_CPU_H
 
@@ -11,7 +11,8 @@ enum {
     FY_CPU_DOTPROD = 1u << 9,
 };
 
-/* The features this build can use on this CPU, after the mask. Cheap after the first call; thread-safe. */
+/* The features this build can use on this CPU, after the mask. Cheap after the first call;
+ * thread-safe. */
 uint32_t fy_cpu_features(void);
 
 /* "avx2", "neon dotprod", or "scalar". Static string. */

@@ -1,8 +1,8 @@
 /* One error value for the whole project: the first failure wins and is ready to show.
  *
- * A function that can fail returns 0 or -1 (constructors: a pointer or NULL) and takes `fy_err *e` last;
- * `e` lives on the caller's stack, starts as {0} and may be NULL. A message says what was found, what was
- * expected and, where known, what to do. Context is prefixed on the way up:
+ * A function that can fail returns 0 or -1 (constructors: a pointer or NULL) and takes `fy_err *e`
+ * last; `e` lives on the caller's stack, starts as {0} and may be NULL. A message says what was
+ * found, what was expected and, where known, what to do. Context is prefixed on the way up:
  *     "m.gguf: tensor 'a': rank 9, at most 4"
  * The library never prints and never exits. */
 #ifndef FY_BASE_ERR_H
@@ -40,8 +40,8 @@ int fy_ctx(fy_err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3))
 /* FY_ENOMEM with "out of memory"; always returns -1. */
 int fy_nomem(fy_err *e);
 
-/* The documented exit status: 0 ok, 1 failed, 2 usage, 3 does not fit, 4 verification failed, 5 device,
- * 6 no space, 130 interrupted. */
+/* The documented exit status: 0 ok, 1 failed, 2 usage, 3 does not fit, 4 verification failed, 5
+ * device, 6 no space, 130 interrupted. */
 int fy_exit_status(fy_code code);
 
 #endif

@@ -14,7 +14,8 @@
 
 int fy_map_open(fy_map *m, const char *path, fy_err *e)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused below, not waited for */
+    int fd =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused below, not waited for */
     if (fd < 0)
         return fy_fail_errno(e, "%s: cannot open", path);
     struct stat st;
@@ -70,7 +71,8 @@ struct fy_out {
     int slot;   /* in g_parts; -1: none was free */
 };
 
-/* The .part files of this process, for a signal handler that ends it. A slot is taken while it is not NULL. */
+/* The .part files of this process, for a signal handler that ends it. A slot is taken while it is
+ * not NULL. */
 static char *_Atomic g_parts[16];
 enum { N_PARTS = sizeof g_parts / sizeof g_parts[0] };
 
@@ -121,8 +123,8 @@ static int check_target(const char *path, fy_err *e)
                    S_ISDIR(st.st_mode) ? "is a directory" : "is not a regular file");
 }
 
-/* Opens .part for this process alone: two writers would mix their bytes under one name. Nothing is changed
- * before the lock is held. */
+/* Opens .part for this process alone: two writers would mix their bytes under one name. Nothing is
+ * changed before the lock is held. */
 static int open_part(fy_out *o, fy_err *e)
 {
     struct stat by_fd, by_name;
@@ -134,9 +136,11 @@ static int open_part(fy_out *o, fy_err *e)
         return fy_fail_errno(e, "%s: cannot read its size", o->part);
     if (!S_ISREG(by_fd.st_mode))
         return fy_fail(e, FY_EIO, "%s: is not a regular file; remove it", o->part);
-    if (flock(o->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) /* not every file system has locks */
+    if (flock(o->fd, LOCK_EX | LOCK_NB) != 0 &&
+        errno == EWOULDBLOCK) /* not every file system has locks */
         return fy_fail(e, FY_EIO, "%s: another ferry is writing it now", o->part);
-    if (lstat(o->part, &by_name) != 0 || by_fd.st_ino != by_name.st_ino || by_fd.st_dev != by_name.st_dev)
+    if (lstat(o->part, &by_name) != 0 || by_fd.st_ino != by_name.st_ino ||
+        by_fd.st_dev != by_name.st_dev)
         return fy_fail(e, FY_EIO, "%s: another ferry has just finished it", o->part);
     if (ftruncate(o->fd, 0) != 0)
         return fy_fail_errno(e, "%s: cannot empty", o->part);
@@ -162,7 +166,8 @@ fy_out *fy_out_open(const char *path, uint64_t size, fy_err *e)
     if (check_target(path, e) != 0 || open_part(o, e) != 0)
         goto fail;
     if (size > INT64_MAX) {
-        fy_fail(e, FY_ENOSPACE, "%s: %llu bytes is more than a file can hold", path, (unsigned long long)size);
+        fy_fail(e, FY_ENOSPACE, "%s: %llu bytes is more than a file can hold", path,
+                (unsigned long long)size);
         goto fail_part;
     }
     if (size > 0) {
@@ -342,8 +347,9 @@ fy_span fy_path_base(const char *path)
 
 bool fy_path_is_plain(fy_span name)
 {
-    return name.len > 0 && memchr(name.ptr, '/', name.len) == NULL && memchr(name.ptr, '\0', name.len) == NULL &&
-           !fy_span_is(name, ".") && !fy_span_is(name, "..");
+    return name.len > 0 && memchr(name.ptr, '/', name.len) == NULL &&
+           memchr(name.ptr, '\0', name.len) == NULL && !fy_span_is(name, ".") &&
+           !fy_span_is(name, "..");
 }
 
 int fy_mkdirs(const char *path, fy_err *e)

@@ -1,7 +1,8 @@
 /* Files: read-only maps for input, and output that has its final name only once it is whole.
  *
- * An output is written as "<path>.part", fsynced, renamed, and its directory fsynced; until fy_out_commit
- * returns 0 nothing exists under the final name (or the previous file is still there, untouched). */
+ * An output is written as "<path>.part", fsynced, renamed, and its directory fsynced; until
+ * fy_out_commit returns 0 nothing exists under the final name (or the previous file is still there,
+ * untouched). */
 #ifndef FY_BASE_FILE_H
 #define FY_BASE_FILE_H
 
@@ -18,19 +19,20 @@ typedef struct {
     void *base; /* owned; NULL when nothing is mapped */
 } fy_map;
 
-/* Maps a regular file read-only. Messages name `path`; directories and special files are refused. */
+/* Maps a regular file read-only. Messages name `path`; directories and special files are refused.
+ */
 int fy_map_open(fy_map *m, const char *path, fy_err *e);
 void fy_map_close(fy_map *m);
 
-/* Tells the system that data[off, off+len) will not be needed again soon, so that resident memory stays small
- * while a large file streams through. Advice only: never fails. */
+/* Tells the system that data[off, off+len) will not be needed again soon, so that resident memory
+ * stays small while a large file streams through. Advice only: never fails. */
 void fy_map_drop(const fy_map *m, uint64_t off, uint64_t len);
 
 typedef struct fy_out fy_out;
 
-/* Creates "<path>.part", truncating an older one; one that another process writes is an error, and so is a path
- * under which something else than a regular file stands. With size > 0 the space is reserved at once, so that a full
- * disk is found before the work. NULL on failure. */
+/* Creates "<path>.part", truncating an older one; one that another process writes is an error, and
+ * so is a path under which something else than a regular file stands. With size > 0 the space is
+ * reserved at once, so that a full disk is found before the work. NULL on failure. */
 fy_out *fy_out_open(const char *path, uint64_t size, fy_err *e);
 
 /* Writes all n bytes at `off`. Thread-safe for disjoint ranges. */
@@ -43,7 +45,8 @@ int fy_out_commit(fy_out *o, fy_err *e);
 /* Closes and removes the .part file, frees `o`. NULL is fine. */
 void fy_out_abort(fy_out *o);
 
-/* Removes the .part files that are open now. Async-signal-safe: for a handler that ends the process. */
+/* Removes the .part files that are open now. Async-signal-safe: for a handler that ends the
+ * process. */
 void fy_out_unlink_all(void);
 
 /* Whole small file in one call, through fy_out. */
@@ -52,10 +55,12 @@ int fy_file_write(const char *path, const void *p, size_t n, fy_err *e);
 /* All n bytes at the descriptor's position; `name` is for the message. */
 int fy_write_all(int fd, const void *p, size_t n, const char *name, fy_err *e);
 
-/* fsync of the directory that holds `path`, so that a name in it lasts. Best effort: some file systems refuse. */
+/* fsync of the directory that holds `path`, so that a name in it lasts. Best effort: some file
+ * systems refuse. */
 void fy_sync_dir_of(const char *path);
 
-/* Bytes free for this user on the file system of `path` (its directory when it does not exist yet). */
+/* Bytes free for this user on the file system of `path` (its directory when it does not exist yet).
+ */
 int fy_file_space(const char *path, uint64_t *bytes, fy_err *e);
 
 bool fy_file_exists(const char *path); /* follows links */

@@ -1,5 +1,6 @@
-/* SHA-256 (FIPS 180-4). The host build takes OpenSSL's (hash_openssl.c), the device build ours (hash_own.c);
- * the Makefile links one of them, and the same test vectors run against each build. */
+/* SHA-256 (FIPS 180-4). The host build takes OpenSSL's (hash_openssl.c), the device build ours
+ * (hash_own.c); the Makefile links one of them, and the same test vectors run against each build.
+ */
 #ifndef FY_BASE_HASH_H
 #define FY_BASE_HASH_H
 
@@ -9,7 +10,7 @@
 #include "base/err.h"
 
 #define FY_SHA256_BYTES 32
-#define FY_SHA256_HEX 65 /* with the NUL */
+#define FY_SHA256_HEX   65 /* with the NUL */
 
 typedef struct fy_sha256 fy_sha256;
 

@@ -15,13 +15,13 @@
 #include "base/quote.h"
 #include "base/utf8.h"
 
-#define TEXT(x) #x
+#define TEXT(x)        #x
 #define NUMBER_TEXT(x) TEXT(x)
 
 typedef struct {
     bool is_object;
-    bool any;       /* a member or an element has been seen */
-    fy_names keys;  /* views of the input or of `decoded` */
+    bool any;         /* a member or an element has been seen */
+    fy_names keys;    /* views of the input or of `decoded` */
     fy_arena decoded; /* keys that had escapes */
 } frame;
 
@@ -91,9 +91,9 @@ static int fail_at(fy_json *j, size_t at, fy_err *e, const char *found, const ch
 static const char *kind_name(fy_json_kind k)
 {
     static const char *const names[] = {
-        [FY_JSON_BAD] = "no value",   [FY_JSON_OBJECT] = "an object", [FY_JSON_ARRAY] = "an array",
-        [FY_JSON_STRING] = "a string", [FY_JSON_NUMBER] = "a number", [FY_JSON_TRUE] = "true",
-        [FY_JSON_FALSE] = "false",    [FY_JSON_NULL] = "null",
+        [FY_JSON_BAD] = "no value",    [FY_JSON_OBJECT] = "an object", [FY_JSON_ARRAY] = "an array",
+        [FY_JSON_STRING] = "a string", [FY_JSON_NUMBER] = "a number",  [FY_JSON_TRUE] = "true",
+        [FY_JSON_FALSE] = "false",     [FY_JSON_NULL] = "null",
     };
     return names[k];
 }
@@ -151,13 +151,20 @@ fy_json_kind fy_json_peek(fy_json *j)
     skip_space(j);
     int c = at(j);
     switch (c) {
-    case '{': return FY_JSON_OBJECT;
-    case '[': return FY_JSON_ARRAY;
-    case '"': return FY_JSON_STRING;
-    case 't': return FY_JSON_TRUE;
-    case 'f': return FY_JSON_FALSE;
-    case 'n': return FY_JSON_NULL;
-    default: return c == '-' || is_digit(c) ? FY_JSON_NUMBER : FY_JSON_BAD;
+    case '{':
+        return FY_JSON_OBJECT;
+    case '[':
+        return FY_JSON_ARRAY;
+    case '"':
+        return FY_JSON_STRING;
+    case 't':
+        return FY_JSON_TRUE;
+    case 'f':
+        return FY_JSON_FALSE;
+    case 'n':
+        return FY_JSON_NULL;
+    default:
+        return c == '-' || is_digit(c) ? FY_JSON_NUMBER : FY_JSON_BAD;
     }
 }
 
@@ -309,7 +316,8 @@ static int begin(fy_json *j, bool is_object, fy_err *e)
     if (fy_json_peek(j) != (is_object ? FY_JSON_OBJECT : FY_JSON_ARRAY))
         return wrong_kind(j, e, is_object ? "an object" : "an array");
     if (j->depth == FY_JSON_DEPTH)
-        return fail_at(j, j->pos, e, "deeper nesting", "at most " NUMBER_TEXT(FY_JSON_DEPTH) " levels");
+        return fail_at(j, j->pos, e, "deeper nesting",
+                       "at most " NUMBER_TEXT(FY_JSON_DEPTH) " levels");
     frame *f = &j->frames[j->depth++];
     f->is_object = is_object;
     f->any = false;

@@ -1,9 +1,10 @@
-/* Streaming JSON reader for large or untrusted text (RFC 8259, strict): valid UTF-8 only, no BOM, no comments,
- * nothing after the document but white space, duplicate keys of an object refused, nesting at most
- * FY_JSON_DEPTH, NUL-safe strings. Memory: the keys of the open objects; values are read in place.
+/* Streaming JSON reader for large or untrusted text (RFC 8259, strict): valid UTF-8 only, no BOM,
+ * no comments, nothing after the document but white space, duplicate keys of an object refused,
+ * nesting at most FY_JSON_DEPTH, NUL-safe strings. Memory: the keys of the open objects; values are
+ * read in place.
  *
- * Pull style, one value at a time. The caller states what it expects; anything else is FY_EFORMAT with line,
- * column, what was found and what was expected:
+ * Pull style, one value at a time. The caller states what it expects; anything else is FY_EFORMAT
+ * with line, column, what was found and what was expected:
  *
  *     fy_span key;
  *     if (fy_json_object_begin(j, e)) ...
@@ -27,37 +28,47 @@ typedef struct fy_json fy_json;
 
 typedef enum {
     FY_JSON_BAD = 0, /* end of input or a byte that starts no value */
-    FY_JSON_OBJECT, FY_JSON_ARRAY, FY_JSON_STRING, FY_JSON_NUMBER, FY_JSON_TRUE, FY_JSON_FALSE, FY_JSON_NULL,
+    FY_JSON_OBJECT,
+    FY_JSON_ARRAY,
+    FY_JSON_STRING,
+    FY_JSON_NUMBER,
+    FY_JSON_TRUE,
+    FY_JSON_FALSE,
+    FY_JSON_NULL,
 } fy_json_kind;
 
 /* Reader over p[0..n), which must outlive it. NULL when out of memory. */
 fy_json *fy_json_new(const void *p, size_t n, fy_err *e);
 void fy_json_free(fy_json *j); /* NULL is fine */
 
-fy_json_kind fy_json_peek(fy_json *j); /* kind of the value that comes next; consumes nothing but white space */
+fy_json_kind
+fy_json_peek(fy_json *j); /* kind of the value that comes next; consumes nothing but white space */
 
 int fy_json_object_begin(fy_json *j, fy_err *e);
-/* 1: *key is set (view, valid until the next call on j) and its value comes next; 0: the object has ended; -1. */
+/* 1: *key is set (view, valid until the next call on j) and its value comes next; 0: the object has
+ * ended; -1. */
 int fy_json_object_next(fy_json *j, fy_span *key, fy_err *e);
 
 int fy_json_array_begin(fy_json *j, fy_err *e);
 int fy_json_array_next(fy_json *j, fy_err *e); /* 1: a value comes next; 0: ended; -1 */
 
-/* Scalars. A string is decoded (escapes resolved, surrogate pairs joined, lone surrogates refused); the view
- * points into the input when the text has no escapes (*in_input, may be NULL, is then true: it lives as long
- * as the input), else into scratch that the next call on j overwrites. */
+/* Scalars. A string is decoded (escapes resolved, surrogate pairs joined, lone surrogates refused);
+ * the view points into the input when the text has no escapes (*in_input, may be NULL, is then
+ * true: it lives as long as the input), else into scratch that the next call on j overwrites. */
 int fy_json_string(fy_json *j, fy_span *out, bool *in_input, fy_err *e);
-int fy_json_u64(fy_json *j, uint64_t *out, fy_err *e); /* digits only: no sign, fraction or exponent */
+int fy_json_u64(fy_json *j, uint64_t *out,
+                fy_err *e); /* digits only: no sign, fraction or exponent */
 int fy_json_i64(fy_json *j, int64_t *out, fy_err *e);
 int fy_json_double(fy_json *j, double *out, fy_err *e);
 int fy_json_bool(fy_json *j, bool *out, fy_err *e);
 int fy_json_null(fy_json *j, fy_err *e);
 
-int fy_json_skip(fy_json *j, fy_err *e); /* one value of any kind, checked as strictly as if it were read */
-int fy_json_end(fy_json *j, fy_err *e);  /* the document is complete */
+int fy_json_skip(fy_json *j,
+                 fy_err *e); /* one value of any kind, checked as strictly as if it were read */
+int fy_json_end(fy_json *j, fy_err *e); /* the document is complete */
 
-/* Position of the next byte, for callers that remember where a value began: fy_json_new(p + off, ...) can read
- * it again. */
+/* Position of the next byte, for callers that remember where a value began: fy_json_new(p + off,
+ * ...) can read it again. */
 size_t fy_json_offset(fy_json *j);
 
 #endif

@@ -1,5 +1,5 @@
-/* Words for the user, and where they go. The library never prints: it calls the sink the program set (one per
- * process, set before threads start). Without a sink the words are dropped. */
+/* Words for the user, and where they go. The library never prints: it calls the sink the program
+ * set (one per process, set before threads start). Without a sink the words are dropped. */
 #ifndef FY_BASE_LOG_H
 #define FY_BASE_LOG_H
 

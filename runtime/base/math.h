@@ -1,5 +1,5 @@
-/* Checked arithmetic on sizes that come from files, and little-endian loads and stores on unaligned bytes.
- * The checked functions return false and leave *out alone when the result does not fit. */
+/* Checked arithmetic on sizes that come from files, and little-endian loads and stores on unaligned
+ * bytes. The checked functions return false and leave *out alone when the result does not fit. */
 #ifndef FY_BASE_MATH_H
 #define FY_BASE_MATH_H
 

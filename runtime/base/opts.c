@@ -67,10 +67,20 @@ bool fy_parse_size(const char *s, int64_t *out)
         return false;
     int shift = 0;
     switch (*end) {
-    case 'k': case 'K': shift = 10; break;
-    case 'm': case 'M': shift = 20; break;
-    case 'g': case 'G': shift = 30; break;
-    default: break;
+    case 'k':
+    case 'K':
+        shift = 10;
+        break;
+    case 'm':
+    case 'M':
+        shift = 20;
+        break;
+    case 'g':
+    case 'G':
+        shift = 30;
+        break;
+    default:
+        break;
     }
     end += shift != 0;
     long long r;
@@ -107,7 +117,8 @@ static int choice_index(const char *choices, const char *value)
 
 static int out_of_range(const fy_opt *o, const char *value, fy_err *e)
 {
-    return fy_fail(e, FY_EARG, "--%s: '%s' is out of range, expected %.15g to %.15g", o->name, value, o->min, o->max);
+    return fy_fail(e, FY_EARG, "--%s: '%s' is out of range, expected %.15g to %.15g", o->name,
+                   value, o->min, o->max);
 }
 
 static int store(const fy_opt *o, void *into, const char *value, fy_err *e)
@@ -167,7 +178,9 @@ static void store_unset(const fy_opt *o, void *into)
 {
     void *field = (char *)into + o->offset;
     switch (o->kind) {
-    case FY_OPT_FLAG: *(bool *)field = false; break;
+    case FY_OPT_FLAG:
+        *(bool *)field = false;
+        break;
     case FY_OPT_STR:
         if (o->many)
             *(fy_opt_list *)field = (fy_opt_list){0};
@@ -175,9 +188,15 @@ static void store_unset(const fy_opt *o, void *into)
             *(const char **)field = NULL;
         break;
     case FY_OPT_INT:
-    case FY_OPT_SIZE: *(int64_t *)field = FY_OPT_UNSET_INT; break;
-    case FY_OPT_FLOAT: *(double *)field = NAN; break;
-    case FY_OPT_CHOICE: *(int *)field = -1; break;
+    case FY_OPT_SIZE:
+        *(int64_t *)field = FY_OPT_UNSET_INT;
+        break;
+    case FY_OPT_FLOAT:
+        *(double *)field = NAN;
+        break;
+    case FY_OPT_CHOICE:
+        *(int *)field = -1;
+        break;
     }
 }
 
@@ -194,25 +213,28 @@ static int unknown(const fy_opt *opts, size_t n_opts, const char *word, size_t l
                         : fy_fail(e, FY_EARG, "unknown option '%s'; --help lists them", bare);
 }
 
-static const fy_opt *find(const fy_opt *opts, size_t n_opts, bool is_long, const char *word, size_t len)
+static const fy_opt *find(const fy_opt *opts, size_t n_opts, bool is_long, const char *word,
+                          size_t len)
 {
     for (size_t i = 0; i < n_opts; i++) {
         const fy_opt *o = &opts[i];
-        if (is_long ? name_is(o->name, word, len)
-                    : o->alias != NULL && strlen(o->alias) == len && memcmp(o->alias, word, len) == 0)
+        if (is_long
+                ? name_is(o->name, word, len)
+                : o->alias != NULL && strlen(o->alias) == len && memcmp(o->alias, word, len) == 0)
             return o;
     }
     return NULL;
 }
 
-int fy_opts_parse(const fy_opt *opts, size_t n_opts, void *into, int argc, char **argv, int *n_args, bool *help,
-                  fy_err *e)
+int fy_opts_parse(const fy_opt *opts, size_t n_opts, void *into, int argc, char **argv, int *n_args,
+                  bool *help, fy_err *e)
 {
     *help = false;
     *n_args = 0;
     for (size_t i = 0; i < n_opts; i++) {
         store_unset(&opts[i], into);
-        if (opts[i].def != NULL && opts[i].kind != FY_OPT_FLAG && store(&opts[i], into, opts[i].def, e) != 0)
+        if (opts[i].def != NULL && opts[i].kind != FY_OPT_FLAG &&
+            store(&opts[i], into, opts[i].def, e) != 0)
             return -1;
     }
     bool rest = false;

@@ -1,7 +1,8 @@
 /* Progress of a long job and the user's wish to stop it.
  *
- * A job gets a fy_progress (or NULL) and calls fy_progress_add from any thread; the program's callback shows it.
- * fy_interrupted is raised by the program's signal handler; every long loop polls it and ends with FY_EINTR. */
+ * A job gets a fy_progress (or NULL) and calls fy_progress_add from any thread; the program's
+ * callback shows it. fy_interrupted is raised by the program's signal handler; every long loop
+ * polls it and ends with FY_EINTR. */
 #ifndef FY_BASE_PROGRESS_H
 #define FY_BASE_PROGRESS_H
 
@@ -13,10 +14,10 @@
 
 typedef struct fy_progress fy_progress;
 struct fy_progress {
-    const char *what;                /* view: "converting" */
-    uint64_t total_bytes;            /* 0: unknown */
+    const char *what;     /* view: "converting" */
+    uint64_t total_bytes; /* 0: unknown */
     _Atomic uint64_t done_bytes;
-    void (*show)(fy_progress *p);    /* may be NULL; called from the thread that adds, must be quick */
+    void (*show)(fy_progress *p); /* may be NULL; called from the thread that adds, must be quick */
     void *user;
 };
 

@@ -1,6 +1,6 @@
-/* Growable byte string. Zero-initialise with fy_str s = {0}. `ptr` is NUL-terminated whenever len > 0 and may
- * hold NULs itself. An allocation failure is sticky: later appends do nothing and `oom` stays set, so a
- * caller checks once at the end. */
+/* Growable byte string. Zero-initialise with fy_str s = {0}. `ptr` is NUL-terminated whenever len >
+ * 0 and may hold NULs itself. An allocation failure is sticky: later appends do nothing and `oom`
+ * stays set, so a caller checks once at the end. */
 #ifndef FY_BASE_STR_H
 #define FY_BASE_STR_H
 
@@ -22,8 +22,8 @@ typedef struct {
     bool oom;
 } fy_str;
 
-int fy_hex_digit(char c); /* 0..15 of either case, -1 */
-fy_span fy_span_of(const char *s);        /* strlen'd view */
+int fy_hex_digit(char c);          /* 0..15 of either case, -1 */
+fy_span fy_span_of(const char *s); /* strlen'd view */
 bool fy_span_eq(fy_span a, fy_span b);
 bool fy_span_is(fy_span a, const char *s); /* equals the C string s */
 
@@ -32,11 +32,11 @@ void fy_str_puts(fy_str *s, const char *z);
 void fy_str_putc(fy_str *s, char c);
 void fy_str_printf(fy_str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void fy_str_put_utf8(fy_str *s, uint32_t cp);
-/* The words of text, ended by a newline; lines of at most `width` columns, all but the first indented. The first one
- * continues at column `indent`. */
+/* The words of text, ended by a newline; lines of at most `width` columns, all but the first
+ * indented. The first one continues at column `indent`. */
 void fy_str_wrap(fy_str *s, const char *text, size_t indent, size_t width);
-void fy_str_clear(fy_str *s);   /* len = 0, memory and oom kept */
-void fy_str_release(fy_str *s); /* frees; usable again */
+void fy_str_clear(fy_str *s);          /* len = 0, memory and oom kept */
+void fy_str_release(fy_str *s);        /* frees; usable again */
 const char *fy_str_z(const fy_str *s); /* never NULL: "" when empty */
 
 #endif

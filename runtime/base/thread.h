@@ -1,8 +1,9 @@
-/* A pool of threads that splits rows, never a reduction: every result is computed whole by one thread, so
- * results do not depend on the number of threads or their timing.
+/* A pool of threads that splits rows, never a reduction: every result is computed whole by one
+ * thread, so results do not depend on the number of threads or their timing.
  *
- * Life: fy_pool_new starts n - 1 threads (the caller is thread 0); fy_pool_run hands out [0, n_items) in
- * chunks and returns when all are done; fy_pool_free joins. One fy_pool_run at a time per pool. */
+ * Life: fy_pool_new starts n - 1 threads (the caller is thread 0); fy_pool_run hands out [0,
+ * n_items) in chunks and returns when all are done; fy_pool_free joins. One fy_pool_run at a time
+ * per pool. */
 #ifndef FY_BASE_THREAD_H
 #define FY_BASE_THREAD_H
 

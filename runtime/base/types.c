@@ -72,7 +72,8 @@ uint64_t fy_type_row_bytes(fy_type t, uint64_t n_elems)
 {
     const fy_type_info *info = fy_type_get((uint32_t)t);
     uint64_t bytes;
-    if (info == NULL || n_elems % info->block != 0 || !fy_mul_u64(n_elems / info->block, info->bytes, &bytes))
+    if (info == NULL || n_elems % info->block != 0 ||
+        !fy_mul_u64(n_elems / info->block, info->bytes, &bytes))
         return 0;
     return bytes;
 }
@@ -82,8 +83,9 @@ int fy_type_ftype(fy_type t)
     static const struct {
         fy_type type;
         int ftype;
-    } map[] = {{FY_F32, 0}, {FY_F16, 1}, {FY_Q4_0, 2}, {FY_Q4_1, 3}, {FY_Q8_0, 7}, {FY_Q5_0, 8}, {FY_Q5_1, 9},
-               {FY_Q2_K, 10}, {FY_Q4_K, 14}, {FY_Q5_K, 16}, {FY_Q6_K, 18}, {FY_BF16, 32}};
+    } map[] = {{FY_F32, 0},   {FY_F16, 1},   {FY_Q4_0, 2},  {FY_Q4_1, 3},
+               {FY_Q8_0, 7},  {FY_Q5_0, 8},  {FY_Q5_1, 9},  {FY_Q2_K, 10},
+               {FY_Q4_K, 14}, {FY_Q5_K, 16}, {FY_Q6_K, 18}, {FY_BF16, 32}};
     for (size_t i = 0; i < sizeof map / sizeof map[0]; i++) {
         if (map[i].type == t)
             return map[i].ftype;

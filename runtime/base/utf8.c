@@ -9,7 +9,10 @@ int fy_utf8_next(const char *p, size_t n, uint32_t *cp)
         *cp = s[0];
         return 1;
     }
-    int len = s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : (s[0] & 0xF0) == 0xE0 ? 3 : s[0] >= 0xF0 && s[0] < 0xF5 ? 4 : 0;
+    int len = s[0] >= 0xC2 && s[0] < 0xE0   ? 2
+              : (s[0] & 0xF0) == 0xE0       ? 3
+              : s[0] >= 0xF0 && s[0] < 0xF5 ? 4
+                                            : 0;
     if (len == 0 || n < (size_t)len)
         return 0;
     uint32_t c = s[0] & (0x7Fu >> len);
@@ -18,7 +21,8 @@ int fy_utf8_next(const char *p, size_t n, uint32_t *cp)
             return 0;
         c = c << 6 | (s[i] & 63u);
     }
-    if ((len == 3 && (c < 0x800 || (c >= 0xD800 && c < 0xE000))) || (len == 4 && (c < 0x10000 || c > 0x10FFFF)))
+    if ((len == 3 && (c < 0x800 || (c >= 0xD800 && c < 0xE000))) ||
+        (len == 4 && (c < 0x10000 || c > 0x10FFFF)))
         return 0;
     *cp = c;
     return len;
@@ -39,7 +43,8 @@ bool fy_utf8_valid(const char *p, size_t n)
 /* Whether some bytes after p[0..n) make it one character of `len` bytes. */
 static bool can_be_completed(const char *p, size_t n, size_t len)
 {
-    static const unsigned char fill[] = {0x80, 0xBF}; /* E0 and F0 need the high one, ED and F4 the low one */
+    static const unsigned char fill[] = {
+        0x80, 0xBF}; /* E0 and F0 need the high one, ED and F4 the low one */
     for (size_t f = 0; f < sizeof fill; f++) {
         char c[4];
         uint32_t cp;

@@ -12,8 +12,8 @@ int fy_utf8_next(const char *p, size_t n, uint32_t *cp);
 
 bool fy_utf8_valid(const char *p, size_t n);
 
-/* Length of the longest prefix of p[0..n) that does not end inside a character which more bytes could
- * complete: what a stream may print now. Invalid bytes count as complete. */
+/* Length of the longest prefix of p[0..n) that does not end inside a character which more bytes
+ * could complete: what a stream may print now. Invalid bytes count as complete. */
 size_t fy_utf8_complete(const char *p, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
-/* manifest.json: every other file of a workspace with its size, mode and hashes (docs/workspace.md). Reads only;
- * workspace/manifest.h writes it.
+/* manifest.json: every other file of a workspace with its size, mode and hashes
+ * (docs/workspace.md). Reads only; workspace/manifest.h writes it.
  *
  * A path that went through fy_manifest_parse is safe to join to a directory: relative,
  * '/'-separated, every segment plain, printable ASCII without space, quote and backslash, and never
@@ -16,7 +16,7 @@
 
 #define FY_MANIFEST_NAME      "manifest.json" /* lists every other file, never itself */
 #define FY_MANIFEST_VERSION   1
-#define FY_MANIFEST_BLOCK     (4u << 20) /* larger files carry a hash per block of this size */
+#define FY_MANIFEST_BLOCK     (4u << 20)  /* larger files carry a hash per block of this size */
 #define FY_MANIFEST_MAX_BYTES (64u << 20) /* of manifest.json */
 #define FY_MANIFEST_MAX_PATH  1024
 

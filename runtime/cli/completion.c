@@ -11,12 +11,14 @@ static void words_of_choice(fy_str *out, const char *choices)
 
 static void bash(fy_str *out)
 {
-    fy_str_puts(out, "# bash completion for ferry\n_ferry()\n{\n"
-                     "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=\n"
-                     "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words=\"");
+    fy_str_puts(out,
+                "# bash completion for ferry\n_ferry()\n{\n"
+                "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=\n"
+                "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words=\"");
     for (const fy_verb *const *v = fy_verbs; *v != NULL; v++)
         fy_str_printf(out, "%s ", (*v)->name);
-    fy_str_puts(out, "help completion --version\"\n    else\n        case ${COMP_WORDS[1]}:$prev in\n");
+    fy_str_puts(out,
+                "help completion --version\"\n    else\n        case ${COMP_WORDS[1]}:$prev in\n");
     for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
         for (size_t i = 0; i < (*v)->n_opts; i++) {
             const fy_opt *o = &(*v)->opts[i];
@@ -37,11 +39,12 @@ static void bash(fy_str *out)
             fy_str_printf(out, " --%s", (*v)->opts[i].name);
         fy_str_puts(out, "\" ;;\n");
     }
-    fy_str_puts(out, "            esac ;;\n        esac\n    fi\n"
-                     "    if [ -n \"$words\" ]; then\n"
-                     "        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
-                     "    else\n        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n    fi\n}\n"
-                     "complete -o filenames -F _ferry ferry\n");
+    fy_str_puts(out,
+                "            esac ;;\n        esac\n    fi\n"
+                "    if [ -n \"$words\" ]; then\n"
+                "        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+                "    else\n        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n    fi\n}\n"
+                "complete -o filenames -F _ferry ferry\n");
 }
 
 /* Text inside single quotes and _arguments brackets. */
@@ -59,13 +62,16 @@ static void zsh_text(fy_str *out, const char *text)
 
 static void zsh(fy_str *out)
 {
-    fy_str_puts(out, "#compdef ferry\n_ferry() {\n    if (( CURRENT == 2 )); then\n        local -a verbs=(\n");
+    fy_str_puts(
+        out,
+        "#compdef ferry\n_ferry() {\n    if (( CURRENT == 2 )); then\n        local -a verbs=(\n");
     for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
         fy_str_printf(out, "            '%s:", (*v)->name);
         zsh_text(out, (*v)->summary);
         fy_str_puts(out, "'\n");
     }
-    fy_str_puts(out, "        )\n        _describe verb verbs\n        return\n    fi\n    local verb=$words[2]\n"
+    fy_str_puts(out, "        )\n        _describe verb verbs\n        return\n    fi\n    local "
+                     "verb=$words[2]\n"
                      "    shift words; (( CURRENT-- ))\n    case $verb in\n");
     for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
         fy_str_printf(out, "    %s) _arguments '--help[explain the verb]'", (*v)->name);
@@ -85,7 +91,8 @@ static void zsh(fy_str *out)
         }
         fy_str_puts(out, " '*:file:_files' ;;\n");
     }
-    fy_str_puts(out, "    esac\n}\nif [ \"$funcstack[1]\" = _ferry ]; then _ferry \"$@\"; else compdef _ferry ferry; fi\n");
+    fy_str_puts(out, "    esac\n}\nif [ \"$funcstack[1]\" = _ferry ]; then _ferry \"$@\"; else "
+                     "compdef _ferry ferry; fi\n");
 }
 
 static void fish_text(fy_str *out, const char *text)
@@ -106,7 +113,8 @@ static void fish(fy_str *out)
         fy_str_puts(out, "'\n");
         for (size_t i = 0; i < (*v)->n_opts; i++) {
             const fy_opt *o = &(*v)->opts[i];
-            fy_str_printf(out, "complete -c ferry -n '__fish_seen_subcommand_from %s' -l %s", (*v)->name, o->name);
+            fy_str_printf(out, "complete -c ferry -n '__fish_seen_subcommand_from %s' -l %s",
+                          (*v)->name, o->name);
             if (o->alias != NULL)
                 fy_str_printf(out, " -%c %s", strlen(o->alias) == 1 ? 's' : 'o', o->alias);
             if (o->kind == FY_OPT_CHOICE) {

@@ -10,8 +10,8 @@
 #include "base/str.h"
 #include "cli/verb.h"
 
-/* With a standard stream closed, the next file opened would get its number, and words would go into that file.
- * The stand-in refuses what the stream is for, so that using it stays an error. */
+/* With a standard stream closed, the next file opened would get its number, and words would go into
+ * that file. The stand-in refuses what the stream is for, so that using it stays an error. */
 static void hold_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -50,9 +50,11 @@ static int unknown_verb(const char *name, fy_err *e)
 static int check_arg_count(const fy_verb *v, int n, fy_err *e)
 {
     if (n < v->min_args)
-        return fy_fail(e, FY_EARG, "too few arguments; usage: ferry %s [options] %s", v->name, v->synopsis);
+        return fy_fail(e, FY_EARG, "too few arguments; usage: ferry %s [options] %s", v->name,
+                       v->synopsis);
     if (v->max_args >= 0 && n > v->max_args)
-        return fy_fail(e, FY_EARG, "too many arguments; usage: ferry %s [options] %s", v->name, v->synopsis);
+        return fy_fail(e, FY_EARG, "too many arguments; usage: ferry %s [options] %s", v->name,
+                       v->synopsis);
     return 0;
 }
 
@@ -84,7 +86,8 @@ static int run_word(const char *word, int argc, char **argv, fy_err *e)
     fy_str s = {0};
     if (strcmp(word, "--version") == 0 || strcmp(word, "version") == 0) {
         fy_str_printf(&s, "ferry %s (%s)\n", FERRY_VERSION, fy_cpu_describe(fy_cpu_features()));
-    } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+    } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ||
+               strcmp(word, "help") == 0) {
         const fy_verb *v = argc > 0 ? fy_verb_find(argv[0]) : NULL;
         if (argc > 0 && v == NULL)
             return unknown_verb(argv[0], e);

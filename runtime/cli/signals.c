@@ -1,4 +1,5 @@
-/* How the program ends when it must end early: by a signal of the user, or by a mapped file that went away. */
+/* How the program ends when it must end early: by a signal of the user, or by a mapped file that
+ * went away. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -20,8 +21,8 @@ static void on_signal(int sig)
     fy_interrupted = 1;
 }
 
-/* The path of the file that is mapped at `at`, from /proc/self/maps: "begin-end mode offset device inode path".
- * Runs in a signal handler: no allocation, no stdio. */
+/* The path of the file that is mapped at `at`, from /proc/self/maps: "begin-end mode offset device
+ * inode path". Runs in a signal handler: no allocation, no stdio. */
 static const char *mapped_file(uintptr_t at, char *line, size_t size)
 {
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -52,8 +53,8 @@ static void say(const char *s)
         return; /* nobody listens, and there is no other way to tell */
 }
 
-/* A page of a mapped file could not be read: the file was cut short, or its disk failed. The work cannot go on
- * from here, on whichever thread it happened. */
+/* A page of a mapped file could not be read: the file was cut short, or its disk failed. The work
+ * cannot go on from here, on whichever thread it happened. */
 static void on_bus(int sig, siginfo_t *info, void *context)
 {
     (void)context;
@@ -78,7 +79,8 @@ void fy_signals_install(void)
     struct sigaction sa = {.sa_handler = on_signal}, old;
     sigemptyset(&sa.sa_mask);
     for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
-        bool kept = ending[i] == SIGHUP && sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler == SIG_IGN;
+        bool kept =
+            ending[i] == SIGHUP && sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler == SIG_IGN;
         if (!kept) /* nohup */
             sigaction(ending[i], &sa, NULL);
     }

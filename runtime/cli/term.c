@@ -54,9 +54,11 @@ static void draw(const fy_progress *p, double t)
         bar[i] = (double)i < part * WIDTH ? '#' : '.';
     bar[WIDTH] = '\0';
     if (g_show.terminal)
-        fprintf(stderr, "\r%s [%s] %3.0f %% %7.1f MB/s, %.0f s left \033[K", p->what, bar, part * 100, rate * 1e-6, left);
+        fprintf(stderr, "\r%s [%s] %3.0f %% %7.1f MB/s, %.0f s left \033[K", p->what, bar,
+                part * 100, rate * 1e-6, left);
     else
-        fprintf(stderr, "%s: %.0f %%, %.1f MB/s, %.0f s left\n", p->what, part * 100, rate * 1e-6, left);
+        fprintf(stderr, "%s: %.0f %%, %.1f MB/s, %.0f s left\n", p->what, part * 100, rate * 1e-6,
+                left);
 }
 
 static void show(fy_progress *p)
@@ -71,7 +73,8 @@ static void show(fy_progress *p)
 
 void fy_show_begin(fy_progress *p, const char *what, uint64_t total_bytes)
 {
-    *p = (fy_progress){.what = what, .total_bytes = total_bytes, .show = g_level >= FY_LOG_INFO ? show : NULL};
+    *p = (fy_progress){
+        .what = what, .total_bytes = total_bytes, .show = g_level >= FY_LOG_INFO ? show : NULL};
     g_show.terminal = isatty(STDERR_FILENO);
     g_show.begin_s = fy_now_s();
     atomic_store(&g_show.next_ms, g_show.terminal ? 300 : 10000);

@@ -13,8 +13,9 @@ const fy_verb *fy_verb_find(const char *name)
     return NULL;
 }
 
-static const char exit_status_text[] = "0 ok, 1 failed, 2 usage, 3 does not fit, 4 verification or comparison failed, "
-                                       "5 device, 6 no space, 130 interrupted";
+static const char exit_status_text[] =
+    "0 ok, 1 failed, 2 usage, 3 does not fit, 4 verification or comparison failed, "
+    "5 device, 6 no space, 130 interrupted";
 
 /* Appends the first paragraph of text; returns where the next one begins. */
 static size_t paragraph(const char *text, fy_str *out)
@@ -29,7 +30,8 @@ static size_t paragraph(const char *text, fy_str *out)
 void fy_verb_help(const fy_verb *v, fy_str *out)
 {
     enum { WIDTH = 100 };
-    fy_str_printf(out, "usage: ferry %s [options]%s%s\n", v->name, v->synopsis[0] ? " " : "", v->synopsis);
+    fy_str_printf(out, "usage: ferry %s [options]%s%s\n", v->name, v->synopsis[0] ? " " : "",
+                  v->synopsis);
     for (const char *p = v->description; *p != '\0';) {
         fy_str text = {0};
         p += paragraph(p, &text);
@@ -47,9 +49,11 @@ void fy_verb_help(const fy_verb *v, fy_str *out)
     fy_str_printf(out, "\nExit status: %s.\n", exit_status_text);
 }
 
-/* --- man pages (mdoc) -------------------------------------------------------------------------------------- */
+/* --- man pages (mdoc)
+ * -------------------------------------------------------------------------------------- */
 
-/* Text of a paragraph: a dot or quote at the start of a line and every backslash would be markup. */
+/* Text of a paragraph: a dot or quote at the start of a line and every backslash would be markup.
+ */
 static void roff_text(fy_str *out, const char *text, size_t n)
 {
     bool line_start = true;
@@ -158,14 +162,16 @@ void fy_verb_man(const fy_verb *v, fy_str *out)
 void fy_verbs_man(fy_str *out)
 {
     man_head(out, "", "carry a language model from a checkpoint to a phone");
-    fy_str_puts(out, ".Nm\n.Ar verb\n.Op Ar options\n.Op Ar arguments\n.Sh DESCRIPTION\n"
-                     "Every verb stands alone and has a page of its own.\n.Bl -tag -width tokenize\n");
+    fy_str_puts(out,
+                ".Nm\n.Ar verb\n.Op Ar options\n.Op Ar arguments\n.Sh DESCRIPTION\n"
+                "Every verb stands alone and has a page of its own.\n.Bl -tag -width tokenize\n");
     for (const fy_verb *const *v = fy_verbs; *v != NULL; v++)
         fy_str_printf(out, ".It Xr ferry-%s 1\n%s\n", (*v)->name, (*v)->summary);
-    fy_str_puts(out, ".El\n.Pp\nData goes to standard output, words and progress to standard error.\n"
-                     ".Sh ENVIRONMENT\n.Bl -tag -width FY_CPU_MASK\n.It Ev FY_CPU_MASK\n"
-                     "A number that is and-ed with the CPU features found; 0 forces the scalar kernels.\n"
-                     ".It Ev NO_COLOR\nSet to anything: no colour on a terminal.\n.El\n");
+    fy_str_puts(
+        out, ".El\n.Pp\nData goes to standard output, words and progress to standard error.\n"
+             ".Sh ENVIRONMENT\n.Bl -tag -width FY_CPU_MASK\n.It Ev FY_CPU_MASK\n"
+             "A number that is and-ed with the CPU features found; 0 forces the scalar kernels.\n"
+             ".It Ev NO_COLOR\nSet to anything: no colour on a terminal.\n.El\n");
     man_exit_status(out);
     man_examples(out, "ferry convert ~/models/Llama-3.2-1B-Instruct --outtype q4_0 -o m.gguf\n"
                       "ferry run -m m.gguf -p 'Once upon a time'\n");

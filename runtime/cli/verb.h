@@ -1,5 +1,5 @@
-/* A verb of `ferry`: its options, words and function. One table (verbs.c) lists them all; --help, the man pages
- * and shell completion are made from it, so nothing about a verb is written twice. */
+/* A verb of `ferry`: its options, words and function. One table (verbs.c) lists them all; --help,
+ * the man pages and shell completion are made from it, so nothing about a verb is written twice. */
 #ifndef FY_CLI_VERB_H
 #define FY_CLI_VERB_H
 
@@ -17,56 +17,72 @@
 
 typedef struct {
     const char *name;
-    const char *summary;     /* one line: "turn a checkpoint into a GGUF file" */
-    const char *synopsis;    /* positional arguments: "DIR", "IN.gguf OUT.gguf TYPE" */
-    int min_args, max_args;  /* positional; max -1: any number */
+    const char *summary;    /* one line: "turn a checkpoint into a GGUF file" */
+    const char *synopsis;   /* positional arguments: "DIR", "IN.gguf OUT.gguf TYPE" */
+    int min_args, max_args; /* positional; max -1: any number */
     const fy_opt *opts;
     size_t n_opts;
     size_t opts_bytes;       /* size of the struct that the rows' offsets point into */
     const char *description; /* paragraphs separated by blank lines, plain words */
     const char *examples;    /* "command\n" lines; a line that starts with '#' explains the next */
-    /* o: the filled struct. Returns 0, or -1 with *e set; main prints "ferry VERB: <msg>" and exits with
-     * fy_exit_status(e->code). Data goes to stdout, words to stderr (fy_log). */
+    /* o: the filled struct. Returns 0, or -1 with *e set; main prints "ferry VERB: <msg>" and exits
+     * with fy_exit_status(e->code). Data goes to stdout, words to stderr (fy_log). */
     int (*run)(void *o, int n_args, char **args, fy_err *e);
 } fy_verb;
 
 extern const fy_verb *const fy_verbs[]; /* NULL-terminated, in the order of --help */
 const fy_verb *fy_verb_find(const char *name);
 
-void fy_verb_help(const fy_verb *v, fy_str *out);      /* --help */
-void fy_verb_man(const fy_verb *v, fy_str *out);       /* ferry-VERB.1, mdoc */
-void fy_verbs_man(fy_str *out);                        /* ferry.1 */
+void fy_verb_help(const fy_verb *v, fy_str *out);             /* --help */
+void fy_verb_man(const fy_verb *v, fy_str *out);              /* ferry-VERB.1, mdoc */
+void fy_verbs_man(fy_str *out);                               /* ferry.1 */
 int fy_completion(const char *shell, fy_str *out, fy_err *e); /* bash, zsh, fish */
 
 /* Option rows that several verbs have, for fields of these names in the verb's `options`. */
-#define FY_ROW_THREADS                                                                                        \
-    {.group = "Machine", .name = "threads", .alias = "t", .kind = FY_OPT_INT, .arg = "N",                    \
-     .offset = offsetof(options, n_threads), .min = 1, .max = FY_THREADS_MAX,                                \
-     .help = "Threads; as many as CPUs when not given, at most 16. The result does not depend on it."}
-#define FY_ROW_BATCH                                                                                          \
-    {.group = "Machine", .name = "batch-size", .alias = "b", .kind = FY_OPT_INT, .arg = "N",                 \
-     .offset = offsetof(options, n_batch), .min = 1, .max = 1 << 20,                                         \
-     .help = "Prompt tokens computed at once; 512 when not given. The result does not depend on it."}
-#define FY_ROW_CACHE_K(type)                                                                                  \
-    {.group = "Machine", .name = "cache-type-k", .alias = "ctk", .kind = FY_OPT_CHOICE, .arg = "f32|f16",    \
-     .offset = offsetof(options, type_k), .def = type, .help = "Type of the keys in the cache."}
-#define FY_ROW_CACHE_V(type)                                                                                  \
-    {.group = "Machine", .name = "cache-type-v", .alias = "ctv", .kind = FY_OPT_CHOICE, .arg = "f32|f16",    \
-     .offset = offsetof(options, type_v), .def = type, .help = "Type of the values in the cache."}
-#define FY_ROW_QUIET                                                                                          \
-    {.group = "Messages", .name = "quiet", .alias = "q", .kind = FY_OPT_FLAG,                                \
-     .offset = offsetof(options, quiet), .help = "Say nothing but warnings and errors."}
-#define FY_ROW_VERBOSE                                                                                        \
-    {.group = "Messages", .name = "verbose", .alias = "v", .kind = FY_OPT_FLAG,                              \
-     .offset = offsetof(options, verbose), .help = "Say more."}
+#define FY_ROW_THREADS                                                                             \
+    {                                                                                              \
+        .group = "Machine", .name = "threads", .alias = "t", .kind = FY_OPT_INT, .arg = "N",       \
+        .offset = offsetof(options, n_threads), .min = 1, .max = FY_THREADS_MAX,                   \
+        .help = "Threads; as many as CPUs when not given, at most 16. The result does not depend " \
+                "on it."                                                                           \
+    }
+#define FY_ROW_BATCH                                                                              \
+    {                                                                                             \
+        .group = "Machine", .name = "batch-size", .alias = "b", .kind = FY_OPT_INT, .arg = "N",   \
+        .offset = offsetof(options, n_batch), .min = 1, .max = 1 << 20,                           \
+        .help = "Prompt tokens computed at once; 512 when not given. The result does not depend " \
+                "on it."                                                                          \
+    }
+#define FY_ROW_CACHE_K(type)                                                               \
+    {                                                                                      \
+        .group = "Machine", .name = "cache-type-k", .alias = "ctk", .kind = FY_OPT_CHOICE, \
+        .arg = "f32|f16", .offset = offsetof(options, type_k), .def = type,                \
+        .help = "Type of the keys in the cache."                                           \
+    }
+#define FY_ROW_CACHE_V(type)                                                               \
+    {                                                                                      \
+        .group = "Machine", .name = "cache-type-v", .alias = "ctv", .kind = FY_OPT_CHOICE, \
+        .arg = "f32|f16", .offset = offsetof(options, type_v), .def = type,                \
+        .help = "Type of the values in the cache."                                         \
+    }
+#define FY_ROW_QUIET                                                                       \
+    {                                                                                      \
+        .group = "Messages", .name = "quiet", .alias = "q", .kind = FY_OPT_FLAG,           \
+        .offset = offsetof(options, quiet), .help = "Say nothing but warnings and errors." \
+    }
+#define FY_ROW_VERBOSE                                                             \
+    {                                                                              \
+        .group = "Messages", .name = "verbose", .alias = "v", .kind = FY_OPT_FLAG, \
+        .offset = offsetof(options, verbose), .help = "Say more."                  \
+    }
 
-/* The program's log sink: words on stderr up to the level set by fy_log_show (FY_LOG_INFO at the start; a verb's
- * -q sets FY_LOG_WARN, its -v FY_LOG_DEBUG). */
+/* The program's log sink: words on stderr up to the level set by fy_log_show (FY_LOG_INFO at the
+ * start; a verb's -q sets FY_LOG_WARN, its -v FY_LOG_DEBUG). */
 void fy_log_to_stderr(void *user, fy_log_level level, const char *text);
 void fy_log_show(fy_log_level most);
 
-/* A progress display on stderr: a bar with rate and ETA on a terminal, a line every 10 s otherwise, nothing below
- * FY_LOG_INFO. fy_show_end clears the bar. One at a time. */
+/* A progress display on stderr: a bar with rate and ETA on a terminal, a line every 10 s otherwise,
+ * nothing below FY_LOG_INFO. fy_show_end clears the bar. One at a time. */
 void fy_show_begin(fy_progress *p, const char *what, uint64_t total_bytes);
 void fy_show_end(fy_progress *p);
 
@@ -76,8 +92,8 @@ double fy_now_s(void); /* of a clock that only runs forward */
 uint64_t fy_rss_anon_bytes(void);
 uint64_t fy_rss_peak_bytes(void);
 
-/* SIGINT, SIGTERM and SIGHUP raise fy_interrupted; a mapped file that cannot be read any more ends the program with
- * a message. */
+/* SIGINT, SIGTERM and SIGHUP raise fy_interrupted; a mapped file that cannot be read any more ends
+ * the program with a message. */
 void fy_signals_install(void);
 
 /* Writes to stdout; a failed or short write is FY_EIO (a closed pipe too). */

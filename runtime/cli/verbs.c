@@ -7,12 +7,14 @@
 #define HOST(v)
 #endif
 
-extern const fy_verb fy_verb_convert, fy_verb_quantize, fy_verb_inspect, fy_verb_create, fy_verb_pack, fy_verb_unpack,
-    fy_verb_verify, fy_verb_run, fy_verb_eval, fy_verb_tokenize;
+extern const fy_verb fy_verb_convert, fy_verb_quantize, fy_verb_inspect, fy_verb_create,
+    fy_verb_pack, fy_verb_unpack, fy_verb_verify, fy_verb_run, fy_verb_eval, fy_verb_tokenize;
 
 const fy_verb *const fy_verbs[] = {
-    HOST(fy_verb_convert) HOST(fy_verb_quantize) HOST(fy_verb_inspect)
-    HOST(fy_verb_create) HOST(fy_verb_pack) HOST(fy_verb_unpack) HOST(fy_verb_verify)
-    &fy_verb_run, &fy_verb_eval, &fy_verb_tokenize,
+    HOST(fy_verb_convert) HOST(fy_verb_quantize) HOST(fy_verb_inspect) HOST(fy_verb_create)
+            HOST(fy_verb_pack) HOST(fy_verb_unpack) HOST(fy_verb_verify) &
+        fy_verb_run,
+    &fy_verb_eval,
+    &fy_verb_tokenize,
     NULL,
 };

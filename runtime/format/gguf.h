@@ -1,10 +1,11 @@
 /* GGUF v2/v3 reader (the whole layout: docs/gguf.md).
  *
- * fy_gguf_parse takes bytes and does the work; fy_gguf_open maps a file and parses it. Everything is validated
- * before it returns: magic, version, counts against the bytes that are there, key and name rules, types, shapes,
- * sizes, offsets (contiguous and aligned), the data section complete. Code above may trust every field.
- * Names and strings are views into the bytes: they live as long as the fy_gguf (and, for fy_gguf_parse, the
- * caller's buffer). Not NUL-terminated unless said so. */
+ * fy_gguf_parse takes bytes and does the work; fy_gguf_open maps a file and parses it. Everything
+ * is validated before it returns: magic, version, counts against the bytes that are there, key and
+ * name rules, types, shapes, sizes, offsets (contiguous and aligned), the data section complete.
+ * Code above may trust every field. Names and strings are views into the bytes: they live as long
+ * as the fy_gguf (and, for fy_gguf_parse, the caller's buffer). Not NUL-terminated unless said so.
+ */
 #ifndef FY_FORMAT_GGUF_H
 #define FY_FORMAT_GGUF_H
 
@@ -16,8 +17,8 @@
 #include "base/str.h"
 #include "base/types.h"
 
-#define FY_GGUF_MAX_DIMS 4
-#define FY_GGUF_MAX_NAME 63 /* bytes of a tensor name */
+#define FY_GGUF_MAX_DIMS  4
+#define FY_GGUF_MAX_NAME  63 /* bytes of a tensor name */
 #define FY_GGUF_ALIGNMENT 32 /* what we write, and the default when the key is absent */
 
 /* Keys of the standard that more than one module knows. */
@@ -30,8 +31,20 @@
 #define FY_KEY_TOKENS               "tokenizer.ggml.tokens"
 
 typedef enum {
-    FY_KV_U8 = 0, FY_KV_I8, FY_KV_U16, FY_KV_I16, FY_KV_U32, FY_KV_I32, FY_KV_F32, FY_KV_BOOL, FY_KV_STRING,
-    FY_KV_ARRAY, FY_KV_U64, FY_KV_I64, FY_KV_F64, FY_KV_COUNT,
+    FY_KV_U8 = 0,
+    FY_KV_I8,
+    FY_KV_U16,
+    FY_KV_I16,
+    FY_KV_U32,
+    FY_KV_I32,
+    FY_KV_F32,
+    FY_KV_BOOL,
+    FY_KV_STRING,
+    FY_KV_ARRAY,
+    FY_KV_U64,
+    FY_KV_I64,
+    FY_KV_F64,
+    FY_KV_COUNT,
 } fy_kv_type;
 
 typedef struct {
@@ -46,11 +59,11 @@ typedef struct {
 typedef struct {
     fy_span name;
     fy_type type;
-    uint32_t n_dims;                   /* as in the file, 0..4 */
-    uint64_t ne[FY_GGUF_MAX_DIMS];     /* elements, ne[0] = row length; missing dims are 1; never 0 */
-    uint64_t offset;                   /* from the start of the data section */
+    uint32_t n_dims;               /* as in the file, 0..4 */
+    uint64_t ne[FY_GGUF_MAX_DIMS]; /* elements, ne[0] = row length; missing dims are 1; never 0 */
+    uint64_t offset;               /* from the start of the data section */
     uint64_t bytes;
-    const uint8_t *data;               /* view; NULL when parsed with header_only */
+    const uint8_t *data; /* view; NULL when parsed with header_only */
 } fy_gguf_tensor;
 
 typedef struct fy_gguf fy_gguf;
@@ -69,26 +82,30 @@ uint64_t fy_gguf_data_offset(const fy_gguf *g); /* file offset of the data secti
 void fy_gguf_drop(const fy_gguf *g, const fy_gguf_tensor *t, uint64_t off, uint64_t len);
 
 size_t fy_gguf_n_kv(const fy_gguf *g);
-const fy_gguf_kv *fy_gguf_kv_at(const fy_gguf *g, size_t i); /* file order */
+const fy_gguf_kv *fy_gguf_kv_at(const fy_gguf *g, size_t i);       /* file order */
 const fy_gguf_kv *fy_gguf_find(const fy_gguf *g, const char *key); /* NULL when absent; O(1) */
 
 size_t fy_gguf_n_tensors(const fy_gguf *g);
 const fy_gguf_tensor *fy_gguf_tensor_at(const fy_gguf *g, size_t i);
 const fy_gguf_tensor *fy_gguf_tensor_find(const fy_gguf *g, const char *name); /* O(1) */
 
-/* Typed access. The getters return 0 and set *out, 1 when the key is absent (*out untouched), -1 when it has
- * another type (message names key, found, expected). Unsigned getters accept any integer type that fits. */
+/* Typed access. The getters return 0 and set *out, 1 when the key is absent (*out untouched), -1
+ * when it has another type (message names key, found, expected). Unsigned getters accept any
+ * integer type that fits. */
 int fy_gguf_get_u32(const fy_gguf *g, const char *key, uint32_t *out, fy_err *e);
 int fy_gguf_get_f32(const fy_gguf *g, const char *key, float *out, fy_err *e); /* f32 or f64 */
 int fy_gguf_get_bool(const fy_gguf *g, const char *key, bool *out, fy_err *e);
 int fy_gguf_get_str(const fy_gguf *g, const char *key, fy_span *out, fy_err *e);
 /* The kv itself if it is an array of `elem`. */
-int fy_gguf_get_array(const fy_gguf *g, const char *key, fy_kv_type elem, const fy_gguf_kv **out, fy_err *e);
+int fy_gguf_get_array(const fy_gguf *g, const char *key, fy_kv_type elem, const fy_gguf_kv **out,
+                      fy_err *e);
 
-/* Walks an array of strings: *pos starts at 0 and is moved behind the string. Call at most kv->count times. */
+/* Walks an array of strings: *pos starts at 0 and is moved behind the string. Call at most
+ * kv->count times. */
 fy_span fy_gguf_next_string(const fy_gguf_kv *kv, uint64_t *pos);
 
-/* Element i of an integer kv (scalar or array), widened; of a float kv. No check: the caller knows type and count. */
+/* Element i of an integer kv (scalar or array), widened; of a float kv. No check: the caller knows
+ * type and count. */
 int64_t fy_gguf_int_at(const fy_gguf_kv *kv, uint64_t i);
 double fy_gguf_float_at(const fy_gguf_kv *kv, uint64_t i);
 

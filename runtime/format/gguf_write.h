@@ -1,8 +1,10 @@
-/* GGUF v3 writer: first the plan (keys and tensors, in the order they will have), then one streaming pass.
+/* GGUF v3 writer: first the plan (keys and tensors, in the order they will have), then one
+ * streaming pass.
  *
- * fy_gguf_writer_new -> add keys -> add tensors -> fy_gguf_write. The file appears under its final name only when
- * it is whole (base/file.h). Same keys, tensors and contents give the same bytes for any thread count.
- * Key order is the caller's. Memory: the header, plus threads x piece size during the write. */
+ * fy_gguf_writer_new -> add keys -> add tensors -> fy_gguf_write. The file appears under its final
+ * name only when it is whole (base/file.h). Same keys, tensors and contents give the same bytes for
+ * any thread count. Key order is the caller's. Memory: the header, plus threads x piece size during
+ * the write. */
 #ifndef FY_FORMAT_GGUF_WRITE_H
 #define FY_FORMAT_GGUF_WRITE_H
 
@@ -28,8 +30,10 @@ int fy_gguf_add_f32(fy_gguf_writer *w, const char *key, float v, fy_err *e);
 int fy_gguf_add_bool(fy_gguf_writer *w, const char *key, bool v, fy_err *e);
 int fy_gguf_add_str(fy_gguf_writer *w, const char *key, fy_span v, fy_err *e);
 /* Packed elements of a fixed-size type (u8..f64, bool). */
-int fy_gguf_add_array(fy_gguf_writer *w, const char *key, fy_kv_type elem, const void *p, uint64_t n, fy_err *e);
-/* An array of strings, built one by one: begin, n times add, end. No other key may be added in between. */
+int fy_gguf_add_array(fy_gguf_writer *w, const char *key, fy_kv_type elem, const void *p,
+                      uint64_t n, fy_err *e);
+/* An array of strings, built one by one: begin, n times add, end. No other key may be added in
+ * between. */
 int fy_gguf_begin_strings(fy_gguf_writer *w, const char *key, fy_err *e);
 int fy_gguf_add_string(fy_gguf_writer *w, fy_span v, fy_err *e);
 int fy_gguf_end_strings(fy_gguf_writer *w, fy_err *e);
@@ -37,20 +41,22 @@ int fy_gguf_end_strings(fy_gguf_writer *w, fy_err *e);
 int fy_gguf_add_kv(fy_gguf_writer *w, const fy_gguf_kv *kv, fy_err *e);
 
 /* A tensor; returns its index, or -1. ne[0] is the row length; trailing 1s are kept as given. */
-int64_t fy_gguf_add_tensor(fy_gguf_writer *w, const char *name, fy_type type, uint32_t n_dims, const uint64_t *ne,
-                           fy_err *e);
+int64_t fy_gguf_add_tensor(fy_gguf_writer *w, const char *name, fy_type type, uint32_t n_dims,
+                           const uint64_t *ne, fy_err *e);
 
 /* Shape and place of tensor i, after it was added (offset from the start of the data section). */
 const fy_gguf_tensor *fy_gguf_writer_tensor(const fy_gguf_writer *w, int64_t i);
 uint64_t fy_gguf_writer_file_bytes(const fy_gguf_writer *w); /* of the finished file */
 
-/* Fills out (64-byte aligned) with rows [row, row + n_rows) of tensor i, encoded; a row is ne[0] elements. Called
- * from several threads at once, each with another `thread`; returns -1 with *e set to stop everything. */
-typedef int fy_gguf_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread, fy_err *e);
+/* Fills out (64-byte aligned) with rows [row, row + n_rows) of tensor i, encoded; a row is ne[0]
+ * elements. Called from several threads at once, each with another `thread`; returns -1 with *e set
+ * to stop everything. */
+typedef int fy_gguf_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
+                         int thread, fy_err *e);
 
-/* Writes the file. `fill` may be NULL when there are no tensors. `pool` may be NULL (one thread). Free space is
- * checked before the work; polls fy_interrupted. Progress counts output bytes. */
-int fy_gguf_write(fy_gguf_writer *w, const char *path, fy_gguf_fill *fill, void *user, fy_pool *pool,
-                  fy_progress *progress, fy_err *e);
+/* Writes the file. `fill` may be NULL when there are no tensors. `pool` may be NULL (one thread).
+ * Free space is checked before the work; polls fy_interrupted. Progress counts output bytes. */
+int fy_gguf_write(fy_gguf_writer *w, const char *path, fy_gguf_fill *fill, void *user,
+                  fy_pool *pool, fy_progress *progress, fy_err *e);
 
 #endif

@@ -1,8 +1,9 @@
-/* safetensors reader. fy_st_parse takes bytes, fy_st_open maps a file; every rule of the format is enforced
- * before they return (huggingface/safetensors README "Format"): header size and JSON, closed dtype list, shapes
- * without overflow, offsets that tile the data section exactly, file size exact. Stricter than the Rust
- * reference in one point: duplicate keys are refused. Unknown fields of a tensor entry are accepted.
- * Files that are something else (Git LFS pointer, HTML page, GGUF, pickle) are named as such. */
+/* safetensors reader. fy_st_parse takes bytes, fy_st_open maps a file; every rule of the format is
+ * enforced before they return (huggingface/safetensors README "Format"): header size and JSON,
+ * closed dtype list, shapes without overflow, offsets that tile the data section exactly, file size
+ * exact. Stricter than the Rust reference in one point: duplicate keys are refused. Unknown fields
+ * of a tensor entry are accepted. Files that are something else (Git LFS pointer, HTML page, GGUF,
+ * pickle) are named as such. */
 #ifndef FY_FORMAT_SAFETENSORS_H
 #define FY_FORMAT_SAFETENSORS_H
 
@@ -18,13 +19,33 @@
 #define FY_ST_MAX_HEADER 100000000u /* bytes: the reference implementation's MAX_HEADER_SIZE */
 
 typedef enum {
-    FY_ST_BOOL, FY_ST_F4, FY_ST_F6_E2M3, FY_ST_F6_E3M2, FY_ST_U8, FY_ST_I8, FY_ST_F8_E5M2, FY_ST_F8_E4M3,
-    FY_ST_F8_E8M0, FY_ST_F8_E4M3FNUZ, FY_ST_F8_E5M2FNUZ, FY_ST_I16, FY_ST_U16, FY_ST_F16, FY_ST_BF16, FY_ST_I32,
-    FY_ST_U32, FY_ST_F32, FY_ST_C64, FY_ST_F64, FY_ST_I64, FY_ST_U64, FY_ST_DTYPE_COUNT,
+    FY_ST_BOOL,
+    FY_ST_F4,
+    FY_ST_F6_E2M3,
+    FY_ST_F6_E3M2,
+    FY_ST_U8,
+    FY_ST_I8,
+    FY_ST_F8_E5M2,
+    FY_ST_F8_E4M3,
+    FY_ST_F8_E8M0,
+    FY_ST_F8_E4M3FNUZ,
+    FY_ST_F8_E5M2FNUZ,
+    FY_ST_I16,
+    FY_ST_U16,
+    FY_ST_F16,
+    FY_ST_BF16,
+    FY_ST_I32,
+    FY_ST_U32,
+    FY_ST_F32,
+    FY_ST_C64,
+    FY_ST_F64,
+    FY_ST_I64,
+    FY_ST_U64,
+    FY_ST_DTYPE_COUNT,
 } fy_st_dtype;
 
 typedef struct {
-    fy_span name;                   /* decoded; NULs possible */
+    fy_span name; /* decoded; NULs possible */
     fy_st_dtype dtype;
     uint32_t rank;
     uint64_t shape[FY_ST_MAX_RANK]; /* torch order: shape[rank-1] is the row length */
@@ -34,9 +55,10 @@ typedef struct {
 
 typedef struct fy_st fy_st;
 
-/* `name` is used in messages. With header_only `n` may end anywhere behind the header and file_size is the size
- * the offsets are checked against; otherwise file_size is ignored. */
-fy_st *fy_st_parse(const void *p, size_t n, const char *name, bool header_only, uint64_t file_size, fy_err *e);
+/* `name` is used in messages. With header_only `n` may end anywhere behind the header and file_size
+ * is the size the offsets are checked against; otherwise file_size is ignored. */
+fy_st *fy_st_parse(const void *p, size_t n, const char *name, bool header_only, uint64_t file_size,
+                   fy_err *e);
 fy_st *fy_st_open(const char *path, fy_err *e);
 void fy_st_close(fy_st *s); /* NULL is fine */
 
@@ -44,7 +66,7 @@ const char *fy_st_path(const fy_st *s);
 size_t fy_st_n_tensors(const fy_st *s);
 const fy_st_tensor *fy_st_tensor_at(const fy_st *s, size_t i); /* by offset */
 const fy_st_tensor *fy_st_find(const fy_st *s, fy_span name);  /* NULL when absent; O(1) */
-uint64_t fy_st_data_offset(const fy_st *s); /* file offset of the data section */
+uint64_t fy_st_data_offset(const fy_st *s);                    /* file offset of the data section */
 
 /* __metadata__ entries, in file order. */
 size_t fy_st_n_meta(const fy_st *s);

@@ -1,5 +1,6 @@
 /* Prototypes of every kernel in kernel_list.h, for the files that define them, dispatch and kcheck.
- * A prototype is the type of the table's member, so a kernel that drifts from the contract does not compile. */
+ * A prototype is the type of the table's member, so a kernel that drifts from the contract does not
+ * compile. */
 #ifndef FY_KERNELS_KERNEL_IMPL_H
 #define FY_KERNELS_KERNEL_IMPL_H
 

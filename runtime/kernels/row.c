@@ -43,8 +43,8 @@ static void decode_aligned(const fy_kernels *k, fy_type t, float *y, const void 
     }
 }
 
-/* Rows may lie at odd addresses, in safetensors and, with general.alignment 1, in GGUF: such rows are brought to
- * alignment by pieces. */
+/* Rows may lie at odd addresses, in safetensors and, with general.alignment 1, in GGUF: such rows
+ * are brought to alignment by pieces. */
 static void decode_misaligned(const fy_kernels *k, fy_type t, float *y, const char *row, int64_t n)
 {
     enum { PIECE = 256 }; /* elements; a multiple of every block */
@@ -79,7 +79,8 @@ void fy_row_decode(const fy_kernels *k, fy_type t, float *y, const void *row, in
 /* From this magnitude on a value rounds to an infinite f16. */
 #define F16_OVERFLOW 65520.0f
 
-/* The largest magnitude that type t can take: for the block types, where the scale stays finite in f16. */
+/* The largest magnitude that type t can take: for the block types, where the scale stays finite in
+ * f16. */
 static float largest(fy_type t)
 {
     switch ((int)t) {
@@ -115,7 +116,8 @@ static int64_t find_fault(const float *x, int64_t n, float limit)
     return n;
 }
 
-int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n, fy_row_fault *fault)
+int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
+                  fy_row_fault *fault)
 {
     int64_t bad = find_fault(x, n, largest(t));
     if (bad < n) {

@@ -1,4 +1,5 @@
-/* One row from any stored type to any other, through f32: what convert, quantize and the embedding lookup share. */
+/* One row from any stored type to any other, through f32: what convert, quantize and the embedding
+ * lookup share. */
 #ifndef FY_KERNELS_ROW_H
 #define FY_KERNELS_ROW_H
 
@@ -21,8 +22,9 @@ typedef struct {
     bool overflow; /* finite, but too large for the type or its scale; otherwise NaN or infinite */
 } fy_row_fault;
 
-/* Encodes n values into a row of type t. Returns 0, or -1 with *fault set when a value is not finite or would
- * become infinite in type t (f16 overflow of a value or of a block's scale). */
-int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n, fy_row_fault *fault);
+/* Encodes n values into a row of type t. Returns 0, or -1 with *fault set when a value is not
+ * finite or would become infinite in type t (f16 overflow of a value or of a block's scale). */
+int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
+                  fy_row_fault *fault);
 
 #endif

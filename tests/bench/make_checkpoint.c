@@ -1,10 +1,11 @@
-/* Writes a Llama-shaped Hugging Face checkpoint with random bf16 weights, for measurements: any size, or sparse (all
- * zeros, no disk taken) to show that memory does not grow with the model.
+/* Writes a Llama-shaped Hugging Face checkpoint with random bf16 weights, for measurements: any
+ * size, or sparse (all zeros, no disk taken) to show that memory does not grow with the model.
  *
- *   make_checkpoint DIR [layers=16] [dim=2048] [ffn=8192] [heads=32] [kv=8] [head_dim=64] [vocab=128256] [shards=2]
- *                       [sparse=0] [tokenizer=1] [tied=1]
+ *   make_checkpoint DIR [layers=16] [dim=2048] [ffn=8192] [heads=32] [kv=8] [head_dim=64]
+ * [vocab=128256] [shards=2] [sparse=0] [tokenizer=1] [tied=1]
  *
- * The defaults are the shape of Llama-3.2-1B. With tokenizer=0 no tokenizer.json is written: put one there. */
+ * The defaults are the shape of Llama-3.2-1B. With tokenizer=0 no tokenizer.json is written: put
+ * one there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -19,8 +20,9 @@ enum { LAYERS, DIM, FFN, HEADS, KV, HEAD_DIM, VOCAB, SHARDS, SPARSE, TOKENIZER, 
 static struct {
     const char *name;
     long value;
-} params[N_PARAMS] = {{"layers", 16}, {"dim", 2048}, {"ffn", 8192}, {"heads", 32}, {"kv", 8}, {"head_dim", 64},
-                      {"vocab", 128256}, {"shards", 2}, {"sparse", 0}, {"tokenizer", 1}, {"tied", 1}};
+} params[N_PARAMS] = {{"layers", 16}, {"dim", 2048},    {"ffn", 8192},     {"heads", 32},
+                      {"kv", 8},      {"head_dim", 64}, {"vocab", 128256}, {"shards", 2},
+                      {"sparse", 0},  {"tokenizer", 1}, {"tied", 1}};
 
 typedef struct {
     char name[96];
@@ -63,9 +65,11 @@ static long list_tensors(tensor *t)
     const struct {
         const char *name;
         long rows, cols;
-    } layer[] = {{"input_layernorm", d, 0}, {"mlp.down_proj", d, ff}, {"mlp.gate_proj", ff, d}, {"mlp.up_proj", ff, d},
-                 {"post_attention_layernorm", d, 0}, {"self_attn.k_proj", kv, d}, {"self_attn.o_proj", d, q},
-                 {"self_attn.q_proj", q, d}, {"self_attn.v_proj", kv, d}};
+    } layer[] = {{"input_layernorm", d, 0},          {"mlp.down_proj", d, ff},
+                 {"mlp.gate_proj", ff, d},           {"mlp.up_proj", ff, d},
+                 {"post_attention_layernorm", d, 0}, {"self_attn.k_proj", kv, d},
+                 {"self_attn.o_proj", d, q},         {"self_attn.q_proj", q, d},
+                 {"self_attn.v_proj", kv, d}};
     n = add(t, n, "model.embed_tokens.weight", params[VOCAB].value, d);
     for (long l = 0; l < params[LAYERS].value; l++) {
         for (size_t i = 0; i < sizeof layer / sizeof layer[0]; i++) {
@@ -126,8 +130,10 @@ static void write_shard(const char *dir, const char *file, const tensor *t, long
     p += sprintf(p, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (long i = 0; i < n; i++) {
         long bytes = 2 * elems(&t[i]);
-        p += t[i].cols ? sprintf(p, ",\"%s\":{\"dtype\":\"BF16\",\"shape\":[%ld,%ld]", t[i].name, t[i].rows, t[i].cols)
-                       : sprintf(p, ",\"%s\":{\"dtype\":\"BF16\",\"shape\":[%ld]", t[i].name, t[i].rows);
+        p += t[i].cols
+                 ? sprintf(p, ",\"%s\":{\"dtype\":\"BF16\",\"shape\":[%ld,%ld]", t[i].name,
+                           t[i].rows, t[i].cols)
+                 : sprintf(p, ",\"%s\":{\"dtype\":\"BF16\",\"shape\":[%ld]", t[i].name, t[i].rows);
         p += sprintf(p, ",\"data_offsets\":[%ld,%ld]}", off, off + bytes);
         off += bytes;
     }
@@ -181,15 +187,20 @@ static void write_config(const char *dir)
 {
     FILE *f = create(dir, "config.json");
     fprintf(f,
-            "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"hidden_act\":\"silu\","
-            "\"num_hidden_layers\":%ld,\"hidden_size\":%ld,\"intermediate_size\":%ld,\"num_attention_heads\":%ld,"
+            "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"hidden_act\":"
+            "\"silu\","
+            "\"num_hidden_layers\":%ld,\"hidden_size\":%ld,\"intermediate_size\":%ld,\"num_"
+            "attention_heads\":%ld,"
             "\"num_key_value_heads\":%ld,\"head_dim\":%ld,\"vocab_size\":%ld,\"rms_norm_eps\":1e-5,"
             "\"rope_theta\":500000.0,\"max_position_embeddings\":131072,\"tie_word_embeddings\":%s,"
-            "\"torch_dtype\":\"bfloat16\",\"bos_token_id\":1,\"eos_token_id\":2,\"rope_scaling\":{\"factor\":32.0,"
-            "\"high_freq_factor\":4.0,\"low_freq_factor\":1.0,\"original_max_position_embeddings\":8192,"
+            "\"torch_dtype\":\"bfloat16\",\"bos_token_id\":1,\"eos_token_id\":2,\"rope_scaling\":{"
+            "\"factor\":32.0,"
+            "\"high_freq_factor\":4.0,\"low_freq_factor\":1.0,\"original_max_position_embeddings\":"
+            "8192,"
             "\"rope_type\":\"llama3\"}}\n",
-            params[LAYERS].value, params[DIM].value, params[FFN].value, params[HEADS].value, params[KV].value,
-            params[HEAD_DIM].value, params[VOCAB].value, params[TIED].value ? "true" : "false");
+            params[LAYERS].value, params[DIM].value, params[FFN].value, params[HEADS].value,
+            params[KV].value, params[HEAD_DIM].value, params[VOCAB].value,
+            params[TIED].value ? "true" : "false");
     fclose(f);
 }
 
@@ -200,16 +211,26 @@ static void write_tokenizer(const char *dir)
     fprintf(f, "{\"version\":\"1.0\",\"added_tokens\":[");
     const char *const special[] = {"<unk>", "<s>", "</s>"};
     for (int i = 0; i < 3; i++)
-        fprintf(f, "%s{\"id\":%d,\"content\":\"%s\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
-                   "\"normalized\":false,\"special\":true}", i ? "," : "", i, special[i]);
-    fprintf(f, "],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
-               "\"pattern\":{\"Regex\":\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}|"
-               " ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"},"
-               "\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
-               "\"trim_offsets\":true,\"use_regex\":false}]},\"post_processor\":null,\"decoder\":{\"type\":\"ByteLevel\","
-               "\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":true},\"model\":{\"type\":\"BPE\","
-               "\"dropout\":null,\"unk_token\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":true,"
-               "\"vocab\":{\"<unk>\":0,\"<s>\":1,\"</s>\":2");
+        fprintf(f,
+                "%s{\"id\":%d,\"content\":\"%s\",\"single_word\":false,\"lstrip\":false,\"rstrip\":"
+                "false,"
+                "\"normalized\":false,\"special\":true}",
+                i ? "," : "", i, special[i]);
+    fprintf(
+        f, "],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{"
+           "\"type\":\"Split\","
+           "\"pattern\":{\"Regex\":\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
+           "\\\\p{L}+|\\\\p{N}{1,3}|"
+           " ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"},"
+           "\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\"add_prefix_"
+           "space\":false,"
+           "\"trim_offsets\":true,\"use_regex\":false}]},\"post_processor\":null,\"decoder\":{"
+           "\"type\":\"ByteLevel\","
+           "\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":true},\"model\":{"
+           "\"type\":\"BPE\","
+           "\"dropout\":null,\"unk_token\":null,\"fuse_unk\":false,\"byte_fallback\":false,"
+           "\"ignore_merges\":true,"
+           "\"vocab\":{\"<unk>\":0,\"<s>\":1,\"</s>\":2");
     long id = 3, shifted = 0;
     for (int b = 0; b < 256; b++) {
         int keep = (b >= 33 && b < 127) || (b >= 161 && b < 173) || b >= 174;
@@ -220,7 +241,8 @@ static void write_tokenizer(const char *dir)
     fprintf(f, "},\"merges\":[]}}\n");
     fclose(f);
     f = create(dir, "tokenizer_config.json");
-    fprintf(f, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"bos_token\":\"<s>\",\"eos_token\":\"</s>\","
+    fprintf(f, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"bos_token\":\"<s>\",\"eos_"
+               "token\":\"</s>\","
                "\"add_bos_token\":true}\n");
     fclose(f);
 }
@@ -234,7 +256,8 @@ int main(int argc, char **argv)
     for (int i = 2; i < argc; i++) {
         size_t n = strcspn(argv[i], "=");
         int p = 0;
-        while (p < N_PARAMS && (strlen(params[p].name) != n || strncmp(params[p].name, argv[i], n) != 0))
+        while (p < N_PARAMS &&
+               (strlen(params[p].name) != n || strncmp(params[p].name, argv[i], n) != 0))
             p++;
         if (p == N_PARAMS || argv[i][n] != '=') {
             fprintf(stderr, "make_checkpoint: unknown parameter '%s'\n", argv[i]);

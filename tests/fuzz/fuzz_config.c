@@ -1,4 +1,5 @@
-/* config.json: whatever the text is, it is refused or gives hyperparameters that the runtime can compute with. */
+/* config.json: whatever the text is, it is refused or gives hyperparameters that the runtime can
+ * compute with. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* SentencePiece reader: whatever the bytes are, it refuses them or every text lies inside them and is found. */
+/* SentencePiece reader: whatever the bytes are, it refuses them or every text lies inside them and
+ * is found. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* tokenizer.json: whatever the bytes are, it refuses them, or all of it can be used: the vocabulary looked up, the
- * merges walked, the structure matched, the added tokens applied. */
+/* tokenizer.json: whatever the bytes are, it refuses them, or all of it can be used: the vocabulary
+ * looked up, the merges walked, the structure matched, the added tokens applied. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -53,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fy_tokenizer_json_parse(data, size, &tj, &t, &added, &e) != 0) {
         must_explain(&e);
     } else {
-        const fy_pretok_input in = {tj.normalizer, tj.pre_tokenizer, tj.byte_fallback, tj.ignore_merges};
+        const fy_pretok_input in = {tj.normalizer, tj.pre_tokenizer, tj.byte_fallback,
+                                    tj.ignore_merges};
         check_table(&t);
         walk_merges(&tj, &t);
         if (fy_pretok_match(&in, NULL, &pretok, &e2) != 0)

@@ -15,8 +15,8 @@ static format format_of(fy_type type)
     return type == FY_F16 ? (format){10, 15, 0x7c00} : (format){7, 127, 0x7f80};
 }
 
-/* The magnitude a code without sign stands for. Infinity counts as the number that would follow the largest one:
- * that is where rounding to nearest puts it. */
+/* The magnitude a code without sign stands for. Infinity counts as the number that would follow the
+ * largest one: that is where rounding to nearest puts it. */
 static double magnitude_of(format f, unsigned code)
 {
     const int exponent = (int)(code >> f.mantissa_bits);
@@ -81,7 +81,8 @@ bool kc_widen_exact(kc_case *t)
         if (code > f.infinity)
             ok = isnan(y[i]);
         if (!ok)
-            return kc_fail(t, "%04x became %.9g, expected %c%.9g", i, (double)y[i], i > 0x7fff ? '-' : '+', m);
+            return kc_fail(t, "%04x became %.9g, expected %c%.9g", i, (double)y[i],
+                           i > 0x7fff ? '-' : '+', m);
     }
     return true;
 }
@@ -93,7 +94,8 @@ static float float_of(uint32_t bits)
     return f;
 }
 
-/* Every code's value, the midpoints between neighbours and the floats next to those, and random bits. */
+/* Every code's value, the midpoints between neighbours and the floats next to those, and random
+ * bits. */
 static int list_numbers(kc_random *r, fy_type type)
 {
     const format f = format_of(type);
@@ -107,11 +109,13 @@ static int list_numbers(kc_random *r, fy_type type)
         numbers[n++] = sign * nextafterf(middle, 0.0f);
         numbers[n++] = sign * nextafterf(middle, INFINITY);
     }
-    /* zeros, subnormals, largest, infinities, NaN; where f16 overflows, vanishes and becomes normal */
+    /* zeros, subnormals, largest, infinities, NaN; where f16 overflows, vanishes and becomes normal
+     */
     static const uint32_t edges[] = {
-        0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff, 0xff7fffff, 0x7f800000,
-        0xff800000, 0x7fc00000, 0xffc00000, 0x7fffffff, 0x7f800001, 0xff800001, 0x7f801fff, 0x477fe000, 0x477fefff,
-        0x477ff000, 0x47800000, 0x33000000, 0x33000001, 0x32ffffff, 0x387fc000, 0x387fe000, 0x387fffff, 0x38800000,
+        0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff,
+        0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x7fffffff, 0x7f800001,
+        0xff800001, 0x7f801fff, 0x477fe000, 0x477fefff, 0x477ff000, 0x47800000, 0x33000000,
+        0x33000001, 0x32ffffff, 0x387fc000, 0x387fe000, 0x387fffff, 0x38800000,
     };
     for (size_t i = 0; i < sizeof edges / sizeof edges[0]; i++)
         numbers[n++] = float_of(edges[i]);
@@ -157,7 +161,8 @@ bool kc_narrow_nearest(kc_case *t)
 
 static bool is_widening(const kc_case *t)
 {
-    return t->type == FY_F16 ? t->k.f16_to_f32 != t->spec.f16_to_f32 : t->k.bf16_to_f32 != t->spec.bf16_to_f32;
+    return t->type == FY_F16 ? t->k.f16_to_f32 != t->spec.f16_to_f32
+                             : t->k.bf16_to_f32 != t->spec.bf16_to_f32;
 }
 
 /* Bits, those of a NaN too. */
@@ -178,7 +183,8 @@ bool kc_half_equals_spec(kc_case *t)
     const uint16_t *y = narrow_guarded(&t->k, t->type, numbers, n);
     for (int i = 0; i < n; i++) {
         if (y[i] != codes_expected[i])
-            return kc_fail(t, "%.9g became %04x, expected %04x", (double)numbers[i], y[i], codes_expected[i]);
+            return kc_fail(t, "%.9g became %04x, expected %04x", (double)numbers[i], y[i],
+                           codes_expected[i]);
     }
     return true;
 }
@@ -201,7 +207,8 @@ bool kc_half_lengths(kc_case *t)
         const uint16_t *h = narrow_guarded(&t->k, t->type, numbers + n * 70, n);
         for (int i = 0; i < n; i++) {
             if (h[i] != codes_expected[i])
-                return kc_fail(t, "narrowed[%d] of %d is %04x, expected %04x", i, n, h[i], codes_expected[i]);
+                return kc_fail(t, "narrowed[%d] of %d is %04x, expected %04x", i, n, h[i],
+                               codes_expected[i]);
         }
     }
     return true;

@@ -1,5 +1,5 @@
-/* The matrix products: bit for bit the specification, near the exact product, alike for every batch and row range.
- * Weights lie at odd addresses too. */
+/* The matrix products: bit for bit the specification, near the exact product, alike for every batch
+ * and row range. Weights lie at odd addresses too. */
 #include <math.h>
 #include <string.h>
 
@@ -51,8 +51,8 @@ static bool pick_high(kc_random *r, int pattern, int i)
 
 static void fill_weight_block(kc_random *r, fy_type type, fill how, uint8_t *block)
 {
-    static const uint16_t odd_scales[] = {0x0000, 0x8000, 0x0001, 0x83ff, 0x0400, 0x7bff, 0xfbff, 0x3c00, 0xbc00,
-                                          0x7c00, 0xfc00, 0x7e00};
+    static const uint16_t odd_scales[] = {0x0000, 0x8000, 0x0001, 0x83ff, 0x0400, 0x7bff,
+                                          0xfbff, 0x3c00, 0xbc00, 0x7c00, 0xfc00, 0x7e00};
     uint16_t d = fy_f32_to_f16((kc_next(r) & 1) ? usual_scale(r) : -usual_scale(r));
     if (how == ODD) /* seldom infinite or NaN: such a row checks nothing else */
         d = odd_scales[kc_between(r, 0, kc_between(r, 0, 99) == 0 ? 11 : 8)];
@@ -83,7 +83,8 @@ static void fill_act_block(kc_random *r, fill how, int64_t b)
     }
 }
 
-/* ENDS are small integers here, whose sums are exact in every order; ODD spans many magnitudes and has zeros. */
+/* ENDS are small integers here, whose sums are exact in every order; ODD spans many magnitudes and
+ * has zeros. */
 static float pick_float(kc_random *r, fill how)
 {
     if (how == ENDS)
@@ -151,23 +152,27 @@ static float *at_index(float *p, int64_t i)
     return (float *)((uintptr_t)p + (uintptr_t)(i * (int64_t)sizeof *p));
 }
 
-/* y[c * ldy + r - row] of the shape, ldy = n_rows + GAP; NULL when something between was written. W points so that
- * rows outside the shape are outside the buffer. */
+/* y[c * ldy + r - row] of the shape, ldy = n_rows + GAP; NULL when something between was written. W
+ * points so that rows outside the shape are outside the buffer. */
 static const float *product(kc_case *t, fy_matmul_fn *f, const problem *p, shape s)
 {
     const int64_t n_blocks = p->k / FY_QK;
-    const size_t n_weights = s.n_rows > 0 ? (size_t)(s.n_rows - 1) * p->row_bytes + p->data_bytes : 0;
+    const size_t n_weights =
+        s.n_rows > 0 ? (size_t)(s.n_rows - 1) * p->row_bytes + p->data_bytes : 0;
     const void *W = kc_place_copy(KC_W, weights + (size_t)s.row * p->row_bytes, n_weights);
     fy_act a = {.k = p->k};
     if (is_block(p->type)) {
         a.q = kc_place_copy(KC_Q, x_q + s.col * p->k, (size_t)(s.n_cols * p->k));
-        a.d = kc_place_copy(KC_D, x_d + s.col * n_blocks, (size_t)(s.n_cols * n_blocks) * sizeof *a.d);
-        a.sum = kc_place_copy(KC_SUM, x_sum + s.col * n_blocks, (size_t)(s.n_cols * n_blocks) * sizeof *a.sum);
+        a.d = kc_place_copy(KC_D, x_d + s.col * n_blocks,
+                            (size_t)(s.n_cols * n_blocks) * sizeof *a.d);
+        a.sum = kc_place_copy(KC_SUM, x_sum + s.col * n_blocks,
+                              (size_t)(s.n_cols * n_blocks) * sizeof *a.sum);
     } else {
         a.x = kc_place_copy(KC_X, x_f32 + s.col * p->k, (size_t)(s.n_cols * p->k) * sizeof *a.x);
     }
     const int64_t ldy = s.n_rows + GAP;
-    const size_t y_bytes = s.n_cols > 0 ? (size_t)(ldy * (s.n_cols - 1) + s.n_rows) * sizeof(float) : 0;
+    const size_t y_bytes =
+        s.n_cols > 0 ? (size_t)(ldy * (s.n_cols - 1) + s.n_rows) * sizeof(float) : 0;
     float *y = kc_place(KC_Y, y_bytes);
     memset(y, 0xa5, y_bytes);
     float untouched;
@@ -181,8 +186,8 @@ static const float *product(kc_case *t, fy_matmul_fn *f, const problem *p, shape
     for (int64_t c = 0; c + 1 < s.n_cols; c++) {
         for (int64_t g = s.n_rows; g < ldy; g++) {
             if (memcmp(&y[c * ldy + g], &untouched, sizeof untouched) != 0) {
-                kc_fail(t, "k %d, %d rows, %d columns: writes rows it was not asked for", (int)p->k, (int)s.n_rows,
-                        (int)s.n_cols);
+                kc_fail(t, "k %d, %d rows, %d columns: writes rows it was not asked for", (int)p->k,
+                        (int)s.n_rows, (int)s.n_cols);
                 return NULL;
             }
         }
@@ -190,7 +195,8 @@ static const float *product(kc_case *t, fy_matmul_fn *f, const problem *p, shape
     return y;
 }
 
-static bool shape_equals(kc_case *t, fy_matmul_fn *f, const problem *p, shape s, float expected[COLS][ROWS])
+static bool shape_equals(kc_case *t, fy_matmul_fn *f, const problem *p, shape s,
+                         float expected[COLS][ROWS])
 {
     const float *y = product(t, f, p, s);
     if (y == NULL)
@@ -199,24 +205,29 @@ static bool shape_equals(kc_case *t, fy_matmul_fn *f, const problem *p, shape s,
         for (int64_t r = 0; r < s.n_rows; r++) {
             const float got = y[c * (s.n_rows + GAP) + r], want = expected[s.col + c][s.row + r];
             if (!kc_same(got, want))
-                return kc_fail(t, "k %d, rows %d+%d, columns %d+%d: y[%d][%d] is %.9g, expected %.9g", (int)p->k,
-                               (int)s.row, (int)s.n_rows, (int)s.col, (int)s.n_cols, (int)c, (int)r, (double)got,
-                               (double)want);
+                return kc_fail(t,
+                               "k %d, rows %d+%d, columns %d+%d: y[%d][%d] is %.9g, expected %.9g",
+                               (int)p->k, (int)s.row, (int)s.n_rows, (int)s.col, (int)s.n_cols,
+                               (int)c, (int)r, (double)got, (double)want);
         }
     }
     return true;
 }
 
-/* Every number of rows 0..20 and of columns 0..9 for some row lengths, a choice for the others; a few batches are
- * wide. */
-static bool every_shape_equals(kc_case *t, fy_matmul_fn *f, const problem *p, float expected[COLS][ROWS])
+/* Every number of rows 0..20 and of columns 0..9 for some row lengths, a choice for the others; a
+ * few batches are wide. */
+static bool every_shape_equals(kc_case *t, fy_matmul_fn *f, const problem *p,
+                               float expected[COLS][ROWS])
 {
-    static const bool chosen_rows[ROWS + 1] = {[1] = true, [7] = true, [8] = true, [17] = true, [20] = true};
-    static const bool chosen_cols[COLS + 1] = {[1] = true, [2] = true, [3] = true, [5] = true, [9] = true};
+    static const bool chosen_rows[ROWS + 1] = {
+        [1] = true, [7] = true, [8] = true, [17] = true, [20] = true};
+    static const bool chosen_cols[COLS + 1] = {
+        [1] = true, [2] = true, [3] = true, [5] = true, [9] = true};
     for (int rows = 0; rows <= ROWS; rows++) {
         for (int cols = 0; cols <= p->n_cols; cols += cols < 12 ? 1 : 7) {
             const bool wide = rows == 17 && cols > FEW_COLS;
-            if (!(p->every_shape && cols <= FEW_COLS) && !(chosen_rows[rows] && chosen_cols[cols]) && !wide)
+            if (!(p->every_shape && cols <= FEW_COLS) &&
+                !(chosen_rows[rows] && chosen_cols[cols]) && !wide)
                 continue;
             const shape s = {kc_between(&t->random, 0, ROWS - rows), rows,
                              kc_between(&t->random, 0, p->n_cols - cols), cols};
@@ -260,7 +271,8 @@ static bool every_length(kc_case *t, bool (*check)(kc_case *t, fill how, int64_t
 static bool equals_spec(kc_case *t, fill how, int64_t k)
 {
     const problem p = make_problem(&t->random, t->type, how, k);
-    const float *y = product(t, fy_kernels_matmul(&t->spec, t->type), &p, (shape){0, ROWS, 0, p.n_cols});
+    const float *y =
+        product(t, fy_kernels_matmul(&t->spec, t->type), &p, (shape){0, ROWS, 0, p.n_cols});
     for (int c = 0; c < p.n_cols; c++)
         memcpy(expected_bits[c], y + c * (ROWS + GAP), sizeof expected_bits[c]);
     return every_shape_equals(t, fy_kernels_matmul(&t->k, t->type), &p, expected_bits);
@@ -270,7 +282,8 @@ bool kc_matmul_equals_spec(kc_case *t)
 {
     if (!every_length(t, equals_spec, USUAL))
         return false;
-    return !is_block(t->type) || (every_length(t, equals_spec, ENDS) && every_length(t, equals_spec, ODD));
+    return !is_block(t->type) ||
+           (every_length(t, equals_spec, ENDS) && every_length(t, equals_spec, ODD));
 }
 
 static bool any_shape(kc_case *t, fill how, int64_t k)
@@ -316,7 +329,8 @@ static target block_target(const problem *p, int64_t row, int64_t col)
                 q = (i < 16 ? q & 15 : q >> 4) - 8;
             isum += q * x[i];
         }
-        const double term = (double)fy_f16_to_f32(d) * (double)x_d[col * n_blocks + b] * (double)isum;
+        const double term =
+            (double)fy_f16_to_f32(d) * (double)x_d[col * n_blocks + b] * (double)isum;
         sum += term;
         size += fabs(term);
     }
@@ -338,7 +352,8 @@ static target float_target(const problem *p, int64_t row, int64_t col)
 static bool near(kc_case *t, fill how, int64_t k)
 {
     const problem p = make_problem(&t->random, t->type, how, k);
-    const float *y = product(t, fy_kernels_matmul(&t->k, t->type), &p, (shape){0, ROWS, 0, FEW_COLS});
+    const float *y =
+        product(t, fy_kernels_matmul(&t->k, t->type), &p, (shape){0, ROWS, 0, FEW_COLS});
     if (y == NULL)
         return false;
     for (int c = 0; c < FEW_COLS; c++) {
@@ -348,8 +363,8 @@ static bool near(kc_case *t, fill how, int64_t k)
                 v.bound = 0; /* integers */
             const double got = (double)y[c * (ROWS + GAP) + r];
             if (!(fabs(got - v.value) <= v.bound))
-                return kc_fail(t, "k %d: y[%d][%d] is %.9g, expected %.9g within %.2g", (int)k, c, r, got, v.value,
-                               v.bound);
+                return kc_fail(t, "k %d: y[%d][%d] is %.9g, expected %.9g within %.2g", (int)k, c,
+                               r, got, v.value, v.bound);
         }
     }
     return true;

@@ -42,15 +42,33 @@ static void fill_block(kc_random *r, kind how, float *x)
     for (int i = 0; i < FY_QK; i++) {
         const float zero = kc_next(r) & 1 ? 0.0f : -0.0f, n = kc_normal(r);
         switch (how) {
-        case NORMAL: x[i] = 0.02f * n; break;
-        case BF16: x[i] = bf16_rounded(0.02f * n); break;
-        case TIES: x[i] = unit * (i == at ? sign * (float)top : near_half(r, top)); break;
-        case SPIKE: x[i] = i == at ? n * unit : zero; break;
-        case OPPOSITE: x[i] = (float)kc_between(r, -2, 2) * 0.5f * unit; break;
-        case TINY: x[i] = n * tiny; break;
-        case HUGE: x[i] = kc_uniform(r) * (i == at ? 3.4e38f : ldexpf(1.0f, kc_between(r, 10, 127))); break;
-        case ZERO: x[i] = zero; break;
-        case NOT_FINITE: x[i] = i != at ? n : kc_next(r) & 1 ? sign * INFINITY : NAN; break;
+        case NORMAL:
+            x[i] = 0.02f * n;
+            break;
+        case BF16:
+            x[i] = bf16_rounded(0.02f * n);
+            break;
+        case TIES:
+            x[i] = unit * (i == at ? sign * (float)top : near_half(r, top));
+            break;
+        case SPIKE:
+            x[i] = i == at ? n * unit : zero;
+            break;
+        case OPPOSITE:
+            x[i] = (float)kc_between(r, -2, 2) * 0.5f * unit;
+            break;
+        case TINY:
+            x[i] = n * tiny;
+            break;
+        case HUGE:
+            x[i] = kc_uniform(r) * (i == at ? 3.4e38f : ldexpf(1.0f, kc_between(r, 10, 127)));
+            break;
+        case ZERO:
+            x[i] = zero;
+            break;
+        case NOT_FINITE:
+            x[i] = i != at ? n : kc_next(r) & 1 ? sign * INFINITY : NAN;
+            break;
         }
     }
 }
@@ -72,8 +90,8 @@ typedef struct {
 static float values[MAX_BLOCKS * FY_QK];
 
 /* The columns [begin, end) of n_cols, on guarded buffers whose other columns are 0x55. */
-static void quantize(const fy_kernels *k, int64_t row_blocks, int64_t n_cols, int64_t begin, int64_t end,
-                     quantized *out)
+static void quantize(const fy_kernels *k, int64_t row_blocks, int64_t n_cols, int64_t begin,
+                     int64_t end, quantized *out)
 {
     const size_t n = (size_t)(row_blocks * n_cols);
     fy_act a = {.k = row_blocks * FY_QK};
@@ -112,8 +130,10 @@ bool kc_act_equals_spec(kc_case *t)
 {
     for (int i = 0; i < ROUNDS; i++) {
         for (kind how = 0; how <= NOT_FINITE; how++) {
-            const int n_cols = kc_between(&t->random, 0, 8), row_blocks = kc_between(&t->random, 0, 9);
-            const int begin = kc_between(&t->random, 0, n_cols), end = kc_between(&t->random, begin, n_cols);
+            const int n_cols = kc_between(&t->random, 0, 8),
+                      row_blocks = kc_between(&t->random, 0, 9);
+            const int begin = kc_between(&t->random, 0, n_cols),
+                      end = kc_between(&t->random, begin, n_cols);
             fill_blocks(&t->random, how, values, row_blocks * n_cols);
             quantize(&t->spec, row_blocks, n_cols, begin, end, &expected);
             quantize(&t->k, row_blocks, n_cols, begin, end, &got);
@@ -157,8 +177,8 @@ bool kc_act_not_finite(kc_case *t)
             values[i] = culprits[c];
             quantize(&t->k, 1, 1, 0, 1, &got);
             if (isfinite(got.d[0]))
-                return kc_fail(t, "%g at element %d is lost: the scale is %g", (double)culprits[c], i,
-                               (double)got.d[0]);
+                return kc_fail(t, "%g at element %d is lost: the scale is %g", (double)culprits[c],
+                               i, (double)got.d[0]);
             for (int e = 0; e < FY_QK; e++) {
                 if (got.q[e] != 0)
                     return kc_fail(t, "q[%d] is %d, expected 0", e, got.q[e]);
@@ -210,8 +230,9 @@ bool kc_encode_equals_spec(kc_case *t)
             const uint8_t *y = encode(&t->k, t->type, n);
             for (size_t b = 0; b < (size_t)n * block_bytes(t->type); b++) {
                 if (y[b] != want[b])
-                    return kc_fail(t, "data of kind %d: byte %d of block %d is %02x, expected %02x", (int)how,
-                                   (int)(b % block_bytes(t->type)), (int)(b / block_bytes(t->type)), y[b], want[b]);
+                    return kc_fail(t, "data of kind %d: byte %d of block %d is %02x, expected %02x",
+                                   (int)how, (int)(b % block_bytes(t->type)),
+                                   (int)(b / block_bytes(t->type)), y[b], want[b]);
             }
         }
     }
@@ -228,7 +249,8 @@ bool kc_encode_near(kc_case *t)
             if (how == TINY || how == HUGE)
                 continue; /* scales that f16 does not have */
             fill_blocks(&t->random, how, values, MAX_BLOCKS);
-            const float *y = decode(&t->spec, t->type, encode(&t->k, t->type, MAX_BLOCKS), MAX_BLOCKS);
+            const float *y =
+                decode(&t->spec, t->type, encode(&t->k, t->type, MAX_BLOCKS), MAX_BLOCKS);
             for (int b = 0; b < MAX_BLOCKS; b++) {
                 double top = 0;
                 for (int e = b * FY_QK; e < (b + 1) * FY_QK; e++)
@@ -245,8 +267,8 @@ bool kc_encode_near(kc_case *t)
     return true;
 }
 
-/* Such rows are refused before they come here (kernels/row.h): they only must not do harm, which the guards, and
- * the sanitizers in their build, would notice. */
+/* Such rows are refused before they come here (kernels/row.h): they only must not do harm, which
+ * the guards, and the sanitizers in their build, would notice. */
 bool kc_encode_not_finite(kc_case *t)
 {
     fill_blocks(&t->random, NOT_FINITE, values, MAX_BLOCKS);
@@ -254,7 +276,8 @@ bool kc_encode_not_finite(kc_case *t)
     return true;
 }
 
-/* Every f16 scale; bytes run through all values many times. A quant times a scale fits the 24 bits of f32. */
+/* Every f16 scale; bytes run through all values many times. A quant times a scale fits the 24 bits
+ * of f32. */
 bool kc_decode_exact(kc_case *t)
 {
     static uint8_t blocks[MAX_BLOCKS * sizeof(fy_block_q8_0)];
@@ -279,8 +302,8 @@ bool kc_decode_exact(kc_case *t)
                 q = (i < 16 ? q & 15 : q >> 4) - 8;
             const float want = (float)q * fy_f16_to_f32((uint16_t)(scale + e / FY_QK));
             if (!kc_same(y[e], want))
-                return kc_fail(t, "%d * scale %04x is %.9g, expected %.9g", q, (unsigned)(scale + e / FY_QK),
-                               (double)y[e], (double)want);
+                return kc_fail(t, "%d * scale %04x is %.9g, expected %.9g", q,
+                               (unsigned)(scale + e / FY_QK), (double)y[e], (double)want);
         }
     }
     return true;

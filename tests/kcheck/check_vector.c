@@ -1,12 +1,12 @@
-/* Attention of one head, RMS norm, SwiGLU: bit for bit the specification, and near the same in double within bounds
- * that follow from the lengths. */
+/* Attention of one head, RMS norm, SwiGLU: bit for bit the specification, and near the same in
+ * double within bounds that follow from the lengths. */
 #include <math.h>
 #include <string.h>
 
 #include "tests/kcheck/kcheck.h"
 
 /* Unit roundoff of f32; what fy_exp may be off by, relatively. */
-#define U 0x1p-24
+#define U         0x1p-24
 #define EXP_ERROR 4e-7
 
 enum { MAX_KEYS = 300, MAX_DIM = 256, MAX_CACHE = MAX_KEYS * (MAX_DIM + 8) };
@@ -39,7 +39,8 @@ static void fill_cache(kc_case *t, const head *h)
 }
 
 /* Rows `stride` apart in the cache's type; what lies between is NaN. */
-static const void *place_rows(kc_slot slot, fy_type type, const float *from, int64_t n, int dim, int64_t stride)
+static const void *place_rows(kc_slot slot, fy_type type, const float *from, int64_t n, int dim,
+                              int64_t stride)
 {
     const size_t size = type == FY_F16 ? 2 : 4, n_elems = (size_t)((n - 1) * stride + dim);
     memset(spread, 0xff, n_elems * size);
@@ -47,7 +48,8 @@ static const void *place_rows(kc_slot slot, fy_type type, const float *from, int
         for (int i = 0; i < dim; i++) {
             const float f = from[j * dim + i];
             const uint16_t half = fy_f32_to_f16(f);
-            memcpy(spread + (size_t)(j * stride + i) * size, size == 2 ? (const void *)&half : &f, size);
+            memcpy(spread + (size_t)(j * stride + i) * size, size == 2 ? (const void *)&half : &f,
+                   size);
         }
     }
     return kc_place_copy(slot, spread, n_elems * size);
@@ -67,8 +69,9 @@ static float *attend(const kc_case *t, const fy_kernels *k, const head *h)
     return out;
 }
 
-/* p[j] = exp(s_j - max), not divided by their sum. Returns how far off relatively a kernel's p may be: a dot
- * product of eight partial sums, the product with scale and the difference to the maximum are rounded to f32. */
+/* p[j] = exp(s_j - max), not divided by their sum. Returns how far off relatively a kernel's p may
+ * be: a dot product of eight partial sums, the product with scale and the difference to the maximum
+ * are rounded to f32. */
 static double softmax_weights(const head *h, double p[MAX_KEYS])
 {
     double max = -INFINITY, max_magnitude = 0, dot_error = 0;
@@ -104,13 +107,15 @@ static bool attend_is_near(kc_case *t, const head *h)
             sum += p[j];
         }
         if (!(fabs((double)out[i] - value / sum) <= error * size / sum + 1e-30))
-            return kc_fail(t, "%d keys, dimensions %d and %d: out[%d] is %.9g, expected %.9g within %.2g",
-                           (int)h->n_keys, h->dim, h->dim_v, i, (double)out[i], value / sum, error * size / sum);
+            return kc_fail(
+                t, "%d keys, dimensions %d and %d: out[%d] is %.9g, expected %.9g within %.2g",
+                (int)h->n_keys, h->dim, h->dim_v, i, (double)out[i], value / sum,
+                error * size / sum);
     }
     return true;
 }
 
-static const int dims[] = {1,  2,  3,  4,  5,  7,  8,  9,  12, 15,  16,  17,  24,
+static const int dims[] = {1,  2,  3,  4,  5,  7,  8,  9,  12,  15,  16,  17,  24,
                            31, 32, 33, 48, 64, 72, 80, 96, 112, 127, 128, 129, 256};
 static const int few_keys[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 18, 37};
 enum { N_DIMS = sizeof dims / sizeof dims[0], N_FEW_KEYS = sizeof few_keys / sizeof few_keys[0] };
@@ -182,22 +187,28 @@ bool kc_attend_any_stride(kc_case *t)
 bool kc_attend_keeps_nan(kc_case *t)
 {
     for (int n_keys = 1; n_keys <= 20; n_keys++) {
-        const head h = {.n_keys = n_keys, .dim = 37, .dim_v = 13, .k_stride = 37, .v_stride = 13, .scale = 0.2f};
+        const head h = {.n_keys = n_keys,
+                        .dim = 37,
+                        .dim_v = 13,
+                        .k_stride = 37,
+                        .v_stride = 13,
+                        .scale = 0.2f};
         fill_cache(t, &h);
-        const int key = kc_between(&t->random, 0, n_keys - 1), element = kc_between(&t->random, 0, 12);
+        const int key = kc_between(&t->random, 0, n_keys - 1),
+                  element = kc_between(&t->random, 0, 12);
         cache_v[key * h.dim_v + element] = NAN;
         const float *out = attend(t, &t->k, &h);
         for (int i = 0; i < h.dim_v; i++) {
             if ((isnan(out[i]) != 0) != (i == element))
-                return kc_fail(t, "V[%d][%d] of %d keys is NaN, out[%d] is %.9g", key, element, n_keys, i,
-                               (double)out[i]);
+                return kc_fail(t, "V[%d][%d] of %d keys is NaN, out[%d] is %.9g", key, element,
+                               n_keys, i, (double)out[i]);
         }
         cache_k[key * h.dim + element] = NAN;
         out = attend(t, &t->k, &h);
         for (int i = 0; i < h.dim_v; i++) {
             if (!isnan(out[i]))
-                return kc_fail(t, "K[%d][%d] of %d keys is NaN, out[%d] is %.9g", key, element, n_keys, i,
-                               (double)out[i]);
+                return kc_fail(t, "K[%d][%d] of %d keys is NaN, out[%d] is %.9g", key, element,
+                               n_keys, i, (double)out[i]);
         }
     }
     return true;
@@ -239,7 +250,8 @@ bool kc_rms_norm_equals_spec(kc_case *t)
         fill_vector(&t->random, xs, n, 1.0f);
         fill_vector(&t->random, ws, n, 1.0f);
         if (n > 0)
-            memcpy(expected_elems, rms_norm(&t->spec, n, 1e-6f), (size_t)n * sizeof *expected_elems);
+            memcpy(expected_elems, rms_norm(&t->spec, n, 1e-6f),
+                   (size_t)n * sizeof *expected_elems);
         if (!kc_same_all(t, "y", rms_norm(&t->k, n, 1e-6f), expected_elems, n))
             return false;
     }
@@ -319,8 +331,8 @@ bool kc_silu_equals_spec(kc_case *t)
     return true;
 }
 
-/* Gates from the linear end to where exp(-gate) overflows: there silu is below 1e-36 and may be anything as
- * small. */
+/* Gates from the linear end to where exp(-gate) overflows: there silu is below 1e-36 and may be
+ * anything as small. */
 bool kc_silu_near(kc_case *t)
 {
     static const float edges[] = {0.0f,  -0.0f,  1e-30f, -1e-30f, 20.0f,  -20.0f,  87.0f, -87.0f,
@@ -340,8 +352,8 @@ bool kc_silu_near(kc_case *t)
             const double floor_error = 1e-36 * fabs((double)xs[e]);
             const bool ok = fabs((double)gate[e] - want) <= 1e-6 * fabs(want) + floor_error;
             if (e == bad ? !isnan(gate[e]) : !ok)
-                return kc_fail(t, "silu(%.9g) * %.9g is %.9g, expected %.9g", g, (double)xs[e], (double)gate[e],
-                               want);
+                return kc_fail(t, "silu(%.9g) * %.9g is %.9g, expected %.9g", g, (double)xs[e],
+                               (double)gate[e], want);
         }
     }
     return true;

@@ -24,7 +24,8 @@ void kc_slots_open(void)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     for (int i = 0; i < KC_N_SLOTS; i++) {
-        uint8_t *p = mmap(NULL, KC_SLOT_BYTES + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        uint8_t *p =
+            mmap(NULL, KC_SLOT_BYTES + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED || mprotect(p + page, KC_SLOT_BYTES, PROT_READ | PROT_WRITE) != 0) {
             perror("kcheck: mmap");
             exit(2);

@@ -7,10 +7,10 @@
 #include "base/opts.h"
 #include "kernels/kernel_impl.h"
 
-#define FY_KERNEL(op, isa, needs)                                                                  \
-    static void install_##op##_##isa(fy_kernels *k)                                                \
-    {                                                                                              \
-        k->op = fy_##op##__##isa;                                                                  \
+#define FY_KERNEL(op, isa, needs)                   \
+    static void install_##op##_##isa(fy_kernels *k) \
+    {                                               \
+        k->op = fy_##op##__##isa;                   \
     }
 #include "kernels/kernel_list.h"
 #undef FY_KERNEL
@@ -22,7 +22,8 @@ const kc_row kc_rows[] = {
 #undef FY_KERNEL
 const int kc_n_rows = sizeof kc_rows / sizeof kc_rows[0];
 
-/* What is asked of each operation. Properties that compare with the specification are not asked of it. */
+/* What is asked of each operation. Properties that compare with the specification are not asked of
+ * it. */
 static const struct {
     const char *op;
     fy_type type;
@@ -35,19 +36,24 @@ static const struct {
     {"act_quantize", 0, false, "takes NaN and infinity", kc_act_not_finite},
     {"matmul_f32", FY_F32, true, "equals the specification", kc_matmul_equals_spec},
     {"matmul_f32", FY_F32, false, "is near the product in double", kc_matmul_float_near},
-    {"matmul_f32", FY_F32, false, "gives the same bits for every batch and row range", kc_matmul_any_shape},
+    {"matmul_f32", FY_F32, false, "gives the same bits for every batch and row range",
+     kc_matmul_any_shape},
     {"matmul_f16", FY_F16, true, "equals the specification", kc_matmul_equals_spec},
     {"matmul_f16", FY_F16, false, "is near the product in double", kc_matmul_float_near},
-    {"matmul_f16", FY_F16, false, "gives the same bits for every batch and row range", kc_matmul_any_shape},
+    {"matmul_f16", FY_F16, false, "gives the same bits for every batch and row range",
+     kc_matmul_any_shape},
     {"matmul_bf16", FY_BF16, true, "equals the specification", kc_matmul_equals_spec},
     {"matmul_bf16", FY_BF16, false, "is near the product in double", kc_matmul_float_near},
-    {"matmul_bf16", FY_BF16, false, "gives the same bits for every batch and row range", kc_matmul_any_shape},
+    {"matmul_bf16", FY_BF16, false, "gives the same bits for every batch and row range",
+     kc_matmul_any_shape},
     {"matmul_q8_0", FY_Q8_0, true, "equals the specification", kc_matmul_equals_spec},
     {"matmul_q8_0", FY_Q8_0, false, "is near the product in double", kc_matmul_block_near},
-    {"matmul_q8_0", FY_Q8_0, false, "gives the same bits for every batch and row range", kc_matmul_any_shape},
+    {"matmul_q8_0", FY_Q8_0, false, "gives the same bits for every batch and row range",
+     kc_matmul_any_shape},
     {"matmul_q4_0", FY_Q4_0, true, "equals the specification", kc_matmul_equals_spec},
     {"matmul_q4_0", FY_Q4_0, false, "is near the product in double", kc_matmul_block_near},
-    {"matmul_q4_0", FY_Q4_0, false, "gives the same bits for every batch and row range", kc_matmul_any_shape},
+    {"matmul_q4_0", FY_Q4_0, false, "gives the same bits for every batch and row range",
+     kc_matmul_any_shape},
     {"attend_f32", FY_F32, true, "equals the specification", kc_attend_equals_spec},
     {"attend_f32", FY_F32, false, "is near attention in double", kc_attend_near},
     {"attend_f32", FY_F32, false, "gives the same bits for every stride", kc_attend_any_stride},
@@ -127,8 +133,8 @@ bool kc_same_all(kc_case *t, const char *what, const float *got, const float *ex
 {
     for (int64_t i = 0; i < n; i++) {
         if (!kc_same(got[i], expected[i]))
-            return kc_fail(t, "%s[%d] of %d is %.9g, expected %.9g", what, (int)i, (int)n, (double)got[i],
-                           (double)expected[i]);
+            return kc_fail(t, "%s[%d] of %d is %.9g, expected %.9g", what, (int)i, (int)n,
+                           (double)got[i], (double)expected[i]);
     }
     return true;
 }
@@ -136,7 +142,9 @@ bool kc_same_all(kc_case *t, const char *what, const float *got, const float *ex
 static bool holds_on_both_sides(const kc_row *row, size_t property, uint64_t seed, kc_case *t)
 {
     for (int side = KC_AT_END; side <= KC_AT_START; side++) {
-        *t = (kc_case){.k = fy_kernels_for(0), .spec = fy_kernels_for(0), .type = properties[property].type,
+        *t = (kc_case){.k = fy_kernels_for(0),
+                       .spec = fy_kernels_for(0),
+                       .type = properties[property].type,
                        .random = {seed + (uint64_t)side}};
         row->install(&t->k);
         kc_slots_side((kc_side)side);
@@ -153,7 +161,8 @@ static bool is_asked(const kc_row *row, size_t property)
 }
 
 /* Checks and prints, or only counts, every kernel and property; returns their number. */
-static int check_all(uint32_t features, uint64_t seed, const char *filter, bool only_count, int *n_failed)
+static int check_all(uint32_t features, uint64_t seed, const char *filter, bool only_count,
+                     int *n_failed)
 {
     int n = 0;
     for (int i = 0; i < kc_n_rows; i++) {
@@ -173,8 +182,8 @@ static int check_all(uint32_t features, uint64_t seed, const char *filter, bool 
             } else if (holds_on_both_sides(row, p, seed, &t)) {
                 printf("ok %d - %s %s: %s\n", n, row->op, row->isa, properties[p].property);
             } else {
-                printf("not ok %d - %s %s: %s (%s; --seed %llu)\n", n, row->op, row->isa, properties[p].property,
-                       t.why, (unsigned long long)seed);
+                printf("not ok %d - %s %s: %s (%s; --seed %llu)\n", n, row->op, row->isa,
+                       properties[p].property, t.why, (unsigned long long)seed);
                 ++*n_failed;
             }
             fflush(stdout);
@@ -192,8 +201,8 @@ typedef struct {
 static const fy_opt option_table[] = {
     {"Options", "bench", NULL, FY_OPT_FLAG, NULL, offsetof(options, bench), NULL, 0, 0,
      "measure the kernels instead of checking them", false},
-    {"Options", "seed", NULL, FY_OPT_INT, "N", offsetof(options, seed), "1", 0, 0, "where the random data begins",
-     false},
+    {"Options", "seed", NULL, FY_OPT_INT, "N", offsetof(options, seed), "1", 0, 0,
+     "where the random data begins", false},
     {"Options", "kernel", NULL, FY_OPT_STR, "TEXT", offsetof(options, kernel), NULL, 0, 0,
      "only operations whose name contains TEXT", false},
 };
@@ -205,7 +214,8 @@ int main(int argc, char **argv)
     int n_args;
     bool help = false;
     const size_t n_options = sizeof option_table / sizeof option_table[0];
-    if (fy_opts_parse(option_table, n_options, &o, argc - 1, argv + 1, &n_args, &help, &e) || n_args > 0) {
+    if (fy_opts_parse(option_table, n_options, &o, argc - 1, argv + 1, &n_args, &help, &e) ||
+        n_args > 0) {
         fprintf(stderr, "kcheck: %s\n", e.code ? e.msg : "takes no arguments");
         return 2;
     }

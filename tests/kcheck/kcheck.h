@@ -1,8 +1,10 @@
-/* kcheck holds every kernel of kernel_list.h to its contract (kernels/kernels.h) and to the scalar specification.
+/* kcheck holds every kernel of kernel_list.h to its contract (kernels/kernels.h) and to the scalar
+ * specification.
  *
- * One result is one kernel and one property, in TAP. Each property runs twice: with all buffers ending at an
- * inaccessible page, then with all buffers beginning behind one, so that touching a byte outside is a fault, which
- * is caught and reported; the open side carries a canary. All random data comes from one seed (--seed N). */
+ * One result is one kernel and one property, in TAP. Each property runs twice: with all buffers
+ * ending at an inaccessible page, then with all buffers beginning behind one, so that touching a
+ * byte outside is a fault, which is caught and reported; the open side carries a canary. All random
+ * data comes from one seed (--seed N). */
 #ifndef FY_TESTS_KCHECK_H
 #define FY_TESTS_KCHECK_H
 
@@ -51,7 +53,16 @@ typedef bool kc_check(kc_case *t);
 /* --- buffers (guard.c) --- */
 
 typedef enum {
-    KC_W, KC_X, KC_Q, KC_D, KC_SUM, KC_Y, KC_K, KC_V, KC_SCORES, KC_SCRATCH,
+    KC_W,
+    KC_X,
+    KC_Q,
+    KC_D,
+    KC_SUM,
+    KC_Y,
+    KC_K,
+    KC_V,
+    KC_SCORES,
+    KC_SCRATCH,
     KC_N_SLOTS,
 } kc_slot;
 
@@ -65,7 +76,8 @@ typedef enum {
 void kc_slots_open(void);
 void kc_slots_side(kc_side side);
 
-/* n bytes against the inaccessible page of the slot; what the slot held before is gone. Contents undefined. */
+/* n bytes against the inaccessible page of the slot; what the slot held before is gone. Contents
+ * undefined. */
 void *kc_place(kc_slot slot, size_t n_bytes);
 void *kc_place_copy(kc_slot slot, const void *from, size_t n_bytes);
 

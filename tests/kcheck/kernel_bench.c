@@ -1,6 +1,7 @@
-/* kcheck --bench: one thread, each rate over a fraction of a second. Products: bytes of weights per second for one
- * column of a 64 MB matrix (decode), multiply-adds per second for 128 columns (prefill). The read bandwidth of the
- * machine, over a 256 MB buffer, is what decode is to be held against. */
+/* kcheck --bench: one thread, each rate over a fraction of a second. Products: bytes of weights per
+ * second for one column of a 64 MB matrix (decode), multiply-adds per second for 128 columns
+ * (prefill). The read bandwidth of the machine, over a 256 MB buffer, is what decode is to be held
+ * against. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +43,8 @@ static void *filled(size_t n_bytes)
 
 typedef uint64_t words __attribute__((vector_size(32)));
 
-/* The sum of n words, read as that many streams side by side, each fetched `ahead` bytes early: what suits the
- * prefetchers of a core differs. */
+/* The sum of n words, read as that many streams side by side, each fetched `ahead` bytes early:
+ * what suits the prefetchers of a core differs. */
 static uint64_t sum_words(const words *p, size_t n, size_t n_streams, size_t ahead)
 {
     const size_t part = n / n_streams;
@@ -67,7 +68,8 @@ static double read_bandwidth(void)
     double best = 0;
     for (int round = 0; round < 8; round++) {
         const double begin = now();
-        volatile uint64_t sum = sum_words(p, READ_BYTES / sizeof *p, (size_t)1 << round % 4, round < 4 ? 0 : 2048);
+        volatile uint64_t sum =
+            sum_words(p, READ_BYTES / sizeof *p, (size_t)1 << round % 4, round < 4 ? 0 : 2048);
         (void)sum;
         const double rate = READ_BYTES / (now() - begin);
         best = rate > best ? rate : best;
@@ -97,8 +99,11 @@ static product make_product(fy_type type)
     float *x = filled((size_t)COLS * K * sizeof *x);
     for (int i = 0; i < COLS * K; i++)
         x[i] = (float)(i % 255 - 127);
-    p.act = (fy_act){.x = x, .q = filled((size_t)COLS * K), .d = filled((size_t)COLS * K / FY_QK * sizeof(float)),
-                     .sum = filled((size_t)COLS * K / FY_QK * sizeof(int32_t)), .k = K};
+    p.act = (fy_act){.x = x,
+                     .q = filled((size_t)COLS * K),
+                     .d = filled((size_t)COLS * K / FY_QK * sizeof(float)),
+                     .sum = filled((size_t)COLS * K / FY_QK * sizeof(int32_t)),
+                     .k = K};
     fy_kernels_for(0).act_quantize(&p.act, 0, COLS);
     p.y = filled(COLS * (MATRIX_BYTES / (size_t)fy_type_row_bytes(type, K)) * sizeof(float));
     return p;
@@ -143,8 +148,10 @@ static void bench_product(const kc_row *row, fy_type type, double bandwidth)
     row->install(&k);
     product p = make_product(type);
     const size_t row_bytes = (size_t)fy_type_row_bytes(type, K);
-    const double decode = rows_per_second(fy_kernels_matmul(&k, type), &p, row_bytes, 1) * (double)row_bytes;
-    const double prefill = rows_per_second(fy_kernels_matmul(&k, type), &p, row_bytes, COLS) * K * COLS;
+    const double decode =
+        rows_per_second(fy_kernels_matmul(&k, type), &p, row_bytes, 1) * (double)row_bytes;
+    const double prefill =
+        rows_per_second(fy_kernels_matmul(&k, type), &p, row_bytes, COLS) * K * COLS;
     printf("%-14s %-8s %8.2f GB/s %5.0f %% %10.2f GMAC/s\n", row->op, row->isa, decode * 1e-9,
            100 * decode / bandwidth, prefill * 1e-9);
     free_product(&p);
@@ -233,8 +240,8 @@ static const struct {
     void (*run)(const fy_kernels *k, const vectors *v);
 } vector_ops[] = {
     {"act_quantize", N, run_act_quantize},
-    {"attend_f32", 2.0 * KEYS * DIM, run_attend_f32},
-    {"attend_f16", 2.0 * KEYS * DIM, run_attend_f16},
+    {"attend_f32", 2.0 * KEYS *DIM, run_attend_f32},
+    {"attend_f16", 2.0 * KEYS *DIM, run_attend_f16},
     {"rms_norm", N, run_rms_norm},
     {"silu_mul", N, run_silu_mul},
     {"f16_to_f32", N, run_f16_to_f32},
@@ -250,8 +257,13 @@ static const struct {
 static void bench_vector(const kc_row *row, size_t op)
 {
     const size_t bytes = (size_t)KEYS * DIM * sizeof(float);
-    const vectors v = {.x = filled(bytes), .y = filled(bytes), .w = filled(bytes), .coded = filled(bytes),
-                       .q = filled(bytes), .d = filled(bytes), .sum = filled(bytes)};
+    const vectors v = {.x = filled(bytes),
+                       .y = filled(bytes),
+                       .w = filled(bytes),
+                       .coded = filled(bytes),
+                       .q = filled(bytes),
+                       .d = filled(bytes),
+                       .sum = filled(bytes)};
     for (int i = 0; i < KEYS * DIM; i++) {
         v.x[i] = v.w[i] = (float)(i % 255 - 127) * 0.01f;
         ((uint16_t *)v.coded)[i] = 0x3c00;
@@ -278,7 +290,8 @@ void kc_bench(uint32_t features, const char *filter)
     printf("%-14s %-8s %13s %7s %17s\n", "kernel", "isa", "decode", "of read", "128 columns");
     for (int i = 0; i < kc_n_rows; i++) {
         const kc_row *row = &kc_rows[i];
-        if ((features & row->needs) != row->needs || (filter != NULL && strstr(row->op, filter) == NULL))
+        if ((features & row->needs) != row->needs ||
+            (filter != NULL && strstr(row->op, filter) == NULL))
             continue;
         for (size_t j = 0; j < sizeof products / sizeof products[0]; j++) {
             if (strcmp(products[j].op, row->op) == 0)

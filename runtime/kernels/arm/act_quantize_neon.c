@@ -1,4 +1,5 @@
-/* Activations to 8 bits, 32 at a time. FCVTAS rounds half away from zero, as the rule in kernels.h asks. */
+/* Activations to 8 bits, 32 at a time. FCVTAS rounds half away from zero, as the rule in kernels.h
+ * asks. */
 #include <arm_neon.h>
 #include <math.h>
 
@@ -18,7 +19,8 @@ static void quantize_block(const float *x, int8_t *q, float *d_out, int32_t *sum
     int32x4_t sum = vdupq_n_s32(0);
     int16x8_t half[4];
     for (int i = 0; i < 8; i += 2) {
-        int32x4_t a = vcvtaq_s32_f32(vmulq_n_f32(v[i], id)), b = vcvtaq_s32_f32(vmulq_n_f32(v[i + 1], id));
+        int32x4_t a = vcvtaq_s32_f32(vmulq_n_f32(v[i], id)),
+                  b = vcvtaq_s32_f32(vmulq_n_f32(v[i + 1], id));
         sum = vaddq_s32(sum, vaddq_s32(a, b));
         half[i / 2] = vcombine_s16(vmovn_s32(a), vmovn_s32(b));
     }

@@ -22,8 +22,8 @@ static inline int32x4_t dot32(int8x16_t lo, int8x16_t hi, int8x16_t x0, int8x16_
 
 #include "kernels/arm/matmul_q_rows.h"
 
-void fy_matmul_q8_0__neon(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin, int64_t row_end,
-                         const fy_act *a, int64_t n_cols, void *scratch)
+void fy_matmul_q8_0__neon(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
+                          int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
 {
     (void)scratch;
     matmul_all(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols);

@@ -1,12 +1,13 @@
-/* The loops shared by the q8_0 and q4_0 matmuls of every arm64 ISA. A file that includes this defines before:
- *   fy_q_block               the block type, with the f16 scale in .d
- *   FY_Q_OFFSET              what the stored quants are too large by (8 for q4_0, 0 for q8_0)
- *   load_block(p, &lo, &hi)  quants 0..15 and 16..31 of a block as int8x16_t
- *   dot32(lo, hi, x0, x1)    int32x4_t whose lanes add up to the exact sum of the 32 products
+/* The loops shared by the q8_0 and q4_0 matmuls of every arm64 ISA. A file that includes this
+ * defines before: fy_q_block               the block type, with the f16 scale in .d FY_Q_OFFSET
+ * what the stored quants are too large by (8 for q4_0, 0 for q8_0) load_block(p, &lo, &hi)  quants
+ * 0..15 and 16..31 of a block as int8x16_t dot32(lo, hi, x0, x1)    int32x4_t whose lanes add up to
+ * the exact sum of the 32 products
  *
- * Bound: decode reads 18 or 34 bytes per row and block once; prefill does 8 dot instructions per 4 rows and block.
- * Four rows make one vector: the sums of four blocks are folded to one int32x4 by three pairwise adds, so that each
- * lane is one row's chain acc = fmaf(d_w * d_x, isum, acc), in the order and rounding of the scalar specification. */
+ * Bound: decode reads 18 or 34 bytes per row and block once; prefill does 8 dot instructions per 4
+ * rows and block. Four rows make one vector: the sums of four blocks are folded to one int32x4 by
+ * three pairwise adds, so that each lane is one row's chain acc = fmaf(d_w * d_x, isum, acc), in
+ * the order and rounding of the scalar specification. */
 #ifndef FY_KERNELS_ARM_MATMUL_Q_ROWS_H
 #define FY_KERNELS_ARM_MATMUL_Q_ROWS_H
 
@@ -31,7 +32,8 @@ static inline void load_tile(q_tile *t, const fy_q_block *const row[FY_Q_ROWS], 
     t->d = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(d)));
 }
 
-static inline float32x4_t add_block(float32x4_t acc, const q_tile *t, const fy_act *a, int64_t col, int64_t b)
+static inline float32x4_t add_block(float32x4_t acc, const q_tile *t, const fy_act *a, int64_t col,
+                                    int64_t b)
 {
     int64_t n_blocks = a->k / FY_QK;
     const int8_t *x = a->q + col * a->k + b * FY_QK;
@@ -45,16 +47,18 @@ static inline float32x4_t add_block(float32x4_t acc, const q_tile *t, const fy_a
 }
 
 /* y[c][r] for n_rows <= 4 rows and n_cols columns. Rows that are missing repeat the last one. */
-static void matmul_rows(float *y, int64_t ldy, const char *W, size_t row_bytes, int n_rows, const fy_act *a,
-                        int64_t n_cols)
+static void matmul_rows(float *y, int64_t ldy, const char *W, size_t row_bytes, int n_rows,
+                        const fy_act *a, int64_t n_cols)
 {
     const fy_q_block *row[FY_Q_ROWS];
     for (int r = 0; r < FY_Q_ROWS; r++)
-        row[r] = (const fy_q_block *)(const void *)(W + (size_t)(r < n_rows ? r : n_rows - 1) * row_bytes);
+        row[r] = (const fy_q_block *)(const void *)(W + (size_t)(r < n_rows ? r : n_rows - 1) *
+                                                            row_bytes);
     int64_t n_blocks = a->k / FY_QK;
     for (int64_t c = 0; c < n_cols; c += FY_Q_COLS) {
         int cols = n_cols - c < FY_Q_COLS ? (int)(n_cols - c) : FY_Q_COLS;
-        float32x4_t acc[FY_Q_COLS] = {vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0)};
+        float32x4_t acc[FY_Q_COLS] = {vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0),
+                                      vdupq_n_f32(0)};
         q_tile t;
         if (cols == FY_Q_COLS) {
             for (int64_t b = 0; b < n_blocks; b++) {
@@ -77,8 +81,8 @@ static void matmul_rows(float *y, int64_t ldy, const char *W, size_t row_bytes, 
     }
 }
 
-static void matmul_all(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin, int64_t row_end,
-                       const fy_act *a, int64_t n_cols)
+static void matmul_all(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
+                       int64_t row_end, const fy_act *a, int64_t n_cols)
 {
     for (int64_t r = row_begin; r < row_end; r += FY_Q_ROWS) {
         int n = row_end - r < FY_Q_ROWS ? (int)(row_end - r) : FY_Q_ROWS;

@@ -70,39 +70,41 @@ static inline double sum_doubles(const double_lanes *s)
     return vaddvq_f64(vaddq_f64(s->v[0], s->v[2])) + vaddvq_f64(vaddq_f64(s->v[1], s->v[3]));
 }
 
-/* DEFINE_DOT(name, type, load4, widen) defines dots_<name>: y[r] = w[r] . x for `rows` rows (a constant of at most
- * MAX_DOTS), `stride` bytes apart, sharing the loads of x. Independent rows keep the multiply-add units busy. */
+/* DEFINE_DOT(name, type, load4, widen) defines dots_<name>: y[r] = w[r] . x for `rows` rows (a
+ * constant of at most MAX_DOTS), `stride` bytes apart, sharing the loads of x. Independent rows
+ * keep the multiply-add units busy. */
 enum { MAX_DOTS = 4 };
 #define SAME(v) (v)
-#define DEFINE_DOT(name, type, load4, widen)                                                                         \
-    static inline void dots_##name(float *y, const char *w, size_t stride, const float *x, int64_t k, const int rows) \
-    {                                                                                                                \
-        float32x4_t low[MAX_DOTS], high[MAX_DOTS];                                                                   \
-        for (int r = 0; r < rows; r++)                                                                               \
-            low[r] = high[r] = vdupq_n_f32(0);                                                                       \
-        int64_t i = 0;                                                                                               \
-        for (; i + 8 <= k; i += 8) {                                                                                 \
-            float32x4_t x0 = vld1q_f32(x + i), x1 = vld1q_f32(x + i + 4);                                            \
-            for (int r = 0; r < rows; r++) {                                                                         \
-                const type *p = (const type *)(const void *)(w + (size_t)r * stride) + i;                            \
-                low[r] = vfmaq_f32(low[r], load4(p), x0);                                                            \
-                high[r] = vfmaq_f32(high[r], load4(p + 4), x1);                                                      \
-            }                                                                                                        \
-        }                                                                                                            \
-        if (i < k) { /* the rest, padded with zeros */                                                               \
-            float xt[8] = {0};                                                                                       \
-            memcpy(xt, x + i, (size_t)(k - i) * sizeof xt[0]);                                                       \
-            for (int r = 0; r < rows; r++) {                                                                         \
-                const type *p = (const type *)(const void *)(w + (size_t)r * stride);                                \
-                float wt[8] = {0};                                                                                   \
-                for (int64_t j = i; j < k; j++)                                                                      \
-                    wt[j - i] = widen(p[j]);                                                                         \
-                low[r] = vfmaq_f32(low[r], vld1q_f32(wt), vld1q_f32(xt));                                            \
-                high[r] = vfmaq_f32(high[r], vld1q_f32(wt + 4), vld1q_f32(xt + 4));                                  \
-            }                                                                                                        \
-        }                                                                                                            \
-        for (int r = 0; r < rows; r++)                                                                               \
-            y[r] = sum_lanes(low[r], high[r]);                                                                       \
+#define DEFINE_DOT(name, type, load4, widen)                                               \
+    static inline void dots_##name(float *y, const char *w, size_t stride, const float *x, \
+                                   int64_t k, const int rows)                              \
+    {                                                                                      \
+        float32x4_t low[MAX_DOTS], high[MAX_DOTS];                                         \
+        for (int r = 0; r < rows; r++)                                                     \
+            low[r] = high[r] = vdupq_n_f32(0);                                             \
+        int64_t i = 0;                                                                     \
+        for (; i + 8 <= k; i += 8) {                                                       \
+            float32x4_t x0 = vld1q_f32(x + i), x1 = vld1q_f32(x + i + 4);                  \
+            for (int r = 0; r < rows; r++) {                                               \
+                const type *p = (const type *)(const void *)(w + (size_t)r * stride) + i;  \
+                low[r] = vfmaq_f32(low[r], load4(p), x0);                                  \
+                high[r] = vfmaq_f32(high[r], load4(p + 4), x1);                            \
+            }                                                                              \
+        }                                                                                  \
+        if (i < k) { /* the rest, padded with zeros */                                     \
+            float xt[8] = {0};                                                             \
+            memcpy(xt, x + i, (size_t)(k - i) * sizeof xt[0]);                             \
+            for (int r = 0; r < rows; r++) {                                               \
+                const type *p = (const type *)(const void *)(w + (size_t)r * stride);      \
+                float wt[8] = {0};                                                         \
+                for (int64_t j = i; j < k; j++)                                            \
+                    wt[j - i] = widen(p[j]);                                               \
+                low[r] = vfmaq_f32(low[r], vld1q_f32(wt), vld1q_f32(xt));                  \
+                high[r] = vfmaq_f32(high[r], vld1q_f32(wt + 4), vld1q_f32(xt + 4));        \
+            }                                                                              \
+        }                                                                                  \
+        for (int r = 0; r < rows; r++)                                                     \
+            y[r] = sum_lanes(low[r], high[r]);                                             \
     }
 
 #endif

@@ -1,5 +1,5 @@
-/* Attention of one query head, the elementwise steps of a decoder block, and the exponential they share, in the order
- * of operations that kernels.h defines for every ISA. */
+/* Attention of one query head, the elementwise steps of a decoder block, and the exponential they
+ * share, in the order of operations that kernels.h defines for every ISA. */
 #include <math.h>
 #include <string.h>
 
@@ -35,11 +35,13 @@ float fy_exp(float x)
 
 static double sum_of_lanes(const double lane[8])
 {
-    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) +
+           ((lane[2] + lane[6]) + (lane[3] + lane[7]));
 }
 
-static void attend(float *out, const float *q, const uint8_t *K, const uint8_t *V, int64_t n_keys, int head_dim,
-                   int head_dim_v, int64_t k_bytes, int64_t v_bytes, float scale, float *scores, fy_weight_fn *element)
+static void attend(float *out, const float *q, const uint8_t *K, const uint8_t *V, int64_t n_keys,
+                   int head_dim, int head_dim_v, int64_t k_bytes, int64_t v_bytes, float scale,
+                   float *scores, fy_weight_fn *element)
 {
     float max = -INFINITY;
     for (int64_t j = 0; j < n_keys; j++) {
@@ -60,16 +62,20 @@ static void attend(float *out, const float *q, const uint8_t *K, const uint8_t *
     }
 }
 
-void fy_attend_f32__scalar(float *out, const float *q, const void *K, const void *V, int64_t n_keys, int head_dim,
-                           int head_dim_v, int64_t k_stride, int64_t v_stride, float scale, float *scores)
+void fy_attend_f32__scalar(float *out, const float *q, const void *K, const void *V, int64_t n_keys,
+                           int head_dim, int head_dim_v, int64_t k_stride, int64_t v_stride,
+                           float scale, float *scores)
 {
-    attend(out, q, K, V, n_keys, head_dim, head_dim_v, 4 * k_stride, 4 * v_stride, scale, scores, fy_weight_f32);
+    attend(out, q, K, V, n_keys, head_dim, head_dim_v, 4 * k_stride, 4 * v_stride, scale, scores,
+           fy_weight_f32);
 }
 
-void fy_attend_f16__scalar(float *out, const float *q, const void *K, const void *V, int64_t n_keys, int head_dim,
-                           int head_dim_v, int64_t k_stride, int64_t v_stride, float scale, float *scores)
+void fy_attend_f16__scalar(float *out, const float *q, const void *K, const void *V, int64_t n_keys,
+                           int head_dim, int head_dim_v, int64_t k_stride, int64_t v_stride,
+                           float scale, float *scores)
 {
-    attend(out, q, K, V, n_keys, head_dim, head_dim_v, 2 * k_stride, 2 * v_stride, scale, scores, fy_weight_f16);
+    attend(out, q, K, V, n_keys, head_dim, head_dim_v, 2 * k_stride, 2 * v_stride, scale, scores,
+           fy_weight_f16);
 }
 
 void fy_rms_norm__scalar(float *y, const float *x, const float *w, int64_t n, float eps)

@@ -1,9 +1,10 @@
 /* q8_0 and q4_0 rows: the file encoders and decoders, and the activations' quantizer.
  *
- * The encoders give the bytes of ggml's quantize_row_{q8_0,q4_0}_ref built without fused multiply-add: q4_0 rounds
- * x * id + 8.5 in two steps, and one rounding instead of two changes one block in 250 of bf16 weights.
- * Where the scale is so small that 1 / d overflows, ggml converts a NaN to int; the bytes it leaves there on x86-64
- * are zeros, and zeros are the rule here. No input, not even NaN, reaches an undefined conversion. */
+ * The encoders give the bytes of ggml's quantize_row_{q8_0,q4_0}_ref built without fused
+ * multiply-add: q4_0 rounds x * id + 8.5 in two steps, and one rounding instead of two changes one
+ * block in 250 of bf16 weights. Where the scale is so small that 1 / d overflows, ggml converts a
+ * NaN to int; the bytes it leaves there on x86-64 are zeros, and zeros are the rule here. No input,
+ * not even NaN, reaches an undefined conversion. */
 #include <math.h>
 
 #include "kernels/kernel_impl.h"

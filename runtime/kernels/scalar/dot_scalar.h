@@ -32,13 +32,15 @@ static inline float fy_weight_bf16(const uint8_t *row, int64_t i)
     return fy_bf16_to_f32(h);
 }
 
-static inline float fy_dot_scalar(const uint8_t *row, const float *x, int64_t k, fy_weight_fn *weight)
+static inline float fy_dot_scalar(const uint8_t *row, const float *x, int64_t k,
+                                  fy_weight_fn *weight)
 {
     enum { LANES = 8 };
     float lane[LANES] = {0};
     for (int64_t i = 0; i < k; i += LANES) {
         for (int l = 0; l < LANES; l++)
-            lane[l] = i + l < k ? fmaf(weight(row, i + l), x[i + l], lane[l]) : fmaf(0.0f, 0.0f, lane[l]);
+            lane[l] =
+                i + l < k ? fmaf(weight(row, i + l), x[i + l], lane[l]) : fmaf(0.0f, 0.0f, lane[l]);
     }
     float u[4];
     for (int l = 0; l < 4; l++)

@@ -1,6 +1,6 @@
-/* f16 and bf16, one value at a time, on bits: what the conversion instructions of x86 (F16C) and arm64 do.
- * Widening is exact, narrowing rounds to nearest even, subnormals are kept, and a NaN keeps its sign and the top
- * of its payload but becomes quiet. */
+/* f16 and bf16, one value at a time, on bits: what the conversion instructions of x86 (F16C) and
+ * arm64 do. Widening is exact, narrowing rounds to nearest even, subnormals are kept, and a NaN
+ * keeps its sign and the top of its payload but becomes quiet. */
 #include <string.h>
 
 #include "kernels/kernel_impl.h"
@@ -43,8 +43,8 @@ uint16_t fy_f32_to_f16(float f)
     if (magnitude >= 0x477ff000) /* 65520, halfway from the largest f16 to the next power of two */
         return (uint16_t)(sign | 0x7c00);
     if (magnitude < 0x38800000) {
-        /* Below 2^-14 the result is a multiple of 2^-24: adding 0.5 puts that unit at the bottom of the sum's
-         * mantissa, so the addition itself rounds to nearest even. */
+        /* Below 2^-14 the result is a multiple of 2^-24: adding 0.5 puts that unit at the bottom of
+         * the sum's mantissa, so the addition itself rounds to nearest even. */
         return (uint16_t)(sign | (bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f)));
     }
     const uint32_t even = magnitude >> 13 & 1;

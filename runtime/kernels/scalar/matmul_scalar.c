@@ -1,4 +1,5 @@
-/* The matrix products, one dot product at a time, in the order of sums that kernels.h defines for every ISA. */
+/* The matrix products, one dot product at a time, in the order of sums that kernels.h defines for
+ * every ISA. */
 #include <math.h>
 #include <string.h>
 
@@ -6,8 +7,7 @@
 #include "kernels/scalar/dot_scalar.h"
 
 static void matmul_float(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
-                         int64_t row_end, const fy_act *a, int64_t n_cols,
-                         fy_weight_fn *weight)
+                         int64_t row_end, const fy_act *a, int64_t n_cols, fy_weight_fn *weight)
 {
     for (int64_t c = 0; c < n_cols; c++) {
         const float *x = a->x + c * a->k;
@@ -18,29 +18,33 @@ static void matmul_float(float *y, int64_t ldy, const void *W, size_t row_bytes,
     }
 }
 
-void fy_matmul_f32__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
-                           int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
+void fy_matmul_f32__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes,
+                           int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,
+                           void *scratch)
 {
     (void)scratch;
     matmul_float(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, fy_weight_f32);
 }
 
-void fy_matmul_f16__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
-                           int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
+void fy_matmul_f16__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes,
+                           int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,
+                           void *scratch)
 {
     (void)scratch;
     matmul_float(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, fy_weight_f16);
 }
 
-void fy_matmul_bf16__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
-                            int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
+void fy_matmul_bf16__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes,
+                            int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,
+                            void *scratch)
 {
     (void)scratch;
     matmul_float(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, fy_weight_bf16);
 }
 
-void fy_matmul_q8_0__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
-                            int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
+void fy_matmul_q8_0__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes,
+                            int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,
+                            void *scratch)
 {
     (void)scratch;
     const int64_t n_blocks = a->k / FY_QK;
@@ -63,8 +67,9 @@ void fy_matmul_q8_0__scalar(float *y, int64_t ldy, const void *W, size_t row_byt
     }
 }
 
-void fy_matmul_q4_0__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
-                            int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
+void fy_matmul_q4_0__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes,
+                            int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,
+                            void *scratch)
 {
     (void)scratch;
     const int64_t n_blocks = a->k / FY_QK;

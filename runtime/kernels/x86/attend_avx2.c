@@ -1,5 +1,6 @@
-/* Attention of one query head: bound by reading K and V once. Scores of four keys at a time share the query's
- * loads; the weighted sum keeps 64 output elements in registers and walks the keys in order. */
+/* Attention of one query head: bound by reading K and V once. Scores of four keys at a time share
+ * the query's loads; the weighted sum keeps 64 output elements in registers and walks the keys in
+ * order. */
 #include <math.h>
 
 #include "kernels/kernel_impl.h"
@@ -25,8 +26,8 @@ FY_INLINE __m256 load_f16(const void *cache, int64_t i, int64_t n)
 }
 
 /* Dot products of the query with n keys, a constant, `stride` elements apart. */
-FY_INLINE void key_dots(float *scores, const float *q, const void *K, int64_t at, int64_t stride, int head_dim,
-                        float scale, int n, load_fn *load)
+FY_INLINE void key_dots(float *scores, const float *q, const void *K, int64_t at, int64_t stride,
+                        int head_dim, float scale, int n, load_fn *load)
 {
     __m256 acc[4];
     FY_UNROLL
@@ -70,9 +71,10 @@ static double softmax_terms(float *scores, int64_t n)
     return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
-/* out[0 .. 8n) = sum of p[j] * V[j] over the keys, n vectors, a constant; `lanes` are used of the last one. */
-FY_INLINE void weighted_sum(float *out, const float *p, const void *V, int64_t at, int64_t stride, int64_t n_keys,
-                            float inverse, int n, int64_t lanes, load_fn *load)
+/* out[0 .. 8n) = sum of p[j] * V[j] over the keys, n vectors, a constant; `lanes` are used of the
+ * last one. */
+FY_INLINE void weighted_sum(float *out, const float *p, const void *V, int64_t at, int64_t stride,
+                            int64_t n_keys, float inverse, int n, int64_t lanes, load_fn *load)
 {
     __m256 acc[8];
     FY_UNROLL
@@ -88,11 +90,13 @@ FY_INLINE void weighted_sum(float *out, const float *p, const void *V, int64_t a
     }
     FY_UNROLL
     for (int i = 0; i < n; i++)
-        fy_store_lanes(out + 8 * i, _mm256_mul_ps(acc[i], _mm256_set1_ps(inverse)), i == n - 1 ? lanes : 8);
+        fy_store_lanes(out + 8 * i, _mm256_mul_ps(acc[i], _mm256_set1_ps(inverse)),
+                       i == n - 1 ? lanes : 8);
 }
 
-FY_INLINE void attend(float *out, const float *q, const void *K, const void *V, int64_t n_keys, int head_dim,
-                      int head_dim_v, int64_t k_stride, int64_t v_stride, float scale, float *scores, load_fn *load)
+FY_INLINE void attend(float *out, const float *q, const void *K, const void *V, int64_t n_keys,
+                      int head_dim, int head_dim_v, int64_t k_stride, int64_t v_stride, float scale,
+                      float *scores, load_fn *load)
 {
     int64_t j = 0;
     for (; j + 4 <= n_keys; j += 4)
@@ -110,14 +114,16 @@ FY_INLINE void attend(float *out, const float *q, const void *K, const void *V, 
         weighted_sum(out + i, scores, V, i, v_stride, n_keys, inverse, 1, head_dim_v - i, load);
 }
 
-void fy_attend_f32__avx2(float *out, const float *q, const void *K, const void *V, int64_t n_keys, int head_dim,
-                         int head_dim_v, int64_t k_stride, int64_t v_stride, float scale, float *scores)
+void fy_attend_f32__avx2(float *out, const float *q, const void *K, const void *V, int64_t n_keys,
+                         int head_dim, int head_dim_v, int64_t k_stride, int64_t v_stride,
+                         float scale, float *scores)
 {
     attend(out, q, K, V, n_keys, head_dim, head_dim_v, k_stride, v_stride, scale, scores, load_f32);
 }
 
-void fy_attend_f16__avx2(float *out, const float *q, const void *K, const void *V, int64_t n_keys, int head_dim,
-                         int head_dim_v, int64_t k_stride, int64_t v_stride, float scale, float *scores)
+void fy_attend_f16__avx2(float *out, const float *q, const void *K, const void *V, int64_t n_keys,
+                         int head_dim, int head_dim_v, int64_t k_stride, int64_t v_stride,
+                         float scale, float *scores)
 {
     attend(out, q, K, V, n_keys, head_dim, head_dim_v, k_stride, v_stride, scale, scores, load_f16);
 }

@@ -1,5 +1,6 @@
-/* q8_0 and q4_0 rows, and the activations' quantizer: one pass of load, compute, store over cached rows.
- * The bytes are those of block_scalar.c; multiplication and addition stay two instructions, two roundings. */
+/* q8_0 and q4_0 rows, and the activations' quantizer: one pass of load, compute, store over cached
+ * rows. The bytes are those of block_scalar.c; multiplication and addition stay two instructions,
+ * two roundings. */
 #include "kernels/kernel_impl.h"
 #include "kernels/x86/vec_avx2.h"
 
@@ -10,11 +11,14 @@ FY_INLINE void load_block(__m256 v[4], const float *x)
         v[i] = _mm256_loadu_ps(x + 8 * i);
 }
 
-/* The largest magnitude. Magnitudes compare as integers, and there a NaN is larger than everything. */
+/* The largest magnitude. Magnitudes compare as integers, and there a NaN is larger than everything.
+ */
 FY_INLINE float largest(const __m256 v[4])
 {
-    const __m256i a = _mm256_max_epi32(_mm256_castps_si256(fy_abs(v[0])), _mm256_castps_si256(fy_abs(v[1])));
-    const __m256i b = _mm256_max_epi32(_mm256_castps_si256(fy_abs(v[2])), _mm256_castps_si256(fy_abs(v[3])));
+    const __m256i a =
+        _mm256_max_epi32(_mm256_castps_si256(fy_abs(v[0])), _mm256_castps_si256(fy_abs(v[1])));
+    const __m256i b =
+        _mm256_max_epi32(_mm256_castps_si256(fy_abs(v[2])), _mm256_castps_si256(fy_abs(v[3])));
     const __m256i m = _mm256_max_epi32(a, b);
     __m128i h = _mm_max_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
     h = _mm_max_epi32(h, _mm_shuffle_epi32(h, 0x4e));
@@ -29,8 +33,8 @@ FY_INLINE float inverse(float d)
     return id - id == 0.0f ? id : 0.0f;
 }
 
-/* x * id rounded half away from zero: 0.49999997, the float below one half, pushes exactly the values from one half
- * on over the next integer before truncation. */
+/* x * id rounded half away from zero: 0.49999997, the float below one half, pushes exactly the
+ * values from one half on over the next integer before truncation. */
 FY_INLINE __m256i round_q8(__m256 x, __m256 id)
 {
     const __m256 v = _mm256_mul_ps(x, id);
@@ -41,7 +45,8 @@ FY_INLINE __m256i round_q8(__m256 x, __m256 id)
 /* Four vectors of small int32 -> 32 bytes in order. */
 FY_INLINE __m256i pack32(const __m256i q[4])
 {
-    const __m256i words_a = _mm256_packs_epi32(q[0], q[1]), words_b = _mm256_packs_epi32(q[2], q[3]);
+    const __m256i words_a = _mm256_packs_epi32(q[0], q[1]),
+                  words_b = _mm256_packs_epi32(q[2], q[3]);
     const __m256i bytes = _mm256_packs_epi16(words_a, words_b);
     return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
@@ -63,7 +68,8 @@ FY_INLINE int32_t sum_bytes(__m256i q)
     /* as unsigned bytes with 128 added, for the instruction that sums those */
     const __m256i u = _mm256_xor_si256(q, _mm256_set1_epi8(-128));
     const __m256i quarters = _mm256_sad_epu8(u, _mm256_setzero_si256());
-    const __m128i h = _mm_add_epi64(_mm256_castsi256_si128(quarters), _mm256_extracti128_si256(quarters, 1));
+    const __m128i h =
+        _mm_add_epi64(_mm256_castsi256_si128(quarters), _mm256_extracti128_si256(quarters, 1));
     return _mm_cvtsi128_si32(_mm_add_epi64(h, _mm_unpackhi_epi64(h, h))) - 128 * FY_QK;
 }
 
@@ -154,6 +160,7 @@ void fy_decode_q4_0__avx2(float *y, const fy_block_q4_0 *x, int64_t n)
         const __m256 d = _mm256_set1_ps(fy_f16_to_f32(x[b].d));
         const __m128i bytes = fy_load128(x[b].qs);
         store16(y, _mm_sub_epi8(_mm_and_si128(bytes, low_nibble), eight), d);
-        store16(y + 16, _mm_sub_epi8(_mm_and_si128(_mm_srli_epi16(bytes, 4), low_nibble), eight), d);
+        store16(y + 16, _mm_sub_epi8(_mm_and_si128(_mm_srli_epi16(bytes, 4), low_nibble), eight),
+                d);
     }
 }

@@ -1,5 +1,5 @@
-/* f16 and bf16 rows: bound by memory. F16C rounds and treats NaN exactly as half_scalar.c does; the last few values
- * of a row go through its functions. */
+/* f16 and bf16 rows: bound by memory. F16C rounds and treats NaN exactly as half_scalar.c does; the
+ * last few values of a row go through its functions. */
 #include "kernels/kernel_impl.h"
 #include "kernels/x86/vec_avx2.h"
 

@@ -1,9 +1,10 @@
 /* f32, f16 and bf16 weights times f32 activations.
  *
- * Every dot product is summed in the same order whatever the batch: one vector of 8 partial sums over the row, the
- * rest of the row masked, one horizontal sum. Speed comes from independent dot products: 8 rows of one column, or
- * 3 rows of 4 columns, keep the two multiply-add ports busy. One column is bound by reading W; for many, 12
- * multiply-adds take 3 weight loads and 4 activation loads. */
+ * Every dot product is summed in the same order whatever the batch: one vector of 8 partial sums
+ * over the row, the rest of the row masked, one horizontal sum. Speed comes from independent dot
+ * products: 8 rows of one column, or 3 rows of 4 columns, keep the two multiply-add ports busy. One
+ * column is bound by reading W; for many, 12 multiply-adds take 3 weight loads and 4 activation
+ * loads. */
 #include "kernels/kernel_impl.h"
 #include "kernels/x86/vec_avx2.h"
 
@@ -33,8 +34,8 @@ FY_INLINE __m256 load_rest(const uint8_t *row, int64_t i, int64_t n, size_t size
 }
 
 /* n_rows x n_cols dot products, both constants. */
-FY_INLINE void dots(float *y, int64_t ldy, const uint8_t *W, size_t row_bytes, const float *x, int64_t k, int n_rows,
-                    int n_cols, size_t size, load8_fn *load8)
+FY_INLINE void dots(float *y, int64_t ldy, const uint8_t *W, size_t row_bytes, const float *x,
+                    int64_t k, int n_rows, int n_cols, size_t size, load8_fn *load8)
 {
     __m256 acc[8][4];
     FY_UNROLL
@@ -59,7 +60,8 @@ FY_INLINE void dots(float *y, int64_t ldy, const uint8_t *W, size_t row_bytes, c
             const __m256 w = load_rest(W + (size_t)r * row_bytes, whole, k - whole, size, load8);
             FY_UNROLL
             for (int c = 0; c < n_cols; c++)
-                acc[r][c] = _mm256_fmadd_ps(w, fy_load_lanes(x + c * k + whole, k - whole), acc[r][c]);
+                acc[r][c] =
+                    _mm256_fmadd_ps(w, fy_load_lanes(x + c * k + whole, k - whole), acc[r][c]);
         }
     }
     FY_UNROLL
@@ -70,8 +72,9 @@ FY_INLINE void dots(float *y, int64_t ldy, const uint8_t *W, size_t row_bytes, c
     }
 }
 
-FY_INLINE void matmul(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin, int64_t row_end,
-                      const fy_act *a, int64_t n_cols, size_t size, load8_fn *load8)
+FY_INLINE void matmul(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
+                      int64_t row_end, const fy_act *a, int64_t n_cols, size_t size,
+                      load8_fn *load8)
 {
     const int64_t k = a->k;
     const int64_t fours = n_cols & ~(int64_t)3;
@@ -99,15 +102,15 @@ FY_INLINE void matmul(float *y, int64_t ldy, const void *W, size_t row_bytes, in
     }
 }
 
-void fy_matmul_f32__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin, int64_t row_end,
-                         const fy_act *a, int64_t n_cols, void *scratch)
+void fy_matmul_f32__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
+                         int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
 {
     (void)scratch;
     matmul(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, 4, load8_f32);
 }
 
-void fy_matmul_f16__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin, int64_t row_end,
-                         const fy_act *a, int64_t n_cols, void *scratch)
+void fy_matmul_f16__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
+                         int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
 {
     (void)scratch;
     matmul(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, 2, load8_f16);

@@ -1,11 +1,13 @@
 /* q4_0 weights times quantized activations.
  *
- * One column: 144 bytes of eight rows cost about 50 vector instructions. Bytes of row i and row i + 4 share a
- * register, nibbles are split and multiplied where they lie, and a tree of unpacks brings the eight row sums into
- * the lanes, still in int16: 8 products of a pair * 2 * 15 * 127 = 30480 at most.
+ * One column: 144 bytes of eight rows cost about 50 vector instructions. Bytes of row i and row i +
+ * 4 share a register, nibbles are split and multiplied where they lie, and a tree of unpacks brings
+ * the eight row sums into the lanes, still in int16: 8 products of a pair * 2 * 15 * 127 = 30480 at
+ * most.
  *
- * Many columns, per 8 rows, block and column: 8 multiply-adds, 7 additions, 5 instructions for scale and offset.
- * Nibbles stay 0..15; the offset of 8 becomes 8 times the block's activation sum. */
+ * Many columns, per 8 rows, block and column: 8 multiply-adds, 7 additions, 5 instructions for
+ * scale and offset. Nibbles stay 0..15; the offset of 8 becomes 8 times the block's activation sum.
+ */
 #include "kernels/kernel_impl.h"
 #include "kernels/x86/tile_avx2.h"
 
@@ -14,7 +16,8 @@ typedef struct {
     __m256 scales[FY_TILE_GROUPS];
 } tile_block;
 
-_Static_assert(FY_TILE_RUN * sizeof(tile_block) <= FY_KERNEL_SCRATCH_BYTES, "a tile fits the scratch");
+_Static_assert(FY_TILE_RUN * sizeof(tile_block) <= FY_KERNEL_SCRATCH_BYTES,
+               "a tile fits the scratch");
 
 /* int16 pairs -> the exact sum of (q - 8) * x in f32 */
 FY_INLINE __m256 finish_sum(__m256i pairs, int32_t x_sum)
@@ -24,7 +27,8 @@ FY_INLINE __m256 finish_sum(__m256i pairs, int32_t x_sum)
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(sums, offset));
 }
 
-FY_INLINE __m256 vec_block(__m256 acc, const fy_rows8 *rows, size_t offset, const fy_act *a, int64_t b)
+FY_INLINE __m256 vec_block(__m256 acc, const fy_rows8 *rows, size_t offset, const fy_act *a,
+                           int64_t b)
 {
     const __m256i low_nibble = _mm256_set1_epi8(15);
     const __m256i x_low = _mm256_broadcastsi128_si256(fy_load128(a->q + b * FY_QK));
@@ -35,11 +39,15 @@ FY_INLINE __m256 vec_block(__m256 acc, const fy_rows8 *rows, size_t offset, cons
         const __m256i bytes = fy_load2x128(rows->p[i] + offset + 2, rows->p[i + 4] + offset + 2);
         const __m256i low = _mm256_and_si256(bytes, low_nibble);
         const __m256i high = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), low_nibble);
-        s[i] = _mm256_add_epi16(_mm256_maddubs_epi16(low, x_low), _mm256_maddubs_epi16(high, x_high));
+        s[i] =
+            _mm256_add_epi16(_mm256_maddubs_epi16(low, x_low), _mm256_maddubs_epi16(high, x_high));
     }
-    const __m256i s01 = _mm256_add_epi16(_mm256_unpacklo_epi32(s[0], s[1]), _mm256_unpackhi_epi32(s[0], s[1]));
-    const __m256i s23 = _mm256_add_epi16(_mm256_unpacklo_epi32(s[2], s[3]), _mm256_unpackhi_epi32(s[2], s[3]));
-    const __m256i pairs = _mm256_add_epi16(_mm256_unpacklo_epi64(s01, s23), _mm256_unpackhi_epi64(s01, s23));
+    const __m256i s01 =
+        _mm256_add_epi16(_mm256_unpacklo_epi32(s[0], s[1]), _mm256_unpackhi_epi32(s[0], s[1]));
+    const __m256i s23 =
+        _mm256_add_epi16(_mm256_unpacklo_epi32(s[2], s[3]), _mm256_unpackhi_epi32(s[2], s[3]));
+    const __m256i pairs =
+        _mm256_add_epi16(_mm256_unpacklo_epi64(s01, s23), _mm256_unpackhi_epi64(s01, s23));
     const __m256 scale = _mm256_mul_ps(fy_scales8(rows, offset), _mm256_set1_ps(a->d[b]));
     return _mm256_fmadd_ps(scale, finish_sum(pairs, a->sum[b]), acc);
 }
@@ -63,8 +71,8 @@ static void repack(void *tile, int g, const fy_rows8 *rows, size_t offset, int64
     }
 }
 
-FY_INLINE void tile_mac(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile, const fy_tile_columns *x,
-                        int64_t b, int n)
+FY_INLINE void tile_mac(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile,
+                        const fy_tile_columns *x, int64_t b, int n)
 {
     const tile_block *t = (const tile_block *)tile + b;
     __m256i s[FY_TILE_COLS][FY_TILE_GROUPS];
@@ -104,6 +112,6 @@ void fy_matmul_q4_0__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes
     if (n_cols == 1)
         fy_matvec_rows(y, W, row_bytes, row_begin, row_end, a, sizeof(fy_block_q4_0), vec_block);
     else
-        fy_matmul_tiles(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch, sizeof(fy_block_q4_0),
-                        repack, tile_mac);
+        fy_matmul_tiles(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch,
+                        sizeof(fy_block_q4_0), repack, tile_mac);
 }

@@ -1,20 +1,24 @@
 /* q8_0 weights times quantized activations.
  *
- * One column: vpmaddubsw wants one unsigned factor, and |w| * (x with w's sign) is exact also for w = -128, as
- * 2 * 128 * 127 still fits int16. 272 bytes of eight rows cost about 70 vector instructions.
+ * One column: vpmaddubsw wants one unsigned factor, and |w| * (x with w's sign) is exact also for w
+ * = -128, as 2 * 128 * 127 still fits int16. 272 bytes of eight rows cost about 70 vector
+ * instructions.
  *
- * Many columns: products of int16, as the sign trick would keep the two multiplier ports busy with 24 instructions
- * per 8 rows, block and column instead of 16 (53 against 60 GMAC/s). Widening takes the even bytes of four by one
- * pair of shifts and the odd ones by another, so weights and activations are widened where they lie. */
+ * Many columns: products of int16, as the sign trick would keep the two multiplier ports busy with
+ * 24 instructions per 8 rows, block and column instead of 16 (53 against 60 GMAC/s). Widening takes
+ * the even bytes of four by one pair of shifts and the odd ones by another, so weights and
+ * activations are widened where they lie. */
 #include "kernels/kernel_impl.h"
 #include "kernels/x86/tile_avx2.h"
 
 typedef struct {
-    __m256i quants[FY_TILE_GROUPS][8][2]; /* [j]: elements 4j, 4j+2, and 4j+1, 4j+3, of 8 rows; int16 */
+    __m256i quants[FY_TILE_GROUPS][8]
+                  [2]; /* [j]: elements 4j, 4j+2, and 4j+1, 4j+3, of 8 rows; int16 */
     __m256 scales[FY_TILE_GROUPS];
 } tile_block;
 
-_Static_assert(FY_TILE_RUN * sizeof(tile_block) <= FY_KERNEL_SCRATCH_BYTES, "a tile fits the scratch");
+_Static_assert(FY_TILE_RUN * sizeof(tile_block) <= FY_KERNEL_SCRATCH_BYTES,
+               "a tile fits the scratch");
 
 FY_INLINE __m256i even_bytes(__m256i v)
 {
@@ -29,12 +33,15 @@ FY_INLINE __m256i odd_bytes(__m256i v)
 /* The sums of s[0] .. s[3], one part in each 128-bit lane. */
 FY_INLINE __m256i half_sums(const __m256i s[4])
 {
-    const __m256i s01 = _mm256_add_epi32(_mm256_unpacklo_epi32(s[0], s[1]), _mm256_unpackhi_epi32(s[0], s[1]));
-    const __m256i s23 = _mm256_add_epi32(_mm256_unpacklo_epi32(s[2], s[3]), _mm256_unpackhi_epi32(s[2], s[3]));
+    const __m256i s01 =
+        _mm256_add_epi32(_mm256_unpacklo_epi32(s[0], s[1]), _mm256_unpackhi_epi32(s[0], s[1]));
+    const __m256i s23 =
+        _mm256_add_epi32(_mm256_unpacklo_epi32(s[2], s[3]), _mm256_unpackhi_epi32(s[2], s[3]));
     return _mm256_add_epi32(_mm256_unpacklo_epi64(s01, s23), _mm256_unpackhi_epi64(s01, s23));
 }
 
-FY_INLINE __m256 vec_block(__m256 acc, const fy_rows8 *rows, size_t offset, const fy_act *a, int64_t b)
+FY_INLINE __m256 vec_block(__m256 acc, const fy_rows8 *rows, size_t offset, const fy_act *a,
+                           int64_t b)
 {
     const __m256i x = fy_load256(a->q + b * FY_QK);
     __m256i s[8];
@@ -73,8 +80,8 @@ static void repack(void *tile, int g, const fy_rows8 *rows, size_t offset, int64
     }
 }
 
-FY_INLINE void tile_mac(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile, const fy_tile_columns *x,
-                        int64_t b, int n)
+FY_INLINE void tile_mac(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile,
+                        const fy_tile_columns *x, int64_t b, int n)
 {
     const tile_block *t = (const tile_block *)tile + b;
     __m256i wide[FY_TILE_COLS][2];
@@ -122,6 +129,6 @@ void fy_matmul_q8_0__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes
     if (n_cols == 1)
         fy_matvec_rows(y, W, row_bytes, row_begin, row_end, a, sizeof(fy_block_q8_0), vec_block);
     else
-        fy_matmul_tiles(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch, sizeof(fy_block_q8_0),
-                        repack, tile_mac);
+        fy_matmul_tiles(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch,
+                        sizeof(fy_block_q8_0), repack, tile_mac);
 }

@@ -1,12 +1,13 @@
 /* The block matmuls of AVX2: what q8_0 and q4_0 share.
  *
- * A vector lane is a row of W, so that each row keeps its own chain of fused multiply-adds over the blocks and the
- * result equals the scalar specification bit for bit, for one column or many.
+ * A vector lane is a row of W, so that each row keeps its own chain of fused multiply-adds over the
+ * blocks and the result equals the scalar specification bit for bit, for one column or many.
  *
- * One column is bound by reading W and works on the file's layout. Many columns are bound by multiply-adds: a tile,
- * 16 rows of a run of blocks, is repacked once so that a register holds 4 consecutive elements of 8 rows; four
- * columns share every weight load and two groups of 8 rows every activation. A run keeps the tile near the
- * first-level cache; between runs the chains rest in y. */
+ * One column is bound by reading W and works on the file's layout. Many columns are bound by
+ * multiply-adds: a tile, 16 rows of a run of blocks, is repacked once so that a register holds 4
+ * consecutive elements of 8 rows; four columns share every weight load and two groups of 8 rows
+ * every activation. A run keeps the tile near the first-level cache; between runs the chains rest
+ * in y. */
 #ifndef FY_KERNELS_X86_TILE_AVX2_H
 #define FY_KERNELS_X86_TILE_AVX2_H
 
@@ -20,8 +21,8 @@ enum {
     FY_PREFETCH_BYTES = 24 << 10,
 };
 
-/* Eight rows of a matrix. Beyond row_end the last row stands in: a lane that nobody stores costs nothing, and
- * nothing outside the rows asked for is read. */
+/* Eight rows of a matrix. Beyond row_end the last row stands in: a lane that nobody stores costs
+ * nothing, and nothing outside the rows asked for is read. */
 typedef struct {
     const uint8_t *p[8];
 } fy_rows8;
@@ -81,19 +82,20 @@ typedef struct {
 } fy_tile_columns;
 
 /* Continues the chains of n columns over block b of a tile. */
-typedef void fy_tile_block_fn(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile, const fy_tile_columns *x,
-                              int64_t b, int n);
+typedef void fy_tile_block_fn(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile,
+                              const fy_tile_columns *x, int64_t b, int n);
 
 /* n columns, a constant, over a run; y starts at the tile's first row. */
-FY_INLINE void fy_tile_run(float *y, int64_t ldy, int64_t n_rows, bool first, const void *tile, int64_t run,
-                           const fy_tile_columns *x, int n, fy_tile_block_fn *block)
+FY_INLINE void fy_tile_run(float *y, int64_t ldy, int64_t n_rows, bool first, const void *tile,
+                           int64_t run, const fy_tile_columns *x, int n, fy_tile_block_fn *block)
 {
     __m256 acc[FY_TILE_COLS][FY_TILE_GROUPS];
     FY_UNROLL
     for (int c = 0; c < n; c++) {
         FY_UNROLL
         for (int g = 0; g < FY_TILE_GROUPS; g++)
-            acc[c][g] = first ? _mm256_setzero_ps() : fy_load_lanes(y + c * ldy + 8 * g, n_rows - 8 * g);
+            acc[c][g] =
+                first ? _mm256_setzero_ps() : fy_load_lanes(y + c * ldy + 8 * g, n_rows - 8 * g);
     }
     for (int64_t b = 0; b < run; b++)
         block(acc, tile, x, b, n);
@@ -108,9 +110,10 @@ FY_INLINE void fy_tile_run(float *y, int64_t ldy, int64_t n_rows, bool first, co
 /* Writes `run` blocks of the rows, from `offset` on, as group g of a tile. */
 typedef void fy_tile_repack_fn(void *tile, int g, const fy_rows8 *rows, size_t offset, int64_t run);
 
-FY_INLINE void fy_matmul_tiles(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
-                               int64_t row_end, const fy_act *a, int64_t n_cols, void *tile, size_t block_bytes,
-                               fy_tile_repack_fn *repack, fy_tile_block_fn *block)
+FY_INLINE void fy_matmul_tiles(float *y, int64_t ldy, const void *W, size_t row_bytes,
+                               int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,
+                               void *tile, size_t block_bytes, fy_tile_repack_fn *repack,
+                               fy_tile_block_fn *block)
 {
     const int64_t n_blocks = a->k / FY_QK;
     for (int64_t r = row_begin; r < row_end; r += 8 * FY_TILE_GROUPS) {
@@ -126,11 +129,20 @@ FY_INLINE void fy_matmul_tiles(float *y, int64_t ldy, const void *W, size_t row_
                 const fy_tile_columns x = {a->q + c * a->k + b * FY_QK, a->d + c * n_blocks + b,
                                            a->sum + c * n_blocks + b, a->k, n_blocks};
                 const int64_t rows = row_end - r;
-                switch (n_cols - c) { /* the number of columns must be a constant of the unrolled code */
-                case 1: fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 1, block); break;
-                case 2: fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 2, block); break;
-                case 3: fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 3, block); break;
-                default: fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 4, block); break;
+                switch (n_cols -
+                        c) { /* the number of columns must be a constant of the unrolled code */
+                case 1:
+                    fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 1, block);
+                    break;
+                case 2:
+                    fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 2, block);
+                    break;
+                case 3:
+                    fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 3, block);
+                    break;
+                default:
+                    fy_tile_run(out, ldy, rows, b == 0, tile, run, &x, 4, block);
+                    break;
                 }
             }
             b += FY_TILE_RUN;
@@ -139,14 +151,17 @@ FY_INLINE void fy_matmul_tiles(float *y, int64_t ldy, const void *W, size_t row_
 }
 
 /* One column: y[r .. r+7] continued over a block at `offset`; x points at block b of the column. */
-typedef __m256 fy_vec_block_fn(__m256 acc, const fy_rows8 *rows, size_t offset, const fy_act *a, int64_t b);
+typedef __m256 fy_vec_block_fn(__m256 acc, const fy_rows8 *rows, size_t offset, const fy_act *a,
+                               int64_t b);
 
-/* The rows lie one after the other, so while eight are read, later ones are prefetched front to back: one stream for
- * the memory instead of eight. It runs at least eight rows ahead, or it would ask for what is being read; from
- * 16 KB on the distance does not matter, nearer is slower, and so is fetching into the first-level cache.
- * Measured with 64 MB of q4_0, k = 2048: 6.5 GB/s without, 16.5 with, where plain reading gets 24. */
-FY_INLINE void fy_matvec_rows(float *y, const void *W, size_t row_bytes, int64_t row_begin, int64_t row_end,
-                              const fy_act *a, size_t block_bytes, fy_vec_block_fn *block)
+/* The rows lie one after the other, so while eight are read, later ones are prefetched front to
+ * back: one stream for the memory instead of eight. It runs at least eight rows ahead, or it would
+ * ask for what is being read; from 16 KB on the distance does not matter, nearer is slower, and so
+ * is fetching into the first-level cache. Measured with 64 MB of q4_0, k = 2048: 6.5 GB/s
+ * without, 16.5 with, where plain reading gets 24. */
+FY_INLINE void fy_matvec_rows(float *y, const void *W, size_t row_bytes, int64_t row_begin,
+                              int64_t row_end, const fy_act *a, size_t block_bytes,
+                              fy_vec_block_fn *block)
 {
     const int64_t n_blocks = a->k / FY_QK;
     const size_t ahead = 8 * row_bytes > FY_PREFETCH_BYTES ? 8 * row_bytes : FY_PREFETCH_BYTES;

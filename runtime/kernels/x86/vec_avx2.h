@@ -8,7 +8,8 @@
 
 #include "base/types.h"
 
-/* Loops over register arrays are written as loops: they must be unrolled whole or the arrays go to memory. */
+/* Loops over register arrays are written as loops: they must be unrolled whole or the arrays go to
+ * memory. */
 #ifdef __clang__
 #define FY_UNROLL _Pragma("unroll")
 #else
@@ -16,11 +17,13 @@
 #endif
 #define FY_INLINE static inline __attribute__((always_inline))
 
-/* The integer multiply-add loops name their registers, because gcc regroups sums into trees and spills every
- * product, and reads a weight again for each column that uses it. Hiding where a value comes from stops both.
- * Measured on q4_0, 128 columns, Zen 4 without AVX-512: 69 GMAC/s before, 103 after. */
+/* The integer multiply-add loops name their registers, because gcc regroups sums into trees and
+ * spills every product, and reads a weight again for each column that uses it. Hiding where a value
+ * comes from stops both. Measured on q4_0, 128 columns, Zen 4 without AVX-512: 69 GMAC/s before,
+ * 103 after. */
 #define FY_KEEP_IN_REGISTER(v) __asm__("" : "+x"(v))
-/* Four bytes of a stored vector are broadcast by a load; from a register it would take two shuffles. */
+/* Four bytes of a stored vector are broadcast by a load; from a register it would take two
+ * shuffles. */
 #define FY_KEEP_IN_MEMORY(v) __asm__("" : "+m"(v))
 
 FY_INLINE __m256i fy_load256(const void *p)

@@ -53,8 +53,8 @@ bool fy_vocab_is_eog(const fy_vocab *v, int32_t id)
 
 bool fy_vocab_is_samplable(const fy_vocab *v, int32_t id)
 {
-    return fy_vocab_has(v, id) && v->type[id] != FY_TOKEN_UNUSED && v->type[id] != FY_TOKEN_UNDEFINED &&
-           !(v->mark[id] & FY_MARK_SUPPRESSED);
+    return fy_vocab_has(v, id) && v->type[id] != FY_TOKEN_UNUSED &&
+           v->type[id] != FY_TOKEN_UNDEFINED && !(v->mark[id] & FY_MARK_SUPPRESSED);
 }
 
 int fy_byte_piece_value(fy_span p)

@@ -1,8 +1,10 @@
-/* Tokenizer at run time: text <-> ids, from the tokenizer.* keys of a GGUF file (docs/gguf.md) alone.
+/* Tokenizer at run time: text <-> ids, from the tokenizer.* keys of a GGUF file (docs/gguf.md)
+ * alone.
  *
- * Kinds: "gpt2" (byte-level BPE; pre-tokenizers gpt-2, llama-bpe, qwen2, smollm and their aliases) and "llama"
- * (SentencePiece BPE with byte fallback). Immutable after load: any number of threads may share it. Pieces may
- * hold NULs: everything is ptr + len. Owns copies of what it needs: the fy_gguf may be closed after load. */
+ * Kinds: "gpt2" (byte-level BPE; pre-tokenizers gpt-2, llama-bpe, qwen2, smollm and their aliases)
+ * and "llama" (SentencePiece BPE with byte fallback). Immutable after load: any number of threads
+ * may share it. Pieces may hold NULs: everything is ptr + len. Owns copies of what it needs: the
+ * fy_gguf may be closed after load. */
 #ifndef FY_VOCAB_H
 #define FY_VOCAB_H
 
@@ -14,15 +16,23 @@
 #include "base/str.h"
 #include "format/gguf.h"
 
-/* Own keys, where the standard has none (docs/gguf.md). convert writes them, fy_vocab_load reads them. */
-#define FY_KEY_EOS_IDS "ferry.eos_token_ids"         /* i32[]: every EOS id of the checkpoint */
-#define FY_KEY_NORMALIZER "ferry.normalizer"         /* string: "nfc" */
-#define FY_KEY_ADDED_FLAGS "ferry.added_token_flags" /* u8[n_tokens], FY_ADDED_* bits; absent: all 0 */
-/* string: when a blank goes before a text, for add_space_prefix = true. Absent or "prepend": before every text
- * fragment (SentencePiece, Prepend). "metaspace": likewise, but not before a fragment that begins with a blank.
- * "metaspace-first": as "metaspace", and only at the very start of the text. */
+/* Own keys, where the standard has none (docs/gguf.md). convert writes them, fy_vocab_load reads
+ * them. */
+#define FY_KEY_EOS_IDS    "ferry.eos_token_ids" /* i32[]: every EOS id of the checkpoint */
+#define FY_KEY_NORMALIZER "ferry.normalizer"    /* string: "nfc" */
+#define FY_KEY_ADDED_FLAGS \
+    "ferry.added_token_flags" /* u8[n_tokens], FY_ADDED_* bits; absent: all 0 */
+/* string: when a blank goes before a text, for add_space_prefix = true. Absent or "prepend": before
+ * every text fragment (SentencePiece, Prepend). "metaspace": likewise, but not before a fragment
+ * that begins with a blank. "metaspace-first": as "metaspace", and only at the very start of the
+ * text. */
 #define FY_KEY_SPACE_PREFIX "ferry.space_prefix"
-enum { FY_ADDED_LSTRIP = 1, FY_ADDED_RSTRIP = 2, FY_ADDED_SINGLE_WORD = 4, FY_ADDED_NORMALIZED = 8 };
+enum {
+    FY_ADDED_LSTRIP = 1,
+    FY_ADDED_RSTRIP = 2,
+    FY_ADDED_SINGLE_WORD = 4,
+    FY_ADDED_NORMALIZED = 8
+};
 
 #define FY_BLANK "\xE2\x96\x81" /* U+2581, SentencePiece's spelling of a space */
 /* Writes text to out[0..text.len) with every FY_BLANK as a space; returns the length. */
@@ -31,21 +41,27 @@ size_t fy_unspell_blanks(char *out, fy_span text);
 typedef struct fy_vocab fy_vocab;
 
 typedef enum { /* tokenizer.ggml.token_type */
-    FY_TOKEN_UNDEFINED = 0, FY_TOKEN_NORMAL, FY_TOKEN_UNKNOWN, FY_TOKEN_CONTROL, FY_TOKEN_USER, FY_TOKEN_UNUSED,
-    FY_TOKEN_BYTE,
+               FY_TOKEN_UNDEFINED = 0,
+               FY_TOKEN_NORMAL,
+               FY_TOKEN_UNKNOWN,
+               FY_TOKEN_CONTROL,
+               FY_TOKEN_USER,
+               FY_TOKEN_UNUSED,
+               FY_TOKEN_BYTE,
 } fy_token_type;
 
 fy_vocab *fy_vocab_load(const fy_gguf *g, fy_err *e); /* NULL on failure */
-void fy_vocab_free(fy_vocab *v);                       /* NULL is fine */
+void fy_vocab_free(fy_vocab *v);                      /* NULL is fine */
 
 uint32_t fy_vocab_n(const fy_vocab *v);
-fy_span fy_vocab_piece(const fy_vocab *v, int32_t id);          /* text as stored; empty for a bad id */
+fy_span fy_vocab_piece(const fy_vocab *v, int32_t id); /* text as stored; empty for a bad id */
 fy_token_type fy_vocab_type(const fy_vocab *v, int32_t id);
-int32_t fy_vocab_find(const fy_vocab *v, fy_span piece);        /* stored text -> id, -1 */
+int32_t fy_vocab_find(const fy_vocab *v, fy_span piece); /* stored text -> id, -1 */
 bool fy_vocab_adds_bos(const fy_vocab *v);
 /* Ends generation: every EOS id of the file, EOT and EOM, and those known by text. */
 bool fy_vocab_is_eog(const fy_vocab *v, int32_t id);
-/* May it be sampled? False for padding rows and unused entries, and for ids beyond the vocabulary. */
+/* May it be sampled? False for padding rows and unused entries, and for ids beyond the vocabulary.
+ */
 bool fy_vocab_is_samplable(const fy_vocab *v, int32_t id);
 
 typedef struct {
@@ -56,16 +72,18 @@ int fy_ids_push(fy_ids *ids, int32_t id, fy_err *e);
 void fy_ids_release(fy_ids *ids);
 
 /* Appends the ids of text (invalid UTF-8 is handled byte by byte, never an error).
- * add_special: bos/eos as the model asks. parse_special: control tokens in the text become their ids
- * (user-defined tokens always do). */
-int fy_vocab_encode(const fy_vocab *v, fy_span text, bool add_special, bool parse_special, fy_ids *out, fy_err *e);
+ * add_special: bos/eos as the model asks. parse_special: control tokens in the text become their
+ * ids (user-defined tokens always do). */
+int fy_vocab_encode(const fy_vocab *v, fy_span text, bool add_special, bool parse_special,
+                    fy_ids *out, fy_err *e);
 
-/* Appends the text of ids, control tokens as their text when `specials`, else nothing. The whole sequence at
- * once: a leading space that encoding added is removed. */
-int fy_vocab_decode(const fy_vocab *v, const int32_t *ids, size_t n, bool specials, fy_str *out, fy_err *e);
+/* Appends the text of ids, control tokens as their text when `specials`, else nothing. The whole
+ * sequence at once: a leading space that encoding added is removed. */
+int fy_vocab_decode(const fy_vocab *v, const int32_t *ids, size_t n, bool specials, fy_str *out,
+                    fy_err *e);
 
-/* Streaming: the bytes of one token in the middle of a text (no leading-space rule, may be part of a UTF-8
- * character). Nothing for control tokens unless `specials`. */
+/* Streaming: the bytes of one token in the middle of a text (no leading-space rule, may be part of
+ * a UTF-8 character). Nothing for control tokens unless `specials`. */
 int fy_vocab_decode_one(const fy_vocab *v, int32_t id, bool specials, fy_str *out, fy_err *e);
 
 #endif

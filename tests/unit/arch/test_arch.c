@@ -15,8 +15,15 @@ static char path[64];
 
 static fy_hparams small(void)
 {
-    return (fy_hparams){.n_vocab = 352, .n_ctx_train = 256, .n_embd = 64, .n_layer = 2, .n_ff = 96, .n_head = 4,
-                        .n_head_kv = 2, .norm_rms_eps = 1e-5F, .rope_theta = 10000};
+    return (fy_hparams){.n_vocab = 352,
+                        .n_ctx_train = 256,
+                        .n_embd = 64,
+                        .n_layer = 2,
+                        .n_ff = 96,
+                        .n_head = 4,
+                        .n_head_kv = 2,
+                        .norm_rms_eps = 1e-5F,
+                        .rope_theta = 10000};
 }
 
 static const fy_family *family(const char *name)
@@ -81,9 +88,10 @@ static void values_out_of_range_are_refused_by_key(void **state)
 static void floats_that_break_arithmetic_are_refused(void **state)
 {
     (void)state;
-    const size_t fields[] = {offsetof(fy_hparams, norm_rms_eps), offsetof(fy_hparams, rope_theta),
-                             offsetof(fy_hparams, rope_factor), offsetof(fy_hparams, rope_attn_factor),
-                             offsetof(fy_hparams, yarn_beta_fast), offsetof(fy_hparams, yarn_beta_slow)};
+    const size_t fields[] = {
+        offsetof(fy_hparams, norm_rms_eps),   offsetof(fy_hparams, rope_theta),
+        offsetof(fy_hparams, rope_factor),    offsetof(fy_hparams, rope_attn_factor),
+        offsetof(fy_hparams, yarn_beta_fast), offsetof(fy_hparams, yarn_beta_slow)};
     const float values[] = {-1, 0, NAN, INFINITY};
     for (size_t f = 0; f < sizeof fields / sizeof fields[0]; f++) {
         for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
@@ -117,9 +125,18 @@ static void names_that_only_look_alike_are_not_found(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "", "blk..attn_q.weight", "blk.00.attn_q.weight", "blk.-1.attn_q.weight", "blk.1x.attn_q.weight",
-        "blk.0.attn_q.weights", "blk.99999999999.attn_q.weight", "blk.0.attn_q", "token_embd.weight ",
-        "blk.attn_q.weight", ".attn_q.weight", "blk.",
+        "",
+        "blk..attn_q.weight",
+        "blk.00.attn_q.weight",
+        "blk.-1.attn_q.weight",
+        "blk.1x.attn_q.weight",
+        "blk.0.attn_q.weights",
+        "blk.99999999999.attn_q.weight",
+        "blk.0.attn_q",
+        "token_embd.weight ",
+        "blk.attn_q.weight",
+        ".attn_q.weight",
+        "blk.",
     };
     uint32_t layer;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -160,9 +177,10 @@ static void shapes_follow_from_the_hyperparameters(void **state)
         uint32_t n;
         uint64_t ne0, ne1;
     } cases[] = {
-        {"token_embd.weight", 2, 64, 352}, {"blk.0.attn_q.weight", 2, 64, 128}, {"blk.0.attn_k.weight", 2, 64, 64},
-        {"blk.0.attn_output.weight", 2, 128, 64}, {"blk.1.ffn_down.weight", 2, 96, 64},
-        {"blk.1.attn_q.bias", 1, 128, 1}, {"rope_freqs.weight", 1, 16, 1},
+        {"token_embd.weight", 2, 64, 352},    {"blk.0.attn_q.weight", 2, 64, 128},
+        {"blk.0.attn_k.weight", 2, 64, 64},   {"blk.0.attn_output.weight", 2, 128, 64},
+        {"blk.1.ffn_down.weight", 2, 96, 64}, {"blk.1.attn_q.bias", 1, 128, 1},
+        {"rope_freqs.weight", 1, 16, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t ne[FY_GGUF_MAX_DIMS];
@@ -187,7 +205,9 @@ static void classes_and_architectures_name_families(void **state)
     assert_null(fy_family_of_gguf(FY_SPAN("")));
 }
 
-/* --- GGUF ------------------------------------------------------------------------------------------------------ */
+/* --- GGUF
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static fy_gguf *reread(fy_gguf_writer *w)
 {
@@ -230,14 +250,16 @@ static void what_is_written_is_read_again(void **state)
 }
 
 /* A file with the keys of small() except `without`, plus what `more` adds. */
-static int read_back(const char *without, int (*more)(fy_gguf_writer *w, fy_err *e), fy_hparams *out, fy_err *e)
+static int read_back(const char *without, int (*more)(fy_gguf_writer *w, fy_err *e),
+                     fy_hparams *out, fy_err *e)
 {
     static const struct {
         const char *key;
         uint32_t value;
     } keys[] = {
-        {"qwen2.vocab_size", 352}, {"qwen2.context_length", 256}, {"qwen2.embedding_length", 64},
-        {"qwen2.block_count", 2}, {"qwen2.feed_forward_length", 96}, {"qwen2.attention.head_count", 4},
+        {"qwen2.vocab_size", 352},         {"qwen2.context_length", 256},
+        {"qwen2.embedding_length", 64},    {"qwen2.block_count", 2},
+        {"qwen2.feed_forward_length", 96}, {"qwen2.attention.head_count", 4},
     };
     fy_gguf_writer *w = fy_gguf_writer_new(e);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -258,8 +280,13 @@ static void a_missing_key_is_named(void **state)
 {
     (void)state;
     static const char *const keys[] = {
-        "qwen2.vocab_size", "qwen2.context_length", "qwen2.embedding_length", "qwen2.block_count",
-        "qwen2.feed_forward_length", "qwen2.attention.head_count", "qwen2.attention.layer_norm_rms_epsilon",
+        "qwen2.vocab_size",
+        "qwen2.context_length",
+        "qwen2.embedding_length",
+        "qwen2.block_count",
+        "qwen2.feed_forward_length",
+        "qwen2.attention.head_count",
+        "qwen2.attention.layer_norm_rms_epsilon",
     };
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         fy_err e = {0};
@@ -302,8 +329,11 @@ static void keys_that_cannot_be_honoured_are_refused(void **state)
         int (*more)(fy_gguf_writer *w, fy_err *e);
         const char *words;
     } cases[] = {
-        {wrong_type, "qwen2.attention.head_count_kv"}, {zero_heads, "qwen2.attention.head_count_kv is 0"},
-        {longrope, "'longrope'"}, {experts, "qwen2.expert_count is 8"}, {not_causal, "qwen2.attention.causal is 0"},
+        {wrong_type, "qwen2.attention.head_count_kv"},
+        {zero_heads, "qwen2.attention.head_count_kv is 0"},
+        {longrope, "'longrope'"},
+        {experts, "qwen2.expert_count is 8"},
+        {not_causal, "qwen2.attention.causal is 0"},
         {sections, "qwen2.rope.dimension_sections"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -316,7 +346,8 @@ static void keys_that_cannot_be_honoured_are_refused(void **state)
 
 static int neutral(fy_gguf_writer *w, fy_err *e)
 {
-    return fy_gguf_add_u32(w, "qwen2.expert_count", 0, e) || fy_gguf_add_f32(w, "qwen2.logit_scale", 1, e) ||
+    return fy_gguf_add_u32(w, "qwen2.expert_count", 0, e) ||
+           fy_gguf_add_f32(w, "qwen2.logit_scale", 1, e) ||
            fy_gguf_add_bool(w, "qwen2.attention.causal", true, e);
 }
 static int factor_alone(fy_gguf_writer *w, fy_err *e)
@@ -325,8 +356,9 @@ static int factor_alone(fy_gguf_writer *w, fy_err *e)
 }
 static int tokens(fy_gguf_writer *w, fy_err *e)
 {
-    return fy_gguf_begin_strings(w, "tokenizer.ggml.tokens", e) || fy_gguf_add_string(w, FY_SPAN("a"), e) ||
-           fy_gguf_add_string(w, FY_SPAN("b"), e) || fy_gguf_end_strings(w, e);
+    return fy_gguf_begin_strings(w, "tokenizer.ggml.tokens", e) ||
+           fy_gguf_add_string(w, FY_SPAN("a"), e) || fy_gguf_add_string(w, FY_SPAN("b"), e) ||
+           fy_gguf_end_strings(w, e);
 }
 
 static void other_spellings_are_understood(void **state)

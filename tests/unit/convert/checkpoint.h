@@ -1,5 +1,5 @@
-/* Makes small checkpoint directories for the tests of convert: files in a temporary directory, safetensors with
- * counting contents. Include it in the one file of the program, after cmocka.h. */
+/* Makes small checkpoint directories for the tests of convert: files in a temporary directory,
+ * safetensors with counting contents. Include it in the one file of the program, after cmocka.h. */
 #ifndef FY_TESTS_CHECKPOINT_H
 #define FY_TESTS_CHECKPOINT_H
 
@@ -49,8 +49,13 @@ static void remove_file(const char *name)
 
 static int checkpoint_teardown(void **state)
 {
-    static const char *const names[] = {"config.json", "model.safetensors", "model.safetensors.index.json",
-                                        "a.safetensors", "b.safetensors", "pytorch_model.bin", "out"};
+    static const char *const names[] = {"config.json",
+                                        "model.safetensors",
+                                        "model.safetensors.index.json",
+                                        "a.safetensors",
+                                        "b.safetensors",
+                                        "pytorch_model.bin",
+                                        "out"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         remove_file(names[i]);
@@ -67,10 +72,12 @@ static void put_safetensors(const char *name, const made_tensor *t, size_t n)
         uint64_t elems = t[i].rows * (t[i].cols > 0 ? t[i].cols : 1);
         char shape[64];
         if (t[i].cols > 0)
-            snprintf(shape, sizeof shape, "%llu,%llu", (unsigned long long)t[i].rows, (unsigned long long)t[i].cols);
+            snprintf(shape, sizeof shape, "%llu,%llu", (unsigned long long)t[i].rows,
+                     (unsigned long long)t[i].cols);
         else
             snprintf(shape, sizeof shape, "%llu", (unsigned long long)t[i].rows);
-        fy_str_printf(&head, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}",
+        fy_str_printf(&head,
+                      "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}",
                       i > 0 ? "," : "", t[i].name, shape, (unsigned long long)at,
                       (unsigned long long)(at + 4 * elems));
         for (uint64_t k = 0; k < elems; k++) {

@@ -11,9 +11,10 @@
 #include "tests/unit/convert/checkpoint.h"
 
 /* A Llama of one layer: 2 heads of 4, one KV head. */
-#define CONFIG                                                                                                       \
-    "{\"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 8, \"num_attention_heads\": 2, "                    \
-    "\"num_key_value_heads\": 1, \"num_hidden_layers\": 1, \"intermediate_size\": 32, \"vocab_size\": 6"
+#define CONFIG                                                                                     \
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 8, \"num_attention_heads\": 2, " \
+    "\"num_key_value_heads\": 1, \"num_hidden_layers\": 1, \"intermediate_size\": 32, "            \
+    "\"vocab_size\": 6"
 #define LAYER "model.layers.0."
 
 enum { EMBD, NORM_1, Q, K, V, O, NORM_2, GATE, UP, DOWN, NORM, HEAD, N_TENSORS };
@@ -71,7 +72,8 @@ static const fy_plan_tensor *find(const world *w, const char *name)
     return NULL;
 }
 
-static void expect_failure(const made_tensor *t, size_t n, const char *more, const char *const *words)
+static void expect_failure(const made_tensor *t, size_t n, const char *more,
+                           const char *const *words)
 {
     world w;
     make(&w, t, n, more, FY_F32);
@@ -84,7 +86,11 @@ static void expect_failure(const made_tensor *t, size_t n, const char *more, con
     release(&w);
 }
 
-#define WORDS(...) (const char *const[]){__VA_ARGS__, NULL}
+#define WORDS(...)        \
+    (const char *const[]) \
+    {                     \
+        __VA_ARGS__, NULL \
+    }
 
 static void every_tensor_has_its_place(void **state)
 {
@@ -175,11 +181,12 @@ static void all_problems_are_told_at_once(void **state)
     t[Q].name = LAYER "self_attn.q_prj.weight";
     t[GATE].rows = 31;
     t[NORM].name = "strange";
-    expect_failure(t, N_TENSORS, "",
-                   WORDS("5 tensors do not fit a llama model", LAYER "self_attn.q_proj.weight is missing",
-                         "mlp.gate_proj.weight has shape [31, 8], config.json says [32, 8]",
-                         "model.norm.weight is missing", "nearest known name is " LAYER "self_attn.q_proj.weight",
-                         "strange is unknown"));
+    expect_failure(
+        t, N_TENSORS, "",
+        WORDS("5 tensors do not fit a llama model", LAYER "self_attn.q_proj.weight is missing",
+              "mlp.gate_proj.weight has shape [31, 8], config.json says [32, 8]",
+              "model.norm.weight is missing",
+              "nearest known name is " LAYER "self_attn.q_proj.weight", "strange is unknown"));
 }
 
 static void layers_beyond_the_config_are_told_so(void **state)
@@ -188,7 +195,8 @@ static void layers_beyond_the_config_are_told_so(void **state)
     made_tensor t[N_TENSORS + 1];
     memcpy(t, plain, sizeof plain);
     t[N_TENSORS] = (made_tensor){"model.layers.1.input_layernorm.weight", 8, 0};
-    expect_failure(t, N_TENSORS + 1, "", WORDS("model.layers.1.input_layernorm.weight is unknown", "says 1 layers"));
+    expect_failure(t, N_TENSORS + 1, "",
+                   WORDS("model.layers.1.input_layernorm.weight is unknown", "says 1 layers"));
 }
 
 static void many_problems_are_counted(void **state)
@@ -203,10 +211,13 @@ static void biases_are_required_by_their_flag_and_refused_without_it(void **stat
     made_tensor t[N_TENSORS + 1];
     memcpy(t, plain, sizeof plain);
     t[N_TENSORS] = (made_tensor){LAYER "self_attn.q_proj.bias", 8, 0};
-    expect_failure(t, N_TENSORS + 1, "", WORDS("q_proj.bias is there but attention_bias is not true"));
-    expect_failure(t, N_TENSORS + 1, ", \"attention_bias\": true",
-                   WORDS("k_proj.bias is missing and attention_bias is true", "v_proj.bias", "o_proj.bias"));
-    expect_failure(t, N_TENSORS, ", \"mlp_bias\": true", WORDS("gate_proj.bias", "up_proj.bias", "down_proj.bias"));
+    expect_failure(t, N_TENSORS + 1, "",
+                   WORDS("q_proj.bias is there but attention_bias is not true"));
+    expect_failure(
+        t, N_TENSORS + 1, ", \"attention_bias\": true",
+        WORDS("k_proj.bias is missing and attention_bias is true", "v_proj.bias", "o_proj.bias"));
+    expect_failure(t, N_TENSORS, ", \"mlp_bias\": true",
+                   WORDS("gate_proj.bias", "up_proj.bias", "down_proj.bias"));
 }
 
 static void llama3_scaling_adds_a_computed_tensor(void **state)
@@ -226,7 +237,9 @@ static void llama3_scaling_adds_a_computed_tensor(void **state)
     release(&w);
 }
 
-/* --- pass 2 ---------------------------------------------------------------------------------------------------- */
+/* --- pass 2
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static float out[512];
 
@@ -252,7 +265,8 @@ static void rows_of_q_and_k_become_neighbours(void **state)
         for (size_t i = 0; i < 8; i++)
             assert_true(out[r * 8 + i] == (float)(1000 * Q + source[r] * 8 + i));
     }
-    assert_int_equal(fill(&w, "blk.0.attn_k.weight", 1, 2, &e), 0); /* a piece in the middle of a head */
+    assert_int_equal(fill(&w, "blk.0.attn_k.weight", 1, 2, &e),
+                     0); /* a piece in the middle of a head */
     assert_true(out[0] == 1000 * K + 16 && out[8] == 1000 * K + 8);
     assert_int_equal(fill(&w, "blk.0.attn_v.weight", 1, 1, &e), 0);
     assert_true(out[0] == 1000 * V + 8);
@@ -277,7 +291,8 @@ static void biases_are_permuted_by_element(void **state)
         fail_msg("%s", w.e.msg);
     assert_int_equal(find(&w, "blk.0.attn_q.bias")->type, FY_F32);
     assert_int_equal(fill(&w, "blk.0.attn_q.bias", 0, 1, &e), 0);
-    assert_true(out[1] == 1000 * N_TENSORS + 2 && out[2] == 1000 * N_TENSORS + 1 && out[5] == 1000 * N_TENSORS + 6);
+    assert_true(out[1] == 1000 * N_TENSORS + 2 && out[2] == 1000 * N_TENSORS + 1 &&
+                out[5] == 1000 * N_TENSORS + 6);
     assert_int_equal(fill(&w, "blk.0.attn_v.bias", 0, 1, &e), 0);
     assert_true(out[1] == 1000 * (N_TENSORS + 2) + 1);
     release(&w);

@@ -52,8 +52,9 @@ static void shards_are_read_through_their_index(void **state)
     (void)state;
     fy_err e = {0};
     put_shards();
-    put_text(INDEX, "{\"metadata\": {\"total_size\": 7}, \"weight_map\": {\"one\": \"a.safetensors\", "
-                    "\"two\": \"a.safetensors\", \"three\": \"b.safetensors\"}}");
+    put_text(INDEX,
+             "{\"metadata\": {\"total_size\": 7}, \"weight_map\": {\"one\": \"a.safetensors\", "
+             "\"two\": \"a.safetensors\", \"three\": \"b.safetensors\"}}");
     fy_hf_dir *d = fy_hf_dir_open(made_dir, &e);
     if (d == NULL)
         fail_msg("%s", e.msg);
@@ -111,7 +112,8 @@ static void all_absent_shards_are_named(void **state)
 static void a_shard_must_be_a_plain_file_name(void **state)
 {
     (void)state;
-    static const char *const names[] = {"../a.safetensors", "/a.safetensors", "sub/a.safetensors", "..", ""};
+    static const char *const names[] = {"../a.safetensors", "/a.safetensors", "sub/a.safetensors",
+                                        "..", ""};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char text[128];
         snprintf(text, sizeof text, "{\"weight_map\": {\"one\": \"%s\"}}", names[i]);
@@ -145,7 +147,8 @@ static void an_index_that_is_none_is_named_for_what_it_is(void **state)
 static void a_shard_that_is_a_git_lfs_pointer_is_named(void **state)
 {
     (void)state;
-    put_text("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
+    put_text("model.safetensors",
+             "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
     refuse(FY_EFORMAT, "model.safetensors", "Git LFS pointer");
 }
 

@@ -10,25 +10,34 @@
 #include "base/str.h"
 #include "convert/pretok_match.h"
 
-#define L3_TAIL "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*" \
-                "|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define L3_TAIL                                               \
+    "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| " \
+    "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*"                 \
+    "|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
 #define L3 "(?i:'s|'t|'re|'ve|'m|'ll|'d)|" L3_TAIL
-#define Q2 "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+" \
-           "[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
-#define G "'(?:[sdmt]|ll|ve|re)| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)|\\\\s+"
-#define SPLIT_BY(regex, behavior, invert) \
-    "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"" behavior "\",\"invert\":" invert "}"
+#define Q2                                                                            \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}| " \
+    "?[^\\\\s\\\\p{L}\\\\p{N}]+"                                                      \
+    "[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define G                                            \
+    "'(?:[sdmt]|ll|ve|re)| ?\\\\p{L}+| ?\\\\p{N}+| " \
+    "?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define SPLIT_BY(regex, behavior, invert)                                                \
+    "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"" behavior \
+    "\",\"invert\":" invert "}"
 #define SPLIT(regex) SPLIT_BY(regex, "Isolated", "false")
-#define SEQ(parts) "{\"type\":\"Sequence\",\"pretokenizers\":[" parts "]}"
-#define BYTES "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":false}"
+#define SEQ(parts)   "{\"type\":\"Sequence\",\"pretokenizers\":[" parts "]}"
+#define BYTES                                                                                 \
+    "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":" \
+    "false}"
 #define BYTES_REGEX "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true}"
-#define DIGITS "{\"type\":\"Digits\",\"individual_digits\":true}"
-#define NFC "{\"type\":\"NFC\"}"
-#define BLANK "\xE2\x96\x81"
-#define PREPEND "{\"type\":\"Prepend\",\"prepend\":\"" BLANK "\"}"
-#define REPLACE "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" BLANK "\"}"
+#define DIGITS      "{\"type\":\"Digits\",\"individual_digits\":true}"
+#define NFC         "{\"type\":\"NFC\"}"
+#define BLANK       "\xE2\x96\x81"
+#define PREPEND     "{\"type\":\"Prepend\",\"prepend\":\"" BLANK "\"}"
+#define REPLACE     "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" BLANK "\"}"
 #define NORM(parts) "{\"type\":\"Sequence\",\"normalizers\":[" parts "]}"
-#define META(rest) "{\"type\":\"Metaspace\",\"replacement\":\"" BLANK "\"" rest "}"
+#define META(rest)  "{\"type\":\"Metaspace\",\"replacement\":\"" BLANK "\"" rest "}"
 
 enum { IGNORE_MERGES = 1, FALLBACK = 2 };
 
@@ -42,7 +51,8 @@ static const struct {
     {"null", SEQ(SPLIT(L3) "," BYTES), IGNORE_MERGES, NULL, "llama-bpe", false},
     {"null", SEQ(SPLIT(L3) "," BYTES), 0, NULL, "dbrx", false},
     {"null", SEQ(SPLIT("'(?i:[sdmt]|ll|ve|re)|" L3_TAIL) "," BYTES), 0, NULL, "dbrx", false},
-    {"null", SEQ(SPLIT_BY(L3, "Removed", "true") "," BYTES), IGNORE_MERGES, NULL, "llama-bpe", false},
+    {"null", SEQ(SPLIT_BY(L3, "Removed", "true") "," BYTES), IGNORE_MERGES, NULL, "llama-bpe",
+     false},
     {"null", SEQ(SPLIT_BY(L3, "Removed", "false") "," BYTES), IGNORE_MERGES, NULL, NULL, false},
     {"null", SEQ(SPLIT_BY(L3, "Contiguous", "false") "," BYTES), IGNORE_MERGES, NULL, NULL, false},
     {NFC, SEQ(SPLIT(Q2) "," BYTES), 0, NULL, "qwen2", true},
@@ -52,8 +62,10 @@ static const struct {
     {"null", SEQ(SPLIT(G) "," BYTES), 0, NULL, "gpt-2", false},
     {"null", SEQ(DIGITS "," BYTES_REGEX), 0, NULL, "smollm", false},
     {"null", SEQ(SPLIT("\\\\p{N}") "," BYTES_REGEX), 0, NULL, "smollm", false},
-    {"null", SEQ(SPLIT("\\\\d") "," BYTES_REGEX), 0, NULL, NULL, false}, /* only Nd, not Nl and No */
-    {"null", SEQ("{\"type\":\"Digits\",\"individual_digits\":false}," BYTES_REGEX), 0, NULL, NULL, false},
+    {"null", SEQ(SPLIT("\\\\d") "," BYTES_REGEX), 0, NULL, NULL,
+     false}, /* only Nd, not Nl and No */
+    {"null", SEQ("{\"type\":\"Digits\",\"individual_digits\":false}," BYTES_REGEX), 0, NULL, NULL,
+     false},
     {"null", "{\"type\":\"ByteLevel\",\"add_prefix_space\":true}", 0, NULL, NULL, false},
     {"null", "{\"type\":\"ByteLevel\"}", 0, NULL, NULL, false}, /* the prefix is the default */
     {"{\"type\":\"Lowercase\"}", BYTES_REGEX, 0, NULL, NULL, false},
@@ -71,10 +83,13 @@ static const struct {
 } spm[] = {
     {NORM(PREPEND "," REPLACE), "null", true, true, false, NULL},
     {REPLACE, "null", true, false, false, NULL},
-    {NORM(REPLACE), "{\"type\":\"Split\",\"pattern\":{\"String\":\" \"},\"behavior\":\"MergedWithPrevious\"}", true,
-     false, false, NULL},
-    {"null", META(",\"prepend_scheme\":\"always\",\"split\":false"), true, true, false, "metaspace"},
-    {"null", META(",\"prepend_scheme\":\"first\",\"split\":false"), true, true, false, "metaspace-first"},
+    {NORM(REPLACE),
+     "{\"type\":\"Split\",\"pattern\":{\"String\":\" \"},\"behavior\":\"MergedWithPrevious\"}",
+     true, false, false, NULL},
+    {"null", META(",\"prepend_scheme\":\"always\",\"split\":false"), true, true, false,
+     "metaspace"},
+    {"null", META(",\"prepend_scheme\":\"first\",\"split\":false"), true, true, false,
+     "metaspace-first"},
     {"null", META(",\"prepend_scheme\":\"never\",\"split\":false"), true, false, false, NULL},
     {"null", META(",\"add_prefix_space\":true"), true, true, true, "metaspace"},
     {"null", META(",\"add_prefix_space\":false"), true, false, true, NULL},
@@ -152,9 +167,10 @@ static void an_unknown_structure_is_printed(void **state)
     fy_pretok p;
     fy_err e = {0};
     assert_int_equal(fy_pretok_match(&in.in, NULL, &p, &e), -1);
-    assert_non_null(strstr(e.msg, "normalizer: Lowercase; pre_tokenizer: Split(pattern=\"a\\\\b\\x1b[1m\","
-                                  "behavior=\"Isolated\",invert=false) + ByteLevel(add_prefix_space=false,"
-                                  "use_regex=false)"));
+    assert_non_null(strstr(e.msg,
+                           "normalizer: Lowercase; pre_tokenizer: Split(pattern=\"a\\\\b\\x1b[1m\","
+                           "behavior=\"Isolated\",invert=false) + ByteLevel(add_prefix_space=false,"
+                           "use_regex=false)"));
     assert_non_null(strstr(e.msg, "--pre NAME"));
     unload(&in);
 }
@@ -165,7 +181,9 @@ static void a_long_structure_leaves_room_for_the_remedy(void **state)
     fy_str s = {0};
     fy_str_puts(&s, "{\"type\":\"Sequence\",\"pretokenizers\":[");
     for (int i = 0; i < 15; i++)
-        fy_str_printf(&s, "%s{\"type\":\"\xC3\xA9t\xC3\xA9-%02d\xE2\x82\xAC\xE2\x82\xAC\xE2\x82\xAC\xE2\x82\xAC\"}",
+        fy_str_printf(&s,
+                      "%s{\"type\":\"\xC3\xA9t\xC3\xA9-%"
+                      "02d\xE2\x82\xAC\xE2\x82\xAC\xE2\x82\xAC\xE2\x82\xAC\"}",
                       i > 0 ? "," : "", i);
     fy_str_puts(&s, "]}");
     input in = load("null", fy_str_z(&s), 0);
@@ -182,7 +200,12 @@ static void malformed_steps_are_refused(void **state)
 {
     (void)state;
     static const char *const broken[] = {
-        "[]", "3", "{\"type\":\"Sequence\"}", "{\"type\":\"Sequence\",\"pretokenizers\":[1]}", "{}", "{\"type\":7}",
+        "[]",
+        "3",
+        "{\"type\":\"Sequence\"}",
+        "{\"type\":\"Sequence\",\"pretokenizers\":[1]}",
+        "{}",
+        "{\"type\":7}",
         "{\"type\":\"Split\",\"pattern\":[],\"behavior\":3}",
         SEQ("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}"),
     };

@@ -114,7 +114,8 @@ static void absent_fields_have_the_defaults_of_the_schema(void **state)
     assert_int_equal(r.info.bos_id, 1);
     assert_int_equal(r.info.eos_id, 2);
     assert_int_equal(r.info.pad_id, -1);
-    assert_true(r.info.add_dummy_prefix && r.info.remove_extra_whitespaces && r.info.escape_whitespaces);
+    assert_true(r.info.add_dummy_prefix && r.info.remove_extra_whitespaces &&
+                r.info.escape_whitespaces);
     assert_false(r.info.byte_fallback || r.info.suffix_whitespace);
     fy_token_table_release(&r.t);
     fy_str_release(&s);
@@ -186,7 +187,8 @@ static void what_is_no_protobuf_is_refused(void **state)
     put_varint(&s, 1 << 3 | 2);
     put_varint(&s, UINT64_MAX);
     fails_with(&s, "the file is cut off");
-    fy_str_add(&s, "\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01", 13); /* a varint of 12 bytes */
+    fy_str_add(&s, "\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01",
+               13); /* a varint of 12 bytes */
     fails_with(&s, "cut off");
 }
 

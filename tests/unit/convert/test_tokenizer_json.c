@@ -34,7 +34,7 @@ static void release(doc *d)
 }
 
 #define MODEL(members) "{\"model\":{" members "}}"
-#define AB "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2}"
+#define AB             "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2}"
 
 static const struct {
     const char *text, *message;
@@ -53,20 +53,26 @@ static const struct {
     {MODEL("\"type\":\"\\u001b[2J\",\"vocab\":{\"a\":0}"), "a \\x1b[2J tokenizer", FY_EUNSUPPORTED},
     {MODEL("\"type\":\"BPE\",\"vocab\":{},\"merges\":[]"), "the vocabulary is empty", FY_EFORMAT},
     {MODEL("\"merges\":[]"), "the vocabulary is empty", FY_EFORMAT},
-    {MODEL("\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]"), "id 0: taken by two tokens, 'a' and 'b'", FY_EFORMAT},
+    {MODEL("\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]"), "id 0: taken by two tokens, 'a' and 'b'",
+     FY_EFORMAT},
     {MODEL("\"vocab\":{\"a\":0,\"a\":1},\"merges\":[]"), "a second key 'a'", FY_EFORMAT},
-    {MODEL("\"vocab\":{\"a\":4000000000},\"merges\":[]"), "token 'a': id 4000000000, expected less than", FY_EFORMAT},
-    {MODEL("\"vocab\":{\"a\":99999999999999999999999},\"merges\":[]"), "id of token 'a'", FY_EFORMAT},
+    {MODEL("\"vocab\":{\"a\":4000000000},\"merges\":[]"),
+     "token 'a': id 4000000000, expected less than", FY_EFORMAT},
+    {MODEL("\"vocab\":{\"a\":99999999999999999999999},\"merges\":[]"), "id of token 'a'",
+     FY_EFORMAT},
     {MODEL("\"vocab\":{\"a\":-1},\"merges\":[]"), "id of token 'a'", FY_EFORMAT},
     {MODEL("\"vocab\":{\"a\":1.5},\"merges\":[]"), "1.5", FY_EFORMAT},
     {MODEL("\"vocab\":{\"a\":null},\"merges\":[]"), "id of token 'a'", FY_EFORMAT},
     {MODEL("\"vocab\":{\"\xFF\":0},\"merges\":[]"), "valid UTF-8", FY_EFORMAT},
     {MODEL(AB ",\"merges\":[],\"byte_fallback\":1"), "found a number, expected", FY_EFORMAT},
-    {MODEL(AB ",\"merges\":[],\"end_of_word_suffix\":\"</w>\""), "'end_of_word_suffix' is set", FY_EUNSUPPORTED},
-    {MODEL(AB ",\"merges\":[],\"continuing_subword_prefix\":\"##\""), "'continuing_subword_prefix'", FY_EUNSUPPORTED},
+    {MODEL(AB ",\"merges\":[],\"end_of_word_suffix\":\"</w>\""), "'end_of_word_suffix' is set",
+     FY_EUNSUPPORTED},
+    {MODEL(AB ",\"merges\":[],\"continuing_subword_prefix\":\"##\""), "'continuing_subword_prefix'",
+     FY_EUNSUPPORTED},
     {"{\"added_tokens\":[{\"id\":3}]}", "added_tokens[0]: no 'content'", FY_EFORMAT},
     {"{\"added_tokens\":[{\"content\":\"x\"}]}", "added_tokens[0]: no 'id'", FY_EFORMAT},
-    {"{\"added_tokens\":[{\"id\":4294967295,\"content\":\"x\"}]}", "id 4294967295, expected less than", FY_EFORMAT},
+    {"{\"added_tokens\":[{\"id\":4294967295,\"content\":\"x\"}]}",
+     "id 4294967295, expected less than", FY_EFORMAT},
     {"{\"added_tokens\":[{\"id\":\"3\",\"content\":\"x\"}]}", "added_tokens[0]", FY_EFORMAT},
     {"{\"added_tokens\":{}}", "expected an array", FY_EFORMAT},
     {"{\"model\":{" AB ",\"merges\":[]}} x", "found 'x'", FY_EFORMAT},
@@ -78,7 +84,8 @@ static void broken_documents_are_refused_by_name(void **state)
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         doc d = parse(broken[i].text, strlen(broken[i].text));
         if (d.rc != -1 || d.e.code != broken[i].code || strstr(d.e.msg, broken[i].message) == NULL)
-            fail_msg("case %zu: code %d, '%s', expected '%s'", i, (int)d.e.code, d.e.msg, broken[i].message);
+            fail_msg("case %zu: code %d, '%s', expected '%s'", i, (int)d.e.code, d.e.msg,
+                     broken[i].message);
         release(&d);
     }
 }
@@ -86,7 +93,8 @@ static void broken_documents_are_refused_by_name(void **state)
 static void deep_nesting_is_refused_wherever_it_is(void **state)
 {
     (void)state;
-    static const char *const heads[] = {"", "{\"normalizer\":", "{\"model\":{\"vocab\":", "{\"x\":"};
+    static const char *const heads[] = {"",
+                                        "{\"normalizer\":", "{\"model\":{\"vocab\":", "{\"x\":"};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         fy_str s = {0};
         fy_str_puts(&s, heads[i]);
@@ -103,12 +111,14 @@ static void deep_nesting_is_refused_wherever_it_is(void **state)
 static void texts_with_and_without_escapes_are_kept(void **state)
 {
     (void)state;
-    static const char text[] =
-        "{\"added_tokens\":[{\"id\":3,\"content\":\"<\\u0073>\",\"special\":true,\"rstrip\":true,\"normalized\":false},"
-        "{\"id\":7,\"content\":\"\",\"special\":true}],"
-        "\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":null,"
-        "\"model\":{\"type\":\"BPE\",\"unk_token\":\"\\u0061\",\"ignore_merges\":true,\"byte_fallback\":null,"
-        "\"continuing_subword_prefix\":\"\",\"vocab\":{\"a\":0,\"\\\"\":1,\"\\u0000\":2,\"\":9},\"merges\":[]}}";
+    static const char text[] = "{\"added_tokens\":[{\"id\":3,\"content\":\"<\\u0073>\",\"special\":"
+                               "true,\"rstrip\":true,\"normalized\":false},"
+                               "{\"id\":7,\"content\":\"\",\"special\":true}],"
+                               "\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":null,"
+                               "\"model\":{\"type\":\"BPE\",\"unk_token\":\"\\u0061\",\"ignore_"
+                               "merges\":true,\"byte_fallback\":null,"
+                               "\"continuing_subword_prefix\":\"\",\"vocab\":{\"a\":0,\"\\\"\":1,"
+                               "\"\\u0000\":2,\"\":9},\"merges\":[]}}";
     doc d = parse(text, sizeof text - 1);
     assert_int_equal(d.rc, 0);
     assert_int_equal(d.t.n, 10);
@@ -130,7 +140,8 @@ static void texts_with_and_without_escapes_are_kept(void **state)
 static void merges_come_as_texts_or_as_pairs(void **state)
 {
     (void)state;
-    static const char text[] = MODEL("\"merges\":[\"a b\",[\"c\",\"d\"],[\"\\u0061 \",\"\\\"\"],[\"x\",\"\\n\"]]," AB);
+    static const char text[] =
+        MODEL("\"merges\":[\"a b\",[\"c\",\"d\"],[\"\\u0061 \",\"\\\"\"],[\"x\",\"\\n\"]]," AB);
     static const char *const want[][2] = {{"a", "b"}, {"c", "d"}, {"a ", "\""}, {"x", "\n"}};
     doc d = parse(text, sizeof text - 1);
     assert_int_equal(d.rc, 0);
@@ -151,8 +162,10 @@ static void merges_come_as_texts_or_as_pairs(void **state)
 static void malformed_merges_are_named(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"\"ab\"", "\" b\"", "\"a \"", "\"a b c\"", "\"\"", "[]", "[\"a\"]",
-                                      "[\"a\",\"b\",\"c\"]", "[\"\",\"b\"]", "[\"a\",1]", "7", "{}", "null"};
+    static const char *const bad[] = {"\"ab\"",       "\" b\"",    "\"a \"",  "\"a b c\"",
+                                      "\"\"",         "[]",        "[\"a\"]", "[\"a\",\"b\",\"c\"]",
+                                      "[\"\",\"b\"]", "[\"a\",1]", "7",       "{}",
+                                      "null"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         fy_str s = {0};
         fy_merges m;

@@ -1,5 +1,5 @@
-/* The file encoders against bytes that ggml's reference wrote (golden_blocks_table.h), with every set of kernels that
- * this CPU can run. */
+/* The file encoders against bytes that ggml's reference wrote (golden_blocks_table.h), with every
+ * set of kernels that this CPU can run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -77,15 +77,16 @@ static void f16_narrowing_rounds_ties_to_even_and_overflows_from_65520(void **st
         float f;
         uint16_t h;
     } cases[] = {
-        {0.0f, 0x0000},          {-0.0f, 0x8000},        {1.0f, 0x3c00},         {-2.0f, 0xc000},
-        {65504.0f, 0x7bff},      {65519.996f, 0x7bff},   {65520.0f, 0x7c00},     {-1e30f, 0xfc00},
-        {INFINITY, 0x7c00},      {-INFINITY, 0xfc00},    {0x1p-14f, 0x0400},     {0x1p-24f, 0x0001},
-        {0x1p-25f, 0x0000},      {0x1.8p-25f, 0x0001},   {0x1.8p-24f, 0x0002},   {0x1.ff8p-15f, 0x03ff},
-        {0x1.ffcp-15f, 0x0400},  {0x1.002p0f, 0x3c00},   {0x1.006p0f, 0x3c02},   {0x1.002002p0f, 0x3c01},
+        {0.0f, 0x0000},         {-0.0f, 0x8000},      {1.0f, 0x3c00},       {-2.0f, 0xc000},
+        {65504.0f, 0x7bff},     {65519.996f, 0x7bff}, {65520.0f, 0x7c00},   {-1e30f, 0xfc00},
+        {INFINITY, 0x7c00},     {-INFINITY, 0xfc00},  {0x1p-14f, 0x0400},   {0x1p-24f, 0x0001},
+        {0x1p-25f, 0x0000},     {0x1.8p-25f, 0x0001}, {0x1.8p-24f, 0x0002}, {0x1.ff8p-15f, 0x03ff},
+        {0x1.ffcp-15f, 0x0400}, {0x1.002p0f, 0x3c00}, {0x1.006p0f, 0x3c02}, {0x1.002002p0f, 0x3c01},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_int_equal(fy_f32_to_f16(cases[i].f), cases[i].h);
-    assert_int_equal(fy_f32_to_f16(float_of(0x7f800001)), 0x7e00); /* a signalling NaN does not become infinity */
+    assert_int_equal(fy_f32_to_f16(float_of(0x7f800001)),
+                     0x7e00); /* a signalling NaN does not become infinity */
     assert_int_equal(fy_f32_to_f16(float_of(0xffc00000)), 0xfe00);
 }
 
