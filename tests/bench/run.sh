@@ -45,6 +45,7 @@ for type in q4_0 q8_0 f16; do
     else
         ppp=- ptg=-
     fi
-    awk -v t=$type -v a="$pp" -v b="$ppp" -v c="$tg" -v d="$ptg" 'BEGIN {
-        printf "%-6s %10s %10s %12s %10s %10s %12s\n", t, a, b, b > 0 ? sprintf("%.2f", a / b) : "-", c, d, d > 0 ? sprintf("%.2f", c / d) : "-" }'
+    awk -v t=$type -v a="$pp" -v b="$ppp" -v c="$tg" -v d="$ptg" '
+        function ratio(x, y) { return y + 0 > 0 ? sprintf("%.2f", x / y) : "-" }
+        BEGIN { printf "%-6s %10s %10s %12s %10s %10s %12s\n", t, a, b, ratio(a, b), c, d, ratio(c, d) }'
 done
