@@ -2,6 +2,7 @@
  * went away. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,9 +60,13 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 {
     (void)context;
     static char line[4352];
+    static atomic_flag busy = ATOMIC_FLAG_INIT;
     int err = errno;
+    while (atomic_flag_test_and_set(&busy))
+        pause(); /* another thread met the same file and ends the program */
     const char *path = mapped_file((uintptr_t)info->si_addr, line, sizeof line);
     if (path == NULL) { /* not a file: let it crash where it is */
+        atomic_flag_clear(&busy);
         signal(sig, SIG_DFL);
         errno = err;
         return;
