@@ -22,4 +22,7 @@ int fy_sha256_end(fy_sha256 *h, uint8_t out[FY_SHA256_BYTES], fy_err *e);
 int fy_sha256_of(const void *p, size_t n, uint8_t out[FY_SHA256_BYTES], fy_err *e);
 void fy_sha256_to_hex(const uint8_t in[FY_SHA256_BYTES], char out[FY_SHA256_HEX]);
 
+/* "openssl 3.0.15"; NULL: the code is ours. */
+const char *fy_hash_library(void);
+
 #endif

@@ -1,6 +1,8 @@
 #include "base/hash.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct fy_sha256 {
@@ -38,4 +40,11 @@ int fy_sha256_end(fy_sha256 *h, uint8_t out[FY_SHA256_BYTES], fy_err *e)
     EVP_MD_CTX_free(h->ctx);
     free(h);
     return rc;
+}
+
+const char *fy_hash_library(void)
+{
+    static _Thread_local char text[32];
+    snprintf(text, sizeof text, "openssl %s", OpenSSL_version(OPENSSL_VERSION_STRING));
+    return text;
 }

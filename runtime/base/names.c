@@ -45,7 +45,7 @@ static void sip_round(uint64_t v[4])
 
 /* SipHash-1-3 (Aumasson, Bernstein): a file cannot be made to collide without knowing the secret.
  */
-static uint32_t hash_of(fy_span s)
+uint32_t fy_names_hash(fy_span s)
 {
     pthread_once(&g_once, make_secret);
     uint64_t v[4] = {g_secret[0] ^ 0x736f6d6570736575u, g_secret[1] ^ 0x646f72616e646f6du,
@@ -101,7 +101,7 @@ int fy_names_add(fy_names *t, fy_span name, uint32_t value)
         name.ptr = "";
     if (t->n >= t->cap - t->cap / 4 && grow(t) != 0)
         return -1;
-    uint32_t hash = hash_of(name);
+    uint32_t hash = fy_names_hash(name);
     fy_names_slot *s = slot_of(t, name, hash);
     if (s->name.ptr != NULL)
         return 1;
@@ -114,7 +114,7 @@ bool fy_names_find(const fy_names *t, fy_span name, uint32_t *value)
 {
     if (t->n == 0)
         return false;
-    const fy_names_slot *s = slot_of(t, name, hash_of(name));
+    const fy_names_slot *s = slot_of(t, name, fy_names_hash(name));
     if (s->name.ptr == NULL)
         return false;
     if (value != NULL)

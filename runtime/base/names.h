@@ -28,6 +28,9 @@ int fy_names_add(fy_names *t, fy_span name, uint32_t value);
 /* False when absent. *value may be NULL. */
 bool fy_names_find(const fy_names *t, fy_span name, uint32_t *value);
 
+/* The keyed hash of a name, for tables of other shapes. */
+uint32_t fy_names_hash(fy_span name);
+
 void fy_names_clear(fy_names *t);   /* empty; small tables keep their memory */
 void fy_names_release(fy_names *t); /* frees; usable again */
 

@@ -1,10 +1,14 @@
 #include "base/opts.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+#include "base/quote.h"
 
 void fy_opt_list_release(fy_opt_list *l)
 {
@@ -18,6 +22,34 @@ void fy_opts_release(const fy_opt *opts, size_t n_opts, void *into)
         if (opts[i].many)
             fy_opt_list_release((fy_opt_list *)(void *)((char *)into + opts[i].offset));
     }
+}
+
+static bool has(const char *p, size_t n, const char *part)
+{
+    return memmem(p, n, part, strlen(part)) != NULL;
+}
+
+unsigned fy_arg_names(const char *word, size_t n, char ext[FY_EXT_BYTES])
+{
+    unsigned kinds = 0;
+    ext[0] = '\0';
+    while (n > 0 && strchr("].", word[n - 1]) != NULL)
+        n--;
+    for (size_t at = 0; at < n;) {
+        const char *p = word + at, *bar = memchr(p, '|', n - at);
+        size_t len = bar != NULL ? (size_t)(bar - p) : n - at;
+        const char *dot = memrchr(p, '.', len);
+        if (dot != NULL) {
+            kinds |= FY_NAMES_EXT;
+            snprintf(ext, FY_EXT_BYTES, "%.*s", (int)(p + len - dot - 1), dot + 1);
+        } else if (has(p, len, "DIR")) {
+            kinds |= FY_NAMES_DIR;
+        } else if (has(p, len, "FILE") || has(p, len, "PATH")) {
+            kinds |= FY_NAMES_ANY;
+        }
+        at += len + 1;
+    }
+    return kinds;
 }
 
 static size_t distance(const char *a, const char *b)
@@ -44,12 +76,22 @@ static size_t distance(const char *a, const char *b)
     return row[m];
 }
 
+/* Is one of them the beginning of the other, and long enough to mean something? */
+static bool one_begins_the_other(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b), shorter = n < m ? n : m;
+    return shorter >= 3 && strncmp(a, b, shorter) == 0;
+}
+
 const char *fy_nearest(const char *word, const char *const *candidates, size_t n)
 {
+    enum { AS_NEAR_AS = 2 }; /* a slip of one letter is nearer than an abbreviation */
     const char *best = NULL;
     size_t best_d = strlen(word) / 3 + 2;
     for (size_t i = 0; i < n; i++) {
         size_t d = distance(word, candidates[i]);
+        if (d > AS_NEAR_AS && one_begins_the_other(word, candidates[i]))
+            d = AS_NEAR_AS;
         if (d < best_d) {
             best_d = d;
             best = candidates[i];
@@ -90,86 +132,177 @@ bool fy_parse_size(const char *s, int64_t *out)
     return true;
 }
 
-/* Long names match with '-' and '_' equal. */
-static bool name_is(const char *name, const char *word, size_t n)
+bool fy_opt_is_named(const fy_opt *o, const char *word, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         char c = word[i] == '_' ? '-' : word[i];
-        if (name[i] == '\0' || name[i] != c)
+        if (o->name[i] == '\0' || o->name[i] != c)
             return false;
     }
-    return name[n] == '\0';
+    return o->name[n] == '\0';
 }
 
-static int choice_index(const char *choices, const char *value)
+int fy_choice(const char *choices, const char *value, fy_err *e)
 {
-    size_t n = strlen(value);
-    int i = 0;
-    for (const char *p = choices;; i++) {
+    enum { MAX = 32, BYTES = 32 };
+    char words[MAX][BYTES];
+    const char *names[MAX];
+    size_t n = 0;
+    for (const char *p = choices; n < MAX; n++) {
         size_t len = strcspn(p, "|");
-        if (len == n && memcmp(p, value, n) == 0)
-            return i;
-        if (p[len] == '\0')
-            return -1;
+        snprintf(words[n], BYTES, "%.*s", (int)len, p);
+        names[n] = words[n];
+        if (strlen(value) == len && memcmp(p, value, len) == 0)
+            return (int)n;
+        if (p[len] == '\0') {
+            n++;
+            break;
+        }
         p += len + 1;
     }
+    char shown[FY_QUOTE_BYTES];
+    fy_quote(shown, sizeof shown, fy_span_of(value));
+    const char *near = fy_nearest(value, names, n);
+    return fy_fail(e, FY_EARG, "'%s' is not one of %s%s%s%s", shown, choices,
+                   near != NULL ? "; did you mean " : "", near != NULL ? near : "",
+                   near != NULL ? "?" : "");
 }
 
-static int out_of_range(const fy_opt *o, const char *value, fy_err *e)
+/* Exact, though a limit may lie between two integers or beyond all of them. */
+static bool int_is_below(int64_t v, double d)
 {
-    return fy_fail(e, FY_EARG, "--%s: '%s' is out of range, expected %.15g to %.15g", o->name,
-                   value, o->min, o->max);
+    if (d >= 0x1p63)
+        return true;
+    if (d < -0x1p63)
+        return false;
+    int64_t whole = (int64_t)d; /* towards zero */
+    return v < whole || (v == whole && (double)whole < d);
 }
 
-static int store(const fy_opt *o, void *into, const char *value, fy_err *e)
+static bool int_is_above(int64_t v, double d)
 {
-    void *field = (char *)into + o->offset;
-    bool ranged = o->min != 0 || o->max != 0;
-    switch (o->kind) {
-    case FY_OPT_FLAG:
-        *(bool *)field = value != NULL;
-        return 0;
-    case FY_OPT_STR:
-        if (o->many) {
-            fy_opt_list *l = field;
-            const char **items = realloc(l->items, (l->n + 1) * sizeof *items);
-            if (items == NULL)
-                return fy_nomem(e);
-            items[l->n++] = value;
-            l->items = items;
-        } else {
-            *(const char **)field = value;
+    if (d >= 0x1p63)
+        return false;
+    if (d < -0x1p63)
+        return true;
+    int64_t whole = (int64_t)d;
+    return v > whole || (v == whole && (double)whole > d);
+}
+
+/* A limit in words; for whole numbers what lies beyond them is the last of them. */
+static void limit_text(char out[32], const fy_opt *o, double d)
+{
+    if (o->kind == FY_OPT_FLOAT)
+        snprintf(out, 32, "%.15g", d);
+    else
+        snprintf(out, 32, "%lld",
+                 d >= 0x1p63   ? (long long)INT64_MAX
+                 : d < -0x1p63 ? (long long)INT64_MIN
+                               : (long long)d);
+}
+
+/* One value on its way into its field. */
+typedef struct {
+    const fy_opt *o;
+    const char *value;
+    const char *source; /* begins the message; NULL: the command line */
+} given_value;
+
+static int refuse(const given_value *g, fy_err *e, const char *what, const char *detail)
+{
+    char shown[FY_QUOTE_BYTES];
+    fy_quote(shown, sizeof shown, fy_span_of(g->value));
+    fy_fail(e, FY_EARG, "'%s' %s%s", shown, what, detail);
+    return g->source != NULL ? fy_ctx(e, "%s", g->source) : fy_ctx(e, "--%s", g->o->name);
+}
+
+static int out_of_range(const given_value *g, fy_err *e)
+{
+    char min[32], max[32], range[80];
+    limit_text(min, g->o, g->o->min);
+    limit_text(max, g->o, g->o->max);
+    snprintf(range, sizeof range, "%s to %s", min, max);
+    return refuse(g, e, "is out of range, expected ", range);
+}
+
+static int store_flag(const given_value *g, bool *field, fy_err *e)
+{
+    static const char *const words[] = {"0", "1", "false", "true", "no", "yes", "off", "on"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcasecmp(g->value, words[i]) == 0) {
+            *field = i % 2 != 0;
+            return 0;
         }
+    }
+    return refuse(g, e, "is neither yes nor no", " (1, true, yes, on; 0, false, no, off)");
+}
+
+static int store_text(const given_value *g, void *field, fy_err *e)
+{
+    if (!g->o->many) {
+        *(const char **)field = g->value;
         return 0;
+    }
+    fy_opt_list *l = field;
+    const char **items = realloc(l->items, (l->n + 1) * sizeof *items);
+    if (items == NULL)
+        return fy_nomem(e);
+    items[l->n++] = g->value;
+    l->items = items;
+    return 0;
+}
+
+static int store_int(const given_value *g, int64_t *field, fy_err *e)
+{
+    const fy_opt *o = g->o;
+    int64_t v;
+    bool plain = o->kind == FY_OPT_SIZE || strpbrk(g->value, "kKmMgG") == NULL;
+    if (!plain || !fy_parse_size(g->value, &v))
+        return refuse(g, e, "is not a whole number",
+                      o->kind == FY_OPT_SIZE ? " (with K, M or G, or without)" : "");
+    if ((o->min != 0 || o->max != 0) && (int_is_below(v, o->min) || int_is_above(v, o->max)))
+        return out_of_range(g, e);
+    *field = v;
+    return 0;
+}
+
+static int store_float(const given_value *g, double *field, fy_err *e)
+{
+    const fy_opt *o = g->o;
+    char *end;
+    double v = strtod(g->value, &end);
+    if (end == g->value || *end != '\0' || !isfinite(v))
+        return refuse(g, e, "is not a number", "");
+    if ((o->min != 0 || o->max != 0) && (v < o->min || v > o->max))
+        return out_of_range(g, e);
+    *field = v;
+    return 0;
+}
+
+static int store_choice(const given_value *g, int *field, fy_err *e)
+{
+    int i = fy_choice(g->o->arg, g->value, e);
+    if (i < 0)
+        return g->source != NULL ? fy_ctx(e, "%s", g->source) : fy_ctx(e, "--%s", g->o->name);
+    *field = i;
+    return 0;
+}
+
+static int store(const given_value *g, void *into, fy_err *e)
+{
+    void *field = (char *)into + g->o->offset;
+    switch (g->o->kind) {
+    case FY_OPT_FLAG:
+        return store_flag(g, field, e);
+    case FY_OPT_STR:
+        return store_text(g, field, e);
     case FY_OPT_INT:
-    case FY_OPT_SIZE: {
-        int64_t v;
-        bool plain = o->kind == FY_OPT_SIZE || strpbrk(value, "kKmMgG") == NULL;
-        if (!plain || !fy_parse_size(value, &v))
-            return fy_fail(e, FY_EARG, "--%s: '%s' is not a whole number%s", o->name, value,
-                           o->kind == FY_OPT_SIZE ? " (with K, M or G, or without)" : "");
-        if (ranged && ((double)v < o->min || (double)v > o->max))
-            return out_of_range(o, value, e);
-        *(int64_t *)field = v;
-        return 0;
-    }
-    case FY_OPT_FLOAT: {
-        char *end;
-        double v = strtod(value, &end);
-        if (end == value || *end != '\0' || !isfinite(v))
-            return fy_fail(e, FY_EARG, "--%s: '%s' is not a number", o->name, value);
-        if (ranged && (v < o->min || v > o->max))
-            return out_of_range(o, value, e);
-        *(double *)field = v;
-        return 0;
-    }
-    case FY_OPT_CHOICE: {
-        int i = choice_index(o->arg, value);
-        if (i < 0)
-            return fy_fail(e, FY_EARG, "--%s: '%s' is not one of %s", o->name, value, o->arg);
-        *(int *)field = i;
-        return 0;
-    }
+    case FY_OPT_SIZE:
+        return store_int(g, field, e);
+    case FY_OPT_FLOAT:
+        return store_float(g, field, e);
+    case FY_OPT_CHOICE:
+        return store_choice(g, field, e);
     }
     return 0;
 }
@@ -202,8 +335,8 @@ static void store_unset(const fy_opt *o, void *into)
 
 static int unknown(const fy_opt *opts, size_t n_opts, const char *word, size_t len, fy_err *e)
 {
-    char bare[64];
-    snprintf(bare, sizeof bare, "%.*s", (int)(len < sizeof bare ? len : sizeof bare - 1), word);
+    char bare[FY_QUOTE_BYTES];
+    fy_quote(bare, sizeof bare, (fy_span){word, len});
     const char *names[128];
     size_t n = 0;
     for (size_t i = 0; i < n_opts && n < 128; i++)
@@ -219,59 +352,116 @@ static const fy_opt *find(const fy_opt *opts, size_t n_opts, bool is_long, const
     for (size_t i = 0; i < n_opts; i++) {
         const fy_opt *o = &opts[i];
         if (is_long
-                ? name_is(o->name, word, len)
+                ? fy_opt_is_named(o, word, len)
                 : o->alias != NULL && strlen(o->alias) == len && memcmp(o->alias, word, len) == 0)
             return o;
     }
     return NULL;
 }
 
-int fy_opts_parse(const fy_opt *opts, size_t n_opts, void *into, int argc, char **argv, int *n_args,
-                  bool *help, fy_err *e)
+static int store_defaults(const fy_opt *opts, size_t n_opts, void *into, fy_err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < n_opts; i++)
+        store_unset(&opts[i], into);
+    for (size_t i = 0; i < n_opts && rc == 0; i++) {
+        given_value g = {.o = &opts[i], .value = opts[i].def};
+        if (g.value != NULL)
+            rc = store(&g, into, e);
+    }
+    return rc;
+}
+
+/* The option that argv[*at] begins: stores its value, from the next argument perhaps. */
+static int take_option(const fy_opt *opts, size_t n_opts, void *into, int argc, char **argv,
+                       int *at, const fy_opt **taken, fy_err *e)
+{
+    bool is_long = argv[*at][1] == '-';
+    const char *word = argv[*at] + 1 + is_long;
+    size_t len = strcspn(word, "=");
+    const fy_opt *o = *taken = find(opts, n_opts, is_long, word, len);
+    if (o == NULL)
+        return unknown(opts, n_opts, word, len, e);
+    given_value g = {.o = o, .value = word[len] == '=' ? word + len + 1 : NULL};
+    if (g.value == NULL && o->kind == FY_OPT_FLAG)
+        g.value = "yes";
+    if (g.value == NULL) {
+        if (*at + 1 >= argc)
+            return fy_fail(e, FY_EARG, "--%s needs a value: --%s %s", o->name, o->name, o->arg);
+        g.value = argv[++*at];
+    }
+    return store(&g, into, e);
+}
+
+int fy_opts_parse_from(const fy_opt *opts, size_t n_opts, void *into, int argc, char **argv,
+                       int *n_args, bool *help, const char **from, fy_err *e)
 {
     *help = false;
     *n_args = 0;
-    for (size_t i = 0; i < n_opts; i++) {
-        store_unset(&opts[i], into);
-        if (opts[i].def != NULL && opts[i].kind != FY_OPT_FLAG &&
-            store(&opts[i], into, opts[i].def, e) != 0)
-            return -1;
-    }
+    for (size_t i = 0; from != NULL && i < n_opts; i++)
+        from[i] = NULL;
+    if (store_defaults(opts, n_opts, into, e) != 0)
+        return -1;
     bool rest = false;
     for (int i = 0; i < argc; i++) {
         char *a = argv[i];
+        const fy_opt *o;
         if (rest || a[0] != '-' || a[1] == '\0') {
             argv[(*n_args)++] = a;
-            continue;
-        }
-        if (strcmp(a, "--") == 0) {
+        } else if (strcmp(a, "--") == 0) {
             rest = true;
-            continue;
-        }
-        if (strcmp(a, "-h") == 0 || strcmp(a, "--help") == 0) {
+        } else if (strcmp(a, "-h") == 0 || strcmp(a, "--help") == 0) {
             *help = true;
             return 0;
-        }
-        bool is_long = a[1] == '-';
-        const char *word = a + 1 + is_long;
-        size_t len = strcspn(word, "=");
-        const fy_opt *o = find(opts, n_opts, is_long, word, len);
-        if (o == NULL)
-            return unknown(opts, n_opts, word, len, e);
-        const char *value = word[len] == '=' ? word + len + 1 : NULL;
-        if (o->kind == FY_OPT_FLAG) {
-            if (value != NULL)
-                return fy_fail(e, FY_EARG, "--%s takes no value", o->name);
-            value = "";
-        } else if (value == NULL) {
-            if (i + 1 >= argc)
-                return fy_fail(e, FY_EARG, "--%s needs a value: --%s %s", o->name, o->name, o->arg);
-            value = argv[++i];
-        }
-        if (store(o, into, value, e) != 0)
+        } else if (take_option(opts, n_opts, into, argc, argv, &i, &o, e) != 0) {
             return -1;
+        } else if (from != NULL) {
+            from[o - opts] = "command line";
+        }
     }
     return 0;
+}
+
+int fy_opts_parse(const fy_opt *opts, size_t n_opts, void *into, int argc, char **argv, int *n_args,
+                  bool *help, fy_err *e)
+{
+    return fy_opts_parse_from(opts, n_opts, into, argc, argv, n_args, help, NULL, e);
+}
+
+/* The highest rank of the given values of one option. */
+static int rank_of(const fy_opt_given *given, size_t n_given, size_t row)
+{
+    int rank = INT_MIN;
+    for (size_t i = 0; i < n_given; i++) {
+        if (given[i].row == row && given[i].rank > rank)
+            rank = given[i].rank;
+    }
+    return rank;
+}
+
+int fy_opts_fill(const fy_opt *opts, size_t n_opts, void *into, const fy_opt_given *given,
+                 size_t n_given, const char **from, fy_err *e)
+{
+    static const int on_line = INT_MAX;
+    int *rank = calloc(n_opts + 1, sizeof *rank), rc = 0;
+    if (rank == NULL)
+        return fy_nomem(e);
+    for (size_t i = 0; i < n_opts; i++)
+        rank[i] = from[i] != NULL ? on_line : rank_of(given, n_given, i);
+    for (size_t i = 0; i < n_given && rc == 0; i++) {
+        size_t row = given[i].row;
+        bool counts = given[i].rank == rank[row];
+        for (size_t j = 0; counts && opts[row].set != NULL && j < n_opts; j++)
+            counts = rank[j] <= rank[row] || opts[j].set == NULL ||
+                     strcmp(opts[j].set, opts[row].set) != 0;
+        if (!counts)
+            continue;
+        given_value g = {&opts[row], given[i].value, given[i].source};
+        rc = store(&g, into, e);
+        from[row] = given[i].source;
+    }
+    free(rank);
+    return rc;
 }
 
 void fy_opts_help(const fy_opt *opts, size_t n_opts, fy_str *out)

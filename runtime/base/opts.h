@@ -1,10 +1,12 @@
-/* One option table per verb: it feeds the parser, --help, the man page and shell completion.
+/* One option table per verb: it feeds the parser, --help, the man page, shell completion, the
+ * environment variables and the configuration file.
  *
- * A verb keeps its options in a struct; each row names a field by offset. fy_opts_parse first
- * stores every default (the `def` text, parsed like a value), then the arguments. Rules: `-` and
- * `_` are the same in long names; --x=y and --x y both work; a one-dash word of several letters
- * (-ctk) is an alias; -- ends options; positional arguments may stand between options. An unknown
- * option is FY_EARG and names the nearest one. */
+ * A verb keeps its options in a struct; each row names a field by offset. Every default is stored
+ * first (the `def` text, parsed like a value), then the arguments, then, for options that the
+ * arguments leave open, values given elsewhere (fy_opts_fill). Rules: `-` and `_` are the same in
+ * long names; --x=y and --x y both work; a flag may be switched off again (--x=no); a one-dash word
+ * of several letters (-ctk) is an alias; -- ends options; positional arguments may stand between
+ * options. An unknown option is FY_EARG and names the nearest one. */
 #ifndef FY_BASE_OPTS_H
 #define FY_BASE_OPTS_H
 
@@ -16,8 +18,8 @@
 #include "base/str.h"
 
 typedef enum {
-    FY_OPT_FLAG,   /* bool; no value */
-    FY_OPT_STR,    /* const char *; view of argv, NULL when not given and no default */
+    FY_OPT_FLAG,   /* bool; no value, or one of 1 true yes on, 0 false no off */
+    FY_OPT_STR,    /* const char *; view of the argument, NULL when not given and no default */
     FY_OPT_INT,    /* int64_t within [min, max]; FY_OPT_UNSET_INT when not given and no default */
     FY_OPT_SIZE,   /* as FY_OPT_INT, in bytes, takes K M G (1024) */
     FY_OPT_FLOAT,  /* double within [min, max]; NAN when not given and no default */
@@ -31,16 +33,21 @@ typedef struct {
     const char *name;  /* long name without dashes */
     const char *alias; /* short form without the dash: "m", "ctk"; NULL: none */
     fy_opt_kind kind;
-    const char *arg;  /* "FILE", "N"; the choices of FY_OPT_CHOICE: "auto|f32|f16" */
+    const char *arg;  /* "N", "FILE.gguf" (see fy_arg_names); FY_OPT_CHOICE: "auto|f32|f16" */
     size_t offset;    /* of the field in the verb's struct */
     const char *def;  /* default as the user would write it; NULL: none */
     double min, max;  /* for INT, SIZE, FLOAT; both 0: not checked */
     const char *help; /* one sentence, without the default */
     bool many;        /* FY_OPT_STR only: the field is a fy_opt_list, the option may be repeated */
+    /* Options of one set exclude each other ("model": -m and -d): the one with the higher source
+     * silences values that the others have from lower ones. NULL: of no set. */
+    const char *set;
+    bool
+        line_only; /* the command line alone may give it: what names an output, or one call's job */
 } fy_opt;
 
 typedef struct {
-    const char **items; /* owned: freed by fy_opt_list_release; the strings are views of argv */
+    const char **items; /* owned: freed by fy_opt_list_release; the strings are views */
     size_t n;
 } fy_opt_list;
 void fy_opt_list_release(fy_opt_list *l);
@@ -52,13 +59,46 @@ void fy_opts_release(const fy_opt *opts, size_t n_opts, void *into);
 int fy_opts_parse(const fy_opt *opts, size_t n_opts, void *into, int argc, char **argv, int *n_args,
                   bool *help, fy_err *e);
 
+/* As fy_opts_parse; from[i] becomes "command line" for the options given there, else NULL. */
+int fy_opts_parse_from(const fy_opt *opts, size_t n_opts, void *into, int argc, char **argv,
+                       int *n_args, bool *help, const char **from, fy_err *e);
+
+/* A value that an option has from elsewhere. */
+typedef struct {
+    size_t row;         /* of the table */
+    int rank;           /* of its source: a higher one counts */
+    const char *value;  /* view; has to outlive the options */
+    const char *source; /* view; "FERRY_THREADS", "config:3: threads": begins a message about it */
+} fy_opt_given;
+
+/* Stores values for the options that the arguments left open: of each option those of the highest
+ * rank, unless an option of the same set has a higher one. `from` is that of fy_opts_parse_from and
+ * becomes the `source` of what was stored. */
+int fy_opts_fill(const fy_opt *opts, size_t n_opts, void *into, const fy_opt_given *given,
+                 size_t n_given, const char **from, fy_err *e);
+
 /* The options as grouped, wrapped text with each default, for --help. */
 void fy_opts_help(const fy_opt *opts, size_t n_opts, fy_str *out);
 
 /* A whole decimal or K/M/G-suffixed number. False when it is not one or does not fit. */
 bool fy_parse_size(const char *s, int64_t *out);
 
-/* The candidate nearest to `word` by edit distance, NULL when none is near. */
+/* Which names of files a value or positional argument may be, by the word that stands for it:
+ * "FILE" and "PATH" any, "DIR" directories, "MODEL.gguf" those of that extension (its text goes to
+ * ext), "FILE.gguf|DIR" either; brackets and "..." around it do not matter. */
+enum { FY_NAMES_ANY = 1, FY_NAMES_DIR = 2, FY_NAMES_EXT = 4 };
+#define FY_EXT_BYTES 16
+unsigned fy_arg_names(const char *word, size_t n, char ext[FY_EXT_BYTES]);
+
+/* Does `word`, n bytes with '_' or '-', spell the long name? */
+bool fy_opt_is_named(const fy_opt *o, const char *word, size_t n);
+
+/* The candidate nearest to `word` by edit distance, or of which it is a short or a long form; NULL
+ * when none is near. */
 const char *fy_nearest(const char *word, const char *const *candidates, size_t n);
+
+/* The index of `value` in "a|b|c"; when it is none of them -1 with *e: "'q9' is not one of a|b|c;
+ * did you mean ...?" */
+int fy_choice(const char *choices, const char *value, fy_err *e);
 
 #endif

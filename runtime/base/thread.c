@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -212,6 +213,27 @@ int fy_default_threads(void)
     return n > MAX_DEFAULT ? MAX_DEFAULT : n;
 }
 
+/* Workers leave the program's signals to the thread that waits for them; those of a thread's own
+ * faults reach it everywhere. */
+static void block_signals(sigset_t *before)
+{
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+    sigset_t set;
+    sigfillset(&set);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        sigdelset(&set, faults[i]);
+    pthread_sigmask(SIG_BLOCK, &set, before);
+}
+
+static int start_worker(worker *w)
+{
+    sigset_t before;
+    block_signals(&before);
+    int err = pthread_create(&w->id, NULL, worker_main, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return err;
+}
+
 fy_pool *fy_pool_new(int n_threads, fy_err *e)
 {
     if (n_threads < 1 || n_threads > FY_THREADS_MAX) {
@@ -235,7 +257,7 @@ fy_pool *fy_pool_new(int n_threads, fy_err *e)
     for (int i = 1; i < n_threads; i++) {
         worker *w = &p->workers[i - 1];
         *w = (worker){.pool = p, .index = i};
-        int err = pthread_create(&w->id, NULL, worker_main, w);
+        int err = start_worker(w);
         if (err != 0) {
             fy_fail(e, FY_ENOMEM, "cannot start thread %d of %d: %s; try fewer threads (-t)", i + 1,
                     n_threads, strerror(err));

@@ -15,15 +15,18 @@
 #define fy_sha256_new own_sha256_new
 #define fy_sha256_add own_sha256_add
 #define fy_sha256_end own_sha256_end
+#define fy_hash_library own_hash_library
 typedef struct fy_sha256 fy_sha256;
 fy_sha256 *fy_sha256_new(fy_err *e);
 int fy_sha256_add(fy_sha256 *h, const void *p, size_t n, fy_err *e);
 int fy_sha256_end(fy_sha256 *h, uint8_t out[FY_SHA256_BYTES], fy_err *e);
+const char *fy_hash_library(void);
 #include "base/hash_own.c"
 #undef fy_sha256
 #undef fy_sha256_new
 #undef fy_sha256_add
 #undef fy_sha256_end
+#undef fy_hash_library
 
 static void hash_hex(const void *p, size_t n, char hex[FY_SHA256_HEX])
 {

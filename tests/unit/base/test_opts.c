@@ -13,29 +13,39 @@
 
 typedef struct {
     bool verbose;
-    const char *model;
-    int64_t threads, seed, cache;
+    const char *model, *folder;
+    int64_t threads, seed, exact, wide, cache;
     double temp;
     int out_type;
     fy_opt_list extra;
 } options;
 
+#define ROW(grp, long_name, short_name, opt_kind, field, ...)                   \
+    {                                                                           \
+        .group = grp, .name = long_name, .alias = short_name, .kind = opt_kind, \
+        .offset = offsetof(options, field), __VA_ARGS__                         \
+    }
+
 static const fy_opt table[] = {
-    {"Model", "model", "m", FY_OPT_STR, "FILE", offsetof(options, model), NULL, 0, 0, "The model.",
-     false},
-    {"Model", "outtype", NULL, FY_OPT_CHOICE, "auto|f32|f16", offsetof(options, out_type), "auto",
-     0, 0, "Type of the matrices.", false},
-    {"Model", "extra", "x", FY_OPT_STR, "NAME", offsetof(options, extra), NULL, 0, 0,
-     "May be repeated.", true},
-    {"Run", "threads", "t", FY_OPT_INT, "N", offsetof(options, threads), "4", 1, 256, "Threads.",
-     false},
-    {"Run", "seed", NULL, FY_OPT_INT, "N", offsetof(options, seed), NULL, 0, 0, "Seed.", false},
-    {"Run", "cache-type-size", "ctk", FY_OPT_SIZE, "BYTES", offsetof(options, cache), "2K", 0, 0,
-     "Cache.", false},
-    {"Run", "temp", NULL, FY_OPT_FLOAT, "T", offsetof(options, temp), NULL, 0, 2, "Temperature.",
-     false},
-    {"Run", "verbose", "v", FY_OPT_FLAG, NULL, offsetof(options, verbose), NULL, 0, 0, "Say more.",
-     false},
+    ROW("Model", "model", "m", FY_OPT_STR, model, .arg = "FILE", .help = "The model.",
+        .set = "model"),
+    ROW("Model", "folder", "d", FY_OPT_STR, folder, .arg = "DIR", .help = "The folder.",
+        .set = "model"),
+    ROW("Model", "outtype", NULL, FY_OPT_CHOICE, out_type, .arg = "auto|f32|f16|q8_0",
+        .def = "auto", .help = "Type of the matrices."),
+    ROW("Model", "extra", "x", FY_OPT_STR, extra, .arg = "NAME", .help = "May be repeated.",
+        .many = true),
+    ROW("Run", "threads", "t", FY_OPT_INT, threads, .arg = "N", .def = "4", .min = 1, .max = 256,
+        .help = "Threads."),
+    ROW("Run", "seed", NULL, FY_OPT_INT, seed, .arg = "N", .help = "Seed."),
+    ROW("Run", "exact", NULL, FY_OPT_INT, exact, .arg = "N", .min = -0x1p63,
+        .max = 9007199254740992.0, .help = "As far as a double counts."),
+    ROW("Run", "wide", NULL, FY_OPT_INT, wide, .arg = "N", .min = 0, .max = 0x1p63,
+        .help = "All that is not negative."),
+    ROW("Run", "cache-type-size", "ctk", FY_OPT_SIZE, cache, .arg = "BYTES", .def = "2K",
+        .help = "Cache."),
+    ROW("Run", "temp", NULL, FY_OPT_FLOAT, temp, .arg = "T", .max = 2, .help = "Temperature."),
+    ROW("Run", "verbose", "v", FY_OPT_FLAG, verbose, .help = "Say more."),
 };
 enum { N_OPTS = sizeof table / sizeof table[0], MAX_ARGS = 16 };
 
@@ -153,8 +163,15 @@ static void mistakes_are_named_with_what_was_meant(void **state)
         {"--temp nan", "not a number"},
         {"--temp 3", "out of range"},
         {"--outtype q9", "not one of auto|f32|f16"},
+        {"--outtype q80", "'q80' is not one of auto|f32|f16|q8_0; did you mean q8_0?"},
         {"--outtype f", "not one of"},
-        {"--verbose=1", "takes no value"},
+        {"--outtype \033[2J", "'\\x1b[2J' is not one of"},
+        {"--\033x", "unknown option '\\x1bx'"},
+        {"--verbose=perhaps", "--verbose: 'perhaps' is neither yes nor no"},
+        {"--verbose=", "neither yes nor no"},
+        {"--exact 9007199254740993",
+         "out of range, expected -9223372036854775808 to 9007199254740992"},
+        {"--wide -1", "out of range, expected 0 to 9223372036854775807"},
         {"--model-with-a-name-that-is-far-longer-than-any-option-of-any-verb-could-ever-be x",
          "unknown option"},
     };
@@ -168,13 +185,155 @@ static void mistakes_are_named_with_what_was_meant(void **state)
     }
 }
 
+static void a_flag_takes_yes_and_no(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        bool on;
+    } cases[] = {
+        {"--verbose=yes", true},   {"--verbose=1", true},      {"--verbose=ON", true},
+        {"--verbose=true", true},  {"--verbose=0", false},     {"--verbose=no", false},
+        {"-v=off", false},         {"--verbose=False", false}, {"-v --verbose=no -v", true},
+        {"-v --verbose=no", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        options o;
+        fy_err e = {0};
+        assert_int_equal(parse(&o, cases[i].line, &e), 0);
+        assert_int_equal(o.verbose, cases[i].on);
+    }
+}
+
+static void whole_numbers_are_compared_with_their_limits_exactly(void **state)
+{
+    (void)state;
+    options o;
+    fy_err e = {0};
+    assert_int_equal(parse(&o, "--exact 9007199254740992 --wide 9223372036854775807", &e), 0);
+    assert_true(o.exact == 9007199254740992 && o.wide == INT64_MAX);
+    assert_int_equal(parse(&o, "--exact -9223372036854775807 --wide 0", &e), 0);
+    assert_true(o.exact == -INT64_MAX && o.wide == 0);
+    assert_int_equal(parse(&o, "--seed 9223372036854775807", &e), 0);
+    assert_true(o.seed == INT64_MAX);
+}
+
+/* Parses `line`, then lets the given values fill what it leaves open. */
+static int fill(options *o, const char *line, const fy_opt_given *given, size_t n, fy_err *e)
+{
+    static char text[512];
+    static const char *from[N_OPTS];
+    int argc = 0;
+    strcpy(text, line);
+    for (char *w = strtok(text, " "); w != NULL; w = strtok(NULL, " "))
+        argv[argc++] = w;
+    memset(o, 0x5A, sizeof *o);
+    assert_int_equal(fy_opts_parse_from(table, N_OPTS, o, argc, argv, &n_args, &help, from, e), 0);
+    return fy_opts_fill(table, N_OPTS, o, given, n, from, e);
+}
+
+enum { MODEL, FOLDER, OUTTYPE, EXTRA, THREADS };
+
+static void a_value_from_elsewhere_counts_after_the_arguments(void **state)
+{
+    (void)state;
+    static const fy_opt_given given[] = {{THREADS, 1, "2", "file:1: threads"},
+                                         {THREADS, 3, "3", "FERRY_THREADS"},
+                                         {THREADS, 2, "5", "file:9: threads"},
+                                         {OUTTYPE, 1, "f16", "file:2: outtype"}};
+    options o;
+    fy_err e = {0};
+    assert_int_equal(fill(&o, "", given, 4, &e), 0);
+    assert_int_equal(o.threads, 3);
+    assert_int_equal(o.out_type, 2);
+    assert_int_equal(fill(&o, "-t 7", given, 4, &e), 0);
+    assert_int_equal(o.threads, 7);
+    assert_int_equal(o.out_type, 2);
+    assert_int_equal(fill(&o, "", given, 1, &e), 0);
+    assert_int_equal(o.threads, 2);
+}
+
+static void a_value_from_elsewhere_is_named_in_the_message(void **state)
+{
+    (void)state;
+    static const fy_opt_given bad[] = {{THREADS, 3, "abc", "FERRY_THREADS"},
+                                       {OUTTYPE, 1, "f17", "file:2: outtype"}};
+    options o;
+    fy_err e = {0};
+    assert_int_equal(fill(&o, "", bad, 1, &e), -1);
+    assert_int_equal(e.code, FY_EARG);
+    assert_string_equal(e.msg, "FERRY_THREADS: 'abc' is not a whole number");
+    e = (fy_err){0};
+    assert_int_equal(fill(&o, "", bad + 1, 1, &e), -1);
+    assert_non_null(strstr(e.msg, "file:2: outtype: 'f17' is not one of"));
+    e = (fy_err){0};
+    assert_int_equal(fill(&o, "-t 1 --outtype f32", bad, 2, &e), 0);
+}
+
+static void options_of_a_set_silence_each_other(void **state)
+{
+    (void)state;
+    static const fy_opt_given given[] = {{MODEL, 3, "a.gguf", "FERRY_MODEL"},
+                                         {FOLDER, 1, "dir", "file:1: folder"}};
+    options o;
+    fy_err e = {0};
+    assert_int_equal(fill(&o, "-d here", given, 2, &e), 0);
+    assert_null(o.model);
+    assert_string_equal(o.folder, "here");
+    assert_int_equal(fill(&o, "", given, 2, &e), 0);
+    assert_string_equal(o.model, "a.gguf");
+    assert_null(o.folder);
+    assert_int_equal(fill(&o, "", given + 1, 1, &e), 0);
+    assert_string_equal(o.folder, "dir");
+}
+
+static void a_list_from_elsewhere_is_taken_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    static const fy_opt_given given[] = {
+        {EXTRA, 1, "a", "file:1: extra"}, {EXTRA, 2, "b", "x"}, {EXTRA, 2, "c", "x"}};
+    options o;
+    fy_err e = {0};
+    assert_int_equal(fill(&o, "", given, 3, &e), 0);
+    assert_int_equal(o.extra.n, 2);
+    assert_string_equal(o.extra.items[1], "c");
+    fy_opts_release(table, N_OPTS, &o);
+    assert_int_equal(fill(&o, "-x z", given, 3, &e), 0);
+    assert_int_equal(o.extra.n, 1);
+    fy_opts_release(table, N_OPTS, &o);
+}
+
+static void words_for_values_say_which_files_are_meant(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *word;
+        unsigned kinds;
+        const char *ext;
+    } cases[] = {{"FILE", FY_NAMES_ANY, ""},
+                 {"DIR", FY_NAMES_DIR, ""},
+                 {"MODEL.gguf", FY_NAMES_EXT, "gguf"},
+                 {"MODEL.gguf...", FY_NAMES_EXT, "gguf"},
+                 {"[FILE.json]", FY_NAMES_EXT, "json"},
+                 {"FILE.gguf|DIR", FY_NAMES_EXT | FY_NAMES_DIR, "gguf"},
+                 {"none|NAME|FILE", FY_NAMES_ANY, ""},
+                 {"[TEXT...]", 0, ""},
+                 {"N", 0, ""},
+                 {"", 0, ""},
+                 {"FILE.averyveryverylongextension", FY_NAMES_EXT, "averyveryverylo"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char ext[FY_EXT_BYTES];
+        assert_int_equal(fy_arg_names(cases[i].word, strlen(cases[i].word), ext), cases[i].kinds);
+        assert_string_equal(ext, cases[i].ext);
+    }
+}
+
 static void help_text_shows_groups_defaults_and_values(void **state)
 {
     (void)state;
     fy_str s = {0};
     fy_opts_help(table, N_OPTS, &s);
     static const char *const parts[] = {
-        "Model:\n", "Run:\n",       "  -m, --model FILE", "--outtype auto|f32|f16",
+        "Model:\n", "Run:\n",       "  -m, --model FILE", "--outtype auto|f32|f16|q8_0",
         "[auto]",   "Threads. [4]", "-v, --verbose"};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         assert_non_null(strstr(fy_str_z(&s), parts[i]));
@@ -206,6 +365,10 @@ static void the_nearest_word_is_found_and_a_far_one_is_not(void **state)
     static const char *const words[] = {"convert", "quantize", "run"};
     assert_string_equal(fy_nearest("qantise", words, 3), "quantize");
     assert_string_equal(fy_nearest("covnert", words, 3), "convert");
+    assert_string_equal(fy_nearest("quant", words, 3), "quantize");
+    assert_string_equal(fy_nearest("running-now", words, 3), "run");
+    assert_string_equal(fy_nearest("runn", words, 3), "run");
+    assert_null(fy_nearest("co", words, 3));
     assert_null(fy_nearest("zzzzzzzz", words, 3));
     assert_null(fy_nearest("run", words, 0));
 }
@@ -219,6 +382,13 @@ int main(void)
         cmocka_unit_test(repeated_options_are_listed_or_the_last_one_counts),
         cmocka_unit_test(help_stops_the_parser),
         cmocka_unit_test(mistakes_are_named_with_what_was_meant),
+        cmocka_unit_test(a_flag_takes_yes_and_no),
+        cmocka_unit_test(whole_numbers_are_compared_with_their_limits_exactly),
+        cmocka_unit_test(a_value_from_elsewhere_counts_after_the_arguments),
+        cmocka_unit_test(a_value_from_elsewhere_is_named_in_the_message),
+        cmocka_unit_test(options_of_a_set_silence_each_other),
+        cmocka_unit_test(a_list_from_elsewhere_is_taken_whole_or_not_at_all),
+        cmocka_unit_test(words_for_values_say_which_files_are_meant),
         cmocka_unit_test(help_text_shows_groups_defaults_and_values),
         cmocka_unit_test(sizes_take_a_suffix_and_nothing_else),
         cmocka_unit_test(the_nearest_word_is_found_and_a_far_one_is_not),
