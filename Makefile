@@ -17,7 +17,7 @@ PKG_CONFIG ?= pkg-config
 ifeq ($(TARGET),host)
   MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
   LIBS_RT := libpcre2-8 libutf8proc jansson
-  LIBS_HOST := $(LIBS_RT) libarchive libzstd libcrypto
+  LIBS_HOST := $(LIBS_RT) libarchive libzstd libcrypto libedit
   DEP_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(LIBS_HOST) 2>/dev/null)
   DEP_LIBS := $(shell $(PKG_CONFIG) --libs $(LIBS_HOST) 2>/dev/null)
   CHECK_LIBS := -lcmocka
@@ -64,7 +64,7 @@ ALL_LDFLAGS := -pthread $(OPT_$(MODE)) $(TARGET_LDFLAGS) $(LDFLAGS)
 
 # --- sources ---------------------------------------------------------------------------------------------------
 
-RT_DIRS := base format kernels kernels/scalar arch model model/vocab backend bundle
+RT_DIRS := base format kernels kernels/scalar arch model model/vocab model/template backend bundle
 ifeq ($(MACHINE),x86_64)
   RT_DIRS += kernels/x86
 else ifeq ($(MACHINE),aarch64)
@@ -73,10 +73,11 @@ endif
 LIB_SRCS := $(sort $(foreach d,$(RT_DIRS),$(wildcard runtime/$(d)/*.c))) $(sort $(wildcard runtime/cli/*.c))
 LIB_SRCS := $(filter-out runtime/cli/main.c,$(LIB_SRCS))
 ifeq ($(TARGET),host)
-  LIB_SRCS := $(filter-out runtime/base/hash_own.c,$(LIB_SRCS))
+  LIB_SRCS := $(filter-out runtime/base/hash_own.c runtime/cli/chat_line_plain.c,$(LIB_SRCS))
   LIB_SRCS += $(sort $(foreach d,convert quantize workspace,$(wildcard $(d)/*.c)))
 else
-  LIB_SRCS := $(filter-out runtime/base/hash_openssl.c,$(LIB_SRCS))
+  LIB_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/cli/chat_line_editline.c runtime/cli/chat_history.c, \
+                $(LIB_SRCS))
 endif
 LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o)
 LIB := $B/libferry.a
@@ -141,7 +142,8 @@ $B/tests/kcheck/kcheck: $(patsubst %.c,$B/%.o,$(sort $(wildcard tests/kcheck/*.c
 REPLAY_ITEMS = $(foreach r,$(REPLAYS),"$(r) tests/fuzz/corpus/$(patsubst fuzz_%,%,$(notdir $(r)))")
 CHECK_ITEMS = scripts/check_source.sh $(UNITS) $(REPLAY_ITEMS) $B/tests/kcheck/kcheck \
               $(sort $(wildcard tests/cli/*.sh))
-PROGRAMS = $(UNITS) $(REPLAYS) $B/tests/kcheck/kcheck $B/tests/bench/make_checkpoint
+PROGRAMS = $(UNITS) $(REPLAYS) $B/tests/kcheck/kcheck $B/tests/bench/make_checkpoint \
+           $B/tests/bench/sample_bench $B/tests/e2e/pty_drive
 
 ## programs: the test programs of this TARGET and MODE
 .PHONY: programs
@@ -161,7 +163,7 @@ ARM_CPUS = max cortex-a76 neoverse-n1 cortex-a53
 ARM_KCHECK = $(foreach c,$(ARM_CPUS),"qemu-aarch64 -cpu $(c) build/aarch64/release/tests/kcheck/kcheck")
 MASKED = "FY_CPU_MASK=0 $B/tests/kcheck/kcheck" $(foreach u,$(filter %/kernels/%,$(UNITS)),"FY_CPU_MASK=0 $(u)")
 ARM_UNIT_NAMES = base/test_hash base/test_json base/test_thread kernels/test_encode_golden kernels/test_row kernels/test_kernels \
-                 format/test_gguf vocab/test_vocab
+                 format/test_gguf model/test_sample model/test_sample_math model/test_sample_scan vocab/test_vocab
 TEST_SCRIPTS = $(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh))
 
 ## test: everything
@@ -175,7 +177,10 @@ test: all programs
 .PHONY: kcheck
 kcheck: $B/tests/kcheck/kcheck
 
-$B/tests/bench/%: $B/tests/bench/%.o
+$B/tests/bench/%: $B/tests/bench/%.o $(LIB)
+	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
+
+$B/tests/e2e/%: $B/tests/e2e/%.o
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $<
 
 ## demo: checkpoint to tale, on this machine and on emulated arm64
@@ -209,7 +214,7 @@ fuzz:
 
 # --- install ---------------------------------------------------------------------------------------------------
 
-VERBS = $(shell build/ferry --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
+VERBS = $(shell build/ferry --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
 
 ## install: program, device build (when made), man pages, completion; PREFIX, DESTDIR
 .PHONY: install

@@ -1,0 +1,504 @@
+#include "model/template/template_eval.h"
+
+#include <string.h>
+
+enum {
+    MAX_NESTING = 1200, /* of expressions and statements under way: bounds the C stack */
+    FEW = 4,            /* arguments that need no memory of their own */
+};
+
+int fy_eval_deeper(fy_eval *ev)
+{
+    if (++ev->nesting > MAX_NESTING)
+        return fy_fail(ev->m.e, FY_EFIT, "line %u: the template's calls nest too deeply",
+                       ev->m.line);
+    return 0;
+}
+
+/* --- text ------------------------------------------------------------------------------------- */
+
+int fy_eval_emit(fy_eval *ev, fy_span s)
+{
+    if (fy_tm_charge(&ev->m, s.len) != 0)
+        return -1;
+    if (fy_tm_take(&ev->m, s.len) != 0)
+        return -1;
+    fy_str_add(ev->out, s.ptr, s.len);
+    return ev->out->oom ? fy_nomem(ev->m.e) : 0;
+}
+
+void fy_eval_drop(fy_eval *ev, size_t begin)
+{
+    ev->m.bytes_left += ev->out->len - begin;
+    ev->out->len = begin;
+    if (ev->out->ptr != NULL)
+        ev->out->ptr[begin] = '\0';
+}
+
+int fy_eval_take(fy_eval *ev, size_t begin, fy_tv *out)
+{
+    if (fy_tv_copy(&ev->m, (fy_span){fy_str_z(ev->out) + begin, ev->out->len - begin}, out) != 0)
+        return -1;
+    fy_eval_drop(ev, begin);
+    return 0;
+}
+
+static int emit_value(fy_eval *ev, const fy_tv *v)
+{
+    fy_tv text;
+    if (v->kind == FY_TV_STR)
+        return fy_eval_emit(ev, v->str);
+    if (v->kind == FY_TV_UNDEFINED)
+        return 0;
+    return fy_tv_str(&ev->m, v, &text) != 0 ? -1 : fy_eval_emit(ev, text.str);
+}
+
+static bool is_plain(const fy_tv *v)
+{
+    return v->kind == FY_TV_STR && !v->markup;
+}
+
+/* Appends a + b + c ... piece by piece. As long as all are plain strings the sum itself is never
+ * made (*printed); a piece of another kind turns it into the value *v. */
+static int print_sum(fy_eval *ev, const fy_node *n, bool *printed, fy_tv *v)
+{
+    fy_tv room;
+    size_t begin = ev->out->len;
+    if (n->kind != FY_N_BINARY || n->op != FY_OP_ADD) {
+        if (fy_eval_expr(ev, n, v) != 0)
+            return -1;
+        *printed = is_plain(v);
+        return *printed ? fy_eval_emit(ev, v->str) : 0;
+    }
+    if (print_sum(ev, n->a, printed, v) != 0)
+        return -1;
+    const fy_tv *b = fy_eval_peek(ev, n->b, &room);
+    if (b == NULL)
+        return -1;
+    ev->m.line = n->line;
+    if (*printed && is_plain(b))
+        return fy_eval_emit(ev, b->str);
+    if (*printed && fy_eval_take(ev, begin, v) != 0)
+        return -1;
+    fy_tv a = *v;
+    if (fy_tv_add(&ev->m, &a, b, v) != 0)
+        return -1;
+    *printed = is_plain(v);
+    return *printed ? fy_eval_emit(ev, v->str) : 0;
+}
+
+static int print_kids(fy_eval *ev, const fy_node *n)
+{
+    for (uint32_t i = 0; i < n->kids.n; i++) {
+        if (fy_eval_print(ev, n->kids.item[i]) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int fy_eval_print(fy_eval *ev, const fy_node *n)
+{
+    fy_tv room;
+    bool printed = false;
+    if (n->kind == FY_N_CONCAT)
+        return print_kids(ev, n);
+    if (n->kind == FY_N_BINARY && n->op == FY_OP_ADD) {
+        if (print_sum(ev, n, &printed, &room) != 0)
+            return -1;
+        return printed ? 0 : emit_value(ev, &room);
+    }
+    const fy_tv *v = fy_eval_peek(ev, n, &room);
+    return v == NULL ? -1 : emit_value(ev, v);
+}
+
+/* --- names and literals ----------------------------------------------------------------------- */
+
+static const fy_tv *free_value(fy_eval *ev, uint32_t symbol)
+{
+    fy_tv *v = &ev->free[symbol];
+    fy_span name = ev->t->symbols[symbol];
+    if (ev->is_known[symbol])
+        return v;
+    int rc = fy_template_vars_get(ev->vars, name, v) ? 1 : fy_tglobal_find(&ev->m, name, v);
+    if (rc < 0)
+        return NULL;
+    if (rc == 0)
+        *v = fy_tv_undefined(name);
+    ev->is_known[symbol] = true;
+    return v;
+}
+
+static const fy_tv *value_at(fy_eval *ev, fy_place p)
+{
+    if (p.up == FY_UP_FREE)
+        return free_value(ev, p.slot);
+    fy_act *act = ev->act;
+    for (uint16_t i = 0; i < p.up; i++)
+        act = act->outer;
+    return &act->slot[p.slot];
+}
+
+int fy_eval_enter(fy_eval *ev, const fy_scope *s)
+{
+    for (uint32_t i = 0; i < s->n_loads; i++) {
+        const fy_load *l = &s->loads[i];
+        if (l->undefined) {
+            ev->act->slot[l->slot] = fy_tv_undefined(ev->t->symbols[l->symbol]);
+            continue;
+        }
+        const fy_tv *v = value_at(ev, l->from);
+        if (v == NULL)
+            return -1;
+        ev->act->slot[l->slot] = *v;
+    }
+    return fy_tm_charge(&ev->m, 16 * (uint64_t)s->n_loads);
+}
+
+static int eval_list(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    fy_tv list;
+    if (fy_tv_list(&ev->m, n->kind == FY_N_LIST ? FY_TV_LIST : FY_TV_TUPLE, n->kids.n, &list) != 0)
+        return -1;
+    for (uint32_t i = 0; i < n->kids.n; i++) {
+        if (fy_eval_expr(ev, n->kids.item[i], &list.list->item[i]) != 0)
+            return -1;
+    }
+    *out = list;
+    return 0;
+}
+
+static int eval_dict(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    fy_tv dict, key, value;
+    if (fy_tv_dict(&ev->m, FY_TV_DICT, n->kids.n / 2, &dict) != 0)
+        return -1;
+    for (uint32_t i = 0; i + 1 < n->kids.n; i += 2) {
+        if (fy_eval_expr(ev, n->kids.item[i], &key) != 0 ||
+            fy_eval_expr(ev, n->kids.item[i + 1], &value) != 0 ||
+            fy_tdict_set(&ev->m, dict.dict, key, value) != 0)
+            return -1;
+    }
+    *out = dict;
+    return 0;
+}
+
+/* --- arguments -------------------------------------------------------------------------------- */
+
+static fy_tv *room_for(fy_eval *ev, size_t n, fy_tv *few)
+{
+    return n <= FEW ? few : fy_tm_alloc(&ev->m, n * sizeof *few);
+}
+
+static int eval_all(fy_eval *ev, fy_nodes list, fy_tv *out)
+{
+    for (uint32_t i = 0; i < list.n; i++) {
+        if (fy_eval_expr(ev, list.item[i], &out[i]) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* The keyword arguments of f(..., **d): those written out and those of d. */
+static int add_dict(fy_eval *ev, const fy_tv *d, fy_span *name, fy_tv *named, size_t *n)
+{
+    for (size_t i = 0; i < fy_tdict_n(d->dict); i++) {
+        const fy_tv *key = fy_tdict_key(d->dict, i);
+        if (key->kind != FY_TV_STR)
+            return fy_tm_fail(&ev->m, "keywords must be strings");
+        for (size_t k = 0; k < *n; k++) {
+            if (fy_span_eq(name[k], key->str))
+                return fy_tm_fail(&ev->m, "got multiple values for keyword argument '%.*s'",
+                                  (int)(key->str.len < 100 ? key->str.len : 100), key->str.ptr);
+        }
+        if (fy_tm_charge(&ev->m, 16 * (uint64_t)(*n + 1)) != 0)
+            return -1;
+        name[*n] = key->str;
+        named[(*n)++] = *fy_tdict_at(d->dict, i);
+    }
+    return 0;
+}
+
+/* Arguments with *a or **d, or with a caller to add. */
+static int eval_spread(fy_eval *ev, const fy_node_args *a, const fy_tv *caller, fy_targs *out)
+{
+    fy_tlist star = {0};
+    fy_tv v, d = {0};
+    if (a->star != NULL &&
+        (fy_eval_expr(ev, a->star, &v) != 0 || fy_tv_items(&ev->m, &v, &star) != 0))
+        return -1;
+    if (a->dstar != NULL) {
+        if (fy_eval_expr(ev, a->dstar, &d) != 0)
+            return -1;
+        if (d.kind != FY_TV_DICT)
+            return fy_tm_fail(&ev->m, "argument after ** must be a mapping, not %s",
+                              fy_tv_type_name(&d));
+    }
+    size_t n = a->args.n + star.n;
+    size_t n_named = a->values.n + (caller != NULL) + (a->dstar ? fy_tdict_n(d.dict) : 0);
+    fy_tv args, named;
+    fy_span *name = fy_tm_alloc(&ev->m, n_named * sizeof *name);
+    if (name == NULL || fy_tv_list(&ev->m, FY_TV_TUPLE, n, &args) != 0 ||
+        fy_tv_list(&ev->m, FY_TV_TUPLE, n_named, &named) != 0 ||
+        eval_all(ev, a->args, args.list->item) != 0 ||
+        eval_all(ev, a->values, named.list->item) != 0)
+        return -1;
+    for (size_t i = 0; i < star.n; i++)
+        args.list->item[a->args.n + i] = star.item[i];
+    for (size_t i = 0; i < a->values.n; i++)
+        name[i] = a->names[i];
+    size_t k = a->values.n;
+    if (caller != NULL) {
+        name[k] = FY_SPAN("caller");
+        named.list->item[k++] = *caller;
+    }
+    if (a->dstar != NULL && add_dict(ev, &d, name, named.list->item, &k) != 0)
+        return -1;
+    *out = (fy_targs){args.list->item, n, name, named.list->item, k};
+    return 0;
+}
+
+/* `few` has room for FEW values and holds the arguments when there are no more. */
+static int eval_args(fy_eval *ev, const fy_node_args *a, const fy_tv *caller, fy_tv *few,
+                     fy_targs *out)
+{
+    static const fy_node_args none;
+    *out = (fy_targs){0};
+    if (a == NULL) {
+        if (caller == NULL)
+            return 0;
+        a = &none;
+    }
+    if (a->star != NULL || a->dstar != NULL || caller != NULL)
+        return eval_spread(ev, a, caller, out);
+    fy_tv *v = room_for(ev, (size_t)a->args.n + a->values.n, few);
+    if (v == NULL || eval_all(ev, a->args, v) != 0 || eval_all(ev, a->values, v + a->args.n) != 0)
+        return -1;
+    *out = (fy_targs){v, a->args.n, a->names, v + a->args.n, a->values.n};
+    return 0;
+}
+
+/* --- calls, filters, tests -------------------------------------------------------------------- */
+
+int fy_eval_call(fy_eval *ev, const fy_node *n, const fy_tv *caller, fy_tv *out)
+{
+    fy_tv f, few[FEW];
+    fy_targs args;
+    if (fy_eval_expr(ev, n->a, &f) != 0 || eval_args(ev, n->args, caller, few, &args) != 0)
+        return -1;
+    ev->m.line = n->line;
+    return fy_tv_call(&ev->m, &f, &args, out);
+}
+
+static int unknown(fy_eval *ev, const fy_node *n, const char *what)
+{
+    return fy_tm_fail(&ev->m, "no %s named '%.*s'", what,
+                      (int)(n->str.len < 100 ? n->str.len : 100), n->str.ptr);
+}
+
+static int eval_filter(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    fy_tv room, few[FEW];
+    fy_targs args;
+    const fy_tv *v = &room;
+    if (n->a == NULL)
+        room = ev->piped;
+    else
+        v = fy_eval_peek(ev, n->a, &room);
+    if (v == NULL || eval_args(ev, n->args, NULL, few, &args) != 0)
+        return -1;
+    ev->m.line = n->line;
+    return n->filter == NULL ? unknown(ev, n, "filter") : n->filter->run(&ev->m, v, &args, out);
+}
+
+static int eval_test(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    fy_tv room, few[FEW];
+    fy_targs args;
+    bool yes = false;
+    const fy_tv *v = fy_eval_peek(ev, n->a, &room);
+    if (v == NULL || eval_args(ev, n->args, NULL, few, &args) != 0)
+        return -1;
+    ev->m.line = n->line;
+    if (n->test == NULL)
+        return unknown(ev, n, "test");
+    if (n->test->run(&ev->m, v, &args, &yes) != 0)
+        return -1;
+    *out = fy_tv_bool(yes);
+    return 0;
+}
+
+/* --- items and operators ---------------------------------------------------------------------- */
+
+static int eval_getattr(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    fy_tv room;
+    const fy_tv *v = fy_eval_peek(ev, n->a, &room);
+    if (v == NULL)
+        return -1;
+    ev->m.line = n->line;
+    return fy_tv_getattr(&ev->m, v, n->str, out);
+}
+
+static int eval_slice(fy_eval *ev, const fy_node *n, const fy_tv *v, fy_tv *out)
+{
+    const fy_node *part[3] = {n->b->a, n->b->b, n->b->c};
+    fy_tv bound[3];
+    for (int i = 0; i < 3; i++) {
+        bound[i] = fy_tv_none();
+        if (part[i] != NULL && fy_eval_expr(ev, part[i], &bound[i]) != 0)
+            return -1;
+    }
+    ev->m.line = n->line;
+    return fy_tv_slice(&ev->m, v, &bound[0], &bound[1], &bound[2], out);
+}
+
+static int eval_getitem(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    fy_tv room, key_room;
+    const fy_tv *v = fy_eval_peek(ev, n->a, &room);
+    if (v == NULL)
+        return -1;
+    if (n->b->kind == FY_N_SLICE)
+        return eval_slice(ev, n, v, out);
+    const fy_tv *key = fy_eval_peek(ev, n->b, &key_room);
+    if (key == NULL)
+        return -1;
+    ev->m.line = n->line;
+    return fy_tv_getitem(&ev->m, v, key, out);
+}
+
+static int eval_binary(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    fy_tv left, right;
+    const fy_tv *a = fy_eval_peek(ev, n->a, &left);
+    const fy_tv *b = a == NULL ? NULL : fy_eval_peek(ev, n->b, &right);
+    if (b == NULL)
+        return -1;
+    ev->m.line = n->line;
+    return fy_tv_binary(&ev->m, n->op, a, b, out);
+}
+
+static int eval_unary(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    fy_tv room;
+    const fy_tv *v = fy_eval_peek(ev, n->a, &room);
+    if (v == NULL)
+        return -1;
+    ev->m.line = n->line;
+    if (n->op != FY_OP_NOT)
+        return fy_tv_unary(&ev->m, n->op, v, out);
+    *out = fy_tv_bool(!fy_tv_truth(v));
+    return 0;
+}
+
+/* Each operand of the chain is evaluated once, and none behind the first comparison that fails. */
+static int eval_compare(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    fy_tv room[2];
+    bool yes = true;
+    const fy_tv *a = fy_eval_peek(ev, n->a, &room[0]);
+    for (uint32_t i = 0; a != NULL && yes && i < n->kids.n; i++) {
+        const fy_tv *b = fy_eval_peek(ev, n->kids.item[i], &room[(i + 1) % 2]);
+        if (b == NULL)
+            return -1;
+        ev->m.line = n->line;
+        if (fy_tv_relate(&ev->m, n->ops[i], a, b, &yes) != 0)
+            return -1;
+        a = b;
+    }
+    *out = fy_tv_bool(yes);
+    return a == NULL ? -1 : 0;
+}
+
+static int eval_and_or(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    if (fy_eval_expr(ev, n->a, out) != 0)
+        return -1;
+    return fy_tv_truth(out) == (n->kind == FY_N_AND) ? fy_eval_expr(ev, n->b, out) : 0;
+}
+
+static int eval_cond(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    fy_tv room;
+    const fy_tv *test = fy_eval_peek(ev, n->b, &room);
+    if (test == NULL)
+        return -1;
+    if (fy_tv_truth(test))
+        return fy_eval_expr(ev, n->a, out);
+    if (n->c != NULL)
+        return fy_eval_expr(ev, n->c, out);
+    *out = fy_tv_undefined(FY_SPAN("the inline if-expression evaluated to false and no else "
+                                   "section was defined."));
+    out->view = 'h';
+    return 0;
+}
+
+static int eval_concat(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    size_t begin = ev->out->len;
+    return print_kids(ev, n) != 0 ? -1 : fy_eval_take(ev, begin, out);
+}
+
+/* --- all of them ------------------------------------------------------------------------------ */
+
+static int eval_inner(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    switch ((int)n->kind) { /* expressions only */
+    case FY_N_LIST:
+    case FY_N_TUPLE:
+        return eval_list(ev, n, out);
+    case FY_N_DICT:
+        return eval_dict(ev, n, out);
+    case FY_N_GETATTR:
+        return eval_getattr(ev, n, out);
+    case FY_N_GETITEM:
+        return eval_getitem(ev, n, out);
+    case FY_N_CALL:
+        return fy_eval_call(ev, n, NULL, out);
+    case FY_N_FILTER:
+        return eval_filter(ev, n, out);
+    case FY_N_TEST:
+        return eval_test(ev, n, out);
+    case FY_N_UNARY:
+        return eval_unary(ev, n, out);
+    case FY_N_BINARY:
+        return eval_binary(ev, n, out);
+    case FY_N_CONCAT:
+        return eval_concat(ev, n, out);
+    case FY_N_AND:
+    case FY_N_OR:
+        return eval_and_or(ev, n, out);
+    case FY_N_COMPARE:
+        return eval_compare(ev, n, out);
+    case FY_N_COND:
+        return eval_cond(ev, n, out);
+    default:
+        return fy_tm_fail(&ev->m, "not an expression");
+    }
+}
+
+const fy_tv *fy_eval_peek(fy_eval *ev, const fy_node *n, fy_tv *room)
+{
+    if (n->kind == FY_N_CONST)
+        return &n->value;
+    if (n->kind == FY_N_NAME)
+        return value_at(ev, n->place);
+    return fy_eval_expr(ev, n, room) != 0 ? NULL : room;
+}
+
+int fy_eval_expr(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    if (n->kind == FY_N_CONST || n->kind == FY_N_NAME) {
+        const fy_tv *v = fy_eval_peek(ev, n, out);
+        if (v == NULL)
+            return -1;
+        *out = *v;
+        return 0;
+    }
+    ev->m.line = n->line;
+    if (fy_tm_charge(&ev->m, 16) != 0 || fy_eval_deeper(ev) != 0)
+        return -1;
+    int rc = eval_inner(ev, n, out);
+    ev->nesting--;
+    return rc;
+}

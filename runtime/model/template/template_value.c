@@ -1,0 +1,420 @@
+#include "model/template/template_builtin.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/quote.h"
+
+/* --- the machine ------------------------------------------------------------------------------ */
+
+static int budget_spent(fy_tm *m, const char *what)
+{
+    return fy_fail(m->e, FY_EFIT, "line %u: %s", m->line, what);
+}
+
+int fy_tm_take(fy_tm *m, size_t bytes)
+{
+    if (bytes > m->bytes_left)
+        return budget_spent(m, "the template needs too much memory (its values or its text)");
+    m->bytes_left -= bytes;
+    return 0;
+}
+
+void *fy_tm_alloc(fy_tm *m, size_t bytes)
+{
+    size_t taken = bytes > SIZE_MAX - 15 ? bytes : (bytes + 15) & ~(size_t)15;
+    if (fy_tm_take(m, taken) != 0)
+        return NULL;
+    void *p = fy_arena_alloc(&m->arena, bytes);
+    if (p == NULL)
+        fy_nomem(m->e);
+    return p;
+}
+
+int fy_tm_charge(fy_tm *m, uint64_t bytes)
+{
+    uint64_t steps = bytes / 16 + (bytes % 16 != 0);
+    if (steps >= m->steps_left) {
+        m->steps_left = 0;
+        return budget_spent(m, "the template runs too long (it loops or copies without end)");
+    }
+    m->steps_left -= steps;
+    return 0;
+}
+
+int fy_tm_fail(fy_tm *m, const char *fmt, ...)
+{
+    char text[sizeof m->e->msg];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return fy_fail(m->e, FY_EFORMAT, "line %u: %s", m->line, text);
+}
+
+/* Growing leaves the old piece behind on the heap: all of them together are as long as the last. */
+int fy_tbuf_add(fy_tm *m, fy_tbuf *b, const char *p, size_t n)
+{
+    if (fy_tm_charge(m, n) != 0)
+        return -1;
+    if (n > b->cap - b->len) {
+        size_t cap = b->cap < 32 ? 64 : b->cap * 2, need;
+        if (__builtin_add_overflow(b->len, n, &need))
+            need = SIZE_MAX; /* refused by the budget */
+        if (cap < need)
+            cap = need;
+        char *bigger = fy_tm_alloc(m, cap);
+        if (bigger == NULL)
+            return -1;
+        if (b->len > 0)
+            memcpy(bigger, b->ptr, b->len);
+        b->ptr = bigger;
+        b->cap = cap;
+    }
+    if (n > 0)
+        memcpy(b->ptr + b->len, p, n);
+    b->len += n;
+    return 0;
+}
+
+int fy_tbuf_span(fy_tm *m, fy_tbuf *b, fy_span s)
+{
+    return fy_tbuf_add(m, b, s.ptr, s.len);
+}
+
+/* --- making values ---------------------------------------------------------------------------- */
+
+fy_tv fy_tv_undefined(fy_span name)
+{
+    return (fy_tv){.kind = FY_TV_UNDEFINED, .str = name};
+}
+
+fy_tv fy_tv_none(void)
+{
+    return (fy_tv){.kind = FY_TV_NONE};
+}
+
+fy_tv fy_tv_bool(bool b)
+{
+    return (fy_tv){.kind = FY_TV_BOOL, .b = b};
+}
+
+fy_tv fy_tv_int(int64_t i)
+{
+    return (fy_tv){.kind = FY_TV_INT, .i = i};
+}
+
+fy_tv fy_tv_float(double f)
+{
+    return (fy_tv){.kind = FY_TV_FLOAT, .f = f};
+}
+
+fy_tv fy_tv_view(fy_span s)
+{
+    return (fy_tv){.kind = FY_TV_STR, .str = {s.ptr != NULL ? s.ptr : "", s.len}};
+}
+
+int fy_tv_copy(fy_tm *m, fy_span s, fy_tv *out)
+{
+    char *p = fy_tm_charge(m, s.len) == 0 ? fy_tm_alloc(m, s.len) : NULL;
+    if (p == NULL)
+        return -1;
+    if (s.len > 0)
+        memcpy(p, s.ptr, s.len);
+    *out = fy_tv_view((fy_span){p, s.len});
+    return 0;
+}
+
+int fy_tv_list(fy_tm *m, fy_tv_kind kind, size_t n, fy_tv *out)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(n, sizeof(fy_tv), &bytes) ||
+        __builtin_add_overflow(bytes, sizeof(fy_tlist), &bytes))
+        bytes = SIZE_MAX; /* refused by the budget */
+    fy_tlist *l = fy_tm_charge(m, bytes) == 0 ? fy_tm_alloc(m, bytes) : NULL;
+    if (l == NULL)
+        return -1;
+    *l = (fy_tlist){(fy_tv *)(l + 1), n};
+    for (size_t i = 0; i < n; i++)
+        l->item[i] = fy_tv_none();
+    *out = (fy_tv){.kind = (uint8_t)kind, .list = l};
+    return 0;
+}
+
+/* --- properties of values --------------------------------------------------------------------- */
+
+const char *fy_tv_type_name(const fy_tv *v)
+{
+    switch ((fy_tv_kind)v->kind) {
+    case FY_TV_UNDEFINED:
+        return "Undefined";
+    case FY_TV_NONE:
+        return "NoneType";
+    case FY_TV_BOOL:
+        return "bool";
+    case FY_TV_INT:
+    case FY_TV_BIGINT:
+        return "int";
+    case FY_TV_FLOAT:
+        return "float";
+    case FY_TV_STR:
+        return v->markup ? "Markup" : "str";
+    case FY_TV_LIST:
+        return "list";
+    case FY_TV_TUPLE:
+        return "tuple";
+    case FY_TV_ITER:
+        return "generator";
+    case FY_TV_DICT:
+        return "dict";
+    case FY_TV_VIEW:
+        return v->view == 'k' ? "dict_keys" : v->view == 'v' ? "dict_values" : "dict_items";
+    case FY_TV_RANGE:
+        return "range";
+    case FY_TV_NAMESPACE:
+        return "Namespace";
+    case FY_TV_CALLABLE:
+    case FY_TV_OBJECT:
+        return v->call->type;
+    }
+    return "object";
+}
+
+bool fy_tv_truth(const fy_tv *v)
+{
+    switch ((fy_tv_kind)v->kind) {
+    case FY_TV_UNDEFINED:
+    case FY_TV_NONE:
+        return false;
+    case FY_TV_BOOL:
+        return v->b;
+    case FY_TV_INT:
+        return v->i != 0;
+    case FY_TV_FLOAT:
+        return v->f != 0;
+    case FY_TV_STR:
+        return v->str.len > 0;
+    case FY_TV_LIST:
+    case FY_TV_TUPLE:
+    case FY_TV_VIEW:
+        return v->list->n > 0;
+    case FY_TV_DICT:
+        return fy_tdict_n(v->dict) > 0;
+    case FY_TV_RANGE:
+        return v->range->n > 0;
+    case FY_TV_BIGINT:
+    case FY_TV_ITER:
+    case FY_TV_NAMESPACE:
+    case FY_TV_CALLABLE:
+    case FY_TV_OBJECT:
+        break;
+    }
+    return true;
+}
+
+int fy_tv_length(fy_tm *m, const fy_tv *v, size_t *out)
+{
+    fy_tv n;
+    switch ((fy_tv_kind)v->kind) {
+    case FY_TV_UNDEFINED:
+        *out = 0;
+        return 0;
+    case FY_TV_STR:
+        *out = fy_tu_length(v->str);
+        return fy_tm_charge(m, 2 * (uint64_t)v->str.len); /* character by character */
+    case FY_TV_LIST:
+    case FY_TV_TUPLE:
+    case FY_TV_VIEW:
+        *out = v->list->n;
+        return 0;
+    case FY_TV_DICT:
+        *out = fy_tdict_n(v->dict);
+        return 0;
+    case FY_TV_RANGE:
+        *out = v->range->n;
+        return 0;
+    case FY_TV_OBJECT: /* the loop has one */
+        if (v->call->attr != NULL) {
+            int rc = v->call->attr(m, v->call, FY_SPAN("__len__"), &n);
+            if (rc < 0)
+                return -1;
+            if (rc == 1) {
+                *out = (size_t)n.i;
+                return 0;
+            }
+        }
+        break;
+    case FY_TV_NONE:
+    case FY_TV_BOOL:
+    case FY_TV_INT:
+    case FY_TV_BIGINT:
+    case FY_TV_FLOAT:
+    case FY_TV_ITER:
+    case FY_TV_NAMESPACE:
+    case FY_TV_CALLABLE:
+        break;
+    }
+    return fy_tm_fail(m, "object of type '%s' has no len()", fy_tv_type_name(v));
+}
+
+/* --- iteration -------------------------------------------------------------------------------- */
+
+int fy_titer_begin(fy_tm *m, fy_titer *it, const fy_tv *v)
+{
+    *it = (fy_titer){.of = *v};
+    switch ((fy_tv_kind)v->kind) {
+    case FY_TV_UNDEFINED:
+    case FY_TV_STR:
+    case FY_TV_LIST:
+    case FY_TV_TUPLE:
+    case FY_TV_ITER:
+    case FY_TV_DICT:
+    case FY_TV_VIEW:
+    case FY_TV_RANGE:
+        return 0;
+    case FY_TV_NONE:
+    case FY_TV_BOOL:
+    case FY_TV_INT:
+    case FY_TV_BIGINT:
+    case FY_TV_FLOAT:
+    case FY_TV_NAMESPACE:
+    case FY_TV_CALLABLE:
+    case FY_TV_OBJECT:
+        break;
+    }
+    return fy_tm_fail(m, "'%s' object is not iterable", fy_tv_type_name(v));
+}
+
+static bool next_of_list(fy_titer *it, fy_tv *out)
+{
+    if (it->at == it->of.list->n)
+        return false;
+    *out = it->of.list->item[it->at++];
+    return true;
+}
+
+/* A generator is used up by whoever iterates it. */
+static bool next_of_generator(fy_tlist *l, fy_tv *out)
+{
+    if (l->n == 0)
+        return false;
+    *out = *l->item++;
+    l->n--;
+    return true;
+}
+
+static bool next_of_str(fy_titer *it, fy_tv *out)
+{
+    fy_span s = it->of.str;
+    if (it->at == s.len)
+        return false;
+    const char *p = s.ptr + it->at, *after = p;
+    fy_tu_next(&after, s.ptr + s.len);
+    *out = fy_tv_view((fy_span){p, (size_t)(after - p)});
+    it->at += (size_t)(after - p);
+    return true;
+}
+
+bool fy_titer_next(fy_titer *it, fy_tv *out)
+{
+    switch ((fy_tv_kind)it->of.kind) {
+    case FY_TV_STR:
+        return next_of_str(it, out);
+    case FY_TV_LIST:
+    case FY_TV_TUPLE:
+    case FY_TV_VIEW:
+        return next_of_list(it, out);
+    case FY_TV_ITER:
+        return next_of_generator(it->of.list, out);
+    case FY_TV_DICT:
+        if (it->at == fy_tdict_n(it->of.dict))
+            return false;
+        *out = *fy_tdict_key(it->of.dict, it->at++);
+        return true;
+    case FY_TV_RANGE:
+        if (it->at == it->of.range->n)
+            return false;
+        *out = fy_tv_int(fy_trange_at(it->of.range, it->at++));
+        return true;
+    case FY_TV_UNDEFINED:
+    case FY_TV_NONE:
+    case FY_TV_BOOL:
+    case FY_TV_INT:
+    case FY_TV_BIGINT:
+    case FY_TV_FLOAT:
+    case FY_TV_NAMESPACE:
+    case FY_TV_CALLABLE:
+    case FY_TV_OBJECT:
+        break;
+    }
+    return false;
+}
+
+/* In unsigned arithmetic: the item of a range fits, a product on the way may not. */
+int64_t fy_trange_at(const fy_trange *r, size_t i)
+{
+    return (int64_t)((uint64_t)r->start + (uint64_t)i * (uint64_t)r->step);
+}
+
+int fy_tv_items(fy_tm *m, const fy_tv *v, fy_tlist *out)
+{
+    fy_titer it;
+    fy_tv list;
+    size_t n;
+    if (fy_titer_begin(m, &it, v) != 0)
+        return -1;
+    if (v->kind == FY_TV_LIST || v->kind == FY_TV_TUPLE || v->kind == FY_TV_VIEW ||
+        v->kind == FY_TV_ITER) {
+        *out = *v->list;
+        if (v->kind == FY_TV_ITER)
+            v->list->n = 0;
+        return fy_tm_charge(m, out->n);
+    }
+    if (fy_tv_length(m, v, &n) != 0 || fy_tv_list(m, FY_TV_LIST, n, &list) != 0)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        fy_titer_next(&it, &list.list->item[i]);
+    *out = *list.list;
+    return 0;
+}
+
+/* --- calls and undefined values --------------------------------------------------------------- */
+
+int fy_tv_call(fy_tm *m, const fy_tv *f, const fy_targs *a, fy_tv *out)
+{
+    if (f->kind == FY_TV_UNDEFINED)
+        return fy_tv_undefined_fail(m, f);
+    if ((f->kind != FY_TV_CALLABLE && f->kind != FY_TV_OBJECT) || f->call->call == NULL)
+        return fy_tm_fail(m, "'%s' object is not callable", fy_tv_type_name(f));
+    return f->call->call(m, f->call, a, out);
+}
+
+int fy_tv_undefined_fail(fy_tm *m, const fy_tv *v)
+{
+    static const char *const owners[] = {
+        [FY_TV_UNDEFINED] = "object",     [FY_TV_NONE] = "None",
+        [FY_TV_BOOL] = "bool object",     [FY_TV_INT] = "int object",
+        [FY_TV_BIGINT] = "int object",    [FY_TV_FLOAT] = "float object",
+        [FY_TV_STR] = "str object",       [FY_TV_LIST] = "list object",
+        [FY_TV_TUPLE] = "tuple object",   [FY_TV_ITER] = "generator object",
+        [FY_TV_DICT] = "dict object",     [FY_TV_VIEW] = "dict view object",
+        [FY_TV_RANGE] = "range object",   [FY_TV_NAMESPACE] = "jinja2.utils.Namespace object",
+        [FY_TV_CALLABLE] = "method object", [FY_TV_OBJECT] = "callable object",
+    };
+    char text[400];
+    fy_quote(text, sizeof text, v->str);
+    const char *owner = owners[v->of <= FY_TV_OBJECT ? v->of : 0];
+    switch (v->view) {
+    case 'a':
+        return fy_tm_fail(m, "'%s' has no attribute '%s'", owner, text);
+    case 'e':
+        return fy_tm_fail(m, "%s has no element %s", owner, text);
+    case 'p':
+        return fy_tm_fail(m, "parameter '%s' was not provided", text);
+    case 'h':
+        return fy_tm_fail(m, "%s", text);
+    default:
+        return fy_tm_fail(m, "'%s' is undefined", text);
+    }
+}

@@ -1,0 +1,589 @@
+/* Every filter. Expectations: jinja2 3.1.6 in the environment of transformers, CPython 3.11. NULL:
+ * an error. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/template/template_cases.h"
+
+static void sorting_ignores_case_unless_told(void **state)
+{
+    (void)state;
+    static const template_case cases[] = {
+        {"ls|sort", "['A', 'a', 'b', 'B', 'c']"},
+        {"ls|sort(true)", "['c', 'b', 'B', 'A', 'a']"},
+        {"ls|sort(case_sensitive=true)", "['A', 'B', 'a', 'b', 'c']"},
+        {"ls|sort(reverse=true, case_sensitive=true)", "['c', 'b', 'a', 'B', 'A']"},
+        {"ld|sort(attribute=\"n\")|map(attribute=\"n\")|list", "['Al', 'al', 'bob', 'bOB']"},
+        {"ld|sort(attribute=\"a,n\")|map(attribute=\"n\")|list", "['Al', 'al', 'bOB', 'bob']"},
+        {"ld|sort(attribute=\"k.v\")",
+         NULL}, /* UndefinedError: 'dict object' has no attribute 'k' */
+        {"ld[:2]|sort(attribute=\"k.v\", reverse=true)|map(attribute=\"a\")|list", "[1, 3]"},
+        {"[none, none]|sort", "[None, None]"},
+        {"[1, \"a\"]|sort",
+         NULL}, /* TypeError: '<' not supported between instances of 'str' and 'int' */
+        {"[none, 1]|sort",
+         NULL}, /* TypeError: '<' not supported between instances of 'int' and 'NoneType' */
+        {"d|sort", "['a', 'b', 'C']"},
+        {"\"cab\"|sort", "['a', 'b', 'c']"},
+        {"x|sort", "[]"},
+        {"5|sort", NULL}, /* TypeError: 'int' object is not iterable */
+        {"[[2, 1], [1, 9], [1, 2]]|sort", "[[1, 2], [1, 9], [2, 1]]"},
+        {"[(2, \"a\"), (1, \"b\")]|sort(attribute=0)", "[(1, 'b'), (2, 'a')]"},
+        {"[(2, \"a\"), (1, \"b\")]|sort(attribute=\"1\")", "[(2, 'a'), (1, 'b')]"},
+        {"l|sort(reverse=\"x\")",
+         NULL}, /* TypeError: 'str' object cannot be interpreted as an integer */
+        {"[true, 0.5, 0]|sort", "[0, 0.5, True]"},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void dictsort_takes_keys_or_values(void **state)
+{
+    (void)state;
+    static const template_case cases[] = {
+        {"d|dictsort", "[('a', 2), ('b', 1), ('C', 3)]"},
+        {"d|dictsort(true)", "[('C', 3), ('a', 2), ('b', 1)]"},
+        {"d|dictsort(false, \"value\")", "[('b', 1), ('a', 2), ('C', 3)]"},
+        {"d|dictsort(by=\"value\", reverse=true)", "[('C', 3), ('a', 2), ('b', 1)]"},
+        {"d|dictsort(by=\"x\")",
+         NULL}, /* FilterArgumentError: You can only sort by either "key" or "value" */
+        {"l|dictsort", NULL}, /* AttributeError: 'list' object has no attribute 'items' */
+        {"x|dictsort", NULL}, /* UndefinedError: 'x' is undefined */
+        {"{1: 2, \"a\": 3}|dictsort",
+         NULL}, /* TypeError: '<' not supported between instances of 'str' and 'int' */
+        {"{none: 1}|dictsort", "[(None, 1)]"},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void unique_min_max_and_groupby_compare_without_case(void **state)
+{
+    (void)state;
+    static const template_case cases[] = {
+        {"ls|unique|list", "['b', 'A', 'c']"},
+        {"ls|unique(true)|list", "['b', 'A', 'c', 'a', 'B']"},
+        {"ld|unique(attribute=\"n\")|map(attribute=\"a\")|list", "[3, 1]"},
+        {"[1, true, 1.0, none, none]|unique|list", "[1, None]"},
+        {"[[1]]|unique|list", NULL}, /* TypeError: unhashable type: 'list' */
+        {"ls|min", "A"},
+        {"ls|max", "c"},
+        {"ls|min(case_sensitive=true)", "A"},
+        {"ld|max(attribute=\"a\")", "{'n': 'bob', 'a': 3, 'k': {'v': 1}}"},
+        {"[]|min", ""},
+        {"x|max", ""},
+        {"[1, \"a\"]|min",
+         NULL}, /* TypeError: '<' not supported between instances of 'str' and 'int' */
+        {"[none]|min", "None"},
+        {"ld|groupby(\"n\")|map(\"first\")|list", "['Al', 'bob']"},
+        {"ld|groupby(\"n\", case_sensitive=true)|map(\"first\")|list",
+         "['Al', 'al', 'bOB', 'bob']"},
+        {"ld|groupby(\"k.v\", default=0)|map(attribute=\"grouper\")|list", "[0, 1, 2]"},
+        {"(ld|groupby(\"a\"))[0].list",
+         "[{'n': 'Al', 'a': 1, 'k': {'v': 2}}, {'n': 'al', 'a': 1, 'x': None}]"},
+        {"(ld|groupby(\"a\"))[0].grouper", "1"},
+        {"(1, 2).grouper", ""},
+        {"ld|groupby(\"x\")|length", NULL}, /* UndefinedError: 'dict object' has no attribute 'x' */
+        {"ld|groupby(\"k.v\")", NULL},      /* UndefinedError: 'dict object' has no attribute 'k' */
+        {"[]|groupby(\"a\")", "[]"},
+        {"ld|groupby",
+         NULL}, /* TypeError: sync_do_groupby() missing 1 required positional argument: ' */
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void sequences_are_cut_and_turned(void **state)
+{
+    (void)state;
+    static const template_case cases[] = {
+        {"l|batch(2)|list", "[[3, 1], [2]]"},
+        {"l|batch(2, \"-\")|list", "[[3, 1], [2, '-']]"},
+        {"l|batch(0)|list", "[[], [3, 1, 2]]"},
+        {"l|batch(-1, 0)|list", "[[3, 1, 2]]"},
+        {"l|batch(2.0)|list", "[[3, 1], [2]]"},
+        {"l|batch(\"x\")|list", "[[3, 1, 2]]"},
+        {"l|slice(2)|list", "[[3, 1], [2]]"},
+        {"l|slice(2, \"-\")|list", "[[3, 1], [2, '-']]"},
+        {"l|slice(5)|list", "[[3], [1], [2], [], []]"},
+        {"l|slice(0)|list", NULL}, /* ZeroDivisionError: integer division or modulo by zero */
+        {"l|slice(-1)|list", "[]"},
+        {"l|first", "3"},
+        {"l|last", "2"},
+        {"u|first", "S"},
+        {"u|last", "😀"},
+        {"[]|first", ""},
+        {"x|last", ""},
+        {"d|first", "b"},
+        {"d|last", "C"},
+        {"range(4)|last", "3"},
+        {"(l|map(\"string\"))|last", NULL}, /* TypeError: 'generator' object is not reversible */
+        {"5|first", NULL},                  /* TypeError: 'int' object is not iterable */
+        {"none|last", NULL},                /* TypeError: 'NoneType' object is not reversible */
+        {"l|reverse|list", "[2, 1, 3]"},
+        {"u|reverse", "😀日ΣΑ eßartS"},
+        {"(l|map(\"string\"))|reverse", "['2', '1', '3']"},
+        {"d|reverse|list", "['C', 'a', 'b']"},
+        {"none|reverse", NULL}, /* FilterArgumentError: argument must be iterable */
+        {"d|items|list", "[('b', 1), ('a', 2), ('C', 3)]"},
+        {"x|items|list", "[]"},
+        {"l|items|list", NULL}, /* TypeError: Can only get item pairs from a mapping. */
+        {"x|list", "[]"},
+        {"none|list", NULL}, /* TypeError: 'NoneType' object is not iterable */
+        {"\"añ\"|list", "['a', 'ñ']"},
+        {"d.items()|list", "[('b', 1), ('a', 2), ('C', 3)]"},
+        {"range(3)|list", "[0, 1, 2]"},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void join_and_sum_take_attributes(void **state)
+{
+    (void)state;
+    static const template_case cases[] = {
+        {"l|join", "312"},
+        {"l|join(\", \")", "3, 1, 2"},
+        {"ls|join(1)", "b1A1c1a1B"},
+        {"ld|join(\"+\", attribute=\"n\")", "bob+Al+bOB+al"},
+        {"ld|join(\"+\", \"k.v\")", NULL}, /* UndefinedError: 'dict object' has no attribute 'k' */
+        {"u|join(\"-\")", "S-t-r-a-ß-e- -Α-Σ-日-😀"},
+        {"x|join(\"-\")", ""},
+        {"none|join", NULL}, /* TypeError: 'NoneType' object is not iterable */
+        {"[1, none, x, \"a\"]|join(\"|\")", "1|None||a"},
+        {"l|join(x)", "312"},
+        {"[\"<\"|safe, \"<\"]|join(\"&\")", "<&<"},
+        {"l|sum", "6"},
+        {"l|sum(start=10)", "16"},
+        {"ld|sum(\"a\")", "7"},
+        {"ld|sum(attribute=\"a\", start=0.5)", "7.5"},
+        {"[]|sum", "0"},
+        {"[\"a\"]|sum", NULL}, /* TypeError: unsupported operand type(s) for +: 'int' and 'str' */
+        {"[\"a\"]|sum(start=\"\")",
+         NULL}, /* TypeError: sum() can't sum strings [use ''.join(seq) instead] */
+        {"[[1], [2]]|sum(start=[])", "[1, 2]"},
+        {"[x]|sum", NULL}, /* UndefinedError: 'x' is undefined */
+        {"[true, 1.5]|sum", "2.5"},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void map_select_and_reject_look_up_by_name(void **state)
+{
+    (void)state;
+    static const template_case cases[] = {
+        {"ls|map(\"upper\")|list", "['B', 'A', 'C', 'A', 'B']"},
+        {"l|map(\"string\")|join", "312"},
+        {"ld|map(attribute=\"n\")|list", "['bob', 'Al', 'bOB', 'al']"},
+        {"ld|map(attribute=\"k.v\", default=\"-\")|list", "[1, 2, '-', '-']"},
+        {"ld|map(attribute=\"zz\")|list", "[Undefined, Undefined, Undefined, Undefined]"},
+        {"ld|map(attribute=\"zz.y\")|list",
+         NULL}, /* UndefinedError: 'dict object' has no attribute 'zz' */
+        {"[[1, 2], [3]]|map(attribute=0)|list", "[1, 3]"},
+        {"ls|map(\"replace\", \"a\", \"x\")|list", "['b', 'A', 'c', 'x', 'B']"},
+        {"l|map|list", NULL},           /* FilterArgumentError: map requires a filter argument */
+        {"l|map(\"nope\")|list", NULL}, /* TemplateRuntimeError: No filter named 'nope'. */
+        {"l|map(attribute=\"a\", b=1)|list",
+         NULL}, /* FilterArgumentError: Unexpected keyword argument 'b' */
+        {"[]|map(\"nope\")|list", "[]"},
+        {"none|map(\"upper\")|list", "[]"},
+        {"x|map(\"upper\")|list", "[]"},
+        {"5|map(\"upper\")|list", NULL}, /* TypeError: 'int' object is not iterable */
+        {"[0, 1, \"\", \"a\", none]|select|list", "[1, 'a']"},
+        {"[0, 1, \"\", \"a\", none]|reject|list", "[0, '', None]"},
+        {"l|select(\"odd\")|list", "[3, 1]"},
+        {"l|reject(\"gt\", 1)|list", "[1]"},
+        {"l|select(\"nope\")|list", NULL}, /* TemplateRuntimeError: No test named 'nope'. */
+        {"ld|selectattr(\"k\")|list|length", "2"},
+        {"ld|selectattr(\"a\", \"eq\", 1)|map(attribute=\"n\")|list", "['Al', 'al']"},
+        {"ld|rejectattr(\"x\", \"undefined\")|list|length", "1"},
+        {"ld|rejectattr(\"a\", \"in\", [1, 2])|map(attribute=\"n\")|list", "['bob']"},
+        {"l|selectattr|list", NULL}, /* FilterArgumentError: Missing parameter for attribute name */
+        {"{% set g = l|map(\"string\") %}{{ g|list }}{{ g|list }}", "['3', '1', '2'][]"},
+        {"{% set g = l|select %}{{ g|first }}{{ g|list }}", "3[1, 2]"},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void default_length_and_attr(void **state)
+{
+    (void)state;
+    static const template_case cases[] = {
+        {"x|default(\"a\")", "a"},
+        {"x|d", ""},
+        {"no|default(\"a\")", "None"},
+        {"no|default(\"a\", true)", "a"},
+        {"\"\"|default(\"a\", boolean=true)", "a"},
+        {"0|d(\"z\", true)", "z"},
+        {"s|length", "25"},
+        {"u|length", "11"},
+        {"d|count", "3"},
+        {"x|length", "0"},
+        {"5|length", NULL}, /* TypeError: object of type 'int' has no len() */
+        {"(l|map(\"string\"))|length",
+         NULL},                /* TypeError: object of type 'generator' has no len() */
+        {"l|length(1)", NULL}, /* TypeError: len() takes exactly one argument (2 given) */
+        {"d|attr(\"a\")", ""},
+        {"(d|attr(\"items\"))()|list", "[('b', 1), ('a', 2), ('C', 3)]"},
+        {"s|attr(\"nope\")", ""},
+        {"s|attr(\"__class__\")", ""},
+        {"x|attr(\"a\")", NULL}, /* UndefinedError: 'x' is undefined */
+        {"namespace(a=1)|attr(\"a\")", "1"},
+        {"l|attr(\"append\") is defined", "False"},
+        {"5|attr(\"real\")", "5"},
+        {"l|random", NULL}, /* refused by us */
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void numbers_are_read_and_rounded(void **state)
+{
+    (void)state;
+    static const template_case cases[] = {
+        {"\"42\"|int", "42"},
+        {"\" -1_000 \"|int", "-1000"},
+        {"\"1__0\"|int", "0"},
+        {"\"x\"|int", "0"},
+        {"\"x\"|int(7)", "7"},
+        {"\"0x1f\"|int(base=16)", "31"},
+        {"\"0b11\"|int(0, 0)", "3"},
+        {"\"0o17\"|int(base=8)", "15"},
+        {"\"ff\"|int(base=16)", "255"},
+        {"\"z\"|int(0, 36)", "35"},
+        {"\"12\"|int(5, 1)", "12"},
+        {"\"12\"|int(5, \"x\")", "12"},
+        {"\"3.99\"|int", "3"},
+        {"\"1e3\"|int", "1000"},
+        {"\"inf\"|int(4)", "4"},
+        {"3.99|int", "3"},
+        {"-3.99|int", "-3"},
+        {"1e20|int", "100000000000000000000"},
+        {"(x ~ \"inf\")|float|int",
+         NULL}, /* OverflowError: cannot convert float infinity to integer */
+        {"(x ~ \"nan\")|float|int", "0"},
+        {"true|int", "1"},
+        {"none|int", "0"},
+        {"[]|int", "0"},
+        {"x|int", NULL}, /* UndefinedError: 'x' is undefined */
+        {"\"٣٤\"|int", "34"},
+        {"\"²\"|int", "0"},
+        {"\"010\"|int", "10"},
+        {"\"010\"|int(0, 0)", "10"},
+        {"\"1.5\"|float", "1.5"},
+        {"\" 1_0.5e1 \"|float", "105.0"},
+        {"\".5\"|float", "0.5"},
+        {"\"5.\"|float", "5.0"},
+        {"\".\"|float", "0.0"},
+        {"\"1e\"|float", "0.0"},
+        {"\"Infinity\"|float", "inf"},
+        {"\"-nan\"|float", "nan"},
+        {"\"0x10\"|float(9)", "9"},
+        {"\"x\"|float(none)", "None"},
+        {"none|float", "0.0"},
+        {"x|float", NULL}, /* UndefinedError: 'x' is undefined */
+        {"big|float", "1.2345678901234567e+19"},
+        {"-5|abs", "5"},
+        {"-0.0|abs", "0.0"},
+        {"true|abs", "1"},
+        {"\"a\"|abs", NULL}, /* TypeError: bad operand type for abs(): 'str' */
+        {"2.5|round", "2.0"},
+        {"3.5|round", "4.0"},
+        {"-2.5|round", "-2.0"},
+        {"2.675|round(2)", "2.67"},
+        {"0.125|round(2)", "0.12"},
+        {"1e300|round(5)", "1e+300"},
+        {"12345.678|round(-2)", "12300.0"},
+        {"150.0|round(-2)", "200.0"},
+        {"250.0|round(-2)", "200.0"},
+        {"4.0|round(-1)", "0.0"},
+        {"6.0|round(-1)", "10.0"},
+        {"12345|round(-2)", "12300"},
+        {"12350|round(-2)", "12400"},
+        {"12250|round(-2)", "12200"},
+        {"-15|round(-1)", "-20"},
+        {"-25|round(-1)", "-20"},
+        {"5|round(-1)", "0"},
+        {"42|round(3)", "42"},
+        {"true|round", "1"},
+        {"2.5|round(none)", "2"},
+        {"2.3|round(0, \"ceil\")", "3.0"},
+        {"-2.3|round(0, \"ceil\")", "-2.0"},
+        {"-0.5|round(0, \"ceil\")", "0.0"},
+        {"2.55|round(1, \"floor\")", "2.5"},
+        {"7|round(2, \"floor\")", "7.0"},
+        {"2.5|round(0, \"up\")",
+         NULL},                /* FilterArgumentError: method must be common, ceil or floor */
+        {"\"2\"|round", NULL}, /* TypeError: type str doesn't define __round__ method */
+        {"x|round", NULL},     /* TypeError: type Undefined doesn't define __round__ method */
+        {"none|round", NULL},  /* TypeError: type NoneType doesn't define __round__ method */
+        {"1.5|round(\"1\")",
+         NULL}, /* TypeError: 'str' object cannot be interpreted as an integer */
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void file_sizes_have_units(void **state)
+{
+    (void)state;
+    static const template_case cases[] = {
+        {"0|filesizeformat", "0 Bytes"},
+        {"1|filesizeformat", "1 Byte"},
+        {"999|filesizeformat", "999 Bytes"},
+        {"1000|filesizeformat", "1.0 kB"},
+        {"1023|filesizeformat(true)", "1023 Bytes"},
+        {"1024|filesizeformat(binary=true)", "1.0 KiB"},
+        {"13000|filesizeformat", "13.0 kB"},
+        {"4100000|filesizeformat", "4.1 MB"},
+        {"1e15|filesizeformat", "1.0 PB"},
+        {"1e18|filesizeformat(true)", "888.2 PiB"},
+        {"1e30|filesizeformat", "1000000.0 YB"},
+        {"\"1500\"|filesizeformat", "1.5 kB"},
+        {"\"x\"|filesizeformat", NULL}, /* ValueError: could not convert string to float: 'x' */
+        {"-5|filesizeformat", "-5 Bytes"},
+        {"none|filesizeformat",
+         NULL}, /* TypeError: float() argument must be a string or a real number, not 'No */
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void text_changes_case_by_full_mappings(void **state)
+{
+    (void)state;
+    static const template_case cases[] = {
+        {"u|upper", "STRASSE ΑΣ日😀"},
+        {"u|lower", "straße ας日😀"},
+        {"\"ŉ ﬁ ǆ ß\"|upper", "ʼN FI Ǆ SS"},
+        {"\"ΑΣ ΑΣΑ Σ Α.Σ\"|lower", "ας ασα σ α.ς"},
+        {"\"İ\"|lower|length", "2"},
+        {"\"ßa ǆb ﬁc\"|capitalize", "Ssa ǆb ﬁc"},
+        {"s|title", "Hello, World! Foo-Bar Baz"},
+        {"\"it's o-k (x) {y} [z] <w> ǆ ßs\"|title", "It's O-K (X) {Y} [Z] <W> Ǆ SSs"},
+        {"none|upper", "NONE"},
+        {"x|title", ""},
+        {"true|lower", "true"},
+        {"[\"a\"]|upper", "['A']"},
+        {"(\"<b>\"|safe)|upper", "<B>"},
+        {"\"x\"|upper(1)",
+         NULL}, /* TypeError: do_upper() takes 1 positional argument but 2 were given */
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void text_is_trimmed_cut_and_filled(void **state)
+{
+    (void)state;
+    static const template_case cases[] = {
+        {"\" \\t\\x1c\\u00a0a b\\u2003\\n\"|trim", "a b"},
+        {"\"xxaxx\"|trim(\"x\")", "a"},
+        {"\"éaé\"|trim(\"é\")", "a"},
+        {"\"xyaxy\"|trim(chars=\"yx\")", "a"},
+        {"5|trim", "5"},
+        {"x|trim", ""},
+        {"s|trim(5)", NULL}, /* TypeError: strip arg must be None or str */
+        {"s|trim(none)", "Hello, World! foo-bar baz"},
+        {"\"abc\"|center(8)", "  abc   "},
+        {"\"abcd\"|center(7)", "  abcd "},
+        {"\"é\"|center(4)", " é  "},
+        {"\"a\"|center(-1)", "a"},
+        {"\"a\"|center(\"x\")",
+         NULL}, /* TypeError: 'str' object cannot be interpreted as an integer */
+        {"s|replace(\"o\", \"0\")", "Hell0, W0rld! f00-bar baz"},
+        {"s|replace(\"o\", \"0\", 1)", "Hell0, World! foo-bar baz"},
+        {"s|replace(\"\", \"-\", 3)", "-H-e-llo, World! foo-bar baz"},
+        {"\"éa\"|replace(\"\", \"-\")", "-é-a-"},
+        {"5|replace(5, 6)", "6"},
+        {"s|replace(\"o\")",
+         NULL}, /* TypeError: do_replace() missing 1 required positional argument: 'new' */
+        {"s|replace(\"o\", \"0\", count=none)", "Hell0, W0rld! f00-bar baz"},
+        {"ml|indent", "a b\n      c\n\n    \td\n    e\n"},
+        {"ml|indent(2, true)", "  a b\n    c\n\n  \td\n  e\n"},
+        {"ml|indent(\"> \", blank=true)", "a b\n>   c\n> \n> \td\n> e\n> "},
+        {"\"a\\r\"|indent", "a"},
+        {"\"\"|indent(first=true)", "    "},
+        {"\"a\"|indent(-1)", "a"},
+        {"5|indent", NULL}, /* TypeError: unsupported operand type(s) for +=: 'int' and 'str' */
+        {"x|indent", NULL}, /* UndefinedError: 'x' is undefined */
+        {"s|indent(1.5)", NULL}, /* TypeError: can't multiply sequence by non-int of type 'float' */
+        {"s|truncate(10)", "Hello,..."},
+        {"s|truncate(10, true)", "Hello, ..."},
+        {"s|truncate(10, false, \"\", 0)", "Hello,"},
+        {"s|truncate(21)", "Hello, World! foo-bar baz"},
+        {"s|truncate(3, true, \"...\", 0)", "..."},
+        {"s|truncate(2)", NULL}, /* AssertionError: expected length >= 3, got 2 */
+        {"\"日本語日本語\"|truncate(4, true, \"…\", 0)", "日本語…"},
+        {"x|truncate", ""},
+        {"[1]|truncate", "[1]"},
+        {"5|truncate", NULL}, /* TypeError: object of type 'int' has no len() */
+        {"s|wordcount", "5"},
+        {"\"añ_1 – b٣\"|wordcount", "2"},
+        {"x|wordcount", "0"},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void lines_are_wrapped_as_textwrap_does(void **state)
+{
+    (void)state;
+    static const template_case cases[] = {
+        {"s|wordwrap(10)", "Hello,\nWorld!\nfoo-bar\nbaz"},
+        {"s|wordwrap(5)", "Hello\n, Wor\nld!\nfoo-\nbar\nbaz"},
+        {"s|wordwrap(5, false)", "Hello,\nWorld!\nfoo-\nbar\nbaz"},
+        {"\"well-known -- a--b\"|wordwrap(6)", "well-\nknown\n-- a--\nb"},
+        {"\"well-known\"|wordwrap(6, break_on_hyphens=false)", "well-k\nnown"},
+        {"\"a b\\n\\nccc ddd\"|wordwrap(5, wrapstring=\"|\")", "a b||ccc|ddd"},
+        {"\"aaaaaaaa\"|wordwrap(3)", "aaa\naaa\naa"},
+        {"\"ab   cdefgh\"|wordwrap(5)", "ab   \ncdefg\nh"},
+        {"\"日本 日本語\"|wordwrap(3)", "日本\n日本語"},
+        {"\"\"|wordwrap", ""},
+        {"\"a\"|wordwrap(0)", NULL}, /* ValueError: invalid width 0 (must be > 0) */
+        {"x|wordwrap", NULL},        /* UndefinedError: 'x' is undefined */
+        {"5|wordwrap", NULL}, /* AttributeError: 'int' object has no attribute 'splitlines' */
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void html_is_escaped_once(void **state)
+{
+    (void)state;
+    static const template_case cases[] = {
+        {"html|e", "&lt;a href=&#34;x&#34;&gt;T &amp; &#39;q&#39;&lt;/a&gt; &lt;!-- c --&gt; "
+                   "&amp;amp; &amp;#39;&amp;#x41;"},
+        {"html|escape|escape", "&lt;a href=&#34;x&#34;&gt;T &amp; &#39;q&#39;&lt;/a&gt; &lt;!-- c "
+                               "--&gt; &amp;amp; &amp;#39;&amp;#x41;"},
+        {"html|forceescape", "&lt;a href=&#34;x&#34;&gt;T &amp; &#39;q&#39;&lt;/a&gt; &lt;!-- c "
+                             "--&gt; &amp;amp; &amp;#39;&amp;#x41;"},
+        {"(html|e)|forceescape", "&amp;lt;a href=&amp;#34;x&amp;#34;&amp;gt;T &amp;amp; "
+                                 "&amp;#39;q&amp;#39;&amp;lt;/a&amp;gt; &amp;lt;!-- c --&amp;gt; "
+                                 "&amp;amp;amp; &amp;amp;#39;&amp;amp;#x41;"},
+        {"html|safe", "<a href=\"x\">T & 'q'</a> <!-- c --> &amp; &#39;&#x41;"},
+        {"(\"<\"|safe) ~ \"<\"", "<<"},
+        {"(\"<\"|safe) + \"<\"", "<&lt;"},
+        {"\"<\" + (\"<\"|safe)", "&lt;<"},
+        {"none|e", "None"},
+        {"x|e", ""},
+        {"5|escape is escaped", "True"},
+        {"\"a\" is escaped", "False"},
+        {"html|striptags", "T & 'q' & 'A"},
+        {"\"<b>a</b>  <i>b\\n\"|striptags", "a b"},
+        {"\"a < b\"|striptags", "a < b"},
+        {"\"<!-- x > -->a\"|striptags", "a"},
+        {"\"&lt;&copy&nbsp;&#0;&#x80;&bogus;&amp\"|striptags", "<©\302\240�€&bogus;&"},
+        {"d|urlencode", "b=1&a=2&C=3"},
+        {"\"a b/é?&=~\"|urlencode", "a%20b/%C3%A9%3F%26%3D~"},
+        {"[(\"a b\", 1), (\"/\", \"é\")]|urlencode", "a+b=1&%2F=%C3%A9"},
+        {"5|urlencode", "5"},
+        {"none|urlencode", "None"},
+        {"x|urlencode", ""},
+        {"[1]|urlencode", NULL}, /* TypeError: cannot unpack non-iterable int object */
+        {"{\"a\": 1, \"b\": none, \"c\": x, \"d\": \"<\\\"\"}|xmlattr", " a=\"1\" d=\"&lt;&#34;\""},
+        {"{\"a\": 1}|xmlattr(false)", "a=\"1\""},
+        {"{\"a b\": 1}|xmlattr", NULL}, /* ValueError: Invalid character in attribute name: 'a b' */
+        {"{1: 1}|xmlattr", NULL}, /* TypeError: expected string or bytes-like object, got 'int' */
+        {"{}|xmlattr", ""},
+        {"l|xmlattr", NULL}, /* AttributeError: 'list' object has no attribute 'items' */
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void format_filter_writes_as_percent_does(void **state)
+{
+    (void)state;
+    static const template_case cases[] = {
+        {"\"%s|%r|%a\"|format(\"é\", \"é\", \"é\")", "é|'é'|'\\xe9'"},
+        {"\"%d %i %u\"|format(1.9, true, -3)", "1 1 -3"},
+        {"\"%5d|%-5d|%05d|%+d|% d\"|format(42, 42, 42, 42, 42)", "   42|42   |00042|+42| 42"},
+        {"\"%x %X %#x %o %#o\"|format(255, 255, -255, 8, 8)", "ff FF -0xff 10 0o10"},
+        {"\"%.3d|%8.3d\"|format(5, -5)", "005|    -005"},
+        {"\"%f %.2f %8.3f %-8.1f| %+.0f\"|format(f, f, f, f, f)",
+         "3.141590 3.14    3.142 3.1     | +3"},
+        {"\"%e %.0e %E %g %G %g\"|format(f, f, f, 1e-10, 1e20, 100000.0)",
+         "3.141590e+00 3e+00 3.141590E+00 1e-10 1E+20 100000"},
+        {"\"%#.3g %#x\"|format(1.0, 1)", "1.00 0x1"},
+        {"\"%5s|%-5s|%.2s|%5.1s\"|format(\"abc\", \"abc\", \"abc\", \"日本\")",
+         "  abc|abc  |ab|    日"},
+        {"\"%c%c\"|format(65, \"é\")", "Aé"},
+        {"\"%%\"|format", "%"},
+        {"\"%*d|%-*d|%.*f\"|format(5, 1, 5, 1, 2, f)", "    1|1    |3.14"},
+        {"\"%(a)s %(b)5d\"|format(a=1, b=2)", "1     2"},
+        {"\"%(a)s\"|format(1)", NULL}, /* TypeError: format requires a mapping */
+        {"\"%s\"|format", NULL},       /* TypeError: not enough arguments for format string */
+        {"\"%s\"|format(1, 2)",
+         NULL}, /* TypeError: not all arguments converted during string formatting */
+        {"\"%s\"|format(1, a=2)",
+         NULL}, /* FilterArgumentError: can't handle positional and keyword arguments at  */
+        {"\"%d\"|format(\"1\")",
+         NULL},                       /* TypeError: %d format: a real number is required, not str */
+        {"\"%x\"|format(1.5)", NULL}, /* TypeError: %x format: an integer is required, not float */
+        {"\"%q\"|format(1)",
+         NULL}, /* ValueError: unsupported format character 'q' (0x71) at index 1 */
+        {"\"%\"|format(1)", NULL}, /* ValueError: incomplete format */
+        {"\"%s %s\" % (1, 2)", "1 2"},
+        {"\"%s\" % l", "[3, 1, 2]"},
+        {"\"x\" % {}", "x"},
+        {"\"x\" % 1", NULL}, /* TypeError: not all arguments converted during string formatting */
+        {"(\"%s\"|safe) % \"<\"", "&lt;"},
+        {"\"%05f|%5f|%-7f|\"|format((x ~ \"nan\")|float, (x ~ \"inf\")|float, (x ~ "
+         "\"-inf\")|float)",
+         "00nan|  inf|-inf   |"},
+        {"\"%d\"|format(big)", "12345678901234567890"},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void pprint_sorts_dicts(void **state)
+{
+    (void)state;
+    static const template_case cases[] = {
+        {"d|pprint", "{'C': 3, 'a': 2, 'b': 1}"},
+        {"[{\"b\": 1, \"a\": {\"z\": 1, \"y\": 2}}]|pprint", "[{'a': {'y': 2, 'z': 1}, 'b': 1}]"},
+        {"s|pprint", "'Hello, World! foo-bar baz'"},
+        {"x|pprint", "Undefined"},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void sizes_are_checked_before_anything_is_made(void **state)
+{
+    (void)state;
+    static const char *const hostile[] = {
+        "{{ 'x'|center(10**12) }}",
+        "{{ 'x\\ny'|indent(10**9) }}",
+        "{{ [1]|batch(10**15, 'x')|list }}",
+        "{{ [1]|slice(10**15)|list }}",
+        "{{ '%1000000000d'|format(1) }}",
+        "{{ '%.1000000000f'|format(1.5) }}",
+        "{{ '%*d'|format(2000000000, 1) }}",
+        "{{ [[1]]|tojson(indent=10**9) }}",
+        "{{ range(100000)|join('x' * 10000) }}",
+        "{{ ('ab' * 100000)|replace('a', 'x' * 100000) }}",
+        "{{ range(1000)|map('center', 100000)|list }}",
+        "{{ ('a' * 500000)|trim('b' * 100000 ~ 'a') }}",
+    };
+    for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++)
+        if (render_code(hostile[i]) != FY_EFIT)
+            fail_msg("%s is not stopped", hostile[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sorting_ignores_case_unless_told),
+        cmocka_unit_test(dictsort_takes_keys_or_values),
+        cmocka_unit_test(unique_min_max_and_groupby_compare_without_case),
+        cmocka_unit_test(sequences_are_cut_and_turned),
+        cmocka_unit_test(join_and_sum_take_attributes),
+        cmocka_unit_test(map_select_and_reject_look_up_by_name),
+        cmocka_unit_test(default_length_and_attr),
+        cmocka_unit_test(numbers_are_read_and_rounded),
+        cmocka_unit_test(file_sizes_have_units),
+        cmocka_unit_test(text_changes_case_by_full_mappings),
+        cmocka_unit_test(text_is_trimmed_cut_and_filled),
+        cmocka_unit_test(lines_are_wrapped_as_textwrap_does),
+        cmocka_unit_test(html_is_escaped_once),
+        cmocka_unit_test(format_filter_writes_as_percent_does),
+        cmocka_unit_test(pprint_sorts_dicts),
+        cmocka_unit_test(sizes_are_checked_before_anything_is_made),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
