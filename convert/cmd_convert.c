@@ -21,7 +21,7 @@
 #include "format/gguf_write.h"
 
 typedef struct {
-    const char *outfile, *model_name, *pre;
+    const char *outfile, *model_name, *pre, *chat_template;
     int outtype;
     bool vocab_only, dry_run, quiet, verbose;
     int64_t n_threads;
@@ -37,6 +37,7 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_STR,
      .arg = "FILE",
      .offset = FIELD(outfile),
+     .line_only = true,
      .help = "Write to this file instead of NAME-TYPE.gguf in the current directory, NAME being "
              "the last part "
              "of DIR."},
@@ -55,16 +56,19 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_STR,
      .arg = "NAME",
      .offset = FIELD(model_name),
+     .line_only = true,
      .help = "The name inside the file (general.name); the last part of DIR if not given."},
     {.group = "Work",
      .name = "vocab-only",
      .kind = FY_OPT_FLAG,
      .offset = FIELD(vocab_only),
+     .line_only = true,
      .help = "Write keys and tokenizer, no tensors. Needs the tokenizer's files only."},
     {.group = "Work",
      .name = "dry-run",
      .kind = FY_OPT_FLAG,
      .offset = FIELD(dry_run),
+     .line_only = true,
      .help = "Print the plan, tensor by tensor, and write nothing."},
     {.group = "Work",
      .name = "pre",
@@ -73,6 +77,14 @@ static const fy_opt opts[] = {
      .offset = FIELD(pre),
      .help = "The pre-tokenizer (tokenizer.ggml.pre) for a tokenizer.json whose structure is not "
              "recognised."},
+    {.group = "Work",
+     .name = "chat-template",
+     .kind = FY_OPT_STR,
+     .arg = "none|NAME|FILE.jinja",
+     .offset = FIELD(chat_template),
+     .line_only = true,
+     .help = "Leave the checkpoint's chat templates out, or put a built-in one ('ferry template "
+             "--list') or a Jinja file in their place."},
     FY_ROW_THREADS,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
@@ -184,6 +196,9 @@ static int make_header(job *j, fy_err *e)
 {
     j->tokenizer = fy_hf_tokenizer_open(j->dir, j->o->pre, e);
     if (j->tokenizer == NULL)
+        return -1;
+    if (j->o->chat_template != NULL &&
+        fy_hf_tokenizer_use_template(j->tokenizer, j->o->chat_template, e) != 0)
         return -1;
     sample_memory(j);
     j->writer = fy_gguf_writer_new(e);
@@ -374,8 +389,6 @@ static int run(void *o, int n_args, char **args, fy_err *e)
 {
     const options *opt = o;
     (void)n_args;
-    if (opt->quiet || opt->verbose)
-        fy_log_show(opt->quiet ? FY_LOG_WARN : FY_LOG_DEBUG);
     if (!fy_file_is_dir(args[0]))
         return fy_file_exists(args[0])
                    ? fy_fail(e, FY_EARG, "%s is a file; give the checkpoint's directory", args[0])
@@ -409,10 +422,11 @@ const fy_verb fy_verb_convert = {
         "q8_0 and q4_0 are pure: every matrix takes the type, the embedding and the output "
         "included.",
     .examples = "# keep the checkpoint's type\n"
-                "ferry convert Llama-3.2-1B-Instruct\n"
+                "ferry convert checkpoint\n"
                 "# quantize to 4 bits on the way\n"
-                "ferry convert Llama-3.2-1B-Instruct --outtype q4_0 -o llama.gguf\n"
+                "ferry convert checkpoint --outtype q4_0 -o model.gguf\n"
                 "# what would be written\n"
-                "ferry convert Llama-3.2-1B-Instruct --outtype q8_0 --dry-run\n",
+                "ferry convert checkpoint --outtype q8_0 --dry-run\n",
+    .task = FY_TASK_MAKE,
     .run = run,
 };

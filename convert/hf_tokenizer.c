@@ -268,7 +268,8 @@ static int fail_absent(const fy_hf_tokenizer *t, fy_err *e)
 
 static int read_all(fy_hf_tokenizer *t, fy_err *e)
 {
-    if (fy_tokenizer_config_read(t->dir, &t->config, e) != 0)
+    if (fy_tokenizer_config_read(t->dir, &t->config, e) != 0 ||
+        fy_hf_templates_read(t->dir, t->config.tokenizer, &t->templates, e) != 0)
         return -1;
     if (fy_tokenizer_config_added_old(&t->config, &t->added, e) != 0)
         return fy_ctx(e, "%s", t->dir);
@@ -318,11 +319,17 @@ fy_hf_tokenizer *fy_hf_tokenizer_open(const char *dir, const char *force_pre, fy
     return NULL;
 }
 
+int fy_hf_tokenizer_use_template(fy_hf_tokenizer *t, const char *which, fy_err *e)
+{
+    return fy_hf_templates_replace(&t->templates, which, e);
+}
+
 void fy_hf_tokenizer_free(fy_hf_tokenizer *t)
 {
     if (t == NULL)
         return;
     fy_tokenizer_json_release(&t->json);
+    fy_hf_templates_release(&t->templates);
     fy_tokenizer_config_release(&t->config);
     fy_added_tokens_release(&t->added);
     fy_token_table_release(&t->tokens);

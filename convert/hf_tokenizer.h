@@ -21,8 +21,14 @@ typedef struct fy_hf_tokenizer fy_hf_tokenizer;
 fy_hf_tokenizer *fy_hf_tokenizer_open(const char *dir, const char *force_pre, fy_err *e);
 void fy_hf_tokenizer_free(fy_hf_tokenizer *t); /* NULL is fine */
 
+/* Another chat template in place of the directory's: "none", a built-in one's name, or a file. */
+int fy_hf_tokenizer_use_template(fy_hf_tokenizer *t, const char *which, fy_err *e);
+
 /* Entries the tokenizer itself has (highest id + 1). */
 uint32_t fy_hf_tokenizer_n_tokens(const fy_hf_tokenizer *t);
+
+/* Adds the general.sampling.* keys that generation_config.json gives. */
+int fy_hf_tokenizer_write_sampling(const fy_hf_tokenizer *t, fy_gguf_writer *w, fy_err *e);
 
 /* Adds every tokenizer.* key and ferry's own ones (model/vocab/vocab.h). n_rows: rows of
  * token_embd; the token array gets exactly n_rows entries (padding "[PAD<i>]", unused; trailing

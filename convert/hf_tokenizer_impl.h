@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "convert/added_tokens.h"
+#include "convert/hf_templates.h"
 #include "convert/hf_tokenizer.h"
 #include "convert/pretok_match.h"
 #include "convert/special_ids.h"
@@ -22,6 +23,7 @@ struct fy_hf_tokenizer {
     fy_tokenizer_json json; /* views of json_map */
     fy_spm_info spm;        /* views of model_map */
     fy_tokenizer_config config;
+    fy_hf_templates templates;
     fy_added_tokens added; /* views of json_map, config, `tokens` or json_texts */
     fy_token_table tokens;
     fy_arena json_texts; /* texts of `added` when `tokens` comes from tokenizer.model */

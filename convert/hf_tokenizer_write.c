@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "convert/generation_config.h"
 
 #define PAD_SCORE (-10000.0f) /* what llama.cpp's converter gives to padding */
 
@@ -199,32 +200,9 @@ static int write_text_rules(const fy_hf_tokenizer *t, fy_gguf_writer *w, fy_err 
     return 0;
 }
 
-static fy_span text_of(const fy_str *s)
+int fy_hf_tokenizer_write_sampling(const fy_hf_tokenizer *t, fy_gguf_writer *w, fy_err *e)
 {
-    return (fy_span){fy_str_z(s), s->len};
-}
-
-static int write_templates(const fy_tokenizer_config *c, fy_gguf_writer *w, fy_err *e)
-{
-    size_t n_named = 0;
-    for (size_t i = 0; i < c->n_templates; i++) {
-        const fy_chat_template *t = &c->templates[i];
-        bool main_one = strcmp(fy_str_z(&t->name), "default") == 0;
-        char key[160] = "tokenizer.chat_template";
-        if (!main_one)
-            snprintf(key, sizeof key, "tokenizer.chat_template.%s", fy_str_z(&t->name));
-        n_named += !main_one;
-        if (fy_gguf_add_str(w, key, text_of(&t->text), e) != 0)
-            return -1;
-    }
-    if (n_named == 0)
-        return 0;
-    int rc = fy_gguf_begin_strings(w, "tokenizer.chat_templates", e);
-    for (size_t i = 0; rc == 0 && i < c->n_templates; i++) {
-        if (strcmp(fy_str_z(&c->templates[i].name), "default") != 0)
-            rc = fy_gguf_add_string(w, text_of(&c->templates[i].name), e);
-    }
-    return rc == 0 ? fy_gguf_end_strings(w, e) : rc;
+    return fy_generation_config_write(t->config.generation, w, e);
 }
 
 int fy_hf_tokenizer_write(const fy_hf_tokenizer *t, uint32_t n_rows, fy_gguf_writer *w, fy_err *e)
@@ -232,7 +210,7 @@ int fy_hf_tokenizer_write(const fy_hf_tokenizer *t, uint32_t n_rows, fy_gguf_wri
     uint32_t n = 0;
     if (count_rows(t, n_rows, &n, e) != 0 || write_vocabulary(t, n, w, e) != 0 ||
         write_ids(&t->special, n, w, e) != 0 || write_text_rules(t, w, e) != 0 ||
-        write_templates(&t->config, w, e) != 0)
+        fy_hf_templates_write(&t->templates, w, e) != 0)
         return fy_ctx(e, "%s: tokenizer", t->dir);
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "base/quote.h"
 #include "base/utf8.h"
+#include "convert/generation_config.h"
 #include "convert/json_tree.h"
 #include "format/sniff.h"
 
@@ -35,7 +36,7 @@ int fy_tokenizer_config_map(const char *dir, const char *name, fy_map *m, fy_err
     return rc;
 }
 
-static int read_object(const char *dir, const char *name, json_t **out, fy_err *e)
+int fy_tokenizer_config_object(const char *dir, const char *name, json_t **out, fy_err *e)
 {
     fy_map m = {0};
     int rc = fy_tokenizer_config_map(dir, name, &m, e);
@@ -46,85 +47,6 @@ static int read_object(const char *dir, const char *name, json_t **out, fy_err *
     else if (!json_is_object(*out))
         rc = fy_fail(e, FY_EFORMAT, "%s/%s: no JSON object", dir, name);
     fy_map_close(&m);
-    return rc;
-}
-
-/* --- chat templates --- */
-
-/* A second template of the same name is dropped: the callers go from the stronger source to the
- * weaker. */
-static int add_template(fy_tokenizer_config *c, fy_span name, fy_span text, fy_err *e)
-{
-    fy_chat_template t = {.name = {0}};
-    for (size_t i = 0; i < name.len; i++) {
-        char ch = name.ptr[i];
-        bool plain = (ch >= 'a' && ch <= 'z') || (ch >= '0' && ch <= '9');
-        fy_str_putc(&t.name, plain ? ch : ch >= 'A' && ch <= 'Z' ? (char)(ch - 'A' + 'a') : '_');
-    }
-    for (size_t i = 0; i < c->n_templates; i++) {
-        if (strcmp(fy_str_z(&c->templates[i].name), fy_str_z(&t.name)) == 0) {
-            fy_str_release(&t.name);
-            return 0;
-        }
-    }
-    fy_str_add(&t.text, text.ptr, text.len);
-    fy_chat_template *grown = realloc(c->templates, (c->n_templates + 1) * sizeof *grown);
-    if (grown != NULL)
-        c->templates = grown;
-    if (grown == NULL || t.name.oom || t.text.oom) {
-        fy_str_release(&t.name);
-        fy_str_release(&t.text);
-        return fy_nomem(e);
-    }
-    c->templates[c->n_templates++] = t;
-    return 0;
-}
-
-/* "chat_template": a text, or a list of {name, template}. Anything else (null) is no template. */
-static int add_templates(fy_tokenizer_config *c, const json_t *v, fy_err *e)
-{
-    if (json_is_string(v))
-        return add_template(c, FY_SPAN("default"),
-                            (fy_span){json_string_value(v), json_string_length(v)}, e);
-    for (size_t i = 0; i < json_array_size(v); i++) {
-        const json_t *name = json_object_get(json_array_get(v, i), "name");
-        const json_t *text = json_object_get(json_array_get(v, i), "template");
-        if (json_string_length(name) == 0 || json_string_length(name) > 100 ||
-            !json_is_string(text))
-            return fy_fail(e, FY_EFORMAT,
-                           "chat_template[%zu]: expected an object with 'name' and 'template'", i);
-        if (add_template(c, fy_span_of(json_string_value(name)),
-                         (fy_span){json_string_value(text), json_string_length(text)}, e) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* The template files win over tokenizer_config.json. */
-static int read_templates(const char *dir, fy_tokenizer_config *c, fy_err *e)
-{
-    fy_map m = {0};
-    json_t *file = NULL;
-    int rc = fy_tokenizer_config_map(dir, "chat_template.jinja", &m, e);
-    if (rc < 0)
-        return -1;
-    if (rc == 0) {
-        if (m.size > FY_JSON_TREE_MAX || !fy_utf8_valid((const char *)m.data, m.size))
-            rc = fy_fail(e, FY_EFORMAT,
-                         "%s/chat_template.jinja: not UTF-8 text of at most %zu bytes", dir,
-                         FY_JSON_TREE_MAX);
-        else
-            rc = add_template(c, FY_SPAN("default"), (fy_span){(const char *)m.data, m.size}, e);
-        fy_map_close(&m);
-        if (rc != 0)
-            return -1;
-    }
-    rc = read_object(dir, "chat_template.json", &file, e);
-    if (rc == 0 && add_templates(c, json_object_get(file, "chat_template"), e) != 0)
-        rc = fy_ctx(e, "%s/chat_template.json", dir);
-    json_decref(file);
-    if (rc == 0 && add_templates(c, json_object_get(c->tokenizer, "chat_template"), e) != 0)
-        rc = fy_ctx(e, "%s/tokenizer_config.json", dir);
     return rc;
 }
 
@@ -139,13 +61,12 @@ int fy_tokenizer_config_read(const char *dir, fy_tokenizer_config *c, fy_err *e)
     } files[] = {{"tokenizer_config.json", &c->tokenizer},
                  {"special_tokens_map.json", &c->special_map},
                  {"added_tokens.json", &c->added},
-                 {"generation_config.json", &c->generation},
                  {"config.json", &c->model}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        if (read_object(dir, files[i].name, files[i].out, e) != 0)
+        if (fy_tokenizer_config_object(dir, files[i].name, files[i].out, e) != 0)
             return -1;
     }
-    return read_templates(dir, c, e);
+    return fy_generation_config_read(dir, &c->generation, e);
 }
 
 void fy_tokenizer_config_release(fy_tokenizer_config *c)
@@ -155,11 +76,6 @@ void fy_tokenizer_config_release(fy_tokenizer_config *c)
     json_decref(c->added);
     json_decref(c->generation);
     json_decref(c->model);
-    for (size_t i = 0; i < c->n_templates; i++) {
-        fy_str_release(&c->templates[i].name);
-        fy_str_release(&c->templates[i].text);
-    }
-    free(c->templates);
     *c = (fy_tokenizer_config){0};
 }
 

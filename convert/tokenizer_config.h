@@ -1,6 +1,5 @@
 /* The small files beside a tokenizer: tokenizer_config.json, special_tokens_map.json,
- * added_tokens.json, generation_config.json, config.json and the chat template files. All are
- * optional. */
+ * added_tokens.json, generation_config.json and config.json. All are optional. */
 #ifndef FY_CONVERT_TOKENIZER_CONFIG_H
 #define FY_CONVERT_TOKENIZER_CONFIG_H
 
@@ -16,17 +15,9 @@
 #include "convert/added_tokens.h"
 
 typedef struct {
-    fy_str name; /* owned; lower case letters, digits and '_': part of a key. "default" is the main
-                    one */
-    fy_str text; /* owned */
-} fy_chat_template;
-
-typedef struct {
     /* Objects; owned; NULL: no such file. Numbers are reals, as transformers writes one that fits
      * no integer. */
     json_t *tokenizer, *special_map, *added, *generation, *model;
-    fy_chat_template *templates; /* owned; names are unique */
-    size_t n_templates;
 } fy_tokenizer_config;
 
 /* Reads what is there. After a failure fy_tokenizer_config_release still has to be called. */
@@ -36,6 +27,9 @@ void fy_tokenizer_config_release(fy_tokenizer_config *c);
 /* Maps dir/name. 1: there is no such file; -1 also for a Git LFS pointer, an HTML page and an empty
  * file. */
 int fy_tokenizer_config_map(const char *dir, const char *name, fy_map *m, fy_err *e);
+
+/* Reads dir/name as a JSON object. No such file: *out is left as it is, 0. */
+int fy_tokenizer_config_object(const char *dir, const char *name, json_t **out, fy_err *e);
 
 /* The added tokens of added_tokens.json (before tokenizer.json's, old style) and of
  * tokenizer_config.json's added_tokens_decoder (after them). The texts are views of `c`. */

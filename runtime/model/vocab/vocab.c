@@ -46,6 +46,11 @@ bool fy_vocab_adds_bos(const fy_vocab *v)
     return v->add_bos && v->bos >= 0;
 }
 
+int32_t fy_vocab_bos(const fy_vocab *v)
+{
+    return v->bos;
+}
+
 bool fy_vocab_is_eog(const fy_vocab *v, int32_t id)
 {
     return fy_vocab_has(v, id) && (v->mark[id] & FY_MARK_EOG);

@@ -58,6 +58,7 @@ fy_span fy_vocab_piece(const fy_vocab *v, int32_t id); /* text as stored; empty 
 fy_token_type fy_vocab_type(const fy_vocab *v, int32_t id);
 int32_t fy_vocab_find(const fy_vocab *v, fy_span piece); /* stored text -> id, -1 */
 bool fy_vocab_adds_bos(const fy_vocab *v);
+int32_t fy_vocab_bos(const fy_vocab *v); /* -1: none */
 /* Ends generation: every EOS id of the file, EOT and EOM, and those known by text. */
 bool fy_vocab_is_eog(const fy_vocab *v, int32_t id);
 /* May it be sampled? False for padding rows and unused entries, and for ids beyond the vocabulary.
@@ -85,5 +86,8 @@ int fy_vocab_decode(const fy_vocab *v, const int32_t *ids, size_t n, bool specia
 /* Streaming: the bytes of one token in the middle of a text (no leading-space rule, may be part of
  * a UTF-8 character). Nothing for control tokens unless `specials`. */
 int fy_vocab_decode_one(const fy_vocab *v, int32_t id, bool specials, fy_str *out, fy_err *e);
+
+/* Appends "name version\n" of each library that tokenizing takes. */
+void fy_vocab_libraries(fy_str *out);
 
 #endif

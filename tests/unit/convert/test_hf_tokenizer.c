@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -38,6 +39,13 @@ static void put(const char *name, const char *text)
     fy_err e = {0};
     snprintf(path, sizeof path, "%s/%s", dir, name);
     assert_int_equal(fy_file_write(path, text, strlen(text), &e), 0);
+}
+
+static void remove_one(const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(unlink(path), 0);
 }
 
 static int clear_directory(void **state)
@@ -489,11 +497,11 @@ static void chat_templates_come_from_the_newest_place(void **state)
     g = convert(dir, 0);
     has_str(g, "tokenizer.chat_template", "from json");
     fy_gguf_close(g);
-    put("chat_template.jinja", "from \"file\"\n");
+    remove_one("chat_template.json");
     put("tokenizer_config.json", "{\"chat_template\":[{\"name\":\"default\",\"template\":\"d\"},"
                                  "{\"name\":\"Tool-Use\",\"template\":\"t\"},{\"name\":\"rag\",\"template\":\"r\"}]}");
     g = convert(dir, 0);
-    has_str(g, "tokenizer.chat_template", "from \"file\"\n");
+    has_str(g, "tokenizer.chat_template", "d");
     has_str(g, "tokenizer.chat_template.tool_use", "t");
     has_str(g, "tokenizer.chat_template.rag", "r");
     const fy_gguf_kv *names = fy_gguf_find(g, "tokenizer.chat_templates");
@@ -502,8 +510,52 @@ static void chat_templates_come_from_the_newest_place(void **state)
     assert_int_equal(names->count, 2);
     assert_true(fy_span_is(fy_gguf_next_string(names, &pos), "tool_use"));
     fy_gguf_close(g);
+    put("chat_template.jinja", "from \"file\"\n");
+    g = convert(dir, 0);
+    has_str(g, "tokenizer.chat_template", "from \"file\"\n");
+    assert_null(fy_gguf_find(g, "tokenizer.chat_templates"));
+    fy_gguf_close(g);
+    char path[128];
+    snprintf(path, sizeof path, "%s/additional_chat_templates", dir);
+    assert_int_equal(mkdir(path, 0777), 0);
+    put("additional_chat_templates/tool_use.jinja", "with tools");
+    put("additional_chat_templates/notes.txt", "{% no template");
+    g = convert(dir, 0);
+    has_str(g, "tokenizer.chat_template", "from \"file\"\n");
+    has_str(g, "tokenizer.chat_template.tool_use", "with tools");
+    fy_gguf_close(g);
+    remove_one("additional_chat_templates/tool_use.jinja");
+    remove_one("additional_chat_templates/notes.txt");
+    assert_int_equal(rmdir(path), 0);
+    remove_one("chat_template.jinja");
     put("tokenizer_config.json", "{\"chat_template\":[{\"name\":\"x\"}]}");
     fails_with(FY_EFORMAT, "tokenizer_config.json: chat_template[0]: expected an object with 'name' and 'template'");
+}
+
+static void a_template_that_does_not_parse_is_refused(void **state)
+{
+    (void)state;
+    put("tokenizer.json", BPE("", ""));
+    put("tokenizer_config.json", "{\"chat_template\":[{\"name\":\"default\",\"template\":\"d\"},"
+                                 "{\"name\":\"bad\",\"template\":\"a\\n{% include x %}\"}]}");
+    fy_err e = {0};
+    fy_hf_tokenizer *t = fy_hf_tokenizer_open(dir, NULL, &e);
+    fy_gguf_writer *w = fy_gguf_writer_new(&e);
+    assert_non_null(t);
+    assert_non_null(w);
+    assert_int_equal(fy_hf_tokenizer_write(t, 0, w, &e), -1);
+    assert_int_equal(e.code, FY_EUNSUPPORTED);
+    assert_non_null(strstr(e.msg, "tokenizer_config.json: chat template 'bad': line 2, column "));
+    assert_non_null(strstr(e.msg, "--chat-template none"));
+    fy_gguf_writer_free(w);
+    assert_int_equal(fy_hf_tokenizer_use_template(t, "none", &e), 0);
+    w = fy_gguf_writer_new(&e);
+    e = (fy_err){0};
+    assert_int_equal(fy_hf_tokenizer_write(t, 0, w, &e), 0);
+    fy_gguf_writer_free(w);
+    assert_int_equal(fy_hf_tokenizer_use_template(t, "no such format", &e), -1);
+    assert_int_equal(e.code, FY_EARG);
+    fy_hf_tokenizer_free(t);
 }
 
 /* --- refusals --- */
@@ -732,6 +784,7 @@ int main(void)
         TEST(user_defined_blanks_are_blanks_in_sentencepiece),
         TEST(special_ids_come_from_the_first_file_that_knows),
         TEST(chat_templates_come_from_the_newest_place),
+        TEST(a_template_that_does_not_parse_is_refused),
         TEST(what_cannot_be_read_is_said),
         TEST(merges_of_unknown_tokens_are_refused),
         TEST(a_structure_can_be_forced_only_for_byte_level_bpe),

@@ -1,0 +1,45 @@
+/* A rendering as JSON describes it: a line of `ferry template --jsonl`, an object of --messages, a
+ * case of a reference's answers. Values that reach the template stay JSON text, so that no number
+ * changes its type. */
+#ifndef FY_CLI_TEMPLATE_REQUEST_H
+#define FY_CLI_TEMPLATE_REQUEST_H
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "model/template/chat_template.h"
+
+/* A string member; absent and null are told apart. */
+typedef struct {
+    bool there, null;
+    fy_str s; /* owned */
+} fy_request_text;
+
+/* Zero-initialise; may be read into again and again. */
+typedef struct {
+    fy_span messages, tools, extra, context; /* views of the JSON text; ptr NULL: absent or null */
+    bool has_add_generation_prompt, add_generation_prompt;
+    fy_request_text template_text, bos_token, eos_token;
+    fy_request_text name, expected, error, kind; /* of a case */
+} fy_template_request;
+
+/* Reads the object that comes next in j, a reader over `text`. Unknown members are skipped. */
+int fy_template_request_read(fy_template_request *r, fy_json *j, fy_span text, fy_err *e);
+void fy_template_request_release(fy_template_request *r);
+
+/* What a request is completed by. */
+typedef struct {
+    fy_chat_template *loaded;             /* owned; NULL: a request brings its own template */
+    fy_request_text bos_token, eos_token; /* used where the request says nothing */
+    const char *const *args;              /* view: [n_args] "KEY=VALUE" */
+    size_t n_args;
+    bool add_generation_prompt;
+} fy_template_defaults;
+void fy_template_defaults_release(fy_template_defaults *d);
+
+/* Appends the text; errors are fy_chat_template_render's. A request with "context" and no
+ * "messages" sets the context's variables and no other. */
+int fy_template_request_render(const fy_template_request *r, const fy_template_defaults *d,
+                               fy_str *out, fy_err *e);
+
+#endif
