@@ -2,12 +2,17 @@
 #include "convert/inspect.h"
 
 typedef struct {
-    bool json;
+    bool json, quiet, verbose;
 } options;
 
 static const fy_opt opts[] = {
-    {.group = "Output", .name = "json", .kind = FY_OPT_FLAG, .offset = offsetof(options, json),
+    {.group = "Output",
+     .name = "json",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, json),
      .help = "Write one JSON object instead of tables."},
+    FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
 };
 
 static int run(void *o, int n_args, char **args, fy_err *e)
@@ -40,5 +45,6 @@ const fy_verb fy_verb_inspect = {
     .examples = "ferry inspect model.gguf\n"
                 "# the type of every tensor, for a script\n"
                 "ferry inspect --json model.gguf | jq -r '.tensors[] | .name + \" \" + .type'\n",
+    .task = FY_TASK_MAKE,
     .run = run,
 };

@@ -45,7 +45,7 @@ static int write_file_type(fy_gguf_writer *w, const fy_convert_plan *p, fy_err *
 int fy_gguf_meta_write(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e)
 {
     uint32_t n_rows = m->plan != NULL ? m->plan->config->hp.n_vocab : 0;
-    if (write_general(w, m, e))
+    if (write_general(w, m, e) || fy_hf_tokenizer_write_sampling(m->tokenizer, w, e))
         return -1;
     if (m->config != NULL) {
         fy_hparams hp = m->config->hp;

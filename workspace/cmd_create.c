@@ -13,18 +13,41 @@ typedef struct {
 } options;
 
 static const fy_opt opts[] = {
-    {"Output", "out-path", "o", FY_OPT_STR, "DIR", offsetof(options, out), NULL, 0, 0,
-     "The workspace to create; must not exist, or be an empty directory.", false},
-    {"Models", "main-model", "m", FY_OPT_STR, "MODEL.gguf", offsetof(options, main_model), NULL, 0,
-     0, "The main model; without it the first argument is.", false},
-    {"Models", "model-id", NULL, FY_OPT_STR, "NAME", offsetof(options, model_id), NULL, 0, 0,
-     "The main model's id in model.json; without it the name of its directory.", false},
-    {"Models", "copy", NULL, FY_OPT_FLAG, NULL, offsetof(options, copy), NULL, 0, 0,
-     "Copy the weights even where shared blocks or a hard link would do.", false},
-    {"Program", "exe-path", NULL, FY_OPT_STR, "PATH", offsetof(options, exe_path), NULL, 0, 0,
-     "The aarch64 build of ferry, or a directory that holds it; without it the installed one, then "
-     "the build tree's.",
-     false},
+    {.group = "Output",
+     .name = "out-path",
+     .alias = "o",
+     .kind = FY_OPT_STR,
+     .arg = "DIR",
+     .offset = offsetof(options, out),
+     .line_only = true,
+     .help = "The workspace to create; must not exist, or be an empty directory."},
+    {.group = "Models",
+     .name = "main-model",
+     .alias = "m",
+     .kind = FY_OPT_STR,
+     .arg = "MODEL.gguf",
+     .offset = offsetof(options, main_model),
+     .line_only = true,
+     .help = "The main model; without it the first argument is."},
+    {.group = "Models",
+     .name = "model-id",
+     .kind = FY_OPT_STR,
+     .arg = "NAME",
+     .offset = offsetof(options, model_id),
+     .line_only = true,
+     .help = "The main model's id in model.json; without it the name of its directory."},
+    {.group = "Models",
+     .name = "copy",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, copy),
+     .help = "Copy the weights even where shared blocks or a hard link would do."},
+    {.group = "Program",
+     .name = "exe-path",
+     .kind = FY_OPT_STR,
+     .arg = "FILE|DIR",
+     .offset = offsetof(options, exe_path),
+     .help = "The aarch64 build of ferry, or a directory that holds it; without it the installed "
+             "one, then the build tree's."},
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
@@ -48,7 +71,6 @@ static const char **list_models(const options *o, int n_args, char **args, size_
 static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
     const options *o = opaque;
-    fy_log_show(o->quiet ? FY_LOG_WARN : o->verbose ? FY_LOG_DEBUG : FY_LOG_INFO);
     if (o->out == NULL)
         return fy_fail(e, FY_EARG, "which workspace? Name it with -o DIR");
     if (n_args == 0 && o->main_model == NULL)
@@ -95,8 +117,9 @@ const fy_verb fy_verb_create = {
         "in place changes the workspace too ('ferry verify' then says so); --copy avoids "
         "that.\n\n"
         "Sampler defaults are those the model recommends (general.sampling.*), else greedy.",
-    .examples = "ferry create tales-q4_0.gguf -o tales\n"
-                "# with a device program from somewhere else\n"
-                "ferry create tales-q4_0.gguf -o tales --exe-path ~/ferry/build/aarch64/release\n",
+    .examples = "ferry create model.gguf -o phone\n"
+                "# two models, and a device program from somewhere else\n"
+                "ferry create model.gguf model-f16.gguf -o both --exe-path device/ferry\n",
+    .task = FY_TASK_PACKAGE,
     .run = run,
 };

@@ -11,16 +11,29 @@
 typedef struct {
     const char *out;
     int64_t level;
-    bool quiet;
+    bool quiet, verbose;
 } options;
 
 static const fy_opt opts[] = {
-    {"Output", "output", "o", FY_OPT_STR, "FILE", offsetof(options, out), NULL, 0, 0,
-     "The archive to write: .tar.zst, .tar.gz or .tar; without it DIR's name and .tar.zst, here.",
-     false},
-    {"Output", "level", NULL, FY_OPT_INT, "N", offsetof(options, level), NULL, 1, 19,
-     "Compression level: 1 to 19 for zstd (3), 1 to 9 for gzip (6).", false},
+    {.group = "Output",
+     .name = "output",
+     .alias = "o",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, out),
+     .line_only = true,
+     .help = "The archive to write: .tar.zst, .tar.gz or .tar; without it DIR's name and .tar.zst, "
+             "here."},
+    {.group = "Output",
+     .name = "level",
+     .kind = FY_OPT_INT,
+     .arg = "N",
+     .offset = offsetof(options, level),
+     .min = 1,
+     .max = 19,
+     .help = "Compression level: 1 to 19 for zstd (3), 1 to 9 for gzip (6)."},
     FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
 };
 
 /* https://reproducible-builds.org/specs/source-date-epoch: a decimal number of seconds. */
@@ -62,7 +75,6 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
     const options *o = opaque;
     (void)n_args;
-    fy_log_show(o->quiet ? FY_LOG_WARN : FY_LOG_INFO);
     fy_pack_params p = {.level = o->level == FY_OPT_UNSET_INT ? 0 : (int)o->level};
     if (source_date_epoch(&p.mtime, e) != 0)
         return -1;
@@ -97,7 +109,11 @@ const fy_verb fy_verb_pack = {
         "Every file is compared with its hash on the way; one that has changed is an error that "
         "names it, and no archive is left. Files that the manifest does not list are left out "
         "with a warning.",
-    .examples = "ferry pack tales -o tales.tar.zst\n"
-                "ferry pack tales -o tales.tar.gz --level 9\n",
+    .examples = "ferry pack workspace\n"
+                "ferry pack workspace -o workspace.tar.gz --level 9\n",
+    .task = FY_TASK_PACKAGE,
+    .environment = "SOURCE_DATE_EPOCH The time of every file in the archive, in seconds since "
+                   "1970.\n",
+    .libraries = fy_archive_libraries,
     .run = run,
 };

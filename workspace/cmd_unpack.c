@@ -6,22 +6,27 @@
 
 typedef struct {
     const char *out;
-    bool quiet;
+    bool quiet, verbose;
 } options;
 
 static const fy_opt opts[] = {
-    {"Output", "out-path", "o", FY_OPT_STR, "DIR", offsetof(options, out), NULL, 0, 0,
-     "The workspace to create; must not exist, or be an empty directory. Without it the archive's "
-     "own name, here.",
-     false},
+    {.group = "Output",
+     .name = "out-path",
+     .alias = "o",
+     .kind = FY_OPT_STR,
+     .arg = "DIR",
+     .offset = offsetof(options, out),
+     .line_only = true,
+     .help = "The workspace to create; must not exist, or be an empty directory. Without it the "
+             "archive's own name, here."},
     FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
 };
 
 static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
     const options *o = opaque;
     (void)n_args;
-    fy_log_show(o->quiet ? FY_LOG_WARN : FY_LOG_INFO);
     char *made = NULL;
     fy_progress progress;
     fy_show_begin(&progress, "unpacking", 0);
@@ -47,7 +52,8 @@ const fy_verb fy_verb_unpack = {
         "Reads .tar.zst, .tar.gz and .tar. Each file must be listed in the archive's manifest "
         "and have the listed size and SHA-256. Absolute paths, '..', links, devices, repeated, "
         "unlisted and missing files are refused, and whatever is refused leaves nothing behind.",
-    .examples = "ferry unpack tales.tar.zst\n"
-                "ferry unpack tales.tar.zst -o /data/local/tmp/tales\n",
+    .examples = "ferry unpack phone.tar.zst\n"
+                "ferry unpack phone.tar.zst -o copy\n",
+    .task = FY_TASK_PACKAGE,
     .run = run,
 };

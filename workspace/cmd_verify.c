@@ -10,14 +10,18 @@
 
 typedef struct {
     int64_t n_threads;
-    bool json, quiet;
+    bool json, quiet, verbose;
 } options;
 
 static const fy_opt opts[] = {
-    {"Output", "json", NULL, FY_OPT_FLAG, NULL, offsetof(options, json), NULL, 0, 0,
-     "The findings as JSON.", false},
+    {.group = "Output",
+     .name = "json",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, json),
+     .help = "The findings as JSON."},
     FY_ROW_THREADS,
     FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
 };
 
 /* Names come from the disk: what is not UTF-8 or could move the cursor is shown escaped, in JSON
@@ -80,7 +84,6 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
     const options *o = opaque;
     (void)n_args;
-    fy_log_show(o->quiet ? FY_LOG_WARN : FY_LOG_INFO);
     int n_threads = o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->n_threads;
     fy_verify_report r;
     fy_progress progress;
@@ -112,7 +115,8 @@ const fy_verb fy_verb_verify = {
         "checks that the files fit together: the program's machine, model.json against the "
         "header of the weights, and the tokens of vocab.gguf. The findings go to standard "
         "output; the exit status is 4 when there are any.",
-    .examples = "ferry verify tales\n"
-                "ferry verify --json tales\n",
+    .examples = "ferry verify workspace\n"
+                "ferry verify --json workspace\n",
+    .task = FY_TASK_PACKAGE,
     .run = run,
 };

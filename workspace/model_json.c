@@ -20,10 +20,10 @@ typedef enum { INT, REAL, TEXT } kind;
 typedef enum { SAME, FREE, AT_MOST } rule; /* of a value against what the weights say */
 
 /* The schema in the order of the file; LLM is an object in TOP, ROPE one in LLM. */
-#define ROW(section, kind, rule, name)                                                             \
-    {                                                                                              \
-        section, kind, rule, #name, offsetof(fy_model_json, name),                                 \
-            sizeof((fy_model_json *)0)->name                                                       \
+#define ROW(section, kind, rule, name)                             \
+    {                                                              \
+        section, kind, rule, #name, offsetof(fy_model_json, name), \
+            sizeof((fy_model_json *)0)->name                       \
     }
 static const struct {
     section in;
@@ -111,7 +111,13 @@ int fy_model_json_of(const fy_family *f, const fy_hparams *hp, const char *model
 
 int fy_json_text(json_t *root, fy_str *out, fy_err *e)
 {
-    char *text = root != NULL ? json_dumps(root, JSON_INDENT(4)) : NULL;
+    return fy_json_text_digits(root, 17, out, e);
+}
+
+int fy_json_text_digits(json_t *root, int digits, fy_str *out, fy_err *e)
+{
+    size_t flags = JSON_INDENT(4) | JSON_REAL_PRECISION((size_t)digits);
+    char *text = root != NULL ? json_dumps(root, flags) : NULL;
     json_decref(root);
     if (text == NULL)
         return fy_nomem(e);

@@ -43,13 +43,15 @@ int fy_model_json_compare(const fy_model_json *found, const fy_model_json *expec
 /* Appends why PowerServe's runtime could not compute this model ("a; b"); nothing when it can. */
 void fy_powerserve_limits(const fy_gguf *g, const fy_family *f, const fy_hparams *hp, fy_str *out);
 
-/* hparams.json: the recommended sampling of the file (general.sampling.*), else greedy as
- * PowerServe creates it. */
+/* hparams.json: what the file recommends for sampling (general.sampling.*) and nothing it does not;
+ * greedy as PowerServe creates it when it recommends nothing. */
 int fy_hparams_json_text(const fy_gguf *g, fy_str *out, fy_err *e);
 
 /* A jansson tree as text with a final newline; takes the tree. NULL (out of memory on the way) is
  * FY_ENOMEM. */
 struct json_t;
 int fy_json_text(struct json_t *root, fy_str *out, fy_err *e);
+/* With so many digits of a real at most; fy_json_text writes 17. */
+int fy_json_text_digits(struct json_t *root, int digits, fy_str *out, fy_err *e);
 
 #endif

@@ -314,3 +314,12 @@ int fy_pack(const char *dir, const char *archive, const fy_pack_params *p, fy_pr
     fy_manifest_release(&m);
     return rc;
 }
+
+void fy_archive_libraries(fy_str *out)
+{
+    const char *zstd = archive_libzstd_version();
+    fy_str_printf(out, "libarchive %d.%d.%d\n", archive_version_number() / 1000000,
+                  archive_version_number() / 1000 % 1000, archive_version_number() % 1000);
+    if (zstd != NULL)
+        fy_str_printf(out, "zstd %s\n", zstd);
+}

@@ -3,9 +3,11 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/quote.h"
+#include "bundle/sampling_hints.h"
 #include "workspace/model_json.h"
 
 /* --- limits ----------------------------------------------------------------------------------- */
@@ -64,37 +66,43 @@ void fy_powerserve_limits(const fy_gguf *g, const fy_family *f, const fy_hparams
 
 /* --- hparams.json ----------------------------------------------------------------------------- */
 
-/* A recommended value within (0, max]; `def` when the file has none or another. */
-static double sampling(const fy_gguf *g, const char *key, double max, double def)
+/* Its reader takes its own default for a key that is absent (temperature 0.8, top_k 40, top_p 0.95,
+ * no penalties, a new seed), which is ferry's, too: so only what the file says is written. Greedy
+ * is top_k 1 there, since the runtime aborts at temperature 0; it aborts at top_k 0 as well, where
+ * all tokens are meant. */
+static int set_sampler(json_t *sampler, const fy_gguf *g)
 {
-    float v = 0;
-    if (fy_gguf_get_f32(g, key, &v, NULL) != 0 || !isfinite(v) || v <= 0 || (double)v > max)
-        return def;
-    return v;
+    int rc = 0;
+    bool draws = false;
+    for (int h = 0; h < FY_HINTS; h++) {
+        double v = fy_hint_of(g, (fy_hint)h, NULL);
+        if (isnan(v) || (h == FY_HINT_LAST_N && v < 0))
+            continue; /* it dies of a window of -1, all; ferry finds that in the model itself */
+        draws |= fy_hints[h].draws;
+        rc |= json_object_set_new(sampler, fy_hints[h].hparams,
+                                  fy_hints[h].whole ? json_integer((json_int_t)v) : json_real(v));
+    }
+    const json_t *temp = json_object_get(sampler, "temperature"),
+                 *top_k = json_object_get(sampler, "top_k");
+    if (!draws || (temp != NULL && json_number_value(temp) == 0)) {
+        rc |= json_object_set_new(sampler, "temperature", json_real(1));
+        rc |= json_object_set_new(sampler, "top_p", json_real(1));
+        rc |= json_object_set_new(sampler, "top_k", json_integer(1));
+    } else if (top_k != NULL && json_integer_value(top_k) == 0) {
+        rc |= json_object_set_new(sampler, "top_k", json_integer(INT32_MAX));
+    }
+    return rc;
 }
 
 int fy_hparams_json_text(const fy_gguf *g, fy_str *out, fy_err *e)
 {
-    float temp = 1;
-    uint32_t top_k = 0;
-    bool greedy = fy_gguf_get_f32(g, "general.sampling.temp", &temp, NULL) == 0 && temp == 0;
-    double t = sampling(g, "general.sampling.temp", 100, 0),
-           p = sampling(g, "general.sampling.top_p", 1, 0);
-    fy_gguf_get_u32(g, "general.sampling.top_k", &top_k, NULL);
-    if (top_k > INT32_MAX)
-        top_k = 0;
-    /* greedy is written as top_k 1: its runtime aborts at temperature 0 and at top_k 0 (40 is its
-     * own default) */
-    if (greedy || (t <= 0 && p <= 0 && top_k == 0))
-        top_k = 1;
-    else if (top_k == 0)
-        top_k = 40;
-    return fy_json_text(
-        json_pack("{s:i, s:i, s:{s:i, s:f, s:f, s:I, s:i, s:i, s:f, s:f, s:f, s:b, s:b}}",
-                  "n_threads", 4, "batch_size", 128, "sampler", "seed", 0, "temperature",
-                  t > 0 ? t : 1.0, "top_p", p > 0 ? p : 1.0, "top_k", (json_int_t)top_k, "min_keep",
-                  0, "penalty_last_n", 64, "penalty_repeat",
-                  sampling(g, "general.sampling.penalty_repeat", 10, 1.0), "penalty_freq", 0.0,
-                  "penalty_present", 0.0, "penalize_nl", 0, "ignore_eos", 0),
-        out, e);
+    json_t *sampler = json_object();
+    if (sampler == NULL || set_sampler(sampler, g) != 0) {
+        json_decref(sampler);
+        return fy_nomem(e);
+    }
+    /* seven digits: a float 0.7 as it was meant */
+    return fy_json_text_digits(
+        json_pack("{s:i, s:i, s:o}", "n_threads", 4, "batch_size", 128, "sampler", sampler), 7, out,
+        e);
 }

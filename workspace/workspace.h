@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/progress.h"
+#include "base/str.h"
 
 #define FY_TARGET_ARM64 "aarch64-linux" /* what the manifest calls the device build */
 
@@ -72,5 +73,8 @@ typedef struct {
 int fy_verify(const char *dir, int n_threads, fy_progress *progress, fy_verify_report *out,
               fy_err *e);
 void fy_verify_report_release(fy_verify_report *r);
+
+/* Appends "name version\n" of each library that archives take. */
+void fy_archive_libraries(fy_str *out);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "bundle/manifest_read.h"
+#include "bundle/sampling_hints.h"
 
 /* A path below the workspace; NULL with *e set. */
 static char *path_in(const char *dir, const char *rel, fy_err *e)
@@ -134,37 +135,70 @@ static int take_int(fy_json *j, const char *key, int64_t min, int64_t max, int64
     return 0;
 }
 
-static int take_float(fy_json *j, const char *key, double max, double *out, fy_err *e)
+static int take_float(fy_json *j, const char *key, double min, double max, double *out, fy_err *e)
 {
     double v = 0;
     if (fy_json_double(j, &v, e) != 0)
         return fy_ctx(e, "%s", key);
-    if (!(v >= 0 && v <= max))
-        return fy_fail(e, FY_EFORMAT, "%s: %g, expected 0 to %g", key, v, max);
+    if (!(v >= min && v <= max))
+        return fy_fail(e, FY_EFORMAT, "%s: %g, expected %g to %g", key, v, min, max);
     *out = v;
     return 0;
 }
 
-static int take_sampler(fy_json *j, fy_bundle *b, fy_err *e)
+/* 2^64 - 1, or -1: a new one each time. */
+static int take_seed(fy_json *j, const uint8_t *text, uint64_t *out, fy_err *e)
+{
+    int64_t v = 0;
+    bool negative = fy_json_peek(j) == FY_JSON_NUMBER && text[fy_json_offset(j)] == '-';
+    int rc = negative ? fy_json_i64(j, &v, e) : fy_json_u64(j, out, e);
+    if (rc != 0)
+        return fy_ctx(e, "seed");
+    if (negative)
+        *out = (uint64_t)v; /* as PowerServe's reader does */
+    return 0;
+}
+
+static int take_sampler_value(fy_json *j, fy_span key, fy_bundle *b, fy_err *e)
+{
+    double *const floats[FY_HINTS] = {
+        [FY_HINT_TEMP] = &b->temperature,
+        [FY_HINT_TOP_P] = &b->top_p,
+        [FY_HINT_MIN_P] = &b->min_p,
+        [FY_HINT_TYPICAL] = &b->typical_p,
+        [FY_HINT_REPEAT] = &b->penalty_repeat,
+        [FY_HINT_PRESENCE] = &b->penalty_present,
+        [FY_HINT_FREQUENCY] = &b->penalty_freq,
+    };
+    int h = 0;
+    while (h < FY_HINTS && !fy_span_is(key, fy_hints[h].hparams))
+        h++;
+    if (h == FY_HINTS)
+        return fy_json_skip(j, e);
+    const fy_hint_row *row = &fy_hints[h];
+    if (floats[h] != NULL)
+        return take_float(j, row->hparams, row->min, row->max, floats[h], e);
+    if (h == FY_HINT_LAST_N)
+        return take_int(j, row->hparams, (int64_t)row->min, (int64_t)row->max, &b->penalty_last_n,
+                        e);
+    if (take_int(j, row->hparams, -1, (int64_t)row->max, &b->top_k, e) != 0)
+        return -1;
+    b->top_k = b->top_k < 0 ? 0 : b->top_k; /* -1 is all elsewhere */
+    return 0;
+}
+
+static int take_sampler(fy_json *j, const uint8_t *text, fy_bundle *b, fy_err *e)
 {
     fy_span key;
     int rc = fy_json_object_begin(j, e);
-    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
-        if (fy_span_is(key, "seed"))
-            rc = fy_json_u64(j, &b->seed, e);
-        else if (fy_span_is(key, "temperature"))
-            rc = take_float(j, "temperature", 100, &b->temperature, e);
-        else if (fy_span_is(key, "top_p"))
-            rc = take_float(j, "top_p", 1, &b->top_p, e);
-        else if (fy_span_is(key, "top_k"))
-            rc = take_int(j, "top_k", 0, INT32_MAX, &b->top_k, e);
-        else
-            rc = fy_json_skip(j, e);
-    }
+    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1)
+        rc = fy_span_is(key, "seed") ? take_seed(j, text, &b->seed, e)
+                                     : take_sampler_value(j, key, b, e);
     return rc == 0 ? 0 : fy_ctx(e, "sampler");
 }
 
-static int take_hparams(fy_json *j, fy_bundle *b, fy_err *e)
+/* text: what j reads. */
+static int take_hparams(fy_json *j, const uint8_t *text, fy_bundle *b, fy_err *e)
 {
     fy_span key;
     int rc = fy_json_object_begin(j, e);
@@ -174,7 +208,7 @@ static int take_hparams(fy_json *j, fy_bundle *b, fy_err *e)
         else if (fy_span_is(key, "batch_size"))
             rc = take_int(j, "batch_size", 1, 1 << 20, &b->batch_size, e);
         else if (fy_span_is(key, "sampler"))
-            rc = take_sampler(j, b, e);
+            rc = take_sampler(j, text, b, e);
         else
             rc = fy_json_skip(j, e);
     }
@@ -193,7 +227,7 @@ static int read_json(const char *dir, const fy_manifest *m, const char *rel, fy_
     fy_json *j = fy_json_new(map.data, map.size, e);
     int rc = j == NULL              ? -1
              : hparams_name != NULL ? take_workspace(j, b, hparams_name, e)
-                                    : take_hparams(j, b, e);
+                                    : take_hparams(j, map.data, b, e);
     if (rc != 0)
         fy_ctx(e, "%s/%s", dir, rel);
     fy_json_free(j);
@@ -254,7 +288,13 @@ int fy_bundle_open(const char *dir, fy_bundle *out, fy_err *e)
                    .batch_size = -1,
                    .temperature = NAN,
                    .top_p = NAN,
+                   .min_p = NAN,
+                   .typical_p = NAN,
                    .top_k = -1,
+                   .penalty_repeat = NAN,
+                   .penalty_freq = NAN,
+                   .penalty_present = NAN,
+                   .penalty_last_n = INT64_MIN,
                    .seed = UINT64_MAX};
     int rc = open_all(dir, &m, &b, e);
     fy_manifest_release(&m);

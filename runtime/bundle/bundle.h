@@ -23,11 +23,13 @@ typedef struct {
     char *model_main;  /* owned; directory name relative to the workspace */
     char *model_draft; /* owned; NULL: none */
     char *weights;     /* owned; path of the main model's weights.gguf, ready to open */
-    /* hparams.json; unset values are negative (n_threads, batch_size, top_k), NAN, or UINT64_MAX
-     * (seed) */
+    /* hparams.json; unset values are negative (n_threads, batch_size, top_k), NAN, INT64_MIN
+     * (penalty_last_n, where -1 is "all"), or UINT64_MAX (seed, which is written -1, too) */
     int64_t n_threads, batch_size;
-    double temperature, top_p;
+    double temperature, top_p, min_p, typical_p;
     int64_t top_k;
+    double penalty_repeat, penalty_freq, penalty_present;
+    int64_t penalty_last_n;
     uint64_t seed;
 } fy_bundle;
 

@@ -1,113 +1,117 @@
-/* All cuts (top-k, top-p, min-p) keep a prefix of the candidates ordered by logit, so candidates
- * come from a heap one by one and only as many as are kept get sorted. Arithmetic is in double with
- * an exponential of our own: the choice may not depend on the C library. */
+/* Two forms of what is left to choose from: at first all logits, in a scan that was copied once;
+ * from the first step that cuts on, a list of candidates. A step that comes first takes what it
+ * keeps directly out of the scan, so that the usual chain never builds a list of the whole
+ * vocabulary. Temperature only scales differences of logits: it is carried along as a factor. */
 #include "model/sample.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "model/sample_math.h"
+#include "model/sample_params.h"
+#include "model/sample_scan.h"
+#include "model/sample_window.h"
+
 typedef struct {
-    float logit;
-    int32_t id;
-} candidate;
+    int32_t *id; /* owned */
+    uint32_t n;
+} id_list;
 
 struct fy_sampler {
     fy_sampler_params p;
     uint32_t n_vocab;
-    const fy_vocab *vocab; /* view; NULL: every id may be chosen */
-    uint64_t state[4];
-    candidate *list; /* owned, [n_vocab] */
-    double *weight;  /* owned, [n_vocab]: of list[i] */
+    uint8_t steps[FY_SAMPLE_STEPS]; /* of p.order, those that do something */
+    uint8_t n_steps;
+    bool penalties_first; /* they come before every other step: applied in the scan */
+    bool has_window;
+    fy_window window;
+    fy_rng rng;
+    id_list banned, eog;
+    fy_scan scan;
+    fy_candidate *list; /* owned, [n_vocab]; NULL when greedy */
+    fy_candidate *key;  /* owned, [n_vocab]; NULL when greedy */
+    double *weight;     /* owned, [n_vocab]: of list[i]; NULL when greedy */
 };
 
-/* --- the generator: xoshiro256** 1.0 (Blackman, Vigna), seeded by splitmix64 ---------------- */
+/* What is left to choose from. */
+typedef struct {
+    bool in_scan; /* everything in s->scan; else s->list[0..n) */
+    bool sorted;  /* the list, best first; else by id or in no order */
+    uint32_t n;
+    double temperature; /* of the steps so far */
+} choice;
 
-static uint64_t splitmix64(uint64_t *x)
-{
-    uint64_t z = *x += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
+/* --- life ------------------------------------------------------------------------------------- */
 
-static uint64_t rotl(uint64_t x, int n)
+/* Greedy needs the penalties only, wherever they stand. */
+static void plan_steps(fy_sampler *s)
 {
-    return (x << n) | (x >> (64 - n));
-}
-
-static uint64_t next_random(uint64_t s[4])
-{
-    uint64_t result = rotl(s[1] * 5, 7) * 9, t = s[1] << 17;
-    s[2] ^= s[0];
-    s[3] ^= s[1];
-    s[1] ^= s[2];
-    s[0] ^= s[3];
-    s[2] ^= t;
-    s[3] = rotl(s[3], 45);
-    return result;
-}
-
-/* [0, 1) */
-static double next_unit(fy_sampler *s)
-{
-    return (double)(next_random(s->state) >> 11) * 0x1p-53;
-}
-
-/* e^x for x <= 0: 2^n times the Taylor series of the rest, |rest| <= ln 2 / 2. */
-static double exp_nonpositive(double x)
-{
-    if (!(x > -700))
-        return 0;
-    double n = floor(x * 1.4426950408889634 + 0.5);
-    double r = x - n * 0.6931471803691238 -
-               n * 1.9082149292705877e-10; /* ln 2 in two parts: n * first is exact */
-    double term = 1, sum = 1;
-    for (int i = 1; i <= 14; i++) {
-        term *= r / i;
-        sum += term;
+    bool greedy = s->p.temperature == 0;
+    for (int i = 0; i < s->p.n_order; i++) {
+        fy_sample_step step = (fy_sample_step)s->p.order[i];
+        if (!fy_sample_step_acts(&s->p, step) || (greedy && step != FY_SAMPLE_PENALTIES))
+            continue;
+        s->steps[s->n_steps++] = (uint8_t)step;
+        s->has_window |= step == FY_SAMPLE_PENALTIES;
     }
-    return ldexp(sum, (int)n);
+    s->penalties_first = s->n_steps > 0 && s->steps[0] == FY_SAMPLE_PENALTIES;
 }
 
-/* --- life ----------------------------------------------------------------------------------- */
-
-static int check_params(const fy_sampler_params *p, fy_err *e)
+static int find_marked(fy_sampler *s, const fy_vocab *vocab, fy_err *e)
 {
-    if (!(p->temperature >= 0 && p->temperature <= 1e6f))
-        return fy_fail(e, FY_EARG, "temperature %g, expected 0 (greedy) or more",
-                       (double)p->temperature);
-    if (p->top_k < 0)
-        return fy_fail(e, FY_EARG, "top-k %d, expected 0 (off) or more", p->top_k);
-    if (!(p->top_p > 0 && p->top_p <= 1))
-        return fy_fail(e, FY_EARG, "top-p %g, expected above 0 and at most 1 (off)",
-                       (double)p->top_p);
-    if (!(p->min_p >= 0 && p->min_p <= 1))
-        return fy_fail(e, FY_EARG, "min-p %g, expected 0 (off) to 1", (double)p->min_p);
+    uint32_t n_banned = 0, n_eog = 0;
+    for (int32_t id = 0; id < (int32_t)s->n_vocab; id++) {
+        n_banned += !fy_vocab_is_samplable(vocab, id);
+        n_eog += fy_vocab_is_eog(vocab, id);
+    }
+    s->banned.id = calloc(n_banned + 1u, sizeof *s->banned.id);
+    s->eog.id = calloc(n_eog + 1u, sizeof *s->eog.id);
+    if (s->banned.id == NULL || s->eog.id == NULL)
+        return fy_nomem(e);
+    for (int32_t id = 0; id < (int32_t)s->n_vocab; id++) {
+        if (!fy_vocab_is_samplable(vocab, id))
+            s->banned.id[s->banned.n++] = id;
+        if (fy_vocab_is_eog(vocab, id))
+            s->eog.id[s->eog.n++] = id;
+    }
+    return 0;
+}
+
+static int take_scratch(fy_sampler *s, fy_err *e)
+{
+    if (fy_scan_init(&s->scan, s->n_vocab, e) != 0)
+        return -1;
+    if (s->has_window && fy_window_init(&s->window, s->n_vocab, s->p.repeat_last_n, e) != 0)
+        return -1;
+    if (s->p.temperature == 0)
+        return 0;
+    size_t n = (size_t)s->n_vocab + 1; /* never 0 bytes */
+    s->list = calloc(n, sizeof *s->list);
+    s->weight = calloc(n, sizeof *s->weight);
+    s->key = calloc(n, sizeof *s->key);
+    if (s->list == NULL || s->weight == NULL || s->key == NULL)
+        return fy_nomem(e);
     return 0;
 }
 
 fy_sampler *fy_sampler_new(const fy_sampler_params *p, uint32_t n_vocab, const fy_vocab *vocab,
                            fy_err *e)
 {
-    bool greedy = p->temperature == 0;
-    if (!greedy && check_params(p, e) != 0)
+    if (fy_sampler_check(p, n_vocab, e) != 0)
         return NULL;
     fy_sampler *s = calloc(1, sizeof *s);
-    if (s == NULL)
-        goto nomem;
-    *s = (fy_sampler){.p = *p, .n_vocab = n_vocab, .vocab = vocab};
-    uint64_t seed = p->seed;
-    for (int i = 0; i < 4; i++)
-        s->state[i] = splitmix64(&seed);
-    if (greedy)
+    if (s == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    s->p = *p;
+    s->n_vocab = n_vocab;
+    fy_rng_seed(&s->rng, p->seed);
+    plan_steps(s);
+    if (take_scratch(s, e) == 0 && (vocab == NULL || find_marked(s, vocab, e) == 0))
         return s;
-    s->list = calloc(n_vocab, sizeof *s->list);
-    s->weight = calloc(n_vocab, sizeof *s->weight);
-    if (s->list != NULL && s->weight != NULL)
-        return s;
-nomem:
     fy_sampler_free(s);
-    fy_nomem(e);
     return NULL;
 }
 
@@ -115,159 +119,314 @@ void fy_sampler_free(fy_sampler *s)
 {
     if (s == NULL)
         return;
+    fy_scan_release(&s->scan);
+    fy_window_release(&s->window);
+    free(s->banned.id);
+    free(s->eog.id);
     free(s->list);
+    free(s->key);
     free(s->weight);
     free(s);
 }
 
-/* --- candidates ----------------------------------------------------------------------------- */
-
-static bool may_choose(const fy_sampler *s, int32_t id, float logit, bool ban_eog)
+int fy_sampler_accept(fy_sampler *s, int32_t id, fy_err *e)
 {
-    if (isnan(logit) || logit == -INFINITY)
-        return false;
-    if (s->vocab == NULL)
-        return true;
-    return fy_vocab_is_samplable(s->vocab, id) && !(ban_eog && fy_vocab_is_eog(s->vocab, id));
+    if (id < 0 || (uint32_t)id >= s->n_vocab)
+        return fy_fail(e, FY_EARG, "token %d, the vocabulary has %u", id, s->n_vocab);
+    if (s->has_window)
+        fy_window_push(&s->window, id);
+    return 0;
 }
 
-static bool before(candidate a, candidate b)
+void fy_sampler_reset(fy_sampler *s)
 {
-    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+    if (s->has_window)
+        fy_window_clear(&s->window);
 }
 
-static void sift_down(candidate *heap, uint32_t n, uint32_t i)
+void fy_sampler_reseed(fy_sampler *s, uint64_t seed)
 {
-    candidate moved = heap[i];
-    for (;;) {
-        uint32_t child = 2 * i + 1;
-        if (child >= n)
-            break;
-        if (child + 1 < n && before(heap[child + 1], heap[child]))
-            child++;
-        if (!before(heap[child], moved))
-            break;
-        heap[i] = heap[child];
-        i = child;
+    fy_rng_seed(&s->rng, seed);
+}
+
+/* --- the scan --------------------------------------------------------------------------------- */
+
+static void fill_scan(fy_sampler *s, const float *logits, bool ban_eog)
+{
+    fy_scan *scan = &s->scan;
+    fy_scan_fill(scan, logits);
+    for (size_t i = 0; i < s->p.n_bias; i++) {
+        uint32_t id = (uint32_t)s->p.bias[i].id;
+        fy_scan_set(scan, id, scan->logit[id] + s->p.bias[i].bias);
     }
-    heap[i] = moved;
+    for (uint32_t i = 0; s->penalties_first && i < s->window.n_ids; i++) {
+        uint32_t id = (uint32_t)s->window.ids[i];
+        fy_scan_set(scan, id, fy_penalized(&s->p, scan->logit[id], s->window.count[id]));
+    }
+    for (uint32_t i = 0; i < s->banned.n; i++)
+        fy_scan_set(scan, (uint32_t)s->banned.id[i], -INFINITY);
+    for (uint32_t i = 0; ban_eog && i < s->eog.n; i++)
+        fy_scan_set(scan, (uint32_t)s->eog.id[i], -INFINITY);
 }
 
-static void make_heap(candidate *heap, uint32_t n)
+static void take_all(fy_sampler *s, choice *c)
 {
-    for (uint32_t i = n / 2; i-- > 0;)
-        sift_down(heap, n, i);
+    if (!c->in_scan)
+        return;
+    c->n = fy_scan_from(&s->scan, -INFINITY, s->list);
+    c->in_scan = c->sorted = false;
 }
 
-/* Moves the best of heap[0..n) to its end: after m calls with n, n - 1, ... the last m are sorted,
- * best last. */
-static candidate pop_best(candidate *heap, uint32_t n)
+/* --- steps: each works on what is left -------------------------------------------------------- */
+
+static float best_logit(const fy_sampler *s, const choice *c)
 {
-    candidate best = heap[0];
-    heap[0] = heap[n - 1];
-    heap[n - 1] = best;
-    sift_down(heap, n - 1, 0);
+    float best = c->n > 0 ? s->list[0].logit : -INFINITY;
+    for (uint32_t i = 1; !c->sorted && i < c->n; i++)
+        best = s->list[i].logit > best ? s->list[i].logit : best;
     return best;
+}
+
+/* The logarithm of how much less likely than the best; its own difference may be inf - inf. */
+static double below(float logit, float best, double temperature)
+{
+    return logit == best ? 0 : ((double)logit - (double)best) / temperature;
 }
 
 static double weight_of(float logit, float best, double temperature)
 {
-    return logit == best ? 1 : exp_nonpositive(((double)logit - (double)best) / temperature);
+    return logit == best ? 1 : fy_exp_neg(below(logit, best, temperature));
 }
 
-/* --- the chain ------------------------------------------------------------------------------ */
-
-/* The last n_kept of list[0..n) are sorted, best last: what top-k leaves. Returns how many of them
- * top-p keeps. */
-static uint32_t cut_top_p(fy_sampler *s, uint32_t n, uint32_t n_kept)
+/* Fills s->weight; returns its sum, in the order of the list. */
+static double weigh(fy_sampler *s, const choice *c)
 {
-    float best = s->list[n - 1].logit;
-    double total = 0, sum = 0;
-    for (uint32_t i = 0; i < n_kept; i++)
-        total += s->weight[i] = weight_of(s->list[n - 1 - i].logit, best, 1);
-    for (uint32_t i = 0; i < n_kept; i++) {
-        sum += s->weight[i];
-        if (sum >= (double)s->p.top_p * total)
-            return i + 1;
-    }
-    return n_kept;
-}
-
-/* Top-p without top-k: the total is over all candidates, and only those that are kept get sorted.
- */
-static uint32_t pop_top_p(fy_sampler *s, uint32_t n)
-{
-    float best = s->list[0].logit;
-    double total = 0, sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        total += weight_of(s->list[i].logit, best, 1);
-    for (uint32_t i = 0; i < n; i++) {
-        sum += weight_of(pop_best(s->list, n - i).logit, best, 1);
-        if (sum >= (double)s->p.top_p * total)
-            return i + 1;
-    }
-    return n;
-}
-
-/* Sorts what top-k and top-p keep to the end of list[0..n), best last; returns how many. */
-static uint32_t keep_best(fy_sampler *s, uint32_t n)
-{
-    bool top_k = s->p.top_k > 0 && (uint32_t)s->p.top_k < n, top_p = s->p.top_p < 1;
-    if (!top_k && !top_p)
-        return n;
-    make_heap(s->list, n);
-    if (!top_k)
-        return pop_top_p(s, n);
-    for (uint32_t i = 0; i < (uint32_t)s->p.top_k; i++)
-        pop_best(s->list, n - i);
-    return top_p ? cut_top_p(s, n, (uint32_t)s->p.top_k) : (uint32_t)s->p.top_k;
-}
-
-/* Draws one of c[0..n) in proportion to e^(logit / temperature), without those that min-p forbids.
- */
-static int32_t draw(fy_sampler *s, const candidate *c, uint32_t n)
-{
-    float best = c[0].logit;
-    for (uint32_t i = 1; i < n; i++)
-        best = c[i].logit > best ? c[i].logit : best;
+    float best = best_logit(s, c);
     double total = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        bool kept = weight_of(c[i].logit, best, 1) >= (double)s->p.min_p;
-        total += s->weight[i] = kept ? weight_of(c[i].logit, best, (double)s->p.temperature) : 0;
+    for (uint32_t i = 0; i < c->n; i++)
+        total += s->weight[i] = weight_of(s->list[i].logit, best, c->temperature);
+    return total;
+}
+
+static void step_top_k(fy_sampler *s, choice *c)
+{
+    uint32_t k = (uint32_t)s->p.top_k;
+    if (c->in_scan && k < s->n_vocab) {
+        c->n = fy_scan_best(&s->scan, k, s->list);
+        c->in_scan = false;
+        c->sorted = true;
+    } else if (!c->in_scan && k < c->n) {
+        if (!c->sorted)
+            fy_candidates_sort(s->list, c->n, k);
+        c->n = k;
+        c->sorted = true;
     }
-    double at = next_unit(s) * total, sum = 0;
+}
+
+#define NEGLIGIBLE 50.0 /* e^-50 of the best weight: no vocabulary's sum of those shows */
+
+static uint32_t interval_of(float key, float best, double range, uint32_t n)
+{
+    double d = key == best ? 0 : ((double)best - (double)key) / range;
+    return d < 1 ? (uint32_t)(d * (n - 1)) : n - 1;
+}
+
+/* Finds where to cut: the last of the fewest best keys whose weights reach `enough` (go beyond it).
+ * The ids of keys are places in s->weight. Sorting a whole vocabulary would cost more than all the
+ * rest, so keys are sorted only in the one of many equal intervals where the sum gets there; what
+ * is more than `range` below the best shares the last. False: all together do not reach it. */
+static bool find_cut(fy_candidate *key, uint32_t n, const double *weight, double enough,
+                     bool beyond, double range, fy_candidate *cut)
+{
+    enum { N = 2048 };
+    double mass[N] = {0}, sum = 0;
+    float best = -INFINITY;
+    for (uint32_t i = 0; i < n; i++)
+        best = key[i].logit > best ? key[i].logit : best;
+    for (uint32_t i = 0; i < n; i++)
+        mass[interval_of(key[i].logit, best, range, N)] += weight[i];
+    uint32_t at = 0, m = 0;
+    while (at < N && !(beyond ? sum + mass[at] > enough : sum + mass[at] >= enough))
+        sum += mass[at++];
+    if (at == N)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        if (interval_of(key[i].logit, best, range, N) == at)
+            key[m++] = key[i];
+    }
+    fy_candidates_sort(key, m, m);
+    for (uint32_t i = 0; i < m; i++) {
+        *cut = key[i];
+        sum += weight[key[i].id];
+        if (beyond ? sum > enough : sum >= enough)
+            break;
+    }
+    return true;
+}
+
+static void step_top_p(fy_sampler *s, choice *c)
+{
+    take_all(s, c);
+    if (c->n == 0)
+        return;
+    double enough = (double)s->p.top_p * weigh(s, c), sum = 0;
+    if (c->sorted) {
+        for (uint32_t i = 0; i < c->n; i++) {
+            sum += s->weight[i];
+            if (sum >= enough)
+                c->n = i + 1;
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < c->n; i++)
+        s->key[i] = (fy_candidate){s->list[i].logit, (int32_t)i};
+    fy_candidate cut;
+    uint32_t n = 0;
+    if (!find_cut(s->key, c->n, s->weight, enough, false, NEGLIGIBLE * c->temperature, &cut))
+        return;
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (!fy_candidate_before(cut, (fy_candidate){s->list[i].logit, (int32_t)i}))
+            s->list[n++] = s->list[i];
+    }
+    c->n = n;
+}
+
+static void step_min_p(fy_sampler *s, choice *c)
+{
+    double ln_p = fy_ln((double)s->p.min_p) * c->temperature;
+    if (c->in_scan) {
+        uint32_t found = fy_scan_best(&s->scan, 1, s->list);
+        c->n = found > 0 ? fy_scan_from(&s->scan, (double)s->list[0].logit + ln_p, s->list) : 0;
+        c->in_scan = c->sorted = false;
+        return;
+    }
+    double least = (double)best_logit(s, c) + ln_p;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        if ((double)s->list[i].logit >= least)
+            s->list[n++] = s->list[i];
+    }
+    c->n = n;
+}
+
+static fy_candidate typical_key(const fy_sampler *s, const choice *c, uint32_t i, float best,
+                                double mean)
+{
+    double x = below(s->list[i].logit, best, c->temperature);
+    return (fy_candidate){-(float)fabs(mean - x), (int32_t)i};
+}
+
+/* Locally typical sampling (Meister et al.): the surprise of a token is -ln p, its expectation the
+ * entropy; those nearest to it are kept, as few as go beyond typical_p. With w = e^x, -ln p is
+ * ln(sum w) - x, so the distance to the entropy is the one between x and the mean of x. */
+static void step_typical(fy_sampler *s, choice *c)
+{
+    take_all(s, c);
+    if (c->n == 0)
+        return;
+    double total = weigh(s, c), mean = 0;
+    float best = best_logit(s, c);
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (s->weight[i] > 0)
+            mean += s->weight[i] * below(s->list[i].logit, best, c->temperature);
+    }
+    mean /= total;
+    for (uint32_t i = 0; i < c->n; i++)
+        s->key[i] = typical_key(s, c, i, best, mean);
+    fy_candidate cut;
+    uint32_t n = 0;
+    if (!find_cut(s->key, c->n, s->weight, (double)s->p.typical_p * total, true, NEGLIGIBLE, &cut))
+        return;
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (!fy_candidate_before(cut, typical_key(s, c, i, best, mean)))
+            s->list[n++] = s->list[i];
+    }
+    c->n = n;
+}
+
+/* What is finite stays so. */
+static float scaled(float logit, double temperature)
+{
+    double v = (double)logit / temperature;
+    if (!isfinite(logit))
+        return logit;
+    return v > (double)FLT_MAX ? FLT_MAX : v < -(double)FLT_MAX ? -FLT_MAX : (float)v;
+}
+
+/* After another step: on scaled logits when temperature came before. */
+static void step_penalties(fy_sampler *s, choice *c)
+{
+    take_all(s, c);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        fy_candidate t = s->list[i];
+        uint32_t count = s->window.count[t.id];
+        t.logit = scaled(t.logit, c->temperature);
+        if (count > 0)
+            t.logit = fy_penalized(&s->p, t.logit, count);
+        if (t.logit > -INFINITY)
+            s->list[n++] = t;
+    }
+    c->n = n;
+    c->temperature = 1;
+    c->sorted = false;
+}
+
+static void run_steps(fy_sampler *s, choice *c)
+{
+    for (int i = s->penalties_first ? 1 : 0; i < s->n_steps; i++) {
+        switch ((fy_sample_step)s->steps[i]) {
+        case FY_SAMPLE_PENALTIES:
+            step_penalties(s, c);
+            break;
+        case FY_SAMPLE_TOP_K:
+            step_top_k(s, c);
+            break;
+        case FY_SAMPLE_TYPICAL:
+            step_typical(s, c);
+            break;
+        case FY_SAMPLE_TOP_P:
+            step_top_p(s, c);
+            break;
+        case FY_SAMPLE_MIN_P:
+            step_min_p(s, c);
+            break;
+        case FY_SAMPLE_TEMPERATURE:
+            c->temperature *= (double)s->p.temperature;
+            break;
+        case FY_SAMPLE_STEPS:
+            break;
+        }
+    }
+}
+
+/* One of the list, in proportion to the weights. */
+static int32_t draw(fy_sampler *s, const choice *c)
+{
+    if (c->n == 0)
+        return -1;
+    double at = weigh(s, c) * fy_rng_unit(&s->rng), sum = 0;
     int32_t id = -1;
-    for (uint32_t i = 0; i < n && (id < 0 || sum <= at); i++) {
+    for (uint32_t i = 0; i < c->n && (id < 0 || sum <= at); i++) {
         sum += s->weight[i];
         if (s->weight[i] > 0)
-            id = c[i].id;
+            id = s->list[i].id;
     }
     return id;
-}
-
-static int32_t greedy(const fy_sampler *s, const float *logits, bool ban_eog)
-{
-    int32_t best = -1;
-    for (int32_t id = 0; id < (int32_t)s->n_vocab; id++) {
-        if ((best < 0 || logits[id] > logits[best]) && may_choose(s, id, logits[id], ban_eog))
-            best = id;
-    }
-    return best;
 }
 
 int32_t fy_sampler_next(fy_sampler *s, const float *logits, bool ban_eog, fy_err *e)
 {
     int32_t id = -1;
+    fill_scan(s, logits, ban_eog);
     if (s->p.temperature == 0) {
-        id = greedy(s, logits, ban_eog);
+        fy_candidate best;
+        id = fy_scan_best(&s->scan, 1, &best) > 0 ? best.id : -1;
     } else {
-        uint32_t n = 0;
-        for (int32_t i = 0; i < (int32_t)s->n_vocab; i++) {
-            if (may_choose(s, i, logits[i], ban_eog))
-                s->list[n++] = (candidate){logits[i], i};
-        }
-        uint32_t n_kept = n > 0 ? keep_best(s, n) : 0;
-        id = n_kept > 0 ? draw(s, s->list + (n - n_kept), n_kept) : -1;
+        choice c = {.in_scan = true, .temperature = 1};
+        run_steps(s, &c);
+        take_all(s, &c);
+        id = draw(s, &c);
     }
     if (id < 0)
         fy_fail(

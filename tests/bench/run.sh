@@ -5,6 +5,8 @@
 #                          same files, alternated with ferry; the best of three of each counts
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=scripts/no_settings.sh
+. scripts/no_settings.sh
 
 prompt=256 generate=64 threads=2 rounds=3
 ferry=build/ferry
@@ -13,6 +15,8 @@ mkdir -p "$work"
 
 lscpu | sed -n 's/^Model name: */cpu: /p'
 build/host/release/tests/kcheck/kcheck --bench
+make -s build/host/release/tests/bench/sample_bench
+build/host/release/tests/bench/sample_bench
 
 model=${FERRY_BENCH_MODEL:-$work/checkpoint}
 if [ ! -d "$model" ]; then

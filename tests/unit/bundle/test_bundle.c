@@ -59,7 +59,7 @@ static void a_workspace_opens_with_its_model_and_defaults(void **state)
     assert_int_equal(b.batch_size, 128);
     assert_true(b.temperature == 1.0 && b.top_p == 1.0);
     assert_int_equal(b.top_k, 1);
-    assert_int_equal(b.seed, 0);
+    assert_true(b.seed == UINT64_MAX);
     fy_bundle_release(&b);
 }
 
@@ -137,6 +137,22 @@ static void hparams_may_be_partial_and_must_be_sane(void **state)
                                       "{\"n_threads\": \"4\"}",
                                       "{\"batch_size\": -1}",
                                       "{\"sampler\": {\"top_p\": 1.5}}",
+                                      "{\"sampler\": {\"temperature\": -1}}",
+                                      "{\"sampler\": {\"temperature\": \"1\"}}",
+                                      "{\"sampler\": {\"top_k\": -2}}",
+                                      "{\"sampler\": {\"top_k\": 1.5}}",
+                                      "{\"sampler\": {\"min_p\": 2}}",
+                                      "{\"sampler\": {\"typical_p\": -0.1}}",
+                                      "{\"sampler\": {\"penalty_repeat\": 0}}",
+                                      "{\"sampler\": {\"penalty_freq\": 1e9}}",
+                                      "{\"sampler\": {\"penalty_present\": null}}",
+                                      "{\"sampler\": {\"penalty_last_n\": -2}}",
+                                      "{\"sampler\": {\"penalty_last_n\": 4294967296}}",
+                                      "{\"sampler\": {\"seed\": 18446744073709551616}}",
+                                      "{\"sampler\": {\"seed\": -1.5}}",
+                                      "{\"sampler\": {\"seed\": []}}",
+                                      "{\"sampler\": {\"seed\":",
+                                      "{\"sampler\": {\"seed\": -",
                                       "{\"sampler\": []}",
                                       "{",
                                       ""};
@@ -150,6 +166,46 @@ static void hparams_may_be_partial_and_must_be_sane(void **state)
     fy_bundle_release(&b);
 }
 
+static void every_sampler_field_is_read(void **state)
+{
+    (void)state;
+    ws_make("ws", &(tiny_model){.name = "tiny"});
+    fy_bundle b;
+    replace(at("ws"), "hparams.json",
+            "{\"sampler\": {\"seed\": 18446744073709551614, \"temperature\": 0, \"top_p\": 1, "
+            "\"top_k\": 2147483647, \"min_p\": 0.125, \"typical_p\": 0.5, \"min_keep\": 0, "
+            "\"penalty_last_n\": 64, \"penalty_repeat\": 1.25, \"penalty_freq\": -0.5, "
+            "\"penalty_present\": 0.25, \"penalize_nl\": false, \"ignore_eos\": false}}");
+    assert_int_equal(fy_bundle_open(at("ws"), &b, NULL), 0);
+    assert_true(b.seed == UINT64_MAX - 1);
+    assert_true(b.temperature == 0 && b.top_p == 1 && b.min_p == 0.125 && b.typical_p == 0.5);
+    assert_int_equal(b.top_k, INT32_MAX);
+    assert_int_equal(b.penalty_last_n, 64);
+    assert_true(b.penalty_repeat == 1.25 && b.penalty_freq == -0.5 && b.penalty_present == 0.25);
+    fy_bundle_release(&b);
+    replace(at("ws"), "hparams.json", "{\"sampler\": {}}");
+    assert_int_equal(fy_bundle_open(at("ws"), &b, NULL), 0);
+    assert_true(isnan(b.temperature) && isnan(b.top_p) && isnan(b.min_p) && isnan(b.typical_p));
+    assert_true(isnan(b.penalty_repeat) && isnan(b.penalty_freq) && isnan(b.penalty_present));
+    assert_true(b.top_k == -1 && b.penalty_last_n == INT64_MIN && b.seed == UINT64_MAX);
+    fy_bundle_release(&b);
+}
+
+/* What other tools write for "all" and "a new one" does no harm. */
+static void minus_one_is_all_or_a_new_seed(void **state)
+{
+    (void)state;
+    ws_make("ws", &(tiny_model){.name = "tiny"});
+    fy_bundle b;
+    replace(at("ws"), "hparams.json",
+            "{\"sampler\": {\"seed\" : -1 , \"top_k\": -1, \"penalty_last_n\": -1}}");
+    assert_int_equal(fy_bundle_open(at("ws"), &b, NULL), 0);
+    assert_true(b.seed == UINT64_MAX);
+    assert_int_equal(b.top_k, 0);
+    assert_int_equal(b.penalty_last_n, -1);
+    fy_bundle_release(&b);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, tmp_make, tmp_remove)
 int main(void)
 {
@@ -160,6 +216,8 @@ int main(void)
         TEST(a_changed_byte_in_a_small_json_file_is_found),
         TEST(names_in_workspace_json_cannot_leave_the_workspace),
         TEST(hparams_may_be_partial_and_must_be_sane),
+        TEST(every_sampler_field_is_read),
+        TEST(minus_one_is_all_or_a_new_seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

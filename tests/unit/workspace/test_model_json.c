@@ -1,3 +1,4 @@
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -5,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/vocab/small_vocab.h"
 #include "tests/unit/workspace/ws_fixture.h"
 #include "workspace/model_json.h"
 
@@ -149,6 +151,58 @@ static void models_that_powerserve_cannot_compute_are_told_apart(void **state)
     limits(&(tiny_model){.type = FY_F32}, &h, "llama", "sliding window of 100");
 }
 
+/* hparams.json of a file with these keys, of f32 values or, for top_k and penalty_last_n, i32. */
+static void hparams_are(const char *const *keys, const float *values, int n, const char *expected)
+{
+    small_vocab b = {0};
+    fy_str file = {0}, text = {0};
+    for (int i = 0; i < n; i++) {
+        char key[64];
+        bool whole = strcmp(keys[i], "top_k") == 0 || strcmp(keys[i], "penalty_last_n") == 0;
+        int32_t v = whole ? (int32_t)values[i] : 0;
+        snprintf(key, sizeof key, "general.sampling.%s", keys[i]);
+        small_key(&b, key, whole ? FY_KV_I32 : FY_KV_F32);
+        small_put(&b.keys, whole ? (const void *)&v : &values[i], 4);
+    }
+    small_file(&b, &file);
+    fy_gguf *g = fy_gguf_parse(file.ptr, file.len, "m.gguf", false, NULL);
+    assert_non_null(g);
+    assert_int_equal(fy_hparams_json_text(g, &text, NULL), 0);
+    fy_str want = {0};
+    fy_str_printf(
+        &want,
+        "{\n    \"n_threads\": 4,\n    \"batch_size\": 128,\n    \"sampler\": {\n%s    }\n}\n",
+        expected);
+    assert_string_equal(fy_str_z(&text), fy_str_z(&want));
+    fy_gguf_close(g);
+    fy_str_release(&want);
+    fy_str_release(&text);
+    fy_str_release(&file);
+    fy_str_release(&b.keys);
+}
+
+#define KEYS   (const char *const[])
+#define GREEDY "        \"temperature\": 1.0,\n        \"top_p\": 1.0,\n        \"top_k\": 1\n"
+
+static void hparams_are_what_the_model_recommends_and_no_more(void **state)
+{
+    (void)state;
+    hparams_are(NULL, NULL, 0, GREEDY);
+    hparams_are(KEYS{"temp", "top_p"}, (float[]){0.7f, 0.95f}, 2,
+                "        \"temperature\": 0.7,\n        \"top_p\": 0.95\n");
+    hparams_are(KEYS{"top_k", "min_p", "typical_p", "penalty_repeat", "penalty_last_n"},
+                (float[]){20, 0.05f, 0.9f, 1.05f, 256}, 5,
+                "        \"top_k\": 20,\n        \"min_p\": 0.05,\n        \"typical_p\": 0.9,\n"
+                "        \"penalty_repeat\": 1.05,\n        \"penalty_last_n\": 256\n");
+    hparams_are(KEYS{"temp"}, (float[]){0}, 1, GREEDY);
+    hparams_are(KEYS{"temp", "top_k"}, (float[]){1, 0}, 2,
+                "        \"temperature\": 1.0,\n        \"top_k\": 2147483647\n");
+    hparams_are(KEYS{"penalty_repeat"}, (float[]){1.1f}, 1,
+                "        \"penalty_repeat\": 1.1,\n" GREEDY);
+    hparams_are(KEYS{"temp", "top_k", "top_p", "min_p", "penalty_repeat", "penalty_last_n"},
+                (float[]){-1, -3, 7, NAN, INFINITY, -1}, 6, GREEDY);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, tmp_make, tmp_remove)
 int main(void)
 {
@@ -157,6 +211,7 @@ int main(void)
         cmocka_unit_test(rope_scaling_is_a_scale),
         cmocka_unit_test(a_contradiction_names_key_and_values),
         cmocka_unit_test(bad_text_is_refused),
+        cmocka_unit_test(hparams_are_what_the_model_recommends_and_no_more),
         TEST(models_that_powerserve_cannot_compute_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
