@@ -11,7 +11,7 @@ typedef struct {
     double tolerance;
     int64_t n_threads, n_batch;
     int type_k, type_v;
-    bool json;
+    bool json, quiet, verbose;
 } options;
 
 static const fy_opt opts[] = {
@@ -19,13 +19,13 @@ static const fy_opt opts[] = {
      .name = "model",
      .alias = "m",
      .kind = FY_OPT_STR,
-     .arg = "FILE",
+     .arg = "FILE.gguf",
      .offset = offsetof(options, model),
      .help = "GGUF file to check."},
     {.group = "Input",
      .name = "golden",
      .kind = FY_OPT_STR,
-     .arg = "FILE",
+     .arg = "FILE.safetensors",
      .offset = offsetof(options, golden),
      .help = "What the reference computed: a safetensors file with input_ids and any of logits, "
              "logits_tail, hidden, "
@@ -46,9 +46,11 @@ static const fy_opt opts[] = {
      .offset = offsetof(options, json),
      .help = "Write one JSON object instead of a table."},
     FY_ROW_THREADS,
-    FY_ROW_BATCH,
-    FY_ROW_CACHE_K("f32"),
-    FY_ROW_CACHE_V("f32"),
+    FY_ROW_BATCH_OF(n_batch),
+    FY_ROW_CACHE_K_OF(type_k, "f32"),
+    FY_ROW_CACHE_V_OF(type_v, "f32"),
+    FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
 };
 
 /* What a place in the list of hidden states is called. */
@@ -237,5 +239,6 @@ const fy_verb fy_verb_eval = {
     .examples =
         "ferry eval -m model-f32.gguf --golden golden.safetensors\n"
         "ferry eval -m model-q8_0.gguf --golden golden.safetensors --tolerance 0.1 --json\n",
+    .task = FY_TASK_USE,
     .run = run,
 };

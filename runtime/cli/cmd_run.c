@@ -1,45 +1,25 @@
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/random.h>
-#include <time.h>
 
 #include "base/file.h"
-#include "base/thread.h"
-#include "base/utf8.h"
-#include "bundle/bundle.h"
+#include "base/json_out.h"
+#include "cli/engine.h"
+#include "cli/gen_options.h"
+#include "cli/text_in.h"
+#include "cli/text_out.h"
 #include "cli/verb.h"
-#include "model/model.h"
-#include "model/sample.h"
 
 typedef struct {
-    const char *model, *dir, *prompt, *prompt_ids, *logits_out;
-    int64_t n, n_ctx, n_threads, n_batch;
-    double temp, top_p, min_p;
-    int64_t top_k, seed;
-    bool ignore_eos, print_ids, verbose, quiet;
-    int type_k, type_v;
+    fy_engine_options engine;
+    fy_gen_options gen;
+    const char *prompt, *file, *prompt_ids, *logits_out;
+    int64_t n, logprobs;
+    bool ignore_eos, print_ids, json, verbose, quiet;
 } options;
 
-#define SAMPLING "Sampling (greedy unless one of these is given)"
-
 static const fy_opt opts[] = {
-    {.group = "Model",
-     .name = "model",
-     .alias = "m",
-     .kind = FY_OPT_STR,
-     .arg = "FILE",
-     .offset = offsetof(options, model),
-     .help = "GGUF file to run."},
-    {.group = "Model",
-     .name = "work-folder",
-     .alias = "d",
-     .kind = FY_OPT_STR,
-     .arg = "DIR",
-     .offset = offsetof(options, dir),
-     .help = "Workspace to run: its main model, with the defaults of its hparams.json."},
+    FY_ROWS_MODEL,
     {.group = "Prompt",
      .name = "prompt",
      .alias = "p",
@@ -47,13 +27,24 @@ static const fy_opt opts[] = {
      .arg = "TEXT",
      .offset = offsetof(options, prompt),
      .help = "Text to continue. Special tokens may be written in it; the model's own ones (BOS) "
-             "are added."},
+             "are added.",
+     .line_only = true},
+    {.group = "Prompt",
+     .name = "file",
+     .alias = "f",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, file),
+     .help = "File with the text to continue, all of it, its last newline included; '-' is "
+             "standard input.",
+     .line_only = true},
     {.group = "Prompt",
      .name = "prompt-ids",
      .kind = FY_OPT_STR,
      .arg = "IDS",
      .offset = offsetof(options, prompt_ids),
-     .help = "Token ids to continue, separated by commas, exactly as given; instead of a text."},
+     .help = "Token ids to continue, separated by commas, exactly as given; instead of a text.",
+     .line_only = true},
     {.group = "Generation",
      .name = "n-predict",
      .alias = "n",
@@ -68,68 +59,36 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, ignore_eos),
      .help = "Never choose a token that ends the text."},
-    {.group = "Generation",
+    FY_ROWS_SAMPLING,
+    {.group = "Output",
      .name = "print-ids",
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, print_ids),
      .help = "Print the ids of the generated tokens, separated by blanks, in place of their text."},
-    {.group = "Generation",
+    {.group = "Output",
+     .name = "json",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, json),
+     .help = "Write one JSON object at the end: \"text\", \"ids\", \"stop\", \"seed\", "
+             "\"timing\"; no \"text\" with --print-ids."},
+    {.group = "Output",
+     .name = "logprobs",
+     .kind = FY_OPT_INT,
+     .arg = "N",
+     .offset = offsetof(options, logprobs),
+     .max = 1000,
+     .help = "With --json: the log probability of every generated token, and the N likeliest "
+             "tokens in its place.",
+     .line_only = true},
+    {.group = "Output",
      .name = "logits-out",
      .kind = FY_OPT_STR,
      .arg = "FILE",
      .offset = offsetof(options, logits_out),
      .help = "Write the logits of every prompt position: 32-bit little-endian floats, "
-             "[tokens][vocabulary]."},
-    {.group = SAMPLING,
-     .name = "temp",
-     .kind = FY_OPT_FLOAT,
-     .arg = "T",
-     .offset = offsetof(options, temp),
-     .max = 100,
-     .help = "Temperature; 0 is greedy; 0.8 with another of these."},
-    {.group = SAMPLING,
-     .name = "top-k",
-     .kind = FY_OPT_INT,
-     .arg = "K",
-     .offset = offsetof(options, top_k),
-     .max = INT32_MAX,
-     .help = "Choose among the K best tokens; 0: all; else 40."},
-    {.group = SAMPLING,
-     .name = "top-p",
-     .kind = FY_OPT_FLOAT,
-     .arg = "P",
-     .offset = offsetof(options, top_p),
-     .min = 1e-6,
-     .max = 1,
-     .help = "Choose among the best tokens that together have probability P; 1: all; else 0.95."},
-    {.group = SAMPLING,
-     .name = "min-p",
-     .kind = FY_OPT_FLOAT,
-     .arg = "P",
-     .offset = offsetof(options, min_p),
-     .max = 1,
-     .help = "Leave out tokens less likely than P times the likeliest; 0: none; else 0.05."},
-    {.group = SAMPLING,
-     .name = "seed",
-     .kind = FY_OPT_INT,
-     .arg = "N",
-     .offset = offsetof(options, seed),
-     .max = 9e18,
-     .help = "Seed of the draws: the same seed gives the same text. Without it a new one is taken "
-             "and shown."},
-    {.group = "Machine",
-     .name = "ctx-size",
-     .alias = "c",
-     .kind = FY_OPT_INT,
-     .arg = "N",
-     .offset = offsetof(options, n_ctx),
-     .def = "0",
-     .max = INT32_MAX,
-     .help = "Positions of the context; 0: what the model was trained with, at most 4096."},
-    FY_ROW_THREADS,
-    FY_ROW_BATCH,
-    FY_ROW_CACHE_K("f16"),
-    FY_ROW_CACHE_V("f16"),
+             "[tokens][vocabulary].",
+     .line_only = true},
+    FY_ROWS_ENGINE,
     FY_ROW_VERBOSE,
     FY_ROW_QUIET,
 };
@@ -137,85 +96,32 @@ static const fy_opt opts[] = {
 /* One run. */
 typedef struct {
     const options *o;
-    fy_bundle bundle; /* zeroed without -d */
-    fy_model *model;
-    const fy_vocab *vocab; /* view of model; NULL: none, and none is needed */
-    fy_session *session;
+    fy_engine engine;
+    fy_gen_params gen;
     fy_sampler *sampler;
     fy_out *logits_out;
     fy_ids prompt;
-    fy_str text;     /* generated bytes that end inside a character */
-    bool text_begun; /* some text stands before the next token */
-    uint32_t n_generated, n_evals;
-    double load_s, prompt_s, generate_s;
+    fy_text_out text;
+    size_t n_shown;       /* tokens */
+    fy_str json_text;     /* with --json: the text so far */
+    fy_str json_ids;      /* and the members of the lists "ids" */
+    fy_str json_logprobs; /* and "logprobs" */
+    fy_logprob *top;      /* owned, [n_top] */
+    uint32_t n_top;
 } job;
-
-/* --- options -------------------------------------------------------------------------------- */
 
 static int check_options(const options *o, fy_err *e)
 {
-    if ((o->model != NULL) == (o->dir != NULL))
-        return fy_fail(e, FY_EARG, "%s: give either a GGUF file (-m) or a workspace (-d)",
-                       o->model != NULL ? "two models" : "no model");
-    if ((o->prompt != NULL) == (o->prompt_ids != NULL))
-        return fy_fail(e, FY_EARG, "%s: give either a text (-p) or token ids (--prompt-ids)",
-                       o->prompt != NULL ? "two prompts" : "no prompt");
+    int n = (o->prompt != NULL) + (o->file != NULL) + (o->prompt_ids != NULL);
+    if (n != 1)
+        return fy_fail(
+            e, FY_EARG,
+            "%s: give a text (-p), a file with one (-f; '-' is standard input) or token ids "
+            "(--prompt-ids)",
+            n == 0 ? "no prompt" : "more than one prompt");
+    if (o->logprobs >= 0 && !o->json)
+        return fy_fail(e, FY_EARG, "--logprobs is part of the JSON object: give --json too");
     return 0;
-}
-
-static fy_session_params session_params(const options *o, const fy_bundle *b)
-{
-    static const fy_type types[] = {FY_F32, FY_F16};
-    int64_t cpus = fy_default_threads(); /* a workspace comes from elsewhere: its count is a wish */
-    int64_t threads = o->n_threads > 0 ? o->n_threads : b->n_threads < cpus ? b->n_threads : cpus;
-    int64_t batch = o->n_batch > 0 ? o->n_batch : b->batch_size;
-    return (fy_session_params){.n_ctx = (uint32_t)o->n_ctx,
-                               .n_batch = batch > 0 ? (uint32_t)batch : 0,
-                               .n_threads = threads > 0 ? (int)threads : 0,
-                               .type_k = types[o->type_k],
-                               .type_v = types[o->type_v]};
-}
-
-static double first_of(double a, double b, double fallback)
-{
-    return !isnan(a) ? a : !isnan(b) ? b : fallback;
-}
-
-static uint64_t new_seed(void)
-{
-    uint32_t seed = 0;
-    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
-        seed = (uint32_t)time(NULL);
-    return seed;
-}
-
-/* Flags win over the workspace's sampler, which wins over the defaults. A workspace that asks for
- * greedy choices (PowerServe writes top_k 1) says nothing about how to sample. */
-static fy_sampler_params sampler_params(const options *o, const fy_bundle *bundle)
-{
-    bool flags =
-        !isnan(o->temp) || o->top_k >= 0 || !isnan(o->top_p) || !isnan(o->min_p) || o->seed >= 0;
-    bool by_bundle =
-        o->dir != NULL && bundle->temperature > 0 && bundle->top_k != 1 && !(bundle->top_p <= 0);
-    if (!flags && !by_bundle)
-        return (fy_sampler_params){0};
-    fy_bundle b = {.temperature = NAN, .top_p = NAN, .top_k = -1, .seed = UINT64_MAX};
-    if (by_bundle)
-        b = *bundle;
-    fy_sampler_params p = {
-        .temperature = (float)first_of(o->temp, b.temperature, 0.8),
-        .top_k = (int32_t)(o->top_k >= 0  ? o->top_k
-                           : b.top_k >= 0 ? b.top_k
-                                          : 40),
-        .top_p = (float)first_of(o->top_p, b.top_p, 0.95),
-        .min_p = (float)first_of(o->min_p, NAN, 0.05),
-        .seed = o->seed >= 0 ? (uint64_t)o->seed : b.seed,
-    };
-    if (p.temperature > 0 && p.seed == UINT64_MAX) {
-        p.seed = new_seed();
-        fy_log(FY_LOG_INFO, "seed %llu", (unsigned long long)p.seed);
-    }
-    return p;
 }
 
 /* --- prompt --------------------------------------------------------------------------------- */
@@ -241,224 +147,259 @@ static int parse_ids(const char *s, fy_ids *out, fy_err *e)
     }
 }
 
+static int encode_prompt(job *j, fy_err *e)
+{
+    const options *o = j->o;
+    if (o->prompt_ids != NULL)
+        return parse_ids(o->prompt_ids, &j->prompt, e);
+    fy_str text = {0};
+    int rc = o->file != NULL ? fy_text_in_read(o->file, &text, e) : 0;
+    fy_span s = o->file != NULL ? (fy_span){text.ptr, text.len} : fy_span_of(o->prompt);
+    if (rc == 0)
+        rc = fy_vocab_encode(j->engine.vocab, s, true, true, &j->prompt, e);
+    fy_str_release(&text);
+    return rc;
+}
+
 /* Does any text stand before the first generated token? If not, the blank that encoding puts before
  * a text must not be printed. */
-static int find_text(job *j, fy_err *e)
+static int begin_text(job *j, fy_err *e)
 {
     fy_str s = {0};
-    int rc = fy_vocab_decode(j->vocab, j->prompt.id, j->prompt.n, false, &s, e);
-    j->text_begun = s.len > 0;
+    int rc = fy_vocab_decode(j->engine.vocab, j->prompt.id, j->prompt.n, false, &s, e);
+    fy_text_out_begin(&j->text, j->engine.vocab, s.len > 0);
     fy_str_release(&s);
     return rc;
 }
 
 static int make_prompt(job *j, fy_err *e)
 {
-    const options *o = j->o;
-    int rc = o->prompt_ids != NULL
-                 ? parse_ids(o->prompt_ids, &j->prompt, e)
-                 : fy_vocab_encode(j->vocab, fy_span_of(o->prompt), true, true, &j->prompt, e);
-    if (rc != 0)
+    if (encode_prompt(j, e) != 0)
         return -1;
-    if (o->verbose) {
+    if (j->o->verbose) {
         fy_str s = {0};
         for (size_t i = 0; i < j->prompt.n; i++)
             fy_str_printf(&s, "%s%d", i > 0 ? "," : "", j->prompt.id[i]);
         fy_log(FY_LOG_DEBUG, "prompt ids: %s", fy_str_z(&s));
         fy_str_release(&s);
     }
-    return o->print_ids ? 0 : find_text(j, e);
-}
-
-/* --- loading -------------------------------------------------------------------------------- */
-
-/* Ids in, ids out works without a tokenizer; then nothing is known about which tokens end a text.
- */
-static int load_vocab(job *j, fy_err *e)
-{
-    bool needed = j->o->prompt != NULL || !j->o->print_ids;
-    fy_err why = {0};
-    j->vocab = fy_model_vocab(j->model, needed ? e : &why);
-    if (j->vocab != NULL)
-        return 0;
-    if (needed)
-        return -1;
-    fy_log(FY_LOG_WARN, "%s; no token will end the text", why.msg);
-    return 0;
+    return j->o->print_ids ? 0 : begin_text(j, e);
 }
 
 static int load(job *j, fy_err *e)
 {
     const options *o = j->o;
-    double begin = fy_now_s();
-    if (o->dir != NULL && fy_bundle_open(o->dir, &j->bundle, e) != 0)
+    fy_engine *g = &j->engine;
+    if (fy_engine_open(g, &o->engine, o->prompt_ids == NULL || !o->print_ids, e) != 0 ||
+        make_prompt(j, e) != 0)
         return -1;
-    j->model = fy_model_open(o->dir != NULL ? j->bundle.weights : o->model, e);
-    if (j->model == NULL || load_vocab(j, e) != 0 || make_prompt(j, e) != 0)
+    uint32_t n_vocab = fy_model_hparams(g->model)->n_vocab;
+    if (fy_gen_params_of(&o->gen, g->has_bundle ? &g->bundle : NULL, fy_model_gguf(g->model), true,
+                         n_vocab, &j->gen, e) != 0)
         return -1;
-    const fy_hparams *hp = fy_model_hparams(j->model);
-    fy_session_params sp = session_params(o, &j->bundle);
-    fy_sampler_params ap = sampler_params(o, &j->bundle);
-    fy_session_plan plan;
-    if (fy_session_plan_of(j->model, &sp, &plan, e) != 0)
-        return -1;
-    fy_log(FY_LOG_DEBUG, "%s, %u layers, KV cache %llu MB, scratch %llu MB",
-           fy_model_family(j->model)->name, hp->n_layer, (unsigned long long)(plan.kv_bytes >> 20),
-           (unsigned long long)(plan.scratch_bytes >> 20));
-    j->session = fy_session_new(j->model, &sp, e);
-    j->sampler = j->session != NULL ? fy_sampler_new(&ap, hp->n_vocab, j->vocab, e) : NULL;
+    j->sampler = fy_sampler_new(&j->gen.params, n_vocab, g->vocab, e);
     if (j->sampler == NULL)
         return -1;
-    uint32_t n_ctx = fy_session_n_ctx(j->session);
-    if (n_ctx > hp->n_ctx_train)
-        fy_log(FY_LOG_WARN, "a context of %u positions, but the model was trained with %u", n_ctx,
-               hp->n_ctx_train);
-    j->load_s = fy_now_s() - begin;
+    if (o->logprobs > 0) {
+        j->n_top = o->logprobs < n_vocab ? (uint32_t)o->logprobs : n_vocab;
+        j->top = calloc(j->n_top, sizeof *j->top);
+        if (j->top == NULL)
+            return fy_nomem(e);
+    }
     return 0;
 }
 
 /* --- output --------------------------------------------------------------------------------- */
 
-/* Prints what is complete of j->text; at the end all of it. Standard output stays valid UTF-8:
- * bytes that are no character become U+FFFD. */
-static int print_text(job *j, bool at_end, fy_err *e)
+static int write_logits(void *user, const float *logits, uint32_t pos, uint32_t n, fy_err *e)
 {
-    size_t n = at_end ? j->text.len : fy_utf8_complete(fy_str_z(&j->text), j->text.len);
-    fy_str out = {0};
-    for (size_t i = 0; i < n;) {
-        uint32_t cp;
-        int len = fy_utf8_next(j->text.ptr + i, n - i, &cp);
-        if (len > 0)
-            fy_str_add(&out, j->text.ptr + i, (size_t)len);
-        else
-            fy_str_put_utf8(&out, 0xFFFD);
-        i += len > 0 ? (size_t)len : 1;
+    const job *j = user;
+    size_t row = fy_model_hparams(j->engine.model)->n_vocab * sizeof(float);
+    return fy_out_pwrite(j->logits_out, logits, n * row, (uint64_t)pos * row, e);
+}
+
+static int open_logits_out(job *j, fy_err *e)
+{
+    if (fy_file_is_same(fy_engine_model_path(&j->engine), j->o->logits_out))
+        return fy_fail(e, FY_EARG, "%s: is the model, expected another name for the logits",
+                       j->o->logits_out);
+    j->logits_out = fy_out_open(j->o->logits_out, 0, e);
+    return j->logits_out != NULL ? 0 : -1;
+}
+
+static int commit_logits(job *j, fy_err *e)
+{
+    fy_out *out = j->logits_out;
+    j->logits_out = NULL;
+    return out == NULL ? 0 : fy_out_commit(out, e);
+}
+
+/* Appends "id":1,"text":"a","logprob":-0.5. */
+static int put_logprob(const job *j, int32_t id, float logprob, fy_str *out, fy_err *e)
+{
+    fy_str_printf(out, "\"id\":%d,", id);
+    if (!j->o->print_ids) {
+        fy_str raw = {0}, text = {0};
+        int rc = fy_vocab_decode_one(j->engine.vocab, id, true, &raw, e);
+        fy_put_lossy(&text, (fy_span){raw.ptr, raw.len});
+        fy_str_puts(out, "\"text\":");
+        fy_json_put_string(out, (fy_span){text.ptr, text.len});
+        fy_str_putc(out, ',');
+        out->oom |= text.oom;
+        fy_str_release(&raw);
+        fy_str_release(&text);
+        if (rc != 0)
+            return -1;
     }
-    int rc = out.oom ? fy_nomem(e) : fy_stdout(fy_str_z(&out), out.len, e);
-    fy_str_release(&out);
-    if (n > 0)
-        memmove(j->text.ptr, j->text.ptr + n, j->text.len - n + 1); /* with the NUL behind it */
-    j->text.len -= n;
-    return rc;
+    if (logprob > -INFINITY) /* JSON has no infinity; NaN is none either */
+        fy_str_printf(out, "\"logprob\":%.6f", (double)logprob);
+    else
+        fy_str_puts(out, "\"logprob\":null");
+    return 0;
+}
+
+static int add_logprobs(job *j, int32_t id, const float *logits, fy_err *e)
+{
+    fy_str *out = &j->json_logprobs;
+    uint32_t n_vocab = fy_model_hparams(j->engine.model)->n_vocab;
+    float logprob;
+    if (fy_logprobs(logits, n_vocab, id, &logprob, j->top, j->n_top, e) != 0)
+        return -1;
+    fy_str_puts(out, out->len > 0 ? ",{" : "{");
+    if (put_logprob(j, id, logprob, out, e) != 0)
+        return -1;
+    fy_str_puts(out, ",\"top\":[");
+    for (uint32_t i = 0; i < j->n_top; i++) {
+        fy_str_puts(out, i > 0 ? ",{" : "{");
+        if (put_logprob(j, j->top[i].id, j->top[i].logprob, out, e) != 0)
+            return -1;
+        fy_str_putc(out, '}');
+    }
+    fy_str_puts(out, "]}");
+    return out->oom ? fy_nomem(e) : 0;
+}
+
+static int add_to_json(job *j, int32_t id, const float *logits, fy_err *e)
+{
+    fy_str_printf(&j->json_ids, "%s%d", j->n_shown > 0 ? "," : "", id);
+    if (!j->o->print_ids && fy_text_out_token(&j->text, id, &j->json_text, e) != 0)
+        return -1;
+    return j->o->logprobs < 0 ? 0 : add_logprobs(j, id, logits, e);
 }
 
 static int print_token(job *j, int32_t id, fy_err *e)
 {
-    if (j->o->print_ids) {
-        char s[16];
-        int n = snprintf(s, sizeof s, "%s%d", j->n_generated > 0 ? " " : "", id);
-        return fy_stdout(s, (size_t)n, e);
-    }
-    int rc = j->text_begun ? fy_vocab_decode_one(j->vocab, id, false, &j->text, e)
-                           : fy_vocab_decode(j->vocab, &id, 1, false, &j->text, e);
-    j->text_begun |= j->text.len > 0;
-    return rc == 0 ? print_text(j, false, e) : -1;
+    fy_str s = {0};
+    int rc = 0;
+    if (j->o->print_ids)
+        fy_str_printf(&s, "%s%d", j->n_shown > 0 ? " " : "", id);
+    else
+        rc = fy_text_out_token(&j->text, id, &s, e);
+    if (rc == 0)
+        rc = s.oom ? fy_nomem(e) : fy_stdout(fy_str_z(&s), s.len, e);
+    fy_str_release(&s);
+    return rc;
 }
 
-static void put_rate(fy_str *s, uint32_t n, double seconds)
+static int show_token(void *user, int32_t id, const float *logits, fy_err *e)
 {
-    if (n > 0 && seconds > 0)
-        fy_str_printf(s, " %.1f tok/s", n / seconds);
+    job *j = user;
+    int rc = j->o->json ? add_to_json(j, id, logits, e) : print_token(j, id, e);
+    j->n_shown++;
+    return rc;
 }
 
-static double megabytes(uint64_t bytes)
-{
-    return ceil((double)bytes / (1 << 20));
-}
-
-static void show_timing(const job *j)
+/* What is still to be printed after the last token, and the end of the line. */
+static int end_text(job *j, fy_err *e)
 {
     fy_str s = {0};
-    fy_str_printf(&s, "load %.0f ms | prompt %zu tokens", j->load_s * 1e3, j->prompt.n);
-    put_rate(&s, (uint32_t)j->prompt.n, j->prompt_s);
-    fy_str_printf(&s, " | generated %u tokens", j->n_generated);
-    put_rate(&s, j->n_evals, j->generate_s);
-    fy_str_printf(&s, " | peak memory %.0f MB (rss anon %.0f MB)", megabytes(fy_rss_peak_bytes()),
-                  megabytes(fy_rss_anon_bytes()));
+    int rc = j->o->print_ids ? 0 : fy_text_out_end(&j->text, &s, e);
+    fy_str_putc(&s, '\n');
+    if (rc == 0)
+        rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
+    fy_str_release(&s);
+    return rc;
+}
+
+static int print_json(job *j, const fy_timing *t, fy_stop why, fy_err *e)
+{
+    fy_str s = {0};
+    int rc = 0;
+    fy_str_putc(&s, '{');
+    if (!j->o->print_ids) {
+        rc = fy_text_out_end(&j->text, &j->json_text, e);
+        fy_str_puts(&s, "\"text\":");
+        fy_json_put_string(&s, (fy_span){j->json_text.ptr, j->json_text.len});
+        fy_str_putc(&s, ',');
+    }
+    fy_str_printf(&s, "\"ids\":[%s],\"stop\":\"%s\",\"seed\":", fy_str_z(&j->json_ids),
+                  fy_stop_name(why));
+    if (j->gen.params.temperature > 0)
+        fy_str_printf(&s, "%llu", (unsigned long long)j->gen.params.seed);
+    else
+        fy_str_puts(&s, "null");
+    if (j->o->logprobs >= 0)
+        fy_str_printf(&s, ",\"logprobs\":[%s]", fy_str_z(&j->json_logprobs));
+    fy_str_puts(&s, ",\"timing\":{");
+    fy_timing_json(t, &s);
+    fy_str_puts(&s, "}}\n");
+    if (rc == 0)
+        rc = s.oom || j->json_ids.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
+    fy_str_release(&s);
+    return rc;
+}
+
+static void show_timing(const fy_timing *t)
+{
+    fy_str s = {0};
+    fy_timing_line(t, &s);
     fy_log(FY_LOG_INFO, "%s", fy_str_z(&s));
     fy_str_release(&s);
 }
 
 /* --- running -------------------------------------------------------------------------------- */
 
-static int write_logits(void *user, const float *logits, uint32_t pos, uint32_t n, fy_err *e)
+/* Fewer tokens than asked for are a failure, unless the model itself ended the text. */
+static int judge(const job *j, fy_stop why, fy_err *e)
 {
-    const job *j = user;
-    size_t row = fy_model_hparams(j->model)->n_vocab * sizeof(float);
-    return fy_out_pwrite(j->logits_out, logits, n * row, (uint64_t)pos * row, e);
-}
-
-static int run_prompt(job *j, const float **logits, fy_err *e)
-{
-    if (j->prompt.n > UINT32_MAX)
-        return fy_fail(e, FY_EFIT, "a prompt of %zu tokens", j->prompt.n);
-    fy_eval_sinks sinks = {.logits = write_logits, .user = j};
-    if (j->o->logits_out != NULL) {
-        const char *model = j->o->dir != NULL ? j->bundle.weights : j->o->model;
-        if (fy_file_is_same(model, j->o->logits_out))
-            return fy_fail(e, FY_EARG, "%s: is the model, expected another name for the logits",
-                           j->o->logits_out);
-        j->logits_out = fy_out_open(j->o->logits_out, 0, e);
-        if (j->logits_out == NULL)
-            return -1;
-    }
-    double begin = fy_now_s();
-    if (fy_session_eval(j->session, j->prompt.id, (uint32_t)j->prompt.n,
-                        j->logits_out != NULL ? &sinks : NULL, logits, e) != 0)
-        return -1;
-    j->prompt_s = fy_now_s() - begin;
-    if (j->logits_out == NULL)
-        return 0;
-    fy_out *out = j->logits_out;
-    j->logits_out = NULL;
-    return fy_out_commit(out, e);
-}
-
-/* One step: the token that logits ask for; from the second on, the logits are those behind *id. */
-static int next_token(job *j, int32_t *id, const float **logits, fy_err *e)
-{
-    double begin = fy_now_s();
-    bool first = *id < 0;
-    if (!first && fy_session_eval(j->session, id, 1, NULL, logits, e) != 0)
-        return -1;
-    *id = fy_sampler_next(j->sampler, *logits, j->o->ignore_eos, e);
-    if (!first) {
-        j->generate_s += fy_now_s() - begin;
-        j->n_evals++;
-    }
-    return *id >= 0 ? 0 : -1;
-}
-
-static int generate(job *j, const float *logits, fy_err *e)
-{
-    int32_t id = -1;
-    for (int64_t i = 0; i < j->o->n; i++) {
-        if (next_token(j, &id, &logits, e) != 0)
-            return -1;
-        if (j->vocab != NULL && fy_vocab_is_eog(j->vocab, id))
-            break;
-        if (print_token(j, id, e) != 0)
-            return -1;
-        j->n_generated++;
-    }
+    if (why == FY_STOP_INTERRUPT)
+        return fy_check_interrupt(e);
+    if (why == FY_STOP_CONTEXT)
+        return fy_fail(e, FY_EFIT,
+                       "the context is full after %zu of %lld tokens: %u positions; use a larger "
+                       "-c (the model was trained with %u)",
+                       j->n_shown, (long long)j->o->n, fy_session_n_ctx(j->engine.session),
+                       fy_model_hparams(j->engine.model)->n_ctx_train);
     return 0;
 }
 
-static int run_job(job *j, fy_err *e)
+static int generate(job *j, fy_err *e)
 {
-    const float *logits;
-    if (load(j, e) != 0 || run_prompt(j, &logits, e) != 0)
+    const options *o = j->o;
+    if (o->logits_out != NULL && open_logits_out(j, e) != 0)
         return -1;
-    int rc = generate(j, logits, e);
-    if (j->o->n > 0) { /* what was generated before a failure or an interrupt is whole, too */
-        fy_err late = {0};
-        bool failed =
-            (!j->o->print_ids && print_text(j, true, &late) != 0) || fy_stdout("\n", 1, &late) != 0;
-        if (failed && rc == 0)
-            rc = fy_fail(e, late.code, "%s", late.msg);
-    }
-    show_timing(j);
-    return rc;
+    fy_eval_sinks sinks = {.logits = write_logits, .user = j};
+    fy_generate_params p = {.n = o->n,
+                            .ignore_eos = o->ignore_eos,
+                            .eval = j->logits_out != NULL ? &sinks : NULL,
+                            .token = show_token,
+                            .user = j};
+    fy_timing t;
+    fy_stop why = FY_STOP_LENGTH;
+    fy_err late = {0};
+    int rc = fy_engine_generate(&j->engine, j->sampler, &j->prompt, &p, &t, &why, e);
+    if (t.prompt_s <= 0)
+        return rc;
+    /* What was made before a failure is whole, too; but a JSON object stands for success. */
+    bool bad = commit_logits(j, &late) != 0;
+    if (!o->json)
+        bad |= o->n > 0 && end_text(j, &late) != 0;
+    else if (rc == 0)
+        bad |= print_json(j, &t, why, &late) != 0;
+    show_timing(&t);
+    if (rc == 0 && bad)
+        rc = fy_fail(e, late.code, "%s", late.msg);
+    return rc == 0 ? judge(j, why, e) : rc;
 }
 
 static int run(void *opaque, int n_args, char **args, fy_err *e)
@@ -468,17 +409,20 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     const options *o = opaque;
     if (check_options(o, e) != 0)
         return -1;
-    if (o->verbose || o->quiet)
-        fy_log_show(o->quiet ? FY_LOG_WARN : FY_LOG_DEBUG);
     job j = {.o = o};
-    int rc = run_job(&j, e);
+    int rc = load(&j, e);
+    if (rc == 0)
+        rc = generate(&j, e);
     fy_out_abort(j.logits_out);
-    fy_str_release(&j.text);
+    fy_text_out_release(&j.text);
+    fy_str_release(&j.json_text);
+    fy_str_release(&j.json_ids);
+    fy_str_release(&j.json_logprobs);
+    free(j.top);
     fy_ids_release(&j.prompt);
     fy_sampler_free(j.sampler);
-    fy_session_free(j.session);
-    fy_model_close(j.model);
-    fy_bundle_release(&j.bundle);
+    fy_gen_params_release(&j.gen);
+    fy_engine_close(&j.engine);
     return rc;
 }
 
@@ -489,19 +433,28 @@ const fy_verb fy_verb_run = {
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
-    .description = "Reads a prompt and prints what the model makes of it, token by token, until "
-                   "the model ends the text or -n "
-                   "tokens are there. Only the generated text goes to standard output, always "
-                   "valid UTF-8; a line with times "
-                   "and memory goes to standard error.\n\n"
-                   "Weights are used where they lie in the file, in the file's own type (f32, f16, "
-                   "bf16, q8_0, q4_0). The result "
-                   "does not depend on the number of threads or on the batch size.\n\n"
-                   "When the context is full before -n tokens are generated, what was generated is "
-                   "printed and the exit status "
-                   "is 3.",
+    .description =
+        "Reads a prompt and prints what the model makes of it, token by token, until the model "
+        "ends the text or -n tokens are there. Only the generated text goes to standard output, "
+        "always valid UTF-8; a line with times and memory goes to standard error. The likeliest "
+        "token is taken, unless a sampling option or the workspace asks for draws.\n\n"
+        "Weights are used where they lie in the file, in the file's own type (f32, f16, bf16, "
+        "q8_0, q4_0). The result does not depend on the number of threads or on the batch "
+        "size.\n\n"
+        "When the context is full before -n tokens are generated, or at Ctrl-C, what was generated "
+        "is printed and the exit status is 3 or 130.\n\n"
+        "--json prints one object instead: \"text\"; \"ids\", the generated tokens; \"stop\", "
+        "why they end (stop: the model ended the text; length: -n; context; interrupted); "
+        "\"seed\", null when the choice was greedy; with --logprobs a list \"logprobs\" with "
+        "\"id\", \"text\" and \"logprob\" (natural, before any sampling option; null for minus "
+        "infinity) of each token and the same of the N likeliest in \"top\"; and \"timing\": "
+        "load_ms, prompt_tokens, cached_tokens, prompt_ms, prompt_tokens_per_s, first_token_ms, "
+        "generated_tokens, generate_ms, generated_tokens_per_s, peak_memory_bytes, "
+        "anonymous_memory_bytes. A rate that was not measured is 0.",
     .examples = "ferry run -m model.gguf -p 'Once upon a time' -n 64\n"
                 "ferry run -d workspace -p 'Once upon a time' --temp 0.7 --seed 1\n"
+                "# a text from a pipe, the answer for a program\n"
+                "echo 'Once upon a time' | ferry run -m model.gguf -f - --json --logprobs 3\n"
                 "# ids in, ids out: no tokenizer takes part\n"
                 "ferry run -m model.gguf --prompt-ids 1,403,407 --print-ids -n 16\n",
     .run = run,

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/progress.h"
 #include "tests/unit/alloc_fail.h"
 #include "tests/unit/vocab/small_vocab.h"
 
@@ -28,7 +29,7 @@ static const char *ids_of(const fy_vocab *v, fy_span text, int how)
     return out;
 }
 
-#define assert_ids(v, text, how, expected)                                                         \
+#define assert_ids(v, text, how, expected) \
     assert_string_equal(ids_of(v, FY_SPAN(text), how), expected)
 
 static void assert_decodes(const fy_vocab *v, const int32_t *ids, size_t n, bool specials,
@@ -391,6 +392,29 @@ static void a_long_run_of_one_letter_takes_little_time(void **state)
     free(text);
 }
 
+static void a_long_run_can_be_interrupted_and_a_short_text_cannot(void **state)
+{
+    (void)state;
+    enum { LONG = 300000 };
+    fy_vocab *v[] = {bpe("gpt-2"), spm(true, NULL)};
+    char *text = malloc(LONG);
+    assert_non_null(text);
+    memset(text, 'a', LONG);
+    for (int i = 0; i < 2; i++) {
+        fy_ids ids = {0};
+        fy_err e = {0};
+        fy_interrupted = 1;
+        int rc = fy_vocab_encode(v[i], (fy_span){text, LONG}, false, false, &ids, &e);
+        assert_int_equal(rc, -1);
+        assert_int_equal(e.code, FY_EINTR);
+        assert_int_equal(fy_vocab_encode(v[i], FY_SPAN("ab a"), false, false, &ids, &e), 0);
+        fy_interrupted = 0;
+        fy_ids_release(&ids);
+        fy_vocab_free(v[i]);
+    }
+    free(text);
+}
+
 static void a_run_of_combining_marks_takes_little_time(void **state)
 {
     (void)state;
@@ -522,6 +546,7 @@ int main(void)
         cmocka_unit_test(generation_ends_at_every_token_that_says_so),
         cmocka_unit_test(pieces_are_found_by_text_with_nuls_and_duplicates),
         cmocka_unit_test(a_long_run_of_one_letter_takes_little_time),
+        cmocka_unit_test(a_long_run_can_be_interrupted_and_a_short_text_cannot),
         cmocka_unit_test(a_run_of_combining_marks_takes_little_time),
         cmocka_unit_test(a_broken_vocabulary_is_refused_with_the_key_by_name),
         cmocka_unit_test(running_out_of_memory_is_an_error_and_leaves_the_ids_alone),

@@ -1,0 +1,267 @@
+#include "cli/engine.h"
+
+#include <math.h>
+
+#include "base/progress.h"
+
+/* --- opening -------------------------------------------------------------------------------- */
+
+static fy_session_params session_params(const fy_engine_options *o, const fy_bundle *b)
+{
+    static const fy_type types[] = {FY_F32, FY_F16};
+    int64_t cpus = fy_default_threads(); /* a workspace comes from elsewhere: its count is a wish */
+    int64_t threads = o->n_threads > 0 ? o->n_threads : b->n_threads < cpus ? b->n_threads : cpus;
+    int64_t batch = o->n_batch > 0 ? o->n_batch : b->batch_size;
+    return (fy_session_params){.n_ctx = (uint32_t)o->n_ctx,
+                               .n_batch = batch > 0 ? (uint32_t)batch : 0,
+                               .n_threads = threads > 0 ? (int)threads : 0,
+                               .type_k = types[o->type_k],
+                               .type_v = types[o->type_v]};
+}
+
+const char *fy_engine_model_path(const fy_engine *g)
+{
+    return g->has_bundle ? g->bundle.weights : g->o->model;
+}
+
+/* Ids in, ids out works without a tokenizer; then nothing is known about which tokens end a text.
+ */
+static int load_vocab(fy_engine *g, bool needed, fy_err *e)
+{
+    fy_err why = {0};
+    g->vocab = fy_model_vocab(g->model, needed ? e : &why);
+    if (g->vocab != NULL)
+        return 0;
+    if (needed)
+        return -1;
+    fy_log(FY_LOG_WARN, "%s; no token will end the text", why.msg);
+    return 0;
+}
+
+static int new_session(fy_engine *g, fy_err *e)
+{
+    const fy_hparams *hp = fy_model_hparams(g->model);
+    fy_session_params p = session_params(g->o, &g->bundle);
+    fy_session_plan plan;
+    if (fy_session_plan_of(g->model, &p, &plan, e) != 0)
+        return -1;
+    fy_log(FY_LOG_DEBUG, "%s, %u layers, KV cache %llu MB, scratch %llu MB",
+           fy_model_family(g->model)->name, hp->n_layer, (unsigned long long)(plan.kv_bytes >> 20),
+           (unsigned long long)(plan.scratch_bytes >> 20));
+    g->session = fy_session_new(g->model, &p, e);
+    if (g->session == NULL)
+        return -1;
+    uint32_t n_ctx = fy_session_n_ctx(g->session);
+    if (n_ctx > hp->n_ctx_train)
+        fy_log(FY_LOG_WARN, "a context of %u positions, but the model was trained with %u", n_ctx,
+               hp->n_ctx_train);
+    return 0;
+}
+
+static int open_all(fy_engine *g, bool needs_vocab, fy_err *e)
+{
+    const fy_engine_options *o = g->o;
+    if ((o->model != NULL) == (o->dir != NULL))
+        return fy_fail(e, FY_EARG, "%s: give either a GGUF file (-m) or a workspace (-d)",
+                       o->model != NULL ? "two models" : "no model");
+    if (o->dir != NULL && fy_bundle_open(o->dir, &g->bundle, e) != 0)
+        return -1;
+    g->has_bundle = o->dir != NULL;
+    g->model = fy_model_open(fy_engine_model_path(g), e);
+    if (g->model == NULL || load_vocab(g, needs_vocab, e) != 0)
+        return -1;
+    return new_session(g, e);
+}
+
+int fy_engine_open(fy_engine *g, const fy_engine_options *o, bool needs_vocab, fy_err *e)
+{
+    double begin = fy_now_s();
+    *g = (fy_engine){.o = o};
+    if (open_all(g, needs_vocab, e) != 0) {
+        fy_engine_close(g);
+        return -1;
+    }
+    g->load_s = fy_now_s() - begin;
+    return 0;
+}
+
+void fy_engine_close(fy_engine *g)
+{
+    fy_ids_release(&g->cached);
+    fy_session_free(g->session);
+    fy_model_close(g->model);
+    fy_bundle_release(&g->bundle);
+    *g = (fy_engine){0};
+}
+
+/* --- generating ----------------------------------------------------------------------------- */
+
+const char *fy_stop_name(fy_stop s)
+{
+    static const char *const names[] = {"stop", "length", "context", "interrupted", "sink"};
+    return names[s];
+}
+
+/* Computes tokens behind what is cached. The list of the cached tokens is right whatever happens.
+ */
+static int eval(fy_engine *g, const int32_t *ids, uint32_t n, const fy_eval_sinks *sinks,
+                const float **logits, fy_err *e)
+{
+    if (fy_session_eval(g->session, ids, n, sinks, logits, e) != 0)
+        return -1;
+    for (uint32_t i = 0; i < n; i++) {
+        if (fy_ids_push(&g->cached, ids[i], e) != 0) {
+            fy_session_rewind(g->session, (uint32_t)g->cached.n);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Forgets what is cached behind the beginning that it shares with the prompt; returns how long that
+ * is. At least one token is left to compute: the answer begins with its logits. */
+static uint32_t keep_common(fy_engine *g, const fy_ids *prompt, bool reuse)
+{
+    size_t n = 0;
+    while (reuse && n + 1 < prompt->n && n < g->cached.n && g->cached.id[n] == prompt->id[n])
+        n++;
+    g->cached.n = n;
+    fy_session_rewind(g->session, (uint32_t)n);
+    return (uint32_t)n;
+}
+
+static int run_prompt(fy_engine *g, fy_sampler *s, const fy_ids *prompt, const fy_eval_sinks *sinks,
+                      fy_timing *t, const float **logits, fy_err *e)
+{
+    if (prompt->n > UINT32_MAX)
+        return fy_fail(e, FY_EFIT, "a prompt of %zu tokens, the context has %u positions",
+                       prompt->n, fy_session_n_ctx(g->session));
+    double begin = fy_now_s();
+    t->n_prompt = (uint32_t)prompt->n;
+    t->n_reused = keep_common(g, prompt, sinks == NULL);
+    const int32_t *rest = prompt->n > 0 ? prompt->id + t->n_reused : NULL;
+    if (eval(g, rest, t->n_prompt - t->n_reused, sinks, logits, e) != 0)
+        return -1;
+    fy_sampler_reset(s);
+    for (uint32_t i = 0; i < t->n_prompt; i++) {
+        if (fy_sampler_accept(s, prompt->id[i], e) != 0)
+            return -1;
+    }
+    t->prompt_s = fy_now_s() - begin;
+    return 0;
+}
+
+/* The next logits: 0; 1 when there are none and *why says it. */
+static int step(fy_engine *g, int32_t id, const float **logits, fy_stop *why, fy_err *e)
+{
+    fy_err local = {0};
+    if (fy_session_n_past(g->session) == fy_session_n_ctx(g->session)) {
+        *why = FY_STOP_CONTEXT;
+        return 1;
+    }
+    if (eval(g, &id, 1, NULL, logits, &local) == 0)
+        return 0;
+    if (local.code != FY_EINTR)
+        return fy_fail(e, local.code, "%s", local.msg);
+    *why = FY_STOP_INTERRUPT;
+    return 1;
+}
+
+/* Shows the token to the sampler's window and to the sink. 1: the sink has enough. */
+static int take_token(fy_sampler *s, int32_t id, const float *logits, const fy_generate_params *p,
+                      fy_timing *t, fy_err *e)
+{
+    if (fy_sampler_accept(s, id, e) != 0)
+        return -1;
+    t->n_generated++;
+    return p->token != NULL ? p->token(p->user, id, logits, e) : 0;
+}
+
+static int generate(fy_engine *g, fy_sampler *s, const float *logits, const fy_generate_params *p,
+                    fy_timing *t, fy_stop *why, fy_err *e)
+{
+    int32_t id = -1;
+    *why = FY_STOP_LENGTH;
+    while (p->n < 0 || t->n_generated < p->n) {
+        double begin = fy_now_s();
+        bool first = id < 0;
+        int rc = first ? 0 : step(g, id, &logits, why, e);
+        if (rc != 0)
+            return rc < 0 ? -1 : 0;
+        id = fy_sampler_next(s, logits, p->ignore_eos, e);
+        if (id < 0)
+            return -1;
+        double took = fy_now_s() - begin;
+        if (first) {
+            t->first_s = t->prompt_s + took;
+        } else {
+            t->generate_s += took;
+            t->n_evals++;
+        }
+        if (g->vocab != NULL && fy_vocab_is_eog(g->vocab, id)) {
+            *why = FY_STOP_EOG;
+            return 0;
+        }
+        rc = take_token(s, id, logits, p, t, e);
+        if (rc > 0)
+            *why = FY_STOP_SINK;
+        if (rc != 0)
+            return rc < 0 ? -1 : 0;
+    }
+    return 0;
+}
+
+int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
+                       const fy_generate_params *p, fy_timing *t, fy_stop *why, fy_err *e)
+{
+    const float *logits = NULL;
+    *t = (fy_timing){.load_s = g->load_s};
+    if (run_prompt(g, s, prompt, p->eval, t, &logits, e) != 0)
+        return -1;
+    return generate(g, s, logits, p, t, why, e);
+}
+
+/* --- the numbers ---------------------------------------------------------------------------- */
+
+static double rate(uint32_t n, double seconds)
+{
+    return n > 0 && seconds > 0 ? n / seconds : 0;
+}
+
+static void put_rate(fy_str *out, double r)
+{
+    if (r > 0)
+        fy_str_printf(out, " %.1f tok/s", r);
+}
+
+static double megabytes(uint64_t bytes)
+{
+    return ceil((double)bytes / (1 << 20));
+}
+
+void fy_timing_line(const fy_timing *t, fy_str *out)
+{
+    fy_str_printf(out, "load %.0f ms | prompt %u tokens", t->load_s * 1e3, t->n_prompt);
+    if (t->n_reused > 0)
+        fy_str_printf(out, " (%u from the cache)", t->n_reused);
+    put_rate(out, rate(t->n_prompt - t->n_reused, t->prompt_s));
+    if (t->first_s > 0)
+        fy_str_printf(out, " | first token %.0f ms", t->first_s * 1e3);
+    fy_str_printf(out, " | generated %u tokens", t->n_generated);
+    put_rate(out, rate(t->n_evals, t->generate_s));
+    fy_str_printf(out, " | peak memory %.0f MB (rss anon %.0f MB)", megabytes(fy_rss_peak_bytes()),
+                  megabytes(fy_rss_anon_bytes()));
+}
+
+void fy_timing_json(const fy_timing *t, fy_str *out)
+{
+    fy_str_printf(out,
+                  "\"load_ms\":%.3f,\"prompt_tokens\":%u,\"cached_tokens\":%u,\"prompt_ms\":%.3f,"
+                  "\"prompt_tokens_per_s\":%.1f,\"first_token_ms\":%.3f,\"generated_tokens\":%u,"
+                  "\"generate_ms\":%.3f,\"generated_tokens_per_s\":%.1f,"
+                  "\"peak_memory_bytes\":%llu,\"anonymous_memory_bytes\":%llu",
+                  t->load_s * 1e3, t->n_prompt, t->n_reused, t->prompt_s * 1e3,
+                  rate(t->n_prompt - t->n_reused, t->prompt_s), t->first_s * 1e3, t->n_generated,
+                  t->generate_s * 1e3, rate(t->n_evals, t->generate_s),
+                  (unsigned long long)fy_rss_peak_bytes(), (unsigned long long)fy_rss_anon_bytes());
+}

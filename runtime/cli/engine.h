@@ -1,0 +1,110 @@
+/* What run and chat have in common: a model from a file or a workspace, a session whose cache is
+ * reused from one prompt to the next, the generation loop, and the numbers that are shown for it.
+ */
+#ifndef FY_CLI_ENGINE_H
+#define FY_CLI_ENGINE_H
+
+#include "base/err.h"
+#include "base/opts.h"
+#include "bundle/bundle.h"
+#include "cli/verb.h"
+#include "model/model.h"
+#include "model/sample.h"
+
+/* A verb embeds this as the field `engine` of its `options`, and FY_ROWS_MODEL and FY_ROWS_ENGINE,
+ * each followed by a comma, in its rows. */
+typedef struct {
+    const char *model, *dir;
+    int64_t n_ctx, n_threads, n_batch;
+    int type_k, type_v;
+} fy_engine_options;
+
+#define FY_ROWS_MODEL                                                                            \
+    {.group = "Model",                                                                           \
+     .name = "model",                                                                            \
+     .alias = "m",                                                                               \
+     .kind = FY_OPT_STR,                                                                         \
+     .arg = "FILE.gguf",                                                                         \
+     .offset = offsetof(options, engine.model),                                                  \
+     .help = "GGUF file to run.",                                                                \
+     .set = "model"},                                                                            \
+    {                                                                                            \
+        .group = "Model", .name = "work-folder", .alias = "d", .kind = FY_OPT_STR, .arg = "DIR", \
+        .offset = offsetof(options, engine.dir),                                                 \
+        .help = "Workspace to run: its main model, with the defaults of its hparams.json.",      \
+        .set = "model"                                                                           \
+    }
+#define FY_ROWS_ENGINE                                                                       \
+    {.group = "Machine",                                                                     \
+     .name = "ctx-size",                                                                     \
+     .alias = "c",                                                                           \
+     .kind = FY_OPT_INT,                                                                     \
+     .arg = "N",                                                                             \
+     .offset = offsetof(options, engine.n_ctx),                                              \
+     .def = "0",                                                                             \
+     .max = INT32_MAX,                                                                       \
+     .help = "Positions of the context; 0: what the model was trained with, at most 4096."}, \
+        FY_ROW_THREADS_OF(engine.n_threads), FY_ROW_BATCH_OF(engine.n_batch),                \
+        FY_ROW_CACHE_K_OF(engine.type_k, "f16"), FY_ROW_CACHE_V_OF(engine.type_v, "f16")
+
+typedef struct {
+    const fy_engine_options *o;
+    bool has_bundle;
+    fy_bundle bundle; /* zeroed without -d */
+    fy_model *model;
+    const fy_vocab *vocab; /* view of model; NULL: the file has none (only when not needed) */
+    fy_session *session;
+    fy_ids cached; /* what the session's cache holds, n_past of them */
+    double load_s;
+} fy_engine;
+
+/* On failure everything is released. needs_vocab false: a file without tokenizer is a warning. */
+int fy_engine_open(fy_engine *g, const fy_engine_options *o, bool needs_vocab, fy_err *e);
+void fy_engine_close(fy_engine *g);
+const char *fy_engine_model_path(const fy_engine *g);
+
+/* Times and counts of one prompt and its answer. */
+typedef struct {
+    double load_s, prompt_s, generate_s;
+    double first_s;       /* from the start of the prompt to the first generated token */
+    uint32_t n_prompt;    /* tokens of the prompt */
+    uint32_t n_reused;    /* of them, found in the cache */
+    uint32_t n_generated; /* tokens shown (an end token is not) */
+    uint32_t n_evals;     /* evaluations that generate_s measures */
+} fy_timing;
+
+typedef enum {
+    FY_STOP_EOG,       /* the model ended its text */
+    FY_STOP_LENGTH,    /* n tokens are there */
+    FY_STOP_CONTEXT,   /* the context is full */
+    FY_STOP_INTERRUPT, /* Ctrl-C */
+    FY_STOP_SINK,      /* the sink asked for it */
+} fy_stop;
+const char *fy_stop_name(fy_stop s); /* "stop", "length", "context", "interrupted", "sink" */
+
+/* Sees a generated token that is no end token, with the logits it was chosen from. 0: go on, 1:
+ * stop (FY_STOP_SINK), -1: error. */
+typedef int fy_token_sink(void *user, int32_t id, const float *logits, fy_err *e);
+
+typedef struct {
+    int64_t n; /* most tokens to generate; -1: until the model ends or the context is full */
+    bool ignore_eos;
+    const fy_eval_sinks *eval; /* for the prompt; not NULL: nothing is reused from the cache */
+    fy_token_sink *token;
+    void *user;
+} fy_generate_params;
+
+/* Computes what of prompt is not in the cache (at least its last token), then generates. The
+ * sampler's window is told of the prompt and of each token. A full context and an interrupt are
+ * answers (*why), except when the prompt itself does not fit (FY_EFIT) or was interrupted
+ * (FY_EINTR). After a failure the cache holds what was computed. */
+int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
+                       const fy_generate_params *p, fy_timing *t, fy_stop *why, fy_err *e);
+
+/* "load 2 ms | prompt 6 tokens 11493.2 tok/s | first token 1 ms | generated 44 tokens 5736.6 tok/s
+ * | peak memory 11 MB (rss anon 2 MB)"; " (4 from the cache)" behind the prompt when some were. */
+void fy_timing_line(const fy_timing *t, fy_str *out);
+/* The same as members of a JSON object, without braces: "load_ms":2.1,"prompt_tokens":6,... */
+void fy_timing_json(const fy_timing *t, fy_str *out);
+
+#endif
