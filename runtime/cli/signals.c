@@ -2,6 +2,7 @@
  * went away. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,17 +10,69 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "cli/signals.h"
 #include "cli/verb.h"
+
+static volatile sig_atomic_t g_signal, g_hold;
+static const char *volatile g_last_words;
+
+static void say_to(int fd, const char *s)
+{
+    if (write(fd, s, strlen(s)) < 0)
+        return; /* nobody listens, and there is no other way to tell */
+}
 
 /* The first Ctrl-C asks the work to end cleanly, the second one ends the program. */
 static void on_signal(int sig)
 {
-    if (fy_interrupted) {
+    int err = errno;
+    if (fy_interrupted && !g_hold) {
         fy_out_unlink_all();
+        const char *words = g_last_words;
+        if (words != NULL)
+            say_to(STDOUT_FILENO, words);
         signal(sig, SIG_DFL);
         raise(sig);
     }
+    if (g_signal == 0 || sig != SIGINT)
+        g_signal = sig;
     fy_interrupted = 1;
+    errno = err;
+}
+
+int fy_signals_take(void)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int sig = g_signal;
+    g_signal = 0;
+    fy_interrupted = 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return sig;
+}
+
+void fy_signals_hold(bool hold)
+{
+    g_hold = hold;
+}
+
+void fy_signals_last_words(const char *text)
+{
+    g_last_words = text;
+}
+
+int fy_signals_wait_input(int fd, const volatile sig_atomic_t *also)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    bool seen = fy_interrupted || (also != NULL && *also);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    if (!seen && ppoll(&p, 1, NULL, &before) < 0)
+        seen = fy_interrupted || (also != NULL && *also);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return seen ? -1 : 0;
 }
 
 /* The path of the file that is mapped at `at`, from /proc/self/maps: "begin-end mode offset device
@@ -50,8 +103,7 @@ static const char *mapped_file(uintptr_t at, char *line, size_t size)
 
 static void say(const char *s)
 {
-    if (write(STDERR_FILENO, s, strlen(s)) < 0)
-        return; /* nobody listens, and there is no other way to tell */
+    say_to(STDERR_FILENO, s);
 }
 
 /* A page of a mapped file could not be read: the file was cut short, or its disk failed. The work
@@ -82,7 +134,7 @@ void fy_signals_install(void)
 {
     static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction sa = {.sa_handler = on_signal}, old;
-    sigemptyset(&sa.sa_mask);
+    sigfillset(&sa.sa_mask); /* one at a time: they share what they write */
     for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
         bool kept =
             ending[i] == SIGHUP && sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler == SIG_IGN;
