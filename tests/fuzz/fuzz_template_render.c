@@ -32,7 +32,7 @@ static void set_variables(fy_template_vars *v, fy_span json)
             if (fy_json_skip(j, NULL) != 0)
                 break;
             fy_span value = {json.ptr + begin, fy_json_offset(j) - begin};
-            require(fy_template_set_json(v, name, value, NULL) == 0);
+            fy_template_set_json(v, name, value, NULL); /* a number may be too large */
         }
     }
     fy_json_free(j);
@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fy_err e[2] = {{0}};
     fy_str out[2] = {{0}};
-    const char *text = (const char *)data;
+    const char *text = size > 0 ? (const char *)data : "";
     const char *nul = size > 0 ? memchr(text, '\0', size) : NULL;
     size_t n = nul == NULL ? size : (size_t)(nul - text);
     fy_template *t = fy_template_parse((fy_span){text, n}, NULL);
@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (nul != NULL)
         set_variables(v, (fy_span){nul + 1, size - n - 1});
     int rc = render(t, v, &out[0], &e[0]);
-    if (strstr(text, "random") == NULL) /* the filter */
+    if (size == 0 || memmem(data, size, "random", 6) == NULL) /* the filter */
         require(render(t, v, &out[1], &e[1]) == rc && out[0].len == out[1].len &&
                 memcmp(out[0].ptr, out[1].ptr, out[0].len) == 0 && strcmp(e[0].msg, e[1].msg) == 0);
     fy_str_release(&out[0]);

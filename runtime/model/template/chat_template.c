@@ -419,6 +419,8 @@ int fy_chat_template_render(const fy_chat_template *t, const fy_chat_input *in, 
     if (v == NULL)
         return -1;
     int rc = set_all(t, v, in, e);
+    if (in->has_clock)
+        fy_template_set_clock(v, in->clock, true);
     if (rc == 0)
         rc = render_with(t, v, !is_null(in->tools), out, e);
     fy_template_vars_free(v);

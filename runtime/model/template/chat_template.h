@@ -56,6 +56,8 @@ typedef struct {
                                    else a string */
     size_t n_args;
     fy_span extra; /* JSON object: further variables by name; empty: none */
+    bool has_clock;
+    int64_t clock; /* what strftime_now shows, seconds since 1970 in UTC; else the current time */
 } fy_chat_input;
 
 /* Appends the prompt. Errors are fy_template_render's (FY_EARG: raise_exception's text alone) and

@@ -357,8 +357,8 @@ static void settle(binder *b, frame *f, fy_scope *s)
         fy_load *load = &s->loads[s->n_loads++];
         *load = (fy_load){.slot = e->slot, .symbol = e->symbol};
         load->undefined = e->start == START_UNDEFINED;
-        load->from = e->start == START_ALIAS ? place_of(f->in, e->below)
-                                             : (fy_place){e->symbol, FY_UP_FREE};
+        load->from =
+            e->start == START_ALIAS ? place_of(f->in, e->below) : (fy_place){e->symbol, FY_UP_FREE};
     }
 }
 
@@ -584,8 +584,8 @@ static void bind_with(binder *b, frame *outer, fy_node *n)
     close_frame(b, &f);
 }
 
-/* The body of a filter block or of `set`, and the filters that its text goes through. jinja2 forgets
- * the names in the filters of `set`: they have to be known from elsewhere. */
+/* The body of a filter block or of `set`, and the filters that its text goes through. jinja2
+ * forgets the names in the filters of `set`: they have to be known from elsewhere. */
 static void bind_text_block(binder *b, frame *outer, fy_node *n, fy_node *filters)
 {
     frame f;

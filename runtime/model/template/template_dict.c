@@ -10,11 +10,12 @@
 #include "base/names.h"
 
 enum {
-    ITEM_FUEL = 4,    /* of hashing or comparing one item, in steps */
-    LINEAR = 8,       /* items that are searched without a table */
-    KEY_FUEL = 4096,  /* of an uncharged search */
-    NO_ITEM = SIZE_MAX
+    ITEM_FUEL = 4,   /* of hashing or comparing one item, in steps */
+    LINEAR = 8,      /* items that are searched without a table */
+    KEY_FUEL = 4096, /* of an uncharged search */
 };
+
+#define NO_ITEM SIZE_MAX
 
 typedef struct {
     fy_tv key, value;
@@ -163,8 +164,7 @@ static place *place_of(const fy_tdict *d, const fy_tv *key, uint32_t hash, uint6
     size_t mask = d->table_cap - 1;
     for (size_t i = hash & mask;; i = (i + 1) & mask) {
         place *p = &d->table[i];
-        if (p->at == 0 ||
-            (p->hash == hash && same_key(&d->items[p->at - 1].key, key, fuel, 0)))
+        if (p->at == 0 || (p->hash == hash && same_key(&d->items[p->at - 1].key, key, fuel, 0)))
             return p;
     }
 }
@@ -209,8 +209,8 @@ static int grow_items(fy_tm *m, fy_tdict *d)
     size_t cap = d->cap == 0 ? 4 : d->cap * 2;
     if (d->n >= UINT32_MAX / 4)
         return fy_tm_fail(m, "a dict of too many items");
-    item *items = fy_tm_charge(m, cap * sizeof *items) == 0 ? fy_tm_alloc(m, cap * sizeof *items)
-                                                            : NULL;
+    item *items =
+        fy_tm_charge(m, cap * sizeof *items) == 0 ? fy_tm_alloc(m, cap * sizeof *items) : NULL;
     if (items == NULL)
         return -1;
     if (d->n > 0)

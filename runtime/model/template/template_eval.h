@@ -78,7 +78,8 @@ int fy_eval_assign(fy_eval *ev, const fy_node *target, const fy_tv *value);
 /* The n items that a value unpacks into. */
 int fy_eval_unpack(fy_eval *ev, const fy_tv *v, size_t n, fy_tlist *out);
 
-/* --- functions, macros and loops (template_eval_call.c, template_eval_loop.c) ------------------ */
+/* --- functions, macros and loops (template_eval_call.c, template_eval_loop.c) ------------------
+ */
 
 int fy_eval_enter(fy_eval *ev, const fy_scope *s); /* gives the scope's names their first values */
 fy_act *fy_eval_new_act(fy_eval *ev, const fy_scope *function, fy_act *outer);

@@ -17,8 +17,9 @@ typedef struct {
 int fy_eval_begin_call(fy_eval *ev)
 {
     if (ev->calls >= FY_TEMPLATE_MAX_CALLS)
-        return fy_fail(ev->m.e, FY_EFIT, "line %u: more than %d calls of macros and loops in each other",
-                       ev->m.line, FY_TEMPLATE_MAX_CALLS);
+        return fy_fail(ev->m.e, FY_EFIT,
+                       "line %u: more than %d calls of macros and loops in each other", ev->m.line,
+                       FY_TEMPLATE_MAX_CALLS);
     ev->calls++;
     return 0;
 }
@@ -78,7 +79,7 @@ static int bind_params(fy_eval *ev, const macro *f, fy_act *act, const fy_targs 
         fy_tv *slot = &act->slot[s->params[i]];
         size_t k = i < a->n ? 0 : take_named(a, ev->t->symbols[p->symbols[i]], used);
         given[i] = i < a->n || k < a->n_named;
-        *slot = i < a->n    ? a->arg[i]
+        *slot = i < a->n   ? a->arg[i]
                 : given[i] ? a->named[k]
                            : fy_tv_undefined(ev->t->symbols[p->symbols[i]]);
     }
@@ -113,11 +114,24 @@ static int bad_call(fy_eval *ev, const macro *f, const char *what, fy_span detai
                       name.ptr, what, (int)(detail.len < 100 ? detail.len : 100), detail.ptr);
 }
 
+/* A parameter named caller that is given by position, when not all are: jinja2 then passes the
+ * caller once more, and Python refuses. */
+static bool has_caller_twice(const fy_eval *ev, const macro *f, const fy_targs *a)
+{
+    const fy_node_params *p = f->node->params;
+    bool twice = false;
+    for (uint32_t i = 0; p->uses_caller && a->n < p->n && i < a->n; i++)
+        twice = twice || fy_span_is(ev->t->symbols[p->symbols[i]], "caller");
+    return twice;
+}
+
 /* The names that a body has when it reads them, in the order of jinja2's Macro.__call__. */
 static int bind_special(fy_eval *ev, const macro *f, fy_act *act, const fy_targs *a, bool *used)
 {
     const fy_scope *s = f->node->scope;
     size_t n = f->node->params->n;
+    if (has_caller_twice(ev, f, a))
+        return bad_call(ev, f, "is given a caller twice", FY_SPAN(""));
     if (s->caller != FY_NO_SLOT) {
         size_t k = take_named(a, FY_SPAN("caller"), used);
         fy_tv v = fy_tv_undefined(FY_SPAN("No caller defined"));

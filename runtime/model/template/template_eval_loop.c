@@ -47,23 +47,37 @@ static int begin_source(fy_eval *ev, source *s, const fy_node *n, const fy_tv *v
     return rc;
 }
 
-/* Gives the names of the target, in their order, the parts of the value. *out is what the condition
- * lets through: with several names a new tuple of them. */
-static int unpack_target(fy_eval *ev, const fy_node *target, const fy_tv *v, const source *s,
-                         uint32_t *at, fy_tv *out)
+/* Gives the names of the target, in their order, the parts of the value. */
+static int set_names(fy_eval *ev, const fy_node *target, const fy_tv *v, const source *s,
+                     uint32_t *at)
 {
     fy_tlist items;
     if (target->kind == FY_N_NAME) {
         s->where->slot[s->n->where->params[(*at)++]] = *v;
-        *out = *v;
         return 0;
     }
-    if (fy_eval_unpack(ev, v, target->kids.n, &items) != 0 ||
-        fy_tv_list(&ev->m, FY_TV_TUPLE, items.n, out) != 0)
+    if (fy_eval_unpack(ev, v, target->kids.n, &items) != 0)
+        return -1;
+    for (uint32_t i = 0; i < target->kids.n; i++) {
+        if (set_names(ev, target->kids.item[i], &items.item[i], s, at) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* What the condition lets through: of several names a new tuple. */
+static int value_of_names(fy_eval *ev, const fy_node *target, const source *s, uint32_t *at,
+                          fy_tv *out)
+{
+    if (target->kind == FY_N_NAME) {
+        *out = s->where->slot[s->n->where->params[(*at)++]];
+        return 0;
+    }
+    if (fy_tv_list(&ev->m, FY_TV_TUPLE, target->kids.n, out) != 0)
         return -1;
     fy_tlist *parts = out->list;
     for (uint32_t i = 0; i < target->kids.n; i++) {
-        if (unpack_target(ev, target->kids.item[i], &items.item[i], s, at, &parts->item[i]) != 0)
+        if (value_of_names(ev, target->kids.item[i], s, at, &parts->item[i]) != 0)
             return -1;
     }
     return 0;
@@ -72,15 +86,14 @@ static int unpack_target(fy_eval *ev, const fy_node *target, const fy_tv *v, con
 /* The next item: 1, 0 at the end, -1. */
 static int next_item(fy_eval *ev, source *s, fy_tv *out)
 {
-    fy_tv v, room;
-    while (fy_titer_next(&s->it, &v)) {
+    fy_tv room;
+    while (fy_titer_next(&s->it, out)) {
         uint32_t at = 0;
         if (fy_tm_charge(&ev->m, 16) != 0)
             return -1;
-        *out = v;
         if (s->n == NULL)
             return 1;
-        if (unpack_target(ev, s->n->a, &v, s, &at, out) != 0)
+        if (set_names(ev, s->n->a, out, s, &at) != 0)
             return -1;
         fy_act *around = ev->act;
         ev->act = s->where;
@@ -88,8 +101,9 @@ static int next_item(fy_eval *ev, source *s, fy_tv *out)
         ev->act = around;
         if (yes == NULL)
             return -1;
+        at = 0;
         if (fy_tv_truth(yes))
-            return 1;
+            return value_of_names(ev, s->n->a, s, &at, out) != 0 ? -1 : 1;
     }
     return 0;
 }
@@ -203,8 +217,8 @@ static int changed(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out)
     return 0;
 }
 
-static int method(fy_eval *ev, loop *l,
-                  int (*call)(fy_tm *, fy_tcall *, const fy_targs *, fy_tv *), fy_tv *out)
+static int method(fy_eval *ev, loop *l, int (*call)(fy_tm *, fy_tcall *, const fy_targs *, fy_tv *),
+                  fy_tv *out)
 {
     loop_method *f = fy_tm_alloc(&ev->m, sizeof *f);
     if (f == NULL)
@@ -236,11 +250,11 @@ typedef enum {
 static attribute find_attribute(fy_span name)
 {
     static const char *const names[] = {
-        [A_INDEX] = "index",       [A_INDEX0] = "index0",     [A_REVINDEX] = "revindex",
-        [A_REVINDEX0] = "revindex0", [A_FIRST] = "first",     [A_LAST] = "last",
-        [A_LENGTH] = "length",     [A_DEPTH] = "depth",       [A_DEPTH0] = "depth0",
-        [A_PREVITEM] = "previtem", [A_NEXTITEM] = "nextitem", [A_CYCLE] = "cycle",
-        [A_CHANGED] = "changed",   [A_LEN] = "__len__",      [A_REPR] = "__repr__",
+        [A_INDEX] = "index",         [A_INDEX0] = "index0",     [A_REVINDEX] = "revindex",
+        [A_REVINDEX0] = "revindex0", [A_FIRST] = "first",       [A_LAST] = "last",
+        [A_LENGTH] = "length",       [A_DEPTH] = "depth",       [A_DEPTH0] = "depth0",
+        [A_PREVITEM] = "previtem",   [A_NEXTITEM] = "nextitem", [A_CYCLE] = "cycle",
+        [A_CHANGED] = "changed",     [A_LEN] = "__len__",       [A_REPR] = "__repr__",
     };
     int i = 0;
     while (i < A_NONE && !fy_span_is(name, names[i]))
@@ -337,8 +351,7 @@ static int call_loop(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out)
     if (items == NULL)
         return fy_tm_fail(m, "loop() takes one argument: the items");
     if (l->node == NULL)
-        return fy_tm_fail(
-            m, "The loop must have the 'recursive' marker to be called recursively.");
+        return fy_tm_fail(m, "The loop must have the 'recursive' marker to be called recursively.");
     if (run_recursive(ev, l->node, l->outer, items, l->depth0 + 1) == FY_FLOW_ERROR)
         return -1;
     return fy_eval_take(ev, begin, out);

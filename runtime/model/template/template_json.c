@@ -105,8 +105,7 @@ static bool fits_int64(fy_span digits, int64_t *out)
     int64_t v = 0;
     bool minus = digits.ptr[0] == '-';
     for (size_t i = minus; i < digits.len; i++) {
-        if (__builtin_mul_overflow(v, 10, &v) ||
-            __builtin_sub_overflow(v, digits.ptr[i] - '0', &v))
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_sub_overflow(v, digits.ptr[i] - '0', &v))
             return false;
     }
     *out = v;

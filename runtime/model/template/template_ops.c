@@ -107,8 +107,7 @@ static bool equal_same_kind(fy_tm *m, const fy_tv *a, const fy_tv *b)
         return fy_span_eq(a->str, b->str);
     case FY_TV_LIST:
     case FY_TV_TUPLE:
-        return a->list->n == b->list->n &&
-               equal_items(m, a->list->item, b->list->item, a->list->n);
+        return a->list->n == b->list->n && equal_items(m, a->list->item, b->list->item, a->list->n);
     case FY_TV_DICT:
         return equal_dicts(m, a->dict, b->dict);
     case FY_TV_VIEW:
@@ -385,8 +384,8 @@ static int str_item(fy_tm *m, const fy_tv *v, int64_t index, fy_tv *out)
         return 0;
     if (fy_tm_charge(m, i) != 0)
         return -1;
-    *out = fy_tv_view(n == v->str.len ? (fy_span){v->str.ptr + i, 1}
-                                      : fy_tu_slice(v->str, i, i + 1));
+    *out =
+        fy_tv_view(n == v->str.len ? (fy_span){v->str.ptr + i, 1} : fy_tu_slice(v->str, i, i + 1));
     out->markup = v->markup;
     return 1;
 }

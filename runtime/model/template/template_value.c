@@ -393,13 +393,13 @@ int fy_tv_call(fy_tm *m, const fy_tv *f, const fy_targs *a, fy_tv *out)
 int fy_tv_undefined_fail(fy_tm *m, const fy_tv *v)
 {
     static const char *const owners[] = {
-        [FY_TV_UNDEFINED] = "object",     [FY_TV_NONE] = "None",
-        [FY_TV_BOOL] = "bool object",     [FY_TV_INT] = "int object",
-        [FY_TV_BIGINT] = "int object",    [FY_TV_FLOAT] = "float object",
-        [FY_TV_STR] = "str object",       [FY_TV_LIST] = "list object",
-        [FY_TV_TUPLE] = "tuple object",   [FY_TV_ITER] = "generator object",
-        [FY_TV_DICT] = "dict object",     [FY_TV_VIEW] = "dict view object",
-        [FY_TV_RANGE] = "range object",   [FY_TV_NAMESPACE] = "jinja2.utils.Namespace object",
+        [FY_TV_UNDEFINED] = "object",       [FY_TV_NONE] = "None",
+        [FY_TV_BOOL] = "bool object",       [FY_TV_INT] = "int object",
+        [FY_TV_BIGINT] = "int object",      [FY_TV_FLOAT] = "float object",
+        [FY_TV_STR] = "str object",         [FY_TV_LIST] = "list object",
+        [FY_TV_TUPLE] = "tuple object",     [FY_TV_ITER] = "generator object",
+        [FY_TV_DICT] = "dict object",       [FY_TV_VIEW] = "dict view object",
+        [FY_TV_RANGE] = "range object",     [FY_TV_NAMESPACE] = "jinja2.utils.Namespace object",
         [FY_TV_CALLABLE] = "method object", [FY_TV_OBJECT] = "callable object",
     };
     char text[400];

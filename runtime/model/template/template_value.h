@@ -25,7 +25,7 @@ typedef enum {
     FY_TV_BIGINT, /* str: decimal digits with sign; can be printed and compared for equality, no
                      more */
     FY_TV_FLOAT,  /* f */
-    FY_TV_STR,    /* str, UTF-8; markup: made by safe/escape, + and ~ escape what is joined to it */
+    FY_TV_STR,    /* str, UTF-8; markup: made by safe/escape, + escapes what is joined to it */
     FY_TV_LIST,   /* list */
     FY_TV_TUPLE,  /* list */
     FY_TV_ITER,   /* list: a generator's items (map, select, batch ...): prints as an object, no
@@ -77,9 +77,9 @@ struct fy_tcall {
 struct fy_tv {
     uint8_t kind; /* fy_tv_kind */
     bool markup;
-    uint8_t view; /* FY_TV_VIEW: 'k', 'v' or 'i'. FY_TV_UNDEFINED: 0: str is a variable's name, 'a' an
-                     attribute's name, 'e' an element's repr, 'p' a parameter's name, 'h' the whole
-                     message of the error */
+    uint8_t view; /* FY_TV_VIEW: 'k', 'v' or 'i'. FY_TV_UNDEFINED: what str is: 0 a variable's name,
+                     'a' an attribute's name, 'e' an element's repr, 'p' a parameter's name, 'h'
+                     the whole message of the error */
     uint8_t of;   /* FY_TV_UNDEFINED 'a' and 'e': kind of the value that lacks it */
     union {
         bool b;
@@ -148,8 +148,8 @@ const fy_tv *fy_tdict_find(const fy_tdict *d, fy_span key);
 int fy_tdict_set(fy_tm *m, fy_tdict *d, fy_tv key,
                  fy_tv value); /* adds or replaces; unhashable: error */
 
-/* Builds a value from JSON text: numbers become int (bigint) or float as Python's json reads them.
- */
+/* Builds a value from JSON text: numbers become int (bigint) or float as Python's json reads them;
+ * what base/json.h refuses (a key twice, a float that no double can hold) is refused. */
 int fy_tv_from_json(fy_tm *m, fy_span json, fy_tv *out); /* template_json.c */
 
 /* --- what Python's operators do (template_value.c) -------------------------------------------- */

@@ -89,8 +89,8 @@ int fy_template_set_json(fy_template_vars *v, const char *name, fy_span json, fy
     fy_err own = {0};
     fy_tm m = heap_for(&own);
     fy_tv value;
-    int rc = fy_tv_from_json(&m, json, &value) != 0 ? fy_ctx(&own, "%s", name)
-                                                    : put(v, name, &m, value);
+    int rc =
+        fy_tv_from_json(&m, json, &value) != 0 ? fy_ctx(&own, "%s", name) : put(v, name, &m, value);
     return finish(rc, &m, e);
 }
 

@@ -10,7 +10,7 @@
 
 #include "model/template/template_eval.h"
 
-enum { STEPS = 2000000, BYTES = 8 << 20, HEAP_MAX = 12 << 20 };
+enum { STEPS = 1500000, BYTES = 8 << 20, HEAP_MAX = 12 << 20 };
 
 static const char *const hostile[] = {
     /* calls without end */
