@@ -9,12 +9,13 @@
 
 typedef struct {
     int64_t n_threads;
-    bool quiet;
+    bool quiet, verbose;
 } options;
 
 static const fy_opt opts[] = {
     FY_ROW_THREADS,
     FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
 };
 
 static void report(const fy_requant_stats *s, fy_type type, const char *out, double seconds)
@@ -44,13 +45,10 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
     const options *o = opt;
     const char *in = args[0], *out = args[1];
     fy_type type;
-    if (!fy_recipe_parse(args[2], &type)) {
-        char shown[FY_QUOTE_BYTES];
-        return fy_fail(e, FY_EARG, "type '%s', expected one of " FY_RECIPE_TYPES,
-                       fy_quote(shown, sizeof shown, fy_span_of(args[2])));
-    }
-    if (o->quiet)
-        fy_log_show(FY_LOG_WARN);
+    if (fy_choice(FY_RECIPE_TYPES, args[2], e) < 0)
+        return fy_ctx(e, "TYPE");
+    if (!fy_recipe_parse(args[2], &type))
+        return fy_fail(e, FY_EARG, "TYPE: '%s' cannot be written", args[2]);
     fy_requant *q = fy_requant_open(in, type, e);
     if (q == NULL)
         return -1;
@@ -93,6 +91,8 @@ const fy_verb fy_verb_quantize = {
                    "quantized already can be turned into f32, f16 or bf16, but not into another "
                    "quantized type. Values that "
                    "are not finite are refused with their place.",
-    .examples = "ferry quantize model-f16.gguf model-q4_0.gguf q4_0\n",
+    .examples = "ferry quantize model-f16.gguf model.gguf q4_0\n",
+    .task = FY_TASK_MAKE,
+    .arg_choices = "TYPE=" FY_RECIPE_TYPES,
     .run = run,
 };

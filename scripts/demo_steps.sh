@@ -2,6 +2,8 @@
 # The steps of `make demo`, on built programs. Everything it writes goes to a temporary directory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=scripts/no_settings.sh
+. scripts/no_settings.sh
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -3,6 +3,8 @@
 #   FERRY       the program under test (default build/ferry)
 #   FERRY_ARM   the arm64 program with its emulator
 #   REAL        third-party data: $FERRY_REAL, else ../shared/real; may be absent
+# shellcheck source=scripts/no_settings.sh
+. scripts/no_settings.sh
 FERRY=${FERRY:-build/ferry}
 FERRY_ARM=${FERRY_ARM:-qemu-aarch64 build/aarch64/release/ferry}
 REAL=${FERRY_REAL:-../shared/real}

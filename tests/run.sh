@@ -4,6 +4,8 @@
 # counts as one failure. The last line is "N passed, N failed, N skipped"; exit 1 when anything failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
+# shellcheck source=scripts/no_settings.sh
+. scripts/no_settings.sh
 
 jobs=2
 if [ "${1-}" = -j ]; then

@@ -1,51 +1,200 @@
-/* Shell completion from the verb table: verbs, long options, choices, and file names elsewhere. */
+/* Shell completion from the verb table: verbs, options, choices, and names of the right kind. */
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/verb.h"
 
-static void words_of_choice(fy_str *out, const char *choices)
+/* What may stand in one place. */
+typedef struct {
+    const char *choices; /* "a|b|c"; NULL: none */
+    unsigned names;      /* fy_arg_names */
+    char ext[FY_EXT_BYTES];
+} offer;
+
+static offer offer_of_option(const fy_opt *o)
+{
+    offer f = {0};
+    if (o->kind == FY_OPT_CHOICE)
+        f.choices = o->arg;
+    else if (o->kind == FY_OPT_STR)
+        f.names = fy_arg_names(o->arg, strlen(o->arg), f.ext);
+    return f;
+}
+
+/* One positional argument: the word of the synopsis, and what it may be. */
+typedef struct {
+    const char *word; /* view of the synopsis; NULL: there is none */
+    size_t len;
+    int nth; /* from 1 */
+    bool repeats;
+    offer may_be;
+} arg_slot;
+
+static bool next_arg(const fy_verb *v, arg_slot *a)
+{
+    const char *p = a->word == NULL ? v->synopsis : a->word + a->len;
+    p += strspn(p, " ");
+    if (*p == '\0')
+        return false;
+    *a = (arg_slot){.word = p, .len = strcspn(p, " "), .nth = a->nth + 1};
+    a->repeats = a->len > 3 && memmem(p, a->len, "...", 3) != NULL;
+    const char *c = v->arg_choices;
+    if (c != NULL && strcspn(c, "=") == a->len && memcmp(c, p, a->len) == 0)
+        a->may_be.choices = c + a->len + 1;
+    else
+        a->may_be.names = fy_arg_names(p, a->len, a->may_be.ext);
+    return true;
+}
+
+static void put_choices(fy_str *out, const char *choices)
 {
     for (const char *p = choices; *p != '\0'; p++)
         fy_str_putc(out, *p == '|' ? ' ' : *p);
 }
 
-static void bash(fy_str *out)
+static void put_verbs(fy_str *out)
 {
-    fy_str_puts(out,
-                "# bash completion for ferry\n_ferry()\n{\n"
-                "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=\n"
-                "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words=\"");
     for (const fy_verb *const *v = fy_verbs; *v != NULL; v++)
-        fy_str_printf(out, "%s ", (*v)->name);
-    fy_str_puts(out,
-                "help completion --version\"\n    else\n        case ${COMP_WORDS[1]}:$prev in\n");
+        fy_str_printf(out, "%s%s", v == fy_verbs ? "" : " ", (*v)->name);
+}
+
+static bool takes_value(const fy_opt *o)
+{
+    return o->kind != FY_OPT_FLAG;
+}
+
+/* What the argument of a word may be, with blanks between. */
+static void put_word_args(fy_str *out, const fy_word *w)
+{
+    if (strcmp(w->arg, "[VERB]") == 0) {
+        put_verbs(out);
+        return;
+    }
+    for (const char *p = w->arg; *p != '\0'; p++) {
+        if (strchr("[]", *p) == NULL)
+            fy_str_putc(out, *p == '|' ? ' ' : *p);
+    }
+}
+
+/* --- bash ----------------------------------------------------------------------------------- */
+
+static void bash_offer(fy_str *out, const offer *f)
+{
+    if (f->choices != NULL) {
+        fy_str_puts(out, "words=\"");
+        put_choices(out, f->choices);
+        fy_str_putc(out, '"');
+    } else if (f->names & FY_NAMES_ANY) {
+        fy_str_puts(out, "files=any");
+    } else if (f->names & FY_NAMES_EXT) {
+        fy_str_printf(out, "files=.%s", f->ext);
+    } else if (f->names & FY_NAMES_DIR) {
+        fy_str_puts(out, "files=dir");
+    }
+    fy_str_puts(out, " ;;\n");
+}
+
+static void bash_values(fy_str *out)
+{
+    fy_str_puts(out, "# VERB OPTION: what its value may be; fails when it takes none.\n"
+                     "_ferry_value()\n{\n    case $1:$2 in\n");
     for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
         for (size_t i = 0; i < (*v)->n_opts; i++) {
             const fy_opt *o = &(*v)->opts[i];
-            if (o->kind != FY_OPT_CHOICE)
+            offer f = offer_of_option(o);
+            if (!takes_value(o))
                 continue;
-            fy_str_printf(out, "        %s:--%s", (*v)->name, o->name);
+            fy_str_printf(out, "    %s:--%s", (*v)->name, o->name);
             if (o->alias != NULL)
-                fy_str_printf(out, "|%s:-%s", (*v)->name, o->alias);
-            fy_str_puts(out, ") words=\"");
-            words_of_choice(out, o->arg);
-            fy_str_puts(out, "\" ;;\n");
+                fy_str_printf(out, " | %s:-%s", (*v)->name, o->alias);
+            fy_str_puts(out, ") ");
+            bash_offer(out, &f);
         }
     }
-    fy_str_puts(out, "        *) case ${COMP_WORDS[1]}:$cur in\n");
+    fy_str_puts(out, "    *) return 1 ;;\n    esac\n}\n");
+}
+
+static void bash_args(fy_str *out)
+{
+    fy_str_puts(out, "# VERB N: what its Nth argument may be.\n"
+                     "_ferry_arg()\n{\n    case $1:$2 in\n");
+    for (const fy_word *w = fy_words; w->name != NULL; w++) {
+        fy_str_printf(out, "    %s:1) words=\"", w->name);
+        put_word_args(out, w);
+        fy_str_puts(out, "\" ;;\n");
+    }
     for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
-        fy_str_printf(out, "            %s:-*) words=\"--help", (*v)->name);
+        for (arg_slot a = {0}; next_arg(*v, &a);) {
+            if (a.repeats)
+                fy_str_printf(out, "    %s:*) ", (*v)->name);
+            else
+                fy_str_printf(out, "    %s:%d) ", (*v)->name, a.nth);
+            bash_offer(out, &a.may_be);
+        }
+    }
+    fy_str_puts(out, "    esac\n}\n");
+}
+
+static void bash_options(fy_str *out)
+{
+    fy_str_puts(out, "_ferry_options()\n{\n    case $1 in\n");
+    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
+        fy_str_printf(out, "    %s) words=\"--help", (*v)->name);
         for (size_t i = 0; i < (*v)->n_opts; i++)
             fy_str_printf(out, " --%s", (*v)->opts[i].name);
         fy_str_puts(out, "\" ;;\n");
     }
-    fy_str_puts(out,
-                "            esac ;;\n        esac\n    fi\n"
-                "    if [ -n \"$words\" ]; then\n"
-                "        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
-                "    else\n        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n    fi\n}\n"
-                "complete -o filenames -F _ferry ferry\n");
+    fy_str_puts(out, "    version) words=--json ;;\n    esac\n}\n");
 }
+
+static void bash(fy_str *out)
+{
+    fy_str_puts(out, "# bash completion for ferry\n");
+    bash_values(out);
+    bash_args(out);
+    bash_options(out);
+    fy_str_puts(out,
+                "# WORD: the names of files that begin with it; $files says which.\n"
+                "_ferry_files()\n{\n"
+                "    compopt -o filenames 2>/dev/null\n"
+                "    case $files in\n"
+                "    any) compgen -f -- \"$1\" ;;\n"
+                "    dir) compgen -d -- \"$1\" ;;\n"
+                "    *) compgen -f -X \"!*$files\" -- \"$1\"; compgen -d -- \"$1\" ;;\n"
+                "    esac\n}\n"
+                "_ferry()\n{\n"
+                "    local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} words='' files=''\n"
+                "    local prev=${COMP_WORDS[COMP_CWORD - 1]} i n=1\n"
+                "    # bash takes the = of --name=value for a word\n"
+                "    if [ \"$cur\" = = ]; then\n        cur=''\n"
+                "    elif [ \"$prev\" = = ]; then\n        prev=${COMP_WORDS[COMP_CWORD - 2]}\n"
+                "    fi\n"
+                "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words=\"");
+    put_verbs(out);
+    for (const fy_word *w = fy_words; w->name != NULL; w++)
+        fy_str_printf(out, " %s", w->name);
+    fy_str_puts(out,
+                " --help --version\"\n"
+                "    elif [ \"$COMP_CWORD\" -gt 2 ] && _ferry_value \"$verb\" \"$prev\"; then\n"
+                "        :\n"
+                "    elif [[ $cur == -* ]]; then\n        _ferry_options \"$verb\"\n"
+                "    else\n"
+                "        for ((i = 2; i < COMP_CWORD; i++)); do\n"
+                "            if [[ ${COMP_WORDS[i]} != -* ]]; then\n                ((n++))\n"
+                "            elif _ferry_value \"$verb\" \"${COMP_WORDS[i]}\"; then\n"
+                "                [ \"${COMP_WORDS[i + 1]}\" != = ] || ((i++))\n"
+                "                ((i++))\n            fi\n        done\n"
+                "        words='' files=''\n        _ferry_arg \"$verb\" \"$n\"\n    fi\n"
+                "    COMPREPLY=()\n"
+                "    if [ -n \"$files\" ]; then\n"
+                "        mapfile -t COMPREPLY < <(_ferry_files \"$cur\")\n"
+                "    elif [ -n \"$words\" ]; then\n"
+                "        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+                "    fi\n}\n"
+                "complete -F _ferry ferry\n");
+}
+
+/* --- zsh ------------------------------------------------------------------------------------ */
 
 /* Text inside single quotes and _arguments brackets. */
 static void zsh_text(fy_str *out, const char *text)
@@ -60,88 +209,206 @@ static void zsh_text(fy_str *out, const char *text)
     }
 }
 
+/* ":what:how to complete it" */
+static void zsh_offer(fy_str *out, const char *word, size_t len, const offer *f)
+{
+    fy_str_putc(out, ':');
+    fy_str_add(out, word, strcspn(word, " ") < len ? strcspn(word, " ") : len);
+    fy_str_putc(out, ':');
+    if (f->choices != NULL) {
+        fy_str_putc(out, '(');
+        put_choices(out, f->choices);
+        fy_str_putc(out, ')');
+    } else if (f->names & FY_NAMES_ANY) {
+        fy_str_puts(out, "_files");
+    } else if (f->names & FY_NAMES_EXT) {
+        fy_str_printf(out, "_files -g \"*.%s\"", f->ext);
+    } else if (f->names & FY_NAMES_DIR) {
+        fy_str_puts(out, "_files -/");
+    } else {
+        fy_str_putc(out, ' ');
+    }
+}
+
+/* The names that make no sense beside this one: its own, unless it may be repeated, and those of
+ * its set. */
+static void zsh_exclusions(fy_str *out, const fy_verb *v, const fy_opt *o)
+{
+    fy_str list = {0};
+    for (size_t i = 0; i < v->n_opts; i++) {
+        const fy_opt *p = &v->opts[i];
+        bool same_set = p->set != NULL && o->set != NULL && strcmp(p->set, o->set) == 0;
+        if (p == o ? o->many : !same_set)
+            continue;
+        if (p->alias != NULL)
+            fy_str_printf(&list, "%s-%s", list.len > 0 ? " " : "", p->alias);
+        fy_str_printf(&list, "%s--%s", list.len > 0 ? " " : "", p->name);
+    }
+    if (list.len > 0)
+        fy_str_printf(out, "(%s)", fy_str_z(&list));
+    out->oom |= list.oom;
+    fy_str_release(&list);
+}
+
+static void zsh_option(fy_str *out, const fy_verb *v, const fy_opt *o)
+{
+    offer f = offer_of_option(o);
+    for (int is_long = o->alias == NULL; is_long <= 1; is_long++) {
+        fy_str_puts(out, " \\\n        '");
+        zsh_exclusions(out, v, o);
+        fy_str_printf(out, "%s%s%s%s[", o->many ? "*" : "", is_long ? "--" : "-",
+                      is_long ? o->name : o->alias, is_long && takes_value(o) ? "=" : "");
+        zsh_text(out, o->help);
+        fy_str_putc(out, ']');
+        if (takes_value(o))
+            zsh_offer(out, o->kind == FY_OPT_CHOICE ? "value" : o->arg, SIZE_MAX, &f);
+        fy_str_putc(out, '\'');
+    }
+}
+
+static void zsh_verb(fy_str *out, const fy_verb *v)
+{
+    fy_str_printf(out, "    %s) _arguments '(- *)'{-h,--help}'[explain the verb]'", v->name);
+    for (size_t i = 0; i < v->n_opts; i++)
+        zsh_option(out, v, &v->opts[i]);
+    for (arg_slot a = {0}; next_arg(v, &a);) {
+        if (a.repeats)
+            fy_str_puts(out, " \\\n        '*");
+        else
+            fy_str_printf(out, " \\\n        '%d", a.nth);
+        zsh_offer(out, a.word, a.len, &a.may_be);
+        fy_str_putc(out, '\'');
+    }
+    fy_str_puts(out, " ;;\n");
+}
+
+static void zsh_description(fy_str *out, const char *name, const char *summary)
+{
+    fy_str_printf(out, "            '%s:", name);
+    zsh_text(out, summary);
+    fy_str_puts(out, "'\n");
+}
+
 static void zsh(fy_str *out)
 {
-    fy_str_puts(
-        out,
-        "#compdef ferry\n_ferry() {\n    if (( CURRENT == 2 )); then\n        local -a verbs=(\n");
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
-        fy_str_printf(out, "            '%s:", (*v)->name);
-        zsh_text(out, (*v)->summary);
-        fy_str_puts(out, "'\n");
-    }
-    fy_str_puts(out, "        )\n        _describe verb verbs\n        return\n    fi\n    local "
-                     "verb=$words[2]\n"
+    fy_str_puts(out, "#compdef ferry\n_ferry() {\n    if (( CURRENT == 2 )); then\n"
+                     "        local -a verbs=(\n");
+    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++)
+        zsh_description(out, (*v)->name, (*v)->summary);
+    for (const fy_word *w = fy_words; w->name != NULL; w++)
+        zsh_description(out, w->name, w->summary);
+    fy_str_puts(out, "        )\n        _describe verb verbs\n        return\n    fi\n"
+                     "    local verb=$words[2]\n"
                      "    shift words; (( CURRENT-- ))\n    case $verb in\n");
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
-        fy_str_printf(out, "    %s) _arguments '--help[explain the verb]'", (*v)->name);
-        for (size_t i = 0; i < (*v)->n_opts; i++) {
-            const fy_opt *o = &(*v)->opts[i];
-            fy_str_printf(out, " \\\n        '%s--%s[", o->many ? "*" : "", o->name);
-            zsh_text(out, o->help);
-            fy_str_puts(out, "]");
-            if (o->kind == FY_OPT_CHOICE) {
-                fy_str_puts(out, ":value:(");
-                words_of_choice(out, o->arg);
-                fy_str_puts(out, ")");
-            } else if (o->kind != FY_OPT_FLAG) {
-                fy_str_printf(out, ":%s:_files", o->arg);
-            }
-            fy_str_puts(out, "'");
-        }
-        fy_str_puts(out, " '*:file:_files' ;;\n");
+    for (const fy_word *w = fy_words; w->name != NULL; w++) {
+        fy_str_printf(out, "    %s) _arguments '1:word:(", w->name);
+        put_word_args(out, w);
+        fy_str_puts(out, ")' ;;\n");
     }
+    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++)
+        zsh_verb(out, *v);
     fy_str_puts(out, "    esac\n}\nif [ \"$funcstack[1]\" = _ferry ]; then _ferry \"$@\"; else "
                      "compdef _ferry ferry; fi\n");
 }
 
+/* --- fish ----------------------------------------------------------------------------------- */
+
 static void fish_text(fy_str *out, const char *text)
 {
+    fy_str_puts(out, " -d '");
     for (const char *p = text; *p != '\0'; p++) {
         if (*p == '\'' || *p == '\\')
             fy_str_putc(out, '\\');
         fy_str_putc(out, *p);
     }
+    fy_str_puts(out, "'\n");
+}
+
+static void fish_offer(fy_str *out, const offer *f)
+{
+    if (f->choices != NULL) {
+        fy_str_puts(out, " -a '");
+        put_choices(out, f->choices);
+        fy_str_putc(out, '\'');
+    } else if (f->names & FY_NAMES_ANY) {
+        fy_str_puts(out, " -F");
+    } else if (f->names & FY_NAMES_EXT) {
+        fy_str_printf(out, " -a '(__fish_complete_suffix .%s)'", f->ext);
+    } else if (f->names & FY_NAMES_DIR) {
+        fy_str_puts(out, " -a '(__fish_complete_directories)'");
+    }
+}
+
+static void fish_verb(fy_str *out, const fy_verb *v)
+{
+    fy_str_printf(out, "set -g __ferry_valued_%s", v->name);
+    for (size_t i = 0; i < v->n_opts; i++) {
+        if (takes_value(&v->opts[i]))
+            fy_str_printf(out, " --%s", v->opts[i].name);
+        if (takes_value(&v->opts[i]) && v->opts[i].alias != NULL)
+            fy_str_printf(out, " -%s", v->opts[i].alias);
+    }
+    fy_str_printf(out, "\ncomplete -c ferry -n __ferry_no_verb -a %s", v->name);
+    fish_text(out, v->summary);
+    for (size_t i = 0; i < v->n_opts; i++) {
+        const fy_opt *o = &v->opts[i];
+        offer f = offer_of_option(o);
+        fy_str_printf(out, "complete -c ferry -n '__ferry_verb %s' -l %s", v->name, o->name);
+        if (o->alias != NULL)
+            fy_str_printf(out, " -%c %s", strlen(o->alias) == 1 ? 's' : 'o', o->alias);
+        if (takes_value(o))
+            fy_str_puts(out, f.names & FY_NAMES_ANY ? " -r" : " -x");
+        fish_offer(out, &f);
+        fish_text(out, o->help);
+    }
+    for (arg_slot a = {0}; next_arg(v, &a);) {
+        char nth[16] = "any";
+        if (!a.repeats)
+            snprintf(nth, sizeof nth, "%d", a.nth);
+        if (a.may_be.choices == NULL && a.may_be.names == 0)
+            continue;
+        fy_str_printf(out, "complete -c ferry -n '__ferry_arg %s %s'", v->name, nth);
+        fish_offer(out, &a.may_be);
+        fy_str_putc(out, '\n');
+    }
 }
 
 static void fish(fy_str *out)
 {
-    fy_str_puts(out, "# fish completion for ferry\n");
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
-        fy_str_printf(out, "complete -c ferry -n __fish_use_subcommand -f -a %s -d '", (*v)->name);
-        fish_text(out, (*v)->summary);
+    fy_str_puts(out, "# fish completion for ferry\n"
+                     "function __ferry_no_verb\n    test (count (commandline -opc)) -lt 2\nend\n"
+                     "function __ferry_verb\n    set -l words (commandline -opc)\n"
+                     "    test (count $words) -ge 2; and test $words[2] = $argv[1]\nend\n"
+                     "# VERB N: is its Nth argument next? any: no matter which\n"
+                     "function __ferry_arg\n"
+                     "    __ferry_verb $argv[1]; or return 1\n"
+                     "    set -l words (commandline -opc)\n"
+                     "    set -l valued __ferry_valued_$argv[1]\n"
+                     "    set -l n 1\n    set -l skip no\n"
+                     "    for word in $words[3..-1]\n"
+                     "        if test $skip = yes\n            set skip no\n"
+                     "        else if contains -- $word $$valued\n            set skip yes\n"
+                     "        else if not string match -q -- '-*' $word\n"
+                     "            set n (math $n + 1)\n        end\n    end\n"
+                     "    test $skip = no; and contains -- $argv[2] $n any\nend\n"
+                     "complete -c ferry -f\n");
+    for (const fy_word *w = fy_words; w->name != NULL; w++) {
+        fy_str_printf(out, "complete -c ferry -n __ferry_no_verb -a %s", w->name);
+        fish_text(out, w->summary);
+        fy_str_printf(out, "complete -c ferry -n '__ferry_arg %s 1' -a '", w->name);
+        put_word_args(out, w);
         fy_str_puts(out, "'\n");
-        for (size_t i = 0; i < (*v)->n_opts; i++) {
-            const fy_opt *o = &(*v)->opts[i];
-            fy_str_printf(out, "complete -c ferry -n '__fish_seen_subcommand_from %s' -l %s",
-                          (*v)->name, o->name);
-            if (o->alias != NULL)
-                fy_str_printf(out, " -%c %s", strlen(o->alias) == 1 ? 's' : 'o', o->alias);
-            if (o->kind == FY_OPT_CHOICE) {
-                fy_str_puts(out, " -x -a '");
-                words_of_choice(out, o->arg);
-                fy_str_puts(out, "'");
-            } else if (o->kind != FY_OPT_FLAG) {
-                fy_str_puts(out, " -r");
-            }
-            fy_str_puts(out, " -d '");
-            fish_text(out, o->help);
-            fy_str_puts(out, "'\n");
-        }
     }
+    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++)
+        fish_verb(out, *v);
 }
 
 int fy_completion(const char *shell, fy_str *out, fy_err *e)
 {
-    static const struct {
-        const char *name;
-        void (*make)(fy_str *out);
-    } shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
-    for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
-        if (strcmp(shell, shells[i].name) == 0) {
-            shells[i].make(out);
-            return 0;
-        }
-    }
-    return fy_fail(e, FY_EARG, "no completion for '%s'; expected bash, zsh or fish", shell);
+    static void (*const make[])(fy_str * out) = {bash, zsh, fish};
+    int i = fy_choice("bash|zsh|fish", shell, e);
+    if (i < 0)
+        return fy_ctx(e, "completion");
+    make[i](out);
+    return 0;
 }

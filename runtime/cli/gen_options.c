@@ -58,25 +58,32 @@ static void list_sources(const fy_gen_options *o, const fy_bundle *b, const fy_g
     /* all tokens, for PowerServe's runtime that takes no 0 */
     double top_k = b->top_k == INT32_MAX ? 0 : of_int(b->top_k, 0);
     fy_sampler_params d = fy_sampler_defaults();
+    double hint[FY_HINTS];
+    for (int h = 0; h < FY_HINTS; h++)
+        hint[h] = of_model(model, (fy_hint)h);
     const source all[FY_HINTS] = {
-        [FY_HINT_TEMP] = {"temp", &o->temp, o->temp, b->temperature, (double)d.temperature},
-        [FY_HINT_TOP_K] = {"top-k", &o->top_k, of_int(o->top_k, 0), top_k, d.top_k},
-        [FY_HINT_TOP_P] = {"top-p", &o->top_p, o->top_p, b->top_p, (double)d.top_p},
-        [FY_HINT_MIN_P] = {"min-p", &o->min_p, o->min_p, b->min_p, (double)d.min_p},
-        [FY_HINT_TYPICAL] = {"typical", &o->typical, o->typical, b->typical_p, (double)d.typical_p},
+        [FY_HINT_TEMP] = {"temp", &o->temp, o->temp, b->temperature, (double)d.temperature,
+                          hint[FY_HINT_TEMP]},
+        [FY_HINT_TOP_K] = {"top-k", &o->top_k, of_int(o->top_k, 0), top_k, d.top_k,
+                           hint[FY_HINT_TOP_K]},
+        [FY_HINT_TOP_P] = {"top-p", &o->top_p, o->top_p, b->top_p, (double)d.top_p,
+                           hint[FY_HINT_TOP_P]},
+        [FY_HINT_MIN_P] = {"min-p", &o->min_p, o->min_p, b->min_p, (double)d.min_p,
+                           hint[FY_HINT_MIN_P]},
+        [FY_HINT_TYPICAL] = {"typical", &o->typical, o->typical, b->typical_p, (double)d.typical_p,
+                             hint[FY_HINT_TYPICAL]},
         [FY_HINT_REPEAT] = {"repeat-penalty", &o->repeat_penalty, o->repeat_penalty,
-                            b->penalty_repeat, (double)d.repeat_penalty},
+                            b->penalty_repeat, (double)d.repeat_penalty, hint[FY_HINT_REPEAT]},
         [FY_HINT_LAST_N] = {"repeat-last-n", &o->repeat_last_n, of_int(o->repeat_last_n, -1),
-                            of_int(b->penalty_last_n, -1), d.repeat_last_n},
+                            of_int(b->penalty_last_n, -1), d.repeat_last_n, hint[FY_HINT_LAST_N]},
         [FY_HINT_PRESENCE] = {"presence-penalty", &o->presence_penalty, o->presence_penalty,
-                              b->penalty_present, (double)d.presence_penalty},
+                              b->penalty_present, (double)d.presence_penalty,
+                              hint[FY_HINT_PRESENCE]},
         [FY_HINT_FREQUENCY] = {"frequency-penalty", &o->frequency_penalty, o->frequency_penalty,
-                               b->penalty_freq, (double)d.frequency_penalty},
+                               b->penalty_freq, (double)d.frequency_penalty,
+                               hint[FY_HINT_FREQUENCY]},
     };
-    for (int h = 0; h < FY_HINTS; h++) {
-        out[h] = all[h];
-        out[h].model = of_model(model, (fy_hint)h);
-    }
+    memcpy(out, all, sizeof all);
 }
 
 /* An option of a library call without a command line has no source of its own. */

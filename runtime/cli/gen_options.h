@@ -80,7 +80,7 @@ void fy_gen_params_release(fy_gen_params *p);
                    .help = "Steps in their order, names or letters: "                              \
                            "penalties;top_k;typ_p;top_p;min_p;temperature is ekypmt, the usual "   \
                            "order. A step left out is off."),                                      \
-        FY_GEN_ROW(seed, .name = "seed", .alias = "s", .kind = FY_OPT_STR, .arg = "N",             \
+        FY_GEN_ROW(seed, .name = "seed", .kind = FY_OPT_STR, .arg = "N",             \
                    .help = "Seed of the draws, up to 18446744073709551615: the same seed gives "   \
                            "the same text. -1, or no seed: a new one is taken and shown.")
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,11 +12,26 @@
 #include "base/log.h"
 #include "cli/verb.h"
 
+bool fy_terminal(int fd)
+{
+    const char *term = getenv("TERM");
+    return isatty(fd) && term != NULL && *term != '\0' && strcmp(term, "dumb") != 0;
+}
+
+/* https://no-color.org: set and not empty. */
+bool fy_colour(int fd)
+{
+    const char *no = getenv("NO_COLOR");
+    return fy_terminal(fd) && (no == NULL || *no == '\0');
+}
+
 static fy_log_level g_level = FY_LOG_INFO;
 
-void fy_log_show(fy_log_level most)
+fy_log_level fy_log_show(fy_log_level most)
 {
+    fy_log_level before = g_level;
     g_level = most;
+    return before;
 }
 
 void fy_log_to_stderr(void *user, fy_log_level level, const char *text)
@@ -24,7 +40,7 @@ void fy_log_to_stderr(void *user, fy_log_level level, const char *text)
     if (level > g_level)
         return;
     const char *mark = level == FY_LOG_ERROR ? "error: " : level == FY_LOG_WARN ? "warning: " : "";
-    bool colour = level <= FY_LOG_WARN && isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL;
+    bool colour = level <= FY_LOG_WARN && fy_colour(STDERR_FILENO);
     fprintf(stderr, "%s%s%s%s\n", colour ? "\033[1;33m" : "", mark, colour ? "\033[0m" : "", text);
 }
 
@@ -53,12 +69,20 @@ static void draw(const fy_progress *p, double t)
     for (int i = 0; i < WIDTH; i++)
         bar[i] = (double)i < part * WIDTH ? '#' : '.';
     bar[WIDTH] = '\0';
-    if (g_show.terminal)
-        fprintf(stderr, "\r%s [%s] %3.0f %% %7.1f MB/s, %.0f s left \033[K", p->what, bar,
-                part * 100, rate * 1e-6, left);
-    else
+    if (!g_show.terminal) {
         fprintf(stderr, "%s: %.0f %%, %.1f MB/s, %.0f s left\n", p->what, part * 100, rate * 1e-6,
                 left);
+        return;
+    }
+    /* A line that wraps could not be drawn over. */
+    char line[160];
+    struct winsize size;
+    snprintf(line, sizeof line, "%s [%s] %3.0f %% %7.1f MB/s, %.0f s left", p->what, bar,
+             part * 100, rate * 1e-6, left);
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 &&
+        size.ws_col <= strlen(line))
+        line[size.ws_col - 1] = '\0';
+    fprintf(stderr, "\r%s\033[K", line);
 }
 
 static void show(fy_progress *p)
@@ -75,7 +99,7 @@ void fy_show_begin(fy_progress *p, const char *what, uint64_t total_bytes)
 {
     *p = (fy_progress){
         .what = what, .total_bytes = total_bytes, .show = g_level >= FY_LOG_INFO ? show : NULL};
-    g_show.terminal = isatty(STDERR_FILENO);
+    g_show.terminal = fy_terminal(STDERR_FILENO);
     g_show.begin_s = fy_now_s();
     atomic_store(&g_show.next_ms, g_show.terminal ? 300 : 10000);
 }

@@ -1,8 +1,9 @@
 #include "cli/verb.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "cli/settings.h"
 
 const fy_verb *fy_verb_find(const char *name)
 {
@@ -13,12 +14,43 @@ const fy_verb *fy_verb_find(const char *name)
     return NULL;
 }
 
-static const char exit_status_text[] =
-    "0 ok, 1 failed, 2 usage, 3 does not fit, 4 verification or comparison failed, "
-    "5 device, 6 no space, 130 interrupted";
+const fy_word fy_words[] = {{"help", "[VERB]", "explain a verb"},
+                            {"man", "[VERB]", "the manual page of a verb, or of ferry"},
+                            {"version", "[--json]", "version, CPU features, libraries, verbs"},
+                            {"completion", "bash|zsh|fish", "completion for a shell"},
+                            {NULL, NULL, NULL}};
 
-/* Appends the first paragraph of text; returns where the next one begins. */
-static size_t paragraph(const char *text, fy_str *out)
+/* "ferry VERB ..." lines; those of verbs that this build lacks are left out. */
+static const char session[] = "ferry convert checkpoint --outtype q4_0 -o model.gguf\n"
+                              "ferry chat -m model.gguf\n"
+                              "ferry create model.gguf -o phone\n"
+                              "ferry pack phone\n"
+                              "ferry unpack phone.tar.zst -o copy\n"
+                              "ferry run -d copy -p 'Once upon a time'\n";
+
+void fy_put_session(fy_str *out, const char *indent)
+{
+    for (const char *p = session; *p != '\0';) {
+        size_t n = strcspn(p, "\n"), at = strlen("ferry ");
+        char verb[32];
+        snprintf(verb, sizeof verb, "%.*s", (int)strcspn(p + at, " "), p + at);
+        if (fy_verb_find(verb) != NULL)
+            fy_str_printf(out, "%s%.*s\n", indent, (int)n, p);
+        p += n + 1;
+    }
+}
+
+const fy_exit_row fy_exit_rows[] = {{0, "ok"},
+                                    {1, "failed"},
+                                    {2, "usage"},
+                                    {3, "does not fit"},
+                                    {4, "verification or comparison failed"},
+                                    {5, "device"},
+                                    {6, "no space"},
+                                    {130, "interrupted"},
+                                    {0, NULL}};
+
+size_t fy_paragraph(const char *text, fy_str *out)
 {
     const char *end = strstr(text, "\n\n");
     size_t n = end != NULL ? (size_t)(end - text) : strlen(text);
@@ -27,17 +59,58 @@ static size_t paragraph(const char *text, fy_str *out)
     return n + (end != NULL ? 2 : 0);
 }
 
+enum { WIDTH = 100 };
+
+static void put_paragraph(fy_str *out, fy_str *text)
+{
+    fy_str_putc(out, '\n');
+    fy_str_wrap(out, fy_str_z(text), 0, WIDTH);
+    out->oom |= text->oom;
+    fy_str_release(text);
+}
+
+/* Where values may come from; the same for every verb but for the exceptions. */
+static void put_sources(const fy_verb *v, fy_str *out)
+{
+    fy_str text = {0};
+    char name[64] = "FERRY_QUIET";
+    for (size_t i = v->n_opts; i-- > 0;) {
+        if (!v->opts[i].line_only && v->opts[i].kind != FY_OPT_FLAG)
+            fy_settings_variable(v->opts[i].name, name, sizeof name);
+    }
+    fy_str_printf(&text,
+                  "An option may also be set by a variable (%s) or a line of "
+                  "~/.config/ferry/config. The command line counts before the variable, the "
+                  "variable before the file.",
+                  name);
+    size_t n = 0;
+    for (size_t i = 0; i < v->n_opts; i++) {
+        if (v->opts[i].line_only)
+            fy_str_printf(&text, "%s--%s", n++ == 0 ? " On the command line only: " : ", ",
+                          v->opts[i].name);
+    }
+    fy_str_puts(&text, n > 0 ? "." : "");
+    put_paragraph(out, &text);
+}
+
+static void put_exit_status(fy_str *out)
+{
+    fy_str text = {0};
+    for (const fy_exit_row *r = fy_exit_rows; r->text != NULL; r++)
+        fy_str_printf(&text, "%s%d %s", r == fy_exit_rows ? "Exit status: " : ", ", r->status,
+                      r->text);
+    fy_str_putc(&text, '.');
+    put_paragraph(out, &text);
+}
+
 void fy_verb_help(const fy_verb *v, fy_str *out)
 {
-    enum { WIDTH = 100 };
     fy_str_printf(out, "usage: ferry %s [options]%s%s\n", v->name, v->synopsis[0] ? " " : "",
                   v->synopsis);
     for (const char *p = v->description; *p != '\0';) {
         fy_str text = {0};
-        p += paragraph(p, &text);
-        fy_str_putc(out, '\n');
-        fy_str_wrap(out, fy_str_z(&text), 0, WIDTH);
-        fy_str_release(&text);
+        p += fy_paragraph(p, &text);
+        put_paragraph(out, &text);
     }
     fy_opts_help(v->opts, v->n_opts, out);
     fy_str_printf(out, "\nExamples:\n");
@@ -46,133 +119,6 @@ void fy_verb_help(const fy_verb *v, fy_str *out)
         fy_str_printf(out, "  %.*s\n", (int)n, p);
         p += n + (p[n] == '\n');
     }
-    fy_str_printf(out, "\nExit status: %s.\n", exit_status_text);
-}
-
-/* --- man pages (mdoc)
- * -------------------------------------------------------------------------------------- */
-
-/* Text of a paragraph: a dot or quote at the start of a line and every backslash would be markup.
- */
-static void roff_text(fy_str *out, const char *text, size_t n)
-{
-    bool line_start = true;
-    for (size_t i = 0; i < n; i++) {
-        if (line_start && (text[i] == '.' || text[i] == '\''))
-            fy_str_puts(out, "\\&");
-        if (text[i] == '\\')
-            fy_str_puts(out, "\\e");
-        else if (text[i] == '-')
-            fy_str_puts(out, "\\-");
-        else
-            fy_str_putc(out, text[i]);
-        line_start = text[i] == '\n';
-    }
-}
-
-/* Sentences on lines of their own, as mdoc asks. */
-static void roff_sentences(fy_str *out, const char *text, size_t n)
-{
-    size_t begin = 0;
-    for (size_t i = 0; i < n; i++) {
-        bool end = i + 1 == n || (strchr(".?!", text[i]) != NULL && text[i + 1] == ' ');
-        if (!end)
-            continue;
-        roff_text(out, text + begin, i + 1 - begin);
-        fy_str_putc(out, '\n');
-        begin = i + 2;
-    }
-}
-
-static void man_head(fy_str *out, const char *suffix, const char *summary)
-{
-    fy_str_puts(out, ".Dd $Mdocdate$\n.Dt FERRY");
-    for (const char *p = suffix; *p != '\0'; p++)
-        fy_str_putc(out, (char)toupper((unsigned char)*p));
-    fy_str_printf(out, " 1\n.Os\n.Sh NAME\n.Nm ferry%s\n.Nd %s\n.Sh SYNOPSIS\n", suffix, summary);
-}
-
-static void man_option(fy_str *out, const fy_opt *o)
-{
-    fy_str_puts(out, ".It ");
-    if (o->alias != NULL)
-        fy_str_printf(out, "Fl %s , ", o->alias);
-    fy_str_printf(out, "Fl \\-%s", o->name);
-    if (o->kind != FY_OPT_FLAG)
-        fy_str_printf(out, " Ar %s", o->arg);
-    fy_str_putc(out, '\n');
-    roff_sentences(out, o->help, strlen(o->help));
-    if (o->def != NULL)
-        fy_str_printf(out, "The default is\n.Li %s .\n", o->def);
-}
-
-static void man_examples(fy_str *out, const char *examples)
-{
-    fy_str_puts(out, ".Sh EXAMPLES\n.Bd -literal -offset indent\n");
-    for (const char *p = examples; *p != '\0';) {
-        size_t n = strcspn(p, "\n");
-        roff_text(out, p, n);
-        fy_str_putc(out, '\n');
-        p += n + (p[n] == '\n');
-    }
-    fy_str_puts(out, ".Ed\n");
-}
-
-static void man_exit_status(fy_str *out)
-{
-    fy_str_printf(out, ".Sh EXIT STATUS\n%s.\n", exit_status_text);
-}
-
-void fy_verb_man(const fy_verb *v, fy_str *out)
-{
-    char suffix[32];
-    snprintf(suffix, sizeof suffix, "-%s", v->name);
-    man_head(out, suffix, v->summary);
-    fy_str_printf(out, ".Nm ferry %s\n.Op Ar options\n", v->name);
-    if (v->synopsis[0] != '\0') {
-        fy_str_puts(out, ".Ar ");
-        roff_text(out, v->synopsis, strlen(v->synopsis));
-        fy_str_putc(out, '\n');
-    }
-    fy_str_puts(out, ".Sh DESCRIPTION\n");
-    for (const char *p = v->description; *p != '\0';) {
-        fy_str text = {0};
-        if (p != v->description)
-            fy_str_puts(out, ".Pp\n");
-        p += paragraph(p, &text);
-        roff_sentences(out, fy_str_z(&text), text.len);
-        fy_str_release(&text);
-    }
-    const char *group = NULL;
-    for (size_t i = 0; i < v->n_opts; i++) {
-        const fy_opt *o = &v->opts[i];
-        if (group == NULL || strcmp(group, o->group) != 0) {
-            fy_str_puts(out, group == NULL ? "" : ".El\n");
-            fy_str_printf(out, ".Ss %s\n.Bl -tag -width Ds\n", o->group);
-        }
-        group = o->group;
-        man_option(out, o);
-    }
-    fy_str_puts(out, group == NULL ? "" : ".El\n");
-    man_exit_status(out);
-    man_examples(out, v->examples);
-    fy_str_puts(out, ".Sh SEE ALSO\n.Xr ferry 1\n");
-}
-
-void fy_verbs_man(fy_str *out)
-{
-    man_head(out, "", "carry a language model from a checkpoint to a phone");
-    fy_str_puts(out,
-                ".Nm\n.Ar verb\n.Op Ar options\n.Op Ar arguments\n.Sh DESCRIPTION\n"
-                "Every verb stands alone and has a page of its own.\n.Bl -tag -width tokenize\n");
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++)
-        fy_str_printf(out, ".It Xr ferry-%s 1\n%s\n", (*v)->name, (*v)->summary);
-    fy_str_puts(
-        out, ".El\n.Pp\nData goes to standard output, words and progress to standard error.\n"
-             ".Sh ENVIRONMENT\n.Bl -tag -width FY_CPU_MASK\n.It Ev FY_CPU_MASK\n"
-             "A number that is and-ed with the CPU features found; 0 forces the scalar kernels.\n"
-             ".It Ev NO_COLOR\nSet to anything: no colour on a terminal.\n.El\n");
-    man_exit_status(out);
-    man_examples(out, "ferry convert ~/models/Llama-3.2-1B-Instruct --outtype q4_0 -o m.gguf\n"
-                      "ferry run -m m.gguf -p 'Once upon a time'\n");
+    put_sources(v, out);
+    put_exit_status(out);
 }

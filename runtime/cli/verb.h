@@ -3,6 +3,7 @@
 #ifndef FY_CLI_VERB_H
 #define FY_CLI_VERB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,10 @@
 #include "base/thread.h"
 
 #define FERRY_VERSION "0.1.0"
+#define FERRY_DATE    "November 21, 2026" /* of this version, on its man pages */
+
+/* What verbs are for: the headings of `ferry --help`. */
+typedef enum { FY_TASK_USE, FY_TASK_MAKE, FY_TASK_PACKAGE } fy_task;
 
 typedef struct {
     const char *name;
@@ -28,6 +33,11 @@ typedef struct {
     /* o: the filled struct. Returns 0, or -1 with *e set; main prints "ferry VERB: <msg>" and exits
      * with fy_exit_status(e->code). Data goes to stdout, words to stderr (fy_log). */
     int (*run)(void *o, int n_args, char **args, fy_err *e);
+    /* The rest may be left out. */
+    fy_task task;
+    const char *arg_choices;        /* what a positional argument may be: "TYPE=f32|f16|q8_0" */
+    const char *environment;        /* "NAME meaning\n": variables that only this verb obeys */
+    void (*libraries)(fy_str *out); /* appends "name version\n" of each that comes with this verb */
 } fy_verb;
 
 extern const fy_verb *const fy_verbs[]; /* NULL-terminated, in the order of --help */
@@ -38,48 +48,84 @@ void fy_verb_man(const fy_verb *v, fy_str *out);              /* ferry-VERB.1, m
 void fy_verbs_man(fy_str *out);                               /* ferry.1 */
 int fy_completion(const char *shell, fy_str *out, fy_err *e); /* bash, zsh, fish */
 
-/* Option rows that several verbs have, for fields of these names in the verb's `options`. */
-#define FY_ROW_THREADS                                                                             \
+/* Words that stand in a verb's place and ask about the program itself. */
+typedef struct {
+    const char *name;
+    const char
+        *arg; /* its one argument: "[VERB]", "bash|zsh|fish"; one in brackets may be absent */
+    const char *summary;
+} fy_word;
+extern const fy_word fy_words[]; /* up to a name NULL */
+
+/* What the pages share. */
+void fy_put_session(fy_str *out, const char *indent); /* a first session, line by line */
+size_t fy_paragraph(const char *text, fy_str *out);   /* appends the first one; where the next is */
+typedef struct {
+    int status;
+    const char *text;
+} fy_exit_row;
+extern const fy_exit_row fy_exit_rows[]; /* up to a text NULL */
+
+/* Main shows these, and takes the level of words from a verb's --quiet and --verbose. */
+void fy_version_text(fy_str *out); /* one line */
+void fy_version_json(fy_str *out);
+
+/* Where the running verb's option with this field has its value from: "command line",
+ * "FERRY_TEMP", "DIR/ferry/config:3: temp"; NULL: the default. */
+const char *fy_option_source(const void *field);
+
+/* Option rows that several verbs have, for fields of these names in the verb's `options`; those
+ * with a parameter are told the field. */
+#define FY_ROW_THREADS FY_ROW_THREADS_OF(n_threads)
+#define FY_ROW_THREADS_OF(field)                                                                   \
     {                                                                                              \
         .group = "Machine", .name = "threads", .alias = "t", .kind = FY_OPT_INT, .arg = "N",       \
-        .offset = offsetof(options, n_threads), .min = 1, .max = FY_THREADS_MAX,                   \
+        .offset = offsetof(options, field), .min = 1, .max = FY_THREADS_MAX,                       \
         .help = "Threads; as many as CPUs when not given, at most 16. The result does not depend " \
                 "on it."                                                                           \
     }
-#define FY_ROW_BATCH                                                                              \
+#define FY_ROW_BATCH_OF(field)                                                                    \
     {                                                                                             \
         .group = "Machine", .name = "batch-size", .alias = "b", .kind = FY_OPT_INT, .arg = "N",   \
-        .offset = offsetof(options, n_batch), .min = 1, .max = 1 << 20,                           \
+        .offset = offsetof(options, field), .min = 1, .max = 1 << 20,                             \
         .help = "Prompt tokens computed at once; 512 when not given. The result does not depend " \
                 "on it."                                                                          \
     }
-#define FY_ROW_CACHE_K(type)                                                               \
+#define FY_ROW_CACHE_K_OF(field, type)                                                     \
     {                                                                                      \
         .group = "Machine", .name = "cache-type-k", .alias = "ctk", .kind = FY_OPT_CHOICE, \
-        .arg = "f32|f16", .offset = offsetof(options, type_k), .def = type,                \
+        .arg = "f32|f16", .offset = offsetof(options, field), .def = type,                 \
         .help = "Type of the keys in the cache."                                           \
     }
-#define FY_ROW_CACHE_V(type)                                                               \
+#define FY_ROW_CACHE_V_OF(field, type)                                                     \
     {                                                                                      \
         .group = "Machine", .name = "cache-type-v", .alias = "ctv", .kind = FY_OPT_CHOICE, \
-        .arg = "f32|f16", .offset = offsetof(options, type_v), .def = type,                \
+        .arg = "f32|f16", .offset = offsetof(options, field), .def = type,                 \
         .help = "Type of the values in the cache."                                         \
     }
-#define FY_ROW_QUIET                                                                       \
-    {                                                                                      \
-        .group = "Messages", .name = "quiet", .alias = "q", .kind = FY_OPT_FLAG,           \
-        .offset = offsetof(options, quiet), .help = "Say nothing but warnings and errors." \
+#define FY_ROW_QUIET                                                                        \
+    {                                                                                       \
+        .group = "Messages", .name = "quiet", .alias = "q", .kind = FY_OPT_FLAG,            \
+        .offset = offsetof(options, quiet), .help = "Say nothing but warnings and errors.", \
+        .set = "words"                                                                      \
     }
-#define FY_ROW_VERBOSE                                                             \
-    {                                                                              \
-        .group = "Messages", .name = "verbose", .alias = "v", .kind = FY_OPT_FLAG, \
-        .offset = offsetof(options, verbose), .help = "Say more."                  \
+#define FY_ROW_VERBOSE                                                                            \
+    {                                                                                             \
+        .group = "Messages", .name = "verbose", .alias = "v", .kind = FY_OPT_FLAG,                \
+        .offset = offsetof(options, verbose),                                                     \
+        .help = "Say more: what was found and chosen, and where options have their values from.", \
+        .set = "words"                                                                            \
     }
 
 /* The program's log sink: words on stderr up to the level set by fy_log_show (FY_LOG_INFO at the
- * start; a verb's -q sets FY_LOG_WARN, its -v FY_LOG_DEBUG). */
+ * start; a verb's -q sets FY_LOG_WARN, its -v FY_LOG_DEBUG), which returns the level before. */
 void fy_log_to_stderr(void *user, fy_log_level level, const char *text);
-void fy_log_show(fy_log_level most);
+fy_log_level fy_log_show(fy_log_level most);
+
+/* Is it a terminal whose cursor can be moved (TERM is not "dumb"), and may it be given colours
+ * (NO_COLOR is not set)? */
+bool fy_terminal(int fd);
+bool fy_colour(int fd);
 
 /* A progress display on stderr: a bar with rate and ETA on a terminal, a line every 10 s otherwise,
  * nothing below FY_LOG_INFO. fy_show_end clears the bar. One at a time. */

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 root=$TMP/root
 check "make install" make -s install DESTDIR="$root" PREFIX=/usr
 bin=$root/usr/bin/ferry
-verbs=$($bin --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
+verbs=$($bin --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
 check "the installed program runs" "$bin" --version
 for page in "$root"/usr/share/man/man1/*.1; do
     check_equal "$(basename "$page") is clean" "" "$(mandoc -T lint -W warning "$page" 2>&1)"

@@ -29,6 +29,8 @@ check_equal "the manifest lists every file but itself" "$(cd "$TMP/tales" && fin
     "$(jq -r '.files[].path' "$TMP/tales/manifest.json")"
 
 check "verify is content" "$ferry" verify "$TMP/tales"
+check_equal "tokenize takes a workspace" "$("$ferry" tokenize -m "$TMP/tales.gguf" 'Once upon a time')" \
+    "$("$ferry" tokenize -m "$TMP/tales" 'Once upon a time')"
 while read -r path; do
     cp -r "$TMP/tales" "$TMP/bad"
     size=$(stat -c %s "$TMP/bad/$path")

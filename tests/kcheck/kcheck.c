@@ -199,12 +199,24 @@ typedef struct {
 } options;
 
 static const fy_opt option_table[] = {
-    {"Options", "bench", NULL, FY_OPT_FLAG, NULL, offsetof(options, bench), NULL, 0, 0,
-     "measure the kernels instead of checking them", false},
-    {"Options", "seed", NULL, FY_OPT_INT, "N", offsetof(options, seed), "1", 0, 0,
-     "where the random data begins", false},
-    {"Options", "kernel", NULL, FY_OPT_STR, "TEXT", offsetof(options, kernel), NULL, 0, 0,
-     "only operations whose name contains TEXT", false},
+    {.group = "Options",
+     .name = "bench",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, bench),
+     .help = "measure the kernels instead of checking them"},
+    {.group = "Options",
+     .name = "seed",
+     .kind = FY_OPT_INT,
+     .arg = "N",
+     .offset = offsetof(options, seed),
+     .def = "1",
+     .help = "where the random data begins"},
+    {.group = "Options",
+     .name = "kernel",
+     .kind = FY_OPT_STR,
+     .arg = "TEXT",
+     .offset = offsetof(options, kernel),
+     .help = "only operations whose name contains TEXT"},
 };
 
 int main(int argc, char **argv)

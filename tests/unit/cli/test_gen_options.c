@@ -380,7 +380,7 @@ static void seeds_are_whole_64_bit_numbers(void **state)
     b.seed = ((uint64_t)1 << 63) + 1;
     assert_true(params_of("", &b, NULL, true).seed == b.seed);
     logged("3 seed 9223372036854775809 (hparams.json)\n");
-    assert_true(params_of("-s 4", &b, NULL, true).seed == 4);
+    assert_true(params_of("--seed 4", &b, NULL, true).seed == 4);
     logged("3 seed 4 (command line)\n");
     params_of("--seed -1", &b, NULL, true);
     logged("2 seed ");
