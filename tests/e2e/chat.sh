@@ -11,7 +11,7 @@ m=$TMP/tales.gguf
 exact=(--temp 0 -ctk f32 -ctv f32)
 never_ends=(-c 30000 --logit-bias "764=-inf" --logit-bias "767=-inf") # the two tokens that end an answer
 export HOME=$TMP/home XDG_STATE_HOME=$TMP/state TERM=xterm
-unset NO_COLOR LC_ALL LC_CTYPE LANG
+unset XDG_CONFIG_HOME FERRY_CONFIG NO_COLOR LC_ALL LC_CTYPE LANG
 mkdir -p "$HOME"
 
 $FERRY convert tests/data/tales --outtype f32 -o "$m" 2>/dev/null || not_ok "the demo model converts"
@@ -177,9 +177,9 @@ mkfifo "$TMP/keys"
 pid=$!
 exec 3>"$TMP/keys"
 echo "Tell me a story." >&3
-until_true grep -q '"event":"token"' "$TMP/events"
+until_true grep -qs '"event":"token"' "$TMP/events"
 kill -INT $pid
-check "SIGINT stops an answer" until_true grep -q '"stop":"interrupted"' "$TMP/events"
+check "SIGINT stops an answer" until_true grep -qs '"stop":"interrupted"' "$TMP/events"
 echo '{"messages":[{"role":"user","content":"Hello."}]}' >&3
 check "and the program goes on" until_true goes_on
 kill -TERM $pid
@@ -190,7 +190,7 @@ check_equal "SIGTERM ends it with 130" 130 $status
 
 "$FERRY" chat -m "$m" "${exact[@]}" "${never_ends[@]}" <<<"Tell me a story." >"$TMP/out" 2>"$TMP/words" &
 pid=$!
-until_true grep -q Once "$TMP/out"
+until_true grep -qs Once "$TMP/out"
 kill -INT $pid
 status=0
 wait $pid || status=$?

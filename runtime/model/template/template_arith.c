@@ -62,13 +62,23 @@ static int int_power(fy_tm *m, int64_t base, int64_t exponent, fy_tv *out)
     return 0;
 }
 
+/* a / b rounded once where a double holds both; beyond that a long double does, which may round a
+ * second time. */
+static double quotient(int64_t a, int64_t b)
+{
+    const int64_t exact = (int64_t)1 << 53;
+    if (a >= -exact && a <= exact && b >= -exact && b <= exact)
+        return (double)a / (double)b;
+    return (double)((long double)a / (long double)b);
+}
+
 static int int_divide(fy_tm *m, fy_op op, int64_t a, int64_t b, fy_tv *out)
 {
     if (b == 0)
         return fy_tm_fail(m, op == FY_OP_DIV ? "division by zero"
                                              : "integer division or modulo by zero");
     if (op == FY_OP_DIV) {
-        *out = fy_tv_float((double)a / (double)b);
+        *out = fy_tv_float(quotient(a, b));
         return 0;
     }
     if (b == -1) { /* INT64_MIN / -1 is the one quotient that does not fit */

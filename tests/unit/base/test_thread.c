@@ -7,8 +7,10 @@
 
 #include <cmocka.h>
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/thread.h"
 
@@ -147,6 +149,46 @@ static void impossible_thread_counts_are_refused(void **state)
     assert_in_range(fy_default_threads(), 1, MAX_THREADS);
 }
 
+static volatile sig_atomic_t signals_seen;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    signals_seen++;
+}
+
+static void idle(void *ctx, int64_t begin, int64_t end, int thread)
+{
+    (void)ctx;
+    (void)begin;
+    (void)end;
+    (void)thread;
+}
+
+/* Who waits for a signal blocks it while he looks: no worker may take it meanwhile. */
+static void workers_leave_signals_to_others(void **state)
+{
+    (void)state;
+    struct sigaction sa = {.sa_handler = on_signal}, before;
+    sigset_t set, old, pending;
+    sigaction(SIGUSR1, &sa, &before);
+    fy_pool *p = fy_pool_new(4, NULL);
+    assert_non_null(p);
+    fy_pool_run(p, 64, 1, idle, NULL); /* the workers are there */
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &set, &old);
+    assert_int_equal(kill(getpid(), SIGUSR1), 0);
+    nanosleep(&(struct timespec){.tv_nsec = 50 * 1000 * 1000}, NULL); /* time to take it */
+    sigpending(&pending);
+    assert_true(sigismember(&pending, SIGUSR1));
+    assert_int_equal(signals_seen, 0);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    assert_int_equal(signals_seen, 1);
+    fy_pool_free(p);
+    sigaction(SIGUSR1, &before, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +198,7 @@ int main(void)
         cmocka_unit_test(threads_really_work_side_by_side),
         cmocka_unit_test(a_pool_may_be_freed_at_once),
         cmocka_unit_test(impossible_thread_counts_are_refused),
+        cmocka_unit_test(workers_leave_signals_to_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
