@@ -143,7 +143,7 @@ REPLAY_ITEMS = $(foreach r,$(REPLAYS),"$(r) tests/fuzz/corpus/$(patsubst fuzz_%,
 CHECK_ITEMS = scripts/check_source.sh $(UNITS) $(REPLAY_ITEMS) $B/tests/kcheck/kcheck \
               $(sort $(wildcard tests/cli/*.sh))
 PROGRAMS = $(UNITS) $(REPLAYS) $B/tests/kcheck/kcheck $B/tests/bench/make_checkpoint \
-           $B/tests/bench/sample_bench $B/tests/e2e/pty_drive
+           $B/tests/bench/sample_bench $B/tests/e2e/pty_drive $B/tests/phone/phone_adbd $B/tests/phone/adb_try
 
 ## programs: the test programs of this TARGET and MODE
 .PHONY: programs
@@ -162,9 +162,10 @@ ARM_UNITS = $(foreach u,$(ARM_UNIT_NAMES),"$(QEMU_LD) build/aarch64/release/test
 ARM_CPUS = max cortex-a76 neoverse-n1 cortex-a53
 ARM_KCHECK = $(foreach c,$(ARM_CPUS),"qemu-aarch64 -cpu $(c) build/aarch64/release/tests/kcheck/kcheck")
 MASKED = "FY_CPU_MASK=0 $B/tests/kcheck/kcheck" $(foreach u,$(filter %/kernels/%,$(UNITS)),"FY_CPU_MASK=0 $(u)")
-ARM_UNIT_NAMES = base/test_hash base/test_json base/test_thread kernels/test_encode_golden kernels/test_row kernels/test_kernels \
+ARM_UNIT_NAMES = base/test_hash base/test_ed25519 bundle/test_public_key base/test_json base/test_thread \
+                 kernels/test_encode_golden kernels/test_row kernels/test_kernels \
                  format/test_gguf model/test_sample model/test_sample_math model/test_sample_scan vocab/test_vocab
-TEST_SCRIPTS = $(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh))
+TEST_SCRIPTS = $(filter-out tests/phone/phone.sh,$(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh tests/phone/*.sh)))
 
 ## test: everything
 .PHONY: test
@@ -182,6 +183,12 @@ $B/tests/bench/%: $B/tests/bench/%.o $(LIB)
 
 $B/tests/e2e/%: $B/tests/e2e/%.o
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $<
+
+$B/tests/phone/phone_adbd: $(patsubst %.c,$B/%.o,$(sort $(wildcard tests/phone/phone_*.c)))
+	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^
+
+$B/tests/phone/adb_try: $B/tests/phone/adb_try.o $(LIB)
+	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
 
 ## demo: checkpoint to tale, on this machine and on emulated arm64
 .PHONY: demo
