@@ -23,6 +23,20 @@ static const fy_opt opts[] = {
     FY_ROW_VERBOSE,
 };
 
+static int say(const char *made, uint64_t bytes, fy_err *e)
+{
+    fy_signature s;
+    fy_str words = {0};
+    if (fy_signature_read(made, NULL, &s, e) != 0)
+        return -1;
+    fy_signature_words(&s, made, &words);
+    fy_log(FY_LOG_INFO, "%s: %.1f MB, every file as its manifest lists it; %s", made,
+           (double)bytes * 1e-6, fy_str_z(&words));
+    fy_str_release(&words);
+    fy_signature_release(&s);
+    return 0;
+}
+
 static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
     const options *o = opaque;
@@ -33,8 +47,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     int rc = fy_unpack(args[0], o->out, &made, &progress, e);
     fy_show_end(&progress);
     if (rc == 0)
-        fy_log(FY_LOG_INFO, "%s: %.1f MB, every file as its manifest lists it", made,
-               (double)progress.done_bytes * 1e-6);
+        rc = say(made, progress.done_bytes, e);
     free(made);
     return rc;
 }
@@ -42,18 +55,24 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
 const fy_verb fy_verb_unpack = {
     .name = "unpack",
     .summary = "turn an archive back into a workspace, checking every file",
-    .synopsis = "FILE",
+    .synopsis = "FILE|-",
     .min_args = 1,
     .max_args = 1,
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
     .description =
-        "Reads .tar.zst, .tar.gz and .tar. Each file must be listed in the archive's manifest "
-        "and have the listed size and SHA-256. Absolute paths, '..', links, devices, repeated, "
-        "unlisted and missing files are refused, and whatever is refused leaves nothing behind.",
+        "Reads .tar.zst, .tar.gz and .tar; '-' is standard input. Each file must be listed in the "
+        "archive's manifest and have the listed size and SHA-256. Absolute paths, '..', links, "
+        "devices, repeated, unlisted and missing files are refused, and so is a signature that is "
+        "wrong; whatever is refused leaves nothing behind. Of an archive that was cut off it is "
+        "said after how many bytes, and in which file.\n\n"
+        "An archive of 'ferry pack' begins with its manifest and is read once; another one is read "
+        "twice, and cannot come from standard input.",
     .examples = "ferry unpack phone.tar.zst\n"
-                "ferry unpack phone.tar.zst -o copy\n",
+                "ferry unpack phone.tar.zst -o copy\n"
+                "# from a pipe, without a copy on this disk\n"
+                "cat phone.tar.zst | ferry unpack - -o from-pipe\n",
     .task = FY_TASK_PACKAGE,
     .run = run,
 };

@@ -9,11 +9,24 @@
 #include "workspace/workspace.h"
 
 typedef struct {
+    const char *key;
     int64_t n_threads;
-    bool json, quiet, verbose;
+    bool require, json, quiet, verbose;
 } options;
 
 static const fy_opt opts[] = {
+    {.group = "Signature",
+     .name = "require-signature",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, require),
+     .help = "Anything but a signature by a trusted key is a finding."},
+    {.group = "Signature",
+     .name = "key",
+     .kind = FY_OPT_STR,
+     .arg = "KEY.pub.pem",
+     .offset = offsetof(options, key),
+     .help = "The one key to trust here, in place of the user's list; its signature is required.",
+     .line_only = true},
     {.group = "Output",
      .name = "json",
      .kind = FY_OPT_FLAG,
@@ -32,51 +45,89 @@ static void quoted(fy_str *s, const char *text)
     fy_str_put_quoted(s, fy_span_of(text), SIZE_MAX);
 }
 
-static int print_json(const fy_verify_report *r, fy_err *e)
+/* [{"path": ..., <key>: ...}]; NULL when out of memory. */
+static json_t *list_of(const fy_finding *f, size_t n, const char *key)
 {
     json_t *list = json_array();
     fy_str path = {0}, text = {0};
     bool ok = list != NULL;
-    for (size_t i = 0; ok && i < r->n; i++) {
-        quoted(&path, r->finding[i].path);
-        quoted(&text, r->finding[i].text);
+    for (size_t i = 0; ok && i < n; i++) {
+        quoted(&path, f[i].path);
+        quoted(&text, f[i].text);
         ok = !path.oom && !text.oom &&
-             json_array_append_new(list, json_pack("{s:s, s:s}", "path", fy_str_z(&path), "problem",
-                                                   fy_str_z(&text))) == 0;
+             json_array_append_new(
+                 list, json_pack("{s:s, s:s}", "path", fy_str_z(&path), key, fy_str_z(&text))) == 0;
     }
-    fy_str_clear(&text);
-    int rc = -1;
-    if (!ok) {
+    fy_str_release(&path);
+    fy_str_release(&text);
+    if (!ok)
         json_decref(list);
+    return ok ? list : NULL;
+}
+
+/* Absent members are null. */
+static json_t *signature_of(const fy_signature *s)
+{
+    fy_str name = {0};
+    quoted(&name, s->name != NULL ? s->name : "");
+    json_t *out = json_pack("{s:s, s:s*, s:s*}", "state", fy_sig_state_name(s->state), "key",
+                            s->fingerprint[0] != '\0' ? s->fingerprint : NULL, "name",
+                            s->name != NULL ? fy_str_z(&name) : NULL);
+    fy_str_release(&name);
+    return out;
+}
+
+static int print_json(const fy_verify_report *r, fy_err *e)
+{
+    json_t *problems = list_of(r->finding, r->n, "problem");
+    json_t *programs = list_of(r->note, r->n_notes, "built_for");
+    json_t *signature = signature_of(&r->signature);
+    fy_str text = {0};
+    int rc = -1;
+    if (problems == NULL || programs == NULL || signature == NULL) {
+        json_decref(problems);
+        json_decref(programs);
+        json_decref(signature);
         fy_nomem(e);
     } else {
-        rc = fy_json_text(json_pack("{s:b, s:I, s:I, s:o}", "ok", r->n == 0, "files",
+        rc = fy_json_text(json_pack("{s:b, s:I, s:I, s:o, s:o, s:o}", "ok", r->n == 0, "files",
                                     (json_int_t)r->n_files, "bytes", (json_int_t)r->bytes,
-                                    "problems", list),
+                                    "signature", signature, "programs", programs, "problems",
+                                    problems),
                           &text, e);
     }
     if (rc == 0)
         rc = fy_stdout(text.ptr, text.len, e);
-    fy_str_release(&path);
     fy_str_release(&text);
     return rc;
 }
 
+static void put_lines(const fy_finding *f, size_t n, fy_str *out)
+{
+    fy_str part = {0};
+    for (size_t i = 0; i < n; i++) {
+        quoted(&part, f[i].path);
+        fy_str_printf(out, "%s: ", fy_str_z(&part));
+        quoted(&part, f[i].text);
+        fy_str_printf(out, "%s\n", fy_str_z(&part));
+    }
+    out->oom |= part.oom;
+    fy_str_release(&part);
+}
+
 static int print_text(const char *dir, const fy_verify_report *r, fy_err *e)
 {
-    fy_str line = {0}, path = {0};
-    for (size_t i = 0; i < r->n; i++) {
-        quoted(&path, r->finding[i].path);
-        fy_str_printf(&line, "%s: ", fy_str_z(&path));
-        quoted(&path, r->finding[i].text);
-        fy_str_printf(&line, "%s\n", fy_str_z(&path));
-    }
-    if (r->n == 0)
-        fy_str_printf(&line, "%s: %llu files, %.1f MB, all as listed\n", dir,
+    fy_str line = {0};
+    put_lines(r->finding, r->n, &line);
+    if (r->n == 0) {
+        put_lines(r->note, r->n_notes, &line);
+        fy_str_printf(&line, "%s: %llu files, %.1f MB, all as listed; ", dir,
                       (unsigned long long)r->n_files, (double)r->bytes * 1e-6);
-    int rc = line.oom || path.oom ? fy_nomem(e) : fy_stdout(line.ptr, line.len, e);
+        fy_signature_words(&r->signature, dir, &line);
+        fy_str_putc(&line, '\n');
+    }
+    int rc = line.oom ? fy_nomem(e) : fy_stdout(line.ptr, line.len, e);
     fy_str_release(&line);
-    fy_str_release(&path);
     return rc;
 }
 
@@ -88,7 +139,8 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     fy_verify_report r;
     fy_progress progress;
     fy_show_begin(&progress, "verifying", 0);
-    int rc = fy_verify(args[0], n_threads, &progress, &r, e);
+    int rc = fy_verify_signed(args[0], o->key, o->require || o->key != NULL, n_threads, &progress,
+                              &r, e);
     fy_show_end(&progress);
     if (rc != 0)
         return rc;
@@ -103,7 +155,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
 
 const fy_verb fy_verb_verify = {
     .name = "verify",
-    .summary = "check every file of a workspace against its manifest",
+    .summary = "check every file of a workspace, and its signature",
     .synopsis = "DIR",
     .min_args = 1,
     .max_args = 1,
@@ -111,12 +163,19 @@ const fy_verb fy_verb_verify = {
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
     .description =
-        "Compares size and SHA-256 of every file, names changed, missing and unlisted ones, and "
-        "checks that the files fit together: the program's machine, model.json against the "
-        "header of the weights, and the tokens of vocab.gguf. The findings go to standard "
-        "output; the exit status is 4 when there are any.",
+        "Compares size and SHA-256 of every file with the manifest, names changed, missing and "
+        "unlisted ones, and checks that the files fit together: the machine and the interpreter "
+        "of every program and library, model.json against the header of the weights, the keys of "
+        "vocab.gguf, the names in workspace.json, and for the NPU qnn/config.json against "
+        "model.json and the files it names. The findings go to standard output; the exit status "
+        "is 4 when there are any.\n\n"
+        "Of the signature it says one of: signed by a trusted key, with its name; signed by an "
+        "unknown key, with its fingerprint; not signed; WRONG, which is a finding. Trusted keys "
+        "are the files NAME.pem in ferry/trusted below $XDG_CONFIG_HOME, or below ~/.config.",
     .examples = "ferry verify workspace\n"
-                "ferry verify --json workspace\n",
+                "ferry verify --json workspace\n"
+                "# only what this key has signed\n"
+                "ferry verify signed --key key.pub.pem\n",
     .task = FY_TASK_PACKAGE,
     .run = run,
 };

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/grow.h"
+#include "bundle/bundle_check.h"
 
 #define READ_BYTES ((size_t)1 << 20)
 
@@ -161,16 +162,10 @@ int fy_digest_compare(const fy_digest *d, const fy_manifest_entry *m, fy_err *e)
     uint64_t n_blocks = fy_manifest_n_blocks(m->bytes);
     for (uint64_t i = 0; i < n_blocks; i++) {
         if (memcmp(d->blocks + i * FY_SHA256_BYTES, m->blocks + i * FY_SHA256_BYTES,
-                   FY_SHA256_BYTES) != 0) {
-            uint64_t begin = i * FY_MANIFEST_BLOCK;
-            uint64_t end = i + 1 < n_blocks ? begin + FY_MANIFEST_BLOCK : m->bytes;
-            return fy_fail(
-                e, FY_EVERIFY,
-                "changed: SHA-256 differs from the manifest's, first in bytes %llu to %llu",
-                (unsigned long long)begin, (unsigned long long)end - 1);
-        }
+                   FY_SHA256_BYTES) != 0)
+            return fy_manifest_changed(m, i, e);
     }
     if (memcmp(d->sha256, m->sha256, FY_SHA256_BYTES) != 0)
-        return fy_fail(e, FY_EVERIFY, "changed: SHA-256 differs from the manifest's");
+        return fy_manifest_changed(m, n_blocks, e);
     return 0;
 }

@@ -9,23 +9,32 @@
 #include <unistd.h>
 
 #include "base/math.h"
+#include "base/quote.h"
 #include "workspace/workspace.h"
 
 enum {
     HEADER_BYTES = 64,
+    SEGMENT_BYTES = 56, /* of a 64-bit program header */
     CLASS_64 = 2,
     LITTLE = 1,
     TYPE_EXEC = 2,
     TYPE_DYN = 3,
-    MACHINE_AARCH64 = 183
+    MACHINE_HEXAGON = 164,
+    MACHINE_AARCH64 = 183,
+    PT_LOAD = 1,
+    PT_DYNAMIC = 2,
+    PT_INTERP = 3,
 };
+#define DT_FLAGS_1 0x6ffffffbu
+#define DF_1_PIE   0x08000000u
 
 static const struct {
     uint16_t id;
     const char *name;
 } machines[] = {
-    {3, "x86 (32 bit)"}, {40, "arm (32 bit)"}, {62, "x86-64"},     {MACHINE_AARCH64, "aarch64"},
-    {164, "Hexagon"},    {243, "RISC-V"},      {258, "LoongArch"},
+    {3, "x86 (32 bit)"},          {40, "arm (32 bit)"},         {62, "x86-64"},
+    {MACHINE_AARCH64, "aarch64"}, {MACHINE_HEXAGON, "Hexagon"}, {243, "RISC-V"},
+    {258, "LoongArch"},
 };
 
 static const char *machine_name(uint16_t id)
@@ -85,4 +94,132 @@ int fy_elf_check_file(const char *path, const char *target, fy_err *e)
     if (rc == 0 && fy_elf_check(head, (size_t)n, target, e) != 0)
         rc = fy_ctx(e, "%s", path);
     return rc;
+}
+
+/* --- the whole file --------------------------------------------------------------------------- */
+
+typedef struct {
+    const uint8_t *p;
+    size_t n;
+} bytes;
+
+typedef struct {
+    bool has_dynamic, is_pie;
+    const char *interp; /* view; NULL: none */
+    uint64_t page_bytes;
+} segments;
+
+static int damaged(const char *what, fy_err *e)
+{
+    return fy_fail(e, FY_EVERIFY, "is a damaged ELF file: %s lies outside of it", what);
+}
+
+static bool inside(bytes b, uint64_t at, uint64_t size)
+{
+    return at <= b.n && size <= b.n - at;
+}
+
+/* Position-independent programs say so; libraries do not. */
+static bool says_pie(bytes b, uint64_t at, uint64_t size)
+{
+    for (uint64_t i = 0; i + 16 <= size; i += 16) {
+        uint64_t tag = fy_le64(b.p + at + i), value = fy_le64(b.p + at + i + 8);
+        if (tag == 0)
+            break;
+        if (tag == DT_FLAGS_1)
+            return (value & DF_1_PIE) != 0;
+    }
+    return false;
+}
+
+static int read_segment(bytes b, const uint8_t *s, segments *out, fy_err *e)
+{
+    uint32_t type = fy_le32(s);
+    uint64_t at = fy_le64(s + 8), size = fy_le64(s + 32), align = fy_le64(s + 48);
+    if (type != PT_LOAD && type != PT_DYNAMIC && type != PT_INTERP)
+        return 0;
+    if (!inside(b, at, size))
+        return damaged(type == PT_LOAD      ? "a segment"
+                       : type == PT_DYNAMIC ? "its dynamic section"
+                                            : "the interpreter's name",
+                       e);
+    if (type == PT_LOAD && (out->page_bytes == 0 || align < out->page_bytes)) {
+        out->page_bytes = align;
+    } else if (type == PT_DYNAMIC) {
+        out->has_dynamic = true;
+        out->is_pie = says_pie(b, at, size);
+    } else if (type == PT_INTERP) {
+        if (size == 0 || b.p[at + size - 1] != '\0')
+            return damaged("the end of the interpreter's name", e);
+        out->interp = (const char *)b.p + at;
+    }
+    return 0;
+}
+
+static int read_segments(bytes b, segments *out, fy_err *e)
+{
+    uint64_t at = fy_le64(b.p + 32);
+    uint16_t size = fy_le16(b.p + 54), n = fy_le16(b.p + 56);
+    if (n > 0 && (size != SEGMENT_BYTES || !inside(b, at, (uint64_t)n * size)))
+        return damaged("its program header", e);
+    for (uint16_t i = 0; i < n; i++) {
+        if (read_segment(b, b.p + at + (uint64_t)i * size, out, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int kind_of_program(const segments *s, uint16_t type, fy_elf_kind *out, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    if (s->interp == NULL)
+        *out = type == TYPE_DYN && s->has_dynamic && !s->is_pie ? FY_ELF_LIBRARY : FY_ELF_STATIC;
+    else if (strcmp(s->interp, "/system/bin/linker64") == 0)
+        *out = FY_ELF_ANDROID;
+    else if (strcmp(s->interp, "/lib/ld-linux-aarch64.so.1") == 0)
+        *out = FY_ELF_GLIBC;
+    else
+        return fy_fail(e, FY_EVERIFY,
+                       "asks for the interpreter '%s', which no phone has; expected a static "
+                       "program or one for /system/bin/linker64",
+                       fy_quote(shown, sizeof shown, fy_span_of(s->interp)));
+    return 0;
+}
+
+int fy_elf_inspect(const void *p, size_t n, fy_elf_info *out, fy_err *e)
+{
+    bytes b = {p, n};
+    fy_elf_info info = {0};
+    segments s = {0};
+    if (n < 4 || memcmp(b.p, "\177ELF", 4) != 0) {
+        *out = info;
+        return 0;
+    }
+    /* the DSP's files are of 32 bits: machine and type lie where they do in 64 */
+    if (n >= HEADER_BYTES && b.p[5] == LITTLE && fy_le16(b.p + 18) == MACHINE_HEXAGON) {
+        *out = (fy_elf_info){.kind = FY_ELF_DSP};
+        return 0;
+    }
+    if (fy_elf_check(p, n, FY_TARGET_ARM64, e) != 0 || read_segments(b, &s, e) != 0 ||
+        kind_of_program(&s, fy_le16(b.p + 16), &info.kind, e) != 0)
+        return -1;
+    info.page_bytes = s.page_bytes;
+    *out = info;
+    return 0;
+}
+
+void fy_elf_words(const fy_elf_info *info, fy_str *out)
+{
+    static const char *const words[] = {
+        [FY_ELF_NONE] = "no program",
+        [FY_ELF_STATIC] = "aarch64, static",
+        [FY_ELF_ANDROID] = "aarch64, for Android's linker",
+        [FY_ELF_GLIBC] = "aarch64, for glibc's loader, which a phone lacks unless it is brought",
+        [FY_ELF_LIBRARY] = "aarch64, library",
+        [FY_ELF_DSP] = "library for the Hexagon DSP",
+    };
+    fy_str_puts(out, words[info->kind]);
+    if (info->page_bytes > 0 && info->page_bytes < 16384)
+        fy_str_printf(out, "; phones with pages of 16 KB refuse its segments of %llu bytes",
+                      (unsigned long long)info->page_bytes);
 }

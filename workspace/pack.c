@@ -1,5 +1,5 @@
-/* The workspace as one archive: only what the manifest lists, sorted, nothing of this machine in
- * it. */
+/* The workspace as one archive: the manifest and its signature, then only what it lists, sorted,
+ * nothing of this machine in it. */
 #include "workspace/workspace.h"
 
 #include <archive.h>
@@ -17,28 +17,30 @@
 #include "base/quote.h"
 #include "bundle/manifest_read.h"
 #include "workspace/digest.h"
+#include "workspace/sign.h"
 #include "workspace/tree.h"
+#include "workspace/zstd_out.h"
 
 #define READ_BYTES ((size_t)1 << 18)
 
-typedef int add_filter(struct archive *);
+typedef enum { PLAIN, ZSTD, GZIP } method;
 
 static const struct {
     const char *suffix;
-    add_filter *filter; /* NULL: none */
-    const char *module; /* libarchive's name, for options */
+    method method;
     int def_level, max_level;
 } formats[] = {
-    {".tar.zst", archive_write_add_filter_zstd, "zstd", 3, 19},
-    {".tzst", archive_write_add_filter_zstd, "zstd", 3, 19},
-    {".tar.gz", archive_write_add_filter_gzip, "gzip", 6, 9},
-    {".tgz", archive_write_add_filter_gzip, "gzip", 6, 9},
-    {".tar", NULL, NULL, 0, 0},
+    {".tar.zst", ZSTD, FY_ZSTD_LEVEL_DEFAULT, FY_ZSTD_LEVEL_MAX},
+    {".tzst", ZSTD, FY_ZSTD_LEVEL_DEFAULT, FY_ZSTD_LEVEL_MAX},
+    {".tar.gz", GZIP, 6, 9},
+    {".tgz", GZIP, 6, 9},
+    {".tar", PLAIN, 0, 0},
 };
 enum { N_FORMATS = sizeof formats / sizeof formats[0] };
 
 typedef struct {
     struct archive *a; /* owned */
+    fy_zstd_out *zstd; /* owned; between the archive and the file; NULL: nothing is */
     fy_out *out;       /* owned */
     uint64_t at;       /* bytes written */
     bool stop;         /* something failed: write no more */
@@ -54,14 +56,25 @@ static int archive_failed(packer *k, fy_err *e)
     return fy_fail(e, FY_EIO, "cannot write the archive: %s", why != NULL ? why : "unknown reason");
 }
 
+static int to_file(void *user, const void *p, size_t n, fy_err *e)
+{
+    packer *k = user;
+    if (fy_out_pwrite(k->out, p, n, k->at, e) != 0)
+        return -1;
+    k->at += n;
+    return 0;
+}
+
 static la_ssize_t on_write(struct archive *a, void *user, const void *p, size_t n)
 {
     packer *k = user;
-    if (k->stop || fy_out_pwrite(k->out, p, n, k->at, k->e) != 0) {
+    int rc = k->stop           ? -1
+             : k->zstd != NULL ? fy_zstd_out_add(k->zstd, p, n, k->e)
+                               : to_file(k, p, n, k->e);
+    if (rc != 0) {
         archive_set_error(a, EIO, "write failed"); /* k->e has the words */
         return -1;
     }
-    k->at += n;
     return (la_ssize_t)n;
 }
 
@@ -80,26 +93,40 @@ static int format_of(const char *path, size_t *out, fy_err *e)
     return fy_fail(e, FY_EARG, "%s: the name must end in .tar.zst, .tar.gz or .tar", path);
 }
 
-static int set_filter(packer *k, size_t f, int level, fy_err *e)
+static int check_level(size_t f, int level, fy_err *e)
 {
-    char text[16];
-    if (formats[f].filter == NULL)
+    if (formats[f].method == PLAIN)
         return level == 0
                    ? 0
                    : fy_fail(e, FY_EARG, "a .tar archive is not compressed: it takes no level");
     if (level < 0 || level > formats[f].max_level)
         return fy_fail(e, FY_EARG, "level %d, expected 1 to %d for %s", level, formats[f].max_level,
                        formats[f].suffix);
-    snprintf(text, sizeof text, "%d", level > 0 ? level : formats[f].def_level);
-    if (formats[f].filter(k->a) != ARCHIVE_OK ||
-        archive_write_set_filter_option(k->a, formats[f].module, "compression-level", text) !=
-            ARCHIVE_OK)
-        return archive_failed(k, e);
-    /* gzip's header would carry the time of the run */
-    if (strcmp(formats[f].module, "gzip") == 0 &&
-        archive_write_set_filter_option(k->a, "gzip", "timestamp", NULL) != ARCHIVE_OK)
-        return archive_failed(k, e);
     return 0;
+}
+
+/* gzip's header would carry the time of the run. */
+static int set_gzip(packer *k, int level, fy_err *e)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", level);
+    return archive_write_add_filter_gzip(k->a) == ARCHIVE_OK &&
+                   archive_write_set_filter_option(k->a, "gzip", "compression-level", text) ==
+                       ARCHIVE_OK &&
+                   archive_write_set_filter_option(k->a, "gzip", "timestamp", NULL) == ARCHIVE_OK
+               ? 0
+               : archive_failed(k, e);
+}
+
+/* zstd is ours, since libarchive's cannot be told the size of its jobs. */
+static int set_method(packer *k, size_t f, const fy_pack_params *p, fy_err *e)
+{
+    int level = p->level > 0 ? p->level : formats[f].def_level;
+    if (formats[f].method == GZIP)
+        return set_gzip(k, level, e);
+    if (formats[f].method == ZSTD)
+        k->zstd = fy_zstd_out_new(level, p->n_threads, to_file, k, e);
+    return formats[f].method == ZSTD && k->zstd == NULL ? -1 : 0;
 }
 
 static bool is_ascii(const char *s)
@@ -109,7 +136,7 @@ static bool is_ascii(const char *s)
     return *s == '\0';
 }
 
-static int open_archive(packer *k, size_t f, int level, const char *top, fy_err *e)
+static int open_archive(packer *k, size_t f, const fy_pack_params *p, const char *top, fy_err *e)
 {
     k->a = archive_write_new();
     k->buf = malloc(READ_BYTES);
@@ -122,7 +149,7 @@ static int open_archive(packer *k, size_t f, int level, const char *top, fy_err 
     if (!is_ascii(top) &&
         archive_write_set_format_option(k->a, "pax", "hdrcharset", "BINARY") != ARCHIVE_OK)
         return archive_failed(k, e);
-    if (set_filter(k, f, level, e) != 0)
+    if (set_method(k, f, p, e) != 0)
         return -1;
     archive_write_set_bytes_in_last_block(k->a, 1);
     return archive_write_open(k->a, k, NULL, on_write, NULL) == ARCHIVE_OK ? 0
@@ -218,22 +245,30 @@ static int put_listed(packer *k, const char *dir, const char *top, const fy_mani
     return rc;
 }
 
-/* The manifest takes its place in the order like any other file. */
+/* What the manifest does not list goes first, so that who reads a stream knows what to expect and
+ * from whom before the first file comes. */
 static int put_all(packer *k, const char *dir, const char *top, const fy_manifest *m,
-                   const fy_map *text, fy_err *e)
+                   const fy_seal *seal, fy_err *e)
 {
-    bool done = false;
-    for (size_t i = 0; i <= m->n; i++) {
-        if (!done && (i == m->n || strcmp(m->entry[i].path, FY_MANIFEST_NAME) > 0)) {
-            if (put_header(k, top, FY_MANIFEST_NAME, text->size, 0644, e) != 0 ||
-                put_bytes(k, text->data, text->size, e) != 0)
-                return -1;
-            done = true;
-        }
-        if (i < m->n && put_listed(k, dir, top, &m->entry[i], e) != 0)
+    const struct {
+        const char *name;
+        fy_span text;
+        bool there;
+    } first[] = {{FY_MANIFEST_NAME, seal->manifest, true},
+                 {FY_MANIFEST_SIG, seal->sig, seal->has_sig},
+                 {FY_MANIFEST_KEY, seal->key, seal->has_key}};
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
+        if (first[i].there && (put_header(k, top, first[i].name, first[i].text.len, 0644, e) != 0 ||
+                               put_bytes(k, first[i].text.ptr, first[i].text.len, e) != 0))
             return -1;
     }
-    return archive_write_close(k->a) == ARCHIVE_OK ? 0 : archive_failed(k, e);
+    for (size_t i = 0; i < m->n; i++) {
+        if (put_listed(k, dir, top, &m->entry[i], e) != 0)
+            return -1;
+    }
+    if (archive_write_close(k->a) != ARCHIVE_OK)
+        return archive_failed(k, e);
+    return k->zstd != NULL ? fy_zstd_out_end(k->zstd, e) : 0;
 }
 
 /* --- the job ---------------------------------------------------------------------------------- */
@@ -268,20 +303,21 @@ static int warn_unlisted(const char *dir, const fy_manifest *m, fy_err *e)
     return 0;
 }
 
-static int pack_to(packer *k, const char *dir, const char *archive, size_t format, int level,
-                   const fy_manifest *m, const fy_map *text, fy_err *e)
+static int pack_to(packer *k, const char *dir, const char *archive, size_t format,
+                   const fy_pack_params *p, const fy_manifest *m, const fy_seal *seal, fy_err *e)
 {
     char *top = top_of(dir, e);
     if (top == NULL)
         return -1;
     k->e = e;
     k->out = fy_out_open(archive, 0, e);
-    int rc = k->out != NULL ? open_archive(k, format, level, top, e) : -1;
+    int rc = k->out != NULL ? open_archive(k, format, p, top, e) : -1;
     if (rc == 0)
-        rc = put_all(k, dir, top, m, text, e);
+        rc = put_all(k, dir, top, m, seal, e);
     k->stop = rc != 0; /* archive_write_fail would leak the filters (libarchive 3.6) */
     if (k->a != NULL)
         archive_write_free(k->a);
+    fy_zstd_out_free(k->zstd);
     free(k->buf);
     free(top);
     if (rc == 0)
@@ -291,25 +327,37 @@ static int pack_to(packer *k, const char *dir, const char *archive, size_t forma
     return rc;
 }
 
+static int check_seal(const char *dir, const fy_seal *seal, fy_err *e)
+{
+    fy_signature s;
+    if (fy_signature_check(seal, NULL, &s, e) != 0)
+        return -1;
+    int rc =
+        s.state == FY_SIG_WRONG ? fy_fail(e, FY_EVERIFY, "%s: WRONG signature: %s", dir, s.why) : 0;
+    fy_signature_release(&s);
+    return rc;
+}
+
 int fy_pack(const char *dir, const char *archive, const fy_pack_params *p, fy_progress *progress,
             fy_err *e)
 {
     size_t format = 0;
     fy_manifest m;
-    fy_map text;
-    if (format_of(archive, &format, e) != 0 || fy_manifest_read(dir, &m, e) != 0)
+    fy_seal seal;
+    if (format_of(archive, &format, e) != 0 || check_level(format, p->level, e) != 0 ||
+        fy_manifest_read(dir, &m, e) != 0)
         return -1;
-    char *path = fy_path_join(dir, FY_MANIFEST_NAME);
-    int rc = path != NULL ? fy_map_open(&text, path, e) : fy_nomem(e);
-    free(path);
+    int rc = fy_seal_open(dir, &seal, e);
     if (rc == 0) {
         packer k = {.mtime = p->mtime, .progress = progress};
         for (size_t i = 0; progress != NULL && i < m.n; i++)
             progress->total_bytes += m.entry[i].bytes;
-        rc = warn_unlisted(dir, &m, e);
+        rc = check_seal(dir, &seal, e);
         if (rc == 0)
-            rc = pack_to(&k, dir, archive, format, p->level, &m, &text, e);
-        fy_map_close(&text);
+            rc = warn_unlisted(dir, &m, e);
+        if (rc == 0)
+            rc = pack_to(&k, dir, archive, format, p, &m, &seal, e);
+        fy_seal_close(&seal);
     }
     fy_manifest_release(&m);
     return rc;

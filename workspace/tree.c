@@ -53,7 +53,7 @@ static int walk(FTS *fts, const char *dir, const fy_manifest *m, fy_tree *t, fy_
             errno = en->fts_errno;
             return fy_fail_errno(e, "%s: cannot read", en->fts_path);
         default:
-            if (strcmp(rel, FY_MANIFEST_NAME) != 0 && fy_manifest_find(m, rel) == NULL &&
+            if (!fy_manifest_is_unlisted(rel) && fy_manifest_find(m, rel) == NULL &&
                 add(t, rel, e) != 0)
                 return -1;
         }

@@ -1,134 +1,50 @@
 /* An archive of unknown origin becomes a workspace, or nothing.
  *
- * Two passes over the archive: the first reads headers until it has the manifest, the second takes
- * each entry only when the manifest lists it, with exactly the listed size and hash. So no entry
- * can decide where it goes or how much it writes, whatever order the archive has. */
+ * An entry is taken only when the manifest lists it, with exactly the listed size and hash, so no
+ * entry can decide where it goes or how much it writes. Archives of ours begin with the manifest
+ * and are read once, from a pipe too; others are read up to their manifest, wherever that is, and
+ * then again. */
 #include "workspace/workspace.h"
 
-#include <archive.h>
 #include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/math.h"
 #include "base/quote.h"
 #include "bundle/manifest_read.h"
-#include "format/sniff.h"
+#include "workspace/archive_in.h"
 #include "workspace/digest.h"
 #include "workspace/staging.h"
 
-#define READ_BYTES ((size_t)1 << 18)
+#define MAX_DIRS (1u << 20) /* entries of directories, which nothing lists */
 
 typedef struct {
-    const char *name;  /* for messages, and the path when bytes is NULL */
-    const void *bytes; /* view */
-    size_t n;
+    fy_archive_in in;
+    bool stream;    /* can be read only once */
     fy_staging *st; /* owned; NULL: check only */
     char *top;      /* owned; the one directory everything is in */
-    char *text;     /* owned; of the manifest */
-    size_t text_n;
+    fy_str text;    /* of the manifest */
+    fy_str sig, key;
+    bool has_sig, has_key;
     fy_manifest manifest;
     bool *seen; /* owned; per entry of the manifest */
     bool seen_manifest;
+    uint32_t n_dirs;
     fy_progress *progress;
 } unpacker;
-
-/* --- the archive ------------------------------------------------------------------------------ */
-
-static int archive_failed(const unpacker *u, struct archive *a, fy_err *e)
-{
-    char shown[128];
-    const char *why = archive_error_string(a);
-    return fy_fail(e, FY_EFORMAT, "%s: the archive is cut off or damaged (%s)", u->name,
-                   fy_quote(shown, sizeof shown, fy_span_of(why != NULL ? why : "unknown reason")));
-}
-
-/* Nothing could be read from it; what it is instead is named, as far as its first bytes tell. */
-static int not_an_archive(const unpacker *u, struct archive *a, fy_err *e)
-{
-    fy_map map = {0};
-    const char *what = NULL, *why = archive_error_string(a);
-    char shown[128];
-    if (u->bytes != NULL) {
-        what = fy_sniff(u->bytes, u->n);
-    } else if (fy_map_open(&map, u->name, e) != 0) {
-        return -1;
-    } else {
-        what = fy_sniff(map.data, map.size);
-        fy_map_close(&map);
-    }
-    static const char *const ours[] = {FY_SNIFF_ZSTD, FY_SNIFF_GZIP, FY_SNIFF_TAR};
-    for (size_t i = 0; what != NULL && i < sizeof ours / sizeof ours[0]; i++)
-        what = strcmp(what, ours[i]) == 0 ? NULL : what; /* begins like one, but cannot be read */
-    if (what != NULL)
-        return fy_fail(e, FY_EFORMAT, "%s: is %s, expected a .tar.zst, .tar.gz or .tar archive",
-                       u->name, what);
-    return fy_fail(e, FY_EFORMAT,
-                   "%s: cut off, damaged, or no .tar.zst, .tar.gz or .tar archive (%s)", u->name,
-                   fy_quote(shown, sizeof shown, fy_span_of(why != NULL ? why : "unknown reason")));
-}
-
-static struct archive *open_archive(const unpacker *u, fy_err *e)
-{
-    struct archive *a = archive_read_new();
-    if (a == NULL) {
-        fy_nomem(e);
-        return NULL;
-    }
-    int rc = archive_read_support_format_tar(a);
-    if (rc == ARCHIVE_OK)
-        rc = archive_read_support_filter_zstd(a);
-    if (rc == ARCHIVE_OK)
-        rc = archive_read_support_filter_gzip(a);
-    if (rc == ARCHIVE_OK)
-        rc = u->bytes != NULL ? archive_read_open_memory(a, u->bytes, u->n)
-                              : archive_read_open_filename(a, u->name, READ_BYTES);
-    if (rc < ARCHIVE_WARN) {
-        not_an_archive(u, a, e);
-        archive_read_free(a);
-        return NULL;
-    }
-    return a;
-}
-
-/* 1: *en is the next entry; 0: the archive has ended; -1. */
-static int next_entry(const unpacker *u, struct archive *a, struct archive_entry **en, fy_err *e)
-{
-    int rc = archive_read_next_header(a, en);
-    if (rc == ARCHIVE_EOF)
-        return 0;
-    if (rc >= ARCHIVE_WARN)
-        return 1;
-    return archive_file_count(a) == 0 ? not_an_archive(u, a, e) : archive_failed(u, a, e);
-}
-
-/* 1: a piece at *p; 0: the entry has ended; -1. `at` is where the piece must begin. */
-static int next_piece(const unpacker *u, struct archive *a, uint64_t at, const void **p, size_t *n,
-                      fy_err *e)
-{
-    la_int64_t offset;
-    if (fy_check_interrupt(e) != 0)
-        return -1;
-    int rc = archive_read_data_block(a, p, n, &offset);
-    if (rc == ARCHIVE_EOF)
-        return 0;
-    if (rc < ARCHIVE_WARN)
-        return archive_failed(u, a, e);
-    if (offset < 0 || (uint64_t)offset != at)
-        return fy_fail(e, FY_EFORMAT,
-                       "%s: a file with a hole at byte %llu, which a workspace never has", u->name,
-                       (unsigned long long)at);
-    return 1;
-}
 
 /* --- names ------------------------------------------------------------------------------------ */
 
 static int bad_name(const unpacker *u, const char *path, const char *why, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
-    return fy_fail(e, FY_EFORMAT, "%s: entry '%s' %s; nothing was unpacked", u->name,
+    return fy_fail(e, FY_EFORMAT, "%s: entry '%s' %s; nothing was unpacked", u->in.name,
                    fy_quote(shown, sizeof shown, fy_span_of(path)), why);
 }
 
@@ -191,7 +107,7 @@ static int entry_rel(unpacker *u, struct archive_entry *en, char *out, size_t si
     if (path == NULL)
         path = archive_entry_pathname_utf8(en);
     if (path == NULL)
-        return fy_fail(e, FY_EFORMAT, "%s: an entry's name cannot be read", u->name);
+        return fy_fail(e, FY_EFORMAT, "%s: an entry's name cannot be read", u->in.name);
     bool is_dir = archive_entry_filetype(en) == AE_IFDIR;
     const char *why = refused_type(en);
     if (why == NULL)
@@ -212,86 +128,123 @@ static int entry_rel(unpacker *u, struct archive_entry *en, char *out, size_t si
     return 0;
 }
 
-/* --- first pass ------------------------------------------------------------------------------- */
+/* --- entries ---------------------------------------------------------------------------------- */
 
-static int read_manifest_text(unpacker *u, struct archive *a, fy_err *e)
+/* The next file: 1, with its path below the top directory in *rel (a view of path); 0: the archive
+ * has ended. Directories are made when a file needs them. */
+static int next_file(unpacker *u, struct archive_entry **en, char *path, size_t size,
+                     const char **rel, fy_err *e)
 {
-    const void *p;
-    size_t n;
-    fy_str text = {0};
     int rc;
-    while ((rc = next_piece(u, a, text.len, &p, &n, e)) == 1) {
-        if (n > FY_MANIFEST_MAX_BYTES - text.len) {
-            rc = fy_fail(e, FY_EFORMAT, "%s: its " FY_MANIFEST_NAME " has more than %u bytes",
-                         u->name, FY_MANIFEST_MAX_BYTES);
-            break;
-        }
-        fy_str_add(&text, p, n);
-        if (text.oom) {
-            rc = fy_nomem(e);
-            break;
-        }
+    while ((rc = fy_archive_in_next(&u->in, en, e)) == 1) {
+        if (entry_rel(u, *en, path, size, rel, e) != 0)
+            return -1;
+        if (archive_entry_filetype(*en) != AE_IFDIR)
+            return 1;
+        if (++u->n_dirs > MAX_DIRS)
+            return fy_fail(e, FY_EFORMAT, "%s: more than %u directories", u->in.name, MAX_DIRS);
     }
-    if (rc != 0) {
-        fy_str_release(&text);
-        return rc;
-    }
-    u->text = text.ptr;
-    u->text_n = text.len;
-    if (fy_manifest_parse(text.ptr != NULL ? text.ptr : "", text.len, &u->manifest, e) != 0)
-        return fy_ctx(e, "%s: " FY_MANIFEST_NAME, u->name);
-    return 0;
-}
-
-static int find_manifest(unpacker *u, fy_err *e)
-{
-    struct archive *a = open_archive(u, e);
-    struct archive_entry *en;
-    char path[FY_MANIFEST_MAX_PATH + 256];
-    const char *rel;
-    if (a == NULL)
-        return -1;
-    int rc;
-    bool found = false;
-    while (!found && (rc = next_entry(u, a, &en, e)) == 1) {
-        if ((rc = entry_rel(u, en, path, sizeof path, &rel, e)) != 0 ||
-            (rc = fy_check_interrupt(e)) != 0)
-            break;
-        found = strcmp(rel, FY_MANIFEST_NAME) == 0 && archive_entry_filetype(en) == AE_IFREG;
-        if (found)
-            rc = read_manifest_text(u, a, e);
-    }
-    archive_read_free(a);
-    if (rc == 0 && !found)
-        rc = fy_fail(e, FY_EFORMAT,
-                     "%s: has no " FY_MANIFEST_NAME
-                     "; expected an archive made by 'ferry pack', whole",
-                     u->name);
     return rc;
 }
 
-/* --- second pass ------------------------------------------------------------------------------ */
+/* A small file whole. */
+static int read_small(unpacker *u, const char *name, size_t max, fy_str *out, fy_err *e)
+{
+    const void *p;
+    size_t n;
+    int rc;
+    fy_str_clear(out);
+    while ((rc = fy_archive_in_piece(&u->in, &p, &n, e)) == 1) {
+        if (n > max - out->len)
+            return fy_fail(e, FY_EFORMAT, "%s: its %s has more than %zu bytes", u->in.name, name,
+                           max);
+        fy_str_add(out, p, n);
+        if (out->oom)
+            return fy_nomem(e);
+    }
+    return rc;
+}
 
-static int take_manifest(unpacker *u, struct archive *a, fy_err *e)
+static int parse_manifest(unpacker *u, fy_err *e)
+{
+    if (read_small(u, FY_MANIFEST_NAME, FY_MANIFEST_MAX_BYTES, &u->text, e) != 0)
+        return -1;
+    if (fy_manifest_parse(fy_str_z(&u->text), u->text.len, &u->manifest, e) != 0)
+        return fy_ctx(e, "%s: " FY_MANIFEST_NAME, u->in.name);
+    u->seen = calloc(u->manifest.n + 1, sizeof *u->seen);
+    return u->seen != NULL ? 0 : fy_nomem(e);
+}
+
+static int no_manifest(const unpacker *u, fy_err *e)
+{
+    if (u->in.ended && u->in.entry[0] == '\0')
+        return fy_fail(e, FY_EFORMAT,
+                       "%s: has no " FY_MANIFEST_NAME ": it is empty, or cut off after %llu bytes",
+                       u->in.name, (unsigned long long)u->in.read_bytes);
+    return fy_fail(e, FY_EFORMAT,
+                   "%s: has no " FY_MANIFEST_NAME
+                   "; expected an archive made by 'ferry pack', whole",
+                   u->in.name);
+}
+
+/* Reads up to the manifest. *first: nothing came before it, so the files can be taken from here. */
+static int find_manifest(unpacker *u, bool *first, fy_err *e)
+{
+    struct archive_entry *en;
+    char path[FY_MANIFEST_MAX_PATH + 256];
+    const char *rel;
+    int rc;
+    if (fy_archive_in_open(&u->in, e) != 0)
+        return -1;
+    *first = true;
+    while ((rc = next_file(u, &en, path, sizeof path, &rel, e)) == 1) {
+        if (strcmp(rel, FY_MANIFEST_NAME) == 0)
+            return parse_manifest(u, e);
+        *first = false;
+        if (u->stream)
+            return fy_fail(e, FY_EFORMAT,
+                           "%s: begins with %s; a stream has to begin with " FY_MANIFEST_NAME
+                           ", as 'ferry pack' writes it: save this one to a file first",
+                           u->in.name, u->in.entry);
+        if (fy_archive_in_skip(&u->in, e) != 0)
+            return -1;
+    }
+    return rc == 0 ? no_manifest(u, e) : rc;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static int take_manifest(unpacker *u, fy_err *e)
 {
     const void *p;
     size_t n, at = 0;
     int rc;
-    while ((rc = next_piece(u, a, at, &p, &n, e)) == 1) {
-        if (n > u->text_n - at || memcmp(u->text + at, p, n) != 0)
+    while ((rc = fy_archive_in_piece(&u->in, &p, &n, e)) == 1) {
+        if (n > u->text.len - at || memcmp(u->text.ptr + at, p, n) != 0)
             break;
         at += n;
     }
-    if (rc == 1 || (rc == 0 && (at != u->text_n || u->seen_manifest)))
+    if (rc == 1 || (rc == 0 && (at != u->text.len || u->seen_manifest)))
         return fy_fail(e, FY_EFORMAT,
                        "%s: holds " FY_MANIFEST_NAME " twice, or changes while it is read",
-                       u->name);
+                       u->in.name);
     u->seen_manifest = true;
     return rc;
 }
 
+static int take_seal(unpacker *u, const char *rel, fy_err *e)
+{
+    bool is_sig = strcmp(rel, FY_MANIFEST_SIG) == 0;
+    bool *has = is_sig ? &u->has_sig : &u->has_key;
+    if (*has)
+        return bad_name(u, rel, "is there twice", e);
+    *has = true;
+    return is_sig ? read_small(u, rel, FY_MANIFEST_SIG_BYTES, &u->sig, e)
+                  : read_small(u, rel, FY_MANIFEST_KEY_MAX, &u->key, e);
+}
+
 /* Writes to fd (>= 0) what must become the listed file. */
-static int take_bytes(unpacker *u, struct archive *a, const fy_manifest_entry *m, int fd, fy_err *e)
+static int take_bytes(unpacker *u, const fy_manifest_entry *m, int fd, fy_err *e)
 {
     fy_digester *d = fy_digester_new(e);
     fy_digest found;
@@ -301,7 +254,7 @@ static int take_bytes(unpacker *u, struct archive *a, const fy_manifest_entry *m
     if (d == NULL)
         return -1;
     int rc;
-    while ((rc = next_piece(u, a, at, &p, &n, e)) == 1) {
+    while ((rc = fy_archive_in_piece(&u->in, &p, &n, e)) == 1) {
         if (n > m->bytes - at) {
             rc = fy_fail(e, FY_EVERIFY, "more than the %llu bytes that the manifest lists",
                          (unsigned long long)m->bytes);
@@ -323,8 +276,15 @@ static int take_bytes(unpacker *u, struct archive *a, const fy_manifest_entry *m
     return rc;
 }
 
-static int take_file(unpacker *u, struct archive *a, struct archive_entry *en, const char *rel,
-                     fy_err *e)
+/* A message about the archive names the entry itself. */
+static int with_name(const unpacker *u, const char *rel, fy_err *e)
+{
+    return e == NULL || strncmp(e->msg, u->in.name, strlen(u->in.name)) == 0
+               ? -1
+               : fy_ctx(e, "%s: %s", u->in.name, rel);
+}
+
+static int take_file(unpacker *u, struct archive_entry *en, const char *rel, fy_err *e)
 {
     const fy_manifest_entry *m = fy_manifest_find(&u->manifest, rel);
     if (m == NULL)
@@ -342,118 +302,181 @@ static int take_file(unpacker *u, struct archive *a, struct archive_entry *en, c
     if (rc == 0 && u->st != NULL && fd < 0)
         rc = -1;
     if (rc == 0)
-        rc = take_bytes(u, a, m, fd, e);
+        rc = take_bytes(u, m, fd, e);
     if (fd >= 0 && close(fd) != 0 && rc == 0)
         rc = fy_fail_errno(e, "cannot close");
-    return rc == 0 ? 0 : fy_ctx(e, "%s: %s", u->name, rel);
+    return rc == 0 ? 0 : with_name(u, rel, e);
 }
 
-static int take_entries(unpacker *u, fy_err *e)
+/* Before the end of the archive: what is missing. */
+static int check_complete(const unpacker *u, fy_err *e)
 {
-    struct archive *a = open_archive(u, e);
+    char where[160];
+    for (size_t i = 0; i < u->manifest.n; i++) {
+        if (!u->seen[i]) {
+            fy_archive_in_where(&u->in, where);
+            return fy_fail(e, FY_EVERIFY, "%s: ends without %s, which its manifest lists (%s)",
+                           u->in.name, u->manifest.entry[i].path, where);
+        }
+    }
+    return 0;
+}
+
+static int check_seal(const unpacker *u, fy_err *e)
+{
+    fy_seal seal = {.manifest = {fy_str_z(&u->text), u->text.len},
+                    .sig = {fy_str_z(&u->sig), u->sig.len},
+                    .key = {fy_str_z(&u->key), u->key.len},
+                    .has_sig = u->has_sig,
+                    .has_key = u->has_key};
+    fy_signature s;
+    if (fy_signature_check(&seal, NULL, &s, e) != 0)
+        return -1;
+    int rc = s.state == FY_SIG_WRONG
+                 ? fy_fail(e, FY_EVERIFY, "%s: WRONG signature: %s; nothing was unpacked",
+                           u->in.name, s.why)
+                 : 0;
+    fy_signature_release(&s);
+    return rc;
+}
+
+/* first: the manifest was the first entry, and the archive stands behind it. */
+static int take_entries(unpacker *u, bool first, fy_err *e)
+{
     struct archive_entry *en;
     char path[FY_MANIFEST_MAX_PATH + 256];
     const char *rel;
-    if (a == NULL)
-        return -1;
     int rc;
-    while ((rc = next_entry(u, a, &en, e)) == 1) {
-        if ((rc = entry_rel(u, en, path, sizeof path, &rel, e)) != 0)
-            break;
-        if (archive_entry_filetype(en) == AE_IFDIR)
-            continue; /* made when a file needs them */
-        rc = strcmp(rel, FY_MANIFEST_NAME) == 0 ? take_manifest(u, a, e)
-                                                : take_file(u, a, en, rel, e);
+    u->seen_manifest = first;
+    u->n_dirs = 0;
+    if (!first && fy_archive_in_open(&u->in, e) != 0)
+        return -1;
+    while ((rc = next_file(u, &en, path, sizeof path, &rel, e)) == 1) {
+        if (strcmp(rel, FY_MANIFEST_NAME) == 0)
+            rc = take_manifest(u, e);
+        else if (fy_manifest_is_unlisted(rel))
+            rc = take_seal(u, rel, e);
+        else
+            rc = take_file(u, en, rel, e);
         if (rc != 0)
-            break;
+            return -1;
     }
-    archive_read_free(a);
-    for (size_t i = 0; rc == 0 && i < u->manifest.n; i++) {
-        if (!u->seen[i])
-            rc = fy_fail(e, FY_EVERIFY, "%s: ends without %s, which its manifest lists", u->name,
-                         u->manifest.entry[i].path);
-    }
-    return rc;
+    if (rc == 0)
+        rc = check_complete(u, e);
+    return rc == 0 ? check_seal(u, e) : rc;
 }
 
 /* --- the job ---------------------------------------------------------------------------------- */
 
-static int begin(unpacker *u, uint64_t *bytes, fy_err *e)
-{
-    if (find_manifest(u, e) != 0)
-        return -1;
-    *bytes = 0;
-    for (size_t i = 0; i < u->manifest.n; i++)
-        *bytes += u->manifest.entry[i].bytes < UINT64_MAX - *bytes ? u->manifest.entry[i].bytes
-                                                                   : UINT64_MAX - *bytes;
-    u->seen = calloc(u->manifest.n + 1, sizeof *u->seen);
-    return u->seen != NULL ? 0 : fy_nomem(e);
-}
-
 static void end(unpacker *u)
 {
+    fy_archive_in_close(&u->in);
     fy_manifest_release(&u->manifest);
+    fy_str_release(&u->text);
+    fy_str_release(&u->sig);
+    fy_str_release(&u->key);
     free(u->top);
-    free(u->text);
     free(u->seen);
 }
 
 int fy_unpack_check(const void *p, size_t n, const char *name, fy_err *e)
 {
-    unpacker u = {.name = name, .bytes = p, .n = n};
-    uint64_t bytes;
-    int rc = begin(&u, &bytes, e);
+    unpacker u = {.in = {.name = name, .bytes = p, .n = n}};
+    bool first;
+    int rc = find_manifest(&u, &first, e);
     if (rc == 0)
-        rc = take_entries(&u, e);
+        rc = take_entries(&u, first, e);
     end(&u);
     return rc;
 }
 
-static int unpack_into(unpacker *u, const char *dir, uint64_t bytes, fy_err *e)
+/* What the files take, each to a whole block of the disk. */
+static uint64_t disk_need(const fy_manifest *m)
+{
+    uint64_t sum = 0, rounded;
+    for (size_t i = 0; i < m->n; i++) {
+        if (!fy_align_u64(m->entry[i].bytes, 4096, &rounded) || !fy_add_u64(sum, rounded, &sum))
+            return UINT64_MAX;
+    }
+    return sum;
+}
+
+static int write_unlisted(unpacker *u, fy_err *e)
+{
+    const struct {
+        const char *name;
+        const fy_str *text;
+        bool there;
+    } files[] = {{FY_MANIFEST_NAME, &u->text, true},
+                 {FY_MANIFEST_SIG, &u->sig, u->has_sig},
+                 {FY_MANIFEST_KEY, &u->key, u->has_key}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        if (files[i].there && fy_staging_write(u->st, files[i].name, 0644, files[i].text->ptr,
+                                               files[i].text->len, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int unpack_into(unpacker *u, const char *dir, bool first, fy_err *e)
 {
     u->st = fy_staging_open(dir, e);
     if (u->st == NULL)
         return -1;
-    int rc = fy_staging_need(u->st, bytes, e);
+    int rc = fy_staging_need(u->st, disk_need(&u->manifest), e);
     if (rc == 0)
-        rc = take_entries(u, e);
+        rc = take_entries(u, first, e);
     if (rc == 0)
-        rc = fy_staging_write(u->st, FY_MANIFEST_NAME, 0644, u->text, u->text_n, e);
+        rc = write_unlisted(u, e);
     if (rc == 0)
         return fy_staging_commit(u->st, e);
     fy_staging_abort(u->st);
     return rc;
 }
 
-/* Only regular files can be read twice. */
-static int check_source(const char *path, fy_err *e)
+/* O_NONBLOCK: a named pipe without a writer must not hold us before it is known as one. */
+static int open_source(const char *path, bool *stream, fy_err *e)
 {
     struct stat st;
-    if (stat(path, &st) != 0)
-        return fy_fail_errno(e, "%s: cannot open", path);
-    return S_ISREG(st.st_mode)
-               ? 0
-               : fy_fail(e, FY_EARG, "%s: %s, expected an archive file", path,
-                         S_ISDIR(st.st_mode) ? "is a directory" : "is not a regular file");
+    bool standard = strcmp(path, "-") == 0;
+    int fd = standard ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        fy_fail_errno(e, "%s: cannot open", path);
+        return -1;
+    }
+    bool known = fstat(fd, &st) == 0;
+    *stream = known && !S_ISREG(st.st_mode);
+    if (known && !S_ISDIR(st.st_mode) && (standard || S_ISREG(st.st_mode)))
+        return fd;
+    fy_fail(e, FY_EARG, "%s: %s, expected an archive file", path,
+            known && S_ISDIR(st.st_mode) ? "is a directory"
+                                         : "is not a regular file ('-' reads standard input)");
+    close(fd);
+    return -1;
 }
 
 int fy_unpack(const char *archive, const char *dir, char **made, fy_progress *progress, fy_err *e)
 {
-    if (check_source(archive, e) != 0)
+    unpacker u = {.progress = progress};
+    bool standard = strcmp(archive, "-") == 0, first;
+    u.in.name = standard ? "standard input" : archive;
+    u.in.fd = open_source(archive, &u.stream, e);
+    if (u.in.fd < 0)
         return -1;
-    unpacker u = {.name = archive, .progress = progress};
-    uint64_t bytes;
+    u.stream |= standard; /* a file there may not be at its beginning */
     char *name = NULL;
-    int rc = begin(&u, &bytes, e);
-    if (rc == 0) {
-        if (progress != NULL)
-            progress->total_bytes = bytes;
-        rc = unpack_into(&u, dir != NULL ? dir : u.top, bytes, e);
-    }
+    int rc = find_manifest(&u, &first, e);
+    for (size_t i = 0; rc == 0 && progress != NULL && i < u.manifest.n; i++)
+        progress->total_bytes += u.manifest.entry[i].bytes;
+    if (rc == 0)
+        rc = unpack_into(&u, dir != NULL ? dir : u.top, first, e);
+    if (rc == 0 && u.stream)
+        fy_archive_in_drain(&u.in);
     if (rc == 0 && made != NULL && (name = strdup(dir != NULL ? dir : u.top)) == NULL)
         rc = fy_nomem(e);
     if (rc == 0 && made != NULL)
         *made = name;
+    close(u.in.fd);
     end(&u);
     return rc;
 }

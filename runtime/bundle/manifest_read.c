@@ -43,6 +43,12 @@ bool fy_manifest_path_ok(const char *path)
     }
 }
 
+bool fy_manifest_is_unlisted(const char *rel)
+{
+    return strcmp(rel, FY_MANIFEST_NAME) == 0 || strcmp(rel, FY_MANIFEST_SIG) == 0 ||
+           strcmp(rel, FY_MANIFEST_KEY) == 0;
+}
+
 const fy_manifest_entry *fy_manifest_find(const fy_manifest *m, const char *path)
 {
     size_t lo = 0, hi = m->n;
@@ -131,8 +137,9 @@ static int take_path(fy_json *j, char **out, fy_err *e)
                      "path '%s' is not safe: expected a relative path of plain names in printable "
                      "ASCII, no spaces",
                      fy_quote(shown, sizeof shown, fy_span_of(path)));
-    else if (strcmp(path, FY_MANIFEST_NAME) == 0)
-        rc = fy_fail(e, FY_EFORMAT, "lists %s itself", path);
+    else if (fy_manifest_is_unlisted(path))
+        rc = fy_fail(e, FY_EFORMAT, "lists %s%s", path,
+                     strcmp(path, FY_MANIFEST_NAME) == 0 ? " itself" : ", which is made after it");
     if (rc == 0)
         *out = path;
     else
@@ -249,7 +256,7 @@ static int check_no_file_is_a_directory(const fy_manifest *m, fy_err *e)
             size_t n = (size_t)(slash - path);
             memcpy(parent, path, n);
             parent[n] = '\0';
-            if (fy_manifest_find(m, parent) != NULL || strcmp(parent, FY_MANIFEST_NAME) == 0)
+            if (fy_manifest_find(m, parent) != NULL || fy_manifest_is_unlisted(parent))
                 return fy_fail(e, FY_EFORMAT, "files: '%s' needs a directory where '%s' is a file",
                                path, parent);
         }

@@ -14,7 +14,13 @@
 #include "base/err.h"
 #include "base/hash.h"
 
-#define FY_MANIFEST_NAME      "manifest.json" /* lists every other file, never itself */
+/* What a manifest never lists: itself, and the signature over it with the signer's public key
+ * (docs/workspace.md). */
+#define FY_MANIFEST_NAME      "manifest.json"
+#define FY_MANIFEST_SIG       "manifest.sig"     /* optional; FY_MANIFEST_SIG_BYTES raw bytes */
+#define FY_MANIFEST_KEY       "manifest.pub.pem" /* optional; whose it is said to be */
+#define FY_MANIFEST_SIG_BYTES 64
+#define FY_MANIFEST_KEY_MAX   4096u
 #define FY_MANIFEST_VERSION   1
 #define FY_MANIFEST_BLOCK     (4u << 20)  /* larger files carry a hash per block of this size */
 #define FY_MANIFEST_MAX_BYTES (64u << 20) /* of manifest.json */
@@ -47,6 +53,8 @@ int fy_manifest_parse(const void *p, size_t n, fy_manifest *out, fy_err *e);
 int fy_manifest_read(const char *dir, fy_manifest *out, fy_err *e);
 void fy_manifest_release(fy_manifest *m);
 const fy_manifest_entry *fy_manifest_find(const fy_manifest *m, const char *path);
+/* Is rel one of the three files that no manifest lists? */
+bool fy_manifest_is_unlisted(const char *rel);
 /* The rule for paths, for those who make one. */
 bool fy_manifest_path_ok(const char *path);
 

@@ -52,11 +52,149 @@ static void other_files_are_called_what_they_are(void **state)
     check("hello", 5, "aarch64-linux", "no ELF header");
 }
 
+/* --- the whole file --------------------------------------------------------------------------- */
+
+/* 64 bytes of header, two program headers, then the bytes that they point to. */
+typedef struct {
+    uint8_t b[512];
+    size_t n;
+} image;
+
+static void put64(uint8_t *p, uint64_t v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+static image make_image(uint8_t type)
+{
+    image m = {.b = {0x7f, 'E', 'L', 'F', 2, 1, 1, [16] = type, [18] = 183, [54] = 56, [56] = 2},
+               .n = 512};
+    put64(m.b + 32, 64);
+    m.b[64] = 1; /* PT_LOAD of the whole, aligned to 16 KiB */
+    put64(m.b + 64 + 32, sizeof m.b);
+    put64(m.b + 64 + 48, 16384);
+    return m;
+}
+
+static void set_interp(image *m, const char *path)
+{
+    m->b[120] = 3;
+    put64(m->b + 120 + 8, 256);
+    put64(m->b + 120 + 32, strlen(path) + 1);
+    memcpy(m->b + 256, path, strlen(path) + 1);
+}
+
+static void set_dynamic(image *m, uint64_t flags)
+{
+    m->b[120] = 2;
+    put64(m->b + 120 + 8, 256);
+    put64(m->b + 120 + 32, 48);
+    put64(m->b + 256, 1);
+    put64(m->b + 272, 0x6ffffffb);
+    put64(m->b + 280, flags);
+}
+
+static void is(const image *m, fy_elf_kind kind)
+{
+    fy_err e = {0};
+    fy_elf_info info;
+    if (fy_elf_inspect(m->b, m->n, &info, &e) != 0)
+        fail_msg("%s", e.msg);
+    assert_int_equal(info.kind, kind);
+}
+
+static void is_refused(const image *m, const char *says)
+{
+    fy_err e = {0};
+    fy_elf_info info;
+    assert_int_equal(fy_elf_inspect(m->b, m->n, &info, &e), -1);
+    assert_int_equal(e.code, FY_EVERIFY);
+    if (strstr(e.msg, says) == NULL)
+        fail_msg("'%s' lacks '%s'", e.msg, says);
+}
+
+static void programs_and_libraries_are_told_apart(void **state)
+{
+    (void)state;
+    image m = make_image(2);
+    is(&m, FY_ELF_STATIC);
+    set_interp(&m, "/system/bin/linker64");
+    is(&m, FY_ELF_ANDROID);
+    m.b[16] = 3;
+    is(&m, FY_ELF_ANDROID);
+    set_interp(&m, "/lib/ld-linux-aarch64.so.1");
+    is(&m, FY_ELF_GLIBC);
+    set_interp(&m, "/lib/ld-musl-aarch64.so.1");
+    is_refused(&m, "interpreter '/lib/ld-musl-aarch64.so.1', which no phone has");
+    m = make_image(3);
+    set_dynamic(&m, 0);
+    is(&m, FY_ELF_LIBRARY);
+    set_dynamic(&m, 0x08000001); /* DF_1_PIE */
+    is(&m, FY_ELF_STATIC);
+    m.b[18] = 164;
+    m.b[4] = 1;
+    is(&m, FY_ELF_DSP);
+    m.b[18] = 62;
+    m.b[4] = 2;
+    is_refused(&m, "built for x86-64");
+    m.b[0] = 'x';
+    is(&m, FY_ELF_NONE);
+    m.n = 0;
+    is(&m, FY_ELF_NONE);
+}
+
+static void what_points_outside_of_the_file_is_damaged(void **state)
+{
+    (void)state;
+    image m = make_image(2);
+    set_interp(&m, "/system/bin/linker64");
+    image good = m;
+    put64(m.b + 120 + 32, 257);
+    is_refused(&m, "the interpreter's name lies outside");
+    m = good;
+    put64(m.b + 120 + 8, UINT64_MAX);
+    is_refused(&m, "the interpreter's name lies outside");
+    m = good;
+    put64(m.b + 120 + 32, 5);
+    is_refused(&m, "the end of the interpreter's name");
+    m = good;
+    put64(m.b + 120 + 32, 0);
+    is_refused(&m, "the end of the interpreter's name");
+    m = good;
+    put64(m.b + 32, 512);
+    is_refused(&m, "its program header lies outside");
+    m = good;
+    m.b[54] = 55;
+    is_refused(&m, "its program header");
+    m = good;
+    m.n = 400;
+    is_refused(&m, "a segment lies outside");
+    m = make_image(3);
+    set_dynamic(&m, 0);
+    put64(m.b + 120 + 32, 1 << 20);
+    is_refused(&m, "its dynamic section lies outside");
+}
+
+static void words_say_what_is_odd(void **state)
+{
+    (void)state;
+    fy_str s = {0};
+    fy_elf_words(&(fy_elf_info){FY_ELF_STATIC, 16384}, &s);
+    assert_string_equal(fy_str_z(&s), "aarch64, static");
+    fy_str_clear(&s);
+    fy_elf_words(&(fy_elf_info){FY_ELF_ANDROID, 4096}, &s);
+    assert_non_null(strstr(fy_str_z(&s), "pages of 16 KB refuse its segments of 4096 bytes"));
+    fy_str_release(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_is_known_by_its_header),
         cmocka_unit_test(other_files_are_called_what_they_are),
+        cmocka_unit_test(programs_and_libraries_are_told_apart),
+        cmocka_unit_test(what_points_outside_of_the_file_is_damaged),
+        cmocka_unit_test(words_say_what_is_odd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

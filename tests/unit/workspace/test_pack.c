@@ -5,11 +5,17 @@
 
 #include <cmocka.h>
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+
 #include <archive.h>
 #include <archive_entry.h>
 
 #include "base/progress.h"
+#include "bundle/manifest_read.h"
 #include "tests/unit/workspace/ws_fixture.h"
+#include "workspace/manifest.h"
+#include "workspace/sign.h"
 
 static void pack(const char *dir, const char *archive, int level, int64_t mtime)
 {
@@ -42,23 +48,33 @@ static void assert_same_files(const char *a, const char *b)
     free(y);
 }
 
-static void entries_are_sorted_and_carry_nothing_of_this_machine(void **state)
+static void sign(const char *dir)
+{
+    fy_err e = {0};
+    char fingerprint[FY_FINGERPRINT_BYTES];
+    assert_int_equal(fy_keygen(at("me"), fingerprint, &e), 0);
+    assert_int_equal(fy_sign(dir, at("me.pem"), NULL, NULL, fingerprint, &e), 0);
+}
+
+static void the_manifest_comes_first_and_nothing_is_of_this_machine(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "ws/bin/ferry",       "ws/hparams.json",    "ws/manifest.json", "ws/tiny/ggml/weights.gguf",
+        "ws/manifest.json",   "ws/manifest.sig",    "ws/manifest.pub.pem",
+        "ws/bin/ferry",       "ws/hparams.json",    "ws/tiny/ggml/weights.gguf",
         "ws/tiny/model.json", "ws/tiny/vocab.gguf", "ws/workspace.json"};
     ws_make("ws", &(tiny_model){.name = "tiny"});
+    sign(at("ws"));
     pack(at("ws"), at("ws.tar.zst"), 0, 1700000000);
     struct archive *a = archive_read_new();
     struct archive_entry *en;
     archive_read_support_format_tar(a);
     archive_read_support_filter_zstd(a);
     assert_int_equal(archive_read_open_filename(a, at("ws.tar.zst"), 4096), ARCHIVE_OK);
-    for (size_t i = 0; i < 7; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_int_equal(archive_read_next_header(a, &en), ARCHIVE_OK);
         assert_string_equal(archive_entry_pathname(en), names[i]);
-        assert_int_equal(archive_entry_perm(en), i == 0 ? 0755 : 0644);
+        assert_int_equal(archive_entry_perm(en), i == 3 ? 0755 : 0644);
         assert_int_equal(archive_entry_mtime(en), 1700000000);
         assert_int_equal(archive_entry_uid(en) | archive_entry_gid(en), 0);
         assert_true(archive_entry_uname(en) == NULL || archive_entry_uname(en)[0] == '\0');
@@ -87,6 +103,111 @@ static void the_same_workspace_gives_the_same_bytes(void **state)
         assert_same_files(at(x), at(y));
     }
     umask(mask);
+}
+
+/* Several jobs of the compressor, and its last one is not full. */
+static void the_number_of_threads_changes_nothing(void **state)
+{
+    (void)state;
+    static const int counts[] = {0, 1, 2, 3, 5, 16, 200};
+    ws_make("ws", &(tiny_model){.name = "tiny", .n_vocab = 80000});
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        fy_err e = {0};
+        fy_pack_params p = {.n_threads = counts[i], .level = 2};
+        if (fy_pack(at("ws"), at(i == 0 ? "a.tar.zst" : "b.tar.zst"), &p, NULL, &e) != 0)
+            fail_msg("%s", e.msg);
+        if (i > 0)
+            assert_same_files(at("a.tar.zst"), at("b.tar.zst"));
+    }
+    assert_int_equal(fy_unpack(at("b.tar.zst"), at("back"), NULL, NULL, NULL), 0);
+}
+
+static void a_wrong_signature_is_not_packed(void **state)
+{
+    (void)state;
+    ws_make("ws", &(tiny_model){.name = "tiny"});
+    sign(at("ws"));
+    pack(at("ws"), at("good.tar"), 0, 0);
+    assert_int_equal(fy_unpack(at("good.tar"), at("back"), NULL, NULL, NULL), 0);
+    assert_same_files(at("ws/manifest.sig"), at("back/manifest.sig"));
+    assert_same_files(at("ws/manifest.pub.pem"), at("back/manifest.pub.pem"));
+    flip_byte(at("ws/manifest.sig"), 0);
+    refused(at("ws"), at("x.tar"), 0, FY_EVERIFY, "WRONG signature: manifest.sig");
+}
+
+/* In a child, whose memory is its own: 80 MB through as many threads as can be. */
+static void memory_stays_below_128_mb_on_any_number_of_threads(void **state)
+{
+    (void)state;
+    static const int levels[] = {4, 9};
+    ws_make("ws", &(tiny_model){.name = "tiny", .n_vocab = 300000});
+    for (size_t i = 0; i < 2; i++) {
+        struct rusage used;
+        int status;
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            fy_pack_params p = {.n_threads = 64, .level = levels[i]};
+            _exit(fy_pack(at("ws"), at("x.tar.zst"), &p, NULL, NULL) == 0 ? 0 : 1);
+        }
+        assert_int_equal(wait4(pid, &status, 0, &used), pid);
+        assert_int_equal(status, 0);
+#ifndef __SANITIZE_ADDRESS__ /* which keeps what was freed */
+        assert_true(used.ru_maxrss < 128 << 10);
+#endif
+    }
+}
+
+/* --- beyond 8 GiB ----------------------------------------------------------------------------- */
+
+#define LARGE_BYTES (INT64_C(9) << 30)
+static char *seen_head; /* owned; what the archive began with when the large file was on its way */
+static size_t seen_bytes;
+
+static void look_and_stop(fy_progress *p)
+{
+    if (p->done_bytes < (8u << 20) || fy_interrupted)
+        return;
+    free(seen_head);
+    seen_head = get_file(at("x.tar.part"), &seen_bytes);
+    fy_interrupted = 1;
+}
+
+/* A hole stands for the large file; it is stopped long before its end, where its hash would show
+ * that the manifest is invented. */
+static void a_file_beyond_8_gib_has_a_pax_header(void **state)
+{
+    (void)state;
+    static const char size_line[] = "19 size=9663676416\n";
+    fy_err e = {0};
+    fy_manifest m;
+    fy_str text = {0};
+    fy_digest d = {.bytes = LARGE_BYTES,
+                   .blocks = calloc((size_t)fy_manifest_n_blocks(LARGE_BYTES), FY_SHA256_BYTES)};
+    fy_pack_params p = {0};
+    fy_progress progress = {.show = look_and_stop};
+    assert_int_equal(mkdir(at("ws"), 0755), 0);
+    put_text(at("ws/large"), "");
+    assert_int_equal(truncate(at("ws/large"), LARGE_BYTES), 0);
+    assert_int_equal(fy_manifest_begin(&m, "ferry test", "aarch64-linux", &e), 0);
+    assert_int_equal(fy_manifest_add(&m, "large", 0644, &d, &e), 0);
+    assert_int_equal(fy_manifest_text(&m, &text, &e), 0);
+    put_file(at("ws/manifest.json"), text.ptr, text.len);
+    assert_int_equal(fy_pack(at("ws"), at("x.tar"), &p, &progress, &e), -1);
+    fy_interrupted = 0;
+    assert_int_equal(e.code, FY_EINTR);
+    assert_non_null(seen_head);
+    assert_non_null(memmem(seen_head, seen_bytes, size_line, strlen(size_line)));
+    /* a reader knows the size from it, and where the archive ends */
+    e = (fy_err){0};
+    assert_int_equal(fy_unpack_check(seen_head, seen_bytes, "x.tar", &e), -1);
+    assert_says(&e, "x.tar: cut off: it ends after ");
+    assert_says(&e, "in 'ws/large' (");
+    assert_says(&e, " of 9663676416 bytes)");
+    free(seen_head);
+    seen_head = NULL;
+    fy_str_release(&text);
+    fy_manifest_release(&m);
 }
 
 static void the_level_changes_the_size_only(void **state)
@@ -168,8 +289,12 @@ static void a_directory_of_any_name_comes_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(entries_are_sorted_and_carry_nothing_of_this_machine),
+        TEST(the_manifest_comes_first_and_nothing_is_of_this_machine),
         TEST(the_same_workspace_gives_the_same_bytes),
+        TEST(the_number_of_threads_changes_nothing),
+        TEST(a_wrong_signature_is_not_packed),
+        TEST(memory_stays_below_128_mb_on_any_number_of_threads),
+        TEST(a_file_beyond_8_gib_has_a_pax_header),
         TEST(the_level_changes_the_size_only),
         TEST(what_has_changed_is_named_and_not_packed),
         TEST(names_and_levels_that_cannot_be_are_refused),

@@ -30,6 +30,24 @@ static void unpacks(const char *archive, const char *dir)
         fail_msg("%s", e.msg);
 }
 
+/* As standard input: a pipe that a child fills. */
+static int unpack_stream(const char *archive, const char *dir, fy_err *e)
+{
+    char command[700];
+    snprintf(command, sizeof command, "cat '%s'", archive);
+    FILE *pipe = popen(command, "r");
+    int kept = dup(STDIN_FILENO);
+    assert_non_null(pipe);
+    assert_int_equal(dup2(fileno(pipe), STDIN_FILENO), STDIN_FILENO);
+    int rc = fy_unpack("-", dir, NULL, NULL, e);
+    dup2(kept, STDIN_FILENO);
+    close(kept);
+    int status = pclose(pipe);
+    if (rc == 0)
+        assert_int_equal(status, 0); /* cat could write all of it */
+    return rc;
+}
+
 static void refused(const char *archive, fy_code code, const char *says)
 {
     fy_err e = {0};
@@ -179,14 +197,16 @@ static char *manifest_of(const char *path, const char *body, uint64_t bytes)
     return s.ptr;
 }
 
-#define MANIFEST                                                                                   \
-    {                                                                                              \
-        .path = "t/manifest.json", .manifest = true                                                \
+#define MANIFEST                                    \
+    {                                               \
+        .path = "t/manifest.json", .manifest = true \
     }
-#define FILE_F                                                                                     \
-    {                                                                                              \
-        .path = "t/f", .body = "hello"                                                             \
+#define FILE_F                         \
+    {                                  \
+        .path = "t/f", .body = "hello" \
     }
+
+#define LINE "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 static const struct {
     item items[4];
@@ -212,6 +232,48 @@ static const struct {
     {{MANIFEST, {.path = "t/f", .link = "/etc/passwd", .hard = true}}, 2, FY_EFORMAT, "hard link"},
     {{MANIFEST, {.path = "t/f", .type = AE_IFIFO}}, 2, FY_EFORMAT, "device, pipe or socket"},
     {{MANIFEST, {.path = "t/f", .type = AE_IFCHR}}, 2, FY_EFORMAT, "device, pipe or socket"},
+    {{MANIFEST, {.path = "t/f", .type = AE_IFBLK}}, 2, FY_EFORMAT, "device, pipe or socket"},
+    {{MANIFEST, {.path = "t/f", .link = "../../x", .type = AE_IFLNK}},
+     2,
+     FY_EFORMAT,
+     "symbolic link"},
+    {{MANIFEST, FILE_F, {.path = "t/g", .link = "t/f", .hard = true}}, 3, FY_EFORMAT, "hard link"},
+    {{MANIFEST, FILE_F, {.path = "./t/f", .body = "hello"}}, 3, FY_EFORMAT, "is there twice"},
+    {{MANIFEST, FILE_F, {.path = "t/./f", .body = "hello"}}, 3, FY_EFORMAT, "not plain"},
+    {{MANIFEST, FILE_F, {.path = "t/F", .body = "hello"}}, 3, FY_EFORMAT, "'t/F' is not listed"},
+    {{MANIFEST, {.path = "t/f/", .type = AE_IFDIR}, FILE_F, {.path = "t/f/g", .body = "x"}},
+     4,
+     FY_EFORMAT,
+     "'t/f/g' is not listed"},
+    {{MANIFEST, FILE_F, {.path = "t/..", .body = "x"}}, 3, FY_EFORMAT, "'..' in its path"},
+    {{MANIFEST, FILE_F, {.path = "t/\x7f", .body = "x"}}, 3, FY_EFORMAT, "control characters"},
+    {{MANIFEST, FILE_F, {.path = "t/manifest.sig", .body = "too short"}},
+     3,
+     FY_EVERIFY,
+     "manifest.sig does not have 64 bytes"},
+    {{MANIFEST, FILE_F, {.path = "t/manifest.sig", .body = LINE LINE}},
+     3,
+     FY_EFORMAT,
+     "its manifest.sig has more than 64 bytes"},
+    {{MANIFEST, FILE_F, {.path = "t/manifest.sig", .body = LINE}},
+     3,
+     FY_EVERIFY,
+     "fits no trusted key"},
+    {{MANIFEST, FILE_F, {.path = "t/manifest.pub.pem", .body = LINE}},
+     3,
+     FY_EVERIFY,
+     "manifest.pub.pem is there without manifest.sig"},
+    {{MANIFEST,
+      {.path = "t/manifest.sig", .body = LINE},
+      {.path = "t/manifest.sig", .body = LINE},
+      FILE_F},
+     4,
+     FY_EFORMAT,
+     "'manifest.sig' is there twice"},
+    {{{.path = "t/sub", .type = AE_IFLNK, .link = "/etc"}, MANIFEST, FILE_F},
+     3,
+     FY_EFORMAT,
+     "symbolic link"},
     {{MANIFEST, FILE_F, FILE_F}, 3, FY_EFORMAT, "is there twice"},
     {{MANIFEST, FILE_F, MANIFEST}, 3, FY_EFORMAT, "manifest.json twice"},
     {{MANIFEST, FILE_F, {.path = "u/g", .body = "x"}}, 3, FY_EFORMAT, "another top directory"},
@@ -247,6 +309,199 @@ static void hostile_archives_are_refused_with_the_reason(void **state)
         write_archive(at("x.tar"), hostile[i].items, hostile[i].n, manifest);
         refused(at("x.tar"), hostile[i].code, hostile[i].says);
     }
+    free(manifest);
+}
+
+static void a_stream_is_read_once_and_refused_alike(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    fy_verify_report r;
+    static const char *const archives[] = {"x.tar.zst", "x.tar.gz", "x.tar"};
+    ws_make("ws", &(tiny_model){.name = "tiny", .n_vocab = 40000});
+    for (size_t i = 0; i < 3; i++) {
+        char dir[16];
+        snprintf(dir, sizeof dir, "out%zu", i);
+        pack(at(archives[i]));
+        if (unpack_stream(at(archives[i]), at(dir), &e) != 0)
+            fail_msg("%s", e.msg);
+        assert_int_equal(fy_verify(at(dir), 1, NULL, &r, &e), 0);
+        assert_int_equal(r.n, 0);
+        fy_verify_report_release(&r);
+    }
+    size_t n;
+    char *bytes = get_file(at("x.tar"), &n);
+    put_file(at("cut.tar"), bytes, n / 2);
+    free(bytes);
+    assert_int_equal(unpack_stream(at("cut.tar"), at("out"), &e), -1);
+    char says[128];
+    snprintf(says, sizeof says, "standard input: cut off: it ends after %zu bytes, in 'ws/", n / 2);
+    assert_says(&e, says);
+    assert_false(fy_file_exists(at("out")));
+    char *manifest = manifest_of("f", "hello", 5);
+    for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {
+        e = (fy_err){0};
+        write_archive(at("h.tar"), hostile[i].items, hostile[i].n, manifest);
+        assert_int_equal(unpack_stream(at("h.tar"), at("out"), &e), -1);
+        assert_false(fy_file_exists(at("out")));
+        assert_false(fy_file_exists(at("out.part")));
+    }
+    item late[] = {FILE_F, MANIFEST};
+    write_archive(at("h.tar"), late, 2, manifest);
+    e = (fy_err){0};
+    assert_int_equal(unpack_stream(at("h.tar"), at("out"), &e), -1);
+    assert_says(&e, "begins with t/f; a stream has to begin with manifest.json");
+    unpacks(at("h.tar"), at("out"));
+    free(manifest);
+}
+
+/* --- what libarchive would not write ---------------------------------------------------------- */
+
+/* A tar header of this type, and its body, padded. */
+static void put_raw(fy_str *out, const char *name, char type, const char *body, size_t n)
+{
+    char h[512] = {0};
+    static const char zeros[512];
+    snprintf(h, 100, "%s", name);
+    memcpy(h + 100,
+           "0000644\0"
+           "0000000\0"
+           "0000000\0",
+           24);
+    snprintf(h + 124, 12, "%011zo", n);
+    memcpy(h + 136, "00000000000", 12);
+    h[156] = type;
+    if (type == '1' || type == '2')
+        memcpy(h + 157, "t/manifest.json", 15);
+    memcpy(h + 257,
+           "ustar\0"
+           "00",
+           8);
+    memset(h + 148, ' ', 8);
+    unsigned sum = 0;
+    for (size_t i = 0; i < sizeof h; i++)
+        sum += (unsigned char)h[i];
+    snprintf(h + 148, 8, "%06o", sum);
+    fy_str_add(out, h, sizeof h);
+    fy_str_add(out, body, n);
+    fy_str_add(out, zeros, (512 - n % 512) % 512);
+}
+
+static void put_raw_end(fy_str *out)
+{
+    static const char zeros[1024];
+    fy_str_add(out, zeros, sizeof zeros);
+}
+
+/* "NN key=value\n" with a value that may hold anything. */
+static void put_pax(fy_str *out, const char *key, const char *value, size_t n)
+{
+    fy_str record = {0};
+    size_t len = strlen(key) + n + 3;
+    len += len + 2 > 99 ? 3 : 2;
+    fy_str_printf(&record, "%zu %s=", len, key);
+    fy_str_add(&record, value, n);
+    fy_str_putc(&record, '\n');
+    put_raw(out, "pax", 'x', record.ptr, record.len);
+    fy_str_release(&record);
+}
+
+static void raw_refused(const fy_str *tar, const char *says)
+{
+    put_file(at("raw.tar"), tar->ptr, tar->len);
+    fy_err e = {0};
+    assert_int_equal(fy_unpack(at("raw.tar"), at("out"), NULL, NULL, &e), -1);
+    assert_says(&e, says);
+    assert_false(fy_file_exists(at("out")));
+    assert_false(fy_file_exists(at("out.part")));
+}
+
+static void names_that_headers_hide_are_refused(void **state)
+{
+    (void)state;
+    char *manifest = manifest_of("f", "hello", 5);
+    static const struct {
+        const char *value;
+        size_t n;
+        const char *says;
+    } paths[] = {
+        {"/etc/x", 6, "absolute path"},
+        {"t/../../x", 9, "'..' in its path"},
+        {"t/a\nb", 5, "control characters"},
+        {"t/g\0h", 5, "not listed"},
+    };
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        fy_str tar = {0};
+        put_raw(&tar, "t/manifest.json", '0', manifest, strlen(manifest));
+        put_pax(&tar, "path", paths[i].value, paths[i].n);
+        put_raw(&tar, "t/f", '0', "hello", 5);
+        put_raw_end(&tar);
+        raw_refused(&tar, paths[i].says);
+        fy_str_release(&tar);
+    }
+    free(manifest);
+}
+
+/* A name ends at its first NUL, for libarchive as for every tar: what counts is what is left. */
+static void a_name_with_a_nul_is_its_first_part(void **state)
+{
+    (void)state;
+    char *manifest = manifest_of("f", "hello", 5);
+    fy_str tar = {0};
+    put_raw(&tar, "t/manifest.json", '0', manifest, strlen(manifest));
+    put_pax(&tar, "path", "t/f\0/../../x", 13);
+    put_raw(&tar, "t/other", '0', "hello", 5);
+    put_raw_end(&tar);
+    put_file(at("raw.tar"), tar.ptr, tar.len);
+    unpacks(at("raw.tar"), at("out"));
+    assert_int_equal(count_entries(at("out")), 2);
+    assert_true(fy_file_exists(at("out/f")));
+    fy_str_release(&tar);
+    free(manifest);
+}
+
+static void types_that_only_headers_know_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        char type;
+        const char *says;
+    } types[] = {{'1', "hard link"},
+                 {'2', "symbolic link"},
+                 {'3', "device, pipe or socket"},
+                 {'4', "device, pipe or socket"},
+                 {'6', "device, pipe or socket"},
+                 {'S', ""}};
+    char *manifest = manifest_of("f", "hello", 5);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        fy_str tar = {0};
+        put_raw(&tar, "t/manifest.json", '0', manifest, strlen(manifest));
+        put_raw(&tar, "t/f", types[i].type, "", 0);
+        put_raw(&tar, "t/f", '0', "hello", 5);
+        put_raw_end(&tar);
+        raw_refused(&tar, types[i].says);
+        fy_str_release(&tar);
+    }
+    free(manifest);
+}
+
+/* 300 MB of zeros in some kilobytes, in front of a manifest that lists nothing of it. */
+static void what_unfolds_without_end_before_the_manifest_is_refused(void **state)
+{
+    (void)state;
+    char *manifest = manifest_of("f", "hello", 5);
+    put_text(at("t.manifest"), manifest);
+    char command[512];
+    snprintf(
+        command, sizeof command,
+        "cd %s && mkdir t && mv t.manifest t/manifest.json && truncate -s 300M t/a && tar -c t/a "
+        "t/manifest.json | zstd -q -1 -o bomb.tar.zst",
+        tmp);
+    if (system(command) != 0) {
+        free(manifest);
+        skip();
+    }
+    refused(at("bomb.tar.zst"), FY_EFORMAT, "refused as a trap");
     free(manifest);
 }
 
@@ -328,6 +583,11 @@ int main(void)
         TEST(every_truncation_leaves_nothing),
         TEST(flipped_bytes_never_pass),
         TEST(hostile_archives_are_refused_with_the_reason),
+        TEST(a_stream_is_read_once_and_refused_alike),
+        TEST(names_that_headers_hide_are_refused),
+        TEST(a_name_with_a_nul_is_its_first_part),
+        TEST(types_that_only_headers_know_are_refused),
+        TEST(what_unfolds_without_end_before_the_manifest_is_refused),
         TEST(small_archives_cannot_stand_for_large_files),
         TEST(plain_tar_archives_are_welcome),
         TEST(what_is_no_archive_is_called_by_its_name),

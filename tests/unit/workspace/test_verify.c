@@ -10,6 +10,8 @@
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
 #include "tests/unit/workspace/ws_fixture.h"
+
+#include "tests/unit/workspace/qnn_fixture.h"
 #include "workspace/manifest.h"
 
 static fy_verify_report verify(const char *dir)
@@ -184,6 +186,126 @@ static void files_that_contradict_each_other_are_named(void **state)
     finds("tiny/model.json", "holds");
 }
 
+/* A file that the manifest lists too, with this mode. */
+static void add_file(const char *rel, const void *p, size_t n, uint32_t mode)
+{
+    fy_manifest m;
+    fy_str s = {0};
+    fy_digest d = {.bytes = n};
+    char path[128];
+    snprintf(path, sizeof path, "ws/%s", rel);
+    char *dir = strdup(at(path));
+    *strrchr(dir, '/') = '\0';
+    assert_int_equal(fy_mkdirs(dir, NULL), 0);
+    free(dir);
+    put_file(at(path), p, n);
+    assert_int_equal(chmod(at(path), mode), 0);
+    assert_int_equal(fy_sha256_of(p, n, d.sha256, NULL), 0);
+    assert_int_equal(fy_manifest_read(at("ws"), &m, NULL), 0);
+    assert_int_equal(fy_manifest_add(&m, rel, mode, &d, NULL), 0);
+    assert_int_equal(fy_manifest_text(&m, &s, NULL), 0);
+    put_file(at("ws/manifest.json"), s.ptr, s.len);
+    fy_str_release(&s);
+    fy_manifest_release(&m);
+}
+
+static void programs_and_libraries_are_noted_or_refused(void **state)
+{
+    (void)state;
+    size_t n;
+    ws_make("ws", &(tiny_model){.name = "tiny"});
+    fy_verify_report r = verify(at("ws"));
+    assert_int_equal(r.n_notes, 1);
+    assert_string_equal(r.note[0].path, "bin/ferry");
+    assert_string_equal(r.note[0].text, "aarch64, static");
+    fy_verify_report_release(&r);
+    add_file("bin/README", "words", 5, 0644);
+    add_file("bin/start.sh", "#!/system/bin/sh\n", 17, 0755);
+    elf_write(at("dsp"), 164);
+    char *dsp = get_file(at("dsp"), &n);
+    add_file("qnn_libs/libSkel.so", dsp, n, 0644);
+    r = verify(at("ws"));
+    if (r.n > 0)
+        fail_msg("%s: %s", r.finding[0].path, r.finding[0].text);
+    assert_int_equal(r.n_notes, 3);
+    assert_string_equal(r.note[1].text, "script");
+    assert_string_equal(r.note[2].text, "library for the Hexagon DSP");
+    fy_verify_report_release(&r);
+    add_file("bin/dsp", dsp, n, 0755);
+    free(dsp);
+    finds("bin/dsp", "is built for the Hexagon DSP, expected aarch64");
+    elf_write(at("x86"), 62);
+    replace_with("qnn_libs/libSkel.so", at("x86"));
+    replace_with("bin/dsp", at("ferry"));
+    finds("qnn_libs/libSkel.so", "is built for x86-64");
+    replace("qnn_libs/libSkel.so", "text", 4);
+    finds("qnn_libs/libSkel.so", "not a program (no ELF header)");
+    replace_with("qnn_libs/libSkel.so", at("ferry"));
+    replace("bin/ferry", "#!/bin/sh\n", 10);
+    finds("bin/ferry", "is a script, expected an aarch64 program");
+}
+
+static void an_npu_package_must_fit_its_model(void **state)
+{
+    (void)state;
+    static const char zeros[11 * 16 * 4];
+    ws_make("ws", &(tiny_model){.name = "tiny"}); /* one layer, a KV head of 16 elements */
+    add_file("tiny/qnn/m_0.bin", "binary", 6, 0644);
+    finds("tiny/qnn/config.json", "config.json: missing");
+    static const char config[] =
+        "{" QNN_PARAMETERS ", \"graphs\": [" QNN_GRAPH("1", "0", "1", "m_0.bin") "]}";
+    add_file("tiny/qnn/config.json", config, strlen(config), 0644);
+    finds("tiny/qnn/config.json", "model_parameters.n_layers is 2, model.json says n_layers 1");
+    char *fits = qnn_changed(config, "\"n_layers\": 2, ", "");
+    replace("tiny/qnn/config.json", fits, strlen(fits));
+    finds("tiny/qnn/config.json", "kv/layer_0_key_0.raw: missing");
+    add_file("tiny/qnn/kv/layer_0_key_0.raw", zeros, sizeof zeros, 0644);
+    add_file("tiny/qnn/kv/layer_0_value_0.raw", zeros, sizeof zeros - 4, 0644);
+    finds("tiny/qnn/config.json", "layer_0_value_0.raw: 700 bytes, expected 704");
+    replace("tiny/qnn/kv/layer_0_value_0.raw", zeros, sizeof zeros);
+    fy_verify_report r = verify(at("ws"));
+    assert_int_equal(r.n, 0);
+    fy_verify_report_release(&r);
+    free(fits);
+}
+
+static void keys_of_the_vocabulary_must_be_those_of_the_weights(void **state)
+{
+    (void)state;
+    ws_make("ws", &(tiny_model){.name = "tiny"});
+    ws_make("other", &(tiny_model){.name = "tiny"});
+    size_t n;
+    char *vocab = get_file(at("ws/tiny/vocab.gguf"), &n);
+    char *token = memmem(vocab, n, "t47", 3);
+    assert_non_null(token);
+    token[1] = '9';
+    replace("tiny/vocab.gguf", vocab, n);
+    finds("tiny/model.json",
+          "tokenizer.ggml.tokens differs between vocab.gguf and ggml/weights.gguf");
+    token[1] = '4';
+    memcpy(memmem(vocab, n, "tokenizer.ggml.tokens", 21), "tokenizer.ggml.other_", 21);
+    replace("tiny/vocab.gguf", vocab, n);
+    finds("tiny/model.json", "tokenizer.ggml.other_ is in vocab.gguf and not in ggml/weights.gguf");
+    free(vocab);
+}
+
+static void two_models_of_one_id_are_named(void **state)
+{
+    (void)state;
+    ws_make("ws", &(tiny_model){.name = "tiny"});
+    static const char *const files[] = {"ggml/weights.gguf", "model.json", "vocab.gguf"};
+    for (size_t i = 0; i < 3; i++) {
+        char from[64], to[64];
+        size_t n;
+        snprintf(from, sizeof from, "ws/tiny/%s", files[i]);
+        snprintf(to, sizeof to, "zwei/%s", files[i]);
+        char *p = get_file(at(from), &n);
+        add_file(to, p, n, 0644);
+        free(p);
+    }
+    finds("zwei/model.json", "has the model_id of another model here");
+}
+
 static void a_directory_that_is_no_workspace_is_an_error_not_a_finding(void **state)
 {
     (void)state;
@@ -218,6 +340,10 @@ int main(void)
         TEST(missing_and_unlisted_files_are_named),
         TEST(a_program_that_cannot_start_is_named),
         TEST(files_that_contradict_each_other_are_named),
+        TEST(programs_and_libraries_are_noted_or_refused),
+        TEST(an_npu_package_must_fit_its_model),
+        TEST(keys_of_the_vocabulary_must_be_those_of_the_weights),
+        TEST(two_models_of_one_id_are_named),
         TEST(a_directory_that_is_no_workspace_is_an_error_not_a_finding),
         TEST(an_interrupt_ends_the_check),
     };

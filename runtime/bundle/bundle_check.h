@@ -1,0 +1,43 @@
+/* Every byte of a workspace against its manifest: what `verify` does on the host, and `run
+ * --verify` there and on the phone.
+ *
+ * Files that carry block hashes are read block by block on all threads, the others whole. Memory: a
+ * buffer per thread. */
+#ifndef FY_BUNDLE_BUNDLE_CHECK_H
+#define FY_BUNDLE_BUNDLE_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/progress.h"
+#include "bundle/manifest_read.h"
+#include "bundle/public_key.h"
+
+/* Told of every listed file that is not as listed, in the manifest's order; `what` does not name
+ * the file. -1 ends the check. */
+typedef int fy_bundle_bad(void *user, const fy_manifest_entry *m, const fy_err *what, fy_err *e);
+
+/* Reads every listed file. strict: the hash of the whole file too where it has block hashes (they
+ * cover every byte already), and the execute bit of programs. -1 only when the check itself could
+ * not be made. */
+int fy_bundle_hash_all(const char *dir, const fy_manifest *m, bool strict, int n_threads,
+                       fy_progress *progress, fy_bundle_bad *bad, void *user, fy_err *e);
+
+typedef struct {
+    size_t n_files;
+    uint64_t bytes;
+    bool is_signed;                         /* there is a signature, and it is no wrong one */
+    char fingerprint[FY_FINGERPRINT_BYTES]; /* of the key it carries; "" when it carries none */
+} fy_bundle_checked;
+
+/* The manifest, its signature against the key that came with it, and every hash; FY_EVERIFY names
+ * the first file that is wrong and counts the rest. */
+int fy_bundle_check(const char *dir, int n_threads, fy_progress *progress, fy_bundle_checked *out,
+                    fy_err *e);
+
+/* FY_EVERIFY "changed: ..." about block `block` of a file with blocks, or the whole of another. */
+int fy_manifest_changed(const fy_manifest_entry *m, uint64_t block, fy_err *e);
+
+#endif

@@ -1,0 +1,57 @@
+/* The signature of a workspace: Ed25519 (RFC 8032) over the bytes of manifest.json, which holds the
+ * hash of every other file. Keys are PEM (PKCS#8, SubjectPublicKeyInfo), so the same signature is
+ * made and checked by `openssl pkeyutl -sign/-verify -rawin`.
+ *
+ * manifest.sig holds its 64 raw bytes. manifest.pub.pem beside it is the signer's public key: it
+ * tells by whom an unknown signature is said to be, and proves nothing else. Whom to trust is the
+ * user's list, the files DIR/ferry/trusted/NAME.pem, DIR being $XDG_CONFIG_HOME, else ~/.config. */
+#ifndef FY_WORKSPACE_SIGN_H
+#define FY_WORKSPACE_SIGN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "bundle/public_key.h"
+#include "bundle/seal.h"
+
+typedef enum {
+    FY_SIG_NONE = 0, /* there is no manifest.sig */
+    FY_SIG_TRUSTED,  /* by a key of the user's list, or by the one that was asked for */
+    FY_SIG_UNKNOWN,  /* right by the key that came with it, which nobody vouches for */
+    FY_SIG_WRONG, /* changed, made for another manifest, or not to be checked by any key at hand */
+} fy_sig_state;
+const char *fy_sig_state_name(fy_sig_state s); /* "none", "trusted", "unknown", "wrong" */
+
+typedef struct {
+    fy_sig_state state;
+    char fingerprint[FY_FINGERPRINT_BYTES]; /* of the signer's key; "" when it is not known */
+    char *name;                             /* owned; of the trusted key; NULL */
+    char *why;                              /* owned; what is wrong; NULL */
+} fy_signature;
+void fy_signature_release(fy_signature *s);
+
+/* Asks for the passphrase of `path`; writes at most size bytes to out and returns their number, or
+ * -1 when it cannot ask. Refused when NULL. */
+typedef int fy_ask_passphrase(void *user, const char *path, char *out, int size);
+
+/* Writes NAME.pem (mode 0600) and NAME.pub.pem; neither may exist. */
+int fy_keygen(const char *name, char fingerprint[FY_FINGERPRINT_BYTES], fy_err *e);
+
+/* Signs dir/manifest.json: writes manifest.sig and manifest.pub.pem. */
+int fy_sign(const char *dir, const char *key_path, fy_ask_passphrase *ask, void *user,
+            char fingerprint[FY_FINGERPRINT_BYTES], fy_err *e);
+
+/* key_path NULL: any key of the user's list; else only that public key counts. -1 only when the
+ * check could not be made (memory, a key_path that is no key). */
+int fy_signature_check(const fy_seal *s, const char *key_path, fy_signature *out, fy_err *e);
+/* The same of a directory. */
+int fy_signature_read(const char *dir, const char *key_path, fy_signature *out, fy_err *e);
+
+/* One line for people: "signed by a trusted key, build-server (SHA256:...)". dir: for the remedy.
+ */
+void fy_signature_words(const fy_signature *s, const char *dir, fy_str *out);
+
+#endif
