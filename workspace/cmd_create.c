@@ -1,16 +1,24 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/quote.h"
 #include "bundle/bundle.h"
+#include "cli/call.h"
 #include "cli/verb.h"
+#include "workspace/htp.h"
 #include "workspace/workspace.h"
 
 typedef struct {
-    const char *out, *main_model, *exe_path, *model_id;
-    bool copy, quiet, verbose;
+    const char *out, *main_model, *draft, *model_id, *exe_path, *exec, *qnn_path, *qnn_libs, *soc,
+        *htp;
+    int outtype;
+    bool copy, no_parity, quiet, verbose;
 } options;
+
+#define OUTTYPES "auto|f32|f16|bf16|q8_0|q4_0"
 
 static const fy_opt opts[] = {
     {.group = "Output",
@@ -25,10 +33,26 @@ static const fy_opt opts[] = {
      .name = "main-model",
      .alias = "m",
      .kind = FY_OPT_STR,
-     .arg = "MODEL.gguf",
+     .arg = "MODEL.gguf|DIR",
      .offset = offsetof(options, main_model),
      .line_only = true,
      .help = "The main model; without it the first argument is."},
+    {.group = "Models",
+     .name = "draft",
+     .alias = "d",
+     .kind = FY_OPT_STR,
+     .arg = "MODEL.gguf|DIR",
+     .offset = offsetof(options, draft),
+     .line_only = true,
+     .help = "A small model of the same vocabulary for speculative decoding, named in "
+             "workspace.json."},
+    {.group = "Models",
+     .name = "outtype",
+     .kind = FY_OPT_CHOICE,
+     .arg = OUTTYPES,
+     .offset = offsetof(options, outtype),
+     .def = "q4_0",
+     .help = "What checkpoints are converted to, as 'ferry convert' does."},
     {.group = "Models",
      .name = "model-id",
      .kind = FY_OPT_STR,
@@ -41,16 +65,116 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, copy),
      .help = "Copy the weights even where shared blocks or a hard link would do."},
+    {.group = "Models",
+     .name = "no-parity",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, no_parity),
+     .help = "Leave parity.json out: nothing is computed, and 'ferry selftest' has less to "
+             "compare with."},
     {.group = "Program",
      .name = "exe-path",
      .kind = FY_OPT_STR,
      .arg = "FILE|DIR",
      .offset = offsetof(options, exe_path),
      .help = "The aarch64 build of ferry, or a directory that holds it; without it the installed "
-             "one, then the build tree's."},
+             "one, then the build tree's. With --exec: another runtime, a program or a directory "
+             "of which everything goes to bin/."},
+    {.group = "Program",
+     .name = "exec",
+     .kind = FY_OPT_STR,
+     .arg = "COMMAND",
+     .offset = offsetof(options, exec),
+     .line_only = true,
+     .help = "The command line that starts the other runtime in the workspace's directory; it "
+             "begins with a program of bin/. Recorded in workspace.json."},
+    {.group = "NPU",
+     .name = "qnn-path",
+     .kind = FY_OPT_STR,
+     .arg = "DIR",
+     .offset = offsetof(options, qnn_path),
+     .line_only = true,
+     .help = "Context binaries of the main model: what PowerServe's converter wrote, or a "
+             "downloaded package."},
+    {.group = "NPU",
+     .name = "soc",
+     .kind = FY_OPT_STR,
+     .arg = "NAME",
+     .offset = offsetof(options, soc),
+     .set = "htp",
+     .help = "Take the vendor's libraries for this chip along (SM8650, SM8750, SA8295, ...)."},
+    {.group = "NPU",
+     .name = "htp",
+     .kind = FY_OPT_STR,
+     .arg = "ARCH",
+     .offset = offsetof(options, htp),
+     .set = "htp",
+     .help = "The same by the architecture of its NPU: V68, V69, V73, V75, V79 or V81."},
+    {.group = "NPU",
+     .name = "qnn-libs",
+     .kind = FY_OPT_STR,
+     .arg = "DIR",
+     .offset = offsetof(options, qnn_libs),
+     .help = "Where those libraries are: the vendor's SDK, or a directory that holds them. Without "
+             "it QNN_SDK_ROOT, then beside the context binaries."},
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
+
+/* --- checkpoints ------------------------------------------------------------------------------ */
+
+/* `ferry convert` by the verb table. */
+typedef struct {
+    const options *o;
+    fy_progress *progress;
+} converter;
+
+static const char *outtype_name(const options *o, char out[8])
+{
+    const char *p = OUTTYPES;
+    for (int i = 0; i < o->outtype; i++)
+        p += strcspn(p, "|") + 1;
+    snprintf(out, 8, "%.*s", (int)strcspn(p, "|"), p);
+    return out;
+}
+
+static int call_convert(const options *o, const char *dir, const char *out, fy_err *e)
+{
+    const fy_verb *v = fy_verb_find("convert");
+    char type[8], outtype[] = "--outtype", to[] = "-o", end[] = "--", quiet[] = "--quiet",
+                  verbose[] = "--verbose";
+    outtype_name(o, type);
+    char *from = strdup(dir), *file = strdup(out);
+    char *words[] = {outtype, type, to, file, end, from, NULL, NULL};
+    int n = 6, status = 0;
+    if (o->quiet || o->verbose) { /* before the "--" */
+        memmove(words + 1, words, 6 * sizeof *words);
+        words[0] = o->quiet ? quiet : verbose;
+        n++;
+    }
+    fy_call c = {0};
+    int rc =
+        v == NULL || from == NULL || file == NULL ? fy_nomem(e) : fy_call_open(&c, v, n, words, e);
+    if (rc == 0)
+        rc = fy_call_run(&c, &status, e);
+    if (c.v != NULL)
+        fy_call_close(&c);
+    free(from);
+    free(file);
+    return rc;
+}
+
+static int convert(void *user, const char *dir, const char *out, fy_err *e)
+{
+    converter *c = user;
+    uint64_t total = c->progress->total_bytes, done = atomic_load(&c->progress->done_bytes);
+    fy_show_end(c->progress); /* convert shows its own */
+    int rc = call_convert(c->o, dir, out, e);
+    fy_show_begin(c->progress, "creating", total);
+    atomic_store(&c->progress->done_bytes, done);
+    return rc == 0 ? 0 : fy_ctx(e, "converting");
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
 
 /* -m first, then the arguments. */
 static const char **list_models(const options *o, int n_args, char **args, size_t *n, fy_err *e)
@@ -68,41 +192,76 @@ static const char **list_models(const options *o, int n_args, char **args, size_
     return list;
 }
 
+static int choose_htp(const options *o, int *arch, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    *arch = 0;
+    if (o->soc != NULL && o->htp != NULL)
+        return fy_fail(e, FY_EARG, "--soc and --htp say the same: give one of them");
+    if (o->htp != NULL)
+        return fy_htp_parse(o->htp, arch, e);
+    if (o->soc != NULL && (*arch = fy_htp_of_soc(o->soc)) == 0)
+        return fy_fail(e, FY_EARG,
+                       "--soc: '%s' is unknown; give the architecture of its NPU with --htp",
+                       fy_quote(shown, sizeof shown, fy_span_of(o->soc)));
+    return 0;
+}
+
+static void report(const options *o, const fy_create_params *p)
+{
+    size_t n = p->n_models + (p->draft != NULL);
+    fy_log(FY_LOG_INFO, "%s: %zu model%s, %s for %s", o->out, n, n > 1 ? "s" : "",
+           p->exec != NULL ? "a runtime" : FY_BUNDLE_EXE, FY_TARGET_ARM64);
+    if (p->qnn_path != NULL && p->htp == 0)
+        fy_log(FY_LOG_INFO,
+               "%s: without qnn_libs/; --soc or --htp takes the vendor's libraries along", o->out);
+}
+
 static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
     const options *o = opaque;
-    if (o->out == NULL)
-        return fy_fail(e, FY_EARG, "which workspace? Name it with -o DIR");
-    if (n_args == 0 && o->main_model == NULL)
-        return fy_fail(e, FY_EARG, "which model? Name a GGUF file");
-    char self[4096];
+    char self[4096], outtype[8];
     ssize_t n_self = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n_self > 0 ? n_self : 0] = '\0';
-    fy_create_params p = {.dir = o->out,
+    fy_progress progress;
+    converter c = {o, &progress};
+    fy_create_params p = {.draft = o->draft,
+                          .outtype = outtype_name(o, outtype),
+                          .dir = o->out,
                           .exe_path = o->exe_path,
+                          .exec = o->exec,
                           .self = n_self > 0 ? self : NULL,
                           .model_id = o->model_id,
                           .tool = "ferry " FERRY_VERSION,
-                          .copy = o->copy};
+                          .qnn_path = o->qnn_path,
+                          .qnn_libs = o->qnn_libs,
+                          .copy = o->copy,
+                          .parity = !o->no_parity,
+                          .convert = convert,
+                          .convert_user = &c};
+    if (o->out == NULL)
+        return fy_fail(e, FY_EARG, "which workspace? Name it with -o DIR");
+    if (n_args == 0 && o->main_model == NULL)
+        return fy_fail(e, FY_EARG, "which model? Name a GGUF file or a checkpoint");
+    if (choose_htp(o, &p.htp, e) != 0)
+        return -1;
     const char **models = list_models(o, n_args, args, &p.n_models, e);
     if (models == NULL)
         return -1;
     p.models = models;
-    fy_progress progress;
     fy_show_begin(&progress, "creating", 0);
     int rc = fy_create(&p, &progress, e);
     fy_show_end(&progress);
     free(models);
     if (rc == 0)
-        fy_log(FY_LOG_INFO, "%s: %zu model%s, " FY_BUNDLE_EXE " for %s", o->out, p.n_models,
-               p.n_models > 1 ? "s" : "", FY_TARGET_ARM64);
+        report(o, &p);
     return rc;
 }
 
 const fy_verb fy_verb_create = {
     .name = "create",
-    .summary = "make a workspace directory for the phone from GGUF files",
-    .synopsis = "MODEL.gguf...",
+    .summary = "make a workspace directory for the phone from models",
+    .synopsis = "MODEL.gguf|DIR...",
     .min_args = 0,
     .max_args = -1,
     .opts = opts,
@@ -110,16 +269,24 @@ const fy_verb fy_verb_create = {
     .opts_bytes = sizeof(options),
     .description =
         "Puts models, the device build of ferry and their settings into one directory that "
-        "'ferry run -d' and PowerServe's runtime can load. The first model is the main one. A "
-        "manifest with the size and SHA-256 of every file is written last.\n\n"
+        "'ferry run -d' and PowerServe's runtime can load. A model is a GGUF file, the directory "
+        "of a checkpoint, which is converted on the way (--outtype), or a directory as PowerServe "
+        "keeps models (ggml/weights.gguf, and qnn/ if there is one). The first model is the main "
+        "one. A manifest with the size and SHA-256 of every file is written last.\n\n"
         "The weights take no second space where the file system can share them: as a clone, else "
         "as a hard link. A hard link is the same file under two names, so who changes the GGUF "
         "in place changes the workspace too ('ferry verify' then says so); --copy avoids "
         "that.\n\n"
-        "Sampler defaults are those the model recommends (general.sampling.*), else greedy.",
+        "Sampler defaults are those the model recommends (general.sampling.*), else greedy.\n\n"
+        "For each model a parity.json is computed: ids of texts, rendered conversations and greedy "
+        "ids, which 'ferry selftest' asks of the phone again. It reads the weights a few dozen "
+        "times, 64 GB in all and a minute at most; --no-parity leaves it out.",
     .examples = "ferry create model.gguf -o phone\n"
+                "# from a checkpoint, in 8 bits\n"
+                "ferry create checkpoint --outtype q8_0 -o phone8\n"
                 "# two models, and a device program from somewhere else\n"
                 "ferry create model.gguf model-f16.gguf -o both --exe-path device/ferry\n",
+    .environment = "QNN_SDK_ROOT The NPU vendor's SDK, for --soc and --htp.\n",
     .task = FY_TASK_PACKAGE,
     .run = run,
 };

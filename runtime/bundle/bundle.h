@@ -9,13 +9,14 @@
 
 #include "base/err.h"
 
-/* Where things are in a workspace; the last three below the directory of a model. */
+/* Where things are in a workspace; the last four below the directory of a model. */
 #define FY_BUNDLE_EXE            "bin/ferry"
 #define FY_BUNDLE_WORKSPACE_JSON "workspace.json"
 #define FY_BUNDLE_HPARAMS_JSON   "hparams.json" /* what workspace.json of ours names */
 #define FY_BUNDLE_MODEL_JSON     "model.json"
 #define FY_BUNDLE_VOCAB          "vocab.gguf"
 #define FY_BUNDLE_WEIGHTS        "ggml/weights.gguf"
+#define FY_BUNDLE_PARITY         "parity.json" /* may be absent */
 
 #define FY_BUNDLE_JSON_MAX_BYTES (1u << 20) /* of any other JSON file of a workspace */
 

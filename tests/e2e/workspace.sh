@@ -5,7 +5,7 @@ cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/lib.sh
 . tests/lib.sh
 
-ferry=$PWD/$FERRY
+ferry=$(realpath "$FERRY")
 check "tales converts" "$ferry" convert tests/data/tales --outtype q4_0 -o "$TMP/tales.gguf"
 check "create makes a workspace" "$ferry" create "$TMP/tales.gguf" -o "$TMP/tales" --copy
 check "create makes it again" "$ferry" create "$TMP/tales.gguf" -o "$TMP/again/tales" --copy
@@ -63,4 +63,164 @@ check_status "a program for another machine is refused" 2 'aarch64' \
     "$ferry" create "$TMP/tales.gguf" -o "$TMP/none" --exe-path "$FERRY"
 check "two models make one workspace" "$ferry" create "$TMP/tales.gguf" "$TMP/tales.gguf" -o "$TMP/two"
 check_equal "the first is the main one" tales "$(jq -r .model_main "$TMP/two/workspace.json")"
+
+# --- from a checkpoint ---------------------------------------------------------------------------------------------
+check "a checkpoint becomes a workspace in one go" "$ferry" create tests/data/tales -o "$TMP/one/tales"
+check "with the bytes of convert and create" diff -r "$TMP/tales" "$TMP/one/tales"
+check_equal "and no other file" tales "$(ls "$TMP/one")"
+check "in another type" "$ferry" create tests/data/tales --outtype f16 -o "$TMP/f16" -q
+check_equal "as asked" f16 "$("$ferry" inspect "$TMP/f16/tales/ggml/weights.gguf" --json | jq -r '.tensors[] | select(.name == "token_embd.weight") | .type')"
+mkdir "$TMP/broken"
+cp tests/data/tales/* "$TMP/broken/"
+truncate -s -1000 "$TMP/broken/model.safetensors"
+check_status "a broken checkpoint leaves nothing" 1 'model.safetensors' "$ferry" create "$TMP/broken" -o "$TMP/none"
+check "neither the name" test ! -e "$TMP/none" -a ! -e "$TMP/none.part"
+if unshare -rm true 2>/dev/null; then
+    mkdir "$TMP/small"
+    cat >"$TMP/full.sh" <<'EOF'
+mount -t tmpfs -o size=4m tmpfs "$2/small" || exit 99
+"$1" create tests/data/tales --outtype f32 --exe-path "$2/tales/bin/ferry" -o "$2/small/ws" 2>"$2/words"
+status=$?
+cat "$2/words" >&2
+ls -A "$2/small" >&2
+! grep -q '^writing' "$2/words" || exit 98
+exit $status
+EOF
+    check_status "a full disk is told before the work" 6 'needs [0-9.]+ MB, the disk has [0-9.]+ MB free$' \
+        unshare -rm bash "$TMP/full.sh" "$ferry" "$TMP"
+else
+    skip "a full disk is told before the work" "no user namespaces here"
+fi
+
+# --- a draft -------------------------------------------------------------------------------------------------------
+check "a draft of the same vocabulary" "$ferry" create "$TMP/f16/tales/ggml/weights.gguf" --draft "$TMP/tales.gguf" -o "$TMP/spec" -q
+check_equal "is named in workspace.json" 'tales tales-2' "$(jq -r '"\(.model_main) \(.model_draft)"' "$TMP/spec/workspace.json")"
+check_equal "with an id of its own" 'tales tales-2' "$(jq -rs 'map(.model_id) | join(" ")' "$TMP"/spec/tales{,-2}/model.json)"
+check "and verified" "$ferry" verify "$TMP/spec" -q
+check_status "one of another vocabulary is refused" 2 'another vocabulary than tales: token [0-9]+ is ' \
+    "$ferry" create "$TMP/tales.gguf" -d tests/data/families/qwen2 --outtype f16 -o "$TMP/none"
+
+cp -r tests/data/tales "$TMP/plain"
+rm "$TMP/plain/generation_config.json"
+check "a model that recommends nothing" "$ferry" create "$TMP/plain" --no-parity -o "$TMP/greedy" -q
+
+# --- PowerServe's layout: every field that its readers want, with its type (nlohmann's get<T>) ----------------------
+fields() { # FILE TABLE: lines of "path type"; int is a whole number that fits 32 bits
+    local path type
+    while read -r path type; do
+        check_equal "$(basename "$1"): $path is $type" true "$(jq --arg t "$type" "$path"' |
+            if $t == "int" then type == "number" and . == floor and . >= -2147483648 and . < 4294967296
+            else type == $t end' "$1" 2>/dev/null)"
+    done <<<"$2"
+}
+fields "$TMP/spec/workspace.json" '.executables string
+.hparams_config string
+.model_main string
+.model_draft string'
+fields "$TMP/spec/hparams.json" '.n_threads int
+.batch_size int
+.sampler object
+.sampler.temperature number
+.sampler.top_p number'
+fields "$TMP/greedy/hparams.json" '.sampler.temperature number
+.sampler.top_k int'
+check_equal "hparams.json: what aborts its runtime is not there" true \
+    "$(jq '.sampler | .temperature > 0 and (.top_k // 40) > 0 and (.penalty_last_n // 64) >= 0' "$TMP/spec/hparams.json" "$TMP/greedy/hparams.json" | sort -u)"
+fields "$TMP/spec/tales/model.json" '.model_id string
+.model_arch string
+.version int
+.llm_config.embed_dim int
+.llm_config.ffn_dim int
+.llm_config.n_layers int
+.llm_config.n_attn_heads int
+.llm_config.n_attn_kv_heads int
+.llm_config.n_ctx int
+.llm_config.vocab_size int
+.llm_config.kv_dim int
+.llm_config.head_size int
+.llm_config.norm_eps number
+.llm_config.rope_config.rope_dim int
+.llm_config.rope_config.n_rope_ctx_orig int
+.llm_config.rope_config.rope_freq_base number
+.llm_config.rope_config.rope_freq_scale number
+.llm_config.rope_config.rope_attn_factor number
+.llm_config.rope_config.rope_scale_type string
+.llm_config.rope_config.rope_type int
+.vision object'
+check_equal "model.json says what the checkpoint says" true "$(jq --slurpfile c tests/data/tales/config.json '$c[0] as $c | .llm_config as $l |
+    .model_arch == "llama" and $l.embed_dim == $c.hidden_size and $l.ffn_dim == $c.intermediate_size and
+    $l.n_layers == $c.num_hidden_layers and $l.n_attn_heads == $c.num_attention_heads and
+    $l.n_attn_kv_heads == $c.num_key_value_heads and $l.vocab_size == $c.vocab_size and
+    $l.rope_config.rope_dim == $l.head_size and $l.rope_config.rope_type == 0 and
+    $l.kv_dim == $l.head_size * $l.n_attn_kv_heads' "$TMP/spec/tales/model.json")"
+check_equal "vocab.gguf has the keys its tokenizer wants" "" "$("$ferry" inspect "$TMP/spec/tales/vocab.gguf" --json | jq -r '
+    (.metadata | keys) as $k | ("general.architecture", "tokenizer.ggml.model", "tokenizer.ggml.pre", "tokenizer.ggml.tokens",
+    "tokenizer.ggml.token_type", "tokenizer.ggml.merges", "tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
+    "tokenizer.ggml.eot_token_id", "tokenizer.chat_template") | select(. as $want | $k | index($want) | not)')"
+check_equal "weights.gguf has only types that it computes with" "" "$("$ferry" inspect "$TMP/tales/tales/ggml/weights.gguf" --json |
+    jq -r '.tensors[] | select(.type | IN("f32", "q4_0") | not) | .name')"
+for family in llama qwen2; do
+    check_equal "nothing is said about $family, which it knows" "" \
+        "$("$ferry" create tests/data/families/$family --outtype q8_0 --no-parity -o "$TMP/known-$family" 2>&1 | grep PowerServe)"
+    check "without parity.json" test ! -e "$TMP/known-$family/$family/parity.json"
+done
+for family in qwen3:'family qwen3 is not llama or qwen2' llama3:'llama3 rope scaling' qwen2-yarn:'yarn rope scaling'; do
+    check_status "a warning about ${family%%:*}, which it does not" 0 "PowerServe's runtime could not compute.*${family#*:}" \
+        "$ferry" create "tests/data/families/${family%%:*}" --outtype q8_0 --no-parity -o "$TMP/other-${family%%:*}"
+done
+check_status "and about types" 0 'PowerServe.*token_embd.weight is f16' "$ferry" create "$TMP/f16/tales/ggml/weights.gguf" --no-parity -o "$TMP/types"
+
+# --- a package as PowerServe publishes them --------------------------------------------------------------------------
+package=$TMP/package/qnn
+mkdir -p "$package/kv" "$TMP/package/ggml"
+cp "$TMP/tales.gguf" "$TMP/package/ggml/weights.gguf"
+jq -n --slurpfile m "$TMP/tales/tales/model.json" '$m[0].llm_config as $l | {
+    model_parameters: {n_layers: $l.n_layers, vocab_size: $l.vocab_size, embed_dim: $l.embed_dim, ffn_hidden_dim: $l.ffn_dim,
+        head_dim: $l.head_size, n_kv_heads: $l.n_attn_kv_heads, rope_theta: 1e4, rms_norm_eps: 1e-5, attention_mask_value: -50000},
+    qnn_parameters: {n_hvx_threads: 4},
+    graphs: [1, 128 | {type: "transformers", graph_name: "batch_\(.)", start_layer_id: 0, end_layer_id: $l.n_layers, batch_size: .,
+        cache_size: 1920, context_size: 2048, model_path: "tales_0.bin", kv_size: 11, x_name: "x", out_name: "out",
+        kv_path_format: "kv/layer_{layer_id}_{kv_type}_{head_id}.raw"}],
+    embeddings: [1, 128 | {graph_name: "batch_\(.)", model_path: "lm_head.bin", batch_size: ., x_name: "x", out_name: "logits"}]
+    }' >"$package/config.json"
+read -r layers heads bytes < <(jq -r '.llm_config | "\(.n_layers) \(.n_attn_kv_heads) \(.head_size * 11 * 4)"' "$TMP/tales/tales/model.json")
+for ((l = 0; l < layers; l++)); do
+    for ((h = 0; h < heads; h++)); do
+        head -c "$bytes" /dev/urandom >"$package/kv/layer_${l}_key_$h.raw"
+        head -c "$bytes" /dev/urandom >"$package/kv/layer_${l}_value_$h.raw"
+    done
+done
+head -c 300000 /dev/urandom >"$package/tales_0.bin"
+head -c 100000 /dev/urandom >"$package/lm_head.bin"
+check "a package goes through create" "$ferry" create "$TMP/package" -o "$TMP/npu" -q
+check "with all its context binaries" diff -r "$package" "$TMP/npu/tales/qnn"
+check "verify" "$ferry" verify "$TMP/npu" -q
+check "pack and unpack" bash -c "$ferry pack $TMP/npu -o $TMP/npu.tar.zst -q && $ferry unpack $TMP/npu.tar.zst -o $TMP/npu2 -q && diff -r $TMP/npu $TMP/npu2"
+check "and still runs on the CPU" "$ferry" run -d "$TMP/npu2" -p 'One day' -n 2 -q
+check "the converter's output goes with any model" "$ferry" create "$TMP/tales.gguf" --qnn-path "$package" -o "$TMP/npu3" -q
+check "to the same workspace" diff -r "$TMP/npu" "$TMP/npu3"
+jq '.graphs[1].end_layer_id = 3' "$package/config.json" >"$TMP/config.json"
+cp "$TMP/config.json" "$package/config.json"
+check_status "one whose graphs differ is refused" 1 'config.json: graphs: batch size 1 covers 4 layers, batch size 128 covers 3' "$ferry" create "$TMP/package" -o "$TMP/none"
+check_status "libraries without an SDK are asked for" 2 'QNN_SDK_ROOT' env -u QNN_SDK_ROOT "$ferry" create "$TMP/tales.gguf" --soc SM8650 -o "$TMP/none"
+check_status "an unknown chip is told" 2 "'SM1' is unknown; give the architecture" "$ferry" create "$TMP/tales.gguf" --soc SM1 -o "$TMP/none"
+
+# --- another runtime -----------------------------------------------------------------------------------------------
+mkdir -p "$TMP/runtime/lib"
+cp "$TMP/tales/bin/ferry" "$TMP/runtime/other-run"
+echo words >"$TMP/runtime/lib/notes"
+check "another runtime is packaged" "$ferry" create "$TMP/tales.gguf" --exe-path "$TMP/runtime" --exec 'bin/other-run run -d . --temp 0' -o "$TMP/other" -q
+check_equal "its command line is recorded" 'bin/other-run run -d . --temp 0' "$(jq -r .exec "$TMP/other/workspace.json")"
+check_equal "beside ferry" 'ferry lib other-run' "$(cd "$TMP/other/bin" && echo *)"
+check "and verified" "$ferry" verify "$TMP/other" -q
+check_status "a command line starts what is there" 2 "'llama-cli', which is no file of it" \
+    "$ferry" create "$TMP/tales.gguf" --exe-path "$TMP/runtime" --exec 'llama-cli -m' -o "$TMP/none"
+
+# --- selftest, in full ---------------------------------------------------------------------------------------------
+check_equal "selftest reads every file and finds nothing" 'true true' \
+    "$("$ferry" selftest -d "$TMP/tales" --json 2>/dev/null | jq -r '"\(.ok) \(.checks[] | select(.name == "files") | .ok)"')"
+rm -rf "$TMP/bad"
+cp -r "$TMP/tales" "$TMP/bad"
+printf 'x' | dd of="$TMP/bad/tales/ggml/weights.gguf" bs=1 seek=1000000 conv=notrunc status=none
+check_status "and a changed byte when there is one" 4 "'files'.*weights.gguf: changed" "$ferry" selftest -d "$TMP/bad"
 finish

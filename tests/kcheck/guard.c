@@ -12,21 +12,21 @@
 enum { CANARY_BYTES = 256, CANARY = 0xc5 };
 
 typedef struct {
-    uint8_t *memory; /* KC_SLOT_BYTES accessible bytes */
+    uint8_t *memory; /* FY_KC_SLOT_BYTES accessible bytes */
     uint8_t *canary; /* inside; NULL before the first placement */
 } slot_state;
 
-static slot_state slots[KC_N_SLOTS];
+static slot_state slots[FY_KC_N_SLOTS];
 static kc_side current_side;
 static bool intact;
 
 void kc_slots_open(void)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (int i = 0; i < KC_N_SLOTS; i++) {
+    for (int i = 0; i < FY_KC_N_SLOTS; i++) {
         uint8_t *p =
-            mmap(NULL, KC_SLOT_BYTES + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (p == MAP_FAILED || mprotect(p + page, KC_SLOT_BYTES, PROT_READ | PROT_WRITE) != 0) {
+            mmap(NULL, FY_KC_SLOT_BYTES + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED || mprotect(p + page, FY_KC_SLOT_BYTES, PROT_READ | PROT_WRITE) != 0) {
             perror("kcheck: mmap");
             exit(2);
         }
@@ -44,36 +44,29 @@ void kc_slots_side(kc_side side)
 {
     current_side = side;
     intact = true;
-    for (int i = 0; i < KC_N_SLOTS; i++)
+    for (int i = 0; i < FY_KC_N_SLOTS; i++)
         slots[i].canary = NULL;
 }
 
-void *kc_place(kc_slot slot, size_t n_bytes)
+void *kc_place_guarded(fy_kc_slot slot, size_t n_bytes, void *user)
 {
+    (void)user;
     slot_state *s = &slots[slot];
     look_at_canary(s);
-    if (n_bytes > KC_SLOT_BYTES - CANARY_BYTES) {
+    if (n_bytes > FY_KC_SLOT_BYTES - CANARY_BYTES) {
         fprintf(stderr, "kcheck: slot %d is too small for %zu bytes\n", (int)slot, n_bytes);
         exit(2);
     }
     const bool at_end = current_side == KC_AT_END;
-    uint8_t *p = at_end ? s->memory + KC_SLOT_BYTES - n_bytes : s->memory;
+    uint8_t *p = at_end ? s->memory + FY_KC_SLOT_BYTES - n_bytes : s->memory;
     s->canary = at_end ? p - CANARY_BYTES : p + n_bytes;
     memset(s->canary, CANARY, CANARY_BYTES);
     return p;
 }
 
-void *kc_place_copy(kc_slot slot, const void *from, size_t n_bytes)
-{
-    void *p = kc_place(slot, n_bytes);
-    if (n_bytes > 0)
-        memcpy(p, from, n_bytes);
-    return p;
-}
-
 bool kc_slots_intact(void)
 {
-    for (int i = 0; i < KC_N_SLOTS; i++)
+    for (int i = 0; i < FY_KC_N_SLOTS; i++)
         look_at_canary(&slots[i]);
     return intact;
 }
@@ -86,7 +79,7 @@ static void on_fault(int signal_number)
     siglongjmp(escape, 1);
 }
 
-bool kc_run_guarded(kc_check *check, kc_case *t)
+bool kc_run_guarded(fy_kc_check *check, fy_kc_case *t)
 {
     struct sigaction act = {.sa_handler = on_fault}, before[2];
     sigemptyset(&act.sa_mask);
@@ -96,10 +89,10 @@ bool kc_run_guarded(kc_check *check, kc_case *t)
     if (sigsetjmp(escape, 1) == 0)
         ok = check(t);
     else
-        kc_fail(t, "touches memory outside its buffers");
+        fy_kc_fail(t, "touches memory outside its buffers");
     sigaction(SIGSEGV, &before[0], NULL);
     sigaction(SIGBUS, &before[1], NULL);
     if (ok && !kc_slots_intact())
-        ok = kc_fail(t, "writes outside its buffers");
+        ok = fy_kc_fail(t, "writes outside its buffers");
     return ok;
 }

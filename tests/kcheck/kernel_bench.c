@@ -142,7 +142,7 @@ static const struct {
     {"matmul_q8_0", FY_Q8_0}, {"matmul_q4_0", FY_Q4_0},
 };
 
-static void bench_product(const kc_row *row, fy_type type, double bandwidth)
+static void bench_product(const fy_kc_row *row, fy_type type, double bandwidth)
 {
     fy_kernels k = fy_kernels_for(0);
     row->install(&k);
@@ -254,7 +254,7 @@ static const struct {
     {"decode_q4_0", N, run_decode_q4_0},
 };
 
-static void bench_vector(const kc_row *row, size_t op)
+static void bench_vector(const fy_kc_row *row, size_t op)
 {
     const size_t bytes = (size_t)KEYS * DIM * sizeof(float);
     const vectors v = {.x = filled(bytes),
@@ -288,8 +288,8 @@ void kc_bench(uint32_t features, const char *filter)
     const double bandwidth = read_bandwidth();
     printf("reading 256 MB, one thread: %.2f GB/s\n\n", bandwidth * 1e-9);
     printf("%-14s %-8s %13s %7s %17s\n", "kernel", "isa", "decode", "of read", "128 columns");
-    for (int i = 0; i < kc_n_rows; i++) {
-        const kc_row *row = &kc_rows[i];
+    for (int i = 0; i < fy_kc_n_rows; i++) {
+        const fy_kc_row *row = &fy_kc_rows[i];
         if ((features & row->needs) != row->needs ||
             (filter != NULL && strstr(row->op, filter) == NULL))
             continue;

@@ -1,9 +1,10 @@
 /* The matrix products: bit for bit the specification, near the exact product, alike for every batch
  * and row range. Weights lie at odd addresses too. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
-#include "tests/kcheck/kcheck.h"
+#include "kernels/kernel_check.h"
 
 enum {
     ROWS = 20,
@@ -17,19 +18,25 @@ enum {
 /* Random data of everyday size; the ends of every range; values that are hard for the type. */
 typedef enum { USUAL, ENDS, ODD, N_FILLS } fill;
 
+/* What lies in fy_kc_case.work. */
 typedef struct {
+    uint8_t weights[ROWS * MAX_ROW_BYTES];
+    float x_f32[COLS * MAX_K];
+    int8_t x_q[COLS * MAX_K];
+    float x_d[COLS * MAX_K / FY_QK];
+    int32_t x_sum[COLS * MAX_K / FY_QK];
+    float expected[COLS][ROWS];
+} work;
+static_assert(sizeof(work) <= FY_KC_WORK_BYTES, "work memory");
+
+typedef struct {
+    work *at; /* view */
     fy_type type;
     int64_t k;
     size_t row_bytes, data_bytes; /* from row to row; of a row */
     int n_cols;
     bool every_shape;
 } problem;
-
-static uint8_t weights[ROWS * MAX_ROW_BYTES];
-static float x_f32[COLS * MAX_K];
-static int8_t x_q[COLS * MAX_K];
-static float x_d[COLS * MAX_K / FY_QK];
-static int32_t x_sum[COLS * MAX_K / FY_QK];
 
 static bool is_block(fy_type t)
 {
@@ -38,63 +45,64 @@ static bool is_block(fy_type t)
 
 /* --- data --- */
 
-static float usual_scale(kc_random *r)
+static float usual_scale(fy_kc_random *r)
 {
-    return 0.01f * (1.5f + kc_uniform(r));
+    return 0.01f * (1.5f + fy_kc_uniform(r));
 }
 
 /* An element at the low or high end, by one of four patterns that a block keeps to. */
-static bool pick_high(kc_random *r, int pattern, int i)
+static bool pick_high(fy_kc_random *r, int pattern, int i)
 {
-    return pattern == 3 ? (kc_next(r) & 1) != 0 : pattern == 2 ? (i & 1) != 0 : pattern == 1;
+    return pattern == 3 ? (fy_kc_next(r) & 1) != 0 : pattern == 2 ? (i & 1) != 0 : pattern == 1;
 }
 
-static void fill_weight_block(kc_random *r, fy_type type, fill how, uint8_t *block)
+static void fill_weight_block(fy_kc_random *r, fy_type type, fill how, uint8_t *block)
 {
     static const uint16_t odd_scales[] = {0x0000, 0x8000, 0x0001, 0x83ff, 0x0400, 0x7bff,
                                           0xfbff, 0x3c00, 0xbc00, 0x7c00, 0xfc00, 0x7e00};
-    uint16_t d = fy_f32_to_f16((kc_next(r) & 1) ? usual_scale(r) : -usual_scale(r));
+    uint16_t d = fy_f32_to_f16((fy_kc_next(r) & 1) ? usual_scale(r) : -usual_scale(r));
     if (how == ODD) /* seldom infinite or NaN: such a row checks nothing else */
-        d = odd_scales[kc_between(r, 0, kc_between(r, 0, 99) == 0 ? 11 : 8)];
+        d = odd_scales[fy_kc_between(r, 0, fy_kc_between(r, 0, 99) == 0 ? 11 : 8)];
     memcpy(block, &d, sizeof d);
     const int n = type == FY_Q8_0 ? FY_QK : FY_QK / 2;
     const uint8_t low = type == FY_Q8_0 ? 0x80 : 0x00, high = type == FY_Q8_0 ? 0x7f : 0xff;
-    const int pattern = kc_between(r, 0, 3);
+    const int pattern = fy_kc_between(r, 0, 3);
     for (int i = 0; i < n; i++) {
         if (how == ENDS)
             block[2 + i] = pick_high(r, pattern, i) ? high : low;
         else
-            block[2 + i] = (uint8_t)kc_next(r);
+            block[2 + i] = (uint8_t)fy_kc_next(r);
     }
 }
 
-static void fill_act_block(kc_random *r, fill how, int64_t b)
+static void fill_act_block(fy_kc_random *r, work *w, fill how, int64_t b)
 {
     static const float odd_scales[] = {0.0f, 1e-45f, 1e-38f, 1.0f, 3e38f, 1e-6f};
-    x_d[b] = how == ODD ? odd_scales[kc_between(r, 0, 5)] : usual_scale(r);
-    const int pattern = kc_between(r, 0, 3);
-    x_sum[b] = 0;
+    w->x_d[b] = how == ODD ? odd_scales[fy_kc_between(r, 0, 5)] : usual_scale(r);
+    const int pattern = fy_kc_between(r, 0, 3);
+    w->x_sum[b] = 0;
     for (int i = 0; i < FY_QK; i++) {
-        int v = kc_between(r, -127, 127);
+        int v = fy_kc_between(r, -127, 127);
         if (how == ENDS)
             v = pick_high(r, pattern, i) ? 127 : -127;
-        x_q[b * FY_QK + i] = (int8_t)v;
-        x_sum[b] += v;
+        w->x_q[b * FY_QK + i] = (int8_t)v;
+        w->x_sum[b] += v;
     }
 }
 
 /* ENDS are small integers here, whose sums are exact in every order; ODD spans many magnitudes and
  * has zeros. */
-static float pick_float(kc_random *r, fill how)
+static float pick_float(fy_kc_random *r, fill how)
 {
     if (how == ENDS)
-        return (float)kc_between(r, -8, 8);
+        return (float)fy_kc_between(r, -8, 8);
     if (how == ODD)
-        return kc_between(r, 0, 7) == 0 ? 0.0f : ldexpf(kc_uniform(r), kc_between(r, -22, 8));
-    return kc_normal(r);
+        return fy_kc_between(r, 0, 7) == 0 ? 0.0f
+                                           : ldexpf(fy_kc_uniform(r), fy_kc_between(r, -22, 8));
+    return fy_kc_normal(r);
 }
 
-static void fill_weight_float(kc_random *r, fy_type type, fill how, uint8_t *p)
+static void fill_weight_float(fy_kc_random *r, fy_type type, fill how, uint8_t *p)
 {
     const float f = pick_float(r, how);
     const uint16_t h = type == FY_F16 ? fy_f32_to_f16(f) : fy_f32_to_bf16(f);
@@ -106,7 +114,7 @@ static void fill_weight_float(kc_random *r, fy_type type, fill how, uint8_t *p)
 
 static float read_weight(const problem *p, int64_t row, int64_t i)
 {
-    const uint8_t *at = weights + (size_t)row * p->row_bytes;
+    const uint8_t *at = p->at->weights + (size_t)row * p->row_bytes;
     float f;
     uint16_t h;
     memcpy(&f, at + (p->type == FY_F32 ? 4 * i : 0), sizeof f);
@@ -115,17 +123,21 @@ static float read_weight(const problem *p, int64_t row, int64_t i)
 }
 
 /* Rows and columns of k elements. A few lengths get all shapes and wide batches. */
-static problem make_problem(kc_random *r, fy_type type, fill how, int64_t k)
+static problem make_problem(fy_kc_case *t, fill how, int64_t k)
 {
-    problem p = {.type = type, .k = k, .data_bytes = (size_t)fy_type_row_bytes(type, (uint64_t)k)};
-    p.row_bytes = p.data_bytes + (size_t)kc_between(r, 0, 3); /* W may have any alignment */
+    fy_kc_random *r = &t->random;
+    const fy_type type = t->type;
+    work *w = t->work;
+    problem p = {
+        .at = w, .type = type, .k = k, .data_bytes = (size_t)fy_type_row_bytes(type, (uint64_t)k)};
+    p.row_bytes = p.data_bytes + (size_t)fy_kc_between(r, 0, 3); /* W may have any alignment */
     p.every_shape = k == 1 || k == 33 || k == 64 || k == 96;
     p.n_cols = p.every_shape || (is_block(type) && k >= 480) ? COLS : FEW_COLS;
     const int64_t step = is_block(type) ? FY_QK : 1;
     const size_t step_bytes = k > 0 ? p.data_bytes / (size_t)(k / step) : 0;
     for (int64_t row = 0; row < ROWS; row++) {
         for (int64_t i = 0; i < k / step; i++) {
-            uint8_t *at = weights + (size_t)row * p.row_bytes + (size_t)i * step_bytes;
+            uint8_t *at = w->weights + (size_t)row * p.row_bytes + (size_t)i * step_bytes;
             if (is_block(type))
                 fill_weight_block(r, type, how, at);
             else
@@ -134,9 +146,9 @@ static problem make_problem(kc_random *r, fy_type type, fill how, int64_t k)
     }
     for (int64_t i = 0; i < p.n_cols * k / step; i++) {
         if (is_block(type))
-            fill_act_block(r, how, i);
+            fill_act_block(r, w, how, i);
         else
-            x_f32[i] = pick_float(r, how);
+            w->x_f32[i] = pick_float(r, how);
     }
     return p;
 }
@@ -154,30 +166,32 @@ static float *at_index(float *p, int64_t i)
 
 /* y[c * ldy + r - row] of the shape, ldy = n_rows + GAP; NULL when something between was written. W
  * points so that rows outside the shape are outside the buffer. */
-static const float *product(kc_case *t, fy_matmul_fn *f, const problem *p, shape s)
+static const float *product(fy_kc_case *t, fy_matmul_fn *f, const problem *p, shape s)
 {
     const int64_t n_blocks = p->k / FY_QK;
     const size_t n_weights =
         s.n_rows > 0 ? (size_t)(s.n_rows - 1) * p->row_bytes + p->data_bytes : 0;
-    const void *W = kc_place_copy(KC_W, weights + (size_t)s.row * p->row_bytes, n_weights);
+    const void *W =
+        fy_kc_place_copy(t, FY_KC_W, p->at->weights + (size_t)s.row * p->row_bytes, n_weights);
     fy_act a = {.k = p->k};
     if (is_block(p->type)) {
-        a.q = kc_place_copy(KC_Q, x_q + s.col * p->k, (size_t)(s.n_cols * p->k));
-        a.d = kc_place_copy(KC_D, x_d + s.col * n_blocks,
-                            (size_t)(s.n_cols * n_blocks) * sizeof *a.d);
-        a.sum = kc_place_copy(KC_SUM, x_sum + s.col * n_blocks,
-                              (size_t)(s.n_cols * n_blocks) * sizeof *a.sum);
+        a.q = fy_kc_place_copy(t, FY_KC_Q, p->at->x_q + s.col * p->k, (size_t)(s.n_cols * p->k));
+        a.d = fy_kc_place_copy(t, FY_KC_D, p->at->x_d + s.col * n_blocks,
+                               (size_t)(s.n_cols * n_blocks) * sizeof *a.d);
+        a.sum = fy_kc_place_copy(t, FY_KC_SUM, p->at->x_sum + s.col * n_blocks,
+                                 (size_t)(s.n_cols * n_blocks) * sizeof *a.sum);
     } else {
-        a.x = kc_place_copy(KC_X, x_f32 + s.col * p->k, (size_t)(s.n_cols * p->k) * sizeof *a.x);
+        a.x = fy_kc_place_copy(t, FY_KC_X, p->at->x_f32 + s.col * p->k,
+                               (size_t)(s.n_cols * p->k) * sizeof *a.x);
     }
     const int64_t ldy = s.n_rows + GAP;
     const size_t y_bytes =
         s.n_cols > 0 ? (size_t)(ldy * (s.n_cols - 1) + s.n_rows) * sizeof(float) : 0;
-    float *y = kc_place(KC_Y, y_bytes);
+    float *y = fy_kc_place(t, FY_KC_Y, y_bytes);
     memset(y, 0xa5, y_bytes);
     float untouched;
     memset(&untouched, 0xa5, sizeof untouched);
-    void *scratch = kc_place(KC_SCRATCH, FY_KERNEL_SCRATCH_BYTES);
+    void *scratch = fy_kc_place(t, FY_KC_SCRATCH, FY_KERNEL_SCRATCH_BYTES);
     memset(scratch, 0xff, 1024); /* NaN: what an earlier call left here must not count */
 
     const void *W0 = (const void *)((uintptr_t)W - (uintptr_t)s.row * p->row_bytes);
@@ -186,8 +200,8 @@ static const float *product(kc_case *t, fy_matmul_fn *f, const problem *p, shape
     for (int64_t c = 0; c + 1 < s.n_cols; c++) {
         for (int64_t g = s.n_rows; g < ldy; g++) {
             if (memcmp(&y[c * ldy + g], &untouched, sizeof untouched) != 0) {
-                kc_fail(t, "k %d, %d rows, %d columns: writes rows it was not asked for", (int)p->k,
-                        (int)s.n_rows, (int)s.n_cols);
+                fy_kc_fail(t, "k %d, %d rows, %d columns: writes rows it was not asked for",
+                           (int)p->k, (int)s.n_rows, (int)s.n_cols);
                 return NULL;
             }
         }
@@ -195,7 +209,7 @@ static const float *product(kc_case *t, fy_matmul_fn *f, const problem *p, shape
     return y;
 }
 
-static bool shape_equals(kc_case *t, fy_matmul_fn *f, const problem *p, shape s,
+static bool shape_equals(fy_kc_case *t, fy_matmul_fn *f, const problem *p, shape s,
                          float expected[COLS][ROWS])
 {
     const float *y = product(t, f, p, s);
@@ -204,11 +218,11 @@ static bool shape_equals(kc_case *t, fy_matmul_fn *f, const problem *p, shape s,
     for (int64_t c = 0; c < s.n_cols; c++) {
         for (int64_t r = 0; r < s.n_rows; r++) {
             const float got = y[c * (s.n_rows + GAP) + r], want = expected[s.col + c][s.row + r];
-            if (!kc_same(got, want))
-                return kc_fail(t,
-                               "k %d, rows %d+%d, columns %d+%d: y[%d][%d] is %.9g, expected %.9g",
-                               (int)p->k, (int)s.row, (int)s.n_rows, (int)s.col, (int)s.n_cols,
-                               (int)c, (int)r, (double)got, (double)want);
+            if (!fy_kc_same(got, want))
+                return fy_kc_fail(
+                    t, "k %d, rows %d+%d, columns %d+%d: y[%d][%d] is %.9g, expected %.9g",
+                    (int)p->k, (int)s.row, (int)s.n_rows, (int)s.col, (int)s.n_cols, (int)c, (int)r,
+                    (double)got, (double)want);
         }
     }
     return true;
@@ -216,7 +230,7 @@ static bool shape_equals(kc_case *t, fy_matmul_fn *f, const problem *p, shape s,
 
 /* Every number of rows 0..20 and of columns 0..9 for some row lengths, a choice for the others; a
  * few batches are wide. */
-static bool every_shape_equals(kc_case *t, fy_matmul_fn *f, const problem *p,
+static bool every_shape_equals(fy_kc_case *t, fy_matmul_fn *f, const problem *p,
                                float expected[COLS][ROWS])
 {
     static const bool chosen_rows[ROWS + 1] = {
@@ -229,8 +243,8 @@ static bool every_shape_equals(kc_case *t, fy_matmul_fn *f, const problem *p,
             if (!(p->every_shape && cols <= FEW_COLS) &&
                 !(chosen_rows[rows] && chosen_cols[cols]) && !wide)
                 continue;
-            const shape s = {kc_between(&t->random, 0, ROWS - rows), rows,
-                             kc_between(&t->random, 0, p->n_cols - cols), cols};
+            const shape s = {fy_kc_between(&t->random, 0, ROWS - rows), rows,
+                             fy_kc_between(&t->random, 0, p->n_cols - cols), cols};
             if (!shape_equals(t, f, p, s, expected))
                 return false;
         }
@@ -245,10 +259,8 @@ static const int block_lengths[] = {0, 32, 64, 96, 128, 160, 256, 480, 512, 544,
 static const int float_lengths[] = {96, 127, 128, 129, 159, 255, 257, 1027};
 #define N_OF(a) ((int)(sizeof(a) / sizeof(a)[0]))
 
-static float expected_bits[COLS][ROWS];
-
 /* Calls `check` for the row lengths of the type; floats take turns with the fillings. */
-static bool every_length(kc_case *t, bool (*check)(kc_case *t, fill how, int64_t k), fill how)
+static bool every_length(fy_kc_case *t, bool (*check)(fy_kc_case *t, fill how, int64_t k), fill how)
 {
     if (is_block(t->type)) {
         for (int i = 0; i < N_OF(block_lengths); i++) {
@@ -268,17 +280,19 @@ static bool every_length(kc_case *t, bool (*check)(kc_case *t, fill how, int64_t
     return true;
 }
 
-static bool equals_spec(kc_case *t, fill how, int64_t k)
+static bool equals_spec(fy_kc_case *t, fill how, int64_t k)
 {
-    const problem p = make_problem(&t->random, t->type, how, k);
+    const problem p = make_problem(t, how, k);
     const float *y =
         product(t, fy_kernels_matmul(&t->spec, t->type), &p, (shape){0, ROWS, 0, p.n_cols});
+    if (y == NULL)
+        return false;
     for (int c = 0; c < p.n_cols; c++)
-        memcpy(expected_bits[c], y + c * (ROWS + GAP), sizeof expected_bits[c]);
-    return every_shape_equals(t, fy_kernels_matmul(&t->k, t->type), &p, expected_bits);
+        memcpy(p.at->expected[c], y + c * (ROWS + GAP), sizeof p.at->expected[c]);
+    return every_shape_equals(t, fy_kernels_matmul(&t->k, t->type), &p, p.at->expected);
 }
 
-bool kc_matmul_equals_spec(kc_case *t)
+bool fy_kc_matmul_equals_spec(fy_kc_case *t)
 {
     if (!every_length(t, equals_spec, USUAL))
         return false;
@@ -286,20 +300,22 @@ bool kc_matmul_equals_spec(kc_case *t)
            (every_length(t, equals_spec, ENDS) && every_length(t, equals_spec, ODD));
 }
 
-static bool any_shape(kc_case *t, fill how, int64_t k)
+static bool any_shape(fy_kc_case *t, fill how, int64_t k)
 {
     fy_matmul_fn *f = fy_kernels_matmul(&t->k, t->type);
-    const problem p = make_problem(&t->random, t->type, how, k);
+    const problem p = make_problem(t, how, k);
     for (int c = 0; c < p.n_cols; c++) {
         for (int r = 0; r < ROWS; r++) {
             const float *y = product(t, f, &p, (shape){r, 1, c, 1});
-            expected_bits[c][r] = *y;
+            if (y == NULL)
+                return false;
+            p.at->expected[c][r] = *y;
         }
     }
-    return every_shape_equals(t, f, &p, expected_bits);
+    return every_shape_equals(t, f, &p, p.at->expected);
 }
 
-bool kc_matmul_any_shape(kc_case *t)
+bool fy_kc_matmul_any_shape(fy_kc_case *t)
 {
     return every_length(t, any_shape, USUAL);
 }
@@ -316,8 +332,8 @@ static target block_target(const problem *p, int64_t row, int64_t col)
     const size_t block_bytes = n_blocks > 0 ? p->data_bytes / (size_t)n_blocks : 0;
     double sum = 0, size = 0;
     for (int64_t b = 0; b < n_blocks; b++) {
-        const uint8_t *w = weights + (size_t)row * p->row_bytes + (size_t)b * block_bytes;
-        const int8_t *x = x_q + col * p->k + b * FY_QK;
+        const uint8_t *w = p->at->weights + (size_t)row * p->row_bytes + (size_t)b * block_bytes;
+        const int8_t *x = p->at->x_q + col * p->k + b * FY_QK;
         uint16_t d;
         memcpy(&d, w, sizeof d);
         long isum = 0;
@@ -330,7 +346,7 @@ static target block_target(const problem *p, int64_t row, int64_t col)
             isum += q * x[i];
         }
         const double term =
-            (double)fy_f16_to_f32(d) * (double)x_d[col * n_blocks + b] * (double)isum;
+            (double)fy_f16_to_f32(d) * (double)p->at->x_d[col * n_blocks + b] * (double)isum;
         sum += term;
         size += fabs(term);
     }
@@ -342,16 +358,16 @@ static target float_target(const problem *p, int64_t row, int64_t col)
 {
     double sum = 0, size = 0;
     for (int64_t i = 0; i < p->k; i++) {
-        const double term = (double)read_weight(p, row, i) * (double)x_f32[col * p->k + i];
+        const double term = (double)read_weight(p, row, i) * (double)p->at->x_f32[col * p->k + i];
         sum += term;
         size += fabs(term);
     }
     return (target){sum, ((double)p->k / 8 + 40) * 0x1p-24 * size + (double)p->k * 0x1p-149};
 }
 
-static bool near(kc_case *t, fill how, int64_t k)
+static bool near(fy_kc_case *t, fill how, int64_t k)
 {
-    const problem p = make_problem(&t->random, t->type, how, k);
+    const problem p = make_problem(t, how, k);
     const float *y =
         product(t, fy_kernels_matmul(&t->k, t->type), &p, (shape){0, ROWS, 0, FEW_COLS});
     if (y == NULL)
@@ -363,19 +379,19 @@ static bool near(kc_case *t, fill how, int64_t k)
                 v.bound = 0; /* integers */
             const double got = (double)y[c * (ROWS + GAP) + r];
             if (!(fabs(got - v.value) <= v.bound))
-                return kc_fail(t, "k %d: y[%d][%d] is %.9g, expected %.9g within %.2g", (int)k, c,
-                               r, got, v.value, v.bound);
+                return fy_kc_fail(t, "k %d: y[%d][%d] is %.9g, expected %.9g within %.2g", (int)k,
+                                  c, r, got, v.value, v.bound);
         }
     }
     return true;
 }
 
-bool kc_matmul_block_near(kc_case *t)
+bool fy_kc_matmul_block_near(fy_kc_case *t)
 {
     return every_length(t, near, USUAL) && every_length(t, near, ENDS);
 }
 
-bool kc_matmul_float_near(kc_case *t)
+bool fy_kc_matmul_float_near(fy_kc_case *t)
 {
     return every_length(t, near, USUAL) && every_length(t, near, ENDS);
 }

@@ -1,8 +1,20 @@
 /* Conversions between f32 and the 16-bit floats, against their definition in double. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
-#include "tests/kcheck/kcheck.h"
+#include "kernels/kernel_check.h"
+
+enum { ALL = 65536, N_VALUES = 6 * 65536 };
+
+/* What lies in fy_kc_case.work. */
+typedef struct {
+    uint16_t codes[ALL];
+    float numbers[N_VALUES];
+    float numbers_expected[ALL];
+    uint16_t codes_expected[N_VALUES];
+} work;
+static_assert(sizeof(work) <= FY_KC_WORK_BYTES, "work memory");
 
 /* sign, exponent and mantissa bits of f16 and bf16 */
 typedef struct {
@@ -41,39 +53,34 @@ static void narrow(const fy_kernels *k, fy_type type, uint16_t *y, const float *
         k->f32_to_bf16(y, x, n);
 }
 
-static float *widen_guarded(const fy_kernels *k, fy_type type, const uint16_t *from, int64_t n)
+static float *widen_placed(fy_kc_case *t, const fy_kernels *k, const uint16_t *from, int64_t n)
 {
-    const uint16_t *x = kc_place_copy(KC_X, from, (size_t)n * sizeof *x);
-    float *y = kc_place(KC_Y, (size_t)n * sizeof *y);
-    widen(k, type, y, x, n);
+    const uint16_t *x = fy_kc_place_copy(t, FY_KC_X, from, (size_t)n * sizeof *x);
+    float *y = fy_kc_place(t, FY_KC_Y, (size_t)n * sizeof *y);
+    widen(k, t->type, y, x, n);
     return y;
 }
 
-static uint16_t *narrow_guarded(const fy_kernels *k, fy_type type, const float *from, int64_t n)
+static uint16_t *narrow_placed(fy_kc_case *t, const fy_kernels *k, const float *from, int64_t n)
 {
-    const float *x = kc_place_copy(KC_X, from, (size_t)n * sizeof *x);
-    uint16_t *y = kc_place(KC_Y, (size_t)n * sizeof *y);
-    narrow(k, type, y, x, n);
+    const float *x = fy_kc_place_copy(t, FY_KC_X, from, (size_t)n * sizeof *x);
+    uint16_t *y = fy_kc_place(t, FY_KC_Y, (size_t)n * sizeof *y);
+    narrow(k, t->type, y, x, n);
     return y;
 }
 
-enum { ALL = 65536, N_VALUES = 6 * 65536 };
-static uint16_t codes[ALL];
-static float numbers[N_VALUES];
-static float numbers_expected[ALL];
-static uint16_t codes_expected[N_VALUES];
-
-static void list_codes(void)
+static void list_codes(work *w)
 {
     for (int i = 0; i < ALL; i++)
-        codes[i] = (uint16_t)i;
+        w->codes[i] = (uint16_t)i;
 }
 
-bool kc_widen_exact(kc_case *t)
+bool fy_kc_widen_exact(fy_kc_case *t)
 {
+    work *w = t->work;
     const format f = format_of(t->type);
-    list_codes();
-    const float *y = widen_guarded(&t->k, t->type, codes, ALL);
+    list_codes(w);
+    const float *y = widen_placed(t, &t->k, w->codes, ALL);
     for (unsigned i = 0; i < ALL; i++) {
         const unsigned code = i & 0x7fff;
         const double m = code == f.infinity ? (double)INFINITY : magnitude_of(f, code);
@@ -81,8 +88,8 @@ bool kc_widen_exact(kc_case *t)
         if (code > f.infinity)
             ok = isnan(y[i]);
         if (!ok)
-            return kc_fail(t, "%04x became %.9g, expected %c%.9g", i, (double)y[i],
-                           i > 0x7fff ? '-' : '+', m);
+            return fy_kc_fail(t, "%04x became %.9g, expected %c%.9g", i, (double)y[i],
+                              i > 0x7fff ? '-' : '+', m);
     }
     return true;
 }
@@ -96,14 +103,14 @@ static float float_of(uint32_t bits)
 
 /* Every code's value, the midpoints between neighbours and the floats next to those, and random
  * bits. */
-static int list_numbers(kc_random *r, fy_type type)
+static int list_numbers(fy_kc_random *r, fy_type type, float *numbers)
 {
     const format f = format_of(type);
     int n = 0;
     for (unsigned code = 0; code <= f.infinity; code++) {
         const float here = (float)magnitude_of(f, code);
         const float middle = (float)((magnitude_of(f, code) + magnitude_of(f, code + 1)) / 2);
-        const float sign = kc_next(r) & 1 ? 1.0f : -1.0f;
+        const float sign = fy_kc_next(r) & 1 ? 1.0f : -1.0f;
         numbers[n++] = sign * here;
         numbers[n++] = sign * middle;
         numbers[n++] = sign * nextafterf(middle, 0.0f);
@@ -120,7 +127,7 @@ static int list_numbers(kc_random *r, fy_type type)
     for (size_t i = 0; i < sizeof edges / sizeof edges[0]; i++)
         numbers[n++] = float_of(edges[i]);
     while (n < N_VALUES)
-        numbers[n++] = float_of((uint32_t)kc_next(r));
+        numbers[n++] = float_of((uint32_t)fy_kc_next(r));
     return n;
 }
 
@@ -138,77 +145,81 @@ static bool is_nearest(format f, unsigned code, double magnitude)
     return true;
 }
 
-bool kc_narrow_nearest(kc_case *t)
+bool fy_kc_narrow_nearest(fy_kc_case *t)
 {
+    work *w = t->work;
     const format f = format_of(t->type);
-    const int n = list_numbers(&t->random, t->type);
-    const uint16_t *y = narrow_guarded(&t->k, t->type, numbers, n);
+    const int n = list_numbers(&t->random, t->type, w->numbers);
+    const uint16_t *y = narrow_placed(t, &t->k, w->numbers, n);
     for (int i = 0; i < n; i++) {
         const unsigned code = y[i] & 0x7fff;
-        const double m = fabs((double)numbers[i]);
-        bool ok = (signbit(numbers[i]) != 0) == (y[i] > 0x7fff);
-        if (isnan(numbers[i]))
+        const double m = fabs((double)w->numbers[i]);
+        bool ok = (signbit(w->numbers[i]) != 0) == (y[i] > 0x7fff);
+        if (isnan(w->numbers[i]))
             ok = ok && code > f.infinity;
-        else if (isinf(numbers[i]))
+        else if (isinf(w->numbers[i]))
             ok = ok && code == f.infinity;
         else
             ok = ok && code <= f.infinity && is_nearest(f, code, m);
         if (!ok)
-            return kc_fail(t, "%.9g became %04x", (double)numbers[i], y[i]);
+            return fy_kc_fail(t, "%.9g became %04x", (double)w->numbers[i], y[i]);
     }
     return true;
 }
 
-static bool is_widening(const kc_case *t)
+static bool is_widening(const fy_kc_case *t)
 {
     return t->type == FY_F16 ? t->k.f16_to_f32 != t->spec.f16_to_f32
                              : t->k.bf16_to_f32 != t->spec.bf16_to_f32;
 }
 
 /* Bits, those of a NaN too. */
-bool kc_half_equals_spec(kc_case *t)
+bool fy_kc_half_equals_spec(fy_kc_case *t)
 {
+    work *w = t->work;
     if (is_widening(t)) {
-        list_codes();
-        widen(&t->spec, t->type, numbers_expected, codes, ALL);
-        const float *y = widen_guarded(&t->k, t->type, codes, ALL);
+        list_codes(w);
+        widen(&t->spec, t->type, w->numbers_expected, w->codes, ALL);
+        const float *y = widen_placed(t, &t->k, w->codes, ALL);
         for (int i = 0; i < ALL; i++) {
-            if (memcmp(&y[i], &numbers_expected[i], sizeof y[i]) != 0)
-                return kc_fail(t, "%04x became other bits than the specification's", (unsigned)i);
+            if (memcmp(&y[i], &w->numbers_expected[i], sizeof y[i]) != 0)
+                return fy_kc_fail(t, "%04x became other bits than the specification's",
+                                  (unsigned)i);
         }
         return true;
     }
-    const int n = list_numbers(&t->random, t->type);
-    narrow(&t->spec, t->type, codes_expected, numbers, n);
-    const uint16_t *y = narrow_guarded(&t->k, t->type, numbers, n);
+    const int n = list_numbers(&t->random, t->type, w->numbers);
+    narrow(&t->spec, t->type, w->codes_expected, w->numbers, n);
+    const uint16_t *y = narrow_placed(t, &t->k, w->numbers, n);
     for (int i = 0; i < n; i++) {
-        if (y[i] != codes_expected[i])
-            return kc_fail(t, "%.9g became %04x, expected %04x", (double)numbers[i], y[i],
-                           codes_expected[i]);
+        if (y[i] != w->codes_expected[i])
+            return fy_kc_fail(t, "%.9g became %04x, expected %04x", (double)w->numbers[i], y[i],
+                              w->codes_expected[i]);
     }
     return true;
 }
 
 /* Vector bodies and rests give what one value at a time gives. */
-bool kc_half_lengths(kc_case *t)
+bool fy_kc_half_lengths(fy_kc_case *t)
 {
+    work *w = t->work;
     for (int i = 0; i < ALL; i++) {
-        codes[i] = (uint16_t)kc_next(&t->random);
-        numbers[i] = float_of((uint32_t)kc_next(&t->random));
+        w->codes[i] = (uint16_t)fy_kc_next(&t->random);
+        w->numbers[i] = float_of((uint32_t)fy_kc_next(&t->random));
     }
     for (int n = 0; n <= 70; n++) {
         for (int i = 0; i < n; i++) {
-            widen(&t->k, t->type, &numbers_expected[i], &codes[n * 70 + i], 1);
-            narrow(&t->k, t->type, &codes_expected[i], &numbers[n * 70 + i], 1);
+            widen(&t->k, t->type, &w->numbers_expected[i], &w->codes[n * 70 + i], 1);
+            narrow(&t->k, t->type, &w->codes_expected[i], &w->numbers[n * 70 + i], 1);
         }
-        const float *y = widen_guarded(&t->k, t->type, codes + n * 70, n);
-        if (!kc_same_all(t, "widened", y, numbers_expected, n))
+        const float *y = widen_placed(t, &t->k, w->codes + n * 70, n);
+        if (!fy_kc_same_all(t, "widened", y, w->numbers_expected, n))
             return false;
-        const uint16_t *h = narrow_guarded(&t->k, t->type, numbers + n * 70, n);
+        const uint16_t *h = narrow_placed(t, &t->k, w->numbers + n * 70, n);
         for (int i = 0; i < n; i++) {
-            if (h[i] != codes_expected[i])
-                return kc_fail(t, "narrowed[%d] of %d is %04x, expected %04x", i, n, h[i],
-                               codes_expected[i]);
+            if (h[i] != w->codes_expected[i])
+                return fy_kc_fail(t, "narrowed[%d] of %d is %04x, expected %04x", i, n, h[i],
+                                  w->codes_expected[i]);
         }
     }
     return true;

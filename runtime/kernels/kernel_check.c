@@ -1,0 +1,235 @@
+#include "kernels/kernel_check.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/progress.h"
+#include "kernels/kernel_impl.h"
+
+#define FY_KERNEL(op, isa, needs)                   \
+    static void install_##op##_##isa(fy_kernels *k) \
+    {                                               \
+        k->op = fy_##op##__##isa;                   \
+    }
+#include "kernels/kernel_list.h"
+#undef FY_KERNEL
+
+#define FY_KERNEL(op, isa, needs) {#op, #isa, needs, install_##op##_##isa},
+const fy_kc_row fy_kc_rows[] = {
+#include "kernels/kernel_list.h"
+};
+#undef FY_KERNEL
+const int fy_kc_n_rows = sizeof fy_kc_rows / sizeof fy_kc_rows[0];
+
+const fy_kc_property fy_kc_properties[] = {
+    {"act_quantize", 0, true, "equals the specification", fy_kc_act_equals_spec},
+    {"act_quantize", 0, false, "is within half a step and sums exactly", fy_kc_act_half_step},
+    {"act_quantize", 0, false, "takes NaN and infinity", fy_kc_act_not_finite},
+    {"matmul_f32", FY_F32, true, "equals the specification", fy_kc_matmul_equals_spec},
+    {"matmul_f32", FY_F32, false, "is near the product in double", fy_kc_matmul_float_near},
+    {"matmul_f32", FY_F32, false, "gives the same bits for every batch and row range",
+     fy_kc_matmul_any_shape},
+    {"matmul_f16", FY_F16, true, "equals the specification", fy_kc_matmul_equals_spec},
+    {"matmul_f16", FY_F16, false, "is near the product in double", fy_kc_matmul_float_near},
+    {"matmul_f16", FY_F16, false, "gives the same bits for every batch and row range",
+     fy_kc_matmul_any_shape},
+    {"matmul_bf16", FY_BF16, true, "equals the specification", fy_kc_matmul_equals_spec},
+    {"matmul_bf16", FY_BF16, false, "is near the product in double", fy_kc_matmul_float_near},
+    {"matmul_bf16", FY_BF16, false, "gives the same bits for every batch and row range",
+     fy_kc_matmul_any_shape},
+    {"matmul_q8_0", FY_Q8_0, true, "equals the specification", fy_kc_matmul_equals_spec},
+    {"matmul_q8_0", FY_Q8_0, false, "is near the product in double", fy_kc_matmul_block_near},
+    {"matmul_q8_0", FY_Q8_0, false, "gives the same bits for every batch and row range",
+     fy_kc_matmul_any_shape},
+    {"matmul_q4_0", FY_Q4_0, true, "equals the specification", fy_kc_matmul_equals_spec},
+    {"matmul_q4_0", FY_Q4_0, false, "is near the product in double", fy_kc_matmul_block_near},
+    {"matmul_q4_0", FY_Q4_0, false, "gives the same bits for every batch and row range",
+     fy_kc_matmul_any_shape},
+    {"attend_f32", FY_F32, true, "equals the specification", fy_kc_attend_equals_spec},
+    {"attend_f32", FY_F32, false, "is near attention in double", fy_kc_attend_near},
+    {"attend_f32", FY_F32, false, "gives the same bits for every stride", fy_kc_attend_any_stride},
+    {"attend_f32", FY_F32, false, "does not hide a NaN", fy_kc_attend_keeps_nan},
+    {"attend_f16", FY_F16, true, "equals the specification", fy_kc_attend_equals_spec},
+    {"attend_f16", FY_F16, false, "is near attention in double", fy_kc_attend_near},
+    {"attend_f16", FY_F16, false, "gives the same bits for every stride", fy_kc_attend_any_stride},
+    {"attend_f16", FY_F16, false, "does not hide a NaN", fy_kc_attend_keeps_nan},
+    {"rms_norm", 0, true, "equals the specification", fy_kc_rms_norm_equals_spec},
+    {"rms_norm", 0, false, "is near the norm in double", fy_kc_rms_norm_near},
+    {"rms_norm", 0, false, "gives the same bits in place", fy_kc_rms_norm_in_place},
+    {"silu_mul", 0, true, "equals the specification", fy_kc_silu_equals_spec},
+    {"silu_mul", 0, false, "is near silu in double", fy_kc_silu_near},
+    {"f16_to_f32", FY_F16, true, "equals the specification", fy_kc_half_equals_spec},
+    {"f16_to_f32", FY_F16, false, "widens all 65536 values exactly", fy_kc_widen_exact},
+    {"f16_to_f32", FY_F16, false, "does every length alike", fy_kc_half_lengths},
+    {"f32_to_f16", FY_F16, true, "equals the specification", fy_kc_half_equals_spec},
+    {"f32_to_f16", FY_F16, false, "rounds to the nearest, ties to even", fy_kc_narrow_nearest},
+    {"f32_to_f16", FY_F16, false, "does every length alike", fy_kc_half_lengths},
+    {"bf16_to_f32", FY_BF16, true, "equals the specification", fy_kc_half_equals_spec},
+    {"bf16_to_f32", FY_BF16, false, "widens all 65536 values exactly", fy_kc_widen_exact},
+    {"bf16_to_f32", FY_BF16, false, "does every length alike", fy_kc_half_lengths},
+    {"f32_to_bf16", FY_BF16, true, "equals the specification", fy_kc_half_equals_spec},
+    {"f32_to_bf16", FY_BF16, false, "rounds to the nearest, ties to even", fy_kc_narrow_nearest},
+    {"f32_to_bf16", FY_BF16, false, "does every length alike", fy_kc_half_lengths},
+    {"encode_q8_0", FY_Q8_0, true, "equals the specification", fy_kc_encode_equals_spec},
+    {"encode_q8_0", FY_Q8_0, false, "decodes to within its step", fy_kc_encode_near},
+    {"encode_q8_0", FY_Q8_0, false, "takes NaN and infinity", fy_kc_encode_not_finite},
+    {"encode_q4_0", FY_Q4_0, true, "equals the specification", fy_kc_encode_equals_spec},
+    {"encode_q4_0", FY_Q4_0, false, "decodes to within its step", fy_kc_encode_near},
+    {"encode_q4_0", FY_Q4_0, false, "takes NaN and infinity", fy_kc_encode_not_finite},
+    {"decode_q8_0", FY_Q8_0, false, "is exact for every scale and byte", fy_kc_decode_exact},
+    {"decode_q4_0", FY_Q4_0, false, "is exact for every scale and byte", fy_kc_decode_exact},
+};
+const int fy_kc_n_properties = sizeof fy_kc_properties / sizeof fy_kc_properties[0];
+
+uint64_t fy_kc_next(fy_kc_random *r) /* splitmix64 */
+{
+    uint64_t z = r->state += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+int fy_kc_between(fy_kc_random *r, int low, int high)
+{
+    return low + (int)(fy_kc_next(r) % (uint64_t)(high - low + 1));
+}
+
+float fy_kc_uniform(fy_kc_random *r)
+{
+    return (float)(fy_kc_next(r) >> 40) * 0x1p-23f - 1.0f;
+}
+
+float fy_kc_normal(fy_kc_random *r)
+{
+    float sum = 0.0f;
+    for (int i = 0; i < 3; i++)
+        sum += fy_kc_uniform(r);
+    return sum;
+}
+
+bool fy_kc_fail(fy_kc_case *t, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(t->why, sizeof t->why, fmt, args);
+    va_end(args);
+    return false;
+}
+
+bool fy_kc_same(float a, float b)
+{
+    return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
+}
+
+bool fy_kc_same_all(fy_kc_case *t, const char *what, const float *got, const float *expected,
+                    int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (!fy_kc_same(got[i], expected[i]))
+            return fy_kc_fail(t, "%s[%d] of %d is %.9g, expected %.9g", what, (int)i, (int)n,
+                              (double)got[i], (double)expected[i]);
+    }
+    return true;
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+bool fy_kc_is_asked(const fy_kc_row *row, const fy_kc_property *p)
+{
+    return strcmp(p->op, row->op) == 0 && !(p->against_spec && strcmp(row->isa, "scalar") == 0);
+}
+
+fy_kc_case fy_kc_case_of(const fy_kc_row *row, const fy_kc_property *p, uint64_t seed)
+{
+    fy_kc_case t = {
+        .k = fy_kernels_for(0), .spec = fy_kernels_for(0), .type = p->type, .random = {seed}};
+    row->install(&t.k);
+    return t;
+}
+
+void *fy_kc_place(fy_kc_case *t, fy_kc_slot slot, size_t n_bytes)
+{
+    return t->place(slot, n_bytes, t->user);
+}
+
+void *fy_kc_place_copy(fy_kc_case *t, fy_kc_slot slot, const void *from, size_t n_bytes)
+{
+    void *p = fy_kc_place(t, slot, n_bytes);
+    if (n_bytes > 0)
+        memcpy(p, from, n_bytes);
+    return p;
+}
+
+struct fy_kc_memory {
+    void *work;                   /* owned */
+    uint8_t *slot[FY_KC_N_SLOTS]; /* owned */
+};
+
+fy_kc_memory *fy_kc_memory_new(fy_err *e)
+{
+    fy_kc_memory *m = calloc(1, sizeof *m);
+    bool ok = m != NULL && (m->work = calloc(1, FY_KC_WORK_BYTES)) != NULL;
+    for (int i = 0; ok && i < FY_KC_N_SLOTS; i++)
+        ok = (m->slot[i] = aligned_alloc(64, FY_KC_SLOT_BYTES)) != NULL;
+    if (ok)
+        return m;
+    fy_kc_memory_free(m);
+    fy_nomem(e);
+    return NULL;
+}
+
+void fy_kc_memory_free(fy_kc_memory *m)
+{
+    if (m == NULL)
+        return;
+    for (int i = 0; i < FY_KC_N_SLOTS; i++)
+        free(m->slot[i]);
+    free(m->work);
+    free(m);
+}
+
+void *fy_kc_memory_work(fy_kc_memory *m)
+{
+    return m->work;
+}
+
+static void *place_plain(fy_kc_slot slot, size_t n_bytes, void *user)
+{
+    fy_kc_memory *m = user;
+    (void)n_bytes;
+    return m->slot[slot];
+}
+
+/* Is some property of this operation a comparison with the specification? */
+static bool has_spec_property(const char *op)
+{
+    for (int i = 0; i < fy_kc_n_properties; i++) {
+        if (fy_kc_properties[i].against_spec && strcmp(fy_kc_properties[i].op, op) == 0)
+            return true;
+    }
+    return false;
+}
+
+int fy_kc_run(const fy_kc_row *row, bool only_spec, uint64_t seed, fy_kc_memory *m, int *n_checks,
+              fy_err *e)
+{
+    for (int i = 0; i < fy_kc_n_properties; i++) {
+        const fy_kc_property *p = &fy_kc_properties[i];
+        if (!fy_kc_is_asked(row, p) ||
+            (only_spec && !p->against_spec && has_spec_property(row->op)))
+            continue;
+        if (fy_check_interrupt(e) != 0)
+            return -1;
+        fy_kc_case t = fy_kc_case_of(row, p, seed);
+        t.work = m->work;
+        t.place = place_plain;
+        t.user = m;
+        ++*n_checks;
+        if (!p->check(&t))
+            return fy_fail(e, FY_EVERIFY, "%s: %s", p->property, t.why);
+    }
+    return 0;
+}

@@ -1,0 +1,126 @@
+/* Holds every kernel of kernel_list.h to its contract (kernels.h) and to the scalar specification:
+ * what tests/kcheck runs with inaccessible pages around the buffers, and `ferry selftest` on the
+ * machine it finds itself on.
+ *
+ * A check is one property of one operation. It makes its data from a seed, puts it where `place`
+ * says, runs the kernel, and compares. */
+#ifndef FY_KERNELS_KERNEL_CHECK_H
+#define FY_KERNELS_KERNEL_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "kernels/kernels.h"
+
+/* --- kernels and properties ------------------------------------------------------------------- */
+
+typedef struct {
+    const char *op, *isa;
+    uint32_t needs;                 /* features */
+    void (*install)(fy_kernels *k); /* puts the kernel into its member */
+} fy_kc_row;
+
+extern const fy_kc_row fy_kc_rows[]; /* kernel_list.h */
+extern const int fy_kc_n_rows;
+
+typedef struct {
+    uint64_t state;
+} fy_kc_random;
+
+/* The buffers of a call. */
+typedef enum {
+    FY_KC_W,
+    FY_KC_X,
+    FY_KC_Q,
+    FY_KC_D,
+    FY_KC_SUM,
+    FY_KC_Y,
+    FY_KC_K,
+    FY_KC_V,
+    FY_KC_SCORES,
+    FY_KC_SCRATCH,
+    FY_KC_N_SLOTS,
+} fy_kc_slot;
+
+enum { FY_KC_SLOT_BYTES = 2 << 20, FY_KC_WORK_BYTES = 3 << 20 };
+
+/* n bytes (at most FY_KC_SLOT_BYTES less 256) for the slot, contents undefined; what it held before
+ * is gone. */
+typedef void *fy_kc_place_fn(fy_kc_slot slot, size_t n_bytes, void *user);
+
+typedef struct {
+    fy_kernels k;    /* the scalar table with the kernel under test in its place */
+    fy_kernels spec; /* the scalar table */
+    fy_type type;    /* of the weights or rows, where the operation has one */
+    fy_kc_random random;
+    void *work; /* view: FY_KC_WORK_BYTES for the data of the check */
+    fy_kc_place_fn *place;
+    void *user;
+    char why[256]; /* what failed */
+} fy_kc_case;
+
+typedef bool fy_kc_check(fy_kc_case *t);
+
+/* What is asked of an operation. Properties that compare with the specification are not asked of
+ * it. */
+typedef struct {
+    const char *op;
+    fy_type type;
+    bool against_spec;
+    const char *property; /* "equals the specification" */
+    fy_kc_check *check;
+} fy_kc_property;
+
+extern const fy_kc_property fy_kc_properties[];
+extern const int fy_kc_n_properties;
+bool fy_kc_is_asked(const fy_kc_row *row, const fy_kc_property *p);
+
+/* A case of a kernel; its `work`, `place` and `user` are the caller's to set. */
+fy_kc_case fy_kc_case_of(const fy_kc_row *row, const fy_kc_property *p, uint64_t seed);
+
+/* --- running without guards ------------------------------------------------------------------- */
+
+/* Heap memory for checks, FY_KC_WORK_BYTES and a buffer per slot; NULL when there is none. */
+typedef struct fy_kc_memory fy_kc_memory;
+fy_kc_memory *fy_kc_memory_new(fy_err *e);
+void fy_kc_memory_free(fy_kc_memory *m); /* NULL is fine */
+void *fy_kc_memory_work(fy_kc_memory *m);
+
+/* FY_EVERIFY "PROPERTY: what differs" for the first property of the kernel that does not hold;
+ * FY_EINTR. only_spec: where there are some, only those that compare with the specification.
+ * *n_checks counts. */
+int fy_kc_run(const fy_kc_row *row, bool only_spec, uint64_t seed, fy_kc_memory *m, int *n_checks,
+              fy_err *e);
+
+/* --- for checks ------------------------------------------------------------------------------- */
+
+uint64_t fy_kc_next(fy_kc_random *r);
+int fy_kc_between(fy_kc_random *r, int low, int high); /* both included */
+float fy_kc_uniform(fy_kc_random *r);                  /* [-1, 1) */
+float fy_kc_normal(fy_kc_random *r);                   /* mean 0, variance 1, nearly */
+
+/* Records why and returns false. */
+bool fy_kc_fail(fy_kc_case *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Equal bits, or both NaN. */
+bool fy_kc_same(float a, float b);
+bool fy_kc_same_all(fy_kc_case *t, const char *what, const float *got, const float *expected,
+                    int64_t n);
+
+void *fy_kc_place(fy_kc_case *t, fy_kc_slot slot, size_t n_bytes);
+void *fy_kc_place_copy(fy_kc_case *t, fy_kc_slot slot, const void *from, size_t n_bytes);
+
+fy_kc_check fy_kc_matmul_equals_spec, fy_kc_matmul_block_near, fy_kc_matmul_float_near,
+    fy_kc_matmul_any_shape;
+fy_kc_check fy_kc_act_equals_spec, fy_kc_act_half_step, fy_kc_act_not_finite;
+fy_kc_check fy_kc_encode_equals_spec, fy_kc_encode_near, fy_kc_encode_not_finite,
+    fy_kc_decode_exact;
+fy_kc_check fy_kc_widen_exact, fy_kc_narrow_nearest, fy_kc_half_lengths, fy_kc_half_equals_spec;
+fy_kc_check fy_kc_attend_equals_spec, fy_kc_attend_near, fy_kc_attend_any_stride,
+    fy_kc_attend_keeps_nan;
+fy_kc_check fy_kc_rms_norm_equals_spec, fy_kc_rms_norm_near, fy_kc_rms_norm_in_place;
+fy_kc_check fy_kc_silu_equals_spec, fy_kc_silu_near;
+
+#endif

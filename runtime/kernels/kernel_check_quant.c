@@ -1,0 +1,327 @@
+/* The activations' quantizer, the file encoders and decoders. */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/kernel_check.h"
+
+enum { MAX_BLOCKS = 72, ROUNDS = 60 };
+
+/* Blocks of values that rounding rules disagree on. */
+typedef enum {
+    NORMAL,   /* as weights and activations are */
+    BF16,     /* the same, rounded to bf16 */
+    TIES,     /* between two quants of q8_0 or q4_0: exactly, or the next float above or below */
+    SPIKE,    /* one value, zeros of either sign around it */
+    OPPOSITE, /* several values share the largest magnitude, of either sign */
+    TINY,     /* the scale or its inverse leaves the range of f32 */
+    HUGE,     /* up to the largest f32: the f16 scale overflows */
+    ZERO,
+    N_KINDS,
+    NOT_FINITE = N_KINDS,
+} kind;
+
+static float bf16_rounded(float f)
+{
+    return fy_bf16_to_f32(fy_f32_to_bf16(f));
+}
+
+static float near_half(fy_kc_random *r, int top)
+{
+    const float tie = (float)fy_kc_between(r, -top, top - 1) + 0.5f;
+    const int side = fy_kc_between(r, -1, 1);
+    return side == 0 ? tie : nextafterf(tie, (float)side * INFINITY);
+}
+
+static void fill_block(fy_kc_random *r, kind how, float *x)
+{
+    const float unit = ldexpf(1.0f, fy_kc_between(r, -12, 4));
+    const float tiny = ldexpf(1.0f, fy_kc_between(r, -149, -118));
+    const int top = fy_kc_next(r) & 1 ? 127 : 8, at = fy_kc_between(r, 0, FY_QK - 1);
+    const float sign = fy_kc_next(r) & 1 ? 1.0f : -1.0f;
+    for (int i = 0; i < FY_QK; i++) {
+        const float zero = fy_kc_next(r) & 1 ? 0.0f : -0.0f, n = fy_kc_normal(r);
+        switch (how) {
+        case NORMAL:
+            x[i] = 0.02f * n;
+            break;
+        case BF16:
+            x[i] = bf16_rounded(0.02f * n);
+            break;
+        case TIES:
+            x[i] = unit * (i == at ? sign * (float)top : near_half(r, top));
+            break;
+        case SPIKE:
+            x[i] = i == at ? n * unit : zero;
+            break;
+        case OPPOSITE:
+            x[i] = (float)fy_kc_between(r, -2, 2) * 0.5f * unit;
+            break;
+        case TINY:
+            x[i] = n * tiny;
+            break;
+        case HUGE:
+            x[i] = fy_kc_uniform(r) * (i == at ? 3.4e38f : ldexpf(1.0f, fy_kc_between(r, 10, 127)));
+            break;
+        case ZERO:
+            x[i] = zero;
+            break;
+        case NOT_FINITE:
+            x[i] = i != at ? n : fy_kc_next(r) & 1 ? sign * INFINITY : NAN;
+            break;
+        }
+    }
+}
+
+static void fill_blocks(fy_kc_random *r, kind how, float *x, int64_t n_blocks)
+{
+    for (int64_t b = 0; b < n_blocks; b++)
+        fill_block(r, how, x + b * FY_QK);
+}
+
+/* --- activations --- */
+
+typedef struct {
+    int8_t q[MAX_BLOCKS * FY_QK];
+    float d[MAX_BLOCKS];
+    int32_t sum[MAX_BLOCKS];
+} quantized;
+
+/* What lies in fy_kc_case.work. */
+typedef struct {
+    float values[MAX_BLOCKS * FY_QK];
+    quantized got, expected;
+    uint8_t blocks[MAX_BLOCKS * sizeof(fy_block_q8_0)];
+} work;
+static_assert(sizeof(work) <= FY_KC_WORK_BYTES, "work memory");
+
+/* The columns [begin, end) of n_cols, on guarded buffers whose other columns are 0x55. */
+static void quantize(fy_kc_case *t, const fy_kernels *k, int64_t row_blocks, int64_t n_cols,
+                     int64_t begin, int64_t end, quantized *out)
+{
+    const size_t n = (size_t)(row_blocks * n_cols);
+    const work *w = t->work;
+    fy_act a = {.k = row_blocks * FY_QK};
+    a.x = fy_kc_place_copy(t, FY_KC_X, w->values, n * FY_QK * sizeof *w->values);
+    a.q = fy_kc_place(t, FY_KC_Q, n * FY_QK);
+    a.d = fy_kc_place(t, FY_KC_D, n * sizeof *a.d);
+    a.sum = fy_kc_place(t, FY_KC_SUM, n * sizeof *a.sum);
+    memset(a.q, 0x55, n * FY_QK);
+    memset(a.d, 0x55, n * sizeof *a.d);
+    memset(a.sum, 0x55, n * sizeof *a.sum);
+    k->act_quantize(&a, begin, end);
+    memcpy(out->q, a.q, n * FY_QK);
+    memcpy(out->d, a.d, n * sizeof *a.d);
+    memcpy(out->sum, a.sum, n * sizeof *a.sum);
+}
+
+static bool same_quantized(fy_kc_case *t, const quantized *a, const quantized *b, int n_blocks)
+{
+    const work *w = t->work;
+    if (!fy_kc_same_all(t, "d", a->d, b->d, n_blocks))
+        return false;
+    for (int i = 0; i < n_blocks * FY_QK; i++) {
+        if (a->q[i] != b->q[i])
+            return fy_kc_fail(t, "q of %.9g with scale %.9g is %d, expected %d",
+                              (double)w->values[i], (double)b->d[i / FY_QK], a->q[i], b->q[i]);
+    }
+    for (int i = 0; i < n_blocks; i++) {
+        if (a->sum[i] != b->sum[i])
+            return fy_kc_fail(t, "sum is %d, expected %d", (int)a->sum[i], (int)b->sum[i]);
+    }
+    return true;
+}
+
+bool fy_kc_act_equals_spec(fy_kc_case *t)
+{
+    work *w = t->work;
+    for (int i = 0; i < ROUNDS; i++) {
+        for (kind how = 0; how <= NOT_FINITE; how++) {
+            const int n_cols = fy_kc_between(&t->random, 0, 8),
+                      row_blocks = fy_kc_between(&t->random, 0, 9);
+            const int begin = fy_kc_between(&t->random, 0, n_cols),
+                      end = fy_kc_between(&t->random, begin, n_cols);
+            fill_blocks(&t->random, how, w->values, row_blocks * n_cols);
+            quantize(t, &t->spec, row_blocks, n_cols, begin, end, &w->expected);
+            quantize(t, &t->k, row_blocks, n_cols, begin, end, &w->got);
+            if (!same_quantized(t, &w->got, &w->expected, row_blocks * n_cols))
+                return false;
+        }
+    }
+    return true;
+}
+
+bool fy_kc_act_half_step(fy_kc_case *t)
+{
+    work *w = t->work;
+    for (int i = 0; i < ROUNDS; i++) {
+        for (kind how = 0; how < N_KINDS; how++) {
+            if (how == TINY)
+                continue; /* its scale has few bits or its quants are 0 by rule */
+            fill_blocks(&t->random, how, w->values, MAX_BLOCKS);
+            quantize(t, &t->k, MAX_BLOCKS, 1, 0, 1, &w->got);
+            for (int b = 0; b < MAX_BLOCKS; b++) {
+                const double d = (double)w->got.d[b];
+                int32_t sum = 0;
+                for (int e = b * FY_QK; e < (b + 1) * FY_QK; e++) {
+                    sum += w->got.q[e];
+                    if (!(fabs((double)w->values[e] - w->got.q[e] * d) <= 0.50002 * d))
+                        return fy_kc_fail(t, "%.9g became %d * %.9g", (double)w->values[e],
+                                          w->got.q[e], d);
+                }
+                if (sum != w->got.sum[b])
+                    return fy_kc_fail(t, "sum is %d, expected %d", (int)w->got.sum[b], (int)sum);
+            }
+        }
+    }
+    return true;
+}
+
+bool fy_kc_act_not_finite(fy_kc_case *t)
+{
+    work *w = t->work;
+    static const float culprits[] = {NAN, -NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < FY_QK; i++) {
+        for (int c = 0; c < 4; c++) {
+            fill_block(&t->random, NORMAL, w->values);
+            w->values[i] = culprits[c];
+            quantize(t, &t->k, 1, 1, 0, 1, &w->got);
+            if (isfinite(w->got.d[0]))
+                return fy_kc_fail(t, "%g at element %d is lost: the scale is %g",
+                                  (double)culprits[c], i, (double)w->got.d[0]);
+            for (int e = 0; e < FY_QK; e++) {
+                if (w->got.q[e] != 0)
+                    return fy_kc_fail(t, "q[%d] is %d, expected 0", e, w->got.q[e]);
+            }
+            if (w->got.sum[0] != 0)
+                return fy_kc_fail(t, "sum is %d, expected 0", (int)w->got.sum[0]);
+        }
+    }
+    return true;
+}
+
+/* --- files --- */
+
+static size_t block_bytes(fy_type type)
+{
+    return type == FY_Q8_0 ? sizeof(fy_block_q8_0) : sizeof(fy_block_q4_0);
+}
+
+static void *encode(fy_kc_case *t, const fy_kernels *k, int64_t n_blocks)
+{
+    const work *w = t->work;
+    const float *x =
+        fy_kc_place_copy(t, FY_KC_X, w->values, (size_t)n_blocks * FY_QK * sizeof *w->values);
+    void *y = fy_kc_place(t, FY_KC_Y, (size_t)n_blocks * block_bytes(t->type));
+    if (t->type == FY_Q8_0)
+        k->encode_q8_0(y, x, n_blocks * FY_QK);
+    else
+        k->encode_q4_0(y, x, n_blocks * FY_QK);
+    return y;
+}
+
+static float *decode(fy_kc_case *t, const fy_kernels *k, const void *blocks, int64_t n_blocks)
+{
+    const void *x = fy_kc_place_copy(t, FY_KC_X, blocks, (size_t)n_blocks * block_bytes(t->type));
+    float *y = fy_kc_place(t, FY_KC_V, (size_t)n_blocks * FY_QK * sizeof *y);
+    if (t->type == FY_Q8_0)
+        k->decode_q8_0(y, x, n_blocks * FY_QK);
+    else
+        k->decode_q4_0(y, x, n_blocks * FY_QK);
+    return y;
+}
+
+bool fy_kc_encode_equals_spec(fy_kc_case *t)
+{
+    work *w = t->work;
+    uint8_t *want = w->blocks;
+    for (int i = 0; i < ROUNDS; i++) {
+        for (kind how = 0; how < N_KINDS; how++) {
+            const int n = fy_kc_between(&t->random, 0, MAX_BLOCKS);
+            fill_blocks(&t->random, how, w->values, n);
+            memcpy(want, encode(t, &t->spec, n), (size_t)n * block_bytes(t->type));
+            const uint8_t *y = encode(t, &t->k, n);
+            for (size_t b = 0; b < (size_t)n * block_bytes(t->type); b++) {
+                if (y[b] != want[b])
+                    return fy_kc_fail(t,
+                                      "data of kind %d: byte %d of block %d is %02x, expected %02x",
+                                      (int)how, (int)(b % block_bytes(t->type)),
+                                      (int)(b / block_bytes(t->type)), y[b], want[b]);
+            }
+        }
+    }
+    return true;
+}
+
+/* Half a step, a whole one for the end that q4_0 lacks, and the rounding of the scale to f16. */
+bool fy_kc_encode_near(fy_kc_case *t)
+{
+    work *w = t->work;
+    const double steps = t->type == FY_Q8_0 ? 0.5 + 127 * 0x1p-11 : 1.0 + 8 * 0x1p-11;
+    const double n_steps = t->type == FY_Q8_0 ? 127 : 8;
+    for (int i = 0; i < ROUNDS; i++) {
+        for (kind how = 0; how < N_KINDS; how++) {
+            if (how == TINY || how == HUGE)
+                continue; /* scales that f16 does not have */
+            fill_blocks(&t->random, how, w->values, MAX_BLOCKS);
+            const float *y = decode(t, &t->spec, encode(t, &t->k, MAX_BLOCKS), MAX_BLOCKS);
+            for (int b = 0; b < MAX_BLOCKS; b++) {
+                double top = 0;
+                for (int e = b * FY_QK; e < (b + 1) * FY_QK; e++)
+                    top = fmax(top, fabs((double)w->values[e]));
+                const double bound = top / n_steps * steps * 1.00001 + n_steps * 0x1p-25;
+                for (int e = b * FY_QK; e < (b + 1) * FY_QK; e++) {
+                    if (!(fabs((double)w->values[e] - (double)y[e]) <= bound))
+                        return fy_kc_fail(t,
+                                          "%.9g came back as %.9g from a block of magnitude %.9g",
+                                          (double)w->values[e], (double)y[e], top);
+                }
+            }
+        }
+    }
+    return true;
+}
+
+/* Such rows are refused before they come here (kernels/row.h): they only must not do harm, which
+ * the guards, and the sanitizers in their build, would notice. */
+bool fy_kc_encode_not_finite(fy_kc_case *t)
+{
+    work *w = t->work;
+    fill_blocks(&t->random, NOT_FINITE, w->values, MAX_BLOCKS);
+    encode(t, &t->k, MAX_BLOCKS);
+    return true;
+}
+
+/* Every f16 scale; bytes run through all w->values many times. A quant times a scale fits the 24
+ * bits of f32. */
+bool fy_kc_decode_exact(fy_kc_case *t)
+{
+    work *w = t->work;
+    uint8_t *blocks = w->blocks;
+    const size_t bytes = block_bytes(t->type);
+    for (int scale = 0, n; scale < 65536; scale += n) {
+        n = fy_kc_between(&t->random, 1, MAX_BLOCKS);
+        n = n < 65536 - scale ? n : 65536 - scale;
+        for (int b = 0; b < n; b++) {
+            const uint16_t d = (uint16_t)(scale + b);
+            memcpy(blocks + (size_t)b * bytes, &d, sizeof d);
+            for (size_t i = 2; i < bytes; i++)
+                blocks[(size_t)b * bytes + i] = (uint8_t)fy_kc_next(&t->random);
+        }
+        const float *y = decode(t, &t->k, blocks, n);
+        for (int e = 0; e < n * FY_QK; e++) {
+            const uint8_t *qs = blocks + (size_t)(e / FY_QK) * bytes + 2;
+            const int i = e % FY_QK;
+            int q = qs[i % 16];
+            if (t->type == FY_Q8_0)
+                q = (int8_t)qs[i];
+            else
+                q = (i < 16 ? q & 15 : q >> 4) - 8;
+            const float want = (float)q * fy_f16_to_f32((uint16_t)(scale + e / FY_QK));
+            if (!fy_kc_same(y[e], want))
+                return fy_kc_fail(t, "%d * scale %04x is %.9g, expected %.9g", q,
+                                  (unsigned)(scale + e / FY_QK), (double)y[e], (double)want);
+        }
+    }
+    return true;
+}
