@@ -46,6 +46,29 @@ static uint32_t be32(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
+/* One round on named registers: the eight words take the next places, so that nothing is moved. */
+#define ROUND(a, b, c, d, e, f, g, h, wk)                                                         \
+    do {                                                                                          \
+        uint32_t t =                                                                              \
+            (h) + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) + ((g) ^ ((e) & ((f) ^ (g)))) + (wk);  \
+        (d) += t;                                                                                 \
+        (h) = t + (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) + (((a) & (b)) | ((c) & ((a) | (b)))); \
+    } while (0)
+
+static void eight_rounds(uint32_t s[8], const uint32_t w[8], const uint32_t k[8])
+{
+    uint32_t a = s[0], b = s[1], c = s[2], d = s[3], e = s[4], f = s[5], g = s[6], h = s[7];
+    ROUND(a, b, c, d, e, f, g, h, w[0] + k[0]);
+    ROUND(h, a, b, c, d, e, f, g, w[1] + k[1]);
+    ROUND(g, h, a, b, c, d, e, f, w[2] + k[2]);
+    ROUND(f, g, h, a, b, c, d, e, w[3] + k[3]);
+    ROUND(e, f, g, h, a, b, c, d, w[4] + k[4]);
+    ROUND(d, e, f, g, h, a, b, c, w[5] + k[5]);
+    ROUND(c, d, e, f, g, h, a, b, w[6] + k[6]);
+    ROUND(b, c, d, e, f, g, h, a, w[7] + k[7]);
+    s[0] = a, s[1] = b, s[2] = c, s[3] = d, s[4] = e, s[5] = f, s[6] = g, s[7] = h;
+}
+
 static void compress_portable(uint32_t state[8], const uint8_t *p, size_t n_blocks)
 {
     for (; n_blocks > 0; n_blocks--, p += BLOCK) {
@@ -53,21 +76,13 @@ static void compress_portable(uint32_t state[8], const uint8_t *p, size_t n_bloc
         for (int i = 0; i < 16; i++)
             w[i] = be32(p + 4 * i);
         for (int i = 16; i < 64; i++) {
-            uint32_t a = w[i - 15], b = w[i - 2];
-            w[i] = w[i - 16] + w[i - 7] + (rotr(a, 7) ^ rotr(a, 18) ^ a >> 3) +
-                   (rotr(b, 17) ^ rotr(b, 19) ^ b >> 10);
+            uint32_t x = w[i - 15], y = w[i - 2];
+            w[i] = w[i - 16] + w[i - 7] + (rotr(x, 7) ^ rotr(x, 18) ^ x >> 3) +
+                   (rotr(y, 17) ^ rotr(y, 19) ^ y >> 10);
         }
         memcpy(s, state, sizeof s);
-        for (int i = 0; i < 64; i++) {
-            uint32_t a = s[0], e = s[4];
-            uint32_t t1 = s[7] + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) +
-                          ((e & s[5]) ^ (~e & s[6])) + K[i] + w[i];
-            uint32_t t2 = (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) +
-                          ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
-            memmove(s + 1, s, 7 * sizeof s[0]);
-            s[4] += t1;
-            s[0] = t1 + t2;
-        }
+        for (int i = 0; i < 64; i += 8)
+            eight_rounds(s, w + i, K + i);
         for (int i = 0; i < 8; i++)
             state[i] += s[i];
     }
@@ -99,22 +114,40 @@ static uint32x4_t schedule(uint32x4_t w0, uint32x4_t w1, uint32x4_t w2, uint32x4
     return w0;
 }
 
-/* Four rounds per step. */
+/* Four rounds; the last four groups of a block need no more schedule words. */
+#define FOUR(i, w0)                                            \
+    do {                                                       \
+        uint32x4_t wk = vaddq_u32(w0, vld1q_u32(K + 4 * (i))); \
+        uint32x4_t before = abcd;                              \
+        abcd = sha256h(abcd, efgh, wk);                        \
+        efgh = sha256h2(efgh, before, wk);                     \
+    } while (0)
+#define FOUR_AND_SCHEDULE(i, w0, w1, w2, w3) \
+    do {                                     \
+        FOUR(i, w0);                         \
+        w0 = schedule(w0, w1, w2, w3);       \
+    } while (0)
+
+/* Unrolled: the sixteen schedule words stay in registers. */
 static void compress_sha2(uint32_t state[8], const uint8_t *p, size_t n_blocks)
 {
     uint32x4_t abcd = vld1q_u32(state), efgh = vld1q_u32(state + 4);
     for (; n_blocks > 0; n_blocks--, p += BLOCK) {
         const uint32x4_t abcd0 = abcd, efgh0 = efgh;
-        uint32x4_t w[4];
-        for (int i = 0; i < 4; i++)
-            w[i] = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(p + 16 * i)));
-        for (int i = 0; i < 16; i++) {
-            uint32x4_t wk = vaddq_u32(w[i & 3], vld1q_u32(K + 4 * i)), before = abcd;
-            if (i < 12)
-                w[i & 3] = schedule(w[i & 3], w[(i + 1) & 3], w[(i + 2) & 3], w[(i + 3) & 3]);
-            abcd = sha256h(abcd, efgh, wk);
-            efgh = sha256h2(efgh, before, wk);
+        uint32x4_t w0 = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(p)));
+        uint32x4_t w1 = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(p + 16)));
+        uint32x4_t w2 = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(p + 32)));
+        uint32x4_t w3 = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(p + 48)));
+        for (int i = 0; i < 12; i += 4) {
+            FOUR_AND_SCHEDULE(i, w0, w1, w2, w3);
+            FOUR_AND_SCHEDULE(i + 1, w1, w2, w3, w0);
+            FOUR_AND_SCHEDULE(i + 2, w2, w3, w0, w1);
+            FOUR_AND_SCHEDULE(i + 3, w3, w0, w1, w2);
         }
+        FOUR(12, w0);
+        FOUR(13, w1);
+        FOUR(14, w2);
+        FOUR(15, w3);
         abcd = vaddq_u32(abcd, abcd0);
         efgh = vaddq_u32(efgh, efgh0);
     }

@@ -359,6 +359,18 @@ static const fy_opt *find(const fy_opt *opts, size_t n_opts, bool is_long, const
     return NULL;
 }
 
+const fy_opt *fy_opts_find(const fy_opt *opts, size_t n_opts, const char *word, bool *next)
+{
+    *next = false;
+    if (word[0] != '-' || word[1] == '\0' || strcmp(word, "--") == 0)
+        return NULL;
+    bool is_long = word[1] == '-';
+    size_t len = strcspn(word + 1 + is_long, "=");
+    const fy_opt *o = find(opts, n_opts, is_long, word + 1 + is_long, len);
+    *next = o != NULL && word[1 + is_long + len] == '\0' && o->kind != FY_OPT_FLAG && o->bare == NULL;
+    return o;
+}
+
 static int store_defaults(const fy_opt *opts, size_t n_opts, void *into, fy_err *e)
 {
     int rc = 0;
@@ -383,8 +395,8 @@ static int take_option(const fy_opt *opts, size_t n_opts, void *into, int argc, 
     if (o == NULL)
         return unknown(opts, n_opts, word, len, e);
     given_value g = {.o = o, .value = word[len] == '=' ? word + len + 1 : NULL};
-    if (g.value == NULL && o->kind == FY_OPT_FLAG)
-        g.value = "yes";
+    if (g.value == NULL)
+        g.value = o->kind == FY_OPT_FLAG ? "yes" : o->bare;
     if (g.value == NULL) {
         if (*at + 1 >= argc)
             return fy_fail(e, FY_EARG, "--%s needs a value: --%s %s", o->name, o->name, o->arg);
@@ -406,7 +418,8 @@ int fy_opts_parse_from(const fy_opt *opts, size_t n_opts, void *into, int argc, 
     for (int i = 0; i < argc; i++) {
         char *a = argv[i];
         const fy_opt *o;
-        if (rest || a[0] != '-' || a[1] == '\0') {
+        bool number = a[0] == '-' && a[1] >= '0' && a[1] <= '9'; /* no alias begins with a digit */
+        if (rest || a[0] != '-' || a[1] == '\0' || number) {
             argv[(*n_args)++] = a;
         } else if (strcmp(a, "--") == 0) {
             rest = true;
@@ -464,6 +477,50 @@ int fy_opts_fill(const fy_opt *opts, size_t n_opts, void *into, const fy_opt_giv
     return rc;
 }
 
+static void put_choice(const char *choices, int nth, fy_str *out)
+{
+    for (; nth > 0; nth--)
+        choices += strcspn(choices, "|") + 1;
+    fy_str_add(out, choices, strcspn(choices, "|"));
+}
+
+static bool put_text(const fy_opt *o, const void *field, size_t nth, fy_str *out)
+{
+    const fy_opt_list *list = o->many ? field : NULL;
+    const char *text = NULL;
+    if (list != NULL)
+        text = nth < list->n ? list->items[nth] : NULL;
+    else if (nth == 0)
+        text = *(const char *const *)field;
+    if (text != NULL)
+        fy_str_puts(out, text);
+    return text != NULL;
+}
+
+bool fy_opt_value(const fy_opt *o, const void *into, size_t nth, fy_str *out)
+{
+    const void *field = (const char *)into + o->offset;
+    if (o->kind == FY_OPT_STR)
+        return put_text(o, field, nth, out);
+    bool there = nth == 0;
+    if (o->kind == FY_OPT_FLAG && there) {
+        fy_str_puts(out, *(const bool *)field ? "yes" : "no");
+    } else if (o->kind == FY_OPT_CHOICE) {
+        there = there && *(const int *)field >= 0;
+        if (there)
+            put_choice(o->arg, *(const int *)field, out);
+    } else if (o->kind == FY_OPT_FLOAT) {
+        there = there && !isnan(*(const double *)field);
+        if (there)
+            fy_str_printf(out, "%.17g", *(const double *)field);
+    } else if (o->kind != FY_OPT_FLAG) {
+        there = there && *(const int64_t *)field != FY_OPT_UNSET_INT;
+        if (there)
+            fy_str_printf(out, "%lld", (long long)*(const int64_t *)field);
+    }
+    return there;
+}
+
 void fy_opts_help(const fy_opt *opts, size_t n_opts, fy_str *out)
 {
     enum { INDENT = 30, WIDTH = 100 };
@@ -479,7 +536,7 @@ void fy_opts_help(const fy_opt *opts, size_t n_opts, fy_str *out)
             fy_str_printf(out, "-%s, ", o->alias);
         fy_str_printf(out, "--%s", o->name);
         if (o->kind != FY_OPT_FLAG)
-            fy_str_printf(out, " %s", o->arg);
+            fy_str_printf(out, o->bare != NULL ? "[=%s]" : " %s", o->arg);
         size_t col = out->len - begin;
         if (col + 2 > INDENT) {
             fy_str_printf(out, "\n%*s", INDENT, "");

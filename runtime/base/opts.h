@@ -4,8 +4,8 @@
  * A verb keeps its options in a struct; each row names a field by offset. Every default is stored
  * first (the `def` text, parsed like a value), then the arguments, then, for options that the
  * arguments leave open, values given elsewhere (fy_opts_fill). Rules: `-` and `_` are the same in
- * long names; --x=y and --x y both work; a flag may be switched off again (--x=no); a one-dash word
- * of several letters (-ctk) is an alias; -- ends options; positional arguments may stand between
+ * long names; --x=y and --x y both work, unless the value may be left out; a flag may be switched off
+ * again (--x=no); a one-dash word of several letters (-ctk) is an alias; -- ends options; positional arguments may stand between
  * options. An unknown option is FY_EARG and names the nearest one. */
 #ifndef FY_BASE_OPTS_H
 #define FY_BASE_OPTS_H
@@ -28,6 +28,16 @@ typedef enum {
 
 #define FY_OPT_UNSET_INT INT64_MIN
 
+/* What of the file system a value names: whoever runs the verb on another machine has to bring it
+ * there. */
+typedef enum {
+    FY_FILE_NONE,
+    FY_FILE_IN,        /* a file that is read; "-" is standard input */
+    FY_FILE_OR_WORD,   /* such a file where there is one of this name, else a word */
+    FY_FILE_WORKSPACE, /* a workspace, or a file or directory inside it */
+    FY_FILE_OUT,       /* a file that is written */
+} fy_opt_file;
+
 typedef struct {
     const char *group; /* heading in --help; rows of a group stand together */
     const char *name;  /* long name without dashes */
@@ -44,6 +54,9 @@ typedef struct {
     const char *set;
     bool
         line_only; /* the command line alone may give it: what names an output, or one call's job */
+    /* FY_OPT_STR only: the value may be left out and is this then; it is taken as --x=y only. */
+    const char *bare;
+    fy_opt_file file;
 } fy_opt;
 
 typedef struct {
@@ -58,6 +71,10 @@ void fy_opts_release(const fy_opt *opts, size_t n_opts, void *into);
  * *n_args is their number. *help is set (and parsing stops, successfully) at -h or --help. */
 int fy_opts_parse(const fy_opt *opts, size_t n_opts, void *into, int argc, char **argv, int *n_args,
                   bool *help, fy_err *e);
+
+/* The option that the word begins ("--temp=0", "-n", "--json"), NULL: it is none of these. *next: the
+ * word behind it is its value. */
+const fy_opt *fy_opts_find(const fy_opt *opts, size_t n_opts, const char *word, bool *next);
 
 /* As fy_opts_parse; from[i] becomes "command line" for the options given there, else NULL. */
 int fy_opts_parse_from(const fy_opt *opts, size_t n_opts, void *into, int argc, char **argv,
@@ -76,6 +93,10 @@ typedef struct {
  * becomes the `source` of what was stored. */
 int fy_opts_fill(const fy_opt *opts, size_t n_opts, void *into, const fy_opt_given *given,
                  size_t n_given, const char **from, fy_err *e);
+
+/* Appends the nth value (from 0) that the field holds, as it would be written behind "--x=". False
+ * when there is none. What is parsed again is the same value. */
+bool fy_opt_value(const fy_opt *o, const void *into, size_t nth, fy_str *out);
 
 /* The options as grouped, wrapped text with each default, for --help. */
 void fy_opts_help(const fy_opt *opts, size_t n_opts, fy_str *out);

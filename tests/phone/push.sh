@@ -1,0 +1,236 @@
+#!/usr/bin/env bash
+# ferry push and pull on the emulated phone: what travels, how fast, and what is left when something goes wrong.
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+# shellcheck source=tests/phone/phone.sh
+. tests/phone/phone.sh
+
+exe=${FERRY_ARM##* }
+make_checkpoint=${MAKE_CHECKPOINT:-build/host/release/tests/bench/make_checkpoint}
+drops=${PUSH_DROPS:-100}
+there=/data/local/tmp/ferry
+
+workspace() { # DIR GGUF
+    rm -rf "$1"
+    "$FERRY" create "$2" --copy --exe-path "$exe" -o "$1" -q 2>"$TMP/create.log" || cat "$TMP/create.log" >&2
+}
+on_host() { echo "$(phone_root)$there/$1"; }
+whole() { "$FERRY" verify "$(on_host "$1")"; } # what the phone has, seen from here
+push() { "$FERRY" push "$@" --json 2>"$TMP/push.log" >"$TMP/push.json" || { cat "$TMP/push.log" >&2 && return 1; }; }
+json() { jq -r ".$1" "$TMP/push.json"; }
+at_most() { [ "$1" -le "$2" ] || { echo "$1 > $2" && false; }; }
+
+"$FERRY" convert tests/data/tales --outtype q4_0 -o "$TMP/tales.gguf" -q
+workspace "$TMP/tales" "$TMP/tales.gguf"
+phone_start
+
+# --- a first push, the same again, a small change --------------------------------------------------------------------
+check "a workspace is pushed" push "$TMP/tales"
+check_equal "with the helper" "true false" "$(json helper) $(json up_to_date)"
+check "and whole on the phone" whole tales
+check_equal "its program runs there" ferry "$(adb shell $there/tales/bin/ferry --version | cut -d' ' -f1)"
+check_equal "the name is a link to the version" ".versions/tales-$(sha256sum "$TMP/tales/manifest.json" | cut -c1-12)" \
+    "$(readlink "$(on_host tales)")"
+check_equal "the program travelled once, as helper" 1 \
+    "$(($(json sent_bytes) < $(json bytes) + 20000 ? 1 : 0))"
+before=$(phone_bytes)
+check "the same once more" push "$TMP/tales"
+check_equal "is up to date" true "$(json up_to_date)"
+check "and moves less than 100 KiB, by its own count" at_most "$(json sent_bytes)" 102400
+check "and by the phone's" at_most "$(($(phone_bytes) - before))" 102400
+cp -r "$TMP/tales" "$TMP/signed"
+head -c 64 /dev/zero >"$TMP/signed/manifest.sig"
+check_status "a wrong signature is refused" 4 'manifest.sig' "$FERRY" push "$TMP/signed"
+rm -rf "$TMP/signed"
+
+# --- large files -----------------------------------------------------------------------------------------------------
+"$make_checkpoint" "$TMP/checkpoint" layers=7 dim=512 ffn=2048 heads=8 kv=4 head_dim=64 vocab=8192 shards=1 >/dev/null 2>&1
+"$FERRY" convert "$TMP/checkpoint" --outtype f16 -o "$TMP/big.gguf" -q
+workspace "$TMP/big" "$TMP/big.gguf"
+before=$(phone_bytes)
+check "64 MB are pushed" push "$TMP/big"
+check "and whole" whole big
+check "nothing travels twice" at_most "$(($(phone_bytes) - before))" $(($(json bytes) * 101 / 100))
+check_equal "the helper was there" 1 "$(($(json sent_bytes) < $(json bytes) ? 1 : 0))"
+offset=$("$FERRY" inspect "$TMP/big.gguf" --json | jq '.data_offset as $d | .tensors[] | select(.name == "blk.3.ffn_gate.weight") |
+    if .bytes != 2097152 then error("not 2 MiB") else .offset end')
+data=$("$FERRY" inspect "$TMP/big.gguf" --json | jq .data_offset)
+cp "$TMP/big.gguf" "$TMP/changed.gguf"
+head -c 2097152 /dev/zero | dd of="$TMP/changed.gguf" bs=4096 seek=$((data + offset)) oflag=seek_bytes conv=notrunc status=none
+mkdir "$TMP/next"
+cp "$TMP/changed.gguf" "$TMP/next/big.gguf"
+workspace "$TMP/next/big" "$TMP/next/big.gguf"
+before=$(phone_bytes)
+check "a changed tensor of 2 MiB is pushed" push "$TMP/next/big"
+check "and moves at most 8 MiB and 1 %, by its own count" at_most "$(json sent_bytes)" 8472494
+check "and by the phone's" at_most "$(($(phone_bytes) - before))" 8472494
+check "the new version is whole" whole big
+check_equal "the older one is kept, and said" "1 true" "$(json older_versions) $(grep -q 'older version kept.*--prune removes it' "$TMP/push.log" && echo true)"
+check "its size is named" grep -qE 'kept there, 6[0-9]\.[0-9] MB' "$TMP/push.log"
+check "going back needs no byte of it" push "$TMP/big"
+check "by any count" at_most "$(json sent_bytes)" 102400
+check "--prune" push "$TMP/big" --prune
+check_equal "removes it" "0 1" "$(json older_versions) $(find "$(phone_root)$there/.versions" -maxdepth 1 -name 'big-*' | wc -l)"
+
+# --- pull ------------------------------------------------------------------------------------------------------------
+check "a workspace is pulled" "$FERRY" pull tales -o "$TMP/back"
+check_equal "as it was pushed" "" "$(diff -r "$TMP/tales" "$TMP/back" 2>&1)"
+check "a file is pulled" "$FERRY" pull $there/tales/manifest.json -o "$TMP/manifest"
+check "unchanged" cmp "$TMP/tales/manifest.json" "$TMP/manifest"
+adb shell "mkdir -p $there/notes/sub; echo hello > $there/notes/sub/a; : > $there/notes/b"
+check "a directory is pulled" "$FERRY" pull notes -o "$TMP/notes"
+check_equal "with what is in it" "b sub sub/a" "$(cd "$TMP/notes" && find . -mindepth 1 | sed 's,^./,,' | sort | xargs)"
+check_status "what is not there is said" 5 'there is nothing of this name' "$FERRY" pull nothing -o "$TMP/nothing"
+printf x | dd of="$(on_host tales/hparams.json)" bs=1 seek=3 conv=notrunc status=none
+check_status "damage on the phone is found by pull" 4 'hparams.json' "$FERRY" pull tales -o "$TMP/damaged"
+check "which leaves nothing" bash -c '! [ -e "$0" ] && ! [ -e "$0.part" ]' "$TMP/damaged"
+check "and mended by push" push "$TMP/tales"
+check "with one file" at_most "$(json sent_bytes)" 102400
+check "for good" whole tales
+
+# --- without the helper ----------------------------------------------------------------------------------------------
+check "every file is sent without it" push "$TMP/tales" --no-helper --to $there/plain
+check_equal "and that is said" "false true" "$(json helper) $(grep -q 'every file is sent' "$TMP/push.log" && echo true)"
+check "they are whole" whole plain
+check "the helper goes on where plain sync was" push "$TMP/tales" --to $there/plain
+check_equal "and finds it complete" true "$(json up_to_date)"
+printf '#!/system/bin/sh\nexit 7\n' >"$TMP/broken"
+chmod 755 "$TMP/broken"
+truncate -s "$(stat -c %s "$exe")" "$TMP/broken"
+mv "$TMP/broken" "$(find "$(phone_root)$there/.agent" -type f)"
+check "a helper that is damaged on the phone is sent again" push "$TMP/tales"
+check_equal "and used" "true true" "$(json helper) $(json up_to_date)"
+mkdir "$TMP/foreign"
+"$FERRY" create "$TMP/tales.gguf" --copy --exe-path "$exe" -o "$TMP/foreign/tales" -q
+phone_set full_after=1000000
+check_status "a phone that fills up is told apart" 6 'No space left|no space' "$FERRY" push "$TMP/foreign/tales" --no-helper --to $there/full
+phone_set exit_lost=1
+check_status "a lost exit status is not success" 5 'exit status' "$FERRY" push "$TMP/tales" --no-helper --to $there/lost
+check "and does not matter to the helper" push "$TMP/tales" --to $there/lost
+phone_set
+check_equal "nothing is left under a name" "" "$(ls -d "$(on_host full)" 2>/dev/null)"
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+cp -r "$TMP/tales" "$TMP/tampered"
+printf x | dd of="$TMP/tampered/hparams.json" bs=1 seek=3 conv=notrunc status=none
+check_status "a tampered file is refused" 4 "hparams.json: changed" "$FERRY" push "$TMP/tampered"
+check "and nothing of it is on the phone" bash -c '! [ -e "$0" ]' "$(on_host tampered)"
+printf x | dd of="$TMP/tampered/bin/ferry" bs=1 seek=100000 conv=notrunc status=none
+check_status "a tampered program is refused" 4 "bin/ferry: changed" "$FERRY" push "$TMP/tampered"
+check_status "a place that is no name is refused" 2 'expected an absolute path' "$FERRY" push "$TMP/tales" --to '/data/local/tmp/a b'
+mkdir -p "$(on_host mine)"
+check_status "what is in the way is left alone" 5 'no link that a push made' "$FERRY" push "$TMP/tales" --to $there/mine
+phone_set unauthorized=1
+adb disconnect >/dev/null
+adb connect "$ANDROID_SERIAL" >/dev/null 2>&1
+check_status "an unauthorized phone is told apart" 5 'unauthorized' "$FERRY" push "$TMP/tales"
+phone_set
+adb disconnect >/dev/null
+phone_wait
+first=$ANDROID_SERIAL
+phone_start second
+check_status "of two phones one has to be named" 5 'ANDROID_SERIAL|-s' env -u ANDROID_SERIAL "$FERRY" push "$TMP/tales"
+check "-s does" env -u ANDROID_SERIAL "$FERRY" push "$TMP/tales" -s "$first" -q
+export ANDROID_SERIAL=$first
+PHONE_NAME=phone
+
+# --- a cable that is pulled ------------------------------------------------------------------------------------------
+seed=${SEED:-$RANDOM}
+RANDOM=$seed
+mkdir "$TMP/a" "$TMP/b"
+"$FERRY" convert tests/data/tales --outtype q8_0 -o "$TMP/tales8.gguf" -q
+workspace "$TMP/a/cut" "$TMP/tales.gguf"
+workspace "$TMP/b/cut" "$TMP/tales8.gguf"
+dropped=0 pushed=0 bad='' target=a begin=$SECONDS
+while [ "$dropped" -lt "$drops" ] && [ $((SECONDS - begin)) -lt 400 ]; do
+    size=$(stat -c %s "$TMP/$target/cut"/*/ggml/weights.gguf)
+    phone_set drop_after=$(((RANDOM * 32768 + RANDOM) % (size + 100000) + 1))
+    status=0
+    "$FERRY" push "$TMP/$target/cut" --prune -q 2>"$TMP/push.log" || status=$?
+    case $status in
+    0)
+        pushed=$((pushed + 1))
+        cmp -s "$TMP/$target/cut/manifest.json" "$(on_host cut/manifest.json)" || bad+="not switched;"
+        target=$([ $target = a ] && echo b || echo a)
+        ;;
+    5)
+        dropped=$((dropped + 1))
+        grep -qE 'lost|offline|not found|no device|is gone|went away' "$TMP/push.log" || bad+="$(cat "$TMP/push.log");"
+        phone_wait || bad+="the phone did not come back;"
+        ;;
+    *) bad+="exit status $status: $(cat "$TMP/push.log");" ;;
+    esac
+    if [ -e "$(on_host cut)" ]; then
+        whole cut >/dev/null || bad+="half a version under the name;"
+    fi
+done
+phone_set
+check_equal "$drops drops at random bytes, seed $seed: a clear message, whole versions only ($pushed finished)" "$drops " "$dropped $bad"
+check "then a push completes" push "$TMP/$target/cut" --prune
+check "and is whole" whole cut
+check_equal "nothing else is left of it" 1 "$(find "$(phone_root)$there/.versions" -maxdepth 1 -name 'cut-*' | wc -l)"
+echo "# $dropped drops in $((SECONDS - begin)) s"
+
+# --- a helper that is killed, a link that is slow --------------------------------------------------------------------
+helper_of_phone() { # the process that runs the agent, below the phone's own
+    local up pids
+    pids=$(cat "$TMP/phones/$PHONE_NAME/pid")
+    for _ in 1 2 3 4; do
+        up=$(for p in $pids; do pgrep -P "$p"; done)
+        [ -n "$up" ] && pids=$up
+    done
+    for p in $pids; do
+        tr '\0' ' ' <"/proc/$p/cmdline" 2>/dev/null | grep -q ' agent $' && echo "$p"
+    done
+}
+phone_set rate=4000000
+"$FERRY" push "$TMP/next/big" --to $there/killed -q 2>"$TMP/killed.log" &
+pusher=$!
+for _ in $(seq 300); do # until some of it is there
+    [ "$(du -sk "$(phone_root)$there/.versions"/killed-*.part 2>/dev/null | cut -f1)" ] && helper=$(helper_of_phone) && [ -n "$helper" ] && break
+    sleep 0.1
+done
+sleep 1
+for p in $helper; do kill -9 "$p"; done
+status=0
+wait $pusher || status=$?
+check_equal "a helper that is killed" "5 1" "$status $(grep -c 'helper was ended' "$TMP/killed.log")"
+check "leaves nothing under the name" bash -c '! [ -e "$0" ]' "$(on_host killed)"
+phone_set
+check "the next push goes on" push "$TMP/next/big" --to $there/killed
+check "and is whole" whole killed
+
+"$make_checkpoint" "$TMP/checkpoint2" layers=40 dim=512 ffn=2048 heads=8 kv=4 head_dim=64 vocab=8192 shards=1 >/dev/null 2>&1
+"$FERRY" convert "$TMP/checkpoint2" --outtype f16 -o "$TMP/fast.gguf" -q
+"$FERRY" create "$TMP/fast.gguf" --exe-path "$exe" -o "$TMP/fast" -q 2>/dev/null
+phone_set rate=40000000
+best=0
+for _ in 1 2 3; do # the machine may be busy: hashing under emulation needs its processors
+    from=$(date +%s%N)
+    adb push "$TMP/fast" /data/local/tmp/plain >/dev/null 2>&1
+    adb=$((($(date +%s%N) - from) / 1000000))
+    adb shell rm -rf /data/local/tmp/plain
+    from=$(date +%s%N)
+    push "$TMP/fast"
+    ours=$((($(date +%s%N) - from) / 1000000))
+    adb shell rm -rf "$there/fast" "$there/.versions/fast-*"
+    echo "# 320 MB at 40 MB/s: adb push $adb ms, ferry push $ours ms"
+    ratio=$((100 * adb / ours))
+    [ "$ratio" -gt "$best" ] && best=$ratio
+    [ "$best" -ge 95 ] && break
+done
+check "as fast as adb push (0.95) with the link at 40 MB/s" [ "$best" -ge 95 ]
+phone_set
+
+# --- a phone that is full --------------------------------------------------------------------------------------------
+if phone_can_limit; then
+    phone_start small 24m
+    check_status "a phone without room says how much" 6 'needs [0-9.]+ MB more, [0-9.]+ MB are free' "$FERRY" push "$TMP/big"
+    check "what fits is pushed" push "$TMP/tales"
+    check_status "so does plain sync" 6 'needs [0-9.]+ MB, [0-9.]+ MB are free' "$FERRY" push "$TMP/big" --no-helper
+    check_equal "nothing is left under the name" "no" "$(adb shell "[ -e $there/big ] && echo yes || echo no" | tr -d '\r')"
+else
+    skip "a full phone" "needs user namespaces"
+fi
+finish
