@@ -35,6 +35,7 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_STR,
      .arg = "FILE",
      .offset = offsetof(options, system_file),
+     .file = FY_FILE_IN,
      .set = "system",
      .help = "File with the system message; a newline at its end is left out."},
     {.group = "Conversation",
@@ -42,6 +43,7 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_STR,
      .arg = "NAME|FILE",
      .offset = offsetof(options, chat_template),
+     .file = FY_FILE_OR_WORD,
      .help = "Template that makes a prompt of the conversation, in place of the model's own: one "
              "of the model's others or a built-in one by name, or a file. 'ferry template --list' "
              "shows the built-in ones."},
@@ -90,6 +92,7 @@ static const fy_opt opts[] = {
      .help = "Neither read nor keep the file of what was typed in earlier chats."},
 #endif
     FY_ROWS_ENGINE,
+    FY_ROWS_DEVICE
     FY_ROW_VERBOSE,
     FY_ROW_QUIET,
 };
@@ -216,6 +219,14 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     return rc;
 }
 
+static bool reads_input(const void *opaque, int n_args, char **args)
+{
+    (void)opaque;
+    (void)n_args;
+    (void)args;
+    return true;
+}
+
 const fy_verb fy_verb_chat = {
     .name = "chat",
     .summary = "talk with a model",
@@ -244,5 +255,7 @@ const fy_verb fy_verb_chat = {
                 "printf 'Who are you?\\nAre you sure?\\n' | ferry chat -m model.gguf\n"
                 "# a model that thinks, asked not to\n"
                 "ferry chat -m model.gguf --template-arg enable_thinking=false\n",
+    .on_phone = true,
+    .reads_input = reads_input,
     .run = run,
 };

@@ -7,7 +7,7 @@
 #include "model/golden.h"
 
 typedef struct {
-    const char *model, *golden;
+    const char *model, *golden, *device, *serial;
     double tolerance;
     int64_t n_threads, n_batch;
     int type_k, type_v;
@@ -21,12 +21,14 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_STR,
      .arg = "FILE.gguf",
      .offset = offsetof(options, model),
+     .file = FY_FILE_WORKSPACE,
      .help = "GGUF file to check."},
     {.group = "Input",
      .name = "golden",
      .kind = FY_OPT_STR,
      .arg = "FILE.safetensors",
      .offset = offsetof(options, golden),
+     .file = FY_FILE_IN,
      .help = "What the reference computed: a safetensors file with input_ids and any of logits, "
              "logits_tail, hidden, "
              "greedy_ids."},
@@ -49,6 +51,7 @@ static const fy_opt opts[] = {
     FY_ROW_BATCH_OF(n_batch),
     FY_ROW_CACHE_K_OF(type_k, "f32"),
     FY_ROW_CACHE_V_OF(type_v, "f32"),
+    FY_ROWS_DEVICE
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
@@ -240,5 +243,6 @@ const fy_verb fy_verb_eval = {
         "ferry eval -m model-f32.gguf --golden golden.safetensors\n"
         "ferry eval -m model-q8_0.gguf --golden golden.safetensors --tolerance 0.1 --json\n",
     .task = FY_TASK_USE,
+    .on_phone = true,
     .run = run,
 };

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/json_out.h"
+#include "bundle/bundle_check.h"
 #include "cli/engine.h"
 #include "cli/gen_options.h"
 #include "cli/text_in.h"
@@ -13,13 +14,20 @@
 typedef struct {
     fy_engine_options engine;
     fy_gen_options gen;
-    const char *prompt, *file, *prompt_ids, *logits_out;
+    const char *prompt, *file, *prompt_ids, *logits_out, *device, *serial;
     int64_t n, logprobs;
-    bool ignore_eos, print_ids, json, verbose, quiet;
+    bool verify, ignore_eos, print_ids, json, verbose, quiet;
 } options;
 
 static const fy_opt opts[] = {
     FY_ROWS_MODEL,
+    {.group = "Model",
+     .name = "verify",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, verify),
+     .help = "With -d: compare every byte of the workspace with the hashes of its manifest first, "
+             "and its signature with the key that it carries.",
+     .line_only = true},
     {.group = "Prompt",
      .name = "prompt",
      .alias = "p",
@@ -37,7 +45,8 @@ static const fy_opt opts[] = {
      .offset = offsetof(options, file),
      .help = "File with the text to continue, all of it, its last newline included; '-' is "
              "standard input.",
-     .line_only = true},
+     .line_only = true,
+     .file = FY_FILE_IN},
     {.group = "Prompt",
      .name = "prompt-ids",
      .kind = FY_OPT_STR,
@@ -87,9 +96,10 @@ static const fy_opt opts[] = {
      .offset = offsetof(options, logits_out),
      .help = "Write the logits of every prompt position: 32-bit little-endian floats, "
              "[tokens][vocabulary].",
-     .line_only = true},
+     .line_only = true,
+     .file = FY_FILE_OUT},
     FY_ROWS_ENGINE,
-    FY_ROW_VERBOSE,
+    FY_ROWS_DEVICE FY_ROW_VERBOSE,
     FY_ROW_QUIET,
 };
 
@@ -121,6 +131,9 @@ static int check_options(const options *o, fy_err *e)
             n == 0 ? "no prompt" : "more than one prompt");
     if (o->logprobs >= 0 && !o->json)
         return fy_fail(e, FY_EARG, "--logprobs is part of the JSON object: give --json too");
+    if (o->verify && o->engine.dir == NULL)
+        return fy_fail(e, FY_EARG,
+                       "--verify reads a workspace (-d DIR); a single file has no manifest");
     return 0;
 }
 
@@ -186,10 +199,32 @@ static int make_prompt(job *j, fy_err *e)
     return j->o->print_ids ? 0 : begin_text(j, e);
 }
 
+/* Every hash, and how long that took. */
+static int verify(const options *o, fy_err *e)
+{
+    int64_t n = o->engine.n_threads;
+    fy_bundle_checked found;
+    fy_progress progress;
+    double begin_s = fy_now_s();
+    fy_show_begin(&progress, "verifying", 0);
+    int rc = fy_bundle_check(o->engine.dir, n == FY_OPT_UNSET_INT ? fy_default_threads() : (int)n,
+                             &progress, &found, e);
+    fy_show_end(&progress);
+    if (rc == 0)
+        fy_log(FY_LOG_INFO, "%s: %zu files, %.1f MB, all as listed, in %.2f s; %s%s", o->engine.dir,
+               found.n_files, (double)found.bytes * 1e-6, fy_now_s() - begin_s,
+               found.is_signed ? "signed by " : "not signed",
+               found.is_signed && found.fingerprint[0] == '\0' ? "a key that did not come with it"
+                                                               : found.fingerprint);
+    return rc;
+}
+
 static int load(job *j, fy_err *e)
 {
     const options *o = j->o;
     fy_engine *g = &j->engine;
+    if (o->verify && verify(o, e) != 0)
+        return -1;
     if (fy_engine_open(g, &o->engine, o->prompt_ids == NULL || !o->print_ids, e) != 0 ||
         make_prompt(j, e) != 0)
         return -1;
@@ -453,9 +488,11 @@ const fy_verb fy_verb_run = {
         "anonymous_memory_bytes. A rate that was not measured is 0.",
     .examples = "ferry run -m model.gguf -p 'Once upon a time' -n 64\n"
                 "ferry run -d workspace -p 'Once upon a time' --temp 0.7 --seed 1\n"
+                "ferry run -d workspace --verify -p 'Once upon a time' -n 8\n"
                 "# a text from a pipe, the answer for a program\n"
                 "echo 'Once upon a time' | ferry run -m model.gguf -f - --json --logprobs 3\n"
                 "# ids in, ids out: no tokenizer takes part\n"
                 "ferry run -m model.gguf --prompt-ids 1,403,407 --print-ids -n 16\n",
+    .on_phone = true,
     .run = run,
 };

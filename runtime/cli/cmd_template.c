@@ -14,7 +14,8 @@
 #include "cli/vocab_source.h"
 
 typedef struct {
-    const char *model, *file, *chat_template, *messages, *tools, *bos_token, *eos_token, *verify;
+    const char *model, *file, *chat_template, *messages, *tools, *bos_token, *eos_token, *verify,
+        *device, *serial;
     fy_opt_list args;
     bool no_generation_prompt, ids, check, list, jsonl, quiet, verbose;
 } options;
@@ -295,6 +296,14 @@ static int run_jsonl(const job *j, fy_err *e)
 
 /* --- the verb --- */
 
+static bool reads_input(const void *opaque, int n_args, char **args)
+{
+    const options *o = opaque;
+    (void)n_args;
+    (void)args;
+    return o->jsonl;
+}
+
 static int run_verify(job *j, fy_err *e)
 {
     fy_str report = {0};
@@ -334,13 +343,13 @@ static int run(void *opts, int n_args, char **args, fy_err *e)
 /* clang-format off */
 static const fy_opt opts_table[] = {
     {.group = "Template", .name = "model", .alias = "m", .kind = FY_OPT_STR, .arg = "FILE.gguf|DIR",
-     .set = "model", .offset = offsetof(options, model),
+     .set = "model", .offset = offsetof(options, model), .file = FY_FILE_WORKSPACE,
      .help = "A GGUF file, a workspace, or a directory with a checkpoint's tokenizer files: its template, BOS and EOS."},
     {.group = "Template", .name = "file", .kind = FY_OPT_STR, .arg = "FILE.jinja", .set = "template",
-     .line_only = true, .offset = offsetof(options, file),
+     .line_only = true, .offset = offsetof(options, file), .file = FY_FILE_IN,
      .help = "A Jinja file instead of the model's template."},
     {.group = "Template", .name = "chat-template", .kind = FY_OPT_STR, .arg = "NAME|FILE.jinja",
-     .set = "template", .offset = offsetof(options, chat_template),
+     .set = "template", .offset = offsetof(options, chat_template), .file = FY_FILE_OR_WORD,
      .help = "A template of the model by name, a built-in one, or a file, instead of the model's default."},
     {.group = "Template", .name = "bos-token", .kind = FY_OPT_STR, .arg = "TEXT",
      .offset = offsetof(options, bos_token),
@@ -352,11 +361,11 @@ static const fy_opt opts_table[] = {
     {.group = "Template", .name = "check", .kind = FY_OPT_FLAG, .set = "job", .line_only = true, .offset = offsetof(options, check),
      .help = "Only say whether ferry takes the template, and every named one of a model."},
     {.group = "Conversation", .name = "messages", .kind = FY_OPT_STR, .arg = "FILE.json", .line_only = true,
-     .offset = offsetof(options, messages),
+     .offset = offsetof(options, messages), .file = FY_FILE_IN,
      .help = "JSON: a list of messages, or an object with \"messages\" and, if wanted, \"tools\", \"extra\" and "
              "\"add_generation_prompt\"; - is standard input. Without it a short example is shown."},
     {.group = "Conversation", .name = "tools", .kind = FY_OPT_STR, .arg = "FILE.json", .line_only = true,
-     .offset = offsetof(options, tools), .help = "JSON: a list of tools; - is standard input."},
+     .offset = offsetof(options, tools), .file = FY_FILE_IN, .help = "JSON: a list of tools; - is standard input."},
     {.group = "Conversation", .name = "template-arg", .kind = FY_OPT_STR, .arg = "KEY=VALUE", .many = true,
      .offset = offsetof(options, args),
      .help = "A variable of the template; may be repeated. VALUE is JSON where it reads as JSON "
@@ -370,8 +379,9 @@ static const fy_opt opts_table[] = {
      .help = "Read requests from standard input, a JSON object per line; answer each with a line "
              "{\"text\"} or {\"error\"}."},
     {.group = "Output", .name = "verify", .kind = FY_OPT_STR, .arg = "FILE.json", .set = "job", .line_only = true,
-     .offset = offsetof(options, verify),
+     .offset = offsetof(options, verify), .file = FY_FILE_IN,
      .help = "Compare with the answers of a reference in FILE; exit 4 when any differs."},
+    FY_ROWS_DEVICE
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
@@ -406,6 +416,8 @@ const fy_verb fy_verb_template = {
                 "ferry template --file template.jinja --check\n"
                 "ferry template --file template.jinja --verify parity.json\n",
     .run = run,
+    .on_phone = true,
+    .reads_input = reads_input,
     .environment =
         "SOURCE_DATE_EPOCH the time that strftime_now shows, in seconds since 1970, as UTC\n"
         "TMPDIR directory for the conversion of a checkpoint's tokenizer; /tmp when not set\n",

@@ -12,7 +12,7 @@
 #include "cli/vocab_source.h"
 
 typedef struct {
-    const char *model, *file, *verify;
+    const char *model, *file, *verify, *device, *serial;
     bool ids, show_pieces, count, json, jsonl, no_bos, no_parse_special, quiet, verbose;
 } options;
 
@@ -184,6 +184,13 @@ static int run_text(const options *o, const fy_vocab *v, int n_args, char **args
 
 /* --- the verb --- */
 
+static bool reads_input(const void *opaque, int n_args, char **args)
+{
+    const options *o = opaque;
+    bool text_given = o->file != NULL || n_args > 1 || (n_args == 1 && strcmp(args[0], "-") != 0);
+    return o->jsonl || (o->verify == NULL && !text_given);
+}
+
 static int check_options(const options *o, int n_args, char **args, fy_err *e)
 {
     const struct {
@@ -244,11 +251,11 @@ static int run(void *opts, int n_args, char **args, fy_err *e)
 /* clang-format off */
 static const fy_opt opts_table[] = {
     {.group = "Input", .name = "model", .alias = "m", .kind = FY_OPT_STR, .arg = "FILE.gguf|DIR",
-     .offset = offsetof(options, model), .set = "model",
+     .offset = offsetof(options, model), .set = "model", .file = FY_FILE_WORKSPACE,
      .help = "A GGUF file, a workspace, or a directory with a checkpoint's tokenizer files "
              "(converted on the fly)."},
     {.group = "Input", .name = "file", .alias = "f", .kind = FY_OPT_STR, .arg = "FILE",
-     .offset = offsetof(options, file), .line_only = true,
+     .offset = offsetof(options, file), .line_only = true, .file = FY_FILE_IN,
      .help = "Read the text from FILE, all of it, its last newline included; '-' is standard input."},
     {.group = "Input", .name = "ids", .kind = FY_OPT_FLAG, .offset = offsetof(options, ids),
      .line_only = true,
@@ -273,8 +280,9 @@ static const fy_opt opts_table[] = {
      .help = "Read lines {\"text\", \"add_special\", \"parse_special\"} from standard input, write "
              "lines {\"ids\", \"decoded\"}; both flags are true when absent."},
     {.group = "Many texts", .name = "verify", .kind = FY_OPT_STR, .arg = "FILE.json", .set = "form",
-     .line_only = true, .offset = offsetof(options, verify),
+     .line_only = true, .offset = offsetof(options, verify), .file = FY_FILE_IN,
      .help = "Compare with the answers of a reference in FILE.json; exit 4 when any differs."},
+    FY_ROWS_DEVICE
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
@@ -313,6 +321,8 @@ const fy_verb fy_verb_tokenize = {
                 "ferry tokenize -m checkpoint 'Once upon a time'\n"
                 "ferry tokenize -m model.gguf --verify parity.json\n",
     .run = run,
+    .on_phone = true,
+    .reads_input = reads_input,
     .environment = "TMPDIR directory for the conversion of a checkpoint's tokenizer; /tmp when not set\n",
 };
 /* clang-format on */

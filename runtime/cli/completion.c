@@ -58,9 +58,10 @@ static void put_verbs(fy_str *out)
         fy_str_printf(out, "%s%s", v == fy_verbs ? "" : " ", (*v)->name);
 }
 
+/* Is the next word its value? */
 static bool takes_value(const fy_opt *o)
 {
-    return o->kind != FY_OPT_FLAG;
+    return o->kind != FY_OPT_FLAG && o->bare == NULL;
 }
 
 /* What the argument of a word may be, with blanks between. */
@@ -257,10 +258,13 @@ static void zsh_option(fy_str *out, const fy_verb *v, const fy_opt *o)
         fy_str_puts(out, " \\\n        '");
         zsh_exclusions(out, v, o);
         fy_str_printf(out, "%s%s%s%s[", o->many ? "*" : "", is_long ? "--" : "-",
-                      is_long ? o->name : o->alias, is_long && takes_value(o) ? "=" : "");
+                      is_long ? o->name : o->alias,
+                      o->bare != NULL             ? "=-"
+                      : is_long && takes_value(o) ? "="
+                                                  : "");
         zsh_text(out, o->help);
-        fy_str_putc(out, ']');
-        if (takes_value(o))
+        fy_str_puts(out, o->bare != NULL ? "]:" : "]"); /* "::" is a value that may be left out */
+        if (takes_value(o) || o->bare != NULL)
             zsh_offer(out, o->kind == FY_OPT_CHOICE ? "value" : o->arg, SIZE_MAX, &f);
         fy_str_putc(out, '\'');
     }

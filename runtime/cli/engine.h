@@ -27,12 +27,13 @@ typedef struct {
      .arg = "FILE.gguf",                                                                         \
      .offset = offsetof(options, engine.model),                                                  \
      .help = "GGUF file to run.",                                                                \
-     .set = "model"},                                                                            \
+     .set = "model",                                                                             \
+     .file = FY_FILE_WORKSPACE},                                                                            \
     {                                                                                            \
         .group = "Model", .name = "work-folder", .alias = "d", .kind = FY_OPT_STR, .arg = "DIR", \
         .offset = offsetof(options, engine.dir),                                                 \
         .help = "Workspace to run: its main model, with the defaults of its hparams.json.",      \
-        .set = "model"                                                                           \
+        .set = "model", .file = FY_FILE_WORKSPACE                                                                           \
     }
 #define FY_ROWS_ENGINE                                                                       \
     {.group = "Machine",                                                                     \

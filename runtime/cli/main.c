@@ -8,8 +8,7 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/str.h"
-#include "cli/settings.h"
-#include "cli/verb.h"
+#include "cli/call.h"
 
 /* With a standard stream closed, the next file opened would get its number, and words would go into
  * that file. The stand-in refuses what the stream is for, so that using it stays an error. */
@@ -35,7 +34,9 @@ static void usage(fy_str *s)
         const char *heading;
     } tasks[] = {{FY_TASK_MAKE, "Make a model"},
                  {FY_TASK_PACKAGE, "Package it for the phone"},
-                 {FY_TASK_USE, "Use it"}};
+                 {FY_TASK_PHONE, "Bring it to the phone"},
+                 {FY_TASK_USE, "Use it"},
+                 {FY_TASK_INSIDE, "Called by ferry itself"}};
     fy_str_puts(s, "usage: ferry VERB [options] [arguments]\n\n"
                    "Carry a language model from a checkpoint to a phone.\n");
     for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
@@ -72,87 +73,18 @@ static int unknown_verb(const char *name, bool or_word, fy_err *e)
                : fy_fail(e, FY_EARG, "unknown verb '%s'; 'ferry --help' lists them", shown);
 }
 
-static int check_arg_count(const fy_verb *v, int n, fy_err *e)
+static int run_verb(const fy_verb *v, int argc, char **argv, int *status, fy_err *e)
 {
-    if (n < v->min_args)
-        return fy_fail(e, FY_EARG, "too few arguments; usage: ferry %s [options] %s", v->name,
-                       v->synopsis);
-    if (v->max_args >= 0 && n > v->max_args)
-        return fy_fail(e, FY_EARG, "too many arguments; usage: ferry %s [options] %s", v->name,
-                       v->synopsis);
-    return 0;
-}
-
-static bool flag_is_set(const fy_verb *v, const void *o, const char *name)
-{
-    for (size_t i = 0; i < v->n_opts; i++) {
-        if (v->opts[i].kind == FY_OPT_FLAG && strcmp(v->opts[i].name, name) == 0)
-            return *(const bool *)(const void *)((const char *)o + v->opts[i].offset);
-    }
-    return false;
-}
-
-/* What -v says before the verb begins. */
-static void report_settings(const fy_verb *v, const fy_settings *s, const char *const *from)
-{
-    fy_str text = {0};
-    fy_version_text(&text);
-    fy_log(FY_LOG_DEBUG, "%s%s%s", fy_str_z(&text), s->path != NULL ? ", settings of " : "",
-           s->path != NULL ? s->path : "");
-    fy_str_release(&text);
-    for (size_t i = 0; i < s->n; i++) {
-        if (from[s->given[i].row] == s->given[i].source)
-            fy_log(FY_LOG_DEBUG, "--%s is '%s', from %s", v->opts[s->given[i].row].name,
-                   s->given[i].value, s->given[i].source);
-    }
-}
-
-/* Everything one call of a verb holds. */
-typedef struct {
-    const fy_verb *v;
-    void *o;           /* owned; the verb's options */
-    const char **from; /* owned; where each has its value from */
-    fy_settings settings;
-} call;
-
-static int run_call(call *c, int argc, char **argv, fy_err *e)
-{
-    const fy_verb *v = c->v;
-    int n_args;
-    bool help;
-    if (fy_opts_parse_from(v->opts, v->n_opts, c->o, argc, argv, &n_args, &help, c->from, e) != 0)
-        return -1;
-    if (help) {
+    fy_call c;
+    int rc = fy_call_open(&c, v, argc, argv, e);
+    if (rc == 0 && c.help) {
         fy_str s = {0};
         fy_verb_help(v, &s);
-        return print(&s, e);
+        rc = print(&s, e);
+    } else if (rc == 0) {
+        rc = fy_call_run(&c, status, e);
     }
-    if (check_arg_count(v, n_args, e) != 0 || fy_settings_read(&c->settings, v, e) != 0 ||
-        fy_opts_fill(v->opts, v->n_opts, c->o, c->settings.given, c->settings.n, c->from, e) != 0)
-        return -1;
-    fy_log_show(flag_is_set(v, c->o, "quiet")     ? FY_LOG_WARN
-                : flag_is_set(v, c->o, "verbose") ? FY_LOG_DEBUG
-                                                  : FY_LOG_INFO);
-    report_settings(v, &c->settings, c->from);
-    fy_settings_publish(v, c->o, c->from);
-    return v->run(c->o, n_args, argv, e);
-}
-
-static int run_verb(const fy_verb *v, int argc, char **argv, fy_err *e)
-{
-    call c = {.v = v,
-              .o = calloc(1, v->opts_bytes > 0 ? v->opts_bytes : 1),
-              .from = calloc(v->n_opts + 1, sizeof *c.from)};
-    int rc = -1;
-    if (c.o == NULL || c.from == NULL) {
-        fy_nomem(e);
-    } else {
-        rc = run_call(&c, argc, argv, e);
-        fy_opts_release(v->opts, v->n_opts, c.o);
-    }
-    fy_settings_release(&c.settings);
-    free(c.from);
-    free(c.o);
+    fy_call_close(&c);
     return rc;
 }
 
@@ -253,14 +185,15 @@ int main(int argc, char **argv)
         fy_str_release(&s);
         return fy_exit_status(FY_EARG);
     }
-    int rc = run_word(argv[1], argc - 2, argv + 2, &err);
+    int status = 0, rc = run_word(argv[1], argc - 2, argv + 2, &err);
     const char *verb = "";
     if (rc == 1) {
         const fy_verb *v = fy_verb_find(argv[1]);
         verb = v != NULL ? v->name : "";
-        rc = v != NULL ? run_verb(v, argc - 2, argv + 2, &err) : unknown_verb(argv[1], true, &err);
+        rc = v != NULL ? run_verb(v, argc - 2, argv + 2, &status, &err)
+                       : unknown_verb(argv[1], true, &err);
     }
     if (rc != 0)
         fprintf(stderr, "ferry%s%s: %s\n", *verb ? " " : "", verb, err.msg);
-    return rc == 0 ? 0 : fy_exit_status(err.code);
+    return rc == 0 ? status : fy_exit_status(err.code);
 }

@@ -66,7 +66,9 @@ static void man_option(fy_str *out, const fy_opt *o)
     if (o->alias != NULL)
         fy_str_printf(out, "Fl %s , ", o->alias);
     fy_str_printf(out, "Fl \\-%s", o->name);
-    if (o->kind != FY_OPT_FLAG)
+    if (o->bare != NULL)
+        fy_str_printf(out, " Ns Op = Ns Ar %s", o->arg);
+    else if (o->kind != FY_OPT_FLAG)
         fy_str_printf(out, " Ar %s", o->arg);
     fy_str_putc(out, '\n');
     roff_sentences(out, o->help, strlen(o->help));

@@ -18,7 +18,14 @@
 #define FERRY_DATE    "November 21, 2026" /* of this version, on its man pages */
 
 /* What verbs are for: the headings of `ferry --help`. */
-typedef enum { FY_TASK_USE, FY_TASK_MAKE, FY_TASK_PACKAGE } fy_task;
+typedef enum { FY_TASK_USE, FY_TASK_MAKE, FY_TASK_PACKAGE, FY_TASK_PHONE, FY_TASK_INSIDE } fy_task;
+
+/* Options of another verb that a verb takes as well, to pass them on. */
+typedef struct {
+    const char *verb;   /* that verb */
+    const char *except; /* "model|work-folder": its options that are not taken; NULL: all are */
+    size_t offset;      /* of the fy_opt_list field that gets the words, as they were given */
+} fy_borrow;
 
 typedef struct {
     const char *name;
@@ -38,6 +45,10 @@ typedef struct {
     const char *arg_choices;        /* what a positional argument may be: "TYPE=f32|f16|q8_0" */
     const char *environment;        /* "NAME meaning\n": variables that only this verb obeys */
     void (*libraries)(fy_str *out); /* appends "name version\n" of each that comes with this verb */
+    bool on_phone;           /* has FY_ROWS_DEVICE: a call with --device runs on the phone instead */
+    /* Does such a call read standard input, besides options whose value is "-"? NULL: no. */
+    bool (*reads_input)(const void *o, int n_args, char **args);
+    const fy_borrow *borrow; /* up to a verb NULL; the first that has an option gets it */
 } fy_verb;
 
 extern const fy_verb *const fy_verbs[]; /* NULL-terminated, in the order of --help */
@@ -73,6 +84,30 @@ void fy_version_json(fy_str *out);
 /* Where the running verb's option with this field has its value from: "command line",
  * "FERRY_TEMP", "DIR/ferry/config:3: temp"; NULL: the default. */
 const char *fy_option_source(const void *field);
+
+/* Where a verb with `on_phone` runs: fields `device` and `serial`, both const char *, of its
+ * `options`. The rows end with their comma; the phone's own build has none of them. */
+#ifndef FERRY_DEVICE
+#define FY_ROW_DEVICE                                                                           \
+    {                                                                                           \
+        .group = "Place", .name = "device", .kind = FY_OPT_STR, .arg = "SERIAL",                \
+        .offset = offsetof(options, device), .bare = "", .line_only = true,                     \
+        .help = "Run on the phone with this serial number, through adb; without a number on "   \
+                "ANDROID_SERIAL's, or on the only one there is. -d then names a workspace that " \
+                "was pushed."                                                                   \
+    }
+#define FY_ROW_SERIAL_OF(letter)                                                                 \
+    {                                                                                            \
+        .group = "Place", .name = "serial", .alias = letter, .kind = FY_OPT_STR,                 \
+        .arg = "SERIAL", .offset = offsetof(options, serial), .line_only = true,                 \
+        .help = "The same as --device=SERIAL."                                                   \
+    }
+#define FY_ROWS_DEVICE         FY_ROW_DEVICE, FY_ROW_SERIAL_OF("s"),
+#define FY_ROWS_DEVICE_NO_S    FY_ROW_DEVICE, FY_ROW_SERIAL_OF(NULL), /* -s is something else */
+#else
+#define FY_ROWS_DEVICE
+#define FY_ROWS_DEVICE_NO_S
+#endif
 
 /* Option rows that several verbs have, for fields of these names in the verb's `options`; those
  * with a parameter are told the field. */

@@ -20,6 +20,8 @@ typedef struct {
 } render_case;
 
 static const render_case loops[] = {
+    {"{% for q, q in [[3, 4], [5, 6]] if q %}{{ q }}{{ loop.previtem }}{% endfor %}", "46(4, 4)",
+     NULL},
     {"{% for i in l %}{{ a }}{% set a = i %}{{ a }}{% endfor %}{{ a }}", "5152535", NULL},
     {"{% for i in l %}{% if i == 2 %}{% set a = i %}{% endif %}{{ a }}{% endfor %}{{ a }}", "5255",
      NULL},
@@ -140,6 +142,8 @@ static const render_case loops[] = {
 };
 
 static const render_case macros_and_callers[] = {
+    {"{% macro m(caller=1, x=2) %}{{ caller }}{% endmacro %}{{ m(3) }}", NULL,
+     "line 1: macro 'm' is given a caller twice"},
     {"{% macro m() %}{{ a }}{{ z }}{% endmacro %}{{ m() }}{% set z = 3 %}{{ m() }}", "553", NULL},
     {"{% macro m() %}[{{ a }}]{% endmacro %}{{ m() }}{% set a = 3 %}{{ m() }}", "[][3]", NULL},
     {"{% with a = 2 %}{% macro m() %}{{ a }}{% endmacro %}{{ m() }}{% endwith %}{{ m }}", "2",
@@ -286,6 +290,8 @@ static const render_case blocks_and_names[] = {
 };
 
 static const render_case values[] = {
+    {"{{ true / 9007199254740993 }}|{{ 1 / 3 }}", "1.1102230246251564e-16|0.3333333333333333",
+     NULL},
     {"{{ varargs }}{{ kwargs }}{{ caller }}", "", NULL},
     {"{{ 1 in l }}{{ 'x' in d }}{{ 'é' in s }}{{ 7 not in l }}{{ 1 in nope }}{{ nope in l }}",
      "TrueTrueTrueTrueFalseFalse", NULL},
