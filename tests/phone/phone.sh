@@ -83,6 +83,11 @@ phone_start() { # [NAME [SIZE]]
     phone_server
     mkdir -p "$dir"
     phone_make_root "$dir/root"
+    if ! proot -r "$dir/root" -q qemu-aarch64 -w / /system/bin/true 2>/dev/null; then
+        skip "the emulated phone" "proot cannot trace programs on this machine"
+        finish
+        exit
+    fi
     : >"$dir/control"
     if [ -n "${2-}" ]; then
         # shellcheck disable=SC2016
