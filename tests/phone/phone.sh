@@ -13,7 +13,7 @@ PHONE_NAME=phone
 
 phone_can_limit() { unshare -rm true 2>/dev/null; }
 phone_bytes() { awk '{ print $1 + $2 }' "$TMP/phones/$PHONE_NAME/control.stats"; }
-phone_root() { echo "$TMP/phones/${1:-$PHONE_NAME}/root"; }
+phone_root() { echo "$TMP/phones/${1:-$PHONE_NAME}/files"; }
 
 phone_free_port() { # a port nobody listens on, below the ephemeral ones
     local port
@@ -82,8 +82,8 @@ phone_start() { # [NAME [SIZE]]
     local dir=$TMP/phones/$PHONE_NAME run=()
     phone_server
     mkdir -p "$dir"
-    phone_make_root "$dir/root"
-    if ! proot -r "$dir/root" -q qemu-aarch64 -w / /system/bin/true 2>/dev/null; then
+    phone_make_root "$dir/files"
+    if ! proot -r "$dir/files" -q qemu-aarch64 -w / /system/bin/true 2>/dev/null; then
         skip "the emulated phone" "proot cannot trace programs on this machine"
         finish
         exit
@@ -91,9 +91,9 @@ phone_start() { # [NAME [SIZE]]
     : >"$dir/control"
     if [ -n "${2-}" ]; then
         # shellcheck disable=SC2016
-        run=(unshare -rm sh -c 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"' sh "$2" "$dir/root/data/local/tmp")
+        run=(unshare -rm sh -c 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"' sh "$2" "$dir/files/data/local/tmp")
     fi
-    "${run[@]}" "$PHONE_ADBD" "$dir/root" "$dir/control" \
+    "${run[@]}" "$PHONE_ADBD" "$dir/files" "$dir/control" \
         "ro.product.name=emulated;ro.product.model=Emulated Phone;ro.product.device=emulated" "$dir/port" 2>"$dir/log" &
     echo $! >"$dir/pid"
     disown
