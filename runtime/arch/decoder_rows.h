@@ -10,38 +10,49 @@
 #define LAYER_MATRIX(slot, gguf, hf, rows, cols, transform)                                       \
     {                                                                                             \
         slot, "blk.%u." gguf ".weight", "model.layers.%u." hf ".weight", {rows, cols}, transform, \
-            FY_ROW_MATRIX, NULL                                                                   \
+            .flags = FY_ROW_MATRIX                                                                \
     }
-#define LAYER_VECTOR(slot, gguf, hf, dim)                                                          \
-    {                                                                                              \
-        slot, "blk.%u." gguf ".weight", "model.layers.%u." hf ".weight", {dim}, FY_X_COPY, 0, NULL \
+#define LAYER_VECTOR(slot, gguf, hf, dim)                                                  \
+    {                                                                                      \
+        slot, "blk.%u." gguf ".weight", "model.layers.%u." hf ".weight", {dim}, FY_X_COPY, \
+            .flags = 0                                                                     \
     }
 /* flag: the config flag that makes the bias required; NULL: the family always has it. */
 #define LAYER_BIAS(slot, gguf, hf, dim, transform, flag)                               \
     {                                                                                  \
         slot, "blk.%u." gguf ".bias", "model.layers.%u." hf ".bias", {dim}, transform, \
-            (flag) != NULL ? FY_ROW_OPTIONAL : 0, flag                                 \
+            (flag) != NULL ? FY_ROW_OPTIONAL : 0, .required_by = flag                  \
     }
 
 #define ROW_TOKEN_EMBD                                                     \
     {                                                                      \
         FY_T_TOKEN_EMBD, "token_embd.weight", "model.embed_tokens.weight", \
-            {FY_D_VOCAB, FY_D_EMBD}, FY_X_COPY, FY_ROW_MATRIX, NULL        \
+            {FY_D_VOCAB, FY_D_EMBD}, FY_X_COPY, .flags = FY_ROW_MATRIX     \
     }
 #define ROW_ROPE_FREQS                                                              \
     {                                                                               \
         FY_T_ROPE_FREQS, "rope_freqs.weight", NULL, {FY_D_ROT2}, FY_X_LLAMA3_FREQS, \
-            FY_ROW_OPTIONAL, NULL                                                   \
+            .flags = FY_ROW_OPTIONAL                                                \
     }
-#define ROW_OUTPUT_NORM                                                                         \
-    {                                                                                           \
-        FY_T_OUTPUT_NORM, "output_norm.weight", "model.norm.weight", {FY_D_EMBD}, FY_X_COPY, 0, \
-            NULL                                                                                \
+#define ROW_ROPE_LONG                                                                     \
+    {                                                                                     \
+        FY_T_ROPE_LONG, "rope_factors_long.weight", NULL, {FY_D_ROT2}, FY_X_LONG_FACTORS, \
+            .flags = FY_ROW_OPTIONAL                                                      \
+    }
+#define ROW_ROPE_SHORT                                                                       \
+    {                                                                                        \
+        FY_T_ROPE_SHORT, "rope_factors_short.weight", NULL, {FY_D_ROT2}, FY_X_SHORT_FACTORS, \
+            .flags = FY_ROW_OPTIONAL                                                         \
+    }
+#define ROW_OUTPUT_NORM                                                                      \
+    {                                                                                        \
+        FY_T_OUTPUT_NORM, "output_norm.weight", "model.norm.weight", {FY_D_EMBD}, FY_X_COPY, \
+            .flags = 0                                                                       \
     }
 #define ROW_OUTPUT                                                                          \
     {                                                                                       \
         FY_T_OUTPUT, "output.weight", "lm_head.weight", {FY_D_VOCAB, FY_D_EMBD}, FY_X_COPY, \
-            FY_ROW_MATRIX | FY_ROW_OPTIONAL, NULL                                           \
+            .flags = FY_ROW_MATRIX | FY_ROW_OPTIONAL                                        \
     }
 
 #define ROW_ATTN_NORM LAYER_VECTOR(FY_T_ATTN_NORM, "attn_norm", "input_layernorm", FY_D_EMBD)
@@ -74,5 +85,20 @@
     LAYER_BIAS(FY_T_FFN_UP_B, "ffn_up", "mlp.up_proj", FY_D_FF, FY_X_COPY, flag)
 #define ROW_FFN_DOWN_B(flag) \
     LAYER_BIAS(FY_T_FFN_DOWN_B, "ffn_down", "mlp.down_proj", FY_D_EMBD, FY_X_COPY, flag)
+
+/* Gemma's norms: the checkpoint holds w - 1. */
+#define LAYER_VECTOR_ADD_ONE(slot, gguf, hf, dim)                                             \
+    {                                                                                         \
+        slot, "blk.%u." gguf ".weight", "model.layers.%u." hf ".weight", {dim}, FY_X_ADD_ONE, \
+            .flags = 0                                                                        \
+    }
+#define ROW_OUTPUT_NORM_ADD_ONE                                                                 \
+    {                                                                                           \
+        FY_T_OUTPUT_NORM, "output_norm.weight", "model.norm.weight", {FY_D_EMBD}, FY_X_ADD_ONE, \
+            .flags = 0                                                                          \
+    }
+/* GLM and Phi-3: gate rows above up rows, under the GGUF name of up. */
+#define ROW_FFN_GATE_UP \
+    LAYER_MATRIX(FY_T_FFN_GATE_UP, "ffn_up", "mlp.gate_up_proj", FY_D_FF_2, FY_D_EMBD, FY_X_COPY)
 
 #endif

@@ -41,17 +41,32 @@ static void unknown_fields_follow_from_the_known_ones(void **state)
     (void)state;
     fy_hparams hp = small();
     hp.n_head_kv = 0;
-    fy_hparams_derive(&hp);
+    fy_hparams_derive(&hp, family("llama"));
     assert_int_equal(hp.n_head_kv, 4);
     assert_int_equal(hp.head_dim, 16);
     assert_int_equal(hp.head_dim_v, 16);
     assert_int_equal(hp.n_rot, 16);
     assert_true(hp.rope_factor == 1 && hp.rope_attn_factor == 1);
+    assert_true(hp.embedding_scale == 1 && hp.residual_scale == 1 && hp.logit_scale == 1);
     assert_true(hp.yarn_beta_fast == 32 && hp.yarn_beta_slow == 1);
     assert_int_equal(hp.rope_orig_ctx, 0);
     hp.rope_scaling = FY_ROPE_SCALING_YARN;
-    fy_hparams_derive(&hp);
+    fy_hparams_derive(&hp, family("llama"));
     assert_int_equal(hp.rope_orig_ctx, 256);
+}
+
+static void experts_are_as_wide_as_the_feed_forward_network_unless_told(void **state)
+{
+    (void)state;
+    fy_hparams hp = small();
+    fy_hparams_derive(&hp, family("llama"));
+    assert_int_equal(hp.n_ff_exp, 0);
+    fy_hparams_derive(&hp, family("mixtral"));
+    assert_int_equal(hp.n_ff_exp, 96);
+    hp.n_ff = 0;
+    hp.n_ff_exp = 32;
+    fy_hparams_derive(&hp, family("mixtral"));
+    assert_int_equal(hp.n_ff, 32);
 }
 
 static void values_out_of_range_are_refused_by_key(void **state)
@@ -64,7 +79,7 @@ static void values_out_of_range_are_refused_by_key(void **state)
     } cases[] = {
         {offsetof(fy_hparams, n_head), 0, "attention.head_count is 0"},
         {offsetof(fy_hparams, n_head_kv), 3, "not a multiple of attention.head_count_kv 3"},
-        {offsetof(fy_hparams, head_dim), 15, "attention.key_length is 15"},
+        {offsetof(fy_hparams, head_dim), 15, "attention.key_length 15"},
         {offsetof(fy_hparams, n_rot), 18, "rope.dimension_count is 18"},
         {offsetof(fy_hparams, n_rot), 7, "rope.dimension_count is 7"},
         {offsetof(fy_hparams, n_layer), 1001, "block_count is 1001; expected 1 to 1000"},
@@ -77,10 +92,37 @@ static void values_out_of_range_are_refused_by_key(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_hparams hp = small();
         fy_err e = {0};
-        fy_hparams_derive(&hp);
-        assert_int_equal(fy_hparams_check(&hp, &e), 0);
+        fy_hparams_derive(&hp, family("llama"));
+        assert_int_equal(fy_hparams_check(&hp, family("llama"), &e), 0);
         *(uint32_t *)(void *)((char *)&hp + cases[i].offset) = cases[i].value;
-        assert_int_equal(fy_hparams_check(&hp, &e), -1);
+        assert_int_equal(fy_hparams_check(&hp, family("llama"), &e), -1);
+        assert_non_null(strstr(e.msg, cases[i].words));
+    }
+}
+
+static void experts_out_of_range_are_refused_by_key(void **state)
+{
+    (void)state;
+    const struct {
+        size_t offset;
+        uint32_t value;
+        const char *words;
+    } cases[] = {
+        {offsetof(fy_hparams, n_expert), 0, "expert_count is 0"},
+        {offsetof(fy_hparams, n_expert), 1025, "expert_count is 1025"},
+        {offsetof(fy_hparams, n_expert_used), 0, "expert_used_count is 0"},
+        {offsetof(fy_hparams, n_expert_used), 9, "expert_used_count 9 is above expert_count 8"},
+        {offsetof(fy_hparams, gating), 3, "expert_gating_func is 3"},
+        {offsetof(fy_hparams, n_ff_exp), 0x80000000u, "expert_feed_forward_length"},
+    };
+    const fy_family *f = family("mixtral");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fy_hparams hp = f->defaults;
+        fy_err e = {0};
+        fy_hparams_derive(&hp, f);
+        assert_int_equal(fy_hparams_check(&hp, f, &e), 0);
+        *(uint32_t *)(void *)((char *)&hp + cases[i].offset) = cases[i].value;
+        assert_int_equal(fy_hparams_check(&hp, f, &e), -1);
         assert_non_null(strstr(e.msg, cases[i].words));
     }
 }
@@ -91,15 +133,18 @@ static void floats_that_break_arithmetic_are_refused(void **state)
     const size_t fields[] = {
         offsetof(fy_hparams, norm_rms_eps),   offsetof(fy_hparams, rope_theta),
         offsetof(fy_hparams, rope_factor),    offsetof(fy_hparams, rope_attn_factor),
-        offsetof(fy_hparams, yarn_beta_fast), offsetof(fy_hparams, yarn_beta_slow)};
+        offsetof(fy_hparams, yarn_beta_fast), offsetof(fy_hparams, yarn_beta_slow),
+    };
     const float values[] = {-1, 0, NAN, INFINITY};
     for (size_t f = 0; f < sizeof fields / sizeof fields[0]; f++) {
         for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
+            if (fields[f] == offsetof(fy_hparams, rope_factor) && values[v] == 0)
+                continue; /* what files say that have no scaling; it becomes 1 */
             fy_hparams hp = small();
             fy_err e = {0};
-            fy_hparams_derive(&hp);
+            fy_hparams_derive(&hp, family("llama"));
             *(float *)(void *)((char *)&hp + fields[f]) = values[v];
-            assert_int_equal(fy_hparams_check(&hp, &e), -1);
+            assert_int_equal(fy_hparams_check(&hp, family("llama"), &e), -1);
             assert_int_equal(e.code, FY_EFORMAT);
         }
     }
@@ -114,9 +159,17 @@ static void names_and_rows_are_found_both_ways(void **state)
             uint32_t layer, wanted = fy_row_is_layer(row) ? 417 : 0;
             char name[FY_ROW_NAME_BYTES];
             fy_row_name(row->gguf, wanted, name);
-            assert_ptr_equal(fy_row_of_gguf(*f, fy_span_of(name), &layer), row);
+            const fy_tensor_row *found = fy_row_of_gguf(*f, fy_span_of(name), &layer);
             assert_int_equal(layer, wanted);
             assert_true(strlen(name) <= FY_GGUF_MAX_NAME);
+            if (!(row->flags & FY_ROW_ALT)) {
+                assert_ptr_equal(found, row);
+                continue;
+            }
+            assert_true(i > 0); /* of a row right above */
+            assert_string_equal(row[-1].gguf, row->gguf);
+            assert_int_equal(found->slot, row->slot);
+            assert_memory_equal(found->dims, row->dims, sizeof row->dims);
         }
     }
 }
@@ -148,12 +201,20 @@ static void a_slot_stands_once_in_a_family_and_the_reader_covers_the_writers(voi
     (void)state;
     for (const fy_family *const *f = fy_families; *f != NULL; f++) {
         bool seen[FY_T_COUNT] = {false};
-        const fy_family *reader = fy_family_of_gguf(fy_span_of((*f)->gguf_arch));
+        const fy_family *reader = fy_family_of_gguf(fy_span_of((*f)->gguf_arch), (*f)->moe);
+        assert_non_null(reader);
         assert_int_equal(reader->rope, (*f)->rope);
+        assert_int_equal(reader->layer_norm, (*f)->layer_norm);
+        assert_int_equal(reader->early_router, (*f)->early_router);
         for (size_t i = 0; i < (*f)->n_rows; i++) {
             const fy_tensor_row *row = &(*f)->rows[i], *same;
             uint32_t layer;
             char name[FY_ROW_NAME_BYTES];
+            assert_true(row->hf != NULL || fy_transform_is_computed(row->transform) ||
+                        (row->flags & FY_ROW_OPTIONAL));
+            assert_true(!fy_row_is_stacked(row) || row->hf_dims[0] != FY_D_END);
+            if (row->flags & FY_ROW_ALT)
+                continue;
             assert_false(seen[row->slot]);
             seen[row->slot] = true;
             fy_row_name(row->gguf, 0, name);
@@ -165,12 +226,41 @@ static void a_slot_stands_once_in_a_family_and_the_reader_covers_the_writers(voi
     }
 }
 
+static void what_is_no_row_of_a_weight_matrix_stays_f32(void **state)
+{
+    (void)state;
+    for (const fy_family *const *f = fy_families; *f != NULL; f++) {
+        for (size_t i = 0; i < (*f)->n_rows; i++) {
+            const fy_tensor_row *row = &(*f)->rows[i];
+            bool matrix = row->dims[1] != FY_D_END && row->slot != FY_T_FFN_ROUTER &&
+                          row->slot != FY_T_POSITION_EMBD;
+            assert_int_equal((row->flags & FY_ROW_MATRIX) != 0, matrix);
+        }
+    }
+}
+
+static void keys_name_fields_that_gguf_has_and_rules_are_complete(void **state)
+{
+    (void)state;
+    for (const fy_family *const *f = fy_families; *f != NULL; f++) {
+        for (size_t i = 0; i < (*f)->n_keys; i++) {
+            size_t row = 0;
+            while (row < fy_n_hparam_rows && fy_hparam_rows[row].offset != (*f)->keys[i].field)
+                row++;
+            assert_true(row < fy_n_hparam_rows ||
+                        (*f)->keys[i].field == offsetof(fy_hparams, n_qkv_groups));
+        }
+        for (size_t i = 0; i < (*f)->n_rules; i++)
+            assert_true((*f)->rules[i].key != NULL && (*f)->rules[i].must != NULL);
+    }
+}
+
 static void shapes_follow_from_the_hyperparameters(void **state)
 {
     (void)state;
     fy_hparams hp = small();
     hp.head_dim = 32;
-    fy_hparams_derive(&hp);
+    fy_hparams_derive(&hp, family("llama"));
     const fy_family *f = family("llama");
     const struct {
         const char *name;
@@ -201,8 +291,53 @@ static void classes_and_architectures_name_families(void **state)
     assert_string_equal(fy_family_of_hf(FY_SPAN("MistralForCausalLM"))->gguf_arch, "llama");
     assert_string_equal(fy_family_of_hf(FY_SPAN("Qwen2ForCausalLM"))->name, "qwen2");
     assert_null(fy_family_of_hf(FY_SPAN("LlamaForCausal")));
-    assert_string_equal(fy_family_of_gguf(FY_SPAN("llama"))->name, "llama");
-    assert_null(fy_family_of_gguf(FY_SPAN("")));
+    assert_string_equal(fy_family_of_gguf(FY_SPAN("llama"), false)->name, "llama");
+    assert_string_equal(fy_family_of_gguf(FY_SPAN("llama"), true)->name, "mixtral");
+    assert_null(fy_family_of_gguf(FY_SPAN("qwen2"), true));
+    assert_null(fy_family_of_gguf(FY_SPAN("qwen2moe"), false));
+    assert_null(fy_family_of_gguf(FY_SPAN(""), false));
+}
+
+static void a_class_belongs_to_one_family(void **state)
+{
+    (void)state;
+    for (const fy_family *const *f = fy_families; *f != NULL; f++) {
+        for (const char *const *name = (*f)->hf_archs; *name != NULL; name++)
+            assert_ptr_equal(fy_family_of_hf(fy_span_of(*name)), *f);
+    }
+}
+
+static void names_of_activations_are_understood(void **state)
+{
+    (void)state;
+    for (int a = 0; a < FY_ACT_COUNT; a++) {
+        const char *name = fy_act_name((fy_act_kind)a);
+        assert_int_equal(fy_act_of(fy_span_of(name)), a);
+    }
+    assert_int_equal(fy_act_of(FY_SPAN("gelu_new")), FY_ACT_GELU_TANH);
+    assert_int_equal(fy_act_of(FY_SPAN("gelu_pytorch_tanh")), FY_ACT_GELU_TANH);
+    assert_int_equal(fy_act_of(FY_SPAN("swish")), FY_ACT_SILU);
+    assert_int_equal(fy_act_of(FY_SPAN("gel")), FY_ACT_COUNT);
+    assert_int_equal(fy_act_of(FY_SPAN("quick_gelu")), FY_ACT_COUNT);
+}
+
+static void a_pattern_of_layers_says_which_are_the_exceptions(void **state)
+{
+    (void)state;
+    fy_layer_set last = fy_layers_of((fy_layer_pattern){4, false}, 10);
+    fy_layer_set first = fy_layers_of((fy_layer_pattern){4, true}, 10);
+    fy_layer_set none = fy_layers_of((fy_layer_pattern){0, false}, 10);
+    for (uint32_t i = 0; i < 12; i++) {
+        assert_int_equal(fy_layer_in(&last, i), i == 3 || i == 7);
+        assert_int_equal(fy_layer_in(&first, i), i == 0 || i == 4 || i == 8);
+    }
+    assert_int_equal(fy_layers_count(&last), 2);
+    assert_int_equal(fy_layers_count(&first), 3);
+    assert_int_equal(fy_layers_count(&none), 0);
+    fy_layer_put(&none, FY_N_LAYER_MAX - 1, true);
+    assert_true(fy_layer_in(&none, FY_N_LAYER_MAX - 1));
+    fy_layer_put(&none, FY_N_LAYER_MAX - 1, false);
+    assert_int_equal(fy_layers_count(&none), 0);
 }
 
 /* --- GGUF
@@ -234,7 +369,7 @@ static void what_is_written_is_read_again(void **state)
     fy_hparams *cases[] = {&plain, &yarn, &linear};
     for (size_t i = 0; i < 3; i++) {
         fy_err e = {0};
-        fy_hparams_derive(cases[i]);
+        fy_hparams_derive(cases[i], family("llama"));
         fy_gguf_writer *w = fy_gguf_writer_new(&e);
         assert_int_equal(fy_hparams_to_gguf(w, family("llama"), cases[i], &e), 0);
         fy_gguf *g = reread(w);
@@ -245,6 +380,54 @@ static void what_is_written_is_read_again(void **state)
         assert_int_equal(fy_gguf_find(g, "llama.rope.scaling.yarn_beta_slow") != NULL, false);
         assert_int_equal(fy_gguf_find(g, "llama.rope.scaling.type") != NULL, i > 0);
         assert_non_null(fy_gguf_find(g, "llama.rope.dimension_count"));
+        fy_gguf_close(g);
+    }
+}
+
+/* The defaults of a class on a small model whose layers are as its family has them. */
+static fy_hparams usual(const fy_family *f)
+{
+    fy_hparams hp;
+    memcpy(&hp, &f->defaults, sizeof hp); /* with its padding, which is compared */
+    hp.n_layer = 9;
+    hp.n_qkv_groups = 0; /* not in the file */
+    if (hp.n_swa != 0)
+        hp.full_layers = fy_layers_of(f->full_attention, hp.n_layer);
+    if (hp.n_swa != 0 || !f->nope_follows_swa)
+        hp.nope_layers = fy_layers_of(f->no_rope, hp.n_layer);
+    fy_hparams_derive(&hp, f);
+    return hp;
+}
+
+static fy_hparams through_a_file(const fy_family *f, const fy_hparams *hp, fy_gguf **g)
+{
+    fy_err e = {0};
+    fy_hparams back;
+    fy_gguf_writer *w = fy_gguf_writer_new(&e);
+    assert_int_equal(fy_gguf_add_str(w, FY_KEY_ARCHITECTURE, fy_span_of(f->gguf_arch), &e), 0);
+    assert_int_equal(fy_hparams_to_gguf(w, f, hp, &e), 0);
+    *g = reread(w);
+    const fy_family *reader = fy_family_of_file(*g);
+    assert_ptr_equal(reader, fy_family_of_gguf(fy_span_of(f->gguf_arch), f->moe));
+    assert_int_equal(fy_hparams_from_gguf(*g, reader, &back, &e), 0);
+    return back;
+}
+
+static void what_any_family_writes_its_reader_reads_again(void **state)
+{
+    (void)state;
+    for (const fy_family *const *f = fy_families; *f != NULL; f++) {
+        fy_hparams hp = usual(*f);
+        fy_gguf *g;
+        fy_hparams back = through_a_file(*f, &hp, &g);
+        assert_memory_equal(&back, &hp, sizeof hp);
+        assert_null(fy_gguf_find(g, "ferry.rope_layers")); /* they follow from the family */
+        fy_gguf_close(g);
+        hp.act = hp.act == FY_ACT_RELU ? FY_ACT_GELU : FY_ACT_RELU;
+        fy_layer_put(&hp.nope_layers, 1, (*f)->rope != FY_ROPE_NO);
+        fy_layer_put(&hp.full_layers, 1, hp.n_swa != 0);
+        back = through_a_file(*f, &hp, &g);
+        assert_memory_equal(&back, &hp, sizeof hp);
         fy_gguf_close(g);
     }
 }
@@ -304,13 +487,22 @@ static int zero_heads(fy_gguf_writer *w, fy_err *e)
 {
     return fy_gguf_add_u32(w, "qwen2.attention.head_count_kv", 0, e);
 }
-static int longrope(fy_gguf_writer *w, fy_err *e)
+static int dynamic(fy_gguf_writer *w, fy_err *e)
 {
-    return fy_gguf_add_str(w, "qwen2.rope.scaling.type", FY_SPAN("longrope"), e);
+    return fy_gguf_add_str(w, "qwen2.rope.scaling.type", FY_SPAN("dynamic"), e);
 }
-static int experts(fy_gguf_writer *w, fy_err *e)
+static int quick_gelu(fy_gguf_writer *w, fy_err *e)
 {
-    return fy_gguf_add_u32(w, "qwen2.expert_count", 8, e);
+    return fy_gguf_add_str(w, "qwen2.hidden_activation", FY_SPAN("quick_gelu"), e);
+}
+static int three_layers(fy_gguf_writer *w, fy_err *e)
+{
+    const uint8_t in[3] = {1, 0, 1};
+    return fy_gguf_add_array(w, "ferry.rope_layers", FY_KV_BOOL, in, 3, e);
+}
+static int groups(fy_gguf_writer *w, fy_err *e)
+{
+    return fy_gguf_add_u32(w, "qwen2.expert_group_count", 4, e);
 }
 static int not_causal(fy_gguf_writer *w, fy_err *e)
 {
@@ -331,8 +523,10 @@ static void keys_that_cannot_be_honoured_are_refused(void **state)
     } cases[] = {
         {wrong_type, "qwen2.attention.head_count_kv"},
         {zero_heads, "qwen2.attention.head_count_kv is 0"},
-        {longrope, "'longrope'"},
-        {experts, "qwen2.expert_count is 8"},
+        {dynamic, "'dynamic'"},
+        {quick_gelu, "'quick_gelu'"},
+        {three_layers, "ferry.rope_layers: expected a list of 2 values"},
+        {groups, "qwen2.expert_group_count is 4"},
         {not_causal, "qwen2.attention.causal is 0"},
         {sections, "qwen2.rope.dimension_sections"},
     };
@@ -359,6 +553,30 @@ static int tokens(fy_gguf_writer *w, fy_err *e)
     return fy_gguf_begin_strings(w, "tokenizer.ggml.tokens", e) ||
            fy_gguf_add_string(w, FY_SPAN("a"), e) || fy_gguf_add_string(w, FY_SPAN("b"), e) ||
            fy_gguf_end_strings(w, e);
+}
+
+static int window(fy_gguf_writer *w, fy_err *e)
+{
+    const uint8_t in[2] = {0, 1};
+    return fy_gguf_add_u32(w, "qwen2.attention.sliding_window", 8, e) ||
+           fy_gguf_add_array(w, "qwen2.attention.sliding_window_pattern", FY_KV_BOOL, in, 2, e);
+}
+static int period(fy_gguf_writer *w, fy_err *e)
+{
+    return fy_gguf_add_u32(w, "qwen2.attention.sliding_window", 8, e) ||
+           fy_gguf_add_u32(w, "qwen2.attention.sliding_window_pattern", 2, e);
+}
+
+static void layers_with_the_window_are_a_list_or_a_period(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    fy_hparams hp;
+    assert_int_equal(read_back("", window, &hp, &e), 0);
+    assert_int_equal(hp.n_swa, 8);
+    assert_true(fy_layer_in(&hp.full_layers, 0) && !fy_layer_in(&hp.full_layers, 1));
+    assert_int_equal(read_back("", period, &hp, &e), 0);
+    assert_true(!fy_layer_in(&hp.full_layers, 0) && fy_layer_in(&hp.full_layers, 1));
 }
 
 static void other_spellings_are_understood(void **state)
@@ -396,16 +614,25 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_fields_follow_from_the_known_ones),
+        cmocka_unit_test(experts_are_as_wide_as_the_feed_forward_network_unless_told),
         cmocka_unit_test(values_out_of_range_are_refused_by_key),
+        cmocka_unit_test(experts_out_of_range_are_refused_by_key),
         cmocka_unit_test(floats_that_break_arithmetic_are_refused),
         cmocka_unit_test(names_and_rows_are_found_both_ways),
         cmocka_unit_test(names_that_only_look_alike_are_not_found),
         cmocka_unit_test(a_slot_stands_once_in_a_family_and_the_reader_covers_the_writers),
+        cmocka_unit_test(what_is_no_row_of_a_weight_matrix_stays_f32),
+        cmocka_unit_test(keys_name_fields_that_gguf_has_and_rules_are_complete),
         cmocka_unit_test(shapes_follow_from_the_hyperparameters),
         cmocka_unit_test(classes_and_architectures_name_families),
+        cmocka_unit_test(a_class_belongs_to_one_family),
+        cmocka_unit_test(names_of_activations_are_understood),
+        cmocka_unit_test(a_pattern_of_layers_says_which_are_the_exceptions),
         cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(what_any_family_writes_its_reader_reads_again),
         cmocka_unit_test(a_missing_key_is_named),
         cmocka_unit_test(keys_that_cannot_be_honoured_are_refused),
+        cmocka_unit_test(layers_with_the_window_are_a_list_or_a_period),
         cmocka_unit_test(other_spellings_are_understood),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -12,18 +12,18 @@ static void the_family_is_found_by_class_and_by_architecture(void **state)
     (void)state;
     const fy_family *f = fy_family_of_hf(FY_SPAN("Qwen3ForCausalLM"));
     assert_non_null(f);
-    assert_ptr_equal(f, fy_family_of_gguf(FY_SPAN("qwen3")));
+    assert_ptr_equal(f, fy_family_of_gguf(FY_SPAN("qwen3"), false));
     assert_int_equal(f->rope, FY_ROPE_NEOX);
 }
 
 static void q_and_k_have_a_norm_per_head(void **state)
 {
     (void)state;
-    const fy_family *f = fy_family_of_gguf(FY_SPAN("qwen3"));
+    const fy_family *f = fy_family_of_gguf(FY_SPAN("qwen3"), false);
     fy_hparams hp = f->defaults;
     hp.n_embd = 1024;
     hp.n_head = 16;
-    fy_hparams_derive(&hp);
+    fy_hparams_derive(&hp, f);
     static const char *const names[] = {"blk.3.attn_q_norm.weight", "blk.3.attn_k_norm.weight"};
     for (size_t i = 0; i < 2; i++) {
         uint32_t layer;

@@ -62,23 +62,27 @@ static int checkpoint_teardown(void **state)
     return rmdir(made_dir);
 }
 
+/* Of any rank: `shape` ends with a 0, or is full. */
+typedef struct {
+    const char *name;
+    uint64_t shape[4];
+} shaped_tensor;
+
 /* F32 tensors; element k of tensor i is 1000 i + k. */
-static void put_safetensors(const char *name, const made_tensor *t, size_t n)
+static inline void put_shaped(const char *name, const shaped_tensor *t, size_t n)
 {
     fy_str head = {0}, data = {0};
     uint64_t at = 0;
     fy_str_putc(&head, '{');
     for (size_t i = 0; i < n; i++) {
-        uint64_t elems = t[i].rows * (t[i].cols > 0 ? t[i].cols : 1);
-        char shape[64];
-        if (t[i].cols > 0)
-            snprintf(shape, sizeof shape, "%llu,%llu", (unsigned long long)t[i].rows,
-                     (unsigned long long)t[i].cols);
-        else
-            snprintf(shape, sizeof shape, "%llu", (unsigned long long)t[i].rows);
-        fy_str_printf(&head,
-                      "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}",
-                      i > 0 ? "," : "", t[i].name, shape, (unsigned long long)at,
+        uint64_t elems = 1;
+        fy_str_printf(&head, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[", i > 0 ? "," : "",
+                      t[i].name);
+        for (size_t d = 0; d < 4 && t[i].shape[d] > 0; d++) {
+            fy_str_printf(&head, "%s%llu", d > 0 ? "," : "", (unsigned long long)t[i].shape[d]);
+            elems *= t[i].shape[d];
+        }
+        fy_str_printf(&head, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at,
                       (unsigned long long)(at + 4 * elems));
         for (uint64_t k = 0; k < elems; k++) {
             float v = (float)(1000 * i + k);
@@ -96,6 +100,16 @@ static void put_safetensors(const char *name, const made_tensor *t, size_t n)
     fy_str_release(&head);
     fy_str_release(&data);
     fy_str_release(&file);
+}
+
+static inline void put_safetensors(const char *name, const made_tensor *t, size_t n)
+{
+    shaped_tensor *s = calloc(n + 1, sizeof *s);
+    assert_non_null(s);
+    for (size_t i = 0; i < n; i++)
+        s[i] = (shaped_tensor){t[i].name, {t[i].rows, t[i].cols}};
+    put_shaped(name, s, n);
+    free(s);
 }
 
 #endif
