@@ -20,7 +20,7 @@ enum {
     TILE_ROWS = 16,       /* a tile is a multiple of this many rows: what kernels repack at once */
     TILES_PER_THREAD = 4, /* at least, so that a slow thread can take fewer */
     MIN_SHARE = 1 << 16,  /* multiply-adds (or the like) that are worth a second thread */
-    GATE_BLOCK = 1024,    /* elements of a token per item */
+    BLOCK = 1024,         /* elements per item of elementwise work */
 };
 
 struct fy_backend {
@@ -156,26 +156,136 @@ void fy_backend_embed(fy_backend *b, float *y, const fy_matrix *w, const int32_t
 }
 
 typedef struct {
-    const fy_backend *b;
+    const fy_kernels *k;
     float *y;
-    const float *x, *w;
+    const float *x;
+    const fy_norm *norm;
     int64_t n;
-    float eps;
 } norm_job;
 
 static void norm_rows(void *ctx, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
     const norm_job *j = ctx;
-    for (int64_t r = begin; r < end; r++)
-        j->b->kernels.rms_norm(j->y + r * j->n, j->x + r * j->n, j->w, j->n, j->eps);
+    const fy_norm *f = j->norm;
+    for (int64_t r = begin; r < end; r++) {
+        float *y = j->y + r * j->n;
+        const float *x = j->x + r * j->n;
+        if (f->centred)
+            j->k->layer_norm(y, x, f->w, f->bias, j->n, f->eps);
+        else
+            j->k->rms_norm(y, x, f->w, j->n, f->eps);
+    }
 }
 
-void fy_backend_norm(fy_backend *b, float *y, const float *x, const float *w, int64_t n_rows,
-                     int64_t n, float eps)
+void fy_backend_norm(fy_backend *b, float *y, const float *x, const fy_norm *norm, int64_t n_rows,
+                     int64_t n)
 {
-    norm_job j = {b, y, x, w, n, eps};
+    norm_job j = {&b->kernels, y, x, norm, n};
     run_items(b, n_rows, 2 * n, norm_rows, &j);
+}
+
+/* --- element by element --------------------------------------------------------------------- */
+
+/* Work on elements of x, each on its own, in runs of BLOCK. */
+typedef struct {
+    const fy_kernels *k;
+    float *x;
+    const float *y;
+    float s;
+    int64_t n;
+    void (*run)(const fy_kernels *k, float *x, const float *y, float s, int64_t n);
+} element_job;
+
+static void element_blocks(void *ctx, int64_t item, int64_t end_item, int thread)
+{
+    (void)thread;
+    const element_job *j = ctx;
+    int64_t begin = item * BLOCK, end = end_item * BLOCK < j->n ? end_item * BLOCK : j->n;
+    j->run(j->k, j->x + begin, j->y != NULL ? j->y + begin : NULL, j->s, end - begin);
+}
+
+static void run_elements(fy_backend *b, element_job j, int64_t cost_each)
+{
+    j.k = &b->kernels;
+    run_items(b, (j.n + BLOCK - 1) / BLOCK, cost_each * BLOCK, element_blocks, &j);
+}
+
+static void scale(const fy_kernels *k, float *x, const float *y, float s, int64_t n)
+{
+    (void)k;
+    (void)y;
+    for (int64_t i = 0; i < n; i++)
+        x[i] *= s;
+}
+
+static void add_scaled(const fy_kernels *k, float *x, const float *y, float s, int64_t n)
+{
+    (void)k;
+    for (int64_t i = 0; i < n; i++)
+        x[i] += s * y[i];
+}
+
+static void softcap(const fy_kernels *k, float *x, const float *y, float s, int64_t n)
+{
+    (void)y;
+    k->softcap(x, n, s);
+}
+
+void fy_backend_scale(fy_backend *b, float *x, float s, int64_t n)
+{
+    run_elements(b, (element_job){.x = x, .s = s, .n = n, .run = scale}, 1);
+}
+
+void fy_backend_add(fy_backend *b, float *x, const float *y, float s, int64_t n)
+{
+    run_elements(b, (element_job){.x = x, .y = y, .s = s, .n = n, .run = add_scaled}, 1);
+}
+
+void fy_backend_softcap(fy_backend *b, float *x, float cap, int64_t n)
+{
+    run_elements(b, (element_job){.x = x, .s = cap, .n = n, .run = softcap}, 8);
+}
+
+/* --- rows here and there -------------------------------------------------------------------- */
+
+typedef struct {
+    float *to;
+    const float *from;
+    const int32_t *rows;
+    const float *weights;
+    int64_t n;
+} rows_job;
+
+static void gather_rows(void *ctx, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const rows_job *j = ctx;
+    for (int64_t i = begin; i < end; i++)
+        memcpy(j->to + i * j->n, j->from + j->rows[i] * j->n, (size_t)j->n * sizeof *j->to);
+}
+
+static void scatter_rows(void *ctx, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const rows_job *j = ctx;
+    for (int64_t i = begin; i < end; i++)
+        add_scaled(NULL, j->to + (j->rows != NULL ? j->rows[i] : i) * j->n, j->from + i * j->n,
+                   j->weights[i], j->n);
+}
+
+void fy_backend_gather(fy_backend *b, float *y, const float *x, const int32_t *rows, int64_t n_rows,
+                       int64_t n)
+{
+    rows_job j = {.to = y, .from = x, .rows = rows, .n = n};
+    run_items(b, n_rows, n, gather_rows, &j);
+}
+
+void fy_backend_scatter_add(fy_backend *b, float *x, const float *y, const int32_t *rows,
+                            const float *weights, int64_t n_rows, int64_t n)
+{
+    rows_job j = {x, y, rows, weights, n};
+    run_items(b, n_rows, n, scatter_rows, &j);
 }
 
 /* --- matrix products ------------------------------------------------------------------------ */
@@ -376,7 +486,7 @@ static void attend_items(void *ctx, int64_t item, int64_t end_item, int thread)
            j->q + (token * a->n_head + head) * kv->head_dim,
            kv_row(kv, kv->k, head / group, first, kv->head_dim),
            kv_row(kv, kv->v, head / group, first, kv->head_dim_v), pos - first + 1,
-           (int)kv->head_dim, (int)kv->head_dim_v, kv->head_dim, kv->head_dim_v, a->scale,
+           (int)kv->head_dim, (int)kv->head_dim_v, kv->head_dim, kv->head_dim_v, a->scale, a->cap,
            scores_of(j->b, thread));
     }
 }
@@ -394,27 +504,30 @@ void fy_backend_attend(fy_backend *b, float *out, const float *q, int64_t n_toke
 /* --- feed-forward --------------------------------------------------------------------------- */
 
 typedef struct {
-    const fy_backend *b;
+    const fy_kernels *k;
+    const fy_activation *f;
     float *gate;
     const float *up;
     int64_t n, blocks; /* elements and blocks of a token */
-} gate_job;
+} activate_job;
 
 /* Blocks start anew at each token: how a kernel treats its last elements cannot depend on the
  * batch. */
-static void gate_blocks(void *ctx, int64_t item, int64_t end_item, int thread)
+static void activate_blocks(void *ctx, int64_t item, int64_t end_item, int thread)
 {
     (void)thread;
-    const gate_job *j = ctx;
+    const activate_job *j = ctx;
     for (; item < end_item; item++) {
-        int64_t token = item / j->blocks, begin = item % j->blocks * GATE_BLOCK;
-        int64_t len = j->n - begin < GATE_BLOCK ? j->n - begin : GATE_BLOCK;
-        j->b->kernels.silu_mul(j->gate + token * j->n + begin, j->up + token * j->n + begin, len);
+        int64_t in_token = item % j->blocks * BLOCK, begin = item / j->blocks * j->n + in_token;
+        int64_t len = j->n - in_token < BLOCK ? j->n - in_token : BLOCK;
+        fy_kernels_activate(j->k, j->f->kind, j->f->threshold, j->gate + begin,
+                            j->up != NULL ? j->up + begin : NULL, len);
     }
 }
 
-void fy_backend_gate(fy_backend *b, float *gate, const float *up, int64_t n_tokens, int64_t n)
+void fy_backend_activate(fy_backend *b, const fy_activation *f, float *gate, const float *up,
+                         int64_t n_tokens, int64_t n)
 {
-    gate_job j = {b, gate, up, n, (n + GATE_BLOCK - 1) / GATE_BLOCK};
-    run_items(b, n_tokens * j.blocks, 8 * GATE_BLOCK, gate_blocks, &j);
+    activate_job j = {&b->kernels, f, gate, up, n, (n + BLOCK - 1) / BLOCK};
+    run_items(b, n_tokens * j.blocks, 8 * BLOCK, activate_blocks, &j);
 }

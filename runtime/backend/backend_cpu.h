@@ -43,9 +43,31 @@ void fy_backend_free(fy_backend *b);                               /* NULL is fi
 void fy_backend_embed(fy_backend *b, float *y, const fy_matrix *w, const int32_t *ids,
                       int64_t n_tokens);
 
-/* Each of n_rows rows of n elements: y = x / rms(x) * w. y may be x. */
-void fy_backend_norm(fy_backend *b, float *y, const float *x, const float *w, int64_t n_rows,
-                     int64_t n, float eps);
+/* RMS norm, or with `centred` layer norm (kernels.h). */
+typedef struct {
+    const float *w;
+    const float *bias; /* of layer norms; NULL: none */
+    float eps;
+    bool centred;
+} fy_norm;
+
+/* Each of n_rows rows of n elements: y = norm(x). y may be x. */
+void fy_backend_norm(fy_backend *b, float *y, const float *x, const fy_norm *norm, int64_t n_rows,
+                     int64_t n);
+
+/* x[i] *= s */
+void fy_backend_scale(fy_backend *b, float *x, float s, int64_t n);
+/* x[i] += s * y[i] */
+void fy_backend_add(fy_backend *b, float *x, const float *y, float s, int64_t n);
+/* x[i] = cap tanh(x[i] / cap) */
+void fy_backend_softcap(fy_backend *b, float *x, float cap, int64_t n);
+
+/* y[i] = x[rows[i]], rows of n elements. */
+void fy_backend_gather(fy_backend *b, float *y, const float *x, const int32_t *rows, int64_t n_rows,
+                       int64_t n);
+/* x[rows[i]] += weights[i] * y[i], rows of n elements, none of them twice. rows NULL: i. */
+void fy_backend_scatter_add(fy_backend *b, float *x, const float *y, const int32_t *rows,
+                            const float *weights, int64_t n_rows, int64_t n);
 
 /* y[c][r] = w[r] . x[c] (+ bias[r]); then sum[c][r] += y[c][r] where a sum is wanted. */
 typedef struct {
@@ -89,11 +111,18 @@ typedef struct {
     const fy_kv_layer *kv;
     int64_t n_head, pos, n_swa;
     float scale;
+    float cap; /* soft cap of the scores; 0: none */
 } fy_attention;
 void fy_backend_attend(fy_backend *b, float *out, const float *q, int64_t n_tokens,
                        const fy_attention *a);
 
-/* gate = silu(gate) * up, both [n_tokens][n]. */
-void fy_backend_gate(fy_backend *b, float *gate, const float *up, int64_t n_tokens, int64_t n);
+/* gate = f(gate) * up, both [n_tokens][n]; up NULL: f(gate), where f may stand alone (kernels.h).
+ */
+typedef struct {
+    fy_act_kind kind;
+    float threshold; /* of fatrelu */
+} fy_activation;
+void fy_backend_activate(fy_backend *b, const fy_activation *f, float *gate, const float *up,
+                         int64_t n_tokens, int64_t n);
 
 #endif

@@ -239,8 +239,12 @@ int32_t fy_parity_best(const float *logits, uint32_t n_vocab, double *lead)
 
 fy_session *fy_parity_session(const fy_model *m, uint32_t n_ctx, int n_threads, fy_err *e)
 {
-    fy_session_params p = {
-        .n_ctx = n_ctx, .n_batch = 64, .n_threads = n_threads, .type_k = FY_F32, .type_v = FY_F32};
+    const uint32_t most = fy_model_max_ctx(m);
+    fy_session_params p = {.n_ctx = n_ctx < most ? n_ctx : most,
+                           .n_batch = 64,
+                           .n_threads = n_threads,
+                           .type_k = FY_F32,
+                           .type_v = FY_F32};
     return fy_session_new(m, &p, e);
 }
 

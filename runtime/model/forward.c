@@ -1,7 +1,10 @@
-/* x = E[ids]
- * for each layer:  x += Wo attention(rope(Wq h), rope(Wk h), Wv h)    h = rms(x) * attn_norm
- *                  x += Wdown (silu(Wgate h) * Wup h)                 h = rms(x) * ffn_norm
- * logits = Wout (rms(x) * output_norm) */
+/* x = scale_embd E[ids] (+ P[pos])
+ * for each layer:  h = norm(x)
+ *                  x += scale post(Wo attention(rope(Wq h), rope(Wk h), Wv h))
+ *                  h = norm(x), in a parallel block of the x before attention
+ *                  x += scale post(Wdown (f(Wgate h) * Wup h))
+ * logits = cap((Wout norm(x) + b) / scale_logit)
+ * What a family does not have (a norm, a bias, a scale, the gate) is left out. */
 #include "model/forward.h"
 
 #include <math.h>
@@ -13,71 +16,207 @@ static fy_product product(const fy_weights *l, fy_slot w, fy_slot bias, float *y
     return (fy_product){.w = &l->w[w], .bias = fy_vector(l, bias), .y = y, .sum = sum};
 }
 
-/* Norms each head of q and k, where the family does, and turns them by their position. */
-static void place_heads(fy_session *s, const fy_weights *l, uint32_t n)
+/* y = norm(x) as the family norms the residual stream. */
+static void norm_rows(fy_session *s, const float *w, const float *bias, float *y, const float *x,
+                      uint32_t n)
+{
+    const fy_hparams *hp = &s->model->hp;
+    const bool centred = s->model->family->layer_norm;
+    const fy_norm norm = {
+        .w = w, .bias = bias, .eps = centred ? hp->norm_eps : hp->norm_rms_eps, .centred = centred};
+    fy_backend_norm(s->backend, y, x, &norm, n, hp->n_embd);
+}
+
+/* What a block reads: the residual stream, normed into `to` where the family does. */
+static const float *normed_stream(fy_session *s, const fy_weights *l, fy_slot w, fy_slot bias,
+                                  float *to, uint32_t n)
+{
+    if (!fy_bound(l, w))
+        return s->act.x;
+    norm_rows(s, fy_vector(l, w), fy_vector(l, bias), to, s->act.x, n);
+    return to;
+}
+
+/* x += scale post(branch) */
+static void add_branch(fy_session *s, const fy_weights *l, fy_slot post, uint32_t n)
 {
     const fy_hparams *hp = &s->model->hp;
     fy_activations *a = &s->act;
-    const float *q_norm = fy_vector(l, FY_T_ATTN_Q_NORM), *k_norm = fy_vector(l, FY_T_ATTN_K_NORM);
-    if (q_norm != NULL)
-        fy_backend_norm(s->backend, a->q, a->q, q_norm, (int64_t)n * hp->n_head, hp->head_dim,
-                        hp->norm_rms_eps);
-    if (k_norm != NULL)
-        fy_backend_norm(s->backend, a->k, a->k, k_norm, (int64_t)n * hp->n_head_kv, hp->head_dim,
-                        hp->norm_rms_eps);
+    if (fy_bound(l, post))
+        norm_rows(s, fy_vector(l, post), NULL, a->branch, a->branch, n);
+    fy_backend_add(s->backend, a->x, a->branch, hp->residual_scale, (int64_t)n * hp->n_embd);
+}
+
+/* x += scale post(W in + b): in one step when there is nothing between product and sum. */
+static void add_product(fy_session *s, const fy_weights *l, fy_slot w, fy_slot bias, fy_slot post,
+                        const float *in, uint32_t n)
+{
+    fy_activations *a = &s->act;
+    const bool direct = !fy_bound(l, post) && s->model->hp.residual_scale == 1;
+    fy_product p = product(l, w, bias, a->branch, direct ? a->x : NULL);
+    fy_backend_matmul(s->backend, in, n, &p, 1);
+    if (!direct)
+        add_branch(s, l, post, n);
+}
+
+/* --- attention ------------------------------------------------------------------------------ */
+
+/* RMS norm of each head, or of the whole vector: as long as the weights are. */
+static void norm_heads(fy_session *s, const fy_weights *l, fy_slot slot, float *x, int64_t n_elems)
+{
+    if (!fy_bound(l, slot))
+        return;
+    const int64_t len = l->w[slot].n_cols;
+    const fy_norm norm = {.w = fy_vector(l, slot), .eps = s->model->hp.norm_rms_eps};
+    fy_backend_norm(s->backend, x, x, &norm, n_elems / len, len);
+}
+
+/* Turns the heads of q and k by their position. */
+static void rotate(fy_session *s, uint32_t n, bool windowed)
+{
+    const fy_hparams *hp = &s->model->hp;
+    fy_activations *a = &s->act;
     fy_rotation r = {.n_heads = hp->n_head,
                      .head_dim = hp->head_dim,
                      .n_rot = hp->n_rot,
                      .interleaved = s->model->family->rope == FY_ROPE_NORM,
-                     .angles = a->angles};
+                     .angles = windowed && a->angles_swa != NULL ? a->angles_swa : a->angles};
     fy_backend_rotate(s->backend, a->q, n, &r);
     r.n_heads = hp->n_head_kv;
     fy_backend_rotate(s->backend, a->k, n, &r);
 }
 
-static void attention_block(fy_session *s, uint32_t layer, uint32_t n)
+static void attention_block(fy_session *s, uint32_t layer, const float *h, uint32_t n)
 {
     const fy_hparams *hp = &s->model->hp;
     const fy_weights *l = &s->model->layers[layer];
+    const bool windowed = hp->n_swa > 0 && !fy_layer_in(&hp->full_layers, layer);
     fy_activations *a = &s->act;
-    fy_backend_norm(s->backend, a->h, a->x, fy_vector(l, FY_T_ATTN_NORM), n, hp->n_embd,
-                    hp->norm_rms_eps);
     fy_product qkv[] = {
         product(l, FY_T_ATTN_Q, FY_T_ATTN_Q_B, a->q, NULL), /* [n][n_head][head_dim] */
         product(l, FY_T_ATTN_K, FY_T_ATTN_K_B, a->k, NULL), /* [n][n_head_kv][head_dim] */
         product(l, FY_T_ATTN_V, FY_T_ATTN_V_B, a->v, NULL), /* [n][n_head_kv][head_dim_v] */
     };
-    fy_backend_matmul(s->backend, a->h, n, qkv, 3);
-    place_heads(s, l, n);
+    fy_backend_matmul(s->backend, h, n, qkv, 3);
+    norm_heads(s, l, FY_T_ATTN_Q_NORM, a->q, n * qkv[0].w->n_rows);
+    norm_heads(s, l, FY_T_ATTN_K_NORM, a->k, n * qkv[1].w->n_rows);
+    if (hp->n_rot > 0 && !fy_layer_in(&hp->nope_layers, layer))
+        rotate(s, n, windowed);
 
     fy_kv_layer kv = fy_kv_at(&s->kv, layer);
     fy_backend_store(s->backend, &kv, a->k, a->v, s->n_past, n);
     fy_attention att = {.kv = &kv,
                         .n_head = hp->n_head,
                         .pos = s->n_past,
-                        .n_swa = hp->n_swa,
-                        .scale = 1.0f / sqrtf((float)hp->head_dim)};
+                        .n_swa = windowed ? hp->n_swa : 0,
+                        .scale = hp->attn_scale != 0 ? hp->attn_scale
+                                                     : 1.0f / sqrtf((float)hp->head_dim),
+                        .cap = hp->attn_softcap};
     fy_backend_attend(s->backend, a->att, a->q, n, &att); /* [n][n_head][head_dim_v] */
-
-    fy_product out = product(l, FY_T_ATTN_OUT, FY_T_ATTN_OUT_B, a->branch, a->x);
-    fy_backend_matmul(s->backend, a->att, n, &out, 1);
+    add_product(s, l, FY_T_ATTN_OUT, FY_T_ATTN_OUT_B, FY_T_ATTN_POST_NORM, a->att, n);
 }
 
-static void ffn_block(fy_session *s, uint32_t layer, uint32_t n)
+/* --- feed-forward --------------------------------------------------------------------------- */
+
+/* gate = f(Wgate h) * Wup h, or f(Wup h) without a gate. */
+static void gated_product(fy_session *s, const fy_weights *l, const float *h, uint32_t n)
 {
     const fy_hparams *hp = &s->model->hp;
+    const fy_activation f = {hp->act, hp->act_threshold};
+    fy_activations *a = &s->act;
+    const bool gated = fy_bound(l, FY_T_FFN_GATE);
+    fy_product gate_up[] = {
+        product(l, FY_T_FFN_UP, FY_T_FFN_UP_B, gated ? a->up : a->gate, NULL), /* [n][n_ff] */
+        product(l, FY_T_FFN_GATE, FY_T_FFN_GATE_B, a->gate, NULL),
+    };
+    fy_backend_matmul(s->backend, h, n, gate_up, gated ? 2 : 1);
+    fy_backend_activate(s->backend, &f, a->gate, gated ? a->up : NULL, n, gate_up[0].w->n_rows);
+}
+
+static void ffn_block(fy_session *s, uint32_t layer, const float *h, uint32_t n)
+{
     const fy_weights *l = &s->model->layers[layer];
     fy_activations *a = &s->act;
-    fy_backend_norm(s->backend, a->h, a->x, fy_vector(l, FY_T_FFN_NORM), n, hp->n_embd,
-                    hp->norm_rms_eps);
-    fy_product gate_up[] = {
-        product(l, FY_T_FFN_GATE, FY_T_FFN_GATE_B, a->gate, NULL), /* [n][n_ff] */
-        product(l, FY_T_FFN_UP, FY_T_FFN_UP_B, a->up, NULL),
-    };
-    fy_backend_matmul(s->backend, a->h, n, gate_up, 2);
-    fy_backend_gate(s->backend, a->gate, a->up, n, hp->n_ff);
-    fy_product down = product(l, FY_T_FFN_DOWN, FY_T_FFN_DOWN_B, a->branch, a->x);
-    fy_backend_matmul(s->backend, a->gate, n, &down, 1);
+    if (!fy_bound(l, FY_T_FFN_ROUTER)) {
+        gated_product(s, l, h, n);
+        add_product(s, l, FY_T_FFN_DOWN, FY_T_FFN_DOWN_B, FY_T_FFN_POST_NORM, a->gate, n);
+        return;
+    }
+    const fy_hparams *hp = &s->model->hp;
+    if (!s->model->family->early_router)
+        fy_moe_route(s->backend, hp, l, &a->experts, h, n);
+    fy_moe_ffn(s->backend, hp, l, &a->experts, h, a->gate, a->up, a->branch, n);
+    add_branch(s, l, FY_T_FFN_POST_NORM, n);
+}
+
+/* --- layers --------------------------------------------------------------------------------- */
+
+/* Attention and feed-forward network read the same x, each through its own norm or both through
+ * one. */
+static void parallel_block(fy_session *s, uint32_t layer, uint32_t n)
+{
+    const fy_weights *l = &s->model->layers[layer];
+    fy_activations *a = &s->act;
+    const bool own = fy_bound(l, FY_T_ATTN_NORM_2), apart = fy_bound(l, FY_T_FFN_NORM);
+    const float *h = own ? normed_stream(s, l, FY_T_ATTN_NORM_2, FY_T_ATTN_NORM_2_B, a->h, n)
+                         : normed_stream(s, l, FY_T_ATTN_NORM, FY_T_ATTN_NORM_B, a->h, n);
+    const float *h_ffn = h;
+    if (apart)
+        h_ffn = normed_stream(s, l, FY_T_FFN_NORM, FY_T_FFN_NORM_B, a->h_ffn, n);
+    else if (own)
+        h_ffn = normed_stream(s, l, FY_T_ATTN_NORM, FY_T_ATTN_NORM_B, a->h_ffn, n);
+    attention_block(s, layer, h, n);
+    ffn_block(s, layer, h_ffn, n);
+}
+
+static void sequential_block(fy_session *s, uint32_t layer, uint32_t n)
+{
+    const fy_weights *l = &s->model->layers[layer];
+    float *to = s->act.h;
+    attention_block(s, layer, normed_stream(s, l, FY_T_ATTN_NORM, FY_T_ATTN_NORM_B, to, n), n);
+    ffn_block(s, layer, normed_stream(s, l, FY_T_FFN_NORM, FY_T_FFN_NORM_B, to, n), n);
+}
+
+static void compute_layer(fy_session *s, uint32_t layer, uint32_t n)
+{
+    const fy_weights *l = &s->model->layers[layer];
+    fy_activations *a = &s->act;
+    if (s->model->family->early_router)
+        fy_moe_route(s->backend, &s->model->hp, l, &a->experts, a->x, n);
+    if (s->model->hp.parallel)
+        parallel_block(s, layer, n);
+    else
+        sequential_block(s, layer, n);
+}
+
+/* --- the whole ------------------------------------------------------------------------------ */
+
+static void embed(fy_session *s, const int32_t *ids, uint32_t n)
+{
+    const fy_hparams *hp = &s->model->hp;
+    const fy_weights *w = &s->model->once;
+    fy_activations *a = &s->act;
+    const int64_t n_elems = (int64_t)n * hp->n_embd;
+    fy_backend_embed(s->backend, a->x, &w->w[FY_T_TOKEN_EMBD], ids, n);
+    if (hp->embedding_scale != 1)
+        fy_backend_scale(s->backend, a->x, hp->embedding_scale, n_elems);
+    if (!fy_bound(w, FY_T_POSITION_EMBD))
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        fy_backend_embed(s->backend, a->branch + (size_t)i * hp->n_embd, &w->w[FY_T_POSITION_EMBD],
+                         &(int32_t){(int32_t)(s->n_past + i)}, 1);
+    fy_backend_add(s->backend, a->x, a->branch, 1, n_elems);
+}
+
+static void find_angles(fy_session *s, uint32_t n)
+{
+    fy_activations *a = &s->act;
+    const uint32_t n_rot = s->model->hp.n_rot;
+    for (uint32_t i = 0; i < n; i++) {
+        fy_rope_angles(&s->rope, s->n_past + i, a->angles + (size_t)i * n_rot);
+        if (a->angles_swa != NULL)
+            fy_rope_angles(&s->rope_swa, s->n_past + i, a->angles_swa + (size_t)i * n_rot);
+    }
 }
 
 static int show_hidden(fy_session *s, uint32_t layer, uint32_t n, const fy_eval_sinks *sinks,
@@ -90,26 +229,29 @@ static int show_hidden(fy_session *s, uint32_t layer, uint32_t n, const fy_eval_
 
 int fy_forward(fy_session *s, const int32_t *ids, uint32_t n, const fy_eval_sinks *sinks, fy_err *e)
 {
-    const fy_hparams *hp = &s->model->hp;
-    for (uint32_t i = 0; i < n; i++)
-        fy_rope_angles(&s->rope, s->n_past + i, s->act.angles + (size_t)i * hp->n_rot);
-    fy_backend_embed(s->backend, s->act.x, &s->model->once.w[FY_T_TOKEN_EMBD], ids, n);
-    for (uint32_t layer = 0; layer < hp->n_layer; layer++) {
+    const uint32_t n_layer = s->model->hp.n_layer;
+    find_angles(s, n);
+    embed(s, ids, n);
+    for (uint32_t layer = 0; layer < n_layer; layer++) {
         if (fy_check_interrupt(e) != 0 || show_hidden(s, layer, n, sinks, e) != 0)
             return -1;
-        attention_block(s, layer, n);
-        ffn_block(s, layer, n);
+        compute_layer(s, layer, n);
     }
-    return show_hidden(s, hp->n_layer, n, sinks, e);
+    return show_hidden(s, n_layer, n, sinks, e);
 }
 
 void fy_forward_logits(fy_session *s, uint32_t first, uint32_t n)
 {
     const fy_hparams *hp = &s->model->hp;
+    const fy_weights *w = &s->model->once;
     fy_activations *a = &s->act;
-    const float *norm = fy_vector(&s->model->once, FY_T_OUTPUT_NORM);
-    fy_backend_norm(s->backend, a->h, a->x + (size_t)first * hp->n_embd, norm, n, hp->n_embd,
-                    hp->norm_rms_eps);
-    fy_product out = {.w = s->model->output, .y = a->logits}; /* [n][n_vocab] */
-    fy_backend_matmul(s->backend, a->h, n, &out, 1);
+    const int64_t n_elems = (int64_t)n * hp->n_vocab;
+    norm_rows(s, fy_vector(w, FY_T_OUTPUT_NORM), fy_vector(w, FY_T_OUTPUT_NORM_B), a->h,
+              a->x + (size_t)first * hp->n_embd, n);
+    fy_product out = {.w = s->model->output, .bias = fy_vector(w, FY_T_OUTPUT_B), .y = a->logits};
+    fy_backend_matmul(s->backend, a->h, n, &out, 1); /* [n][n_vocab] */
+    if (hp->logit_scale != 1)
+        fy_backend_scale(s->backend, a->logits, 1 / hp->logit_scale, n_elems);
+    if (hp->logit_softcap != 0)
+        fy_backend_softcap(s->backend, a->logits, hp->logit_softcap, n_elems);
 }

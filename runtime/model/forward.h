@@ -4,6 +4,7 @@
 #define FY_MODEL_FORWARD_H
 
 #include "model/kv.h"
+#include "model/moe.h"
 #include "model/rope.h"
 #include "model/weights.h"
 
@@ -11,16 +12,19 @@
 
 /* Activations of a batch of n tokens, row by row; sized for n_batch. */
 typedef struct {
-    float *x;      /* [n][n_embd] the residual stream */
-    float *h;      /* [n][n_embd] x, normed */
-    float *branch; /* [n][n_embd] what a block adds to x */
-    float *q;      /* [n][n_head * head_dim] */
-    float *k;      /* [n][n_head_kv * head_dim] */
-    float *v;      /* [n][n_head_kv * head_dim_v] */
-    float *att;    /* [n][n_head * head_dim_v] */
-    float *gate;   /* [n][n_ff] */
-    float *up;     /* [n][n_ff] */
-    float *angles; /* [n][n_rot] */
+    float *x;          /* [n][n_embd] the residual stream */
+    float *h;          /* [n][n_embd] x, normed */
+    float *h_ffn;      /* [n][n_embd] the same for the feed-forward network of a parallel block */
+    float *branch;     /* [n][n_embd] what a block adds to x */
+    float *q;          /* [n][n_head * head_dim] */
+    float *k;          /* [n][n_head_kv * head_dim] */
+    float *v;          /* [n][n_head_kv * head_dim_v] */
+    float *att;        /* [n][n_head * head_dim_v] */
+    float *gate;       /* [n][ff_len] */
+    float *up;         /* [n][ff_len] */
+    float *angles;     /* [n][n_rot] */
+    float *angles_swa; /* [n][n_rot] of the layers with the window; NULL: as the others */
+    fy_experts experts;
     float *logits; /* [FY_LOGIT_ROWS][n_vocab] */
 } fy_activations;
 
@@ -28,7 +32,7 @@ struct fy_session {
     const fy_model *model; /* view */
     fy_backend *backend;   /* owned */
     fy_kv kv;
-    fy_rope rope;
+    fy_rope rope, rope_swa;
     fy_activations act; /* in `memory` */
     uint8_t *memory;    /* owned */
     uint32_t n_ctx, n_batch, n_past;

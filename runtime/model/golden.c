@@ -140,7 +140,7 @@ uint32_t fy_golden_n_tokens(const fy_golden *g)
 
 uint32_t fy_golden_n_ctx(const fy_golden *g)
 {
-    return g->n_ids + g->n_greedy;
+    return g->n_ids + g->n_greedy - (g->n_greedy > 0); /* the last id is only compared */
 }
 
 /* --- comparing ------------------------------------------------------------------------------ */
@@ -155,9 +155,16 @@ double fy_difference_rms(const fy_difference *d)
     return d->sum_diff2 > 0 ? sqrt(d->sum_diff2 / d->sum_golden2) : 0;
 }
 
-/* golden: n floats of the file, at any alignment. */
+double fy_difference_rms_but_worst(const fy_difference *d)
+{
+    double rest = d->sum_diff2 - d->worst_diff2;
+    return rest > 0 ? sqrt(rest / d->sum_golden2) : 0;
+}
+
+/* One position (or a batch, of hidden states). golden: n floats of the file, at any alignment. */
 static void add_difference(fy_difference *d, const float *ours, const uint8_t *golden, size_t n)
 {
+    double before = d->sum_diff2;
     for (size_t i = 0; i < n; i++) {
         double want = (double)fy_lef32(golden + 4 * i), diff = fabs((double)ours[i] - want);
         if (!isfinite(diff))
@@ -167,6 +174,7 @@ static void add_difference(fy_difference *d, const float *ours, const uint8_t *g
         d->sum_diff2 += diff * diff;
         d->sum_golden2 += want * want;
     }
+    d->worst_diff2 = fmax(d->worst_diff2, d->sum_diff2 - before);
 }
 
 static bool same_top(const float *ours, const uint8_t *golden, uint32_t n)

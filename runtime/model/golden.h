@@ -26,9 +26,13 @@ typedef struct {
     double max_diff; /* largest |ours - golden|; infinite when ours is not finite */
     double largest;  /* largest |golden| */
     double sum_diff2, sum_golden2;
+    double worst_diff2; /* of sum_diff2 what the worst position added */
 } fy_difference;
 double fy_difference_max(const fy_difference *d); /* max_diff / largest */
 double fy_difference_rms(const fy_difference *d); /* RMS of the difference / RMS of the golden */
+/* The same without the worst position: where another expert was chosen, the step is no measure of
+ * precision. */
+double fy_difference_rms_but_worst(const fy_difference *d);
 
 typedef struct {
     uint32_t n_rows; /* positions whose logits were compared; 0: the golden has none */

@@ -25,6 +25,9 @@ void fy_model_close(fy_model *m);                     /* NULL is fine; sessions 
 const fy_hparams *fy_model_hparams(const fy_model *m);
 const fy_family *fy_model_family(const fy_model *m);
 const fy_gguf *fy_model_gguf(const fy_model *m);
+/* Most positions of a session: those that the model has learned one by one (position_embd), or what
+ * 31 bits count. */
+uint32_t fy_model_max_ctx(const fy_model *m);
 /* Loaded on first use; NULL with *e set when the file has no usable tokenizer. View of the model.
  * Not thread-safe. */
 const fy_vocab *fy_model_vocab(fy_model *m, fy_err *e);

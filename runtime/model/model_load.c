@@ -62,18 +62,18 @@ static bool usable_type(const fy_kernels *k, const fy_tensor_row *row, fy_type t
 {
     if (!(row->flags & FY_ROW_MATRIX))
         return t == FY_F32;
-    return fy_kernels_matmul(k, t) != NULL &&
-           (row->slot != FY_T_TOKEN_EMBD || fy_row_can_decode(t));
+    const bool looked_up = row->slot == FY_T_TOKEN_EMBD || row->slot == FY_T_POSITION_EMBD;
+    return fy_kernels_matmul(k, t) != NULL && (!looked_up || fy_row_can_decode(t));
 }
 
 static void put_bad_type(fy_str *s, const fy_tensor_row *row, const fy_gguf_tensor *t)
 {
     bool matrix = (row->flags & FY_ROW_MATRIX) != 0;
-    fy_str_printf(s, "'%.*s' has type %s, expected %s", (int)t->name.len, t->name.ptr,
-                  fy_type_name(t->type),
-                  matrix ? "f32, f16, bf16, q8_0 or q4_0 (convert the checkpoint with --outtype "
-                           "q8_0, q4_0 or f16)"
-                         : "f32");
+    fy_str_printf(
+        s, "'%.*s' has type %s, expected %s", (int)t->name.len, t->name.ptr, fy_type_name(t->type),
+        matrix ? "f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q4_K, q5_K or q6_K (convert the "
+                 "checkpoint with --outtype q8_0, q4_0 or f16)"
+               : "f32");
 }
 
 /* --- binding -------------------------------------------------------------------------------- */
@@ -96,7 +96,8 @@ static int bind(fy_model *m, const fy_kernels *k, const fy_tensor_row *row, uint
     fy_row_name(row->gguf, layer, name);
     const fy_gguf_tensor *t = fy_gguf_tensor_find(m->gguf, name);
     if (t == NULL) {
-        fy_str *s = row->flags & FY_ROW_OPTIONAL ? NULL : next_problem(bad, FY_EFORMAT);
+        const bool wanted = !(row->flags & FY_ROW_OPTIONAL) && fy_row_is_there(&m->hp, row);
+        fy_str *s = wanted ? next_problem(bad, FY_EFORMAT) : NULL;
         if (s != NULL)
             fy_str_printf(s, "'%s' is missing", name);
         return 0;
@@ -124,13 +125,124 @@ static int bind(fy_model *m, const fy_kernels *k, const fy_tensor_row *row, uint
     *w = (fy_matrix){.data = t->data,
                      .type = t->type,
                      .row_bytes = (size_t)fy_type_row_bytes(t->type, t->ne[0]),
-                     .n_rows = (int64_t)t->ne[1],
+                     .n_rows = (int64_t)(t->ne[1] * t->ne[2]), /* of experts: one run of rows */
                      .n_cols = (int64_t)t->ne[0]};
     if (!(row->flags & FY_ROW_MATRIX))
         w->data = aligned_vector(m, t);
     else if (fy_kernels_wants_q8(t->type) && w->n_cols > m->q8_len)
         m->q8_len = w->n_cols;
     return w->data != NULL ? 0 : fy_nomem(e);
+}
+
+static const fy_tensor_row *row_of_slot(const fy_family *f, fy_slot slot)
+{
+    for (size_t i = 0; i < f->n_rows; i++) {
+        if (f->rows[i].slot == slot && !(f->rows[i].flags & FY_ROW_ALT))
+            return &f->rows[i];
+    }
+    return NULL;
+}
+
+static void put_problem(const fy_model *m, fy_slot slot, uint32_t layer, const char *what,
+                        problems *bad)
+{
+    char name[FY_ROW_NAME_BYTES];
+    const fy_tensor_row *row = row_of_slot(m->family, slot);
+    fy_str *s = row != NULL ? next_problem(bad, FY_EFORMAT) : NULL;
+    if (s == NULL)
+        return;
+    fy_row_name(row->gguf, layer, name);
+    fy_str_printf(s, "'%s' %s", name, what);
+}
+
+/* --- several matrices in one tensor --------------------------------------------------------- */
+
+enum { PARTS_MAX = 3 };
+static const struct {
+    fy_slot fused;
+    struct {
+        fy_slot slot;
+        fy_dim rows;
+    } parts[PARTS_MAX]; /* one below the other; the unused have no rows */
+} fused_tensors[] = {
+    {FY_T_ATTN_QKV, {{FY_T_ATTN_Q, FY_D_Q}, {FY_T_ATTN_K, FY_D_K}, {FY_T_ATTN_V, FY_D_V}}},
+    {FY_T_ATTN_QKV_B, {{FY_T_ATTN_Q_B, FY_D_Q}, {FY_T_ATTN_K_B, FY_D_K}, {FY_T_ATTN_V_B, FY_D_V}}},
+    {FY_T_FFN_GATE_UP, {{FY_T_FFN_GATE, FY_D_FF}, {FY_T_FFN_UP, FY_D_FF}}},
+};
+enum { N_FUSED = sizeof fused_tensors / sizeof fused_tensors[0] };
+
+/* The rows of a matrix, or the elements of a vector, from `first` on. */
+static fy_matrix part_of(const fy_matrix *w, bool vector, uint64_t first, uint64_t n)
+{
+    fy_matrix part = *w;
+    part.data = (const uint8_t *)w->data + (size_t)first * (vector ? sizeof(float) : w->row_bytes);
+    part.row_bytes = vector ? (size_t)n * sizeof(float) : w->row_bytes;
+    part.n_rows = vector ? 1 : (int64_t)n;
+    part.n_cols = vector ? (int64_t)n : w->n_cols;
+    return part;
+}
+
+/* Binds the slots of the parts as views. Where a family knows both forms and calls both optional,
+ * a file has to have one of them; biases may be absent in any form. */
+static void split(fy_model *m, fy_weights *w, uint32_t layer, problems *bad)
+{
+    for (int i = 0; i < N_FUSED; i++) {
+        const fy_tensor_row *row = row_of_slot(m->family, fused_tensors[i].fused);
+        if (row == NULL)
+            continue;
+        const fy_matrix *whole = &w->w[row->slot];
+        const bool vector = !(row->flags & FY_ROW_MATRIX);
+        uint64_t first = 0;
+        for (int p = 0; p < PARTS_MAX && fused_tensors[i].parts[p].rows != FY_D_END; p++) {
+            const fy_slot slot = fused_tensors[i].parts[p].slot;
+            const uint64_t n = fy_dim_of(&m->hp, fused_tensors[i].parts[p].rows);
+            if (whole->data != NULL && fy_bound(w, slot))
+                put_problem(m, slot, layer, "is there in two forms", bad);
+            else if (whole->data != NULL)
+                w->w[slot] = part_of(whole, vector, first, n);
+            else if (!fy_bound(w, slot) && !vector && (row->flags & FY_ROW_OPTIONAL))
+                put_problem(m, slot, layer, "is missing", bad);
+            first += n;
+        }
+    }
+}
+
+/* --- what goes together --------------------------------------------------------------------- */
+
+/* Optional tensors that the graph cannot use alone. */
+static const struct {
+    fy_slot has, needs;
+} companions[] = {
+    {FY_T_ROPE_LONG, FY_T_ROPE_SHORT},          {FY_T_ROPE_SHORT, FY_T_ROPE_LONG},
+    {FY_T_ATTN_NORM_2, FY_T_ATTN_NORM_2_B},     {FY_T_ATTN_NORM_2_B, FY_T_ATTN_NORM_2},
+    {FY_T_FFN_SHEXP_ROUTER, FY_T_FFN_UP_SHEXP}, {FY_T_FFN_UP_SHEXP, FY_T_FFN_GATE_SHEXP},
+    {FY_T_FFN_UP_SHEXP, FY_T_FFN_DOWN_SHEXP},   {FY_T_FFN_GATE_SHEXP, FY_T_FFN_UP_SHEXP},
+    {FY_T_FFN_DOWN_SHEXP, FY_T_FFN_UP_SHEXP},
+};
+
+static void check_companions(const fy_model *m, const fy_weights *w, uint32_t layer, problems *bad)
+{
+    for (size_t i = 0; i < sizeof companions / sizeof companions[0]; i++) {
+        if (fy_bound(w, companions[i].has) && !fy_bound(w, companions[i].needs))
+            put_problem(m, companions[i].needs, layer, "is missing", bad);
+    }
+}
+
+static void complete(fy_model *m, problems *bad)
+{
+    check_companions(m, &m->once, 0, bad);
+    if (m->hp.rope_scaling == FY_ROPE_SCALING_LONGROPE && !fy_bound(&m->once, FY_T_ROPE_LONG))
+        put_problem(m, FY_T_ROPE_LONG, 0, "is missing, but rope.scaling.type is longrope", bad);
+    for (uint32_t layer = 0; layer < m->hp.n_layer; layer++) {
+        fy_weights *w = &m->layers[layer];
+        split(m, w, layer, bad);
+        check_companions(m, w, layer, bad);
+        const int64_t lengths[] = {
+            w->w[FY_T_FFN_UP].n_rows, w->w[FY_T_FFN_UP_SHEXP].n_rows,
+            m->hp.n_expert > 0 ? w->w[FY_T_FFN_UP_EXPS].n_rows / m->hp.n_expert : 0};
+        for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
+            m->ff_len = lengths[i] > m->ff_len ? lengths[i] : m->ff_len;
+    }
 }
 
 static void find_unknown(const fy_model *m, problems *bad)
@@ -159,6 +271,8 @@ static int bind_all(fy_model *m, fy_err *e)
     int rc = 0;
     for (size_t i = 0; i < m->family->n_rows && rc == 0; i++) {
         const fy_tensor_row *row = &m->family->rows[i];
+        if (row->flags & FY_ROW_ALT)
+            continue;
         if (!fy_row_is_layer(row)) {
             rc = bind(m, &k, row, 0, &m->once, &n_bound, &bad, e);
             continue;
@@ -166,12 +280,23 @@ static int bind_all(fy_model *m, fy_err *e)
         for (uint32_t layer = 0; layer < m->hp.n_layer && rc == 0; layer++)
             rc = bind(m, &k, row, layer, &m->layers[layer], &n_bound, &bad, e);
     }
+    if (rc == 0)
+        complete(m, &bad);
     if (rc == 0 && n_bound != fy_gguf_n_tensors(m->gguf))
         find_unknown(m, &bad);
     return report_problems(&bad, m, e) != 0 ? -1 : rc;
 }
 
 /* --- open and close ------------------------------------------------------------------------- */
+
+/* Is this the first family with its general.architecture? */
+static bool names_arch(const fy_family *const *f)
+{
+    const fy_family *const *first = fy_families;
+    while (strcmp((*first)->gguf_arch, (*f)->gguf_arch) != 0)
+        first++;
+    return first == f;
+}
 
 static int find_family(fy_model *m, fy_err *e)
 {
@@ -183,13 +308,21 @@ static int find_family(fy_model *m, fy_err *e)
         return fy_fail(
             e, FY_EFORMAT,
             "key general.architecture is missing: this file says nothing about its model");
-    m->family = fy_family_of_gguf(arch);
+    m->family = fy_family_of_file(m->gguf);
     if (m->family != NULL)
         return 0;
     char name[FY_QUOTE_BYTES];
+    for (int experts = 0; experts < 2; experts++) {
+        if (fy_family_of_gguf(arch, experts) != NULL)
+            return fy_fail(e, FY_EUNSUPPORTED,
+                           "general.architecture '%s' %s a mixture of experts (expert_count): "
+                           "ferry computes it only %s",
+                           fy_quote(name, sizeof name, arch), experts ? "without" : "with",
+                           experts ? "with one" : "without");
+    }
     fy_str known = {0};
     for (const fy_family *const *f = fy_families; *f != NULL; f++) {
-        if (fy_family_of_gguf(fy_span_of((*f)->gguf_arch)) == *f)
+        if (names_arch(f))
             fy_str_printf(&known, "%s%s", known.len > 0 ? ", " : "", (*f)->gguf_arch);
     }
     rc = fy_fail(e, FY_EUNSUPPORTED, "general.architecture is '%s', expected one of: %s",
@@ -251,6 +384,12 @@ const fy_family *fy_model_family(const fy_model *m)
 const fy_gguf *fy_model_gguf(const fy_model *m)
 {
     return m->gguf;
+}
+
+uint32_t fy_model_max_ctx(const fy_model *m)
+{
+    const fy_matrix *learned = &m->once.w[FY_T_POSITION_EMBD];
+    return learned->data != NULL ? (uint32_t)learned->n_rows : INT32_MAX;
 }
 
 const fy_vocab *fy_model_vocab(fy_model *m, fy_err *e)

@@ -43,6 +43,13 @@ void fy_rope_init(fy_rope *r, const fy_hparams *hp, const float *freqs, double *
     }
 }
 
+void fy_rope_init_swa(fy_rope *r, const fy_hparams *hp, double *rate)
+{
+    const fy_hparams plain = {
+        .n_rot = hp->n_rot, .rope_theta = hp->rope_theta_swa, .rope_attn_factor = 1};
+    fy_rope_init(r, &plain, NULL, rate);
+}
+
 void fy_rope_angles(const fy_rope *r, uint32_t pos, float *angles)
 {
     for (uint32_t i = 0; i < r->n_pairs; i++) {

@@ -13,9 +13,12 @@ typedef struct {
     double magnitude; /* multiplies cos and sin */
 } fy_rope;
 
-/* rate: n_rot / 2 doubles that live as long as *r. freqs: the rope_freqs tensor (divides the
- * rates), or NULL. */
+/* rate: n_rot / 2 doubles that live as long as *r. freqs: the rope_freqs tensor, or the factors of
+ * longrope (divides the rates), or NULL. */
 void fy_rope_init(fy_rope *r, const fy_hparams *hp, const float *freqs, double *rate);
+/* For the layers with the window, where they have a base of their own (rope_theta_swa): no
+ * scaling. */
+void fy_rope_init_swa(fy_rope *r, const fy_hparams *hp, double *rate);
 
 /* angles[2i] = cos, angles[2i + 1] = sin of pair i at position pos. */
 void fy_rope_angles(const fy_rope *r, uint32_t pos, float *angles);

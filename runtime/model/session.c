@@ -19,6 +19,12 @@ static int complete_params(const fy_model *m, const fy_session_params *p, fy_ses
     if (out->n_ctx > INT32_MAX)
         return fy_fail(e, FY_EARG, "context of %u positions, expected at most %d", out->n_ctx,
                        INT32_MAX);
+    const uint32_t most = fy_model_max_ctx(m);
+    if (out->n_ctx > most)
+        return fy_fail(e, FY_EFIT,
+                       "context of %u positions, but the model knows %u only: it has learned each "
+                       "of them (position_embd); use -c %u or less",
+                       out->n_ctx, most, most);
     if (out->n_batch == 0)
         out->n_batch = DEFAULT_BATCH;
     if (out->n_batch > out->n_ctx)
@@ -42,44 +48,73 @@ static fy_backend_params backend_params(const fy_model *m, const fy_session_para
         .n_threads = p->n_threads, .n_tokens = p->n_batch, .q8_len = m->q8_len, .n_keys = p->n_ctx};
 }
 
-/* Where each array of activations lies. With base NULL it only counts. */
+/* Places arrays one behind the other; with base NULL it only counts. */
+typedef struct {
+    uint8_t *base;
+    uint64_t used;
+    bool overflow;
+} carver;
+
+static void *carve(carver *c, uint64_t rows, uint64_t len, uint64_t element_bytes)
+{
+    uint64_t bytes, begin = c->used, end;
+    if (!fy_mul_u64(rows, len, &bytes) || !fy_mul_u64(bytes, element_bytes, &bytes) ||
+        !fy_add_u64(begin, bytes, &end) || !fy_align_u64(end, ALIGN, &c->used))
+        c->overflow = true;
+    return c->base != NULL && !c->overflow ? c->base + begin : NULL;
+}
+
+static void lay_out_experts(fy_experts *m, const fy_hparams *hp, uint64_t n, carver *c)
+{
+    const uint64_t used = hp->n_expert_used;
+    *m = (fy_experts){0};
+    if (hp->n_expert == 0)
+        return;
+    m->logits = carve(c, n, hp->n_expert, sizeof *m->logits);
+    m->choice = carve(c, n, used, sizeof *m->choice);
+    m->choice_weight = carve(c, n, used, sizeof *m->choice_weight);
+    m->first = carve(c, 1, hp->n_expert + 1, sizeof *m->first);
+    m->token = carve(c, n, used, sizeof *m->token);
+    m->token_weight = carve(c, n, used, sizeof *m->token_weight);
+    m->shared_weight = carve(c, n, 1, sizeof *m->shared_weight);
+    m->rows = carve(c, n, hp->n_embd, sizeof *m->rows);
+    if (n * used > INT32_MAX) /* what `first` counts; both factors fit 31 bits */
+        c->overflow = true;
+}
+
+/* Where each array of activations lies. */
 static int lay_out(fy_session *s, const fy_session_params *p, uint8_t *base, uint64_t *bytes,
                    fy_err *e)
 {
     const fy_hparams *hp = &s->model->hp;
-    fy_activations *a = &s->act;
     const uint64_t n = p->n_batch, rows = n < FY_LOGIT_ROWS ? n : FY_LOGIT_ROWS;
-    const struct {
-        float **at;
-        uint64_t rows, len;
-    } arrays[] = {
-        {&a->x, n, hp->n_embd},
-        {&a->h, n, hp->n_embd},
-        {&a->branch, n, hp->n_embd},
-        {&a->q, n, fy_dim_of(hp, FY_D_Q)},
-        {&a->k, n, fy_dim_of(hp, FY_D_K)},
-        {&a->v, n, fy_dim_of(hp, FY_D_V)},
-        {&a->att, n, fy_dim_of(hp, FY_D_QV)},
-        {&a->gate, n, hp->n_ff},
-        {&a->up, n, hp->n_ff},
-        {&a->angles, n, hp->n_rot},
-        {&a->logits, rows, hp->n_vocab},
-    };
-    uint64_t used = fy_dim_of(hp, FY_D_ROT2) * sizeof(double);
-    s->rope.rate = (double *)(void *)base;
-    bool fits = fy_align_u64(used, ALIGN, &used);
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0] && fits; i++) {
-        uint64_t len;
-        *arrays[i].at = base != NULL ? (float *)(void *)(base + used) : NULL;
-        fits = fy_mul_u64(arrays[i].rows, arrays[i].len, &len) &&
-               fy_mul_u64(len, sizeof(float), &len) && fy_add_u64(used, len, &used) &&
-               fy_align_u64(used, ALIGN, &used);
+    const uint64_t ff = (uint64_t)s->model->ff_len;
+    fy_activations *a = &s->act;
+    carver c = {.base = base};
+    s->rope.rate = carve(&c, 1, fy_dim_of(hp, FY_D_ROT2), sizeof *s->rope.rate);
+    a->x = carve(&c, n, hp->n_embd, sizeof *a->x);
+    a->h = carve(&c, n, hp->n_embd, sizeof *a->h);
+    a->branch = carve(&c, n, hp->n_embd, sizeof *a->branch);
+    a->q = carve(&c, n, fy_dim_of(hp, FY_D_Q), sizeof *a->q);
+    a->k = carve(&c, n, fy_dim_of(hp, FY_D_K), sizeof *a->k);
+    a->v = carve(&c, n, fy_dim_of(hp, FY_D_V), sizeof *a->v);
+    a->att = carve(&c, n, fy_dim_of(hp, FY_D_QV), sizeof *a->att);
+    a->gate = carve(&c, n, ff, sizeof *a->gate);
+    a->up = carve(&c, n, ff, sizeof *a->up);
+    a->angles = carve(&c, n, hp->n_rot, sizeof *a->angles);
+    a->logits = carve(&c, rows, hp->n_vocab, sizeof *a->logits);
+    if (hp->parallel)
+        a->h_ffn = carve(&c, n, hp->n_embd, sizeof *a->h_ffn);
+    if (hp->rope_theta_swa != 0) {
+        s->rope_swa.rate = carve(&c, 1, fy_dim_of(hp, FY_D_ROT2), sizeof *s->rope_swa.rate);
+        a->angles_swa = carve(&c, n, hp->n_rot, sizeof *a->angles_swa);
     }
-    if (!fits || used > SIZE_MAX / 2)
+    lay_out_experts(&a->experts, hp, n, &c);
+    if (c.overflow || c.used > SIZE_MAX / 2)
         return fy_fail(e, FY_EFIT,
                        "activations of %u tokens do not fit the address space; use a smaller -b",
                        p->n_batch);
-    *bytes = used;
+    *bytes = c.used;
     return 0;
 }
 
@@ -113,6 +148,15 @@ static int take_memory(fy_session *s, const fy_session_params *p, fy_err *e)
     return lay_out(s, p, s->memory, &bytes, e);
 }
 
+/* The factors of longrope are chosen once: the keys of a session are all turned alike. */
+static const float *rope_factors(const fy_model *m, uint32_t n_ctx)
+{
+    const uint32_t known = m->hp.rope_orig_ctx != 0 ? m->hp.rope_orig_ctx : m->hp.n_ctx_train;
+    if (!fy_bound(&m->once, FY_T_ROPE_LONG))
+        return fy_vector(&m->once, FY_T_ROPE_FREQS);
+    return fy_vector(&m->once, n_ctx > known ? FY_T_ROPE_LONG : FY_T_ROPE_SHORT);
+}
+
 fy_session *fy_session_new(const fy_model *m, const fy_session_params *p, fy_err *e)
 {
     fy_session_params full;
@@ -133,7 +177,9 @@ fy_session *fy_session_new(const fy_model *m, const fy_session_params *p, fy_err
     s->backend = fy_backend_new(&b, e);
     if (s->backend == NULL)
         goto fail;
-    fy_rope_init(&s->rope, &m->hp, fy_vector(&m->once, FY_T_ROPE_FREQS), s->rope.rate);
+    fy_rope_init(&s->rope, &m->hp, rope_factors(m, full.n_ctx), s->rope.rate);
+    if (m->hp.rope_theta_swa != 0)
+        fy_rope_init_swa(&s->rope_swa, &m->hp, s->rope_swa.rate);
     return s;
 fail:
     fy_session_free(s);

@@ -1,6 +1,7 @@
 /* The inside of fy_model: every tensor of the family's rows, bound to the bytes of the map. A slot
  * whose data is NULL is a tensor that this model does not have; after fy_model_open only optional
- * ones can be. */
+ * ones can be. A tensor that holds several matrices one below the other is bound to their slots as
+ * well, as views; of the matrices of all experts the rows stand in one run. */
 #ifndef FY_MODEL_WEIGHTS_H
 #define FY_MODEL_WEIGHTS_H
 
@@ -22,7 +23,13 @@ struct fy_model {
     const fy_matrix *output; /* view: output.weight, or the embedding when they are tied */
     fy_vocab *vocab;         /* owned; NULL until asked for */
     int64_t q8_len;          /* longest row of a weight that wants quantized activations; 0: none */
+    int64_t ff_len;          /* widest feed-forward network, or expert */
 };
+
+static inline bool fy_bound(const fy_weights *w, fy_slot slot)
+{
+    return w->w[slot].data != NULL;
+}
 
 /* The values of a norm or bias; NULL when the model has none. */
 static inline const float *fy_vector(const fy_weights *w, fy_slot slot)

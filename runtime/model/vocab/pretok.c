@@ -16,12 +16,24 @@
 #define BLANKS S "+(?![^" WS "])|" S "+"
 
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" WS "\\p{L}\\p{N}]+|" BLANKS
+#define FOLDED "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define LLAMA3(DIGITS)                                                         \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" DIGITS       \
+    FOLDED "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" DIGITS                            \
     "| ?[^" WS "\\p{L}\\p{N}]+[\\r\\n]*|" S "*[\\r\\n]+|" BLANKS
+/* Words end where a capital follows a small letter. */
+#define CASED(SUFFIX, DIGITS)                                                                  \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*"                              \
+    "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+" SUFFIX                                                    \
+    "|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+"                             \
+    "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*" SUFFIX                                                    \
+    "|" DIGITS "| ?[^" WS "\\p{L}\\p{N}]+[\\r\\n/]*|" S "*[\\r\\n]+|" BLANKS
+#define DEEPSEEK3                                                                              \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"                                    \
+    "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*"                  \
+    "|" S "*[\\r\\n]+|" BLANKS
 /* clang-format on */
 
-enum { MAX_PATTERNS = 2 };
+enum { MAX_PATTERNS = 3 };
 
 typedef struct {
     const char *pattern[MAX_PATTERNS];
@@ -42,6 +54,15 @@ static const pretok_rule rules[] = {
      "qwen2 deepseek-r1-qwen megrez stablelm2 hunyuan kormo grok-2 solar-open"},
     {{"\\p{N}", GPT2}, false, false,
      "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2"},
+    /* tokenizer.json also cuts the blank off a number, which no merge joins to it anyway */
+    {{"[\\p{P}$+<=>^~|`]+", GPT2, "[0-9][0-9][0-9]"}, false, false,
+     "falcon"},
+    {{CASED("", "\\p{N}")}, true, true,
+     "tekken"},
+    {{CASED(FOLDED "?", "\\p{N}{1,3}")}, false, false,
+     "gpt-4o llama4 kanana2"},
+    {{"\\p{N}{1,3}", "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{30FF}]+", DEEPSEEK3}, false, false,
+     "deepseek-v3 hunyuan-dense joyai-llm"},
 };
 /* clang-format on */
 enum { N_RULES = sizeof rules / sizeof rules[0] };

@@ -1,7 +1,7 @@
 /* Tokenizer at run time: text <-> ids, from the tokenizer.* keys of a GGUF file (docs/gguf.md)
  * alone.
  *
- * Kinds: "gpt2" (byte-level BPE; pre-tokenizers gpt-2, llama-bpe, qwen2, smollm and their aliases)
+ * Kinds: "gpt2" (byte-level BPE; pre-tokenizers: fy_pretok_list)
  * and "llama" (SentencePiece BPE with byte fallback). Immutable after load: any number of threads
  * may share it. Pieces may hold NULs: everything is ptr + len. Owns copies of what it needs: the
  * fy_gguf may be closed after load. */
@@ -19,7 +19,7 @@
 /* Own keys, where the standard has none (docs/gguf.md). convert writes them, fy_vocab_load reads
  * them. */
 #define FY_KEY_EOS_IDS    "ferry.eos_token_ids" /* i32[]: every EOS id of the checkpoint */
-#define FY_KEY_NORMALIZER "ferry.normalizer"    /* string: "nfc" */
+#define FY_KEY_NORMALIZER "ferry.normalizer"    /* string: "nfc", "none" */
 #define FY_KEY_ADDED_FLAGS \
     "ferry.added_token_flags" /* u8[n_tokens], FY_ADDED_* bits; absent: all 0 */
 /* string: when a blank goes before a text, for add_space_prefix = true. Absent or "prepend": before
@@ -27,6 +27,9 @@
  * that begins with a blank. "metaspace-first": as "metaspace", and only at the very start of the
  * text. */
 #define FY_KEY_SPACE_PREFIX "ferry.space_prefix"
+/* bool: decoding takes a blank off the beginning of a text although add_space_prefix is false
+ * (InternLM2). */
+#define FY_KEY_STRIPS_SPACE "ferry.strips_leading_space"
 enum {
     FY_ADDED_LSTRIP = 1,
     FY_ADDED_RSTRIP = 2,
@@ -37,6 +40,9 @@ enum {
 #define FY_BLANK "\xE2\x96\x81" /* U+2581, SentencePiece's spelling of a space */
 /* Writes text to out[0..text.len) with every FY_BLANK as a space; returns the length. */
 size_t fy_unspell_blanks(char *out, fy_span text);
+
+/* How byte-level BPE writes a byte, in its byte alphabet. */
+void fy_bpe_spell_byte(uint8_t byte, char out[3], size_t *len);
 
 typedef struct fy_vocab fy_vocab;
 

@@ -58,8 +58,7 @@ int fy_vocab_decode(const fy_vocab *v, const int32_t *ids, size_t n, bool specia
         put_token(v, ids[i], specials, out);
     if (out->oom)
         return fy_nomem(e);
-    if (v->kind == FY_VOCAB_SPM && v->space_prefix != FY_PREFIX_NONE && out->len > begin &&
-        out->ptr[begin] == ' ') {
+    if (v->strips_space && out->len > begin && out->ptr[begin] == ' ') {
         memmove(out->ptr + begin, out->ptr + begin + 1,
                 out->len - begin); /* with the NUL behind it */
         out->len--;

@@ -121,8 +121,7 @@ void fy_encoder_clear(fy_encoder *enc);
 
 /* bpe.c. Text between special tokens, any bytes. */
 int fy_bpe_encode(fy_encoder *enc, fy_span text, fy_err *e);
-void fy_bpe_spell_byte(uint8_t byte, char out[3], size_t *len); /* in the byte alphabet */
-void fy_bpe_put(fy_span piece, fy_str *out);                    /* the bytes that a piece spells */
+void fy_bpe_put(fy_span piece, fy_str *out); /* the bytes that a piece spells */
 
 /* spm.c. at_start: the fragment is the beginning of the whole text. */
 int fy_spm_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
@@ -162,8 +161,9 @@ struct fy_vocab {
     fy_merge_table merges;
     bool ignore_merges, nfc;
 
-    float *score; /* SPM only, as the next */
+    float *score; /* SPM only, as the next two */
     fy_space_prefix space_prefix;
+    bool strips_space; /* decode takes a blank off the beginning */
 };
 
 #endif

@@ -212,7 +212,8 @@ static int load_space_prefix(fy_vocab *v, const fy_gguf *g, fy_err *e)
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         if (fy_span_is(name, modes[i].name)) {
             v->space_prefix = add ? modes[i].mode : FY_PREFIX_NONE;
-            return 0;
+            v->strips_space = add;
+            return fy_gguf_get_bool(g, FY_KEY_STRIPS_SPACE, &v->strips_space, e) < 0 ? -1 : 0;
         }
     }
     return unsupported(g, FY_KEY_SPACE_PREFIX, name, "prepend, metaspace, metaspace-first", e);

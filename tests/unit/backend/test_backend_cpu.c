@@ -178,25 +178,96 @@ static void a_query_sees_its_own_position_and_before_within_the_window(void **st
     }
 }
 
-static void gates_and_norms_do_not_depend_on_the_batch(void **state)
+static void activations_and_norms_do_not_depend_on_the_batch(void **state)
 {
     (void)state;
     enum { N = 9, LEN = 2500 };
     static float gate[N * LEN], up[N * LEN], one[LEN], w[LEN], y[N * LEN];
     fill(up, N * LEN, 1);
     fill(w, LEN, 2);
-    fill(gate, N * LEN, 3);
     fy_backend *b = new_backend(3);
-    fy_backend_gate(b, gate, up, N, LEN);
-    fy_backend_norm(b, y, up, w, N, LEN, 1e-6f);
-    for (int t = 0; t < N; t++) {
-        for (int i = 0; i < LEN; i++)
-            one[i] = value((uint64_t)(t * LEN + i) + 3 * 100003);
-        fy_backend_gate(b, one, up + t * LEN, 1, LEN);
-        assert_memory_equal(one, gate + t * LEN, sizeof one);
-        fy_backend_norm(b, one, up + t * LEN, w, 1, LEN, 1e-6f);
-        assert_memory_equal(one, y + t * LEN, sizeof one);
+    for (int kind = 0; kind < FY_ACT_COUNT; kind++) {
+        const fy_activation f = {(fy_act_kind)kind, 0.1f};
+        const fy_norm norm = {
+            .w = w, .bias = kind % 2 ? w : NULL, .eps = 1e-6f, .centred = kind > 1};
+        const bool plain = kind == FY_ACT_RELU;
+        fill(gate, N * LEN, 3);
+        fy_backend_activate(b, &f, gate, plain ? NULL : up, N, LEN);
+        fy_backend_norm(b, y, up, &norm, N, LEN);
+        for (int t = 0; t < N; t++) {
+            for (int i = 0; i < LEN; i++)
+                one[i] = value((uint64_t)(t * LEN + i) + 3 * 100003);
+            fy_backend_activate(b, &f, one, plain ? NULL : up + t * LEN, 1, LEN);
+            assert_memory_equal(one, gate + t * LEN, sizeof one);
+            fy_backend_norm(b, one, up + t * LEN, &norm, 1, LEN);
+            assert_memory_equal(one, y + t * LEN, sizeof one);
+        }
     }
+    fy_backend_free(b);
+}
+
+static void a_layer_norm_takes_the_mean_away(void **state)
+{
+    (void)state;
+    const float x[] = {1, 2, 3, 4}, w[] = {1, 1, 2, 1}, bias[] = {0, 10, 0, 0};
+    const double s = 1 / sqrt(1.25 + 1e-5);
+    const double expected[] = {-1.5 * s, -0.5 * s + 10, 0.5 * s * 2, 1.5 * s};
+    float y[4];
+    fy_backend *b = new_backend(1);
+    fy_backend_norm(b, y, x, &(fy_norm){w, bias, 1e-5f, true}, 1, 4);
+    for (int i = 0; i < 4; i++)
+        assert_true(fabs((double)y[i] - expected[i]) < 1e-6);
+    fy_backend_free(b);
+}
+
+static void numbers_are_scaled_added_and_capped_one_by_one(void **state)
+{
+    (void)state;
+    enum { LEN = 40000 };
+    static float x[LEN], y[LEN];
+    for (int threads = 1; threads <= 3; threads++) {
+        fy_backend *b = new_backend(threads);
+        fill(x, LEN, 1);
+        fill(y, LEN, 2);
+        fy_backend_add(b, x, y, 0.5f, LEN);
+        fy_backend_scale(b, x, 3, LEN);
+        for (int i = 0; i < LEN; i++) {
+            const float sum = value((uint64_t)i + 100003) + 0.5f * value((uint64_t)i + 2 * 100003);
+            assert_true(x[i] == sum * 3);
+        }
+        fy_backend_softcap(b, x, 2, LEN);
+        for (int i = 0; i < LEN; i++) {
+            const float sum = value((uint64_t)i + 100003) + 0.5f * value((uint64_t)i + 2 * 100003);
+            assert_true(fabsf(x[i] - 2 * tanhf(sum * 3 / 2)) < 1e-6f);
+        }
+        fy_backend_free(b);
+    }
+}
+
+static void rows_are_gathered_and_scattered(void **state)
+{
+    (void)state;
+    enum { LEN = 33, ROWS = 20, PICKED = 7 };
+    static float x[ROWS * LEN], y[PICKED * LEN], before[ROWS * LEN];
+    const int32_t rows[PICKED] = {0, 3, 4, 9, 10, 18, 19};
+    const float weights[PICKED] = {1, 0.5f, -2, 0, 3, 4, 5};
+    fill(x, ROWS * LEN, 1);
+    memcpy(before, x, sizeof x);
+    fy_backend *b = new_backend(2);
+    fy_backend_gather(b, y, x, rows, PICKED, LEN);
+    for (int i = 0; i < PICKED; i++)
+        assert_memory_equal(y + i * LEN, x + rows[i] * LEN, LEN * sizeof(float));
+    fy_backend_scatter_add(b, x, y, rows, weights, PICKED, LEN);
+    for (int i = 0, next = 0; i < ROWS; i++) {
+        const bool picked = next < PICKED && rows[next] == i;
+        const float weight = picked ? weights[next++] : 0;
+        for (int j = i * LEN; j < (i + 1) * LEN; j++)
+            assert_true(x[j] == before[j] + weight * before[j]);
+    }
+    fill(x, ROWS * LEN, 1);
+    fy_backend_scatter_add(b, x, y, NULL, weights, PICKED, LEN);
+    for (int j = 0; j < ROWS * LEN; j++)
+        assert_true(x[j] == before[j] + (j < PICKED * LEN ? weights[j / LEN] * y[j] : 0));
     fy_backend_free(b);
 }
 
@@ -238,7 +309,10 @@ int main(void)
         cmocka_unit_test(large_products_are_the_same_bits_on_any_number_of_threads),
         cmocka_unit_test(rotation_turns_neighbours_or_halves_and_leaves_the_rest),
         cmocka_unit_test(a_query_sees_its_own_position_and_before_within_the_window),
-        cmocka_unit_test(gates_and_norms_do_not_depend_on_the_batch),
+        cmocka_unit_test(activations_and_norms_do_not_depend_on_the_batch),
+        cmocka_unit_test(a_layer_norm_takes_the_mean_away),
+        cmocka_unit_test(numbers_are_scaled_added_and_capped_one_by_one),
+        cmocka_unit_test(rows_are_gathered_and_scattered),
         cmocka_unit_test(embeddings_are_rows_of_the_matrix),
         cmocka_unit_test(sizes_that_fit_no_memory_are_refused),
     };

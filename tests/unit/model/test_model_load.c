@@ -121,9 +121,9 @@ static void weight_types_without_arithmetic_are_refused_with_the_remedy(void **s
     (void)state;
     tiny_model t = tiny_default();
     t.retype = "blk.0.ffn_down.weight";
-    t.retyped = FY_Q5_0;
+    t.retyped = FY_IQ4_NL;
     check_refused(&t, FY_EUNSUPPORTED,
-                  (const char *[]){"'blk.0.ffn_down.weight' has type q5_0", "--outtype", NULL});
+                  (const char *[]){"'blk.0.ffn_down.weight' has type iq4_nl", "--outtype", NULL});
     tiny_model norm = tiny_default();
     norm.retype = "output_norm.weight";
     norm.retyped = FY_F16;
@@ -152,6 +152,107 @@ static void a_file_that_is_no_model_of_a_known_family_is_refused(void **state)
     }
 }
 
+static void neither_the_fused_nor_the_separate_form_is_reported(void **state)
+{
+    (void)state;
+    tiny_model t = tiny_of("chatglm", false);
+    t.leave_out = "blk.1.attn_qkv.weight";
+    check_refused(&t, FY_EFORMAT,
+                  (const char *[]){"3 tensors", "'blk.1.attn_q.weight' is missing",
+                                   "'blk.1.attn_v.weight' is missing", NULL});
+    t.apart = true;
+    t.leave_out = "blk.2.attn_k.weight";
+    check_refused(&t, FY_EFORMAT,
+                  (const char *[]){"1 tensor is", "'blk.2.attn_k.weight' is missing", NULL});
+}
+
+static void both_forms_at_once_are_reported(void **state)
+{
+    (void)state;
+    tiny_model t = tiny_of("chatglm", false);
+    t.extra = "blk.0.attn_q.weight";
+    t.extra_ne[0] = t.hp.n_embd;
+    t.extra_ne[1] = (uint64_t)t.hp.n_head * t.hp.head_dim;
+    check_refused(&t, FY_EFORMAT,
+                  (const char *[]){"'blk.0.attn_q.weight' is there in two forms", NULL});
+}
+
+static void fused_tensors_that_are_misshapen_are_reported(void **state)
+{
+    (void)state;
+    tiny_model t = tiny_of("phi3", false);
+    t.reshape = "blk.0.attn_qkv.weight";
+    check_refused(&t, FY_EFORMAT,
+                  (const char *[]){"'blk.0.attn_qkv.weight' has shape [64 257]", NULL});
+}
+
+static void experts_are_one_tensor_per_matrix(void **state)
+{
+    (void)state;
+    tiny_model t = tiny_of("qwen3moe", true);
+    fy_err e = {0};
+    fy_model *m = open_tiny(&t, &e);
+    if (m == NULL)
+        fail_msg("%s", e.msg);
+    assert_true(fy_model_family(m)->moe);
+    fy_model_close(m);
+    t.reshape = "blk.1.ffn_up_exps.weight";
+    check_refused(&t, FY_EFORMAT,
+                  (const char *[]){"'blk.1.ffn_up_exps.weight' has shape [64 96 5]", NULL});
+    t.reshape = NULL;
+    t.leave_out = "blk.2.ffn_down_exps.weight";
+    check_refused(&t, FY_EFORMAT,
+                  (const char *[]){"'blk.2.ffn_down_exps.weight' is missing", NULL});
+}
+
+static void a_shared_expert_is_there_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    tiny_model t = tiny_of("granitemoe", true);
+    t.hp.n_ff_shexp = 64;
+    t.leave_out = "blk.1.ffn_down_shexp.weight";
+    check_refused(&t, FY_EFORMAT,
+                  (const char *[]){"'blk.1.ffn_down_shexp.weight' is missing", NULL});
+}
+
+static void longrope_needs_both_of_its_factors(void **state)
+{
+    (void)state;
+    tiny_model t = tiny_of("phi3", false);
+    t.hp.rope_scaling = FY_ROPE_SCALING_LONGROPE;
+    t.leave_out = "rope_factors_short.weight";
+    check_refused(&t, FY_EFORMAT, (const char *[]){"'rope_factors_short.weight' is missing", NULL});
+    t.leave_out = "rope_factors_long.weight";
+    check_refused(&t, FY_EFORMAT,
+                  (const char *[]){"'rope_factors_long.weight' is missing", "longrope", NULL});
+}
+
+static void experts_where_the_architecture_has_none_are_refused(void **state)
+{
+    (void)state;
+    const struct {
+        const char *arch, *words;
+        uint32_t n_expert;
+    } cases[] = {{"gemma", "with a mixture of experts", 4},
+                 {"olmoe", "without a mixture of experts", 0}};
+    for (int i = 0; i < 2; i++) {
+        fy_err e = {0};
+        char key[64];
+        snprintf(key, sizeof key, "%s.expert_count", cases[i].arch);
+        fy_gguf_writer *w = fy_gguf_writer_new(&e);
+        assert_non_null(w);
+        assert_int_equal(fy_gguf_add_str(w, "general.architecture", fy_span_of(cases[i].arch), &e),
+                         0);
+        assert_int_equal(fy_gguf_add_u32(w, key, cases[i].n_expert, &e), 0);
+        assert_int_equal(fy_gguf_write(w, path, NULL, NULL, NULL, NULL, &e), 0);
+        fy_gguf_writer_free(w);
+        assert_null(fy_model_open(path, &e));
+        assert_int_equal(e.code, FY_EUNSUPPORTED);
+        if (strstr(e.msg, cases[i].words) == NULL)
+            fail_msg("%s", e.msg);
+    }
+}
+
 static void a_model_without_tokenizer_opens_and_says_so_when_asked(void **state)
 {
     (void)state;
@@ -175,6 +276,13 @@ int main(void)
         cmocka_unit_test(a_missing_layer_is_reported_without_overflowing_the_message),
         cmocka_unit_test(weight_types_without_arithmetic_are_refused_with_the_remedy),
         cmocka_unit_test(a_file_that_is_no_model_of_a_known_family_is_refused),
+        cmocka_unit_test(neither_the_fused_nor_the_separate_form_is_reported),
+        cmocka_unit_test(both_forms_at_once_are_reported),
+        cmocka_unit_test(fused_tensors_that_are_misshapen_are_reported),
+        cmocka_unit_test(experts_are_one_tensor_per_matrix),
+        cmocka_unit_test(a_shared_expert_is_there_whole_or_not_at_all),
+        cmocka_unit_test(longrope_needs_both_of_its_factors),
+        cmocka_unit_test(experts_where_the_architecture_has_none_are_refused),
         cmocka_unit_test(a_model_without_tokenizer_opens_and_says_so_when_asked),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);

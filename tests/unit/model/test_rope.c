@@ -140,6 +140,23 @@ static void angles_are_cos_and_sin_times_the_magnitude(void **state)
     }
 }
 
+static void windowed_layers_with_a_base_of_their_own_are_not_scaled(void **state)
+{
+    (void)state;
+    double rate[8];
+    fy_rope r;
+    fy_hparams hp = plain(16);
+    hp.rope_scaling = FY_ROPE_SCALING_LINEAR;
+    hp.rope_factor = 8;
+    hp.rope_attn_factor = 1.5f;
+    hp.rope_theta_swa = 100;
+    fy_rope_init_swa(&r, &hp, rate);
+    assert_int_equal(r.n_pairs, 8);
+    for (int i = 0; i < 8; i++)
+        check_near(rate[i], pow(100, -i / 8.0));
+    check_near(r.magnitude, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +165,7 @@ int main(void)
         cmocka_unit_test(linear_scaling_divides_every_rate_by_the_factor),
         cmocka_unit_test(yarn_is_the_ramp_and_magnitude_of_transformers),
         cmocka_unit_test(angles_are_cos_and_sin_times_the_magnitude),
+        cmocka_unit_test(windowed_layers_with_a_base_of_their_own_are_not_scaled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

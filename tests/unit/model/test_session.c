@@ -208,6 +208,78 @@ static void a_plan_counts_keys_values_and_scratch(void **state)
     fy_model_close(m);
 }
 
+static fy_model *open_model(tiny_model t)
+{
+    fy_err e = {0};
+    if (tiny_write(&t, path, &e) != 0)
+        fail_msg("%s", e.msg);
+    fy_model *m = fy_model_open(path, &e);
+    if (m == NULL)
+        fail_msg("%s", e.msg);
+    return m;
+}
+
+static void families_of_every_kind_are_the_same_bits_for_any_threads_and_batches(void **state)
+{
+    (void)state;
+    const struct {
+        const char *arch;
+        bool experts;
+    } kinds[] = {{"qwen2moe", true}, {"smallthinker", true}, {"gemma2", false}, {"gemma3", false},
+                 {"falcon", false},  {"gpt2", false},        {"olmo2", false},  {"phi3", false}};
+    static float want[T * V], got[T * V];
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        tiny_model t = tiny_of(kinds[k].arch, kinds[k].experts);
+        t.type = k % 2 ? FY_Q8_0 : FY_F32;
+        t.hp.n_swa = tiny_knows(&t, FY_T_POSITION_EMBD) ? 0 : 5;
+        t.hp.n_ff_shexp = tiny_knows(&t, FY_T_FFN_UP_SHEXP) ? 64 : 0;
+        t.hp.residual_scale = k % 3 ? 0 : 0.5f;
+        fy_model *m = open_model(t);
+        all_logits(m, (fy_session_params){.n_batch = 1, .n_threads = 1}, want);
+        const uint32_t batches[] = {2, 7, 39, 512};
+        for (int b = 0; b < 4; b++) {
+            all_logits(m, (fy_session_params){.n_batch = batches[b], .n_threads = 1 + b % 3}, got);
+            assert_memory_equal(got, want, sizeof want);
+        }
+        fy_model_close(m);
+    }
+}
+
+static void a_context_beyond_the_learned_positions_is_refused(void **state)
+{
+    (void)state;
+    fy_model *m = open_model(tiny_of("gpt2", false));
+    assert_int_equal(fy_model_max_ctx(m), 128);
+    fy_err e = {0};
+    assert_null(fy_session_new(m, &(fy_session_params){.n_ctx = 129}, &e));
+    assert_int_equal(e.code, FY_EFIT);
+    assert_non_null(strstr(e.msg, "use -c 128 or less"));
+    fy_session *s = new_session(m, (fy_session_params){.n_ctx = 128});
+    fy_session_free(s);
+    s = new_session(m, (fy_session_params){0});
+    assert_int_equal(fy_session_n_ctx(s), 128);
+    fy_session_free(s);
+    fy_model_close(m);
+}
+
+static void scratch_holds_only_what_the_family_needs(void **state)
+{
+    (void)state;
+    const fy_session_params p = {.n_ctx = 100, .n_batch = 10, .n_threads = 1};
+    fy_session_plan dense, experts;
+    tiny_model t = tiny_of("llama", false);
+    fy_model *m = open_model(t);
+    assert_int_equal(fy_session_plan_of(m, &p, &dense, NULL), 0);
+    fy_model_close(m);
+    t = tiny_of("llama", true);
+    t.hp.n_ff_exp = t.hp.n_ff;
+    m = open_model(t);
+    assert_int_equal(fy_session_plan_of(m, &p, &experts, NULL), 0);
+    assert_true(experts.scratch_bytes > dense.scratch_bytes);
+    assert_true(experts.scratch_bytes < dense.scratch_bytes + 10 * 64 * 4 + 2048);
+    fy_model_close(m);
+}
+
 static double distance(const float *a, const float *b)
 {
     double d = 0;
@@ -307,6 +379,9 @@ int main(void)
         cmocka_unit_test(ids_outside_the_vocabulary_and_empty_prompts_are_refused),
         cmocka_unit_test(the_context_is_what_was_trained_but_at_most_4096_unless_asked),
         cmocka_unit_test(a_plan_counts_keys_values_and_scratch),
+        cmocka_unit_test(families_of_every_kind_are_the_same_bits_for_any_threads_and_batches),
+        cmocka_unit_test(a_context_beyond_the_learned_positions_is_refused),
+        cmocka_unit_test(scratch_holds_only_what_the_family_needs),
         cmocka_unit_test(keys_and_values_may_have_different_types),
         cmocka_unit_test(impossible_parameters_are_refused),
         cmocka_unit_test(an_interrupt_ends_the_work_and_keeps_the_session),

@@ -29,11 +29,9 @@ static int remove_path(void **state)
     return unlink(path);
 }
 
-static fy_model *open_tiny(fy_type type)
+static fy_model *open_tiny(tiny_model t)
 {
-    tiny_model t = tiny_default();
     fy_err e = {0};
-    t.type = type;
     assert_int_equal(tiny_write(&t, path, &e), 0);
     fy_model *m = fy_model_open(path, &e);
     assert_non_null(m);
@@ -43,27 +41,33 @@ static fy_model *open_tiny(fy_type type)
 static void eval_allocates_nothing(void **state)
 {
     (void)state;
-    fy_model *m = open_tiny(FY_Q4_0);
-    fy_err e = {0};
-    fy_session *s = fy_session_new(m, &(fy_session_params){.n_threads = 1, .n_batch = 8}, &e);
-    assert_non_null(s);
-    int32_t ids[T];
-    for (int i = 0; i < T; i++)
-        ids[i] = i;
-    alloc_fail_after(0);
-    const float *last;
-    int rc = fy_session_eval(s, ids, T, NULL, &last, &e);
-    bool allocated = alloc_fail_end();
-    assert_int_equal(rc, 0);
-    assert_false(allocated);
-    fy_session_free(s);
-    fy_model_close(m);
+    for (int experts = 0; experts < 2; experts++) {
+        tiny_model t = tiny_of("llama", experts);
+        t.type = FY_Q4_0;
+        fy_model *m = open_tiny(t);
+        fy_err e = {0};
+        fy_session *s = fy_session_new(m, &(fy_session_params){.n_threads = 1, .n_batch = 8}, &e);
+        assert_non_null(s);
+        int32_t ids[T];
+        for (int i = 0; i < T; i++)
+            ids[i] = i;
+        alloc_fail_after(0);
+        const float *last;
+        int rc = fy_session_eval(s, ids, T, NULL, &last, &e);
+        bool allocated = alloc_fail_end();
+        assert_int_equal(rc, 0);
+        assert_false(allocated);
+        fy_session_free(s);
+        fy_model_close(m);
+    }
 }
 
 static void any_failed_allocation_of_opening_is_an_error_without_a_leak(void **state)
 {
     (void)state;
-    fy_model_close(open_tiny(FY_Q8_0));
+    tiny_model t = tiny_of("qwen2moe", true);
+    t.hp.n_ff_shexp = 64;
+    fy_model_close(open_tiny(t));
     bool failed = true;
     for (long n = 0; failed; n++) {
         fy_err e = {0};
