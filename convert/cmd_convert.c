@@ -14,16 +14,20 @@
 #include "cli/verb.h"
 #include "convert/convert_plan.h"
 #include "convert/convert_stream.h"
+#include "convert/family_match.h"
+#include "convert/foreign_reader.h"
 #include "convert/gguf_meta.h"
 #include "convert/hf_config.h"
 #include "convert/hf_dir.h"
 #include "convert/hf_tokenizer.h"
 #include "format/gguf_write.h"
 
+#define SYNOPSIS "DIR | --list-archs"
+
 typedef struct {
     const char *outfile, *model_name, *pre, *chat_template;
     int outtype;
-    bool vocab_only, dry_run, quiet, verbose;
+    bool vocab_only, dry_run, list_archs, json, quiet, verbose;
     int64_t n_threads;
 } options;
 
@@ -70,6 +74,19 @@ static const fy_opt opts[] = {
      .offset = FIELD(dry_run),
      .line_only = true,
      .help = "Print the plan, tensor by tensor, and write nothing."},
+    {.group = "Work",
+     .name = "list-archs",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(list_archs),
+     .line_only = true,
+     .help = "List the classes of models that can be converted, the architecture that each has in "
+             "a GGUF file, and its family."},
+    {.group = "Work",
+     .name = "json",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(json),
+     .line_only = true,
+     .help = "Print that list as JSON."},
     {.group = "Work",
      .name = "pre",
      .kind = FY_OPT_STR,
@@ -166,12 +183,34 @@ static int read_optional_config(job *j, fy_err *e)
     return 0;
 }
 
+/* How a checkpoint of an unknown class differs from the nearest family, as far as it can be read.
+ */
+static void explain_unknown(const job *j)
+{
+    fy_err none = {0};
+    fy_str text = {0};
+    fy_hf_dir *dir = fy_hf_dir_open(j->dir, &none);
+    fy_family_explain(&j->config, dir, &text);
+    for (char *line = text.oom ? NULL : text.ptr; line != NULL && *line != '\0';) {
+        char *end = strchr(line, '\n');
+        if (end != NULL)
+            *end = '\0';
+        fy_log(FY_LOG_INFO, "%s", line);
+        line = end != NULL ? end + 1 : NULL;
+    }
+    fy_str_release(&text);
+    fy_hf_dir_close(dir);
+}
+
 static int make_plan(job *j, fy_err *e)
 {
     if (j->o->vocab_only)
         return read_optional_config(j, e);
-    if (fy_hf_config_open(&j->config, j->dir, e))
+    if (fy_hf_config_open(&j->config, j->dir, e)) {
+        if (e->code == FY_EUNSUPPORTED && j->config.family == NULL)
+            explain_unknown(j);
         return -1;
+    }
     j->has_config = true;
     j->source = fy_hf_dir_open(j->dir, e);
     if (j->source == NULL)
@@ -263,22 +302,48 @@ static int check_distinct(const job *j, fy_err *e)
  * -----------------------------------------------------------------------------------------------------
  */
 
+/* What happens to the source on its way. */
+static const char *transform_text(fy_transform x)
+{
+    static const struct {
+        fy_transform x;
+        const char *text;
+    } texts[] = {
+        {FY_X_COPY, ""},
+        {FY_X_LLAMA3_FREQS, "computed from rope_scaling"},
+        {FY_X_LONG_FACTORS, "long_factor of rope_scaling"},
+        {FY_X_SHORT_FACTORS, "short_factor of rope_scaling"},
+        {FY_X_ZEROS, "zeros"},
+        {FY_X_ADD_ONE, ", plus one"},
+        {FY_X_TRANSPOSE, ", transposed"},
+        {FY_X_TRANSPOSE_FIRST_HALF, ", first half transposed"},
+        {FY_X_TRANSPOSE_SECOND_HALF, ", second half transposed"},
+        {FY_X_PERMUTE_Q, ", rows permuted"},
+        {FY_X_PERMUTE_K, ", rows permuted"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (texts[i].x == x)
+            return texts[i].text;
+    }
+    return ", some of its rows";
+}
+
 static void print_tensor(fy_str *s, const fy_plan_tensor *t, uint64_t bytes)
 {
-    char name[FY_ROW_NAME_BYTES], hf[FY_ROW_NAME_BYTES], shape[96];
+    char name[FY_ROW_NAME_BYTES], shape[96];
     size_t at = 0;
     fy_plan_name(t, name);
     for (uint32_t d = 0; d < t->n_dims; d++)
         at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%" PRIu64, d > 0 ? " x " : "",
                                t->ne[d]);
     fy_str_printf(s, "%-26s %-5s %-15s %13" PRIu64 "  ", name, fy_type_name(t->type), shape, bytes);
-    if (t->src == NULL) {
-        fy_str_puts(s, "computed from rope_scaling\n");
-        return;
+    if (t->src != NULL) {
+        fy_str_put_quoted(s, t->src->t->name, FY_ROW_NAME_BYTES);
+        if (t->experts != NULL)
+            fy_str_puts(s, " and those of the other experts");
+        fy_str_printf(s, " (%s)", fy_type_name(t->src_type));
     }
-    fy_row_name(t->row->hf, t->layer, hf);
-    fy_str_printf(s, "%s (%s)%s%s\n", hf, fy_type_name(t->src_type),
-                  t->row->transform == FY_X_COPY ? "" : ", rows permuted",
+    fy_str_printf(s, "%s%s\n", transform_text(t->row->transform),
                   t->fallback ? ", rows do not divide into blocks of 32" : "");
 }
 
@@ -317,6 +382,8 @@ static void say_plan(const job *j)
     else
         fy_log(FY_LOG_INFO, "writing %s: %s, %s, %zu tensors", j->out_path, j->config.family->name,
                fy_type_name(j->plan->type), j->plan->n_tensors);
+    if (j->has_config && j->config.nested)
+        fy_log(FY_LOG_INFO, "only the text model of the checkpoint is converted");
     if (fallbacks > 0)
         fy_log(FY_LOG_INFO, "%zu matrices become f16: their rows do not divide into blocks of 32",
                fallbacks);
@@ -374,6 +441,8 @@ static int convert(job *j, fy_err *e)
     double begin = fy_now_s();
     if (find_name(j, e) || make_plan(j, e) || make_header(j, e) || choose_path(j, e))
         return -1;
+    if (j->plan != NULL)
+        fy_warn_foreign_readers(&j->config);
     if (j->o->dry_run)
         return print_plan(j, e);
     if (check_distinct(j, e))
@@ -385,10 +454,27 @@ static int convert(job *j, fy_err *e)
     return 0;
 }
 
+static int list_archs(bool json, fy_err *e)
+{
+    fy_str s = {0};
+    fy_family_list(json, &s);
+    int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
+    fy_str_release(&s);
+    return rc;
+}
+
 static int run(void *o, int n_args, char **args, fy_err *e)
 {
     const options *opt = o;
-    (void)n_args;
+    if (opt->list_archs && n_args > 0)
+        return fy_fail(e, FY_EARG, "--list-archs takes no directory");
+    if (opt->list_archs)
+        return list_archs(opt->json, e);
+    if (opt->json)
+        return fy_fail(e, FY_EARG, "--json goes with --list-archs");
+    if (n_args == 0)
+        return fy_fail(e, FY_EARG, "too few arguments; usage: ferry convert [options] %s",
+                       SYNOPSIS);
     if (!fy_file_is_dir(args[0]))
         return fy_file_exists(args[0])
                    ? fy_fail(e, FY_EARG, "%s is a file; give the checkpoint's directory", args[0])
@@ -402,8 +488,8 @@ static int run(void *o, int n_args, char **args, fy_err *e)
 const fy_verb fy_verb_convert = {
     .name = "convert",
     .summary = "turn a checkpoint into a GGUF file",
-    .synopsis = "DIR",
-    .min_args = 1,
+    .synopsis = SYNOPSIS,
+    .min_args = 0,
     .max_args = 1,
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
@@ -413,7 +499,7 @@ const fy_verb fy_verb_convert = {
         "with their index, "
         "tokenizer files) into one GGUF file, quantizing on the way if asked. Memory use does not "
         "grow with the "
-        "model.\n\n"
+        "model. Of a multi-modal checkpoint, the text model is converted.\n\n"
         "Every tensor of the checkpoint is accounted for before the first byte is written: one "
         "that is missing, "
         "misshapen or unknown is an error that names it. The file has its final name only when it "
@@ -426,7 +512,9 @@ const fy_verb fy_verb_convert = {
                 "# quantize to 4 bits on the way\n"
                 "ferry convert checkpoint --outtype q4_0 -o model.gguf\n"
                 "# what would be written\n"
-                "ferry convert checkpoint --outtype q8_0 --dry-run\n",
+                "ferry convert checkpoint --outtype q8_0 --dry-run\n"
+                "# what can be converted\n"
+                "ferry convert --list-archs\n",
     .task = FY_TASK_MAKE,
     .run = run,
 };

@@ -26,8 +26,9 @@ typedef struct {
     bool fallback; /* f16, because the rows do not divide into the blocks of the type asked for */
     uint32_t n_dims;
     uint64_t ne[FY_GGUF_MAX_DIMS];
-    const fy_hf_tensor *src; /* view; NULL: computed */
-    fy_type src_type;
+    const fy_hf_tensor *src; /* view; the first expert's when they are stacked; NULL: computed */
+    const fy_hf_tensor **experts; /* owned; one per expert; NULL: one source has all rows */
+    fy_type src_type;             /* of src */
 } fy_plan_tensor;
 
 typedef struct {

@@ -1,30 +1,51 @@
 #include "convert/convert_stream.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/quote.h"
 #include "kernels/row.h"
 
-enum { CHUNK = 8192 }; /* elements decoded at a time; a multiple of every block */
+enum {
+    CHUNK = 8192, /* elements decoded at a time; a multiple of every block */
+    TILE_ROWS = 256,
+    TILE_COLS = 256, /* a multiple of every block */
+};
 
+/* Per thread. The tile is that of transposed tensors. */
 typedef struct {
     float values[CHUNK];
+    float tile[TILE_ROWS][TILE_COLS];
 } scratch;
 
 struct fy_convert_stream {
     const fy_convert_plan *plan; /* view */
     fy_kernels kernels;
-    scratch *scratch; /* owned; per thread */
+    scratch *scratch;       /* owned */
+    _Atomic uint64_t *done; /* owned; rows of each tensor that were filled */
 };
+
+/* Rows of one source, one below the other, of n elements each. */
+typedef struct {
+    const fy_plan_tensor *t;
+    const fy_hf_tensor *hf;
+    const uint8_t *data;
+    fy_type type;
+    uint64_t size; /* bytes of an element */
+    uint64_t n_rows, n;
+} source;
 
 fy_convert_stream *fy_convert_stream_new(const fy_convert_plan *plan, int n_threads, fy_err *e)
 {
     fy_convert_stream *s = calloc(1, sizeof *s);
     if (s != NULL)
         s->scratch = calloc((size_t)n_threads, sizeof *s->scratch);
-    if (s == NULL || s->scratch == NULL) {
+    if (s != NULL)
+        s->done = calloc(plan->n_tensors > 0 ? plan->n_tensors : 1, sizeof *s->done);
+    if (s == NULL || s->scratch == NULL || s->done == NULL) {
         fy_convert_stream_free(s);
         fy_nomem(e);
         return NULL;
@@ -39,69 +60,224 @@ void fy_convert_stream_free(fy_convert_stream *s)
     if (s == NULL)
         return;
     free(s->scratch);
+    free((void *)(uintptr_t)s->done);
     free(s);
 }
 
-/* `row` is the checkpoint's. */
-static int tell_fault(const fy_plan_tensor *t, uint64_t row, const fy_row_fault *fault, fy_err *e)
+/* The plan checked that the type can be decoded. */
+static source source_of(const fy_plan_tensor *t, const fy_hf_tensor *hf, uint64_t n)
+{
+    source src = {.t = t, .hf = hf, .data = hf->t->data, .n = n};
+    fy_st_dtype_to_type(hf->t->dtype, &src.type);
+    src.size = fy_type_get(src.type)->bytes;
+    src.n_rows = hf->t->bytes / (n * src.size);
+    return src;
+}
+
+/* Row and element are the checkpoint's. */
+static int tell_fault(const source *src, uint64_t row, int64_t element, const fy_row_fault *fault,
+                      fy_err *e)
 {
     char name[FY_ROW_NAME_BYTES], hf[FY_ROW_NAME_BYTES];
-    fy_plan_name(t, name);
-    fy_row_name(t->row->hf, t->layer, hf);
+    fy_plan_name(src->t, name);
+    fy_quote(hf, sizeof hf, src->hf->t->name);
     if (fault->overflow)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "tensor '%s' (%s), row %" PRIu64 ", element %" PRId64
                        ": %g is too large for %s; use --outtype bf16 or f32",
-                       name, hf, row, fault->index, (double)fault->value, fy_type_name(t->type));
+                       name, hf, row, element, (double)fault->value, fy_type_name(src->t->type));
     return fy_fail(e, FY_EFORMAT,
                    "tensor '%s' (%s), row %" PRIu64 ", element %" PRId64
                    " is %g; a weight must be a finite number, the checkpoint is damaged",
-                   name, hf, row, fault->index, (double)fault->value);
+                   name, hf, row, element, (double)fault->value);
 }
 
-static int convert_row(fy_convert_stream *s, const fy_plan_tensor *t, uint64_t row, uint64_t n,
-                       uint8_t *out, scratch *tmp, fy_err *e)
+/* A table and hyperparameters that disagree about the shape of a source. */
+static int out_of_source(const source *src, fy_err *e)
 {
-    uint64_t size = fy_type_get(t->src_type)->bytes;
-    const uint8_t *src =
-        t->src->t->data + row * n * size; /* inside the tensor: the plan checked its shape */
-    for (uint64_t at = 0; at < n; at += CHUNK) {
-        uint64_t k = n - at < CHUNK ? n - at : CHUNK;
+    char name[FY_ROW_NAME_BYTES], hf[FY_ROW_NAME_BYTES];
+    fy_plan_name(src->t, name);
+    return fy_fail(e, FY_EFORMAT, "tensor '%s' needs more rows than %s has", name,
+                   fy_quote(hf, sizeof hf, src->hf->t->name));
+}
+
+/* --- choice of rows
+ * -----------------------------------------------------------------------------------------------
+ */
+
+static int convert_row(fy_convert_stream *s, const source *src, uint64_t row, uint8_t *out,
+                       scratch *tmp, fy_err *e)
+{
+    if (row >= src->n_rows)
+        return out_of_source(src, e);
+    const uint8_t *from = src->data + row * src->n * src->size;
+    bool add_one = src->t->row->transform == FY_X_ADD_ONE;
+    for (uint64_t at = 0; at < src->n; at += CHUNK) {
+        uint64_t k = src->n - at < CHUNK ? src->n - at : CHUNK;
         fy_row_fault fault;
-        fy_row_decode(&s->kernels, t->src_type, tmp->values, src + at * size, (int64_t)k);
-        if (fy_row_encode(&s->kernels, t->type, out, tmp->values, (int64_t)k, &fault)) {
-            fault.index += (int64_t)at;
-            return tell_fault(t, row, &fault, e);
-        }
-        out += fy_type_row_bytes(t->type, k);
+        fy_row_decode(&s->kernels, src->type, tmp->values, from + at * src->size, (int64_t)k);
+        for (uint64_t i = 0; i < k && add_one; i++)
+            tmp->values[i] += 1.0F;
+        if (fy_row_encode(&s->kernels, src->t->type, out, tmp->values, (int64_t)k, &fault))
+            return tell_fault(src, row, fault.index + (int64_t)at, &fault, e);
+        out += fy_type_row_bytes(src->t->type, k);
     }
     return 0;
 }
 
-/* Which source row becomes row r: pairs (j, j + half) of a head become neighbours. */
-static uint64_t source_row(const fy_plan_tensor *t, uint64_t head_dim, uint64_t r)
+static bool chooses_rows(fy_transform x)
 {
-    if (t->row->transform == FY_X_COPY)
-        return r;
-    uint64_t in_head = r % head_dim;
-    return r - in_head + in_head % 2 * (head_dim / 2) + in_head / 2;
+    return x >= FY_X_PERMUTE_Q;
 }
 
-/* Gives the pages of the rows back; a head's rows are read in another order, so whole heads. */
-static void drop_rows(const fy_plan_tensor *t, uint64_t head_dim, uint64_t row, uint64_t n_rows,
-                      uint64_t row_elems)
+/* Rows [row, row + n_rows) of the output out of one source, whose own rows are counted from 0. */
+static int convert_rows(fy_convert_stream *s, const source *src, uint64_t row, uint64_t n_rows,
+                        uint8_t *out, scratch *tmp, fy_err *e)
 {
-    uint64_t bytes = row_elems * fy_type_get(t->src_type)->bytes, end = row + n_rows;
-    if (t->row->transform != FY_X_COPY)
-        row -= row % head_dim;
-    fy_st_drop(t->src->file, t->src->t, row * bytes, (end - row) * bytes);
-}
-
-static int fill_computed(const fy_convert_stream *s, const fy_plan_tensor *t, float *out)
-{
-    for (uint64_t i = 0; i < t->ne[0]; i++)
-        out[i] = fy_llama3_freq(s->plan->config, (uint32_t)i);
+    uint64_t out_bytes = fy_type_row_bytes(src->t->type, src->n), low = UINT64_MAX, high = 0;
+    for (uint64_t r = row; r < row + n_rows; r++, out += out_bytes) {
+        uint64_t from = fy_transform_row(&s->plan->config->hp, src->t->row, r);
+        if (convert_row(s, src, from, out, tmp, e))
+            return -1;
+        low = from < low ? from : low;
+        high = from > high ? from : high;
+    }
+    /* Rows in between that others need are read again. */
+    if (n_rows > 0)
+        fy_st_drop(src->hf->file, src->hf->t, low * src->n * src->size,
+                   (high + 1 - low) * src->n * src->size);
     return 0;
+}
+
+/* --- transposition
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* What of the source [n_matrices, n_in, width] becomes rows of the output. */
+typedef struct {
+    uint64_t n_in, width;
+    uint64_t from, n_out; /* columns [from, from + n_out) of a source row */
+} turned;
+
+static turned turn_of(const fy_plan_tensor *t)
+{
+    turned x = {.n_in = t->ne[0], .n_out = t->ne[1], .width = t->ne[1]};
+    if (t->row->transform != FY_X_TRANSPOSE)
+        x.width *= 2;
+    if (t->row->transform == FY_X_TRANSPOSE_SECOND_HALF)
+        x.from = x.n_out;
+    return x;
+}
+
+/* Columns [col, col + n_cols) of n_rows rows of the output, from row `first` of the matrix on. */
+static int turn_tile(fy_convert_stream *s, const source *src, const turned *x, uint64_t matrix,
+                     uint64_t first, uint64_t n_rows, uint64_t col, uint64_t n_cols, uint8_t *out,
+                     scratch *tmp, fy_err *e)
+{
+    uint64_t row_bytes = fy_type_row_bytes(src->t->type, x->n_in);
+    uint64_t source_row = matrix * x->n_in + col;
+    for (uint64_t i = 0; i < n_cols; i++) {
+        uint64_t at = (source_row + i) * x->width + x->from + first;
+        fy_row_decode(&s->kernels, src->type, tmp->values, src->data + at * src->size,
+                      (int64_t)n_rows);
+        for (uint64_t k = 0; k < n_rows; k++)
+            tmp->tile[k][i] = tmp->values[k];
+    }
+    out += fy_type_row_bytes(src->t->type, col);
+    for (uint64_t k = 0; k < n_rows; k++) {
+        fy_row_fault fault;
+        if (fy_row_encode(&s->kernels, src->t->type, out + k * row_bytes, tmp->tile[k],
+                          (int64_t)n_cols, &fault))
+            return tell_fault(src, source_row + (uint64_t)fault.index,
+                              (int64_t)(x->from + first + k), &fault, e);
+    }
+    return 0;
+}
+
+/* A tile at a time. Every row of the output needs all pages of its matrix: they go behind its last
+ * row. */
+static int turn_rows(fy_convert_stream *s, const source *src, const turned *x, uint64_t row,
+                     uint64_t n_rows, uint8_t *out, scratch *tmp, fy_err *e)
+{
+    uint64_t row_bytes = fy_type_row_bytes(src->t->type, x->n_in);
+    if ((row + n_rows - 1) / x->n_out >= src->n_rows / x->n_in)
+        return out_of_source(src, e);
+    while (n_rows > 0) {
+        uint64_t matrix = row / x->n_out, first = row % x->n_out, n = x->n_out - first;
+        n = n < n_rows ? n : n_rows;
+        n = n < TILE_ROWS ? n : TILE_ROWS;
+        for (uint64_t col = 0; col < x->n_in; col += TILE_COLS) {
+            uint64_t n_cols = x->n_in - col < TILE_COLS ? x->n_in - col : TILE_COLS;
+            if (turn_tile(s, src, x, matrix, first, n, col, n_cols, out, tmp, e))
+                return -1;
+        }
+        uint64_t bytes = x->n_in * x->width * src->size;
+        if (first + n == x->n_out)
+            fy_st_drop(src->hf->file, src->hf->t, matrix * bytes, bytes);
+        row += n;
+        n_rows -= n;
+        out += n * row_bytes;
+    }
+    return 0;
+}
+
+/* --- all
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+static int fill_computed(const fy_convert_stream *s, const fy_plan_tensor *t, void *out)
+{
+    const fy_hf_config *c = s->plan->config;
+    float *to = out;
+    for (uint64_t i = 0; i < t->ne[0]; i++)
+        to[i] = t->row->transform == FY_X_LLAMA3_FREQS    ? fy_llama3_freq(c, (uint32_t)i)
+                : t->row->transform == FY_X_LONG_FACTORS  ? c->long_factors[i]
+                : t->row->transform == FY_X_SHORT_FACTORS ? c->short_factors[i]
+                                                          : 0;
+    return 0;
+}
+
+static int fill_from(fy_convert_stream *s, const fy_plan_tensor *t, const fy_hf_tensor *hf,
+                     uint64_t row, uint64_t n_rows, void *out, int thread, fy_err *e)
+{
+    scratch *tmp = &s->scratch[thread];
+    if (fy_transform_is_transpose(t->row->transform)) {
+        turned x = turn_of(t);
+        source src = source_of(t, hf, x.width);
+        return turn_rows(s, &src, &x, row, n_rows, out, tmp, e);
+    }
+    if (t->n_dims == 1 && chooses_rows(t->row->transform)) { /* a bias: its elements are the rows */
+        source src = source_of(t, hf, 1);
+        return convert_rows(s, &src, 0, t->ne[0], out, tmp, e);
+    }
+    source src = source_of(t, hf, t->ne[0]);
+    return convert_rows(s, &src, row, n_rows, out, tmp, e);
+}
+
+static int fill_experts(fy_convert_stream *s, const fy_plan_tensor *t, uint64_t row,
+                        uint64_t n_rows, void *out, int thread, fy_err *e)
+{
+    uint8_t *to = out;
+    uint64_t per_expert = t->ne[1]; /* [expert, row, element] */
+    while (n_rows > 0) {
+        uint64_t in_expert = row % per_expert, n = per_expert - in_expert;
+        n = n < n_rows ? n : n_rows;
+        if (fill_from(s, t, t->experts[row / per_expert], in_expert, n, to, thread, e))
+            return -1;
+        row += n;
+        n_rows -= n;
+        to += n * fy_type_row_bytes(t->type, t->ne[0]);
+    }
+    return 0;
+}
+
+/* Pages that another thread fetched again behind the one that let them go. */
+static void drop_all(const fy_convert_stream *s, const fy_plan_tensor *t)
+{
+    for (uint32_t i = 0; i < (t->experts != NULL ? s->plan->config->hp.n_expert : 1); i++) {
+        const fy_hf_tensor *hf = t->experts != NULL ? t->experts[i] : t->src;
+        fy_st_drop(hf->file, hf->t, 0, hf->t->bytes);
+    }
 }
 
 int fy_convert_fill(void *stream, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
@@ -111,17 +287,9 @@ int fy_convert_fill(void *stream, int64_t i, uint64_t row, uint64_t n_rows, void
     const fy_plan_tensor *t = &s->plan->tensors[i];
     if (t->src == NULL)
         return fill_computed(s, t, out);
-    uint64_t head_dim = s->plan->config->hp.head_dim, n = t->ne[0];
-    if (t->n_dims == 1 && t->row->transform != FY_X_COPY) { /* a bias: its elements are the rows */
-        n_rows = n;
-        n = 1;
-    }
-    uint8_t *to = out;
-    uint64_t out_bytes = fy_type_row_bytes(t->type, n);
-    for (uint64_t r = row; r < row + n_rows; r++, to += out_bytes) {
-        if (convert_row(s, t, source_row(t, head_dim, r), n, to, &s->scratch[thread], e))
-            return -1;
-    }
-    drop_rows(t, head_dim, row, n_rows, n);
-    return 0;
+    int rc = t->experts != NULL ? fill_experts(s, t, row, n_rows, out, thread, e)
+                                : fill_from(s, t, t->src, row, n_rows, out, thread, e);
+    if (rc == 0 && atomic_fetch_add(&s->done[i], n_rows) + n_rows == t->ne[1] * t->ne[2])
+        drop_all(s, t);
+    return rc;
 }

@@ -1,7 +1,7 @@
 /* config.json of a Hugging Face checkpoint: which family it is, its hyperparameters, and what else
- * convert must know. Reads the layouts of transformers 4 and 5. A key that is absent (or null) has
- * the default of the family's config class; a key of the wrong type, or one whose meaning ferry
- * does not compute with, is refused by name. */
+ * convert must know. Reads the layouts of transformers 4 and 5; in a multi-modal checkpoint, the
+ * text part. A key that is absent (or null) has the default of the family's config class; a key of
+ * the wrong type, or one whose meaning ferry does not compute with, is refused by name. */
 #ifndef FY_CONVERT_HF_CONFIG_H
 #define FY_CONVERT_HF_CONFIG_H
 
@@ -20,12 +20,15 @@ typedef struct {
 } fy_llama3_scaling;
 
 typedef struct {
-    const fy_family *family;
-    fy_hparams hp;     /* derived and checked */
-    double rope_theta; /* before it was rounded to f32 */
+    const fy_family *family; /* NULL after a failure: no family of that name */
+    fy_hparams hp;           /* derived and checked */
+    double rope_theta;       /* before it was rounded to f32 */
     bool tied;
+    bool nested; /* the text part of a checkpoint that has others */
     fy_llama3_scaling llama3;
-    struct json_t *root; /* owned */
+    float *long_factors, *short_factors; /* owned; of longrope, n_rot / 2 each; else NULL */
+    struct json_t *root;                 /* owned */
+    const struct json_t *text; /* view of root: the object with the keys of the text model */
 } fy_hf_config;
 
 /* Reads p[0..n); `name` is used in messages. fy_hf_config_release in either case. */
@@ -35,9 +38,12 @@ int fy_hf_config_parse(fy_hf_config *c, const void *p, size_t n, const char *nam
 int fy_hf_config_open(fy_hf_config *c, const char *dir, fy_err *e);
 void fy_hf_config_release(fy_hf_config *c);
 
-/* A flag of config.json ("attention_bias"); false when absent. Its type was checked by parse for
- * the flags that the family's rows name. */
+/* A flag of config.json ("attention_bias"); absent, it is true when the family's flags_on name it.
+ * Its type was checked by parse for the flags that the family's rows name. */
 bool fy_hf_config_flag(const fy_hf_config *c, const char *key);
+
+/* architectures[0], else model_type; "" when neither is there. */
+const char *fy_hf_config_class(const fy_hf_config *c);
 
 /* Entry i of the tensor rope_freqs (i < n_rot / 2). */
 float fy_llama3_freq(const fy_hf_config *c, uint32_t i);
