@@ -32,11 +32,12 @@ static int fail_merge(const fy_merges *m, const char *what, fy_err *e)
 
 /* Checks every merge against the vocabulary. scores: also gives each token minus the rank of the
  * first merge that makes it, so that merging by score does what merging by rank does. */
-static int walk_merges(fy_tokenizer_json *json, fy_token_table *t, bool scores, fy_err *e)
+static int walk_merges(fy_hf_tokenizer *tokenizer, bool scores, fy_err *e)
 {
+    fy_token_table *t = &tokenizer->tokens;
     fy_merges m;
     fy_str joined = {0};
-    int rc = fy_merges_open(&m, json, e);
+    int rc = fy_merges_open(&m, &tokenizer->merges, e);
     if (rc != 0)
         return -1;
     while ((rc = fy_merges_next(&m, e)) == 1) {
@@ -53,7 +54,7 @@ static int walk_merges(fy_tokenizer_json *json, fy_token_table *t, bool scores, 
         if (scores && r->score == NO_SCORE)
             r->score = 1.0f - (float)m.n;
     }
-    json->n_merges = m.n;
+    tokenizer->n_merges = m.n;
     fy_merges_close(&m);
     fy_str_release(&joined);
     return rc;
@@ -89,12 +90,12 @@ static int finish_spm_json(fy_hf_tokenizer *t, fy_err *e)
     uint32_t unk;
     for (uint32_t i = 0; i < tokens->n; i++)
         tokens->rows[i].score = NO_SCORE;
-    if (walk_merges(&t->json, tokens, true, e) != 0)
+    if (walk_merges(t, true, e) != 0)
         return -1;
     for (uint32_t i = 0; i < tokens->n; i++) {
         if (tokens->rows[i].score ==
             NO_SCORE) /* no merge makes it: a single character, below all merges */
-            tokens->rows[i].score = -(float)t->json.n_merges - 1;
+            tokens->rows[i].score = -(float)t->n_merges - 1;
     }
     if (restore_byte_tokens(tokens, e) != 0)
         return -1;
@@ -177,7 +178,13 @@ static int read_model(fy_hf_tokenizer *t, fy_token_table *table, fy_err *e)
     return fy_ctx(e, "%s/tokenizer.model", t->dir);
 }
 
-/* Without tokenizer.json: transformers builds one, by these two settings. */
+static const char *string_of(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+/* Without tokenizer.json: transformers builds one, by these two settings. InternLM2's own class
+ * takes a blank off what it decodes. */
 static void spm_prefix_of_config(fy_hf_tokenizer *t)
 {
     const json_t *c = t->config.tokenizer;
@@ -187,6 +194,9 @@ static void spm_prefix_of_config(fy_hf_tokenizer *t)
         t->pretok.space_prefix = false;
     if (t->pretok.space_prefix && json_is_false(json_object_get(c, "legacy")))
         t->pretok.space_mode = "metaspace-first";
+    const char *class = string_of(c, "tokenizer_class");
+    t->pretok.strips_space =
+        !t->pretok.space_prefix && class != NULL && strcmp(class, "InternLM2Tokenizer") == 0;
 }
 
 /* tokenizer.model has the real scores and types: it is preferred to what tokenizer.json lets us
@@ -230,11 +240,71 @@ static int read_json(fy_hf_tokenizer *t, fy_err *e)
     if (fy_tokenizer_json_parse(t->json_map.data, t->json_map.size, j, &t->tokens, &t->added, e) !=
         0)
         return fy_ctx(e, "%s/tokenizer.json", t->dir);
-    fy_pretok_input in = {j->normalizer, j->pre_tokenizer, j->byte_fallback, j->ignore_merges};
+    const fy_pretok_input in = {
+        .normalizer = j->normalizer,
+        .pre_tokenizer = j->pre_tokenizer,
+        .decoder = j->decoder,
+        .byte_fallback = j->byte_fallback,
+        .ignore_merges = j->ignore_merges,
+    };
     if (fy_pretok_match(&in, t->force_pre, &t->pretok, e) != 0)
         return fy_ctx(e, "%s/tokenizer.json", t->dir);
+    t->merges = j->merges;
     t->has_json = true;
     return 0;
+}
+
+/* The rest of a byte-level tokenizer whose files hold tokens and merges only. */
+static int byte_level_of_class(fy_hf_tokenizer *t, fy_merge_source merges, fy_err *e)
+{
+    const json_t *c = t->config.tokenizer;
+    if (json_is_true(json_object_get(c, "add_prefix_space")))
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "%s: tokenizer_config.json: add_prefix_space is true, which GGUF cannot say "
+                       "of a byte-level BPE",
+                       t->dir);
+    if (fy_pretok_of_class(string_of(c, "tokenizer_class"),
+                           string_of(t->config.model, "model_type"), t->force_pre, &t->pretok,
+                           e) != 0)
+        return fy_ctx(e, "%s", t->dir);
+    t->merges = merges;
+    return fy_tokenizer_config_added_named(&t->config, &t->tokens, &t->added, e);
+}
+
+/* vocab.json and merges.txt alone, as GPT-2's own code reads them. 1: they are not both there. */
+static int read_vocab_files(fy_hf_tokenizer *t, fy_err *e)
+{
+    int rc = fy_tokenizer_config_map(t->dir, "merges.txt", &t->merges_map, e);
+    if (rc == 0)
+        rc = fy_tokenizer_config_map(t->dir, "vocab.json", &t->json_map, e);
+    if (rc != 0)
+        return rc;
+    if (fy_vocab_json_parse(t->json_map.data, t->json_map.size, &t->tokens, e) != 0)
+        return fy_ctx(e, "%s/vocab.json", t->dir);
+    const fy_merge_source lines = {
+        .data = (const char *)t->merges_map.data, .size = t->merges_map.size, .lines = true};
+    return byte_level_of_class(t, lines, e);
+}
+
+/* 1: tokenizer.model is no rank file, or not there. */
+static int read_rank_file(fy_hf_tokenizer *t, fy_err *e)
+{
+    fy_map m = {0};
+    int rc = fy_tokenizer_config_map(t->dir, "tokenizer.model", &m, e);
+    if (rc != 0)
+        return rc;
+    rc = 1;
+    if (fy_rank_file_is(m.data, m.size)) {
+        rc = fy_rank_file_parse(m.data, m.size, &t->tokens, &t->merge_lines, e);
+        if (rc != 0)
+            fy_ctx(e, "%s/tokenizer.model", t->dir);
+    }
+    fy_map_close(&m);
+    if (rc != 0)
+        return rc;
+    const fy_merge_source lines = {
+        .data = t->merge_lines.ptr, .size = t->merge_lines.len, .lines = true};
+    return byte_level_of_class(t, lines, e);
 }
 
 static int fail_absent(const fy_hf_tokenizer *t, fy_err *e)
@@ -242,7 +312,7 @@ static int fail_absent(const fy_hf_tokenizer *t, fy_err *e)
     static const struct {
         const char *file, *what;
     } others[] = {
-        {"vocab.json", "vocab.json and merges.txt without tokenizer.json"},
+        {"vocab.json", "a vocab.json without merges.txt"},
         {"tekken.json", "a tekken.json without tokenizer.json"},
         {"qwen.tiktoken", "a tiktoken vocabulary without tokenizer.json"},
         {"tiktoken.model", "a tiktoken vocabulary without tokenizer.json"},
@@ -257,13 +327,64 @@ static int fail_absent(const fy_hf_tokenizer *t, fy_err *e)
         free(path);
         if (there)
             return fy_fail(e, FY_EUNSUPPORTED,
-                           "%s: only %s; supported are tokenizer.json (BPE) and tokenizer.model "
-                           "(SentencePiece BPE)",
+                           "%s: only %s; supported are tokenizer.json (BPE), tokenizer.model "
+                           "(SentencePiece BPE) and vocab.json with merges.txt",
                            t->dir, others[i].what);
     }
     return fy_fail(e, FY_EIO,
                    "%s: no tokenizer.json and no tokenizer.model; download them beside config.json",
                    t->dir);
+}
+
+/* From the first of the containers that is there. */
+static int read_vocabulary(fy_hf_tokenizer *t, fy_err *e)
+{
+    if (read_json(t, e) != 0)
+        return -1;
+    int rc = t->has_json ? 1 : read_rank_file(t, e);
+    if (rc <= 0)
+        return rc;
+    if ((!t->has_json || t->pretok.kind == FY_TOKENIZER_SPM) && prefer_model(t, e) != 0)
+        return -1;
+    if (t->has_json || t->has_model)
+        return 0;
+    rc = read_vocab_files(t, e);
+    return rc > 0 ? fail_absent(t, e) : rc;
+}
+
+/* Tokens behind the vocabulary that only the code of ChatGLM's class lists, where no file fills
+ * these ids. */
+static int add_chatglm_tokens(fy_hf_tokenizer *t, uint32_t first, fy_err *e)
+{
+    static const char *const texts[] = {"[MASK]",   "[gMASK]",       "[sMASK]",
+                                        "sop",      "eop",           "<|system|>",
+                                        "<|user|>", "<|assistant|>", "<|observation|>"};
+    const char *class = string_of(t->config.tokenizer, "tokenizer_class");
+    if (t->pretok.kind != FY_TOKENIZER_SPM || class == NULL ||
+        strcmp(class, "ChatGLMTokenizer") != 0)
+        return 0;
+    fy_added_tokens missing = {0};
+    int rc = 0;
+    for (uint32_t i = 0; i < sizeof texts / sizeof *texts && rc == 0; i++) {
+        uint32_t id = first + i, other;
+        fy_span text = fy_span_of(texts[i]);
+        bool hole = id >= t->tokens.n || t->tokens.rows[id].type == FY_TOKEN_UNDEFINED;
+        if (hole && !fy_token_table_find(&t->tokens, text, &other))
+            rc = fy_added_tokens_push(&missing, id, text, true, 0, e);
+    }
+    if (rc == 0)
+        rc = fy_added_tokens_apply(&missing, true, &t->tokens, e);
+    fy_added_tokens_release(&missing);
+    return rc;
+}
+
+/* Readers give a GLM no BOS by this name; the words are those of dbrx. */
+static void name_glm(fy_hf_tokenizer *t)
+{
+    uint32_t id;
+    if (t->force_pre == NULL && strcmp(t->pretok.pre, "dbrx") == 0 &&
+        fy_token_table_find(&t->tokens, FY_SPAN("[gMASK]"), &id))
+        t->pretok.pre = "chatglm-bpe";
 }
 
 static int read_all(fy_hf_tokenizer *t, fy_err *e)
@@ -273,12 +394,8 @@ static int read_all(fy_hf_tokenizer *t, fy_err *e)
         return -1;
     if (fy_tokenizer_config_added_old(&t->config, &t->added, e) != 0)
         return fy_ctx(e, "%s", t->dir);
-    if (read_json(t, e) != 0)
+    if (read_vocabulary(t, e) != 0)
         return -1;
-    if ((!t->has_json || t->pretok.kind == FY_TOKENIZER_SPM) && prefer_model(t, e) != 0)
-        return -1;
-    if (!t->has_json && !t->has_model)
-        return fail_absent(t, e);
     if (t->force_pre != NULL && t->pretok.kind == FY_TOKENIZER_SPM)
         return fy_fail(
             e, FY_EARG,
@@ -286,14 +403,15 @@ static int read_all(fy_hf_tokenizer *t, fy_err *e)
             "choose; leave the option out",
             t->force_pre, t->dir);
     bool spm = t->pretok.kind == FY_TOKENIZER_SPM;
-    int rc = t->has_model ? 0
-             : spm        ? finish_spm_json(t, e)
-                          : walk_merges(&t->json, &t->tokens, false, e);
+    int rc = t->has_model ? 0 : spm ? finish_spm_json(t, e) : walk_merges(t, false, e);
     if (rc != 0 || check_words(t, e) != 0)
-        return fy_ctx(e, "%s/tokenizer.json", t->dir);
+        return fy_ctx(e, "%s/%s", t->dir, t->merges.lines ? "merges.txt" : "tokenizer.json");
+    uint32_t n_own = t->tokens.n;
     if (fy_tokenizer_config_added(&t->config, &t->added, e) != 0 ||
-        fy_added_tokens_apply(&t->added, spm, &t->tokens, e) != 0)
+        fy_added_tokens_apply(&t->added, spm, &t->tokens, e) != 0 ||
+        add_chatglm_tokens(t, n_own, e) != 0)
         return fy_ctx(e, "%s", t->dir);
+    name_glm(t);
     const fy_special_sources sources = {
         .config = &t->config,
         .tokens = &t->tokens,
@@ -336,6 +454,8 @@ void fy_hf_tokenizer_free(fy_hf_tokenizer *t)
     fy_arena_release(&t->json_texts);
     fy_map_close(&t->json_map);
     fy_map_close(&t->model_map);
+    fy_map_close(&t->merges_map);
+    fy_str_release(&t->merge_lines);
     free(t->dir);
     free(t->force_pre);
     free(t);

@@ -8,6 +8,7 @@
 #include "convert/hf_templates.h"
 #include "convert/hf_tokenizer.h"
 #include "convert/pretok_match.h"
+#include "convert/rank_file.h"
 #include "convert/special_ids.h"
 #include "convert/spm_proto.h"
 #include "convert/token_table.h"
@@ -17,11 +18,14 @@
 struct fy_hf_tokenizer {
     char *dir;       /* owned: for messages */
     char *force_pre; /* owned; NULL: none */
-    fy_map json_map, model_map;
-    bool has_json,
-        has_model;          /* which of the two files the vocabulary's texts and flags come from */
+    fy_map json_map, model_map, merges_map;
+    fy_str merge_lines; /* made of the ranks of a rank file */
+    /* What the vocabulary comes from; neither: vocab.json and merges.txt, or a rank file. */
+    bool has_json, has_model;
     fy_tokenizer_json json; /* views of json_map */
-    fy_spm_info spm;        /* views of model_map */
+    fy_merge_source merges; /* of BPE kinds; a view of json_map, merges_map or merge_lines */
+    uint64_t n_merges;
+    fy_spm_info spm; /* views of model_map */
     fy_tokenizer_config config;
     fy_hf_templates templates;
     fy_added_tokens added; /* views of json_map, config, `tokens` or json_texts */

@@ -119,7 +119,7 @@ static int write_merges(const fy_hf_tokenizer *t, fy_gguf_writer *w, fy_err *e)
 {
     fy_merges m;
     fy_str line = {0};
-    if (fy_merges_open(&m, &t->json, e) != 0)
+    if (fy_merges_open(&m, &t->merges, e) != 0)
         return -1;
     int rc = fy_gguf_begin_strings(w, "tokenizer.ggml.merges", e);
     while (rc == 0 && (rc = fy_merges_next(&m, e)) == 1) {
@@ -192,7 +192,11 @@ static int write_text_rules(const fy_hf_tokenizer *t, fy_gguf_writer *w, fy_err 
     if (t->has_model && fy_gguf_add_bool(w, "tokenizer.ggml.remove_extra_whitespaces",
                                          t->spm.remove_extra_whitespaces, e) != 0)
         return -1;
-    if (p->nfc && fy_gguf_add_str(w, FY_KEY_NORMALIZER, FY_SPAN("nfc"), e) != 0)
+    /* Readers take a qwen2 without the key for Qwen, which composes. */
+    if ((p->nfc || strcmp(p->pre, "qwen2") == 0) &&
+        fy_gguf_add_str(w, FY_KEY_NORMALIZER, p->nfc ? FY_SPAN("nfc") : FY_SPAN("none"), e) != 0)
+        return -1;
+    if (p->strips_space && fy_gguf_add_bool(w, FY_KEY_STRIPS_SPACE, true, e) != 0)
         return -1;
     if (p->space_mode != NULL &&
         fy_gguf_add_str(w, FY_KEY_SPACE_PREFIX, fy_span_of(p->space_mode), e) != 0)

@@ -13,6 +13,7 @@
 #include "base/math.h"
 #include "base/quote.h"
 #include "convert/hf_dir.h"
+#include "convert/traits.h"
 #include "format/gguf.h"
 #include "format/safetensors.h"
 #include "format/sniff.h"
@@ -204,6 +205,22 @@ static void put_tensors(fy_str *out, const listing *l)
     fy_str_release(&cell);
 }
 
+static void put_trait(void *out, const char *sentence)
+{
+    fy_str_printf(out, "  %s\n", sentence);
+}
+
+/* A file of no family that ferry computes, or a damaged one, is listed without. */
+static void put_traits(fy_str *out, const listing *l)
+{
+    fy_str traits = {0};
+    fy_err ignored = {0};
+    if (l->g != NULL && fy_traits(l->g, put_trait, &traits, &ignored) == 0)
+        fy_str_printf(out, "\nmodel\n%s", fy_str_z(&traits));
+    out->oom |= traits.oom;
+    fy_str_release(&traits);
+}
+
 static void put_text(fy_str *out, const listing *l)
 {
     fy_str_put_quoted(out, fy_span_of(l->path), SIZE_MAX);
@@ -215,6 +232,7 @@ static void put_text(fy_str *out, const listing *l)
         fy_str_printf(out, ": safetensors, data at byte %" PRIu64 "\n", fy_st_data_offset(l->st));
     fy_str_printf(out, "keys %zu, tensors %zu, elements %" PRIu64 ", tensor bytes %" PRIu64 "\n",
                   l->n_keys, l->n_tensors, l->elems, l->bytes);
+    put_traits(out, l);
     if (l->n_keys > 0)
         put_keys(out, l);
     if (l->n_tensors > 0)
@@ -332,6 +350,26 @@ static json_t *json_tensors(listing *l)
     return list;
 }
 
+typedef struct {
+    listing *l;
+    json_t *array;
+} trait_list;
+
+static void append_trait(void *user, const char *sentence)
+{
+    trait_list *t = user;
+    append(t->l, t->array, json_string(sentence));
+}
+
+static json_t *json_traits(listing *l)
+{
+    fy_err ignored = {0};
+    trait_list t = {l, json_array()};
+    if (fy_traits(l->g, append_trait, &t, &ignored) != 0)
+        json_array_clear(t.array);
+    return t.array;
+}
+
 static int put_json_chunk(const char *p, size_t n, void *out)
 {
     fy_str_add(out, p, n);
@@ -351,6 +389,8 @@ static void put_json(fy_str *out, listing *l)
         json_u64(l->g != NULL ? fy_gguf_data_offset(l->g) : fy_st_data_offset(l->st)));
     set(l, top, "elements", json_u64(l->elems));
     set(l, top, "bytes", json_u64(l->bytes));
+    if (l->g != NULL)
+        set(l, top, "traits", json_traits(l));
     set(l, top, "metadata", json_keys(l));
     set(l, top, "tensors", json_tensors(l));
     if (l->oom ||

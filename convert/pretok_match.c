@@ -17,6 +17,14 @@ enum { MAX_STEPS = 15, SHOWN_BYTES = 260, PATTERN_BYTES = 320 };
 #define FOLDED "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
 #define EXACT  "'s|'t|'re|'ve|'m|'ll|'d|"
 
+/* Words end where a capital follows a small letter: o200k, and tekken made of it. */
+#define CASED(SUFFIX, DIGITS)                                      \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*"  \
+    "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+" SUFFIX                        \
+    "|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+" \
+    "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*" SUFFIX "|" DIGITS             \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
 static const struct {
     const char *spelling, *canonical;
 } contractions[] = {
@@ -41,16 +49,34 @@ static const struct {
      "|\\s+(?!\\S)|\\s+"},
     {'Q', FOLDED "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+"
                  "|\\s+(?!\\S)|\\s+"},
+    {'K', CASED("", "\\p{N}")},
+    {'O', CASED("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\p{N}{1,3}")},
 };
 
-/* One letter per step: G, L, Q a split by that pattern, N one by digits, B ByteLevel without and R
- * with its own regex (which is G). */
+/* Patterns that leave characters between their matches. */
+static const struct {
+    char symbol;
+    const char *pattern;
+} gappy[] = {
+    {'N', "\\p{N}"},
+    {'3', "\\p{N}{1,3}"},
+    {'T', "[0-9][0-9][0-9]"},
+    {'C', "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+"},
+    {'W', "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
+          "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+"
+          "|\\s+(?!\\S)|\\s+"},
+};
+
+/* One letter per step: a split by the pattern of that letter, B ByteLevel without and R with its
+ * own regex (which is G), P Punctuation, D Digits as runs. N is also Digits one by one. */
 static const struct {
     const char *steps, *pre;
     const char *pre_ignore_merges; /* when the model takes whole words first; NULL: the same */
 } known[] = {
-    {"R", "gpt-2", NULL},  {"GB", "gpt-2", NULL},  {"LB", "dbrx", "llama-bpe"},
-    {"QB", "qwen2", NULL}, {"NR", "smollm", NULL}, {"NGB", "smollm", NULL},
+    {"R", "gpt-2", NULL},          {"GB", "gpt-2", NULL},  {"LB", "dbrx", "llama-bpe"},
+    {"QB", "qwen2", NULL},         {"NR", "smollm", NULL}, {"NGB", "smollm", NULL},
+    {"PRDT", "falcon", NULL},      {"KB", "tekken", NULL}, {"OB", "gpt-4o", NULL},
+    {"3CWB", "deepseek-v3", NULL},
 };
 
 static const char *text_of(const json_t *o, const char *key)
@@ -134,8 +160,10 @@ static char split_symbol(const json_t *step)
     char plain[PATTERN_BYTES];
     if (pattern == NULL || !normalise(pattern, plain))
         return '?';
-    if (strcmp(plain, "\\p{N}") == 0)
-        return isolated ? 'N' : '?';
+    for (size_t i = 0; i < sizeof gappy / sizeof *gappy; i++) {
+        if (strcmp(plain, gappy[i].pattern) == 0)
+            return isolated ? gappy[i].symbol : '?';
+    }
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         if (strcmp(plain, patterns[i].pattern) == 0)
             return isolated || keeps_matches ? patterns[i].symbol : '?';
@@ -149,7 +177,9 @@ static char symbol_of(const json_t *step)
     if (strcmp(type, "Split") == 0)
         return split_symbol(step);
     if (strcmp(type, "Digits") == 0)
-        return is_true(step, "individual_digits", false) ? 'N' : '?';
+        return is_true(step, "individual_digits", false) ? 'N' : 'D';
+    if (strcmp(type, "Punctuation") == 0)
+        return strcmp(text_of(step, "behavior"), "Contiguous") == 0 ? 'P' : '?';
     if (strcmp(type, "ByteLevel") == 0) {
         if (is_true(step, "add_prefix_space", true)) /* no key of GGUF can say that */
             return '?';
@@ -230,6 +260,18 @@ static bool match_metaspace(const json_t *step, fy_pretok *out)
     else if (out->space_prefix)
         return false;
     return true;
+}
+
+/* A Strip of one blank at the beginning. */
+static bool strips_space(const steps *decoder)
+{
+    for (size_t i = 0; i < decoder->n; i++) {
+        const json_t *s = decoder->v[i];
+        if (strcmp(text_of(s, "type"), "Strip") == 0 && strcmp(text_of(s, "content"), " ") == 0 &&
+            json_number_value(json_object_get(s, "start")) == 1)
+            return true;
+    }
+    return false;
 }
 
 static bool match_spm(const steps *norm, const steps *pre, fy_pretok *out)
@@ -317,8 +359,8 @@ static int fail_unknown(const steps *norm, const steps *pre, bool byte_fallback,
     }
     fy_fail(e, FY_EUNSUPPORTED,
             "unknown tokenizer structure (%s; byte_fallback %s); known: byte-level BPE like gpt-2, "
-            "llama-bpe, dbrx, "
-            "qwen2 or smollm, and SentencePiece BPE; --pre NAME forces one",
+            "llama-bpe, dbrx, qwen2, smollm, falcon, tekken, gpt-4o or deepseek-v3, and "
+            "SentencePiece BPE; --pre NAME forces one",
             fy_str_z(&shown), byte_fallback ? "true" : "false");
     fy_str_release(&s);
     fy_str_release(&shown);
@@ -327,9 +369,10 @@ static int fail_unknown(const steps *norm, const steps *pre, bool byte_fallback,
 
 int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out, fy_err *e)
 {
-    steps norm = {.n = 0}, pre = {.n = 0};
+    steps norm = {.n = 0}, pre = {.n = 0}, decoder = {.n = 0};
     if (flatten(in->normalizer, "normalizers", &norm, e) != 0 ||
-        flatten(in->pre_tokenizer, "pretokenizers", &pre, e) != 0)
+        flatten(in->pre_tokenizer, "pretokenizers", &pre, e) != 0 ||
+        flatten(in->decoder, "decoders", &decoder, e) != 0)
         return -1;
     if (!has_type(&pre, "ByteLevel") && in->byte_fallback && match_spm(&norm, &pre, out)) {
         if (force != NULL)
@@ -338,6 +381,7 @@ int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out
                 "--pre %s: this is a SentencePiece tokenizer, which has no pre-tokenizer to "
                 "choose; leave the option out",
                 force);
+        out->strips_space = !out->space_prefix && strips_space(&decoder);
         return 0;
     }
     fy_pretok r = {.kind = FY_TOKENIZER_BPE, .nfc = has_type(&norm, "NFC")};
@@ -351,4 +395,57 @@ int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out
         r.pre = force;
     *out = r;
     return 0;
+}
+
+/* --- without tokenizer.json --- */
+
+static bool has_word(const char *words, const char *word, size_t len)
+{
+    for (const char *p = words; *p != '\0';) {
+        size_t n = strcspn(p, " ");
+        if (n == len && memcmp(p, word, n) == 0)
+            return true;
+        p += n + (p[n] == ' ');
+    }
+    return false;
+}
+
+int fy_pretok_of_class(const char *tokenizer_class, const char *model_type, const char *force,
+                       fy_pretok *out, fy_err *e)
+{
+    static const struct {
+        const char *classes, *model_types; /* the classes may also end in "Fast" */
+        fy_pretok is;
+    } rows[] = {
+        {"GPT2Tokenizer CodeGenTokenizer",
+         "gpt2 opt codegen phi gpt_neo gptj",
+         {.kind = FY_TOKENIZER_BPE, .pre = "gpt-2"}},
+        {"Qwen2Tokenizer",
+         "qwen2 qwen2_moe qwen3 qwen3_moe",
+         {.kind = FY_TOKENIZER_BPE, .pre = "qwen2", .nfc = true}},
+        {"ChatGLM4Tokenizer", "", {.kind = FY_TOKENIZER_BPE, .pre = "chatglm-bpe"}},
+    };
+    const char *name = tokenizer_class != NULL ? tokenizer_class : model_type;
+    size_t len = name != NULL ? strlen(name) : 0;
+    if (tokenizer_class != NULL && len > 4 && strcmp(name + len - 4, "Fast") == 0)
+        len -= 4;
+    for (size_t i = 0; name != NULL && i < sizeof rows / sizeof *rows; i++) {
+        if (!has_word(tokenizer_class != NULL ? rows[i].classes : rows[i].model_types, name, len))
+            continue;
+        *out = rows[i].is;
+        if (force != NULL)
+            out->pre = force;
+        return 0;
+    }
+    if (force != NULL) {
+        *out = (fy_pretok){.kind = FY_TOKENIZER_BPE, .pre = force};
+        return 0;
+    }
+    char q[FY_QUOTE_BYTES];
+    return fy_fail(e, FY_EUNSUPPORTED,
+                   "a vocabulary without tokenizer.json does not say how words are cut, and %s "
+                   "'%s' is none of GPT2Tokenizer, CodeGenTokenizer, Qwen2Tokenizer, "
+                   "ChatGLM4Tokenizer; download tokenizer.json, or --pre NAME forces one",
+                   tokenizer_class != NULL ? "tokenizer_class" : "model_type",
+                   fy_quote(q, sizeof q, fy_span_of(name != NULL ? name : "")));
 }

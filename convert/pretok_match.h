@@ -22,17 +22,24 @@ typedef struct {
     bool space_prefix;      /* SPM: a blank goes before the text ... */
     const char *space_mode; /* ... when (value of FY_KEY_SPACE_PREFIX, static); NULL: before every
                                fragment */
+    bool strips_space;      /* decoding takes a blank off the beginning that encoding never added */
     bool splits_words; /* SPM: words are merged one by one; the same as GGUF's "llama" only when no
                         * token has a blank after its first character */
 } fy_pretok;
 
 typedef struct {
-    const json_t *normalizer, *pre_tokenizer; /* views; NULL or JSON null: none */
-    bool byte_fallback, ignore_merges;        /* of the model */
+    const json_t *normalizer, *pre_tokenizer, *decoder; /* views; NULL or JSON null: none */
+    bool byte_fallback, ignore_merges;                  /* of the model */
 } fy_pretok_input;
 
 /* force: the `pre` of a byte-level BPE whose structure is unknown (it wins over a known one too,
  * with a warning); NULL: unknown structures are FY_EUNSUPPORTED, printed in the message. */
 int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out, fy_err *e);
+
+/* The same of a byte-level BPE without a tokenizer.json: how it cuts words is written nowhere, but
+ * a class of transformers stands for it. tokenizer_class of tokenizer_config.json, else model_type
+ * of config.json; NULL: not stated. */
+int fy_pretok_of_class(const char *tokenizer_class, const char *model_type, const char *force,
+                       fy_pretok *out, fy_err *e);
 
 #endif

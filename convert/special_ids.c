@@ -45,6 +45,11 @@ const char *fy_special_key(fy_special which)
     return names[which].key;
 }
 
+/* A turn of GLM ends where the next one begins, or the answer of a tool. */
+#define GLM_MARK "[gMASK]"
+#define GLM_EOT  "<|user|>"
+#define GLM_EOM  "<|observation|>"
+
 static int64_t id_of_text(const fy_token_table *t, fy_span text)
 {
     uint32_t id;
@@ -184,6 +189,13 @@ static bool is_default_bos_class(const fy_tokenizer_config *c)
                             strncmp(name, "Gemma", 5) == 0);
 }
 
+/* ChatGLM's own classes begin a text with [gMASK] and sop, which its template writes out. */
+static bool is_chatglm_class(const fy_tokenizer_config *c)
+{
+    const char *name = json_string_value(json_object_get(c->tokenizer, "tokenizer_class"));
+    return name != NULL && strncmp(name, "ChatGLM", 7) == 0;
+}
+
 static bool only(const int64_t *ids, size_t n, int64_t id)
 {
     return n == 1 && id >= 0 && ids[0] == id;
@@ -199,6 +211,8 @@ static void find_additions(const fy_special_sources *s, fy_special_ids *out)
         out->id[FY_SPECIAL_BOS] = a.before[0];
     if (json_is_boolean(v))
         out->add_bos = json_is_true(v);
+    else if (is_chatglm_class(s->config))
+        out->add_bos = false;
     else if (a.known && !is_default_bos_class(s->config))
         out->add_bos = only(a.before, a.n_before, out->id[FY_SPECIAL_BOS]);
     else
@@ -223,9 +237,12 @@ void fy_special_ids_find(const fy_special_sources *s, fy_special_ids *out)
     *out = (fy_special_ids){.n_eos = 0};
     for (int i = 0; i < FY_SPECIAL_COUNT; i++)
         out->id[i] = names[i].hf != NULL ? find_one(s, (fy_special)i) : -1;
+    bool glm = id_of_text(s->tokens, FY_SPAN(GLM_MARK)) >= 0;
+    if (glm)
+        out->id[FY_SPECIAL_EOT] = id_of_text(s->tokens, FY_SPAN(GLM_EOT));
     for (size_t i = 0; i < sizeof eot_texts / sizeof *eot_texts && out->id[FY_SPECIAL_EOT] < 0; i++)
         out->id[FY_SPECIAL_EOT] = id_of_text(s->tokens, fy_span_of(eot_texts[i]));
-    out->id[FY_SPECIAL_EOM] = id_of_text(s->tokens, FY_SPAN("<|eom_id|>"));
+    out->id[FY_SPECIAL_EOM] = id_of_text(s->tokens, glm ? FY_SPAN(GLM_EOM) : FY_SPAN("<|eom_id|>"));
     find_additions(s, out);
     push_eos(out, out->id[FY_SPECIAL_EOS]);
     push_eos_list(s, json_object_get(s->config->generation, "eos_token_id"), out);

@@ -112,24 +112,30 @@ int fy_tokenizer_config_added_old(const fy_tokenizer_config *c, fy_added_tokens 
     return 0;
 }
 
-static int push_decoder_entry(const char *key, const json_t *v, fy_added_tokens *a, fy_err *e)
+/* The attributes of an added token that are true. */
+static uint8_t flags_of(const json_t *token)
 {
-    const json_t *text = json_object_get(v, "content");
-    uint64_t id = 0;
     uint8_t flags = 0;
     const char *name;
     json_t *on;
-    if (added_id(key, &id, e) != 0)
-        return -1;
-    if (!json_is_string(text))
-        return fy_fail(e, FY_EFORMAT, "token %s: no text 'content'", key);
-    json_object_foreach((json_t *)(uintptr_t)v, name, on)
+    json_object_foreach((json_t *)(uintptr_t)token, name, on)
     { /* the iterator takes no const pointer */
         if (json_is_true(on))
             flags |= fy_added_token_flag(fy_span_of(name));
     }
+    return flags;
+}
+
+static int push_decoder_entry(const char *key, const json_t *v, fy_added_tokens *a, fy_err *e)
+{
+    const json_t *text = json_object_get(v, "content");
+    uint64_t id = 0;
+    if (added_id(key, &id, e) != 0)
+        return -1;
+    if (!json_is_string(text))
+        return fy_fail(e, FY_EFORMAT, "token %s: no text 'content'", key);
     return fy_added_tokens_push(a, id, (fy_span){json_string_value(text), json_string_length(text)},
-                                json_is_true(json_object_get(v, "special")), flags, e);
+                                json_is_true(json_object_get(v, "special")), flags_of(v), e);
 }
 
 int fy_tokenizer_config_added(const fy_tokenizer_config *c, fy_added_tokens *a, fy_err *e)
@@ -140,6 +146,38 @@ int fy_tokenizer_config_added(const fy_tokenizer_config *c, fy_added_tokens *a, 
     {
         if (push_decoder_entry(key, v, a, e) != 0)
             return fy_ctx(e, "tokenizer_config.json: added_tokens_decoder");
+    }
+    return 0;
+}
+
+/* "<s>" or {"content": "<s>", "lstrip": false, ...} */
+static int push_named(const json_t *v, const fy_token_table *t, fy_added_tokens *a, fy_err *e)
+{
+    const json_t *text = json_is_object(v) ? json_object_get(v, "content") : v;
+    uint32_t id;
+    if (!json_is_string(text))
+        return 0;
+    fy_span s = {json_string_value(text), json_string_length(text)};
+    return fy_token_table_find(t, s, &id) ? fy_added_tokens_push(a, id, s, true, flags_of(v), e)
+                                          : 0;
+}
+
+int fy_tokenizer_config_added_named(const fy_tokenizer_config *c, const fy_token_table *t,
+                                    fy_added_tokens *a, fy_err *e)
+{
+    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                        "pad_token", "cls_token", "mask_token"};
+    const json_t *const files[] = {c->special_map, c->tokenizer};
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        const json_t *more = json_object_get(files[f], "additional_special_tokens");
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            if (push_named(json_object_get(files[f], names[i]), t, a, e) != 0)
+                return -1;
+        }
+        for (size_t i = 0; i < json_array_size(more); i++) {
+            if (push_named(json_array_get(more, i), t, a, e) != 0)
+                return -1;
+        }
     }
     return 0;
 }

@@ -36,6 +36,12 @@ int fy_tokenizer_config_object(const char *dir, const char *name, json_t **out, 
 int fy_tokenizer_config_added_old(const fy_tokenizer_config *c, fy_added_tokens *a, fy_err *e);
 int fy_tokenizer_config_added(const fy_tokenizer_config *c, fy_added_tokens *a, fy_err *e);
 
+/* The tokens that tokenizer_config.json or special_tokens_map.json name as bos_token, ... and
+ * additional_special_tokens: special wherever the vocabulary `t` has them. For directories whose
+ * vocabulary does not tell. */
+int fy_tokenizer_config_added_named(const fy_tokenizer_config *c, const fy_token_table *t,
+                                    fy_added_tokens *a, fy_err *e);
+
 /* An id, or the first number of a list. False: no such member, or no id. */
 bool fy_tokenizer_config_id(const json_t *v, uint32_t *id);
 

@@ -137,7 +137,8 @@ static int read_vocab(reader *r, fy_err *e)
 static int read_merges_place(reader *r, fy_err *e)
 {
     if (fy_json_peek(r->j) == FY_JSON_ARRAY) {
-        r->out->merges_at = fy_json_offset(r->j);
+        size_t at = fy_json_offset(r->j);
+        r->out->merges = (fy_merge_source){.data = r->out->data + at, .size = r->out->size - at};
         r->has_merges = true;
     }
     return fy_json_skip(r->j, e);
@@ -213,6 +214,24 @@ static int check_model(const reader *r, fy_err *e)
     return 0;
 }
 
+int fy_vocab_json_parse(const void *p, size_t n, fy_token_table *t, fy_err *e)
+{
+    fy_tokenizer_json out = {.data = p, .size = n};
+    reader r = {.out = &out, .t = t};
+    r.j = fy_json_new(p, n, e);
+    if (r.j == NULL)
+        return -1;
+    int rc = fy_json_peek(r.j) != FY_JSON_OBJECT
+                 ? fy_fail(e, FY_EFORMAT, "expected an object of token texts and ids")
+                 : read_vocab(&r, e);
+    if (rc == 0)
+        rc = fy_json_end(r.j, e);
+    fy_json_free(r.j);
+    if (rc == 0 && t->n == 0)
+        rc = fy_fail(e, FY_EFORMAT, "the vocabulary is empty");
+    return rc;
+}
+
 static int read_document(reader *r, fy_err *e)
 {
     fy_tokenizer_json *o = r->out;
@@ -229,6 +248,8 @@ static int read_document(reader *r, fy_err *e)
             rc = read_tree(r, "pre_tokenizer", &o->pre_tokenizer, e);
         else if (fy_span_is(key, "post_processor"))
             rc = read_tree(r, "post_processor", &o->post_processor, e);
+        else if (fy_span_is(key, "decoder"))
+            rc = read_tree(r, "decoder", &o->decoder, e);
         else
             rc = fy_json_skip(r->j, e);
     }
@@ -253,84 +274,6 @@ void fy_tokenizer_json_release(fy_tokenizer_json *tj)
     json_decref(tj->normalizer);
     json_decref(tj->pre_tokenizer);
     json_decref(tj->post_processor);
+    json_decref(tj->decoder);
     *tj = (fy_tokenizer_json){0};
-}
-
-/* --- merges --- */
-
-int fy_merges_open(fy_merges *m, const fy_tokenizer_json *tj, fy_err *e)
-{
-    *m = (fy_merges){0};
-    m->j = fy_json_new(tj->data + tj->merges_at, tj->size - tj->merges_at, e);
-    if (m->j == NULL || fy_json_array_begin(m->j, e) != 0) {
-        fy_merges_close(m);
-        return -1;
-    }
-    return 0;
-}
-
-/* "left right": exactly one blank, inside. */
-static int split_merge(fy_merges *m, fy_err *e)
-{
-    fy_span s;
-    char q[FY_QUOTE_BYTES];
-    if (fy_json_string(m->j, &s, NULL, e) != 0)
-        return -1;
-    const char *blank = s.len == 0 ? NULL : memchr(s.ptr, ' ', s.len);
-    size_t left = blank == NULL ? 0 : (size_t)(blank - s.ptr);
-    if (left == 0 || left + 1 == s.len || memchr(blank + 1, ' ', s.len - left - 1) != NULL)
-        return fy_fail(e, FY_EFORMAT, "'%s', expected two texts with one blank between",
-                       fy_quote(q, sizeof q, s));
-    m->left = (fy_span){s.ptr, left};
-    m->right = (fy_span){s.ptr + left + 1, s.len - left - 1};
-    return 0;
-}
-
-/* One text of a pair, appended to m->pair: a view of the reader would not survive the next call. */
-static int pair_text(fy_merges *m, size_t *len, fy_err *e)
-{
-    fy_span s = {NULL, 0};
-    int rc = fy_json_array_next(m->j, e);
-    if (rc == 1 && fy_json_string(m->j, &s, NULL, e) == 0) {
-        fy_str_add(&m->pair, s.ptr, s.len);
-        *len = s.len;
-        rc = m->pair.oom ? fy_nomem(e) : 0;
-    }
-    if (rc == 0 && s.len > 0)
-        return 0;
-    return fy_fail(e, FY_EFORMAT, "expected an array of two texts");
-}
-
-/* ["left", "right"] */
-static int pair_merge(fy_merges *m, fy_err *e)
-{
-    size_t left = 0, right = 0;
-    fy_str_clear(&m->pair);
-    if (fy_json_array_begin(m->j, e) != 0 || pair_text(m, &left, e) != 0 ||
-        pair_text(m, &right, e) != 0)
-        return -1;
-    int rc = fy_json_array_next(m->j, e);
-    if (rc != 0)
-        return rc < 0 ? -1 : fy_fail(e, FY_EFORMAT, "expected an array of two texts");
-    m->left = (fy_span){m->pair.ptr, left};
-    m->right = (fy_span){m->pair.ptr + left, right};
-    return 0;
-}
-
-int fy_merges_next(fy_merges *m, fy_err *e)
-{
-    int rc = fy_json_array_next(m->j, e);
-    if (rc == 1 &&
-        (fy_json_peek(m->j) == FY_JSON_ARRAY ? pair_merge(m, e) : split_merge(m, e)) != 0)
-        return fy_ctx(e, "merges[%llu]", (unsigned long long)m->n);
-    if (rc == 1)
-        m->n++;
-    return rc;
-}
-
-void fy_merges_close(fy_merges *m)
-{
-    fy_json_free(m->j);
-    fy_str_release(&m->pair);
-    *m = (fy_merges){0};
 }

@@ -1,7 +1,7 @@
 /* tokenizer.json of the Hugging Face tokenizers library, as far as a BPE vocabulary needs it. The
- * large parts (vocabulary, merges) are streamed: texts are views of the mapped file, merges are
- * read again whenever they are needed and never stored. The small ones (normalizer, pre_tokenizer,
- * post_processor) are jansson values. */
+ * large parts (vocabulary, merges) are streamed: texts are views of the mapped file, merges
+ * are only found (convert/merges.h). The small ones (normalizer, pre_tokenizer,
+ * post_processor, decoder) are jansson values. */
 #ifndef FY_CONVERT_TOKENIZER_JSON_H
 #define FY_CONVERT_TOKENIZER_JSON_H
 
@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "convert/added_tokens.h"
+#include "convert/merges.h"
 #include "convert/token_table.h"
 
 typedef struct {
@@ -22,9 +23,8 @@ typedef struct {
     size_t size;
     fy_span unk_token; /* view; ptr NULL: none */
     bool byte_fallback, ignore_merges;
-    size_t merges_at; /* offset of the array */
-    uint64_t n_merges;
-    json_t *normalizer, *pre_tokenizer, *post_processor; /* owned; NULL: absent */
+    fy_merge_source merges;
+    json_t *normalizer, *pre_tokenizer, *post_processor, *decoder; /* owned; NULL: absent */
 } fy_tokenizer_json;
 
 /* Reads the document. The model's own vocabulary goes to `t` (empty before), the added tokens to
@@ -34,16 +34,7 @@ int fy_tokenizer_json_parse(const void *p, size_t n, fy_tokenizer_json *out, fy_
                             fy_added_tokens *added, fy_err *e);
 void fy_tokenizer_json_release(fy_tokenizer_json *tj);
 
-/* One pass over the merges, in order. */
-typedef struct {
-    fy_json *j; /* owned */
-    fy_str pair;
-    fy_span left, right; /* the current merge; valid until the next call */
-    uint64_t n;          /* merges read, the current one included */
-} fy_merges;
-
-int fy_merges_open(fy_merges *m, const fy_tokenizer_json *tj, fy_err *e);
-int fy_merges_next(fy_merges *m, fy_err *e); /* 1: left and right are set; 0: no more; -1 */
-void fy_merges_close(fy_merges *m);
+/* vocab.json: {"text": id, ...} into `t` (empty before), which may hold views of p. */
+int fy_vocab_json_parse(const void *p, size_t n, fy_token_table *t, fy_err *e);
 
 #endif

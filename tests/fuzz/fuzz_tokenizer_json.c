@@ -1,9 +1,11 @@
 /* tokenizer.json: whatever the bytes are, it refuses them, or all of it can be used: the vocabulary
- * looked up, the merges walked, the structure matched, the added tokens applied. */
+ * looked up, the merges walked, the structure matched, the added tokens applied. The same bytes are
+ * read as a vocab.json, a merges.txt and a rank file. */
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "convert/pretok_match.h"
+#include "convert/rank_file.h"
 #include "convert/tokenizer_json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -24,12 +26,12 @@ static void check_table(const fy_token_table *t)
     }
 }
 
-static void walk_merges(const fy_tokenizer_json *tj, const fy_token_table *t)
+static void walk_merges(const fy_merge_source *source, const fy_token_table *t)
 {
     fy_err e = {0};
     fy_merges m;
     int rc;
-    if (fy_merges_open(&m, tj, &e) != 0)
+    if (fy_merges_open(&m, source, &e) != 0)
         abort();
     while ((rc = fy_merges_next(&m, &e)) == 1) {
         uint32_t id;
@@ -43,6 +45,38 @@ static void walk_merges(const fy_tokenizer_json *tj, const fy_token_table *t)
     fy_merges_close(&m);
 }
 
+static void read_vocab_files(const char *data, size_t size)
+{
+    const fy_merge_source lines = {.data = data, .size = size, .lines = true};
+    fy_token_table t = {0};
+    fy_err e = {0};
+    if (fy_vocab_json_parse(data, size, &t, &e) != 0)
+        must_explain(&e);
+    else
+        check_table(&t);
+    walk_merges(&lines, &t);
+    fy_token_table_release(&t);
+}
+
+static void read_ranks(const char *data, size_t size)
+{
+    fy_token_table t = {0};
+    fy_str merges = {0};
+    fy_err e = {0};
+    bool is = fy_rank_file_is(data, size);
+    if (fy_rank_file_parse(data, size, &t, &merges, &e) != 0) {
+        must_explain(&e);
+    } else {
+        const fy_merge_source lines = {.data = merges.ptr, .size = merges.len, .lines = true};
+        if (!is && data[0] != '\n' && data[0] != '\r')
+            abort();
+        check_table(&t);
+        walk_merges(&lines, &t);
+    }
+    fy_token_table_release(&t);
+    fy_str_release(&merges);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fy_token_table t = {0};
@@ -53,10 +87,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fy_tokenizer_json_parse(data, size, &tj, &t, &added, &e) != 0) {
         must_explain(&e);
     } else {
-        const fy_pretok_input in = {tj.normalizer, tj.pre_tokenizer, tj.byte_fallback,
-                                    tj.ignore_merges};
+        const fy_pretok_input in = {.normalizer = tj.normalizer,
+                                    .pre_tokenizer = tj.pre_tokenizer,
+                                    .decoder = tj.decoder,
+                                    .byte_fallback = tj.byte_fallback,
+                                    .ignore_merges = tj.ignore_merges};
         check_table(&t);
-        walk_merges(&tj, &t);
+        walk_merges(&tj.merges, &t);
         if (fy_pretok_match(&in, NULL, &pretok, &e2) != 0)
             must_explain(&e2);
         if (fy_added_tokens_apply(&added, true, &t, &e3) != 0)
@@ -67,5 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fy_tokenizer_json_release(&tj);
     fy_token_table_release(&t);
     fy_added_tokens_release(&added);
+    read_vocab_files((const char *)data, size);
+    read_ranks((const char *)data, size);
     return 0;
 }

@@ -64,6 +64,10 @@ static const struct {
     {NULL, "metaspace-first", true, false},
     {NULL, "metaspace", true, false},
     {NULL, "prepend", false, false},
+    {"falcon", NULL, true, true},
+    {"tekken", NULL, true, true},
+    {"gpt-4o", NULL, true, true},
+    {"deepseek-v3", NULL, true, true},
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 

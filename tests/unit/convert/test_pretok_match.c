@@ -30,14 +30,32 @@
 #define BYTES                                                                                 \
     "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":" \
     "false}"
-#define BYTES_REGEX "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true}"
-#define DIGITS      "{\"type\":\"Digits\",\"individual_digits\":true}"
+#define BYTES_REGEX           "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true}"
+#define DIGITS                "{\"type\":\"Digits\",\"individual_digits\":true}"
+#define PUNCTUATION(behavior) "{\"type\":\"Punctuation\",\"behavior\":\"" behavior "\"}"
+#define RUNS                  "{\"type\":\"Digits\",\"individual_digits\":false}"
+#define CASED(suffix, digits)                                                        \
+    "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*"  \
+    "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+" suffix                                  \
+    "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+" \
+    "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*" suffix "|" digits                       \
+    "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define TEKKEN CASED("", "\\\\p{N}")
+#define O200K  CASED("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\\\p{N}{1,3}")
+#define HAN    "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+"
+#define DEEPSEEK3                                                       \
+    "[!\\\"#$%&'()*+,\\\\-./:;<=>?@\\\\[\\\\\\\\\\\\]^_`{|}~][A-Za-z]+" \
+    "|[^\\r\\n\\\\p{L}\\\\p{P}\\\\p{S}]?[\\\\p{L}\\\\p{M}]+"            \
+    "| ?[\\\\p{P}\\\\p{S}]+[\\r\\n]*|\\\\s*[\\r\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
 #define NFC         "{\"type\":\"NFC\"}"
 #define BLANK       "\xE2\x96\x81"
 #define PREPEND     "{\"type\":\"Prepend\",\"prepend\":\"" BLANK "\"}"
 #define REPLACE     "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" BLANK "\"}"
 #define NORM(parts) "{\"type\":\"Sequence\",\"normalizers\":[" parts "]}"
 #define META(rest)  "{\"type\":\"Metaspace\",\"replacement\":\"" BLANK "\"" rest "}"
+
+#define DECODER(parts) "{\"type\":\"Sequence\",\"decoders\":[" parts "]}"
+#define STRIP(n)       "{\"type\":\"Strip\",\"content\":\" \",\"start\":" n ",\"stop\":0}"
 
 enum { IGNORE_MERGES = 1, FALLBACK = 2 };
 
@@ -70,6 +88,15 @@ static const struct {
     {"null", "{\"type\":\"ByteLevel\"}", 0, NULL, NULL, false}, /* the prefix is the default */
     {"{\"type\":\"Lowercase\"}", BYTES_REGEX, 0, NULL, NULL, false},
     {"{\"type\":\"Lowercase\"}", BYTES_REGEX, 0, "gpt-2", "gpt-2", false},
+    {"null", SEQ(PUNCTUATION("Contiguous") "," BYTES_REGEX "," RUNS "," SPLIT("[0-9][0-9][0-9]")),
+     0, NULL, "falcon", false},
+    {"null", SEQ(PUNCTUATION("Isolated") "," BYTES_REGEX "," RUNS "," SPLIT("[0-9][0-9][0-9]")), 0,
+     NULL, NULL, false},
+    {"null", SEQ(SPLIT(TEKKEN) "," BYTES), IGNORE_MERGES, NULL, "tekken", false},
+    {"null", SEQ(SPLIT(O200K) "," BYTES), 0, NULL, "gpt-4o", false},
+    {"null", SEQ(SPLIT("\\\\p{N}{1,3}") "," SPLIT(HAN) "," SPLIT(DEEPSEEK3) "," BYTES), 0, NULL,
+     "deepseek-v3", false},
+    {"null", SEQ(SPLIT_BY(DEEPSEEK3, "Removed", "true") "," BYTES), 0, NULL, NULL, false},
     {"null", "null", 0, NULL, NULL, false},
     {"null", SEQ(BYTES_REGEX "," BYTES_REGEX), 0, NULL, NULL, false},
     {"null", SEQ(SPLIT(L3) "," BYTES), IGNORE_MERGES, "smaug-bpe", "smaug-bpe", false},
@@ -112,7 +139,10 @@ static input load(const char *normalizer, const char *pre_tokenizer, int flags)
                .pre = json_loads(pre_tokenizer, JSON_DECODE_ANY, NULL)};
     assert_non_null(i.norm);
     assert_non_null(i.pre);
-    i.in = (fy_pretok_input){i.norm, i.pre, (flags & FALLBACK) != 0, (flags & IGNORE_MERGES) != 0};
+    i.in = (fy_pretok_input){.normalizer = i.norm,
+                             .pre_tokenizer = i.pre,
+                             .byte_fallback = (flags & FALLBACK) != 0,
+                             .ignore_merges = (flags & IGNORE_MERGES) != 0};
     return i;
 }
 
@@ -230,6 +260,68 @@ static void forcing_makes_no_sense_for_sentencepiece(void **state)
     unload(&in);
 }
 
+static void a_decoder_may_strip_a_blank_that_encoding_does_not_add(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *normalizer, *decoder;
+        bool strips;
+    } cases[] = {
+        {REPLACE, DECODER(STRIP("1")), true},
+        {REPLACE, STRIP("1"), true},
+        {REPLACE, DECODER(STRIP("0")), false},
+        {REPLACE, DECODER("{\"type\":\"Fuse\"}"), false},
+        {REPLACE, "null", false},
+        {NORM(PREPEND "," REPLACE), DECODER(STRIP("1")), false}, /* as add_space_prefix says */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        input in = load(cases[i].normalizer, "null", FALLBACK);
+        json_t *decoder = json_loads(cases[i].decoder, JSON_DECODE_ANY, NULL);
+        fy_pretok p;
+        fy_err e = {0};
+        assert_non_null(decoder);
+        in.in.decoder = decoder;
+        assert_int_equal(fy_pretok_match(&in.in, NULL, &p, &e), 0);
+        if (p.strips_space != cases[i].strips)
+            fail_msg("case %zu", i);
+        json_decref(decoder);
+        unload(&in);
+    }
+}
+
+static void without_tokenizer_json_the_class_stands_for_the_structure(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *class, *model_type, *force, *pre; /* pre NULL: refused */
+        bool nfc;
+    } cases[] = {
+        {"GPT2Tokenizer", "opt", NULL, "gpt-2", false},
+        {"GPT2TokenizerFast", NULL, NULL, "gpt-2", false},
+        {"CodeGenTokenizer", NULL, NULL, "gpt-2", false},
+        {"Qwen2Tokenizer", "gpt2", NULL, "qwen2", true},
+        {"ChatGLM4Tokenizer", NULL, NULL, "chatglm-bpe", false},
+        {"Qwen2Tokenizer", "qwen2", "dbrx", "dbrx", true},
+        {NULL, "opt", NULL, "gpt-2", false},
+        {NULL, "qwen3", NULL, "qwen2", true},
+        {NULL, "qwen3Fast", NULL, NULL, false},
+        {"Fast", NULL, NULL, NULL, false},
+        {"", NULL, NULL, NULL, false},
+        {"OtherTokenizer", "opt", NULL, NULL, false},
+        {"OtherTokenizer", "opt", "smollm", "smollm", false},
+        {NULL, NULL, NULL, NULL, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fy_pretok p = {.pre = NULL};
+        fy_err e = {0};
+        int rc = fy_pretok_of_class(cases[i].class, cases[i].model_type, cases[i].force, &p, &e);
+        if (rc != (cases[i].pre != NULL ? 0 : -1) ||
+            (rc == 0 && (strcmp(p.pre, cases[i].pre) != 0 || p.nfc != cases[i].nfc)) ||
+            (rc != 0 && e.code != FY_EUNSUPPORTED))
+            fail_msg("case %zu: %s (%s)", i, rc == 0 ? p.pre : "refused", e.msg);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +331,8 @@ int main(void)
         cmocka_unit_test(a_long_structure_leaves_room_for_the_remedy),
         cmocka_unit_test(malformed_steps_are_refused),
         cmocka_unit_test(forcing_makes_no_sense_for_sentencepiece),
+        cmocka_unit_test(a_decoder_may_strip_a_blank_that_encoding_does_not_add),
+        cmocka_unit_test(without_tokenizer_json_the_class_stands_for_the_structure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,50 +137,33 @@ static void texts_with_and_without_escapes_are_kept(void **state)
     release(&d);
 }
 
-static void merges_come_as_texts_or_as_pairs(void **state)
+static void a_vocab_json_is_one_object_of_ids(void **state)
 {
     (void)state;
-    static const char text[] =
-        MODEL("\"merges\":[\"a b\",[\"c\",\"d\"],[\"\\u0061 \",\"\\\"\"],[\"x\",\"\\n\"]]," AB);
-    static const char *const want[][2] = {{"a", "b"}, {"c", "d"}, {"a ", "\""}, {"x", "\n"}};
-    doc d = parse(text, sizeof text - 1);
-    assert_int_equal(d.rc, 0);
-    for (int pass = 0; pass < 2; pass++) {
-        fy_merges m;
-        assert_int_equal(fy_merges_open(&m, &d.json, &d.e), 0);
-        for (size_t i = 0; i < 4; i++) {
-            assert_int_equal(fy_merges_next(&m, &d.e), 1);
-            assert_true(fy_span_is(m.left, want[i][0]) && fy_span_is(m.right, want[i][1]));
-            assert_int_equal(m.n, i + 1);
-        }
-        assert_int_equal(fy_merges_next(&m, &d.e), 0);
-        fy_merges_close(&m);
-    }
-    release(&d);
-}
-
-static void malformed_merges_are_named(void **state)
-{
-    (void)state;
-    static const char *const bad[] = {"\"ab\"",       "\" b\"",    "\"a \"",  "\"a b c\"",
-                                      "\"\"",         "[]",        "[\"a\"]", "[\"a\",\"b\",\"c\"]",
-                                      "[\"\",\"b\"]", "[\"a\",1]", "7",       "{}",
-                                      "null"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        fy_str s = {0};
-        fy_merges m;
-        fy_str_printf(&s, MODEL("\"merges\":[\"a b\",%s]," AB), bad[i]);
-        doc d = parse(s.ptr, s.len);
-        assert_int_equal(d.rc, 0);
-        assert_int_equal(fy_merges_open(&m, &d.json, &d.e), 0);
-        assert_int_equal(fy_merges_next(&m, &d.e), 1);
-        assert_int_equal(fy_merges_next(&m, &d.e), -1);
-        assert_int_equal(d.e.code, FY_EFORMAT);
-        if (strncmp(d.e.msg, "merges[1]: ", 11) != 0)
-            fail_msg("case %zu: %s", i, d.e.msg);
-        fy_merges_close(&m);
-        release(&d);
-        fy_str_release(&s);
+    static const struct {
+        const char *text, *message; /* NULL: accepted */
+    } cases[] = {
+        {"{\"a\":0,\"\\u0120b\":1}", NULL},
+        {" {\"a\" : 7}\n", NULL},
+        {"{}", "the vocabulary is empty"},
+        {"[\"a\"]", "expected an object"},
+        {"", "expected an object"},
+        {"{\"a\":0", "line 1"},
+        {"{\"a\":0} x", "line 1"},
+        {"{\"a\":\"0\"}", "id of token 'a'"},
+        {"{\"a\":-1}", "id of token 'a'"},
+        {"{\"a\":1048576}", "id 1048576, expected less than"},
+        {"{\"a\":0,\"b\":0}", "id 0: taken by two tokens"},
+        {"{\"a\":0,\"a\":1}", "found a second key 'a'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fy_token_table t = {0};
+        fy_err e = {0};
+        int rc = fy_vocab_json_parse(cases[i].text, strlen(cases[i].text), &t, &e);
+        if (rc != (cases[i].message == NULL ? 0 : -1) ||
+            (rc != 0 && (e.code != FY_EFORMAT || strstr(e.msg, cases[i].message) == NULL)))
+            fail_msg("case %zu: %d, %s", i, rc, e.msg);
+        fy_token_table_release(&t);
     }
 }
 
@@ -230,8 +213,7 @@ int main(void)
         cmocka_unit_test(broken_documents_are_refused_by_name),
         cmocka_unit_test(deep_nesting_is_refused_wherever_it_is),
         cmocka_unit_test(texts_with_and_without_escapes_are_kept),
-        cmocka_unit_test(merges_come_as_texts_or_as_pairs),
-        cmocka_unit_test(malformed_merges_are_named),
+        cmocka_unit_test(a_vocab_json_is_one_object_of_ids),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(a_failed_allocation_is_reported),
     };

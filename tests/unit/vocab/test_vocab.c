@@ -278,6 +278,25 @@ static void a_blank_goes_before_fragments_as_the_file_says(void **state)
     fy_vocab_free(none);
 }
 
+static void a_blank_may_be_stripped_that_encoding_did_not_add(void **state)
+{
+    (void)state;
+    const int32_t ids[] = {3, 6, 6};
+    for (int strips = 0; strips < 2; strips++) {
+        small_vocab b = {0};
+        small_spm(&b, true);
+        small_bool(&b, "tokenizer.ggml.add_space_prefix", false);
+        small_bool(&b, FY_KEY_STRIPS_SPACE, strips != 0);
+        fy_vocab *v = small_vocab_load(&b, NULL);
+        assert_ids(v, " a", PLAIN, "6");
+        assert_ids(v, "a", PLAIN, "4");
+        assert_decodes(v, ids, 3, false, strips ? FY_SPAN(" a a") : FY_SPAN("  a a"));
+        assert_decodes(v, ids + 1, 2, false, strips ? FY_SPAN("a a") : FY_SPAN(" a a"));
+        assert_decodes(v, ids, 0, false, FY_SPAN(""));
+        fy_vocab_free(v);
+    }
+}
+
 static void unknown_characters_without_byte_tokens_are_one_unknown_token(void **state)
 {
     (void)state;
@@ -540,6 +559,7 @@ int main(void)
         cmocka_unit_test(qwen2_composes_its_text_unless_the_file_says_otherwise),
         cmocka_unit_test(sentencepiece_merges_go_by_score),
         cmocka_unit_test(a_blank_goes_before_fragments_as_the_file_says),
+        cmocka_unit_test(a_blank_may_be_stripped_that_encoding_did_not_add),
         cmocka_unit_test(unknown_characters_without_byte_tokens_are_one_unknown_token),
         cmocka_unit_test(decoding_gives_the_text_back),
         cmocka_unit_test(one_token_decodes_without_the_rule_for_the_first_blank),
