@@ -8,6 +8,12 @@
 
 static_assert(sizeof(fy_block_q4_0) == 2 + FY_QK / 2, "q4_0 block is packed");
 static_assert(sizeof(fy_block_q8_0) == 2 + FY_QK, "q8_0 block is packed");
+static_assert(sizeof(fy_block_q4_1) == 20, "q4_1 block is packed");
+static_assert(sizeof(fy_block_q5_0) == 22, "q5_0 block is packed");
+static_assert(sizeof(fy_block_q5_1) == 24, "q5_1 block is packed");
+static_assert(sizeof(fy_block_q4_k) == 144, "q4_K block is packed");
+static_assert(sizeof(fy_block_q5_k) == 176, "q5_K block is packed");
+static_assert(sizeof(fy_block_q6_k) == 210, "q6_K block is packed");
 
 /* Sizes of types that ferry has no struct for are those of ggml-common.h. */
 static const fy_type_info table[FY_TYPE_COUNT] = {
@@ -21,14 +27,14 @@ static const fy_type_info table[FY_TYPE_COUNT] = {
     [FY_I64] = {"i64", 1, sizeof(int64_t)},
     [FY_Q4_0] = {"q4_0", FY_QK, sizeof(fy_block_q4_0)},
     [FY_Q8_0] = {"q8_0", FY_QK, sizeof(fy_block_q8_0)},
-    [FY_Q4_1] = {"q4_1", 32, 20},
-    [FY_Q5_0] = {"q5_0", 32, 22},
-    [FY_Q5_1] = {"q5_1", 32, 24},
+    [FY_Q4_1] = {"q4_1", FY_QK, sizeof(fy_block_q4_1)},
+    [FY_Q5_0] = {"q5_0", FY_QK, sizeof(fy_block_q5_0)},
+    [FY_Q5_1] = {"q5_1", FY_QK, sizeof(fy_block_q5_1)},
     [FY_Q2_K] = {"q2_K", 256, 84},
     [FY_Q3_K] = {"q3_K", 256, 110},
-    [FY_Q4_K] = {"q4_K", 256, 144},
-    [FY_Q5_K] = {"q5_K", 256, 176},
-    [FY_Q6_K] = {"q6_K", 256, 210},
+    [FY_Q4_K] = {"q4_K", FY_QK_K, sizeof(fy_block_q4_k)},
+    [FY_Q5_K] = {"q5_K", FY_QK_K, sizeof(fy_block_q5_k)},
+    [FY_Q6_K] = {"q6_K", FY_QK_K, sizeof(fy_block_q6_k)},
     [FY_IQ2_XXS] = {"iq2_xxs", 256, 66},
     [FY_IQ2_XS] = {"iq2_xs", 256, 74},
     [FY_IQ3_XXS] = {"iq3_xxs", 256, 98},

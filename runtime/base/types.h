@@ -47,7 +47,8 @@ typedef enum {
 } fy_type;
 
 #define FY_QUANTIZATION_VERSION 2  /* general.quantization_version of the layouts below */
-#define FY_QK                   32 /* elements per block of q4_0 and q8_0 */
+#define FY_QK                   32 /* elements per block of q4_0 .. q8_0 */
+#define FY_QK_K                 256 /* elements per block of the K types: 8 sub-blocks of FY_QK */
 
 typedef struct {
     uint16_t d;            /* f16 scale */
@@ -59,6 +60,47 @@ typedef struct {
     uint16_t d;       /* f16 scale */
     int8_t qs[FY_QK]; /* value q * d */
 } fy_block_q8_0;
+
+typedef struct {
+    uint16_t d, m;         /* f16 scale and minimum */
+    uint8_t qs[FY_QK / 2]; /* nibbles as in q4_0; value q * d + m */
+} fy_block_q4_1;
+
+typedef struct {
+    uint16_t d;            /* f16 scale */
+    uint8_t qh[FY_QK / 8]; /* bit j of these 32: the fifth bit of element j */
+    uint8_t qs[FY_QK / 2]; /* nibbles as in q4_0; value (q - 16) * d */
+} fy_block_q5_0;
+
+typedef struct {
+    uint16_t d, m;         /* f16 scale and minimum */
+    uint8_t qh[FY_QK / 8]; /* as in q5_0 */
+    uint8_t qs[FY_QK / 2]; /* value q * d + m */
+} fy_block_q5_1;
+
+#define FY_K_SCALE_BYTES 12 /* eight scales and eight minimums of 6 bits */
+
+typedef struct {
+    uint16_t d, dmin; /* f16 scale of the scales, of the minimums */
+    uint8_t scales[FY_K_SCALE_BYTES];
+    uint8_t qs[FY_QK_K / 2]; /* 32 bytes per pair of sub-blocks: the even one in the low nibbles,
+                                the odd one in the high ones; value d * scale * q - dmin * min */
+} fy_block_q4_k;
+
+typedef struct {
+    uint16_t d, dmin;
+    uint8_t scales[FY_K_SCALE_BYTES];
+    uint8_t qh[FY_QK]; /* bit s of qh[l]: the fifth bit of element l of sub-block s */
+    uint8_t qs[FY_QK_K / 2];
+} fy_block_q5_k;
+
+typedef struct {
+    uint8_t ql[FY_QK_K / 2];     /* per half of four sub-blocks 64 bytes: sub-block s has the low
+                                    (s < 2) or high nibbles of the first or second (s odd) 32 */
+    uint8_t qh[FY_QK_K / 4];     /* per half 32 bytes: bits 2s and 2s + 1 complete sub-block s */
+    int8_t scales[FY_QK_K / 16]; /* one per 16 elements; value d * scale * (q - 32) */
+    uint16_t d;                  /* f16 scale of the scales */
+} fy_block_q6_k;
 
 typedef struct {
     const char *name; /* lower case as in tensor listings: "q4_0"; NULL: id not in use */

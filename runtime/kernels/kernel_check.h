@@ -109,6 +109,23 @@ bool fy_kc_same(float a, float b);
 bool fy_kc_same_all(fy_kc_case *t, const char *what, const float *got, const float *expected,
                     int64_t n);
 
+/* Random blocks of everyday size; the ends of every range; values that are hard for the type. */
+typedef enum { FY_KC_USUAL, FY_KC_ENDS, FY_KC_ODD, FY_KC_N_FILLS } fy_kc_fill;
+float fy_kc_usual_scale(fy_kc_random *r);
+/* An element at the low or high end, by one of four patterns that a block keeps to. */
+bool fy_kc_pick_high(fy_kc_random *r, int pattern, int i);
+void fy_kc_fill_block(fy_kc_random *r, fy_type type, fy_kc_fill how, uint8_t *block);
+/* The f16 scale and, where the type has one, minimum of a block. */
+void fy_kc_set_scales(fy_type type, uint8_t *block, uint16_t d, uint16_t m);
+
+/* An element of a row of blocks: q * scale, + min. */
+typedef struct {
+    int q;
+    double scale, min;
+    bool has_min;
+} fy_kc_element;
+fy_kc_element fy_kc_element_at(fy_type type, const uint8_t *row, int64_t index);
+
 void *fy_kc_place(fy_kc_case *t, fy_kc_slot slot, size_t n_bytes);
 void *fy_kc_place_copy(fy_kc_case *t, fy_kc_slot slot, const void *from, size_t n_bytes);
 
@@ -122,5 +139,9 @@ fy_kc_check fy_kc_attend_equals_spec, fy_kc_attend_near, fy_kc_attend_any_stride
     fy_kc_attend_keeps_nan;
 fy_kc_check fy_kc_rms_norm_equals_spec, fy_kc_rms_norm_near, fy_kc_rms_norm_in_place;
 fy_kc_check fy_kc_silu_equals_spec, fy_kc_silu_near;
+fy_kc_check fy_kc_layer_norm_equals_spec, fy_kc_layer_norm_near, fy_kc_layer_norm_in_place;
+fy_kc_check fy_kc_gelu_equals_spec, fy_kc_gelu_near, fy_kc_gelu_tanh_equals_spec,
+    fy_kc_gelu_tanh_near, fy_kc_relu_equals_spec, fy_kc_relu_near, fy_kc_drelu_equals_spec,
+    fy_kc_drelu_near, fy_kc_softcap_equals_spec, fy_kc_softcap_near;
 
 #endif

@@ -15,9 +15,6 @@ enum {
     GAP = 3, /* elements between the columns of y, which nobody may write */
 };
 
-/* Random data of everyday size; the ends of every range; values that are hard for the type. */
-typedef enum { USUAL, ENDS, ODD, N_FILLS } fill;
-
 /* What lies in fy_kc_case.work. */
 typedef struct {
     uint8_t weights[ROWS * MAX_ROW_BYTES];
@@ -45,64 +42,34 @@ static bool is_block(fy_type t)
 
 /* --- data --- */
 
-static float usual_scale(fy_kc_random *r)
-{
-    return 0.01f * (1.5f + fy_kc_uniform(r));
-}
-
-/* An element at the low or high end, by one of four patterns that a block keeps to. */
-static bool pick_high(fy_kc_random *r, int pattern, int i)
-{
-    return pattern == 3 ? (fy_kc_next(r) & 1) != 0 : pattern == 2 ? (i & 1) != 0 : pattern == 1;
-}
-
-static void fill_weight_block(fy_kc_random *r, fy_type type, fill how, uint8_t *block)
-{
-    static const uint16_t odd_scales[] = {0x0000, 0x8000, 0x0001, 0x83ff, 0x0400, 0x7bff,
-                                          0xfbff, 0x3c00, 0xbc00, 0x7c00, 0xfc00, 0x7e00};
-    uint16_t d = fy_f32_to_f16((fy_kc_next(r) & 1) ? usual_scale(r) : -usual_scale(r));
-    if (how == ODD) /* seldom infinite or NaN: such a row checks nothing else */
-        d = odd_scales[fy_kc_between(r, 0, fy_kc_between(r, 0, 99) == 0 ? 11 : 8)];
-    memcpy(block, &d, sizeof d);
-    const int n = type == FY_Q8_0 ? FY_QK : FY_QK / 2;
-    const uint8_t low = type == FY_Q8_0 ? 0x80 : 0x00, high = type == FY_Q8_0 ? 0x7f : 0xff;
-    const int pattern = fy_kc_between(r, 0, 3);
-    for (int i = 0; i < n; i++) {
-        if (how == ENDS)
-            block[2 + i] = pick_high(r, pattern, i) ? high : low;
-        else
-            block[2 + i] = (uint8_t)fy_kc_next(r);
-    }
-}
-
-static void fill_act_block(fy_kc_random *r, work *w, fill how, int64_t b)
+static void fill_act_block(fy_kc_random *r, work *w, fy_kc_fill how, int64_t b)
 {
     static const float odd_scales[] = {0.0f, 1e-45f, 1e-38f, 1.0f, 3e38f, 1e-6f};
-    w->x_d[b] = how == ODD ? odd_scales[fy_kc_between(r, 0, 5)] : usual_scale(r);
+    w->x_d[b] = how == FY_KC_ODD ? odd_scales[fy_kc_between(r, 0, 5)] : fy_kc_usual_scale(r);
     const int pattern = fy_kc_between(r, 0, 3);
     w->x_sum[b] = 0;
     for (int i = 0; i < FY_QK; i++) {
         int v = fy_kc_between(r, -127, 127);
-        if (how == ENDS)
-            v = pick_high(r, pattern, i) ? 127 : -127;
+        if (how == FY_KC_ENDS)
+            v = fy_kc_pick_high(r, pattern, i) ? 127 : -127;
         w->x_q[b * FY_QK + i] = (int8_t)v;
         w->x_sum[b] += v;
     }
 }
 
-/* ENDS are small integers here, whose sums are exact in every order; ODD spans many magnitudes and
+/* FY_KC_ENDS are small integers here, whose sums are exact in every order; FY_KC_ODD spans many magnitudes and
  * has zeros. */
-static float pick_float(fy_kc_random *r, fill how)
+static float pick_float(fy_kc_random *r, fy_kc_fill how)
 {
-    if (how == ENDS)
+    if (how == FY_KC_ENDS)
         return (float)fy_kc_between(r, -8, 8);
-    if (how == ODD)
+    if (how == FY_KC_ODD)
         return fy_kc_between(r, 0, 7) == 0 ? 0.0f
                                            : ldexpf(fy_kc_uniform(r), fy_kc_between(r, -22, 8));
     return fy_kc_normal(r);
 }
 
-static void fill_weight_float(fy_kc_random *r, fy_type type, fill how, uint8_t *p)
+static void fill_weight_float(fy_kc_random *r, fy_type type, fy_kc_fill how, uint8_t *p)
 {
     const float f = pick_float(r, how);
     const uint16_t h = type == FY_F16 ? fy_f32_to_f16(f) : fy_f32_to_bf16(f);
@@ -123,28 +90,28 @@ static float read_weight(const problem *p, int64_t row, int64_t i)
 }
 
 /* Rows and columns of k elements. A few lengths get all shapes and wide batches. */
-static problem make_problem(fy_kc_case *t, fill how, int64_t k)
+static problem make_problem(fy_kc_case *t, fy_kc_fill how, int64_t k)
 {
     fy_kc_random *r = &t->random;
     const fy_type type = t->type;
     work *w = t->work;
+    const int64_t step = fy_type_get((uint32_t)type)->block;
     problem p = {
         .at = w, .type = type, .k = k, .data_bytes = (size_t)fy_type_row_bytes(type, (uint64_t)k)};
     p.row_bytes = p.data_bytes + (size_t)fy_kc_between(r, 0, 3); /* W may have any alignment */
-    p.every_shape = k == 1 || k == 33 || k == 64 || k == 96;
+    p.every_shape = k == 1 || k == 33 || k == 64 || k == 96 || (k == 256 && step == 256);
     p.n_cols = p.every_shape || (is_block(type) && k >= 480) ? COLS : FEW_COLS;
-    const int64_t step = is_block(type) ? FY_QK : 1;
-    const size_t step_bytes = k > 0 ? p.data_bytes / (size_t)(k / step) : 0;
+    const size_t step_bytes = fy_type_get((uint32_t)type)->bytes;
     for (int64_t row = 0; row < ROWS; row++) {
         for (int64_t i = 0; i < k / step; i++) {
             uint8_t *at = w->weights + (size_t)row * p.row_bytes + (size_t)i * step_bytes;
             if (is_block(type))
-                fill_weight_block(r, type, how, at);
+                fy_kc_fill_block(r, type, how, at);
             else
                 fill_weight_float(r, type, how, at);
         }
     }
-    for (int64_t i = 0; i < p.n_cols * k / step; i++) {
+    for (int64_t i = 0; i < p.n_cols * k / (is_block(type) ? FY_QK : 1); i++) {
         if (is_block(type))
             fill_act_block(r, w, how, i);
         else
@@ -255,32 +222,33 @@ static bool every_shape_equals(fy_kc_case *t, fy_matmul_fn *f, const problem *p,
 /* --- checks --- */
 
 /* Row lengths around the unrollings and tile runs of the kernels. */
-static const int block_lengths[] = {0, 32, 64, 96, 128, 160, 256, 480, 512, 544, 1056, 2080};
+static const int block_lengths[] = {0, 32, 64, 96, 128, 160, 256, 480, 512, 544, 768, 1056, 1280, 2080};
 static const int float_lengths[] = {96, 127, 128, 129, 159, 255, 257, 1027};
 #define N_OF(a) ((int)(sizeof(a) / sizeof(a)[0]))
 
 /* Calls `check` for the row lengths of the type; floats take turns with the fillings. */
-static bool every_length(fy_kc_case *t, bool (*check)(fy_kc_case *t, fill how, int64_t k), fill how)
+static bool every_length(fy_kc_case *t, bool (*check)(fy_kc_case *t, fy_kc_fill how, int64_t k), fy_kc_fill how)
 {
     if (is_block(t->type)) {
         for (int i = 0; i < N_OF(block_lengths); i++) {
-            if (!check(t, how, block_lengths[i]))
+            if (block_lengths[i] % fy_type_get((uint32_t)t->type)->block == 0 &&
+                !check(t, how, block_lengths[i]))
                 return false;
         }
         return true;
     }
     for (int k = 0; k <= 70; k++) {
-        if (!check(t, (fill)((how + k) % N_FILLS), k))
+        if (!check(t, (fy_kc_fill)((how + k) % FY_KC_N_FILLS), k))
             return false;
     }
     for (int i = 0; i < N_OF(float_lengths); i++) {
-        if (!check(t, (fill)((how + i) % N_FILLS), float_lengths[i]))
+        if (!check(t, (fy_kc_fill)((how + i) % FY_KC_N_FILLS), float_lengths[i]))
             return false;
     }
     return true;
 }
 
-static bool equals_spec(fy_kc_case *t, fill how, int64_t k)
+static bool equals_spec(fy_kc_case *t, fy_kc_fill how, int64_t k)
 {
     const problem p = make_problem(t, how, k);
     const float *y =
@@ -294,13 +262,13 @@ static bool equals_spec(fy_kc_case *t, fill how, int64_t k)
 
 bool fy_kc_matmul_equals_spec(fy_kc_case *t)
 {
-    if (!every_length(t, equals_spec, USUAL))
+    if (!every_length(t, equals_spec, FY_KC_USUAL))
         return false;
     return !is_block(t->type) ||
-           (every_length(t, equals_spec, ENDS) && every_length(t, equals_spec, ODD));
+           (every_length(t, equals_spec, FY_KC_ENDS) && every_length(t, equals_spec, FY_KC_ODD));
 }
 
-static bool any_shape(fy_kc_case *t, fill how, int64_t k)
+static bool any_shape(fy_kc_case *t, fy_kc_fill how, int64_t k)
 {
     fy_matmul_fn *f = fy_kernels_matmul(&t->k, t->type);
     const problem p = make_problem(t, how, k);
@@ -317,7 +285,7 @@ static bool any_shape(fy_kc_case *t, fill how, int64_t k)
 
 bool fy_kc_matmul_any_shape(fy_kc_case *t)
 {
-    return every_length(t, any_shape, USUAL);
+    return every_length(t, any_shape, FY_KC_USUAL);
 }
 
 /* Against sum and bound of one row and column: the exact value and how far from it y may be. */
@@ -325,32 +293,25 @@ typedef struct {
     double value, bound;
 } target;
 
-/* One f32 chain over the blocks: a rounding of the scale and one of the sum per block. */
+/* One f32 chain over the blocks: a rounding of each scale and one of each sum. */
 static target block_target(const problem *p, int64_t row, int64_t col)
 {
     const int64_t n_blocks = p->k / FY_QK;
-    const size_t block_bytes = n_blocks > 0 ? p->data_bytes / (size_t)n_blocks : 0;
     double sum = 0, size = 0;
     for (int64_t b = 0; b < n_blocks; b++) {
-        const uint8_t *w = p->at->weights + (size_t)row * p->row_bytes + (size_t)b * block_bytes;
         const int8_t *x = p->at->x_q + col * p->k + b * FY_QK;
-        uint16_t d;
-        memcpy(&d, w, sizeof d);
-        long isum = 0;
+        const double d = (double)p->at->x_d[col * n_blocks + b];
+        double products = 0, mins = 0;
         for (int i = 0; i < FY_QK; i++) {
-            int q = w[2 + i % 16];
-            if (p->type == FY_Q8_0)
-                q = (int8_t)w[2 + i];
-            else
-                q = (i < 16 ? q & 15 : q >> 4) - 8;
-            isum += q * x[i];
+            const fy_kc_element v = fy_kc_element_at(
+                p->type, p->at->weights + (size_t)row * p->row_bytes, b * FY_QK + i);
+            products += v.scale * v.q * x[i];
+            mins += v.min * x[i];
         }
-        const double term =
-            (double)fy_f16_to_f32(d) * (double)p->at->x_d[col * n_blocks + b] * (double)isum;
-        sum += term;
-        size += fabs(term);
+        sum += d * (products + mins);
+        size += d * (fabs(products) + fabs(mins));
     }
-    return (target){sum, ((double)n_blocks + 2) * 0x1p-24 * size};
+    return (target){sum, (2 * (double)n_blocks + 2) * 0x1p-24 * size};
 }
 
 /* Eight partial sums, with room for a rest added one by one. */
@@ -365,7 +326,7 @@ static target float_target(const problem *p, int64_t row, int64_t col)
     return (target){sum, ((double)p->k / 8 + 40) * 0x1p-24 * size + (double)p->k * 0x1p-149};
 }
 
-static bool near(fy_kc_case *t, fill how, int64_t k)
+static bool near(fy_kc_case *t, fy_kc_fill how, int64_t k)
 {
     const problem p = make_problem(t, how, k);
     const float *y =
@@ -375,7 +336,7 @@ static bool near(fy_kc_case *t, fill how, int64_t k)
     for (int c = 0; c < FEW_COLS; c++) {
         for (int r = 0; r < ROWS; r++) {
             target v = is_block(t->type) ? block_target(&p, r, c) : float_target(&p, r, c);
-            if (!is_block(t->type) && how == ENDS)
+            if (!is_block(t->type) && how == FY_KC_ENDS)
                 v.bound = 0; /* integers */
             const double got = (double)y[c * (ROWS + GAP) + r];
             if (!(fabs(got - v.value) <= v.bound))
@@ -388,10 +349,10 @@ static bool near(fy_kc_case *t, fill how, int64_t k)
 
 bool fy_kc_matmul_block_near(fy_kc_case *t)
 {
-    return every_length(t, near, USUAL) && every_length(t, near, ENDS);
+    return every_length(t, near, FY_KC_USUAL) && every_length(t, near, FY_KC_ENDS);
 }
 
 bool fy_kc_matmul_float_near(fy_kc_case *t)
 {
-    return every_length(t, near, USUAL) && every_length(t, near, ENDS);
+    return every_length(t, near, FY_KC_USUAL) && every_length(t, near, FY_KC_ENDS);
 }

@@ -1,4 +1,4 @@
-/* The activations' quantizer, the file encoders and decoders. */
+/* The activations' quantizer and the file encoders. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -289,39 +289,5 @@ bool fy_kc_encode_not_finite(fy_kc_case *t)
     work *w = t->work;
     fill_blocks(&t->random, NOT_FINITE, w->values, MAX_BLOCKS);
     encode(t, &t->k, MAX_BLOCKS);
-    return true;
-}
-
-/* Every f16 scale; bytes run through all w->values many times. A quant times a scale fits the 24
- * bits of f32. */
-bool fy_kc_decode_exact(fy_kc_case *t)
-{
-    work *w = t->work;
-    uint8_t *blocks = w->blocks;
-    const size_t bytes = block_bytes(t->type);
-    for (int scale = 0, n; scale < 65536; scale += n) {
-        n = fy_kc_between(&t->random, 1, MAX_BLOCKS);
-        n = n < 65536 - scale ? n : 65536 - scale;
-        for (int b = 0; b < n; b++) {
-            const uint16_t d = (uint16_t)(scale + b);
-            memcpy(blocks + (size_t)b * bytes, &d, sizeof d);
-            for (size_t i = 2; i < bytes; i++)
-                blocks[(size_t)b * bytes + i] = (uint8_t)fy_kc_next(&t->random);
-        }
-        const float *y = decode(t, &t->k, blocks, n);
-        for (int e = 0; e < n * FY_QK; e++) {
-            const uint8_t *qs = blocks + (size_t)(e / FY_QK) * bytes + 2;
-            const int i = e % FY_QK;
-            int q = qs[i % 16];
-            if (t->type == FY_Q8_0)
-                q = (int8_t)qs[i];
-            else
-                q = (i < 16 ? q & 15 : q >> 4) - 8;
-            const float want = (float)q * fy_f16_to_f32((uint16_t)(scale + e / FY_QK));
-            if (!fy_kc_same(y[e], want))
-                return fy_kc_fail(t, "%d * scale %04x is %.9g, expected %.9g", q,
-                                  (unsigned)(scale + e / FY_QK), (double)y[e], (double)want);
-        }
-    }
     return true;
 }

@@ -5,8 +5,8 @@
 fy_kernels fy_kernels_for(uint32_t features)
 {
     fy_kernels k = {.features = features};
-#define FY_KERNEL(op, isa, needs)                                                                  \
-    if ((features & (uint32_t)(needs)) == (uint32_t)(needs))                                       \
+#define FY_KERNEL(op, isa, needs)                            \
+    if ((features & (uint32_t)(needs)) == (uint32_t)(needs)) \
         k.op = fy_##op##__##isa;
 #include "kernels/kernel_list.h"
 #undef FY_KERNEL
@@ -17,12 +17,45 @@ fy_matmul_fn *fy_kernels_matmul(const fy_kernels *k, fy_type weights)
 {
     fy_matmul_fn *const by_type[FY_TYPE_COUNT] = {
         [FY_F32] = k->matmul_f32,   [FY_F16] = k->matmul_f16,   [FY_BF16] = k->matmul_bf16,
-        [FY_Q8_0] = k->matmul_q8_0, [FY_Q4_0] = k->matmul_q4_0,
+        [FY_Q8_0] = k->matmul_q8_0, [FY_Q4_0] = k->matmul_q4_0, [FY_Q4_1] = k->matmul_q4_1,
+        [FY_Q5_0] = k->matmul_q5_0, [FY_Q5_1] = k->matmul_q5_1, [FY_Q4_K] = k->matmul_q4_k,
+        [FY_Q5_K] = k->matmul_q5_k, [FY_Q6_K] = k->matmul_q6_k,
     };
     return (uint32_t)weights < FY_TYPE_COUNT ? by_type[weights] : NULL;
 }
 
 bool fy_kernels_wants_q8(fy_type weights)
 {
-    return weights == FY_Q8_0 || weights == FY_Q4_0;
+    static const bool wants[FY_TYPE_COUNT] = {
+        [FY_Q8_0] = true, [FY_Q4_0] = true, [FY_Q4_1] = true, [FY_Q5_0] = true,
+        [FY_Q5_1] = true, [FY_Q4_K] = true, [FY_Q5_K] = true, [FY_Q6_K] = true,
+    };
+    return (uint32_t)weights < FY_TYPE_COUNT && wants[weights];
+}
+
+void fy_kernels_activate(const fy_kernels *k, fy_act_kind act, float threshold, float *x,
+                         const float *up, int64_t n)
+{
+    switch (act) {
+    case FY_ACT_SILU:
+        k->silu_mul(x, up, n);
+        break;
+    case FY_ACT_GELU:
+        k->gelu_mul(x, up, n);
+        break;
+    case FY_ACT_GELU_TANH:
+        k->gelu_tanh_mul(x, up, n);
+        break;
+    case FY_ACT_RELU:
+        k->relu_mul(x, up, n, 0.0f);
+        break;
+    case FY_ACT_FATRELU:
+        k->relu_mul(x, up, n, threshold);
+        break;
+    case FY_ACT_DRELU:
+        k->drelu_mul(x, up, n);
+        break;
+    case FY_ACT_COUNT:
+        break;
+    }
 }

@@ -7,11 +7,17 @@
  *
  * Exactness. Every operation has ONE result, bit for bit, on every ISA, for every batch shape and
  * thread count; a phone computes what the workstation computed. The order of every sum is therefore
- * part of the contract: q8_0, q4_0 weights   per row the blocks in order, acc = fmaf(d_w * d_x,
- * (float)isum, acc) in a single chain from 0, isum the exact int32 sum of the block's products;
- * activations by one rule (fy_act) f32, f16, bf16       8 lanes: element i goes to lane i % 8 by
- * fmaf, the row padded with zeros to whole lanes; u[l] = lane[l] + lane[l+4], and the result is
- * (u[0] + u[2]) + (u[1] + u[3]) exp                  fy_exp: one polynomial in fused multiply-adds
+ * part of the contract:
+ *
+ * - block weights: per row the blocks of 32 in order, in a single chain from 0, acc = fmaf(d_w *
+ *   d_x, (float)isum, acc), isum the exact int32 sum of the block's products, activations by one
+ *   rule (fy_act). q4_1, q5_1, q4_K and q5_K, whose quants are not signed, add their minimum
+ *   behind that: acc = fmaf(m_w * d_x, (float)sum_x, acc). A sub-block of q4_K and q5_K is a block
+ *   with d_w = d * scale and m_w = -(dmin * min), both exact. In q6_K d_w is d, and each product
+ *   in isum is times the scale of its 16 elements, which together stays below 2^24.
+ * - f32, f16, bf16: 8 lanes: element i goes to lane i % 8 by fmaf, the row padded with zeros to
+ *   whole lanes; u[l] = lane[l] + lane[l+4], and the result is (u[0] + u[2]) + (u[1] + u[3])
+ * - exp: fy_exp, one polynomial in fused multiply-adds
  */
 #ifndef FY_KERNELS_KERNELS_H
 #define FY_KERNELS_KERNELS_H
@@ -23,7 +29,7 @@
 #include "base/types.h"
 
 /* Activations of n_cols tokens, as the matmul of a weight type wants them. All pointers are
- * borrowed scratch. For f32/f16/bf16 weights only x is used. For q8_0/q4_0 weights act_quantize
+ * borrowed scratch. For f32/f16/bf16 weights only x is used. For block weights act_quantize
  * fills q, d and sum: per block of 32: amax = max |x|, d = amax / 127 (f32), id = d ? 1 / d : 0 (0
  * too when 1/d is not finite), q = round half away from zero (x * id), sum = exact sum of the
  * block's q. */
@@ -44,6 +50,7 @@ typedef void fy_matmul_fn(float *y, int64_t ldy, const void *W, size_t row_bytes
 
 /* One query head against the KV cache of its KV head.
  *   s_j = scale * (q . K[j])                        the dot product in 8 lanes, as above
+ *   s_j = softcap of s_j                            when cap is not 0
  *   p_j = fy_exp(s_j - max s),  their sum in 8 double lanes j % 8, added as in rms_norm
  *   out_i = (fmaf chain of p_j * V[j][i], from 0, j in order) * (float)(1 / sum)
  * q, out: [head_dim] (out: [head_dim_v]). K, V: rows of the cache, k_stride / v_stride elements
@@ -51,7 +58,11 @@ typedef void fy_matmul_fn(float *y, int64_t ldy, const void *W, size_t row_bytes
  * the batch. */
 typedef void fy_attend_fn(float *out, const float *q, const void *K, const void *V, int64_t n_keys,
                           int head_dim, int head_dim_v, int64_t k_stride, int64_t v_stride,
-                          float scale, float *scores);
+                          float scale, float cap, float *scores);
+
+/* What stands between the matrices of a feed-forward network: x[i] = f(x[i]) * up[i], or f(x[i])
+ * alone when up is NULL. */
+typedef void fy_activation_fn(float *x, const float *up, int64_t n);
 
 typedef struct {
     uint32_t features; /* what the table was made for */
@@ -59,6 +70,7 @@ typedef struct {
     /* act: x [n_cols][k] -> q, d, sum. */
     void (*act_quantize)(const fy_act *a, int64_t col_begin, int64_t col_end);
     fy_matmul_fn *matmul_f32, *matmul_f16, *matmul_bf16, *matmul_q8_0, *matmul_q4_0;
+    fy_matmul_fn *matmul_q4_1, *matmul_q5_0, *matmul_q5_1, *matmul_q4_k, *matmul_q5_k, *matmul_q6_k;
 
     fy_attend_fn *attend_f32, *attend_f16; /* element type of K and V */
 
@@ -66,8 +78,23 @@ typedef struct {
      * lanes i % 8, u[l] = lane[l] + lane[l+4], sum = (u[0] + u[1]) + (u[2] + u[3]). n elements. y
      * may be x. */
     void (*rms_norm)(float *y, const float *x, const float *w, int64_t n, float eps);
-    /* gate[i] = gate[i] / (1 + fy_exp(-gate[i])) * up[i] */
-    void (*silu_mul)(float *gate, const float *up, int64_t n);
+    /* y = (x - m) * s * w + bias with m = (float)mean(x) and s = (float)(1 / sqrt(mean((x -
+     * mean(x))^2) + eps)); both means in double, their sums as in rms_norm. bias may be NULL: none.
+     * y may be x. */
+    void (*layer_norm)(float *y, const float *x, const float *w, const float *bias, int64_t n,
+                       float eps);
+    /* f(x) = x / (1 + fy_exp(-x)) */
+    fy_activation_fn *silu_mul;
+    /* f(x) = 0.5 x * (1 + fy_erf(x / sqrt 2)) */
+    fy_activation_fn *gelu_mul;
+    /* f(x) = x / (1 + fy_exp(-2 sqrt(2 / pi) (x + 0.044715 x^3))), which is 0.5 x (1 + tanh(..)) */
+    fy_activation_fn *gelu_tanh_mul;
+    /* f(x) = x > threshold ? x : 0, NaN for NaN */
+    void (*relu_mul)(float *x, const float *up, int64_t n, float threshold);
+    /* f(x) = x > 0 ? x : 0, and the same of up[i] before it multiplies; NaN for NaN */
+    fy_activation_fn *drelu_mul;
+    /* x[i] = cap * (1 - 2 / (1 + fy_exp(x[i] * (2 / cap)))), which is cap tanh(x / cap); cap > 0 */
+    void (*softcap)(float *x, int64_t n, float cap);
     /* Rows <-> f32; exact widening, round-to-nearest-even narrowing (overflow -> inf, NaN kept
      * NaN). */
     void (*f16_to_f32)(float *y, const uint16_t *x, int64_t n);
@@ -78,8 +105,15 @@ typedef struct {
      * 32 == 0, input finite. */
     void (*encode_q8_0)(fy_block_q8_0 *y, const float *x, int64_t n);
     void (*encode_q4_0)(fy_block_q4_0 *y, const float *x, int64_t n);
+    /* Equal bit for bit to ggml's dequantize_row_*; any bytes may come, n is whole blocks. */
     void (*decode_q8_0)(float *y, const fy_block_q8_0 *x, int64_t n);
     void (*decode_q4_0)(float *y, const fy_block_q4_0 *x, int64_t n);
+    void (*decode_q4_1)(float *y, const fy_block_q4_1 *x, int64_t n);
+    void (*decode_q5_0)(float *y, const fy_block_q5_0 *x, int64_t n);
+    void (*decode_q5_1)(float *y, const fy_block_q5_1 *x, int64_t n);
+    void (*decode_q4_k)(float *y, const fy_block_q4_k *x, int64_t n);
+    void (*decode_q5_k)(float *y, const fy_block_q5_k *x, int64_t n);
+    void (*decode_q6_k)(float *y, const fy_block_q6_k *x, int64_t n);
 } fy_kernels;
 
 #define FY_KERNEL_SCRATCH_BYTES (256u << 10) /* per thread, for fy_matmul_fn */
@@ -92,11 +126,33 @@ fy_matmul_fn *fy_kernels_matmul(const fy_kernels *k, fy_type weights);
 /* True when that matmul wants quantized activations. */
 bool fy_kernels_wants_q8(fy_type weights);
 
+/* The activation functions of feed-forward networks; names as in `hidden_activation`. */
+typedef enum {
+    FY_ACT_SILU,
+    FY_ACT_GELU,      /* exact, by erf */
+    FY_ACT_GELU_TANH, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+    FY_ACT_RELU,
+    FY_ACT_FATRELU, /* x above a threshold, 0 below (ProSparse) */
+    FY_ACT_DRELU,   /* relu of gate and of up (Bamboo) */
+    FY_ACT_COUNT,
+} fy_act_kind;
+
+/* x[i] = f(x[i]) * up[i]; up NULL: f(x[i]). threshold: of fatrelu. */
+void fy_kernels_activate(const fy_kernels *k, fy_act_kind act, float threshold, float *x,
+                         const float *up, int64_t n);
+
 /* exp(x) within 2 units in the last place of a normal result, 0 below -104, infinity above 88.8,
  * NaN for NaN: x = n ln 2 + r, ln 2 in two parts (Cody and Waite), the degree-6 polynomial of
  * Cephes' expf for |r| <= ln 2 / 2, and 2^n in two factors. Every kernel computes these very steps.
  */
 float fy_exp(float x);
+
+/* erf(x) within 2e-7, NaN for NaN. With z = |x|: below 1, z + z P(z^2), P of degree 6 a fit of
+ * erf(z) / z - 1; from 1 on, 1 - fy_exp(-z Q(z)), Q of degree 6 a fit of -ln(1 - erf(z)) / z up to
+ * z = 4, where 1 - erf is below a quarter of a unit in the last place and z stops growing. Both
+ * fits are minimax (Lawson's iteration), P in the relative error, Q in the absolute error of erf.
+ */
+float fy_erf(float x);
 
 /* One value, exactly as the row kernels do it. */
 float fy_f16_to_f32(uint16_t h);

@@ -10,7 +10,7 @@ bool fy_row_can_encode(fy_type t)
 
 bool fy_row_can_decode(fy_type t)
 {
-    return t == FY_F64 || fy_row_can_encode(t);
+    return t == FY_F64 || fy_row_can_encode(t) || fy_kernels_wants_q8(t);
 }
 
 static void decode_f64(float *y, const char *row, int64_t n)
@@ -37,6 +37,24 @@ static void decode_aligned(const fy_kernels *k, fy_type t, float *y, const void 
         break;
     case FY_Q4_0:
         k->decode_q4_0(y, row, n);
+        break;
+    case FY_Q4_1:
+        k->decode_q4_1(y, row, n);
+        break;
+    case FY_Q5_0:
+        k->decode_q5_0(y, row, n);
+        break;
+    case FY_Q5_1:
+        k->decode_q5_1(y, row, n);
+        break;
+    case FY_Q4_K:
+        k->decode_q4_k(y, row, n);
+        break;
+    case FY_Q5_K:
+        k->decode_q5_k(y, row, n);
+        break;
+    case FY_Q6_K:
+        k->decode_q6_k(y, row, n);
         break;
     default:
         break; /* fy_row_can_decode says no */

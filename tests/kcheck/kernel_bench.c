@@ -90,10 +90,11 @@ static product make_product(fy_type type)
 {
     product p = {.weights = filled(MATRIX_BYTES), .scratch = filled(FY_KERNEL_SCRATCH_BYTES)};
     const uint16_t one = type == FY_BF16 ? 0x3f80 : 0x3c00;
-    const size_t row_bytes = (size_t)fy_type_row_bytes(type, FY_QK);
+    const size_t block_bytes = fy_type_get((uint32_t)type)->bytes;
     const float f = 1.0f;
-    for (size_t i = 0; i + row_bytes <= MATRIX_BYTES && fy_kernels_wants_q8(type); i += row_bytes)
-        memcpy(p.weights + i, &one, sizeof one);
+    for (size_t i = 0; i + block_bytes <= MATRIX_BYTES && fy_kernels_wants_q8(type);
+         i += block_bytes)
+        fy_kc_set_scales(type, p.weights + i, one, one);
     for (size_t i = 0; i < MATRIX_BYTES && !fy_kernels_wants_q8(type); i += type == FY_F32 ? 4 : 2)
         memcpy(p.weights + i, type == FY_F32 ? (const void *)&f : &one, type == FY_F32 ? 4 : 2);
     float *x = filled((size_t)COLS * K * sizeof *x);
@@ -139,7 +140,9 @@ static const struct {
     fy_type type;
 } products[] = {
     {"matmul_f32", FY_F32},   {"matmul_f16", FY_F16},   {"matmul_bf16", FY_BF16},
-    {"matmul_q8_0", FY_Q8_0}, {"matmul_q4_0", FY_Q4_0},
+    {"matmul_q8_0", FY_Q8_0}, {"matmul_q4_0", FY_Q4_0},   {"matmul_q4_1", FY_Q4_1},
+    {"matmul_q5_0", FY_Q5_0}, {"matmul_q5_1", FY_Q5_1},   {"matmul_q4_k", FY_Q4_K},
+    {"matmul_q5_k", FY_Q5_K}, {"matmul_q6_k", FY_Q6_K},
 };
 
 static void bench_product(const fy_kc_row *row, fy_type type, double bandwidth)
@@ -175,12 +178,12 @@ static void run_act_quantize(const fy_kernels *k, const vectors *v)
 
 static void run_attend_f32(const fy_kernels *k, const vectors *v)
 {
-    k->attend_f32(v->y, v->x, v->w, v->w, KEYS, DIM, DIM, DIM, DIM, 0.1f, v->d);
+    k->attend_f32(v->y, v->x, v->w, v->w, KEYS, DIM, DIM, DIM, DIM, 0.1f, 0.0f, v->d);
 }
 
 static void run_attend_f16(const fy_kernels *k, const vectors *v)
 {
-    k->attend_f16(v->y, v->x, v->coded, v->coded, KEYS, DIM, DIM, DIM, DIM, 0.1f, v->d);
+    k->attend_f16(v->y, v->x, v->coded, v->coded, KEYS, DIM, DIM, DIM, DIM, 0.1f, 0.0f, v->d);
 }
 
 static void run_rms_norm(const fy_kernels *k, const vectors *v)
@@ -192,6 +195,41 @@ static void run_silu_mul(const fy_kernels *k, const vectors *v)
 {
     memcpy(v->y, v->x, N * sizeof *v->y);
     k->silu_mul(v->y, v->w, N);
+}
+
+static void run_layer_norm(const fy_kernels *k, const vectors *v)
+{
+    k->layer_norm(v->y, v->x, v->w, v->w, N, 1e-5f);
+}
+
+static void run_gelu_mul(const fy_kernels *k, const vectors *v)
+{
+    memcpy(v->y, v->x, N * sizeof *v->y);
+    k->gelu_mul(v->y, v->w, N);
+}
+
+static void run_gelu_tanh_mul(const fy_kernels *k, const vectors *v)
+{
+    memcpy(v->y, v->x, N * sizeof *v->y);
+    k->gelu_tanh_mul(v->y, v->w, N);
+}
+
+static void run_relu_mul(const fy_kernels *k, const vectors *v)
+{
+    memcpy(v->y, v->x, N * sizeof *v->y);
+    k->relu_mul(v->y, v->w, N, 0.0f);
+}
+
+static void run_drelu_mul(const fy_kernels *k, const vectors *v)
+{
+    memcpy(v->y, v->x, N * sizeof *v->y);
+    k->drelu_mul(v->y, v->w, N);
+}
+
+static void run_softcap(const fy_kernels *k, const vectors *v)
+{
+    memcpy(v->y, v->x, N * sizeof *v->y);
+    k->softcap(v->y, N, 30.0f);
 }
 
 static void run_f16_to_f32(const fy_kernels *k, const vectors *v)
@@ -244,6 +282,12 @@ static const struct {
     {"attend_f16", 2.0 * KEYS *DIM, run_attend_f16},
     {"rms_norm", N, run_rms_norm},
     {"silu_mul", N, run_silu_mul},
+    {"layer_norm", N, run_layer_norm},
+    {"gelu_mul", N, run_gelu_mul},
+    {"gelu_tanh_mul", N, run_gelu_tanh_mul},
+    {"relu_mul", N, run_relu_mul},
+    {"drelu_mul", N, run_drelu_mul},
+    {"softcap", N, run_softcap},
     {"f16_to_f32", N, run_f16_to_f32},
     {"f32_to_f16", N, run_f32_to_f16},
     {"bf16_to_f32", N, run_bf16_to_f32},

@@ -40,7 +40,7 @@ static double exp_all(float *s, int64_t n, float max)
     }                                                                                             \
     void fy_attend_##name##__neon(float *out, const float *q, const void *K, const void *V,       \
                                   int64_t n_keys, int head_dim, int head_dim_v, int64_t k_stride, \
-                                  int64_t v_stride, float scale, float *scores)                   \
+                                  int64_t v_stride, float scale, float cap, float *scores)        \
     {                                                                                             \
         const type *k = K, *v = V;                                                                \
         int64_t j = 0;                                                                            \
@@ -49,11 +49,13 @@ static double exp_all(float *s, int64_t n, float max)
                         (size_t)k_stride * sizeof *k, q, head_dim, MAX_DOTS);                     \
         for (; j < n_keys; j++)                                                                   \
             dots_##name(scores + j, (const char *)(k + j * k_stride), 0, q, head_dim, 1);         \
-        float max = -INFINITY;                                                                    \
-        for (j = 0; j < n_keys; j++) {                                                            \
+        for (j = 0; j < n_keys; j++)                                                              \
             scores[j] *= scale;                                                                   \
+        if (cap != 0)                                                                             \
+            fy_softcap__neon(scores, n_keys, cap);                                                \
+        float max = -INFINITY;                                                                    \
+        for (j = 0; j < n_keys; j++)                                                              \
             max = scores[j] > max ? scores[j] : max;                                              \
-        }                                                                                         \
         const float inv = (float)(1.0 / exp_all(scores, n_keys, max));                            \
         memset(out, 0, (size_t)head_dim_v * sizeof *out);                                         \
         for (j = 0; j < n_keys; j++)                                                              \

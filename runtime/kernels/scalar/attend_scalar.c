@@ -1,5 +1,5 @@
-/* Attention of one query head, the elementwise steps of a decoder block, and the exponential they
- * share, in the order of operations that kernels.h defines for every ISA. */
+/* Attention of one query head, the norms, and the exponential, in the order of operations that
+ * kernels.h defines for every ISA. */
 #include <math.h>
 #include <string.h>
 
@@ -41,13 +41,15 @@ static double sum_of_lanes(const double lane[8])
 
 static void attend(float *out, const float *q, const uint8_t *K, const uint8_t *V, int64_t n_keys,
                    int head_dim, int head_dim_v, int64_t k_bytes, int64_t v_bytes, float scale,
-                   float *scores, fy_weight_fn *element)
+                   float cap, float *scores, fy_weight_fn *element)
 {
-    float max = -INFINITY;
-    for (int64_t j = 0; j < n_keys; j++) {
+    for (int64_t j = 0; j < n_keys; j++)
         scores[j] = scale * fy_dot_scalar(K + j * k_bytes, q, head_dim, element);
+    if (cap != 0)
+        fy_softcap__scalar(scores, n_keys, cap);
+    float max = -INFINITY;
+    for (int64_t j = 0; j < n_keys; j++)
         max = scores[j] > max ? scores[j] : max;
-    }
     double lane[8] = {0};
     for (int64_t j = 0; j < n_keys; j++) {
         scores[j] = fy_exp(scores[j] - max);
@@ -64,18 +66,18 @@ static void attend(float *out, const float *q, const uint8_t *K, const uint8_t *
 
 void fy_attend_f32__scalar(float *out, const float *q, const void *K, const void *V, int64_t n_keys,
                            int head_dim, int head_dim_v, int64_t k_stride, int64_t v_stride,
-                           float scale, float *scores)
+                           float scale, float cap, float *scores)
 {
-    attend(out, q, K, V, n_keys, head_dim, head_dim_v, 4 * k_stride, 4 * v_stride, scale, scores,
-           fy_weight_f32);
+    attend(out, q, K, V, n_keys, head_dim, head_dim_v, 4 * k_stride, 4 * v_stride, scale, cap,
+           scores, fy_weight_f32);
 }
 
 void fy_attend_f16__scalar(float *out, const float *q, const void *K, const void *V, int64_t n_keys,
                            int head_dim, int head_dim_v, int64_t k_stride, int64_t v_stride,
-                           float scale, float *scores)
+                           float scale, float cap, float *scores)
 {
-    attend(out, q, K, V, n_keys, head_dim, head_dim_v, 2 * k_stride, 2 * v_stride, scale, scores,
-           fy_weight_f16);
+    attend(out, q, K, V, n_keys, head_dim, head_dim_v, 2 * k_stride, 2 * v_stride, scale, cap,
+           scores, fy_weight_f16);
 }
 
 void fy_rms_norm__scalar(float *y, const float *x, const float *w, int64_t n, float eps)
@@ -88,8 +90,18 @@ void fy_rms_norm__scalar(float *y, const float *x, const float *w, int64_t n, fl
         y[i] = x[i] * s * w[i];
 }
 
-void fy_silu_mul__scalar(float *gate, const float *up, int64_t n)
+void fy_layer_norm__scalar(float *y, const float *x, const float *w, const float *bias, int64_t n,
+                           float eps)
 {
+    double lane[8] = {0};
     for (int64_t i = 0; i < n; i++)
-        gate[i] = gate[i] / (1.0f + fy_exp(-gate[i])) * up[i];
+        lane[i % 8] += (double)x[i];
+    const double mean = sum_of_lanes(lane) / (double)n;
+    memset(lane, 0, sizeof lane);
+    for (int64_t i = 0; i < n; i++)
+        lane[i % 8] += ((double)x[i] - mean) * ((double)x[i] - mean);
+    const float m = (float)mean;
+    const float s = (float)(1.0 / sqrt(sum_of_lanes(lane) / (double)n + (double)eps));
+    for (int64_t i = 0; i < n; i++)
+        y[i] = bias != NULL ? (x[i] - m) * s * w[i] + bias[i] : (x[i] - m) * s * w[i];
 }

@@ -1,4 +1,4 @@
-/* q8_0 and q4_0 rows: the file encoders and decoders, and the activations' quantizer.
+/* Rows of blocks: the file encoders and decoders, and the activations' quantizer.
  *
  * The encoders give the bytes of ggml's quantize_row_{q8_0,q4_0}_ref built without fused
  * multiply-add: q4_0 rounds x * id + 8.5 in two steps, and one rounding instead of two changes one
@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "kernels/kernel_impl.h"
+#include "kernels/scalar/quants_scalar.h"
 
 /* 1 / d, or 0 for d = 0. */
 static float inverse(float d)
@@ -83,22 +84,30 @@ void fy_encode_q4_0__scalar(fy_block_q4_0 *y, const float *x, int64_t n)
     }
 }
 
-void fy_decode_q8_0__scalar(float *y, const fy_block_q8_0 *x, int64_t n)
+/* Every product here is exact in f32, also a scale's with a quant, so that only the addition of a
+ * minimum rounds and a fused multiply-add would change nothing. */
+static void decode(float *y, const void *row, int64_t n, bool has_min, fy_quants_fn *quants)
 {
     for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK) {
-        const float d = fy_f16_to_f32(x[b].d);
-        for (int i = 0; i < FY_QK; i++)
-            y[i] = (float)x[b].qs[i] * d;
-    }
-}
-
-void fy_decode_q4_0__scalar(float *y, const fy_block_q4_0 *x, int64_t n)
-{
-    for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK) {
-        const float d = fy_f16_to_f32(x[b].d);
-        for (int i = 0; i < FY_QK / 2; i++) {
-            y[i] = (float)((x[b].qs[i] & 15) - 8) * d;
-            y[i + FY_QK / 2] = (float)((x[b].qs[i] >> 4) - 8) * d;
+        const fy_quants w = quants(row, b);
+        for (int i = 0; i < FY_QK; i++) {
+            const float v = w.d * (float)w.scale[i / 16] * (float)w.q[i];
+            y[i] = has_min ? v + w.m : v;
         }
     }
 }
+
+#define DEFINE_DECODE(type, has_min)                                                    \
+    void fy_decode_##type##__scalar(float *y, const fy_block_##type *x, int64_t n)      \
+    {                                                                                   \
+        decode(y, x, n, has_min, fy_quants_##type);                                     \
+    }
+
+DEFINE_DECODE(q8_0, false)
+DEFINE_DECODE(q4_0, false)
+DEFINE_DECODE(q4_1, true)
+DEFINE_DECODE(q5_0, false)
+DEFINE_DECODE(q5_1, true)
+DEFINE_DECODE(q4_k, true)
+DEFINE_DECODE(q5_k, true)
+DEFINE_DECODE(q6_k, false)

@@ -96,13 +96,15 @@ FY_INLINE void weighted_sum(float *out, const float *p, const void *V, int64_t a
 
 FY_INLINE void attend(float *out, const float *q, const void *K, const void *V, int64_t n_keys,
                       int head_dim, int head_dim_v, int64_t k_stride, int64_t v_stride, float scale,
-                      float *scores, load_fn *load)
+                      float cap, float *scores, load_fn *load)
 {
     int64_t j = 0;
     for (; j + 4 <= n_keys; j += 4)
         key_dots(scores + j, q, K, j * k_stride, k_stride, head_dim, scale, 4, load);
     for (; j < n_keys; j++)
         key_dots(scores + j, q, K, j * k_stride, k_stride, head_dim, scale, 1, load);
+    if (cap != 0)
+        fy_softcap__avx2(scores, n_keys, cap);
 
     const float inverse = (float)(1.0 / softmax_terms(scores, n_keys));
     int i = 0;
@@ -116,14 +118,16 @@ FY_INLINE void attend(float *out, const float *q, const void *K, const void *V, 
 
 void fy_attend_f32__avx2(float *out, const float *q, const void *K, const void *V, int64_t n_keys,
                          int head_dim, int head_dim_v, int64_t k_stride, int64_t v_stride,
-                         float scale, float *scores)
+                         float scale, float cap, float *scores)
 {
-    attend(out, q, K, V, n_keys, head_dim, head_dim_v, k_stride, v_stride, scale, scores, load_f32);
+    attend(out, q, K, V, n_keys, head_dim, head_dim_v, k_stride, v_stride, scale, cap, scores,
+           load_f32);
 }
 
 void fy_attend_f16__avx2(float *out, const float *q, const void *K, const void *V, int64_t n_keys,
                          int head_dim, int head_dim_v, int64_t k_stride, int64_t v_stride,
-                         float scale, float *scores)
+                         float scale, float cap, float *scores)
 {
-    attend(out, q, K, V, n_keys, head_dim, head_dim_v, k_stride, v_stride, scale, scores, load_f16);
+    attend(out, q, K, V, n_keys, head_dim, head_dim_v, k_stride, v_stride, scale, cap, scores,
+           load_f16);
 }

@@ -1,7 +1,8 @@
-/* Norm and gate of a decoder block: bound by reading their rows from cache. */
+/* Norms, gates and soft cap of a decoder block: bound by reading their rows from cache. */
 #include <math.h>
 
 #include "kernels/kernel_impl.h"
+#include "kernels/scalar/erf_fit.h"
 #include "kernels/x86/exp_avx2.h"
 
 /* Adds the squares of 8 floats to two vectors of doubles. */
@@ -13,14 +14,19 @@ FY_INLINE void add_squares(__m256d sum[2], __m256 v)
     sum[1] = _mm256_fmadd_pd(high, high, sum[1]);
 }
 
+FY_INLINE double sum_of(const __m256d sum[2])
+{
+    double part[4];
+    _mm256_storeu_pd(part, _mm256_add_pd(sum[0], sum[1]));
+    return (part[0] + part[1]) + (part[2] + part[3]);
+}
+
 void fy_rms_norm__avx2(float *y, const float *x, const float *w, int64_t n, float eps)
 {
     __m256d squares[2] = {_mm256_setzero_pd(), _mm256_setzero_pd()};
     for (int64_t i = 0; i < n; i += 8)
         add_squares(squares, fy_load_lanes(x + i, n - i));
-    double part[4];
-    _mm256_storeu_pd(part, _mm256_add_pd(squares[0], squares[1]));
-    const double sum = (part[0] + part[1]) + (part[2] + part[3]);
+    const double sum = sum_of(squares);
     const __m256 s = _mm256_set1_ps((float)(1.0 / sqrt(sum / (double)n + (double)eps)));
     for (int64_t i = 0; i < n; i += 8) {
         const __m256 scaled = _mm256_mul_ps(fy_load_lanes(x + i, n - i), s);
@@ -28,12 +34,131 @@ void fy_rms_norm__avx2(float *y, const float *x, const float *w, int64_t n, floa
     }
 }
 
-void fy_silu_mul__avx2(float *gate, const float *up, int64_t n)
+/* Lanes of 8 floats as doubles. */
+FY_INLINE void widen(__m256d wide[2], __m256 v)
+{
+    wide[0] = _mm256_cvtps_pd(_mm256_castps256_ps128(v));
+    wide[1] = _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+}
+
+FY_INLINE double mean_of(const float *x, int64_t n)
+{
+    __m256d sum[2] = {_mm256_setzero_pd(), _mm256_setzero_pd()}, v[2];
+    for (int64_t i = 0; i < n; i += 8) {
+        widen(v, fy_load_lanes(x + i, n - i));
+        sum[0] = _mm256_add_pd(sum[0], v[0]);
+        sum[1] = _mm256_add_pd(sum[1], v[1]);
+    }
+    return sum_of(sum) / (double)n;
+}
+
+/* Lanes behind the row add 0. The squares are rounded before they are added: no fused
+ * multiply-add. */
+FY_INLINE double variance_of(const float *x, int64_t n, double mean)
+{
+    const __m256d m = _mm256_set1_pd(mean);
+    __m256d sum[2] = {_mm256_setzero_pd(), _mm256_setzero_pd()}, v[2];
+    for (int64_t i = 0; i < n; i += 8) {
+        const __m256i mask = fy_lane_mask(n - i);
+        widen(v, fy_load_lanes(x + i, n - i));
+        const __m256d low =
+            _mm256_and_pd(_mm256_sub_pd(v[0], m),
+                          _mm256_castsi256_pd(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(mask))));
+        const __m256d high = _mm256_and_pd(
+            _mm256_sub_pd(v[1], m),
+            _mm256_castsi256_pd(_mm256_cvtepi32_epi64(_mm256_extracti128_si256(mask, 1))));
+        sum[0] = _mm256_add_pd(sum[0], _mm256_mul_pd(low, low));
+        sum[1] = _mm256_add_pd(sum[1], _mm256_mul_pd(high, high));
+    }
+    return sum_of(sum) / (double)n;
+}
+
+void fy_layer_norm__avx2(float *y, const float *x, const float *w, const float *bias, int64_t n,
+                         float eps)
+{
+    const double mean = mean_of(x, n);
+    const double variance = variance_of(x, n, mean);
+    const __m256 m = _mm256_set1_ps((float)mean);
+    const __m256 s = _mm256_set1_ps((float)(1.0 / sqrt(variance + (double)eps)));
+    for (int64_t i = 0; i < n; i += 8) {
+        const __m256 scaled = _mm256_mul_ps(_mm256_sub_ps(fy_load_lanes(x + i, n - i), m), s);
+        __m256 v = _mm256_mul_ps(scaled, fy_load_lanes(w + i, n - i));
+        if (bias != NULL)
+            v = _mm256_add_ps(v, fy_load_lanes(bias + i, n - i));
+        fy_store_lanes(y + i, v, n - i);
+    }
+}
+
+void fy_silu_mul__avx2(float *x, const float *up, int64_t n)
 {
     const __m256 one = _mm256_set1_ps(1.0f), sign = _mm256_set1_ps(-0.0f);
     for (int64_t i = 0; i < n; i += 8) {
-        const __m256 g = fy_load_lanes(gate + i, n - i);
-        const __m256 silu = _mm256_div_ps(g, _mm256_add_ps(one, fy_exp8(_mm256_xor_ps(g, sign))));
-        fy_store_lanes(gate + i, _mm256_mul_ps(silu, fy_load_lanes(up + i, n - i)), n - i);
+        const __m256 v = fy_load_lanes(x + i, n - i);
+        __m256 f = _mm256_div_ps(v, _mm256_add_ps(one, fy_exp8(_mm256_xor_ps(v, sign))));
+        if (up != NULL)
+            f = _mm256_mul_ps(f, fy_load_lanes(up + i, n - i));
+        fy_store_lanes(x + i, f, n - i);
+    }
+}
+
+FY_INLINE __m256 polynomial(const float c[FY_ERF_TERMS], __m256 x)
+{
+    __m256 p = _mm256_set1_ps(c[0]);
+    FY_UNROLL
+    for (int i = 1; i < FY_ERF_TERMS; i++)
+        p = _mm256_fmadd_ps(p, x, _mm256_set1_ps(c[i]));
+    return p;
+}
+
+/* fy_erf of eight floats: both of its cases, then a choice. */
+FY_INLINE __m256 erf8(__m256 x)
+{
+    const __m256 one = _mm256_set1_ps(1.0f), sign = _mm256_set1_ps(-0.0f);
+    const __m256 z = fy_abs(x);
+    const __m256 inner = _mm256_fmadd_ps(polynomial(fy_erf_p, _mm256_mul_ps(x, x)), x, x);
+    /* the constant comes first: min gives its second operand when one is NaN */
+    const __m256 end = _mm256_min_ps(_mm256_set1_ps(4.0f), z);
+    const __m256 tail = fy_exp8(_mm256_xor_ps(sign, _mm256_mul_ps(end, polynomial(fy_erf_q, end))));
+    const __m256 outer = _mm256_or_ps(_mm256_sub_ps(one, tail), _mm256_and_ps(x, sign));
+    return _mm256_blendv_ps(outer, inner, _mm256_cmp_ps(z, one, _CMP_LT_OQ));
+}
+
+void fy_gelu_mul__avx2(float *x, const float *up, int64_t n)
+{
+    const __m256 one = _mm256_set1_ps(1.0f), half = _mm256_set1_ps(0.5f);
+    const __m256 to_erf = _mm256_set1_ps(0.707106781f);
+    for (int64_t i = 0; i < n; i += 8) {
+        const __m256 v = fy_load_lanes(x + i, n - i);
+        __m256 f = _mm256_mul_ps(_mm256_mul_ps(half, v),
+                                 _mm256_add_ps(one, erf8(_mm256_mul_ps(v, to_erf))));
+        if (up != NULL)
+            f = _mm256_mul_ps(f, fy_load_lanes(up + i, n - i));
+        fy_store_lanes(x + i, f, n - i);
+    }
+}
+
+void fy_gelu_tanh_mul__avx2(float *x, const float *up, int64_t n)
+{
+    const __m256 one = _mm256_set1_ps(1.0f);
+    for (int64_t i = 0; i < n; i += 8) {
+        const __m256 v = fy_load_lanes(x + i, n - i);
+        const __m256 u =
+            _mm256_mul_ps(v, _mm256_fmadd_ps(_mm256_mul_ps(v, v), _mm256_set1_ps(-7.13548163e-2f),
+                                             _mm256_set1_ps(-1.59576912f)));
+        __m256 f = _mm256_div_ps(v, _mm256_add_ps(one, fy_exp8(u)));
+        if (up != NULL)
+            f = _mm256_mul_ps(f, fy_load_lanes(up + i, n - i));
+        fy_store_lanes(x + i, f, n - i);
+    }
+}
+
+void fy_softcap__avx2(float *x, int64_t n, float cap)
+{
+    const __m256 one = _mm256_set1_ps(1.0f), two = _mm256_set1_ps(2.0f);
+    const __m256 rate = _mm256_set1_ps(2.0f / cap);
+    for (int64_t i = 0; i < n; i += 8) {
+        const __m256 e = fy_exp8(_mm256_mul_ps(fy_load_lanes(x + i, n - i), rate));
+        const __m256 tanh8 = _mm256_sub_ps(one, _mm256_div_ps(two, _mm256_add_ps(one, e)));
+        fy_store_lanes(x + i, _mm256_mul_ps(_mm256_set1_ps(cap), tanh8), n - i);
     }
 }

@@ -110,8 +110,8 @@ void fy_matmul_q4_0__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes
                           int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
 {
     if (n_cols == 1)
-        fy_matvec_rows(y, W, row_bytes, row_begin, row_end, a, sizeof(fy_block_q4_0), vec_block);
+        fy_matvec_rows(y, W, row_bytes, row_begin, row_end, a, sizeof(fy_block_q4_0), 1, vec_block);
     else
         fy_matmul_tiles(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch,
-                        sizeof(fy_block_q4_0), repack, tile_mac);
+                        sizeof(fy_block_q4_0), 1, repack, tile_mac);
 }

@@ -1,4 +1,4 @@
-/* The block matmuls of AVX2: what q8_0 and q4_0 share.
+/* The block matmuls of AVX2: what the block types share.
  *
  * A vector lane is a row of W, so that each row keeps its own chain of fused multiply-adds over the
  * blocks and the result equals the scalar specification bit for bit, for one column or many.
@@ -107,13 +107,14 @@ FY_INLINE void fy_tile_run(float *y, int64_t ldy, int64_t n_rows, bool first, co
     }
 }
 
-/* Writes `run` blocks of the rows, from `offset` on, as group g of a tile. */
+/* Writes `run` blocks of 32 of the rows, from `offset` on, as group g of a tile. */
 typedef void fy_tile_repack_fn(void *tile, int g, const fy_rows8 *rows, size_t offset, int64_t run);
 
+/* A stored block has `subs` blocks of 32, which divide a run. */
 FY_INLINE void fy_matmul_tiles(float *y, int64_t ldy, const void *W, size_t row_bytes,
                                int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,
-                               void *tile, size_t block_bytes, fy_tile_repack_fn *repack,
-                               fy_tile_block_fn *block)
+                               void *tile, size_t block_bytes, int subs,
+                               fy_tile_repack_fn *repack, fy_tile_block_fn *block)
 {
     const int64_t n_blocks = a->k / FY_QK;
     for (int64_t r = row_begin; r < row_end; r += 8 * FY_TILE_GROUPS) {
@@ -122,7 +123,7 @@ FY_INLINE void fy_matmul_tiles(float *y, int64_t ldy, const void *W, size_t row_
             const int64_t run = n_blocks - b < FY_TILE_RUN ? n_blocks - b : FY_TILE_RUN;
             for (int g = 0; g < FY_TILE_GROUPS; g++) {
                 const fy_rows8 rows = fy_rows8_at(W, row_bytes, r + 8 * g, row_end);
-                repack(tile, g, &rows, (size_t)b * block_bytes, run);
+                repack(tile, g, &rows, (size_t)(b / subs) * block_bytes, run);
             }
             for (int64_t c = 0; c < n_cols; c += FY_TILE_COLS) {
                 float *out = y + c * ldy + r;
@@ -150,7 +151,7 @@ FY_INLINE void fy_matmul_tiles(float *y, int64_t ldy, const void *W, size_t row_
     }
 }
 
-/* One column: y[r .. r+7] continued over a block at `offset`; x points at block b of the column. */
+/* One column: y[r .. r+7] continued over stored block b of the rows, at `offset`. */
 typedef __m256 fy_vec_block_fn(__m256 acc, const fy_rows8 *rows, size_t offset, const fy_act *a,
                                int64_t b);
 
@@ -161,9 +162,9 @@ typedef __m256 fy_vec_block_fn(__m256 acc, const fy_rows8 *rows, size_t offset, 
  * without, 16.5 with, where plain reading gets 24. */
 FY_INLINE void fy_matvec_rows(float *y, const void *W, size_t row_bytes, int64_t row_begin,
                               int64_t row_end, const fy_act *a, size_t block_bytes,
-                              fy_vec_block_fn *block)
+                              int subs, fy_vec_block_fn *block)
 {
-    const int64_t n_blocks = a->k / FY_QK;
+    const int64_t n_blocks = a->k / FY_QK / subs;
     const size_t ahead = 8 * row_bytes > FY_PREFETCH_BYTES ? 8 * row_bytes : FY_PREFETCH_BYTES;
     for (int64_t r = row_begin; r < row_end; r += 8) {
         const fy_rows8 rows = fy_rows8_at(W, row_bytes, r, row_end);

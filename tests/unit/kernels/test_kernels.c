@@ -41,7 +41,9 @@ static void only_types_with_a_matmul_have_one(void **state)
     assert_true(fy_kernels_matmul(&k, FY_BF16) == k.matmul_bf16);
     assert_true(fy_kernels_matmul(&k, FY_Q8_0) == k.matmul_q8_0);
     assert_true(fy_kernels_matmul(&k, FY_Q4_0) == k.matmul_q4_0);
-    assert_null(fy_kernels_matmul(&k, FY_Q6_K));
+    assert_true(fy_kernels_matmul(&k, FY_Q5_0) == k.matmul_q5_0);
+    assert_true(fy_kernels_matmul(&k, FY_Q6_K) == k.matmul_q6_k);
+    assert_null(fy_kernels_matmul(&k, FY_Q2_K));
     assert_null(fy_kernels_matmul(&k, FY_TYPE_COUNT));
     assert_null(fy_kernels_matmul(&k, (fy_type)4000));
 }
@@ -51,6 +53,9 @@ static void only_block_types_want_quantized_activations(void **state)
     (void)state;
     assert_true(fy_kernels_wants_q8(FY_Q8_0));
     assert_true(fy_kernels_wants_q8(FY_Q4_0));
+    assert_true(fy_kernels_wants_q8(FY_Q4_K));
+    assert_false(fy_kernels_wants_q8(FY_Q3_K));
+    assert_false(fy_kernels_wants_q8((fy_type)4000));
     assert_false(fy_kernels_wants_q8(FY_F32));
     assert_false(fy_kernels_wants_q8(FY_F16));
     assert_false(fy_kernels_wants_q8(FY_BF16));

@@ -1,0 +1,138 @@
+/* The block types one block of 32 elements at a time: what decoding and the products share. A block
+ * is quants with a scale and, in some types, a minimum; the super-blocks of the K types are eight
+ * of them. Rows have any alignment. */
+#ifndef FY_KERNELS_SCALAR_QUANTS_SCALAR_H
+#define FY_KERNELS_SCALAR_QUANTS_SCALAR_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+typedef struct {
+    float d, m;        /* value q * d + m; m only in the types that have it */
+    int8_t scale[2];   /* q6_K: of elements 0..15 and 16..31, else 1 */
+    int8_t q[FY_QK];   /* as signed as the type is */
+} fy_quants;
+
+/* Reads block b of a row. */
+typedef fy_quants fy_quants_fn(const uint8_t *row, int64_t b);
+
+/* Bytes in element order, nibbles of 16 bytes: low ones first. */
+static inline void fy_put_nibbles(fy_quants *out, const uint8_t qs[FY_QK / 2], int offset)
+{
+    for (int i = 0; i < FY_QK / 2; i++) {
+        out->q[i] = (int8_t)((qs[i] & 15) - offset);
+        out->q[i + FY_QK / 2] = (int8_t)((qs[i] >> 4) - offset);
+    }
+}
+
+static inline void fy_put_fifth_bits(fy_quants *out, const uint8_t qh[FY_QK / 8])
+{
+    for (int i = 0; i < FY_QK; i++)
+        out->q[i] = (int8_t)(out->q[i] + ((qh[i / 8] >> i % 8 & 1) << 4));
+}
+
+static inline fy_quants fy_quants_q8_0(const uint8_t *row, int64_t b)
+{
+    fy_block_q8_0 w;
+    memcpy(&w, row + b * (int64_t)sizeof w, sizeof w);
+    fy_quants out = {.d = fy_f16_to_f32(w.d), .scale = {1, 1}};
+    memcpy(out.q, w.qs, sizeof out.q);
+    return out;
+}
+
+static inline fy_quants fy_quants_q4_0(const uint8_t *row, int64_t b)
+{
+    fy_block_q4_0 w;
+    memcpy(&w, row + b * (int64_t)sizeof w, sizeof w);
+    fy_quants out = {.d = fy_f16_to_f32(w.d), .scale = {1, 1}};
+    fy_put_nibbles(&out, w.qs, 8);
+    return out;
+}
+
+static inline fy_quants fy_quants_q4_1(const uint8_t *row, int64_t b)
+{
+    fy_block_q4_1 w;
+    memcpy(&w, row + b * (int64_t)sizeof w, sizeof w);
+    fy_quants out = {.d = fy_f16_to_f32(w.d), .m = fy_f16_to_f32(w.m), .scale = {1, 1}};
+    fy_put_nibbles(&out, w.qs, 0);
+    return out;
+}
+
+static inline fy_quants fy_quants_q5_0(const uint8_t *row, int64_t b)
+{
+    fy_block_q5_0 w;
+    memcpy(&w, row + b * (int64_t)sizeof w, sizeof w);
+    fy_quants out = {.d = fy_f16_to_f32(w.d), .scale = {1, 1}};
+    fy_put_nibbles(&out, w.qs, 16);
+    fy_put_fifth_bits(&out, w.qh);
+    return out;
+}
+
+static inline fy_quants fy_quants_q5_1(const uint8_t *row, int64_t b)
+{
+    fy_block_q5_1 w;
+    memcpy(&w, row + b * (int64_t)sizeof w, sizeof w);
+    fy_quants out = {.d = fy_f16_to_f32(w.d), .m = fy_f16_to_f32(w.m), .scale = {1, 1}};
+    fy_put_nibbles(&out, w.qs, 0);
+    fy_put_fifth_bits(&out, w.qh);
+    return out;
+}
+
+enum { FY_K_SUBS = FY_QK_K / FY_QK };
+
+/* Sub-block s of q4_K and q5_K: scale and minimum of 6 bits. The first four have theirs in the low
+ * bits of bytes 0..3 and 4..7; the last four have the low halves in bytes 8..11 and the upper two
+ * bits where the first four left them. */
+static inline void fy_k_scale_min(fy_quants *out, uint16_t d, uint16_t dmin,
+                                  const uint8_t p[FY_K_SCALE_BYTES], int s)
+{
+    const int scale = s < 4 ? p[s] & 63 : (p[s + 4] & 15) | p[s - 4] >> 6 << 4;
+    const int min = s < 4 ? p[s + 4] & 63 : p[s + 4] >> 4 | p[s] >> 6 << 4;
+    out->d = fy_f16_to_f32(d) * (float)scale;
+    out->m = -(fy_f16_to_f32(dmin) * (float)min);
+    out->scale[0] = out->scale[1] = 1;
+}
+
+static inline fy_quants fy_quants_q4_k(const uint8_t *row, int64_t b)
+{
+    fy_block_q4_k w;
+    memcpy(&w, row + b / FY_K_SUBS * (int64_t)sizeof w, sizeof w);
+    const int s = (int)(b % FY_K_SUBS);
+    fy_quants out;
+    fy_k_scale_min(&out, w.d, w.dmin, w.scales, s);
+    for (int i = 0; i < FY_QK; i++)
+        out.q[i] = w.qs[s / 2 * FY_QK + i] >> s % 2 * 4 & 15;
+    return out;
+}
+
+static inline fy_quants fy_quants_q5_k(const uint8_t *row, int64_t b)
+{
+    fy_block_q5_k w;
+    memcpy(&w, row + b / FY_K_SUBS * (int64_t)sizeof w, sizeof w);
+    const int s = (int)(b % FY_K_SUBS);
+    fy_quants out;
+    fy_k_scale_min(&out, w.d, w.dmin, w.scales, s);
+    for (int i = 0; i < FY_QK; i++)
+        out.q[i] =
+            (int8_t)((w.qs[s / 2 * FY_QK + i] >> s % 2 * 4 & 15) | (w.qh[i] >> s & 1) << 4);
+    return out;
+}
+
+static inline fy_quants fy_quants_q6_k(const uint8_t *row, int64_t b)
+{
+    fy_block_q6_k w;
+    memcpy(&w, row + b / FY_K_SUBS * (int64_t)sizeof w, sizeof w);
+    const int half = (int)(b % FY_K_SUBS) / 4, s = (int)(b % 4);
+    fy_quants out = {.d = fy_f16_to_f32(w.d)};
+    memcpy(out.scale, w.scales + b % FY_K_SUBS * 2, sizeof out.scale);
+    for (int i = 0; i < FY_QK; i++) {
+        const int low = w.ql[half * 64 + s % 2 * FY_QK + i] >> s / 2 * 4 & 15;
+        const int high = w.qh[half * FY_QK + i] >> 2 * s & 3;
+        out.q[i] = (int8_t)((low | high << 4) - 32);
+    }
+    return out;
+}
+
+#endif
