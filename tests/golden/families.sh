@@ -6,11 +6,14 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/lib.sh
 
 # The bound for q8_0 weights with 8-bit activations on random models: RMS of the difference at most 10 % of the RMS of
-# the logits, top-1 equal at 85 % of the positions.
+# the logits, top-1 equal at 85 % of the positions. With experts one position may be left out: where rounding lets
+# another expert be chosen, the logits jump.
 q8_close() { # FILE GOLDEN
-    local out
+    local out rms=rms_ratio
+    [ "$("$FERRY" inspect "$1" --json | jq '.metadata | any(to_entries[]; .key | endswith(".expert_count"))')" = false ] ||
+        rms=rms_ratio_but_worst
     out=$("$FERRY" eval -m "$1" --golden "$2" --tolerance 1 --json)
-    jq -e '.logits.rms_ratio <= 0.10 and .logits.top1_agreement >= 0.85' <<<"$out" >/dev/null || {
+    jq -e ".logits.$rms <= 0.10 and .logits.top1_agreement >= 0.85" <<<"$out" >/dev/null || {
         echo "$out"
         return 1
     }
@@ -26,6 +29,9 @@ for dir in tests/data/families/*/; do
     check "$name: f16 KV within its wider bound" "$FERRY" eval -m "$f" --golden "$dir/golden.safetensors" \
         -ctk f16 -ctv f16 --tolerance 1e-2
     check "$name: arm64, logits, hidden states, greedy ids" $FERRY_ARM eval -m "$f" --golden "$dir/golden.safetensors"
+    if [ -f "$dir/golden_short.safetensors" ]; then
+        check "$name: within the original context" "$FERRY" eval -m "$f" --golden "$dir/golden_short.safetensors"
+    fi
     if [ -f "$dir/golden.json" ]; then
         check "$name: tokenizer cases" "$FERRY" tokenize -m "$f" --verify "$dir/golden.json"
     fi
