@@ -3,15 +3,16 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "cli/eval_text.h"
 #include "cli/verb.h"
 #include "model/golden.h"
 
 typedef struct {
-    const char *model, *golden, *device, *serial;
+    const char *model, *golden, *text, *device, *serial;
     double tolerance;
-    int64_t n_threads, n_batch;
+    int64_t n_threads, n_batch, n_ctx;
     int type_k, type_v;
-    bool json, quiet, verbose;
+    bool lines, llama_cut, per_word, json, quiet, verbose;
 } options;
 
 static const fy_opt opts[] = {
@@ -32,6 +33,38 @@ static const fy_opt opts[] = {
      .help = "What the reference computed: a safetensors file with input_ids and any of logits, "
              "logits_tail, hidden, "
              "greedy_ids."},
+    {.group = "Input",
+     .name = "text",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, text),
+     .file = FY_FILE_IN,
+     .help = "Instead: measure the perplexity of this text; - is standard input."},
+    {.group = "Perplexity",
+     .name = "ctx-size",
+     .alias = "c",
+     .kind = FY_OPT_INT,
+     .arg = "N",
+     .offset = offsetof(options, n_ctx),
+     .def = "512",
+     .min = 2,
+     .max = INT32_MAX,
+     .help = "Tokens of a piece, the beginning token included."},
+    {.group = "Perplexity",
+     .name = "lines",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, lines),
+     .help = "Each line is a text of its own."},
+    {.group = "Perplexity",
+     .name = "llama-cut",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, llama_cut),
+     .help = "Cut and score as llama-perplexity does, to compare with its numbers."},
+    {.group = "Perplexity",
+     .name = "word-ppl",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, per_word),
+     .help = "Also per word, which does not depend on the tokenizer."},
     {.group = "Comparison",
      .name = "tolerance",
      .kind = FY_OPT_FLOAT,
@@ -119,6 +152,8 @@ static int put_json(fy_str *s, const options *o, const fy_golden *g, const fy_go
     int bad = 0;
     if (r->n_rows > 0) {
         json_t *logits = difference_json(&r->logits);
+        bad |= json_object_set_new(logits, "rms_ratio_but_worst",
+                                   real_or_null(fy_difference_rms_but_worst(&r->logits)));
         bad |= json_object_set_new(logits, "positions", json_integer(r->n_rows));
         bad |=
             json_object_set_new(logits, "top1_agreement", json_real((double)r->n_top1 / r->n_rows));
@@ -174,14 +209,19 @@ static int fail_verdict(const options *o, const fy_golden_report *r, fy_err *e)
     return -1;
 }
 
-static int compare(const options *o, const fy_model *m, const fy_golden *g, fy_err *e)
+static fy_session_params session_params(const options *o)
 {
     static const fy_type types[] = {FY_F32, FY_F16};
-    fy_session_params p = {.n_ctx = fy_golden_n_ctx(g),
-                           .n_batch = o->n_batch > 0 ? (uint32_t)o->n_batch : 0,
-                           .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
-                           .type_k = types[o->type_k],
-                           .type_v = types[o->type_v]};
+    return (fy_session_params){.n_batch = o->n_batch > 0 ? (uint32_t)o->n_batch : 0,
+                               .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
+                               .type_k = types[o->type_k],
+                               .type_v = types[o->type_v]};
+}
+
+static int compare(const options *o, const fy_model *m, const fy_golden *g, fy_err *e)
+{
+    fy_session_params p = session_params(o);
+    p.n_ctx = fy_golden_n_ctx(g);
     fy_session *s = fy_session_new(m, &p, e);
     if (s == NULL)
         return -1;
@@ -204,26 +244,50 @@ static int compare(const options *o, const fy_model *m, const fy_golden *g, fy_e
     return rc;
 }
 
+static int eval_golden(const options *o, fy_model *m, fy_err *e)
+{
+    fy_golden *g = fy_golden_open(o->golden, fy_model_hparams(m), e);
+    int rc = g != NULL ? compare(o, m, g, e) : -1;
+    fy_golden_close(g);
+    return rc;
+}
+
+static int eval_text(const options *o, fy_model *m, fy_err *e)
+{
+    fy_session_params p = session_params(o);
+    fy_eval_text t = {.model = o->model,
+                      .text = o->text,
+                      .ppl = {.method = o->lines       ? FY_PPL_LINES
+                                        : o->llama_cut ? FY_PPL_LLAMA
+                                                       : FY_PPL_PIECES,
+                              .n_ctx = (uint32_t)o->n_ctx},
+                      .per_word = o->per_word,
+                      .json = o->json};
+    return fy_eval_text_run(&t, m, &p, e);
+}
+
 static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
     (void)n_args;
     (void)args;
     const options *o = opaque;
-    if (o->model == NULL || o->golden == NULL)
-        return fy_fail(e, FY_EARG, "a model and a golden file are needed: -m FILE --golden FILE");
+    if (o->model == NULL || (o->golden == NULL) == (o->text == NULL))
+        return fy_fail(e, FY_EARG,
+                       "a model and one thing to measure it by are needed: -m FILE --golden FILE, "
+                       "or -m FILE --text FILE");
+    if (o->lines && o->llama_cut)
+        return fy_fail(e, FY_EARG, "--lines and --llama-cut are two ways to cut: give one of them");
     fy_model *m = fy_model_open(o->model, e);
     if (m == NULL)
         return -1;
-    fy_golden *g = fy_golden_open(o->golden, fy_model_hparams(m), e);
-    int rc = g != NULL ? compare(o, m, g, e) : -1;
-    fy_golden_close(g);
+    int rc = o->text != NULL ? eval_text(o, m, e) : eval_golden(o, m, e);
     fy_model_close(m);
     return rc;
 }
 
 const fy_verb fy_verb_eval = {
     .name = "eval",
-    .summary = "compare a model with what a reference implementation computed",
+    .summary = "compare a model with a reference implementation, or measure its perplexity",
     .synopsis = "",
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
@@ -238,10 +302,16 @@ const fy_verb fy_verb_eval = {
                    "an f16 cache needs 1e-2; quantized weights have a tolerance of their own. "
                    "Beyond the tolerance the exit "
                    "status is 4; a golden whose shapes do not fit the model is an error (1).\n\n"
+                   "With --text the perplexity of a text is measured: the text without special "
+                   "tokens in pieces of 511 tokens (-c 512), the last partial one left out, each "
+                   "after the beginning token, every position scored. The number after +/- is one "
+                   "standard error.\n\n"
                    "docs/golden.md shows how to make a golden file with transformers in ten lines.",
     .examples =
         "ferry eval -m model-f32.gguf --golden golden.safetensors\n"
-        "ferry eval -m model-q8_0.gguf --golden golden.safetensors --tolerance 0.1 --json\n",
+        "ferry eval -m model-q8_0.gguf --golden golden.safetensors --tolerance 0.1 --json\n"
+        "ferry eval -m model-q8_0.gguf --text held.txt\n"
+        "ferry eval -m model-q8_0.gguf --text held.txt --lines --word-ppl\n",
     .task = FY_TASK_USE,
     .on_phone = true,
     .run = run,

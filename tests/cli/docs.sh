@@ -18,9 +18,10 @@ export LC_ALL=C.UTF-8
 runners='ferry make echo cat printf jq curl wget git adb sudo apt apt-get npm node python python3 ./scripts/* scripts/*'
 declare -A exceptions=(
     ['python golden.py checkpoint "Once upon a time there was a" golden.safetensors']="needs torch and transformers"
+    ['python tests/peer/compare_logits.py build/ferry tests/data/families/*/']="needs llama.cpp as a Python package"
 )
 prepared='checkpoint model.gguf model-f16.gguf model-f32.gguf model-q8_0.gguf workspace phone.tar.zst device/ferry
-    golden.safetensors prompt.txt messages.json tools.json template.jinja parity.json signed key.pem key.pub.pem tests'
+    golden.safetensors held.txt prompt.txt messages.json tools.json template.jinja parity.json signed key.pem key.pub.pem tests'
 
 # --- what the examples take for granted ----------------------------------------------------------------------------
 repository=$PWD
@@ -40,6 +41,7 @@ export FERRY_EXE_PATH=$TMP/ready/device/ferry
     ln -s "$repository/tests" tests
     cp -r "$repository/tests/data/tales" checkpoint
     cp checkpoint/golden_long.safetensors golden.safetensors
+    cp tests/data/held.txt held.txt
     for type in f32 f16 q8_0; do
         ferry convert checkpoint --outtype $type -o model-$type.gguf -q
     done

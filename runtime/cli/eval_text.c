@@ -1,0 +1,92 @@
+#include "cli/eval_text.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "cli/text_in.h"
+#include "cli/verb.h"
+
+enum { SECONDS_BETWEEN = 5 };
+
+static int show_running(void *user, const fy_ppl *p, fy_err *e)
+{
+    (void)e;
+    double *shown_s = user, now = fy_now_s();
+    if (now - *shown_s >= SECONDS_BETWEEN && p->n_done < p->n_pieces) {
+        *shown_s = now;
+        fy_log(FY_LOG_INFO, "%llu of %llu: perplexity %.4f +/- %.4f",
+               (unsigned long long)p->n_done, (unsigned long long)p->n_pieces, fy_ppl_value(p),
+               fy_ppl_error(p));
+    }
+    return 0;
+}
+
+static int put_json(fy_str *s, const fy_eval_text *o, const fy_ppl *p, fy_err *e)
+{
+    json_t *root = json_pack("{s:s, s:s, s:i, s:I, s:f, s:f, s:f}", "model", o->model, "text",
+                             o->text, "n_ctx", (int)o->ppl.n_ctx, "tokens",
+                             (json_int_t)p->n_tokens, "nll", p->nll / (double)p->n_tokens,
+                             "perplexity", fy_ppl_value(p), "error",
+                             p->n_tokens > 1 ? fy_ppl_error(p) : 0.0);
+    int bad = root == NULL;
+    if (!bad && o->per_word) {
+        bad |= json_object_set_new(root, "words", json_integer((json_int_t)p->n_words));
+        bad |= json_object_set_new(root, "word_perplexity",
+                                   p->n_words > 0 ? json_real(fy_ppl_per_word(p)) : json_null());
+    }
+    char *text = bad == 0 ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(10)) : NULL;
+    json_decref(root);
+    if (text == NULL)
+        return fy_fail(e, FY_EARG,
+                       "cannot make JSON of the result: a file name is not UTF-8, or the "
+                       "perplexity is not finite");
+    fy_str_printf(s, "%s\n", text);
+    free(text);
+    return 0;
+}
+
+static void put_words(fy_str *s, const fy_eval_text *o, const fy_ppl *p)
+{
+    fy_str_printf(s, "perplexity %.5f +/- %.5f, %llu tokens, nll %.6f\n", fy_ppl_value(p),
+                  fy_ppl_error(p), (unsigned long long)p->n_tokens,
+                  p->nll / (double)p->n_tokens);
+    if (o->per_word)
+        fy_str_printf(s, "word perplexity %.5f, %llu words\n", fy_ppl_per_word(p),
+                      (unsigned long long)p->n_words);
+}
+
+static int measure(const fy_eval_text *o, fy_model *m, fy_session *s, fy_str *text, fy_err *e)
+{
+    const fy_vocab *v = fy_model_vocab(m, e);
+    double shown_s = fy_now_s();
+    fy_ppl sums;
+    fy_str out = {0};
+    if (v == NULL ||
+        fy_perplexity(s, v, fy_model_hparams(m)->n_vocab, (fy_span){fy_str_z(text), text->len},
+                      &o->ppl, show_running, &shown_s, &sums, e) != 0)
+        return fy_ctx(e, "%s", o->text);
+    int rc = 0;
+    if (o->json)
+        rc = put_json(&out, o, &sums, e);
+    else
+        put_words(&out, o, &sums);
+    if (rc == 0)
+        rc = out.oom ? fy_nomem(e) : fy_stdout(out.ptr, out.len, e);
+    fy_str_release(&out);
+    return rc;
+}
+
+int fy_eval_text_run(const fy_eval_text *o, fy_model *m, const fy_session_params *p, fy_err *e)
+{
+    fy_str text = {0};
+    fy_session_params own = *p;
+    own.n_ctx = o->ppl.n_ctx;
+    if (fy_text_in_read(o->text, &text, e) != 0)
+        return -1;
+    fy_session *s = fy_session_new(m, &own, e);
+    int rc = s != NULL ? measure(o, m, s, &text, e) : -1;
+    fy_session_free(s);
+    fy_str_release(&text);
+    return rc;
+}
