@@ -61,5 +61,6 @@ int fy_self_measure(fy_self_checks *l, const fy_model *m, int n_threads, double 
 /* The machine, without anything that would tell it from another of its kind. */
 void fy_self_system_json(fy_str *out);
 void fy_self_system_text(fy_str *out);
+void fy_self_cpu_text(fy_str *out); /* names of the kinds of cores: "AMD EPYC 9B45" */
 
 #endif

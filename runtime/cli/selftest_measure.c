@@ -1,71 +1,14 @@
 /* How fast memory is read, how fast a model computes, and how much memory that took. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/progress.h"
-#include "base/thread.h"
+#include "cli/read_speed.h"
 #include "cli/selftest.h"
 #include "cli/verb.h"
 
 enum {
-    READ_BYTES = 64 << 20, /* beyond the caches of a phone, and of most workstations' cores */
-    READ_CHUNK = 1 << 20,
+    READ_MEGABYTES = 64, /* beyond the caches of a phone, and of most workstations' cores */
     MOST_PREFILL = 128,
     N_CTX = 256,
     SLACK = 128 << 20, /* vocabulary, tables, the allocator's own */
 };
-
-/* --- memory ----------------------------------------------------------------------------------- */
-
-typedef uint64_t words __attribute__((vector_size(32)));
-
-typedef struct {
-    const uint8_t *p;
-    uint64_t *sum; /* per thread; keeps the loads alive */
-} reader;
-
-static void read_chunks(void *ctx, int64_t begin, int64_t end, int thread)
-{
-    const reader *r = ctx;
-    words a = {0}, b = {0};
-    for (int64_t i = begin; i < end; i++) {
-        const words *w = (const words *)(const void *)(r->p + (size_t)i * READ_CHUNK);
-        for (size_t k = 0; k < READ_CHUNK / sizeof *w; k += 2) {
-            a += w[k];
-            b += w[k + 1];
-        }
-    }
-    a += b;
-    r->sum[thread] += a[0] + a[1] + a[2] + a[3];
-}
-
-/* Bytes per second, the best round of those that fit into the time. */
-static int read_memory(int n_threads, double seconds, double *rate, fy_err *e)
-{
-    fy_pool *pool = fy_pool_new(n_threads, e);
-    if (pool == NULL)
-        return -1;
-    uint8_t *p = aligned_alloc(64, READ_BYTES);
-    uint64_t *sum = calloc((size_t)n_threads, sizeof *sum);
-    int rc = p != NULL && sum != NULL ? 0 : fy_nomem(e);
-    double end = fy_now_s() + seconds, best = 0;
-    if (rc == 0) {
-        memset(p, 1, READ_BYTES);
-        reader r = {p, sum};
-        do {
-            double begin = fy_now_s();
-            fy_pool_run(pool, READ_BYTES / READ_CHUNK, 1, read_chunks, &r);
-            double took = fy_now_s() - begin, now = took > 0 ? READ_BYTES / took : 0;
-            best = now > best ? now : best;
-            rc = fy_check_interrupt(e);
-        } while (rc == 0 && fy_now_s() < end);
-    }
-    *rate = best;
-    free(sum);
-    free(p);
-    fy_pool_free(pool);
-    return rc;
-}
 
 /* --- a model ---------------------------------------------------------------------------------- */
 
@@ -160,7 +103,7 @@ int fy_self_measure(fy_self_checks *l, const fy_model *m, int n_threads, double 
     double begin = fy_now_s(), reading = seconds / (m != NULL ? 10 : 4);
     fy_err why = {0};
     *out = (fy_self_reading){.n_threads = n_threads};
-    if (read_memory(n_threads, reading, &out->read_bytes_per_s, e) != 0)
+    if (fy_read_speed(n_threads, READ_MEGABYTES, reading, &out->read_bytes_per_s, e) != 0)
         return -1;
     if (m == NULL)
         return 0;

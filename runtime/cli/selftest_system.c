@@ -169,6 +169,14 @@ static void put_member(fy_str *out, const char *key, const char *value)
     fy_json_put_string(out, fy_span_of(value));
 }
 
+void fy_self_cpu_text(fy_str *out)
+{
+    core_list l;
+    list_cores(&l);
+    for (size_t i = 0; i < l.n; i++)
+        fy_str_printf(out, "%s%s", i > 0 ? ", " : "", l.kind[i].name);
+}
+
 void fy_self_system_json(fy_str *out)
 {
     struct utsname u;

@@ -13,8 +13,8 @@
 #include "base/progress.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "base/version.h"
 
-#define FERRY_VERSION "0.1.0"
 #define FERRY_DATE    "November 21, 2026" /* of this version, on its man pages */
 
 /* What verbs are for: the headings of `ferry --help`. */
@@ -93,8 +93,8 @@ const char *fy_option_source(const void *field);
         .group = "Place", .name = "device", .kind = FY_OPT_STR, .arg = "SERIAL",                \
         .offset = offsetof(options, device), .bare = "", .line_only = true,                     \
         .help = "Run on the phone with this serial number, through adb; without a number on "   \
-                "ANDROID_SERIAL's, or on the only one there is. -d then names a workspace that " \
-                "was pushed."                                                                   \
+                "ANDROID_SERIAL's, or on the only one there is. A workspace that is named is then " \
+                "one that was pushed."                                                          \
     }
 #define FY_ROW_SERIAL_OF(letter)                                                                 \
     {                                                                                            \

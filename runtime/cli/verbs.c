@@ -9,8 +9,8 @@
 
 extern const fy_verb fy_verb_convert, fy_verb_quantize, fy_verb_inspect, fy_verb_create,
     fy_verb_pack, fy_verb_unpack, fy_verb_verify, fy_verb_keygen, fy_verb_sign, fy_verb_run,
-    fy_verb_chat, fy_verb_eval, fy_verb_tokenize, fy_verb_template, fy_verb_selftest, fy_verb_push,
-    fy_verb_pull, fy_verb_explain, fy_verb_doctor, fy_verb_up, fy_verb_agent;
+    fy_verb_chat, fy_verb_eval, fy_verb_bench, fy_verb_tokenize, fy_verb_template, fy_verb_selftest,
+    fy_verb_push, fy_verb_pull, fy_verb_explain, fy_verb_doctor, fy_verb_up, fy_verb_agent;
 
 const fy_verb *const fy_verbs[] = {
     HOST(fy_verb_convert) HOST(fy_verb_quantize) HOST(fy_verb_inspect) HOST(fy_verb_create)
@@ -20,6 +20,7 @@ const fy_verb *const fy_verbs[] = {
         fy_verb_run,
     &fy_verb_chat,
     &fy_verb_eval,
+    &fy_verb_bench,
     &fy_verb_tokenize,
     &fy_verb_template,
     &fy_verb_selftest,

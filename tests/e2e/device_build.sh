@@ -10,7 +10,7 @@ check_equal "it is for AArch64" 1 "$(grep -c 'Machine: *AArch64' <<<"$elf")"
 check_equal "it needs no interpreter" 0 "$(grep -c INTERP <<<"$elf")"
 check_equal "its segments suit pages of 16 KB" "" \
     "$(awk '$1 == "LOAD" && $NF !~ /^0x[4-9a-f]000$|^0x[0-9a-f]+0000$/' <<<"$elf")"
-check_equal "it has the runtime's verbs" "run chat eval tokenize template selftest agent" \
+check_equal "it has the runtime's verbs" "run chat eval bench tokenize template selftest agent" \
     "$($FERRY_ARM --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p' | xargs)"
 for word in libarchive OpenSSL ZSTD_; do
     check_equal "$word is not in it" 0 "$(grep -ac "$word" "$bin")"

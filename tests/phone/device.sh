@@ -64,6 +64,8 @@ check "another workspace" "$ferry" create "$TMP/tiny.gguf" -o "$TMP/tiny" --exe-
 check "pushed" "$ferry" push "$TMP/tiny"
 tiny=$(realpath "$TMP"/tiny/*/ggml/weights.gguf)
 check "eval finds what the reference found" "$ferry" eval --device -m "$tiny" --golden tests/data/families/llama/golden.safetensors
+check_equal "bench measures there what was asked for" "0 4 1,0 4 2" \
+    "$("$ferry" bench --device -m "$tiny" -p 0 -n 4 -t 1,2 -r 1 -o jsonl 2>/dev/null | jq -r '"\(.n_prompt) \(.n_gen) \(.n_threads)"' | paste -sd,)"
 check_equal "a variable here counts there" "$(FERRY_N_PREDICT=3 "$ferry" run -d "$w" -p Once --print-ids 2>/dev/null | wc -w)" \
     "$(FERRY_N_PREDICT=3 "$ferry" run --device -d "$w" -p Once --print-ids 2>/dev/null | wc -w)"
 check_equal "a loop's input is left to the loop" "ab" \
