@@ -91,7 +91,7 @@ int fy_model_json_of(const fy_family *f, const fy_hparams *hp, const char *model
         .vocab_size = hp->n_vocab,
         .kv_dim = (int64_t)hp->n_head_kv * hp->head_dim,
         .head_size = hp->head_dim,
-        .norm_eps = hp->norm_rms_eps,
+        .norm_eps = f->layer_norm ? hp->norm_eps : hp->norm_rms_eps,
         .rope_dim = hp->n_rot,
         .n_rope_ctx_orig = hp->rope_orig_ctx > 0 ? hp->rope_orig_ctx : hp->n_ctx_train,
         .rope_freq_base = hp->rope_theta,

@@ -50,8 +50,17 @@ void fy_powerserve_limits(const fy_gguf *g, const fy_family *f, const fy_hparams
 {
     if (strcmp(f->gguf_arch, "llama") != 0 && strcmp(f->gguf_arch, "qwen2") != 0)
         say(out, "family %s is not llama or qwen2", f->gguf_arch);
+    if (f->moe)
+        say(out, "%u experts", hp->n_expert);
+    if (hp->act != FY_ACT_SILU)
+        say(out, "feed-forward with %s, which it computes as silu", fy_act_name(hp->act));
+    if (hp->embedding_scale != 1 || hp->residual_scale != 1 || hp->logit_scale != 1 ||
+        hp->attn_scale != 0)
+        say(out, "scales of embedding, residual stream, scores or logits");
     if (hp->rope_scaling == FY_ROPE_SCALING_YARN)
         say(out, "yarn rope scaling");
+    if (hp->rope_scaling == FY_ROPE_SCALING_LONGROPE)
+        say(out, "LongRoPE scaling");
     if (fy_gguf_tensor_find(g, "rope_freqs.weight") != NULL)
         say(out, "rope_freqs.weight (llama3 rope scaling) is ignored");
     if ((uint64_t)hp->head_dim * hp->n_head != hp->n_embd || hp->head_dim_v != hp->head_dim)

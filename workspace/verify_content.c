@@ -193,7 +193,7 @@ static int check_weights(const fy_gguf *weights, const fy_gguf *vocab, const fy_
     char shown[FY_QUOTE_BYTES];
     if (fy_gguf_get_str(weights, FY_KEY_ARCHITECTURE, &arch, e) < 0)
         return -1;
-    const fy_family *family = fy_family_of_gguf(arch);
+    const fy_family *family = fy_family_of_file(weights);
     if (family == NULL)
         return fy_fail(e, FY_EUNSUPPORTED, FY_BUNDLE_WEIGHTS ": architecture '%s' is unknown",
                        fy_quote(shown, sizeof shown, arch));

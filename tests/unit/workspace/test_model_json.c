@@ -29,7 +29,7 @@ static fy_model_json made(const char *arch, const fy_hparams *h, const char *id)
 {
     fy_model_json m;
     fy_err e = {0};
-    if (fy_model_json_of(fy_family_of_gguf(fy_span_of(arch)), h, id, &m, &e) != 0)
+    if (fy_model_json_of(fy_family_of_gguf(fy_span_of(arch), false), h, id, &m, &e) != 0)
         fail_msg("%s", e.msg);
     return m;
 }
@@ -114,7 +114,7 @@ static void bad_text_is_refused(void **state)
     }
     fy_err e = {0};
     fy_model_json m;
-    assert_int_equal(fy_model_json_of(fy_family_of_gguf(FY_SPAN("llama")), &hp, "", &m, &e), -1);
+    assert_int_equal(fy_model_json_of(fy_family_of_gguf(FY_SPAN("llama"), false), &hp, "", &m, &e), -1);
     assert_int_equal(e.code, FY_EARG);
 }
 
@@ -124,7 +124,7 @@ static void limits(const tiny_model *model, const fy_hparams *h, const char *arc
     tiny_write(at("x.gguf"), model);
     fy_gguf *g = fy_gguf_open(at("x.gguf"), NULL);
     assert_non_null(g);
-    fy_powerserve_limits(g, fy_family_of_gguf(fy_span_of(arch)), h, &s);
+    fy_powerserve_limits(g, fy_family_of_gguf(fy_span_of(arch), false), h, &s);
     if (says[0] == '\0' ? s.len > 0 : strstr(fy_str_z(&s), says) == NULL)
         fail_msg("expected '%s' in '%s'", says, fy_str_z(&s));
     fy_str_release(&s);

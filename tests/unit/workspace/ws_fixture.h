@@ -126,7 +126,7 @@ static inline void tiny_write(const char *path, const tiny_model *m)
 {
     fy_err e = {0};
     uint32_t n_vocab = m->n_vocab > 0 ? m->n_vocab : 48;
-    const fy_family *f = fy_family_of_gguf(FY_SPAN("llama"));
+    const fy_family *f = fy_family_of_gguf(FY_SPAN("llama"), false);
     fy_hparams hp = {.n_vocab = n_vocab,
                      .n_ctx_train = 8192,
                      .n_embd = 32,
@@ -138,7 +138,7 @@ static inline void tiny_write(const char *path, const tiny_model *m)
                      .rope_theta = 10000};
     fy_gguf_writer *w = fy_gguf_writer_new(&e);
     assert_non_null(w);
-    fy_hparams_derive(&hp);
+    fy_hparams_derive(&hp, f);
     assert_int_equal(fy_gguf_add_str(w, "general.architecture", FY_SPAN("llama"), &e), 0);
     if (m->name != NULL)
         assert_int_equal(fy_gguf_add_str(w, "general.name", fy_span_of(m->name), &e), 0);
