@@ -9,6 +9,7 @@ TARGET ?= host
 WERROR ?= $(CI)
 SYSROOT ?= $(CURDIR)/build/sysroot
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 DESTDIR ?=
 
 B := build/$(TARGET)/$(MODE)
@@ -20,6 +21,7 @@ ifeq ($(TARGET),host)
   LIBS_HOST := $(LIBS_RT) libarchive libzstd libcrypto libedit
   DEP_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(LIBS_HOST) 2>/dev/null)
   DEP_LIBS := $(shell $(PKG_CONFIG) --libs $(LIBS_HOST) 2>/dev/null)
+  OBJCOPY ?= objcopy
   CHECK_LIBS := -lcmocka
   CHECK_DEP_LIBS := $(DEP_LIBS)
 else ifeq ($(TARGET),aarch64)
@@ -28,6 +30,7 @@ else ifeq ($(TARGET),aarch64)
   CC := aarch64-linux-gnu-gcc
   AR := aarch64-linux-gnu-ar
   STRIP := aarch64-linux-gnu-strip
+  OBJCOPY := aarch64-linux-gnu-objcopy
   DEP_CFLAGS := -DFERRY_DEVICE -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT)/usr/include \
                 -isystem $(SYSROOT)/usr/include/aarch64-linux-gnu
   DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -lpcre2-8 -lutf8proc -ljansson
@@ -70,7 +73,9 @@ ifeq ($(MACHINE),x86_64)
 else ifeq ($(MACHINE),aarch64)
   RT_DIRS += kernels/arm
 endif
-LIB_SRCS := $(sort $(foreach d,$(RT_DIRS),$(wildcard runtime/$(d)/*.c))) $(sort $(wildcard runtime/cli/*.c))
+RT_SRCS := $(sort $(foreach d,$(RT_DIRS),$(wildcard runtime/$(d)/*.c)))
+API_SRCS := $(sort $(wildcard runtime/api/*.c))
+LIB_SRCS := $(RT_SRCS) $(API_SRCS) $(sort $(wildcard runtime/cli/*.c))
 LIB_SRCS := $(filter-out runtime/cli/main.c,$(LIB_SRCS))
 ifeq ($(TARGET),host)
   LIB_SRCS := $(filter-out runtime/base/hash_own.c runtime/cli/chat_line_plain.c,$(LIB_SRCS))
@@ -126,6 +131,41 @@ $(LIB): $(LIB_OBJS)
 $B/ferry: $B/runtime/cli/main.o $(LIB)
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
 
+# --- the library for other programs (runtime/ferry.h) --------------------------------------------------------------
+
+# Objects of their own: position independent, without assertions, nothing visible but what ferry.h declares.
+PIC_FLAGS := -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -DNDEBUG
+API_OBJS := $(API_SRCS:%.c=$B/pic/%.o)
+ENGINE_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/bundle/% runtime/kernels/kernel_check%,$(RT_SRCS))
+ENGINE := $B/pic/engine.a
+API_LIBS := $B/lib/libferry.so.0 $B/lib/libferry.a
+
+## lib: libferry, shared and static
+.PHONY: lib
+lib: $(API_LIBS)
+
+$B/pic/%.o: %.c $B/flags
+	$(Q)mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) $(PIC_FLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
+
+# The linker takes from here what the public functions need.
+$(ENGINE): $(ENGINE_SRCS:%.c=$B/pic/%.o)
+	$(Q)rm -f $@
+	$(call say,AR,$@)$(AR) rcs $@ $^
+
+$B/lib/libferry.so.0: $(API_OBJS) $(ENGINE) runtime/ferry.map
+	$(Q)mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(filter-out -static,$(ALL_LDFLAGS)) -shared -Wl,-soname,$(@F) -Wl,-z,defs -Wl,--gc-sections \
+	  -Wl,--version-script=runtime/ferry.map -o $@ $(API_OBJS) $(ENGINE) -Wl,--as-needed $(DEP_LIBS) -lm
+
+# One object, in which everything else is local: no name of ours can meet one of the program's.
+$B/lib/libferry.a: $(API_OBJS) $(ENGINE)
+	$(Q)mkdir -p $(@D)
+	$(Q)rm -f $@
+	$(Q)$(CC) -nostdlib -r -o $B/pic/ferry.o $^
+	$(Q)$(OBJCOPY) --localize-hidden $B/pic/ferry.o
+	$(call say,AR,$@)$(AR) rcs $@ $B/pic/ferry.o
+
 $B/tests/unit/%: $B/tests/unit/%.o $(LIB)
 	$(call say,LD,$@)$(CC) $(filter-out -static,$(ALL_LDFLAGS)) -o $@ $< $(LIB) $(CHECK_LIBS) $(CHECK_DEP_LIBS) -lm
 
@@ -156,20 +196,21 @@ check: all programs
 
 ASAN_UNITS = $(subst $B/,build/host/asan/,$(UNITS)) $(subst $B/,build/host/asan/,$(REPLAY_ITEMS)) \
              build/host/asan/tests/kcheck/kcheck
-TSAN_UNITS = $(patsubst %,build/host/tsan/tests/unit/%,base/test_thread format/test_gguf_write model/test_session)
+TSAN_UNITS = $(patsubst %,build/host/tsan/tests/unit/%,base/test_thread format/test_gguf_write model/test_session \
+               model/test_moe backend/test_backend_cpu api/test_api)
 QEMU_LD = qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:build/sysroot/usr/lib/aarch64-linux-gnu
 ARM_UNITS = $(foreach u,$(ARM_UNIT_NAMES),"$(QEMU_LD) build/aarch64/release/tests/unit/$(u)")
 ARM_CPUS = max cortex-a76 neoverse-n1 cortex-a53
 ARM_KCHECK = $(foreach c,$(ARM_CPUS),"qemu-aarch64 -cpu $(c) build/aarch64/release/tests/kcheck/kcheck")
 MASKED = "FY_CPU_MASK=0 $B/tests/kcheck/kcheck" $(foreach u,$(filter %/kernels/%,$(UNITS)),"FY_CPU_MASK=0 $(u)")
 ARM_UNIT_NAMES = base/test_hash base/test_ed25519 bundle/test_public_key base/test_json base/test_thread \
-                 kernels/test_encode_golden kernels/test_row kernels/test_kernels \
+                 kernels/test_encode_golden kernels/test_row kernels/test_kernels kernels/test_activation model/test_moe model/test_forward \
                  format/test_gguf model/test_sample model/test_sample_math model/test_sample_scan vocab/test_vocab
 TEST_SCRIPTS = $(filter-out tests/phone/phone.sh,$(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh tests/phone/*.sh)))
 
 ## test: everything
 .PHONY: test
-test: all programs
+test: all programs lib
 	@$(MAKE) --no-print-directory MODE=asan programs
 	@$(MAKE) --no-print-directory MODE=tsan $(TSAN_UNITS)
 	@$(MAKE) --no-print-directory TARGET=aarch64 all kcheck $(patsubst %,build/aarch64/release/tests/unit/%,$(ARM_UNIT_NAMES))
@@ -221,11 +262,23 @@ fuzz:
 
 # --- install ---------------------------------------------------------------------------------------------------
 
+VERSION = $(shell sed -n 's/^.define FERRY_VERSION "\(.*\)"/\1/p' runtime/base/version.h)
 VERBS = $(shell build/ferry --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
 
-## install: program, device build (when made), man pages, completion; PREFIX, DESTDIR
+## install-lib: libferry with its header and pkg-config file; PREFIX, LIBDIR, DESTDIR
+.PHONY: install-lib
+install-lib: lib
+	install -D -m 644 runtime/ferry.h $(DESTDIR)$(PREFIX)/include/ferry.h
+	install -D -m 644 $B/lib/libferry.so.0 $(DESTDIR)$(LIBDIR)/libferry.so.0
+	ln -sf libferry.so.0 $(DESTDIR)$(LIBDIR)/libferry.so
+	install -m 644 $B/lib/libferry.a $(DESTDIR)$(LIBDIR)/libferry.a
+	mkdir -p $(DESTDIR)$(LIBDIR)/pkgconfig
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' runtime/ferry.pc.in \
+	  > $(DESTDIR)$(LIBDIR)/pkgconfig/ferry.pc
+
+## install: program, libferry, device build (when made), man pages, completion; PREFIX, LIBDIR, DESTDIR
 .PHONY: install
-install: all
+install: all install-lib
 	install -D -m 755 build/ferry $(DESTDIR)$(PREFIX)/bin/ferry
 	if [ -f build/aarch64/release/ferry ]; then \
 	  install -D -m 755 build/aarch64/release/ferry $(DESTDIR)$(PREFIX)/libexec/ferry/aarch64/ferry; fi

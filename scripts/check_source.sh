@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Rules of the tree that a reviewer would otherwise have to remember. Speaks TAP.
-#   - includes point one way: tools -> cli -> model -> {arch, backend, bundle} -> {format, kernels} -> base
+#   - includes point one way: tools -> {cli, api} -> model -> {arch, backend, bundle} -> {format, kernels} -> base
 #   - file names are unique, no file is over 800 lines (constant tables named *_table.c excepted)
 #   - libraries stay behind their fence, and nothing names a path of the machine it was written on
 set -uo pipefail
@@ -17,6 +17,7 @@ allowed() {
     format | kernels) echo "base" ;;
     arch | backend | bundle) echo "base format kernels" ;;
     model) echo "base format kernels arch backend" ;;
+    api) echo "base format kernels arch backend model" ;;
     cli) echo "base format kernels arch backend bundle model" ;;
     convert | quantize | workspace) echo "base format kernels arch backend bundle model cli" ;;
     esac

@@ -4,23 +4,30 @@
 #include <stddef.h>
 #include <stdio.h>
 
-static fy_log_sink *g_sink;
-static void *g_user;
+static fy_log_target g_target;
+static _Thread_local fy_log_target t_target;
 
 void fy_log_set(fy_log_sink *sink, void *user)
 {
-    g_sink = sink;
-    g_user = user;
+    g_target = (fy_log_target){sink, user};
+}
+
+fy_log_target fy_log_use(fy_log_target target)
+{
+    fy_log_target before = t_target;
+    t_target = target;
+    return before;
 }
 
 void fy_log(fy_log_level level, const char *fmt, ...)
 {
-    if (g_sink == NULL)
+    const fy_log_target to = t_target.sink != NULL ? t_target : g_target;
+    if (to.sink == NULL)
         return;
     char text[1024];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    g_sink(g_user, level, text);
+    to.sink(to.user, level, text);
 }

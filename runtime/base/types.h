@@ -46,8 +46,8 @@ typedef enum {
     FY_TYPE_COUNT = 43,
 } fy_type;
 
-#define FY_QUANTIZATION_VERSION 2  /* general.quantization_version of the layouts below */
-#define FY_QK                   32 /* elements per block of q4_0 .. q8_0 */
+#define FY_QUANTIZATION_VERSION 2   /* general.quantization_version of the layouts below */
+#define FY_QK                   32  /* elements per block of q4_0 .. q8_0 */
 #define FY_QK_K                 256 /* elements per block of the K types: 8 sub-blocks of FY_QK */
 
 typedef struct {

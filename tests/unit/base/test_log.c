@@ -34,6 +34,22 @@ static void words_reach_the_sink_and_nobody_else(void **state)
     assert_int_equal(n, 1);
 }
 
+static void a_thread_may_have_a_sink_of_its_own(void **state)
+{
+    (void)state;
+    int process = 0, own = 0;
+    fy_log_set(keep, &process);
+    fy_log_target before = fy_log_use((fy_log_target){keep, &own});
+    assert_null(before.sink);
+    fy_log(FY_LOG_INFO, "mine");
+    before = fy_log_use(before);
+    assert_ptr_equal(before.user, &own);
+    fy_log(FY_LOG_INFO, "all's");
+    fy_log_set(NULL, NULL);
+    assert_int_equal(own, 1);
+    assert_int_equal(process, 1);
+}
+
 static void a_long_line_is_cut(void **state)
 {
     (void)state;
@@ -48,6 +64,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_reach_the_sink_and_nobody_else),
+        cmocka_unit_test(a_thread_may_have_a_sink_of_its_own),
         cmocka_unit_test(a_long_line_is_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

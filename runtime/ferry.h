@@ -1,0 +1,241 @@
+/* libferry: language models in GGUF files, from text to text, on the CPU. docs/api.md has an
+ * example.
+ *
+ *     ferry_model   a mapped file: immutable, any number of threads may share it
+ *     ferry_vocab   its tokenizer: a view of the model, shared likewise
+ *     ferry_session a context of n_ctx positions: one thread at a time; ferry_session_cancel may
+ *                   come from any
+ *     ferry_sampler chooses tokens: one thread at a time
+ *     ferry_chat_template   conversation to prompt: immutable
+ *
+ * Objects may be freed in any order; a vocabulary lives as long as its model's handle. The library
+ * keeps no state of its own, takes no signals, never prints and never exits.
+ *
+ * Every function that can fail returns a status and describes it in *error, which may be NULL.
+ * Outputs are written on success only, but pointers to objects become NULL on failure. No argument
+ * may be NULL unless it says so; one that is gives FERRY_EUSAGE, and the functions that cannot fail
+ * do nothing then, or return 0 or NULL. Texts are UTF-8.
+ *
+ * Parameter structs begin with their size, set by ferry_..._params_init, so that later versions
+ * can add to their ends: programs and libraries of different 0.x versions work together as long as
+ * the soname is the same. NULL for one of them takes the defaults. */
+#ifndef FERRY_H
+#define FERRY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define FERRY_API __attribute__((visibility("default")))
+#else
+#define FERRY_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ferry_model ferry_model;
+typedef struct ferry_vocab ferry_vocab;
+typedef struct ferry_session ferry_session;
+typedef struct ferry_sampler ferry_sampler;
+typedef struct ferry_chat_template ferry_chat_template;
+
+/* "0.1.0": the version of the library that runs. */
+FERRY_API const char *ferry_version(void);
+
+/* --- errors --------------------------------------------------------------------------------- */
+
+/* The exit statuses of the ferry program. Later versions may add to them. */
+enum {
+    FERRY_OK = 0,
+    FERRY_EFAILED = 1, /* file not readable or not valid, no memory, model not supported */
+    FERRY_EUSAGE = 2,  /* an argument */
+    FERRY_EFIT = 3,    /* the context, the memory or the caller's buffer is too small */
+    FERRY_EVERIFY = 4,
+    FERRY_EDEVICE = 5,
+    FERRY_ENOSPACE = 6,
+    FERRY_EINTR = 130,
+};
+typedef int32_t ferry_status;
+
+/* What was found, what was expected, and what to do where that is known. Functions that take one
+ * set it always: FERRY_OK and an empty message on success. */
+typedef struct {
+    ferry_status status;
+    char message[512];
+} ferry_error;
+
+/* --- model ---------------------------------------------------------------------------------- */
+
+enum { FERRY_LOG_ERROR = 0, FERRY_LOG_WARN = 1, FERRY_LOG_INFO = 2, FERRY_LOG_DEBUG = 3 };
+/* One line without its newline, from within a call on the model or on what was made of it, in the
+ * caller's thread. */
+typedef void (*ferry_log_fn)(void *user, int32_t level, const char *text);
+
+typedef struct {
+    uint32_t struct_size;
+    uint32_t flags;   /* 0: there are none yet */
+    ferry_log_fn log; /* NULL: nothing is said */
+    void *log_user;
+} ferry_model_params;
+FERRY_API void ferry_model_params_init(ferry_model_params *p, size_t struct_size);
+
+/* Maps a GGUF file and checks all of it but the weights themselves. The file must not change while
+ * the model is open. */
+FERRY_API ferry_status ferry_model_open(const char *path, const ferry_model_params *params,
+                                        ferry_model **model, ferry_error *error);
+/* Gives the handle back. Sessions go on; the file is closed with the last of them. */
+FERRY_API void ferry_model_free(ferry_model *model);
+
+FERRY_API const char *ferry_model_family(const ferry_model *model); /* "llama" */
+FERRY_API uint32_t ferry_model_n_vocab(const ferry_model *model);   /* logits of a position */
+FERRY_API uint32_t ferry_model_n_ctx_train(const ferry_model *model);
+FERRY_API uint32_t ferry_model_n_embd(const ferry_model *model);
+FERRY_API uint32_t ferry_model_n_layer(const ferry_model *model);
+
+/* --- vocabulary ----------------------------------------------------------------------------- */
+
+/* Loaded at the first call. FERRY_EFAILED when the file has no usable tokenizer: its model works
+ * with token ids alone. */
+FERRY_API ferry_status ferry_model_vocab(ferry_model *model, const ferry_vocab **vocab,
+                                         ferry_error *error);
+
+FERRY_API uint32_t ferry_vocab_size(const ferry_vocab *vocab);
+FERRY_API int32_t ferry_vocab_bos(const ferry_vocab *vocab);            /* -1: none */
+FERRY_API int ferry_vocab_is_end(const ferry_vocab *vocab, int32_t id); /* does it end a text? */
+
+enum {
+    FERRY_ADD_SPECIAL = 1,   /* BOS and EOS as the model asks for them */
+    FERRY_PARSE_SPECIAL = 2, /* control tokens in the text become their ids */
+    FERRY_RENDERED_CHAT = 4, /* alone: the text comes from ferry_chat_template_render; control
+                                tokens are parsed, BOS is added where it is missing */
+};
+
+/* Writes the ids of text[0..n_bytes) and their number. With too small a buffer nothing but *n_ids
+ * is written, the number needed, and FERRY_EFIT returned; with ids NULL they are only counted.
+ * Bytes that are no UTF-8 are taken as bytes. */
+FERRY_API ferry_status ferry_tokenize(const ferry_vocab *vocab, const char *text, size_t n_bytes,
+                                      uint32_t flags, int32_t *ids, size_t capacity, size_t *n_ids,
+                                      ferry_error *error);
+
+enum { FERRY_SHOW_SPECIAL = 1 }; /* control tokens as their text; else they are left out */
+
+/* The text of a whole sequence, and a NUL behind it that capacity counts and *n_bytes does not;
+ * else as ferry_tokenize. It may hold NULs and bytes that are no UTF-8. */
+FERRY_API ferry_status ferry_detokenize(const ferry_vocab *vocab, const int32_t *ids, size_t n_ids,
+                                        uint32_t flags, char *text, size_t capacity,
+                                        size_t *n_bytes, ferry_error *error);
+/* Likewise the bytes of one token in the middle of a text. A character may be spread over several
+ * tokens. */
+FERRY_API ferry_status ferry_token_text(const ferry_vocab *vocab, int32_t id, uint32_t flags,
+                                        char *text, size_t capacity, size_t *n_bytes,
+                                        ferry_error *error);
+
+/* --- session -------------------------------------------------------------------------------- */
+
+enum { FERRY_KV_F16 = 0, FERRY_KV_F32 = 1, FERRY_KV_Q8_0 = 2 }; /* elements of the KV cache */
+
+typedef struct {
+    uint32_t struct_size;
+    uint32_t n_ctx;         /* positions; 0: what the model was trained with, at most 4096 */
+    uint32_t n_batch;       /* most tokens computed at once; 0: 512 */
+    int32_t n_threads;      /* 0: the CPUs this process may use, at most 16 */
+    int32_t type_k, type_v; /* FERRY_KV_...: what the library does not support is FERRY_EUSAGE */
+} ferry_session_params;
+FERRY_API void ferry_session_params_init(ferry_session_params *p, size_t struct_size);
+
+/* The memory that ferry_session_new would take beside the mapped file. */
+FERRY_API ferry_status ferry_session_bytes(const ferry_model *model,
+                                           const ferry_session_params *params, uint64_t *kv_bytes,
+                                           uint64_t *scratch_bytes, ferry_error *error);
+FERRY_API ferry_status ferry_session_new(ferry_model *model, const ferry_session_params *params,
+                                         ferry_session **session, ferry_error *error);
+FERRY_API void ferry_session_free(ferry_session *session);
+
+FERRY_API uint32_t ferry_session_n_ctx(const ferry_session *session);
+FERRY_API uint32_t ferry_session_n_past(const ferry_session *session); /* positions filled */
+
+/* Puts n tokens behind those of the calls before. *logits (logits may be NULL) becomes the
+ * n_vocab logits of the last one, valid until the session's next call. FERRY_EFIT: the context
+ * is full. After a failure the session is as it was before. Nothing is allocated. */
+FERRY_API ferry_status ferry_session_eval(ferry_session *session, const int32_t *ids, size_t n,
+                                          const float **logits, ferry_error *error);
+/* Forgets the positions from n_past on. */
+FERRY_API void ferry_session_rewind(ferry_session *session, uint32_t n_past);
+/* From any thread: the evaluation that runs, else the next one, ends with FERRY_EINTR within
+ * the time of a layer. */
+FERRY_API void ferry_session_cancel(ferry_session *session);
+
+/* --- sampler -------------------------------------------------------------------------------- */
+
+typedef struct {
+    int32_t id;
+    float bias; /* added to the logit; -INFINITY: never chosen */
+} ferry_logit_bias;
+
+enum { FERRY_IGNORE_END = 1 }; /* never choose a token that ends the text */
+
+typedef struct {
+    uint32_t struct_size;
+    uint32_t flags;               /* 0 */
+    uint64_t seed;                /* 0 */
+    float temperature;            /* 0: the likeliest token, after bias and penalties */
+    int32_t top_k;                /* 40; 0: off */
+    float top_p;                  /* 0.95; 1: off */
+    float min_p;                  /* 0.05; 0: off */
+    float typical_p;              /* 1: off */
+    float repeat_penalty;         /* 1: off */
+    float presence_penalty;       /* 0: off */
+    float frequency_penalty;      /* 0: off */
+    int32_t repeat_last_n;        /* 64: accepted tokens that the penalties see; -1: all */
+    uint32_t n_bias;              /* 0 */
+    const ferry_logit_bias *bias; /* NULL; copied */
+    const char *order;            /* NULL: "penalties;top_k;typ_p;top_p;min_p;temperature" */
+} ferry_sampler_params;
+FERRY_API void ferry_sampler_params_init(ferry_sampler_params *p, size_t struct_size);
+
+FERRY_API ferry_status ferry_sampler_new(ferry_model *model, const ferry_sampler_params *params,
+                                         ferry_sampler **sampler, ferry_error *error);
+FERRY_API void ferry_sampler_free(ferry_sampler *sampler);
+
+/* Chooses from the n_vocab logits of a position: the same logits, parameters, accepted tokens and
+ * seed give the same token on every machine. It is not accepted yet. */
+FERRY_API ferry_status ferry_sampler_sample(ferry_sampler *sampler, const float *logits,
+                                            int32_t *id, ferry_error *error);
+/* Tells the penalties of a token of the text, of the prompt or chosen. */
+FERRY_API ferry_status ferry_sampler_accept(ferry_sampler *sampler, int32_t id, ferry_error *error);
+/* For a new text: no token is accepted, the draws begin anew. */
+FERRY_API void ferry_sampler_reset(ferry_sampler *sampler, uint64_t seed);
+
+/* --- chat ----------------------------------------------------------------------------------- */
+
+/* which: NULL: the model's own; else a name of the model's templates, of a built-in one (`ferry
+ * template --list`), or a file with a Jinja template. The model is not needed afterwards. */
+FERRY_API ferry_status ferry_chat_template_open(ferry_model *model, const char *which,
+                                                ferry_chat_template **chat, ferry_error *error);
+FERRY_API void ferry_chat_template_free(ferry_chat_template *chat);
+
+enum { FERRY_CHAT_ANSWER = 1 }; /* end with the words that begin an answer */
+
+typedef struct {
+    uint32_t struct_size;
+    uint32_t flags;        /* FERRY_CHAT_ANSWER */
+    const char *tools;     /* JSON list; NULL: none */
+    const char *variables; /* JSON object: what else the template sees; NULL: nothing */
+} ferry_chat_params;
+FERRY_API void ferry_chat_params_init(ferry_chat_params *p, size_t struct_size);
+
+/* The prompt of a conversation: messages is a JSON list of {"role": "user", "content": "..."}.
+ * text, capacity and n_bytes as of ferry_detokenize; FERRY_RENDERED_CHAT makes ids of it. */
+FERRY_API ferry_status ferry_chat_template_render(const ferry_chat_template *chat,
+                                                  const char *messages,
+                                                  const ferry_chat_params *params, char *text,
+                                                  size_t capacity, size_t *n_bytes,
+                                                  ferry_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
