@@ -1,6 +1,6 @@
 # ferry: one plain Makefile, no configure step. `make help` lists the targets.
 #
-#   MODE=release|debug|asan|tsan   TARGET=host|aarch64   V=1   WERROR=1
+#   MODE=release|debug|asan|tsan   TARGET=host|aarch64|android   V=1   WERROR=1
 #
 # Everything is built below build/TARGET/MODE; nothing is ever built inside the source tree.
 
@@ -29,7 +29,6 @@ else ifeq ($(TARGET),aarch64)
   MACHINE := aarch64
   CC := aarch64-linux-gnu-gcc
   AR := aarch64-linux-gnu-ar
-  STRIP := aarch64-linux-gnu-strip
   OBJCOPY := aarch64-linux-gnu-objcopy
   DEP_CFLAGS := -DFERRY_DEVICE -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT)/usr/include \
                 -isystem $(SYSROOT)/usr/include/aarch64-linux-gnu
@@ -38,13 +37,34 @@ else ifeq ($(TARGET),aarch64)
   # Unit tests are dynamic: Debian has no static cmocka.
   CHECK_LIBS := -l:libcmocka.so.0
   CHECK_DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a
+else ifeq ($(TARGET),android)
+  # The same program for Android's C library and linker. The NDK brings the compiler, scripts/android_deps.sh
+  # makes the libraries with it.
+  MACHINE := aarch64
+  SYSROOT_ANDROID ?= $(CURDIR)/build/sysroot-android
+  NDK_NEED := expected the directory of an Android NDK, r25 or newer (TARGET=aarch64 needs none)
+  NDK_BIN := $(firstword $(wildcard $(ANDROID_NDK_HOME)/toolchains/llvm/prebuilt/*/bin))
+  CC := $(NDK_BIN)/aarch64-linux-android28-clang
+  AR := $(NDK_BIN)/llvm-ar
+  ifeq ($(ANDROID_NDK_HOME),)
+    $(error TARGET=android: ANDROID_NDK_HOME is not set; $(NDK_NEED))
+  else ifeq ($(wildcard $(CC)),)
+    $(error TARGET=android: ANDROID_NDK_HOME=$(ANDROID_NDK_HOME) holds no toolchains/llvm/prebuilt/*/bin/$(notdir $(CC)); $(NDK_NEED))
+  else ifeq ($(wildcard $(SYSROOT_ANDROID)/lib/libjansson.a),)
+    $(error TARGET=android: SYSROOT_ANDROID=$(SYSROOT_ANDROID) holds no lib/libjansson.a; run scripts/android_deps.sh once)
+  endif
+  DEP_CFLAGS := -DFERRY_DEVICE -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT_ANDROID)/include
+  DEP_LIBS := -L$(SYSROOT_ANDROID)/lib -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a
+  TARGET_CFLAGS := -fPIE
+  TARGET_LDFLAGS := -pie -Wl,-z,max-page-size=16384 -Wl,-z,common-page-size=16384 -Wl,-z,noexecstack \
+                    -Wl,-z,text -Wl,-z,relro -Wl,-z,now $(if $(filter release,$(MODE)),-s)
 else
-  $(error TARGET=$(TARGET) is unknown: host or aarch64)
+  $(error TARGET=$(TARGET) is unknown: host, aarch64 or android)
 endif
 
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wundef -Wcast-qual -Wpointer-arith -Wformat=2 -Wwrite-strings \
         -Wstrict-prototypes -Wmissing-prototypes -Wswitch-enum -Wconversion -Wno-sign-conversion \
-        $(if $(filter clang,$(CC)),,-Wno-format-truncation)
+        $(if $(findstring clang,$(notdir $(CC))),,-Wno-format-truncation)
 ifneq ($(WERROR),)
   WARN += -Werror
 endif
@@ -61,8 +81,8 @@ ifeq ($(MODE),fuzz)
   CC := clang
 endif
 
-ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -ffp-contract=off -fno-math-errno -pthread $(WARN) $(OPT_$(MODE)) $(DEP_CFLAGS) \
-              -I. -Iruntime $(CFLAGS)
+ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -ffp-contract=off -fno-math-errno -pthread $(WARN) $(OPT_$(MODE)) \
+              $(TARGET_CFLAGS) $(DEP_CFLAGS) -I. -Iruntime $(CFLAGS)
 ALL_LDFLAGS := -pthread $(OPT_$(MODE)) $(TARGET_LDFLAGS) $(LDFLAGS)
 
 # --- sources ---------------------------------------------------------------------------------------------------
@@ -242,6 +262,12 @@ demo: all
 bench: all kcheck
 	@tests/bench/run.sh
 
+## bench-push: push against adb's own, on the emulated phone with a link of 40 MB/s
+.PHONY: bench-push
+bench-push: all $B/tests/bench/make_checkpoint $B/tests/phone/phone_adbd $B/tests/phone/adb_try
+	@$(MAKE) --no-print-directory TARGET=aarch64
+	@tests/bench/push.sh
+
 # --- fuzzing (clang's libFuzzer; the corpora are replayed by `make check`) -----------------------------------------
 
 FUZZ_SECONDS ?= 600
@@ -294,10 +320,10 @@ install: all install-lib
 	install -D -m 644 build/man/_ferry $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_ferry
 	install -D -m 644 build/man/ferry.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/ferry.fish
 
-## clean: remove what was built (the sysroot stays)
+## clean: remove what was built (the sysroots stay)
 .PHONY: clean
 clean:
-	$(Q)rm -rf build/host build/aarch64 build/clang build/fuzz build/man build/test-logs build/ferry
+	$(Q)rm -rf build/host build/aarch64 build/android build/clang build/fuzz build/man build/test-logs build/ferry
 
 ## help: this list
 .PHONY: help

@@ -47,6 +47,30 @@ check_status() {
 check_equal() { # NAME WANT GOT
     if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "wanted: $2"$'\n'"got:    $3"; fi
 }
+# make_package DIR WEIGHTS MODEL_JSON: a model for the NPU as PowerServe publishes them, its binaries random.
+make_package() {
+    local qnn=$1/qnn layers heads bytes l h
+    mkdir -p "$qnn/kv" "$1/ggml"
+    cp "$2" "$1/ggml/weights.gguf"
+    jq -n --slurpfile m "$3" '$m[0].llm_config as $l | {
+        model_parameters: {n_layers: $l.n_layers, vocab_size: $l.vocab_size, embed_dim: $l.embed_dim, ffn_hidden_dim: $l.ffn_dim,
+            head_dim: $l.head_size, n_kv_heads: $l.n_attn_kv_heads, rope_theta: 1e4, rms_norm_eps: 1e-5, attention_mask_value: -50000},
+        qnn_parameters: {n_hvx_threads: 4},
+        graphs: [1, 128 | {type: "transformers", graph_name: "batch_\(.)", start_layer_id: 0, end_layer_id: $l.n_layers, batch_size: .,
+            cache_size: 1920, context_size: 2048, model_path: "tales_0.bin", kv_size: 11, x_name: "x", out_name: "out",
+            kv_path_format: "kv/layer_{layer_id}_{kv_type}_{head_id}.raw"}],
+        embeddings: [1, 128 | {graph_name: "batch_\(.)", model_path: "lm_head.bin", batch_size: ., x_name: "x", out_name: "logits"}]
+        }' >"$qnn/config.json"
+    read -r layers heads bytes < <(jq -r '.llm_config | "\(.n_layers) \(.n_attn_kv_heads) \(.head_size * 11 * 4)"' "$3")
+    for ((l = 0; l < layers; l++)); do
+        for ((h = 0; h < heads; h++)); do
+            head -c "$bytes" /dev/urandom >"$qnn/kv/layer_${l}_key_$h.raw"
+            head -c "$bytes" /dev/urandom >"$qnn/kv/layer_${l}_value_$h.raw"
+        done
+    done
+    head -c 300000 /dev/urandom >"$qnn/tales_0.bin"
+    head -c 100000 /dev/urandom >"$qnn/lm_head.bin"
+}
 finish() {
     echo "1..$t_count"
     [ "$t_failed" -eq 0 ]

@@ -38,7 +38,12 @@ run_one() { # INDEX COMMAND
         {
             echo "FAILED  $2  ${note}"
             grep -E '^not ok' "$log.out" | grep -v '# SKIP' | head -20 | sed 's/^/    /'
-            tail -n 25 "$log.err" | sed 's/^/    | /'
+            # The first failure is the cause of many a later one.
+            awk '{ line[NR] = $0 } END {
+                for (i = 1; i <= NR; i++)
+                    if (i <= 15 || i > NR - 15) print "    | " line[i]
+                    else if (i == 16) print "    | [" NR - 30 " more lines]"
+            }' "$log.err"
         } >"$log.report"
         cat "$log.report"
     else

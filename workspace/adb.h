@@ -6,7 +6,8 @@
  * by several threads. Every failure is FY_EDEVICE with what to do about it (no adb, no device,
  * several, unauthorized, offline, recovery, no permissions, no shell v2, connection lost),
  * FY_ENOSPACE for a phone that is full, or FY_EINTR: every wait looks at fy_interrupted, and every
- * wait but that for a streamed command ends after a time. Environment: FY_ADB_ENVIRONMENT. */
+ * wait but that for a streamed command ends after a time. Environment: FY_ADB_ENVIRONMENT
+ * (cli/verb.h). */
 #ifndef FY_WORKSPACE_ADB_H
 #define FY_WORKSPACE_ADB_H
 
@@ -21,17 +22,6 @@
  * transfer or a short command. FERRY_ADB_TIMEOUT (seconds) replaces both. */
 #define FY_ADB_ANSWER_S 30
 #define FY_ADB_STALL_S  120
-
-/* For the manual page of a verb that needs a phone. */
-#define FY_ADB_ENVIRONMENT                                                                        \
-    "ANDROID_SERIAL The phone, when -s does not say.\n"                                           \
-    "ADB_SERVER_SOCKET Where the adb server listens: tcp:PORT or tcp:HOST:PORT.\n"                \
-    "ANDROID_ADB_SERVER_ADDRESS Its machine, when ADB_SERVER_SOCKET is not set; 127.0.0.1.\n"     \
-    "ANDROID_ADB_SERVER_PORT Its port, when ADB_SERVER_SOCKET is not set; 5037.\n"                \
-    "FERRY_ADB_TIMEOUT Seconds of silence after which a phone or its server is given up; 30 for " \
-    "an answer, 120 for a transfer.\n"                                                            \
-    "ANDROID_HOME The Android SDK, whose adb is started when PATH holds none; or "                \
-    "ANDROID_SDK_ROOT.\n"
 
 /* --- devices ---------------------------------------------------------------------------------- */
 

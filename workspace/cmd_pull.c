@@ -41,11 +41,10 @@ static const fy_opt opts[] = {
 static int print_json(const fy_pull_result *r, double seconds, fy_err *e)
 {
     fy_str text = {0};
-    json_t *root =
-        json_pack("{s:s, s:s, s:I, s:I, s:b, s:f, s:f}", "serial", r->serial, "path", r->path,
-                  "files", (json_int_t)r->files, "bytes", (json_int_t)r->bytes, "verified",
-                  r->verified, "seconds", seconds, "bytes_per_s",
-                  seconds > 0 ? (double)r->bytes / seconds : 0.0);
+    json_t *root = json_pack("{s:s, s:s, s:I, s:I, s:b, s:f, s:f}", "serial", r->serial, "path",
+                             r->path, "files", (json_int_t)r->files, "bytes", (json_int_t)r->bytes,
+                             "verified", r->verified, "seconds", seconds, "bytes_per_s",
+                             seconds > 0 ? (double)r->bytes / seconds : 0.0);
     int rc = fy_json_text_digits(root, 6, &text, e);
     if (rc == 0)
         rc = fy_stdout(text.ptr, text.len, e);
@@ -91,5 +90,6 @@ const fy_verb fy_verb_pull = {
     .examples = "ferry pull workspace -o pulled\n"
                 "ferry pull /data/local/tmp/notes.txt\n",
     .task = FY_TASK_PHONE,
+    .environment = FY_ADB_ENVIRONMENT,
     .run = run,
 };

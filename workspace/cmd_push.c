@@ -6,11 +6,12 @@
 #include "cli/verb.h"
 #include "workspace/model_json.h"
 #include "workspace/push.h"
+#include "workspace/trust_rows.h"
 
 typedef struct {
-    const char *serial, *to;
+    const char *serial, *to, *key;
     int64_t n_threads;
-    bool prune, no_helper, json, quiet, verbose;
+    bool require, prune, no_helper, json, quiet, verbose;
 } options;
 
 static const fy_opt opts[] = {
@@ -40,6 +41,7 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, no_helper),
      .help = "Send every file, as adb push does, and run nothing on the phone but its shell."},
+    FY_ROWS_TRUST,
     {.group = "Output",
      .name = "json",
      .kind = FY_OPT_FLAG,
@@ -93,14 +95,15 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
     const options *o = opaque;
     (void)n_args;
-    fy_push_params p = {
-        .dir = args[0],
-        .serial = o->serial,
-        .to = o->to,
-        .self = "/proc/self/exe",
-        .prune = o->prune,
-        .no_helper = o->no_helper,
-        .n_threads = o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->n_threads};
+    fy_push_params p = {.dir = args[0],
+                        .serial = o->serial,
+                        .to = o->to,
+                        .self = "/proc/self/exe",
+                        .trust = {o->key, o->require},
+                        .prune = o->prune,
+                        .no_helper = o->no_helper,
+                        .n_threads = o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads()
+                                                                      : (int)o->n_threads};
     fy_push_result r;
     fy_progress progress;
     double begin = fy_now_s();
@@ -136,5 +139,6 @@ const fy_verb fy_verb_push = {
                 "ferry push workspace --prune\n"
                 "ferry push workspace -s R5CT60XXXXX --to /data/local/tmp/ferry/tales\n",
     .task = FY_TASK_PHONE,
+    .environment = FY_ADB_ENVIRONMENT,
     .run = run,
 };

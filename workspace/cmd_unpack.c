@@ -2,11 +2,12 @@
 
 #include "base/log.h"
 #include "cli/verb.h"
+#include "workspace/trust_rows.h"
 #include "workspace/workspace.h"
 
 typedef struct {
-    const char *out;
-    bool quiet, verbose;
+    const char *out, *key;
+    bool require, quiet, verbose;
 } options;
 
 static const fy_opt opts[] = {
@@ -19,15 +20,16 @@ static const fy_opt opts[] = {
      .line_only = true,
      .help = "The workspace to create; must not exist, or be an empty directory. Without it the "
              "archive's own name, here."},
+    FY_ROWS_TRUST,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
 
-static int say(const char *made, uint64_t bytes, fy_err *e)
+static int say(const char *made, const char *key_path, uint64_t bytes, fy_err *e)
 {
     fy_signature s;
     fy_str words = {0};
-    if (fy_signature_read(made, NULL, &s, e) != 0)
+    if (fy_signature_read(made, key_path, &s, e) != 0)
         return -1;
     fy_signature_words(&s, made, &words);
     fy_log(FY_LOG_INFO, "%s: %.1f MB, every file as its manifest lists it; %s", made,
@@ -42,12 +44,13 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     const options *o = opaque;
     (void)n_args;
     char *made = NULL;
+    const fy_trust trust = {o->key, o->require};
     fy_progress progress;
     fy_show_begin(&progress, "unpacking", 0);
-    int rc = fy_unpack(args[0], o->out, &made, &progress, e);
+    int rc = fy_unpack_trusted(args[0], o->out, &trust, &made, &progress, e);
     fy_show_end(&progress);
     if (rc == 0)
-        rc = say(made, progress.done_bytes, e);
+        rc = say(made, o->key, progress.done_bytes, e);
     free(made);
     return rc;
 }
@@ -65,7 +68,8 @@ const fy_verb fy_verb_unpack = {
         "Reads .tar.zst, .tar.gz and .tar; '-' is standard input. Each file must be listed in the "
         "archive's manifest and have the listed size and SHA-256. Absolute paths, '..', links, "
         "devices, repeated, unlisted and missing files are refused, and so is a signature that is "
-        "wrong; whatever is refused leaves nothing behind. Of an archive that was cut off it is "
+        "wrong, or not by a trusted key where one is required; whatever is refused leaves nothing "
+        "behind. Of an archive that was cut off it is "
         "said after how many bytes, and in which file.\n\n"
         "An archive of 'ferry pack' begins with its manifest and is read once; another one is read "
         "twice, and cannot come from standard input.",

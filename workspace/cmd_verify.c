@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "cli/verb.h"
 #include "workspace/model_json.h"
+#include "workspace/trust_rows.h"
 #include "workspace/workspace.h"
 
 typedef struct {
@@ -15,18 +16,7 @@ typedef struct {
 } options;
 
 static const fy_opt opts[] = {
-    {.group = "Signature",
-     .name = "require-signature",
-     .kind = FY_OPT_FLAG,
-     .offset = offsetof(options, require),
-     .help = "Anything but a signature by a trusted key is a finding."},
-    {.group = "Signature",
-     .name = "key",
-     .kind = FY_OPT_STR,
-     .arg = "KEY.pub.pem",
-     .offset = offsetof(options, key),
-     .help = "The one key to trust here, in place of the user's list; its signature is required.",
-     .line_only = true},
+    FY_ROWS_TRUST,
     {.group = "Output",
      .name = "json",
      .kind = FY_OPT_FLAG,
@@ -139,8 +129,8 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     fy_verify_report r;
     fy_progress progress;
     fy_show_begin(&progress, "verifying", 0);
-    int rc = fy_verify_signed(args[0], o->key, o->require || o->key != NULL, n_threads, &progress,
-                              &r, e);
+    const fy_trust trust = {o->key, o->require};
+    int rc = fy_verify_trusted(args[0], &trust, n_threads, &progress, &r, e);
     fy_show_end(&progress);
     if (rc != 0)
         return rc;

@@ -44,6 +44,8 @@ static void warn_powerserve(const fy_create_source *m)
     if (why.len > 0)
         fy_log(FY_LOG_WARN, "%s: PowerServe's runtime could not compute this model (ferry can): %s",
                m->name, fy_str_z(&why));
+    else
+        fy_log(FY_LOG_DEBUG, "%s: PowerServe's runtime can compute this model, too", m->name);
     fy_str_release(&why);
 }
 

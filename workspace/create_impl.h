@@ -43,8 +43,9 @@ typedef struct {
     uint64_t bytes; /* of the weights; of a checkpoint at most so many, nearly */
     dev_t dev;
     bool checkpoint;
-    fy_model_json json; /* set with model */
-    fy_pieces npu;      /* what goes to MODEL/qnn; set with model */
+    fy_model_json json;  /* set with model */
+    fy_pieces npu;       /* what goes to MODEL/qnn; set with model */
+    uint32_t npu_preset; /* tokens that its context binaries begin with; set with npu */
 } fy_create_source;
 
 typedef struct {
@@ -60,7 +61,8 @@ void fy_create_sources_release(fy_create_sources *s);
 int fy_create_open_model(fy_create_source *s, const char *path, fy_err *e);
 int fy_create_describe(const fy_create_params *p, fy_create_source *s, bool main_model, fy_err *e);
 /* A draft has to speak the main model's language: FY_EARG unless every token that one of them may
- * choose is the same token in both. */
+ * choose is the same token in both. On the NPU both begin at the same position, which PowerServe's
+ * runtime asserts. */
 int fy_create_check_draft(fy_create_source *main_model, fy_create_source *draft, fy_err *e);
 
 /* bin/ (create_runtime.c): ferry, and with p->exec whatever p->exe_path names, every program and
@@ -70,9 +72,9 @@ int fy_create_runtime(const fy_create_params *p, fy_pieces *out, fy_err *e);
 /* qnn_libs/ (create_npu.c): the vendor's libraries for p->htp. beside: a directory to look into
  * when no SDK is named; may be NULL. */
 int fy_create_qnn_libs(const fy_create_params *p, const char *beside, fy_pieces *out, fy_err *e);
-/* MODEL/qnn/: checked, then every file that its config.json names. */
+/* MODEL/qnn/: checked, then every file that its config.json names. *preset: its kv_size. */
 int fy_create_qnn(const char *dir, const char *model, const fy_model_json *m, fy_pieces *out,
-                  fy_err *e);
+                  uint32_t *preset, fy_err *e);
 /* The directory with config.json: dir itself, or its qnn/; for the caller to free. NULL with *e set
  * when it is neither. */
 char *fy_create_qnn_dir(const char *dir, fy_err *e);

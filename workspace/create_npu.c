@@ -169,7 +169,7 @@ static int add_file(void *user, const char *rel, uint64_t bytes, fy_err *e)
 }
 
 int fy_create_qnn(const char *dir, const char *model, const fy_model_json *m, fy_pieces *out,
-                  fy_err *e)
+                  uint32_t *preset, fy_err *e)
 {
     fy_qnn_config c;
     lister l = {dir, model, out};
@@ -179,6 +179,7 @@ int fy_create_qnn(const char *dir, const char *model, const fy_model_json *m, fy
     int rc = add_file(&l, FY_QNN_CONFIG_NAME, 0, e);
     if (rc == 0)
         rc = fy_qnn_config_files(&c, m, add_file, &l, e);
+    *preset = c.kv_size;
     fy_qnn_config_release(&c);
     return rc;
 }

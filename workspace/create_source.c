@@ -191,7 +191,8 @@ int fy_create_describe(const fy_create_params *p, fy_create_source *s, bool main
     if (fy_model_json_of(fy_model_family(s->model), fy_model_hparams(s->model), id, &s->json, e) !=
         0)
         return -1;
-    return s->qnn != NULL ? fy_create_qnn(s->qnn, s->name, &s->json, &s->npu, e) : 0;
+    return s->qnn != NULL ? fy_create_qnn(s->qnn, s->name, &s->json, &s->npu, &s->npu_preset, e)
+                          : 0;
 }
 
 static int open_source(const fy_create_params *p, fy_create_sources *s, const char *path, fy_err *e)
@@ -277,6 +278,12 @@ void fy_create_sources_release(fy_create_sources *s)
 
 int fy_create_check_draft(fy_create_source *main_model, fy_create_source *draft, fy_err *e)
 {
+    if (main_model->qnn != NULL && draft->qnn != NULL &&
+        main_model->npu_preset != draft->npu_preset)
+        return fy_fail(e, FY_EARG,
+                       "the draft %s begins with %u preset tokens (kv_size), %s with %u; expected "
+                       "context binaries made with the same system prompt",
+                       draft->name, draft->npu_preset, main_model->name, main_model->npu_preset);
     const fy_vocab *a = fy_model_vocab(main_model->model, e),
                    *b = a != NULL ? fy_model_vocab(draft->model, e) : NULL;
     if (b == NULL)

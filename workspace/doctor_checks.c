@@ -55,7 +55,6 @@ static void check_android(fy_doctor_report *r)
 {
     const fy_facts *f = &r->facts;
     char release[200];
-    shown(release, f->android);
     if (f->sdk < 0)
         add(r, "android", FY_CHECK_NOTE, NONE, "", "its version is not known");
     else if (f->sdk < SDK_SHELL_V2)
@@ -90,8 +89,8 @@ static void check_abi(fy_doctor_report *r)
         add(r, "abi", FY_CHECK_NOTE, NONE, "", "not known");
     else if (!arm)
         add(r, "abi", FY_CHECK_FAIL, FY_EDEVICE,
-            "ferry's device build is for arm64-v8a: take a phone with a 64-bit ARM system",
-            "%s", shown(abi, f->abi));
+            "ferry's device build is for arm64-v8a: take a phone with a 64-bit ARM system", "%s",
+            shown(abi, f->abi));
     else if (strcmp(f->abi, "arm64-v8a") != 0)
         add(r, "abi", FY_CHECK_WARNING, NONE,
             "arm64 programs are translated here: speed says nothing about a phone",
@@ -134,8 +133,8 @@ static void check_cpu(fy_doctor_report *r)
         fy_str_printf(&s, "; pages of %lld KiB", (long long)f->page_bytes / 1024);
     bool fast = has_feature(f, "asimddp");
     add(r, "cpu", fast ? FY_CHECK_OK : FY_CHECK_WARNING, NONE,
-        fast ? "" : "it works, several times slower than on a chip of 2018 or later",
-        "neon%s%s", fast ? "" : " without dotprod", fy_str_z(&s));
+        fast ? "" : "it works, several times slower than on a chip of 2018 or later", "neon%s%s",
+        fast ? "" : " without dotprod", fy_str_z(&s));
     r->oom |= s.oom;
     fy_str_release(&s);
 }
@@ -170,8 +169,7 @@ static void check_memory(fy_doctor_report *r)
             "%s", needs);
     else if ((double)all > free_now)
         add(r, "memory", FY_CHECK_WARNING, NONE,
-            "close other programs on the phone; a smaller context (-c) takes less",
-            "%s", needs);
+            "close other programs on the phone; a smaller context (-c) takes less", "%s", needs);
     else
         add(r, "memory", FY_CHECK_OK, NONE, "", "%s", needs);
 }
@@ -184,8 +182,8 @@ static void check_storage(fy_doctor_report *r)
     if (f->storage_free < 0)
         add(r, "storage", FY_CHECK_NOTE, NONE, "", "what is free in /data/local/tmp is not known");
     else if (r->need.dir == NULL || there)
-        add(r, "storage", FY_CHECK_OK, NONE, "", "%.1f GB free in /data/local/tmp%s",
-            free_now * GB, there ? "; the workspace is there already" : "");
+        add(r, "storage", FY_CHECK_OK, NONE, "", "%.1f GB free in /data/local/tmp%s", free_now * GB,
+            there ? "; the workspace is there already" : "");
     else if ((double)r->need.bytes + (double)SPARE_STORAGE > free_now)
         add(r, "storage", FY_CHECK_FAIL, FY_EFIT,
             "make room on the phone; 'ferry push --prune' removes older versions",
@@ -208,7 +206,7 @@ static void check_execute(fy_doctor_report *r)
     else if (p->ran)
         add(r, "execute", FY_CHECK_OK, NONE, "", "ferry %s runs in /data/local/tmp",
             shown(text, p->version));
-    else if (p->status == 126)
+    else if (p->status == 126 && strcasestr(p->text, "permission denied") != NULL)
         add(r, "execute", FY_CHECK_FAIL, FY_EDEVICE,
             "the phone does not let adb's user start programs there: a work profile or the maker's "
             "lock may forbid it; nothing can be done from here",
@@ -312,8 +310,8 @@ static void check_npu(fy_doctor_report *r)
     const fy_need *n = &r->need;
     int arch = fy_htp_of_soc(f->soc) != 0 ? fy_htp_of_soc(f->soc) : own_arch(f);
     bool rpc = find_lib(f, "libcdsprpc.so") != NULL;
-    char soc[200], text[400], remedy[200];
-    shown(soc, f->soc);
+    char quoted[200], text[400], remedy[200];
+    const char *soc = shown(quoted, f->soc);
     if (arch > 0)
         snprintf(text, sizeof text, "%s has V%d; libcdsprpc.so %s%s", soc, arch,
                  rpc ? "is there" : "was not found",
@@ -362,8 +360,8 @@ static void check_workspace(fy_doctor_report *r)
 void fy_doctor_checks(fy_doctor_report *r)
 {
     static void (*const checks[])(fy_doctor_report *) = {
-        check_phone,   check_android, check_abi,     check_cpu,     check_memory, check_storage,
-        check_execute, check_thermal, check_battery, check_npu,     check_workspace};
+        check_phone,   check_android, check_abi,     check_cpu, check_memory,   check_storage,
+        check_execute, check_thermal, check_battery, check_npu, check_workspace};
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
         checks[i](r);
 }

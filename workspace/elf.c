@@ -24,9 +24,14 @@ enum {
     PT_LOAD = 1,
     PT_DYNAMIC = 2,
     PT_INTERP = 3,
+    PF_EXECUTE = 1,
+    DT_TEXTREL = 22,
+    DT_FLAGS = 30,
+    DF_TEXTREL = 4,
 };
-#define DT_FLAGS_1 0x6ffffffbu
-#define DF_1_PIE   0x08000000u
+#define PT_GNU_STACK 0x6474e551u
+#define DT_FLAGS_1   0x6ffffffbu
+#define DF_1_PIE     0x08000000u
 
 static const struct {
     uint16_t id;
@@ -105,6 +110,7 @@ typedef struct {
 
 typedef struct {
     bool has_dynamic, is_pie;
+    bool text_relocations, executable_stack;
     const char *interp; /* view; NULL: none */
     uint64_t page_bytes;
 } segments;
@@ -120,22 +126,26 @@ static bool inside(bytes b, uint64_t at, uint64_t size)
 }
 
 /* Position-independent programs say so; libraries do not. */
-static bool says_pie(bytes b, uint64_t at, uint64_t size)
+static void read_dynamic(bytes b, uint64_t at, uint64_t size, segments *out)
 {
+    out->has_dynamic = true;
     for (uint64_t i = 0; i + 16 <= size; i += 16) {
         uint64_t tag = fy_le64(b.p + at + i), value = fy_le64(b.p + at + i + 8);
         if (tag == 0)
             break;
         if (tag == DT_FLAGS_1)
-            return (value & DF_1_PIE) != 0;
+            out->is_pie = (value & DF_1_PIE) != 0;
+        if (tag == DT_TEXTREL || (tag == DT_FLAGS && (value & DF_TEXTREL) != 0))
+            out->text_relocations = true;
     }
-    return false;
 }
 
 static int read_segment(bytes b, const uint8_t *s, segments *out, fy_err *e)
 {
-    uint32_t type = fy_le32(s);
+    uint32_t type = fy_le32(s), flags = fy_le32(s + 4);
     uint64_t at = fy_le64(s + 8), size = fy_le64(s + 32), align = fy_le64(s + 48);
+    if (type == PT_GNU_STACK)
+        out->executable_stack = (flags & PF_EXECUTE) != 0;
     if (type != PT_LOAD && type != PT_DYNAMIC && type != PT_INTERP)
         return 0;
     if (!inside(b, at, size))
@@ -146,8 +156,7 @@ static int read_segment(bytes b, const uint8_t *s, segments *out, fy_err *e)
     if (type == PT_LOAD && (out->page_bytes == 0 || align < out->page_bytes)) {
         out->page_bytes = align;
     } else if (type == PT_DYNAMIC) {
-        out->has_dynamic = true;
-        out->is_pie = says_pie(b, at, size);
+        read_dynamic(b, at, size, out);
     } else if (type == PT_INTERP) {
         if (size == 0 || b.p[at + size - 1] != '\0')
             return damaged("the end of the interpreter's name", e);
@@ -186,6 +195,21 @@ static int kind_of_program(const segments *s, uint16_t type, fy_elf_kind *out, f
     return 0;
 }
 
+/* Android's linker is stricter than others: it starts no program at a fixed address, and loads no
+ * 64-bit file whose code it would have to change. */
+static int check_for_android(const segments *s, uint16_t type, fy_elf_kind kind, fy_err *e)
+{
+    if (kind == FY_ELF_ANDROID && type != TYPE_DYN)
+        return fy_fail(e, FY_EVERIFY,
+                       "is linked to a fixed address, which Android's linker refuses; expected a "
+                       "position-independent program (-fPIE -pie)");
+    if ((kind == FY_ELF_ANDROID || kind == FY_ELF_LIBRARY) && s->text_relocations)
+        return fy_fail(e, FY_EVERIFY,
+                       "has text relocations, which Android's linker refuses; expected "
+                       "position-independent code (-fPIE or -fPIC, all of it)");
+    return 0;
+}
+
 int fy_elf_inspect(const void *p, size_t n, fy_elf_info *out, fy_err *e)
 {
     bytes b = {p, n};
@@ -200,10 +224,14 @@ int fy_elf_inspect(const void *p, size_t n, fy_elf_info *out, fy_err *e)
         *out = (fy_elf_info){.kind = FY_ELF_DSP};
         return 0;
     }
-    if (fy_elf_check(p, n, FY_TARGET_ARM64, e) != 0 || read_segments(b, &s, e) != 0 ||
-        kind_of_program(&s, fy_le16(b.p + 16), &info.kind, e) != 0)
+    if (fy_elf_check(p, n, FY_TARGET_ARM64, e) != 0 || read_segments(b, &s, e) != 0)
+        return -1;
+    uint16_t type = fy_le16(b.p + 16);
+    if (kind_of_program(&s, type, &info.kind, e) != 0 ||
+        check_for_android(&s, type, info.kind, e) != 0)
         return -1;
     info.page_bytes = s.page_bytes;
+    info.executable_stack = s.executable_stack;
     *out = info;
     return 0;
 }
@@ -222,4 +250,6 @@ void fy_elf_words(const fy_elf_info *info, fy_str *out)
     if (info->page_bytes > 0 && info->page_bytes < 16384)
         fy_str_printf(out, "; phones with pages of 16 KB refuse its segments of %llu bytes",
                       (unsigned long long)info->page_bytes);
+    if (info->executable_stack)
+        fy_str_puts(out, "; asks for an executable stack, which phones forbid");
 }

@@ -21,7 +21,8 @@ typedef enum {
 
 typedef struct {
     fy_elf_kind kind;
-    uint64_t page_bytes; /* smallest alignment of its segments; 0: it has none */
+    uint64_t page_bytes;   /* smallest alignment of its segments; 0: it has none */
+    bool executable_stack; /* it asks for one */
 } fy_elf_info;
 
 /* FY_EVERIFY unless p[0..n) begins an ELF program for `target` ("aarch64-linux"); says what it is
@@ -31,7 +32,8 @@ int fy_elf_check(const void *p, size_t n, const char *target, fy_err *e);
 int fy_elf_check_file(const char *path, const char *target, fy_err *e);
 
 /* All of a file: what it is. FY_EVERIFY, without a name, for an ELF file that is damaged, built for
- * another machine, or for an interpreter that is neither of the two. No ELF file is no error. */
+ * another machine, for an interpreter that is neither of the two, or one for Android that its
+ * linker would refuse: at a fixed address, with text relocations. No ELF file is no error. */
 int fy_elf_inspect(const void *p, size_t n, fy_elf_info *out, fy_err *e);
 
 /* Appends "static program", "library for the Hexagon DSP", ... and what is odd about it. */

@@ -142,7 +142,9 @@ const fy_explain_row fy_explain_rows[] = {
     FERRY(130, "FERRY_INTERRUPTED", "Ctrl-C, or a signal",
           "run the same command again: it continues or starts over"),
 
-    PROGRAM(126, "NOT_EXECUTABLE", "can't execute: Permission denied|can't execute: Exec format",
+    PROGRAM(126, "NOT_EXECUTABLE",
+            "can't execute: Permission denied|can't execute: Exec format|Exec format error|"
+            "unexpected e_machine",
             "the program was found but could not be executed",
             "it lies where nothing may be executed (/sdcard), lacks its execute bit, or is built "
             "for another machine",
@@ -167,7 +169,7 @@ const fy_explain_row fy_explain_rows[] = {
             "the model was changed or removed while it was in use",
             "push again while nothing runs; ferry's own push never changes a file in place"),
     PROGRAM(
-        137, "SIGKILL", NULL, "ended by SIGKILL: somebody killed it",
+        137, "SIGKILL", "Killed", "ended by SIGKILL: somebody killed it",
         "Android's low-memory killer (the model does not fit beside the apps), or the killer of "
         "phantom processes (Android 12 and later)",
         "close apps, take a smaller model or context; for phantom processes 'adb shell settings "
@@ -180,6 +182,15 @@ const fy_explain_row fy_explain_rows[] = {
             "the reader behind a pipe ended first", "nothing, if that was meant"),
     PROGRAM(143, "SIGTERM", NULL, "ended by SIGTERM: it was asked to end", NULL, NULL),
 
+    PROGRAM(CODELESS, "linker-refused",
+            "only position independent executables|has text relocations|unsupported ELF",
+            "Android's linker does not load this program or library",
+            "it was built for a fixed address, or with code that must be changed when it is loaded",
+            "build it with -fPIE -pie (libraries: -fPIC), all of it, as the NDK's compiler does"),
+
+    ADB("adb-missing", "adb: command not found|adb: not found", "there is no adb program here",
+        "it is not installed, or not in PATH",
+        "'apt install adb', or put the directory of Android's platform tools into PATH"),
     ADB("adb-unauthorized", "unauthorized", "unauthorized: it does not trust this computer yet",
         "the phone's question about this computer's key was not answered",
         "unlock it and accept 'Allow USB debugging?'; if it does not ask: Developer options, "
@@ -235,6 +246,10 @@ const fy_explain_row fy_explain_rows[] = {
         "the cable was pulled, or the phone does not offer the service",
         "check its cable ('adb devices') and run the command again; if it stays like that, its adb "
         "daemon does not offer the service"),
+    ADB("adb-no-shell-v2", "shell_v2",
+        "its adb does not separate a command's output and exit status",
+        "Android before 7, or an old adb server",
+        "update the phone, or 'adb kill-server' and a newer adb"),
     ADB("adb-no-space", "No space left on device", "the phone's storage is full",
         "models and older versions of them below /data/local/tmp",
         "'adb shell df /data'; 'ferry push --prune' removes older versions"),
@@ -425,6 +440,16 @@ const fy_explain_row fy_explain_rows[] = {
     QNN_SAYS("qnn-tcm", "bytes of TCM", "an operation is larger than VTCM",
              "a wide matrix or many heads in one operation",
              "split it, or compile with all the VTCM of the chip (8 MB)"),
+    QNN_SAYS("qnn-vtcm", "Request feature",
+             "the context binary asks for what the chip does not have",
+             "it was compiled for more VTCM than there is: 8 MB on a chip with 4 (7+ Gen 3, 8s Gen "
+             "3)",
+             "compile for this chip"),
+    QNN_SAYS("qnn-context-from-binary", "create QNN context from binary|create context from binary",
+             "the NPU does not take the context binary",
+             "made for another chip, by a newer SDK than the phone's libraries, or damaged",
+             "compare chip and SDK of the package with the phone's ('ferry doctor'), and its hash "
+             "('ferry verify')"),
     QNN_SAYS("qnn-unknown-soc", "No Snapdragon SOC detected|unknown soc_id",
              "the SDK does not know this chip", "the chip is newer than the SDK",
              "SDK 2.43 or later"),
@@ -623,7 +648,13 @@ const fy_explain_row fy_explain_rows[] = {
         "the linker's namespace: an app has to ask for it, a shell to look there",
         "app: uses-native-library libcdsprpc.so in its manifest; adb shell: /vendor/lib64 at the "
         "end of LD_LIBRARY_PATH"),
-    DSP_SAYS("dsp-selinux", "adsprpc-smd|fastrpc_shell_unsigned",
+    DSP_SAYS("dsp-skel", "Skel not found|Skel.so not found|load Skel|open Skel",
+             "the DSP's library (Skel) was not found",
+             "its directory is not in ADSP_LIBRARY_PATH, or that was set too late; ':' between "
+             "directories makes them one",
+             "put the directory of the matching unsigned Skel first into ADSP_LIBRARY_PATH, "
+             "separated by ';', before the first library is loaded"),
+    DSP_SAYS("dsp-selinux", "adsprpc-smd|fastrpc_shell_unsigned|fastrpc_shell_unsigned_3",
              "the phone's rules (SELinux) forbid the DSP, when the line says 'avc: denied'",
              "the vendor does not let apps use it", "works from the adb shell; nothing in an app"),
     DSP_SAYS("dsp-smmu", "remote_mmap64|smmu", "a region could not be mapped for the DSP",

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/names.h"
 #include "base/quote.h"
 #include "bundle/sampling_hints.h"
 #include "workspace/model_json.h"
@@ -46,9 +47,135 @@ static void say_type(const fy_gguf *g, fy_str *out)
     }
 }
 
+typedef struct {
+    const char *name;
+    bool qwen2_only;
+} known_name;
+
+/* Of a block behind "blk.N.", and outside of them. */
+static const known_name block_tensors[] = {
+    {"attn_norm.weight", false},
+    {"ffn_norm.weight", false},
+    {"attn_q.weight", false},
+    {"attn_k.weight", false},
+    {"attn_v.weight", false},
+    {"attn_output.weight", false},
+    {"ffn_gate.weight", false},
+    {"ffn_up.weight", false},
+    {"ffn_down.weight", false},
+    {"attn_q.bias", true},
+    {"attn_k.bias", true},
+    {"attn_v.bias", true},
+    {NULL, false},
+};
+static const known_name other_tensors[] = {
+    {"token_embd.weight", false},
+    {"output_norm.weight", false},
+    {"output.weight", false},
+    {"rope_freqs.weight", false}, /* has a message of its own */
+    {NULL, false},
+};
+
+static bool reads_tensor(fy_span name, bool qwen2)
+{
+    size_t digits = 0;
+    const known_name *known = other_tensors;
+    if (name.len > 4 && memcmp(name.ptr, "blk.", 4) == 0) {
+        while (4 + digits < name.len && name.ptr[4 + digits] >= '0' && name.ptr[4 + digits] <= '9')
+            digits++;
+        known = block_tensors;
+        if (4 + digits == name.len || name.ptr[4 + digits] != '.')
+            return false;
+        name = (fy_span){name.ptr + digits + 5, name.len - digits - 5};
+    }
+    while (known->name != NULL && !fy_span_is(name, known->name))
+        known++;
+    return known->name != NULL && (qwen2 || !known->qwen2_only);
+}
+
+/* It takes no notice of tensors that it does not know, so its results would be wrong. */
+static void say_ignored(const fy_gguf *g, bool qwen2, fy_str *out)
+{
+    char name[FY_QUOTE_BYTES];
+    for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
+        const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
+        if (!reads_tensor(t->name, qwen2)) {
+            say(out, "%s is ignored", fy_quote(name, sizeof name, t->name));
+            return;
+        }
+    }
+}
+
+static bool is_one_of(fy_span s, const char *const *list)
+{
+    while (*list != NULL && !fy_span_is(s, *list))
+        list++;
+    return *list != NULL;
+}
+
+/* What ends a turn, where no key says so. It takes the first that it meets in a hash table. */
+static const char *const turn_ends[] = {"<|eot_id|>",    "<|im_end|>",    "<|end|>",
+                                        "<end_of_turn>", "<|endoftext|>", NULL};
+
+/* Its tokenizer asserts that no two tokens are the same text. */
+static void say_tokens(const fy_gguf *g, fy_str *out)
+{
+    const fy_gguf_kv *tokens = NULL;
+    fy_names seen = {0};
+    char shown[FY_QUOTE_BYTES];
+    if (fy_gguf_get_array(g, FY_KEY_TOKENS, FY_KV_STRING, &tokens, NULL) != 0) {
+        say(out, "no " FY_KEY_TOKENS);
+        return;
+    }
+    uint64_t pos = 0;
+    int n_ends = 0;
+    for (uint64_t i = 0; i < tokens->count; i++) {
+        fy_span token = fy_gguf_next_string(tokens, &pos);
+        n_ends += is_one_of(token, turn_ends);
+        if (fy_names_add(&seen, token, 0) == 1) {
+            say(out, "token '%s' is there twice", fy_quote(shown, sizeof shown, token));
+            break;
+        }
+    }
+    fy_names_release(&seen);
+    if (n_ends > 1 && fy_gguf_find(g, "tokenizer.ggml.eot_token_id") == NULL)
+        say(out, "no tokenizer.ggml.eot_token_id: it would take one of %d tokens by chance",
+            n_ends);
+}
+
+static void say_tokenizer(const fy_gguf *g, fy_str *out)
+{
+    static const char *const kinds[] = {"llama", "gpt2", "bert", "t5", "rwkv", NULL};
+    static const char *const pres[] = {
+        "default",        "llama3",       "llama-v3",     "llama-bpe", "deepseek-llm",
+        "deepseek-coder", "falcon",       "mpt",          "starcoder", "gpt-2",
+        "phi-2",          "refact",       "command-r",    "qwen2",     "stablelm2",
+        "olmo",           "dbrx",         "smaug-bpe",    "poro-chat", "viking",
+        "jais",           "chatglm-bpe",  "tekken",       "smollm",    "codeshell",
+        "bloom",          "exaone",       "jina-es",      "jina-de",   "jina-v2-es",
+        "jina-v2-de",     "jina-v2-code", "gpt3-finnish", NULL,
+    };
+    fy_span kind, pre;
+    char shown[FY_QUOTE_BYTES];
+    if (fy_gguf_get_str(g, "tokenizer.ggml.model", &kind, NULL) != 0) {
+        say(out, "no tokenizer.ggml.model");
+        return;
+    }
+    if (!is_one_of(kind, kinds))
+        say(out, "tokenizer '%s'", fy_quote(shown, sizeof shown, kind));
+    bool bpe = fy_span_is(kind, "gpt2");
+    if (bpe && fy_gguf_get_str(g, "tokenizer.ggml.pre", &pre, NULL) == 0 && !is_one_of(pre, pres))
+        say(out, "pre-tokenizer '%s'", fy_quote(shown, sizeof shown, pre));
+    if (bpe && fy_gguf_find(g, "tokenizer.ggml.merges") == NULL)
+        say(out, "no tokenizer.ggml.merges");
+    say_tokens(g, out);
+}
+
 void fy_powerserve_limits(const fy_gguf *g, const fy_family *f, const fy_hparams *hp, fy_str *out)
 {
-    if (strcmp(f->gguf_arch, "llama") != 0 && strcmp(f->gguf_arch, "qwen2") != 0)
+    bool qwen2 = strcmp(f->gguf_arch, "qwen2") == 0;
+    bool known = qwen2 || strcmp(f->gguf_arch, "llama") == 0;
+    if (!known)
         say(out, "family %s is not llama or qwen2", f->gguf_arch);
     if (f->moe)
         say(out, "%u experts", hp->n_expert);
@@ -61,6 +188,8 @@ void fy_powerserve_limits(const fy_gguf *g, const fy_family *f, const fy_hparams
         say(out, "yarn rope scaling");
     if (hp->rope_scaling == FY_ROPE_SCALING_LONGROPE)
         say(out, "LongRoPE scaling");
+    if (hp->rope_scaling == FY_ROPE_SCALING_LINEAR)
+        say(out, "linear rope scaling is only for its CPU, its NPU ignores it");
     if (fy_gguf_tensor_find(g, "rope_freqs.weight") != NULL)
         say(out, "rope_freqs.weight (llama3 rope scaling) is ignored");
     if ((uint64_t)hp->head_dim * hp->n_head != hp->n_embd || hp->head_dim_v != hp->head_dim)
@@ -71,6 +200,9 @@ void fy_powerserve_limits(const fy_gguf *g, const fy_family *f, const fy_hparams
     if (hp->n_swa > 0 && hp->n_swa < hp->n_ctx_train)
         say(out, "its sliding window of %u positions is ignored", hp->n_swa);
     say_type(g, out);
+    if (known)
+        say_ignored(g, qwen2, out);
+    say_tokenizer(g, out);
 }
 
 /* --- hparams.json ----------------------------------------------------------------------------- */

@@ -48,6 +48,14 @@ int fy_push_source_open(fy_push_source *s, const char *dir, fy_err *e)
         fy_push_source_release(s);
         return -1;
     }
+    if (s->sig_bytes > FY_MANIFEST_SIG_BYTES || s->key_bytes > FY_MANIFEST_KEY_MAX) {
+        fy_fail(e, FY_EVERIFY,
+                "%s: " FY_MANIFEST_SIG " has %zu bytes and " FY_MANIFEST_KEY
+                " %zu, expected at most %u and %u",
+                dir, s->sig_bytes, s->key_bytes, FY_MANIFEST_SIG_BYTES, FY_MANIFEST_KEY_MAX);
+        fy_push_source_release(s);
+        return -1;
+    }
     for (size_t i = 0; i < s->m.n; i++)
         s->bytes += s->m.entry[i].bytes;
     return 0;
@@ -91,6 +99,7 @@ static int choose_path(const fy_push_params *p, fy_push_result *out, fy_err *e)
 
 typedef struct {
     const char *dir;
+    const fy_trust *trust;
     int n_threads;
     pthread_t thread;
     bool running;
@@ -102,7 +111,7 @@ typedef struct {
 static void *check(void *arg)
 {
     checker *c = arg;
-    fy_verify(c->dir, c->n_threads, NULL, &c->report, &c->err);
+    fy_verify_trusted(c->dir, c->trust, c->n_threads, NULL, &c->report, &c->err);
     atomic_store(&c->done, true);
     return NULL;
 }
@@ -139,6 +148,15 @@ static int check_result(const checker *c, fy_err *e)
                    c->dir, c->report.n, c->report.n > 1 ? "s" : "",
                    fy_quote(shown, sizeof shown, fy_span_of(f->path)),
                    fy_quote(text, sizeof text, fy_span_of(f->text)));
+}
+
+static void say_signature(const checker *c)
+{
+    fy_str words = {0};
+    fy_signature_words(&c->report.signature, c->dir, &words);
+    if (words.len > 0)
+        fy_log(FY_LOG_INFO, "%s: %s", c->dir, words.ptr);
+    fy_str_release(&words);
 }
 
 static int gate(void *user, fy_err *e)
@@ -216,8 +234,8 @@ static int start_helper(const fy_adb *a, const helper *h, bool prune, fy_err *e)
     fy_str_printf(&cmd, "p=%s; if [ -f $p.part ]; then chmod 755 $p.part; mv -f $p.part $p; fi; ",
                   h->there);
     if (prune)
-        fy_str_puts(&cmd, "for f in " FY_PHONE_AGENT
-                          "*; do [ \"$f\" = \"$p\" ] || rm -f \"$f\"; done; ");
+        fy_str_puts(&cmd,
+                    "for f in " FY_PHONE_AGENT "*; do [ \"$f\" = \"$p\" ] || rm -f \"$f\"; done; ");
     fy_str_puts(&cmd, "exec $p agent");
     int fd = cmd.oom ? fy_nomem(e) : fy_adb_exec(a, cmd.ptr, e);
     fy_str_release(&cmd);
@@ -261,7 +279,7 @@ static int push_by_helper(const fy_push_params *p, const fy_adb *a, const fy_pus
         rc = reach_helper(a, &h, p->prune, &l, out, why, e);
     if (rc == 1) {
         rc = fy_push_talk(&l, s, out->path, p->prune, gate, c, progress, &out->done, e) == 0 ? 1
-                                                                                            : -1;
+                                                                                             : -1;
         out->sent_bytes += l.sent_bytes;
         close(l.fd);
         fy_push_link_release(&l);
@@ -278,7 +296,7 @@ static int push_by_helper(const fy_push_params *p, const fy_adb *a, const fy_pus
 static int push_source(const fy_push_params *p, const fy_adb *a, const fy_push_source *s,
                        fy_progress *progress, fy_push_result *out, fy_err *e)
 {
-    checker c = {.dir = p->dir, .n_threads = p->n_threads};
+    checker c = {.dir = p->dir, .trust = &p->trust, .n_threads = p->n_threads};
     fy_err why = {0};
     if (check_begin(&c, e) != 0)
         return -1;
@@ -292,6 +310,8 @@ static int push_source(const fy_push_params *p, const fy_adb *a, const fy_push_s
                p->no_helper ? ", and only their sizes are checked there" : "");
         rc = fy_push_plain(a, s, out->path, p->prune, progress, out, e) == 0 ? 1 : -1;
     }
+    if (rc == 1)
+        say_signature(&c);
     /* what is wrong with the workspace explains what the phone found in its bytes */
     if (rc < 0 && e->code == FY_EVERIFY) {
         fy_err own = {0};

@@ -1,10 +1,10 @@
-/* `ferry push`: a workspace onto the phone by content. The device build in the workspace (bin/ferry)
- * is started there as agent (bundle/agent.h) and told the manifest; it says what is missing; only
- * that travels. Without a usable helper every file is sent by plain sync.
+/* `ferry push`: a workspace onto the phone by content. The device build in the workspace
+ * (bin/ferry) is started there as agent (bundle/agent.h) and told the manifest; it says what is
+ * missing; only that travels. Without a usable helper every file is sent by plain sync.
  *
- * The workspace is checked as `ferry verify` does while it travels; the phone is told to switch when
- * both ends have checked every byte. Nothing has the final name on the phone before that; what a
- * broken push left is used by the next. */
+ * The workspace is checked as `ferry verify` does while it travels; the phone is told to switch
+ * when both ends have checked every byte. Nothing has the final name on the phone before that; what
+ * a broken push left is used by the next. */
 #ifndef FY_WORKSPACE_PUSH_H
 #define FY_WORKSPACE_PUSH_H
 
@@ -18,6 +18,7 @@
 #include "bundle/manifest_read.h"
 #include "workspace/adb.h"
 #include "workspace/phone_workspace.h"
+#include "workspace/sign.h"
 
 #define FY_PHONE_AGENT FY_PHONE_DIR "/.agent/ferry-" /* and the first 12 digits of its SHA-256 */
 
@@ -26,6 +27,7 @@ typedef struct {
     const char *serial; /* NULL: as fy_adb_open */
     const char *to;     /* path on the phone; NULL: FY_PHONE_DIR/NAME */
     const char *self;   /* path of the running program, to find a device build; may be NULL */
+    fy_trust trust;     /* whose signature is asked for */
     bool prune;         /* remove older versions */
     bool no_helper;     /* plain sync */
     int n_threads;      /* that hash here */

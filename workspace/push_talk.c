@@ -27,11 +27,12 @@ typedef struct {
     fy_push_gate *gate;
     void *user;
     size_t manifest_sent;
-    want *queue; /* owned */
+    uint8_t *piece; /* owned; a DATA frame */
+    want *queue;    /* owned */
     size_t n_queue, cap_queue, at_queue;
-    uint32_t at_byte;  /* of queue[at_queue] */
-    uint8_t *asked;    /* owned; of each unit */
-    size_t *first;     /* owned; of each file's units in `asked` */
+    uint32_t at_byte; /* of queue[at_queue] */
+    uint8_t *asked;   /* owned; of each unit */
+    size_t *first;    /* owned; of each file's units in `asked` */
     uint64_t sent_units_bytes, reused_bytes;
     int fd; /* of the file that is read; -1: none */
     uint32_t fd_file;
@@ -155,7 +156,6 @@ static int open_file(talk *t, uint32_t file, fy_err *e)
 /* The next piece of the block that was asked for first. */
 static int put_data(talk *t, fy_err *e)
 {
-    static uint8_t piece[FY_AGENT_DATA_HEAD + FY_AGENT_MAX_DATA];
     const want *w = &t->queue[t->at_queue];
     const fy_manifest_entry *m = &t->source->m.entry[w->file];
     uint32_t left = fy_unit_bytes(m, w->unit) - t->at_byte;
@@ -163,7 +163,7 @@ static int put_data(talk *t, fy_err *e)
     if (open_file(t, w->file, e) != 0)
         return -1;
     for (size_t have = 0; have < n;) {
-        ssize_t got = pread(t->fd, piece + FY_AGENT_DATA_HEAD + have, n - have,
+        ssize_t got = pread(t->fd, t->piece + FY_AGENT_DATA_HEAD + have, n - have,
                             (off_t)(fy_unit_offset(w->unit) + t->at_byte + have));
         if (got < 0 && errno == EINTR)
             continue;
@@ -173,8 +173,8 @@ static int put_data(talk *t, fy_err *e)
             return fy_fail(e, FY_EVERIFY, "%s: became shorter while it was sent", m->path);
         have += (size_t)got;
     }
-    fy_agent_data_head(piece, w->file, w->unit, n);
-    fy_str_add(&t->link->out, piece, FY_AGENT_DATA_HEAD + n);
+    fy_agent_data_head(t->piece, w->file, w->unit, n);
+    fy_str_add(&t->link->out, t->piece, FY_AGENT_DATA_HEAD + n);
     t->sent_units_bytes += n;
     fy_progress_add(t->progress, n);
     t->at_byte += (uint32_t)n;
@@ -329,6 +329,7 @@ int fy_push_talk(fy_push_link *l, const fy_push_source *s, const char *path, boo
               .user = user,
               .fd = -1,
               .heard_s = now_s(),
+              .piece = malloc(FY_AGENT_DATA_HEAD + FY_AGENT_MAX_DATA),
               .first = calloc(s->m.n + 1, sizeof *t.first)};
     fy_agent_push push = {.manifest_bytes = s->manifest_bytes,
                           .sig_bytes = (uint32_t)s->sig_bytes,
@@ -342,12 +343,14 @@ int fy_push_talk(fy_push_link *l, const fy_push_source *s, const char *path, boo
     t.asked = calloc(n_units + 1, 1);
     memccpy(push.path, path, '\0', sizeof push.path - 1);
     fy_agent_put_push(&l->out, &push);
-    int rc = t.first != NULL && t.asked != NULL ? talk_on(&t, e) : fy_nomem(e);
+    bool ok = t.first != NULL && t.asked != NULL && t.piece != NULL;
+    int rc = ok ? talk_on(&t, e) : fy_nomem(e);
     if (rc == 0)
         *done = t.done;
     if (t.fd >= 0)
         close(t.fd);
     free(t.queue);
+    free(t.piece);
     free(t.asked);
     free(t.first);
     return rc;

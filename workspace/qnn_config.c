@@ -19,6 +19,7 @@
 #define MAX_LAYERS     65536
 #define MAX_POSITIONS  (1 << 20)
 #define MAX_HEAD       65536 /* elements of a head, and heads */
+#define MAX_PATCHES    (1 << 20)
 
 /* --- fields ----------------------------------------------------------------------------------- */
 
@@ -37,6 +38,7 @@ static const struct {
     size_t offset;
     int64_t min, max;
 } rows[] = {
+    ROW(NAME, IN_GRAPH, "type", type, 0, 0),
     ROW(NAME, IN_ALL, "graph_name", graph_name, 0, 0),
     ROW(PATH, IN_ALL, "model_path", model_path, 0, 0),
     ROW(NAME, IN_ALL, "x_name", x_name, 0, 0),
@@ -48,12 +50,17 @@ static const struct {
     ROW(U32, IN_GRAPH, "context_size", context_size, 1, MAX_POSITIONS),
     ROW(U32, IN_GRAPH, "kv_size", kv_size, 0, MAX_POSITIONS),
     ROW(FORMAT, IN_GRAPH, "kv_path_format", kv_path_format, 0, 0),
+    ROW(U32, IN_VISION, "num_channels", n_channels, 1, MAX_PATCHES),
+    ROW(U32, IN_VISION, "image_size", image_size, 1, MAX_PATCHES),
+    ROW(U32, IN_VISION, "num_patches", n_patches, 1, MAX_PATCHES),
+    ROW(U32, IN_VISION, "num_patches_tokens", n_patch_tokens, 1, MAX_PATCHES),
 };
 #undef ROW
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
 static void graph_release(fy_qnn_graph *g)
 {
+    free(g->type);
     free(g->graph_name);
     free(g->model_path);
     free(g->x_name);

@@ -21,8 +21,10 @@
 #define FY_QNN_DIR         "qnn"         /* below the directory of a model */
 #define FY_QNN_CONFIG_NAME "config.json" /* below that */
 
-/* One graph of a context binary: a range of layers, or the lm_head (then only the first five). */
+/* One graph of a context binary: a range of layers, the lm_head (then only the names and
+ * batch_size), or an encoder of images (the names, and what is below). */
 typedef struct {
+    char *type;              /* owned: "transformers"; read by PowerServe and not used */
     char *graph_name;        /* owned: "batch_1" */
     char *model_path;        /* owned; of the context binary, relative to config.json's directory */
     char *x_name, *out_name; /* owned */
@@ -31,6 +33,7 @@ typedef struct {
     uint32_t cache_size, context_size;
     uint32_t kv_size;     /* tokens of the preset system prompt */
     char *kv_path_format; /* owned; "kv/layer_{layer_id}_{kv_type}_{head_id}.raw" */
+    uint32_t n_channels, image_size, n_patches, n_patch_tokens;
 } fy_qnn_graph;
 
 /* model_parameters that PowerServe's converter writes and its runtime does not read; -1: absent. */
@@ -45,7 +48,7 @@ typedef struct {
     size_t n_graphs;
     fy_qnn_graph *embedding; /* owned; none: the CPU computes norm and lm_head */
     size_t n_embeddings;
-    fy_qnn_graph *vision; /* owned; NULL: none. Only names and path are set */
+    fy_qnn_graph *vision; /* owned; NULL: none */
     fy_qnn_dims dims;
     /* what all graphs agree on */
     uint32_t n_layers, cache_size, context_size, kv_size;

@@ -63,7 +63,8 @@ static int take_program(remote *r, const fy_phone_workspace *w, fy_err *e)
 static int not_there(const remote *r, const char *name, const char *push, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
-    return fy_fail(e, FY_EDEVICE, "%s: no workspace '%s' on the phone; push it first: ferry push %s",
+    return fy_fail(e, FY_EDEVICE,
+                   "%s: no workspace '%s' on the phone; push it first: ferry push %s",
                    fy_adb_serial(r->a), fy_quote(shown, sizeof shown, fy_span_of(name)), push);
 }
 
@@ -139,8 +140,8 @@ static int need_temp(remote *r, fy_err *e)
     if (name.oom || cmd.oom || r->temp == NULL)
         rc = fy_nomem(e);
     else if ((rc = fy_adb_shell(r->a, fy_str_z(&cmd), NULL, NULL, &status, e)) == 0 && status != 0)
-        rc = fy_fail(e, FY_EDEVICE, "%s: cannot make %s on the phone", fy_adb_serial(r->a),
-                     r->temp);
+        rc =
+            fy_fail(e, FY_EDEVICE, "%s: cannot make %s on the phone", fy_adb_serial(r->a), r->temp);
     fy_str_release(&name);
     fy_str_release(&cmd);
     return rc;
@@ -195,6 +196,8 @@ static int map_input(remote *r, size_t row, const char *file, char **value, fy_e
             return 0;
         return fy_fail_errno(e, "--%s: %s", r->c->v->opts[row].name, file);
     }
+    if (kind == FY_FILE_OR_WORD && !S_ISREG(st.st_mode))
+        return 0;
     int found = fy_local_workspace_of(file, &w, e);
     if (found < 0)
         return -1;
@@ -316,11 +319,6 @@ static int put_program(remote *r, fy_err *e)
     return rc;
 }
 
-static bool is_place(const fy_opt *o)
-{
-    return strcmp(o->name, "device") == 0 || strcmp(o->name, "serial") == 0;
-}
-
 static void put_word(remote *r, const char *word)
 {
     fy_str_putc(&r->cmd, ' ');
@@ -335,11 +333,11 @@ static bool is_ours(const fy_opt *o)
         if (strcmp(o->name, names[i]) == 0)
             return true;
     }
-    return is_place(o);
+    return o->host_only;
 }
 
-/* Its command line in its directory, and what was given behind it: "-p TEXT", "--temp 0", names that
- * llama.cpp and PowerServe share. */
+/* Its command line in its directory, and what was given behind it: "-p TEXT", "--temp 0", names
+ * that llama.cpp and PowerServe share. */
 static int put_exec(remote *r, fy_err *e)
 {
     const fy_call *c = r->c;
@@ -376,7 +374,7 @@ static void put_words(remote *r)
     fy_str word = {0};
     for (size_t i = 0; i < c->v->n_opts; i++) {
         const fy_opt *o = &c->v->opts[i];
-        bool more = c->from[i] != NULL && !is_place(o);
+        bool more = c->from[i] != NULL && !o->host_only;
         for (size_t nth = 0; more; nth++) {
             fy_str_clear(&word);
             fy_str_printf(&word, "--%s=", o->name);
@@ -434,8 +432,8 @@ static int talk(remote *r, int *status, fy_err *e)
 {
     enum { GRACE_S = 10 }; /* a model that is being loaded ends at its next look */
     bool tty = terminal_is_ours(STDIN_FILENO) && isatty(STDOUT_FILENO);
-    bool feeds = tty || (reads_input(r->c) &&
-                         (!isatty(STDIN_FILENO) || terminal_is_ours(STDIN_FILENO)));
+    bool feeds =
+        tty || (reads_input(r->c) && (!isatty(STDIN_FILENO) || terminal_is_ours(STDIN_FILENO)));
     fy_adb_streams s = {.in_fd = feeds ? STDIN_FILENO : -1,
                         .out_fd = STDOUT_FILENO,
                         .err_fd = STDERR_FILENO,
@@ -468,6 +466,8 @@ static int run(remote *r, int *status, fy_err *e)
 
 int fy_remote_run(const fy_call *c, const char *serial, int *status, fy_err *e)
 {
+    if (serial == NULL)
+        return fy_fail(e, FY_EARG, "--device and --serial name two phones: give one of them");
     remote r = {.c = c, .a = fy_adb_open(serial, e)};
     int rc = r.a != NULL ? run(&r, status, e) : -1;
     for (size_t i = 0; r.place != NULL && i < c->v->n_opts; i++) {

@@ -23,6 +23,12 @@ void fy_signature_release(fy_signature *s)
     *s = (fy_signature){0};
 }
 
+bool fy_trust_accepts(const fy_trust *t, const fy_signature *s)
+{
+    bool required = t != NULL && (t->require || t->key_path != NULL);
+    return s->state == FY_SIG_TRUSTED || (s->state != FY_SIG_WRONG && !required);
+}
+
 /* --- checking --------------------------------------------------------------------------------- */
 
 static int wrong(fy_signature *out, const char *why, fy_err *e)

@@ -33,6 +33,14 @@ typedef struct {
 } fy_signature;
 void fy_signature_release(fy_signature *s);
 
+/* Whom to trust. Zeroed, or NULL where one is taken: the user's list, and what nobody has signed is
+ * taken too; only a wrong signature never is. */
+typedef struct {
+    const char *key_path; /* of the one public key that counts; its signature is required */
+    bool require;         /* a signature by a key of the list */
+} fy_trust;
+bool fy_trust_accepts(const fy_trust *t, const fy_signature *s);
+
 /* Asks for the passphrase of `path`; writes at most size bytes to out and returns their number, or
  * -1 when it cannot ask. Refused when NULL. */
 typedef int fy_ask_passphrase(void *user, const char *path, char *out, int size);

@@ -32,6 +32,7 @@ typedef struct {
     fy_str text;    /* of the manifest */
     fy_str sig, key;
     bool has_sig, has_key;
+    const fy_trust *trust; /* view; NULL: anybody */
     fy_manifest manifest;
     bool *seen; /* owned; per entry of the manifest */
     bool seen_manifest;
@@ -322,6 +323,23 @@ static int check_complete(const unpacker *u, fy_err *e)
     return 0;
 }
 
+static int refused_signature(const unpacker *u, const fy_signature *s, fy_err *e)
+{
+    if (s->state == FY_SIG_WRONG)
+        return fy_fail(e, FY_EVERIFY, "%s: WRONG signature: %s; nothing was unpacked", u->in.name,
+                       s->why);
+    if (s->state == FY_SIG_NONE)
+        return fy_fail(
+            e, FY_EVERIFY,
+            "%s: not signed; expected a signature by a trusted key; nothing was unpacked",
+            u->in.name);
+    return fy_fail(e, FY_EVERIFY,
+                   "%s: signed by an unknown key (%s), expected a trusted one: compare this with "
+                   "what its owner says, and give the owner's public key with --key; nothing was "
+                   "unpacked",
+                   u->in.name, s->fingerprint);
+}
+
 static int check_seal(const unpacker *u, fy_err *e)
 {
     fy_seal seal = {.manifest = {fy_str_z(&u->text), u->text.len},
@@ -330,12 +348,9 @@ static int check_seal(const unpacker *u, fy_err *e)
                     .has_sig = u->has_sig,
                     .has_key = u->has_key};
     fy_signature s;
-    if (fy_signature_check(&seal, NULL, &s, e) != 0)
+    if (fy_signature_check(&seal, u->trust != NULL ? u->trust->key_path : NULL, &s, e) != 0)
         return -1;
-    int rc = s.state == FY_SIG_WRONG
-                 ? fy_fail(e, FY_EVERIFY, "%s: WRONG signature: %s; nothing was unpacked",
-                           u->in.name, s.why)
-                 : 0;
+    int rc = fy_trust_accepts(u->trust, &s) ? 0 : refused_signature(u, &s, e);
     fy_signature_release(&s);
     return rc;
 }
@@ -455,9 +470,10 @@ static int open_source(const char *path, bool *stream, fy_err *e)
     return -1;
 }
 
-int fy_unpack(const char *archive, const char *dir, char **made, fy_progress *progress, fy_err *e)
+int fy_unpack_trusted(const char *archive, const char *dir, const fy_trust *trust, char **made,
+                      fy_progress *progress, fy_err *e)
 {
-    unpacker u = {.progress = progress};
+    unpacker u = {.trust = trust, .progress = progress};
     bool standard = strcmp(archive, "-") == 0, first;
     u.in.name = standard ? "standard input" : archive;
     u.in.fd = open_source(archive, &u.stream, e);
@@ -479,4 +495,9 @@ int fy_unpack(const char *archive, const char *dir, char **made, fy_progress *pr
     close(u.in.fd);
     end(&u);
     return rc;
+}
+
+int fy_unpack(const char *archive, const char *dir, char **made, fy_progress *progress, fy_err *e)
+{
+    return fy_unpack_trusted(archive, dir, NULL, made, progress, e);
 }

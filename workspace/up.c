@@ -138,7 +138,7 @@ static int hash_source(const job *j, const char *path, const char *what, char he
     fy_progress progress;
     size_t n_read;
     fy_show_begin(&progress, what, 0);
-    int rc = fy_up_source(j->cache, path, &progress, hex, &n_read, e);
+    int rc = fy_up_source(j->cache, path, true, &progress, hex, &n_read, e);
     fy_show_end(&progress);
     if (rc == 0 && n_read > 0)
         fy_log(FY_LOG_DEBUG, "%s: read to know its contents", path);
@@ -475,8 +475,7 @@ static void show_check(const fy_check *c)
         fy_log(FY_LOG_WARN, "doctor: %s: %s: %s%s%s", c->name, fy_verdict_names[c->verdict],
                c->found, c->remedy[0] != '\0' ? "; " : "", c->remedy);
     else
-        fy_log(FY_LOG_DEBUG, "doctor: %s: %s: %s", c->name, fy_verdict_names[c->verdict],
-               c->found);
+        fy_log(FY_LOG_DEBUG, "doctor: %s: %s: %s", c->name, fy_verdict_names[c->verdict], c->found);
 }
 
 static bool value_is(const fy_call *c, const char *name, const char *value)
@@ -521,8 +520,7 @@ static int doctor(job *j, fy_err *e)
         return say(j, "doctor", "skipped: %s is on %s already", j->dir, fy_adb_serial(j->a));
     if (j->p->dry_run)
         return say(j, "doctor", "looks at the phone");
-    fy_doctor_params p = {
-        .serial = fy_adb_serial(j->a), .dir = j->dir, .self = "/proc/self/exe"};
+    fy_doctor_params p = {.serial = fy_adb_serial(j->a), .dir = j->dir, .self = "/proc/self/exe"};
     if (plan_chat(j, &p, e) != 0)
         return -1;
     if (fy_doctor(&p, &r, e) != 0)
@@ -616,8 +614,8 @@ static int begin(job *j, fy_err *e)
     size_t n_read;
     struct stat st;
     if (check_words("convert", &p->convert, 1, e) != 0 ||
-        check_words("create", &p->create, 1, e) != 0 ||
-        check_words("push", &p->push, 1, e) != 0 || check_words("chat", &p->chat, 0, e) != 0)
+        check_words("create", &p->create, 1, e) != 0 || check_words("push", &p->push, 1, e) != 0 ||
+        check_words("chat", &p->chat, 0, e) != 0)
         return -1;
     if (stat(p->checkpoint, &st) != 0)
         return fy_fail_errno(e, "%s", p->checkpoint);
@@ -632,7 +630,7 @@ static int begin(job *j, fy_err *e)
         return fy_fail_errno(e, "%s", p->checkpoint);
     if (j->cache == NULL || hash_source(j, p->checkpoint, "reading", j->source_hash, e) != 0)
         return -1;
-    return fy_up_source(j->cache, "/proc/self/exe", NULL, j->program, &n_read, e);
+    return fy_up_source(j->cache, "/proc/self/exe", false, NULL, j->program, &n_read, e);
 }
 
 int fy_up(const fy_up_params *p, fy_err *e)

@@ -16,7 +16,7 @@
 #include "base/thread.h"
 #include "workspace/digest.h"
 
-enum { MAX_FILES = 8192, MAX_DEPTH = 2, RECORD_MAX = 64 * 1024 };
+enum { MAX_FILES = 8192, MAX_DEPTH = 16, RECORD_MAX = 64 * 1024 };
 
 char *fy_up_cache_dir(fy_err *e)
 {
@@ -50,6 +50,7 @@ typedef struct {
 typedef struct {
     source_file *file; /* owned; sorted by rel */
     size_t n, cap;
+    bool checkpoint;
     fy_progress *progress;
 } source_list;
 
@@ -62,7 +63,8 @@ static void source_release(source_list *s)
     free(s->file);
 }
 
-static int add_file(source_list *s, const char *path, const char *rel, const struct stat *st, fy_err *e)
+static int add_file(source_list *s, const char *path, const char *rel, const struct stat *st,
+                    fy_err *e)
 {
     source_file *grown = fy_grow(s->file, s->n, &s->cap, sizeof *grown);
     if (grown == NULL)
@@ -89,13 +91,21 @@ static bool is_left_out(const char *name)
     return name[0] == '.' || (n > 3 && strcmp(name + n - 3, ".md") == 0);
 }
 
+/* Beside the weights that are converted some checkpoints hold others of the same size below
+ * "original" or "onnx". */
+static bool is_entered(const source_list *s, const FTSENT *en)
+{
+    if (s->checkpoint)
+        return en->fts_level == 1 && strcmp(en->fts_name, "additional_chat_templates") == 0;
+    return en->fts_level <= MAX_DEPTH && !is_left_out(en->fts_name);
+}
+
 static int walk(FTS *fts, source_list *s, size_t root, fy_err *e)
 {
     FTSENT *en;
     while (errno = 0, (en = fts_read(fts)) != NULL) {
         bool below = en->fts_level > 0;
-        if (en->fts_info == FTS_D && below &&
-            (is_left_out(en->fts_name) || en->fts_level > MAX_DEPTH)) {
+        if (en->fts_info == FTS_D && below && !is_entered(s, en)) {
             fts_set(fts, en, FTS_SKIP);
         } else if (en->fts_info == FTS_F && !is_left_out(en->fts_name)) {
             if (add_file(s, en->fts_path, en->fts_path + root + 1, en->fts_statp, e) != 0)
@@ -241,10 +251,10 @@ static int hash_unknown(source_list *s, size_t *n_read, fy_err *e)
     return 0;
 }
 
-int fy_up_source(const char *cache, const char *path, fy_progress *progress,
+int fy_up_source(const char *cache, const char *path, bool checkpoint, fy_progress *progress,
                  char hex[FY_SHA256_HEX], size_t *n_read, fy_err *e)
 {
-    source_list s = {.progress = progress};
+    source_list s = {.checkpoint = checkpoint, .progress = progress};
     fy_str text = {0};
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -278,7 +288,7 @@ int fy_up_key_add_file(fy_str *key, const char *cache, const char *name, const c
 {
     char hex[FY_SHA256_HEX];
     size_t n_read;
-    if (fy_up_source(cache, path, NULL, hex, &n_read, e) != 0)
+    if (fy_up_source(cache, path, false, NULL, hex, &n_read, e) != 0)
         return -1;
     fy_up_key_add(key, name, hex);
     return 0;

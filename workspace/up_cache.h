@@ -1,8 +1,8 @@
 /* What `ferry up` remembers, below $XDG_CACHE_HOME/ferry/up (else ~/.cache/ferry/up): hashes of
  * sources, and what each step made of what. Everything in it may be removed at any time.
  *
- * A step's key is a hash of all that its result depends on: the contents of its inputs, its options,
- * and the program. Sizes, times and inodes only spare reading a file again. */
+ * A step's key is a hash of all that its result depends on: the contents of its inputs, its
+ * options, and the program. Sizes, times and inodes only spare reading a file again. */
 #ifndef FY_WORKSPACE_UP_CACHE_H
 #define FY_WORKSPACE_UP_CACHE_H
 
@@ -20,8 +20,9 @@
 char *fy_up_cache_dir(fy_err *e);
 
 /* The hash of a file, or of all files of a directory (hidden ones and Markdown excepted), contents
- * and names. *n_read: how many files had to be read. */
-int fy_up_source(const char *cache, const char *path, fy_progress *progress,
+ * and names; of a checkpoint only what conversion may look at. *n_read: how many files had to be
+ * read. */
+int fy_up_source(const char *cache, const char *path, bool checkpoint, fy_progress *progress,
                  char hex[FY_SHA256_HEX], size_t *n_read, fy_err *e);
 
 /* --- keys ------------------------------------------------------------------------------------- */

@@ -114,13 +114,12 @@ static int check_unlisted(const char *dir, const fy_manifest *m, fy_verify_repor
 
 /* --- the signature ---------------------------------------------------------------------------- */
 
-static int check_signature(const char *dir, const char *key_path, bool require, fy_verify_report *r,
-                           fy_err *e)
+static int check_signature(const char *dir, const fy_trust *trust, fy_verify_report *r, fy_err *e)
 {
-    if (fy_signature_read(dir, key_path, &r->signature, e) != 0)
-        return -1;
     const fy_signature *s = &r->signature;
-    if (s->state != FY_SIG_WRONG && (!require || s->state == FY_SIG_TRUSTED))
+    if (fy_signature_read(dir, trust != NULL ? trust->key_path : NULL, &r->signature, e) != 0)
+        return -1;
+    if (fy_trust_accepts(trust, s))
         return 0;
     fy_str words = {0};
     fy_signature_words(s, dir, &words);
@@ -150,8 +149,8 @@ static int without_manifest(const char *dir, const fy_err *what, fy_verify_repor
                    : fy_fail(e, what->code, "%s", what->msg);
 }
 
-static int check_all(const char *dir, fy_manifest *m, const char *key_path, bool require,
-                     int n_threads, fy_progress *progress, fy_verify_report *r, fy_err *e)
+static int check_all(const char *dir, fy_manifest *m, const fy_trust *trust, int n_threads,
+                     fy_progress *progress, fy_verify_report *r, fy_err *e)
 {
     int rc = check_hashes(dir, m, n_threads, progress, r, e);
     if (rc == 0)
@@ -160,11 +159,11 @@ static int check_all(const char *dir, fy_manifest *m, const char *key_path, bool
         rc = check_unlisted(dir, m, r, e);
     if (rc == 0 && r->n == 0)
         rc = fy_verify_content(dir, m, r, e);
-    return rc == 0 ? check_signature(dir, key_path, require, r, e) : rc;
+    return rc == 0 ? check_signature(dir, trust, r, e) : rc;
 }
 
-int fy_verify_signed(const char *dir, const char *key_path, bool require, int n_threads,
-                     fy_progress *progress, fy_verify_report *out, fy_err *e)
+int fy_verify_trusted(const char *dir, const fy_trust *trust, int n_threads, fy_progress *progress,
+                      fy_verify_report *out, fy_err *e)
 {
     fy_manifest m;
     fy_verify_report r = {0};
@@ -173,7 +172,7 @@ int fy_verify_signed(const char *dir, const char *key_path, bool require, int n_
     if (fy_manifest_read(dir, &m, &what) != 0) {
         rc = without_manifest(dir, &what, &r, e);
     } else {
-        rc = check_all(dir, &m, key_path, require, n_threads, progress, &r, e);
+        rc = check_all(dir, &m, trust, n_threads, progress, &r, e);
         fy_manifest_release(&m);
     }
     if (rc != 0) {
@@ -189,5 +188,5 @@ int fy_verify_signed(const char *dir, const char *key_path, bool require, int n_
 int fy_verify(const char *dir, int n_threads, fy_progress *progress, fy_verify_report *out,
               fy_err *e)
 {
-    return fy_verify_signed(dir, NULL, false, n_threads, progress, out, e);
+    return fy_verify_trusted(dir, NULL, n_threads, progress, out, e);
 }

@@ -75,6 +75,10 @@ int fy_pack(const char *dir, const char *archive, const fy_pack_params *p, fy_pr
  * set to the directory that now exists; the caller frees it. */
 int fy_unpack(const char *archive, const char *dir, char **made, fy_progress *progress, fy_err *e);
 
+/* Nothing is left of one that `trust` does not accept. */
+int fy_unpack_trusted(const char *archive, const char *dir, const fy_trust *trust, char **made,
+                      fy_progress *progress, fy_err *e);
+
 /* The same checks on an archive in memory, writing nothing. */
 int fy_unpack_check(const void *p, size_t n, const char *name, fy_err *e);
 
@@ -97,10 +101,9 @@ typedef struct {
 /* Reads every file and fills the report; -1 only when the check could not be made. */
 int fy_verify(const char *dir, int n_threads, fy_progress *progress, fy_verify_report *out,
               fy_err *e);
-/* key_path: of the one public key that counts, instead of the user's list; NULL: the list. require:
- * anything but a signature by such a key is a finding. */
-int fy_verify_signed(const char *dir, const char *key_path, bool require, int n_threads,
-                     fy_progress *progress, fy_verify_report *out, fy_err *e);
+/* A signature that `trust` does not accept is a finding. */
+int fy_verify_trusted(const char *dir, const fy_trust *trust, int n_threads, fy_progress *progress,
+                      fy_verify_report *out, fy_err *e);
 void fy_verify_report_release(fy_verify_report *r);
 
 /* Appends "name version\n" of each library that archives take. */

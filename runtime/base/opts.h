@@ -57,6 +57,7 @@ typedef struct {
     /* FY_OPT_STR only: the value may be left out and is this then; it is taken as --x=y only. */
     const char *bare;
     fy_opt_file file;
+    bool host_only; /* another build of the program does not have it */
 } fy_opt;
 
 typedef struct {

@@ -189,8 +189,7 @@ static int push(fy_agent_job *j, fy_agent_reader *in, fy_err *e)
             return -1;
         done.up_to_date = !j->damaged;
     }
-    if (!done.up_to_date &&
-        (fy_agent_job_prepare(j, e) != 0 || run_phase(j, false, in, e) != 0))
+    if (!done.up_to_date && (fy_agent_job_prepare(j, e) != 0 || run_phase(j, false, in, e) != 0))
         return -1;
     if (wait_commit(j, in, e) != 0)
         return -1;

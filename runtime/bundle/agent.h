@@ -3,8 +3,8 @@
  *
  * One thread receives, the others hash: units that are looked for on the phone's storage, and units
  * that have arrived. Every unit is hashed here before it counts, so a version that gets its name is
- * whole, byte for byte. Whatever ends the job earlier leaves NAME-<id>.part, which the next one goes
- * on with. */
+ * whole, byte for byte. Whatever ends the job earlier leaves NAME-<id>.part, which the next one
+ * goes on with. */
 #ifndef FY_BUNDLE_AGENT_H
 #define FY_BUNDLE_AGENT_H
 

@@ -346,8 +346,8 @@ int fy_agent_find_unit(fy_agent_job *j, size_t file, uint64_t unit, uint8_t *scr
     return rc;
 }
 
-int fy_agent_take_unit(fy_agent_job *j, const fy_agent_buffer *b,
-                       const uint8_t is[FY_SHA256_BYTES], fy_err *e)
+int fy_agent_take_unit(fy_agent_job *j, const fy_agent_buffer *b, const uint8_t is[FY_SHA256_BYTES],
+                       fy_err *e)
 {
     const fy_manifest_entry *m = &j->m.entry[b->file];
     uint64_t off = fy_unit_offset(b->unit), done = 0;

@@ -58,19 +58,19 @@ typedef struct {
     pthread_t thread[FY_AGENT_THREADS];
     int n_threads;
     bool stop;
-    fy_err err;       /* the first failure of a thread */
-    bool checking;    /* the finished version is looked at; nothing is written */
-    bool damaged;     /* and is not what it should be */
-    bool asked;       /* every unit has been looked for */
-    size_t *scan;     /* owned; files to look for, 2 * m.n at most */
+    fy_err err;    /* the first failure of a thread */
+    bool checking; /* the finished version is looked at; nothing is written */
+    bool damaged;  /* and is not what it should be */
+    bool asked;    /* every unit has been looked for */
+    size_t *scan;  /* owned; files to look for, 2 * m.n at most */
     size_t n_scan, at_scan;
     uint64_t at_unit; /* of scan[at_scan] */
     int n_looking;    /* threads that look for a unit now */
     uint64_t files_left;
-    uint64_t coming; /* units that were asked for and have not arrived */
-    fy_agent_buffer *arriving;                 /* view; NULL: none */
+    uint64_t coming;           /* units that were asked for and have not arrived */
+    fy_agent_buffer *arriving; /* view; NULL: none */
     fy_agent_buffer buffer[FY_AGENT_BUFFERS];
-    fy_agent_buffer *ready[FY_AGENT_BUFFERS];  /* begun, and no thread has them; oldest first */
+    fy_agent_buffer *ready[FY_AGENT_BUFFERS]; /* begun, and no thread has them; oldest first */
     fy_agent_buffer *unused[FY_AGENT_BUFFERS];
     size_t n_ready, n_unused;
     uint64_t reused_bytes, received_bytes;
@@ -89,7 +89,7 @@ void fy_agent_job_stop(fy_agent_job *j);
 /* True when there is nothing left to do, or with *e set when a thread failed. */
 bool fy_agent_job_over(fy_agent_job *j, fy_err *e);
 
-bool fy_agent_job_has_room(fy_agent_job *j); /* for another DATA frame */
+bool fy_agent_job_has_room(fy_agent_job *j);   /* for another DATA frame */
 bool fy_agent_job_is_sent_to(fy_agent_job *j); /* DATA is on its way */
 int fy_agent_job_receive(fy_agent_job *j, uint32_t file, uint32_t unit, const uint8_t *p, size_t n,
                          fy_err *e);
@@ -109,8 +109,8 @@ int fy_agent_job_commit(fy_agent_job *j, fy_err *e);
 /* 1: the unit is in its place now, or was; 0: it is nowhere; -1. */
 int fy_agent_find_unit(fy_agent_job *j, size_t file, uint64_t unit, uint8_t *scratch, fy_err *e);
 /* Writes a whole unit to its place if its hash `is` the one that the manifest lists. */
-int fy_agent_take_unit(fy_agent_job *j, const fy_agent_buffer *b,
-                       const uint8_t is[FY_SHA256_BYTES], fy_err *e);
+int fy_agent_take_unit(fy_agent_job *j, const fy_agent_buffer *b, const uint8_t is[FY_SHA256_BYTES],
+                       fy_err *e);
 /* All units of the file are here: mode, fsync. */
 int fy_agent_finish_file(fy_agent_job *j, size_t file, fy_err *e);
 /* A linked file whose bytes are damaged becomes a file of its own. */

@@ -165,13 +165,11 @@ static const char *frame_name(uint8_t type)
     static const struct {
         uint8_t type;
         const char *name;
-    } rows[] = {{FY_AGENT_GREET, "greeting"},   {FY_AGENT_PUSH, "push"},
-                {FY_AGENT_MANIFEST, "manifest"}, {FY_AGENT_DATA, "data"},
-                {FY_AGENT_COMMIT, "commit"},     {FY_AGENT_READY, "ready"},
-                {FY_AGENT_HELLO, "hello"},       {FY_AGENT_STATE, "state"},
-                {FY_AGENT_REUSED, "reused"},     {FY_AGENT_WANT, "want"},
-                {FY_AGENT_DONE, "done"},
-                {FY_AGENT_FAIL, "error"}};
+    } rows[] = {
+        {FY_AGENT_GREET, "greeting"}, {FY_AGENT_PUSH, "push"},     {FY_AGENT_MANIFEST, "manifest"},
+        {FY_AGENT_DATA, "data"},      {FY_AGENT_COMMIT, "commit"}, {FY_AGENT_READY, "ready"},
+        {FY_AGENT_HELLO, "hello"},    {FY_AGENT_STATE, "state"},   {FY_AGENT_REUSED, "reused"},
+        {FY_AGENT_WANT, "want"},      {FY_AGENT_DONE, "done"},     {FY_AGENT_FAIL, "error"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].type == type)
             return rows[i].name;
@@ -196,10 +194,10 @@ static int get_magic(const fy_agent_frame *f, fy_err *e)
     if (f->n < 8 || memcmp(f->p, FY_AGENT_MAGIC, 4) != 0)
         return short_frame(f, "one that begins with " FY_AGENT_MAGIC, e);
     uint32_t v = fy_le32(f->p + 4);
-    return v == FY_AGENT_PROTOCOL ? 0
-                                  : fy_fail(e, FY_EUNSUPPORTED,
-                                            "speaks version %u of the protocol, expected %u", v,
-                                            FY_AGENT_PROTOCOL);
+    return v == FY_AGENT_PROTOCOL
+               ? 0
+               : fy_fail(e, FY_EUNSUPPORTED, "speaks version %u of the protocol, expected %u", v,
+                         FY_AGENT_PROTOCOL);
 }
 
 int fy_agent_get_greet(const fy_agent_frame *f, fy_err *e)

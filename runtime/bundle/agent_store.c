@@ -187,8 +187,8 @@ static int sort_sources(fy_store *s, fy_err *e)
         for (size_t f = 0; f < s->version[v].m.n; f++) {
             const fy_manifest_entry *m = &s->version[v].m.entry[f];
             for (uint64_t u = 0; u < fy_unit_count(m); u++)
-                s->source[s->n_sources++] = (fy_store_source){fy_unit_hash(m, u), (uint32_t)v,
-                                                              (uint32_t)f, (uint32_t)u};
+                s->source[s->n_sources++] =
+                    (fy_store_source){fy_unit_hash(m, u), (uint32_t)v, (uint32_t)f, (uint32_t)u};
         }
     }
     qsort(s->source, s->n_sources, sizeof *s->source, by_hash);

@@ -136,14 +136,14 @@ static bool flag_is_set(const fy_call *c, const char *name)
     return field != NULL && *field;
 }
 
-const char *fy_call_place(const fy_call *c)
+bool fy_call_is_remote(const fy_call *c, const char **serial)
 {
-    if (!c->v->on_phone)
-        return NULL;
-    const char *const *device = field_of(c, FY_OPT_STR, "device");
-    const char *const *serial = field_of(c, FY_OPT_STR, "serial");
-    const char *place = device != NULL ? *device : NULL;
-    return serial != NULL && *serial != NULL && (place == NULL || *place == '\0') ? *serial : place;
+    const char *const *a = c->v->on_phone ? field_of(c, FY_OPT_STR, "device") : NULL;
+    const char *const *b = c->v->on_phone ? field_of(c, FY_OPT_STR, "serial") : NULL;
+    const char *device = a != NULL ? *a : NULL, *other = b != NULL ? *b : NULL;
+    bool both = device != NULL && *device != '\0' && other != NULL;
+    *serial = both && strcmp(device, other) != 0 ? NULL : other != NULL ? other : device;
+    return device != NULL || other != NULL;
 }
 
 /* What -v says before the verb begins. */
@@ -164,21 +164,22 @@ static void report_settings(const fy_call *c)
 
 int fy_call_run(fy_call *c, int *status, fy_err *e)
 {
-    const char *place = fy_call_place(c);
+    const char *serial;
+    bool remote = fy_call_is_remote(c, &serial);
     fy_log_level before = fy_log_show(flag_is_set(c, "quiet")     ? FY_LOG_WARN
                                       : flag_is_set(c, "verbose") ? FY_LOG_DEBUG
                                                                   : FY_LOG_INFO);
     int rc = 0;
     *status = 0;
     report_settings(c);
-    fy_settings_publish(c->v, c->o, c->from);
-    if (place == NULL)
+    fy_settings_source outer = fy_settings_publish((fy_settings_source){c->v, c->o, c->from});
+    if (!remote)
         rc = c->v->run(c->o, c->n_args, c->args, e);
 #ifndef FERRY_DEVICE
     else
-        rc = fy_remote_run(c, place, status, e);
+        rc = fy_remote_run(c, serial, status, e);
 #endif
-    fy_settings_publish(NULL, NULL, NULL);
+    fy_settings_publish(outer);
     fy_log_show(before);
     return rc;
 }

@@ -30,9 +30,9 @@ void fy_call_close(fy_call *c);
  * phone) and said there what went wrong. */
 int fy_call_run(fy_call *c, int *status, fy_err *e);
 
-/* A call that is to run on the phone: the serial of --device or --serial, "" for the only phone.
- * NULL: it runs here. */
-const char *fy_call_place(const fy_call *c);
+/* Is the call to run on the phone? Then *serial is that of --device or --serial, "" for the only
+ * phone, NULL when they name two. */
+bool fy_call_is_remote(const fy_call *c, const char **serial);
 
 /* Runs it there; FERRY_DEVICE builds have none. */
 #ifndef FERRY_DEVICE

@@ -89,6 +89,7 @@ static const fy_opt opts[] = {
      .name = "no-history",
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, no_history),
+     .host_only = true,
      .help = "Neither read nor keep the file of what was typed in earlier chats."},
 #endif
     FY_ROWS_ENGINE,

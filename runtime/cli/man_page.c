@@ -158,6 +158,10 @@ static void man_environment(const fy_verb *v, fy_str *out)
                  "variables.");
     if (v != NULL && v->environment != NULL)
         own_environment(out, v->environment);
+#ifndef FERRY_DEVICE
+    if (v != NULL && v->on_phone)
+        own_environment(out, FY_ADB_ENVIRONMENT);
+#endif
     for (size_t i = 0; i < sizeof common / sizeof common[0]; i++)
         man_item(out, "Ev", common[i].name, common[i].text);
     fy_str_puts(out, ".El\n.Sh FILES\n.Bl -tag -width Ds\n");

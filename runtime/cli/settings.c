@@ -346,18 +346,13 @@ int fy_settings_read(fy_settings *s, const fy_verb *v, fy_err *e)
 
 /* --- where a value came from ---------------------------------------------------------------- */
 
-/* Of the one verb that the program runs. */
-static struct {
-    const fy_verb *v;
-    const char *into;
-    const char *const *from;
-} g_sources;
+static fy_settings_source g_sources; /* of the verb that runs */
 
-void fy_settings_publish(const fy_verb *v, const void *into, const char *const *from)
+fy_settings_source fy_settings_publish(fy_settings_source s)
 {
-    g_sources.v = v;
-    g_sources.into = into;
-    g_sources.from = from;
+    fy_settings_source before = g_sources;
+    g_sources = s;
+    return before;
 }
 
 const char *fy_option_source(const void *field)

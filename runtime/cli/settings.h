@@ -34,7 +34,12 @@ void fy_settings_release(fy_settings *s);
 void fy_settings_variable(const char *name, char *out, size_t size);
 
 /* Tells fy_option_source where the options at `into` have their values from; `from` is that of
- * fy_opts_fill. Both have to stay. */
-void fy_settings_publish(const fy_verb *v, const void *into, const char *const *from);
+ * fy_opts_fill. Both have to stay until the one before, which is returned, is published again. */
+typedef struct {
+    const fy_verb *v; /* NULL: none */
+    const char *into;
+    const char *const *from;
+} fy_settings_source;
+fy_settings_source fy_settings_publish(fy_settings_source s);
 
 #endif

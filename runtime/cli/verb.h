@@ -45,7 +45,7 @@ typedef struct {
     const char *arg_choices;        /* what a positional argument may be: "TYPE=f32|f16|q8_0" */
     const char *environment;        /* "NAME meaning\n": variables that only this verb obeys */
     void (*libraries)(fy_str *out); /* appends "name version\n" of each that comes with this verb */
-    bool on_phone;           /* has FY_ROWS_DEVICE: a call with --device runs on the phone instead */
+    bool on_phone; /* has FY_ROWS_DEVICE: a call with --device runs on the phone instead */
     /* Does such a call read standard input, besides options whose value is "-"? NULL: no. */
     bool (*reads_input)(const void *o, int n_args, char **args);
     const fy_borrow *borrow; /* up to a verb NULL; the first that has an option gets it */
@@ -88,26 +88,35 @@ const char *fy_option_source(const void *field);
 /* Where a verb with `on_phone` runs: fields `device` and `serial`, both const char *, of its
  * `options`. The rows end with their comma; the phone's own build has none of them. */
 #ifndef FERRY_DEVICE
-#define FY_ROW_DEVICE                                                                           \
-    {                                                                                           \
-        .group = "Place", .name = "device", .kind = FY_OPT_STR, .arg = "SERIAL",                \
-        .offset = offsetof(options, device), .bare = "", .line_only = true,                     \
-        .help = "Run on the phone with this serial number, through adb; without a number on "   \
-                "ANDROID_SERIAL's, or on the only one there is. A workspace that is named is then " \
-                "one that was pushed."                                                          \
-    }
-#define FY_ROW_SERIAL_OF(letter)                                                                 \
+#define FY_ROW_DEVICE                                                                            \
     {                                                                                            \
-        .group = "Place", .name = "serial", .alias = letter, .kind = FY_OPT_STR,                 \
-        .arg = "SERIAL", .offset = offsetof(options, serial), .line_only = true,                 \
-        .help = "The same as --device=SERIAL."                                                   \
+        .group = "Place", .name = "device", .kind = FY_OPT_STR, .arg = "SERIAL",                 \
+        .offset = offsetof(options, device), .bare = "", .line_only = true, .host_only = true,   \
+        .help = "Run on the phone with this serial number, through adb; without a number on "    \
+                "ANDROID_SERIAL's, or on the only one there is. A workspace that is named is "   \
+                "then one that was pushed."                                                      \
     }
-#define FY_ROWS_DEVICE         FY_ROW_DEVICE, FY_ROW_SERIAL_OF("s"),
-#define FY_ROWS_DEVICE_NO_S    FY_ROW_DEVICE, FY_ROW_SERIAL_OF(NULL), /* -s is something else */
+#define FY_ROW_SERIAL                                                                          \
+    {                                                                                          \
+        .group = "Place", .name = "serial", .alias = "s", .kind = FY_OPT_STR, .arg = "SERIAL", \
+        .offset = offsetof(options, serial), .line_only = true, .host_only = true,             \
+        .help = "The same as --device=SERIAL."                                                 \
+    }
+#define FY_ROWS_DEVICE FY_ROW_DEVICE, FY_ROW_SERIAL,
 #else
 #define FY_ROWS_DEVICE
-#define FY_ROWS_DEVICE_NO_S
 #endif
+
+/* For the manual page of a verb that needs a phone; those with `on_phone` have it anyway. */
+#define FY_ADB_ENVIRONMENT                                                                        \
+    "ANDROID_SERIAL The phone, when -s does not say.\n"                                           \
+    "ADB_SERVER_SOCKET Where the adb server listens: tcp:PORT or tcp:HOST:PORT.\n"                \
+    "ANDROID_ADB_SERVER_ADDRESS Its machine, when ADB_SERVER_SOCKET is not set; 127.0.0.1.\n"     \
+    "ANDROID_ADB_SERVER_PORT Its port, when ADB_SERVER_SOCKET is not set; 5037.\n"                \
+    "FERRY_ADB_TIMEOUT Seconds of silence after which a phone or its server is given up; 30 for " \
+    "an answer, 120 for a transfer.\n"                                                            \
+    "ANDROID_HOME The Android SDK, whose adb is started when PATH holds none; or "                \
+    "ANDROID_SDK_ROOT.\n"
 
 /* Option rows that several verbs have, for fields of these names in the verb's `options`; those
  * with a parameter are told the field. */

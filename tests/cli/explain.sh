@@ -36,4 +36,8 @@ check_equal "and the question" 'err "5' "$("$FERRY" explain --json 'err "5' | jq
 check_equal "texts have no number" "null null" "$("$FERRY" explain --json error: closed | jq -r '.matches[0] | "\(.code) \(.hex)"')"
 check_equal "--list has a line for each" "$("$FERRY" explain --list --json | jq '.matches | length')" "$("$FERRY" explain --list | wc -l)"
 check "of every family" test "$("$FERRY" explain --list | cut -d' ' -f1 | LC_ALL=C sort -u | xargs)" = "FastRPC QNN adb ferry program"
+listed=$("$FERRY" doctor --list-quirks | sed -n 's/^\([a-z0-9-]*\): .*/\1/p')
+for quirk in sa8295-power sa8295-package honor-3b android-15-sessions vtcm-4mb npu-no-fp16 htp-before-v73 termux; do
+    check "the table of quirks has $quirk" grep -qx "$quirk" <<<"$listed"
+done
 finish

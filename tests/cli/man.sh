@@ -30,6 +30,9 @@ for verb in '' $verbs; do
         grep -qF -- "$option" <<<"$text" || missing+="$option "
     done < <(grep -oE '^ +(-[a-z]+, )?--[a-z-]+' <<<"$help" | grep -oE -- '--[a-z-]+')
     check_equal "$name names every option" "" "$missing"
+    if grep -q -- '--serial' <<<"$help"; then
+        check_equal "$name names what adb obeys" 3 "$(grep -cE '^ +(ANDROID_SERIAL|ADB_SERVER_SOCKET|FERRY_ADB_TIMEOUT)' <<<"$text")"
+    fi
     check_equal "$name has the examples of --help" "$(sed -n '/^Examples:$/,/^$/s/^  //p' <<<"$help")" \
         "$(sed -n '/^EXAMPLES$/,/^[A-Z]/s/^ \{5,\}//p' <<<"$text")"
 done

@@ -15,6 +15,19 @@ check_status "it does not write over a directory" 2 'exists|not empty' "$ferry" 
 check "pack" "$ferry" pack "$TMP/tales" -o "$TMP/a.tar.zst"
 (umask 077 && "$ferry" pack "$TMP/again/tales" -o "$TMP/b.tar.zst" 2>/dev/null)
 check "the same workspace gives the same archive, whatever the umask and the time" cmp "$TMP/a.tar.zst" "$TMP/b.tar.zst"
+for threads in 1 4; do
+    check "pack on $threads threads" "$ferry" pack "$TMP/tales" -t "$threads" -o "$TMP/t$threads.tar.zst"
+    check "gives the same archive" cmp "$TMP/a.tar.zst" "$TMP/t$threads.tar.zst"
+done
+if [ "$(id -u)" -eq 0 ]; then
+    mkdir "$TMP/owned"
+    cp -r "$TMP/tales" "$TMP/owned/tales"
+    chown -R 1234:5678 "$TMP/owned"
+    check "pack somebody else's" "$ferry" pack "$TMP/owned/tales" -o "$TMP/owned.tar.zst"
+    check "gives the same archive, whoever owns the files" cmp "$TMP/a.tar.zst" "$TMP/owned.tar.zst"
+else
+    skip "gives the same archive, whoever owns the files" "only root can give files away"
+fi
 for kind in tar tar.gz; do
     check "pack as $kind" "$ferry" pack "$TMP/tales" -o "$TMP/a.$kind"
     check "unpack from $kind" "$ferry" unpack "$TMP/a.$kind" -o "$TMP/from-$kind"
@@ -126,6 +139,10 @@ fields "$TMP/greedy/hparams.json" '.sampler.temperature number
 .sampler.top_k int'
 check_equal "hparams.json: what aborts its runtime is not there" true \
     "$(jq '.sampler | .temperature > 0 and (.top_k // 40) > 0 and (.penalty_last_n // 64) >= 0' "$TMP/spec/hparams.json" "$TMP/greedy/hparams.json" | sort -u)"
+check_equal "hparams.json: without a recommendation it is what PowerServe's create writes" \
+    '[4,128,{"temperature":1.0,"top_k":1,"top_p":1.0}]' "$(jq -cS '[.n_threads, .batch_size, .sampler]' "$TMP/greedy/hparams.json" | sed 's/:1,"top_k"/:1.0,"top_k"/; s/:1}/:1.0}/')"
+check_equal "workspace.json names what is there" "bin hparams.json tales tales-2" \
+    "$(cd "$TMP/spec" && jq -r '.executables, .hparams_config, .model_main, .model_draft' workspace.json | xargs ls -d | xargs)"
 fields "$TMP/spec/tales/model.json" '.model_id string
 .model_arch string
 .version int
@@ -152,11 +169,17 @@ check_equal "model.json says what the checkpoint says" true "$(jq --slurpfile c 
     $l.n_layers == $c.num_hidden_layers and $l.n_attn_heads == $c.num_attention_heads and
     $l.n_attn_kv_heads == $c.num_key_value_heads and $l.vocab_size == $c.vocab_size and
     $l.rope_config.rope_dim == $l.head_size and $l.rope_config.rope_type == 0 and
-    $l.kv_dim == $l.head_size * $l.n_attn_kv_heads' "$TMP/spec/tales/model.json")"
+    $l.kv_dim == $l.head_size * $l.n_attn_kv_heads and $l.head_size == $l.embed_dim / $l.n_attn_heads and
+    $l.n_ctx == ([$c.max_position_embeddings, 4096] | min) and $l.rope_config.n_rope_ctx_orig == $c.max_position_embeddings and
+    (($l.norm_eps - $c.rms_norm_eps) | fabs) < 1e-12 and $l.rope_config.rope_freq_base == ($c.rope_theta // $c.rope_parameters.rope_theta) and
+    $l.rope_config.rope_freq_scale == 1 and $l.rope_config.rope_attn_factor == 1 and
+    $l.rope_config.rope_scale_type == "linear" and .version == 20241202 and .vision == {}' "$TMP/spec/tales/model.json")"
 check_equal "vocab.gguf has the keys its tokenizer wants" "" "$("$ferry" inspect "$TMP/spec/tales/vocab.gguf" --json | jq -r '
     (.metadata | keys) as $k | ("general.architecture", "tokenizer.ggml.model", "tokenizer.ggml.pre", "tokenizer.ggml.tokens",
     "tokenizer.ggml.token_type", "tokenizer.ggml.merges", "tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
     "tokenizer.ggml.eot_token_id", "tokenizer.chat_template") | select(. as $want | $k | index($want) | not)')"
+check_equal "vocab.gguf has no tensor" 0 "$("$ferry" inspect "$TMP/spec/tales/vocab.gguf" --json | jq '.tensors | length')"
+check_equal "norms are f32" f32 "$("$ferry" inspect "$TMP/tales/tales/ggml/weights.gguf" --json | jq -r '.tensors[] | select(.name | test("norm")) | .type' | sort -u)"
 check_equal "weights.gguf has only types that it computes with" "" "$("$ferry" inspect "$TMP/tales/tales/ggml/weights.gguf" --json |
     jq -r '.tensors[] | select(.type | IN("f32", "q4_0") | not) | .name')"
 for family in llama qwen2; do
@@ -164,7 +187,8 @@ for family in llama qwen2; do
         "$("$ferry" create tests/data/families/$family --outtype q8_0 --no-parity -o "$TMP/known-$family" 2>&1 | grep PowerServe)"
     check "without parity.json" test ! -e "$TMP/known-$family/$family/parity.json"
 done
-for family in qwen3:'family qwen3 is not llama or qwen2' llama3:'llama3 rope scaling' qwen2-yarn:'yarn rope scaling'; do
+for family in qwen3:'family qwen3 is not llama or qwen2' llama3:'llama3 rope scaling' qwen2-yarn:'yarn rope scaling' \
+    llama-linear:'linear rope scaling' llama-bias:'blk.0.attn_q.bias is ignored' mistral:'heads of 32 elements'; do
     check_status "a warning about ${family%%:*}, which it does not" 0 "PowerServe's runtime could not compute.*${family#*:}" \
         "$ferry" create "tests/data/families/${family%%:*}" --outtype q8_0 --no-parity -o "$TMP/other-${family%%:*}"
 done
@@ -172,28 +196,29 @@ check_status "and about types" 0 'PowerServe.*token_embd.weight is f16' "$ferry"
 
 # --- a package as PowerServe publishes them --------------------------------------------------------------------------
 package=$TMP/package/qnn
-mkdir -p "$package/kv" "$TMP/package/ggml"
-cp "$TMP/tales.gguf" "$TMP/package/ggml/weights.gguf"
-jq -n --slurpfile m "$TMP/tales/tales/model.json" '$m[0].llm_config as $l | {
-    model_parameters: {n_layers: $l.n_layers, vocab_size: $l.vocab_size, embed_dim: $l.embed_dim, ffn_hidden_dim: $l.ffn_dim,
-        head_dim: $l.head_size, n_kv_heads: $l.n_attn_kv_heads, rope_theta: 1e4, rms_norm_eps: 1e-5, attention_mask_value: -50000},
-    qnn_parameters: {n_hvx_threads: 4},
-    graphs: [1, 128 | {type: "transformers", graph_name: "batch_\(.)", start_layer_id: 0, end_layer_id: $l.n_layers, batch_size: .,
-        cache_size: 1920, context_size: 2048, model_path: "tales_0.bin", kv_size: 11, x_name: "x", out_name: "out",
-        kv_path_format: "kv/layer_{layer_id}_{kv_type}_{head_id}.raw"}],
-    embeddings: [1, 128 | {graph_name: "batch_\(.)", model_path: "lm_head.bin", batch_size: ., x_name: "x", out_name: "logits"}]
-    }' >"$package/config.json"
-read -r layers heads bytes < <(jq -r '.llm_config | "\(.n_layers) \(.n_attn_kv_heads) \(.head_size * 11 * 4)"' "$TMP/tales/tales/model.json")
-for ((l = 0; l < layers; l++)); do
-    for ((h = 0; h < heads; h++)); do
-        head -c "$bytes" /dev/urandom >"$package/kv/layer_${l}_key_$h.raw"
-        head -c "$bytes" /dev/urandom >"$package/kv/layer_${l}_value_$h.raw"
-    done
-done
-head -c 300000 /dev/urandom >"$package/tales_0.bin"
-head -c 100000 /dev/urandom >"$package/lm_head.bin"
+make_package "$TMP/package" "$TMP/tales.gguf" "$TMP/tales/tales/model.json"
 check "a package goes through create" "$ferry" create "$TMP/package" -o "$TMP/npu" -q
 check "with all its context binaries" diff -r "$package" "$TMP/npu/tales/qnn"
+# Published ones bring their own model.json and vocab.gguf, and the vendor's libraries for two chips.
+mkdir "$TMP/published"
+cp -r "$TMP/package" "$TMP/published/Tales-PowerServe-QNN29-8G3"
+published=$TMP/published/Tales-PowerServe-QNN29-8G3
+cp "$TMP"/tales/tales/{model.json,vocab.gguf} "$published/"
+echo 'void f(void) {}' >"$TMP/f.c"
+for lib in Htp System HtpV75Stub HtpV79Stub; do
+    aarch64-linux-gnu-gcc -shared -fPIC -nostdlib -Wl,-z,max-page-size=16384 -o "$published/qnn/libQnn$lib.so" "$TMP/f.c"
+done
+for lib in HtpV75 HtpV75Skel HtpV79 HtpV79Skel HexagonSkel_dspApp; do # 32 bit, for machine 164
+    { printf '\177ELF\1\1\1' && head -c 9 /dev/zero && printf '\3\0\244\0\1' && head -c 100 /dev/zero; } >"$published/qnn/libQnn$lib.so"
+done
+check "a published one goes through create" env -u QNN_SDK_ROOT "$ferry" create "$published" --soc SM8650 -o "$TMP/npu8g3" -q
+check_equal "with the libraries of the one chip" \
+    'libQnnHtp.so libQnnHtpV75.so libQnnHtpV75Skel.so libQnnHtpV75Stub.so libQnnSystem.so' "$(cd "$TMP/npu8g3/qnn_libs" && echo *)"
+check_equal "and once" "" "$(find "$TMP/npu8g3/tales" -name 'lib*')"
+check "with the model's files" diff -r "$TMP/npu/tales" "$TMP/npu8g3/tales"
+check "and verify" "$ferry" verify "$TMP/npu8g3" -q
+check "for the other chip, too" env -u QNN_SDK_ROOT "$ferry" create "$published" --soc SM8750 -o "$TMP/npu8g4" -q
+check_equal "with one library more" 6 "$(find "$TMP/npu8g4/qnn_libs" -type f | wc -l)"
 check "verify" "$ferry" verify "$TMP/npu" -q
 check "pack and unpack" bash -c "$ferry pack $TMP/npu -o $TMP/npu.tar.zst -q && $ferry unpack $TMP/npu.tar.zst -o $TMP/npu2 -q && diff -r $TMP/npu $TMP/npu2"
 check "and still runs on the CPU" "$ferry" run -d "$TMP/npu2" -p 'One day' -n 2 -q

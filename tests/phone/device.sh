@@ -66,6 +66,9 @@ tiny=$(realpath "$TMP"/tiny/*/ggml/weights.gguf)
 check "eval finds what the reference found" "$ferry" eval --device -m "$tiny" --golden tests/data/families/llama/golden.safetensors
 check_equal "bench measures there what was asked for" "0 4 1,0 4 2" \
     "$("$ferry" bench --device -m "$tiny" -p 0 -n 4 -t 1,2 -r 1 -o jsonl 2>/dev/null | jq -r '"\(.n_prompt) \(.n_gen) \(.n_threads)"' | paste -sd,)"
+check "selftest looks at the phone itself" "$ferry" selftest --device -d "$TMP/tiny" --quick
+check_equal "what only this machine has stays here" "$(head -1 "$TMP/answers")" \
+    "$(FERRY_NO_HISTORY=1 "$ferry" chat -s "$ANDROID_SERIAL" -d tales "${exact[@]}" <<<"$(head -1 "$TMP/questions")")"
 check_equal "a variable here counts there" "$(FERRY_N_PREDICT=3 "$ferry" run -d "$w" -p Once --print-ids 2>/dev/null | wc -w)" \
     "$(FERRY_N_PREDICT=3 "$ferry" run --device -d "$w" -p Once --print-ids 2>/dev/null | wc -w)"
 check_equal "a loop's input is left to the loop" "ab" \
@@ -96,6 +99,7 @@ check_status "a comparison that fails" 4 '' "$ferry" eval --device -m "$tiny" \
     --golden tests/data/families/llama/golden.safetensors --tolerance 0
 check_status "a bad option is found here" 2 "did you mean --threads" "$ferry" run --device --thread 2
 check_status "no such workspace" 5 "no workspace 'nothing' on the phone; push it first" "$ferry" run --device -d nothing -p x
+check_status "two phones" 2 'name two phones' "$ferry" run --device=a -s b -d "$w" -p x
 check_status "no such phone" 5 'nophone' "$ferry" run --device=nophone -d "$w" -p x
 check_status "a file that is not there" 1 'missing' "$ferry" run --device -d "$w" -f missing
 check_status "a checkpoint does not go along" 2 'neither a file nor a workspace' \

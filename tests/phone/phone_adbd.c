@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -134,6 +135,7 @@ static bool open_stream(daemon_state *d, uint32_t remote, const char *service)
         return send_message(d, CLSE, 0, remote, "", 0);
     pid_t pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
         close(pair[0]);
         serve(d, pair[1], service);
     }
@@ -290,6 +292,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: phone_adbd ROOT CONTROL BANNER PORT_FILE\n");
         return 2;
     }
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* a test that is killed takes its phone along */
     d.phone = (phone){.root = argv[1], .control = &d.control};
     d.control_path = argv[2];
     d.banner = argv[3];

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,7 @@ static _Noreturn void run_command(const phone *p, const char *command)
     char *env[] = {(char[]){"PATH=/usr/bin:/bin"},   (char[]){"HOME=/"},
                    (char[]){"TERM=xterm"},           (char[]){"PROOT_VERBOSE=-1"},
                    (char[]){"ANDROID_ROOT=/system"}, NULL};
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* proot ends what it traces */
     signal(SIGPIPE, SIG_DFL);
     signal(SIGINT, SIG_DFL); /* a script that starts us in the background has it ignored */
     signal(SIGQUIT, SIG_DFL);

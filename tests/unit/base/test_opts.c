@@ -13,7 +13,7 @@
 
 typedef struct {
     bool verbose;
-    const char *model, *folder;
+    const char *model, *folder, *place;
     int64_t threads, seed, exact, wide, cache;
     double temp;
     int out_type;
@@ -45,9 +45,10 @@ static const fy_opt table[] = {
     ROW("Run", "cache-type-size", "ctk", FY_OPT_SIZE, cache, .arg = "BYTES", .def = "2K",
         .help = "Cache."),
     ROW("Run", "temp", NULL, FY_OPT_FLOAT, temp, .arg = "T", .max = 2, .help = "Temperature."),
+    ROW("Run", "place", "p", FY_OPT_STR, place, .arg = "NAME", .bare = "", .help = "Where."),
     ROW("Run", "verbose", "v", FY_OPT_FLAG, verbose, .help = "Say more."),
 };
-enum { N_OPTS = sizeof table / sizeof table[0], MAX_ARGS = 16 };
+enum { N_OPTS = sizeof table / sizeof table[0], MAX_ARGS = 24 };
 
 static char *argv[MAX_ARGS];
 static int n_args;
@@ -373,6 +374,93 @@ static void the_nearest_word_is_found_and_a_far_one_is_not(void **state)
     assert_null(fy_nearest("run", words, 0));
 }
 
+static void a_value_that_may_be_left_out_stands_behind_an_equals_sign(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    options o;
+    assert_int_equal(parse(&o, "a", &e), 0);
+    assert_null(o.place);
+    assert_int_equal(parse(&o, "--place a", &e), 0);
+    assert_string_equal(o.place, "");
+    assert_int_equal(n_args, 1);
+    assert_int_equal(parse(&o, "--place=here -v", &e), 0);
+    assert_string_equal(o.place, "here");
+    fy_str s = {0};
+    fy_opts_help(table, N_OPTS, &s);
+    assert_non_null(strstr(s.ptr, "--place[=NAME] "));
+    fy_str_release(&s);
+}
+
+/* "--name=value" of every value that is held; parsed again it is the same. */
+static void put_all(const options *o, fy_str *out)
+{
+    for (size_t i = 0; i < N_OPTS; i++) {
+        for (size_t nth = 0;; nth++) {
+            size_t begin = out->len;
+            fy_str_printf(out, "--%s=", table[i].name);
+            if (!fy_opt_value(&table[i], o, nth, out)) {
+                out->len = begin;
+                break;
+            }
+            fy_str_putc(out, ' ');
+        }
+    }
+    out->len -= out->len > 0;
+    out->ptr[out->len] = '\0';
+}
+
+static void values_are_written_as_they_are_read(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    options o;
+    fy_str a = {0}, b = {0};
+    assert_int_equal(parse(&o,
+                           "-m f -x 1 -x 2 --seed -9 --wide 9223372036854775807 --temp 0.1 "
+                           "--outtype q8_0 -ctk 3K --place -v",
+                           &e),
+                     0);
+    put_all(&o, &a);
+    fy_opts_release(table, N_OPTS, &o);
+    assert_string_equal(a.ptr, "--model=f --outtype=q8_0 --extra=1 --extra=2 --threads=4 --seed=-9 "
+                               "--wide=9223372036854775807 --cache-type-size=3072 "
+                               "--temp=0.10000000000000001 --place= --verbose=yes");
+    assert_int_equal(parse(&o, a.ptr, &e), 0);
+    put_all(&o, &b);
+    assert_string_equal(a.ptr, b.ptr);
+    fy_opts_release(table, N_OPTS, &o);
+    fy_str_release(&a);
+    fy_str_release(&b);
+}
+
+static void a_word_is_found_with_or_without_its_value(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *word, *name;
+        bool next;
+    } cases[] = {{"-m", "model", true},
+                 {"--model", "model", true},
+                 {"--model=x", "model", false},
+                 {"-ctk", "cache-type-size", true},
+                 {"--cache_type_size", "cache-type-size", true},
+                 {"--verbose", "verbose", false},
+                 {"--place", "place", false},
+                 {"--modl", NULL, false},
+                 {"m", NULL, false},
+                 {"-", NULL, false},
+                 {"--", NULL, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bool next;
+        const fy_opt *o = fy_opts_find(table, N_OPTS, cases[i].word, &next);
+        assert_int_equal(o != NULL, cases[i].name != NULL);
+        if (o != NULL)
+            assert_string_equal(o->name, cases[i].name);
+        assert_int_equal(next, cases[i].next);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +480,9 @@ int main(void)
         cmocka_unit_test(help_text_shows_groups_defaults_and_values),
         cmocka_unit_test(sizes_take_a_suffix_and_nothing_else),
         cmocka_unit_test(the_nearest_word_is_found_and_a_far_one_is_not),
+        cmocka_unit_test(a_value_that_may_be_left_out_stands_behind_an_equals_sign),
+        cmocka_unit_test(values_are_written_as_they_are_read),
+        cmocka_unit_test(a_word_is_found_with_or_without_its_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

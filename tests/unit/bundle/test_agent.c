@@ -86,9 +86,9 @@ static void manifest_of(const content *c, size_t n, fy_str *s)
 {
     fy_str_puts(s, "{\"format_version\":1,\"tool\":\"test\",\"target\":\"any\",\"files\":[");
     for (size_t i = 0; i < n; i++) {
-        fy_str_printf(s, "%s{\"path\":\"%s\",\"size\":%zu,\"mode\":\"%s\",\"sha256\":",
-                      i > 0 ? "," : "", c[i].path, c[i].n,
-                      strncmp(c[i].path, "bin/", 4) == 0 ? "0755" : "0644");
+        fy_str_printf(
+            s, "%s{\"path\":\"%s\",\"size\":%zu,\"mode\":\"%s\",\"sha256\":", i > 0 ? "," : "",
+            c[i].path, c[i].n, strncmp(c[i].path, "bin/", 4) == 0 ? "0755" : "0644");
         put_hash(s, c[i].bytes, c[i].n);
         for (size_t at_byte = 0; c[i].n > FY_MANIFEST_BLOCK && at_byte < c[i].n;
              at_byte += FY_MANIFEST_BLOCK) {
@@ -537,8 +537,8 @@ static void what_stands_in_the_way_is_left_alone(void **state)
 static void places_that_are_no_names_are_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"relative/ws", "/", "/etc/../ws", "/tmp//ws", "/tmp/.hidden",
-                                      "/tmp/a b",    "/elsewhere/ws"};
+    static const char *const bad[] = {"relative/ws",  "/",        "/etc/../ws",   "/tmp//ws",
+                                      "/tmp/.hidden", "/tmp/a b", "/elsewhere/ws"};
     content c[3];
     make(c, 1);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

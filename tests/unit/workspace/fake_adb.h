@@ -41,13 +41,16 @@ typedef struct {
     int listener;
     pthread_t thread;
     pthread_mutex_t lock;
-    fy_str heard; /* what the services were told */
+    pthread_cond_t ended;    /* a call has ended */
+    struct fake_call *calls; /* those that are served now */
+    fy_str heard;            /* what the services were told */
     char last_service[256];
 } fake_adb;
 
-typedef struct {
+typedef struct fake_call {
     fake_adb *f;
     int fd;
+    struct fake_call *next;
 } fake_call;
 
 static const fake_rule fake_defaults[] = {
@@ -162,7 +165,14 @@ static void *fake_serve(void *user)
 {
     fake_call *c = user;
     fake_answer(c);
+    pthread_mutex_lock(&c->f->lock);
+    fake_call **at = &c->f->calls;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
     close(c->fd);
+    pthread_cond_signal(&c->f->ended);
+    pthread_mutex_unlock(&c->f->lock);
     free(c);
     return NULL;
 }
@@ -173,7 +183,10 @@ static void *fake_accept(void *user)
     for (int fd; (fd = accept(f->listener, NULL, NULL)) >= 0;) {
         fake_call *c = malloc(sizeof *c);
         pthread_t t;
-        *c = (fake_call){f, fd};
+        pthread_mutex_lock(&f->lock);
+        *c = (fake_call){f, fd, f->calls};
+        f->calls = c;
+        pthread_mutex_unlock(&f->lock);
         pthread_create(&t, NULL, fake_serve, c);
         pthread_detach(t);
     }
@@ -187,6 +200,7 @@ static void fake_start(fake_adb *f)
     char port[8];
     atomic_store(&f->budget, -1);
     pthread_mutex_init(&f->lock, NULL);
+    pthread_cond_init(&f->ended, NULL);
     f->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (bind(f->listener, (struct sockaddr *)&at, n) != 0 || listen(f->listener, 8) != 0 ||
         getsockname(f->listener, (struct sockaddr *)&at, &n) != 0)
@@ -196,11 +210,18 @@ static void fake_start(fake_adb *f)
     pthread_create(&f->thread, NULL, fake_accept, f);
 }
 
+/* What the rules point to may go afterwards: no call is served any more. */
 static void fake_stop(fake_adb *f)
 {
     shutdown(f->listener, SHUT_RDWR);
     pthread_join(f->thread, NULL);
     close(f->listener);
+    pthread_mutex_lock(&f->lock);
+    for (fake_call *c = f->calls; c != NULL; c = c->next)
+        shutdown(c->fd, SHUT_RDWR);
+    while (f->calls != NULL)
+        pthread_cond_wait(&f->ended, &f->lock);
+    pthread_mutex_unlock(&f->lock);
 }
 
 /* --- what the tests share -----------------------------------------------------------------------

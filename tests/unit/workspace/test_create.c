@@ -597,6 +597,38 @@ static void a_downloaded_package_is_a_model(void **state)
     refused(&p, FY_EARG, "neither a checkpoint");
 }
 
+/* Both are counted from the tokens that their context binaries begin with. */
+static void a_draft_on_the_npu_begins_where_the_main_model_does(void **state)
+{
+    (void)state;
+    static const char *const dirs[] = {"main", "draft"};
+    char path[64];
+    elf_write(at("ferry"), 183);
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/ggml", dirs[i]);
+        assert_int_equal(fy_mkdirs(at(path), NULL), 0);
+        snprintf(path, sizeof path, "%s/ggml/weights.gguf", dirs[i]);
+        tiny_write(at(path), &(tiny_model){.name = dirs[i]});
+        snprintf(path, sizeof path, "%s/qnn", dirs[i]);
+        package_make(at(path));
+    }
+    size_t n;
+    char *config = get_file(at("draft/qnn/config.json"), &n);
+    for (char *p = config; (p = strstr(p, "\"kv_size\": 2")) != NULL; p++)
+        p[11] = '1';
+    put_text(at("draft/qnn/config.json"), config);
+    free(config);
+    uint8_t bytes[16 * 4] = {1};
+    put_file(at("draft/qnn/kv/layer_0_key_0.raw"), bytes, sizeof bytes);
+    put_file(at("draft/qnn/kv/layer_0_value_0.raw"), bytes, sizeof bytes);
+    const char *models[] = {at("main")};
+    fy_create_params p = params(models, 1);
+    p.draft = at("draft");
+    refused(&p, FY_EARG,
+            "the draft draft begins with 1 preset tokens (kv_size), main with 2; expected context "
+            "binaries made with the same system prompt");
+}
+
 /* --- checkpoints ------------------------------------------------------------------------------ */
 
 typedef struct {
@@ -664,6 +696,7 @@ int main(void)
         cmocka_unit_test(chips_are_known_by_name),
         TEST(context_binaries_are_checked_and_taken_along),
         TEST(a_downloaded_package_is_a_model),
+        TEST(a_draft_on_the_npu_begins_where_the_main_model_does),
         TEST(a_checkpoint_is_converted_to_where_its_weights_belong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

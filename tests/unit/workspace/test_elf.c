@@ -119,7 +119,7 @@ static void programs_and_libraries_are_told_apart(void **state)
     image m = make_image(2);
     is(&m, FY_ELF_STATIC);
     set_interp(&m, "/system/bin/linker64");
-    is(&m, FY_ELF_ANDROID);
+    is_refused(&m, "fixed address, which Android's linker refuses");
     m.b[16] = 3;
     is(&m, FY_ELF_ANDROID);
     set_interp(&m, "/lib/ld-linux-aarch64.so.1");
@@ -133,7 +133,7 @@ static void programs_and_libraries_are_told_apart(void **state)
     is(&m, FY_ELF_STATIC);
     m.b[18] = 164;
     m.b[4] = 1;
-    is(&m, FY_ELF_DSP);
+    is(&m, FY_ELF_DSP); /* of which nothing more is looked at */
     m.b[18] = 62;
     m.b[4] = 2;
     is_refused(&m, "built for x86-64");
@@ -146,7 +146,7 @@ static void programs_and_libraries_are_told_apart(void **state)
 static void what_points_outside_of_the_file_is_damaged(void **state)
 {
     (void)state;
-    image m = make_image(2);
+    image m = make_image(3);
     set_interp(&m, "/system/bin/linker64");
     image good = m;
     put64(m.b + 120 + 32, 257);
@@ -175,15 +175,53 @@ static void what_points_outside_of_the_file_is_damaged(void **state)
     is_refused(&m, "its dynamic section lies outside");
 }
 
+static void text_relocations_are_refused_where_androids_linker_loads(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t tag, value;
+    } cases[] = {{22, 0}, {30, 4}, {30, 12}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        image m = make_image(3);
+        set_dynamic(&m, 0);
+        is(&m, FY_ELF_LIBRARY);
+        put64(m.b + 256, cases[i].tag);
+        put64(m.b + 264, cases[i].value);
+        is_refused(&m, "text relocations, which Android's linker refuses");
+        put64(m.b + 280, 0x08000000); /* static: it relocates itself */
+        is(&m, FY_ELF_STATIC);
+    }
+    image m = make_image(3);
+    set_dynamic(&m, 0);
+    put64(m.b + 256, 30);
+    put64(m.b + 264, 8); /* DF_BIND_NOW */
+    is(&m, FY_ELF_LIBRARY);
+}
+
+static void an_executable_stack_is_seen(void **state)
+{
+    (void)state;
+    fy_elf_info info;
+    image m = make_image(2);
+    uint32_t type = 0x6474e551;
+    memcpy(m.b + 120, &type, sizeof type);
+    for (uint8_t flags = 6; flags <= 7; flags++) {
+        m.b[124] = flags;
+        assert_int_equal(fy_elf_inspect(m.b, m.n, &info, NULL), 0);
+        assert_int_equal(info.executable_stack, flags == 7);
+    }
+}
+
 static void words_say_what_is_odd(void **state)
 {
     (void)state;
     fy_str s = {0};
-    fy_elf_words(&(fy_elf_info){FY_ELF_STATIC, 16384}, &s);
+    fy_elf_words(&(fy_elf_info){FY_ELF_STATIC, 16384, false}, &s);
     assert_string_equal(fy_str_z(&s), "aarch64, static");
     fy_str_clear(&s);
-    fy_elf_words(&(fy_elf_info){FY_ELF_ANDROID, 4096}, &s);
+    fy_elf_words(&(fy_elf_info){FY_ELF_ANDROID, 4096, true}, &s);
     assert_non_null(strstr(fy_str_z(&s), "pages of 16 KB refuse its segments of 4096 bytes"));
+    assert_non_null(strstr(fy_str_z(&s), "executable stack, which phones forbid"));
     fy_str_release(&s);
 }
 
@@ -194,6 +232,8 @@ int main(void)
         cmocka_unit_test(other_files_are_called_what_they_are),
         cmocka_unit_test(programs_and_libraries_are_told_apart),
         cmocka_unit_test(what_points_outside_of_the_file_is_damaged),
+        cmocka_unit_test(text_relocations_are_refused_where_androids_linker_loads),
+        cmocka_unit_test(an_executable_stack_is_seen),
         cmocka_unit_test(words_say_what_is_odd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

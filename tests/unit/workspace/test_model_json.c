@@ -118,6 +118,40 @@ static void bad_text_is_refused(void **state)
     assert_int_equal(e.code, FY_EARG);
 }
 
+static void every_key_is_required_and_of_its_type(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {
+        "model_id",        "model_arch",       "version",         "embed_dim",
+        "ffn_dim",         "n_layers",         "n_attn_heads",    "n_attn_kv_heads",
+        "n_ctx",           "vocab_size",       "kv_dim",          "head_size",
+        "norm_eps",        "rope_dim",         "rope_type",       "rope_freq_base",
+        "rope_freq_scale", "rope_attn_factor", "rope_scale_type", "n_rope_ctx_orig"};
+    fy_str text = {0};
+    fy_model_json m = made("llama", &hp, "x");
+    assert_int_equal(fy_model_json_text(&m, &text, NULL), 0);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        char quoted[40];
+        snprintf(quoted, sizeof quoted, "\"%s\": ", keys[i]);
+        for (int wrong_type = 0; wrong_type < 2; wrong_type++) {
+            fy_err e = {0};
+            fy_str s = {0};
+            const char *key = strstr(text.ptr, quoted);
+            assert_non_null(key);
+            fy_str_add(&s, text.ptr, (size_t)(key - text.ptr));
+            if (wrong_type)
+                fy_str_puts(&s, quoted);
+            fy_str_puts(&s, wrong_type ? "[], \"-\": " : "\"-\": ");
+            fy_str_puts(&s, key + strlen(quoted));
+            if (fy_model_json_parse(s.ptr, s.len, &m, &e) == 0)
+                fail_msg("accepted: %s", s.ptr);
+            assert_says(&e, keys[i]);
+            fy_str_release(&s);
+        }
+    }
+    fy_str_release(&text);
+}
+
 static void limits(const tiny_model *model, const fy_hparams *h, const char *arch, const char *says)
 {
     fy_str s = {0};
@@ -135,20 +169,48 @@ static void models_that_powerserve_cannot_compute_are_told_apart(void **state)
 {
     (void)state;
     fy_hparams h = hp;
-    limits(&(tiny_model){.type = FY_F32}, &h, "llama", "");
-    limits(&(tiny_model){.type = FY_Q8_0}, &h, "qwen2", "");
-    limits(&(tiny_model){.type = FY_Q8_0}, &h, "qwen3", "family qwen3");
-    limits(&(tiny_model){.type = FY_F16}, &h, "llama", "token_embd.weight is f16");
-    limits(&(tiny_model){.type = FY_BF16}, &h, "llama", "is bf16");
-    limits(&(tiny_model){.type = FY_Q8_0, .llama3 = true}, &h, "llama", "rope_freqs.weight");
+#define TINY(...) (&(tiny_model){.tokenizer = "llama", __VA_ARGS__})
+    limits(TINY(.type = FY_F32), &h, "llama", "");
+    limits(TINY(.type = FY_Q8_0), &h, "qwen2", "");
+    limits(TINY(.type = FY_Q8_0), &h, "qwen3", "family qwen3");
+    limits(TINY(.type = FY_F16), &h, "llama", "token_embd.weight is f16");
+    limits(TINY(.type = FY_BF16), &h, "llama", "is bf16");
+    limits(TINY(.type = FY_Q8_0, .llama3 = true), &h, "llama", "rope_freqs.weight");
+    limits(TINY(.type = FY_F32, .extra = "blk.0.attn_q.bias"), &h, "qwen2", "");
+    static const char *const ignored[] = {"blk.0.attn_q.bias", "blk.x.attn_q.weight", "blk.0",
+                                          "blk.0.attn_q_norm.weight", "output.bias"};
+    for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++) {
+        char says[64];
+        snprintf(says, sizeof says, "%s is ignored", ignored[i]);
+        limits(TINY(.type = FY_F32, .extra = ignored[i]), &h, "llama", says);
+    }
     h.head_dim = h.head_dim_v = h.n_rot = 32;
-    limits(&(tiny_model){.type = FY_F32}, &h, "llama", "heads of 32 elements");
+    limits(TINY(.type = FY_F32), &h, "llama", "heads of 32 elements");
     h = hp;
     h.rope_scaling = FY_ROPE_SCALING_YARN;
-    limits(&(tiny_model){.type = FY_F32}, &h, "llama", "yarn");
+    limits(TINY(.type = FY_F32), &h, "llama", "yarn");
+    h.rope_scaling = FY_ROPE_SCALING_LINEAR;
+    limits(TINY(.type = FY_F32), &h, "llama", "linear rope scaling");
     h = hp;
     h.n_swa = 100;
-    limits(&(tiny_model){.type = FY_F32}, &h, "llama", "sliding window of 100");
+    limits(TINY(.type = FY_F32), &h, "llama", "sliding window of 100");
+#undef TINY
+}
+
+static void tokenizers_that_powerserve_does_not_read_are_told_apart(void **state)
+{
+    (void)state;
+    limits(&(tiny_model){.type = FY_F32}, &hp, "llama", "no tokenizer.ggml.model");
+    limits(&(tiny_model){.tokenizer = "mine"}, &hp, "llama", "tokenizer 'mine'");
+    limits(&(tiny_model){.tokenizer = "gpt2", .pre = "qwen35"}, &hp, "llama",
+           "pre-tokenizer 'qwen35'; no tokenizer.ggml.merges");
+    limits(&(tiny_model){.tokenizer = "gpt2", .pre = "smollm"}, &hp, "llama",
+           "no tokenizer.ggml.merges");
+    limits(&(tiny_model){.tokenizer = "llama", .pre = "qwen35"}, &hp, "llama", "");
+    limits(&(tiny_model){.tokenizer = "llama", .twice = "<pad>"}, &hp, "llama",
+           "token '<pad>' is there twice");
+    limits(&(tiny_model){.tokenizer = "llama", .twice = "<|im_end|>"}, &hp, "llama",
+           "it would take one of 2 tokens by chance");
 }
 
 /* hparams.json of a file with these keys, of f32 values or, for top_k and penalty_last_n, i32. */
@@ -212,7 +274,9 @@ int main(void)
         cmocka_unit_test(a_contradiction_names_key_and_values),
         cmocka_unit_test(bad_text_is_refused),
         cmocka_unit_test(hparams_are_what_the_model_recommends_and_no_more),
+        TEST(every_key_is_required_and_of_its_type),
         TEST(models_that_powerserve_cannot_compute_are_told_apart),
+        TEST(tokenizers_that_powerserve_does_not_read_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,11 +103,71 @@ static void what_powerserve_could_not_load_is_refused(void **state)
     }
 }
 
+/* The configuration with the first `"key"` behind `after` called something else. */
+static void lacks(const char *config, const char *after, const char *key)
+{
+    char quoted[64];
+    fy_err e = {0};
+    fy_qnn_config c;
+    snprintf(quoted, sizeof quoted, "\"%s\"", key);
+    const char *tail = strstr(config, after);
+    assert_non_null(tail);
+    char *changed = qnn_changed(tail, quoted, "\"-\"");
+    fy_str s = {0};
+    fy_str_add(&s, config, (size_t)(tail - config));
+    fy_str_puts(&s, changed);
+    if (fy_qnn_config_parse(s.ptr, s.len, &c, &e) == 0)
+        fail_msg("accepted without %s", key);
+    assert_says(&e, "lacks '");
+    assert_says(&e, key);
+    fy_str_release(&s);
+    free(changed);
+}
+
+static void every_key_that_powerserve_reads_is_required(void **state)
+{
+    (void)state;
+    static const char *const of_graph[] = {
+        "type",         "graph_name", "start_layer_id", "end_layer_id", "batch_size", "cache_size",
+        "context_size", "model_path", "kv_path_format", "kv_size",      "x_name",     "out_name"};
+    static const char *const of_embedding[] = {"graph_name", "model_path", "batch_size", "x_name",
+                                               "out_name"};
+    static const char *const of_vision[] = {"graph_name", "model_path",  "num_channels",
+                                            "image_size", "num_patches", "num_patches_tokens",
+                                            "x_name",     "out_name"};
+    static const char with_vision[] =
+        "{" QNN_PARAMETERS ", " QNN_GRAPHS ", \"vision\": {\"graph_name\": \"v\", "
+        "\"model_path\": \"v.bin\", \"num_channels\": 3, \"image_size\": 448, "
+        "\"num_patches\": 1025, \"num_patches_tokens\": 256, \"x_name\": \"x\", "
+        "\"out_name\": \"out\"}}";
+    fy_err e = {0};
+    fy_qnn_config c;
+    if (fy_qnn_config_parse(with_vision, strlen(with_vision), &c, &e) != 0)
+        fail_msg("%s", e.msg);
+    assert_int_equal(c.vision->n_patch_tokens, 256);
+    fy_qnn_config_release(&c);
+    static const char *const top[] = {"model_parameters", "qnn_parameters", "graphs"};
+    for (size_t i = 0; i < 3; i++) {
+        char *text = qnn_changed(QNN_CONFIG, top[i], "x");
+        assert_int_equal(fy_qnn_config_parse(text, strlen(text), &c, NULL), -1);
+        free(text);
+    }
+    lacks(QNN_CONFIG, "\"model_parameters\"", "attention_mask_value");
+    lacks(QNN_CONFIG, "\"qnn_parameters\"", "n_hvx_threads");
+    for (size_t i = 0; i < sizeof of_graph / sizeof of_graph[0]; i++)
+        lacks(QNN_CONFIG, "\"graphs\"", of_graph[i]);
+    for (size_t i = 0; i < sizeof of_embedding / sizeof of_embedding[0]; i++)
+        lacks(QNN_CONFIG, "\"embeddings\"", of_embedding[i]);
+    for (size_t i = 0; i < sizeof of_vision / sizeof of_vision[0]; i++)
+        lacks(with_vision, "\"vision\"", of_vision[i]);
+}
+
 static void positions_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
     static const char text[] =
-        "{" QNN_PARAMETERS ", \"graphs\": [{\"graph_name\": \"b\", \"start_layer_id\": 0, "
+        "{" QNN_PARAMETERS
+        ", \"graphs\": [{\"type\": \"t\", \"graph_name\": \"b\", \"start_layer_id\": 0, "
         "\"end_layer_id\": 2, \"batch_size\": 129, \"cache_size\": 1920, \"context_size\": 2048, "
         "\"model_path\": \"m.bin\", \"kv_path_format\": \"{layer_id}{kv_type}{head_id}\", "
         "\"kv_size\": 11, \"x_name\": \"x\", \"out_name\": \"o\"}]}";
@@ -233,6 +293,7 @@ int main(void)
         TEST(a_published_configuration_is_read),
         TEST(embeddings_and_dimensions_may_be_absent),
         TEST(what_powerserve_could_not_load_is_refused),
+        TEST(every_key_that_powerserve_reads_is_required),
         TEST(positions_that_do_not_fit_are_refused),
         TEST(every_truncation_is_refused),
         TEST(a_package_is_whole_or_says_what_is_missing),

@@ -281,13 +281,14 @@ static void verify_reports_the_signature(void **state)
     (void)state;
     fy_err e = {0};
     fy_verify_report r;
-    assert_int_equal(fy_verify_signed(at("ws"), NULL, true, 1, NULL, &r, &e), 0);
+    assert_int_equal(fy_verify_trusted(at("ws"), &(fy_trust){.require = true}, 1, NULL, &r, &e), 0);
     assert_int_equal(r.n, 1);
     assert_string_equal(r.finding[0].path, "manifest.sig");
     assert_string_equal(r.finding[0].text, "not signed; a signature by a trusted key is required");
     fy_verify_report_release(&r);
     sign_as(at("me.pem"));
-    assert_int_equal(fy_verify_signed(at("ws"), at("me.pub.pem"), true, 1, NULL, &r, &e), 0);
+    assert_int_equal(
+        fy_verify_trusted(at("ws"), &(fy_trust){.key_path = at("me.pub.pem")}, 1, NULL, &r, &e), 0);
     assert_int_equal(r.n, 0);
     assert_int_equal(r.signature.state, FY_SIG_TRUSTED);
     fy_verify_report_release(&r);
@@ -300,6 +301,49 @@ static void verify_reports_the_signature(void **state)
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tmp_remove)
+static void unpacking_can_ask_for_a_trusted_signature(void **state)
+{
+    (void)state;
+    char key[256], other[256]; /* at() forgets early ones */
+    snprintf(key, sizeof key, "%s", at("me.pub.pem"));
+    snprintf(other, sizeof other, "%s", at("other.pub.pem"));
+    const struct {
+        bool sign, listed;
+        fy_trust trust;
+        const char *says; /* NULL: it is unpacked */
+    } cases[] = {
+        {false, false, {0}, NULL},
+        {false, true, {.require = true}, "not signed; expected a signature by a trusted key"},
+        {false, true, {.key_path = key}, "not signed"},
+        {true, false, {0}, NULL},
+        {true, false, {.require = true}, "signed by an unknown key (SHA256:"},
+        {true, false, {.key_path = key}, NULL},
+        {true, true, {.require = true}, NULL},
+        {true, true, {.key_path = other}, "is not the signature of this manifest.json by the key"},
+    };
+    char fingerprint[FY_FINGERPRINT_BYTES];
+    fy_err e = {0};
+    assert_int_equal(fy_keygen(at("other"), fingerprint, &e), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char dir[16];
+        snprintf(dir, sizeof dir, "out%zu", i);
+        e = (fy_err){0};
+        if (cases[i].sign)
+            sign_as(at("me.pem"));
+        if (cases[i].listed)
+            trust(key, "me.pem");
+        assert_int_equal(fy_pack(at("ws"), at("a.tar"), &(fy_pack_params){0}, NULL, &e), 0);
+        int rc = fy_unpack_trusted(at("a.tar"), at(dir), &cases[i].trust, NULL, NULL, &e);
+        assert_int_equal(rc, cases[i].says == NULL ? 0 : -1);
+        assert_int_equal(fy_file_exists(at(dir)), rc == 0);
+        if (rc != 0) {
+            assert_int_equal(e.code, FY_EVERIFY);
+            assert_says(&e, cases[i].says);
+        }
+        unlink(at("config/ferry/trusted/me.pem"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +356,7 @@ int main(void)
         TEST(what_is_no_ed25519_key_is_called_by_its_name),
         TEST(a_private_key_that_others_may_read_is_warned_of),
         TEST(verify_reports_the_signature),
+        TEST(unpacking_can_ask_for_a_trusted_signature),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,11 +102,14 @@ static inline void assert_says(const fy_err *e, const char *part)
 /* --- a model ---------------------------------------------------------------------------------- */
 
 typedef struct {
-    const char *name; /* general.name; NULL: none */
-    uint32_t n_vocab; /* 0: 48 */
-    fy_type type;     /* of the matrices */
-    bool llama3;      /* with rope_freqs */
-    float temp;       /* general.sampling.temp; 0: none */
+    const char *name;            /* general.name; NULL: none */
+    uint32_t n_vocab;            /* 0: 48 */
+    fy_type type;                /* of the matrices */
+    bool llama3;                 /* with rope_freqs */
+    float temp;                  /* general.sampling.temp; 0: none */
+    const char *tokenizer, *pre; /* tokenizer.ggml.model, .pre; NULL: none */
+    const char *twice;           /* the text of the last two tokens; NULL: their own */
+    const char *extra;           /* one more tensor, which no family has; NULL: none */
 } tiny_model;
 
 static inline int tiny_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
@@ -145,10 +148,17 @@ static inline void tiny_write(const char *path, const tiny_model *m)
     if (m->temp > 0)
         assert_int_equal(fy_gguf_add_f32(w, "general.sampling.temp", m->temp, &e), 0);
     assert_int_equal(fy_hparams_to_gguf(w, f, &hp, &e), 0);
+    if (m->tokenizer != NULL)
+        assert_int_equal(fy_gguf_add_str(w, "tokenizer.ggml.model", fy_span_of(m->tokenizer), &e),
+                         0);
+    if (m->pre != NULL)
+        assert_int_equal(fy_gguf_add_str(w, "tokenizer.ggml.pre", fy_span_of(m->pre), &e), 0);
     assert_int_equal(fy_gguf_begin_strings(w, "tokenizer.ggml.tokens", &e), 0);
     for (uint32_t i = 0; i < n_vocab; i++) {
         char token[16];
         snprintf(token, sizeof token, "t%u", i);
+        if (m->twice != NULL && i + 2 >= n_vocab)
+            snprintf(token, sizeof token, "%s", m->twice);
         assert_int_equal(fy_gguf_add_string(w, fy_span_of(token), &e), 0);
     }
     assert_int_equal(fy_gguf_end_strings(w, &e), 0);
@@ -165,6 +175,8 @@ static inline void tiny_write(const char *path, const tiny_model *m)
         fy_type type = row->flags & FY_ROW_MATRIX ? m->type : FY_F32;
         assert_true(fy_gguf_add_tensor(w, name, type, n_dims, ne, &e) >= 0);
     }
+    if (m->extra != NULL)
+        assert_true(fy_gguf_add_tensor(w, m->extra, FY_F32, 1, (uint64_t[]){32, 1, 1, 1}, &e) >= 0);
     if (fy_gguf_write(w, path, tiny_fill, w, NULL, NULL, &e) != 0)
         fail_msg("%s", e.msg);
     fy_gguf_writer_free(w);
