@@ -46,6 +46,7 @@ else ifeq ($(TARGET),android)
   NDK_BIN := $(firstword $(wildcard $(ANDROID_NDK_HOME)/toolchains/llvm/prebuilt/*/bin))
   CC := $(NDK_BIN)/aarch64-linux-android28-clang
   AR := $(NDK_BIN)/llvm-ar
+  OBJCOPY := $(NDK_BIN)/llvm-objcopy
   ifeq ($(ANDROID_NDK_HOME),)
     $(error TARGET=android: ANDROID_NDK_HOME is not set; $(NDK_NEED))
   else ifeq ($(wildcard $(CC)),)
