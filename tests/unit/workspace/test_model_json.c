@@ -23,7 +23,10 @@ static const fy_hparams hp = {.n_vocab = 100,
                               .norm_rms_eps = 1e-6f,
                               .rope_theta = 1e6f,
                               .rope_factor = 1,
-                              .rope_attn_factor = 1};
+                              .rope_attn_factor = 1,
+                              .embedding_scale = 1,
+                              .residual_scale = 1,
+                              .logit_scale = 1};
 
 static fy_model_json made(const char *arch, const fy_hparams *h, const char *id)
 {
