@@ -88,8 +88,8 @@ const fy_verb fy_verb_quantize = {
                    "quantizers, on every CPU and for any number of threads.\n\n"
                    "A matrix whose rows are no multiple of 32 elements becomes f16 where TYPE is "
                    "q8_0 or q4_0. A file that is "
-                   "quantized already can be turned into f32, f16 or bf16, but not into another "
-                   "quantized type. Values that "
+                   "quantized already, also in q4_1, q5_0, q5_1, q4_K, q5_K or q6_K, can be turned "
+                   "into f32, f16 or bf16, but not into another quantized type. Values that "
                    "are not finite are refused with their place.",
     .examples = "ferry quantize model-f16.gguf model.gguf q4_0\n",
     .task = FY_TASK_MAKE,

@@ -474,7 +474,7 @@ const fy_verb fy_verb_run = {
         "always valid UTF-8; a line with times and memory goes to standard error. The likeliest "
         "token is taken, unless a sampling option or the workspace asks for draws.\n\n"
         "Weights are used where they lie in the file, in the file's own type (f32, f16, bf16, "
-        "q8_0, q4_0). The result does not depend on the number of threads or on the batch "
+        "q8_0, q4_0 and the others of docs/quantization.md). The result does not depend on the number of threads or on the batch "
         "size.\n\n"
         "When the context is full before -n tokens are generated, or at Ctrl-C, what was generated "
         "is printed and the exit status is 3 or 130.\n\n"

@@ -57,8 +57,8 @@ static void fill_act_block(fy_kc_random *r, work *w, fy_kc_fill how, int64_t b)
     }
 }
 
-/* FY_KC_ENDS are small integers here, whose sums are exact in every order; FY_KC_ODD spans many magnitudes and
- * has zeros. */
+/* FY_KC_ENDS are small integers here, whose sums are exact in every order; FY_KC_ODD spans many
+ * magnitudes and has zeros. */
 static float pick_float(fy_kc_random *r, fy_kc_fill how)
 {
     if (how == FY_KC_ENDS)
@@ -222,12 +222,14 @@ static bool every_shape_equals(fy_kc_case *t, fy_matmul_fn *f, const problem *p,
 /* --- checks --- */
 
 /* Row lengths around the unrollings and tile runs of the kernels. */
-static const int block_lengths[] = {0, 32, 64, 96, 128, 160, 256, 480, 512, 544, 768, 1056, 1280, 2080};
+static const int block_lengths[] = {0,   32,  64,  96,  128,  160,  256,
+                                    480, 512, 544, 768, 1056, 1280, 2080};
 static const int float_lengths[] = {96, 127, 128, 129, 159, 255, 257, 1027};
 #define N_OF(a) ((int)(sizeof(a) / sizeof(a)[0]))
 
 /* Calls `check` for the row lengths of the type; floats take turns with the fillings. */
-static bool every_length(fy_kc_case *t, bool (*check)(fy_kc_case *t, fy_kc_fill how, int64_t k), fy_kc_fill how)
+static bool every_length(fy_kc_case *t, bool (*check)(fy_kc_case *t, fy_kc_fill how, int64_t k),
+                         fy_kc_fill how)
 {
     if (is_block(t->type)) {
         for (int i = 0; i < N_OF(block_lengths); i++) {

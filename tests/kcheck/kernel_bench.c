@@ -140,8 +140,8 @@ static const struct {
     fy_type type;
 } products[] = {
     {"matmul_f32", FY_F32},   {"matmul_f16", FY_F16},   {"matmul_bf16", FY_BF16},
-    {"matmul_q8_0", FY_Q8_0}, {"matmul_q4_0", FY_Q4_0},   {"matmul_q4_1", FY_Q4_1},
-    {"matmul_q5_0", FY_Q5_0}, {"matmul_q5_1", FY_Q5_1},   {"matmul_q4_k", FY_Q4_K},
+    {"matmul_q8_0", FY_Q8_0}, {"matmul_q4_0", FY_Q4_0}, {"matmul_q4_1", FY_Q4_1},
+    {"matmul_q5_0", FY_Q5_0}, {"matmul_q5_1", FY_Q5_1}, {"matmul_q4_k", FY_Q4_K},
     {"matmul_q5_k", FY_Q5_K}, {"matmul_q6_k", FY_Q6_K},
 };
 

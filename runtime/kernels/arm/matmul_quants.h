@@ -1,6 +1,6 @@
 /* q4_1, q5_0, q5_1, q4_K, q5_K and q6_K weights times quantized activations, for every arm64 ISA. A
- * file that includes this defines before: dot16(w, x)  int32x4_t whose lanes add up to the exact sum
- * of 16 products of signed bytes, and FY_ISA, the name of the instruction set.
+ * file that includes this defines before: dot16(w, x)  int32x4_t whose lanes add up to the exact
+ * sum of 16 products of signed bytes, and FY_ISA, the name of the instruction set.
  *
  * As in matmul_q_rows.h four rows make one vector, each lane a row's chain in the order of the
  * scalar specification. A block of 32 becomes two registers of signed bytes in element order, which
@@ -150,11 +150,10 @@ FY_INLINE void fy_scales_k(q_scales *out, const uint8_t *const row[FY_Q_ROWS], s
     const uint32x4_t top = vdupq_n_u32(0x30303030);
     const size_t at = offset + offsetof(fy_block_q4_k, scales);
     const uint32x4_t a = dwords4(row, at), b = dwords4(row, at + 4), c = dwords4(row, at + 8);
-    const uint32x4_t scale[2] = {
-        vandq_u32(a, six), vorrq_u32(vandq_u32(c, four), vandq_u32(vshrq_n_u32(a, 2), top))};
-    const uint32x4_t min[2] = {vandq_u32(b, six),
-                               vorrq_u32(vandq_u32(vshrq_n_u32(c, 4), four),
-                                         vandq_u32(vshrq_n_u32(b, 2), top))};
+    const uint32x4_t scale[2] = {vandq_u32(a, six),
+                                 vorrq_u32(vandq_u32(c, four), vandq_u32(vshrq_n_u32(a, 2), top))};
+    const uint32x4_t min[2] = {vandq_u32(b, six), vorrq_u32(vandq_u32(vshrq_n_u32(c, 4), four),
+                                                            vandq_u32(vshrq_n_u32(b, 2), top))};
     const float32x4_t d = halves4(row, offset);
     const float32x4_t dmin = vnegq_f32(halves4(row, offset + sizeof(uint16_t)));
     for (int s = 0; s < FY_SUBS_MAX; s++) {
@@ -246,8 +245,8 @@ FY_INLINE void matmul_rows(float *y, int64_t ldy, const uint8_t *W, size_t row_b
     }
 }
 
-#define FY_JOIN(type, isa)  fy_matmul_##type##__##isa
-#define FY_NAME(type, isa)  FY_JOIN(type, isa)
+#define FY_JOIN(type, isa) fy_matmul_##type##__##isa
+#define FY_NAME(type, isa) FY_JOIN(type, isa)
 #define DEFINE_MATMUL(type, subs, has_min, has_parts, scales)                                    \
     void FY_NAME(type, FY_ISA)(float *y, int64_t ldy, const void *W, size_t row_bytes,           \
                                int64_t row_begin, int64_t row_end, const fy_act *a,              \

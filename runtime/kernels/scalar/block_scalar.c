@@ -97,10 +97,10 @@ static void decode(float *y, const void *row, int64_t n, bool has_min, fy_quants
     }
 }
 
-#define DEFINE_DECODE(type, has_min)                                                    \
-    void fy_decode_##type##__scalar(float *y, const fy_block_##type *x, int64_t n)      \
-    {                                                                                   \
-        decode(y, x, n, has_min, fy_quants_##type);                                     \
+#define DEFINE_DECODE(type, has_min)                                               \
+    void fy_decode_##type##__scalar(float *y, const fy_block_##type *x, int64_t n) \
+    {                                                                              \
+        decode(y, x, n, has_min, fy_quants_##type);                                \
     }
 
 DEFINE_DECODE(q8_0, false)

@@ -10,9 +10,9 @@
 #include "kernels/kernels.h"
 
 typedef struct {
-    float d, m;        /* value q * d + m; m only in the types that have it */
-    int8_t scale[2];   /* q6_K: of elements 0..15 and 16..31, else 1 */
-    int8_t q[FY_QK];   /* as signed as the type is */
+    int8_t q[FY_QK];
+    float d, m;      /* value q * d + m; m only in the types that have it */
+    int8_t scale[2]; /* q6_K: of elements 0..15 and 16..31, else 1 */
 } fy_quants;
 
 /* Reads block b of a row. */
@@ -35,10 +35,11 @@ static inline void fy_put_fifth_bits(fy_quants *out, const uint8_t qh[FY_QK / 8]
 
 static inline fy_quants fy_quants_q8_0(const uint8_t *row, int64_t b)
 {
-    fy_block_q8_0 w;
-    memcpy(&w, row + b * (int64_t)sizeof w, sizeof w);
-    fy_quants out = {.d = fy_f16_to_f32(w.d), .scale = {1, 1}};
-    memcpy(out.q, w.qs, sizeof out.q);
+    const uint8_t *w = row + b * (int64_t)sizeof(fy_block_q8_0);
+    uint16_t d;
+    memcpy(&d, w, sizeof d);
+    fy_quants out = {.d = fy_f16_to_f32(d), .scale = {1, 1}};
+    memcpy(out.q, w + sizeof d, sizeof out.q);
     return out;
 }
 
@@ -115,8 +116,7 @@ static inline fy_quants fy_quants_q5_k(const uint8_t *row, int64_t b)
     fy_quants out;
     fy_k_scale_min(&out, w.d, w.dmin, w.scales, s);
     for (int i = 0; i < FY_QK; i++)
-        out.q[i] =
-            (int8_t)((w.qs[s / 2 * FY_QK + i] >> s % 2 * 4 & 15) | (w.qh[i] >> s & 1) << 4);
+        out.q[i] = (int8_t)((w.qs[s / 2 * FY_QK + i] >> s % 2 * 4 & 15) | (w.qh[i] >> s & 1) << 4);
     return out;
 }
 

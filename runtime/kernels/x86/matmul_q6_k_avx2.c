@@ -1,8 +1,8 @@
 /* q6_K weights times quantized activations.
  *
- * One column: vpmaddubsw takes the quants as stored, 0 .. 63, and 32 times the activations, the same
- * for every row, is taken off: pairs of at most 2 * 32 * 127, of which four fit int16. The sums of
- * 16 elements meet their scales in the lanes.
+ * One column: vpmaddubsw takes the quants as stored, 0 .. 63, and 32 times the activations, the
+ * same for every row, is taken off: pairs of at most 2 * 32 * 127, of which four fit int16. The
+ * sums of 16 elements meet their scales in the lanes.
  *
  * Many columns: a tile of int16, into which the scales of 16 elements are multiplied: 32 * 128 at
  * most. */
@@ -27,6 +27,7 @@ FY_INLINE __m256 vec_block(__m256 acc, const fy_rows8 *rows, size_t offset, cons
                            int64_t b)
 {
     const __m256 d = fy_scales8(rows, offset + offsetof(fy_block_q6_k, d));
+    FY_UNROLL
     for (int s = 0; s < FY_SUBS_MAX; s++) {
         const int64_t at = b * FY_SUBS_MAX + s;
         const __m256i x = fy_load256(a->q + at * FY_QK);
@@ -38,9 +39,9 @@ FY_INLINE __m256 vec_block(__m256 acc, const fy_rows8 *rows, size_t offset, cons
                 _mm256_maddubs_epi16(fy_quants32_q6_k(rows->p[i] + offset, s), x), above);
         fy_row_sums(pairs, &lower, &upper);
         const __m256i scales = scales4(rows, offset, s / 2);
-        const __m256i sum = _mm256_add_epi32(
-            _mm256_mullo_epi32(lower, signed_byte(scales, s % 2 * 2)),
-            _mm256_mullo_epi32(upper, signed_byte(scales, s % 2 * 2 + 1)));
+        const __m256i sum =
+            _mm256_add_epi32(_mm256_mullo_epi32(lower, signed_byte(scales, s % 2 * 2)),
+                             _mm256_mullo_epi32(upper, signed_byte(scales, s % 2 * 2 + 1)));
         const __m256 scale = _mm256_mul_ps(d, _mm256_set1_ps(a->d[at]));
         acc = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sum), acc);
     }

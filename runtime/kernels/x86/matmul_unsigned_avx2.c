@@ -1,5 +1,5 @@
-/* q4_1, q5_0, q5_1, q4_K and q5_K weights times quantized activations: quants of at most 31, a scale
- * and in most a minimum per 32.
+/* q4_1, q5_0, q5_1, q4_K and q5_K weights times quantized activations: quants of at most 31, a
+ * scale and in most a minimum per 32.
  *
  * One column: the file's layout becomes 32 bytes in element order, vpmaddubsw takes them by the
  * activations, and a tree of unpacks brings the sums of eight rows into the lanes. The scales of a
@@ -36,11 +36,12 @@ FY_INLINE __m256 add_block(__m256 acc, __m256 d, const __m256 *m, __m256i sums, 
 }
 
 FY_INLINE __m256 vec_block(__m256 acc, const fy_rows8 *rows, size_t offset, const fy_act *a,
-                           int64_t b, int subs, int32_t above, bool has_min,
-                           fy_quants32_fn *quants, fy_scales_fn *scales)
+                           int64_t b, int subs, int32_t above, bool has_min, fy_quants32_fn *quants,
+                           fy_scales_fn *scales)
 {
     fy_scales w;
     scales(&w, rows, offset);
+    FY_UNROLL
     for (int s = 0; s < subs; s++) {
         const int64_t at = b * subs + s;
         const __m256i x = fy_load256(a->q + at * FY_QK);
@@ -133,8 +134,8 @@ FY_INLINE void tile_mac(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *ti
     FY_INLINE __m256 vec_block_##type(__m256 acc, const fy_rows8 *rows, size_t offset,             \
                                       const fy_act *a, int64_t b)                                  \
     {                                                                                              \
-        return vec_block(acc, rows, offset, a, b, SUBS_##type, above, has_min,                     \
-                         fy_quants32_##type, scales);                                              \
+        return vec_block(acc, rows, offset, a, b, SUBS_##type, above, has_min, fy_quants32_##type, \
+                         scales);                                                                  \
     }                                                                                              \
     static void repack_##type(void *tile, int g, const fy_rows8 *rows, size_t offset, int64_t run) \
     {                                                                                              \

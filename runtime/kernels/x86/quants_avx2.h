@@ -18,8 +18,8 @@ typedef __m256i fy_quants32_fn(const uint8_t *block, int s);
 FY_INLINE __m256i fy_nibbles(const uint8_t *qs)
 {
     const __m128i bytes = fy_load128(qs);
-    const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(bytes),
-                                                 _mm_srli_epi16(bytes, 4), 1);
+    const __m256i both =
+        _mm256_inserti128_si256(_mm256_castsi128_si256(bytes), _mm_srli_epi16(bytes, 4), 1);
     return _mm256_and_si256(both, _mm256_set1_epi8(15));
 }
 
@@ -28,8 +28,8 @@ FY_INLINE __m256i fy_fifth_bits(const uint8_t *qh)
 {
     int32_t bits;
     memcpy(&bits, qh, sizeof bits);
-    const __m256i byte_of = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202,
-                                               0x0303030303030303);
+    const __m256i byte_of =
+        _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
     const __m256i bit_of = _mm256_set1_epi64x((int64_t)0x8040201008040201);
     const __m256i spread = _mm256_shuffle_epi8(_mm256_set1_epi32(bits), byte_of);
     const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit_of), bit_of);
@@ -56,33 +56,35 @@ FY_INLINE __m256i fy_quants32_q5_1(const uint8_t *block, int s)
                            fy_fifth_bits(block + offsetof(fy_block_q5_1, qh)));
 }
 
-/* Bits n and up of every byte, moved down to the bottom and masked. */
-FY_INLINE __m256i fy_bits_from(__m256i bytes, int n, int8_t mask)
+/* Bits from `n` on of every byte, moved to bit `to` and on; `mask` is what stays there. */
+FY_INLINE __m256i fy_move_bits(__m256i bytes, int n, int to, int8_t mask)
 {
-    return _mm256_and_si256(_mm256_srl_epi16(bytes, _mm_cvtsi32_si128(n)), _mm256_set1_epi8(mask));
+    const __m256i moved =
+        n < to ? _mm256_slli_epi16(bytes, to - n) : _mm256_srli_epi16(bytes, n - to);
+    return _mm256_and_si256(n == to ? bytes : moved, _mm256_set1_epi8(mask));
 }
 
 FY_INLINE __m256i fy_quants32_q4_k(const uint8_t *block, int s)
 {
     const __m256i bytes = fy_load256(block + offsetof(fy_block_q4_k, qs) + s / 2 * FY_QK);
-    return fy_bits_from(bytes, s % 2 * 4, 15);
+    return fy_move_bits(bytes, s % 2 * 4, 0, 15);
 }
 
 FY_INLINE __m256i fy_quants32_q5_k(const uint8_t *block, int s)
 {
     const __m256i bytes = fy_load256(block + offsetof(fy_block_q5_k, qs) + s / 2 * FY_QK);
-    const __m256i high = fy_bits_from(fy_load256(block + offsetof(fy_block_q5_k, qh)), s, 1);
-    return _mm256_or_si256(fy_bits_from(bytes, s % 2 * 4, 15), _mm256_slli_epi16(high, 4));
+    const __m256i bits = fy_load256(block + offsetof(fy_block_q5_k, qh));
+    return _mm256_or_si256(fy_move_bits(bytes, s % 2 * 4, 0, 15), fy_move_bits(bits, s, 4, 16));
 }
 
 FY_INLINE __m256i fy_quants32_q6_k(const uint8_t *block, int s)
 {
     const int half = s / 4;
-    const __m256i low =
+    const __m256i bytes =
         fy_load256(block + offsetof(fy_block_q6_k, ql) + half * 64 + s % 2 * FY_QK);
-    const __m256i high = fy_load256(block + offsetof(fy_block_q6_k, qh) + half * FY_QK);
-    return _mm256_or_si256(fy_bits_from(low, s % 4 / 2 * 4, 15),
-                           _mm256_slli_epi16(fy_bits_from(high, s % 4 * 2, 3), 4));
+    const __m256i bits = fy_load256(block + offsetof(fy_block_q6_k, qh) + half * FY_QK);
+    return _mm256_or_si256(fy_move_bits(bytes, s % 4 / 2 * 4, 0, 15),
+                           fy_move_bits(bits, s % 4 * 2, 4, 0x30));
 }
 
 /* --- scales of eight rows --------------------------------------------------------------------- */
@@ -99,12 +101,6 @@ FY_INLINE void fy_scales_d(fy_scales *out, const fy_rows8 *rows, size_t offset)
     out->d[0] = fy_scales8(rows, offset);
 }
 
-FY_INLINE void fy_scales_dm(fy_scales *out, const fy_rows8 *rows, size_t offset)
-{
-    out->d[0] = fy_scales8(rows, offset);
-    out->m[0] = fy_scales8(rows, offset + sizeof(uint16_t));
-}
-
 /* The four bytes at `offset` of each row. */
 FY_INLINE __m256i fy_dwords8(const fy_rows8 *rows, size_t offset)
 {
@@ -113,6 +109,22 @@ FY_INLINE __m256i fy_dwords8(const fy_rows8 *rows, size_t offset)
     for (int i = 0; i < 8; i++)
         memcpy(&v[i], rows->p[i] + offset, sizeof v[i]);
     return _mm256_setr_epi32(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]);
+}
+
+/* The two f16 at `offset` of each row, widened. */
+FY_INLINE void fy_two_halves8(__m256 *first, __m256 *second, const fy_rows8 *rows, size_t offset)
+{
+    const __m256i both = fy_dwords8(rows, offset);
+    const __m256i low = _mm256_and_si256(both, _mm256_set1_epi32(0xffff));
+    const __m256i packed = _mm256_packus_epi32(low, _mm256_srli_epi32(both, 16));
+    const __m256i sorted = _mm256_permute4x64_epi64(packed, 0xd8); /* packing is per 128 bits */
+    *first = _mm256_cvtph_ps(_mm256_castsi256_si128(sorted));
+    *second = _mm256_cvtph_ps(_mm256_extracti128_si256(sorted, 1));
+}
+
+FY_INLINE void fy_scales_dm(fy_scales *out, const fy_rows8 *rows, size_t offset)
+{
+    fy_two_halves8(&out->d[0], &out->m[0], rows, offset);
 }
 
 /* The 6-bit scales and minimums of q4_K and q5_K: bytes s of `scale` and `min` are those of four
@@ -137,9 +149,9 @@ FY_INLINE void fy_scales_k(fy_scales *out, const fy_rows8 *rows, size_t offset)
     const size_t at = offset + offsetof(fy_block_q4_k, scales);
     const __m256i a = fy_dwords8(rows, at), b = fy_dwords8(rows, at + 4);
     const __m256i c = fy_dwords8(rows, at + 8);
-    const __m256 d = fy_scales8(rows, offset);
-    const __m256 dmin = _mm256_xor_ps(fy_scales8(rows, offset + sizeof(uint16_t)),
-                                      _mm256_set1_ps(-0.0f));
+    __m256 d, dmin;
+    fy_two_halves8(&d, &dmin, rows, offset);
+    dmin = _mm256_xor_ps(dmin, _mm256_set1_ps(-0.0f));
     const __m256i a_top = _mm256_and_si256(_mm256_srli_epi16(a, 6), two);
     const __m256i b_top = _mm256_and_si256(_mm256_srli_epi16(b, 6), two);
     const __m256i c_high = _mm256_and_si256(_mm256_srli_epi16(c, 4), four);
@@ -151,8 +163,8 @@ FY_INLINE void fy_scales_k(fy_scales *out, const fy_rows8 *rows, size_t offset)
 
 /* --- sums ------------------------------------------------------------------------------------- */
 
-/* s[i]: 16 sums of pairs of row i, whose sums of four still fit int16  ->  per row, a lane each, the
- * sums of the lower and of the upper eight. */
+/* s[i]: 16 sums of pairs of row i, whose sums of four still fit int16  ->  per row, a lane each,
+ * the sums of the lower and of the upper eight. */
 FY_INLINE void fy_row_sums(const __m256i s[8], __m256i *lower, __m256i *upper)
 {
     __m256i half[2];

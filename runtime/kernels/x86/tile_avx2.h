@@ -113,8 +113,8 @@ typedef void fy_tile_repack_fn(void *tile, int g, const fy_rows8 *rows, size_t o
 /* A stored block has `subs` blocks of 32, which divide a run. */
 FY_INLINE void fy_matmul_tiles(float *y, int64_t ldy, const void *W, size_t row_bytes,
                                int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,
-                               void *tile, size_t block_bytes, int subs,
-                               fy_tile_repack_fn *repack, fy_tile_block_fn *block)
+                               void *tile, size_t block_bytes, int subs, fy_tile_repack_fn *repack,
+                               fy_tile_block_fn *block)
 {
     const int64_t n_blocks = a->k / FY_QK;
     for (int64_t r = row_begin; r < row_end; r += 8 * FY_TILE_GROUPS) {
@@ -161,8 +161,8 @@ typedef __m256 fy_vec_block_fn(__m256 acc, const fy_rows8 *rows, size_t offset, 
  * is fetching into the first-level cache. Measured with 64 MB of q4_0, k = 2048: 6.5 GB/s
  * without, 16.5 with, where plain reading gets 24. */
 FY_INLINE void fy_matvec_rows(float *y, const void *W, size_t row_bytes, int64_t row_begin,
-                              int64_t row_end, const fy_act *a, size_t block_bytes,
-                              int subs, fy_vec_block_fn *block)
+                              int64_t row_end, const fy_act *a, size_t block_bytes, int subs,
+                              fy_vec_block_fn *block)
 {
     const int64_t n_blocks = a->k / FY_QK / subs;
     const size_t ahead = 8 * row_bytes > FY_PREFETCH_BYTES ? 8 * row_bytes : FY_PREFETCH_BYTES;

@@ -29,7 +29,7 @@ FY_INLINE __m256i fy_odd_bytes(__m256i v)
 }
 
 FY_INLINE void fy_wide_tile_mac(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile,
-                        const fy_tile_columns *x, int64_t b, int n)
+                                const fy_tile_columns *x, int64_t b, int n)
 {
     const fy_wide_tile *t = (const fy_wide_tile *)tile + b;
     __m256i wide[FY_TILE_COLS][2];
