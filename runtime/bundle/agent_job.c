@@ -5,8 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -235,7 +234,7 @@ static void *hash_units(void *arg)
 {
     fy_agent_job *j = arg;
     /* the link comes first: it cannot wait for a processor, this can */
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
+    sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
     uint8_t *scratch = malloc(FY_AGENT_SCRATCH);
     if (scratch == NULL)
         failed(j, &(fy_err){FY_ENOMEM, "out of memory"});

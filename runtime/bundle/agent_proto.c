@@ -9,7 +9,11 @@
 #include "base/math.h"
 #include "base/quote.h"
 
-enum { BUF_BYTES = FY_AGENT_HEAD + FY_AGENT_MAX_PAYLOAD, PUSH_HEAD = 17 };
+enum {
+    FRAME_BYTES = FY_AGENT_HEAD + FY_AGENT_MAX_PAYLOAD,
+    BUF_BYTES = 4 * FRAME_BYTES, /* so that what is left is rarely moved to the front */
+    PUSH_HEAD = 17
+};
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
@@ -119,7 +123,9 @@ int fy_agent_fill(fy_agent_reader *r, int fd, fy_err *e)
 {
     if (r->buf == NULL && (r->buf = malloc(BUF_BYTES)) == NULL)
         return fy_nomem(e);
-    if (r->begin > 0) {
+    if (r->begin == r->end)
+        r->begin = r->end = 0;
+    if (r->begin > 0 && BUF_BYTES - r->end < FRAME_BYTES) {
         memmove(r->buf, r->buf + r->begin, r->end - r->begin);
         r->end -= r->begin;
         r->begin = 0;

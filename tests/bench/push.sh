@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What a push takes beside `adb push` of the same bytes, in turns in one run, on the emulated phone with its link held at
-# 40 MB/s (PUSH_RATE: bytes per second). The best of PUSH_ROUNDS (3) each; ratios above 1: ferry is faster.
+# 40 MB/s (PUSH_RATE: bytes per second). The best of PUSH_ROUNDS (3) each; ratios above 1: ferry is faster. The workspace has
+# 7.4 MB for each of PUSH_LAYERS (40) layers.
 #   sync   the adb client's plain file transfer (tests/phone/adb_try) against adb's
 #   push   `ferry push` of a workspace, hashed at both ends, against adb's transfer of the directory
 set -euo pipefail
@@ -41,7 +42,7 @@ our_workspace() { "$FERRY" push "$TMP/fast" -q; }
 
 lscpu | sed -n 's/^Model name: */cpu: /p'
 echo "load: $(cut -d' ' -f1-3 /proc/loadavg) on $(nproc) processors"
-"$make_checkpoint" "$TMP/checkpoint" layers=40 dim=512 ffn=2048 heads=8 kv=4 head_dim=64 vocab=8192 shards=1 >/dev/null 2>&1
+"$make_checkpoint" "$TMP/checkpoint" layers="${PUSH_LAYERS:-40}" dim=512 ffn=2048 heads=8 kv=4 head_dim=64 vocab=8192 shards=1 >/dev/null 2>&1
 "$FERRY" convert "$TMP/checkpoint" --outtype f16 -o "$TMP/fast.gguf" -q
 "$FERRY" create "$TMP/fast.gguf" --exe-path "$exe" -o "$TMP/fast" -q 2>/dev/null
 rm -r "$TMP/checkpoint"

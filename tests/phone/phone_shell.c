@@ -27,9 +27,15 @@ static _Noreturn void run_command(const phone *p, const char *command)
         "proot", "-r",    p->root, "-q",    "qemu-aarch64", "-w",    "/",  "-b", "/dev",
         "-b",    "/proc", "-b",    meminfo, "-b",           cpuinfo, "-b", sys,  "/system/bin/sh",
         "-c",    command, NULL};
-    char *env[] = {(char[]){"PATH=/usr/bin:/bin"},   (char[]){"HOME=/"},
-                   (char[]){"TERM=xterm"},           (char[]){"PROOT_VERBOSE=-1"},
-                   (char[]){"ANDROID_ROOT=/system"}, NULL};
+    /* Phones have no SVE, or keep it off; emulated it is so slow that copying memory is what
+     * counts. */
+    char *env[] = {(char[]){"PATH=/usr/bin:/bin"},
+                   (char[]){"HOME=/"},
+                   (char[]){"TERM=xterm"},
+                   (char[]){"PROOT_VERBOSE=-1"},
+                   (char[]){"ANDROID_ROOT=/system"},
+                   (char[]){"QEMU_CPU=max,sve=off"},
+                   NULL};
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* proot ends what it traces */
     signal(SIGPIPE, SIG_DFL);
     signal(SIGINT, SIG_DFL); /* a script that starts us in the background has it ignored */
