@@ -16,14 +16,7 @@ typedef struct {
 } options;
 
 static const fy_opt opts[] = {
-    {.group = "Phone",
-     .name = "serial",
-     .alias = "s",
-     .kind = FY_OPT_STR,
-     .arg = "SERIAL",
-     .offset = offsetof(options, serial),
-     .line_only = true,
-     .help = "The phone; without it ANDROID_SERIAL's, or the only one that is connected."},
+    FY_ROW_PHONE,
     {.group = "Phone",
      .name = "work-folder",
      .alias = "d",

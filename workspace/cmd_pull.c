@@ -13,14 +13,7 @@ typedef struct {
 } options;
 
 static const fy_opt opts[] = {
-    {.group = "Phone",
-     .name = "serial",
-     .alias = "s",
-     .kind = FY_OPT_STR,
-     .arg = "SERIAL",
-     .offset = offsetof(options, serial),
-     .line_only = true,
-     .help = "The phone; without it ANDROID_SERIAL's, or the only one that is connected."},
+    FY_ROW_PHONE,
     {.group = "Output",
      .name = "output",
      .alias = "o",
@@ -40,16 +33,11 @@ static const fy_opt opts[] = {
 
 static int print_json(const fy_pull_result *r, double seconds, fy_err *e)
 {
-    fy_str text = {0};
     json_t *root = json_pack("{s:s, s:s, s:I, s:I, s:b, s:f, s:f}", "serial", r->serial, "path",
                              r->path, "files", (json_int_t)r->files, "bytes", (json_int_t)r->bytes,
                              "verified", r->verified, "seconds", seconds, "bytes_per_s",
                              seconds > 0 ? (double)r->bytes / seconds : 0.0);
-    int rc = fy_json_text_digits(root, 6, &text, e);
-    if (rc == 0)
-        rc = fy_stdout(text.ptr, text.len, e);
-    fy_str_release(&text);
-    return rc;
+    return fy_json_print(root, 6, e);
 }
 
 static int run(void *opaque, int n_args, char **args, fy_err *e)

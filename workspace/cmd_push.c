@@ -15,14 +15,7 @@ typedef struct {
 } options;
 
 static const fy_opt opts[] = {
-    {.group = "Phone",
-     .name = "serial",
-     .alias = "s",
-     .kind = FY_OPT_STR,
-     .arg = "SERIAL",
-     .offset = offsetof(options, serial),
-     .line_only = true,
-     .help = "The phone; without it ANDROID_SERIAL's, or the only one that is connected."},
+    FY_ROW_PHONE,
     {.group = "Phone",
      .name = "to",
      .kind = FY_OPT_STR,
@@ -54,7 +47,6 @@ static const fy_opt opts[] = {
 
 static int print_json(const fy_push_result *r, double seconds, fy_err *e)
 {
-    fy_str text = {0};
     json_t *root = json_pack(
         "{s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:f, s:f}", "serial", r->serial, "path",
         r->path, "files", (json_int_t)r->files, "bytes", (json_int_t)r->bytes, "sent_bytes",
@@ -62,11 +54,7 @@ static int print_json(const fy_push_result *r, double seconds, fy_err *e)
         r->up_to_date, "helper", r->helper, "older_versions", (json_int_t)r->done.n_old,
         "older_bytes", (json_int_t)r->done.old_bytes, "seconds", seconds, "bytes_per_s",
         seconds > 0 ? (double)r->bytes / seconds : 0.0);
-    int rc = fy_json_text_digits(root, 6, &text, e);
-    if (rc == 0)
-        rc = fy_stdout(text.ptr, text.len, e);
-    fy_str_release(&text);
-    return rc;
+    return fy_json_print(root, 6, e);
 }
 
 static void say(const fy_push_result *r, double seconds)

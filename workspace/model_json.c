@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/quote.h"
 #include "base/utf8.h"
+#include "cli/verb.h"
 
 #define SCHEMA_VERSION 20241202
 /* PowerServe reserves 2 * n_layers * kv_dim * n_ctx floats at load: 8 GiB for a 1B model of 131072
@@ -125,6 +126,16 @@ int fy_json_text_digits(json_t *root, int digits, fy_str *out, fy_err *e)
     fy_str_putc(out, '\n');
     free(text);
     return out->oom ? fy_nomem(e) : 0;
+}
+
+int fy_json_print(json_t *root, int digits, fy_err *e)
+{
+    fy_str text = {0};
+    int rc = fy_json_text_digits(root, digits, &text, e);
+    if (rc == 0)
+        rc = fy_stdout(text.ptr, text.len, e);
+    fy_str_release(&text);
+    return rc;
 }
 
 static json_t *value_of(const fy_model_json *m, size_t i)

@@ -53,5 +53,7 @@ struct json_t;
 int fy_json_text(struct json_t *root, fy_str *out, fy_err *e);
 /* With so many digits of a real at most; fy_json_text writes 17. */
 int fy_json_text_digits(struct json_t *root, int digits, fy_str *out, fy_err *e);
+/* The same text on stdout. */
+int fy_json_print(struct json_t *root, int digits, fy_err *e);
 
 #endif

@@ -107,6 +107,14 @@ const char *fy_option_source(const void *field);
 #define FY_ROWS_DEVICE
 #endif
 
+/* The phone of a verb that always needs one: field `serial` of its `options`. */
+#define FY_ROW_PHONE                                                                           \
+    {                                                                                          \
+        .group = "Phone", .name = "serial", .alias = "s", .kind = FY_OPT_STR, .arg = "SERIAL", \
+        .offset = offsetof(options, serial), .line_only = true,                                \
+        .help = "The phone; without it ANDROID_SERIAL's, or the only one that is connected."   \
+    }
+
 /* For the manual page of a verb that needs a phone; those with `on_phone` have it anyway. */
 #define FY_ADB_ENVIRONMENT                                                                        \
     "ANDROID_SERIAL The phone, when -s does not say.\n"                                           \
