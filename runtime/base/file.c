@@ -8,53 +8,159 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-int fy_map_open(fy_map *m, const char *path, fy_err *e)
+#include "base/log.h"
+
+enum {
+    STEP_BYTES = 8 << 20,      /* read or locked at once: often enough to show and to stop */
+    HUGE_PAGE_BYTES = 2 << 20, /* of arm64 and x86-64 with pages of 4 KiB */
+};
+
+static int read_in(uint8_t *to, size_t size, int fd, const char *path, fy_progress *progress,
+                   fy_err *e)
 {
+    for (size_t at = 0; at < size;) {
+        const size_t want = size - at < STEP_BYTES ? size - at : STEP_BYTES;
+        const ssize_t got = pread(fd, to + at, want, (off_t)at);
+        if (fy_check_interrupt(e) != 0)
+            return -1;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fy_fail_errno(e, "%s: cannot read at offset %zu", path, at);
+        if (got == 0)
+            return fy_fail(e, FY_EIO, "%s: ends at %zu of %zu bytes: it was cut short while in use",
+                           path, at, size);
+        at += (size_t)got;
+        fy_progress_add(progress, (uint64_t)got);
+    }
+    return 0;
+}
+
+/* Memory that begins where a huge page does, so that the kernel can use them from the first byte
+ * on; it is only asked for, and small pages do as well. */
+static int make_copy(fy_map *m, int fd, const char *path, fy_progress *progress, fy_err *e)
+{
+    size_t bytes;
+    if (__builtin_add_overflow(m->size, (size_t)HUGE_PAGE_BYTES, &bytes))
+        return fy_fail(e, FY_EFIT, "%s: %zu bytes do not fit the address space", path, m->size);
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
+        return fy_fail(e, FY_EFIT,
+                       "%s: no memory for a copy of its %zu MB; without one the file is mapped",
+                       path, m->size >> 20);
+    m->base = base;
+    m->mapped = bytes;
+    m->is_copy = true;
+    uint8_t *begin = (uint8_t *)base + (-(uintptr_t)base & (HUGE_PAGE_BYTES - 1));
+    m->data = begin;
+    madvise(base, bytes, MADV_HUGEPAGE);
+    if (read_in(begin, m->size, fd, path, progress, e) != 0)
+        return -1;
+    mprotect(base, bytes, PROT_READ); /* as little to be written by mistake as a map of the file */
+    return 0;
+}
+
+static int map_file(fy_map *m, int fd, const char *path, bool huge, fy_err *e)
+{
+    void *base = mmap(NULL, m->size, PROT_READ, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED)
+        return fy_fail_errno(e, "%s: cannot map %zu bytes", path, m->size);
+    m->base = base;
+    m->data = base;
+    m->mapped = m->size;
+    if (huge)
+        madvise(base, m->size, MADV_HUGEPAGE);
+    return 0;
+}
+
+static void warn_not_locked(const char *path, size_t size, size_t at, int err)
+{
+    struct rlimit limit = {0};
+    const bool limited = getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < size;
+    fy_str why = {0};
+    if (limited)
+        fy_str_printf(&why, "the limit is %.1f MB (ulimit -l); raise it, or run without locking",
+                      (double)limit.rlim_cur * 1e-6);
+    else
+        fy_str_puts(&why, strerror(err));
+    fy_log(FY_LOG_WARN, "%s: %.1f of its %.1f MB are locked in memory: %s", path, (double)at * 1e-6,
+           (double)size * 1e-6, fy_str_z(&why));
+    fy_str_release(&why);
+}
+
+/* What is not copied is read by it; step by step, since the kernel does not let itself be stopped
+ * inside. */
+static int lock(fy_map *m, const char *path, fy_progress *progress, fy_err *e)
+{
+    for (size_t at = 0; at < m->size; at += STEP_BYTES) {
+        const size_t n = m->size - at < STEP_BYTES ? m->size - at : STEP_BYTES;
+        if (fy_check_interrupt(e) != 0)
+            return -1;
+        if (mlock(m->data + at, n) != 0) {
+            warn_not_locked(path, m->size, at, errno);
+            return 0;
+        }
+        fy_progress_add(m->is_copy ? NULL : progress, n);
+    }
+    return 0;
+}
+
+static int fill(fy_map *m, int fd, const char *path, const fy_map_how *how, fy_err *e)
+{
+    if (m->size == 0)
+        return 0;
+    if (how->progress != NULL)
+        how->progress->total_bytes = m->size;
+    const int rc =
+        how->read ? make_copy(m, fd, path, how->progress, e) : map_file(m, fd, path, how->huge, e);
+    return rc == 0 && how->lock ? lock(m, path, how->progress, e) : rc;
+}
+
+int fy_map_open_as(fy_map *m, const char *path, const fy_map_how *how, fy_err *e)
+{
+    *m = (fy_map){0};
     int fd =
         open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused below, not waited for */
     if (fd < 0)
         return fy_fail_errno(e, "%s: cannot open", path);
     struct stat st;
-    if (fstat(fd, &st) != 0) {
-        fy_fail_errno(e, "%s: cannot read its size", path);
-        goto fail;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        fy_fail(e, FY_EIO, "%s: %s, expected a file", path,
-                S_ISDIR(st.st_mode) ? "is a directory" : "is not a regular file");
-        goto fail;
-    }
-    *m = (fy_map){.data = (const uint8_t *)"", .size = (size_t)st.st_size};
-    if (m->size > 0) {
-        m->base = mmap(NULL, m->size, PROT_READ, MAP_SHARED, fd, 0);
-        if (m->base == MAP_FAILED) {
-            *m = (fy_map){0};
-            fy_fail_errno(e, "%s: cannot map %lld bytes", path, (long long)st.st_size);
-            goto fail;
-        }
-        m->data = m->base;
+    int rc = 0;
+    if (fstat(fd, &st) != 0)
+        rc = fy_fail_errno(e, "%s: cannot read its size", path);
+    else if (!S_ISREG(st.st_mode))
+        rc = fy_fail(e, FY_EIO, "%s: %s, expected a file", path,
+                     S_ISDIR(st.st_mode) ? "is a directory" : "is not a regular file");
+    if (rc == 0) {
+        *m = (fy_map){.data = (const uint8_t *)"", .size = (size_t)st.st_size};
+        rc = fill(m, fd, path, how, e);
     }
     close(fd);
-    return 0;
-fail:
-    close(fd);
-    return -1;
+    if (rc != 0)
+        fy_map_close(m);
+    return rc;
+}
+
+int fy_map_open(fy_map *m, const char *path, fy_err *e)
+{
+    const fy_map_how mapped = {0};
+    return fy_map_open_as(m, path, &mapped, e);
 }
 
 void fy_map_close(fy_map *m)
 {
     if (m->base != NULL)
-        munmap(m->base, m->size);
+        munmap(m->base, m->mapped);
     *m = (fy_map){0};
 }
 
 void fy_map_drop(const fy_map *m, uint64_t off, uint64_t len)
 {
-    if (m->base == NULL || off >= m->size)
+    if (m->base == NULL || m->is_copy || off >= m->size)
         return;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t end = len > m->size - off ? m->size : off + len;

@@ -11,18 +11,37 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/progress.h"
 #include "base/str.h"
 
 typedef struct {
     const uint8_t *data; /* the mapping; a valid pointer even when size is 0 */
     size_t size;
-    void *base; /* owned; NULL when nothing is mapped */
+    void *base;    /* owned; NULL when nothing is mapped */
+    size_t mapped; /* bytes at base */
+    bool is_copy;  /* of its own memory, not of the file */
 } fy_map;
 
 /* Maps a regular file read-only. Messages name `path`; directories and special files are refused.
  */
 int fy_map_open(fy_map *m, const char *path, fy_err *e);
 void fy_map_close(fy_map *m);
+
+/* How the bytes of a file come into memory. Zeroed: the file is mapped, and read where it is
+ * touched. */
+typedef struct {
+    bool read; /* read whole into memory of its own, in huge pages where the system has them: the
+                  file may then change or vanish, but its bytes are memory that cannot be given back
+                  under pressure, and no other process shares them */
+    bool huge; /* for bytes that are read again and again: ask for huge pages for the map, too. The
+                  kernel has them for a file from its first reading on, or not at all */
+    bool lock; /* stay in memory: read all of it now, and page nothing out. What the system does not
+                  allow is a warning */
+    fy_progress *progress; /* of either, and is told the size; may be NULL */
+} fy_map_how;
+
+/* As fy_map_open. FY_EINTR as well; FY_EFIT when there is no memory for a copy. */
+int fy_map_open_as(fy_map *m, const char *path, const fy_map_how *how, fy_err *e);
 
 /* Tells the system that data[off, off+len) will not be needed again soon, so that resident memory
  * stays small while a large file streams through. Advice only: never fails. */

@@ -7,11 +7,11 @@
  * Waiting spins SPIN_NS first (decode runs a few hundred short jobs per token, tens of microseconds
  * apart), then sleeps. Each side announces that it sleeps before it looks a last time, and the
  * other side publishes before it looks for sleepers; with sequentially consistent atomics one of
- * them sees the other. */
+ * them sees the other. What is looked past is published by an exchange: QEMU 7.2 lets a plain
+ * sequentially consistent store of arm64 be overtaken by the load behind it. */
 #include "base/thread.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,17 +20,26 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cores.h"
+
 enum { MAX_DEFAULT = 16, SPIN_NS = 40000 };
 
 #define INSIDE_MASK ((uint64_t)0xFFFF)
-#define OPEN ((uint64_t)1 << 16)
-#define JOB_SHIFT 17
+#define OPEN        ((uint64_t)1 << 16)
+#define JOB_SHIFT   17
 
 typedef struct {
     fy_pool *pool; /* view */
     pthread_t id;
     int index;
 } worker;
+
+/* The chunks a thread begins with, which lie side by side; whoever has done his own takes from
+ * others. */
+typedef struct {
+    _Alignas(64) _Atomic int64_t next;
+    int64_t end;
+} share;
 
 struct fy_pool {
     int n_threads;
@@ -43,13 +52,13 @@ struct fy_pool {
 
     fy_pool_fn *fn;
     void *ctx;
-    int64_t n_items, chunk, n_chunks;
-    _Alignas(64) _Atomic int64_t next_chunk; /* the one line that all threads write */
+    int64_t n_items, chunk;
 
     _Alignas(64) pthread_mutex_t lock;
     pthread_cond_t wake, done;
-    int n_workers;     /* started */
-    worker workers[];
+    int n_workers;   /* started */
+    worker *workers; /* [n_threads - 1], behind the shares */
+    share shares[];  /* [n_threads] */
 };
 
 static void cpu_relax(void)
@@ -70,13 +79,27 @@ static int64_t now_ns(void)
 
 static void work(fy_pool *p, int thread)
 {
-    for (;;) {
-        int64_t c = atomic_fetch_add_explicit(&p->next_chunk, 1, memory_order_relaxed);
-        if (c >= p->n_chunks)
-            return;
-        int64_t begin = c * p->chunk;
-        int64_t end = p->n_items - begin < p->chunk ? p->n_items : begin + p->chunk;
-        p->fn(p->ctx, begin, end, thread);
+    for (int i = 0; i < p->n_threads; i++) {
+        const int other = thread + i;
+        share *s = &p->shares[other < p->n_threads ? other : other - p->n_threads];
+        int64_t c;
+        while ((c = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < s->end) {
+            int64_t begin = c * p->chunk;
+            int64_t end = p->n_items - begin < p->chunk ? p->n_items : begin + p->chunk;
+            p->fn(p->ctx, begin, end, thread);
+        }
+    }
+}
+
+/* The shares differ by one chunk at most. */
+static void share_out(fy_pool *p, int64_t n_chunks)
+{
+    const int64_t each = n_chunks / p->n_threads, rest = n_chunks % p->n_threads;
+    int64_t begin = 0;
+    for (int i = 0; i < p->n_threads; i++) {
+        atomic_store_explicit(&p->shares[i].next, begin, memory_order_relaxed);
+        begin += each + (i < rest);
+        p->shares[i].end = begin;
     }
 }
 
@@ -165,7 +188,7 @@ static void wait_until_empty(fy_pool *p)
             break;
     }
     pthread_mutex_lock(&p->lock);
-    atomic_store(&p->caller_sleeps, true);
+    atomic_exchange(&p->caller_sleeps, true);
     while (atomic_load(&p->state) & INSIDE_MASK)
         pthread_cond_wait(&p->done, &p->lock);
     atomic_store(&p->caller_sleeps, false);
@@ -184,32 +207,38 @@ void fy_pool_run(fy_pool *p, int64_t n_items, int64_t chunk, fy_pool_fn *fn, voi
     p->ctx = ctx;
     p->n_items = n_items;
     p->chunk = chunk;
-    p->n_chunks = n_items / chunk + (n_items % chunk != 0);
-    atomic_store(&p->next_chunk, 0);
+    share_out(p, n_items / chunk + (n_items % chunk != 0));
     if (p->n_workers == 0) {
         work(p, 0);
         return;
     }
     uint64_t job = (atomic_load(&p->state) >> JOB_SHIFT) + 1;
-    atomic_store(&p->state, job << JOB_SHIFT | OPEN);
+    atomic_exchange(&p->state, job << JOB_SHIFT | OPEN);
     wake_workers(p);
     work(p, 0);
     atomic_fetch_and(&p->state, ~OPEN);
     wait_until_empty(p);
 }
 
+/* Of CPUs that are not known, those of the machine. */
+static int count_cpus(const fy_cpus *s)
+{
+    int n = fy_cpus_count(s);
+    n = n > 0 ? n : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n;
+}
+
 static int available_cpus(void)
 {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                        : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    return n < 1 ? 1 : n;
+    const fy_cpus usable = fy_cpus_usable();
+    return count_cpus(&usable);
 }
 
 int fy_default_threads(void)
 {
-    int n = available_cpus();
+    const fy_cpus usable = fy_cpus_usable();
+    const fy_cpus fast = fy_cpus_fast(&usable, "/sys/devices/system/cpu");
+    const int n = count_cpus(&fast);
     return n > MAX_DEFAULT ? MAX_DEFAULT : n;
 }
 
@@ -240,7 +269,8 @@ fy_pool *fy_pool_new(int n_threads, fy_err *e)
         fy_fail(e, FY_EARG, "%d threads, expected 1 to %d", n_threads, FY_THREADS_MAX);
         return NULL;
     }
-    size_t bytes = (sizeof(fy_pool) + (size_t)(n_threads - 1) * sizeof(worker) + 63) & ~(size_t)63;
+    size_t shares = sizeof(fy_pool) + (size_t)n_threads * sizeof(share);
+    size_t bytes = (shares + (size_t)(n_threads - 1) * sizeof(worker) + 63) & ~(size_t)63;
     fy_pool *p = aligned_alloc(64, bytes);
     if (p == NULL) {
         fy_nomem(e);
@@ -248,6 +278,7 @@ fy_pool *fy_pool_new(int n_threads, fy_err *e)
     }
     memset(p, 0, bytes);
     p->n_threads = n_threads;
+    p->workers = (worker *)(void *)((uint8_t *)p + shares);
     p->spin_ns = n_threads <= available_cpus()
                      ? SPIN_NS
                      : 0; /* spinning would only keep others off the CPU */
@@ -288,4 +319,9 @@ void fy_pool_free(fy_pool *p)
 int fy_pool_threads(const fy_pool *p)
 {
     return p->n_threads;
+}
+
+int fy_pool_sleepers(const fy_pool *p)
+{
+    return atomic_load(&p->sleepers);
 }

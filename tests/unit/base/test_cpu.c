@@ -68,7 +68,9 @@ static void the_features_fit_the_machine_of_the_build(void **state)
     (void)state;
     uint32_t all = features_with_mask(NULL);
 #if defined(__x86_64__)
-    assert_int_equal(all & ~(uint32_t)FY_CPU_AVX2, 0);
+    assert_int_equal(all & ~(uint32_t)(FY_CPU_AVX2 | FY_CPU_AVXVNNI | FY_CPU_AVX512), 0);
+    if (all != 0)
+        assert_true(all & FY_CPU_AVX2); /* the others build on it */
 #elif defined(__aarch64__)
     assert_true(all & FY_CPU_NEON);
 #else
@@ -80,8 +82,15 @@ static void features_have_names(void **state)
 {
     (void)state;
     assert_string_equal(fy_cpu_describe(FY_CPU_AVX2), "avx2");
+    assert_string_equal(fy_cpu_describe(FY_CPU_AVX2 | FY_CPU_AVXVNNI), "avx2 avxvnni");
+    assert_string_equal(fy_cpu_describe(FY_CPU_AVX2 | FY_CPU_AVX512), "avx2 avx512");
+    assert_string_equal(fy_cpu_describe(FY_CPU_AVX2 | FY_CPU_AVXVNNI | FY_CPU_AVX512),
+                        "avx2 avxvnni avx512");
+    assert_string_equal(fy_cpu_describe(FY_CPU_AVX512), "scalar");
     assert_string_equal(fy_cpu_describe(FY_CPU_NEON), "neon");
     assert_string_equal(fy_cpu_describe(FY_CPU_NEON | FY_CPU_DOTPROD), "neon dotprod");
+    assert_string_equal(fy_cpu_describe(FY_CPU_NEON | FY_CPU_DOTPROD | FY_CPU_I8MM),
+                        "neon dotprod i8mm");
 }
 
 int main(void)

@@ -90,6 +90,115 @@ static void what_is_not_a_file_is_refused_by_name(void **state)
     }
 }
 
+/* More than one step, and no whole number of pages. */
+enum { LARGE = (9 << 20) + 12345 };
+
+static uint8_t large_byte(size_t i)
+{
+    return (uint8_t)(i * 7 + i / 4099);
+}
+
+static void make_large(void)
+{
+    fy_err e = {0};
+    uint8_t *p = malloc(LARGE);
+    assert_non_null(p);
+    for (size_t i = 0; i < LARGE; i++)
+        p[i] = large_byte(i);
+    assert_int_equal(fy_file_write(path_of("large"), p, LARGE, &e), 0);
+    free(p);
+}
+
+static void assert_large(const fy_map *m)
+{
+    assert_int_equal(m->size, LARGE);
+    size_t wrong = 0;
+    for (size_t i = 0; i < LARGE; i++)
+        wrong += m->data[i] != large_byte(i);
+    assert_int_equal(wrong, 0);
+}
+
+static void every_way_into_memory_gives_the_same_bytes(void **state)
+{
+    (void)state;
+    make_large();
+    for (int i = 0; i < 8; i++) {
+        fy_map m;
+        fy_err e = {0};
+        fy_progress progress = {0};
+        const fy_map_how how = {.read = i & 1, .lock = i & 2, .huge = i & 4, .progress = &progress};
+        assert_int_equal(fy_map_open_as(&m, path_of("large"), &how, &e), 0);
+        assert_large(&m);
+        assert_int_equal(progress.total_bytes, LARGE);
+        if (how.read) /* what can be locked depends on the machine's limits */
+            assert_int_equal(progress.done_bytes, LARGE);
+        fy_map_close(&m);
+        assert_null(m.base);
+    }
+}
+
+static void a_copy_does_not_follow_its_file(void **state)
+{
+    (void)state;
+    make_large();
+    fy_map m;
+    fy_err e = {0};
+    const fy_map_how how = {.read = true};
+    assert_int_equal(fy_map_open_as(&m, path_of("large"), &how, &e), 0);
+    assert_int_equal(truncate(path_of("large"), 100), 0);
+    fy_map_drop(&m, 0, LARGE); /* there is no file behind it to read it from again */
+    assert_large(&m);
+    fy_map_close(&m);
+}
+
+static void an_empty_file_is_an_empty_copy(void **state)
+{
+    (void)state;
+    fy_map m;
+    fy_err e = {0};
+    const fy_map_how how = {.read = true, .lock = true};
+    assert_int_equal(fy_file_write(path_of("empty"), "", 0, &e), 0);
+    assert_int_equal(fy_map_open_as(&m, path_of("empty"), &how, &e), 0);
+    assert_int_equal(m.size, 0);
+    assert_non_null(m.data);
+    fy_map_close(&m);
+}
+
+static void reading_and_locking_can_be_interrupted(void **state)
+{
+    (void)state;
+    make_large();
+    fy_interrupted = 1;
+    for (int i = 0; i < 2; i++) {
+        fy_map m;
+        fy_err e = {0};
+        const fy_map_how how = {.read = i == 0, .lock = i == 1};
+        assert_int_equal(fy_map_open_as(&m, path_of("large"), &how, &e), -1);
+        assert_int_equal(e.code, FY_EINTR);
+        assert_null(m.base);
+    }
+    fy_interrupted = 0;
+}
+
+static void a_copy_that_no_memory_holds_is_refused(void **state)
+{
+    (void)state;
+    fy_map m;
+    fy_err e = {0};
+    const fy_map_how how = {.read = true};
+    FILE *f = fopen(path_of("vast"), "w");
+    assert_non_null(f);
+    const int sparse = ftruncate(fileno(f), (off_t)1 << 43); /* 8 TiB without a block */
+    fclose(f);
+    if (sparse != 0)
+        skip();
+    assert_int_equal(fy_map_open_as(&m, path_of("vast"), &how, &e), -1);
+    unlink(path_of("vast"));
+    assert_int_equal(e.code, FY_EFIT);
+    assert_non_null(strstr(e.msg, "no memory for a copy of its 8388608 MB"));
+    assert_null(m.base);
+}
+
 static void the_final_name_appears_only_on_commit(void **state)
 {
     (void)state;
@@ -246,6 +355,11 @@ int main(void)
         cmocka_unit_test(a_written_file_maps_with_the_same_bytes),
         cmocka_unit_test(an_empty_file_maps_to_a_valid_pointer),
         cmocka_unit_test(what_is_not_a_file_is_refused_by_name),
+        cmocka_unit_test(every_way_into_memory_gives_the_same_bytes),
+        cmocka_unit_test(a_copy_does_not_follow_its_file),
+        cmocka_unit_test(an_empty_file_is_an_empty_copy),
+        cmocka_unit_test(reading_and_locking_can_be_interrupted),
+        cmocka_unit_test(a_copy_that_no_memory_holds_is_refused),
         cmocka_unit_test(the_final_name_appears_only_on_commit),
         cmocka_unit_test(an_aborted_output_leaves_the_old_file),
         cmocka_unit_test(an_impossible_output_is_refused),

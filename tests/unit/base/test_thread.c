@@ -7,11 +7,13 @@
 
 #include <cmocka.h>
 
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "base/thread.h"
 
 enum { MAX_ITEMS = 5000, MAX_THREADS = 16 };
@@ -189,6 +191,58 @@ static void workers_leave_signals_to_others(void **state)
     sigaction(SIGUSR1, &before, NULL);
 }
 
+/* Ends when all of them sleep; while one goes on spinning it does not end. */
+static void threads_without_work_sleep(void **state)
+{
+    (void)state;
+    enum { N = 64 };
+    int v[N] = {0};
+    fy_pool *p = fy_pool_new(3, NULL);
+    assert_non_null(p);
+    for (int runs = 1; runs <= 3; runs++) {
+        fy_pool_run(p, N, 1, add_one, v);
+        while (fy_pool_sleepers(p) < 2)
+            sched_yield();
+        assert_int_equal(fy_pool_sleepers(p), 2);
+        assert_int_equal(v[N - 1], runs);
+    }
+    fy_pool_free(p);
+}
+
+typedef struct {
+    _Atomic int arrived;
+    fy_cpus where[3];
+} places;
+
+static void note_place(void *ctx, int64_t begin, int64_t end, int thread)
+{
+    places *w = ctx;
+    w->where[thread] = fy_cpus_usable();
+    wait_for_others(&w->arrived, begin, end, thread); /* so that each thread takes one item */
+}
+
+static void threads_run_where_their_maker_may(void **state)
+{
+    (void)state;
+    const fy_cpus before = fy_cpus_usable();
+    fy_cpus one = {0};
+    for (int i = 0; fy_cpus_count(&one) == 0; i++) {
+        if (fy_cpus_has(&before, i))
+            fy_cpus_add(&one, i);
+    }
+    assert_int_equal(fy_cpus_pin(&one, NULL, NULL), 0);
+    assert_int_equal(fy_default_threads(), 1);
+    fy_pool *p = fy_pool_new(3, NULL);
+    assert_int_equal(fy_cpus_pin(&before, NULL, NULL), 0);
+    assert_non_null(p);
+    places w = {0};
+    fy_pool_run(p, 3, 1, note_place, &w);
+    fy_pool_free(p);
+    assert_memory_equal(&w.where[0], &before, sizeof before); /* the caller goes where it likes */
+    assert_memory_equal(&w.where[1], &one, sizeof one);
+    assert_memory_equal(&w.where[2], &one, sizeof one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +253,8 @@ int main(void)
         cmocka_unit_test(a_pool_may_be_freed_at_once),
         cmocka_unit_test(impossible_thread_counts_are_refused),
         cmocka_unit_test(workers_leave_signals_to_others),
+        cmocka_unit_test(threads_without_work_sleep),
+        cmocka_unit_test(threads_run_where_their_maker_may),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
