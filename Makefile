@@ -139,7 +139,11 @@ FORCE:
 
 # The file's suffix picks the instruction set, and only there.
 %_avx2.o: ISA_FLAGS := -mavx2 -mfma -mf16c
-%_dotprod.o: ISA_FLAGS := -march=armv8.2-a+dotprod
+%_avxvnni.o: ISA_FLAGS := -mavx2 -mfma -mf16c -mavxvnni
+%_avx512.o: ISA_FLAGS := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
+# (tuned for a core that is limited by latencies: by llvm-mca half the cycles of a tile on Cortex-A55)
+%_dotprod.o: ISA_FLAGS := -march=armv8.2-a+dotprod -mtune=cortex-a76
+%_i8mm.o: ISA_FLAGS := -march=armv8.2-a+dotprod+i8mm
 
 $B/%.o: %.c $B/flags
 	$(Q)mkdir -p $(@D)
@@ -194,7 +198,20 @@ $B/tests/replay/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay_main.o $(LIB)
 	$(Q)mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
 
-$B/tests/kcheck/kcheck: $(patsubst %.c,$B/%.o,$(sort $(wildcard tests/kcheck/*.c))) $(LIB)
+# The kernels for instructions that this machine may lack, once more, over an emulation of them (SIMDe). Their names get
+# a suffix. Not sanitized, which takes a minute a file: kcheck guards their buffers.
+ifeq ($(MACHINE),x86_64)
+EMULATED := $(patsubst %.c,$B/emulated/%.o,$(sort $(wildcard runtime/kernels/x86/*_avx512.c runtime/kernels/x86/*_avxvnni.c)))
+endif
+
+$B/emulated/%.o: %.c $B/flags
+	$(Q)mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) -fno-sanitize=all -mavx2 -mfma -mf16c -Wno-psabi \
+	  -include tests/kcheck/emulate_avx512.h -MMD -MP -c -o $@ $<
+	$(Q)nm -g --defined-only $@ | awk '{ print $$3, $$3 "_emulated" }' > $@.names
+	$(Q)$(OBJCOPY) --redefine-syms=$@.names $@
+
+$B/tests/kcheck/kcheck: $(patsubst %.c,$B/%.o,$(sort $(wildcard tests/kcheck/*.c))) $(EMULATED) $(LIB)
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
 
 # --- tests -----------------------------------------------------------------------------------------------------
@@ -203,8 +220,9 @@ $B/tests/kcheck/kcheck: $(patsubst %.c,$B/%.o,$(sort $(wildcard tests/kcheck/*.c
 REPLAY_ITEMS = $(foreach r,$(REPLAYS),"$(r) tests/fuzz/corpus/$(patsubst fuzz_%,%,$(notdir $(r)))")
 CHECK_ITEMS = scripts/check_source.sh $(UNITS) $(REPLAY_ITEMS) $B/tests/kcheck/kcheck \
               $(sort $(wildcard tests/cli/*.sh))
+BENCH_TOOLS = $(addprefix $B/tests/bench/,limits make_gguf sample_bench)
 PROGRAMS = $(UNITS) $(REPLAYS) $B/tests/kcheck/kcheck $B/tests/bench/make_checkpoint \
-           $B/tests/bench/sample_bench $B/tests/e2e/pty_drive $B/tests/phone/phone_adbd $B/tests/phone/adb_try
+           $(BENCH_TOOLS) $B/tests/e2e/pty_drive $B/tests/phone/phone_adbd $B/tests/phone/adb_try
 
 ## programs: the test programs of this TARGET and MODE
 .PHONY: programs
@@ -218,11 +236,14 @@ check: all programs
 ASAN_UNITS = $(subst $B/,build/host/asan/,$(UNITS)) $(subst $B/,build/host/asan/,$(REPLAY_ITEMS)) \
              build/host/asan/tests/kcheck/kcheck
 TSAN_UNITS = $(patsubst %,build/host/tsan/tests/unit/%,base/test_thread format/test_gguf_write model/test_session \
-               model/test_moe backend/test_backend_cpu api/test_api)
+               model/test_thread_timing model/test_moe backend/test_backend_cpu backend/test_attention api/test_api)
 QEMU_LD = qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:build/sysroot/usr/lib/aarch64-linux-gnu
 ARM_UNITS = $(foreach u,$(ARM_UNIT_NAMES),"$(QEMU_LD) build/aarch64/release/tests/unit/$(u)")
-ARM_CPUS = max cortex-a76 neoverse-n1 cortex-a53
-ARM_KCHECK = $(foreach c,$(ARM_CPUS),"qemu-aarch64 -cpu $(c) build/aarch64/release/tests/kcheck/kcheck")
+# `max` has every feature and runs every kernel in full. What is left for another CPU is that it picks kernels
+# whose instructions it has, and that their results are the same there.
+ARM_CPUS = max max,sve=off cortex-a76 neoverse-n1 cortex-a53
+ARM_KCHECK = $(foreach c,$(ARM_CPUS),"qemu-aarch64 -cpu $(c) build/aarch64/release/tests/kcheck/kcheck \
+             $(if $(filter-out max,$(c)),--picked)")
 MASKED = "FY_CPU_MASK=0 $B/tests/kcheck/kcheck" $(foreach u,$(filter %/kernels/%,$(UNITS)),"FY_CPU_MASK=0 $(u)")
 ARM_UNIT_NAMES = base/test_hash base/test_ed25519 bundle/test_public_key base/test_json base/test_thread \
                  kernels/test_encode_golden kernels/test_decode_golden kernels/test_row kernels/test_kernels kernels/test_activation model/test_moe model/test_forward \
@@ -258,16 +279,42 @@ demo: all
 	@$(MAKE) --no-print-directory TARGET=aarch64
 	@scripts/demo_steps.sh
 
-## bench: kernel rates against the machine's limits, and the engine's (against a peer with FERRY_PEER=DIR)
+## bench: the engine against its bars, a peer's with FERRY_PEER=DIR; ROWS="..." chooses (docs/measuring.md)
 .PHONY: bench
-bench: all kcheck
-	@tests/bench/run.sh
+bench: all kcheck $(BENCH_TOOLS)
+	@ROWS='$(ROWS)' BUILD='$B' tests/bench/run.sh
+
+## bench-limits: how fast this machine reads memory and multiplies
+.PHONY: bench-limits
+bench-limits: $B/tests/bench/limits
+	@$<
 
 ## bench-push: push against adb's own, on the emulated phone with a link of 40 MB/s
 .PHONY: bench-push
-bench-push: all $B/tests/bench/make_checkpoint $B/tests/phone/phone_adbd $B/tests/phone/adb_try
+bench-push: all $B/tests/bench/make_gguf $B/tests/phone/phone_adbd $B/tests/phone/adb_try
 	@$(MAKE) --no-print-directory TARGET=aarch64
 	@tests/bench/push.sh
+
+# A plugin of QEMU's, and the device build with the names of its functions.
+$B/tests/bench/count_instructions.so: tests/bench/count_instructions.c $B/flags
+	$(Q)mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(ALL_CFLAGS) -fPIC -shared -fvisibility=hidden -o $@ $<
+
+$B/tests/bench/ferry_named: $B/runtime/cli/main.o $(LIB)
+	$(Q)mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(filter-out -s,$(ALL_LDFLAGS)) -o $@ $^ $(DEP_LIBS) -lm
+
+## bench-instructions: arm64 instructions per token under QEMU (against a peer with FERRY_PEER_ARM64=DIR)
+.PHONY: bench-instructions
+bench-instructions: all $B/tests/bench/count_instructions.so
+	@$(MAKE) --no-print-directory TARGET=aarch64 build/aarch64/release/tests/bench/ferry_named
+	@tests/bench/instructions.sh
+
+## perf-docs: docs/perf from the device build's hot loops (needs llvm-mca of llvm-19)
+.PHONY: perf-docs
+perf-docs:
+	@$(MAKE) --no-print-directory TARGET=aarch64
+	@tests/bench/arm_loops.sh > docs/perf/arm64.md.part && mv docs/perf/arm64.md.part docs/perf/arm64.md
 
 # --- fuzzing (clang's libFuzzer; the corpora are replayed by `make check`) -----------------------------------------
 

@@ -72,14 +72,23 @@ const fy_kc_property fy_kc_properties[] = {
     {"matmul_q6_k", FY_Q6_K, false, "is near the product in double", fy_kc_matmul_block_near},
     {"matmul_q6_k", FY_Q6_K, false, "gives the same bits for every batch and row range",
      fy_kc_matmul_any_shape},
-    {"attend_f32", FY_F32, true, "equals the specification", fy_kc_attend_equals_spec},
-    {"attend_f32", FY_F32, false, "is near attention in double", fy_kc_attend_near},
-    {"attend_f32", FY_F32, false, "gives the same bits for every stride", fy_kc_attend_any_stride},
-    {"attend_f32", FY_F32, false, "does not hide a NaN", fy_kc_attend_keeps_nan},
-    {"attend_f16", FY_F16, true, "equals the specification", fy_kc_attend_equals_spec},
-    {"attend_f16", FY_F16, false, "is near attention in double", fy_kc_attend_near},
-    {"attend_f16", FY_F16, false, "gives the same bits for every stride", fy_kc_attend_any_stride},
-    {"attend_f16", FY_F16, false, "does not hide a NaN", fy_kc_attend_keeps_nan},
+    {"attend_dots_f32", FY_F32, true, "equals the specification", fy_kc_attend_dots_equal_spec},
+    {"attend_dots_f32", FY_F32, false, "is near the product in double", fy_kc_attend_dots_near},
+    {"attend_dots_f32", FY_F32, false, "gives each query and key the same bits alone", fy_kc_attend_dots_alone},
+    {"attend_dots_f16", FY_F16, true, "equals the specification", fy_kc_attend_dots_equal_spec},
+    {"attend_dots_f16", FY_F16, false, "is near the product in double", fy_kc_attend_dots_near},
+    {"attend_dots_f16", FY_F16, false, "gives each query and key the same bits alone", fy_kc_attend_dots_alone},
+    {"attend_softmax", 0, true, "equals the specification", fy_kc_attend_softmax_equals_spec},
+    {"attend_softmax", 0, false, "is near softmax in double", fy_kc_attend_softmax_near},
+    {"attend_add_f32", FY_F32, true, "equals the specification", fy_kc_attend_add_equals_spec},
+    {"attend_add_f32", FY_F32, false, "is near the sum in double", fy_kc_attend_add_near},
+    {"attend_add_f32", FY_F32, false, "gives each query the same bits alone and in parts", fy_kc_attend_add_alone},
+    {"attend_add_f16", FY_F16, true, "equals the specification", fy_kc_attend_add_equals_spec},
+    {"attend_add_f16", FY_F16, false, "is near the sum in double", fy_kc_attend_add_near},
+    {"attend_add_f16", FY_F16, false, "gives each query the same bits alone and in parts", fy_kc_attend_add_alone},
+    {"attend_add_q8_0", FY_Q8_0, true, "equals the specification", fy_kc_attend_add_equals_spec},
+    {"attend_add_q8_0", FY_Q8_0, false, "is near the sum in double", fy_kc_attend_add_near},
+    {"attend_add_q8_0", FY_Q8_0, false, "gives each query the same bits alone and in parts", fy_kc_attend_add_alone},
     {"rms_norm", 0, true, "equals the specification", fy_kc_rms_norm_equals_spec},
     {"rms_norm", 0, false, "is near the norm in double", fy_kc_rms_norm_near},
     {"rms_norm", 0, false, "gives the same bits in place", fy_kc_rms_norm_in_place},
@@ -246,8 +255,7 @@ static void *place_plain(fy_kc_slot slot, size_t n_bytes, void *user)
     return m->slot[slot];
 }
 
-/* Is some property of this operation a comparison with the specification? */
-static bool has_spec_property(const char *op)
+bool fy_kc_has_spec_property(const char *op)
 {
     for (int i = 0; i < fy_kc_n_properties; i++) {
         if (fy_kc_properties[i].against_spec && strcmp(fy_kc_properties[i].op, op) == 0)
@@ -262,7 +270,7 @@ int fy_kc_run(const fy_kc_row *row, bool only_spec, uint64_t seed, fy_kc_memory 
     for (int i = 0; i < fy_kc_n_properties; i++) {
         const fy_kc_property *p = &fy_kc_properties[i];
         if (!fy_kc_is_asked(row, p) ||
-            (only_spec && !p->against_spec && has_spec_property(row->op)))
+            (only_spec && !p->against_spec && fy_kc_has_spec_property(row->op)))
             continue;
         if (fy_check_interrupt(e) != 0)
             return -1;

@@ -39,7 +39,6 @@ typedef enum {
     FY_KC_Y,
     FY_KC_K,
     FY_KC_V,
-    FY_KC_SCORES,
     FY_KC_SCRATCH,
     FY_KC_N_SLOTS,
 } fy_kc_slot;
@@ -76,6 +75,8 @@ typedef struct {
 extern const fy_kc_property fy_kc_properties[];
 extern const int fy_kc_n_properties;
 bool fy_kc_is_asked(const fy_kc_row *row, const fy_kc_property *p);
+/* Some property of the operation compares with the specification. */
+bool fy_kc_has_spec_property(const char *op);
 
 /* A case of a kernel; its `work`, `place` and `user` are the caller's to set. */
 fy_kc_case fy_kc_case_of(const fy_kc_row *row, const fy_kc_property *p, uint64_t seed);
@@ -135,8 +136,9 @@ fy_kc_check fy_kc_act_equals_spec, fy_kc_act_half_step, fy_kc_act_not_finite;
 fy_kc_check fy_kc_encode_equals_spec, fy_kc_encode_near, fy_kc_encode_not_finite,
     fy_kc_decode_exact;
 fy_kc_check fy_kc_widen_exact, fy_kc_narrow_nearest, fy_kc_half_lengths, fy_kc_half_equals_spec;
-fy_kc_check fy_kc_attend_equals_spec, fy_kc_attend_near, fy_kc_attend_any_stride,
-    fy_kc_attend_keeps_nan;
+fy_kc_check fy_kc_attend_dots_equal_spec, fy_kc_attend_dots_near, fy_kc_attend_dots_alone;
+fy_kc_check fy_kc_attend_softmax_equals_spec, fy_kc_attend_softmax_near;
+fy_kc_check fy_kc_attend_add_equals_spec, fy_kc_attend_add_near, fy_kc_attend_add_alone;
 fy_kc_check fy_kc_rms_norm_equals_spec, fy_kc_rms_norm_near, fy_kc_rms_norm_in_place;
 fy_kc_check fy_kc_silu_equals_spec, fy_kc_silu_near;
 fy_kc_check fy_kc_layer_norm_equals_spec, fy_kc_layer_norm_near, fy_kc_layer_norm_in_place;

@@ -7,7 +7,8 @@
 #include "kernels/kernel_check.h"
 
 enum {
-    ROWS = 20,
+    ROWS = 36,
+    FEW_ROWS = 20,
     COLS = 33,
     FEW_COLS = 9,
     MAX_K = 2080,
@@ -196,18 +197,18 @@ static bool shape_equals(fy_kc_case *t, fy_matmul_fn *f, const problem *p, shape
 }
 
 /* Every number of rows 0..20 and of columns 0..9 for some row lengths, a choice for the others; a
- * few batches are wide. */
+ * few batches are wide and a few tall. */
 static bool every_shape_equals(fy_kc_case *t, fy_matmul_fn *f, const problem *p,
                                float expected[COLS][ROWS])
 {
     static const bool chosen_rows[ROWS + 1] = {
-        [1] = true, [7] = true, [8] = true, [17] = true, [20] = true};
+        [1] = true, [7] = true, [8] = true, [17] = true, [20] = true, [ROWS] = true};
     static const bool chosen_cols[COLS + 1] = {
         [1] = true, [2] = true, [3] = true, [5] = true, [9] = true};
     for (int rows = 0; rows <= ROWS; rows++) {
         for (int cols = 0; cols <= p->n_cols; cols += cols < 12 ? 1 : 7) {
             const bool wide = rows == 17 && cols > FEW_COLS;
-            if (!(p->every_shape && cols <= FEW_COLS) &&
+            if (!(p->every_shape && cols <= FEW_COLS && rows <= FEW_ROWS) &&
                 !(chosen_rows[rows] && chosen_cols[cols]) && !wide)
                 continue;
             const shape s = {fy_kc_between(&t->random, 0, ROWS - rows), rows,

@@ -48,17 +48,41 @@ typedef struct {
 typedef void fy_matmul_fn(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
                           int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch);
 
-/* One query head against the KV cache of its KV head.
- *   s_j = scale * (q . K[j])                        the dot product in 8 lanes, as above
- *   s_j = softcap of s_j                            when cap is not 0
- *   p_j = fy_exp(s_j - max s),  their sum in 8 double lanes j % 8, added as in rms_norm
- *   out_i = (fmaf chain of p_j * V[j][i], from 0, j in order) * (float)(1 / sum)
- * q, out: [head_dim] (out: [head_dim_v]). K, V: rows of the cache, k_stride / v_stride elements
- * apart. scores: scratch of n_keys floats. Keys are taken in order, so a result does not depend on
- * the batch. */
-typedef void fy_attend_fn(float *out, const float *q, const void *K, const void *V, int64_t n_keys,
-                          int head_dim, int head_dim_v, int64_t k_stride, int64_t v_stride,
-                          float scale, float cap, float *scores);
+/* Attention of several queries over the keys and values of one KV head. Positions are taken in
+ * chunks of FY_ATTEND_CHUNK: chunk c is positions 64 c .. 64 c + 63 of the sequence, wherever a
+ * query's window begins. For each query the chunks in which it sees a position come in order, and
+ * with m = -infinity, sum = 0 and acc = 0 before the first, and j the positions it sees:
+ *   s_j = q . K[j]          attend_dots for f32 and f16, as a dot product of this type above; for
+ *                           q8_0 matmul_q8_0, the query quantized by act_quantize
+ *   s_j = scale * s_j,      then the softcap of it when cap is not 0
+ *   m' = the largest of m and all s_j; a NaN is no maximum
+ *   shift = m', but 0 while m' is -infinity
+ *   p_j = fy_exp(s_j - shift)
+ *   f = m' > m ? fy_exp(m - shift) : 1
+ *   sum = sum * f + total   in double, two roundings; total in float: p_j in 8 lanes from 0, lane j
+ *                           % 8, added up as the lanes of a dot product
+ *   acc_i = acc_i * f, and then for each j in order acc_i = fmaf(p_j, V[j][i], acc_i); an element
+ *                           of q8_0 is d * q, which is exact
+ * At the end out_i = acc_i * (float)(1 / sum). No step depends on the other queries, so neither
+ * does a result, nor on where a batch begins. A NaN in q or a key that is seen makes out NaN.
+ *
+ * Rows of K and V lie one behind the other, aligned as their elements are, and nothing beyond the
+ * n_keys rows is read. s and p: [n_queries][FY_ATTEND_CHUNK], of which the first n_keys. */
+enum { FY_ATTEND_CHUNK = 64 };
+
+/* s[i][j] = q[i] . K[j]. q: [n_queries][dim rounded up to 8], zeros behind dim. n_keys >= 1. */
+typedef void fy_attend_dots_fn(float *s, const float *q, int64_t n_queries, const void *K,
+                               int64_t n_keys, int64_t dim);
+
+/* acc[i][..] = fmaf(p[i][j], V[j][..], acc[i][..]) for j = 0 .. n_keys-1. acc: [n_queries][dim]. */
+typedef void fy_attend_add_fn(float *acc, const float *p, int64_t n_queries, const void *V,
+                              int64_t n_keys, int64_t dim);
+
+/* What the chunks so far leave of a query's softmax. Begins as {.max = -INFINITY}. */
+typedef struct {
+    float max, factor; /* m; f of the last chunk, which acc must still be multiplied by */
+    double sum;
+} fy_softmax;
 
 /* What stands between the matrices of a feed-forward network: x[i] = f(x[i]) * up[i], or f(x[i])
  * alone when up is NULL. */
@@ -72,7 +96,13 @@ typedef struct {
     fy_matmul_fn *matmul_f32, *matmul_f16, *matmul_bf16, *matmul_q8_0, *matmul_q4_0;
     fy_matmul_fn *matmul_q4_1, *matmul_q5_0, *matmul_q5_1, *matmul_q4_k, *matmul_q5_k, *matmul_q6_k;
 
-    fy_attend_fn *attend_f32, *attend_f16; /* element type of K and V */
+    fy_attend_dots_fn *attend_dots_f32, *attend_dots_f16;
+    fy_attend_add_fn *attend_add_f32, *attend_add_f16, *attend_add_q8_0;
+    /* From s_j = scale * s_j to sum, of n_queries that see the same of a chunk: s
+     * [n_queries][FY_ATTEND_CHUNK] becomes p at begin .. end-1, which is not empty, and 0
+     * elsewhere. */
+    void (*attend_softmax)(float *s, int64_t n_queries, int begin, int end, float scale, float cap,
+                           fy_softmax *state);
 
     /* y = x * s * w with s = (float)(1 / sqrt(mean(x^2) + eps)) in double; the squares in 8 double
      * lanes i % 8, u[l] = lane[l] + lane[l+4], sum = (u[0] + u[1]) + (u[2] + u[3]). n elements. y

@@ -9,6 +9,10 @@
 
 #include "kernels/kernel_check.h"
 
+/* Kernels over an emulation of instructions that this CPU may lack (emulated.c). */
+extern const fy_kc_row kc_emulated_rows[];
+extern const int kc_n_emulated_rows;
+
 /* --- buffers (guard.c) --- */
 
 typedef enum {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/read_speed.h"
 #include "tests/kcheck/kcheck.h"
 
 enum {
@@ -14,7 +15,7 @@ enum {
     COLS = 128,
     STEP_ROWS = 64,
     MATRIX_BYTES = 64 << 20,
-    READ_BYTES = 256 << 20,
+    READ_MEGABYTES = 256,
     N = 1 << 14, /* elements of the elementwise operations: they stay in cache */
     KEYS = 4096,
     DIM = 128,
@@ -39,43 +40,6 @@ static void *filled(size_t n_bytes)
     for (size_t i = 0; i < n_bytes; i++)
         p[i] = (uint8_t)(i * 37 >> 3);
     return p;
-}
-
-typedef uint64_t words __attribute__((vector_size(32)));
-
-/* The sum of n words, read as that many streams side by side, each fetched `ahead` bytes early:
- * what suits the prefetchers of a core differs. */
-static uint64_t sum_words(const words *p, size_t n, size_t n_streams, size_t ahead)
-{
-    const size_t part = n / n_streams;
-    words s[8] = {{0}};
-    for (size_t i = 0; i < part; i += 2) {
-        for (size_t j = 0; j < n_streams; j++) {
-            const words *at = p + j * part + i;
-            __builtin_prefetch((const char *)at + ahead);
-            s[2 * (j % 4)] += at[0];
-            s[2 * (j % 4) + 1] += at[1];
-        }
-    }
-    const words all = s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7];
-    return all[0] + all[1] + all[2] + all[3];
-}
-
-/* Bytes per second, the best of eight rounds. */
-static double read_bandwidth(void)
-{
-    words *p = filled(READ_BYTES);
-    double best = 0;
-    for (int round = 0; round < 8; round++) {
-        const double begin = now();
-        volatile uint64_t sum =
-            sum_words(p, READ_BYTES / sizeof *p, (size_t)1 << round % 4, round < 4 ? 0 : 2048);
-        (void)sum;
-        const double rate = READ_BYTES / (now() - begin);
-        best = rate > best ? rate : best;
-    }
-    free(p);
-    return best;
 }
 
 typedef struct {
@@ -155,7 +119,7 @@ static void bench_product(const fy_kc_row *row, fy_type type, double bandwidth)
         rows_per_second(fy_kernels_matmul(&k, type), &p, row_bytes, 1) * (double)row_bytes;
     const double prefill =
         rows_per_second(fy_kernels_matmul(&k, type), &p, row_bytes, COLS) * K * COLS;
-    printf("%-14s %-8s %8.2f GB/s %5.0f %% %10.2f GMAC/s\n", row->op, row->isa, decode * 1e-9,
+    printf("%-15s %-8s %8.2f GB/s %5.0f %% %10.2f GMAC/s\n", row->op, row->isa, decode * 1e-9,
            100 * decode / bandwidth, prefill * 1e-9);
     free_product(&p);
 }
@@ -176,14 +140,54 @@ static void run_act_quantize(const fy_kernels *k, const vectors *v)
     k->act_quantize(&a, 0, 1);
 }
 
-static void run_attend_f32(const fy_kernels *k, const vectors *v)
+/* The queries of one KV head against chunk after chunk of a cache. */
+enum { QUERIES = 4 };
+
+static void run_dots(const vectors *v, fy_attend_dots_fn *f, const void *rows, size_t row_bytes)
 {
-    k->attend_f32(v->y, v->x, v->w, v->w, KEYS, DIM, DIM, DIM, DIM, 0.1f, 0.0f, v->d);
+    for (int j = 0; j < KEYS; j += FY_ATTEND_CHUNK)
+        f(v->y, v->x, QUERIES, (const uint8_t *)rows + (size_t)j * row_bytes, FY_ATTEND_CHUNK, DIM);
 }
 
-static void run_attend_f16(const fy_kernels *k, const vectors *v)
+static void run_add(const vectors *v, fy_attend_add_fn *f, const void *rows, size_t row_bytes)
 {
-    k->attend_f16(v->y, v->x, v->coded, v->coded, KEYS, DIM, DIM, DIM, DIM, 0.1f, 0.0f, v->d);
+    for (int j = 0; j < KEYS; j += FY_ATTEND_CHUNK)
+        f(v->y, v->x, QUERIES, (const uint8_t *)rows + (size_t)j * row_bytes, FY_ATTEND_CHUNK, DIM);
+}
+
+static void run_attend_dots_f32(const fy_kernels *k, const vectors *v)
+{
+    run_dots(v, k->attend_dots_f32, v->w, 4 * DIM);
+}
+
+static void run_attend_dots_f16(const fy_kernels *k, const vectors *v)
+{
+    run_dots(v, k->attend_dots_f16, v->coded, 2 * DIM);
+}
+
+static void run_attend_add_f32(const fy_kernels *k, const vectors *v)
+{
+    run_add(v, k->attend_add_f32, v->w, 4 * DIM);
+}
+
+static void run_attend_add_f16(const fy_kernels *k, const vectors *v)
+{
+    run_add(v, k->attend_add_f16, v->coded, 2 * DIM);
+}
+
+static void run_attend_add_q8_0(const fy_kernels *k, const vectors *v)
+{
+    run_add(v, k->attend_add_q8_0, v->coded, DIM / FY_QK * sizeof(fy_block_q8_0));
+}
+
+static void run_attend_softmax(const fy_kernels *k, const vectors *v)
+{
+    enum { STEP = QUERIES * FY_ATTEND_CHUNK };
+    fy_softmax state[QUERIES] = {{0}};
+    for (int j = 0; j < N; j += STEP) {
+        memcpy(v->y, v->x + j, STEP * sizeof *v->y);
+        k->attend_softmax(v->y, QUERIES, 0, FY_ATTEND_CHUNK, 0.1f, 0.0f, state);
+    }
 }
 
 static void run_rms_norm(const fy_kernels *k, const vectors *v)
@@ -274,12 +278,16 @@ static void run_decode_q4_0(const fy_kernels *k, const vectors *v)
 
 static const struct {
     const char *op;
-    double elems; /* of a call; of K and V for attend */
+    double elems; /* of a call; of K or V for attend */
     void (*run)(const fy_kernels *k, const vectors *v);
 } vector_ops[] = {
     {"act_quantize", N, run_act_quantize},
-    {"attend_f32", 2.0 * KEYS *DIM, run_attend_f32},
-    {"attend_f16", 2.0 * KEYS *DIM, run_attend_f16},
+    {"attend_dots_f32", (double)KEYS *DIM, run_attend_dots_f32},
+    {"attend_dots_f16", (double)KEYS *DIM, run_attend_dots_f16},
+    {"attend_softmax", N, run_attend_softmax},
+    {"attend_add_f32", (double)KEYS *DIM, run_attend_add_f32},
+    {"attend_add_f16", (double)KEYS *DIM, run_attend_add_f16},
+    {"attend_add_q8_0", (double)KEYS *DIM, run_attend_add_q8_0},
     {"rms_norm", N, run_rms_norm},
     {"silu_mul", N, run_silu_mul},
     {"layer_norm", N, run_layer_norm},
@@ -320,7 +328,7 @@ static void bench_vector(const fy_kc_row *row, size_t op)
         vector_ops[op].run(&k, &v);
         calls++;
     } while (now() - begin < least_seconds / 4);
-    printf("%-14s %-8s %8.2f G elements/s\n", row->op, row->isa,
+    printf("%-15s %-8s %8.2f G elements/s\n", row->op, row->isa,
            (double)calls * vector_ops[op].elems / (now() - begin) * 1e-9);
     void *const all[] = {v.x, v.y, v.w, v.coded, v.q, v.d, v.sum};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
@@ -329,9 +337,14 @@ static void bench_vector(const fy_kc_row *row, size_t op)
 
 void kc_bench(uint32_t features, const char *filter)
 {
-    const double bandwidth = read_bandwidth();
-    printf("reading 256 MB, one thread: %.2f GB/s\n\n", bandwidth * 1e-9);
-    printf("%-14s %-8s %13s %7s %17s\n", "kernel", "isa", "decode", "of read", "128 columns");
+    double bandwidth = 0;
+    fy_err e = {0};
+    if (fy_read_speed(1, READ_MEGABYTES, 0.5, &bandwidth, &e) != 0) {
+        fprintf(stderr, "kcheck: %s\n", e.msg);
+        exit(2);
+    }
+    printf("reading %d MB, one thread: %.2f GB/s\n\n", READ_MEGABYTES, bandwidth * 1e-9);
+    printf("%-15s %-8s %13s %7s %17s\n", "kernel", "isa", "decode", "of read", "128 columns");
     for (int i = 0; i < fy_kc_n_rows; i++) {
         const fy_kc_row *row = &fy_kc_rows[i];
         if ((features & row->needs) != row->needs ||

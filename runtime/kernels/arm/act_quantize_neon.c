@@ -3,11 +3,13 @@
 #include <arm_neon.h>
 #include <math.h>
 
+#include "kernels/arm/unroll.h"
 #include "kernels/kernel_impl.h"
 
 static void quantize_block(const float *x, int8_t *q, float *d_out, int32_t *sum_out)
 {
     float32x4_t v[8], top = vdupq_n_f32(0);
+    FY_UNROLL
     for (int i = 0; i < 8; i++) {
         v[i] = vld1q_f32(x + 4 * i);
         top = vmaxq_f32(top, vabsq_f32(v[i]));
@@ -18,6 +20,7 @@ static void quantize_block(const float *x, int8_t *q, float *d_out, int32_t *sum
         id = 0;
     int32x4_t sum = vdupq_n_s32(0);
     int16x8_t half[4];
+    FY_UNROLL
     for (int i = 0; i < 8; i += 2) {
         int32x4_t a = vcvtaq_s32_f32(vmulq_n_f32(v[i], id)),
                   b = vcvtaq_s32_f32(vmulq_n_f32(v[i + 1], id));

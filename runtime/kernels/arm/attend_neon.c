@@ -1,68 +1,338 @@
-/* One query head over the KV cache: scores, softmax, weighted sum; keys in order. Bound by reading
- * K and V once. */
+/* Attention over a chunk of keys, for four queries or one.
+ *
+ * Four queries share the loads of a key or value and its widening to f32; missing ones repeat the
+ * last, which computes and stores the same twice. Sixteen accumulators: two keys of four queries in
+ * 8 lanes, or 16 elements of four sums; one query alone takes four keys, or 32 elements, at a time.
+ */
 #include <math.h>
 
 #include "kernels/arm/vec_neon.h"
 #include "kernels/kernel_impl.h"
 
-/* s[j] = exp(s[j] - max); returns their sum. The rest is padded with -inf, whose exponential is 0.
- */
-static double exp_all(float *s, int64_t n, float max)
+#define FY_INLINE static inline __attribute__((always_inline))
+/* Loops over register arrays must be unrolled whole or the arrays go to memory. */
+#ifdef __clang__
+#define FY_UNROLL _Pragma("unroll")
+#else
+#define FY_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+enum { SIDE = 4 }; /* queries that go together */
+
+/* n vectors of a row from element i on, n a constant; of them `there` elements exist, zeros behind
+ * them. */
+typedef void load_fn(float32x4_t *v, const uint8_t *row, int64_t i, int n, int64_t there);
+
+FY_INLINE void load_f32(float32x4_t *v, const uint8_t *row, int64_t i, int n, int64_t there)
 {
-    double_lanes sum = {{vdupq_n_f64(0), vdupq_n_f64(0), vdupq_n_f64(0), vdupq_n_f64(0)}};
-    for (int64_t j = 0; j < n; j += 8) {
-        float rest[8], *p = s + j;
-        if (n - j < 8) {
-            for (int i = 0; i < 8; i++)
-                rest[i] = j + i < n ? s[j + i] : -INFINITY;
-            p = rest;
-        }
-        float32x4_t low = exp4(vsubq_f32(vld1q_f32(p), vdupq_n_f32(max)));
-        float32x4_t high = exp4(vsubq_f32(vld1q_f32(p + 4), vdupq_n_f32(max)));
-        add_doubles(&sum, low, high);
-        vst1q_f32(p, low);
-        vst1q_f32(p + 4, high);
-        if (p == rest)
-            memcpy(s + j, rest, (size_t)(n - j) * sizeof *s);
-    }
-    return sum_doubles(&sum);
+    const float *p = (const float *)(const void *)row + i;
+    float rest[8] = {0};
+    if (there < 4 * n)
+        p = memcpy(rest, p, (size_t)there * sizeof *p);
+    FY_UNROLL
+    for (int k = 0; k < n; k++)
+        v[k] = load4_f32(p + 4 * k);
 }
 
-#define DEFINE_ATTEND(name, type, load4, widen)                                                   \
-    DEFINE_DOT(name, type, load4, widen)                                                          \
-    static void add_##name(float *out, const type *v, float p, int n)                             \
-    {                                                                                             \
-        int i = 0;                                                                                \
-        for (; i + 4 <= n; i += 4)                                                                \
-            vst1q_f32(out + i, vfmaq_n_f32(vld1q_f32(out + i), load4(v + i), p));                 \
-        for (; i < n; i++)                                                                        \
-            out[i] = fmaf(widen(v[i]), p, out[i]);                                                \
-    }                                                                                             \
-    void fy_attend_##name##__neon(float *out, const float *q, const void *K, const void *V,       \
-                                  int64_t n_keys, int head_dim, int head_dim_v, int64_t k_stride, \
-                                  int64_t v_stride, float scale, float cap, float *scores)        \
-    {                                                                                             \
-        const type *k = K, *v = V;                                                                \
-        int64_t j = 0;                                                                            \
-        for (; j + MAX_DOTS <= n_keys; j += MAX_DOTS)                                             \
-            dots_##name(scores + j, (const char *)(k + j * k_stride),                             \
-                        (size_t)k_stride * sizeof *k, q, head_dim, MAX_DOTS);                     \
-        for (; j < n_keys; j++)                                                                   \
-            dots_##name(scores + j, (const char *)(k + j * k_stride), 0, q, head_dim, 1);         \
-        for (j = 0; j < n_keys; j++)                                                              \
-            scores[j] *= scale;                                                                   \
-        if (cap != 0)                                                                             \
-            fy_softcap__neon(scores, n_keys, cap);                                                \
-        float max = -INFINITY;                                                                    \
-        for (j = 0; j < n_keys; j++)                                                              \
-            max = scores[j] > max ? scores[j] : max;                                              \
-        const float inv = (float)(1.0 / exp_all(scores, n_keys, max));                            \
-        memset(out, 0, (size_t)head_dim_v * sizeof *out);                                         \
-        for (j = 0; j < n_keys; j++)                                                              \
-            add_##name(out, v + j * v_stride, scores[j], head_dim_v);                             \
-        for (int i = 0; i < head_dim_v; i++)                                                      \
-            out[i] *= inv;                                                                        \
-    }
+FY_INLINE void load_f16(float32x4_t *v, const uint8_t *row, int64_t i, int n, int64_t there)
+{
+    const uint16_t *p = (const uint16_t *)(const void *)row + i;
+    uint16_t rest[8] = {0};
+    if (there < 4 * n)
+        p = memcpy(rest, p, (size_t)there * sizeof *p);
+    FY_UNROLL
+    for (int k = 0; k < n; k++)
+        v[k] = load4_f16(p + 4 * k);
+}
 
-DEFINE_ATTEND(f32, float, load4_f32, SAME)
-DEFINE_ATTEND(f16, uint16_t, load4_f16, fy_f16_to_f32)
+/* i is a multiple of 4 n. A block has two multiples of 16. */
+FY_INLINE void load_q8_0(float32x4_t *v, const uint8_t *row, int64_t i, int n, int64_t there)
+{
+    (void)there; /* a row has whole blocks */
+    const uint8_t *block = row + i / FY_QK * (int64_t)sizeof(fy_block_q8_0);
+    const uint8_t *quants = block + offsetof(fy_block_q8_0, qs) + i % FY_QK;
+    uint16_t half;
+    memcpy(&half, block, sizeof half);
+    const float32x4_t d = vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(half)));
+    FY_UNROLL
+    for (int k = 0; k < n; k += 2) {
+        const int16x8_t wide = vmovl_s8(vreinterpret_s8_u8(vld1_u8(quants + 4 * k)));
+        v[k] = vmulq_f32(d, vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide))));
+        v[k + 1] = vmulq_f32(d, vcvtq_f32_s32(vmovl_high_s16(wide)));
+    }
+}
+
+/* --- dot products ----------------------------------------------------------------------------- */
+
+/* Four sums of 8 lanes each, in halves, to four dot products. */
+FY_INLINE float32x4_t add_lanes(const float32x4_t low[4], const float32x4_t high[4])
+{
+    float64x2_t u[4];
+    FY_UNROLL
+    for (int i = 0; i < 4; i++)
+        u[i] = vreinterpretq_f64_f32(vaddq_f32(low[i], high[i]));
+    const float32x4_t ab = vaddq_f32(vreinterpretq_f32_f64(vzip1q_f64(u[0], u[1])),
+                                     vreinterpretq_f32_f64(vzip2q_f64(u[0], u[1])));
+    const float32x4_t cd = vaddq_f32(vreinterpretq_f32_f64(vzip1q_f64(u[2], u[3])),
+                                     vreinterpretq_f32_f64(vzip2q_f64(u[2], u[3])));
+    return vpaddq_f32(ab, cd);
+}
+
+/* Continues the products of n keys with n_queries queries, both constants, over eight elements. */
+FY_INLINE void step(float32x4_t low[4][4], float32x4_t high[4][4], const uint8_t *const k[4],
+                    const float *const q[4], int64_t i, int n, int n_queries, int64_t there,
+                    load_fn *load)
+{
+    float32x4_t w[4][2];
+    FY_UNROLL
+    for (int r = 0; r < n; r++)
+        load(w[r], k[r], i, 2, there);
+    FY_UNROLL
+    for (int c = 0; c < n_queries; c++) {
+        const float32x4_t x0 = vld1q_f32(q[c] + i), x1 = vld1q_f32(q[c] + i + 4);
+        FY_UNROLL
+        for (int r = 0; r < n; r++) {
+            low[r][c] = vfmaq_f32(low[r][c], w[r][0], x0);
+            high[r][c] = vfmaq_f32(high[r][c], w[r][1], x1);
+        }
+    }
+}
+
+FY_INLINE void products(float32x4_t low[4][4], float32x4_t high[4][4], const uint8_t *const k[4],
+                        const float *const q[4], int64_t dim, int n, int n_queries, load_fn *load)
+{
+    FY_UNROLL
+    for (int r = 0; r < n; r++) {
+        FY_UNROLL
+        for (int c = 0; c < n_queries; c++)
+            low[r][c] = high[r][c] = vdupq_n_f32(0);
+    }
+    int64_t i = 0;
+    for (; i + 8 <= dim; i += 8)
+        step(low, high, k, q, i, n, n_queries, 8, load);
+    if (i < dim)
+        step(low, high, k, q, i, n, n_queries, dim - i, load);
+}
+
+/* s[c][0..3], of which n are stored, for n_queries queries: four or one. Keys beyond n are the
+ * last. */
+FY_INLINE void four_keys(float *const s[4], const uint8_t *K, size_t row_bytes, int64_t n,
+                         const float *const q[4], int64_t dim, int n_queries, load_fn *load)
+{
+    const uint8_t *k[4];
+    float32x4_t low[4][4], high[4][4], sums[4];
+    FY_UNROLL
+    for (int r = 0; r < 4; r++)
+        k[r] = K + (size_t)(r < n ? r : n - 1) * row_bytes;
+    if (n_queries == 1) {
+        products(low, high, k, q, dim, 4, 1, load);
+        FY_UNROLL
+        for (int r = 1; r < 4; r++) {
+            low[0][r] = low[r][0];
+            high[0][r] = high[r][0];
+        }
+        sums[0] = add_lanes(low[0], high[0]);
+    } else {
+        float32x4_t key[4]; /* its products with four queries */
+        FY_UNROLL
+        for (int r = 0; r < 4; r += 2) {
+            products(low, high, k + r, q, dim, 2, 4, load);
+            key[r] = add_lanes(low[0], high[0]);
+            key[r + 1] = add_lanes(low[1], high[1]);
+        }
+        const float32x4x2_t a = vtrnq_f32(key[0], key[1]), b = vtrnq_f32(key[2], key[3]);
+        sums[0] = vcombine_f32(vget_low_f32(a.val[0]), vget_low_f32(b.val[0]));
+        sums[1] = vcombine_f32(vget_low_f32(a.val[1]), vget_low_f32(b.val[1]));
+        sums[2] = vcombine_f32(vget_high_f32(a.val[0]), vget_high_f32(b.val[0]));
+        sums[3] = vcombine_f32(vget_high_f32(a.val[1]), vget_high_f32(b.val[1]));
+    }
+    FY_UNROLL
+    for (int c = 0; c < n_queries; c++) {
+        float out[4];
+        vst1q_f32(out, sums[c]);
+        memcpy(s[c], out, (size_t)(n < 4 ? n : 4) * sizeof *out);
+    }
+}
+
+FY_INLINE void dots(float *s, const float *q, int64_t n_queries, const uint8_t *K, int64_t n_keys,
+                    int64_t dim, size_t row_bytes, load_fn *load)
+{
+    const int64_t padded = (dim + 7) & ~(int64_t)7;
+    for (int64_t i = 0; i < n_queries; i += SIDE) {
+        const float *x[SIDE];
+        FY_UNROLL
+        for (int c = 0; c < SIDE; c++)
+            x[c] = q + (i + c < n_queries ? i + c : n_queries - 1) * padded;
+        for (int64_t j = 0; j < n_keys; j += 4) {
+            float *to[SIDE];
+            FY_UNROLL
+            for (int c = 0; c < SIDE; c++)
+                to[c] = s + (i + c < n_queries ? i + c : n_queries - 1) * FY_ATTEND_CHUNK + j;
+            const uint8_t *k = K + (size_t)j * row_bytes;
+            if (n_queries - i == 1)
+                four_keys(to, k, row_bytes, n_keys - j, x, dim, 1, load);
+            else
+                four_keys(to, k, row_bytes, n_keys - j, x, dim, SIDE, load);
+        }
+    }
+}
+
+void fy_attend_dots_f32__neon(float *s, const float *q, int64_t n_queries, const void *K,
+                              int64_t n_keys, int64_t dim)
+{
+    dots(s, q, n_queries, K, n_keys, dim, 4 * (size_t)dim, load_f32);
+}
+
+void fy_attend_dots_f16__neon(float *s, const float *q, int64_t n_queries, const void *K,
+                              int64_t n_keys, int64_t dim)
+{
+    dots(s, q, n_queries, K, n_keys, dim, 2 * (size_t)dim, load_f16);
+}
+
+/* --- softmax ---------------------------------------------------------------------------------- */
+
+/* Lanes of the four positions from j on that lie in begin .. end-1. */
+FY_INLINE uint32x4_t inside(int j, int begin, int end)
+{
+    static const int32_t steps[4] = {0, 1, 2, 3};
+    const int32x4_t at = vaddq_s32(vdupq_n_s32(j), vld1q_s32(steps));
+    return vandq_u32(vcgeq_s32(at, vdupq_n_s32(begin)), vcltq_s32(at, vdupq_n_s32(end)));
+}
+
+FY_INLINE float32x4_t terms(float *s, int j, int begin, int end, float32x4_t shift)
+{
+    const float32x4_t e = exp4(vsubq_f32(vld1q_f32(s + j), shift));
+    const float32x4_t p =
+        vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(e), inside(j, begin, end)));
+    vst1q_f32(s + j, p);
+    return p;
+}
+
+static void soften(float *s, int begin, int end, float scale, float cap, fy_softmax *state)
+{
+    for (int j = 0; j < FY_ATTEND_CHUNK; j += 4)
+        vst1q_f32(s + j, vmulq_n_f32(vld1q_f32(s + j), scale));
+    if (cap != 0)
+        fy_softcap__neon(s + begin, end - begin, cap);
+    float32x4_t top = vdupq_n_f32(state->max);
+    for (int j = 0; j < FY_ATTEND_CHUNK; j += 4) {
+        const float32x4_t v = vld1q_f32(s + j); /* a NaN is never greater */
+        top = vbslq_f32(vandq_u32(vcgtq_f32(v, top), inside(j, begin, end)), v, top);
+    }
+    const float max = vmaxvq_f32(top), shift = max == -INFINITY ? 0.0f : max;
+    float32x4_t low = vdupq_n_f32(0), high = low;
+    for (int j = 0; j < FY_ATTEND_CHUNK; j += 8) {
+        low = vaddq_f32(low, terms(s, j, begin, end, vdupq_n_f32(shift)));
+        high = vaddq_f32(high, terms(s, j + 4, begin, end, vdupq_n_f32(shift)));
+    }
+    state->factor = max > state->max ? fy_exp(state->max - shift) : 1.0f;
+    state->sum = state->sum * (double)state->factor + (double)sum_lanes(low, high);
+    state->max = max;
+}
+
+void fy_attend_softmax__neon(float *s, int64_t n_queries, int begin, int end, float scale,
+                             float cap, fy_softmax *state)
+{
+    for (int64_t i = 0; i < n_queries; i++)
+        soften(s + i * FY_ATTEND_CHUNK, begin, end, scale, cap, &state[i]);
+}
+
+/* --- sums of values --------------------------------------------------------------------------- */
+
+/* 4 n elements of four sums or one, from i on, both numbers constants. */
+FY_INLINE void add_strip(float *const acc[4], const float *const p[4], int n_queries,
+                         const uint8_t *V, int64_t n_keys, size_t row_bytes, int64_t i, int n,
+                         load_fn *load)
+{
+    float32x4_t sum[4][8];
+    FY_UNROLL
+    for (int c = 0; c < n_queries; c++) {
+        FY_UNROLL
+        for (int k = 0; k < n; k++)
+            sum[c][k] = vld1q_f32(acc[c] + i + 4 * k);
+    }
+    for (int64_t j = 0; j < n_keys; j++, V += row_bytes) {
+        float32x4_t v[8];
+        FY_UNROLL
+        for (int k = 0; k < n; k += 4)
+            load(v + k, V, i + 4 * k, n < 4 ? n : 4, 16);
+        FY_UNROLL
+        for (int c = 0; c < n_queries; c++) {
+            FY_UNROLL
+            for (int k = 0; k < n; k++)
+                sum[c][k] = vfmaq_n_f32(sum[c][k], v[k], p[c][j]);
+        }
+    }
+    FY_UNROLL
+    for (int c = 0; c < n_queries; c++) {
+        FY_UNROLL
+        for (int k = 0; k < n; k++)
+            vst1q_f32(acc[c] + i + 4 * k, sum[c][k]);
+    }
+}
+
+/* The last elements of a row, fewer than 8. */
+FY_INLINE void add_rest(float *acc, const float *p, const uint8_t *V, int64_t n_keys,
+                        size_t row_bytes, int64_t i, int64_t rest, load_fn *load)
+{
+    float sum[8] = {0};
+    memcpy(sum, acc + i, (size_t)rest * sizeof *sum);
+    float32x4_t low = vld1q_f32(sum), high = vld1q_f32(sum + 4), v[2];
+    for (int64_t j = 0; j < n_keys; j++, V += row_bytes) {
+        load(v, V, i, 2, rest);
+        low = vfmaq_n_f32(low, v[0], p[j]);
+        high = vfmaq_n_f32(high, v[1], p[j]);
+    }
+    vst1q_f32(sum, low);
+    vst1q_f32(sum + 4, high);
+    memcpy(acc + i, sum, (size_t)rest * sizeof *sum);
+}
+
+FY_INLINE void add(float *acc, const float *p, int64_t n_queries, const uint8_t *V, int64_t n_keys,
+                   int64_t dim, size_t row_bytes, load_fn *load)
+{
+    for (int64_t first = 0; first < n_queries; first += SIDE) {
+        float *to[SIDE];
+        const float *from[SIDE];
+        const int64_t there = n_queries - first < SIDE ? n_queries - first : SIDE;
+        FY_UNROLL
+        for (int c = 0; c < SIDE; c++) {
+            const int64_t at = first + (c < there ? c : there - 1);
+            to[c] = acc + at * dim;
+            from[c] = p + at * FY_ATTEND_CHUNK;
+        }
+        int64_t i = 0;
+        if (there == 1) {
+            for (; i + 32 <= dim; i += 32)
+                add_strip(to, from, 1, V, n_keys, row_bytes, i, 8, load);
+            for (; i + 8 <= dim; i += 8)
+                add_strip(to, from, 1, V, n_keys, row_bytes, i, 2, load);
+        } else {
+            for (; i + 16 <= dim; i += 16)
+                add_strip(to, from, SIDE, V, n_keys, row_bytes, i, 4, load);
+            for (; i + 8 <= dim; i += 8)
+                add_strip(to, from, SIDE, V, n_keys, row_bytes, i, 2, load);
+        }
+        for (int c = 0; i < dim && c < there; c++)
+            add_rest(to[c], from[c], V, n_keys, row_bytes, i, dim - i, load);
+    }
+}
+
+void fy_attend_add_f32__neon(float *acc, const float *p, int64_t n_queries, const void *V,
+                             int64_t n_keys, int64_t dim)
+{
+    add(acc, p, n_queries, V, n_keys, dim, 4 * (size_t)dim, load_f32);
+}
+
+void fy_attend_add_f16__neon(float *acc, const float *p, int64_t n_queries, const void *V,
+                             int64_t n_keys, int64_t dim)
+{
+    add(acc, p, n_queries, V, n_keys, dim, 2 * (size_t)dim, load_f16);
+}
+
+void fy_attend_add_q8_0__neon(float *acc, const float *p, int64_t n_queries, const void *V,
+                              int64_t n_keys, int64_t dim)
+{
+    const size_t row_bytes = (size_t)dim / FY_QK * sizeof(fy_block_q8_0);
+    add(acc, p, n_queries, V, n_keys, dim, row_bytes, load_q8_0);
+}

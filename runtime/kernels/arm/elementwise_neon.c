@@ -137,6 +137,35 @@ void fy_gelu_tanh_mul__neon(float *x, const float *up, int64_t n)
         fy_gelu_tanh_mul__scalar(x + i, up != NULL ? up + i : NULL, n - i);
 }
 
+/* x, or 0 up to the threshold; NaN for NaN. */
+static inline float32x4_t above4(float32x4_t x, float32x4_t threshold)
+{
+    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(x), vcleq_f32(x, threshold)));
+}
+
+void fy_relu_mul__neon(float *x, const float *up, int64_t n, float threshold)
+{
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        float32x4_t f = above4(vld1q_f32(x + i), vdupq_n_f32(threshold));
+        vst1q_f32(x + i, up != NULL ? vmulq_f32(f, vld1q_f32(up + i)) : f);
+    }
+    if (i < n)
+        fy_relu_mul__scalar(x + i, up != NULL ? up + i : NULL, n - i, threshold);
+}
+
+void fy_drelu_mul__neon(float *x, const float *up, int64_t n)
+{
+    const float32x4_t zero = vdupq_n_f32(0);
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        float32x4_t f = above4(vld1q_f32(x + i), zero);
+        vst1q_f32(x + i, up != NULL ? vmulq_f32(f, above4(vld1q_f32(up + i), zero)) : f);
+    }
+    if (i < n)
+        fy_drelu_mul__scalar(x + i, up != NULL ? up + i : NULL, n - i);
+}
+
 void fy_softcap__neon(float *x, int64_t n, float cap)
 {
     const float32x4_t one = vdupq_n_f32(1.0f), two = vdupq_n_f32(2.0f);

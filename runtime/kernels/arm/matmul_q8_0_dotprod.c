@@ -1,28 +1,49 @@
-/* q8_0 weights with the dot product instructions of Armv8.2 (SDOT): see matmul_q_rows.h. */
+/* q8_0 weights with the dot product instructions of Armv8.2 (SDOT): few columns from the file's
+ * layout, many in tiles. */
 #include <arm_neon.h>
 
 #include "kernels/kernel_impl.h"
 
-typedef fy_block_q8_0 fy_q_block;
-#define FY_Q_OFFSET 0
+enum { FY_Q_OFFSET = 0 };
 
-static inline void load_block(const fy_q_block *p, int8x16_t *lo, int8x16_t *hi)
+#include "kernels/arm/matvec_dotprod.h"
+#include "kernels/arm/tile_dotprod.h"
+
+FY_INLINE void vec_dots4(int32x4_t dots[4], uint16x4_t *scale, const uint8_t *row[4], int8x16_t x0,
+                         int8x16_t x1)
 {
-    *lo = vld1q_s8(p->qs);
-    *hi = vld1q_s8(p->qs + 16);
+    int32x4_t d0 = dots[0], d1 = dots[1], d2 = dots[2], d3 = dots[3];
+    const uint8_t *p0 = row[0], *p1 = row[1], *p2 = row[2], *p3 = row[3];
+    uint16x4_t d;
+    __asm__ volatile(LOAD_SCALES "ldp q24, q25, [%[p0], #-32]\n\t"
+                                 "ldp q26, q27, [%[p1], #-32]\n\t"
+                                 "ldp q28, q29, [%[p2], #-32]\n\t"
+                                 "ldp q30, q31, [%[p3], #-32]\n\t"
+                                 "sdot %[d0].4s, v24.16b, %[x0].16b\n\t"
+                                 "sdot %[d1].4s, v26.16b, %[x0].16b\n\t"
+                                 "sdot %[d2].4s, v28.16b, %[x0].16b\n\t"
+                                 "sdot %[d3].4s, v30.16b, %[x0].16b\n\t"
+                                 "sdot %[d0].4s, v25.16b, %[x1].16b\n\t"
+                                 "sdot %[d1].4s, v27.16b, %[x1].16b\n\t"
+                                 "sdot %[d2].4s, v29.16b, %[x1].16b\n\t"
+                                 "sdot %[d3].4s, v31.16b, %[x1].16b\n\t"
+                     : [d0] "+w"(d0), [d1] "+w"(d1), [d2] "+w"(d2), [d3] "+w"(d3), [s] "=&w"(d),
+                       [p0] "+r"(p0), [p1] "+r"(p1), [p2] "+r"(p2), [p3] "+r"(p3)
+                     : [x0] "w"(x0), [x1] "w"(x1), [step] "r"(sizeof(fy_block_q8_0)),
+                       [bytes] "i"(sizeof(fy_block_q8_0))
+                     : "memory", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+    dots[0] = d0, dots[1] = d1, dots[2] = d2, dots[3] = d3;
+    row[0] = p0, row[1] = p1, row[2] = p2, row[3] = p3;
+    *scale = d;
 }
-
-static inline int32x4_t dot32(int8x16_t lo, int8x16_t hi, int8x16_t x0, int8x16_t x1)
-{
-    return vdotq_s32(vdotq_s32(vdupq_n_s32(0), lo, x0), hi, x1);
-}
-
-#include "kernels/arm/matmul_q_rows.h"
 
 void fy_matmul_q8_0__dotprod(float *y, int64_t ldy, const void *W, size_t row_bytes,
                              int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,
                              void *scratch)
 {
-    (void)scratch;
-    matmul_all(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols);
+    if (n_cols < FY_TILE_COLS)
+        matmul_vec(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols);
+    else
+        matmul_tiles(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch,
+                     sizeof(fy_block_q8_0), 1, false, false, fy_quants32_q8_0, fy_scales_d);
 }

@@ -4,8 +4,6 @@
 
 #include "kernels/kernel_impl.h"
 
-#define FY_ISA neon
-
 /* Two products of at most 32 * 127 fit int16; the pairwise adds widen before there are more. */
 static inline int32x4_t dot16(int8x16_t w, int8x16_t x)
 {
@@ -13,3 +11,15 @@ static inline int32x4_t dot16(int8x16_t w, int8x16_t x)
 }
 
 #include "kernels/arm/matmul_quants.h"
+
+#define DEFINE_MATMUL(type, subs, has_min, has_parts, scales)                                    \
+    void fy_matmul_##type##__neon(float *y, int64_t ldy, const void *W, size_t row_bytes,        \
+                                  int64_t row_begin, int64_t row_end, const fy_act *a,           \
+                                  int64_t n_cols, void *scratch)                                 \
+    {                                                                                            \
+        (void)scratch;                                                                           \
+        matmul_few(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, sizeof(fy_block_##type), \
+                   subs, has_min, has_parts, fy_quants32_##type, scales);                        \
+    }
+
+FY_QUANT_TYPES(DEFINE_MATMUL)

@@ -1,107 +1,96 @@
-/* Attention of one query head, the norms, and the exponential, in the order of operations that
- * kernels.h defines for every ISA. */
+/* Attention chunk by chunk, in the order of operations that kernels.h defines for every ISA. */
 #include <math.h>
-#include <string.h>
 
 #include "kernels/kernel_impl.h"
 #include "kernels/scalar/dot_scalar.h"
 
-static float power_of_two(int n)
+static float element_q8_0(const uint8_t *row, int64_t i)
 {
-    const uint32_t bits = (uint32_t)(n + 127) << 23;
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
+    fy_block_q8_0 block;
+    memcpy(&block, row + i / FY_QK * (int64_t)sizeof block, sizeof block);
+    return fy_f16_to_f32(block.d) * (float)block.qs[i % FY_QK];
 }
 
-float fy_exp(float x)
+static void dots(float *s, const float *q, int64_t n_queries, const uint8_t *K, int64_t n_keys,
+                 int64_t dim, size_t row_bytes, fy_weight_fn *element)
 {
-    if (isnan(x))
-        return x;
-    x = x > 89.0f ? 89.0f : x < -104.0f ? -104.0f : x;
-    const float n = rintf(x * 1.44269504f);
-    float r = fmaf(-n, 0.693359375f, x);
-    r = fmaf(-n, -2.12194440e-4f, r);
-    float p = 1.9875691500e-4f;
-    p = fmaf(p, r, 1.3981999507e-3f);
-    p = fmaf(p, r, 8.3334519073e-3f);
-    p = fmaf(p, r, 4.1665795894e-2f);
-    p = fmaf(p, r, 1.6666665459e-1f);
-    p = fmaf(p, r, 5.0000001201e-1f);
-    p = fmaf(p, r * r, r + 1.0f);
-    const int exponent = (int)n, half = exponent >> 1;
-    return p * power_of_two(half) * power_of_two(exponent - half);
-}
-
-static double sum_of_lanes(const double lane[8])
-{
-    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) +
-           ((lane[2] + lane[6]) + (lane[3] + lane[7]));
-}
-
-static void attend(float *out, const float *q, const uint8_t *K, const uint8_t *V, int64_t n_keys,
-                   int head_dim, int head_dim_v, int64_t k_bytes, int64_t v_bytes, float scale,
-                   float cap, float *scores, fy_weight_fn *element)
-{
-    for (int64_t j = 0; j < n_keys; j++)
-        scores[j] = scale * fy_dot_scalar(K + j * k_bytes, q, head_dim, element);
-    if (cap != 0)
-        fy_softcap__scalar(scores, n_keys, cap);
-    float max = -INFINITY;
-    for (int64_t j = 0; j < n_keys; j++)
-        max = scores[j] > max ? scores[j] : max;
-    double lane[8] = {0};
-    for (int64_t j = 0; j < n_keys; j++) {
-        scores[j] = fy_exp(scores[j] - max);
-        lane[j % 8] += (double)scores[j];
-    }
-    const float inv = (float)(1.0 / sum_of_lanes(lane));
-    for (int i = 0; i < head_dim_v; i++) {
-        float o = 0.0f;
+    const int64_t padded = (dim + 7) / 8 * 8;
+    for (int64_t i = 0; i < n_queries; i++) {
         for (int64_t j = 0; j < n_keys; j++)
-            o = fmaf(scores[j], element(V + j * v_bytes, i), o);
-        out[i] = o * inv;
+            s[i * FY_ATTEND_CHUNK + j] =
+                fy_dot_scalar(K + (size_t)j * row_bytes, q + i * padded, dim, element);
     }
 }
 
-void fy_attend_f32__scalar(float *out, const float *q, const void *K, const void *V, int64_t n_keys,
-                           int head_dim, int head_dim_v, int64_t k_stride, int64_t v_stride,
-                           float scale, float cap, float *scores)
+static void add(float *acc, const float *p, int64_t n_queries, const uint8_t *V, int64_t n_keys,
+                int64_t dim, size_t row_bytes, fy_weight_fn *element)
 {
-    attend(out, q, K, V, n_keys, head_dim, head_dim_v, 4 * k_stride, 4 * v_stride, scale, cap,
-           scores, fy_weight_f32);
+    for (int64_t q = 0; q < n_queries; q++) {
+        for (int64_t i = 0; i < dim; i++) {
+            float *a = acc + q * dim + i;
+            for (int64_t j = 0; j < n_keys; j++)
+                *a = fmaf(p[q * FY_ATTEND_CHUNK + j], element(V + (size_t)j * row_bytes, i), *a);
+        }
+    }
 }
 
-void fy_attend_f16__scalar(float *out, const float *q, const void *K, const void *V, int64_t n_keys,
-                           int head_dim, int head_dim_v, int64_t k_stride, int64_t v_stride,
-                           float scale, float cap, float *scores)
+static void soften(float *s, int begin, int end, float scale, float cap, fy_softmax *state)
 {
-    attend(out, q, K, V, n_keys, head_dim, head_dim_v, 2 * k_stride, 2 * v_stride, scale, cap,
-           scores, fy_weight_f16);
+    for (int j = begin; j < end; j++)
+        s[j] = scale * s[j];
+    if (cap != 0)
+        fy_softcap__scalar(s + begin, end - begin, cap);
+    float max = state->max;
+    for (int j = begin; j < end; j++)
+        max = s[j] > max ? s[j] : max;
+    const float shift = max == -INFINITY ? 0.0f : max;
+    float lane[8] = {0}, u[4];
+    for (int j = 0; j < FY_ATTEND_CHUNK; j++) {
+        s[j] = j >= begin && j < end ? fy_exp(s[j] - shift) : 0.0f;
+        lane[j % 8] += s[j];
+    }
+    for (int l = 0; l < 4; l++)
+        u[l] = lane[l] + lane[l + 4];
+    const float total = (u[0] + u[2]) + (u[1] + u[3]);
+    state->factor = max > state->max ? fy_exp(state->max - shift) : 1.0f;
+    state->sum = state->sum * (double)state->factor + (double)total;
+    state->max = max;
 }
 
-void fy_rms_norm__scalar(float *y, const float *x, const float *w, int64_t n, float eps)
+void fy_attend_softmax__scalar(float *s, int64_t n_queries, int begin, int end, float scale,
+                               float cap, fy_softmax *state)
 {
-    double lane[8] = {0};
-    for (int64_t i = 0; i < n; i++)
-        lane[i % 8] += (double)x[i] * (double)x[i];
-    const float s = (float)(1.0 / sqrt(sum_of_lanes(lane) / (double)n + (double)eps));
-    for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] * s * w[i];
+    for (int64_t i = 0; i < n_queries; i++)
+        soften(s + i * FY_ATTEND_CHUNK, begin, end, scale, cap, &state[i]);
 }
 
-void fy_layer_norm__scalar(float *y, const float *x, const float *w, const float *bias, int64_t n,
-                           float eps)
+void fy_attend_dots_f32__scalar(float *s, const float *q, int64_t n_queries, const void *K,
+                                int64_t n_keys, int64_t dim)
 {
-    double lane[8] = {0};
-    for (int64_t i = 0; i < n; i++)
-        lane[i % 8] += (double)x[i];
-    const double mean = sum_of_lanes(lane) / (double)n;
-    memset(lane, 0, sizeof lane);
-    for (int64_t i = 0; i < n; i++)
-        lane[i % 8] += ((double)x[i] - mean) * ((double)x[i] - mean);
-    const float m = (float)mean;
-    const float s = (float)(1.0 / sqrt(sum_of_lanes(lane) / (double)n + (double)eps));
-    for (int64_t i = 0; i < n; i++)
-        y[i] = bias != NULL ? (x[i] - m) * s * w[i] + bias[i] : (x[i] - m) * s * w[i];
+    dots(s, q, n_queries, K, n_keys, dim, 4 * (size_t)dim, fy_weight_f32);
+}
+
+void fy_attend_dots_f16__scalar(float *s, const float *q, int64_t n_queries, const void *K,
+                                int64_t n_keys, int64_t dim)
+{
+    dots(s, q, n_queries, K, n_keys, dim, 2 * (size_t)dim, fy_weight_f16);
+}
+
+void fy_attend_add_f32__scalar(float *acc, const float *p, int64_t n_queries, const void *V,
+                               int64_t n_keys, int64_t dim)
+{
+    add(acc, p, n_queries, V, n_keys, dim, 4 * (size_t)dim, fy_weight_f32);
+}
+
+void fy_attend_add_f16__scalar(float *acc, const float *p, int64_t n_queries, const void *V,
+                               int64_t n_keys, int64_t dim)
+{
+    add(acc, p, n_queries, V, n_keys, dim, 2 * (size_t)dim, fy_weight_f16);
+}
+
+void fy_attend_add_q8_0__scalar(float *acc, const float *p, int64_t n_queries, const void *V,
+                                int64_t n_keys, int64_t dim)
+{
+    add(acc, p, n_queries, V, n_keys, dim, (size_t)dim / FY_QK * sizeof(fy_block_q8_0),
+        element_q8_0);
 }

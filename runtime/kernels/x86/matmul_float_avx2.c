@@ -33,9 +33,11 @@ FY_INLINE __m256 load_rest(const uint8_t *row, int64_t i, int64_t n, size_t size
     return load8(buffer, 0);
 }
 
-/* n_rows x n_cols dot products, both constants. */
+/* n_rows x n_cols dot products, both constants. Prefetches as much from `next` on as it reads,
+ * where that is not NULL. */
 FY_INLINE void dots(float *y, int64_t ldy, const uint8_t *W, size_t row_bytes, const float *x,
-                    int64_t k, int n_rows, int n_cols, size_t size, load8_fn *load8)
+                    int64_t k, int n_rows, int n_cols, size_t size, load8_fn *load8,
+                    const char *next)
 {
     __m256 acc[8][4];
     FY_UNROLL
@@ -45,7 +47,11 @@ FY_INLINE void dots(float *y, int64_t ldy, const uint8_t *W, size_t row_bytes, c
             acc[r][c] = _mm256_setzero_ps();
     }
     const int64_t whole = k & ~(int64_t)7;
+    const size_t step_bytes = 8 * size * (size_t)n_rows;
     for (int64_t i = 0; i < whole; i += 8) {
+        FY_UNROLL
+        for (size_t line = 0; next != NULL && line < step_bytes; line += 64)
+            _mm_prefetch(next + (size_t)(i / 8) * step_bytes + line, _MM_HINT_T1);
         FY_UNROLL
         for (int r = 0; r < n_rows; r++) {
             const __m256 w = load8(W + (size_t)r * row_bytes, i);
@@ -72,34 +78,48 @@ FY_INLINE void dots(float *y, int64_t ldy, const uint8_t *W, size_t row_bytes, c
     }
 }
 
+/* One column. */
+FY_INLINE void matvec(float *y, const void *W, size_t row_bytes, int64_t row_begin, int64_t row_end,
+                      const fy_act *a, size_t size, load8_fn *load8)
+{
+    const size_t ahead = fy_prefetch_ahead(8 * row_bytes);
+    const uint8_t *w = (const uint8_t *)W + (size_t)row_begin * row_bytes;
+    fy_touch_pages(w, (size_t)(row_end - row_begin) * row_bytes + ahead);
+    int64_t r = row_begin;
+    for (; r + 8 <= row_end; r += 8, w += 8 * row_bytes)
+        dots(y + r, 0, w, row_bytes, a->x, a->k, 8, 1, size, load8,
+             (const char *)((uintptr_t)w + ahead));
+    for (; r < row_end; r++, w += row_bytes)
+        dots(y + r, 0, w, row_bytes, a->x, a->k, 1, 1, size, load8, NULL);
+}
+
+/* n_rows rows of all columns. */
+FY_INLINE void multiply_rows(float *y, int64_t ldy, const uint8_t *w, size_t row_bytes,
+                             const fy_act *a, int64_t n_cols, int n_rows, size_t size,
+                             load8_fn *load8)
+{
+    const int64_t k = a->k;
+    int64_t c = 0;
+    for (; c + 4 <= n_cols; c += 4)
+        dots(y + c * ldy, ldy, w, row_bytes, a->x + c * k, k, n_rows, 4, size, load8, NULL);
+    for (; c < n_cols; c++)
+        dots(y + c * ldy, ldy, w, row_bytes, a->x + c * k, k, n_rows, 1, size, load8, NULL);
+}
+
 FY_INLINE void matmul(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
                       int64_t row_end, const fy_act *a, int64_t n_cols, size_t size,
                       load8_fn *load8)
 {
-    const int64_t k = a->k;
-    const int64_t fours = n_cols & ~(int64_t)3;
-    for (int64_t r = row_begin; r < row_end;) {
-        const int64_t rows = row_end - r;
-        const int64_t step = fours > 0 ? (rows >= 3 ? 3 : 1) : (rows >= 8 ? 8 : 1);
-        const uint8_t *w = (const uint8_t *)W + (size_t)r * row_bytes;
-        for (int64_t c = 0; c < fours; c += 4) {
-            float *out = y + c * ldy + r;
-            if (step == 3)
-                dots(out, ldy, w, row_bytes, a->x + c * k, k, 3, 4, size, load8);
-            else
-                dots(out, ldy, w, row_bytes, a->x + c * k, k, 1, 4, size, load8);
-        }
-        for (int64_t c = fours; c < n_cols; c++) {
-            float *out = y + c * ldy + r;
-            if (step == 8)
-                dots(out, ldy, w, row_bytes, a->x + c * k, k, 8, 1, size, load8);
-            else if (step == 3)
-                dots(out, ldy, w, row_bytes, a->x + c * k, k, 3, 1, size, load8);
-            else
-                dots(out, ldy, w, row_bytes, a->x + c * k, k, 1, 1, size, load8);
-        }
-        r += step;
+    if (n_cols == 1) {
+        matvec(y, W, row_bytes, row_begin, row_end, a, size, load8);
+        return;
     }
+    const uint8_t *w = (const uint8_t *)W + (size_t)row_begin * row_bytes;
+    int64_t r = row_begin;
+    for (; r + 3 <= row_end; r += 3, w += 3 * row_bytes)
+        multiply_rows(y + r, ldy, w, row_bytes, a, n_cols, 3, size, load8);
+    for (; r < row_end; r++, w += row_bytes)
+        multiply_rows(y + r, ldy, w, row_bytes, a, n_cols, 1, size, load8);
 }
 
 void fy_matmul_f32__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,

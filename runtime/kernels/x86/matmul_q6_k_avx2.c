@@ -76,10 +76,6 @@ static void repack(void *tile, int g, const fy_rows8 *rows, size_t offset, int64
 void fy_matmul_q6_k__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
                           int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
 {
-    if (n_cols == 1)
-        fy_matvec_rows(y, W, row_bytes, row_begin, row_end, a, sizeof(fy_block_q6_k), FY_SUBS_MAX,
-                       vec_block);
-    else
-        fy_matmul_tiles(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch,
-                        sizeof(fy_block_q6_k), FY_SUBS_MAX, repack, fy_wide_tile_mac);
+    fy_matmul_blocks(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch,
+                     sizeof(fy_block_q6_k), FY_SUBS_MAX, vec_block, repack, fy_wide_tile_mac);
 }

@@ -151,12 +151,9 @@ FY_INLINE void tile_mac(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *ti
                                   int64_t row_begin, int64_t row_end, const fy_act *a,             \
                                   int64_t n_cols, void *scratch)                                   \
     {                                                                                              \
-        if (n_cols == 1)                                                                           \
-            fy_matvec_rows(y, W, row_bytes, row_begin, row_end, a, sizeof(fy_block_##type),        \
-                           SUBS_##type, vec_block_##type);                                         \
-        else                                                                                       \
-            fy_matmul_tiles(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch,          \
-                            sizeof(fy_block_##type), SUBS_##type, repack_##type, tile_mac_##type); \
+        fy_matmul_blocks(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch,             \
+                         sizeof(fy_block_##type), SUBS_##type, vec_block_##type, repack_##type,    \
+                         tile_mac_##type);                                                         \
     }
 
 DEFINE_MATMUL(q4_1, 4, 0, true, fy_scales_dm)

@@ -18,18 +18,20 @@ enum {
     FY_TILE_GROUPS = 2, /* of 8 rows */
     FY_TILE_COLS = 4,
     FY_TILE_RUN = 32, /* blocks */
-    FY_PREFETCH_BYTES = 24 << 10,
+    FY_FEW_ROWS = 32, /* that a few columns go through one after the other */
 };
 
 /* Eight rows of a matrix. Beyond row_end the last row stands in: a lane that nobody stores costs
  * nothing, and nothing outside the rows asked for is read. */
 typedef struct {
     const uint8_t *p[8];
+    bool whole; /* eight different rows */
 } fy_rows8;
 
 FY_INLINE fy_rows8 fy_rows8_at(const void *W, size_t row_bytes, int64_t row, int64_t row_end)
 {
     fy_rows8 rows;
+    rows.whole = row_end - row >= 8;
     FY_UNROLL
     for (int i = 0; i < 8; i++) {
         const int64_t r = row + i < row_end ? row + i : row_end - 1;
@@ -38,9 +40,23 @@ FY_INLINE fy_rows8 fy_rows8_at(const void *W, size_t row_bytes, int64_t row, int
     return rows;
 }
 
-/* The f16 at `offset` of each row, widened. */
+/* The f16 at `offset` of each row, widened. Of eight whole rows each is loaded from so far before
+ * that it comes to lie in its own lane, and a blend takes it: one instruction a row instead of
+ * three. What is read around it belongs to the rows before and behind, as a row has 16 bytes at
+ * least. */
 FY_INLINE __m256 fy_scales8(const fy_rows8 *rows, size_t offset)
 {
+    if (rows->whole) {
+        __m128i h = fy_load128(rows->p[0] + offset);
+        h = _mm_blend_epi16(h, fy_load128(rows->p[1] + offset - 2), 1 << 1);
+        h = _mm_blend_epi16(h, fy_load128(rows->p[2] + offset - 4), 1 << 2);
+        h = _mm_blend_epi16(h, fy_load128(rows->p[3] + offset - 6), 1 << 3);
+        h = _mm_blend_epi16(h, fy_load128(rows->p[4] + offset - 8), 1 << 4);
+        h = _mm_blend_epi16(h, fy_load128(rows->p[5] + offset - 10), 1 << 5);
+        h = _mm_blend_epi16(h, fy_load128(rows->p[6] + offset - 12), 1 << 6);
+        h = _mm_blend_epi16(h, fy_load128(rows->p[7] + offset - 14), 1 << 7);
+        return _mm256_cvtph_ps(h);
+    }
     short h[8];
     FY_UNROLL
     for (int i = 0; i < 8; i++)
@@ -117,10 +133,18 @@ FY_INLINE void fy_matmul_tiles(float *y, int64_t ldy, const void *W, size_t row_
                                fy_tile_block_fn *block)
 {
     const int64_t n_blocks = a->k / FY_QK;
+    const size_t ahead = fy_prefetch_ahead(8 * FY_TILE_GROUPS * row_bytes);
+    const uint8_t *rows_begin = (const uint8_t *)W + (size_t)row_begin * row_bytes;
+    fy_touch_pages(rows_begin, (size_t)(row_end - row_begin) * row_bytes + ahead);
+    uintptr_t next = (uintptr_t)rows_begin + ahead;
     for (int64_t r = row_begin; r < row_end; r += 8 * FY_TILE_GROUPS) {
         int64_t b = 0;
         do { /* once even without blocks: the sums are zero then */
             const int64_t run = n_blocks - b < FY_TILE_RUN ? n_blocks - b : FY_TILE_RUN;
+            const size_t read = 8 * FY_TILE_GROUPS * (size_t)(run / subs) * block_bytes;
+            for (size_t line = 0; line < read; line += 64)
+                _mm_prefetch((const char *)(next + line), _MM_HINT_T1);
+            next += read;
             for (int g = 0; g < FY_TILE_GROUPS; g++) {
                 const fy_rows8 rows = fy_rows8_at(W, row_bytes, r + 8 * g, row_end);
                 repack(tile, g, &rows, (size_t)(b / subs) * block_bytes, run);
@@ -156,16 +180,15 @@ typedef __m256 fy_vec_block_fn(__m256 acc, const fy_rows8 *rows, size_t offset, 
                                int64_t b);
 
 /* The rows lie one after the other, so while eight are read, later ones are prefetched front to
- * back: one stream for the memory instead of eight. It runs at least eight rows ahead, or it would
- * ask for what is being read; from 16 KB on the distance does not matter, nearer is slower, and so
- * is fetching into the first-level cache. Measured with 64 MB of q4_0, k = 2048: 6.5 GB/s
- * without, 16.5 with, where plain reading gets 24. */
+ * back: one stream for the memory instead of eight (vec_avx2.h). */
 FY_INLINE void fy_matvec_rows(float *y, const void *W, size_t row_bytes, int64_t row_begin,
                               int64_t row_end, const fy_act *a, size_t block_bytes, int subs,
                               fy_vec_block_fn *block)
 {
     const int64_t n_blocks = a->k / FY_QK / subs;
-    const size_t ahead = 8 * row_bytes > FY_PREFETCH_BYTES ? 8 * row_bytes : FY_PREFETCH_BYTES;
+    const size_t ahead = fy_prefetch_ahead(8 * row_bytes);
+    fy_touch_pages((const uint8_t *)W + (size_t)row_begin * row_bytes,
+                   (size_t)(row_end - row_begin) * row_bytes + ahead);
     for (int64_t r = row_begin; r < row_end; r += 8) {
         const fy_rows8 rows = fy_rows8_at(W, row_bytes, r, row_end);
         const uintptr_t next = (uintptr_t)rows.p[0] + ahead;
@@ -178,6 +201,39 @@ FY_INLINE void fy_matvec_rows(float *y, const void *W, size_t row_bytes, int64_t
             acc = block(acc, &rows, offset, a, b);
         }
         fy_store_lanes(y + r, acc, row_end - r);
+    }
+}
+
+/* Column c alone. */
+FY_INLINE fy_act fy_act_column(const fy_act *a, int64_t c)
+{
+    const int64_t n_blocks = a->k / FY_QK;
+    return (fy_act){.x = a->x + c * a->k,
+                    .q = a->q + c * a->k,
+                    .d = a->d + c * n_blocks,
+                    .sum = a->sum + c * n_blocks,
+                    .k = a->k};
+}
+
+/* Any number of columns. A few are quicker one after the other, while their rows are in the cache,
+ * than as a tile: then reading W is what takes the time, and this reads it best. */
+FY_INLINE void fy_matmul_blocks(float *y, int64_t ldy, const void *W, size_t row_bytes,
+                                int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,
+                                void *tile, size_t block_bytes, int subs, fy_vec_block_fn *vec,
+                                fy_tile_repack_fn *repack, fy_tile_block_fn *block)
+{
+    if (n_cols >= FY_TILE_COLS) {
+        fy_matmul_tiles(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, tile, block_bytes,
+                        subs, repack, block);
+        return;
+    }
+    const int64_t step = n_cols == 1 ? row_end - row_begin : FY_FEW_ROWS;
+    for (int64_t r = row_begin; r < row_end; r += step) {
+        const int64_t end = row_end - r < step ? row_end : r + step;
+        for (int64_t c = 0; c < n_cols; c++) {
+            const fy_act x = fy_act_column(a, c);
+            fy_matvec_rows(y + c * ldy, W, row_bytes, r, end, &x, block_bytes, subs, vec);
+        }
     }
 }
 

@@ -9,11 +9,13 @@
 #include "base/types.h"
 
 /* Loops over register arrays are written as loops: they must be unrolled whole or the arrays go to
- * memory. */
-#ifdef __clang__
-#define FY_UNROLL _Pragma("unroll")
-#else
+ * memory. With sanitizers, which put checks into them, that would take minutes and gain nothing. */
+#ifndef __clang__
 #define FY_UNROLL _Pragma("GCC unroll 16")
+#elif __has_feature(address_sanitizer)
+#define FY_UNROLL
+#else
+#define FY_UNROLL _Pragma("clang loop unroll(full)")
 #endif
 #define FY_INLINE static inline __attribute__((always_inline))
 
@@ -25,6 +27,27 @@
 /* Four bytes of a stored vector are broadcast by a load; from a register it would take two
  * shuffles. */
 #define FY_KEEP_IN_MEMORY(v) __asm__("" : "+m"(v))
+
+/* Streaming a weight matrix. The prefetch runs at least the rows that are being read ahead, or it
+ * would ask for what is read already; from 16 KB on the distance does not matter, nearer is slower,
+ * and so is fetching into the first-level cache.
+ *
+ * Before that, one touch for every page of the range: the walks of the page table, long ones in a
+ * virtual machine, then overlap instead of stopping the stream every 4 KB. Measured with q4_0, k =
+ * 2048, one thread: 7 GB/s without any of it, 16.5 with the prefetch, 20.3 with both, 23.5 from the
+ * cache. */
+enum { FY_PREFETCH_BYTES = 24 << 10, FY_PAGE_BYTES = 4 << 10 };
+
+FY_INLINE size_t fy_prefetch_ahead(size_t reading_bytes)
+{
+    return reading_bytes > FY_PREFETCH_BYTES ? reading_bytes : FY_PREFETCH_BYTES;
+}
+
+FY_INLINE void fy_touch_pages(const void *p, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes; i += FY_PAGE_BYTES)
+        _mm_prefetch((const char *)((uintptr_t)p + i), _MM_HINT_T1);
+}
 
 FY_INLINE __m256i fy_load256(const void *p)
 {

@@ -28,7 +28,7 @@ static void no_feature_means_the_scalar_specification(void **state)
     (void)state;
     const fy_kernels k = fy_kernels_for(0);
     assert_true(k.matmul_q4_0 == fy_matmul_q4_0__scalar);
-    assert_true(k.attend_f16 == fy_attend_f16__scalar);
+    assert_true(k.attend_dots_f16 == fy_attend_dots_f16__scalar);
     assert_true(k.encode_q8_0 == fy_encode_q8_0__scalar);
 }
 
