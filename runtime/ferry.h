@@ -3,8 +3,8 @@
  *
  *     ferry_model   a mapped file: immutable, any number of threads may share it
  *     ferry_vocab   its tokenizer: a view of the model, shared likewise
- *     ferry_session a context of n_ctx positions: one thread at a time; ferry_session_cancel may
- *                   come from any
+ *     ferry_session one or more contexts of n_ctx positions: one thread at a time;
+ *                   ferry_session_cancel may come from any
  *     ferry_sampler chooses tokens: one thread at a time
  *     ferry_chat_template   conversation to prompt: immutable
  *
@@ -73,16 +73,23 @@ enum { FERRY_LOG_ERROR = 0, FERRY_LOG_WARN = 1, FERRY_LOG_INFO = 2, FERRY_LOG_DE
  * caller's thread. */
 typedef void (*ferry_log_fn)(void *user, int32_t level, const char *text);
 
+enum {
+    FERRY_MODEL_MLOCK = 1,   /* keep the file in memory: it is read now and never paged out. What the
+                                system's limits do not allow is a warning in the log. */
+    FERRY_MODEL_NO_MMAP = 2, /* read the file into memory of its own instead of mapping it; then it
+                                may change while the model is open */
+};
+
 typedef struct {
     uint32_t struct_size;
-    uint32_t flags;   /* 0: there are none yet */
+    uint32_t flags;   /* FERRY_MODEL_...; 0: mapped, pages come and go as they are needed */
     ferry_log_fn log; /* NULL: nothing is said */
     void *log_user;
 } ferry_model_params;
 FERRY_API void ferry_model_params_init(ferry_model_params *p, size_t struct_size);
 
-/* Maps a GGUF file and checks all of it but the weights themselves. The file must not change while
- * the model is open. */
+/* Maps a GGUF file and checks all of it but the weights themselves. Unless it is read
+ * (FERRY_MODEL_NO_MMAP), the file must not change while the model is open. */
 FERRY_API ferry_status ferry_model_open(const char *path, const ferry_model_params *params,
                                         ferry_model **model, ferry_error *error);
 /* Gives the handle back. Sessions go on; the file is closed with the last of them. */
@@ -134,14 +141,16 @@ FERRY_API ferry_status ferry_token_text(const ferry_vocab *vocab, int32_t id, ui
 
 /* --- session -------------------------------------------------------------------------------- */
 
-enum { FERRY_KV_F16 = 0, FERRY_KV_F32 = 1, FERRY_KV_Q8_0 = 2 }; /* elements of the KV cache */
+/* Elements of the KV cache. Q8_0 wants heads of a multiple of 32 elements. */
+enum { FERRY_KV_F16 = 0, FERRY_KV_F32 = 1, FERRY_KV_Q8_0 = 2 };
 
 typedef struct {
     uint32_t struct_size;
     uint32_t n_ctx;         /* positions; 0: what the model was trained with, at most 4096 */
     uint32_t n_batch;       /* most tokens computed at once; 0: 512 */
-    int32_t n_threads;      /* 0: the CPUs this process may use, at most 16 */
-    int32_t type_k, type_v; /* FERRY_KV_...: what the library does not support is FERRY_EUSAGE */
+    int32_t n_threads;      /* 0: the fast CPUs that the calling thread may use, at most 16 */
+    int32_t type_k, type_v; /* FERRY_KV_...: what the model cannot have is FERRY_EUSAGE */
+    uint32_t n_seq;         /* sequences, each with n_ctx positions of its own; 0: 1; at most 256 */
 } ferry_session_params;
 FERRY_API void ferry_session_params_init(ferry_session_params *p, size_t struct_size);
 
@@ -149,6 +158,7 @@ FERRY_API void ferry_session_params_init(ferry_session_params *p, size_t struct_
 FERRY_API ferry_status ferry_session_bytes(const ferry_model *model,
                                            const ferry_session_params *params, uint64_t *kv_bytes,
                                            uint64_t *scratch_bytes, ferry_error *error);
+/* Threads of the session run where the calling thread may run now, and sleep between calls. */
 FERRY_API ferry_status ferry_session_new(ferry_model *model, const ferry_session_params *params,
                                          ferry_session **session, ferry_error *error);
 FERRY_API void ferry_session_free(ferry_session *session);
@@ -163,9 +173,36 @@ FERRY_API ferry_status ferry_session_eval(ferry_session *session, const int32_t 
                                           const float **logits, ferry_error *error);
 /* Forgets the positions from n_past on. */
 FERRY_API void ferry_session_rewind(ferry_session *session, uint32_t n_past);
-/* From any thread: the evaluation that runs, else the next one, ends with FERRY_EINTR within
- * the time of a layer. */
+/* From any thread: the evaluation or decoding that runs, else the next one, ends with FERRY_EINTR
+ * within the time of a layer. */
 FERRY_API void ferry_session_cancel(ferry_session *session);
+
+/* --- several sequences ---------------------------------------------------------------------- */
+
+/* A session with n_seq sequences computes tokens of all of them together: the weights are read once
+ * for all. A sequence's logits depend on its own tokens alone, bit for bit. The functions above
+ * work on sequence 0. */
+FERRY_API uint32_t ferry_session_n_seq(const ferry_session *session);
+
+/* Puts token ids[i] behind those of sequence seqs[i], for each i below n: prompts, parts of them
+ * and single tokens, in any order. wants[i] not 0 asks for the logits of token i; wants NULL asks
+ * for the last token of each sequence in the list. *logits (logits may be NULL) becomes the logits
+ * of those that ask, one row of n_vocab behind the other in the order of the list, valid until the
+ * session's next call; NULL when none asks. At most n_seq tokens may ask, or 16 where that is more.
+ * The arrays are read, not kept. FERRY_EFIT: the context of a sequence is full, the message tells
+ * which. After a failure every sequence is as it was before. Nothing is allocated. */
+FERRY_API ferry_status ferry_session_decode(ferry_session *session, const int32_t *ids,
+                                            const uint32_t *seqs, const uint8_t *wants, size_t n,
+                                            const float **logits, ferry_error *error);
+
+/* Positions filled; 0 for a sequence that the session does not have. */
+FERRY_API uint32_t ferry_session_seq_n_past(const ferry_session *session, uint32_t seq);
+/* Forgets the positions from n_past on. */
+FERRY_API void ferry_session_seq_rewind(ferry_session *session, uint32_t seq, uint32_t n_past);
+/* Sequence `to` becomes the first n_past positions of `from`, without computing them: the beginning
+ * that prompts share. FERRY_EUSAGE when `from` holds fewer. */
+FERRY_API ferry_status ferry_session_seq_copy(ferry_session *session, uint32_t from, uint32_t to,
+                                              uint32_t n_past, ferry_error *error);
 
 /* --- sampler -------------------------------------------------------------------------------- */
 

@@ -57,7 +57,10 @@ static ferry_model *open_model(const char *path, const ferry_model_params *p, fy
     if (model == NULL)
         return NULL;
     const fy_api_scope scope = fy_api_enter(model);
-    model->m = fy_model_open(path, e);
+    const fy_map_how how = {.huge = true,
+                            .read = (p->flags & FERRY_MODEL_NO_MMAP) != 0,
+                            .lock = (p->flags & FERRY_MODEL_MLOCK) != 0};
+    model->m = fy_model_open_as(path, &how, e);
     fy_api_leave(&scope);
     if (model->m != NULL)
         return model;
@@ -76,7 +79,7 @@ ferry_status ferry_model_open(const char *path, const ferry_model_params *params
     if (rc == 0 && fy_api_need(path, "path", &e) == 0 &&
         fy_api_params(params, &p, FY_API_UP_TO(ferry_model_params, log_user), "ferry_model_params",
                       &e) == 0 &&
-        fy_api_flags(p.flags, 0, &e) == 0)
+        fy_api_flags(p.flags, FERRY_MODEL_MLOCK | FERRY_MODEL_NO_MMAP, &e) == 0)
         *model = open_model(path, &p, &e);
     return fy_api_end(rc == 0 && *model != NULL ? 0 : -1, &e, error);
 }

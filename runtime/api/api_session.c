@@ -33,7 +33,8 @@ static int read_params(const ferry_session_params *given, fy_session_params *out
     if (fy_api_params(given, &p, FY_API_UP_TO(ferry_session_params, type_v), "ferry_session_params",
                       e) != 0)
         return -1;
-    *out = (fy_session_params){.n_ctx = p.n_ctx, .n_batch = p.n_batch, .n_threads = p.n_threads};
+    *out = (fy_session_params){
+        .n_ctx = p.n_ctx, .n_batch = p.n_batch, .n_threads = p.n_threads, .n_seq = p.n_seq};
     return kv_type(p.type_k, "type_k", &out->type_k, e) != 0
                ? -1
                : kv_type(p.type_v, "type_v", &out->type_v, e);
@@ -115,6 +116,32 @@ void ferry_session_rewind(ferry_session *session, uint32_t n_past)
         fy_session_rewind(session->s, n_past);
 }
 
+uint32_t ferry_session_n_seq(const ferry_session *session)
+{
+    return session != NULL ? fy_session_n_seq(session->s) : 0;
+}
+
+uint32_t ferry_session_seq_n_past(const ferry_session *session, uint32_t seq)
+{
+    return session != NULL ? fy_session_seq_n_past(session->s, seq) : 0;
+}
+
+void ferry_session_seq_rewind(ferry_session *session, uint32_t seq, uint32_t n_past)
+{
+    if (session != NULL)
+        fy_session_seq_rewind(session->s, seq, n_past);
+}
+
+ferry_status ferry_session_seq_copy(ferry_session *session, uint32_t from, uint32_t to,
+                                    uint32_t n_past, ferry_error *error)
+{
+    fy_err e = {0};
+    int rc = fy_api_need(session, "session", &e);
+    if (rc == 0)
+        rc = fy_session_seq_copy(session->s, from, to, n_past, &e);
+    return fy_api_end(rc, &e, error);
+}
+
 /* --- work ----------------------------------------------------------------------------------- */
 
 void ferry_session_cancel(ferry_session *session)
@@ -138,22 +165,36 @@ static int stop_if_cancelled(void *user, uint32_t layer, const float *x, uint32_
     return fy_fail(e, FY_EINTR, "cancelled");
 }
 
-static int eval(ferry_session *session, const int32_t *ids, size_t n, const float **logits,
-                fy_err *e)
+static int check_count(const ferry_session *session, size_t n, fy_err *e)
 {
-    const fy_eval_sinks sinks = {.hidden = stop_if_cancelled, .user = session};
-    if (n > UINT32_MAX)
-        return fy_fail(e, FY_EFIT, "%zu tokens, the context has %u positions", n,
-                       fy_session_n_ctx(session->s));
-    return fy_session_eval(session->s, ids, (uint32_t)n, &sinks, logits, e);
+    if (n <= UINT32_MAX)
+        return 0;
+    return fy_fail(e, FY_EFIT, "%zu tokens, the context has %u positions", n,
+                   fy_session_n_ctx(session->s));
 }
 
 ferry_status ferry_session_eval(ferry_session *session, const int32_t *ids, size_t n,
                                 const float **logits, ferry_error *error)
 {
+    const fy_eval_sinks sinks = {.hidden = stop_if_cancelled, .user = session};
     fy_err e = {0};
     int rc = -1;
-    if (fy_api_need(session, "session", &e) == 0 && fy_api_need(ids, "ids", &e) == 0)
-        rc = eval(session, ids, n, logits, &e);
+    if (fy_api_need(session, "session", &e) == 0 && fy_api_need(ids, "ids", &e) == 0 &&
+        check_count(session, n, &e) == 0)
+        rc = fy_session_eval(session->s, ids, (uint32_t)n, &sinks, logits, &e);
+    return fy_api_end(rc, &e, error);
+}
+
+ferry_status ferry_session_decode(ferry_session *session, const int32_t *ids, const uint32_t *seqs,
+                                  const uint8_t *wants, size_t n, const float **logits,
+                                  ferry_error *error)
+{
+    const fy_eval_sinks sinks = {.hidden = stop_if_cancelled, .user = session};
+    const fy_batch batch = {.ids = ids, .seqs = seqs, .wants = wants, .n = (uint32_t)n};
+    fy_err e = {0};
+    int rc = -1;
+    if (fy_api_need(session, "session", &e) == 0 && fy_api_need(ids, "ids", &e) == 0 &&
+        fy_api_need(seqs, "seqs", &e) == 0 && check_count(session, n, &e) == 0)
+        rc = fy_session_decode(session->s, &batch, &sinks, logits, &e);
     return fy_api_end(rc, &e, error);
 }

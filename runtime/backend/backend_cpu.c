@@ -1,9 +1,9 @@
 /* How work is cut. A job costs a few microseconds to hand out, so what is smaller than MIN_SHARE
- * stays on the calling thread. A tile of weight rows is about TILE_BYTES: long enough for the
- * memory prefetcher, short enough that threads finish together; the kernel sees all tokens of a
- * batch at once, so a tile is read from memory one time per batch. Attention takes the tokens of
- * one head together, whose keys then stay in the cache. */
-#include "backend/backend_cpu.h"
+ * stays on the calling thread. A tile of weight rows is long enough for the
+ * memory prefetcher and short enough that threads finish together; the kernel sees all tokens of a
+ * batch at once, so a tile is read from memory one time per batch. What a kernel prepares of the
+ * tokens, it prepares for every tile: those of a batch are longer. */
+#include "backend/backend_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,27 +11,17 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/math.h"
-#include "base/thread.h"
 #include "kernels/row.h"
 
 enum {
     ALIGN = 64,
-    TILE_BYTES = 64 << 10,
-    TILE_ROWS = 16,       /* a tile is a multiple of this many rows: what kernels repack at once */
+    TILE_BYTES = 64 << 10,        /* for one token */
+    BATCH_TILE_BYTES = 512 << 10, /* for several */
+    TILE_ROWS = 32,       /* a tile is a multiple of this many rows: what kernels repack at once */
     TILES_PER_THREAD = 4, /* at least, so that a slow thread can take fewer */
     MIN_SHARE = 1 << 16,  /* multiply-adds (or the like) that are worth a second thread */
     BLOCK = 1024,         /* elements per item of elementwise work */
-};
-
-struct fy_backend {
-    fy_kernels kernels;
-    fy_pool *pool;    /* owned */
-    uint8_t *memory;  /* owned: everything below lies in it */
-    uint8_t *scratch; /* per thread, scratch_stride apart: kernel scratch, then scores */
-    size_t scratch_stride;
-    int8_t *q; /* quantized activations: [n_tokens][q8_len], [n_tokens][q8_len / 32] twice */
-    float *d;
-    int32_t *sum;
+    LANES = 8,            /* elements that a loop takes at once: of these, compilers make vectors */
 };
 
 /* Places arrays one behind the other; with base NULL it only counts. */
@@ -52,13 +42,13 @@ static void *carve(carver *c, uint64_t count, uint64_t bytes_each)
 
 static int lay_out(fy_backend *b, const fy_backend_params *p, carver *c, fy_err *e)
 {
-    uint64_t scores = 0, n_q = 0;
-    if (!fy_mul_u64((uint64_t)p->n_keys, sizeof(float), &scores) ||
-        !fy_align_u64(scores, ALIGN, &scores) ||
-        !fy_add_u64(scores, FY_KERNEL_SCRATCH_BYTES, &scores))
+    uint64_t scratch = 0, n_q = 0;
+    if (!fy_attend_scratch(p->head_dim, &scratch) ||
+        !fy_add_u64(scratch, FY_KERNEL_SCRATCH_BYTES, &scratch))
         c->overflow = true;
-    b->scratch_stride = (size_t)scores;
-    b->scratch = carve(c, (uint64_t)p->n_threads, scores);
+    b->head_dim = p->head_dim;
+    b->scratch_stride = (size_t)scratch;
+    b->scratch = carve(c, (uint64_t)p->n_threads, scratch);
     if (!fy_mul_u64((uint64_t)p->n_tokens, (uint64_t)p->q8_len, &n_q))
         c->overflow = true;
     b->q = carve(c, n_q, sizeof *b->q);
@@ -67,7 +57,7 @@ static int lay_out(fy_backend *b, const fy_backend_params *p, carver *c, fy_err 
     if (c->overflow || c->used > SIZE_MAX / 2)
         return fy_fail(e, FY_EFIT,
                        "scratch for %lld tokens at once does not fit the address space; "
-                       "use a smaller -b or -c",
+                       "use a smaller -b",
                        (long long)p->n_tokens);
     return 0;
 }
@@ -94,7 +84,7 @@ fy_backend *fy_backend_new(const fy_backend_params *p, fy_err *e)
         goto fail;
     b->memory = aligned_alloc(ALIGN, (size_t)c.used);
     if (b->memory == NULL) {
-        fy_fail(e, FY_EFIT, "out of memory: scratch takes %llu MB; use a smaller -b or -c",
+        fy_fail(e, FY_EFIT, "out of memory: scratch takes %llu MB; use a smaller -b",
                 (unsigned long long)(c.used >> 20));
         goto fail;
     }
@@ -127,14 +117,7 @@ static void *scratch_of(const fy_backend *b, int thread)
     return b->scratch + (size_t)thread * b->scratch_stride;
 }
 
-static float *scores_of(const fy_backend *b, int thread)
-{
-    return (float *)(void *)(b->scratch + (size_t)thread * b->scratch_stride +
-                             FY_KERNEL_SCRATCH_BYTES);
-}
-
-/* Runs items that cost about cost_each multiply-adds, in chunks that are worth handing out. */
-static void run_items(fy_backend *b, int64_t n_items, int64_t cost_each, fy_pool_fn *fn, void *ctx)
+void fy_backend_run(fy_backend *b, int64_t n_items, int64_t cost_each, fy_pool_fn *fn, void *ctx)
 {
     if (n_items <= 0)
         return;
@@ -182,7 +165,7 @@ void fy_backend_norm(fy_backend *b, float *y, const float *x, const fy_norm *nor
                      int64_t n)
 {
     norm_job j = {&b->kernels, y, x, norm, n};
-    run_items(b, n_rows, 2 * n, norm_rows, &j);
+    fy_backend_run(b, n_rows, 2 * n, norm_rows, &j);
 }
 
 /* --- element by element --------------------------------------------------------------------- */
@@ -208,21 +191,32 @@ static void element_blocks(void *ctx, int64_t item, int64_t end_item, int thread
 static void run_elements(fy_backend *b, element_job j, int64_t cost_each)
 {
     j.k = &b->kernels;
-    run_items(b, (j.n + BLOCK - 1) / BLOCK, cost_each * BLOCK, element_blocks, &j);
+    fy_backend_run(b, (j.n + BLOCK - 1) / BLOCK, cost_each * BLOCK, element_blocks, &j);
 }
 
 static void scale(const fy_kernels *k, float *x, const float *y, float s, int64_t n)
 {
     (void)k;
     (void)y;
-    for (int64_t i = 0; i < n; i++)
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (int j = 0; j < LANES; j++)
+            x[i + j] *= s;
+    }
+    for (; i < n; i++)
         x[i] *= s;
 }
 
-static void add_scaled(const fy_kernels *k, float *x, const float *y, float s, int64_t n)
+static void add_scaled(const fy_kernels *k, float *restrict x, const float *restrict y, float s,
+                       int64_t n)
 {
     (void)k;
-    for (int64_t i = 0; i < n; i++)
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (int j = 0; j < LANES; j++)
+            x[i + j] += s * y[i + j];
+    }
+    for (; i < n; i++)
         x[i] += s * y[i];
 }
 
@@ -278,14 +272,14 @@ void fy_backend_gather(fy_backend *b, float *y, const float *x, const int32_t *r
                        int64_t n)
 {
     rows_job j = {.to = y, .from = x, .rows = rows, .n = n};
-    run_items(b, n_rows, n, gather_rows, &j);
+    fy_backend_run(b, n_rows, n, gather_rows, &j);
 }
 
 void fy_backend_scatter_add(fy_backend *b, float *x, const float *y, const int32_t *rows,
                             const float *weights, int64_t n_rows, int64_t n)
 {
     rows_job j = {x, y, rows, weights, n};
-    run_items(b, n_rows, n, scatter_rows, &j);
+    fy_backend_run(b, n_rows, n, scatter_rows, &j);
 }
 
 /* --- matrix products ------------------------------------------------------------------------ */
@@ -314,15 +308,12 @@ static void quantize_columns(void *ctx, int64_t begin, int64_t end, int thread)
 /* What follows the product itself, while the tile is still in the cache. */
 static void finish_tile(const fy_product *p, int64_t begin, int64_t end, int64_t n_tokens)
 {
-    if (p->bias == NULL && p->sum == NULL)
-        return;
     for (int64_t c = 0; c < n_tokens; c++) {
-        float *y = p->y + c * p->w->n_rows;
-        for (int64_t r = begin; p->bias != NULL && r < end; r++)
-            y[r] += p->bias[r];
-        float *sum = p->sum != NULL ? p->sum + c * p->w->n_rows : NULL;
-        for (int64_t r = begin; sum != NULL && r < end; r++)
-            sum[r] += y[r];
+        float *y = p->y + c * p->w->n_rows + begin;
+        if (p->bias != NULL)
+            add_scaled(NULL, y, p->bias + begin, 1, end - begin);
+        if (p->sum != NULL)
+            add_scaled(NULL, p->sum + c * p->w->n_rows + begin, y, 1, end - begin);
     }
 }
 
@@ -343,9 +334,10 @@ static void multiply_tiles(void *ctx, int64_t item, int64_t end_item, int thread
     }
 }
 
-static int64_t rows_of_a_tile(const fy_backend *b, const fy_matrix *w)
+static int64_t rows_of_a_tile(const fy_backend *b, const fy_matrix *w, int64_t n_tokens)
 {
-    int64_t rows = TILE_BYTES / (int64_t)(w->row_bytes > 0 ? w->row_bytes : 1);
+    int64_t rows = (n_tokens > 1 ? BATCH_TILE_BYTES : TILE_BYTES) /
+                   (int64_t)(w->row_bytes > 0 ? w->row_bytes : 1);
     int64_t fair = w->n_rows / ((int64_t)fy_pool_threads(b->pool) * TILES_PER_THREAD);
     rows = rows < fair ? rows : fair;
     return rows < TILE_ROWS ? TILE_ROWS : rows / TILE_ROWS * TILE_ROWS;
@@ -364,13 +356,13 @@ void fy_backend_matmul(fy_backend *b, const float *x, int64_t n_tokens, const fy
     for (int i = 0; i < n_products; i++) {
         const fy_matrix *w = p[i].w;
         j.tiles[i] = (product_tiles){&p[i], fy_kernels_matmul(&b->kernels, w->type),
-                                     rows_of_a_tile(b, w), n_items};
+                                     rows_of_a_tile(b, w, n_tokens), n_items};
         n_items += (w->n_rows + j.tiles[i].tile_rows - 1) / j.tiles[i].tile_rows;
         n_rows += w->n_rows;
         wants_q8 |= fy_kernels_wants_q8(w->type);
     }
     if (wants_q8)
-        run_items(b, n_tokens, 4 * k, quantize_columns, &j);
+        fy_backend_run(b, n_tokens, 4 * k, quantize_columns, &j);
     /* One tile per item; all of them at once when the whole product is too small to share. */
     bool small = n_rows * k < 2 * (int64_t)MIN_SHARE / n_tokens;
     fy_pool_run(b->pool, n_items, small ? n_items : 1, multiply_tiles, &j);
@@ -383,15 +375,34 @@ typedef struct {
     float *x;
 } rotate_job;
 
-static void rotate_head(float *x, const float *angles, int64_t n_rot, bool interleaved)
+static inline void rotate(float *a, float *b, const float *angle)
 {
-    int64_t half = n_rot / 2, step = interleaved ? 2 : 1, apart = interleaved ? 1 : half;
-    for (int64_t i = 0; i < half; i++) {
-        float c = angles[2 * i], s = angles[2 * i + 1];
-        float a = x[i * step], b = x[i * step + apart];
-        x[i * step] = a * c - b * s;
-        x[i * step + apart] = a * s + b * c;
+    float c = angle[0], s = angle[1], x = *a, y = *b;
+    *a = x * c - y * s;
+    *b = x * s + y * c;
+}
+
+static void rotate_halves(float *restrict a, float *restrict b, const float *restrict angles,
+                          int64_t n)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (int j = 0; j < LANES; j++)
+            rotate(a + i + j, b + i + j, angles + 2 * (i + j));
     }
+    for (; i < n; i++)
+        rotate(a + i, b + i, angles + 2 * i);
+}
+
+static void rotate_pairs(float *restrict x, const float *restrict angles, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (int j = 0; j < LANES; j++)
+            rotate(x + 2 * (i + j), x + 2 * (i + j) + 1, angles + 2 * (i + j));
+    }
+    for (; i < n; i++)
+        rotate(x + 2 * i, x + 2 * i + 1, angles + 2 * i);
 }
 
 static void rotate_tokens(void *ctx, int64_t begin, int64_t end, int thread)
@@ -400,105 +411,21 @@ static void rotate_tokens(void *ctx, int64_t begin, int64_t end, int thread)
     const rotate_job *j = ctx;
     const fy_rotation *r = j->r;
     for (int64_t t = begin; t < end; t++) {
-        for (int64_t h = 0; h < r->n_heads; h++)
-            rotate_head(j->x + (t * r->n_heads + h) * r->head_dim, r->angles + t * r->n_rot,
-                        r->n_rot, r->interleaved);
+        const float *angles = r->angles + t * r->n_rot;
+        for (int64_t h = 0; h < r->n_heads; h++) {
+            float *x = j->x + (t * r->n_heads + h) * r->head_dim;
+            if (r->interleaved)
+                rotate_pairs(x, angles, r->n_rot / 2);
+            else
+                rotate_halves(x, x + r->n_rot / 2, angles, r->n_rot / 2);
+        }
     }
 }
 
 void fy_backend_rotate(fy_backend *b, float *x, int64_t n_tokens, const fy_rotation *r)
 {
     rotate_job j = {r, x};
-    run_items(b, n_tokens, 2 * r->n_heads * r->n_rot, rotate_tokens, &j);
-}
-
-/* --- attention ------------------------------------------------------------------------------ */
-
-typedef struct {
-    const fy_backend *b;
-    const fy_kv_layer *kv;
-    const float *k, *v;
-    int64_t pos;
-} store_job;
-
-static void store_rows(const fy_backend *b, const fy_kv_layer *kv, void *cache, const float *x,
-                       int64_t dim, int64_t pos, bool round)
-{
-    for (int64_t h = 0; h < kv->n_head_kv; h++) {
-        int64_t at = (h * kv->n_ctx + pos) * dim;
-        if (kv->type == FY_F16)
-            b->kernels.f32_to_f16((uint16_t *)cache + at, x + h * dim, dim);
-        else
-            memcpy((float *)cache + at, x + h * dim, (size_t)dim * sizeof(float));
-        for (float *y = (float *)cache + at, *end = y + dim; round && y < end; y++)
-            *y = fy_f16_to_f32(fy_f32_to_f16(*y));
-    }
-}
-
-static void store_tokens(void *ctx, int64_t begin, int64_t end, int thread)
-{
-    (void)thread;
-    const store_job *j = ctx;
-    const fy_kv_layer *kv = j->kv;
-    for (int64_t t = begin; t < end; t++) {
-        store_rows(j->b, kv, kv->k, j->k + t * kv->n_head_kv * kv->head_dim, kv->head_dim,
-                   j->pos + t, kv->round_k);
-        store_rows(j->b, kv, kv->v, j->v + t * kv->n_head_kv * kv->head_dim_v, kv->head_dim_v,
-                   j->pos + t, kv->round_v);
-    }
-}
-
-void fy_backend_store(fy_backend *b, const fy_kv_layer *kv, const float *k, const float *v,
-                      int64_t pos, int64_t n_tokens)
-{
-    store_job j = {b, kv, k, v, pos};
-    run_items(b, n_tokens, kv->n_head_kv * (kv->head_dim + kv->head_dim_v), store_tokens, &j);
-}
-
-typedef struct {
-    const fy_backend *b;
-    const fy_attention *a;
-    float *out;
-    const float *q;
-    int64_t n_tokens;
-} attend_job;
-
-static const void *kv_row(const fy_kv_layer *kv, const void *cache, int64_t head, int64_t pos,
-                          int64_t dim)
-{
-    size_t element = kv->type == FY_F16 ? sizeof(uint16_t) : sizeof(float);
-    return (const uint8_t *)cache + (size_t)((head * kv->n_ctx + pos) * dim) * element;
-}
-
-static void attend_items(void *ctx, int64_t item, int64_t end_item, int thread)
-{
-    const attend_job *j = ctx;
-    const fy_attention *a = j->a;
-    const fy_kv_layer *kv = a->kv;
-    fy_attend_fn *fn = kv->type == FY_F16 ? j->b->kernels.attend_f16 : j->b->kernels.attend_f32;
-    int64_t group = a->n_head / kv->n_head_kv;
-    for (; item < end_item; item++) {
-        int64_t head = item / j->n_tokens,
-                token = item % j->n_tokens; /* tokens of a head stand together */
-        int64_t pos = a->pos + token;
-        int64_t first = a->n_swa > 0 && pos >= a->n_swa ? pos - a->n_swa + 1 : 0;
-        fn(j->out + (token * a->n_head + head) * kv->head_dim_v,
-           j->q + (token * a->n_head + head) * kv->head_dim,
-           kv_row(kv, kv->k, head / group, first, kv->head_dim),
-           kv_row(kv, kv->v, head / group, first, kv->head_dim_v), pos - first + 1,
-           (int)kv->head_dim, (int)kv->head_dim_v, kv->head_dim, kv->head_dim_v, a->scale, a->cap,
-           scores_of(j->b, thread));
-    }
-}
-
-void fy_backend_attend(fy_backend *b, float *out, const float *q, int64_t n_tokens,
-                       const fy_attention *a)
-{
-    attend_job j = {b, a, out, q, n_tokens};
-    int64_t n_keys = a->pos + n_tokens;
-    n_keys = a->n_swa > 0 && a->n_swa < n_keys ? a->n_swa : n_keys;
-    run_items(b, a->n_head * n_tokens, n_keys * (a->kv->head_dim + a->kv->head_dim_v), attend_items,
-              &j);
+    fy_backend_run(b, n_tokens, 2 * r->n_heads * r->n_rot, rotate_tokens, &j);
 }
 
 /* --- feed-forward --------------------------------------------------------------------------- */
@@ -529,5 +456,5 @@ void fy_backend_activate(fy_backend *b, const fy_activation *f, float *gate, con
                          int64_t n_tokens, int64_t n)
 {
     activate_job j = {&b->kernels, f, gate, up, n, (n + BLOCK - 1) / BLOCK};
-    run_items(b, n_tokens * j.blocks, 8 * BLOCK, activate_blocks, &j);
+    fy_backend_run(b, n_tokens * j.blocks, 8 * BLOCK, activate_blocks, &j);
 }

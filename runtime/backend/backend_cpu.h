@@ -1,9 +1,9 @@
 /* The operations of a forward pass on the CPU: batches of tokens ("columns") over a pool of
  * threads.
  *
- * Work is split over rows of a matrix, over tokens, or over (head, token) pairs, never inside a
- * reduction, and every operation treats a token as if it were alone: results are the same bits for
- * any number of threads and any split of a prompt into batches. All memory is taken in
+ * Work is split over rows of a matrix, over tokens, or over the queries of a KV head, never
+ * inside a reduction, and every operation treats a token as if it were alone: results are the same
+ * bits for any number of threads and any split of a prompt into batches. All memory is taken in
  * fy_backend_new; the operations allocate nothing and cannot fail. One thread at a time may call
  * into a backend. */
 #ifndef FY_BACKEND_CPU_H
@@ -29,7 +29,7 @@ typedef struct {
     int n_threads;    /* 1..FY_THREADS_MAX */
     int64_t n_tokens; /* most tokens of one call */
     int64_t q8_len; /* longest row of a weight that wants quantized activations; 0: there is none */
-    int64_t n_keys; /* most keys that one query sees */
+    int64_t head_dim; /* of queries, keys or values, the largest; 0: there is no attention */
 } fy_backend_params;
 
 typedef struct fy_backend fy_backend;
@@ -92,24 +92,30 @@ typedef struct {
 } fy_rotation;
 void fy_backend_rotate(fy_backend *b, float *x, int64_t n_tokens, const fy_rotation *r);
 
-/* One layer's keys and values: [n_head_kv][n_ctx][head_dim], [n_head_kv][n_ctx][head_dim_v]. */
+/* Where a token stands: its sequence, and its position in it. */
 typedef struct {
-    void *k, *v;           /* view of the session's cache */
-    fy_type type;          /* FY_F32 or FY_F16 */
-    bool round_k, round_v; /* type FY_F32: values are rounded to f16 when they are stored */
+    int32_t seq, pos;
+} fy_place;
+
+/* One layer's keys and values: [n_seq][n_head_kv][n_ctx] rows of head_dim elements, the values
+ * likewise with head_dim_v. */
+typedef struct {
+    void *k, *v;            /* view of the session's cache */
+    fy_type type_k, type_v; /* FY_F32, FY_F16, or FY_Q8_0 when rows are whole blocks */
     int64_t n_ctx, n_head_kv, head_dim, head_dim_v;
 } fy_kv_layer;
 
-/* Puts k [n_tokens][n_head_kv][head_dim] and v likewise at positions pos, pos + 1, ... */
+/* Puts k [n_tokens][n_head_kv][head_dim] and v likewise where the tokens stand. */
 void fy_backend_store(fy_backend *b, const fy_kv_layer *kv, const float *k, const float *v,
-                      int64_t pos, int64_t n_tokens);
+                      const fy_place *at, int64_t n_tokens);
 
-/* Query c stands at pos + c and sees the keys at its position and before, the nearest n_swa of them
- * when n_swa > 0. q [n_tokens][n_head][head_dim] -> out [n_tokens][n_head][head_dim_v]; n_head /
+/* A query sees the keys of its sequence at its position and before, the nearest n_swa of them when
+ * n_swa > 0. q [n_tokens][n_head][head_dim] -> out [n_tokens][n_head][head_dim_v]; n_head /
  * n_head_kv heads share a key. */
 typedef struct {
     const fy_kv_layer *kv;
-    int64_t n_head, pos, n_swa;
+    const fy_place *at; /* [n_tokens] */
+    int64_t n_head, n_swa;
     float scale;
     float cap; /* soft cap of the scores; 0: none */
 } fy_attention;

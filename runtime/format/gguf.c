@@ -475,8 +475,14 @@ fy_gguf *fy_gguf_parse(const void *p, size_t n, const char *name, bool header_on
 
 fy_gguf *fy_gguf_open(const char *path, fy_err *e)
 {
+    const fy_map_how mapped = {0};
+    return fy_gguf_open_as(path, &mapped, e);
+}
+
+fy_gguf *fy_gguf_open_as(const char *path, const fy_map_how *how, fy_err *e)
+{
     fy_map map;
-    if (fy_map_open(&map, path, e) != 0)
+    if (fy_map_open_as(&map, path, how, e) != 0)
         return NULL;
     fy_gguf *g = fy_gguf_parse(map.data, map.size, path, false, e);
     if (g == NULL)

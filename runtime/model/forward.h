@@ -8,10 +8,12 @@
 #include "model/rope.h"
 #include "model/weights.h"
 
-#define FY_LOGIT_ROWS 16 /* positions whose logits are held at once */
-
 /* Activations of a batch of n tokens, row by row; sized for n_batch. */
 typedef struct {
+    int32_t *ids;      /* [n] */
+    fy_place *at;      /* [n] where the tokens stand */
+    int32_t *pos;      /* [n] the positions alone */
+    int32_t *wanted;   /* [n] tokens whose logits are asked for, ascending */
     float *x;          /* [n][n_embd] the residual stream */
     float *h;          /* [n][n_embd] x, normed */
     float *h_ffn;      /* [n][n_embd] the same for the feed-forward network of a parallel block */
@@ -25,7 +27,7 @@ typedef struct {
     float *angles;     /* [n][n_rot] */
     float *angles_swa; /* [n][n_rot] of the layers with the window; NULL: as the others */
     fy_experts experts;
-    float *logits; /* [FY_LOGIT_ROWS][n_vocab] */
+    float *logits; /* [logit_rows][n_vocab] */
 } fy_activations;
 
 struct fy_session {
@@ -34,16 +36,21 @@ struct fy_session {
     fy_kv kv;
     fy_rope rope, rope_swa;
     fy_activations act; /* in `memory` */
+    uint32_t *n_past;   /* [n_seq], in `memory` */
+    uint32_t *next;     /* [n_seq], in `memory`: n_past behind the steps of a call so far */
+    uint32_t *end;      /* [n_seq], in `memory`: n_past when the call succeeds */
     uint8_t *memory;    /* owned */
-    uint32_t n_ctx, n_batch, n_past;
+    uint32_t n_ctx, n_batch, n_seq, logit_rows;
 };
 
-/* Runs n <= n_batch tokens at positions n_past.. through all layers: act.x is the residual stream
- * behind the last one. Does not move n_past. */
-int fy_forward(fy_session *s, const int32_t *ids, uint32_t n, const fy_eval_sinks *sinks,
-               fy_err *e);
+/* Runs the n <= n_batch tokens act.ids, which stand at act.at and act.pos, through all layers, the
+ * last one only for those in act.wanted [n_wanted]: their residual stream behind it is act.x
+ * [n_wanted], what the other activations held is lost. `first`: what the sinks call the first
+ * token. A sink for the residual stream sees that of all n. */
+int fy_forward(fy_session *s, uint32_t n, uint32_t n_wanted, uint32_t first,
+               const fy_eval_sinks *sinks, fy_err *e);
 
-/* act.logits[0..n) = logits of the tokens [first, first + n) of the batch, n <= FY_LOGIT_ROWS. */
-void fy_forward_logits(fy_session *s, uint32_t first, uint32_t n);
+/* logits [n][n_vocab] of the wanted tokens [first, first + n). act.h is lost. */
+void fy_forward_logits(fy_session *s, uint32_t first, uint32_t n, float *logits);
 
 #endif

@@ -3,16 +3,19 @@
  * fy_model_open maps a GGUF file, finds its family, reads the hyperparameters, binds every tensor
  * row and checks its shape: all missing, extra and misshapen tensors are reported at once. Weights
  * are used where they lie in the map, in the file's own layout. fy_session holds the KV cache and
- * all scratch, sized once; fy_session_eval allocates nothing. Results do not depend on thread count
- * or on how a prompt is split into batches. */
+ * all scratch, sized once, of one or more sequences; fy_session_decode and fy_session_eval allocate
+ * nothing. The results of a sequence do not depend on the thread count, on how its tokens are split
+ * into calls and batches, or on the sequences that share them. */
 #ifndef FY_MODEL_MODEL_H
 #define FY_MODEL_MODEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "arch/arch.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "base/types.h"
 #include "model/vocab/vocab.h"
@@ -21,7 +24,9 @@ typedef struct fy_model fy_model;
 typedef struct fy_session fy_session;
 
 fy_model *fy_model_open(const char *path, fy_err *e); /* NULL on failure */
-void fy_model_close(fy_model *m);                     /* NULL is fine; sessions must be gone */
+/* As fy_model_open, but not necessarily mapped. */
+fy_model *fy_model_open_as(const char *path, const fy_map_how *how, fy_err *e);
+void fy_model_close(fy_model *m); /* NULL is fine; sessions must be gone */
 const fy_hparams *fy_model_hparams(const fy_model *m);
 const fy_family *fy_model_family(const fy_model *m);
 const fy_gguf *fy_model_gguf(const fy_model *m);
@@ -32,43 +37,78 @@ uint32_t fy_model_max_ctx(const fy_model *m);
  * Not thread-safe. */
 const fy_vocab *fy_model_vocab(fy_model *m, fy_err *e);
 
+#define FY_SEQ_MAX    256 /* sequences of a session */
+#define FY_LOGIT_ROWS 16  /* tokens whose logits are held at once, or n_seq when that is more */
+
 typedef struct {
-    uint32_t n_ctx;   /* positions in the KV cache; 0: the model's context_length, at most 4096 */
+    uint32_t n_ctx;   /* positions of a sequence; 0: the model's context_length, at most 4096 */
     uint32_t n_batch; /* most tokens computed at once; 0: 512 */
     int n_threads;    /* 0: fy_default_threads() */
-    fy_type type_k, type_v; /* FY_F32 or FY_F16 */
+    fy_type type_k, type_v; /* FY_F32, FY_F16, or FY_Q8_0 where head_dim is a multiple of 32 */
+    uint32_t n_seq; /* sequences, each with a KV cache of its own; 0: 1; at most FY_SEQ_MAX */
 } fy_session_params;
 
-/* What a session would take, bytes. Nothing is allocated. */
+/* What a session would take, bytes, and its parameters with every 0 replaced. Nothing is allocated.
+ */
 typedef struct {
     uint64_t kv_bytes, scratch_bytes;
+    fy_session_params params;
 } fy_session_plan;
 int fy_session_plan_of(const fy_model *m, const fy_session_params *p, fy_session_plan *out,
                        fy_err *e);
 
 fy_session *fy_session_new(const fy_model *m, const fy_session_params *p, fy_err *e);
-void fy_session_free(fy_session *s);             /* NULL is fine */
-uint32_t fy_session_n_past(const fy_session *s); /* positions filled */
+void fy_session_free(fy_session *s); /* NULL is fine */
 uint32_t fy_session_n_ctx(const fy_session *s);
-void fy_session_rewind(fy_session *s, uint32_t n_past); /* forget positions >= n_past */
+uint32_t fy_session_n_seq(const fy_session *s);
 
-/* Sees the logits of positions as they are computed: rows [pos, pos + n) of n_vocab floats. -1
- * stops the eval. */
-typedef int fy_logits_sink(void *user, const float *logits, uint32_t pos, uint32_t n, fy_err *e);
+/* Positions filled; 0 for a sequence that the session does not have. */
+uint32_t fy_session_seq_n_past(const fy_session *s, uint32_t seq);
+/* Forgets positions >= n_past. */
+void fy_session_seq_rewind(fy_session *s, uint32_t seq, uint32_t n_past);
+/* What sequence `to` held is replaced by the first n_past positions of `from`, as if it had
+ * computed them: a beginning that sequences share is computed once. FY_EARG for sequences that the
+ * session does not have, or when `from` holds fewer. */
+int fy_session_seq_copy(fy_session *s, uint32_t from, uint32_t to, uint32_t n_past, fy_err *e);
+
+uint32_t fy_session_n_past(const fy_session *s);        /* of sequence 0 */
+void fy_session_rewind(fy_session *s, uint32_t n_past); /* the same */
+
+/* Sees logits as they are computed: rows [first, first + n) of n_vocab floats. fy_session_eval
+ * counts positions, fy_session_decode the tokens of the call. -1 stops the work. */
+typedef int fy_logits_sink(void *user, const float *logits, uint32_t first, uint32_t n, fy_err *e);
 /* Sees the residual stream: layer 0 = input of the first layer, i = output of layer i - 1; x
- * [n][n_embd]. */
-typedef int fy_hidden_sink(void *user, uint32_t layer, const float *x, uint32_t pos, uint32_t n,
+ * [n][n_embd], counted likewise. */
+typedef int fy_hidden_sink(void *user, uint32_t layer, const float *x, uint32_t first, uint32_t n,
                            fy_err *e);
 
 typedef struct {
-    fy_logits_sink *logits; /* NULL: only the last position's logits are computed */
+    fy_logits_sink *logits; /* NULL: the session holds those that are asked for */
     fy_hidden_sink *hidden; /* NULL: none */
     void *user;
 } fy_eval_sinks;
 
-/* Appends n tokens at n_past. *last (may be NULL) is set to the n_vocab logits of the last
- * position, valid until the next call. FY_EARG for an id out of range, FY_EFIT when the context is
- * full (names the remedy), FY_EINTR. After a failure n_past is what it was before. */
+/* Tokens of any sequences in any order: prompts, parts of them, single tokens. Each goes behind
+ * what its sequence holds and those before it in the list. */
+typedef struct {
+    const int32_t *ids;   /* [n] */
+    const uint32_t *seqs; /* [n], below n_seq; NULL: all of sequence 0 */
+    const uint8_t
+        *wants; /* [n], not 0: its logits are asked for; NULL: the last of each sequence */
+    uint32_t n;
+} fy_batch;
+
+/* *logits (may be NULL) is set to a row of n_vocab for each token that asks, in the order of the
+ * list, valid until the next call; at most n_seq or FY_LOGIT_ROWS tokens may ask, whichever is
+ * more. A sink for logits (sinks may be NULL) sees those of any number instead, and *logits becomes
+ * NULL, as it does when none asks. FY_EARG for an id or a sequence out of range, FY_EFIT when a
+ * context is full (names the sequence and the remedy), FY_EINTR. After a failure every sequence is
+ * what it was before. */
+int fy_session_decode(fy_session *s, const fy_batch *b, const fy_eval_sinks *sinks,
+                      const float **logits, fy_err *e);
+
+/* The same for n tokens of sequence 0. *last (may be NULL) is set to the logits of the last one,
+ * valid until the next call; a sink sees those of all. */
 int fy_session_eval(fy_session *s, const int32_t *ids, uint32_t n, const fy_eval_sinks *sinks,
                     const float **last, fy_err *e);
 

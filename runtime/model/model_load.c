@@ -347,12 +347,18 @@ static int load(fy_model *m, fy_err *e)
 
 fy_model *fy_model_open(const char *path, fy_err *e)
 {
+    const fy_map_how mapped = {.huge = true};
+    return fy_model_open_as(path, &mapped, e);
+}
+
+fy_model *fy_model_open_as(const char *path, const fy_map_how *how, fy_err *e)
+{
     fy_model *m = calloc(1, sizeof *m);
     if (m == NULL) {
         fy_nomem(e);
         return NULL;
     }
-    m->gguf = fy_gguf_open(path, e);
+    m->gguf = fy_gguf_open_as(path, how, e);
     if (m->gguf != NULL && load(m, e) == 0)
         return m;
     if (m->gguf != NULL)

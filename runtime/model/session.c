@@ -25,18 +25,23 @@ static int complete_params(const fy_model *m, const fy_session_params *p, fy_ses
                        "context of %u positions, but the model knows %u only: it has learned each "
                        "of them (position_embd); use -c %u or less",
                        out->n_ctx, most, most);
+    if (out->n_seq == 0)
+        out->n_seq = 1;
+    if (out->n_seq > FY_SEQ_MAX)
+        return fy_fail(e, FY_EARG, "%u sequences, expected 1 to %d", out->n_seq, FY_SEQ_MAX);
+    const uint64_t n_positions = (uint64_t)out->n_seq * out->n_ctx;
     if (out->n_batch == 0)
         out->n_batch = DEFAULT_BATCH;
-    if (out->n_batch > out->n_ctx)
-        out->n_batch = out->n_ctx;
+    if (out->n_batch > n_positions)
+        out->n_batch = (uint32_t)n_positions;
     if (out->n_threads == 0)
         out->n_threads = fy_default_threads();
     if (out->n_threads < 1 || out->n_threads > FY_THREADS_MAX)
         return fy_fail(e, FY_EARG, "%d threads, expected 1 to %d", out->n_threads, FY_THREADS_MAX);
     const fy_type types[] = {out->type_k, out->type_v};
     for (int i = 0; i < 2; i++) {
-        if (types[i] != FY_F32 && types[i] != FY_F16)
-            return fy_fail(e, FY_EARG, "KV cache of type %s, expected f32 or f16",
+        if (types[i] != FY_F32 && types[i] != FY_F16 && types[i] != FY_Q8_0)
+            return fy_fail(e, FY_EARG, "KV cache of type %s, expected f32, f16 or q8_0",
                            fy_type_name(types[i]));
     }
     return 0;
@@ -44,8 +49,12 @@ static int complete_params(const fy_model *m, const fy_session_params *p, fy_ses
 
 static fy_backend_params backend_params(const fy_model *m, const fy_session_params *p)
 {
-    return (fy_backend_params){
-        .n_threads = p->n_threads, .n_tokens = p->n_batch, .q8_len = m->q8_len, .n_keys = p->n_ctx};
+    const fy_hparams *hp = &m->hp;
+    return (fy_backend_params){.n_threads = p->n_threads,
+                               .n_tokens = p->n_batch,
+                               .q8_len = m->q8_len,
+                               .head_dim =
+                                   hp->head_dim > hp->head_dim_v ? hp->head_dim : hp->head_dim_v};
 }
 
 /* Places arrays one behind the other; with base NULL it only counts. */
@@ -82,16 +91,28 @@ static void lay_out_experts(fy_experts *m, const fy_hparams *hp, uint64_t n, car
         c->overflow = true;
 }
 
+static uint32_t logit_rows(const fy_session_params *p)
+{
+    return p->n_seq > FY_LOGIT_ROWS ? p->n_seq : FY_LOGIT_ROWS;
+}
+
 /* Where each array of activations lies. */
 static int lay_out(fy_session *s, const fy_session_params *p, uint8_t *base, uint64_t *bytes,
                    fy_err *e)
 {
     const fy_hparams *hp = &s->model->hp;
-    const uint64_t n = p->n_batch, rows = n < FY_LOGIT_ROWS ? n : FY_LOGIT_ROWS;
+    const uint64_t n = p->n_batch;
     const uint64_t ff = (uint64_t)s->model->ff_len;
     fy_activations *a = &s->act;
     carver c = {.base = base};
     s->rope.rate = carve(&c, 1, fy_dim_of(hp, FY_D_ROT2), sizeof *s->rope.rate);
+    s->n_past = carve(&c, p->n_seq, 1, sizeof *s->n_past);
+    s->next = carve(&c, p->n_seq, 1, sizeof *s->next);
+    s->end = carve(&c, p->n_seq, 1, sizeof *s->end);
+    a->ids = carve(&c, n, 1, sizeof *a->ids);
+    a->at = carve(&c, n, 1, sizeof *a->at);
+    a->pos = carve(&c, n, 1, sizeof *a->pos);
+    a->wanted = carve(&c, n, 1, sizeof *a->wanted);
     a->x = carve(&c, n, hp->n_embd, sizeof *a->x);
     a->h = carve(&c, n, hp->n_embd, sizeof *a->h);
     a->branch = carve(&c, n, hp->n_embd, sizeof *a->branch);
@@ -102,7 +123,7 @@ static int lay_out(fy_session *s, const fy_session_params *p, uint8_t *base, uin
     a->gate = carve(&c, n, ff, sizeof *a->gate);
     a->up = carve(&c, n, ff, sizeof *a->up);
     a->angles = carve(&c, n, hp->n_rot, sizeof *a->angles);
-    a->logits = carve(&c, rows, hp->n_vocab, sizeof *a->logits);
+    a->logits = carve(&c, logit_rows(p), hp->n_vocab, sizeof *a->logits);
     if (hp->parallel)
         a->h_ffn = carve(&c, n, hp->n_embd, sizeof *a->h_ffn);
     if (hp->rope_theta_swa != 0) {
@@ -125,13 +146,13 @@ int fy_session_plan_of(const fy_model *m, const fy_session_params *p, fy_session
     fy_session counted = {.model = m};
     uint64_t kv, act, backend;
     if (complete_params(m, p, &full, e) != 0 ||
-        fy_kv_bytes(&m->hp, full.n_ctx, full.type_k, full.type_v, &kv, e) != 0 ||
+        fy_kv_bytes(&m->hp, full.n_seq, full.n_ctx, full.type_k, full.type_v, &kv, e) != 0 ||
         lay_out(&counted, &full, NULL, &act, e) != 0)
         return -1;
     fy_backend_params b = backend_params(m, &full);
     if (fy_backend_bytes(&b, &backend, e) != 0)
         return -1;
-    *out = (fy_session_plan){.kv_bytes = kv, .scratch_bytes = act + backend};
+    *out = (fy_session_plan){.kv_bytes = kv, .scratch_bytes = act + backend, .params = full};
     return 0;
 }
 
@@ -145,7 +166,10 @@ static int take_memory(fy_session *s, const fy_session_params *p, fy_err *e)
         return fy_fail(e, FY_EFIT,
                        "out of memory: activations of %u tokens take %llu MB; use a smaller -b",
                        p->n_batch, (unsigned long long)(bytes >> 20));
-    return lay_out(s, p, s->memory, &bytes, e);
+    if (lay_out(s, p, s->memory, &bytes, e) != 0)
+        return -1;
+    memset(s->n_past, 0, p->n_seq * sizeof *s->n_past);
+    return 0;
 }
 
 /* The factors of longrope are chosen once: the keys of a session are all turned alike. */
@@ -170,8 +194,10 @@ fy_session *fy_session_new(const fy_model *m, const fy_session_params *p, fy_err
     s->model = m;
     s->n_ctx = full.n_ctx;
     s->n_batch = full.n_batch;
+    s->n_seq = full.n_seq;
+    s->logit_rows = logit_rows(&full);
     if (take_memory(s, &full, e) != 0 ||
-        fy_kv_init(&s->kv, &m->hp, full.n_ctx, full.type_k, full.type_v, e) != 0)
+        fy_kv_init(&s->kv, &m->hp, full.n_seq, full.n_ctx, full.type_k, full.type_v, e) != 0)
         goto fail;
     fy_backend_params b = backend_params(m, &full);
     s->backend = fy_backend_new(&b, e);
@@ -196,86 +222,47 @@ void fy_session_free(fy_session *s)
     free(s);
 }
 
-uint32_t fy_session_n_past(const fy_session *s)
-{
-    return s->n_past;
-}
-
 uint32_t fy_session_n_ctx(const fy_session *s)
 {
     return s->n_ctx;
 }
 
+uint32_t fy_session_n_seq(const fy_session *s)
+{
+    return s->n_seq;
+}
+
+uint32_t fy_session_seq_n_past(const fy_session *s, uint32_t seq)
+{
+    return seq < s->n_seq ? s->n_past[seq] : 0;
+}
+
+void fy_session_seq_rewind(fy_session *s, uint32_t seq, uint32_t n_past)
+{
+    if (seq < s->n_seq && n_past < s->n_past[seq])
+        s->n_past[seq] = n_past;
+}
+
+int fy_session_seq_copy(fy_session *s, uint32_t from, uint32_t to, uint32_t n_past, fy_err *e)
+{
+    if (from >= s->n_seq || to >= s->n_seq)
+        return fy_fail(e, FY_EARG, "sequence %u, expected 0 to %u", from >= s->n_seq ? from : to,
+                       s->n_seq - 1);
+    if (n_past > s->n_past[from])
+        return fy_fail(e, FY_EARG, "%u positions of sequence %u asked for, it holds %u", n_past,
+                       from, s->n_past[from]);
+    if (from != to)
+        fy_kv_copy(&s->kv, s->model->hp.n_layer, from, to, n_past);
+    s->n_past[to] = n_past;
+    return 0;
+}
+
+uint32_t fy_session_n_past(const fy_session *s)
+{
+    return s->n_past[0];
+}
+
 void fy_session_rewind(fy_session *s, uint32_t n_past)
 {
-    if (n_past < s->n_past)
-        s->n_past = n_past;
-}
-
-static int check_request(const fy_session *s, const int32_t *ids, uint32_t n, fy_err *e)
-{
-    if (n == 0)
-        return fy_fail(e, FY_EARG, "no tokens to compute: the prompt is empty");
-    if (n > s->n_ctx - s->n_past)
-        return fy_fail(
-            e, FY_EFIT,
-            "the context is full: %u positions, %u in use, %u more asked for; use a larger -c "
-            "(the model was trained with %u)",
-            s->n_ctx, s->n_past, n, s->model->hp.n_ctx_train);
-    for (uint32_t i = 0; i < n; i++) {
-        if (ids[i] < 0 || (uint32_t)ids[i] >= s->model->hp.n_vocab)
-            return fy_fail(e, FY_EARG, "token id %d at position %u, expected 0 to %u", ids[i],
-                           s->n_past + i, s->model->hp.n_vocab - 1);
-    }
-    return 0;
-}
-
-static int show_logits(fy_session *s, uint32_t n, const fy_eval_sinks *sinks, fy_err *e)
-{
-    for (uint32_t i = 0; i < n; i += FY_LOGIT_ROWS) {
-        uint32_t rows = n - i < FY_LOGIT_ROWS ? n - i : FY_LOGIT_ROWS;
-        fy_forward_logits(s, i, rows);
-        if (sinks->logits(sinks->user, s->act.logits, s->n_past + i, rows, e) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* One batch; *last is the row of the last token's logits once they are computed. */
-static int eval_batch(fy_session *s, const int32_t *ids, uint32_t n, bool is_last,
-                      const fy_eval_sinks *sinks, const float **last, fy_err *e)
-{
-    if (fy_forward(s, ids, n, sinks, e) != 0)
-        return -1;
-    uint32_t row = 0;
-    if (sinks != NULL && sinks->logits != NULL) {
-        if (show_logits(s, n, sinks, e) != 0)
-            return -1;
-        row = (n - 1) % FY_LOGIT_ROWS;
-    } else if (is_last) {
-        fy_forward_logits(s, n - 1, 1);
-    }
-    *last = s->act.logits + (size_t)row * s->model->hp.n_vocab;
-    return 0;
-}
-
-int fy_session_eval(fy_session *s, const int32_t *ids, uint32_t n, const fy_eval_sinks *sinks,
-                    const float **last, fy_err *e)
-{
-    if (check_request(s, ids, n, e) != 0)
-        return -1;
-    const uint32_t before = s->n_past;
-    const float *logits = NULL;
-    for (uint32_t done = 0; done < n;) {
-        uint32_t m = n - done < s->n_batch ? n - done : s->n_batch;
-        if (eval_batch(s, ids + done, m, done + m == n, sinks, &logits, e) != 0) {
-            s->n_past = before;
-            return -1;
-        }
-        s->n_past += m;
-        done += m;
-    }
-    if (last != NULL)
-        *last = logits;
-    return 0;
+    fy_session_seq_rewind(s, 0, n_past);
 }

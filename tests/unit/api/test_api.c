@@ -53,6 +53,7 @@ static void structs_lie_in_memory_as_programs_know_them(void **state)
     assert_int_equal(offsetof(ferry_model_params, log_user), 16);
     assert_int_equal(offsetof(ferry_session_params, n_threads), 12);
     assert_int_equal(offsetof(ferry_session_params, type_v), 20);
+    assert_int_equal(offsetof(ferry_session_params, n_seq), 24);
     assert_int_equal(sizeof(ferry_logit_bias), 8);
     assert_int_equal(offsetof(ferry_sampler_params, seed), 8);
     assert_int_equal(offsetof(ferry_sampler_params, temperature), 16);
@@ -440,6 +441,29 @@ static void flags_of_a_later_version_are_refused(void **state)
     ferry_model_free(m);
 }
 
+static void a_model_may_be_locked_or_a_copy(void **state)
+{
+    (void)state;
+    ferry_model *mapped = api_open();
+    ferry_session *want = api_session(mapped, 0);
+    const float *a, *b;
+    assert_ok(ferry_session_eval(want, once, 5, &a, &error));
+    for (uint32_t flags = 1; flags <= (FERRY_MODEL_MLOCK | FERRY_MODEL_NO_MMAP); flags++) {
+        ferry_model_params p;
+        ferry_model *m;
+        ferry_model_params_init(&p, sizeof p);
+        p.flags = flags;
+        assert_ok(ferry_model_open(api_path, &p, &m, &error));
+        ferry_session *s = api_session(m, 0);
+        assert_ok(ferry_session_eval(s, once, 5, &b, &error));
+        assert_memory_equal(a, b, ferry_model_n_vocab(m) * sizeof *a);
+        ferry_session_free(s);
+        ferry_model_free(m);
+    }
+    ferry_session_free(want);
+    ferry_model_free(mapped);
+}
+
 static void impossible_sessions_are_refused(void **state)
 {
     (void)state;
@@ -453,6 +477,7 @@ static void impossible_sessions_are_refused(void **state)
         {{.n_threads = 100000}, FERRY_EUSAGE, "threads"},
         {{.n_ctx = UINT32_MAX}, FERRY_EUSAGE, "context"},
         {{.n_ctx = INT32_MAX, .n_threads = 1}, FERRY_EFIT, "KV"},
+        {{.n_seq = 257}, FERRY_EUSAGE, "257 sequences"},
     };
     ferry_model *m = api_open();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -492,7 +517,11 @@ static void parameters_of_other_versions_are_told_by_their_size(void **state)
                  ferry_session_bytes(m, &p.known, &kv, &scratch, &error));
     p.known.struct_size = sizeof p.known;
     assert_ok(ferry_session_bytes(m, &p.known, &kv, &scratch, &error));
-    const uint32_t wrong[] = {0, 1, sizeof p.known - 1, 4097, UINT32_MAX};
+    const uint32_t first = offsetof(ferry_session_params, n_seq); /* the size in version 0.1.0 */
+    p.known.n_seq = 100000;
+    p.known.struct_size = first;
+    assert_ok(ferry_session_bytes(m, &p.known, &kv, &scratch, &error));
+    const uint32_t wrong[] = {0, 1, first - 1, 4097, UINT32_MAX};
     for (int i = 0; i < 5; i++) {
         p.known.struct_size = wrong[i];
         assert_fails(FERRY_EUSAGE, "ferry_session_params_init",
@@ -628,6 +657,7 @@ int main(void)
         cmocka_unit_test(a_null_is_refused_by_name),
         cmocka_unit_test(functions_that_cannot_fail_take_null_for_nothing),
         cmocka_unit_test(flags_of_a_later_version_are_refused),
+        cmocka_unit_test(a_model_may_be_locked_or_a_copy),
         cmocka_unit_test(impossible_sessions_are_refused),
         cmocka_unit_test(parameters_of_other_versions_are_told_by_their_size),
         cmocka_unit_test(an_init_writes_no_more_than_the_caller_has),

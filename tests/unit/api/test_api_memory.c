@@ -155,6 +155,30 @@ static void an_evaluation_takes_no_memory(void **state)
     ferry_model_free(m);
 }
 
+static void decoding_takes_no_memory(void **state)
+{
+    (void)state;
+    ferry_model *m = api_open();
+    ferry_session *s;
+    ferry_session_params p;
+    ferry_session_params_init(&p, sizeof p);
+    p.n_ctx = 16;
+    p.n_seq = 3;
+    p.n_threads = 1;
+    assert_int_equal(ferry_session_new(m, &p, &s, NULL), FERRY_OK);
+    const int32_t ids[] = {3, 4, 5, 6, 7};
+    const float *logits;
+    alloc_fail_after(0);
+    ferry_status status =
+        ferry_session_decode(s, ids, (uint32_t[]){0, 1, 2, 0, 1}, NULL, 5, &logits, NULL);
+    if (status == FERRY_OK)
+        status = ferry_session_seq_copy(s, 0, 1, 2, NULL);
+    assert_false(alloc_fail_end());
+    assert_int_equal(status, FERRY_OK);
+    ferry_session_free(s);
+    ferry_model_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +188,7 @@ int main(void)
         cmocka_unit_test(a_sampler_that_finds_no_memory_is_an_error),
         cmocka_unit_test(texts_that_find_no_memory_are_errors),
         cmocka_unit_test(an_evaluation_takes_no_memory),
+        cmocka_unit_test(decoding_takes_no_memory),
     };
     return cmocka_run_group_tests(tests, api_make_model, api_remove_model);
 }

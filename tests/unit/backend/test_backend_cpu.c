@@ -10,13 +10,13 @@
 
 #include "backend/backend_cpu.h"
 
-enum { MAX_TOKENS = 40, MAX_LEN = 512, MAX_KEYS = 128 };
+enum { MAX_TOKENS = 40, MAX_LEN = 512, MAX_DIM = 128 };
 
 static fy_backend *new_backend(int n_threads)
 {
     fy_err e = {0};
     fy_backend_params p = {
-        .n_threads = n_threads, .n_tokens = MAX_TOKENS, .q8_len = MAX_LEN, .n_keys = MAX_KEYS};
+        .n_threads = n_threads, .n_tokens = MAX_TOKENS, .q8_len = MAX_LEN, .head_dim = MAX_DIM};
     fy_backend *b = fy_backend_new(&p, &e);
     assert_non_null(b);
     return b;
@@ -100,10 +100,10 @@ static void large_products_are_the_same_bits_on_any_number_of_threads(void **sta
 static void rotation_turns_neighbours_or_halves_and_leaves_the_rest(void **state)
 {
     (void)state;
-    enum { N = 3, H = 2, DIM = 8, ROT = 4 };
+    enum { N = 3, H = 2, DIM = 32, ROT = 22, HALF = ROT / 2 };
     float angles[N * ROT];
     for (int t = 0; t < N; t++) {
-        for (int i = 0; i < ROT / 2; i++) {
+        for (int i = 0; i < HALF; i++) {
             angles[t * ROT + 2 * i] = cosf((float)t + 0.5f * (float)i);
             angles[t * ROT + 2 * i + 1] = sinf((float)t + 0.5f * (float)i);
         }
@@ -121,9 +121,10 @@ static void rotation_turns_neighbours_or_halves_and_leaves_the_rest(void **state
         fy_backend_rotate(b, x, N, &r);
         for (int i = 0; i < N * H * DIM; i++) {
             int t = i / (H * DIM), j = i % DIM;
-            int pair = interleaved ? j / 2 : j % 2, second = interleaved ? j % 2 : j / 2;
-            int other = interleaved ? (second ? -1 : 1) : (second ? -2 : 2);
-            float c = angles[t * ROT + 2 * (pair % 2)], s = angles[t * ROT + 2 * (pair % 2) + 1];
+            int pair = interleaved ? j / 2 : j % HALF, second = interleaved ? j % 2 : j / HALF;
+            int other = (interleaved ? 1 : HALF) * (second ? -1 : 1);
+            const float *angle = angles + t * ROT + 2 * (pair % HALF);
+            float c = angle[0], s = angle[1];
             float want = j >= ROT ? old[i]
                          : second ? old[i + other] * s + old[i] * c
                                   : old[i] * c - old[i + other] * s;
@@ -154,16 +155,20 @@ static void a_query_sees_its_own_position_and_before_within_the_window(void **st
         memset(v_cache, 0xFF, sizeof v_cache);
         fy_kv_layer kv = {.k = k_cache,
                           .v = v_cache,
-                          .type = types[w / 4],
+                          .type_k = types[w / 4],
+                          .type_v = types[w / 4],
                           .n_ctx = CTX,
                           .n_head_kv = HKV,
                           .head_dim = DIM,
                           .head_dim_v = DIM};
+        fy_place places[N];
+        for (int t = 0; t < N; t++)
+            places[t] = (fy_place){.pos = t};
         fy_backend *b = new_backend(2);
         for (int at = 0, n = 11; at < N; at += n, n = N - at) { /* two batches */
-            fy_backend_store(b, &kv, k + at * HKV * DIM, v + at * HKV * DIM, at, n);
+            fy_backend_store(b, &kv, k + at * HKV * DIM, v + at * HKV * DIM, places + at, n);
             fy_attention a = {
-                .kv = &kv, .n_head = H, .pos = at, .n_swa = windows[w % 4], .scale = 0.25f};
+                .kv = &kv, .at = places + at, .n_head = H, .n_swa = windows[w % 4], .scale = 0.25f};
             fy_backend_attend(b, out + at * H * DIM, q + at * H * DIM, n, &a);
         }
         for (int t = 0; t < N; t++) {
@@ -223,7 +228,7 @@ static void a_layer_norm_takes_the_mean_away(void **state)
 static void numbers_are_scaled_added_and_capped_one_by_one(void **state)
 {
     (void)state;
-    enum { LEN = 40000 };
+    enum { LEN = 40003 };
     static float x[LEN], y[LEN];
     for (int threads = 1; threads <= 3; threads++) {
         fy_backend *b = new_backend(threads);
@@ -289,8 +294,8 @@ static void sizes_that_fit_no_memory_are_refused(void **state)
 {
     (void)state;
     const fy_backend_params cases[] = {
-        {.n_threads = 1, .n_tokens = INT64_MAX / 2, .q8_len = 64, .n_keys = 1},
-        {.n_threads = 256, .n_tokens = 1, .q8_len = 0, .n_keys = INT64_MAX / 2},
+        {.n_threads = 1, .n_tokens = INT64_MAX / 2, .q8_len = 64, .head_dim = 1},
+        {.n_threads = 256, .n_tokens = 1, .q8_len = 0, .head_dim = INT64_MAX / 2},
     };
     for (int i = 0; i < 2; i++) {
         fy_err e = {0};

@@ -159,7 +159,7 @@ static void a_token_does_not_depend_on_its_batch(void **state)
     const float *x = values(N * D, 9);
     float gate[N * FF], up[N * FF], whole[N * D], one[D];
     for (int threads = 1; threads <= 3; threads++) {
-        fy_backend_params p = {.n_threads = threads, .n_tokens = N, .q8_len = 0, .n_keys = 1};
+        fy_backend_params p = {.n_threads = threads, .n_tokens = N, .q8_len = 0, .head_dim = 0};
         fy_backend *b = fy_backend_new(&p, NULL);
         assert_non_null(b);
         fy_moe_route(b, &hp, l, &m, x, N);

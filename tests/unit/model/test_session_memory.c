@@ -62,6 +62,34 @@ static void eval_allocates_nothing(void **state)
     }
 }
 
+static void decode_and_copy_allocate_nothing(void **state)
+{
+    (void)state;
+    enum { N_SEQ = 20 };
+    fy_model *m = open_tiny(tiny_of("llama", true));
+    fy_err e = {0};
+    fy_session *s = fy_session_new(
+        m, &(fy_session_params){.n_ctx = T, .n_seq = N_SEQ, .n_threads = 1, .n_batch = 8}, &e);
+    assert_non_null(s);
+    int32_t ids[2 * T];
+    uint32_t seqs[2 * T];
+    for (uint32_t i = 0; i < 2 * T; i++) {
+        ids[i] = (int32_t)i;
+        seqs[i] = i % N_SEQ;
+    }
+    alloc_fail_after(0);
+    const float *logits;
+    int rc = fy_session_decode(s, &(fy_batch){ids, seqs, NULL, 2 * T}, NULL, &logits, &e);
+    if (rc == 0)
+        rc = fy_session_seq_copy(s, 1, 2, 3, &e);
+    fy_session_seq_rewind(s, 3, 0);
+    bool allocated = alloc_fail_end();
+    assert_int_equal(rc, 0);
+    assert_false(allocated);
+    fy_session_free(s);
+    fy_model_close(m);
+}
+
 static void any_failed_allocation_of_opening_is_an_error_without_a_leak(void **state)
 {
     (void)state;
@@ -74,7 +102,8 @@ static void any_failed_allocation_of_opening_is_an_error_without_a_leak(void **s
         alloc_fail_after(n);
         fy_model *m = fy_model_open(path, &e);
         fy_session *s =
-            m != NULL ? fy_session_new(m, &(fy_session_params){.n_threads = 1}, &e) : NULL;
+            m != NULL ? fy_session_new(m, &(fy_session_params){.n_threads = 1, .n_seq = 3}, &e)
+                      : NULL;
         failed = alloc_fail_end();
         assert_true((s != NULL) == !failed);
         assert_true(!failed || e.code == FY_ENOMEM || e.code == FY_EFIT);
@@ -88,6 +117,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eval_allocates_nothing),
+        cmocka_unit_test(decode_and_copy_allocate_nothing),
         cmocka_unit_test(any_failed_allocation_of_opening_is_an_error_without_a_leak),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);

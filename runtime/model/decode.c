@@ -1,0 +1,187 @@
+/* Calls of any length in steps of n_batch tokens. The sequences move on (n_past) when all of it is
+ * done: what a call that failed left in the cache lies behind them and is never read. */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/forward.h"
+
+/* What a call asks for. */
+typedef struct {
+    const fy_batch *batch;
+    bool all;       /* the logits of every token, whatever the batch says */
+    uint32_t first; /* what the sinks call the first token */
+    const fy_eval_sinks *sinks;
+} request;
+
+/* Logits that were computed: the rows that the session holds, and the one that came last. */
+typedef struct {
+    uint32_t n;
+    const float *last; /* NULL: none yet */
+} held_logits;
+
+static bool has_sink(const request *r)
+{
+    return r->sinks != NULL && r->sinks->logits != NULL;
+}
+
+static uint32_t seq_of(const request *r, uint32_t i)
+{
+    return r->batch->seqs != NULL ? r->batch->seqs[i] : 0;
+}
+
+/* --- checks --------------------------------------------------------------------------------- */
+
+static int fail_full(const fy_session *s, const request *r, uint32_t seq, fy_err *e)
+{
+    const fy_batch *b = r->batch;
+    uint32_t more = b->seqs == NULL ? b->n : 0;
+    for (uint32_t i = 0; b->seqs != NULL && i < b->n; i++)
+        more += b->seqs[i] == seq;
+    char which[32] = "";
+    if (s->n_seq > 1)
+        snprintf(which, sizeof which, " of sequence %u", seq);
+    return fy_fail(e, FY_EFIT,
+                   "the context%s is full: %u positions, %u in use, %u more asked for; use a "
+                   "larger -c (the model was trained with %u)",
+                   which, s->n_ctx, s->n_past[seq], more, s->model->hp.n_ctx_train);
+}
+
+/* Finds where every sequence will end. */
+static int check_room(fy_session *s, const request *r, fy_err *e)
+{
+    memcpy(s->end, s->n_past, s->n_seq * sizeof *s->end);
+    for (uint32_t i = 0; i < r->batch->n; i++) {
+        const uint32_t seq = seq_of(r, i);
+        if (seq >= s->n_seq)
+            return fy_fail(e, FY_EARG, "token %u of the batch is of sequence %u, expected 0 to %u",
+                           i, seq, s->n_seq - 1);
+        if (s->end[seq]++ == s->n_ctx)
+            return fail_full(s, r, seq, e);
+    }
+    return 0;
+}
+
+static int check_tokens(const fy_session *s, const request *r, fy_err *e)
+{
+    const fy_batch *b = r->batch;
+    uint32_t n_wanted = 0;
+    for (uint32_t i = 0; i < b->n; i++) {
+        if (b->ids[i] < 0 || (uint32_t)b->ids[i] >= s->model->hp.n_vocab)
+            return fy_fail(e, FY_EARG, "token id %d at %s %u, expected 0 to %u", b->ids[i],
+                           b->seqs != NULL ? "place" : "position", r->first + i,
+                           s->model->hp.n_vocab - 1);
+        n_wanted += b->wants != NULL && b->wants[i] != 0;
+    }
+    if (n_wanted > s->logit_rows && !has_sink(r))
+        return fy_fail(e, FY_EARG,
+                       "%u tokens ask for logits, expected at most %u in one call: ask in several",
+                       n_wanted, s->logit_rows);
+    return 0;
+}
+
+/* --- steps ---------------------------------------------------------------------------------- */
+
+/* Puts the tokens [first, first + n) of the request into the batch; returns how many of them ask
+ * for logits. */
+static uint32_t fill_batch(fy_session *s, const request *r, uint32_t first, uint32_t n)
+{
+    const fy_batch *b = r->batch;
+    fy_activations *a = &s->act;
+    uint32_t n_wanted = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t seq = seq_of(r, first + i), pos = s->next[seq]++;
+        const bool asks = b->wants != NULL ? b->wants[first + i] != 0 : pos + 1 == s->end[seq];
+        a->ids[i] = b->ids[first + i];
+        a->pos[i] = (int32_t)pos;
+        a->at[i] = (fy_place){(int32_t)seq, (int32_t)pos};
+        if (asks || r->all)
+            a->wanted[n_wanted++] = (int32_t)i;
+    }
+    return n_wanted;
+}
+
+/* Shows n rows of logits, those of tokens that stand together at once. first: what the sink calls
+ * token 0 of the batch. */
+static int show_rows(const request *r, const float *logits, uint32_t n_vocab, const int32_t *rows,
+                     uint32_t n, uint32_t first, fy_err *e)
+{
+    for (uint32_t i = 0; i < n;) {
+        uint32_t run = 1;
+        while (i + run < n && rows[i + run] == rows[i] + (int32_t)run)
+            run++;
+        if (r->sinks->logits(r->sinks->user, logits + (size_t)i * n_vocab,
+                             first + (uint32_t)rows[i], run, e) != 0)
+            return -1;
+        i += run;
+    }
+    return 0;
+}
+
+/* The logits of the batch's tokens that ask: kept behind those of the steps before, or shown. */
+static int compute_logits(fy_session *s, const request *r, uint32_t n_wanted, uint32_t first,
+                          held_logits *held, fy_err *e)
+{
+    const uint32_t n_vocab = s->model->hp.n_vocab;
+    for (uint32_t done = 0; done < n_wanted;) {
+        if (has_sink(r))
+            held->n = 0;
+        const uint32_t room = s->logit_rows - held->n, left = n_wanted - done;
+        const uint32_t n = left < room ? left : room;
+        const int32_t *rows = s->act.wanted + done;
+        float *logits = s->act.logits + (size_t)held->n * n_vocab;
+        fy_forward_logits(s, done, n, logits);
+        if (has_sink(r) && show_rows(r, logits, n_vocab, rows, n, first, e) != 0)
+            return -1;
+        held->n += n;
+        held->last = logits + (size_t)(n - 1) * n_vocab;
+        done += n;
+    }
+    return 0;
+}
+
+static int run(fy_session *s, const request *r, held_logits *held, fy_err *e)
+{
+    const uint32_t n_tokens = r->batch->n;
+    *held = (held_logits){0};
+    if (n_tokens == 0)
+        return fy_fail(e, FY_EARG, "no tokens to compute: the prompt is empty");
+    if (check_room(s, r, e) != 0 || check_tokens(s, r, e) != 0)
+        return -1;
+    memcpy(s->next, s->n_past, s->n_seq * sizeof *s->next);
+    for (uint32_t done = 0; done < n_tokens;) {
+        const uint32_t n = n_tokens - done < s->n_batch ? n_tokens - done : s->n_batch;
+        const uint32_t n_wanted = fill_batch(s, r, done, n);
+        if (fy_forward(s, n, n_wanted, r->first + done, r->sinks, e) != 0 ||
+            compute_logits(s, r, n_wanted, r->first + done, held, e) != 0)
+            return -1;
+        done += n;
+    }
+    memcpy(s->n_past, s->end, s->n_seq * sizeof *s->n_past);
+    return 0;
+}
+
+int fy_session_decode(fy_session *s, const fy_batch *b, const fy_eval_sinks *sinks,
+                      const float **logits, fy_err *e)
+{
+    const request r = {.batch = b, .sinks = sinks};
+    held_logits held;
+    if (run(s, &r, &held, e) != 0)
+        return -1;
+    if (logits != NULL)
+        *logits = held.n > 0 && !has_sink(&r) ? s->act.logits : NULL;
+    return 0;
+}
+
+int fy_session_eval(fy_session *s, const int32_t *ids, uint32_t n, const fy_eval_sinks *sinks,
+                    const float **last, fy_err *e)
+{
+    const fy_batch b = {.ids = ids, .n = n};
+    request r = {.batch = &b, .first = s->n_past[0], .sinks = sinks};
+    r.all = has_sink(&r);
+    held_logits held;
+    if (run(s, &r, &held, e) != 0)
+        return -1;
+    if (last != NULL)
+        *last = held.last;
+    return 0;
+}
