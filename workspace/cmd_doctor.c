@@ -225,13 +225,12 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     (void)args;
     if (o->quirks)
         return list_quirks(e);
-    static const fy_type types[] = {FY_F32, FY_F16};
     fy_doctor_params p = {.serial = o->serial,
                           .dir = o->dir,
                           .self = "/proc/self/exe",
                           .n_ctx = (uint32_t)o->n_ctx,
-                          .type_k = types[o->type_k],
-                          .type_v = types[o->type_v]};
+                          .type_k = fy_cache_types[o->type_k],
+                          .type_v = fy_cache_types[o->type_v]};
     fy_doctor_report r;
     if (fy_doctor(&p, &r, e) != 0)
         return -1;

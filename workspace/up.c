@@ -478,19 +478,6 @@ static void show_check(const fy_check *c)
         fy_log(FY_LOG_DEBUG, "doctor: %s: %s: %s", c->name, fy_verdict_names[c->verdict], c->found);
 }
 
-static bool value_is(const fy_call *c, const char *name, const char *value)
-{
-    fy_str text = {0};
-    bool yes = false;
-    for (size_t i = 0; i < c->v->n_opts && !yes; i++) {
-        fy_str_clear(&text);
-        yes = strcmp(c->v->opts[i].name, name) == 0 &&
-              fy_opt_value(&c->v->opts[i], c->o, 0, &text) && strcmp(fy_str_z(&text), value) == 0;
-    }
-    fy_str_release(&text);
-    return yes;
-}
-
 /* The session that the chat will ask for. */
 static int plan_chat(const job *j, fy_doctor_params *p, fy_err *e)
 {
@@ -502,10 +489,10 @@ static int plan_chat(const job *j, fy_doctor_params *p, fy_err *e)
         const void *field = (const char *)c.call.o + o->offset;
         if (strcmp(o->name, "ctx-size") == 0)
             p->n_ctx = (uint32_t)*(const int64_t *)field;
-    }
-    if (rc == 0) {
-        p->type_k = value_is(&c.call, "cache-type-k", "f32") ? FY_F32 : FY_F16;
-        p->type_v = value_is(&c.call, "cache-type-v", "f32") ? FY_F32 : FY_F16;
+        else if (strcmp(o->name, "cache-type-k") == 0)
+            p->type_k = fy_cache_types[*(const int *)field];
+        else if (strcmp(o->name, "cache-type-v") == 0)
+            p->type_v = fy_cache_types[*(const int *)field];
     }
     release_call(&c);
     return rc;

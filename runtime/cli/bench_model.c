@@ -95,7 +95,7 @@ int fy_bench_bytes_per_token(const fy_model *m, const fy_bench_model *b, const f
     enum { POSITIONS = 64 }; /* of so many rows the cache's bytes are exact: no padding */
     const fy_hparams *hp = fy_model_hparams(m);
     uint64_t bytes;
-    if (fy_kv_bytes(hp, POSITIONS, t->type_k, t->type_v, &bytes, e) != 0)
+    if (fy_kv_bytes(hp, 1, POSITIONS, t->type_k, t->type_v, &bytes, e) != 0)
         return -1;
     const double row = (double)bytes / POSITIONS / hp->n_layer;
     const uint32_t n_full = hp->n_swa == 0 ? hp->n_layer : fy_layers_count(&hp->full_layers);

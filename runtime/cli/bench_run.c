@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "cli/session_open.h"
 #include "cli/verb.h"
 
 /* --- a session -------------------------------------------------------------------------------- */
@@ -56,7 +57,9 @@ static int open_bench(bench *b, const fy_model *m, const fy_bench_test *t, fy_er
                                  .n_threads = (int)t->n_threads,
                                  .type_k = t->type_k,
                                  .type_v = t->type_v};
-    *b = (bench){.t = t, .s = fy_session_new(m, &p, e), .ids = calloc(n, sizeof *b->ids)};
+    *b = (bench){.t = t,
+                 .s = fy_session_open(m, &p, "-p, -n, -d or -b", e),
+                 .ids = calloc(n, sizeof *b->ids)};
     if (b->s == NULL || b->ids == NULL) {
         close_bench(b);
         return b->s == NULL ? -1 : fy_nomem(e);

@@ -7,6 +7,7 @@
 #include "cli/bench_model.h"
 #include "cli/bench_out.h"
 #include "cli/bench_sensors.h"
+#include "cli/machine.h"
 #include "cli/read_speed.h"
 #include "cli/selftest.h"
 #include "cli/verb.h"
@@ -22,7 +23,8 @@ typedef struct {
     const char *model, *device, *serial, *sustained;
     fy_opt_list prompt, gen, pairs, depth, batch, threads, type_k, type_v;
     int64_t repetitions;
-    int format;
+    int format, mmap;
+    fy_machine_options machine;
     bool no_warmup, quiet, verbose;
 } options;
 
@@ -72,13 +74,26 @@ static const fy_opt opts[] = {
      .help = "Instead: decode -n tokens again and again for so long (90s, 10m, 1h), and show every "
              "twentieth of it with the processor's clock and temperature."},
     ROW_LIST("Machine", "threads", "t", threads, "LIST",
-             "Threads; as many as CPUs when not given, at most 16."),
+             "Threads; as many as fast CPUs when not given, at most 16."),
     ROW_LIST("Machine", "batch-size", "b", batch, "LIST",
              "Prompt tokens computed at once; 512 when not given."),
     ROW_LIST("Machine", "cache-type-k", "ctk", type_k, "LIST",
-             "Type of the keys in the cache: f16 when not given, f32."),
+             "Type of the keys in the cache: f16 when not given, f32, q8_0."),
     ROW_LIST("Machine", "cache-type-v", "ctv", type_v, "LIST",
-             "Type of the values in the cache: f16 when not given, f32."),
+             "Type of the values in the cache: f16 when not given, f32, q8_0."),
+    FY_ROW_CPU_MASK_OF(machine),
+    FY_ROW_CPU_RANGE_OF(machine),
+    {.group = "Machine",
+     .name = "mmap",
+     .alias = "mmp",
+     .kind = FY_OPT_CHOICE,
+     .arg = "0|1", /* the index is the value */
+     .offset = offsetof(options, mmap),
+     .def = "1",
+     .help =
+         "1: use the file where it lies; 0: read it into memory of its own, in huge pages where "
+         "there are any."},
+    FY_ROW_MLOCK_OF(machine),
     {.group = "Output",
      .name = "output",
      .alias = "o",
@@ -173,7 +188,8 @@ static int open_model(job *j, fy_err *e)
     const bool is_workspace = fy_file_is_dir(path);
     if (is_workspace && fy_bundle_open(path, &b, e) != 0)
         return -1;
-    j->model = fy_model_open(is_workspace ? b.weights : path, e);
+    const fy_machine_options machine = {.no_mmap = j->o->mmap == 0, .mlock = j->o->machine.mlock};
+    j->model = fy_machine_open(&machine, is_workspace ? b.weights : path, e);
     if (is_workspace)
         fy_bundle_release(&b);
     if (j->model == NULL || fy_bench_check(j->model, j->tests, j->n_tests, e) != 0)
@@ -215,7 +231,7 @@ static fy_bench_about about_of(const job *j, const fy_bench_test *t, const char 
                             .n_threads = t->n_threads,
                             .type_k = fy_type_name(t->type_k),
                             .type_v = fy_type_name(t->type_v),
-                            .use_mmap = true,
+                            .use_mmap = j->o->mmap != 0,
                             .n_prompt = t->n_prompt,
                             .n_gen = t->n_gen,
                             .n_depth = t->n_depth,
@@ -340,7 +356,9 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     (void)n_args;
     (void)args;
     job j = {.o = opaque};
-    int rc = plan(&j, e) != 0 || open_model(&j, e) != 0 ? -1 : 0;
+    int rc = fy_machine_pin(&j.o->machine, e) != 0 || plan(&j, e) != 0 || open_model(&j, e) != 0
+                 ? -1
+                 : 0;
     if (rc == 0) {
         choose_columns(&j);
         rc = j.o->sustained != NULL ? run_sustained(&j, e) : run_tests(&j, e);

@@ -147,6 +147,7 @@ static int open_all(job *j, fy_err *e)
                               "gives a larger context"
                             : "give a larger one with -c, or begin a new conversation";
     if (set_system(j, e) != 0 || check_args(o, e) != 0 ||
+        fy_machine_pin(&o->engine.machine, e) != 0 ||
         fy_engine_open(&j->engine, &o->engine, true, e) != 0)
         return -1;
     c->engine = &j->engine;

@@ -4,6 +4,8 @@
 
 #include "base/file.h"
 #include "cli/eval_text.h"
+#include "cli/machine.h"
+#include "cli/session_open.h"
 #include "cli/verb.h"
 #include "model/golden.h"
 
@@ -12,6 +14,7 @@ typedef struct {
     double tolerance;
     int64_t n_threads, n_batch, n_ctx;
     int type_k, type_v;
+    fy_machine_options machine;
     bool lines, llama_cut, per_word, json, quiet, verbose;
 } options;
 
@@ -89,6 +92,7 @@ static const fy_opt opts[] = {
     FY_ROW_BATCH_OF(n_batch),
     FY_ROW_CACHE_K_OF(type_k, "f32"),
     FY_ROW_CACHE_V_OF(type_v, "f32"),
+    FY_ROWS_MACHINE_OF(machine),
     FY_ROWS_DEVICE
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
@@ -216,18 +220,17 @@ static int fail_verdict(const options *o, const fy_golden_report *r, fy_err *e)
 
 static fy_session_params session_params(const options *o)
 {
-    static const fy_type types[] = {FY_F32, FY_F16};
     return (fy_session_params){.n_batch = o->n_batch > 0 ? (uint32_t)o->n_batch : 0,
                                .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
-                               .type_k = types[o->type_k],
-                               .type_v = types[o->type_v]};
+                               .type_k = fy_cache_types[o->type_k],
+                               .type_v = fy_cache_types[o->type_v]};
 }
 
 static int compare(const options *o, const fy_model *m, const fy_golden *g, fy_err *e)
 {
     fy_session_params p = session_params(o);
     p.n_ctx = fy_golden_n_ctx(g);
-    fy_session *s = fy_session_new(m, &p, e);
+    fy_session *s = fy_session_open(m, &p, "-b", e);
     if (s == NULL)
         return -1;
     fy_golden_report r;
@@ -282,7 +285,8 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
                        "or -m FILE --text FILE");
     if (o->lines && o->llama_cut)
         return fy_fail(e, FY_EARG, "--lines and --llama-cut are two ways to cut: give one of them");
-    fy_model *m = fy_model_open(o->model, e);
+    fy_model *m =
+        fy_machine_pin(&o->machine, e) == 0 ? fy_machine_open(&o->machine, o->model, e) : NULL;
     if (m == NULL)
         return -1;
     int rc = o->text != NULL ? eval_text(o, m, e) : eval_golden(o, m, e);

@@ -223,7 +223,7 @@ static int load(job *j, fy_err *e)
 {
     const options *o = j->o;
     fy_engine *g = &j->engine;
-    if (o->verify && verify(o, e) != 0)
+    if (fy_machine_pin(&o->engine.machine, e) != 0 || (o->verify && verify(o, e) != 0))
         return -1;
     if (fy_engine_open(g, &o->engine, o->prompt_ids == NULL || !o->print_ids, e) != 0 ||
         make_prompt(j, e) != 0)

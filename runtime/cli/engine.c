@@ -3,20 +3,20 @@
 #include <math.h>
 
 #include "base/progress.h"
+#include "cli/session_open.h"
 
 /* --- opening -------------------------------------------------------------------------------- */
 
 static fy_session_params session_params(const fy_engine_options *o, const fy_bundle *b)
 {
-    static const fy_type types[] = {FY_F32, FY_F16};
     int64_t cpus = fy_default_threads(); /* a workspace comes from elsewhere: its count is a wish */
     int64_t threads = o->n_threads > 0 ? o->n_threads : b->n_threads < cpus ? b->n_threads : cpus;
     int64_t batch = o->n_batch > 0 ? o->n_batch : b->batch_size;
     return (fy_session_params){.n_ctx = (uint32_t)o->n_ctx,
                                .n_batch = batch > 0 ? (uint32_t)batch : 0,
                                .n_threads = threads > 0 ? (int)threads : 0,
-                               .type_k = types[o->type_k],
-                               .type_v = types[o->type_v]};
+                               .type_k = fy_cache_types[o->type_k],
+                               .type_v = fy_cache_types[o->type_v]};
 }
 
 const char *fy_engine_model_path(const fy_engine *g)
@@ -42,13 +42,8 @@ static int new_session(fy_engine *g, fy_err *e)
 {
     const fy_hparams *hp = fy_model_hparams(g->model);
     fy_session_params p = session_params(g->o, &g->bundle);
-    fy_session_plan plan;
-    if (fy_session_plan_of(g->model, &p, &plan, e) != 0)
-        return -1;
-    fy_log(FY_LOG_DEBUG, "%s, %u layers, KV cache %llu MB, scratch %llu MB",
-           fy_model_family(g->model)->name, hp->n_layer, (unsigned long long)(plan.kv_bytes >> 20),
-           (unsigned long long)(plan.scratch_bytes >> 20));
-    g->session = fy_session_new(g->model, &p, e);
+    fy_log(FY_LOG_DEBUG, "family: %s", fy_model_family(g->model)->name);
+    g->session = fy_session_open(g->model, &p, "-c or -b", e);
     if (g->session == NULL)
         return -1;
     uint32_t n_ctx = fy_session_n_ctx(g->session);
@@ -67,7 +62,7 @@ static int open_all(fy_engine *g, bool needs_vocab, fy_err *e)
     if (o->dir != NULL && fy_bundle_open(o->dir, &g->bundle, e) != 0)
         return -1;
     g->has_bundle = o->dir != NULL;
-    g->model = fy_model_open(fy_engine_model_path(g), e);
+    g->model = fy_machine_open(&o->machine, fy_engine_model_path(g), e);
     if (g->model == NULL || load_vocab(g, needs_vocab, e) != 0)
         return -1;
     return new_session(g, e);

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/opts.h"
 #include "bundle/bundle.h"
+#include "cli/machine.h"
 #include "cli/verb.h"
 #include "model/model.h"
 #include "model/sample.h"
@@ -17,6 +18,7 @@ typedef struct {
     const char *model, *dir;
     int64_t n_ctx, n_threads, n_batch;
     int type_k, type_v;
+    fy_machine_options machine;
 } fy_engine_options;
 
 #define FY_ROWS_MODEL                                                                            \
@@ -46,7 +48,8 @@ typedef struct {
      .max = INT32_MAX,                                                                       \
      .help = "Positions of the context; 0: what the model was trained with, at most 4096."}, \
         FY_ROW_THREADS_OF(engine.n_threads), FY_ROW_BATCH_OF(engine.n_batch),                \
-        FY_ROW_CACHE_K_OF(engine.type_k, "f16"), FY_ROW_CACHE_V_OF(engine.type_v, "f16")
+        FY_ROW_CACHE_K_OF(engine.type_k, "f16"), FY_ROW_CACHE_V_OF(engine.type_v, "f16"), \
+        FY_ROWS_MACHINE_OF(engine.machine)
 
 typedef struct {
     const fy_engine_options *o;
@@ -59,7 +62,7 @@ typedef struct {
     double load_s;
 } fy_engine;
 
-/* On failure everything is released. needs_vocab false: a file without tokenizer is a warning. */
+/* On failure everything is released. The verb has called fy_machine_pin before. needs_vocab false: a file without tokenizer is a warning. */
 int fy_engine_open(fy_engine *g, const fy_engine_options *o, bool needs_vocab, fy_err *e);
 void fy_engine_close(fy_engine *g);
 const char *fy_engine_model_path(const fy_engine *g);

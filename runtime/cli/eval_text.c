@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "cli/session_open.h"
 #include "cli/text_in.h"
 #include "cli/verb.h"
 
@@ -84,7 +85,7 @@ int fy_eval_text_run(const fy_eval_text *o, fy_model *m, const fy_session_params
     own.n_ctx = o->ppl.n_ctx;
     if (fy_text_in_read(o->text, &text, e) != 0)
         return -1;
-    fy_session *s = fy_session_new(m, &own, e);
+    fy_session *s = fy_session_open(m, &own, "-c or -b", e);
     int rc = s != NULL ? measure(o, m, s, &text, e) : -1;
     fy_session_free(s);
     fy_str_release(&text);

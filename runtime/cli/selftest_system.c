@@ -20,24 +20,6 @@ enum { MAX_CPUS = 64, VALUE_BYTES = 96 };
 
 /* --- files of the system ---------------------------------------------------------------------- */
 
-/* "KEY : value" or "KEY: value kB" in the first lines of a file. */
-static uint64_t meminfo_bytes(const char *key)
-{
-    FILE *f = fopen("/proc/meminfo", "re");
-    char line[256];
-    unsigned long long kb = 0;
-    size_t n = strlen(key);
-    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
-        if (strncmp(line, key, n) == 0 && line[n] == ':') {
-            kb = strtoull(line + n + 1, NULL, 10);
-            break;
-        }
-    }
-    if (f != NULL)
-        fclose(f);
-    return (uint64_t)kb << 10;
-}
-
 static void trim(char *s)
 {
     size_t n = strlen(s);
@@ -198,8 +180,9 @@ void fy_self_system_json(fy_str *out)
     fy_str_printf(out,
                   ", \"page_bytes\": %ld, \"memory_bytes\": %llu, \"memory_free_bytes\": %llu, "
                   "\"cpus\": %ld, \"cores\": [",
-                  sysconf(_SC_PAGESIZE), (unsigned long long)meminfo_bytes("MemTotal"),
-                  (unsigned long long)meminfo_bytes("MemAvailable"), sysconf(_SC_NPROCESSORS_ONLN));
+                  sysconf(_SC_PAGESIZE), (unsigned long long)fy_meminfo_bytes("MemTotal"),
+                  (unsigned long long)fy_meminfo_bytes("MemAvailable"),
+                  sysconf(_SC_NPROCESSORS_ONLN));
     for (size_t i = 0; i < l.n; i++) {
         fy_str_puts(out, i > 0 ? ", {\"name\": " : "{\"name\": ");
         fy_json_put_string(out, fy_span_of(l.kind[i].name));
@@ -216,6 +199,6 @@ void fy_self_system_text(fy_str *out)
     fy_str_printf(out, ", %s %s, %s, %ld CPUs, %.1f GB memory of which %.1f GB free\n",
                   known ? u.sysname : "unknown system", known ? u.release : "",
                   known ? u.machine : "", sysconf(_SC_NPROCESSORS_ONLN),
-                  (double)meminfo_bytes("MemTotal") * 1e-9,
-                  (double)meminfo_bytes("MemAvailable") * 1e-9);
+                  (double)fy_meminfo_bytes("MemTotal") * 1e-9,
+                  (double)fy_meminfo_bytes("MemAvailable") * 1e-9);
 }

@@ -111,9 +111,10 @@ void fy_show_end(fy_progress *p)
     p->show = NULL;
 }
 
-static uint64_t status_kb(const char *key)
+/* Of the line "KEY: 123 kB". */
+static uint64_t bytes_in(const char *path, const char *key)
 {
-    FILE *f = fopen("/proc/self/status", "re");
+    FILE *f = fopen(path, "re");
     if (f == NULL)
         return 0;
     char line[256];
@@ -131,12 +132,17 @@ static uint64_t status_kb(const char *key)
 
 uint64_t fy_rss_anon_bytes(void)
 {
-    return status_kb("RssAnon");
+    return bytes_in("/proc/self/status", "RssAnon");
 }
 
 uint64_t fy_rss_peak_bytes(void)
 {
-    return status_kb("VmHWM");
+    return bytes_in("/proc/self/status", "VmHWM");
+}
+
+uint64_t fy_meminfo_bytes(const char *key)
+{
+    return bytes_in("/proc/meminfo", key);
 }
 
 int fy_stdout(const void *p, size_t n, fy_err *e)

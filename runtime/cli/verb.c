@@ -5,6 +5,8 @@
 
 #include "cli/settings.h"
 
+const fy_type fy_cache_types[] = {FY_F32, FY_F16, FY_Q8_0};
+
 const fy_verb *fy_verb_find(const char *name)
 {
     for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {

@@ -13,6 +13,7 @@
 #include "base/progress.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "base/types.h"
 #include "base/version.h"
 
 #define FERRY_DATE    "November 21, 2026" /* of this version, on its man pages */
@@ -78,6 +79,8 @@ typedef struct {
 extern const fy_exit_row fy_exit_rows[]; /* up to a text NULL */
 
 /* Main shows these, and takes the level of words from a verb's --quiet and --verbose. */
+extern const fy_type fy_cache_types[]; /* the choices of --cache-type-k and -v, in order */
+
 void fy_version_text(fy_str *out); /* one line */
 void fy_version_json(fy_str *out);
 
@@ -133,8 +136,8 @@ const char *fy_option_source(const void *field);
     {                                                                                              \
         .group = "Machine", .name = "threads", .alias = "t", .kind = FY_OPT_INT, .arg = "N",       \
         .offset = offsetof(options, field), .min = 1, .max = FY_THREADS_MAX,                       \
-        .help = "Threads; as many as CPUs when not given, at most 16. The result does not depend " \
-                "on it."                                                                           \
+        .help = "Threads; as many as fast CPUs when not given, at most 16. The result does not "   \
+                "depend on it."                                                                    \
     }
 #define FY_ROW_BATCH_OF(field)                                                                    \
     {                                                                                             \
@@ -143,17 +146,18 @@ const char *fy_option_source(const void *field);
         .help = "Prompt tokens computed at once; 512 when not given. The result does not depend " \
                 "on it."                                                                          \
     }
+/* Fields are numbers in fy_cache_types. */
 #define FY_ROW_CACHE_K_OF(field, type)                                                     \
     {                                                                                      \
         .group = "Machine", .name = "cache-type-k", .alias = "ctk", .kind = FY_OPT_CHOICE, \
-        .arg = "f32|f16", .offset = offsetof(options, field), .def = type,                 \
-        .help = "Type of the keys in the cache."                                           \
+        .arg = "f32|f16|q8_0", .offset = offsetof(options, field), .def = type,            \
+        .help = "Type of the keys in the cache; q8_0 takes heads of a multiple of 32."     \
     }
 #define FY_ROW_CACHE_V_OF(field, type)                                                     \
     {                                                                                      \
         .group = "Machine", .name = "cache-type-v", .alias = "ctv", .kind = FY_OPT_CHOICE, \
-        .arg = "f32|f16", .offset = offsetof(options, field), .def = type,                 \
-        .help = "Type of the values in the cache."                                         \
+        .arg = "f32|f16|q8_0", .offset = offsetof(options, field), .def = type,            \
+        .help = "Type of the values in the cache; q8_0 takes heads of a multiple of 32."   \
     }
 #define FY_ROW_QUIET                                                                        \
     {                                                                                       \
@@ -189,6 +193,8 @@ double fy_now_s(void); /* of a clock that only runs forward */
 /* Resident memory of this process in bytes from /proc/self/status; 0 when unknown. */
 uint64_t fy_rss_anon_bytes(void);
 uint64_t fy_rss_peak_bytes(void);
+/* A line of /proc/meminfo in bytes ("MemAvailable"); 0 when unknown. */
+uint64_t fy_meminfo_bytes(const char *key);
 
 /* SIGINT, SIGTERM and SIGHUP raise fy_interrupted; a mapped file that cannot be read any more ends
  * the program with a message. */

@@ -121,7 +121,7 @@ check_equal "nor for fish" "" "$(in_fish 'ferry run -t ')"
 check_equal "only models and directories where a model is meant" "big.gguf models more two words.gguf" "$(in_bash ferry run -m '')"
 check_equal "only directories where a directory is meant" "models more" "$(in_bash ferry convert '')"
 for verb in $verbs; do
-    want=$("$FERRY" "$verb" --help | grep -oE '^ +(-[a-z]+, )?--[a-z-]+' | grep -oE -- '--[a-z-]+' | cat - <(echo --help) | sort | xargs)
+    want=$("$FERRY" "$verb" --help | grep -oE '^ +(-[A-Za-z]+, )?--[a-z-]+' | grep -oE -- '--[a-z-]+' | cat - <(echo --help) | sort | xargs)
     check_equal "bash offers every option of $verb" "$want" "$(in_bash ferry "$verb" --)"
     check_equal "fish offers every option of $verb" "${want/--help /}" "$(in_fish "ferry $verb --" | sed 's/--help //')"
 done

@@ -19,6 +19,7 @@ runners='ferry make echo cat printf jq curl wget git adb sudo apt apt-get npm no
 declare -A exceptions=(
     ['python golden.py checkpoint "Once upon a time there was a" golden.safetensors']="needs torch and transformers"
     ['python tests/peer/compare_logits.py build/ferry tests/data/families/*/']="needs llama.cpp as a Python package"
+    ['python tests/peer/perplexity_cut.py build/ferry tests/data/held.txt tests/data/tales tests/data/draft']="needs llama.cpp as a Python package"
 )
 prepared='checkpoint model.gguf model-f16.gguf model-f32.gguf model-q8_0.gguf workspace phone.tar.zst device/ferry
     golden.safetensors held.txt prompt.txt messages.json tools.json template.jinja parity.json signed key.pem key.pub.pem tests'

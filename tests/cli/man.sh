@@ -28,7 +28,7 @@ for verb in '' $verbs; do
     missing=
     while read -r option; do
         grep -qF -- "$option" <<<"$text" || missing+="$option "
-    done < <(grep -oE '^ +(-[a-z]+, )?--[a-z-]+' <<<"$help" | grep -oE -- '--[a-z-]+')
+    done < <(grep -oE '^ +(-[A-Za-z]+, )?--[a-z-]+' <<<"$help" | grep -oE -- '--[a-z-]+')
     check_equal "$name names every option" "" "$missing"
     if grep -q -- '--serial' <<<"$help"; then
         check_equal "$name names what adb obeys" 3 "$(grep -cE '^ +(ANDROID_SERIAL|ADB_SERVER_SOCKET|FERRY_ADB_TIMEOUT)' <<<"$text")"

@@ -65,6 +65,11 @@ check_equal "a seed that was drawn gives the same text again" \
 filter=.
 check_equal "it is one line" 1 "$(run --json -q -p "$prompt" -n 30 | wc -l)"
 check_status "a full context is told and fails" 3 'use a larger -c' run --json -p "$prompt" -n 20 -c 8
+check_status "a context beyond the machine's memory is refused before it is taken" 3 \
+    'of memory are available; use a smaller -c' run -p "$prompt" -n 1 -c 2147483647
+check "what a session takes is said with -v" grep -qE \
+    '^KV cache: 64 positions x 4 layers, f32/f32: [0-9]+ MB; scratch: [0-9]+ MB$' \
+    <(run -p "$prompt" -n 1 -c 64 -v 2>&1)
 check_equal "with what there is" '["context",4]' "$(run --json -q -p "$prompt" -n 20 -c 8 2>/dev/null | jq -c '[.stop, (.ids | length)]')"
 check_equal "text of bytes that are no characters is valid" 0 \
     "$(run --json -q -p 'é' -n 60 --temp 5 --top-k 0 --top-p 1 --min-p 0 --seed 3 --ignore-eos | iconv -f UTF-8 -t UTF-8 | jq -e .text >/dev/null; echo $?)"

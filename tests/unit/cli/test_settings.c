@@ -275,9 +275,9 @@ static void what_names_an_output_has_no_variable(void **state)
 static void no_variable_of_an_option_is_taken_already(void **state)
 {
     (void)state;
-    static const char *const taken[] = {"FERRY_CONFIG",    "FERRY_ARM",         "FERRY_REAL",
-                                        "FERRY_PEER",      "FERRY_BENCH_MODEL", "FERRY_BENCH_DIR",
-                                        "FERRY_NO_CONFIG", "FERRY_VERSION",     "FERRY_HELP"};
+    static const char *const taken[] = {
+        "FERRY_CONFIG",      "FERRY_ARM",       "FERRY_REAL",      "FERRY_PEER",
+        "FERRY_BENCH_MODEL", "FERRY_BENCH_DIR", "FERRY_NO_CONFIG", "FERRY_VERSION",  "FERRY_HELP"};
     for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
         for (size_t i = 0; i < (*v)->n_opts; i++) {
             char name[64];

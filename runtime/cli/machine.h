@@ -1,0 +1,53 @@
+/* Options of the verbs that compute with a model: on which CPUs, and how the file comes into
+ * memory.
+ */
+#ifndef FY_CLI_MACHINE_H
+#define FY_CLI_MACHINE_H
+
+#include "base/cores.h"
+#include "cli/verb.h"
+#include "model/model.h"
+
+/* A verb embeds this in its `options`; the rows are told the field. */
+typedef struct {
+    const char *cpu_mask, *cpu_range;
+    bool mlock, no_mmap;
+} fy_machine_options;
+
+#define FY_ROW_CPU_MASK_OF(field)                                                                 \
+    {                                                                                             \
+        .group = "Machine", .name = "cpu-mask", .alias = "C", .kind = FY_OPT_STR, .arg = "HEX",   \
+        .offset = offsetof(options, field.cpu_mask),                                              \
+        .help = "Run on these CPUs only: f0 is CPUs 4 to 7. With --cpu-range on those of either." \
+    }
+#define FY_ROW_CPU_RANGE_OF(field)                                                  \
+    {                                                                               \
+        .group = "Machine", .name = "cpu-range", .alias = "Cr", .kind = FY_OPT_STR, \
+        .arg = "LO-HI", .offset = offsetof(options, field.cpu_range),               \
+        .help = "Run on these CPUs only: 4-7 is CPUs 4 to 7; 4- all from 4 on."     \
+    }
+#define FY_ROW_MLOCK_OF(field)                                                                    \
+    {                                                                                             \
+        .group = "Machine", .name = "mlock", .kind = FY_OPT_FLAG,                                 \
+        .offset = offsetof(options, field.mlock),                                                 \
+        .help = "Read the whole file into memory before anything is computed, and keep it there." \
+    }
+#define FY_ROW_NO_MMAP_OF(field)                                                            \
+    {                                                                                       \
+        .group = "Machine", .name = "no-mmap", .kind = FY_OPT_FLAG,                         \
+        .offset = offsetof(options, field.no_mmap),                                         \
+        .help = "Read the file into memory of its own, in huge pages where there are any, " \
+                "instead of using it where it lies. The file may change then."              \
+    }
+#define FY_ROWS_MACHINE_OF(field)                                                  \
+    FY_ROW_CPU_MASK_OF(field), FY_ROW_CPU_RANGE_OF(field), FY_ROW_MLOCK_OF(field), \
+        FY_ROW_NO_MMAP_OF(field)
+
+/* Pins the calling thread, and so those that it starts from now on, as the options say. Comes
+ * before whatever counts CPUs or starts threads. */
+int fy_machine_pin(const fy_machine_options *o, fy_err *e);
+
+/* Opens the file as the options say, with a progress display where it is read. */
+fy_model *fy_machine_open(const fy_machine_options *o, const char *path, fy_err *e);
+
+#endif

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Model files with random weights (tests/bench/make_gguf) are models: they open and run, and the same options give the same bytes.
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+
+make_gguf=${MAKE_GGUF:-build/host/release/tests/bench/make_gguf}
+make_tiny() { # FILE OPTION...
+    "$make_gguf" "$@" --layers 2 --embd 256 --ff 512 --heads 4 --heads-kv 2 --head-dim 64 --vocab 300 --ctx 512
+}
+runs() { # FILE
+    "$FERRY" inspect "$1" -q >/dev/null && "$FERRY" run -m "$1" -p ab -n 2 -q >/dev/null
+}
+
+for type in f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q4_K q5_K q6_K; do
+    check "a file of type $type is made" make_tiny "$TMP/$type.gguf" --type $type
+    check_equal "all its matrices are" 15 \
+        "$("$FERRY" inspect "$TMP/$type.gguf" --json | jq --arg t $type '[.tensors[] | select((.shape | length) == 2 and .type == $t)] | length')"
+    check "and it runs" runs "$TMP/$type.gguf"
+done
+for family in qwen3 gemma3 phi3 gpt2; do
+    check "a file of family $family is made" make_tiny "$TMP/$family.gguf" --arch $family
+    check "and it runs" runs "$TMP/$family.gguf"
+done
+check "one with experts is made" make_tiny "$TMP/moe.gguf" --arch qwen3moe --experts 4 --experts-used 2 --ff-exp 64
+check_equal "with as many" "4 2" \
+    "$("$FERRY" inspect "$TMP/moe.gguf" --json | jq -r '.metadata | "\(."qwen3moe.expert_count") \(."qwen3moe.expert_used_count")"')"
+check "and it runs" runs "$TMP/moe.gguf"
+check "one whose gate passes little is made" make_tiny "$TMP/sparse.gguf" --arch sparsellama
+check_equal "with a threshold" true \
+    "$("$FERRY" inspect "$TMP/sparse.gguf" --json | jq '.metadata."ferry.activation_threshold" > 1')"
+check "and it runs" runs "$TMP/sparse.gguf"
+check "an output matrix of its own" make_tiny "$TMP/untied.gguf" --untied
+check_equal "is one more" 16 "$("$FERRY" inspect "$TMP/untied.gguf" --json | jq '[.tensors[] | select((.shape | length) == 2)] | length')"
+
+make_tiny "$TMP/again.gguf" --type q4_0
+check "the same options give the same bytes" cmp "$TMP/q4_0.gguf" "$TMP/again.gguf"
+FY_CPU_MASK=0 taskset -c 0 "$make_gguf" "$TMP/scalar.gguf" --type f16 --layers 2 --embd 256 --ff 512 --heads 4 --heads-kv 2 --head-dim 64 \
+    --vocab 300 --ctx 512
+check "on one processor without vector instructions, too" cmp "$TMP/f16.gguf" "$TMP/scalar.gguf"
+make_tiny "$TMP/other.gguf" --seed 2
+check "another seed gives others" bash -c "! cmp -s '$TMP/q4_0.gguf' '$TMP/other.gguf'"
+
+check_status "no family of this name" 2 "no family 'nosuch'; ferry convert --list-archs has them" make_tiny "$TMP/no.gguf" --arch nosuch
+check_status "no type of this name" 2 "no random weights of type 'q3_K'" make_tiny "$TMP/no.gguf" --type q3_K
+check_status "rows that are no whole blocks" 2 "blk.0.ffn_down.weight: rows of 96 elements are no whole blocks of q4_K" \
+    "$make_gguf" "$TMP/no.gguf" --type q4_K --ff 96
+check_status "a vocabulary without the bytes" 2 "a vocabulary of 200: expected at least 259" "$make_gguf" "$TMP/no.gguf" --vocab 200
+check "nothing was written" test ! -e "$TMP/no.gguf"
+finish
