@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.."
 
 exe=${FERRY_ARM##* }
 try=${ADB_TRY:-build/host/release/tests/phone/adb_try}
-make_checkpoint=${MAKE_CHECKPOINT:-build/host/release/tests/bench/make_checkpoint}
+make_gguf=${MAKE_GGUF:-build/host/release/tests/bench/make_gguf}
 rate=${PUSH_RATE:-40000000}
 rounds=${PUSH_ROUNDS:-3}
 there=/data/local/tmp
@@ -42,10 +42,8 @@ our_workspace() { "$FERRY" push "$TMP/fast" -q; }
 
 lscpu | sed -n 's/^Model name: */cpu: /p'
 echo "load: $(cut -d' ' -f1-3 /proc/loadavg) on $(nproc) processors"
-"$make_checkpoint" "$TMP/checkpoint" layers="${PUSH_LAYERS:-40}" dim=512 ffn=2048 heads=8 kv=4 head_dim=64 vocab=8192 shards=1 >/dev/null 2>&1
-"$FERRY" convert "$TMP/checkpoint" --outtype f16 -o "$TMP/fast.gguf" -q
+"$make_gguf" "$TMP/fast.gguf" --type f16 --layers "${PUSH_LAYERS:-40}" --embd 512 --ff 2048 --heads 8 --heads-kv 4 --head-dim 64 --vocab 8192
 "$FERRY" create "$TMP/fast.gguf" --exe-path "$exe" -o "$TMP/fast" -q 2>/dev/null
-rm -r "$TMP/checkpoint"
 head -c 30000000 /dev/urandom >"$TMP/file"
 phone_start
 our_workspace # the helper stays on the phone from now on, as it does for its owner

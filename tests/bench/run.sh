@@ -1,55 +1,113 @@
 #!/usr/bin/env bash
-# Speed, as ratios inside one run: kernels against the scalar specification, and the engine on a model of 1B shape.
-#   FERRY_BENCH_MODEL=DIR  a checkpoint directory to measure (default: one of Llama-3.2-1B's shape is made, 2.5 GB)
-#   FERRY_PEER=DIR         a directory with bench.mjs and llama.cpp's node package (docs/measuring.md): measured on the
-#                          same files, alternated with ferry; the best of three of each counts
+# Speed as ratios inside one run: each row against its bar, which is a ratio to llama.cpp (FERRY_PEER) or a share of a limit
+# of this machine. docs/measuring.md describes rows, columns and variables; tests/bench/speeds.sh measures.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=scripts/no_settings.sh
 . scripts/no_settings.sh
+# shellcheck source=tests/bench/speeds.sh
+. tests/bench/speeds.sh
 
-prompt=256 generate=64 threads=2 rounds=3
-ferry=build/ferry
-work=${FERRY_BENCH_DIR:-build/bench}
-mkdir -p "$work"
+# NAME MODEL TEST THREADS RULE RATIO LIMIT SHARE: the bar is RATIO of llama.cpp's rate and SHARE of what the limit allows,
+# the lower of both or the higher; a 0 is no bar, and a row without one is information.
+speed_rows='
+decode-q4_0       q4_0        decode  all lower  1.25 read 0.85
+decode-q8_0       q8_0        decode  all lower  1.5  read 0.90
+prefill-q4_0      q4_0        prefill all higher 1.7  int8 0.60
+prefill-q8_0      q8_0        prefill all higher 1.7  int8 0.60
+prefill-f16       f16         prefill all higher 1    f32  0
+prefill-bf16      bf16        prefill all higher 1    f32  0
+prefill-q4_K      q4_K        prefill all higher 1    int8 0
+prefill-q6_K      q6_K        prefill all higher 1    int8 0
+decode-q4_0-1t    q4_0        decode  1   lower  1.25 read 0.85
+decode-q8_0-1t    q8_0        decode  1   lower  1.5  read 0.90
+prefill-q4_0-1t   q4_0        prefill 1   higher 1.7  int8 0.60
+prefill-q8_0-1t   q8_0        prefill 1   higher 1.7  int8 0.60
+decode-moe        moe-q4_0    decode  all lower  0    read 0
+prefill-moe       moe-q4_0    prefill all lower  0    int8 0
+decode-sparse     sparse-q4_0 decode  all lower  0    read 0
+prefill-sparse    sparse-q4_0 prefill all lower  0    int8 0
+'
+other_rows='depth memory start binary kernels sampling'
 
-lscpu | sed -n 's/^Model name: */cpu: /p'
-build/host/release/tests/kcheck/kcheck --bench
-make -s build/host/release/tests/bench/sample_bench
-build/host/release/tests/bench/sample_bench
+type_of() { # FILE -> the commonest type of its matrices
+    ferry_bench "$1" -p 1 -n 0 -t 1 --no-warmup | jq -r '.model_type | split(" ") | last | ascii_downcase'
+}
+rows_of_file() { # FILE: the rows that a given file can be measured by
+    awk -v type="$(type_of "$1")" 'tolower($2) == type { print $1 }' <<<"$speed_rows"
+    echo depth memory start
+}
 
-model=${FERRY_BENCH_MODEL:-$work/checkpoint}
-if [ ! -d "$model" ]; then
-    make -s build/host/release/tests/bench/make_checkpoint
-    build/host/release/tests/bench/make_checkpoint "$model"
+header() {
+    lscpu | sed -n 's/^Model name: */cpu: /p'
+    $ferry --version | head -1
+    [ -z "${FERRY_PEER-}" ] || peer --version
+    echo "load: $(cut -d' ' -f1-3 /proc/loadavg) on $(nproc) processors; best of $rounds"
+    echo "$limits"
+    printf '\n%-16s %9s %9s %6s %7s %9s  %-32s %s\n' row ferry llama.cpp ratio limit bar 'which is' verdict
+}
+
+speed_row() { # NAME MODEL TEST THREADS RULE RATIO LIMIT SHARE
+    local name=$1 test=$3 threads=$4 file ours theirs allowed bytes
+    [ "$threads" != all ] || threads=$all_threads
+    file=$(model "$2")
+    read -r ours theirs allowed bytes < <(measure "$file" "$test" "$threads" "$7")
+    awk -v name="$name" -v ours="$ours" -v theirs="$theirs" -v allowed="$allowed" -v rule="$5" -v ratio="$6" -v limit="$7" -v share="$8" -v bytes="$bytes" '
+        BEGIN {
+            peer = theirs > 0
+            by_peer = ratio * theirs; by_limit = share * allowed
+            bar = by_peer == 0 ? by_limit : by_limit == 0 ? by_peer : (rule == "lower") == (by_peer < by_limit) ? by_peer : by_limit
+            if (peer && ratio > 0) words = sprintf("%.2f x llama.cpp", ratio)
+            if (words != "" && share > 0) words = words (rule == "lower" ? " or " : " and ")
+            if (share > 0) words = words sprintf("%.0f %% of %s", 100 * share, limit)
+            if (words == "") words = ratio > 0 ? "none without llama.cpp" : bytes > 0 ? sprintf("%.0f MB per token", bytes / 1e6) : "information"
+            verdict = bar == 0 ? "-" : ours < bar ? "below" : "ok"
+            printf "%-16s %9.1f %9s %6s %5.0f %% %9s  %-32s %s\n", name, ours, (peer ? sprintf("%.1f", theirs) : "-"),
+                (peer ? sprintf("%.2f", ours / theirs) : "-"), 100 * ours / allowed, (bar == 0 ? "-" : sprintf("%.1f", bar)),
+                words, verdict
+        }'
+}
+
+value_row() { # NAME VALUE BAR UNIT WORDS: at most BAR is ok, at least for a negative BAR
+    awk -v name="$1" -v value="$2" -v bar="$3" -v unit="$4" -v words="$5" 'BEGIN {
+        verdict = value == "-" ? "-" : (bar < 0 ? value >= -bar : value <= bar + 0) ? "ok" : "below"
+        printf "%-16s %9s %9s %6s %7s %9s  %-32s %s\n", name, (value == "-" ? "-" : sprintf("%.2f", value)), "", "", "",
+            sprintf("%g %s", (bar < 0 ? -bar : bar), unit), words, verdict }'
+}
+
+row() { # NAME
+    local spec
+    case $1 in
+    depth) value_row depth "$(depth_share "$(model q4_0)")" -0.90 '' 'of what bytes alone allow' ;;
+    memory) value_row memory "$(memory_beside "$(model q4_0)")" 64 MB 'beside file and KV cache' ;;
+    start) value_row start "$(start_ms "$(model q4_0)")" 50 ms 'first token less decoding' ;;
+    binary) value_row binary "$(device_binary_mb)" 3 MB 'static arm64 program' ;;
+    kernels) "$build"/tests/kcheck/kcheck --bench ;;
+    sampling) "$build"/tests/bench/sample_bench ;;
+    *)
+        spec=$(awk -v name="$1" '$1 == name' <<<"$speed_rows")
+        [ -n "$spec" ] || { echo "no row '$1'; there are: $(all_rows)" >&2 && exit 2; }
+        # shellcheck disable=SC2086
+        speed_row $spec
+        ;;
+    esac
+}
+all_rows() {
+    echo "$(awk '{ print $1 }' <<<"$speed_rows")" "$other_rows" | xargs
+}
+
+if [ -n "${ROWS-}" ]; then
+    rows=$ROWS
+elif [ -f "${FERRY_BENCH_MODEL-}" ]; then
+    rows=$(rows_of_file "$FERRY_BENCH_MODEL")
+elif [ -d "${FERRY_BENCH_MODEL-}" ]; then
+    rows=$(all_rows | xargs -n1 | grep -v _K) # which convert does not write
+else
+    rows=$(all_rows)
 fi
-ids=$(seq -s, 100 $((99 + prompt)))
-
-peer() { # FILE -> "prefill decode", best of its repetitions
-    node "$FERRY_PEER/bench.mjs" "$1" $prompt $generate 1 $threads | jq -r '"\(.pp_tok_s) \(.tg_tok_s)"'
-}
-ours() { # FILE
-    $ferry run -m "$1" --prompt-ids "$ids" -n $generate --ignore-eos --print-ids -t $threads -c $((prompt + generate + 32)) \
-        2>&1 >/dev/null | sed -nE 's/.*prompt [0-9]+ tokens ([0-9.]+) tok.*generated [0-9]+ tokens ([0-9.]+) tok.*/\1 \2/p'
-}
-best() { sort -k"$1,$1" -n -r | head -1 | cut -d' ' -f"$1"; }
-
-printf '%-6s %10s %10s %12s %10s %10s %12s\n' type prefill peer ratio decode peer ratio
-for type in q4_0 q8_0 f16; do
-    file=$work/$type.gguf
-    [ -f "$file" ] || $ferry convert "$model" --outtype $type -o "$file" -q
-    a='' b=''
-    for _ in $(seq $rounds); do
-        a+=$(ours "$file")$'\n'
-        [ -z "${FERRY_PEER-}" ] || b+=$(peer "$file")$'\n'
-    done
-    pp=$(best 1 <<<"$a") tg=$(best 2 <<<"$a")
-    if [ -n "$b" ]; then
-        ppp=$(best 1 <<<"$b") ptg=$(best 2 <<<"$b")
-    else
-        ppp=- ptg=-
-    fi
-    awk -v t=$type -v a="$pp" -v b="$ppp" -v c="$tg" -v d="$ptg" '
-        function ratio(x, y) { return y + 0 > 0 ? sprintf("%.2f", x / y) : "-" }
-        BEGIN { printf "%-6s %10s %10s %12s %10s %10s %12s\n", t, a, b, ratio(a, b), c, d, ratio(c, d) }'
+limits=$("$build"/tests/bench/limits)
+all_threads=$(awk '$1 == "read" { n = $2 } END { print n }' <<<"$limits")
+header
+for name in $rows; do
+    row "$name"
 done

@@ -1,0 +1,438 @@
+/* Writes a GGUF file with random weights, for measurements: any family, type and size, with a
+ * tokenizer of bytes and filler words that llama.cpp loads too. The same options give the same
+ * bytes; memory does not grow with the model.
+ *
+ *   make_gguf OUT.gguf [--arch llama] [--type q4_0] [--layers N] ...       (--help lists them)
+ *
+ * Speed depends on shapes, not on values: block types get random quants below fixed scales, so that
+ * a weight is about as large (0.02) as those of a trained model. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arch/arch.h"
+#include "base/opts.h"
+#include "format/gguf_write.h"
+#include "kernels/kernel_check.h"
+#include "kernels/row.h"
+
+typedef struct {
+    const char *arch, *type;
+    int64_t layers, embd, ff, heads, heads_kv, head_dim, vocab, ctx;
+    int64_t experts, experts_used, ff_exp, seed;
+    double threshold;
+    bool untied;
+} options;
+
+#define NUMBER(name_, field, max_, help_)                                                       \
+    {                                                                                           \
+        .group = "Shape", .name = name_, .kind = FY_OPT_INT, .arg = "N", .min = 0, .max = max_, \
+        .offset = offsetof(options, field), .help = help_, .def = "0"                           \
+    }
+
+static const fy_opt opts[] = {
+    {.group = "Model",
+     .name = "arch",
+     .kind = FY_OPT_STR,
+     .arg = "NAME",
+     .offset = offsetof(options, arch),
+     .def = "llama",
+     .help = "Family, by its own name or by that of its GGUF architecture."},
+    {.group = "Model",
+     .name = "type",
+     .kind = FY_OPT_STR,
+     .arg = "TYPE",
+     .offset = offsetof(options, type),
+     .def = "q4_0",
+     .help = "Type of every matrix."},
+    {.group = "Model",
+     .name = "seed",
+     .kind = FY_OPT_INT,
+     .arg = "N",
+     .min = 0,
+     .max = 1e15,
+     .offset = offsetof(options, seed),
+     .def = "1",
+     .help = "Other numbers, other weights."},
+    {.group = "Model",
+     .name = "untied",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, untied),
+     .help = "An output matrix of its own instead of the embedding."},
+    {.group = "Model",
+     .name = "threshold",
+     .kind = FY_OPT_FLOAT,
+     .arg = "X",
+     .min = 0,
+     .max = 100,
+     .offset = offsetof(options, threshold),
+     .help = "The feed-forward's gate is ReLU that passes what is above X."},
+    NUMBER("layers", layers, FY_N_LAYER_MAX, "Layers; 0 here and below: what the preset says."),
+    NUMBER("embd", embd, 1 << 20, "Width."),
+    NUMBER("ff", ff, 1 << 24, "Width of the feed-forward."),
+    NUMBER("heads", heads, 4096, "Heads of attention."),
+    NUMBER("heads-kv", heads_kv, 4096, "Heads of keys and values."),
+    NUMBER("head-dim", head_dim, 4096, "Elements of a head."),
+    NUMBER("vocab", vocab, 1 << 24, "Tokens."),
+    NUMBER("ctx", ctx, 1 << 24, "Positions that the model was trained with."),
+    NUMBER("experts", experts, 4096, "Experts of a layer."),
+    NUMBER("experts-used", experts_used, 4096, "Experts of a token."),
+    NUMBER("ff-exp", ff_exp, 1 << 24, "Width of an expert."),
+};
+enum { N_OPTS = sizeof opts / sizeof opts[0] };
+
+/* The first is what a family without a preset has; all are 0.7 GB as q4_0. */
+static const struct {
+    const char *arch;
+    options o;
+} presets[] = {
+    {"llama", /* Llama 3.2 1B */
+     {.layers = 16,
+      .embd = 2048,
+      .ff = 8192,
+      .heads = 32,
+      .heads_kv = 8,
+      .head_dim = 64,
+      .vocab = 128256,
+      .ctx = 131072}},
+    {"sparsellama", /* a ninth of the gate passes, as in ProSparse */
+     {.layers = 16,
+      .embd = 2048,
+      .ff = 8192,
+      .heads = 32,
+      .heads_kv = 8,
+      .head_dim = 64,
+      .vocab = 128256,
+      .ctx = 131072,
+      .threshold = 1.1}},
+    {"qwen3moe",
+     {.layers = 16,
+      .embd = 1024,
+      .ff = 3072,
+      .heads = 16,
+      .heads_kv = 4,
+      .head_dim = 64,
+      .vocab = 32000,
+      .ctx = 131072,
+      .experts = 32,
+      .experts_used = 4,
+      .ff_exp = 704}},
+};
+
+/* --- shape ------------------------------------------------------------------------------------ */
+
+static const fy_family *family_of(const char *name)
+{
+    const fy_family *by_arch = NULL;
+    for (const fy_family *const *f = fy_families; *f != NULL; f++) {
+        if (strcmp((*f)->name, name) == 0)
+            return *f;
+        if (by_arch == NULL && strcmp((*f)->gguf_arch, name) == 0)
+            by_arch = *f;
+    }
+    return by_arch;
+}
+
+static const options *preset_of(const char *arch)
+{
+    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
+        if (strcmp(presets[i].arch, arch) == 0)
+            return &presets[i].o;
+    }
+    return &presets[0].o;
+}
+
+static void take(uint32_t *field, int64_t given, int64_t preset)
+{
+    if (given > 0 || preset > 0)
+        *field = (uint32_t)(given > 0 ? given : preset);
+}
+
+static int shape_of(const options *o, const fy_family *f, fy_hparams *hp, fy_err *e)
+{
+    const options *p = preset_of(o->arch);
+    *hp = f->defaults;
+    take(&hp->n_layer, o->layers, p->layers);
+    take(&hp->n_embd, o->embd, p->embd);
+    take(&hp->n_ff, o->ff, p->ff);
+    take(&hp->n_head, o->heads, p->heads);
+    take(&hp->n_head_kv, o->heads_kv, p->heads_kv);
+    take(&hp->head_dim, o->head_dim, p->head_dim);
+    take(&hp->n_vocab, o->vocab, p->vocab);
+    take(&hp->n_ctx_train, o->ctx, p->ctx);
+    take(&hp->n_expert, o->experts, p->experts);
+    take(&hp->n_expert_used, o->experts_used, p->experts_used);
+    take(&hp->n_ff_exp, o->ff_exp, p->ff_exp);
+    hp->head_dim_v = hp->head_dim;
+    hp->n_rot = 0;
+    const double threshold = o->threshold >= 0 ? o->threshold : p->threshold; /* NAN: not given */
+    if (threshold > 0 || o->threshold >= 0) {
+        hp->act = FY_ACT_FATRELU;
+        hp->act_threshold = (float)threshold;
+    }
+    hp->full_layers = fy_layers_of(f->full_attention, hp->n_layer);
+    hp->nope_layers = fy_layers_of(f->no_rope, hp->n_layer);
+    fy_hparams_derive(hp, f);
+    return fy_hparams_check(hp, f, e);
+}
+
+/* --- weights ---------------------------------------------------------------------------------- */
+
+/* splitmix64: a state may begin anywhere, so each row has a stream of its own. */
+static uint64_t next(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* Scale and minimum that give random quants a mean of 0 and a deviation of 0.02. */
+static const struct {
+    fy_type type;
+    float d, m;
+} block_scales[] = {
+    {FY_Q4_0, 4.34e-3F, 0},         {FY_Q4_1, 4.34e-3F, -3.255e-2F}, {FY_Q5_0, 2.17e-3F, 0},
+    {FY_Q5_1, 2.17e-3F, -3.36e-2F}, {FY_Q8_0, 2.71e-4F, 0},          {FY_Q4_K, 7.75e-5F, 5.81e-4F},
+    {FY_Q5_K, 3.8e-5F, 5.89e-4F},   {FY_Q6_K, 1.46e-5F, 0},
+};
+enum { N_BLOCK_SCALES = sizeof block_scales / sizeof block_scales[0] };
+
+static void fill_blocks(int s, uint8_t *out, size_t n_bytes, uint64_t *state)
+{
+    const size_t block = fy_type_get((uint32_t)block_scales[s].type)->bytes;
+    const uint16_t d = fy_f32_to_f16(block_scales[s].d), m = fy_f32_to_f16(block_scales[s].m);
+    for (size_t i = 0; i < n_bytes; i += sizeof(uint64_t)) {
+        const uint64_t r = next(state);
+        memcpy(out + i, &r, n_bytes - i < sizeof r ? n_bytes - i : sizeof r);
+    }
+    for (size_t i = 0; i < n_bytes; i += block)
+        fy_kc_set_scales(block_scales[s].type, out + i, d, m);
+}
+
+/* About normal: a sum of four uniform values. */
+static void fill_values(float *out, size_t n, uint64_t *state)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t r = next(state);
+        const uint64_t sum = (r & 0xffff) + (r >> 16 & 0xffff) + (r >> 32 & 0xffff) + (r >> 48);
+        out[i] = ((float)sum / 65536.0F - 2.0F) * 0.0346F;
+    }
+}
+
+typedef struct {
+    const fy_gguf_writer *w;
+    uint64_t seed;
+    fy_kernels k;
+    float *values[FY_THREADS_MAX]; /* owned: a row of a type that is encoded; NULL: not yet */
+    size_t longest;                /* elements of the longest row */
+} filler;
+
+static int scale_index(fy_type t)
+{
+    int s = 0;
+    while (s < N_BLOCK_SCALES && block_scales[s].type != t)
+        s++;
+    return s;
+}
+
+/* Vectors are norms, 1 each, and biases, 0. */
+static void fill_vector(const fy_gguf_tensor *t, float *out)
+{
+    const bool is_bias = t->name.len > 5 && memcmp(t->name.ptr + t->name.len - 5, ".bias", 5) == 0;
+    for (uint64_t i = 0; i < t->ne[0]; i++)
+        out[i] = is_bias ? 0.0F : 1.0F;
+}
+
+static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
+                fy_err *e)
+{
+    filler *f = user;
+    const fy_gguf_tensor *t = fy_gguf_writer_tensor(f->w, i);
+    const size_t row_bytes = (size_t)fy_type_row_bytes(t->type, t->ne[0]);
+    const int s = scale_index(t->type);
+    if (t->n_dims == 1) {
+        fill_vector(t, out);
+        return 0;
+    }
+    if (s == N_BLOCK_SCALES && f->values[thread] == NULL &&
+        (f->values[thread] = malloc(f->longest * sizeof(float))) == NULL)
+        return fy_nomem(e);
+    for (uint64_t r = 0; r < n_rows; r++) {
+        uint8_t *at = (uint8_t *)out + r * row_bytes;
+        uint64_t state = f->seed ^ (uint64_t)(i + 1) << 40 ^ (row + r);
+        state = next(&state);
+        if (s < N_BLOCK_SCALES) {
+            fill_blocks(s, at, row_bytes, &state);
+            continue;
+        }
+        fy_row_fault fault;
+        fill_values(f->values[thread], (size_t)t->ne[0], &state);
+        if (fy_row_encode(&f->k, t->type, at, f->values[thread], (int64_t)t->ne[0], &fault) != 0)
+            return fy_fail(e, FY_EARG, "tensor %lld: a value does not fit", (long long)i);
+    }
+    return 0;
+}
+
+/* --- the plan of the file --------------------------------------------------------------------- */
+
+static bool is_wanted(const fy_hparams *hp, const fy_tensor_row *row, bool untied)
+{
+    if (!fy_row_is_there(hp, row) || (row->flags & FY_ROW_ALT) != 0)
+        return false;
+    return (row->flags & FY_ROW_OPTIONAL) == 0 || (row->slot == FY_T_OUTPUT && untied);
+}
+
+static int add_tensor(fy_gguf_writer *w, const fy_hparams *hp, const fy_tensor_row *row,
+                      uint32_t layer, fy_type type, size_t *longest, fy_err *e)
+{
+    char name[FY_ROW_NAME_BYTES];
+    uint64_t ne[FY_GGUF_MAX_DIMS];
+    const uint32_t n = fy_row_shape(hp, row, ne);
+    fy_row_name(row->gguf, layer, name);
+    *longest = ne[0] > *longest ? ne[0] : *longest;
+    if ((row->flags & FY_ROW_MATRIX) == 0)
+        type = FY_F32;
+    if (fy_type_row_bytes(type, ne[0]) == 0)
+        return fy_fail(e, FY_EARG, "%s: rows of %llu elements are no whole blocks of %s", name,
+                       (unsigned long long)ne[0], fy_type_name(type));
+    return fy_gguf_add_tensor(w, name, type, n, ne, e) < 0 ? -1 : 0;
+}
+
+/* One per model before the layers, as convert has them; the output's at the end. */
+static int add_tensors(fy_gguf_writer *w, const fy_family *f, const fy_hparams *hp, fy_type type,
+                       bool untied, size_t *longest, fy_err *e)
+{
+    for (size_t i = 0; i < f->n_rows; i++) {
+        if (!fy_row_is_layer(&f->rows[i]) && is_wanted(hp, &f->rows[i], untied) &&
+            add_tensor(w, hp, &f->rows[i], 0, type, longest, e) != 0)
+            return -1;
+    }
+    for (uint32_t layer = 0; layer < hp->n_layer; layer++) {
+        for (size_t i = 0; i < f->n_rows; i++) {
+            if (fy_row_is_layer(&f->rows[i]) && is_wanted(hp, &f->rows[i], untied) &&
+                add_tensor(w, hp, &f->rows[i], layer, type, longest, e) != 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* Three special tokens, the bytes as GPT-2 writes them, filler words. */
+static size_t token_text(uint32_t id, char *out, size_t size)
+{
+    static const char *const special[] = {"<unk>", "<s>", "</s>"};
+    enum { N_SPECIAL = 3, N_BYTES = 256 };
+    if (id < N_SPECIAL)
+        return (size_t)snprintf(out, size, "%s", special[id]);
+    if (id >= N_SPECIAL + N_BYTES)
+        return (size_t)snprintf(out, size, "w%u", id);
+    unsigned shifted = 0, c = 0;
+    for (unsigned b = 0; b <= id - N_SPECIAL; b++) {
+        const bool keep = (b >= 33 && b < 127) || (b >= 161 && b < 173) || b >= 174;
+        c = keep ? b : 256 + shifted;
+        shifted += !keep;
+    }
+    if (c < 0x80)
+        return (size_t)snprintf(out, size, "%c", (int)c);
+    return (size_t)snprintf(out, size, "%c%c", (int)(0xc0 | c >> 6), (int)(0x80 | (c & 63)));
+}
+
+static int add_tokens(fy_gguf_writer *w, uint32_t n, fy_err *e)
+{
+    char text[32];
+    if (fy_gguf_begin_strings(w, "tokenizer.ggml.tokens", e) != 0)
+        return -1;
+    for (uint32_t id = 0; id < n; id++) {
+        const size_t len = token_text(id, text, sizeof text);
+        if (fy_gguf_add_string(w, (fy_span){text, len}, e) != 0)
+            return -1;
+    }
+    int32_t *types = calloc(n, sizeof *types);
+    if (types == NULL)
+        return fy_nomem(e);
+    for (uint32_t id = 0; id < n; id++)
+        types[id] = id < 3 ? 3 : 1; /* control, normal */
+    int rc = fy_gguf_end_strings(w, e);
+    if (rc == 0)
+        rc = fy_gguf_add_array(w, "tokenizer.ggml.token_type", FY_KV_I32, types, n, e);
+    free(types);
+    return rc;
+}
+
+static int add_vocab(fy_gguf_writer *w, uint32_t n, fy_err *e)
+{
+    if (n < 259)
+        return fy_fail(e, FY_EARG, "a vocabulary of %u: expected at least 259, all bytes", n);
+    return fy_gguf_add_str(w, "tokenizer.ggml.model", fy_span_of("gpt2"), e) != 0 ||
+                   fy_gguf_add_str(w, "tokenizer.ggml.pre", fy_span_of("llama-bpe"), e) != 0 ||
+                   add_tokens(w, n, e) != 0 ||
+                   fy_gguf_begin_strings(w, "tokenizer.ggml.merges", e) != 0 ||
+                   fy_gguf_end_strings(w, e) != 0 ||
+                   fy_gguf_add_u32(w, "tokenizer.ggml.bos_token_id", 1, e) != 0 ||
+                   fy_gguf_add_u32(w, "tokenizer.ggml.eos_token_id", 2, e) != 0 ||
+                   fy_gguf_add_bool(w, "tokenizer.ggml.add_bos_token", true, e) != 0
+               ? -1
+               : 0;
+}
+
+static int plan(fy_gguf_writer *w, const options *o, filler *fill_from, fy_err *e)
+{
+    const fy_family *f = family_of(o->arch);
+    fy_type type;
+    fy_hparams hp;
+    if (f == NULL)
+        return fy_fail(e, FY_EARG, "no family '%s'; ferry convert --list-archs has them", o->arch);
+    if (!fy_type_parse(o->type, &type) ||
+        (scale_index(type) == N_BLOCK_SCALES && !fy_row_can_encode(type)))
+        return fy_fail(e, FY_EARG, "no random weights of type '%s'", o->type);
+    if (shape_of(o, f, &hp, e) != 0)
+        return -1;
+    return fy_gguf_add_str(w, "general.architecture", fy_span_of(f->gguf_arch), e) != 0 ||
+                   fy_gguf_add_str(w, "general.name", fy_span_of("random weights"), e) != 0 ||
+                   fy_hparams_to_gguf(w, f, &hp, e) != 0 ||
+                   fy_gguf_add_u32(w, "general.file_type", (uint32_t)fy_type_ftype(type), e) != 0 ||
+                   fy_gguf_add_u32(w, "general.quantization_version", FY_QUANTIZATION_VERSION, e) !=
+                       0 ||
+                   add_vocab(w, hp.n_vocab, e) != 0 ||
+                   add_tensors(w, f, &hp, type, o->untied, &fill_from->longest, e) != 0
+               ? -1
+               : 0;
+}
+
+static int make(const char *path, const options *o, fy_err *e)
+{
+    fy_gguf_writer *w = fy_gguf_writer_new(e);
+    fy_pool *pool = fy_pool_new(fy_default_threads(), e);
+    filler f = {.w = w, .seed = (uint64_t)o->seed * 0x2545f4914f6cdd1du, .k = fy_kernels_for(0)};
+    int rc = w != NULL && pool != NULL && plan(w, o, &f, e) == 0 ? 0 : -1;
+    if (rc == 0)
+        rc = fy_gguf_write(w, path, fill, &f, pool, NULL, e);
+    for (int i = 0; i < FY_THREADS_MAX; i++)
+        free(f.values[i]);
+    fy_pool_free(pool);
+    fy_gguf_writer_free(w);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    options o;
+    int n_args;
+    bool help;
+    fy_err e = {0};
+    if (fy_opts_parse(opts, N_OPTS, &o, argc - 1, argv + 1, &n_args, &help, &e) == 0 && !help) {
+        if (n_args != 1)
+            fy_fail(&e, FY_EARG, "expected one file to write, got %d", n_args);
+        else
+            make(argv[1], &o, &e);
+    } else if (help) {
+        fy_str text = {0};
+        fy_opts_help(opts, N_OPTS, &text);
+        printf("usage: make_gguf OUT.gguf [OPTION]...\n%s", fy_str_z(&text));
+        fy_str_release(&text);
+    }
+    if (e.code != FY_OK)
+        fprintf(stderr, "make_gguf: %s\n", e.msg);
+    return e.code == FY_OK ? 0 : e.code == FY_EARG ? 2 : 1;
+}

@@ -1,0 +1,121 @@
+# shellcheck shell=bash
+# What tests/bench/run.sh prints, measured: functions that print numbers. Sourced; $limits is what tests/bench/limits printed.
+#   FERRY_BENCH_MODEL   a GGUF file, or a checkpoint directory, instead of random weights
+#   FERRY_BENCH_DIR     where model files are kept (build/bench)
+#   FERRY_BENCH_ROUNDS  how often each program is measured, in turns (3); the best counts
+#   FERRY_PEER          the directory of llama.cpp's node package
+ferry=build/ferry
+build=${BUILD:-build/host/release}
+work=${FERRY_BENCH_DIR:-build/bench}
+rounds=${FERRY_BENCH_ROUNDS:-3}
+limits=
+n_prompt=256 n_decode=48 decode_depth=32
+mkdir -p "$work"
+
+peer() { node tests/bench/peer.mjs "$@"; }
+ferry_bench() { # FILE OPTION... -> lines of JSON
+    $ferry bench -m "$@" -r 1 -o jsonl -q
+}
+best() { sort -g -r | head -1; }
+
+# --- models ----------------------------------------------------------------------------------------------------------
+model() { # NAME -> its file, made when it is not there
+    local name=$1 file=$work/$1.gguf type=${1##*-} arch=llama given=${FERRY_BENCH_MODEL-}
+    case $name in
+    moe-*) arch=qwen3moe ;;
+    sparse-*) arch=sparsellama ;;
+    esac
+    if [ -f "$given" ]; then
+        file=$given
+    elif [ -d "$given" ] && [ $arch = llama ]; then
+        file=$work/$(basename "$given")-$type.gguf
+        [ -f "$file" ] || $ferry convert "$given" --outtype "$type" -o "$file" -q
+    elif [ ! -f "$file" ]; then
+        "$build"/tests/bench/make_gguf "$file" --arch $arch --type "$type"
+    fi
+    echo "$file"
+}
+
+# --- rates -----------------------------------------------------------------------------------------------------------
+# Tokens per second, and for decoding what the bandwidth measured beside it allows, and bytes per token.
+our_rate() { # FILE TEST THREADS
+    case $2 in
+    prefill) ferry_bench "$1" -p $n_prompt -n 0 -t "$3" | jq -r '"\(.avg_ts) 0 0"' ;;
+    decode) ferry_bench "$1" -p 0 -n $n_decode -d $decode_depth -t "$3" | jq -r '"\(.avg_ts) \(.avg_ts / .bandwidth_share) \(.bytes_per_token)"' ;;
+    esac
+}
+peer_rate() { # FILE TEST THREADS
+    case $2 in
+    prefill) peer "$1" $n_prompt 0 1 "$3" | jq .pp_tok_s ;;
+    decode) peer "$1" $decode_depth $n_decode 1 "$3" | jq .tg_tok_s ;;
+    esac
+}
+# The two programs in turns. Prints tokens per second of ours, of the peer (0 without one) and of what the limit allows, and
+# the bytes that decoding a token reads.
+measure() { # FILE TEST THREADS LIMIT
+    local ours='' theirs='' allowed=0
+    [ "$2" = decode ] || allowed=$(allowed_prefill "$1" "$(limit "$4" "$3")")
+    for _ in $(seq "$rounds"); do
+        ours+=$(our_rate "$1" "$2" "$3")$'\n'
+        [ -z "${FERRY_PEER-}" ] || theirs+=$(peer_rate "$1" "$2" "$3")$'\n'
+    done
+    [ "$2" = prefill ] || allowed=$(cut -d' ' -f2 <<<"$ours" | best)
+    echo "$(cut -d' ' -f1 <<<"$ours" | best) $(best <<<"${theirs:-0}") $allowed"
+}
+limit() { # WHAT THREADS -> its rate in units of 1e9
+    awk -v what="$1" -v n="$2" '$1 == what && $2 == n { print $3 }' <<<"$limits"
+}
+# Multiply-adds of a prompt's token: every matrix but those that the last one alone has: the embedding, the output, and of the
+# last layer all but keys and values.
+macs_per_token() { # FILE
+    $ferry inspect "$1" --json 2>/dev/null | jq '
+        (.metadata | to_entries | map(select(.key | test("expert_(used_)?count$"))) | map({(.key | sub("^.*expert_"; "")): .value}) | add) as $n
+        | (.metadata | to_entries | map(select(.key | endswith(".block_count")))[0].value - 1) as $last
+        | [.tensors[] | select((.shape | length) > 1 and (.name | startswith("blk.")))
+           | select((.name | startswith("blk.\($last).") | not) or (.name | test("attn_[kv][.]")))
+           | (.shape | reduce .[] as $d (1; . * $d)) * (if .name | test("_exps[.]") then $n.used_count / $n.count else 1 end)] | add'
+}
+allowed_prefill() { # FILE 1E9_PER_SECOND
+    awk -v rate="$2" -v each="$(macs_per_token "$1")" 'BEGIN { print rate * 1e9 / each }'
+}
+
+# --- other numbers ---------------------------------------------------------------------------------------------------
+# Decoding at 4096 positions : at 64, over what the bytes of the cache alone make of it.
+depth_share() { # FILE
+    $ferry bench -m "$1" -p 0 -n 16 -d 64,4096 -r "$rounds" -o jsonl -q |
+        jq -s 'map({best: (.samples_ts | max), bytes: .bytes_per_token}) | .[1].best / .[0].best / (.[0].bytes / .[1].bytes)'
+}
+ids() { seq -s, 100 $((99 + $1)); }
+# MB of anonymous and shared memory at the peak, less the KV cache. (The pages of the file are the system's to drop.)
+memory_beside() { # FILE
+    local n_ctx=512 pid peak=0 now cache
+    $ferry run -m "$1" --prompt-ids "$(ids $n_prompt)" -n 32 --ignore-eos -c $n_ctx -q >/dev/null 2>&1 &
+    pid=$!
+    while now=$(awk '/^Rss(Anon|Shmem)/ { sum += $2 } END { print sum }' /proc/$pid/status 2>/dev/null) && [ -n "$now" ]; do
+        peak=$((now > peak ? now : peak))
+        sleep 0.01
+    done
+    wait $pid
+    cache=$($ferry inspect "$1" --json 2>/dev/null | jq --argjson n $n_ctx '.metadata | ."general.architecture" as $a
+        | .[$a + ".block_count"] * .[$a + ".attention.head_count_kv"] * (.[$a + ".attention.key_length"] + .[$a + ".attention.value_length"]) * 2 * $n')
+    awk -v kb=$peak -v cache="$cache" 'BEGIN { print (kb * 1024 - cache) / 1e6 }'
+}
+# Milliseconds of a process that computes one token, less one token of decoding.
+start_ms() { # FILE
+    local rate begin all=''
+    rate=$(ferry_bench "$1" -p 0 -n 16 | jq .avg_ts)
+    for _ in $(seq $((rounds + 2))); do
+        begin=$(date +%s%N)
+        $ferry run -m "$1" --prompt-ids 100 -n 1 --ignore-eos -q >/dev/null
+        all+=$((($(date +%s%N) - begin) / 1000))$'\n'
+    done
+    awk -v us="$(sort -g <<<"$all" | grep . | head -1)" -v rate="$rate" 'BEGIN { print us / 1000 - 1000 / rate }'
+}
+device_binary_mb() {
+    local file=build/aarch64/release/ferry
+    if [ ! -f $file ] || readelf -l $file | grep -q INTERP; then
+        echo - # not built, or not static
+    else
+        stat -Lc %s $file | awk '{ print $1 / 1e6 }'
+    fi
+}
