@@ -15,8 +15,9 @@ check_equal "pkg-config knows the program's version" "$("$FERRY" --version | awk
 
 # --- names -----------------------------------------------------------------------------------------------------------
 check_equal "the shared library shows what the header declares, with its version, and no more" \
-    "$(sed 's/$/@@FERRY_0/' <<<"$declared")" \
-    "$(nm -D --defined-only "$shared" | awk '$3 != "FERRY_0" { print $3 }' | sort)"
+    "$(awk 'NR == FNR { if ($1 ~ /^FERRY_/) node = $1; sub(/;/, "", $1); of[$1] = node; next }
+        { print $1 "@@" (of[$1] != "" ? of[$1] : "FERRY_0") }' runtime/ferry.map - <<<"$declared" | sort)" \
+    "$(nm -D --defined-only "$shared" | awk '$3 !~ /^FERRY_[0-9]+$/ { print $3 }' | sort)"
 check_equal "the static library likewise" "$declared" \
     "$(nm -g --defined-only "$root/usr/lib/libferry.a" | awk 'NF == 3 { print $3 }' | sort)"
 check_equal "its name says which programs it serves" libferry.so.0 \
@@ -90,7 +91,8 @@ fi
 # --- the example -----------------------------------------------------------------------------------------------------
 mkdir "$TMP/example"
 cd "$TMP/example" || exit 1
-awk '/^```c$/ { code = 1; next } /^```/ { code = 0 } code' "$repository/docs/api.md" >tale.c
+awk '/^```c$/ { code = 1; n++; next } /^```/ { code = 0 } code { print >(n == 1 ? "tale.c" : "tales.c") }' \
+    "$repository/docs/api.md"
 awk '/^```sh$/ { code = 1; next } /^```/ { code = 0 } code' "$repository/docs/api.md" >build.sh
 lines=$(wc -l <tale.c)
 check "the example has at most 40 lines" test "$lines" -gt 10 -a "$lines" -le 40
@@ -99,6 +101,8 @@ for how in shared static; do
     command=$(grep -E "^cc" build.sh | grep -E "$([ $how = static ] && echo '' || echo '^cc [^-]')" | tail -n 1)
     check "it compiles as printed, $how, without a warning" bash -c "${command/#cc/cc -Wall -Wextra -Werror}"
 done
+check "the example with two texts compiles" bash -c \
+    "$(sed -n 's/^cc tale[.]c \(.*\) -o tale$/cc -Wall -Wextra -Werror tales.c \1 -o tales/p' build.sh)"
 cd "$repository" || exit 1
 for prompt in 'Once upon a time' 'One day, a brave' 'Élan, 42 owls &'; do
     want=$("$FERRY" run -m "$TMP/m.gguf" -p "$prompt" -n 100 --temp 0 2>/dev/null)
@@ -108,6 +112,10 @@ for prompt in 'Once upon a time' 'One day, a brave' 'Élan, 42 owls &'; do
     done
 done
 check "the tale is one" test ${#want} -gt 50
+check_equal "tales tells two tales at once, each as ferry run does" \
+    "$(for prompt in 'Once upon a time' 'One day, a brave'; do
+        "$FERRY" run -m "$TMP/m.gguf" -p "$prompt" -n 100 --temp 0 2>/dev/null
+    done)" "$("$TMP/example/tales" "$TMP/m.gguf" 'Once upon a time' 'One day, a brave')"
 check_status "without arguments it says how it is used" 2 'usage: tale' "$TMP/example/tale"
 check_status "a missing file is named, with ferry's exit status" 1 "no-such.gguf" "$TMP/example/tale" no-such.gguf Hi
 needs() { # PROGRAM

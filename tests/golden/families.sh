@@ -39,9 +39,4 @@ for dir in tests/data/families/*/; do
     check "$name: q8_0 keeps the top-1 and the shape of the logits" \
         q8_close "$TMP/q8.gguf" "$dir/golden.safetensors"
 done
-
-dir=tests/data/tales
-check "tales converts to f32" "$FERRY" convert "$dir" --outtype f32 -o "$TMP/tales.gguf"
-check "tales: 700 tokens" "$FERRY" eval -m "$TMP/tales.gguf" --golden "$dir/golden_long.safetensors"
-check "tales: 700 tokens, arm64" $FERRY_ARM eval -m "$TMP/tales.gguf" --golden "$dir/golden_long.safetensors"
 finish

@@ -3,7 +3,8 @@
 
 The oracle is the shared object of the PyPI package xllamacpp; the files are written by the PyPI package gguf.
 Usage: ferry convert tests/data/tales --outtype f32 -o F32.gguf; make.py PATH_OF_XLLAMACPP_SO F32.gguf OUT_DIR
-       make.py PATH_OF_XLLAMACPP_SO F32.gguf OUT_DIR whole   the whole model, its vocabulary included
+       make.py PATH_OF_XLLAMACPP_SO F32.gguf OUT_DIR whole   the whole model, its vocabulary included: its q4_K and q6_K
+                                                             are tales-q4_K.gguf and tales-q6_K.gguf
 """
 import ctypes
 import os
