@@ -68,7 +68,7 @@ void fy_convert_stream_free(fy_convert_stream *s)
 static source source_of(const fy_plan_tensor *t, const fy_hf_tensor *hf, uint64_t n)
 {
     source src = {.t = t, .hf = hf, .data = hf->t->data, .n = n};
-    fy_st_dtype_to_type(hf->t->dtype, &src.type);
+    fy_dtype_to_type(hf->t->dtype, &src.type);
     src.size = fy_type_get(src.type)->bytes;
     src.n_rows = hf->t->bytes / (n * src.size);
     return src;

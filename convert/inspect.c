@@ -24,7 +24,7 @@ typedef struct {
     fy_span name;
     const char *type;
     uint32_t rank;
-    uint64_t shape[FY_ST_MAX_RANK];
+    uint64_t shape[FY_MAX_RANK];
     uint64_t bytes, offset;
 } row;
 
@@ -52,7 +52,7 @@ static row row_at(const listing *l, size_t i)
     } else {
         const fy_st_tensor *t = fy_st_tensor_at(l->st, i);
         r = (row){.name = t->name,
-                  .type = fy_st_dtype_name(t->dtype),
+                  .type = fy_dtype_name(t->dtype),
                   .rank = t->rank,
                   .bytes = t->bytes,
                   .offset = t->offset};

@@ -102,11 +102,11 @@ static bool check_source(fy_plan_builder *b, const fy_tensor_row *row, const fy_
         b->faulty[i] = true;
         return false;
     }
-    if (!fy_st_dtype_to_type(src->t->dtype, &type) || !fy_row_can_decode(type) ||
+    if (!fy_dtype_to_type(src->t->dtype, &type) || !fy_row_can_decode(type) ||
         fy_type_get(type)->block != 1) {
         if (!b->faulty[i])
             fy_plan_problem(b, "%s is of type %s, which ferry does not convert", name,
-                            fy_st_dtype_name(src->t->dtype));
+                            fy_dtype_name(src->t->dtype));
         b->faulty[i] = true;
         return false;
     }
@@ -215,7 +215,7 @@ bool fy_plan_find_source(fy_plan_builder *b, const fy_tensor_row *rows, size_t n
     }
     bool good = fy_row_is_stacked(row) ? find_experts(b, t) : check_source(b, row, t->src);
     if (good)
-        return fy_st_dtype_to_type(t->src->t->dtype, &t->src_type);
+        return fy_dtype_to_type(t->src->t->dtype, &t->src_type);
     free(t->experts);
     t->experts = NULL;
     return false;

@@ -91,7 +91,7 @@ static int add_converted(const char *path, fy_type type, uint64_t *bytes, fy_err
     for (size_t i = 0; i < fy_st_n_tensors(st); i++) {
         const fy_st_tensor *t = fy_st_tensor_at(st, i);
         bool matrix = t->rank > 1 && t->shape[t->rank - 1] > 0;
-        uint64_t n = t->bytes * 8 / fy_st_dtype_bits(t->dtype);
+        uint64_t n = t->bytes * 8 / fy_dtype_bits(t->dtype);
         uint64_t row = matrix ? t->shape[t->rank - 1] : n;
         fy_type to = !matrix ? FY_F32 : fy_type_row_bytes(type, row) > 0 ? type : FY_F16;
         if (row > 0 && !fy_add_u64(*bytes, fy_type_row_bytes(to, row) * (n / row), bytes))

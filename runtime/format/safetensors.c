@@ -13,37 +13,6 @@
 #include "base/quote.h"
 #include "format/sniff.h"
 
-#define NO_TYPE FY_TYPE_COUNT
-
-static const struct {
-    const char *name;
-    uint32_t bits;
-    fy_type type; /* with the same bytes, or NO_TYPE */
-} dtypes[FY_ST_DTYPE_COUNT] = {
-    [FY_ST_BOOL] = {"BOOL", 8, NO_TYPE},
-    [FY_ST_F4] = {"F4", 4, NO_TYPE},
-    [FY_ST_F6_E2M3] = {"F6_E2M3", 6, NO_TYPE},
-    [FY_ST_F6_E3M2] = {"F6_E3M2", 6, NO_TYPE},
-    [FY_ST_U8] = {"U8", 8, NO_TYPE},
-    [FY_ST_I8] = {"I8", 8, FY_I8},
-    [FY_ST_F8_E5M2] = {"F8_E5M2", 8, NO_TYPE},
-    [FY_ST_F8_E4M3] = {"F8_E4M3", 8, NO_TYPE},
-    [FY_ST_F8_E8M0] = {"F8_E8M0", 8, NO_TYPE},
-    [FY_ST_F8_E4M3FNUZ] = {"F8_E4M3FNUZ", 8, NO_TYPE},
-    [FY_ST_F8_E5M2FNUZ] = {"F8_E5M2FNUZ", 8, NO_TYPE},
-    [FY_ST_I16] = {"I16", 16, FY_I16},
-    [FY_ST_U16] = {"U16", 16, NO_TYPE},
-    [FY_ST_F16] = {"F16", 16, FY_F16},
-    [FY_ST_BF16] = {"BF16", 16, FY_BF16},
-    [FY_ST_I32] = {"I32", 32, FY_I32},
-    [FY_ST_U32] = {"U32", 32, NO_TYPE},
-    [FY_ST_F32] = {"F32", 32, FY_F32},
-    [FY_ST_C64] = {"C64", 64, NO_TYPE},
-    [FY_ST_F64] = {"F64", 64, FY_F64},
-    [FY_ST_I64] = {"I64", 64, FY_I64},
-    [FY_ST_U64] = {"U64", 64, NO_TYPE},
-};
-
 typedef struct {
     fy_span key, value;
 } meta_entry;
@@ -97,17 +66,13 @@ static int read_metadata(fy_st *s, fy_json *j, fy_err *e)
     return rc;
 }
 
-static int read_dtype(fy_json *j, fy_st_dtype *out, fy_err *e)
+static int read_dtype(fy_json *j, fy_dtype *out, fy_err *e)
 {
     fy_span text;
     if (fy_json_string(j, &text, NULL, e) != 0)
         return -1;
-    for (int d = 0; d < FY_ST_DTYPE_COUNT; d++) {
-        if (fy_span_is(text, dtypes[d].name)) {
-            *out = (fy_st_dtype)d;
-            return 0;
-        }
-    }
+    if (fy_dtype_parse(text, out))
+        return 0;
     char buf[FY_QUOTE_BYTES];
     return fy_fail(e, FY_EFORMAT, "dtype '%s' is not one of safetensors (F32, F16, BF16, ...)",
                    shown(buf, text));
@@ -119,9 +84,9 @@ static int read_shape(fy_json *j, fy_st_tensor *t, fy_err *e)
         return -1;
     int rc;
     while ((rc = fy_json_array_next(j, e)) == 1) {
-        if (t->rank == FY_ST_MAX_RANK)
+        if (t->rank == FY_MAX_RANK)
             return fy_fail(e, FY_EUNSUPPORTED, "its shape has more than %d dimensions",
-                           FY_ST_MAX_RANK);
+                           FY_MAX_RANK);
         if (fy_json_u64(j, &t->shape[t->rank], e) != 0)
             return -1;
         t->rank++;
@@ -153,11 +118,11 @@ static int shape_bytes(const fy_st_tensor *t, uint64_t *out, fy_err *e)
     bool fits = true;
     for (uint32_t i = 0; i < t->rank && fits; i++)
         fits = fy_mul_u64(bits, t->shape[i], &bits);
-    if (!fits || !fy_mul_u64(bits, dtypes[t->dtype].bits, &bits))
+    if (!fits || !fy_mul_u64(bits, fy_dtype_bits(t->dtype), &bits))
         return fy_fail(e, FY_EFORMAT, "its shape needs more than 2^64 bits");
     if (bits % 8 != 0)
         return fy_fail(e, FY_EFORMAT, "its %" PRIu64 " bits of %s do not end on a byte", bits,
-                       dtypes[t->dtype].name);
+                       fy_dtype_name(t->dtype));
     *out = bits / 8;
     return 0;
 }
@@ -178,7 +143,7 @@ static int check_tensor(fy_st *s, fy_st_tensor *t, const uint64_t off[2], fy_err
     if (want != t->bytes)
         return fy_fail(e, FY_EFORMAT,
                        "its shape and dtype %s make %" PRIu64 " bytes, data_offsets %" PRIu64,
-                       dtypes[t->dtype].name, want, t->bytes);
+                       fy_dtype_name(t->dtype), want, t->bytes);
     if (off[1] > s->data_bytes)
         return fy_fail(e, FY_EFORMAT,
                        "ends at byte %" PRIu64 " of the data, but the file holds only %" PRIu64
@@ -450,22 +415,4 @@ void fy_st_meta_at(const fy_st *s, size_t i, fy_span *key, fy_span *value)
 void fy_st_drop(const fy_st *s, const fy_st_tensor *t, uint64_t off, uint64_t len)
 {
     fy_map_drop(&s->map, s->data_offset + t->offset + off, len);
-}
-
-const char *fy_st_dtype_name(fy_st_dtype d)
-{
-    return dtypes[d].name;
-}
-
-uint32_t fy_st_dtype_bits(fy_st_dtype d)
-{
-    return dtypes[d].bits;
-}
-
-bool fy_st_dtype_to_type(fy_st_dtype d, fy_type *out)
-{
-    if (dtypes[d].type == NO_TYPE)
-        return false;
-    *out = dtypes[d].type;
-    return true;
 }

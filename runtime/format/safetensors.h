@@ -13,42 +13,15 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "base/types.h"
+#include "format/dtype.h"
 
-#define FY_ST_MAX_RANK   8
 #define FY_ST_MAX_HEADER 100000000u /* bytes: the reference implementation's MAX_HEADER_SIZE */
-
-typedef enum {
-    FY_ST_BOOL,
-    FY_ST_F4,
-    FY_ST_F6_E2M3,
-    FY_ST_F6_E3M2,
-    FY_ST_U8,
-    FY_ST_I8,
-    FY_ST_F8_E5M2,
-    FY_ST_F8_E4M3,
-    FY_ST_F8_E8M0,
-    FY_ST_F8_E4M3FNUZ,
-    FY_ST_F8_E5M2FNUZ,
-    FY_ST_I16,
-    FY_ST_U16,
-    FY_ST_F16,
-    FY_ST_BF16,
-    FY_ST_I32,
-    FY_ST_U32,
-    FY_ST_F32,
-    FY_ST_C64,
-    FY_ST_F64,
-    FY_ST_I64,
-    FY_ST_U64,
-    FY_ST_DTYPE_COUNT,
-} fy_st_dtype;
 
 typedef struct {
     fy_span name; /* decoded; NULs possible */
-    fy_st_dtype dtype;
+    fy_dtype dtype;
     uint32_t rank;
-    uint64_t shape[FY_ST_MAX_RANK]; /* torch order: shape[rank-1] is the row length */
+    uint64_t shape[FY_MAX_RANK]; /* torch order: shape[rank-1] is the row length */
     uint64_t offset, bytes;         /* in the data section */
     const uint8_t *data;            /* view; any alignment; NULL when parsed with header_only */
 } fy_st_tensor;
@@ -74,10 +47,5 @@ void fy_st_meta_at(const fy_st *s, size_t i, fy_span *key, fy_span *value);
 
 /* Drops [data of t + off, + len) from resident memory (advice; only for opened files). */
 void fy_st_drop(const fy_st *s, const fy_st_tensor *t, uint64_t off, uint64_t len);
-
-const char *fy_st_dtype_name(fy_st_dtype d); /* "BF16" */
-uint32_t fy_st_dtype_bits(fy_st_dtype d);
-/* The tensor type with the same bytes (F32, F16, BF16, F64, I8..I64); false when there is none. */
-bool fy_st_dtype_to_type(fy_st_dtype d, fy_type *out);
 
 #endif

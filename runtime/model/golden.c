@@ -38,9 +38,9 @@ static int find_floats(const fy_golden *g, const char *name, const uint64_t *wan
     *out = t;
     if (t == NULL)
         return 0;
-    if (t->dtype != FY_ST_F32)
+    if (t->dtype != FY_DT_F32)
         return fy_fail(e, FY_EFORMAT, "tensor '%s' is %s, expected F32", name,
-                       fy_st_dtype_name(t->dtype));
+                       fy_dtype_name(t->dtype));
     bool fits = t->rank == rank;
     for (uint32_t i = 0; i < rank && fits; i++)
         fits = want[i] != 0 ? t->shape[i] == want[i] : t->shape[i] >= 1 && t->shape[i] <= max;
@@ -61,10 +61,10 @@ static int read_ids(const fy_golden *g, const char *name, int32_t **out, uint32_
     const fy_st_tensor *t = fy_st_find(g->file, fy_span_of(name));
     if (t == NULL)
         return 0;
-    bool wide = t->dtype == FY_ST_I64;
-    if (!wide && t->dtype != FY_ST_I32)
+    bool wide = t->dtype == FY_DT_I64;
+    if (!wide && t->dtype != FY_DT_I32)
         return fy_fail(e, FY_EFORMAT, "tensor '%s' is %s, expected I32 or I64", name,
-                       fy_st_dtype_name(t->dtype));
+                       fy_dtype_name(t->dtype));
     if (t->rank != 1 || t->shape[0] < 1 || t->shape[0] > INT32_MAX / 4)
         return fy_fail(e, FY_EFORMAT, "tensor '%s' has rank %u, expected a list of at least one id",
                        name, t->rank);

@@ -19,10 +19,10 @@ static void check_promises(const fy_st *s, const uint8_t *data, size_t size)
     for (size_t i = 0; i < fy_st_n_tensors(s); i++) {
         const fy_st_tensor *t = fy_st_tensor_at(s, i);
         uint64_t elems = 1;
-        require(t->rank <= FY_ST_MAX_RANK && t->dtype < FY_ST_DTYPE_COUNT);
+        require(t->rank <= FY_MAX_RANK && t->dtype < FY_DT_COUNT);
         for (uint32_t d = 0; d < t->rank; d++)
             elems *= t->shape[d];
-        require(t->offset == end && t->bytes * 8 == elems * fy_st_dtype_bits(t->dtype));
+        require(t->offset == end && t->bytes * 8 == elems * fy_dtype_bits(t->dtype));
         require(t->data == data + fy_st_data_offset(s) + t->offset);
         require(fy_st_find(s, t->name) == t);
         for (uint64_t b = 0; b < t->bytes; b++)

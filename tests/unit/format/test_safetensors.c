@@ -157,7 +157,7 @@ static void tensors_come_in_file_order_and_are_found_by_name(void **state)
     assert_true(fy_span_is(w->name, "w\xC3\xA9"));
     assert_ptr_equal(fy_st_find(st, FY_SPAN("w\xC3\xA9")), w);
     assert_null(fy_st_find(st, FY_SPAN("w")));
-    assert_int_equal(w->dtype, FY_ST_BF16);
+    assert_int_equal(w->dtype, FY_DT_BF16);
     assert_int_equal(w->rank, 2);
     assert_int_equal(w->shape[0], 1);
     assert_int_equal(w->shape[1], 2);
@@ -277,24 +277,24 @@ static void dtypes_have_sizes_and_tensor_types(void **state)
 {
     (void)state;
     static const struct {
-        fy_st_dtype d;
+        fy_dtype d;
         const char *name;
         uint32_t bits;
         int type; /* -1: none */
     } rows[] = {
-        {FY_ST_BOOL, "BOOL", 8, -1},       {FY_ST_F4, "F4", 4, -1},
-        {FY_ST_F6_E3M2, "F6_E3M2", 6, -1}, {FY_ST_I8, "I8", 8, FY_I8},
-        {FY_ST_F8_E4M3, "F8_E4M3", 8, -1}, {FY_ST_F16, "F16", 16, FY_F16},
-        {FY_ST_BF16, "BF16", 16, FY_BF16}, {FY_ST_F32, "F32", 32, FY_F32},
-        {FY_ST_F64, "F64", 64, FY_F64},    {FY_ST_I16, "I16", 16, FY_I16},
-        {FY_ST_I32, "I32", 32, FY_I32},    {FY_ST_I64, "I64", 64, FY_I64},
-        {FY_ST_C64, "C64", 64, -1},        {FY_ST_U64, "U64", 64, -1},
+        {FY_DT_BOOL, "BOOL", 8, -1},       {FY_DT_F4, "F4", 4, -1},
+        {FY_DT_F6_E3M2, "F6_E3M2", 6, -1}, {FY_DT_I8, "I8", 8, FY_I8},
+        {FY_DT_F8_E4M3, "F8_E4M3", 8, -1}, {FY_DT_F16, "F16", 16, FY_F16},
+        {FY_DT_BF16, "BF16", 16, FY_BF16}, {FY_DT_F32, "F32", 32, FY_F32},
+        {FY_DT_F64, "F64", 64, FY_F64},    {FY_DT_I16, "I16", 16, FY_I16},
+        {FY_DT_I32, "I32", 32, FY_I32},    {FY_DT_I64, "I64", 64, FY_I64},
+        {FY_DT_C64, "C64", 64, -1},        {FY_DT_U64, "U64", 64, -1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fy_type t;
-        assert_string_equal(fy_st_dtype_name(rows[i].d), rows[i].name);
-        assert_int_equal(fy_st_dtype_bits(rows[i].d), rows[i].bits);
-        assert_int_equal(fy_st_dtype_to_type(rows[i].d, &t), rows[i].type >= 0);
+        assert_string_equal(fy_dtype_name(rows[i].d), rows[i].name);
+        assert_int_equal(fy_dtype_bits(rows[i].d), rows[i].bits);
+        assert_int_equal(fy_dtype_to_type(rows[i].d, &t), rows[i].type >= 0);
         if (rows[i].type >= 0)
             assert_int_equal(t, rows[i].type);
     }

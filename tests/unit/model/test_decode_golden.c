@@ -76,7 +76,7 @@ static golden open_golden(const char *family)
     fy_golden *checked = fy_golden_open(name, fy_model_hparams(g.m), &e);
     const fy_st_tensor *ids = fy_st_find(g.file, fy_span_of("input_ids"));
     const fy_st_tensor *logits = fy_st_find(g.file, fy_span_of("logits"));
-    if (checked == NULL || logits == NULL || ids->dtype != FY_ST_I32 || ids->shape[0] > T_MAX)
+    if (checked == NULL || logits == NULL || ids->dtype != FY_DT_I32 || ids->shape[0] > T_MAX)
         fail_msg("%s: no golden for this test %s", family, e.msg);
     g.ids = (const int32_t *)(const void *)ids->data;
     g.expected = (const float *)(const void *)logits->data;
