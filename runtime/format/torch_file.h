@@ -44,6 +44,12 @@ typedef struct {
     fy_span text;
 } fy_torch_value;
 
+/* A value that only a program could make, and what of Python it would need for that. */
+typedef struct {
+    fy_span name;   /* as of tensors */
+    fy_span global; /* "argparse.Namespace" */
+} fy_torch_opaque;
+
 typedef struct fy_torch fy_torch;
 
 /* By the first bytes: a zip archive or a pickle, which fy_torch_open would try to read. */
@@ -64,6 +70,13 @@ const fy_torch_tensor *fy_torch_find(const fy_torch *t, fy_span name);     /* NU
 
 size_t fy_torch_n_values(const fy_torch *t);
 const fy_torch_value *fy_torch_value_at(const fy_torch *t, size_t i);
-const fy_torch_value *fy_torch_value(const fy_torch *t, const char *name); /* NULL when absent */
+const fy_torch_value *fy_torch_find_value(const fy_torch *t, const char *name); /* NULL when absent */
+
+size_t fy_torch_n_opaque(const fy_torch *t);
+const fy_torch_opaque *fy_torch_opaque_at(const fy_torch *t, size_t i);
+
+/* Copies n elements in row-major order, from number `first` on, through the strides: what `data`
+ * holds in a row when the tensor is contiguous. first + n is at most the number of elements. */
+void fy_torch_gather(const fy_torch_tensor *t, uint64_t first, uint64_t n, void *out);
 
 #endif

@@ -1,0 +1,141 @@
+/* Five pickles in a row (magic number, protocol, system, the object, the keys of its storages),
+ * then for each key the number of elements and the elements. Source: torch/serialization.py,
+ * _legacy_load. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/math.h"
+#include "base/quote.h"
+#include "format/torch_impl.h"
+
+enum { PROTOCOL = 1001 };
+static const char magic[] = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"; /* little-endian */
+
+typedef struct {
+    const uint8_t *p;
+    size_t n, at;
+} stream;
+
+static const fy_pickle_node *next(fy_torch_reader *r, stream *s, const char *what, fy_err *e)
+{
+    size_t used;
+    const fy_pickle_node *v = fy_pickle_read(&r->pickle, s->p + s->at, s->n - s->at, &used, e);
+    s->at += used;
+    if (v == NULL)
+        fy_ctx(e, "%s", what);
+    return v;
+}
+
+static int read_head(fy_torch_reader *r, stream *s, fy_err *e)
+{
+    const fy_pickle_node *v = next(r, s, "first pickle", e);
+    if (v == NULL)
+        return -1;
+    if (v->kind != FY_PICKLE_BIG || v->text.len != sizeof magic - 1 ||
+        memcmp(v->text.ptr, magic, sizeof magic - 1) != 0)
+        return fy_fail(e, FY_EFORMAT,
+                       "is a Python pickle, but not a checkpoint of PyTorch (its magic number is "
+                       "not there)");
+    v = next(r, s, "protocol", e);
+    if (v == NULL)
+        return -1;
+    if (v->kind != FY_PICKLE_INT || v->i != PROTOCOL)
+        return fy_fail(e, FY_EUNSUPPORTED, "is of another legacy protocol than %d", PROTOCOL);
+    v = next(r, s, "system", e);
+    if (v == NULL)
+        return -1;
+    for (uint32_t i = 0; v->kind == FY_PICKLE_DICT && i < v->items.n; i += 2) {
+        const fy_pickle_node *key = v->items.at[i], *value = v->items.at[i + 1];
+        if (key->kind != FY_PICKLE_TEXT || !fy_span_is(key->text, "little_endian"))
+            continue;
+        if (value->kind != FY_PICKLE_BOOL || value->i == 0)
+            return fy_fail(e, FY_EUNSUPPORTED,
+                           "is big-endian: load it and save it again on a little-endian machine");
+    }
+    return 0;
+}
+
+/* The size of the elements stands only where the object refers to a storage: the references by key.
+ * References of one key to elements of different sizes are not possible here. */
+static int index_refs(const fy_torch_reader *r, fy_names *refs, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    for (size_t i = 0; i < r->pickle.n_ids; i++) {
+        const fy_pickle_node *id = r->pickle.ids[i]->id;
+        fy_torch_ref ref, first;
+        uint32_t at;
+        if (id->kind == FY_PICKLE_TUPLE && id->items.n > 0 &&
+            id->items.at[0]->kind == FY_PICKLE_TEXT &&
+            fy_span_is(id->items.at[0]->text, "module"))
+            continue; /* the source of a class */
+        if (fy_torch_read_ref(id, &ref, e) != 0)
+            return -1;
+        if (!fy_names_find(refs, ref.key, &at)) {
+            if (fy_names_add(refs, ref.key, (uint32_t)i) < 0)
+                return fy_nomem(e);
+            continue;
+        }
+        if (fy_torch_read_ref(r->pickle.ids[at]->id, &first, e) != 0)
+            return -1;
+        if (fy_torch_ref_elem_bytes(&first) != fy_torch_ref_elem_bytes(&ref))
+            return fy_fail(e, FY_EFORMAT, "storage '%s' has elements of two sizes",
+                           fy_quote(shown, sizeof shown, ref.key));
+    }
+    return 0;
+}
+
+static int read_storage(fy_torch_reader *r, stream *s, const fy_torch_ref *ref, fy_err *e)
+{
+    uint64_t elems, bytes;
+    if (s->n - s->at < 8)
+        return fy_fail(e, FY_EFORMAT, "is missing: the file is incomplete; download it again");
+    elems = fy_le64(s->p + s->at);
+    s->at += 8;
+    if (!fy_mul_u64(elems, fy_torch_ref_elem_bytes(ref), &bytes) || bytes > s->n - s->at)
+        return fy_fail(e, FY_EFORMAT,
+                       "has %" PRIu64 " elements, but only %zu bytes follow: the file is incomplete; "
+                       "download it again",
+                       elems, s->n - s->at);
+    fy_torch_storage storage = {.key = ref->key, .data = s->p + s->at, .bytes = bytes};
+    s->at += (size_t)bytes;
+    return fy_torch_add_storage(r, storage, e);
+}
+
+static int read_storages(fy_torch_reader *r, stream *s, const fy_pickle_node *keys,
+                         const fy_names *refs, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    for (uint32_t i = 0; i < keys->items.n; i++) {
+        const fy_pickle_node *key = keys->items.at[i];
+        fy_torch_ref ref;
+        uint32_t at;
+        if (key->kind != FY_PICKLE_TEXT)
+            return fy_fail(e, FY_EFORMAT, "key %" PRIu32 " of the storages is not a text", i);
+        if (!fy_names_find(refs, key->text, &at))
+            return fy_fail(e, FY_EFORMAT, "nothing refers to storage '%s'",
+                           fy_quote(shown, sizeof shown, key->text));
+        if (fy_torch_read_ref(r->pickle.ids[at]->id, &ref, e) != 0)
+            return -1;
+        if (read_storage(r, s, &ref, e) != 0)
+            return fy_ctx(e, "storage '%s'", fy_quote(shown, sizeof shown, key->text));
+    }
+    return 0;
+}
+
+int fy_torch_read_legacy(fy_torch_reader *r, const uint8_t *p, size_t n, fy_err *e)
+{
+    stream s = {p, n, 0};
+    fy_names refs = {0};
+    if (read_head(r, &s, e) != 0 || (r->root = next(r, &s, "object", e)) == NULL)
+        return -1;
+    const fy_pickle_node *keys = next(r, &s, "keys of the storages", e);
+    if (keys == NULL)
+        return -1;
+    if (keys->kind != FY_PICKLE_LIST)
+        return fy_fail(e, FY_EFORMAT, "the keys of the storages are not a list");
+    int rc = index_refs(r, &refs, e);
+    if (rc == 0)
+        rc = read_storages(r, &s, keys, &refs, e);
+    fy_names_release(&refs);
+    return rc;
+}
