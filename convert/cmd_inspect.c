@@ -2,15 +2,21 @@
 #include "convert/inspect.h"
 
 typedef struct {
-    bool json, quiet, verbose;
+    fy_inspect_how how;
+    bool quiet, verbose;
 } options;
 
 static const fy_opt opts[] = {
     {.group = "Output",
      .name = "json",
      .kind = FY_OPT_FLAG,
-     .offset = offsetof(options, json),
+     .offset = offsetof(options, how.json),
      .help = "Write one JSON object instead of tables."},
+    {.name = "hash",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, how.hash),
+     .help = "Read the data, too, and show the SHA-256 of each tensor: of its elements in "
+             "row-major order, little-endian, without gaps."},
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
@@ -19,7 +25,7 @@ static int run(void *o, int n_args, char **args, fy_err *e)
 {
     (void)n_args;
     fy_str out = {0};
-    int rc = fy_inspect(args[0], ((const options *)o)->json, &out, e);
+    int rc = fy_inspect(args[0], &((const options *)o)->how, &out, e);
     if (rc == 0)
         rc = fy_stdout(out.ptr, out.len, e);
     fy_str_release(&out);
@@ -28,7 +34,7 @@ static int run(void *o, int n_args, char **args, fy_err *e)
 
 const fy_verb fy_verb_inspect = {
     .name = "inspect",
-    .summary = "show what is in a GGUF or safetensors file",
+    .summary = "show what is in a GGUF, safetensors or PyTorch file",
     .synopsis = "FILE",
     .min_args = 1,
     .max_args = 1,
@@ -41,10 +47,16 @@ const fy_verb fy_verb_inspect = {
         "and safe for a terminal. The format is recognised by the first bytes, not by the name.\n\n"
         "A file that breaks a rule is refused with the rule in words; a Git LFS pointer, an HTML "
         "page and other things found in place of weights are named. The tensor data itself is not "
-        "read.",
+        "read without --hash.\n\n"
+        "PyTorch files (.bin, .pt, .pth) are zip archives or, before version 1.6, streams of "
+        "pickles. The pickle is read as data and never run: of a nested checkpoint the keys are "
+        "joined with dots, numbers and texts are shown as values, and an object of any class but "
+        "PyTorch's tensors is only named. offset is that in the file.",
     .examples = "ferry inspect model.gguf\n"
                 "# the type of every tensor, for a script\n"
-                "ferry inspect --json model.gguf | jq -r '.tensors[] | .name + \" \" + .type'\n",
+                "ferry inspect --json model.gguf | jq -r '.tensors[] | .name + \" \" + .type'\n"
+                "# the same weights in two containers have the same hashes\n"
+                "ferry inspect --hash pytorch_model.bin\n",
     .task = FY_TASK_MAKE,
     .run = run,
 };

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# PyTorch files of many writers: names, types, shapes and bytes of every tensor are those that torch itself read (EXPECTED.json),
+# the names of the other values too, and what torch refuses is refused.
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+
+# What a file should give, one line per tensor and value. Torch calls its types otherwise.
+# shellcheck disable=SC2016
+wanted='def type: {float64: "F64", float32: "F32", float16: "F16", bfloat16: "BF16", int64: "I64", int32: "I32", int16: "I16",
+                   int8: "I8", uint8: "U8", bool: "BOOL"}[.] // error("no type \(.)");
+    .[$file] | "container \(if .container == "zip" then "zip" else "legacy" end)",
+    (.tensors | to_entries[] | "tensor \(.key) \(.value.dtype | type) \(.value.shape) \(.value.sha256)"),
+    ((.other_values // [])[] | "value \(.)")'
+found='"container \(.container)", (.tensors[] | "tensor \(.name) \(.type) \(.shape) \(.sha256)"), (.values | keys_unsorted[] | "value \(.)")'
+
+check_file() { # DIR FILE
+    local want got
+    if jq -e --arg file "$2" '.[$file] | has("error")' "$1/EXPECTED.json" >/dev/null; then
+        check_status "$2 is refused" 1 "^ferry inspect: .*${2##*/}: " "$FERRY" inspect "$1/$2"
+        return
+    fi
+    want=$(jq -r --arg file "$2" "$wanted" "$1/EXPECTED.json" | sort) || want="EXPECTED.json is not understood"
+    got=$("$FERRY" inspect --hash --json "$1/$2" 2>&1 | jq -r "$found" 2>&1 | sort)
+    if [ "$want" = "$got" ]; then
+        ok "$2 ($(grep -c ^tensor <<<"$want") tensors)"
+    else
+        not_ok "$2" "$(diff <(printf '%s\n' "$want") <(printf '%s\n' "$got") | head -20; "$FERRY" inspect "$1/$2" 2>&1 >/dev/null)"
+    fi
+}
+for dir in pt-fixtures rwkv-tiny rwkv-pth executorch-llama-rand stories260K-hf-meta stories260K-hf-torchbin-legacy; do
+    if [ ! -e "$REAL/$dir/EXPECTED.json" ]; then
+        skip "$dir" "not here"
+        continue
+    fi
+    while read -r file; do
+        check_file "$REAL/$dir" "$file"
+    done < <(jq -r 'keys[]' "$REAL/$dir/EXPECTED.json")
+done
+finish
