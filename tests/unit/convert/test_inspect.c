@@ -10,10 +10,13 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "../format/torch_bytes.h"
 #include "base/file.h"
 #include "convert/inspect.h"
 #include "format/gguf_write.h"
 
+static const fy_inspect_how as_text = {0}, as_json = {.json = true},
+                            as_hashes = {.json = true, .hash = true};
 static char dir[256];
 
 static const char *path_of(const char *name)
@@ -99,7 +102,7 @@ static void a_gguf_file_is_shown_with_short_values(void **state)
     fy_str s = {0};
     fy_err e = {0};
     write_gguf("m.gguf");
-    assert_int_equal(fy_inspect(path_of("m.gguf"), false, &s, &e), 0);
+    assert_int_equal(fy_inspect(path_of("m.gguf"), &as_text, &s, &e), 0);
     has(&s, "GGUF version 3, alignment 32");
     has(&s, "keys 8, tensors 1, elements 96, tensor bytes 102");
     has(&s, "general.architecture  string  \"llama\"");
@@ -115,12 +118,12 @@ static void a_gguf_file_is_shown_with_short_values(void **state)
     fy_str_release(&s);
 }
 
-static json_t *inspect_json(const char *name)
+static json_t *inspect_json(const char *name, const fy_inspect_how *how)
 {
     fy_str s = {0};
     fy_err e = {0};
     json_error_t je;
-    assert_int_equal(fy_inspect(path_of(name), true, &s, &e), 0);
+    assert_int_equal(fy_inspect(path_of(name), how, &s, &e), 0);
     json_t *j = json_loadb(s.ptr, s.len, 0, &je);
     if (j == NULL)
         fail_msg("%s", je.text);
@@ -132,7 +135,7 @@ static void the_json_of_a_gguf_file_holds_the_same(void **state)
 {
     (void)state;
     write_gguf("m.gguf");
-    json_t *j = inspect_json("m.gguf");
+    json_t *j = inspect_json("m.gguf", &as_json);
     assert_string_equal(json_string_value(json_object_get(j, "format")), "gguf");
     json_t *meta = json_object_get(j, "metadata");
     assert_true(json_real_value(json_object_get(meta, "llama.eps")) == 1e-5);
@@ -158,20 +161,118 @@ static void a_safetensors_file_is_shown_whatever_its_name(void **state)
         "\"a\\u001b\\u0000\":{\"dtype\":\"BF16\",\"shape\":[2,3],\"data_offsets\":[0,12]},"
         "\"s\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[12,13]}}",
         13);
-    assert_int_equal(fy_inspect(path_of("weights.gguf"), false, &s, &e), 0);
+    assert_int_equal(fy_inspect(path_of("weights.gguf"), &as_text, &s, &e), 0);
     has(&s, ": safetensors, data at byte ");
     has(&s, "keys 1, tensors 2, elements 7, tensor bytes 13");
     has(&s, "format  \"pt\"");
     has(&s, "a\\x1b\\x00  BF16      [2, 3] ");
     has(&s, "U8        [] ");
     fy_str_release(&s);
-    json_t *j = inspect_json("weights.gguf");
+    json_t *j = inspect_json("weights.gguf", &as_json);
     json_t *t = json_array_get(json_object_get(j, "tensors"), 0);
     assert_string_equal(json_string_value(json_object_get(t, "name")), "a\\x1b\\x00");
     t = json_array_get(json_object_get(j, "tensors"), 1);
     assert_int_equal(json_array_size(json_object_get(t, "shape")), 0);
     assert_int_equal(json_integer_value(json_object_get(t, "offset")), 12);
     json_decref(j);
+}
+
+/* A tensor of 2 x 3 halves stored by columns, one of 4 bytes, and other values. */
+static void write_torch(const char *name)
+{
+    fy_str s = {0};
+    fy_err e = {0};
+    zip_maker z = {0};
+    fy_str_puts(&s, "\x80\x02}(");
+    pk_text(&s, "t");
+    pk_tensor(&s, &(pk_tensor_args){.type = "HalfStorage", .key = "0", .elems = 6, .rank = 2,
+                                    .n_strides = 2, .shape = {2, 3}, .stride = {1, 2}});
+    pk_text(&s, "b");
+    pk_tensor(&s, &(pk_tensor_args){.type = "ByteStorage", .key = "1", .elems = 4, .rank = 1,
+                                    .n_strides = 1, .shape = {4}, .stride = {1}});
+    pk_text(&s, "args");
+    fy_str_puts(&s, "}(");
+    pk_text(&s, "dim");
+    fy_str_puts(&s, "K\x40");
+    pk_text(&s, "loss");
+    fy_str_puts(&s, "G\x7F\xF0");
+    put_le(&s, 0, 6);
+    pk_text(&s, "name");
+    pk_text(&s, "\x1B[31m");
+    pk_text(&s, "flag");
+    fy_str_puts(&s, "\x89u");
+    pk_text(&s, "model");
+    fy_str_puts(&s, "c__main__\nNet\n)\x81u.");
+    zip_add(&z, "m/data.pkl", s.ptr, s.len);
+    zip_add(&z, "m/data/0", "\1\1\2\2\3\3\4\4\5\5\6\6", 12);
+    zip_add(&z, "m/data/1", "\0\0\0\0", 4);
+    zip_end(&z);
+    assert_int_equal(fy_file_write(path_of(name), z.bytes.ptr, z.bytes.len, &e), 0);
+    fy_str_release(&s);
+    zip_release(&z);
+}
+
+static void a_pytorch_file_is_shown_whatever_its_name(void **state)
+{
+    (void)state;
+    fy_str s = {0};
+    fy_err e = {0};
+    write_torch("weights.gguf");
+    assert_int_equal(fy_inspect(path_of("weights.gguf"), &as_text, &s, &e), 0);
+    has(&s, "weights.gguf: PyTorch, zip archive\nvalues 4, tensors 2, elements 10, tensor bytes 16\n");
+    has(&s, "values\n  args.dim   64\n  args.loss  inf\n  args.name  \"\\x1b[31m\"\n"
+            "  args.flag  false\n");
+    has(&s, "  t     F16       [2, 3] ");
+    has(&s, "not read (only a program could make them)\n  model  __main__.Net\n");
+    assert_null(strstr(fy_str_z(&s), "sha256"));
+    fy_str_release(&s);
+
+    json_t *j = inspect_json("weights.gguf", &as_json);
+    assert_string_equal(json_string_value(json_object_get(j, "format")), "torch");
+    assert_string_equal(json_string_value(json_object_get(j, "container")), "zip");
+    json_t *values = json_object_get(j, "values"), *tensors = json_object_get(j, "tensors");
+    assert_int_equal(json_object_size(values), 4);
+    assert_int_equal(json_integer_value(json_object_get(values, "args.dim")), 64);
+    assert_string_equal(json_string_value(json_object_get(values, "args.loss")), "inf");
+    assert_string_equal(json_string_value(json_object_get(json_object_get(j, "opaque"), "model")),
+                        "__main__.Net");
+    assert_true(json_is_false(json_object_get(json_array_get(tensors, 0), "contiguous")));
+    assert_true(json_is_true(json_object_get(json_array_get(tensors, 1), "contiguous")));
+    assert_null(json_object_get(json_array_get(tensors, 0), "sha256"));
+    json_decref(j);
+}
+
+static void the_hash_is_that_of_the_elements_in_a_row(void **state)
+{
+    (void)state;
+    /* by sha256sum; of zeros but for the halves, which are those of the rows */
+    static const struct {
+        const char *file;
+        size_t i;
+        const char *hash;
+    } cases[] = {
+        {"h.gguf", 0, "c419a92c7dce5225606f604f79d0d07009ebd882b5d5d41d234b71617b691774"},
+        {"h.safetensors", 0, "374708fff7719dd5979ec875d56cd2286f6d3cf7ec317a3b25632aab28ec37bb"},
+        {"h.pt", 0, "9b04451bc25b7e31de582b41f4005bf704021011dc296ab7a12fc0696d769c7c"},
+        {"h.pt", 1, "df3f619804a92fdb4057192dc43dd748ea778adc52bc498ce80524c014b81119"},
+    };
+    write_gguf("h.gguf");
+    write_safetensors("h.safetensors",
+                      "{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}", 16);
+    write_torch("h.pt");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        json_t *j = inspect_json(cases[i].file, &as_hashes);
+        json_t *t = json_array_get(json_object_get(j, "tensors"), cases[i].i);
+        assert_string_equal(json_string_value(json_object_get(t, "sha256")), cases[i].hash);
+        json_decref(j);
+    }
+    fy_str s = {0};
+    fy_err e = {0};
+    const fy_inspect_how how = {.hash = true};
+    assert_int_equal(fy_inspect(path_of("h.pt"), &how, &s, &e), 0);
+    has(&s, "offset  sha256\n");
+    has(&s, cases[2].hash);
+    fy_str_release(&s);
 }
 
 static void what_cannot_be_shown_is_named(void **state)
@@ -183,9 +284,11 @@ static void what_cannot_be_shown_is_named(void **state)
         {"lfs.safetensors", "version https://git-lfs.github.com/spec/v1\n",
          "is not a safetensors file but a Git LFS pointer"},
         {"lfs.bin", "version https://git-lfs.github.com/spec/v1\n",
-         "neither a GGUF nor a safetensors file but a Git LFS"},
-        {"config.json", "{\"a\": 1}", "neither a GGUF nor a safetensors file but a JSON text"},
-        {"x", "what?", "is neither a GGUF nor a safetensors file"},
+         "is not a PyTorch checkpoint but a Git LFS"},
+        {"cut.bin", "PK\3\4", "the zip archive has no directory at its end"},
+        {"config.json", "{\"a\": 1}",
+         "neither a GGUF, a safetensors nor a PyTorch file but a JSON text"},
+        {"x", "what?", "is neither a GGUF, a safetensors nor a PyTorch file"},
         {"bad.gguf", "FUGG\3\0\0", "bad.gguf: "},
         {"empty.gguf", "", "empty.gguf: "},
         {"shards/model.safetensors.index.json", "{}", NULL},
@@ -200,7 +303,7 @@ static void what_cannot_be_shown_is_named(void **state)
                          0);
         if (files[i].words == NULL)
             continue;
-        assert_int_equal(fy_inspect(path_of(files[i].name), false, &s, &e), -1);
+        assert_int_equal(fy_inspect(path_of(files[i].name), &as_text, &s, &e), -1);
         if (strstr(e.msg, files[i].words) == NULL)
             fail_msg("%s", e.msg);
         assert_int_equal(fy_exit_status(e.code), 1);
@@ -213,7 +316,7 @@ static void what_cannot_be_shown_is_named(void **state)
     for (size_t i = 0; i < 3; i++) {
         fy_err e = {0};
         fy_str s = {0};
-        assert_int_equal(fy_inspect(path_of(more[i][0]), false, &s, &e), -1);
+        assert_int_equal(fy_inspect(path_of(more[i][0]), &as_text, &s, &e), -1);
         assert_non_null(strstr(e.msg, more[i][1]));
         assert_int_equal(fy_exit_status(e.code), 1);
     }
@@ -225,6 +328,8 @@ int main(void)
         cmocka_unit_test(a_gguf_file_is_shown_with_short_values),
         cmocka_unit_test(the_json_of_a_gguf_file_holds_the_same),
         cmocka_unit_test(a_safetensors_file_is_shown_whatever_its_name),
+        cmocka_unit_test(a_pytorch_file_is_shown_whatever_its_name),
+        cmocka_unit_test(the_hash_is_that_of_the_elements_in_a_row),
         cmocka_unit_test(what_cannot_be_shown_is_named),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
