@@ -88,13 +88,11 @@ static void print(fy_str *out, const fy_pickle_node *v, int depth)
     }
 }
 
-/* Reads a block of exactly n bytes; the text of its root, or the error's words. */
+/* The text of its root, or the error's words. */
 static int read_text(const char *p, size_t n, fy_str *out, size_t *used, fy_err *e)
 {
     fy_pickle k = {0};
-    char *copy = malloc(n > 0 ? n : 1);
-    if (n > 0)
-        memcpy(copy, p, n);
+    char *copy = exact_copy(p, n);
     const fy_pickle_node *root = fy_pickle_read(&k, copy, n, used, e);
     fy_str_clear(out);
     if (root != NULL)

@@ -31,13 +31,10 @@ static void zip_file(zip_maker *z, const fy_str *pickle)
     zip_end(z);
 }
 
-/* Parses a block of exactly n bytes on the heap, so that a read past its end is seen; `copy` is to
- * be freed after the file was closed. */
+/* `copy` is to be freed after the file was closed. */
 static fy_torch *parse_copy(const char *p, size_t n, char **copy, fy_err *e)
 {
-    *copy = malloc(n > 0 ? n : 1);
-    if (n > 0)
-        memcpy(*copy, p, n);
+    *copy = exact_copy(p, n);
     return fy_torch_parse(*copy, n, "t.pt", e);
 }
 
@@ -636,118 +633,6 @@ static void other_files_say_what_they_are(void **state)
     assert_false(fy_torch_looks_like("", 0));
 }
 
-/* --- the legacy stream ------------------------------------------------------------------------ */
-
-typedef struct {
-    const char *type, *type_2; /* of the references; type_2: of a second tensor, or NULL */
-    int64_t elems;
-    int64_t view[2];           /* offset and size, when size is not 0 */
-    const char *key;           /* in the list of storages */
-    uint64_t said;             /* elements, before the data */
-    size_t data;               /* bytes */
-    bool big, no_list;
-} legacy_how;
-
-static void put_legacy_tensor(fy_str *s, const char *name, const char *type, const legacy_how *how)
-{
-    pk_text(s, name);
-    pk_global(s, "torch._utils", "_rebuild_tensor_v2");
-    fy_str_puts(s, "((");
-    pk_text(s, "storage");
-    pk_global(s, "torch", type);
-    pk_text(s, "94");
-    pk_text(s, "cuda:0");
-    pk_int(s, how->elems);
-    if (how->view[1] != 0) {
-        fy_str_putc(s, '(');
-        pk_text(s, "95");
-        pk_int(s, how->view[0]);
-        pk_int(s, how->view[1]);
-        fy_str_puts(s, "t");
-    } else {
-        fy_str_puts(s, "N");
-    }
-    fy_str_puts(s, "tQK\x01K\x02\x85K\x01\x85\x89}tR");
-}
-
-static void legacy_file(fy_str *s, const legacy_how *how)
-{
-    fy_str_add(s, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
-    fy_str_add(s, "\x80\x02M\xe9\x03.\x80\x02}(", 10);
-    pk_text(s, "protocol_version");
-    fy_str_puts(s, "M\xe9\x03");
-    pk_text(s, "little_endian");
-    fy_str_puts(s, how->big ? "\x89u." : "\x88u.");
-    begin(s);
-    pk_text(s, "source");
-    fy_str_puts(s, "(");
-    pk_text(s, "module");
-    fy_str_puts(s, "NNtQ"); /* a class's source: passed over */
-    put_legacy_tensor(s, "w", how->type, how);
-    if (how->type_2 != NULL)
-        put_legacy_tensor(s, "v", how->type_2, how);
-    end(s);
-    fy_str_puts(s, how->no_list ? "\x80\x02}." : "\x80\x02]");
-    if (!how->no_list) {
-        pk_text(s, how->key);
-        fy_str_puts(s, "a.");
-    }
-    put_le(s, how->said, 8);
-    for (size_t i = 0; i < how->data; i++)
-        fy_str_putc(s, (char)i);
-}
-
-#define LEGACY .type = "ShortStorage", .elems = 4, .key = "94", .said = 4, .data = 8
-
-static void the_stream_before_zip_is_read(void **state)
-{
-    (void)state;
-    static const struct {
-        legacy_how how;
-        uint8_t first; /* byte of the tensor */
-        const char *words;
-    } cases[] = {
-        {{LEGACY}, 2, NULL},
-        {{LEGACY, .view = {1, 3}}, 4, NULL},
-        {{LEGACY, .type_2 = "HalfStorage"}, 2, NULL},
-        {{LEGACY, .view = {1, 2}}, 0, "tensor 'w': reaches element 2 of a storage that has 2"},
-        {{LEGACY, .view = {1, 4}}, 0,
-         "a view of 4 elements from 1 on does not fit into its storage of 4"},
-        {{LEGACY, .view = {INT64_MAX, INT64_MAX}}, 0, "does not fit into its storage of 4"},
-        {{LEGACY, .type_2 = "FloatStorage"}, 0, "storage '94' has elements of two sizes"},
-        {{LEGACY, .big = true}, 0, "is big-endian"},
-        {{LEGACY, .no_list = true}, 0, "the keys of the storages are not a list"},
-        {{.type = "ShortStorage", .elems = 4, .key = "95", .said = 4, .data = 8}, 0,
-         "nothing refers to storage '95'"},
-        {{.type = "ShortStorage", .elems = 4, .key = "94", .said = 5, .data = 8}, 0,
-         "storage '94': has 5 elements, but only 8 bytes follow: the file is incomplete"},
-        {{.type = "ShortStorage", .elems = 4, .key = "94", .said = UINT64_MAX, .data = 8}, 0,
-         "but only 8 bytes follow"},
-        {{.type = "ShortStorage", .elems = 4, .key = "94", .said = 3, .data = 6}, 0,
-         "should have 4 elements of 2 bytes, but has 6 bytes"},
-        {{.type = "QInt8Storage", .elems = 4, .key = "94", .said = 4, .data = 8}, 0,
-         "a storage of type 'QInt8Storage' is not read"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        fy_str s = {0};
-        fy_err e = {0};
-        char *copy;
-        legacy_file(&s, &cases[i].how);
-        fy_torch *t = parse_copy(s.ptr, s.len, &copy, &e);
-        if ((t != NULL) != (cases[i].words == NULL) ||
-            (t == NULL && strstr(e.msg, cases[i].words) == NULL))
-            fail_msg("case %zu: %s", i, t != NULL ? "accepted" : e.msg);
-        if (t != NULL) {
-            assert_string_equal(fy_torch_container(t), "legacy");
-            assert_int_equal(find(t, "w")->data[0], cases[i].first);
-            assert_int_equal(find(t, "w")->dtype, FY_DT_I16);
-        }
-        fy_torch_close(t);
-        free(copy);
-        fy_str_release(&s);
-    }
-}
-
 /* --- whole files ------------------------------------------------------------------------------ */
 
 static void make_sample(fy_str *s)
@@ -765,58 +650,56 @@ static void make_sample(fy_str *s)
 static void every_truncation_is_refused(void **state)
 {
     (void)state;
-    for (int legacy = 0; legacy < 2; legacy++) {
-        fy_str s = {0};
-        zip_maker z = {.zip64 = true, .descriptor = true};
-        if (legacy) {
-            legacy_file(&s, &(legacy_how){LEGACY, .view = {1, 3}});
-        } else {
-            fy_str pickle = {0};
-            make_sample(&pickle);
-            zip_file(&z, &pickle);
-            fy_str_add(&s, z.bytes.ptr, z.bytes.len);
-            fy_str_release(&pickle);
-        }
-        for (size_t n = 0; n <= s.len; n++) {
-            fy_err e = {0};
-            char *copy;
-            fy_torch *t = parse_copy(s.ptr, n, &copy, &e);
-            assert_int_equal(t != NULL, n == s.len);
-            assert_int_equal(e.code != FY_OK, n < s.len);
-            fy_torch_close(t);
-            free(copy);
-        }
-        fy_str_release(&s);
-        zip_release(&z);
+    fy_str pickle = {0};
+    zip_maker z = {.zip64 = true, .descriptor = true};
+    make_sample(&pickle);
+    zip_file(&z, &pickle);
+    for (size_t n = 0; n <= z.bytes.len; n++) {
+        fy_err e = {0};
+        char *copy;
+        fy_torch *t = parse_copy(z.bytes.ptr, n, &copy, &e);
+        assert_int_equal(t != NULL, n == z.bytes.len);
+        assert_int_equal(e.code != FY_OK, n < z.bytes.len);
+        fy_torch_close(t);
+        free(copy);
     }
+    fy_str_release(&pickle);
+    zip_release(&z);
+}
+
+/* The pickle alone, cut at every byte in a whole archive. */
+static void every_truncation_of_the_pickle_is_refused(void **state)
+{
+    (void)state;
+    fy_str pickle = {0};
+    make_sample(&pickle);
+    for (size_t n = 0; n < pickle.len; n++) {
+        fy_str cut = {0};
+        fy_str_add(&cut, pickle.ptr, n);
+        expect_words(&cut, "data.pkl: pickle byte ");
+    }
+    fy_str_release(&pickle);
 }
 
 static void a_failing_allocation_leaves_nothing_behind(void **state)
 {
     (void)state;
-    for (int legacy = 0; legacy < 2; legacy++) {
-        fy_str s = {0};
-        zip_maker z = {0};
-        if (legacy) {
-            legacy_file(&s, &(legacy_how){LEGACY});
-        } else {
-            make_sample(&s);
-            zip_file(&z, &s);
-        }
-        const fy_str *file = legacy ? &s : &z.bytes;
-        bool done = false;
-        for (long n = 0; !done; n++) {
-            fy_err e = {0};
-            alloc_fail_after(n);
-            fy_torch *t = fy_torch_parse(file->ptr, file->len, "t.pt", &e);
-            done = !alloc_fail_end();
-            assert_int_equal(t != NULL, done);
-            assert_int_equal(e.code, done ? FY_OK : FY_ENOMEM);
-            fy_torch_close(t);
-        }
-        fy_str_release(&s);
-        zip_release(&z);
+    fy_str pickle = {0};
+    zip_maker z = {0};
+    make_sample(&pickle);
+    zip_file(&z, &pickle);
+    bool done = false;
+    for (long n = 0; !done; n++) {
+        fy_err e = {0};
+        alloc_fail_after(n);
+        fy_torch *t = fy_torch_parse(z.bytes.ptr, z.bytes.len, "t.pt", &e);
+        done = !alloc_fail_end();
+        assert_int_equal(t != NULL, done);
+        assert_int_equal(e.code, done ? FY_OK : FY_ENOMEM);
+        fy_torch_close(t);
     }
+    fy_str_release(&pickle);
+    zip_release(&z);
 }
 
 static void files_of_torch_are_mapped(void **state)
@@ -856,8 +739,8 @@ int main(void)
         cmocka_unit_test(shared_parts_do_not_multiply_without_end),
         cmocka_unit_test(archives_that_are_no_checkpoint_say_what_they_are),
         cmocka_unit_test(other_files_say_what_they_are),
-        cmocka_unit_test(the_stream_before_zip_is_read),
         cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(every_truncation_of_the_pickle_is_refused),
         cmocka_unit_test(a_failing_allocation_leaves_nothing_behind),
         cmocka_unit_test(files_of_torch_are_mapped),
     };

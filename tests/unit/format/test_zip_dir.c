@@ -12,12 +12,9 @@
 #include "format/zip_dir.h"
 #include "torch_bytes.h"
 
-/* Reads a block of exactly n bytes on the heap, so that a read past its end is seen. */
 static int read_copy(const char *p, size_t n, fy_zip_dir *z, char **copy, fy_err *e)
 {
-    *copy = malloc(n > 0 ? n : 1);
-    if (n > 0)
-        memcpy(*copy, p, n);
+    *copy = exact_copy(p, n);
     return fy_zip_dir_read(z, *copy, n, e);
 }
 

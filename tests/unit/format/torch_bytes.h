@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -12,7 +13,16 @@
 static inline void put_le(fy_str *s, uint64_t v, int bytes)
 {
     for (int i = 0; i < bytes; i++)
-        fy_str_putc(s, (char)(v >> (8 * i)));
+        fy_str_putc(s, (char)(i < 8 ? v >> (8 * i) : 0));
+}
+
+/* A block of exactly n bytes on the heap, so that a read past its end is seen. */
+static inline char *exact_copy(const char *p, size_t n)
+{
+    char *copy = malloc(n > 0 ? n : 1);
+    if (n > 0)
+        memcpy(copy, p, n);
+    return copy;
 }
 
 /* --- zip -------------------------------------------------------------------------------------- */
