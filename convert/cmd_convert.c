@@ -18,7 +18,7 @@
 #include "convert/foreign_reader.h"
 #include "convert/gguf_meta.h"
 #include "convert/hf_config.h"
-#include "convert/hf_dir.h"
+#include "convert/checkpoint.h"
 #include "convert/hf_tokenizer.h"
 #include "format/gguf_write.h"
 
@@ -115,7 +115,7 @@ typedef struct {
     char *out_path;  /* owned */
     fy_hf_config config;
     bool has_config;
-    fy_hf_dir *source; /* owned; NULL for vocabulary only */
+    fy_ckpt *source; /* owned; NULL for vocabulary only */
     fy_convert_plan *plan;
     fy_hf_tokenizer *tokenizer;
     fy_gguf_writer *writer;
@@ -129,7 +129,7 @@ static void job_release(job *j)
     fy_gguf_writer_free(j->writer);
     fy_hf_tokenizer_free(j->tokenizer);
     fy_convert_plan_free(j->plan);
-    fy_hf_dir_close(j->source);
+    fy_ckpt_close(j->source);
     fy_hf_config_release(&j->config);
     free(j->out_path);
     free(j->name);
@@ -189,7 +189,7 @@ static void explain_unknown(const job *j)
 {
     fy_err none = {0};
     fy_str text = {0};
-    fy_hf_dir *dir = fy_hf_dir_open(j->dir, &none);
+    fy_ckpt *dir = fy_ckpt_open(j->dir, &none);
     fy_family_explain(&j->config, dir, &text);
     for (char *line = text.oom ? NULL : text.ptr; line != NULL && *line != '\0';) {
         char *end = strchr(line, '\n');
@@ -199,22 +199,20 @@ static void explain_unknown(const job *j)
         line = end != NULL ? end + 1 : NULL;
     }
     fy_str_release(&text);
-    fy_hf_dir_close(dir);
+    fy_ckpt_close(dir);
 }
 
 static int make_plan(job *j, fy_err *e)
 {
     if (j->o->vocab_only)
         return read_optional_config(j, e);
-    if (fy_hf_config_open(&j->config, j->dir, e)) {
-        if (e->code == FY_EUNSUPPORTED && j->config.family == NULL)
+    j->source = fy_ckpt_open_model(j->dir, &j->config, e);
+    if (j->source == NULL) {
+        if (e->code == FY_EUNSUPPORTED && j->config.root != NULL && j->config.family == NULL)
             explain_unknown(j);
         return -1;
     }
     j->has_config = true;
-    j->source = fy_hf_dir_open(j->dir, e);
-    if (j->source == NULL)
-        return -1;
     j->plan = fy_convert_plan_new(j->source, &j->config, outtypes[j->o->outtype], e);
     return j->plan != NULL ? 0 : fy_ctx(e, "%s", j->dir);
 }
@@ -338,12 +336,12 @@ static void print_tensor(fy_str *s, const fy_plan_tensor *t, uint64_t bytes)
                                t->ne[d]);
     fy_str_printf(s, "%-26s %-5s %-15s %13" PRIu64 "  ", name, fy_type_name(t->type), shape, bytes);
     if (t->src != NULL) {
-        fy_str_put_quoted(s, t->src->t->name, FY_ROW_NAME_BYTES);
+        fy_str_put_quoted(s, t->src->name, FY_ROW_NAME_BYTES);
         if (t->experts != NULL)
             fy_str_puts(s, " and those of the other experts");
-        fy_str_printf(s, " (%s)", fy_type_name(t->src_type));
+        fy_str_printf(s, " (%s)", fy_dtype_name(t->src->dtype));
     }
-    fy_str_printf(s, "%s%s\n", transform_text(t->row->transform),
+    fy_str_printf(s, "%s%s\n", transform_text(t->transform),
                   t->fallback ? ", rows do not divide into blocks of 32" : "");
 }
 
@@ -361,7 +359,7 @@ static int print_plan(const job *j, fy_err *e)
     }
     for (size_t i = 0; i < n_drops; i++) {
         fy_str_puts(&s, "dropped: ");
-        fy_str_put_quoted(&s, j->plan->drops[i].src->t->name, 120);
+        fy_str_put_quoted(&s, j->plan->drops[i].src->name, 120);
         fy_str_printf(&s, " (%s)\n", j->plan->drops[i].reason);
     }
     fy_str_printf(&s,
@@ -390,13 +388,13 @@ static void say_plan(const job *j)
     for (size_t i = 0; j->plan != NULL && i < j->plan->n_drops; i++) {
         char q[FY_QUOTE_BYTES];
         fy_log(FY_LOG_DEBUG, "dropped %s: %s",
-               fy_quote(q, sizeof q, j->plan->drops[i].src->t->name), j->plan->drops[i].reason);
+               fy_quote(q, sizeof q, j->plan->drops[i].src->name), j->plan->drops[i].reason);
     }
 }
 
 static void say_end(job *j, double seconds)
 {
-    double in = j->source != NULL ? (double)fy_hf_dir_bytes(j->source) : 0;
+    double in = j->source != NULL ? (double)fy_ckpt_bytes(j->source) : 0;
     sample_memory(j);
     fy_log(FY_LOG_INFO, "read %.1f MB, wrote %.1f MB in %.2f s, %.0f MB/s, peak RssAnon %.1f MB",
            in * 1e-6, (double)fy_gguf_writer_file_bytes(j->writer) * 1e-6, seconds,

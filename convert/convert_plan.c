@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/math.h"
 #include "base/quote.h"
+#include "convert/checkpoint_read.h"
 
 /* --- problems: collected, then told together
  * ------------------------------------------------------------------- */
@@ -51,12 +52,12 @@ static int tell(fy_plan_problems *ps, const fy_family *f, fy_err *e)
  * --------------------------------------------------------------------------------------------------
  */
 
-size_t fy_plan_index(const fy_plan_builder *b, const fy_hf_tensor *src)
+size_t fy_plan_index(const fy_plan_builder *b, const fy_ckpt_tensor *src)
 {
-    return (size_t)(src - fy_hf_dir_at(b->dir, 0));
+    return (size_t)(src - fy_ckpt_at(b->dir, 0));
 }
 
-void fy_plan_drop_source(fy_plan_builder *b, const fy_hf_tensor *src, const char *reason)
+void fy_plan_drop_source(fy_plan_builder *b, const fy_ckpt_tensor *src, const char *reason)
 {
     b->used[fy_plan_index(b, src)] = true;
     b->plan->drops[b->plan->n_drops++] = (fy_plan_drop){src, reason};
@@ -68,7 +69,7 @@ static void choose_type(fy_plan_tensor *t, fy_type outtype)
     if ((t->row->flags & FY_ROW_MATRIX) == 0 || t->n_dims < 2)
         return;
     if (outtype == FY_OUTTYPE_AUTO)
-        t->type = t->src_type == FY_BF16 ? FY_BF16 : FY_F16;
+        t->type = t->src != NULL && (t->src->dtype == FY_DT_BF16 || t->src->dtype == FY_DT_F8_E4M3) ? FY_BF16 : FY_F16;
     else
         t->type = outtype;
     if (t->ne[0] % fy_type_get(t->type)->block != 0) {
@@ -77,34 +78,18 @@ static void choose_type(fy_plan_tensor *t, fy_type outtype)
     }
 }
 
-/* Bytes of the two tensors, a piece at a time so that the pages can go again. */
-static bool same_bytes(const fy_hf_tensor *x, const fy_hf_tensor *y)
-{
-    enum { PIECE = 4 << 20 };
-    if (x->t->dtype != y->t->dtype || x->t->bytes != y->t->bytes)
-        return false;
-    bool same = true;
-    for (uint64_t at = 0; at < x->t->bytes && same; at += PIECE) {
-        uint64_t n = x->t->bytes - at < PIECE ? x->t->bytes - at : PIECE;
-        same = memcmp(x->t->data + at, y->t->data + at, (size_t)n) == 0;
-        fy_st_drop(x->file, x->t, at, n);
-        fy_st_drop(y->file, y->t, at, n);
-    }
-    return same;
-}
-
 /* An output matrix that is stored although the config ties it to the embedding. */
-static void tied_output(fy_plan_builder *b, const fy_hf_tensor *src)
+static void tied_output(fy_plan_builder *b, const fy_ckpt_tensor *src)
 {
     for (size_t i = 0; i < b->plan->n_tensors; i++) {
         const fy_plan_tensor *t = &b->plan->tensors[i];
-        if (t->row->slot == FY_T_TOKEN_EMBD && same_bytes(src, t->src)) {
+        if (t->row->slot == FY_T_TOKEN_EMBD && fy_ckpt_same(src, t->src)) {
             fy_plan_drop_source(b, src, "equal to the embedding it is tied to");
             return;
         }
     }
     char name[FY_HF_NAME_BYTES];
-    fy_quote(name, sizeof name, src->t->name);
+    fy_quote(name, sizeof name, src->name);
     b->used[fy_plan_index(b, src)] = true;
     fy_plan_problem(
         b,
@@ -194,10 +179,10 @@ static int sum_up(fy_convert_plan *p, fy_type outtype, fy_err *e)
     return 0;
 }
 
-static int build(fy_convert_plan *p, const fy_hf_dir *dir, fy_type outtype, fy_err *e)
+static int build(fy_convert_plan *p, const fy_ckpt *dir, fy_type outtype, fy_err *e)
 {
     const fy_family *f = p->config->family;
-    size_t n_in = fy_hf_dir_n_tensors(dir), n_layer = p->config->hp.n_layer;
+    size_t n_in = fy_ckpt_n_tensors(dir), n_layer = p->config->hp.n_layer;
     fy_plan_builder b = {.plan = p, .dir = dir, .outtype = outtype};
     b.used = calloc(n_in > 0 ? n_in : 1, sizeof *b.used);
     b.faulty = calloc(n_in > 0 ? n_in : 1, sizeof *b.faulty);
@@ -219,7 +204,7 @@ static int build(fy_convert_plan *p, const fy_hf_dir *dir, fy_type outtype, fy_e
     return rc;
 }
 
-fy_convert_plan *fy_convert_plan_new(const fy_hf_dir *dir, const fy_hf_config *config,
+fy_convert_plan *fy_convert_plan_new(const fy_ckpt *dir, const fy_hf_config *config,
                                      fy_type outtype, fy_err *e)
 {
     fy_convert_plan *p = calloc(1, sizeof *p);

@@ -14,25 +14,25 @@
 #include "arch/arch.h"
 #include "base/err.h"
 #include "convert/hf_config.h"
-#include "convert/hf_dir.h"
+#include "convert/checkpoint.h"
 
 /* Instead of a type: matrices keep the type they have, f32 and f64 become f16. */
 #define FY_OUTTYPE_AUTO FY_TYPE_COUNT
 
 typedef struct {
     const fy_tensor_row *row;
+    fy_transform transform; /* the row's, less what the checkpoint has done already */
     uint32_t layer;
     fy_type type;
     bool fallback; /* f16, because the rows do not divide into the blocks of the type asked for */
     uint32_t n_dims;
     uint64_t ne[FY_GGUF_MAX_DIMS];
-    const fy_hf_tensor *src; /* view; the first expert's when they are stacked; NULL: computed */
-    const fy_hf_tensor **experts; /* owned; one per expert; NULL: one source has all rows */
-    fy_type src_type;             /* of src */
+    const fy_ckpt_tensor *src; /* view; the first expert's when they are stacked; NULL: computed */
+    const fy_ckpt_tensor **experts; /* owned; one per expert; NULL: one source has all rows */
 } fy_plan_tensor;
 
 typedef struct {
-    const fy_hf_tensor *src; /* view */
+    const fy_ckpt_tensor *src; /* view */
     const char *reason;
 } fy_plan_drop;
 
@@ -47,7 +47,7 @@ typedef struct {
 } fy_convert_plan;
 
 /* outtype: f32, f16, bf16, q8_0, q4_0 or FY_OUTTYPE_AUTO. NULL on failure. */
-fy_convert_plan *fy_convert_plan_new(const fy_hf_dir *dir, const fy_hf_config *config,
+fy_convert_plan *fy_convert_plan_new(const fy_ckpt *dir, const fy_hf_config *config,
                                      fy_type outtype, fy_err *e);
 void fy_convert_plan_free(fy_convert_plan *p); /* NULL is fine */
 

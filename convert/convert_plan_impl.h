@@ -16,7 +16,7 @@ enum { FY_PLAN_LOGGED = 100 };
 
 typedef struct {
     fy_convert_plan *plan;
-    const fy_hf_dir *dir;
+    const fy_ckpt *dir;
     fy_name_form form;
     fy_type outtype;
     bool *used;   /* owned; per tensor of the directory: it has its place, or its problem */
@@ -28,8 +28,8 @@ typedef struct {
 /* What does not fit into the error message is still logged, line by line. */
 void fy_plan_problem(fy_plan_builder *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-size_t fy_plan_index(const fy_plan_builder *b, const fy_hf_tensor *src);
-void fy_plan_drop_source(fy_plan_builder *b, const fy_hf_tensor *src, const char *reason);
+size_t fy_plan_index(const fy_plan_builder *b, const fy_ckpt_tensor *src);
+void fy_plan_drop_source(fy_plan_builder *b, const fy_ckpt_tensor *src, const char *reason);
 
 /* plan_source.c: finds the source of the first of rows[0..n) (one row and its other forms) that is
  * there in the right shape. True: *t has row, source and source type. False: there is none, and a

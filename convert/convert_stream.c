@@ -7,6 +7,7 @@
 
 #include "base/cpu.h"
 #include "base/quote.h"
+#include "convert/checkpoint_read.h"
 #include "kernels/row.h"
 
 enum {
@@ -31,10 +32,7 @@ struct fy_convert_stream {
 /* Rows of one source, one below the other, of n elements each. */
 typedef struct {
     const fy_plan_tensor *t;
-    const fy_hf_tensor *hf;
-    const uint8_t *data;
-    fy_type type;
-    uint64_t size; /* bytes of an element */
+    const fy_ckpt_tensor *from;
     uint64_t n_rows, n;
 } source;
 
@@ -64,14 +62,9 @@ void fy_convert_stream_free(fy_convert_stream *s)
     free(s);
 }
 
-/* The plan checked that the type can be decoded. */
-static source source_of(const fy_plan_tensor *t, const fy_hf_tensor *hf, uint64_t n)
+static source source_of(const fy_plan_tensor *t, const fy_ckpt_tensor *from, uint64_t n)
 {
-    source src = {.t = t, .hf = hf, .data = hf->t->data, .n = n};
-    fy_dtype_to_type(hf->t->dtype, &src.type);
-    src.size = fy_type_get(src.type)->bytes;
-    src.n_rows = hf->t->bytes / (n * src.size);
-    return src;
+    return (source){.t = t, .from = from, .n = n, .n_rows = fy_ckpt_n_elements(from) / n};
 }
 
 /* Row and element are the checkpoint's. */
@@ -80,7 +73,7 @@ static int tell_fault(const source *src, uint64_t row, int64_t element, const fy
 {
     char name[FY_ROW_NAME_BYTES], hf[FY_ROW_NAME_BYTES];
     fy_plan_name(src->t, name);
-    fy_quote(hf, sizeof hf, src->hf->t->name);
+    fy_quote(hf, sizeof hf, src->from->name);
     if (fault->overflow)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "tensor '%s' (%s), row %" PRIu64 ", element %" PRId64
@@ -98,7 +91,7 @@ static int out_of_source(const source *src, fy_err *e)
     char name[FY_ROW_NAME_BYTES], hf[FY_ROW_NAME_BYTES];
     fy_plan_name(src->t, name);
     return fy_fail(e, FY_EFORMAT, "tensor '%s' needs more rows than %s has", name,
-                   fy_quote(hf, sizeof hf, src->hf->t->name));
+                   fy_quote(hf, sizeof hf, src->from->name));
 }
 
 /* --- choice of rows
@@ -110,12 +103,11 @@ static int convert_row(fy_convert_stream *s, const source *src, uint64_t row, ui
 {
     if (row >= src->n_rows)
         return out_of_source(src, e);
-    const uint8_t *from = src->data + row * src->n * src->size;
-    bool add_one = src->t->row->transform == FY_X_ADD_ONE;
+    bool add_one = src->t->transform == FY_X_ADD_ONE;
     for (uint64_t at = 0; at < src->n; at += CHUNK) {
         uint64_t k = src->n - at < CHUNK ? src->n - at : CHUNK;
         fy_row_fault fault;
-        fy_row_decode(&s->kernels, src->type, tmp->values, from + at * src->size, (int64_t)k);
+        fy_ckpt_read(&s->kernels, src->from, row * src->n + at, k, tmp->values);
         for (uint64_t i = 0; i < k && add_one; i++)
             tmp->values[i] += 1.0F;
         if (fy_row_encode(&s->kernels, src->t->type, out, tmp->values, (int64_t)k, &fault))
@@ -136,7 +128,9 @@ static int convert_rows(fy_convert_stream *s, const source *src, uint64_t row, u
 {
     uint64_t out_bytes = fy_type_row_bytes(src->t->type, src->n), low = UINT64_MAX, high = 0;
     for (uint64_t r = row; r < row + n_rows; r++, out += out_bytes) {
-        uint64_t from = fy_transform_row(&s->plan->config->hp, src->t->row, r);
+        uint64_t from = chooses_rows(src->t->transform)
+                            ? fy_transform_row(&s->plan->config->hp, src->t->row, r)
+                            : r;
         if (convert_row(s, src, from, out, tmp, e))
             return -1;
         low = from < low ? from : low;
@@ -144,8 +138,7 @@ static int convert_rows(fy_convert_stream *s, const source *src, uint64_t row, u
     }
     /* Rows in between that others need are read again. */
     if (n_rows > 0)
-        fy_st_drop(src->hf->file, src->hf->t, low * src->n * src->size,
-                   (high + 1 - low) * src->n * src->size);
+        fy_ckpt_drop(src->from, low * src->n, (high + 1 - low) * src->n);
     return 0;
 }
 
@@ -162,9 +155,9 @@ typedef struct {
 static turned turn_of(const fy_plan_tensor *t)
 {
     turned x = {.n_in = t->ne[0], .n_out = t->ne[1], .width = t->ne[1]};
-    if (t->row->transform != FY_X_TRANSPOSE)
+    if (t->transform != FY_X_TRANSPOSE)
         x.width *= 2;
-    if (t->row->transform == FY_X_TRANSPOSE_SECOND_HALF)
+    if (t->transform == FY_X_TRANSPOSE_SECOND_HALF)
         x.from = x.n_out;
     return x;
 }
@@ -178,8 +171,7 @@ static int turn_tile(fy_convert_stream *s, const source *src, const turned *x, u
     uint64_t source_row = matrix * x->n_in + col;
     for (uint64_t i = 0; i < n_cols; i++) {
         uint64_t at = (source_row + i) * x->width + x->from + first;
-        fy_row_decode(&s->kernels, src->type, tmp->values, src->data + at * src->size,
-                      (int64_t)n_rows);
+        fy_ckpt_read(&s->kernels, src->from, at, n_rows, tmp->values);
         for (uint64_t k = 0; k < n_rows; k++)
             tmp->tile[k][i] = tmp->values[k];
     }
@@ -211,9 +203,9 @@ static int turn_rows(fy_convert_stream *s, const source *src, const turned *x, u
             if (turn_tile(s, src, x, matrix, first, n, col, n_cols, out, tmp, e))
                 return -1;
         }
-        uint64_t bytes = x->n_in * x->width * src->size;
+        uint64_t elems = x->n_in * x->width;
         if (first + n == x->n_out)
-            fy_st_drop(src->hf->file, src->hf->t, matrix * bytes, bytes);
+            fy_ckpt_drop(src->from, matrix * elems, elems);
         row += n;
         n_rows -= n;
         out += n * row_bytes;
@@ -230,27 +222,27 @@ static int fill_computed(const fy_convert_stream *s, const fy_plan_tensor *t, vo
     const fy_hf_config *c = s->plan->config;
     float *to = out;
     for (uint64_t i = 0; i < t->ne[0]; i++)
-        to[i] = t->row->transform == FY_X_LLAMA3_FREQS    ? fy_llama3_freq(c, (uint32_t)i)
-                : t->row->transform == FY_X_LONG_FACTORS  ? c->long_factors[i]
-                : t->row->transform == FY_X_SHORT_FACTORS ? c->short_factors[i]
+        to[i] = t->transform == FY_X_LLAMA3_FREQS    ? fy_llama3_freq(c, (uint32_t)i)
+                : t->transform == FY_X_LONG_FACTORS  ? c->long_factors[i]
+                : t->transform == FY_X_SHORT_FACTORS ? c->short_factors[i]
                                                           : 0;
     return 0;
 }
 
-static int fill_from(fy_convert_stream *s, const fy_plan_tensor *t, const fy_hf_tensor *hf,
+static int fill_from(fy_convert_stream *s, const fy_plan_tensor *t, const fy_ckpt_tensor *from,
                      uint64_t row, uint64_t n_rows, void *out, int thread, fy_err *e)
 {
     scratch *tmp = &s->scratch[thread];
-    if (fy_transform_is_transpose(t->row->transform)) {
+    if (fy_transform_is_transpose(t->transform)) {
         turned x = turn_of(t);
-        source src = source_of(t, hf, x.width);
+        source src = source_of(t, from, x.width);
         return turn_rows(s, &src, &x, row, n_rows, out, tmp, e);
     }
-    if (t->n_dims == 1 && chooses_rows(t->row->transform)) { /* a bias: its elements are the rows */
-        source src = source_of(t, hf, 1);
+    if (t->n_dims == 1 && chooses_rows(t->transform)) { /* a bias: its elements are the rows */
+        source src = source_of(t, from, 1);
         return convert_rows(s, &src, 0, t->ne[0], out, tmp, e);
     }
-    source src = source_of(t, hf, t->ne[0]);
+    source src = source_of(t, from, t->ne[0]);
     return convert_rows(s, &src, row, n_rows, out, tmp, e);
 }
 
@@ -275,8 +267,8 @@ static int fill_experts(fy_convert_stream *s, const fy_plan_tensor *t, uint64_t 
 static void drop_all(const fy_convert_stream *s, const fy_plan_tensor *t)
 {
     for (uint32_t i = 0; i < (t->experts != NULL ? s->plan->config->hp.n_expert : 1); i++) {
-        const fy_hf_tensor *hf = t->experts != NULL ? t->experts[i] : t->src;
-        fy_st_drop(hf->file, hf->t, 0, hf->t->bytes);
+        const fy_ckpt_tensor *from = t->experts != NULL ? t->experts[i] : t->src;
+        fy_ckpt_drop(from, 0, fy_ckpt_n_elements(from));
     }
 }
 

@@ -63,7 +63,7 @@ const fy_family *fy_family_near(const char *name)
     return NULL;
 }
 
-static const fy_family *near_by_tensors(const fy_hf_dir *dir)
+static const fy_family *near_by_tensors(const fy_ckpt *dir)
 {
     const fy_family *best = NULL;
     size_t most = 0;
@@ -235,7 +235,7 @@ static bool add_pattern(patterns *p, fy_span name, fy_str *out)
     return rc == 0;
 }
 
-static void explain_tensors(const fy_hf_dir *dir, const fy_family *f, patterns *have,
+static void explain_tensors(const fy_ckpt *dir, const fy_family *f, patterns *have,
                             patterns *known, fy_str *out)
 {
     size_t n_found;
@@ -248,8 +248,8 @@ static void explain_tensors(const fy_hf_dir *dir, const fy_family *f, patterns *
         fy_name_in_form(form, f->rows[i].hf, name);
         add_pattern(known, fy_span_of(name), out);
     }
-    for (size_t i = 0; i < fy_hf_dir_n_tensors(dir); i++) {
-        if (add_pattern(have, fy_hf_dir_at(dir, i)->t->name, out) &&
+    for (size_t i = 0; i < fy_ckpt_n_tensors(dir); i++) {
+        if (add_pattern(have, fy_ckpt_at(dir, i)->name, out) &&
             !fy_names_find(&known->set, fy_span_of(have->names[have->n - 1]), NULL))
             list_add(&more, fy_span_of(have->names[have->n - 1]));
     }
@@ -266,7 +266,7 @@ static void explain_tensors(const fy_hf_dir *dir, const fy_family *f, patterns *
     list_end(&less, "tensors of it that are absent", out);
 }
 
-void fy_family_explain(const fy_hf_config *c, const fy_hf_dir *dir, fy_str *out)
+void fy_family_explain(const fy_hf_config *c, const fy_ckpt *dir, fy_str *out)
 {
     const fy_family *f = fy_family_near(fy_hf_config_class(c));
     if (f == NULL && dir != NULL)

@@ -194,8 +194,31 @@ static int check_required(fy_hf_config *c, const fy_cfg *s, fy_err *e)
     return 0;
 }
 
+/* FP8 as DeepSeek and Qwen publish it; other formats of the same name are not E4M3. */
+static int read_fp8(fy_hf_config *c, const fy_cfg *s, const char *key, const json_t *q, fy_err *e)
+{
+    fy_cfg fp8 = fy_cfg_below(s, key, q);
+    const json_t *block;
+    const char *fmt = "e4m3";
+    if (fy_cfg_string(&fp8, "fmt", &fmt, e) < 0)
+        return -1;
+    if (strcmp(fmt, "e4m3") != 0)
+        return fy_fail(e, FY_EUNSUPPORTED, "%sfmt is '%s'; ferry reads FP8 as e4m3 only",
+                       fp8.prefix, fmt);
+    c->fp8 = true;
+    c->fp8_block[0] = c->fp8_block[1] = 128;
+    int rc = fy_cfg_list(&fp8, "weight_block_size", 2, &block, e);
+    for (size_t i = 0; rc == 0 && i < 2; i++) {
+        double n = json_number_value(json_array_get(block, i));
+        if (!(n >= 1) || n > 65536 || n != (double)(uint32_t)n)
+            return fy_cfg_bad(&fp8, "weight_block_size", block, "two sizes of a block", e);
+        c->fp8_block[i] = (uint32_t)n;
+    }
+    return rc < 0 ? -1 : 0;
+}
+
 /* Checkpoints whose tensors are not plain weights. */
-static int check_quantized(const fy_cfg *s, fy_err *e)
+static int check_quantized(fy_hf_config *c, const fy_cfg *s, fy_err *e)
 {
     static const char *const keys[] = {"quantization_config", "quantization"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -206,10 +229,15 @@ static int check_quantized(const fy_cfg *s, fy_err *e)
         if (rc == 1 || json_object_size(q) == 0)
             continue;
         const char *method = json_string_value(json_object_get(q, "quant_method"));
+        if (method != NULL && strcmp(method, "fp8") == 0) {
+            if (read_fp8(c, s, keys[i], q, e))
+                return -1;
+            continue;
+        }
         char text[FY_QUOTE_BYTES];
         return fy_fail(e, FY_EUNSUPPORTED,
                        "the checkpoint is quantized already (%s%s: %s); ferry converts the "
-                       "original f32, f16 or bf16 checkpoint",
+                       "original f32, f16, bf16 or FP8 checkpoint",
                        s->prefix, keys[i],
                        fy_quote(text, sizeof text, fy_span_of(method != NULL ? method : "?")));
     }
@@ -258,8 +286,8 @@ static int parse(fy_hf_config *c, const void *p, size_t n, fy_err *e)
         return -1;
     c->text = text.obj;
     c->nested = text.obj != root.obj;
-    if (find_family(&root, &text, &c->family, e) || check_quantized(&root, e) ||
-        (c->nested && check_quantized(&text, e)) || read_plain(c, &root, &text, e) ||
+    if (find_family(&root, &text, &c->family, e) || check_quantized(c, &root, e) ||
+        (c->nested && check_quantized(c, &text, e)) || read_plain(c, &root, &text, e) ||
         fy_hf_read_keys(c, &text, e) || check_required(c, &text, e) ||
         check_row_flags(c, &text, e) || fy_hf_read_activation(c, &text, e) ||
         fy_hf_read_layers(c, &text, e) || fy_hf_read_rope(c, &text, e))

@@ -34,7 +34,7 @@ void fy_name_in_form(fy_name_form form, const char *name, char out[FY_HF_NAME_BY
     snprintf(out, FY_HF_NAME_BYTES, "%s%s", before, name);
 }
 
-fy_name_form fy_name_form_of(const fy_hf_dir *dir, const fy_family *f, size_t *n_found)
+fy_name_form fy_name_form_of(const fy_ckpt *dir, const fy_family *f, size_t *n_found)
 {
     fy_name_form best = FY_FORM_PLAIN;
     *n_found = 0;
@@ -46,7 +46,7 @@ fy_name_form fy_name_form_of(const fy_hf_dir *dir, const fy_family *f, size_t *n
                 continue;
             fy_row_name(f->rows[i].hf, 0, row);
             fy_name_in_form(form, row, name);
-            n += fy_hf_dir_find(dir, fy_span_of(name)) != NULL;
+            n += fy_ckpt_find(dir, fy_span_of(name)) != NULL;
         }
         if (n > *n_found) {
             *n_found = n;

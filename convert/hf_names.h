@@ -4,7 +4,7 @@
 #define FY_CONVERT_HF_NAMES_H
 
 #include "arch/arch.h"
-#include "convert/hf_dir.h"
+#include "convert/checkpoint.h"
 
 #define FY_HF_NAME_BYTES (FY_ROW_NAME_BYTES + 32)
 
@@ -22,6 +22,6 @@ void fy_name_in_form(fy_name_form form, const char *name, char out[FY_HF_NAME_BY
 
 /* The form in which most of the family's rows are there, the first of those that are equal;
  * *n_found: how many. */
-fy_name_form fy_name_form_of(const fy_hf_dir *dir, const fy_family *f, size_t *n_found);
+fy_name_form fy_name_form_of(const fy_ckpt *dir, const fy_family *f, size_t *n_found);
 
 #endif

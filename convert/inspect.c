@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/math.h"
-#include "convert/hf_dir.h"
+#include "convert/checkpoint.h"
 #include "convert/inspect_impl.h"
 #include "format/sniff.h"
 

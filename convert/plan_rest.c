@@ -13,6 +13,13 @@ static const struct {
 } droppable[] = {
     {".rotary_emb.inv_freq", "rotation frequencies follow from config.json"},
     {".rotary_pos_emb.inv_freq", "rotation frequencies follow from config.json"},
+    {".weight_scale_inv", "the scale of an FP8 matrix, which is multiplied by it"},
+    {".activation_scale", "a scale of activations, which ferry scales as it computes"},
+    {".input_scale", "a scale of activations, which ferry scales as it computes"},
+    {"rope.freqs", "rotation frequencies follow from params.json"},
+    {"freqs_cos", "rotation frequencies follow from the configuration"},
+    {"freqs_sin", "rotation frequencies follow from the configuration"},
+    {".attention.mask", "a causal mask, not a weight"},
     {".attn.masked_bias", "a causal mask, not a weight"},
     {".attn.bias", "a causal mask, not a weight"},
     {".attention.masked_bias", "a causal mask, not a weight"},
@@ -31,7 +38,7 @@ static const char *const towers[] = {
 static bool ends(fy_span name, const char *end)
 {
     size_t n = strlen(end);
-    return name.len > n && memcmp(name.ptr + name.len - n, end, n) == 0;
+    return name.len >= n && memcmp(name.ptr + name.len - n, end, n) == 0;
 }
 
 static bool is_of_tower(fy_span name)
@@ -132,14 +139,14 @@ static void unexplained(fy_plan_builder *b, fy_span name)
 
 void fy_plan_account_for_rest(fy_plan_builder *b)
 {
-    for (size_t i = 0; i < fy_hf_dir_n_tensors(b->dir); i++) {
+    for (size_t i = 0; i < fy_ckpt_n_tensors(b->dir); i++) {
         if (b->used[i])
             continue;
-        const fy_hf_tensor *src = fy_hf_dir_at(b->dir, i);
-        const char *reason = drop_reason(b->plan->config, src->t->name);
+        const fy_ckpt_tensor *src = fy_ckpt_at(b->dir, i);
+        const char *reason = drop_reason(b->plan->config, src->name);
         if (reason != NULL)
             fy_plan_drop_source(b, src, reason);
         else
-            unexplained(b, src->t->name);
+            unexplained(b, src->name);
     }
 }

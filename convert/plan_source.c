@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "base/quote.h"
+#include "convert/checkpoint_read.h"
 #include "convert/convert_plan_impl.h"
-#include "kernels/row.h"
 
 static void source_name(const fy_plan_builder *b, const fy_tensor_row *row, uint32_t layer,
                         uint32_t expert, char out[FY_HF_NAME_BYTES])
@@ -14,12 +14,12 @@ static void source_name(const fy_plan_builder *b, const fy_tensor_row *row, uint
     fy_name_in_form(b->form, name, out);
 }
 
-static const fy_hf_tensor *source(const fy_plan_builder *b, const fy_tensor_row *row,
+static const fy_ckpt_tensor *source(const fy_plan_builder *b, const fy_tensor_row *row,
                                   uint32_t layer, uint32_t expert)
 {
     char name[FY_HF_NAME_BYTES];
     source_name(b, row, layer, expert, name);
-    return fy_hf_dir_find(b->dir, fy_span_of(name));
+    return fy_ckpt_find(b->dir, fy_span_of(name));
 }
 
 /* Is there anything to compute for this row? */
@@ -47,7 +47,7 @@ static bool required(const fy_hf_config *c, const fy_tensor_row *row)
  */
 
 /* The same dimensions, none of them 0; the checkpoint may have further ones of 1 in front. */
-static bool same_shape(const fy_st_tensor *t, uint32_t n_dims, const uint64_t *dims)
+static bool same_shape(const fy_ckpt_tensor *t, uint32_t n_dims, const uint64_t *dims)
 {
     uint32_t ahead = t->rank > n_dims ? t->rank - n_dims : 0;
     if (t->rank < n_dims)
@@ -60,11 +60,11 @@ static bool same_shape(const fy_st_tensor *t, uint32_t n_dims, const uint64_t *d
 }
 
 static bool has_its_shape(const fy_plan_builder *b, const fy_tensor_row *row,
-                          const fy_hf_tensor *src)
+                          const fy_ckpt_tensor *src)
 {
     uint64_t dims[FY_GGUF_MAX_DIMS];
     uint32_t n = fy_row_source_shape(&b->plan->config->hp, row, dims);
-    return same_shape(src->t, n, dims);
+    return same_shape(src, n, dims);
 }
 
 /* [a, b] with the slowest dimension first, as PyTorch prints it. */
@@ -79,34 +79,32 @@ static const char *shape_text(char *out, size_t size, uint32_t n, const uint64_t
     return out;
 }
 
-static void put_name(char out[FY_HF_NAME_BYTES], const fy_hf_tensor *src)
+static void put_name(char out[FY_HF_NAME_BYTES], const fy_ckpt_tensor *src)
 {
-    fy_quote(out, FY_HF_NAME_BYTES, src->t->name);
+    fy_quote(out, FY_HF_NAME_BYTES, src->name);
 }
 
 /* Shape and type of a source; false with the problem told, once for each source. */
-static bool check_source(fy_plan_builder *b, const fy_tensor_row *row, const fy_hf_tensor *src)
+static bool check_source(fy_plan_builder *b, const fy_tensor_row *row, const fy_ckpt_tensor *src)
 {
     uint64_t dims[FY_GGUF_MAX_DIMS];
     char found[128], wanted[128], name[FY_HF_NAME_BYTES];
     size_t i = fy_plan_index(b, src);
-    fy_type type;
     put_name(name, src);
     b->used[i] = true;
     if (!has_its_shape(b, row, src)) {
         uint32_t n = fy_row_source_shape(&b->plan->config->hp, row, dims);
         if (!b->faulty[i])
             fy_plan_problem(b, "%s has shape %s, config.json says %s", name,
-                            shape_text(found, sizeof found, src->t->rank, src->t->shape),
+                            shape_text(found, sizeof found, src->rank, src->shape),
                             shape_text(wanted, sizeof wanted, n, dims));
         b->faulty[i] = true;
         return false;
     }
-    if (!fy_dtype_to_type(src->t->dtype, &type) || !fy_row_can_decode(type) ||
-        fy_type_get(type)->block != 1) {
+    if (!fy_ckpt_can_read(src)) {
         if (!b->faulty[i])
             fy_plan_problem(b, "%s is of type %s, which ferry does not convert", name,
-                            fy_dtype_name(src->t->dtype));
+                            fy_dtype_name(src->dtype));
         b->faulty[i] = true;
         return false;
     }
@@ -130,7 +128,7 @@ static const fy_tensor_row *choose(const fy_plan_builder *b, const fy_tensor_row
                 computed = row;
             continue;
         }
-        const fy_hf_tensor *src = source(b, row, layer, 0);
+        const fy_ckpt_tensor *src = source(b, row, layer, 0);
         if (src != NULL && has_its_shape(b, row, src))
             return row;
         if (src != NULL && there == NULL)
@@ -170,10 +168,10 @@ static bool find_experts(fy_plan_builder *b, fy_plan_tensor *t)
     uint32_t n = b->plan->config->hp.n_expert;
     char name[FY_HF_NAME_BYTES];
     bool good = true;
-    if (n > fy_hf_dir_n_tensors(b->dir)) {
+    if (n > fy_ckpt_n_tensors(b->dir)) {
         source_name(b, t->row, t->layer, 0, name);
         fy_plan_problem(b, "%s: config.json says %u experts, the checkpoint has %zu tensors", name,
-                        n, fy_hf_dir_n_tensors(b->dir));
+                        n, fy_ckpt_n_tensors(b->dir));
         return false;
     }
     t->experts = calloc(n, sizeof *t->experts);
@@ -201,7 +199,10 @@ bool fy_plan_find_source(fy_plan_builder *b, const fy_tensor_row *rows, size_t n
     const fy_tensor_row *row = choose(b, rows, n, layer);
     if (row == NULL)
         return none_there(b, &rows[0], layer);
-    *t = (fy_plan_tensor){.row = row, .layer = layer, .src_type = FY_F32};
+    *t = (fy_plan_tensor){.row = row, .layer = layer, .transform = row->transform};
+    if (fy_ckpt_rotates_neighbours(b->dir) &&
+        (row->transform == FY_X_PERMUTE_Q || row->transform == FY_X_PERMUTE_K))
+        t->transform = FY_X_COPY;
     t->n_dims = fy_row_shape(&c->hp, row, t->ne);
     if (row->hf == NULL)
         return true;
@@ -215,7 +216,7 @@ bool fy_plan_find_source(fy_plan_builder *b, const fy_tensor_row *rows, size_t n
     }
     bool good = fy_row_is_stacked(row) ? find_experts(b, t) : check_source(b, row, t->src);
     if (good)
-        return fy_dtype_to_type(t->src->t->dtype, &t->src_type);
+        return true;
     free(t->experts);
     t->experts = NULL;
     return false;

@@ -380,6 +380,11 @@ const char *fy_st_path(const fy_st *s)
     return s->path;
 }
 
+const fy_map *fy_st_map(const fy_st *s)
+{
+    return &s->map;
+}
+
 size_t fy_st_n_tensors(const fy_st *s)
 {
     return s->n_tensors;

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "format/dtype.h"
 
@@ -36,6 +37,7 @@ fy_st *fy_st_open(const char *path, fy_err *e);
 void fy_st_close(fy_st *s); /* NULL is fine */
 
 const char *fy_st_path(const fy_st *s);
+const fy_map *fy_st_map(const fy_st *s); /* of the file; of no bytes when parsed from bytes */
 size_t fy_st_n_tensors(const fy_st *s);
 const fy_st_tensor *fy_st_tensor_at(const fy_st *s, size_t i); /* by offset */
 const fy_st_tensor *fy_st_find(const fy_st *s, fy_span name);  /* NULL when absent; O(1) */

@@ -26,7 +26,7 @@ static const char *const values[] = {
 typedef struct {
     const char *name;
     json_t *root; /* owned */
-    fy_hf_dir *dir;
+    fy_ckpt *dir;
     fy_hparams hp; /* of the config as it is */
     size_t n_good, n_refused;
 } subject;
@@ -107,7 +107,7 @@ static void take(const char *root, const char *name)
     snprintf(path, sizeof path, "%s/%s/config.json", root, name);
     s.root = fy_file_exists(path) ? json_load_file(path, 0, NULL) : NULL;
     snprintf(path, sizeof path, "%s/%s", root, name);
-    s.dir = s.root != NULL ? fy_hf_dir_open(path, &e) : NULL;
+    s.dir = s.root != NULL ? fy_ckpt_open(path, &e) : NULL;
     if (s.dir != NULL) {
         try_one(&s, "nothing", "");
         assert_int_equal(s.n_good, 1);
@@ -115,7 +115,7 @@ static void take(const char *root, const char *name)
         if (s.n_good == 0 || s.n_refused == 0)
             fail_msg("%s: %zu good, %zu refused", name, s.n_good, s.n_refused);
     }
-    fy_hf_dir_close(s.dir);
+    fy_ckpt_close(s.dir);
     json_decref(s.root);
 }
 

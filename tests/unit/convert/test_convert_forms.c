@@ -21,7 +21,7 @@ typedef struct {
     char names[MAX][96];
     size_t n;
     fy_hf_config config;
-    fy_hf_dir *dir;
+    fy_ckpt *dir;
     fy_convert_plan *plan;
     fy_err e;
 } world;
@@ -49,7 +49,7 @@ static float contents(const char *name)
 static void release(void)
 {
     fy_convert_plan_free(w.plan);
-    fy_hf_dir_close(w.dir);
+    fy_ckpt_close(w.dir);
     fy_hf_config_release(&w.config);
     w = (world){0};
 }
@@ -65,7 +65,7 @@ static void make(const char *config)
     put_shaped("model.safetensors", w.t, w.n);
     if (fy_hf_config_parse(&w.config, config, strlen(config), "config.json", &w.e) != 0)
         fail_msg("%s", w.e.msg);
-    w.dir = fy_hf_dir_open(made_dir, &w.e);
+    w.dir = fy_ckpt_open(made_dir, &w.e);
     if (w.dir == NULL)
         fail_msg("%s", w.e.msg);
     w.plan = fy_convert_plan_new(w.dir, &w.config, FY_F32, &w.e);
@@ -472,7 +472,7 @@ static void an_unknown_class_is_compared_with_the_nearest(void **state)
                          -1);
         assert_int_equal(none.code, FY_EUNSUPPORTED);
         assert_null(w.config.family);
-        w.dir = fy_hf_dir_open(made_dir, &w.e);
+        w.dir = fy_ckpt_open(made_dir, &w.e);
         assert_non_null(w.dir);
         fy_family_explain(&w.config, w.dir, &s);
         if (strcmp(fy_str_z(&s), "compared with llama (LlamaForCausalLM):\n"
@@ -482,7 +482,7 @@ static void an_unknown_class_is_compared_with_the_nearest(void **state)
                                  "  tensors of it that are absent: model.norm.weight\n") != 0)
             fail_msg("%s", fy_str_z(&s));
         fy_str_release(&s);
-        fy_hf_dir_close(w.dir);
+        fy_ckpt_close(w.dir);
         w.dir = NULL;
         fy_hf_config_release(&w.config);
     }

@@ -35,7 +35,7 @@ static const made_tensor plain[] = {
 
 typedef struct {
     fy_hf_config config;
-    fy_hf_dir *dir;
+    fy_ckpt *dir;
     fy_convert_plan *plan;
     fy_err e;
 } world;
@@ -49,7 +49,7 @@ static void make(world *w, const made_tensor *t, size_t n, const char *more, fy_
     put_safetensors("model.safetensors", t, n);
     if (fy_hf_config_parse(&w->config, text, strlen(text), "config.json", &w->e) != 0)
         fail_msg("%s", w->e.msg);
-    w->dir = fy_hf_dir_open(made_dir, &w->e);
+    w->dir = fy_ckpt_open(made_dir, &w->e);
     assert_non_null(w->dir);
     w->plan = fy_convert_plan_new(w->dir, &w->config, outtype, &w->e);
 }
@@ -57,7 +57,7 @@ static void make(world *w, const made_tensor *t, size_t n, const char *more, fy_
 static void release(world *w)
 {
     fy_convert_plan_free(w->plan);
-    fy_hf_dir_close(w->dir);
+    fy_ckpt_close(w->dir);
     fy_hf_config_release(&w->config);
 }
 

@@ -1,0 +1,158 @@
+#include "convert/checkpoint_read.h"
+
+#include <string.h>
+
+#include "convert/fp8.h"
+#include "kernels/row.h"
+
+enum { GATHER = 256 }; /* elements collected at a time where they do not lie side by side */
+
+bool fy_ckpt_can_read(const fy_ckpt_tensor *t)
+{
+    fy_type type;
+    if (t->dtype == FY_DT_F8_E4M3)
+        return t->scale != NULL && fy_ckpt_can_read(t->scale);
+    return fy_dtype_to_type(t->dtype, &type) && fy_row_can_decode(type) && fy_type_get(type)->block == 1;
+}
+
+static uint64_t row_length(const fy_ckpt_tensor *t)
+{
+    return t->rank > 0 ? t->shape[t->rank - 1] : 1;
+}
+
+static void decode(const fy_kernels *k, fy_dtype d, const uint8_t *from, uint64_t n, float *out)
+{
+    fy_type type;
+    if (d == FY_DT_F8_E4M3)
+        fy_fp8_e4m3_decode(out, from, (int64_t)n);
+    else if (fy_dtype_to_type(d, &type))
+        fy_row_decode(k, type, out, from, (int64_t)n);
+}
+
+/* n elements, `stride` apart. */
+static void decode_apart(const fy_kernels *k, fy_dtype d, const uint8_t *from, uint64_t stride,
+                         uint64_t n, float *out)
+{
+    uint8_t side_by_side[GATHER * sizeof(double)];
+    uint64_t size = fy_dtype_bits(d) / 8;
+    if (stride == 1) {
+        decode(k, d, from, n, out);
+        return;
+    }
+    for (uint64_t at = 0; at < n; at += GATHER) {
+        uint64_t m = n - at < GATHER ? n - at : GATHER;
+        for (uint64_t i = 0; i < m; i++)
+            memcpy(side_by_side + i * size, from + (at + i) * stride * size, (size_t)size);
+        decode(k, d, side_by_side, m, out + at);
+    }
+}
+
+/* Elements [col, col + n) of one row, which starts at the coordinates in `at`. */
+static void read_in_row(const fy_kernels *k, const fy_ckpt_tensor *t,
+                        const uint64_t at[FY_MAX_RANK], uint64_t col, uint64_t n, float *out)
+{
+    uint32_t last = t->rank - 1;
+    uint64_t size = fy_dtype_bits(t->dtype) / 8, begin = 0; /* of the part, along the axis */
+    for (uint32_t p = 0; p < t->n_parts && n > 0; begin += t->parts[p++].len) {
+        const fy_ckpt_part *part = &t->parts[p];
+        uint64_t along = t->axis == last ? col : at[t->axis], offset = 0, m = n;
+        if (along - begin >= part->len)
+            continue;
+        if (t->axis == last && part->len - (col - begin) < m)
+            m = part->len - (col - begin);
+        for (uint32_t d = 0; d < last; d++)
+            offset += (d == t->axis ? at[d] - begin : at[d]) * part->stride[d];
+        offset += (t->axis == last ? col - begin : col) * part->stride[last];
+        decode_apart(k, t->dtype, part->data + offset * size, part->stride[last], m, out);
+        col += m;
+        out += m;
+        n -= m;
+        if (t->axis != last)
+            return;
+    }
+}
+
+/* Values of one row times the scales of their blocks. */
+static void apply_scales(const fy_kernels *k, const fy_ckpt_tensor *t, uint64_t row, uint64_t col,
+                         uint64_t n, float *out)
+{
+    uint64_t per_row = row_length(t->scale), block = t->scale_block[1];
+    while (n > 0) {
+        uint64_t m = block - col % block;
+        float scale;
+        m = m < n ? m : n;
+        fy_ckpt_read(k, t->scale, row / t->scale_block[0] * per_row + col / block, 1, &scale);
+        for (uint64_t i = 0; i < m; i++)
+            out[i] *= scale;
+        col += m;
+        out += m;
+        n -= m;
+    }
+}
+
+void fy_ckpt_read(const fy_kernels *k, const fy_ckpt_tensor *t, uint64_t first, uint64_t n,
+                  float *out)
+{
+    uint64_t size = fy_dtype_bits(t->dtype) / 8, width = row_length(t);
+    if (t->plain && t->scale == NULL) {
+        decode(k, t->dtype, t->parts[0].data + first * size, n, out);
+        return;
+    }
+    if (t->rank == 0) {
+        decode(k, t->dtype, t->parts[0].data, 1, out);
+        return;
+    }
+    while (n > 0) {
+        uint64_t at[FY_MAX_RANK], row = first / width, col = first % width, m = width - col;
+        uint64_t rest = row;
+        m = m < n ? m : n;
+        for (uint32_t d = t->rank - 1; d-- > 0; rest /= t->shape[d])
+            at[d] = rest % t->shape[d];
+        read_in_row(k, t, at, col, m, out);
+        if (t->scale != NULL)
+            apply_scales(k, t, row, col, m, out);
+        first += m;
+        out += m;
+        n -= m;
+    }
+}
+
+/* From the first byte to the last one that the part's elements touch. */
+static uint64_t extent(const fy_ckpt_tensor *t, const fy_ckpt_part *part)
+{
+    uint64_t last = 0;
+    for (uint32_t d = 0; d < t->rank; d++)
+        last += ((d == t->axis ? part->len : t->shape[d]) - 1) * part->stride[d];
+    return (last + 1) * (fy_dtype_bits(t->dtype) / 8);
+}
+
+void fy_ckpt_drop(const fy_ckpt_tensor *t, uint64_t first, uint64_t n)
+{
+    uint64_t size = fy_dtype_bits(t->dtype) / 8;
+    if (t->plain) {
+        const fy_ckpt_part *part = &t->parts[0];
+        fy_map_drop(part->map, (uint64_t)(part->data - part->map->data) + first * size, n * size);
+        return;
+    }
+    for (uint32_t p = 0; p < t->n_parts && t->bytes > 0 && n == fy_ckpt_n_elements(t); p++) {
+        const fy_ckpt_part *part = &t->parts[p];
+        fy_map_drop(part->map, (uint64_t)(part->data - part->map->data), extent(t, part));
+    }
+}
+
+bool fy_ckpt_same(const fy_ckpt_tensor *x, const fy_ckpt_tensor *y)
+{
+    enum { PIECE = 4 << 20 };
+    if (x->dtype != y->dtype || x->bytes != y->bytes || !x->plain || !y->plain)
+        return false;
+    const uint8_t *a = x->parts[0].data, *b = y->parts[0].data;
+    uint64_t size = fy_dtype_bits(x->dtype) / 8;
+    bool same = true;
+    for (uint64_t at = 0; at < x->bytes && same && a != b; at += PIECE) {
+        uint64_t n = x->bytes - at < PIECE ? x->bytes - at : PIECE;
+        same = memcmp(a + at, b + at, (size_t)n) == 0;
+        fy_ckpt_drop(x, at / size, n / size);
+        fy_ckpt_drop(y, at / size, n / size);
+    }
+    return same;
+}
