@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "convert/fp8.h"
 #include "tests/unit/alloc_fail.h"
 #include "tests/unit/convert/checkpoint.h"
 
@@ -160,6 +161,70 @@ static void other_containers_are_named(void **state)
     refuse(FY_EFORMAT, "pytorch_model.bin", made_dir);
 }
 
+/* One file of zeros under the header's tensors. */
+static void put_zeros(const char *header, size_t data_bytes)
+{
+    fy_str file = {0};
+    uint64_t len = strlen(header);
+    fy_str_add(&file, &len, sizeof len);
+    fy_str_puts(&file, header);
+    for (size_t i = 0; i < data_bytes; i++)
+        fy_str_putc(&file, '\0');
+    put_file("model.safetensors", file.ptr, file.len);
+    fy_str_release(&file);
+}
+
+/* A matrix [3, 5] of FP8 with the scales that the header has beside it, in blocks of 2 x 2. */
+static int pair(const char *scale, size_t scale_bytes, fy_err *e)
+{
+    char header[400];
+    fy_hf_config config = {.fp8 = true, .fp8_block = {2, 2}};
+    snprintf(header, sizeof header,
+             "{\"w\":{\"dtype\":\"F8_E4M3\",\"shape\":[3,5],\"data_offsets\":[0,15]}%s}", scale);
+    put_zeros(header, 15 + scale_bytes);
+    fy_ckpt *c = fy_ckpt_open(made_dir, e);
+    if (c == NULL)
+        return -1;
+    int rc = fy_ckpt_pair_scales(c, &config, e);
+    if (rc == 0)
+        assert_ptr_equal(fy_ckpt_find(c, FY_SPAN("w"))->scale,
+                         fy_ckpt_find(c, FY_SPAN("w_scale_inv")));
+    fy_ckpt_close(c);
+    return rc;
+}
+
+static void fp8_needs_a_scale_for_each_block_or_one_for_all(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *scale;
+        size_t bytes;
+        fy_code code; /* FY_OK: accepted */
+        const char *words;
+    } cases[] = {
+        {"", 0, FY_EFORMAT, "'w' is FP8, but there is no 'w_scale_inv'"},
+        {",\"w_scale_inv\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[15,39]}", 24,
+         FY_OK, NULL},
+        {",\"w_scale_inv\":{\"dtype\":\"BF16\",\"shape\":[2,3],\"data_offsets\":[15,27]}", 12,
+         FY_OK, NULL},
+        {",\"w_scale_inv\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[15,19]}", 4, FY_OK,
+         NULL},
+        {",\"w_scale_inv\":{\"dtype\":\"F32\",\"shape\":[3,2],\"data_offsets\":[15,39]}", 24,
+         FY_EFORMAT, "not one for each block of 2 x 2"},
+        {",\"w_scale_inv\":{\"dtype\":\"F32\",\"shape\":[6],\"data_offsets\":[15,39]}", 24,
+         FY_EFORMAT, "not one for each block of 2 x 2"},
+        {",\"w_scale_inv\":{\"dtype\":\"F8_E4M3\",\"shape\":[1],\"data_offsets\":[15,16]}", 1,
+         FY_EUNSUPPORTED, "a scale of type F8_E4M3"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fy_err e = {0};
+        int rc = pair(cases[i].scale, cases[i].bytes, &e);
+        if (e.code != cases[i].code || (rc == 0) != (e.code == FY_OK) ||
+            (rc != 0 && strstr(e.msg, cases[i].words) == NULL))
+            fail_msg("case %zu: code %d, %s", i, e.code, e.msg);
+    }
+}
+
 static void a_file_or_nothing_is_no_directory(void **state)
 {
     (void)state;
@@ -237,6 +302,7 @@ int main(void)
         TEST(an_index_that_is_none_is_named_for_what_it_is),
         TEST(a_shard_that_is_a_git_lfs_pointer_is_named),
         TEST(other_containers_are_named),
+        TEST(fp8_needs_a_scale_for_each_block_or_one_for_all),
         TEST(a_file_or_nothing_is_no_directory),
         TEST(each_failing_allocation_is_out_of_memory),
         TEST(indexes_of_partial_downloads_name_their_absent_shards),
