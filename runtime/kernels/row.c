@@ -115,23 +115,30 @@ static float largest(fy_type t)
     }
 }
 
+enum { STEP = 64 };
+
+/* Of magnitudes as bits, which order like their values; those of NaN come last. The loop has a fixed
+ * length so that compilers vectorize it. */
+static bool any_from(const float *x, int32_t limit)
+{
+    int32_t bits[STEP], bad = 0;
+    memcpy(bits, x, sizeof bits);
+    for (int i = 0; i < STEP; i++)
+        bad |= (bits[i] & INT32_MAX) >= limit ? -1 : 0;
+    return bad != 0;
+}
+
 /* The first value that is not finite or not below `limit`; n when all are. */
 static int64_t find_fault(const float *x, int64_t n, float limit)
 {
-    enum { STEP = 64 };
-    for (int64_t i = 0; i < n; i += STEP) {
-        int64_t end = n - i < STEP ? n : i + STEP;
-        int bad = 0;
-        for (int64_t j = i; j < end; j++)
-            bad |= !(fabsf(x[j]) < limit); /* true for NaN too */
-        if (!bad)
-            continue;
-        for (int64_t j = i; j < end; j++) {
-            if (!(fabsf(x[j]) < limit))
-                return j;
-        }
-    }
-    return n;
+    int32_t limit_bits;
+    memcpy(&limit_bits, &limit, sizeof limit_bits);
+    int64_t i = 0;
+    while (i + STEP <= n && !any_from(x + i, limit_bits))
+        i += STEP;
+    while (i < n && fabsf(x[i]) < limit)
+        i++;
+    return i;
 }
 
 int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
