@@ -2,9 +2,10 @@
  * size, or sparse (all zeros, no disk taken) to show that memory does not grow with the model.
  *
  *   make_checkpoint DIR [layers=16] [dim=2048] [ffn=8192] [heads=32] [kv=8] [head_dim=64]
- * [vocab=128256] [shards=2] [sparse=0] [tokenizer=1] [tied=1]
+ * [vocab=128256] [shards=2] [sparse=0] [tokenizer=1] [tied=1] [experts=0]
  *
- * The defaults are the shape of Llama-3.2-1B. With tokenizer=0 no tokenizer.json is written: put
+ * The defaults are the shape of Llama-3.2-1B. With experts it is a Qwen3 MoE, ffn being the width of
+ * an expert. With tokenizer=0 no tokenizer.json is written: put
  * one there. */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,14 +16,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LAYERS, DIM, FFN, HEADS, KV, HEAD_DIM, VOCAB, SHARDS, SPARSE, TOKENIZER, TIED, N_PARAMS };
+enum { LAYERS, DIM, FFN, HEADS, KV, HEAD_DIM, VOCAB, SHARDS, SPARSE, TOKENIZER, TIED, EXPERTS, N_PARAMS };
 
 static struct {
     const char *name;
     long value;
 } params[N_PARAMS] = {{"layers", 16}, {"dim", 2048},    {"ffn", 8192},     {"heads", 32},
                       {"kv", 8},      {"head_dim", 64}, {"vocab", 128256}, {"shards", 2},
-                      {"sparse", 0},  {"tokenizer", 1}, {"tied", 1}};
+                      {"sparse", 0},  {"tokenizer", 1}, {"tied", 1},       {"experts", 0}};
 
 typedef struct {
     char name[96];
@@ -58,26 +59,47 @@ static long add(tensor *t, long n, const char *name, long rows, long cols)
     return n + 1;
 }
 
-static long list_tensors(tensor *t)
+static long add_layer(tensor *t, long n, long layer)
 {
     long d = params[DIM].value, ff = params[FFN].value, hd = params[HEAD_DIM].value;
-    long q = params[HEADS].value * hd, kv = params[KV].value * hd, n = 0;
+    long q = params[HEADS].value * hd, kv = params[KV].value * hd, e = params[EXPERTS].value;
     const struct {
         const char *name;
         long rows, cols;
-    } layer[] = {{"input_layernorm", d, 0},          {"mlp.down_proj", d, ff},
-                 {"mlp.gate_proj", ff, d},           {"mlp.up_proj", ff, d},
-                 {"post_attention_layernorm", d, 0}, {"self_attn.k_proj", kv, d},
-                 {"self_attn.o_proj", d, q},         {"self_attn.q_proj", q, d},
-                 {"self_attn.v_proj", kv, d}};
-    n = add(t, n, "model.embed_tokens.weight", params[VOCAB].value, d);
-    for (long l = 0; l < params[LAYERS].value; l++) {
-        for (size_t i = 0; i < sizeof layer / sizeof layer[0]; i++) {
-            char name[96];
-            snprintf(name, sizeof name, "model.layers.%ld.%s.weight", l, layer[i].name);
-            n = add(t, n, name, layer[i].rows, layer[i].cols);
+    } rows[] = {{"input_layernorm", d, 0},
+                {"post_attention_layernorm", d, 0},
+                {"self_attn.k_proj", kv, d},
+                {"self_attn.o_proj", d, q},
+                {"self_attn.q_proj", q, d},
+                {"self_attn.v_proj", kv, d},
+                {"mlp.gate", e, d},
+                {"self_attn.q_norm", hd, 0},
+                {"self_attn.k_norm", hd, 0}};
+    static const char *const mlp[] = {"down_proj", "gate_proj", "up_proj"};
+    char name[96];
+    for (size_t i = 0; i < (e > 0 ? 9 : 6); i++) {
+        snprintf(name, sizeof name, "model.layers.%ld.%s.weight", layer, rows[i].name);
+        n = add(t, n, name, rows[i].rows, rows[i].cols);
+    }
+    for (long x = 0; x < (e > 0 ? e : 1); x++) {
+        for (int i = 0; i < 3; i++) {
+            if (e > 0)
+                snprintf(name, sizeof name, "model.layers.%ld.mlp.experts.%ld.%s.weight", layer, x,
+                         mlp[i]);
+            else
+                snprintf(name, sizeof name, "model.layers.%ld.mlp.%s.weight", layer, mlp[i]);
+            n = add(t, n, name, i == 0 ? d : ff, i == 0 ? ff : d);
         }
     }
+    return n;
+}
+
+static long list_tensors(tensor *t)
+{
+    long d = params[DIM].value, n = 0;
+    n = add(t, n, "model.embed_tokens.weight", params[VOCAB].value, d);
+    for (long l = 0; l < params[LAYERS].value; l++)
+        n = add_layer(t, n, l);
     n = add(t, n, "model.norm.weight", d, 0);
     if (!params[TIED].value)
         n = add(t, n, "lm_head.weight", params[VOCAB].value, d);
@@ -186,21 +208,28 @@ static void write_weights(const char *dir, const tensor *t, long n)
 static void write_config(const char *dir)
 {
     FILE *f = create(dir, "config.json");
+    long e = params[EXPERTS].value;
     fprintf(f,
-            "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"hidden_act\":"
-            "\"silu\","
-            "\"num_hidden_layers\":%ld,\"hidden_size\":%ld,\"intermediate_size\":%ld,\"num_"
-            "attention_heads\":%ld,"
-            "\"num_key_value_heads\":%ld,\"head_dim\":%ld,\"vocab_size\":%ld,\"rms_norm_eps\":1e-5,"
-            "\"rope_theta\":500000.0,\"max_position_embeddings\":131072,\"tie_word_embeddings\":%s,"
-            "\"torch_dtype\":\"bfloat16\",\"bos_token_id\":1,\"eos_token_id\":2,\"rope_scaling\":{"
-            "\"factor\":32.0,"
-            "\"high_freq_factor\":4.0,\"low_freq_factor\":1.0,\"original_max_position_embeddings\":"
-            "8192,"
-            "\"rope_type\":\"llama3\"}}\n",
+            "{\"num_hidden_layers\":%ld,\"hidden_size\":%ld,\"intermediate_size\":%ld,"
+            "\"num_attention_heads\":%ld,\"num_key_value_heads\":%ld,\"head_dim\":%ld,"
+            "\"vocab_size\":%ld,\"tie_word_embeddings\":%s,",
             params[LAYERS].value, params[DIM].value, params[FFN].value, params[HEADS].value,
             params[KV].value, params[HEAD_DIM].value, params[VOCAB].value,
             params[TIED].value ? "true" : "false");
+    fprintf(f, "\"hidden_act\":\"silu\",\"rms_norm_eps\":1e-5,\"rope_theta\":500000.0,"
+               "\"max_position_embeddings\":131072,\"torch_dtype\":\"bfloat16\","
+               "\"bos_token_id\":1,\"eos_token_id\":2,");
+    if (e > 0)
+        fprintf(f,
+                "\"architectures\":[\"Qwen3MoeForCausalLM\"],\"model_type\":\"qwen3_moe\","
+                "\"num_experts\":%ld,\"num_experts_per_tok\":8,\"moe_intermediate_size\":%ld,"
+                "\"norm_topk_prob\":true,\"decoder_sparse_step\":1,\"mlp_only_layers\":[]}\n",
+                e, params[FFN].value);
+    else
+        fprintf(f, "\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\","
+                   "\"rope_scaling\":{\"factor\":32.0,\"high_freq_factor\":4.0,"
+                   "\"low_freq_factor\":1.0,\"original_max_position_embeddings\":8192,"
+                   "\"rope_type\":\"llama3\"}}\n");
     fclose(f);
 }
 
@@ -267,7 +296,8 @@ int main(int argc, char **argv)
     }
     if (mkdir(argv[1], 0777) != 0 && errno != EEXIST)
         die(argv[1]);
-    tensor *t = calloc((size_t)(9 * params[LAYERS].value + 3), sizeof *t);
+    tensor *t =
+        calloc((size_t)((12 + 3 * params[EXPERTS].value) * params[LAYERS].value + 3), sizeof *t);
     if (t == NULL)
         die("calloc");
     write_weights(argv[1], t, list_tensors(t));
