@@ -289,6 +289,11 @@ bench: all kcheck $(BENCH_TOOLS)
 bench-limits: $B/tests/bench/limits
 	@$<
 
+## bench-convert: conversions against copying the same files (FERRY_BENCH_VOCABULARY=DIR for the vocabulary)
+.PHONY: bench-convert
+bench-convert: all $B/tests/bench/make_checkpoint
+	@BUILD='$B' tests/bench/convert.sh
+
 ## bench-push: push against adb's own, on the emulated phone with a link of 40 MB/s
 .PHONY: bench-push
 bench-push: all $B/tests/bench/make_gguf $B/tests/phone/phone_adbd $B/tests/phone/adb_try
