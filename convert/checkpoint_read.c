@@ -140,19 +140,42 @@ void fy_ckpt_drop(const fy_ckpt_tensor *t, uint64_t first, uint64_t n)
     }
 }
 
-bool fy_ckpt_same(const fy_ckpt_tensor *x, const fy_ckpt_tensor *y)
+/* The sizes of a part; true when its elements lie in a row. */
+static bool part_in_a_row(const fy_ckpt_tensor *t, const fy_ckpt_part *part, uint64_t *bytes)
+{
+    uint64_t n = 1;
+    for (uint32_t d = t->rank; d-- > 0;) {
+        if (part->stride[d] != n)
+            return false;
+        n *= d == t->axis ? part->len : t->shape[d]; /* inside the file */
+    }
+    *bytes = n * (fy_dtype_bits(t->dtype) / 8);
+    return true;
+}
+
+static bool same_part(const fy_ckpt_part *x, const fy_ckpt_part *y, uint64_t bytes)
 {
     enum { PIECE = 4 << 20 };
-    if (x->dtype != y->dtype || x->bytes != y->bytes || !x->plain || !y->plain)
-        return false;
-    const uint8_t *a = x->parts[0].data, *b = y->parts[0].data;
-    uint64_t size = fy_dtype_bits(x->dtype) / 8;
     bool same = true;
-    for (uint64_t at = 0; at < x->bytes && same && a != b; at += PIECE) {
-        uint64_t n = x->bytes - at < PIECE ? x->bytes - at : PIECE;
-        same = memcmp(a + at, b + at, (size_t)n) == 0;
-        fy_ckpt_drop(x, at / size, n / size);
-        fy_ckpt_drop(y, at / size, n / size);
+    for (uint64_t at = 0; at < bytes && same && x->data != y->data; at += PIECE) {
+        uint64_t n = bytes - at < PIECE ? bytes - at : PIECE;
+        same = memcmp(x->data + at, y->data + at, (size_t)n) == 0;
+        fy_map_drop(x->map, (uint64_t)(x->data - x->map->data) + at, n);
+        fy_map_drop(y->map, (uint64_t)(y->data - y->map->data) + at, n);
     }
     return same;
+}
+
+bool fy_ckpt_same(const fy_ckpt_tensor *x, const fy_ckpt_tensor *y)
+{
+    if (x->dtype != y->dtype || x->bytes != y->bytes || x->n_parts != y->n_parts ||
+        x->rank != y->rank || x->axis != y->axis)
+        return false;
+    for (uint32_t p = 0; p < x->n_parts; p++) {
+        uint64_t n, m;
+        if (!part_in_a_row(x, &x->parts[p], &n) || !part_in_a_row(y, &y->parts[p], &m) || n != m ||
+            !same_part(&x->parts[p], &y->parts[p], n))
+            return false;
+    }
+    return true;
 }

@@ -19,7 +19,8 @@ void fy_ckpt_read(const fy_kernels *k, const fy_ckpt_tensor *t, uint64_t first, 
  * all of it, once n is all of it. */
 void fy_ckpt_drop(const fy_ckpt_tensor *t, uint64_t first, uint64_t n);
 
-/* Do the two hold the same bytes? Reads them a piece at a time. */
+/* Do the two hold the same bytes, in parts of the same sizes? Reads them a piece at a time. Views
+ * with gaps are never called the same. */
 bool fy_ckpt_same(const fy_ckpt_tensor *x, const fy_ckpt_tensor *y);
 
 #endif

@@ -17,7 +17,9 @@ for dir in tests/data/containers/{torchbin,meta-llama3,meta-llama3-2parts,llama2
 done
 
 # Parts are joined to what one file holds.
-check "two parts give the bytes of one" cmp "$TMP/meta-llama3.gguf" "$TMP/meta-llama3-2parts.gguf"
+check "two parts converted under the name of one" "$FERRY" convert tests/data/containers/meta-llama3-2parts --outtype f32 \
+    --model-name meta-llama3 -o "$TMP/two.gguf"
+check "give the bytes of one" cmp "$TMP/meta-llama3.gguf" "$TMP/two.gguf"
 
 # The same trained model in five containers. The last one has other names, other rows of q and k, and its own settings.
 same_tensors() { # GGUF GGUF
