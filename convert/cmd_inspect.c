@@ -12,7 +12,8 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, how.json),
      .help = "Write one JSON object instead of tables."},
-    {.name = "hash",
+    {.group = "Output",
+     .name = "hash",
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, how.hash),
      .help = "Read the data, too, and show the SHA-256 of each tensor: of its elements in "
@@ -55,8 +56,8 @@ const fy_verb fy_verb_inspect = {
     .examples = "ferry inspect model.gguf\n"
                 "# the type of every tensor, for a script\n"
                 "ferry inspect --json model.gguf | jq -r '.tensors[] | .name + \" \" + .type'\n"
-                "# the same weights in two containers have the same hashes\n"
-                "ferry inspect --hash pytorch_model.bin\n",
+                "# the same weights have the same hashes, whatever holds them\n"
+                "ferry inspect --hash checkpoint/model.safetensors\n",
     .task = FY_TASK_MAKE,
     .run = run,
 };

@@ -676,7 +676,7 @@ static const operation operations[256] = {
 
 static node *run(machine *m)
 {
-    for (uint32_t n_ops = 0; n_ops < MAX_OPS; n_ops++) {
+    for (; m->k->n_ops < MAX_OPS; m->k->n_ops++) {
         const uint8_t *op = NULL;
         m->op_at = m->at;
         if (take(m, 1, &op) != 0)

@@ -64,7 +64,7 @@ typedef struct {
     fy_arena nodes;
     const fy_pickle_node **ids; /* owned; every FY_PICKLE_ID, in the order of the file */
     size_t n_ids, cap_ids;
-    uint32_t n_nodes;
+    uint32_t n_nodes, n_ops; /* values made and operations run so far */
 } fy_pickle;
 
 /* Reads the pickle that begins at p[0]; *used is its length, with the STOP that ends it. More than

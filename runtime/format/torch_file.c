@@ -13,7 +13,8 @@
 
 enum {
     MAX_DEPTH = 64,
-    MAX_VISITS = 4 << 20,       /* values reached, shared ones once for each way to them */
+    FREE_VISITS = 1 << 16, /* of values, by any way to them, however small the pickle */
+    VISITS_PER_OP = 4,
     MAX_NAME = 4096,
     MAX_NAME_BYTES = 64 << 20, /* of all names together */
 };
@@ -38,7 +39,7 @@ typedef struct {
     fy_torch *t;
     const fy_torch_reader *r;
     fy_str name; /* of the value that is looked at */
-    uint32_t n_visits;
+    uint32_t visits_left; /* parts that are shared may multiply, but not without end */
     size_t name_bytes;
     fy_err *e;
 } walker;
@@ -206,8 +207,10 @@ static int walk(walker *w, const fy_pickle_node *v, int depth)
     if (w->name.len > MAX_NAME)
         return fy_fail(w->e, FY_EUNSUPPORTED, "the name '%s' has more than %d bytes",
                        shown_name(w, shown), MAX_NAME);
-    if (++w->n_visits > MAX_VISITS)
-        return fy_fail(w->e, FY_EUNSUPPORTED, "it holds more than %d values", MAX_VISITS);
+    if (w->visits_left-- == 0)
+        return fy_fail(w->e, FY_EUNSUPPORTED,
+                       "'%s' and others are parts of each other too many times over",
+                       shown_name(w, shown));
     switch (v->kind) {
     case FY_PICKLE_DICT:
         return walk_dict(w, v, depth);
@@ -319,6 +322,7 @@ static int parse(fy_torch *t, const uint8_t *p, size_t n, fy_err *e)
         return refuse_other(p, n, e);
     t->container = is_zip(p, n) ? "zip" : "legacy";
     rc = is_zip(p, n) ? fy_torch_read_zip(&r, p, n, e) : fy_torch_read_legacy(&r, p, n, e);
+    w.visits_left = FREE_VISITS + VISITS_PER_OP * r.pickle.n_ops;
     if (rc == 0)
         rc = walk(&w, r.root, 0);
     if (rc == 0)

@@ -37,4 +37,20 @@ for dir in pt-fixtures rwkv-tiny rwkv-pth executorch-llama-rand stories260K-hf-m
         check_file "$REAL/$dir" "$file"
     done < <(jq -r 'keys[]' "$REAL/$dir/EXPECTED.json")
 done
+
+# The same weights in two formats: the reader of safetensors and the one of PyTorch agree. PyTorch's files name the tied matrix twice.
+hashes() { # FILE
+    "$FERRY" inspect --hash --json "$1" | jq -r '.tensors[] | select(.name != "lm_head.weight") | "\(.name) \(.type) \(.shape) \(.sha256)"' | sort
+}
+for pair in "f32 torchbin" "f32 torchbin-legacy" "bf16 torchbin-bf16"; do
+    one=$REAL/stories260K-hf-${pair% *}/model.safetensors two=$REAL/stories260K-hf-${pair#* }/pytorch_model.bin
+    if [ -e "$one" ] && [ -e "$two" ]; then
+        hashes "$one" >"$TMP/one"
+        hashes "$two" >"$TMP/two"
+        check "$pair are read" test -s "$TMP/one"
+        check_equal "$pair are equal" "" "$(diff "$TMP/one" "$TMP/two" | head -5)"
+    else
+        skip "$pair are equal" "not here"
+    fi
+done
 finish

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/fuzz/corpus/pickle and tests/fuzz/corpus/torch_zip: small PyTorch files, right and wrong, byte by byte and
 without torch. Usage: tests/fuzz/torch_corpus.py tests/fuzz/corpus"""
+import io
 import os
 import pickle
 import struct
@@ -130,12 +131,11 @@ def torch_zip(data, **how):
                    **how)
 
 
-def python_zip(method):
-    import io
+def python_zip():
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", method) as z:
+    with zipfile.ZipFile(out, "w") as z:
         for name, data in [("m/data.pkl", good["state"]), ("m/data/0", ELEMS), ("m/data/1", b"")]:
-            z.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, method)
+            z.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)
     return out.getvalue()
 
 
@@ -144,8 +144,8 @@ for name, data in {**good, **bad}.items():
         write("torch_zip", name, torch_zip(data))
 whole = torch_zip(good["state"])
 write("torch_zip", "zip32", torch_zip(good["state"], zip64=False, flags=0))
-write("torch_zip", "python_stored", python_zip(zipfile.ZIP_STORED))
-write("torch_zip", "python_deflated", python_zip(zipfile.ZIP_DEFLATED))
+write("torch_zip", "python_zip", python_zip())
+write("torch_zip", "compressed", torch_zip(good["state"], method=8))
 write("torch_zip", "encrypted", torch_zip(good["state"], flags=1))
 write("torch_zip", "count", torch_zip(good["state"], count=2 ** 60))
 write("torch_zip", "script", archive([("m/data.pkl", good["state"]), ("m/constants.pkl", b")."), ("m/code/m.py", b"")]))

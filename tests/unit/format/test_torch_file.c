@@ -546,22 +546,69 @@ static void nesting_is_limited(void **state)
 static void shared_parts_do_not_multiply_without_end(void **state)
 {
     (void)state;
-    for (int named = 0; named < 2; named++) { /* lists of ten lists of ten lists ... */
+    char *copy;
+    for (int levels = 3; levels <= 20; levels += 17) { /* lists of ten lists of ten lists ... */
         fy_str s = {0};
-        fy_str_puts(&s, named ? "K\x01q" : "Nq");
+        fy_str_puts(&s, "K\x01q");
         fy_str_putc(&s, '\0');
-        for (int level = 1; level < 60; level++) {
+        for (int level = 0; level < levels; level++) {
             fy_str_puts(&s, "](");
-            for (int i = 0; i < 10; i++)
-                fy_str_printf(&s, "h%c", level - 1);
-            if (level == 1)
-                for (int i = 0; i < 10; i++)
-                    s.ptr[s.len - 1 - 2 * (size_t)i] = '\0';
-            fy_str_printf(&s, "eq%c", level);
+            for (int i = 0; i < 10; i++) {
+                fy_str_putc(&s, 'h');
+                fy_str_putc(&s, (char)level);
+            }
+            fy_str_puts(&s, "eq");
+            fy_str_putc(&s, (char)(level + 1));
         }
         fy_str_putc(&s, '.');
-        expect_words(&s, named ? "the names in it take more than" : "it holds more than 4194304 values");
+        if (levels == 3) {
+            fy_torch *t = must_open(&s, &copy);
+            assert_int_equal(fy_torch_n_values(t), 1000);
+            fy_torch_close(t);
+            free(copy);
+        } else {
+            expect_words(&s, "are parts of each other too many times over");
+        }
     }
+}
+
+/* A list of one text, many times: the pickle has it once. */
+static void a_long_list_of_one_value_is_read(void **state)
+{
+    (void)state;
+    enum { N = 300000 };
+    fy_str s = {0};
+    char *copy;
+    fy_str_puts(&s, "](");
+    pk_text(&s, "same");
+    fy_str_puts(&s, "q");
+    fy_str_putc(&s, '\0');
+    for (int i = 1; i < N; i++)
+        fy_str_add(&s, "h\0", 2);
+    fy_str_puts(&s, "e.");
+    fy_torch *t = must_open(&s, &copy);
+    assert_int_equal(fy_torch_n_values(t), N);
+    assert_true(fy_span_is(fy_torch_find_value(t, "299999")->text, "same"));
+    fy_torch_close(t);
+    free(copy);
+}
+
+/* A name of 4000 bytes for each of 20000 values would take more memory than they are worth. */
+static void the_bytes_of_all_names_are_limited(void **state)
+{
+    (void)state;
+    fy_str s = {0};
+    char name[4001];
+    memset(name, 'x', 4000);
+    name[4000] = '\0';
+    begin(&s);
+    pk_text(&s, name);
+    fy_str_puts(&s, "](");
+    for (int i = 0; i < 20000; i++)
+        fy_str_puts(&s, "K\x01");
+    fy_str_puts(&s, "e");
+    end(&s);
+    expect_words(&s, "the names in it take more than 67108864 bytes");
 }
 
 static void archives_that_are_no_checkpoint_say_what_they_are(void **state)
@@ -737,6 +784,8 @@ int main(void)
         cmocka_unit_test(names_must_be_clear),
         cmocka_unit_test(nesting_is_limited),
         cmocka_unit_test(shared_parts_do_not_multiply_without_end),
+        cmocka_unit_test(a_long_list_of_one_value_is_read),
+        cmocka_unit_test(the_bytes_of_all_names_are_limited),
         cmocka_unit_test(archives_that_are_no_checkpoint_say_what_they_are),
         cmocka_unit_test(other_files_say_what_they_are),
         cmocka_unit_test(every_truncation_is_refused),
