@@ -96,6 +96,8 @@ static int read_endpoint(char **out, fy_err *e)
     if (strncasecmp(v, "https://", 8) != 0 && strncasecmp(v, "http://", 7) != 0)
         return fy_fail(e, FY_EARG, "HF_ENDPOINT: '%s', expected https://HOST",
                        fy_quote(q, sizeof q, fy_span_of(v)));
+    if (memchr(v, '@', n) != NULL)
+        return fy_fail(e, FY_EARG, "HF_ENDPOINT: expected https://HOST, without a user's name");
     *out = strndup(v, n);
     return *out != NULL ? 0 : fy_nomem(e);
 }

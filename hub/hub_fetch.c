@@ -149,6 +149,12 @@ static int ask_list(const fy_hub_env *v, const fy_hub_want *w, fy_hub_list *out,
     int rc = url != NULL ? run_jobs(v, w, &job, 1, e) : fy_nomem(e);
     if (rc == 0)
         rc = fy_hub_list_read(fy_str_z(&reply), reply.len, out, e);
+    if (rc == 0 && fy_hub_is_hash(revision_of(w), strlen(revision_of(w))) &&
+        strcmp(revision_of(w), out->commit) != 0) {
+        rc = fy_fail(e, FY_EVERIFY, "%s: asked for the commit %s, the hub tells of %s", w->ref.id,
+                     revision_of(w), out->commit);
+        fy_hub_list_release(out);
+    }
     fy_str_release(&reply);
     free(url);
     return rc;

@@ -98,7 +98,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     char outtype[8];
     fy_hub_place place;
     (void)n_args;
-    if (fy_hub_checkpoint(args[0], o->fetch, &place, e) != 0)
+    if (fy_hub_checkpoint(args[0], o->fetch && !o->dry_run, &place, e) != 0)
         return -1;
     const char *source = fy_option_source(&o->outtype);
     bool is_dir = fy_file_is_dir(place.dir);

@@ -51,7 +51,7 @@ json=$("$FERRY" --version --json)
 check_equal "--version --json has what a report needs" \
     '["compiler","cpu_features","libraries","target","verbs","version"]' "$(jq -c keys <<<"$json")"
 check_equal "with the version" "$("$FERRY" --version | cut -d' ' -f2)" "$(jq -r .version <<<"$json")"
-check "with the versions of the libraries" jq -e '.libraries | .jansson and .pcre2 and .utf8proc and .libarchive and .zstd and .openssl' <<<"$json"
+check "with the versions of the libraries" jq -e '.libraries | .jansson and .pcre2 and .utf8proc and .libarchive and .zstd and .openssl and .libcurl' <<<"$json"
 check_equal "version --json is the same" "$json" "$("$FERRY" version --json)"
 check_equal "a mask of CPU features shows" '["scalar"]' "$(FY_CPU_MASK=0 "$FERRY" version --json | jq -c .cpu_features)"
 check_status "nothing else may follow" 2 "unknown option '--jsn'; only --json" "$FERRY" --version --jsn

@@ -123,6 +123,7 @@ fresh
 "$FERRY" convert ann/tales --fetch --outtype q8_0 -q -o "$TMP/got.gguf" --chat-template none
 check "convert --fetch downloads" cmp "$TMP/want.gguf" "$TMP/got.gguf"
 fresh
+check_status "up --dry-run --fetch does not" 1 "not in the cache" "$FERRY" up ann/tales --dry-run --fetch
 check "up --fetch downloads" env XDG_CACHE_HOME="$TMP/cache" "$FERRY" up ann/tales --fetch --to convert --outtype q8_0 --chat-template none
 check_equal "and the model has the repository's name" tales.gguf "$(find "$TMP/cache" -name '*.gguf' -printf '%f\n')"
 check_equal "HF_HUB_OFFLINE: what is there" "$storage/snapshots/$commit" "$(HF_HUB_OFFLINE=1 fetch ann/tales 2>/dev/null)"
@@ -166,6 +167,9 @@ check_status "a gated repository says where its licence is" 1 "is gated: accept 
 rm "$hub/gated"
 check_status "an unknown repository" 1 "ann/nothing, revision 'main', is not at http://127.0.0.1:$port" "$FERRY" fetch ann/nothing
 check_status "an unknown revision" 1 "ann/tales has no revision 'old'" "$FERRY" fetch ann/tales --revision old
+
+check_status "an endpoint with a password" 2 "HF_ENDPOINT: expected https://HOST, without" env HF_ENDPOINT=http://u:secret@127.0.0.1 "$FERRY" fetch ann/tales
+check_status "an endpoint that is none" 2 "HF_ENDPOINT: 'ftp://x', expected https://HOST" env HF_ENDPOINT=ftp://x "$FERRY" fetch ann/tales
 
 # --- a bad network -------------------------------------------------------------------------------------------------
 fresh
@@ -236,6 +240,11 @@ for name in ../x a/../../x /etc/x a//b . 'a\\..\\x' 'a\nb'; do
 done
 reply '.sha = "../../x"'
 check_status "a commit that is a path" 1 '"sha" is no commit' "$FERRY" fetch ann/tales
+jq '.sha = "1123456789abcdef0123456789abcdef01234567"' "$hub/api/ann/tales/$commit" >"$hub/api/ann/tales/swap"
+mv "$hub/api/ann/tales/$commit" "$hub/api/ann/tales/kept"
+mv "$hub/api/ann/tales/swap" "$hub/api/ann/tales/$commit"
+check_status "another commit than was asked for" 4 "asked for the commit 0123.*, the hub tells of 1123" "$FERRY" fetch "ann/tales@$commit"
+mv "$hub/api/ann/tales/kept" "$hub/api/ann/tales/$commit"
 reply '.siblings[0].blobId = "../../../x"'
 check_status "a hash that is a path" 1 "blobId '../../../x', expected 40 hex" "$FERRY" fetch ann/tales
 reply '.siblings[].size = 1e15'
@@ -270,6 +279,18 @@ rm "$hub/faults" "$hub/log"
 check "it does" fetch ann/tales
 check_equal "from there" 1 "$(asked 'cdn GET .*range=bytes=65536-$')"
 check "the file is whole" same
+
+fresh
+faults "cdn model.safetensors hang 131072 0"
+"$FERRY" fetch ann/tales >/dev/null 2>&1 &
+fetcher=$!
+until [ "$(stat -c %s "$blob.incomplete" 2>/dev/null)" = 131072 ]; do kill -0 $fetcher || break; done
+kill -KILL $fetcher
+wait $fetcher 2>/dev/null
+rm "$hub/faults" "$hub/log"
+check "it goes on after kill -9 too" fetch ann/tales
+check_equal "from where that was" 1 "$(asked 'cdn GET .*range=bytes=131072-$')"
+check "and the file is whole" same
 
 # --- disks -----------------------------------------------------------------------------------------------------------
 check_status "a cache that cannot be made" 1 "/proc/nothing" env HF_HUB_CACHE=/proc/nothing "$FERRY" fetch ann/tales
