@@ -18,7 +18,7 @@ PKG_CONFIG ?= pkg-config
 ifeq ($(TARGET),host)
   MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
   LIBS_RT := libpcre2-8 libutf8proc jansson
-  LIBS_HOST := $(LIBS_RT) libarchive libzstd libcrypto libedit
+  LIBS_HOST := $(LIBS_RT) libarchive libzstd libcrypto libedit libcurl
   DEP_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(LIBS_HOST) 2>/dev/null)
   DEP_LIBS := $(shell $(PKG_CONFIG) --libs $(LIBS_HOST) 2>/dev/null)
   OBJCOPY ?= objcopy
@@ -100,7 +100,7 @@ LIB_SRCS := $(RT_SRCS) $(API_SRCS) $(sort $(wildcard runtime/cli/*.c))
 LIB_SRCS := $(filter-out runtime/cli/main.c,$(LIB_SRCS))
 ifeq ($(TARGET),host)
   LIB_SRCS := $(filter-out runtime/base/hash_own.c runtime/cli/chat_line_plain.c,$(LIB_SRCS))
-  LIB_SRCS += $(sort $(foreach d,convert quantize workspace,$(wildcard $(d)/*.c)))
+  LIB_SRCS += $(sort $(foreach d,hub convert quantize workspace,$(wildcard $(d)/*.c)))
 else
   LIB_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/cli/chat_line_editline.c runtime/cli/chat_history.c, \
                 $(LIB_SRCS))
@@ -222,7 +222,7 @@ CHECK_ITEMS = scripts/check_source.sh $(UNITS) $(REPLAY_ITEMS) $B/tests/kcheck/k
               $(sort $(wildcard tests/cli/*.sh))
 BENCH_TOOLS = $(addprefix $B/tests/bench/,limits make_gguf sample_bench)
 PROGRAMS = $(UNITS) $(REPLAYS) $B/tests/kcheck/kcheck $B/tests/bench/make_checkpoint \
-           $(BENCH_TOOLS) $B/tests/e2e/pty_drive $B/tests/phone/phone_adbd $B/tests/phone/adb_try
+           $(BENCH_TOOLS) $B/tests/e2e/pty_drive $B/tests/e2e/hub_server $B/tests/phone/phone_adbd $B/tests/phone/adb_try
 
 ## programs: the test programs of this TARGET and MODE
 .PHONY: programs

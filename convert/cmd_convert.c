@@ -21,13 +21,14 @@
 #include "convert/checkpoint.h"
 #include "convert/hf_tokenizer.h"
 #include "format/gguf_write.h"
+#include "hub/hub_fetch.h"
 
-#define SYNOPSIS "DIR | --list-archs"
+#define SYNOPSIS "DIR|ORG/NAME | --list-archs"
 
 typedef struct {
     const char *outfile, *model_name, *pre, *chat_template;
     int outtype;
-    bool vocab_only, dry_run, list_archs, json, quiet, verbose;
+    bool vocab_only, dry_run, fetch, list_archs, json, quiet, verbose;
     int64_t n_threads;
 } options;
 
@@ -74,6 +75,7 @@ static const fy_opt opts[] = {
      .offset = FIELD(dry_run),
      .line_only = true,
      .help = "Print the plan, tensor by tensor, and write nothing."},
+    FY_ROW_FETCH,
     {.group = "Work",
      .name = "list-archs",
      .kind = FY_OPT_FLAG,
@@ -111,7 +113,7 @@ static const fy_opt opts[] = {
 typedef struct {
     const options *o;
     const char *dir; /* view */
-    char *name;      /* owned; last part of the directory's path */
+    char *name;      /* owned; last part of the directory's path, or the repository's */
     char *out_path;  /* owned */
     fy_hf_config config;
     bool has_config;
@@ -149,6 +151,8 @@ static void sample_memory(job *j)
 /* The last part of DIR's real path, so that "." has a name too. */
 static int find_name(job *j, fy_err *e)
 {
+    if (j->name != NULL)
+        return 0;
     char *real = realpath(j->dir, NULL);
     if (real == NULL)
         return fy_fail_errno(e, "%s", j->dir);
@@ -473,13 +477,16 @@ static int run(void *o, int n_args, char **args, fy_err *e)
     if (n_args == 0)
         return fy_fail(e, FY_EARG, "too few arguments; usage: ferry convert [options] %s",
                        SYNOPSIS);
-    if (!fy_file_is_dir(args[0]))
-        return fy_file_exists(args[0])
-                   ? fy_fail(e, FY_EARG, "%s is a file; give the checkpoint's directory", args[0])
-                   : fy_fail(e, FY_EIO, "%s: no such directory", args[0]);
-    job j = {.o = opt, .dir = args[0]};
-    int rc = convert(&j, e);
+    fy_hub_place place;
+    if (fy_hub_checkpoint(args[0], opt->fetch, &place, e) != 0)
+        return -1;
+    job j = {.o = opt, .dir = place.dir, .name = place.name};
+    place.name = NULL; /* the job's now */
+    int rc = fy_file_is_dir(j.dir)
+                 ? convert(&j, e)
+                 : fy_fail(e, FY_EARG, "%s is a file; give the checkpoint's directory", args[0]);
     job_release(&j);
+    fy_hub_place_release(&place);
     return rc;
 }
 
@@ -503,6 +510,8 @@ const fy_verb fy_verb_convert = {
         "misshapen or unknown is an error that names it. The file has its final name only when it "
         "is whole. The "
         "same checkpoint and options give the same bytes, whatever the number of threads.\n\n"
+        "A checkpoint in the cache of Hugging Face's tools may be given by its directory there or "
+        "as ORG/NAME (ferry fetch).\n\n"
         "q8_0 and q4_0 are pure: every matrix takes the type, the embedding and the output "
         "included.",
     .examples = "# keep the checkpoint's type\n"

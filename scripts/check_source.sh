@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Rules of the tree that a reviewer would otherwise have to remember. Speaks TAP.
-#   - includes point one way: tools -> {cli, api} -> model -> {arch, backend, bundle} -> {format, kernels} -> base
+#   - includes point one way: tools -> hub -> {cli, api} -> model -> {arch, backend, bundle} -> {format, kernels} -> base
 #   - file names are unique, no file is over 800 lines (constant tables named *_table.c excepted)
 #   - libraries stay behind their fence, and nothing names a path of the machine it was written on
 set -uo pipefail
@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=tests/lib.sh
 . tests/lib.sh
 
-mapfile -t sources < <(find convert quantize workspace runtime -name '*.[ch]' | sort)
+mapfile -t sources < <(find hub convert quantize workspace runtime -name '*.[ch]' | sort)
 
 # What a module may include besides itself.
 allowed() {
@@ -19,7 +19,8 @@ allowed() {
     model) echo "base format kernels arch backend" ;;
     api) echo "base format kernels arch backend model" ;;
     cli) echo "base format kernels arch backend bundle model" ;;
-    convert | quantize | workspace) echo "base format kernels arch backend bundle model cli" ;;
+    hub) echo "base cli" ;;
+    convert | quantize | workspace) echo "base format kernels arch backend bundle model cli hub" ;;
     esac
 }
 module_of() { # path -> module
@@ -44,15 +45,16 @@ check_equal "file names are unique" "" \
     "$(printf '%s\n' "${sources[@]}" | sed 's,.*/,,' | sort | uniq -d)"
 
 check_equal "no source file is over 800 lines" "" \
-    "$(find convert quantize workspace runtime tests scripts -name '*.[ch]' -not -name '*_table.[ch]' -exec wc -l {} + |
+    "$(find hub convert quantize workspace runtime tests scripts -name '*.[ch]' -not -name '*_table.[ch]' -exec wc -l {} + |
         awk '$2 != "total" && $1 > 800 { print $2, $1 }')"
 
 fence() { # HEADER ALLOWED_PATTERN
     grep -lE "# *include <$1" "${sources[@]}" | grep -vE "$2"
 }
 check_equal "libarchive and zstd stay in workspace" "" "$(fence '(archive|zstd)' '^workspace/')"
-check_equal "OpenSSL stays in base/hash_openssl.c and workspace" "" \
-    "$(fence 'openssl/' '^(workspace/|runtime/base/hash_openssl.c)')"
+check_equal "OpenSSL stays in base/hash_openssl.c, hub_hash.c and workspace" "" \
+    "$(fence 'openssl/' '^(workspace/|hub/hub_hash.c|runtime/base/hash_openssl.c)')"
+check_equal "libcurl stays in hub_http.c" "" "$(fence 'curl/' '^hub/hub_http.c')"
 check_equal "PCRE2 stays in the vocabulary" "" "$(fence 'pcre2' '^runtime/model/vocab/')"
 check_equal "utf8proc stays in vocabulary and templates" "" \
     "$(fence 'utf8proc' '^runtime/model/(vocab|template)/')"

@@ -3,13 +3,14 @@
 
 #include "base/file.h"
 #include "cli/verb.h"
+#include "hub/hub_fetch.h"
 #include "workspace/adb.h"
 #include "workspace/up.h"
 
 typedef struct {
     const char *device, *serial, *dir;
     int outtype, to;
-    bool dry_run, force, quiet, verbose;
+    bool dry_run, force, fetch, quiet, verbose;
     fy_opt_list convert, create, push, chat;
 } options;
 
@@ -67,13 +68,14 @@ static const fy_opt opts[] = {
      .offset = offsetof(options, force),
      .line_only = true,
      .help = "Go on although the doctor finds that it will not work."},
+    FY_ROW_FETCH,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
 
 static const fy_borrow borrowed[] = {
     {"chat", "model|work-folder", offsetof(options, chat)},
-    {"convert", "outfile|vocab-only", offsetof(options, convert)},
+    {"convert", "outfile|vocab-only|fetch", offsetof(options, convert)},
     {"create", "main-model", offsetof(options, create)},
     {"push", "to", offsetof(options, push)},
     {NULL, NULL, 0},
@@ -94,13 +96,17 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
     const options *o = opaque;
     char outtype[8];
+    fy_hub_place place;
     (void)n_args;
+    if (fy_hub_checkpoint(args[0], o->fetch && !o->dry_run, &place, e) != 0)
+        return -1;
     const char *source = fy_option_source(&o->outtype);
-    bool is_dir = fy_file_is_dir(args[0]);
+    bool is_dir = fy_file_is_dir(place.dir);
     /* a variable or a line of the configuration file is for checkpoints, whatever is given now */
     bool given = source != NULL && (is_dir || strcmp(source, "command line") == 0);
     fy_up_params p = {
-        .checkpoint = args[0],
+        .checkpoint = place.dir,
+        .name = place.name,
         .dir = o->dir,
         .outtype = given    ? outtype_name(o->outtype, outtype)
                    : is_dir ? "q4_0"
@@ -115,13 +121,15 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
         .create = o->create,
         .push = o->push,
         .chat = o->chat};
-    return fy_up(&p, e);
+    int rc = fy_up(&p, e);
+    fy_hub_place_release(&place);
+    return rc;
 }
 
 const fy_verb fy_verb_up = {
     .name = "up",
     .summary = "from a checkpoint to a chat on the phone, in one go",
-    .synopsis = "CHECKPOINT|FILE.gguf",
+    .synopsis = "CHECKPOINT|ORG/NAME|FILE.gguf",
     .min_args = 1,
     .max_args = 1,
     .opts = opts,

@@ -159,7 +159,7 @@ static char *cache_path(const job *j, const char *step, const char *key, const c
 /* The checkpoint's own name, fit for a file, a directory and the phone. */
 static void own_name(const job *j, char out[FY_MODEL_NAME_BYTES])
 {
-    fy_span base = fy_path_base(j->source);
+    fy_span base = j->p->name != NULL ? fy_span_of(j->p->name) : fy_path_base(j->source);
     size_t n = base.len;
     if (n > 5 && memcmp(base.ptr + n - 5, ".gguf", 5) == 0)
         n -= 5;

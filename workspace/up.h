@@ -13,6 +13,7 @@ typedef enum { FY_UP_CONVERT, FY_UP_CREATE, FY_UP_DOCTOR, FY_UP_PUSH, FY_UP_CHAT
 
 typedef struct {
     const char *checkpoint; /* a directory, or a GGUF file */
+    const char *name;       /* the checkpoint's; NULL: the last part of its path */
     const char *dir;        /* workspace; NULL: in the cache, named like the checkpoint */
     const char *outtype;    /* what to convert to; NULL for a GGUF file */
     const char *serial;     /* as fy_adb_open */

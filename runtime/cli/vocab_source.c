@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/hub_id.h"
 #include "bundle/bundle.h"
 #include "cli/verb.h"
 
@@ -95,6 +96,8 @@ static bool is_workspace(const char *dir)
 
 fy_gguf *fy_vocab_source_open(const char *path, fy_err *e)
 {
+    if (fy_verb_find("convert") != NULL && fy_hub_id_is_meant(path))
+        return open_checkpoint(path, e); /* convert looks into the cache */
     if (!fy_file_is_dir(path))
         return fy_gguf_open(path, e);
     return is_workspace(path) ? open_workspace(path, e) : open_checkpoint(path, e);

@@ -8,8 +8,8 @@
 #   - Lines behind a "$ " command are its output. Numbers with a unit are not compared; "..." stands for any lines;
 #     lines that begin with "> " are what the user types.
 #   - make is asked whether it knows the target; scripts of the repository must be there; a command that needs a phone
-#     is only read, with --help behind it (tests/phone runs them). What else cannot run here is listed in $exceptions
-#     with its reason; a line there that no page has any more is a failure too.
+#     or the network is only read, with --help behind it (tests/phone and tests/e2e/fetch.sh run such ones). What else
+#     cannot run here is listed in $exceptions with its reason; a line there that no page has any more is a failure too.
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/lib.sh
 . tests/lib.sh
@@ -140,7 +140,7 @@ run_command() { # PLACE COMMAND SHOWN
         return
         ;;
     'ferry doctor --list-quirks') ;;
-    'ferry push '* | 'ferry pull '* | 'ferry doctor'* | 'ferry up '* | *'--device'* | *' -s R5'*)
+    'ferry fetch '* | *' --fetch'* | 'ferry push '* | 'ferry pull '* | 'ferry doctor'* | 'ferry up '* | *'--device'* | *' -s R5'*)
         check "$place: $bare" bash -c "cd '$TMP/here' && $bare --help"
         return
         ;;

@@ -9,7 +9,7 @@ verbs=$(sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p' <<<"$all")
 of_task() { # HEADING: its verbs
     sed -n "/^$1:$/,/^$/s/^  \([a-z][a-z]*\)  .*/\1/p" <<<"$all" | xargs
 }
-check_equal "verbs that make a model" "convert quantize inspect" "$(of_task 'Make a model')"
+check_equal "verbs that make a model" "fetch convert quantize inspect" "$(of_task 'Make a model')"
 check_equal "verbs that package it" "create pack unpack keygen sign verify" "$(of_task 'Package it for the phone')"
 check_equal "verbs that use it" "run chat eval bench tokenize template selftest" "$(of_task 'Use it')"
 check_equal "every verb stands under a task" "$("$FERRY" --version --json | jq -r '.verbs[]' | sort)" "$(sort <<<"$verbs")"
@@ -51,7 +51,7 @@ json=$("$FERRY" --version --json)
 check_equal "--version --json has what a report needs" \
     '["compiler","cpu_features","libraries","target","verbs","version"]' "$(jq -c keys <<<"$json")"
 check_equal "with the version" "$("$FERRY" --version | cut -d' ' -f2)" "$(jq -r .version <<<"$json")"
-check "with the versions of the libraries" jq -e '.libraries | .jansson and .pcre2 and .utf8proc and .libarchive and .zstd and .openssl' <<<"$json"
+check "with the versions of the libraries" jq -e '.libraries | .jansson and .pcre2 and .utf8proc and .libarchive and .zstd and .openssl and .libcurl' <<<"$json"
 check_equal "version --json is the same" "$json" "$("$FERRY" version --json)"
 check_equal "a mask of CPU features shows" '["scalar"]' "$(FY_CPU_MASK=0 "$FERRY" version --json | jq -c .cpu_features)"
 check_status "nothing else may follow" 2 "unknown option '--jsn'; only --json" "$FERRY" --version --jsn

@@ -15,7 +15,7 @@ check_status "too few arguments show the usage" 2 'too few arguments; usage: fer
 check_status "too many arguments show the usage" 2 'too many arguments' "$FERRY" inspect a b
 check_status "run without a model says what to give" 2 'no model' "$FERRY" run -p x
 check_status "a missing file is named" 1 '/nonexistent/m.gguf: cannot open' "$FERRY" run -m /nonexistent/m.gguf -p x
-check_status "a missing checkpoint is named" 1 '/nonexistent: no such directory' "$FERRY" convert /nonexistent
+check_status "a missing checkpoint is named" 1 '/nonexistent: no such file or directory' "$FERRY" convert /nonexistent
 check_status "a directory without config.json is named" 1 'config.json' "$FERRY" convert tests/data/families
 
 out=$TMP/m.gguf

@@ -1,0 +1,54 @@
+/* The cache that Hugging Face's tools share, as huggingface_hub (file_download.py, 0.x to 2.x) lays
+ * it out:
+ *
+ *     CACHE/models--ORG--NAME/refs/REVISION              the commit that a branch or tag was at
+ *                             blobs/HASH                 contents: SHA-256 (LFS), or git's SHA-1
+ *                             blobs/HASH.incomplete      what has come of one
+ *                             snapshots/COMMIT/FILE      -> ../../blobs/HASH
+ *     CACHE/.locks/models--ORG--NAME/HASH.lock           held while a blob is downloaded
+ *
+ * CACHE is $HF_HUB_CACHE, $HUGGINGFACE_HUB_CACHE, $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub or
+ * ~/.cache/huggingface/hub, the first that is set. This file reads it; hub_blob.h writes. */
+#ifndef FY_HUB_HUB_CACHE_H
+#define FY_HUB_HUB_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+#define FY_HUB_ID_BYTES       200 /* ORG/NAME with its NUL */
+#define FY_HUB_REVISION_BYTES 256
+
+/* What "[ORG/]NAME[@REVISION]" says. */
+typedef struct {
+    char id[FY_HUB_ID_BYTES];
+    char revision[FY_HUB_REVISION_BYTES]; /* "": not given, which is "main" */
+} fy_hub_ref;
+
+int fy_hub_ref_read(const char *text, fy_hub_ref *out, fy_err *e);
+
+/* A revision becomes a part of paths: no empty, "." or ".." part, no control character, no '\\'. */
+int fy_hub_check_revision(const char *revision, fy_err *e);
+
+/* The caller frees these; NULL on failure. */
+char *fy_hub_home(const char *name, fy_err *e); /* $HF_HOME/NAME, or where that is when not set */
+char *fy_hub_cache_dir(fy_err *e);              /* CACHE */
+char *fy_hub_storage(const fy_hub_ref *ref, fy_err *e); /* CACHE/models--ORG--NAME */
+
+/* A checkpoint on this machine. */
+typedef struct {
+    char *dir;  /* owned */
+    char *name; /* owned; NAME of a cache entry, whose directory is named by a commit; NULL: that of
+                   dir */
+} fy_hub_place;
+
+void fy_hub_place_release(fy_hub_place *p);
+
+/* Where the checkpoint is that the user names: a path, of a cache entry too, or
+ * "[ORG/]NAME[@REVISION]" where no such path exists and the cache holds it. Of a cache entry: the
+ * snapshot of the revision, "main" when none is given, or the only snapshot. Nothing is downloaded.
+ */
+int fy_hub_find(const char *text, fy_hub_place *out, fy_err *e);
+
+#endif

@@ -1,0 +1,486 @@
+#include "hub/hub_fetch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/hub_id.h"
+#include "base/log.h"
+#include "base/math.h"
+#include "base/names.h"
+#include "cli/verb.h"
+#include "hub/hub_blob.h"
+#include "hub/hub_env.h"
+#include "hub/hub_http.h"
+
+/* --- addresses -------------------------------------------------------------------------------- */
+
+/* RFC 3986: all but the unreserved characters; '/' is one in a path of files, and none in a
+ * revision. */
+static void put_encoded(fy_str *s, const char *text, bool keep_slash)
+{
+    for (const char *p = text; *p != '\0'; p++) {
+        bool plain = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
+                     (*p >= '0' && *p <= '9') || strchr("-._~", *p) != NULL ||
+                     (keep_slash && *p == '/');
+        fy_str_printf(s, plain ? "%c" : "%%%02X", (unsigned char)*p);
+    }
+}
+
+static const char *revision_of(const fy_hub_want *w)
+{
+    return w->ref.revision[0] != '\0' ? w->ref.revision : "main";
+}
+
+static char *api_url(const fy_hub_env *v, const fy_hub_want *w)
+{
+    fy_str s = {0};
+    fy_str_printf(&s, "%s/api/models/%s/revision/", v->endpoint, w->ref.id);
+    put_encoded(&s, revision_of(w), false);
+    fy_str_puts(&s, "?blobs=true");
+    if (s.oom)
+        fy_str_release(&s);
+    return s.ptr;
+}
+
+static char *file_url(const fy_hub_env *v, const fy_hub_want *w, const char *commit,
+                      const char *name)
+{
+    fy_str s = {0};
+    fy_str_printf(&s, "%s/%s/resolve/%s/", v->endpoint, w->ref.id, commit);
+    put_encoded(&s, name, true);
+    if (s.oom)
+        fy_str_release(&s);
+    return s.ptr;
+}
+
+static fy_http_params params_of(const fy_hub_env *v, const fy_hub_want *w)
+{
+    return (fy_http_params){.endpoint = v->endpoint,
+                            .token = v->token,
+                            .parallel = w->parallel,
+                            .retries = w->retries,
+                            .silence_s = v->silence_s};
+}
+
+/* What a refusal means, and what to do. */
+static int explain(const fy_hub_env *v, const fy_hub_want *w, const fy_http_refusal *r,
+                   const fy_err *why, fy_err *e)
+{
+    const char *id = w->ref.id;
+    bool ask = r->status == 401 || r->status == 403;
+    if (r->was_endpoint && strcmp(r->code, "RevisionNotFound") == 0)
+        return fy_fail(e, FY_EIO, "%s has no revision '%s' at %s", id, revision_of(w), v->endpoint);
+    if (r->was_endpoint && r->status == 404 && strcmp(r->code, "EntryNotFound") != 0)
+        return fy_fail(e, FY_EIO, "%s, revision '%s', is not at %s (HTTP status 404)", id,
+                       revision_of(w), v->endpoint);
+    if (r->was_endpoint && ask && strcmp(r->code, "GatedRepo") == 0)
+        return fy_fail(e, FY_EIO, "%s is gated: accept its licence at %s/%s%s (HTTP status %ld)",
+                       id, v->endpoint, id,
+                       v->token != NULL ? " with the account of the token"
+                                        : ", then set HF_TOKEN to a token of that account",
+                       r->status);
+    if (r->was_endpoint && ask)
+        return fy_fail(
+            e, FY_EIO,
+            v->token != NULL
+                ? "%s does not exist, or the token may not read it (HTTP status %ld of %s)"
+                : "%s does not exist, or is private: set HF_TOKEN to a token that may read it "
+                  "(HTTP status %ld of %s)",
+            id, r->status, v->endpoint);
+    return fy_fail(e, why->code, "%s: %s", id, why->msg);
+}
+
+static int run_jobs(const fy_hub_env *v, const fy_hub_want *w, fy_http_job *jobs, size_t n,
+                    fy_err *e)
+{
+    fy_http_params p = params_of(v, w);
+    fy_http_refusal refusal;
+    fy_err own = {0};
+    if (fy_http_run(&p, jobs, n, &refusal, &own) == 0)
+        return 0;
+    return explain(v, w, &refusal, &own, e);
+}
+
+/* --- the list --------------------------------------------------------------------------------- */
+
+static int reply_begin(void *user, uint64_t *from, fy_err *e)
+{
+    (void)e;
+    fy_str_clear(user);
+    *from = 0;
+    return 0;
+}
+
+static int reply_from(void *user, uint64_t from, fy_err *e)
+{
+    (void)user, (void)from, (void)e;
+    return 0;
+}
+
+static int reply_add(void *user, const void *p, size_t n, fy_err *e)
+{
+    fy_str *s = user;
+    if (n > FY_HUB_REPLY_MAX - s->len)
+        return fy_fail(e, FY_EFORMAT, "more than %zu bytes", FY_HUB_REPLY_MAX);
+    fy_str_add(s, p, n);
+    return s->oom ? fy_nomem(e) : 0;
+}
+
+static int reply_end(void *user, fy_err *e)
+{
+    (void)user, (void)e;
+    return 0;
+}
+
+static int ask_list(const fy_hub_env *v, const fy_hub_want *w, fy_hub_list *out, fy_err *e)
+{
+    fy_str reply = {0};
+    char *url = api_url(v, w);
+    fy_http_job job = {.url = url,
+                       .name = "the list of files",
+                       .user = &reply,
+                       .begin = reply_begin,
+                       .from = reply_from,
+                       .body = reply_add,
+                       .end = reply_end};
+    int rc = url != NULL ? run_jobs(v, w, &job, 1, e) : fy_nomem(e);
+    if (rc == 0)
+        rc = fy_hub_list_read(fy_str_z(&reply), reply.len, out, e);
+    if (rc == 0 && fy_hub_is_hash(revision_of(w), strlen(revision_of(w))) &&
+        strcmp(revision_of(w), out->commit) != 0) {
+        rc = fy_fail(e, FY_EVERIFY, "%s: asked for the commit %s, the hub tells of %s", w->ref.id,
+                     revision_of(w), out->commit);
+        fy_hub_list_release(out);
+    }
+    fy_str_release(&reply);
+    free(url);
+    return rc;
+}
+
+/* --- files that the list says too little of --------------------------------------------------- */
+
+static int nothing_begin(void *user, uint64_t *from, fy_err *e)
+{
+    (void)user, (void)e;
+    *from = 0;
+    return 0;
+}
+
+static int file_is_told(void *user, const fy_http_told *h, fy_err *e)
+{
+    fy_hub_file *f = user;
+    if (!fy_hub_is_hash(h->hash, strlen(h->hash)) || h->size == UINT64_MAX)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "the hub tells no hash or no size, so it could not be checked");
+    memcpy(f->hash, h->hash, strlen(h->hash) + 1);
+    f->size = h->size;
+    return 0;
+}
+
+static void free_jobs(fy_http_job *jobs, char **urls, size_t n)
+{
+    for (size_t i = 0; urls != NULL && i < n; i++)
+        free(urls[i]);
+    free(urls);
+    free(jobs);
+}
+
+static int ask_files(const fy_hub_env *v, const fy_hub_want *w, fy_hub_list *l, fy_err *e)
+{
+    fy_http_job *jobs = calloc(l->n + 1, sizeof *jobs);
+    char **urls = calloc(l->n + 1, sizeof *urls);
+    size_t n = 0;
+    int rc = jobs != NULL && urls != NULL ? 0 : fy_nomem(e);
+    for (size_t i = 0; rc == 0 && i < l->n; i++) {
+        fy_hub_file *f = &l->files[i];
+        if (!f->wanted || f->hash[0] != '\0')
+            continue;
+        urls[n] = file_url(v, w, l->commit, f->name);
+        if (urls[n] == NULL)
+            rc = fy_nomem(e);
+        jobs[n] = (fy_http_job){.url = urls[n],
+                                .name = f->name,
+                                .user = f,
+                                .begin = nothing_begin,
+                                .told = file_is_told,
+                                .is_head = true};
+        n++;
+    }
+    if (rc == 0 && n > 0)
+        rc = run_jobs(v, w, jobs, n, e);
+    free_jobs(jobs, urls, l->n);
+    return rc;
+}
+
+static int count(fy_hub_got *g, fy_err *e)
+{
+    for (size_t i = 0; i < g->list.n; i++) {
+        const fy_hub_file *f = &g->list.files[i];
+        if (!f->wanted)
+            continue;
+        g->n_wanted++;
+        if (!fy_add_u64(g->bytes, f->size, &g->bytes) || g->bytes > INT64_MAX)
+            return fy_fail(e, FY_EFORMAT, "%s: %" PRIu64 " bytes, which no disk has", f->name,
+                           f->size);
+        if (fy_hub_blob_is_there(g->storage, f->hash, f->size))
+            continue;
+        uint64_t part = fy_hub_blob_partial(g->storage, f->hash);
+        g->to_bring += f->size - (part < f->size ? part : f->size);
+    }
+    return 0;
+}
+
+int fy_hub_ask(const fy_hub_want *want, fy_hub_got *got, fy_err *e)
+{
+    fy_hub_env v;
+    fy_hub_got g = {0};
+    fy_str snapshot = {0};
+    if (fy_hub_env_read(&v, e) != 0)
+        return -1;
+    int rc = ask_list(&v, want, &g.list, e);
+    if (rc == 0 && (fy_hub_list_choose(&g.list, &want->include, &want->exclude, e) != 0 ||
+                    ask_files(&v, want, &g.list, e) != 0))
+        rc = fy_ctx(e, "%s", want->ref.id);
+    if (rc == 0) {
+        g.storage = fy_hub_storage(&want->ref, e);
+        rc = g.storage != NULL ? count(&g, e) : -1;
+    }
+    if (rc == 0) {
+        fy_str_printf(&snapshot, "%s/snapshots/%s", g.storage, g.list.commit);
+        rc = snapshot.oom ? fy_nomem(e) : 0;
+        g.snapshot = snapshot.ptr;
+    }
+    fy_hub_env_release(&v);
+    if (rc != 0) {
+        fy_hub_got_release(&g);
+        return -1;
+    }
+    *got = g;
+    return 0;
+}
+
+void fy_hub_got_release(fy_hub_got *got)
+{
+    fy_hub_list_release(&got->list);
+    free(got->storage);
+    free(got->snapshot);
+    *got = (fy_hub_got){0};
+}
+
+/* --- downloads -------------------------------------------------------------------------------- */
+
+/* One blob on its way. */
+typedef struct {
+    const fy_hub_file *f;
+    const char *storage;
+    fy_hub_blob *blob; /* owned */
+    fy_progress *progress;
+    bool is_continued; /* bytes of more than one attempt: a wrong hash may be an old one's fault */
+} download;
+
+static int file_begin(void *user, uint64_t *from, fy_err *e)
+{
+    download *d = user;
+    if (d->blob == NULL) {
+        d->blob = fy_hub_blob_open(d->storage, d->f->hash, d->f->size, e);
+        if (d->blob == NULL)
+            return -1;
+        fy_progress_add(d->progress, fy_hub_blob_bytes(d->blob));
+    }
+    *from = fy_hub_blob_bytes(d->blob);
+    d->is_continued |= *from > 0;
+    return *from == d->f->size;
+}
+
+static int file_restart(download *d, fy_err *e)
+{
+    atomic_fetch_sub(&d->progress->done_bytes, fy_hub_blob_bytes(d->blob));
+    d->is_continued = false;
+    return fy_hub_blob_restart(d->blob, e);
+}
+
+static int file_told(void *user, const fy_http_told *h, fy_err *e)
+{
+    download *d = user;
+    if (strlen(h->hash) == strlen(d->f->hash) && fy_hub_is_hash(h->hash, strlen(h->hash)) &&
+        strcmp(h->hash, d->f->hash) != 0)
+        return fy_fail(e, FY_EVERIFY,
+                       "the hub's list says %s %s, its reply %s; nothing is downloaded",
+                       strlen(h->hash) == 64 ? "SHA-256" : "git hash", d->f->hash, h->hash);
+    return 0;
+}
+
+static int file_from(void *user, uint64_t from, fy_err *e)
+{
+    download *d = user;
+    if (from == 0 && fy_hub_blob_bytes(d->blob) > 0)
+        return file_restart(d, e); /* the server sends all of it */
+    return 0;
+}
+
+static int file_body(void *user, const void *p, size_t n, fy_err *e)
+{
+    download *d = user;
+    if (fy_hub_blob_add(d->blob, p, n, e) != 0) {
+        if (e->code == FY_EFORMAT)
+            fy_hub_blob_restart(d->blob, NULL);
+        return -1;
+    }
+    fy_progress_add(d->progress, n);
+    return 0;
+}
+
+static int file_end(void *user, fy_err *e)
+{
+    download *d = user;
+    char hex[FY_HUB_HASH_BYTES];
+    uint64_t bytes = fy_hub_blob_bytes(d->blob);
+    if (bytes < d->f->size)
+        return 1;
+    int rc = fy_hub_blob_end(d->blob, hex, e);
+    if (rc == 0) {
+        fy_hub_blob_close(d->blob);
+        d->blob = NULL;
+        return 0;
+    }
+    if (rc == 1 && d->is_continued) {
+        fy_log(FY_LOG_WARN, "%s: what was there did not belong to it; from the beginning",
+               d->f->name);
+        atomic_fetch_sub(&d->progress->done_bytes, bytes);
+        d->is_continued = false;
+        return 1;
+    }
+    return rc < 0 ? -1
+                  : fy_fail(e, FY_EVERIFY,
+                            "%s %s of what came is not %s, which the hub told; it is thrown away",
+                            strlen(hex) == 64 ? "SHA-256" : "git hash", hex, d->f->hash);
+}
+
+/* One download per blob: two files may have the same contents. */
+static int list_downloads(const fy_hub_env *v, const fy_hub_want *w, const fy_hub_got *g,
+                          download *d, fy_http_job *jobs, char **urls, size_t *n, fy_err *e)
+{
+    fy_names seen = {0};
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < g->list.n; i++) {
+        const fy_hub_file *f = &g->list.files[i];
+        if (!f->wanted || fy_hub_blob_is_there(g->storage, f->hash, f->size))
+            continue;
+        int added = fy_names_add(&seen, fy_span_of(f->hash), 0);
+        if (added == 1)
+            continue;
+        urls[*n] = file_url(v, w, g->list.commit, f->name);
+        if (added < 0 || urls[*n] == NULL)
+            rc = fy_nomem(e);
+        d[*n].f = f;
+        d[*n].storage = g->storage;
+        jobs[*n] = (fy_http_job){.url = urls[*n],
+                                 .name = f->name,
+                                 .user = &d[*n],
+                                 .begin = file_begin,
+                                 .told = file_told,
+                                 .from = file_from,
+                                 .body = file_body,
+                                 .end = file_end};
+        *n += 1;
+    }
+    fy_names_release(&seen);
+    return rc;
+}
+
+static int bring_blobs(const fy_hub_env *v, const fy_hub_want *w, fy_hub_got *g, fy_err *e)
+{
+    download *d = calloc(g->n_wanted + 1, sizeof *d);
+    fy_http_job *jobs = calloc(g->n_wanted + 1, sizeof *jobs);
+    char **urls = calloc(g->n_wanted + 1, sizeof *urls);
+    fy_progress progress;
+    uint64_t total = 0;
+    size_t n = 0;
+    int rc = d != NULL && jobs != NULL && urls != NULL
+                 ? list_downloads(v, w, g, d, jobs, urls, &n, e)
+                 : fy_nomem(e);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        total += d[i].f->size; /* a part of g->bytes */
+    fy_show_begin(&progress, "fetching", total);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        d[i].progress = &progress;
+    if (rc == 0 && n > 0)
+        rc = run_jobs(v, w, jobs, n, e);
+    fy_show_end(&progress);
+    for (size_t i = 0; d != NULL && i < n; i++)
+        fy_hub_blob_close(d[i].blob);
+    free_jobs(jobs, urls, n);
+    free(d);
+    return rc;
+}
+
+static int check_space(const fy_hub_got *g, fy_err *e)
+{
+    uint64_t space;
+    if (fy_file_space(g->storage, &space, e) != 0)
+        return -1;
+    if (g->to_bring <= space)
+        return 0;
+    return fy_fail(
+        e, FY_ENOSPACE,
+        "%s: %.1f MB are free and %.1f MB are to be downloaded; HF_HUB_CACHE names another place",
+        g->storage, (double)space * 1e-6, (double)g->to_bring * 1e-6);
+}
+
+static uint64_t kept_bytes(const fy_hub_got *g)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < g->list.n; i++) {
+        const fy_hub_file *f = &g->list.files[i];
+        if (f->wanted)
+            n += fy_hub_blob_is_there(g->storage, f->hash, f->size)
+                     ? f->size
+                     : fy_hub_blob_partial(g->storage, f->hash);
+    }
+    return n;
+}
+
+int fy_hub_bring(const fy_hub_want *want, fy_hub_got *got, fy_err *e)
+{
+    fy_hub_env v;
+    fy_err own = {0};
+    if (fy_hub_env_read(&v, e) != 0)
+        return -1;
+    int rc = fy_mkdirs(got->storage, &own) != 0 || check_space(got, &own) != 0 ||
+                     bring_blobs(&v, want, got, &own) != 0
+                 ? -1
+                 : 0;
+    for (size_t i = 0; rc == 0 && i < got->list.n; i++) {
+        const fy_hub_file *f = &got->list.files[i];
+        if (f->wanted)
+            rc = fy_hub_link(got->storage, got->list.commit, f->name, f->hash, &own);
+    }
+    if (rc == 0)
+        rc = fy_hub_write_ref(got->storage, revision_of(want), got->list.commit, &own);
+    fy_hub_env_release(&v);
+    if (rc == 0)
+        return 0;
+    if (own.code == FY_EINTR)
+        return fy_fail(e, FY_EINTR,
+                       "interrupted: %.1f of %.1f MB are there; the same command goes on from here",
+                       (double)kept_bytes(got) * 1e-6, (double)got->bytes * 1e-6);
+    return fy_fail(e, own.code, "%s", own.msg);
+}
+
+int fy_hub_checkpoint(const char *text, bool fetch, fy_hub_place *out, fy_err *e)
+{
+    if (!fetch || fy_file_exists(text) || fy_hub_is_offline())
+        return fy_hub_find(text, out, e);
+    fy_hub_want w = {.parallel = FY_HUB_PARALLEL, .retries = FY_HUB_RETRIES};
+    fy_hub_got g = {0};
+    int rc = fy_hub_ref_read(text, &w.ref, e);
+    if (rc == 0 && (fy_hub_ask(&w, &g, e) != 0 || fy_hub_bring(&w, &g, e) != 0))
+        rc = -1;
+    if (rc == 0)
+        rc = fy_hub_find(g.snapshot, out, e);
+    fy_hub_got_release(&g);
+    return rc;
+}

@@ -1,0 +1,63 @@
+/* GET requests, several at once, with retries: the one file that knows libcurl.
+ *
+ * Redirects are followed here and not by libcurl: the token goes to the endpoint's own scheme, host
+ * and port and to nobody else, and from https there is no way to http. A request is tried again
+ * when the connection fails, is cut or falls silent, for 408, 429 and 5xx, after a pause that
+ * doubles or that the server asks for; an attempt that got further than the last one gives new
+ * attempts. fy_interrupted ends everything with FY_EINTR. */
+#ifndef FY_HUB_HUB_HTTP_H
+#define FY_HUB_HUB_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+#define FY_HTTP_WAIT_MAX_S \
+    300 /* longest pause that a server may ask for: the window of the hub's limits */
+
+typedef struct {
+    const char *endpoint; /* view: "https://huggingface.co" */
+    const char *token;    /* view; NULL: none */
+    int parallel;         /* requests at once, >= 1 */
+    int retries;          /* attempts behind the first, without progress */
+    int silence_s;        /* a connection without a byte for so long is cut */
+} fy_http_params;
+
+/* What the endpoint says about a file before it sends it, or redirects to who does. */
+typedef struct {
+    char hash[80]; /* X-Linked-Etag, else ETag, without quotes; "": none */
+    uint64_t size; /* X-Linked-Size; UINT64_MAX: not told */
+} fy_http_told;
+
+/* One request. Callbacks get `user`; each returns 0, or -1 with *e set, which ends everything.
+ * `name` is put before what they say. */
+typedef struct {
+    const char *url;  /* view; percent-encoded, of the endpoint */
+    const char *name; /* view; for messages */
+    void *user;
+    /* Before each attempt: the byte to begin at. 1: nothing is left to ask for. */
+    int (*begin)(void *user, uint64_t *from, fy_err *e);
+    int (*told)(void *user, const fy_http_told *t, fy_err *e); /* may be NULL */
+    int (*from)(void *user, uint64_t from, fy_err *e); /* where the body that comes now begins */
+    int (*body)(void *user, const void *p, size_t n, fy_err *e);
+    int (*end)(void *user, fy_err *e); /* it has ended: 0; 1: it was not all, try again; -1 */
+    bool is_head;                      /* a HEAD request: of the last four told alone is called */
+} fy_http_job;
+
+/* A refusal by the server is told as it is; what it means for the user is the caller's to say. */
+typedef struct {
+    long status;       /* 0: none */
+    char code[40];     /* X-Error-Code: "GatedRepo", "RepoNotFound", ... */
+    bool was_endpoint; /* the endpoint refused, and not a host that it redirected to */
+} fy_http_refusal;
+
+/* Until all are done, or one fails. *r is set with FY_EIO when a server refused. */
+int fy_http_run(const fy_http_params *p, fy_http_job *jobs, size_t n_jobs, fy_http_refusal *r,
+                fy_err *e);
+
+void fy_http_library(fy_str *out); /* appends "libcurl 7.88.1\n" */
+
+#endif
