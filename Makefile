@@ -83,7 +83,7 @@ ifeq ($(MODE),fuzz)
 endif
 
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -ffp-contract=off -fno-math-errno -pthread $(WARN) $(OPT_$(MODE)) \
-              $(TARGET_CFLAGS) $(DEP_CFLAGS) -I. -Iruntime $(CFLAGS)
+              $(TARGET_CFLAGS) $(DEP_CFLAGS) -I. -Iruntime -Iconvert $(CFLAGS)
 ALL_LDFLAGS := -pthread $(OPT_$(MODE)) $(TARGET_LDFLAGS) $(LDFLAGS)
 
 # --- sources ---------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ LIB_SRCS := $(RT_SRCS) $(API_SRCS) $(sort $(wildcard runtime/cli/*.c))
 LIB_SRCS := $(filter-out runtime/cli/main.c,$(LIB_SRCS))
 ifeq ($(TARGET),host)
   LIB_SRCS := $(filter-out runtime/base/hash_own.c runtime/cli/chat_line_plain.c,$(LIB_SRCS))
-  LIB_SRCS += $(sort $(foreach d,hub convert quantize workspace,$(wildcard $(d)/*.c)))
+  LIB_SRCS += $(sort $(foreach d,convert convert/hub quantize workspace,$(wildcard $(d)/*.c)))
 else
   LIB_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/cli/chat_line_editline.c runtime/cli/chat_history.c, \
                 $(LIB_SRCS))
