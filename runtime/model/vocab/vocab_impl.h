@@ -6,6 +6,7 @@
 #define FY_VOCAB_IMPL_H
 
 #include "base/arena.h"
+#include "model/vocab/pretok.h"
 #include "model/vocab/vocab.h"
 
 /* --- pieces.c: texts by id and ids by text; merge rules by pair --- */
@@ -62,20 +63,6 @@ typedef struct {
 /* The first match at or behind `pos`, the longest one there; false when there is none. */
 bool fy_specials_next(const fy_specials *s, fy_span text, size_t pos, bool parse_special,
                       fy_special_match *m);
-
-/* --- pretok.c: the regular expressions that cut text into words --- */
-
-typedef struct fy_pretok fy_pretok;
-
-/* What a value of tokenizer.ggml.pre stands for; false when it is unknown. */
-bool fy_pretok_known(fy_span pre, bool *ignore_merges, bool *adds_bos);
-void fy_pretok_list(fy_str *out); /* the known values, for a message */
-fy_pretok *fy_pretok_new(fy_span pre, fy_err *e);
-void fy_pretok_free(fy_pretok *p); /* NULL is fine */
-
-/* Calls emit for every word of `text` (valid UTF-8), in order. */
-typedef int fy_word_fn(void *ctx, fy_span word, fy_err *e);
-int fy_pretok_split(const fy_pretok *p, fy_span text, fy_word_fn *emit, void *ctx, fy_err *e);
 
 /* --- merge_queue.c: the merging both kinds share --- */
 

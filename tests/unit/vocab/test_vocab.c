@@ -504,6 +504,35 @@ static void a_broken_vocabulary_is_refused_with_the_key_by_name(void **state)
     }
 }
 
+/* Of a file without the key `pre` the architecture tells, where it has only one. */
+static void a_missing_pre_is_known_by_the_architecture(void **state)
+{
+    (void)state;
+    static const char *const architectures[] = {"gptneox", "llama"};
+    for (int i = 0; i < 2; i++) {
+        small_vocab b = {0};
+        const fy_span tokens[] = {FY_SPAN("a"), FY_SPAN("b"), FY_SPAN("1"), FY_SPAN("11")};
+        const fy_span merges[] = {FY_SPAN("1 1")};
+        small_str(&b, "general.architecture", architectures[i]);
+        small_str(&b, "tokenizer.ggml.model", "gpt2");
+        small_strings(&b, "tokenizer.ggml.tokens", tokens, 4);
+        small_strings(&b, "tokenizer.ggml.merges", merges, 1);
+        fy_err e = {0};
+        fy_ids ids = {0};
+        fy_vocab *v = small_vocab_load(&b, &e);
+        if (i == 1) {
+            assert_null(v);
+            assert_non_null(strstr(e.msg, "'tokenizer.ggml.pre' is missing"));
+            continue;
+        }
+        assert_non_null(v);
+        assert_int_equal(fy_vocab_encode(v, FY_SPAN("a11"), false, false, &ids, &e), 0);
+        assert_true(ids.n == 2 && ids.id[1] == 3); /* gpt-2 keeps digits together */
+        fy_ids_release(&ids);
+        fy_vocab_free(v);
+    }
+}
+
 static void running_out_of_memory_is_an_error_and_leaves_the_ids_alone(void **state)
 {
     (void)state;
@@ -569,6 +598,7 @@ int main(void)
         cmocka_unit_test(a_long_run_can_be_interrupted_and_a_short_text_cannot),
         cmocka_unit_test(a_run_of_combining_marks_takes_little_time),
         cmocka_unit_test(a_broken_vocabulary_is_refused_with_the_key_by_name),
+        cmocka_unit_test(a_missing_pre_is_known_by_the_architecture),
         cmocka_unit_test(running_out_of_memory_is_an_error_and_leaves_the_ids_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
