@@ -83,7 +83,7 @@ static int walk_merges(fy_hf_tokenizer *tokenizer, bool scores, fy_err *e)
         fy_err why = {0};
         rc = next_batch(&m, &b, &why);
         /* A merge before a malformed one is judged first. */
-        if (check_batch(&tokenizer->tokens, &b, scores, e) != 0)
+        if (why.code != FY_ENOMEM && check_batch(&tokenizer->tokens, &b, scores, e) != 0)
             rc = -1;
         else if (rc < 0)
             fy_fail(e, why.code, "%s", why.msg);

@@ -12,23 +12,32 @@
 /* --- pieces.c: texts by id and ids by text; merge rules by pair --- */
 
 typedef struct {
+    uint32_t hash;     /* fy_names_hash of the text */
+    uint32_t next_id;  /* id + 1; 0: the slot is empty */
+    uint32_t off, len; /* of the text: one wait for memory less than by the id */
+} fy_piece_slot;
+
+typedef struct {
     uint32_t n;
     uint32_t longest; /* bytes of the longest piece */
     uint32_t *off;    /* n + 1 offsets into text */
     char *text;
-    uint32_t *slot; /* open addressing: id + 1, 0 = empty */
+    fy_piece_slot *slot; /* open addressing */
     uint64_t slot_mask;
 } fy_pieces;
 
 int fy_pieces_load(fy_pieces *p, fy_arena *a, const fy_gguf_kv *tokens, fy_err *e);
 fy_span fy_pieces_at(const fy_pieces *p, int32_t id);
-/* The id whose text is head followed by tail; the lowest one of several; -1. */
-int32_t fy_pieces_find2(const fy_pieces *p, fy_span head, fy_span tail);
+int32_t fy_pieces_id(const fy_pieces *p, fy_span text); /* the lowest id of several; -1 */
 
 typedef struct {
-    uint64_t *key;   /* left id << 32 | right id */
-    uint32_t *rank;  /* UINT32_MAX = empty slot */
-    int32_t *result; /* by rank */
+    uint64_t key;  /* left id << 32 | right id */
+    uint32_t rank; /* UINT32_MAX: the slot is empty */
+    int32_t result;
+} fy_merge_slot;
+
+typedef struct {
+    fy_merge_slot *slot;
     uint64_t mask;
 } fy_merge_table;
 
