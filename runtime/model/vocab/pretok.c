@@ -12,11 +12,13 @@
 enum {
     FILE_PATTERN_BYTES = 4096,
     FILE_NESTING = 32,
-    FILE_MATCH_LIMIT = 200000,
+    FILE_MATCH_LIMIT = 20000,
     FILE_HEAP_KIB = 1024
 };
 
-struct fy_pretok {
+enum { CHARACTERS = PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C };
+
+struct fy_pretok_code {
     pcre2_code *code[FY_PRETOK_PATTERNS]; /* owned */
     int n_codes;
     pcre2_match_context *limits; /* owned */
@@ -36,8 +38,9 @@ static bool has_word(const char *words, fy_span word)
 const fy_pretok_rule *fy_pretok_find_rule(fy_span pre)
 {
     for (size_t i = 0; i < fy_pretok_n_rules; i++) {
-        if (has_word(fy_pretok_rules[i].names, pre))
-            return &fy_pretok_rules[i];
+        const fy_pretok_rule *r = &fy_pretok_rules[i];
+        if (fy_span_is(pre, r->name) || has_word(r->aliases, pre))
+            return r;
     }
     return NULL;
 }
@@ -45,13 +48,12 @@ const fy_pretok_rule *fy_pretok_find_rule(fy_span pre)
 void fy_pretok_list(fy_str *out)
 {
     for (size_t i = 0; i < fy_pretok_n_rules; i++) {
-        const char *names = fy_pretok_rules[i].names;
-        fy_str_add(out, names, strcspn(names, " "));
+        fy_str_puts(out, fy_pretok_rules[i].name);
         fy_str_puts(out, i + 1 < fy_pretok_n_rules ? ", " : " and their aliases");
     }
 }
 
-void fy_pretok_free(fy_pretok *p)
+void fy_pretok_free(fy_pretok_code *p)
 {
     if (p == NULL)
         return;
@@ -79,6 +81,11 @@ static const char *foreign_syntax(fy_span pattern)
             if (next != '\0' && strchr("hHRXCKQEGAZzuNvVy", next) != NULL)
                 return "an escape that PCRE2 reads otherwise";
             i++;
+            if ((next == 'p' || next == 'P' || next == 'x') && i + 1 < pattern.len &&
+                pattern.ptr[i + 1] == '{') {
+                while (i < pattern.len && pattern.ptr[i] != '}')
+                    i++;
+            }
         } else if (!in_class && c == '(' && next == '*') {
             return "a verb";
         } else if (!in_class && c == '[') {
@@ -121,7 +128,8 @@ static void translate(fy_span pattern, fy_str *out)
     }
 }
 
-static int compile(fy_pretok *p, fy_span pattern, pcre2_compile_context *bounds, fy_err *e)
+static int compile(fy_pretok_code *p, fy_span pattern, uint32_t options,
+                   pcre2_compile_context *bounds, fy_err *e)
 {
     int code;
     PCRE2_SIZE at;
@@ -132,8 +140,7 @@ static int compile(fy_pretok *p, fy_span pattern, pcre2_compile_context *bounds,
         return fy_nomem(e);
     }
     pcre2_code *c = pcre2_compile((PCRE2_SPTR)fy_str_z(&spelled), spelled.len,
-                                  PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at,
-                                  bounds);
+                                  options, &code, &at, bounds);
     fy_str_release(&spelled);
     if (c == NULL && code == PCRE2_ERROR_HEAP_FAILED)
         return fy_nomem(e);
@@ -148,9 +155,9 @@ static int compile(fy_pretok *p, fy_span pattern, pcre2_compile_context *bounds,
     return 0;
 }
 
-static fy_pretok *new_empty(fy_err *e)
+static fy_pretok_code *new_empty(fy_err *e)
 {
-    fy_pretok *p = calloc(1, sizeof *p);
+    fy_pretok_code *p = calloc(1, sizeof *p);
     if (p != NULL && (p->limits = pcre2_match_context_create(NULL)) != NULL)
         return p;
     fy_nomem(e);
@@ -158,15 +165,16 @@ static fy_pretok *new_empty(fy_err *e)
     return NULL;
 }
 
-fy_pretok *fy_pretok_new(const fy_pretok_rule *rule, fy_err *e)
+fy_pretok_code *fy_pretok_new(const fy_pretok_rule *rule, fy_err *e)
 {
-    fy_pretok *p = new_empty(e);
+    fy_pretok_code *p = new_empty(e);
     if (p == NULL)
         return NULL;
     /* A run of a million blanks is a legal text, beyond the default limit on backtracking. */
     pcre2_set_match_limit(p->limits, UINT32_MAX);
     for (int i = 0; i < FY_PRETOK_PATTERNS && rule->pattern[i] != NULL; i++) {
-        if (compile(p, fy_span_of(rule->pattern[i]), NULL, e) != 0) {
+        bool bytes = rule->bytes_from > 0 && i >= rule->bytes_from;
+        if (compile(p, fy_span_of(rule->pattern[i]), bytes ? 0 : CHARACTERS, NULL, e) != 0) {
             fy_pretok_free(p);
             return NULL;
         }
@@ -176,7 +184,7 @@ fy_pretok *fy_pretok_new(const fy_pretok_rule *rule, fy_err *e)
     return p;
 }
 
-fy_pretok *fy_pretok_of_file(fy_span pattern, fy_err *e)
+fy_pretok_code *fy_pretok_of_file(fy_span pattern, fy_err *e)
 {
     const char *foreign = foreign_syntax(pattern);
     if (pattern.len > FILE_PATTERN_BYTES || foreign != NULL) {
@@ -185,14 +193,14 @@ fy_pretok *fy_pretok_of_file(fy_span pattern, fy_err *e)
         return NULL;
     }
     pcre2_compile_context *bounds = pcre2_compile_context_create(NULL);
-    fy_pretok *p = bounds != NULL ? new_empty(e) : NULL;
+    fy_pretok_code *p = bounds != NULL ? new_empty(e) : NULL;
     if (bounds == NULL)
         fy_nomem(e);
     if (p != NULL) {
         pcre2_set_parens_nest_limit(bounds, FILE_NESTING);
         pcre2_set_match_limit(p->limits, FILE_MATCH_LIMIT);
         pcre2_set_heap_limit(p->limits, FILE_HEAP_KIB);
-        if (compile(p, pattern, bounds, e) != 0) {
+        if (compile(p, pattern, CHARACTERS, bounds, e) != 0) {
             fy_pretok_free(p);
             p = NULL;
         }
@@ -204,7 +212,7 @@ fy_pretok *fy_pretok_of_file(fy_span pattern, fy_err *e)
 /* --- cutting ---------------------------------------------------------------------------------- */
 
 typedef struct {
-    const fy_pretok *p;
+    const fy_pretok_code *p;
     pcre2_match_data *match; /* owned */
     fy_word_fn *emit;
     void *ctx;
@@ -222,8 +230,10 @@ static int next_match(const splitter *s, int level, fy_span text, size_t pos, si
                          PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, s->match, s->p->limits);
     if (rc == PCRE2_ERROR_NOMATCH)
         return 0;
-    if (rc == PCRE2_ERROR_NOMEMORY || rc == PCRE2_ERROR_HEAPLIMIT)
+    if (rc == PCRE2_ERROR_NOMEMORY)
         return fy_nomem(e);
+    if (rc == PCRE2_ERROR_MATCHLIMIT || rc == PCRE2_ERROR_HEAPLIMIT)
+        return fy_fail(e, FY_EUNSUPPORTED, "an expression that takes too much work");
     if (rc < 0)
         return fy_fail(e, FY_EUNSUPPORTED, "PCRE2 gave up on the text with error %d", rc);
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(s->match);
@@ -251,7 +261,7 @@ static int split(const splitter *s, int level, fy_span text, fy_err *e)
     return pos < text.len ? split(s, level + 1, (fy_span){text.ptr + pos, text.len - pos}, e) : 0;
 }
 
-int fy_pretok_split(const fy_pretok *p, fy_span text, fy_word_fn *emit, void *ctx, fy_err *e)
+int fy_pretok_split(const fy_pretok_code *p, fy_span text, fy_word_fn *emit, void *ctx, fy_err *e)
 {
     splitter s = {p, pcre2_match_data_create(1, NULL), emit, ctx};
     if (s.match == NULL)
@@ -261,7 +271,7 @@ int fy_pretok_split(const fy_pretok *p, fy_span text, fy_word_fn *emit, void *ct
     return rc;
 }
 
-int fy_pretok_next(const fy_pretok *p, fy_span text, size_t pos, size_t *begin, size_t *end,
+int fy_pretok_next(const fy_pretok_code *p, fy_span text, size_t pos, size_t *begin, size_t *end,
                    fy_err *e)
 {
     splitter s = {.p = p, .match = pcre2_match_data_create(1, NULL)};

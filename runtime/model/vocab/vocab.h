@@ -30,6 +30,8 @@
 /* bool: decoding takes a blank off the beginning of a text although add_space_prefix is false
  * (InternLM2). */
 #define FY_KEY_STRIPS_SPACE "ferry.strips_leading_space"
+/* bool: a word that is a token is not merged. Absent: as tokenizer.ggml.pre means it. */
+#define FY_KEY_IGNORE_MERGES "ferry.ignore_merges"
 enum {
     FY_ADDED_LSTRIP = 1,
     FY_ADDED_RSTRIP = 2,

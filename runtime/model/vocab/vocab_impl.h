@@ -153,7 +153,7 @@ struct fy_vocab {
     fy_specials raw;        /* matched in the text as given */
     fy_specials normalized; /* matched behind the normaliser (FY_ADDED_NORMALIZED) */
 
-    fy_pretok *pretok; /* owned; BPE only, as the rest of this group */
+    fy_pretok_code *pretok; /* owned; BPE only, as the rest of this group */
     fy_merge_table merges;
     bool ignore_merges, nfc;
 

@@ -204,7 +204,8 @@ static int load_bpe(fy_vocab *v, const fy_gguf *g, fy_err *e)
         return unsupported_pre(g, rc == 1, pre, e);
     v->ignore_merges = rule->ignore_merges;
     v->pretok = fy_pretok_new(rule, e);
-    if (v->pretok == NULL || load_merges(v, g, e) != 0 || load_normalizer(v, g, pre, e) != 0 ||
+    if (v->pretok == NULL || fy_gguf_get_bool(g, FY_KEY_IGNORE_MERGES, &v->ignore_merges, e) < 0 ||
+        load_merges(v, g, e) != 0 || load_normalizer(v, g, pre, e) != 0 ||
         load_special_ids(v, g, rule->adds_bos, e) != 0)
         return -1;
     for (int b = 0; b < 256; b++) {
