@@ -42,6 +42,7 @@ check_status "a step that cannot be tried is said" 1 'cannot be tried \(a step B
     "$FERRY" convert "$TMP/bert" --vocab-only -o "$TMP/x.gguf"
 
 # Expressions of a file are somebody else's: they must neither crash nor hang.
+# shellcheck disable=SC2016
 change work ".pre_tokenizer = $(split '(.*)*$(?<!x)(x+x+)+y')"
 check_status "an expression that never ends gives up" 1 'takes too much work' timeout 10 \
     "$FERRY" convert "$TMP/work" --vocab-only -o "$TMP/x.gguf"

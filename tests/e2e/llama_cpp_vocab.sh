@@ -24,6 +24,15 @@ for name in deepseek-coder deepseek-llm falcon gpt-2 llama-spm mpt phi-3 refact 
         skip "$name agrees with llama.cpp's pair" "$gguf is absent"
     fi
 done
+# Pairs without a GGUF, on the checkpoint's own tokenizer where it is there.
+for pair in llama-bpe:llama3_2 qwen2:qwen2_5 deepseek-r1-qwen:qwen2_5; do
+    inp=$dir/ggml-vocab-${pair%:*}.gguf.inp from=$REAL/tokenizers/${pair#*:}
+    if [ -f "$inp" ] && [ -d "$from" ]; then
+        check "${pair#*:} agrees with llama.cpp's pair of ${pair%:*}" "$FERRY" tokenize -m "$from" --verify "$inp"
+    else
+        skip "${pair#*:} agrees with llama.cpp's pair of ${pair%:*}" "$from is absent"
+    fi
+done
 for name in baichuan gpt-neox falcon.powerinfer; do
     gguf=$dir/ggml-vocab-$name.gguf
     if [ -f "$gguf" ]; then

@@ -88,6 +88,14 @@ static void a_whole_word_wins_only_where_merges_are_ignored(void **state)
     fy_vocab_free(v);
     fy_vocab_free(ignoring);
     fy_vocab_free(same_cut);
+    for (int ignore = 0; ignore < 2; ignore++) { /* the file's own word wins */
+        small_vocab b = {0};
+        small_bpe(&b, ignore ? "gpt-2" : "llama-bpe");
+        small_bool(&b, FY_KEY_IGNORE_MERGES, ignore != 0);
+        v = small_vocab_load(&b, NULL);
+        assert_ids(v, "abcd", PLAIN, ignore ? "13" : "9 3");
+        fy_vocab_free(v);
+    }
 }
 
 static void bytes_without_a_token_vanish_and_their_neighbours_merge(void **state)
