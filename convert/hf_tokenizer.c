@@ -52,6 +52,7 @@ static int check_batch(fy_token_table *t, const merge_batch *b, bool scores, fy_
         fy_token_row *r = &t->rows[id[3 * i + 2]];
         if (r->score == NO_SCORE)
             r->score = 1.0f - (float)(b->first + i + 1);
+        r->merged = true;
     }
     return 0;
 }

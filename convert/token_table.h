@@ -23,6 +23,7 @@ typedef struct {
     float score;
     uint8_t type;  /* fy_token_type */
     uint8_t flags; /* FY_ADDED_* */
+    bool merged;   /* SentencePiece: a merge makes it */
     bool added;    /* an added token, not an entry of the model's own vocabulary */
 } fy_token_row;
 

@@ -18,10 +18,12 @@ static uint32_t order_of_score(float score)
     return ~ascending;
 }
 
-/* Texts of control, unknown, unused and byte tokens are not made by merging. */
+/* Texts of control, unknown, unused and byte tokens are not made by merging, unless the file says
+ * that this one is. */
 static bool takes_part(const fy_vocab *v, int32_t id)
 {
-    return id >= 0 && (v->type[id] == FY_TOKEN_NORMAL || v->type[id] == FY_TOKEN_USER);
+    return id >= 0 && (v->type[id] == FY_TOKEN_NORMAL || v->type[id] == FY_TOKEN_USER ||
+                       (v->mark[id] & FY_MARK_MERGED));
 }
 
 static int32_t find_mergeable(const fy_vocab *v, fy_span text)

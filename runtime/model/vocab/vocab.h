@@ -36,7 +36,8 @@ enum {
     FY_ADDED_LSTRIP = 1,
     FY_ADDED_RSTRIP = 2,
     FY_ADDED_SINGLE_WORD = 4,
-    FY_ADDED_NORMALIZED = 8
+    FY_ADDED_NORMALIZED = 8,
+    FY_ADDED_MERGED = 16 /* SentencePiece: merging its characters makes it, too */
 };
 
 #define FY_BLANK "\xE2\x96\x81" /* U+2581, SentencePiece's spelling of a space */

@@ -139,7 +139,7 @@ typedef enum {
     FY_PREFIX_METASPACE_FIRST
 } fy_space_prefix;
 
-enum { FY_MARK_EOG = 1, FY_MARK_SUPPRESSED = 2 };
+enum { FY_MARK_EOG = 1, FY_MARK_SUPPRESSED = 2, FY_MARK_MERGED = 4 /* FY_ADDED_MERGED */ };
 
 struct fy_vocab {
     fy_arena arena; /* owns every array below */

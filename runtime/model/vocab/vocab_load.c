@@ -343,6 +343,8 @@ static int load_specials(fy_vocab *v, const fy_gguf *g, fy_err *e)
         s.flags = flags != NULL ? (uint8_t)fy_gguf_int_at(flags, i)
                   : phi3        ? phi3_flags(v, s.id)
                                 : 0;
+        if (s.flags & FY_ADDED_MERGED)
+            v->mark[i] |= FY_MARK_MERGED;
         if (written_text(v, s.id, &s.text, e) != 0)
             return -1;
         /* SentencePiece's normaliser only spells blanks, and tokens are compared before that. */

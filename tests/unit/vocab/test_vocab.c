@@ -174,6 +174,32 @@ static fy_vocab *with_flag(uint32_t id, uint8_t flag)
     return v;
 }
 
+/* A control token is not made by merging, unless the tokenizer's own merges make it. */
+static void a_control_token_may_be_merged_where_its_flag_says(void **state)
+{
+    (void)state;
+    for (int merged = 0; merged < 2; merged++) {
+        small_vocab b = {0};
+        const fy_span tokens[] = {FY_SPAN("<unk>"), FY_SPAN("s"), FY_SPAN("t"), FY_SPAN("st")};
+        static const int32_t types[] = {2, 1, 1, 3};
+        static const float scores[] = {0, -9, -9, -1};
+        small_str(&b, "tokenizer.ggml.model", "llama");
+        small_strings(&b, "tokenizer.ggml.tokens", tokens, 4);
+        small_types(&b, types, 4);
+        small_array(&b, "tokenizer.ggml.scores", FY_KV_F32, 4);
+        small_put(&b.keys, scores, sizeof scores);
+        small_array(&b, FY_KEY_ADDED_FLAGS, FY_KV_U8, 4);
+        small_put(&b.keys, merged ? "\0\0\0\x10" : "\0\0\0\0", 4);
+        small_bool(&b, "tokenizer.ggml.add_space_prefix", false);
+        fy_err e = {0};
+        fy_vocab *v = small_vocab_load(&b, &e);
+        if (v == NULL)
+            fail_msg("%s", e.msg);
+        assert_ids(v, "st", PLAIN, merged ? "3" : "1 2");
+        fy_vocab_free(v);
+    }
+}
+
 static void special_tokens_eat_blanks_where_their_flags_say(void **state)
 {
     (void)state;
@@ -590,6 +616,7 @@ int main(void)
         cmocka_unit_test(invalid_utf8_is_encoded_byte_by_byte),
         cmocka_unit_test(control_tokens_are_parsed_on_request_and_user_tokens_always),
         cmocka_unit_test(bos_and_eos_are_added_as_the_file_says),
+        cmocka_unit_test(a_control_token_may_be_merged_where_its_flag_says),
         cmocka_unit_test(special_tokens_eat_blanks_where_their_flags_say),
         cmocka_unit_test(single_word_tokens_need_a_border_on_both_sides),
         cmocka_unit_test(normalized_tokens_are_matched_behind_the_normaliser),
