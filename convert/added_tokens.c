@@ -106,11 +106,13 @@ static int apply_one(const fy_added_token *a, bool unescape, fy_token_table *t, 
                fy_quote(q, sizeof q, r->text), fy_quote(q2, sizeof q2, text));
         if (fy_token_table_rename(t, a->id, text, e) != 0)
             return -1;
+        r->merged = false;
     }
     if (r->type != FY_TOKEN_UNKNOWN)
         r->type = a->special ? FY_TOKEN_CONTROL : FY_TOKEN_USER;
-    r->score = ADDED_SCORE;
-    r->flags = a->flags;
+    if (!r->merged)
+        r->score = ADDED_SCORE;
+    r->flags = (uint8_t)(a->flags | (r->merged ? FY_ADDED_MERGED : 0));
     r->added = true;
     return 0;
 }

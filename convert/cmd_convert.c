@@ -95,7 +95,7 @@ static const fy_opt opts[] = {
      .arg = "NAME",
      .offset = FIELD(pre),
      .help = "The pre-tokenizer (tokenizer.ggml.pre) for a tokenizer.json whose structure is not "
-             "recognised."},
+             "recognised; the message that asks for it names the nearest one."},
     {.group = "Work",
      .name = "chat-template",
      .kind = FY_OPT_STR,

@@ -12,51 +12,86 @@
 
 /* --- SentencePiece-like tokenizer.json --- */
 
-/* Two texts in a row, looked up as one. */
-static bool find_joined(const fy_token_table *t, fy_span left, fy_span right, fy_str *scratch,
-                        uint32_t *id)
-{
-    fy_str_clear(scratch);
-    fy_str_add(scratch, left.ptr, left.len);
-    fy_str_add(scratch, right.ptr, right.len);
-    return !scratch->oom && fy_token_table_find(t, (fy_span){scratch->ptr, scratch->len}, id);
-}
+/* Merges that are looked up together. */
+enum { BATCH = 64 };
+typedef struct {
+    fy_str texts;                /* the parts in a row, so that they spell the result */
+    size_t begin[BATCH + 1], middle[BATCH];
+    size_t n;
+    uint64_t first; /* number of the first one */
+} merge_batch;
 
-static int fail_merge(const fy_merges *m, const char *what, fy_err *e)
+static int fail_merge(const merge_batch *b, size_t i, const char *what, fy_err *e)
 {
     char l[FY_QUOTE_BYTES], r[FY_QUOTE_BYTES];
+    fy_span left = {b->texts.ptr + b->begin[i], b->middle[i] - b->begin[i]};
+    fy_span right = {b->texts.ptr + b->middle[i], b->begin[i + 1] - b->middle[i]};
     return fy_fail(e, FY_EFORMAT, "merges[%llu]: '%s' '%s': %s is no token of the vocabulary",
-                   (unsigned long long)(m->n - 1), fy_quote(l, sizeof l, m->left),
-                   fy_quote(r, sizeof r, m->right), what);
+                   (unsigned long long)(b->first + i), fy_quote(l, sizeof l, left),
+                   fy_quote(r, sizeof r, right), what);
+}
+
+static int check_batch(fy_token_table *t, const merge_batch *b, bool scores, fy_err *e)
+{
+    static const char *const what[] = {"the left part", "the right part", "the result"};
+    fy_span text[3 * BATCH];
+    uint32_t id[3 * BATCH];
+    for (size_t i = 0; i < b->n; i++) {
+        const char *p = b->texts.ptr + b->begin[i];
+        size_t left = b->middle[i] - b->begin[i], all = b->begin[i + 1] - b->begin[i];
+        text[3 * i] = (fy_span){p, left};
+        text[3 * i + 1] = (fy_span){p + left, all - left};
+        text[3 * i + 2] = (fy_span){p, all};
+    }
+    fy_token_table_find_many(t, text, id, 3 * b->n);
+    for (size_t i = 0; i < 3 * b->n; i++) {
+        if (id[i] == FY_NAMES_ABSENT)
+            return fail_merge(b, i / 3, what[i % 3], e);
+    }
+    for (size_t i = 0; i < b->n && scores; i++) {
+        fy_token_row *r = &t->rows[id[3 * i + 2]];
+        if (r->score == NO_SCORE)
+            r->score = 1.0f - (float)(b->first + i + 1);
+        r->merged = true;
+    }
+    return 0;
+}
+
+static int next_batch(fy_merges *m, merge_batch *b, fy_err *e)
+{
+    int rc = 1;
+    fy_str_clear(&b->texts);
+    b->first = m->n;
+    for (b->n = 0; b->n < BATCH && (rc = fy_merges_next(m, e)) == 1; b->n++) {
+        fy_str_add(&b->texts, m->left.ptr, m->left.len);
+        b->middle[b->n] = b->texts.len;
+        fy_str_add(&b->texts, m->right.ptr, m->right.len);
+        b->begin[b->n + 1] = b->texts.len;
+    }
+    return b->texts.oom ? fy_nomem(e) : rc;
 }
 
 /* Checks every merge against the vocabulary. scores: also gives each token minus the rank of the
  * first merge that makes it, so that merging by score does what merging by rank does. */
 static int walk_merges(fy_hf_tokenizer *tokenizer, bool scores, fy_err *e)
 {
-    fy_token_table *t = &tokenizer->tokens;
     fy_merges m;
-    fy_str joined = {0};
-    int rc = fy_merges_open(&m, &tokenizer->merges, e);
-    if (rc != 0)
+    merge_batch b = {.n = 0};
+    if (fy_merges_open(&m, &tokenizer->merges, e) != 0)
         return -1;
-    while ((rc = fy_merges_next(&m, e)) == 1) {
-        uint32_t id;
-        if (!fy_token_table_find(t, m.left, &id))
-            rc = fail_merge(&m, "the left part", e);
-        else if (!fy_token_table_find(t, m.right, &id))
-            rc = fail_merge(&m, "the right part", e);
-        else if (!find_joined(t, m.left, m.right, &joined, &id))
-            rc = joined.oom ? fy_nomem(e) : fail_merge(&m, "the result", e);
-        if (rc < 0)
-            break;
-        fy_token_row *r = &t->rows[id];
-        if (scores && r->score == NO_SCORE)
-            r->score = 1.0f - (float)m.n;
+    int rc = 1;
+    while (rc == 1) {
+        fy_err why = {0};
+        rc = next_batch(&m, &b, &why);
+        /* A merge before a malformed one is judged first. */
+        if (why.code != FY_ENOMEM && check_batch(&tokenizer->tokens, &b, scores, e) != 0)
+            rc = -1;
+        else if (rc < 0)
+            fy_fail(e, why.code, "%s", why.msg);
     }
     tokenizer->n_merges = m.n;
     fy_merges_close(&m);
-    fy_str_release(&joined);
+    fy_str_release(&b.texts);
     return rc;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "convert/generation_config.h"
+#include "model/vocab/pretok.h"
 
 #define PAD_SCORE (-10000.0f) /* what llama.cpp's converter gives to padding */
 
@@ -195,6 +196,11 @@ static int write_text_rules(const fy_hf_tokenizer *t, fy_gguf_writer *w, fy_err 
     /* Readers take a qwen2 without the key for Qwen, which composes. */
     if ((p->nfc || strcmp(p->pre, "qwen2") == 0) &&
         fy_gguf_add_str(w, FY_KEY_NORMALIZER, p->nfc ? FY_SPAN("nfc") : FY_SPAN("none"), e) != 0)
+        return -1;
+    const fy_pretok_rule *rule =
+        t->has_json && p->kind == FY_TOKENIZER_BPE ? fy_pretok_find_rule(fy_span_of(p->pre)) : NULL;
+    if (rule != NULL && rule->ignore_merges != t->json.ignore_merges &&
+        fy_gguf_add_bool(w, FY_KEY_IGNORE_MERGES, t->json.ignore_merges, e) != 0)
         return -1;
     if (p->strips_space && fy_gguf_add_bool(w, FY_KEY_STRIPS_SPACE, true, e) != 0)
         return -1;

@@ -7,8 +7,11 @@
 #include "base/quote.h"
 #include "base/str.h"
 #include "base/utf8.h"
+#include "convert/pretok_probe.h"
+#include "convert/pretok_steps.h"
+#include "model/vocab/pretok.h"
 
-enum { MAX_STEPS = 15, SHOWN_BYTES = 260, PATTERN_BYTES = 320 };
+enum { SHOWN_BYTES = 200, DIFFERENCE_BYTES = 150 }; /* a fy_err has 512 */
 
 #define BLANK "\xE2\x96\x81" /* U+2581, SentencePiece's blank */
 
@@ -16,15 +19,6 @@ enum { MAX_STEPS = 15, SHOWN_BYTES = 260, PATTERN_BYTES = 320 };
  * letters, so their order does not matter. */
 #define FOLDED "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
 #define EXACT  "'s|'t|'re|'ve|'m|'ll|'d|"
-
-/* Words end where a capital follows a small letter: o200k, and tekken made of it. */
-#define CASED(SUFFIX, DIGITS)                                      \
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*"  \
-    "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+" SUFFIX                        \
-    "|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+" \
-    "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*" SUFFIX "|" DIGITS             \
-    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
 static const struct {
     const char *spelling, *canonical;
 } contractions[] = {
@@ -34,187 +28,150 @@ static const struct {
     {"(?:'s|'t|'re|'ve|'m|'ll|'d)|", EXACT},
 };
 
-/* Whole patterns that leave no character unmatched. The possessive row is cl100k as tiktoken writes
- * it: what its quantifiers refuse to give back could not be matched otherwise anyway. */
+/* Other spellings of patterns of fy_pretok_rules, behind the contractions. Possessive: cl100k as
+ * tiktoken writes it; what its quantifiers refuse to give back could not be matched otherwise
+ * anyway. */
+#define POSSESSIVE(DIGITS)                                                                      \
+    FOLDED "[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|" DIGITS "| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*"         \
+           "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
 static const struct {
-    char symbol;
-    const char *pattern;
-} patterns[] = {
-    {'G', EXACT " ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
-    {'L',
-     FOLDED "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+"
-            "|\\s+(?!\\S)|\\s+"},
-    {'L', FOLDED
-     "[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]"
-     "|\\s+(?!\\S)|\\s+"},
-    {'Q', FOLDED "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+"
-                 "|\\s+(?!\\S)|\\s+"},
-    {'K', CASED("", "\\p{N}")},
-    {'O', CASED("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "\\p{N}{1,3}")},
+    const char *spelling, *pre;
+} spellings[] = {
+    {POSSESSIVE("\\p{N}{1,3}"), "dbrx"},
+    {POSSESSIVE("\\p{N}"), "qwen2"},
+    {" ?[^(\\s|[.,!?\xE2\x80\xA6\xE3\x80\x82\xEF\xBC\x8C\xE3\x80\x81\xE0\xA5\xA4\xDB\x94\xD8\x8C])]+",
+     "bloom"},
 };
-
-/* Patterns that leave characters between their matches. */
-static const struct {
-    char symbol;
-    const char *pattern;
-} gappy[] = {
-    {'N', "\\p{N}"},
-    {'3', "\\p{N}{1,3}"},
-    {'T', "[0-9][0-9][0-9]"},
-    {'C', "[\xE4\xB8\x80-\xE9\xBE\xA5\xE3\x81\x80-\xE3\x82\x9F\xE3\x82\xA0-\xE3\x83\xBF]+"},
-    {'W', "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
-          "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+"
-          "|\\s+(?!\\S)|\\s+"},
-};
-
-/* One letter per step: a split by the pattern of that letter, B ByteLevel without and R with its
- * own regex (which is G), P Punctuation, D Digits as runs. N is also Digits one by one. */
-static const struct {
-    const char *steps, *pre;
-    const char *pre_ignore_merges; /* when the model takes whole words first; NULL: the same */
-} known[] = {
-    {"R", "gpt-2", NULL},          {"GB", "gpt-2", NULL},  {"LB", "dbrx", "llama-bpe"},
-    {"QB", "qwen2", NULL},         {"NR", "smollm", NULL}, {"NGB", "smollm", NULL},
-    {"PRDT", "falcon", NULL},      {"KB", "tekken", NULL}, {"OB", "gpt-4o", NULL},
-    {"3CWB", "deepseek-v3", NULL},
-};
-
-static const char *text_of(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-    return s != NULL ? s : "";
-}
-
-static bool is_true(const json_t *o, const char *key, bool absent)
-{
-    const json_t *v = json_object_get(o, key);
-    return v == NULL ? absent : json_is_true(v);
-}
-
-/* --- flattening --- */
-
-typedef struct {
-    const json_t *v[MAX_STEPS]; /* views */
-    size_t n;
-} steps;
-
-/* `list`: the member that holds the parts of a Sequence. The depth is bounded by the JSON reader.
- */
-static int flatten(const json_t *node, const char *list, steps *out, fy_err *e)
-{
-    if (node == NULL || json_is_null(node))
-        return 0;
-    if (!json_is_object(node))
-        return fy_fail(e, FY_EFORMAT, "a step of '%s' is no object", list);
-    if (strcmp(text_of(node, "type"), "Sequence") == 0) {
-        const json_t *parts = json_object_get(node, list);
-        if (!json_is_array(parts))
-            return fy_fail(e, FY_EFORMAT, "a Sequence without the array '%s'", list);
-        for (size_t i = 0; i < json_array_size(parts); i++) {
-            if (flatten(json_array_get(parts, i), list, out, e) != 0)
-                return -1;
-        }
-        return 0;
-    }
-    if (out->n == MAX_STEPS)
-        return fy_fail(e, FY_EUNSUPPORTED, "'%s': more than %d steps", list, MAX_STEPS);
-    out->v[out->n++] = node;
-    return 0;
-}
 
 /* --- recognition --- */
 
-/* The pattern with raw line ends escaped and contractions in one spelling; false: longer than any
- * known one. */
-static bool normalise(const char *pattern, char out[PATTERN_BYTES])
+/* The pattern with raw line ends escaped and contractions in one spelling. */
+static void normalise(const char *pattern, fy_str *out)
 {
-    size_t n = 0;
-    out[0] = '\0';
+    fy_str_clear(out);
     for (size_t i = 0; i < sizeof contractions / sizeof *contractions; i++) {
         size_t len = strlen(contractions[i].spelling);
         if (strncmp(pattern, contractions[i].spelling, len) == 0) {
-            n = strlen(strcpy(out, contractions[i].canonical));
+            fy_str_puts(out, contractions[i].canonical);
             pattern += len;
             break;
         }
     }
-    for (; *pattern != '\0' && n + 3 < PATTERN_BYTES; pattern++) {
-        bool line_end = *pattern == '\r' || *pattern == '\n';
-        if (line_end)
-            out[n++] = '\\';
-        out[n++] = *pattern == '\r' ? 'r' : *pattern == '\n' ? 'n' : *pattern;
+    for (; *pattern != '\0'; pattern++) {
+        if (*pattern == '\r' || *pattern == '\n')
+            fy_str_puts(out, *pattern == '\r' ? "\\r" : "\\n");
+        else
+            fy_str_putc(out, *pattern);
     }
-    out[n] = '\0';
-    return *pattern == '\0';
 }
 
-static char split_symbol(const json_t *step)
+/* The pattern of fy_pretok_rules that means the same, NULL when there is none. whole: it must
+ * match every character. */
+static const char *known_pattern(const char *pattern, bool whole, fy_str *scratch)
 {
-    const char *pattern =
-        json_string_value(json_object_get(json_object_get(step, "pattern"), "Regex"));
-    const char *behavior = text_of(step, "behavior");
-    bool isolated = strcmp(behavior, "Isolated") == 0;
-    /* Keeping the matches and removing what lies between them: the same when nothing lies between.
-     */
-    bool keeps_matches = strcmp(behavior, "Removed") == 0 && is_true(step, "invert", false);
-    char plain[PATTERN_BYTES];
-    if (pattern == NULL || !normalise(pattern, plain))
-        return '?';
-    for (size_t i = 0; i < sizeof gappy / sizeof *gappy; i++) {
-        if (strcmp(plain, gappy[i].pattern) == 0)
-            return isolated ? gappy[i].symbol : '?';
+    normalise(pattern, scratch);
+    const char *plain = fy_str_z(scratch);
+    for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
+        if (strcmp(plain, spellings[i].spelling) == 0)
+            plain = fy_pretok_find_rule(fy_span_of(spellings[i].pre))->pattern[0];
     }
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-        if (strcmp(plain, patterns[i].pattern) == 0)
-            return isolated || keeps_matches ? patterns[i].symbol : '?';
-    }
-    return '?';
-}
-
-static char symbol_of(const json_t *step)
-{
-    const char *type = text_of(step, "type");
-    if (strcmp(type, "Split") == 0)
-        return split_symbol(step);
-    if (strcmp(type, "Digits") == 0)
-        return is_true(step, "individual_digits", false) ? 'N' : 'D';
-    if (strcmp(type, "Punctuation") == 0)
-        return strcmp(text_of(step, "behavior"), "Contiguous") == 0 ? 'P' : '?';
-    if (strcmp(type, "ByteLevel") == 0) {
-        if (is_true(step, "add_prefix_space", true)) /* no key of GGUF can say that */
-            return '?';
-        return is_true(step, "use_regex", true) ? 'R' : 'B';
-    }
-    return '?';
-}
-
-static bool has_type(const steps *s, const char *type)
-{
-    for (size_t i = 0; i < s->n; i++) {
-        if (strcmp(text_of(s->v[i], "type"), type) == 0)
-            return true;
-    }
-    return false;
-}
-
-static const char *known_pre(const steps *pre, bool ignore_merges)
-{
-    char word[MAX_STEPS + 1] = "";
-    for (size_t i = 0; i < pre->n; i++)
-        word[i] = symbol_of(pre->v[i]);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(word, known[i].steps) == 0)
-            return ignore_merges && known[i].pre_ignore_merges ? known[i].pre_ignore_merges
-                                                               : known[i].pre;
+    for (size_t i = 0; i < fy_pretok_n_rules; i++) {
+        const fy_pretok_rule *r = &fy_pretok_rules[i];
+        for (int k = 0; k < FY_PRETOK_PATTERNS && r->pattern[k] != NULL; k++) {
+            bool last = k + 1 == FY_PRETOK_PATTERNS || r->pattern[k + 1] == NULL;
+            if (strcmp(plain, r->pattern[k]) == 0 && (!whole || (last && r->whole)))
+                return r->pattern[k];
+        }
     }
     return NULL;
 }
 
+static const char *split_pattern(const json_t *step, fy_str *scratch)
+{
+    const json_t *regex = json_object_get(json_object_get(step, "pattern"), "Regex");
+    const char *pattern = json_string_value(regex), *behavior = fy_step_text(step, "behavior");
+    bool invert = fy_step_flag(step, "invert", false);
+    if (pattern == NULL || strlen(pattern) != json_string_length(regex))
+        return NULL;
+    if (strcmp(behavior, "Isolated") == 0)
+        return known_pattern(pattern, false, scratch);
+    /* Keeping the matches and removing what lies between: the same when nothing lies between. */
+    if (strcmp(behavior, "Removed") == 0 && invert)
+        return known_pattern(pattern, true, scratch);
+    return NULL;
+}
+
+/* What the step cuts by; NULL: nothing that is known. */
+static const char *step_pattern(const json_t *step, fy_str *scratch)
+{
+    const char *type = fy_step_text(step, "type");
+    if (strcmp(type, "Split") == 0)
+        return split_pattern(step, scratch);
+    if (strcmp(type, "Digits") == 0 && fy_step_flag(step, "individual_digits", false))
+        return "\\p{N}";
+    /* no key of GGUF can say that a blank goes before the text */
+    if (strcmp(type, "ByteLevel") == 0 && !fy_step_flag(step, "add_prefix_space", true))
+        return fy_step_flag(step, "use_regex", true) ? fy_pretok_gpt2 : "";
+    return NULL;
+}
+
+static bool is_rule(const fy_pretok_rule *r, const char *const *pattern, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (r->pattern[i] == NULL || strcmp(r->pattern[i], pattern[i]) != 0)
+            return false;
+    }
+    return n == FY_PRETOK_PATTERNS || r->pattern[n] == NULL;
+}
+
+/* The steps behind ByteLevel see its alphabet and not the text, as Falcon has them. */
+static bool is_falcon(const fy_steps *s, fy_str *scratch)
+{
+    if (s->n != 4 || strcmp(fy_step_text(s->v[0], "type"), "Punctuation") != 0 ||
+        strcmp(fy_step_text(s->v[0], "behavior"), "Contiguous") != 0 ||
+        strcmp(fy_step_text(s->v[2], "type"), "Digits") != 0 ||
+        fy_step_flag(s->v[2], "individual_digits", false))
+        return false;
+    const char *words = step_pattern(s->v[1], scratch), *three = step_pattern(s->v[3], scratch);
+    return words == fy_pretok_gpt2 && three != NULL && strcmp(three, "[0-9][0-9][0-9]") == 0;
+}
+
+static const fy_pretok_rule *known_rule(const fy_steps *s, bool ignore_merges, fy_str *scratch)
+{
+    const char *pattern[FY_PRETOK_PATTERNS];
+    size_t n = 0;
+    if (is_falcon(s, scratch))
+        return fy_pretok_find_rule(FY_SPAN("falcon"));
+    if (s->n == 0 || strcmp(fy_step_text(s->v[s->n - 1], "type"), "ByteLevel") != 0)
+        return NULL;
+    for (size_t i = 0; i < s->n; i++) {
+        const char *p = step_pattern(s->v[i], scratch);
+        bool bytes = strcmp(fy_step_text(s->v[i], "type"), "ByteLevel") == 0;
+        if (p == NULL || bytes != (i + 1 == s->n))
+            return NULL;
+        if (*p == '\0')
+            continue;
+        if (n == FY_PRETOK_PATTERNS)
+            return NULL;
+        pattern[n++] = p;
+    }
+    const fy_pretok_rule *found = NULL;
+    for (size_t i = 0; n > 0 && i < fy_pretok_n_rules; i++) {
+        const fy_pretok_rule *r = &fy_pretok_rules[i];
+        if (is_rule(r, pattern, n) && (found == NULL || r->ignore_merges == ignore_merges)) {
+            found = r;
+            if (r->ignore_merges == ignore_merges)
+                break;
+        }
+    }
+    return found;
+}
+
 /* Byte-level BPE allows no normalizer besides NFC. */
-static bool normalizers_are_nfc(const steps *norm)
+static bool normalizers_are_nfc(const fy_steps *norm)
 {
     for (size_t i = 0; i < norm->n; i++) {
-        if (strcmp(text_of(norm->v[i], "type"), "NFC") != 0)
+        if (strcmp(fy_step_text(norm->v[i], "type"), "NFC") != 0)
             return false;
     }
     return true;
@@ -223,19 +180,19 @@ static bool normalizers_are_nfc(const steps *norm)
 static bool pattern_is_blank(const json_t *step)
 {
     const json_t *p = json_object_get(step, "pattern");
-    return strcmp(text_of(p, "String"), " ") == 0 || strcmp(text_of(p, "Regex"), " ") == 0;
+    return strcmp(fy_step_text(p, "String"), " ") == 0 || strcmp(fy_step_text(p, "Regex"), " ") == 0;
 }
 
 /* Normalizers of SentencePiece-like tokenizers: Replace " " by U+2581, perhaps Prepend U+2581. */
-static bool match_spm_normalizers(const steps *norm, bool *replaces, bool *prepends)
+static bool match_spm_normalizers(const fy_steps *norm, bool *replaces, bool *prepends)
 {
     for (size_t i = 0; i < norm->n; i++) {
         const json_t *s = norm->v[i];
-        const char *type = text_of(s, "type");
-        if (strcmp(type, "Prepend") == 0 && strcmp(text_of(s, "prepend"), BLANK) == 0 && !*prepends)
+        const char *type = fy_step_text(s, "type");
+        if (strcmp(type, "Prepend") == 0 && strcmp(fy_step_text(s, "prepend"), BLANK) == 0 && !*prepends)
             *prepends = true;
         else if (strcmp(type, "Replace") == 0 && pattern_is_blank(s) &&
-                 strcmp(text_of(s, "content"), BLANK) == 0)
+                 strcmp(fy_step_text(s, "content"), BLANK) == 0)
             *replaces = true;
         else
             return false;
@@ -245,13 +202,13 @@ static bool match_spm_normalizers(const steps *norm, bool *replaces, bool *prepe
 
 static bool match_metaspace(const json_t *step, fy_pretok *out)
 {
-    const char *replacement = text_of(step, "replacement");
+    const char *replacement = fy_step_text(step, "replacement");
     const char *scheme = json_string_value(json_object_get(step, "prepend_scheme"));
     if (strcmp(replacement, BLANK) != 0)
         return false;
     if (scheme == NULL) /* before tokenizers 0.19 */
-        scheme = is_true(step, "add_prefix_space", true) ? "always" : "never";
-    out->splits_words = is_true(step, "split", true);
+        scheme = fy_step_flag(step, "add_prefix_space", true) ? "always" : "never";
+    out->splits_words = fy_step_flag(step, "split", true);
     out->space_prefix = strcmp(scheme, "never") != 0;
     if (strcmp(scheme, "always") == 0)
         out->space_mode = "metaspace";
@@ -263,29 +220,29 @@ static bool match_metaspace(const json_t *step, fy_pretok *out)
 }
 
 /* A Strip of one blank at the beginning. */
-static bool strips_space(const steps *decoder)
+static bool strips_space(const fy_steps *decoder)
 {
     for (size_t i = 0; i < decoder->n; i++) {
         const json_t *s = decoder->v[i];
-        if (strcmp(text_of(s, "type"), "Strip") == 0 && strcmp(text_of(s, "content"), " ") == 0 &&
+        if (strcmp(fy_step_text(s, "type"), "Strip") == 0 && strcmp(fy_step_text(s, "content"), " ") == 0 &&
             json_number_value(json_object_get(s, "start")) == 1)
             return true;
     }
     return false;
 }
 
-static bool match_spm(const steps *norm, const steps *pre, fy_pretok *out)
+static bool match_spm(const fy_steps *norm, const fy_steps *pre, fy_pretok *out)
 {
     bool replaces = false, prepends = false;
     fy_pretok r = {.kind = FY_TOKENIZER_SPM, .pre = "default"};
     if (!match_spm_normalizers(norm, &replaces, &prepends) || pre->n > 1)
         return false;
-    if (pre->n == 1 && strcmp(text_of(pre->v[0], "type"), "Metaspace") == 0) {
+    if (pre->n == 1 && strcmp(fy_step_text(pre->v[0], "type"), "Metaspace") == 0) {
         if (norm->n > 0 || !match_metaspace(pre->v[0], &r))
             return false;
     } else {
         /* After Replace no blank is left: a split at blanks finds nothing. */
-        bool idle = pre->n == 0 || (strcmp(text_of(pre->v[0], "type"), "Split") == 0 &&
+        bool idle = pre->n == 0 || (strcmp(fy_step_text(pre->v[0], "type"), "Split") == 0 &&
                                     pattern_is_blank(pre->v[0]));
         if (!replaces || !idle)
             return false;
@@ -297,84 +254,44 @@ static bool match_spm(const steps *norm, const steps *pre, fy_pretok *out)
 
 /* --- messages --- */
 
-/* A setting of a step. A pattern is an object with one text: {"Regex": "..."}. */
-static void show_value(const json_t *v, fy_str *out)
+static void cut(fy_str *s, size_t at)
 {
-    const json_t *regex = json_object_get(v, "Regex");
-    const json_t *text = regex != NULL ? regex : v;
-    if (json_is_string(text)) {
-        fy_str_putc(out, '"');
-        fy_str_put_quoted(out, fy_span_of(json_string_value(text)), 120);
-        fy_str_putc(out, '"');
+    if (s->len <= at)
         return;
-    }
-    char *dump = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
-    fy_str_put_quoted(out, fy_span_of(dump != NULL ? dump : "?"), 120);
-    free(dump);
+    s->len = fy_utf8_complete(s->ptr, at);
+    s->ptr[s->len] = '\0';
+    fy_str_puts(s, "...");
 }
 
-static void show_step(const json_t *step, fy_str *out)
+static int fail_unknown(const fy_steps *norm, const fy_steps *pre, bool byte_fallback, fy_err *e)
 {
-    const char *key;
-    json_t *v;
-    char sep = '(';
-    fy_str_put_quoted(out, fy_span_of(text_of(step, "type")), 40);
-    json_object_foreach((json_t *)(uintptr_t)step, key, v)
-    { /* the iterator takes no const pointer */
-        if (strcmp(key, "type") == 0 || strcmp(key, "trim_offsets") == 0 || json_is_null(v))
-            continue;
-        fy_str_putc(out, sep);
-        fy_str_put_quoted(out, fy_span_of(key), 40);
-        fy_str_putc(out, '=');
-        show_value(v, out);
-        sep = ',';
-    }
-    if (sep == ',')
-        fy_str_putc(out, ')');
-}
-
-static void show_steps(const char *what, const steps *s, fy_str *out)
-{
-    fy_str_puts(out, what);
-    for (size_t i = 0; i < s->n; i++) {
-        fy_str_puts(out, i == 0 ? " " : " + ");
-        show_step(s->v[i], out);
-    }
-    if (s->n == 0)
-        fy_str_puts(out, " none");
-}
-
-static int fail_unknown(const steps *norm, const steps *pre, bool byte_fallback, fy_err *e)
-{
-    fy_str s = {0}, shown = {0};
-    show_steps("normalizer:", norm, &s);
-    show_steps("; pre_tokenizer:", pre, &s);
-    fy_str_add(&shown, s.ptr, s.len);
-    if (shown.len > SHOWN_BYTES) {
-        fy_str_clear(&shown);
-        fy_str_add(&shown, s.ptr, SHOWN_BYTES);
-        shown.len = fy_utf8_complete(shown.ptr, shown.len);
-        shown.ptr[shown.len] = '\0';
-        fy_str_puts(&shown, "...");
-    }
-    fy_fail(e, FY_EUNSUPPORTED,
-            "unknown tokenizer structure (%s; byte_fallback %s); known: byte-level BPE like gpt-2, "
-            "llama-bpe, dbrx, qwen2, smollm, falcon, tekken, gpt-4o or deepseek-v3, and "
-            "SentencePiece BPE; --pre NAME forces one",
-            fy_str_z(&shown), byte_fallback ? "true" : "false");
-    fy_str_release(&s);
+    fy_str shown = {0}, what = {0};
+    fy_steps_show("normalizer:", norm, &shown);
+    fy_steps_show("; pre_tokenizer:", pre, &shown);
+    if (byte_fallback)
+        fy_str_puts(&shown, "; byte_fallback");
+    cut(&shown, SHOWN_BYTES);
+    if (!normalizers_are_nfc(norm))
+        fy_str_puts(&what, "known normalizers are none, NFC and, with byte_fallback, "
+                           "SentencePiece's");
+    else
+        fy_pretok_probe(pre, &what);
+    cut(&what, DIFFERENCE_BYTES);
+    fy_fail(e, FY_EUNSUPPORTED, "unknown tokenizer structure (%s); %s; --pre NAME forces one",
+            fy_str_z(&shown), fy_str_z(&what));
     fy_str_release(&shown);
+    fy_str_release(&what);
     return -1;
 }
 
 int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out, fy_err *e)
 {
-    steps norm = {.n = 0}, pre = {.n = 0}, decoder = {.n = 0};
-    if (flatten(in->normalizer, "normalizers", &norm, e) != 0 ||
-        flatten(in->pre_tokenizer, "pretokenizers", &pre, e) != 0 ||
-        flatten(in->decoder, "decoders", &decoder, e) != 0)
+    fy_steps norm = {.n = 0}, pre = {.n = 0}, decoder = {.n = 0};
+    if (fy_steps_flatten(in->normalizer, "normalizers", &norm, e) != 0 ||
+        fy_steps_flatten(in->pre_tokenizer, "pretokenizers", &pre, e) != 0 ||
+        fy_steps_flatten(in->decoder, "decoders", &decoder, e) != 0)
         return -1;
-    if (!has_type(&pre, "ByteLevel") && in->byte_fallback && match_spm(&norm, &pre, out)) {
+    if (!fy_steps_have(&pre, "ByteLevel") && in->byte_fallback && match_spm(&norm, &pre, out)) {
         if (force != NULL)
             return fy_fail(
                 e, FY_EARG,
@@ -384,12 +301,23 @@ int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out
         out->strips_space = !out->space_prefix && strips_space(&decoder);
         return 0;
     }
-    fy_pretok r = {.kind = FY_TOKENIZER_BPE, .nfc = has_type(&norm, "NFC")};
-    r.pre = normalizers_are_nfc(&norm) ? known_pre(&pre, in->ignore_merges) : NULL;
+    fy_pretok r = {.kind = FY_TOKENIZER_BPE, .nfc = fy_steps_have(&norm, "NFC")};
+    if (normalizers_are_nfc(&norm)) {
+        fy_str scratch = {0};
+        const fy_pretok_rule *rule = known_rule(&pre, in->ignore_merges, &scratch);
+        bool oom = scratch.oom;
+        fy_str_release(&scratch);
+        if (oom)
+            return fy_nomem(e);
+        r.pre = rule != NULL ? rule->name : NULL;
+    }
     if (r.pre == NULL && force == NULL)
         return fail_unknown(&norm, &pre, in->byte_fallback, e);
     if (force != NULL && r.pre != NULL && strcmp(force, r.pre) != 0)
         fy_log(FY_LOG_WARN, "the pre-tokenizer looks like %s; %s is written as asked", r.pre,
+               force);
+    if (force != NULL && fy_pretok_find_rule(fy_span_of(force)) == NULL)
+        fy_log(FY_LOG_WARN, "ferry does not know the pre-tokenizer '%s' and will not read this file",
                force);
     if (force != NULL)
         r.pre = force;

@@ -65,8 +65,9 @@ int fy_token_table_put(fy_token_table *t, uint64_t id, fy_span text, bool copy, 
     }
     if (copy && (text = fy_token_table_dup(t, text)).ptr == NULL)
         return fy_nomem(e);
-    if (grow(t, i + 1, e) != 0 || index_add(t, text, i, e) != 0)
+    if (grow(t, i + 1, e) != 0 || (!t->unindexed && index_add(t, text, i, e) != 0))
         return -1;
+    t->stale = t->stale || t->unindexed;
     t->rows[i] = (fy_token_row){.text = text, .type = FY_TOKEN_NORMAL};
     return 0;
 }
@@ -87,16 +88,30 @@ bool fy_token_table_find(const fy_token_table *t, fy_span text, uint32_t *id)
     return true;
 }
 
+void fy_token_table_find_many(const fy_token_table *t, const fy_span *text, uint32_t *id, size_t n)
+{
+    fy_names_find_many(&t->index, text, id, n);
+    for (size_t i = 0; t->stale && i < n; i++) {
+        if (id[i] != FY_NAMES_ABSENT && !fy_span_eq(t->rows[id[i]].text, text[i]))
+            id[i] = FY_NAMES_ABSENT;
+    }
+}
+
 int fy_token_table_reindex(fy_token_table *t, fy_err *e)
 {
     if (!t->stale)
         return 0;
     fy_names_release(&t->index);
+    if (fy_names_reserve(&t->index, t->n) != 0)
+        return fy_nomem(e);
     for (uint32_t i = 0; i < t->n; i++) {
+        enum { AHEAD = 16 };
+        if (t->n - i > AHEAD)
+            fy_names_expect(&t->index, t->rows[i + AHEAD].text);
         if (t->rows[i].type != FY_TOKEN_UNDEFINED && index_add(t, t->rows[i].text, i, e) != 0)
             return -1;
     }
-    t->stale = false;
+    t->stale = t->unindexed = false;
     return 0;
 }
 

@@ -23,13 +23,15 @@ typedef struct {
     float score;
     uint8_t type;  /* fy_token_type */
     uint8_t flags; /* FY_ADDED_* */
+    bool merged;   /* SentencePiece: a merge makes it */
     bool added;    /* an added token, not an entry of the model's own vocabulary */
 } fy_token_row;
 
 typedef struct {
     fy_token_row *rows; /* owned */
     uint32_t n, cap;    /* n: highest id + 1 */
-    bool stale;         /* a text was replaced: `index` still holds the old one */
+    bool unindexed;     /* set by who fills many rows and calls fy_token_table_reindex */
+    bool stale;         /* `index` lacks a row, or holds a text that was replaced */
     fy_names index;
     fy_arena arena;
 } fy_token_table;
@@ -43,7 +45,11 @@ int fy_token_table_rename(fy_token_table *t, uint32_t id, fy_span text, fy_err *
 
 bool fy_token_table_find(const fy_token_table *t, fy_span text, uint32_t *id);
 
-/* Brings the index up to date after renames. */
+/* n lookups at once (fy_names_find_many); FY_NAMES_ABSENT: no token has that text. */
+void fy_token_table_find_many(const fy_token_table *t, const fy_span *text, uint32_t *id, size_t n);
+
+/* Brings the index up to date: after renames, and after rows were put into an unindexed table, of
+ * which two with one text are found here. */
 int fy_token_table_reindex(fy_token_table *t, fy_err *e);
 
 /* A copy in the table's arena; ptr NULL when out of memory. */

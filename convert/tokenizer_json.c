@@ -117,10 +117,16 @@ static int read_vocab(reader *r, fy_err *e)
     const uintptr_t begin = (uintptr_t)r->out->data, end = begin + r->out->size;
     fy_span key;
     uint64_t id;
+    bool has_empty = false;
     int rc;
-    if (fy_json_object_begin(r->j, e) != 0)
+    /* The table refuses a second text; of the empty one, which it renames, it cannot know. */
+    r->t->unindexed = true;
+    if (fy_json_object_begin_unchecked(r->j, e) != 0)
         return -1;
     while ((rc = fy_json_object_next(r->j, &key, e)) == 1) {
+        if (key.len == 0 && has_empty)
+            return fy_fail(e, FY_EFORMAT, "vocab: two empty tokens, expected unique texts");
+        has_empty = has_empty || key.len == 0;
         bool in_input = (uintptr_t)key.ptr >= begin && (uintptr_t)key.ptr < end;
         if (!in_input && (key = fy_token_table_dup(r->t, key)).ptr == NULL)
             return fy_nomem(e);
@@ -131,7 +137,7 @@ static int read_vocab(reader *r, fy_err *e)
         if (fy_token_table_put(r->t, id, key, false, e) != 0)
             return -1;
     }
-    return rc;
+    return rc == 0 ? fy_token_table_reindex(r->t, e) : rc;
 }
 
 static int read_merges_place(reader *r, fy_err *e)

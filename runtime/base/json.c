@@ -21,6 +21,7 @@
 typedef struct {
     bool is_object;
     bool any;         /* a member or an element has been seen */
+    bool unchecked;   /* second keys are the caller's business */
     fy_names keys;    /* views of the input or of `decoded` */
     fy_arena decoded; /* keys that had escapes */
 } frame;
@@ -125,7 +126,7 @@ static int wrong_kind(fy_json *j, fy_err *e, const char *expected)
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-static void skip_space(fy_json *j)
+static void skip_blanks(fy_json *j)
 {
     while (j->pos < j->n) {
         char c = j->p[j->pos];
@@ -133,6 +134,13 @@ static void skip_space(fy_json *j)
             return;
         j->pos++;
     }
+}
+
+/* Mostly there is none, and this is done several times for each value. */
+static inline void skip_space(fy_json *j)
+{
+    if (j->pos < j->n && (unsigned char)j->p[j->pos] <= ' ')
+        skip_blanks(j);
 }
 
 /* The next byte, or -1 at the end. */
@@ -321,6 +329,7 @@ static int begin(fy_json *j, bool is_object, fy_err *e)
     frame *f = &j->frames[j->depth++];
     f->is_object = is_object;
     f->any = false;
+    f->unchecked = false;
     j->pos++;
     j->ready = false;
     return 0;
@@ -329,6 +338,14 @@ static int begin(fy_json *j, bool is_object, fy_err *e)
 int fy_json_object_begin(fy_json *j, fy_err *e)
 {
     return begin(j, true, e);
+}
+
+int fy_json_object_begin_unchecked(fy_json *j, fy_err *e)
+{
+    if (begin(j, true, e) != 0)
+        return -1;
+    j->frames[j->depth - 1].unchecked = true;
+    return 0;
 }
 
 int fy_json_array_begin(fy_json *j, fy_err *e)
@@ -400,7 +417,8 @@ int fy_json_object_next(fy_json *j, fy_span *key, fy_err *e)
     bool in_input;
     size_t where = j->pos;
     fy_span k;
-    if (read_string(j, &k, &in_input, e) != 0 || remember_key(j, f, &k, in_input, where, e) != 0)
+    if (read_string(j, &k, &in_input, e) != 0 ||
+        (!f->unchecked && remember_key(j, f, &k, in_input, where, e) != 0))
         return -1;
     skip_space(j);
     if (at(j) != ':')

@@ -45,6 +45,9 @@ fy_json_kind
 fy_json_peek(fy_json *j); /* kind of the value that comes next; consumes nothing but white space */
 
 int fy_json_object_begin(fy_json *j, fy_err *e);
+/* The same without a check for second keys: of a large object whose keys the caller collects, and
+ * finds them. */
+int fy_json_object_begin_unchecked(fy_json *j, fy_err *e);
 /* 1: *key is set (view, valid until the next call on j) and its value comes next; 0: the object has
  * ended; -1. */
 int fy_json_object_next(fy_json *j, fy_span *key, fy_err *e);

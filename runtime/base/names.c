@@ -29,7 +29,8 @@ static uint64_t rotl(uint64_t x, int b)
     return x << b | x >> (64 - b);
 }
 
-static void sip_round(uint64_t v[4])
+/* Inlined, so that its state stays in registers: most names take five rounds. */
+static inline __attribute__((always_inline)) void sip_round(uint64_t v[4])
 {
     v[0] += v[1];
     v[1] = rotl(v[1], 13) ^ v[0];
@@ -41,6 +42,17 @@ static void sip_round(uint64_t v[4])
     v[2] += v[1];
     v[1] = rotl(v[1], 17) ^ v[2];
     v[2] = rotl(v[2], 32);
+}
+
+/* Up to seven bytes as a number, the first one lowest. */
+static inline uint64_t tail_bytes(const char *p, size_t n)
+{
+    if (n >= 4) /* two reads that may overlap: the same bytes meet in the same place */
+        return fy_le32(p) | (uint64_t)fy_le32(p + n - 4) << (8 * (n - 4));
+    uint64_t v = 0;
+    for (size_t i = 0; i < n; i++)
+        v |= (uint64_t)(unsigned char)p[i] << (8 * i);
+    return v;
 }
 
 /* SipHash-1-3 (Aumasson, Bernstein): a file cannot be made to collide without knowing the secret.
@@ -58,9 +70,7 @@ uint32_t fy_names_hash(fy_span s)
         sip_round(v);
         v[0] ^= m;
     }
-    uint64_t last = (uint64_t)s.len << 56;
-    for (size_t i = 0; i < n; i++)
-        last |= (uint64_t)(unsigned char)p[i] << (8 * i);
+    uint64_t last = (uint64_t)s.len << 56 | tail_bytes(p, n);
     v[3] ^= last;
     sip_round(v);
     v[0] ^= last;
@@ -80,12 +90,26 @@ static fy_names_slot *slot_of(const fy_names *t, fy_span name, uint32_t hash)
     }
 }
 
-static int grow(fy_names *t)
+static bool has_room(size_t cap, size_t n)
 {
-    fy_names bigger = {.cap = t->cap == 0 ? MIN_CAP : t->cap * 2, .n = t->n};
-    bigger.slots = calloc(bigger.cap, sizeof *bigger.slots);
+    return n <= cap - cap / 4;
+}
+
+int fy_names_reserve(fy_names *t, size_t n)
+{
+    fy_names bigger = {.cap = t->cap == 0 ? MIN_CAP : t->cap, .n = t->n};
+    while (!has_room(bigger.cap, n)) {
+        if (bigger.cap > SIZE_MAX / 2 / sizeof *bigger.slots)
+            return -1;
+        bigger.cap *= 2;
+    }
+    if (bigger.cap == t->cap)
+        return 0;
+    /* Not calloc, whose pages would be faulted in twice: read as zeros, then written. */
+    bigger.slots = malloc(bigger.cap * sizeof *bigger.slots);
     if (bigger.slots == NULL)
         return -1;
+    memset(bigger.slots, 0, bigger.cap * sizeof *bigger.slots);
     for (size_t i = 0; i < t->cap; i++) {
         if (t->slots[i].name.ptr != NULL)
             *slot_of(&bigger, t->slots[i].name, t->slots[i].hash) = t->slots[i];
@@ -99,7 +123,7 @@ int fy_names_add(fy_names *t, fy_span name, uint32_t value)
 {
     if (name.ptr == NULL)
         name.ptr = "";
-    if (t->n >= t->cap - t->cap / 4 && grow(t) != 0)
+    if (!has_room(t->cap, t->n + 1) && fy_names_reserve(t, t->n + 1) != 0)
         return -1;
     uint32_t hash = fy_names_hash(name);
     fy_names_slot *s = slot_of(t, name, hash);
@@ -120,6 +144,33 @@ bool fy_names_find(const fy_names *t, fy_span name, uint32_t *value)
     if (value != NULL)
         *value = s->value;
     return true;
+}
+
+void fy_names_expect(const fy_names *t, fy_span name)
+{
+    if (t->cap > 0)
+        __builtin_prefetch(&t->slots[fy_names_hash(name) & (t->cap - 1)]);
+}
+
+void fy_names_find_many(const fy_names *t, const fy_span *name, uint32_t *value, size_t n)
+{
+    enum { BATCH = 64 };
+    uint32_t hash[BATCH];
+    for (size_t first = 0; first < n; first += BATCH) {
+        size_t batch = n - first < BATCH ? n - first : BATCH;
+        for (size_t i = 0; i < batch; i++) {
+            hash[i] = fy_names_hash(name[first + i]);
+            if (t->cap > 0)
+                __builtin_prefetch(&t->slots[hash[i] & (t->cap - 1)]);
+        }
+        for (size_t i = 0; i < batch && t->cap > 0; i++)
+            __builtin_prefetch(t->slots[hash[i] & (t->cap - 1)].name.ptr);
+        for (size_t i = 0; i < batch; i++) {
+            const fy_names_slot *s =
+                t->cap > 0 ? slot_of(t, name[first + i], hash[i]) : &(fy_names_slot){0};
+            value[first + i] = s->name.ptr != NULL ? s->value : FY_NAMES_ABSENT;
+        }
+    }
 }
 
 void fy_names_clear(fy_names *t)

@@ -22,11 +22,22 @@ typedef struct {
     size_t cap, n;        /* cap: a power of two, or 0 */
 } fy_names;
 
+/* Makes room for n names at once; -1: out of memory. */
+int fy_names_reserve(fy_names *t, size_t n);
+
 /* 0: added; 1: the name is there already (nothing changes); -1: out of memory. */
 int fy_names_add(fy_names *t, fy_span name, uint32_t value);
 
 /* False when absent. *value may be NULL. */
 bool fy_names_find(const fy_names *t, fy_span name, uint32_t *value);
+
+/* n lookups at once: value[i] is that of name[i], or FY_NAMES_ABSENT. Of a large table many together
+ * take less time than one by one, because their reads of memory overlap. */
+#define FY_NAMES_ABSENT UINT32_MAX
+void fy_names_find_many(const fy_names *t, const fy_span *name, uint32_t *value, size_t n);
+
+/* The name will be added or looked up a little later: its place in memory is asked for now. */
+void fy_names_expect(const fy_names *t, fy_span name);
 
 /* The keyed hash of a name, for tables of other shapes. */
 uint32_t fy_names_hash(fy_span name);

@@ -32,7 +32,7 @@ bool fy_utf8_valid(const char *p, size_t n)
 {
     for (size_t i = 0; i < n;) {
         uint32_t cp;
-        int len = fy_utf8_next(p + i, n - i, &cp);
+        int len = (unsigned char)p[i] < 0x80 ? 1 : fy_utf8_next(p + i, n - i, &cp);
         if (len == 0)
             return false;
         i += (size_t)len;

@@ -279,9 +279,10 @@ static const fy_opt opts_table[] = {
      .offset = offsetof(options, jsonl),
      .help = "Read lines {\"text\", \"add_special\", \"parse_special\"} from standard input, write "
              "lines {\"ids\", \"decoded\"}; both flags are true when absent."},
-    {.group = "Many texts", .name = "verify", .kind = FY_OPT_STR, .arg = "FILE.json", .set = "form",
+    {.group = "Many texts", .name = "verify", .kind = FY_OPT_STR, .arg = "FILE", .set = "form",
      .line_only = true, .offset = offsetof(options, verify), .file = FY_FILE_IN,
-     .help = "Compare with the answers of a reference in FILE.json; exit 4 when any differs."},
+     .help = "Compare with the answers of a reference, a .json or llama.cpp's .inp with its .out; exit "
+             "4 when any differs."},
     FY_ROWS_DEVICE
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
@@ -310,6 +311,7 @@ const fy_verb fy_verb_tokenize = {
         "--verify reads what a reference implementation answered: \"cases\" and \"specials_parsed\" "
         "of a parity.json, or \"tokenizer_cases\" of a golden.json. Each case has a text and its "
         "ids, with and without special tokens, and may have the text that the ids decode to. "
+        "Of llama.cpp's pairs FILE.inp (texts) and FILE.out (lines of ids) the first is named. "
         "Differences are counted, and the first twenty are shown.",
     .examples = "ferry tokenize -m model.gguf 'Once upon a time'\n"
                 "# which token is which\n"

@@ -10,8 +10,8 @@
 /* Answers standard input line by line, on standard output. An error names the line. */
 int fy_tokenize_jsonl(const fy_vocab *v, fy_err *e);
 
-/* Compares with the cases of a parity.json or golden.json and prints a report; FY_EVERIFY when any
- * differs. */
+/* Compares with the cases of a parity.json or golden.json, or of llama.cpp's FILE.inp with FILE.out
+ * beside it, and prints a report; FY_EVERIFY when any differs. */
 int fy_tokenize_verify(const fy_vocab *v, const char *path, fy_err *e);
 
 void fy_put_ids(const fy_ids *ids, char separator, fy_str *out);

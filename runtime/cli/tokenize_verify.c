@@ -156,18 +156,120 @@ static int compare_all(comparison *c, const json_t *root, fy_err *e)
     return 0;
 }
 
-int fy_tokenize_verify(const fy_vocab *v, const char *path, fy_err *e)
+/* --- references --- */
+
+static json_t *read_json(const char *path, fy_err *e)
 {
     fy_map file;
     if (fy_map_open(&file, path, e) != 0)
-        return -1;
+        return NULL;
     json_error_t why;
     json_t *root = json_loadb((const char *)file.data, file.size,
                               JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
     fy_map_close(&file);
     if (root == NULL)
-        return fy_fail(e, FY_EFORMAT, "%s: line %d, column %d: %s", path, why.line, why.column,
-                       why.text);
+        fy_fail(e, FY_EFORMAT, "%s: line %d, column %d: %s", path, why.line, why.column, why.text);
+    return root;
+}
+
+/* The next line of *rest without its end. */
+static fy_span take_line(fy_span *rest)
+{
+    const char *end = rest->len > 0 ? memchr(rest->ptr, '\n', rest->len) : NULL;
+    fy_span line = {rest->ptr, end != NULL ? (size_t)(end - rest->ptr) : rest->len};
+    size_t n = line.len + (end != NULL);
+    *rest = (fy_span){rest->ptr + n, rest->len - n};
+    return line;
+}
+
+/* Ids in decimal with blanks between. */
+static json_t *ids_of_line(fy_span line, fy_err *e)
+{
+    json_t *ids = json_array();
+    for (size_t i = 0; ids != NULL && i < line.len;) {
+        if (line.ptr[i] == ' ' || line.ptr[i] == '\r') {
+            i++;
+            continue;
+        }
+        int64_t id = 0;
+        size_t begin = i;
+        for (; i < line.len && line.ptr[i] >= '0' && line.ptr[i] <= '9' && id <= INT32_MAX; i++)
+            id = id * 10 + (line.ptr[i] - '0');
+        if (i == begin || id > INT32_MAX) {
+            fy_fail(e, FY_EFORMAT, "a line with something that is no token id");
+            json_decref(ids);
+            return NULL;
+        }
+        if (json_array_append_new(ids, json_integer(id)) != 0)
+            break;
+    }
+    if (ids == NULL)
+        fy_nomem(e);
+    return ids;
+}
+
+/* llama.cpp's form: texts that each end with a line of their own, and a line of ids for each. */
+static json_t *cases_of_texts(fy_span texts, fy_span lines, fy_err *e)
+{
+    static const char mark[] = "\n__ggml_vocab_test__\n";
+    json_t *list = json_array();
+    size_t n = 0;
+    for (; list != NULL && texts.len > 0; n++) {
+        const char *end = memmem(texts.ptr, texts.len, mark, sizeof mark - 1);
+        size_t len = end != NULL ? (size_t)(end - texts.ptr) : texts.len;
+        size_t step = len + (end != NULL ? sizeof mark - 1 : 0);
+        json_t *text = json_stringn(texts.ptr, len);
+        if (lines.len == 0 || text == NULL) {
+            fy_fail(e, FY_EFORMAT, "text %zu %s", n,
+                    text == NULL ? "is not UTF-8" : "has no line of ids");
+            json_decref(text);
+            break;
+        }
+        json_t *ids = ids_of_line(take_line(&lines), e);
+        if (ids == NULL || json_array_append_new(
+                               list, json_pack("{s:o, s:o}", "text", text, "ids", ids)) != 0)
+            break;
+        texts = (fy_span){texts.ptr + step, texts.len - step};
+    }
+    if (list != NULL && texts.len == 0 && lines.len == 0)
+        return list;
+    json_decref(list);
+    if (texts.len == 0)
+        fy_fail(e, FY_EFORMAT, "%zu texts, but more lines of ids", n);
+    return NULL;
+}
+
+/* FILE.inp holds the texts, FILE.out beside it the ids. */
+static json_t *read_pair(const char *path, fy_err *e)
+{
+    char *answers = strdup(path);
+    if (answers == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    strcpy(answers + strlen(answers) - 4, ".out");
+    fy_map texts = {0}, ids = {0};
+    json_t *root = NULL;
+    if (fy_map_open(&texts, path, e) == 0 && fy_map_open(&ids, answers, e) == 0) {
+        json_t *cases = cases_of_texts((fy_span){(const char *)texts.data, texts.size},
+                                       (fy_span){(const char *)ids.data, ids.size}, e);
+        root = cases != NULL ? json_pack("{s:o}", "cases", cases) : NULL;
+        if (root == NULL)
+            fy_ctx(e, "%s", path);
+    }
+    fy_map_close(&texts);
+    fy_map_close(&ids);
+    free(answers);
+    return root;
+}
+
+int fy_tokenize_verify(const fy_vocab *v, const char *path, fy_err *e)
+{
+    size_t len = strlen(path);
+    bool pair = len > 4 && strcmp(path + len - 4, ".inp") == 0;
+    json_t *root = pair ? read_pair(path, e) : read_json(path, e);
+    if (root == NULL)
+        return -1;
     comparison c = {.v = v};
     int rc = compare_all(&c, root, e);
     if (rc == 0 && c.n_compared == 0)

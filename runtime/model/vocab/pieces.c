@@ -1,19 +1,12 @@
 /* The two hash tables of a vocabulary: text -> id, and (left id, right id) -> merge rule. */
 #include <string.h>
 
+#include "base/names.h"
 #include "base/quote.h"
 #include "model/vocab/vocab_impl.h"
 
-/* FNV-1a over two ranges as if they were one, mixed because the tables use the low bits. */
-static uint64_t hash2(fy_span head, fy_span tail)
-{
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < head.len; i++)
-        h = (h ^ (uint8_t)head.ptr[i]) * 0x100000001b3u;
-    for (size_t i = 0; i < tail.len; i++)
-        h = (h ^ (uint8_t)tail.ptr[i]) * 0x100000001b3u;
-    return h ^ h >> 29;
-}
+/* Places that are looked up together, so that their reads of memory overlap. */
+enum { BATCH = 64 };
 
 static uint64_t hash_pair(uint64_t key)
 {
@@ -37,37 +30,48 @@ fy_span fy_pieces_at(const fy_pieces *p, int32_t id)
     return (fy_span){p->text + p->off[id], p->off[id + 1] - p->off[id]};
 }
 
-static bool is_concat(fy_span s, fy_span head, fy_span tail)
+static int32_t find_hashed(const fy_pieces *p, fy_span text, uint32_t hash)
 {
-    return s.len == head.len + tail.len && memcmp(s.ptr, head.ptr, head.len) == 0 &&
-           memcmp(s.ptr + head.len, tail.ptr, tail.len) == 0;
-}
-
-int32_t fy_pieces_find2(const fy_pieces *p, fy_span head, fy_span tail)
-{
-    if (head.len + tail.len > p->longest)
-        return -1;
-    for (uint64_t i = hash2(head, tail);; i++) {
-        uint32_t s = p->slot[i & p->slot_mask];
-        if (s == 0)
+    for (uint64_t i = hash;; i++) {
+        fy_piece_slot s = p->slot[i & p->slot_mask];
+        if (s.next_id == 0)
             return -1;
-        if (is_concat(fy_pieces_at(p, (int32_t)(s - 1)), head, tail))
-            return (int32_t)(s - 1);
+        if (s.hash == hash && fy_span_eq((fy_span){p->text + s.off, s.len}, text))
+            return (int32_t)(s.next_id - 1);
     }
 }
 
+int32_t fy_pieces_id(const fy_pieces *p, fy_span text)
+{
+    return text.len > p->longest ? -1 : find_hashed(p, text, fy_names_hash(text));
+}
+
 /* Of several ids with one text the table keeps the lowest. */
-static void insert_piece(fy_pieces *p, uint32_t id)
+static void insert_piece(fy_pieces *p, uint32_t id, uint32_t hash)
 {
     fy_span text = fy_pieces_at(p, (int32_t)id);
-    for (uint64_t i = hash2(text, FY_SPAN(""));; i++) {
-        uint32_t *s = &p->slot[i & p->slot_mask];
-        if (*s == 0) {
-            *s = id + 1;
+    for (uint64_t i = hash;; i++) {
+        fy_piece_slot *s = &p->slot[i & p->slot_mask];
+        if (s->next_id == 0) {
+            *s = (fy_piece_slot){hash, id + 1, p->off[id], (uint32_t)text.len};
             return;
         }
-        if (fy_span_eq(fy_pieces_at(p, (int32_t)(*s - 1)), text))
+        if (s->hash == hash && fy_span_eq((fy_span){p->text + s->off, s->len}, text))
             return;
+    }
+}
+
+static void index_pieces(fy_pieces *p)
+{
+    uint32_t hash[BATCH];
+    for (uint32_t first = 0; first < p->n; first += BATCH) {
+        uint32_t n = p->n - first < BATCH ? p->n - first : BATCH;
+        for (uint32_t i = 0; i < n; i++) {
+            hash[i] = fy_names_hash(fy_pieces_at(p, (int32_t)(first + i)));
+            __builtin_prefetch(&p->slot[hash[i] & p->slot_mask]);
+        }
+        for (uint32_t i = 0; i < n; i++)
+            insert_piece(p, first + i, hash[i]);
     }
 }
 
@@ -94,23 +98,100 @@ int fy_pieces_load(fy_pieces *p, fy_arena *a, const fy_gguf_kv *tokens, fy_err *
         p->off[i + 1] = p->off[i] + (uint32_t)s.len;
         if (s.len > p->longest)
             p->longest = (uint32_t)s.len;
-        insert_piece(p, i);
     }
+    index_pieces(p);
     return 0;
 }
 
-static void insert_merge(fy_merge_table *m, uint64_t key, uint32_t rank)
+static uint64_t merge_key(int32_t left, int32_t right)
+{
+    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
+
+static void insert_merge(fy_merge_table *m, uint64_t key, uint32_t rank, int32_t result)
 {
     for (uint64_t i = hash_pair(key);; i++) {
-        uint64_t s = i & m->mask;
-        if (m->rank[s] == UINT32_MAX) {
-            m->key[s] = key;
-            m->rank[s] = rank;
+        fy_merge_slot *s = &m->slot[i & m->mask];
+        if (s->rank == UINT32_MAX) {
+            *s = (fy_merge_slot){key, rank, result};
             return;
         }
-        if (m->key[s] == key) /* a rule that is there twice: the first one is reached first */
+        if (s->key == key) /* a rule that is there twice: the first one is reached first */
             return;
     }
+}
+
+enum { LEFT, RIGHT, RESULT };
+typedef struct {
+    fy_str joined; /* both parts of each rule in a row */
+    size_t begin[BATCH + 1], middle[BATCH]; /* in joined */
+    int32_t id[BATCH][3];                   /* of LEFT, RIGHT and RESULT */
+    uint32_t n;
+} merge_batch;
+
+/* Splits the next rules at their blank. */
+static int read_batch(merge_batch *b, const fy_gguf_kv *merges, uint32_t first, uint64_t *pos,
+                      fy_err *e)
+{
+    fy_str_clear(&b->joined);
+    b->n = (uint32_t)(merges->count - first < BATCH ? merges->count - first : BATCH);
+    for (uint32_t i = 0; i < b->n; i++) {
+        fy_span s = fy_gguf_next_string(merges, pos);
+        /* A part may itself begin with a space, so the search starts behind its first byte. */
+        const char *space = s.len > 1 ? memchr(s.ptr + 1, ' ', s.len - 1) : NULL;
+        if (space == NULL) {
+            char shown[FY_QUOTE_BYTES];
+            return fy_fail(e, FY_EFORMAT,
+                           "merge rule %u '%s' is not two parts with a space between", first + i,
+                           fy_quote(shown, sizeof shown, s));
+        }
+        size_t left = (size_t)(space - s.ptr);
+        fy_str_add(&b->joined, s.ptr, left);
+        b->middle[i] = b->joined.len;
+        fy_str_add(&b->joined, space + 1, s.len - left - 1);
+        b->begin[i + 1] = b->joined.len;
+    }
+    return b->joined.oom ? fy_nomem(e) : 0;
+}
+
+static void find_batch(merge_batch *b, const fy_pieces *p)
+{
+    fy_span text[BATCH][3];
+    uint32_t hash[BATCH][3];
+    for (uint32_t i = 0; i < b->n; i++) {
+        const char *begin = b->joined.ptr + b->begin[i];
+        size_t left = b->middle[i] - b->begin[i], all = b->begin[i + 1] - b->begin[i];
+        text[i][LEFT] = (fy_span){begin, left};
+        text[i][RIGHT] = (fy_span){begin + left, all - left};
+        text[i][RESULT] = (fy_span){begin, all};
+        for (int k = 0; k < 3; k++) {
+            hash[i][k] = fy_names_hash(text[i][k]);
+            __builtin_prefetch(&p->slot[hash[i][k] & p->slot_mask]);
+        }
+    }
+    for (uint32_t i = 0; i < b->n; i++) {
+        for (int k = 0; k < 3; k++)
+            __builtin_prefetch(p->text + p->slot[hash[i][k] & p->slot_mask].off);
+    }
+    for (uint32_t i = 0; i < b->n; i++) {
+        for (int k = 0; k < 3; k++)
+            b->id[i][k] = find_hashed(p, text[i][k], hash[i][k]);
+    }
+}
+
+static uint64_t insert_batch(fy_merge_table *m, const merge_batch *b, uint32_t first)
+{
+    uint64_t unusable = 0;
+    for (uint32_t i = 0; i < b->n; i++)
+        __builtin_prefetch(&m->slot[hash_pair(merge_key(b->id[i][LEFT], b->id[i][RIGHT])) & m->mask]);
+    for (uint32_t i = 0; i < b->n; i++) {
+        const int32_t *id = b->id[i];
+        if (id[LEFT] >= 0 && id[RIGHT] >= 0 && id[RESULT] >= 0)
+            insert_merge(m, merge_key(id[LEFT], id[RIGHT]), first + i, id[RESULT]);
+        else
+            unusable++;
+    }
+    return unusable;
 }
 
 int fy_merge_table_load(fy_merge_table *m, fy_arena *a, const fy_gguf_kv *merges,
@@ -120,46 +201,35 @@ int fy_merge_table_load(fy_merge_table *m, fy_arena *a, const fy_gguf_kv *merges
         return fy_fail(e, FY_EUNSUPPORTED, "%llu merge rules, at most 2^31",
                        (unsigned long long)merges->count);
     uint64_t slots = table_size(merges->count);
-    m->key = fy_arena_alloc(a, (size_t)slots * sizeof *m->key);
-    m->rank = fy_arena_alloc(a, (size_t)slots * sizeof *m->rank);
-    m->result = fy_arena_alloc(a, (size_t)merges->count * sizeof *m->result);
-    if (m->key == NULL || m->rank == NULL || m->result == NULL)
+    m->slot = fy_arena_alloc(a, (size_t)slots * sizeof *m->slot);
+    if (m->slot == NULL)
         return fy_nomem(e);
-    memset(m->rank, 0xff, (size_t)slots * sizeof *m->rank);
+    memset(m->slot, 0xff, (size_t)slots * sizeof *m->slot);
     m->mask = slots - 1;
     *unusable = 0;
     uint64_t pos = 0;
-    for (uint32_t rank = 0; rank < merges->count; rank++) {
-        fy_span s = fy_gguf_next_string(merges, &pos), none = FY_SPAN("");
-        /* A part may itself begin with a space, so the search starts behind its first byte. */
-        const char *space = s.len > 1 ? memchr(s.ptr + 1, ' ', s.len - 1) : NULL;
-        if (space == NULL) {
-            char shown[FY_QUOTE_BYTES];
-            return fy_fail(e, FY_EFORMAT,
-                           "merge rule %u '%s' is not two parts with a space between", rank,
-                           fy_quote(shown, sizeof shown, s));
+    merge_batch b = {.n = 0};
+    int rc = 0;
+    for (uint32_t first = 0; rc == 0 && first < merges->count; first += BATCH) {
+        if ((rc = read_batch(&b, merges, first, &pos, e)) == 0) {
+            find_batch(&b, p);
+            *unusable += insert_batch(m, &b, first);
         }
-        fy_span left = {s.ptr, (size_t)(space - s.ptr)}, right = {space + 1, s.len - left.len - 1};
-        int32_t l = fy_pieces_find2(p, left, none), r = fy_pieces_find2(p, right, none);
-        m->result[rank] = fy_pieces_find2(p, left, right);
-        if (l >= 0 && r >= 0 && m->result[rank] >= 0)
-            insert_merge(m, (uint64_t)l << 32 | (uint32_t)r, rank);
-        else
-            ++*unusable;
     }
-    return 0;
+    fy_str_release(&b.joined);
+    return rc;
 }
 
 uint32_t fy_merge_table_find(const fy_merge_table *m, int32_t left, int32_t right, int32_t *result)
 {
-    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    uint64_t key = merge_key(left, right);
     for (uint64_t i = hash_pair(key);; i++) {
-        uint64_t s = i & m->mask;
-        if (m->rank[s] == UINT32_MAX)
+        const fy_merge_slot *s = &m->slot[i & m->mask];
+        if (s->rank == UINT32_MAX)
             return UINT32_MAX;
-        if (m->key[s] == key) {
-            *result = m->result[m->rank[s]];
-            return m->rank[s];
+        if (s->key == key) {
+            *result = s->result;
+            return s->rank;
         }
     }
 }

@@ -18,22 +18,24 @@ static uint32_t order_of_score(float score)
     return ~ascending;
 }
 
-/* Texts of control, unknown, unused and byte tokens are not made by merging. */
+/* Texts of control, unknown, unused and byte tokens are not made by merging, unless the file says
+ * that this one is. */
 static bool takes_part(const fy_vocab *v, int32_t id)
 {
-    return id >= 0 && (v->type[id] == FY_TOKEN_NORMAL || v->type[id] == FY_TOKEN_USER);
+    return id >= 0 && (v->type[id] == FY_TOKEN_NORMAL || v->type[id] == FY_TOKEN_USER ||
+                       (v->mark[id] & FY_MARK_MERGED));
 }
 
-static int32_t find_mergeable(const fy_vocab *v, fy_span head, fy_span tail)
+static int32_t find_mergeable(const fy_vocab *v, fy_span text)
 {
-    int32_t id = fy_pieces_find2(&v->pieces, head, tail);
+    int32_t id = fy_pieces_id(&v->pieces, text);
     return takes_part(v, id) ? id : -1;
 }
 
 static bool pair_score(const fy_vocab *v, const fy_symbol *a, const fy_symbol *b, uint32_t *order,
                        int32_t *id)
 {
-    *id = find_mergeable(v, (fy_span){a->ptr, a->len}, (fy_span){b->ptr, b->len});
+    *id = find_mergeable(v, (fy_span){a->ptr, (size_t)a->len + b->len}); /* b lies right behind a */
     if (*id < 0)
         return false;
     *order = order_of_score(v->score[*id]);
@@ -118,7 +120,7 @@ int fy_spm_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
         uint32_t cp;
         int n = fy_utf8_next(enc->text.ptr + i, enc->text.len - i, &cp);
         fy_span character = {enc->text.ptr + i, n > 0 ? (size_t)n : 1};
-        if (fy_encoder_add(enc, character, find_mergeable(enc->v, character, FY_SPAN("")), e) != 0)
+        if (fy_encoder_add(enc, character, find_mergeable(enc->v, character), e) != 0)
             return -1;
         i += character.len;
     }

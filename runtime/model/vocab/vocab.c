@@ -38,7 +38,7 @@ fy_token_type fy_vocab_type(const fy_vocab *v, int32_t id)
 
 int32_t fy_vocab_find(const fy_vocab *v, fy_span piece)
 {
-    return fy_pieces_find2(&v->pieces, piece, FY_SPAN(""));
+    return fy_pieces_id(&v->pieces, piece);
 }
 
 bool fy_vocab_adds_bos(const fy_vocab *v)

@@ -30,11 +30,14 @@
 /* bool: decoding takes a blank off the beginning of a text although add_space_prefix is false
  * (InternLM2). */
 #define FY_KEY_STRIPS_SPACE "ferry.strips_leading_space"
+/* bool: a word that is a token is not merged. Absent: as tokenizer.ggml.pre means it. */
+#define FY_KEY_IGNORE_MERGES "ferry.ignore_merges"
 enum {
     FY_ADDED_LSTRIP = 1,
     FY_ADDED_RSTRIP = 2,
     FY_ADDED_SINGLE_WORD = 4,
-    FY_ADDED_NORMALIZED = 8
+    FY_ADDED_NORMALIZED = 8,
+    FY_ADDED_MERGED = 16 /* SentencePiece: merging its characters makes it, too */
 };
 
 #define FY_BLANK "\xE2\x96\x81" /* U+2581, SentencePiece's spelling of a space */

@@ -6,28 +6,38 @@
 #define FY_VOCAB_IMPL_H
 
 #include "base/arena.h"
+#include "model/vocab/pretok.h"
 #include "model/vocab/vocab.h"
 
 /* --- pieces.c: texts by id and ids by text; merge rules by pair --- */
+
+typedef struct {
+    uint32_t hash;     /* fy_names_hash of the text */
+    uint32_t next_id;  /* id + 1; 0: the slot is empty */
+    uint32_t off, len; /* of the text: one wait for memory less than by the id */
+} fy_piece_slot;
 
 typedef struct {
     uint32_t n;
     uint32_t longest; /* bytes of the longest piece */
     uint32_t *off;    /* n + 1 offsets into text */
     char *text;
-    uint32_t *slot; /* open addressing: id + 1, 0 = empty */
+    fy_piece_slot *slot; /* open addressing */
     uint64_t slot_mask;
 } fy_pieces;
 
 int fy_pieces_load(fy_pieces *p, fy_arena *a, const fy_gguf_kv *tokens, fy_err *e);
 fy_span fy_pieces_at(const fy_pieces *p, int32_t id);
-/* The id whose text is head followed by tail; the lowest one of several; -1. */
-int32_t fy_pieces_find2(const fy_pieces *p, fy_span head, fy_span tail);
+int32_t fy_pieces_id(const fy_pieces *p, fy_span text); /* the lowest id of several; -1 */
 
 typedef struct {
-    uint64_t *key;   /* left id << 32 | right id */
-    uint32_t *rank;  /* UINT32_MAX = empty slot */
-    int32_t *result; /* by rank */
+    uint64_t key;  /* left id << 32 | right id */
+    uint32_t rank; /* UINT32_MAX: the slot is empty */
+    int32_t result;
+} fy_merge_slot;
+
+typedef struct {
+    fy_merge_slot *slot;
     uint64_t mask;
 } fy_merge_table;
 
@@ -62,20 +72,6 @@ typedef struct {
 /* The first match at or behind `pos`, the longest one there; false when there is none. */
 bool fy_specials_next(const fy_specials *s, fy_span text, size_t pos, bool parse_special,
                       fy_special_match *m);
-
-/* --- pretok.c: the regular expressions that cut text into words --- */
-
-typedef struct fy_pretok fy_pretok;
-
-/* What a value of tokenizer.ggml.pre stands for; false when it is unknown. */
-bool fy_pretok_known(fy_span pre, bool *ignore_merges, bool *adds_bos);
-void fy_pretok_list(fy_str *out); /* the known values, for a message */
-fy_pretok *fy_pretok_new(fy_span pre, fy_err *e);
-void fy_pretok_free(fy_pretok *p); /* NULL is fine */
-
-/* Calls emit for every word of `text` (valid UTF-8), in order. */
-typedef int fy_word_fn(void *ctx, fy_span word, fy_err *e);
-int fy_pretok_split(const fy_pretok *p, fy_span text, fy_word_fn *emit, void *ctx, fy_err *e);
 
 /* --- merge_queue.c: the merging both kinds share --- */
 
@@ -143,7 +139,7 @@ typedef enum {
     FY_PREFIX_METASPACE_FIRST
 } fy_space_prefix;
 
-enum { FY_MARK_EOG = 1, FY_MARK_SUPPRESSED = 2 };
+enum { FY_MARK_EOG = 1, FY_MARK_SUPPRESSED = 2, FY_MARK_MERGED = 4 /* FY_ADDED_MERGED */ };
 
 struct fy_vocab {
     fy_arena arena; /* owns every array below */
@@ -157,7 +153,7 @@ struct fy_vocab {
     fy_specials raw;        /* matched in the text as given */
     fy_specials normalized; /* matched behind the normaliser (FY_ADDED_NORMALIZED) */
 
-    fy_pretok *pretok; /* owned; BPE only, as the rest of this group */
+    fy_pretok_code *pretok; /* owned; BPE only, as the rest of this group */
     fy_merge_table merges;
     bool ignore_merges, nfc;
 

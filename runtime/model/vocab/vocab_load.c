@@ -123,6 +123,27 @@ static int load_special_ids(fy_vocab *v, const fy_gguf *g, bool adds_bos, fy_err
     return 0;
 }
 
+/* Files from before the key existed: of these architectures there is only one way to cut. */
+static const fy_pretok_rule *rule_of_architecture(const fy_gguf *g)
+{
+    static const struct {
+        const char *architecture, *pre;
+    } rows[] = {{"gpt2", "gpt-2"},         {"gptneox", "gpt-2"},   {"mpt", "mpt"},
+                {"falcon", "falcon"},      {"bloom", "bloom"},     {"starcoder", "starcoder"},
+                {"codeshell", "codeshell"}, {"refact", "refact"},  {"phi2", "phi-2"}};
+    fy_span arch;
+    if (fy_gguf_get_str(g, FY_KEY_ARCHITECTURE, &arch, NULL) != 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (!fy_span_is(arch, rows[i].architecture))
+            continue;
+        fy_log(FY_LOG_WARN, "%s: key '" KEY "pre' is missing; '%s' is taken, as %s models have it",
+               fy_gguf_path(g), rows[i].pre, rows[i].architecture);
+        return fy_pretok_find_rule(fy_span_of(rows[i].pre));
+    }
+    return NULL;
+}
+
 static int unsupported_pre(const fy_gguf *g, bool missing, fy_span pre, fy_err *e)
 {
     fy_str known = {0};
@@ -178,12 +199,14 @@ static int load_bpe(fy_vocab *v, const fy_gguf *g, fy_err *e)
     int rc = fy_gguf_get_str(g, KEY "pre", &pre, e);
     if (rc < 0)
         return -1;
-    bool adds_bos = false;
-    if (rc == 1 || !fy_pretok_known(pre, &v->ignore_merges, &adds_bos))
+    const fy_pretok_rule *rule = rc == 1 ? rule_of_architecture(g) : fy_pretok_find_rule(pre);
+    if (rule == NULL)
         return unsupported_pre(g, rc == 1, pre, e);
-    v->pretok = fy_pretok_new(pre, e);
-    if (v->pretok == NULL || load_merges(v, g, e) != 0 || load_normalizer(v, g, pre, e) != 0 ||
-        load_special_ids(v, g, adds_bos, e) != 0)
+    v->ignore_merges = rule->ignore_merges;
+    v->pretok = fy_pretok_new(rule, e);
+    if (v->pretok == NULL || fy_gguf_get_bool(g, FY_KEY_IGNORE_MERGES, &v->ignore_merges, e) < 0 ||
+        load_merges(v, g, e) != 0 || load_normalizer(v, g, pre, e) != 0 ||
+        load_special_ids(v, g, rule->adds_bos, e) != 0)
         return -1;
     for (int b = 0; b < 256; b++) {
         char c[3];
@@ -320,6 +343,8 @@ static int load_specials(fy_vocab *v, const fy_gguf *g, fy_err *e)
         s.flags = flags != NULL ? (uint8_t)fy_gguf_int_at(flags, i)
                   : phi3        ? phi3_flags(v, s.id)
                                 : 0;
+        if (s.flags & FY_ADDED_MERGED)
+            v->mark[i] |= FY_MARK_MERGED;
         if (written_text(v, s.id, &s.text, e) != 0)
             return -1;
         /* SentencePiece's normaliser only spells blanks, and tokens are compared before that. */

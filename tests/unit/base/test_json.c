@@ -328,6 +328,36 @@ static void any_failing_allocation_is_reported_and_leaks_nothing(void **state)
     fy_str_release(&s);
 }
 
+static void an_unchecked_object_leaves_second_keys_to_its_reader(void **state)
+{
+    (void)state;
+    const char text[] = "{\"a\":{\"b\":1,\"b\":2},\"\\u0061\":3}";
+    fy_err e = {0};
+    fy_span key;
+    fy_json *j = fy_json_new(text, sizeof text - 1, &e);
+    assert_int_equal(fy_json_object_begin_unchecked(j, &e), 0);
+    assert_int_equal(fy_json_object_next(j, &key, &e), 1);
+    assert_int_equal(fy_json_skip(j, &e), -1); /* of that object only */
+    assert_non_null(strstr(e.msg, "a second key 'b'"));
+    fy_json_free(j);
+    const char twice[] = "[{\"a\":1,\"\\u0061\":2},{\"c\":1,\"c\":1}]";
+    e = (fy_err){0};
+    j = fy_json_new(twice, sizeof twice - 1, &e);
+    uint64_t v;
+    int n = 0;
+    assert_int_equal(fy_json_array_begin(j, &e), 0);
+    assert_int_equal(fy_json_array_next(j, &e), 1);
+    assert_int_equal(fy_json_object_begin_unchecked(j, &e), 0);
+    for (; fy_json_object_next(j, &key, &e) == 1; n++) {
+        assert_true(fy_span_is(key, "a"));
+        assert_int_equal(fy_json_u64(j, &v, &e), 0);
+    }
+    assert_int_equal(n, 2);
+    assert_int_equal(fy_json_array_next(j, &e), 1);
+    assert_int_equal(fy_json_skip(j, &e), -1); /* the next object at that depth is checked */
+    fy_json_free(j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +372,7 @@ int main(void)
         cmocka_unit_test(a_long_or_hostile_key_is_cut_and_escaped_in_the_message),
         cmocka_unit_test(huge_objects_are_read_in_linear_time),
         cmocka_unit_test(offsets_let_a_value_be_read_again),
+        cmocka_unit_test(an_unchecked_object_leaves_second_keys_to_its_reader),
         cmocka_unit_test(any_failing_allocation_is_reported_and_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,6 +47,17 @@
     "[!\\\"#$%&'()*+,\\\\-./:;<=>?@\\\\[\\\\\\\\\\\\]^_`{|}~][A-Za-z]+" \
     "|[^\\r\\n\\\\p{L}\\\\p{P}\\\\p{S}]?[\\\\p{L}\\\\p{M}]+"            \
     "| ?[\\\\p{P}\\\\p{S}]+[\\r\\n]*|\\\\s*[\\r\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define CODER                                                                     \
+    SPLIT("[\\r\\n]")                                                             \
+    "," SPLIT("\\\\s?\\\\p{L}+") "," SPLIT("\\\\s?\\\\p{P}+") "," SPLIT(EAST_ASIAN) ","
+#define EAST_ASIAN                                                                    \
+    "[\xE4\xB8\x80-\xE9\xBE\xA5\xE0\xA0\x80-\xE4\xB8\x80\xEA\xB0\x80-\xED\x9F\xBF]+"
+#define BLOOM                                                                          \
+    " ?[^(\\\\s|[.,!?\xE2\x80\xA6\xE3\x80\x82\xEF\xBC\x8C\xE3\x80\x81\xE0\xA5\xA4\xDB\x94\xD8" \
+    "\x8C])]+"
+#define POSSESSIVE(digits)                                                          \
+    "'(?i:[sdmt]|ll|ve|re)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?+\\\\p{L}+|" digits              \
+    "| ?[^\\\\s\\\\p{L}\\\\p{N}]++[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]|\\\\s+(?!\\\\S)|\\\\s+"
 #define NFC         "{\"type\":\"NFC\"}"
 #define BLANK       "\xE2\x96\x81"
 #define PREPEND     "{\"type\":\"Prepend\",\"prepend\":\"" BLANK "\"}"
@@ -97,6 +108,22 @@ static const struct {
     {"null", SEQ(SPLIT("\\\\p{N}{1,3}") "," SPLIT(HAN) "," SPLIT(DEEPSEEK3) "," BYTES), 0, NULL,
      "deepseek-v3", false},
     {"null", SEQ(SPLIT_BY(DEEPSEEK3, "Removed", "true") "," BYTES), 0, NULL, NULL, false},
+    {"null", SEQ(CODER DIGITS "," BYTES), 0, NULL, "deepseek-coder", false},
+    {"null", SEQ(CODER RUNS "," BYTES), 0, NULL, NULL, false},
+    {"null", SEQ(SPLIT(BLOOM) "," BYTES), 0, NULL, "bloom", false},
+    {"null", SEQ(SPLIT(BLOOM) "," DIGITS "," BYTES), 0, NULL, "viking", false},
+    {"null", SEQ(SPLIT_BY(BLOOM, "Removed", "true") "," BYTES), 0, NULL, NULL, false},
+    {"null", SEQ(SPLIT(POSSESSIVE("\\\\p{N}{1,3}")) "," BYTES), 0, NULL, "dbrx", false},
+    {"null", SEQ(SPLIT(POSSESSIVE("\\\\p{N}")) "," BYTES), 0, NULL, "qwen2", false},
+    {"null", SEQ(SEQ("") "," SEQ(SEQ(BYTES_REGEX))), 0, NULL, "gpt-2", false},
+    {"null", SEQ(SPLIT_BY(G, "Isolated", "true") "," BYTES), 0, NULL, "gpt-2", false},
+    {"null", SEQ(SPLIT_BY(G, "MergedWithPrevious", "false") "," BYTES), 0, NULL, NULL, false},
+    {"null", SEQ(SPLIT_BY("\\\\p{N}", "Removed", "true") "," BYTES_REGEX), 0, NULL, NULL, false},
+    {"null", SEQ(SPLIT(Q2 "\\u0000x") "," BYTES), 0, NULL, NULL, false}, /* a NUL ends nothing */
+    {"null", SEQ(BYTES "," SPLIT(Q2)), 0, NULL, NULL, false}, /* sees the byte alphabet */
+    {"null", SEQ(BYTES_REGEX "," DIGITS), 0, NULL, NULL, false},
+    {"null", SEQ(SPLIT(Q2) "," BYTES_REGEX), 0, NULL, NULL, false},
+    {"null", BYTES, 0, NULL, NULL, false}, /* no words at all */
     {"null", "null", 0, NULL, NULL, false},
     {"null", SEQ(BYTES_REGEX "," BYTES_REGEX), 0, NULL, NULL, false},
     {"null", SEQ(SPLIT(L3) "," BYTES), IGNORE_MERGES, "smaug-bpe", "smaug-bpe", false},
@@ -136,7 +163,7 @@ typedef struct {
 static input load(const char *normalizer, const char *pre_tokenizer, int flags)
 {
     input i = {.norm = json_loads(normalizer, JSON_DECODE_ANY, NULL),
-               .pre = json_loads(pre_tokenizer, JSON_DECODE_ANY, NULL)};
+               .pre = json_loads(pre_tokenizer, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)};
     assert_non_null(i.norm);
     assert_non_null(i.pre);
     i.in = (fy_pretok_input){.normalizer = i.norm,
@@ -203,6 +230,54 @@ static void an_unknown_structure_is_printed(void **state)
                            "use_regex=false)"));
     assert_non_null(strstr(e.msg, "--pre NAME"));
     unload(&in);
+}
+
+/* The nearest known type, and the first difference on a text that has a bit of everything. */
+static void an_unknown_structure_is_tried_beside_the_known_ones(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pre_tokenizer, *expected;
+    } cases[] = {
+        {SEQ(SPLIT("\\\\p{N}{1,4}|\\\\p{L}+|[^\\\\p{L}\\\\p{N}]") "," BYTES), "nearest is "},
+        {SEQ(RUNS "," BYTES_REGEX),
+         "nearest is gpt-2: \" 12345\" -> \" \" \"12345\" instead of \" 12345\""},
+        {"{\"type\":\"ByteLevel\",\"add_prefix_space\":true}",
+         "nearest is gpt-2: \"it\" -> \" it\" instead of \"it\""},
+        {SEQ(SPLIT_BY(L3, "Removed", "false") "," BYTES), "-> nothing instead of"},
+        {SEQ(SPLIT_BY(" ", "MergedWithNext", "false") "," BYTES), "nearest is bloom: "},
+        {SEQ(SPLIT_BY(" ", "MergedWithPrevious", "false") "," BYTES), "\"it's \""},
+        {SEQ(SPLIT_BY("\\\\p{N}", "Contiguous", "false") "," BYTES_REGEX),
+         " -> \" \" \"12345\" instead of "},
+        {SEQ(SPLIT("(?=(\\\\d{3})+(?!\\\\d))") "," BYTES_REGEX), " -> \" 12\" \"345\" instead of "},
+        {SEQ(SPLIT("\\\\p{N}") "," SPLIT(Q2) "," BYTES), "cuts the probe text alike"},
+        {SEQ("{\"type\":\"WhitespaceSplit\"}," BYTES_REGEX), "-> \"'s\" \"12345\""},
+        {SEQ("{\"type\":\"Whitespace\"}," BYTES_REGEX), "nearest is "},
+        {SEQ(PUNCTUATION("Isolated") "," BYTES_REGEX), "nearest is "},
+        {SEQ("{\"type\":\"BertPreTokenizer\"}," BYTES_REGEX),
+         "cannot be tried (a step BertPreTokenizer)"},
+        {"null", "cannot be tried (no ByteLevel"},
+        {SEQ(BYTES "," DIGITS), "cannot be tried (a step behind ByteLevel)"},
+        {SEQ(SPLIT("(") "," BYTES), "cannot be tried (PCRE2 cannot compile the pattern '('"},
+        {SEQ(SPLIT("[a&&b]") "," BYTES), "cannot be tried (a pattern with a class in a class)"},
+        {SEQ(SPLIT("(((a{1,999}){1,999}){1,999}){1,999}") "," BYTES), "too large"},
+        {SEQ(SPLIT("(.*)*$(?<!x)(x+x+)+y") "," BYTES), "too much work"},
+        {SEQ(SPLIT("(?R)*a|(?:(?=.*)*)*b") "," BYTES), "unknown tokenizer structure"},
+        {SEQ(SPLIT_BY("a", "Sometimes", "false") "," BYTES), "a behavior of an unknown name"},
+        {SEQ("{\"type\":\"Split\",\"pattern\":{\"String\":\"(\"},\"behavior\":\"Isolated\"}," BYTES_REGEX),
+         "nearest is gpt-2"},
+        {SEQ("{\"type\":\"Split\",\"pattern\":7,\"behavior\":\"Isolated\"}," BYTES), "without a pattern"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        input in = load("null", cases[i].pre_tokenizer, 0);
+        fy_pretok p;
+        fy_err e = {0};
+        assert_int_equal(fy_pretok_match(&in.in, NULL, &p, &e), -1);
+        assert_int_equal(e.code, FY_EUNSUPPORTED);
+        if (strstr(e.msg, cases[i].expected) == NULL || strstr(e.msg, "--pre NAME") == NULL)
+            fail_msg("case %zu: %s", i, e.msg);
+        unload(&in);
+    }
 }
 
 static void a_long_structure_leaves_room_for_the_remedy(void **state)
@@ -328,6 +403,7 @@ int main(void)
         cmocka_unit_test(byte_level_tokenizers_are_known_by_structure),
         cmocka_unit_test(sentencepiece_like_tokenizers_say_when_a_blank_is_added),
         cmocka_unit_test(an_unknown_structure_is_printed),
+        cmocka_unit_test(an_unknown_structure_is_tried_beside_the_known_ones),
         cmocka_unit_test(a_long_structure_leaves_room_for_the_remedy),
         cmocka_unit_test(malformed_steps_are_refused),
         cmocka_unit_test(forcing_makes_no_sense_for_sentencepiece),

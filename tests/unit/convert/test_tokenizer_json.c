@@ -55,7 +55,9 @@ static const struct {
     {MODEL("\"merges\":[]"), "the vocabulary is empty", FY_EFORMAT},
     {MODEL("\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]"), "id 0: taken by two tokens, 'a' and 'b'",
      FY_EFORMAT},
-    {MODEL("\"vocab\":{\"a\":0,\"a\":1},\"merges\":[]"), "a second key 'a'", FY_EFORMAT},
+    {MODEL("\"vocab\":{\"a\":0,\"a\":1},\"merges\":[]"), "token 1: its text 'a' is the text of token 0",
+     FY_EFORMAT},
+    {MODEL("\"vocab\":{\"\":0,\"\":1},\"merges\":[]"), "two empty tokens", FY_EFORMAT},
     {MODEL("\"vocab\":{\"a\":4000000000},\"merges\":[]"),
      "token 'a': id 4000000000, expected less than", FY_EFORMAT},
     {MODEL("\"vocab\":{\"a\":99999999999999999999999},\"merges\":[]"), "id of token 'a'",
@@ -154,7 +156,8 @@ static void a_vocab_json_is_one_object_of_ids(void **state)
         {"{\"a\":-1}", "id of token 'a'"},
         {"{\"a\":1048576}", "id 1048576, expected less than"},
         {"{\"a\":0,\"b\":0}", "id 0: taken by two tokens"},
-        {"{\"a\":0,\"a\":1}", "found a second key 'a'"},
+        {"{\"a\":0,\"a\":1}", "token 1: its text 'a' is the text of token 0"},
+        {"{\"\\u0061\":3,\"b\":1,\"a\":2}", "token 3: its text 'a' is the text of token 2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fy_token_table t = {0};

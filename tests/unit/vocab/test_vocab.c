@@ -88,6 +88,14 @@ static void a_whole_word_wins_only_where_merges_are_ignored(void **state)
     fy_vocab_free(v);
     fy_vocab_free(ignoring);
     fy_vocab_free(same_cut);
+    for (int ignore = 0; ignore < 2; ignore++) { /* the file's own word wins */
+        small_vocab b = {0};
+        small_bpe(&b, ignore ? "gpt-2" : "llama-bpe");
+        small_bool(&b, FY_KEY_IGNORE_MERGES, ignore != 0);
+        v = small_vocab_load(&b, NULL);
+        assert_ids(v, "abcd", PLAIN, ignore ? "13" : "9 3");
+        fy_vocab_free(v);
+    }
 }
 
 static void bytes_without_a_token_vanish_and_their_neighbours_merge(void **state)
@@ -164,6 +172,32 @@ static fy_vocab *with_flag(uint32_t id, uint8_t flag)
     fy_vocab *v = small_vocab_load(&b, NULL);
     assert_non_null(v);
     return v;
+}
+
+/* A control token is not made by merging, unless the tokenizer's own merges make it. */
+static void a_control_token_may_be_merged_where_its_flag_says(void **state)
+{
+    (void)state;
+    for (int merged = 0; merged < 2; merged++) {
+        small_vocab b = {0};
+        const fy_span tokens[] = {FY_SPAN("<unk>"), FY_SPAN("s"), FY_SPAN("t"), FY_SPAN("st")};
+        static const int32_t types[] = {2, 1, 1, 3};
+        static const float scores[] = {0, -9, -9, -1};
+        small_str(&b, "tokenizer.ggml.model", "llama");
+        small_strings(&b, "tokenizer.ggml.tokens", tokens, 4);
+        small_types(&b, types, 4);
+        small_array(&b, "tokenizer.ggml.scores", FY_KV_F32, 4);
+        small_put(&b.keys, scores, sizeof scores);
+        small_array(&b, FY_KEY_ADDED_FLAGS, FY_KV_U8, 4);
+        small_put(&b.keys, merged ? "\0\0\0\x10" : "\0\0\0\0", 4);
+        small_bool(&b, "tokenizer.ggml.add_space_prefix", false);
+        fy_err e = {0};
+        fy_vocab *v = small_vocab_load(&b, &e);
+        if (v == NULL)
+            fail_msg("%s", e.msg);
+        assert_ids(v, "st", PLAIN, merged ? "3" : "1 2");
+        fy_vocab_free(v);
+    }
 }
 
 static void special_tokens_eat_blanks_where_their_flags_say(void **state)
@@ -504,6 +538,35 @@ static void a_broken_vocabulary_is_refused_with_the_key_by_name(void **state)
     }
 }
 
+/* Of a file without the key `pre` the architecture tells, where it has only one. */
+static void a_missing_pre_is_known_by_the_architecture(void **state)
+{
+    (void)state;
+    static const char *const architectures[] = {"gptneox", "llama"};
+    for (int i = 0; i < 2; i++) {
+        small_vocab b = {0};
+        const fy_span tokens[] = {FY_SPAN("a"), FY_SPAN("b"), FY_SPAN("1"), FY_SPAN("11")};
+        const fy_span merges[] = {FY_SPAN("1 1")};
+        small_str(&b, "general.architecture", architectures[i]);
+        small_str(&b, "tokenizer.ggml.model", "gpt2");
+        small_strings(&b, "tokenizer.ggml.tokens", tokens, 4);
+        small_strings(&b, "tokenizer.ggml.merges", merges, 1);
+        fy_err e = {0};
+        fy_ids ids = {0};
+        fy_vocab *v = small_vocab_load(&b, &e);
+        if (i == 1) {
+            assert_null(v);
+            assert_non_null(strstr(e.msg, "'tokenizer.ggml.pre' is missing"));
+            continue;
+        }
+        assert_non_null(v);
+        assert_int_equal(fy_vocab_encode(v, FY_SPAN("a11"), false, false, &ids, &e), 0);
+        assert_true(ids.n == 2 && ids.id[1] == 3); /* gpt-2 keeps digits together */
+        fy_ids_release(&ids);
+        fy_vocab_free(v);
+    }
+}
+
 static void running_out_of_memory_is_an_error_and_leaves_the_ids_alone(void **state)
 {
     (void)state;
@@ -553,6 +616,7 @@ int main(void)
         cmocka_unit_test(invalid_utf8_is_encoded_byte_by_byte),
         cmocka_unit_test(control_tokens_are_parsed_on_request_and_user_tokens_always),
         cmocka_unit_test(bos_and_eos_are_added_as_the_file_says),
+        cmocka_unit_test(a_control_token_may_be_merged_where_its_flag_says),
         cmocka_unit_test(special_tokens_eat_blanks_where_their_flags_say),
         cmocka_unit_test(single_word_tokens_need_a_border_on_both_sides),
         cmocka_unit_test(normalized_tokens_are_matched_behind_the_normaliser),
@@ -569,6 +633,7 @@ int main(void)
         cmocka_unit_test(a_long_run_can_be_interrupted_and_a_short_text_cannot),
         cmocka_unit_test(a_run_of_combining_marks_takes_little_time),
         cmocka_unit_test(a_broken_vocabulary_is_refused_with_the_key_by_name),
+        cmocka_unit_test(a_missing_pre_is_known_by_the_architecture),
         cmocka_unit_test(running_out_of_memory_is_an_error_and_leaves_the_ids_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
