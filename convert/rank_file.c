@@ -21,7 +21,7 @@ static bool spell_base64(fy_span s, fy_str *out)
     fy_str bytes = {0};
     /* Four digits are three bytes. */
     bool ok = s.len <= TOKEN_BYTES_MAX / 3 * 4 + 4 && fy_base64_decode(s, &bytes) &&
-              bytes.len > 0 && bytes.len <= TOKEN_BYTES_MAX;
+              (bytes.oom || (bytes.len > 0 && bytes.len <= TOKEN_BYTES_MAX));
     for (size_t i = 0; ok && i < bytes.len; i++) {
         char c[3];
         size_t len;
