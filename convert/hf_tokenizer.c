@@ -286,6 +286,7 @@ static int read_unigram_steps(fy_hf_tokenizer *t, fy_err *e)
     int rc = fy_unigram_match(t->json.normalizer, t->json.pre_tokenizer, &s, e);
     t->pretok = s.pretok;
     t->trims = s.trims;
+    t->rules = s.rules;
     t->json_charsmap = s.charsmap;
     t->charsmap = (fy_span){s.charsmap.ptr, s.charsmap.len};
     return rc;
@@ -449,7 +450,7 @@ static int read_vocabulary(fy_hf_tokenizer *t, fy_err *e)
     int rc = t->has_json ? 1 : read_rank_file(t, e);
     if (rc <= 0)
         return rc;
-    if ((!t->has_json || t->pretok.kind != FY_TOKENIZER_BPE) && prefer_model(t, e) != 0)
+    if ((!t->has_json || t->pretok.kind == FY_TOKENIZER_SPM) && prefer_model(t, e) != 0)
         return -1;
     if (t->has_json || t->has_model)
         return 0;

@@ -32,6 +32,7 @@ struct fy_hf_tokenizer {
     fy_str json_charsmap; /* the map that tokenizer.json holds */
     fy_span charsmap;     /* the one that counts: a view of that, or of model_map */
     bool trims;           /* extra blanks are dropped */
+    const char *rules;    /* static: value of FY_KEY_UNIGRAM; NULL: SentencePiece's */
     fy_tokenizer_config config;
     fy_hf_templates templates;
     fy_added_tokens added; /* views of json_map, config, `tokens` or json_texts */

@@ -204,6 +204,9 @@ static int write_text_rules(const fy_hf_tokenizer *t, fy_gguf_writer *w, fy_err 
     if (unigram && t->charsmap.len > 0 &&
         fy_gguf_add_array(w, FY_KEY_CHARSMAP, FY_KV_U8, t->charsmap.ptr, t->charsmap.len, e) != 0)
         return -1;
+    if (unigram && t->rules != NULL &&
+        fy_gguf_add_str(w, FY_KEY_UNIGRAM, fy_span_of(t->rules), e) != 0)
+        return -1;
     /* Readers take a qwen2 without the key for Qwen, which composes. */
     if ((p->nfc || (p->pre != NULL && strcmp(p->pre, "qwen2") == 0)) &&
         fy_gguf_add_str(w, FY_KEY_NORMALIZER, p->nfc ? FY_SPAN("nfc") : FY_SPAN("none"), e) != 0)

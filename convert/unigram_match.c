@@ -92,11 +92,14 @@ int fy_unigram_match(const json_t *normalizer, const json_t *pre_tokenizer, fy_u
     read_step(&w, normalizer);
     read_step(&w, pre_tokenizer);
     out->trims = w.splits || (w.strips && w.joins);
+    out->rules = w.splits ? "tokenizers-words" : "tokenizers";
+    const fy_pretok *p = &out->pretok;
     bool oom = w.shown.oom || out->charsmap.oom;
     int rc = 0;
     if (oom)
         rc = fy_nomem(e);
-    else if (w.unknown || !w.spaced || w.strips != w.joins)
+    else if (w.unknown || !w.spaced || w.strips != w.joins ||
+             (w.splits && (p->space_mode == NULL || strcmp(p->space_mode, "metaspace") != 0)))
         rc = fy_fail(e, FY_EUNSUPPORTED,
                      "unknown structure of a Unigram tokenizer (%.200s); known: Precompiled, "
                      "perhaps Strip and Replace of repeated blanks, then Metaspace, perhaps behind "

@@ -9,6 +9,7 @@
 typedef struct {
     fy_pretok pretok;
     bool trims;      /* extra blanks are dropped */
+    const char *rules; /* static: value of FY_KEY_UNIGRAM */
     fy_str charsmap; /* owned; of the step Precompiled, empty: none */
 } fy_unigram_steps;
 

@@ -65,6 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     small_bool(&b, "tokenizer.ggml.add_space_prefix", how & 4);
     if (how & 8)
         small_str(&b, FY_KEY_SPACE_PREFIX, how & 16 ? "metaspace" : "metaspace-first");
+    if (how & 32)
+        small_str(&b, FY_KEY_UNIGRAM, how & 64 ? "tokenizers-words" : "tokenizers");
     fy_vocab *v = small_vocab_load(&b, &e);
     if (v != NULL)
         encode(v, text);

@@ -45,13 +45,13 @@ static bool has_leaf(uint32_t unit)
     return unit >> 8 & 1;
 }
 
-size_t fy_charsmap_match(const fy_charsmap *m, fy_span s, fy_span *by)
+static size_t match(const fy_charsmap *m, fy_span s, bool shortest, fy_span *by)
 {
     size_t found = 0, n = s.len < FY_CHARSMAP_KEY_MAX ? s.len : FY_CHARSMAP_KEY_MAX;
     if (m->n_units == 0)
         return 0;
     uint32_t at = offset_of(fy_le32(m->unit));
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && !(shortest && found > 0); i++) {
         uint32_t c = (uint8_t)s.ptr[i];
         at ^= c;
         if (at >= m->n_units)
@@ -71,4 +71,14 @@ size_t fy_charsmap_match(const fy_charsmap *m, fy_span s, fy_span *by)
         *by = fy_span_of(m->text + value);
     }
     return found;
+}
+
+size_t fy_charsmap_match(const fy_charsmap *m, fy_span s, fy_span *by)
+{
+    return match(m, s, false, by);
+}
+
+size_t fy_charsmap_shortest(const fy_charsmap *m, fy_span s, fy_span *by)
+{
+    return match(m, s, true, by);
 }

@@ -25,7 +25,9 @@ typedef struct {
 /* p must outlive the map. No bytes at all are an empty map. */
 int fy_charsmap_parse(fy_charsmap *m, const void *p, size_t n, fy_err *e);
 
-/* How many bytes at the beginning of s the longest rule replaces, and by what; 0: none. */
+/* How many bytes at the beginning of s the longest rule replaces (the shortest one), and by what; 0:
+ * none. */
 size_t fy_charsmap_match(const fy_charsmap *m, fy_span s, fy_span *by);
+size_t fy_charsmap_shortest(const fy_charsmap *m, fy_span s, fy_span *by);
 
 #endif

@@ -28,8 +28,12 @@ size_t fy_rwkv_unescape(char *out, fy_span piece)
             c = piece.ptr[++i];
             int hi = c == 'x' && i + 2 < piece.len ? fy_hex_digit(piece.ptr[i + 1]) : -1;
             int lo = hi >= 0 ? fy_hex_digit(piece.ptr[i + 2]) : -1;
-            c = lo >= 0 ? (char)(hi << 4 | lo) : unescaped(c);
-            i += lo >= 0 ? 2 : 0;
+            if (lo >= 0) {
+                c = (char)(hi << 4 | lo);
+                i += 2;
+            } else {
+                c = unescaped(c);
+            }
         }
         out[n++] = c;
     }

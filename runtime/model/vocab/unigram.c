@@ -1,7 +1,8 @@
 /* SentencePiece Unigram: the text is normalised by the model's map, then cut in the pieces whose
  * scores add up best. Sums are kept as the reference keeps them, in floats and from the left, so
- * that ties fall alike. Source: google/sentencepiece 0.2.3, normalizer.cc (Normalize),
- * unigram_model.cc (EncodeOptimized). */
+ * that ties fall alike; by_words, as the tokenizers library, in doubles and word by word. Source:
+ * google/sentencepiece 0.2.3, normalizer.cc (Normalize), unigram_model.cc (EncodeOptimized);
+ * huggingface/tokenizers 0.22 models/unigram/model.rs (encode_optimized). */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +11,9 @@
 #include "base/utf8.h"
 #include "model/vocab/vocab_impl.h"
 
-/* A map may write a character as several (18 for U+FDFA); a hostile one must not fill the memory. */
 enum { GROWTH_MAX = 64 };
-#define UNKNOWN_PENALTY 10.0f
-#define SUM_MAX         100000.0f /* beyond it sums are made small again */
+#define UNKNOWN_PENALTY 10.0
+#define SUM_MAX         100000.0 /* beyond it sums are made small again */
 
 int fy_unigram_prepare(fy_vocab *v, fy_err *e)
 {
@@ -26,8 +26,11 @@ int fy_unigram_prepare(fy_vocab *v, fy_err *e)
         return fy_nomem(e);
     for (uint32_t i = 0; i < n; i++) {
         fy_prefix_item item = {fy_vocab_piece(v, (int32_t)i), (int32_t)i};
-        bool user = v->type[i] == FY_TOKEN_USER;
-        if ((v->type[i] != FY_TOKEN_NORMAL && !user) || item.text.len == 0)
+        /* by_words user-defined tokens are cut out of the text, and the text of a byte token is that
+         * token. */
+        bool user = v->type[i] == FY_TOKEN_USER && !u->by_words,
+             byte = v->type[i] == FY_TOKEN_BYTE && u->by_words;
+        if ((v->type[i] != FY_TOKEN_NORMAL && !user && !byte) || item.text.len == 0)
             continue;
         u->pieces.item[u->pieces.n++] = item;
         if (user)
@@ -35,7 +38,9 @@ int fy_unigram_prepare(fy_vocab *v, fy_err *e)
         else if (v->score[i] < least)
             least = v->score[i];
     }
-    u->unknown_score = least - UNKNOWN_PENALTY;
+    u->unknown_score = (double)least - UNKNOWN_PENALTY;
+    if (!u->by_words)
+        u->unknown_score = (float)u->unknown_score;
     fy_prefixes_sort(&u->pieces);
     fy_prefixes_sort(&u->user);
     return 0;
@@ -72,12 +77,21 @@ static fy_span behind(fy_span s, size_t n)
     return (fy_span){s.ptr + n, s.len - n};
 }
 
+int fy_unigram_check_growth(const fy_str *normalised, fy_span text, fy_err *e)
+{
+    if (normalised->len <= text.len * GROWTH_MAX + 3)
+        return 0;
+    return fy_fail(e, FY_EFORMAT,
+                   "the vocabulary's normaliser map makes a text of %zu bytes more than %d times as "
+                   "long",
+                   text.len, GROWTH_MAX);
+}
+
 /* Into enc->text. Nothing at all comes of a text of blanks when extra ones are dropped. */
 static int normalise(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
 {
     const fy_vocab *v = enc->v;
     const bool trims = v->unigram.trims;
-    const size_t most = text.len * GROWTH_MAX;
     fy_str *out = &enc->text;
     fy_span rest = text, written;
     fy_str_clear(out);
@@ -99,11 +113,8 @@ static int normalise(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
         put_escaped(out, written);
         if (written.len > 0)
             drop = trims && written.ptr[written.len - 1] == ' ';
-        if (out->len > most + 3)
-            return fy_fail(e, FY_EFORMAT,
-                           "the vocabulary's normaliser map makes a text of %zu bytes more than %d "
-                           "times as long",
-                           text.len, GROWTH_MAX);
+        if (fy_unigram_check_growth(out, text, e) != 0)
+            return -1;
     }
     while (trims && out->len >= 3 && memcmp(out->ptr + out->len - 3, FY_BLANK, 3) == 0)
         out->len -= 3;
@@ -120,10 +131,12 @@ static size_t char_bytes(fy_span s, size_t at)
 }
 
 /* Offers the way to `end` whose last piece begins at `begin`. */
-static void offer(fy_cut *cut, size_t begin, size_t end, int32_t id, float score)
+static void offer(const fy_unigram *u, fy_cut *cut, size_t begin, size_t end, int32_t id,
+                  double score)
 {
     fy_cut *c = &cut[end];
-    const float sum = score + cut[begin].sum;
+    const double sum =
+        u->by_words ? score + cut[begin].sum : (double)((float)score + (float)cut[begin].sum);
     if (c->reached && !(sum > c->sum))
         return;
     *c = (fy_cut){.sum = sum, .begin = (uint32_t)begin, .id = id, .reached = true};
@@ -140,10 +153,11 @@ static void find_cuts(const fy_vocab *v, fy_span s, fy_cut *cut)
     size_t frontier = 0; /* the furthest end that was reached */
     for (size_t at = 0; at < s.len;) {
         const size_t n = char_bytes(s, at);
-        const float sum = cut[at].sum;
-        for (size_t i = at; (sum > SUM_MAX || sum < -SUM_MAX) && i <= frontier; i++) {
+        const double sum = cut[at].sum;
+        const bool shrink = !u->by_words && (sum > SUM_MAX || sum < -SUM_MAX);
+        for (size_t i = at; shrink && i <= frontier; i++) {
             if (i == at || cut[i].reached)
-                cut[i].sum -= sum;
+                cut[i].sum = (float)cut[i].sum - (float)sum;
         }
         bool one_char = false;
         fy_prefix_walk w = {0};
@@ -153,12 +167,12 @@ static void find_cuts(const fy_vocab *v, fy_span s, fy_cut *cut)
             end++;
             if (id < 0)
                 continue;
-            offer(cut, at, end, id, score_of(v, id, end - at));
+            offer(u, cut, at, end, id, score_of(v, id, end - at));
             one_char = one_char || end - at == n;
             frontier = end > frontier ? end : frontier;
         }
         if (!one_char) {
-            offer(cut, at, at + n, -1, u->unknown_score);
+            offer(u, cut, at, at + n, -1, u->unknown_score);
             frontier = at + n > frontier ? at + n : frontier;
         }
         at += n;
@@ -179,18 +193,9 @@ static int put_unknown(fy_encoder *enc, fy_span s, bool run, fy_err *e)
     return run || v->unk < 0 ? 0 : fy_ids_push(enc->out, v->unk, e);
 }
 
-int fy_unigram_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
+/* cut: s.len + 1 of them, cleared. */
+static int put_pieces(fy_encoder *enc, fy_span s, fy_cut *cut, fy_err *e)
 {
-    if (normalise(enc, text, at_start, e) != 0)
-        return -1;
-    const fy_span s = {enc->text.ptr, enc->text.len};
-    if (s.len == 0)
-        return 0;
-    if (s.len >= UINT32_MAX)
-        return fy_fail(e, FY_EARG, "a text of %zu bytes when normalised, at most 2^32", s.len);
-    fy_cut *cut = calloc(s.len + 1, sizeof *cut);
-    if (cut == NULL)
-        return fy_nomem(e);
     find_cuts(enc->v, s, cut);
     /* From the end the chosen pieces are known backwards: turn the links round. */
     uint32_t next = (uint32_t)s.len;
@@ -207,6 +212,39 @@ int fy_unigram_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
         rc = id >= 0 ? fy_ids_push(enc->out, id, e)
                      : put_unknown(enc, (fy_span){s.ptr + at, next - at}, run, e);
         run = id < 0;
+    }
+    return rc;
+}
+
+/* Bytes up to the next blank that is not at the beginning. */
+static size_t word_bytes(fy_span s)
+{
+    const char *next = s.len > 3 ? memmem(s.ptr + 1, s.len - 1, FY_BLANK, 3) : NULL;
+    return next != NULL ? (size_t)(next - s.ptr) : s.len;
+}
+
+int fy_unigram_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
+{
+    const bool by_words = enc->v->unigram.by_words;
+    if (text.len == 0)
+        return 0;
+    if ((by_words ? fy_metaspace_normalise : normalise)(enc, text, at_start, e) != 0)
+        return -1;
+    fy_span rest = {enc->text.ptr, enc->text.len};
+    if (rest.len >= UINT32_MAX)
+        return fy_fail(e, FY_EARG, "a text of %zu bytes when normalised, at most 2^32", rest.len);
+    int rc = 0;
+    fy_cut *cut = NULL;
+    for (size_t room = 0; rc == 0 && rest.len > 0;) {
+        const fy_span s = {rest.ptr, by_words ? word_bytes(rest) : rest.len};
+        if (s.len > room || cut == NULL) {
+            free(cut);
+            cut = calloc((room = s.len) + 1, sizeof *cut);
+        } else {
+            memset(cut, 0, (s.len + 1) * sizeof *cut);
+        }
+        rc = cut != NULL ? put_pieces(enc, s, cut, e) : fy_nomem(e);
+        rest = behind(rest, s.len);
     }
     free(cut);
     return rc;

@@ -30,6 +30,10 @@
 /* bool: decoding takes a blank off the beginning of a text although add_space_prefix is false
  * (InternLM2). */
 #define FY_KEY_STRIPS_SPACE "ferry.strips_leading_space"
+/* string: whose rules a "t5" vocabulary follows where they differ. "sentencepiece" or absent;
+ * "tokenizers": those of the tokenizers library, with whose Metaspace the text is cut in words;
+ * "tokenizers-words": the same behind its WhitespaceSplit. */
+#define FY_KEY_UNIGRAM "ferry.unigram"
 /* u8[], the standard's: SentencePiece's normaliser map, of a "t5" vocabulary. */
 #define FY_KEY_CHARSMAP "tokenizer.ggml.precompiled_charsmap"
 enum {

@@ -13,6 +13,11 @@ static void put_spm(fy_span piece, fy_str *out)
     }
 }
 
+static bool shows_unknown(const fy_vocab *v)
+{
+    return v->kind == FY_VOCAB_UNIGRAM && !v->unigram.by_words;
+}
+
 static void put_token(const fy_vocab *v, int32_t id, bool specials, fy_str *out)
 {
     fy_span piece = fy_vocab_piece(v, id);
@@ -33,7 +38,7 @@ static void put_token(const fy_vocab *v, int32_t id, bool specials, fy_str *out)
             fy_str_putc(out, (char)fy_byte_piece_value(piece));
         break;
     case FY_TOKEN_UNKNOWN:
-        if (v->kind == FY_VOCAB_UNIGRAM) { /* the reference always shows that something was there */
+        if (shows_unknown(v)) { /* the reference always shows that something was there */
             fy_str_puts(out, " \xE2\x81\x87 ");
             break;
         }
@@ -77,7 +82,7 @@ int fy_vocab_decode(const fy_vocab *v, const int32_t *ids, size_t n, bool specia
             out->len--;
         }
         /* Where extra blanks are dropped, every piece before the first text loses one. */
-        if (v->unigram.trims ? out->len > begin : shown)
+        if (v->unigram.trims && !v->unigram.by_words ? out->len > begin : shown)
             strips = false;
     }
     return 0;

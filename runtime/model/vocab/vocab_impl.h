@@ -160,14 +160,16 @@ typedef struct {
     fy_charsmap map;      /* view of the vocabulary's arena */
     fy_prefixes pieces;   /* normal and user-defined ones */
     fy_prefixes user;     /* user-defined ones: never normalised */
-    float unknown_score;  /* of a character that no piece spells */
+    double unknown_score; /* of a character that no piece spells */
     bool trims;           /* blanks at the ends and repeated ones are dropped */
     bool byte_fallback;   /* every byte has a token */
+    bool by_words;        /* FY_KEY_UNIGRAM: as the tokenizers library does it ... */
+    bool splits_blanks;   /* ... behind WhitespaceSplit */
 } fy_unigram;
 
 /* The best way to cut a text up to here. */
 typedef struct {
-    float sum;
+    double sum;
     uint32_t begin; /* of its last piece */
     uint32_t end;   /* of the piece that follows, in the way that is chosen */
     int32_t id;     /* of its last piece; -1: an unknown character */
@@ -176,6 +178,15 @@ typedef struct {
 
 int fy_unigram_prepare(fy_vocab *v, fy_err *e); /* from pieces, types and scores */
 int fy_unigram_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
+/* A map may write a character as several (18 for U+FDFA); a hostile one must not fill the memory. */
+int fy_unigram_check_growth(const fy_str *normalised, fy_span text, fy_err *e);
+
+/* metaspace.c: the text as a by_words vocabulary sees it, into enc->text; every word in it begins
+ * at its beginning or with a blank. */
+int fy_metaspace_normalise(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
+
+/* White_Space of Unicode. */
+bool fy_is_white_space(uint32_t c);
 
 /* rwkv.c */
 int fy_rwkv_prepare(fy_vocab *v, fy_err *e);

@@ -294,14 +294,27 @@ static int load_charsmap(fy_vocab *v, const fy_gguf *g, fy_err *e)
     return 0;
 }
 
+static int load_rules(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
+    fy_span name = FY_SPAN("sentencepiece");
+    if (fy_gguf_get_str(g, FY_KEY_UNIGRAM, &name, e) < 0)
+        return -1;
+    v->unigram.splits_blanks = fy_span_is(name, "tokenizers-words");
+    v->unigram.by_words = v->unigram.splits_blanks || fy_span_is(name, "tokenizers");
+    if (v->unigram.by_words || fy_span_is(name, "sentencepiece"))
+        return 0;
+    return unsupported(g, FY_KEY_UNIGRAM, name, "sentencepiece, tokenizers, tokenizers-words", e);
+}
+
 static int load_unigram(fy_vocab *v, const fy_gguf *g, fy_err *e)
 {
     fy_unigram *u = &v->unigram;
     if (load_scores(v, g, e) != 0 || load_charsmap(v, g, e) != 0 ||
         fy_gguf_get_bool(g, KEY "remove_extra_whitespaces", &u->trims, e) < 0 ||
-        load_space_prefix(v, g, e) != 0 || load_special_ids(v, g, false, e) != 0)
+        load_space_prefix(v, g, e) != 0 || load_special_ids(v, g, false, e) != 0 ||
+        load_rules(v, g, e) != 0)
         return -1;
-    v->strips_space = v->strips_space || u->trims;
+    v->strips_space = v->strips_space || (u->trims && !u->by_words);
     u->byte_fallback = true;
     for (int b = 0; b < 256; b++)
         u->byte_fallback = u->byte_fallback && v->byte_id[b] >= 0;
@@ -373,7 +386,8 @@ static int written_text(fy_vocab *v, int32_t id, fy_span *out, fy_err *e)
  * plain. */
 static bool is_special(const fy_vocab *v, uint32_t id)
 {
-    if (v->kind == FY_VOCAB_RWKV || (v->kind == FY_VOCAB_UNIGRAM && v->type[id] == FY_TOKEN_USER))
+    if (v->kind == FY_VOCAB_RWKV ||
+        (v->kind == FY_VOCAB_UNIGRAM && v->type[id] == FY_TOKEN_USER && !v->unigram.by_words))
         return false;
     return (v->type[id] == FY_TOKEN_CONTROL || v->type[id] == FY_TOKEN_USER ||
             v->type[id] == FY_TOKEN_UNKNOWN) &&

@@ -169,6 +169,7 @@ static void a_unigram_tokenizer_json_becomes_t5(void **state)
     has_bool(g, "tokenizer.ggml.remove_extra_whitespaces", true);
     has_bool(g, "tokenizer.ggml.add_eos_token", false); /* no file says that </s> ends a text */
     has_id(g, "tokenizer.ggml.unknown_token_id", 2);
+    has_str(g, FY_KEY_UNIGRAM, "tokenizers");
     assert_null(fy_gguf_find(g, FY_KEY_CHARSMAP));
     assert_true(fy_gguf_float_at(fy_gguf_find(g, "tokenizer.ggml.scores"), 3) == -2.5);
     gives(g, "a b", "5 3 6");
@@ -188,6 +189,7 @@ static void both_generations_of_steps_are_known(void **state)
     fy_gguf *g = converted("");
     has_bool(g, "tokenizer.ggml.remove_extra_whitespaces", true);
     has_str(g, FY_KEY_SPACE_PREFIX, "metaspace");
+    has_str(g, FY_KEY_UNIGRAM, "tokenizers-words");
     fy_gguf_close(g);
     put("tokenizer.json", UNIGRAM("null", "{\"type\":\"Metaspace\",\"replacement\":\"" BL "\",\"add_prefix_space\":false}", "null"));
     g = converted("tokenizer.json");
@@ -209,6 +211,10 @@ static void other_steps_are_refused_by_name(void **state)
         {"null", "{\"type\":\"Metaspace\",\"replacement\":\"_\"}", "(Metaspace)"},
         {"{\"type\":\"Strip\",\"strip_right\":true}", METASPACE, "(Strip + Metaspace)"},
         {"{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"*\"}", METASPACE, "(Precompiled"},
+        {"null",
+         "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},{\"type\":\"Metaspace\","
+         "\"replacement\":\"" BL "\",\"prepend_scheme\":\"first\"}]}",
+         "(WhitespaceSplit + Metaspace)"},
         {"{\"type\":\"Precompiled\"}", METASPACE, "(Precompiled"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -238,6 +244,7 @@ static void a_sentencepiece_model_of_t5_is_read(void **state)
     put("tokenizer_config.json", "{\"tokenizer_class\":\"T5Tokenizer\",\"eos_token\":\"</s>\"}");
     fy_gguf *g = converted("");
     has_str(g, "tokenizer.ggml.model", "t5");
+    has_str(g, FY_KEY_UNIGRAM, NULL);
     has_bool(g, "tokenizer.ggml.remove_extra_whitespaces", true);
     gives(g, "a  A a", "2 0 3 2 1");
     fy_gguf_close(g);

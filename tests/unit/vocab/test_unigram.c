@@ -44,7 +44,7 @@ static const small_rule rules[] = {
 
 typedef struct {
     bool map, bytes, trims, no_prefix;
-    const char *mode;
+    const char *mode, *rules;
 } how;
 
 static fy_vocab *make(how h)
@@ -59,6 +59,8 @@ static fy_vocab *make(how h)
     small_bool(&b, "tokenizer.ggml.add_space_prefix", !h.no_prefix);
     if (h.mode != NULL)
         small_str(&b, FY_KEY_SPACE_PREFIX, h.mode);
+    if (h.rules != NULL)
+        small_str(&b, FY_KEY_UNIGRAM, h.rules);
     fy_vocab *v = small_vocab_load(&b, &e);
     fy_str_release(&map);
     if (v == NULL)
@@ -207,6 +209,64 @@ static void sums_of_a_long_text_do_not_lose_their_digits(void **state)
     fy_ids_release(&ids);
     fy_str_release(&text);
     fy_vocab_free(v);
+}
+
+/* --- as the tokenizers library does it --- */
+
+#define BY_WORDS .rules = "tokenizers", .mode = "metaspace"
+
+static void words_are_cut_one_by_one(void **state)
+{
+    (void)state;
+    const how h = {BY_WORDS};
+    gives(h, "a", IDS(6), NULL);
+    gives(h, " a", IDS(6), "a");
+    gives(h, "b  b", IDS(2, 4, 2, 2, 4), NULL); /* no piece of two blanks */
+    gives(h, "x x", IDS(2, 0, 2, 0), "<unk> <unk>");
+    gives(h, " ", IDS(2), "");
+    gives(h, "", NONE, NULL);
+    gives((how){BY_WORDS, .trims = true}, "  a   a\n ", IDS(6, 6), "a a");
+    gives((how){BY_WORDS, .trims = true}, "a\tb", IDS(6, 0, 4), "a<unk>b");
+    gives((how){BY_WORDS, .trims = true}, " \n", NONE, "");
+}
+
+static void white_space_is_split_away(void **state)
+{
+    (void)state;
+    const how h = {.rules = "tokenizers-words", .mode = "metaspace", .trims = true};
+    gives(h, "\n a\tb\xC2\xA0" "a ", IDS(6, 2, 4, 6), "a b a");
+    gives(h, "a " BL "b", IDS(6, 2, 4), "a b");
+}
+
+static void graphemes_are_rewritten_by_their_shortest_rule(void **state)
+{
+    (void)state;
+    const how h = {BY_WORDS, .map = true};
+    gives(h, "e\xCC\x81", IDS(2, 14), "\xC3\xA9");
+    gives(h, "AB", IDS(6, 0), "a<unk>"); /* two graphemes: the rule for both is not seen */
+    gives(h, "A\xCC\x81" "b", IDS(2, 5), "ab");       /* what the rule for A leaves over is lost */
+    gives(h, "A\xCC\x81\xCC\x81\xCC\x81", IDS(6, 0), "a<unk>"); /* 7 bytes: one by one */
+    gives(h, "a\xFF", IDS(6, 0), "a<unk>");
+}
+
+static void added_tokens_are_cut_out_and_bytes_found_by_name(void **state)
+{
+    (void)state;
+    gives((how){BY_WORDS, .map = true}, "a<u>b", IDS(6, 11, 2, 4), "a<u> b");
+    gives((how){.rules = "tokenizers", .mode = "metaspace-first"}, "a<u>b", IDS(6, 11, 4), NULL);
+    gives((how){BY_WORDS, .bytes = true}, "a<0x41>x", IDS(6, FIRST_BYTE + 'A', FIRST_BYTE + 'x'), "aAx");
+}
+
+static void unknown_rules_are_refused(void **state)
+{
+    (void)state;
+    small_vocab b = {0};
+    fy_err e = {0};
+    small_unigram(&b, pieces, N_PIECES, FY_SPAN(""), false);
+    small_str(&b, FY_KEY_UNIGRAM, "other");
+    assert_null(small_vocab_load(&b, &e));
+    assert_int_equal(e.code, FY_EUNSUPPORTED);
+    assert_non_null(strstr(e.msg, "tokenizers-words"));
 }
 
 /* --- what is refused --- */
@@ -370,6 +430,11 @@ int main(void)
         cmocka_unit_test(user_defined_pieces_stay_as_they_are),
         cmocka_unit_test(a_blank_goes_before_by_the_mode),
         cmocka_unit_test(sums_of_a_long_text_do_not_lose_their_digits),
+        cmocka_unit_test(words_are_cut_one_by_one),
+        cmocka_unit_test(white_space_is_split_away),
+        cmocka_unit_test(graphemes_are_rewritten_by_their_shortest_rule),
+        cmocka_unit_test(added_tokens_are_cut_out_and_bytes_found_by_name),
+        cmocka_unit_test(unknown_rules_are_refused),
         cmocka_unit_test(broken_maps_are_refused),
         cmocka_unit_test(a_trie_that_points_outside_finds_nothing),
         cmocka_unit_test(a_map_that_explodes_a_text_is_stopped),
