@@ -417,13 +417,12 @@ static int fail_absent(const fy_hf_tokenizer *t, fy_err *e)
 {
     static const struct {
         const char *file, *what;
-    } others[] = {
-        {"vocab.json", "a vocab.json without merges.txt"},
-        {"tekken.json", "a tekken.json without tokenizer.json"},
-        {"qwen.tiktoken", "a tiktoken vocabulary without tokenizer.json"},
-        {"tiktoken.model", "a tiktoken vocabulary without tokenizer.json"},
-        {"vocab.txt", "a WordPiece vocabulary (vocab.txt)"},
-        {"sentencepiece.bpe.model", "a SentencePiece model in fairseq's order"}};
+    } others[] = {{"vocab.json", "a vocab.json without merges.txt"},
+                  {"tekken.json", "a tekken.json without tokenizer.json"},
+                  {"qwen.tiktoken", "a tiktoken vocabulary without tokenizer.json"},
+                  {"tiktoken.model", "a tiktoken vocabulary without tokenizer.json"},
+                  {"vocab.txt", "a WordPiece vocabulary (vocab.txt)"},
+                  {"sentencepiece.bpe.model", "a SentencePiece model in fairseq's order"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         char *path = fy_path_join(t->dir, others[i].file);
         if (path == NULL)
@@ -534,10 +533,10 @@ static int finish_vocabulary(fy_hf_tokenizer *t, fy_err *e)
 
 static int read_all(fy_hf_tokenizer *t, fy_err *e)
 {
-    if (!fy_file_is_dir(t->dir) ? find_role(t, e) != 0
-                                : fy_tokenizer_config_read(t->dir, &t->config, e) != 0 ||
-                                      fy_hf_templates_read(t->dir, t->config.tokenizer,
-                                                           &t->templates, e) != 0)
+    if (!fy_file_is_dir(t->dir)
+            ? find_role(t, e) != 0
+            : fy_tokenizer_config_read(t->dir, &t->config, e) != 0 ||
+                  fy_hf_templates_read(t->dir, t->config.tokenizer, &t->templates, e) != 0)
         return -1;
     if (fy_tokenizer_config_added_old(&t->config, &t->added, e) != 0)
         return fy_ctx(e, "%s", t->dir);

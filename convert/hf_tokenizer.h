@@ -1,9 +1,10 @@
-/* The tokenizer of a checkpoint directory, read into one form whatever the container: tokenizer.json
- * (byte-level BPE, SentencePiece-like BPE with byte fallback, Unigram), tokenizer.model
- * (SentencePiece protobuf, BPE or Unigram; or the ranks of tiktoken), vocab.json with merges.txt, or
- * the vocabulary of RWKV World, completed by tokenizer_config.json, special_tokens_map.json,
- * added_tokens.json, generation_config.json and the chat template files. The pre-tokenizer is
- * recognised from the structure of tokenizer.json, never by a hash of its output. */
+/* The tokenizer of a checkpoint directory, read into one form whatever the container:
+ * tokenizer.json (byte-level BPE, SentencePiece-like BPE with byte fallback, Unigram),
+ * tokenizer.model (SentencePiece protobuf, BPE or Unigram; or the ranks of tiktoken), vocab.json
+ * with merges.txt, or the vocabulary of RWKV World, completed by tokenizer_config.json,
+ * special_tokens_map.json, added_tokens.json, generation_config.json and the chat template files.
+ * The pre-tokenizer is recognised from the structure of tokenizer.json, never by a hash of its
+ * output. */
 #ifndef FY_CONVERT_HF_TOKENIZER_H
 #define FY_CONVERT_HF_TOKENIZER_H
 

@@ -23,7 +23,7 @@ struct fy_hf_tokenizer {
     fy_str merge_lines; /* made of the ranks of a rank file */
     /* What the vocabulary comes from; neither: vocab.json and merges.txt, or a rank file. */
     bool has_json, has_model;
-    bool is_meta; /* a rank file of Llama 3, with the tokens that Meta's code adds */
+    bool is_meta;           /* a rank file of Llama 3, with the tokens that Meta's code adds */
     fy_tokenizer_json json; /* views of json_map */
     fy_merge_source merges; /* of BPE kinds; a view of json_map, merges_map or merge_lines */
     uint64_t n_merges;

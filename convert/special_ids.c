@@ -226,8 +226,8 @@ static void find_additions(const fy_special_sources *s, fy_special_ids *out)
     else if (a.known && !is_default_bos_class(s->config))
         out->add_bos = only(a.before, a.n_before, out->id[FY_SPECIAL_BOS]);
     else
-        out->add_bos =
-            s->kind == FY_TOKENIZER_SPM || s->meta || only(a.before, a.n_before, out->id[FY_SPECIAL_BOS]);
+        out->add_bos = s->kind == FY_TOKENIZER_SPM || s->meta ||
+                       only(a.before, a.n_before, out->id[FY_SPECIAL_BOS]);
     v = json_object_get(s->config->tokenizer, "add_eos_token");
     out->add_eos = json_is_boolean(v) ? json_is_true(v)
                    : a.known          ? only(a.after, a.n_after, out->id[FY_SPECIAL_EOS])
@@ -243,7 +243,8 @@ static void find_additions(const fy_special_sources *s, fy_special_ids *out)
                a.n_before, a.n_after, out->add_bos ? "yes" : "no", out->add_eos ? "yes" : "no");
 }
 
-/* Id 0 has no text: it ends one, and stands before one. In a conversation an empty line ends a turn.
+/* Id 0 has no text: it ends one, and stands before one. In a conversation an empty line ends a
+ * turn.
  */
 static void find_rwkv(const fy_special_sources *s, fy_special_ids *out)
 {

@@ -1,5 +1,6 @@
 /* The small files beside a tokenizer: tokenizer_config.json, special_tokens_map.json,
- * added_tokens.json, generation_config.json, config.json and Meta's params.json. All are optional. */
+ * added_tokens.json, generation_config.json, config.json and Meta's params.json. All are optional.
+ */
 #ifndef FY_CONVERT_TOKENIZER_CONFIG_H
 #define FY_CONVERT_TOKENIZER_CONFIG_H
 

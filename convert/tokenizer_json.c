@@ -234,8 +234,8 @@ static int check_model(reader *r, fy_err *e)
     if (r->vocab_is_list != unigram && r->t->n > 0)
         return fy_fail(e, FY_EFORMAT, "model: 'vocab' is %s, which a %s tokenizer has not",
                        r->vocab_is_list ? "a list" : "an object", unigram ? "Unigram" : "BPE");
-    if (!r->has_merges && !unigram) /* files without 'type' are older than it: WordPiece and WordLevel have no
-                           merges */
+    if (!r->has_merges && !unigram) /* files without 'type' are older than it: WordPiece and
+                           WordLevel have no merges */
         return fy_fail(e, r->type.ptr == NULL ? FY_EUNSUPPORTED : FY_EFORMAT,
                        "model: no array 'merges', which a BPE tokenizer has");
     if (r->prefixed != NULL)

@@ -1,6 +1,6 @@
-/* tokenizer.json of the Hugging Face tokenizers library, as far as a BPE or Unigram vocabulary needs it. The
- * large parts (vocabulary, merges) are streamed: texts are views of the mapped file, merges
- * are only found (convert/merges.h). The small ones (normalizer, pre_tokenizer,
+/* tokenizer.json of the Hugging Face tokenizers library, as far as a BPE or Unigram vocabulary
+ * needs it. The large parts (vocabulary, merges) are streamed: texts are views of the mapped file,
+ * merges are only found (convert/merges.h). The small ones (normalizer, pre_tokenizer,
  * post_processor, decoder) are jansson values. */
 #ifndef FY_CONVERT_TOKENIZER_JSON_H
 #define FY_CONVERT_TOKENIZER_JSON_H

@@ -8,9 +8,9 @@
 
 typedef struct {
     fy_pretok pretok;
-    bool trims;      /* extra blanks are dropped */
+    bool trims;        /* extra blanks are dropped */
     const char *rules; /* static: value of FY_KEY_UNIGRAM */
-    fy_str charsmap; /* owned; of the step Precompiled, empty: none */
+    fy_str charsmap;   /* owned; of the step Precompiled, empty: none */
 } fy_unigram_steps;
 
 /* A structure that is not known is FY_EUNSUPPORTED with its steps in the message. Released with

@@ -1,6 +1,6 @@
 /* Unigram: the first byte chooses the vocabulary's settings, the next two how long the normaliser
- * map is that follows; the rest is a text. Whatever the map is, it is refused with words or the text
- * becomes ids of the vocabulary. A map of all ones stands for a whole one made here. */
+ * map is that follows; the rest is a text. Whatever the map is, it is refused with words or the
+ * text becomes ids of the vocabulary. A map of all ones stands for a whole one made here. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -11,17 +11,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define BL "\xE2\x96\x81"
 
 static const small_piece pieces[] = {
-    {"<unk>", 0, FY_TOKEN_UNKNOWN}, {"</s>", 0, FY_TOKEN_CONTROL}, {BL, -3, FY_TOKEN_NORMAL},
-    {"a", -4, FY_TOKEN_NORMAL},     {"b", -4, FY_TOKEN_NORMAL},    {"ab", -6, FY_TOKEN_NORMAL},
-    {BL "a", -5, FY_TOKEN_NORMAL},  {"<u>", 0, FY_TOKEN_USER},     {"Ab", 0, FY_TOKEN_USER},
+    {"<unk>", 0, FY_TOKEN_UNKNOWN},    {"</s>", 0, FY_TOKEN_CONTROL}, {BL, -3, FY_TOKEN_NORMAL},
+    {"a", -4, FY_TOKEN_NORMAL},        {"b", -4, FY_TOKEN_NORMAL},    {"ab", -6, FY_TOKEN_NORMAL},
+    {BL "a", -5, FY_TOKEN_NORMAL},     {"<u>", 0, FY_TOKEN_USER},     {"Ab", 0, FY_TOKEN_USER},
     {"\xC3\xA9", -7, FY_TOKEN_NORMAL},
 };
 enum { N_PIECES = sizeof pieces / sizeof pieces[0] };
 
 static void whole_map(fy_str *out)
 {
-    static const small_rule rules[] = {{"A", "a"}, {"AB", "b"}, {"\t", " "}, {"\x01", ""},
-                                       {"e\xCC\x81", "\xC3\xA9"}, {"W", "abab"}, {"S", " a "}};
+    static const small_rule rules[] = {
+        {"A", "a"},    {"AB", "b"}, {"\t", " "}, {"\x01", ""}, {"e\xCC\x81", "\xC3\xA9"},
+        {"W", "abab"}, {"S", " a "}};
     small_charsmap(rules, sizeof rules / sizeof rules[0], out);
 }
 

@@ -2,7 +2,8 @@
  * written as which others. A double-array trie whose leaves are offsets of NUL-ended texts.
  *
  * The bytes come from files: every step is checked against their bounds, and a map that makes no
- * sense finds nothing. Source: google/sentencepiece normalizer.cc and s-yata/darts-clone darts.h. */
+ * sense finds nothing. Source: google/sentencepiece normalizer.cc and s-yata/darts-clone darts.h.
+ */
 #ifndef FY_VOCAB_CHARSMAP_H
 #define FY_VOCAB_CHARSMAP_H
 
@@ -25,8 +26,8 @@ typedef struct {
 /* p must outlive the map. No bytes at all are an empty map. */
 int fy_charsmap_parse(fy_charsmap *m, const void *p, size_t n, fy_err *e);
 
-/* How many bytes at the beginning of s the longest rule replaces (the shortest one), and by what; 0:
- * none. */
+/* How many bytes at the beginning of s the longest rule replaces (the shortest one), and by what;
+ * 0: none. */
 size_t fy_charsmap_match(const fy_charsmap *m, fy_span s, fy_span *by);
 size_t fy_charsmap_shortest(const fy_charsmap *m, fy_span s, fy_span *by);
 

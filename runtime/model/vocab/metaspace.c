@@ -126,9 +126,8 @@ static void put_words(fy_span s, fy_str *out)
 int fy_metaspace_normalise(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
 {
     const fy_vocab *v = enc->v;
-    const bool prepend = v->space_prefix == FY_PREFIX_METASPACE_FIRST
-                             ? at_start
-                             : v->space_prefix != FY_PREFIX_NONE;
+    const bool prepend =
+        v->space_prefix == FY_PREFIX_METASPACE_FIRST ? at_start : v->space_prefix != FY_PREFIX_NONE;
     if (rewrite(enc, text, e) != 0)
         return -1;
     const fy_span whole = {enc->word.ptr, enc->word.len};

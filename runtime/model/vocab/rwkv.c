@@ -67,8 +67,7 @@ int fy_rwkv_encode(fy_encoder *enc, fy_span text, fy_err *e)
 {
     for (size_t i = 0; i < text.len;) {
         int32_t id;
-        size_t n = fy_prefixes_longest(&enc->v->world,
-                                       (fy_span){text.ptr + i, text.len - i}, &id);
+        size_t n = fy_prefixes_longest(&enc->v->world, (fy_span){text.ptr + i, text.len - i}, &id);
         if (n > 0 && fy_ids_push(enc->out, id, e) != 0)
             return -1;
         i += n > 0 ? n : 1;

@@ -26,8 +26,8 @@ int fy_unigram_prepare(fy_vocab *v, fy_err *e)
         return fy_nomem(e);
     for (uint32_t i = 0; i < n; i++) {
         fy_prefix_item item = {fy_vocab_piece(v, (int32_t)i), (int32_t)i};
-        /* by_words user-defined tokens are cut out of the text, and the text of a byte token is that
-         * token. */
+        /* by_words user-defined tokens are cut out of the text, and the text of a byte token is
+         * that token. */
         bool user = v->type[i] == FY_TOKEN_USER && !u->by_words,
              byte = v->type[i] == FY_TOKEN_BYTE && u->by_words;
         if ((v->type[i] != FY_TOKEN_NORMAL && !user && !byte) || item.text.len == 0)
@@ -81,10 +81,11 @@ int fy_unigram_check_growth(const fy_str *normalised, fy_span text, fy_err *e)
 {
     if (normalised->len <= text.len * GROWTH_MAX + 3)
         return 0;
-    return fy_fail(e, FY_EFORMAT,
-                   "the vocabulary's normaliser map makes a text of %zu bytes more than %d times as "
-                   "long",
-                   text.len, GROWTH_MAX);
+    return fy_fail(
+        e, FY_EFORMAT,
+        "the vocabulary's normaliser map makes a text of %zu bytes more than %d times as "
+        "long",
+        text.len, GROWTH_MAX);
 }
 
 /* Into enc->text. Nothing at all comes of a text of blanks when extra ones are dropped. */

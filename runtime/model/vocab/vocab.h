@@ -2,9 +2,9 @@
  * alone.
  *
  * Kinds: "gpt2" (byte-level BPE; pre-tokenizers: fy_pretok_list), "llama" (SentencePiece BPE with
- * byte fallback), "t5" (SentencePiece Unigram) and "rwkv" (World). Immutable after load: any number of threads
- * may share it. Pieces may hold NULs: everything is ptr + len. Owns copies of what it needs: the
- * fy_gguf may be closed after load. */
+ * byte fallback), "t5" (SentencePiece Unigram) and "rwkv" (World). Immutable after load: any number
+ * of threads may share it. Pieces may hold NULs: everything is ptr + len. Owns copies of what it
+ * needs: the fy_gguf may be closed after load. */
 #ifndef FY_VOCAB_H
 #define FY_VOCAB_H
 
@@ -47,8 +47,8 @@ enum {
 /* Writes text to out[0..text.len) with every FY_BLANK as a space; returns the length. */
 size_t fy_unspell_blanks(char *out, fy_span text);
 
-/* What a piece of an RWKV vocabulary spells (tokenizer.ggml.tokens of "rwkv"): at most text.len bytes
- * to out; returns how many. */
+/* What a piece of an RWKV vocabulary spells (tokenizer.ggml.tokens of "rwkv"): at most text.len
+ * bytes to out; returns how many. */
 size_t fy_rwkv_unescape(char *out, fy_span piece);
 
 /* How byte-level BPE writes a byte, in its byte alphabet. */

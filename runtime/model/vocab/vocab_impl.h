@@ -178,7 +178,8 @@ typedef struct {
 
 int fy_unigram_prepare(fy_vocab *v, fy_err *e); /* from pieces, types and scores */
 int fy_unigram_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
-/* A map may write a character as several (18 for U+FDFA); a hostile one must not fill the memory. */
+/* A map may write a character as several (18 for U+FDFA); a hostile one must not fill the memory.
+ */
 int fy_unigram_check_growth(const fy_str *normalised, fy_span text, fy_err *e);
 
 /* metaspace.c: the text as a by_words vocabulary sees it, into enc->text; every word in it begins

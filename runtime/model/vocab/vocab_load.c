@@ -244,8 +244,7 @@ static int load_scores(fy_vocab *v, const fy_gguf *g, fy_err *e)
     if (per_token_array(v, g, KEY "scores", FY_KV_F32, &scores, e) != 0)
         return -1;
     if (scores == NULL)
-        return fy_fail(e, FY_EFORMAT,
-                       "%s: key '" KEY "scores' is missing, a %s tokenizer needs it",
+        return fy_fail(e, FY_EFORMAT, "%s: key '" KEY "scores' is missing, a %s tokenizer needs it",
                        fy_gguf_path(g), v->kind == FY_VOCAB_SPM ? "llama" : "t5");
     v->score = fy_arena_alloc(&v->arena, v->pieces.n * sizeof *v->score);
     if (v->score == NULL)
@@ -265,7 +264,8 @@ static int load_scores(fy_vocab *v, const fy_gguf *g, fy_err *e)
 static int load_spm(fy_vocab *v, const fy_gguf *g, fy_err *e)
 {
     bool trims = false;
-    if (load_scores(v, g, e) != 0 || fy_gguf_get_bool(g, KEY "remove_extra_whitespaces", &trims, e) < 0)
+    if (load_scores(v, g, e) != 0 ||
+        fy_gguf_get_bool(g, KEY "remove_extra_whitespaces", &trims, e) < 0)
         return -1;
     if (trims) /* other engines ignore the key, so a file that has it may still be of use */
         fy_log(FY_LOG_WARN,

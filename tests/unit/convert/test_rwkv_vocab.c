@@ -28,7 +28,8 @@ static void spells(const char *line, uint32_t id, const char *want)
     if (r.rc != 0)
         fail_msg("%s: %s", line, r.e.msg);
     if (id >= r.t.n || !fy_span_is(r.t.rows[id].text, want))
-        fail_msg("%s: '%.*s', expected '%s'", line, (int)r.t.rows[id].text.len, r.t.rows[id].text.ptr, want);
+        fail_msg("%s: '%.*s', expected '%s'", line, (int)r.t.rows[id].text.len,
+                 r.t.rows[id].text.ptr, want);
     assert_int_equal(r.t.rows[id].type, FY_TOKEN_NORMAL);
     fy_token_table_release(&r.t);
 }

@@ -38,9 +38,10 @@ static void put(const char *name, const char *text)
 static int clear(void **state)
 {
     (void)state;
-    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "spiece.model", "params.json",
-                                        "tokenizer_config.json", "rwkv_vocab_v20230424.txt", "one.txt",
-                                        "config.json", "out.gguf"};
+    static const char *const names[] = {
+        "tokenizer.json", "tokenizer.model",       "spiece.model",
+        "params.json",    "tokenizer_config.json", "rwkv_vocab_v20230424.txt",
+        "one.txt",        "config.json",           "out.gguf"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[128];
         path_of(names[i], path);
@@ -142,20 +143,23 @@ static void gives(const fy_gguf *g, const char *text, const char *want)
 
 /* --- Unigram --- */
 
-#define VOCAB \
-    "\"vocab\":[[\"<pad>\",0],[\"</s>\",0],[\"<unk>\",0],[\"" BL "\",-2.5],[\"a\",-3],[\"" BL "a\",-4],[\"b\",-6]]"
-#define UNIGRAM(norm, pre, post)                                                            \
-    "{\"added_tokens\":[{\"id\":0,\"content\":\"<pad>\",\"special\":true},"                 \
-    "{\"id\":1,\"content\":\"</s>\",\"special\":true},{\"id\":2,\"content\":\"<unk>\","     \
-    "\"special\":true}],\"normalizer\":" norm ",\"pre_tokenizer\":" pre ",\"post_processor\":" \
-    post ",\"model\":{\"type\":\"Unigram\",\"unk_id\":2," VOCAB "}}"
-#define METASPACE "{\"type\":\"Metaspace\",\"replacement\":\"" BL "\",\"prepend_scheme\":\"always\",\"split\":true}"
-#define ENDS                                                                                 \
+#define VOCAB                                                                                 \
+    "\"vocab\":[[\"<pad>\",0],[\"</s>\",0],[\"<unk>\",0],[\"" BL "\",-2.5],[\"a\",-3],[\"" BL \
+    "a\",-4],[\"b\",-6]]"
+#define UNIGRAM(norm, pre, post)                                                        \
+    "{\"added_tokens\":[{\"id\":0,\"content\":\"<pad>\",\"special\":true},"             \
+    "{\"id\":1,\"content\":\"</s>\",\"special\":true},{\"id\":2,\"content\":\"<unk>\"," \
+    "\"special\":true}],\"normalizer\":" norm ",\"pre_tokenizer\":" pre                 \
+    ",\"post_processor\":" post ",\"model\":{\"type\":\"Unigram\",\"unk_id\":2," VOCAB "}}"
+#define METASPACE                                   \
+    "{\"type\":\"Metaspace\",\"replacement\":\"" BL \
+    "\",\"prepend_scheme\":\"always\",\"split\":true}"
+#define ENDS                                                                                    \
     "{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}," \
     "{\"SpecialToken\":{\"id\":\"</s>\",\"type_id\":0}}]}"
-#define TRIM                                                                                 \
-    "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Strip\",\"strip_left\":false,"     \
-    "\"strip_right\":true},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},"        \
+#define TRIM                                                                            \
+    "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Strip\",\"strip_left\":false," \
+    "\"strip_right\":true},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},"    \
     "\"content\":\"" BL "\"}]}"
 
 static void a_unigram_tokenizer_json_becomes_t5(void **state)
@@ -185,13 +189,21 @@ static void a_unigram_tokenizer_json_becomes_t5(void **state)
 static void both_generations_of_steps_are_known(void **state)
 {
     (void)state;
-    put("tokenizer.json", UNIGRAM("null", "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"}," METASPACE "]}", "null"));
+    put("tokenizer.json",
+        UNIGRAM(
+            "null",
+            "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"}," METASPACE
+            "]}",
+            "null"));
     fy_gguf *g = converted("");
     has_bool(g, "tokenizer.ggml.remove_extra_whitespaces", true);
     has_str(g, FY_KEY_SPACE_PREFIX, "metaspace");
     has_str(g, FY_KEY_UNIGRAM, "tokenizers-words");
     fy_gguf_close(g);
-    put("tokenizer.json", UNIGRAM("null", "{\"type\":\"Metaspace\",\"replacement\":\"" BL "\",\"add_prefix_space\":false}", "null"));
+    put("tokenizer.json",
+        UNIGRAM("null",
+                "{\"type\":\"Metaspace\",\"replacement\":\"" BL "\",\"add_prefix_space\":false}",
+                "null"));
     g = converted("tokenizer.json");
     has_bool(g, "tokenizer.ggml.remove_extra_whitespaces", false);
     has_bool(g, "tokenizer.ggml.add_space_prefix", false);
@@ -212,20 +224,24 @@ static void other_steps_are_refused_by_name(void **state)
         {"{\"type\":\"Strip\",\"strip_right\":true}", METASPACE, "(Strip + Metaspace)"},
         {"{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"*\"}", METASPACE, "(Precompiled"},
         {"null",
-         "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},{\"type\":\"Metaspace\","
+         "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},{\"type\":"
+         "\"Metaspace\","
          "\"replacement\":\"" BL "\",\"prepend_scheme\":\"first\"}]}",
          "(WhitespaceSplit + Metaspace)"},
         {"{\"type\":\"Precompiled\"}", METASPACE, "(Precompiled"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fy_str s = {0};
-        fy_str_printf(&s, "{\"normalizer\":%s,\"pre_tokenizer\":%s,\"model\":{\"type\":\"Unigram\"," VOCAB "}}",
-                      cases[i].norm, cases[i].pre);
+        fy_str_printf(
+            &s,
+            "{\"normalizer\":%s,\"pre_tokenizer\":%s,\"model\":{\"type\":\"Unigram\"," VOCAB "}}",
+            cases[i].norm, cases[i].pre);
         put("tokenizer.json", s.ptr);
         fy_str_release(&s);
         fails_with("", FY_EUNSUPPORTED, cases[i].message);
     }
-    put("tokenizer.json", "{\"pre_tokenizer\":" METASPACE ",\"model\":{\"type\":\"Unigram\",\"unk_id\":9," VOCAB "}}");
+    put("tokenizer.json", "{\"pre_tokenizer\":" METASPACE
+                          ",\"model\":{\"type\":\"Unigram\",\"unk_id\":9," VOCAB "}}");
     fails_with("", FY_EFORMAT, "unk_id 9, but the vocabulary has 7");
 }
 
@@ -233,7 +249,8 @@ static void other_steps_are_refused_by_name(void **state)
 static const char spiece[] = "\x0A\x0E\x0A\x05<unk>\x15\x01\x01\x01\x01\x18\x02"
                              "\x0A\x0D\x0A\x04</s>\x15\x01\x01\x01\x01\x18\x03"
                              "\x0A\x0B\x0A\x04" BL "a\x15\x01\x01\x80\xC0"
-                             "\x0A\x0A\x0A\x01" "A\x15\x01\x01\x01\x01\x18\x04"
+                             "\x0A\x0A\x0A\x01"
+                             "A\x15\x01\x01\x01\x01\x18\x04"
                              "\x12\x02\x18\x01"
                              "\x1A\x02\x20\x01";
 
@@ -259,7 +276,8 @@ static void base64_is_decoded(void **state)
     (void)state;
     static const struct {
         const char *text, *bytes;
-    } cases[] = {{"", ""}, {"YQ==", "a"}, {"YQ", "a"}, {"YWI=", "ab"}, {"YWJj", "abc"}, {"/+8=", "\xFF\xEF"}};
+    } cases[] = {{"", ""},       {"YQ==", "a"},   {"YQ", "a"},
+                 {"YWI=", "ab"}, {"YWJj", "abc"}, {"/+8=", "\xFF\xEF"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fy_str s = {0};
         assert_true(fy_base64_decode(fy_span_of(cases[i].text), &s));
@@ -306,9 +324,15 @@ static void the_ranks_of_meta_are_followed_by_256_tokens(void **state)
     static const struct {
         unsigned at;
         const char *text;
-    } places[] = {{0, "<|begin_of_text|>"}, {1, "<|end_of_text|>"}, {4, "<|finetune_right_pad_id|>"},
-                  {6, "<|start_header_id|>"}, {7, "<|end_header_id|>"}, {8, "<|eom_id|>"}, {9, "<|eot_id|>"},
-                  {10, "<|python_tag|>"}, {12, "<|reserved_special_token_2|>"},
+    } places[] = {{0, "<|begin_of_text|>"},
+                  {1, "<|end_of_text|>"},
+                  {4, "<|finetune_right_pad_id|>"},
+                  {6, "<|start_header_id|>"},
+                  {7, "<|end_header_id|>"},
+                  {8, "<|eom_id|>"},
+                  {9, "<|eot_id|>"},
+                  {10, "<|python_tag|>"},
+                  {12, "<|reserved_special_token_2|>"},
                   {255, "<|reserved_special_token_245|>"}};
     put("tokenizer.model", "YQ== 0\nYg== 1\nYWI= 2\n");
     put("params.json", "{\"vocab_size\": -1}");
@@ -337,7 +361,8 @@ static void a_small_model_has_only_the_tokens_of_conversations(void **state)
     put("params.json", "{\"vocab_size\": 9}");
     fy_gguf *g = converted("");
     assert_int_equal(fy_gguf_find(g, "tokenizer.ggml.tokens")->count, 9);
-    gives(g, "ab<|end_of_text|><|start_header_id|><|end_header_id|><|eom_id|><|eot_id|>", "3 2 4 5 6 7 8");
+    gives(g, "ab<|end_of_text|><|start_header_id|><|end_header_id|><|eom_id|><|eot_id|>",
+          "3 2 4 5 6 7 8");
     fy_gguf_close(g);
 }
 

@@ -12,9 +12,10 @@
 static fy_vocab *make(void)
 {
     const fy_span tokens[] = {
-        FY_SPAN("<s>"), FY_SPAN("a"),    FY_SPAN("ab"),      FY_SPAN("abcd"),  FY_SPAN("c"),
-        FY_SPAN("\\n"), FY_SPAN("\\\\"), FY_SPAN("\\xe6\\x97\\xa5"), FY_SPAN("\\xe6"), FY_SPAN("\\'\""),
-        FY_SPAN("\\x0"), FY_SPAN("b\\tc\\r"), FY_SPAN("[PAD12]"), FY_SPAN("\\n\\n"),
+        FY_SPAN("<s>"),     FY_SPAN("a"),      FY_SPAN("ab"),   FY_SPAN("abcd"),
+        FY_SPAN("c"),       FY_SPAN("\\n"),    FY_SPAN("\\\\"), FY_SPAN("\\xe6\\x97\\xa5"),
+        FY_SPAN("\\xe6"),   FY_SPAN("\\'\""),  FY_SPAN("\\x0"), FY_SPAN("b\\tc\\r"),
+        FY_SPAN("[PAD12]"), FY_SPAN("\\n\\n"),
     };
     static const int32_t types[] = {3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 5, 1};
     small_vocab b = {0};

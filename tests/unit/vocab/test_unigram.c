@@ -18,27 +18,27 @@ enum { N = FY_TOKEN_NORMAL, U = FY_TOKEN_UNKNOWN, C = FY_TOKEN_CONTROL };
 enum { D = FY_TOKEN_USER, X = FY_TOKEN_UNUSED };
 
 static const small_piece pieces[] = {
-    {"<unk>", 0, U},        /* 0 */
-    {"</s>", 0, C},         /* 1 */
-    {BL, -3, N},            /* 2 */
-    {"a", -4, N},           /* 3 */
-    {"b", -4, N},           /* 4 */
-    {"ab", -6, N},          /* 5 */
-    {BL "a", -5, N},        /* 6 */
-    {"bab", -9, N},         /* 7 */
-    {"abab", -11.5f, N},    /* 8 */
-    {"c", -5, N},           /* 9 */
-    {"cc", -10, N},         /* 10: exactly as good as two of 9 */
-    {"<u>", 0, D},          /* 11 */
-    {"Ab", 0, D},           /* 12 */
-    {"bb", 0, X},           /* 13 */
-    {"\xC3\xA9", -7, N},    /* 14 */
-    {BL BL, -5, N},         /* 15 */
+    {"<unk>", 0, U},     /* 0 */
+    {"</s>", 0, C},      /* 1 */
+    {BL, -3, N},         /* 2 */
+    {"a", -4, N},        /* 3 */
+    {"b", -4, N},        /* 4 */
+    {"ab", -6, N},       /* 5 */
+    {BL "a", -5, N},     /* 6 */
+    {"bab", -9, N},      /* 7 */
+    {"abab", -11.5f, N}, /* 8 */
+    {"c", -5, N},        /* 9 */
+    {"cc", -10, N},      /* 10: exactly as good as two of 9 */
+    {"<u>", 0, D},       /* 11 */
+    {"Ab", 0, D},        /* 12 */
+    {"bb", 0, X},        /* 13 */
+    {"\xC3\xA9", -7, N}, /* 14 */
+    {BL BL, -5, N},      /* 15 */
 };
 enum { N_PIECES = sizeof pieces / sizeof pieces[0], FIRST_BYTE = N_PIECES };
 
 static const small_rule rules[] = {
-    {"A", "a"},    {"AB", "b"},          {"\t", " "}, {"\x01", ""}, {"e\xCC\x81", "\xC3\xA9"},
+    {"A", "a"},    {"AB", "b"},           {"\t", " "},  {"\x01", ""}, {"e\xCC\x81", "\xC3\xA9"},
     {"W", "abab"}, {"\xE3\x80\x80", " "}, {"S", " a "},
 };
 
@@ -109,8 +109,8 @@ static void the_best_sum_wins(void **state)
 {
     (void)state;
     const how plain = {.no_prefix = true};
-    gives(plain, "ab", IDS(5), NULL);      /* -6 against -8 */
-    gives(plain, "abab", IDS(8), NULL);    /* -11.5 against -12 and -13 */
+    gives(plain, "ab", IDS(5), NULL);   /* -6 against -8 */
+    gives(plain, "abab", IDS(8), NULL); /* -11.5 against -12 and -13 */
     gives(plain, "ababab", IDS(5, 8), NULL);
     gives(plain, "bab", IDS(7), NULL);
     gives(plain, "bb", IDS(4, 4), NULL); /* the unused piece is never taken */
@@ -130,7 +130,10 @@ static void a_run_of_unknown_characters_is_one_token(void **state)
     gives((how){.no_prefix = true}, "axyb", IDS(3, 0, 4), "a \xE2\x81\x87 b");
     gives((how){.no_prefix = true}, "x", IDS(0), " \xE2\x81\x87 ");
     /* invalid UTF-8 reads as U+FFFD, byte by byte */
-    gives((how){.no_prefix = true}, "a\xFF\xC3" "b", IDS(3, 0, 4), "a \xE2\x81\x87 b");
+    gives((how){.no_prefix = true},
+          "a\xFF\xC3"
+          "b",
+          IDS(3, 0, 4), "a \xE2\x81\x87 b");
 }
 
 static void with_byte_tokens_nothing_is_unknown(void **state)
@@ -139,8 +142,10 @@ static void with_byte_tokens_nothing_is_unknown(void **state)
     const how h = {.no_prefix = true, .bytes = true};
     gives(h, "axb", IDS(3, FIRST_BYTE + 'x', 4), NULL);
     gives(h, "\xC2\xA0", IDS(FIRST_BYTE + 0xC2, FIRST_BYTE + 0xA0), NULL);
-    gives(h, "<0x41>", IDS(FIRST_BYTE + '<', FIRST_BYTE + '0', FIRST_BYTE + 'x', FIRST_BYTE + '4',
-                           FIRST_BYTE + '1', FIRST_BYTE + '>'), NULL);
+    gives(h, "<0x41>",
+          IDS(FIRST_BYTE + '<', FIRST_BYTE + '0', FIRST_BYTE + 'x', FIRST_BYTE + '4',
+              FIRST_BYTE + '1', FIRST_BYTE + '>'),
+          NULL);
     gives(h, "\xFF", IDS(FIRST_BYTE + 0xEF, FIRST_BYTE + 0xBF, FIRST_BYTE + 0xBD), "\xEF\xBF\xBD");
 }
 
@@ -153,7 +158,10 @@ static void the_longest_rule_rewrites(void **state)
     gives(h, "AA", IDS(3, 3), "aa");
     gives(h, "e\xCC\x81", IDS(14), "\xC3\xA9");
     gives(h, "W", IDS(8), "abab");
-    gives(h, "a\x01" "b", IDS(5), "ab");
+    gives(h,
+          "a\x01"
+          "b",
+          IDS(5), "ab");
     gives(h, "a\tb", IDS(3, 2, 4), "a b");
     gives((how){.no_prefix = true}, "A", IDS(0), " \xE2\x81\x87 ");
 }
@@ -189,7 +197,8 @@ static void a_blank_goes_before_by_the_mode(void **state)
     gives((how){.mode = "metaspace", .trims = true}, " b", IDS(2, 4), "b");
     gives((how){.mode = "prepend"}, "b</s>b", IDS(2, 4, 1, 2, 4), "b</s> b");
     gives((how){.mode = "metaspace-first"}, "b</s>b", IDS(2, 4, 1, 4), "b</s>b");
-    gives((how){.mode = "metaspace-first", .trims = true}, "b</s> b", IDS(2, 4, 1, 2, 4), "b</s> b");
+    gives((how){.mode = "metaspace-first", .trims = true}, "b</s> b", IDS(2, 4, 1, 2, 4),
+          "b</s> b");
 }
 
 static void sums_of_a_long_text_do_not_lose_their_digits(void **state)
@@ -234,7 +243,10 @@ static void white_space_is_split_away(void **state)
 {
     (void)state;
     const how h = {.rules = "tokenizers-words", .mode = "metaspace", .trims = true};
-    gives(h, "\n a\tb\xC2\xA0" "a ", IDS(6, 2, 4, 6), "a b a");
+    gives(h,
+          "\n a\tb\xC2\xA0"
+          "a ",
+          IDS(6, 2, 4, 6), "a b a");
     gives(h, "a " BL "b", IDS(6, 2, 4), "a b");
 }
 
@@ -244,7 +256,10 @@ static void graphemes_are_rewritten_by_their_shortest_rule(void **state)
     const how h = {BY_WORDS, .map = true};
     gives(h, "e\xCC\x81", IDS(2, 14), "\xC3\xA9");
     gives(h, "AB", IDS(6, 0), "a<unk>"); /* two graphemes: the rule for both is not seen */
-    gives(h, "A\xCC\x81" "b", IDS(2, 5), "ab");       /* what the rule for A leaves over is lost */
+    gives(h,
+          "A\xCC\x81"
+          "b",
+          IDS(2, 5), "ab"); /* what the rule for A leaves over is lost */
     gives(h, "A\xCC\x81\xCC\x81\xCC\x81", IDS(6, 0), "a<unk>"); /* 7 bytes: one by one */
     gives(h, "a\xFF", IDS(6, 0), "a<unk>");
 }
@@ -254,7 +269,8 @@ static void added_tokens_are_cut_out_and_bytes_found_by_name(void **state)
     (void)state;
     gives((how){BY_WORDS, .map = true}, "a<u>b", IDS(6, 11, 2, 4), "a<u> b");
     gives((how){.rules = "tokenizers", .mode = "metaspace-first"}, "a<u>b", IDS(6, 11, 4), NULL);
-    gives((how){BY_WORDS, .bytes = true}, "a<0x41>x", IDS(6, FIRST_BYTE + 'A', FIRST_BYTE + 'x'), "aAx");
+    gives((how){BY_WORDS, .bytes = true}, "a<0x41>x", IDS(6, FIRST_BYTE + 'A', FIRST_BYTE + 'x'),
+          "aAx");
 }
 
 static void unknown_rules_are_refused(void **state)
