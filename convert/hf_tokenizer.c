@@ -358,7 +358,7 @@ static int read_vocab_files(fy_hf_tokenizer *t, fy_err *e)
  * user says so. */
 static bool is_meta(const fy_hf_tokenizer *t)
 {
-    if (string_of(t->config.tokenizer, "tokenizer_class") != NULL)
+    if (t->config.tokenizer != NULL)
         return false;
     return t->config.params != NULL ||
            (t->force_pre != NULL && strcmp(t->force_pre, "llama-bpe") == 0);
@@ -516,15 +516,13 @@ static int find_role(fy_hf_tokenizer *t, fy_err *e)
 /* Scores, types and checks that a vocabulary needs before added tokens come on top. */
 static int finish_vocabulary(fy_hf_tokenizer *t, fy_err *e)
 {
-    if (t->has_model || t->pretok.kind == FY_TOKENIZER_RWKV)
-        return 0;
     switch (t->pretok.kind) {
     case FY_TOKENIZER_BPE:
         return walk_merges(t, false, e);
     case FY_TOKENIZER_SPM:
-        return finish_spm_json(t, e) != 0 ? -1 : check_words(t, e);
+        return !t->has_model && finish_spm_json(t, e) != 0 ? -1 : check_words(t, e);
     case FY_TOKENIZER_UNIGRAM:
-        return finish_unigram_json(t, e);
+        return t->has_model ? 0 : finish_unigram_json(t, e);
     case FY_TOKENIZER_RWKV:
         break;
     }

@@ -272,6 +272,10 @@ void fy_special_ids_find(const fy_special_sources *s, fy_special_ids *out)
     out->id[FY_SPECIAL_EOM] = id_of_text(s->tokens, glm ? FY_SPAN(GLM_EOM) : FY_SPAN("<|eom_id|>"));
     find_additions(s, out);
     push_eos(out, out->id[FY_SPECIAL_EOS]);
+    if (s->meta) { /* stop_tokens of its code */
+        push_eos(out, out->id[FY_SPECIAL_EOM]);
+        push_eos(out, out->id[FY_SPECIAL_EOT]);
+    }
     push_eos_list(s, json_object_get(s->config->generation, "eos_token_id"), out);
     push_eos_list(s, fy_tokenizer_config_model(s->config, "eos_token_id"), out);
 }

@@ -348,6 +348,9 @@ static void the_ranks_of_meta_are_followed_by_256_tokens(void **state)
     has_id(g, "tokenizer.ggml.eos_token_id", 4);
     has_id(g, "tokenizer.ggml.eot_token_id", 12);
     has_id(g, "tokenizer.ggml.eom_token_id", 11);
+    const fy_gguf_kv *ends = fy_gguf_find(g, FY_KEY_EOS_IDS);
+    assert_int_equal(ends->count, 3);
+    assert_int_equal(fy_gguf_int_at(ends, 0), 4);
     has_bool(g, "tokenizer.ggml.add_bos_token", true);
     has_bool(g, "tokenizer.ggml.add_eos_token", false);
     gives(g, "ab<|eot_id|>", "3 2 12");
