@@ -64,6 +64,17 @@ else
     skip "chatglm3, deepseek_v3 and internlm2 agree with their references" "$T/chatglm3 is absent"
 fi
 
+# Without the published ones: a file alone gives the ids of its directory, and files of small vocabularies work.
+D=tests/data/families/qwen2
+check_equal "one tokenizer.json is as good as its directory" \
+    "$("$FERRY" tokenize -m $D --no-bos 'Once upon a time, 12 foxes')" \
+    "$("$FERRY" tokenize -m $D/tokenizer.json --no-bos 'Once upon a time, 12 foxes')"
+printf "1 'a' 1\n2 b'ab' 2\n3 '\\\\n' 1\n" >"$TMP/world.txt"
+check_equal "an RWKV vocabulary takes the longest piece" "2 1 3" "$("$FERRY" tokenize -m "$TMP/world.txt" "aba
+")"
+check_equal "and is named like its file" "to world-vocab.gguf" \
+    "$("$FERRY" convert -q --vocab-only --dry-run "$TMP/world.txt" | grep -o 'to [^ ]*$')"
+
 # What a tokenizer file cannot be.
 check_status "one file is for --vocab-only" 2 'or --vocab-only with a tokenizer file' \
     "$FERRY" convert tests/data/containers/meta-llama3/tokenizer.model -o "$TMP/x.gguf"
