@@ -68,7 +68,9 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_FLAG,
      .offset = FIELD(vocab_only),
      .line_only = true,
-     .help = "Write keys and tokenizer, no tensors. Needs the tokenizer's files only."},
+     .help = "Write keys and tokenizer, no tensors. Needs the tokenizer's files only; DIR may be "
+             "one of them: tokenizer.json, a SentencePiece model, ranks of tiktoken, or the "
+             "vocabulary of RWKV World."},
     {.group = "Work",
      .name = "dry-run",
      .kind = FY_OPT_FLAG,
@@ -157,6 +159,10 @@ static int find_name(job *j, fy_err *e)
     if (real == NULL)
         return fy_fail_errno(e, "%s", j->dir);
     fy_span base = fy_path_base(real);
+    if (!fy_file_is_dir(j->dir)) { /* one tokenizer file: without its extension */
+        const char *dot = memrchr(base.ptr, '.', base.len);
+        base.len = dot != NULL && dot > base.ptr ? (size_t)(dot - base.ptr) : base.len;
+    }
     j->name = base.len > 0 ? strndup(base.ptr, base.len) : strdup("model");
     free(real);
     return j->name != NULL ? 0 : fy_nomem(e);
@@ -280,6 +286,10 @@ static int choose_path(job *j, fy_err *e)
 /* The output may stand beside the checkpoint's files, but not in the place of one. */
 static int check_distinct(const job *j, fy_err *e)
 {
+    if (!fy_file_is_dir(j->dir) && fy_file_exists(j->out_path) &&
+        fy_file_is_same(j->dir, j->out_path))
+        return fy_fail(e, FY_EARG, "%s: is the input, expected another name for the output",
+                       j->out_path);
     DIR *d = fy_file_exists(j->out_path) ? opendir(j->dir) : NULL;
     int rc = 0;
     for (struct dirent *en; rc == 0 && d != NULL && (en = readdir(d)) != NULL;) {
@@ -482,9 +492,12 @@ static int run(void *o, int n_args, char **args, fy_err *e)
         return -1;
     job j = {.o = opt, .dir = place.dir, .name = place.name};
     place.name = NULL; /* the job's now */
-    int rc = fy_file_is_dir(j.dir)
+    int rc = fy_file_is_dir(j.dir) || opt->vocab_only
                  ? convert(&j, e)
-                 : fy_fail(e, FY_EARG, "%s is a file; give the checkpoint's directory", args[0]);
+                 : fy_fail(e, FY_EARG,
+                           "%s is a file; give the checkpoint's directory, or --vocab-only with a "
+                           "tokenizer file",
+                           args[0]);
     job_release(&j);
     fy_hub_place_release(&place);
     return rc;

@@ -6,9 +6,28 @@
 
 #include "base/log.h"
 #include "base/quote.h"
+#include "convert/meta_tokens.h"
+#include "convert/rwkv_vocab.h"
+#include "convert/unigram_match.h"
 
 #define BLANK    "\xE2\x96\x81"
 #define NO_SCORE 1.0f /* scores made from ranks are never positive */
+
+/* --- files --- */
+
+/* Maps one of the directory's files, or the one file if it stands for it. 1: not there. */
+static int map_file(const fy_hf_tokenizer *t, const char *name, fy_map *m, fy_err *e)
+{
+    if (t->one == NULL)
+        return fy_tokenizer_config_map(t->dir, name, m, e);
+    return strcmp(t->one, name) == 0 ? fy_tokenizer_config_map_path(t->dir, m, e) : 1;
+}
+
+/* Puts the file's path before a message; -1. */
+static int in_file(const fy_hf_tokenizer *t, const char *name, fy_err *e)
+{
+    return t->one != NULL ? fy_ctx(e, "%s", t->dir) : fy_ctx(e, "%s/%s", t->dir, name);
+}
 
 /* --- SentencePiece-like tokenizer.json --- */
 
@@ -139,6 +158,25 @@ static int finish_spm_json(fy_hf_tokenizer *t, fy_err *e)
     return 0;
 }
 
+/* Types as a SentencePiece model would have them. */
+static int finish_unigram_json(fy_hf_tokenizer *t, fy_err *e)
+{
+    const uint64_t unk = t->json.unk_id;
+    if (unk != UINT64_MAX && unk >= t->tokens.n)
+        return fy_fail(e, FY_EFORMAT, "model: unk_id %llu, but the vocabulary has %u",
+                       (unsigned long long)unk, (unsigned)t->tokens.n);
+    if (unk != UINT64_MAX)
+        t->tokens.rows[unk].type = FY_TOKEN_UNKNOWN;
+    return t->json.byte_fallback ? restore_byte_tokens(&t->tokens, e) : 0;
+}
+
+static fy_span unk_text(const fy_hf_tokenizer *t)
+{
+    if (t->json.unigram && t->json.unk_id < t->tokens.n)
+        return t->tokens.rows[t->json.unk_id].text;
+    return t->json.unk_token;
+}
+
 /* Word by word merging is what "llama" does only if no token reaches over the beginning of a word.
  */
 static int check_words(const fy_hf_tokenizer *t, fy_err *e)
@@ -161,15 +199,18 @@ static int check_words(const fy_hf_tokenizer *t, fy_err *e)
 static int check_spm(const fy_spm_info *s, fy_err *e)
 {
     char q[FY_QUOTE_BYTES];
-    if (s->model_type != FY_SPM_BPE)
-        return fy_fail(e, FY_EUNSUPPORTED, "a SentencePiece model of type %s; supported is BPE",
+    if (s->model_type != FY_SPM_BPE && s->model_type != FY_SPM_UNIGRAM)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "a SentencePiece model of type %s; supported are BPE and Unigram",
                        fy_spm_type_name(s->model_type));
     if (s->suffix_whitespace || !s->escape_whitespaces)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "a SentencePiece model with %s; supported are blanks as U+2581 before words",
                        s->suffix_whitespace ? "treat_whitespace_as_suffix"
                                             : "escape_whitespaces = false");
-    if (s->charsmap_bytes > 0)
+    if (s->model_type == FY_SPM_UNIGRAM) /* what follows is part of it in GGUF */
+        return 0;
+    if (s->charsmap.len > 0)
         fy_log(FY_LOG_WARN,
                "tokenizer.model: its Unicode normalisation '%s' is not carried over: other ids for "
                "text "
@@ -198,19 +239,22 @@ static bool vocabularies_differ(fy_hf_tokenizer *t, const fy_token_table *model)
             (i >= model->n || !fy_span_eq(r->text, model->rows[i].text)))
             return true;
     }
-    return false;
+    return t->json.unigram != (t->spm.model_type == FY_SPM_UNIGRAM);
 }
 
-/* Reads tokenizer.model into `table`. 1: there is none. */
+/* Reads tokenizer.model, which T5 calls spiece.model, into `table`. 1: there is none. */
 static int read_model(fy_hf_tokenizer *t, fy_token_table *table, fy_err *e)
 {
-    int rc = fy_tokenizer_config_map(t->dir, "tokenizer.model", &t->model_map, e);
+    const char *name = "tokenizer.model";
+    int rc = map_file(t, name, &t->model_map, e);
+    if (rc == 1)
+        rc = map_file(t, name = "spiece.model", &t->model_map, e);
     if (rc != 0)
         return rc;
     if (fy_spm_parse(t->model_map.data, t->model_map.size, table, &t->spm, e) == 0 &&
         check_spm(&t->spm, e) == 0)
         return 0;
-    return fy_ctx(e, "%s/tokenizer.model", t->dir);
+    return in_file(t, name, e);
 }
 
 static const char *string_of(const json_t *object, const char *key)
@@ -223,8 +267,10 @@ static const char *string_of(const json_t *object, const char *key)
 static void spm_prefix_of_config(fy_hf_tokenizer *t)
 {
     const json_t *c = t->config.tokenizer;
-    t->pretok = (fy_pretok){
-        .kind = FY_TOKENIZER_SPM, .pre = "default", .space_prefix = t->spm.add_dummy_prefix};
+    const bool unigram = t->spm.model_type == FY_SPM_UNIGRAM;
+    t->pretok = (fy_pretok){.kind = unigram ? FY_TOKENIZER_UNIGRAM : FY_TOKENIZER_SPM,
+                            .pre = "default",
+                            .space_prefix = t->spm.add_dummy_prefix};
     if (json_is_false(json_object_get(c, "add_prefix_space")))
         t->pretok.space_prefix = false;
     if (t->pretok.space_prefix && json_is_false(json_object_get(c, "legacy")))
@@ -249,7 +295,10 @@ static int prefer_model(fy_hf_tokenizer *t, fy_err *e)
         t->has_model = true;
         if (!t->has_json)
             spm_prefix_of_config(t);
-        return fy_added_tokens_unescape(&t->tokens, e);
+        t->charsmap = t->spm.charsmap;
+        t->trims = t->spm.remove_extra_whitespaces;
+        /* A Unigram finds its own user-defined pieces, as they are written. */
+        return t->pretok.kind == FY_TOKENIZER_UNIGRAM ? 0 : fy_added_tokens_unescape(&t->tokens, e);
     }
     fy_token_table_release(&table);
     if (rc == 0)
@@ -266,15 +315,23 @@ static int prefer_model(fy_hf_tokenizer *t, fy_err *e)
 
 /* --- all together --- */
 
-static int read_json(fy_hf_tokenizer *t, fy_err *e)
+static int read_unigram_steps(fy_hf_tokenizer *t, fy_err *e)
 {
-    int rc = fy_tokenizer_config_map(t->dir, "tokenizer.json", &t->json_map, e);
-    if (rc != 0)
-        return rc < 0 ? -1 : 0;
-    fy_tokenizer_json *j = &t->json;
-    if (fy_tokenizer_json_parse(t->json_map.data, t->json_map.size, j, &t->tokens, &t->added, e) !=
-        0)
-        return fy_ctx(e, "%s/tokenizer.json", t->dir);
+    fy_unigram_steps s;
+    int rc = fy_unigram_match(t->json.normalizer, t->json.pre_tokenizer, &s, e);
+    t->pretok = s.pretok;
+    t->trims = s.trims;
+    t->rules = s.rules;
+    t->json_charsmap = s.charsmap;
+    t->charsmap = (fy_span){s.charsmap.ptr, s.charsmap.len};
+    return rc;
+}
+
+static int match_json(fy_hf_tokenizer *t, fy_err *e)
+{
+    const fy_tokenizer_json *j = &t->json;
+    if (j->unigram)
+        return read_unigram_steps(t, e);
     const fy_pretok_input in = {
         .normalizer = j->normalizer,
         .pre_tokenizer = j->pre_tokenizer,
@@ -282,8 +339,19 @@ static int read_json(fy_hf_tokenizer *t, fy_err *e)
         .byte_fallback = j->byte_fallback,
         .ignore_merges = j->ignore_merges,
     };
-    if (fy_pretok_match(&in, t->force_pre, &t->pretok, e) != 0)
-        return fy_ctx(e, "%s/tokenizer.json", t->dir);
+    return fy_pretok_match(&in, t->force_pre, &t->pretok, e);
+}
+
+static int read_json(fy_hf_tokenizer *t, fy_err *e)
+{
+    int rc = map_file(t, "tokenizer.json", &t->json_map, e);
+    if (rc != 0)
+        return rc < 0 ? -1 : 0;
+    fy_tokenizer_json *j = &t->json;
+    if (fy_tokenizer_json_parse(t->json_map.data, t->json_map.size, j, &t->tokens, &t->added, e) !=
+            0 ||
+        match_json(t, e) != 0)
+        return in_file(t, "tokenizer.json", e);
     t->merges = j->merges;
     t->has_json = true;
     return 0;
@@ -309,9 +377,9 @@ static int byte_level_of_class(fy_hf_tokenizer *t, fy_merge_source merges, fy_er
 /* vocab.json and merges.txt alone, as GPT-2's own code reads them. 1: they are not both there. */
 static int read_vocab_files(fy_hf_tokenizer *t, fy_err *e)
 {
-    int rc = fy_tokenizer_config_map(t->dir, "merges.txt", &t->merges_map, e);
+    int rc = map_file(t, "merges.txt", &t->merges_map, e);
     if (rc == 0)
-        rc = fy_tokenizer_config_map(t->dir, "vocab.json", &t->json_map, e);
+        rc = map_file(t, "vocab.json", &t->json_map, e);
     if (rc != 0)
         return rc;
     if (fy_vocab_json_parse(t->json_map.data, t->json_map.size, &t->tokens, e) != 0)
@@ -321,39 +389,75 @@ static int read_vocab_files(fy_hf_tokenizer *t, fy_err *e)
     return byte_level_of_class(t, lines, e);
 }
 
+/* Ranks without a word on how to cut: those of Llama 3, if Meta's params.json is beside them or the
+ * user says so. */
+static bool is_meta(const fy_hf_tokenizer *t)
+{
+    if (t->config.tokenizer != NULL)
+        return false;
+    return t->config.params != NULL ||
+           (t->force_pre != NULL && strcmp(t->force_pre, "llama-bpe") == 0);
+}
+
+static int read_meta(fy_hf_tokenizer *t, fy_merge_source merges, fy_err *e)
+{
+    const double n_rows = json_number_value(json_object_get(t->config.params, "vocab_size"));
+    t->pretok = (fy_pretok){.kind = FY_TOKENIZER_BPE,
+                            .pre = t->force_pre != NULL ? t->force_pre : "llama-bpe"};
+    t->merges = merges;
+    t->is_meta = true;
+    if (fy_meta_tokens_add(&t->tokens, n_rows > 0 && n_rows < FY_TOKENS_MAX ? (uint64_t)n_rows : 0,
+                           e) != 0)
+        return in_file(t, "tokenizer.model", e);
+    return 0;
+}
+
+/* 1: there is none. */
+static int read_rwkv(fy_hf_tokenizer *t, fy_err *e)
+{
+    fy_map m = {0};
+    int rc = map_file(t, FY_RWKV_VOCAB_NAME, &m, e);
+    if (rc != 0)
+        return rc;
+    t->pretok = (fy_pretok){.kind = FY_TOKENIZER_RWKV};
+    rc = fy_rwkv_vocab_parse(m.data, m.size, &t->tokens, e);
+    if (rc != 0)
+        in_file(t, FY_RWKV_VOCAB_NAME, e);
+    fy_map_close(&m);
+    return rc;
+}
+
 /* 1: tokenizer.model is no rank file, or not there. */
 static int read_rank_file(fy_hf_tokenizer *t, fy_err *e)
 {
     fy_map m = {0};
-    int rc = fy_tokenizer_config_map(t->dir, "tokenizer.model", &m, e);
+    int rc = map_file(t, "tokenizer.model", &m, e);
     if (rc != 0)
         return rc;
     rc = 1;
     if (fy_rank_file_is(m.data, m.size)) {
         rc = fy_rank_file_parse(m.data, m.size, &t->tokens, &t->merge_lines, e);
         if (rc != 0)
-            fy_ctx(e, "%s/tokenizer.model", t->dir);
+            in_file(t, "tokenizer.model", e);
     }
     fy_map_close(&m);
     if (rc != 0)
         return rc;
     const fy_merge_source lines = {
         .data = t->merge_lines.ptr, .size = t->merge_lines.len, .lines = true};
-    return byte_level_of_class(t, lines, e);
+    return is_meta(t) ? read_meta(t, lines, e) : byte_level_of_class(t, lines, e);
 }
 
 static int fail_absent(const fy_hf_tokenizer *t, fy_err *e)
 {
     static const struct {
         const char *file, *what;
-    } others[] = {
-        {"vocab.json", "a vocab.json without merges.txt"},
-        {"tekken.json", "a tekken.json without tokenizer.json"},
-        {"qwen.tiktoken", "a tiktoken vocabulary without tokenizer.json"},
-        {"tiktoken.model", "a tiktoken vocabulary without tokenizer.json"},
-        {"vocab.txt", "a WordPiece vocabulary (vocab.txt)"},
-        {"spiece.model", "a SentencePiece model named spiece.model, as Unigram tokenizers have it"},
-        {"sentencepiece.bpe.model", "a SentencePiece model in fairseq's order"}};
+    } others[] = {{"vocab.json", "a vocab.json without merges.txt"},
+                  {"tekken.json", "a tekken.json without tokenizer.json"},
+                  {"qwen.tiktoken", "a tiktoken vocabulary without tokenizer.json"},
+                  {"tiktoken.model", "a tiktoken vocabulary without tokenizer.json"},
+                  {"vocab.txt", "a WordPiece vocabulary (vocab.txt)"},
+                  {"sentencepiece.bpe.model", "a SentencePiece model in fairseq's order"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         char *path = fy_path_join(t->dir, others[i].file);
         if (path == NULL)
@@ -362,8 +466,9 @@ static int fail_absent(const fy_hf_tokenizer *t, fy_err *e)
         free(path);
         if (there)
             return fy_fail(e, FY_EUNSUPPORTED,
-                           "%s: only %s; supported are tokenizer.json (BPE), tokenizer.model "
-                           "(SentencePiece BPE) and vocab.json with merges.txt",
+                           "%s: only %s; supported are tokenizer.json (BPE, Unigram), "
+                           "tokenizer.model (SentencePiece, or ranks of tiktoken), vocab.json with "
+                           "merges.txt and " FY_RWKV_VOCAB_NAME,
                            t->dir, others[i].what);
     }
     return fy_fail(e, FY_EIO,
@@ -384,6 +489,8 @@ static int read_vocabulary(fy_hf_tokenizer *t, fy_err *e)
     if (t->has_json || t->has_model)
         return 0;
     rc = read_vocab_files(t, e);
+    if (rc > 0)
+        rc = read_rwkv(t, e);
     return rc > 0 ? fail_absent(t, e) : rc;
 }
 
@@ -417,30 +524,67 @@ static int add_chatglm_tokens(fy_hf_tokenizer *t, uint32_t first, fy_err *e)
 static void name_glm(fy_hf_tokenizer *t)
 {
     uint32_t id;
-    if (t->force_pre == NULL && strcmp(t->pretok.pre, "dbrx") == 0 &&
+    if (t->force_pre == NULL && t->pretok.pre != NULL && strcmp(t->pretok.pre, "dbrx") == 0 &&
         fy_token_table_find(&t->tokens, FY_SPAN("[gMASK]"), &id))
         t->pretok.pre = "chatglm-bpe";
 }
 
+/* Which of a directory's files one file stands for. */
+static int find_role(fy_hf_tokenizer *t, fy_err *e)
+{
+    fy_map m = {0};
+    if (fy_tokenizer_config_map_path(t->dir, &m, e) != 0)
+        return -1;
+    const char *p = (const char *)m.data;
+    size_t i = 0;
+    while (i < m.size && (p[i] == ' ' || p[i] == '\t' || p[i] == '\r' || p[i] == '\n'))
+        i++;
+    bool ranks = fy_rank_file_is(p, m.size);
+    if (i < m.size && p[i] == '{')
+        t->one = "tokenizer.json";
+    else
+        t->one = !ranks && fy_rwkv_vocab_is(p, m.size) ? FY_RWKV_VOCAB_NAME : "tokenizer.model";
+    fy_map_close(&m);
+    return 0;
+}
+
+/* Scores, types and checks that a vocabulary needs before added tokens come on top. */
+static int finish_vocabulary(fy_hf_tokenizer *t, fy_err *e)
+{
+    switch (t->pretok.kind) {
+    case FY_TOKENIZER_BPE:
+        return walk_merges(t, false, e);
+    case FY_TOKENIZER_SPM:
+        return !t->has_model && finish_spm_json(t, e) != 0 ? -1 : check_words(t, e);
+    case FY_TOKENIZER_UNIGRAM:
+        return t->has_model ? 0 : finish_unigram_json(t, e);
+    case FY_TOKENIZER_RWKV:
+        break;
+    }
+    return 0;
+}
+
 static int read_all(fy_hf_tokenizer *t, fy_err *e)
 {
-    if (fy_tokenizer_config_read(t->dir, &t->config, e) != 0 ||
-        fy_hf_templates_read(t->dir, t->config.tokenizer, &t->templates, e) != 0)
+    if (!fy_file_is_dir(t->dir)
+            ? find_role(t, e) != 0
+            : fy_tokenizer_config_read(t->dir, &t->config, e) != 0 ||
+                  fy_hf_templates_read(t->dir, t->config.tokenizer, &t->templates, e) != 0)
         return -1;
     if (fy_tokenizer_config_added_old(&t->config, &t->added, e) != 0)
         return fy_ctx(e, "%s", t->dir);
     if (read_vocabulary(t, e) != 0)
         return -1;
-    if (t->force_pre != NULL && t->pretok.kind == FY_TOKENIZER_SPM)
-        return fy_fail(
-            e, FY_EARG,
-            "--pre %s: %s holds a SentencePiece tokenizer, which has no pre-tokenizer to "
-            "choose; leave the option out",
-            t->force_pre, t->dir);
+    if (t->force_pre != NULL && t->pretok.kind != FY_TOKENIZER_BPE)
+        return fy_fail(e, FY_EARG,
+                       "--pre %s: %s holds %s, which has no pre-tokenizer to choose; leave the "
+                       "option out",
+                       t->force_pre, t->dir,
+                       t->pretok.kind == FY_TOKENIZER_RWKV ? "an RWKV vocabulary"
+                                                           : "a SentencePiece tokenizer");
     bool spm = t->pretok.kind == FY_TOKENIZER_SPM;
-    int rc = t->has_model ? 0 : spm ? finish_spm_json(t, e) : walk_merges(t, false, e);
-    if (rc != 0 || check_words(t, e) != 0)
-        return fy_ctx(e, "%s/%s", t->dir, t->merges.lines ? "merges.txt" : "tokenizer.json");
+    if (finish_vocabulary(t, e) != 0)
+        return in_file(t, t->merges.lines ? "merges.txt" : "tokenizer.json", e);
     uint32_t n_own = t->tokens.n;
     if (fy_tokenizer_config_added(&t->config, &t->added, e) != 0 ||
         fy_added_tokens_apply(&t->added, spm, &t->tokens, e) != 0 ||
@@ -451,18 +595,19 @@ static int read_all(fy_hf_tokenizer *t, fy_err *e)
         .config = &t->config,
         .tokens = &t->tokens,
         .post_processor = t->json.post_processor,
-        .unk_token = t->json.unk_token,
+        .unk_token = unk_text(t),
         .spm = t->has_model ? &t->spm : NULL,
         .kind = t->pretok.kind,
+        .meta = t->is_meta,
     };
     fy_special_ids_find(&sources, &t->special);
     return 0;
 }
 
-fy_hf_tokenizer *fy_hf_tokenizer_open(const char *dir, const char *force_pre, fy_err *e)
+fy_hf_tokenizer *fy_hf_tokenizer_open(const char *path, const char *force_pre, fy_err *e)
 {
     fy_hf_tokenizer *t = calloc(1, sizeof *t);
-    if (t == NULL || (t->dir = strdup(dir)) == NULL ||
+    if (t == NULL || (t->dir = strdup(path)) == NULL ||
         (force_pre != NULL && (t->force_pre = strdup(force_pre)) == NULL)) {
         fy_nomem(e);
     } else if (read_all(t, e) == 0) {
@@ -491,6 +636,7 @@ void fy_hf_tokenizer_free(fy_hf_tokenizer *t)
     fy_map_close(&t->model_map);
     fy_map_close(&t->merges_map);
     fy_str_release(&t->merge_lines);
+    fy_str_release(&t->json_charsmap);
     free(t->dir);
     free(t->force_pre);
     free(t);

@@ -1,8 +1,10 @@
-/* The tokenizer of a Hugging Face directory, read into one form whatever the container:
- * tokenizer.json (byte-level BPE, or SentencePiece-like BPE with byte fallback) or tokenizer.model
- * (SentencePiece protobuf, BPE), completed by tokenizer_config.json, special_tokens_map.json,
- * added_tokens.json, generation_config.json and the chat template files. The pre-tokenizer is
- * recognised from the structure of tokenizer.json, never by a hash of its output. */
+/* The tokenizer of a checkpoint directory, read into one form whatever the container:
+ * tokenizer.json (byte-level BPE, SentencePiece-like BPE with byte fallback, Unigram),
+ * tokenizer.model (SentencePiece protobuf, BPE or Unigram; or the ranks of tiktoken), vocab.json
+ * with merges.txt, or the vocabulary of RWKV World, completed by tokenizer_config.json,
+ * special_tokens_map.json, added_tokens.json, generation_config.json and the chat template files.
+ * The pre-tokenizer is recognised from the structure of tokenizer.json, never by a hash of its
+ * output. */
 #ifndef FY_CONVERT_HF_TOKENIZER_H
 #define FY_CONVERT_HF_TOKENIZER_H
 
@@ -14,11 +16,12 @@
 
 typedef struct fy_hf_tokenizer fy_hf_tokenizer;
 
-/* Reads the tokenizer files of `dir`. Files that are no tokenizer (an LFS pointer, HTML) are named
+/* Reads the tokenizer files of `path`, a directory, or that one file and nothing beside it (what it
+ * is tells its content, not its name). Files that are no tokenizer (an LFS pointer, HTML) are named
  * as such. force_pre: value of tokenizer.ggml.pre to use when the structure is unknown; NULL: an
  * unknown structure is FY_EUNSUPPORTED with the structure printed in the message. NULL on failure.
  */
-fy_hf_tokenizer *fy_hf_tokenizer_open(const char *dir, const char *force_pre, fy_err *e);
+fy_hf_tokenizer *fy_hf_tokenizer_open(const char *path, const char *force_pre, fy_err *e);
 void fy_hf_tokenizer_free(fy_hf_tokenizer *t); /* NULL is fine */
 
 /* Another chat template in place of the directory's: "none", a built-in one's name, or a file. */

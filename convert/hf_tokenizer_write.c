@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "convert/generation_config.h"
+#include "convert/rwkv_vocab.h"
 #include "model/vocab/pretok.h"
 
 #define PAD_SCORE (-10000.0f) /* what llama.cpp's converter gives to padding */
@@ -20,6 +21,8 @@ static int count_rows(const fy_hf_tokenizer *t, uint32_t n_rows, uint32_t *out, 
             return fy_fail(e, FY_EFORMAT, "config.json: vocab_size %llu, expected at most %u",
                            (unsigned long long)vocab_size, FY_TOKENS_MAX);
         n_rows = vocab_size > tokens->n ? (uint32_t)vocab_size : tokens->n;
+        if (t->pretok.kind == FY_TOKENIZER_RWKV && n_rows < FY_RWKV_VOCAB_ROWS)
+            n_rows = FY_RWKV_VOCAB_ROWS;
     }
     uint32_t dropped = 0;
     for (uint32_t i = n_rows; i < tokens->n; i++) {
@@ -141,22 +144,27 @@ static int write_merges(const fy_hf_tokenizer *t, fy_gguf_writer *w, fy_err *e)
 
 static int write_vocabulary(const fy_hf_tokenizer *t, uint32_t n, fy_gguf_writer *w, fy_err *e)
 {
-    bool spm = t->pretok.kind == FY_TOKENIZER_SPM;
-    if (fy_gguf_add_str(w, "tokenizer.ggml.model", spm ? FY_SPAN("llama") : FY_SPAN("gpt2"), e) !=
-            0 ||
-        fy_gguf_add_str(w, "tokenizer.ggml.pre", fy_span_of(t->pretok.pre), e) != 0 ||
+    static const char *const models[] = {[FY_TOKENIZER_BPE] = "gpt2",
+                                         [FY_TOKENIZER_SPM] = "llama",
+                                         [FY_TOKENIZER_UNIGRAM] = "t5",
+                                         [FY_TOKENIZER_RWKV] = "rwkv"};
+    const fy_tokenizer_kind kind = t->pretok.kind;
+    const bool scored = kind == FY_TOKENIZER_SPM || kind == FY_TOKENIZER_UNIGRAM;
+    if (fy_gguf_add_str(w, "tokenizer.ggml.model", fy_span_of(models[kind]), e) != 0 ||
+        (t->pretok.pre != NULL &&
+         fy_gguf_add_str(w, "tokenizer.ggml.pre", fy_span_of(t->pretok.pre), e) != 0) ||
         write_texts(t, n, w, e) != 0)
         return -1;
     void *buf = calloc(n, sizeof(int32_t));
     if (buf == NULL)
         return fy_nomem(e);
-    int rc = spm ? write_scores(t, n, buf, w, e) : 0;
+    int rc = scored ? write_scores(t, n, buf, w, e) : 0;
     if (rc == 0)
         rc = write_types(t, n, buf, w, e);
     if (rc == 0)
         rc = write_flags(t, n, buf, w, e);
     free(buf);
-    return rc == 0 && !spm ? write_merges(t, w, e) : rc;
+    return rc == 0 && kind == FY_TOKENIZER_BPE ? write_merges(t, w, e) : rc;
 }
 
 /* --- the rest --- */
@@ -190,11 +198,18 @@ static int write_text_rules(const fy_hf_tokenizer *t, fy_gguf_writer *w, fy_err 
     const fy_pretok *p = &t->pretok;
     if (fy_gguf_add_bool(w, "tokenizer.ggml.add_space_prefix", p->space_prefix, e) != 0)
         return -1;
-    if (t->has_model && fy_gguf_add_bool(w, "tokenizer.ggml.remove_extra_whitespaces",
-                                         t->spm.remove_extra_whitespaces, e) != 0)
+    const bool unigram = p->kind == FY_TOKENIZER_UNIGRAM;
+    if ((t->has_model || unigram) &&
+        fy_gguf_add_bool(w, "tokenizer.ggml.remove_extra_whitespaces", t->trims, e) != 0)
+        return -1;
+    if (unigram && t->charsmap.len > 0 &&
+        fy_gguf_add_array(w, FY_KEY_CHARSMAP, FY_KV_U8, t->charsmap.ptr, t->charsmap.len, e) != 0)
+        return -1;
+    if (unigram && t->rules != NULL &&
+        fy_gguf_add_str(w, FY_KEY_UNIGRAM, fy_span_of(t->rules), e) != 0)
         return -1;
     /* Readers take a qwen2 without the key for Qwen, which composes. */
-    if ((p->nfc || strcmp(p->pre, "qwen2") == 0) &&
+    if ((p->nfc || (p->pre != NULL && strcmp(p->pre, "qwen2") == 0)) &&
         fy_gguf_add_str(w, FY_KEY_NORMALIZER, p->nfc ? FY_SPAN("nfc") : FY_SPAN("none"), e) != 0)
         return -1;
     const fy_pretok_rule *rule =

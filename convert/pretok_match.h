@@ -11,8 +11,10 @@
 #include "base/err.h"
 
 typedef enum {
-    FY_TOKENIZER_BPE, /* byte-level BPE: tokenizer.ggml.model "gpt2" */
-    FY_TOKENIZER_SPM, /* SentencePiece-like BPE with byte fallback: "llama" */
+    FY_TOKENIZER_BPE,     /* byte-level BPE: tokenizer.ggml.model "gpt2" */
+    FY_TOKENIZER_SPM,     /* SentencePiece-like BPE with byte fallback: "llama" */
+    FY_TOKENIZER_UNIGRAM, /* SentencePiece Unigram: "t5" */
+    FY_TOKENIZER_RWKV,    /* RWKV World: "rwkv" */
 } fy_tokenizer_kind;
 
 typedef struct {

@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "base/quote.h"
 #include "base/utf8.h"
+#include "convert/base64.h"
 
 /* Longer than any token in use (Llama 3 has one of 128 blanks): the cuts of a token take quadratic
  * time. */
@@ -14,36 +15,22 @@ enum { TOKEN_BYTES_MAX = 512 };
 
 /* --- lines --- */
 
-static int digit64(char c)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c != '\0' ? strchr(digits, c) : NULL;
-    return at != NULL ? (int)(at - digits) : -1;
-}
-
 /* Appends the bytes in the byte alphabet. False: no base64, no byte, or too many. */
 static bool spell_base64(fy_span s, fy_str *out)
 {
-    uint32_t bits = 0;
-    unsigned n_bits = 0, n_bytes = 0;
-    for (int i = 0; i < 2 && s.len > 0 && s.ptr[s.len - 1] == '='; i++)
-        s.len--;
-    for (size_t i = 0; i < s.len && n_bytes <= TOKEN_BYTES_MAX; i++) {
-        int d = digit64(s.ptr[i]);
-        if (d < 0)
-            return false;
-        bits = bits << 6 | (uint32_t)d;
-        n_bits += 6;
-        if (n_bits >= 8) {
-            char c[3];
-            size_t len;
-            n_bits -= 8;
-            fy_bpe_spell_byte((uint8_t)(bits >> n_bits), c, &len);
-            fy_str_add(out, c, len);
-            n_bytes++;
-        }
+    fy_str bytes = {0};
+    /* Four digits are three bytes. */
+    bool ok = s.len <= TOKEN_BYTES_MAX / 3 * 4 + 4 && fy_base64_decode(s, &bytes) &&
+              (bytes.oom || (bytes.len > 0 && bytes.len <= TOKEN_BYTES_MAX));
+    for (size_t i = 0; ok && i < bytes.len; i++) {
+        char c[3];
+        size_t len;
+        fy_bpe_spell_byte((uint8_t)bytes.ptr[i], c, &len);
+        fy_str_add(out, c, len);
     }
-    return n_bytes > 0 && n_bytes <= TOKEN_BYTES_MAX;
+    out->oom = out->oom || bytes.oom;
+    fy_str_release(&bytes);
+    return ok;
 }
 
 /* "base64 rank": the text is appended. */

@@ -99,6 +99,9 @@ static int64_t find_one(const fy_special_sources *s, fy_special which)
     if (which == FY_SPECIAL_UNK && s->unk_token.ptr != NULL &&
         (id = id_of_text(s->tokens, s->unk_token)) >= 0)
         return id;
+    if (s->meta && (which == FY_SPECIAL_BOS || which == FY_SPECIAL_EOS))
+        return id_of_text(s->tokens, which == FY_SPECIAL_BOS ? FY_SPAN("<|begin_of_text|>")
+                                                             : FY_SPAN("<|end_of_text|>"));
     if (s->spm == NULL)
         return -1;
     const int64_t proto[FY_SPECIAL_COUNT] = {
@@ -196,6 +199,13 @@ static bool is_chatglm_class(const fy_tokenizer_config *c)
     return name != NULL && strncmp(name, "ChatGLM", 7) == 0;
 }
 
+/* T5's own class ends a text with </s>. */
+static bool is_t5_class(const fy_tokenizer_config *c)
+{
+    const char *name = json_string_value(json_object_get(c->tokenizer, "tokenizer_class"));
+    return name != NULL && (strncmp(name, "T5", 2) == 0 || strncmp(name, "MT5", 3) == 0);
+}
+
 static bool only(const int64_t *ids, size_t n, int64_t id)
 {
     return n == 1 && id >= 0 && ids[0] == id;
@@ -216,11 +226,12 @@ static void find_additions(const fy_special_sources *s, fy_special_ids *out)
     else if (a.known && !is_default_bos_class(s->config))
         out->add_bos = only(a.before, a.n_before, out->id[FY_SPECIAL_BOS]);
     else
-        out->add_bos =
-            s->kind == FY_TOKENIZER_SPM || only(a.before, a.n_before, out->id[FY_SPECIAL_BOS]);
+        out->add_bos = s->kind == FY_TOKENIZER_SPM || s->meta ||
+                       only(a.before, a.n_before, out->id[FY_SPECIAL_BOS]);
     v = json_object_get(s->config->tokenizer, "add_eos_token");
-    out->add_eos =
-        json_is_boolean(v) ? json_is_true(v) : only(a.after, a.n_after, out->id[FY_SPECIAL_EOS]);
+    out->add_eos = json_is_boolean(v) ? json_is_true(v)
+                   : a.known          ? only(a.after, a.n_after, out->id[FY_SPECIAL_EOS])
+                                      : is_t5_class(s->config);
     /* Without the id a reader would add its own default. */
     out->add_bos = out->add_bos && out->id[FY_SPECIAL_BOS] >= 0;
     out->add_eos = out->add_eos && out->id[FY_SPECIAL_EOS] >= 0;
@@ -232,9 +243,25 @@ static void find_additions(const fy_special_sources *s, fy_special_ids *out)
                a.n_before, a.n_after, out->add_bos ? "yes" : "no", out->add_eos ? "yes" : "no");
 }
 
+/* Id 0 has no text: it ends one, and stands before one. In a conversation an empty line ends a
+ * turn.
+ */
+static void find_rwkv(const fy_special_sources *s, fy_special_ids *out)
+{
+    for (int i = 0; i < FY_SPECIAL_COUNT; i++)
+        out->id[i] = -1;
+    out->id[FY_SPECIAL_BOS] = out->id[FY_SPECIAL_EOS] = 0;
+    out->id[FY_SPECIAL_EOT] = id_of_text(s->tokens, FY_SPAN("\\n\\n"));
+    push_eos(out, 0);
+}
+
 void fy_special_ids_find(const fy_special_sources *s, fy_special_ids *out)
 {
     *out = (fy_special_ids){.n_eos = 0};
+    if (s->kind == FY_TOKENIZER_RWKV) {
+        find_rwkv(s, out);
+        return;
+    }
     for (int i = 0; i < FY_SPECIAL_COUNT; i++)
         out->id[i] = names[i].hf != NULL ? find_one(s, (fy_special)i) : -1;
     bool glm = id_of_text(s->tokens, FY_SPAN(GLM_MARK)) >= 0;
@@ -245,6 +272,10 @@ void fy_special_ids_find(const fy_special_sources *s, fy_special_ids *out)
     out->id[FY_SPECIAL_EOM] = id_of_text(s->tokens, glm ? FY_SPAN(GLM_EOM) : FY_SPAN("<|eom_id|>"));
     find_additions(s, out);
     push_eos(out, out->id[FY_SPECIAL_EOS]);
+    if (s->meta) { /* stop_tokens of its code */
+        push_eos(out, out->id[FY_SPECIAL_EOM]);
+        push_eos(out, out->id[FY_SPECIAL_EOT]);
+    }
     push_eos_list(s, json_object_get(s->config->generation, "eos_token_id"), out);
     push_eos_list(s, fy_tokenizer_config_model(s->config, "eos_token_id"), out);
 }

@@ -43,6 +43,7 @@ typedef struct {
     fy_span unk_token;            /* of tokenizer.json's model; ptr NULL: none */
     const fy_spm_info *spm;       /* NULL: no tokenizer.model */
     fy_tokenizer_kind kind;
+    bool meta; /* Llama 3 as Meta ships it */
 } fy_special_sources;
 
 void fy_special_ids_find(const fy_special_sources *s, fy_special_ids *out);

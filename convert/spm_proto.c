@@ -177,7 +177,7 @@ static int read_normalizer(fy_span body, fy_spm_info *info, fy_err *e)
         if (f.field == 1 && f.wire == WIRE_BYTES)
             info->normalizer = f.bytes;
         else if (f.field == 2 && f.wire == WIRE_BYTES)
-            info->charsmap_bytes = f.bytes.len;
+            info->charsmap = f.bytes;
         else if (f.field == 3 && f.wire == WIRE_VARINT)
             info->add_dummy_prefix = f.value != 0;
         else if (f.field == 4 && f.wire == WIRE_VARINT)
@@ -197,6 +197,7 @@ int fy_spm_parse(const void *p, size_t n, fy_token_table *t, fy_spm_info *info, 
                           .eos_id = 2,
                           .pad_id = -1,
                           .normalizer = {"", 0},
+                          .charsmap = {"", 0},
                           .add_dummy_prefix = true,
                           .remove_extra_whitespaces = true,
                           .escape_whitespaces = true};

@@ -19,12 +19,12 @@ typedef struct {
     bool suffix_whitespace;                 /* treat_whitespace_as_suffix */
     int64_t unk_id, bos_id, eos_id, pad_id; /* -1: none */
     fy_span normalizer;                     /* view: "identity", "nmt_nfkc", ... */
-    size_t charsmap_bytes;                  /* of precompiled_charsmap */
+    fy_span charsmap;                       /* view: precompiled_charsmap */
     bool add_dummy_prefix, remove_extra_whitespaces, escape_whitespaces;
 } fy_spm_info;
 
-/* Fills `t` (empty before) with the pieces, their scores and types; the texts are views of p. A
- * model type other than BPE is read too: the caller decides. */
+/* Fills `t` (empty before) with the pieces, their scores and types; the texts are views of p. Every
+ * model type is read: the caller decides. */
 int fy_spm_parse(const void *p, size_t n, fy_token_table *t, fy_spm_info *info, fy_err *e);
 
 const char *fy_spm_type_name(int64_t model_type); /* "Unigram", ...; "unknown" */

@@ -19,19 +19,22 @@ static int check_kind(const fy_map *m, const char *path, fy_err *e)
     return fy_fail(e, FY_EFORMAT, "%s: not the file itself but %s", path, what);
 }
 
+int fy_tokenizer_config_map_path(const char *path, fy_map *m, fy_err *e)
+{
+    if (fy_map_open(m, path, e) != 0)
+        return -1;
+    if (check_kind(m, path, e) == 0)
+        return 0;
+    fy_map_close(m);
+    return -1;
+}
+
 int fy_tokenizer_config_map(const char *dir, const char *name, fy_map *m, fy_err *e)
 {
     char *path = fy_path_join(dir, name);
     if (path == NULL)
         return fy_nomem(e);
-    int rc = 1;
-    if (fy_file_exists(path)) {
-        rc = fy_map_open(m, path, e);
-        if (rc == 0 && check_kind(m, path, e) != 0) {
-            fy_map_close(m);
-            rc = -1;
-        }
-    }
+    int rc = fy_file_exists(path) ? fy_tokenizer_config_map_path(path, m, e) : 1;
     free(path);
     return rc;
 }
@@ -61,7 +64,8 @@ int fy_tokenizer_config_read(const char *dir, fy_tokenizer_config *c, fy_err *e)
     } files[] = {{"tokenizer_config.json", &c->tokenizer},
                  {"special_tokens_map.json", &c->special_map},
                  {"added_tokens.json", &c->added},
-                 {"config.json", &c->model}};
+                 {"config.json", &c->model},
+                 {"params.json", &c->params}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         if (fy_tokenizer_config_object(dir, files[i].name, files[i].out, e) != 0)
             return -1;
@@ -76,6 +80,7 @@ void fy_tokenizer_config_release(fy_tokenizer_config *c)
     json_decref(c->added);
     json_decref(c->generation);
     json_decref(c->model);
+    json_decref(c->params);
     *c = (fy_tokenizer_config){0};
 }
 

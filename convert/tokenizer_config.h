@@ -1,5 +1,6 @@
 /* The small files beside a tokenizer: tokenizer_config.json, special_tokens_map.json,
- * added_tokens.json, generation_config.json and config.json. All are optional. */
+ * added_tokens.json, generation_config.json, config.json and Meta's params.json. All are optional.
+ */
 #ifndef FY_CONVERT_TOKENIZER_CONFIG_H
 #define FY_CONVERT_TOKENIZER_CONFIG_H
 
@@ -18,6 +19,7 @@ typedef struct {
     /* Objects; owned; NULL: no such file. Numbers are reals, as transformers writes one that fits
      * no integer. */
     json_t *tokenizer, *special_map, *added, *generation, *model;
+    json_t *params; /* likewise: params.json of Meta's own checkpoints */
 } fy_tokenizer_config;
 
 /* Reads what is there. After a failure fy_tokenizer_config_release still has to be called. */
@@ -27,6 +29,9 @@ void fy_tokenizer_config_release(fy_tokenizer_config *c);
 /* Maps dir/name. 1: there is no such file; -1 also for a Git LFS pointer, an HTML page and an empty
  * file. */
 int fy_tokenizer_config_map(const char *dir, const char *name, fy_map *m, fy_err *e);
+
+/* The same of a file that has to be there. */
+int fy_tokenizer_config_map_path(const char *path, fy_map *m, fy_err *e);
 
 /* Reads dir/name as a JSON object. No such file: *out is left as it is, 0. */
 int fy_tokenizer_config_object(const char *dir, const char *name, json_t **out, fy_err *e);

@@ -1,5 +1,6 @@
 #include "convert/tokenizer_json.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,11 +109,38 @@ static int read_added(reader *r, fy_err *e)
 
 /* --- model --- */
 
+/* ["piece", score] */
+static int read_scored_one(reader *r, uint32_t id, fy_err *e)
+{
+    fy_span text = {NULL, 0};
+    double score = NAN;
+    int rc = fy_json_array_begin(r->j, e), n = 0;
+    for (; rc == 0 && (rc = fy_json_array_next(r->j, e)) == 1; n++)
+        rc = n == 0 ? kept_string(r, &text, e) : n == 1 ? fy_json_double(r->j, &score, e) : -1;
+    if (rc != 0 || n != 2 || !isfinite((float)score))
+        return fy_fail(e, FY_EFORMAT, "expected a pair of a text and a score");
+    if (fy_token_table_put(r->t, id, text, false, e) != 0)
+        return -1;
+    r->t->rows[id].score = (float)score;
+    return 0;
+}
+
+/* The vocabulary of a Unigram: its ids are the places in the list. */
+static int read_scored(reader *r, fy_err *e)
+{
+    int rc = fy_json_array_begin(r->j, e);
+    for (uint32_t i = 0; rc == 0 && (rc = fy_json_array_next(r->j, e)) == 1; i++) {
+        if ((rc = read_scored_one(r, i, e)) != 0)
+            return fy_ctx(e, "vocab[%u]", (unsigned)i);
+    }
+    return rc;
+}
+
 static int read_vocab(reader *r, fy_err *e)
 {
-    if (fy_json_peek(r->j) == FY_JSON_ARRAY) { /* Unigram: pairs of piece and score */
+    if (fy_json_peek(r->j) == FY_JSON_ARRAY) {
         r->vocab_is_list = true;
-        return fy_json_skip(r->j, e);
+        return read_scored(r, e);
     }
     const uintptr_t begin = (uintptr_t)r->out->data, end = begin + r->out->size;
     fy_span key;
@@ -169,6 +197,8 @@ static int model_member(reader *r, fy_span key, fy_err *e)
         return read_vocab(r, e);
     if (fy_span_is(key, "merges"))
         return read_merges_place(r, e);
+    if (fy_span_is(key, "unk_id") && fy_json_peek(r->j) == FY_JSON_NUMBER)
+        return fy_json_u64(r->j, &r->out->unk_id, e);
     if (fy_span_is(key, "unk_token"))
         return optional_string(r, &r->out->unk_token, e);
     if (fy_span_is(key, "byte_fallback"))
@@ -196,20 +226,22 @@ static int read_model(reader *r, fy_err *e)
     return rc;
 }
 
-static int check_model(const reader *r, fy_err *e)
+static int check_model(reader *r, fy_err *e)
 {
     char q[FY_QUOTE_BYTES];
     if (!r->has_model)
         return fy_fail(e, FY_EFORMAT,
                        "no 'model': this is no tokenizer.json of the tokenizers library");
-    if (r->type.ptr != NULL && !fy_span_is(r->type, "BPE"))
-        return fy_fail(e, FY_EUNSUPPORTED, "model: a %s tokenizer; supported are BPE tokenizers",
-                       fy_quote(q, sizeof q, r->type));
-    if (r->vocab_is_list)
+    bool unigram = r->type.ptr != NULL ? fy_span_is(r->type, "Unigram") : r->vocab_is_list;
+    if (r->type.ptr != NULL && !fy_span_is(r->type, "BPE") && !unigram)
         return fy_fail(e, FY_EUNSUPPORTED,
-                       "model: a Unigram tokenizer; supported are BPE tokenizers");
-    if (!r->has_merges) /* files without 'type' are older than it: WordPiece and WordLevel have no
-                           merges */
+                       "model: a %s tokenizer; supported are BPE and Unigram tokenizers",
+                       fy_quote(q, sizeof q, r->type));
+    if (r->vocab_is_list != unigram && r->t->n > 0)
+        return fy_fail(e, FY_EFORMAT, "model: 'vocab' is %s, which a %s tokenizer has not",
+                       r->vocab_is_list ? "a list" : "an object", unigram ? "Unigram" : "BPE");
+    if (!r->has_merges && !unigram) /* files without 'type' are older than it: WordPiece and
+                           WordLevel have no merges */
         return fy_fail(e, r->type.ptr == NULL ? FY_EUNSUPPORTED : FY_EFORMAT,
                        "model: no array 'merges', which a BPE tokenizer has");
     if (r->prefixed != NULL)
@@ -217,6 +249,7 @@ static int check_model(const reader *r, fy_err *e)
                        "model: '%s' is set; supported are BPE tokenizers without it", r->prefixed);
     if (r->t->n == 0)
         return fy_fail(e, FY_EFORMAT, "model: the vocabulary is empty");
+    r->out->unigram = unigram;
     return 0;
 }
 
@@ -265,7 +298,7 @@ static int read_document(reader *r, fy_err *e)
 int fy_tokenizer_json_parse(const void *p, size_t n, fy_tokenizer_json *out, fy_token_table *t,
                             fy_added_tokens *added, fy_err *e)
 {
-    *out = (fy_tokenizer_json){.data = p, .size = n};
+    *out = (fy_tokenizer_json){.data = p, .size = n, .unk_id = UINT64_MAX};
     reader r = {.out = out, .t = t, .added = added};
     r.j = fy_json_new(p, n, e);
     if (r.j == NULL)

@@ -252,8 +252,8 @@ static int run(void *opts, int n_args, char **args, fy_err *e)
 static const fy_opt opts_table[] = {
     {.group = "Input", .name = "model", .alias = "m", .kind = FY_OPT_STR, .arg = "FILE.gguf|DIR",
      .offset = offsetof(options, model), .set = "model", .file = FY_FILE_WORKSPACE,
-     .help = "A GGUF file, a workspace, or a directory with a checkpoint's tokenizer files "
-             "(converted on the fly)."},
+     .help = "A GGUF file, a workspace, or a directory with a checkpoint's tokenizer files, or one "
+             "of them: .json, .model, .txt, .tiktoken (converted on the fly)."},
     {.group = "Input", .name = "file", .alias = "f", .kind = FY_OPT_STR, .arg = "FILE",
      .offset = offsetof(options, file), .line_only = true, .file = FY_FILE_IN,
      .help = "Read the text from FILE, all of it, its last newline included; '-' is standard input."},

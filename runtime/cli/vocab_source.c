@@ -44,10 +44,12 @@ static fy_gguf *open_checkpoint(const char *dir, fy_err *e)
     const fy_verb *convert = fy_verb_find("convert");
     if (convert == NULL) {
         fy_fail(e, FY_EUNSUPPORTED,
-                "%s: is a directory without " FY_BUNDLE_WORKSPACE_JSON
-                ", and this build of ferry cannot convert; run 'ferry convert --vocab-only -o "
-                "vocab.gguf %s' on the host and give that file",
-                dir, dir);
+                "%s: is %s, and this build of ferry cannot convert; run 'ferry convert "
+                "--vocab-only -o vocab.gguf %s' on the host and give that file",
+                dir,
+                fy_file_is_dir(dir) ? "a directory without " FY_BUNDLE_WORKSPACE_JSON
+                                    : "a tokenizer file",
+                dir);
         return NULL;
     }
     const char *base = getenv("TMPDIR");
@@ -94,11 +96,24 @@ static bool is_workspace(const char *dir)
     return yes;
 }
 
+/* By its name: of anything else the reader of GGUF says best what it is. */
+static bool is_tokenizer_file(const char *path)
+{
+    static const char *const ends[] = {".json", ".model", ".txt", ".tiktoken"};
+    size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        size_t k = strlen(ends[i]);
+        if (n > k && strcmp(path + n - k, ends[i]) == 0)
+            return fy_file_exists(path);
+    }
+    return false;
+}
+
 fy_gguf *fy_vocab_source_open(const char *path, fy_err *e)
 {
     if (fy_verb_find("convert") != NULL && fy_hub_id_is_meant(path))
         return open_checkpoint(path, e); /* convert looks into the cache */
     if (!fy_file_is_dir(path))
-        return fy_gguf_open(path, e);
+        return is_tokenizer_file(path) ? open_checkpoint(path, e) : fy_gguf_open(path, e);
     return is_workspace(path) ? open_workspace(path, e) : open_checkpoint(path, e);
 }

@@ -1,5 +1,6 @@
 /* Where a tokenizer or a chat template comes from when a verb needs nothing else of a model: a GGUF
- * file, a workspace, or (on the host) a checkpoint directory, converted on the fly. */
+ * file, a workspace, or (on the host) a checkpoint directory or one tokenizer file of it, converted
+ * on the fly. */
 #ifndef FY_CLI_VOCAB_SOURCE_H
 #define FY_CLI_VOCAB_SOURCE_H
 

@@ -1,12 +1,12 @@
 /* tokenizer.json: whatever the bytes are, it refuses them, or all of it can be used: the vocabulary
  * looked up, the merges walked, the structure matched, the added tokens applied. The same bytes are
- * read as a vocab.json, a merges.txt and a rank file. */
+ * read as a vocab.json and a merges.txt. */
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "convert/pretok_match.h"
-#include "convert/rank_file.h"
 #include "convert/tokenizer_json.h"
+#include "convert/unigram_match.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -58,23 +58,27 @@ static void read_vocab_files(const char *data, size_t size)
     fy_token_table_release(&t);
 }
 
-static void read_ranks(const char *data, size_t size)
+static void match_unigram(const fy_tokenizer_json *tj)
 {
-    fy_token_table t = {0};
-    fy_str merges = {0};
+    fy_unigram_steps steps;
     fy_err e = {0};
-    bool is = fy_rank_file_is(data, size);
-    if (fy_rank_file_parse(data, size, &t, &merges, &e) != 0) {
+    if (fy_unigram_match(tj->normalizer, tj->pre_tokenizer, &steps, &e) != 0)
         must_explain(&e);
-    } else {
-        const fy_merge_source lines = {.data = merges.ptr, .size = merges.len, .lines = true};
-        if (!is && data[0] != '\n' && data[0] != '\r')
-            abort();
-        check_table(&t);
-        walk_merges(&lines, &t);
-    }
-    fy_token_table_release(&t);
-    fy_str_release(&merges);
+    fy_str_release(&steps.charsmap);
+}
+
+static void match_bpe(const fy_tokenizer_json *tj, const fy_token_table *t)
+{
+    const fy_pretok_input in = {.normalizer = tj->normalizer,
+                                .pre_tokenizer = tj->pre_tokenizer,
+                                .decoder = tj->decoder,
+                                .byte_fallback = tj->byte_fallback,
+                                .ignore_merges = tj->ignore_merges};
+    fy_pretok pretok;
+    fy_err e = {0};
+    walk_merges(&tj->merges, t);
+    if (fy_pretok_match(&in, NULL, &pretok, &e) != 0)
+        must_explain(&e);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -82,22 +86,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fy_token_table t = {0};
     fy_added_tokens added = {0};
     fy_tokenizer_json tj;
-    fy_pretok pretok;
-    fy_err e = {0}, e2 = {0}, e3 = {0};
+    fy_err e = {0}, e2 = {0};
     if (fy_tokenizer_json_parse(data, size, &tj, &t, &added, &e) != 0) {
         must_explain(&e);
     } else {
-        const fy_pretok_input in = {.normalizer = tj.normalizer,
-                                    .pre_tokenizer = tj.pre_tokenizer,
-                                    .decoder = tj.decoder,
-                                    .byte_fallback = tj.byte_fallback,
-                                    .ignore_merges = tj.ignore_merges};
         check_table(&t);
-        walk_merges(&tj.merges, &t);
-        if (fy_pretok_match(&in, NULL, &pretok, &e2) != 0)
+        if (tj.unigram)
+            match_unigram(&tj);
+        else
+            match_bpe(&tj, &t);
+        if (fy_added_tokens_apply(&added, !tj.unigram, &t, &e2) != 0)
             must_explain(&e2);
-        if (fy_added_tokens_apply(&added, true, &t, &e3) != 0)
-            must_explain(&e3);
         else
             check_table(&t);
     }
@@ -105,6 +104,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fy_token_table_release(&t);
     fy_added_tokens_release(&added);
     read_vocab_files((const char *)data, size);
-    read_ranks((const char *)data, size);
     return 0;
 }

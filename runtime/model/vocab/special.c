@@ -33,8 +33,7 @@ void fy_specials_sort(fy_specials *s)
     s->first[256] = i;
 }
 
-/* White_Space of Unicode. */
-static bool is_space(uint32_t c)
+bool fy_is_white_space(uint32_t c)
 {
     return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
@@ -132,12 +131,12 @@ bool fy_specials_next(const fy_specials *s, fy_span text, size_t pos, bool parse
         *m = (fy_special_match){i, i + it->text.len, it->id};
         size_t len;
         if (it->flags & FY_ADDED_LSTRIP) {
-            while (m->begin > pos && is_space(char_before(text, m->begin, &len)) &&
+            while (m->begin > pos && fy_is_white_space(char_before(text, m->begin, &len)) &&
                    len <= m->begin - pos)
                 m->begin -= len;
         }
         if (it->flags & FY_ADDED_RSTRIP) {
-            while (is_space(char_at(text, m->end, &len)))
+            while (fy_is_white_space(char_at(text, m->end, &len)))
                 m->end += len;
         }
         return true;

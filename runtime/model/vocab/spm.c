@@ -42,8 +42,7 @@ static bool pair_score(const fy_vocab *v, const fy_symbol *a, const fy_symbol *b
     return true;
 }
 
-/* Does a blank go before this fragment? (FY_KEY_SPACE_PREFIX) */
-static bool needs_blank(const fy_vocab *v, fy_span text, bool at_start)
+bool fy_needs_blank(const fy_vocab *v, fy_span text, bool at_start)
 {
     bool begins_blank = (text.len >= 1 && text.ptr[0] == ' ') ||
                         (text.len >= 3 && memcmp(text.ptr, FY_BLANK, 3) == 0);
@@ -112,7 +111,7 @@ int fy_spm_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
 {
     if (text.len == 0)
         return 0;
-    spell(&enc->text, text, needs_blank(enc->v, text, at_start));
+    spell(&enc->text, text, fy_needs_blank(enc->v, text, at_start));
     if (enc->text.oom)
         return fy_nomem(e);
     fy_encoder_clear(enc);

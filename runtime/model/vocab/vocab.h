@@ -1,10 +1,10 @@
 /* Tokenizer at run time: text <-> ids, from the tokenizer.* keys of a GGUF file (docs/gguf.md)
  * alone.
  *
- * Kinds: "gpt2" (byte-level BPE; pre-tokenizers: fy_pretok_list)
- * and "llama" (SentencePiece BPE with byte fallback). Immutable after load: any number of threads
- * may share it. Pieces may hold NULs: everything is ptr + len. Owns copies of what it needs: the
- * fy_gguf may be closed after load. */
+ * Kinds: "gpt2" (byte-level BPE; pre-tokenizers: fy_pretok_list), "llama" (SentencePiece BPE with
+ * byte fallback), "t5" (SentencePiece Unigram) and "rwkv" (World). Immutable after load: any number
+ * of threads may share it. Pieces may hold NULs: everything is ptr + len. Owns copies of what it
+ * needs: the fy_gguf may be closed after load. */
 #ifndef FY_VOCAB_H
 #define FY_VOCAB_H
 
@@ -32,6 +32,12 @@
 #define FY_KEY_STRIPS_SPACE "ferry.strips_leading_space"
 /* bool: a word that is a token is not merged. Absent: as tokenizer.ggml.pre means it. */
 #define FY_KEY_IGNORE_MERGES "ferry.ignore_merges"
+/* string: whose rules a "t5" vocabulary follows where they differ. "sentencepiece" or absent;
+ * "tokenizers": those of the tokenizers library, with whose Metaspace the text is cut in words;
+ * "tokenizers-words": the same behind its WhitespaceSplit. */
+#define FY_KEY_UNIGRAM "ferry.unigram"
+/* u8[], the standard's: SentencePiece's normaliser map, of a "t5" vocabulary. */
+#define FY_KEY_CHARSMAP "tokenizer.ggml.precompiled_charsmap"
 enum {
     FY_ADDED_LSTRIP = 1,
     FY_ADDED_RSTRIP = 2,
@@ -43,6 +49,10 @@ enum {
 #define FY_BLANK "\xE2\x96\x81" /* U+2581, SentencePiece's spelling of a space */
 /* Writes text to out[0..text.len) with every FY_BLANK as a space; returns the length. */
 size_t fy_unspell_blanks(char *out, fy_span text);
+
+/* What a piece of an RWKV vocabulary spells (tokenizer.ggml.tokens of "rwkv"): at most text.len
+ * bytes to out; returns how many. */
+size_t fy_rwkv_unescape(char *out, fy_span piece);
 
 /* How byte-level BPE writes a byte, in its byte alphabet. */
 void fy_bpe_spell_byte(uint8_t byte, char out[3], size_t *len);

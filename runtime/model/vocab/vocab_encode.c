@@ -12,6 +12,10 @@ static int encode_fragment(fy_encoder *enc, fy_span text, bool at_start, fy_err 
         return fy_bpe_encode(enc, text, e);
     case FY_VOCAB_SPM:
         return fy_spm_encode(enc, text, at_start, e);
+    case FY_VOCAB_UNIGRAM:
+        return fy_unigram_encode(enc, text, at_start, e);
+    case FY_VOCAB_RWKV:
+        return fy_rwkv_encode(enc, text, e);
     }
     return 0;
 }

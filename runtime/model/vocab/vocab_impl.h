@@ -6,6 +6,7 @@
 #define FY_VOCAB_IMPL_H
 
 #include "base/arena.h"
+#include "model/vocab/charsmap.h"
 #include "model/vocab/pretok.h"
 #include "model/vocab/vocab.h"
 
@@ -113,7 +114,33 @@ int fy_encoder_add(fy_encoder *enc, fy_span text, int32_t id, fy_err *e);
 int fy_encoder_merge(fy_encoder *enc, fy_pair_fn *pair, fy_err *e);
 void fy_encoder_clear(fy_encoder *enc);
 
-/* --- the two kinds --- */
+/* --- prefixes.c: the texts that begin at a place of another text --- */
+
+typedef struct {
+    fy_span text; /* view */
+    int32_t id;
+} fy_prefix_item;
+
+typedef struct {
+    fy_prefix_item *item; /* view of the vocabulary's arena; sorted by text */
+    uint32_t n;
+    uint32_t first[257]; /* items whose text begins with byte b: [first[b], first[b + 1]) */
+} fy_prefixes;
+
+/* The items that begin with the bytes walked so far; begins as {0}. */
+typedef struct {
+    uint32_t lo, hi;
+    size_t depth;
+} fy_prefix_walk;
+
+void fy_prefixes_sort(fy_prefixes *p);
+/* One byte further. False: no text begins like this. *id: the item that ends here (of equal texts
+ * the lowest id), -1. */
+bool fy_prefixes_step(const fy_prefixes *p, fy_prefix_walk *w, uint8_t byte, int32_t *id);
+/* Bytes of the longest text that s begins with, and its id; 0: none. */
+size_t fy_prefixes_longest(const fy_prefixes *p, fy_span s, int32_t *id);
+
+/* --- the kinds --- */
 
 /* bpe.c. Text between special tokens, any bytes. */
 int fy_bpe_encode(fy_encoder *enc, fy_span text, fy_err *e);
@@ -121,6 +148,46 @@ void fy_bpe_put(fy_span piece, fy_str *out); /* the bytes that a piece spells */
 
 /* spm.c. at_start: the fragment is the beginning of the whole text. */
 int fy_spm_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
+/* Does a blank go before this fragment? (FY_KEY_SPACE_PREFIX) */
+bool fy_needs_blank(const fy_vocab *v, fy_span text, bool at_start);
+
+/* unigram.c */
+typedef struct {
+    fy_charsmap map;      /* view of the vocabulary's arena */
+    fy_prefixes pieces;   /* normal and user-defined ones */
+    fy_prefixes user;     /* user-defined ones: never normalised */
+    double unknown_score; /* of a character that no piece spells */
+    bool trims;           /* blanks at the ends and repeated ones are dropped */
+    bool byte_fallback;   /* every byte has a token */
+    bool by_words;        /* FY_KEY_UNIGRAM: as the tokenizers library does it ... */
+    bool splits_blanks;   /* ... behind WhitespaceSplit */
+} fy_unigram;
+
+/* The best way to cut a text up to here. */
+typedef struct {
+    double sum;
+    uint32_t begin; /* of its last piece */
+    uint32_t end;   /* of the piece that follows, in the way that is chosen */
+    int32_t id;     /* of its last piece; -1: an unknown character */
+    bool reached;
+} fy_cut;
+
+int fy_unigram_prepare(fy_vocab *v, fy_err *e); /* from pieces, types and scores */
+int fy_unigram_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
+/* A map may write a character as several (18 for U+FDFA); a hostile one must not fill the memory.
+ */
+int fy_unigram_check_growth(const fy_str *normalised, fy_span text, fy_err *e);
+
+/* metaspace.c: the text as a by_words vocabulary sees it, into enc->text; every word in it begins
+ * at its beginning or with a blank. */
+int fy_metaspace_normalise(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
+
+/* White_Space of Unicode. */
+bool fy_is_white_space(uint32_t c);
+
+/* rwkv.c */
+int fy_rwkv_prepare(fy_vocab *v, fy_err *e);
+int fy_rwkv_encode(fy_encoder *enc, fy_span text, fy_err *e);
 
 /* vocab.c: the value of a "<0x41>" text, -1 for others. */
 int fy_byte_piece_value(fy_span piece);
@@ -131,7 +198,7 @@ int fy_vocab_mark(fy_vocab *v, const fy_gguf *g, fy_err *e);
 
 /* --- the vocabulary --- */
 
-typedef enum { FY_VOCAB_BPE, FY_VOCAB_SPM } fy_vocab_kind;
+typedef enum { FY_VOCAB_BPE, FY_VOCAB_SPM, FY_VOCAB_UNIGRAM, FY_VOCAB_RWKV } fy_vocab_kind;
 typedef enum {
     FY_PREFIX_NONE,
     FY_PREFIX_ALL,
@@ -147,7 +214,7 @@ struct fy_vocab {
     fy_pieces pieces;
     uint8_t *type;        /* fy_token_type of each id */
     uint8_t *mark;        /* FY_MARK_* of each id */
-    int32_t byte_id[256]; /* the token of a single byte, -1 */
+    int32_t byte_id[256]; /* the token of a single byte, -1; not of RWKV */
     int32_t bos, eos, unk;
     bool add_bos, add_eos;
     fy_specials raw;        /* matched in the text as given */
@@ -157,9 +224,14 @@ struct fy_vocab {
     fy_merge_table merges;
     bool ignore_merges, nfc;
 
-    float *score; /* SPM only, as the next two */
+    float *score; /* SPM and Unigram, as the next two */
     fy_space_prefix space_prefix;
     bool strips_space; /* decode takes a blank off the beginning */
+
+    fy_unigram unigram; /* Unigram only */
+
+    fy_span *bytes;    /* RWKV only, as the next: what each piece spells */
+    fy_prefixes world; /* by what they spell */
 };
 
 #endif

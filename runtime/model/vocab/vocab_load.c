@@ -50,13 +50,20 @@ static int load_kind(fy_vocab *v, const fy_gguf *g, fy_err *e)
         return fy_fail(e, FY_EFORMAT,
                        "%s: no tokenizer in this file (key '" KEY "model' is missing)",
                        fy_gguf_path(g));
-    if (fy_span_is(model, "gpt2"))
-        v->kind = FY_VOCAB_BPE;
-    else if (fy_span_is(model, "llama"))
-        v->kind = FY_VOCAB_SPM;
-    else
-        return unsupported(g, KEY "model", model, "gpt2, llama", e);
-    return 0;
+    static const struct {
+        const char *name;
+        fy_vocab_kind kind;
+    } kinds[] = {{"gpt2", FY_VOCAB_BPE},
+                 {"llama", FY_VOCAB_SPM},
+                 {"t5", FY_VOCAB_UNIGRAM},
+                 {"rwkv", FY_VOCAB_RWKV}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (fy_span_is(model, kinds[i].name)) {
+            v->kind = kinds[i].kind;
+            return 0;
+        }
+    }
+    return unsupported(g, KEY "model", model, "gpt2, llama, t5, rwkv", e);
 }
 
 static int load_pieces(fy_vocab *v, const fy_gguf *g, fy_err *e)
@@ -72,6 +79,11 @@ static int load_pieces(fy_vocab *v, const fy_gguf *g, fy_err *e)
     return 0;
 }
 
+static bool has_byte_tokens(const fy_vocab *v)
+{
+    return v->kind == FY_VOCAB_SPM || v->kind == FY_VOCAB_UNIGRAM;
+}
+
 /* Without the key: byte tokens are known by their text, all others are normal. */
 static int load_types(fy_vocab *v, const fy_gguf *g, fy_err *e)
 {
@@ -84,7 +96,7 @@ static int load_types(fy_vocab *v, const fy_gguf *g, fy_err *e)
         return fy_nomem(e);
     for (uint32_t i = 0; i < v->pieces.n; i++) {
         bool is_byte =
-            v->kind == FY_VOCAB_SPM && fy_byte_piece_value(fy_vocab_piece(v, (int32_t)i)) >= 0;
+            has_byte_tokens(v) && fy_byte_piece_value(fy_vocab_piece(v, (int32_t)i)) >= 0;
         int64_t t = kv != NULL ? fy_gguf_int_at(kv, i) : is_byte ? FY_TOKEN_BYTE : FY_TOKEN_NORMAL;
         if (t < FY_TOKEN_UNDEFINED || t > FY_TOKEN_BYTE)
             return fy_fail(e, FY_EFORMAT,
@@ -112,11 +124,17 @@ static int load_id(const fy_vocab *v, const fy_gguf *g, const char *key, int32_t
 
 static int load_special_ids(fy_vocab *v, const fy_gguf *g, bool adds_bos, fy_err *e)
 {
-    bool spm = v->kind == FY_VOCAB_SPM;
+    static const struct {
+        int32_t bos, eos, unk;
+    } usual[] = {[FY_VOCAB_BPE] = {-1, -1, -1},
+                 [FY_VOCAB_SPM] = {1, 2, 0},
+                 [FY_VOCAB_UNIGRAM] = {-1, 1, 2},
+                 [FY_VOCAB_RWKV] = {-1, -1, -1}};
     v->add_bos = adds_bos;
-    if (load_id(v, g, KEY "bos_token_id", spm ? 1 : -1, &v->bos, e) != 0 ||
-        load_id(v, g, KEY "eos_token_id", spm ? 2 : -1, &v->eos, e) != 0 ||
-        load_id(v, g, KEY "unknown_token_id", spm ? 0 : -1, &v->unk, e) != 0 ||
+    v->add_eos = v->kind == FY_VOCAB_UNIGRAM;
+    if (load_id(v, g, KEY "bos_token_id", usual[v->kind].bos, &v->bos, e) != 0 ||
+        load_id(v, g, KEY "eos_token_id", usual[v->kind].eos, &v->eos, e) != 0 ||
+        load_id(v, g, KEY "unknown_token_id", usual[v->kind].unk, &v->unk, e) != 0 ||
         fy_gguf_get_bool(g, KEY "add_bos_token", &v->add_bos, e) < 0 ||
         fy_gguf_get_bool(g, KEY "add_eos_token", &v->add_eos, e) < 0)
         return -1;
@@ -242,15 +260,15 @@ static int load_space_prefix(fy_vocab *v, const fy_gguf *g, fy_err *e)
     return unsupported(g, FY_KEY_SPACE_PREFIX, name, "prepend, metaspace, metaspace-first", e);
 }
 
-static int load_spm(fy_vocab *v, const fy_gguf *g, fy_err *e)
+/* Scores, and which token stands for which byte. */
+static int load_scores(fy_vocab *v, const fy_gguf *g, fy_err *e)
 {
     const fy_gguf_kv *scores;
     if (per_token_array(v, g, KEY "scores", FY_KV_F32, &scores, e) != 0)
         return -1;
     if (scores == NULL)
-        return fy_fail(e, FY_EFORMAT,
-                       "%s: key '" KEY "scores' is missing, a llama tokenizer needs it",
-                       fy_gguf_path(g));
+        return fy_fail(e, FY_EFORMAT, "%s: key '" KEY "scores' is missing, a %s tokenizer needs it",
+                       fy_gguf_path(g), v->kind == FY_VOCAB_SPM ? "llama" : "t5");
     v->score = fy_arena_alloc(&v->arena, v->pieces.n * sizeof *v->score);
     if (v->score == NULL)
         return fy_nomem(e);
@@ -263,8 +281,14 @@ static int load_spm(fy_vocab *v, const fy_gguf *g, fy_err *e)
         if (b >= 0)
             v->byte_id[b] = (int32_t)i;
     }
+    return 0;
+}
+
+static int load_spm(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
     bool trims = false;
-    if (fy_gguf_get_bool(g, KEY "remove_extra_whitespaces", &trims, e) < 0)
+    if (load_scores(v, g, e) != 0 ||
+        fy_gguf_get_bool(g, KEY "remove_extra_whitespaces", &trims, e) < 0)
         return -1;
     if (trims) /* other engines ignore the key, so a file that has it may still be of use */
         fy_log(FY_LOG_WARN,
@@ -273,6 +297,71 @@ static int load_spm(fy_vocab *v, const fy_gguf *g, fy_err *e)
     if (load_space_prefix(v, g, e) != 0)
         return -1;
     return load_special_ids(v, g, true, e);
+}
+
+static int load_charsmap(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
+    const fy_gguf_kv *kv = fy_gguf_find(g, FY_KEY_CHARSMAP);
+    if (kv == NULL)
+        return 0;
+    if (kv->type != FY_KV_ARRAY || kv->elem != FY_KV_I8) { /* some writers have no u8 */
+        if (fy_gguf_get_array(g, FY_KEY_CHARSMAP, FY_KV_U8, &kv, e) < 0)
+            return -1;
+    }
+    char *copy = fy_arena_alloc(&v->arena, (size_t)kv->bytes);
+    if (copy == NULL)
+        return fy_nomem(e);
+    memcpy(copy, kv->data, (size_t)kv->bytes);
+    if (fy_charsmap_parse(&v->unigram.map, copy, (size_t)kv->bytes, e) != 0)
+        return fy_ctx(e, "%s: key '" FY_KEY_CHARSMAP "'", fy_gguf_path(g));
+    return 0;
+}
+
+static int load_rules(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
+    fy_span name = FY_SPAN("sentencepiece");
+    if (fy_gguf_get_str(g, FY_KEY_UNIGRAM, &name, e) < 0)
+        return -1;
+    v->unigram.splits_blanks = fy_span_is(name, "tokenizers-words");
+    v->unigram.by_words = v->unigram.splits_blanks || fy_span_is(name, "tokenizers");
+    if (v->unigram.by_words || fy_span_is(name, "sentencepiece"))
+        return 0;
+    return unsupported(g, FY_KEY_UNIGRAM, name, "sentencepiece, tokenizers, tokenizers-words", e);
+}
+
+static int load_unigram(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
+    fy_unigram *u = &v->unigram;
+    if (load_scores(v, g, e) != 0 || load_charsmap(v, g, e) != 0 ||
+        fy_gguf_get_bool(g, KEY "remove_extra_whitespaces", &u->trims, e) < 0 ||
+        load_space_prefix(v, g, e) != 0 || load_special_ids(v, g, false, e) != 0 ||
+        load_rules(v, g, e) != 0)
+        return -1;
+    v->strips_space = v->strips_space || (u->trims && !u->by_words);
+    u->byte_fallback = true;
+    for (int b = 0; b < 256; b++)
+        u->byte_fallback = u->byte_fallback && v->byte_id[b] >= 0;
+    return fy_unigram_prepare(v, e);
+}
+
+static int load_rwkv(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
+    return load_special_ids(v, g, false, e) != 0 ? -1 : fy_rwkv_prepare(v, e);
+}
+
+static int load_by_kind(fy_vocab *v, const fy_gguf *g, fy_err *e)
+{
+    switch (v->kind) {
+    case FY_VOCAB_BPE:
+        return load_bpe(v, g, e);
+    case FY_VOCAB_SPM:
+        return load_spm(v, g, e);
+    case FY_VOCAB_UNIGRAM:
+        return load_unigram(v, g, e);
+    case FY_VOCAB_RWKV:
+        return load_rwkv(v, g, e);
+    }
+    return 0;
 }
 
 static bool contains_nocase(fy_span s, const char *word)
@@ -316,8 +405,13 @@ static int written_text(fy_vocab *v, int32_t id, fy_span *out, fy_err *e)
     return 0;
 }
 
+/* Unigram's user-defined pieces take part in its own search, and RWKV knows no text that is not
+ * plain. */
 static bool is_special(const fy_vocab *v, uint32_t id)
 {
+    if (v->kind == FY_VOCAB_RWKV ||
+        (v->kind == FY_VOCAB_UNIGRAM && v->type[id] == FY_TOKEN_USER && !v->unigram.by_words))
+        return false;
     return (v->type[id] == FY_TOKEN_CONTROL || v->type[id] == FY_TOKEN_USER ||
             v->type[id] == FY_TOKEN_UNKNOWN) &&
            fy_vocab_piece(v, (int32_t)id).len > 0;
@@ -365,8 +459,7 @@ fy_vocab *fy_vocab_load(const fy_gguf *g, fy_err *e)
         return NULL;
     }
     if (load_kind(v, g, e) != 0 || load_pieces(v, g, e) != 0 || load_types(v, g, e) != 0 ||
-        (v->kind == FY_VOCAB_BPE ? load_bpe(v, g, e) : load_spm(v, g, e)) != 0 ||
-        load_specials(v, g, e) != 0 || fy_vocab_mark(v, g, e) != 0)
+        load_by_kind(v, g, e) != 0 || load_specials(v, g, e) != 0 || fy_vocab_mark(v, g, e) != 0)
         goto fail;
     return v;
 fail:

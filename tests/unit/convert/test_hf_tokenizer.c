@@ -570,8 +570,8 @@ static void what_cannot_be_read_is_said(void **state)
     fails_with(FY_EUNSUPPORTED, "does not say how words are cut");
     put("tokenizer.model", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
     fails_with(FY_EFORMAT, "Git LFS pointer");
-    put("tokenizer.model", "\x0A\x03\x0A\x01" "a"); /* one piece; the default type is Unigram */
-    fails_with(FY_EUNSUPPORTED, "a SentencePiece model of type Unigram");
+    put("tokenizer.model", "\x0A\x03\x0A\x01" "a" "\x12\x02\x18\x03"); /* one piece, model_type 3 */
+    fails_with(FY_EUNSUPPORTED, "a SentencePiece model of type Word");
     put("tokenizer.json", "<!DOCTYPE html><html>");
     fails_with(FY_EFORMAT, "an HTML page");
     put("tokenizer.json", "");

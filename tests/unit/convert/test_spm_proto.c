@@ -149,7 +149,7 @@ static void settings_are_read_and_unknown_fields_skipped(void **state)
     assert_int_equal(r.info.bos_id, -1);
     assert_int_equal(r.info.pad_id, 3);
     assert_true(fy_span_is(r.info.normalizer, "identity"));
-    assert_int_equal(r.info.charsmap_bytes, 3);
+    assert_int_equal(r.info.charsmap.len, 3);
     assert_false(r.info.add_dummy_prefix || r.info.remove_extra_whitespaces);
     fy_token_table_release(&r.t);
     fy_str_release(&s);
