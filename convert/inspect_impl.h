@@ -20,7 +20,8 @@ typedef struct {
     const char *type;
     uint32_t rank;
     uint64_t shape[FY_MAX_RANK];
-    uint64_t bytes, offset; /* offset: in the data section; PyTorch's files have none: in the file */
+    uint64_t bytes;
+    uint64_t offset; /* in the data section; PyTorch's files have none: in the file */
 } fy_listing_row;
 
 /* One open file: one of g, st and pt. */

@@ -684,8 +684,8 @@ static node *run(machine *m)
         if (*op == '.')
             return pop(m);
         if (operations[*op].run == NULL) {
-            fy_fail(m->e, FY_EUNSUPPORTED, "pickle byte %zu: operation 0x%02x is not one that data needs",
-                    m->op_at, *op);
+            fy_fail(m->e, FY_EUNSUPPORTED,
+                    "pickle byte %zu: operation 0x%02x is not one that data needs", m->op_at, *op);
             return NULL;
         }
         if (operations[*op].run(m, operations[*op].a, operations[*op].kind) != 0)

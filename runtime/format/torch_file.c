@@ -250,12 +250,13 @@ static int check_opaque(const fy_torch *t, fy_err *e)
     fy_quote(global, sizeof global, o->global);
     if (o->name.len == 0)
         return fy_fail(e, FY_EUNSUPPORTED,
-                       "the pickle asks for %s, which ferry never runs: expected tensors by name, as "
-                       "torch.save(model.state_dict(), FILE) writes them",
+                       "the pickle asks for %s, which ferry never runs: expected tensors by name, "
+                       "as torch.save(model.state_dict(), FILE) writes them",
                        global);
     return fy_fail(e, FY_EUNSUPPORTED,
-                   "there are no tensors, and for '%s' the pickle asks for %s, which ferry never runs: "
-                   "expected tensors by name, as torch.save(model.state_dict(), FILE) writes them",
+                   "there are no tensors, and for '%s' the pickle asks for %s, which ferry never "
+                   "runs: expected tensors by name, as torch.save(model.state_dict(), FILE) writes "
+                   "them",
                    fy_quote(name, sizeof name, o->name), global);
 }
 
@@ -310,7 +311,8 @@ static int refuse_other(const uint8_t *p, size_t n, fy_err *e)
                        "pickle");
     bool tar = strcmp(what, FY_SNIFF_TAR) == 0;
     return fy_fail(e, tar ? FY_EUNSUPPORTED : FY_EFORMAT, "is not a PyTorch checkpoint but %s%s",
-                   what, tar ? " (PyTorch before 0.1.10 wrote such: load it and save it again)" : "");
+                   what,
+                   tar ? " (PyTorch before 0.1.10 wrote such: load it and save it again)" : "");
 }
 
 static int parse(fy_torch *t, const uint8_t *p, size_t n, fy_err *e)

@@ -65,8 +65,8 @@ const char *fy_torch_container(const fy_torch *t); /* "zip" or "legacy" */
 const fy_map *fy_torch_map(const fy_torch *t);     /* of the file; NULL when parsed from bytes */
 
 size_t fy_torch_n_tensors(const fy_torch *t);
-const fy_torch_tensor *fy_torch_tensor_at(const fy_torch *t, size_t i);    /* in the order of the file */
-const fy_torch_tensor *fy_torch_find(const fy_torch *t, fy_span name);     /* NULL when absent; O(1) */
+const fy_torch_tensor *fy_torch_tensor_at(const fy_torch *t, size_t i);  /* in file order */
+const fy_torch_tensor *fy_torch_find(const fy_torch *t, fy_span name);  /* NULL when absent; O(1) */
 
 size_t fy_torch_n_values(const fy_torch *t);
 const fy_torch_value *fy_torch_value_at(const fy_torch *t, size_t i);

@@ -93,8 +93,8 @@ static int read_storage(fy_torch_reader *r, stream *s, const fy_torch_ref *ref, 
     s->at += 8;
     if (!fy_mul_u64(elems, fy_torch_ref_elem_bytes(ref), &bytes) || bytes > s->n - s->at)
         return fy_fail(e, FY_EFORMAT,
-                       "has %" PRIu64 " elements, but only %zu bytes follow: the file is incomplete; "
-                       "download it again",
+                       "has %" PRIu64 " elements, but only %zu bytes follow: the file is "
+                       "incomplete; download it again",
                        elems, s->n - s->at);
     fy_torch_storage storage = {.key = ref->key, .data = s->p + s->at, .bytes = bytes};
     s->at += (size_t)bytes;

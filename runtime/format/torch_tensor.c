@@ -108,7 +108,8 @@ static int read_storage_type(const node *type, fy_torch_ref *out, fy_err *e)
     out->dtype = NO_DTYPE;
     if (out->untyped)
         return 0;
-    if (name.len < end.len || !fy_span_is((fy_span){name.ptr + name.len - end.len, end.len}, end.ptr))
+    if (name.len < end.len ||
+        !fy_span_eq((fy_span){name.ptr + name.len - end.len, end.len}, end))
         return fy_torch_refuse_global(type, e);
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         if (dtypes[i].name != NULL &&

@@ -1,6 +1,5 @@
 #include <string.h>
 
-#include "base/quote.h"
 #include "format/torch_impl.h"
 
 static bool ends_with(fy_span s, const char *end)
@@ -46,8 +45,8 @@ static int refuse_script(const fy_zip_dir *z, fy_span dir, fy_err *e)
     }
     if (constants && code)
         return fy_fail(e, FY_EUNSUPPORTED,
-                       "is a TorchScript archive (a program), expected a checkpoint: save its weights "
-                       "with torch.save(torch.jit.load(FILE).state_dict(), OUT)");
+                       "is a TorchScript archive (a program), expected a checkpoint: save its "
+                       "weights with torch.save(torch.jit.load(FILE).state_dict(), OUT)");
     return 0;
 }
 

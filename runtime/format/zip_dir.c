@@ -45,7 +45,8 @@ static int find_end(const archive *a, size_t *out, fy_err *e)
         }
     }
     return fy_fail(e, FY_EFORMAT,
-                   "the zip archive has no directory at its end: it is incomplete; download it again");
+                   "the zip archive has no directory at its end: it is incomplete; "
+                   "download it again");
 }
 
 /* The 64-bit record stands in for the plain one wherever a locator points at it: PyTorch writes it
@@ -151,14 +152,15 @@ static int check_entry(const archive *a, const uint8_t *r, fy_zip_entry *entry, 
         return fy_fail(e, FY_EUNSUPPORTED, "is encrypted");
     if (fy_le16(r + 10) != 0)
         return fy_fail(e, FY_EUNSUPPORTED,
-                       "is compressed (method %u), expected stored as PyTorch writes it: unpack the "
-                       "archive and zip it again with -0",
+                       "is compressed (method %u), expected stored as PyTorch writes it: unpack "
+                       "the archive and zip it again with -0",
                        fy_le16(r + 10));
     if (read_zip64(r + CENTRAL_BYTES + fy_le16(r + 28), fy_le16(r + 30), &x, e) != 0)
         return -1;
     if (x.packed != x.bytes)
         return fy_fail(e, FY_EFORMAT,
-                       "is stored, but has %" PRIu64 " bytes in the archive and %" PRIu64 " outside",
+                       "is stored, but has %" PRIu64 " bytes in the archive and %" PRIu64
+                       " outside",
                        x.packed, x.bytes);
     entry->bytes = x.bytes;
     return find_data(a, &x, &entry->data, e);

@@ -219,7 +219,8 @@ static void a_pytorch_file_is_shown_whatever_its_name(void **state)
     fy_err e = {0};
     write_torch("weights.gguf");
     assert_int_equal(fy_inspect(path_of("weights.gguf"), &as_text, &s, &e), 0);
-    has(&s, "weights.gguf: PyTorch, zip archive\nvalues 4, tensors 2, elements 10, tensor bytes 16\n");
+    has(&s, "weights.gguf: PyTorch, zip archive\nvalues 4, tensors 2, elements 10, "
+            "tensor bytes 16\n");
     has(&s, "values\n  args.dim   64\n  args.loss  inf\n  args.name  \"\\x1b[31m\"\n"
             "  args.flag  false\n");
     has(&s, "  t     F16       [2, 3] ");

@@ -72,7 +72,8 @@ static void print(fy_str *out, const fy_pickle_node *v, int depth)
         return;
     }
     if (v->kind == FY_PICKLE_TUPLE || v->kind == FY_PICKLE_LIST || v->kind == FY_PICKLE_DICT) {
-        const char *ends = v->kind == FY_PICKLE_TUPLE ? "()" : v->kind == FY_PICKLE_LIST ? "[]" : "{}";
+        bool dict = v->kind == FY_PICKLE_DICT;
+        const char *ends = dict ? "{}" : v->kind == FY_PICKLE_LIST ? "[]" : "()";
         fy_str_putc(out, ends[0]);
         print_items(out, v, depth);
         fy_str_putc(out, ends[1]);
@@ -253,7 +254,8 @@ static void wrong_pickles_are_refused_in_words(void **state)
         P("\x97.", "operation 0x97"),
         P("\xFF", "operation 0xff"),
         P("ccollections\nOrderedDict\nK\x01\x85R.", "OrderedDict of something else than pairs"),
-        P("ccollections\nOrderedDict\n]K\x01" "a\x85R.", "OrderedDict of something else than pairs"),
+        P("ccollections\nOrderedDict\n]K\x01" "a\x85R.",
+          "OrderedDict of something else than pairs"),
     };
     expect_texts(cases, sizeof cases / sizeof cases[0], false);
 }
@@ -326,7 +328,8 @@ static void the_numbers_of_values_and_operations_are_limited(void **state)
 static void memory_follows_the_bytes_that_are_there(void **state)
 {
     (void)state;
-    static const char *const bombs[] = {"Nr\xFF\xFF\xFF\x7F.", "N\x8b\xFF\xFF\xFF\x7F", "B\xFF\xFF\xFF\x7F"};
+    static const char *const bombs[] = {"Nr\xFF\xFF\xFF\x7F.",
+                                        "N\x8b\xFF\xFF\xFF\x7F", "B\xFF\xFF\xFF\x7F"};
     for (size_t i = 0; i < 3; i++) {
         fy_pickle k = {0};
         fy_err e = {0};

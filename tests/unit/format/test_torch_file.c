@@ -162,8 +162,8 @@ static void views_with_strides_are_gathered_in_row_major_order(void **state)
         int n;
         float elems[ELEMS];
     } cases[] = {
-        {"transposed", 24, {0, 6, 12, 18, 1, 7, 13, 19, 2, 8, 14, 20, 3, 9, 15, 21, 4, 10, 16, 22, 5,
-                            11, 17, 23}},
+        {"transposed", 24, {0, 6, 12, 18, 1, 7, 13, 19, 2, 8, 14, 20, 3, 9, 15, 21, 4, 10, 16, 22,
+                            5, 11, 17, 23}},
         {"column", 4, {5, 11, 17, 23}},
         {"spread", 6, {0, 1, 0, 1, 0, 1}},
         {"cube", 24, {0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21,
@@ -422,8 +422,8 @@ static void a_tensor_that_needs_a_program_names_it(void **state)
         put_with_global_at(&s, where, "cposix\nsystem\nU\x02id\x85R");
         end(&s);
         expect_words(&s, where == 0
-                             ? "t.pt: tensor 'w': its pickle asks for torch._utils._rebuild_qtensor, "
-                               "which ferry never runs"
+                             ? "t.pt: tensor 'w': its pickle asks for torch._utils._rebuild_qtensor"
+                               ", which ferry never runs"
                              : "t.pt: tensor 'w': its pickle asks for posix.system, which ferry "
                                "never runs");
     }
@@ -479,8 +479,8 @@ static void other_objects_are_listed_and_not_made(void **state)
     free(copy);
 
     fy_str_puts(&s, "c__main__\nNet\n)\x81}b."); /* torch.save(model) */
-    expect_words(&s, "the pickle asks for __main__.Net, which ferry never runs: expected tensors by "
-                     "name, as torch.save(model.state_dict(), FILE) writes them");
+    expect_words(&s, "the pickle asks for __main__.Net, which ferry never runs: expected tensors "
+                     "by name, as torch.save(model.state_dict(), FILE) writes them");
     begin(&s);
     pk_text(&s, "epoch");
     fy_str_puts(&s, "K\x01");
