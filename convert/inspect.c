@@ -230,6 +230,8 @@ static void put_text(fy_str *out, const listing *l)
             fy_gguf_version(l->g), fy_gguf_alignment(l->g), fy_gguf_data_offset(l->g));
     else
         fy_str_printf(out, ": safetensors, data at byte %" PRIu64 "\n", fy_st_data_offset(l->st));
+    if (l->g != NULL && fy_gguf_n_files(l->g) > 1)
+        fy_str_printf(out, "split over %zu files\n", fy_gguf_n_files(l->g));
     fy_str_printf(out, "keys %zu, tensors %zu, elements %" PRIu64 ", tensor bytes %" PRIu64 "\n",
                   l->n_keys, l->n_tensors, l->elems, l->bytes);
     put_traits(out, l);
@@ -384,6 +386,8 @@ static void put_json(fy_str *out, listing *l)
     if (l->g != NULL) {
         set(l, top, "version", json_integer(fy_gguf_version(l->g)));
         set(l, top, "alignment", json_u64(fy_gguf_alignment(l->g)));
+        if (fy_gguf_n_files(l->g) > 1)
+            set(l, top, "files", json_u64(fy_gguf_n_files(l->g)));
     }
     set(l, top, "data_offset",
         json_u64(l->g != NULL ? fy_gguf_data_offset(l->g) : fy_st_data_offset(l->st)));
