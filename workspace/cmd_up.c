@@ -73,7 +73,7 @@ static const fy_opt opts[] = {
 
 static const fy_borrow borrowed[] = {
     {"chat", "model|work-folder", offsetof(options, chat)},
-    {"convert", "outfile|vocab-only", offsetof(options, convert)},
+    {"convert", "outfile|resume|split-max-size|vocab-only", offsetof(options, convert)},
     {"create", "main-model", offsetof(options, create)},
     {"push", "to", offsetof(options, push)},
     {NULL, NULL, 0},
