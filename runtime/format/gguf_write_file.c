@@ -504,7 +504,8 @@ static bool leave(job *j, fy_err *e)
     *e = (fy_err){0};
     fy_fail(e, FY_EINTR,
             "interrupted: %s keeps the %.0f %% that are done; the same command goes on",
-            fy_out_part(j->out[0]), 100.0 * (double)bytes_before(j, done) / (double)j->w->data_bytes);
+            fy_out_part(j->out[0]),
+            100.0 * (double)bytes_before(j, done) / (double)j->w->data_bytes);
     for (size_t f = 0; f < j->w->n_files; f++)
         fy_out_leave(j->out[f]);
     return true;

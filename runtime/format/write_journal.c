@@ -111,7 +111,8 @@ int fy_journal_begin(fy_journal *j, fy_out *out, uint64_t at, fy_span identity, 
     memcpy(foot + 8, &at, 8);
     memcpy(foot + 16, &len, 8);
     if (len > FY_JOURNAL_MAX_IDENTITY)
-        return fy_fail(e, FY_EFIT, "%s: its sources are too many to go on with it later (%zu bytes of names)",
+        return fy_fail(e, FY_EFIT,
+                       "%s: its sources are too many to go on with it later (%zu bytes of names)",
                        fy_out_part(out), identity.len);
     if (hash_two(foot, HASHED, identity, j->key, e) != 0 || fy_out_resize(out, 0, e) != 0 ||
         fy_out_resize(out, size, e) != 0)
