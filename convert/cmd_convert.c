@@ -12,6 +12,7 @@
 #include "base/quote.h"
 #include "base/thread.h"
 #include "cli/verb.h"
+#include "convert/convert_identity.h"
 #include "convert/convert_plan.h"
 #include "convert/convert_stream.h"
 #include "convert/family_match.h"
@@ -28,8 +29,9 @@
 typedef struct {
     const char *outfile, *model_name, *pre, *chat_template;
     int outtype;
-    bool vocab_only, dry_run, fetch, list_archs, json, quiet, verbose;
+    bool vocab_only, dry_run, fetch, list_archs, json, resume, quiet, verbose;
     int64_t n_threads;
+    const char *split_max_size;
 } options;
 
 static const fy_type outtypes[] = {FY_OUTTYPE_AUTO, FY_F32, FY_F16, FY_BF16, FY_Q8_0, FY_Q4_0};
@@ -63,6 +65,24 @@ static const fy_opt opts[] = {
      .offset = FIELD(model_name),
      .line_only = true,
      .help = "The name inside the file (general.name); the last part of DIR if not given."},
+    {.group = "Output",
+     .name = "split-max-size",
+     .kind = FY_OPT_STR,
+     .arg = "N(M|G)",
+     .offset = FIELD(split_max_size),
+     .line_only = true,
+     .help = "Split the model over files NAME-00001-of-0000N.gguf, each with at most so many bytes "
+             "of tensors (M: million, G: a thousand million; a larger tensor has a file alone). "
+             "Readers are given the first one."},
+    {.group = "Work",
+     .name = "resume",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(resume),
+     .def = "yes",
+     .line_only = true,
+     .help = "Go on with what an interrupted conversion has left, if the checkpoint, the options "
+             "and the program are the same; =no begins again, and leaves nothing when it is "
+             "interrupted."},
     {.group = "Work",
      .name = "vocab-only",
      .kind = FY_OPT_FLAG,
@@ -229,6 +249,10 @@ static int make_plan(job *j, fy_err *e)
 
 static int add_tensors(job *j, fy_err *e)
 {
+    uint64_t split = 0;
+    if (fy_split_size(j->o->split_max_size, &split, e) != 0 ||
+        fy_gguf_writer_split(j->writer, split, e) != 0)
+        return -1;
     for (size_t i = 0; i < j->plan->n_tensors; i++) {
         const fy_plan_tensor *t = &j->plan->tensors[i];
         char name[FY_ROW_NAME_BYTES];
@@ -379,6 +403,8 @@ static int print_plan(const job *j, fy_err *e)
     fy_str_printf(&s,
                   "%zu tensors, %" PRIu64 " bytes of tensors, %" PRIu64 " bytes in all, to %s\n", n,
                   bytes, fy_gguf_writer_file_bytes(j->writer), j->out_path);
+    if (fy_gguf_writer_n_files(j->writer) > 1)
+        fy_str_printf(&s, "split into %" PRIu32 " files\n", fy_gguf_writer_n_files(j->writer));
     int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
     fy_str_release(&s);
     return rc;
@@ -394,6 +420,8 @@ static void say_plan(const job *j)
     else
         fy_log(FY_LOG_INFO, "writing %s: %s, %s, %zu tensors", j->out_path, j->config.family->name,
                fy_type_name(j->plan->type), j->plan->n_tensors);
+    if (fy_gguf_writer_n_files(j->writer) > 1)
+        fy_log(FY_LOG_INFO, "split into %" PRIu32 " files", fy_gguf_writer_n_files(j->writer));
     if (j->has_config && j->config.nested)
         fy_log(FY_LOG_INFO, "only the text model of the checkpoint is converted");
     if (fallbacks > 0)
@@ -440,10 +468,17 @@ static int write_file(job *j, fy_err *e)
     if (pool == NULL)
         return -1;
     fy_progress progress;
+    fy_str sources = {0};
+    int rc = 0;
     fy_show_begin(&progress, "converting", fy_gguf_writer_file_bytes(j->writer));
-    int rc =
-        fy_gguf_write(j->writer, j->out_path, j->plan != NULL ? fill : NULL, j, pool, &progress, e);
+    if (j->plan == NULL || !j->o->resume)
+        rc = fy_gguf_write(j->writer, j->out_path, j->plan != NULL ? fill : NULL, j, pool,
+                           &progress, e);
+    else if ((rc = fy_convert_identity(j->dir, &sources, e)) == 0)
+        rc = fy_gguf_write_resumed(j->writer, j->out_path, (fy_span){sources.ptr, sources.len},
+                                   fill, j, pool, &progress, e);
     fy_show_end(&progress);
+    fy_str_release(&sources);
     fy_pool_free(pool);
     return rc;
 }
@@ -522,7 +557,8 @@ const fy_verb fy_verb_convert = {
         "that is missing, "
         "misshapen or unknown is an error that names it. The file has its final name only when it "
         "is whole. The "
-        "same checkpoint and options give the same bytes, whatever the number of threads.\n\n"
+        "same checkpoint and options give the same bytes, whatever the number of threads, "
+        "interrupted on the way or not.\n\n"
         "A checkpoint in the cache of Hugging Face's tools may be given by its directory there or "
         "as ORG/NAME (ferry fetch).\n\n"
         "q8_0 and q4_0 are pure: every matrix takes the type, the embedding and the output "
@@ -533,6 +569,8 @@ const fy_verb fy_verb_convert = {
                 "ferry convert checkpoint --outtype q4_0 -o model.gguf\n"
                 "# what would be written\n"
                 "ferry convert checkpoint --outtype q8_0 --dry-run\n"
+                "# in files of at most 2 GB\n"
+                "ferry convert checkpoint --split-max-size 2G\n"
                 "# what can be converted\n"
                 "ferry convert --list-archs\n",
     .task = FY_TASK_MAKE,

@@ -197,6 +197,8 @@ static void set_format(fy_listing *l, json_t *top)
         set(l, top, "format", json_string("gguf"));
         set(l, top, "version", json_integer(fy_gguf_version(l->g)));
         set(l, top, "alignment", json_u64(fy_gguf_alignment(l->g)));
+        if (fy_gguf_n_files(l->g) > 1)
+            set(l, top, "files", json_u64(fy_gguf_n_files(l->g)));
         set(l, top, "data_offset", json_u64(fy_gguf_data_offset(l->g)));
     } else if (l->st != NULL) {
         set(l, top, "format", json_string("safetensors"));

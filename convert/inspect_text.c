@@ -181,11 +181,13 @@ static void put_opaque(fy_str *out, const fy_torch *t)
 
 static void put_format(fy_str *out, const fy_listing *l)
 {
-    if (l->g != NULL)
+    if (l->g != NULL) {
         fy_str_printf(
             out, ": GGUF version %" PRIu32 ", alignment %" PRIu64 ", data at byte %" PRIu64 "\n",
             fy_gguf_version(l->g), fy_gguf_alignment(l->g), fy_gguf_data_offset(l->g));
-    else if (l->st != NULL)
+        if (fy_gguf_n_files(l->g) > 1)
+            fy_str_printf(out, "split over %zu files\n", fy_gguf_n_files(l->g));
+    } else if (l->st != NULL)
         fy_str_printf(out, ": safetensors, data at byte %" PRIu64 "\n", fy_st_data_offset(l->st));
     else
         fy_str_printf(out, ": PyTorch, %s\n",

@@ -25,20 +25,6 @@ struct fy_requant {
 
 /* --- plan ------------------------------------------------------------------------------------- */
 
-static int refuse_split(const fy_gguf *g, fy_err *e)
-{
-    uint32_t count = 1, no = 0;
-    if (fy_gguf_get_u32(g, FY_KEY_SPLIT_COUNT, &count, e) < 0 ||
-        fy_gguf_get_u32(g, "split.no", &no, e) < 0)
-        return -1;
-    if (count > 1)
-        return fy_fail(e, FY_EUNSUPPORTED,
-                       "%s: is part %" PRIu64 " of %" PRIu32 " of a split model; merge the parts "
-                       "into one file first",
-                       fy_gguf_path(g), (uint64_t)no + 1, count);
-    return 0;
-}
-
 static bool starts_with(fy_span s, const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -122,8 +108,6 @@ static int plan_tensor(fy_requant *q, const fy_gguf_tensor *t, fy_err *e)
 
 static int plan(fy_requant *q, fy_err *e)
 {
-    if (refuse_split(q->in, e) != 0)
-        return -1;
     if (plan_keys(q, e) != 0)
         return fy_ctx(e, "%s", fy_gguf_path(q->in));
     q->stats.n_tensors = fy_gguf_n_tensors(q->in);
@@ -233,13 +217,16 @@ static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
 
 /* The input is mapped while the output is written: neither the file nor its .part may be the input.
  */
-static int check_distinct(const char *in, const char *out, fy_err *e)
+static int check_distinct(const fy_gguf *in, const char *out, fy_err *e)
 {
     char *part = malloc(strlen(out) + sizeof ".part");
     if (part == NULL)
         return fy_nomem(e);
     sprintf(part, "%s.part", out);
-    bool same = fy_file_is_same(in, out) || fy_file_is_same(in, part);
+    bool same = false;
+    for (size_t i = 0; i < fy_gguf_n_files(in); i++)
+        same = same || fy_file_is_same(fy_gguf_file_path(in, i), out) ||
+               fy_file_is_same(fy_gguf_file_path(in, i), part);
     free(part);
     return same ? fy_fail(e, FY_EARG, "%s: is the input, expected another name for the output", out)
                 : 0;
@@ -249,7 +236,7 @@ int fy_requant_write(fy_requant *q, const char *out, fy_pool *pool, fy_progress 
                      fy_err *e)
 {
     const char *in = fy_gguf_path(q->in);
-    if (check_distinct(in, out, e) != 0)
+    if (check_distinct(q->in, out, e) != 0)
         return -1;
     if (fy_gguf_write(q->w, out, fill, q, pool, progress, e) != 0)
         return e != NULL && e->code == FY_EFORMAT ? fy_ctx(e, "%s", in) : -1;

@@ -22,8 +22,8 @@ typedef struct {
     uint64_t first_fallback_row;
 } fy_requant_stats;
 
-/* Opens `in` and plans the output: metadata, types, shapes. Fails before anything is written when
- * `in` is a part of a split model or a tensor cannot be converted. NULL on failure. */
+/* Opens `in` (of a split model, the first file) and plans the output, one file: metadata, types,
+ * shapes. Fails before anything is written when a tensor cannot be converted. NULL on failure. */
 fy_requant *fy_requant_open(const char *in, fy_type target, fy_err *e);
 void fy_requant_stats_of(const fy_requant *q, fy_requant_stats *out);
 

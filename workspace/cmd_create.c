@@ -141,13 +141,13 @@ static int call_convert(const options *o, const char *dir, const char *out, fy_e
 {
     const fy_verb *v = fy_verb_find("convert");
     char type[8], outtype[] = "--outtype", to[] = "-o", end[] = "--", quiet[] = "--quiet",
-                  verbose[] = "--verbose";
+                  verbose[] = "--verbose", anew[] = "--resume=no";
     outtype_name(o, type);
     char *from = strdup(dir), *file = strdup(out);
-    char *words[] = {outtype, type, to, file, end, from, NULL, NULL};
-    int n = 6, status = 0;
+    char *words[] = {outtype, type, to, file, anew, end, from, NULL, NULL};
+    int n = 7, status = 0;
     if (o->quiet || o->verbose) { /* before the "--" */
-        memmove(words + 1, words, 6 * sizeof *words);
+        memmove(words + 1, words, 7 * sizeof *words);
         words[0] = o->quiet ? quiet : verbose;
         n++;
     }

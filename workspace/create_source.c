@@ -143,14 +143,15 @@ static bool holds(const char *dir, const char *rel, char **path)
 
 int fy_create_open_model(fy_create_source *s, const char *path, fy_err *e)
 {
-    uint32_t n_split = 0;
     s->model = fy_model_open(path, e);
     if (s->model == NULL)
         return -1;
-    if (fy_gguf_get_u32(fy_model_gguf(s->model), FY_KEY_SPLIT_COUNT, &n_split, NULL) == 0 &&
-        n_split > 1)
+    const size_t n_files = fy_gguf_n_files(fy_model_gguf(s->model));
+    if (n_files > 1)
         return fy_fail(e, FY_EUNSUPPORTED,
-                       "%s: is one of %u parts; expected a model in a single file", path, n_split);
+                       "%s: is one of %zu files, expected a model in a single one; 'ferry quantize' "
+                       "makes one of them",
+                       path, n_files);
     return 0;
 }
 

@@ -248,13 +248,10 @@ static int open_part(fy_out *o, fy_err *e)
     if (lstat(o->part, &by_name) != 0 || by_fd.st_ino != by_name.st_ino ||
         by_fd.st_dev != by_name.st_dev)
         return fy_fail(e, FY_EIO, "%s: another ferry has just finished it", o->part);
-    if (ftruncate(o->fd, 0) != 0)
-        return fy_fail_errno(e, "%s: cannot empty", o->part);
-    register_part(o);
     return 0;
 }
 
-fy_out *fy_out_open(const char *path, uint64_t size, fy_err *e)
+fy_out *fy_out_open_kept(const char *path, fy_err *e)
 {
     fy_out *o = calloc(1, sizeof *o);
     if (o == NULL) {
@@ -271,27 +268,91 @@ fy_out *fy_out_open(const char *path, uint64_t size, fy_err *e)
     sprintf(o->part, "%s.part", path);
     if (check_target(path, e) != 0 || open_part(o, e) != 0)
         goto fail;
-    if (size > INT64_MAX) {
-        fy_fail(e, FY_ENOSPACE, "%s: %llu bytes is more than a file can hold", path,
-                (unsigned long long)size);
-        goto fail_part;
-    }
-    if (size > 0) {
-        int err = posix_fallocate(o->fd, 0, (off_t)size);
-        if (err == EINVAL || err == EOPNOTSUPP) /* a file system without reservation */
-            err = ftruncate(o->fd, (off_t)size) == 0 ? 0 : errno;
-        if (err != 0) {
-            errno = err;
-            fy_fail_errno(e, "%s: cannot reserve %llu bytes", o->part, (unsigned long long)size);
-            goto fail_part;
-        }
-    }
     return o;
-fail_part:
-    unlink(o->part);
 fail:
     out_free(o);
     return NULL;
+}
+
+int fy_out_resize(fy_out *o, uint64_t size, fy_err *e)
+{
+    struct stat st;
+    if (size > INT64_MAX)
+        return fy_fail(e, FY_ENOSPACE, "%s: %llu bytes is more than a file can hold", o->path,
+                       (unsigned long long)size);
+    if (fstat(o->fd, &st) != 0)
+        return fy_fail_errno(e, "%s: cannot read its size", o->part);
+    if (size <= (uint64_t)st.st_size)
+        return ftruncate(o->fd, (off_t)size) == 0
+                   ? 0
+                   : fy_fail_errno(e, "%s: cannot cut to %llu bytes", o->part,
+                                   (unsigned long long)size);
+    int err = posix_fallocate(o->fd, 0, (off_t)size);
+    if (err == EINVAL || err == EOPNOTSUPP) /* a file system without reservation */
+        err = ftruncate(o->fd, (off_t)size) == 0 ? 0 : errno;
+    if (err == 0)
+        return 0;
+    errno = err;
+    return fy_fail_errno(e, "%s: cannot reserve %llu bytes", o->part, (unsigned long long)size);
+}
+
+fy_out *fy_out_open(const char *path, uint64_t size, fy_err *e)
+{
+    fy_out *o = fy_out_open_kept(path, e);
+    if (o == NULL)
+        return NULL;
+    register_part(o);
+    if (fy_out_resize(o, 0, e) == 0 && fy_out_resize(o, size, e) == 0)
+        return o;
+    fy_out_abort(o);
+    return NULL;
+}
+
+const char *fy_out_part(const fy_out *o)
+{
+    return o->part;
+}
+
+int fy_out_size(const fy_out *o, uint64_t *size, fy_err *e)
+{
+    struct stat st;
+    if (fstat(o->fd, &st) != 0)
+        return fy_fail_errno(e, "%s: cannot read its size", o->part);
+    *size = (uint64_t)st.st_size;
+    return 0;
+}
+
+int fy_out_pread(const fy_out *o, void *p, size_t n, uint64_t off, fy_err *e)
+{
+    for (char *to = p; n > 0;) {
+        ssize_t got = pread(o->fd, to, n, (off_t)off);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fy_fail_errno(e, "%s: cannot read at offset %llu", o->part,
+                                 (unsigned long long)off);
+        if (got == 0)
+            return fy_fail(e, FY_EIO, "%s: ends at %llu", o->part, (unsigned long long)off);
+        to += got;
+        n -= (size_t)got;
+        off += (uint64_t)got;
+    }
+    return 0;
+}
+
+int fy_out_sync(fy_out *o, fy_err *e)
+{
+    return fdatasync(o->fd) == 0 ? 0 : fy_fail_errno(e, "%s: cannot flush to disk", o->part);
+}
+
+uint64_t fy_out_held(const char *path)
+{
+    struct stat st;
+    fy_str part = {0};
+    fy_str_printf(&part, "%s.part", path);
+    const bool there = !part.oom && lstat(part.ptr, &st) == 0 && S_ISREG(st.st_mode);
+    fy_str_release(&part);
+    return there ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
 int fy_write_all(int fd, const void *p, size_t n, const char *name, fy_err *e)
@@ -370,6 +431,12 @@ void fy_out_abort(fy_out *o)
         return;
     unlink(o->part);
     out_free(o);
+}
+
+void fy_out_leave(fy_out *o)
+{
+    if (o != NULL)
+        out_free(o);
 }
 
 int fy_file_write(const char *path, const void *p, size_t n, fy_err *e)

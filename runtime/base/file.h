@@ -2,7 +2,7 @@
  *
  * An output is written as "<path>.part", fsynced, renamed, and its directory fsynced; until
  * fy_out_commit returns 0 nothing exists under the final name (or the previous file is still there,
- * untouched). */
+ * untouched). A .part may be left on purpose, for another process to go on with (fy_out_leave). */
 #ifndef FY_BASE_FILE_H
 #define FY_BASE_FILE_H
 
@@ -53,6 +53,20 @@ typedef struct fy_out fy_out;
  * so is a path under which something else than a regular file stands. With size > 0 the space is
  * reserved at once, so that a full disk is found before the work. NULL on failure. */
 fy_out *fy_out_open(const char *path, uint64_t size, fy_err *e);
+
+/* As fy_out_open without a size, but an older .part keeps its bytes, and fy_out_unlink_all does not
+ * touch it: for work that another process may go on with. */
+fy_out *fy_out_open_kept(const char *path, fy_err *e);
+const char *fy_out_part(const fy_out *o); /* name of the .part file; view */
+int fy_out_size(const fy_out *o, uint64_t *size, fy_err *e);
+/* Cuts, or grows and reserves the space. */
+int fy_out_resize(fy_out *o, uint64_t size, fy_err *e);
+int fy_out_pread(const fy_out *o, void *p, size_t n, uint64_t off, fy_err *e);
+int fy_out_sync(fy_out *o, fy_err *e); /* what was written before is on the disk */
+/* Closes, the .part file stays; frees `o`. NULL is fine. */
+void fy_out_leave(fy_out *o);
+/* Bytes of disk that the .part file of this output takes now: free again once it is opened. */
+uint64_t fy_out_held(const char *path);
 
 /* Writes all n bytes at `off`. Thread-safe for disjoint ranges. */
 int fy_out_pwrite(fy_out *o, const void *p, size_t n, uint64_t off, fy_err *e);

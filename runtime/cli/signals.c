@@ -142,6 +142,7 @@ void fy_signals_install(void)
             sigaction(ending[i], &sa, NULL);
     }
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of the write, with its own message */
+    signal(SIGXFSZ, SIG_IGN); /* and so is the end of what the shell allows (ulimit -f) */
     struct sigaction bus = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO};
     sigemptyset(&bus.sa_mask);
     sigaction(SIGBUS, &bus, NULL);

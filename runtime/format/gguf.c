@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/grow.h"
 #include "base/log.h"
 #include "base/math.h"
-#include "base/names.h"
 #include "base/quote.h"
 #include "base/utf8.h"
+#include "format/gguf_impl.h"
 #include "format/sniff.h"
 
 /* ggml's own limits; they keep every product below far from 2^64. */
@@ -20,18 +19,6 @@
 #define MAX_ARRAY_ELEMS  (UINT64_C(1) << 30)
 
 #define MAX_WARNINGS 4 /* shown per file: a hostile file must not flood the terminal */
-
-struct fy_gguf {
-    char *path; /* owned */
-    fy_map map; /* empty unless fy_gguf_open made this */
-    uint32_t version;
-    uint64_t alignment, data_offset;
-    fy_gguf_kv *kv; /* owned */
-    size_t n_kv, kv_cap;
-    fy_gguf_tensor *tensor; /* owned */
-    size_t n_tensors, tensor_cap;
-    fy_names keys, names;
-};
 
 static const struct {
     const char *name;
@@ -405,25 +392,25 @@ static int parse_tensor(reader *r, fy_gguf *g, uint64_t *data_bytes)
 /* A file without tensors may end right behind its header. */
 static int place_data(reader *r, fy_gguf *g, uint64_t data_bytes)
 {
-    if (!fy_align_u64(r->pos, g->alignment, &g->data_offset))
+    if (!fy_align_u64(r->pos, g->alignment, &g->first.data_offset))
         return fy_fail(r->e, FY_EFORMAT, "general.alignment %" PRIu64 " does not fit any file",
                        g->alignment);
-    if (g->n_tensors == 0 && g->data_offset > r->size)
-        g->data_offset = r->size;
+    if (g->n_tensors == 0 && g->first.data_offset > r->size)
+        g->first.data_offset = r->size;
     if (r->header_only || g->n_tensors == 0)
         return 0;
-    if (g->data_offset > r->size)
+    if (g->first.data_offset > r->size)
         return fy_fail(r->e, FY_EFORMAT,
                        "the file ends at byte %" PRIu64 ", before its data section at %" PRIu64
                        " (incomplete download?)",
-                       r->size, g->data_offset);
-    if (data_bytes > r->size - g->data_offset)
+                       r->size, g->first.data_offset);
+    if (data_bytes > r->size - g->first.data_offset)
         return fy_fail(r->e, FY_EFORMAT,
                        "the file is cut off: the data section needs %" PRIu64 " bytes with its "
                        "padding, only %" PRIu64 " are there (incomplete download?)",
-                       data_bytes, r->size - g->data_offset);
+                       data_bytes, r->size - g->first.data_offset);
     for (size_t i = 0; i < g->n_tensors; i++)
-        g->tensor[i].data = r->p + g->data_offset + g->tensor[i].offset;
+        g->tensor[i].data = r->p + g->first.data_offset + g->tensor[i].offset;
     return 0;
 }
 
@@ -454,9 +441,12 @@ static int parse(reader *r, fy_gguf *g)
 fy_gguf *fy_gguf_parse(const void *p, size_t n, const char *name, bool header_only, fy_err *e)
 {
     fy_gguf *g = calloc(1, sizeof *g);
-    if (g != NULL)
-        g->path = strdup(name);
-    if (g == NULL || g->path == NULL) {
+    if (g != NULL) {
+        g->first.path = strdup(name);
+        g->files = &g->first;
+        g->n_files = 1;
+    }
+    if (g == NULL || g->first.path == NULL) {
         free(g);
         fy_nomem(e);
         return NULL;
@@ -473,25 +463,6 @@ fy_gguf *fy_gguf_parse(const void *p, size_t n, const char *name, bool header_on
     return g;
 }
 
-fy_gguf *fy_gguf_open(const char *path, fy_err *e)
-{
-    const fy_map_how mapped = {0};
-    return fy_gguf_open_as(path, &mapped, e);
-}
-
-fy_gguf *fy_gguf_open_as(const char *path, const fy_map_how *how, fy_err *e)
-{
-    fy_map map;
-    if (fy_map_open_as(&map, path, how, e) != 0)
-        return NULL;
-    fy_gguf *g = fy_gguf_parse(map.data, map.size, path, false, e);
-    if (g == NULL)
-        fy_map_close(&map);
-    else
-        g->map = map;
-    return g;
-}
-
 void fy_gguf_close(fy_gguf *g)
 {
     if (g == NULL)
@@ -500,8 +471,12 @@ void fy_gguf_close(fy_gguf *g)
     fy_names_release(&g->names);
     free(g->kv);
     free(g->tensor);
-    fy_map_close(&g->map);
-    free(g->path);
+    for (size_t i = 0; i < g->n_files; i++) {
+        fy_map_close(&g->files[i].map);
+        free(g->files[i].path);
+    }
+    if (g->files != &g->first)
+        free(g->files);
     free(g);
 }
 
@@ -509,7 +484,17 @@ void fy_gguf_close(fy_gguf *g)
 
 const char *fy_gguf_path(const fy_gguf *g)
 {
-    return g->path;
+    return g->files[0].path;
+}
+
+size_t fy_gguf_n_files(const fy_gguf *g)
+{
+    return g->n_files;
+}
+
+const char *fy_gguf_file_path(const fy_gguf *g, size_t i)
+{
+    return g->files[i].path;
 }
 
 uint32_t fy_gguf_version(const fy_gguf *g)
@@ -524,13 +509,14 @@ uint64_t fy_gguf_alignment(const fy_gguf *g)
 
 uint64_t fy_gguf_data_offset(const fy_gguf *g)
 {
-    return g->data_offset;
+    return g->files[0].data_offset;
 }
 
 void fy_gguf_drop(const fy_gguf *g, const fy_gguf_tensor *t, uint64_t off, uint64_t len)
 {
-    if (g->map.base != NULL && off < t->bytes)
-        fy_map_drop(&g->map, g->data_offset + t->offset + off,
+    const fy_gguf_file *f = &g->files[t->file];
+    if (f->map.base != NULL && off < t->bytes)
+        fy_map_drop(&f->map, f->data_offset + t->offset + off,
                     len < t->bytes - off ? len : t->bytes - off);
 }
 
@@ -570,7 +556,7 @@ const fy_gguf_tensor *fy_gguf_tensor_find(const fy_gguf *g, const char *name)
 static int wrong_type(const fy_gguf *g, const char *key, const fy_gguf_kv *kv, const char *expected,
                       fy_err *e)
 {
-    return fy_fail(e, FY_EFORMAT, "%s: key '%s': %s%s, expected %s", g->path, key,
+    return fy_fail(e, FY_EFORMAT, "%s: key '%s': %s%s, expected %s", g->files[0].path, key,
                    kv->type == FY_KV_ARRAY ? "array of " : "", fy_kv_type_name(kv->elem), expected);
 }
 
@@ -589,7 +575,7 @@ int fy_gguf_get_u32(const fy_gguf *g, const char *key, uint32_t *out, fy_err *e)
     int64_t v = fy_gguf_int_at(kv, 0);
     if (v < 0 || v > UINT32_MAX)
         return fy_fail(e, FY_EFORMAT, "%s: key '%s': value %" PRId64 ", expected 0 to %" PRIu32,
-                       g->path, key, v, UINT32_MAX);
+                       g->files[0].path, key, v, UINT32_MAX);
     *out = (uint32_t)v;
     return 0;
 }

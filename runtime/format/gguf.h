@@ -1,10 +1,13 @@
 /* GGUF v2/v3 reader (the whole layout: docs/gguf.md).
  *
- * fy_gguf_parse takes bytes and does the work; fy_gguf_open maps a file and parses it. Everything
- * is validated before it returns: magic, version, counts against the bytes that are there, key and
- * name rules, types, shapes, sizes, offsets (contiguous and aligned), the data section complete.
- * Code above may trust every field. Names and strings are views into the bytes: they live as long
- * as the fy_gguf (and, for fy_gguf_parse, the caller's buffer). Not NUL-terminated unless said so.
+ * fy_gguf_parse takes bytes and does the work; fy_gguf_open maps a file and parses it, and the
+ * others of a split model when it is the first one (gguf_split.h): their tensors follow its own,
+ * the keys are those of the first. Everything is validated before it returns: magic, version,
+ * counts against the bytes that are there, key and name rules, types, shapes, sizes, offsets
+ * (contiguous and aligned), the data section complete; of a split model, that all its files are
+ * there. Code above may trust every field. Names and strings are views into the bytes: they live
+ * as long as the fy_gguf (and, for fy_gguf_parse, the caller's buffer). Not NUL-terminated unless
+ * said so.
  */
 #ifndef FY_FORMAT_GGUF_H
 #define FY_FORMAT_GGUF_H
@@ -28,7 +31,9 @@
 #define FY_KEY_ALIGNMENT            "general.alignment"
 #define FY_KEY_FILE_TYPE            "general.file_type"
 #define FY_KEY_QUANTIZATION_VERSION "general.quantization_version"
+#define FY_KEY_SPLIT_NO             "split.no"
 #define FY_KEY_SPLIT_COUNT          "split.count"
+#define FY_KEY_SPLIT_TENSORS        "split.tensors.count"
 #define FY_KEY_TOKENS               "tokenizer.ggml.tokens"
 
 typedef enum {
@@ -65,6 +70,7 @@ typedef struct {
     uint64_t offset;               /* from the start of the data section */
     uint64_t bytes;
     const uint8_t *data; /* view; NULL when parsed with header_only */
+    uint32_t file;       /* of a split model, from 0 */
 } fy_gguf_tensor;
 
 typedef struct fy_gguf fy_gguf;
@@ -76,9 +82,11 @@ fy_gguf *fy_gguf_open_as(const char *path, const fy_map_how *how, fy_err *e);
 void fy_gguf_close(fy_gguf *g); /* NULL is fine */
 
 const char *fy_gguf_path(const fy_gguf *g);
+size_t fy_gguf_n_files(const fy_gguf *g); /* more than 1: a split model */
+const char *fy_gguf_file_path(const fy_gguf *g, size_t i);
 uint32_t fy_gguf_version(const fy_gguf *g);
 uint64_t fy_gguf_alignment(const fy_gguf *g);
-uint64_t fy_gguf_data_offset(const fy_gguf *g); /* file offset of the data section */
+uint64_t fy_gguf_data_offset(const fy_gguf *g); /* of the data section in the (first) file */
 
 /* Drops [data of t] from resident memory (advice; only for opened files). */
 void fy_gguf_drop(const fy_gguf *g, const fy_gguf_tensor *t, uint64_t off, uint64_t len);

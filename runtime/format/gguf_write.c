@@ -1,45 +1,15 @@
 #include "format/gguf_write.h"
 
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/file.h"
 #include "base/grow.h"
 #include "base/math.h"
-#include "base/names.h"
 #include "base/quote.h"
+#include "format/gguf_write_impl.h"
 
-#define PIECE_BYTES      (1u << 20)  /* output that one thread fills at a time */
-#define BUFFERS_BYTES    (24u << 20) /* of all threads together, unless a single row is larger */
-#define BUFFER_ALIGNMENT 64
-#define PART_BYTES       (256u << 10)
-#define MAX_KEY_BYTES    65535 /* GGUF spec */
-
-/* Encoded keys, in parts that never move: no copy and no second buffer for a large vocabulary. */
-typedef struct part {
-    struct part *next; /* owned */
-    size_t used;
-    uint8_t data[PART_BYTES];
-} part;
-
-struct fy_gguf_writer {
-    part *first, *last; /* owned; freed once they are written */
-    uint64_t kv_bytes, n_kv;
-    uint8_t *string_count; /* view of a part: the count of the open string array; NULL: none */
-    uint64_t n_strings;
-    uint64_t alignment;
-    fy_names keys, names;
-    fy_arena arena;          /* names and tensors */
-    fy_gguf_tensor **tensor; /* owned; the tensors live in the arena */
-    size_t n_tensors, tensor_cap;
-    uint64_t info_bytes, data_bytes; /* data_bytes: padded */
-    bool broken;                     /* an allocation failed half way through a key */
-    bool written;
-};
+#define MAX_KEY_BYTES 65535 /* GGUF spec */
 
 fy_gguf_writer *fy_gguf_writer_new(fy_err *e)
 {
@@ -49,13 +19,20 @@ fy_gguf_writer *fy_gguf_writer_new(fy_err *e)
         return NULL;
     }
     w->alignment = FY_GGUF_ALIGNMENT;
+    w->files = fy_grow(NULL, 0, &w->files_cap, sizeof *w->files);
+    if (w->files == NULL) {
+        fy_nomem(e);
+        free(w);
+        return NULL;
+    }
+    w->files[w->n_files++] = (fy_writer_file){0};
     return w;
 }
 
-static void free_parts(fy_gguf_writer *w)
+void fy_writer_free_keys(fy_gguf_writer *w)
 {
     while (w->first != NULL) {
-        part *next = w->first->next;
+        fy_writer_keys *next = w->first->next;
         free(w->first);
         w->first = next;
     }
@@ -66,21 +43,22 @@ void fy_gguf_writer_free(fy_gguf_writer *w)
 {
     if (w == NULL)
         return;
-    free_parts(w);
+    fy_writer_free_keys(w);
     fy_names_release(&w->keys);
     fy_names_release(&w->names);
     fy_arena_release(&w->arena);
     free(w->tensor);
+    free(w->files);
     free(w);
 }
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-/* n bytes in one piece (n <= PART_BYTES), or NULL. */
+/* n bytes in one piece (n <= FY_WRITER_KEYS_BYTES), or NULL. */
 static uint8_t *reserve(fy_gguf_writer *w, size_t n)
 {
-    if (w->last == NULL || PART_BYTES - w->last->used < n) {
-        part *p = malloc(sizeof *p);
+    if (w->last == NULL || FY_WRITER_KEYS_BYTES - w->last->used < n) {
+        fy_writer_keys *p = malloc(sizeof *p);
         if (p == NULL) {
             w->broken = true;
             return NULL;
@@ -103,8 +81,8 @@ static void put(fy_gguf_writer *w, const void *bytes, uint64_t n)
 {
     const uint8_t *from = bytes;
     while (n > 0 && !w->broken) {
-        size_t space = w->last != NULL ? PART_BYTES - w->last->used : 0;
-        size_t step = space > 0 ? space : PART_BYTES;
+        size_t space = w->last != NULL ? FY_WRITER_KEYS_BYTES - w->last->used : 0;
+        size_t step = space > 0 ? space : FY_WRITER_KEYS_BYTES;
         if (step > n)
             step = (size_t)n;
         uint8_t *to = reserve(w, step);
@@ -128,7 +106,7 @@ static void put_string(fy_gguf_writer *w, fy_span s)
     put(w, s.ptr, n);
 }
 
-static int check_open(const fy_gguf_writer *w, const char *what, fy_err *e)
+int fy_writer_check_open(const fy_gguf_writer *w, const char *what, fy_err *e)
 {
     if (w->broken)
         return fy_nomem(e);
@@ -144,7 +122,7 @@ static int begin_key(fy_gguf_writer *w, fy_span key, fy_kv_type type, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
     fy_quote(shown, sizeof shown, key);
-    if (check_open(w, shown, e) != 0)
+    if (fy_writer_check_open(w, shown, e) != 0)
         return -1;
     if (key.len == 0 || key.len > MAX_KEY_BYTES)
         return fy_fail(e, FY_EARG, "key '%s' has %zu bytes, expected 1 to %d", shown, key.len,
@@ -297,7 +275,32 @@ int fy_gguf_add_kv(fy_gguf_writer *w, const fy_gguf_kv *kv, fy_err *e)
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-static int check_tensor(const fy_gguf_writer *w, fy_gguf_tensor *t, const uint64_t *ne, fy_err *e)
+/* The file that a tensor of so many bytes goes to; NULL: out of memory. As the converter of
+ * llama.cpp does it: a limit for the bytes of tensors, every file has at least one. */
+static fy_writer_file *file_for(fy_gguf_writer *w, uint64_t bytes)
+{
+    fy_writer_file *f = &w->files[w->n_files - 1];
+    uint64_t sum;
+    if (w->split_bytes == 0 || f->n == 0 ||
+        (fy_add_u64(f->tensor_bytes, bytes, &sum) && sum <= w->split_bytes))
+        return f;
+    fy_writer_file *list = fy_grow(w->files, w->n_files, &w->files_cap, sizeof *list);
+    if (list == NULL)
+        return NULL;
+    w->files = list;
+    list[w->n_files] = (fy_writer_file){.first = w->n_tensors};
+    return &list[w->n_files++];
+}
+
+int fy_gguf_writer_split(fy_gguf_writer *w, uint64_t bytes, fy_err *e)
+{
+    if (w->n_tensors > 0)
+        return fy_fail(e, FY_EARG, "the size of files must be set before the first tensor");
+    w->split_bytes = bytes;
+    return 0;
+}
+
+static int check_tensor(fy_gguf_writer *w, fy_gguf_tensor *t, const uint64_t *ne, fy_err *e)
 {
     const fy_type_info *info = fy_type_get((uint32_t)t->type);
     if (info == NULL)
@@ -320,10 +323,9 @@ static int check_tensor(const fy_gguf_writer *w, fy_gguf_tensor *t, const uint64
     if (t->ne[0] % info->block != 0)
         return fy_fail(e, FY_EARG, "rows of %" PRIu64 " elements, but %s needs a multiple of %u",
                        t->ne[0], info->name, info->block);
-    t->offset = w->data_bytes;
     uint64_t end, padded;
     if (!fy_mul_u64(n_elems / info->block, info->bytes, &t->bytes) ||
-        !fy_add_u64(t->offset, t->bytes, &end) || !fy_align_u64(end, w->alignment, &padded) ||
+        !fy_add_u64(w->data_bytes, t->bytes, &end) || !fy_align_u64(end, w->alignment, &padded) ||
         padded > INT64_MAX)
         return fy_fail(e, FY_EARG, "%" PRIu64 " elements of type %s do not fit any file", n_elems,
                        info->name);
@@ -335,7 +337,7 @@ int64_t fy_gguf_add_tensor(fy_gguf_writer *w, const char *name, fy_type type, ui
 {
     char shown[FY_QUOTE_BYTES];
     fy_quote(shown, sizeof shown, fy_span_of(name));
-    if (check_open(w, shown, e) != 0)
+    if (fy_writer_check_open(w, shown, e) != 0)
         return -1;
     fy_gguf_tensor t = {.name = fy_span_of(name), .type = type, .n_dims = n_dims};
     if (check_tensor(w, &t, ne, e) != 0)
@@ -350,248 +352,24 @@ int64_t fy_gguf_add_tensor(fy_gguf_writer *w, const char *name, fy_type type, ui
     int rc = fy_names_add(&w->names, t.name, (uint32_t)w->n_tensors);
     if (rc != 0)
         return rc < 0 ? fy_nomem(e) : fy_fail(e, FY_EARG, "tensor '%s' is added twice", shown);
+    fy_writer_file *f = file_for(w, t.bytes);
+    if (f == NULL)
+        return fy_nomem(e);
+    t.file = (uint32_t)(f - w->files);
+    t.offset = f->data_bytes;
     *kept = t;
     w->tensor[w->n_tensors++] = kept;
-    w->info_bytes += 8 + t.name.len + 4 + 8 * (uint64_t)t.n_dims + 4 + 8;
-    uint64_t end = t.offset + t.bytes;
-    fy_align_u64(end, w->alignment, &w->data_bytes);
+    f->n++;
+    f->info_bytes += 8 + t.name.len + 4 + 8 * (uint64_t)t.n_dims + 4 + 8;
+    f->tensor_bytes += t.bytes;
+    uint64_t padded = t.bytes;
+    fy_align_u64(padded, w->alignment, &padded); /* checked above */
+    f->data_bytes += padded;
+    w->data_bytes += padded;
     return (int64_t)(w->n_tensors - 1);
 }
 
 const fy_gguf_tensor *fy_gguf_writer_tensor(const fy_gguf_writer *w, int64_t i)
 {
     return w->tensor[i];
-}
-
-enum { HEADER_BYTES = 4 + 4 + 8 + 8 };
-
-static uint64_t data_begin(const fy_gguf_writer *w)
-{
-    uint64_t n = HEADER_BYTES + w->kv_bytes + w->info_bytes;
-    fy_align_u64(n, w->alignment, &n);
-    return n;
-}
-
-uint64_t fy_gguf_writer_file_bytes(const fy_gguf_writer *w)
-{
-    return data_begin(w) + w->data_bytes;
-}
-
-/* --- writing ---------------------------------------------------------------------------------- */
-
-typedef struct {
-    fy_gguf_writer *w;
-    fy_out *out;
-    fy_gguf_fill *fill;
-    void *user;
-    fy_progress *progress;
-    uint64_t data_begin;
-    uint64_t *first_piece; /* owned: [n_tensors + 1], number of the first piece of each tensor */
-    uint8_t *buffers;      /* owned: one per lane */
-    size_t buffer_bytes;
-    atomic_uint_fast64_t next_piece;
-    atomic_bool stop;
-    pthread_mutex_t lock; /* guards err */
-    fy_err err;           /* the first failure of any thread */
-} job;
-
-static uint64_t row_bytes(const fy_gguf_tensor *t)
-{
-    return fy_type_row_bytes(t->type, t->ne[0]);
-}
-
-static uint64_t rows_per_piece(const fy_gguf_tensor *t)
-{
-    uint64_t n = PIECE_BYTES / row_bytes(t);
-    return n > 0 ? n : 1;
-}
-
-static uint64_t n_rows(const fy_gguf_tensor *t)
-{
-    return t->bytes / row_bytes(t);
-}
-
-static int write_piece(job *j, uint64_t piece, uint8_t *buffer, int thread, fy_err *e)
-{
-    size_t lo = 0, hi = j->w->n_tensors; /* first_piece[lo] <= piece < first_piece[hi] */
-    while (hi - lo > 1) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (j->first_piece[mid] <= piece)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    const fy_gguf_tensor *t = j->w->tensor[lo];
-    uint64_t row = (piece - j->first_piece[lo]) * rows_per_piece(t);
-    uint64_t n = n_rows(t) - row;
-    if (n > rows_per_piece(t))
-        n = rows_per_piece(t);
-    uint64_t at = t->offset + row * row_bytes(t), bytes = n * row_bytes(t);
-    if (j->fill(j->user, (int64_t)lo, row, n, buffer, thread, e) != 0 ||
-        fy_out_pwrite(j->out, buffer, (size_t)bytes, j->data_begin + at, e) != 0)
-        return -1;
-    uint64_t end = lo + 1 < j->w->n_tensors ? j->w->tensor[lo + 1]->offset : j->w->data_bytes;
-    /* The padding behind the last row is zero already, since fy_out_open reserved the file. */
-    fy_progress_add(j->progress, row + n == n_rows(t) ? end - at : bytes);
-    return 0;
-}
-
-/* A lane is a buffer and whoever works with it: there may be fewer lanes than threads when rows are
- * long. */
-static void run_lanes(void *ctx, int64_t begin, int64_t end, int thread)
-{
-    job *j = ctx;
-    for (int64_t lane = begin; lane < end; lane++) {
-        uint64_t piece, n_pieces = j->first_piece[j->w->n_tensors];
-        while (!atomic_load(&j->stop) && (piece = atomic_fetch_add(&j->next_piece, 1)) < n_pieces) {
-            fy_err e = {0};
-            if (fy_check_interrupt(&e) == 0 &&
-                write_piece(j, piece, j->buffers + (size_t)lane * j->buffer_bytes, thread, &e) == 0)
-                continue;
-            if (e.code == FY_OK)
-                fy_fail(&e, FY_EIO, "writing the tensors failed");
-            pthread_mutex_lock(&j->lock);
-            if (j->err.code == FY_OK)
-                j->err = e;
-            pthread_mutex_unlock(&j->lock);
-            atomic_store(&j->stop, true);
-        }
-    }
-}
-
-/* Cuts the tensors into pieces and allocates the buffers; *n_lanes is how many there are. */
-static int plan_pieces(job *j, int n_threads, int *n_lanes, fy_err *e)
-{
-    const fy_gguf_writer *w = j->w;
-    j->first_piece = malloc((w->n_tensors + 1) * sizeof *j->first_piece);
-    if (j->first_piece == NULL)
-        return fy_nomem(e);
-    uint64_t n = 0, largest = 0;
-    for (size_t i = 0; i < w->n_tensors; i++) {
-        const fy_gguf_tensor *t = w->tensor[i];
-        j->first_piece[i] = n;
-        n += (n_rows(t) - 1) / rows_per_piece(t) + 1;
-        uint64_t bytes =
-            rows_per_piece(t) < n_rows(t) ? rows_per_piece(t) * row_bytes(t) : t->bytes;
-        if (bytes > largest)
-            largest = bytes;
-    }
-    j->first_piece[w->n_tensors] = n;
-    uint64_t lanes = largest > 0 ? BUFFERS_BYTES / largest : 0;
-    if (lanes > (uint64_t)n_threads)
-        lanes = (uint64_t)n_threads;
-    *n_lanes = lanes > 0 ? (int)lanes : 1;
-    uint64_t bytes, total;
-    if (!fy_align_u64(largest, BUFFER_ALIGNMENT, &bytes) ||
-        !fy_mul_u64(bytes, (uint64_t)*n_lanes, &total) || total > SIZE_MAX / 2)
-        return fy_nomem(e);
-    j->buffer_bytes = (size_t)bytes;
-    j->buffers = aligned_alloc(BUFFER_ALIGNMENT, total > 0 ? (size_t)total : BUFFER_ALIGNMENT);
-    return j->buffers != NULL ? 0 : fy_nomem(e);
-}
-
-static int write_tensors(fy_gguf_writer *w, fy_out *out, fy_gguf_fill *fill, void *user,
-                         fy_pool *pool, fy_progress *progress, fy_err *e)
-{
-    job j = {.w = w,
-             .out = out,
-             .fill = fill,
-             .user = user,
-             .progress = progress,
-             .data_begin = data_begin(w),
-             .lock = PTHREAD_MUTEX_INITIALIZER};
-    int n_lanes = 1;
-    int rc = plan_pieces(&j, pool != NULL ? fy_pool_threads(pool) : 1, &n_lanes, e);
-    if (rc == 0) {
-        if (pool != NULL)
-            fy_pool_run(pool, n_lanes, 1, run_lanes, &j);
-        else
-            run_lanes(&j, 0, 1, 0);
-        if (j.err.code != FY_OK)
-            rc = fy_fail(e, j.err.code, "%s", j.err.msg);
-    }
-    free(j.first_piece);
-    free(j.buffers);
-    pthread_mutex_destroy(&j.lock);
-    return rc;
-}
-
-static void add_info(fy_str *s, const fy_gguf_tensor *t)
-{
-    uint64_t len = t->name.len;
-    uint32_t type = (uint32_t)t->type;
-    fy_str_add(s, &len, sizeof len);
-    fy_str_add(s, t->name.ptr, t->name.len);
-    fy_str_add(s, &t->n_dims, sizeof t->n_dims);
-    fy_str_add(s, t->ne, t->n_dims * sizeof t->ne[0]);
-    fy_str_add(s, &type, sizeof type);
-    fy_str_add(s, &t->offset, sizeof t->offset);
-}
-
-/* Frees the keys on the way: the header is the largest thing in memory during a conversion. */
-static int write_header(fy_gguf_writer *w, fy_out *out, fy_err *e)
-{
-    uint8_t head[HEADER_BYTES] = "GGUF";
-    uint64_t n_tensors = w->n_tensors;
-    memcpy(head + 4, &(uint32_t){3}, 4);
-    memcpy(head + 8, &n_tensors, 8);
-    memcpy(head + 16, &w->n_kv, 8);
-    uint64_t at = sizeof head;
-    if (fy_out_pwrite(out, head, sizeof head, 0, e) != 0)
-        return -1;
-    for (const part *p = w->first; p != NULL; p = p->next) {
-        if (fy_out_pwrite(out, p->data, p->used, at, e) != 0)
-            return -1;
-        at += p->used;
-    }
-    free_parts(w);
-    fy_str infos = {0};
-    for (size_t i = 0; i < w->n_tensors; i++)
-        add_info(&infos, w->tensor[i]);
-    int rc = infos.oom       ? fy_nomem(e)
-             : infos.len > 0 ? fy_out_pwrite(out, infos.ptr, infos.len, at, e)
-                             : 0;
-    fy_str_release(&infos);
-    return rc;
-}
-
-static int check_space(const char *path, uint64_t need, fy_err *e)
-{
-    uint64_t available;
-    if (fy_file_space(path, &available, e) != 0)
-        return -1;
-    if (need > available)
-        return fy_fail(e, FY_ENOSPACE,
-                       "%s: needs %" PRIu64 " bytes, the file system has %" PRIu64
-                       " free; free some space or choose another place",
-                       path, need, available);
-    return 0;
-}
-
-int fy_gguf_write(fy_gguf_writer *w, const char *path, fy_gguf_fill *fill, void *user,
-                  fy_pool *pool, fy_progress *progress, fy_err *e)
-{
-    if (check_open(w, path, e) != 0)
-        return -1;
-    if (fill == NULL && w->n_tensors > 0)
-        return fy_fail(e, FY_EARG, "%s: %zu tensors, but nothing to fill them with", path,
-                       w->n_tensors);
-    uint64_t bytes = fy_gguf_writer_file_bytes(w);
-    if (check_space(path, bytes, e) != 0)
-        return -1;
-    fy_out *out = fy_out_open(path, bytes, e);
-    if (out == NULL)
-        return -1;
-    w->written = true;
-    if (write_header(w, out, e) != 0)
-        goto fail;
-    fy_progress_add(progress, data_begin(w));
-    if (w->n_tensors > 0 && write_tensors(w, out, fill, user, pool, progress, e) != 0)
-        goto fail;
-    if (fy_check_interrupt(e) != 0)
-        goto fail;
-    return fy_out_commit(out, e);
-fail:
-    fy_out_abort(out);
-    return -1;
 }

@@ -3,8 +3,11 @@
  *
  * fy_gguf_writer_new -> add keys -> add tensors -> fy_gguf_write. The file appears under its final
  * name only when it is whole (base/file.h). Same keys, tensors and contents give the same bytes for
- * any thread count. Key order is the caller's. Memory: the header, plus threads x piece size during
- * the write. */
+ * any thread count, and whether it was interrupted on the way or not. Key order is the caller's.
+ * Memory: the header, plus threads x piece size during the write.
+ *
+ * The tensors may be split over several files (gguf_split.h); of those, the first one has its name
+ * last, so that what a reader finds is whole. */
 #ifndef FY_FORMAT_GGUF_WRITE_H
 #define FY_FORMAT_GGUF_WRITE_H
 
@@ -44,9 +47,14 @@ int fy_gguf_add_kv(fy_gguf_writer *w, const fy_gguf_kv *kv, fy_err *e);
 int64_t fy_gguf_add_tensor(fy_gguf_writer *w, const char *name, fy_type type, uint32_t n_dims,
                            const uint64_t *ne, fy_err *e);
 
+/* Begin another file where the tensors of one would have more than so many bytes (0: never). Before
+ * the first tensor. */
+int fy_gguf_writer_split(fy_gguf_writer *w, uint64_t bytes, fy_err *e);
+
 /* Shape and place of tensor i, after it was added (offset from the start of the data section). */
 const fy_gguf_tensor *fy_gguf_writer_tensor(const fy_gguf_writer *w, int64_t i);
-uint64_t fy_gguf_writer_file_bytes(const fy_gguf_writer *w); /* of the finished file */
+uint64_t fy_gguf_writer_file_bytes(const fy_gguf_writer *w); /* of all finished files */
+uint32_t fy_gguf_writer_n_files(const fy_gguf_writer *w);
 
 /* Fills out (64-byte aligned) with rows [row, row + n_rows) of tensor i, encoded; a row is ne[0]
  * elements. Called from several threads at once, each with another `thread`; returns -1 with *e set
@@ -54,9 +62,17 @@ uint64_t fy_gguf_writer_file_bytes(const fy_gguf_writer *w); /* of the finished 
 typedef int fy_gguf_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
                          int thread, fy_err *e);
 
-/* Writes the file. `fill` may be NULL when there are no tensors. `pool` may be NULL (one thread).
- * Free space is checked before the work; polls fy_interrupted. Progress counts output bytes. */
+/* Writes the file; one of several is `path` with its number (gguf_split.h). `fill` may be NULL when
+ * there are no tensors. `pool` may be NULL (one thread). Free space is checked before the work;
+ * polls fy_interrupted. Progress counts output bytes. */
 int fy_gguf_write(fy_gguf_writer *w, const char *path, fy_gguf_fill *fill, void *user,
                   fy_pool *pool, fy_progress *progress, fy_err *e);
+
+/* As fy_gguf_write, but what an interrupted process has written is gone on with: one that died, or
+ * one that FY_EINTR ended, whose message says that. `identity`: all that the tensors depend on
+ * besides the plan, a line for each thing; what was begun with another identity or plan is begun
+ * again, and the log says what is different. After any other error nothing is left. */
+int fy_gguf_write_resumed(fy_gguf_writer *w, const char *path, fy_span identity, fy_gguf_fill *fill,
+                          void *user, fy_pool *pool, fy_progress *progress, fy_err *e);
 
 #endif

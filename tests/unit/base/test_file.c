@@ -272,6 +272,45 @@ static void a_dying_process_can_remove_what_it_has_begun(void **state)
     fy_out_abort(a);
 }
 
+static void an_output_that_is_left_is_found_again(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    char got[8] = "";
+    uint64_t size = 0;
+    assert_int_equal(fy_out_held(path_of("left")), 0);
+    fy_out *o = fy_out_open_kept(path_of("left"), &e);
+    assert_non_null(o);
+    assert_int_equal(fy_out_resize(o, 100000, &e), 0);
+    assert_int_equal(fy_out_pwrite(o, "there", 5, 1000, &e), 0);
+    assert_int_equal(fy_out_sync(o, &e), 0);
+    fy_out_unlink_all(); /* not this one */
+    fy_out_leave(o);
+    fy_out_leave(NULL);
+    assert_false(fy_file_exists(path_of("left")));
+    assert_true(fy_out_held(path_of("left")) >= 4096);
+
+    o = fy_out_open_kept(path_of("left"), &e);
+    assert_non_null(o);
+    assert_non_null(strstr(fy_out_part(o), "left.part"));
+    assert_null(fy_out_open_kept(path_of("left"), NULL)); /* one at a time */
+    assert_int_equal(fy_out_size(o, &size, &e), 0);
+    assert_int_equal(size, 100000);
+    assert_int_equal(fy_out_pread(o, got, 5, 1000, &e), 0);
+    assert_string_equal(got, "there");
+    assert_int_equal(fy_out_pread(o, got, 5, 99996, &e), -1);
+    assert_non_null(strstr(e.msg, "ends at 100000"));
+    e = (fy_err){0};
+    assert_int_equal(fy_out_resize(o, UINT64_MAX, &e), -1);
+    assert_int_equal(e.code, FY_ENOSPACE);
+    e = (fy_err){0};
+    assert_int_equal(fy_out_resize(o, 3, &e), 0);
+    assert_int_equal(fy_out_pwrite(o, "end", 3, 0, &e), 0);
+    assert_int_equal(fy_out_commit(o, &e), 0);
+    assert_content("left", "end");
+    assert_int_equal(fy_out_held(path_of("left")), 0);
+}
+
 static void only_regular_files_are_replaced(void **state)
 {
     (void)state;
@@ -365,6 +404,7 @@ int main(void)
         cmocka_unit_test(an_impossible_output_is_refused),
         cmocka_unit_test(one_name_has_one_writer),
         cmocka_unit_test(a_dying_process_can_remove_what_it_has_begun),
+        cmocka_unit_test(an_output_that_is_left_is_found_again),
         cmocka_unit_test(only_regular_files_are_replaced),
         cmocka_unit_test(a_full_disk_is_an_error_of_its_own),
         cmocka_unit_test(directories_are_made_with_their_parents),

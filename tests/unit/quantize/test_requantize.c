@@ -324,7 +324,7 @@ static void a_part_of_a_split_model_is_refused_and_split_keys_are_dropped(void *
             assert_int_equal(fy_gguf_n_kv(g), 4);
             fy_gguf_close(g);
         } else {
-            assert_non_null(strstr(e.msg, "is part 3 of 3"));
+            assert_non_null(strstr(e.msg, "is file 3 of 3"));
         }
     }
 }

@@ -1,0 +1,158 @@
+/* Opening GGUF files: one, or all those of a split model, whose first one was given. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/grow.h"
+#include "base/quote.h"
+#include "format/gguf_impl.h"
+#include "format/gguf_split.h"
+
+typedef struct {
+    uint32_t no, count, n_tensors; /* n_tensors: of all files; 0: not said */
+} split;
+
+static int read_split(const fy_gguf *g, split *s, fy_err *e)
+{
+    *s = (split){.count = 1};
+    return fy_gguf_get_u32(g, FY_KEY_SPLIT_NO, &s->no, e) < 0 ||
+                   fy_gguf_get_u32(g, FY_KEY_SPLIT_COUNT, &s->count, e) < 0 ||
+                   fy_gguf_get_u32(g, FY_KEY_SPLIT_TENSORS, &s->n_tensors, e) < 0
+               ? -1
+               : 0;
+}
+
+static fy_gguf *open_one(const char *path, const fy_map_how *how, fy_err *e)
+{
+    fy_map map;
+    uint64_t before = 0;
+    if (how->progress != NULL) { /* its total becomes that of this file */
+        before = how->progress->total_bytes;
+        how->progress->total_bytes = 0;
+    }
+    if (fy_map_open_as(&map, path, how, e) != 0)
+        return NULL;
+    if (how->progress != NULL)
+        how->progress->total_bytes += before;
+    fy_gguf *g = fy_gguf_parse(map.data, map.size, path, false, e);
+    if (g == NULL)
+        fy_map_close(&map);
+    else
+        g->first.map = map;
+    return g;
+}
+
+/* Moves the tensors of another file behind those of g; its map, too. Frees `from`. */
+static int take_over(fy_gguf *g, fy_gguf *from, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < from->n_tensors; i++) {
+        fy_gguf_tensor t = from->tensor[i];
+        fy_gguf_tensor *list = fy_grow(g->tensor, g->n_tensors, &g->tensor_cap, sizeof *list);
+        if (list == NULL || (rc = fy_names_add(&g->names, t.name, (uint32_t)g->n_tensors)) < 0) {
+            g->tensor = list != NULL ? list : g->tensor;
+            rc = fy_nomem(e);
+            break;
+        }
+        g->tensor = list;
+        if (rc > 0)
+            rc = fy_fail(e, FY_EFORMAT, "%s: tensor '%s' is in a file before, too",
+                         from->first.path, fy_quote(shown, sizeof shown, t.name));
+        t.file = (uint32_t)g->n_files;
+        list[g->n_tensors++] = t;
+    }
+    g->files[g->n_files++] = from->first; /* in any case: names may be views into it */
+    from->first = (fy_gguf_file){0};
+    fy_gguf_close(from);
+    return rc;
+}
+
+static int add_file(fy_gguf *g, const split *s, uint32_t no, const fy_map_how *how, fy_err *e)
+{
+    bool oom;
+    split its;
+    char *path = fy_gguf_split_sibling(g->first.path, 0, no, s->count, &oom);
+    if (path == NULL)
+        return oom ? fy_nomem(e)
+                   : fy_fail(e, FY_EFORMAT,
+                             "%s: is file 1 of %" PRIu32 " of a split model, expected a name that "
+                             "ends in -00001-of-%05" PRIu32 ".gguf, so that the others are found",
+                             g->first.path, s->count, s->count);
+    int rc = -1;
+    if (!fy_file_exists(path)) {
+        fy_fail(e, FY_EIO, "%s: is absent, file %" PRIu32 " of %" PRIu32 " of the model", path,
+                no + 1, s->count);
+        free(path);
+        return -1;
+    }
+    fy_gguf *from = open_one(path, how, e);
+    if (from != NULL && read_split(from, &its, e) == 0) {
+        if (its.no != no || its.count != s->count)
+            fy_fail(e, FY_EFORMAT,
+                    "%s: says that it is file %" PRIu64 " of %" PRIu32 ", expected %" PRIu32
+                    " of %" PRIu32 ": of another model, or renamed",
+                    path, (uint64_t)its.no + 1, its.count, no + 1, s->count);
+        else
+            rc = 0;
+    }
+    free(path);
+    if (rc == 0)
+        return take_over(g, from, e);
+    fy_gguf_close(from);
+    return -1;
+}
+
+static int add_files(fy_gguf *g, const fy_map_how *how, fy_err *e)
+{
+    split s;
+    const char *path = g->first.path;
+    if (read_split(g, &s, e) != 0)
+        return -1;
+    if (s.count <= 1)
+        return 0;
+    if (s.no != 0) {
+        bool oom;
+        char *first = fy_gguf_split_sibling(path, s.no, 0, s.count, &oom);
+        fy_fail(e, FY_EARG,
+                "%s: is file %" PRIu64 " of %" PRIu32 " of a split model; give the first one%s%s",
+                path, (uint64_t)s.no + 1, s.count, first != NULL ? ", " : "",
+                first != NULL ? first : "");
+        free(first);
+        return -1;
+    }
+    if (s.count > FY_GGUF_MAX_FILES)
+        return fy_fail(e, FY_EUNSUPPORTED, "%s: %" PRIu32 " files of a split model, at most %d",
+                       path, s.count, FY_GGUF_MAX_FILES);
+    fy_gguf_file *files = calloc(s.count, sizeof *files);
+    if (files == NULL)
+        return fy_nomem(e);
+    files[0] = g->first;
+    g->files = files;
+    for (uint32_t no = 1; no < s.count; no++) {
+        if (add_file(g, &s, no, how, e) != 0)
+            return -1;
+    }
+    if (s.n_tensors != 0 && s.n_tensors != g->n_tensors)
+        return fy_fail(e, FY_EFORMAT,
+                       "%s: its %" PRIu32 " files hold %zu tensors, expected %" PRIu32
+                       ": one is of another model",
+                       path, s.count, g->n_tensors, s.n_tensors);
+    return 0;
+}
+
+fy_gguf *fy_gguf_open(const char *path, fy_err *e)
+{
+    const fy_map_how mapped = {0};
+    return fy_gguf_open_as(path, &mapped, e);
+}
+
+fy_gguf *fy_gguf_open_as(const char *path, const fy_map_how *how, fy_err *e)
+{
+    fy_gguf *g = open_one(path, how, e);
+    if (g != NULL && add_files(g, how, e) != 0) {
+        fy_gguf_close(g);
+        return NULL;
+    }
+    return g;
+}
