@@ -18,7 +18,7 @@ PKG_CONFIG ?= pkg-config
 ifeq ($(TARGET),host)
   MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
   LIBS_RT := libpcre2-8 libutf8proc jansson
-  LIBS_HOST := $(LIBS_RT) libarchive libzstd libcrypto libedit libcurl
+  LIBS_HOST := $(LIBS_RT) libarchive libzstd libcrypto libedit libcurl yaml-0.1
   DEP_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(LIBS_HOST) 2>/dev/null)
   DEP_LIBS := $(shell $(PKG_CONFIG) --libs $(LIBS_HOST) 2>/dev/null)
   OBJCOPY ?= objcopy

@@ -56,6 +56,7 @@ check_equal "libarchive and zstd stay in workspace" "" "$(fence '(archive|zstd)'
 check_equal "OpenSSL stays in base/hash_openssl.c, hub_hash.c and workspace" "" \
     "$(fence 'openssl/' '^(workspace/|convert/hub/hub_hash.c|runtime/base/hash_openssl.c)')"
 check_equal "libcurl stays in hub_http.c" "" "$(fence 'curl/' '^convert/hub/hub_http.c')"
+check_equal "libyaml stays in convert/model_card.c" "" "$(fence 'yaml' '^convert/model_card\.c')"
 check_equal "PCRE2 stays in the vocabulary" "" "$(fence 'pcre2' '^runtime/model/vocab/')"
 check_equal "utf8proc stays in vocabulary and templates" "" \
     "$(fence 'utf8proc' '^runtime/model/(vocab|template)/')"

@@ -1,0 +1,32 @@
+/* What the name of a model says: "org/Base-8B-Instruct-v0.2" in its parts. The rules are those of
+ * gguf-py's Metadata.get_model_id_components and id_to_title, so that a file gets the keys that
+ * llama.cpp's converter gives it; only ASCII has letters here. */
+#ifndef FY_CONVERT_MODEL_ID_H
+#define FY_CONVERT_MODEL_ID_H
+
+#include <stdint.h>
+
+#include "base/str.h"
+
+/* Empty: the name does not say. */
+typedef struct {
+    fy_str name; /* what stands behind "org/" */
+    fy_str org, basename, finetune, version, size_label;
+} fy_model_id;
+
+/* Fills *out, which the caller releases; n_params tells a size ("8B") from a context length
+ * ("128K"), 0: not known. A string in *out has its oom set when memory ran out. */
+void fy_model_id_parse(fy_span id, uint64_t n_params, fy_model_id *out);
+void fy_model_id_release(fy_model_id *id);
+bool fy_model_id_oom(const fy_model_id *id);
+
+/* "llama-3.2-tiny" -> "Llama 3.2 Tiny": words in small letters begin with a capital. */
+void fy_model_id_title(fy_span id, fy_str *out);
+
+/* "7.2B", "494M": two significant digits, as gguf-py's model_weight_count_rounded_notation. */
+#define FY_SIZE_LABEL_BYTES 40
+void fy_size_label(uint64_t n_params, char out[FY_SIZE_LABEL_BYTES]);
+/* "8x7B": n_expert (0: none) times what one expert and all that is shared have. */
+void fy_size_label_of_experts(uint32_t n_expert, uint64_t n_params, char out[FY_SIZE_LABEL_BYTES]);
+
+#endif
