@@ -9,11 +9,12 @@
 #include "base/math.h"
 #include "base/quote.h"
 #include "convert/checkpoint_read.h"
+#include "convert/type_choice.h"
 
 /* --- problems: collected, then told together
  * ------------------------------------------------------------------- */
 
-enum { TOLD_BYTES = 360 };
+enum { TOLD_BYTES = 330 };
 
 void fy_plan_problem(fy_plan_builder *b, const char *fmt, ...)
 {
@@ -34,16 +35,17 @@ void fy_plan_problem(fy_plan_builder *b, const char *fmt, ...)
 
 static int tell(fy_plan_problems *ps, const fy_family *f, fy_err *e)
 {
+    const char *remedy = ps->n_unknown == ps->n ? "; --allow-unmapped leaves out what is unknown" : "";
     int rc = 0;
     if (ps->text.oom)
         rc = fy_nomem(e);
     else if (ps->n > ps->n_told)
         rc = fy_fail(e, FY_EFORMAT,
-                     "%zu tensors do not fit a %s model: %s; and %zu more (-v lists them)", ps->n,
-                     f->name, fy_str_z(&ps->text), ps->n - ps->n_told);
+                     "%zu tensors do not fit a %s model: %s; and %zu more (-v lists them)%s", ps->n,
+                     f->name, fy_str_z(&ps->text), ps->n - ps->n_told, remedy);
     else if (ps->n > 0)
-        rc = fy_fail(e, FY_EFORMAT, "%zu tensor%s not fit a %s model: %s", ps->n,
-                     ps->n == 1 ? " does" : "s do", f->name, fy_str_z(&ps->text));
+        rc = fy_fail(e, FY_EFORMAT, "%zu tensor%s not fit a %s model: %s%s", ps->n,
+                     ps->n == 1 ? " does" : "s do", f->name, fy_str_z(&ps->text), remedy);
     fy_str_release(&ps->text);
     return rc;
 }
@@ -61,21 +63,6 @@ void fy_plan_drop_source(fy_plan_builder *b, const fy_ckpt_tensor *src, const ch
 {
     b->used[fy_plan_index(b, src)] = true;
     b->plan->drops[b->plan->n_drops++] = (fy_plan_drop){src, reason};
-}
-
-static void choose_type(fy_plan_tensor *t, fy_type outtype)
-{
-    t->type = FY_F32;
-    if ((t->row->flags & FY_ROW_MATRIX) == 0 || t->n_dims < 2)
-        return;
-    if (outtype == FY_OUTTYPE_AUTO)
-        t->type = t->src != NULL && (t->src->dtype == FY_DT_BF16 || t->src->dtype == FY_DT_F8_E4M3) ? FY_BF16 : FY_F16;
-    else
-        t->type = outtype;
-    if (t->ne[0] % fy_type_get(t->type)->block != 0) {
-        t->type = FY_F16;
-        t->fallback = true;
-    }
 }
 
 /* An output matrix that is stored although the config ties it to the embedding. */
@@ -109,7 +96,6 @@ static void add_row(fy_plan_builder *b, const fy_tensor_row *rows, size_t n, uin
         tied_output(b, t.src);
         return;
     }
-    choose_type(&t, b->outtype);
     p->tensors[p->n_tensors++] = t;
 }
 
@@ -150,10 +136,9 @@ static void add_rows(fy_plan_builder *b)
  * -------------------------------------------------------------------------------------------------
  */
 
-/* Elements of all sources, and the type that most elements of the matrices have. */
-static int sum_up(fy_convert_plan *p, fy_type outtype, fy_err *e)
+/* Elements of all sources. */
+static int count_params(fy_convert_plan *p, fy_err *e)
 {
-    uint64_t by_type[FY_TYPE_COUNT] = {0};
     for (size_t i = 0; i < p->n_tensors; i++) {
         const fy_plan_tensor *t = &p->tensors[i];
         uint64_t n = t->ne[0];
@@ -165,25 +150,81 @@ static int sum_up(fy_convert_plan *p, fy_type outtype, fy_err *e)
         }
         if (!fy_add_u64(p->n_params, n, &p->n_params))
             return fy_fail(e, FY_EFORMAT, "the model has more than 2^64 elements");
-        if ((t->row->flags & FY_ROW_MATRIX) != 0)
-            by_type[t->type] += n;
-    }
-    p->type = outtype;
-    if (outtype == FY_OUTTYPE_AUTO) {
-        p->type = FY_F16;
-        for (int i = 0; i < FY_TYPE_COUNT; i++) {
-            if (by_type[i] > by_type[p->type])
-                p->type = (fy_type)i;
-        }
+        if (t->row->slot == FY_T_FFN_GATE_EXPS || t->row->slot == FY_T_FFN_UP_EXPS ||
+            t->row->slot == FY_T_FFN_DOWN_EXPS)
+            p->n_expert_params += n;
     }
     return 0;
 }
 
-static int build(fy_convert_plan *p, const fy_ckpt *dir, fy_type outtype, fy_err *e)
+/* What the matrices are, or most of their elements when each keeps its own. */
+static fy_type type_of_most(const fy_convert_plan *p, fy_type outtype)
+{
+    uint64_t by_type[FY_TYPE_COUNT] = {0};
+    fy_type most = FY_F16;
+    if (outtype != FY_OUTTYPE_AUTO)
+        return outtype;
+    for (size_t i = 0; i < p->n_tensors; i++) {
+        const fy_plan_tensor *t = &p->tensors[i];
+        if ((t->row->flags & FY_ROW_MATRIX) != 0)
+            by_type[t->type] += t->ne[0] * t->ne[1] * t->ne[2]; /* checked by count_params */
+    }
+    for (int i = 0; i < FY_TYPE_COUNT; i++) {
+        if (by_type[i] > by_type[most])
+            most = (fy_type)i;
+    }
+    return most;
+}
+
+/* token_embd alone; all other sources are dropped. */
+static void keep_embedding(fy_plan_builder *b)
+{
+    static const char reason[] = "not the embedding (--embedding-only)";
+    fy_convert_plan *p = b->plan;
+    size_t n = 0;
+    memset(b->used, 0, fy_ckpt_n_tensors(b->dir) * sizeof *b->used);
+    for (size_t i = 0; i < p->n_drops; i++)
+        b->used[fy_plan_index(b, p->drops[i].src)] = true;
+    for (size_t i = 0; i < p->n_tensors; i++) {
+        fy_plan_tensor *t = &p->tensors[i];
+        bool keep = t->row->slot == FY_T_TOKEN_EMBD;
+        if (keep)
+            b->used[fy_plan_index(b, t->src)] = true;
+        else
+            free(t->experts);
+        if (keep)
+            p->tensors[n++] = *t;
+    }
+    p->n_tensors = n;
+    for (size_t i = 0; i < fy_ckpt_n_tensors(b->dir); i++) {
+        if (!b->used[i])
+            fy_plan_drop_source(b, fy_ckpt_at(b->dir, i), reason);
+    }
+}
+
+/* What is left once all tensors have their place. */
+static int finish(fy_plan_builder *b, fy_err *e)
+{
+    fy_plan_options o = *b->o;
+    if (b->oom)
+        return fy_nomem(e);
+    if (tell(&b->ps, b->plan->config->family, e) || count_params(b->plan, e))
+        return -1;
+    if (o.embedding_only)
+        keep_embedding(b);
+    if (o.embedding_only && o.outtype == FY_OUTTYPE_AUTO)
+        o.outtype = FY_F32;
+    if (fy_choose_types(b->plan, &o, e))
+        return -1;
+    b->plan->type = type_of_most(b->plan, o.outtype);
+    return 0;
+}
+
+static int build(fy_convert_plan *p, const fy_ckpt *dir, const fy_plan_options *o, fy_err *e)
 {
     const fy_family *f = p->config->family;
     size_t n_in = fy_ckpt_n_tensors(dir), n_layer = p->config->hp.n_layer;
-    fy_plan_builder b = {.plan = p, .dir = dir, .outtype = outtype};
+    fy_plan_builder b = {.plan = p, .dir = dir, .o = o};
     b.used = calloc(n_in > 0 ? n_in : 1, sizeof *b.used);
     b.faulty = calloc(n_in > 0 ? n_in : 1, sizeof *b.faulty);
     p->tensors = calloc(f->n_rows * n_layer, sizeof *p->tensors);
@@ -196,7 +237,7 @@ static int build(fy_convert_plan *p, const fy_ckpt *dir, fy_type outtype, fy_err
         b.form = fy_name_form_of(dir, f, &n_found);
         add_rows(&b);
         fy_plan_account_for_rest(&b);
-        rc = b.oom ? fy_nomem(e) : tell(&b.ps, f, e) || sum_up(p, outtype, e) ? -1 : 0;
+        rc = finish(&b, e);
     }
     fy_str_release(&b.ps.text);
     free(b.used);
@@ -205,7 +246,7 @@ static int build(fy_convert_plan *p, const fy_ckpt *dir, fy_type outtype, fy_err
 }
 
 fy_convert_plan *fy_convert_plan_new(const fy_ckpt *dir, const fy_hf_config *config,
-                                     fy_type outtype, fy_err *e)
+                                     const fy_plan_options *o, fy_err *e)
 {
     fy_convert_plan *p = calloc(1, sizeof *p);
     if (p == NULL) {
@@ -213,7 +254,7 @@ fy_convert_plan *fy_convert_plan_new(const fy_ckpt *dir, const fy_hf_config *con
         return NULL;
     }
     p->config = config;
-    if (build(p, dir, outtype, e)) {
+    if (build(p, dir, o, e)) {
         fy_convert_plan_free(p);
         return NULL;
     }

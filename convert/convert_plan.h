@@ -16,6 +16,8 @@
 #include "convert/hf_config.h"
 #include "convert/checkpoint.h"
 
+struct fy_keep;
+
 /* Instead of a type: matrices keep the type they have, f32 and f64 become f16. */
 #define FY_OUTTYPE_AUTO FY_TYPE_COUNT
 
@@ -37,18 +39,28 @@ typedef struct {
 } fy_plan_drop;
 
 typedef struct {
+    fy_type outtype;      /* f32, f16, bf16, q8_0, q4_0 or FY_OUTTYPE_AUTO */
+    bool llama_recipe;    /* type_choice.h */
+    struct fy_keep *keep; /* matrices that have another type; NULL: none */
+    bool embedding_only;  /* token_embd alone; FY_OUTTYPE_AUTO is then f32 */
+    bool allow_unmapped;  /* an unknown tensor is dropped */
+} fy_plan_options;
+
+typedef struct {
     const fy_hf_config *config; /* view */
     fy_plan_tensor *tensors;    /* owned; in the order of the output file */
     size_t n_tensors;
     fy_plan_drop *drops; /* owned */
     size_t n_drops;
     fy_type type;      /* of the matrices, or of most of them */
-    uint64_t n_params; /* elements that come from the checkpoint */
+    uint64_t n_params; /* elements that the whole model has from the checkpoint ... */
+    uint64_t n_expert_params; /* ... and those of its experts, which are n_expert times as many as
+                                 one of them has */
 } fy_convert_plan;
 
-/* outtype: f32, f16, bf16, q8_0, q4_0 or FY_OUTTYPE_AUTO. NULL on failure. */
+/* NULL on failure. */
 fy_convert_plan *fy_convert_plan_new(const fy_ckpt *dir, const fy_hf_config *config,
-                                     fy_type outtype, fy_err *e);
+                                     const fy_plan_options *o, fy_err *e);
 void fy_convert_plan_free(fy_convert_plan *p); /* NULL is fine */
 
 /* The GGUF name of tensor t. */

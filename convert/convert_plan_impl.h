@@ -9,7 +9,7 @@
 /* Collected, then told together. */
 typedef struct {
     fy_str text;
-    size_t n, n_told;
+    size_t n, n_told, n_unknown;
 } fy_plan_problems;
 
 enum { FY_PLAN_LOGGED = 100 };
@@ -18,7 +18,7 @@ typedef struct {
     fy_convert_plan *plan;
     const fy_ckpt *dir;
     fy_name_form form;
-    fy_type outtype;
+    const fy_plan_options *o; /* view */
     bool *used;   /* owned; per tensor of the directory: it has its place, or its problem */
     bool *faulty; /* owned; the same: a problem with it was told */
     bool oom;

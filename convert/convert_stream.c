@@ -27,6 +27,8 @@ struct fy_convert_stream {
     fy_kernels kernels;
     scratch *scratch;       /* owned */
     _Atomic uint64_t *done; /* owned; rows of each tensor that were filled */
+    bool allow_nonfinite;
+    _Atomic uint64_t n_nonfinite;
 };
 
 /* Rows of one source, one below the other, of n elements each. */
@@ -62,6 +64,16 @@ void fy_convert_stream_free(fy_convert_stream *s)
     free(s);
 }
 
+void fy_convert_stream_allow_nonfinite(fy_convert_stream *s)
+{
+    s->allow_nonfinite = true;
+}
+
+uint64_t fy_convert_stream_n_nonfinite(const fy_convert_stream *s)
+{
+    return atomic_load(&s->n_nonfinite);
+}
+
 static source source_of(const fy_plan_tensor *t, const fy_ckpt_tensor *from, uint64_t n)
 {
     return (source){.t = t, .from = from, .n = n, .n_rows = fy_ckpt_n_elements(from) / n};
@@ -74,15 +86,32 @@ static int tell_fault(const source *src, uint64_t row, int64_t element, const fy
     char name[FY_ROW_NAME_BYTES], hf[FY_ROW_NAME_BYTES];
     fy_plan_name(src->t, name);
     fy_quote(hf, sizeof hf, src->from->name);
+    const char *remedy = fy_type_get(src->t->type)->block == 1
+                             ? " (--allow-nonfinite keeps such values)"
+                             : "";
     if (fault->overflow)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "tensor '%s' (%s), row %" PRIu64 ", element %" PRId64
-                       ": %g is too large for %s; use --outtype bf16 or f32",
-                       name, hf, row, element, (double)fault->value, fy_type_name(src->t->type));
+                       ": %g is too large for %s; use --outtype bf16 or f32%s",
+                       name, hf, row, element, (double)fault->value, fy_type_name(src->t->type),
+                       remedy);
     return fy_fail(e, FY_EFORMAT,
                    "tensor '%s' (%s), row %" PRIu64 ", element %" PRId64
-                   " is %g; a weight must be a finite number, the checkpoint is damaged",
-                   name, hf, row, element, (double)fault->value);
+                   " is %g; a weight must be a finite number, the checkpoint is damaged%s",
+                   name, hf, row, element, (double)fault->value, remedy);
+}
+
+/* As fy_row_encode; what is allowed to is written as it is. */
+static int encode(fy_convert_stream *s, fy_type type, void *out, const float *x, uint64_t n,
+                  fy_row_fault *fault)
+{
+    if (fy_row_encode(&s->kernels, type, out, x, (int64_t)n, fault) == 0)
+        return 0;
+    if (!s->allow_nonfinite || fy_type_get(type)->block != 1)
+        return -1;
+    atomic_fetch_add(&s->n_nonfinite, (uint64_t)fy_row_count_faults(type, x, (int64_t)n));
+    fy_row_encode_any(&s->kernels, type, out, x, (int64_t)n);
+    return 0;
 }
 
 /* A table and hyperparameters that disagree about the shape of a source. */
@@ -110,7 +139,7 @@ static int convert_row(fy_convert_stream *s, const source *src, uint64_t row, ui
         fy_ckpt_read(&s->kernels, src->from, row * src->n + at, k, tmp->values);
         for (uint64_t i = 0; i < k && add_one; i++)
             tmp->values[i] += 1.0F;
-        if (fy_row_encode(&s->kernels, src->t->type, out, tmp->values, (int64_t)k, &fault))
+        if (encode(s, src->t->type, out, tmp->values, k, &fault))
             return tell_fault(src, row, fault.index + (int64_t)at, &fault, e);
         out += fy_type_row_bytes(src->t->type, k);
     }
@@ -178,8 +207,7 @@ static int turn_tile(fy_convert_stream *s, const source *src, const turned *x, u
     out += fy_type_row_bytes(src->t->type, col);
     for (uint64_t k = 0; k < n_rows; k++) {
         fy_row_fault fault;
-        if (fy_row_encode(&s->kernels, src->t->type, out + k * row_bytes, tmp->tile[k],
-                          (int64_t)n_cols, &fault))
+        if (encode(s, src->t->type, out + k * row_bytes, tmp->tile[k], n_cols, &fault))
             return tell_fault(src, source_row + (uint64_t)fault.index,
                               (int64_t)(x->from + first + k), &fault, e);
     }

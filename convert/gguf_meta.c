@@ -1,36 +1,14 @@
 #include "convert/gguf_meta.h"
 
-#include <math.h>
-#include <stdio.h>
-
-/* "7.2B", "494M": three significant digits at most, as gguf-py's
- * model_weight_count_rounded_notation with two. */
-static void size_label(uint64_t n_params, char out[24])
-{
-    static const struct {
-        double scale;
-        char unit;
-    } units[] = {{1e12, 'T'}, {1e9, 'B'}, {1e6, 'M'}, {1e3, 'K'}};
-    size_t u = 0;
-    while (u < 3 && !((double)n_params > units[u].scale))
-        u++;
-    double x = (double)n_params / units[u].scale;
-    int decimals = nearbyint(x) >= 10 ? 0 : nearbyint(x) >= 1 ? 1 : 2;
-    snprintf(out, 24, "%.*f%c", decimals, x, units[u].unit);
-}
-
 static int write_general(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e)
 {
     const char *arch = m->config != NULL ? m->config->family->gguf_arch : "llama";
-    if (fy_gguf_add_str(w, FY_KEY_ARCHITECTURE, fy_span_of(arch), e) ||
-        fy_gguf_add_str(w, "general.type", FY_SPAN("model"), e) ||
-        fy_gguf_add_str(w, FY_KEY_NAME, m->name, e))
-        return -1;
-    if (m->plan == NULL)
-        return 0;
-    char label[24];
-    size_label(m->plan->n_params, label);
-    return fy_gguf_add_str(w, "general.size_label", fy_span_of(label), e);
+    return fy_gguf_add_str(w, FY_KEY_ARCHITECTURE, fy_span_of(arch), e) ||
+                   fy_gguf_add_str(w, "general.type", FY_SPAN("model"), e) ||
+                   fy_model_meta_write(m->model, w, e) ||
+                   fy_gguf_add_str(w, "ferry.source_sha256", fy_span_of(m->source_sha256), e)
+               ? -1
+               : 0;
 }
 
 /* The version of the block layouts is written for every type, as the reference writer does: a later

@@ -3,17 +3,18 @@
 #define FY_CONVERT_GGUF_META_H
 
 #include "base/err.h"
-#include "base/str.h"
 #include "convert/convert_plan.h"
 #include "convert/hf_config.h"
 #include "convert/hf_tokenizer.h"
+#include "convert/model_meta.h"
 #include "format/gguf_write.h"
 
 typedef struct {
     const fy_hf_config *config; /* NULL (vocabulary only): the architecture is written as "llama" */
     const fy_convert_plan *plan; /* NULL: vocabulary only */
     const fy_hf_tokenizer *tokenizer;
-    fy_span name; /* general.name */
+    const fy_model_meta *model;
+    const char *source_sha256; /* fy_source_hash */
 } fy_gguf_meta;
 
 int fy_gguf_meta_write(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e);

@@ -126,6 +126,7 @@ static void unexplained(fy_plan_builder *b, fy_span name)
     char q[FY_ROW_NAME_BYTES], buffer[MAX_CANDIDATES][FY_HF_NAME_BYTES];
     uint32_t n_layer = b->plan->config->hp.n_layer, layer = layer_of(b, name);
     fy_quote(q, sizeof q, name);
+    b->ps.n_unknown++;
     if (layer >= n_layer) {
         fy_plan_problem(b, "%s is unknown (config.json says %u layers)", q, n_layer);
         return;
@@ -144,6 +145,8 @@ void fy_plan_account_for_rest(fy_plan_builder *b)
             continue;
         const fy_ckpt_tensor *src = fy_ckpt_at(b->dir, i);
         const char *reason = drop_reason(b->plan->config, src->name);
+        if (reason == NULL && b->o->allow_unmapped)
+            reason = "not of this family (--allow-unmapped)";
         if (reason != NULL)
             fy_plan_drop_source(b, src, reason);
         else

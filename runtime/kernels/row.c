@@ -1,5 +1,6 @@
 #include "kernels/row.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -141,14 +142,8 @@ static int64_t find_fault(const float *x, int64_t n, float limit)
     return i;
 }
 
-int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
-                  fy_row_fault *fault)
+static void encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n)
 {
-    int64_t bad = find_fault(x, n, largest(t));
-    if (bad < n) {
-        *fault = (fy_row_fault){.index = bad, .value = x[bad], .overflow = isfinite(x[bad])};
-        return -1;
-    }
     switch ((int)t) {
     case FY_F32:
         memcpy(row, x, (size_t)n * sizeof *x);
@@ -168,5 +163,31 @@ int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int
     default:
         break; /* fy_row_can_encode says no */
     }
+}
+
+int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
+                  fy_row_fault *fault)
+{
+    int64_t bad = find_fault(x, n, largest(t));
+    if (bad < n) {
+        *fault = (fy_row_fault){.index = bad, .value = x[bad], .overflow = isfinite(x[bad])};
+        return -1;
+    }
+    encode(k, t, row, x, n);
     return 0;
+}
+
+void fy_row_encode_any(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n)
+{
+    assert(fy_type_get(t)->block == 1);
+    encode(k, t, row, x, n);
+}
+
+int64_t fy_row_count_faults(fy_type t, const float *x, int64_t n)
+{
+    int64_t count = 0;
+    float limit = largest(t);
+    for (int64_t i = 0; i < n; i++)
+        count += !(fabsf(x[i]) < limit);
+    return count;
 }

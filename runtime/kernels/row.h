@@ -27,4 +27,11 @@ typedef struct {
 int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
                   fy_row_fault *fault);
 
+/* f32, f16 and bf16 alone: without that check. NaN and infinity stay what they are, what is too
+ * large becomes infinite. */
+void fy_row_encode_any(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n);
+
+/* How many of the n values fy_row_encode would refuse. */
+int64_t fy_row_count_faults(fy_type t, const float *x, int64_t n);
+
 #endif

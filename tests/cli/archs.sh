@@ -13,7 +13,6 @@ check_equal "both name the same classes" \
     "$("$FERRY" convert --list-archs | awk 'NR > 1 { print $1 }')" \
     "$("$FERRY" convert --list-archs --json | jq -r '.[].classes[]')"
 check_status "the list takes no directory" 2 'takes no directory' "$FERRY" convert --list-archs $tales
-check_status "and --json nothing else" 2 'goes with --list-archs' "$FERRY" convert --json $tales
 
 unknown() { # CLASS -> a checkpoint of an unknown class, and its standard error
     cp -r $tales "$TMP/ck" 2>/dev/null

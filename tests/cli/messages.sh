@@ -21,7 +21,7 @@ check_status "a directory without config.json is named" 1 'config.json' "$FERRY"
 out=$TMP/m.gguf
 check "a checkpoint converts" "$FERRY" convert tests/data/tales --outtype q8_0 -o "$out"
 check "no part file is left" test ! -e "$out.part"
-check_status "a directory in place of a file is refused" 2 'is a directory' "$FERRY" convert tests/data/tales -o "$TMP"
+check_status "a directory in place of a file is refused" 2 'is a directory' "$FERRY" quantize "$out" "$TMP" f16
 check_status "a full context names the remedy" 3 'use a larger -c' "$FERRY" run -m "$out" -p hi -c 8 -n 20
 check_status "an id out of range is refused" 2 'id' "$FERRY" run -m "$out" --prompt-ids 1,2,99999 -n 1
 check_status "ids that are no numbers are refused" 2 'prompt-ids' "$FERRY" run -m "$out" --prompt-ids 1,x -n 1

@@ -47,7 +47,7 @@ check "--quiet=no brings them back" grep -q 'tok/s' <<<"$(FERRY_QUIET=yes "$FERR
 ferry=$(realpath "$FERRY") tales=$PWD/tests/data/tales
 mkdir "$TMP/out"
 (cd "$TMP/out" && FERRY_OUTFILE=precious FERRY_DRY_RUN=1 "$ferry" convert "$tales" --outtype q8_0 -q >/dev/null)
-check_equal "neither the name of an output nor the job of one call is" tales-q8_0.gguf "$(ls "$TMP/out")"
+check_equal "neither the name of an output nor the job of one call is" tales-2.4M-Q8_0.gguf "$(ls "$TMP/out")"
 
 # --- messages ----------------------------------------------------------------------------------------------------
 run=("$FERRY" run -m "$m" -p hi -n 1)

@@ -68,7 +68,7 @@ static void make(const char *config)
     w.dir = fy_ckpt_open(made_dir, &w.e);
     if (w.dir == NULL)
         fail_msg("%s", w.e.msg);
-    w.plan = fy_convert_plan_new(w.dir, &w.config, FY_F32, &w.e);
+    w.plan = fy_convert_plan_new(w.dir, &w.config, &(fy_plan_options){.outtype = FY_F32}, &w.e);
 }
 
 static void make_ok(const char *config)
@@ -512,7 +512,7 @@ static void each_failing_allocation_of_a_plan_is_out_of_memory(void **state)
     for (long n = 0;; n++) {
         fy_err e = {0};
         alloc_fail_after(n);
-        fy_convert_plan *p = fy_convert_plan_new(w.dir, &w.config, FY_F32, &e);
+        fy_convert_plan *p = fy_convert_plan_new(w.dir, &w.config, &(fy_plan_options){.outtype = FY_F32}, &e);
         bool failed = alloc_fail_end();
         fy_convert_plan_free(p);
         if (!failed) {

@@ -8,13 +8,14 @@
 #include <cmocka.h>
 
 #include "convert/convert_stream.h"
+#include "convert/type_choice.h"
 #include "tests/unit/convert/checkpoint.h"
 
 /* A Llama of one layer: 2 heads of 4, one KV head. */
-#define CONFIG                                                                                     \
-    "{\"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 8, \"num_attention_heads\": 2, " \
-    "\"num_key_value_heads\": 1, \"num_hidden_layers\": 1, \"intermediate_size\": 32, "            \
-    "\"vocab_size\": 6"
+#define CONFIG                                                                             \
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"num_attention_heads\": 2, "             \
+    "\"num_key_value_heads\": 1, \"num_hidden_layers\": 1, \"intermediate_size\": 32, "    \
+    "\"vocab_size\": 6, \"hidden_size\": "
 #define LAYER "model.layers.0."
 
 enum { EMBD, NORM_1, Q, K, V, O, NORM_2, GATE, UP, DOWN, NORM, HEAD, N_TENSORS };
@@ -41,17 +42,26 @@ typedef struct {
 } world;
 
 /* The plan of a checkpoint with the first n of `t` and CONFIG plus `more`. */
-static void make(world *w, const made_tensor *t, size_t n, const char *more, fy_type outtype)
+static void make_with(world *w, const made_tensor *t, size_t n, const char *more,
+                      const fy_plan_options *o)
 {
     *w = (world){0};
     char text[512];
-    snprintf(text, sizeof text, CONFIG "%s}", more);
+    uint64_t width = 8;
+    for (size_t i = 0; i < n; i++)
+        width = strcmp(t[i].name, plain[EMBD].name) == 0 ? t[i].cols : width;
+    snprintf(text, sizeof text, CONFIG "%u%s}", (unsigned)width, more);
     put_safetensors("model.safetensors", t, n);
     if (fy_hf_config_parse(&w->config, text, strlen(text), "config.json", &w->e) != 0)
         fail_msg("%s", w->e.msg);
     w->dir = fy_ckpt_open(made_dir, &w->e);
     assert_non_null(w->dir);
-    w->plan = fy_convert_plan_new(w->dir, &w->config, outtype, &w->e);
+    w->plan = fy_convert_plan_new(w->dir, &w->config, o, &w->e);
+}
+
+static void make(world *w, const made_tensor *t, size_t n, const char *more, fy_type outtype)
+{
+    make_with(w, t, n, more, &(fy_plan_options){.outtype = outtype});
 }
 
 static void release(world *w)
@@ -323,6 +333,164 @@ static void a_value_that_does_not_fit_is_found(void **state)
     release(&w);
 }
 
+/* --- options ------------------------------------------------------------------------------------ */
+
+static void patterns_keep_matrices_in_other_types(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"^blk\\.0\\.ffn_down=q8_0", "ffn_=bf16", "output=F32"};
+    fy_err e = {0};
+    world w;
+    fy_keep *keep = fy_keep_new(texts, 3, &e);
+    assert_non_null(keep);
+    make_with(&w, plain, N_TENSORS, "", &(fy_plan_options){.outtype = FY_F16, .keep = keep});
+    if (w.plan == NULL)
+        fail_msg("%s", w.e.msg);
+    assert_int_equal(find(&w, "blk.0.ffn_down.weight")->type, FY_Q8_0); /* the first counts */
+    assert_int_equal(find(&w, "blk.0.ffn_up.weight")->type, FY_BF16);
+    assert_int_equal(find(&w, "blk.0.attn_output.weight")->type, FY_F32);
+    assert_int_equal(find(&w, "blk.0.attn_q.weight")->type, FY_F16);
+    assert_int_equal(find(&w, "blk.0.ffn_norm.weight")->type, FY_F32); /* no matrix */
+    assert_int_equal(w.plan->type, FY_F16);
+    release(&w);
+    fy_keep_free(keep);
+}
+
+static void patterns_that_do_nothing_are_errors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *word;
+    } wrong[] = {{"ffn_down", "REGEX=TYPE"},     {"=q8_0", "REGEX=TYPE"},
+                 {"a=q5_0", "none of f32"},      {"a=", "none of f32"},
+                 {"(=q8_0", "regular expression"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        fy_err e = {0};
+        assert_null(fy_keep_new(&wrong[i].text, 1, &e));
+        assert_int_equal(e.code, FY_EARG);
+        assert_non_null(strstr(e.msg, wrong[i].word));
+    }
+    static const char *const unused[] = {"attn_q=q8_0", "^ffn=q8_0", "norm=f16"};
+    for (size_t i = 1; i < 3; i++) {
+        fy_err e = {0};
+        world w;
+        const char *const texts[] = {unused[0], unused[i]};
+        fy_keep *keep = fy_keep_new(texts, 2, &e);
+        make_with(&w, plain, N_TENSORS, "", &(fy_plan_options){.outtype = FY_F16, .keep = keep});
+        assert_null(w.plan);
+        assert_int_equal(w.e.code, FY_EARG);
+        assert_non_null(strstr(w.e.msg, unused[i]));
+        release(&w);
+        fy_keep_free(keep);
+    }
+}
+
+/* The same with rows of 32 and of 256. */
+static void widen(made_tensor *t, uint64_t width)
+{
+    memcpy(t, plain, sizeof plain);
+    for (size_t i = 0; i < N_TENSORS; i++) {
+        t[i].cols = t[i].cols == 8 ? width : t[i].cols;
+        t[i].rows = t[i].rows == 8 ? width : t[i].rows;
+    }
+    t[K].rows = t[V].rows = width / 2;
+}
+
+static void llamas_recipe_keeps_the_output_in_better_types(void **state)
+{
+    (void)state;
+    made_tensor t[N_TENSORS];
+    fy_plan_options o = {.outtype = FY_Q4_0, .llama_recipe = true};
+    world w;
+    widen(t, 32);
+    make_with(&w, t, N_TENSORS, "", &o);
+    if (w.plan == NULL)
+        fail_msg("%s", w.e.msg);
+    assert_int_equal(find(&w, "output.weight")->type, FY_Q8_0); /* rows too short for q6_K */
+    assert_int_equal(find(&w, "token_embd.weight")->type, FY_Q4_0);
+    assert_int_equal(find(&w, "blk.0.attn_v.weight")->type, FY_Q4_0);
+    release(&w);
+    make_with(&w, t, N_TENSORS - 1, ", \"tie_word_embeddings\": true", &o);
+    assert_int_equal(find(&w, "token_embd.weight")->type, FY_Q8_0); /* it is the output */
+    release(&w);
+    widen(t, 256);
+    make_with(&w, t, N_TENSORS, "", &o);
+    assert_null(w.plan);
+    assert_int_equal(w.e.code, FY_EUNSUPPORTED);
+    assert_non_null(strstr(w.e.msg, "'output.weight' in q6_K"));
+    release(&w);
+    o.outtype = FY_Q8_0;
+    make_with(&w, t, N_TENSORS, "", &o);
+    assert_int_equal(find(&w, "output.weight")->type, FY_Q8_0);
+    release(&w);
+}
+
+static void the_embedding_alone_drops_the_rest(void **state)
+{
+    (void)state;
+    world w;
+    make_with(&w, plain, N_TENSORS, "",
+              &(fy_plan_options){.outtype = FY_OUTTYPE_AUTO, .embedding_only = true});
+    assert_int_equal(w.plan->n_tensors, 1);
+    assert_int_equal(find(&w, "token_embd.weight")->type, FY_F32);
+    assert_int_equal(w.plan->type, FY_F32);
+    assert_int_equal(w.plan->n_drops, N_TENSORS - 1);
+    assert_int_equal(w.plan->n_params, 48 + 8 + 64 + 32 + 32 + 64 + 8 + 3 * 256 + 8 + 48);
+    for (size_t i = 0; i < w.plan->n_drops; i++)
+        assert_non_null(strstr(w.plan->drops[i].reason, "--embedding-only"));
+    release(&w);
+}
+
+static void unknown_tensors_are_dropped_when_that_is_allowed(void **state)
+{
+    (void)state;
+    made_tensor t[N_TENSORS + 1];
+    fy_plan_options o = {.outtype = FY_F32, .allow_unmapped = true};
+    memcpy(t, plain, sizeof plain);
+    t[N_TENSORS] = (made_tensor){LAYER "self_attn.q_prj.weight", 8, 8};
+    world w;
+    make_with(&w, t, N_TENSORS + 1, "", &o);
+    if (w.plan == NULL)
+        fail_msg("%s", w.e.msg);
+    assert_int_equal(w.plan->n_drops, 1);
+    assert_non_null(strstr(w.plan->drops[0].reason, "--allow-unmapped"));
+    release(&w);
+    expect_failure(t, N_TENSORS + 1, "",
+                   WORDS("q_prj.weight is unknown (the nearest known name is " LAYER
+                         "self_attn.q_proj.weight)",
+                         "--allow-unmapped"));
+    t[DOWN].name = "x"; /* what is missing stays an error */
+    make_with(&w, t, N_TENSORS + 1, "", &o);
+    assert_null(w.plan);
+    assert_non_null(strstr(w.e.msg, "down_proj.weight is missing"));
+    assert_null(strstr(w.e.msg, "--allow-unmapped"));
+    release(&w);
+}
+
+static void values_that_do_not_fit_go_through_when_that_is_allowed(void **state)
+{
+    (void)state;
+    made_tensor t[N_TENSORS + 60];
+    char names[60][80];
+    uint16_t half[32];
+    world w;
+    for (size_t i = 0; i < 60; i++) {
+        snprintf(names[i], sizeof names[i], "model.layers.0.%zu.rotary_emb.inv_freq", i);
+        t[i] = (made_tensor){names[i], 1, 0};
+    }
+    memcpy(t + 60, plain, sizeof plain);
+    make(&w, t, N_TENSORS + 60, "", FY_F16); /* values of output.weight: 71000 and more */
+    fy_err e = {0};
+    fy_convert_stream *s = fy_convert_stream_new(w.plan, 1, &e);
+    fy_convert_stream_allow_nonfinite(s);
+    int64_t head = find(&w, "output.weight") - w.plan->tensors;
+    assert_int_equal(fy_convert_fill(s, head, 2, 4, half, 0, &e), 0);
+    assert_int_equal(half[0], 0x7c00);
+    assert_int_equal(fy_convert_stream_n_nonfinite(s), 32);
+    fy_convert_stream_free(s);
+    release(&w);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, checkpoint_setup, checkpoint_teardown)
 
 int main(void)
@@ -342,6 +510,12 @@ int main(void)
         TEST(rows_of_q_and_k_become_neighbours),
         TEST(biases_are_permuted_by_element),
         TEST(a_value_that_does_not_fit_is_found),
+        TEST(patterns_keep_matrices_in_other_types),
+        TEST(patterns_that_do_nothing_are_errors),
+        TEST(llamas_recipe_keeps_the_output_in_better_types),
+        TEST(the_embedding_alone_drops_the_rest),
+        TEST(unknown_tensors_are_dropped_when_that_is_allowed),
+        TEST(values_that_do_not_fit_go_through_when_that_is_allowed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

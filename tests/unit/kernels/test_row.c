@@ -175,6 +175,27 @@ static void values_too_large_for_the_type_are_named(void **state)
     }
 }
 
+static void values_that_do_not_fit_are_written_without_the_check(void **state)
+{
+    (void)state;
+    static const fy_type types[] = {FY_F32, FY_F16, FY_BF16};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        float x[N], y[N];
+        uint8_t row[N * sizeof(float)];
+        fill(x);
+        x[3] = NAN;
+        x[40] = -INFINITY;
+        x[70] = 0x1.fffffep127f;
+        assert_int_equal(fy_row_count_faults(types[i], x, N), types[i] == FY_F32 ? 2 : 3);
+        fy_row_encode_any(&kernels, types[i], row, x, N);
+        fy_row_decode(&kernels, types[i], y, row, N);
+        assert_true(isnan(y[3]));
+        assert_true(y[40] == -INFINITY);
+        assert_true(y[70] == (types[i] == FY_F32 ? x[70] : INFINITY));
+        assert_true(isfinite(y[69]) && isfinite(y[71]));
+    }
+}
+
 static void an_empty_row_has_no_fault(void **state)
 {
     (void)state;
@@ -197,6 +218,7 @@ int main(void)
         cmocka_unit_test(f64_rows_decode_to_the_nearest_f32),
         cmocka_unit_test(the_first_value_that_is_not_finite_is_named),
         cmocka_unit_test(values_too_large_for_the_type_are_named),
+        cmocka_unit_test(values_that_do_not_fit_are_written_without_the_check),
         cmocka_unit_test(an_empty_row_has_no_fault),
     };
     return cmocka_run_group_tests(tests, pick_kernels, NULL);
