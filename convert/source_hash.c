@@ -8,7 +8,7 @@ enum {
     WHOLE = 64 << 10, /* bytes of a file that is hashed whole */
     PIECE = 4 << 10,
     N_PIECES = 16,
-    MAX_SAMPLED = 1024, /* tensors */
+    MAX_SAMPLED = 128, /* tensors */
     SAMPLE = 64,        /* bytes of a tensor */
 };
 
