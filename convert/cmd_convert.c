@@ -33,8 +33,9 @@ static const fy_opt opts[] = {
      .arg = "FILE|DIR",
      .offset = FIELD(outfile),
      .line_only = true,
-     .help = "Write to this file, or under the standard name (NAME-SIZE-FINETUNE-VERSION-TYPE.gguf, "
-             "as far as they are known) into this directory; without it, into the current one. "
+     .help = "Write to this file, or into this directory under the standard name "
+             "(NAME-SIZE-FINETUNE-VERSION-TYPE.gguf, as far as they are known); without it, into "
+             "the current directory. "
              "{ftype} in the name of the file becomes the type, {FTYPE} in capitals."},
     {.group = "Output",
      .name = "outtype",

@@ -39,7 +39,7 @@ uint64_t fy_convert_job_peak(fy_convert_job *j)
     return now > peak ? now : peak;
 }
 
-/* --- where it is -------------------------------------------------------------------------------- */
+/* --- where it is ---------------------------------------------------------------------------- */
 
 /* ".../models--ORG--NAME/snapshots/REVISION", as the hub's cache has it, is ORG/NAME; other
  * directories have the last part of their path. */
@@ -83,7 +83,7 @@ static int find_place(fy_convert_job *j, fy_err *e)
     return j->dir != NULL && j->id != NULL ? 0 : fy_nomem(e);
 }
 
-/* --- the plan ----------------------------------------------------------------------------------- */
+/* --- the plan ------------------------------------------------------------------------------- */
 
 /* Vocabulary only: config.json gives hyperparameters when it is there and describes a family we
  * know. */
@@ -151,7 +151,7 @@ static int plan_tensors(fy_convert_job *j, fy_err *e)
     return j->plan != NULL ? 0 : fy_ctx(e, "%s", j->r.path);
 }
 
-/* --- the header --------------------------------------------------------------------------------- */
+/* --- the header ----------------------------------------------------------------------------- */
 
 static int read_meta(fy_convert_job *j, fy_err *e)
 {
@@ -245,7 +245,7 @@ int fy_convert_job_plan(fy_convert_job *j, const fy_convert_request *r, fy_err *
     return read_meta(j, e) || make_header(j, e) || choose_path(j, e) ? -1 : 0;
 }
 
-/* --- the data ----------------------------------------------------------------------------------- */
+/* --- the data ------------------------------------------------------------------------------- */
 
 static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
                 fy_err *e)

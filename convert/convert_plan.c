@@ -35,7 +35,8 @@ void fy_plan_problem(fy_plan_builder *b, const char *fmt, ...)
 
 static int tell(fy_plan_problems *ps, const fy_family *f, fy_err *e)
 {
-    const char *remedy = ps->n_unknown == ps->n ? "; --allow-unmapped leaves out what is unknown" : "";
+    const char *remedy =
+        ps->n_unknown == ps->n ? "; --allow-unmapped leaves out what is unknown" : "";
     int rc = 0;
     if (ps->text.oom)
         rc = fy_nomem(e);

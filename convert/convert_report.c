@@ -36,6 +36,18 @@ static uint64_t dropped_bytes(const fy_convert_job *j)
     return bytes;
 }
 
+static int check_space(const fy_convert_job *j, fy_err *e)
+{
+    uint64_t space, need = fy_gguf_writer_file_bytes(j->writer);
+    if (fy_file_space(fy_str_z(&j->out_path), &space, e) != 0)
+        return -1;
+    if (need <= space)
+        return 0;
+    return fy_fail(e, FY_ENOSPACE,
+                   "%s: would need %" PRIu64 " bytes, the file system has %" PRIu64 " free",
+                   fy_str_z(&j->out_path), need, space);
+}
+
 /* What happens to the source on its way. */
 static const char *transform_text(fy_transform x)
 {
@@ -62,7 +74,7 @@ static const char *transform_text(fy_transform x)
     return "some of its rows";
 }
 
-/* --- table -------------------------------------------------------------------------------------- */
+/* --- table ---------------------------------------------------------------------------------- */
 
 static void put_tensor(fy_str *s, const fy_plan_tensor *t, uint64_t bytes)
 {
@@ -117,14 +129,14 @@ int fy_convert_print_plan(fy_convert_job *j, fy_err *e)
         fy_log(FY_LOG_INFO, "free space there: %.1f MB", (double)space * 1e-6);
     if (fy_convert_job_estimate(j, &seconds))
         fy_log(FY_LOG_INFO,
-               "%s %.1f s with %d thread%s, by a sample, while the files are in memory; a slow disk "
-               "takes longer",
+               "%s %.1f s with %d thread%s, by a sample, while the files are in memory; a slow "
+               "disk takes longer",
                seconds < 0.1 ? "less than" : "about", seconds < 0.1 ? 0.1 : seconds, j->r.n_threads,
                j->r.n_threads == 1 ? "" : "s");
-    return fy_convert_check_space(j, e);
+    return check_space(j, e);
 }
 
-/* --- JSON --------------------------------------------------------------------------------------- */
+/* --- JSON ----------------------------------------------------------------------------------- */
 
 static void put_text(fy_str *s, const char *key, fy_span text)
 {
@@ -221,22 +233,10 @@ int fy_convert_print_json(fy_convert_job *j, double seconds, fy_err *e)
     put_json(j, seconds, &s);
     int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
     fy_str_release(&s);
-    return rc != 0 ? -1 : seconds < 0 ? fy_convert_check_space(j, e) : 0;
+    return rc != 0 ? -1 : seconds < 0 ? check_space(j, e) : 0;
 }
 
-int fy_convert_check_space(const fy_convert_job *j, fy_err *e)
-{
-    uint64_t space, need = fy_gguf_writer_file_bytes(j->writer);
-    if (fy_file_space(fy_str_z(&j->out_path), &space, e) != 0)
-        return -1;
-    if (need <= space)
-        return 0;
-    return fy_fail(e, FY_ENOSPACE,
-                   "%s: would need %" PRIu64 " bytes, the file system has %" PRIu64 " free",
-                   fy_str_z(&j->out_path), need, space);
-}
-
-/* --- words -------------------------------------------------------------------------------------- */
+/* --- words ---------------------------------------------------------------------------------- */
 
 void fy_convert_say_plan(const fy_convert_job *j)
 {
@@ -267,8 +267,8 @@ void fy_convert_say_end(fy_convert_job *j, double seconds)
     uint64_t odd = j->stream != NULL ? fy_convert_stream_n_nonfinite(j->stream) : 0;
     if (odd > 0)
         fy_log(FY_LOG_WARN,
-               "%" PRIu64 " value%s NaN, infinite or too large, and written so (--allow-nonfinite)", odd,
-               odd == 1 ? " is" : "s are");
+               "%" PRIu64 " value%s NaN, infinite or too large, and written so (--allow-nonfinite)",
+               odd, odd == 1 ? " is" : "s are");
     fy_log(FY_LOG_INFO, "read %.1f MB, wrote %.1f MB in %.2f s, %.0f MB/s, peak RssAnon %.1f MB",
            in * 1e-6, (double)fy_gguf_writer_file_bytes(j->writer) * 1e-6, seconds,
            in * 1e-6 / (seconds > 0 ? seconds : 1), (double)fy_convert_job_peak(j) * 1e-6);

@@ -9,14 +9,11 @@
 #include "convert/convert_job.h"
 
 /* The table of a dry run, with free space and time in words: every tensor of the output, and those
- * of the checkpoint that are left out. */
+ * of the checkpoint that are left out. FY_ENOSPACE, behind it, when the output would not fit. */
 int fy_convert_print_plan(fy_convert_job *j, fy_err *e);
 
 /* The same as one JSON object. seconds: that the conversion took; below 0: it was a dry run. */
 int fy_convert_print_json(fy_convert_job *j, double seconds, fy_err *e);
-
-/* FY_ENOSPACE when the output does not fit where it is to be written. */
-int fy_convert_check_space(const fy_convert_job *j, fy_err *e);
 
 void fy_convert_say_plan(const fy_convert_job *j);
 void fy_convert_say_end(fy_convert_job *j, double seconds);

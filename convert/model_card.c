@@ -39,7 +39,7 @@ static bool is_wanted(const char *key)
     return false;
 }
 
-/* --- YAML --------------------------------------------------------------------------------------- */
+/* --- YAML ----------------------------------------------------------------------------------- */
 
 typedef struct {
     yaml_parser_t parser;
@@ -167,7 +167,7 @@ static int read_document(reader *r, json_t **out)
     }
 }
 
-/* --- the front matter --------------------------------------------------------------------------- */
+/* --- the front matter ----------------------------------------------------------------------- */
 
 /* Where the line at p ends, without its CR; *next is behind its LF. */
 static size_t line_end(const char *p, size_t n, size_t *behind)

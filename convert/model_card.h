@@ -3,8 +3,8 @@
  * makes the language "no" false and the version 1.10 a number.
  *
  * A card may not keep a model from being converted: one that is no YAML is said and left out. What
- * is kept is bounded (depth, list and text lengths), whatever the file is; aliases are not followed.
- */
+ * is kept is bounded (depth, lengths of lists and texts), whatever the file is; aliases are not
+ * followed. */
 #ifndef FY_CONVERT_MODEL_CARD_H
 #define FY_CONVERT_MODEL_CARD_H
 

@@ -35,7 +35,7 @@ static char upper(char c)
     return c >= 'a' && c <= 'z' ? (char)(c - ('a' - 'A')) : c;
 }
 
-/* --- kinds of parts, matched as a whole and in any case ---------------------------------------- */
+/* --- kinds of parts, matched as a whole and in any case ------------------------------------- */
 
 static size_t digits(const char *s)
 {
@@ -119,7 +119,7 @@ static bool is_size(const char *s)
     return n > 0 && lower(s[n]) == 'x' && is_number_with_unit(s + n + 1);
 }
 
-/* --- annotation --------------------------------------------------------------------------------- */
+/* --- annotation ----------------------------------------------------------------------------- */
 
 /* "7b1" is 7.1B, "1_5b" is 1.5B. */
 static void normalize_size(char *s)
@@ -273,7 +273,7 @@ void fy_model_id_release(fy_model_id *id)
     fy_str_release(&id->size_label);
 }
 
-/* --- titles ------------------------------------------------------------------------------------- */
+/* --- titles --------------------------------------------------------------------------------- */
 
 /* Letters, none of them large; not v1.2, nothing that begins with a digit. */
 static bool takes_capitals(const char *w, size_t n)
@@ -315,7 +315,7 @@ void fy_model_id_title(fy_span id, fy_str *out)
     }
 }
 
-/* --- sizes -------------------------------------------------------------------------------------- */
+/* --- sizes ---------------------------------------------------------------------------------- */
 
 void fy_size_label(uint64_t n_params, char out[FY_SIZE_LABEL_BYTES])
 {

@@ -40,7 +40,7 @@ const char *fy_model_meta_text(const fy_model_meta *m, const char *key)
     return json_string_value(json_object_get(m->values, key));
 }
 
-/* --- collecting --------------------------------------------------------------------------------- */
+/* --- collecting ----------------------------------------------------------------------------- */
 
 /* Unless the key is there already, or the text is empty. */
 static int offer(json_t *values, const char *key, fy_span text, fy_err *e)
@@ -122,7 +122,7 @@ static int extend(json_t *values, const char *key, const json_t *from, fy_err *e
     return 0;
 }
 
-/* --- where it comes from ------------------------------------------------------------------------ */
+/* --- where it comes from -------------------------------------------------------------------- */
 
 /* "https://huggingface.co/ORG/NAME": where ORG/NAME begins; NULL: something else. */
 static const char *hub_id(const char *url)
@@ -261,7 +261,7 @@ void fy_model_meta_release(fy_model_meta *m)
     m->values = NULL;
 }
 
-/* --- writing ------------------------------------------------------------------------------------ */
+/* --- writing -------------------------------------------------------------------------------- */
 
 static int write_text(fy_gguf_writer *w, const char *key, const json_t *v, fy_err *e)
 {
@@ -318,7 +318,7 @@ int fy_model_meta_write(const fy_model_meta *m, fy_gguf_writer *w, fy_err *e)
                : 0;
 }
 
-/* --- the name of a file ------------------------------------------------------------------------- */
+/* --- the name of a file --------------------------------------------------------------------- */
 
 /* Without blanks around it; what no file should have in its name becomes a dash. Cut between
  * letters, so that a long name leaves room for the others. */

@@ -8,8 +8,9 @@
  *   for each tensor, sorted by name: "tensor NAME DTYPE [A, B]\n" (DTYPE as safetensors spells it);
  *     of every tensor (of more than 128: every k-th, so that there are at most as many) 64 bytes
  *     from the middle of its data, unless it is joined from parts or has gaps.
- * The samples of a file are all of it up to 64 KiB, else 16 times 4 KiB, the first at its beginning,
- * the last at its end. How tensors are spread over files, file names and times do not matter. */
+ * The samples of a file are all of it up to 64 KiB, else 16 times 4 KiB, the first at its
+ * beginning, the last at its end. How tensors are spread over files, names of files and times do
+ * not matter. */
 #ifndef FY_CONVERT_SOURCE_HASH_H
 #define FY_CONVERT_SOURCE_HASH_H
 

@@ -7,7 +7,7 @@
 #include "base/quote.h"
 #include "kernels/row.h"
 
-/* --- patterns ----------------------------------------------------------------------------------- */
+/* --- patterns ------------------------------------------------------------------------------- */
 
 typedef struct {
     const char *text; /* view: the whole option */
@@ -107,7 +107,7 @@ static int check_used(const fy_keep *k, fy_err *e)
     return 0;
 }
 
-/* --- recipes ------------------------------------------------------------------------------------ */
+/* --- recipes -------------------------------------------------------------------------------- */
 
 static bool is_matrix(const fy_plan_tensor *t)
 {

@@ -20,7 +20,8 @@ typedef struct fy_keep fy_keep;
 fy_keep *fy_keep_new(const char *const *texts, size_t n, fy_err *e);
 void fy_keep_free(fy_keep *k); /* NULL is fine */
 
-/* Gives every tensor of the plan its type. Fails when a pattern names no matrix and when the recipe needs a type that ferry does not encode. */
+/* Gives every tensor of the plan its type. Fails when a pattern finds no matrix, and when the
+ * recipe needs a type that ferry does not encode. */
 int fy_choose_types(fy_convert_plan *p, const fy_plan_options *o, fy_err *e);
 
 #endif

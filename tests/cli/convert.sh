@@ -34,7 +34,6 @@ sed -i /model_name/d Llama-3.2-1B-Instruct/README.md
 convert Llama-3.2-1B-Instruct -o "$TMP/out" --outtype q4_0
 check "the directory's name in its parts" test -f "$TMP/out/Llama-3.2-2.4M-1b-Instruct-Q4_0.gguf"
 mkdir -p "cache/models--org--Name-7B/snapshots"
-ln -s "$tales" cache/models--org--Name-7B/snapshots/0123abc
 cp -r "$tales" cache/models--org--Name-7B/snapshots/4567def
 rm cache/models--org--Name-7B/snapshots/4567def/README.md
 convert cache/models--org--Name-7B/snapshots/4567def -o cached.gguf

@@ -49,12 +49,14 @@ static const struct {
 static const struct {
     const char *dir, *card, *config, *model_name;
     unsigned long long n_params;
-    const char *keys;
+    const char *file, *vocab_file, *keys;
 } checkpoint_cases[] = {
     {"tales", NULL, NULL, NULL, 2427136ULL,
+     "Tales-Q4_0", "Tales-vocab",
      "general.name=Tales\n"
     },
     {"Llama-3.2-1B-Instruct", "---\nlanguage:\n- en\n- de\nlibrary_name: transformers\ntags:\n- facebook\n- meta\npipeline_tag: text-generation\nlicense: llama3.2\nbase_model: meta-llama/Llama-3.2-1B\nextra_gated_prompt: >-\n  ### LLAMA 3.2 COMMUNITY LICENSE AGREEMENT\n\n\n  Llama 3.2 Version Release Date: September 25, 2024\n---\n# Model\n", "{\"_name_or_path\": \"meta-llama/Llama-3.2-1B-Instruct\"}", NULL, 1235814400ULL,
+     "Llama-3.2-1B-Instruct-Q4_0", "Llama-3.2-Instruct-vocab",
      "general.name=Llama 3.2 1B Instruct\n"
      "general.organization=Meta Llama\n"
      "general.finetune=Instruct\n"
@@ -69,6 +71,7 @@ static const struct {
      "general.languages=en|de\n"
     },
     {"snapshot", "---\nlicense: other\nlicense_name: qwen-research\nlicense_link: https://huggingface.co/Qwen/Qwen2.5-3B/blob/main/LICENSE\nbase_model:\n- Qwen/Qwen2.5-3B\n- https://huggingface.co/org/Other-7B-v0.3\n- https://example.com/models/x\ndatasets: [HuggingFaceFW/fineweb, \"https://huggingface.co/datasets/a/b\"]\nlanguage: [en]\ntags: []\n---\n", NULL, NULL, 3085938688ULL,
+     "Snapshot-Q4_0", "Snapshot-vocab",
      "general.name=Snapshot\n"
      "general.license=other\n"
      "general.license.name=qwen-research\n"
@@ -90,6 +93,7 @@ static const struct {
      "general.languages=en\n"
     },
     {"dir", "---\r\nname: Zephyr 7B Beta\r\nauthor: 'HF'\r\nversion: \"1.10\"\r\norganization: \"Hugging\\tFace\"\r\nbasename: zephyr\r\nfinetune: beta\r\nsize_label: 7B\r\ndescription: |\r\n  Two\r\n  lines\r\nurl: https://example.com\r\ndoi: 10.1/2\r\nrepo_url: https://example.com/git\r\nlicense: [mit, apache-2.0]\r\n---\r\n", "{\"_name_or_path\": \"HuggingFaceH4/zephyr-7b-beta\"}", NULL, 7241732096ULL,
+     "zephyr-7B-beta-1.10-Q4_0", "zephyr-beta-1.10-vocab",
      "general.name=Zephyr 7B Beta\n"
      "general.author=HF\n"
      "general.version=1.10\n"
@@ -106,6 +110,7 @@ static const struct {
      "general.source.repo_url=https://example.com/git\n"
     },
     {"x", "---\nmodel_name: Card Name\nmodel_creator: Someone\nmodel_type: mistral\nbase_model_sources: mistralai/Mistral-7B-v0.1\n---\n", "{\"_name_or_path\": \"/data/models/x\"}", "Given Name", 0ULL,
+     "mistral-Q4_0", "mistral-vocab",
      "general.name=Given Name\n"
      "general.author=Someone\n"
      "general.basename=mistral\n"
@@ -116,6 +121,7 @@ static const struct {
      "general.base_model.0.repo_url=https://huggingface.co/mistralai/Mistral-7B-v0.1\n"
     },
     {"Norway-7B", "---\nlanguage:\n- no\n- nb\ntags: one\n---\n", "{\"_name_or_path\": \"a/b/c\"}", NULL, 0ULL,
+     "Norway-7B-Q4_0", "Norway-vocab",
      "general.name=Norway 7B\n"
      "general.basename=Norway\n"
      "general.size_label=7B\n"
@@ -123,6 +129,7 @@ static const struct {
      "general.languages=no|nb\n"
     },
     {"merge", "---\nbase_models:\n  - name: Base One\n    organization: Org\n    repo_url: https://example.com/1\n  - org/Two-3B-v2\n---\n", NULL, NULL, 0ULL,
+     "Merge-Q4_0", "Merge-vocab",
      "general.name=Merge\n"
      "general.base_model.count=2\n"
      "general.base_model.0.name=Base One\n"
@@ -134,14 +141,17 @@ static const struct {
      "general.base_model.1.repo_url=https://huggingface.co/org/Two-3B-v2\n"
     },
     {"anchors", "---\ntags: &t [a, b]\nlicense: mit\n? complex\n: value\nmodel-index:\n- results:\n  - {a: [1, {b: c}]}\n---\n", NULL, NULL, 0ULL,
+     "Anchors-Q4_0", "Anchors-vocab",
      "general.name=Anchors\n"
      "general.license=mit\n"
      "general.tags=a|b\n"
     },
     {"no-front-matter", "# Title\n---\nlicense: mit\n---\n", NULL, NULL, 0ULL,
+     "No-Front-Matter-Q4_0", "No-Front-Matter-vocab",
      "general.name=No Front Matter\n"
     },
     {"tabs-1B", "---\nlicense:\tmit\nlanguage:\n\t- en\n---\n", NULL, NULL, 0ULL,
+     "tabs-1B-Q4_0", "tabs-vocab",
      "general.name=Tabs 1B\n"
      "general.basename=tabs\n"
      "general.size_label=1B\n"

@@ -124,7 +124,9 @@ def keys(name, card, config, params, model_name):
             continue
         value = v.value
         out += f"{k}={'|'.join(value) if isinstance(value, list) else value}\n"
-    return out
+    size = m.size_label
+    name = gguf.naming_convention(m.name, m.basename, m.finetune, m.version, size, "q4_0")
+    return out, name, gguf.naming_convention(m.name, m.basename, m.finetune, m.version, None, None, "vocab")
 
 
 print("/* Made by model_meta_cases.py with gguf-py. */")
@@ -136,11 +138,13 @@ for i, n in IDS:
     texts = [full, org, base, ft, ver, size, Metadata.id_to_title(full)]
     print(f"    {{{c(i)}, {n}ULL, " + ", ".join(c(t or "") for t in texts) + "},")
 print("};\n\nstatic const struct {\n    const char *dir, *card, *config, *model_name;")
-print("    unsigned long long n_params;\n    const char *keys;\n} checkpoint_cases[] = {")
+print("    unsigned long long n_params;\n    const char *file, *vocab_file, *keys;\n} checkpoint_cases[] = {")
 for name, card, config, params, model_name in CHECKPOINTS:
     conf = json.dumps(config) if config is not None else None
     print(f"    {{{c(name)}, {c(card)}, {c(conf)}, {c(model_name)}, {params}ULL,")
-    for line in keys(name, card, config, params, model_name).splitlines(keepends=True):
+    text, file, vocab_file = keys(name, card, config, params, model_name)
+    print(f"     {c(file)}, {c(vocab_file)},")
+    for line in text.splitlines(keepends=True):
         print(f"     {c(line)}")
     print("    },")
 print("};\n\n#endif")

@@ -57,7 +57,8 @@ static void try_one(subject *s, const char *key, const char *value)
     assert_non_null(text);
     bool good = fy_hf_config_parse(&c, text, strlen(text), "config.json", &e) == 0;
     if (good) {
-        fy_convert_plan *p = fy_convert_plan_new(s->dir, &c, &(fy_plan_options){.outtype = FY_Q8_0}, &e);
+        const fy_plan_options o = {.outtype = FY_Q8_0};
+        fy_convert_plan *p = fy_convert_plan_new(s->dir, &c, &o, &e);
         good = p != NULL;
         if (good && memcmp(&s->hp, &c.hp, sizeof s->hp) != 0)
             fill_all(s, p);

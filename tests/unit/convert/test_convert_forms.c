@@ -512,7 +512,8 @@ static void each_failing_allocation_of_a_plan_is_out_of_memory(void **state)
     for (long n = 0;; n++) {
         fy_err e = {0};
         alloc_fail_after(n);
-        fy_convert_plan *p = fy_convert_plan_new(w.dir, &w.config, &(fy_plan_options){.outtype = FY_F32}, &e);
+        const fy_plan_options o = {.outtype = FY_F32};
+        fy_convert_plan *p = fy_convert_plan_new(w.dir, &w.config, &o, &e);
         bool failed = alloc_fail_end();
         fy_convert_plan_free(p);
         if (!failed) {

@@ -333,7 +333,7 @@ static void a_value_that_does_not_fit_is_found(void **state)
     release(&w);
 }
 
-/* --- options ------------------------------------------------------------------------------------ */
+/* --- options -------------------------------------------------------------------------------- */
 
 static void patterns_keep_matrices_in_other_types(void **state)
 {

@@ -81,7 +81,7 @@ static void sizes_have_two_digits(void **state)
     assert_string_equal(got, "7.2B");
 }
 
-/* --- whole checkpoints -------------------------------------------------------------------------- */
+/* --- whole checkpoints ---------------------------------------------------------------------- */
 
 static int load(const char *dir, const char *card, const char *config, const char *name,
                 uint64_t n_params, fy_model_meta *m, fy_err *e)
@@ -140,7 +140,7 @@ static void written(const fy_model_meta *m, fy_str *out)
     fy_gguf_close(g);
 }
 
-static void checkpoints_get_the_keys_of_gguf_py(void **state)
+static void checkpoints_get_the_keys_and_names_of_gguf_py(void **state)
 {
     (void)state;
     for (size_t i = 0; i < N_OF(checkpoint_cases); i++) {
@@ -153,6 +153,10 @@ static void checkpoints_get_the_keys_of_gguf_py(void **state)
             fail_msg("%s: %s", checkpoint_cases[i].dir, e.msg);
         written(&m, &got);
         assert_string_equal(fy_str_z(&got), checkpoint_cases[i].keys);
+        fy_model_meta_file_name(&m, "q4_0", NULL, &got);
+        assert_string_equal(fy_str_z(&got), checkpoint_cases[i].file);
+        fy_model_meta_file_name(&m, NULL, "vocab", &got);
+        assert_string_equal(fy_str_z(&got), checkpoint_cases[i].vocab_file);
         fy_str_release(&got);
         fy_model_meta_release(&m);
     }
@@ -165,8 +169,8 @@ static void what_says_nothing_gives_no_key(void **state)
     static const struct {
         const char *dir, *card, *config, *keys;
     } cases[] = {
-        {"d", "---\nname:\nlicense: ~\nbase_model: null\ndatasets: []\ntags: [null, '']\n---\n", NULL,
-         "general.name=D\n"},
+        {"d", "---\nname:\nlicense: ~\nbase_model: null\ndatasets: []\ntags: [null, '']\n---\n",
+         NULL, "general.name=D\n"},
         {"d", "---\nversion: 1.10\nlanguage: no\nname: [a]\n---\n", NULL,
          "general.name=a\ngeneral.version=1.10\ngeneral.languages=no\n"},
         {"d", "---\n- a\n- b\n---\n", NULL, "general.name=D\n"},
@@ -256,7 +260,7 @@ static void running_out_of_memory_is_told(void **state)
     }
 }
 
-/* --- names of files ----------------------------------------------------------------------------- */
+/* --- names of files ------------------------------------------------------------------------- */
 
 static void files_are_named_by_the_convention(void **state)
 {
@@ -273,7 +277,8 @@ static void files_are_named_by_the_convention(void **state)
         {"d", "---\nname: x"
               "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
               "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
-              "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9-\n---\n",
+              "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9-"
+              "\n---\n",
          NULL, "vocab",
          "x"
          "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
@@ -298,7 +303,7 @@ int main(void)
         cmocka_unit_test(names_are_taken_apart_as_gguf_py_does),
         cmocka_unit_test(names_that_follow_no_rule_stay_names),
         cmocka_unit_test(sizes_have_two_digits),
-        cmocka_unit_test(checkpoints_get_the_keys_of_gguf_py),
+        cmocka_unit_test(checkpoints_get_the_keys_and_names_of_gguf_py),
         cmocka_unit_test(what_says_nothing_gives_no_key),
         cmocka_unit_test(cards_that_are_no_yaml_are_refused),
         cmocka_unit_test(what_is_kept_of_a_card_is_bounded),
