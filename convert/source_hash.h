@@ -6,8 +6,8 @@
  *   for each of the configuration and tokenizer files below that is there: "file NAME SIZE\n" and
  *     its samples;
  *   for each tensor, sorted by name: "tensor NAME DTYPE [A, B]\n" (DTYPE as safetensors spells it);
- *     of every tensor (of more than 128: every k-th, so that there are at most as many) 64 bytes
- *     from the middle of its data, unless it is joined from parts or has gaps.
+ *     of every tensor (of more than 128: every k-th, so that there are at most as many) the 16
+ *     elements in its middle as f32, unless its elements are no numbers.
  * The samples of a file are all of it up to 64 KiB, else 16 times 4 KiB, the first at its
  * beginning, the last at its end. How tensors are spread over files, names of files and times do
  * not matter. */
