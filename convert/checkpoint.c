@@ -224,7 +224,10 @@ static int open_any(fy_ckpt *c, const char *path, fy_err *e)
     if (!fy_file_is_dir(path)) {
         if (ends_with(path, ".pt") || ends_with(path, ".pth"))
             return fy_ckpt_open_llama2c(c, path, e);
-        return fy_fail(e, FY_EARG, "%s is a file; give the checkpoint's directory", path);
+        return fy_fail(e, FY_EARG,
+                       "%s is a file; give the checkpoint's directory, or --vocab-only with a "
+                       "tokenizer file",
+                       path);
     }
     int rc = fy_ckpt_has(path, "config.json", e);
     if (rc == 0)

@@ -9,14 +9,15 @@
 #include "convert/family_match.h"
 #include "convert/foreign_reader.h"
 #include "convert/model_card.h"
+#include "hub/hub_fetch.h"
 
-#define SYNOPSIS "DIR | --list-archs"
+#define SYNOPSIS "DIR|ORG/NAME | --list-archs"
 
 typedef struct {
-    const char *outfile, *model_name, *pre, *chat_template;
+    const char *outfile, *model_name, *pre, *chat_template, *split_max_size;
     fy_opt_list keep;
     int outtype, recipe;
-    bool vocab_only, embedding_only, dry_run, list_archs, json, quiet, verbose;
+    bool vocab_only, embedding_only, dry_run, fetch, list_archs, json, resume, quiet, verbose;
     bool allow_unmapped, allow_nonfinite;
     int64_t n_threads;
 } options;
@@ -72,12 +73,33 @@ static const fy_opt opts[] = {
      .line_only = true,
      .help = "The name inside the file (general.name) instead of the one that the model card, "
              "config.json or the directory's name gives."},
+    {.group = "Output",
+     .name = "split-max-size",
+     .kind = FY_OPT_STR,
+     .arg = "N(M|G)",
+     .offset = FIELD(split_max_size),
+     .line_only = true,
+     .help = "Split the model over files NAME-00001-of-0000N.gguf, each with at most so many bytes "
+             "of tensors (M: million, G: a thousand million; a larger tensor has a file alone). "
+             "Readers are given the first one."},
+    {.group = "Work",
+     .name = "resume",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(resume),
+     .def = "yes",
+     .line_only = true,
+     .help = "Go on with what an interrupted conversion has left, if the checkpoint, the options "
+             "and the program are the same; =no begins again, and leaves nothing when it is "
+             "interrupted."},
+    FY_ROW_FETCH,
     {.group = "Work",
      .name = "vocab-only",
      .kind = FY_OPT_FLAG,
      .offset = FIELD(vocab_only),
      .line_only = true,
-     .help = "Write keys and tokenizer, no tensors. Needs the tokenizer's files only."},
+     .help = "Write keys and tokenizer, no tensors. Needs the tokenizer's files only; DIR may be "
+             "one of them: tokenizer.json, a SentencePiece model, ranks of tiktoken, or the "
+             "vocabulary of RWKV World."},
     {.group = "Work",
      .name = "embedding-only",
      .kind = FY_OPT_FLAG,
@@ -111,7 +133,7 @@ static const fy_opt opts[] = {
      .arg = "NAME",
      .offset = FIELD(pre),
      .help = "The pre-tokenizer (tokenizer.ggml.pre) for a tokenizer.json whose structure is not "
-             "recognised."},
+             "recognised; the message that asks for it names the nearest one."},
     {.group = "Work",
      .name = "chat-template",
      .kind = FY_OPT_STR,
@@ -189,14 +211,16 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
                        SYNOPSIS);
     if (check_options(o, e))
         return -1;
-    if (!fy_file_exists(args[0]))
-        return fy_fail(e, FY_EIO, "%s: no such directory", args[0]);
+    fy_hub_place place;
+    if (fy_hub_checkpoint(args[0], o->fetch, &place, e) != 0)
+        return -1;
     fy_convert_request r = {
-        .path = args[0],
+        .path = place.dir,
         .outfile = o->outfile,
         .model_name = o->model_name,
         .pre = o->pre,
         .chat_template = o->chat_template,
+        .split_max_size = o->split_max_size,
         .keep = o->keep.items,
         .n_keep = o->keep.n,
         .outtype = outtypes[o->outtype],
@@ -205,11 +229,13 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
         .embedding_only = o->embedding_only,
         .allow_unmapped = o->allow_unmapped,
         .allow_nonfinite = o->allow_nonfinite,
+        .resume = o->resume,
         .n_threads = o->n_threads != FY_OPT_UNSET_INT ? (int)o->n_threads : fy_default_threads(),
     };
     fy_convert_job j;
     int rc = convert(&j, o, &r, e);
     fy_convert_job_release(&j);
+    fy_hub_place_release(&place);
     return rc;
 }
 
@@ -232,7 +258,10 @@ const fy_verb fy_verb_convert = {
         "that is missing, "
         "misshapen or unknown is an error that names it. The file has its final name only when it "
         "is whole. The "
-        "same checkpoint and options give the same bytes, whatever the number of threads.\n\n"
+        "same checkpoint and options give the same bytes, whatever the number of threads, "
+        "interrupted on the way or not.\n\n"
+        "A checkpoint in the cache of Hugging Face's tools may be given by its directory there or "
+        "as ORG/NAME (ferry fetch).\n\n"
         "q8_0 and q4_0 are pure: every matrix takes the type, the embedding and the output "
         "included. --recipe and --keep change that.\n\n"
         "Name, licence, base model, tags and languages come from the model card (README.md), from "
@@ -245,6 +274,8 @@ const fy_verb fy_verb_convert = {
                 "ferry convert checkpoint --outtype q8_0 --dry-run\n"
                 "# 4 bits, the embedding in 8\n"
                 "ferry convert checkpoint --outtype q4_0 --keep 'token_embd=q8_0'\n"
+                "# in files of at most 2 GB\n"
+                "ferry convert checkpoint --split-max-size 2G\n"
                 "# what can be converted\n"
                 "ferry convert --list-archs\n",
     .task = FY_TASK_MAKE,

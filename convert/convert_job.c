@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "cli/verb.h"
+#include "convert/convert_identity.h"
 #include "convert/family_match.h"
 #include "convert/gguf_meta.h"
 #include "convert/model_card.h"
@@ -65,19 +66,31 @@ static char *id_of(char *real)
     return strdup(revision != NULL && revision[1] != '\0' ? revision + 1 : "model");
 }
 
+/* A tokenizer file is named without its extension; the file of a checkpoint has the name of the
+ * directory it lies in, where its tokenizer is, too. */
+static void place_of_file(fy_convert_job *j, char *real)
+{
+    char *slash = strrchr(real, '/'), *dot = strrchr(slash, '.');
+    if (j->r.vocab_only) {
+        j->dir = strdup(j->r.path);
+        if (dot != NULL && dot > slash + 1)
+            *dot = '\0';
+    } else {
+        j->dir = strndup(real, slash > real ? (size_t)(slash - real) : 1);
+        *(slash > real ? slash : real + 1) = '\0';
+    }
+}
+
 /* Links and "." are followed, so that every directory has a name. */
 static int find_place(fy_convert_job *j, fy_err *e)
 {
     char *real = realpath(j->r.path, NULL);
     if (real == NULL)
         return fy_fail_errno(e, "%s", j->r.path);
-    if (fy_file_is_dir(real)) {
+    if (fy_file_is_dir(real))
         j->dir = strdup(j->r.path);
-    } else {
-        char *slash = strrchr(real, '/');
-        j->dir = strndup(real, slash > real ? (size_t)(slash - real) : 1);
-        *(slash > real ? slash : real + 1) = '\0';
-    }
+    else
+        place_of_file(j, real);
     j->id = id_of(real);
     free(real);
     return j->dir != NULL && j->id != NULL ? 0 : fy_nomem(e);
@@ -182,6 +195,10 @@ static int read_meta(fy_convert_job *j, fy_err *e)
 
 static int add_tensors(fy_convert_job *j, fy_err *e)
 {
+    uint64_t split = 0;
+    if (fy_split_size(j->r.split_max_size, &split, e) ||
+        fy_gguf_writer_split(j->writer, split, e))
+        return -1;
     for (size_t i = 0; j->plan != NULL && i < j->plan->n_tensors; i++) {
         const fy_plan_tensor *t = &j->plan->tensors[i];
         char name[FY_ROW_NAME_BYTES];
@@ -260,6 +277,8 @@ static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
 static int check_distinct(const fy_convert_job *j, fy_err *e)
 {
     const char *out = fy_str_z(&j->out_path);
+    if (!fy_file_is_dir(j->r.path) && fy_file_exists(out) && fy_file_is_same(j->r.path, out))
+        return fy_fail(e, FY_EARG, "%s: is the input, expected another name for the output", out);
     DIR *d = fy_file_exists(out) ? opendir(j->dir) : NULL;
     int rc = 0;
     for (struct dirent *en; rc == 0 && d != NULL && (en = readdir(d)) != NULL;) {
@@ -280,6 +299,30 @@ static int check_distinct(const fy_convert_job *j, fy_err *e)
     return rc;
 }
 
+/* What the values depend on besides header and checkpoint. */
+static int identify(const fy_convert_job *j, fy_str *sources, fy_err *e)
+{
+    if (fy_convert_identity(j->dir, sources, e))
+        return -1;
+    if (j->r.allow_nonfinite)
+        fy_str_puts(sources, "--allow-nonfinite\n");
+    return sources->oom ? fy_nomem(e) : 0;
+}
+
+static int write_file(fy_convert_job *j, fy_pool *pool, fy_progress *progress, fy_err *e)
+{
+    const char *out = fy_str_z(&j->out_path);
+    fy_str sources = {0};
+    if (j->plan == NULL || !j->r.resume)
+        return fy_gguf_write(j->writer, out, j->plan != NULL ? fill : NULL, j, pool, progress, e);
+    int rc = identify(j, &sources, e);
+    if (rc == 0)
+        rc = fy_gguf_write_resumed(j->writer, out, (fy_span){sources.ptr, sources.len}, fill, j,
+                                   pool, progress, e);
+    fy_str_release(&sources);
+    return rc;
+}
+
 int fy_convert_job_write(fy_convert_job *j, fy_err *e)
 {
     if (check_distinct(j, e))
@@ -296,8 +339,7 @@ int fy_convert_job_write(fy_convert_job *j, fy_err *e)
         return -1;
     fy_progress progress;
     fy_show_begin(&progress, "converting", fy_gguf_writer_file_bytes(j->writer));
-    int rc = fy_gguf_write(j->writer, fy_str_z(&j->out_path), j->plan != NULL ? fill : NULL, j,
-                           pool, &progress, e);
+    int rc = write_file(j, pool, &progress, e);
     fy_show_end(&progress);
     fy_pool_free(pool);
     return rc;

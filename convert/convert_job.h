@@ -22,18 +22,21 @@
 
 /* What is to be done; all views. */
 typedef struct {
-    const char *path; /* of the checkpoint: a directory, or the one file of llama2.c */
+    const char *path; /* of the checkpoint: a directory, or the one file of llama2.c; for the
+                         vocabulary only, a tokenizer file, too */
     const char *outfile, *model_name, *pre, *chat_template; /* NULL: not given */
     const char *const *keep;                                /* "REGEX=TYPE" */
     size_t n_keep;
     fy_type outtype;
     bool llama_recipe, vocab_only, embedding_only, allow_unmapped, allow_nonfinite;
+    bool resume; /* go on with what an interrupted conversion has left, and leave it */
+    const char *split_max_size; /* NULL: one file */
     int n_threads;
 } fy_convert_request;
 
 typedef struct {
     fy_convert_request r;
-    char *dir; /* owned; where configuration and tokenizer are */
+    char *dir; /* owned; where configuration and tokenizer are, or the one tokenizer file */
     char *id;  /* owned; NAME of the directory, or ORG/NAME of one in the hub's cache */
     fy_str out_path;
     fy_hf_config config;

@@ -110,6 +110,8 @@ static void put_table(const fy_convert_job *j, fy_str *s)
                   n_tensors(j), tensor_bytes(j), fy_gguf_writer_file_bytes(j->writer));
     fy_str_put_quoted(s, fy_span_of(fy_str_z(&j->out_path)), SIZE_MAX);
     fy_str_putc(s, '\n');
+    if (fy_gguf_writer_n_files(j->writer) > 1)
+        fy_str_printf(s, "split into %" PRIu32 " files\n", fy_gguf_writer_n_files(j->writer));
 }
 
 int fy_convert_print_plan(fy_convert_job *j, fy_err *e)
@@ -213,10 +215,10 @@ static void put_json(fy_convert_job *j, double seconds, fy_str *s)
         fy_str_printf(s, ",\n  \"type\": \"%s\",\n  \"parameters\": %" PRIu64,
                       fy_type_name(j->plan->type), j->plan->n_params);
     fy_str_printf(s,
-                  ",\n  \"file_bytes\": %" PRIu64 ",\n  \"tensor_bytes\": %" PRIu64
+                  ",\n  \"files\": %" PRIu32 ",\n  \"file_bytes\": %" PRIu64 ",\n  \"tensor_bytes\": %" PRIu64
                   ",\n  \"dropped_bytes\": %" PRIu64 ",\n  \"threads\": %d,\n",
-                  fy_gguf_writer_file_bytes(j->writer), tensor_bytes(j), dropped_bytes(j),
-                  j->r.n_threads);
+                  fy_gguf_writer_n_files(j->writer), fy_gguf_writer_file_bytes(j->writer),
+                  tensor_bytes(j), dropped_bytes(j), j->r.n_threads);
     put_json_end(j, seconds, s);
     fy_str_puts(s, "  \"tensors\": [");
     for (size_t i = 0; i < n_tensors(j); i++)
@@ -249,6 +251,8 @@ void fy_convert_say_plan(const fy_convert_job *j)
     else
         fy_log(FY_LOG_INFO, "writing %s: %s, %s, %zu tensors", path, j->config.family->name,
                fy_type_name(j->plan->type), j->plan->n_tensors);
+    if (fy_gguf_writer_n_files(j->writer) > 1)
+        fy_log(FY_LOG_INFO, "split into %" PRIu32 " files", fy_gguf_writer_n_files(j->writer));
     if (j->has_config && j->config.nested)
         fy_log(FY_LOG_INFO, "only the text model of the checkpoint is converted");
     if (fallbacks > 0)
