@@ -172,7 +172,10 @@ static int nothing_here(const char *dir, fy_err *e)
                            "%s: neither " FY_HF_SINGLE " nor " FY_HF_INDEX "; %s is %s", dir,
                            found[i], kinds[i].what);
     }
-    return fy_fail(e, FY_EIO, "%s: neither " FY_HF_SINGLE " nor " FY_HF_INDEX " is in it", dir);
+    return fy_fail(e, FY_EIO,
+                   "%s: no checkpoint, or not all of one: neither config.json, " FY_HF_SINGLE
+                   " nor " FY_HF_INDEX " is in it",
+                   dir);
 }
 
 /* As transformers chooses: safetensors before PyTorch, the single file before the index. */

@@ -64,7 +64,7 @@ check_equal "one tokenizer.json is as good as its directory" \
 printf "1 'a' 1\n2 b'ab' 2\n3 '\\\\n' 1\n" >"$TMP/world.txt"
 check_equal "an RWKV vocabulary takes the longest piece" "2 1 3" "$("$FERRY" tokenize -m "$TMP/world.txt" "aba
 ")"
-check_equal "and is named like its file" "to world-vocab.gguf" \
+check_equal "and is named like its file" "to World-vocab.gguf" \
     "$("$FERRY" convert -q --vocab-only --dry-run "$TMP/world.txt" | grep -o 'to [^ ]*$')"
 
 # What a tokenizer file cannot be.
