@@ -293,6 +293,7 @@ void fy_ckpt_close(fy_ckpt *c)
     }
     fy_names_release(&c->index);
     fy_str_release(&c->config);
+    fy_lora_cache_free(c->lora);
     fy_arena_release(&c->arena);
     free(c->files);
     free(c->tensors);

@@ -11,7 +11,7 @@
  * joined tensor fit together.
  *
  * A tensor is read as f32 values through fy_ckpt_read (checkpoint_read.h), which hides strides,
- * parts and scales. */
+ * parts, scales and what adapters (lora.h) add. */
 #ifndef FY_CONVERT_CHECKPOINT_H
 #define FY_CONVERT_CHECKPOINT_H
 
@@ -50,6 +50,7 @@ typedef struct fy_ckpt_tensor {
     bool plain; /* one part, row-major without gaps, nothing to add: data holds `bytes` in a row */
     const struct fy_ckpt_tensor *scale; /* view: of FP8 blocks; NULL: none */
     uint64_t scale_block[2];            /* rows and columns that share a scale */
+    const struct fy_lora_delta *delta;  /* view: what adapters add to it; NULL: nothing */
 } fy_ckpt_tensor;
 
 typedef struct fy_ckpt fy_ckpt;

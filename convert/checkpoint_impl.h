@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/names.h"
 #include "convert/checkpoint.h"
+#include "convert/lora_delta.h"
 #include "format/safetensors.h"
 #include "format/torch_file.h"
 
@@ -23,6 +24,7 @@ struct fy_ckpt {
     uint64_t bytes;
     bool rotates_neighbours;
     fy_str config;  /* config.json in other words; empty: the directory has one */
+    fy_lora_cache *lora; /* owned; NULL: no adapters */
     fy_arena arena; /* parts and changed names */
 };
 

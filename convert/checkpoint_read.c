@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "convert/fp8.h"
+#include "convert/lora_delta.h"
 #include "kernels/row.h"
 
 enum { GATHER = 256 }; /* elements collected at a time where they do not lie side by side */
@@ -111,9 +112,24 @@ void fy_ckpt_read(const fy_kernels *k, const fy_ckpt_tensor *t, uint64_t first, 
         read_in_row(k, t, at, col, m, out);
         if (t->scale != NULL)
             apply_scales(k, t, row, col, m, out);
+        if (t->delta != NULL)
+            fy_lora_add(k, t->delta, &row, 1, col, m, out);
         first += m;
         out += m;
         n -= m;
+    }
+}
+
+void fy_ckpt_read_rows(const fy_kernels *k, const fy_ckpt_tensor *t, const uint64_t *rows,
+                       int n_rows, uint64_t col, uint64_t n, float *out)
+{
+    fy_ckpt_tensor base = *t;
+    base.delta = NULL;
+    for (int r = 0; r < n_rows; r++)
+        fy_ckpt_read(k, &base, rows[r] * row_length(t) + col, n, out + (uint64_t)r * n);
+    for (int r = 0, m; r < n_rows && t->delta != NULL; r += m) {
+        m = n_rows - r < FY_LORA_ROWS ? n_rows - r : FY_LORA_ROWS;
+        fy_lora_add(k, t->delta, rows + r, m, col, n, out + (uint64_t)r * n);
     }
 }
 
@@ -126,10 +142,21 @@ static uint64_t extent(const fy_ckpt_tensor *t, const fy_ckpt_part *part)
     return (last + 1) * (fy_dtype_bits(t->dtype) / 8);
 }
 
+/* One part, row-major without gaps; also when there is something to add to it. */
+static bool is_in_a_row(const fy_ckpt_tensor *t)
+{
+    uint64_t stride = 1;
+    for (uint32_t d = t->rank; d-- > 0; stride *= t->shape[d]) {
+        if (t->shape[d] != 1 && t->parts[0].stride[d] != stride)
+            return false;
+    }
+    return t->n_parts == 1;
+}
+
 void fy_ckpt_drop(const fy_ckpt_tensor *t, uint64_t first, uint64_t n)
 {
     uint64_t size = fy_dtype_bits(t->dtype) / 8;
-    if (t->plain) {
+    if (is_in_a_row(t)) {
         const fy_ckpt_part *part = &t->parts[0];
         fy_map_drop(part->map, (uint64_t)(part->data - part->map->data) + first * size, n * size);
         return;

@@ -15,8 +15,12 @@ bool fy_ckpt_can_read(const fy_ckpt_tensor *t);
 void fy_ckpt_read(const fy_kernels *k, const fy_ckpt_tensor *t, uint64_t first, uint64_t n,
                   float *out);
 
-/* Drops elements [first, first + n) from resident memory (advice). Of a tensor that is not plain,
- * all of it, once n is all of it. */
+/* out[n_rows][n] = elements [col, col + n) of those rows: faster where adapters add to them. */
+void fy_ckpt_read_rows(const fy_kernels *k, const fy_ckpt_tensor *t, const uint64_t *rows,
+                       int n_rows, uint64_t col, uint64_t n, float *out);
+
+/* Drops elements [first, first + n) from resident memory (advice). Of a tensor whose elements do
+ * not lie in a row, all of it, once n is all of it. */
 void fy_ckpt_drop(const fy_ckpt_tensor *t, uint64_t first, uint64_t n);
 
 /* Do the two hold the same bytes, in parts of the same sizes? Reads them a piece at a time. Views

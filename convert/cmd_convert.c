@@ -15,7 +15,7 @@
 
 typedef struct {
     const char *outfile, *model_name, *pre, *chat_template, *split_max_size;
-    fy_opt_list keep;
+    fy_opt_list keep, lora;
     int outtype, recipe;
     bool vocab_only, embedding_only, dry_run, fetch, list_archs, json, resume, quiet, verbose;
     bool allow_unmapped, allow_nonfinite;
@@ -82,6 +82,15 @@ static const fy_opt opts[] = {
      .help = "Split the model over files NAME-00001-of-0000N.gguf, each with at most so many bytes "
              "of tensors (M: million, G: a thousand million; a larger tensor has a file alone). "
              "Readers are given the first one."},
+    {.group = "Work",
+     .name = "lora",
+     .kind = FY_OPT_STR,
+     .arg = "DIR[:SCALE]",
+     .offset = FIELD(lora),
+     .many = true,
+     .line_only = true,
+     .help = "Merge a LoRA adapter that PEFT saved into the weights, SCALE times (1 if not given). "
+             "May be repeated: adapters add up."},
     {.group = "Work",
      .name = "resume",
      .kind = FY_OPT_FLAG,
@@ -193,6 +202,8 @@ static int check_options(const options *o, fy_err *e)
         return fy_fail(e, FY_EARG, "--vocab-only has no tensor, --embedding-only has one");
     if (o->vocab_only && o->keep.n > 0)
         return fy_fail(e, FY_EARG, "--keep is about tensors, --vocab-only has none");
+    if (o->vocab_only && o->lora.n > 0)
+        return fy_fail(e, FY_EARG, "--lora changes tensors, and --vocab-only writes none");
     if (o->embedding_only && o->recipe == RECIPE_LLAMA)
         return fy_fail(e, FY_EARG,
                        "--recipe llama is for a whole model, not for --embedding-only");
@@ -223,6 +234,8 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
         .split_max_size = o->split_max_size,
         .keep = o->keep.items,
         .n_keep = o->keep.n,
+        .lora = o->lora.items,
+        .n_lora = o->lora.n,
         .outtype = outtypes[o->outtype],
         .llama_recipe = o->recipe == RECIPE_LLAMA,
         .vocab_only = o->vocab_only,

@@ -12,6 +12,8 @@
 #include "convert/convert_identity.h"
 #include "convert/family_match.h"
 #include "convert/gguf_meta.h"
+#include "convert/lora.h"
+#include "convert/lora_adapter.h"
 #include "convert/model_card.h"
 #include "convert/model_id.h"
 #include "convert/out_name.h"
@@ -153,6 +155,8 @@ static int plan_tensors(fy_convert_job *j, fy_err *e)
         return -1;
     }
     j->has_config = true;
+    if (fy_ckpt_merge_loras(j->source, &j->config, j->r.path, j->r.lora, j->r.n_lora, e))
+        return -1;
     fy_plan_options o = {
         .outtype = j->r.outtype,
         .llama_recipe = j->r.llama_recipe,
@@ -304,6 +308,17 @@ static int identify(const fy_convert_job *j, fy_str *sources, fy_err *e)
 {
     if (fy_convert_identity(j->dir, sources, e))
         return -1;
+    for (size_t i = 0; i < j->r.n_lora; i++) {
+        char *dir = NULL;
+        double scale;
+        int rc = fy_lora_parse(j->r.lora[i], &dir, &scale, e);
+        if (rc == 0)
+            rc = fy_convert_identity(dir, sources, e);
+        free(dir);
+        if (rc)
+            return -1;
+        fy_str_printf(sources, "--lora with scale %.17g\n", scale);
+    }
     if (j->r.allow_nonfinite)
         fy_str_puts(sources, "--allow-nonfinite\n");
     return sources->oom ? fy_nomem(e) : 0;

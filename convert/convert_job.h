@@ -27,6 +27,8 @@ typedef struct {
     const char *outfile, *model_name, *pre, *chat_template; /* NULL: not given */
     const char *const *keep;                                /* "REGEX=TYPE" */
     size_t n_keep;
+    const char *const *lora; /* "DIR[:SCALE]" */
+    size_t n_lora;
     fy_type outtype;
     bool llama_recipe, vocab_only, embedding_only, allow_unmapped, allow_nonfinite;
     bool resume; /* go on with what an interrupted conversion has left, and leave it */

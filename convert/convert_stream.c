@@ -130,8 +130,6 @@ static int out_of_source(const source *src, fy_err *e)
 static int convert_row(fy_convert_stream *s, const source *src, uint64_t row, uint8_t *out,
                        scratch *tmp, fy_err *e)
 {
-    if (row >= src->n_rows)
-        return out_of_source(src, e);
     bool add_one = src->t->transform == FY_X_ADD_ONE;
     for (uint64_t at = 0; at < src->n; at += CHUNK) {
         uint64_t k = src->n - at < CHUNK ? src->n - at : CHUNK;
@@ -146,6 +144,32 @@ static int convert_row(fy_convert_stream *s, const source *src, uint64_t row, ui
     return 0;
 }
 
+enum { TOGETHER = 8 }; /* rows of an adapted matrix */
+
+/* As convert_row for rows of a matrix that adapters change, side by side in pieces. */
+static int convert_adapted(fy_convert_stream *s, const source *src, const uint64_t *rows,
+                           int n_rows, uint8_t *out, scratch *tmp, fy_err *e)
+{
+    fy_type type = src->t->type;
+    for (uint64_t at = 0; at < src->n; at += CHUNK / TOGETHER) {
+        uint64_t k = src->n - at < CHUNK / TOGETHER ? src->n - at : CHUNK / TOGETHER;
+        fy_ckpt_read_rows(&s->kernels, src->from, rows, n_rows, at, k, tmp->values);
+        for (int r = 0; r < n_rows; r++) {
+            fy_row_fault fault;
+            uint8_t *to = out + (uint64_t)r * fy_type_row_bytes(type, src->n);
+            if (encode(s, type, to + fy_type_row_bytes(type, at), tmp->values + (uint64_t)r * k, k,
+                       &fault))
+                return tell_fault(src, rows[r], fault.index + (int64_t)at, &fault, e);
+        }
+    }
+    return 0;
+}
+
+static bool is_adapted_matrix(const source *src)
+{
+    return src->from->delta != NULL && src->from->rank == 2 && src->n == src->from->shape[1];
+}
+
 static bool chooses_rows(fy_transform x)
 {
     return x >= FY_X_PERMUTE_Q;
@@ -156,14 +180,24 @@ static int convert_rows(fy_convert_stream *s, const source *src, uint64_t row, u
                         uint8_t *out, scratch *tmp, fy_err *e)
 {
     uint64_t out_bytes = fy_type_row_bytes(src->t->type, src->n), low = UINT64_MAX, high = 0;
-    for (uint64_t r = row; r < row + n_rows; r++, out += out_bytes) {
-        uint64_t from = chooses_rows(src->t->transform)
-                            ? fy_transform_row(&s->plan->config->hp, src->t->row, r)
-                            : r;
-        if (convert_row(s, src, from, out, tmp, e))
+    int together = is_adapted_matrix(src) ? TOGETHER : 1, n = 0;
+    uint64_t from[TOGETHER];
+    for (uint64_t r = row; r < row + n_rows; r++) {
+        from[n] = chooses_rows(src->t->transform)
+                      ? fy_transform_row(&s->plan->config->hp, src->t->row, r)
+                      : r;
+        low = from[n] < low ? from[n] : low;
+        high = from[n] > high ? from[n] : high;
+        if (from[n] >= src->n_rows)
+            return out_of_source(src, e);
+        if (++n < together && r + 1 < row + n_rows)
+            continue;
+        int rc = together > 1 ? convert_adapted(s, src, from, n, out, tmp, e)
+                              : convert_row(s, src, from[0], out, tmp, e);
+        if (rc)
             return -1;
-        low = from < low ? from : low;
-        high = from > high ? from : high;
+        out += (uint64_t)n * out_bytes;
+        n = 0;
     }
     /* Rows in between that others need are read again. */
     if (n_rows > 0)
