@@ -45,11 +45,12 @@ static int write_file_type(fy_gguf_writer *w, const fy_convert_plan *p, fy_err *
 int fy_gguf_meta_write(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e)
 {
     uint32_t n_rows = m->plan != NULL ? m->plan->config->hp.n_vocab : 0;
-    if (write_general(w, m, e) || fy_hf_tokenizer_write_sampling(m->tokenizer, w, e))
+    if (write_general(w, m, e) ||
+        (m->tokenizer != NULL && fy_hf_tokenizer_write_sampling(m->tokenizer, w, e)))
         return -1;
     if (m->config != NULL) {
         fy_hparams hp = m->config->hp;
-        uint32_t n_tokens = fy_hf_tokenizer_n_tokens(m->tokenizer);
+        uint32_t n_tokens = m->tokenizer != NULL ? fy_hf_tokenizer_n_tokens(m->tokenizer) : 0;
         if (m->plan == NULL && n_tokens > hp.n_vocab)
             hp.n_vocab = n_tokens; /* no embedding here that the list must agree with */
         if (fy_hparams_to_gguf(w, m->config->family, &hp, e))
@@ -57,5 +58,5 @@ int fy_gguf_meta_write(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e)
     }
     if (m->plan != NULL && write_file_type(w, m->plan, e))
         return -1;
-    return fy_hf_tokenizer_write(m->tokenizer, n_rows, w, e);
+    return m->tokenizer != NULL ? fy_hf_tokenizer_write(m->tokenizer, n_rows, w, e) : 0;
 }

@@ -12,7 +12,7 @@
 typedef struct {
     const fy_hf_config *config; /* NULL (vocabulary only): the architecture is written as "llama" */
     const fy_convert_plan *plan; /* NULL: vocabulary only */
-    const fy_hf_tokenizer *tokenizer;
+    const fy_hf_tokenizer *tokenizer; /* NULL: none of its keys */
     fy_span name; /* general.name */
 } fy_gguf_meta;
 

@@ -528,15 +528,35 @@ static void add_info(fy_str *s, const fy_gguf_tensor *t)
     fy_str_add(s, &t->offset, sizeof t->offset);
 }
 
-/* Frees the keys on the way: the header is the largest thing in memory during a conversion. */
-static int write_header(fy_gguf_writer *w, fy_out *out, fy_err *e)
+static void begin_header(const fy_gguf_writer *w, uint8_t head[HEADER_BYTES])
 {
-    uint8_t head[HEADER_BYTES] = "GGUF";
     uint64_t n_tensors = w->n_tensors;
+    memcpy(head, "GGUF", 4);
     memcpy(head + 4, &(uint32_t){3}, 4);
     memcpy(head + 8, &n_tensors, 8);
     memcpy(head + 16, &w->n_kv, 8);
+}
+
+int fy_gguf_writer_header(const fy_gguf_writer *w, fy_str *out, fy_err *e)
+{
+    uint8_t head[HEADER_BYTES];
+    if (check_open(w, "header", e) != 0)
+        return -1;
+    begin_header(w, head);
+    fy_str_add(out, head, sizeof head);
+    for (const part *p = w->first; p != NULL; p = p->next)
+        fy_str_add(out, p->data, p->used);
+    for (size_t i = 0; i < w->n_tensors; i++)
+        add_info(out, w->tensor[i]);
+    return out->oom ? fy_nomem(e) : 0;
+}
+
+/* Frees the keys on the way: the header is the largest thing in memory during a conversion. */
+static int write_header(fy_gguf_writer *w, fy_out *out, fy_err *e)
+{
+    uint8_t head[HEADER_BYTES];
     uint64_t at = sizeof head;
+    begin_header(w, head);
     if (fy_out_pwrite(out, head, sizeof head, 0, e) != 0)
         return -1;
     for (const part *p = w->first; p != NULL; p = p->next) {
