@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/names.h"
 #include "base/quote.h"
 #include "convert/compare_impl.h"
 #include "convert/kv_text.h"
@@ -150,20 +151,28 @@ static bool are_tables(const fy_gguf_kv *a, const fy_gguf_kv *b)
            a->elem == b->elem;
 }
 
-/* `key` is a buffer. */
-static const fy_gguf_kv *find(const fy_gguf *g, fy_span name, fy_str *key)
+/* Keys may hold NULs: they are looked up by their bytes. */
+static int index_keys(const fy_gguf *g, fy_names *index, fy_err *e)
 {
-    fy_str_clear(key);
-    fy_str_add(key, name.ptr, name.len);
-    return fy_gguf_find(g, fy_str_z(key));
+    for (size_t i = 0; i < fy_gguf_n_kv(g); i++) {
+        if (fy_names_add(index, fy_gguf_kv_at(g, i)->key, (uint32_t)i) < 0)
+            return fy_nomem(e);
+    }
+    return 0;
 }
 
-static int compare_each(fy_comparison *c, fy_str *key, fy_err *e)
+static const fy_gguf_kv *find(const fy_gguf *g, const fy_names *index, fy_span key)
+{
+    uint32_t i;
+    return fy_names_find(index, key, &i) ? fy_gguf_kv_at(g, i) : NULL;
+}
+
+static int compare_each(fy_comparison *c, const fy_names *in_a, const fy_names *in_b, fy_err *e)
 {
     size_t cap = 0;
     bool no_tokenizer = c->no_tokenizer.code != FY_OK;
     for (size_t i = 0; i < fy_gguf_n_kv(c->keys_a); i++) {
-        const fy_gguf_kv *a = fy_gguf_kv_at(c->keys_a, i), *b = find(c->keys_b, a->key, key);
+        const fy_gguf_kv *a = fy_gguf_kv_at(c->keys_a, i), *b = find(c->keys_b, in_b, a->key);
         if ((no_tokenizer && is_of_tokenizer(a->key)) ||
             (b != NULL && (are_tables(a, b) || same_value(a, b))))
             continue;
@@ -172,18 +181,22 @@ static int compare_each(fy_comparison *c, fy_str *key, fy_err *e)
     }
     for (size_t i = 0; i < fy_gguf_n_kv(c->keys_b); i++) {
         const fy_gguf_kv *b = fy_gguf_kv_at(c->keys_b, i);
-        if (!(no_tokenizer && is_of_tokenizer(b->key)) && find(c->keys_a, b->key, key) == NULL &&
+        if (!(no_tokenizer && is_of_tokenizer(b->key)) && find(c->keys_a, in_a, b->key) == NULL &&
             add_key(c, &cap, NULL, b, e) != 0)
             return -1;
     }
-    return key->oom ? fy_nomem(e) : 0;
+    return 0;
 }
 
 static int compare_keys(fy_comparison *c, fy_err *e)
 {
-    fy_str key = {0};
-    int rc = compare_each(c, &key, e);
-    fy_str_release(&key);
+    fy_names in_a = {0}, in_b = {0};
+    int rc = index_keys(c->keys_a, &in_a, e) || index_keys(c->keys_b, &in_b, e) ||
+                     compare_each(c, &in_a, &in_b, e)
+                 ? -1
+                 : 0;
+    fy_names_release(&in_a);
+    fy_names_release(&in_b);
     return rc;
 }
 
