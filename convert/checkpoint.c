@@ -6,6 +6,7 @@
 #include "base/quote.h"
 #include "convert/checkpoint_impl.h"
 #include "convert/fp8.h"
+#include "format/sniff.h"
 
 /* --- files ------------------------------------------------------------------------------------ */
 
@@ -15,15 +16,14 @@ static bool ends_with(const char *s, const char *end)
     return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-/* By name, so that a damaged file gets the words of what it should be. */
-static int open_path(fy_ckpt *c, const char *path, fy_err *e)
+static int append_file(fy_ckpt *c, const char *path, bool is_safetensors, fy_err *e)
 {
     fy_ckpt_file f = {0};
     fy_ckpt_file *grown = fy_grow(c->files, c->n_files, &c->cap_files, sizeof *grown);
     if (grown == NULL)
         return fy_nomem(e);
     c->files = grown;
-    if (ends_with(path, ".safetensors"))
+    if (is_safetensors)
         f.st = fy_st_open(path, e);
     else
         f.torch = fy_torch_open(path, e);
@@ -31,6 +31,12 @@ static int open_path(fy_ckpt *c, const char *path, fy_err *e)
         return -1;
     c->files[c->n_files++] = f;
     return 0;
+}
+
+/* By name, so that a damaged file gets the words of what it should be. */
+static int open_path(fy_ckpt *c, const char *path, fy_err *e)
+{
+    return append_file(c, path, ends_with(path, ".safetensors"), e);
 }
 
 int fy_ckpt_add_file(fy_ckpt *c, const char *dir, const char *name, fy_err *e)
@@ -117,10 +123,8 @@ int fy_ckpt_add_tensor(fy_ckpt *c, const fy_ckpt_tensor *t, fy_err *e)
 
 /* --- Hugging Face directories ----------------------------------------------------------------- */
 
-static int open_single(fy_ckpt *c, const char *dir, const char *name, fy_err *e)
+static int add_tensors_of_first(fy_ckpt *c, fy_err *e)
 {
-    if (fy_ckpt_add_file(c, dir, name, e))
-        return -1;
     for (size_t i = 0; i < fy_ckpt_file_n_tensors(&c->files[0]); i++) {
         fy_ckpt_tensor t;
         fy_ckpt_part part;
@@ -129,6 +133,11 @@ static int open_single(fy_ckpt *c, const char *dir, const char *name, fy_err *e)
             return -1; /* names are unique within a file */
     }
     return 0;
+}
+
+static int open_single(fy_ckpt *c, const char *dir, const char *name, fy_err *e)
+{
+    return fy_ckpt_add_file(c, dir, name, e) ? -1 : add_tensors_of_first(c, e);
 }
 
 int fy_ckpt_has(const char *dir, const char *name, fy_err *e)
@@ -156,9 +165,10 @@ static int nothing_here(const char *dir, fy_err *e)
     enum { N = sizeof kinds / sizeof kinds[0] };
     char found[N][FY_QUOTE_BYTES];
     memset(found, 0, sizeof found);
-    DIR *dp = opendir(dir);
+    int has_config = fy_ckpt_has(dir, "config.json", e);
+    DIR *dp = has_config < 0 ? NULL : opendir(dir);
     if (dp == NULL)
-        return fy_fail_errno(e, "%s", dir);
+        return has_config < 0 ? -1 : fy_fail_errno(e, "%s", dir);
     for (const struct dirent *f = readdir(dp); f != NULL; f = readdir(dp)) {
         for (size_t i = 0; i < N; i++) {
             if (ends_with(f->d_name, kinds[i].end))
@@ -172,10 +182,8 @@ static int nothing_here(const char *dir, fy_err *e)
                            "%s: neither " FY_HF_SINGLE " nor " FY_HF_INDEX "; %s is %s", dir,
                            found[i], kinds[i].what);
     }
-    return fy_fail(e, FY_EIO,
-                   "%s: no checkpoint, or not all of one: neither config.json, " FY_HF_SINGLE
-                   " nor " FY_HF_INDEX " is in it",
-                   dir);
+    return fy_fail(e, FY_EIO, "%s: neither " FY_HF_SINGLE " nor " FY_HF_INDEX " is in it%s", dir,
+                   has_config ? "" : ", and no config.json: it is no checkpoint, or not all of one");
 }
 
 /* As transformers chooses: safetensors before PyTorch, the single file before the index. */
@@ -245,18 +253,41 @@ static int open_any(fy_ckpt *c, const char *path, fy_err *e)
     return open_only_file(c, path, e);
 }
 
-fy_ckpt *fy_ckpt_open(const char *path, fy_err *e)
+static fy_ckpt *open_with(int (*open)(fy_ckpt *c, const char *path, fy_err *e), const char *path,
+                          fy_err *e)
 {
     fy_ckpt *c = calloc(1, sizeof *c);
     if (c == NULL) {
         fy_nomem(e);
         return NULL;
     }
-    if (open_any(c, path, e)) {
+    if (open(c, path, e)) {
         fy_ckpt_close(c);
         return NULL;
     }
     return c;
+}
+
+fy_ckpt *fy_ckpt_open(const char *path, fy_err *e)
+{
+    return open_with(open_any, path, e);
+}
+
+static int open_file(fy_ckpt *c, const char *path, fy_err *e)
+{
+    fy_map m;
+    if (fy_map_open(&m, path, e))
+        return -1;
+    const char *what = fy_sniff(m.data, m.size);
+    bool is_safetensors = ends_with(path, ".safetensors") ||
+                          (what != NULL && strcmp(what, FY_SNIFF_SAFETENSORS) == 0);
+    fy_map_close(&m);
+    return append_file(c, path, is_safetensors, e) ? -1 : add_tensors_of_first(c, e);
+}
+
+fy_ckpt *fy_ckpt_open_file(const char *path, fy_err *e)
+{
+    return open_with(open_file, path, e);
 }
 
 /* A directory's config.json is read first: what model it is says more than which files are there.

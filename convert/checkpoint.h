@@ -57,6 +57,8 @@ typedef struct fy_ckpt fy_ckpt;
 
 /* `path`: a directory, or the one file of llama2.c. NULL on failure. */
 fy_ckpt *fy_ckpt_open(const char *path, fy_err *e);
+/* The tensors of one file, under the names that they have there. */
+fy_ckpt *fy_ckpt_open_file(const char *path, fy_err *e);
 void fy_ckpt_close(fy_ckpt *c); /* NULL is fine */
 
 /* Opens the checkpoint and reads its configuration: config.json, or what params.json or model_args

@@ -14,8 +14,6 @@
 #include "convert/gguf_meta.h"
 #include "convert/lora.h"
 #include "convert/lora_adapter.h"
-#include "convert/model_card.h"
-#include "convert/model_id.h"
 #include "convert/out_name.h"
 #include "convert/source_hash.h"
 
@@ -170,33 +168,6 @@ static int plan_tensors(fy_convert_job *j, fy_err *e)
 
 /* --- the header ----------------------------------------------------------------------------- */
 
-static int read_meta(fy_convert_job *j, fy_err *e)
-{
-    const fy_convert_plan *p = j->plan;
-    char label[FY_SIZE_LABEL_BYTES];
-    json_t *card;
-    if (fy_model_card_read(j->dir, &card, e))
-        return -1;
-    if (p != NULL && p->n_expert_params > 0) {
-        uint32_t n = j->config.hp.n_expert;
-        fy_size_label_of_experts(n, p->n_params - p->n_expert_params + p->n_expert_params / n,
-                                 label);
-    } else if (p != NULL) {
-        fy_size_label(p->n_params, label);
-    }
-    fy_model_source s = {
-        .card = card,
-        .config = j->config.root,
-        .id = j->id,
-        .name = j->r.model_name,
-        .n_params = p != NULL ? p->n_params : 0,
-        .size_label = p != NULL ? label : NULL,
-    };
-    int rc = fy_model_meta_init(&j->meta, &s, e);
-    json_decref(card);
-    return rc;
-}
-
 static int add_tensors(fy_convert_job *j, fy_err *e)
 {
     uint64_t split = 0;
@@ -263,7 +234,11 @@ int fy_convert_job_plan(fy_convert_job *j, const fy_convert_request *r, fy_err *
     *j = (fy_convert_job){.r = *r};
     if (find_place(j, e) || (r->vocab_only ? read_optional_config(j, e) : plan_tensors(j, e)))
         return -1;
-    return read_meta(j, e) || make_header(j, e) || choose_path(j, e) ? -1 : 0;
+    return fy_gguf_meta_model(&j->meta, j->dir, j->id, r->model_name,
+                              j->has_config ? &j->config : NULL, j->plan, e) ||
+                   make_header(j, e) || choose_path(j, e)
+               ? -1
+               : 0;
 }
 
 /* --- the data ------------------------------------------------------------------------------- */

@@ -1,12 +1,43 @@
 #include "convert/gguf_meta.h"
 
+#include "convert/model_card.h"
+#include "convert/model_id.h"
+
+int fy_gguf_meta_model(fy_model_meta *out, const char *dir, const char *id, const char *name,
+                       const fy_hf_config *config, const fy_convert_plan *p, fy_err *e)
+{
+    char label[FY_SIZE_LABEL_BYTES];
+    json_t *card;
+    if (fy_model_card_read(dir, &card, e))
+        return -1;
+    if (p != NULL && p->n_expert_params > 0) {
+        uint32_t n = config->hp.n_expert;
+        fy_size_label_of_experts(n, p->n_params - p->n_expert_params + p->n_expert_params / n,
+                                 label);
+    } else if (p != NULL) {
+        fy_size_label(p->n_params, label);
+    }
+    fy_model_source s = {
+        .card = card,
+        .config = config != NULL ? config->root : NULL,
+        .id = id,
+        .name = name,
+        .n_params = p != NULL ? p->n_params : 0,
+        .size_label = p != NULL ? label : NULL,
+    };
+    int rc = fy_model_meta_init(out, &s, e);
+    json_decref(card);
+    return rc;
+}
+
 static int write_general(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e)
 {
     const char *arch = m->config != NULL ? m->config->family->gguf_arch : "llama";
     return fy_gguf_add_str(w, FY_KEY_ARCHITECTURE, fy_span_of(arch), e) ||
                    fy_gguf_add_str(w, "general.type", FY_SPAN("model"), e) ||
                    fy_model_meta_write(m->model, w, e) ||
-                   fy_gguf_add_str(w, "ferry.source_sha256", fy_span_of(m->source_sha256), e)
+                   (m->source_sha256 != NULL &&
+                    fy_gguf_add_str(w, "ferry.source_sha256", fy_span_of(m->source_sha256), e))
                ? -1
                : 0;
 }
@@ -23,11 +54,12 @@ static int write_file_type(fy_gguf_writer *w, const fy_convert_plan *p, fy_err *
 int fy_gguf_meta_write(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e)
 {
     uint32_t n_rows = m->plan != NULL ? m->plan->config->hp.n_vocab : 0;
-    if (write_general(w, m, e) || fy_hf_tokenizer_write_sampling(m->tokenizer, w, e))
+    if (write_general(w, m, e) ||
+        (m->tokenizer != NULL && fy_hf_tokenizer_write_sampling(m->tokenizer, w, e)))
         return -1;
     if (m->config != NULL) {
         fy_hparams hp = m->config->hp;
-        uint32_t n_tokens = fy_hf_tokenizer_n_tokens(m->tokenizer);
+        uint32_t n_tokens = m->tokenizer != NULL ? fy_hf_tokenizer_n_tokens(m->tokenizer) : 0;
         if (m->plan == NULL && n_tokens > hp.n_vocab)
             hp.n_vocab = n_tokens; /* no embedding here that the list must agree with */
         if (fy_hparams_to_gguf(w, m->config->family, &hp, e))
@@ -35,5 +67,5 @@ int fy_gguf_meta_write(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e)
     }
     if (m->plan != NULL && write_file_type(w, m->plan, e))
         return -1;
-    return fy_hf_tokenizer_write(m->tokenizer, n_rows, w, e);
+    return m->tokenizer != NULL ? fy_hf_tokenizer_write(m->tokenizer, n_rows, w, e) : 0;
 }

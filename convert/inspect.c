@@ -1,10 +1,11 @@
 #include "convert/inspect.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/math.h"
+#include "bundle/bundle.h"
 #include "convert/checkpoint.h"
 #include "convert/inspect_impl.h"
 #include "format/sniff.h"
@@ -30,6 +31,14 @@ fy_listing_row fy_inspect_row(const fy_listing *l, size_t i)
                              .bytes = t->bytes,
                              .offset = t->offset};
         memcpy(r.shape, t->shape, sizeof t->shape);
+    } else if (l->dir != NULL) {
+        const fy_ckpt_tensor *t = fy_ckpt_at(fy_source_ckpt(l->dir), i);
+        r = (fy_listing_row){.name = t->name,
+                             .type = fy_dtype_name(t->dtype),
+                             .rank = t->rank,
+                             .bytes = t->bytes,
+                             .file = t->path};
+        memcpy(r.shape, t->shape, sizeof t->shape);
     } else {
         const fy_torch_tensor *t = fy_torch_tensor_at(l->pt, i);
         r = (fy_listing_row){.name = t->name,
@@ -44,8 +53,8 @@ fy_listing_row fy_inspect_row(const fy_listing *l, size_t i)
 
 fy_span fy_inspect_key(const fy_listing *l, size_t k)
 {
-    if (l->g != NULL)
-        return fy_gguf_kv_at(l->g, k)->key;
+    if (l->keys != NULL)
+        return fy_gguf_kv_at(l->keys, k)->key;
     if (l->pt != NULL)
         return fy_torch_value_at(l->pt, k)->name;
     fy_span key, value;
@@ -53,37 +62,12 @@ fy_span fy_inspect_key(const fy_listing *l, size_t k)
     return key;
 }
 
-uint64_t fy_inspect_u64_at(const fy_gguf_kv *kv, uint64_t i)
-{
-    return fy_le64(kv->data + 8 * i);
-}
-
-void fy_inspect_format_float(char out[32], double v, bool is_f32)
-{
-    for (int digits = is_f32 ? 6 : 15; digits <= 17; digits++) {
-        snprintf(out, 32, "%.*g", digits, v);
-        double back = strtod(out, NULL);
-        if (is_f32 ? (float)back == (float)v : back == v)
-            return;
-    }
-}
-
-/* --- the file --------------------------------------------------------------------------------- */
+/* --- opening --------------------------------------------------------------------------------- */
 
 static bool ends_with(const char *path, const char *end)
 {
     size_t n = strlen(path), m = strlen(end);
     return n >= m && strcmp(path + n - m, end) == 0;
-}
-
-static int fail_directory(const char *path, fy_err *e)
-{
-    char *index = fy_path_join(path, FY_HF_INDEX);
-    bool sharded = index != NULL && fy_file_exists(index);
-    free(index);
-    return fy_fail(e, FY_EIO, "%s: is a directory, expected a file: %s", path,
-                   sharded ? "inspect one of the shards that its " FY_HF_INDEX " names"
-                           : "inspect one of its files, such as " FY_HF_SINGLE);
 }
 
 static bool has_torch_name(const char *path)
@@ -93,10 +77,8 @@ static bool has_torch_name(const char *path)
 
 /* Opens by content; the name decides only where the first bytes are those of no format, so that a
  * damaged file gets the words of what it should be. */
-static int open_any(fy_listing *l, fy_err *e)
+static int open_file(fy_listing *l, fy_err *e)
 {
-    if (fy_file_is_dir(l->path))
-        return fail_directory(l->path, e);
     if (fy_map_open(&l->map, l->path, e) != 0)
         return -1;
     const uint8_t *p = l->map.data;
@@ -106,8 +88,10 @@ static int open_any(fy_listing *l, fy_err *e)
     bool is_gguf = (n >= 4 && memcmp(p, "GGUF", 4) == 0) ||
                    (!st_head && !pt_head && ends_with(l->path, ".gguf"));
     bool is_st = st_head || (!pt_head && ends_with(l->path, ".safetensors"));
-    if (is_gguf) {
-        l->g = fy_gguf_parse(p, n, l->path, false, e);
+    if (is_gguf) { /* of a split model, all files */
+        fy_map_close(&l->map);
+        l->map = (fy_map){0};
+        l->g = fy_gguf_open(l->path, e);
         return l->g != NULL ? 0 : -1;
     }
     if (is_st) {
@@ -123,14 +107,67 @@ static int open_any(fy_listing *l, fy_err *e)
                    l->path, what != NULL ? " but " : "", what != NULL ? what : "");
 }
 
-static void count(fy_listing *l)
+/* Of a checkpoint whose weights are not there, its configuration is shown, if that can be read;
+ * weights that are damaged are an error. */
+static int open_directory(fy_listing *l, fy_err *e)
 {
-    l->n_keys = l->g != NULL    ? fy_gguf_n_kv(l->g)
-                : l->st != NULL ? fy_st_n_meta(l->st)
-                                : fy_torch_n_values(l->pt);
-    l->n_tensors = l->g != NULL    ? fy_gguf_n_tensors(l->g)
-                   : l->st != NULL ? fy_st_n_tensors(l->st)
-                                   : fy_torch_n_tensors(l->pt);
+    l->dir = fy_source_open(l->path, &l->no_weights);
+    if (l->dir == NULL && l->no_weights.code != FY_EIO)
+        return fy_fail(e, l->no_weights.code, "%s", l->no_weights.msg);
+    l->plan = l->dir != NULL ? fy_planned_gguf_open(l->path, 1, &l->no_plan)
+                             : fy_planned_gguf_of_config(l->path, &l->no_plan);
+    if (l->no_plan.code == FY_ENOMEM)
+        return fy_nomem(e);
+    return l->dir != NULL || l->plan != NULL
+               ? 0
+               : fy_fail(e, l->no_weights.code, "%s", l->no_weights.msg);
+}
+
+/* --- counting --------------------------------------------------------------------------------- */
+
+static int add_to_type(fy_listing *l, size_t *cap, const fy_listing_row *r, uint64_t elems,
+                       fy_err *e)
+{
+    size_t i = 0;
+    while (i < l->n_types && strcmp(l->types[i].type, r->type) != 0)
+        i++;
+    if (i == l->n_types) {
+        fy_listing_type *grown = fy_grow(l->types, l->n_types, cap, sizeof *grown);
+        if (grown == NULL)
+            return fy_nomem(e);
+        l->types = grown;
+        l->types[l->n_types++] = (fy_listing_type){.type = r->type};
+    }
+    l->types[i].n_tensors++;
+    l->types[i].elems += elems;
+    l->types[i].bytes += r->bytes;
+    return 0;
+}
+
+static int by_bytes(const void *x, const void *y)
+{
+    const fy_listing_type *a = x, *b = y;
+    return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : strcmp(a->type, b->type);
+}
+
+static size_t n_keys(const fy_listing *l)
+{
+    return l->keys != NULL ? fy_gguf_n_kv(l->keys)
+           : l->st != NULL ? fy_st_n_meta(l->st)
+           : l->pt != NULL ? fy_torch_n_values(l->pt)
+                           : 0;
+}
+
+static int count(fy_listing *l, fy_err *e)
+{
+    size_t cap = 0;
+    l->keys = l->plan != NULL ? fy_planned_gguf_file(l->plan) : l->g;
+    l->n_keys = n_keys(l);
+    l->n_tensors = l->g != NULL     ? fy_gguf_n_tensors(l->g)
+                   : l->st != NULL  ? fy_st_n_tensors(l->st)
+                   : l->dir != NULL ? fy_source_n_tensors(l->dir)
+                   : l->pt != NULL  ? fy_torch_n_tensors(l->pt)
+                                    : 0;
     for (size_t i = 0; i < l->n_tensors; i++) {
         fy_listing_row r = fy_inspect_row(l, i);
         uint64_t n = 1;
@@ -138,27 +175,64 @@ static void count(fy_listing *l)
             n *= r.shape[d]; /* checked by the readers */
         l->elems += n;
         l->bytes += r.bytes;
+        if (add_to_type(l, &cap, &r, n, e) != 0)
+            return -1;
     }
+    if (l->n_types > 1)
+        qsort(l->types, l->n_types, sizeof *l->types, by_bytes);
+    return 0;
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+static int show(fy_listing *l, const fy_inspect_how *how, fy_str *out, fy_err *e)
+{
+    if (how->hash && fy_file_is_dir(l->path))
+        return fy_fail(e, FY_EARG, "%s: --hash takes a file, give one of the checkpoint's",
+                       l->path);
+    if (count(l, e) != 0)
+        return -1;
+    if (how->hash && fy_inspect_hash(l, e) != 0)
+        return fy_ctx(e, "%s", l->path);
+    if (how->json)
+        return fy_inspect_put_json(out, l, e);
+    fy_inspect_put_text(out, l);
+    return out->oom ? fy_nomem(e) : 0;
+}
+
+static int inspect(fy_listing *l, const fy_inspect_how *how, fy_str *out, fy_err *e)
+{
+    int rc = fy_file_is_dir(l->path) ? open_directory(l, e) : open_file(l, e);
+    if (rc == 0)
+        rc = show(l, how, out, e);
+    free(l->hashes);
+    free(l->types);
+    fy_gguf_close(l->g);
+    fy_st_close(l->st);
+    fy_torch_close(l->pt);
+    fy_source_close(l->dir);
+    fy_planned_gguf_close(l->plan);
+    fy_map_close(&l->map);
+    return rc;
+}
+
+static int inspect_workspace(const char *path, const fy_inspect_how *how, fy_str *out, fy_err *e)
+{
+    fy_bundle b;
+    if (fy_bundle_open(path, &b, e) != 0)
+        return -1;
+    fy_listing l = {.path = b.weights, .workspace = path, .draft = b.model_draft};
+    int rc = inspect(&l, how, out, e);
+    fy_bundle_release(&b);
+    return rc;
 }
 
 int fy_inspect(const char *path, const fy_inspect_how *how, fy_str *out, fy_err *e)
 {
+    if (how->tensor != NULL)
+        return fy_inspect_tensor(path, how, out, e);
+    if (fy_source_is_workspace(path))
+        return inspect_workspace(path, how, out, e);
     fy_listing l = {.path = path};
-    int rc = open_any(&l, e);
-    if (rc == 0) {
-        count(&l);
-        rc = how->hash ? fy_inspect_hash(&l, e) : 0;
-        if (rc != 0)
-            fy_ctx(e, "%s", path);
-    }
-    if (rc == 0 && how->json)
-        fy_inspect_put_json(out, &l);
-    else if (rc == 0)
-        fy_inspect_put_text(out, &l);
-    free(l.hashes);
-    fy_gguf_close(l.g);
-    fy_st_close(l.st);
-    fy_torch_close(l.pt);
-    fy_map_close(&l.map);
-    return rc == 0 && out->oom ? fy_nomem(e) : rc;
+    return inspect(&l, how, out, e);
 }

@@ -18,6 +18,17 @@ static int hash_bytes(fy_sha256 *h, const fy_map *m, const uint8_t *p, uint64_t 
     return 0;
 }
 
+static int hash_gguf(fy_sha256 *h, const fy_gguf *g, const fy_gguf_tensor *t, fy_err *e)
+{
+    for (uint64_t at = 0, now; at < t->bytes; at += now) {
+        now = t->bytes - at < CHUNK ? t->bytes - at : CHUNK;
+        if (fy_sha256_add(h, t->data + at, (size_t)now, e) != 0)
+            return -1;
+        fy_gguf_drop(g, t, at, now);
+    }
+    return 0;
+}
+
 static int hash_strided(fy_sha256 *h, const fy_torch_tensor *t, fy_err *e)
 {
     uint8_t piece[PIECE];
@@ -33,10 +44,8 @@ static int hash_strided(fy_sha256 *h, const fy_torch_tensor *t, fy_err *e)
 
 static int hash_tensor(fy_sha256 *h, const fy_listing *l, size_t i, fy_err *e)
 {
-    if (l->g != NULL) {
-        const fy_gguf_tensor *t = fy_gguf_tensor_at(l->g, i);
-        return hash_bytes(h, &l->map, t->data, t->bytes, e);
-    }
+    if (l->g != NULL)
+        return hash_gguf(h, l->g, fy_gguf_tensor_at(l->g, i), e);
     if (l->st != NULL) {
         const fy_st_tensor *t = fy_st_tensor_at(l->st, i);
         return hash_bytes(h, &l->map, t->data, t->bytes, e);

@@ -11,6 +11,10 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "convert/inspect.h"
+#include "convert/json_make.h"
+#include "convert/model_source.h"
+#include "convert/planned_gguf.h"
 #include "format/gguf.h"
 #include "format/safetensors.h"
 #include "format/torch_file.h"
@@ -22,34 +26,52 @@ typedef struct {
     uint64_t shape[FY_MAX_RANK];
     uint64_t bytes;
     uint64_t offset; /* in the data section; PyTorch's files have none: in the file */
+    const char *file; /* of a checkpoint directory, in place of the offset; else NULL */
 } fy_listing_row;
 
-/* One open file: one of g, st and pt. */
+/* What tensors of one type take. */
+typedef struct {
+    const char *type;
+    uint64_t n_tensors, elems, bytes;
+} fy_listing_type;
+
+/* One open file, one of g, st and pt; or a checkpoint directory: dir, or plan without weights. */
 typedef struct {
     const char *path;
-    fy_map map;   /* owned */
-    fy_gguf *g;   /* owned */
-    fy_st *st;    /* owned */
-    fy_torch *pt; /* owned */
+    const char *workspace, *draft; /* views: the workspace whose main model this is; its draft */
+    fy_map map;                    /* owned */
+    fy_gguf *g;                    /* owned */
+    fy_st *st;                     /* owned */
+    fy_torch *pt;                  /* owned */
+    fy_source *dir;                /* owned */
+    fy_planned_gguf *plan;         /* owned; what dir would become; NULL: ... */
+    fy_err no_plan;                /* ... for this reason */
+    fy_err no_weights;             /* why dir is NULL although it is a directory */
+    const fy_gguf *keys;           /* view: g, or the plan's; NULL: there are none */
     size_t n_keys, n_tensors;
-    uint64_t elems, bytes;          /* of all tensors */
-    char (*hashes)[FY_SHA256_HEX];  /* owned; of each tensor, or NULL */
-    bool oom;                       /* an item of the JSON could not be made */
+    uint64_t elems, bytes;         /* of all tensors */
+    fy_listing_type *types;        /* owned; those with most bytes first */
+    size_t n_types;
+    char (*hashes)[FY_SHA256_HEX]; /* owned; of each tensor, or NULL */
+    fy_maker json;
 } fy_listing;
 
 fy_listing_row fy_inspect_row(const fy_listing *l, size_t i);
 /* Name of key k of the metadata; of value k in PyTorch's files. */
 fy_span fy_inspect_key(const fy_listing *l, size_t k);
 
-uint64_t fy_inspect_u64_at(const fy_gguf_kv *kv, uint64_t i);
-/* The shortest decimal that reads back as the same number. */
-void fy_inspect_format_float(char out[32], double v, bool is_f32);
-
 void fy_inspect_put_text(fy_str *out, const fy_listing *l);
-void fy_inspect_put_json(fy_str *out, fy_listing *l);
+int fy_inspect_put_json(fy_str *out, fy_listing *l, fy_err *e);
+
+/* inspect_tokenizer.c: nothing when the keys hold no vocabulary. */
+void fy_inspect_put_tokenizer(fy_str *out, const fy_gguf *keys);
+json_t *fy_inspect_tokenizer_json(fy_maker *m, const fy_gguf *keys); /* null then */
 
 /* Fills l->hashes: SHA-256 of the elements of every tensor, row-major and little-endian. Resident
  * memory stays small. */
 int fy_inspect_hash(fy_listing *l, fy_err *e);
+
+/* inspect_tensor.c: how->tensor of what `path` names. */
+int fy_inspect_tensor(const char *path, const fy_inspect_how *how, fy_str *out, fy_err *e);
 
 #endif

@@ -4,48 +4,21 @@
 #include <string.h>
 
 #include "base/quote.h"
+#include "convert/kv_text.h"
 #include "convert/traits.h"
 
-enum { TEXT_BYTES = 60, TEXT_ITEMS = 4, MAX_NAME_COLUMN = 60 };
-
-static void put_string(fy_str *out, fy_span s)
-{
-    fy_str_putc(out, '"');
-    fy_str_put_quoted(out, s, TEXT_BYTES);
-    fy_str_putc(out, '"');
-}
-
-/* Element i of any kind; `pos` walks the strings. */
-static void put_element(fy_str *out, const fy_gguf_kv *kv, uint64_t i, uint64_t *pos)
-{
-    char number[32];
-    if (kv->elem == FY_KV_STRING) {
-        put_string(out, fy_gguf_next_string(kv, pos));
-    } else if (kv->elem == FY_KV_F32 || kv->elem == FY_KV_F64) {
-        fy_inspect_format_float(number, fy_gguf_float_at(kv, i), kv->elem == FY_KV_F32);
-        fy_str_puts(out, number);
-    } else if (kv->elem == FY_KV_BOOL) {
-        fy_str_puts(out, fy_gguf_int_at(kv, i) != 0 ? "true" : "false");
-    } else if (kv->elem == FY_KV_U64) {
-        fy_str_printf(out, "%" PRIu64, fy_inspect_u64_at(kv, i));
-    } else {
-        fy_str_printf(out, "%" PRId64, fy_gguf_int_at(kv, i));
-    }
-}
+enum { MAX_NAME_COLUMN = 60 };
 
 static void put_torch_value(fy_str *out, const fy_torch_value *v)
 {
-    char number[32];
-    if (v->kind == FY_TORCH_TEXT) {
-        put_string(out, v->text);
-    } else if (v->kind == FY_TORCH_FLOAT) {
-        fy_inspect_format_float(number, v->f, false);
-        fy_str_puts(out, number);
-    } else if (v->kind == FY_TORCH_BOOL) {
+    if (v->kind == FY_TORCH_TEXT)
+        fy_put_short_string(out, v->text);
+    else if (v->kind == FY_TORCH_FLOAT)
+        fy_put_float(out, v->f, false);
+    else if (v->kind == FY_TORCH_BOOL)
         fy_str_puts(out, v->i != 0 ? "true" : "false");
-    } else {
+    else
         fy_str_printf(out, "%" PRId64, v->i);
-    }
 }
 
 static void put_value(fy_str *out, const fy_listing *l, size_t k)
@@ -57,22 +30,10 @@ static void put_value(fy_str *out, const fy_listing *l, size_t k)
     if (l->st != NULL) {
         fy_span key, value;
         fy_st_meta_at(l->st, k, &key, &value);
-        put_string(out, value);
+        fy_put_short_string(out, value);
         return;
     }
-    const fy_gguf_kv *kv = fy_gguf_kv_at(l->g, k);
-    uint64_t pos = 0, n = kv->count;
-    if (kv->type == FY_KV_ARRAY) {
-        fy_str_printf(out, "[%" PRIu64 " x %s]", kv->count, fy_kv_type_name(kv->elem));
-        n = n > TEXT_ITEMS ? TEXT_ITEMS : n;
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        if (kv->type == FY_KV_ARRAY)
-            fy_str_puts(out, i == 0 ? " " : ", ");
-        put_element(out, kv, i, &pos);
-    }
-    if (n < kv->count)
-        fy_str_puts(out, ", ...");
+    fy_kv_put(out, fy_gguf_kv_at(l->keys, k));
 }
 
 /* Appends a cell and the blanks that fill its column. */
@@ -91,16 +52,17 @@ static void put_keys(fy_str *out, const fy_listing *l)
         if (n > width && n <= MAX_NAME_COLUMN)
             width = n;
     }
-    fy_str_puts(out, l->g != NULL    ? "\nkeys\n"
-                     : l->st != NULL ? "\n__metadata__\n"
-                                     : "\nvalues\n");
+    fy_str_puts(out, l->plan != NULL   ? "\nkeys, as a conversion to f32 writes them\n"
+                     : l->keys != NULL ? "\nkeys\n"
+                     : l->st != NULL   ? "\n__metadata__\n"
+                                       : "\nvalues\n");
     for (size_t k = 0; k < l->n_keys; k++) {
         fy_str_clear(&name);
         fy_str_put_quoted(&name, fy_inspect_key(l, k), SIZE_MAX);
         fy_str_puts(out, "  ");
         put_cell(out, fy_str_z(&name), name.len, width);
-        if (l->g != NULL) {
-            const char *type = fy_kv_type_name(fy_gguf_kv_at(l->g, k)->type);
+        if (l->keys != NULL) {
+            const char *type = fy_kv_type_name(fy_gguf_kv_at(l->keys, k)->type);
             put_cell(out, type, strlen(type), 6);
         }
         put_value(out, l, k);
@@ -130,8 +92,8 @@ static void put_tensors(fy_str *out, const fy_listing *l)
     fy_str_printf(out, "\ntensors (shape: %s)\n  ",
                   l->g != NULL ? "row length first" : "row length last");
     put_cell(out, "name", 4, width);
-    fy_str_printf(out, "%-8s  %-20s  %14s  %14s%s\n", "type", "shape", "bytes", "offset",
-                  l->hashes != NULL ? "  sha256" : "");
+    fy_str_printf(out, "%-8s  %-20s  %14s  %14s%s\n", "type", "shape", "bytes",
+                  l->dir != NULL ? "file" : "offset", l->hashes != NULL ? "  sha256" : "");
     for (size_t i = 0; i < l->n_tensors; i++) {
         fy_listing_row r = fy_inspect_row(l, i);
         fy_str_clear(&cell);
@@ -140,8 +102,12 @@ static void put_tensors(fy_str *out, const fy_listing *l)
         put_cell(out, fy_str_z(&cell), cell.len, width);
         fy_str_clear(&cell);
         put_shape(&cell, &r);
-        fy_str_printf(out, "%-8s  %-20s  %14" PRIu64 "  %14" PRIu64 "%s%s\n", r.type,
-                      fy_str_z(&cell), r.bytes, r.offset, l->hashes != NULL ? "  " : "",
+        fy_str_printf(out, "%-8s  %-20s  %14" PRIu64 "  ", r.type, fy_str_z(&cell), r.bytes);
+        if (r.file != NULL)
+            fy_str_put_quoted(out, fy_path_base(r.file), SIZE_MAX);
+        else
+            fy_str_printf(out, "%14" PRIu64, r.offset);
+        fy_str_printf(out, "%s%s\n", l->hashes != NULL ? "  " : "",
                       l->hashes != NULL ? l->hashes[i] : "");
     }
     out->oom |= cell.oom;
@@ -158,7 +124,7 @@ static void put_traits(fy_str *out, const fy_listing *l)
 {
     fy_str traits = {0};
     fy_err ignored = {0};
-    if (l->g != NULL && fy_traits(l->g, put_trait, &traits, &ignored) == 0)
+    if (l->keys != NULL && fy_traits(l->keys, put_trait, &traits, &ignored) == 0)
         fy_str_printf(out, "\nmodel\n%s", fy_str_z(&traits));
     out->oom |= traits.oom;
     fy_str_release(&traits);
@@ -179,6 +145,19 @@ static void put_opaque(fy_str *out, const fy_torch *t)
     }
 }
 
+static void put_types(fy_str *out, const fy_listing *l)
+{
+    if (l->n_types > 0)
+        fy_str_printf(out, "\ntypes\n  %-8s  %8s  %14s  %14s  %7s\n", "type", "tensors", "elements",
+                      "bytes", "share");
+    for (size_t i = 0; i < l->n_types; i++) {
+        const fy_listing_type *t = &l->types[i];
+        fy_str_printf(out, "  %-8s  %8" PRIu64 "  %14" PRIu64 "  %14" PRIu64 "  %5.1f %%\n",
+                      t->type, t->n_tensors, t->elems, t->bytes,
+                      l->bytes > 0 ? 100.0 * (double)t->bytes / (double)l->bytes : 0.0);
+    }
+}
+
 static void put_format(fy_str *out, const fy_listing *l)
 {
     if (l->g != NULL) {
@@ -189,6 +168,8 @@ static void put_format(fy_str *out, const fy_listing *l)
             fy_str_printf(out, "split over %zu files\n", fy_gguf_n_files(l->g));
     } else if (l->st != NULL)
         fy_str_printf(out, ": safetensors, data at byte %" PRIu64 "\n", fy_st_data_offset(l->st));
+    else if (l->pt == NULL)
+        fy_str_printf(out, ": checkpoint%s\n", l->dir != NULL ? "" : " without weights");
     else
         fy_str_printf(out, ": PyTorch, %s\n",
                       strcmp(fy_torch_container(l->pt), "zip") == 0 ? "zip archive"
@@ -197,11 +178,29 @@ static void put_format(fy_str *out, const fy_listing *l)
 
 void fy_inspect_put_text(fy_str *out, const fy_listing *l)
 {
+    if (l->workspace != NULL) {
+        fy_str_put_quoted(out, fy_span_of(l->workspace), SIZE_MAX);
+        fy_str_puts(out, ": workspace");
+        if (l->draft != NULL) {
+            fy_str_puts(out, ", with the draft model ");
+            fy_str_put_quoted(out, fy_span_of(l->draft), SIZE_MAX);
+        }
+        fy_str_puts(out, "; its main model:\n");
+    }
     fy_str_put_quoted(out, fy_span_of(l->path), SIZE_MAX);
     put_format(out, l);
     fy_str_printf(out, "%s %zu, tensors %zu, elements %" PRIu64 ", tensor bytes %" PRIu64 "\n",
                   l->pt != NULL ? "values" : "keys", l->n_keys, l->n_tensors, l->elems, l->bytes);
+    if (l->dir == NULL && l->no_weights.code != FY_OK)
+        fy_str_printf(out, "no weights: %s\n", l->no_weights.msg);
+    if (l->dir != NULL && l->plan == NULL)
+        fy_str_printf(out, "not converted by ferry: %s\n", l->no_plan.msg);
     put_traits(out, l);
+    if (l->keys != NULL)
+        fy_inspect_put_tokenizer(out, l->keys);
+    if (l->plan != NULL && fy_planned_gguf_no_tokenizer(l->plan) != NULL)
+        fy_str_printf(out, "\nno tokenizer: %s\n", fy_planned_gguf_no_tokenizer(l->plan));
+    put_types(out, l);
     if (l->n_keys > 0)
         put_keys(out, l);
     if (l->n_tensors > 0)

@@ -56,6 +56,10 @@ const fy_gguf_tensor *fy_gguf_writer_tensor(const fy_gguf_writer *w, int64_t i);
 uint64_t fy_gguf_writer_file_bytes(const fy_gguf_writer *w); /* of all finished files */
 uint32_t fy_gguf_writer_n_files(const fy_gguf_writer *w);
 
+/* Appends what fy_gguf_write would put before the data section: fy_gguf_parse reads it with
+ * header_only. Before fy_gguf_write. */
+int fy_gguf_writer_header(const fy_gguf_writer *w, fy_str *out, fy_err *e);
+
 /* Fills out (64-byte aligned) with rows [row, row + n_rows) of tensor i, encoded; a row is ne[0]
  * elements. Called from several threads at once, each with another `thread`; returns -1 with *e set
  * to stop everything. */

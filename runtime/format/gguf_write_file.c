@@ -84,11 +84,12 @@ uint32_t fy_gguf_writer_n_files(const fy_gguf_writer *w)
     return (uint32_t)w->n_files;
 }
 
-/* Where the bytes of a header go: a file, or a hash. */
+/* Where the bytes of a header go: a file, a hash, or memory. */
 typedef struct {
     fy_out *out;
     uint64_t at;
     fy_sha256 *hash;
+    fy_str *text;
 } sink;
 
 static int emit(sink *s, const void *p, size_t n, fy_err *e)
@@ -97,6 +98,10 @@ static int emit(sink *s, const void *p, size_t n, fy_err *e)
         return 0;
     if (s->hash != NULL)
         return fy_sha256_add(s->hash, p, n, e);
+    if (s->text != NULL) {
+        fy_str_add(s->text, p, n);
+        return s->text->oom ? fy_nomem(e) : 0;
+    }
     if (fy_out_pwrite(s->out, p, n, s->at, e) != 0)
         return -1;
     s->at += n;
@@ -134,6 +139,11 @@ static int emit_header(const fy_gguf_writer *w, size_t file, sink *to, fy_err *e
         rc = rest.oom ? fy_nomem(e) : emit(to, rest.ptr, rest.len, e);
     fy_str_release(&rest);
     return rc;
+}
+
+int fy_gguf_writer_header(const fy_gguf_writer *w, fy_str *out, fy_err *e)
+{
+    return fy_writer_check_open(w, "header", e) ? -1 : emit_header(w, 0, &(sink){.text = out}, e);
 }
 
 /* --- pieces ----------------------------------------------------------------------------------- */

@@ -38,7 +38,7 @@ static const mark marks[] = {
     TEXT("Repository not found", "a download error page (\"Repository not found\")"),
     TEXT("Access to model ", "a download error page (the model asks for a login)"),
     TEXT("Invalid username or password", "a download error page (the model asks for a login)"),
-    MARK(0, "GGUF", "a GGUF file"),
+    MARK(0, "GGUF", FY_SNIFF_GGUF),
     MARK(0, "PWRI", "a PowerInfer GGUF file, whose tensors are stored another way"),
     MARK(0, "lmgg", legacy),
     MARK(0, "fmgg", legacy),
@@ -101,7 +101,7 @@ const char *fy_sniff(const void *bytes, size_t n)
     if (n == 0)
         return "an empty file";
     if (is_safetensors(p, n))
-        return "a safetensors file";
+        return FY_SNIFF_SAFETENSORS;
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         if (matches(&marks[i], p, n))
             return marks[i].what;

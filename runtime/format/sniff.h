@@ -6,6 +6,8 @@
 
 /* Answers that callers look for. */
 #define FY_SNIFF_JSON "a JSON text"
+#define FY_SNIFF_SAFETENSORS "a safetensors file"
+#define FY_SNIFF_GGUF "a GGUF file"
 #define FY_SNIFF_TAR  "a tar archive"
 #define FY_SNIFF_GZIP "a gzip archive"
 #define FY_SNIFF_ZSTD "a zstd archive"

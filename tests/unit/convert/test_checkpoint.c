@@ -156,7 +156,7 @@ static void a_shard_that_is_a_git_lfs_pointer_is_named(void **state)
 static void other_containers_are_named(void **state)
 {
     (void)state;
-    refuse(FY_EIO, "neither config.json, model.safetensors nor", made_dir);
+    refuse(FY_EIO, "neither model.safetensors nor", made_dir);
     put_text("pytorch_model.bin", "x");
     refuse(FY_EFORMAT, "pytorch_model.bin", made_dir);
 }

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -311,15 +312,151 @@ static void what_cannot_be_shown_is_named(void **state)
         assert_int_equal(s.len, 0);
         fy_str_release(&s);
     }
+    assert_int_equal(fy_mkdirs(path_of("empty"), &made), 0);
     static const char *const more[][2] = {{"absent", "cannot open"},
-                                          {"", "such as model.safetensors"},
-                                          {"shards", "its model.safetensors.index.json names"}};
+                                          {"empty", "neither model.safetensors nor"},
+                                          {"shards", "model.safetensors.index.json: "}};
     for (size_t i = 0; i < 3; i++) {
         fy_err e = {0};
         fy_str s = {0};
         assert_int_equal(fy_inspect(path_of(more[i][0]), &as_text, &s, &e), -1);
         assert_non_null(strstr(e.msg, more[i][1]));
         assert_int_equal(fy_exit_status(e.code), 1);
+    }
+}
+
+static void types_are_summed_up(void **state)
+{
+    (void)state;
+    write_safetensors("types.safetensors",
+                      "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]},"
+                      "\"b\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[16,20]},"
+                      "\"c\":{\"dtype\":\"F16\",\"shape\":[10],\"data_offsets\":[20,40]}}",
+                      40);
+    json_t *j = inspect_json("types.safetensors", &as_json);
+    json_t *types = json_object_get(j, "types"), *t = json_array_get(types, 0);
+    assert_int_equal(json_array_size(types), 2);
+    assert_string_equal(json_string_value(json_object_get(t, "type")), "F16");
+    assert_int_equal(json_integer_value(json_object_get(t, "tensors")), 2);
+    assert_int_equal(json_integer_value(json_object_get(t, "elements")), 12);
+    assert_int_equal(json_integer_value(json_object_get(t, "bytes")), 24);
+    assert_true(json_real_value(json_object_get(t, "share")) == 0.6);
+    json_decref(j);
+    fy_str s = {0};
+    fy_err e = {0};
+    assert_int_equal(fy_inspect(path_of("types.safetensors"), &as_text, &s, &e), 0);
+    has(&s, "  F32              1               4              16   40.0 %\n");
+    fy_str_release(&s);
+}
+
+/* Keys of a vocabulary, some of the wrong kind. */
+static void a_tokenizer_is_summed_up(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    fy_gguf_writer *w = fy_gguf_writer_new(&e);
+    static const char *const tokens[] = {"<s>", "a", "\x1B[0m"};
+    fy_gguf_add_str(w, "general.architecture", FY_SPAN("llama"), &e);
+    fy_gguf_add_str(w, "tokenizer.ggml.model", FY_SPAN("llama"), &e);
+    fy_gguf_add_u32(w, "tokenizer.ggml.pre", 7, &e);
+    fy_gguf_begin_strings(w, "tokenizer.ggml.tokens", &e);
+    for (size_t i = 0; i < 3; i++)
+        fy_gguf_add_string(w, fy_span_of(tokens[i]), &e);
+    fy_gguf_end_strings(w, &e);
+    fy_gguf_add_bool(w, "tokenizer.ggml.add_bos_token", true, &e);
+    fy_gguf_add_u32(w, "tokenizer.ggml.bos_token_id", 0, &e);
+    fy_gguf_add_u32(w, "tokenizer.ggml.eos_token_id", 2, &e);
+    fy_gguf_add_i32(w, "tokenizer.ggml.unknown_token_id", -5, &e);
+    fy_gguf_add_u32(w, "tokenizer.ggml.padding_token_id", 99, &e);
+    fy_gguf_add_str(w, "tokenizer.ggml.cls_token_id", FY_SPAN("zero"), &e);
+    fy_gguf_add_str(w, "tokenizer.chat_template", FY_SPAN("{{ x }}"), &e);
+    fy_gguf_add_str(w, "tokenizer.chat_template.tool_use", FY_SPAN("{{ tool }}"), &e);
+    assert_int_equal(fy_gguf_write(w, path_of("v.gguf"), NULL, NULL, NULL, NULL, &e), 0);
+    fy_gguf_writer_free(w);
+    fy_str s = {0};
+    assert_int_equal(fy_inspect(path_of("v.gguf"), &as_text, &s, &e), 0);
+    has(&s, "\ntokenizer\n  \"llama\": 3 tokens, 0 merges, a text begins with bos\n"
+            "  bos 0 \"<s>\"\n  eos 2 \"\\x1b[0m\"\n  unknown -5 \"\"\n  padding 99 \"\"\n"
+            "  chat template of 7 bytes\n  chat template \"tool_use\" of 10 bytes\n");
+    fy_str_release(&s);
+    json_t *j = inspect_json("v.gguf", &as_json), *t = json_object_get(j, "tokenizer");
+    assert_int_equal(json_integer_value(json_object_get(t, "tokens")), 3);
+    assert_string_equal(json_string_value(json_object_get(
+                            json_array_get(json_object_get(t, "chat_templates"), 1), "name")),
+                        "tool_use");
+    json_decref(j);
+}
+
+static void put_values(const char *name, const char *dtype, const char *shape, const void *p,
+                       size_t n)
+{
+    fy_str header = {0}, s = {0};
+    fy_err e = {0};
+    fy_str_printf(&header, "{\"t\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[0,%zu]}}",
+                  dtype, shape, n);
+    uint64_t len = header.len;
+    fy_str_add(&s, &len, sizeof len);
+    fy_str_add(&s, header.ptr, header.len);
+    fy_str_add(&s, p, n);
+    assert_int_equal(fy_file_write(path_of(name), s.ptr, s.len, &e), 0);
+    fy_str_release(&header);
+    fy_str_release(&s);
+}
+
+static void one_tensor_is_read(void **state)
+{
+    (void)state;
+    static const float values[] = {1, 2, 0, -4, NAN, INFINITY, 3, -0.0f, 4, 0.5f, -2, 1.5f};
+    put_values("t.safetensors", "F32", "[2,3,2]", values, sizeof values);
+    fy_inspect_how how = {.tensor = "t", .n_values = 3, .at = "[1, 0, 1]"};
+    fy_str s = {0};
+    fy_err e = {0};
+    assert_int_equal(fy_inspect(path_of("t.safetensors"), &how, &s, &e), 0);
+    assert_string_equal(s.ptr,
+                        "t: F32 [2, 3, 2] (row length last), elements 12, bytes 48\n"
+                        "min -4, max 4, mean 0.6, standard deviation 2.21133\n"
+                        "zeros 2, NaN 1, infinite 1\n"
+                        "[1, 0, 1]: -0 4 0.5\n");
+    fy_str_release(&s);
+    how = (fy_inspect_how){.tensor = "t", .n_values = 100, .at = "1,2,0", .json = true};
+    json_t *j = inspect_json("t.safetensors", &how);
+    assert_int_equal(json_array_size(json_object_get(j, "values")), 2);
+    assert_int_equal(json_integer_value(json_object_get(j, "first")), 10);
+    assert_true(json_real_value(json_object_get(j, "min")) == -4);
+    json_decref(j);
+    put_values("i.safetensors", "I64", "[1]", "\1\0\0\0\0\0\0", 8);
+    how = (fy_inspect_how){.tensor = "t", .n_values = 8};
+    assert_int_equal(fy_inspect(path_of("i.safetensors"), &how, &s, &e), 0);
+    has(&s, "values of type I64 are not decoded\n");
+    fy_str_release(&s);
+    put_values("e.safetensors", "F32", "[0,7]", "", 0);
+    assert_int_equal(fy_inspect(path_of("e.safetensors"), &how, &s, &e), 0);
+    has(&s, "t: F32 [0, 7] (row length last), elements 0, bytes 0\nzeros 0, NaN 0, infinite 0\n");
+    fy_str_release(&s);
+}
+
+static void a_tensor_that_is_not_there_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tensor, *at, *words;
+    } cases[] = {{"tt", NULL, "no tensor is called 'tt'; the nearest name is 't'"},
+                 {"nothing", NULL, "no tensor is called 'nothing'"},
+                 {"t", "1", "--at 1 is no index"},
+                 {"t", "1,2", "--at 1,2 is no index"},
+                 {"t", "2,0,0", "is no index"},
+                 {"t", "-1,0,0", "is no index"},
+                 {"t", "0,0,0,0", "expected 3 numbers"},
+                 {"t", "99999999999999999999999,0,0", "is no index"},
+                 {"t", "x", "is no index"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const fy_inspect_how how = {.tensor = cases[i].tensor, .at = cases[i].at, .n_values = 8};
+        fy_err e = {0};
+        fy_str s = {0};
+        assert_int_equal(fy_inspect(path_of("t.safetensors"), &how, &s, &e), -1);
+        if (strstr(e.msg, cases[i].words) == NULL || fy_exit_status(e.code) != 2)
+            fail_msg("%s", e.msg);
+        fy_str_release(&s);
     }
 }
 
@@ -332,6 +469,10 @@ int main(void)
         cmocka_unit_test(a_pytorch_file_is_shown_whatever_its_name),
         cmocka_unit_test(the_hash_is_that_of_the_elements_in_a_row),
         cmocka_unit_test(what_cannot_be_shown_is_named),
+        cmocka_unit_test(types_are_summed_up),
+        cmocka_unit_test(a_tokenizer_is_summed_up),
+        cmocka_unit_test(one_tensor_is_read),
+        cmocka_unit_test(a_tensor_that_is_not_there_is_named),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

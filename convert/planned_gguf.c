@@ -1,0 +1,165 @@
+#include "convert/planned_gguf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "convert/gguf_meta.h"
+
+struct fy_planned_gguf {
+    fy_hf_config config;
+    fy_ckpt *source;           /* owned */
+    fy_convert_plan *plan;     /* owned */
+    fy_convert_stream *stream; /* owned */
+    fy_str header;
+    fy_gguf *file;       /* owned; a view of header */
+    fy_err no_tokenizer; /* of its own code: there is none */
+};
+
+static int add_tensors(fy_gguf_writer *w, const fy_convert_plan *plan, fy_err *e)
+{
+    for (size_t i = 0; i < plan->n_tensors; i++) {
+        const fy_plan_tensor *t = &plan->tensors[i];
+        char name[FY_ROW_NAME_BYTES];
+        fy_plan_name(t, name);
+        if (fy_gguf_add_tensor(w, name, t->type, t->n_dims, t->ne, e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Rows that no checkpoint of this configuration is without. */
+static bool is_expected(const fy_hf_config *c, const fy_tensor_row *row)
+{
+    if ((row->flags & FY_ROW_ALT) != 0 || !fy_row_is_there(&c->hp, row))
+        return false;
+    if (row->transform == FY_X_LLAMA3_FREQS)
+        return c->llama3.used;
+    return (row->flags & FY_ROW_OPTIONAL) == 0 || (row->slot == FY_T_OUTPUT && !c->tied) ||
+           (row->required_by != NULL && fy_hf_config_flag(c, row->required_by));
+}
+
+static int add_expected_tensors(fy_gguf_writer *w, const fy_hf_config *c, fy_err *e)
+{
+    for (size_t i = 0; i < c->family->n_rows; i++) {
+        const fy_tensor_row *row = &c->family->rows[i];
+        uint32_t n_layer = fy_row_is_layer(row) ? c->hp.n_layer : 1;
+        for (uint32_t layer = 0; layer < n_layer && is_expected(c, row); layer++) {
+            uint64_t ne[FY_GGUF_MAX_DIMS];
+            char name[FY_ROW_NAME_BYTES];
+            uint32_t n_dims = fy_row_shape(&c->hp, row, ne);
+            fy_row_name(row->gguf, layer, name);
+            if (fy_gguf_add_tensor(w, name, FY_F32, n_dims, ne, e) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* Keys, with those of the tokenizer if there is one, and tensors. */
+static int write_header(fy_planned_gguf *p, const char *path, const fy_hf_tokenizer *tokenizer,
+                        fy_err *e)
+{
+    fy_model_meta model = {0};
+    fy_span base = fy_path_base(path);
+    char *id = base.len > 0 ? strndup(base.ptr, base.len) : strdup("model");
+    fy_gguf_writer *w = fy_gguf_writer_new(e);
+    fy_gguf_meta meta = {
+        .config = &p->config, .plan = p->plan, .tokenizer = tokenizer, .model = &model};
+    fy_str_clear(&p->header);
+    int rc = id == NULL ? fy_nomem(e) : 0;
+    if (rc == 0 && w != NULL)
+        rc = fy_gguf_meta_model(&model, path, id, NULL, &p->config, p->plan, e);
+    rc = rc || w == NULL || fy_gguf_meta_write(w, &meta, e) ||
+             (p->plan != NULL ? add_tensors(w, p->plan, e)
+                              : add_expected_tensors(w, &p->config, e)) ||
+             fy_gguf_writer_header(w, &p->header, e);
+    fy_gguf_writer_free(w);
+    fy_model_meta_release(&model);
+    free(id);
+    return rc ? -1 : 0;
+}
+
+/* Weights are often copied without their tokenizer, and can still be looked at. */
+static int make_header(fy_planned_gguf *p, const char *path, fy_err *e)
+{
+    fy_err *why = &p->no_tokenizer;
+    fy_hf_tokenizer *tokenizer = fy_hf_tokenizer_open(path, NULL, why);
+    int rc = tokenizer != NULL ? write_header(p, path, tokenizer, why) : -1;
+    fy_hf_tokenizer_free(tokenizer);
+    if (rc != 0 && why->code == FY_ENOMEM)
+        return fy_nomem(e);
+    return rc == 0 ? 0 : write_header(p, path, NULL, e);
+}
+
+static int open_weights(fy_planned_gguf *p, const char *path, int n_threads, fy_err *e)
+{
+    p->source = fy_ckpt_open_model(path, &p->config, e);
+    if (p->source == NULL)
+        return -1;
+    p->plan = fy_convert_plan_new(p->source, &p->config, &(fy_plan_options){.outtype = FY_F32}, e);
+    if (p->plan == NULL)
+        return fy_ctx(e, "%s", path);
+    p->stream = fy_convert_stream_new(p->plan, n_threads, e);
+    if (p->stream == NULL)
+        return -1;
+    fy_convert_stream_allow_nonfinite(p->stream);
+    return 0;
+}
+
+/* n_threads 0: from the configuration alone. */
+static fy_planned_gguf *open_planned(const char *path, int n_threads, fy_err *e)
+{
+    fy_planned_gguf *p = calloc(1, sizeof *p);
+    if (p == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    int rc = n_threads > 0 ? open_weights(p, path, n_threads, e)
+                           : fy_hf_config_open(&p->config, path, e);
+    if (rc == 0 && make_header(p, path, e) == 0)
+        p->file = fy_gguf_parse(p->header.ptr, p->header.len, path, true, e);
+    if (p->file != NULL)
+        return p;
+    fy_planned_gguf_close(p);
+    return NULL;
+}
+
+fy_planned_gguf *fy_planned_gguf_open(const char *path, int n_threads, fy_err *e)
+{
+    return open_planned(path, n_threads, e);
+}
+
+fy_planned_gguf *fy_planned_gguf_of_config(const char *dir, fy_err *e)
+{
+    return open_planned(dir, 0, e);
+}
+
+void fy_planned_gguf_close(fy_planned_gguf *p)
+{
+    if (p == NULL)
+        return;
+    fy_gguf_close(p->file);
+    fy_str_release(&p->header);
+    fy_convert_stream_free(p->stream);
+    fy_convert_plan_free(p->plan);
+    fy_ckpt_close(p->source);
+    fy_hf_config_release(&p->config);
+    free(p);
+}
+
+const fy_gguf *fy_planned_gguf_file(const fy_planned_gguf *p)
+{
+    return p->file;
+}
+
+fy_convert_stream *fy_planned_gguf_stream(fy_planned_gguf *p)
+{
+    return p->stream;
+}
+
+const char *fy_planned_gguf_no_tokenizer(const fy_planned_gguf *p)
+{
+    return p->no_tokenizer.code != FY_OK ? p->no_tokenizer.msg : NULL;
+}
