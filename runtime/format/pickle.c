@@ -482,6 +482,8 @@ static int push_call(machine *m, const node *callee, const node *args)
     node *v;
     if (fy_pickle_is_global(callee, "collections", "OrderedDict"))
         return push_new(m, FY_PICKLE_DICT, &v) != 0 ? -1 : fill_ordered_dict(m, v, args);
+    if (fy_pickle_is_global(callee, "collections", "defaultdict")) /* its argument is no content */
+        return push_new(m, FY_PICKLE_DICT, &v);
     if (push_new(m, FY_PICKLE_CALL, &v) != 0)
         return -1;
     v->call.callee = callee;

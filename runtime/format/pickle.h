@@ -1,7 +1,7 @@
 /* Restricted reader of Python pickles: a pickle is a program for a stack machine, and this one runs
  * only the part of it that builds data. The result is a graph of inert nodes. A global is its name,
- * a call the callee and its arguments; nothing is looked up, imported or called. The one global
- * with a meaning here is collections.OrderedDict, which is a dict.
+ * a call the callee and its arguments; nothing is looked up, imported or called. The globals with a
+ * meaning here are OrderedDict and defaultdict of collections, which are dicts.
  *
  * Nodes live in the fy_pickle they were read into, until fy_pickle_release. Texts are views of the
  * pickle's bytes. The graph may have shared parts and cycles (as the memo allows): who walks it

@@ -228,12 +228,12 @@ static int walk(walker *w, const fy_pickle_node *v, int depth)
     case FY_PICKLE_TEXT:
         return add_value(w, v, FY_TORCH_TEXT);
     case FY_PICKLE_GLOBAL:
+    case FY_PICKLE_ID: /* a storage by itself: bytes without a shape */
         return add_opaque(w, v);
     case FY_PICKLE_NONE:
     case FY_PICKLE_BIG:
     case FY_PICKLE_BYTES:
     case FY_PICKLE_SET:
-    case FY_PICKLE_ID:
     default:
         return 0;
     }

@@ -39,6 +39,13 @@ static const struct {
     {NULL, "float8_e5m2fnuz", FY_DT_F8_E5M2FNUZ},
 };
 
+/* ('storage', class, ...) and, in legacy files, ('module', class, source file, source) */
+static const node *class_of_id(const node *v)
+{
+    const node *id = v->id;
+    return id->kind == FY_PICKLE_TUPLE && id->items.n > 1 ? id->items.at[1] : v;
+}
+
 void fy_torch_put_global(fy_str *out, const node *v)
 {
     while (v->kind == FY_PICKLE_CALL) {
@@ -48,9 +55,12 @@ void fy_torch_put_global(fy_str *out, const node *v)
                      (fy_span_is(callee->global.name, "_reconstructor") ||
                       fy_span_is(callee->global.name, "__newobj__")) &&
                      args->kind == FY_PICKLE_TUPLE && args->items.n > 0 &&
-                     args->items.at[0]->kind == FY_PICKLE_GLOBAL;
+                     (args->items.at[0]->kind == FY_PICKLE_GLOBAL ||
+                      args->items.at[0]->kind == FY_PICKLE_ID);
         v = makes ? args->items.at[0] : callee;
     }
+    if (v->kind == FY_PICKLE_ID)
+        v = class_of_id(v);
     if (v->kind != FY_PICKLE_GLOBAL) {
         fy_str_puts(out, "an unnamed function");
         return;
@@ -301,15 +311,33 @@ static int check_extent(fy_torch_tensor *t, uint64_t offset, const uint8_t *data
     return 0;
 }
 
-/* (storage, offset, size, stride, requires_grad, hooks, dtype of v3, ...) */
+/* A view that is negated or conjugated when it is read: torch keeps that as a mark beside the
+ * values as they were (`z.conj().imag`). */
+static int refuse_lazy(const node *metadata, fy_err *e)
+{
+    for (uint32_t i = 0; metadata->kind == FY_PICKLE_DICT && i < metadata->items.n; i += 2) {
+        const node *key = metadata->items.at[i], *value = metadata->items.at[i + 1];
+        if (key->kind == FY_PICKLE_TEXT && value->kind == FY_PICKLE_BOOL && value->i != 0 &&
+            (fy_span_is(key->text, "neg") || fy_span_is(key->text, "conj")))
+            return fy_fail(e, FY_EUNSUPPORTED,
+                           "is a view that is %s when it is read: save tensor.resolve_%.*s()",
+                           fy_span_is(key->text, "neg") ? "negated" : "conjugated",
+                           (int)key->text.len, key->text.ptr);
+    }
+    return 0;
+}
+
+/* (storage, offset, size, stride, requires_grad, hooks, dtype of v3, metadata of v2 and v3) */
 static int read_args(const fy_torch_reader *r, const node *args, bool typed, fy_torch_tensor *out,
                      fy_err *e)
 {
     fy_torch_ref ref;
     const uint8_t *data = NULL;
     uint64_t bytes = 0, offset = 0;
-    uint32_t n_strides = 0;
+    uint32_t n_strides = 0, n_plain = typed ? 7 : 6;
     node *const *at = args->items.at;
+    if (args->items.n > n_plain && refuse_lazy(at[n_plain], e) != 0)
+        return -1;
     if (at[0]->kind != FY_PICKLE_ID)
         return refuse(at[0], "storage", e);
     if (fy_torch_read_ref(at[0]->id, &ref, e) != 0 ||

@@ -150,11 +150,9 @@ static int check_entry(const archive *a, const uint8_t *r, fy_zip_entry *entry, 
     extent x = {fy_le32(r + 20), fy_le32(r + 24), fy_le32(r + 42)};
     if (fy_le16(r + 8) & FLAG_ENCRYPTED)
         return fy_fail(e, FY_EUNSUPPORTED, "is encrypted");
-    if (fy_le16(r + 10) != 0)
-        return fy_fail(e, FY_EUNSUPPORTED,
-                       "is compressed (method %u), expected stored as PyTorch writes it: unpack "
-                       "the archive and zip it again with -0",
-                       fy_le16(r + 10));
+    entry->method = fy_le16(r + 10);
+    if (entry->method != 0)
+        return 0;
     if (read_zip64(r + CENTRAL_BYTES + fy_le16(r + 28), fy_le16(r + 30), &x, e) != 0)
         return -1;
     if (x.packed != x.bytes)
@@ -206,6 +204,17 @@ int fy_zip_dir_read(fy_zip_dir *z, const void *p, size_t n, fy_err *e)
         left -= len;
     }
     return 0;
+}
+
+int fy_zip_need_stored(const fy_zip_entry *entry, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    if (entry->method == 0)
+        return 0;
+    return fy_fail(e, FY_EUNSUPPORTED,
+                   "zip entry '%s': is compressed (method %u), expected stored as PyTorch writes "
+                   "it: unpack the archive and zip it again with -0",
+                   fy_quote(shown, sizeof shown, entry->name), entry->method);
 }
 
 void fy_zip_dir_release(fy_zip_dir *z)

@@ -59,8 +59,9 @@ static void check_zip(const uint8_t *data, size_t size)
     require((rc == 0) == (e.code == FY_OK));
     for (size_t i = 0; rc == 0 && i < z.n; i++) {
         const fy_zip_entry *x = &z.entries[i];
-        require(x->data >= data && x->bytes <= size &&
-                (size_t)(x->data - data) <= size - (size_t)x->bytes);
+        require(x->method == 0 ? x->data >= data && x->bytes <= size &&
+                                     (size_t)(x->data - data) <= size - (size_t)x->bytes
+                               : x->data == NULL && x->bytes == 0);
         require(fy_zip_dir_find(&z, x->name) == x);
     }
     fy_zip_dir_release(&z);

@@ -82,7 +82,6 @@ static void what_pytorch_does_not_write_is_refused_by_name(void **state)
         zip_maker how;
         const char *words;
     } cases[] = {
-        {{.method = 8}, "zip entry 'x': is compressed (method 8), expected stored"},
         {{.flags = 1}, "zip entry 'x': is encrypted"},
         {{.more_bytes = 1000}, "zip entry 'x': its 1003 bytes at byte 31 reach beyond the end"},
         {{.more_bytes = UINT64_MAX - 3, .zip64 = true}, "reach beyond the end of the file"},
@@ -96,6 +95,29 @@ static void what_pytorch_does_not_write_is_refused_by_name(void **state)
         expect_words(&m, cases[i].words);
         zip_release(&m);
     }
+}
+
+static void compressed_entries_are_listed_without_their_bytes(void **state)
+{
+    (void)state;
+    zip_maker m = {0};
+    fy_zip_dir z = {0};
+    fy_err e = {0};
+    zip_add(&m, "x", "a", 1);
+    m.method = 8;
+    zip_add(&m, "y", "abc", 3);
+    zip_end(&m);
+    assert_int_equal(fy_zip_dir_read(&z, m.bytes.ptr, m.bytes.len, &e), 0);
+    assert_int_equal(z.n, 2);
+    assert_int_equal(z.entries[0].method, 0);
+    assert_int_equal(fy_zip_need_stored(&z.entries[0], &e), 0);
+    assert_int_equal(z.entries[1].method, 8);
+    assert_null(z.entries[1].data);
+    assert_int_equal(z.entries[1].bytes, 0);
+    assert_int_equal(fy_zip_need_stored(&z.entries[1], &e), -1);
+    assert_non_null(strstr(e.msg, "zip entry 'y': is compressed (method 8), expected stored"));
+    fy_zip_dir_release(&z);
+    zip_release(&m);
 }
 
 static void two_entries_of_one_name_are_refused(void **state)
@@ -219,6 +241,7 @@ int main(void)
         cmocka_unit_test(entries_are_found_in_every_form_of_archive),
         cmocka_unit_test(a_comment_may_follow_and_an_archive_may_be_empty),
         cmocka_unit_test(what_pytorch_does_not_write_is_refused_by_name),
+        cmocka_unit_test(compressed_entries_are_listed_without_their_bytes),
         cmocka_unit_test(two_entries_of_one_name_are_refused),
         cmocka_unit_test(a_directory_that_lies_is_refused),
         cmocka_unit_test(archives_in_parts_and_wild_pointers_are_refused),

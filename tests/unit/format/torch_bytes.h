@@ -155,9 +155,10 @@ typedef struct {
     int64_t elems, offset;
     size_t rank, n_strides;
     int64_t shape[10], stride[10];
+    const char *metadata; /* a pickled dict, or NULL */
 } pk_tensor_args;
 
-/* _rebuild_tensor_v2(storage, offset, size, stride, False, OrderedDict()) */
+/* _rebuild_tensor_v2(storage, offset, size, stride, False, OrderedDict()), and metadata */
 static inline void pk_tensor(fy_str *s, const pk_tensor_args *t)
 {
     pk_global(s, "torch._utils", "_rebuild_tensor_v2");
@@ -168,7 +169,9 @@ static inline void pk_tensor(fy_str *s, const pk_tensor_args *t)
     pk_ints(s, t->stride, t->n_strides);
     fy_str_putc(s, '\x89');
     pk_global(s, "collections", "OrderedDict");
-    fy_str_puts(s, ")RtR");
+    fy_str_puts(s, ")R");
+    fy_str_puts(s, t->metadata != NULL ? t->metadata : "");
+    fy_str_puts(s, "tR");
 }
 
 #endif
