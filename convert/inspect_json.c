@@ -85,14 +85,8 @@ static json_t *json_value(fy_listing *l, size_t k)
 static json_t *json_keys(fy_listing *l)
 {
     json_t *keys = json_object();
-    fy_str name = {0};
-    for (size_t k = 0; k < l->n_keys; k++) {
-        fy_str_clear(&name);
-        fy_str_put_quoted(&name, fy_inspect_key(l, k), SIZE_MAX);
-        set(l, keys, fy_str_z(&name), json_value(l, k));
-    }
-    l->json.oom |= name.oom;
-    fy_str_release(&name);
+    for (size_t k = 0; k < l->n_keys; k++)
+        fy_make_set_name(&l->json, keys, fy_inspect_key(l, k), json_value(l, k));
     return keys;
 }
 
@@ -147,15 +141,10 @@ static json_t *json_traits(fy_listing *l)
 static json_t *json_opaque(fy_listing *l)
 {
     json_t *list = json_object();
-    fy_str name = {0};
     for (size_t i = 0; i < fy_torch_n_opaque(l->pt); i++) {
         const fy_torch_opaque *o = fy_torch_opaque_at(l->pt, i);
-        fy_str_clear(&name);
-        fy_str_put_quoted(&name, o->name, SIZE_MAX);
-        set(l, list, fy_str_z(&name), fy_make_text(o->global));
+        fy_make_set_name(&l->json, list, o->name, fy_make_text(o->global));
     }
-    l->json.oom |= name.oom;
-    fy_str_release(&name);
     return list;
 }
 

@@ -30,6 +30,13 @@ json_t *fy_make_text(fy_span s)
     return v;
 }
 
+void fy_make_set_name(fy_maker *m, json_t *object, fy_span name, json_t *v)
+{
+    json_t *key = fy_make_text(name);
+    m->oom |= json_object_set_new(object, json_string_value(key), v) != 0;
+    json_decref(key);
+}
+
 json_t *fy_make_u64(uint64_t v)
 {
     char text[32];

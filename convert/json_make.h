@@ -21,6 +21,7 @@ void fy_make_set(fy_maker *m, json_t *object, const char *key, json_t *v); /* ta
 /* JSON text is UTF-8 and names may be anything: what is not valid, or has a NUL (which many JSON
  * readers refuse), is shown escaped. */
 json_t *fy_make_text(fy_span s);
+void fy_make_set_name(fy_maker *m, json_t *object, fy_span name, json_t *v); /* takes v */
 /* Numbers that JSON or its reader cannot hold are given as text: "18446744073709551615", "inf". */
 json_t *fy_make_u64(uint64_t v);
 json_t *fy_make_number(double v);

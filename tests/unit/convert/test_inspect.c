@@ -244,6 +244,25 @@ static void a_pytorch_file_is_shown_whatever_its_name(void **state)
     json_decref(j);
 }
 
+/* JSON has its own escapes. */
+static void names_of_values_are_kept_in_json(void **state)
+{
+    (void)state;
+    static const char pickle[] = "\x80\x02}(X\x06\0\0\0a\\b\"\ncK\x07X\x02\0\0\0\0zK\x08u.";
+    fy_err e = {0};
+    zip_maker z = {0};
+    zip_add(&z, "m/data.pkl", pickle, sizeof pickle - 1);
+    zip_end(&z);
+    assert_int_equal(fy_file_write(path_of("names.pt"), z.bytes.ptr, z.bytes.len, &e), 0);
+    zip_release(&z);
+    json_t *j = inspect_json("names.pt", &as_json);
+    json_t *values = json_object_get(j, "values");
+    assert_int_equal(json_object_size(values), 2);
+    assert_int_equal(json_integer_value(json_object_get(values, "a\\b\"\nc")), 7);
+    assert_int_equal(json_integer_value(json_object_get(values, "\\x00z")), 8);
+    json_decref(j);
+}
+
 static void the_hash_is_that_of_the_elements_in_a_row(void **state)
 {
     (void)state;
@@ -467,6 +486,7 @@ int main(void)
         cmocka_unit_test(the_json_of_a_gguf_file_holds_the_same),
         cmocka_unit_test(a_safetensors_file_is_shown_whatever_its_name),
         cmocka_unit_test(a_pytorch_file_is_shown_whatever_its_name),
+        cmocka_unit_test(names_of_values_are_kept_in_json),
         cmocka_unit_test(the_hash_is_that_of_the_elements_in_a_row),
         cmocka_unit_test(what_cannot_be_shown_is_named),
         cmocka_unit_test(types_are_summed_up),
