@@ -1,6 +1,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/grow.h"
 #include "base/quote.h"
@@ -14,6 +15,11 @@ static bool ends_with(const char *s, const char *end)
 {
     size_t n = strlen(s), k = strlen(end);
     return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+static bool starts_with(const char *s, const char *head)
+{
+    return strncmp(s, head, strlen(head)) == 0;
 }
 
 static int append_file(fy_ckpt *c, const char *path, bool is_safetensors, fy_err *e)
@@ -148,19 +154,38 @@ int fy_ckpt_has(const char *dir, const char *name, fy_err *e)
     return rc;
 }
 
+/* Files that are not weights, whatever they end with: what a trainer keeps to go on. */
+static bool is_of_training(const char *name)
+{
+    static const char *const names[] = {"optimizer.pt", "optimizer.bin", "scheduler.pt",
+                                        "scaler.pt",    "scheduler.bin", "training_args.bin"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return starts_with(name, "rng_state");
+}
+
 /* No weights under a name of theirs: say what is there instead. */
 static int nothing_here(const char *dir, fy_err *e)
 {
+    static const char layouts[] = "a PyTorch file of no layout that ferry knows (" FY_TORCH_SINGLE
+                                  "; consolidated.00.pth with params.json; model_args inside, as "
+                                  "llama2.c)";
     static const struct {
-        const char *end, *what;
+        const char *begin, *end, *what;
     } kinds[] = {
-        {".safetensors", "a part of a checkpoint whose index was not downloaded"},
-        {".gguf", "a GGUF file, which needs no conversion"},
-        {".bin", "a part of a PyTorch checkpoint whose index was not downloaded"},
-        {".pth", "a PyTorch file of no layout that ferry knows (pytorch_model.bin; "
-                 "consolidated.00.pth with params.json; model_args inside, as llama2.c)"},
-        {".pt", "a PyTorch file of no layout that ferry knows (pytorch_model.bin; "
-                "consolidated.00.pth with params.json; model_args inside, as llama2.c)"},
+        {"consolidated.", ".safetensors",
+         "the weights under Mistral's own names, which ferry does not read; download the files of "
+         "the Hugging Face form (config.json, model*.safetensors)"},
+        {"consolidated.", ".pth",
+         "a part of a checkpoint in Meta's form, whose params.json is not beside it; download it"},
+        {"", ".safetensors", "a part of a checkpoint whose index was not downloaded"},
+        {"", ".gguf", "a GGUF file, which needs no conversion"},
+        {"", ".bin", "a part of a PyTorch checkpoint whose index was not downloaded"},
+        {"", ".pth", layouts},
+        {"", ".pt", layouts},
+        {"", "", "of a training, not of the model"},
     };
     enum { N = sizeof kinds / sizeof kinds[0] };
     char found[N][FY_QUOTE_BYTES];
@@ -170,40 +195,77 @@ static int nothing_here(const char *dir, fy_err *e)
     if (dp == NULL)
         return has_config < 0 ? -1 : fy_fail_errno(e, "%s", dir);
     for (const struct dirent *f = readdir(dp); f != NULL; f = readdir(dp)) {
-        for (size_t i = 0; i < N; i++) {
-            if (ends_with(f->d_name, kinds[i].end))
-                fy_quote(found[i], FY_QUOTE_BYTES, fy_span_of(f->d_name));
-        }
+        size_t i = is_of_training(f->d_name) ? N - 1 : 0;
+        while (i < N - 1 &&
+               (!starts_with(f->d_name, kinds[i].begin) || !ends_with(f->d_name, kinds[i].end)))
+            i++;
+        if (i < N - 1 || is_of_training(f->d_name))
+            fy_quote(found[i], FY_QUOTE_BYTES, fy_span_of(f->d_name));
     }
     closedir(dp);
     for (size_t i = 0; i < N; i++) {
         if (found[i][0] != '\0')
             return fy_fail(e, FY_EUNSUPPORTED,
-                           "%s: neither " FY_HF_SINGLE " nor " FY_HF_INDEX "; %s is %s", dir,
-                           found[i], kinds[i].what);
+                           "%s: neither " FY_HF_SINGLE " nor " FY_TORCH_SINGLE
+                           " nor an index of one; %s is %s",
+                           dir, found[i], kinds[i].what);
     }
-    return fy_fail(e, FY_EIO, "%s: neither " FY_HF_SINGLE " nor " FY_HF_INDEX " is in it%s", dir,
-                   has_config ? "" : ", and no config.json: it is no checkpoint, or not all of one");
+    return fy_fail(
+        e, FY_EIO, "%s: neither " FY_HF_SINGLE " nor " FY_TORCH_SINGLE " nor an index of one%s",
+        dir, has_config ? "" : ", and no config.json: it is no checkpoint, or not all of one");
 }
 
 /* As transformers chooses: safetensors before PyTorch, the single file before the index. */
+static const struct {
+    const char *name;
+    bool is_index;
+} places[] = {
+    {FY_HF_SINGLE, false}, {FY_HF_INDEX, true}, {FY_TORCH_SINGLE, false}, {FY_TORCH_INDEX, true}};
+enum { N_PLACES = sizeof places / sizeof places[0] };
+
+/* The first that is there: its index in `places`; N_PLACES: none; -1. */
+static int find_place(const char *dir, fy_err *e)
+{
+    int i = 0, rc = 0;
+    while (i < N_PLACES && (rc = fy_ckpt_has(dir, places[i].name, e)) == 0)
+        i++;
+    return rc < 0 ? -1 : i;
+}
+
+/* A link to nothing under one of the names, as the hub's cache has after an interruption. */
+static int refuse_dangling(const char *dir, fy_err *e)
+{
+    for (int i = 0; i < N_PLACES; i++) {
+        struct stat st;
+        char *path = fy_path_join(dir, places[i].name);
+        int rc = path == NULL ? fy_nomem(e) : 0;
+        if (rc == 0 && lstat(path, &st) == 0)
+            rc = fy_fail(e, FY_EIO, "%s: is a link to a file that is not there; download it again",
+                         path);
+        free(path);
+        if (rc != 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int open_hf(fy_ckpt *c, const char *dir, fy_err *e)
 {
-    static const struct {
-        const char *name;
-        bool is_index;
-    } places[] = {{FY_HF_SINGLE, false},
-                  {FY_HF_INDEX, true},
-                  {FY_TORCH_SINGLE, false},
-                  {FY_TORCH_INDEX, true}};
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        int rc = fy_ckpt_has(dir, places[i].name, e);
-        if (rc != 0)
-            return rc < 0               ? -1
-                   : places[i].is_index ? fy_ckpt_open_shards(c, dir, places[i].name, e)
-                                        : open_single(c, dir, places[i].name, e);
-    }
-    return nothing_here(dir, e);
+    int i = find_place(dir, e);
+    if (i < 0)
+        return -1;
+    if (i == N_PLACES)
+        return refuse_dangling(dir, e) ? -1 : nothing_here(dir, e);
+    return places[i].is_index ? fy_ckpt_open_shards(c, dir, places[i].name, e)
+                              : open_single(c, dir, places[i].name, e);
+}
+
+/* Weights in Meta's form, and none in that of Hugging Face: a config.json beside them is not asked.
+ */
+static int is_meta(const char *dir, fy_err *e)
+{
+    int place = find_place(dir, e);
+    return place < N_PLACES ? (place < 0 ? -1 : 0) : fy_meta_is_there(dir, e);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
@@ -217,7 +279,8 @@ static int open_only_file(fy_ckpt *c, const char *dir, fy_err *e)
     if (dp == NULL)
         return fy_fail_errno(e, "%s", dir);
     for (const struct dirent *f = readdir(dp); f != NULL; f = readdir(dp)) {
-        if ((ends_with(f->d_name, ".pt") || ends_with(f->d_name, ".pth")) && n++ == 0)
+        if ((ends_with(f->d_name, ".pt") || ends_with(f->d_name, ".pth")) &&
+            !is_of_training(f->d_name) && n++ == 0)
             fy_str_printf(&path, "%s/%s", dir, f->d_name);
     }
     closedir(dp);
@@ -240,17 +303,14 @@ static int open_any(fy_ckpt *c, const char *path, fy_err *e)
                        "tokenizer file",
                        path);
     }
-    int rc = fy_ckpt_has(path, "config.json", e);
-    if (rc == 0)
-        rc = fy_ckpt_has(path, FY_HF_SINGLE, e);
-    if (rc == 0)
-        rc = fy_ckpt_has(path, FY_HF_INDEX, e);
-    if (rc != 0)
-        return rc < 0 ? -1 : open_hf(c, path, e);
-    rc = fy_meta_is_there(path, e);
+    int rc = is_meta(path, e);
     if (rc != 0)
         return rc < 0 ? -1 : fy_ckpt_open_meta(c, path, e);
-    return open_only_file(c, path, e);
+    rc = fy_ckpt_has(path, "config.json", e);
+    int place = rc < 0 ? -1 : find_place(path, e);
+    if (place < 0)
+        return -1;
+    return rc == 1 || place < N_PLACES ? open_hf(c, path, e) : open_only_file(c, path, e);
 }
 
 static fy_ckpt *open_with(int (*open)(fy_ckpt *c, const char *path, fy_err *e), const char *path,
@@ -296,6 +356,10 @@ fy_ckpt *fy_ckpt_open_model(const char *path, fy_hf_config *config, fy_err *e)
 {
     *config = (fy_hf_config){0};
     int rc = fy_file_is_dir(path) ? fy_ckpt_has(path, "config.json", e) : 0;
+    if (rc == 1) {
+        int meta = is_meta(path, e);
+        rc = meta < 0 ? -1 : !meta;
+    }
     if (rc < 0 || (rc == 1 && fy_hf_config_open(config, path, e)))
         return NULL;
     fy_ckpt *c = fy_ckpt_open(path, e);

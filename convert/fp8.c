@@ -6,6 +6,7 @@
 
 #include "base/quote.h"
 #include "convert/checkpoint_impl.h"
+#include "convert/checkpoint_read.h"
 
 /* Exponent and mantissa in the place that they have in an f32, whose exponent is 120 larger. */
 static float value(uint8_t x)
@@ -36,7 +37,7 @@ static int pair(fy_ckpt_tensor *t, const fy_ckpt_tensor *scale, const uint32_t b
         return fy_fail(e, FY_EFORMAT, "%s: '%s' is FP8, but there is no '%s_scale_inv'", t->path, q,
                        q);
     bool whole = fy_ckpt_n_elements(scale) == 1;
-    if (t->rank != 2 || scale->dtype == FY_DT_F8_E4M3 || t->bytes == 0)
+    if (t->rank != 2 || t->bytes == 0 || scale->dtype == FY_DT_F8_E4M3 || !fy_ckpt_can_read(scale))
         return fy_fail(e, FY_EUNSUPPORTED,
                        "%s: '%s' is FP8 of %" PRIu32 " dimensions with a scale of type %s; ferry "
                        "reads matrices with scales of F32, F16 or BF16",

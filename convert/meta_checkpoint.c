@@ -48,6 +48,8 @@ static const struct {
 #define EMBEDDING "model.embed_tokens.weight"
 #define OUTPUT    "lm_head.weight"
 #define GATE      "model.layers.0.mlp.gate_proj.weight"
+#define QUERY     "model.layers.0.self_attn.q_proj.weight"
+#define NORM      "model.norm.weight"
 
 static bool strip(fy_span *name, const char *head)
 {
@@ -105,12 +107,25 @@ static bool find_in(const fy_ckpt_file *f, fy_span name, fy_ckpt_tensor *t, fy_c
     return false;
 }
 
+/* Does an earlier file hold the same as files[f]? */
+static bool is_twice(const fy_ckpt *c, fy_span name, size_t f)
+{
+    fy_ckpt_tensor x, y;
+    fy_ckpt_part x_part, y_part;
+    bool twice = false;
+    for (size_t i = 0; i < f && !twice; i++)
+        twice = find_in(&c->files[f], name, &x, &x_part) &&
+                find_in(&c->files[i], name, &y, &y_part) && x.bytes > 0 && fy_ckpt_same(&x, &y);
+    return twice;
+}
+
 /* t of files[0] becomes the whole of its parts in all files. `name`: as in the files. */
 static int join(const fy_ckpt *c, fy_span name, fy_ckpt_tensor *t, fy_ckpt_part *parts, int axis,
                 uint64_t width, fy_err *e)
 {
     char q[FY_QUOTE_BYTES];
-    if (axis == BY_WIDTH)
+    bool is_embedding = axis == BY_WIDTH;
+    if (is_embedding)
         axis = t->rank == 2 && t->shape[1] == width ? 0 : 1;
     for (size_t f = 1; f < c->n_files; f++) {
         fy_ckpt_tensor other;
@@ -137,6 +152,11 @@ static int join(const fy_ckpt *c, fy_span name, fy_ckpt_tensor *t, fy_ckpt_part 
             return fy_fail(e, FY_EFORMAT, "%s: '%s' is too large", path,
                            fy_quote(q, sizeof q, name));
         parts[f].len = other.shape[axis];
+        if (is_embedding && is_twice(c, name, f))
+            return fy_fail(e, FY_EFORMAT,
+                           "%s: holds the same as another part; expected one that differs from "
+                           "all others",
+                           path);
     }
     if (axis == ALIKE || c->n_files == 1)
         return 0;
@@ -179,11 +199,33 @@ static int gather(fy_ckpt *c, const char *head, uint64_t width, fy_err *e)
     return 0;
 }
 
+/* join found every tensor of the first file in the others: no other has more. */
+static int check_same_names(const fy_ckpt *c, fy_err *e)
+{
+    for (size_t f = 1; f < c->n_files; f++) {
+        size_t n = fy_ckpt_file_n_tensors(&c->files[f]);
+        if (n == fy_ckpt_file_n_tensors(&c->files[0]))
+            continue;
+        for (size_t i = 0; i < n; i++) {
+            char q[FY_QUOTE_BYTES];
+            fy_ckpt_tensor t, same;
+            fy_ckpt_part part;
+            fy_ckpt_file_tensor(&c->files[f], i, &t, &part);
+            fy_span name = t.name;
+            if (!find_in(&c->files[0], name, &same, &part))
+                return fy_fail(e, FY_EFORMAT, "%s: no tensor '%s', which %s has",
+                               fy_ckpt_file_path(&c->files[0]), fy_quote(q, sizeof q, name),
+                               t.path);
+        }
+    }
+    return 0;
+}
+
 /* --- settings --------------------------------------------------------------------------------- */
 
 typedef struct {
     uint32_t dim, n_layers, n_heads, n_kv_heads, head_dim; /* head_dim 0: dim / n_heads */
-    uint32_t context;                                      /* 0: not stated */
+    uint32_t context, vocab;                               /* 0: not stated */
     double norm_eps, rope_theta;
     bool scaled_rope;
 } settings;
@@ -211,6 +253,22 @@ static uint32_t context_of(const settings *s)
                                                                                           : 4096;
 }
 
+/* The last parts are absent: by what each part holds of a matrix whose whole size is known. */
+static int check_last_part(const fy_ckpt *c, const settings *s, fy_err *e)
+{
+    const fy_ckpt_tensor *q = fy_ckpt_find(c, FY_SPAN(QUERY)), *norm = fy_ckpt_find(c, FY_SPAN(NORM));
+    uint64_t head = s->head_dim > 0 ? s->head_dim : s->n_heads > 0 ? s->dim / s->n_heads : 0;
+    uint64_t whole = s->n_heads * head, n = c->n_files;
+    if (q == NULL || q->rank != 2 || norm == NULL || norm->rank != 1 || norm->shape[0] != s->dim ||
+        q->shape[0] == 0 || q->shape[0] >= whole || q->shape[0] % n != 0 ||
+        whole % (q->shape[0] / n) != 0)
+        return 0;
+    return fy_fail(e, FY_EIO,
+                   "consolidated.%02" PRIu64 ".pth is absent: by their sizes there are %" PRIu64
+                   " parts; download it",
+                   n, whole / (q->shape[0] / n));
+}
+
 /* config.json of the same model. */
 static int write_config(fy_ckpt *c, const settings *s, fy_err *e)
 {
@@ -221,6 +279,11 @@ static int write_config(fy_ckpt *c, const settings *s, fy_err *e)
         return fy_fail(e, FY_EFORMAT,
                        "no matrix tok_embeddings.weight or layers.0.feed_forward.w1.weight in it, "
                        "expected a Llama model under Meta's names");
+    if (s->vocab > 0 && s->vocab != embedding->shape[0])
+        return fy_fail(e, FY_EFORMAT,
+                       "vocab_size is %u in " PARAMS ", but tok_embeddings.weight has %" PRIu64
+                       " rows",
+                       s->vocab, embedding->shape[0]);
     bool tied = output == NULL || fy_ckpt_same(embedding, output);
     fy_str *t = &c->config;
     fy_str_printf(t,
@@ -263,6 +326,10 @@ static int read_params(settings *out, const json_t *params, fy_err *e)
         required(&s, "n_heads", &out->n_heads, e))
         return -1;
     out->n_kv_heads = out->n_heads;
+    const json_t *vocab = json_object_get(params, "vocab_size"); /* -1: the tokenizer's */
+    if (json_is_number(vocab) && json_number_value(vocab) > 0 &&
+        fy_cfg_u32(&s, "vocab_size", &out->vocab, e) < 0)
+        return -1;
     return fy_cfg_u32(&s, "n_kv_heads", &out->n_kv_heads, e) < 0 ||
                    fy_cfg_u32(&s, "head_dim", &out->head_dim, e) < 0 ||
                    fy_cfg_u32(&s, "max_seq_len", &out->context, e) < 0 ||
@@ -301,32 +368,59 @@ static void part_name(size_t i, char out[32])
     snprintf(out, 32, "consolidated.%02zu.pth", i);
 }
 
+/* How many parts there should be, by the names that are there, and the first name that is not. */
+static int count_parts(const char *dir, size_t *n, size_t *absent, fy_err *e)
+{
+    *n = 0;
+    *absent = MAX_PARTS + 1;
+    for (size_t i = 0; i <= MAX_PARTS; i++) {
+        char name[32];
+        part_name(i, name);
+        int rc = fy_ckpt_has(dir, name, e);
+        if (rc < 0)
+            return -1;
+        if (rc == 1)
+            *n = i + 1;
+        else if (i < *absent)
+            *absent = i;
+    }
+    return 0;
+}
+
 int fy_meta_is_there(const char *dir, fy_err *e)
 {
-    char first[32];
-    part_name(0, first);
+    size_t n, absent;
     int rc = fy_ckpt_has(dir, PARAMS, e);
-    return rc == 1 ? fy_ckpt_has(dir, first, e) : rc;
+    if (rc == 1)
+        rc = count_parts(dir, &n, &absent, e) ? -1 : n > 0;
+    return rc;
 }
 
 int fy_ckpt_open_meta(fy_ckpt *c, const char *dir, fy_err *e)
 {
     settings s;
-    if (open_params(&s, dir, e))
+    size_t n, absent;
+    char name[32];
+    if (open_params(&s, dir, e) || count_parts(dir, &n, &absent, e))
         return -1;
-    for (size_t i = 0;; i++) {
-        char name[32];
+    if (n > MAX_PARTS)
+        return fy_fail(e, FY_EFORMAT, "%s: more than %d parts", dir, MAX_PARTS);
+    if (absent < n) {
+        part_name(absent, name);
+        return fy_fail(e, FY_EIO,
+                       "%s: %s is absent, but there are parts up to number %zu; download it", dir,
+                       name, n - 1);
+    }
+    for (size_t i = 0; i < n; i++) {
         part_name(i, name);
-        int rc = fy_ckpt_has(dir, name, e);
-        if (rc == 0)
-            break;
-        if (rc == 1 && i == MAX_PARTS)
-            return fy_fail(e, FY_EFORMAT, "%s: more than %d parts", dir, MAX_PARTS);
-        if (rc < 0 || fy_ckpt_add_file(c, dir, name, e))
+        if (fy_ckpt_add_file(c, dir, name, e))
             return -1;
     }
     c->rotates_neighbours = true;
-    return gather(c, "", s.dim, e) || write_config(c, &s, e) ? fy_ctx(e, "%s", dir) : 0;
+    return gather(c, "", s.dim, e) || check_same_names(c, e) ||
+                   check_last_part(c, &s, e) || write_config(c, &s, e)
+               ? fy_ctx(e, "%s", dir)
+               : 0;
 }
 
 /* --- llama2.c --------------------------------------------------------------------------------- */

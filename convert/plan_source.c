@@ -103,8 +103,11 @@ static bool check_source(fy_plan_builder *b, const fy_tensor_row *row, const fy_
     }
     if (!fy_ckpt_can_read(src)) {
         if (!b->faulty[i])
-            fy_plan_problem(b, "%s is of type %s, which ferry does not convert", name,
-                            fy_dtype_name(src->dtype));
+            fy_plan_problem(b, "%s is of type %s, which ferry does not convert%s", name,
+                            fy_dtype_name(src->dtype),
+                            src->dtype == FY_DT_F8_E4M3
+                                ? " without a quantization_config of method fp8 in config.json"
+                                : "");
         b->faulty[i] = true;
         return false;
     }

@@ -10,6 +10,7 @@
 #include "convert/fp8.h"
 #include "tests/unit/alloc_fail.h"
 #include "tests/unit/convert/checkpoint.h"
+#include "tests/unit/format/torch_made.h"
 
 #define INDEX "model.safetensors.index.json"
 
@@ -215,6 +216,8 @@ static void fp8_needs_a_scale_for_each_block_or_one_for_all(void **state)
          FY_EFORMAT, "not one for each block of 2 x 2"},
         {",\"w_scale_inv\":{\"dtype\":\"F8_E4M3\",\"shape\":[1],\"data_offsets\":[15,16]}", 1,
          FY_EUNSUPPORTED, "a scale of type F8_E4M3"},
+        {",\"w_scale_inv\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[15,19]}", 4,
+         FY_EUNSUPPORTED, "a scale of type I32"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_err e = {0};
@@ -223,6 +226,37 @@ static void fp8_needs_a_scale_for_each_block_or_one_for_all(void **state)
             (rc != 0 && strstr(e.msg, cases[i].words) == NULL))
             fail_msg("case %zu: code %d, %s", i, e.code, e.msg);
     }
+}
+
+/* A part in Meta's form: norm.weight, and one more tensor when it has a name. */
+static void put_part(const char *name, const char *more)
+{
+    fy_str s = {0};
+    zip_maker z = {0};
+    begin(&s);
+    put_tensor(&s, "norm.weight", (pk_tensor_args){F32_ARGS, SHAPE(1, 4), STRIDE(1)});
+    if (more != NULL)
+        put_tensor(&s, more, (pk_tensor_args){F32_ARGS, SHAPE(1, 2), STRIDE(1)});
+    end(&s);
+    zip_file(&z, &s);
+    put_file(name, z.bytes.ptr, z.bytes.len);
+    zip_release(&z);
+    fy_str_release(&s);
+}
+
+static void parts_of_meta_have_the_same_names(void **state)
+{
+    (void)state;
+    put_text("params.json", "{\"dim\": 4, \"n_layers\": 1, \"n_heads\": 2}");
+    put_part("consolidated.00.pth", "extra");
+    put_part("consolidated.01.pth", NULL);
+    refuse(FY_EFORMAT, "consolidated.01.pth: no tensor 'extra', which", "consolidated.00.pth has");
+    put_part("consolidated.00.pth", NULL);
+    put_part("consolidated.01.pth", "extra");
+    refuse(FY_EFORMAT, "consolidated.00.pth: no tensor 'extra', which", "consolidated.01.pth has");
+    remove_file("consolidated.00.pth");
+    remove_file("consolidated.01.pth");
+    remove_file("params.json");
 }
 
 static void a_file_or_nothing_is_no_directory(void **state)
@@ -303,6 +337,7 @@ int main(void)
         TEST(a_shard_that_is_a_git_lfs_pointer_is_named),
         TEST(other_containers_are_named),
         TEST(fp8_needs_a_scale_for_each_block_or_one_for_all),
+        TEST(parts_of_meta_have_the_same_names),
         TEST(a_file_or_nothing_is_no_directory),
         TEST(each_failing_allocation_is_out_of_memory),
         TEST(indexes_of_partial_downloads_name_their_absent_shards),
