@@ -129,12 +129,45 @@ int fy_ckpt_add_tensor(fy_ckpt *c, const fy_ckpt_tensor *t, fy_err *e)
 
 /* --- Hugging Face directories ----------------------------------------------------------------- */
 
-static int add_tensors_of_first(fy_ckpt *c, fy_err *e)
+/* Do all names have this text at byte `at`? */
+static bool all_have(const fy_ckpt_file *f, size_t at, const char *text)
+{
+    size_t n = fy_ckpt_file_n_tensors(f), len = strlen(text);
+    bool all = n > 0;
+    for (size_t i = 0; i < n && all; i++) {
+        fy_ckpt_tensor t;
+        fy_ckpt_part part;
+        fy_ckpt_file_tensor(f, i, &t, &part);
+        all = t.name.len > at + len && memcmp(t.name.ptr + at, text, len) == 0;
+    }
+    return all;
+}
+
+/* Bytes in front of all names that come from how a model was trained or saved, not from its class. */
+static size_t wrapper_bytes(const fy_ckpt_file *f)
+{
+    static const char *const heads[] = {"state_dict.", "model_state_dict.", "module.",
+                                        "_orig_mod."};
+    enum { N = sizeof heads / sizeof heads[0] };
+    size_t n = 0, i = 0;
+    while (i < N) {
+        if (all_have(f, n, heads[i])) {
+            n += strlen(heads[i]);
+            i = 0;
+        } else {
+            i++;
+        }
+    }
+    return n;
+}
+
+static int add_tensors_of_first(fy_ckpt *c, size_t cut, fy_err *e)
 {
     for (size_t i = 0; i < fy_ckpt_file_n_tensors(&c->files[0]); i++) {
         fy_ckpt_tensor t;
         fy_ckpt_part part;
         fy_ckpt_file_tensor(&c->files[0], i, &t, &part);
+        t.name = (fy_span){t.name.ptr + cut, t.name.len - cut};
         if (fy_ckpt_add_tensor(c, &t, e))
             return -1; /* names are unique within a file */
     }
@@ -143,7 +176,9 @@ static int add_tensors_of_first(fy_ckpt *c, fy_err *e)
 
 static int open_single(fy_ckpt *c, const char *dir, const char *name, fy_err *e)
 {
-    return fy_ckpt_add_file(c, dir, name, e) ? -1 : add_tensors_of_first(c, e);
+    return fy_ckpt_add_file(c, dir, name, e)
+               ? -1
+               : add_tensors_of_first(c, wrapper_bytes(&c->files[0]), e);
 }
 
 int fy_ckpt_has(const char *dir, const char *name, fy_err *e)
@@ -342,7 +377,7 @@ static int open_file(fy_ckpt *c, const char *path, fy_err *e)
     bool is_safetensors = ends_with(path, ".safetensors") ||
                           (what != NULL && strcmp(what, FY_SNIFF_SAFETENSORS) == 0);
     fy_map_close(&m);
-    return append_file(c, path, is_safetensors, e) ? -1 : add_tensors_of_first(c, e);
+    return append_file(c, path, is_safetensors, e) ? -1 : add_tensors_of_first(c, 0, e);
 }
 
 fy_ckpt *fy_ckpt_open_file(const char *path, fy_err *e)

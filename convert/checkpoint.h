@@ -1,7 +1,8 @@
 /* The tensors of a checkpoint, whatever its container, under the names that the classes of
  * transformers give them:
  *
- *   model.safetensors, pytorch_model.bin, or the shards that the index beside them names;
+ *   model.safetensors, pytorch_model.bin, or the shards that the index beside them names; in the
+ *   single files, what wrappers of a training put in front of all names ("module.") is left out;
  *   consolidated.00.pth ... with params.json, as Meta publishes (parts are joined);
  *   one .pt or .pth file with model_args, as llama2.c trains.
  *

@@ -49,6 +49,35 @@ static void a_single_file_is_read(void **state)
     fy_ckpt_close(d);
 }
 
+/* The names of two tensors, and those they have in the checkpoint. */
+static void what_wraps_all_names_is_left_out(void **state)
+{
+    (void)state;
+    static const char *const cases[][4] = {
+        {"module.a", "module.b.c", "a", "b.c"},
+        {"state_dict._orig_mod.module.a", "state_dict._orig_mod.module.b", "a", "b"},
+        {"module.a", "b", "module.a", "b"},
+        {"module.a", "modules.b", "module.a", "modules.b"},
+        {"module.a", "module.", "module.a", "module."},
+        {"model.a", "model.b", "model.a", "model.b"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fy_err e = {0};
+        put_safetensors("model.safetensors",
+                        (made_tensor[]){{cases[i][0], 2, 3}, {cases[i][1], 4, 0}}, 2);
+        fy_ckpt *c = fy_ckpt_open(made_dir, &e);
+        if (c == NULL)
+            fail_msg("%s", e.msg);
+        for (size_t k = 0; k < 2; k++) {
+            const fy_ckpt_tensor *t = fy_ckpt_find(c, fy_span_of(cases[i][2 + k]));
+            if (t == NULL)
+                fail_msg("no '%s'", cases[i][2 + k]);
+            assert_int_equal(t->shape[0], k == 0 ? 2 : 4);
+        }
+        fy_ckpt_close(c);
+    }
+}
+
 static void shards_are_read_through_their_index(void **state)
 {
     (void)state;
@@ -326,6 +355,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_single_file_is_read),
+        TEST(what_wraps_all_names_is_left_out),
         TEST(shards_are_read_through_their_index),
         TEST(a_tensor_outside_the_map_is_an_error),
         TEST(a_tensor_of_the_map_that_is_nowhere_is_an_error),
