@@ -11,17 +11,6 @@
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), k = strlen(end);
-    return n >= k && strcmp(s + n - k, end) == 0;
-}
-
-static bool starts_with(const char *s, const char *head)
-{
-    return strncmp(s, head, strlen(head)) == 0;
-}
-
 static int append_file(fy_ckpt *c, const char *path, bool is_safetensors, fy_err *e)
 {
     fy_ckpt_file f = {0};
@@ -42,7 +31,7 @@ static int append_file(fy_ckpt *c, const char *path, bool is_safetensors, fy_err
 /* By name, so that a damaged file gets the words of what it should be. */
 static int open_path(fy_ckpt *c, const char *path, fy_err *e)
 {
-    return append_file(c, path, ends_with(path, ".safetensors"), e);
+    return append_file(c, path, fy_span_ends(fy_span_of(path), ".safetensors"), e);
 }
 
 int fy_ckpt_add_file(fy_ckpt *c, const char *dir, const char *name, fy_err *e)
@@ -190,15 +179,15 @@ int fy_ckpt_has(const char *dir, const char *name, fy_err *e)
 }
 
 /* Files that are not weights, whatever they end with: what a trainer keeps to go on. */
-static bool is_of_training(const char *name)
+static bool is_of_training(fy_span name)
 {
     static const char *const names[] = {"optimizer.pt", "optimizer.bin", "scheduler.pt",
                                         "scaler.pt",    "scheduler.bin", "training_args.bin"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(name, names[i]) == 0)
+        if (fy_span_is(name, names[i]))
             return true;
     }
-    return starts_with(name, "rng_state");
+    return fy_span_begins(name, "rng_state");
 }
 
 /* No weights under a name of theirs: say what is there instead. */
@@ -230,12 +219,13 @@ static int nothing_here(const char *dir, fy_err *e)
     if (dp == NULL)
         return has_config < 0 ? -1 : fy_fail_errno(e, "%s", dir);
     for (const struct dirent *f = readdir(dp); f != NULL; f = readdir(dp)) {
-        size_t i = is_of_training(f->d_name) ? N - 1 : 0;
+        fy_span name = fy_span_of(f->d_name);
+        size_t i = is_of_training(name) ? N - 1 : 0;
         while (i < N - 1 &&
-               (!starts_with(f->d_name, kinds[i].begin) || !ends_with(f->d_name, kinds[i].end)))
+               (!fy_span_begins(name, kinds[i].begin) || !fy_span_ends(name, kinds[i].end)))
             i++;
-        if (i < N - 1 || is_of_training(f->d_name))
-            fy_quote(found[i], FY_QUOTE_BYTES, fy_span_of(f->d_name));
+        if (i < N - 1 || is_of_training(name))
+            fy_quote(found[i], FY_QUOTE_BYTES, name);
     }
     closedir(dp);
     for (size_t i = 0; i < N; i++) {
@@ -305,6 +295,12 @@ static int is_meta(const char *dir, fy_err *e)
 
 /* --- all -------------------------------------------------------------------------------------- */
 
+static bool is_torch_name(const char *name)
+{
+    fy_span s = fy_span_of(name);
+    return fy_span_ends(s, ".pt") || fy_span_ends(s, ".pth");
+}
+
 /* A directory without a configuration: the one .pt or .pth file in it may have its own. */
 static int open_only_file(fy_ckpt *c, const char *dir, fy_err *e)
 {
@@ -314,8 +310,7 @@ static int open_only_file(fy_ckpt *c, const char *dir, fy_err *e)
     if (dp == NULL)
         return fy_fail_errno(e, "%s", dir);
     for (const struct dirent *f = readdir(dp); f != NULL; f = readdir(dp)) {
-        if ((ends_with(f->d_name, ".pt") || ends_with(f->d_name, ".pth")) &&
-            !is_of_training(f->d_name) && n++ == 0)
+        if (is_torch_name(f->d_name) && !is_of_training(fy_span_of(f->d_name)) && n++ == 0)
             fy_str_printf(&path, "%s/%s", dir, f->d_name);
     }
     closedir(dp);
@@ -331,7 +326,7 @@ static int open_any(fy_ckpt *c, const char *path, fy_err *e)
     if (!fy_file_exists(path))
         return fy_fail(e, FY_EIO, "%s: no such directory", path);
     if (!fy_file_is_dir(path)) {
-        if (ends_with(path, ".pt") || ends_with(path, ".pth"))
+        if (is_torch_name(path))
             return fy_ckpt_open_llama2c(c, path, e);
         return fy_fail(e, FY_EARG,
                        "%s is a file; give the checkpoint's directory, or --vocab-only with a "
@@ -374,7 +369,7 @@ static int open_file(fy_ckpt *c, const char *path, fy_err *e)
     if (fy_map_open(&m, path, e))
         return -1;
     const char *what = fy_sniff(m.data, m.size);
-    bool is_safetensors = ends_with(path, ".safetensors") ||
+    bool is_safetensors = fy_span_ends(fy_span_of(path), ".safetensors") ||
                           (what != NULL && strcmp(what, FY_SNIFF_SAFETENSORS) == 0);
     fy_map_close(&m);
     return append_file(c, path, is_safetensors, e) ? -1 : add_tensors_of_first(c, 0, e);
@@ -401,9 +396,8 @@ fy_ckpt *fy_ckpt_open_model(const char *path, fy_hf_config *config, fy_err *e)
     if (c == NULL)
         return NULL;
     rc = config->root != NULL ? 0
-         : c->config.len > 0
-             ? fy_hf_config_parse(config, c->config.ptr, c->config.len, path, e)
-             : fy_hf_config_open(config, path, e); /* there is none: it says so */
+         : c->config.len > 0  ? fy_hf_config_parse(config, c->config.ptr, c->config.len, path, e)
+                              : fy_hf_config_open(config, path, e); /* there is none: it says so */
     if (rc == 0 && config->fp8)
         rc = fy_ckpt_pair_scales(c, config, e);
     if (rc) {

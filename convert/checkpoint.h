@@ -33,9 +33,9 @@
 
 /* Where some or all elements of a tensor lie. */
 typedef struct {
-    const uint8_t *data; /* view: element [0, ..., 0] of the part; any alignment */
-    const fy_map *map;   /* view: the file it lies in */
-    uint64_t len;        /* size along the axis at which parts are joined */
+    const uint8_t *data;          /* view: element [0, ..., 0] of the part; any alignment */
+    const fy_map *map;            /* view: the file it lies in */
+    uint64_t len;                 /* size along the axis at which parts are joined */
     uint64_t stride[FY_MAX_RANK]; /* in elements */
 } fy_ckpt_part;
 

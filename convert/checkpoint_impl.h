@@ -23,9 +23,9 @@ struct fy_ckpt {
     fy_names index; /* name -> index in tensors */
     uint64_t bytes;
     bool rotates_neighbours;
-    fy_str config;  /* config.json in other words; empty: the directory has one */
+    fy_str config;       /* config.json in other words; empty: the directory has one */
     fy_lora_cache *lora; /* owned; NULL: no adapters */
-    fy_arena arena; /* parts and changed names */
+    fy_arena arena;      /* parts and changed names */
 };
 
 /* Opens DIR/NAME as what it is and appends it to c->files. */

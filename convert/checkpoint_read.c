@@ -13,7 +13,8 @@ bool fy_ckpt_can_read(const fy_ckpt_tensor *t)
     fy_type type;
     if (t->dtype == FY_DT_F8_E4M3)
         return t->scale != NULL && fy_ckpt_can_read(t->scale);
-    return fy_dtype_to_type(t->dtype, &type) && fy_row_can_decode(type) && fy_type_get(type)->block == 1;
+    return fy_dtype_to_type(t->dtype, &type) && fy_row_can_decode(type) &&
+           fy_type_get(type)->block == 1;
 }
 
 static uint64_t row_length(const fy_ckpt_tensor *t)

@@ -95,10 +95,8 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     if (pool == NULL)
         return -1;
     fy_show_begin(&progress, "comparing", 0);
-    fy_compare_params p = {.pattern = o->pattern,
-                           .tolerance = o->tolerance,
-                           .pool = pool,
-                           .progress = &progress};
+    fy_compare_params p = {
+        .pattern = o->pattern, .tolerance = o->tolerance, .pool = pool, .progress = &progress};
     int rc = fy_compare(args[0], args[1], &p, &c, e);
     fy_show_end(&progress);
     if (rc == 0)

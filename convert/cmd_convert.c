@@ -205,8 +205,7 @@ static int check_options(const options *o, fy_err *e)
     if (o->vocab_only && o->lora.n > 0)
         return fy_fail(e, FY_EARG, "--lora changes tensors, and --vocab-only writes none");
     if (o->embedding_only && o->recipe == RECIPE_LLAMA)
-        return fy_fail(e, FY_EARG,
-                       "--recipe llama is for a whole model, not for --embedding-only");
+        return fy_fail(e, FY_EARG, "--recipe llama is for a whole model, not for --embedding-only");
     return 0;
 }
 

@@ -85,8 +85,8 @@ static void choose_keys(fy_comparison *c)
 static int choose_view(fy_comparison *c, int n_threads, fy_err *e)
 {
     bool g_a = fy_source_gguf(c->a) != NULL, g_b = fy_source_gguf(c->b) != NULL;
-    bool file = fy_source_kind_of(c->a) == FY_SOURCE_FILE ||
-                fy_source_kind_of(c->b) == FY_SOURCE_FILE;
+    bool file =
+        fy_source_kind_of(c->a) == FY_SOURCE_FILE || fy_source_kind_of(c->b) == FY_SOURCE_FILE;
     bool common = n_common(c->a, c->b) > 0;
     fy_err why = {0};
     if ((g_a && g_b) || (file && common))
@@ -186,9 +186,9 @@ static int compare_tensors(fy_comparison *c, const fy_compare_params *p, fy_err 
  * kind in the order of the file, which is that of the addresses. */
 static int by_badness(const void *x, const void *y)
 {
-    static const int rank[] = {[FY_PAIR_EQUAL] = 6,  [FY_PAIR_WITHIN] = 5, [FY_PAIR_BEYOND] = 4,
-                               [FY_PAIR_SHAPE] = 2,  [FY_PAIR_UNREAD] = 3, [FY_PAIR_ONLY_A] = 0,
-                               [FY_PAIR_ONLY_B] = 1};
+    static const int rank[] = {
+        [FY_PAIR_EQUAL] = 6,  [FY_PAIR_WITHIN] = 5, [FY_PAIR_BEYOND] = 4, [FY_PAIR_SHAPE] = 2,
+        [FY_PAIR_UNREAD] = 3, [FY_PAIR_ONLY_A] = 0, [FY_PAIR_ONLY_B] = 1};
     const fy_tensor_pair *a = x, *b = y;
     double r_a = fy_tensor_diff_relative(&a->diff), r_b = fy_tensor_diff_relative(&b->diff);
     if (rank[a->state] != rank[b->state])

@@ -50,7 +50,7 @@ typedef struct {
 
 /* A key that differs, or that one model alone has. */
 typedef struct {
-    fy_str key, a, b;   /* quoted and short; a or b empty: the key is not there */
+    fy_str key, a, b; /* quoted and short; a or b empty: the key is not there */
     bool has_a, has_b;
     bool is_provenance; /* where the model comes from or how it is stored, not what it computes */
 } fy_key_pair;

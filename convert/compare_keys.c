@@ -23,12 +23,6 @@ static const struct {
     {"tokenizer.ggml.merges", "merges"},
 };
 
-static bool begins(fy_span s, const char *with)
-{
-    size_t n = strlen(with);
-    return s.len >= n && memcmp(s.ptr, with, n) == 0;
-}
-
 static bool is_of_vocab(fy_span key)
 {
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
@@ -40,22 +34,22 @@ static bool is_of_vocab(fy_span key)
 
 static bool is_of_tokenizer(fy_span key)
 {
-    static const char *const own[] = {FY_KEY_EOS_IDS,      FY_KEY_NORMALIZER,  FY_KEY_ADDED_FLAGS,
+    static const char *const own[] = {FY_KEY_EOS_IDS, FY_KEY_NORMALIZER, FY_KEY_ADDED_FLAGS,
                                       FY_KEY_SPACE_PREFIX, FY_KEY_STRIPS_SPACE};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         if (fy_span_is(key, own[i]))
             return true;
     }
-    return begins(key, "tokenizer.") || begins(key, "general.sampling.");
+    return fy_span_begins(key, "tokenizer.") || fy_span_begins(key, "general.sampling.");
 }
 
 /* Where the model comes from, what it is called, how it is stored. What changes its answers is
  * elsewhere, but for the architecture and the sampler's defaults. */
 static bool is_provenance(fy_span key)
 {
-    if (begins(key, "general."))
-        return !fy_span_is(key, FY_KEY_ARCHITECTURE) && !begins(key, "general.sampling.");
-    return begins(key, "split.") || begins(key, "quantize.") ||
+    if (fy_span_begins(key, "general."))
+        return !fy_span_is(key, FY_KEY_ARCHITECTURE) && !fy_span_begins(key, "general.sampling.");
+    return fy_span_begins(key, "split.") || fy_span_begins(key, "quantize.") ||
            fy_span_is(key, "ferry.source_sha256");
 }
 

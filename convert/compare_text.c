@@ -26,18 +26,6 @@ static void put_shape(fy_str *out, const fy_source_tensor *t)
     fy_str_putc(out, ']');
 }
 
-/* The index of element i, slowest dimension first. */
-static void put_index(fy_str *out, const fy_source_tensor *t, uint64_t i)
-{
-    uint64_t at[FY_MAX_RANK];
-    for (uint32_t d = t->rank; d-- > 0; i /= t->shape[d])
-        at[d] = i % t->shape[d];
-    fy_str_putc(out, '[');
-    for (uint32_t d = 0; d < t->rank; d++)
-        fy_str_printf(out, "%s%" PRIu64, d > 0 ? ", " : "", at[d]);
-    fy_str_putc(out, ']');
-}
-
 static void put_side(fy_str *out, const char *name, const fy_source *s)
 {
     fy_str_printf(out, "%s: ", name);
@@ -65,7 +53,7 @@ static void put_numbers(fy_str *out, const fy_tensor_pair *p, double tolerance)
         return;
     }
     fy_str_printf(out, "  %" PRIu64 " of %" PRIu64 ", first ", d->n_different, d->n);
-    put_index(out, p->a, d->first);
+    fy_source_put_index(out, p->a, d->first);
     fy_str_puts(out, ": ");
     fy_put_float(out, (double)d->first_a, true);
     fy_str_puts(out, " | ");

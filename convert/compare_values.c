@@ -188,7 +188,7 @@ static int compare_unreadable(fy_tensor_pair *pair, uint64_t first, fy_err *e)
 static void judge(fy_tensor_pair *pair, double tolerance)
 {
     const fy_tensor_diff *d = &pair->diff;
-    pair->state = d->n_different == 0                           ? FY_PAIR_EQUAL
+    pair->state = d->n_different == 0                       ? FY_PAIR_EQUAL
                   : fy_tensor_diff_relative(d) <= tolerance ? FY_PAIR_WITHIN
                                                             : FY_PAIR_BEYOND;
 }

@@ -22,23 +22,17 @@ static int add_file(fy_str *out, const char *what, const char *path, fy_err *e)
     }
     fy_str_printf(out,
                   "%s %s: %" PRIu64 " bytes, changed at %" PRId64 ".%09ld, inode %" PRIu64 "\n",
-                  what, real, (uint64_t)st.st_size, (int64_t)st.st_mtim.tv_sec,
-                  st.st_mtim.tv_nsec, (uint64_t)st.st_ino);
+                  what, real, (uint64_t)st.st_size, (int64_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
+                  (uint64_t)st.st_ino);
     free(real);
     return out->oom ? fy_nomem(e) : 0;
-}
-
-static bool ends_with(const char *s, const char *end)
-{
-    const size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
 }
 
 /* Whatever the container, it is among the files of its directory; outputs are not of it. */
 static int is_source(const struct dirent *en)
 {
-    return en->d_name[0] != '.' && !ends_with(en->d_name, ".gguf") &&
-           !ends_with(en->d_name, ".part");
+    return en->d_name[0] != '.' && !fy_span_ends(fy_span_of(en->d_name), ".gguf") &&
+           !fy_span_ends(fy_span_of(en->d_name), ".part");
 }
 
 /* In the order of their names. */
@@ -80,7 +74,7 @@ int fy_split_size(const char *text, uint64_t *bytes, fy_err *e)
     char *end = NULL;
     const bool digit = isdigit((unsigned char)text[0]);
     const uint64_t n = digit ? strtoull(text, &end, 10) : 0;
-    const uint64_t unit = !digit                          ? 0
+    const uint64_t unit = !digit                       ? 0
                           : *end == 'K' || *end == 'k' ? 1000
                           : *end == 'M' || *end == 'm' ? 1000000
                           : *end == 'G' || *end == 'g' ? 1000000000

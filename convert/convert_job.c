@@ -171,8 +171,7 @@ static int plan_tensors(fy_convert_job *j, fy_err *e)
 static int add_tensors(fy_convert_job *j, fy_err *e)
 {
     uint64_t split = 0;
-    if (fy_split_size(j->r.split_max_size, &split, e) ||
-        fy_gguf_writer_split(j->writer, split, e))
+    if (fy_split_size(j->r.split_max_size, &split, e) || fy_gguf_writer_split(j->writer, split, e))
         return -1;
     for (size_t i = 0; j->plan != NULL && i < j->plan->n_tensors; i++) {
         const fy_plan_tensor *t = &j->plan->tensors[i];
@@ -217,14 +216,13 @@ static int choose_path(fy_convert_job *j, fy_err *e)
     fy_str standard = {0};
     const char *type = j->plan != NULL ? fy_type_name(j->plan->type) : "vocab";
     fy_model_meta_file_name(&j->meta, j->plan != NULL ? type : NULL,
-                            j->plan == NULL         ? "vocab"
+                            j->plan == NULL       ? "vocab"
                             : j->r.embedding_only ? "embedding"
-                                                    : NULL,
+                                                  : NULL,
                             &standard);
     fy_str_puts(&standard, ".gguf");
-    int rc = standard.oom
-                 ? fy_nomem(e)
-                 : fy_out_name(j->r.outfile, fy_str_z(&standard), type, &j->out_path, e);
+    int rc = standard.oom ? fy_nomem(e)
+                          : fy_out_name(j->r.outfile, fy_str_z(&standard), type, &j->out_path, e);
     fy_str_release(&standard);
     return rc;
 }

@@ -52,8 +52,8 @@ typedef struct {
     size_t n_tensors;
     fy_plan_drop *drops; /* owned */
     size_t n_drops;
-    fy_type type;      /* of the matrices, or of most of them */
-    uint64_t n_params; /* elements that the whole model has from the checkpoint ... */
+    fy_type type;             /* of the matrices, or of most of them */
+    uint64_t n_params;        /* elements that the whole model has from the checkpoint ... */
     uint64_t n_expert_params; /* ... and those of its experts, which are n_expert times as many as
                                  one of them has */
 } fy_convert_plan;

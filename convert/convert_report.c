@@ -92,8 +92,7 @@ static void put_tensor(fy_str *s, const fy_plan_tensor *t, uint64_t bytes)
             fy_str_puts(s, " and those of the other experts");
         fy_str_printf(s, " (%s)%s", fy_dtype_name(t->src->dtype), *how != '\0' ? ", " : "");
     }
-    fy_str_printf(s, "%s%s\n", how,
-                  t->fallback ? ", rows do not divide into blocks of 32" : "");
+    fy_str_printf(s, "%s%s\n", how, t->fallback ? ", rows do not divide into blocks of 32" : "");
 }
 
 static void put_table(const fy_convert_job *j, fy_str *s)
@@ -170,8 +169,7 @@ static void put_json_tensor(const fy_convert_job *j, size_t i, fy_str *s)
     if (t->src != NULL) {
         fy_str_puts(s, ", ");
         put_source(s, "source", t->src);
-        fy_str_printf(s, ", \"n_sources\": %u",
-                      t->experts != NULL ? j->config.hp.n_expert : 1);
+        fy_str_printf(s, ", \"n_sources\": %u", t->experts != NULL ? j->config.hp.n_expert : 1);
     }
     if (*how != '\0')
         fy_str_printf(s, ", \"transform\": \"%s\"", how);
@@ -215,8 +213,9 @@ static void put_json(fy_convert_job *j, double seconds, fy_str *s)
         fy_str_printf(s, ",\n  \"type\": \"%s\",\n  \"parameters\": %" PRIu64,
                       fy_type_name(j->plan->type), j->plan->n_params);
     fy_str_printf(s,
-                  ",\n  \"files\": %" PRIu32 ",\n  \"file_bytes\": %" PRIu64 ",\n  \"tensor_bytes\": %" PRIu64
-                  ",\n  \"dropped_bytes\": %" PRIu64 ",\n  \"threads\": %d,\n",
+                  ",\n  \"files\": %" PRIu32 ",\n  \"file_bytes\": %" PRIu64
+                  ",\n  \"tensor_bytes\": %" PRIu64 ",\n  \"dropped_bytes\": %" PRIu64
+                  ",\n  \"threads\": %d,\n",
                   fy_gguf_writer_n_files(j->writer), fy_gguf_writer_file_bytes(j->writer),
                   tensor_bytes(j), dropped_bytes(j), j->r.n_threads);
     put_json_end(j, seconds, s);

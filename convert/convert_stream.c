@@ -86,9 +86,8 @@ static int tell_fault(const source *src, uint64_t row, int64_t element, const fy
     char name[FY_ROW_NAME_BYTES], hf[FY_ROW_NAME_BYTES];
     fy_plan_name(src->t, name);
     fy_quote(hf, sizeof hf, src->from->name);
-    const char *remedy = fy_type_get(src->t->type)->block == 1
-                             ? " (--allow-nonfinite keeps such values)"
-                             : "";
+    const char *remedy =
+        fy_type_get(src->t->type)->block == 1 ? " (--allow-nonfinite keeps such values)" : "";
     if (fault->overflow)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "tensor '%s' (%s), row %" PRIu64 ", element %" PRId64
@@ -287,7 +286,7 @@ static int fill_computed(const fy_convert_stream *s, const fy_plan_tensor *t, vo
         to[i] = t->transform == FY_X_LLAMA3_FREQS    ? fy_llama3_freq(c, (uint32_t)i)
                 : t->transform == FY_X_LONG_FACTORS  ? c->long_factors[i]
                 : t->transform == FY_X_SHORT_FACTORS ? c->short_factors[i]
-                                                          : 0;
+                                                     : 0;
     return 0;
 }
 

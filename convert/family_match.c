@@ -235,8 +235,8 @@ static bool add_pattern(patterns *p, fy_span name, fy_str *out)
     return rc == 0;
 }
 
-static void explain_tensors(const fy_ckpt *dir, const fy_family *f, patterns *have,
-                            patterns *known, fy_str *out)
+static void explain_tensors(const fy_ckpt *dir, const fy_family *f, patterns *have, patterns *known,
+                            fy_str *out)
 {
     size_t n_found;
     fy_name_form form = fy_name_form_of(dir, f, &n_found);

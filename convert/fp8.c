@@ -66,9 +66,9 @@ int fy_ckpt_pair_scales(fy_ckpt *c, const fy_hf_config *config, fy_err *e)
         fy_str_clear(&name);
         fy_str_add(&name, t->name.ptr, t->name.len);
         fy_str_puts(&name, "_scale_inv");
-        rc = name.oom ? fy_nomem(e)
-                      : pair(t, fy_ckpt_find(c, (fy_span){name.ptr, name.len}), config->fp8_block,
-                             e);
+        rc = name.oom
+                 ? fy_nomem(e)
+                 : pair(t, fy_ckpt_find(c, (fy_span){name.ptr, name.len}), config->fp8_block, e);
     }
     fy_str_release(&name);
     return rc;

@@ -1,5 +1,5 @@
-/* FP8 matrices of checkpoints and their scales. E4M3 (1 sign, 4 exponent, 3 mantissa bits, bias 7; no infinities, 0x7F and 0xFF are NaN), as
- * torch.float8_e4m3fn stores it. */
+/* FP8 matrices of checkpoints and their scales. E4M3 (1 sign, 4 exponent, 3 mantissa bits, bias 7;
+ * no infinities, 0x7F and 0xFF are NaN), as torch.float8_e4m3fn stores it. */
 #ifndef FY_CONVERT_FP8_H
 #define FY_CONVERT_FP8_H
 

@@ -11,7 +11,7 @@
 
 typedef struct {
     const fy_hf_config *config; /* NULL (vocabulary only): the architecture is written as "llama" */
-    const fy_convert_plan *plan; /* NULL: vocabulary only */
+    const fy_convert_plan *plan;      /* NULL: vocabulary only */
     const fy_hf_tokenizer *tokenizer; /* NULL: none of its keys */
     const fy_model_meta *model;
     const char *source_sha256; /* fy_source_hash; NULL: no such key */

@@ -26,7 +26,7 @@ typedef struct {
     bool tied;
     bool fp8;              /* matrices may be FP8 E4M3 with scales ... */
     uint32_t fp8_block[2]; /* ... of blocks of so many rows and columns */
-    bool nested; /* the text part of a checkpoint that has others */
+    bool nested;           /* the text part of a checkpoint that has others */
     fy_llama3_scaling llama3;
     float *long_factors, *short_factors; /* owned; of longrope, n_rot / 2 each; else NULL */
     struct json_t *root;                 /* owned */

@@ -3,16 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool begins(const char *name, const char *with)
-{
-    return strncmp(name, with, strlen(with)) == 0;
-}
-
 static const char *without_head(const char *name)
 {
     static const char *const heads[] = {"model.", "transformer.", "gpt_neox."};
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
-        if (begins(name, heads[i]))
+        if (fy_span_begins(fy_span_of(name), heads[i]))
             return name + strlen(heads[i]);
     }
     return name;
@@ -27,7 +22,7 @@ void fy_name_in_form(fy_name_form form, const char *name, char out[FY_HF_NAME_BY
         before = "model.";
     else if (form == FY_FORM_BARE)
         name = without_head(name);
-    else if (form == FY_FORM_INSIDE && begins(name, "model.")) {
+    else if (form == FY_FORM_INSIDE && fy_span_begins(fy_span_of(name), "model.")) {
         before = "model.language_model.";
         name += strlen("model.");
     }

@@ -34,7 +34,7 @@ static int in_file(const fy_hf_tokenizer *t, const char *name, fy_err *e)
 /* Merges that are looked up together. */
 enum { BATCH = 64 };
 typedef struct {
-    fy_str texts;                /* the parts in a row, so that they spell the result */
+    fy_str texts; /* the parts in a row, so that they spell the result */
     size_t begin[BATCH + 1], middle[BATCH];
     size_t n;
     uint64_t first; /* number of the first one */

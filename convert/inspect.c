@@ -64,15 +64,10 @@ fy_span fy_inspect_key(const fy_listing *l, size_t k)
 
 /* --- opening --------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *path, const char *end)
-{
-    size_t n = strlen(path), m = strlen(end);
-    return n >= m && strcmp(path + n - m, end) == 0;
-}
-
 static bool has_torch_name(const char *path)
 {
-    return ends_with(path, ".pt") || ends_with(path, ".pth") || ends_with(path, ".bin");
+    return fy_span_ends(fy_span_of(path), ".pt") || fy_span_ends(fy_span_of(path), ".pth") ||
+           fy_span_ends(fy_span_of(path), ".bin");
 }
 
 /* Opens by content; the name decides only where the first bytes are those of no format, so that a
@@ -86,8 +81,8 @@ static int open_file(fy_listing *l, fy_err *e)
     bool st_head = n >= 10 && fy_le64(p) <= FY_ST_MAX_HEADER && memchr("{ \t\r\n", p[8], 5) != NULL;
     bool pt_head = !st_head && fy_torch_looks_like(p, n);
     bool is_gguf = (n >= 4 && memcmp(p, "GGUF", 4) == 0) ||
-                   (!st_head && !pt_head && ends_with(l->path, ".gguf"));
-    bool is_st = st_head || (!pt_head && ends_with(l->path, ".safetensors"));
+                   (!st_head && !pt_head && fy_span_ends(fy_span_of(l->path), ".gguf"));
+    bool is_st = st_head || (!pt_head && fy_span_ends(fy_span_of(l->path), ".safetensors"));
     if (is_gguf) { /* of a split model, all files */
         fy_map_close(&l->map);
         l->map = (fy_map){0};

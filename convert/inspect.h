@@ -13,7 +13,7 @@
 
 typedef struct {
     bool json;
-    bool hash; /* also SHA-256 of each tensor: reads all of the file */
+    bool hash;          /* also SHA-256 of each tensor: reads all of the file */
     const char *tensor; /* instead of all that: statistics and values of this tensor; or NULL */
     uint64_t n_values;  /* of them, so many are shown ... */
     const char *at;     /* ... from this index on, as compare prints it: "[3, 9]"; NULL: from 0 */

@@ -25,7 +25,7 @@ typedef struct {
     uint32_t rank;
     uint64_t shape[FY_MAX_RANK];
     uint64_t bytes;
-    uint64_t offset; /* in the data section; PyTorch's files have none: in the file */
+    uint64_t offset;  /* in the data section; PyTorch's files have none: in the file */
     const char *file; /* of a checkpoint directory, in place of the offset; else NULL */
 } fy_listing_row;
 
@@ -49,8 +49,8 @@ typedef struct {
     fy_err no_weights;             /* why dir is NULL although it is a directory */
     const fy_gguf *keys;           /* view: g, or the plan's; NULL: there are none */
     size_t n_keys, n_tensors;
-    uint64_t elems, bytes;         /* of all tensors */
-    fy_listing_type *types;        /* owned; those with most bytes first */
+    uint64_t elems, bytes;  /* of all tensors */
+    fy_listing_type *types; /* owned; those with most bytes first */
     size_t n_types;
     char (*hashes)[FY_SHA256_HEX]; /* owned; of each tensor, or NULL */
     fy_maker json;

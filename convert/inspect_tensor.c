@@ -147,8 +147,7 @@ static int fail_unknown(const fy_source *s, const char *name, fy_err *e)
     fy_quote(quoted, sizeof quoted, fy_span_of(name));
     if (near != NULL)
         fy_fail(e, FY_EARG, "%s: no tensor is called '%s'; the nearest name is '%s'",
-                fy_source_path(s), quoted,
-                fy_quote(near_text, sizeof near_text, fy_span_of(near)));
+                fy_source_path(s), quoted, fy_quote(near_text, sizeof near_text, fy_span_of(near)));
     else
         fy_fail(e, FY_EARG, "%s: no tensor is called '%s'", fy_source_path(s), quoted);
     for (size_t i = 0; names != NULL && i < n; i++)
@@ -170,8 +169,7 @@ static int open_tensor(tensor_view *v, const char *path, const char *name, fy_er
     fy_source *planned = fy_source_kind_of(v->s) == FY_SOURCE_CHECKPOINT
                              ? fy_source_open_planned(path, 1, &ignored)
                              : NULL;
-    const fy_source_tensor *t =
-        planned != NULL ? fy_source_find(planned, fy_span_of(name)) : NULL;
+    const fy_source_tensor *t = planned != NULL ? fy_source_find(planned, fy_span_of(name)) : NULL;
     if (t == NULL) {
         fy_source_close(planned);
         return fail_unknown(v->s, name, e);
@@ -183,17 +181,6 @@ static int open_tensor(tensor_view *v, const char *path, const char *name, fy_er
 }
 
 /* --- output ----------------------------------------------------------------------------------- */
-
-static void put_index(fy_str *out, const fy_source_tensor *t, uint64_t i)
-{
-    uint64_t at[FY_MAX_RANK];
-    for (uint32_t d = t->rank; d-- > 0; i /= t->shape[d])
-        at[d] = i % t->shape[d];
-    fy_str_putc(out, '[');
-    for (uint32_t d = 0; d < t->rank; d++)
-        fy_str_printf(out, "%s%" PRIu64, d > 0 ? ", " : "", at[d]);
-    fy_str_putc(out, ']');
-}
 
 static void put_text(fy_str *out, const tensor_view *v)
 {
@@ -218,7 +205,7 @@ static void put_text(fy_str *out, const tensor_view *v)
     fy_str_printf(out, "zeros %" PRIu64 ", NaN %" PRIu64 ", infinite %" PRIu64 "\n", st->n_zero,
                   st->n_nan, st->n_inf);
     if (v->n > 0)
-        put_index(out, v->t, v->first);
+        fy_source_put_index(out, v->t, v->first);
     for (uint64_t i = 0; i < v->n; i++) {
         fy_str_puts(out, i == 0 ? ": " : i % 8 == 0 ? "\n  " : " ");
         fy_put_float(out, (double)v->values[i], true);

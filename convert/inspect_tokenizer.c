@@ -8,18 +8,6 @@
 #include "model/template/chat_template.h"
 #include "model/vocab/vocab.h"
 
-static bool ends(fy_span s, const char *end)
-{
-    size_t n = strlen(end);
-    return s.len >= n && memcmp(s.ptr + s.len - n, end, n) == 0;
-}
-
-static bool begins(fy_span s, const char *with)
-{
-    size_t n = strlen(with);
-    return s.len >= n && memcmp(s.ptr, with, n) == 0;
-}
-
 static uint64_t count_of(const fy_gguf *g, const char *key)
 {
     const fy_gguf_kv *kv = fy_gguf_find(g, key);
@@ -41,7 +29,8 @@ static const fy_gguf_kv *next_special(const fy_gguf *g, size_t *k, int64_t *id)
         const fy_gguf_kv *kv = fy_gguf_kv_at(g, (*k)++);
         bool is_number = kv->type != FY_KV_ARRAY && kv->type != FY_KV_STRING &&
                          kv->type != FY_KV_F32 && kv->type != FY_KV_F64;
-        if (!is_number || !begins(kv->key, "tokenizer.ggml.") || !ends(kv->key, "_token_id"))
+        if (!is_number || !fy_span_begins(kv->key, "tokenizer.ggml.") ||
+            !fy_span_ends(kv->key, "_token_id"))
             continue;
         *id = fy_gguf_int_at(kv, 0);
         return kv;
@@ -75,7 +64,7 @@ static const fy_gguf_kv *next_template(const fy_gguf *g, size_t *k, fy_span *nam
     size_t n = sizeof FY_KEY_CHAT_TEMPLATE - 1;
     while (*k < fy_gguf_n_kv(g)) {
         const fy_gguf_kv *kv = fy_gguf_kv_at(g, (*k)++);
-        if (kv->type != FY_KV_STRING || !begins(kv->key, FY_KEY_CHAT_TEMPLATE) ||
+        if (kv->type != FY_KV_STRING || !fy_span_begins(kv->key, FY_KEY_CHAT_TEMPLATE) ||
             (kv->key.len > n && kv->key.ptr[n] != '.'))
             continue;
         size_t skip = kv->key.len > n ? n + 1 : n;

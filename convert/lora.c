@@ -18,9 +18,9 @@ typedef struct {
     fy_hf_config *config;
     fy_lora_adapter *adapters; /* owned */
     size_t n;
-    fy_names tails;   /* fy_lora_tail of the base's names -> index */
-    bool *ambiguous;  /* owned; per tensor: another one has its tail */
-    bool *replaced;   /* owned; per tensor */
+    fy_names tails;  /* fy_lora_tail of the base's names -> index */
+    bool *ambiguous; /* owned; per tensor: another one has its tail */
+    bool *replaced;  /* owned; per tensor */
 } merge;
 
 /* --- words ------------------------------------------------------------------------------------ */
@@ -46,9 +46,9 @@ static int bad_shapes(const fy_lora_adapter *a, const fy_lora_change *g, const f
         return fy_fail(e, FY_EFORMAT, "%s: its '%s' has shape [%s], that of the checkpoint [%s]",
                        a->file, q, shape_text(one, g->bias ? g->b : g->whole),
                        shape_text(two, base));
-    return fy_fail(e, FY_EFORMAT,
-                   "%s: A [%s] and B [%s] do not fit '%s' [%s] of the checkpoint", a->file,
-                   shape_text(one, g->a), shape_text(two, g->b), q, shape_text(three, base));
+    return fy_fail(e, FY_EFORMAT, "%s: A [%s] and B [%s] do not fit '%s' [%s] of the checkpoint",
+                   a->file, shape_text(one, g->a), shape_text(two, g->b), q,
+                   shape_text(three, base));
 }
 
 /* --- names ------------------------------------------------------------------------------------ */
@@ -286,7 +286,7 @@ static void append(fy_ckpt_tensor *t, fy_lora_delta *d)
 {
     const fy_lora_delta **to = &t->delta;
     while (*to != NULL)
-        to = (const fy_lora_delta **)(uintptr_t)&(*to)->next;
+        to = (const fy_lora_delta **)(uintptr_t) & (*to)->next;
     *to = d;
     t->plain = false;
 }
@@ -308,7 +308,9 @@ static int add_delta(const merge *m, const fy_lora_adapter *a, const fy_lora_cha
         fy_lora_config_scale(&a->config, g->module, rank, &scale, e))
         return fy_ctx(e, "%s/" FY_LORA_CONFIG, a->dir);
     *d = (fy_lora_delta){
-        .left = g->bias ? NULL : turned ? g->a : g->b,
+        .left = g->bias  ? NULL
+                : turned ? g->a
+                         : g->b,
         .right = g->bias || turned ? g->b : g->a,
         .left_turned = turned,
         .right_turned = turned,
@@ -336,7 +338,8 @@ static int replace(const merge *m, const fy_lora_adapter *a, const fy_lora_chang
         if (!fy_ckpt_same(&before, &now))
             return fy_fail(e, FY_EFORMAT,
                            "%s: it replaces '%s', which an adapter before it replaces by something "
-                           "else", a->file, fy_quote(q, sizeof q, base->name));
+                           "else",
+                           a->file, fy_quote(q, sizeof q, base->name));
     }
     m->replaced[i] = true;
     now.name = base->name;

@@ -117,8 +117,10 @@ static int add_tensor(fy_lora_adapter *a, fy_ckpt *c, const fy_ckpt_tensor *t, f
                        "%s: it has lora_magnitude_vector: DoRA, which ferry does not merge",
                        a->file);
     if (n.part == FY_LORA_UNKNOWN)
-        return bad_name(a, t->name, "is no part of LoRA that ferry knows (lora_A, lora_B, "
-                                    "lora_embedding_A, lora_embedding_B)", e);
+        return bad_name(a, t->name,
+                        "is no part of LoRA that ferry knows (lora_A, lora_B, "
+                        "lora_embedding_A, lora_embedding_B)",
+                        e);
     if (is_factor(n.part))
         g = change_of(a, c, n.module, ".weight", strlen(".weight"));
     else if (n.part == FY_LORA_BIAS)
@@ -143,8 +145,8 @@ static int check_pairs(const fy_lora_adapter *a, fy_err *e)
         const fy_lora_change *g = &a->changes[i];
         if (g->module.ptr == NULL || g->bias || (g->a != NULL && g->b != NULL))
             continue;
-        return bad_name(a, g->first, g->a != NULL ? "has no lora_B beside it"
-                                                  : "has no lora_A beside it", e);
+        return bad_name(a, g->first,
+                        g->a != NULL ? "has no lora_B beside it" : "has no lora_A beside it", e);
     }
     return a->n > 0 ? 0 : fy_fail(e, FY_EFORMAT, "%s: no tensors in it", a->file);
 }
@@ -169,7 +171,8 @@ static int open_file(fy_lora_adapter *a, fy_ckpt *c, fy_err *e)
 int fy_lora_adapter_open(fy_lora_adapter *a, fy_ckpt *c, const char *arg, fy_err *e)
 {
     *a = (fy_lora_adapter){0};
-    if (fy_lora_parse(arg, &a->dir, &a->scale, e) || fy_lora_config_open(&a->config, a->dir, e) || open_file(a, c, e))
+    if (fy_lora_parse(arg, &a->dir, &a->scale, e) || fy_lora_config_open(&a->config, a->dir, e) ||
+        open_file(a, c, e))
         return -1;
     const fy_ckpt_file *f = &c->files[c->n_files - 1];
     a->file = fy_ckpt_file_path(f);

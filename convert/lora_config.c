@@ -62,8 +62,8 @@ static int look_up(const fy_lora_patterns *ps, fy_span module, double *value, fy
 {
     for (size_t i = 0; i < ps->n; i++) {
         const pattern *p = &ps->list[i];
-        int rc = p->regex == NULL ? ends_name(p->key, module)
-                                  : fy_name_regex_in(p->regex, module, e);
+        int rc =
+            p->regex == NULL ? ends_name(p->key, module) : fy_name_regex_in(p->regex, module, e);
         if (rc < 0)
             return -1;
         if (rc == 1) {

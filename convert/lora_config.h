@@ -30,9 +30,9 @@ typedef struct {
     json_t *root; /* owned */
     uint32_t rank;
     double alpha;
-    bool rslora;          /* alpha / sqrt(rank) instead of alpha / rank */
-    bool keeps_tied;      /* ensure_weight_tying: what changes the embedding changes the output */
-    const char *base;     /* view; base_model_name_or_path; NULL: not given */
+    bool rslora;      /* alpha / sqrt(rank) instead of alpha / rank */
+    bool keeps_tied;  /* ensure_weight_tying: what changes the embedding changes the output */
+    const char *base; /* view; base_model_name_or_path; NULL: not given */
     fy_lora_patterns ranks, alphas;
 } fy_lora_config;
 

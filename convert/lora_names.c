@@ -3,12 +3,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-static bool begins(fy_span s, const char *with)
-{
-    size_t n = strlen(with);
-    return s.len >= n && memcmp(s.ptr, with, n) == 0;
-}
-
 static fy_span behind(fy_span s, size_t n)
 {
     return (fy_span){s.ptr + n, s.len - n};
@@ -65,7 +59,7 @@ static bool split(fy_span name, const char *word, fy_lora_name *out)
         return false;
     out->module = (fy_span){name.ptr, at};
     out->rest = behind(name, at + n - 1); /* with the dot that ends the word */
-    if (begins(out->rest, ".default."))
+    if (fy_span_begins(out->rest, ".default."))
         out->rest = behind(out->rest, strlen(".default"));
     return true;
 }
@@ -73,7 +67,7 @@ static bool split(fy_span name, const char *word, fy_lora_name *out)
 fy_lora_name fy_lora_name_of(fy_span name)
 {
     fy_lora_name out = {.part = FY_LORA_INSTEAD};
-    if (begins(name, "base_model.model."))
+    if (fy_span_begins(name, "base_model.model."))
         name = behind(name, strlen("base_model.model."));
     size_t at = last(name, ".lora_");
     if (at < name.len && at > 0) {
@@ -93,7 +87,7 @@ fy_span fy_lora_tail(fy_span name)
 {
     static const char *const words[] = {"model.", "language_model.", "transformer.", "gpt_neox."};
     for (size_t i = 0; i < sizeof words / sizeof words[0];) {
-        if (begins(name, words[i])) {
+        if (fy_span_begins(name, words[i])) {
             name = behind(name, strlen(words[i]));
             i = 0;
         } else {

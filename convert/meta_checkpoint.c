@@ -29,20 +29,22 @@ enum { ALIKE = -1, BY_WIDTH = -2 };
 static const struct {
     const char *meta, *hf; /* those of a layer without "layers.N." and "model.layers.N." */
     int axis;
-} layer_names[] = {
-    {"attention.wq.weight", "self_attn.q_proj.weight", 0},
-    {"attention.wk.weight", "self_attn.k_proj.weight", 0},
-    {"attention.wv.weight", "self_attn.v_proj.weight", 0},
-    {"attention.wo.weight", "self_attn.o_proj.weight", 1},
-    {"feed_forward.w1.weight", "mlp.gate_proj.weight", 0},
-    {"feed_forward.w2.weight", "mlp.down_proj.weight", 1},
-    {"feed_forward.w3.weight", "mlp.up_proj.weight", 0},
-    {"attention_norm.weight", "input_layernorm.weight", ALIKE},
-    {"ffn_norm.weight", "post_attention_layernorm.weight", ALIKE},
-}, other_names[] = {
-    {"tok_embeddings.weight", "model.embed_tokens.weight", BY_WIDTH},
-    {"norm.weight", "model.norm.weight", ALIKE},
-    {"output.weight", "lm_head.weight", 0},
+} layer_names[] =
+    {
+        {"attention.wq.weight", "self_attn.q_proj.weight", 0},
+        {"attention.wk.weight", "self_attn.k_proj.weight", 0},
+        {"attention.wv.weight", "self_attn.v_proj.weight", 0},
+        {"attention.wo.weight", "self_attn.o_proj.weight", 1},
+        {"feed_forward.w1.weight", "mlp.gate_proj.weight", 0},
+        {"feed_forward.w2.weight", "mlp.down_proj.weight", 1},
+        {"feed_forward.w3.weight", "mlp.up_proj.weight", 0},
+        {"attention_norm.weight", "input_layernorm.weight", ALIKE},
+        {"ffn_norm.weight", "post_attention_layernorm.weight", ALIKE},
+},
+  other_names[] = {
+      {"tok_embeddings.weight", "model.embed_tokens.weight", BY_WIDTH},
+      {"norm.weight", "model.norm.weight", ALIKE},
+      {"output.weight", "lm_head.weight", 0},
 };
 
 #define EMBEDDING "model.embed_tokens.weight"
@@ -249,8 +251,10 @@ static uint32_t context_of(const settings *s)
         return s->context;
     if (s->scaled_rope)
         return 131072;
-    return s->rope_theta >= 1e6 ? 16384 : s->rope_theta >= 5e5 ? 8192 : s->norm_eps < 5e-6 ? 2048
-                                                                                          : 4096;
+    return s->rope_theta >= 1e6   ? 16384
+           : s->rope_theta >= 5e5 ? 8192
+           : s->norm_eps < 5e-6   ? 2048
+                                  : 4096;
 }
 
 /* The last parts are absent: by what each part holds of a matrix whose whole size is known. */

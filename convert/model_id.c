@@ -259,8 +259,8 @@ void fy_model_id_parse(fy_span id, uint64_t n_params, fy_model_id *out)
 
 bool fy_model_id_oom(const fy_model_id *id)
 {
-    return id->name.oom || id->org.oom || id->basename.oom || id->finetune.oom ||
-           id->version.oom || id->size_label.oom;
+    return id->name.oom || id->org.oom || id->basename.oom || id->finetune.oom || id->version.oom ||
+           id->size_label.oom;
 }
 
 void fy_model_id_release(fy_model_id *id)

@@ -20,11 +20,11 @@ typedef struct {
 
 /* What the keys are found from. */
 typedef struct {
-    const json_t *card;   /* fy_model_card_read */
-    const json_t *config; /* config.json; NULL: there is none */
-    const char *id;       /* "NAME" of the directory, or "ORG/NAME" of one in the hub's cache */
-    const char *name;     /* that the user gives; NULL: none */
-    uint64_t n_params;    /* 0: not known */
+    const json_t *card;     /* fy_model_card_read */
+    const json_t *config;   /* config.json; NULL: there is none */
+    const char *id;         /* "NAME" of the directory, or "ORG/NAME" of one in the hub's cache */
+    const char *name;       /* that the user gives; NULL: none */
+    uint64_t n_params;      /* 0: not known */
     const char *size_label; /* for a model that does not say; NULL: none */
 } fy_model_source;
 

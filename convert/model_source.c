@@ -259,9 +259,7 @@ const char *fy_source_what(const fy_source *s)
 
 const fy_gguf *fy_source_gguf(const fy_source *s)
 {
-    return s->planned != NULL ? fy_planned_gguf_file(s->planned)
-           : s->gguf != NULL ? s->gguf
-                              : NULL;
+    return s->planned != NULL ? fy_planned_gguf_file(s->planned) : s->gguf != NULL ? s->gguf : NULL;
 }
 
 const fy_ckpt *fy_source_ckpt(const fy_source *s)
@@ -317,4 +315,15 @@ void fy_source_drop(fy_source *s, const fy_source_tensor *t, uint64_t first, uin
         const fy_type_info *info = fy_type_get((uint32_t)g->type);
         fy_gguf_drop(s->gguf, g, first / info->block * info->bytes, n / info->block * info->bytes);
     }
+}
+
+void fy_source_put_index(fy_str *out, const fy_source_tensor *t, uint64_t i)
+{
+    uint64_t at[FY_MAX_RANK];
+    for (uint32_t d = t->rank; d-- > 0; i /= t->shape[d])
+        at[d] = i % t->shape[d];
+    fy_str_putc(out, '[');
+    for (uint32_t d = 0; d < t->rank; d++)
+        fy_str_printf(out, "%s%" PRIu64, d > 0 ? ", " : "", at[d]);
+    fy_str_putc(out, ']');
 }

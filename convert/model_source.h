@@ -72,4 +72,7 @@ int fy_source_read(fy_source *s, const fy_source_tensor *t, uint64_t first, uint
 /* Drops elements that were read from resident memory (advice). */
 void fy_source_drop(fy_source *s, const fy_source_tensor *t, uint64_t first, uint64_t n);
 
+/* "[2, 17]": the index of element i, slowest dimension first. */
+void fy_source_put_index(fy_str *out, const fy_source_tensor *t, uint64_t i);
+
 #endif

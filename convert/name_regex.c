@@ -66,7 +66,9 @@ int fy_name_regex_in(const fy_name_regex *r, fy_span name, fy_err *e)
     if (rc == PCRE2_ERROR_NOMEMORY)
         return fy_nomem(e);
     if (rc == PCRE2_ERROR_MATCHLIMIT || rc == PCRE2_ERROR_DEPTHLIMIT || rc == PCRE2_ERROR_HEAPLIMIT)
-        return fy_fail(e, FY_EFORMAT, "the regular expression '%s' takes too many steps; write it "
-                       "without repetitions inside repetitions", r->shown);
+        return fy_fail(e, FY_EFORMAT,
+                       "the regular expression '%s' takes too many steps; write it "
+                       "without repetitions inside repetitions",
+                       r->shown);
     return 0; /* no match, or a name that is not UTF-8 */
 }

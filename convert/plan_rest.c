@@ -35,12 +35,6 @@ static const char *const towers[] = {
     "embed_audio.",       "connector.",       "mlp1.",
 };
 
-static bool ends(fy_span name, const char *end)
-{
-    size_t n = strlen(end);
-    return name.len >= n && memcmp(name.ptr + name.len - n, end, n) == 0;
-}
-
 static bool is_of_tower(fy_span name)
 {
     static const char model[] = "model.";
@@ -59,11 +53,11 @@ static const char *drop_reason(const fy_hf_config *c, fy_span name)
 {
     const char *const *own = c->family->drop;
     for (size_t i = 0; i < sizeof droppable / sizeof droppable[0]; i++) {
-        if (ends(name, droppable[i].end))
+        if (fy_span_ends(name, droppable[i].end))
             return droppable[i].reason;
     }
     for (; own != NULL && *own != NULL; own++) {
-        if (ends(name, *own))
+        if (fy_span_ends(name, *own))
             return "not a weight of this family";
     }
     return c->nested && is_of_tower(name) ? "not of the text model" : NULL;

@@ -15,7 +15,7 @@ static void source_name(const fy_plan_builder *b, const fy_tensor_row *row, uint
 }
 
 static const fy_ckpt_tensor *source(const fy_plan_builder *b, const fy_tensor_row *row,
-                                  uint32_t layer, uint32_t expert)
+                                    uint32_t layer, uint32_t expert)
 {
     char name[FY_HF_NAME_BYTES];
     source_name(b, row, layer, expert, name);

@@ -72,9 +72,8 @@ static int write_header(fy_planned_gguf *p, const char *path, const fy_hf_tokeni
     if (rc == 0 && w != NULL)
         rc = fy_gguf_meta_model(&model, path, id, NULL, &p->config, p->plan, e);
     rc = rc || w == NULL || fy_gguf_meta_write(w, &meta, e) ||
-             (p->plan != NULL ? add_tensors(w, p->plan, e)
-                              : add_expected_tensors(w, &p->config, e)) ||
-             fy_gguf_writer_header(w, &p->header, e);
+         (p->plan != NULL ? add_tensors(w, p->plan, e) : add_expected_tensors(w, &p->config, e)) ||
+         fy_gguf_writer_header(w, &p->header, e);
     fy_gguf_writer_free(w);
     fy_model_meta_release(&model);
     free(id);

@@ -31,15 +31,16 @@ static const struct {
 /* Other spellings of patterns of fy_pretok_rules, behind the contractions. Possessive: cl100k as
  * tiktoken writes it; what its quantifiers refuse to give back could not be matched otherwise
  * anyway. */
-#define POSSESSIVE(DIGITS)                                                                      \
-    FOLDED "[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|" DIGITS "| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*"         \
+#define POSSESSIVE(DIGITS)                                                             \
+    FOLDED "[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|" DIGITS "| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*" \
            "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
 static const struct {
     const char *spelling, *pre;
 } spellings[] = {
     {POSSESSIVE("\\p{N}{1,3}"), "dbrx"},
     {POSSESSIVE("\\p{N}"), "qwen2"},
-    {" ?[^(\\s|[.,!?\xE2\x80\xA6\xE3\x80\x82\xEF\xBC\x8C\xE3\x80\x81\xE0\xA5\xA4\xDB\x94\xD8\x8C])]+",
+    {" ?[^(\\s|[.,!?\xE2\x80\xA6\xE3\x80\x82\xEF\xBC\x8C\xE3\x80\x81\xE0\xA5\xA4\xDB\x94\xD8\x8C])]"
+     "+",
      "bloom"},
 };
 
@@ -180,7 +181,8 @@ static bool normalizers_are_nfc(const fy_steps *norm)
 static bool pattern_is_blank(const json_t *step)
 {
     const json_t *p = json_object_get(step, "pattern");
-    return strcmp(fy_step_text(p, "String"), " ") == 0 || strcmp(fy_step_text(p, "Regex"), " ") == 0;
+    return strcmp(fy_step_text(p, "String"), " ") == 0 ||
+           strcmp(fy_step_text(p, "Regex"), " ") == 0;
 }
 
 /* Normalizers of SentencePiece-like tokenizers: Replace " " by U+2581, perhaps Prepend U+2581. */
@@ -189,7 +191,8 @@ static bool match_spm_normalizers(const fy_steps *norm, bool *replaces, bool *pr
     for (size_t i = 0; i < norm->n; i++) {
         const json_t *s = norm->v[i];
         const char *type = fy_step_text(s, "type");
-        if (strcmp(type, "Prepend") == 0 && strcmp(fy_step_text(s, "prepend"), BLANK) == 0 && !*prepends)
+        if (strcmp(type, "Prepend") == 0 && strcmp(fy_step_text(s, "prepend"), BLANK) == 0 &&
+            !*prepends)
             *prepends = true;
         else if (strcmp(type, "Replace") == 0 && pattern_is_blank(s) &&
                  strcmp(fy_step_text(s, "content"), BLANK) == 0)
@@ -224,7 +227,8 @@ static bool strips_space(const fy_steps *decoder)
 {
     for (size_t i = 0; i < decoder->n; i++) {
         const json_t *s = decoder->v[i];
-        if (strcmp(fy_step_text(s, "type"), "Strip") == 0 && strcmp(fy_step_text(s, "content"), " ") == 0 &&
+        if (strcmp(fy_step_text(s, "type"), "Strip") == 0 &&
+            strcmp(fy_step_text(s, "content"), " ") == 0 &&
             json_number_value(json_object_get(s, "start")) == 1)
             return true;
     }
@@ -317,8 +321,8 @@ int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out
         fy_log(FY_LOG_WARN, "the pre-tokenizer looks like %s; %s is written as asked", r.pre,
                force);
     if (force != NULL && fy_pretok_find_rule(fy_span_of(force)) == NULL)
-        fy_log(FY_LOG_WARN, "ferry does not know the pre-tokenizer '%s' and will not read this file",
-               force);
+        fy_log(FY_LOG_WARN,
+               "ferry does not know the pre-tokenizer '%s' and will not read this file", force);
     if (force != NULL)
         r.pre = force;
     *out = r;

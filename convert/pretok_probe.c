@@ -40,8 +40,8 @@ typedef struct {
     behavior how;
     bool invert; /* what lies between the matches takes their part */
     words *out;
-    size_t open;      /* where a word began that may go on; SIZE_MAX: none */
-    bool open_match;  /* CONTIGUOUS: of what kind it is */
+    size_t open;     /* where a word began that may go on; SIZE_MAX: none */
+    bool open_match; /* CONTIGUOUS: of what kind it is */
 } cutter;
 
 static void close_word(cutter *c, size_t at)
@@ -207,8 +207,8 @@ static int apply_all(const fy_steps *pre, words *result, fy_err *e)
         bool bytes = strcmp(fy_step_text(pre->v[i], "type"), "ByteLevel") == 0;
         if (bytes && i + 1 < pre->n)
             return fy_fail(e, FY_EUNSUPPORTED, "a step behind ByteLevel");
-        for (size_t k = 0; bytes && fy_step_flag(pre->v[i], "add_prefix_space", true) &&
-                           k < result->n; k++)
+        for (size_t k = 0;
+             bytes && fy_step_flag(pre->v[i], "add_prefix_space", true) && k < result->n; k++)
             result->v[k].blank_before = probe[result->v[k].begin] != ' ';
         other = *result;
         if (apply_step(pre->v[i], &other, result, e) != 0)

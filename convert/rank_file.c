@@ -46,23 +46,12 @@ static bool read_line(fy_span line, fy_str *text, uint64_t *rank)
     return i > head + 1 && i == line.len && spell_base64((fy_span){line.ptr, head}, text);
 }
 
-static fy_span cut_line(fy_span *rest)
-{
-    const char *end = memchr(rest->ptr, '\n', rest->len);
-    fy_span line = {rest->ptr, end != NULL ? (size_t)(end - rest->ptr) : rest->len};
-    size_t n = line.len + (end != NULL);
-    *rest = (fy_span){rest->ptr + n, rest->len - n};
-    if (line.len > 0 && line.ptr[line.len - 1] == '\r')
-        line.len--;
-    return line;
-}
-
 bool fy_rank_file_is(const void *p, size_t n)
 {
     fy_span rest = {p, n};
     fy_str text = {0};
     uint64_t rank;
-    bool is = n > 0 && read_line(cut_line(&rest), &text, &rank);
+    bool is = n > 0 && read_line(fy_span_cut_line(&rest), &text, &rank);
     fy_str_release(&text);
     return is;
 }
@@ -72,7 +61,7 @@ static int read_tokens(fy_span rest, fy_token_table *t, fy_err *e)
     fy_str text = {0};
     int rc = 0;
     for (uint64_t number = 1; rc == 0 && rest.len > 0; number++) {
-        fy_span line = cut_line(&rest);
+        fy_span line = fy_span_cut_line(&rest);
         uint64_t rank;
         char q[FY_QUOTE_BYTES];
         if (line.len == 0)

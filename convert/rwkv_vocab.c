@@ -93,23 +93,12 @@ static bool read_line(fy_span line, uint32_t *id, uint32_t *n_bytes, fy_str *tex
            read_number(count, n_bytes) && read_literal(literal, text);
 }
 
-static fy_span cut_line(fy_span *rest)
-{
-    const char *end = memchr(rest->ptr, '\n', rest->len);
-    fy_span line = {rest->ptr, end != NULL ? (size_t)(end - rest->ptr) : rest->len};
-    size_t n = line.len + (end != NULL);
-    *rest = (fy_span){rest->ptr + n, rest->len - n};
-    if (line.len > 0 && line.ptr[line.len - 1] == '\r')
-        line.len--;
-    return line;
-}
-
 bool fy_rwkv_vocab_is(const void *p, size_t n)
 {
     fy_span rest = {p, n};
     fy_str text = {0};
     uint32_t id, n_bytes;
-    bool is = n > 0 && read_line(cut_line(&rest), &id, &n_bytes, &text);
+    bool is = n > 0 && read_line(fy_span_cut_line(&rest), &id, &n_bytes, &text);
     fy_str_release(&text);
     return is;
 }
@@ -162,7 +151,7 @@ int fy_rwkv_vocab_parse(const void *p, size_t n, fy_token_table *t, fy_err *e)
     if (rc == 0)
         t->rows[0].type = FY_TOKEN_CONTROL;
     for (uint64_t number = 1; rc == 0 && rest.len > 0; number++) {
-        fy_span line = cut_line(&rest);
+        fy_span line = fy_span_cut_line(&rest);
         if (line.len > 0 && put_line(line, t, &bytes, &spelled, e) != 0)
             rc = fy_ctx(e, "line %llu", (unsigned long long)number);
     }

@@ -1,4 +1,5 @@
-/* The index of a checkpoint in shards: model.safetensors.index.json, pytorch_model.bin.index.json. */
+/* The index of a checkpoint in shards: model.safetensors.index.json, pytorch_model.bin.index.json.
+ */
 #include "convert/checkpoint_impl.h"
 
 #include <dirent.h>
@@ -14,8 +15,9 @@
 #include "base/quote.h"
 #include "format/sniff.h"
 
-#define MAX_SHARDS 10000 /* far above any release; each is a mapping, which the system limits too \
-                          */
+#define MAX_SHARDS                                                                 \
+    10000 /* far above any release; each is a mapping, which the system limits too \
+           */
 
 /* weight_map as it is read. */
 typedef struct {

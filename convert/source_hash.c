@@ -16,10 +16,10 @@ enum {
 };
 
 static const char *const files[] = {
-    "config.json",        "params.json",        "generation_config.json",
-    "tokenizer.json",     "tokenizer.model",    "tokenizer_config.json",
-    "vocab.json",         "merges.txt",         "special_tokens_map.json",
-    "added_tokens.json",  "chat_template.json", "chat_template.jinja",
+    "config.json",       "params.json",        "generation_config.json",
+    "tokenizer.json",    "tokenizer.model",    "tokenizer_config.json",
+    "vocab.json",        "merges.txt",         "special_tokens_map.json",
+    "added_tokens.json", "chat_template.json", "chat_template.jinja",
 };
 
 static int add_text(fy_sha256 *h, const fy_str *s, fy_err *e)

@@ -8,7 +8,7 @@
 
 typedef struct {
     uint64_t n, n_different;
-    uint64_t n_wild; /* of those, with an infinite difference; they are in no sum */
+    uint64_t n_wild;          /* of those, with an infinite difference; they are in no sum */
     double max_diff, largest; /* |a - b|; the largest finite |a| */
     double sum_diff2, sum_a2, sum_b2, sum_ab;
     uint64_t first; /* the first that differs, when n_different > 0 */

@@ -140,7 +140,7 @@ static fy_type llama_q4_0(const fy_convert_plan *p, const fy_plan_tensor *t, boo
     int slot = (int)t->row->slot;
     if (slot == FY_T_OUTPUT || (slot == FY_T_TOKEN_EMBD && !output_there))
         return strcmp(c->family->gguf_arch, "falcon") == 0 || t->ne[0] % FY_QK_K != 0 ? FY_Q8_0
-                                                                                       : FY_Q6_K;
+                                                                                      : FY_Q6_K;
     if (c->hp.n_expert == 8 && (slot == FY_T_ATTN_V || slot == FY_T_ATTN_K))
         return FY_Q8_0;
     return FY_Q4_0;

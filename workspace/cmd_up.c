@@ -104,23 +104,22 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     bool is_dir = fy_file_is_dir(place.dir);
     /* a variable or a line of the configuration file is for checkpoints, whatever is given now */
     bool given = source != NULL && (is_dir || strcmp(source, "command line") == 0);
-    fy_up_params p = {
-        .checkpoint = place.dir,
-        .name = place.name,
-        .dir = o->dir,
-        .outtype = given    ? outtype_name(o->outtype, outtype)
-                   : is_dir ? "q4_0"
-                            : NULL,
-        .serial = o->device != NULL && *o->device != '\0' ? o->device : o->serial,
-        .last = (fy_up_step)o->to,
-        .dry_run = o->dry_run,
-        .force = o->force,
-        .quiet = o->quiet,
-        .verbose = o->verbose,
-        .convert = o->convert,
-        .create = o->create,
-        .push = o->push,
-        .chat = o->chat};
+    fy_up_params p = {.checkpoint = place.dir,
+                      .name = place.name,
+                      .dir = o->dir,
+                      .outtype = given    ? outtype_name(o->outtype, outtype)
+                                 : is_dir ? "q4_0"
+                                          : NULL,
+                      .serial = o->device != NULL && *o->device != '\0' ? o->device : o->serial,
+                      .last = (fy_up_step)o->to,
+                      .dry_run = o->dry_run,
+                      .force = o->force,
+                      .quiet = o->quiet,
+                      .verbose = o->verbose,
+                      .convert = o->convert,
+                      .create = o->create,
+                      .push = o->push,
+                      .chat = o->chat};
     int rc = fy_up(&p, e);
     fy_hub_place_release(&place);
     return rc;
@@ -154,9 +153,8 @@ const fy_verb fy_verb_up = {
                 "# only as far as the workspace\n"
                 "ferry up checkpoint -o phone2 --to create\n",
     .task = FY_TASK_PHONE,
-    .environment = FY_ADB_ENVIRONMENT
-    "XDG_CACHE_HOME Where ferry/up is; ~/.cache when not set.\n"
-    "QNN_SDK_ROOT The NPU vendor's SDK, for --soc and --htp.\n",
+    .environment = FY_ADB_ENVIRONMENT "XDG_CACHE_HOME Where ferry/up is; ~/.cache when not set.\n"
+                                      "QNN_SDK_ROOT The NPU vendor's SDK, for --soc and --htp.\n",
     .borrow = borrowed,
     .run = run,
 };

@@ -148,10 +148,11 @@ int fy_create_open_model(fy_create_source *s, const char *path, fy_err *e)
         return -1;
     const size_t n_files = fy_gguf_n_files(fy_model_gguf(s->model));
     if (n_files > 1)
-        return fy_fail(e, FY_EUNSUPPORTED,
-                       "%s: is one of %zu files, expected a model in a single one; 'ferry quantize' "
-                       "makes one of them",
-                       path, n_files);
+        return fy_fail(
+            e, FY_EUNSUPPORTED,
+            "%s: is one of %zu files, expected a model in a single one; 'ferry quantize' "
+            "makes one of them",
+            path, n_files);
     return 0;
 }
 

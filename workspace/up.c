@@ -488,7 +488,7 @@ static int plan_chat(const job *j, fy_doctor_params *p, fy_err *e)
         const fy_opt *o = &c.call.v->opts[i];
         const void *field = (const char *)c.call.o + o->offset;
         if (strcmp(o->name, "ctx-size") == 0)
-            p->n_ctx = (uint32_t)*(const int64_t *)field;
+            p->n_ctx = (uint32_t) * (const int64_t *)field;
         else if (strcmp(o->name, "cache-type-k") == 0)
             p->type_k = fy_cache_types[*(const int *)field];
         else if (strcmp(o->name, "cache-type-v") == 0)

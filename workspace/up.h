@@ -1,5 +1,5 @@
-/* `ferry up`: from a checkpoint to a chat on the phone. The steps are verbs, called through the verb
- * table; each is skipped when what it would make is there (up_cache.h). */
+/* `ferry up`: from a checkpoint to a chat on the phone. The steps are verbs, called through the
+ * verb table; each is skipped when what it would make is there (up_cache.h). */
 #ifndef FY_WORKSPACE_UP_H
 #define FY_WORKSPACE_UP_H
 

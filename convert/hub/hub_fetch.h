@@ -44,12 +44,12 @@ void fy_hub_got_release(fy_hub_got *got);
 int fy_hub_checkpoint(const char *text, bool fetch, fy_hub_place *out, fy_err *e);
 
 /* For verbs that take a checkpoint: field `fetch` of their `options`, for that call. */
-#define FY_ROW_FETCH                     \
-    {.group = "Work",                    \
-     .name = "fetch",                    \
-     .kind = FY_OPT_FLAG,                \
-     .offset = offsetof(options, fetch), \
-     .line_only = true,                  \
-     .help = "Download ORG/NAME first, or what of it is not in the cache, as 'ferry fetch' does."}
+#define FY_ROW_FETCH                                                                               \
+    {                                                                                              \
+        .group = "Work", .name = "fetch", .kind = FY_OPT_FLAG, .offset = offsetof(options, fetch), \
+        .line_only = true,                                                                         \
+        .help =                                                                                    \
+            "Download ORG/NAME first, or what of it is not in the cache, as 'ferry fetch' does."   \
+    }
 
 #endif

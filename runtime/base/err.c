@@ -28,10 +28,10 @@ int fy_fail_errno(fy_err *e, const char *fmt, ...)
     va_end(ap);
     size_t n = strlen(e->msg);
     snprintf(e->msg + n, sizeof e->msg - n, ": %s", strerror(err));
-    e->code = err == ENOMEM                     ? FY_ENOMEM
+    e->code = err == ENOMEM                                    ? FY_ENOMEM
               : err == ENOSPC || err == EDQUOT || err == EFBIG ? FY_ENOSPACE
-              : err == EINTR                   ? FY_EINTR
-                                               : FY_EIO;
+              : err == EINTR                                   ? FY_EINTR
+                                                               : FY_EIO;
     return -1;
 }
 

@@ -31,8 +31,8 @@ int fy_names_add(fy_names *t, fy_span name, uint32_t value);
 /* False when absent. *value may be NULL. */
 bool fy_names_find(const fy_names *t, fy_span name, uint32_t *value);
 
-/* n lookups at once: value[i] is that of name[i], or FY_NAMES_ABSENT. Of a large table many together
- * take less time than one by one, because their reads of memory overlap. */
+/* n lookups at once: value[i] is that of name[i], or FY_NAMES_ABSENT. Of a large table many
+ * together take less time than one by one, because their reads of memory overlap. */
 #define FY_NAMES_ABSENT UINT32_MAX
 void fy_names_find_many(const fy_names *t, const fy_span *name, uint32_t *value, size_t n);
 

@@ -26,6 +26,29 @@ bool fy_span_is(fy_span a, const char *s)
     return fy_span_eq(a, fy_span_of(s));
 }
 
+bool fy_span_begins(fy_span a, const char *with)
+{
+    size_t n = strlen(with);
+    return a.len >= n && (n == 0 || memcmp(a.ptr, with, n) == 0);
+}
+
+bool fy_span_ends(fy_span a, const char *with)
+{
+    size_t n = strlen(with);
+    return a.len >= n && (n == 0 || memcmp(a.ptr + a.len - n, with, n) == 0);
+}
+
+fy_span fy_span_cut_line(fy_span *rest)
+{
+    const char *end = rest->len > 0 ? memchr(rest->ptr, '\n', rest->len) : NULL;
+    fy_span line = {rest->ptr, end != NULL ? (size_t)(end - rest->ptr) : rest->len};
+    size_t n = line.len + (end != NULL);
+    *rest = (fy_span){rest->ptr + n, rest->len - n};
+    if (line.len > 0 && line.ptr[line.len - 1] == '\r')
+        line.len--;
+    return line;
+}
+
 static bool reserve(fy_str *s, size_t more)
 {
     if (s->oom || more > SIZE_MAX / 4 || s->len > SIZE_MAX / 4) {

@@ -26,6 +26,10 @@ int fy_hex_digit(char c);          /* 0..15 of either case, -1 */
 fy_span fy_span_of(const char *s); /* strlen'd view */
 bool fy_span_eq(fy_span a, fy_span b);
 bool fy_span_is(fy_span a, const char *s); /* equals the C string s */
+bool fy_span_begins(fy_span a, const char *with);
+bool fy_span_ends(fy_span a, const char *with);
+/* Takes the first line off *rest; without its end, \n or \r\n. */
+fy_span fy_span_cut_line(fy_span *rest);
 
 void fy_str_add(fy_str *s, const void *p, size_t n);
 void fy_str_puts(fy_str *s, const char *z);

@@ -226,8 +226,8 @@ static json_t *cases_of_texts(fy_span texts, fy_span lines, fy_err *e)
             break;
         }
         json_t *ids = ids_of_line(take_line(&lines), e);
-        if (ids == NULL || json_array_append_new(
-                               list, json_pack("{s:o, s:o}", "text", text, "ids", ids)) != 0)
+        if (ids == NULL ||
+            json_array_append_new(list, json_pack("{s:o, s:o}", "text", text, "ids", ids)) != 0)
             break;
         texts = (fy_span){texts.ptr + step, texts.len - step};
     }

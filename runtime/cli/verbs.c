@@ -17,7 +17,8 @@ const fy_verb *const fy_verbs[] = {
     HOST(fy_verb_fetch) HOST(fy_verb_convert) HOST(fy_verb_quantize) HOST(fy_verb_inspect)
             HOST(fy_verb_compare) HOST(fy_verb_create) HOST(fy_verb_pack) HOST(fy_verb_unpack)
                 HOST(fy_verb_keygen) HOST(fy_verb_sign) HOST(fy_verb_verify) HOST(fy_verb_up)
-                    HOST(fy_verb_doctor) HOST(fy_verb_push) HOST(fy_verb_pull) HOST(fy_verb_explain) &
+                    HOST(fy_verb_doctor) HOST(fy_verb_push) HOST(fy_verb_pull)
+                        HOST(fy_verb_explain) &
         fy_verb_run,
     &fy_verb_chat,
     &fy_verb_eval,

@@ -59,8 +59,7 @@ static uint64_t data_begin(const fy_gguf_writer *w, size_t file)
 {
     fy_str own = {0};
     add_own_keys(w, file, &own);
-    uint64_t n =
-        HEADER_BYTES + own.len + (file == 0 ? w->kv_bytes : 0) + w->files[file].info_bytes;
+    uint64_t n = HEADER_BYTES + own.len + (file == 0 ? w->kv_bytes : 0) + w->files[file].info_bytes;
     fy_str_release(&own); /* short of memory it is found again, and said, when it is written */
     fy_align_u64(n, w->alignment, &n);
     return n;
@@ -476,8 +475,7 @@ static int open_files(job *j, const char *path, fy_err *e)
         j->data_begin[f] = data_begin(j->w, f);
         if (name == NULL)
             return fy_nomem(e);
-        j->out[f] = j->kept ? fy_out_open_kept(name, e)
-                            : fy_out_open(name, file_bytes(j->w, f), e);
+        j->out[f] = j->kept ? fy_out_open_kept(name, e) : fy_out_open(name, file_bytes(j->w, f), e);
         free(name);
         if (j->out[f] == NULL)
             return -1;
@@ -512,10 +510,9 @@ static bool leave(job *j, fy_err *e)
     if (!j->kept || e->code != FY_EINTR || done == 0 || mark(j, done, NULL) != 0)
         return false;
     *e = (fy_err){0};
-    fy_fail(e, FY_EINTR,
-            "interrupted: %s keeps the %.0f %% that are done; the same command goes on",
-            fy_out_part(j->out[0]),
-            100.0 * (double)bytes_before(j, done) / (double)j->w->data_bytes);
+    fy_fail(
+        e, FY_EINTR, "interrupted: %s keeps the %.0f %% that are done; the same command goes on",
+        fy_out_part(j->out[0]), 100.0 * (double)bytes_before(j, done) / (double)j->w->data_bytes);
     for (size_t f = 0; f < j->w->n_files; f++)
         fy_out_leave(j->out[f]);
     return true;

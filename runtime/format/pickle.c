@@ -623,8 +623,8 @@ static int op_proto(machine *m, unsigned a, fy_pickle_kind kind)
     if (take_uint(m, a, &v) != 0)
         return -1;
     if (v > MAX_PROTOCOL)
-        return fy_fail(m->e, FY_EUNSUPPORTED, "pickle protocol %" PRIu64 ", expected at most %d",
-                       v, MAX_PROTOCOL);
+        return fy_fail(m->e, FY_EUNSUPPORTED, "pickle protocol %" PRIu64 ", expected at most %d", v,
+                       MAX_PROTOCOL);
     return 0;
 }
 
@@ -697,8 +697,7 @@ static node *run(machine *m)
     return NULL;
 }
 
-const fy_pickle_node *fy_pickle_read(fy_pickle *k, const void *p, size_t n, size_t *used,
-                                     fy_err *e)
+const fy_pickle_node *fy_pickle_read(fy_pickle *k, const void *p, size_t n, size_t *used, fy_err *e)
 {
     machine m = {.k = k, .p = p, .n = n, .e = e};
     const node *root = run(&m);

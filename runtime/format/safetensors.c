@@ -151,8 +151,10 @@ static int check_tensor(fy_st *s, fy_st_tensor *t, const uint64_t off[2], fy_err
                        off[1], s->data_bytes);
     s->seen_bytes += t->bytes; /* both are at most data_bytes < 2^63 */
     if (s->seen_bytes > s->data_bytes)
-        return fy_fail(e, FY_EFORMAT, "the tensors up to here claim %" PRIu64 " bytes of %" PRIu64
-                       ": they overlap", s->seen_bytes, s->data_bytes);
+        return fy_fail(e, FY_EFORMAT,
+                       "the tensors up to here claim %" PRIu64 " bytes of %" PRIu64
+                       ": they overlap",
+                       s->seen_bytes, s->data_bytes);
     return 0;
 }
 

@@ -23,8 +23,8 @@ typedef struct {
     fy_dtype dtype;
     uint32_t rank;
     uint64_t shape[FY_MAX_RANK]; /* torch order: shape[rank-1] is the row length */
-    uint64_t offset, bytes;         /* in the data section */
-    const uint8_t *data;            /* view; any alignment; NULL when parsed with header_only */
+    uint64_t offset, bytes;      /* in the data section */
+    const uint8_t *data;         /* view; any alignment; NULL when parsed with header_only */
 } fy_st_tensor;
 
 typedef struct fy_st fy_st;

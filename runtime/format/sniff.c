@@ -16,8 +16,14 @@ typedef struct {
     const char *what;
 } mark;
 
-#define MARK(at, text, what) {at, sizeof(text) - 1, false, text, what}
-#define TEXT(text, what) {0, sizeof(text) - 1, true, text, what}
+#define MARK(at, text, what)                    \
+    {                                           \
+        at, sizeof(text) - 1, false, text, what \
+    }
+#define TEXT(text, what)                      \
+    {                                         \
+        0, sizeof(text) - 1, true, text, what \
+    }
 
 static const char html[] = "an HTML page saved in place of the file; download the file itself",
                   legacy[] =
@@ -55,7 +61,10 @@ static const mark marks[] = {
     MARK(0, "\x1F\x8B", FY_SNIFF_GZIP),
     MARK(0, "\x28\xB5\x2F\xFD", FY_SNIFF_ZSTD),
     MARK(0, "\xFD\x37zXZ", "an xz archive"),
-    MARK(0, "\x7F" "ELF", "a program (ELF)"),
+    MARK(0,
+         "\x7F"
+         "ELF",
+         "a program (ELF)"),
     MARK(0, "%PDF-", "a PDF document"),
 };
 

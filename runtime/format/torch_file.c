@@ -38,7 +38,7 @@ struct fy_torch {
 typedef struct {
     fy_torch *t;
     const fy_torch_reader *r;
-    fy_str name; /* of the value that is looked at */
+    fy_str name;          /* of the value that is looked at */
     uint32_t visits_left; /* parts that are shared may multiply, but not without end */
     size_t name_bytes;
     fy_err *e;
@@ -129,8 +129,8 @@ static int add_opaque(walker *w, const fy_pickle_node *v)
     t->opaques = grown;
     fy_str global = {0};
     fy_torch_put_global(&global, v);
-    int rc = global.oom ? fy_nomem(w->e)
-                        : keep_text(w, fy_str_z(&global), global.len, &opaque.global);
+    int rc =
+        global.oom ? fy_nomem(w->e) : keep_text(w, fy_str_z(&global), global.len, &opaque.global);
     fy_str_release(&global);
     if (rc != 0 || keep_name(w, &opaque.name) != 0)
         return -1;

@@ -65,12 +65,13 @@ const char *fy_torch_container(const fy_torch *t); /* "zip" or "legacy" */
 const fy_map *fy_torch_map(const fy_torch *t);     /* of the file; NULL when parsed from bytes */
 
 size_t fy_torch_n_tensors(const fy_torch *t);
-const fy_torch_tensor *fy_torch_tensor_at(const fy_torch *t, size_t i);  /* in file order */
+const fy_torch_tensor *fy_torch_tensor_at(const fy_torch *t, size_t i); /* in file order */
 const fy_torch_tensor *fy_torch_find(const fy_torch *t, fy_span name);  /* NULL when absent; O(1) */
 
 size_t fy_torch_n_values(const fy_torch *t);
 const fy_torch_value *fy_torch_value_at(const fy_torch *t, size_t i);
-const fy_torch_value *fy_torch_find_value(const fy_torch *t, const char *name); /* NULL when absent */
+const fy_torch_value *fy_torch_find_value(const fy_torch *t,
+                                          const char *name); /* NULL when absent */
 
 size_t fy_torch_n_opaque(const fy_torch *t);
 const fy_torch_opaque *fy_torch_opaque_at(const fy_torch *t, size_t i);

@@ -65,8 +65,7 @@ static int index_refs(const fy_torch_reader *r, fy_names *refs, fy_err *e)
         fy_torch_ref ref, first;
         uint32_t at;
         if (id->kind == FY_PICKLE_TUPLE && id->items.n > 0 &&
-            id->items.at[0]->kind == FY_PICKLE_TEXT &&
-            fy_span_is(id->items.at[0]->text, "module"))
+            id->items.at[0]->kind == FY_PICKLE_TEXT && fy_span_is(id->items.at[0]->text, "module"))
             continue; /* the source of a class */
         if (fy_torch_read_ref(id, &ref, e) != 0)
             return -1;

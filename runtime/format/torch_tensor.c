@@ -14,7 +14,7 @@ enum { MAX_WRAPS = 8 }; /* a parameter of a parameter of ... */
 #define NO_DTYPE FY_DT_COUNT
 
 static const struct {
-    const char *name; /* torch.<name>Storage; NULL: torch has no such storage */
+    const char *name;   /* torch.<name>Storage; NULL: torch has no such storage */
     const char *symbol; /* torch.<symbol> */
     fy_dtype dtype;
 } dtypes[] = {
@@ -118,8 +118,7 @@ static int read_storage_type(const node *type, fy_torch_ref *out, fy_err *e)
     out->dtype = NO_DTYPE;
     if (out->untyped)
         return 0;
-    if (name.len < end.len ||
-        !fy_span_eq((fy_span){name.ptr + name.len - end.len, end.len}, end))
+    if (name.len < end.len || !fy_span_eq((fy_span){name.ptr + name.len - end.len, end.len}, end))
         return fy_torch_refuse_global(type, e);
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         if (dtypes[i].name != NULL &&
@@ -304,9 +303,8 @@ static int check_extent(fy_torch_tensor *t, uint64_t offset, const uint8_t *data
         return 0;
     }
     if (last >= bytes / unit)
-        return fy_fail(e, FY_EFORMAT,
-                       "reaches element %" PRIu64 " of a storage that has %" PRIu64, last,
-                       bytes / unit);
+        return fy_fail(e, FY_EFORMAT, "reaches element %" PRIu64 " of a storage that has %" PRIu64,
+                       last, bytes / unit);
     t->data = data + offset * unit;
     return 0;
 }

@@ -2,12 +2,6 @@
 
 #include "format/torch_impl.h"
 
-static bool ends_with(fy_span s, const char *end)
-{
-    size_t n = strlen(end);
-    return s.len >= n && memcmp(s.ptr + s.len - n, end, n) == 0;
-}
-
 static bool is_under(const fy_zip_entry *entry, fy_span dir, const char *name)
 {
     size_t n = strlen(name);
@@ -22,8 +16,8 @@ static int find_pickle(const fy_zip_dir *z, const fy_zip_entry **out, fy_span *d
     *out = NULL;
     for (size_t i = 0; i < z->n; i++) {
         const fy_zip_entry *entry = &z->entries[i];
-        is_export |= ends_with(entry->name, "/archive_format");
-        if (!fy_span_is(entry->name, "data.pkl") && !ends_with(entry->name, "/data.pkl"))
+        is_export |= fy_span_ends(entry->name, "/archive_format");
+        if (!fy_span_is(entry->name, "data.pkl") && !fy_span_ends(entry->name, "/data.pkl"))
             continue;
         if (*out != NULL)
             return fy_fail(e, FY_EFORMAT, "the zip archive has more than one data.pkl");

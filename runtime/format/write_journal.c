@@ -7,10 +7,10 @@
 
 #define MAGIC "FYRESUME"
 enum {
-    HASHED = 24,                         /* bytes of the foot in front of its hash */
-    KEY_AT = HASHED,                     /* in the foot */
+    HASHED = 24,     /* bytes of the foot in front of its hash */
+    KEY_AT = HASHED, /* in the foot */
     SLOTS_BYTES = 2 * FY_JOURNAL_SLOT_BYTES,
-    DIGEST_BYTES = 24,                   /* of a slot */
+    DIGEST_BYTES = 24, /* of a slot */
     SLOT_USED = 8 + DIGEST_BYTES,
     SHOWN_BYTES = 400, /* of a line */
 };
@@ -128,8 +128,8 @@ int fy_journal_mark(fy_journal *j, fy_out *out, uint64_t done, fy_err *e)
 {
     uint8_t slot[SLOT_USED];
     if (make_slot(j, done, slot, e) != 0 ||
-        fy_out_pwrite(out, slot, sizeof slot,
-                      j->at + (uint64_t)j->slot * FY_JOURNAL_SLOT_BYTES, e) != 0)
+        fy_out_pwrite(out, slot, sizeof slot, j->at + (uint64_t)j->slot * FY_JOURNAL_SLOT_BYTES,
+                      e) != 0)
         return -1;
     j->done = done;
     j->slot = 1 - j->slot;

@@ -131,8 +131,7 @@ static int read_zip64(const uint8_t *extra, size_t n, extent *x, fy_err *e)
 static int find_data(const archive *a, const extent *x, const uint8_t **out, fy_err *e)
 {
     uint64_t end;
-    if (x->local > a->n || a->n - x->local < LOCAL_BYTES ||
-        !has_mark(a->p + x->local, "PK\3\4"))
+    if (x->local > a->n || a->n - x->local < LOCAL_BYTES || !has_mark(a->p + x->local, "PK\3\4"))
         return fy_fail(e, FY_EFORMAT, "has no header at byte %" PRIu64, x->local);
     const uint8_t *r = a->p + x->local;
     uint64_t at = x->local + LOCAL_BYTES + fy_le16(r + 26) + fy_le16(r + 28);

@@ -118,8 +118,8 @@ static float largest(fy_type t)
 
 enum { STEP = 64 };
 
-/* Of magnitudes as bits, which order like their values; those of NaN come last. The loop has a fixed
- * length so that compilers vectorize it. */
+/* Of magnitudes as bits, which order like their values; those of NaN come last. The loop has a
+ * fixed length so that compilers vectorize it. */
 static bool any_from(const float *x, int32_t limit)
 {
     int32_t bits[STEP], bad = 0;

@@ -106,9 +106,11 @@ check "--include takes what it says" cmp "$storage/snapshots/$commit/pytorch_mod
 check_status "--exclude leaves out" 1 "none of its [0-9]+ files is wanted" fetch ann/tales --include '*.bin' --exclude 'pytorch*'
 
 # --- its users -----------------------------------------------------------------------------------------------------
-"$FERRY" convert "$files" --outtype q8_0 -q -o "$TMP/want.gguf" --model-name tales --chat-template none
-(cd "$TMP" && "$OLDPWD/$FERRY" convert ann/tales --outtype q8_0 -q --chat-template none)
-check "convert ORG/NAME reads the cache" cmp "$TMP/want.gguf" "$TMP/tales-q8_0.gguf"
+"$FERRY" convert "$files" --outtype q8_0 -q -o "$TMP/files.gguf" --chat-template none
+check "convert ORG/NAME reads the cache" "$FERRY" convert ann/tales --outtype q8_0 -q -o "$TMP/want.gguf" --chat-template none
+check "it is the model of those files" "$FERRY" compare "$TMP/files.gguf" "$TMP/want.gguf"
+check_equal "and has both names" "Tales Ann" "$("$FERRY" inspect "$TMP/want.gguf" --json |
+    jq -r '.metadata | "\(.["general.name"]) \(.["general.organization"])"')"
 for path in "$storage" "$storage/snapshots/$commit" ann/tales@main "ann/tales@$commit"; do
     rm -f "$TMP/got.gguf"
     "$FERRY" convert "$path" --outtype q8_0 -q -o "$TMP/got.gguf" --chat-template none

@@ -43,18 +43,18 @@ check_equal "--dry-run tells the number of files" "split into 2 files" \
 
 # --- what is not whole ----------------------------------------------------------------------------------------------
 d=$TMP/1M n=$(find "$TMP/1M" -name '*.gguf' | wc -l)
-last=$(printf '%s/m-%05d-of-%05d.gguf' "$d" "$n" "$n") first=$(printf '%s/m-00001-of-%05d.gguf' "$d" "$n")
+last=$(printf '%s/m-%05d-of-%05d.gguf' "$d" "$n" "$n") whole=$(printf '%s/m-00001-of-%05d.gguf' "$d" "$n")
 check_status "another than the first file" 2 "is file $n of $n of a split model; give the first one, .*/m-00001-of-" \
     "$FERRY" run -m "$last" -p a -n 1
 mv "$last" "$TMP/hidden"
-check_status "a file that is absent" 1 "${last##*/}: is absent, file $n of $n" "$FERRY" inspect "$first"
+check_status "a file that is absent" 1 "${last##*/}: is absent, file $n of $n" "$FERRY" inspect "$whole"
 cp "$TMP/1M.again/m-00002-of-"* "$last"
-check_status "one in the place of another" 1 "says that it is file 2 of $n, expected $n of $n" "$FERRY" inspect "$first"
+check_status "one in the place of another" 1 "says that it is file 2 of $n, expected $n of $n" "$FERRY" inspect "$whole"
 head -c 100000 "$TMP/hidden" >"$last"
-check_status "one that is cut off" 1 "${last##*/}: the file is cut off" "$FERRY" inspect "$first"
+check_status "one that is cut off" 1 "${last##*/}: the file is cut off" "$FERRY" inspect "$whole"
 mv "$TMP/hidden" "$last"
-check_status "create wants one file" 1 "quantize' makes one of them" "$FERRY" create "$first" -o "$TMP/ws"
-check_status "neither may be the output of quantize" 2 'is the input' "$FERRY" quantize "$first" "$last" f16
+check_status "create wants one file" 1 "quantize' makes one of them" "$FERRY" create "$whole" -o "$TMP/ws"
+check_status "neither may be the output of quantize" 2 'is the input' "$FERRY" quantize "$whole" "$last" f16
 for bad in 0 -1 1T 10Mx M 99999999999G ''; do
     check_status "no size: '$bad'" 2 '--split-max-size .*: expected a size such as 400M' \
         "$FERRY" convert tests/data/tales -o "$TMP/no.gguf" "--split-max-size=$bad"

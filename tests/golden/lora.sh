@@ -47,5 +47,5 @@ check_status "a directory without an adapter is refused" 1 'no adapter_config.js
 check_status "another base is refused" 1 'do not fit .model.layers' \
     "$FERRY" convert tests/data/families/mistral --lora $root -o "$TMP/no.gguf"
 check_status "no tensors, no adapter" 2 "vocab-only writes none" "$FERRY" convert $base --lora $rank --vocab-only -o "$TMP/no.gguf"
-check_equal "nothing is left of them" "" "$(ls "$TMP" | grep '^no')"
+check_equal "nothing is left of them" "" "$(find "$TMP" -name 'no*')"
 finish

@@ -123,7 +123,7 @@ static void insert_merge(fy_merge_table *m, uint64_t key, uint32_t rank, int32_t
 
 enum { LEFT, RIGHT, RESULT };
 typedef struct {
-    fy_str joined; /* both parts of each rule in a row */
+    fy_str joined;                          /* both parts of each rule in a row */
     size_t begin[BATCH + 1], middle[BATCH]; /* in joined */
     int32_t id[BATCH][3];                   /* of LEFT, RIGHT and RESULT */
     uint32_t n;
@@ -183,7 +183,8 @@ static uint64_t insert_batch(fy_merge_table *m, const merge_batch *b, uint32_t f
 {
     uint64_t unusable = 0;
     for (uint32_t i = 0; i < b->n; i++)
-        __builtin_prefetch(&m->slot[hash_pair(merge_key(b->id[i][LEFT], b->id[i][RIGHT])) & m->mask]);
+        __builtin_prefetch(
+            &m->slot[hash_pair(merge_key(b->id[i][LEFT], b->id[i][RIGHT])) & m->mask]);
     for (uint32_t i = 0; i < b->n; i++) {
         const int32_t *id = b->id[i];
         if (id[LEFT] >= 0 && id[RIGHT] >= 0 && id[RESULT] >= 0)

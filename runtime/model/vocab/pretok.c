@@ -139,8 +139,8 @@ static int compile(fy_pretok_code *p, fy_span pattern, uint32_t options,
         fy_str_release(&spelled);
         return fy_nomem(e);
     }
-    pcre2_code *c = pcre2_compile((PCRE2_SPTR)fy_str_z(&spelled), spelled.len,
-                                  options, &code, &at, bounds);
+    pcre2_code *c =
+        pcre2_compile((PCRE2_SPTR)fy_str_z(&spelled), spelled.len, options, &code, &at, bounds);
     fy_str_release(&spelled);
     if (c == NULL && code == PCRE2_ERROR_HEAP_FAILED)
         return fy_nomem(e);

@@ -20,10 +20,10 @@ enum { FY_PRETOK_PATTERNS = 6 };
 typedef struct {
     const char *name, *aliases; /* values of tokenizer.ggml.pre; the aliases with blanks between */
     const char *pattern[FY_PRETOK_PATTERNS]; /* up to the first NULL */
-    bool ignore_merges; /* a word that is a token is not merged */
-    bool adds_bos;      /* what a file without add_bos_token means */
-    bool whole;         /* the last pattern matches every character */
-    int bytes_from;     /* from this pattern on they match bytes, not characters; 0: none does */
+    bool ignore_merges;                      /* a word that is a token is not merged */
+    bool adds_bos;                           /* what a file without add_bos_token means */
+    bool whole;                              /* the last pattern matches every character */
+    int bytes_from; /* from this pattern on they match bytes, not characters; 0: none does */
 } fy_pretok_rule;
 
 extern const fy_pretok_rule fy_pretok_rules[]; /* pretok_table.c */

@@ -146,9 +146,9 @@ static const fy_pretok_rule *rule_of_architecture(const fy_gguf *g)
 {
     static const struct {
         const char *architecture, *pre;
-    } rows[] = {{"gpt2", "gpt-2"},         {"gptneox", "gpt-2"},   {"mpt", "mpt"},
-                {"falcon", "falcon"},      {"bloom", "bloom"},     {"starcoder", "starcoder"},
-                {"codeshell", "codeshell"}, {"refact", "refact"},  {"phi2", "phi-2"}};
+    } rows[] = {{"gpt2", "gpt-2"},          {"gptneox", "gpt-2"}, {"mpt", "mpt"},
+                {"falcon", "falcon"},       {"bloom", "bloom"},   {"starcoder", "starcoder"},
+                {"codeshell", "codeshell"}, {"refact", "refact"}, {"phi2", "phi-2"}};
     fy_span arch;
     if (fy_gguf_get_str(g, FY_KEY_ARCHITECTURE, &arch, NULL) != 0)
         return NULL;

@@ -88,6 +88,30 @@ static void spans_compare_by_content(void **state)
     assert_true(fy_span_eq(fy_span_of("x"), FY_SPAN("x")));
 }
 
+static void ends_of_a_span_are_compared(void **state)
+{
+    (void)state;
+    assert_true(fy_span_begins(FY_SPAN("model.bin"), "model."));
+    assert_true(fy_span_begins(FY_SPAN("a"), "a"));
+    assert_true(fy_span_begins((fy_span){NULL, 0}, ""));
+    assert_false(fy_span_begins(FY_SPAN("mode"), "model"));
+    assert_true(fy_span_ends(FY_SPAN("model.bin"), ".bin"));
+    assert_true(fy_span_ends((fy_span){NULL, 0}, ""));
+    assert_false(fy_span_ends(FY_SPAN("bin"), ".bin"));
+    assert_false(fy_span_ends(FY_SPAN("model.bin"), ".bi"));
+}
+
+static void lines_are_cut_off_a_span(void **state)
+{
+    (void)state;
+    static const char *const want[] = {"a", "", "b\r", "c"};
+    fy_span rest = FY_SPAN("a\n\r\nb\r\r\nc");
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++)
+        assert_true(fy_span_is(fy_span_cut_line(&rest), want[i]));
+    assert_int_equal(rest.len, 0);
+    assert_int_equal(fy_span_cut_line(&rest).len, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +121,8 @@ int main(void)
         cmocka_unit_test(code_points_become_utf8),
         cmocka_unit_test(running_out_of_memory_sticks),
         cmocka_unit_test(spans_compare_by_content),
+        cmocka_unit_test(ends_of_a_span_are_compared),
+        cmocka_unit_test(lines_are_cut_off_a_span),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

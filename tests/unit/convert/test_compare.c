@@ -325,6 +325,7 @@ static void write_part(int i)
     char name[64];
     snprintf(name, sizeof name, "split-%05d-of-00002.gguf", i);
     fy_gguf_add_str(w, "general.architecture", FY_SPAN("llama"), &e);
+    fy_gguf_add_u32(w, "split.no", (uint32_t)i - 1, &e);
     fy_gguf_add_u32(w, "split.count", 2, &e);
     fy_gguf_add_tensor(w, i == 1 ? "one" : "two", FY_F32, 1, ne, &e);
     if (fy_gguf_write(w, path_of(name), fill, (void *)(uintptr_t)&m, NULL, NULL, &e) != 0)
@@ -388,7 +389,7 @@ static void the_first_file_of_a_split_model_stands_for_all(void **state)
     static const struct {
         const char *name, *words;
     } cases[] = {{"split-00002-of-00002.gguf", "give the first one"},
-                 {"split-00001-of-00002.gguf", "00002-of-00002.gguf: cannot open"}};
+                 {"split-00001-of-00002.gguf", "00002-of-00002.gguf: is absent"}};
     for (size_t i = 0; i < 2; i++) {
         fy_compare_params p = {.pool = pools[0]};
         fy_err e = {0};
