@@ -206,7 +206,7 @@ static int nothing_here(const char *dir, fy_err *e)
          "a part of a checkpoint in Meta's form, whose params.json is not beside it; download it"},
         {"", ".safetensors", "a part of a checkpoint whose index was not downloaded"},
         {"", ".gguf", "a GGUF file, which needs no conversion"},
-        {"", ".bin", "a part of a PyTorch checkpoint whose index was not downloaded"},
+        {"pytorch_model", ".bin", "a part of a PyTorch checkpoint whose index was not downloaded"},
         {"", ".pth", layouts},
         {"", ".pt", layouts},
         {"", "", "of a training, not of the model"},
