@@ -15,6 +15,7 @@
 #include "convert/checkpoint_read.h"
 #include "convert/config_value.h"
 #include "convert/json_tree.h"
+#include "format/sniff.h"
 
 #define PARAMS    "params.json"
 #define MAX_PARTS 64
@@ -352,7 +353,12 @@ static int open_params(settings *out, const char *dir, fy_err *e)
         return fy_nomem(e);
     int rc = fy_map_open(&m, path, e);
     if (rc == 0) {
-        json_t *params = fy_json_tree(m.data, m.size, e);
+        const char *what = fy_sniff(m.data, m.size);
+        json_t *params = what != NULL && strcmp(what, FY_SNIFF_JSON) != 0
+                             ? NULL
+                             : fy_json_tree(m.data, m.size, e);
+        if (params == NULL)
+            fy_fail(e, FY_EFORMAT, "this is %s", what != NULL ? what : "no JSON"); /* or as told */
         rc = params == NULL           ? -1
              : json_is_object(params) ? read_params(out, params, e)
                                       : fy_fail(e, FY_EFORMAT, "not a JSON object");

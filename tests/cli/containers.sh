@@ -52,6 +52,10 @@ jq '.vocab_size = 4000' $parts/params.json >"$dir/params.json"
 refused "params.json of another model" 'vocab_size is 4000 in params.json, but tok_embeddings.weight has 320 rows'
 jq '.vocab_size = -1' $parts/params.json >"$dir/params.json"
 check "a vocabulary whose size only the tokenizer knows" "$FERRY" convert "$dir" -o "$out" -q
+echo '<!DOCTYPE html><html>' >"$dir/params.json"
+refused "a page in place of params.json" 'params.json: this is an HTML page saved in place of the file'
+echo '{"dim": }' >"$dir/params.json"
+refused "a params.json that is no JSON" 'params.json: line 1, column 9: '
 copy $parts
 rm "$dir/params.json"
 refused "params.json is absent" "consolidated.0[01].pth is a part of a checkpoint in Meta's form, whose params.json is not beside it"
