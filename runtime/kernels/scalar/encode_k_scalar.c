@@ -8,29 +8,12 @@
 
 #include "kernels/kernel_impl.h"
 #include "kernels/kernels.h"
-
-/* The nearest integer, halves to even, for |v| < 2^22. Beyond, and for what is not finite, what the
- * reference's arithmetic on the bits gives, somewhere within +-2^22. */
-static int nearest(float v)
-{
-    const float shifted = v + 12582912.0f; /* 1.5 * 2^23: the integer is in the lowest bits */
-    int32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    return (bits & 0x007fffff) - 0x00400000;
-}
-
-static int nearest_between(float v, int low, int high)
-{
-    const int q = nearest(v);
-    return q < low ? low : q > high ? high : q;
-}
+#include "kernels/scalar/encode_k_scalar.h"
 
 /* --- q6_K ---------------------------------------------------------------------------------------
  */
 
-enum { GROUP = 16, N_GROUPS = FY_QK_K / GROUP };
-
-#define NOTHING 1e-15f /* magnitudes below count as 0 */
+enum { GROUP = FY_Q6_K_GROUP, N_GROUPS = FY_QK_K / GROUP };
 
 /* Of the quants that an inverse scale gives: their products with the values and with themselves,
  * weighted by the square of the value. */
@@ -42,7 +25,7 @@ static q6_sums q6_sums_of(const float *x, float inverse)
 {
     q6_sums s = {0.0f, 0.0f};
     for (int i = 0; i < GROUP; i++) {
-        const float q = (float)nearest_between(inverse * x[i], -32, 31), w = x[i] * x[i];
+        const float q = (float)fy_k_nearest_between(inverse * x[i], -32, 31), w = x[i] * x[i];
         s.xq += w * x[i] * q;
         s.qq += w * q * q;
     }
@@ -52,7 +35,7 @@ static q6_sums q6_sums_of(const float *x, float inverse)
 static void q6_quants(int8_t q[GROUP], const float *x, float inverse)
 {
     for (int i = 0; i < GROUP; i++)
-        q[i] = (int8_t)nearest_between(inverse * x[i], -32, 31);
+        q[i] = (int8_t)fy_k_nearest_between(inverse * x[i], -32, 31);
 }
 
 /* The best scale of a group, and its quants. */
@@ -61,7 +44,7 @@ static float q6_search(int8_t q[GROUP], const float *x)
     float m = 0.0f; /* the signed value of largest magnitude, the first of equals */
     for (int i = 0; i < GROUP; i++)
         m = fabsf(x[i]) > fabsf(m) ? x[i] : m;
-    if (fabsf(m) < NOTHING) {
+    if (fabsf(m) < FY_Q6_K_NOTHING) {
         memset(q, -32, GROUP); /* the reference's 0 before its offset */
         return 0.0f;
     }
@@ -83,21 +66,6 @@ static float q6_search(int8_t q[GROUP], const float *x)
     return scale;
 }
 
-static void q6_pack(fy_block_q6_k *y, const int8_t q[FY_QK_K])
-{
-    for (int half = 0; half < 2; half++) {
-        for (int i = 0; i < FY_QK; i++) {
-            uint8_t u[4];
-            for (int s = 0; s < 4; s++)
-                u[s] = (uint8_t)(q[half * 128 + s * FY_QK + i] + 32);
-            y->ql[half * 64 + i] = (uint8_t)((u[0] & 15) | (u[2] & 15) << 4);
-            y->ql[half * 64 + FY_QK + i] = (uint8_t)((u[1] & 15) | (u[3] & 15) << 4);
-            y->qh[half * FY_QK + i] =
-                (uint8_t)(u[0] >> 4 | u[1] >> 4 << 2 | u[2] >> 4 << 4 | u[3] >> 4 << 6);
-        }
-    }
-}
-
 static void q6_block(fy_block_q6_k *y, const float *x)
 {
     int8_t q[FY_QK_K];
@@ -106,19 +74,19 @@ static void q6_block(fy_block_q6_k *y, const float *x)
         scales[g] = q6_search(q + g * GROUP, x + g * GROUP);
         largest = fabsf(scales[g]) > fabsf(largest) ? scales[g] : largest;
     }
-    if (fabsf(largest) < NOTHING) {
+    if (fabsf(largest) < FY_Q6_K_NOTHING) {
         memset(y, 0, sizeof *y);
         return;
     }
     const float inverse = -128.0f / largest;
     y->d = fy_f32_to_f16(1.0f / inverse);
     for (int g = 0; g < N_GROUPS; g++) {
-        y->scales[g] = (int8_t)nearest_between(inverse * scales[g], -128, 127);
+        y->scales[g] = (int8_t)fy_k_nearest_between(inverse * scales[g], -128, 127);
         const float d = fy_f16_to_f32(y->d) * (float)y->scales[g];
         for (int i = g * GROUP; d != 0.0f && i < (g + 1) * GROUP; i++)
-            q[i] = (int8_t)nearest_between(x[i] / d, -32, 31);
+            q[i] = (int8_t)fy_k_nearest_between(x[i] / d, -32, 31);
     }
-    q6_pack(y, q);
+    fy_q6_k_pack(y, q);
 }
 
 void fy_encode_q6_k__scalar(fy_block_q6_k *y, const float *x, int64_t n)
@@ -149,7 +117,7 @@ typedef struct {
 static void k_quants(k_fit *f, const float *x, float inverse, float min, int top)
 {
     for (int i = 0; i < FY_QK; i++)
-        f->q[i] = (uint8_t)nearest_between(inverse * (x[i] - min), 0, top);
+        f->q[i] = (uint8_t)fy_k_nearest_between(inverse * (x[i] - min), 0, top);
 }
 
 static float k_error(const k_fit *f, const float *x, const float *weights)
@@ -229,7 +197,7 @@ static void k_put_scales(uint8_t p[FY_K_SCALE_BYTES], const uint8_t scales[N_SUB
 
 static uint8_t six_bits(float v)
 {
-    const uint8_t q = (uint8_t)nearest(v);
+    const uint8_t q = (uint8_t)fy_k_nearest(v);
     return q < 63 ? q : 63;
 }
 
@@ -268,7 +236,7 @@ static void k_encode(k_block *y, const k_search *how, const float *x)
         const float d = fy_f16_to_f32(y->d) * (float)ls[s];
         const float m = fy_f16_to_f32(y->dmin) * (float)lm[s];
         for (int i = s * FY_QK; d != 0.0f && i < (s + 1) * FY_QK; i++)
-            y->q[i] = (uint8_t)nearest_between((x[i] + m) / d, 0, how->top);
+            y->q[i] = (uint8_t)fy_k_nearest_between((x[i] + m) / d, 0, how->top);
     }
     k_put_scales(y->scales, ls, lm);
 }
