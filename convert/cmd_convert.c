@@ -10,6 +10,7 @@
 #include "convert/foreign_reader.h"
 #include "convert/model_card.h"
 #include "hub/hub_fetch.h"
+#include "kernels/row.h"
 
 #define SYNOPSIS "DIR|ORG/NAME | --list-archs"
 
@@ -22,7 +23,7 @@ typedef struct {
     int64_t n_threads;
 } options;
 
-static const fy_type outtypes[] = {FY_OUTTYPE_AUTO, FY_F32, FY_F16, FY_BF16, FY_Q8_0, FY_Q4_0};
+#define OUTTYPES "auto|" FY_ROW_TYPES
 enum { RECIPE_PURE, RECIPE_LLAMA };
 
 #define FIELD(name) offsetof(options, name)
@@ -41,13 +42,15 @@ static const fy_opt opts[] = {
     {.group = "Output",
      .name = "outtype",
      .kind = FY_OPT_CHOICE,
-     .arg = "auto|f32|f16|bf16|q8_0|q4_0",
+     .arg = OUTTYPES,
      .offset = FIELD(outtype),
      .def = "auto",
-     .help = "Type of the matrices. auto keeps the type they have, f32 becoming f16. Norms and "
-             "biases are always "
-             "f32; a matrix whose rows do not divide into blocks of 32 becomes f16 instead of q8_0 "
-             "or q4_0."},
+     .help =
+         "Type of the matrices. auto keeps the type they have, f32 becoming f16. Norms and "
+         "biases are always "
+         "f32. A matrix whose rows do not divide into blocks of 256 becomes q5_0 instead of q4_K, "
+         "q5_1 instead of q5_K, q8_0 instead of q6_K; one whose rows do not divide into blocks "
+         "of 32 f16."},
     {.group = "Output",
      .name = "recipe",
      .kind = FY_OPT_CHOICE,
@@ -55,14 +58,14 @@ static const fy_opt opts[] = {
      .offset = FIELD(recipe),
      .def = "pure",
      .help = "pure: every matrix takes the type. llama: llama-quantize's choice, which keeps some "
-             "matrices of a q4_0 file in better types."},
+             "matrices in better types (docs/convert.md)."},
     {.group = "Output",
      .name = "keep",
      .kind = FY_OPT_STR,
      .arg = "REGEX=TYPE",
      .offset = FIELD(keep),
      .many = true,
-     .help = "Another type (f32, f16, bf16, q8_0, q4_0) for matrices in whose GGUF name the "
+     .help = "Another type (as --outtype has them) for matrices in whose GGUF name the "
              "extended regular expression is found. May be repeated; the first that matches "
              "counts."},
     {.group = "Output",
@@ -163,7 +166,7 @@ static const fy_opt opts[] = {
      .offset = FIELD(allow_nonfinite),
      .line_only = true,
      .help = "Write NaN and infinity as they are into f32, f16 and bf16, and what is too large as "
-             "infinity, instead of stopping. q8_0 and q4_0 cannot hold them."},
+             "infinity, instead of stopping. The types in blocks cannot hold them."},
     FY_ROW_THREADS,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
@@ -193,6 +196,15 @@ static int list_archs(bool json, fy_err *e)
     int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
     fy_str_release(&s);
     return rc;
+}
+
+static fy_type outtype(int choice)
+{
+    char name[8];
+    fy_type t = FY_OUTTYPE_AUTO;
+    fy_choice_name(OUTTYPES, choice, name, sizeof name);
+    fy_type_parse(name, &t); /* "auto" is none */
+    return t;
 }
 
 /* What cannot go together. */
@@ -235,7 +247,7 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
         .n_keep = o->keep.n,
         .lora = o->lora.items,
         .n_lora = o->lora.n,
-        .outtype = outtypes[o->outtype],
+        .outtype = outtype(o->outtype),
         .llama_recipe = o->recipe == RECIPE_LLAMA,
         .vocab_only = o->vocab_only,
         .embedding_only = o->embedding_only,
@@ -274,7 +286,7 @@ const fy_verb fy_verb_convert = {
         "interrupted on the way or not.\n\n"
         "A checkpoint in the cache of Hugging Face's tools may be given by its directory there or "
         "as ORG/NAME (ferry fetch).\n\n"
-        "q8_0 and q4_0 are pure: every matrix takes the type, the embedding and the output "
+        "The types in blocks are pure: every matrix takes the type, the embedding and the output "
         "included. --recipe and --keep change that.\n\n"
         "Name, licence, base model, tags and languages come from the model card (README.md), from "
         "config.json and from the directory's name.",

@@ -26,7 +26,8 @@ typedef struct {
     fy_transform transform; /* the row's, less what the checkpoint has done already */
     uint32_t layer;
     fy_type type;
-    bool fallback; /* f16, because the rows do not divide into the blocks of the type asked for */
+    bool fallback; /* another type, because the rows do not divide into the blocks of the chosen one
+                    */
     uint32_t n_dims;
     uint64_t ne[FY_GGUF_MAX_DIMS];
     const fy_ckpt_tensor *src; /* view; the first expert's when they are stacked; NULL: computed */
@@ -39,7 +40,7 @@ typedef struct {
 } fy_plan_drop;
 
 typedef struct {
-    fy_type outtype;      /* f32, f16, bf16, q8_0, q4_0 or FY_OUTTYPE_AUTO */
+    fy_type outtype;      /* one that fy_row_encode writes, or FY_OUTTYPE_AUTO */
     bool llama_recipe;    /* type_choice.h */
     struct fy_keep *keep; /* matrices that have another type; NULL: none */
     bool embedding_only;  /* token_embd alone; FY_OUTTYPE_AUTO is then f32 */

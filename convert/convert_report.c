@@ -255,7 +255,9 @@ void fy_convert_say_plan(const fy_convert_job *j)
     if (j->has_config && j->config.nested)
         fy_log(FY_LOG_INFO, "only the text model of the checkpoint is converted");
     if (fallbacks > 0)
-        fy_log(FY_LOG_INFO, "%zu matrices become f16: their rows do not divide into blocks of 32",
+        fy_log(FY_LOG_INFO,
+               "%zu matrices get another type (--dry-run lists them): their rows do not divide "
+               "into its blocks",
                fallbacks);
     for (size_t i = 0; i < n_drops(j); i++) {
         char q[FY_QUOTE_BYTES];

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/quote.h"
+#include "format/llama_types.h"
 #include "kernels/row.h"
 
 /* --- patterns ------------------------------------------------------------------------------- */
@@ -29,7 +30,7 @@ static int parse(pattern *p, const char *text, fy_err *e)
     if (sign == NULL || sign == text)
         return fy_fail(e, FY_EARG, "--keep %s: expected REGEX=TYPE, as in output\\.weight=q8_0", q);
     if (!fy_type_parse(sign + 1, &p->type) || !fy_row_can_encode(p->type))
-        return fy_fail(e, FY_EARG, "--keep %s: the type is none of f32, f16, bf16, q8_0, q4_0", q);
+        return fy_fail(e, FY_EARG, "--keep %s: the type is none of %s", q, FY_ROW_TYPES);
     char *regex = strndup(text, (size_t)(sign - text));
     if (regex == NULL)
         return fy_nomem(e);
@@ -132,47 +133,36 @@ static bool has_output(const fy_convert_plan *p)
     return false;
 }
 
-/* llama-quantize's choice for q4_0, without an importance matrix (llama_tensor_get_type). In files
- * of the other types that ferry writes every matrix has the same. */
-static fy_type llama_q4_0(const fy_convert_plan *p, const fy_plan_tensor *t, bool output_there)
-{
-    const fy_hf_config *c = p->config;
-    int slot = (int)t->row->slot;
-    if (slot == FY_T_OUTPUT || (slot == FY_T_TOKEN_EMBD && !output_there))
-        return strcmp(c->family->gguf_arch, "falcon") == 0 || t->ne[0] % FY_QK_K != 0 ? FY_Q8_0
-                                                                                      : FY_Q6_K;
-    if (c->hp.n_expert == 8 && (slot == FY_T_ATTN_V || slot == FY_T_ATTN_K))
-        return FY_Q8_0;
-    return FY_Q4_0;
-}
-
-static int cannot_encode(const fy_plan_tensor *t, fy_err *e)
+static fy_type chosen(const fy_llama_model *m, const fy_plan_tensor *t, const fy_plan_options *o)
 {
     char name[FY_ROW_NAME_BYTES];
+    if (!o->llama_recipe || o->outtype == FY_OUTTYPE_AUTO)
+        return pure(t, o->outtype);
     fy_plan_name(t, name);
-    return fy_fail(e, FY_EUNSUPPORTED,
-                   "--recipe llama has '%s' in %s, which ferry does not encode; leave the recipe "
-                   "out, or keep this matrix in another type (--keep '^%s$=q8_0')",
-                   name, fy_type_name(t->type), name);
+    return fy_llama_type(m, fy_span_of(name), o->outtype);
 }
 
 int fy_choose_types(fy_convert_plan *p, const fy_plan_options *o, fy_err *e)
 {
-    bool output_there = has_output(p), llama = o->llama_recipe && o->outtype == FY_Q4_0;
+    if (o->llama_recipe && !fy_llama_types_has(o->outtype))
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "--recipe llama: of %s llama-quantize makes mixtures by layer, which ferry "
+                       "does not; leave the recipe out (--keep 'REGEX=q6_K' names better matrices)",
+                       fy_type_name(o->outtype));
+    const fy_llama_model m = {.arch = fy_span_of(p->config->family->gguf_arch),
+                              .n_expert = p->config->hp.n_expert,
+                              .has_output = has_output(p)};
     for (size_t i = 0; i < p->n_tensors; i++) {
         fy_plan_tensor *t = &p->tensors[i];
         t->type = FY_F32;
         if (!is_matrix(t))
             continue;
-        t->type = llama ? llama_q4_0(p, t, output_there) : pure(t, o->outtype);
+        t->type = chosen(&m, t, o);
         if (o->keep != NULL)
             keep_type(o->keep, t);
-        if (!fy_row_can_encode(t->type))
-            return cannot_encode(t, e);
-        if (t->ne[0] % fy_type_get(t->type)->block != 0) {
-            t->type = FY_F16;
-            t->fallback = true;
-        }
+        const fy_type possible = fy_type_for_rows(t->type, t->ne[0]);
+        t->fallback = possible != t->type;
+        t->type = possible;
     }
     return o->keep != NULL ? check_used(o->keep, e) : 0;
 }

@@ -2,7 +2,8 @@
  * pattern of the user's names another. What is no matrix stays f32.
  *
  * pure: every matrix has the type asked for. llama: the choice of llama-quantize without options,
- * which keeps some matrices of a q4_0 file in better types (docs/convert.md). */
+ * which gives some matrices of a block type a better one (format/llama_types.h). Where a type's
+ * blocks do not divide the rows, the next one takes its place (fy_type_for_rows). */
 #ifndef FY_CONVERT_TYPE_CHOICE_H
 #define FY_CONVERT_TYPE_CHOICE_H
 
@@ -21,7 +22,7 @@ fy_keep *fy_keep_new(const char *const *texts, size_t n, fy_err *e);
 void fy_keep_free(fy_keep *k); /* NULL is fine */
 
 /* Gives every tensor of the plan its type. Fails when a pattern finds no matrix, and when the
- * recipe needs a type that ferry does not encode. */
+ * recipe is not known for the type. */
 int fy_choose_types(fy_convert_plan *p, const fy_plan_options *o, fy_err *e);
 
 #endif

@@ -4,15 +4,26 @@
 #include "base/quote.h"
 #include "base/thread.h"
 #include "cli/verb.h"
-#include "quantize/recipe.h"
+#include "kernels/row.h"
 #include "quantize/requantize.h"
 
 typedef struct {
     int64_t n_threads;
+    int recipe;
     bool quiet, verbose;
 } options;
 
+enum { RECIPE_PURE, RECIPE_LLAMA };
+
 static const fy_opt opts[] = {
+    {.group = "Output",
+     .name = "recipe",
+     .kind = FY_OPT_CHOICE,
+     .arg = "pure|llama",
+     .offset = offsetof(options, recipe),
+     .def = "pure",
+     .help = "pure: every matrix takes the type. llama: llama-quantize's choice, which keeps some "
+             "matrices in better types (docs/quantization.md)."},
     FY_ROW_THREADS,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
@@ -27,16 +38,16 @@ static void report(const fy_requant_stats *s, fy_type type, const char *out, dou
            (double)s->bytes_in / 1e6 / (seconds > 1e-3 ? seconds : 1e-3));
 }
 
-static void warn_fallbacks(const fy_requant_stats *s, fy_type type)
+static void warn_fallbacks(const fy_requant_stats *s)
 {
     char shown[FY_QUOTE_BYTES];
     if (s->n_fallbacks > 0)
         fy_log(FY_LOG_WARN,
                "%" PRIu64
-               " tensors become f16: their rows are no multiple of the %u elements of a %s block "
-               "(first: '%s', rows of %" PRIu64 ")",
-               s->n_fallbacks, fy_type_get((uint32_t)type)->block, fy_type_name(type),
-               fy_quote(shown, sizeof shown, s->first_fallback), s->first_fallback_row);
+               " matrices get another type: their rows are no whole blocks of its own (first: "
+               "'%s', rows of %" PRIu64 ", becomes %s)",
+               s->n_fallbacks, fy_quote(shown, sizeof shown, s->first_fallback),
+               s->first_fallback_row, fy_type_name(s->first_fallback_type));
 }
 
 static int run(void *opt, int n_args, char **args, fy_err *e)
@@ -45,16 +56,15 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
     const options *o = opt;
     const char *in = args[0], *out = args[1];
     fy_type type;
-    if (fy_choice(FY_RECIPE_TYPES, args[2], e) < 0)
+    if (fy_choice(FY_ROW_TYPES, args[2], e) < 0)
         return fy_ctx(e, "TYPE");
-    if (!fy_recipe_parse(args[2], &type))
-        return fy_fail(e, FY_EARG, "TYPE: '%s' cannot be written", args[2]);
-    fy_requant *q = fy_requant_open(in, type, e);
+    fy_type_parse(args[2], &type);
+    fy_requant *q = fy_requant_open(in, type, o->recipe == RECIPE_LLAMA, e);
     if (q == NULL)
         return -1;
     fy_requant_stats stats;
     fy_requant_stats_of(q, &stats);
-    warn_fallbacks(&stats, type);
+    warn_fallbacks(&stats);
     int rc = -1;
     fy_pool *pool =
         fy_pool_new(o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->n_threads, e);
@@ -82,17 +92,19 @@ const fy_verb fy_verb_quantize = {
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
     .description = "Writes OUT.gguf with every weight matrix of IN.gguf in TYPE: f32, f16, bf16, "
-                   "q8_0 or q4_0. Norms, biases "
+                   "q8_0, q4_0, q4_1, q5_0, q5_1, q4_K, q5_K or q6_K. Norms, biases "
                    "and other small tensors keep their type, all metadata is kept. The bytes equal "
                    "those of ggml's reference "
                    "quantizers, on every CPU and for any number of threads.\n\n"
-                   "A matrix whose rows are no multiple of 32 elements becomes f16 where TYPE is "
-                   "q8_0 or q4_0. A file that is "
-                   "quantized already, also in q4_1, q5_0, q5_1, q4_K, q5_K or q6_K, can be turned "
-                   "into f32, f16 or bf16, but not into another quantized type. Values that "
+                   "A matrix whose rows are no multiple of 256 elements becomes q5_0 instead of "
+                   "q4_K, q5_1 instead of q5_K, q8_0 instead of q6_K; one whose rows are no "
+                   "multiple of 32 f16. A file that is quantized already can be turned into f32, "
+                   "f16 or bf16, but not into another quantized type. Values that "
                    "are not finite are refused with their place.",
-    .examples = "ferry quantize model-f16.gguf model.gguf q4_0\n",
+    .examples = "ferry quantize model-f16.gguf model.gguf q4_0\n"
+                "# as llama-quantize: the output matrix in q6_K\n"
+                "ferry quantize model-f16.gguf model.gguf q4_0 --recipe llama\n",
     .task = FY_TASK_MAKE,
-    .arg_choices = "TYPE=" FY_RECIPE_TYPES,
+    .arg_choices = "TYPE=" FY_ROW_TYPES,
     .run = run,
 };

@@ -1,8 +1,7 @@
 #include "quantize/recipe.h"
 
+#include <stdio.h>
 #include <string.h>
-
-#include "kernels/row.h"
 
 /* Names (parts of names) of matrices that stay in their stored type: they are added, convolved or
  * decide the routing, so that rounding them costs quality and saves nothing. The list is
@@ -36,15 +35,6 @@ static const char *const kept[] = {
     "time_mix_lerp_fused.weight",
 };
 
-bool fy_recipe_parse(const char *name, fy_type *out)
-{
-    fy_type t;
-    if (!fy_type_parse(name, &t) || !fy_row_can_encode(t))
-        return false;
-    *out = t;
-    return true;
-}
-
 bool fy_recipe_is_matrix(const fy_gguf_tensor *t)
 {
     static const char end[] = "weight";
@@ -58,7 +48,30 @@ bool fy_recipe_is_matrix(const fy_gguf_tensor *t)
     return true;
 }
 
-fy_type fy_recipe_type(const fy_gguf_tensor *t, fy_type target)
+int fy_recipe_for(fy_recipe *r, const fy_gguf *g, fy_type target, bool llama, fy_err *e)
 {
-    return t->ne[0] % fy_type_get((uint32_t)target)->block == 0 ? target : FY_F16;
+    *r = (fy_recipe){.target = target, .llama = llama};
+    if (!llama)
+        return 0;
+    if (!fy_llama_types_has(target))
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "--recipe llama: of %s llama-quantize makes mixtures by layer, which ferry "
+                       "does not; leave the recipe out",
+                       fy_type_name(target));
+    if (fy_gguf_get_str(g, FY_KEY_ARCHITECTURE, &r->model.arch, e) != 0)
+        return -1;
+    char key[128]; /* of a longer architecture nothing is known */
+    snprintf(key, sizeof key, "%.*s.expert_count", (int)r->model.arch.len, r->model.arch.ptr);
+    if (fy_gguf_find(g, key) != NULL && fy_gguf_get_u32(g, key, &r->model.n_expert, e) != 0)
+        return -1;
+    r->model.has_output = fy_gguf_tensor_find(g, "output.weight") != NULL;
+    return 0;
+}
+
+fy_type fy_recipe_type(const fy_recipe *r, const fy_gguf_tensor *t, bool *fallback)
+{
+    const fy_type wanted = r->llama ? fy_llama_type(&r->model, t->name, r->target) : r->target;
+    const fy_type type = fy_type_for_rows(wanted, t->ne[0]);
+    *fallback = type != wanted;
+    return type;
 }

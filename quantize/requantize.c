@@ -18,7 +18,7 @@ enum { SLICE = 8192 };
 struct fy_requant {
     fy_gguf *in;       /* owned */
     fy_gguf_writer *w; /* owned; tensor i of the output is tensor i of the input */
-    fy_type target;
+    fy_recipe recipe;
     fy_kernels kernels;
     fy_requant_stats stats;
 };
@@ -38,7 +38,7 @@ static int plan_keys(fy_requant *q, fy_err *e)
         const char *key;
         uint32_t value;
     } own[] = {
-        {FY_KEY_FILE_TYPE, (uint32_t)fy_type_ftype(q->target)},
+        {FY_KEY_FILE_TYPE, (uint32_t)fy_type_ftype(q->recipe.target)},
         {FY_KEY_QUANTIZATION_VERSION, FY_QUANTIZATION_VERSION},
     };
     enum { N_OWN = sizeof own / sizeof own[0] };
@@ -94,11 +94,13 @@ static int plan_tensor(fy_requant *q, const fy_gguf_tensor *t, fy_err *e)
     name[t->name.len] = '\0';
     fy_type to = t->type;
     if (fy_recipe_is_matrix(t)) {
-        to = fy_recipe_type(t, q->target);
-        q->stats.n_matrices += to == q->target;
-        if (to != q->target && q->stats.n_fallbacks++ == 0) {
+        bool fallback;
+        to = fy_recipe_type(&q->recipe, t, &fallback);
+        q->stats.n_matrices += to == q->recipe.target;
+        if (fallback && q->stats.n_fallbacks++ == 0) {
             q->stats.first_fallback = t->name;
             q->stats.first_fallback_row = t->ne[0];
+            q->stats.first_fallback_type = to;
         }
     }
     if (check_conversion(t, shown, to, e) != 0)
@@ -120,20 +122,19 @@ static int plan(fy_requant *q, fy_err *e)
     return 0;
 }
 
-fy_requant *fy_requant_open(const char *in, fy_type target, fy_err *e)
+fy_requant *fy_requant_open(const char *in, fy_type target, bool llama, fy_err *e)
 {
     fy_requant *q = calloc(1, sizeof *q);
     if (q == NULL) {
         fy_nomem(e);
         return NULL;
     }
-    q->target = target;
     q->kernels = fy_kernels_for(fy_cpu_features());
     q->in = fy_gguf_open(in, e);
     if (q->in == NULL)
         goto fail;
     q->w = fy_gguf_writer_new(e);
-    if (q->w == NULL || plan(q, e) != 0)
+    if (q->w == NULL || fy_recipe_for(&q->recipe, q->in, target, llama, e) != 0 || plan(q, e) != 0)
         goto fail;
     q->stats.bytes_in += fy_gguf_data_offset(q->in);
     q->stats.bytes_out = fy_gguf_writer_file_bytes(q->w);

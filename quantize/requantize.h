@@ -4,6 +4,7 @@
 #ifndef FY_QUANTIZE_REQUANTIZE_H
 #define FY_QUANTIZE_REQUANTIZE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -17,14 +18,16 @@ typedef struct {
     uint64_t bytes_in, bytes_out; /* of the files */
     uint64_t n_tensors;
     uint64_t n_matrices;    /* that have the target type now */
-    uint64_t n_fallbacks;   /* matrices that became f16: rows are no multiple of the block */
+    uint64_t n_fallbacks;   /* matrices that got another type: their rows are no whole blocks */
     fy_span first_fallback; /* name of the first of them; view, dies with the fy_requant */
     uint64_t first_fallback_row;
+    fy_type first_fallback_type;
 } fy_requant_stats;
 
 /* Opens `in` (of a split model, the first file) and plans the output, one file: metadata, types,
- * shapes. Fails before anything is written when a tensor cannot be converted. NULL on failure. */
-fy_requant *fy_requant_open(const char *in, fy_type target, fy_err *e);
+ * shapes. llama: with llama-quantize's choice of types (recipe.h). Fails before anything is written
+ * when a tensor cannot be converted. NULL on failure. */
+fy_requant *fy_requant_open(const char *in, fy_type target, bool llama, fy_err *e);
 void fy_requant_stats_of(const fy_requant *q, fy_requant_stats *out);
 
 /* Writes the planned file, once. `out` must not be the input. The bytes do not depend on the pool.

@@ -8,6 +8,7 @@
 #include "bundle/bundle.h"
 #include "cli/call.h"
 #include "cli/verb.h"
+#include "kernels/row.h"
 #include "workspace/htp.h"
 #include "workspace/workspace.h"
 
@@ -18,7 +19,7 @@ typedef struct {
     bool copy, no_parity, quiet, verbose;
 } options;
 
-#define OUTTYPES "auto|f32|f16|bf16|q8_0|q4_0"
+#define OUTTYPES "auto|" FY_ROW_TYPES
 
 static const fy_opt opts[] = {
     {.group = "Output",
@@ -130,10 +131,7 @@ typedef struct {
 
 static const char *outtype_name(const options *o, char out[8])
 {
-    const char *p = OUTTYPES;
-    for (int i = 0; i < o->outtype; i++)
-        p += strcspn(p, "|") + 1;
-    snprintf(out, 8, "%.*s", (int)strcspn(p, "|"), p);
+    fy_choice_name(OUTTYPES, o->outtype, out, 8);
     return out;
 }
 

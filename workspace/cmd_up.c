@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "cli/verb.h"
 #include "hub/hub_fetch.h"
+#include "kernels/row.h"
 #include "workspace/adb.h"
 #include "workspace/up.h"
 
@@ -14,7 +15,7 @@ typedef struct {
     fy_opt_list convert, create, push, chat;
 } options;
 
-#define OUTTYPES "auto|f32|f16|bf16|q8_0|q4_0"
+#define OUTTYPES "auto|" FY_ROW_TYPES
 
 static const fy_opt opts[] = {
     {.group = "Phone",
@@ -83,12 +84,7 @@ static const fy_borrow borrowed[] = {
 
 static const char *outtype_name(int choice, char out[8])
 {
-    const char *p = OUTTYPES;
-    for (int i = 0; i < choice; i++)
-        p += strcspn(p, "|") + 1;
-    size_t n = strcspn(p, "|");
-    memcpy(out, p, n);
-    out[n] = '\0';
+    fy_choice_name(OUTTYPES, choice, out, 8);
     return out;
 }
 

@@ -142,6 +142,13 @@ bool fy_opt_is_named(const fy_opt *o, const char *word, size_t n)
     return o->name[n] == '\0';
 }
 
+void fy_choice_name(const char *choices, int index, char *out, size_t size)
+{
+    for (int i = 0; i < index; i++)
+        choices += strcspn(choices, "|") + 1;
+    snprintf(out, size, "%.*s", (int)strcspn(choices, "|"), choices);
+}
+
 int fy_choice(const char *choices, const char *value, fy_err *e)
 {
     enum { MAX = 32, BYTES = 32 };
@@ -367,7 +374,8 @@ const fy_opt *fy_opts_find(const fy_opt *opts, size_t n_opts, const char *word, 
     bool is_long = word[1] == '-';
     size_t len = strcspn(word + 1 + is_long, "=");
     const fy_opt *o = find(opts, n_opts, is_long, word + 1 + is_long, len);
-    *next = o != NULL && word[1 + is_long + len] == '\0' && o->kind != FY_OPT_FLAG && o->bare == NULL;
+    *next =
+        o != NULL && word[1 + is_long + len] == '\0' && o->kind != FY_OPT_FLAG && o->bare == NULL;
     return o;
 }
 

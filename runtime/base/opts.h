@@ -122,5 +122,7 @@ const char *fy_nearest(const char *word, const char *const *candidates, size_t n
 /* The index of `value` in "a|b|c"; when it is none of them -1 with *e: "'q9' is not one of a|b|c;
  * did you mean ...?" */
 int fy_choice(const char *choices, const char *value, fy_err *e);
+/* That value of an index. */
+void fy_choice_name(const char *choices, int index, char *out, size_t size);
 
 #endif

@@ -84,6 +84,15 @@ uint64_t fy_type_row_bytes(fy_type t, uint64_t n_elems)
     return bytes;
 }
 
+fy_type fy_type_for_rows(fy_type t, uint64_t n_elems)
+{
+    static const fy_type next[FY_TYPE_COUNT] = {
+        [FY_Q4_K] = FY_Q5_0, [FY_Q5_K] = FY_Q5_1, [FY_Q6_K] = FY_Q8_0};
+    if (n_elems % table[t].block == 0)
+        return t;
+    return next[t] != FY_F32 && n_elems % FY_QK == 0 ? next[t] : FY_F16;
+}
+
 int fy_type_ftype(fy_type t)
 {
     static const struct {

@@ -125,6 +125,10 @@ typedef struct {
     double scale, min;
     bool has_min;
 } fy_kc_element;
+/* By the kernels of a block type; n elements. */
+void fy_kc_decode(const fy_kernels *k, fy_type type, float *y, const void *x, int64_t n);
+void fy_kc_encode(const fy_kernels *k, fy_type type, void *y, const float *x, int64_t n);
+
 fy_kc_element fy_kc_element_at(fy_type type, const uint8_t *row, int64_t index);
 
 void *fy_kc_place(fy_kc_case *t, fy_kc_slot slot, size_t n_bytes);

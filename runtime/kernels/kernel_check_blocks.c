@@ -130,11 +130,11 @@ void fy_kc_fill_block(fy_kc_random *r, fy_type type, fy_kc_fill how, uint8_t *bl
     fy_kc_set_scales(type, block, d, pick_scale(r, how));
 }
 
-/* --- decoders --- */
+/* --- coders --- */
 
 enum { MAX_BLOCKS = 40 };
 
-static void decode(const fy_kernels *k, fy_type type, float *y, const void *x, int64_t n)
+void fy_kc_decode(const fy_kernels *k, fy_type type, float *y, const void *x, int64_t n)
 {
     switch ((int)type) {
     case FY_Q8_0:
@@ -164,6 +164,36 @@ static void decode(const fy_kernels *k, fy_type type, float *y, const void *x, i
     }
 }
 
+void fy_kc_encode(const fy_kernels *k, fy_type type, void *y, const float *x, int64_t n)
+{
+    switch ((int)type) {
+    case FY_Q8_0:
+        k->encode_q8_0(y, x, n);
+        break;
+    case FY_Q4_0:
+        k->encode_q4_0(y, x, n);
+        break;
+    case FY_Q4_1:
+        k->encode_q4_1(y, x, n);
+        break;
+    case FY_Q5_0:
+        k->encode_q5_0(y, x, n);
+        break;
+    case FY_Q5_1:
+        k->encode_q5_1(y, x, n);
+        break;
+    case FY_Q4_K:
+        k->encode_q4_k(y, x, n);
+        break;
+    case FY_Q5_K:
+        k->encode_q5_k(y, x, n);
+        break;
+    default:
+        k->encode_q6_k(y, x, n);
+        break;
+    }
+}
+
 /* Every f16 scale, also not finite, one of eight for the super-blocks, with any minimum and bytes.
  * Quants times scales are exact in f32; with a minimum the sum is, in double: multiples of 2^-24
  * below 2^28. */
@@ -184,7 +214,7 @@ bool fy_kc_decode_exact(fy_kc_case *t)
         const int n_elems = n * info->block;
         const void *x = fy_kc_place_copy(t, FY_KC_X, blocks, (size_t)n * info->bytes);
         float *y = fy_kc_place(t, FY_KC_V, (size_t)n_elems * sizeof *y);
-        decode(&t->k, t->type, y, x, n_elems);
+        fy_kc_decode(&t->k, t->type, y, x, n_elems);
         for (int e = 0; e < n_elems; e++) {
             const fy_kc_element v = fy_kc_element_at(t->type, blocks, e);
             const double product = v.scale * v.q;

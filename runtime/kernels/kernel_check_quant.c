@@ -202,32 +202,43 @@ bool fy_kc_act_not_finite(fy_kc_case *t)
 
 /* --- files --- */
 
-static size_t block_bytes(fy_type type)
+/* The rows of a file: whole blocks of its type, of which there are `n`. */
+static size_t rows_bytes(const fy_kc_case *t, int64_t n)
 {
-    return type == FY_Q8_0 ? sizeof(fy_block_q8_0) : sizeof(fy_block_q4_0);
+    return (size_t)n * fy_type_get((uint32_t)t->type)->bytes;
 }
 
-static void *encode(fy_kc_case *t, const fy_kernels *k, int64_t n_blocks)
+static int64_t rows_elems(const fy_kc_case *t, int64_t n)
+{
+    return n * fy_type_get((uint32_t)t->type)->block;
+}
+
+static int max_rows_blocks(const fy_kc_case *t)
+{
+    return MAX_BLOCKS * FY_QK / fy_type_get((uint32_t)t->type)->block;
+}
+
+static void fill_rows(fy_kc_case *t, kind how, int64_t n)
+{
+    work *w = t->work;
+    fill_blocks(&t->random, how, w->values, rows_elems(t, n) / FY_QK);
+}
+
+static void *encode(fy_kc_case *t, const fy_kernels *k, int64_t n)
 {
     const work *w = t->work;
-    const float *x =
-        fy_kc_place_copy(t, FY_KC_X, w->values, (size_t)n_blocks * FY_QK * sizeof *w->values);
-    void *y = fy_kc_place(t, FY_KC_Y, (size_t)n_blocks * block_bytes(t->type));
-    if (t->type == FY_Q8_0)
-        k->encode_q8_0(y, x, n_blocks * FY_QK);
-    else
-        k->encode_q4_0(y, x, n_blocks * FY_QK);
+    const size_t n_elems = (size_t)rows_elems(t, n);
+    const float *x = fy_kc_place_copy(t, FY_KC_X, w->values, n_elems * sizeof *w->values);
+    void *y = fy_kc_place(t, FY_KC_Y, rows_bytes(t, n));
+    fy_kc_encode(k, t->type, y, x, (int64_t)n_elems);
     return y;
 }
 
-static float *decode(fy_kc_case *t, const fy_kernels *k, const void *blocks, int64_t n_blocks)
+static float *decode(fy_kc_case *t, const fy_kernels *k, const void *blocks, int64_t n)
 {
-    const void *x = fy_kc_place_copy(t, FY_KC_X, blocks, (size_t)n_blocks * block_bytes(t->type));
-    float *y = fy_kc_place(t, FY_KC_V, (size_t)n_blocks * FY_QK * sizeof *y);
-    if (t->type == FY_Q8_0)
-        k->decode_q8_0(y, x, n_blocks * FY_QK);
-    else
-        k->decode_q4_0(y, x, n_blocks * FY_QK);
+    const void *x = fy_kc_place_copy(t, FY_KC_X, blocks, rows_bytes(t, n));
+    float *y = fy_kc_place(t, FY_KC_V, (size_t)rows_elems(t, n) * sizeof *y);
+    fy_kc_decode(k, t->type, y, x, rows_elems(t, n));
     return y;
 }
 
@@ -235,43 +246,60 @@ bool fy_kc_encode_equals_spec(fy_kc_case *t)
 {
     work *w = t->work;
     uint8_t *want = w->blocks;
+    const size_t block = rows_bytes(t, 1);
     for (int i = 0; i < ROUNDS; i++) {
         for (kind how = 0; how < N_KINDS; how++) {
-            const int n = fy_kc_between(&t->random, 0, MAX_BLOCKS);
-            fill_blocks(&t->random, how, w->values, n);
-            memcpy(want, encode(t, &t->spec, n), (size_t)n * block_bytes(t->type));
+            const int n = fy_kc_between(&t->random, 0, max_rows_blocks(t));
+            fill_rows(t, how, n);
+            memcpy(want, encode(t, &t->spec, n), rows_bytes(t, n));
             const uint8_t *y = encode(t, &t->k, n);
-            for (size_t b = 0; b < (size_t)n * block_bytes(t->type); b++) {
+            for (size_t b = 0; b < rows_bytes(t, n); b++) {
                 if (y[b] != want[b])
                     return fy_kc_fail(t,
                                       "data of kind %d: byte %d of block %d is %02x, expected %02x",
-                                      (int)how, (int)(b % block_bytes(t->type)),
-                                      (int)(b / block_bytes(t->type)), y[b], want[b]);
+                                      (int)how, (int)(b % block), (int)(b / block), y[b], want[b]);
             }
         }
     }
     return true;
 }
 
-/* Half a step, a whole one for the end that q4_0 lacks, and the rounding of the scale to f16. */
+/* How near a value comes back in a block whose largest magnitude is `top`: top / levels is a step
+ * between quants; `steps` of it are the quant's rounding, an end that the type lacks and, in the K
+ * types, the rounding of scales to six or eight bits and what the search gives up at the ends for
+ * the sum; `halves` smallest f16 for the rounding of small scales, and 2^-11 for that of others. */
+static double nearness(fy_type type, double top)
+{
+    static const struct {
+        fy_type type;
+        double levels, steps, halves;
+    } types[] = {
+        {FY_Q8_0, 127, 0.5, 127},    {FY_Q4_0, 8, 1, 8},           {FY_Q5_0, 16, 1, 16},
+        {FY_Q4_1, 7.5, 0.5, 16},     {FY_Q5_1, 15.5, 0.5, 32},     {FY_Q4_K, 7.5, 1.5, 63 * 16},
+        {FY_Q5_K, 15.5, 2, 63 * 32}, {FY_Q6_K, 32, 2.5, 128 * 32},
+    };
+    size_t i = 0;
+    while (types[i].type != type)
+        i++;
+    return top / types[i].levels * types[i].steps + top * 3 * 0x1p-11 + types[i].halves * 0x1p-25;
+}
+
 bool fy_kc_encode_near(fy_kc_case *t)
 {
     work *w = t->work;
-    const double steps = t->type == FY_Q8_0 ? 0.5 + 127 * 0x1p-11 : 1.0 + 8 * 0x1p-11;
-    const double n_steps = t->type == FY_Q8_0 ? 127 : 8;
+    const int n = max_rows_blocks(t), block = (int)rows_elems(t, 1);
     for (int i = 0; i < ROUNDS; i++) {
         for (kind how = 0; how < N_KINDS; how++) {
             if (how == TINY || how == HUGE)
                 continue; /* scales that f16 does not have */
-            fill_blocks(&t->random, how, w->values, MAX_BLOCKS);
-            const float *y = decode(t, &t->spec, encode(t, &t->k, MAX_BLOCKS), MAX_BLOCKS);
-            for (int b = 0; b < MAX_BLOCKS; b++) {
+            fill_rows(t, how, n);
+            const float *y = decode(t, &t->spec, encode(t, &t->k, n), n);
+            for (int b = 0; b < n; b++) {
                 double top = 0;
-                for (int e = b * FY_QK; e < (b + 1) * FY_QK; e++)
+                for (int e = b * block; e < (b + 1) * block; e++)
                     top = fmax(top, fabs((double)w->values[e]));
-                const double bound = top / n_steps * steps * 1.00001 + n_steps * 0x1p-25;
-                for (int e = b * FY_QK; e < (b + 1) * FY_QK; e++) {
-                    if (!(fabs((double)w->values[e] - (double)y[e]) <= bound))
+                for (int e = b * block; e < (b + 1) * block; e++) {
+                    if (!(fabs((double)w->values[e] - (double)y[e]) <= nearness(t->type, top)))
                         return fy_kc_fail(t,
                                           "%.9g came back as %.9g from a block of magnitude %.9g",
                                           (double)w->values[e], (double)y[e], top);
@@ -286,8 +314,7 @@ bool fy_kc_encode_near(fy_kc_case *t)
  * the guards, and the sanitizers in their build, would notice. */
 bool fy_kc_encode_not_finite(fy_kc_case *t)
 {
-    work *w = t->work;
-    fill_blocks(&t->random, NOT_FINITE, w->values, MAX_BLOCKS);
-    encode(t, &t->k, MAX_BLOCKS);
+    fill_rows(t, NOT_FINITE, max_rows_blocks(t));
+    encode(t, &t->k, max_rows_blocks(t));
     return true;
 }

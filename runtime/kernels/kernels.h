@@ -131,10 +131,16 @@ typedef struct {
     void (*f32_to_f16)(uint16_t *y, const float *x, int64_t n);
     void (*bf16_to_f32)(float *y, const uint16_t *x, int64_t n);
     void (*f32_to_bf16)(uint16_t *y, const float *x, int64_t n);
-    /* File encoders, equal byte for byte to ggml's quantize_row_*_ref (docs/quantization.md). n %
-     * 32 == 0, input finite. */
+    /* File encoders, equal byte for byte to ggml's quantize_row_*_ref (docs/quantization.md). n is
+     * whole blocks, input finite. */
     void (*encode_q8_0)(fy_block_q8_0 *y, const float *x, int64_t n);
     void (*encode_q4_0)(fy_block_q4_0 *y, const float *x, int64_t n);
+    void (*encode_q4_1)(fy_block_q4_1 *y, const float *x, int64_t n);
+    void (*encode_q5_0)(fy_block_q5_0 *y, const float *x, int64_t n);
+    void (*encode_q5_1)(fy_block_q5_1 *y, const float *x, int64_t n);
+    void (*encode_q4_k)(fy_block_q4_k *y, const float *x, int64_t n);
+    void (*encode_q5_k)(fy_block_q5_k *y, const float *x, int64_t n);
+    void (*encode_q6_k)(fy_block_q6_k *y, const float *x, int64_t n);
     /* Equal bit for bit to ggml's dequantize_row_*; any bytes may come, n is whole blocks. */
     void (*decode_q8_0)(float *y, const fy_block_q8_0 *x, int64_t n);
     void (*decode_q4_0)(float *y, const fy_block_q4_0 *x, int64_t n);

@@ -2,16 +2,17 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 bool fy_row_can_encode(fy_type t)
 {
-    return t == FY_F32 || t == FY_F16 || t == FY_BF16 || t == FY_Q8_0 || t == FY_Q4_0;
+    return t == FY_F32 || t == FY_F16 || t == FY_BF16 || fy_kernels_wants_q8(t);
 }
 
 bool fy_row_can_decode(fy_type t)
 {
-    return t == FY_F64 || fy_row_can_encode(t) || fy_kernels_wants_q8(t);
+    return t == FY_F64 || fy_row_can_encode(t);
 }
 
 static void decode_f64(float *y, const char *row, int64_t n)
@@ -98,8 +99,9 @@ void fy_row_decode(const fy_kernels *k, fy_type t, float *y, const void *row, in
 /* From this magnitude on a value rounds to an infinite f16. */
 #define F16_OVERFLOW 65520.0f
 
-/* The largest magnitude that type t can take: for the block types, where the scale stays finite in
- * f16. */
+/* The magnitude from which on type t takes no value. For types whose scale is a matter of one value
+ * that is where the scale becomes infinite in f16; for those that search one, where it does so for
+ * certain, and for those with a minimum there is none: find_infinite looks at what came out. */
 static float largest(fy_type t)
 {
     switch ((int)t) {
@@ -109,6 +111,13 @@ static float largest(fy_type t)
         return F16_OVERFLOW * 127.0f;
     case FY_Q4_0:
         return F16_OVERFLOW * 8.0f;
+    case FY_Q5_0:
+        return F16_OVERFLOW * 16.0f;
+    case FY_Q4_K:
+    case FY_Q5_K:
+        return F16_OVERFLOW * 63.0f * 31.0f * 2.0f; /* far from where the search's sums overflow */
+    case FY_Q6_K:
+        return F16_OVERFLOW * 128.0f * 32.0f * 2.0f;
     case FY_BF16:
         return 0x1.ffp127f; /* halfway from the largest bf16 to 2^128 */
     default:
@@ -160,21 +169,93 @@ static void encode(const fy_kernels *k, fy_type t, void *row, const float *x, in
     case FY_Q4_0:
         k->encode_q4_0(row, x, n);
         break;
+    case FY_Q4_1:
+        k->encode_q4_1(row, x, n);
+        break;
+    case FY_Q5_0:
+        k->encode_q5_0(row, x, n);
+        break;
+    case FY_Q5_1:
+        k->encode_q5_1(row, x, n);
+        break;
+    case FY_Q4_K:
+        k->encode_q4_k(row, x, n);
+        break;
+    case FY_Q5_K:
+        k->encode_q5_k(row, x, n);
+        break;
+    case FY_Q6_K:
+        k->encode_q6_k(row, x, n);
+        break;
     default:
         break; /* fy_row_can_encode says no */
     }
+}
+
+/* Where the f16 scale and minimum of a block lie; -1: there is none, or it cannot overflow. */
+typedef struct {
+    int scale, min;
+} half_places;
+
+static half_places places_of(fy_type t)
+{
+    switch ((int)t) {
+    case FY_Q4_1:
+        return (half_places){offsetof(fy_block_q4_1, d), offsetof(fy_block_q4_1, m)};
+    case FY_Q5_1:
+        return (half_places){offsetof(fy_block_q5_1, d), offsetof(fy_block_q5_1, m)};
+    case FY_Q4_K:
+        return (half_places){offsetof(fy_block_q4_k, d), offsetof(fy_block_q4_k, dmin)};
+    case FY_Q5_K:
+        return (half_places){offsetof(fy_block_q5_k, d), offsetof(fy_block_q5_k, dmin)};
+    case FY_Q6_K:
+        return (half_places){offsetof(fy_block_q6_k, d), -1};
+    default:
+        return (half_places){-1, -1};
+    }
+}
+
+static bool is_infinite(const uint8_t *block, int place)
+{
+    uint16_t half;
+    if (place < 0)
+        return false;
+    memcpy(&half, block + place, sizeof half);
+    return (half & 0x7c00) == 0x7c00;
+}
+
+/* The value that made the first scale or minimum of a row infinite; n when none is. */
+static int64_t find_infinite(fy_type t, const uint8_t *row, const float *x, int64_t n)
+{
+    const fy_type_info *info = fy_type_get((uint32_t)t);
+    const half_places at = places_of(t);
+    for (int64_t begin = 0; at.scale >= 0 && begin < n; begin += info->block) {
+        const uint8_t *block = row + begin / info->block * info->bytes;
+        const bool min = is_infinite(block, at.min);
+        if (!min && !is_infinite(block, at.scale))
+            continue;
+        int64_t worst = begin;
+        for (int64_t i = begin; i < begin + info->block; i++) {
+            if (min ? x[i] < x[worst] : fabsf(x[i]) > fabsf(x[worst]))
+                worst = i;
+        }
+        return worst;
+    }
+    return n;
 }
 
 int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
                   fy_row_fault *fault)
 {
     int64_t bad = find_fault(x, n, largest(t));
-    if (bad < n) {
-        *fault = (fy_row_fault){.index = bad, .value = x[bad], .overflow = isfinite(x[bad])};
-        return -1;
+    if (bad == n) {
+        encode(k, t, row, x, n);
+        bad = find_infinite(t, row, x, n);
     }
-    encode(k, t, row, x, n);
-    return 0;
+    if (bad == n)
+        return 0;
+    *fault = (fy_row_fault){.index = bad, .value = x[bad], .overflow = isfinite(x[bad])};
+    return -1;
 }
 
 void fy_row_encode_any(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n)

@@ -9,6 +9,9 @@
 #include "base/types.h"
 #include "kernels/kernels.h"
 
+/* The types that fy_row_encode writes: names at '|', as options have them. */
+#define FY_ROW_TYPES "f32|f16|bf16|q8_0|q4_0|q4_1|q5_0|q5_1|q4_K|q5_K|q6_K"
+
 /* Can fy_row_decode read / fy_row_encode write this type? */
 bool fy_row_can_decode(fy_type t);
 bool fy_row_can_encode(fy_type t);
@@ -23,7 +26,8 @@ typedef struct {
 } fy_row_fault;
 
 /* Encodes n values into a row of type t. Returns 0, or -1 with *fault set when a value is not
- * finite or would become infinite in type t (f16 overflow of a value or of a block's scale). */
+ * finite or would become infinite in type t (f16 overflow of a value or of a block's scale or
+ * minimum: then the fault is that block's largest magnitude or smallest value). */
 int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
                   fy_row_fault *fault);
 
@@ -31,7 +35,7 @@ int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int
  * large becomes infinite. */
 void fy_row_encode_any(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n);
 
-/* How many of the n values fy_row_encode would refuse. */
+/* f32, f16 and bf16 alone: how many of the n values fy_row_encode would refuse. */
 int64_t fy_row_count_faults(fy_type t, const float *x, int64_t n);
 
 #endif

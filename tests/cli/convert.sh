@@ -69,10 +69,29 @@ $(type_of keep.gguf blk.2.ffn_down.weight) $(type_of keep.gguf blk.2.ffn_up.weig
 check_equal "the file is still of its type" 2 "$(key keep.gguf general.file_type)"
 check_status "a pattern for nothing is refused" 2 'nothing=q8_0: no matrix' "$ferry" convert "$tales" --keep nothing=q8_0 -o no.gguf
 check_status "so is one of a norm" 2 'no matrix' "$ferry" convert "$tales" --keep _norm=f16 -o no.gguf
-check_status "a wrong type" 2 'none of f32' "$ferry" convert "$tales" --keep output=q5_1 -o no.gguf
+check_status "a wrong type" 2 'none of f32' "$ferry" convert "$tales" --keep output=q2_K -o no.gguf
 check_status "a wrong expression" 2 'regular expression is wrong' "$ferry" convert "$tales" --keep '[=f16' -o no.gguf
-check_status "llama's recipe needs a type that is not written yet" 1 "'token_embd.weight' in q6_K" \
-    "$ferry" convert "$tales" --outtype q4_0 --recipe llama -o no.gguf
+convert "$tales" --outtype q4_0 --recipe llama -o recipe.gguf
+check_equal "llama's recipe: the embedding that is the output, too, is q6_K" "q6_K q4_0" \
+    "$(type_of recipe.gguf token_embd.weight) $(type_of recipe.gguf blk.0.attn_v.weight)"
+check_equal "the file is still a q4_0 one" 2 "$(key recipe.gguf general.file_type)"
+convert "$tales" --outtype f32 -o float.gguf
+"$ferry" quantize float.gguf quantized.gguf q4_0 --recipe llama -q
+check "quantize makes the same of the f32 file" cmp recipe.gguf quantized.gguf
+check_status "of q4_K there is no such recipe" 1 'mixtures by layer' "$ferry" convert "$tales" --outtype q4_K --recipe llama -o no.gguf
+check_status "nor in quantize" 1 'mixtures by layer' "$ferry" quantize float.gguf no.gguf q5_K --recipe llama
+for type in q4_1 q5_0 q5_1 q4_K q5_K q6_K; do
+    convert "$tales" --outtype $type -o typed.gguf
+    "$ferry" quantize float.gguf quantized.gguf $type -q
+    check_equal "$type" $type "$(type_of typed.gguf blk.0.attn_q.weight)"
+    check "the same bytes by quantize" cmp typed.gguf quantized.gguf
+    made=${tales%/tales}/quantized/tales-$type.gguf # by ggml's encoders
+    [ ! -e "$made" ] || check "they are ggml's" "$ferry" compare "$made" typed.gguf
+done
+"$ferry" convert "$llama" --outtype q6_K --dry-run --json -q >plan.json
+check_equal "rows that are short for a type have the next one, which the plan shows" '["q8_0",true]' \
+    "$(jq -c '.tensors[] | select(.name == "blk.0.attn_q.weight") | [.type, .fallback]' plan.json)"
+check "and a sentence says" grep -q 'matrices get another type' <("$ferry" convert "$llama" --outtype q6_K -o typed.gguf 2>&1)
 convert "$llama" --outtype q4_0 --recipe llama -o recipe.gguf
 check_equal "where rows are short it is q8_0" q8_0 "$(type_of recipe.gguf output.weight)"
 check_equal "and the embedding is not the output" q4_0 "$(type_of recipe.gguf token_embd.weight)"

@@ -27,7 +27,7 @@ complete_bash() { # WORD...
 }
 check_equal "bash completes a verb" convert "$(complete_bash ferry conv)"
 check_equal "bash completes an option" --outtype "$(complete_bash ferry convert --outt)"
-check_equal "bash completes a choice" q4_0 "$(complete_bash ferry convert --outtype q4)"
+check_equal "bash completes a choice" q8_0 "$(complete_bash ferry convert --outtype q8)"
 check_equal "zsh accepts the completion" "" "$(zsh -n "$root/usr/share/zsh/site-functions/_ferry" 2>&1)"
 check_equal "fish completes a verb" convert \
     "$(fish --no-config -c "source $root/usr/share/fish/vendor_completions.d/ferry.fish; complete -C 'ferry conv'" | cut -f1)"

@@ -256,15 +256,20 @@ static void run_f32_to_bf16(const fy_kernels *k, const vectors *v)
     k->f32_to_bf16(v->coded, v->x, N);
 }
 
-static void run_encode_q8_0(const fy_kernels *k, const vectors *v)
-{
-    k->encode_q8_0(v->coded, v->x, N);
-}
+#define DEFINE_RUN_ENCODE(type)                                          \
+    static void run_encode_##type(const fy_kernels *k, const vectors *v) \
+    {                                                                    \
+        k->encode_##type(v->coded, v->x, N);                             \
+    }
 
-static void run_encode_q4_0(const fy_kernels *k, const vectors *v)
-{
-    k->encode_q4_0(v->coded, v->x, N);
-}
+DEFINE_RUN_ENCODE(q8_0)
+DEFINE_RUN_ENCODE(q4_0)
+DEFINE_RUN_ENCODE(q4_1)
+DEFINE_RUN_ENCODE(q5_0)
+DEFINE_RUN_ENCODE(q5_1)
+DEFINE_RUN_ENCODE(q4_k)
+DEFINE_RUN_ENCODE(q5_k)
+DEFINE_RUN_ENCODE(q6_k)
 
 static void run_decode_q8_0(const fy_kernels *k, const vectors *v)
 {
@@ -302,6 +307,12 @@ static const struct {
     {"f32_to_bf16", N, run_f32_to_bf16},
     {"encode_q8_0", N, run_encode_q8_0},
     {"encode_q4_0", N, run_encode_q4_0},
+    {"encode_q4_1", N, run_encode_q4_1},
+    {"encode_q5_0", N, run_encode_q5_0},
+    {"encode_q5_1", N, run_encode_q5_1},
+    {"encode_q4_k", N, run_encode_q4_k},
+    {"encode_q5_k", N, run_encode_q5_k},
+    {"encode_q6_k", N, run_encode_q6_k},
     {"decode_q8_0", N, run_decode_q8_0},
     {"decode_q4_0", N, run_decode_q4_0},
 };

@@ -1,10 +1,12 @@
-/* Rows of blocks: the file encoders and decoders, and the activations' quantizer.
+/* Rows of blocks: the file encoders of the types of 32 elements, the decoders of all, and the
+ * activations' quantizer.
  *
- * The encoders give the bytes of ggml's quantize_row_{q8_0,q4_0}_ref built without fused
- * multiply-add: q4_0 rounds x * id + 8.5 in two steps, and one rounding instead of two changes one
- * block in 250 of bf16 weights. Where the scale is so small that 1 / d overflows, ggml converts a
- * NaN to int; the bytes it leaves there on x86-64 are zeros, and zeros are the rule here. No input,
- * not even NaN, reaches an undefined conversion. */
+ * The encoders give the bytes of ggml's quantize_row_*_ref built without fused multiply-add: q4_0
+ * rounds x * id + 8.5 in two steps, and one rounding instead of two changes one block in 250 of
+ * bf16 weights. Where the scale is so small that 1 / d overflows, ggml converts a NaN to int; the
+ * bytes it leaves there on x86-64 are zeros, and zeros are the rule here. No input, not even NaN,
+ * reaches an undefined conversion. */
+#include <float.h>
 #include <math.h>
 
 #include "kernels/kernel_impl.h"
@@ -60,27 +62,95 @@ void fy_encode_q8_0__scalar(fy_block_q8_0 *y, const float *x, int64_t n)
     }
 }
 
-static uint8_t round_q4(float x, float id)
+/* x * id + offset, each step rounded, then the fraction cut off: 0 .. top. 0 where id is not finite
+ * and where the sum is NaN. */
+static uint8_t to_quant(float x, float id, float offset, uint8_t top)
 {
     const float scaled = x * id;
-    const float v = scaled + 8.5f;
-    return v < 15.0f ? (uint8_t)v : 15;
+    const float v = scaled + offset;
+    if (!isfinite(id) || !(v > 0.0f))
+        return 0;
+    return v < (float)top ? (uint8_t)v : top;
+}
+
+static void put_nibbles(uint8_t qs[FY_QK / 2], const uint8_t q[FY_QK])
+{
+    for (int i = 0; i < FY_QK / 2; i++)
+        qs[i] = (uint8_t)((q[i] & 15) | (q[i + FY_QK / 2] & 15) << 4);
+}
+
+static void put_fifth_bits(uint8_t qh[FY_QK / 8], const uint8_t q[FY_QK])
+{
+    for (int i = 0; i < FY_QK / 8; i++)
+        qh[i] = 0;
+    for (int i = 0; i < FY_QK; i++)
+        qh[i / 8] = (uint8_t)(qh[i / 8] | q[i] >> 4 << i % 8);
+}
+
+/* Quants around `zero` that meet the value of largest magnitude, the first of equals, with -zero.
+ * Gives the scale. */
+static uint16_t quants_around(int zero, uint8_t q[FY_QK], const float *x)
+{
+    float m = 0.0f;
+    for (int i = 0; i < FY_QK; i++)
+        m = fabsf(x[i]) > fabsf(m) ? x[i] : m;
+    const float d = m / (float)-zero;
+    for (int i = 0; i < FY_QK; i++)
+        q[i] = to_quant(x[i], inverse(d), (float)zero + 0.5f, (uint8_t)(2 * zero - 1));
+    return fy_f32_to_f16(d);
+}
+
+/* Quants 0 .. top from the smallest value to the largest. */
+static void quants_between(uint8_t top, uint8_t q[FY_QK], uint16_t *d_out, uint16_t *m_out,
+                           const float *x)
+{
+    float min = FLT_MAX, max = -FLT_MAX;
+    for (int i = 0; i < FY_QK; i++) {
+        min = x[i] < min ? x[i] : min;
+        max = x[i] > max ? x[i] : max;
+    }
+    const float d = (max - min) / (float)top;
+    for (int i = 0; i < FY_QK; i++)
+        q[i] = to_quant(x[i] - min, inverse(d), 0.5f, top);
+    *d_out = fy_f32_to_f16(d);
+    *m_out = fy_f32_to_f16(min);
 }
 
 void fy_encode_q4_0__scalar(fy_block_q4_0 *y, const float *x, int64_t n)
 {
     for (int64_t b = 0; b < n / FY_QK; b++, x += FY_QK) {
-        float m = 0.0f; /* the signed value of largest magnitude, the first of equals */
-        for (int i = 0; i < FY_QK; i++)
-            m = fabsf(x[i]) > fabsf(m) ? x[i] : m;
-        const float d = m / -8.0f;
-        const float id = inverse(d);
-        y[b].d = fy_f32_to_f16(d);
-        for (int i = 0; i < FY_QK / 2; i++) {
-            const uint8_t low = isfinite(id) ? round_q4(x[i], id) : 0;
-            const uint8_t high = isfinite(id) ? round_q4(x[i + FY_QK / 2], id) : 0;
-            y[b].qs[i] = (uint8_t)(low | high << 4);
-        }
+        uint8_t q[FY_QK];
+        y[b].d = quants_around(8, q, x);
+        put_nibbles(y[b].qs, q);
+    }
+}
+
+void fy_encode_q5_0__scalar(fy_block_q5_0 *y, const float *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++, x += FY_QK) {
+        uint8_t q[FY_QK];
+        y[b].d = quants_around(16, q, x);
+        put_nibbles(y[b].qs, q);
+        put_fifth_bits(y[b].qh, q);
+    }
+}
+
+void fy_encode_q4_1__scalar(fy_block_q4_1 *y, const float *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++, x += FY_QK) {
+        uint8_t q[FY_QK];
+        quants_between(15, q, &y[b].d, &y[b].m, x);
+        put_nibbles(y[b].qs, q);
+    }
+}
+
+void fy_encode_q5_1__scalar(fy_block_q5_1 *y, const float *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++, x += FY_QK) {
+        uint8_t q[FY_QK];
+        quants_between(31, q, &y[b].d, &y[b].m, x);
+        put_nibbles(y[b].qs, q);
+        put_fifth_bits(y[b].qh, q);
     }
 }
 

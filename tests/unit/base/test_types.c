@@ -89,6 +89,23 @@ static void file_types_are_those_of_llama_cpp(void **state)
     assert_int_equal(fy_type_ftype(FY_I8), -1);
 }
 
+static void rows_that_a_block_does_not_divide_have_another_type(void **state)
+{
+    (void)state;
+    static const struct {
+        fy_type wanted;
+        uint64_t row;
+        fy_type got;
+    } cases[] = {
+        {FY_F32, 7, FY_F32},     {FY_BF16, 48, FY_BF16},  {FY_Q4_0, 64, FY_Q4_0},
+        {FY_Q4_0, 48, FY_F16},   {FY_Q8_0, 33, FY_F16},   {FY_Q5_1, 16, FY_F16},
+        {FY_Q4_K, 512, FY_Q4_K}, {FY_Q4_K, 288, FY_Q5_0}, {FY_Q4_K, 48, FY_F16},
+        {FY_Q5_K, 32, FY_Q5_1},  {FY_Q6_K, 384, FY_Q8_0}, {FY_Q6_K, 257, FY_F16},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(fy_type_for_rows(cases[i].wanted, cases[i].row), cases[i].got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -96,6 +113,7 @@ int main(void)
         cmocka_unit_test(removed_and_unknown_ids_have_no_type),
         cmocka_unit_test(names_are_read_in_any_case),
         cmocka_unit_test(row_bytes_need_whole_blocks_and_no_overflow),
+        cmocka_unit_test(rows_that_a_block_does_not_divide_have_another_type),
         cmocka_unit_test(file_types_are_those_of_llama_cpp),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -362,7 +362,7 @@ static void patterns_that_do_nothing_are_errors(void **state)
     static const struct {
         const char *text, *word;
     } wrong[] = {{"ffn_down", "REGEX=TYPE"},     {"=q8_0", "REGEX=TYPE"},
-                 {"a=q5_0", "none of f32"},      {"a=", "none of f32"},
+                 {"a=q2_K", "none of f32"},      {"a=", "none of f32"},
                  {"(=q8_0", "regular expression"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         fy_err e = {0};
@@ -415,9 +415,18 @@ static void llamas_recipe_keeps_the_output_in_better_types(void **state)
     release(&w);
     widen(t, 256);
     make_with(&w, t, N_TENSORS, "", &o);
+    assert_int_equal(find(&w, "output.weight")->type, FY_Q6_K);
+    assert_false(find(&w, "output.weight")->fallback);
+    assert_int_equal(find(&w, "token_embd.weight")->type, FY_Q4_0);
+    release(&w);
+    make_with(&w, t, N_TENSORS - 1, ", \"tie_word_embeddings\": true", &o);
+    assert_int_equal(find(&w, "token_embd.weight")->type, FY_Q6_K);
+    release(&w);
+    o.outtype = FY_Q4_K;
+    make_with(&w, t, N_TENSORS, "", &o);
     assert_null(w.plan);
     assert_int_equal(w.e.code, FY_EUNSUPPORTED);
-    assert_non_null(strstr(w.e.msg, "'output.weight' in q6_K"));
+    assert_non_null(strstr(w.e.msg, "of q4_K llama-quantize makes mixtures"));
     release(&w);
     o.outtype = FY_Q8_0;
     make_with(&w, t, N_TENSORS, "", &o);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes golden_blocks_table.h: blocks of 32 values and the bytes of ggml's quantize_row_{q8_0,q4_0}_ref.
+"""Makes golden_blocks_table.h: blocks of 32 values and the bytes of ggml's quantize_row_*_ref; and rows of
+256 values, eight of those blocks each, with their bytes in the K types.
 
 The oracle is the shared object of the PyPI package xllamacpp, a build of ggml for plain x86-64 whose encoders
 have no fused multiply-add. Usage: golden_blocks.py PATH_OF_XLLAMACPP_SO > golden_blocks_table.h
@@ -84,18 +85,43 @@ def cases():
     yield "largest values", np.where(np.arange(32) % 3, 1, -1).astype(np.float32) * np.finfo(np.float32).max
 
 
+def super_blocks(blocks):
+    """Names and eight indices of blocks each."""
+    index = {name: i for i, (name, _) in enumerate(blocks)}
+    usual = [i for i, (_, x) in enumerate(blocks) if 1e-6 < np.abs(x).max() < 1e4]
+    tiny = [i for i, (_, x) in enumerate(blocks) if np.abs(x).max() <= 1e-6]
+    yield "normal", usual[:8]
+    yield "rounded to bf16", usual[4:12]
+    for i in range(3):
+        yield f"of all kinds {i}", list(rng.choice(usual, 8))
+    yield "tiny", list(rng.choice(tiny, 8))
+    yield "a usual one among tiny ones", [*rng.choice(tiny, 7), usual[1]]
+    yield "zeros", [index["zeros"], index["negative zeros"]] * 4
+    yield "one spike", [index["zeros"]] * 5 + [index["one value 1.0 at 16"]] + [index["zeros"]] * 2
+    yield "all equal", [index["all equal"]] * 8
+    yield "large among usual ones", [index["largest scale of q4_0"], *usual[:7]]
+
+
+def put(values, form, per_line):
+    lines = [values[i:i + per_line] for i in range(0, len(values), per_line)]
+    print("     {" + ",\n      ".join(", ".join(form % v for v in line) for line in lines) + "},")
+
+
 print("/* Made by golden_blocks.py from ggml's reference encoders: do not edit. Values are the bits of f32. */")
 print("static const golden_block golden_blocks[] = {")
-for name, x in cases():
-    x = np.ascontiguousarray(x, np.float32)
-    print(f'    {{"{name}",\n     {{', end="")
-    for i, u in enumerate(x.view(np.uint32)):
-        print(f"{'      ' if i % 8 == 0 and i else ''}0x{u:08x},", end="\n" if i % 8 == 7 and i < 31 else " " if i < 31 else "")
-    print("},")
-    for kind, n_bytes in (("q8_0", 34), ("q4_0", 18)):
-        print("     {", end="")
-        for i, b in enumerate(encode(kind, x, n_bytes)):
-            print(f"{'      ' if i and i % 17 == 0 else ''}0x{b:02x},", end="\n" if i % 17 == 16 and i + 1 < n_bytes else "" if i + 1 == n_bytes else " ")
-        print("},", end="\n" if kind == "q8_0" else "")
-    print("},")
+blocks = [(name, np.ascontiguousarray(x, np.float32)) for name, x in cases()]
+for name, x in blocks:
+    print(f'    {{"{name}",')
+    put(x.view(np.uint32), "0x%08x", 8)
+    for kind, n_bytes in (("q8_0", 34), ("q4_0", 18), ("q4_1", 20), ("q5_0", 22), ("q5_1", 24)):
+        put(encode(kind, x, n_bytes), "0x%02x", 17)
+    print("    },")
+print("};\n\nstatic const golden_super golden_supers[] = {")
+for name, parts in super_blocks(blocks):
+    print(f'    {{"{name}",')
+    put(parts, "%d", 8)
+    x = np.concatenate([blocks[i][1] for i in parts])
+    for kind, n_bytes in (("q4_K", 144), ("q5_K", 176), ("q6_K", 210)):
+        put(encode(kind, x, n_bytes), "0x%02x", 17)
+    print("    },")
 print("};")

@@ -16,11 +16,27 @@ typedef struct {
     uint32_t x[FY_QK];
     uint8_t q8_0[sizeof(fy_block_q8_0)];
     uint8_t q4_0[sizeof(fy_block_q4_0)];
+    uint8_t q4_1[sizeof(fy_block_q4_1)];
+    uint8_t q5_0[sizeof(fy_block_q5_0)];
+    uint8_t q5_1[sizeof(fy_block_q5_1)];
 } golden_block;
+
+enum { PARTS = FY_QK_K / FY_QK };
+
+typedef struct {
+    const char *name;
+    uint8_t parts[PARTS]; /* golden_blocks[] one behind the other */
+    uint8_t q4_k[sizeof(fy_block_q4_k)];
+    uint8_t q5_k[sizeof(fy_block_q5_k)];
+    uint8_t q6_k[sizeof(fy_block_q6_k)];
+} golden_super;
 
 #include "tests/unit/kernels/golden_blocks_table.h"
 
-enum { N_BLOCKS = sizeof golden_blocks / sizeof golden_blocks[0] };
+enum {
+    N_BLOCKS = sizeof golden_blocks / sizeof golden_blocks[0],
+    N_SUPERS = sizeof golden_supers / sizeof golden_supers[0]
+};
 
 /* All blocks as one row, so that kernels meet each of them behind others. */
 static void fill_row(float x[N_BLOCKS * FY_QK])
@@ -29,53 +45,40 @@ static void fill_row(float x[N_BLOCKS * FY_QK])
         memcpy(x + b * FY_QK, golden_blocks[b].x, sizeof golden_blocks[b].x);
 }
 
-static void check_q8_0(uint32_t features)
+static void fill_supers(float x[N_SUPERS * FY_QK_K])
 {
-    float x[N_BLOCKS * FY_QK];
-    fy_block_q8_0 y[N_BLOCKS];
-    fill_row(x);
-    fy_kernels_for(features).encode_q8_0(y, x, N_BLOCKS * FY_QK);
-    for (int b = 0; b < N_BLOCKS; b++) {
-        if (memcmp(&y[b], golden_blocks[b].q8_0, sizeof y[b]) != 0)
-            fail_msg("q8_0, features %#x: %s", (unsigned)features, golden_blocks[b].name);
+    for (int i = 0; i < N_SUPERS * PARTS; i++)
+        memcpy(x + i * FY_QK, golden_blocks[golden_supers[i / PARTS].parts[i % PARTS]].x,
+               FY_QK * sizeof *x);
+}
+
+#define DEFINE_CHECK(type, golden, n_blocks, n_elems, fill)                                 \
+    static void check_##type(uint32_t features)                                             \
+    {                                                                                       \
+        float x[(n_blocks) * (n_elems)];                                                    \
+        fy_block_##type y[n_blocks];                                                        \
+        fill(x);                                                                            \
+        fy_kernels_for(features).encode_##type(y, x, (n_blocks) * (n_elems));               \
+        for (int b = 0; b < (n_blocks); b++) {                                              \
+            if (memcmp(&y[b], (golden)[b].type, sizeof y[b]) != 0)                          \
+                fail_msg(#type ", features %#x: %s", (unsigned)features, (golden)[b].name); \
+        }                                                                                   \
+    }                                                                                       \
+    static void type##_bytes_are_those_of_ggml(void **state)                                \
+    {                                                                                       \
+        (void)state;                                                                        \
+        check_##type(0);                                                                    \
+        check_##type(fy_cpu_features());                                                    \
     }
-}
 
-static void check_q4_0(uint32_t features)
-{
-    float x[N_BLOCKS * FY_QK];
-    fy_block_q4_0 y[N_BLOCKS];
-    fill_row(x);
-    fy_kernels_for(features).encode_q4_0(y, x, N_BLOCKS * FY_QK);
-    for (int b = 0; b < N_BLOCKS; b++) {
-        if (memcmp(&y[b], golden_blocks[b].q4_0, sizeof y[b]) != 0)
-            fail_msg("q4_0, features %#x: %s", (unsigned)features, golden_blocks[b].name);
-    }
-}
-
-static void scalar_q8_0_bytes_are_those_of_ggml(void **state)
-{
-    (void)state;
-    check_q8_0(0);
-}
-
-static void scalar_q4_0_bytes_are_those_of_ggml(void **state)
-{
-    (void)state;
-    check_q4_0(0);
-}
-
-static void dispatched_q8_0_bytes_are_those_of_ggml(void **state)
-{
-    (void)state;
-    check_q8_0(fy_cpu_features());
-}
-
-static void dispatched_q4_0_bytes_are_those_of_ggml(void **state)
-{
-    (void)state;
-    check_q4_0(fy_cpu_features());
-}
+DEFINE_CHECK(q8_0, golden_blocks, N_BLOCKS, FY_QK, fill_row)
+DEFINE_CHECK(q4_0, golden_blocks, N_BLOCKS, FY_QK, fill_row)
+DEFINE_CHECK(q4_1, golden_blocks, N_BLOCKS, FY_QK, fill_row)
+DEFINE_CHECK(q5_0, golden_blocks, N_BLOCKS, FY_QK, fill_row)
+DEFINE_CHECK(q5_1, golden_blocks, N_BLOCKS, FY_QK, fill_row)
+DEFINE_CHECK(q4_k, golden_supers, N_SUPERS, FY_QK_K, fill_supers)
+DEFINE_CHECK(q5_k, golden_supers, N_SUPERS, FY_QK_K, fill_supers)
+DEFINE_CHECK(q6_k, golden_supers, N_SUPERS, FY_QK_K, fill_supers)
 
 static void decoding_q8_0_stays_within_half_a_step(void **state)
 {
@@ -102,10 +105,14 @@ static void decoding_q8_0_stays_within_half_a_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scalar_q8_0_bytes_are_those_of_ggml),
-        cmocka_unit_test(scalar_q4_0_bytes_are_those_of_ggml),
-        cmocka_unit_test(dispatched_q8_0_bytes_are_those_of_ggml),
-        cmocka_unit_test(dispatched_q4_0_bytes_are_those_of_ggml),
+        cmocka_unit_test(q8_0_bytes_are_those_of_ggml),
+        cmocka_unit_test(q4_0_bytes_are_those_of_ggml),
+        cmocka_unit_test(q4_1_bytes_are_those_of_ggml),
+        cmocka_unit_test(q5_0_bytes_are_those_of_ggml),
+        cmocka_unit_test(q5_1_bytes_are_those_of_ggml),
+        cmocka_unit_test(q4_k_bytes_are_those_of_ggml),
+        cmocka_unit_test(q5_k_bytes_are_those_of_ggml),
+        cmocka_unit_test(q6_k_bytes_are_those_of_ggml),
         cmocka_unit_test(decoding_q8_0_stays_within_half_a_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,12 +13,10 @@
 
 #include "base/cpu.h"
 
-enum { N = 160 };
+enum { N = 256 };
 
-static const fy_type encodable[] = {FY_F32, FY_F16, FY_BF16, FY_Q8_0, FY_Q4_0};
-static const fy_type only_decodable[] = {FY_F64,  FY_Q4_1, FY_Q5_0, FY_Q5_1,
-                                         FY_Q4_K, FY_Q5_K, FY_Q6_K};
-enum { N_ONLY_DECODABLE = sizeof only_decodable / sizeof only_decodable[0] };
+static const fy_type encodable[] = {FY_F32,  FY_F16,  FY_BF16, FY_Q8_0, FY_Q4_0, FY_Q4_1,
+                                    FY_Q5_0, FY_Q5_1, FY_Q4_K, FY_Q5_K, FY_Q6_K};
 enum { N_ENCODABLE = sizeof encodable / sizeof encodable[0] };
 
 static fy_kernels kernels;
@@ -52,16 +50,30 @@ static void the_types_of_rows_are_known(void **state)
         for (int i = 0; i < N_ENCODABLE; i++)
             listed = listed || encodable[i] == (fy_type)t;
         assert_int_equal(fy_row_can_encode((fy_type)t), listed);
-        for (int i = 0; i < N_ONLY_DECODABLE; i++)
-            listed = listed || only_decodable[i] == (fy_type)t;
-        assert_int_equal(fy_row_can_decode((fy_type)t), listed);
+        assert_int_equal(fy_row_can_decode((fy_type)t), listed || t == FY_F64);
     }
+}
+
+static void the_names_of_the_types_that_are_written_are_theirs(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (const char *p = FY_ROW_TYPES; *p != '\0'; n++) {
+        size_t len = strcspn(p, "|");
+        assert_true(n < N_ENCODABLE);
+        assert_int_equal(strlen(fy_type_name(encodable[n])), len);
+        assert_memory_equal(fy_type_name(encodable[n]), p, len);
+        p += len + (p[len] == '|');
+    }
+    assert_int_equal(n, N_ENCODABLE);
 }
 
 static void rows_come_back_within_the_step_of_their_type(void **state)
 {
     (void)state;
-    const double steps[N_ENCODABLE] = {0, 0, 0, 0.51 / 127, 1.01 / 8};
+    const double steps[N_ENCODABLE] = {0,         0,          0,         0.51 / 127,
+                                       1.01 / 8,  0.51 / 7.5, 1.01 / 16, 0.52 / 15.5,
+                                       0.6 / 7.5, 0.6 / 15.5, 0.6 / 32};
     float x[N], y[N];
     fill(x);
     for (int i = 0; i < N_ENCODABLE; i++) {
@@ -153,6 +165,7 @@ static void values_too_large_for_the_type_are_named(void **state)
         {FY_BF16, 0x1.fep127f, 0x1.ffp127f},
         {FY_Q8_0, 65519.0f * 127.0f, 65520.0f * 127.0f},
         {FY_Q4_0, 65519.0f * 8.0f, 65520.0f * 8.0f},
+        {FY_Q5_0, 65519.0f * 16.0f, 65520.0f * 16.0f},
     };
     float x[N], y[N];
     fy_row_fault fault;
@@ -171,6 +184,81 @@ static void values_too_large_for_the_type_are_named(void **state)
             assert_int_equal(fault.index, 70);
             assert_true(fault.value == x[70]);
             assert_true(fault.overflow);
+        }
+    }
+}
+
+/* Scale and minimum overflow at values of their own; what a search makes of the values decides in
+ * the K types, so that the bounds below have some room. */
+static void scales_and_minimums_that_overflow_are_found_in_what_was_encoded(void **state)
+{
+    (void)state;
+    static const struct {
+        fy_type type;
+        float fits, too_large;
+    } cases[] = {
+        {FY_Q4_1, 15.0f * 65500.0f, 15.0f * 65530.0f},
+        {FY_Q4_1, -65519.0f, -65520.0f},
+        {FY_Q4_1, -65519.0f, -3e38f},
+        {FY_Q5_1, 31.0f * 65500.0f, 31.0f * 65530.0f},
+        {FY_Q5_1, -65519.0f, -65520.0f},
+        {FY_Q4_K, 14.0f * 63.0f * 65000.0f, 16.0f * 63.0f * 66000.0f},
+        {FY_Q4_K, -63.0f * 64000.0f, -63.0f * 67000.0f},
+        {FY_Q4_K, -63.0f * 64000.0f, -3e38f},
+        {FY_Q5_K, 30.0f * 63.0f * 65000.0f, 32.0f * 63.0f * 66000.0f},
+        {FY_Q5_K, -63.0f * 64000.0f, -63.0f * 67000.0f},
+        {FY_Q5_K, 30.0f * 63.0f * 65000.0f, 3e38f},
+        {FY_Q6_K, 32.0f * 128.0f * 63000.0f, 32.0f * 128.0f * 68000.0f},
+        {FY_Q6_K, -32.0f * 128.0f * 63000.0f, -32.0f * 128.0f * 68000.0f},
+        {FY_Q6_K, 32.0f * 128.0f * 63000.0f, -3e38f},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        float x[N], y[N];
+        uint8_t row[N * sizeof(float)];
+        fy_row_fault fault;
+        fill(x);
+        x[200] = cases[i].fits;
+        if (fy_row_encode(&kernels, cases[i].type, row, x, N, &fault) != 0)
+            fail_msg("%s: %g does not fit", fy_type_name(cases[i].type), (double)x[200]);
+        fy_row_decode(&kernels, cases[i].type, y, row, N);
+        assert_true(fabsf(y[200] - x[200]) < fabsf(x[200]) * 0.1f);
+        x[200] = cases[i].too_large;
+        if (fy_row_encode(&kernels, cases[i].type, row, x, N, &fault) == 0)
+            fail_msg("%s: %g fits", fy_type_name(cases[i].type), (double)x[200]);
+        assert_int_equal(fault.index, 200);
+        assert_true(fault.value == x[200] && fault.overflow);
+    }
+}
+
+/* Blocks whose values are all so large that no search can go on: refused, whatever came out. */
+static void no_finite_row_is_written_with_a_scale_that_is_not(void **state)
+{
+    (void)state;
+    uint32_t random = 1;
+    for (int round = 0; round < 2000; round++) {
+        float x[N], y[N];
+        uint8_t row[N * sizeof(float)];
+        for (int i = 0; i < N; i++) {
+            random = random * 1664525u + 1013904223u;
+            const int exponent = round % 2 != 0 ? (int)(random >> 8 & 63) : round / 16;
+            x[i] = ldexpf((float)(int32_t)random, exponent - 31);
+        }
+        for (int t = 0; t < N_ENCODABLE; t++) {
+            fy_row_fault fault;
+            if (fy_row_encode(&kernels, encodable[t], row, x, N, &fault) != 0)
+                continue;
+            fy_row_decode(&kernels, encodable[t], y, row, N);
+            for (int i = 0; i < N; i++) {
+                float top = 0;
+                for (int j = i / 32 * 32; j < i / 32 * 32 + 32; j++)
+                    top = fmaxf(top, fabsf(x[j]));
+                float all = 0;
+                for (int j = 0; j < N; j++)
+                    all = fmaxf(all, fabsf(x[j]));
+                if (!(fabsf(x[i] - y[i]) <= 0.3f * (t < 8 ? top : all)))
+                    fail_msg("%s: %g of a block of magnitude %g came back as %g",
+                             fy_type_name(encodable[t]), (double)x[i], (double)top, (double)y[i]);
+            }
         }
     }
 }
@@ -212,12 +300,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_types_of_rows_are_known),
+        cmocka_unit_test(the_names_of_the_types_that_are_written_are_theirs),
         cmocka_unit_test(rows_come_back_within_the_step_of_their_type),
         cmocka_unit_test(rows_decode_from_any_address),
         cmocka_unit_test(a_long_row_decodes_from_an_odd_address),
         cmocka_unit_test(f64_rows_decode_to_the_nearest_f32),
         cmocka_unit_test(the_first_value_that_is_not_finite_is_named),
         cmocka_unit_test(values_too_large_for_the_type_are_named),
+        cmocka_unit_test(scales_and_minimums_that_overflow_are_found_in_what_was_encoded),
+        cmocka_unit_test(no_finite_row_is_written_with_a_scale_that_is_not),
         cmocka_unit_test(values_that_do_not_fit_are_written_without_the_check),
         cmocka_unit_test(an_empty_row_has_no_fault),
     };

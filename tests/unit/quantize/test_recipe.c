@@ -38,38 +38,43 @@ static void matrices_take_the_type_and_everything_else_is_kept(void **state)
     }
 }
 
-static void rows_that_are_no_multiple_of_the_block_become_f16(void **state)
+static void the_pure_recipe_asks_for_the_rows_only(void **state)
 {
     (void)state;
-    fy_gguf_tensor odd = tensor("a.weight", 2, 48), even = tensor("a.weight", 2, 64);
-    assert_int_equal(fy_recipe_type(&even, FY_Q4_0), FY_Q4_0);
-    assert_int_equal(fy_recipe_type(&odd, FY_Q4_0), FY_F16);
-    assert_int_equal(fy_recipe_type(&odd, FY_Q8_0), FY_F16);
-    assert_int_equal(fy_recipe_type(&odd, FY_BF16), FY_BF16);
-    assert_int_equal(fy_recipe_type(&odd, FY_F32), FY_F32);
+    const fy_gguf_tensor odd = tensor("output.weight", 2, 48), even = tensor("a.weight", 2, 64);
+    fy_recipe r = {.target = FY_Q4_0};
+    bool fallback;
+    assert_int_equal(fy_recipe_type(&r, &even, &fallback), FY_Q4_0);
+    assert_false(fallback);
+    assert_int_equal(fy_recipe_type(&r, &odd, &fallback), FY_F16);
+    assert_true(fallback);
+    r.target = FY_BF16;
+    assert_int_equal(fy_recipe_type(&r, &odd, &fallback), FY_BF16);
+    assert_false(fallback);
+    r.target = FY_Q4_K;
+    assert_int_equal(fy_recipe_type(&r, &even, &fallback), FY_Q5_0);
+    assert_true(fallback);
 }
 
-static void only_types_that_can_be_written_are_accepted(void **state)
+static void llamas_recipe_has_the_output_in_q6_k_where_its_rows_allow_it(void **state)
 {
     (void)state;
-    fy_type t = FY_I8;
-    assert_true(fy_recipe_parse("q4_0", &t));
-    assert_int_equal(t, FY_Q4_0);
-    assert_true(fy_recipe_parse("BF16", &t));
-    assert_int_equal(t, FY_BF16);
-    assert_false(fy_recipe_parse("q4_K", &t));
-    assert_false(fy_recipe_parse("q4", &t));
-    assert_false(fy_recipe_parse("", &t));
-    assert_false(fy_recipe_parse("i32", &t));
-    assert_int_equal(t, FY_BF16);
+    const fy_gguf_tensor wide = tensor("output.weight", 2, 512),
+                         narrow = tensor("output.weight", 2, 64);
+    const fy_recipe r = {.target = FY_Q4_0, .llama = true, .model = {.has_output = true}};
+    bool fallback;
+    assert_int_equal(fy_recipe_type(&r, &wide, &fallback), FY_Q6_K);
+    assert_false(fallback);
+    assert_int_equal(fy_recipe_type(&r, &narrow, &fallback), FY_Q8_0);
+    assert_true(fallback);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matrices_take_the_type_and_everything_else_is_kept),
-        cmocka_unit_test(rows_that_are_no_multiple_of_the_block_become_f16),
-        cmocka_unit_test(only_types_that_can_be_written_are_accepted),
+        cmocka_unit_test(the_pure_recipe_asks_for_the_rows_only),
+        cmocka_unit_test(llamas_recipe_has_the_output_in_q6_k_where_its_rows_allow_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,7 +124,7 @@ static void make_poisoned(int64_t tensor, uint64_t row, uint64_t element, float 
 static int convert(const char *from, const char *to, fy_type type, int n_threads,
                    fy_requant_stats *stats, fy_err *e)
 {
-    fy_requant *q = fy_requant_open(from, type, e);
+    fy_requant *q = fy_requant_open(from, type, false, e);
     if (q == NULL)
         return -1;
     if (stats != NULL)
@@ -188,7 +188,7 @@ static void any_number_of_threads_gives_the_same_file(void **state)
 {
     (void)state;
     make_in(in_keys());
-    static const fy_type types[] = {FY_F16, FY_BF16, FY_Q8_0, FY_Q4_0};
+    static const fy_type types[] = {FY_F16, FY_BF16, FY_Q8_0, FY_Q4_0, FY_Q4_K};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         fy_err e = {0};
         assert_int_equal(convert(in, out, types[i], 1, NULL, &e), 0);
