@@ -9,6 +9,7 @@
 enum {
     FY_V_PARTS = 2, /* of 16 bytes */
     FY_V_ROWS = 8,
+    FY_V_ONE_COLUMN = 1,
 };
 /* of a tile: with two groups of rows 8 sums; the chains lie in memory */
 #define FY_V_COLS 4

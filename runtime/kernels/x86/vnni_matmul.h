@@ -5,7 +5,8 @@
  * is where the sum begins. A lane is a row of W, so that each row keeps its own chain of fused
  * multiply-adds over the blocks, for one column or many.
  *
- * One column is bound by reading W and works on the file's layout: a part of a register is 16
+ * One column is the AVX2 kernel's where that is faster (FY_V_ONE_COLUMN of the layer). It is bound
+ * by reading W and works on the file's layout: a part of a register is 16
  * quants of a row, and a tree of unpacks brings the sums of four parts into the lanes.
  *
  * Many columns are bound by multiply-adds. A tile, two groups of rows of a run of blocks, is
@@ -253,7 +254,7 @@ FY_INLINE void fy_v_matmul_tiles(float *y, int64_t ldy, fy_v_matrix w, int64_t r
                                    int64_t n_cols, void *scratch)                                \
     {                                                                                            \
         const fy_v_matrix w = {W, row_bytes};                                                    \
-        if (row_end - row_begin < FY_V_ROWS)                                                     \
+        if (row_end - row_begin < FY_V_ROWS || (n_cols == 1 && !FY_V_ONE_COLUMN))                \
             fy_matmul_##type##__avx2(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols,        \
                                      scratch);                                                   \
         else if (n_cols == 1)                                                                    \
