@@ -52,9 +52,9 @@ size_t fy_ckpt_file_n_tensors(const fy_ckpt_file *f)
     return f->st != NULL ? fy_st_n_tensors(f->st) : fy_torch_n_tensors(f->torch);
 }
 
-static void of_safetensors(const fy_st *st, size_t i, fy_ckpt_tensor *t, fy_ckpt_part *part)
+static void of_safetensors(const fy_st *st, const fy_st_tensor *from, fy_ckpt_tensor *t,
+                           fy_ckpt_part *part)
 {
-    const fy_st_tensor *from = fy_st_tensor_at(st, i);
     uint64_t stride = 1;
     t->name = from->name;
     t->dtype = from->dtype;
@@ -70,9 +70,9 @@ static void of_safetensors(const fy_st *st, size_t i, fy_ckpt_tensor *t, fy_ckpt
     }
 }
 
-static void of_torch(const fy_torch *torch, size_t i, fy_ckpt_tensor *t, fy_ckpt_part *part)
+static void of_torch(const fy_torch *torch, const fy_torch_tensor *from, fy_ckpt_tensor *t,
+                     fy_ckpt_part *part)
 {
-    const fy_torch_tensor *from = fy_torch_tensor_at(torch, i);
     t->name = from->name;
     t->dtype = from->dtype;
     t->rank = from->rank;
@@ -84,15 +84,32 @@ static void of_torch(const fy_torch *torch, size_t i, fy_ckpt_tensor *t, fy_ckpt
     memcpy(part->stride, from->stride, sizeof part->stride);
 }
 
-void fy_ckpt_file_tensor(const fy_ckpt_file *f, size_t i, fy_ckpt_tensor *t, fy_ckpt_part *part)
+static void tensor_of(const fy_ckpt_file *f, const fy_st_tensor *st, const fy_torch_tensor *torch,
+                      fy_ckpt_tensor *t, fy_ckpt_part *part)
 {
     *t = (fy_ckpt_tensor){.path = fy_ckpt_file_path(f), .parts = part, .n_parts = 1};
     *part = (fy_ckpt_part){0};
-    if (f->st != NULL)
-        of_safetensors(f->st, i, t, part);
+    if (st != NULL)
+        of_safetensors(f->st, st, t, part);
     else
-        of_torch(f->torch, i, t, part);
+        of_torch(f->torch, torch, t, part);
     part->len = t->rank > 0 ? t->shape[0] : 1;
+}
+
+void fy_ckpt_file_tensor(const fy_ckpt_file *f, size_t i, fy_ckpt_tensor *t, fy_ckpt_part *part)
+{
+    tensor_of(f, f->st != NULL ? fy_st_tensor_at(f->st, i) : NULL,
+              f->torch != NULL ? fy_torch_tensor_at(f->torch, i) : NULL, t, part);
+}
+
+bool fy_ckpt_file_find(const fy_ckpt_file *f, fy_span name, fy_ckpt_tensor *t, fy_ckpt_part *part)
+{
+    const fy_st_tensor *st = f->st != NULL ? fy_st_find(f->st, name) : NULL;
+    const fy_torch_tensor *torch = f->torch != NULL ? fy_torch_find(f->torch, name) : NULL;
+    if (st == NULL && torch == NULL)
+        return false;
+    tensor_of(f, st, torch, t, part);
+    return true;
 }
 
 int fy_ckpt_add_tensor(fy_ckpt *c, const fy_ckpt_tensor *t, fy_err *e)
@@ -132,7 +149,8 @@ static bool all_have(const fy_ckpt_file *f, size_t at, const char *text)
     return all;
 }
 
-/* Bytes in front of all names that come from how a model was trained or saved, not from its class. */
+/* Bytes in front of all names that come from how a model was trained or saved, not from its class.
+ */
 static size_t wrapper_bytes(const fy_ckpt_file *f)
 {
     static const char *const heads[] = {"state_dict.", "model_state_dict.", "module.",

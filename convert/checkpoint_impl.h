@@ -35,6 +35,8 @@ const char *fy_ckpt_file_path(const fy_ckpt_file *f);
 size_t fy_ckpt_file_n_tensors(const fy_ckpt_file *f);
 /* Tensor i of a file; its one part goes to *part, to which t->parts points. */
 void fy_ckpt_file_tensor(const fy_ckpt_file *f, size_t i, fy_ckpt_tensor *t, fy_ckpt_part *part);
+/* The same by name, O(1); false: there is none. */
+bool fy_ckpt_file_find(const fy_ckpt_file *f, fy_span name, fy_ckpt_tensor *t, fy_ckpt_part *part);
 
 /* Appends t, whose parts are copied. 1: a tensor of its name is there already. */
 int fy_ckpt_add_tensor(fy_ckpt *c, const fy_ckpt_tensor *t, fy_err *e);

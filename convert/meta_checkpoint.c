@@ -100,16 +100,6 @@ static int rename_tensor(fy_ckpt *c, fy_ckpt_tensor *t, int *axis, fy_err *e)
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
-static bool find_in(const fy_ckpt_file *f, fy_span name, fy_ckpt_tensor *t, fy_ckpt_part *part)
-{
-    for (size_t i = 0; i < fy_ckpt_file_n_tensors(f); i++) {
-        fy_ckpt_file_tensor(f, i, t, part);
-        if (fy_span_eq(t->name, name))
-            return true;
-    }
-    return false;
-}
-
 /* Does an earlier file hold the same as files[f]? */
 static bool is_twice(const fy_ckpt *c, fy_span name, size_t f)
 {
@@ -117,8 +107,8 @@ static bool is_twice(const fy_ckpt *c, fy_span name, size_t f)
     fy_ckpt_part x_part, y_part;
     bool twice = false;
     for (size_t i = 0; i < f && !twice; i++)
-        twice = find_in(&c->files[f], name, &x, &x_part) &&
-                find_in(&c->files[i], name, &y, &y_part) && x.bytes > 0 && fy_ckpt_same(&x, &y);
+        twice = fy_ckpt_file_find(&c->files[f], name, &x, &x_part) &&
+                fy_ckpt_file_find(&c->files[i], name, &y, &y_part) && x.bytes > 0 && fy_ckpt_same(&x, &y);
     return twice;
 }
 
@@ -133,7 +123,7 @@ static int join(const fy_ckpt *c, fy_span name, fy_ckpt_tensor *t, fy_ckpt_part 
     for (size_t f = 1; f < c->n_files; f++) {
         fy_ckpt_tensor other;
         const char *path = fy_ckpt_file_path(&c->files[f]);
-        if (!find_in(&c->files[f], name, &other, &parts[f]))
+        if (!fy_ckpt_file_find(&c->files[f], name, &other, &parts[f]))
             return fy_fail(e, FY_EFORMAT, "%s: no tensor '%s', which %s has", path,
                            fy_quote(q, sizeof q, name), t->path);
         bool fits = other.dtype == t->dtype && other.rank == t->rank;
@@ -215,7 +205,7 @@ static int check_same_names(const fy_ckpt *c, fy_err *e)
             fy_ckpt_part part;
             fy_ckpt_file_tensor(&c->files[f], i, &t, &part);
             fy_span name = t.name;
-            if (!find_in(&c->files[0], name, &same, &part))
+            if (!fy_ckpt_file_find(&c->files[0], name, &same, &part))
                 return fy_fail(e, FY_EFORMAT, "%s: no tensor '%s', which %s has",
                                fy_ckpt_file_path(&c->files[0]), fy_quote(q, sizeof q, name),
                                t.path);
