@@ -16,6 +16,7 @@
 #include "convert/lora_adapter.h"
 #include "convert/out_name.h"
 #include "convert/source_hash.h"
+#include "hub/hub_cache.h"
 
 void fy_convert_job_release(fy_convert_job *j)
 {
@@ -42,28 +43,16 @@ uint64_t fy_convert_job_peak(fy_convert_job *j)
 
 /* --- where it is ---------------------------------------------------------------------------- */
 
-/* ".../models--ORG--NAME/snapshots/REVISION", as the hub's cache has it, is ORG/NAME; other
- * directories have the last part of their path. */
-static char *id_of(char *real)
+/* A snapshot in the hub's cache is the model that it is of; other directories have the last part of
+ * their path. */
+static int find_id(fy_convert_job *j, const char *real, fy_err *e)
 {
-    static const char head[] = "models--";
-    char *revision = strrchr(real, '/'), *org = NULL, *name;
-    if (revision != NULL && revision - real > 10 && strncmp(revision - 10, "/snapshots", 10) == 0) {
-        revision[-10] = '\0';
-        org = strrchr(real, '/');
-        revision[-10] = '/';
-    }
-    if (org != NULL && strncmp(org + 1, head, sizeof head - 1) == 0) {
-        org += sizeof head;
-        revision[-10] = '\0';
-        name = strstr(org, "--");
-        if (name == NULL)
-            return strdup(org); /* a model without an organization: gpt2 */
-        *name = '/';
-        memmove(name + 1, name + 2, strlen(name + 2) + 1);
-        return strdup(org);
-    }
-    return strdup(revision != NULL && revision[1] != '\0' ? revision + 1 : "model");
+    if (fy_hub_id_of_snapshot(real, &j->id, e))
+        return -1;
+    const char *base = strrchr(real, '/');
+    if (j->id == NULL)
+        j->id = strdup(base != NULL && base[1] != '\0' ? base + 1 : "model");
+    return j->id != NULL ? 0 : fy_nomem(e);
 }
 
 /* A tokenizer file is named without its extension; the file of a checkpoint has the name of the
@@ -91,9 +80,9 @@ static int find_place(fy_convert_job *j, fy_err *e)
         j->dir = strdup(j->r.path);
     else
         place_of_file(j, real);
-    j->id = id_of(real);
+    int rc = j->dir != NULL ? find_id(j, real, e) : fy_nomem(e);
     free(real);
-    return j->dir != NULL && j->id != NULL ? 0 : fy_nomem(e);
+    return rc;
 }
 
 /* --- the plan ------------------------------------------------------------------------------- */
@@ -173,14 +162,7 @@ static int add_tensors(fy_convert_job *j, fy_err *e)
     uint64_t split = 0;
     if (fy_split_size(j->r.split_max_size, &split, e) || fy_gguf_writer_split(j->writer, split, e))
         return -1;
-    for (size_t i = 0; j->plan != NULL && i < j->plan->n_tensors; i++) {
-        const fy_plan_tensor *t = &j->plan->tensors[i];
-        char name[FY_ROW_NAME_BYTES];
-        fy_plan_name(t, name);
-        if (fy_gguf_add_tensor(j->writer, name, t->type, t->n_dims, t->ne, e) < 0)
-            return -1;
-    }
-    return 0;
+    return j->plan != NULL ? fy_gguf_add_planned(j->writer, j->plan, e) : 0;
 }
 
 static int make_header(fy_convert_job *j, fy_err *e)

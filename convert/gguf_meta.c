@@ -69,3 +69,15 @@ int fy_gguf_meta_write(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e)
         return -1;
     return m->tokenizer != NULL ? fy_hf_tokenizer_write(m->tokenizer, n_rows, w, e) : 0;
 }
+
+int fy_gguf_add_planned(fy_gguf_writer *w, const fy_convert_plan *plan, fy_err *e)
+{
+    for (size_t i = 0; i < plan->n_tensors; i++) {
+        const fy_plan_tensor *t = &plan->tensors[i];
+        char name[FY_ROW_NAME_BYTES];
+        fy_plan_name(t, name);
+        if (fy_gguf_add_tensor(w, name, t->type, t->n_dims, t->ne, e) < 0)
+            return -1;
+    }
+    return 0;
+}

@@ -22,6 +22,9 @@ typedef struct {
 int fy_gguf_meta_model(fy_model_meta *out, const char *dir, const char *id, const char *name,
                        const fy_hf_config *config, const fy_convert_plan *plan, fy_err *e);
 
+/* The tensors of a plan, in its order. */
+int fy_gguf_add_planned(fy_gguf_writer *w, const fy_convert_plan *plan, fy_err *e);
+
 int fy_gguf_meta_write(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e);
 
 #endif

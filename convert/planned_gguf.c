@@ -17,18 +17,6 @@ struct fy_planned_gguf {
     fy_err no_tokenizer; /* of its own code: there is none */
 };
 
-static int add_tensors(fy_gguf_writer *w, const fy_convert_plan *plan, fy_err *e)
-{
-    for (size_t i = 0; i < plan->n_tensors; i++) {
-        const fy_plan_tensor *t = &plan->tensors[i];
-        char name[FY_ROW_NAME_BYTES];
-        fy_plan_name(t, name);
-        if (fy_gguf_add_tensor(w, name, t->type, t->n_dims, t->ne, e) < 0)
-            return -1;
-    }
-    return 0;
-}
-
 /* Rows that no checkpoint of this configuration is without. */
 static bool is_expected(const fy_hf_config *c, const fy_tensor_row *row)
 {
@@ -72,7 +60,7 @@ static int write_header(fy_planned_gguf *p, const char *path, const fy_hf_tokeni
     if (rc == 0 && w != NULL)
         rc = fy_gguf_meta_model(&model, path, id, NULL, &p->config, p->plan, e);
     rc = rc || w == NULL || fy_gguf_meta_write(w, &meta, e) ||
-         (p->plan != NULL ? add_tensors(w, p->plan, e) : add_expected_tensors(w, &p->config, e)) ||
+         (p->plan != NULL ? fy_gguf_add_planned(w, p->plan, e) : add_expected_tensors(w, &p->config, e)) ||
          fy_gguf_writer_header(w, &p->header, e);
     fy_gguf_writer_free(w);
     fy_model_meta_release(&model);

@@ -228,36 +228,51 @@ static int find_snapshot(const char *storage, const char *revision, char **dir, 
     return rc < 0 ? -1 : 0;
 }
 
-/* The NAME of a directory "models--ORG--NAME", as a new string; NULL and 0: it is none. */
-static int entry_name(fy_span base, char **name, fy_err *e)
+/* "ORG/NAME" of a directory "models--ORG--NAME", as a new string; NULL and 0: it is none. */
+static int entry_id(fy_span base, char **id, fy_err *e)
 {
     size_t skip = strlen(ENTRY);
-    if (base.len <= skip || memcmp(base.ptr, ENTRY, skip) != 0)
+    if (base.len <= skip || !fy_span_begins(base, ENTRY))
         return 0;
-    size_t at = skip;
-    for (size_t i = skip; i + 2 < base.len; i++) {
-        if (base.ptr[i] == '-' && base.ptr[i + 1] == '-')
-            at = i + 2;
+    *id = strndup(base.ptr + skip, base.len - skip);
+    if (*id == NULL)
+        return fy_nomem(e);
+    char *cut = strstr(*id, "--");
+    if (cut != NULL && cut[2] != '\0') {
+        *cut = '/';
+        memmove(cut + 1, cut + 2, strlen(cut + 2) + 1);
     }
-    *name = strndup(base.ptr + at, base.len - at);
-    return *name != NULL ? 0 : fy_nomem(e);
+    return 0;
 }
 
-/* The name of ".../models--ORG--NAME/snapshots/COMMIT", links followed. */
-static int snapshot_name(const char *dir, char **name, fy_err *e)
+int fy_hub_id_of_snapshot(const char *dir, char **id, fy_err *e)
 {
     char *real = realpath(dir, NULL);
     char *commit = real != NULL ? strrchr(real, '/') : NULL;
     int rc = 0;
+    *id = NULL;
     if (commit != NULL) {
         *commit = '\0';
         if (fy_span_is(fy_path_base(real), "snapshots")) {
             *strrchr(real, '/') = '\0';
-            rc = entry_name(fy_path_base(real), name, e);
+            rc = entry_id(fy_path_base(real), id, e);
         }
     }
     free(real);
     return rc;
+}
+
+/* Its last part. */
+static int snapshot_name(const char *dir, char **name, fy_err *e)
+{
+    char *id;
+    if (fy_hub_id_of_snapshot(dir, &id, e))
+        return -1;
+    const char *slash = id != NULL ? strrchr(id, '/') : NULL;
+    if (slash != NULL)
+        memmove(id, slash + 1, strlen(slash + 1) + 1);
+    *name = id;
+    return 0;
 }
 
 static bool is_entry(const char *dir)

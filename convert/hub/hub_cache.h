@@ -45,6 +45,10 @@ typedef struct {
 
 void fy_hub_place_release(fy_hub_place *p);
 
+/* "ORG/NAME", or "NAME", of the cache entry that `dir` is a snapshot of, links followed: a new
+ * string. NULL and 0: it is none. */
+int fy_hub_id_of_snapshot(const char *dir, char **id, fy_err *e);
+
 /* Where the checkpoint is that the user names: a path, of a cache entry too, or
  * "[ORG/]NAME[@REVISION]" where no such path exists and the cache holds it. Of a cache entry: the
  * snapshot of the revision, "main" when none is given, or the only snapshot. Nothing is downloaded.
