@@ -6,16 +6,9 @@
  */
 #include <math.h>
 
+#include "kernels/arm/unroll.h"
 #include "kernels/arm/vec_neon.h"
 #include "kernels/kernel_impl.h"
-
-#define FY_INLINE static inline __attribute__((always_inline))
-/* Loops over register arrays must be unrolled whole or the arrays go to memory. */
-#ifdef __clang__
-#define FY_UNROLL _Pragma("unroll")
-#else
-#define FY_UNROLL _Pragma("GCC unroll 16")
-#endif
 
 enum { SIDE = 4 }; /* queries that go together */
 

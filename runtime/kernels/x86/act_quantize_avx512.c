@@ -18,13 +18,6 @@ FY_INLINE float largest(__m512 a, __m512 b)
     return _mm_cvtss_f32(_mm_castsi128_ps(h));
 }
 
-/* 1 / d, or 0 when d is zero or the quotient is not finite. */
-FY_INLINE float inverse(float d)
-{
-    const float id = d != 0.0f ? 1.0f / d : 0.0f;
-    return id - id == 0.0f ? id : 0.0f;
-}
-
 /* x * id rounded half away from zero: 0.49999997, the float below one half, pushes exactly the
  * values from one half on over the next integer before truncation. */
 FY_INLINE __m128i round_q8(__m512 x, __m512 id)
@@ -51,7 +44,7 @@ void fy_act_quantize__avx512(const fy_act *a, int64_t col_begin, int64_t col_end
     for (int64_t b = col_begin * n_blocks; b < col_end * n_blocks; b++) {
         const __m512 low = _mm512_loadu_ps(a->x + b * FY_QK);
         const __m512 high = _mm512_loadu_ps(a->x + b * FY_QK + 16);
-        const float d = largest(low, high) / 127.0f, id = inverse(d);
+        const float d = largest(low, high) / 127.0f, id = fy_inverse(d);
         __m256i q = _mm256_setzero_si256();
         if (id != 0.0f) /* or else a block of zeros, whatever x holds */
             q = _mm256_inserti128_si256(_mm256_castsi128_si256(round_q8(low, _mm512_set1_ps(id))),

@@ -26,13 +26,6 @@ FY_INLINE float largest(const __m256 v[4])
     return _mm_cvtss_f32(_mm_castsi128_ps(h));
 }
 
-/* 1 / d, or 0 when d is zero or the quotient is not finite. */
-FY_INLINE float inverse(float d)
-{
-    const float id = d != 0.0f ? 1.0f / d : 0.0f;
-    return id - id == 0.0f ? id : 0.0f;
-}
-
 /* x * id rounded half away from zero: 0.49999997, the float below one half, pushes exactly the
  * values from one half on over the next integer before truncation. */
 FY_INLINE __m256i round_q8(__m256 x, __m256 id)
@@ -80,7 +73,7 @@ void fy_act_quantize__avx2(const fy_act *a, int64_t col_begin, int64_t col_end)
         __m256 v[4];
         load_block(v, a->x + b * FY_QK);
         const float d = largest(v) / 127.0f;
-        const __m256i q = quantize_q8(v, inverse(d));
+        const __m256i q = quantize_q8(v, fy_inverse(d));
         _mm256_storeu_si256((__m256i *)(a->q + b * FY_QK), q);
         a->d[b] = d;
         a->sum[b] = sum_bytes(q);
@@ -94,7 +87,7 @@ void fy_encode_q8_0__avx2(fy_block_q8_0 *y, const float *x, int64_t n)
         load_block(v, x + b * FY_QK);
         const float d = largest(v) / 127.0f;
         y[b].d = fy_f32_to_f16(d);
-        _mm256_storeu_si256((__m256i *)y[b].qs, quantize_q8(v, inverse(d)));
+        _mm256_storeu_si256((__m256i *)y[b].qs, quantize_q8(v, fy_inverse(d)));
     }
 }
 
@@ -117,7 +110,7 @@ void fy_encode_q4_0__avx2(fy_block_q4_0 *y, const float *x, int64_t n)
         load_block(v, x);
         const float m = largest(v);
         const float d = (m != 0.0f ? x[first_of_magnitude(v, m)] : 0.0f) / -8.0f;
-        const float id = inverse(d);
+        const float id = fy_inverse(d);
         y[b].d = fy_f32_to_f16(d);
         __m128i bytes = _mm_setzero_si128();
         if (id != 0.0f || d == 0.0f) {

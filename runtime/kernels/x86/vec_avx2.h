@@ -101,4 +101,11 @@ FY_INLINE __m256 fy_widen_bf16(const void *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(fy_load128(p)), 16));
 }
 
+/* 1 / d, or 0 when d is zero or the quotient is not finite. */
+FY_INLINE float fy_inverse(float d)
+{
+    const float id = d != 0.0f ? 1.0f / d : 0.0f;
+    return id - id == 0.0f ? id : 0.0f;
+}
+
 #endif
