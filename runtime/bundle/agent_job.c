@@ -60,6 +60,22 @@ static void wake_receiver(fy_agent_job *j)
         return; /* full: it will look anyway */
 }
 
+/* A thread's news for the host, released. A host that does not listen any more is no failure of the
+ * thread's: what it sent before still has to be read and put in its place. The receiver ends the
+ * job, when it comes to the end of the stream or cannot send either. */
+static int tell_host(fy_agent_job *j, fy_str *s, fy_err *e)
+{
+    int rc = s->oom ? fy_nomem(e) : 0;
+    if (rc == 0 && fy_agent_job_send(j, s->ptr, s->len, NULL) != 0) {
+        pthread_mutex_lock(&j->lock);
+        j->deaf = true;
+        pthread_mutex_unlock(&j->lock);
+        wake_receiver(j);
+    }
+    fy_str_release(s);
+    return rc;
+}
+
 /* --- what the threads do ---------------------------------------------------------------------- */
 
 /* Notes the first failure; the receiver ends the job. */
@@ -122,9 +138,7 @@ static int settle(fy_agent_job *j, size_t file, uint64_t unit, fy_unit_state sta
     if (state == FY_UNIT_HERE && !received) {
         fy_str s = {0};
         fy_agent_put_u64s(&s, FY_AGENT_REUSED, n, NULL);
-        int rc = s.oom ? fy_nomem(e) : fy_agent_job_send(j, s.ptr, s.len, e);
-        fy_str_release(&s);
-        if (rc != 0)
+        if (tell_host(j, &s, e) != 0)
             return -1;
     }
     if (last) {
@@ -143,9 +157,7 @@ static int ask_for(fy_agent_job *j, size_t file, uint64_t unit, fy_err *e)
     j->coming++;
     pthread_mutex_unlock(&j->lock);
     fy_agent_put_want(&s, (uint32_t)file, (uint32_t)unit);
-    int rc = s.oom ? fy_nomem(e) : fy_agent_job_send(j, s.ptr, s.len, e);
-    fy_str_release(&s);
-    return rc;
+    return tell_host(j, &s, e);
 }
 
 static int look_for(fy_agent_job *j, size_t file, uint64_t unit, uint8_t *scratch, fy_err *e)
@@ -331,7 +343,7 @@ bool fy_agent_job_has_room(fy_agent_job *j)
 bool fy_agent_job_is_sent_to(fy_agent_job *j)
 {
     pthread_mutex_lock(&j->lock);
-    bool coming = j->coming > 0;
+    bool coming = j->coming > 0 && !j->deaf;
     pthread_mutex_unlock(&j->lock);
     return coming;
 }

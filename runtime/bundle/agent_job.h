@@ -59,6 +59,7 @@ typedef struct {
     int n_threads;
     bool stop;
     fy_err err;    /* the first failure of a thread */
+    bool deaf;     /* the host does not take what a thread says */
     bool checking; /* the finished version is looked at; nothing is written */
     bool damaged;  /* and is not what it should be */
     bool asked;    /* every unit has been looked for */
