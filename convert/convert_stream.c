@@ -104,7 +104,7 @@ static int tell_fault(const source *src, uint64_t row, int64_t element, const fy
 static int encode(fy_convert_stream *s, fy_type type, void *out, const float *x, uint64_t n,
                   fy_row_fault *fault)
 {
-    if (fy_row_encode(&s->kernels, type, out, x, (int64_t)n, fault) == 0)
+    if (fy_row_encode(&s->kernels, type, out, x, (int64_t)n, NULL, fault) == 0)
         return 0;
     if (!s->allow_nonfinite || fy_type_get(type)->block != 1)
         return -1;

@@ -1,6 +1,5 @@
-#include "quantize/requantize.h"
+#include "quantize/requantize_impl.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,20 +7,6 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/quote.h"
-#include "format/gguf.h"
-#include "kernels/row.h"
-#include "quantize/recipe.h"
-
-/* A row passes through f32 in slices: a multiple of every block, small enough for the stack. */
-enum { SLICE = 8192 };
-
-struct fy_requant {
-    fy_gguf *in;       /* owned */
-    fy_gguf_writer *w; /* owned; tensor i of the output is tensor i of the input */
-    fy_recipe recipe;
-    fy_kernels kernels;
-    fy_requant_stats stats;
-};
 
 /* --- plan ------------------------------------------------------------------------------------- */
 
@@ -65,7 +50,7 @@ static int plan_keys(fy_requant *q, fy_err *e)
     return 0;
 }
 
-static bool is_quantized(fy_type t)
+bool fy_requant_is_quantized(fy_type t)
 {
     return fy_type_get((uint32_t)t)->block > 1;
 }
@@ -75,7 +60,7 @@ static int check_conversion(const fy_gguf_tensor *t, const char *name, fy_type t
     const char *from = fy_type_name(t->type);
     if (t->type == to)
         return 0;
-    if (is_quantized(t->type) && is_quantized(to))
+    if (fy_requant_is_quantized(t->type) && fy_requant_is_quantized(to))
         return fy_fail(e, FY_EUNSUPPORTED,
                        "tensor '%s' is %s already: quantizing it again to %s would only lose "
                        "more; start from the f32, f16 or bf16 file",
@@ -158,63 +143,7 @@ void fy_requant_close(fy_requant *q)
     free(q);
 }
 
-/* --- rows ------------------------------------------------------------------------------------- */
-
-static int report_fault(const fy_gguf_tensor *t, fy_type to, uint64_t row, uint64_t element,
-                        const fy_row_fault *f, fy_err *e)
-{
-    char shown[FY_QUOTE_BYTES];
-    fy_quote(shown, sizeof shown, t->name);
-    if (f->overflow)
-        return fy_fail(e, FY_EFORMAT,
-                       "tensor '%s', row %" PRIu64 ", element %" PRIu64
-                       ": value %g is too large for "
-                       "%s; choose %s",
-                       shown, row, element, (double)f->value, fy_type_name(to),
-                       to == FY_F16 ? "bf16 or f32" : "a wider type");
-    return fy_fail(e, FY_EFORMAT,
-                   "tensor '%s', row %" PRIu64 ", element %" PRIu64 ": value %g, expected a finite "
-                   "number; the checkpoint is damaged",
-                   shown, row, element, (double)f->value);
-}
-
-static int convert_row(const fy_requant *q, const fy_gguf_tensor *t, fy_type to, uint64_t row,
-                       uint8_t *out, fy_err *e)
-{
-    const uint8_t *from = t->data + row * fy_type_row_bytes(t->type, t->ne[0]);
-    float x[SLICE];
-    for (uint64_t at = 0; at < t->ne[0]; at += SLICE) {
-        int64_t n = (int64_t)(t->ne[0] - at < SLICE ? t->ne[0] - at : SLICE);
-        fy_row_fault fault = {0};
-        fy_row_decode(&q->kernels, t->type, x, from + fy_type_row_bytes(t->type, at), n);
-        if (fy_row_encode(&q->kernels, to, out + fy_type_row_bytes(to, at), x, n, &fault) != 0)
-            return report_fault(t, to, row, at + (uint64_t)fault.index, &fault, e);
-    }
-    return 0;
-}
-
-/* Floats pass through f32 even when their type stays: that is exact, and it is where damaged values
- * are found. What is quantized or no float is copied. */
-static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
-                fy_err *e)
-{
-    (void)thread;
-    const fy_requant *q = user;
-    const fy_gguf_tensor *t = fy_gguf_tensor_at(q->in, (size_t)i);
-    fy_type to = fy_gguf_writer_tensor(q->w, i)->type;
-    uint64_t from_bytes = fy_type_row_bytes(t->type, t->ne[0]),
-             to_bytes = fy_type_row_bytes(to, t->ne[0]);
-    if (t->type == to && (is_quantized(to) || !fy_row_can_encode(to))) {
-        memcpy(out, t->data + row * from_bytes, n_rows * from_bytes);
-    } else {
-        for (uint64_t r = 0; r < n_rows; r++) {
-            if (convert_row(q, t, to, row + r, (uint8_t *)out + r * to_bytes, e) != 0)
-                return -1;
-        }
-    }
-    fy_gguf_drop(q->in, t, row * from_bytes, n_rows * from_bytes);
-    return 0;
-}
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* The input is mapped while the output is written: neither the file nor its .part may be the input.
  */
@@ -239,7 +168,7 @@ int fy_requant_write(fy_requant *q, const char *out, fy_pool *pool, fy_progress 
     const char *in = fy_gguf_path(q->in);
     if (check_distinct(q->in, out, e) != 0)
         return -1;
-    if (fy_gguf_write(q->w, out, fill, q, pool, progress, e) != 0)
+    if (fy_gguf_write(q->w, out, fy_requant_fill, q, pool, progress, e) != 0)
         return e != NULL && e->code == FY_EFORMAT ? fy_ctx(e, "%s", in) : -1;
     return 0;
 }

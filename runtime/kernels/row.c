@@ -245,8 +245,9 @@ static int64_t find_infinite(fy_type t, const uint8_t *row, const float *x, int6
 }
 
 int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
-                  fy_row_fault *fault)
+                  const fy_encode_how *how, fy_row_fault *fault)
 {
+    (void)how;
     int64_t bad = find_fault(x, n, largest(t));
     if (bad == n) {
         encode(k, t, row, x, n);

@@ -25,11 +25,22 @@ typedef struct {
     bool overflow; /* finite, but too large for the type or its scale; otherwise NaN or infinite */
 } fy_row_fault;
 
-/* Encodes n values into a row of type t. Returns 0, or -1 with *fault set when a value is not
- * finite or would become infinite in type t (f16 overflow of a value or of a block's scale or
- * minimum: then the fault is that block's largest magnitude or smallest value). */
+/* How values become blocks, where the type leaves a choice. All zeros: as ggml's reference does
+ * without an importance matrix. */
+typedef struct {
+    const float *importance; /* [n] >= 0, of the elements of x: as ggml with an importance matrix;
+                                NULL: none. Types without a choice (q8_0) do not ask. */
+    float mean_square;       /* of the whole row that x belongs to: the sum of squares in f32, in
+                                order, over its length. Only looked at with importance. */
+    bool fit; /* search the scale of least (with importance, weighted) squared error: the types of
+                 blocks of 32, the others do not ask */
+} fy_encode_how;
+
+/* Encodes n values into a row of type t; how NULL is all zeros. Returns 0, or -1 with *fault set
+ * when a value is not finite or would become infinite in type t (f16 overflow of a value or of a
+ * block's scale or minimum: then the fault is that block's largest magnitude or smallest value). */
 int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
-                  fy_row_fault *fault);
+                  const fy_encode_how *how, fy_row_fault *fault);
 
 /* f32, f16 and bf16 alone: without that check. NaN and infinity stay what they are, what is too
  * large becomes infinite. */

@@ -268,7 +268,7 @@ static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
         }
         fy_row_fault fault;
         fill_values(f->values[thread], (size_t)t->ne[0], &state);
-        if (fy_row_encode(&f->k, t->type, at, f->values[thread], (int64_t)t->ne[0], &fault) != 0)
+        if (fy_row_encode(&f->k, t->type, at, f->values[thread], (int64_t)t->ne[0], NULL, &fault) != 0)
             return fy_fail(e, FY_EARG, "tensor %lld: a value does not fit", (long long)i);
     }
     return 0;

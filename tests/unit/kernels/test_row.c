@@ -39,7 +39,7 @@ static int encode(fy_type t, const float *x, fy_row_fault *fault)
 {
     static uint8_t row[N * sizeof(float)];
     *fault = (fy_row_fault){-1, 0.0f, false};
-    return fy_row_encode(&kernels, t, row, x, N, fault);
+    return fy_row_encode(&kernels, t, row, x, N, NULL, fault);
 }
 
 static void the_types_of_rows_are_known(void **state)
@@ -79,7 +79,7 @@ static void rows_come_back_within_the_step_of_their_type(void **state)
     for (int i = 0; i < N_ENCODABLE; i++) {
         uint8_t row[N * sizeof(float)];
         fy_row_fault fault;
-        assert_int_equal(fy_row_encode(&kernels, encodable[i], row, x, N, &fault), 0);
+        assert_int_equal(fy_row_encode(&kernels, encodable[i], row, x, N, NULL, &fault), 0);
         fy_row_decode(&kernels, encodable[i], y, row, N);
         for (int e = 0; e < N; e++)
             assert_true(fabs((double)x[e] - (double)y[e]) <= steps[i]);
@@ -94,7 +94,7 @@ static void rows_decode_from_any_address(void **state)
     for (int i = 0; i < N_ENCODABLE; i++) {
         _Alignas(64) uint8_t row[N * sizeof(float)], moved[N * sizeof(float) + 3];
         fy_row_fault fault;
-        assert_int_equal(fy_row_encode(&kernels, encodable[i], row, x, N, &fault), 0);
+        assert_int_equal(fy_row_encode(&kernels, encodable[i], row, x, N, NULL, &fault), 0);
         fy_row_decode(&kernels, encodable[i], expected, row, N);
         for (size_t shift = 1; shift <= 3; shift++) {
             memcpy(moved + shift, row, sizeof row);
@@ -174,7 +174,7 @@ static void values_too_large_for_the_type_are_named(void **state)
             uint8_t row[N * sizeof(float)];
             fill(x);
             x[70] = (float)sign * cases[i].fits;
-            assert_int_equal(fy_row_encode(&kernels, cases[i].type, row, x, N, &fault), 0);
+            assert_int_equal(fy_row_encode(&kernels, cases[i].type, row, x, N, NULL, &fault), 0);
             fy_row_decode(&kernels, cases[i].type, y, row, N);
             assert_true(isfinite(y[70]));
             if (cases[i].too_large == 0.0f)
@@ -218,12 +218,12 @@ static void scales_and_minimums_that_overflow_are_found_in_what_was_encoded(void
         fy_row_fault fault;
         fill(x);
         x[200] = cases[i].fits;
-        if (fy_row_encode(&kernels, cases[i].type, row, x, N, &fault) != 0)
+        if (fy_row_encode(&kernels, cases[i].type, row, x, N, NULL, &fault) != 0)
             fail_msg("%s: %g does not fit", fy_type_name(cases[i].type), (double)x[200]);
         fy_row_decode(&kernels, cases[i].type, y, row, N);
         assert_true(fabsf(y[200] - x[200]) < fabsf(x[200]) * 0.1f);
         x[200] = cases[i].too_large;
-        if (fy_row_encode(&kernels, cases[i].type, row, x, N, &fault) == 0)
+        if (fy_row_encode(&kernels, cases[i].type, row, x, N, NULL, &fault) == 0)
             fail_msg("%s: %g fits", fy_type_name(cases[i].type), (double)x[200]);
         assert_int_equal(fault.index, 200);
         assert_true(fault.value == x[200] && fault.overflow);
@@ -245,7 +245,7 @@ static void no_finite_row_is_written_with_a_scale_that_is_not(void **state)
         }
         for (int t = 0; t < N_ENCODABLE; t++) {
             fy_row_fault fault;
-            if (fy_row_encode(&kernels, encodable[t], row, x, N, &fault) != 0)
+            if (fy_row_encode(&kernels, encodable[t], row, x, N, NULL, &fault) != 0)
                 continue;
             fy_row_decode(&kernels, encodable[t], y, row, N);
             for (int i = 0; i < N; i++) {
@@ -290,7 +290,8 @@ static void an_empty_row_has_no_fault(void **state)
     fy_row_fault fault;
     for (int i = 0; i < N_ENCODABLE; i++) {
         float nothing = 1.0f;
-        assert_int_equal(fy_row_encode(&kernels, encodable[i], &nothing, &nothing, 0, &fault), 0);
+        assert_int_equal(fy_row_encode(&kernels, encodable[i], &nothing, &nothing, 0, NULL, &fault),
+                         0);
         fy_row_decode(&kernels, encodable[i], &nothing, &nothing, 0);
         assert_true(nothing == 1.0f);
     }

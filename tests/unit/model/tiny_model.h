@@ -125,7 +125,7 @@ static int tiny_rows(void *user, int64_t i, uint64_t row, uint64_t n_rows, void 
     for (uint64_t r = 0; r < n_rows && rc == 0; r++) {
         fy_row_fault fault;
         tiny_fill(name, t->n_dims > 1, row + r, t->ne[0], x);
-        rc = fy_row_encode(&k, t->type, (uint8_t *)out + r * bytes, x, (int64_t)t->ne[0], &fault);
+        rc = fy_row_encode(&k, t->type, (uint8_t *)out + r * bytes, x, (int64_t)t->ne[0], NULL, &fault);
     }
     free(x);
     return rc;

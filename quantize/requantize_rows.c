@@ -1,0 +1,66 @@
+#include "quantize/requantize_impl.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/quote.h"
+
+/* A row passes through f32 in slices: a multiple of every block, small enough for the stack. */
+enum { SLICE = 8192 };
+
+static int report_fault(const fy_gguf_tensor *t, fy_type to, uint64_t row, uint64_t element,
+                        const fy_row_fault *f, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    fy_quote(shown, sizeof shown, t->name);
+    if (f->overflow)
+        return fy_fail(e, FY_EFORMAT,
+                       "tensor '%s', row %" PRIu64 ", element %" PRIu64
+                       ": value %g is too large for "
+                       "%s; choose %s",
+                       shown, row, element, (double)f->value, fy_type_name(to),
+                       to == FY_F16 ? "bf16 or f32" : "a wider type");
+    return fy_fail(e, FY_EFORMAT,
+                   "tensor '%s', row %" PRIu64 ", element %" PRIu64 ": value %g, expected a finite "
+                   "number; the checkpoint is damaged",
+                   shown, row, element, (double)f->value);
+}
+
+static int convert_row(const fy_requant *q, const fy_gguf_tensor *t, fy_type to, uint64_t row,
+                       uint8_t *out, fy_err *e)
+{
+    const uint8_t *from = t->data + row * fy_type_row_bytes(t->type, t->ne[0]);
+    float x[SLICE];
+    for (uint64_t at = 0; at < t->ne[0]; at += SLICE) {
+        int64_t n = (int64_t)(t->ne[0] - at < SLICE ? t->ne[0] - at : SLICE);
+        fy_row_fault fault = {0};
+        fy_row_decode(&q->kernels, t->type, x, from + fy_type_row_bytes(t->type, at), n);
+        if (fy_row_encode(&q->kernels, to, out + fy_type_row_bytes(to, at), x, n, NULL, &fault) !=
+            0)
+            return report_fault(t, to, row, at + (uint64_t)fault.index, &fault, e);
+    }
+    return 0;
+}
+
+/* Floats pass through f32 even when their type stays: that is exact, and it is where damaged values
+ * are found. What is quantized or no float is copied. */
+int fy_requant_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
+                    fy_err *e)
+{
+    (void)thread;
+    const fy_requant *q = user;
+    const fy_gguf_tensor *t = fy_gguf_tensor_at(q->in, (size_t)i);
+    fy_type to = fy_gguf_writer_tensor(q->w, i)->type;
+    uint64_t from_bytes = fy_type_row_bytes(t->type, t->ne[0]),
+             to_bytes = fy_type_row_bytes(to, t->ne[0]);
+    if (t->type == to && (fy_requant_is_quantized(to) || !fy_row_can_encode(to))) {
+        memcpy(out, t->data + row * from_bytes, n_rows * from_bytes);
+    } else {
+        for (uint64_t r = 0; r < n_rows; r++) {
+            if (convert_row(q, t, to, row + r, (uint8_t *)out + r * to_bytes, e) != 0)
+                return -1;
+        }
+    }
+    fy_gguf_drop(q->in, t, row * from_bytes, n_rows * from_bytes);
+    return 0;
+}
