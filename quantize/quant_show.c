@@ -4,17 +4,19 @@
 #include <unistd.h>
 
 #include "cli/verb.h"
+#include "quantize/requantize_impl.h"
 
 enum { COLUMNS = 80 }; /* of what is no terminal */
 
-/* Is it one of the two models? The report would take its place. */
-static int check_distinct(const fy_quant_wish *w, fy_err *e)
+/* Is it a file of one of the two models? The report would take its place. */
+static int check_distinct(const fy_quant_wish *w, const fy_requant *q, fy_err *e)
 {
-    if (strcmp(w->file, w->out) == 0 || fy_file_is_same(w->file, w->in) ||
-        fy_file_is_same(w->file, w->out))
-        return fy_fail(e, FY_EARG, "--report %s: is a model of this call, expected another name",
-                       w->file);
-    return 0;
+    bool same = strcmp(w->file, w->out) == 0 || fy_file_is_same(w->file, w->out);
+    for (size_t i = 0; i < fy_gguf_n_files(q->in); i++)
+        same = same || fy_file_is_same(w->file, fy_gguf_file_path(q->in, i));
+    return same ? fy_fail(e, FY_EARG,
+                          "--report %s: is a model of this call, expected another name", w->file)
+                : 0;
 }
 
 int fy_quant_show_begin(fy_quant_show *s, fy_requant *q, const fy_quant_wish *wish, fy_err *e)
@@ -26,7 +28,7 @@ int fy_quant_show_begin(fy_quant_show *s, fy_requant *q, const fy_quant_wish *wi
     if (!s->table && !to_file)
         return 0;
     if (to_file && strcmp(wish->file, "-") != 0) {
-        if (check_distinct(wish, e) != 0 || (s->json = fy_out_open(wish->file, 0, e)) == NULL)
+        if (check_distinct(wish, q, e) != 0 || (s->json = fy_out_open(wish->file, 0, e)) == NULL)
             return -1;
     }
     s->report = fy_requant_measure(q, e);

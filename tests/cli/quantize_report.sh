@@ -36,6 +36,8 @@ for threads in 1 5; do
     "$FERRY" quantize "$TMP/f32.gguf" "$TMP/t.gguf" q4_K --report - -q -t $threads >"$TMP/t$threads.json"
 done
 check "the report does not depend on the threads" cmp "$TMP/t1.json" "$TMP/t5.json"
+FY_CPU_MASK=0 "$FERRY" quantize "$TMP/f32.gguf" "$TMP/t.gguf" q4_K --report - -q >"$TMP/scalar.json"
+check "nor on the CPU" cmp "$TMP/t1.json" "$TMP/scalar.json"
 check "nor does the file on the report" cmp "$TMP/t.gguf" "$TMP/q4_K.gguf"
 check_equal "widening has nothing to measure" "null 0" "$("$FERRY" quantize "$TMP/q4_0.gguf" "$TMP/w.gguf" f32 -q --report - |
     jq -r '"\(.total.rmse) \(.tensors | length)"')"
@@ -67,6 +69,9 @@ check_status "the report is no model of the call" 2 'model of this call' \
     "$FERRY" quantize "$TMP/f32.gguf" "$TMP/bad.gguf" q4_0 --report "$TMP/bad.gguf"
 check_status "nor the input under another name" 2 'model of this call' \
     "$FERRY" quantize "$TMP/f32.gguf" "$TMP/bad.gguf" q4_0 --report "$TMP/../$(basename "$TMP")/f32.gguf"
+"$FERRY" convert tests/data/tales --outtype f32 --split-max-size 6M -o "$TMP/split.gguf" -q
+check_status "nor another file of the input" 2 'model of this call' \
+    "$FERRY" quantize "$TMP/split-00001-of-00002.gguf" "$TMP/bad.gguf" q4_0 --report "$TMP/split-00002-of-00002.gguf"
 check_status "a directory that is missing is found before the work" 1 'No such file' \
     "$FERRY" quantize "$TMP/f32.gguf" "$TMP/bad.gguf" q4_0 --report "$TMP/none/r.json"
 check_equal "and nothing was written" "" "$(cd "$TMP" && ls -d bad* 2>/dev/null)"
