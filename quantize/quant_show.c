@@ -14,8 +14,8 @@ static int check_distinct(const fy_quant_wish *w, const fy_requant *q, fy_err *e
     bool same = strcmp(w->file, w->out) == 0 || fy_file_is_same(w->file, w->out);
     for (size_t i = 0; i < fy_gguf_n_files(q->in); i++)
         same = same || fy_file_is_same(w->file, fy_gguf_file_path(q->in, i));
-    return same ? fy_fail(e, FY_EARG,
-                          "--report %s: is a model of this call, expected another name", w->file)
+    return same ? fy_fail(e, FY_EARG, "--report %s: is a model of this call, expected another name",
+                          w->file)
                 : 0;
 }
 

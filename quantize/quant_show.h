@@ -1,4 +1,5 @@
-/* Where the report of a quantization goes: a table on a terminal, a line of words elsewhere, a file.
+/* Where the report of a quantization goes: a table on a terminal, a line of words elsewhere, a
+ * file.
  *
  * fy_quant_show_begin before the model is written, fy_quant_show_end behind it, whatever became of
  * it. Measuring costs time, so that it is done only where somebody wants to see it. */

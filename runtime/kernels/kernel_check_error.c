@@ -71,9 +71,9 @@ bool fy_kc_error_equals_spec(fy_kc_case *t)
         }
         if (!same(got.xx, want.xx) || !same(got.yy, want.yy) || !same(got.xy, want.xy) ||
             !same(got.ee, want.ee))
-            return fy_kc_fail(t, "sums of %d are %.17g %.17g %.17g %.17g, not %.17g %.17g %.17g %.17g",
-                              n, got.xx, got.yy, got.xy, got.ee, want.xx, want.yy, want.xy,
-                              want.ee);
+            return fy_kc_fail(
+                t, "sums of %d are %.17g %.17g %.17g %.17g, not %.17g %.17g %.17g %.17g", n, got.xx,
+                got.yy, got.xy, got.ee, want.xx, want.yy, want.xy, want.ee);
         if (got.max_x != want.max_x || got.max_e != want.max_e)
             return fy_kc_fail(t, "largest of %d are %.9g %.9g, expected %.9g %.9g", n,
                               (double)got.max_x, (double)got.max_e, (double)want.max_x,
@@ -85,8 +85,8 @@ bool fy_kc_error_equals_spec(fy_kc_case *t)
     return true;
 }
 
-static bool near(fy_kc_case *t, const char *what, double got, long double want, long double sizes_sum,
-                 int n)
+static bool near(fy_kc_case *t, const char *what, double got, long double want,
+                 long double sizes_sum, int n)
 {
     if (fabsl((long double)got - want) <= 0x1p-52L * (long double)(n + 2) * sizes_sum)
         return true;

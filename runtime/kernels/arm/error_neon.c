@@ -43,8 +43,8 @@ static inline int64_t count_outside(const float *x, const float *limits, int64_t
     for (; i + 4 <= n; i += 4) {
         const float *limit = limits + i / FY_LIMIT_ELEMS * 2;
         const float32x4_t v = vld1q_f32(x + i);
-        const uint32x4_t outside = vorrq_u32(vcltq_f32(v, vdupq_n_f32(limit[0])),
-                                             vcgtq_f32(v, vdupq_n_f32(limit[1])));
+        const uint32x4_t outside =
+            vorrq_u32(vcltq_f32(v, vdupq_n_f32(limit[0])), vcgtq_f32(v, vdupq_n_f32(limit[1])));
         count = vsubq_u32(count, outside);
     }
     int64_t sum = (int64_t)vaddlvq_u32(count);

@@ -75,7 +75,7 @@ void fy_error_sums__avx2(fy_error_sums *to, const float *x, const float *y, cons
                          int64_t n)
 {
     const __m256d zero = _mm256_setzero_pd();
-    sums s = {{zero, zero},         {zero, zero},         {zero, zero},           {zero, zero},
+    sums s = {{zero, zero},        {zero, zero},        {zero, zero},          {zero, zero},
               _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_si256()};
     if (limits != NULL)
         add_row(&s, x, y, limits, n);

@@ -96,14 +96,8 @@ static void the_order_of_arrival_changes_no_bit(void **state)
 static void numbers_follow_from_the_sums(void **state)
 {
     (void)state;
-    const fy_error_sums s = {.n = 4,
-                             .n_outside = 1,
-                             .xx = 100,
-                             .yy = 81,
-                             .xy = 45,
-                             .ee = 1,
-                             .max_x = 9,
-                             .max_e = 0.75f};
+    const fy_error_sums s = {
+        .n = 4, .n_outside = 1, .xx = 100, .yy = 81, .xy = 45, .ee = 1, .max_x = 9, .max_e = 0.75f};
     const fy_quant_numbers v = fy_quant_numbers_of(&s);
     assert_true(v.rmse == 0.5 && v.relative == 0.1 && v.max_error == 0.75 && v.cosine == 0.5);
     assert_true(fabs(v.sqnr_db - 20) < 1e-12 && v.saturated == 0.25);
