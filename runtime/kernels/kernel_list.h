@@ -115,6 +115,9 @@ FY_KERNEL(matmul_q5_1, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
 FY_KERNEL(matmul_q4_k, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
 FY_KERNEL(matmul_q5_k, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
 FY_KERNEL(matmul_q6_k, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
+FY_KERNEL(encode_q4_k, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
+FY_KERNEL(encode_q5_k, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
+FY_KERNEL(encode_q6_k, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
 #endif
 
 #if defined(__aarch64__)

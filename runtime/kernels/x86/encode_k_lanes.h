@@ -26,16 +26,18 @@ FY_INLINE void fy_l_transpose(fy_lanes *lanes, const float *x, int n)
     }
 }
 
-/* Adding it leaves the nearest integer in the lowest bits, halves to even, of |v| < 2^22. */
-#define FY_L_SHIFT 12582912.0f
-
-/* The nearest integers between low and high, of |v| < 2^22. */
+/* The nearest integers between low and high, halves to even, of |v| < 2^22. */
 FY_INLINE fy_lanes fy_l_small_nearest_between(fy_lanes v, int low, int high)
 {
-    const fy_lanes shifted = v + fy_l_set(FY_L_SHIFT);
-    return fy_l_min(fy_l_max(shifted, fy_l_set(FY_L_SHIFT + (float)low)),
-                    fy_l_set(FY_L_SHIFT + (float)high)) -
-           fy_l_set(FY_L_SHIFT);
+    const float shift = 12582912.0f; /* 1.5 * 2^23: adding it leaves no fraction */
+    const fy_lanes q = fy_l_max_bits(v + fy_l_set(shift), fy_l_set(shift + (float)low));
+    return fy_l_min_bits(q, fy_l_set(shift + (float)high)) - fy_l_set(shift);
+}
+
+/* The same from 0 on. */
+FY_INLINE fy_lanes fy_l_small_nearest_to(fy_lanes v, int high)
+{
+    return fy_l_min_bits(fy_l_max_bits(fy_l_round(v), fy_l_set(0.0f)), fy_l_set((float)high));
 }
 
 /* 32 quants of a row: nearest(v / d), or nearest(v * inverse) where d is 0, v = x + add. */
@@ -62,7 +64,7 @@ typedef struct {
 
 /* Element i of every sub-block, its weight, its quant. */
 typedef struct {
-    fy_lanes x[FY_QK], w[FY_QK], q[FY_QK];
+    fy_lanes x[FY_QK], q[FY_QK], w[FY_QK];
     fy_lanes lowest, highest; /* of x */
     fy_lanes sum_w, sum_wx;
     int top;
@@ -76,10 +78,11 @@ typedef struct {
 FY_INLINE fy_l_sums fy_l_quantize_as(fy_l_subs *s, fy_lanes inverse, fy_lanes base, bool small)
 {
     fy_l_sums sums = {fy_l_set(0.0f), fy_l_set(0.0f), fy_l_set(0.0f)};
+    FY_UNROLL
     for (int i = 0; i < FY_QK; i++) {
         const fy_lanes x = s->x[i], v = inverse * (x - base);
         const fy_lanes q =
-            small ? fy_l_small_nearest_between(v, 0, s->top) : fy_l_nearest_between(v, 0, s->top);
+            small ? fy_l_small_nearest_to(v, s->top) : fy_l_nearest_between(v, 0, s->top);
         const fy_lanes wq = s->w[i] * q;
         s->q[i] = q;
         sums.l += wq;
@@ -102,6 +105,7 @@ FY_INLINE fy_l_sums fy_l_quantize(fy_l_subs *s, fy_lanes inverse, fy_lanes base)
 FY_INLINE fy_lanes fy_l_error(const fy_l_subs *s, fy_lanes scale, fy_lanes min)
 {
     fy_lanes error = fy_l_set(0.0f);
+    FY_UNROLL
     for (int i = 0; i < FY_QK; i++) {
         const fy_lanes diff = scale * s->q[i] + min - s->x[i];
         error += s->w[i] * (diff * diff);
@@ -225,6 +229,7 @@ typedef struct {
 FY_INLINE fy_l_q6_sums fy_l_q6_sums_of(const fy_l_groups *g, fy_lanes inverse)
 {
     fy_l_q6_sums s = {fy_l_set(0.0f), fy_l_set(0.0f)};
+    FY_UNROLL
     for (int i = 0; i < FY_Q6_K_GROUP; i++) {
         const fy_lanes q = fy_l_small_nearest_between(inverse * g->x[i], -32, 31);
         s.xq += g->x3[i] * q;

@@ -22,6 +22,24 @@ typedef __m256 fy_lanes_mask;
 #define fy_l_abs   fy_abs
 #define fy_l_and   _mm256_and_ps
 
+/* The larger of a and of b >= 0; the smaller of both >= 0. They compare as integers, for which a CPU
+ * has other units than for floats. */
+FY_INLINE fy_lanes fy_l_max_bits(fy_lanes a, fy_lanes b)
+{
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+}
+
+FY_INLINE fy_lanes fy_l_min_bits(fy_lanes a, fy_lanes b)
+{
+    return _mm256_castsi256_ps(_mm256_min_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+}
+
+/* The nearest integers, halves to even. */
+FY_INLINE fy_lanes fy_l_round(fy_lanes v)
+{
+    return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
 FY_INLINE fy_lanes_mask fy_l_less(fy_lanes a, fy_lanes b)
 {
     return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
