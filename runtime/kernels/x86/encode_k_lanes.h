@@ -12,6 +12,7 @@
 
 #include "kernels/kernel_impl.h"
 #include "kernels/scalar/encode_k_scalar.h"
+#include "kernels/x86/quants_avx2.h"
 #ifndef FY_L_ISA
 #include "kernels/x86/lanes_avx2.h"
 #endif
@@ -19,10 +20,17 @@
 /* lanes[i] = element i of FY_LANES groups of n elements. */
 FY_INLINE void fy_l_transpose(fy_lanes *lanes, const float *x, int n)
 {
-    float *t = (float *)lanes;
-    for (int lane = 0; lane < FY_LANES; lane++) {
-        for (int i = 0; i < n; i++)
-            t[i * FY_LANES + lane] = x[lane * n + i];
+    for (int lane = 0; lane < FY_LANES; lane += 8) {
+        for (int i = 0; i < n; i += 8) {
+            __m256i rows[8], t[8];
+            FY_UNROLL
+            for (int r = 0; r < 8; r++)
+                rows[r] = fy_load256(x + (lane + r) * n + i);
+            fy_transpose_quants(t, rows);
+            FY_UNROLL
+            for (int c = 0; c < 8; c++)
+                fy_store256((float *)(lanes + i + c) + lane, t[c]);
+        }
     }
 }
 
@@ -169,8 +177,9 @@ static void fy_l_search(fy_l_found *out, const fy_k_search *how, const float *x)
     fy_l_store(out->base, base);
 }
 
-/* The bytes of a superblock from its eight lanes, the first of which is `lane`. */
-FY_INLINE fy_k_scales fy_l_finish(uint8_t q[FY_QK_K], const fy_l_found *f, int lane, int top,
+/* Scales and quants, a sub-block each, of a superblock from its eight lanes, the first of which is
+ * `lane`. */
+FY_INLINE fy_k_scales fy_l_finish(__m256i q[FY_K_SUBS], const fy_l_found *f, int lane, int top,
                                   const float *x)
 {
     float mins[FY_K_SUBS];
@@ -179,12 +188,42 @@ FY_INLINE fy_k_scales fy_l_finish(uint8_t q[FY_QK_K], const fy_l_found *f, int l
     const fy_k_scales k = fy_k_round_scales(f->scale + lane, mins);
     for (int s = 0; s < FY_K_SUBS; s++, x += FY_QK) {
         const bool as_found = k.step[s] == 0.0f;
-        const __m256i v =
-            as_found ? fy_l_quants(x, -f->base[lane + s], f->inverse[lane + s], false, 0, top)
-                     : fy_l_quants(x, k.min[s], k.step[s], true, 0, top);
-        _mm256_storeu_si256((__m256i *)(void *)(q + s * FY_QK), v);
+        q[s] = as_found ? fy_l_quants(x, -f->base[lane + s], f->inverse[lane + s], false, 0, top)
+                        : fy_l_quants(x, k.min[s], k.step[s], true, 0, top);
     }
     return k;
+}
+
+/* a, and b `bits` above it. Neither leaves its byte. */
+FY_INLINE __m256i fy_l_above(__m256i a, __m256i b, int bits)
+{
+    return _mm256_or_si256(a, _mm256_slli_epi16(b, bits));
+}
+
+FY_INLINE __m256i fy_l_low_bits(__m256i q)
+{
+    return _mm256_and_si256(q, _mm256_set1_epi8(15));
+}
+
+FY_INLINE __m256i fy_l_high_bits(__m256i q)
+{
+    return _mm256_srli_epi16(_mm256_and_si256(q, _mm256_set1_epi8(0x30)), 4);
+}
+
+FY_INLINE void fy_l_put_nibbles(uint8_t qs[FY_QK_K / 2], const __m256i q[FY_K_SUBS])
+{
+    for (int s = 0; s < FY_K_SUBS; s += 2)
+        fy_store256(qs + s / 2 * FY_QK,
+                    fy_l_above(fy_l_low_bits(q[s]), fy_l_low_bits(q[s + 1]), 4));
+}
+
+FY_INLINE void fy_l_put_fifth_bits(uint8_t qh[FY_QK], const __m256i q[FY_K_SUBS])
+{
+    __m256i bits = fy_l_high_bits(q[0]);
+    FY_UNROLL
+    for (int s = 1; s < FY_K_SUBS; s++)
+        bits = fy_l_above(bits, fy_l_high_bits(q[s]), s);
+    fy_store256(qh, bits);
 }
 
 #define FY_L_NAME2(type, isa) fy_encode_##type##__##isa
@@ -192,26 +231,30 @@ FY_INLINE fy_k_scales fy_l_finish(uint8_t q[FY_QK_K], const fy_l_found *f, int l
 
 enum { FY_L_SUPERS = FY_LANES / FY_K_SUBS };
 
-#define FY_L_DEFINE_ENCODE(type)                                                                  \
-    void FY_L_NAME(type, FY_L_ISA)(fy_block_##type * y, const float *x, int64_t n)                \
-    {                                                                                             \
-        int64_t b = 0;                                                                            \
-        for (; b + FY_L_SUPERS <= n / FY_QK_K; b += FY_L_SUPERS) {                                \
-            fy_l_found found;                                                                     \
-            fy_l_search(&found, &fy_##type##_search, x + b * FY_QK_K);                            \
-            for (int i = 0; i < FY_L_SUPERS; i++) {                                               \
-                uint8_t q[FY_QK_K];                                                               \
-                const fy_k_scales k = fy_l_finish(q, &found, i * FY_K_SUBS,                       \
-                                                  fy_##type##_search.top, x + (b + i) * FY_QK_K); \
-                fy_##type##_pack(y + b + i, &k, q);                                               \
-            }                                                                                     \
-        }                                                                                         \
-        if (b < n / FY_QK_K)                                                                      \
-            fy_encode_##type##__avx2(y + b, x + b * FY_QK_K, n - b * FY_QK_K);                    \
+/* A single superblock at the end is AVX2's. */
+#define FY_L_DEFINE_ENCODE(type, put_fifth_bits)                                      \
+    void FY_L_NAME(type, FY_L_ISA)(fy_block_##type * y, const float *x, int64_t n)    \
+    {                                                                                 \
+        fy_l_found found;                                                             \
+        for (; n >= FY_L_SUPERS * FY_QK_K; n -= FY_L_SUPERS * FY_QK_K) {              \
+            fy_l_search(&found, &fy_##type##_search, x);                              \
+            for (int i = 0; i < FY_L_SUPERS; i++, x += FY_QK_K, y++) {                \
+                __m256i q[FY_K_SUBS];                                                 \
+                const fy_k_scales k =                                                 \
+                    fy_l_finish(q, &found, i * FY_K_SUBS, fy_##type##_search.top, x); \
+                y->d = k.d;                                                           \
+                y->dmin = k.dmin;                                                     \
+                memcpy(y->scales, k.packed, sizeof k.packed);                         \
+                fy_l_put_nibbles(y->qs, q);                                           \
+                put_fifth_bits;                                                       \
+            }                                                                         \
+        }                                                                             \
+        if (n > 0)                                                                    \
+            fy_encode_##type##__avx2(y, x, n);                                        \
     }
 
-FY_L_DEFINE_ENCODE(q4_k)
-FY_L_DEFINE_ENCODE(q5_k)
+FY_L_DEFINE_ENCODE(q4_k, (void)0)
+FY_L_DEFINE_ENCODE(q5_k, fy_l_put_fifth_bits(y->qh, q))
 
 /* --- q6_K --- */
 
@@ -271,7 +314,7 @@ static void fy_l_q6_search(float *scales, float *inverses, const float *values)
     fy_l_store(inverses, fy_l_select(nothing, zero, inverse));
 }
 
-/* 16 quants of a row: nearest(x / by), or nearest(x * by). */
+/* 16 quants of a row with the offset of the file: nearest(x / by), or nearest(x * by). */
 FY_INLINE __m128i fy_l_q6_quants(const float *x, float by, bool divide)
 {
     __m256i q[2];
@@ -281,27 +324,46 @@ FY_INLINE __m128i fy_l_q6_quants(const float *x, float by, bool divide)
         q[i] = fy_nearest_between(divide ? _mm256_div_ps(v, d) : _mm256_mul_ps(v, d), -32, 31);
     }
     const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(q[0], q[1]), 0xd8);
-    return _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    const __m128i bytes =
+        _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    return _mm_add_epi8(bytes, _mm_set1_epi8(32));
+}
+
+/* Four times 32 quants 0 .. 63 into their places in a half of a block. */
+FY_INLINE void fy_l_q6_pack(uint8_t ql[2 * FY_QK], uint8_t qh[FY_QK], const uint8_t q[4 * FY_QK])
+{
+    __m256i low[4], high[4];
+    FY_UNROLL
+    for (int s = 0; s < 4; s++) {
+        const __m256i v = fy_load256(q + s * FY_QK);
+        low[s] = fy_l_low_bits(v);
+        high[s] = fy_l_high_bits(v);
+    }
+    fy_store256(ql, fy_l_above(low[0], low[2], 4));
+    fy_store256(ql + FY_QK, fy_l_above(low[1], low[3], 4));
+    fy_store256(qh,
+                fy_l_above(fy_l_above(high[0], high[1], 2), fy_l_above(high[2], high[3], 2), 4));
 }
 
 static void fy_l_q6_block(fy_block_q6_k *y, const float *x)
 {
-    int8_t q[FY_QK_K];
-    float scales[FY_Q6_K_GROUPS], inverses[FY_Q6_K_GROUPS];
+    uint8_t q[FY_QK_K];
+    float scales[FY_Q6_K_GROUPS], inverses[FY_Q6_K_GROUPS], step[FY_Q6_K_GROUPS];
     for (int g = 0; g < FY_Q6_K_GROUPS; g += FY_LANES)
         fy_l_q6_search(scales + g, inverses + g, x + g * FY_Q6_K_GROUP);
-    float step[FY_Q6_K_GROUPS];
     if (!fy_q6_k_round_scales(y, step, scales))
         return;
     for (int g = 0; g < FY_Q6_K_GROUPS; g++) {
-        __m128i v = _mm_set1_epi8(-32); /* the reference's 0 before its offset */
+        const float *v = x + g * FY_Q6_K_GROUP;
+        __m128i as_stored = _mm_setzero_si128();
         if (step[g] != 0.0f)
-            v = fy_l_q6_quants(x + g * FY_Q6_K_GROUP, step[g], true);
+            as_stored = fy_l_q6_quants(v, step[g], true);
         else if (inverses[g] != 0.0f)
-            v = fy_l_q6_quants(x + g * FY_Q6_K_GROUP, inverses[g], false);
-        _mm_storeu_si128((__m128i *)(void *)(q + g * FY_Q6_K_GROUP), v);
+            as_stored = fy_l_q6_quants(v, inverses[g], false);
+        _mm_storeu_si128((__m128i *)(void *)(q + g * FY_Q6_K_GROUP), as_stored);
     }
-    fy_q6_k_pack(y, q);
+    for (int half = 0; half < 2; half++)
+        fy_l_q6_pack(y->ql + half * 2 * FY_QK, y->qh + half * FY_QK, q + half * 4 * FY_QK);
 }
 
 void FY_L_NAME(q6_k, FY_L_ISA)(fy_block_q6_k *y, const float *x, int64_t n)

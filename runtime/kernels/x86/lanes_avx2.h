@@ -22,8 +22,8 @@ typedef __m256 fy_lanes_mask;
 #define fy_l_abs   fy_abs
 #define fy_l_and   _mm256_and_ps
 
-/* The larger of a and of b >= 0; the smaller of both >= 0. They compare as integers, for which a CPU
- * has other units than for floats. */
+/* The larger of a and of b >= 0; the smaller of both >= 0. They compare as integers, for which a
+ * CPU has other units than for floats. */
 FY_INLINE fy_lanes fy_l_max_bits(fy_lanes a, fy_lanes b)
 {
     return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));

@@ -59,6 +59,11 @@ FY_INLINE __m128i fy_load128(const void *p)
     return _mm_loadu_si128((const __m128i *)p);
 }
 
+FY_INLINE void fy_store256(void *p, __m256i v)
+{
+    _mm256_storeu_si256((__m256i *)p, v);
+}
+
 /* The first n lanes, n <= 0 none, n >= 8 all. */
 FY_INLINE __m256i fy_lane_mask(int64_t n)
 {
