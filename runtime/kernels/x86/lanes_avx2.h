@@ -14,7 +14,6 @@ typedef __m256 fy_lanes;
 typedef __m256 fy_lanes_mask;
 
 #define fy_l_set   _mm256_set1_ps
-#define fy_l_load  _mm256_loadu_ps
 #define fy_l_store _mm256_storeu_ps
 #define fy_l_min   _mm256_min_ps /* (a, b): b where neither is less */
 #define fy_l_max   _mm256_max_ps
