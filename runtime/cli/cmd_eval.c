@@ -11,6 +11,7 @@
 
 typedef struct {
     const char *model, *golden, *text, *device, *serial;
+    const char *kl_save, *kl_base;
     double tolerance;
     int64_t n_threads, n_batch, n_ctx;
     int type_k, type_v;
@@ -73,6 +74,23 @@ static const fy_opt opts[] = {
      .line_only = true,
      .offset = offsetof(options, per_word),
      .help = "Also per word, which does not depend on the tokenizer."},
+    {.group = "Perplexity",
+     .name = "kl-save",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, kl_save),
+     .line_only = true,
+     .file = FY_FILE_OUT,
+     .help = "Also save the distribution at every scored position: the base that other models are "
+             "compared with."},
+    {.group = "Perplexity",
+     .name = "kl-base",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, kl_base),
+     .line_only = true,
+     .file = FY_FILE_IN,
+     .help = "Also compare the distributions with those that another model saved for this text."},
     {.group = "Comparison",
      .name = "tolerance",
      .kind = FY_OPT_FLOAT,
@@ -265,6 +283,8 @@ static int eval_text(const options *o, fy_model *m, fy_err *e)
     fy_session_params p = session_params(o);
     fy_eval_text t = {.model = o->model,
                       .text = o->text,
+                      .kl_save = o->kl_save,
+                      .kl_base = o->kl_base,
                       .ppl = {.method = o->lines       ? FY_PPL_LINES
                                         : o->llama_cut ? FY_PPL_LLAMA
                                                        : FY_PPL_PIECES,

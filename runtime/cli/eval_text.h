@@ -8,6 +8,7 @@
 
 typedef struct {
     const char *model, *text; /* paths; text may be "-" */
+    const char *kl_save, *kl_base; /* paths, see cli/eval_kl.h; one of them or none: NULL */
     fy_ppl_params ppl;
     bool per_word, json;
 } fy_eval_text;
