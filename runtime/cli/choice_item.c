@@ -153,7 +153,8 @@ static int read_choices(fy_choice_cleaner *c, const json_t *object, bool hellasw
     const char *name = NULL;
     const json_t *list = member(object, names, &name);
     if (!json_is_array(list) || json_array_size(list) < 2)
-        return fy_fail(e, FY_EFORMAT, "expected \"choices\" or \"endings\", an array of two strings "
+        return fy_fail(e, FY_EFORMAT,
+                       "expected \"choices\" or \"endings\", an array of two strings "
                        "or more");
     out->choices = calloc(json_array_size(list), sizeof *out->choices);
     if (out->choices == NULL)

@@ -73,8 +73,7 @@ static const fy_opt opts[] = {
      .min = 2,
      .max = INT32_MAX,
      .line_only = true,
-     .help = "Tokens of a piece, the beginning token included; of an item, of --choices and "
-             "--last-word."},
+     .help = "Tokens of a piece or an item, the beginning token included."},
     {.group = "Perplexity",
      .name = "lines",
      .kind = FY_OPT_FLAG,
@@ -394,9 +393,9 @@ const fy_verb fy_verb_eval = {
         "ferry eval -m model-q8_0.gguf --text held.txt\n"
         "ferry eval -m model-q8_0.gguf --text held.txt --lines --word-ppl\n"
         "ferry eval -m model-f16.gguf --text held.txt --kl-save held.klb\n"
-        "ferry eval -m model-q4_0.gguf --text held.txt --kl-base held.klb\n"
-        "ferry eval -m model-q4_0.gguf --choices hellaswag_val.jsonl\n"
-        "ferry eval -m model-q4_0.gguf --last-word lambada_test.jsonl\n",
+        "ferry eval -m model-q8_0.gguf --text held.txt --kl-base held.klb\n"
+        "ferry eval -m model-q8_0.gguf --choices hellaswag.jsonl\n"
+        "ferry eval -m model-q8_0.gguf --last-word lambada.jsonl\n",
     .task = FY_TASK_USE,
     .on_phone = true,
     .run = run,

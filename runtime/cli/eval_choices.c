@@ -57,10 +57,9 @@ static int score_item(choices *c, fy_eval_scorer *s, const fy_choice_item *item,
     c->n_right += r.best == item->label;
     c->n_right_by_length += r.best_by_length == item->label;
     if (logprobs != NULL &&
-        json_array_append_new(c->results,
-                              json_pack("{s:O, s:i, s:i, s:i}", "logprobs", logprobs, "label",
-                                        (int)item->label, "best", (int)r.best, "best_norm",
-                                        (int)r.best_by_length)) != 0)
+        json_array_append_new(c->results, json_pack("{s:O, s:i, s:i, s:i}", "logprobs", logprobs,
+                                                    "label", (int)item->label, "best", (int)r.best,
+                                                    "best_norm", (int)r.best_by_length)) != 0)
         return fy_nomem(e);
     return 0;
 }

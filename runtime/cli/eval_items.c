@@ -104,10 +104,9 @@ static int walk_lines(walk *w, fy_span text, fy_err *e)
 static int put_json(const walk *w, fy_str *out, fy_err *e)
 {
     const fy_eval_items *o = w->o;
-    json_t *root =
-        json_pack("{s:s, s:s, s:i, s:I, s:I}", "model", o->model, w->measure->name, o->path,
-                  "n_ctx", (int)o->n_ctx, "items", (json_int_t)w->n_done, "cut",
-                  (json_int_t)w->n_cut);
+    json_t *root = json_pack("{s:s, s:s, s:i, s:I, s:I}", "model", o->model, w->measure->name,
+                             o->path, "n_ctx", (int)o->n_ctx, "items", (json_int_t)w->n_done, "cut",
+                             (json_int_t)w->n_cut);
     char *text = NULL;
     if (root != NULL && w->measure->show_json(w->measure->user, w->n_done, root) == 0)
         text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(10));

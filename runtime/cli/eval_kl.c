@@ -162,7 +162,8 @@ void fy_eval_kl_words(const fy_eval_kl *k, fy_str *out)
                   r->ppl_base.mean, r->ppl_base.error, exp(r->ln_ratio.mean), r->ln_ratio.mean,
                   r->ln_ratio.error);
     fy_str_printf(out, "KL divergence %.6g +/- %.2g\n", r->kld.mean, r->kld.error);
-    fy_str_printf(out, "  median %.6g, 90 %% %.6g, 95 %% %.6g, 99 %% %.6g, 99.9 %% %.6g, max %.6g\n",
+    fy_str_printf(out,
+                  "  median %.6g, 90 %% %.6g, 95 %% %.6g, 99 %% %.6g, 99.9 %% %.6g, max %.6g\n",
                   r->kld_at[FY_KLD_MEDIAN], r->kld_at[FY_KLD_90], r->kld_at[FY_KLD_95],
                   r->kld_at[FY_KLD_99], r->kld_at[FY_KLD_99_9], r->kld_at[FY_KLD_MAX]);
     fy_str_printf(out, "same top token %.3f %% +/- %.3f %%\n", 100 * r->same_top.mean,
@@ -179,28 +180,27 @@ static json_t *number(double v)
 
 int fy_eval_kl_json(const fy_eval_kl *k, json_t *into)
 {
-    static const char *const name[FY_KLD_PERCENTILES] = {"median", "p90",  "p95",
+    static const char *const name[FY_KLD_PERCENTILES] = {"median", "p90",   "p95",
                                                          "p99",    "p99_9", "max"};
     const fy_divergence_report *r = &k->report;
     if (k->reader == NULL)
         return json_object_set_new(into, "kl_save",
                                    json_pack("{s:s, s:I, s:I}", "file", k->p.save, "positions",
-                                             (json_int_t)k->n_rows, "bytes",
-                                             (json_int_t)k->bytes));
-    json_t *kld = json_pack("{s:o, s:o}", "mean", number(r->kld.mean), "error",
-                            number(r->kld.error));
+                                             (json_int_t)k->n_rows, "bytes", (json_int_t)k->bytes));
+    json_t *kld =
+        json_pack("{s:o, s:o}", "mean", number(r->kld.mean), "error", number(r->kld.error));
     int bad = 0;
     for (int i = 0; i < FY_KLD_PERCENTILES; i++)
         bad |= json_object_set_new(kld, name[i], number(r->kld_at[i]));
     bad |= json_object_set_new(into, "kl_base", json_string(k->p.base));
     bad |= json_object_set_new(into, "kl_divergence", kld);
     bad |= json_object_update_new(
-        into, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "same_top",
-                        number(r->same_top.mean), "same_top_error", number(r->same_top.error),
-                        "delta_p", number(r->delta_p.mean), "delta_p_error",
-                        number(r->delta_p.error), "delta_p_rms", number(r->delta_p_rms),
-                        "base_perplexity", number(r->ppl_base.mean), "base_perplexity_error",
-                        number(r->ppl_base.error), "ln_ratio", number(r->ln_ratio.mean),
-                        "ln_ratio_error", number(r->ln_ratio.error)));
+        into,
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "same_top",
+                  number(r->same_top.mean), "same_top_error", number(r->same_top.error), "delta_p",
+                  number(r->delta_p.mean), "delta_p_error", number(r->delta_p.error), "delta_p_rms",
+                  number(r->delta_p_rms), "base_perplexity", number(r->ppl_base.mean),
+                  "base_perplexity_error", number(r->ppl_base.error), "ln_ratio",
+                  number(r->ln_ratio.mean), "ln_ratio_error", number(r->ln_ratio.error)));
     return bad;
 }

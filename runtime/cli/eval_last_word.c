@@ -4,7 +4,7 @@
 #include "cli/eval_items.h"
 
 typedef struct {
-    json_t *results; /* owned; an entry for each text; NULL: not asked for */
+    json_t *results;     /* owned; an entry for each text; NULL: not asked for */
     bool begun, objects; /* each line is a JSON object */
     uint64_t n_right;
     fy_sums nll;
@@ -17,8 +17,9 @@ static int score_text(last_words *l, fy_eval_scorer *s, fy_span text, bool *cut,
     while (at > 0 && text.ptr[at - 1] != ' ')
         at--;
     if (at == text.len)
-        return fy_fail(e, FY_EFORMAT, text.len == 0 ? "the text is empty"
-                                                    : "the text ends with a space, not with a word");
+        return fy_fail(e, FY_EFORMAT,
+                       text.len == 0 ? "the text is empty"
+                                     : "the text ends with a space, not with a word");
     fy_str word = {0};
     fy_likelihood found;
     fy_str_putc(&word, ' ');
@@ -60,10 +61,10 @@ static int score(void *user, fy_eval_scorer *s, fy_span line, bool *cut, fy_err 
     if (j == NULL)
         return -1;
     const json_t *text = json_object_get(j, "text");
-    int rc = json_is_string(text)
-                 ? score_text(l, s,
-                              (fy_span){json_string_value(text), json_string_length(text)}, cut, e)
-                 : fy_fail(e, FY_EFORMAT, "no string \"text\"");
+    int rc =
+        json_is_string(text)
+            ? score_text(l, s, (fy_span){json_string_value(text), json_string_length(text)}, cut, e)
+            : fy_fail(e, FY_EFORMAT, "no string \"text\"");
     json_decref(j);
     return rc;
 }
@@ -78,8 +79,8 @@ static void show(const void *user, uint64_t n, fy_str *out)
 {
     const last_words *l = user;
     const fy_estimate acc = fy_eval_share(l->n_right, n), ppl = perplexity(l, n);
-    fy_str_printf(out, "acc %.4f +/- %.4f, perplexity %.4f +/- %.4f", acc.mean, acc.error,
-                  ppl.mean, ppl.error);
+    fy_str_printf(out, "acc %.4f +/- %.4f, perplexity %.4f +/- %.4f", acc.mean, acc.error, ppl.mean,
+                  ppl.error);
 }
 
 static int show_json(const void *user, uint64_t n, json_t *into)

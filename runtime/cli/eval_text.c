@@ -44,10 +44,9 @@ static int put_json(fy_str *s, const fy_eval_text *o, const fy_ppl *p, const fy_
                     fy_err *e)
 {
     json_t *root = json_pack("{s:s, s:s, s:i, s:I, s:f, s:f, s:f}", "model", o->model, "text",
-                             o->text, "n_ctx", (int)o->ppl.n_ctx, "tokens",
-                             (json_int_t)p->n_tokens, "nll", p->nll / (double)p->n_tokens,
-                             "perplexity", fy_ppl_value(p), "error",
-                             p->n_tokens > 1 ? fy_ppl_error(p) : 0.0);
+                             o->text, "n_ctx", (int)o->ppl.n_ctx, "tokens", (json_int_t)p->n_tokens,
+                             "nll", p->nll / (double)p->n_tokens, "perplexity", fy_ppl_value(p),
+                             "error", p->n_tokens > 1 ? fy_ppl_error(p) : 0.0);
     int bad = root == NULL;
     if (!bad && o->per_word) {
         bad |= json_object_set_new(root, "words", json_integer((json_int_t)p->n_words));
@@ -70,8 +69,7 @@ static int put_json(fy_str *s, const fy_eval_text *o, const fy_ppl *p, const fy_
 static void put_words(fy_str *s, const fy_eval_text *o, const fy_ppl *p)
 {
     fy_str_printf(s, "perplexity %.5f +/- %.5f, %llu tokens, nll %.6f\n", fy_ppl_value(p),
-                  fy_ppl_error(p), (unsigned long long)p->n_tokens,
-                  p->nll / (double)p->n_tokens);
+                  fy_ppl_error(p), (unsigned long long)p->n_tokens, p->nll / (double)p->n_tokens);
     if (o->per_word)
         fy_str_printf(s, "word perplexity %.5f, %llu words\n", fy_ppl_per_word(p),
                       (unsigned long long)p->n_words);

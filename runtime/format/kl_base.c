@@ -147,8 +147,10 @@ static int read_head(fy_kl_reader *r, size_t n, fy_err *e)
     const uint8_t *p = r->data;
     uint64_t row, bytes;
     if (n < sizeof magic || memcmp(p, magic, sizeof magic) != 0)
-        return fy_fail(e, FY_EFORMAT, "not a file of distributions: it does not begin with '%.8s'; "
-                       "ferry eval --text FILE --kl-save F makes one", magic);
+        return fy_fail(e, FY_EFORMAT,
+                       "not a file of distributions: it does not begin with '%.8s'; "
+                       "ferry eval --text FILE --kl-save F makes one",
+                       magic);
     if (n < FY_KL_HEAD_BYTES)
         return fy_fail(e, FY_EFORMAT, "cut off: %zu bytes, the head alone has %d", n,
                        FY_KL_HEAD_BYTES);

@@ -36,7 +36,15 @@ int fy_divergence_add(fy_divergence *d, const fy_kl_token *next, const float *be
                       const float *logits, double surprise, uint32_t n_vocab, fy_err *e);
 void fy_divergence_release(fy_divergence *d);
 
-enum { FY_KLD_MEDIAN, FY_KLD_90, FY_KLD_95, FY_KLD_99, FY_KLD_99_9, FY_KLD_MAX, FY_KLD_PERCENTILES };
+enum {
+    FY_KLD_MEDIAN,
+    FY_KLD_90,
+    FY_KLD_95,
+    FY_KLD_99,
+    FY_KLD_99_9,
+    FY_KLD_MAX,
+    FY_KLD_PERCENTILES
+};
 
 typedef struct {
     uint64_t n;

@@ -52,8 +52,10 @@ static int put_context(const fy_vocab *v, fy_span context, fy_pair *p, fy_err *e
     int rc = fy_vocab_encode(v, context, false, false, &ids, e);
     p->n_context += ids.n;
     if (rc == 0 && p->n_context >= p->ids.n)
-        rc = fy_fail(e, FY_EARG, "behind the context's %zu tokens the whole has none: the "
-                     "continuation becomes part of the context's last token", ids.n);
+        rc = fy_fail(e, FY_EARG,
+                     "behind the context's %zu tokens the whole has none: the "
+                     "continuation becomes part of the context's last token",
+                     ids.n);
     if (rc == 0 && ids.n > 0)
         memcpy(p->ids.id + n_bos, ids.id, ids.n * sizeof *ids.id);
     fy_ids_release(&ids);
@@ -68,7 +70,8 @@ int fy_pair_encode(const fy_vocab *v, fy_span context, fy_span continuation, fy_
     p->ids.n = p->n_context = 0;
     context.len = n;
     if (n == 0 && bos < 0)
-        return fy_fail(e, FY_EARG, "the context is empty, and the vocabulary has no beginning token "
+        return fy_fail(e, FY_EARG,
+                       "the context is empty, and the vocabulary has no beginning token "
                        "to stand for it");
     if (bos >= 0 && (n == 0 || fy_vocab_adds_bos(v))) {
         if (fy_ids_push(&p->ids, bos, e) != 0)
@@ -137,8 +140,10 @@ int fy_scorer_score(fy_scorer *s, const fy_pair *p, fy_likelihood *out, fy_err *
 {
     const size_t n_ctx = fy_session_n_ctx(s->session), n_continuation = p->ids.n - p->n_context;
     if (n_continuation > n_ctx)
-        return fy_fail(e, FY_EFIT, "a continuation of %zu tokens, the context has room for %zu; use "
-                       "a larger -c", n_continuation, n_ctx);
+        return fy_fail(e, FY_EFIT,
+                       "a continuation of %zu tokens, the context has room for %zu; use "
+                       "a larger -c",
+                       n_continuation, n_ctx);
     /* the last token is only ever predicted */
     const size_t skip = p->ids.n - 1 > n_ctx ? p->ids.n - 1 - n_ctx : 0;
     const int32_t *ids = p->ids.id + skip;
@@ -156,7 +161,8 @@ int fy_scorer_score(fy_scorer *s, const fy_pair *p, fy_likelihood *out, fy_err *
     if (fy_session_decode(s->session, &b, &sinks, NULL, e) != 0 || hold(s, ids, n, e) != 0)
         return -1;
     if (!isfinite(t.surprise))
-        return fy_fail(e, FY_EFORMAT, "the model's logits are not finite numbers: nothing can be "
+        return fy_fail(e, FY_EFORMAT,
+                       "the model's logits are not finite numbers: nothing can be "
                        "said about the continuation");
     *out = (fy_likelihood){-t.surprise, t.greedy, skip > 0, b.n};
     return 0;

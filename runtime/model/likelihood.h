@@ -3,13 +3,13 @@
  * models of Hugging Face), so that results can be compared:
  *
  *   - white space at the end of the context belongs to the continuation;
- *   - both are tokenized as one text, behind BOS where the vocabulary adds one; the first tokens, as
- *     many as the context alone has, are the context, the rest is the continuation;
+ *   - both are tokenized as one text, behind BOS where the vocabulary adds one; the first tokens,
+ * as many as the context alone has, are the context, the rest is the continuation;
  *   - an empty context is BOS;
  *   - what is longer than the session's context loses its beginning, BOS included.
  *
- * A fy_scorer keeps what the session holds: the tokens that a pair has in common with the one before
- * (the context of several continuations) are computed once. */
+ * A fy_scorer keeps what the session holds: the tokens that a pair has in common with the one
+ * before (the context of several continuations) are computed once. */
 #ifndef FY_MODEL_LIKELIHOOD_H
 #define FY_MODEL_LIKELIHOOD_H
 

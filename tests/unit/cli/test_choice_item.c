@@ -31,7 +31,8 @@ static void texts_of_the_plain_form_are_as_they_are(void **state)
     static const char *const lines[] = {
         "{\"query\": \" a [b]  c \", \"choices\": [\"x [y]\", \" z\"], \"gold\": 1}",
         "{\"ctx\": \" a [b]  c \", \"endings\": [\"x [y]\", \" z\"], \"label\": \"1\"}",
-        "{\"context\": \" a [b]  c \", \"choices\": [\"x [y]\", \" z\"], \"label\": 1, \"ctx_a\": 3}",
+        "{\"context\": \" a [b]  c \", \"choices\": [\"x [y]\", \" z\"], \"label\": 1, \"ctx_a\": "
+        "3}",
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         fy_choice_item item = {0};
@@ -57,7 +58,8 @@ static void hellaswag_is_cleaned_as_the_harness_does(void **state)
          "Act: How to x. Do it. Then one", "a. b"},
         {"a", "", "x   y    z", "Act: a", "x  y  z"},
         {"[unclosed a", "b] c [\\n] d", "[x]", "Act: c [\n] d", NULL},
-        {"a ]b[ [c]]", "\\u00e9LAN \\u0130", "\\u00a0 nbsp \\u3000", "Act: a ]b] \xC3\x89lan i\xCC\x87", "nbsp"},
+        {"a ]b[ [c]]", "\\u00e9LAN \\u0130", "\\u00a0 nbsp \\u3000",
+         "Act: a ]b] \xC3\x89lan i\xCC\x87", "nbsp"},
         {"x", "\\u01c6 \\u00df", "[[a] b]", "Act: x \xC7\x85 \xC3\x9F", " b]"},
         {"[a][b]c[]d", "e\\u0000f", "[", "Act: cd E", "["},
     };
@@ -96,18 +98,22 @@ static void what_is_no_item_is_refused_by_name(void **state)
         {"{\"query\": 1, \"choices\": [\"a\", \"b\"], \"gold\": 0}", "is not a string"},
         {"{\"query\": \"q\", \"gold\": 0}", "an array of two strings or more"},
         {"{\"query\": \"q\", \"choices\": [], \"gold\": 0}", "an array of two strings or more"},
-        {"{\"query\": \"q\", \"choices\": [\"a\"], \"gold\": 0}", "an array of two strings or more"},
+        {"{\"query\": \"q\", \"choices\": [\"a\"], \"gold\": 0}",
+         "an array of two strings or more"},
         {"{\"query\": \"q\", \"choices\": \"ab\", \"gold\": 0}", "an array of two strings or more"},
         {"{\"query\": \"q\", \"choices\": [\"a\", 2], \"gold\": 0}", "choice 1 is not a string"},
         {"{\"query\": \"q\", \"choices\": [\"a\", \"\"], \"gold\": 0}", "choice 1 is empty"},
-        {"{\"query\": \"q\", \"choices\": [\"a\", \"b\"]}", "no \"gold\" or \"label\", expected 0 to 1"},
+        {"{\"query\": \"q\", \"choices\": [\"a\", \"b\"]}",
+         "no \"gold\" or \"label\", expected 0 to 1"},
         {"{\"query\": \"q\", \"choices\": [\"a\", \"b\"], \"gold\": 2}", "too large"},
         {"{\"query\": \"q\", \"choices\": [\"a\", \"b\"], \"gold\": -1}", "expected 0 to 1"},
         {"{\"query\": \"q\", \"choices\": [\"a\", \"b\"], \"label\": \"\"}", "expected 0 to 1"},
         {"{\"query\": \"q\", \"choices\": [\"a\", \"b\"], \"label\": \"1 \"}", "expected 0 to 1"},
-        {"{\"query\": \"q\", \"choices\": [\"a\", \"b\"], \"label\": \"1\\u0000\"}", "expected 0 to 1"},
+        {"{\"query\": \"q\", \"choices\": [\"a\", \"b\"], \"label\": \"1\\u0000\"}",
+         "expected 0 to 1"},
         {"{\"query\": \"q\", \"choices\": [\"a\", \"b\"], \"label\": 0.5}", "expected 0 to 1"},
-        {"{\"activity_label\": \"q\", \"ctx_a\": 1, \"ctx_b\": \"\", \"endings\": [\"a\", \"b\"], \"label\": 0}",
+        {"{\"activity_label\": \"q\", \"ctx_a\": 1, \"ctx_b\": \"\", \"endings\": [\"a\", \"b\"], "
+         "\"label\": 0}",
          "\"ctx_a\" is not a string"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -119,7 +125,8 @@ static void what_is_no_item_is_refused_by_name(void **state)
         fy_choice_release(&item);
     }
     fy_choice_item item = {0};
-    assert_int_equal(fy_choice_read(cleaner, (fy_span){"{\"query\": \"a\0\"}", 14}, &item, NULL), -1);
+    assert_int_equal(fy_choice_read(cleaner, (fy_span){"{\"query\": \"a\0\"}", 14}, &item, NULL),
+                     -1);
     fy_choice_release(&item);
 }
 

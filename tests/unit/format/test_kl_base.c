@@ -85,7 +85,8 @@ static void what_is_written_is_read_within_the_stated_error(void **state)
             min = fminf(min, logit(row, i));
         }
         for (int i = 0; i < V; i++) {
-            const double far = (double)max - (double)logit(row, i), range = (double)max - (double)min;
+            const double far = (double)max - (double)logit(row, i),
+                         range = (double)max - (double)min;
             /* one and a bit: a float's rounding, and the half step's own square */
             assert_true(fabs((double)below[i] - far) <= 1.01 * sqrt(far * range) / 65535 + 1e-6);
             assert_true((below[i] == 0) == (logit(row, i) == max));

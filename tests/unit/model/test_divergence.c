@@ -103,8 +103,8 @@ static void logits_that_are_not_finite_are_refused(void **state)
         fy_divergence d = {0};
         fy_err e = {0};
         const float logits[V] = {1, i == 0 ? NAN : -INFINITY, 0, 0};
-        assert_int_equal(fy_divergence_add(&d, &next, below, logits, fy_surprise(logits, V, 0), V, &e),
-                         -1);
+        assert_int_equal(
+            fy_divergence_add(&d, &next, below, logits, fy_surprise(logits, V, 0), V, &e), -1);
         assert_int_equal(e.code, FY_EFORMAT);
         assert_int_equal(d.n, 0);
         fy_divergence_release(&d);
