@@ -27,7 +27,7 @@ row() { # NAME FILE
     local lines pieces kl top
     lines=$($ferry eval -m "$2" --text "$text" --lines --json -q | jq .perplexity)
     $ferry eval -m "$2" --text "$text" --kl-base "$work/base" --json -q >"$work/kl.json"
-    pieces=$(jq .perplexity "$work/kl.json") kl=$(jq .kl.mean "$work/kl.json") top=$(jq .top1_agreement "$work/kl.json")
+    pieces=$(jq .perplexity "$work/kl.json") kl=$(jq .kl_divergence.mean "$work/kl.json") top=$(jq .same_top "$work/kl.json")
     awk -v n="$1" -v b="$(stat -c %s "$2")" -v l="$lines" -v p="$pieces" -v k="$kl" -v t="$top" 'BEGIN {
         printf "%-24s %8.3f %9.4f %9.4f %9.5f %8.2f%%\n", n, b / 1e6, l, p, k, 100 * t }'
 }
