@@ -294,6 +294,11 @@ bench-limits: $B/tests/bench/limits
 bench-convert: all $B/tests/bench/make_checkpoint
 	@BUILD='$B' tests/bench/convert.sh
 
+## bench-quantize: quantizing against the peer's own (FERRY_PEER=DIR), and the encoders alone
+.PHONY: bench-quantize
+bench-quantize: all kcheck $B/tests/bench/make_gguf
+	@BUILD='$B' tests/bench/quantize.sh
+
 ## bench-push: push against adb's own, on the emulated phone with a link of 40 MB/s
 .PHONY: bench-push
 bench-push: all $B/tests/bench/make_gguf $B/tests/phone/phone_adbd $B/tests/phone/adb_try
