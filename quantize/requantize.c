@@ -178,8 +178,6 @@ static int plan_tensors(fy_requant *q, fy_err *e)
 
 static int plan(fy_requant *q, fy_err *e)
 {
-    if (q->p.imatrix != NULL && (q->imatrix = fy_imatrix_open(q->p.imatrix, e)) == NULL)
-        return -1;
     q->w = fy_gguf_writer_new(e);
     if (q->w == NULL)
         return -1;
@@ -188,16 +186,18 @@ static int plan(fy_requant *q, fy_err *e)
     return q->imatrix != NULL ? fy_requant_find_importance(q, e) : 0;
 }
 
-fy_requant *fy_requant_of(fy_gguf *in, const fy_requant_params *p, fy_err *e)
+fy_requant *fy_requant_of(fy_gguf *in, fy_imatrix *imatrix, const fy_requant_params *p, fy_err *e)
 {
     fy_requant *q = calloc(1, sizeof *q);
     if (q == NULL) {
+        fy_imatrix_close(imatrix);
         fy_gguf_close(in);
         fy_nomem(e);
         return NULL;
     }
     q->p = *p;
     q->in = in;
+    q->imatrix = imatrix;
     q->kernels = fy_kernels_for(fy_cpu_features());
     if (plan(q, e) != 0) {
         fy_requant_close(q);
@@ -210,8 +210,15 @@ fy_requant *fy_requant_of(fy_gguf *in, const fy_requant_params *p, fy_err *e)
 
 fy_requant *fy_requant_open(const char *in, const fy_requant_params *p, fy_err *e)
 {
+    fy_imatrix *imatrix = NULL;
+    if (p->imatrix != NULL && (imatrix = fy_imatrix_open(p->imatrix, e)) == NULL)
+        return NULL;
     fy_gguf *g = fy_gguf_open(in, e);
-    return g != NULL ? fy_requant_of(g, p, e) : NULL;
+    if (g == NULL) {
+        fy_imatrix_close(imatrix);
+        return NULL;
+    }
+    return fy_requant_of(g, imatrix, p, e);
 }
 
 void fy_requant_stats_of(const fy_requant *q, fy_requant_stats *out)

@@ -46,8 +46,8 @@ static int find_one(const fy_requant *q, fy_requant_tensor *t, names *missing, n
     if (t->importance != NULL)
         return 0;
     /* Of another shape, an embedding is another thing: llama-quantize leaves it, too. */
-    if (why.code != FY_OK && !fy_llama_is_embedding(t->from->name))
-        return fy_fail(e, why.code, "%s: %s", q->p.imatrix, why.msg);
+    if (why.code != FY_OK && !(why.code == FY_EFORMAT && fy_llama_is_embedding(t->from->name)))
+        return fy_fail(e, why.code, "%s", why.msg);
     add_name(may_be_without(t->from->name) ? without : missing, t->from->name);
     return 0;
 }

@@ -21,8 +21,9 @@ struct fy_requant {
     _Atomic uint64_t peak_anon;
 };
 
-/* fy_requant_open of an opened file, which is the plan's from now on, after a failure, too. */
-fy_requant *fy_requant_of(fy_gguf *in, const fy_requant_params *p, fy_err *e);
+/* fy_requant_open of opened files, which are the plan's from now on, after a failure, too. imatrix
+ * may be NULL; p->imatrix names it. */
+fy_requant *fy_requant_of(fy_gguf *in, fy_imatrix *imatrix, const fy_requant_params *p, fy_err *e);
 
 bool fy_requant_is_quantized(fy_type t);
 

@@ -24,18 +24,6 @@ if ! grep -q '^wchar' /proc/self/io 2>/dev/null; then
     exit
 fi
 
-# wait_written PID BYTES: until the process has written so much, or has ended. No clock: the moments are the same on a
-# slow machine.
-wait_written() {
-    local key value n=0
-    while [ "$n" -lt "$2" ]; do
-        n=none
-        while read -r key value; do
-            [ "$key" != wchar: ] || n=$value
-        done 2>/dev/null <"/proc/$1/io"
-        [ "$n" != none ] || return 0
-    done
-} 2>/dev/null
 some() { # random, below a sixth of the file
     echo $(((RANDOM * 32768 + RANDOM) % (bytes / 6)))
 }
