@@ -35,14 +35,14 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_FLAG,
      .offset = FIELD(pure),
      .line_only = true,
-     .help = "As --recipe pure."},
+     .help = "Every matrix takes the type, as the recipe pure says."},
     {.group = "Types",
      .name = "output-tensor-type",
      .kind = FY_OPT_CHOICE,
      .arg = FY_ROW_TYPES,
      .offset = FIELD(output_type),
      .line_only = true,
-     .help = "Type of output.weight, before --tensor-type and the recipe; with --recipe llama that "
+     .help = "Type of output.weight, before --tensor-type and the recipe; in llama's recipe that "
              "of the embedding where there is no output.weight."},
     {.group = "Types",
      .name = "token-embedding-type",
@@ -210,8 +210,8 @@ const fy_verb fy_verb_quantize = {
     .examples = "ferry quantize model-f16.gguf model.gguf q4_0\n"
                 "# as llama-quantize's Q4_K_M\n"
                 "ferry quantize model-f16.gguf model.gguf q4_K --recipe llama\n"
-                "# better 4 bits: scales searched, errors weighed by what matters\n"
-                "ferry quantize model-f16.gguf model.gguf q4_0 --fit --imatrix imatrix.gguf\n"
+                "# better 4 bits in the same format\n"
+                "ferry quantize model-f16.gguf model.gguf q4_0 --fit\n"
                 "# some matrices in another type; what would be written\n"
                 "ferry quantize model-f16.gguf model.gguf q4_0 --tensor-type 'attn_[kv]=q8_0' "
                 "--dry-run\n",
