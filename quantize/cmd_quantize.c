@@ -1,11 +1,13 @@
 /* ferry quantize: its options, and what to do with them. */
 #include <inttypes.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/thread.h"
 #include "cli/verb.h"
 #include "format/gguf_split.h"
 #include "kernels/row.h"
+#include "quantize/quant_show.h"
 #include "quantize/requantize.h"
 #include "quantize/requantize_show.h"
 
@@ -13,6 +15,7 @@ typedef struct {
     fy_opt_list tensor_types;
     const char *imatrix, *split_max_size;
     int64_t n_threads;
+    const char *report;
     int recipe, output_type, embedding_type;
     bool pure, fit, allow_requantize, resume, dry_run, json, quiet, verbose;
 } options;
@@ -112,6 +115,14 @@ static const fy_opt opts[] = {
      .offset = FIELD(json),
      .line_only = true,
      .help = "Print the plan (and, behind the work, time and memory) as JSON."},
+    {.group = "Output",
+     .name = "report",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = FIELD(report),
+     .line_only = true,
+     .help = "Measure what each tensor loses and write it to FILE as JSON "
+             "(docs/quantization.md); -: to standard output."},
     FY_ROW_THREADS,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
@@ -130,25 +141,50 @@ static void report(fy_requant *q, fy_type type, const char *out, double seconds)
            (double)fy_requant_peak(q) / 1e6);
 }
 
-static int write_file(fy_requant *q, const options *o, fy_type type, const char *out, fy_err *e)
+/* The work, with what is shown of it. */
+static int work(fy_requant *q, const options *o, const fy_quant_wish *wish, fy_pool *pool,
+                fy_err *e)
 {
     fy_requant_stats stats;
+    fy_quant_show show = {0};
     fy_requant_stats_of(q, &stats);
-    fy_pool *pool =
-        fy_pool_new(o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->n_threads, e);
-    if (pool == NULL)
+    if (fy_quant_show_begin(&show, q, wish, e) != 0)
         return -1;
     double begin = fy_now_s();
     fy_progress progress;
     fy_show_begin(&progress, "quantizing", stats.bytes_out);
-    const int rc = fy_requant_write(q, out, pool, &progress, e);
+    int rc = fy_requant_write(q, wish->out, pool, &progress, e);
     fy_show_end(&progress);
-    fy_pool_free(pool);
-    if (rc != 0)
-        return -1;
     const double seconds = fy_now_s() - begin;
-    report(q, type, out, seconds);
-    return o->json ? fy_requant_print_json(q, out, seconds, fy_requant_peak(q), e) : 0;
+    if (rc == 0)
+        report(q, wish->type, wish->out, seconds);
+    rc = fy_quant_show_end(&show, rc, e);
+    return rc == 0 && o->json ? fy_requant_print_json(q, wish->out, seconds, fy_requant_peak(q), e)
+                              : rc;
+}
+
+static int write_file(fy_requant *q, const options *o, const fy_quant_wish *wish, fy_err *e)
+{
+    fy_pool *pool =
+        fy_pool_new(o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->n_threads, e);
+    if (pool == NULL)
+        return -1;
+    const int rc = work(q, o, wish, pool, e);
+    fy_pool_free(pool);
+    return rc;
+}
+
+/* What cannot go together. */
+static int check_options(const options *o, fy_err *e)
+{
+    if (o->pure && o->recipe == RECIPE_LLAMA)
+        return fy_fail(e, FY_EARG, "--pure and --recipe llama: expected one of them");
+    if (o->report != NULL && o->dry_run)
+        return fy_fail(e, FY_EARG, "--report measures what --dry-run does not do");
+    if (o->report != NULL && o->json && strcmp(o->report, "-") == 0)
+        return fy_fail(e, FY_EARG,
+                       "--json and --report -: expected one of them on standard output");
+    return 0;
 }
 
 static int run(void *opt, int n_args, char **args, fy_err *e)
@@ -171,15 +207,19 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
     if (fy_choice(FY_ROW_TYPES, args[2], e) < 0)
         return fy_ctx(e, "TYPE");
     fy_type_parse(args[2], &p.target);
-    if (o->pure && p.llama)
-        return fy_fail(e, FY_EARG, "--pure and --recipe llama: expected one of them");
-    if (fy_split_size(o->split_max_size, &p.split_bytes, e) != 0)
+    if (check_options(o, e) != 0 || fy_split_size(o->split_max_size, &p.split_bytes, e) != 0)
         return -1;
     fy_requant *q = fy_requant_open(in, &p, e);
     if (q == NULL)
         return -1;
     fy_requant_warn(q);
-    const int rc = !o->dry_run ? write_file(q, o, p.target, out, e)
+    const fy_quant_wish wish = {.in = in,
+                                .out = out,
+                                .type = p.target,
+                                .file = o->report,
+                                .quiet = o->quiet,
+                                .verbose = o->verbose};
+    const int rc = !o->dry_run ? write_file(q, o, &wish, e)
                    : o->json   ? fy_requant_print_json(q, out, -1, 0, e)
                                : fy_requant_print_plan(q, out, e);
     fy_requant_close(q);
@@ -206,7 +246,12 @@ const fy_verb fy_verb_quantize = {
                    "f16 or bf16; into another quantized type with --allow-requantize alone. Values "
                    "that are not finite are refused with their place.\n\n"
                    "The same input and options give the same bytes, interrupted on the way or not. "
-                   "IN.gguf of a split model is its first file.",
+                   "IN.gguf of a split model is its first file.\n\n"
+                   "On a terminal (and with --verbose) a table shows what every layer loses: the "
+                   "root of the mean squared error relative to that of the values, the same as "
+                   "signal to noise in dB, and the share of values beyond the reach of their "
+                   "block. It is gathered as the file is written, which takes longer for it: "
+                   "--quiet leaves it out.",
     .examples = "ferry quantize model-f16.gguf model.gguf q4_0\n"
                 "# as llama-quantize's Q4_K_M\n"
                 "ferry quantize model-f16.gguf model.gguf q4_K --recipe llama\n"
@@ -214,7 +259,9 @@ const fy_verb fy_verb_quantize = {
                 "ferry quantize model-f16.gguf model.gguf q4_0 --fit\n"
                 "# some matrices in another type; what would be written\n"
                 "ferry quantize model-f16.gguf model.gguf q4_0 --tensor-type 'attn_[kv]=q8_0' "
-                "--dry-run\n",
+                "--dry-run\n"
+                "# what that costs as one number, for a script\n"
+                "ferry quantize model-f16.gguf model.gguf q4_0 -q --report - | jq .total.sqnr_db\n",
     .task = FY_TASK_MAKE,
     .arg_choices = "TYPE=" FY_ROW_TYPES,
     .run = run,

@@ -16,6 +16,7 @@
 #include "base/types.h"
 #include "format/gguf_write.h"
 #include "format/matrix_types.h"
+#include "quantize/quant_report.h"
 
 typedef struct fy_requant fy_requant;
 
@@ -57,6 +58,10 @@ fy_requant *fy_requant_open(const char *in, const fy_requant_params *p, fy_err *
 void fy_requant_stats_of(const fy_requant *q, fy_requant_stats *out);
 const fy_requant_tensor *fy_requant_tensor_at(const fy_requant *q, size_t i);
 const fy_gguf_writer *fy_requant_writer(const fy_requant *q); /* the planned file */
+
+/* Before fy_requant_write: it is to measure what the tensors lose, each that changes to a type in
+ * which it may. The report dies with the fy_requant; NULL on failure. */
+fy_quant_report *fy_requant_measure(fy_requant *q, fy_err *e);
 
 /* Writes the planned file. `out` must not be the input. The bytes depend neither on the pool nor on
  * whether it was interrupted on the way. A value that is not finite, or not finite in the new type,

@@ -19,6 +19,7 @@ struct fy_requant {
     fy_kernels kernels;
     fy_requant_stats stats;
     _Atomic uint64_t peak_anon;
+    fy_quant_report *report; /* owned; NULL: nothing is measured */
 };
 
 /* fy_requant_open of opened files, which are the plan's from now on, after a failure, too. imatrix

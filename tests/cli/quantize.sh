@@ -60,6 +60,11 @@ check_equal "a dry run knows the space, the work the time" '[true,true] [false,t
     "$(jq -c '[.dry_run, .fits]' "$TMP/plan.json") $(jq -c '[.dry_run, .seconds >= 0]' "$TMP/done.json")"
 check_equal "the reasons" '["asked","kept","recipe"]' "$(jq -c '[.tensors[].why] | unique' "$TMP/plan.json")"
 
+check_status "a dry run has nothing to report" 2 '--report measures what --dry-run does not' quantize q4_0 --dry-run --report -
+check_status "one thing on standard output" 2 '--json and --report -: expected one' quantize q4_0 --json --report -
+check "both, one of them in a file" quantize q4_0 --json --report "$TMP/report.json" -q
+check "the report is there" jq -e '.total.sqnr_db > 10' "$TMP/report.json"
+
 # --- quantized inputs -----------------------------------------------------------------------------------------------
 check_status "a quantized file is refused" 1 "q4_0 already: .*--allow-requantize" "$FERRY" quantize "$TMP/pure.gguf" "$made" q8_0
 check_status "unless it is asked for, with a warning" 0 '29 matrices are quantized a second time \(29 q4_0\)' \

@@ -236,6 +236,12 @@ static void run_softcap(const fy_kernels *k, const vectors *v)
     k->softcap(v->y, N, 30.0f);
 }
 
+static void run_error_sums(const fy_kernels *k, const vectors *v)
+{
+    fy_error_sums s = {0};
+    k->error_sums(&s, v->x, v->w, v->d, N);
+}
+
 static void run_f16_to_f32(const fy_kernels *k, const vectors *v)
 {
     k->f16_to_f32(v->y, v->coded, N);
@@ -301,6 +307,7 @@ static const struct {
     {"relu_mul", N, run_relu_mul},
     {"drelu_mul", N, run_drelu_mul},
     {"softcap", N, run_softcap},
+    {"error_sums", N, run_error_sums},
     {"f16_to_f32", N, run_f16_to_f32},
     {"f32_to_f16", N, run_f32_to_f16},
     {"bf16_to_f32", N, run_bf16_to_f32},
