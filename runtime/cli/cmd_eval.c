@@ -10,7 +10,7 @@
 #include "model/golden.h"
 
 typedef struct {
-    const char *model, *golden, *text, *device, *serial;
+    const char *model, *golden, *text, *device, *serial, *imatrix_out;
     double tolerance;
     int64_t n_threads, n_batch, n_ctx;
     int type_k, type_v;
@@ -73,6 +73,15 @@ static const fy_opt opts[] = {
      .line_only = true,
      .offset = offsetof(options, per_word),
      .help = "Also per word, which does not depend on the tokenizer."},
+    {.group = "Perplexity",
+     .name = "imatrix-out",
+     .kind = FY_OPT_STR,
+     .arg = "FILE.gguf",
+     .offset = offsetof(options, imatrix_out),
+     .line_only = true,
+     .file = FY_FILE_OUT,
+     .help = "Also collect the importance of each weight's columns over the text, for quantize "
+             "--imatrix; docs/imatrix.md."},
     {.group = "Comparison",
      .name = "tolerance",
      .kind = FY_OPT_FLOAT,
@@ -268,7 +277,9 @@ static int eval_text(const options *o, fy_model *m, fy_err *e)
                       .ppl = {.method = o->lines       ? FY_PPL_LINES
                                         : o->llama_cut ? FY_PPL_LLAMA
                                                        : FY_PPL_PIECES,
-                              .n_ctx = (uint32_t)o->n_ctx},
+                              .n_ctx = (uint32_t)o->n_ctx,
+                              .compute_last = o->imatrix_out != NULL},
+                      .imatrix_out = o->imatrix_out,
                       .per_word = o->per_word,
                       .json = o->json};
     return fy_eval_text_run(&t, m, &p, e);
@@ -283,6 +294,8 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
         return fy_fail(e, FY_EARG,
                        "a model and one thing to measure it by are needed: -m FILE --golden FILE, "
                        "or -m FILE --text FILE");
+    if (o->imatrix_out != NULL && o->text == NULL)
+        return fy_fail(e, FY_EARG, "--imatrix-out collects over a text: give --text FILE as well");
     if (o->lines && o->llama_cut)
         return fy_fail(e, FY_EARG, "--lines and --llama-cut are two ways to cut: give one of them");
     fy_model *m =
@@ -315,12 +328,17 @@ const fy_verb fy_verb_eval = {
                    "tokens in pieces of 511 tokens (-c 512), the last partial one left out, each "
                    "after the beginning token, every position scored. The number after +/- is one "
                    "standard error.\n\n"
+                   "With --imatrix-out the squares of what every matrix of the layers is "
+                   "multiplied with are added up on the way, column by column, into a file that "
+                   "quantize --imatrix and llama-quantize read. With --llama-cut the tokens are "
+                   "those that llama-imatrix takes.\n\n"
                    "docs/golden.md shows how to make a golden file with transformers in ten lines.",
     .examples =
         "ferry eval -m model-f32.gguf --golden golden.safetensors\n"
         "ferry eval -m model-q8_0.gguf --golden golden.safetensors --tolerance 0.1 --json\n"
         "ferry eval -m model-q8_0.gguf --text held.txt\n"
-        "ferry eval -m model-q8_0.gguf --text held.txt --lines --word-ppl\n",
+        "ferry eval -m model-q8_0.gguf --text held.txt --lines --word-ppl\n"
+        "ferry eval -m model-f16.gguf --text held.txt --imatrix-out imatrix.gguf\n",
     .task = FY_TASK_USE,
     .on_phone = true,
     .run = run,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "cli/eval_imatrix.h"
 #include "cli/session_open.h"
 #include "cli/text_in.h"
 #include "cli/verb.h"
@@ -86,7 +87,14 @@ int fy_eval_text_run(const fy_eval_text *o, fy_model *m, const fy_session_params
     if (fy_text_in_read(o->text, &text, e) != 0)
         return -1;
     fy_session *s = fy_session_open(m, &own, "-c or -b", e);
-    int rc = s != NULL ? measure(o, m, s, &text, e) : -1;
+    fy_collector *c = NULL;
+    if (s != NULL && o->imatrix_out != NULL)
+        c = fy_eval_imatrix_begin(s, o->model, o->imatrix_out, e);
+    const bool ready = s != NULL && (c != NULL || o->imatrix_out == NULL);
+    int rc = ready ? measure(o, m, s, &text, e) : -1;
+    if (rc == 0 && c != NULL)
+        rc = fy_eval_imatrix_end(c, o->imatrix_out, o->text, o->ppl.n_ctx, e);
+    fy_collector_free(c);
     fy_session_free(s);
     fy_str_release(&text);
     return rc;

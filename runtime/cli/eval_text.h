@@ -8,6 +8,7 @@
 
 typedef struct {
     const char *model, *text; /* paths; text may be "-" */
+    const char *imatrix_out;  /* NULL: none, see cli/eval_imatrix.h */
     fy_ppl_params ppl;
     bool per_word, json;
 } fy_eval_text;

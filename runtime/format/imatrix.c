@@ -179,7 +179,7 @@ fy_imatrix *fy_imatrix_parse(const void *p, size_t n, const char *name, fy_err *
     if (looks_legacy(p, n)) {
         fy_fail(e, FY_EUNSUPPORTED,
                 "%s: an importance matrix of the older form (.dat), expected GGUF: convert it with "
-                "llama-imatrix --in-file %s -o imatrix.gguf",
+                "llama-imatrix -m MODEL.gguf --in-file %s -o imatrix.gguf",
                 name, name);
         return NULL;
     }

@@ -5,10 +5,11 @@
  * The file is llama.cpp's GGUF form: general.type "imatrix", imatrix.datasets (strings),
  * imatrix.chunk_count and imatrix.chunk_size (u32), and for the matrix NAME of ne[0] columns, in
  * n_mat matrices (experts; else 1), the f32 tensors NAME.in_sum2 [ne[0], n_mat], sums of squares,
- * and NAME.counts [1, n_mat], of how many tokens. NAME.in_sum, which newer files have too, is
- * checked and not used; other tensors are ignored. A matrix of several that were counted together
- * has in_sum2 [ne[0] * n_mat, 1] and one count. Source: llama.cpp, tools/imatrix/imatrix.cpp,
- * tools/quantize/quantize.cpp and common/imatrix-loader.cpp. The older form (.dat) is refused. */
+ * and NAME.counts [1, n_mat], of how many tokens; a last dimension of 1 is left out. NAME.in_sum,
+ * which newer files have too, is checked and not used; other tensors are ignored. A matrix of
+ * several that were counted together has in_sum2 [ne[0] * n_mat, 1] and one count. Source:
+ * llama.cpp, tools/imatrix/imatrix.cpp, tools/quantize/quantize.cpp and common/imatrix-loader.cpp.
+ * The older form (.dat) is refused. */
 #ifndef FY_FORMAT_IMATRIX_H
 #define FY_FORMAT_IMATRIX_H
 

@@ -89,7 +89,8 @@ static int run_piece(meter *m, uint32_t first, fy_err *e)
     fy_str text = {0};
     fy_session_rewind(m->session, 0);
     /* the last token is only ever predicted */
-    int rc = p.n > 1 ? fy_session_eval(m->session, p.ids, p.n - 1, &sinks, NULL, e) : 0;
+    const uint32_t n = m->p->compute_last ? p.n : p.n - 1;
+    int rc = n > 0 ? fy_session_eval(m->session, p.ids, n, &sinks, NULL, e) : 0;
     if (rc == 0 && first < p.n)
         rc = fy_vocab_decode(m->vocab, p.ids + first, p.n - first, false, &text, e);
     if (rc == 0)

@@ -19,7 +19,8 @@ typedef enum {
 
 typedef struct {
     fy_ppl_method method;
-    uint32_t n_ctx; /* at least 2, at most the session's */
+    uint32_t n_ctx;    /* at least 2, at most the session's */
+    bool compute_last; /* the last token of a piece, too, which predicts nothing: others watch */
 } fy_ppl_params;
 
 typedef struct {

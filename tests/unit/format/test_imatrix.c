@@ -204,7 +204,7 @@ static void the_older_form_is_refused_with_what_converts_it(void **state)
     fy_err e = {0};
     assert_null(fy_imatrix_parse(s.ptr, s.len, "old.dat", &e));
     assert_int_equal(e.code, FY_EUNSUPPORTED);
-    assert_non_null(strstr(e.msg, "llama-imatrix --in-file old.dat -o"));
+    assert_non_null(strstr(e.msg, "llama-imatrix -m MODEL.gguf --in-file old.dat -o"));
     e = (fy_err){0}; /* not that either: the name would not fit */
     assert_null(fy_imatrix_parse(s.ptr, 12, "cut.dat", &e));
     assert_int_equal(e.code, FY_EFORMAT);
