@@ -19,7 +19,7 @@ typedef struct {
     fy_opt_list keep, lora;
     int outtype, recipe, output_type, embedding_type;
     bool vocab_only, embedding_only, dry_run, fetch, list_archs, json, resume, quiet, verbose;
-    bool allow_unmapped, allow_nonfinite;
+    bool allow_unmapped, allow_nonfinite, fit;
     int64_t n_threads;
 } options;
 
@@ -59,6 +59,13 @@ static const fy_opt opts[] = {
      .def = "pure",
      .help = "pure: every matrix takes the type. llama: llama-quantize's choice, which keeps some "
              "matrices in better types (docs/convert.md)."},
+    {.group = "Output",
+     .name = "fit",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(fit),
+     .help = "Search the scale of every block of 32 elements for the least squared error, instead "
+             "of what llama-quantize takes. The files are as usual; q4_0 loses about 6 % less "
+             "(docs/quantization.md). It takes longer. Types with blocks of 256 search anyway."},
     {.group = "Output",
      .name = "keep",
      .kind = FY_OPT_STR,
@@ -227,6 +234,8 @@ static int check_options(const options *o, fy_err *e)
         return fy_fail(e, FY_EARG,
                        "--keep, --output-tensor-type and --token-embedding-type are about tensors, "
                        "--vocab-only has none");
+    if (o->vocab_only && o->fit)
+        return fy_fail(e, FY_EARG, "--fit is about tensors, --vocab-only has none");
     if (o->vocab_only && o->lora.n > 0)
         return fy_fail(e, FY_EARG, "--lora changes tensors, and --vocab-only writes none");
     if (o->embedding_only && o->recipe == RECIPE_LLAMA)
@@ -265,6 +274,7 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
         .n_lora = o->lora.n,
         .outtype = outtype(o->outtype),
         .llama_recipe = o->recipe == RECIPE_LLAMA,
+        .fit = o->fit,
         .vocab_only = o->vocab_only,
         .embedding_only = o->embedding_only,
         .allow_unmapped = o->allow_unmapped,
@@ -310,6 +320,8 @@ const fy_verb fy_verb_convert = {
                 "ferry convert checkpoint\n"
                 "# quantize to 4 bits on the way\n"
                 "ferry convert checkpoint --outtype q4_0 -o model.gguf\n"
+                "# the same, with the scales that lose least\n"
+                "ferry convert checkpoint --outtype q4_0 --fit -o model.gguf\n"
                 "# what would be written\n"
                 "ferry convert checkpoint --outtype q8_0 --dry-run\n"
                 "# 4 bits, the embedding in 8\n"

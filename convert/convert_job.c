@@ -283,6 +283,8 @@ static int identify(const fy_convert_job *j, fy_str *sources, fy_err *e)
     }
     if (j->r.allow_nonfinite)
         fy_str_puts(sources, "--allow-nonfinite\n");
+    if (j->r.fit)
+        fy_str_puts(sources, "--fit\n");
     return sources->oom ? fy_nomem(e) : 0;
 }
 
@@ -310,6 +312,8 @@ int fy_convert_job_write(fy_convert_job *j, fy_err *e)
             return -1;
         if (j->r.allow_nonfinite)
             fy_convert_stream_allow_nonfinite(j->stream);
+        if (j->r.fit)
+            fy_convert_stream_fit(j->stream);
     }
     fy_pool *pool = fy_pool_new(j->r.n_threads, e);
     if (pool == NULL)

@@ -111,6 +111,11 @@ check "another type is told" grep -qE "is replaced: 'keys and tensors: " "$TMP/w
 check "and converted from the beginning" test "$("$FERRY" inspect "$model" --json | jq -r .tensors[0].type)" = f16
 
 half
+(convert --fit) 2>"$TMP/words"
+check "--fit is another conversion" grep -qE "m.gguf.part is of another conversion and is replaced: '--fit'" "$TMP/words"
+check "with bytes of its own" test "$(hash "$model")" != "$want"
+
+half
 : >"$model.part"
 check "an emptied part is begun again" "$FERRY" convert "$c" --outtype q8_0 -o "$model"
 check_equal "with the same bytes, and more threads" "$want" "$(hash "$model")"

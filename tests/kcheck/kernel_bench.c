@@ -277,6 +277,18 @@ DEFINE_RUN_ENCODE(q4_k)
 DEFINE_RUN_ENCODE(q5_k)
 DEFINE_RUN_ENCODE(q6_k)
 
+#define DEFINE_RUN_FIT(type)                                          \
+    static void run_fit_##type(const fy_kernels *k, const vectors *v) \
+    {                                                                 \
+        k->fit_##type(v->coded, v->x, N, NULL);                       \
+    }
+
+DEFINE_RUN_FIT(q8_0)
+DEFINE_RUN_FIT(q4_0)
+DEFINE_RUN_FIT(q4_1)
+DEFINE_RUN_FIT(q5_0)
+DEFINE_RUN_FIT(q5_1)
+
 static void run_decode_q8_0(const fy_kernels *k, const vectors *v)
 {
     k->decode_q8_0(v->y, v->coded, N);
@@ -320,6 +332,11 @@ static const struct {
     {"encode_q4_k", N, run_encode_q4_k},
     {"encode_q5_k", N, run_encode_q5_k},
     {"encode_q6_k", N, run_encode_q6_k},
+    {"fit_q8_0", N, run_fit_q8_0},
+    {"fit_q4_0", N, run_fit_q4_0},
+    {"fit_q4_1", N, run_fit_q4_1},
+    {"fit_q5_0", N, run_fit_q5_0},
+    {"fit_q5_1", N, run_fit_q5_1},
     {"decode_q8_0", N, run_decode_q8_0},
     {"decode_q4_0", N, run_decode_q4_0},
 };
