@@ -78,6 +78,8 @@ bool fy_convert_job_estimate(const fy_convert_job *j, double *seconds)
     s.rows_per_item = OUT_BYTES / out_row + 1;
     s.out_bytes = (s.rows_per_item * out_row + 63) / 64 * 64;
     s.stream = fy_convert_stream_new(j->plan, j->r.n_threads, &none);
+    if (s.stream != NULL && j->r.fit)
+        fy_convert_stream_fit(s.stream);
     s.out = aligned_alloc(64, (size_t)s.out_bytes * (size_t)j->r.n_threads);
     fy_pool *pool = fy_pool_new(j->r.n_threads, &none);
     double took = s.stream != NULL && s.out != NULL && pool != NULL ? measure(&s, pool) : 0;

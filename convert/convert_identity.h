@@ -3,17 +3,11 @@
 #ifndef FY_CONVERT_CONVERT_IDENTITY_H
 #define FY_CONVERT_CONVERT_IDENTITY_H
 
-#include <stdint.h>
-
 #include "base/err.h"
 #include "base/str.h"
 
 /* A line for the program and each file of the checkpoint, a directory or one file: it is told from
  * another by place, size, time of change and inode. */
 int fy_convert_identity(const char *checkpoint, fy_str *out, fy_err *e);
-
-/* --split-max-size: "400M", "2G", or bytes; M and G are decimal, as in llama.cpp's tools. NULL: 0,
- * no limit. */
-int fy_split_size(const char *text, uint64_t *bytes, fy_err *e);
 
 #endif

@@ -16,7 +16,9 @@
 #include "convert/lora_adapter.h"
 #include "convert/out_name.h"
 #include "convert/source_hash.h"
+#include "format/gguf_split.h"
 #include "hub/hub_cache.h"
+#include "kernels/row.h"
 
 void fy_convert_job_release(fy_convert_job *j)
 {
@@ -25,7 +27,7 @@ void fy_convert_job_release(fy_convert_job *j)
     fy_hf_tokenizer_free(j->tokenizer);
     fy_model_meta_release(&j->meta);
     fy_convert_plan_free(j->plan);
-    fy_keep_free(j->keep);
+    fy_type_rules_free(j->rules);
     fy_ckpt_close(j->source);
     fy_hf_config_release(&j->config);
     fy_str_release(&j->out_path);
@@ -133,8 +135,11 @@ static void explain_unknown(const fy_convert_job *j)
 
 static int plan_tensors(fy_convert_job *j, fy_err *e)
 {
-    if (j->r.n_keep > 0 && (j->keep = fy_keep_new(j->r.keep, j->r.n_keep, e)) == NULL)
-        return -1;
+    if (j->r.n_keep > 0) {
+        j->rules = fy_type_rules_new("--keep", FY_ROW_TYPES, j->r.keep, j->r.n_keep, e);
+        if (j->rules == NULL)
+            return -1;
+    }
     j->source = fy_ckpt_open_model(j->r.path, &j->config, e);
     if (j->source == NULL) {
         if (e->code == FY_EUNSUPPORTED && j->config.root != NULL && j->config.family == NULL)
@@ -147,7 +152,9 @@ static int plan_tensors(fy_convert_job *j, fy_err *e)
     fy_plan_options o = {
         .outtype = j->r.outtype,
         .llama_recipe = j->r.llama_recipe,
-        .keep = j->keep,
+        .output_type = j->r.output_type,
+        .embedding_type = j->r.embedding_type,
+        .rules = j->rules,
         .embedding_only = j->r.embedding_only,
         .allow_unmapped = j->r.allow_unmapped,
     };
@@ -276,6 +283,8 @@ static int identify(const fy_convert_job *j, fy_str *sources, fy_err *e)
     }
     if (j->r.allow_nonfinite)
         fy_str_puts(sources, "--allow-nonfinite\n");
+    if (j->r.fit)
+        fy_str_puts(sources, "--fit\n");
     return sources->oom ? fy_nomem(e) : 0;
 }
 
@@ -303,6 +312,8 @@ int fy_convert_job_write(fy_convert_job *j, fy_err *e)
             return -1;
         if (j->r.allow_nonfinite)
             fy_convert_stream_allow_nonfinite(j->stream);
+        if (j->r.fit)
+            fy_convert_stream_fit(j->stream);
     }
     fy_pool *pool = fy_pool_new(j->r.n_threads, e);
     if (pool == NULL)

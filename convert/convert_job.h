@@ -17,7 +17,6 @@
 #include "convert/hf_config.h"
 #include "convert/hf_tokenizer.h"
 #include "convert/model_meta.h"
-#include "convert/type_choice.h"
 #include "format/gguf_write.h"
 
 /* What is to be done; all views. */
@@ -27,10 +26,12 @@ typedef struct {
     const char *outfile, *model_name, *pre, *chat_template; /* NULL: not given */
     const char *const *keep;                                /* "REGEX=TYPE" */
     size_t n_keep;
-    const char *const *lora; /* "DIR[:SCALE]" */
+    const fy_type *output_type, *embedding_type; /* NULL: not given */
+    const char *const *lora;                     /* "DIR[:SCALE]" */
     size_t n_lora;
     fy_type outtype;
     bool llama_recipe, vocab_only, embedding_only, allow_unmapped, allow_nonfinite;
+    bool fit;    /* search the blocks' scales: fy_encode_how */
     bool resume; /* go on with what an interrupted conversion has left, and leave it */
     const char *split_max_size; /* NULL: one file */
     int n_threads;
@@ -44,7 +45,7 @@ typedef struct {
     fy_hf_config config;
     bool has_config;
     fy_ckpt *source; /* owned; NULL for vocabulary only */
-    fy_keep *keep;
+    fy_type_rules *rules;
     fy_convert_plan *plan; /* owned; NULL for vocabulary only */
     fy_model_meta meta;
     fy_hf_tokenizer *tokenizer;

@@ -255,6 +255,7 @@ fy_convert_plan *fy_convert_plan_new(const fy_ckpt *dir, const fy_hf_config *con
         return NULL;
     }
     p->config = config;
+    p->llama_recipe = o->llama_recipe;
     if (build(p, dir, o, e)) {
         fy_convert_plan_free(p);
         return NULL;

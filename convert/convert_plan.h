@@ -15,8 +15,7 @@
 #include "base/err.h"
 #include "convert/hf_config.h"
 #include "convert/checkpoint.h"
-
-struct fy_keep;
+#include "format/type_rules.h"
 
 /* Instead of a type: matrices keep the type they have, f32 and f64 become f16. */
 #define FY_OUTTYPE_AUTO FY_TYPE_COUNT
@@ -40,11 +39,12 @@ typedef struct {
 } fy_plan_drop;
 
 typedef struct {
-    fy_type outtype;      /* one that fy_row_encode writes, or FY_OUTTYPE_AUTO */
-    bool llama_recipe;    /* type_choice.h */
-    struct fy_keep *keep; /* matrices that have another type; NULL: none */
-    bool embedding_only;  /* token_embd alone; FY_OUTTYPE_AUTO is then f32 */
-    bool allow_unmapped;  /* an unknown tensor is dropped */
+    fy_type outtype;   /* one that fy_row_encode writes, or FY_OUTTYPE_AUTO */
+    bool llama_recipe; /* format/matrix_types.h, with the next three */
+    const fy_type *output_type, *embedding_type; /* NULL: not given */
+    fy_type_rules *rules;                        /* NULL: none */
+    bool embedding_only;                         /* token_embd alone; FY_OUTTYPE_AUTO is then f32 */
+    bool allow_unmapped;                         /* an unknown tensor is dropped */
 } fy_plan_options;
 
 typedef struct {
@@ -54,6 +54,7 @@ typedef struct {
     fy_plan_drop *drops; /* owned */
     size_t n_drops;
     fy_type type;             /* of the matrices, or of most of them */
+    bool llama_recipe;        /* they are llama-quantize's mixture for that type */
     uint64_t n_params;        /* elements that the whole model has from the checkpoint ... */
     uint64_t n_expert_params; /* ... and those of its experts, which are n_expert times as many as
                                  one of them has */

@@ -36,18 +36,6 @@ static uint64_t dropped_bytes(const fy_convert_job *j)
     return bytes;
 }
 
-static int check_space(const fy_convert_job *j, fy_err *e)
-{
-    uint64_t space, need = fy_gguf_writer_file_bytes(j->writer);
-    if (fy_file_space(fy_str_z(&j->out_path), &space, e) != 0)
-        return -1;
-    if (need <= space)
-        return 0;
-    return fy_fail(e, FY_ENOSPACE,
-                   "%s: would need %" PRIu64 " bytes, the file system has %" PRIu64 " free",
-                   fy_str_z(&j->out_path), need, space);
-}
-
 /* What happens to the source on its way. */
 static const char *transform_text(fy_transform x)
 {
@@ -134,7 +122,7 @@ int fy_convert_print_plan(fy_convert_job *j, fy_err *e)
                "disk takes longer",
                seconds < 0.1 ? "less than" : "about", seconds < 0.1 ? 0.1 : seconds, j->r.n_threads,
                j->r.n_threads == 1 ? "" : "s");
-    return check_space(j, e);
+    return fy_gguf_writer_check_space(j->writer, fy_str_z(&j->out_path), e);
 }
 
 /* --- JSON ----------------------------------------------------------------------------------- */
@@ -234,7 +222,9 @@ int fy_convert_print_json(fy_convert_job *j, double seconds, fy_err *e)
     put_json(j, seconds, &s);
     int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
     fy_str_release(&s);
-    return rc != 0 ? -1 : seconds < 0 ? check_space(j, e) : 0;
+    if (rc != 0 || seconds >= 0)
+        return rc;
+    return fy_gguf_writer_check_space(j->writer, fy_str_z(&j->out_path), e);
 }
 
 /* --- words ---------------------------------------------------------------------------------- */

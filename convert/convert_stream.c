@@ -27,6 +27,7 @@ struct fy_convert_stream {
     fy_kernels kernels;
     scratch *scratch;       /* owned */
     _Atomic uint64_t *done; /* owned; rows of each tensor that were filled */
+    fy_encode_how how;
     bool allow_nonfinite;
     _Atomic uint64_t n_nonfinite;
 };
@@ -69,6 +70,11 @@ void fy_convert_stream_allow_nonfinite(fy_convert_stream *s)
     s->allow_nonfinite = true;
 }
 
+void fy_convert_stream_fit(fy_convert_stream *s)
+{
+    s->how.fit = true;
+}
+
 uint64_t fy_convert_stream_n_nonfinite(const fy_convert_stream *s)
 {
     return atomic_load(&s->n_nonfinite);
@@ -104,7 +110,7 @@ static int tell_fault(const source *src, uint64_t row, int64_t element, const fy
 static int encode(fy_convert_stream *s, fy_type type, void *out, const float *x, uint64_t n,
                   fy_row_fault *fault)
 {
-    if (fy_row_encode(&s->kernels, type, out, x, (int64_t)n, NULL, fault) == 0)
+    if (fy_row_encode(&s->kernels, type, out, x, (int64_t)n, &s->how, fault) == 0)
         return 0;
     if (!s->allow_nonfinite || fy_type_get(type)->block != 1)
         return -1;

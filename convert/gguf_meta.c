@@ -2,6 +2,7 @@
 
 #include "convert/model_card.h"
 #include "convert/model_id.h"
+#include "format/llama_types.h"
 
 int fy_gguf_meta_model(fy_model_meta *out, const char *dir, const char *id, const char *name,
                        const fy_hf_config *config, const fy_convert_plan *p, fy_err *e)
@@ -46,7 +47,8 @@ static int write_general(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e)
  * quantization then changes values and no key. */
 static int write_file_type(fy_gguf_writer *w, const fy_convert_plan *p, fy_err *e)
 {
-    if (fy_gguf_add_u32(w, FY_KEY_FILE_TYPE, (uint32_t)fy_type_ftype(p->type), e))
+    const int file_type = p->llama_recipe ? fy_llama_ftype(p->type) : fy_type_ftype(p->type);
+    if (fy_gguf_add_u32(w, FY_KEY_FILE_TYPE, (uint32_t)file_type, e))
         return -1;
     return fy_gguf_add_u32(w, FY_KEY_QUANTIZATION_VERSION, FY_QUANTIZATION_VERSION, e);
 }

@@ -5,19 +5,20 @@
 
 /* Names (parts of names) of matrices that stay in their stored type: they are added, convolved or
  * decide the routing, so that rounding them costs quality and saves nothing. The list is
- * llama-quantize's. */
+ * llama-quantize's (tensor_allows_quantization). */
 static const char *const kept[] = {
     "_norm.weight",
     "ffn_gate_inp.weight",
-    "ffn_gate_inp_shexp.weight",
-    "position_embd.weight",
-    "token_types.weight",
-    "attn_rel_b.weight",
-    "ssm_conv1d.weight",
-    "shortconv.conv.weight",
+    "ffn_gate_tid2eid.weight",
     "altup",
     "laurel",
     "per_layer_model_proj",
+    "position_embd.weight",
+    "token_types.weight",
+    "ssm_conv1d",
+    "shortconv.conv.weight",
+    "indexer.k_proj.weight",
+    "indexer.q_proj.weight",
     "time_mix_first.weight",
     "time_mix_w0.weight",
     "time_mix_w1.weight",
@@ -33,13 +34,30 @@ static const char *const kept[] = {
     "time_mix_decay_w1.weight",
     "time_mix_decay_w2.weight",
     "time_mix_lerp_fused.weight",
+    "attn_rel_b.weight",
+    ".position_embd",
+    "sam.pos_embd",
+    "sam.neck.",
+    "sam.net_",
+    ".rel_pos",
+    ".patch_embd",
+    ".patch_merger",
+    "a.rvq.codebook",
+    "mm.a.code_embd",
 };
+
+/* Trailing dimensions of 1 are none. */
+static uint32_t n_dims(const fy_gguf_tensor *t)
+{
+    uint32_t n = t->n_dims;
+    while (n > 1 && t->ne[n - 1] == 1)
+        n--;
+    return n;
+}
 
 bool fy_recipe_is_matrix(const fy_gguf_tensor *t)
 {
-    static const char end[] = "weight";
-    size_t n = sizeof end - 1;
-    if (t->n_dims < 2 || t->name.len < n || memcmp(t->name.ptr + t->name.len - n, end, n) != 0)
+    if (n_dims(t) < 2 || !fy_span_ends(t->name, "weight"))
         return false;
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
         if (memmem(t->name.ptr, t->name.len, kept[i], strlen(kept[i])) != NULL)
@@ -48,30 +66,40 @@ bool fy_recipe_is_matrix(const fy_gguf_tensor *t)
     return true;
 }
 
-int fy_recipe_for(fy_recipe *r, const fy_gguf *g, fy_type target, bool llama, fy_err *e)
+/* ARCH.NAME, of an array (a number per layer) the first. 0, 1: there is none, -1. */
+static int number(const fy_gguf *g, fy_span arch, const char *name, uint32_t *out, fy_err *e)
 {
-    *r = (fy_recipe){.target = target, .llama = llama};
-    if (!llama)
-        return 0;
-    if (!fy_llama_types_has(target))
-        return fy_fail(e, FY_EUNSUPPORTED,
-                       "--recipe llama: of %s llama-quantize makes mixtures by layer, which ferry "
-                       "does not; leave the recipe out",
-                       fy_type_name(target));
-    if (fy_gguf_get_str(g, FY_KEY_ARCHITECTURE, &r->model.arch, e) != 0)
-        return -1;
-    char key[128]; /* of a longer architecture nothing is known */
-    snprintf(key, sizeof key, "%.*s.expert_count", (int)r->model.arch.len, r->model.arch.ptr);
-    if (fy_gguf_find(g, key) != NULL && fy_gguf_get_u32(g, key, &r->model.n_expert, e) != 0)
-        return -1;
-    r->model.has_output = fy_gguf_tensor_find(g, "output.weight") != NULL;
+    char key[192]; /* of a longer architecture nothing is known */
+    const fy_gguf_kv *kv;
+    snprintf(key, sizeof key, "%.*s.%s", (int)(arch.len < 128 ? arch.len : 128), arch.ptr, name);
+    kv = fy_gguf_find(g, key);
+    if (kv == NULL)
+        return 1;
+    if (kv->type != FY_KV_ARRAY)
+        return fy_gguf_get_u32(g, key, out, e);
+    const bool whole = kv->elem == FY_KV_U32 || kv->elem == FY_KV_I32;
+    const int64_t first = whole && kv->count > 0 ? fy_gguf_int_at(kv, 0) : -1;
+    if (first < 0)
+        return fy_fail(e, FY_EFORMAT, "key '%s': expected a number, or one for each layer", key);
+    *out = (uint32_t)first;
     return 0;
 }
 
-fy_type fy_recipe_type(const fy_recipe *r, const fy_gguf_tensor *t, bool *fallback)
+int fy_recipe_model(const fy_gguf *g, fy_llama_model *m, fy_err *e)
 {
-    const fy_type wanted = r->llama ? fy_llama_type(&r->model, t->name, r->target) : r->target;
-    const fy_type type = fy_type_for_rows(wanted, t->ne[0]);
-    *fallback = type != wanted;
-    return type;
+    *m = (fy_llama_model){0};
+    int rc = fy_gguf_get_str(g, FY_KEY_ARCHITECTURE, &m->arch, e);
+    if (rc == 0)
+        rc = number(g, m->arch, "block_count", &m->n_layer, e);
+    if (rc > 0)
+        return fy_fail(e, FY_EFORMAT,
+                       "--recipe llama asks for the architecture and its number of layers: a key "
+                       "" FY_KEY_ARCHITECTURE " or ARCHITECTURE.block_count is missing");
+    if (rc < 0 || number(g, m->arch, "attention.head_count", &m->n_head, e) < 0)
+        return -1;
+    m->n_head_kv = m->n_head;
+    return number(g, m->arch, "attention.head_count_kv", &m->n_head_kv, e) < 0 ||
+                   number(g, m->arch, "expert_count", &m->n_expert, e) < 0
+               ? -1
+               : 0;
 }

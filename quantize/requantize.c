@@ -1,5 +1,6 @@
 #include "quantize/requantize_impl.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,131 +8,232 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/quote.h"
+#include "cli/verb.h"
+#include "format/gguf_split.h"
+#include "format/write_identity.h"
+#include "quantize/recipe.h"
 
-/* --- plan ------------------------------------------------------------------------------------- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
-static bool starts_with(fy_span s, const char *prefix)
+enum { MAX_OWN = 6, MAX_TEXT = 127 /* of llama-quantize */ };
+
+typedef struct {
+    const char *key;
+    uint32_t number;
+    fy_span text; /* ptr NULL: it is the number */
+    bool done;
+} own_key;
+
+static fy_span cut(fy_span s)
 {
-    size_t n = strlen(prefix);
-    return s.len >= n && memcmp(s.ptr, prefix, n) == 0;
+    return (fy_span){s.ptr, s.len < MAX_TEXT ? s.len : MAX_TEXT};
+}
+
+/* The keys that the output gets, as llama-quantize has them. */
+static size_t own_keys(const fy_requant *q, own_key out[MAX_OWN])
+{
+    size_t n = 0;
+    const int type = q->p.llama ? fy_llama_ftype(q->p.target) : fy_type_ftype(q->p.target);
+    out[n++] = (own_key){.key = FY_KEY_FILE_TYPE, .number = (uint32_t)type};
+    out[n++] = (own_key){.key = FY_KEY_QUANTIZATION_VERSION, .number = FY_QUANTIZATION_VERSION};
+    if (q->imatrix == NULL)
+        return n;
+    const fy_span dataset = fy_imatrix_dataset(q->imatrix);
+    const uint32_t chunks = fy_imatrix_n_chunks(q->imatrix);
+    out[n++] = (own_key){.key = "quantize.imatrix.file", .text = cut(fy_span_of(q->p.imatrix))};
+    if (dataset.len > 0)
+        out[n++] = (own_key){.key = "quantize.imatrix.dataset", .text = cut(dataset)};
+    out[n++] = (own_key){.key = "quantize.imatrix.entries_count",
+                         .number = (uint32_t)fy_imatrix_n(q->imatrix)};
+    if (chunks > 0)
+        out[n++] = (own_key){.key = "quantize.imatrix.chunks_count", .number = chunks};
+    return n;
+}
+
+static int add_own(fy_gguf_writer *w, own_key *k, fy_err *e)
+{
+    k->done = true;
+    return k->text.ptr != NULL ? fy_gguf_add_str(w, k->key, k->text, e)
+                               : fy_gguf_add_u32(w, k->key, k->number, e);
 }
 
 /* Everything as it is, in its order; only what describes the types changes. */
 static int plan_keys(fy_requant *q, fy_err *e)
 {
-    const struct {
-        const char *key;
-        uint32_t value;
-    } own[] = {
-        {FY_KEY_FILE_TYPE, (uint32_t)fy_type_ftype(q->recipe.target)},
-        {FY_KEY_QUANTIZATION_VERSION, FY_QUANTIZATION_VERSION},
-    };
-    enum { N_OWN = sizeof own / sizeof own[0] };
-    bool done[N_OWN] = {false};
+    own_key own[MAX_OWN];
+    const size_t n_own = own_keys(q, own);
     for (size_t i = 0; i < fy_gguf_n_kv(q->in); i++) {
         const fy_gguf_kv *kv = fy_gguf_kv_at(q->in, i);
         size_t o = 0;
-        while (o < N_OWN && !fy_span_is(kv->key, own[o].key))
+        while (o < n_own && !fy_span_is(kv->key, own[o].key))
             o++;
         int rc = 0;
-        if (o < N_OWN) {
-            rc = fy_gguf_add_u32(q->w, own[o].key, own[o].value, e);
-            done[o] = true;
-        } else if (!starts_with(kv->key, "split.")) {
+        if (o < n_own)
+            rc = add_own(q->w, &own[o], e);
+        else if (!fy_span_begins(kv->key, "split."))
             rc = fy_gguf_add_kv(q->w, kv, e);
-        }
         if (rc != 0)
             return -1;
     }
-    for (size_t o = 0; o < N_OWN; o++) {
-        if (!done[o] && fy_gguf_add_u32(q->w, own[o].key, own[o].value, e) != 0)
+    for (size_t o = 0; o < n_own; o++) {
+        if (!own[o].done && add_own(q->w, &own[o], e) != 0)
             return -1;
     }
     return 0;
 }
+
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 bool fy_requant_is_quantized(fy_type t)
 {
     return fy_type_get((uint32_t)t)->block > 1;
 }
 
-static int check_conversion(const fy_gguf_tensor *t, const char *name, fy_type to, fy_err *e)
+static int check_conversion(const fy_requant *q, fy_requant_tensor *t, fy_err *e)
 {
-    const char *from = fy_type_name(t->type);
-    if (t->type == to)
+    char shown[FY_QUOTE_BYTES];
+    const char *from = fy_type_name(t->from->type);
+    if (t->from->type == t->to)
         return 0;
-    if (fy_requant_is_quantized(t->type) && fy_requant_is_quantized(to))
+    t->requantized = fy_requant_is_quantized(t->from->type) && fy_requant_is_quantized(t->to);
+    fy_quote(shown, sizeof shown, t->from->name);
+    if (t->requantized && !q->p.allow_requantize)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "tensor '%s' is %s already: quantizing it again to %s would only lose "
-                       "more; start from the f32, f16 or bf16 file",
-                       name, from, fy_type_name(to));
-    if (!fy_row_can_decode(t->type))
+                       "more; start from the f32, f16 or bf16 file (--allow-requantize does it all "
+                       "the same)",
+                       shown, from, fy_type_name(t->to));
+    if (!fy_row_can_decode(t->from->type))
         return fy_fail(e, FY_EUNSUPPORTED, "tensor '%s' is %s, which ferry cannot convert to %s",
-                       name, from, fy_type_name(to));
+                       shown, from, fy_type_name(t->to));
     return 0;
 }
 
-static int plan_tensor(fy_requant *q, const fy_gguf_tensor *t, fy_err *e)
+static int choose_types(fy_requant *q, fy_type_item *items, size_t n, fy_err *e)
 {
-    char shown[FY_QUOTE_BYTES], name[FY_GGUF_MAX_NAME + 1];
-    fy_quote(shown, sizeof shown, t->name);
-    memcpy(name, t->name.ptr, t->name.len);
-    name[t->name.len] = '\0';
-    fy_type to = t->type;
-    if (fy_recipe_is_matrix(t)) {
-        bool fallback;
-        to = fy_recipe_type(&q->recipe, t, &fallback);
-        q->stats.n_matrices += to == q->recipe.target;
-        if (fallback && q->stats.n_fallbacks++ == 0) {
-            q->stats.first_fallback = t->name;
-            q->stats.first_fallback_row = t->ne[0];
-            q->stats.first_fallback_type = to;
-        }
-    }
-    if (check_conversion(t, shown, to, e) != 0)
+    fy_type_request r = {.llama = q->p.llama,
+                         .target = q->p.target,
+                         .output = q->p.output_type,
+                         .embedding = q->p.embedding_type};
+    if (q->p.llama && fy_recipe_model(q->in, &r.model, e) != 0)
         return -1;
-    return fy_gguf_add_tensor(q->w, name, to, t->n_dims, t->ne, e) < 0 ? -1 : 0;
+    r.model.imatrix = q->imatrix != NULL;
+    if (q->p.n_tensor_types > 0) {
+        r.rules = fy_type_rules_new("--tensor-type", FY_ROW_TYPES, q->p.tensor_types,
+                                    q->p.n_tensor_types, e);
+        if (r.rules == NULL)
+            return -1;
+    }
+    const int rc = fy_choose_matrix_types(&r, items, n, e);
+    fy_type_rules_free(r.rules);
+    return rc;
+}
+
+static int plan_types(fy_requant *q, fy_err *e)
+{
+    const size_t n = fy_gguf_n_tensors(q->in);
+    fy_type_item *items = calloc(n + 1, sizeof *items);
+    q->tensors = calloc(n + 1, sizeof *q->tensors);
+    if (items == NULL || q->tensors == NULL) {
+        free(items);
+        return fy_nomem(e);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const fy_gguf_tensor *t = fy_gguf_tensor_at(q->in, i);
+        const bool matrix = fy_recipe_is_matrix(t);
+        items[i] = (fy_type_item){.name = t->name,
+                                  .ne0 = t->ne[0],
+                                  .matrix = matrix,
+                                  .type = matrix ? q->p.target : t->type};
+    }
+    int rc = choose_types(q, items, n, e);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        q->tensors[i] = (fy_requant_tensor){.from = fy_gguf_tensor_at(q->in, i),
+                                            .to = items[i].type,
+                                            .wanted = items[i].wanted,
+                                            .why = items[i].why};
+        q->stats.n_matrices += items[i].matrix && items[i].type == q->p.target;
+        q->stats.bytes_in += q->tensors[i].from->bytes;
+        rc = check_conversion(q, &q->tensors[i], e);
+    }
+    q->stats.n_tensors = n;
+    free(items);
+    return rc;
+}
+
+static int plan_tensors(fy_requant *q, fy_err *e)
+{
+    if (fy_gguf_writer_split(q->w, q->p.split_bytes, e) != 0)
+        return -1;
+    for (size_t i = 0; i < q->stats.n_tensors; i++) {
+        const fy_requant_tensor *t = &q->tensors[i];
+        char name[FY_GGUF_MAX_NAME + 1];
+        memcpy(name, t->from->name.ptr, t->from->name.len);
+        name[t->from->name.len] = '\0';
+        if (fy_gguf_add_tensor(q->w, name, t->to, t->from->n_dims, t->from->ne, e) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 static int plan(fy_requant *q, fy_err *e)
 {
-    if (plan_keys(q, e) != 0)
-        return fy_ctx(e, "%s", fy_gguf_path(q->in));
-    q->stats.n_tensors = fy_gguf_n_tensors(q->in);
-    for (size_t i = 0; i < q->stats.n_tensors; i++) {
-        const fy_gguf_tensor *t = fy_gguf_tensor_at(q->in, i);
-        if (plan_tensor(q, t, e) != 0)
-            return fy_ctx(e, "%s", fy_gguf_path(q->in));
-        q->stats.bytes_in += t->bytes;
-    }
-    return 0;
+    q->w = fy_gguf_writer_new(e);
+    if (q->w == NULL)
+        return -1;
+    if (plan_keys(q, e) != 0 || plan_types(q, e) != 0 || plan_tensors(q, e) != 0)
+        return e != NULL && e->code == FY_EARG ? -1 : fy_ctx(e, "%s", fy_gguf_path(q->in));
+    return q->imatrix != NULL ? fy_requant_find_importance(q, e) : 0;
 }
 
-fy_requant *fy_requant_open(const char *in, fy_type target, bool llama, fy_err *e)
+fy_requant *fy_requant_of(fy_gguf *in, fy_imatrix *imatrix, const fy_requant_params *p, fy_err *e)
 {
     fy_requant *q = calloc(1, sizeof *q);
     if (q == NULL) {
+        fy_imatrix_close(imatrix);
+        fy_gguf_close(in);
         fy_nomem(e);
         return NULL;
     }
+    q->p = *p;
+    q->in = in;
+    q->imatrix = imatrix;
     q->kernels = fy_kernels_for(fy_cpu_features());
-    q->in = fy_gguf_open(in, e);
-    if (q->in == NULL)
-        goto fail;
-    q->w = fy_gguf_writer_new(e);
-    if (q->w == NULL || fy_recipe_for(&q->recipe, q->in, target, llama, e) != 0 || plan(q, e) != 0)
-        goto fail;
-    q->stats.bytes_in += fy_gguf_data_offset(q->in);
+    if (plan(q, e) != 0) {
+        fy_requant_close(q);
+        return NULL;
+    }
+    q->stats.bytes_in += fy_gguf_data_offset(in);
     q->stats.bytes_out = fy_gguf_writer_file_bytes(q->w);
     return q;
-fail:
-    fy_requant_close(q);
-    return NULL;
+}
+
+fy_requant *fy_requant_open(const char *in, const fy_requant_params *p, fy_err *e)
+{
+    fy_imatrix *imatrix = NULL;
+    if (p->imatrix != NULL && (imatrix = fy_imatrix_open(p->imatrix, e)) == NULL)
+        return NULL;
+    fy_gguf *g = fy_gguf_open(in, e);
+    if (g == NULL) {
+        fy_imatrix_close(imatrix);
+        return NULL;
+    }
+    return fy_requant_of(g, imatrix, p, e);
 }
 
 void fy_requant_stats_of(const fy_requant *q, fy_requant_stats *out)
 {
     *out = q->stats;
+}
+
+const fy_requant_tensor *fy_requant_tensor_at(const fy_requant *q, size_t i)
+{
+    return &q->tensors[i];
+}
+
+const fy_gguf_writer *fy_requant_writer(const fy_requant *q)
+{
+    return q->w;
 }
 
 void fy_requant_close(fy_requant *q)
@@ -140,36 +242,81 @@ void fy_requant_close(fy_requant *q)
         return;
     fy_quant_report_free(q->report);
     fy_gguf_writer_free(q->w);
+    free(q->tensors);
+    fy_imatrix_close(q->imatrix);
     fy_gguf_close(q->in);
     free(q);
 }
 
+uint64_t fy_requant_peak(fy_requant *q)
+{
+    const uint64_t now = fy_rss_anon_bytes();
+    uint64_t peak = atomic_load(&q->peak_anon);
+    while (now > peak && !atomic_compare_exchange_weak(&q->peak_anon, &peak, now))
+        continue;
+    return now > peak ? now : peak;
+}
+
 /* --- writing ---------------------------------------------------------------------------------- */
 
-/* The input is mapped while the output is written: neither the file nor its .part may be the input.
- */
-static int check_distinct(const fy_gguf *in, const char *out, fy_err *e)
+/* The inputs are mapped while the output is written: none may be the output or its .part. */
+static bool is_input(const fy_requant *q, const char *path)
 {
-    char *part = malloc(strlen(out) + sizeof ".part");
-    if (part == NULL)
-        return fy_nomem(e);
-    sprintf(part, "%s.part", out);
+    bool same = q->p.imatrix != NULL && fy_file_is_same(q->p.imatrix, path);
+    for (size_t i = 0; i < fy_gguf_n_files(q->in); i++)
+        same = same || fy_file_is_same(fy_gguf_file_path(q->in, i), path);
+    return same;
+}
+
+static int check_distinct(const fy_requant *q, const char *out, fy_err *e)
+{
+    const uint32_t n = fy_gguf_writer_n_files(q->w);
     bool same = false;
-    for (size_t i = 0; i < fy_gguf_n_files(in); i++)
-        same = same || fy_file_is_same(fy_gguf_file_path(in, i), out) ||
-               fy_file_is_same(fy_gguf_file_path(in, i), part);
-    free(part);
+    for (uint32_t i = 0; i < n && !same; i++) {
+        fy_str part = {0};
+        char *name = fy_gguf_split_name(out, i, n);
+        fy_str_printf(&part, "%s.part", name != NULL ? name : "");
+        const bool oom = name == NULL || part.oom;
+        same = !oom && (is_input(q, name) || is_input(q, fy_str_z(&part)));
+        free(name);
+        fy_str_release(&part);
+        if (oom)
+            return fy_nomem(e);
+    }
     return same ? fy_fail(e, FY_EARG, "%s: is the input, expected another name for the output", out)
                 : 0;
+}
+
+/* What the bytes depend on besides keys and types. */
+static int identify(const fy_requant *q, fy_str *out, fy_err *e)
+{
+    int rc = fy_identity_program(out, e);
+    for (size_t i = 0; rc == 0 && i < fy_gguf_n_files(q->in); i++)
+        rc = fy_identity_file(out, "source", fy_gguf_file_path(q->in, i), e);
+    if (rc == 0 && q->p.imatrix != NULL)
+        rc = fy_identity_file(out, "imatrix", q->p.imatrix, e);
+    if (q->p.fit)
+        fy_str_puts(out, "--fit\n");
+    return rc != 0 ? -1 : out->oom ? fy_nomem(e) : 0;
 }
 
 int fy_requant_write(fy_requant *q, const char *out, fy_pool *pool, fy_progress *progress,
                      fy_err *e)
 {
-    const char *in = fy_gguf_path(q->in);
-    if (check_distinct(q->in, out, e) != 0)
+    fy_str lines = {0};
+    if (check_distinct(q, out, e) != 0)
         return -1;
-    if (fy_gguf_write(q->w, out, fy_requant_fill, q, pool, progress, e) != 0)
-        return e != NULL && e->code == FY_EFORMAT ? fy_ctx(e, "%s", in) : -1;
+    int rc;
+    if (q->p.resume) {
+        rc = identify(q, &lines, e);
+        if (rc == 0)
+            rc = fy_gguf_write_resumed(q->w, out, (fy_span){lines.ptr, lines.len}, fy_requant_fill,
+                                       q, pool, progress, e);
+        fy_str_release(&lines);
+    } else {
+        rc = fy_gguf_write(q->w, out, fy_requant_fill, q, pool, progress, e);
+    }
+    if (rc != 0)
+        return e != NULL && e->code == FY_EFORMAT ? fy_ctx(e, "%s", fy_gguf_path(q->in)) : -1;
     return 0;
 }

@@ -1,45 +1,74 @@
 /* A GGUF file into another one whose matrices have another type. One streaming pass: the input is
  * mapped and let go of as it is used, the output is written piece by piece, so memory does not grow
- * with the model. */
+ * with the model.
+ *
+ * fy_requant_open plans: everything is known then and nothing is written. fy_requant_write does it,
+ * once. */
 #ifndef FY_QUANTIZE_REQUANTIZE_H
 #define FY_QUANTIZE_REQUANTIZE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "base/thread.h"
 #include "base/types.h"
 #include "format/gguf_write.h"
+#include "format/matrix_types.h"
 #include "quantize/quant_report.h"
 
 typedef struct fy_requant fy_requant;
 
+/* What is to be done; all views, which have to stay. All zeros but the target: pure, one file. */
+typedef struct {
+    fy_type target;
+    bool llama;                                  /* llama-quantize's choice of types */
+    const fy_type *output_type, *embedding_type; /* NULL: not given */
+    const char *const *tensor_types;             /* "REGEX=TYPE" */
+    size_t n_tensor_types;
+    const char *imatrix;   /* path of an importance matrix; NULL: none */
+    bool fit;              /* fy_encode_how */
+    bool allow_requantize; /* of quantized tensors into another quantized type */
+    uint64_t split_bytes;  /* fy_gguf_writer_split */
+    bool resume;           /* go on with what an interrupted process has left, and leave it */
+} fy_requant_params;
+
+/* Of one tensor, in the order of the input and of the output. */
+typedef struct {
+    const fy_gguf_tensor *from; /* view */
+    fy_type to;
+    fy_type wanted; /* another than `to`: its blocks do not divide the rows */
+    fy_type_why why;
+    bool requantized;        /* quantized already, and now in another quantized type */
+    const float *importance; /* [ne[2]][ne[0]]; view; NULL: none */
+} fy_requant_tensor;
+
 typedef struct {
     uint64_t bytes_in, bytes_out; /* of the files */
     uint64_t n_tensors;
-    uint64_t n_matrices;    /* that have the target type now */
-    uint64_t n_fallbacks;   /* matrices that got another type: their rows are no whole blocks */
-    fy_span first_fallback; /* name of the first of them; view, dies with the fy_requant */
-    uint64_t first_fallback_row;
-    fy_type first_fallback_type;
+    uint64_t n_matrices; /* that have the target type now */
 } fy_requant_stats;
 
-/* Opens `in` (of a split model, the first file) and plans the output, one file: metadata, types,
- * shapes. llama: with llama-quantize's choice of types (recipe.h). Fails before anything is written
- * when a tensor cannot be converted. NULL on failure. */
-fy_requant *fy_requant_open(const char *in, fy_type target, bool llama, fy_err *e);
+/* Opens `in` (of a split model, the first file). Fails before anything is written when a tensor
+ * cannot be converted, or when the importance matrix is not of this model: it is for a matrix of
+ * another shape, has nothing for one that needs it, or for none of the matrices. NULL on failure.
+ */
+fy_requant *fy_requant_open(const char *in, const fy_requant_params *p, fy_err *e);
 void fy_requant_stats_of(const fy_requant *q, fy_requant_stats *out);
+const fy_requant_tensor *fy_requant_tensor_at(const fy_requant *q, size_t i);
+const fy_gguf_writer *fy_requant_writer(const fy_requant *q); /* the planned file */
 
 /* Before fy_requant_write: it is to measure what the tensors lose, each that changes to a type in
  * which it may. The report dies with the fy_requant; NULL on failure. */
 fy_quant_report *fy_requant_measure(fy_requant *q, fy_err *e);
 
-/* Writes the planned file, once. `out` must not be the input. The bytes do not depend on the pool.
- * A value that is not finite, or not finite in the new type, is FY_EFORMAT and names tensor, row
- * and element. */
+/* Writes the planned file. `out` must not be the input. The bytes depend neither on the pool nor on
+ * whether it was interrupted on the way. A value that is not finite, or not finite in the new type,
+ * is FY_EFORMAT and names tensor, row and element. */
 int fy_requant_write(fy_requant *q, const char *out, fy_pool *pool, fy_progress *progress,
                      fy_err *e);
-void fy_requant_close(fy_requant *q); /* NULL is fine */
+uint64_t fy_requant_peak(fy_requant *q); /* bytes of RssAnon, the most that was seen */
+void fy_requant_close(fy_requant *q);    /* NULL is fine */
 
 #endif

@@ -28,18 +28,46 @@ static int report_fault(const fy_gguf_tensor *t, fy_type to, uint64_t row, uint6
                    shown, row, element, (double)f->value);
 }
 
+/* As ggml has it, which weighs by it: f32, in the order of the elements. */
+static float mean_square(const fy_requant *q, const fy_gguf_tensor *t, const uint8_t *from)
+{
+    float x[SLICE], sum = 0;
+    for (uint64_t at = 0; at < t->ne[0]; at += SLICE) {
+        int64_t n = (int64_t)(t->ne[0] - at < SLICE ? t->ne[0] - at : SLICE);
+        fy_row_decode(&q->kernels, t->type, x, from + fy_type_row_bytes(t->type, at), n);
+        for (int64_t i = 0; i < n; i++)
+            sum += x[i] * x[i];
+    }
+    return sum / (float)t->ne[0];
+}
+
+/* Of the expert that the row belongs to; NULL: none. */
+static const float *importance_of(const fy_requant_tensor *t, uint64_t row)
+{
+    return t->importance != NULL
+               ? t->importance + row / t->from->ne[1] % t->from->ne[2] * t->from->ne[0]
+               : NULL;
+}
+
 /* sums: what is added to as the row is measured; NULL: it is not. */
-static int convert_row(const fy_requant *q, const fy_gguf_tensor *t, fy_type to, uint64_t row,
+static int convert_row(const fy_requant *q, const fy_requant_tensor *plan, uint64_t row,
                        uint8_t *out, fy_error_sums *sums, fy_err *e)
 {
+    const fy_gguf_tensor *t = plan->from;
+    const fy_type to = plan->to;
     const uint8_t *from = t->data + row * fy_type_row_bytes(t->type, t->ne[0]);
+    const float *importance = importance_of(plan, row);
+    fy_encode_how how = {.fit = q->p.fit};
+    if (importance != NULL)
+        how.mean_square = mean_square(q, t, from);
     float x[SLICE];
     for (uint64_t at = 0; at < t->ne[0]; at += SLICE) {
         int64_t n = (int64_t)(t->ne[0] - at < SLICE ? t->ne[0] - at : SLICE);
         uint8_t *slice = out + fy_type_row_bytes(to, at);
         fy_row_fault fault = {0};
+        how.importance = importance != NULL ? importance + at : NULL;
         fy_row_decode(&q->kernels, t->type, x, from + fy_type_row_bytes(t->type, at), n);
-        if (fy_row_encode(&q->kernels, to, slice, x, n, NULL, &fault) != 0)
+        if (fy_row_encode(&q->kernels, to, slice, x, n, &how, &fault) != 0)
             return report_fault(t, to, row, at + (uint64_t)fault.index, &fault, e);
         if (sums != NULL)
             fy_row_error(&q->kernels, to, sums, x, slice, n);
@@ -53,9 +81,12 @@ int fy_requant_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *
                     fy_err *e)
 {
     (void)thread;
-    const fy_requant *q = user;
-    const fy_gguf_tensor *t = fy_gguf_tensor_at(q->in, (size_t)i);
-    fy_type to = fy_gguf_writer_tensor(q->w, i)->type;
+    fy_requant *q = user;
+    const fy_requant_tensor *plan = &q->tensors[i];
+    const fy_gguf_tensor *t = plan->from;
+    const fy_type to = plan->to;
+    if (row == 0)
+        fy_requant_peak(q);
     uint64_t from_bytes = fy_type_row_bytes(t->type, t->ne[0]),
              to_bytes = fy_type_row_bytes(to, t->ne[0]);
     if (t->type == to && (fy_requant_is_quantized(to) || !fy_row_can_encode(to))) {
@@ -64,7 +95,7 @@ int fy_requant_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *
         const bool measured = q->report != NULL && fy_quant_is_lossy(t->type, to);
         fy_error_sums sums = {0};
         for (uint64_t r = 0; r < n_rows; r++) {
-            if (convert_row(q, t, to, row + r, (uint8_t *)out + r * to_bytes,
+            if (convert_row(q, plan, row + r, (uint8_t *)out + r * to_bytes,
                             measured ? &sums : NULL, e) != 0)
                 return -1;
         }

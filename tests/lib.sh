@@ -71,6 +71,18 @@ make_package() {
     head -c 300000 /dev/urandom >"$qnn/tales_0.bin"
     head -c 100000 /dev/urandom >"$qnn/lm_head.bin"
 }
+# wait_written PID BYTES: until the process has written so much, or has ended. No clock: the moments are the same on a
+# slow machine.
+wait_written() {
+    local key value n=0
+    while [ "$n" -lt "$2" ]; do
+        n=none
+        while read -r key value; do
+            [ "$key" != wchar: ] || n=$value
+        done 2>/dev/null <"/proc/$1/io"
+        [ "$n" != none ] || return 0
+    done
+} 2>/dev/null
 finish() {
     echo "1..$t_count"
     [ "$t_failed" -eq 0 ]

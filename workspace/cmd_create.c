@@ -16,7 +16,7 @@ typedef struct {
     const char *out, *main_model, *draft, *model_id, *exe_path, *exec, *qnn_path, *qnn_libs, *soc,
         *htp;
     int outtype;
-    bool copy, no_parity, quiet, verbose;
+    bool fit, copy, no_parity, quiet, verbose;
 } options;
 
 #define OUTTYPES "auto|" FY_ROW_TYPES
@@ -54,6 +54,11 @@ static const fy_opt opts[] = {
      .offset = offsetof(options, outtype),
      .def = "q4_0",
      .help = "What checkpoints are converted to, as 'ferry convert' does."},
+    {.group = "Models",
+     .name = "fit",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, fit),
+     .help = "Convert with the scales that lose least, as 'ferry convert --fit' does."},
     {.group = "Models",
      .name = "model-id",
      .kind = FY_OPT_STR,
@@ -139,16 +144,18 @@ static int call_convert(const options *o, const char *dir, const char *out, fy_e
 {
     const fy_verb *v = fy_verb_find("convert");
     char type[8], outtype[] = "--outtype", to[] = "-o", end[] = "--", quiet[] = "--quiet",
-                  verbose[] = "--verbose", anew[] = "--resume=no";
+                  verbose[] = "--verbose", anew[] = "--resume=no", fit[] = "--fit";
     outtype_name(o, type);
     char *from = strdup(dir), *file = strdup(out);
-    char *words[] = {outtype, type, to, file, anew, end, from, NULL, NULL};
-    int n = 7, status = 0;
-    if (o->quiet || o->verbose) { /* before the "--" */
-        memmove(words + 1, words, 7 * sizeof *words);
-        words[0] = o->quiet ? quiet : verbose;
-        n++;
-    }
+    char *words[10] = {NULL};
+    int n = 0, status = 0;
+    if (o->quiet || o->verbose)
+        words[n++] = o->quiet ? quiet : verbose;
+    if (o->fit)
+        words[n++] = fit;
+    char *const rest[] = {outtype, type, to, file, anew, end, from};
+    memcpy(words + n, rest, sizeof rest);
+    n += (int)(sizeof rest / sizeof rest[0]);
     fy_call c = {0};
     int rc =
         v == NULL || from == NULL || file == NULL ? fy_nomem(e) : fy_call_open(&c, v, n, words, e);

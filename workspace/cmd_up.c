@@ -77,7 +77,7 @@ static const fy_opt opts[] = {
 static const fy_borrow borrowed[] = {
     {"chat", "model|work-folder", offsetof(options, chat)},
     {"convert", "outfile|resume|split-max-size|vocab-only|fetch", offsetof(options, convert)},
-    {"create", "main-model", offsetof(options, create)},
+    {"create", "main-model|fit", offsetof(options, create)},
     {"push", "to", offsetof(options, push)},
     {NULL, NULL, 0},
 };

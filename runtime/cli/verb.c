@@ -30,6 +30,15 @@ static const char session[] = "ferry convert checkpoint --outtype q4_0 -o model.
                               "ferry unpack phone.tar.zst -o copy\n"
                               "ferry run -d copy -p 'Once upon a time'\n";
 
+const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into)
+{
+    char name[16];
+    if (choice < 0)
+        return NULL;
+    fy_choice_name(choices, choice, name, sizeof name);
+    return fy_type_parse(name, into) ? into : NULL;
+}
+
 void fy_put_session(fy_str *out, const char *indent)
 {
     for (const char *p = session; *p != '\0';) {

@@ -189,6 +189,9 @@ int fy_terminal_columns(int fd, int otherwise); /* otherwise: where it is none, 
 void fy_show_begin(fy_progress *p, const char *what, uint64_t total_bytes);
 void fy_show_end(fy_progress *p);
 
+/* The type that a FY_OPT_CHOICE of types holds, in *into; NULL when it was not given. */
+const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
+
 double fy_now_s(void); /* of a clock that only runs forward */
 
 /* Resident memory of this process in bytes from /proc/self/status; 0 when unknown. */

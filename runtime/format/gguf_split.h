@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/err.h"
+
 #define FY_GGUF_MAX_FILES 500 /* all are open at a time; systems allow 1024 */
 
 /* "dir/NAME.gguf" -> "dir/NAME-00001-of-00003.gguf" for no 0 of 3; "dir/NAME.gguf" when count is 1.
@@ -16,5 +18,9 @@ char *fy_gguf_split_name(const char *path, uint32_t no, uint32_t count);
 /* The name of file `no`, given that of file `of`; NULL when `path` is not called so, or out of
  * memory (*oom). The caller frees. */
 char *fy_gguf_split_sibling(const char *path, uint32_t of, uint32_t no, uint32_t count, bool *oom);
+
+/* --split-max-size: "400M", "2G", or bytes; M and G are decimal, as in llama.cpp's tools. NULL: 0,
+ * no limit. */
+int fy_split_size(const char *text, uint64_t *bytes, fy_err *e);
 
 #endif

@@ -56,6 +56,10 @@ const fy_gguf_tensor *fy_gguf_writer_tensor(const fy_gguf_writer *w, int64_t i);
 uint64_t fy_gguf_writer_file_bytes(const fy_gguf_writer *w); /* of all finished files */
 uint32_t fy_gguf_writer_n_files(const fy_gguf_writer *w);
 
+/* FY_ENOSPACE when they do not fit on the file system of `path`, what is kept there to be gone on
+ * with counted in. fy_gguf_write begins with this. */
+int fy_gguf_writer_check_space(const fy_gguf_writer *w, const char *path, fy_err *e);
+
 /* Appends what fy_gguf_write would put before the data section: fy_gguf_parse reads it with
  * header_only. Before fy_gguf_write. */
 int fy_gguf_writer_header(const fy_gguf_writer *w, fy_str *out, fy_err *e);

@@ -536,7 +536,7 @@ static int write_all(job *j, const char *path, fy_span identity, fy_pool *pool, 
     return fy_check_interrupt(e) != 0 ? -1 : commit(j, e);
 }
 
-static int check_space(const fy_gguf_writer *w, const char *path, fy_err *e)
+int fy_gguf_writer_check_space(const fy_gguf_writer *w, const char *path, fy_err *e)
 {
     const uint64_t need = fy_gguf_writer_file_bytes(w);
     uint64_t available;
@@ -568,7 +568,7 @@ static int check(const fy_gguf_writer *w, const char *path, fy_gguf_fill *fill, 
         return fy_fail(e, FY_EARG,
                        "%s: would be split into %zu files, at most %d: allow larger ones", path,
                        w->n_files, FY_GGUF_MAX_FILES);
-    return check_space(w, path, e);
+    return fy_gguf_writer_check_space(w, path, e);
 }
 
 static int write_as(fy_gguf_writer *w, const char *path, bool kept, fy_span identity,

@@ -139,6 +139,8 @@ fy_kc_check fy_kc_matmul_equals_spec, fy_kc_matmul_block_near, fy_kc_matmul_floa
 fy_kc_check fy_kc_act_equals_spec, fy_kc_act_half_step, fy_kc_act_not_finite;
 fy_kc_check fy_kc_encode_equals_spec, fy_kc_encode_near, fy_kc_encode_not_finite,
     fy_kc_decode_exact;
+fy_kc_check fy_kc_fit_equals_spec, fy_kc_fit_no_worse, fy_kc_fit_not_finite,
+    fy_kc_weighted_equals_spec, fy_kc_weighted_not_finite;
 fy_kc_check fy_kc_widen_exact, fy_kc_narrow_nearest, fy_kc_half_lengths, fy_kc_half_equals_spec;
 fy_kc_check fy_kc_attend_dots_equal_spec, fy_kc_attend_dots_near, fy_kc_attend_dots_alone;
 fy_kc_check fy_kc_attend_softmax_equals_spec, fy_kc_attend_softmax_near;

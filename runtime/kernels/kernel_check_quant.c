@@ -130,7 +130,7 @@ typedef struct {
 
 /* What lies in fy_kc_case.work. */
 typedef struct {
-    float values[MAX_BLOCKS * FY_QK];
+    float values[MAX_BLOCKS * FY_QK], importance[MAX_BLOCKS * FY_QK], plain[MAX_BLOCKS * FY_QK];
     quantized got, expected;
     uint8_t blocks[MAX_BLOCKS * sizeof(fy_block_q8_0)];
 } work;
@@ -364,4 +364,171 @@ bool fy_kc_encode_not_finite(fy_kc_case *t)
     fill_rows(t, NOT_FINITE, max_rows_blocks(t));
     encode(t, &t->k, max_rows_blocks(t));
     return true;
+}
+
+/* --- files, with importance ------------------------------------------------------------------- */
+
+static void encode_fitted(const fy_kernels *k, fy_type type, void *y, const float *x, int64_t n,
+                          const float *importance)
+{
+    switch ((int)type) {
+    case FY_Q8_0:
+        k->fit_q8_0(y, x, n, importance);
+        break;
+    case FY_Q4_0:
+        k->fit_q4_0(y, x, n, importance);
+        break;
+    case FY_Q4_1:
+        k->fit_q4_1(y, x, n, importance);
+        break;
+    case FY_Q5_0:
+        k->fit_q5_0(y, x, n, importance);
+        break;
+    default:
+        k->fit_q5_1(y, x, n, importance);
+        break;
+    }
+}
+
+static void encode_weighted(const fy_kernels *k, fy_type type, void *y, const float *x, int64_t n,
+                            const float *importance)
+{
+    const float mean_square = n > 0 ? x[0] * x[0] : 0.0f; /* any will do */
+    switch ((int)type) {
+    case FY_Q4_0:
+        k->encode_weighted_q4_0(y, x, n, importance, mean_square);
+        break;
+    case FY_Q4_1:
+        k->encode_weighted_q4_1(y, x, n, importance, mean_square);
+        break;
+    case FY_Q5_0:
+        k->encode_weighted_q5_0(y, x, n, importance, mean_square);
+        break;
+    case FY_Q5_1:
+        k->encode_weighted_q5_1(y, x, n, importance, mean_square);
+        break;
+    case FY_Q4_K:
+        k->encode_weighted_q4_k(y, x, n, importance);
+        break;
+    case FY_Q5_K:
+        k->encode_weighted_q5_k(y, x, n, importance);
+        break;
+    default:
+        k->encode_weighted_q6_k(y, x, n, importance);
+        break;
+    }
+}
+
+typedef void important_encoder(const fy_kernels *k, fy_type type, void *y, const float *x,
+                               int64_t n, const float *importance);
+
+/* Of one size, of many sizes, half of it zeros, and nothing but zeros. */
+static void fill_importance(fy_kc_random *r, float *importance, int64_t n)
+{
+    const int how = fy_kc_between(r, 0, 3);
+    for (int64_t i = 0; i < n; i++) {
+        const float u = 1.0f + fy_kc_uniform(r);
+        const bool some = how < 2 || (how == 2 && (fy_kc_next(r) & 1) != 0);
+        importance[i] = !some ? 0.0f : how == 1 ? ldexpf(u, fy_kc_between(r, -30, 30)) : u;
+    }
+}
+
+static void *encode_important(fy_kc_case *t, important_encoder *f, const fy_kernels *k, int64_t n,
+                              bool has_importance)
+{
+    const work *w = t->work;
+    const size_t n_bytes = (size_t)rows_elems(t, n) * sizeof *w->values;
+    const float *x = fy_kc_place_copy(t, FY_KC_X, w->values, n_bytes);
+    const float *importance = fy_kc_place_copy(t, FY_KC_W, w->importance, n_bytes);
+    void *y = fy_kc_place(t, FY_KC_Y, rows_bytes(t, n));
+    f(k, t->type, y, x, rows_elems(t, n), has_importance ? importance : NULL);
+    return y;
+}
+
+static bool important_equals_spec(fy_kc_case *t, important_encoder *f, bool may_have_none)
+{
+    work *w = t->work;
+    for (int i = 0; i < ROUNDS; i++) {
+        for (kind how = 0; how < N_KINDS; how++) {
+            const int n = fy_kc_between(&t->random, 0, max_rows_blocks(t));
+            const bool has_importance = !may_have_none || (fy_kc_next(&t->random) & 1) != 0;
+            fill_rows(t, how, n);
+            fill_importance(&t->random, w->importance, rows_elems(t, n));
+            memcpy(w->blocks, encode_important(t, f, &t->spec, n, has_importance),
+                   rows_bytes(t, n));
+            const uint8_t *y = encode_important(t, f, &t->k, n, has_importance);
+            if (memcmp(y, w->blocks, rows_bytes(t, n)) != 0)
+                return fy_kc_fail(t, "data of kind %d, %d blocks %s importance: other bytes",
+                                  (int)how, n, has_importance ? "with" : "without");
+        }
+    }
+    return true;
+}
+
+bool fy_kc_fit_equals_spec(fy_kc_case *t)
+{
+    return important_equals_spec(t, encode_fitted, true);
+}
+
+bool fy_kc_weighted_equals_spec(fy_kc_case *t)
+{
+    return important_equals_spec(t, encode_weighted, false);
+}
+
+static double weighted_error(const float *x, const float *y, const float *weights, int n)
+{
+    double error = 0;
+    for (int i = 0; i < n; i++) {
+        const double off = (double)x[i] - (double)y[i];
+        error += (weights != NULL ? (double)weights[i] : 1.0) * off * off;
+    }
+    return error;
+}
+
+/* Against the blocks of the encoder that does not search. */
+bool fy_kc_fit_no_worse(fy_kc_case *t)
+{
+    work *w = t->work;
+    const int n = MAX_BLOCKS;
+    for (int i = 0; i < ROUNDS; i++) {
+        for (kind how = 0; how < N_KINDS; how++) {
+            if (how == TINY || how == HUGE)
+                continue; /* scales that f16 does not have */
+            const float *weights = (fy_kc_next(&t->random) & 1) != 0 ? w->importance : NULL;
+            fill_rows(t, how, n);
+            fill_importance(&t->random, w->importance, rows_elems(t, n));
+            memcpy(w->plain, decode(t, &t->spec, encode(t, &t->spec, n), n), sizeof w->plain);
+            const float *y = decode(
+                t, &t->spec, encode_important(t, encode_fitted, &t->k, n, weights != NULL), n);
+            for (int b = 0; b < n * FY_QK; b += FY_QK) {
+                const float *of = weights != NULL ? weights + b : NULL;
+                const double before = weighted_error(w->values + b, w->plain + b, of, FY_QK),
+                             after = weighted_error(w->values + b, y + b, of, FY_QK);
+                if (!(after <= before * 1.00001))
+                    return fy_kc_fail(t, "data of kind %d: error %g, without fitting %g", (int)how,
+                                      after, before);
+            }
+        }
+    }
+    return true;
+}
+
+static bool important_not_finite(fy_kc_case *t, important_encoder *f)
+{
+    work *w = t->work;
+    const int n = max_rows_blocks(t);
+    fill_rows(t, NOT_FINITE, n);
+    fill_importance(&t->random, w->importance, rows_elems(t, n));
+    encode_important(t, f, &t->k, n, true);
+    return true;
+}
+
+bool fy_kc_fit_not_finite(fy_kc_case *t)
+{
+    return important_not_finite(t, encode_fitted);
+}
+
+bool fy_kc_weighted_not_finite(fy_kc_case *t)
+{
+    return important_not_finite(t, encode_weighted);
 }

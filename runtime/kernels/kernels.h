@@ -156,6 +156,30 @@ typedef struct {
     void (*encode_q4_k)(fy_block_q4_k *y, const float *x, int64_t n);
     void (*encode_q5_k)(fy_block_q5_k *y, const float *x, int64_t n);
     void (*encode_q6_k)(fy_block_q6_k *y, const float *x, int64_t n);
+    /* The same under an importance matrix: ggml's quantize_row_*_impl (docs/quantization.md).
+     * importance: [n] >= 0; mean_square: of the whole row, as fy_row_squares adds it up. */
+    void (*encode_weighted_q4_0)(fy_block_q4_0 *y, const float *x, int64_t n,
+                                 const float *importance, float mean_square);
+    void (*encode_weighted_q4_1)(fy_block_q4_1 *y, const float *x, int64_t n,
+                                 const float *importance, float mean_square);
+    void (*encode_weighted_q5_0)(fy_block_q5_0 *y, const float *x, int64_t n,
+                                 const float *importance, float mean_square);
+    void (*encode_weighted_q5_1)(fy_block_q5_1 *y, const float *x, int64_t n,
+                                 const float *importance, float mean_square);
+    void (*encode_weighted_q4_k)(fy_block_q4_k *y, const float *x, int64_t n,
+                                 const float *importance);
+    void (*encode_weighted_q5_k)(fy_block_q5_k *y, const float *x, int64_t n,
+                                 const float *importance);
+    void (*encode_weighted_q6_k)(fy_block_q6_k *y, const float *x, int64_t n,
+                                 const float *importance);
+    /* The scale, or scale and minimum, of the least sum of importance * (x - decoded)^2 that a
+     * fixed search finds (kernels/scalar/encode_fit_scalar.c); never worse than encode_*'s.
+     * importance: [n] >= 0, NULL: 1. */
+    void (*fit_q8_0)(fy_block_q8_0 *y, const float *x, int64_t n, const float *importance);
+    void (*fit_q4_0)(fy_block_q4_0 *y, const float *x, int64_t n, const float *importance);
+    void (*fit_q4_1)(fy_block_q4_1 *y, const float *x, int64_t n, const float *importance);
+    void (*fit_q5_0)(fy_block_q5_0 *y, const float *x, int64_t n, const float *importance);
+    void (*fit_q5_1)(fy_block_q5_1 *y, const float *x, int64_t n, const float *importance);
     /* Equal bit for bit to ggml's dequantize_row_*; any bytes may come, n is whole blocks. */
     void (*decode_q8_0)(float *y, const fy_block_q8_0 *x, int64_t n);
     void (*decode_q4_0)(float *y, const fy_block_q4_0 *x, int64_t n);

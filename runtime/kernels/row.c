@@ -151,6 +151,61 @@ static int64_t find_fault(const float *x, int64_t n, float limit)
     return i;
 }
 
+static void encode_weighted(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
+                            const fy_encode_how *how)
+{
+    const float *importance = how->importance, mean_square = how->mean_square;
+    switch ((int)t) {
+    case FY_Q4_0:
+        k->encode_weighted_q4_0(row, x, n, importance, mean_square);
+        break;
+    case FY_Q4_1:
+        k->encode_weighted_q4_1(row, x, n, importance, mean_square);
+        break;
+    case FY_Q5_0:
+        k->encode_weighted_q5_0(row, x, n, importance, mean_square);
+        break;
+    case FY_Q5_1:
+        k->encode_weighted_q5_1(row, x, n, importance, mean_square);
+        break;
+    case FY_Q4_K:
+        k->encode_weighted_q4_k(row, x, n, importance);
+        break;
+    case FY_Q5_K:
+        k->encode_weighted_q5_k(row, x, n, importance);
+        break;
+    case FY_Q6_K:
+        k->encode_weighted_q6_k(row, x, n, importance);
+        break;
+    default:
+        break; /* way_of says no */
+    }
+}
+
+static void encode_fitted(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
+                          const float *importance)
+{
+    switch ((int)t) {
+    case FY_Q8_0:
+        k->fit_q8_0(row, x, n, importance);
+        break;
+    case FY_Q4_0:
+        k->fit_q4_0(row, x, n, importance);
+        break;
+    case FY_Q4_1:
+        k->fit_q4_1(row, x, n, importance);
+        break;
+    case FY_Q5_0:
+        k->fit_q5_0(row, x, n, importance);
+        break;
+    case FY_Q5_1:
+        k->fit_q5_1(row, x, n, importance);
+        break;
+    default:
+        break; /* way_of says no */
+    }
+}
+
 static void encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n)
 {
     switch ((int)t) {
@@ -192,14 +247,31 @@ static void encode(const fy_kernels *k, fy_type t, void *row, const float *x, in
     }
 }
 
+typedef enum { PLAIN, WEIGHTED, FITTED } way;
+
+/* What `how` asks of the type. */
+static way way_of(fy_type t, const fy_encode_how *how)
+{
+    const int block = fy_type_get((uint32_t)t)->block;
+    if (how == NULL || block == 1)
+        return PLAIN;
+    if (how->fit && block == FY_QK)
+        return FITTED;
+    return how->importance != NULL && t != FY_Q8_0 ? WEIGHTED : PLAIN;
+}
+
 /* Where the f16 scale and minimum of a block lie; -1: there is none, or it cannot overflow. */
 typedef struct {
     int scale, min;
 } half_places;
 
-static half_places places_of(fy_type t)
+static half_places places_of(fy_type t, way w)
 {
     switch ((int)t) {
+    case FY_Q4_0:
+        return (half_places){w == WEIGHTED ? (int)offsetof(fy_block_q4_0, d) : -1, -1};
+    case FY_Q5_0:
+        return (half_places){w == WEIGHTED ? (int)offsetof(fy_block_q5_0, d) : -1, -1};
     case FY_Q4_1:
         return (half_places){offsetof(fy_block_q4_1, d), offsetof(fy_block_q4_1, m)};
     case FY_Q5_1:
@@ -225,10 +297,10 @@ static bool is_infinite(const uint8_t *block, int place)
 }
 
 /* The value that made the first scale or minimum of a row infinite; n when none is. */
-static int64_t find_infinite(fy_type t, const uint8_t *row, const float *x, int64_t n)
+static int64_t find_infinite(fy_type t, way w, const uint8_t *row, const float *x, int64_t n)
 {
     const fy_type_info *info = fy_type_get((uint32_t)t);
-    const half_places at = places_of(t);
+    const half_places at = places_of(t, w);
     for (int64_t begin = 0; at.scale >= 0 && begin < n; begin += info->block) {
         const uint8_t *block = row + begin / info->block * info->bytes;
         const bool min = is_infinite(block, at.min);
@@ -247,16 +319,31 @@ static int64_t find_infinite(fy_type t, const uint8_t *row, const float *x, int6
 int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
                   const fy_encode_how *how, fy_row_fault *fault)
 {
-    (void)how;
-    int64_t bad = find_fault(x, n, largest(t));
+    const way w = way_of(t, how);
+    /* a search can make twice that scale finite */
+    const float limit =
+        w == WEIGHTED && fy_type_get((uint32_t)t)->block == FY_QK ? 2.0f * largest(t) : largest(t);
+    int64_t bad = find_fault(x, n, limit);
     if (bad == n) {
-        encode(k, t, row, x, n);
-        bad = find_infinite(t, row, x, n);
+        if (w == WEIGHTED)
+            encode_weighted(k, t, row, x, n, how);
+        else if (w == FITTED)
+            encode_fitted(k, t, row, x, n, how->importance);
+        else
+            encode(k, t, row, x, n);
+        bad = find_infinite(t, w, row, x, n);
     }
     if (bad == n)
         return 0;
     *fault = (fy_row_fault){.index = bad, .value = x[bad], .overflow = isfinite(x[bad])};
     return -1;
+}
+
+float fy_row_squares(float sum, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    return sum;
 }
 
 void fy_row_encode_any(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n)

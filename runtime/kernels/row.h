@@ -30,8 +30,8 @@ typedef struct {
 typedef struct {
     const float *importance; /* [n] >= 0, of the elements of x: as ggml with an importance matrix;
                                 NULL: none. Types without a choice (q8_0) do not ask. */
-    float mean_square;       /* of the whole row that x belongs to: the sum of squares in f32, in
-                                order, over its length. Only looked at with importance. */
+    float mean_square; /* of the whole row that x belongs to: fy_row_squares over its length as
+                          a float. Only looked at with importance. */
     bool fit; /* search the scale of least (with importance, weighted) squared error: the types of
                  blocks of 32, the others do not ask */
 } fy_encode_how;
@@ -41,6 +41,10 @@ typedef struct {
  * block's scale or minimum: then the fault is that block's largest magnitude or smallest value). */
 int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
                   const fy_encode_how *how, fy_row_fault *fault);
+
+/* The sum of squares of a row that comes in slices: begin with 0, then give what the slice before
+ * gave. One chain in f32, in order, as ggml adds. */
+float fy_row_squares(float sum, const float *x, int64_t n);
 
 /* f32, f16 and bf16 alone: without that check. NaN and infinity stay what they are, what is too
  * large becomes infinite. */

@@ -78,8 +78,17 @@ check_equal "the file is still a q4_0 one" 2 "$(key recipe.gguf general.file_typ
 convert "$tales" --outtype f32 -o float.gguf
 "$ferry" quantize float.gguf quantized.gguf q4_0 --recipe llama -q
 check "quantize makes the same of the f32 file" cmp recipe.gguf quantized.gguf
-check_status "of q4_K there is no such recipe" 1 'mixtures by layer' "$ferry" convert "$tales" --outtype q4_K --recipe llama -o no.gguf
-check_status "nor in quantize" 1 'mixtures by layer' "$ferry" quantize float.gguf no.gguf q5_K --recipe llama
+for type in q4_K q5_K; do
+    convert "$tales" --outtype $type --recipe llama -o recipe.gguf
+    "$ferry" quantize float.gguf quantized.gguf $type --recipe llama -q
+    check "$type: the same mixture by quantize" cmp recipe.gguf quantized.gguf
+done
+check_equal "a mixture: the last layer's ffn_down is better" "q6_K q5_K 17" \
+    "$(type_of recipe.gguf blk.2.ffn_down.weight) $(type_of recipe.gguf blk.2.ffn_up.weight) $(key recipe.gguf general.file_type)"
+convert "$tales" --outtype q4_0 --token-embedding-type q8_0 -o typed.gguf
+check_equal "the embedding has an option" "q8_0 q4_0" "$(type_of typed.gguf token_embd.weight) $(type_of typed.gguf blk.0.attn_v.weight)"
+check_status "of no output matrix there is no type" 2 'name its type with --token-embedding-type' \
+    "$ferry" convert "$tales" --output-tensor-type q8_0 -o no.gguf
 for type in q4_1 q5_0 q5_1 q4_K q5_K q6_K; do
     convert "$tales" --outtype $type -o typed.gguf
     "$ferry" quantize float.gguf quantized.gguf $type -q

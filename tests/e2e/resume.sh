@@ -24,18 +24,6 @@ if ! grep -q '^wchar' /proc/self/io 2>/dev/null; then
     exit
 fi
 
-# wait_written PID BYTES: until the process has written so much, or has ended. No clock: the moments are the same on a
-# slow machine.
-wait_written() {
-    local key value n=0
-    while [ "$n" -lt "$2" ]; do
-        n=none
-        while read -r key value; do
-            [ "$key" != wchar: ] || n=$value
-        done 2>/dev/null <"/proc/$1/io"
-        [ "$n" != none ] || return 0
-    done
-} 2>/dev/null
 some() { # random, below a sixth of the file
     echo $(((RANDOM * 32768 + RANDOM) % (bytes / 6)))
 }
@@ -121,6 +109,11 @@ half
 (exec "$FERRY" convert "$c" --outtype f16 -o "$model") 2>"$TMP/words"
 check "another type is told" grep -qE "is replaced: 'keys and tensors: " "$TMP/words"
 check "and converted from the beginning" test "$("$FERRY" inspect "$model" --json | jq -r .tensors[0].type)" = f16
+
+half
+(convert --fit) 2>"$TMP/words"
+check "--fit is another conversion" grep -qE "m.gguf.part is of another conversion and is replaced: '--fit'" "$TMP/words"
+check "with bytes of its own" test "$(hash "$model")" != "$want"
 
 half
 : >"$model.part"

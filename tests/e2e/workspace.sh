@@ -83,6 +83,9 @@ check "with the bytes of convert and create" diff -r "$TMP/tales" "$TMP/one/tale
 check_equal "and no other file" tales "$(ls "$TMP/one")"
 check "in another type" "$ferry" create tests/data/tales --outtype f16 -o "$TMP/f16" -q
 check_equal "as asked" f16 "$("$ferry" inspect "$TMP/f16/tales/ggml/weights.gguf" --json | jq -r '.tensors[] | select(.name == "token_embd.weight") | .type')"
+check "with fitted scales" "$ferry" create tests/data/tales --fit --no-parity -o "$TMP/fit" -q
+"$ferry" convert tests/data/tales --outtype q4_0 --fit -o "$TMP/fit.gguf" -q
+check "which are those of convert --fit" cmp "$TMP/fit.gguf" "$TMP/fit/tales/ggml/weights.gguf"
 mkdir "$TMP/broken"
 cp tests/data/tales/* "$TMP/broken/"
 truncate -s -1000 "$TMP/broken/model.safetensors"

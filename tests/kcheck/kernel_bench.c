@@ -282,6 +282,17 @@ DEFINE_RUN_ENCODE(q6_k)
     {                                                                    \
         k->decode_##type(v->y, v->coded, N);                             \
     }
+#define DEFINE_RUN_FIT(type)                                          \
+    static void run_fit_##type(const fy_kernels *k, const vectors *v) \
+    {                                                                 \
+        k->fit_##type(v->coded, v->x, N, NULL);                       \
+    }
+
+DEFINE_RUN_FIT(q8_0)
+DEFINE_RUN_FIT(q4_0)
+DEFINE_RUN_FIT(q4_1)
+DEFINE_RUN_FIT(q5_0)
+DEFINE_RUN_FIT(q5_1)
 
 DEFINE_RUN_DECODE(q8_0)
 DEFINE_RUN_DECODE(q4_0)
@@ -325,6 +336,11 @@ static const struct {
     {"encode_q4_k", N, run_encode_q4_k},
     {"encode_q5_k", N, run_encode_q5_k},
     {"encode_q6_k", N, run_encode_q6_k},
+    {"fit_q8_0", N, run_fit_q8_0},
+    {"fit_q4_0", N, run_fit_q4_0},
+    {"fit_q4_1", N, run_fit_q4_1},
+    {"fit_q5_0", N, run_fit_q5_0},
+    {"fit_q5_1", N, run_fit_q5_1},
     {"decode_q8_0", N, run_decode_q8_0},
     {"decode_q4_0", N, run_decode_q4_0},
     {"decode_q4_1", N, run_decode_q4_1},

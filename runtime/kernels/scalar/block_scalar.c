@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "kernels/kernel_impl.h"
+#include "kernels/scalar/encode_scalar.h"
 #include "kernels/scalar/quants_scalar.h"
 
 /* 1 / d, or 0 for d = 0. */
@@ -73,20 +74,6 @@ static uint8_t to_quant(float x, float id, float offset, uint8_t top)
     return v < (float)top ? (uint8_t)v : top;
 }
 
-static void put_nibbles(uint8_t qs[FY_QK / 2], const uint8_t q[FY_QK])
-{
-    for (int i = 0; i < FY_QK / 2; i++)
-        qs[i] = (uint8_t)((q[i] & 15) | (q[i + FY_QK / 2] & 15) << 4);
-}
-
-static void put_fifth_bits(uint8_t qh[FY_QK / 8], const uint8_t q[FY_QK])
-{
-    for (int i = 0; i < FY_QK / 8; i++)
-        qh[i] = 0;
-    for (int i = 0; i < FY_QK; i++)
-        qh[i / 8] = (uint8_t)(qh[i / 8] | q[i] >> 4 << i % 8);
-}
-
 /* Quants around `zero` that meet the value of largest magnitude, the first of equals, with -zero.
  * Gives the scale. */
 static uint16_t quants_around(int zero, uint8_t q[FY_QK], const float *x)
@@ -121,7 +108,7 @@ void fy_encode_q4_0__scalar(fy_block_q4_0 *y, const float *x, int64_t n)
     for (int64_t b = 0; b < n / FY_QK; b++, x += FY_QK) {
         uint8_t q[FY_QK];
         y[b].d = quants_around(8, q, x);
-        put_nibbles(y[b].qs, q);
+        fy_put_low_bits(y[b].qs, q);
     }
 }
 
@@ -130,8 +117,8 @@ void fy_encode_q5_0__scalar(fy_block_q5_0 *y, const float *x, int64_t n)
     for (int64_t b = 0; b < n / FY_QK; b++, x += FY_QK) {
         uint8_t q[FY_QK];
         y[b].d = quants_around(16, q, x);
-        put_nibbles(y[b].qs, q);
-        put_fifth_bits(y[b].qh, q);
+        fy_put_low_bits(y[b].qs, q);
+        fy_put_high_bits(y[b].qh, q);
     }
 }
 
@@ -140,7 +127,7 @@ void fy_encode_q4_1__scalar(fy_block_q4_1 *y, const float *x, int64_t n)
     for (int64_t b = 0; b < n / FY_QK; b++, x += FY_QK) {
         uint8_t q[FY_QK];
         quants_between(15, q, &y[b].d, &y[b].m, x);
-        put_nibbles(y[b].qs, q);
+        fy_put_low_bits(y[b].qs, q);
     }
 }
 
@@ -149,8 +136,8 @@ void fy_encode_q5_1__scalar(fy_block_q5_1 *y, const float *x, int64_t n)
     for (int64_t b = 0; b < n / FY_QK; b++, x += FY_QK) {
         uint8_t q[FY_QK];
         quants_between(31, q, &y[b].d, &y[b].m, x);
-        put_nibbles(y[b].qs, q);
-        put_fifth_bits(y[b].qh, q);
+        fy_put_low_bits(y[b].qs, q);
+        fy_put_high_bits(y[b].qh, q);
     }
 }
 

@@ -8,13 +8,14 @@
 #include <cmocka.h>
 
 #include "convert/convert_stream.h"
-#include "convert/type_choice.h"
+#include "format/type_rules.h"
+#include "kernels/row.h"
 #include "tests/unit/convert/checkpoint.h"
 
 /* A Llama of one layer: 2 heads of 4, one KV head. */
-#define CONFIG                                                                             \
-    "{\"architectures\": [\"LlamaForCausalLM\"], \"num_attention_heads\": 2, "             \
-    "\"num_key_value_heads\": 1, \"num_hidden_layers\": 1, \"intermediate_size\": 32, "    \
+#define CONFIG                                                                          \
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"num_attention_heads\": 2, "          \
+    "\"num_key_value_heads\": 1, \"num_hidden_layers\": 1, \"intermediate_size\": 32, " \
     "\"vocab_size\": 6, \"hidden_size\": "
 #define LAYER "model.layers.0."
 
@@ -341,9 +342,9 @@ static void patterns_keep_matrices_in_other_types(void **state)
     static const char *const texts[] = {"^blk\\.0\\.ffn_down=q8_0", "ffn_=bf16", "output=F32"};
     fy_err e = {0};
     world w;
-    fy_keep *keep = fy_keep_new(texts, 3, &e);
-    assert_non_null(keep);
-    make_with(&w, plain, N_TENSORS, "", &(fy_plan_options){.outtype = FY_F16, .keep = keep});
+    fy_type_rules *rules = fy_type_rules_new("--keep", FY_ROW_TYPES, texts, 3, &e);
+    assert_non_null(rules);
+    make_with(&w, plain, N_TENSORS, "", &(fy_plan_options){.outtype = FY_F16, .rules = rules});
     if (w.plan == NULL)
         fail_msg("%s", w.e.msg);
     assert_int_equal(find(&w, "blk.0.ffn_down.weight")->type, FY_Q8_0); /* the first counts */
@@ -353,7 +354,7 @@ static void patterns_keep_matrices_in_other_types(void **state)
     assert_int_equal(find(&w, "blk.0.ffn_norm.weight")->type, FY_F32); /* no matrix */
     assert_int_equal(w.plan->type, FY_F16);
     release(&w);
-    fy_keep_free(keep);
+    fy_type_rules_free(rules);
 }
 
 static void patterns_that_do_nothing_are_errors(void **state)
@@ -361,12 +362,14 @@ static void patterns_that_do_nothing_are_errors(void **state)
     (void)state;
     static const struct {
         const char *text, *word;
-    } wrong[] = {{"ffn_down", "REGEX=TYPE"},     {"=q8_0", "REGEX=TYPE"},
-                 {"a=q2_K", "none of f32"},      {"a=", "none of f32"},
+    } wrong[] = {{"ffn_down", "REGEX=TYPE"},
+                 {"=q8_0", "REGEX=TYPE"},
+                 {"a=q2_K", "none of f32"},
+                 {"a=", "none of f32"},
                  {"(=q8_0", "regular expression"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         fy_err e = {0};
-        assert_null(fy_keep_new(&wrong[i].text, 1, &e));
+        assert_null(fy_type_rules_new("--keep", FY_ROW_TYPES, &wrong[i].text, 1, &e));
         assert_int_equal(e.code, FY_EARG);
         assert_non_null(strstr(e.msg, wrong[i].word));
     }
@@ -375,13 +378,13 @@ static void patterns_that_do_nothing_are_errors(void **state)
         fy_err e = {0};
         world w;
         const char *const texts[] = {unused[0], unused[i]};
-        fy_keep *keep = fy_keep_new(texts, 2, &e);
-        make_with(&w, plain, N_TENSORS, "", &(fy_plan_options){.outtype = FY_F16, .keep = keep});
+        fy_type_rules *rules = fy_type_rules_new("--keep", FY_ROW_TYPES, texts, 2, &e);
+        make_with(&w, plain, N_TENSORS, "", &(fy_plan_options){.outtype = FY_F16, .rules = rules});
         assert_null(w.plan);
         assert_int_equal(w.e.code, FY_EARG);
         assert_non_null(strstr(w.e.msg, unused[i]));
         release(&w);
-        fy_keep_free(keep);
+        fy_type_rules_free(rules);
     }
 }
 
@@ -424,10 +427,19 @@ static void llamas_recipe_keeps_the_output_in_better_types(void **state)
     release(&w);
     o.outtype = FY_Q4_K;
     make_with(&w, t, N_TENSORS, "", &o);
-    assert_null(w.plan);
-    assert_int_equal(w.e.code, FY_EUNSUPPORTED);
-    assert_non_null(strstr(w.e.msg, "of q4_K llama-quantize makes mixtures"));
+    assert_int_equal(find(&w, "blk.0.attn_v.weight")->type,
+                     FY_Q6_K); /* its one layer is the last */
+    assert_int_equal(find(&w, "blk.0.attn_q.weight")->type, FY_Q4_K);
+    assert_int_equal(w.plan->type, FY_Q4_K);
     release(&w);
+    static const fy_type f16 = FY_F16, q5_0 = FY_Q5_0;
+    o.output_type = &f16;
+    o.embedding_type = &q5_0;
+    make_with(&w, t, N_TENSORS, "", &o);
+    assert_int_equal(find(&w, "output.weight")->type, FY_F16);
+    assert_int_equal(find(&w, "token_embd.weight")->type, FY_Q5_0);
+    release(&w);
+    o.output_type = o.embedding_type = NULL;
     o.outtype = FY_Q8_0;
     make_with(&w, t, N_TENSORS, "", &o);
     assert_int_equal(find(&w, "output.weight")->type, FY_Q8_0);
