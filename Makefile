@@ -246,7 +246,7 @@ ARM_KCHECK = $(foreach c,$(ARM_CPUS),"qemu-aarch64 -cpu $(c) build/aarch64/relea
              $(if $(filter-out max,$(c)),--picked)")
 MASKED = "FY_CPU_MASK=0 $B/tests/kcheck/kcheck" $(foreach u,$(filter %/kernels/%,$(UNITS)),"FY_CPU_MASK=0 $(u)")
 ARM_UNIT_NAMES = base/test_hash base/test_ed25519 bundle/test_public_key base/test_json base/test_thread \
-                 kernels/test_encode_golden kernels/test_decode_golden kernels/test_row kernels/test_kernels kernels/test_activation model/test_moe model/test_forward \
+                 kernels/test_encode_golden kernels/test_decode_golden kernels/test_row kernels/test_row_error kernels/test_kernels kernels/test_activation model/test_moe model/test_forward \
                  format/test_gguf model/test_sample model/test_sample_math model/test_sample_scan vocab/test_vocab
 TEST_SCRIPTS = $(filter-out tests/phone/phone.sh,$(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh tests/phone/*.sh)))
 
@@ -293,6 +293,11 @@ bench-limits: $B/tests/bench/limits
 .PHONY: bench-convert
 bench-convert: all $B/tests/bench/make_checkpoint
 	@BUILD='$B' tests/bench/convert.sh
+
+## bench-quantize: quantizing against the peer's own (FERRY_PEER=DIR), and the encoders alone
+.PHONY: bench-quantize
+bench-quantize: all kcheck $B/tests/bench/make_gguf
+	@BUILD='$B' tests/bench/quantize.sh
 
 ## bench-push: push against adb's own, on the emulated phone with a link of 40 MB/s
 .PHONY: bench-push

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "cli/json_make.h"
 #include "convert/compare_impl.h"
-#include "convert/json_make.h"
 
 enum { SHOWN = 5 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/math.h"
 #include "convert/compare_impl.h"
 
@@ -72,6 +73,7 @@ static bool stored_alike(const fy_tensor_pair *pair)
 typedef struct {
     fy_source *a, *b;
     const fy_tensor_pair *pair;
+    fy_kernels kernels;
     uint64_t chunk, piece;   /* elements */
     fy_tensor_diff *results; /* owned; per piece */
     float *buffers;          /* owned; two chunks per thread */
@@ -93,7 +95,7 @@ static int compare_piece(value_job *j, uint64_t piece, int thread, fy_err *e)
             return fy_ctx(e, "A");
         if (fy_source_read(j->b, j->pair->b, at + i, m, y, thread, e) != 0)
             return fy_ctx(e, "B");
-        fy_tensor_diff_of(&d, x, y, m, at + i);
+        fy_tensor_diff_of(&d, &j->kernels, x, y, m, at + i);
         fy_tensor_diff_join(sum, &d);
     }
     fy_source_drop(j->a, j->pair->a, at, n);
@@ -147,7 +149,11 @@ static int tell_unread(fy_tensor_pair *pair, const char *why, fy_err *e)
 static int compare_decoded(fy_source *a, fy_source *b, fy_tensor_pair *pair,
                            const fy_compare_params *p, fy_err *e)
 {
-    value_job j = {.a = a, .b = b, .pair = pair, .failed = UINT64_MAX};
+    value_job j = {.a = a,
+                   .b = b,
+                   .pair = pair,
+                   .kernels = fy_kernels_for(fy_cpu_features()),
+                   .failed = UINT64_MAX};
     uint64_t n = 0;
     int rc = begin_job(&j, p->pool, &n, e);
     pthread_mutex_init(&j.lock, NULL);

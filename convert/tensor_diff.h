@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "kernels/kernels.h"
+
 typedef struct {
     uint64_t n, n_different;
     uint64_t n_wild;          /* of those, with an infinite difference; they are in no sum */
@@ -16,7 +18,8 @@ typedef struct {
 } fy_tensor_diff;
 
 /* Of n values that begin at element `at`; overwrites *d. */
-void fy_tensor_diff_of(fy_tensor_diff *d, const float *a, const float *b, uint64_t n, uint64_t at);
+void fy_tensor_diff_of(fy_tensor_diff *d, const fy_kernels *k, const float *a, const float *b,
+                       uint64_t n, uint64_t at);
 /* Adds the piece behind d. */
 void fy_tensor_diff_join(fy_tensor_diff *d, const fy_tensor_diff *next);
 

@@ -5,11 +5,13 @@
 #include "base/thread.h"
 #include "cli/verb.h"
 #include "kernels/row.h"
+#include "quantize/quant_show.h"
 #include "quantize/requantize.h"
 
 typedef struct {
     int64_t n_threads;
     int recipe;
+    const char *report;
     bool quiet, verbose;
 } options;
 
@@ -24,6 +26,14 @@ static const fy_opt opts[] = {
      .def = "pure",
      .help = "pure: every matrix takes the type. llama: llama-quantize's choice, which keeps some "
              "matrices in better types (docs/quantization.md)."},
+    {.group = "Output",
+     .name = "report",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, report),
+     .line_only = true,
+     .help = "Measure what each tensor loses and write it to FILE as JSON "
+             "(docs/quantization.md); -: to standard output."},
     FY_ROW_THREADS,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
@@ -65,10 +75,17 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
     fy_requant_stats stats;
     fy_requant_stats_of(q, &stats);
     warn_fallbacks(&stats);
+    const fy_quant_wish wish = {.in = in,
+                                .out = out,
+                                .type = type,
+                                .file = o->report,
+                                .quiet = o->quiet,
+                                .verbose = o->verbose};
+    fy_quant_show show = {0};
     int rc = -1;
     fy_pool *pool =
         fy_pool_new(o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->n_threads, e);
-    if (pool != NULL) {
+    if (pool != NULL && fy_quant_show_begin(&show, q, &wish, e) == 0) {
         double begin = fy_now_s();
         fy_progress progress;
         fy_show_begin(&progress, "quantizing", stats.bytes_out);
@@ -76,6 +93,7 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
         fy_show_end(&progress);
         if (rc == 0)
             report(&stats, type, out, fy_now_s() - begin);
+        rc = fy_quant_show_end(&show, rc, e);
     }
     fy_pool_free(pool);
     fy_requant_close(q);
@@ -100,10 +118,17 @@ const fy_verb fy_verb_quantize = {
                    "q4_K, q5_1 instead of q5_K, q8_0 instead of q6_K; one whose rows are no "
                    "multiple of 32 f16. A file that is quantized already can be turned into f32, "
                    "f16 or bf16, but not into another quantized type. Values that "
-                   "are not finite are refused with their place.",
+                   "are not finite are refused with their place.\n\n"
+                   "On a terminal (and with --verbose) a table shows what every layer loses: the "
+                   "root of the mean squared error relative to that of the values, the same as "
+                   "signal to noise in dB, and the share of values beyond the reach of their "
+                   "block. It is gathered as the file is written, which takes longer for it: "
+                   "--quiet leaves it out.",
     .examples = "ferry quantize model-f16.gguf model.gguf q4_0\n"
                 "# as llama-quantize: the output matrix in q6_K\n"
-                "ferry quantize model-f16.gguf model.gguf q4_0 --recipe llama\n",
+                "ferry quantize model-f16.gguf model.gguf q4_0 --recipe llama\n"
+                "# what that costs as one number, for a script\n"
+                "ferry quantize model-f16.gguf model.gguf q4_0 -q --report - | jq .total.sqnr_db\n",
     .task = FY_TASK_MAKE,
     .arg_choices = "TYPE=" FY_ROW_TYPES,
     .run = run,

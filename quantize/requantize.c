@@ -138,6 +138,7 @@ void fy_requant_close(fy_requant *q)
 {
     if (q == NULL)
         return;
+    fy_quant_report_free(q->report);
     fy_gguf_writer_free(q->w);
     fy_gguf_close(q->in);
     free(q);

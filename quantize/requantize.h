@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "base/types.h"
 #include "format/gguf_write.h"
+#include "quantize/quant_report.h"
 
 typedef struct fy_requant fy_requant;
 
@@ -29,6 +30,10 @@ typedef struct {
  * when a tensor cannot be converted. NULL on failure. */
 fy_requant *fy_requant_open(const char *in, fy_type target, bool llama, fy_err *e);
 void fy_requant_stats_of(const fy_requant *q, fy_requant_stats *out);
+
+/* Before fy_requant_write: it is to measure what the tensors lose, each that changes to a type in
+ * which it may. The report dies with the fy_requant; NULL on failure. */
+fy_quant_report *fy_requant_measure(fy_requant *q, fy_err *e);
 
 /* Writes the planned file, once. `out` must not be the input. The bytes do not depend on the pool.
  * A value that is not finite, or not finite in the new type, is FY_EFORMAT and names tensor, row

@@ -13,6 +13,7 @@ struct fy_requant {
     fy_recipe recipe;
     fy_kernels kernels;
     fy_requant_stats stats;
+    fy_quant_report *report; /* owned; NULL: nothing is measured */
 };
 
 bool fy_requant_is_quantized(fy_type t);

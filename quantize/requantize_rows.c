@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/quote.h"
+#include "kernels/row_error.h"
+#include "quantize/quant_report.h"
 
 /* A row passes through f32 in slices: a multiple of every block, small enough for the stack. */
 enum { SLICE = 8192 };
@@ -26,18 +28,21 @@ static int report_fault(const fy_gguf_tensor *t, fy_type to, uint64_t row, uint6
                    shown, row, element, (double)f->value);
 }
 
+/* sums: what is added to as the row is measured; NULL: it is not. */
 static int convert_row(const fy_requant *q, const fy_gguf_tensor *t, fy_type to, uint64_t row,
-                       uint8_t *out, fy_err *e)
+                       uint8_t *out, fy_error_sums *sums, fy_err *e)
 {
     const uint8_t *from = t->data + row * fy_type_row_bytes(t->type, t->ne[0]);
     float x[SLICE];
     for (uint64_t at = 0; at < t->ne[0]; at += SLICE) {
         int64_t n = (int64_t)(t->ne[0] - at < SLICE ? t->ne[0] - at : SLICE);
+        uint8_t *slice = out + fy_type_row_bytes(to, at);
         fy_row_fault fault = {0};
         fy_row_decode(&q->kernels, t->type, x, from + fy_type_row_bytes(t->type, at), n);
-        if (fy_row_encode(&q->kernels, to, out + fy_type_row_bytes(to, at), x, n, NULL, &fault) !=
-            0)
+        if (fy_row_encode(&q->kernels, to, slice, x, n, NULL, &fault) != 0)
             return report_fault(t, to, row, at + (uint64_t)fault.index, &fault, e);
+        if (sums != NULL)
+            fy_row_error(&q->kernels, to, sums, x, slice, n);
     }
     return 0;
 }
@@ -56,11 +61,26 @@ int fy_requant_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *
     if (t->type == to && (fy_requant_is_quantized(to) || !fy_row_can_encode(to))) {
         memcpy(out, t->data + row * from_bytes, n_rows * from_bytes);
     } else {
+        const bool measured = q->report != NULL && fy_quant_is_lossy(t->type, to);
+        fy_error_sums sums = {0};
         for (uint64_t r = 0; r < n_rows; r++) {
-            if (convert_row(q, t, to, row + r, (uint8_t *)out + r * to_bytes, e) != 0)
+            if (convert_row(q, t, to, row + r, (uint8_t *)out + r * to_bytes,
+                            measured ? &sums : NULL, e) != 0)
                 return -1;
         }
+        if (measured && fy_quant_report_add(q->report, (size_t)i, row, &sums, e) != 0)
+            return -1;
     }
     fy_gguf_drop(q->in, t, row * from_bytes, n_rows * from_bytes);
     return 0;
+}
+
+fy_quant_report *fy_requant_measure(fy_requant *q, fy_err *e)
+{
+    const size_t n = fy_gguf_n_tensors(q->in);
+    q->report = fy_quant_report_new(n, e);
+    for (size_t i = 0; i < n && q->report != NULL; i++)
+        fy_quant_report_describe(q->report, i, fy_gguf_tensor_at(q->in, i),
+                                 fy_gguf_writer_tensor(q->w, (int64_t)i));
+    return q->report;
 }

@@ -346,6 +346,8 @@ static int64_t rows_of_a_tile(const fy_backend *b, const fy_matrix *w, int64_t n
 void fy_backend_matmul(fy_backend *b, const float *x, int64_t n_tokens, const fy_product *p,
                        int n_products)
 {
+    if (b->watch != NULL)
+        b->watch(b->watch_user, x, n_tokens, p, n_products);
     int64_t k = p[0].w->n_cols;
     matmul_job j = {.b = b,
                     .act = {.x = x, .q = b->q, .d = b->d, .sum = b->sum, .k = k},
@@ -366,6 +368,12 @@ void fy_backend_matmul(fy_backend *b, const float *x, int64_t n_tokens, const fy
     /* One tile per item; all of them at once when the whole product is too small to share. */
     bool small = n_rows * k < 2 * (int64_t)MIN_SHARE / n_tokens;
     fy_pool_run(b->pool, n_items, small ? n_items : 1, multiply_tiles, &j);
+}
+
+void fy_backend_watch(fy_backend *b, fy_matmul_watch *watch, void *user)
+{
+    b->watch = watch;
+    b->watch_user = user;
 }
 
 /* --- rotation of queries and keys ----------------------------------------------------------- */

@@ -81,6 +81,10 @@ typedef struct {
 /* The products of one input x [n_tokens][n_cols] with up to FY_PRODUCTS_MAX matrices. */
 void fy_backend_matmul(fy_backend *b, const float *x, int64_t n_tokens, const fy_product *p,
                        int n_products);
+/* Sees what every fy_backend_matmul is given, before it computes. NULL: nobody does. */
+typedef void fy_matmul_watch(void *user, const float *x, int64_t n_tokens, const fy_product *p,
+                             int n_products);
+void fy_backend_watch(fy_backend *b, fy_matmul_watch *watch, void *user);
 
 /* Rotates the first n_rot elements of every head of x [n_tokens][n_heads][head_dim], in place.
  * angles [n_tokens][n_rot]: cos and sin of each pair. interleaved: a pair is (2i, 2i + 1),

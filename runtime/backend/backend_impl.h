@@ -15,6 +15,8 @@ struct fy_backend {
     int8_t *q;        /* quantized activations: [n_tokens][q8_len], [n_tokens][q8_len / 32] twice */
     float *d;
     int32_t *sum;
+    fy_matmul_watch *watch; /* NULL: none */
+    void *watch_user;
 };
 
 /* Runs items that cost about cost_each multiply-adds, in chunks that are worth handing out. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "cli/eval_items.h"
 #include "cli/eval_text.h"
 #include "cli/machine.h"
 #include "cli/session_open.h"
@@ -10,7 +11,8 @@
 #include "model/golden.h"
 
 typedef struct {
-    const char *model, *golden, *text, *device, *serial;
+    const char *model, *golden, *text, *device, *serial, *imatrix_out;
+    const char *kl_save, *kl_base, *choices, *last_word;
     double tolerance;
     int64_t n_threads, n_batch, n_ctx;
     int type_k, type_v;
@@ -44,6 +46,23 @@ static const fy_opt opts[] = {
      .line_only = true,
      .file = FY_FILE_IN,
      .help = "Instead: measure the perplexity of this text; - is standard input."},
+    {.group = "Input",
+     .name = "choices",
+     .kind = FY_OPT_STR,
+     .arg = "FILE.jsonl",
+     .offset = offsetof(options, choices),
+     .line_only = true,
+     .file = FY_FILE_IN,
+     .help = "Instead: answer these multiple choice questions, HellaSwag's for example."},
+    {.group = "Input",
+     .name = "last-word",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, last_word),
+     .line_only = true,
+     .file = FY_FILE_IN,
+     .help = "Instead: say the last word of each of these texts, LAMBADA's for example: a text a "
+             "line, or JSON lines with a \"text\"."},
     {.group = "Perplexity",
      .name = "ctx-size",
      .alias = "c",
@@ -54,7 +73,7 @@ static const fy_opt opts[] = {
      .min = 2,
      .max = INT32_MAX,
      .line_only = true,
-     .help = "Tokens of a piece, the beginning token included."},
+     .help = "Tokens of a piece or an item, the beginning token included."},
     {.group = "Perplexity",
      .name = "lines",
      .kind = FY_OPT_FLAG,
@@ -73,6 +92,32 @@ static const fy_opt opts[] = {
      .line_only = true,
      .offset = offsetof(options, per_word),
      .help = "Also per word, which does not depend on the tokenizer."},
+    {.group = "Perplexity",
+     .name = "kl-save",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, kl_save),
+     .line_only = true,
+     .file = FY_FILE_OUT,
+     .help = "Also save the distribution at every scored position: the base that other models are "
+             "compared with."},
+    {.group = "Perplexity",
+     .name = "kl-base",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, kl_base),
+     .line_only = true,
+     .file = FY_FILE_IN,
+     .help = "Also compare the distributions with those that another model saved for this text."},
+    {.group = "Perplexity",
+     .name = "imatrix-out",
+     .kind = FY_OPT_STR,
+     .arg = "FILE.gguf",
+     .offset = offsetof(options, imatrix_out),
+     .line_only = true,
+     .file = FY_FILE_OUT,
+     .help = "Also collect the importance of each weight's columns over the text, for quantize "
+             "--imatrix; docs/imatrix.md."},
     {.group = "Comparison",
      .name = "tolerance",
      .kind = FY_OPT_FLOAT,
@@ -265,13 +310,48 @@ static int eval_text(const options *o, fy_model *m, fy_err *e)
     fy_session_params p = session_params(o);
     fy_eval_text t = {.model = o->model,
                       .text = o->text,
+                      .kl_save = o->kl_save,
+                      .kl_base = o->kl_base,
                       .ppl = {.method = o->lines       ? FY_PPL_LINES
                                         : o->llama_cut ? FY_PPL_LLAMA
                                                        : FY_PPL_PIECES,
-                              .n_ctx = (uint32_t)o->n_ctx},
+                              .n_ctx = (uint32_t)o->n_ctx,
+                              .compute_last = o->imatrix_out != NULL},
+                      .imatrix_out = o->imatrix_out,
                       .per_word = o->per_word,
                       .json = o->json};
     return fy_eval_text_run(&t, m, &p, e);
+}
+
+static int eval_items(const options *o, fy_model *m, fy_err *e)
+{
+    const fy_session_params p = session_params(o);
+    const fy_eval_items items = {.model = o->model,
+                                 .path = o->choices != NULL ? o->choices : o->last_word,
+                                 .n_ctx = (uint32_t)o->n_ctx,
+                                 .json = o->json};
+    return o->choices != NULL ? fy_eval_choices_run(&items, m, &p, e)
+                              : fy_eval_last_word_run(&items, m, &p, e);
+}
+
+static int check_options(const options *o, fy_err *e)
+{
+    const int n_measures = (o->golden != NULL) + (o->text != NULL) + (o->choices != NULL) +
+                           (o->last_word != NULL);
+    if (o->model == NULL || n_measures != 1)
+        return fy_fail(e, FY_EARG,
+                       "a model and one thing to measure it by are needed: -m FILE and one of "
+                       "--golden, --text, --choices and --last-word");
+    if (o->lines && o->llama_cut)
+        return fy_fail(e, FY_EARG, "--lines and --llama-cut are two ways to cut: give one of them");
+    if (o->kl_save != NULL && o->kl_base != NULL)
+        return fy_fail(e, FY_EARG,
+                       "--kl-save makes a base, --kl-base compares with one: give one of them");
+    if ((o->kl_save != NULL || o->kl_base != NULL) && o->text == NULL)
+        return fy_fail(e, FY_EARG, "--kl-save and --kl-base are of a text: give --text FILE, too");
+    if (o->imatrix_out != NULL && o->text == NULL)
+        return fy_fail(e, FY_EARG, "--imatrix-out collects over a text: give --text FILE as well");
+    return 0;
 }
 
 static int run(void *opaque, int n_args, char **args, fy_err *e)
@@ -279,24 +359,22 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     (void)n_args;
     (void)args;
     const options *o = opaque;
-    if (o->model == NULL || (o->golden == NULL) == (o->text == NULL))
-        return fy_fail(e, FY_EARG,
-                       "a model and one thing to measure it by are needed: -m FILE --golden FILE, "
-                       "or -m FILE --text FILE");
-    if (o->lines && o->llama_cut)
-        return fy_fail(e, FY_EARG, "--lines and --llama-cut are two ways to cut: give one of them");
+    if (check_options(o, e) != 0)
+        return -1;
     fy_model *m =
         fy_machine_pin(&o->machine, e) == 0 ? fy_machine_open(&o->machine, o->model, e) : NULL;
     if (m == NULL)
         return -1;
-    int rc = o->text != NULL ? eval_text(o, m, e) : eval_golden(o, m, e);
+    int rc = o->text != NULL     ? eval_text(o, m, e)
+             : o->golden != NULL ? eval_golden(o, m, e)
+                                 : eval_items(o, m, e);
     fy_model_close(m);
     return rc;
 }
 
 const fy_verb fy_verb_eval = {
     .name = "eval",
-    .summary = "compare a model with a reference implementation, or measure its perplexity",
+    .summary = "compare a model with a reference implementation, or measure its quality",
     .synopsis = "",
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
@@ -314,13 +392,28 @@ const fy_verb fy_verb_eval = {
                    "With --text the perplexity of a text is measured: the text without special "
                    "tokens in pieces of 511 tokens (-c 512), the last partial one left out, each "
                    "after the beginning token, every position scored. The number after +/- is one "
-                   "standard error.\n\n"
+                   "standard error. --kl-save keeps what a model predicts at every position in a file; "
+                   "--kl-base says how far another model, a quantized one, is from that: KL "
+                   "divergence, its percentiles, share of equal likeliest tokens, change of the "
+                   "probability of the token that follows.\n\n"
+                   "With --imatrix-out the squares of what every matrix of the layers is "
+                   "multiplied with are added up on the way, column by column, into a file that "
+                   "quantize --imatrix and llama-quantize read. With --llama-cut the tokens are "
+                   "those that llama-imatrix takes.\n\n"
+                   "--choices and --last-word follow the rules of lm-evaluation-harness for "
+                   "HellaSwag (acc, acc_norm) and LAMBADA. docs/quality.md explains each "
+                   "number.\n\n"
                    "docs/golden.md shows how to make a golden file with transformers in ten lines.",
     .examples =
         "ferry eval -m model-f32.gguf --golden golden.safetensors\n"
         "ferry eval -m model-q8_0.gguf --golden golden.safetensors --tolerance 0.1 --json\n"
         "ferry eval -m model-q8_0.gguf --text held.txt\n"
-        "ferry eval -m model-q8_0.gguf --text held.txt --lines --word-ppl\n",
+        "ferry eval -m model-q8_0.gguf --text held.txt --lines --word-ppl\n"
+        "ferry eval -m model-f16.gguf --text held.txt --imatrix-out imatrix.gguf\n"
+        "ferry eval -m model-f16.gguf --text held.txt --kl-save held.klb\n"
+        "ferry eval -m model-q8_0.gguf --text held.txt --kl-base held.klb\n"
+        "ferry eval -m model-q8_0.gguf --choices hellaswag.jsonl\n"
+        "ferry eval -m model-q8_0.gguf --last-word lambada.jsonl\n",
     .task = FY_TASK_USE,
     .on_phone = true,
     .run = run,

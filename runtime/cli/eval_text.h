@@ -7,7 +7,9 @@
 #include "model/perplexity.h"
 
 typedef struct {
-    const char *model, *text; /* paths; text may be "-" */
+    const char *model, *text;      /* paths; text may be "-" */
+    const char *imatrix_out;       /* NULL: none, see cli/eval_imatrix.h */
+    const char *kl_save, *kl_base; /* paths, see cli/eval_kl.h; one of them or none: NULL */
     fy_ppl_params ppl;
     bool per_word, json;
 } fy_eval_text;

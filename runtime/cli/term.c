@@ -25,6 +25,12 @@ bool fy_colour(int fd)
     return fy_terminal(fd) && (no == NULL || *no == '\0');
 }
 
+int fy_terminal_columns(int fd, int otherwise)
+{
+    struct winsize size;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : otherwise;
+}
+
 static fy_log_level g_level = FY_LOG_INFO;
 
 fy_log_level fy_log_show(fy_log_level most)
@@ -76,12 +82,11 @@ static void draw(const fy_progress *p, double t)
     }
     /* A line that wraps could not be drawn over. */
     char line[160];
-    struct winsize size;
+    const int columns = fy_terminal_columns(STDERR_FILENO, sizeof line);
     snprintf(line, sizeof line, "%s [%s] %3.0f %% %7.1f MB/s, %.0f s left", p->what, bar,
              part * 100, rate * 1e-6, left);
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 &&
-        size.ws_col <= strlen(line))
-        line[size.ws_col - 1] = '\0';
+    if ((size_t)columns <= strlen(line))
+        line[columns - 1] = '\0';
     fprintf(stderr, "\r%s\033[K", line);
 }
 

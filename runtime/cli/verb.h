@@ -182,6 +182,7 @@ fy_log_level fy_log_show(fy_log_level most);
  * (NO_COLOR is not set)? */
 bool fy_terminal(int fd);
 bool fy_colour(int fd);
+int fy_terminal_columns(int fd, int otherwise); /* otherwise: where it is none, or does not say */
 
 /* A progress display on stderr: a bar with rate and ETA on a terminal, a line every 10 s otherwise,
  * nothing below FY_LOG_INFO. fy_show_end clears the bar. One at a time. */

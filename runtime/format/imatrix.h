@@ -5,8 +5,11 @@
  * The file is llama.cpp's GGUF form: general.type "imatrix", imatrix.datasets (strings),
  * imatrix.chunk_count and imatrix.chunk_size (u32), and for the matrix NAME of ne[0] columns, in
  * n_mat matrices (experts; else 1), the f32 tensors NAME.in_sum2 [ne[0], n_mat], sums of squares,
- * and NAME.counts [1, n_mat], of how many tokens. Source: llama.cpp, tools/imatrix/imatrix.cpp and
- * tools/quantize/quantize.cpp. */
+ * and NAME.counts [1, n_mat], of how many tokens; a last dimension of 1 is left out. NAME.in_sum,
+ * which newer files have too, is checked and not used; other tensors are ignored. A matrix of
+ * several that were counted together has in_sum2 [ne[0] * n_mat, 1] and one count. Source:
+ * llama.cpp, tools/imatrix/imatrix.cpp, tools/quantize/quantize.cpp and common/imatrix-loader.cpp.
+ * The older form (.dat) is refused. */
 #ifndef FY_FORMAT_IMATRIX_H
 #define FY_FORMAT_IMATRIX_H
 
@@ -21,6 +24,8 @@ typedef struct fy_imatrix fy_imatrix;
 /* Opens and checks a file: shapes that belong together, finite sums >= 0, counts >= 0. NULL on
  * failure. */
 fy_imatrix *fy_imatrix_open(const char *path, fy_err *e);
+/* Of bytes, which must outlive it. `name` is for messages. */
+fy_imatrix *fy_imatrix_parse(const void *p, size_t n, const char *name, fy_err *e);
 void fy_imatrix_close(fy_imatrix *m); /* NULL is fine */
 
 size_t fy_imatrix_n(const fy_imatrix *m); /* matrices */
@@ -30,10 +35,10 @@ fy_span fy_imatrix_dataset(const fy_imatrix *m); /* the first; empty: not said. 
 /* The mean squares [n_mat][n_cols] for a matrix by its GGUF name, as llama-quantize takes them: the
  * sum over the count of each of the n_mat matrices, 1 everywhere where the count is 0. View, dies
  * with m. NULL with e->code FY_OK when the file has no such entry, FY_EFORMAT when it has another
- * shape. */
+ * shape. They are worked out when first asked for: by one thread at a time. */
 const float *fy_imatrix_find(const fy_imatrix *m, fy_span name, uint64_t n_cols, uint64_t n_mat,
                              fy_err *e);
-/* The i-th matrix' name, in the file's order: to tell which were not used. */
+/* The i-th matrix's name, in the file's order: to tell which were not used. */
 fy_span fy_imatrix_name(const fy_imatrix *m, size_t i);
 
 #endif

@@ -107,6 +107,8 @@ const fy_kc_property fy_kc_properties[] = {
     {"drelu_mul", 0, false, "keeps what is positive on both sides", fy_kc_drelu_near},
     {"softcap", 0, true, "equals the specification", fy_kc_softcap_equals_spec},
     {"softcap", 0, false, "is near tanh in double", fy_kc_softcap_near},
+    {"error_sums", 0, true, "equals the specification", fy_kc_error_equals_spec},
+    {"error_sums", 0, false, "is near the sums in long double", fy_kc_error_near},
     {"f16_to_f32", FY_F16, true, "equals the specification", fy_kc_half_equals_spec},
     {"f16_to_f32", FY_F16, false, "widens all 65536 values exactly", fy_kc_widen_exact},
     {"f16_to_f32", FY_F16, false, "does every length alike", fy_kc_half_lengths},

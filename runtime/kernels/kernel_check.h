@@ -147,6 +147,7 @@ fy_kc_check fy_kc_attend_softmax_equals_spec, fy_kc_attend_softmax_near;
 fy_kc_check fy_kc_attend_add_equals_spec, fy_kc_attend_add_near, fy_kc_attend_add_alone;
 fy_kc_check fy_kc_rms_norm_equals_spec, fy_kc_rms_norm_near, fy_kc_rms_norm_in_place;
 fy_kc_check fy_kc_silu_equals_spec, fy_kc_silu_near;
+fy_kc_check fy_kc_error_equals_spec, fy_kc_error_near;
 fy_kc_check fy_kc_layer_norm_equals_spec, fy_kc_layer_norm_near, fy_kc_layer_norm_in_place;
 fy_kc_check fy_kc_gelu_equals_spec, fy_kc_gelu_near, fy_kc_gelu_tanh_equals_spec,
     fy_kc_gelu_tanh_near, fy_kc_relu_equals_spec, fy_kc_relu_near, fy_kc_drelu_equals_spec,

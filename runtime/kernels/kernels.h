@@ -84,6 +84,15 @@ typedef struct {
     double sum;
 } fy_softmax;
 
+/* How far y is from x, of values that came in several calls. Begins as zeros. */
+typedef struct {
+    double xx, yy, xy, ee; /* sums of x^2, y^2, x y and (x - y)^2 */
+    float max_x, max_e;    /* largest |x| and |x - y|; a NaN is no maximum */
+    int64_t n, n_outside;  /* values; of those, outside their limits */
+} fy_error_sums;
+
+enum { FY_LIMIT_ELEMS = 16 };
+
 /* What stands between the matrices of a feed-forward network: x[i] = f(x[i]) * up[i], or f(x[i])
  * alone when up is NULL. */
 typedef void fy_activation_fn(float *x, const float *up, int64_t n);
@@ -125,6 +134,12 @@ typedef struct {
     fy_activation_fn *drelu_mul;
     /* x[i] = cap * (1 - 2 / (1 + fy_exp(x[i] * (2 / cap)))), which is cap tanh(x / cap); cap > 0 */
     void (*softcap)(float *x, int64_t n, float cap);
+    /* Adds n values. limits: for each FY_LIMIT_ELEMS of them, of which the last may be fewer, the
+     * lowest and the highest value of x that is not outside; NULL: none is. Sums are in double: x y
+     * exact, x - y and its square rounded, both in the order of rms_norm, and the sum of this call
+     * added to what *s has. |x - y| of max_e is rounded to f32. */
+    void (*error_sums)(fy_error_sums *s, const float *x, const float *y, const float *limits,
+                       int64_t n);
     /* Rows <-> f32; exact widening, round-to-nearest-even narrowing (overflow -> inf, NaN kept
      * NaN). */
     void (*f16_to_f32)(float *y, const uint16_t *x, int64_t n);

@@ -26,33 +26,35 @@ double fy_ppl_error(const fy_ppl *p)
 typedef struct {
     const int32_t *ids;
     uint32_t n, first, n_vocab;
+    const fy_ppl_sinks *sinks;
     fy_ppl *sums;
 } piece;
 
-/* -log of the probability that softmax gives to id. */
-static double surprise(const float *logits, uint32_t n, int32_t id)
+double fy_surprise(const float *logits, uint32_t n_vocab, int32_t id)
 {
     float max = logits[0];
-    for (uint32_t i = 1; i < n; i++)
+    for (uint32_t i = 1; i < n_vocab; i++)
         max = logits[i] > max ? logits[i] : max;
     double sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        sum += exp((double)(logits[i] - max));
-    return log(sum) - (double)(logits[id] - max);
+    for (uint32_t i = 0; i < n_vocab; i++)
+        sum += exp((double)logits[i] - (double)max);
+    return log(sum) - ((double)logits[id] - (double)max);
 }
 
 static int score(void *user, const float *logits, uint32_t pos, uint32_t n, fy_err *e)
 {
-    (void)e;
     const piece *p = user;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t next = pos + i + 1;
         if (next < p->first || next >= p->n)
             continue;
-        double s = surprise(logits + (size_t)i * p->n_vocab, p->n_vocab, p->ids[next]);
+        const float *row = logits + (size_t)i * p->n_vocab;
+        double s = fy_surprise(row, p->n_vocab, p->ids[next]);
         p->sums->nll += s;
         p->sums->nll_squares += s * s;
         p->sums->n_tokens++;
+        if (p->sinks->row != NULL && p->sinks->row(p->sinks->user, p->ids[next], s, row, e) != 0)
+            return -1;
     }
     return 0;
 }
@@ -76,27 +78,27 @@ typedef struct {
     uint32_t n_vocab;
     fy_ids buffer; /* owned; the piece that is computed */
     bool in_word;
-    fy_ppl_sink *sink;
-    void *user;
+    const fy_ppl_sinks *sinks;
     fy_ppl sums;
 } meter;
 
 /* Computes the buffer, scoring the tokens from position `first` on. */
 static int run_piece(meter *m, uint32_t first, fy_err *e)
 {
-    piece p = {m->buffer.id, (uint32_t)m->buffer.n, first, m->n_vocab, &m->sums};
+    piece p = {m->buffer.id, (uint32_t)m->buffer.n, first, m->n_vocab, m->sinks, &m->sums};
     fy_eval_sinks sinks = {.logits = score, .user = &p};
     fy_str text = {0};
     fy_session_rewind(m->session, 0);
     /* the last token is only ever predicted */
-    int rc = p.n > 1 ? fy_session_eval(m->session, p.ids, p.n - 1, &sinks, NULL, e) : 0;
+    const uint32_t n = m->p->compute_last ? p.n : p.n - 1;
+    int rc = n > 0 ? fy_session_eval(m->session, p.ids, n, &sinks, NULL, e) : 0;
     if (rc == 0 && first < p.n)
         rc = fy_vocab_decode(m->vocab, p.ids + first, p.n - first, false, &text, e);
     if (rc == 0)
         m->sums.n_words += count_words(fy_str_z(&text), text.len, &m->in_word);
     fy_str_release(&text);
     m->sums.n_done++;
-    return rc == 0 && m->sink != NULL ? m->sink(m->user, &m->sums, e) : rc;
+    return rc == 0 && m->sinks->piece != NULL ? m->sinks->piece(m->sinks->user, &m->sums, e) : rc;
 }
 
 /* ids in pieces behind BOS, if the vocabulary has one; without it a piece's first token is not
@@ -193,9 +195,9 @@ static int as_llama(meter *m, fy_span text, fy_err *e)
 }
 
 int fy_perplexity(fy_session *s, const fy_vocab *v, uint32_t n_vocab, fy_span text,
-                  const fy_ppl_params *p, fy_ppl_sink *sink, void *user, fy_ppl *out, fy_err *e)
+                  const fy_ppl_params *p, const fy_ppl_sinks *sinks, fy_ppl *out, fy_err *e)
 {
-    meter m = {.session = s, .vocab = v, .p = p, .n_vocab = n_vocab, .sink = sink, .user = user};
+    meter m = {.session = s, .vocab = v, .p = p, .n_vocab = n_vocab, .sinks = sinks};
     *out = (fy_ppl){0};
     if (p->n_ctx < 2 || p->n_ctx > fy_session_n_ctx(s))
         return fy_fail(e, FY_EARG, "pieces of %u tokens, expected 2 to %u", p->n_ctx,

@@ -19,7 +19,8 @@ typedef enum {
 
 typedef struct {
     fy_ppl_method method;
-    uint32_t n_ctx; /* at least 2, at most the session's */
+    uint32_t n_ctx;    /* at least 2, at most the session's */
+    bool compute_last; /* the last token of a piece, too, which predicts nothing: others watch */
 } fy_ppl_params;
 
 typedef struct {
@@ -37,9 +38,22 @@ double fy_ppl_error(const fy_ppl *p);
 
 /* Sees the sums after each piece; -1 stops. */
 typedef int fy_ppl_sink(void *user, const fy_ppl *so_far, fy_err *e);
+/* Sees every position that is scored, in the order of the text: the token that follows, its -ln p,
+ * and the n_vocab logits. -1 stops. */
+typedef int fy_ppl_row_sink(void *user, int32_t id, double surprise, const float *logits,
+                            fy_err *e);
+
+typedef struct {
+    fy_ppl_sink *piece;   /* NULL: none */
+    fy_ppl_row_sink *row; /* NULL: none */
+    void *user;
+} fy_ppl_sinks;
+
+/* -ln of the probability that softmax gives to id. */
+double fy_surprise(const float *logits, uint32_t n_vocab, int32_t id);
 
 /* The session's cache is used and left empty. FY_EARG when the text has no token to score. */
 int fy_perplexity(fy_session *s, const fy_vocab *v, uint32_t n_vocab, fy_span text,
-                  const fy_ppl_params *p, fy_ppl_sink *sink, void *user, fy_ppl *out, fy_err *e);
+                  const fy_ppl_params *p, const fy_ppl_sinks *sinks, fy_ppl *out, fy_err *e);
 
 #endif

@@ -19,10 +19,12 @@ runners='ferry make echo cat printf jq curl wget git adb sudo apt apt-get npm no
 declare -A exceptions=(
     ['python golden.py checkpoint "Once upon a time there was a" golden.safetensors']="needs torch and transformers"
     ['python tests/peer/compare_logits.py build/ferry tests/data/families/*/']="needs llama.cpp as a Python package"
+    ['python tests/peer/kl_divergence.py build/ferry tests/data/held.txt tests/data/tales tests/data/draft tests/data/relu']="needs torch and transformers"
+    ['python tests/peer/quality.py tests/data/tales tests/data/quality --ferry build/ferry']="needs torch and transformers"
     ['python tests/peer/perplexity_cut.py build/ferry tests/data/held.txt tests/data/tales tests/data/draft']="needs llama.cpp as a Python package"
 )
 prepared='checkpoint model.gguf model-f16.gguf model-f32.gguf model-q8_0.gguf workspace phone.tar.zst device/ferry
-    golden.safetensors held.txt prompt.txt messages.json tools.json template.jinja parity.json signed key.pem key.pub.pem tests'
+    golden.safetensors held.txt hellaswag.jsonl lambada.jsonl prompt.txt messages.json tools.json template.jinja parity.json signed key.pem key.pub.pem tests'
 
 # --- what the examples take for granted ----------------------------------------------------------------------------
 repository=$PWD
@@ -43,6 +45,8 @@ export FERRY_EXE_PATH=$TMP/ready/device/ferry
     cp -r "$repository/tests/data/tales" checkpoint
     cp checkpoint/golden_long.safetensors golden.safetensors
     cp tests/data/held.txt held.txt
+    cp tests/data/quality/choices.jsonl hellaswag.jsonl
+    cp tests/data/quality/last_word.jsonl lambada.jsonl
     for type in f32 f16 q8_0; do
         ferry convert checkpoint --outtype $type -o model-$type.gguf -q
     done

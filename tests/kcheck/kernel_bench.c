@@ -236,6 +236,12 @@ static void run_softcap(const fy_kernels *k, const vectors *v)
     k->softcap(v->y, N, 30.0f);
 }
 
+static void run_error_sums(const fy_kernels *k, const vectors *v)
+{
+    fy_error_sums s = {0};
+    k->error_sums(&s, v->x, v->w, v->d, N);
+}
+
 static void run_f16_to_f32(const fy_kernels *k, const vectors *v)
 {
     k->f16_to_f32(v->y, v->coded, N);
@@ -283,15 +289,20 @@ DEFINE_RUN_FIT(q4_1)
 DEFINE_RUN_FIT(q5_0)
 DEFINE_RUN_FIT(q5_1)
 
-static void run_decode_q8_0(const fy_kernels *k, const vectors *v)
-{
-    k->decode_q8_0(v->y, v->coded, N);
-}
+#define DEFINE_RUN_DECODE(type)                                          \
+    static void run_decode_##type(const fy_kernels *k, const vectors *v) \
+    {                                                                    \
+        k->decode_##type(v->y, v->coded, N);                             \
+    }
 
-static void run_decode_q4_0(const fy_kernels *k, const vectors *v)
-{
-    k->decode_q4_0(v->y, v->coded, N);
-}
+DEFINE_RUN_DECODE(q8_0)
+DEFINE_RUN_DECODE(q4_0)
+DEFINE_RUN_DECODE(q4_1)
+DEFINE_RUN_DECODE(q5_0)
+DEFINE_RUN_DECODE(q5_1)
+DEFINE_RUN_DECODE(q4_k)
+DEFINE_RUN_DECODE(q5_k)
+DEFINE_RUN_DECODE(q6_k)
 
 static const struct {
     const char *op;
@@ -313,6 +324,7 @@ static const struct {
     {"relu_mul", N, run_relu_mul},
     {"drelu_mul", N, run_drelu_mul},
     {"softcap", N, run_softcap},
+    {"error_sums", N, run_error_sums},
     {"f16_to_f32", N, run_f16_to_f32},
     {"f32_to_f16", N, run_f32_to_f16},
     {"bf16_to_f32", N, run_bf16_to_f32},
@@ -332,6 +344,12 @@ static const struct {
     {"fit_q5_1", N, run_fit_q5_1},
     {"decode_q8_0", N, run_decode_q8_0},
     {"decode_q4_0", N, run_decode_q4_0},
+    {"decode_q4_1", N, run_decode_q4_1},
+    {"decode_q5_0", N, run_decode_q5_0},
+    {"decode_q5_1", N, run_decode_q5_1},
+    {"decode_q4_k", N, run_decode_q4_k},
+    {"decode_q5_k", N, run_decode_q5_k},
+    {"decode_q6_k", N, run_decode_q6_k},
 };
 
 static void bench_vector(const fy_kc_row *row, size_t op)
@@ -344,8 +362,9 @@ static void bench_vector(const fy_kc_row *row, size_t op)
                        .q = filled(bytes),
                        .d = filled(bytes),
                        .sum = filled(bytes)};
+    fy_kc_random random = {1};
     for (int i = 0; i < KEYS * DIM; i++) {
-        v.x[i] = v.w[i] = (float)(i % 255 - 127) * 0.01f;
+        v.x[i] = v.w[i] = fy_kc_normal(&random);
         ((uint16_t *)v.coded)[i] = 0x3c00;
     }
     fy_kernels k = fy_kernels_for(0);
@@ -356,8 +375,9 @@ static void bench_vector(const fy_kc_row *row, size_t op)
         vector_ops[op].run(&k, &v);
         calls++;
     } while (now() - begin < least_seconds / 4);
-    printf("%-15s %-8s %8.2f G elements/s\n", row->op, row->isa,
-           (double)calls * vector_ops[op].elems / (now() - begin) * 1e-9);
+    const double elems = (double)calls * vector_ops[op].elems / (now() - begin);
+    printf("%-15s %-8s %8.2f G elements/s %8.2f GB/s of f32\n", row->op, row->isa, elems * 1e-9,
+           elems * sizeof(float) * 1e-9);
     void *const all[] = {v.x, v.y, v.w, v.coded, v.q, v.d, v.sum};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "kernels/arm/quants_neon.h"
+#include "kernels/arm/vec_neon.h"
 #include "kernels/kernel_impl.h"
 
 enum { QUADS = FY_QK / 4 };
@@ -14,17 +15,11 @@ FY_INLINE void load_block(float32x4_t v[QUADS], const float *x)
         v[i] = vld1q_f32(x + 4 * i);
 }
 
-FY_INLINE float inverse(float d)
+/* 1 / d, or 0 where that is not finite. */
+FY_INLINE float finite_inverse(float d)
 {
-    return d != 0.0f ? 1.0f / d : 0.0f;
-}
-
-/* 16 integers, which fit, to bytes. */
-FY_INLINE int8x16_t narrow16(const int32x4_t q[4])
-{
-    const int16x8_t low = vmovn_high_s32(vmovn_s32(q[0]), q[1]);
-    const int16x8_t high = vmovn_high_s32(vmovn_s32(q[2]), q[3]);
-    return vmovn_high_s16(vmovn_s16(low), high);
+    const float id = d != 0.0f ? 1.0f / d : 0.0f;
+    return isfinite(id) ? id : 0.0f;
 }
 
 void fy_encode_q8_0__neon(fy_block_q8_0 *y, const float *x, int64_t n)
@@ -35,15 +30,14 @@ void fy_encode_q8_0__neon(fy_block_q8_0 *y, const float *x, int64_t n)
         FY_UNROLL
         for (int i = 0; i < QUADS; i++)
             top = vmaxnmq_f32(top, vabsq_f32(v[i]));
-        const float d = vmaxnmvq_f32(top) / 127.0f;
-        const float id = isfinite(inverse(d)) ? inverse(d) : 0.0f;
-        y[b].d = fy_f32_to_f16(d);
+        const float d = vmaxnmvq_f32(top) / 127.0f, id = finite_inverse(d);
+        y[b].d = to_half(d);
         int32x4_t q[QUADS];
         FY_UNROLL
         for (int i = 0; i < QUADS; i++)
             q[i] = vcvtaq_s32_f32(vmulq_n_f32(v[i], id)); /* half away from zero, NaN to 0 */
-        vst1q_s8(y[b].qs, narrow16(q));
-        vst1q_s8(y[b].qs + 16, narrow16(q + 4));
+        vst1q_s8(y[b].qs, low_bytes(q));
+        vst1q_s8(y[b].qs + 16, low_bytes(q + 4));
     }
 }
 
@@ -67,26 +61,118 @@ FY_INLINE float extreme(const float *x, const float32x4_t v[QUADS])
     return m;
 }
 
+/* The integer parts of v * id + offset, rounded twice, at most top; 0 where 1 / d is not finite.
+ * Only what rounds up is above top, and nothing is below 0. */
+FY_INLINE void to_quants(uint8x16_t q[2], const float32x4_t v[QUADS], float d, float offset,
+                         uint8_t top)
+{
+    const float id = finite_inverse(d);
+    const bool zeros = d != 0.0f && id == 0.0f;
+    const float32x4_t add = vdupq_n_f32(zeros ? 0.0f : offset);
+    int32x4_t wide[QUADS];
+    FY_UNROLL
+    for (int i = 0; i < QUADS; i++)
+        wide[i] = vcvtq_s32_f32(vaddq_f32(vmulq_n_f32(v[i], id), add));
+    q[0] = vminq_u8(vreinterpretq_u8_s8(low_bytes(wide)), vdupq_n_u8(top));
+    q[1] = vminq_u8(vreinterpretq_u8_s8(low_bytes(wide + 4)), vdupq_n_u8(top));
+}
+
+FY_INLINE void put_nibbles(uint8_t qs[FY_QK / 2], const uint8x16_t q[2])
+{
+    vst1q_u8(qs, vsliq_n_u8(q[0], q[1], 4));
+}
+
+FY_INLINE void put_fifth_bits(uint8_t qh[FY_QK / 8], const uint8x16_t q[2])
+{
+    const uint8x16_t bit_of = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201));
+    const uint8x16_t fifth = vdupq_n_u8(16);
+    uint8x16_t bits =
+        vpaddq_u8(vandq_u8(vtstq_u8(q[0], fifth), bit_of), vandq_u8(vtstq_u8(q[1], fifth), bit_of));
+    bits = vpaddq_u8(bits, bits);
+    bits = vpaddq_u8(bits, bits);
+    const uint32_t word = vgetq_lane_u32(vreinterpretq_u32_u8(bits), 0);
+    memcpy(qh, &word, sizeof word);
+}
+
+/* Quants around `zero` that meet the value of largest magnitude with -zero. Gives the scale. */
+FY_INLINE uint16_t quants_around(int zero, uint8x16_t q[2], const float *x)
+{
+    float32x4_t v[QUADS];
+    load_block(v, x);
+    const float d = extreme(x, v) / (float)-zero;
+    to_quants(q, v, d, (float)zero + 0.5f, (uint8_t)(2 * zero - 1));
+    return to_half(d);
+}
+
+/* The smallest value; of zeros the first, whose sign is stored. */
+FY_INLINE float smallest(const float *x, const float32x4_t v[QUADS])
+{
+    float32x4_t bottom = v[0];
+    FY_UNROLL
+    for (int i = 1; i < QUADS; i++)
+        bottom = vminnmq_f32(bottom, v[i]);
+    const float min = vminnmvq_f32(bottom);
+    for (int i = 0; min == 0.0f && i < FY_QK; i++) {
+        if (x[i] == 0.0f)
+            return x[i];
+    }
+    return min;
+}
+
+/* Quants 0 .. top from the smallest value to the largest. */
+FY_INLINE void quants_between(uint8_t top, uint8x16_t q[2], uint16_t *d_out, uint16_t *m_out,
+                              const float *x)
+{
+    float32x4_t v[QUADS];
+    load_block(v, x);
+    float32x4_t most = v[0];
+    FY_UNROLL
+    for (int i = 1; i < QUADS; i++)
+        most = vmaxnmq_f32(most, v[i]);
+    const float min = smallest(x, v), d = (vmaxnmvq_f32(most) - min) / (float)top;
+    FY_UNROLL
+    for (int i = 0; i < QUADS; i++)
+        v[i] = vsubq_f32(v[i], vdupq_n_f32(min));
+    to_quants(q, v, d, 0.5f, top);
+    *d_out = to_half(d);
+    *m_out = to_half(min);
+}
+
 void fy_encode_q4_0__neon(fy_block_q4_0 *y, const float *x, int64_t n)
 {
-    for (int64_t b = 0; b < n / FY_QK; b++, x += FY_QK) {
-        float32x4_t v[QUADS];
-        load_block(v, x);
-        const float d = extreme(x, v) / -8.0f;
-        const float id = inverse(d);
-        y[b].d = fy_f32_to_f16(d);
-        int8x16_t low = vdupq_n_s8(0), high = low;
-        if (isfinite(id)) {
-            int32x4_t q[QUADS];
-            FY_UNROLL
-            for (int i = 0; i < QUADS; i++) { /* two roundings, and nothing is above 15 */
-                const float32x4_t s = vaddq_f32(vmulq_n_f32(v[i], id), vdupq_n_f32(8.5f));
-                q[i] = vcvtq_s32_f32(vminnmq_f32(s, vdupq_n_f32(15.0f)));
-            }
-            low = narrow16(q);
-            high = narrow16(q + 4);
-        }
-        vst1q_u8(y[b].qs, vsliq_n_u8(vreinterpretq_u8_s8(low), vreinterpretq_u8_s8(high), 4));
+    for (int64_t b = 0; b < n / FY_QK; b++) {
+        uint8x16_t q[2];
+        y[b].d = quants_around(8, q, x + b * FY_QK);
+        put_nibbles(y[b].qs, q);
+    }
+}
+
+void fy_encode_q5_0__neon(fy_block_q5_0 *y, const float *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++) {
+        uint8x16_t q[2];
+        y[b].d = quants_around(16, q, x + b * FY_QK);
+        put_nibbles(y[b].qs, q);
+        put_fifth_bits(y[b].qh, q);
+    }
+}
+
+void fy_encode_q4_1__neon(fy_block_q4_1 *y, const float *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++) {
+        uint8x16_t q[2];
+        quants_between(15, q, &y[b].d, &y[b].m, x + b * FY_QK);
+        put_nibbles(y[b].qs, q);
+    }
+}
+
+void fy_encode_q5_1__neon(fy_block_q5_1 *y, const float *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++) {
+        uint8x16_t q[2];
+        quants_between(31, q, &y[b].d, &y[b].m, x + b * FY_QK);
+        put_nibbles(y[b].qs, q);
+        put_fifth_bits(y[b].qh, q);
     }
 }
 

@@ -1,4 +1,4 @@
-/* Small NEON helpers: loads of 4 stored values as f32, and exp. */
+/* Small NEON helpers: loads of 4 stored values as f32, narrowing, and exp. */
 #ifndef FY_KERNELS_ARM_VEC_NEON_H
 #define FY_KERNELS_ARM_VEC_NEON_H
 
@@ -19,6 +19,20 @@ static inline float32x4_t load4_f16(const uint16_t *p)
 static inline float32x4_t load4_bf16(const uint16_t *p)
 {
     return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
+}
+
+/* As fy_f32_to_f16. */
+static inline uint16_t to_half(float f)
+{
+    return vget_lane_u16(vreinterpret_u16_f16(vcvt_f16_f32(vdupq_n_f32(f))), 0);
+}
+
+/* The lowest bytes of 16 integers. */
+static inline int8x16_t low_bytes(const int32x4_t q[4])
+{
+    const int16x8_t low = vuzp1q_s16(vreinterpretq_s16_s32(q[0]), vreinterpretq_s16_s32(q[1]));
+    const int16x8_t high = vuzp1q_s16(vreinterpretq_s16_s32(q[2]), vreinterpretq_s16_s32(q[3]));
+    return vuzp1q_s8(vreinterpretq_s8_s16(low), vreinterpretq_s8_s16(high));
 }
 
 static inline float32x4_t power_of_two(int32x4_t n)

@@ -13,7 +13,7 @@
 /* --- q6_K ---------------------------------------------------------------------------------------
  */
 
-enum { GROUP = FY_Q6_K_GROUP, N_GROUPS = FY_QK_K / GROUP };
+enum { GROUP = FY_Q6_K_GROUP };
 
 /* Of the quants that an inverse scale gives: their products with the values and with themselves,
  * weighted by the square of the value. */
@@ -69,22 +69,14 @@ static float q6_search(int8_t q[GROUP], const float *x)
 static void q6_block(fy_block_q6_k *y, const float *x)
 {
     int8_t q[FY_QK_K];
-    float scales[N_GROUPS], largest = 0.0f;
-    for (int g = 0; g < N_GROUPS; g++) {
+    float scales[FY_Q6_K_GROUPS], step[FY_Q6_K_GROUPS];
+    for (int g = 0; g < FY_Q6_K_GROUPS; g++)
         scales[g] = q6_search(q + g * GROUP, x + g * GROUP);
-        largest = fabsf(scales[g]) > fabsf(largest) ? scales[g] : largest;
-    }
-    if (fabsf(largest) < FY_Q6_K_NOTHING) {
-        memset(y, 0, sizeof *y);
+    if (!fy_q6_k_round_scales(y, step, scales))
         return;
-    }
-    const float inverse = -128.0f / largest;
-    y->d = fy_f32_to_f16(1.0f / inverse);
-    for (int g = 0; g < N_GROUPS; g++) {
-        y->scales[g] = (int8_t)fy_k_nearest_between(inverse * scales[g], -128, 127);
-        const float d = fy_f16_to_f32(y->d) * (float)y->scales[g];
-        for (int i = g * GROUP; d != 0.0f && i < (g + 1) * GROUP; i++)
-            q[i] = (int8_t)fy_k_nearest_between(x[i] / d, -32, 31);
+    for (int i = 0; i < FY_QK_K; i++) {
+        if (step[i / GROUP] != 0.0f)
+            q[i] = (int8_t)fy_k_nearest_between(x[i] / step[i / GROUP], -32, 31);
     }
     fy_q6_k_pack(y, q);
 }
@@ -97,16 +89,6 @@ void fy_encode_q6_k__scalar(fy_block_q6_k *y, const float *x, int64_t n)
 
 /* --- q4_K, q5_K ---------------------------------------------------------------------------------
  */
-
-enum { N_SUBS = FY_QK_K / FY_QK };
-
-/* How a sub-block's scale is looked for: `steps` candidates from (top + first) / range on, 0.1
- * apart. */
-typedef struct {
-    int top; /* the largest quant */
-    float first;
-    int steps;
-} k_search;
 
 typedef struct {
     float scale, min; /* value scale * q + min, min <= 0 */
@@ -154,7 +136,7 @@ static bool k_regress(k_fit *f, const float *x, const float *weights, float w, f
     return true;
 }
 
-static k_fit k_search_fit(const k_search *how, const float *x, const float *weights)
+static k_fit k_search_fit(const fy_k_search *how, const float *x, const float *weights)
 {
     float min = x[0], max = x[0], w = weights[0], wx = w * x[0];
     for (int i = 1; i < FY_QK; i++) {
@@ -173,7 +155,7 @@ static k_fit k_search_fit(const k_search *how, const float *x, const float *weig
     k_quants(&best, x, inverse, min, how->top);
     best.error = k_error(&best, x, weights);
     for (int step = 0; step <= how->steps; step++) {
-        const float candidate = how->first + 0.1f * (float)step + (float)how->top;
+        const float candidate = fy_k_candidate(how, step);
         k_quants(&f, x, candidate / (max - best.min), best.min, how->top);
         if (!k_regress(&f, x, weights, w, wx))
             continue;
@@ -184,33 +166,10 @@ static k_fit k_search_fit(const k_search *how, const float *x, const float *weig
     return best;
 }
 
-/* The eight scales and minimums in six bits each, and what they stand for in the file. */
-static void k_put_scales(uint8_t p[FY_K_SCALE_BYTES], const uint8_t scales[N_SUBS],
-                         const uint8_t mins[N_SUBS])
+static fy_k_scales k_encode(uint8_t q[FY_QK_K], const fy_k_search *how, const float *x)
 {
-    for (int s = 0; s < 4; s++) {
-        p[s] = (uint8_t)(scales[s] | scales[s + 4] >> 4 << 6);
-        p[s + 4] = (uint8_t)(mins[s] | mins[s + 4] >> 4 << 6);
-        p[s + 8] = (uint8_t)((scales[s + 4] & 15) | (mins[s + 4] & 15) << 4);
-    }
-}
-
-static uint8_t six_bits(float v)
-{
-    const uint8_t q = (uint8_t)fy_k_nearest(v);
-    return q < 63 ? q : 63;
-}
-
-typedef struct {
-    uint16_t d, dmin;
-    uint8_t scales[FY_K_SCALE_BYTES];
-    uint8_t q[FY_QK_K];
-} k_block;
-
-static void k_encode(k_block *y, const k_search *how, const float *x)
-{
-    float scales[N_SUBS], mins[N_SUBS], max_scale = 0.0f, max_min = 0.0f;
-    for (int s = 0; s < N_SUBS; s++) {
+    float scales[FY_K_SUBS], mins[FY_K_SUBS];
+    for (int s = 0; s < FY_K_SUBS; s++) {
         float weights[FY_QK], squares = 0.0f;
         const float *v = x + s * FY_QK;
         for (int i = 0; i < FY_QK; i++)
@@ -219,62 +178,28 @@ static void k_encode(k_block *y, const k_search *how, const float *x)
         for (int i = 0; i < FY_QK; i++)
             weights[i] = mean + fabsf(v[i]);
         const k_fit f = k_search_fit(how, v, weights);
-        memcpy(y->q + s * FY_QK, f.q, sizeof f.q);
+        memcpy(q + s * FY_QK, f.q, sizeof f.q);
         scales[s] = f.scale;
         mins[s] = -f.min;
-        max_scale = scales[s] > max_scale ? scales[s] : max_scale;
-        max_min = mins[s] > max_min ? mins[s] : max_min;
     }
-    const float per_scale = max_scale > 0.0f ? 63.0f / max_scale : 0.0f;
-    const float per_min = max_min > 0.0f ? 63.0f / max_min : 0.0f;
-    y->d = fy_f32_to_f16(max_scale / 63.0f);
-    y->dmin = fy_f32_to_f16(max_min / 63.0f);
-    uint8_t ls[N_SUBS], lm[N_SUBS];
-    for (int s = 0; s < N_SUBS; s++) {
-        ls[s] = six_bits(per_scale * scales[s]);
-        lm[s] = six_bits(per_min * mins[s]);
-        const float d = fy_f16_to_f32(y->d) * (float)ls[s];
-        const float m = fy_f16_to_f32(y->dmin) * (float)lm[s];
-        for (int i = s * FY_QK; d != 0.0f && i < (s + 1) * FY_QK; i++)
-            y->q[i] = (uint8_t)fy_k_nearest_between((x[i] + m) / d, 0, how->top);
+    const fy_k_scales k = fy_k_round_scales(scales, mins);
+    for (int i = 0; i < FY_QK_K; i++) {
+        const float d = k.step[i / FY_QK], m = k.min[i / FY_QK];
+        if (d != 0.0f)
+            q[i] = (uint8_t)fy_k_nearest_between((x[i] + m) / d, 0, how->top);
     }
-    k_put_scales(y->scales, ls, lm);
+    return k;
 }
 
-/* The low four bits: the even sub-block of a pair in the low nibbles, the odd one in the high. */
-static void k_put_nibbles(uint8_t qs[FY_QK_K / 2], const uint8_t q[FY_QK_K])
-{
-    for (int i = 0; i < FY_QK_K / 2; i++) {
-        const int even = i / FY_QK * 2 * FY_QK + i % FY_QK;
-        qs[i] = (uint8_t)((q[even] & 15) | (q[even + FY_QK] & 15) << 4);
+#define DEFINE_ENCODE_K(type)                                                        \
+    void fy_encode_##type##__scalar(fy_block_##type *y, const float *x, int64_t n)   \
+    {                                                                                \
+        for (int64_t b = 0; b < n / FY_QK_K; b++) {                                  \
+            uint8_t q[FY_QK_K];                                                      \
+            const fy_k_scales k = k_encode(q, &fy_##type##_search, x + b * FY_QK_K); \
+            fy_##type##_pack(y + b, &k, q);                                          \
+        }                                                                            \
     }
-}
 
-void fy_encode_q4_k__scalar(fy_block_q4_k *y, const float *x, int64_t n)
-{
-    static const k_search how = {.top = 15, .first = -1.0f, .steps = 20};
-    for (int64_t b = 0; b < n / FY_QK_K; b++) {
-        k_block k;
-        k_encode(&k, &how, x + b * FY_QK_K);
-        y[b].d = k.d;
-        y[b].dmin = k.dmin;
-        memcpy(y[b].scales, k.scales, sizeof k.scales);
-        k_put_nibbles(y[b].qs, k.q);
-    }
-}
-
-void fy_encode_q5_k__scalar(fy_block_q5_k *y, const float *x, int64_t n)
-{
-    static const k_search how = {.top = 31, .first = -0.5f, .steps = 15};
-    for (int64_t b = 0; b < n / FY_QK_K; b++) {
-        k_block k;
-        k_encode(&k, &how, x + b * FY_QK_K);
-        y[b].d = k.d;
-        y[b].dmin = k.dmin;
-        memcpy(y[b].scales, k.scales, sizeof k.scales);
-        k_put_nibbles(y[b].qs, k.q);
-        memset(y[b].qh, 0, sizeof y[b].qh);
-        for (int i = 0; i < FY_QK_K; i++)
-            y[b].qh[i % FY_QK] = (uint8_t)(y[b].qh[i % FY_QK] | k.q[i] >> 4 << i / FY_QK);
-    }
-}
+DEFINE_ENCODE_K(q4_k)
+DEFINE_ENCODE_K(q5_k)

@@ -2,11 +2,14 @@
 #ifndef FY_KERNELS_SCALAR_ENCODE_K_SCALAR_H
 #define FY_KERNELS_SCALAR_ENCODE_K_SCALAR_H
 
+#include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "kernels/scalar/quants_scalar.h"
 
-enum { FY_Q6_K_GROUP = 16 }; /* elements of a scale */
+enum { FY_Q6_K_GROUP = 16, FY_Q6_K_GROUPS = FY_QK_K / FY_Q6_K_GROUP }; /* elements of a scale */
 
 #define FY_Q6_K_NOTHING 1e-15f /* magnitudes below count as 0 */
 
@@ -26,6 +29,27 @@ static inline int fy_k_nearest_between(float v, int low, int high)
     return q < low ? low : q > high ? high : q;
 }
 
+/* The scales of the groups into the block, and what they stand for there: value step * q. Without
+ * any it is a block of zeros, and false. */
+static inline bool fy_q6_k_round_scales(fy_block_q6_k *y, float step[FY_Q6_K_GROUPS],
+                                        const float scales[FY_Q6_K_GROUPS])
+{
+    float largest = 0.0f; /* the signed scale of largest magnitude, the first of equals */
+    for (int g = 0; g < FY_Q6_K_GROUPS; g++)
+        largest = fabsf(scales[g]) > fabsf(largest) ? scales[g] : largest;
+    if (fabsf(largest) < FY_Q6_K_NOTHING) {
+        memset(y, 0, sizeof *y);
+        return false;
+    }
+    const float inverse = -128.0f / largest;
+    y->d = fy_f32_to_f16(1.0f / inverse);
+    for (int g = 0; g < FY_Q6_K_GROUPS; g++) {
+        y->scales[g] = (int8_t)fy_k_nearest_between(inverse * scales[g], -128, 127);
+        step[g] = fy_f16_to_f32(y->d) * (float)y->scales[g];
+    }
+    return true;
+}
+
 /* Quants -32 .. 31 into their places. */
 static inline void fy_q6_k_pack(fy_block_q6_k *y, const int8_t q[FY_QK_K])
 {
@@ -39,6 +63,96 @@ static inline void fy_q6_k_pack(fy_block_q6_k *y, const int8_t q[FY_QK_K])
             y->qh[half * FY_QK + i] =
                 (uint8_t)(u[0] >> 4 | u[1] >> 4 << 2 | u[2] >> 4 << 4 | u[3] >> 4 << 6);
         }
+    }
+}
+
+/* --- q4_K, q5_K --- */
+
+/* How a sub-block's scale is looked for: fy_k_candidate(0 .. steps) over the range of its values.
+ */
+typedef struct {
+    int top; /* the largest quant */
+    float first;
+    int steps;
+} fy_k_search;
+
+static const fy_k_search fy_q4_k_search = {.top = 15, .first = -1.0f, .steps = 20},
+                         fy_q5_k_search = {.top = 31, .first = -0.5f, .steps = 15};
+
+static inline float fy_k_candidate(const fy_k_search *how, int step)
+{
+    return how->first + 0.1f * (float)step + (float)how->top;
+}
+
+/* The scales and minimums of a superblock as they go into the file, and what they stand for there:
+ * value step * q - min. */
+typedef struct {
+    uint16_t d, dmin;
+    uint8_t packed[FY_K_SCALE_BYTES];
+    float step[FY_K_SUBS], min[FY_K_SUBS];
+} fy_k_scales;
+
+static inline uint8_t fy_k_six_bits(float v)
+{
+    const uint8_t q = (uint8_t)fy_k_nearest(v);
+    return q < 63 ? q : 63;
+}
+
+/* mins >= 0 are what is subtracted. */
+static inline fy_k_scales fy_k_round_scales(const float scales[FY_K_SUBS],
+                                            const float mins[FY_K_SUBS])
+{
+    float max_scale = 0.0f, max_min = 0.0f;
+    for (int s = 0; s < FY_K_SUBS; s++) {
+        max_scale = scales[s] > max_scale ? scales[s] : max_scale;
+        max_min = mins[s] > max_min ? mins[s] : max_min;
+    }
+    const float per_scale = max_scale > 0.0f ? 63.0f / max_scale : 0.0f;
+    const float per_min = max_min > 0.0f ? 63.0f / max_min : 0.0f;
+    fy_k_scales k = {.d = fy_f32_to_f16(max_scale / 63.0f), .dmin = fy_f32_to_f16(max_min / 63.0f)};
+    uint8_t ls[FY_K_SUBS], lm[FY_K_SUBS];
+    for (int s = 0; s < FY_K_SUBS; s++) {
+        ls[s] = fy_k_six_bits(per_scale * scales[s]);
+        lm[s] = fy_k_six_bits(per_min * mins[s]);
+        k.step[s] = fy_f16_to_f32(k.d) * (float)ls[s];
+        k.min[s] = fy_f16_to_f32(k.dmin) * (float)lm[s];
+    }
+    for (int s = 0; s < 4; s++) {
+        k.packed[s] = (uint8_t)(ls[s] | ls[s + 4] >> 4 << 6);
+        k.packed[s + 4] = (uint8_t)(lm[s] | lm[s + 4] >> 4 << 6);
+        k.packed[s + 8] = (uint8_t)((ls[s + 4] & 15) | (lm[s + 4] & 15) << 4);
+    }
+    return k;
+}
+
+/* The low four bits: the even sub-block of a pair in the low nibbles, the odd one in the high. */
+static inline void fy_k_put_nibbles(uint8_t qs[FY_QK_K / 2], const uint8_t q[FY_QK_K])
+{
+    for (int pair = 0; pair < FY_K_SUBS / 2; pair++) {
+        const uint8_t *even = q + pair * 2 * FY_QK;
+        for (int i = 0; i < FY_QK; i++)
+            qs[pair * FY_QK + i] = (uint8_t)((even[i] & 15) | (even[FY_QK + i] & 15) << 4);
+    }
+}
+
+static inline void fy_q4_k_pack(fy_block_q4_k *y, const fy_k_scales *k, const uint8_t q[FY_QK_K])
+{
+    y->d = k->d;
+    y->dmin = k->dmin;
+    memcpy(y->scales, k->packed, sizeof k->packed);
+    fy_k_put_nibbles(y->qs, q);
+}
+
+static inline void fy_q5_k_pack(fy_block_q5_k *y, const fy_k_scales *k, const uint8_t q[FY_QK_K])
+{
+    y->d = k->d;
+    y->dmin = k->dmin;
+    memcpy(y->scales, k->packed, sizeof k->packed);
+    fy_k_put_nibbles(y->qs, q);
+    memset(y->qh, 0, sizeof y->qh);
+    for (int s = 0; s < FY_K_SUBS; s++) {
+        for (int i = 0; i < FY_QK; i++)
+            y->qh[i] = (uint8_t)(y->qh[i] | q[s * FY_QK + i] >> 4 << s);
     }
 }
 

@@ -35,15 +35,6 @@ FY_INLINE __m256i round_q8(__m256 x, __m256 id)
     return _mm256_cvttps_epi32(_mm256_add_ps(v, _mm256_or_ps(sign, _mm256_set1_ps(0.49999997f))));
 }
 
-/* Four vectors of small int32 -> 32 bytes in order. */
-FY_INLINE __m256i pack32(const __m256i q[4])
-{
-    const __m256i words_a = _mm256_packs_epi32(q[0], q[1]),
-                  words_b = _mm256_packs_epi32(q[2], q[3]);
-    const __m256i bytes = _mm256_packs_epi16(words_a, words_b);
-    return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-}
-
 /* The quantized block of q8_0; id = 0 stands for a block of zeros, whatever v holds. */
 FY_INLINE __m256i quantize_q8(const __m256 v[4], float id)
 {
@@ -53,7 +44,7 @@ FY_INLINE __m256i quantize_q8(const __m256 v[4], float id)
     FY_UNROLL
     for (int i = 0; i < 4; i++)
         q[i] = round_q8(v[i], _mm256_set1_ps(id));
-    return pack32(q);
+    return fy_pack32(q);
 }
 
 FY_INLINE int32_t sum_bytes(__m256i q)
@@ -80,13 +71,18 @@ void fy_act_quantize__avx2(const fy_act *a, int64_t col_begin, int64_t col_end)
     }
 }
 
+FY_INLINE uint16_t to_half(float f)
+{
+    return (uint16_t)_cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT);
+}
+
 void fy_encode_q8_0__avx2(fy_block_q8_0 *y, const float *x, int64_t n)
 {
     for (int64_t b = 0; b < n / FY_QK; b++) {
         __m256 v[4];
         load_block(v, x + b * FY_QK);
         const float d = largest(v) / 127.0f;
-        y[b].d = fy_f32_to_f16(d);
+        y[b].d = to_half(d);
         _mm256_storeu_si256((__m256i *)y[b].qs, quantize_q8(v, fy_inverse(d)));
     }
 }
@@ -103,29 +99,108 @@ FY_INLINE int first_of_magnitude(const __m256 v[4], float m)
     return hits != 0 ? __builtin_ctz(hits) : 0;
 }
 
+/* v * id + offset, each step rounded, then the fraction cut off: 0 .. top. */
+FY_INLINE __m256i to_quants(const __m256 v[4], float id, float offset, float top)
+{
+    __m256i q[4];
+    FY_UNROLL
+    for (int i = 0; i < 4; i++) {
+        const __m256 scaled = _mm256_mul_ps(v[i], _mm256_set1_ps(id));
+        const __m256 shifted = _mm256_add_ps(scaled, _mm256_set1_ps(offset));
+        q[i] = _mm256_cvttps_epi32(_mm256_min_ps(shifted, _mm256_set1_ps(top)));
+    }
+    return fy_pack32(q);
+}
+
+/* Quants around `zero` that meet the value of largest magnitude, the first of equals, with -zero.
+ */
+FY_INLINE __m256i quants_around(int zero, uint16_t *d_out, const float *x)
+{
+    __m256 v[4];
+    load_block(v, x);
+    const float m = largest(v);
+    const float d = (m != 0.0f ? x[first_of_magnitude(v, m)] : 0.0f) / (float)-zero;
+    const float id = fy_inverse(d);
+    *d_out = to_half(d);
+    if (id == 0.0f && d != 0.0f)
+        return _mm256_setzero_si256();
+    return to_quants(v, id, (float)zero + 0.5f, (float)(2 * zero - 1));
+}
+
+/* The largest of v and of -v. */
+FY_INLINE __m128 ends_of(const __m256 v[4])
+{
+    const __m256 low = _mm256_min_ps(_mm256_min_ps(v[0], v[1]), _mm256_min_ps(v[2], v[3]));
+    const __m256 high = _mm256_max_ps(_mm256_max_ps(v[0], v[1]), _mm256_max_ps(v[2], v[3]));
+    const __m256 negated = _mm256_xor_ps(low, _mm256_set1_ps(-0.0f));
+    const __m256 pairs =
+        _mm256_max_ps(_mm256_unpacklo_ps(high, negated), _mm256_unpackhi_ps(high, negated));
+    const __m128 h = _mm_max_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+    return _mm_max_ps(h, _mm_movehl_ps(h, h));
+}
+
+/* Quants 0 .. top from the smallest value to the largest. */
+FY_INLINE __m256i quants_between(int top, uint16_t *d_out, uint16_t *m_out, const float *x)
+{
+    __m256 v[4];
+    load_block(v, x);
+    const __m128 ends = ends_of(v);
+    float max = _mm_cvtss_f32(ends), min = -_mm_cvtss_f32(_mm_movehdup_ps(ends));
+    if (min == 0.0f) { /* its sign goes into the file, and is that of the first zero */
+        min = x[first_of_magnitude(v, 0.0f)];
+        max = max > 0.0f ? max : min;
+    }
+    const float d = (max - min) / (float)top, id = fy_inverse(d);
+    *d_out = to_half(d);
+    *m_out = to_half(min);
+    if (id == 0.0f)
+        return _mm256_setzero_si256();
+    FY_UNROLL
+    for (int i = 0; i < 4; i++)
+        v[i] = _mm256_sub_ps(v[i], _mm256_set1_ps(min));
+    return to_quants(v, id, 0.5f, (float)top);
+}
+
+FY_INLINE void put_nibbles(uint8_t qs[FY_QK / 2], __m256i q)
+{
+    const __m256i low = _mm256_and_si256(q, _mm256_set1_epi8(15));
+    const __m128i high = _mm_slli_epi16(_mm256_extracti128_si256(low, 1), 4);
+    _mm_storeu_si128((__m128i *)(void *)qs, _mm_or_si128(_mm256_castsi256_si128(low), high));
+}
+
+FY_INLINE void put_fifth_bits(uint8_t qh[FY_QK / 8], __m256i q)
+{
+    const int bits = _mm256_movemask_epi8(_mm256_slli_epi16(q, 3));
+    memcpy(qh, &bits, sizeof bits);
+}
+
 void fy_encode_q4_0__avx2(fy_block_q4_0 *y, const float *x, int64_t n)
 {
-    for (int64_t b = 0; b < n / FY_QK; b++, x += FY_QK) {
-        __m256 v[4];
-        load_block(v, x);
-        const float m = largest(v);
-        const float d = (m != 0.0f ? x[first_of_magnitude(v, m)] : 0.0f) / -8.0f;
-        const float id = fy_inverse(d);
-        y[b].d = fy_f32_to_f16(d);
-        __m128i bytes = _mm_setzero_si128();
-        if (id != 0.0f || d == 0.0f) {
-            __m256i q[4];
-            FY_UNROLL
-            for (int i = 0; i < 4; i++) {
-                const __m256 scaled = _mm256_mul_ps(v[i], _mm256_set1_ps(id));
-                const __m256 shifted = _mm256_add_ps(scaled, _mm256_set1_ps(8.5f));
-                q[i] = _mm256_cvttps_epi32(_mm256_min_ps(shifted, _mm256_set1_ps(15.0f)));
-            }
-            const __m256i nibbles = pack32(q);
-            const __m128i high = _mm_slli_epi16(_mm256_extracti128_si256(nibbles, 1), 4);
-            bytes = _mm_or_si128(_mm256_castsi256_si128(nibbles), high);
-        }
-        _mm_storeu_si128((__m128i *)y[b].qs, bytes);
+    for (int64_t b = 0; b < n / FY_QK; b++)
+        put_nibbles(y[b].qs, quants_around(8, &y[b].d, x + b * FY_QK));
+}
+
+void fy_encode_q4_1__avx2(fy_block_q4_1 *y, const float *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++)
+        put_nibbles(y[b].qs, quants_between(15, &y[b].d, &y[b].m, x + b * FY_QK));
+}
+
+void fy_encode_q5_0__avx2(fy_block_q5_0 *y, const float *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++) {
+        const __m256i q = quants_around(16, &y[b].d, x + b * FY_QK);
+        put_nibbles(y[b].qs, q);
+        put_fifth_bits(y[b].qh, q);
+    }
+}
+
+void fy_encode_q5_1__avx2(fy_block_q5_1 *y, const float *x, int64_t n)
+{
+    for (int64_t b = 0; b < n / FY_QK; b++) {
+        const __m256i q = quants_between(31, &y[b].d, &y[b].m, x + b * FY_QK);
+        put_nibbles(y[b].qs, q);
+        put_fifth_bits(y[b].qh, q);
     }
 }
 

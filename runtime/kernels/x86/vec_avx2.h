@@ -59,6 +59,11 @@ FY_INLINE __m128i fy_load128(const void *p)
     return _mm_loadu_si128((const __m128i *)p);
 }
 
+FY_INLINE void fy_store256(void *p, __m256i v)
+{
+    _mm256_storeu_si256((__m256i *)p, v);
+}
+
 /* The first n lanes, n <= 0 none, n >= 8 all. */
 FY_INLINE __m256i fy_lane_mask(int64_t n)
 {
@@ -99,6 +104,24 @@ FY_INLINE __m256 fy_widen_f16(const void *p)
 FY_INLINE __m256 fy_widen_bf16(const void *p)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(fy_load128(p)), 16));
+}
+
+/* As fy_k_nearest_between of the scalar encoders, for any v. */
+FY_INLINE __m256i fy_nearest_between(__m256 v, int low, int high)
+{
+    const __m256i bits = _mm256_castps_si256(_mm256_add_ps(v, _mm256_set1_ps(12582912.0f)));
+    const __m256i q = _mm256_sub_epi32(_mm256_and_si256(bits, _mm256_set1_epi32(0x007fffff)),
+                                       _mm256_set1_epi32(0x00400000));
+    return _mm256_min_epi32(_mm256_max_epi32(q, _mm256_set1_epi32(low)), _mm256_set1_epi32(high));
+}
+
+/* Four vectors of small int32 -> 32 bytes in order. */
+FY_INLINE __m256i fy_pack32(const __m256i q[4])
+{
+    const __m256i words_a = _mm256_packs_epi32(q[0], q[1]),
+                  words_b = _mm256_packs_epi32(q[2], q[3]);
+    const __m256i bytes = _mm256_packs_epi16(words_a, words_b);
+    return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
 /* 1 / d, or 0 when d is zero or the quotient is not finite. */

@@ -7,11 +7,13 @@
 
 #include <cmocka.h>
 
+#include "base/cpu.h"
 #include "convert/tensor_diff.h"
 
 enum { N = 5003 }; /* blocks, a part of one, and a rest that no vector takes */
 
 static float a[N], b[N];
+static fy_kernels kernels;
 
 static void fill(void)
 {
@@ -26,7 +28,7 @@ static void fill(void)
 static fy_tensor_diff diff(void)
 {
     fy_tensor_diff d;
-    fy_tensor_diff_of(&d, a, b, N, 100);
+    fy_tensor_diff_of(&d, &kernels, a, b, N, 100);
     return d;
 }
 
@@ -139,7 +141,7 @@ static void pieces_join_to_the_whole(void **state)
     b[4000] += 2;
     fy_tensor_diff sum = {0}, piece;
     for (size_t at = 0; at < N; at += 1000) {
-        fy_tensor_diff_of(&piece, a + at, b + at, N - at < 1000 ? N - at : 1000, at);
+        fy_tensor_diff_of(&piece, &kernels, a + at, b + at, N - at < 1000 ? N - at : 1000, at);
         fy_tensor_diff_join(&sum, &piece);
     }
     assert_int_equal(sum.n, N);
@@ -147,7 +149,7 @@ static void pieces_join_to_the_whole(void **state)
     assert_int_equal(sum.first, 3000);
     assert_true(fabs(sum.max_diff - 2) < 1e-6);
     fy_tensor_diff none = {0};
-    fy_tensor_diff_of(&piece, a, b, 0, 0);
+    fy_tensor_diff_of(&piece, &kernels, a, b, 0, 0);
     fy_tensor_diff_join(&none, &piece);
     assert_int_equal(none.n_different, 0);
     assert_true(fy_tensor_diff_rmse(&none) == 0);
@@ -155,6 +157,7 @@ static void pieces_join_to_the_whole(void **state)
 
 int main(void)
 {
+    kernels = fy_kernels_for(fy_cpu_features());
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_values_have_no_difference),
         cmocka_unit_test(the_sums_are_those_of_the_definition),

@@ -233,6 +233,43 @@ static void values_survive_within_the_error_of_the_type(void **state)
     }
 }
 
+/* Writes `to` and measures; JSON of what it costs. */
+static void measure(const char *from, const char *to, fy_type type, int n_threads, fy_str *json)
+{
+    fy_err e = {0};
+    fy_requant *q = fy_requant_open(from, type, false, &e);
+    assert_non_null(q);
+    fy_quant_report *r = fy_requant_measure(q, &e);
+    assert_non_null(r);
+    fy_pool *pool = fy_pool_new(n_threads, &e);
+    assert_non_null(pool);
+    assert_int_equal(fy_requant_write(q, to, pool, NULL, &e), 0);
+    fy_pool_free(pool);
+    fy_quant_report_end(r);
+    assert_true(fy_quant_report_covered(r) == 1);
+    assert_int_equal(fy_quant_put_json(r, "in", "out", type, json, &e), 0);
+    fy_requant_close(q);
+}
+
+static void measuring_changes_no_byte_and_does_not_depend_on_threads(void **state)
+{
+    (void)state;
+    make_in(in_keys());
+    static const fy_type types[] = {FY_F16, FY_Q8_0, FY_Q4_0, FY_Q4_K};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        fy_err e = {0};
+        fy_str one = {0}, three = {0};
+        assert_int_equal(convert(in, out, types[i], 1, NULL, &e), 0);
+        measure(in, out2, types[i], 1, &one);
+        same_bytes(out, out2);
+        measure(in, out2, types[i], 3, &three);
+        same_bytes(out, out2);
+        assert_string_equal(fy_str_z(&one), fy_str_z(&three));
+        fy_str_release(&one);
+        fy_str_release(&three);
+    }
+}
+
 static void values_that_are_not_finite_are_refused_with_their_place(void **state)
 {
     (void)state;
@@ -351,6 +388,7 @@ int main(void)
                                   remove_files),
         cmocka_unit_test_teardown(any_number_of_threads_gives_the_same_file, remove_files),
         cmocka_unit_test_teardown(values_survive_within_the_error_of_the_type, remove_files),
+        cmocka_unit_test_teardown(measuring_changes_no_byte_and_does_not_depend_on_threads, remove_files),
         cmocka_unit_test_teardown(values_that_are_not_finite_are_refused_with_their_place,
                                   remove_files),
         cmocka_unit_test_teardown(a_quantized_file_is_copied_or_widened_but_not_quantized_again,

@@ -1,4 +1,4 @@
-#include "convert/json_make.h"
+#include "cli/json_make.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Making JSON of what files hold: names that are no text, numbers that JSON does not have. jansson
  * takes NULL for a value that could not be made; what is missing then does not go unnoticed. */
-#ifndef FY_CONVERT_JSON_MAKE_H
-#define FY_CONVERT_JSON_MAKE_H
+#ifndef FY_CLI_JSON_MAKE_H
+#define FY_CLI_JSON_MAKE_H
 
 #include <stdbool.h>
 #include <stdint.h>
