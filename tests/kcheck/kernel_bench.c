@@ -277,11 +277,6 @@ DEFINE_RUN_ENCODE(q4_k)
 DEFINE_RUN_ENCODE(q5_k)
 DEFINE_RUN_ENCODE(q6_k)
 
-#define DEFINE_RUN_DECODE(type)                                          \
-    static void run_decode_##type(const fy_kernels *k, const vectors *v) \
-    {                                                                    \
-        k->decode_##type(v->y, v->coded, N);                             \
-    }
 #define DEFINE_RUN_FIT(type)                                          \
     static void run_fit_##type(const fy_kernels *k, const vectors *v) \
     {                                                                 \
@@ -293,6 +288,12 @@ DEFINE_RUN_FIT(q4_0)
 DEFINE_RUN_FIT(q4_1)
 DEFINE_RUN_FIT(q5_0)
 DEFINE_RUN_FIT(q5_1)
+
+#define DEFINE_RUN_DECODE(type)                                          \
+    static void run_decode_##type(const fy_kernels *k, const vectors *v) \
+    {                                                                    \
+        k->decode_##type(v->y, v->coded, N);                             \
+    }
 
 DEFINE_RUN_DECODE(q8_0)
 DEFINE_RUN_DECODE(q4_0)

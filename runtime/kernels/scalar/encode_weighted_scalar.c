@@ -116,7 +116,8 @@ fy_scale_min fy_weighted_scale_min(int top, const float *x, const float *weights
     best.error = error_of(&best, x, weights);
     for (int step = 0; step <= 36; step++) {
         const float candidate = -0.9f + 0.05f * (float)step + (float)top;
-        /* the minimum that is best so far can be near the largest value, or beyond */
+        /* the minimum that is best so far can be near the largest value, or beyond: here, and only
+         * here, ggml looks at the size before it rounds */
         const float to_quants = candidate / (max - best.min);
         for (int i = 0; i < FY_QK; i++) {
             const float v = to_quants * (x[i] - best.min);
