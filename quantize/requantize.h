@@ -15,6 +15,7 @@
 #include "base/thread.h"
 #include "base/types.h"
 #include "format/gguf_write.h"
+#include "format/imatrix.h"
 #include "format/matrix_types.h"
 #include "quantize/quant_report.h"
 
@@ -40,8 +41,8 @@ typedef struct {
     fy_type to;
     fy_type wanted; /* another than `to`: its blocks do not divide the rows */
     fy_type_why why;
-    bool requantized;        /* quantized already, and now in another quantized type */
-    const float *importance; /* [ne[2]][ne[0]]; view; NULL: none */
+    bool requantized;                   /* quantized already, and now in another quantized type */
+    const fy_imatrix_entry *importance; /* for ne[0] columns of ne[2] matrices; view; NULL: none */
 } fy_requant_tensor;
 
 typedef struct {

@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 
 #include "format/gguf.h"
-#include "format/imatrix.h"
 #include "kernels/row.h"
 #include "quantize/requantize.h"
 

@@ -35,18 +35,9 @@ static float mean_square(const fy_requant *q, const fy_gguf_tensor *t, const uin
     for (uint64_t at = 0; at < t->ne[0]; at += SLICE) {
         int64_t n = (int64_t)(t->ne[0] - at < SLICE ? t->ne[0] - at : SLICE);
         fy_row_decode(&q->kernels, t->type, x, from + fy_type_row_bytes(t->type, at), n);
-        for (int64_t i = 0; i < n; i++)
-            sum += x[i] * x[i];
+        sum = fy_row_squares(sum, x, n);
     }
     return sum / (float)t->ne[0];
-}
-
-/* Of the expert that the row belongs to; NULL: none. */
-static const float *importance_of(const fy_requant_tensor *t, uint64_t row)
-{
-    return t->importance != NULL
-               ? t->importance + row / t->from->ne[1] % t->from->ne[2] * t->from->ne[0]
-               : NULL;
 }
 
 /* sums: what is added to as the row is measured; NULL: it is not. */
@@ -56,16 +47,19 @@ static int convert_row(const fy_requant *q, const fy_requant_tensor *plan, uint6
     const fy_gguf_tensor *t = plan->from;
     const fy_type to = plan->to;
     const uint8_t *from = t->data + row * fy_type_row_bytes(t->type, t->ne[0]);
-    const float *importance = importance_of(plan, row);
+    const uint64_t matrix = row / t->ne[1] % t->ne[2];
+    float x[SLICE], importance[SLICE];
     fy_encode_how how = {.fit = q->p.fit};
-    if (importance != NULL)
+    if (plan->importance != NULL) {
+        how.importance = importance;
         how.mean_square = mean_square(q, t, from);
-    float x[SLICE];
+    }
     for (uint64_t at = 0; at < t->ne[0]; at += SLICE) {
         int64_t n = (int64_t)(t->ne[0] - at < SLICE ? t->ne[0] - at : SLICE);
         uint8_t *slice = out + fy_type_row_bytes(to, at);
         fy_row_fault fault = {0};
-        how.importance = importance != NULL ? importance + at : NULL;
+        if (plan->importance != NULL)
+            fy_imatrix_means(plan->importance, matrix * t->ne[0] + at, (uint64_t)n, importance);
         fy_row_decode(&q->kernels, t->type, x, from + fy_type_row_bytes(t->type, at), n);
         if (fy_row_encode(&q->kernels, to, slice, x, n, &how, &fault) != 0)
             return report_fault(t, to, row, at + (uint64_t)fault.index, &fault, e);

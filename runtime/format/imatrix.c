@@ -17,11 +17,11 @@ enum { SUM2, SUM, COUNTS, N_PARTS };
 static const char *const suffix[N_PARTS] = {
     [SUM2] = ".in_sum2", [SUM] = ".in_sum", [COUNTS] = ".counts"};
 
-typedef struct {
+struct fy_imatrix_entry {
     fy_span name;
     const fy_gguf_tensor *part[N_PARTS]; /* views of the file; NULL: not there */
-    float *means;                        /* owned; NULL until asked for */
-} entry;
+};
+typedef fy_imatrix_entry entry;
 
 struct fy_imatrix {
     fy_map map;     /* of an opened file */
@@ -213,8 +213,6 @@ void fy_imatrix_close(fy_imatrix *m)
 {
     if (m == NULL)
         return;
-    for (size_t i = 0; i < m->n; i++)
-        free(m->entries[i].means);
     free(m->entries);
     fy_names_release(&m->names);
     fy_gguf_close(m->gguf);
@@ -250,28 +248,13 @@ static bool has_shape(const entry *x, uint64_t n_cols, uint64_t n_mat)
            (n_counts == n_mat || n_counts == 1) && x->part[SUM2]->ne[0] == n / n_counts;
 }
 
-static float *work_out_means(const entry *x)
-{
-    const fy_gguf_tensor *sums = x->part[SUM2];
-    float *means = malloc(sums->bytes);
-    if (means == NULL)
-        return NULL;
-    uint64_t n_counts = n_elems(x->part[COUNTS]), n_each = n_elems(sums) / n_counts;
-    for (uint64_t k = 0; k < n_counts; k++) {
-        float count = count_at(x, k);
-        for (uint64_t i = k * n_each; i < (k + 1) * n_each; i++)
-            means[i] = count > 0 ? value_at(sums, i) / count : 1;
-    }
-    return means;
-}
-
-const float *fy_imatrix_find(const fy_imatrix *m, fy_span name, uint64_t n_cols, uint64_t n_mat,
-                             fy_err *e)
+const fy_imatrix_entry *fy_imatrix_find(const fy_imatrix *m, fy_span name, uint64_t n_cols,
+                                        uint64_t n_mat, fy_err *e)
 {
     uint32_t i;
     if (!fy_names_find(&m->names, name, &i))
         return NULL;
-    entry *x = &m->entries[i];
+    const entry *x = &m->entries[i];
     if (!has_shape(x, n_cols, n_mat)) {
         char shown[FY_QUOTE_BYTES];
         const fy_gguf_tensor *sums = x->part[SUM2];
@@ -283,7 +266,21 @@ const float *fy_imatrix_find(const fy_imatrix *m, fy_span name, uint64_t n_cols,
                 sums->ne[1], n_elems(x->part[COUNTS]), n_cols, n_mat);
         return NULL;
     }
-    if (x->means == NULL && (x->means = work_out_means(x)) == NULL)
-        fy_nomem(e);
-    return x->means;
+    return x;
+}
+
+void fy_imatrix_means(const fy_imatrix_entry *x, uint64_t at, uint64_t n, float *out)
+{
+    const fy_gguf_tensor *sums = x->part[SUM2];
+    const uint64_t n_each = n_elems(sums) / n_elems(x->part[COUNTS]);
+    while (n > 0) {
+        const float count = count_at(x, at / n_each);
+        uint64_t here = n_each - at % n_each;
+        here = here < n ? here : n;
+        for (uint64_t i = 0; i < here; i++)
+            out[i] = count > 0 ? value_at(sums, at + i) / count : 1;
+        out += here;
+        at += here;
+        n -= here;
+    }
 }

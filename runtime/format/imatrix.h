@@ -20,6 +20,7 @@
 #include "base/str.h"
 
 typedef struct fy_imatrix fy_imatrix;
+typedef struct fy_imatrix_entry fy_imatrix_entry; /* of one matrix, or of the experts of one name */
 
 /* Opens and checks a file: shapes that belong together, finite sums >= 0, counts >= 0. NULL on
  * failure. */
@@ -32,12 +33,14 @@ size_t fy_imatrix_n(const fy_imatrix *m); /* matrices */
 uint32_t fy_imatrix_n_chunks(const fy_imatrix *m);
 fy_span fy_imatrix_dataset(const fy_imatrix *m); /* the first; empty: not said. View */
 
-/* The mean squares [n_mat][n_cols] for a matrix by its GGUF name, as llama-quantize takes them: the
- * sum over the count of each of the n_mat matrices, 1 everywhere where the count is 0. View, dies
- * with m. NULL with e->code FY_OK when the file has no such entry, FY_EFORMAT when it has another
- * shape. They are worked out when first asked for: by one thread at a time. */
-const float *fy_imatrix_find(const fy_imatrix *m, fy_span name, uint64_t n_cols, uint64_t n_mat,
-                             fy_err *e);
+/* What there is for a matrix by its GGUF name. View, dies with m. NULL with e->code FY_OK when the
+ * file has no such entry, FY_EFORMAT when it has another shape. */
+const fy_imatrix_entry *fy_imatrix_find(const fy_imatrix *m, fy_span name, uint64_t n_cols,
+                                        uint64_t n_mat, fy_err *e);
+/* Mean squares as llama-quantize takes them, n of the entry's [n_mat][n_cols] from `at` on: the sum
+ * over the count of its matrix, 1 where the count is 0. Worked out from the mapped file each time,
+ * so that no model is too large. */
+void fy_imatrix_means(const fy_imatrix_entry *x, uint64_t at, uint64_t n, float *out);
 /* The i-th matrix's name, in the file's order: to tell which were not used. */
 fy_span fy_imatrix_name(const fy_imatrix *m, size_t i);
 

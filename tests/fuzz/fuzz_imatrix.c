@@ -20,10 +20,13 @@ static void try_shapes(const fy_imatrix *m, fy_span name)
     for (uint64_t n_mat = 1; n_mat <= 4; n_mat++) {
         for (uint64_t n_cols = 1; n_cols <= 8; n_cols++) {
             fy_err e = {0};
-            const float *x = fy_imatrix_find(m, name, n_cols, n_mat, &e);
+            const fy_imatrix_entry *x = fy_imatrix_find(m, name, n_cols, n_mat, &e);
+            float means[32];
             require((x == NULL) == (e.code != FY_OK));
+            if (x != NULL)
+                fy_imatrix_means(x, 0, n_cols * n_mat, means);
             for (uint64_t i = 0; x != NULL && i < n_cols * n_mat; i++)
-                require(isfinite(x[i]) && x[i] >= 0);
+                require(isfinite(means[i]) && means[i] >= 0);
         }
     }
     require(fy_imatrix_find(m, name, UINT64_MAX, 2, NULL) == NULL);

@@ -83,6 +83,23 @@ static const float sums[6] = {2, 4, 6, 8, 10, 0};
 static const float counts[2] = {2, 0};
 static const float sum_1[3] = {1, -2, 3};
 
+/* All of them at once, and every part of them. */
+static void expect_means(const fy_imatrix *m, const char *name, uint64_t n_cols, uint64_t n_mat,
+                         const float *expected)
+{
+    fy_err e = {0};
+    float found[6];
+    const uint64_t all = n_cols * n_mat;
+    const fy_imatrix_entry *x = fy_imatrix_find(m, fy_span_of(name), n_cols, n_mat, &e);
+    assert_non_null(x);
+    for (uint64_t at = 0; at < all; at++) {
+        for (uint64_t n = 1; n <= all - at; n++) {
+            fy_imatrix_means(x, at, n, found);
+            assert_memory_equal(found, expected + at, n * sizeof *found);
+        }
+    }
+}
+
 static void means_are_sums_over_counts(void **state)
 {
     (void)state;
@@ -100,12 +117,9 @@ static void means_are_sums_over_counts(void **state)
     assert_true(fy_span_is(fy_imatrix_dataset(m), "tales.txt"));
     assert_true(fy_span_is(fy_imatrix_name(m, 0), "blk.1.w.weight"));
     assert_true(fy_span_is(fy_imatrix_name(m, 1), "blk.0.x.weight"));
-    const float *x = fy_imatrix_find(m, FY_SPAN("blk.0.x.weight"), 3, 2, &e);
     const float expected[6] = {1, 2, 3, 1, 1, 1}; /* the second was never used */
-    assert_memory_equal(x, expected, sizeof expected);
-    assert_ptr_equal(fy_imatrix_find(m, FY_SPAN("blk.0.x.weight"), 3, 2, &e), x);
-    const float *w = fy_imatrix_find(m, FY_SPAN("blk.1.w.weight"), 3, 1, &e);
-    assert_memory_equal(w, ((const float[]){4, 5, 0}), 3 * sizeof(float));
+    expect_means(m, "blk.0.x.weight", 3, 2, expected);
+    expect_means(m, "blk.1.w.weight", 3, 1, (const float[]){4, 5, 0});
     assert_null(fy_imatrix_find(m, FY_SPAN("blk.2.w.weight"), 3, 1, &e));
     assert_int_equal(e.code, FY_OK);
     fy_imatrix_close(m);
@@ -120,8 +134,7 @@ static void matrices_counted_together_have_one_count(void **state)
     fy_imatrix *m = OPEN(parts, NO_TYPE | EMPTY_SETS, &e);
     assert_string_equal(e.msg, "");
     assert_int_equal(fy_imatrix_dataset(m).len, 0);
-    const float *x = fy_imatrix_find(m, FY_SPAN("k_b"), 3, 2, &e);
-    assert_memory_equal(x, ((const float[]){1, 2, 3, 4, 5, 0}), sizeof sums);
+    expect_means(m, "k_b", 3, 2, (const float[]){1, 2, 3, 4, 5, 0});
     fy_imatrix_close(m);
 }
 
@@ -132,8 +145,7 @@ static void counts_are_rounded(void **state)
     const part parts[] = {{"a.in_sum2", FY_F32, 3, 2, sums}, {"a.counts", FY_F32, 1, 2, fractions}};
     fy_err e = {0};
     fy_imatrix *m = OPEN(parts, 0, &e);
-    const float *x = fy_imatrix_find(m, FY_SPAN("a"), 3, 2, &e);
-    assert_memory_equal(x, ((const float[]){1, 2, 3, 1, 1, 1}), sizeof sums);
+    expect_means(m, "a", 3, 2, (const float[]){1, 2, 3, 1, 1, 1});
     fy_imatrix_close(m);
 }
 
