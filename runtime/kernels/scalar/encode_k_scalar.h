@@ -8,6 +8,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/scalar/quants_scalar.h"
+#include "kernels/scalar/search_scalar.h"
 
 enum { FY_Q6_K_GROUP = 16, FY_Q6_K_GROUPS = FY_QK_K / FY_Q6_K_GROUP }; /* elements of a scale */
 
@@ -66,23 +67,21 @@ static inline void fy_q6_k_pack(fy_block_q6_k *y, const int8_t q[FY_QK_K])
     }
 }
 
-/* --- q4_K, q5_K --- */
-
-/* How a sub-block's scale is looked for: fy_k_candidate(0 .. steps) over the range of its values.
- */
-typedef struct {
-    int top; /* the largest quant */
-    float first;
-    int steps;
-} fy_k_search;
-
-static const fy_k_search fy_q4_k_search = {.top = 15, .first = -1.0f, .steps = 20},
-                         fy_q5_k_search = {.top = 31, .first = -0.5f, .steps = 15};
-
-static inline float fy_k_candidate(const fy_k_search *how, int step)
+/* A superblock out of what was found for its groups. */
+static inline void fy_q6_k_finish(fy_block_q6_k *y, int8_t q[FY_QK_K],
+                                  const float scales[FY_Q6_K_GROUPS], const float *x)
 {
-    return how->first + 0.1f * (float)step + (float)how->top;
+    float step[FY_Q6_K_GROUPS];
+    if (!fy_q6_k_round_scales(y, step, scales))
+        return;
+    for (int i = 0; i < FY_QK_K; i++) {
+        if (step[i / FY_Q6_K_GROUP] != 0.0f)
+            q[i] = (int8_t)fy_k_nearest_between(x[i] / step[i / FY_Q6_K_GROUP], -32, 31);
+    }
+    fy_q6_k_pack(y, q);
 }
+
+/* --- q4_K, q5_K --- */
 
 /* The scales and minimums of a superblock as they go into the file, and what they stand for there:
  * value step * q - min. */
@@ -96,6 +95,17 @@ static inline uint8_t fy_k_six_bits(float v)
 {
     const uint8_t q = (uint8_t)fy_k_nearest(v);
     return q < 63 ? q : 63;
+}
+
+/* Eight scales and minimums of six bits each into their places. */
+static inline void fy_k_put_scales(uint8_t p[FY_K_SCALE_BYTES], const uint8_t scales[FY_K_SUBS],
+                                   const uint8_t mins[FY_K_SUBS])
+{
+    for (int s = 0; s < 4; s++) {
+        p[s] = (uint8_t)(scales[s] | scales[s + 4] >> 4 << 6);
+        p[s + 4] = (uint8_t)(mins[s] | mins[s + 4] >> 4 << 6);
+        p[s + 8] = (uint8_t)((scales[s + 4] & 15) | (mins[s + 4] & 15) << 4);
+    }
 }
 
 /* mins >= 0 are what is subtracted. */
@@ -117,12 +127,18 @@ static inline fy_k_scales fy_k_round_scales(const float scales[FY_K_SUBS],
         k.step[s] = fy_f16_to_f32(k.d) * (float)ls[s];
         k.min[s] = fy_f16_to_f32(k.dmin) * (float)lm[s];
     }
-    for (int s = 0; s < 4; s++) {
-        k.packed[s] = (uint8_t)(ls[s] | ls[s + 4] >> 4 << 6);
-        k.packed[s + 4] = (uint8_t)(lm[s] | lm[s + 4] >> 4 << 6);
-        k.packed[s + 8] = (uint8_t)((ls[s + 4] & 15) | (lm[s + 4] & 15) << 4);
-    }
+    fy_k_put_scales(k.packed, ls, lm);
     return k;
+}
+
+/* The quants of rounded scales; where a step is 0 those of the search stay. */
+static inline void fy_k_requant(uint8_t q[FY_QK_K], const fy_k_scales *k, int top, const float *x)
+{
+    for (int i = 0; i < FY_QK_K; i++) {
+        const float d = k->step[i / FY_QK], m = k->min[i / FY_QK];
+        if (d != 0.0f)
+            q[i] = (uint8_t)fy_k_nearest_between((x[i] + m) / d, 0, top);
+    }
 }
 
 /* The low four bits: the even sub-block of a pair in the low nibbles, the odd one in the high. */
