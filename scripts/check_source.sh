@@ -66,6 +66,7 @@ check_equal "jansson stays out of base, format, kernels, arch, backend" "" \
 check_equal "the library never exits or prints" "" \
     "$(grep -nE '\b(exit|abort|printf|puts|perror) *\(' "${sources[@]}" |
         grep -vE '^runtime/cli/|fy_[a-z_]*printf|snprintf|fprintf\(stderr' | grep -vE '/cmd_[a-z]+\.c:')"
+check_equal "test scripts can be run" "" "$(find tests/cli tests/e2e tests/golden -name '*.sh' ! -perm -u+x)"
 check_equal "no path of one machine is in the tree" "" \
     "$(git grep -nIE '/(home|root|work)/[a-z]' -- . ':!scripts/check_source.sh' ':!tests/data' 2>/dev/null | head -5)"
 finish
