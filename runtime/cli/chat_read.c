@@ -1,6 +1,7 @@
 #include "cli/chat_read.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,6 +11,21 @@
 void fy_chat_reader_release(fy_chat_reader *r)
 {
     fy_str_release(&r->bytes);
+}
+
+/* What poll has seen at a terminal may be gone: Ctrl-C empties its input. Waiting for more here
+ * would miss that it was pressed. */
+static ssize_t read_ready(int fd, char *buf, size_t n)
+{
+    const int flags = isatty(fd) ? fcntl(fd, F_GETFL) : -1;
+    if (flags >= 0)
+        fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    const ssize_t got = read(fd, buf, n);
+    const int err = errno;
+    if (flags >= 0)
+        fcntl(fd, F_SETFL, flags);
+    errno = err;
+    return got;
 }
 
 static int read_more(fy_chat_reader *r, fy_err *e)
@@ -25,7 +41,7 @@ static int read_more(fy_chat_reader *r, fy_err *e)
                        FY_CHAT_LINE_MAX_BYTES >> 20);
     if (fy_signals_wait_input(r->fd, NULL) != 0)
         return fy_check_interrupt(e);
-    ssize_t n = read(r->fd, buf, sizeof buf);
+    ssize_t n = read_ready(r->fd, buf, sizeof buf);
     if (n < 0 && errno != EINTR && errno != EAGAIN)
         return fy_fail_errno(e, "standard input: cannot read");
     r->ended = n == 0;

@@ -135,7 +135,7 @@ check_equal "nothing runs on" "" "$(adb shell 'ps -A -o ARGS 2>/dev/null || ps' 
 printf 'wait >\nresize 31 97\nline Tell me a tale about a brave prince.\nwait .\nwait >\nsend \\x04\nend 0\n' >"$TMP/script"
 check "a chat at the terminal" env PTY_TIMEOUT=120 TERM=xterm "$PTY" -o "$TMP/transcript" "$TMP/script" \
     "$ferry" chat --device -d "$w" "${exact[@]}"
-printf 'wait >\nline Tell me a tale.\nwait  \nsend \\x03\nwait >\nsend \\x04\nend 0\n' >"$TMP/script"
+printf 'wait >\nline Tell me a tale.\nwait a tale.\nwait  \nsend \\x03\nwait >\nsend \\x04\nend 0\n' >"$TMP/script"
 check "Ctrl-C stops an answer there" env PTY_TIMEOUT=120 TERM=xterm "$PTY" -o "$TMP/transcript" "$TMP/script" \
     "$ferry" chat --device -d "$w" -c 30000 --logit-bias 764=-inf --logit-bias 767=-inf
 finish
