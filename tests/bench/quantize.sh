@@ -26,7 +26,7 @@ seconds() { # COMMAND...
     echo "$end $begin" | awk '{ print $1 - $2 }'
 }
 peer() { # TYPE -> seconds of the call alone, without starting Python
-    python3 tests/peer/quantize.py "$FERRY_PEER" "$model" "$theirs" "$1" --threads "$threads" 2>/dev/null
+    python3 tests/peer/quantize.py "$FERRY_PEER" "$model" "$theirs" "$1" --threads "$threads" 2>"$work/peer.log" || { tail -3 "$work/peer.log" >&2; exit 1; }
 }
 least() { sort -g | head -1; }
 

@@ -32,7 +32,7 @@ def main():
     parser.add_argument("peer", type=pathlib.Path)
     parser.add_argument("source")
     parser.add_argument("out")
-    parser.add_argument("type", choices=FTYPES)
+    parser.add_argument("type", type=str.lower, choices=FTYPES)
     parser.add_argument("--recipe", choices=["pure", "llama"], default="pure")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--allow-requantize", action="store_true")
