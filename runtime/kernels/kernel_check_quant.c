@@ -259,10 +259,12 @@ static int max_rows_blocks(const fy_kc_case *t)
     return MAX_BLOCKS * FY_QK / fy_type_get((uint32_t)t->type)->block;
 }
 
-/* The K types search: forty times the work for an element. */
+/* Of encoders that search, the K types' among them: up to forty times the work for an element. */
+enum { SEARCH_ROUNDS = ROUNDS / 4 };
+
 static int rounds(const fy_kc_case *t)
 {
-    return fy_type_get((uint32_t)t->type)->block > FY_QK ? ROUNDS / 4 : ROUNDS;
+    return fy_type_get((uint32_t)t->type)->block > FY_QK ? SEARCH_ROUNDS : ROUNDS;
 }
 
 static void fill_rows(fy_kc_case *t, kind how, int64_t n)
@@ -448,7 +450,7 @@ static void *encode_important(fy_kc_case *t, important_encoder *f, const fy_kern
 static bool important_equals_spec(fy_kc_case *t, important_encoder *f, bool may_have_none)
 {
     work *w = t->work;
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < SEARCH_ROUNDS; i++) {
         for (kind how = 0; how < N_KINDS; how++) {
             const int n = fy_kc_between(&t->random, 0, max_rows_blocks(t));
             const bool has_importance = !may_have_none || (fy_kc_next(&t->random) & 1) != 0;
@@ -489,13 +491,14 @@ static double weighted_error(const float *x, const float *y, const float *weight
 bool fy_kc_fit_no_worse(fy_kc_case *t)
 {
     work *w = t->work;
-    const int n = MAX_BLOCKS;
-    for (int i = 0; i < ROUNDS; i++) {
+    const int n = MAX_BLOCKS / 4;
+    for (int i = 0; i < SEARCH_ROUNDS; i++) {
         for (kind how = 0; how < N_KINDS; how++) {
             const float *weights = (fy_kc_next(&t->random) & 1) != 0 ? w->importance : NULL;
             fill_rows(t, how, n);
             fill_importance(&t->random, w->importance, rows_elems(t, n));
-            memcpy(w->plain, decode(t, &t->spec, encode(t, &t->spec, n), n), sizeof w->plain);
+            memcpy(w->plain, decode(t, &t->spec, encode(t, &t->spec, n), n),
+                   (size_t)rows_elems(t, n) * sizeof *w->plain);
             const float *y = decode(
                 t, &t->spec, encode_important(t, encode_fitted, &t->k, n, weights != NULL), n);
             for (int b = 0; b < n * FY_QK; b += FY_QK) {
