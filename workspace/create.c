@@ -12,7 +12,7 @@
 #include "cli/parity.h"
 #include "format/gguf_write.h"
 #include "workspace/create_impl.h"
-#include "workspace/qnn_config.h"
+#include "workspace/qnn_check.h"
 #include "workspace/verify_content.h"
 
 /* --- a model ---------------------------------------------------------------------------------- */

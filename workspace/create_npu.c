@@ -9,7 +9,7 @@
 #include "workspace/create_impl.h"
 #include "workspace/elf.h"
 #include "workspace/htp.h"
-#include "workspace/qnn_config.h"
+#include "workspace/qnn_check.h"
 
 /* --- libraries -------------------------------------------------------------------------------- */
 

@@ -12,7 +12,7 @@
 #include "bundle/manifest_read.h"
 #include "format/safetensors.h"
 #include "workspace/create_impl.h"
-#include "workspace/qnn_config.h"
+#include "workspace/qnn_check.h"
 
 /* --- names ------------------------------------------------------------------------------------ */
 

@@ -12,7 +12,7 @@
 #include "format/gguf.h"
 #include "workspace/elf.h"
 #include "workspace/model_json.h"
-#include "workspace/qnn_config.h"
+#include "workspace/qnn_check.h"
 
 static bool has_suffix(const char *s, const char *suffix)
 {

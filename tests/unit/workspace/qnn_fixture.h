@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 #include "workspace/model_json.h"
-#include "workspace/qnn_config.h"
+#include "workspace/qnn_check.h"
 
 /* Two chunks of one layer each, batch sizes 1 and 128, an lm_head; heads of 16 elements. */
 #define QNN_GRAPH(batch, begin, end, file)                                                         \

@@ -1,22 +1,23 @@
-/* qnn/config.json of a model: which context binaries of the NPU compute which layers, in
- * PowerServe's schema (its QNNConfig; facts from its sources at 0ec6d64), and the strict check of
- * the directory that holds it.
+/* qnn/config.json of a model: which files compute which of its layers on an NPU, in PowerServe's
+ * schema (its QNNConfig; facts from its sources at 0ec6d64) and ours. The files are context
+ * binaries, or the GGUF chunks that they are compiled from (arch/part.h).
  *
  * Read: every key that PowerServe reads is required, of its type and range; keys that nobody reads
- * are ignored, but must not contradict model.json. A path that went through fy_qnn_config_parse is
+ * are ignored. A path that went through fy_qnn_config_parse is
  * safe to join to the directory (the manifest's rule). Accepted is only what PowerServe's runtime
  * can load: every batch size covers the layers once and in order, all graphs agree on cache,
  * context and preset, the embeddings cover the largest batch, every graph of a binary has its own
- * name. */
-#ifndef FY_WORKSPACE_QNN_CONFIG_H
-#define FY_WORKSPACE_QNN_CONFIG_H
+ * name. Ours on top: an lm_head may be cut into slices of the vocabulary (first_token, end_token),
+ * and "ferry" says what the cut was made for. */
+#ifndef FY_BUNDLE_QNN_CONFIG_H
+#define FY_BUNDLE_QNN_CONFIG_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
-#include "workspace/model_json.h"
+#include "base/str.h"
 
 #define FY_QNN_DIR         "qnn"         /* below the directory of a model */
 #define FY_QNN_CONFIG_NAME "config.json" /* below that */
@@ -32,6 +33,7 @@ typedef struct {
     uint32_t start_layer, end_layer; /* end exclusive */
     uint32_t cache_size, context_size;
     uint32_t kv_size;     /* tokens of the preset system prompt */
+    uint32_t first_token, end_token; /* of an lm_head that is a slice, end exclusive; 0, 0: all */
     char *kv_path_format; /* owned; "kv/layer_{layer_id}_{kv_type}_{head_id}.raw" */
     uint32_t n_channels, image_size, n_patches, n_patch_tokens;
 } fy_qnn_graph;
@@ -40,6 +42,15 @@ typedef struct {
 typedef struct {
     int64_t n_layers, vocab_size, embed_dim, ffn_hidden_dim, head_dim, n_kv_heads;
 } fy_qnn_dims;
+
+#define FY_QNN_OWN_VERSION 1
+
+/* "ferry". */
+typedef struct {
+    uint32_t version; /* 0: there is none */
+    char model[65];   /* which model was cut: fy_part.model */
+    char soc[64], recipe[64];
+} fy_qnn_own;
 
 typedef struct {
     double attention_mask_value;
@@ -50,28 +61,21 @@ typedef struct {
     size_t n_embeddings;
     fy_qnn_graph *vision; /* owned; NULL: none */
     fy_qnn_dims dims;
+    fy_qnn_own own;
     /* what all graphs agree on */
     uint32_t n_layers, cache_size, context_size, kv_size;
     uint32_t max_batch;
+    uint32_t n_tokens; /* that the slices of the lm_head cover; 0: they do not say */
     const char *kv_path_format; /* view of graph[0] */
 } fy_qnn_config;
 
 int fy_qnn_config_parse(const void *p, size_t n, fy_qnn_config *out, fy_err *e);
 void fy_qnn_config_release(fy_qnn_config *c);
 
-/* FY_EVERIFY where the graphs contradict model.json. */
-int fy_qnn_config_compare(const fy_qnn_config *c, const fy_model_json *m, fy_err *e);
-
-/* Calls `each` once for every file that the configuration needs, relative to its own directory.
- * Stops at the first -1. */
-#define FY_QNN_ANY_BYTES UINT64_MAX /* of any size but 0 */
-typedef int fy_qnn_file(void *user, const char *rel, uint64_t bytes, fy_err *e);
-int fy_qnn_config_files(const fy_qnn_config *c, const fy_model_json *m, fy_qnn_file *each,
-                        void *user, fy_err *e);
-
-/* All of it for a directory with config.json in it: read, compared with model.json, every file
- * there as a regular file of its size. out may be NULL. Messages begin with the file's path below
- * dir. FY_EFORMAT or FY_EVERIFY. */
-int fy_qnn_check_dir(const char *dir, const fy_model_json *m, fy_qnn_config *out, fy_err *e);
+/* Is it a chunk of ours (*.gguf), not yet compiled? */
+bool fy_qnn_is_gguf(const fy_qnn_graph *g);
+/* *out becomes the file of a layer's and KV head's preset; kv_type "key" or "value". */
+void fy_qnn_preset_path(const fy_qnn_config *c, uint32_t layer, const char *kv_type,
+                        uint32_t head, fy_str *out);
 
 #endif

@@ -1,15 +1,11 @@
-#include "workspace/qnn_config.h"
+#include "bundle/qnn_config.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "base/file.h"
 #include "base/grow.h"
 #include "base/json.h"
-#include "base/names.h"
 #include "base/quote.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
@@ -18,14 +14,14 @@
 #define MAX_NAME_BYTES 255
 #define MAX_LAYERS     65536
 #define MAX_POSITIONS  (1 << 20)
-#define MAX_HEAD       65536 /* elements of a head, and heads */
 #define MAX_PATCHES    (1 << 20)
+#define MAX_TOKENS     (1 << 24)
 
 /* --- fields ----------------------------------------------------------------------------------- */
 
 typedef enum { U32, NAME, PATH, FORMAT } kind;
 /* which objects have the field */
-enum { IN_GRAPH = 1, IN_EMBEDDING = 2, IN_VISION = 4, IN_ALL = 7 };
+enum { IN_GRAPH = 1, IN_EMBEDDING = 2, IN_VISION = 4, IN_ALL = 7, MAY_LACK = 8 };
 
 #define ROW(kind, in, key, field, min, max)                    \
     {                                                          \
@@ -44,6 +40,8 @@ static const struct {
     ROW(NAME, IN_ALL, "x_name", x_name, 0, 0),
     ROW(NAME, IN_ALL, "out_name", out_name, 0, 0),
     ROW(U32, IN_GRAPH | IN_EMBEDDING, "batch_size", batch_size, 1, MAX_POSITIONS),
+    ROW(U32, IN_EMBEDDING | MAY_LACK, "first_token", first_token, 0, MAX_TOKENS),
+    ROW(U32, IN_EMBEDDING | MAY_LACK, "end_token", end_token, 1, MAX_TOKENS),
     ROW(U32, IN_GRAPH, "start_layer_id", start_layer, 0, MAX_LAYERS),
     ROW(U32, IN_GRAPH, "end_layer_id", end_layer, 1, MAX_LAYERS),
     ROW(U32, IN_GRAPH, "cache_size", cache_size, 1, MAX_POSITIONS),
@@ -184,7 +182,7 @@ static int take_graph(fy_json *j, unsigned in, fy_qnn_graph *g, fy_err *e)
         rc = i < N_ROWS ? take_field(j, i, g, e) : fy_json_skip(j, e);
     }
     for (size_t i = 0; rc == 0 && i < N_ROWS; i++) {
-        if ((rows[i].in & in) && !seen[i])
+        if ((rows[i].in & in) && !(rows[i].in & MAY_LACK) && !seen[i])
             rc = fy_fail(e, FY_EFORMAT, "lacks '%s'", rows[i].key);
     }
     return rc;
@@ -249,6 +247,45 @@ static int take_qnn_parameters(fy_json *j, fy_qnn_config *c, fy_err *e)
     return rc;
 }
 
+/* "ferry": what PowerServe's schema has no place for. */
+static int take_own(fy_json *j, fy_qnn_config *c, fy_err *e)
+{
+    const struct {
+        const char *key;
+        char *out;
+        size_t cap;
+    } texts[] = {
+        {"model", c->own.model, sizeof c->own.model},
+        {"soc", c->own.soc, sizeof c->own.soc},
+        {"recipe", c->own.recipe, sizeof c->own.recipe},
+    };
+    enum { N_TEXTS = sizeof texts / sizeof texts[0] };
+    int64_t version = 0;
+    fy_span key, s;
+    int rc = fy_json_object_begin(j, e);
+    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
+        size_t i = 0;
+        while (i < N_TEXTS && !fy_span_is(key, texts[i].key))
+            i++;
+        if (fy_span_is(key, "version"))
+            rc = take_int(j, "version", 1, FY_QNN_OWN_VERSION, &version, e);
+        else if (i == N_TEXTS)
+            rc = fy_json_skip(j, e);
+        else if ((rc = fy_json_string(j, &s, NULL, e)) == 0 &&
+                 (s.len == 0 || s.len >= texts[i].cap || memchr(s.ptr, '\0', s.len) != NULL))
+            rc = fy_fail(e, FY_EFORMAT, "%s: %zu bytes of text, expected 1 to %zu without NUL",
+                         texts[i].key, s.len, texts[i].cap - 1);
+        else if (rc == 0)
+            memcpy(texts[i].out, s.ptr, s.len);
+    }
+    for (size_t i = 0; rc == 0 && i < N_TEXTS; i++) {
+        if (version == 0 || texts[i].out[0] == '\0')
+            rc = fy_fail(e, FY_EFORMAT, "lacks '%s'", version == 0 ? "version" : texts[i].key);
+    }
+    c->own.version = (uint32_t)version;
+    return rc;
+}
+
 static int take_vision(fy_json *j, fy_qnn_config *c, fy_err *e)
 {
     c->vision = calloc(1, sizeof *c->vision);
@@ -266,6 +303,7 @@ static int take_document(fy_json *j, fy_qnn_config *c, fy_err *e)
                            : fy_span_is(key, "graphs")         ? "graphs"
                            : fy_span_is(key, "embeddings")     ? "embeddings"
                            : fy_span_is(key, "vision")         ? "vision"
+                           : fy_span_is(key, "ferry")          ? "ferry"
                                                                : NULL;
         if (name == NULL)
             rc = fy_json_skip(j, e);
@@ -275,6 +313,8 @@ static int take_document(fy_json *j, fy_qnn_config *c, fy_err *e)
             rc = take_qnn_parameters(j, c, e);
         else if (name[0] == 'g')
             rc = take_graphs(j, IN_GRAPH, &c->graph, &c->n_graphs, e);
+        else if (name[0] == 'f')
+            rc = take_own(j, c, e);
         else if (name[0] == 'e')
             rc = take_graphs(j, IN_EMBEDDING, &c->embedding, &c->n_embeddings, e);
         else
@@ -371,15 +411,47 @@ static int check_names(const fy_qnn_config *c, fy_err *e)
     return 0;
 }
 
-static int check_embeddings(const fy_qnn_config *c, fy_err *e)
+/* The slices of one batch size follow each other from token 0 on; *end: behind the last one, 0 when
+ * the slices do not say. */
+static int check_slices(const fy_qnn_config *c, uint32_t batch, uint32_t *end, fy_err *e)
 {
-    bool covers = c->n_embeddings == 0;
-    for (size_t i = 0; i < c->n_embeddings; i++)
-        covers |= c->embedding[i].batch_size == c->max_batch;
-    return covers ? 0
-                  : fy_fail(e, FY_EFORMAT,
-                            "embeddings: none for batch size %u, the largest of the graphs",
-                            c->max_batch);
+    size_t n = 0;
+    *end = 0;
+    for (size_t i = 0; i < c->n_embeddings; i++) {
+        const fy_qnn_graph *g = &c->embedding[i];
+        if (g->batch_size != batch)
+            continue;
+        if (n++ > 0 && *end == 0)
+            return fy_fail(e, FY_EFORMAT, "embeddings[%zu]: a second one for batch size %u", i,
+                           batch);
+        if (g->first_token != *end || (g->end_token <= g->first_token && g->end_token != 0) ||
+            (n > 1 && g->end_token == 0))
+            return fy_fail(e, FY_EFORMAT,
+                           "embeddings[%zu]: tokens %u to %u of batch size %u, expected to begin at "
+                           "%u and to end behind that",
+                           i, g->first_token, g->end_token, batch, *end);
+        *end = g->end_token;
+    }
+    return n > 0 || batch != c->max_batch || c->n_embeddings == 0
+               ? 0
+               : fy_fail(e, FY_EFORMAT,
+                         "embeddings: none for batch size %u, the largest of the graphs", batch);
+}
+
+static int check_embeddings(fy_qnn_config *c, fy_err *e)
+{
+    uint32_t end;
+    if (check_slices(c, c->max_batch, &c->n_tokens, e) != 0)
+        return -1;
+    for (size_t i = 0; i < c->n_embeddings; i++) {
+        if (check_slices(c, c->embedding[i].batch_size, &end, e) != 0)
+            return -1;
+        if (end != c->n_tokens)
+            return fy_fail(e, FY_EFORMAT,
+                           "embeddings: batch size %u covers %u tokens, batch size %u covers %u",
+                           c->embedding[i].batch_size, end, c->max_batch, c->n_tokens);
+    }
+    return 0;
 }
 
 static int check_together(fy_qnn_config *c, fy_err *e)
@@ -428,143 +500,19 @@ int fy_qnn_config_parse(const void *p, size_t n, fy_qnn_config *out, fy_err *e)
     return rc;
 }
 
-/* --- against the model ------------------------------------------------------------------------ */
-
-int fy_qnn_config_compare(const fy_qnn_config *c, const fy_model_json *m, fy_err *e)
-{
-    const struct {
-        const char *name, *of;
-        int64_t found, expected;
-    } pairs[] = {
-        {"graphs cover", "n_layers", c->n_layers, m->n_layers},
-        {"model_parameters.n_layers is", "n_layers", c->dims.n_layers, m->n_layers},
-        {"model_parameters.vocab_size is", "vocab_size", c->dims.vocab_size, m->vocab_size},
-        {"model_parameters.embed_dim is", "embed_dim", c->dims.embed_dim, m->embed_dim},
-        {"model_parameters.ffn_hidden_dim is", "ffn_dim", c->dims.ffn_hidden_dim, m->ffn_dim},
-        {"model_parameters.head_dim is", "head_size", c->dims.head_dim, m->head_size},
-        {"model_parameters.n_kv_heads is", "n_attn_kv_heads", c->dims.n_kv_heads,
-         m->n_attn_kv_heads},
-    };
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        if (pairs[i].found >= 0 && pairs[i].found != pairs[i].expected)
-            return fy_fail(e, FY_EVERIFY, "%s %lld, " FY_BUNDLE_MODEL_JSON " says %s %lld",
-                           pairs[i].name, (long long)pairs[i].found, pairs[i].of,
-                           (long long)pairs[i].expected);
-    }
-    return 0;
-}
-
 /* --- files ------------------------------------------------------------------------------------ */
 
-static int each_binary(const fy_qnn_graph *g, size_t n, fy_names *seen, fy_qnn_file *each,
-                       void *user, fy_err *e)
+bool fy_qnn_is_gguf(const fy_qnn_graph *g)
 {
-    for (size_t i = 0; i < n; i++) {
-        int added = fy_names_add(seen, fy_span_of(g[i].model_path), 0);
-        if (added < 0)
-            return fy_nomem(e);
-        if (added == 0 && each(user, g[i].model_path, FY_QNN_ANY_BYTES, e) != 0)
-            return -1;
-    }
-    return 0;
+    const size_t n = strlen(g->model_path), end = strlen(".gguf");
+    return n > end && strcmp(g->model_path + n - end, ".gguf") == 0;
 }
 
-/* One file per layer, KV head, and key or value: f32 [kv_size][head_size]. */
-static int each_preset(const fy_qnn_config *c, const fy_model_json *m, fy_qnn_file *each,
-                       void *user, fy_err *e)
+void fy_qnn_preset_path(const fy_qnn_config *c, uint32_t layer, const char *kv_type,
+                        uint32_t head, fy_str *out)
 {
-    static const char *const types[] = {"key", "value"};
-    if (m->head_size < 1 || m->head_size > MAX_HEAD || m->n_attn_kv_heads < 1 ||
-        m->n_attn_kv_heads > MAX_HEAD)
-        return fy_fail(e, FY_EFORMAT,
-                       FY_BUNDLE_MODEL_JSON ": head_size %lld, n_attn_kv_heads %lld, expected 1 to "
-                                            "%d",
-                       (long long)m->head_size, (long long)m->n_attn_kv_heads, MAX_HEAD);
-    uint64_t bytes = (uint64_t)m->head_size * c->kv_size * sizeof(float);
-    fy_str path = {0};
-    int rc = 0;
-    for (uint32_t layer = 0; rc == 0 && layer < c->n_layers; layer++) {
-        for (int64_t i = 0; rc == 0 && i < 2 * m->n_attn_kv_heads; i++) {
-            char layer_text[16], head_text[24];
-            snprintf(layer_text, sizeof layer_text, "%u", layer);
-            snprintf(head_text, sizeof head_text, "%lld", (long long)(i / 2));
-            expand(c->kv_path_format, (const char *const[]){layer_text, types[i % 2], head_text},
-                   &path);
-            rc = path.oom ? fy_nomem(e) : each(user, fy_str_z(&path), bytes, e);
-        }
-    }
-    fy_str_release(&path);
-    return rc;
-}
-
-int fy_qnn_config_files(const fy_qnn_config *c, const fy_model_json *m, fy_qnn_file *each,
-                        void *user, fy_err *e)
-{
-    fy_names seen = {0};
-    int rc = each_binary(c->graph, c->n_graphs, &seen, each, user, e);
-    if (rc == 0)
-        rc = each_binary(c->embedding, c->n_embeddings, &seen, each, user, e);
-    if (rc == 0 && c->vision != NULL)
-        rc = each_binary(c->vision, 1, &seen, each, user, e);
-    fy_names_release(&seen);
-    return rc == 0 ? each_preset(c, m, each, user, e) : rc;
-}
-
-typedef struct {
-    const char *dir;
-} place;
-
-static int check_file(void *user, const char *rel, uint64_t bytes, fy_err *e)
-{
-    const place *p = user;
-    struct stat st;
-    char *path = fy_path_join(p->dir, rel);
-    if (path == NULL)
-        return fy_nomem(e);
-    int rc = 0;
-    if (stat(path, &st) != 0)
-        rc = errno == ENOENT || errno == ENOTDIR
-                 ? fy_fail(e, FY_EVERIFY, "%s: missing, " FY_QNN_CONFIG_NAME " needs it", rel)
-                 : fy_fail_errno(e, "%s: cannot read its size", rel);
-    else if (!S_ISREG(st.st_mode))
-        rc = fy_fail(e, FY_EVERIFY, "%s: is not a regular file", rel);
-    else if (bytes == FY_QNN_ANY_BYTES ? st.st_size == 0 : (uint64_t)st.st_size != bytes)
-        rc = bytes == FY_QNN_ANY_BYTES
-                 ? fy_fail(e, FY_EVERIFY, "%s: is empty", rel)
-                 : fy_fail(e, FY_EVERIFY,
-                           "%s: %llu bytes, expected %llu (kv_size x head_size floats)", rel,
-                           (unsigned long long)st.st_size, (unsigned long long)bytes);
-    free(path);
-    return rc;
-}
-
-int fy_qnn_check_dir(const char *dir, const fy_model_json *m, fy_qnn_config *out, fy_err *e)
-{
-    fy_map map;
-    fy_qnn_config c;
-    char *path = fy_path_join(dir, FY_QNN_CONFIG_NAME);
-    if (path == NULL)
-        return fy_nomem(e);
-    bool there = fy_file_exists(path);
-    int rc = there ? fy_map_open(&map, path, e)
-                   : fy_fail(e, FY_EFORMAT,
-                             FY_QNN_CONFIG_NAME ": missing; it says which file "
-                                                "computes which layers");
-    free(path);
-    if (rc != 0)
-        return rc;
-    rc = fy_qnn_config_parse(map.data, map.size, &c, e);
-    fy_map_close(&map);
-    if (rc != 0)
-        return fy_ctx(e, FY_QNN_CONFIG_NAME);
-    rc = fy_qnn_config_compare(&c, m, e);
-    if (rc != 0)
-        fy_ctx(e, FY_QNN_CONFIG_NAME);
-    else
-        rc = fy_qnn_config_files(&c, m, check_file, &(place){dir}, e);
-    if (rc == 0 && out != NULL)
-        *out = c;
-    else
-        fy_qnn_config_release(&c);
-    return rc;
+    char layer_text[16], head_text[16];
+    snprintf(layer_text, sizeof layer_text, "%u", layer);
+    snprintf(head_text, sizeof head_text, "%u", head);
+    expand(c->kv_path_format, (const char *const[]){layer_text, kv_type, head_text}, out);
 }

@@ -1,0 +1,142 @@
+#include "arch/graph_io.h"
+
+#include <stdio.h>
+
+#include "base/math.h"
+
+enum { MOST_ONCE = FY_IO_LOGITS + 1, F32_BYTES = 4, F16_BYTES = 2 };
+
+/* Those of a layer and KV head are "layer_L_NAME_J". */
+static const char *const names[] = {
+    [FY_IO_X] = "x",
+    [FY_IO_BIAS] = "attn_bias",
+    [FY_IO_BIAS_SWA] = "attn_bias_swa",
+    [FY_IO_COS] = "rope_embed_cos",
+    [FY_IO_SIN] = "rope_embed_sin",
+    [FY_IO_COS_SWA] = "rope_embed_cos_swa",
+    [FY_IO_SIN_SWA] = "rope_embed_sin_swa",
+    [FY_IO_KEY_CACHE] = "key_t_cache",
+    [FY_IO_VALUE_CACHE] = "value_cache",
+    [FY_IO_OUT] = "out",
+    [FY_IO_LOGITS] = "logits",
+    [FY_IO_KEY] = "key",
+    [FY_IO_VALUE] = "value",
+};
+
+bool fy_layer_has_window(const fy_hparams *hp, uint32_t layer)
+{
+    return hp->n_swa > 0 && !fy_layer_in(&hp->full_layers, layer);
+}
+
+bool fy_layer_rotates(const fy_hparams *hp, uint32_t layer)
+{
+    return hp->n_rot > 0 && !fy_layer_in(&hp->nope_layers, layer);
+}
+
+/* Which roles of one tensor each the graph has, in order. */
+static uint32_t once_roles(const fy_graph_shape *g, bool outputs, fy_io_role out[MOST_ONCE])
+{
+    bool has[MOST_ONCE] = {[FY_IO_X] = true};
+    uint32_t n = 0;
+    has[g->part->kind == FY_PART_HEAD ? FY_IO_LOGITS : FY_IO_OUT] = true;
+    for (uint32_t l = g->part->first_layer; l < g->part->end_layer; l++) {
+        const bool window = fy_layer_has_window(g->hp, l);
+        const bool own_turn = window && g->hp->rope_theta_swa != 0;
+        has[window ? FY_IO_BIAS_SWA : FY_IO_BIAS] = true;
+        if (!fy_layer_rotates(g->hp, l))
+            continue;
+        has[own_turn ? FY_IO_COS_SWA : FY_IO_COS] = true;
+        has[own_turn ? FY_IO_SIN_SWA : FY_IO_SIN] = true;
+    }
+    for (int r = 0; r < MOST_ONCE; r++) {
+        if (has[r] && (r >= FY_IO_OUT) == outputs)
+            out[n++] = (fy_io_role)r;
+    }
+    return n;
+}
+
+/* Pairs of one kind: of each layer's KV heads, key and value. */
+static uint32_t n_pairs(const fy_graph_shape *g)
+{
+    return (g->part->end_layer - g->part->first_layer) * g->hp->n_head_kv;
+}
+
+uint32_t fy_graph_n_io(const fy_graph_shape *g)
+{
+    fy_io_role roles[MOST_ONCE];
+    return once_roles(g, false, roles) + once_roles(g, true, roles) + 4 * n_pairs(g);
+}
+
+static fy_io_tensor once(const fy_graph_shape *g, fy_io_role role)
+{
+    const uint64_t cols[MOST_ONCE] = {
+        [FY_IO_X] = g->hp->n_embd,
+        [FY_IO_BIAS] = g->n_ctx,
+        [FY_IO_BIAS_SWA] = g->n_ctx,
+        [FY_IO_COS] = g->hp->n_rot / 2,
+        [FY_IO_SIN] = g->hp->n_rot / 2,
+        [FY_IO_COS_SWA] = g->hp->n_rot / 2,
+        [FY_IO_SIN_SWA] = g->hp->n_rot / 2,
+        [FY_IO_OUT] = g->hp->n_embd,
+        [FY_IO_LOGITS] = g->part->end_token - g->part->first_token,
+    };
+    const bool bias = role == FY_IO_BIAS || role == FY_IO_BIAS_SWA;
+    fy_io_tensor t = {.role = role,
+                      .element_bytes = bias ? F16_BYTES : F32_BYTES,
+                      .rows = g->n_batch,
+                      .cols = cols[role]};
+    snprintf(t.name, sizeof t.name, "%s", names[role]);
+    return t;
+}
+
+static fy_io_tensor of_head(const fy_graph_shape *g, uint32_t i, bool outputs)
+{
+    static const fy_io_role roles[2][2] = {{FY_IO_KEY_CACHE, FY_IO_VALUE_CACHE},
+                                           {FY_IO_KEY, FY_IO_VALUE}};
+    const bool value = i % 2 != 0;
+    const uint64_t dim = value ? g->hp->head_dim_v : g->hp->head_dim;
+    const uint64_t tokens = outputs ? g->n_batch : g->n_cache;
+    const bool transposed = !outputs && !value;
+    fy_io_tensor t = {.role = roles[outputs][value],
+                      .layer = g->part->first_layer + i / 2 / g->hp->n_head_kv,
+                      .head = i / 2 % g->hp->n_head_kv,
+                      .element_bytes = g->kv_bytes,
+                      .rows = transposed ? dim : tokens,
+                      .cols = transposed ? tokens : dim};
+    snprintf(t.name, sizeof t.name, "layer_%u_%s_%u", t.layer, names[t.role], t.head);
+    return t;
+}
+
+void fy_graph_io(const fy_graph_shape *g, uint32_t i, fy_io_tensor *out)
+{
+    fy_io_role roles[MOST_ONCE];
+    for (int outputs = 0; outputs < 2; outputs++) {
+        const uint32_t n = once_roles(g, outputs, roles);
+        if (i < n) {
+            *out = once(g, roles[i]);
+            return;
+        }
+        i -= n;
+        if (outputs == 0 && i >= 2 * n_pairs(g)) {
+            i -= 2 * n_pairs(g);
+            continue;
+        }
+        *out = of_head(g, i, outputs);
+        return;
+    }
+}
+
+bool fy_graph_io_bytes(const fy_graph_shape *g, uint64_t *bytes)
+{
+    const uint32_t n = fy_graph_n_io(g);
+    fy_io_tensor t;
+    uint64_t one;
+    *bytes = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        fy_graph_io(g, i, &t);
+        if (!fy_mul_u64(t.rows, t.cols, &one) || !fy_mul_u64(one, t.element_bytes, &one) ||
+            !fy_add_u64(*bytes, one, bytes))
+            return false;
+    }
+    return true;
+}

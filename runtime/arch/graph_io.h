@@ -1,0 +1,75 @@
+/* What goes into a piece's graph of a fixed batch size and what comes out: PowerServe's contract
+ * (its converter and runtime agree on these names, types and shapes), with what its families do not
+ * have on top. B tokens of a call, C cache slots, X = context columns, D n_embd, H head_dim:
+ *
+ *   layers   in   x                             f32 [B, D]
+ *                 attn_bias                     f16 [B, X]    columns 0..C-1 the cache, C..C+B-1 the
+ *                                                             tokens of the call, the rest padding;
+ *                                                             0 visible, attention_mask_value hidden
+ *                 attn_bias_swa                 f16 [B, X]    of layers with a window
+ *                 rope_embed_cos, _sin          f32 [B, n_rot / 2]
+ *                 rope_embed_cos_swa, _sin_swa  f32 [B, n_rot / 2]  of layers with the window, where
+ *                                                             they turn otherwise
+ *                 layer_L_key_t_cache_J         kv  [H, C]    for layer L and KV head J; transposed
+ *                 layer_L_value_cache_J         kv  [C, Hv]
+ *            out  out                           f32 [B, D]
+ *                 layer_L_key_J                 kv  [B, H]    of the tokens of the call alone
+ *                 layer_L_value_J               kv  [B, Hv]
+ *   head     in   x                             f32 [B, D]
+ *            out  logits                        f32 [B, tokens of the slice]
+ *
+ * attn_bias is there when a layer of the piece sees everything, attn_bias_swa when one has the
+ * window, the tables of rope when one rotates. The plan counts these bytes, the runtime allocates
+ * them, compile declares them: this list is the only one. */
+#ifndef FY_ARCH_GRAPH_IO_H
+#define FY_ARCH_GRAPH_IO_H
+
+#include "arch/part.h"
+
+typedef enum {
+    FY_IO_X,
+    FY_IO_BIAS,
+    FY_IO_BIAS_SWA,
+    FY_IO_COS,
+    FY_IO_SIN,
+    FY_IO_COS_SWA,
+    FY_IO_SIN_SWA,
+    FY_IO_KEY_CACHE,
+    FY_IO_VALUE_CACHE,
+    FY_IO_OUT, /* the first that comes out */
+    FY_IO_LOGITS,
+    FY_IO_KEY,
+    FY_IO_VALUE,
+} fy_io_role;
+
+#define FY_IO_NAME_BYTES 48
+
+typedef struct {
+    fy_io_role role;
+    uint32_t layer, head; /* of a cache, key or value */
+    char name[FY_IO_NAME_BYTES];
+    uint32_t element_bytes; /* 4: f32; 2: f16; 1: 8-bit KV cache */
+    uint64_t rows, cols;    /* row-major */
+} fy_io_tensor;
+
+typedef struct {
+    const fy_hparams *hp;
+    const fy_part *part;     /* FY_PART_LAYERS or FY_PART_HEAD */
+    uint32_t n_batch;        /* B */
+    uint32_t n_cache, n_ctx; /* C, X */
+    uint32_t kv_bytes;       /* of an element of the cache: 4, 2 or 1 */
+} fy_graph_shape;
+
+/* How many tensors the graph has, and tensor i of them: inputs, then outputs, in an order that
+ * never changes. */
+uint32_t fy_graph_n_io(const fy_graph_shape *g);
+void fy_graph_io(const fy_graph_shape *g, uint32_t i, fy_io_tensor *out);
+/* All of them; false when that is more than 64 bits count. */
+bool fy_graph_io_bytes(const fy_graph_shape *g, uint64_t *bytes);
+
+/* Is this layer's attention limited to a window? */
+bool fy_layer_has_window(const fy_hparams *hp, uint32_t layer);
+/* Does it turn queries and keys? */
+bool fy_layer_rotates(const fy_hparams *hp, uint32_t layer);
+
+#endif

@@ -1,0 +1,194 @@
+#include "arch/part.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "arch/graph_io.h"
+#include "base/quote.h"
+
+#define KIND        FY_PART_KEYS "kind"
+#define INDEX       FY_PART_KEYS "index"
+#define COUNT       FY_PART_KEYS "count"
+#define FIRST_LAYER FY_PART_KEYS "first_layer"
+#define END_LAYER   FY_PART_KEYS "end_layer"
+#define FIRST_TOKEN FY_PART_KEYS "first_token"
+#define END_TOKEN   FY_PART_KEYS "end_token"
+#define TIED        FY_PART_KEYS "tied"
+#define MODEL       FY_PART_KEYS "model"
+#define INPUTS      FY_PART_KEYS "inputs"
+#define OUTPUTS     FY_PART_KEYS "outputs"
+
+enum { MAX_PARTS = FY_N_LAYER_MAX };
+
+static const char *const kinds[] = {
+    [FY_PART_EMBEDDING] = "embedding", [FY_PART_LAYERS] = "layers", [FY_PART_HEAD] = "head"};
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+static int missing(const char *key, fy_err *e)
+{
+    return fy_fail(e, FY_EFORMAT, "key %s is missing, which a piece of a model has", key);
+}
+
+static int get_u32(const fy_gguf *g, const char *key, uint32_t *out, fy_err *e)
+{
+    const int rc = fy_gguf_get_u32(g, key, out, e);
+    return rc > 0 ? missing(key, e) : rc;
+}
+
+/* first and end of a range that is not empty. */
+static int get_range(const fy_gguf *g, const char *first_key, const char *end_key, uint32_t most,
+                     uint32_t *first, uint32_t *end, fy_err *e)
+{
+    if (get_u32(g, first_key, first, e) != 0 || get_u32(g, end_key, end, e) != 0)
+        return -1;
+    return *first < *end && *end <= most
+               ? 0
+               : fy_fail(e, FY_EFORMAT, "%s %u and %s %u, expected a range within 0 to %u",
+                         first_key, *first, end_key, *end, most);
+}
+
+static int get_kind(const fy_gguf *g, fy_part_kind *out, fy_err *e)
+{
+    fy_span s;
+    char shown[FY_QUOTE_BYTES];
+    *out = FY_PART_WHOLE;
+    const int rc = fy_gguf_get_str(g, KIND, &s, e);
+    if (rc != 0)
+        return rc < 0 ? -1 : 0;
+    for (int k = FY_PART_EMBEDDING; k <= FY_PART_HEAD; k++) {
+        if (fy_span_is(s, kinds[k]))
+            *out = (fy_part_kind)k;
+    }
+    return *out != FY_PART_WHOLE
+               ? 0
+               : fy_fail(e, FY_EFORMAT, "%s is '%s', expected embedding, layers or head", KIND,
+                         fy_quote(shown, sizeof shown, s));
+}
+
+static int get_model(const fy_gguf *g, fy_part *p, fy_err *e)
+{
+    fy_span s;
+    const int rc = fy_gguf_get_str(g, MODEL, &s, e);
+    if (rc != 0)
+        return rc > 0 ? missing(MODEL, e) : -1;
+    if (s.len + 1 != sizeof p->model)
+        return fy_fail(e, FY_EFORMAT, "%s has %zu characters, expected %zu hex digits", MODEL,
+                       s.len, sizeof p->model - 1);
+    for (size_t i = 0; i < s.len; i++) {
+        if (strchr("0123456789abcdef", s.ptr[i]) == NULL || s.ptr[i] == '\0')
+            return fy_fail(e, FY_EFORMAT, "%s is no number in lower-case hex digits", MODEL);
+    }
+    memcpy(p->model, s.ptr, s.len);
+    p->model[s.len] = '\0';
+    return 0;
+}
+
+int fy_part_from_gguf(const fy_gguf *g, const fy_hparams *hp, fy_part *out, fy_err *e)
+{
+    fy_part p = {0};
+    if (get_kind(g, &p.kind, e) != 0)
+        return -1;
+    if (p.kind == FY_PART_WHOLE) {
+        *out = (fy_part){.count = 1, .end_layer = hp->n_layer, .end_token = hp->n_vocab};
+        return 0;
+    }
+    if (get_u32(g, INDEX, &p.index, e) != 0 || get_u32(g, COUNT, &p.count, e) != 0 ||
+        get_model(g, &p, e) != 0)
+        return -1;
+    if (p.count > MAX_PARTS || p.index >= p.count)
+        return fy_fail(e, FY_EFORMAT, "%s %u of %s %u, expected one below it, and at most %d",
+                       INDEX, p.index, COUNT, p.count, MAX_PARTS);
+    if (p.kind == FY_PART_LAYERS && get_range(g, FIRST_LAYER, END_LAYER, hp->n_layer,
+                                              &p.first_layer, &p.end_layer, e) != 0)
+        return -1;
+    if (p.kind == FY_PART_HEAD &&
+        (get_range(g, FIRST_TOKEN, END_TOKEN, hp->n_vocab, &p.first_token, &p.end_token, e) != 0 ||
+         fy_gguf_get_bool(g, TIED, &p.tied, e) < 0))
+        return -1;
+    *out = p;
+    return 0;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+/* The names of the inputs, or of the outputs, that are no cache. */
+static int add_seam(fy_gguf_writer *w, const char *key, const fy_graph_shape *g, bool outputs,
+                    fy_err *e)
+{
+    const uint32_t n = fy_graph_n_io(g);
+    int rc = fy_gguf_begin_strings(w, key, e);
+    for (uint32_t i = 0; rc == 0 && i < n; i++) {
+        fy_io_tensor t;
+        fy_graph_io(g, i, &t);
+        const bool cache = t.role == FY_IO_KEY_CACHE || t.role == FY_IO_VALUE_CACHE ||
+                           t.role == FY_IO_KEY || t.role == FY_IO_VALUE;
+        if (!cache && (t.role >= FY_IO_OUT) == outputs)
+            rc = fy_gguf_add_string(w, fy_span_of(t.name), e);
+    }
+    return rc == 0 ? fy_gguf_end_strings(w, e) : -1;
+}
+
+int fy_part_to_gguf(fy_gguf_writer *w, const fy_hparams *hp, const fy_part *p, fy_err *e)
+{
+    const fy_graph_shape g = {
+        .hp = hp, .part = p, .n_batch = 1, .n_cache = 1, .n_ctx = 2, .kv_bytes = 2};
+    const bool layers = p->kind == FY_PART_LAYERS, head = p->kind == FY_PART_HEAD;
+    if (fy_gguf_add_str(w, KIND, fy_span_of(kinds[p->kind]), e) != 0 ||
+        fy_gguf_add_u32(w, INDEX, p->index, e) != 0 ||
+        fy_gguf_add_u32(w, COUNT, p->count, e) != 0 ||
+        fy_gguf_add_str(w, MODEL, fy_span_of(p->model), e) != 0)
+        return -1;
+    if (layers && (fy_gguf_add_u32(w, FIRST_LAYER, p->first_layer, e) != 0 ||
+                   fy_gguf_add_u32(w, END_LAYER, p->end_layer, e) != 0))
+        return -1;
+    if (head && (fy_gguf_add_u32(w, FIRST_TOKEN, p->first_token, e) != 0 ||
+                 fy_gguf_add_u32(w, END_TOKEN, p->end_token, e) != 0 ||
+                 fy_gguf_add_bool(w, TIED, p->tied, e) != 0))
+        return -1;
+    if (!layers && !head)
+        return 0;
+    return add_seam(w, INPUTS, &g, false, e) != 0 ? -1 : add_seam(w, OUTPUTS, &g, true, e);
+}
+
+/* --- tensors ---------------------------------------------------------------------------------- */
+
+fy_part_kind fy_part_of_row(const fy_tensor_row *row)
+{
+    if (fy_row_is_layer(row))
+        return FY_PART_LAYERS;
+    return row->slot >= FY_T_OUTPUT_NORM && row->slot <= FY_T_OUTPUT_B ? FY_PART_HEAD
+                                                                       : FY_PART_EMBEDDING;
+}
+
+bool fy_part_holds(const fy_part *p, const fy_tensor_row *row, uint32_t layer)
+{
+    if (p->kind == FY_PART_WHOLE)
+        return true;
+    return p->kind == fy_part_of_row(row) &&
+           (p->kind != FY_PART_LAYERS || (layer >= p->first_layer && layer < p->end_layer));
+}
+
+const char *fy_part_refusal(const fy_hparams *hp)
+{
+    if (hp->n_expert > 0)
+        return "it is a mixture of experts: which weights a token needs is known only at run time, "
+               "and the graphs of the NPU are fixed";
+    return NULL;
+}
+
+const char *fy_part_text(const fy_part *p, const fy_hparams *hp, char out[FY_PART_TEXT_BYTES])
+{
+    const bool sliced = p->kind == FY_PART_HEAD && p->end_token - p->first_token < hp->n_vocab;
+    if (p->kind == FY_PART_LAYERS)
+        snprintf(out, FY_PART_TEXT_BYTES, "layers %u-%u", p->first_layer, p->end_layer - 1);
+    else if (sliced)
+        snprintf(out, FY_PART_TEXT_BYTES, "lm_head, tokens %u-%u", p->first_token,
+                 p->end_token - 1);
+    else
+        snprintf(out, FY_PART_TEXT_BYTES, "%s",
+                 p->kind == FY_PART_HEAD        ? "lm_head"
+                 : p->kind == FY_PART_EMBEDDING ? "embedding"
+                                                : "the whole model");
+    return out;
+}
