@@ -99,8 +99,8 @@ int fy_part_from_gguf(const fy_gguf *g, const fy_hparams *hp, fy_part *out, fy_e
     if (p.count > MAX_PARTS || p.index >= p.count)
         return fy_fail(e, FY_EFORMAT, "%s %u of %s %u, expected one below it, and at most %d",
                        INDEX, p.index, COUNT, p.count, MAX_PARTS);
-    if (p.kind == FY_PART_LAYERS && get_range(g, FIRST_LAYER, END_LAYER, hp->n_layer,
-                                              &p.first_layer, &p.end_layer, e) != 0)
+    if (p.kind == FY_PART_LAYERS &&
+        get_range(g, FIRST_LAYER, END_LAYER, hp->n_layer, &p.first_layer, &p.end_layer, e) != 0)
         return -1;
     if (p.kind == FY_PART_HEAD &&
         (get_range(g, FIRST_TOKEN, END_TOKEN, hp->n_vocab, &p.first_token, &p.end_token, e) != 0 ||

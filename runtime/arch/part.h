@@ -29,7 +29,7 @@
 #include "format/gguf.h"
 #include "format/gguf_write.h"
 
-#define FY_PART_KEYS "ferry.chunk."
+#define FY_PART_KEYS        "ferry.chunk."
 #define FY_PART_MODEL_BYTES 65
 
 typedef enum {
