@@ -464,19 +464,22 @@ static const fy_soc *by_digits(const fy_soc_table *t, const char *key)
     return found;
 }
 
-/* The row whose name, alias or title is nearest; NULL: none is near. */
-static const fy_soc *nearest(const fy_soc_table *t, const char *key)
+const fy_soc *fy_soc_nearest(const fy_soc_table *t, const char *wanted)
 {
+    enum { SHORTEST_NEAR = 5 }; /* "sun" is near to half of all words */
     char word[FY_QUOTE_BYTES];
     fy_arena arena = {0};
     fy_str text = {0};
     const char **keys = fy_arena_calloc(&arena, t->index.n + 1, sizeof *keys), *name;
     size_t n = 0;
     uint32_t row = 0;
-    snprintf(word, sizeof word, "%s", key);
+    key_of(wanted, &text);
+    snprintf(word, sizeof word, "%s", fy_str_z(&text));
     for (size_t r = 0; keys != NULL && r < t->n; r++) {
         for (size_t i = 0; n < t->index.n && (name = nth_name(&t->row[r], i)) != NULL; i++) {
             key_of(name, &text);
+            if (text.len < SHORTEST_NEAR)
+                continue;
             keys[n] = fy_arena_strndup(&arena, fy_str_z(&text), text.len);
             n += keys[n] != NULL;
         }
@@ -488,13 +491,13 @@ static const fy_soc *nearest(const fy_soc_table *t, const char *key)
     return found ? &t->row[row] : NULL;
 }
 
-static void refuse(const fy_soc_table *t, const char *name, const char *key, fy_err *e)
+static void refuse(const fy_soc_table *t, const char *name, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
-    const fy_soc *near = nearest(t, key);
+    const fy_soc *near = fy_soc_nearest(t, name);
     fy_fail(e, FY_EARG,
             "no chip '%s' is known%s%s%s; give the architecture of its NPU with --htp-arch",
-            fy_quote(shown, sizeof shown, fy_span_of(name)), near != NULL ? "; did you mean " : "",
+            fy_quote(shown, sizeof shown, fy_span_of(name)), near != NULL ? ", did you mean " : "",
             near != NULL ? near->name : "", near != NULL ? "?" : "");
 }
 
@@ -509,7 +512,7 @@ const fy_soc *fy_soc_find(const fy_soc_table *t, const char *name, fy_err *e)
     else if (fy_names_find(&t->index, fy_span_of(fy_str_z(&key)), &row))
         found = &t->row[row];
     else if ((found = by_digits(t, fy_str_z(&key))) == NULL)
-        refuse(t, name, fy_str_z(&key), e);
+        refuse(t, name, e);
     fy_str_release(&key);
     return found;
 }
