@@ -15,22 +15,13 @@
 
 /* --- a recipe --------------------------------------------------------------------------------- */
 
-/* A matrix of fused tensors: the rule has to name all of its parts. */
 static bool names(const fy_npu_rule *r, fy_slot slot)
 {
-    static const fy_slot parts[][4] = {
-        {FY_T_ATTN_QKV, FY_T_ATTN_Q, FY_T_ATTN_K, FY_T_ATTN_V},
-        {FY_T_FFN_GATE_UP, FY_T_FFN_GATE, FY_T_FFN_UP, FY_T_FFN_UP},
-    };
     for (size_t i = 0; i < r->n_slots; i++) {
         if (r->slots[i] == slot)
             return true;
     }
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (slot == parts[i][0])
-            return names(r, parts[i][1]) && names(r, parts[i][2]) && names(r, parts[i][3]);
-    }
-    return false;
+    return r->n_slots == 0;
 }
 
 fy_npu_type fy_npu_recipe_type(const fy_npu_recipe *r, fy_slot slot, uint32_t layer)
@@ -40,7 +31,7 @@ fy_npu_type fy_npu_recipe_type(const fy_npu_recipe *r, fy_slot slot, uint32_t la
         bool all_layers = rule->first_layer == 0 && rule->end_layer == UINT32_MAX;
         bool there = slot == FY_T_OUTPUT ? all_layers
                                          : layer >= rule->first_layer && layer < rule->end_layer;
-        if (there && (rule->n_slots == 0 || names(rule, slot)))
+        if (there && names(rule, slot))
             return rule->type;
     }
     return r->type;

@@ -180,8 +180,8 @@ static void rules_say_the_type_of_each_matrix(void **state)
         {"executorch-llama-3.2-3b", FY_T_FFN_DOWN, 21, FY_NPU_16A8W},
         {"executorch-llama-3.2-3b", FY_T_FFN_DOWN_EXPS, 27, FY_NPU_16A8W},
         {"executorch-phi-4-mini", FY_T_ATTN_V, 31, FY_NPU_8A4W},
-        {"executorch-phi-4-mini", FY_T_ATTN_QKV, 31, FY_NPU_LPBQ_16}, /* its q and k are not */
-        {"executorch-smollm3-3b", FY_T_ATTN_QKV, 0, FY_NPU_16A8W},    /* all three are */
+        {"executorch-phi-4-mini", FY_T_ATTN_K, 31, FY_NPU_LPBQ_16},
+        {"executorch-smollm3-3b", FY_T_ATTN_Q, 0, FY_NPU_16A8W},
         {"executorch-smollm3-3b", FY_T_ATTN_OUT, 0, FY_NPU_LPBQ_32},
         {"executorch-qwen2.5-0.5b", FY_T_OUTPUT, 0, FY_NPU_LPBQ_16},
         {"executorch-codegen2-1b", FY_T_FFN_UP, 9, FY_NPU_16A8W},
@@ -191,8 +191,8 @@ static void rules_say_the_type_of_each_matrix(void **state)
         {"powerserve-qwen2.5-7b", FY_T_ATTN_V, 6, FY_NPU_FP16},
         {"powerserve-qwen2.5-7b", FY_T_OUTPUT, 0, FY_NPU_16A4W}, /* it is in no layer */
         {"powerserve-smallthinker-3b", FY_T_ATTN_OUT, 35, FY_NPU_FP16},
-        {"powerserve-smallthinker-3b", FY_T_FFN_GATE_UP, 1, FY_NPU_FP16},
-        {"powerserve-smallthinker-3b", FY_T_FFN_GATE_UP, 2, FY_NPU_16A4W},
+        {"powerserve-smallthinker-3b", FY_T_FFN_GATE, 1, FY_NPU_FP16},
+        {"powerserve-smallthinker-3b", FY_T_FFN_UP, 2, FY_NPU_16A4W},
         {"lpbq-64", FY_T_FFN_GATE_SHEXP, 2, FY_NPU_LPBQ_64},
         {"fp16", FY_T_OUTPUT, 0, FY_NPU_FP16},
     };
