@@ -1,6 +1,6 @@
 /* In which type an NPU gets each weight of a model: a default, and rules by layer and tensor, as
  * data: data/recipes/NAME.json beside this file (compiled in and installed),
- * $XDG_CONFIG_HOME/ferry/recipes.d/NAME.json, or a file that is named. Schema: docs/npu.md.
+ * $XDG_CONFIG_HOME/ferry/recipes.d/NAME.json, or a file that is named. Schema: docs/npu-chips.md.
  *
  * Types are written as ExecuTorch writes them: activation bits, "a", weight bits, "w". */
 #ifndef FY_WORKSPACE_NPU_RECIPE_H
@@ -35,15 +35,16 @@ const char *fy_npu_type_refuses(fy_npu_type t, uint64_t n_in);
 
 typedef struct {
     uint32_t first_layer, end_layer; /* end exclusive; UINT32_MAX: to the last one */
-    fy_slot *slots;                  /* owned, [n_slots]; of fused tensors all parts are meant */
+    fy_slot *slots;                  /* owned, [n_slots] */
     size_t n_slots;                  /* 0: every matrix */
     fy_npu_type type;
 } fy_npu_rule;
 
 typedef struct {
-    char *name, *title; /* owned: "llama-3.2-1b", "16a4w, LPBQ 32; head and w2 of layers 0-3 8 bit" */
-    char *source;       /* owned */
-    fy_npu_type type;   /* of every matrix that no rule names */
+    char *name,
+        *title;       /* owned: "llama-3.2-1b", "16a4w, LPBQ 32; head and w2 of layers 0-3 8 bit" */
+    char *source;     /* owned */
+    fy_npu_type type; /* of every matrix that no rule names */
     fy_npu_rule *rules; /* owned, [n_rules]; the last one that fits counts */
     size_t n_rules;
     uint32_t kv_bits; /* of keys and values: 8 or 16 */
@@ -67,7 +68,8 @@ const fy_npu_recipe *fy_npu_recipes_default(const fy_npu_recipes *r, const fy_so
 int fy_npu_recipe_parse(const void *p, size_t n, const char *name, fy_npu_recipe *out, fy_err *e);
 void fy_npu_recipe_release(fy_npu_recipe *r);
 
-/* The type of a matrix. FY_T_OUTPUT is the head, tied or not. */
+/* The type of a matrix. FY_T_OUTPUT is the head, tied or not, and in no layer. Of fused tensors
+ * each part is asked for: a rule may be for one of them. */
 fy_npu_type fy_npu_recipe_type(const fy_npu_recipe *r, fy_slot slot, uint32_t layer);
 
 /* What HTP computes from which architecture on (sources in npu_recipe.c). */
