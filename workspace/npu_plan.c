@@ -76,10 +76,10 @@ static const char *size_text(uint64_t bytes, char out[SIZE_TEXT_BYTES])
 {
     if (bytes == FY_NPU_TOO_MANY)
         snprintf(out, SIZE_TEXT_BYTES, "more than 64 bits count");
-    else if (bytes >= 1024 * MIB)
-        snprintf(out, SIZE_TEXT_BYTES, "%.2f GiB", (double)bytes / (1024.0 * MIB));
+    else if (bytes >= 1000000000)
+        snprintf(out, SIZE_TEXT_BYTES, "%.2f GB", (double)bytes * 1e-9);
     else
-        snprintf(out, SIZE_TEXT_BYTES, "%.1f MiB", (double)bytes / MIB);
+        snprintf(out, SIZE_TEXT_BYTES, "%.1f MB", (double)bytes * 1e-6);
     return out;
 }
 
