@@ -108,6 +108,8 @@ typedef struct {
  * does not fit is no failure: out->fits says it, with as much of the rest as could be counted. */
 int fy_npu_plan_make(const fy_npu_model *m, const fy_npu_params *p, fy_npu_plan *out, fy_err *e);
 void fy_npu_plan_release(fy_npu_plan *p);
+/* The same question without the rest of the answer, for who asks hundreds of times. */
+int fy_npu_plan_fits(const fy_npu_model *m, const fy_npu_params *p, bool *fits, fy_err *e);
 
 /* --- what would fit --------------------------------------------------------------------------- */
 
