@@ -15,8 +15,6 @@ typedef struct {
 
 #define SYNOPSIS "MODEL.gguf|DIR"
 
-enum { N_CTX = 2048 };
-
 static const fy_opt opts[] = {
     {.group = "Chip",
      .name = "soc",
@@ -202,13 +200,11 @@ static int check_options(const options *o, fy_err *e)
 }
 
 /* What chips and model do not say. */
-static int read_params(const options *o, const fy_hparams *hp, fy_npu_params *p, fy_err *e)
+static int read_params(const options *o, fy_npu_params *p, fy_err *e)
 {
     static const uint32_t bits[] = {8, 16};
     *p = (fy_npu_params){
-        .n_ctx = o->n_ctx != FY_OPT_UNSET_INT ? (uint32_t)o->n_ctx
-                 : hp->n_ctx_train < N_CTX    ? hp->n_ctx_train
-                                              : N_CTX,
+        .n_ctx = o->n_ctx != FY_OPT_UNSET_INT ? (uint32_t)o->n_ctx : 0,
         .n_chunks = (uint32_t)o->n_chunks,
         .n_layers = (uint32_t)o->n_layers,
         .kv_bits = o->kv_bits >= 0 ? bits[o->kv_bits] : 0,
@@ -311,6 +307,9 @@ static int plan_one(world *w, fy_npu_params *p, const options *o, fy_err *e)
         p->recipe = fy_npu_recipes_default(w->recipes, p->soc);
     if (fy_npu_plan_make(&w->model.npu, p, &plan, e) != 0)
         return -1;
+    if (plan.params.n_ctx > w->model.npu.hp.n_ctx_train)
+        fy_log(FY_LOG_WARN, "a context of %u positions, but the model was trained with %u",
+               plan.params.n_ctx, w->model.npu.hp.n_ctx_train);
     const int rc = show(w, p, &plan, o, e);
     fy_npu_plan_release(&plan);
     return rc;
@@ -434,7 +433,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     fy_npu_params p;
     int rc = open_world(&w, o, args[0], e);
     if (rc == 0)
-        rc = read_params(o, &w.model.npu.hp, &p, e);
+        rc = read_params(o, &p, e);
     if (rc == 0)
         rc = find_recipe(&w, o, &p.recipe, e);
     if (rc == 0)
