@@ -21,8 +21,7 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_STR,
      .arg = "NAME",
      .offset = offsetof(options, soc),
-     .help = "The chip: its name, one of its other names, or the number in it; --list-socs has "
-             "them all.",
+     .help = "The chip by its name, another one that it has, or the number in it; see --list-socs.",
      .set = "chip"},
     {.group = "Chip",
      .name = "htp-arch",
