@@ -109,7 +109,7 @@ static const fy_opt opts[] = {
      .name = "json",
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, json),
-     .help = "Write one JSON object, all sizes in bytes; docs/npu.md has its members."},
+     .help = "Write one JSON object, all sizes in bytes; docs/plan.md has its members."},
     {.group = "Output",
      .name = "what-if",
      .kind = FY_OPT_STR,
@@ -462,8 +462,8 @@ const fy_verb fy_verb_plan = {
         "change with which it fits, found by trying. -v shows the matrices of the layers with "
         "their types.\n\n"
         "Chips and recipes are data: ferry/soc.d/NAME.json and ferry/recipes.d/NAME.json in the "
-        "configuration directory add to those that come with ferry. docs/npu.md has their "
-        "schemas, what is counted how, and what is estimated.",
+        "configuration directory add to those that come with ferry. docs/plan.md reads a plan line "
+        "by line; docs/npu.md says what is counted how and what is estimated.",
     .examples = "ferry plan model.gguf --soc SM8650\n"
                 "# a model that is not there yet, for a chip that ferry does not know\n"
                 "ferry plan checkpoint/config.json --htp-arch 75 --vtcm 8\n"
