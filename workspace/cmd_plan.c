@@ -117,8 +117,8 @@ static const fy_opt opts[] = {
      .offset = offsetof(options, what_if),
      .bare = "",
      .line_only = true,
-     .help = "A table instead: chunks and sessions on these chips, or on one of each version of "
-             "the NPU, in contexts of 512 to 32768 (or -c alone)."},
+     .help = "A table instead: chunks and sessions on these chips, on that of --soc, or on one of "
+             "each version of the NPU, in contexts of 512 to 32768 (or in -c alone)."},
     {.group = "Output",
      .name = "list-socs",
      .kind = FY_OPT_FLAG,
