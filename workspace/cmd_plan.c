@@ -15,16 +15,13 @@ typedef struct {
 
 #define SYNOPSIS "MODEL.gguf|DIR"
 
-enum { N_CTX = 2048 };
-
 static const fy_opt opts[] = {
     {.group = "Chip",
      .name = "soc",
      .kind = FY_OPT_STR,
      .arg = "NAME",
      .offset = offsetof(options, soc),
-     .help = "The chip: its name, one of its other names, or the number in it; --list-socs has "
-             "them all.",
+     .help = "The chip by its name, another one that it has, or the number in it; see --list-socs.",
      .set = "chip"},
     {.group = "Chip",
      .name = "htp-arch",
@@ -112,7 +109,7 @@ static const fy_opt opts[] = {
      .name = "json",
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, json),
-     .help = "Write one JSON object, all sizes in bytes; docs/npu.md has its members."},
+     .help = "Write one JSON object, all sizes in bytes; docs/plan.md has its members."},
     {.group = "Output",
      .name = "what-if",
      .kind = FY_OPT_STR,
@@ -120,8 +117,8 @@ static const fy_opt opts[] = {
      .offset = offsetof(options, what_if),
      .bare = "",
      .line_only = true,
-     .help = "A table instead: chunks and sessions on these chips, or on one of each version of "
-             "the NPU, in contexts of 512 to 32768 (or -c alone)."},
+     .help = "A table instead: chunks and sessions on these chips, on that of --soc, or on one of "
+             "each version of the NPU, in contexts of 512 to 32768 (or in -c alone)."},
     {.group = "Output",
      .name = "list-socs",
      .kind = FY_OPT_FLAG,
@@ -202,13 +199,11 @@ static int check_options(const options *o, fy_err *e)
 }
 
 /* What chips and model do not say. */
-static int read_params(const options *o, const fy_hparams *hp, fy_npu_params *p, fy_err *e)
+static int read_params(const options *o, fy_npu_params *p, fy_err *e)
 {
     static const uint32_t bits[] = {8, 16};
     *p = (fy_npu_params){
-        .n_ctx = o->n_ctx != FY_OPT_UNSET_INT ? (uint32_t)o->n_ctx
-                 : hp->n_ctx_train < N_CTX    ? hp->n_ctx_train
-                                              : N_CTX,
+        .n_ctx = o->n_ctx != FY_OPT_UNSET_INT ? (uint32_t)o->n_ctx : 0,
         .n_chunks = (uint32_t)o->n_chunks,
         .n_layers = (uint32_t)o->n_layers,
         .kv_bits = o->kv_bits >= 0 ? bits[o->kv_bits] : 0,
@@ -311,6 +306,9 @@ static int plan_one(world *w, fy_npu_params *p, const options *o, fy_err *e)
         p->recipe = fy_npu_recipes_default(w->recipes, p->soc);
     if (fy_npu_plan_make(&w->model.npu, p, &plan, e) != 0)
         return -1;
+    if (plan.params.n_ctx > w->model.npu.hp.n_ctx_train)
+        fy_log(FY_LOG_WARN, "a context of %u positions, but the model was trained with %u",
+               plan.params.n_ctx, w->model.npu.hp.n_ctx_train);
     const int rc = show(w, p, &plan, o, e);
     fy_npu_plan_release(&plan);
     return rc;
@@ -434,7 +432,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     fy_npu_params p;
     int rc = open_world(&w, o, args[0], e);
     if (rc == 0)
-        rc = read_params(o, &w.model.npu.hp, &p, e);
+        rc = read_params(o, &p, e);
     if (rc == 0)
         rc = find_recipe(&w, o, &p.recipe, e);
     if (rc == 0)
@@ -464,8 +462,8 @@ const fy_verb fy_verb_plan = {
         "change with which it fits, found by trying. -v shows the matrices of the layers with "
         "their types.\n\n"
         "Chips and recipes are data: ferry/soc.d/NAME.json and ferry/recipes.d/NAME.json in the "
-        "configuration directory add to those that come with ferry. docs/npu.md has their "
-        "schemas, what is counted how, and what is estimated.",
+        "configuration directory add to those that come with ferry. docs/plan.md reads a plan line "
+        "by line; docs/npu.md says what is counted how and what is estimated.",
     .examples = "ferry plan model.gguf --soc SM8650\n"
                 "# a model that is not there yet, for a chip that ferry does not know\n"
                 "ferry plan checkpoint/config.json --htp-arch 75 --vtcm 8\n"

@@ -28,12 +28,20 @@ static void put_model(fy_str *out, const fy_plan_view *v)
                   (double)v->model->npu.file_bytes * GB, v->model->checkpoint ? " as f16" : "");
 }
 
+/* Whoever wrote the file may have put anything into it. */
+static void put_quoted(fy_str *out, const char *title)
+{
+    fy_str_puts(out, " (");
+    fy_str_put_quoted(out, fy_span_of(title), SIZE_MAX);
+    fy_str_putc(out, ')');
+}
+
 static void put_soc(fy_str *out, const fy_plan_view *v)
 {
     const fy_soc *s = v->plan->params.soc;
     fy_str_puts(out, s->name);
     if (s->title != NULL)
-        fy_str_printf(out, " (%s)", s->title);
+        put_quoted(out, s->title);
     fy_str_printf(out, ": HTP V%u", s->htp_arch);
     if (s->vtcm_mb > 0)
         fy_str_printf(out, ", VTCM %u MiB", s->vtcm_mb);
@@ -47,7 +55,7 @@ static void put_recipe(fy_str *out, const fy_plan_view *v)
     const fy_npu_recipe *r = v->plan->params.recipe;
     fy_str_puts(out, r->name);
     if (strcmp(r->name, r->title) != 0)
-        fy_str_printf(out, " (%s)", r->title);
+        put_quoted(out, r->title);
     fy_str_printf(out, ", KV cache of %u bit", v->plan->params.kv_bits);
 }
 
