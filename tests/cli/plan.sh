@@ -55,6 +55,10 @@ has "the embedding" '^embedding +1051, on the CPU$'
 has "a session" '^session 0  \[0+1*h+\.*\] [0-9.]+ of 3\.75 GB$'
 has "the memory" '^memory +[0-9.]+ GB with the NPU, [0-9.]+ GB with the CPU alone, of the phone'"'"'s 12\.88 GB$'
 has "the verdict" '^fits +[0-9]+ chunks and 1 lm_head in [0-9]+ of 4 sessions$'
+script -qec "stty cols 80; $FERRY plan $llama --soc SM8650" /dev/null </dev/null | tr -d '\r' >"$TMP/narrow"
+check_equal "on a terminal of 80 columns it has 80 columns" "" "$(awk 'length > 80' "$TMP/narrow")"
+check_equal "and the same numbers" "$(awk '/^chunk/ { print $2, $4, $8 }' "$TMP/text")" "$(awk '/^chunk/ { print $2, $4, $8 }' "$TMP/narrow")"
+check_equal "without colours" "" "$(grep $'\033' "$TMP/narrow")"
 plan "$llama" --soc SM8650 --json >"$TMP/json"
 check_equal "JSON and text have the same chunks" "$(jq '.chunks | length' "$TMP/json")" "$(grep -c '^chunk ' "$TMP/text")"
 json "every layer is in one chunk" '[.chunks[] | range(.first_layer; .end_layer)] == [range(32)]'

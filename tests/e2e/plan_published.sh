@@ -28,7 +28,7 @@ while IFS=$'\t' read -r model most words; do
 done < <(jq -r 'to_entries[] | select(.value.powerserve // .value.executorch) | [.key, ([.value.powerserve, .value.executorch, .value.executorch_later] | max), .value.recipe] | @tsv' "$configs/published.json")
 check_equal "of 20 models" 20 "$n"
 
-large=("$configs/llama-70b-shape" --soc SM8650 -c 2048 --batch 128,1 --json)
+large=("$configs/llama-70b-shape" --soc SM8650 -c 2048 --batch "128,1" --json)
 check_status "70 B fit no phone" 3 'at most [0-9]+ of 80 layers' "$FERRY" plan "${large[@]}"
 mapfile -t options < <("$FERRY" plan "${large[@]}" 2>/dev/null | jq -r '.suggestion.options[]')
 check "what is suggested for them does: ${options[*]}" "$FERRY" plan "${large[@]}" "${options[@]}"
