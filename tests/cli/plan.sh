@@ -113,6 +113,8 @@ fails_then_fits() { # NAME MODEL OPTION...: what is suggested fits
     check "${options[*]} does" plan --soc SM8650 "$@" "${options[@]}"
 }
 fails_then_fits "one chunk" "$llama" --chunks 1
+plan "$llama" --soc SM8650 --chunks 1 >"$TMP/text" 2>/dev/null
+has "what is beyond a limit has no end" '^chunk 0 .*> 1[0-9][0-9] % of a file$'
 fails_then_fits "a cache of 16 bits" "$llama" -c 65536 --kv-bits 16
 fails_then_fits "a batch as long as the context" "$llama" -c 128
 fails_then_fits "the phone's memory" "$llama" --memory 5G
