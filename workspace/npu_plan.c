@@ -9,14 +9,14 @@ enum {
     DEFAULT_CTX = 2048, /* of all published PowerServe packages, as are the batch sizes */
     DEFAULT_BATCH = 128,
     MORE_CHUNKS = 16, /* than the fewest, tried when they do not go into the sessions */
-    SHARP_BYTES = 128 /* of VTCM for each element of a row: see check_vtcm */
+    ROW_BYTES = 128   /* of VTCM for each element of a row: see check_vtcm */
 };
 
 #define MIB ((uint64_t)1 << 20)
 /* The process itself: ferry, QNN's libraries and what they allocate. An estimate. */
-#define RUNTIME_BYTES ((uint64_t)250000000)
+#define RUNTIME_BYTES (256 * MIB)
 /* What Android and the apps in the background keep. An estimate. */
-#define SYSTEM_BYTES ((uint64_t)2000000000)
+#define SYSTEM_BYTES (2048 * MIB)
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
@@ -147,7 +147,7 @@ static void check_context(const fy_npu_model *m, fy_npu_plan *p)
 static void check_vtcm(const fy_npu_model *m, fy_npu_plan *p)
 {
     const uint64_t row = fy_npu_widest_row(m, p->params.n_ctx);
-    const uint64_t has = p->params.soc->vtcm_mb * MIB, wants = fy_npu_mul(row, SHARP_BYTES);
+    const uint64_t has = p->params.soc->vtcm_mb * MIB, wants = fy_npu_mul(row, ROW_BYTES);
     char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
     if (has != 0 && wants > has && broken(p, FY_NPU_LIMIT_VTCM))
         fy_fail(&p->why, FY_EFIT,

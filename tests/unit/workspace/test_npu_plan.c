@@ -63,7 +63,7 @@ static void the_bytes_of_a_small_model_are_those_counted_by_hand(void **state)
     assert_int_equal(plan.weights, c->weights + h->weights);
     assert_int_equal(plan.io, c->io_bytes + h->io_bytes);
     assert_int_equal(plan.kv, cache);
-    assert_int_equal(plan.npu_peak, plan.embedding + c->bytes + h->bytes + 250000000);
+    assert_int_equal(plan.npu_peak, plan.embedding + c->bytes + h->bytes + 256 * NPU_MIB);
     assert_int_equal(plan.n_sessions, 1);
     assert_true(plan.weights_shared);
     fy_npu_plan_release(&plan);
@@ -262,8 +262,8 @@ static void each_limit_is_named_with_what_was_found(void **state)
     expect_limit(&m, &p, FY_NPU_LIMIT_VTCM, "rows of 65537 elements");
     p.n_ctx = 0;
     expect_limit(&big, &p, FY_NPU_LIMIT_SESSIONS, "a process has 4 on SM8650");
-    p.memory_bytes = 6000000000;
-    expect_limit(&m, &p, FY_NPU_LIMIT_MEMORY, "of the phone's 6.00 GB the system keeps 2.00 GB");
+    p.memory_bytes = 6 * NPU_GIB;
+    expect_limit(&m, &p, FY_NPU_LIMIT_MEMORY, "of the phone's 6.44 GB the system keeps 2.15 GB");
     p.memory_bytes = 0;
     soc.file_bytes = 64 * NPU_MIB;
     expect_limit(&m, &p, FY_NPU_LIMIT_LAYER, "layer 0 alone has a binary of");

@@ -308,9 +308,9 @@ static void check_sums(const one_case *c, const fy_npu_plan *plan)
     for (uint32_t s = 0; s < 64; s++)
         HOLDS(used[s] <= c->soc.session_bytes && (used[s] > 0) == (s < plan->n_sessions));
     HOLDS(plan->n_sessions <= c->soc.n_sessions);
-    HOLDS(plan->npu_peak == embedding + all + 250000000);
+    HOLDS(plan->npu_peak == embedding + all + 256 * NPU_MIB);
     if (plan->params.memory_bytes != 0)
-        HOLDS(plan->npu_peak + 2000000000 <= plan->params.memory_bytes);
+        HOLDS(plan->npu_peak + 2 * NPU_GIB <= plan->params.memory_bytes);
 }
 
 static void check_limits(const one_case *c, const fy_npu_plan *plan)
