@@ -67,6 +67,7 @@ uint32_t fy_graph_n_io(const fy_graph_shape *g)
     return once_roles(g, false, roles) + once_roles(g, true, roles) + 4 * n_pairs(g);
 }
 
+/* Without their names: who only counts needs none. */
 static fy_io_tensor once(const fy_graph_shape *g, fy_io_role role)
 {
     const uint64_t cols[MOST_ONCE] = {
@@ -85,7 +86,6 @@ static fy_io_tensor once(const fy_graph_shape *g, fy_io_role role)
                       .element_bytes = bias ? F16_BYTES : F32_BYTES,
                       .rows = g->n_batch,
                       .cols = cols[role]};
-    snprintf(t.name, sizeof t.name, "%s", names[role]);
     return t;
 }
 
@@ -103,7 +103,6 @@ static fy_io_tensor of_head(const fy_graph_shape *g, uint32_t i, bool outputs)
                       .element_bytes = g->kv_bytes,
                       .rows = transposed ? dim : tokens,
                       .cols = transposed ? tokens : dim};
-    snprintf(t.name, sizeof t.name, "layer_%u_%s_%u", t.layer, names[t.role], t.head);
     return t;
 }
 
@@ -114,6 +113,7 @@ void fy_graph_io(const fy_graph_shape *g, uint32_t i, fy_io_tensor *out)
         const uint32_t n = once_roles(g, outputs, roles);
         if (i < n) {
             *out = once(g, roles[i]);
+            snprintf(out->name, sizeof out->name, "%s", names[out->role]);
             return;
         }
         i -= n;
@@ -122,21 +122,47 @@ void fy_graph_io(const fy_graph_shape *g, uint32_t i, fy_io_tensor *out)
             continue;
         }
         *out = of_head(g, i, outputs);
+        snprintf(out->name, sizeof out->name, "layer_%u_%s_%u", out->layer, names[out->role],
+                 out->head);
         return;
     }
 }
 
+static bool add_bytes(const fy_io_tensor *t, uint64_t times, uint64_t *sum)
+{
+    uint64_t n;
+    return fy_mul_u64(t->rows, t->cols, &n) && fy_mul_u64(n, t->element_bytes, &n) &&
+           fy_mul_u64(n, times, &n) && fy_add_u64(*sum, n, sum);
+}
+
+bool fy_graph_count(const fy_graph_shape *g, fy_graph_bytes *out)
+{
+    fy_graph_bytes sum = {0};
+    for (int outputs = 0; outputs < 2; outputs++) {
+        fy_io_role roles[MOST_ONCE];
+        const uint32_t n = once_roles(g, outputs, roles);
+        for (uint32_t i = 0; i < n; i++) {
+            const fy_io_tensor t = once(g, roles[i]);
+            if (!add_bytes(&t, 1, &sum.once))
+                return false;
+        }
+        for (uint32_t i = 0; i < 2; i++) { /* the key and the value of one head */
+            const fy_io_tensor t = of_head(g, i, outputs);
+            if (!add_bytes(&t, g->hp->n_head_kv, &sum.layer))
+                return false;
+        }
+        if (!outputs)
+            sum.layer_cache = sum.layer;
+    }
+    *out = sum;
+    return true;
+}
+
 bool fy_graph_io_bytes(const fy_graph_shape *g, uint64_t *bytes)
 {
-    const uint32_t n = fy_graph_n_io(g);
-    fy_io_tensor t;
-    uint64_t one;
-    *bytes = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        fy_graph_io(g, i, &t);
-        if (!fy_mul_u64(t.rows, t.cols, &one) || !fy_mul_u64(one, t.element_bytes, &one) ||
-            !fy_add_u64(*bytes, one, bytes))
-            return false;
-    }
-    return true;
+    fy_graph_bytes b;
+    uint64_t layers;
+    return fy_graph_count(g, &b) &&
+           fy_mul_u64(b.layer, g->part->end_layer - g->part->first_layer, &layers) &&
+           fy_add_u64(b.once, layers, bytes);
 }

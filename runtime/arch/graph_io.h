@@ -64,7 +64,16 @@ typedef struct {
  * never changes. */
 uint32_t fy_graph_n_io(const fy_graph_shape *g);
 void fy_graph_io(const fy_graph_shape *g, uint32_t i, fy_io_tensor *out);
-/* All of them; false when that is more than 64 bits count. */
+
+/* What they add up to. */
+typedef struct {
+    uint64_t once;        /* those that are no cache, key or value */
+    uint64_t layer;       /* those of a layer: caches, new keys and values */
+    uint64_t layer_cache; /* the caches among them */
+} fy_graph_bytes;
+/* False when that is more than 64 bits count. The work does not grow with the number of heads. */
+bool fy_graph_count(const fy_graph_shape *g, fy_graph_bytes *out);
+/* All of them. */
 bool fy_graph_io_bytes(const fy_graph_shape *g, uint64_t *bytes);
 
 /* Is this layer's attention limited to a window? */

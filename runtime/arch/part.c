@@ -153,12 +153,16 @@ int fy_part_to_gguf(fy_gguf_writer *w, const fy_hparams *hp, const fy_part *p, f
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
+fy_part_kind fy_part_of_slot(fy_slot slot)
+{
+    if (slot >= FY_T_ATTN_NORM)
+        return FY_PART_LAYERS;
+    return slot >= FY_T_OUTPUT_NORM && slot <= FY_T_OUTPUT_B ? FY_PART_HEAD : FY_PART_EMBEDDING;
+}
+
 fy_part_kind fy_part_of_row(const fy_tensor_row *row)
 {
-    if (fy_row_is_layer(row))
-        return FY_PART_LAYERS;
-    return row->slot >= FY_T_OUTPUT_NORM && row->slot <= FY_T_OUTPUT_B ? FY_PART_HEAD
-                                                                       : FY_PART_EMBEDDING;
+    return fy_part_of_slot(row->slot);
 }
 
 bool fy_part_holds(const fy_part *p, const fy_tensor_row *row, uint32_t layer)

@@ -128,6 +128,39 @@ static void a_head_has_the_logits_of_its_slice(void **state)
     expect(&g, 1, "logits", 128, 252, 4);
 }
 
+/* The sum is not taken tensor by tensor: there may be millions of heads. */
+static void the_bytes_are_those_of_all_tensors(void **state)
+{
+    (void)state;
+    fy_hparams hp = model(64, 5, 3, 16, 352);
+    hp.head_dim_v = 8;
+    hp.n_swa = 32;
+    hp.rope_theta_swa = 10000;
+    fy_layer_put(&hp.full_layers, 3, true);
+    for (uint32_t end = 1; end <= 5; end++) {
+        const fy_part p = {.kind = FY_PART_LAYERS, .end_layer = end};
+        const fy_graph_shape g = shape(&hp, &p);
+        uint64_t bytes, sum = 0, cache = 0;
+        fy_graph_bytes count;
+        for (uint32_t i = 0; i < fy_graph_n_io(&g); i++) {
+            fy_io_tensor t;
+            fy_graph_io(&g, i, &t);
+            sum += t.rows * t.cols * t.element_bytes;
+            if (t.role == FY_IO_KEY_CACHE || t.role == FY_IO_VALUE_CACHE)
+                cache += t.rows * t.cols * t.element_bytes;
+        }
+        assert_true(fy_graph_io_bytes(&g, &bytes) && fy_graph_count(&g, &count));
+        assert_int_equal(bytes, sum);
+        assert_int_equal(end * count.layer_cache, cache);
+    }
+    hp.n_head_kv = INT32_MAX;
+    const fy_part whole = {.kind = FY_PART_LAYERS, .end_layer = 1000};
+    const fy_graph_shape g = shape(&hp, &whole);
+    uint64_t bytes;
+    assert_true(fy_graph_io_bytes(&g, &bytes));
+    assert_true(bytes > (uint64_t)1000 * INT32_MAX * (16 + 8) * 2 * 2048);
+}
+
 static void more_bytes_than_there_are_numbers_for_are_said(void **state)
 {
     (void)state;
@@ -147,6 +180,7 @@ int main(void)
         cmocka_unit_test(a_chunk_has_its_tensors_in_order),
         cmocka_unit_test(windows_have_a_mask_and_a_rotation_of_their_own),
         cmocka_unit_test(a_head_has_the_logits_of_its_slice),
+        cmocka_unit_test(the_bytes_are_those_of_all_tensors),
         cmocka_unit_test(more_bytes_than_there_are_numbers_for_are_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
