@@ -70,10 +70,11 @@ ifneq ($(WERROR),)
   WARN += -Werror
 endif
 
-OPT_release := -O2 -g
+# (-g1: files, lines and functions, for profiles and backtraces; variables are MODE=debug's)
+OPT_release := -O2 -g1
 OPT_debug := -O0 -g3 -DFY_ARENA_BLOCK=512
-OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -DFY_ARENA_BLOCK=512
-OPT_tsan := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
+OPT_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -DFY_ARENA_BLOCK=512
+OPT_tsan := -O1 -g1 -fsanitize=thread -fno-omit-frame-pointer
 OPT_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 ifeq ($(OPT_$(MODE)),)
   $(error MODE=$(MODE) is unknown: release, debug, asan, tsan or fuzz)
@@ -82,8 +83,9 @@ ifeq ($(MODE),fuzz)
   CC := clang
 endif
 
-ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -ffp-contract=off -fno-math-errno -pthread $(WARN) $(OPT_$(MODE)) \
-              $(TARGET_CFLAGS) $(DEP_CFLAGS) -I. -Iruntime -Iconvert $(CFLAGS)
+LANG_CFLAGS := -std=c11 -D_GNU_SOURCE -ffp-contract=off -fno-math-errno -pthread $(WARN)
+PATH_CFLAGS := $(TARGET_CFLAGS) $(DEP_CFLAGS) -I. -Iruntime -Iconvert $(CFLAGS)
+ALL_CFLAGS := $(LANG_CFLAGS) $(OPT_$(MODE)) $(PATH_CFLAGS)
 ALL_LDFLAGS := -pthread $(OPT_$(MODE)) $(TARGET_LDFLAGS) $(LDFLAGS)
 
 # --- sources ---------------------------------------------------------------------------------------------------
@@ -211,17 +213,24 @@ $B/tests/replay/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay_main.o $(LIB)
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
 
 # The kernels for instructions that this machine may lack, once more, over an emulation of them (SIMDe). Their names get
-# a suffix. Not sanitized, which takes a minute a file: kcheck guards their buffers.
+# a suffix. The same objects serve every MODE: kcheck guards their buffers, and a compiler that optimizes, describes or
+# sanitizes what SIMDe makes of them takes up to a minute a file.
 ifeq ($(MACHINE),x86_64)
-EMULATED := $(patsubst %.c,$B/emulated/%.o,$(sort $(wildcard runtime/kernels/x86/*_avx512.c runtime/kernels/x86/*_avxvnni.c)))
-endif
+EMULATED_DIR := build/$(TARGET)/emulated
+EMULATED := $(patsubst %.c,$(EMULATED_DIR)/%.o,$(sort $(wildcard runtime/kernels/x86/*_avx512.c runtime/kernels/x86/*_avxvnni.c)))
+EMULATED_CC := $(CC) $(LANG_CFLAGS) -O1 $(PATH_CFLAGS) -mavx2 -mfma -mf16c -Wno-psabi \
+               -include tests/kcheck/emulate_avx512.h
 
-$B/emulated/%.o: %.c $B/flags
+$(EMULATED_DIR)/flags: FORCE
 	$(Q)mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) -fno-sanitize=all -mavx2 -mfma -mf16c -Wno-psabi \
-	  -include tests/kcheck/emulate_avx512.h -MMD -MP -c -o $@ $<
+	$(Q)printf '%s\n' '$(subst ','\'',$(EMULATED_CC))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(EMULATED_CC))' > $@
+
+$(EMULATED_DIR)/%.o: %.c $(EMULATED_DIR)/flags
+	$(Q)mkdir -p $(@D)
+	$(call say,CC,$@)$(EMULATED_CC) -MMD -MP -c -o $@ $<
 	$(Q)nm -g --defined-only $@ | awk '{ print $$3, $$3 "_emulated" }' > $@.names
 	$(Q)$(OBJCOPY) --redefine-syms=$@.names $@
+endif
 
 $B/tests/kcheck/kcheck: $(patsubst %.c,$B/%.o,$(sort $(wildcard tests/kcheck/*.c))) $(EMULATED) $(LIB)
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
@@ -245,6 +254,8 @@ programs: $(PROGRAMS) $B/ferry
 check: all programs
 	@tests/run.sh $(CHECK_ITEMS)
 
+# One more than there are cores: many a test waits for a process of its own, a phone's above all.
+TEST_JOBS ?= $(shell echo $$(($$(nproc) + 1)))
 ASAN_UNITS = $(subst $B/,build/host/asan/,$(UNITS)) $(subst $B/,build/host/asan/,$(REPLAY_ITEMS)) \
              build/host/asan/tests/kcheck/kcheck
 TSAN_UNITS = $(patsubst %,build/host/tsan/tests/unit/%,base/test_thread format/test_gguf_write model/test_session \
@@ -253,15 +264,22 @@ TSAN_UNITS = $(patsubst %,build/host/tsan/tests/unit/%,base/test_thread format/t
 QEMU_LD = qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:build/sysroot/usr/lib/aarch64-linux-gnu
 ARM_UNITS = $(foreach u,$(ARM_UNIT_NAMES),"$(QEMU_LD) build/aarch64/release/tests/unit/$(u)")
 # `max` has every feature and runs every kernel in full. What is left for another CPU is that it picks kernels
-# whose instructions it has, and that their results are the same there.
+# whose instructions it has, and that their results are the same there. One without anything but NEON shows that of
+# every operation; the CPUs between differ from these two in the products only, which alone use more (kernel_list.h).
 ARM_CPUS = max max,sve=off cortex-a76 neoverse-n1 cortex-a53
 ARM_KCHECK = $(foreach c,$(ARM_CPUS),"qemu-aarch64 -cpu $(c) build/aarch64/release/tests/kcheck/kcheck \
-             $(if $(filter-out max,$(c)),--picked)")
+             $(if $(filter-out max,$(c)),--picked) $(if $(filter-out max cortex-a53,$(c)),--kernel matmul)")
 MASKED = "FY_CPU_MASK=0 $B/tests/kcheck/kcheck" $(foreach u,$(filter %/kernels/%,$(UNITS)),"FY_CPU_MASK=0 $(u)")
 ARM_UNIT_NAMES = base/test_hash base/test_ed25519 bundle/test_public_key base/test_json base/test_thread \
                  kernels/test_encode_golden kernels/test_decode_golden kernels/test_row kernels/test_row_error kernels/test_kernels kernels/test_activation model/test_moe model/test_forward \
                  format/test_gguf model/test_sample model/test_sample_math model/test_sample_scan vocab/test_vocab
 TEST_SCRIPTS = $(filter-out tests/phone/phone.sh,$(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh tests/phone/*.sh)))
+
+# What takes long begins first, the longest first, so that no core waits for it at the end.
+LONG = $(addprefix tests/,phone/selftest.sh golden/demo_models.sh e2e/compilers.sh phone/device.sh phone/push.sh \
+       cli/docs.sh phone/adb_client.sh e2e/device_build.sh phone/doctor.sh e2e/workspace.sh phone/up.sh \
+       e2e/same_everywhere.sh cli/selftest.sh e2e/memory.sh golden/families.sh e2e/chat.sh) \
+       build/host/asan/tests/kcheck/kcheck $B/tests/kcheck/kcheck
 
 ## test: everything
 .PHONY: test
@@ -269,7 +287,8 @@ test: all programs lib
 	@$(MAKE) --no-print-directory MODE=asan programs
 	@$(MAKE) --no-print-directory MODE=tsan $(TSAN_UNITS)
 	@$(MAKE) --no-print-directory TARGET=aarch64 all kcheck $(patsubst %,build/aarch64/release/tests/unit/%,$(ARM_UNIT_NAMES))
-	@tests/run.sh $(CHECK_ITEMS) $(MASKED) $(ASAN_UNITS) $(TSAN_UNITS) $(ARM_KCHECK) $(ARM_UNITS) $(TEST_SCRIPTS)
+	@tests/run.sh -j $(TEST_JOBS) $(ARM_KCHECK) $(LONG) $(filter-out $(LONG),$(TEST_SCRIPTS) $(ARM_UNITS) $(TSAN_UNITS) \
+	  $(ASAN_UNITS) $(CHECK_ITEMS) $(MASKED))
 
 .PHONY: kcheck
 kcheck: $B/tests/kcheck/kcheck
@@ -404,4 +423,4 @@ clean:
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST) | sort | sed 's/^\([^:]*\): /  make \1|/' | column -t -s '|' 2>/dev/null || sed -n 's/^## /  make /p' $(MAKEFILE_LIST)
 
--include $(shell find $B -name '*.d' 2>/dev/null)
+-include $(shell find $B $(EMULATED_DIR) -name '*.d' 2>/dev/null)

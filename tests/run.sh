@@ -16,6 +16,9 @@ logs=build/test-logs
 rm -rf "$logs"
 mkdir -p "$logs"
 export CMOCKA_MESSAGE_OUTPUT=TAP
+# A test that calls make takes its variables from the make around it, but has no part in its jobs.
+MAKEFLAGS=$(sed -E 's/(^| )(-j[0-9]*|--jobserver-[^ ]*)//g' <<<"${MAKEFLAGS-}")
+export MAKEFLAGS
 
 run_one() { # INDEX COMMAND
     local log=$logs/$1 status=0 begin=$SECONDS

@@ -250,5 +250,6 @@ check_equal "selftest reads every file and finds nothing" 'true true' \
 rm -rf "$TMP/bad"
 cp -r "$TMP/tales" "$TMP/bad"
 printf 'x' | dd of="$TMP/bad/tales/ggml/weights.gguf" bs=1 seek=1000000 conv=notrunc status=none
-check_status "and a changed byte when there is one" 4 "'files'.*weights.gguf: changed" "$ferry" selftest -d "$TMP/bad"
+# (the kernels were looked at just now)
+check_status "and a changed byte when there is one" 4 "'files'.*weights.gguf: changed" env FY_CPU_MASK=0 "$ferry" selftest -d "$TMP/bad"
 finish

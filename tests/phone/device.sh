@@ -66,7 +66,6 @@ tiny=$(realpath "$TMP"/tiny/*/ggml/weights.gguf)
 check "eval finds what the reference found" "$ferry" eval --device -m "$tiny" --golden tests/data/families/llama/golden.safetensors
 check_equal "bench measures there what was asked for" "0 4 1,0 4 2" \
     "$("$ferry" bench --device -m "$tiny" -p 0 -n 4 -t 1,2 -r 1 -o jsonl 2>/dev/null | jq -r '"\(.n_prompt) \(.n_gen) \(.n_threads)"' | paste -sd,)"
-check "selftest looks at the phone itself" "$ferry" selftest --device -d "$TMP/tiny" --quick
 check_equal "what only this machine has stays here" "$(head -1 "$TMP/answers")" \
     "$(FERRY_NO_HISTORY=1 "$ferry" chat -s "$ANDROID_SERIAL" -d tales "${exact[@]}" <<<"$(head -1 "$TMP/questions")")"
 check_equal "a variable here counts there" "$(FERRY_N_PREDICT=3 "$ferry" run -d "$w" -p Once --print-ids 2>/dev/null | wc -w)" \
