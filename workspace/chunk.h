@@ -49,5 +49,8 @@ int fy_chunk_join(const char *dir, const char *out, fy_pool *pool, fy_progress *
  * seams, the model each piece is of, config.json against the pieces. FY_EVERIFY names the first
  * contradiction. */
 int fy_chunk_check(const char *dir, fy_err *e);
+/* The same of a weights.gguf and a directory with config.json that lie anywhere. weights may be a
+ * complete model beside the pieces of it: their tensors are looked up there. */
+int fy_chunk_check_files(const char *weights, const char *qnn, fy_err *e);
 
 #endif
