@@ -300,6 +300,11 @@ bench-convert: all $B/tests/bench/make_checkpoint
 bench-quantize: all kcheck $B/tests/bench/make_gguf
 	@BUILD='$B' tests/bench/quantize.sh
 
+## bench-chunk: cutting a model for an NPU, and joining it, against a flushed copy
+.PHONY: bench-chunk
+bench-chunk: all $B/tests/bench/make_gguf
+	@BUILD='$B' tests/bench/chunk.sh
+
 ## bench-push: push against adb's own, on the emulated phone with a link of 40 MB/s
 .PHONY: bench-push
 bench-push: all $B/tests/bench/make_gguf $B/tests/phone/phone_adbd $B/tests/phone/adb_try
