@@ -171,6 +171,6 @@ const fy_verb fy_verb_chunk = {
         "(exit status 4).",
     .examples = "ferry chunk model.gguf --chunks 4 -o model-npu\n"
                 "ferry chunk --join model-npu -o model-again.gguf\n",
-    .task = FY_TASK_MAKE,
+    .task = FY_TASK_PACKAGE,
     .run = run,
 };
