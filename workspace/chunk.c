@@ -182,11 +182,6 @@ static int plan_parts(job *j, fy_err *e)
 static int open_model(job *j, const char *path, fy_err *e)
 {
     const fy_map_how mapped = {0};
-    if (fy_file_is_dir(path))
-        return fy_fail(e, FY_EARG,
-                       "%s: is a directory, expected a GGUF file; 'ferry convert' makes one of a "
-                       "checkpoint",
-                       path);
     j->model = fy_model_open_as(path, &mapped, e);
     if (j->model == NULL)
         return -1;
