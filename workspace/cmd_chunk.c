@@ -220,10 +220,10 @@ const fy_verb fy_verb_chunk = {
         "(exit status 4).",
     .examples = "ferry chunk model.gguf --soc SM8650 -c 2048 --batch 128,1 -o model-npu\n"
                 "# into so many pieces, for whatever chip\n"
-                "ferry chunk model.gguf --chunks 4 -o model-npu\n"
+                "ferry chunk model.gguf --chunks 4 -o model-cut\n"
                 "# and back"
                 "\n"
-                "ferry chunk --join model-npu -o model-again.gguf\n",
+                "ferry chunk --join model-cut -o model-again.gguf\n",
     .task = FY_TASK_PACKAGE,
     .environment =
         "XDG_CONFIG_HOME Where ferry/soc.d and ferry/recipes.d are looked for; ~/.config when not "
