@@ -108,7 +108,7 @@ static const fy_opt opts[] = {
      .arg = "NAME",
      .offset = offsetof(options, soc),
      .set = "htp",
-     .help = "Take the vendor's libraries for this chip along (SM8650, SM8750, SA8295, ...)."},
+     .help = "Take the vendor's libraries for this chip along (SM8650, 8750, \"8 Gen 3\", ...)."},
     {.group = "NPU",
      .name = "htp",
      .kind = FY_OPT_STR,
@@ -308,7 +308,8 @@ const fy_verb fy_verb_create = {
                 "ferry create checkpoint --outtype q8_0 -o phone8\n"
                 "# two models, and a device program from somewhere else\n"
                 "ferry create model.gguf model-f16.gguf -o both --exe-path device/ferry\n",
-    .environment = "QNN_SDK_ROOT The NPU vendor's SDK, for --soc and --htp.\n",
+    .environment = "QNN_SDK_ROOT The NPU vendor's SDK, for --soc and --htp.\n"
+                   "XDG_CONFIG_HOME Where ferry/soc.d is looked for; ~/.config when not set.\n",
     .task = FY_TASK_PACKAGE,
     .run = run,
 };
