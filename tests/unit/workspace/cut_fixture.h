@@ -5,6 +5,7 @@
 
 #include "arch/part.h"
 #include "tests/unit/bundle/qnn_text.h"
+#include "workspace/chunk_impl.h"
 
 enum {
     CUT_EMBEDDING,
@@ -26,6 +27,7 @@ typedef struct {
     fy_type type;      /* of the matrices */
     uint8_t norm;      /* value of every byte of vectors */
     uint32_t shift;    /* of the numbers in places */
+    float temp;        /* general.sampling.temp; 0: none */
     uint32_t n_places; /* 0: one for each tensor */
 } cut_piece;
 
@@ -51,22 +53,6 @@ static inline fy_hparams cut_hparams(void)
                      .rope_theta = 10000};
     fy_hparams_derive(&hp, fy_family_of_gguf(FY_SPAN("llama"), false));
     return hp;
-}
-
-static inline cut_model cut_sound(void)
-{
-    const fy_part parts[CUT_PIECES] = {
-        {.kind = FY_PART_EMBEDDING, .count = 1},
-        {.kind = FY_PART_LAYERS, .count = 2, .end_layer = 2},
-        {.kind = FY_PART_LAYERS, .index = 1, .count = 2, .first_layer = 2, .end_layer = 3},
-        {.kind = FY_PART_HEAD, .count = 2, .end_token = 32},
-        {.kind = FY_PART_HEAD, .index = 1, .count = 2, .first_token = 32, .end_token = 48}};
-    cut_model m = {.config = QNN_CUT};
-    for (int i = 0; i < CUT_PIECES; i++) {
-        m.piece[i] = (cut_piece){.part = parts[i], .hp = cut_hparams(), .arch = "llama"};
-        strcpy(m.piece[i].part.model, QNN_CUT_MODEL);
-    }
-    return m;
 }
 
 typedef struct {
@@ -142,6 +128,8 @@ static inline void cut_piece_write(const char *path, const cut_piece *p)
     assert_int_equal(fy_gguf_add_str(w, "general.architecture", fy_span_of(p->arch), &e), 0);
     if (p->part.kind == FY_PART_EMBEDDING || p->part.kind == FY_PART_WHOLE)
         cut_add_tokens(w);
+    if (p->temp > 0)
+        assert_int_equal(fy_gguf_add_f32(w, "general.sampling.temp", p->temp, &e), 0);
     const fy_family *f = fy_family_of_gguf(fy_span_of(p->arch), false);
     if (fy_hparams_to_gguf(w, f, &p->hp, &e) != 0)
         fail_msg("%s", e.msg);
@@ -155,6 +143,42 @@ static inline void cut_piece_write(const char *path, const cut_piece *p)
     if (fy_gguf_write(w, path, cut_fill, &(cut_filler){w, p->norm}, NULL, NULL, &e) != 0)
         fail_msg("%s", e.msg);
     fy_gguf_writer_free(w);
+}
+
+/* ferry.chunk.model of the model, which is written to tmp/whole.gguf. */
+static inline const char *cut_id(void)
+{
+    static char id[FY_PART_MODEL_BYTES];
+    const cut_piece whole = {.hp = cut_hparams(), .arch = "llama"};
+    fy_err e = {0};
+    fy_chunk_id h;
+    cut_piece_write(at("whole.gguf"), &whole);
+    fy_gguf *g = fy_gguf_open(at("whole.gguf"), &e);
+    assert_non_null(g);
+    assert_int_equal(fy_chunk_id_begin(&h, g, &e), 0);
+    for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
+        const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
+        assert_int_equal(fy_chunk_id_add(&h, t, t->data, &e), 0);
+    }
+    assert_int_equal(fy_chunk_id_end(&h, id, &e), 0);
+    fy_gguf_close(g);
+    return id;
+}
+
+static inline cut_model cut_sound(void)
+{
+    const fy_part parts[CUT_PIECES] = {
+        {.kind = FY_PART_EMBEDDING, .count = 1},
+        {.kind = FY_PART_LAYERS, .count = 2, .end_layer = 2},
+        {.kind = FY_PART_LAYERS, .index = 1, .count = 2, .first_layer = 2, .end_layer = 3},
+        {.kind = FY_PART_HEAD, .count = 2, .end_token = 32},
+        {.kind = FY_PART_HEAD, .index = 1, .count = 2, .first_token = 32, .end_token = 48}};
+    cut_model m = {.config = QNN_CUT};
+    for (int i = 0; i < CUT_PIECES; i++) {
+        m.piece[i] = (cut_piece){.part = parts[i], .hp = cut_hparams(), .arch = "llama"};
+        strcpy(m.piece[i].part.model, cut_id());
+    }
+    return m;
 }
 
 /* tmp/<dir>, as `ferry chunk` makes it. */
@@ -171,7 +195,11 @@ static inline void cut_write(const char *dir, const cut_model *m)
         cut_piece_write(at(path), &m->piece[i]);
     }
     snprintf(path, sizeof path, "%s/qnn/config.json", dir);
-    put_text(at(path), m->config);
+    char *text = strstr(m->config, QNN_CUT_MODEL) != NULL
+                     ? qnn_changed(m->config, QNN_CUT_MODEL, cut_id())
+                     : strdup(m->config);
+    put_text(at(path), text);
+    free(text);
 }
 
 #endif
