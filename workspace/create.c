@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "arch/part.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "bundle/bundle.h"
@@ -17,7 +18,7 @@
 
 /* --- a model ---------------------------------------------------------------------------------- */
 
-/* Every key of the model, no tensors. */
+/* Every key of the model, no tensors. It is no piece, so not those of one. */
 static int add_vocab(fy_maker *k, const fy_gguf *g, const char *rel, fy_err *e)
 {
     fy_gguf_writer *w = fy_gguf_writer_new(e);
@@ -25,8 +26,8 @@ static int add_vocab(fy_maker *k, const fy_gguf *g, const char *rel, fy_err *e)
     int rc = w != NULL && path != NULL ? 0 : -1;
     for (size_t i = 0; rc == 0 && i < fy_gguf_n_kv(g); i++) {
         const fy_gguf_kv *kv = fy_gguf_kv_at(g, i);
-        if (!fy_span_is(kv->key,
-                        FY_KEY_ALIGNMENT)) /* of the data section, which this file has not */
+        if (!fy_span_is(kv->key, FY_KEY_ALIGNMENT) && /* of the data, which this file has not */
+            !fy_span_begins(kv->key, FY_PART_KEYS))
             rc = fy_gguf_add_kv(w, kv, e);
     }
     if (rc == 0)
@@ -39,11 +40,18 @@ static int add_vocab(fy_maker *k, const fy_gguf *g, const char *rel, fy_err *e)
 static void warn_powerserve(const fy_create_source *m)
 {
     fy_str why = {0};
-    fy_powerserve_limits(fy_model_gguf(m->model), fy_model_family(m->model),
-                         fy_model_hparams(m->model), &why);
+    if (m->embedding == NULL)
+        fy_powerserve_limits(m->gguf, m->family, &m->hp, &why);
+    else
+        fy_str_puts(&why, "its layers are chunks, which have to be compiled to context binaries");
     if (why.len > 0)
         fy_log(FY_LOG_WARN, "%s: PowerServe's runtime could not compute this model (ferry can): %s",
                m->name, fy_str_z(&why));
+    else if (m->chunks)
+        fy_log(FY_LOG_WARN,
+               "%s: PowerServe's runtime needs --no-qnn for this model: its chunks have to be "
+               "compiled to context binaries",
+               m->name);
     else
         fy_log(FY_LOG_DEBUG, "%s: PowerServe's runtime can compute this model, too", m->name);
     fy_str_release(&why);
@@ -57,6 +65,11 @@ static int add_parity(fy_maker *k, const fy_create_source *m, const char *rel, f
     fy_str text = {0};
     fy_err why = {0};
     p.tool = k->p->tool;
+    if (m->model == NULL) {
+        fy_log(FY_LOG_WARN, "%s: without " FY_BUNDLE_PARITY ": of a cut model none is computed yet",
+               m->name);
+        return 0;
+    }
     int rc = fy_parity_make(m->model, &p, &text, &made, &why);
     if (rc != 0 && why.code == FY_EUNSUPPORTED) {
         fy_log(FY_LOG_WARN, "%s: without " FY_BUNDLE_PARITY ": %s", m->name, why.msg);
@@ -101,7 +114,7 @@ static int add_model(fy_maker *k, fy_create_source *m, bool main_model, fy_err *
         rc = fy_maker_share(k, f->from, f->bytes, f->rel, e);
     }
     snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_VOCAB, m->name);
-    if (rc != 0 || add_vocab(k, fy_model_gguf(m->model), rel, e) != 0)
+    if (rc != 0 || add_vocab(k, m->gguf, rel, e) != 0)
         return -1;
     snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_MODEL_JSON, m->name);
     rc = fy_model_json_text(&m->json, &text, e);
@@ -141,7 +154,7 @@ static int add_settings(fy_maker *k, const fy_create_sources *s, fy_err *e)
     int rc = workspace_text(k->p, s, &text, e);
     if (fy_maker_text(k, FY_BUNDLE_WORKSPACE_JSON, rc, &text, e) != 0)
         return -1;
-    rc = fy_hparams_json_text(fy_model_gguf(s->item[0].model), &text, e);
+    rc = fy_hparams_json_text(s->item[0].gguf, &text, e);
     return fy_maker_text(k, FY_BUNDLE_HPARAMS_JSON, rc, &text, e);
 }
 
@@ -223,8 +236,8 @@ static uint64_t disk_need(const fy_create_params *p, const inputs *in, dev_t dev
     uint64_t need = fy_pieces_bytes(&in->files) + (1u << 20); /* JSON, directories */
     for (size_t i = 0; i < in->s.n; i++) {
         const fy_create_source *m = &in->s.item[i];
-        if (m->model != NULL)
-            need += fy_gguf_data_offset(fy_model_gguf(m->model)); /* vocab.gguf */
+        if (m->gguf != NULL)
+            need += fy_gguf_data_offset(m->gguf); /* vocab.gguf */
         if (m->checkpoint || p->copy || m->dev != dev)
             need += m->bytes;
         need += p->copy ? fy_pieces_bytes(&m->npu) : fy_pieces_bytes_off(&m->npu, dev);

@@ -206,17 +206,6 @@ static int check_weights(const fy_gguf *weights, const fy_gguf *vocab, const fy_
     return compare_vocab(vocab, weights, e);
 }
 
-/* Chunks of ours have headers that can be compared. */
-static bool has_chunks(const fy_qnn_config *c)
-{
-    bool any = false;
-    for (size_t i = 0; i < c->n_graphs; i++)
-        any |= fy_qnn_is_gguf(&c->graph[i]);
-    for (size_t i = 0; i < c->n_embeddings; i++)
-        any |= fy_qnn_is_gguf(&c->embedding[i]);
-    return any;
-}
-
 static int check_chunks(const char *dir, const char *model, fy_verify_report *r, fy_err *e)
 {
     fy_err what = {0};
@@ -247,7 +236,7 @@ static int check_qnn(const char *dir, const fy_manifest *m, const char *model,
             rc = fy_verify_found(r, fy_str_z(&rel), &what, e);
             chunks = false;
         } else {
-            chunks |= has_chunks(&c);
+            chunks |= fy_qnn_has_gguf(&c); /* which have headers to compare */
             fy_qnn_config_release(&c);
         }
     }
