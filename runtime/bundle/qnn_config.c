@@ -278,10 +278,8 @@ static int take_own(fy_json *j, fy_qnn_config *c, fy_err *e)
         else if (rc == 0)
             memcpy(texts[i].out, s.ptr, s.len);
     }
-    for (size_t i = 0; rc == 0 && i < N_TEXTS; i++) {
-        if (version == 0 || texts[i].out[0] == '\0')
-            rc = fy_fail(e, FY_EFORMAT, "lacks '%s'", version == 0 ? "version" : texts[i].key);
-    }
+    if (rc == 0 && (version == 0 || c->own.model[0] == '\0'))
+        rc = fy_fail(e, FY_EFORMAT, "lacks '%s'", version == 0 ? "version" : "model");
     c->own.version = (uint32_t)version;
     return rc;
 }

@@ -49,7 +49,7 @@ typedef struct {
 typedef struct {
     uint32_t version; /* 0: there is none */
     char model[65];   /* which model was cut: fy_part.model */
-    char soc[64], recipe[64];
+    char soc[64], recipe[64]; /* "": cut for none in particular */
 } fy_qnn_own;
 
 typedef struct {
