@@ -12,7 +12,7 @@ enum { MAX_BATCHES = 8 };
 typedef struct {
     const char *out, *batch;
     int64_t n_chunks, n_ctx, n_threads;
-    bool quiet, verbose;
+    bool join, quiet, verbose;
 } options;
 
 #define FIELD(name) offsetof(options, name)
@@ -25,6 +25,12 @@ static const fy_opt opts[] = {
      .min = 1,
      .max = 1000,
      .help = "Cut the layers into so many chunks, as even by their bytes as layers allow."},
+    {.group = "Cut",
+     .name = "join",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(join),
+     .line_only = true,
+     .help = "The other way round: put the pieces in DIR together again."},
     {.group = "Graphs",
      .name = "ctx-size",
      .alias = "c",
@@ -50,7 +56,7 @@ static const fy_opt opts[] = {
      .offset = FIELD(out),
      .line_only = true,
      .file = FY_FILE_OUT,
-     .help = "The directory to cut into."},
+     .help = "The directory to cut into; with --join the GGUF file to write."},
     FY_ROW_THREADS,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
@@ -111,17 +117,32 @@ static int cut(const char *model, const options *o, fy_pool *pool, fy_err *e)
     return rc;
 }
 
+static int join(const char *dir, const options *o, fy_pool *pool, fy_err *e)
+{
+    const double begin = fy_now_s();
+    fy_progress progress;
+    if (o->n_chunks != FY_OPT_UNSET_INT)
+        return fy_fail(e, FY_EARG, "--join and --chunks: expected one of them");
+    fy_show_begin(&progress, "joining", 0);
+    const int rc = fy_chunk_join(dir, o->out, pool, &progress, e);
+    fy_show_end(&progress);
+    if (rc == 0)
+        fy_log(FY_LOG_INFO, "%s: %.1f MB, %.1f s", o->out, (double)progress.total_bytes * 1e-6,
+               fy_now_s() - begin);
+    return rc;
+}
+
 static int run(void *opt, int n_args, char **args, fy_err *e)
 {
     (void)n_args;
     const options *o = opt;
     if (o->out == NULL)
-        return fy_fail(e, FY_EARG, "where to? Say -o DIR");
+        return fy_fail(e, FY_EARG, "where to? Say -o %s", o->join ? "OUT.gguf" : "DIR");
     fy_pool *pool =
         fy_pool_new(o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->n_threads, e);
     if (pool == NULL)
         return -1;
-    const int rc = cut(args[0], o, pool, e);
+    const int rc = o->join ? join(args[0], o, pool, e) : cut(args[0], o, pool, e);
     fy_pool_free(pool);
     return rc;
 }
@@ -129,7 +150,7 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
 const fy_verb fy_verb_chunk = {
     .name = "chunk",
     .summary = "cut a model into pieces for an NPU",
-    .synopsis = "MODEL.gguf",
+    .synopsis = "MODEL.gguf|DIR",
     .min_args = 1,
     .max_args = 1,
     .opts = opts,
@@ -142,8 +163,14 @@ const fy_verb fy_verb_chunk = {
         "which says what computes what. Weights are copied as they are. MODEL.gguf of a split "
         "model is its first file.\n\n"
         "The same model and options give the same bytes, interrupted on the way or not: the same "
-        "command goes on with what is there.",
-    .examples = "ferry chunk model.gguf --chunks 4 -o model-npu\n",
+        "command goes on with what is there.\n\n"
+        "With --join the pieces in DIR become the file again that was cut, byte for byte where "
+        "ferry "
+        "or llama.cpp wrote it; pieces that are missing, of different models or changed are "
+        "refused "
+        "(exit status 4).",
+    .examples = "ferry chunk model.gguf --chunks 4 -o model-npu\n"
+                "ferry chunk --join model-npu -o model-again.gguf\n",
     .task = FY_TASK_MAKE,
     .run = run,
 };
