@@ -217,6 +217,19 @@ static int check_chunks(const char *dir, const char *model, fy_verify_report *r,
     return rc;
 }
 
+static int embedding_alone(const char *model, fy_verify_report *r, fy_err *e)
+{
+    fy_str rel = {0};
+    fy_str_printf(&rel, "%s/" FY_BUNDLE_WEIGHTS, model);
+    const int rc = rel.oom ? fy_nomem(e)
+                           : fy_verify_add(r, rel.ptr,
+                                           "is the embedding of a model that was cut, expected its "
+                                           "chunks in " FY_QNN_DIR "/ beside it",
+                                           e);
+    fy_str_release(&rel);
+    return rc;
+}
+
 /* Files below MODEL/qnn/ are listed by their own config.json. */
 static int check_qnn(const char *dir, const fy_manifest *m, const char *model,
                      const fy_model_json *json, const fy_part *part, fy_verify_report *r, fy_err *e)
@@ -231,7 +244,10 @@ static int check_qnn(const char *dir, const fy_manifest *m, const char *model,
     fy_str_printf(&path, "%s/%s", dir, fy_str_z(&rel));
     fy_str_puts(&rel, FY_QNN_CONFIG_NAME);
     int rc = rel.oom || path.oom ? fy_nomem(e) : 0;
-    if (rc == 0 && (any || chunks)) { /* an embedding alone computes nothing */
+    if (rc == 0 && chunks && !any) {
+        rc = embedding_alone(model, r, e);
+        chunks = false;
+    } else if (rc == 0 && any) {
         if (fy_qnn_check_dir(fy_str_z(&path), json, &c, &what) != 0) {
             rc = fy_verify_found(r, fy_str_z(&rel), &what, e);
             chunks = false;
