@@ -133,33 +133,59 @@ static int check_copy(const fy_gguf_tensor *a, const fy_gguf_tensor *b, uint32_t
     return 0;
 }
 
+/* A tied output matrix is a copy of rows of the embedding; its first bytes are compared. */
+static int check_tied(const found *f, const fy_part *part, const fy_gguf_tensor *t, fy_err *e)
+{
+    const fy_gguf_tensor *embd = fy_gguf_tensor_find(f->m->weights, "token_embd.weight");
+    const size_t n = t->bytes < FY_CHUNK_ID_BYTES ? (size_t)t->bytes : FY_CHUNK_ID_BYTES;
+    if (embd == NULL || embd->type != t->type || embd->ne[0] != t->ne[0] ||
+        embd->ne[1] < part->end_token)
+        return fy_fail(e, FY_EVERIFY,
+                       "'output.weight' is no copy of token_embd.weight (" FY_PART_KEYS
+                       "tied): that has another type or shape in " FY_BUNDLE_WEIGHTS);
+    const uint64_t row = fy_type_row_bytes(embd->type, embd->ne[0]);
+    return memcmp(embd->data + row * part->first_token, t->data, n) == 0
+               ? 0
+               : fy_fail(e, FY_EVERIFY,
+                         "'output.weight' has other values than token_embd.weight, of which it is "
+                         "a copy (" FY_PART_KEYS "tied)");
+}
+
+static int add_tensor(found *f, const fy_part *part, const fy_gguf_tensor *t, uint32_t place,
+                      fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    if (place >= f->n)
+        return fy_fail(e, FY_EVERIFY, PLACES ": '%s' has number %u, expected less than %zu",
+                       fy_quote(shown, sizeof shown, t->name), place, f->n);
+    if (f->m->part.kind == FY_PART_WHOLE && check_original(f, part, t, place, e) != 0)
+        return -1;
+    if (part->tied && fy_span_is(t->name, "output.weight"))
+        return check_tied(f, part, t, e);
+    if (f->at[place] != NULL && part->kind == FY_PART_HEAD)
+        return check_copy(t, f->at[place], place, e);
+    if (f->at[place] != NULL)
+        return fy_fail(e, FY_EVERIFY, PLACES ": '%s' has number %u, as a tensor of another piece",
+                       fy_quote(shown, sizeof shown, t->name), place);
+    f->at[place] = t;
+    return 0;
+}
+
 static int add_piece(found *f, const fy_gguf *g, const fy_part *part, fy_err *e)
 {
     const fy_gguf_kv *places;
     const size_t n = fy_gguf_n_tensors(g);
     const int rc = fy_gguf_get_array(g, PLACES, FY_KV_U32, &places, e);
-    if (rc != 0 || places->count != n)
-        return rc < 0   ? -1
-               : rc > 0 ? fy_fail(e, FY_EVERIFY, "key " PLACES " is missing")
-                        : fy_fail(e, FY_EVERIFY,
-                                  PLACES " has %llu numbers, expected one for each "
-                                         "of %zu tensors",
-                                  (unsigned long long)places->count, n);
+    if (rc != 0)
+        return rc > 0 ? fy_fail(e, FY_EVERIFY, "key " PLACES " is missing") : -1;
+    if (places->count != n)
+        return fy_fail(e, FY_EVERIFY,
+                       PLACES " has %llu numbers, expected one for each of %zu tensors",
+                       (unsigned long long)places->count, n);
     for (size_t i = 0; i < n; i++) {
-        const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
         const uint32_t place = (uint32_t)fy_gguf_int_at(places, i);
-        const bool tied = part->tied && fy_span_is(t->name, "output.weight");
-        if (place >= f->n)
-            return fy_fail(e, FY_EVERIFY, PLACES ": [%zu] is %u, expected less than %zu", i, place,
-                           f->n);
-        if (f->m->part.kind == FY_PART_WHOLE && check_original(f, part, t, place, e) != 0)
+        if (add_tensor(f, part, fy_gguf_tensor_at(g, i), place, e) != 0)
             return -1;
-        const fy_gguf_tensor *before = f->at[place];
-        if (before == NULL)
-            f->at[place] = t;
-        else if (!tied && (part->kind != FY_PART_HEAD || check_copy(t, before, place, e) != 0))
-            return fy_fail(e, FY_EVERIFY, PLACES ": [%zu] is %u, which another piece has, too", i,
-                           place);
     }
     return 0;
 }
