@@ -35,23 +35,26 @@ static int by_place(const void *a, const void *b)
 static size_t check_cover(const fy_chain_graph_spec *g, size_t i, size_t n, uint32_t end,
                           fy_err *e)
 {
-    const bool head = i < n && is_head(&g[i]);
-    const size_t begin = i;
-    uint32_t next = end;
+    const bool head = is_head(&g[i]);
+    uint32_t next = end, batch = 0;
     for (; i < n && is_head(&g[i]) == head; i++) {
         const uint32_t first = head ? g[i].first_token : g[i].first_layer;
         const uint32_t behind = head ? g[i].end_token : g[i].end_layer;
-        const bool begins = i == begin || g[i].n_batch != g[i - 1].n_batch;
-        if (begins ? next != end || first != 0 : first != next)
+        if (next == end && g[i].n_batch != batch) {
+            batch = g[i].n_batch;
+            next = 0;
+        }
+        if (g[i].n_batch != batch || first != next || behind <= first || behind > end) {
+            next = 0;
             break;
-        if (g[i].n_batch == 0 || behind <= first || behind > end)
-            break;
+        }
         next = behind;
     }
-    if (next == end && i > begin && (i == n || is_head(&g[i]) != head))
+    if (next == end)
         return i;
     fy_fail(e, FY_EFORMAT,
-            "the graphs of batch size %u do not cover the model's %u %s, each once", i < n ? g[i].n_batch : i > 0 ? g[i - 1].n_batch : 0, end, head ? "tokens" : "layers");
+            "the graphs of batch size %u do not cover the model's %u %s, each once", batch, end,
+            head ? "tokens" : "layers");
     return 0;
 }
 

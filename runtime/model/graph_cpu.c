@@ -13,7 +13,7 @@ enum { N_ROLES = FY_IO_VALUE + 1, N_MASKS = 2 };
 
 typedef struct {
     fy_graph_device base;
-    const fy_map_how *how;
+    fy_map_how how;
     fy_backend *backend; /* owned; this and all that follows: between begin and end */
     uint8_t *memory;     /* owned: */
     fy_activations act;
@@ -82,7 +82,7 @@ static fy_graph_piece *load(fy_graph_device *base, const fy_graph_file *f, fy_er
         fy_nomem(e);
         return NULL;
     }
-    *p = (fy_graph_piece){.d = d, .model = fy_model_open_part(f->path, d->how, e)};
+    *p = (fy_graph_piece){.d = d, .model = fy_model_open_part(f->path, &d->how, e)};
     if (p->model == NULL || check_part(p->model, f, e) != 0)
         goto fail;
     const fy_model *m = p->model;
@@ -395,6 +395,6 @@ fy_graph_device *fy_graph_cpu_open(const fy_map_how *how, fy_err *e)
         fy_nomem(e);
         return NULL;
     }
-    *d = (device){.base = {.api = &api}, .how = how};
+    *d = (device){.base = {.api = &api}, .how = *how};
     return &d->base;
 }

@@ -35,6 +35,9 @@ const fy_hparams *fy_model_hparams(const fy_model *m);
 const fy_family *fy_model_family(const fy_model *m);
 const fy_gguf *fy_model_gguf(const fy_model *m);
 const fy_part *fy_model_part(const fy_model *m);
+/* The files beside it that the layers and the lm_head are in, of a model of graphs; 0: none. */
+size_t fy_model_n_pieces(const fy_model *m);
+const char *fy_model_piece_path(const fy_model *m, size_t i);
 const char *fy_model_backend(const fy_model *m); /* what computes its layers: "cpu", "chunks" */
 /* Most positions of a session: those that the model has learned one by one (position_embd), or what
  * 31 bits count. */

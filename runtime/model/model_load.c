@@ -443,6 +443,16 @@ const fy_part *fy_model_part(const fy_model *m)
     return &m->part;
 }
 
+size_t fy_model_n_pieces(const fy_model *m)
+{
+    return m->chain != NULL ? m->chain->n_pieces : 0;
+}
+
+const char *fy_model_piece_path(const fy_model *m, size_t i)
+{
+    return m->chain->pieces[i].path;
+}
+
 const char *fy_model_backend(const fy_model *m)
 {
     return m->chain != NULL ? m->chain->device->api->name : "cpu";
