@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "bundle/bundle.h"
+#include "cli/model_chunks.h"
 #include "cli/parity.h"
 #include "format/gguf_write.h"
 #include "workspace/create_impl.h"
@@ -40,8 +41,9 @@ static int add_vocab(fy_maker *k, const fy_gguf *g, const char *rel, fy_err *e)
 static void warn_powerserve(const fy_create_source *m)
 {
     fy_str why = {0};
-    if (m->embedding == NULL)
-        fy_powerserve_limits(m->gguf, m->family, &m->hp, &why);
+    if (!m->cut)
+        fy_powerserve_limits(fy_model_gguf(m->model), fy_model_family(m->model),
+                             fy_model_hparams(m->model), &why);
     else
         fy_str_puts(&why, "its layers are chunks, which have to be compiled to context binaries");
     if (why.len > 0)
@@ -57,7 +59,8 @@ static void warn_powerserve(const fy_create_source *m)
     fy_str_release(&why);
 }
 
-/* What the phone is to be asked. A model that has no tokenizer can still be run, with ids. */
+/* What the phone is to be asked; of a cut model the chunks answer. One that has no tokenizer can
+ * still be run, with ids, and one whose layers are compiled only where it was compiled for. */
 static int add_parity(fy_maker *k, const fy_create_source *m, const char *rel, fy_err *e)
 {
     fy_parity_params p = fy_parity_defaults();
@@ -65,12 +68,9 @@ static int add_parity(fy_maker *k, const fy_create_source *m, const char *rel, f
     fy_str text = {0};
     fy_err why = {0};
     p.tool = k->p->tool;
-    if (m->model == NULL) {
-        fy_log(FY_LOG_WARN, "%s: without " FY_BUNDLE_PARITY ": of a cut model none is computed yet",
-               m->name);
-        return 0;
-    }
-    int rc = fy_parity_make(m->model, &p, &text, &made, &why);
+    int rc = m->cut ? fy_model_add_chunks(m->model, m->qnn, &(fy_map_how){0}, &why) : 0;
+    if (rc == 0)
+        rc = fy_parity_make(m->model, &p, &text, &made, &why);
     if (rc != 0 && why.code == FY_EUNSUPPORTED) {
         fy_log(FY_LOG_WARN, "%s: without " FY_BUNDLE_PARITY ": %s", m->name, why.msg);
         fy_str_release(&text);
@@ -114,7 +114,7 @@ static int add_model(fy_maker *k, fy_create_source *m, bool main_model, fy_err *
         rc = fy_maker_share(k, f->from, f->bytes, f->rel, e);
     }
     snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_VOCAB, m->name);
-    if (rc != 0 || add_vocab(k, m->gguf, rel, e) != 0)
+    if (rc != 0 || add_vocab(k, fy_model_gguf(m->model), rel, e) != 0)
         return -1;
     snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_MODEL_JSON, m->name);
     rc = fy_model_json_text(&m->json, &text, e);
@@ -154,7 +154,7 @@ static int add_settings(fy_maker *k, const fy_create_sources *s, fy_err *e)
     int rc = workspace_text(k->p, s, &text, e);
     if (fy_maker_text(k, FY_BUNDLE_WORKSPACE_JSON, rc, &text, e) != 0)
         return -1;
-    rc = fy_hparams_json_text(s->item[0].gguf, &text, e);
+    rc = fy_hparams_json_text(fy_model_gguf(s->item[0].model), &text, e);
     return fy_maker_text(k, FY_BUNDLE_HPARAMS_JSON, rc, &text, e);
 }
 
@@ -236,8 +236,8 @@ static uint64_t disk_need(const fy_create_params *p, const inputs *in, dev_t dev
     uint64_t need = fy_pieces_bytes(&in->files) + (1u << 20); /* JSON, directories */
     for (size_t i = 0; i < in->s.n; i++) {
         const fy_create_source *m = &in->s.item[i];
-        if (m->gguf != NULL)
-            need += fy_gguf_data_offset(m->gguf); /* vocab.gguf */
+        if (m->model != NULL)
+            need += fy_gguf_data_offset(fy_model_gguf(m->model)); /* vocab.gguf */
         if (m->checkpoint || p->copy || m->dev != dev)
             need += m->bytes;
         need += p->copy ? fy_pieces_bytes(&m->npu) : fy_pieces_bytes_off(&m->npu, dev);

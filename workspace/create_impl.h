@@ -36,18 +36,14 @@ void fy_pieces_release(fy_pieces *l);
 /* --- models (create_source.c) ----------------------------------------------------------------- */
 
 typedef struct {
-    char *path;         /* owned; the GGUF file, links resolved; of a checkpoint its directory */
-    char *qnn;          /* owned; directory of its context binaries, with config.json; NULL: none */
-    fy_model *model;    /* owned; NULL: a checkpoint that is not converted yet, or a cut model */
-    fy_gguf *embedding; /* owned; of a model that was cut */
-    const fy_gguf *gguf;     /* view of one of the two; NULL: not converted yet */
-    const fy_family *family; /* this and the rest: set with gguf */
-    fy_hparams hp;
+    char *path;      /* owned; the GGUF file, links resolved; of a checkpoint its directory */
+    char *qnn;       /* owned; directory of its context binaries, with config.json; NULL: none */
+    fy_model *model; /* owned; of a cut model its embedding; NULL: a checkpoint not converted yet */
     char name[FY_MODEL_NAME_BYTES];
     uint64_t bytes; /* of the weights; of a checkpoint at most so many, nearly */
     dev_t dev;
-    bool checkpoint;
-    fy_model_json json;
+    bool checkpoint, cut;
+    fy_model_json json;  /* this and the rest are set with model */
     fy_pieces npu;       /* what goes to MODEL/qnn */
     bool chunks;         /* ... are chunks of ours, not context binaries */
     uint32_t npu_preset; /* tokens that its context binaries begin with */
@@ -68,8 +64,7 @@ int fy_create_describe(const fy_create_params *p, fy_create_source *s, bool main
 /* A draft has to speak the main model's language: FY_EARG unless every token that one of them may
  * choose is the same token in both. On the NPU both begin at the same position, which PowerServe's
  * runtime asserts. */
-int fy_create_check_draft(const fy_create_source *main_model, const fy_create_source *draft,
-                          fy_err *e);
+int fy_create_check_draft(fy_create_source *main_model, fy_create_source *draft, fy_err *e);
 
 /* bin/ (create_runtime.c): ferry, and with p->exec whatever p->exe_path names, every program and
  * library looked at. Checks that p->exec starts one of them. */

@@ -185,8 +185,8 @@ int fy_create_qnn(fy_create_source *s, fy_err *e)
     int rc = 0;
     s->chunks = fy_qnn_has_gguf(&c);
     s->npu_preset = c.kv_size;
-    if ((s->chunks || s->embedding != NULL) &&
-        fy_chunk_check_files(fy_gguf_path(s->gguf), s->qnn, &why) != 0)
+    if ((s->chunks || s->cut) &&
+        fy_chunk_check_files(fy_gguf_path(fy_model_gguf(s->model)), s->qnn, &why) != 0)
         rc = refused(&why, NULL, e);
     if (rc == 0)
         rc = add_file(&l, FY_QNN_CONFIG_NAME, 0, e);

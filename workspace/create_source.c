@@ -10,7 +10,6 @@
 #include "base/quote.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
-#include "cli/cut_model.h"
 #include "format/safetensors.h"
 #include "workspace/create_impl.h"
 #include "workspace/qnn_check.h"
@@ -63,8 +62,8 @@ static int name_source(const fy_create_sources *s, fy_create_source *m, fy_err *
     fy_span text = fy_path_base(m->path);
     if (text.len > 5 && strncasecmp(text.ptr + text.len - 5, ".gguf", 5) == 0)
         text.len -= 5;
-    if (m->gguf != NULL)
-        fy_gguf_get_str(m->gguf, FY_KEY_NAME, &text, NULL);
+    if (m->model != NULL)
+        fy_gguf_get_str(fy_model_gguf(m->model), FY_KEY_NAME, &text, NULL);
     fy_model_dir_name(text.ptr, text.len, m->name);
     size_t base = strlen(m->name);
     if (base > FY_MODEL_NAME_BYTES - 5)
@@ -142,46 +141,26 @@ static bool holds(const char *dir, const char *rel, char **path)
     return yes;
 }
 
-/* Its layers are elsewhere, so that no engine opens this file alone. */
-static int open_embedding(fy_create_source *s, fy_err *e)
-{
-    fy_part part;
-    char what[FY_PART_TEXT_BYTES];
-    s->gguf = s->embedding;
-    if (fy_cut_header(s->gguf, &s->family, &s->hp, &part, e) != 0)
-        return fy_ctx(e, "%s", fy_gguf_path(s->gguf));
-    return part.kind == FY_PART_EMBEDDING
-               ? 0
-               : fy_fail(e, FY_EARG,
-                         "%s: is a piece of a model that was cut, %s; expected the directory with "
-                         "all of them, which 'ferry chunk' made",
-                         fy_gguf_path(s->gguf), fy_part_text(&part, &s->hp, what));
-}
-
 int fy_create_open_model(fy_create_source *s, const char *path, fy_err *e)
 {
-    fy_gguf *g = fy_gguf_open(path, e);
-    if (g == NULL)
+    char what[FY_PART_TEXT_BYTES];
+    s->model = fy_model_open_part(path, &(fy_map_how){0}, e);
+    if (s->model == NULL)
         return -1;
-    const size_t n_files = fy_gguf_n_files(g);
-    const bool piece = fy_gguf_find(g, FY_PART_KEYS "kind") != NULL;
-    if (piece) {
-        s->embedding = g;
-        return open_embedding(s, e);
-    }
-    fy_gguf_close(g);
+    const fy_part *part = fy_model_part(s->model);
+    s->cut = part->kind == FY_PART_EMBEDDING;
+    if (part->kind != FY_PART_WHOLE && !s->cut)
+        return fy_fail(e, FY_EARG,
+                       "%s: is a piece of a model that was cut, %s; expected the directory with "
+                       "all of them, which 'ferry chunk' made",
+                       path, fy_part_text(part, fy_model_hparams(s->model), what));
+    const size_t n_files = fy_gguf_n_files(fy_model_gguf(s->model));
     if (n_files > 1)
         return fy_fail(
             e, FY_EUNSUPPORTED,
             "%s: is one of %zu files, expected a model in a single one; 'ferry quantize' "
             "makes one of them",
             path, n_files);
-    s->model = fy_model_open(path, e);
-    if (s->model == NULL)
-        return -1;
-    s->gguf = fy_model_gguf(s->model);
-    s->family = fy_model_family(s->model);
-    s->hp = *fy_model_hparams(s->model);
     return 0;
 }
 
@@ -219,9 +198,10 @@ static int open_directory(const fy_create_params *p, fy_create_source *m, fy_err
 int fy_create_describe(const fy_create_params *p, fy_create_source *s, bool main_model, fy_err *e)
 {
     const char *id = main_model && p->model_id != NULL ? p->model_id : s->name;
-    if (fy_model_json_of(s->family, &s->hp, id, &s->json, e) != 0)
+    if (fy_model_json_of(fy_model_family(s->model), fy_model_hparams(s->model), id, &s->json, e) !=
+        0)
         return -1;
-    if (s->qnn == NULL && s->embedding != NULL)
+    if (s->qnn == NULL && s->cut)
         return fy_fail(e, FY_EARG,
                        "%s: is the embedding of a model that was cut; expected the directory with "
                        "all its pieces, which 'ferry chunk' made",
@@ -292,7 +272,7 @@ int fy_create_sources_open(const fy_create_params *p, fy_create_sources *out, fy
     if (rc == 0)
         rc = take_qnn_path(p, &s.item[0], e);
     for (size_t i = 0; rc == 0 && i < s.n; i++) {
-        if (s.item[i].gguf != NULL)
+        if (s.item[i].model != NULL)
             rc = fy_create_describe(p, &s.item[i], i == 0, e);
     }
     if (rc != 0) {
@@ -307,7 +287,6 @@ void fy_create_sources_release(fy_create_sources *s)
 {
     for (size_t i = 0; i < s->n; i++) {
         fy_model_close(s->item[i].model);
-        fy_gguf_close(s->item[i].embedding);
         free(s->item[i].path);
         free(s->item[i].qnn);
         fy_pieces_release(&s->item[i].npu);
@@ -318,9 +297,18 @@ void fy_create_sources_release(fy_create_sources *s)
 
 /* --- drafts ----------------------------------------------------------------------------------- */
 
-static int check_vocab(const char *main_name, const fy_vocab *a, const char *draft_name,
-                       const fy_vocab *b, fy_err *e)
+int fy_create_check_draft(fy_create_source *main_model, fy_create_source *draft, fy_err *e)
 {
+    if (main_model->qnn != NULL && draft->qnn != NULL &&
+        main_model->npu_preset != draft->npu_preset)
+        return fy_fail(e, FY_EARG,
+                       "the draft %s begins with %u preset tokens (kv_size), %s with %u; expected "
+                       "context binaries made with the same system prompt",
+                       draft->name, draft->npu_preset, main_model->name, main_model->npu_preset);
+    const fy_vocab *a = fy_model_vocab(main_model->model, e),
+                   *b = a != NULL ? fy_model_vocab(draft->model, e) : NULL;
+    if (b == NULL)
+        return fy_ctx(e, "%s", a == NULL ? main_model->name : draft->name);
     uint32_t n = fy_vocab_n(a) > fy_vocab_n(b) ? fy_vocab_n(a) : fy_vocab_n(b);
     for (uint32_t i = 0; i < n; i++) {
         int32_t id = (int32_t)i;
@@ -332,26 +320,8 @@ static int check_vocab(const char *main_name, const fy_vocab *a, const char *dra
         return fy_fail(e, FY_EARG,
                        "the draft %s has another vocabulary than %s: token %u is '%s' there and "
                        "'%s' here; expected a draft of the same family",
-                       draft_name, main_name, i, fy_quote(shown_y, sizeof shown_y, y),
+                       draft->name, main_model->name, i, fy_quote(shown_y, sizeof shown_y, y),
                        fy_quote(shown_x, sizeof shown_x, x));
     }
     return 0;
-}
-
-int fy_create_check_draft(const fy_create_source *main_model, const fy_create_source *draft,
-                          fy_err *e)
-{
-    if (main_model->qnn != NULL && draft->qnn != NULL &&
-        main_model->npu_preset != draft->npu_preset)
-        return fy_fail(e, FY_EARG,
-                       "the draft %s begins with %u preset tokens (kv_size), %s with %u; expected "
-                       "context binaries made with the same system prompt",
-                       draft->name, draft->npu_preset, main_model->name, main_model->npu_preset);
-    fy_vocab *a = fy_vocab_load(main_model->gguf, e),
-             *b = a != NULL ? fy_vocab_load(draft->gguf, e) : NULL;
-    const int rc = b != NULL ? check_vocab(main_model->name, a, draft->name, b, e)
-                             : fy_ctx(e, "%s", a == NULL ? main_model->name : draft->name);
-    fy_vocab_free(a);
-    fy_vocab_free(b);
-    return rc;
 }
