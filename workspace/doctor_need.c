@@ -8,12 +8,14 @@
 #include "bundle/manifest_read.h"
 #include "bundle/qnn_config.h"
 #include "cli/machine.h"
+#include "cli/model_chunks.h"
 #include "workspace/doctor.h"
 #include "workspace/phone_workspace.h"
 
 /* A tied output matrix of a cut model is there twice and counts once as parameters. */
-static void add_file(const fy_gguf *g, fy_need *out)
+static void add_file(void *user, const fy_gguf *g)
 {
+    fy_need *out = user;
     bool tied = false;
     fy_gguf_get_bool(g, FY_PART_KEYS "tied", &tied, NULL);
     for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
@@ -26,18 +28,6 @@ static void add_file(const fy_gguf *g, fy_need *out)
     }
 }
 
-static int add_pieces(const fy_model *m, fy_need *out, fy_err *e)
-{
-    for (size_t i = 0; i < fy_model_n_pieces(m); i++) {
-        fy_gguf *g = fy_gguf_open(fy_model_piece_path(m, i), e);
-        if (g == NULL)
-            return -1;
-        add_file(g, out);
-        fy_gguf_close(g);
-    }
-    return 0;
-}
-
 /* As `ferry run` and `chat` would open it. qnn: its graphs; NULL: none. */
 static int add_model(const char *path, const char *qnn, const fy_session_params *p, fy_need *out,
                      fy_err *e)
@@ -45,11 +35,11 @@ static int add_model(const char *path, const char *qnn, const fy_session_params 
     const fy_machine_options machine = {.backend = FY_BACKEND_AUTO};
     fy_session_plan plan;
     fy_model *m = fy_machine_open(&machine, path, qnn, e);
-    if (m == NULL || fy_session_plan_of(m, p, &plan, e) != 0 || add_pieces(m, out, e) != 0) {
+    if (m == NULL || fy_session_plan_of(m, p, &plan, e) != 0 ||
+        fy_model_each_file(m, add_file, out, e) != 0) {
         fy_model_close(m);
         return -1;
     }
-    add_file(fy_model_gguf(m), out);
     out->kv += plan.kv_bytes;
     out->scratch += plan.scratch_bytes;
     if (out->n_ctx == 0)
