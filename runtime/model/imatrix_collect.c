@@ -106,7 +106,7 @@ fy_collector *fy_collector_new(fy_session *s, fy_err *e)
         weights[i] = (weight){.t = t, .n_mat = t->ne[2] * t->ne[3]};
     }
     qsort(weights, c->n, sizeof *weights, by_address);
-    fy_backend_watch(s->backend, watch, c);
+    fy_backend_watch(s->d.backend, watch, c);
     return c;
 }
 
@@ -114,7 +114,7 @@ void fy_collector_free(fy_collector *c)
 {
     if (c == NULL)
         return;
-    fy_backend_watch(c->session->backend, NULL, NULL);
+    fy_backend_watch(c->session->d.backend, NULL, NULL);
     for (size_t i = 0; i < c->n; i++) {
         free(c->weights[i].sums);
         free(c->weights[i].counts);
