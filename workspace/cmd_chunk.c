@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/part.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/verb.h"
@@ -74,7 +75,11 @@ static int read_model(job *j, const char *path, fy_err *e)
     fy_gguf *g = fy_gguf_open(path, e);
     if (g == NULL)
         return -1;
-    const int rc = fy_npu_model_of(&j->model, g, e);
+    const int rc = fy_gguf_find(g, FY_PART_KEYS "kind") != NULL
+                       ? fy_fail(e, FY_EARG,
+                                 "is a piece of a model that was cut, expected a whole one; 'ferry "
+                                 "chunk --join' makes one of the pieces")
+                       : fy_npu_model_of(&j->model, g, e);
     fy_gguf_close(g);
     return rc == 0 ? 0 : fy_ctx(e, "%s", path);
 }
