@@ -199,7 +199,12 @@ static int inspect(fy_listing *l, const fy_inspect_how *how, fy_str *out, fy_err
 {
     int rc = fy_file_is_dir(l->path) ? open_directory(l, e) : open_file(l, e);
     if (rc == 0)
+        rc = fy_inspect_open_piece(l, e);
+    if (rc == 0 && l->model_dir != NULL)
+        rc = fy_inspect_open_chain(l, e);
+    if (rc == 0)
         rc = show(l, how, out, e);
+    fy_qnn_config_release(&l->config);
     free(l->hashes);
     free(l->types);
     fy_gguf_close(l->g);
@@ -216,10 +221,21 @@ static int inspect_workspace(const char *path, const fy_inspect_how *how, fy_str
     fy_bundle b;
     if (fy_bundle_open(path, &b, e) != 0)
         return -1;
-    fy_listing l = {.path = b.weights, .workspace = path, .draft = b.model_draft};
-    int rc = inspect(&l, how, out, e);
+    char *model_dir = fy_path_join(path, b.model_main);
+    fy_listing l = {
+        .path = b.weights, .workspace = path, .draft = b.model_draft, .model_dir = model_dir};
+    int rc = model_dir != NULL ? inspect(&l, how, out, e) : fy_nomem(e);
+    free(model_dir);
     fy_bundle_release(&b);
     return rc;
+}
+
+/* As workspaces and PowerServe keep a model, and as chunk makes one. */
+static int inspect_model_dir(const char *path, char *weights, const fy_inspect_how *how,
+                             fy_str *out, fy_err *e)
+{
+    fy_listing l = {.path = weights, .model_dir = path};
+    return inspect(&l, how, out, e);
 }
 
 int fy_inspect(const char *path, const fy_inspect_how *how, fy_str *out, fy_err *e)
@@ -228,6 +244,11 @@ int fy_inspect(const char *path, const fy_inspect_how *how, fy_str *out, fy_err 
         return fy_inspect_tensor(path, how, out, e);
     if (fy_source_is_workspace(path))
         return inspect_workspace(path, how, out, e);
+    char *weights = fy_file_is_dir(path) ? fy_path_join(path, FY_BUNDLE_WEIGHTS) : NULL;
     fy_listing l = {.path = path};
-    return inspect(&l, how, out, e);
+    int rc = weights != NULL && fy_file_exists(weights)
+                 ? inspect_model_dir(path, weights, how, out, e)
+                 : inspect(&l, how, out, e);
+    free(weights);
+    return rc;
 }

@@ -1,10 +1,12 @@
 #include "workspace/chunk_tensors.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/quote.h"
 #include "bundle/bundle.h"
+#include "workspace/chunk_impl.h"
 
 #define PLACES FY_PART_KEYS "places"
 
@@ -131,48 +133,136 @@ static int check_copy(const fy_gguf_tensor *a, const fy_gguf_tensor *b, uint32_t
     return 0;
 }
 
+/* A tied output matrix is a copy of rows of the embedding; its first bytes are compared. */
+static int check_tied(const found *f, const fy_part *part, const fy_gguf_tensor *t, fy_err *e)
+{
+    const fy_gguf_tensor *embd = fy_gguf_tensor_find(f->m->weights, "token_embd.weight");
+    const size_t n = t->bytes < FY_CHUNK_ID_BYTES ? (size_t)t->bytes : FY_CHUNK_ID_BYTES;
+    if (embd == NULL || embd->type != t->type || embd->ne[0] != t->ne[0] ||
+        embd->ne[1] < part->end_token)
+        return fy_fail(e, FY_EVERIFY,
+                       "'output.weight' is no copy of token_embd.weight (" FY_PART_KEYS
+                       "tied): that has another type or shape in " FY_BUNDLE_WEIGHTS);
+    const uint64_t row = fy_type_row_bytes(embd->type, embd->ne[0]);
+    return memcmp(embd->data + row * part->first_token, t->data, n) == 0
+               ? 0
+               : fy_fail(e, FY_EVERIFY,
+                         "'output.weight' has other values than token_embd.weight, of which it is "
+                         "a copy (" FY_PART_KEYS "tied)");
+}
+
+static int add_tensor(found *f, const fy_part *part, const fy_gguf_tensor *t, uint32_t place,
+                      fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    if (place >= f->n)
+        return fy_fail(e, FY_EVERIFY, PLACES ": '%s' has number %u, expected less than %zu",
+                       fy_quote(shown, sizeof shown, t->name), place, f->n);
+    if (f->m->part.kind == FY_PART_WHOLE && check_original(f, part, t, place, e) != 0)
+        return -1;
+    if (part->tied && fy_span_is(t->name, "output.weight"))
+        return check_tied(f, part, t, e);
+    if (f->at[place] != NULL && part->kind == FY_PART_HEAD)
+        return check_copy(t, f->at[place], place, e);
+    if (f->at[place] != NULL)
+        return fy_fail(e, FY_EVERIFY, PLACES ": '%s' has number %u, as a tensor of another piece",
+                       fy_quote(shown, sizeof shown, t->name), place);
+    f->at[place] = t;
+    return 0;
+}
+
 static int add_piece(found *f, const fy_gguf *g, const fy_part *part, fy_err *e)
 {
     const fy_gguf_kv *places;
     const size_t n = fy_gguf_n_tensors(g);
     const int rc = fy_gguf_get_array(g, PLACES, FY_KV_U32, &places, e);
-    if (rc != 0 || places->count != n)
-        return rc < 0   ? -1
-               : rc > 0 ? fy_fail(e, FY_EVERIFY, "key " PLACES " is missing")
-                        : fy_fail(e, FY_EVERIFY,
-                                  PLACES " has %llu numbers, expected one for each "
-                                         "of %zu tensors",
-                                  (unsigned long long)places->count, n);
+    if (rc != 0)
+        return rc > 0 ? fy_fail(e, FY_EVERIFY, "key " PLACES " is missing") : -1;
+    if (places->count != n)
+        return fy_fail(e, FY_EVERIFY,
+                       PLACES " has %llu numbers, expected one for each of %zu tensors",
+                       (unsigned long long)places->count, n);
     for (size_t i = 0; i < n; i++) {
-        const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
         const uint32_t place = (uint32_t)fy_gguf_int_at(places, i);
-        const bool tied = part->tied && fy_span_is(t->name, "output.weight");
-        if (place >= f->n)
-            return fy_fail(e, FY_EVERIFY, PLACES ": [%zu] is %u, expected less than %zu", i, place,
-                           f->n);
-        if (f->m->part.kind == FY_PART_WHOLE && check_original(f, part, t, place, e) != 0)
+        if (add_tensor(f, part, fy_gguf_tensor_at(g, i), place, e) != 0)
             return -1;
-        const fy_gguf_tensor *before = f->at[place];
-        if (before == NULL)
-            f->at[place] = t;
-        else if (!tied && (part->kind != FY_PART_HEAD || check_copy(t, before, place, e) != 0))
-            return fy_fail(e, FY_EVERIFY, PLACES ": [%zu] is %u, which another piece has, too", i,
-                           place);
     }
     return 0;
 }
 
-static int check_gaps(const found *f, fy_err *e)
+/* How many there are, the last one found being the last one. */
+static int check_gaps(const found *f, size_t *n, fy_err *e)
 {
-    size_t last = f->n;
-    while (last > 0 && f->at[last - 1] == NULL)
-        last--;
-    for (size_t i = 0; i < last; i++) {
+    *n = f->n;
+    while (*n > 0 && f->at[*n - 1] == NULL)
+        --*n;
+    for (size_t i = 0; i < *n; i++) {
         if (f->at[i] == NULL)
             return fy_fail(e, FY_EVERIFY,
                            "tensor %zu of the model that was cut is in no piece (" PLACES ")", i);
     }
     return 0;
+}
+
+/* What the slices of the lm_head hold of a tensor, one behind the other, as far as a model's id
+ * looks at it. */
+static fy_gguf_tensor unsliced(const found *f, const fy_gguf_tensor *t, uint32_t tokens,
+                               uint8_t first[FY_CHUNK_ID_BYTES])
+{
+    char name[FY_GGUF_MAX_NAME + 1];
+    fy_gguf_tensor whole = *t;
+    size_t n = 0;
+    snprintf(name, sizeof name, "%.*s", (int)t->name.len, t->name.ptr);
+    whole.bytes = t->bytes / t->ne[tokens] * f->m->hp.n_vocab;
+    whole.ne[tokens] = f->m->hp.n_vocab;
+    whole.data = first;
+    for (size_t i = 0; i < f->m->n_pieces && n < FY_CHUNK_ID_BYTES; i++) {
+        const fy_cut_piece *p = &f->m->piece[i];
+        const fy_gguf_tensor *s =
+            p->part.kind == FY_PART_HEAD ? fy_gguf_tensor_find(p->gguf, name) : NULL;
+        if (s == NULL)
+            continue;
+        const size_t room = FY_CHUNK_ID_BYTES - n, some = s->bytes < room ? s->bytes : room;
+        memcpy(first + n, s->data, some);
+        n += some;
+    }
+    return whole;
+}
+
+static int add_to_id(const found *f, fy_chunk_id *id, const fy_gguf_tensor *t, fy_err *e)
+{
+    uint32_t layer;
+    uint8_t first[FY_CHUNK_ID_BYTES] = {0};
+    uint64_t shape[FY_GGUF_MAX_DIMS];
+    const fy_tensor_row *row = fy_row_of_gguf(f->m->family, t->name, &layer);
+    fy_gguf_tensor whole = *t;
+    if (row != NULL && f->m->part.kind == FY_PART_EMBEDDING && fy_row_is_sliced(row))
+        whole = unsliced(f, t, fy_row_shape(&f->m->hp, row, shape) - 1, first);
+    return fy_chunk_id_add(id, &whole, whole.data, e);
+}
+
+/* Are these n tensors the model that the pieces say they are of? */
+static int check_id(const found *f, size_t n, fy_err *e)
+{
+    const char *expected = f->m->n_pieces > 0 ? f->m->piece[0].part.model : f->m->part.model;
+    char id[FY_PART_MODEL_BYTES];
+    fy_chunk_id h;
+    int rc = fy_chunk_id_begin(&h, f->m->weights, e);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = add_to_id(f, &h, f->at[i], e);
+    if (fy_chunk_id_end(&h, rc == 0 ? id : NULL, e) != 0 || rc != 0)
+        return -1;
+    if (strcmp(id, expected) == 0)
+        return 0;
+    return f->m->part.kind == FY_PART_WHOLE
+               ? fy_fail(e, FY_EVERIFY,
+                         FY_BUNDLE_WEIGHTS ": is model %.12s..., but the pieces are of %.12s...; "
+                                           "expected the model that was cut",
+                         id, expected)
+               : fy_fail(e, FY_EVERIFY,
+                         "the pieces together are model %.12s..., but say that they are of "
+                         "%.12s...: keys or values were changed",
+                         id, expected);
 }
 
 static bool all_cut(const fy_qnn_graph *g, size_t n)
@@ -183,23 +273,35 @@ static bool all_cut(const fy_qnn_graph *g, size_t n)
     return i == n;
 }
 
+static int check_all(found *f, fy_err *e)
+{
+    const fy_cut_model *m = f->m;
+    const bool whole = m->part.kind == FY_PART_WHOLE;
+    size_t n = fy_gguf_n_tensors(m->weights);
+    if (!whole && add_piece(f, m->weights, &m->part, e) != 0)
+        return fy_ctx(e, FY_BUNDLE_WEIGHTS);
+    for (size_t i = 0; i < m->n_pieces; i++) {
+        if (add_piece(f, m->piece[i].gguf, &m->piece[i].part, e) != 0)
+            return fy_ctx(e, FY_QNN_DIR "/%s", m->piece[i].path);
+    }
+    if (whole) { /* it has them all, whatever is beside it */
+        for (size_t i = 0; i < n; i++)
+            f->at[i] = fy_gguf_tensor_at(m->weights, i);
+        return m->n_pieces > 0 ? check_id(f, n, e) : 0;
+    }
+    if (!all_cut(m->config.graph, m->config.n_graphs) ||
+        !all_cut(m->config.embedding, m->config.n_embeddings))
+        return 0; /* the rest is in context binaries */
+    return check_gaps(f, &n, e) != 0 ? -1 : check_id(f, n, e);
+}
+
 int fy_chunk_check_places(const fy_cut_model *m, fy_err *e)
 {
-    const bool whole = m->part.kind == FY_PART_WHOLE;
     found f = {.m = m, .n = fy_gguf_n_tensors(m->weights)};
-    for (size_t i = 0; !whole && i < m->n_pieces; i++)
+    for (size_t i = 0; m->part.kind == FY_PART_EMBEDDING && i < m->n_pieces; i++)
         f.n += fy_gguf_n_tensors(m->piece[i].gguf);
     f.at = calloc(f.n + 1, sizeof *f.at);
-    int rc = f.at != NULL ? 0 : fy_nomem(e);
-    if (rc == 0 && !whole && (rc = add_piece(&f, m->weights, &m->part, e)) != 0)
-        fy_ctx(e, FY_BUNDLE_WEIGHTS);
-    for (size_t i = 0; rc == 0 && i < m->n_pieces; i++) {
-        if ((rc = add_piece(&f, m->piece[i].gguf, &m->piece[i].part, e)) != 0)
-            fy_ctx(e, FY_QNN_DIR "/%s", m->piece[i].path);
-    }
-    if (rc == 0 && !whole && all_cut(m->config.graph, m->config.n_graphs) &&
-        all_cut(m->config.embedding, m->config.n_embeddings))
-        rc = check_gaps(&f, e);
+    const int rc = f.at != NULL ? check_all(&f, e) : fy_nomem(e);
     free(f.at);
     return rc;
 }

@@ -507,6 +507,15 @@ bool fy_qnn_is_gguf(const fy_qnn_graph *g)
     return n > end && strcmp(g->model_path + n - end, ".gguf") == 0;
 }
 
+bool fy_qnn_has_gguf(const fy_qnn_config *c)
+{
+    for (size_t i = 0; i < c->n_graphs + c->n_embeddings; i++) {
+        if (fy_qnn_is_gguf(graph_at(c, i)))
+            return true;
+    }
+    return false;
+}
+
 void fy_qnn_preset_path(const fy_qnn_config *c, uint32_t layer, const char *kv_type, uint32_t head,
                         fy_str *out)
 {

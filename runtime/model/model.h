@@ -39,8 +39,8 @@ const fy_part *fy_model_part(const fy_model *m);
 size_t fy_model_n_pieces(const fy_model *m);
 const char *fy_model_piece_path(const fy_model *m, size_t i);
 const char *fy_model_backend(const fy_model *m); /* what computes its layers: "cpu", "chunks" */
-/* Most positions of a session: those that the model has learned one by one (position_embd), or what
- * 31 bits count. */
+/* Most positions of a session: those that the model has learned one by one (position_embd), those
+ * that its graphs have cached, or what 31 bits count. */
 uint32_t fy_model_max_ctx(const fy_model *m);
 /* Loaded on first use; NULL with *e set when the file has no usable tokenizer. View of the model.
  * Not thread-safe. */

@@ -448,7 +448,8 @@ const char *fy_model_backend(const fy_model *m)
 uint32_t fy_model_max_ctx(const fy_model *m)
 {
     const fy_matrix *learned = &m->once.w[FY_T_POSITION_EMBD];
-    return learned->data != NULL ? (uint32_t)learned->n_rows : INT32_MAX;
+    const uint32_t most = learned->data != NULL ? (uint32_t)learned->n_rows : INT32_MAX;
+    return m->chain != NULL && m->chain->n_cache < most ? m->chain->n_cache : most;
 }
 
 const fy_vocab *fy_model_vocab(fy_model *m, fy_err *e)

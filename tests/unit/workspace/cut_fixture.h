@@ -5,6 +5,7 @@
 
 #include "arch/part.h"
 #include "tests/unit/bundle/qnn_text.h"
+#include "workspace/chunk_impl.h"
 
 enum {
     CUT_EMBEDDING,
@@ -25,7 +26,9 @@ typedef struct {
     uint32_t wide;     /* elements by which rows of token_embd or output are longer */
     fy_type type;      /* of the matrices */
     uint8_t norm;      /* value of every byte of vectors */
+    uint32_t rows;     /* matrices have the values of rows so much further on */
     uint32_t shift;    /* of the numbers in places */
+    float temp;        /* general.sampling.temp; 0: none */
     uint32_t n_places; /* 0: one for each tensor */
 } cut_piece;
 
@@ -53,36 +56,29 @@ static inline fy_hparams cut_hparams(void)
     return hp;
 }
 
-static inline cut_model cut_sound(void)
+/* The file as fy_gguf_write makes it, which waits for the disk, and tests write many of them. */
+static inline void cut_put(const char *path, const fy_gguf_writer *w, const cut_piece *p,
+                           size_t n_tensors)
 {
-    const fy_part parts[CUT_PIECES] = {
-        {.kind = FY_PART_EMBEDDING, .count = 1},
-        {.kind = FY_PART_LAYERS, .count = 2, .end_layer = 2},
-        {.kind = FY_PART_LAYERS, .index = 1, .count = 2, .first_layer = 2, .end_layer = 3},
-        {.kind = FY_PART_HEAD, .count = 2, .end_token = 32},
-        {.kind = FY_PART_HEAD, .index = 1, .count = 2, .first_token = 32, .end_token = 48}};
-    cut_model m = {.config = QNN_CUT};
-    for (int i = 0; i < CUT_PIECES; i++) {
-        m.piece[i] = (cut_piece){.part = parts[i], .hp = cut_hparams(), .arch = "llama"};
-        strcpy(m.piece[i].part.model, QNN_CUT_MODEL);
+    static const uint8_t gap[FY_GGUF_ALIGNMENT];
+    fy_err e = {0};
+    fy_str s = {0};
+    assert_int_equal(fy_gguf_writer_header(w, &s, &e), 0);
+    fy_str_add(&s, gap, (0 - s.len) % FY_GGUF_ALIGNMENT);
+    const size_t data = s.len;
+    for (size_t i = 0; i < n_tensors; i++) {
+        const fy_gguf_tensor *t = fy_gguf_writer_tensor(w, (int64_t)i);
+        fy_str_add(&s, gap, data + t->offset - s.len);
+        for (uint64_t row = 0; row < t->ne[1]; row++) {
+            const size_t row_bytes = (size_t)fy_type_row_bytes(t->type, t->ne[0]);
+            for (size_t k = 0; k < row_bytes; k++)
+                fy_str_putc(&s, t->n_dims > 1 ? (char)((row + p->rows + k) % 3) : (char)p->norm);
+        }
     }
-    return m;
-}
-
-typedef struct {
-    fy_gguf_writer *w;
-    uint8_t norm;
-} cut_filler;
-
-static inline int cut_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
-                           int thread, fy_err *e)
-{
-    const cut_filler *f = user;
-    const fy_gguf_tensor *t = fy_gguf_writer_tensor(f->w, i);
-    if (t->n_dims > 1)
-        return tiny_fill(f->w, i, row, n_rows, out, thread, e);
-    memset(out, f->norm, (size_t)(fy_type_row_bytes(t->type, t->ne[0]) * n_rows));
-    return 0;
+    fy_str_add(&s, gap, (0 - (s.len - data)) % FY_GGUF_ALIGNMENT);
+    assert_false(s.oom);
+    put_file(path, s.ptr, s.len);
+    fy_str_release(&s);
 }
 
 /* Those that the piece holds, and their numbers in the model. */
@@ -142,6 +138,8 @@ static inline void cut_piece_write(const char *path, const cut_piece *p)
     assert_int_equal(fy_gguf_add_str(w, "general.architecture", fy_span_of(p->arch), &e), 0);
     if (p->part.kind == FY_PART_EMBEDDING || p->part.kind == FY_PART_WHOLE)
         cut_add_tokens(w);
+    if (p->temp > 0)
+        assert_int_equal(fy_gguf_add_f32(w, "general.sampling.temp", p->temp, &e), 0);
     const fy_family *f = fy_family_of_gguf(fy_span_of(p->arch), false);
     if (fy_hparams_to_gguf(w, f, &p->hp, &e) != 0)
         fail_msg("%s", e.msg);
@@ -152,9 +150,48 @@ static inline void cut_piece_write(const char *path, const cut_piece *p)
         assert_int_equal(fy_gguf_add_array(w, FY_PART_KEYS "places", FY_KV_U32, places,
                                            p->n_places > 0 ? p->n_places : n, &e),
                          0);
-    if (fy_gguf_write(w, path, cut_fill, &(cut_filler){w, p->norm}, NULL, NULL, &e) != 0)
-        fail_msg("%s", e.msg);
+    cut_put(path, w, p, n);
     fy_gguf_writer_free(w);
+}
+
+/* ferry.chunk.model of the model, which is at tmp/whole.gguf. */
+static inline const char *cut_id(void)
+{
+    static char id[FY_PART_MODEL_BYTES];
+    const cut_piece whole = {.hp = cut_hparams(), .arch = "llama"};
+    fy_err e = {0};
+    fy_chunk_id h;
+    if (!fy_file_exists(at("whole.gguf")))
+        cut_piece_write(at("whole.gguf"), &whole);
+    if (id[0] != '\0')
+        return id;
+    fy_gguf *g = fy_gguf_open(at("whole.gguf"), &e);
+    if (g == NULL)
+        fail_msg("%s", e.msg);
+    assert_int_equal(fy_chunk_id_begin(&h, g, &e), 0);
+    for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
+        const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
+        assert_int_equal(fy_chunk_id_add(&h, t, t->data, &e), 0);
+    }
+    assert_int_equal(fy_chunk_id_end(&h, id, &e), 0);
+    fy_gguf_close(g);
+    return id;
+}
+
+static inline cut_model cut_sound(void)
+{
+    const fy_part parts[CUT_PIECES] = {
+        {.kind = FY_PART_EMBEDDING, .count = 1},
+        {.kind = FY_PART_LAYERS, .count = 2, .end_layer = 2},
+        {.kind = FY_PART_LAYERS, .index = 1, .count = 2, .first_layer = 2, .end_layer = 3},
+        {.kind = FY_PART_HEAD, .count = 2, .end_token = 32},
+        {.kind = FY_PART_HEAD, .index = 1, .count = 2, .first_token = 32, .end_token = 48}};
+    cut_model m = {.config = QNN_CUT};
+    for (int i = 0; i < CUT_PIECES; i++) {
+        m.piece[i] = (cut_piece){.part = parts[i], .hp = cut_hparams(), .arch = "llama"};
+        strcpy(m.piece[i].part.model, cut_id());
+    }
+    return m;
 }
 
 /* tmp/<dir>, as `ferry chunk` makes it. */
@@ -171,7 +208,11 @@ static inline void cut_write(const char *dir, const cut_model *m)
         cut_piece_write(at(path), &m->piece[i]);
     }
     snprintf(path, sizeof path, "%s/qnn/config.json", dir);
-    put_text(at(path), m->config);
+    char *text = strstr(m->config, QNN_CUT_MODEL) != NULL
+                     ? qnn_changed(m->config, QNN_CUT_MODEL, cut_id())
+                     : strdup(m->config);
+    put_text(at(path), text);
+    free(text);
 }
 
 #endif
