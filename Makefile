@@ -106,6 +106,10 @@ else
                 $(LIB_SRCS))
 endif
 LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o)
+ifeq ($(TARGET),host)
+  DATA_FILES := $(sort $(wildcard workspace/data/*.json workspace/data/recipes/*.json))
+  LIB_OBJS += $B/workspace/data_array.o
+endif
 LIB := $B/libferry.a
 
 UNIT_SRCS := $(sort $(wildcard tests/unit/*/test_*.c) $(wildcard tests/unit/*/*/test_*.c))
@@ -148,6 +152,14 @@ FORCE:
 $B/%.o: %.c $B/flags
 	$(Q)mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
+
+# The chips and recipes of workspace/data, compiled in. The directories are there for files that go away.
+$B/workspace/data_array.c: scripts/embed.sh $(DATA_FILES) workspace/data workspace/data/recipes
+	$(Q)mkdir -p $(@D)
+	$(call say,EMBED,$@)scripts/embed.sh workspace/data $(DATA_FILES) > $@
+
+$B/workspace/data_array.o: $B/workspace/data_array.c $B/flags
+	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(LIB): $(LIB_OBJS)
 	$(Q)rm -f $@
@@ -236,7 +248,7 @@ check: all programs
 ASAN_UNITS = $(subst $B/,build/host/asan/,$(UNITS)) $(subst $B/,build/host/asan/,$(REPLAY_ITEMS)) \
              build/host/asan/tests/kcheck/kcheck
 TSAN_UNITS = $(patsubst %,build/host/tsan/tests/unit/%,base/test_thread format/test_gguf_write model/test_session \
-               model/test_thread_timing model/test_moe backend/test_backend_cpu backend/test_attention api/test_api \
+               model/test_thread_timing model/test_moe backend/test_backend_cpu backend/test_attention backend/test_graph_cache api/test_api \
                quantize/test_requantize)
 QEMU_LD = qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:build/sysroot/usr/lib/aarch64-linux-gnu
 ARM_UNITS = $(foreach u,$(ARM_UNIT_NAMES),"$(QEMU_LD) build/aarch64/release/tests/unit/$(u)")
@@ -300,6 +312,11 @@ bench-convert: all $B/tests/bench/make_checkpoint
 bench-quantize: all kcheck $B/tests/bench/make_gguf
 	@BUILD='$B' tests/bench/quantize.sh
 
+## bench-chunk: cutting a model for an NPU, and joining it, against a flushed copy
+.PHONY: bench-chunk
+bench-chunk: all $B/tests/bench/make_gguf
+	@BUILD='$B' tests/bench/chunk.sh
+
 ## bench-push: push against adb's own, on the emulated phone with a link of 40 MB/s
 .PHONY: bench-push
 bench-push: all $B/tests/bench/make_gguf $B/tests/phone/phone_adbd $B/tests/phone/adb_try
@@ -361,12 +378,15 @@ install-lib: lib
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' runtime/ferry.pc.in \
 	  > $(DESTDIR)$(LIBDIR)/pkgconfig/ferry.pc
 
-## install: program, libferry, device build (when made), man pages, completion; PREFIX, LIBDIR, DESTDIR
+## install: program, libferry, device build (when made), data, man pages, completion; PREFIX, LIBDIR, DESTDIR
 .PHONY: install
 install: all install-lib
 	install -D -m 755 build/ferry $(DESTDIR)$(PREFIX)/bin/ferry
 	if [ -f build/aarch64/release/ferry ]; then \
 	  install -D -m 755 build/aarch64/release/ferry $(DESTDIR)$(PREFIX)/libexec/ferry/aarch64/ferry; fi
+	mkdir -p $(DESTDIR)$(PREFIX)/share/ferry/recipes
+	install -m 644 workspace/data/*.json $(DESTDIR)$(PREFIX)/share/ferry/
+	install -m 644 workspace/data/recipes/*.json $(DESTDIR)$(PREFIX)/share/ferry/recipes/
 	mkdir -p build/man
 	build/ferry man > build/man/ferry.1
 	for v in $(VERBS); do build/ferry man $$v > build/man/ferry-$$v.1 || exit 1; done

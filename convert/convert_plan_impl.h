@@ -37,6 +37,11 @@ void fy_plan_drop_source(fy_plan_builder *b, const fy_ckpt_tensor *src, const ch
 bool fy_plan_find_source(fy_plan_builder *b, const fy_tensor_row *rows, size_t n, uint32_t layer,
                          fy_plan_tensor *t);
 
+/* Is there anything to compute for this row? */
+bool fy_plan_row_is_computed(const fy_hf_config *c, const fy_tensor_row *row);
+/* Must the checkpoint have this row? */
+bool fy_plan_row_is_required(const fy_hf_config *c, const fy_tensor_row *row);
+
 /* plan_rest.c: drops what is no weight and tells what is unknown. */
 void fy_plan_account_for_rest(fy_plan_builder *b);
 

@@ -302,23 +302,32 @@ int fy_hf_config_parse(fy_hf_config *c, const void *p, size_t n, const char *nam
     return parse(c, p, n, e) ? fy_ctx(e, "%s", name) : 0;
 }
 
-int fy_hf_config_open(fy_hf_config *c, const char *dir, fy_err *e)
+static int open_file(fy_hf_config *c, const char *path, fy_err *e)
+{
+    fy_map m;
+    if (fy_map_open(&m, path, e))
+        return -1;
+    int rc = fy_hf_config_parse(c, m.data, m.size, path, e);
+    fy_map_close(&m);
+    return rc;
+}
+
+int fy_hf_config_open(fy_hf_config *c, const char *path, fy_err *e)
 {
     *c = (fy_hf_config){0};
-    char *path = fy_path_join(dir, "config.json");
-    if (path == NULL)
+    if (fy_file_exists(path) && !fy_file_is_dir(path))
+        return open_file(c, path, e);
+    char *file = fy_path_join(path, "config.json");
+    if (file == NULL)
         return fy_nomem(e);
-    fy_map m;
-    int rc = -1;
-    if (!fy_file_exists(path)) {
-        fy_fail(e, FY_EIO,
-                "%s: no config.json in it, so it is no Hugging Face checkpoint or not all of one",
-                dir);
-    } else if (fy_map_open(&m, path, e) == 0) {
-        rc = fy_hf_config_parse(c, m.data, m.size, path, e);
-        fy_map_close(&m);
-    }
-    free(path);
+    int rc =
+        fy_file_exists(file)
+            ? open_file(c, file, e)
+            : fy_fail(
+                  e, FY_EIO,
+                  "%s: no config.json in it, so it is no Hugging Face checkpoint or not all of one",
+                  path);
+    free(file);
     return rc;
 }
 

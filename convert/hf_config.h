@@ -35,9 +35,9 @@ typedef struct {
 
 /* Reads p[0..n); `name` is used in messages. fy_hf_config_release in either case. */
 int fy_hf_config_parse(fy_hf_config *c, const void *p, size_t n, const char *name, fy_err *e);
-/* DIR/config.json. FY_EUNSUPPORTED when it is valid but describes something ferry has no family
- * for. */
-int fy_hf_config_open(fy_hf_config *c, const char *dir, fy_err *e);
+/* The config.json of a directory, or that file. FY_EUNSUPPORTED when it is valid but describes
+ * something ferry has no family for. */
+int fy_hf_config_open(fy_hf_config *c, const char *path, fy_err *e);
 void fy_hf_config_release(fy_hf_config *c);
 
 /* A flag of config.json ("attention_bias"); absent, it is true when the family's flags_on name it.

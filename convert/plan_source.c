@@ -22,8 +22,7 @@ static const fy_ckpt_tensor *source(const fy_plan_builder *b, const fy_tensor_ro
     return fy_ckpt_find(b->dir, fy_span_of(name));
 }
 
-/* Is there anything to compute for this row? */
-static bool is_computed_here(const fy_hf_config *c, const fy_tensor_row *row)
+bool fy_plan_row_is_computed(const fy_hf_config *c, const fy_tensor_row *row)
 {
     if (row->transform == FY_X_LLAMA3_FREQS)
         return c->llama3.used;
@@ -32,8 +31,7 @@ static bool is_computed_here(const fy_hf_config *c, const fy_tensor_row *row)
     return fy_transform_is_computed(row->transform); /* else a row that readers alone have */
 }
 
-/* Must the checkpoint have this row? */
-static bool required(const fy_hf_config *c, const fy_tensor_row *row)
+bool fy_plan_row_is_required(const fy_hf_config *c, const fy_tensor_row *row)
 {
     if ((row->flags & FY_ROW_OPTIONAL) == 0)
         return fy_row_is_there(&c->hp, row);
@@ -127,7 +125,7 @@ static const fy_tensor_row *choose(const fy_plan_builder *b, const fy_tensor_row
     for (size_t i = 0; i < n; i++) {
         const fy_tensor_row *row = &rows[i];
         if (row->hf == NULL) {
-            if (computed == NULL && is_computed_here(b->plan->config, row))
+            if (computed == NULL && fy_plan_row_is_computed(b->plan->config, row))
                 computed = row;
             continue;
         }
@@ -156,7 +154,7 @@ static void missing(fy_plan_builder *b, const fy_tensor_row *row, const char *na
 static bool none_there(fy_plan_builder *b, const fy_tensor_row *row, uint32_t layer)
 {
     char name[FY_HF_NAME_BYTES];
-    if (row->hf != NULL && required(b->plan->config, row)) {
+    if (row->hf != NULL && fy_plan_row_is_required(b->plan->config, row)) {
         source_name(b, row, layer, 0, name);
         missing(b, row, name);
     }
@@ -210,7 +208,7 @@ bool fy_plan_find_source(fy_plan_builder *b, const fy_tensor_row *rows, size_t n
     if (row->hf == NULL)
         return true;
     t->src = source(b, row, layer, 0);
-    if (row->required_by != NULL && !required(c, row)) {
+    if (row->required_by != NULL && !fy_plan_row_is_required(c, row)) {
         char name[FY_HF_NAME_BYTES];
         put_name(name, t->src);
         b->used[fy_plan_index(b, t->src)] = true;

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/str.h"
+#include "convert/convert_plan_impl.h"
 #include "convert/gguf_meta.h"
 
 struct fy_planned_gguf {
@@ -22,35 +24,34 @@ static bool is_expected(const fy_hf_config *c, const fy_tensor_row *row)
 {
     if ((row->flags & FY_ROW_ALT) != 0 || !fy_row_is_there(&c->hp, row))
         return false;
-    if (row->transform == FY_X_LLAMA3_FREQS)
-        return c->llama3.used;
-    return (row->flags & FY_ROW_OPTIONAL) == 0 || (row->slot == FY_T_OUTPUT && !c->tied) ||
-           (row->required_by != NULL && fy_hf_config_flag(c, row->required_by));
+    return row->hf == NULL ? fy_plan_row_is_computed(c, row) : fy_plan_row_is_required(c, row);
 }
 
-static int add_expected_tensors(fy_gguf_writer *w, const fy_hf_config *c, fy_err *e)
+static int add_expected_tensors(fy_gguf_writer *w, const fy_hf_config *c, fy_type matrices,
+                                fy_err *e)
 {
     for (size_t i = 0; i < c->family->n_rows; i++) {
         const fy_tensor_row *row = &c->family->rows[i];
         uint32_t n_layer = fy_row_is_layer(row) ? c->hp.n_layer : 1;
+        fy_type type = (row->flags & FY_ROW_MATRIX) != 0 ? matrices : FY_F32;
         for (uint32_t layer = 0; layer < n_layer && is_expected(c, row); layer++) {
             uint64_t ne[FY_GGUF_MAX_DIMS];
             char name[FY_ROW_NAME_BYTES];
             uint32_t n_dims = fy_row_shape(&c->hp, row, ne);
             fy_row_name(row->gguf, layer, name);
-            if (fy_gguf_add_tensor(w, name, FY_F32, n_dims, ne, e) < 0)
+            if (fy_gguf_add_tensor(w, name, type, n_dims, ne, e) < 0)
                 return -1;
         }
     }
     return 0;
 }
 
-/* Keys, with those of the tokenizer if there is one, and tensors. */
-static int write_header(fy_planned_gguf *p, const char *path, const fy_hf_tokenizer *tokenizer,
-                        fy_err *e)
+/* Keys, with those of the tokenizer if there is one, and tensors. dir: for the model card. */
+static int write_header(fy_planned_gguf *p, const char *dir, const char *name, fy_type matrices,
+                        const fy_hf_tokenizer *tokenizer, fy_err *e)
 {
     fy_model_meta model = {0};
-    fy_span base = fy_path_base(path);
+    fy_span base = name != NULL ? fy_span_of(name) : fy_path_base(dir);
     char *id = base.len > 0 ? strndup(base.ptr, base.len) : strdup("model");
     fy_gguf_writer *w = fy_gguf_writer_new(e);
     fy_gguf_meta meta = {
@@ -58,9 +59,10 @@ static int write_header(fy_planned_gguf *p, const char *path, const fy_hf_tokeni
     fy_str_clear(&p->header);
     int rc = id == NULL ? fy_nomem(e) : 0;
     if (rc == 0 && w != NULL)
-        rc = fy_gguf_meta_model(&model, path, id, NULL, &p->config, p->plan, e);
+        rc = fy_gguf_meta_model(&model, dir, id, NULL, &p->config, p->plan, e);
     rc = rc || w == NULL || fy_gguf_meta_write(w, &meta, e) ||
-         (p->plan != NULL ? fy_gguf_add_planned(w, p->plan, e) : add_expected_tensors(w, &p->config, e)) ||
+         (p->plan != NULL ? fy_gguf_add_planned(w, p->plan, e)
+                          : add_expected_tensors(w, &p->config, matrices, e)) ||
          fy_gguf_writer_header(w, &p->header, e);
     fy_gguf_writer_free(w);
     fy_model_meta_release(&model);
@@ -73,21 +75,27 @@ static int make_header(fy_planned_gguf *p, const char *path, fy_err *e)
 {
     fy_err *why = &p->no_tokenizer;
     fy_hf_tokenizer *tokenizer = fy_hf_tokenizer_open(path, NULL, why);
-    int rc = tokenizer != NULL ? write_header(p, path, tokenizer, why) : -1;
+    int rc = tokenizer != NULL ? write_header(p, path, NULL, FY_F32, tokenizer, why) : -1;
     fy_hf_tokenizer_free(tokenizer);
     if (rc != 0 && why->code == FY_ENOMEM)
         return fy_nomem(e);
-    return rc == 0 ? 0 : write_header(p, path, NULL, e);
+    return rc == 0 ? 0 : write_header(p, path, NULL, FY_F32, NULL, e);
 }
 
-static int open_weights(fy_planned_gguf *p, const char *path, int n_threads, fy_err *e)
+static int open_headers(fy_planned_gguf *p, const char *path, fy_type matrices, fy_err *e)
 {
     p->source = fy_ckpt_open_model(path, &p->config, e);
     if (p->source == NULL)
         return -1;
-    p->plan = fy_convert_plan_new(p->source, &p->config, &(fy_plan_options){.outtype = FY_F32}, e);
-    if (p->plan == NULL)
-        return fy_ctx(e, "%s", path);
+    p->plan =
+        fy_convert_plan_new(p->source, &p->config, &(fy_plan_options){.outtype = matrices}, e);
+    return p->plan != NULL ? 0 : fy_ctx(e, "%s", path);
+}
+
+static int open_weights(fy_planned_gguf *p, const char *path, int n_threads, fy_err *e)
+{
+    if (open_headers(p, path, FY_F32, e))
+        return -1;
     p->stream = fy_convert_stream_new(p->plan, n_threads, e);
     if (p->stream == NULL)
         return -1;
@@ -123,17 +131,66 @@ fy_planned_gguf *fy_planned_gguf_of_config(const char *dir, fy_err *e)
     return open_planned(dir, 0, e);
 }
 
-void fy_planned_gguf_close(fy_planned_gguf *p)
+static void release(fy_planned_gguf *p)
 {
-    if (p == NULL)
-        return;
     fy_gguf_close(p->file);
     fy_str_release(&p->header);
     fy_convert_stream_free(p->stream);
     fy_convert_plan_free(p->plan);
     fy_ckpt_close(p->source);
     fy_hf_config_release(&p->config);
+    *p = (fy_planned_gguf){0};
+}
+
+void fy_planned_gguf_close(fy_planned_gguf *p)
+{
+    if (p == NULL)
+        return;
+    release(p);
     free(p);
+}
+
+/* Weights that are not there, or not all of them, leave the configuration. */
+static int open_headers_or_config(fy_planned_gguf *p, const char *path, fy_type matrices, fy_err *e)
+{
+    fy_err why = {0};
+    if (open_headers(p, path, matrices, &why) == 0)
+        return 0;
+    bool absent = why.code == FY_EIO || why.code == FY_EUNSUPPORTED;
+    release(p);
+    if (!absent || !fy_file_is_dir(path) || fy_hf_config_open(&p->config, path, NULL))
+        return fy_fail(e, why.code, "%s", why.msg);
+    fy_log(FY_LOG_DEBUG, "config.json alone is read: %s", why.msg);
+    return 0;
+}
+
+/* Whose name and card are the model's: a new string, NULL on failure. */
+static char *dir_of(const char *path)
+{
+    fy_span base = fy_path_base(path);
+    char *dir = fy_file_is_dir(path) ? strdup(path)
+                : base.ptr == path   ? strdup(".")
+                                     : strndup(path, (size_t)(base.ptr - path));
+    char *real = dir != NULL ? realpath(dir, NULL) : NULL;
+    free(dir);
+    return real;
+}
+
+int fy_planned_header(const char *path, const char *name, fy_type matrices, fy_str *out, fy_err *e)
+{
+    fy_planned_gguf p = {0};
+    bool config = fy_span_ends(fy_span_of(path), ".json") && !fy_file_is_dir(path);
+    char *dir = dir_of(path);
+    int rc = dir == NULL ? fy_fail_errno(e, "%s", path)
+             : config    ? fy_hf_config_open(&p.config, path, e)
+                         : open_headers_or_config(&p, path, matrices, e);
+    if (rc == 0)
+        rc = write_header(&p, dir, name, matrices, NULL, e);
+    if (rc == 0)
+        fy_str_add(out, p.header.ptr, p.header.len);
+    release(&p);
+    free(dir);
+    return rc == 0 && out->oom ? fy_nomem(e) : rc;
 }
 
 const fy_gguf *fy_planned_gguf_file(const fy_planned_gguf *p)

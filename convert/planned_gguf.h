@@ -26,4 +26,9 @@ fy_convert_stream *fy_planned_gguf_stream(fy_planned_gguf *p); /* for fy_convert
 /* Why the tokenizer's keys are not there; NULL: they are. */
 const char *fy_planned_gguf_no_tokenizer(const fy_planned_gguf *p);
 
+/* Appends the header alone, of a conversion to `matrices` and without the tokenizer's keys. path:
+ * as above, a directory whose weights are not there, or a file config.json. name: what it is called;
+ * NULL: as its directory. */
+int fy_planned_header(const char *path, const char *name, fy_type matrices, fy_str *out, fy_err *e);
+
 #endif

@@ -143,7 +143,7 @@ static int identify(const fy_chunk_source *s, char out[FY_PART_MODEL_BYTES], fy_
     for (size_t i = 0; rc == 0 && i < fy_gguf_n_tensors(s->gguf); i++) {
         const fy_gguf_tensor *t = fy_gguf_tensor_at(s->gguf, i);
         rc = fy_chunk_id_add(&id, t, t->data, e);
-        fy_gguf_drop(s->gguf, t, 0, FY_CHUNK_ID_BYTES);
+        fy_gguf_drop(s->gguf, t, 0, t->bytes); /* more than was asked for came into memory */
     }
     return fy_chunk_id_end(&id, rc == 0 ? out : NULL, e) != 0 ? -1 : rc;
 }
@@ -182,11 +182,6 @@ static int plan_parts(job *j, fy_err *e)
 static int open_model(job *j, const char *path, fy_err *e)
 {
     const fy_map_how mapped = {0};
-    if (fy_file_is_dir(path))
-        return fy_fail(e, FY_EARG,
-                       "%s: is a directory, expected a GGUF file; 'ferry convert' makes one of a "
-                       "checkpoint",
-                       path);
     j->model = fy_model_open_as(path, &mapped, e);
     if (j->model == NULL)
         return -1;

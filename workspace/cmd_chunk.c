@@ -1,53 +1,23 @@
 /* ferry chunk: its options, and what to do with them. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "cli/verb.h"
 #include "workspace/chunk.h"
-
-enum { MAX_BATCHES = 8 };
+#include "workspace/plan_options.h"
 
 typedef struct {
-    const char *out, *batch;
-    int64_t n_chunks, n_ctx, n_threads;
+    fy_plan_options plan;
+    const char *out;
+    int64_t n_threads;
     bool join, quiet, verbose;
 } options;
 
 #define FIELD(name) offsetof(options, name)
 static const fy_opt opts[] = {
-    {.group = "Cut",
-     .name = "chunks",
-     .kind = FY_OPT_INT,
-     .arg = "N",
-     .offset = FIELD(n_chunks),
-     .min = 1,
-     .max = 1000,
-     .help = "Cut the layers into so many chunks, as even by their bytes as layers allow."},
-    {.group = "Cut",
-     .name = "join",
-     .kind = FY_OPT_FLAG,
-     .offset = FIELD(join),
-     .line_only = true,
-     .help = "The other way round: put the pieces in DIR together again."},
-    {.group = "Graphs",
-     .name = "ctx-size",
-     .alias = "c",
-     .kind = FY_OPT_INT,
-     .arg = "N",
-     .offset = FIELD(n_ctx),
-     .min = 2,
-     .max = 1 << 20,
-     .def = "2048",
-     .help = "Context of the graphs in tokens: of the cache, and of the largest batch beside it."},
-    {.group = "Graphs",
-     .name = "batch",
-     .kind = FY_OPT_STR,
-     .arg = "N,...",
-     .offset = FIELD(batch),
-     .def = "128,1",
-     .help = "Batch sizes: each chunk gets a graph for each of them."},
+    FY_PLAN_ROWS(plan),
     {.group = "Output",
      .name = "output",
      .alias = "o",
@@ -57,72 +27,146 @@ static const fy_opt opts[] = {
      .line_only = true,
      .file = FY_FILE_OUT,
      .help = "The directory to cut into; with --join the GGUF file to write."},
+    {.group = "Output",
+     .name = "join",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(join),
+     .line_only = true,
+     .help = "The other way round: put the pieces in DIR together again."},
     FY_ROW_THREADS,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
 
-static int by_size(const void *a, const void *b)
+/* On the command line, not by a setting that is there for every call. */
+static bool is_given(const void *field)
 {
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x < y) - (x > y);
+    const char *source = fy_option_source(field);
+    return source != NULL && strcmp(source, "command line") == 0;
 }
 
-/* "128,1" in any order. */
-static int parse_batches(const char *text, uint32_t out[MAX_BATCHES], uint32_t *n, fy_err *e)
+/* --- cutting ---------------------------------------------------------------------------------- */
+
+/* A cut, and what it points to. */
+typedef struct {
+    fy_npu_model model; /* owned */
+    fy_plan_data data;  /* owned */
+    fy_npu_params params;
+    fy_npu_plan plan; /* owned */
+    uint32_t end_layer[FY_NPU_CHUNKS], end_token[FY_NPU_HEADS];
+    fy_cut cut;
+} job;
+
+static void release(job *j)
 {
-    *n = 0;
-    for (const char *at = text;; at++) {
-        char *end;
-        const unsigned long v = strtoul(at, &end, 10);
-        if (end == at || *at < '0' || *at > '9' || v == 0 || v > 1 << 20 ||
-            (*end != ',' && *end != '\0') || *n == MAX_BATCHES)
-            return fy_fail(e, FY_EARG,
-                           "--batch '%s': expected at most %d sizes from 1 on with commas between "
-                           "them, such as 128,1",
-                           text, MAX_BATCHES);
-        out[(*n)++] = (uint32_t)v;
-        at = end;
-        if (*end == '\0')
-            break;
+    fy_npu_plan_release(&j->plan);
+    fy_plan_data_release(&j->data);
+    fy_npu_model_release(&j->model);
+}
+
+static int read_model(job *j, const char *path, fy_err *e)
+{
+    if (fy_file_is_dir(path))
+        return fy_fail(e, FY_EARG,
+                       "%s: is a directory, expected a GGUF file; 'ferry convert' makes one of a "
+                       "checkpoint",
+                       path);
+    fy_gguf *g = fy_gguf_open(path, e);
+    if (g == NULL)
+        return -1;
+    const int rc = fy_npu_model_of(&j->model, g, e);
+    fy_gguf_close(g);
+    return rc == 0 ? 0 : fy_ctx(e, "%s", path);
+}
+
+/* As the plan for the chip says. */
+static int cut_by_plan(job *j, const options *o, fy_err *e)
+{
+    j->params.soc = fy_plan_find_soc(&j->data, &o->plan, e);
+    if (j->params.soc == NULL)
+        return -1;
+    if (j->params.recipe == NULL)
+        j->params.recipe = fy_npu_recipes_default(j->data.recipes, j->params.soc);
+    if (fy_npu_plan_make(&j->model, &j->params, &j->plan, e) != 0)
+        return -1;
+    if (!j->plan.fits) {
+        fy_npu_suggestion s;
+        return fy_npu_suggest(&j->model, &j->params, j->data.recipes, &s, e) != 0
+                   ? -1
+                   : fy_plan_does_not_fit(&j->plan, &s, &j->model, e);
     }
-    qsort(out, *n, sizeof *out, by_size);
+    j->cut.n_chunks = j->plan.n_chunks;
+    for (uint32_t i = 0; i < j->plan.n_chunks; i++)
+        j->end_layer[i] = j->plan.chunks[i].end_layer;
+    j->cut.n_heads = j->plan.n_heads;
+    for (uint32_t i = 0; i < j->plan.n_heads; i++)
+        j->end_token[i] = j->plan.heads[i].end_token;
+    j->cut.end_layer = j->end_layer;
+    j->cut.end_token = j->end_token;
+    j->cut.soc = j->params.soc->name;
+    j->cut.recipe = j->params.recipe->name;
     return 0;
+}
+
+/* Without a chip: into so many chunks. */
+static int cut_evenly(job *j, const options *o, fy_err *e)
+{
+    if (o->plan.n_chunks == 0)
+        return fy_fail(e, FY_EARG,
+                       "for which chip? --soc NAME ('ferry plan --list-socs' has the names); or "
+                       "into how many chunks? --chunks N");
+    if (is_given(&o->plan.recipe) || is_given(&o->plan.kv_bits) || is_given(&o->plan.memory))
+        return fy_fail(e, FY_EARG,
+                       "--recipe, --kv-bits and --memory are for a plan: they go with --soc");
+    j->cut.n_chunks = j->params.n_chunks;
+    j->cut.n_heads = 1;
+    return 0;
+}
+
+static int decide(job *j, const char *model, const options *o, fy_err *e)
+{
+    if (fy_plan_options_check(&o->plan, e) != 0 || read_model(j, model, e) != 0 ||
+        fy_plan_data_open(&j->data, &o->plan, e) != 0 ||
+        fy_plan_params_of(&j->data, &o->plan, &j->model.hp, &j->params, e) != 0)
+        return -1;
+    j->cut = (fy_cut){.batch = j->params.batch,
+                      .n_batches = j->params.n_batches,
+                      .n_ctx = j->params.n_ctx,
+                      .soc = "",
+                      .recipe = ""};
+    return fy_plan_has_soc(&o->plan) ? cut_by_plan(j, o, e) : cut_evenly(j, o, e);
 }
 
 static int cut(const char *model, const options *o, fy_pool *pool, fy_err *e)
 {
-    uint32_t batch[MAX_BATCHES];
+    job j = {0};
     fy_chunk_stats stats;
-    fy_cut c = {.n_chunks = (uint32_t)o->n_chunks,
-                .n_heads = 1,
-                .batch = batch,
-                .n_ctx = (uint32_t)o->n_ctx,
-                .soc = "",
-                .recipe = ""};
-    if (o->n_chunks == FY_OPT_UNSET_INT)
-        return fy_fail(e, FY_EARG, "into how many chunks? Say --chunks N");
-    if (parse_batches(o->batch, batch, &c.n_batches, e) != 0)
-        return -1;
-    const double begin = fy_now_s();
     fy_progress progress;
-    fy_show_begin(&progress, "cutting", 0);
-    const int rc = fy_chunk(model, o->out, &c, pool, &progress, &stats, e);
-    fy_show_end(&progress);
-    const double seconds = fy_now_s() - begin;
-    if (rc == 0)
-        fy_log(FY_LOG_INFO, "%s: %u files, %.1f MB, %.1f s, %.0f MB/s", o->out, stats.n_files,
-               (double)stats.bytes * 1e-6, seconds,
-               (double)stats.bytes * 1e-6 / (seconds > 1e-3 ? seconds : 1e-3));
+    int rc = decide(&j, model, o, e);
+    if (rc == 0) {
+        const double begin = fy_now_s();
+        fy_show_begin(&progress, "cutting", 0);
+        rc = fy_chunk(model, o->out, &j.cut, pool, &progress, &stats, e);
+        fy_show_end(&progress);
+        const double seconds = fy_now_s() - begin;
+        if (rc == 0)
+            fy_log(FY_LOG_INFO, "%s: %u files, %.1f MB, %.1f s, %.0f MB/s", o->out, stats.n_files,
+                   (double)stats.bytes * 1e-6, seconds,
+                   (double)stats.bytes * 1e-6 / (seconds > 1e-3 ? seconds : 1e-3));
+    }
+    release(&j);
     return rc;
 }
+
+/* --- joining ---------------------------------------------------------------------------------- */
 
 static int join(const char *dir, const options *o, fy_pool *pool, fy_err *e)
 {
     const double begin = fy_now_s();
     fy_progress progress;
-    if (o->n_chunks != FY_OPT_UNSET_INT)
-        return fy_fail(e, FY_EARG, "--join and --chunks: expected one of them");
+    if (is_given(&o->plan.soc) || is_given(&o->plan.htp_arch) || is_given(&o->plan.n_chunks))
+        return fy_fail(e, FY_EARG,
+                       "--join takes the pieces as they are: neither --soc nor --chunks");
     fy_show_begin(&progress, "joining", 0);
     const int rc = fy_chunk_join(dir, o->out, pool, &progress, e);
     fy_show_end(&progress);
@@ -160,8 +204,13 @@ const fy_verb fy_verb_chunk = {
         "Cuts MODEL.gguf along its layers into the pieces that an NPU gets one by one, each a GGUF "
         "file of its own: ggml/weights.gguf with the embedding and all metadata, qnn/chunk_0.gguf "
         "and so on with the layers, qnn/lm_head.gguf with the output matrix, and qnn/config.json, "
-        "which says what computes what. Weights are copied as they are. MODEL.gguf of a split "
-        "model is its first file.\n\n"
+        "which says what computes what. Weights are copied as they are: the types of the recipe "
+        "are "
+        "for 'ferry compile'. MODEL.gguf of a split model is its first file.\n\n"
+        "Where to cut is what 'ferry plan' says for the chip with the same options; what does not "
+        "fit is not cut (exit status 3). Without a chip --chunks cuts the layers as evenly by "
+        "their "
+        "bytes as they allow.\n\n"
         "The same model and options give the same bytes, interrupted on the way or not: the same "
         "command goes on with what is there.\n\n"
         "With --join the pieces in DIR become the file again that was cut, byte for byte where "
@@ -169,8 +218,15 @@ const fy_verb fy_verb_chunk = {
         "or llama.cpp wrote it; pieces that are missing, of different models or changed are "
         "refused "
         "(exit status 4).",
-    .examples = "ferry chunk model.gguf --chunks 4 -o model-npu\n"
-                "ferry chunk --join model-npu -o model-again.gguf\n",
-    .task = FY_TASK_MAKE,
+    .examples = "ferry chunk model.gguf --soc SM8650 -c 2048 --batch 128,1 -o model-npu\n"
+                "# into so many pieces, for whatever chip\n"
+                "ferry chunk model.gguf --chunks 4 -o model-cut\n"
+                "# and back"
+                "\n"
+                "ferry chunk --join model-cut -o model-again.gguf\n",
+    .task = FY_TASK_PACKAGE,
+    .environment =
+        "XDG_CONFIG_HOME Where ferry/soc.d and ferry/recipes.d are looked for; ~/.config when not "
+        "set.\n",
     .run = run,
 };

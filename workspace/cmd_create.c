@@ -10,6 +10,7 @@
 #include "cli/verb.h"
 #include "kernels/row.h"
 #include "workspace/htp.h"
+#include "workspace/soc_table.h"
 #include "workspace/workspace.h"
 
 typedef struct {
@@ -207,19 +208,32 @@ static const char **list_models(const options *o, int n_args, char **args, size_
     return list;
 }
 
-static int choose_htp(const options *o, int *arch, fy_err *e)
+static int htp_of_soc(const char *name, int *arch, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
+    fy_soc_table *t = fy_soc_table_open(NULL, e);
+    if (t == NULL)
+        return -1;
+    const fy_soc *soc = fy_soc_find(t, name, NULL), *near = fy_soc_nearest(t, name);
+    if (soc != NULL)
+        *arch = (int)soc->htp_arch;
+    else
+        fy_fail(
+            e, FY_EARG, "--soc: '%s' is unknown%s%s%s; give the architecture of its NPU with --htp",
+            fy_quote(shown, sizeof shown, fy_span_of(name)), near != NULL ? ", did you mean " : "",
+            near != NULL ? near->name : "", near != NULL ? "?" : "");
+    fy_soc_table_free(t);
+    return *arch > 0 ? 0 : -1;
+}
+
+static int choose_htp(const options *o, int *arch, fy_err *e)
+{
     *arch = 0;
     if (o->soc != NULL && o->htp != NULL)
         return fy_fail(e, FY_EARG, "--soc and --htp say the same: give one of them");
     if (o->htp != NULL)
         return fy_htp_parse(o->htp, arch, e);
-    if (o->soc != NULL && (*arch = fy_htp_of_soc(o->soc)) == 0)
-        return fy_fail(e, FY_EARG,
-                       "--soc: '%s' is unknown; give the architecture of its NPU with --htp",
-                       fy_quote(shown, sizeof shown, fy_span_of(o->soc)));
-    return 0;
+    return o->soc != NULL ? htp_of_soc(o->soc, arch, e) : 0;
 }
 
 static void report(const options *o, const fy_create_params *p)

@@ -102,8 +102,10 @@ static int ask_facts(const fy_adb *a, fy_facts *out, fy_err *e)
 {
     fy_str text = {0};
     int status, rc = fy_adb_shell(a, fy_facts_command, &text, NULL, &status, e);
-    if (rc == 0)
+    if (rc == 0) {
         fy_facts_parse(fy_str_z(&text), text.len, out);
+        rc = fy_facts_chip(out, e);
+    }
     fy_str_release(&text);
     return rc;
 }

@@ -40,12 +40,15 @@ typedef struct {
     size_t n_libs;
     fy_fact package[FY_FACT_PACKAGES];
     size_t n_packages;
+    int htp; /* architecture of its NPU by the table of chips: 75; 0: unknown, or not looked up */
 } fy_facts;
 
 /* The command that makes the phone tell them. */
 extern const char fy_facts_command[];
 /* Reads its answer: lines "name=value", unknown ones skipped. Never fails. */
 void fy_facts_parse(const char *text, size_t n, fy_facts *out);
+/* Looks f->soc up in the table of chips (soc_table.h), which has to be readable. */
+int fy_facts_chip(fy_facts *f, fy_err *e);
 
 /* --- what a workspace asks for ---------------------------------------------------------------- */
 

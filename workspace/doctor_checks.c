@@ -8,7 +8,6 @@
 
 #include "base/quote.h"
 #include "workspace/doctor.h"
-#include "workspace/htp.h"
 
 enum {
     SDK_SHELL_V2 = 24, /* Android 7: the first whose adb gives exit statuses */
@@ -308,7 +307,7 @@ static void check_npu(fy_doctor_report *r)
 {
     const fy_facts *f = &r->facts;
     const fy_need *n = &r->need;
-    int arch = fy_htp_of_soc(f->soc) != 0 ? fy_htp_of_soc(f->soc) : own_arch(f);
+    int arch = f->htp != 0 ? f->htp : own_arch(f);
     bool rpc = find_lib(f, "libcdsprpc.so") != NULL;
     char quoted[200], text[400], remedy[200];
     const char *soc = shown(quoted, f->soc);

@@ -7,6 +7,7 @@
 
 #include "workspace/doctor.h"
 #include "workspace/phone_workspace.h"
+#include "workspace/soc_table.h"
 
 const char fy_facts_command[] =
     "exec 2>/dev/null; "
@@ -188,4 +189,15 @@ void fy_facts_parse(const char *text, size_t n, fy_facts *out)
         fy_span value = {equals + 1, line.len - name.len - 1};
         take_line(out, name, value);
     }
+}
+
+int fy_facts_chip(fy_facts *f, fy_err *e)
+{
+    fy_soc_table *t = fy_soc_table_open(NULL, e);
+    if (t == NULL)
+        return -1;
+    const fy_soc *soc = fy_soc_find(t, f->soc, NULL);
+    f->htp = soc != NULL ? (int)soc->htp_arch : 0;
+    fy_soc_table_free(t);
+    return 0;
 }

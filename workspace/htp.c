@@ -1,37 +1,12 @@
-/* Chips and architectures: the SoC table of ExecuTorch's Qualcomm backend, as QNN's headers have it
- * too. Libraries: what PowerServe's `create` takes of the SDK; Stub and Skel are found by name. */
+/* Architectures: those of QNN's headers. Libraries: what PowerServe's `create` takes of the SDK;
+ * Stub and Skel are found by name. */
 #include "workspace/htp.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/quote.h"
 
-static const struct {
-    const char *soc;
-    int arch;
-} socs[] = {
-    {"SM8350", 68},  {"SM7325", 68},   {"QCM6490", 68},  {"SM7350", 68},   {"SC8280X", 68},
-    {"SA8295", 68},  {"SA8540", 68},   {"SM8450", 69},   {"SM8475", 69},   {"SM7450", 69},
-    {"SM7475", 69},  {"SXR2230P", 69}, {"SM8550", 73},   {"SM8635", 73},   {"SM7635", 73},
-    {"SM7675", 73},  {"SM8735", 73},   {"SM6450", 73},   {"SC8380", 73},   {"SA8255", 73},
-    {"QCS9100", 73}, {"SSG2115P", 73}, {"SSG2125P", 73}, {"SXR1230P", 73}, {"SM8650", 75},
-    {"SM8750", 79},  {"SXR2330P", 79}, {"SM8850", 81},   {"SM8845", 81},   {"SC8480XP", 81},
-    {"SA8797", 81},  {"SAR2230P", 81}, {"SW6100", 81},
-};
-
 static const int archs[] = {68, 69, 73, 75, 79, 81};
-
-int fy_htp_of_soc(const char *soc)
-{
-    for (size_t i = 0; i < sizeof socs / sizeof socs[0]; i++) {
-        const char *digits = socs[i].soc + strcspn(socs[i].soc, "0123456789");
-        if (strcasecmp(soc, socs[i].soc) == 0 || strcasecmp(soc, digits) == 0)
-            return socs[i].arch;
-    }
-    return 0;
-}
 
 int fy_htp_parse(const char *text, int *arch, fy_err *e)
 {

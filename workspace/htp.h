@@ -1,5 +1,5 @@
-/* Qualcomm's NPU (HTP): which architecture a chip has, and which libraries of the vendor's SDK a
- * phone of that architecture needs. */
+/* Qualcomm's NPU (HTP): its architectures, and which libraries of the vendor's SDK a phone of one
+ * needs. Which chip has which: soc_table.h. */
 #ifndef FY_WORKSPACE_HTP_H
 #define FY_WORKSPACE_HTP_H
 
@@ -7,8 +7,6 @@
 
 #include "base/err.h"
 
-/* "SM8650", as ro.soc.model of a phone has it, any case, or its digits alone -> 75; 0: unknown. */
-int fy_htp_of_soc(const char *soc);
 /* "V75", "v75" or "75" -> 75; FY_EARG lists the known ones. */
 int fy_htp_parse(const char *text, int *arch, fy_err *e);
 

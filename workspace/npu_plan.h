@@ -4,7 +4,7 @@
  *
  *     fy_npu_model_of(&m, gguf, e)           which matrices there are
  *     fy_npu_plan_make(&m, &params, &p, e)   cut, counted, compared with the limits of the chip
- *     if (!p.fits) fy_npu_suggest(...)       the cheapest change with which it fits, found by trying
+ *     if (!p.fits) fy_npu_suggest(...)       the cheapest change with which it fits
  *
  * Nothing here reads a clock, a file or the machine: same input, same plan. */
 #ifndef FY_WORKSPACE_NPU_PLAN_H
@@ -24,7 +24,7 @@
 
 typedef struct {
     fy_slot slot;
-    uint32_t layer;       /* of no meaning for tensors of the whole model */
+    uint32_t layer; /* of no meaning for tensors of the whole model */
     bool per_layer, matrix;
     uint64_t n_out, n_in; /* rows and row length; a vector has one row */
     uint64_t file_bytes;  /* in the type it has in the file */
@@ -53,7 +53,7 @@ void fy_npu_model_release(fy_npu_model *m);
 typedef struct {
     const fy_soc *soc;           /* view */
     const fy_npu_recipe *recipe; /* view */
-    uint32_t n_ctx;              /* columns of the attention; the cache has the largest batch less */
+    uint32_t n_ctx; /* columns of the attention; the cache has the largest batch less */
     uint32_t batch[FY_NPU_BATCHES], n_batches; /* each once, largest first */
     uint32_t n_chunks;                         /* 0: as few as fit */
     uint32_t kv_bits;                          /* 0: the recipe's */
@@ -77,7 +77,8 @@ typedef struct {
 
 typedef enum {
     FY_NPU_LIMIT_NONE,
-    FY_NPU_LIMIT_LAYER,    /* one layer alone is more than a context or a binary may have */
+    FY_NPU_LIMIT_LAYER,    /* one layer alone, or any slice of the lm_head, is
+                              more than a context or a binary may have */
     FY_NPU_LIMIT_CHUNKS,   /* the pieces asked for are too large */
     FY_NPU_LIMIT_SESSIONS, /* all pieces together are more than the sessions hold */
     FY_NPU_LIMIT_MEMORY,   /* ... than the device has */
@@ -87,20 +88,20 @@ typedef enum {
 } fy_npu_limit;
 
 typedef struct {
-    fy_npu_params params; /* every 0 replaced */
-    uint32_t n_cache;     /* positions that can be used: n_ctx less the largest batch */
+    fy_npu_params params;         /* every 0 replaced */
+    uint32_t n_cache;             /* positions that can be used: n_ctx less the largest batch */
     fy_npu_piece *chunks, *heads; /* owned */
     uint32_t n_chunks, n_heads;
-    uint32_t n_sessions;  /* used */
-    uint64_t embedding;   /* on the CPU, bytes in the file's type */
+    uint32_t n_sessions;      /* used */
+    uint64_t embedding;       /* on the CPU, bytes in the file's type */
     uint64_t weights, io, kv; /* sums over all pieces */
-    uint64_t npu_peak;    /* memory of the phone when all of it runs on the NPU */
-    uint64_t cpu_peak;    /* when the CPU runs it instead: the file's pages, f16 KV cache of n_ctx,
-                             scratch of 512 tokens */
-    bool weights_shared;  /* the graphs of a context share them */
+    uint64_t npu_peak;        /* memory of the phone when all of it runs on the NPU */
+    uint64_t cpu_peak;   /* when the CPU runs it instead: the file's pages, f16 KV cache of n_ctx,
+                            scratch of 512 tokens */
+    bool weights_shared; /* the graphs of a context share them */
     bool fits;
-    fy_npu_limit limit;   /* the first one that it breaks */
-    fy_err why;           /* what was found and what may be; code FY_EFIT */
+    fy_npu_limit limit; /* the first one that it breaks */
+    fy_err why;         /* what was found and what may be; code FY_EFIT */
 } fy_npu_plan;
 
 /* FY_EARG for parameters that mean nothing (a batch of 0, more chunks than layers). A plan that
@@ -116,7 +117,7 @@ typedef enum {
     FY_NPU_CHANGE_KV,      /* --kv-bits */
     FY_NPU_CHANGE_BATCH,   /* fewer batch sizes, or a smaller one */
     FY_NPU_CHANGE_RECIPE,
-    FY_NPU_CHANGE_LAYERS,  /* no change of this model: a smaller one of the same shape */
+    FY_NPU_CHANGE_LAYERS, /* no change of this model: a smaller one of the same shape */
     FY_NPU_CHANGE_COUNT,
 } fy_npu_change;
 
@@ -126,8 +127,11 @@ typedef struct {
     fy_npu_params params; /* with these it fits */
 } fy_npu_suggestion;
 
-/* Tries single changes, cheapest first (in the order of fy_npu_change), then pairs and so on; of a
- * quantity the value nearest to what was asked for. recipes: those that may be suggested. */
+/* Tries single changes, cheapest first (in the order of fy_npu_change), then pairs and so on; fewer
+ * layers only where no set of the others does. Of a quantity the value nearest to what was asked
+ * for; of contexts multiples of 128, and one below a quarter of what was asked for only where no
+ * set of changes does with more. recipes: those that may be suggested, but for those that were
+ * published for one model; NULL: none. A plan that fits is found as it is. */
 int fy_npu_suggest(const fy_npu_model *m, const fy_npu_params *p, const fy_npu_recipes *recipes,
                    fy_npu_suggestion *out, fy_err *e);
 /* Appends the words: "-c 1024", "--recipe lpbq-64 -c 1024", "at most 27 of 80 layers would fit". */

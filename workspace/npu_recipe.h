@@ -1,6 +1,6 @@
 /* In which type an NPU gets each weight of a model: a default, and rules by layer and tensor, as
  * data: data/recipes/NAME.json beside this file (compiled in and installed),
- * $XDG_CONFIG_HOME/ferry/recipes.d/NAME.json, or a file that is named. Schema: docs/npu.md.
+ * $XDG_CONFIG_HOME/ferry/recipes.d/NAME.json, or a file that is named. Schema: docs/npu-chips.md.
  *
  * Types are written as ExecuTorch writes them: activation bits, "a", weight bits, "w". */
 #ifndef FY_WORKSPACE_NPU_RECIPE_H

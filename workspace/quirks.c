@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/config_dir.h"
 #include "base/file.h"
 #include "base/grow.h"
 #include "base/json.h"
 #include "base/opts.h"
 #include "base/quote.h"
-#include "workspace/htp.h"
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
@@ -135,22 +135,12 @@ int fy_quirks_parse(fy_quirks *q, const char *text, size_t n, const char *name, 
     return rc == 0 ? 0 : fy_ctx(e, "%s", name);
 }
 
-/* The user's file; 0 with *path "": no place for one. */
-static void user_path(fy_str *path)
-{
-    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    if (config != NULL && config[0] == '/')
-        fy_str_printf(path, "%s/ferry/quirks.json", config);
-    else if (home != NULL && home[0] == '/')
-        fy_str_printf(path, "%s/.config/ferry/quirks.json", home);
-}
-
 int fy_quirks_read(fy_quirks *q, fy_err *e)
 {
     fy_str path = {0};
     fy_map map;
     *q = (fy_quirks){0};
-    user_path(&path);
+    fy_config_path("quirks.json", &path);
     int rc = path.oom ? fy_nomem(e)
                       : fy_quirks_parse(q, fy_quirks_table, strlen(fy_quirks_table),
                                         "the table of quirks", e);
@@ -197,8 +187,9 @@ static bool has_package(const fy_quirk_list *l, const fy_facts *f)
 
 bool fy_quirk_fits(const fy_quirk *q, const fy_facts *f, const fy_need *need)
 {
-    int64_t android = f->android[0] >= '0' && f->android[0] <= '9' ? strtoll(f->android, NULL, 10) : -1;
-    int arch = fy_htp_of_soc(f->soc);
+    int64_t android =
+        f->android[0] >= '0' && f->android[0] <= '9' ? strtoll(f->android, NULL, 10) : -1;
+    int arch = f->htp;
     bool phone = matches(&q->manufacturer, f->manufacturer) && matches(&q->model, f->model) &&
                  matches(&q->soc, f->soc) && matches(&q->platform, f->platform) &&
                  has_package(&q->package, f) &&

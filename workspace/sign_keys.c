@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/config_dir.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/quote.h"
@@ -207,13 +208,6 @@ void fy_trusted_keys_release(fy_trusted_keys *t)
     *t = (fy_trusted_keys){0};
 }
 
-/* A relative directory would mean another list wherever the program runs. */
-static const char *absolute(const char *variable)
-{
-    const char *dir = getenv(variable);
-    return dir != NULL && dir[0] == '/' ? dir : NULL;
-}
-
 /* Bytes of the key's name in "NAME.pem" or "NAME.pub.pem"; 0: no such file. */
 static size_t name_bytes(const char *file)
 {
@@ -260,11 +254,7 @@ static int by_name(const void *a, const void *b)
 
 bool fy_trusted_dir(fy_str *out)
 {
-    const char *config = absolute("XDG_CONFIG_HOME");
-    const char *base = config != NULL ? config : absolute("HOME");
-    if (base != NULL)
-        fy_str_printf(out, "%s%s/ferry/trusted", base, config != NULL ? "" : "/.config");
-    return base != NULL;
+    return fy_config_path("trusted", out);
 }
 
 int fy_trusted_keys_read(fy_trusted_keys *out, fy_err *e)

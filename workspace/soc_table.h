@@ -1,7 +1,7 @@
 /* The chips ferry knows, as data: data/soc.json beside this file (compiled in and installed),
  * replaced by --soc-table FILE, extended by $XDG_CONFIG_HOME/ferry/soc.d/NAME.json in the order of
  * their names. A row with the name of an earlier file's takes its place as a whole; within a file a
- * name or alias may be there once. Schema and sources: docs/npu.md. */
+ * name or alias may be there once. Schema and sources: docs/npu-chips.md. */
 #ifndef FY_WORKSPACE_SOC_TABLE_H
 #define FY_WORKSPACE_SOC_TABLE_H
 
@@ -44,6 +44,8 @@ const fy_soc *fy_soc_table_at(const fy_soc_table *t, size_t i); /* by name */
 /* By name, alias or the digits of the name ("8650"), any case; view of the table. NULL: FY_EARG
  * that names the nearest ones and --htp-arch. */
 const fy_soc *fy_soc_find(const fy_soc_table *t, const char *name, fy_err *e);
+/* The row whose name, alias or title is nearest; NULL: none is near. */
+const fy_soc *fy_soc_nearest(const fy_soc_table *t, const char *name);
 /* A chip of which only architecture and VTCM are known, with the limits that its architecture has
  * at least. fy_soc_release it. */
 int fy_soc_of_arch(const fy_soc_table *t, int htp_arch, uint32_t vtcm_mb, fy_soc *out, fy_err *e);

@@ -7,6 +7,13 @@
 #define LAYER_MARK  "%u"
 #define EXPERT_MARK "%e"
 
+const fy_fused_row fy_fused_rows[] = {
+    {FY_T_ATTN_QKV, {{FY_T_ATTN_Q, FY_D_Q}, {FY_T_ATTN_K, FY_D_K}, {FY_T_ATTN_V, FY_D_V}}},
+    {FY_T_ATTN_QKV_B, {{FY_T_ATTN_Q_B, FY_D_Q}, {FY_T_ATTN_K_B, FY_D_K}, {FY_T_ATTN_V_B, FY_D_V}}},
+    {FY_T_FFN_GATE_UP, {{FY_T_FFN_GATE, FY_D_FF}, {FY_T_FFN_UP, FY_D_FF}}},
+};
+const size_t fy_n_fused_rows = sizeof fy_fused_rows / sizeof fy_fused_rows[0];
+
 uint64_t fy_dim_of(const fy_hparams *hp, fy_dim d)
 {
     switch (d) {

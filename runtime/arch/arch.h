@@ -218,6 +218,18 @@ typedef struct {
                                 FY_D_EXPERT and always given */
 } fy_tensor_row;
 
+#define FY_FUSED_PARTS 3
+/* The slots of the parts of a tensor that holds several matrices one below the other. */
+typedef struct {
+    fy_slot slot;
+    struct {
+        fy_slot slot;
+        fy_dim rows;
+    } parts[FY_FUSED_PARTS]; /* the unused have no rows: FY_D_END */
+} fy_fused_row;
+extern const fy_fused_row fy_fused_rows[];
+extern const size_t fy_n_fused_rows;
+
 /* --- what config.json says beyond the keys that all families share (fy_hparam_rows) --------- */
 
 typedef enum {

@@ -126,17 +126,41 @@ void fy_graph_io(const fy_graph_shape *g, uint32_t i, fy_io_tensor *out)
     }
 }
 
+static bool add_bytes(const fy_io_tensor *t, uint64_t times, uint64_t *sum)
+{
+    uint64_t n;
+    return fy_mul_u64(t->rows, t->cols, &n) && fy_mul_u64(n, t->element_bytes, &n) &&
+           fy_mul_u64(n, times, &n) && fy_add_u64(*sum, n, sum);
+}
+
+bool fy_graph_count(const fy_graph_shape *g, fy_graph_bytes *out)
+{
+    fy_graph_bytes sum = {0};
+    for (int outputs = 0; outputs < 2; outputs++) {
+        fy_io_role roles[MOST_ONCE];
+        const uint32_t n = once_roles(g, outputs, roles);
+        for (uint32_t i = 0; i < n; i++) {
+            const fy_io_tensor t = once(g, roles[i]);
+            if (!add_bytes(&t, 1, &sum.once))
+                return false;
+        }
+        for (uint32_t i = 0; i < 2; i++) { /* the key and the value of one head */
+            const fy_io_tensor t = of_head(g, i, outputs);
+            if (!add_bytes(&t, g->hp->n_head_kv, &sum.layer))
+                return false;
+        }
+        if (!outputs)
+            sum.layer_cache = sum.layer;
+    }
+    *out = sum;
+    return true;
+}
+
 bool fy_graph_io_bytes(const fy_graph_shape *g, uint64_t *bytes)
 {
-    const uint32_t n = fy_graph_n_io(g);
-    fy_io_tensor t;
-    uint64_t one;
-    *bytes = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        fy_graph_io(g, i, &t);
-        if (!fy_mul_u64(t.rows, t.cols, &one) || !fy_mul_u64(one, t.element_bytes, &one) ||
-            !fy_add_u64(*bytes, one, bytes))
-            return false;
-    }
-    return true;
+    fy_graph_bytes b;
+    uint64_t layers;
+    return fy_graph_count(g, &b) &&
+           fy_mul_u64(b.layer, g->part->end_layer - g->part->first_layer, &layers) &&
+           fy_add_u64(b.once, layers, bytes);
 }

@@ -1,16 +1,19 @@
+/* clang-format off */
 /* What goes into a piece's graph of a fixed batch size and what comes out: PowerServe's contract
  * (its converter and runtime agree on these names, types and shapes), with what its families do not
  * have on top. B tokens of a call, C cache slots, X = context columns, D n_embd, H head_dim:
  *
  *   layers   in   x                             f32 [B, D]
- *                 attn_bias                     f16 [B, X]    columns 0..C-1 the cache, C..C+B-1 the
- *                                                             tokens of the call, the rest padding;
- *                                                             0 visible, attention_mask_value hidden
+ *                 attn_bias                     f16 [B, X]    columns 0..C-1 the cache, C..C+B-1
+ *                                                             the tokens of the call, the rest
+ *                                                             padding; 0 visible,
+ *                                                             attention_mask_value hidden
  *                 attn_bias_swa                 f16 [B, X]    of layers with a window
  *                 rope_embed_cos, _sin          f32 [B, n_rot / 2]
- *                 rope_embed_cos_swa, _sin_swa  f32 [B, n_rot / 2]  of layers with the window, where
- *                                                             they turn otherwise
- *                 layer_L_key_t_cache_J         kv  [H, C]    for layer L and KV head J; transposed
+ *                 rope_embed_cos_swa, _sin_swa  f32 [B, n_rot / 2]  of layers with the window,
+ *                                                             where they turn otherwise
+ *                 layer_L_key_t_cache_J         kv  [H, C]    for layer L and KV head J;
+ *                                                             transposed
  *                 layer_L_value_cache_J         kv  [C, Hv]
  *            out  out                           f32 [B, D]
  *                 layer_L_key_J                 kv  [B, H]    of the tokens of the call alone
@@ -21,6 +24,7 @@
  * attn_bias is there when a layer of the piece sees everything, attn_bias_swa when one has the
  * window, the tables of rope when one rotates. The plan counts these bytes, the runtime allocates
  * them, compile declares them: this list is the only one. */
+/* clang-format on */
 #ifndef FY_ARCH_GRAPH_IO_H
 #define FY_ARCH_GRAPH_IO_H
 
@@ -70,7 +74,16 @@ typedef struct {
  * never changes. */
 uint32_t fy_graph_n_io(const fy_graph_shape *g);
 void fy_graph_io(const fy_graph_shape *g, uint32_t i, fy_io_tensor *out);
-/* All of them; false when that is more than 64 bits count. */
+
+/* What they add up to. */
+typedef struct {
+    uint64_t once;        /* those that are no cache, key or value */
+    uint64_t layer;       /* those of a layer: caches, new keys and values */
+    uint64_t layer_cache; /* the caches among them */
+} fy_graph_bytes;
+/* False when that is more than 64 bits count. The work does not grow with the number of heads. */
+bool fy_graph_count(const fy_graph_shape *g, fy_graph_bytes *out);
+/* All of them. */
 bool fy_graph_io_bytes(const fy_graph_shape *g, uint64_t *bytes);
 
 /* Is this layer's attention limited to a window? */

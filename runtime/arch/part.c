@@ -99,8 +99,8 @@ int fy_part_from_gguf(const fy_gguf *g, const fy_hparams *hp, fy_part *out, fy_e
     if (p.count > MAX_PARTS || p.index >= p.count)
         return fy_fail(e, FY_EFORMAT, "%s %u of %s %u, expected one below it, and at most %d",
                        INDEX, p.index, COUNT, p.count, MAX_PARTS);
-    if (p.kind == FY_PART_LAYERS && get_range(g, FIRST_LAYER, END_LAYER, hp->n_layer,
-                                              &p.first_layer, &p.end_layer, e) != 0)
+    if (p.kind == FY_PART_LAYERS &&
+        get_range(g, FIRST_LAYER, END_LAYER, hp->n_layer, &p.first_layer, &p.end_layer, e) != 0)
         return -1;
     if (p.kind == FY_PART_HEAD &&
         (get_range(g, FIRST_TOKEN, END_TOKEN, hp->n_vocab, &p.first_token, &p.end_token, e) != 0 ||
@@ -151,12 +151,16 @@ int fy_part_to_gguf(fy_gguf_writer *w, const fy_hparams *hp, const fy_part *p, f
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
+fy_part_kind fy_part_of_slot(fy_slot slot)
+{
+    if (slot >= FY_T_ATTN_NORM)
+        return FY_PART_LAYERS;
+    return slot >= FY_T_OUTPUT_NORM && slot <= FY_T_OUTPUT_B ? FY_PART_HEAD : FY_PART_EMBEDDING;
+}
+
 fy_part_kind fy_part_of_row(const fy_tensor_row *row)
 {
-    if (fy_row_is_layer(row))
-        return FY_PART_LAYERS;
-    return row->slot >= FY_T_OUTPUT_NORM && row->slot <= FY_T_OUTPUT_B ? FY_PART_HEAD
-                                                                       : FY_PART_EMBEDDING;
+    return fy_part_of_slot(row->slot);
 }
 
 bool fy_part_holds(const fy_part *p, const fy_tensor_row *row, uint32_t layer)

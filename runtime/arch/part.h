@@ -29,7 +29,7 @@
 #include "format/gguf.h"
 #include "format/gguf_write.h"
 
-#define FY_PART_KEYS "ferry.chunk."
+#define FY_PART_KEYS        "ferry.chunk."
 #define FY_PART_MODEL_BYTES 65
 
 typedef enum {
@@ -55,6 +55,7 @@ int fy_part_from_gguf(const fy_gguf *g, const fy_hparams *hp, fy_part *out, fy_e
 int fy_part_to_gguf(fy_gguf_writer *w, const fy_hparams *hp, const fy_part *p, fy_err *e);
 
 /* Which kind of piece holds a tensor of the family. */
+fy_part_kind fy_part_of_slot(fy_slot slot);
 fy_part_kind fy_part_of_row(const fy_tensor_row *row);
 /* Holds this piece that tensor? layer is of no meaning for a row that is not per layer. */
 bool fy_part_holds(const fy_part *p, const fy_tensor_row *row, uint32_t layer);

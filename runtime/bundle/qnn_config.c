@@ -424,10 +424,11 @@ static int check_slices(const fy_qnn_config *c, uint32_t batch, uint32_t *end, f
                            batch);
         if (g->first_token != *end || (g->end_token <= g->first_token && g->end_token != 0) ||
             (n > 1 && g->end_token == 0))
-            return fy_fail(e, FY_EFORMAT,
-                           "embeddings[%zu]: tokens %u to %u of batch size %u, expected to begin at "
-                           "%u and to end behind that",
-                           i, g->first_token, g->end_token, batch, *end);
+            return fy_fail(
+                e, FY_EFORMAT,
+                "embeddings[%zu]: tokens %u to %u of batch size %u, expected to begin at "
+                "%u and to end behind that",
+                i, g->first_token, g->end_token, batch, *end);
         *end = g->end_token;
     }
     return n > 0 || batch != c->max_batch || c->n_embeddings == 0
@@ -515,8 +516,8 @@ bool fy_qnn_has_gguf(const fy_qnn_config *c)
     return false;
 }
 
-void fy_qnn_preset_path(const fy_qnn_config *c, uint32_t layer, const char *kv_type,
-                        uint32_t head, fy_str *out)
+void fy_qnn_preset_path(const fy_qnn_config *c, uint32_t layer, const char *kv_type, uint32_t head,
+                        fy_str *out)
 {
     char layer_text[16], head_text[16];
     snprintf(layer_text, sizeof layer_text, "%u", layer);

@@ -32,9 +32,9 @@ typedef struct {
     uint32_t batch_size;
     uint32_t start_layer, end_layer; /* end exclusive */
     uint32_t cache_size, context_size;
-    uint32_t kv_size;     /* tokens of the preset system prompt */
+    uint32_t kv_size;                /* tokens of the preset system prompt */
     uint32_t first_token, end_token; /* of an lm_head that is a slice, end exclusive; 0, 0: all */
-    char *kv_path_format; /* owned; "kv/layer_{layer_id}_{kv_type}_{head_id}.raw" */
+    char *kv_path_format;            /* owned; "kv/layer_{layer_id}_{kv_type}_{head_id}.raw" */
     uint32_t n_channels, image_size, n_patches, n_patch_tokens;
 } fy_qnn_graph;
 
@@ -65,7 +65,7 @@ typedef struct {
     /* what all graphs agree on */
     uint32_t n_layers, cache_size, context_size, kv_size;
     uint32_t max_batch;
-    uint32_t n_tokens; /* that the slices of the lm_head cover; 0: they do not say */
+    uint32_t n_tokens;          /* that the slices of the lm_head cover; 0: they do not say */
     const char *kv_path_format; /* view of graph[0] */
 } fy_qnn_config;
 
@@ -77,7 +77,7 @@ bool fy_qnn_is_gguf(const fy_qnn_graph *g);
 /* Is any of them? Some may be compiled and others not. */
 bool fy_qnn_has_gguf(const fy_qnn_config *c);
 /* *out becomes the file of a layer's and KV head's preset; kv_type "key" or "value". */
-void fy_qnn_preset_path(const fy_qnn_config *c, uint32_t layer, const char *kv_type,
-                        uint32_t head, fy_str *out);
+void fy_qnn_preset_path(const fy_qnn_config *c, uint32_t layer, const char *kv_type, uint32_t head,
+                        fy_str *out);
 
 #endif

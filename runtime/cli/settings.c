@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/config_dir.h"
 #include "base/grow.h"
 #include "base/log.h"
 #include "base/quote.h"
@@ -263,27 +264,17 @@ int fy_settings_parse(fy_settings *s, const fy_verb *v, fy_span text, const char
     return 0;
 }
 
-/* A relative directory would mean another file wherever the program runs. */
-static const char *absolute(const char *variable)
-{
-    const char *dir = getenv(variable);
-    return dir != NULL && dir[0] == '/' ? dir : NULL;
-}
-
 /* *path NULL: there is no file to look for. *named: the user named it, so it has to be there. */
 static int find_file(fy_settings *s, const char **path, bool *named, fy_err *e)
 {
-    const char *asked = getenv("FERRY_CONFIG"), *config = absolute("XDG_CONFIG_HOME");
-    const char *dir = config != NULL ? config : absolute("HOME");
+    const char *asked = getenv("FERRY_CONFIG");
+    fy_str text = {0};
     *named = asked != NULL && *asked != '\0';
     *path = NULL;
-    if (!*named && dir == NULL)
-        return 0;
-    fy_str text = {0};
     if (*named)
         fy_str_puts(&text, asked);
-    else
-        fy_str_printf(&text, "%s%s/ferry/config", dir, config != NULL ? "" : "/.config");
+    else if (!fy_config_path("config", &text))
+        return 0;
     *path = text.oom ? NULL : fy_arena_strndup(&s->strings, fy_str_z(&text), text.len);
     fy_str_release(&text);
     return *path != NULL ? 0 : fy_nomem(e);

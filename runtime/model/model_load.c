@@ -175,20 +175,6 @@ static void put_problem(const fy_model *m, fy_slot slot, uint32_t layer, const c
 
 /* --- several matrices in one tensor --------------------------------------------------------- */
 
-enum { PARTS_MAX = 3 };
-static const struct {
-    fy_slot fused;
-    struct {
-        fy_slot slot;
-        fy_dim rows;
-    } parts[PARTS_MAX]; /* one below the other; the unused have no rows */
-} fused_tensors[] = {
-    {FY_T_ATTN_QKV, {{FY_T_ATTN_Q, FY_D_Q}, {FY_T_ATTN_K, FY_D_K}, {FY_T_ATTN_V, FY_D_V}}},
-    {FY_T_ATTN_QKV_B, {{FY_T_ATTN_Q_B, FY_D_Q}, {FY_T_ATTN_K_B, FY_D_K}, {FY_T_ATTN_V_B, FY_D_V}}},
-    {FY_T_FFN_GATE_UP, {{FY_T_FFN_GATE, FY_D_FF}, {FY_T_FFN_UP, FY_D_FF}}},
-};
-enum { N_FUSED = sizeof fused_tensors / sizeof fused_tensors[0] };
-
 /* The rows of a matrix, or the elements of a vector, from `first` on. */
 static fy_matrix part_of(const fy_matrix *w, bool vector, uint64_t first, uint64_t n)
 {
@@ -204,16 +190,17 @@ static fy_matrix part_of(const fy_matrix *w, bool vector, uint64_t first, uint64
  * a file has to have one of them; biases may be absent in any form. */
 static void split(fy_model *m, fy_weights *w, uint32_t layer, problems *bad)
 {
-    for (int i = 0; i < N_FUSED; i++) {
-        const fy_tensor_row *row = row_of_slot(m->family, fused_tensors[i].fused);
+    for (size_t i = 0; i < fy_n_fused_rows; i++) {
+        const fy_fused_row *fused = &fy_fused_rows[i];
+        const fy_tensor_row *row = row_of_slot(m->family, fused->slot);
         if (row == NULL)
             continue;
         const fy_matrix *whole = &w->w[row->slot];
         const bool vector = !(row->flags & FY_ROW_MATRIX);
         uint64_t first = 0;
-        for (int p = 0; p < PARTS_MAX && fused_tensors[i].parts[p].rows != FY_D_END; p++) {
-            const fy_slot slot = fused_tensors[i].parts[p].slot;
-            const uint64_t n = fy_dim_of(&m->hp, fused_tensors[i].parts[p].rows);
+        for (int p = 0; p < FY_FUSED_PARTS && fused->parts[p].rows != FY_D_END; p++) {
+            const fy_slot slot = fused->parts[p].slot;
+            const uint64_t n = fy_dim_of(&m->hp, fused->parts[p].rows);
             if (whole->data != NULL && fy_bound(w, slot))
                 put_problem(m, slot, layer, "is there in two forms", bad);
             else if (whole->data != NULL)

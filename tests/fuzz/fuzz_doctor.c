@@ -47,6 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fy_facts f;
         const fy_need none = {0};
         fy_facts_parse("ro.soc.model=SM8650\n", 20, &f);
+        f.htp = 75;
         for (size_t i = 0; i < q.n; i++)
             fy_quirk_fits(&q.row[i], &f, &none);
     }

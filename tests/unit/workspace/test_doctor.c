@@ -15,7 +15,10 @@
 static fy_facts facts_of(const char *text)
 {
     fy_facts f;
+    fy_err e = {0};
     fy_facts_parse(text, strlen(text), &f);
+    if (fy_facts_chip(&f, &e) != 0)
+        fail_msg("%s", e.msg);
     return f;
 }
 

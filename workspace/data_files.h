@@ -1,0 +1,25 @@
+/* The files of workspace/data, compiled in (scripts/embed.sh writes the array while building), and
+ * those that the user has beside them: NAME.json in ferry/KIND.d of the configuration directory. */
+#ifndef FY_WORKSPACE_DATA_FILES_H
+#define FY_WORKSPACE_DATA_FILES_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+#define FY_DATA_MAX_BYTES (1u << 20) /* of a file that the user has */
+
+typedef struct {
+    const char *name; /* below workspace/data: "recipes/lpbq-32.json"; NULL ends the array */
+    const unsigned char *data;
+    size_t size;
+} fy_data_file;
+extern const fy_data_file fy_data_files[]; /* by name */
+
+/* Calls `each` with the text of a file; path is what messages name. */
+typedef int fy_data_each(void *user, const void *p, size_t n, const char *path, fy_err *e);
+int fy_data_read(const char *path, fy_data_each *each, void *user, fy_err *e);
+/* Every NAME.json of that directory of the user's in the order of the names; none is no failure. */
+int fy_data_read_own(const char *dir, fy_data_each *each, void *user, fy_err *e);
+
+#endif
