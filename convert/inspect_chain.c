@@ -56,6 +56,48 @@ int fy_inspect_open_chain(fy_listing *l, fy_err *e)
     return rc;
 }
 
+/* --- one tensor ------------------------------------------------------------------------------- */
+
+static bool file_has(const char *path, const char *tensor)
+{
+    fy_gguf *g = fy_gguf_open(path, NULL);
+    const bool has = g != NULL && fy_gguf_tensor_find(g, tensor) != NULL;
+    fy_gguf_close(g);
+    return has;
+}
+
+static char *piece_with(const char *qnn, const char *tensor)
+{
+    fy_qnn_config c;
+    char *path = NULL;
+    if (fy_cut_config_read(qnn, &c, NULL) != 0)
+        return NULL;
+    for (size_t i = 0; i < c.n_graphs + c.n_embeddings && path == NULL; i++) {
+        const fy_qnn_graph *g = i < c.n_graphs ? &c.graph[i] : &c.embedding[i - c.n_graphs];
+        path = fy_qnn_is_gguf(g) ? fy_path_join(qnn, g->model_path) : NULL;
+        if (path != NULL && !file_has(path, tensor)) {
+            free(path);
+            path = NULL;
+        }
+    }
+    fy_qnn_config_release(&c);
+    return path;
+}
+
+char *fy_inspect_file_of(const char *model_dir, const char *tensor)
+{
+    char *weights = fy_path_join(model_dir, FY_BUNDLE_WEIGHTS);
+    char *qnn = fy_path_join(model_dir, FY_QNN_DIR);
+    char *piece = weights != NULL && qnn != NULL && !file_has(weights, tensor)
+                      ? piece_with(qnn, tensor)
+                      : NULL;
+    free(qnn);
+    if (piece == NULL)
+        return weights;
+    free(weights);
+    return piece;
+}
+
 /* --- the steps -------------------------------------------------------------------------------- */
 
 static const fy_qnn_graph *graph_at(const fy_listing *l, size_t i)

@@ -79,6 +79,9 @@ int fy_inspect_open_piece(fy_listing *l, fy_err *e);
 int fy_inspect_open_chain(fy_listing *l, fy_err *e);
 void fy_inspect_put_piece(fy_str *out, const fy_listing *l);
 void fy_inspect_put_chain(fy_str *out, const fy_listing *l);
+/* The file of a model's directory that has the tensor: the weights, else a piece; the weights, too,
+ * when none has it. For the caller to free; NULL: out of memory. */
+char *fy_inspect_file_of(const char *model_dir, const char *tensor);
 json_t *fy_inspect_piece_json(fy_listing *l);
 json_t *fy_inspect_chain_json(fy_listing *l);
 

@@ -326,7 +326,7 @@ const fy_verb fy_verb_create = {
         "ferry create model.gguf model-f16.gguf -o both --exe-path device/ferry\n"
         "# what 'ferry chunk model.gguf -o cut' made: alone, and beside the complete model\n"
         "ferry create cut -o npu\n"
-        "ferry create model.gguf --chunks cut -o both\n",
+        "ferry create model.gguf --chunks cut -o whole\n",
     .environment = "QNN_SDK_ROOT The NPU vendor's SDK, for --soc and --htp.\n"
                    "XDG_CONFIG_HOME Where ferry/soc.d is looked for; ~/.config when not set.\n",
     .task = FY_TASK_PACKAGE,

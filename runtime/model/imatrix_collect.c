@@ -92,6 +92,12 @@ static void watch(void *user, const float *x, int64_t n_tokens, const fy_product
 fy_collector *fy_collector_new(fy_session *s, fy_err *e)
 {
     const fy_gguf *g = s->model->gguf;
+    if (s->chain != NULL) {
+        fy_fail(e, FY_EUNSUPPORTED,
+                "the graphs of a cut model do not show what their matrices are multiplied with: use "
+                "the whole model (--backend cpu)");
+        return NULL;
+    }
     fy_collector *c = calloc(1, sizeof *c);
     weight *weights = calloc(fy_gguf_n_tensors(g) + 1, sizeof *weights);
     if (c == NULL || weights == NULL) {

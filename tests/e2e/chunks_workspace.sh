@@ -129,6 +129,12 @@ check_equal "a piece says which one it is" \
     "$("$ferry" inspect "$TMP/cut/qnn/chunk_1.gguf" | grep '^piece')"
 check_equal "in JSON, too" '["layers",2,4,1,2]' \
     "$("$ferry" inspect "$TMP/cut/qnn/chunk_1.gguf" --json | jq -c '.piece | [.kind, .first_layer, .end_layer, .index, .count]')"
+for name in token_embd.weight blk.3.ffn_down.weight; do
+    check_equal "--tensor finds $name in its piece" "$("$ferry" inspect "$TMP/tales.gguf" --tensor $name | tail -n +2)" \
+        "$("$ferry" inspect "$TMP/npu" --tensor $name | tail -n +2)"
+done
+check_equal "and tokenize the vocabulary in the embedding" "$("$ferry" tokenize -m "$TMP/tales.gguf" 'One day')" \
+    "$("$ferry" tokenize -m "$TMP/cut" 'One day')"
 check_equal "context binaries are drawn as well" '  layers 0-3                          0.3 MB  qnn/tales_0.bin' \
     "$("$ferry" inspect "$TMP/package" | grep '^  layers')"
 finish

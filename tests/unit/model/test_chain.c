@@ -133,7 +133,8 @@ static void a_chain_gives_the_bits_of_the_whole_model(void **state)
     }
 }
 
-/* Every length is split otherwise. */
+/* Every length is split otherwise: for graphs of 128 and 1 all of them, for others those that differ.
+ */
 static void prompts_of_1_to_300_tokens(void **state)
 {
     (void)state;
@@ -149,7 +150,7 @@ static void prompts_of_1_to_300_tokens(void **state)
         chain_write_pieces(&cut);
         fy_model *m = chain_open(&cut, kind.n_layer);
         fy_session *b = chain_session(m, (fy_session_params){0});
-        for (uint32_t n = 1; n <= 300; n++) {
+        for (uint32_t n = 1; n <= 300; n += c > 0 && n >= 34 ? 19 : 1) {
             fy_session_rewind(b, 0);
             assert_memory_equal(eval(b, n), want[n - 1], sizeof want[0]);
             if (n % 50 == 0) /* and on from there */
