@@ -259,7 +259,7 @@ TEST_JOBS ?= $(shell echo $$(($$(nproc) + 1)))
 ASAN_UNITS = $(subst $B/,build/host/asan/,$(UNITS)) $(subst $B/,build/host/asan/,$(REPLAY_ITEMS)) \
              build/host/asan/tests/kcheck/kcheck
 TSAN_UNITS = $(patsubst %,build/host/tsan/tests/unit/%,base/test_thread format/test_gguf_write model/test_session \
-               model/test_thread_timing model/test_moe backend/test_backend_cpu backend/test_attention api/test_api \
+               model/test_thread_timing model/test_moe backend/test_backend_cpu backend/test_attention backend/test_graph_cache api/test_api \
                quantize/test_requantize)
 QEMU_LD = qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:build/sysroot/usr/lib/aarch64-linux-gnu
 ARM_UNITS = $(foreach u,$(ARM_UNIT_NAMES),"$(QEMU_LD) build/aarch64/release/tests/unit/$(u)")
@@ -330,6 +330,11 @@ bench-convert: all $B/tests/bench/make_checkpoint
 .PHONY: bench-quantize
 bench-quantize: all kcheck $B/tests/bench/make_gguf
 	@BUILD='$B' tests/bench/quantize.sh
+
+## bench-chunk: cutting a model for an NPU, and joining it, against a flushed copy
+.PHONY: bench-chunk
+bench-chunk: all $B/tests/bench/make_gguf
+	@BUILD='$B' tests/bench/chunk.sh
 
 ## bench-push: push against adb's own, on the emulated phone with a link of 40 MB/s
 .PHONY: bench-push

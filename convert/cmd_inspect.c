@@ -85,8 +85,10 @@ const fy_verb fy_verb_inspect = {
         "type, shape, bytes and offset in the data section. Values are shown short and safe for a "
         "terminal. The format is recognised by the first bytes, not by the name.\n\n"
         "PATH may be a GGUF, safetensors or PyTorch file; the directory of a checkpoint, whose "
-        "keys and tokenizer are shown as a conversion would write them; or a workspace, whose main "
-        "model is shown.\n\n"
+        "keys and tokenizer are shown as a conversion would write them; a workspace, whose main "
+        "model is shown; or a model's directory with ggml/weights.gguf, such as 'ferry chunk' makes. "
+        "Of a model in pieces the chain is drawn: which file computes what, and what goes from one "
+        "to the next.\n\n"
         "A file that breaks a rule is refused with the rule in words; a Git LFS pointer, an HTML "
         "page and other things found in place of weights are named. The tensor data itself is not "
         "read without --hash.\n\n"
@@ -101,6 +103,8 @@ const fy_verb fy_verb_inspect = {
                 "ferry inspect checkpoint\n"
                 "# ten values of a tensor, from row 3, element 9 on\n"
                 "ferry inspect model.gguf --tensor token_embd.weight --at 3,9 --values 10\n"
+                "# what was cut for an NPU\n"
+                "ferry inspect cut\n"
                 "# the same weights have the same hashes, whatever holds them\n"
                 "ferry inspect --hash checkpoint/model.safetensors\n",
     .task = FY_TASK_MAKE,

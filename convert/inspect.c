@@ -199,7 +199,12 @@ static int inspect(fy_listing *l, const fy_inspect_how *how, fy_str *out, fy_err
 {
     int rc = fy_file_is_dir(l->path) ? open_directory(l, e) : open_file(l, e);
     if (rc == 0)
+        rc = fy_inspect_open_piece(l, e);
+    if (rc == 0 && l->model_dir != NULL)
+        rc = fy_inspect_open_chain(l, e);
+    if (rc == 0)
         rc = show(l, how, out, e);
+    fy_qnn_config_release(&l->config);
     free(l->hashes);
     free(l->types);
     fy_gguf_close(l->g);
@@ -211,23 +216,50 @@ static int inspect(fy_listing *l, const fy_inspect_how *how, fy_str *out, fy_err
     return rc;
 }
 
+/* workspace: whose main model it is, or NULL; draft: its draft model, or NULL. */
+static int inspect_model_dir(const char *dir, const char *workspace, const char *draft,
+                             const fy_inspect_how *how, fy_str *out, fy_err *e)
+{
+    char *file = how->tensor != NULL ? fy_inspect_file_of(dir, how->tensor)
+                                     : fy_path_join(dir, FY_BUNDLE_WEIGHTS);
+    fy_listing l = {.path = file, .workspace = workspace, .draft = draft, .model_dir = dir};
+    const int rc = file == NULL          ? fy_nomem(e)
+                   : how->tensor != NULL ? fy_inspect_tensor(file, how, out, e)
+                                         : inspect(&l, how, out, e);
+    free(file);
+    return rc;
+}
+
 static int inspect_workspace(const char *path, const fy_inspect_how *how, fy_str *out, fy_err *e)
 {
     fy_bundle b;
     if (fy_bundle_open(path, &b, e) != 0)
         return -1;
-    fy_listing l = {.path = b.weights, .workspace = path, .draft = b.model_draft};
-    int rc = inspect(&l, how, out, e);
+    char *dir = fy_path_join(path, b.model_main);
+    const int rc =
+        dir != NULL ? inspect_model_dir(dir, path, b.model_draft, how, out, e) : fy_nomem(e);
+    free(dir);
     fy_bundle_release(&b);
     return rc;
 }
 
+/* As workspaces and PowerServe keep a model, and as chunk makes one. */
+static bool is_model_dir(const char *path)
+{
+    char *weights = fy_file_is_dir(path) ? fy_path_join(path, FY_BUNDLE_WEIGHTS) : NULL;
+    const bool is = weights != NULL && fy_file_exists(weights);
+    free(weights);
+    return is;
+}
+
 int fy_inspect(const char *path, const fy_inspect_how *how, fy_str *out, fy_err *e)
 {
-    if (how->tensor != NULL)
-        return fy_inspect_tensor(path, how, out, e);
     if (fy_source_is_workspace(path))
         return inspect_workspace(path, how, out, e);
+    if (is_model_dir(path))
+        return inspect_model_dir(path, NULL, NULL, how, out, e);
+    if (how->tensor != NULL)
+        return fy_inspect_tensor(path, how, out, e);
     fy_listing l = {.path = path};
     return inspect(&l, how, out, e);
 }

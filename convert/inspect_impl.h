@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "cli/cut_model.h"
 #include "cli/json_make.h"
 #include "convert/inspect.h"
 #include "convert/model_source.h"
@@ -39,15 +40,20 @@ typedef struct {
 typedef struct {
     const char *path;
     const char *workspace, *draft; /* views: the workspace whose main model this is; its draft */
-    fy_map map;                    /* owned */
-    fy_gguf *g;                    /* owned */
-    fy_st *st;                     /* owned */
-    fy_torch *pt;                  /* owned */
-    fy_source *dir;                /* owned */
-    fy_planned_gguf *plan;         /* owned; what dir would become; NULL: ... */
-    fy_err no_plan;                /* ... for this reason */
-    fy_err no_weights;             /* why dir is NULL although it is a directory */
-    const fy_gguf *keys;           /* view: g, or the plan's; NULL: there are none */
+    const char *model_dir;         /* view: with the weights and qnn/; NULL: a file was named */
+    bool has_chain;
+    fy_qnn_config config;  /* owned; of a chain */
+    fy_part part;          /* with a chain, or of a piece: what g is; else all 0 */
+    fy_hparams hp;         /* the same */
+    fy_map map;            /* owned */
+    fy_gguf *g;            /* owned */
+    fy_st *st;             /* owned */
+    fy_torch *pt;          /* owned */
+    fy_source *dir;        /* owned */
+    fy_planned_gguf *plan; /* owned; what dir would become; NULL: ... */
+    fy_err no_plan;        /* ... for this reason */
+    fy_err no_weights;     /* why dir is NULL although it is a directory */
+    const fy_gguf *keys;   /* view: g, or the plan's; NULL: there are none */
     size_t n_keys, n_tensors;
     uint64_t elems, bytes;  /* of all tensors */
     fy_listing_type *types; /* owned; those with most bytes first */
@@ -66,6 +72,18 @@ int fy_inspect_put_json(fy_str *out, fy_listing *l, fy_err *e);
 /* inspect_tokenizer.c: nothing when the keys hold no vocabulary. */
 void fy_inspect_put_tokenizer(fy_str *out, const fy_gguf *keys);
 json_t *fy_inspect_tokenizer_json(fy_maker *m, const fy_gguf *keys); /* null then */
+
+/* inspect_chain.c: g as a piece of a model that was cut, and the chain that qnn/config.json of
+ * model_dir describes, if there is one. */
+int fy_inspect_open_piece(fy_listing *l, fy_err *e);
+int fy_inspect_open_chain(fy_listing *l, fy_err *e);
+void fy_inspect_put_piece(fy_str *out, const fy_listing *l);
+void fy_inspect_put_chain(fy_str *out, const fy_listing *l);
+/* The file of a model's directory that has the tensor: the weights, else a piece; the weights, too,
+ * when none has it. For the caller to free; NULL: out of memory. */
+char *fy_inspect_file_of(const char *model_dir, const char *tensor);
+json_t *fy_inspect_piece_json(fy_listing *l);
+json_t *fy_inspect_chain_json(fy_listing *l);
 
 /* Fills l->hashes: SHA-256 of the elements of every tensor, row-major and little-endian. Resident
  * memory stays small. */

@@ -191,10 +191,12 @@ void fy_inspect_put_text(fy_str *out, const fy_listing *l)
     put_format(out, l);
     fy_str_printf(out, "%s %zu, tensors %zu, elements %" PRIu64 ", tensor bytes %" PRIu64 "\n",
                   l->pt != NULL ? "values" : "keys", l->n_keys, l->n_tensors, l->elems, l->bytes);
+    fy_inspect_put_piece(out, l);
     if (l->dir == NULL && l->no_weights.code != FY_OK)
         fy_str_printf(out, "no weights: %s\n", l->no_weights.msg);
     if (l->dir != NULL && l->plan == NULL)
         fy_str_printf(out, "not converted by ferry: %s\n", l->no_plan.msg);
+    fy_inspect_put_chain(out, l);
     put_traits(out, l);
     if (l->keys != NULL)
         fy_inspect_put_tokenizer(out, l->keys);

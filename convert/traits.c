@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "arch/arch.h"
+#include "arch/part.h"
 
 enum { SENTENCE = 400, LISTED = 8 };
 
@@ -13,6 +13,7 @@ typedef struct {
     const fy_gguf *g;
     const fy_family *f;
     const fy_hparams *hp;
+    fy_part part; /* what of the model is in the file */
     fy_trait_sink *sink;
     void *user;
 } teller;
@@ -31,6 +32,14 @@ static void tell(const teller *t, const char *fmt, ...)
 static bool has(const teller *t, const char *name)
 {
     return fy_gguf_tensor_find(t->g, name) != NULL;
+}
+
+/* In the first layer that the file holds. */
+static bool has_in_layer(const teller *t, const char *name)
+{
+    char full[FY_ROW_NAME_BYTES];
+    snprintf(full, sizeof full, "blk.%u.%s", t->part.first_layer, name);
+    return has(t, full);
 }
 
 static const char *ordinal(uint32_t n)
@@ -71,8 +80,8 @@ static void tell_shape(const teller *t)
     if (hp->n_head == hp->n_head_kv)
         tell(t, "%u attention heads of %u", hp->n_head, hp->head_dim);
     else
-        tell(t, "%u attention heads of %u share %u of keys and values", hp->n_head,
-             hp->head_dim, hp->n_head_kv);
+        tell(t, "%u attention heads of %u share %u of keys and values", hp->n_head, hp->head_dim,
+             hp->n_head_kv);
 }
 
 static void tell_scaling(const teller *t)
@@ -144,9 +153,9 @@ static void tell_window(const teller *t)
 static void tell_attention(const teller *t)
 {
     const fy_hparams *hp = t->hp;
-    if (has(t, "blk.0.attn_q_norm.weight"))
+    if (has_in_layer(t, "attn_q_norm.weight"))
         tell(t, "queries and keys are normed before they rotate");
-    if (has(t, "blk.0.attn_q.bias") || has(t, "blk.0.attn_qkv.bias"))
+    if (has_in_layer(t, "attn_q.bias") || has_in_layer(t, "attn_qkv.bias"))
         tell(t, "queries, keys and values have biases");
     float usual = 1.0F / sqrtf((float)hp->head_dim);
     if (hp->attn_scale > 0 && fabsf(hp->attn_scale - usual) > 1e-6F * usual)
@@ -161,9 +170,9 @@ static void tell_block(const teller *t)
     const fy_hparams *hp = t->hp;
     tell(t, "%s norms, epsilon %g", t->f->layer_norm ? "layer" : "RMS",
          (double)(t->f->layer_norm ? hp->norm_eps : hp->norm_rms_eps));
-    if (!has(t, "blk.0.attn_norm.weight"))
+    if (!has_in_layer(t, "attn_norm.weight"))
         tell(t, "attention and feed-forward read the residual stream without a norm");
-    if (has(t, "blk.0.post_attention_norm.weight"))
+    if (has_in_layer(t, "post_attention_norm.weight"))
         tell(t, "what attention and feed-forward add is normed first");
     if (hp->parallel)
         tell(t, "attention and feed-forward work side by side on the layer's input");
@@ -175,7 +184,7 @@ static void tell_feed_forward(const teller *t)
 {
     const fy_hparams *hp = t->hp;
     const char *act = fy_act_name(hp->act);
-    bool gated = has(t, "blk.0.ffn_gate.weight") || hp->n_expert > 0;
+    bool gated = has_in_layer(t, "ffn_gate.weight") || hp->n_expert > 0;
     for (size_t i = 0; i < t->f->n_rows; i++)
         gated |= t->f->rows[i].slot == FY_T_FFN_GATE_UP;
     if (hp->act == FY_ACT_DRELU)
@@ -194,7 +203,7 @@ static void tell_feed_forward(const teller *t)
          hp->expert_norm ? "divided by their sum" : "as they are");
     if (hp->n_ff_shexp > 0)
         tell(t, "a shared expert of width %u for every token%s", hp->n_ff_shexp,
-             has(t, "blk.0.ffn_gate_inp_shexp.weight") ? ", with a gate of its own" : "");
+             has_in_layer(t, "ffn_gate_inp_shexp.weight") ? ", with a gate of its own" : "");
     if (t->f->early_router)
         tell(t, "experts are chosen by the residual stream as it enters the layer");
 }
@@ -204,7 +213,7 @@ static void tell_ends(const teller *t)
     const fy_hparams *hp = t->hp;
     if (hp->embedding_scale != 1)
         tell(t, "the embedding is multiplied by %g", (double)hp->embedding_scale);
-    if (!has(t, "output.weight"))
+    if (t->part.kind == FY_PART_WHOLE ? !has(t, "output.weight") : t->part.tied)
         tell(t, "the output matrix is the embedding (tied)");
     if (hp->logit_scale != 1)
         tell(t, "logits are divided by %g", (double)hp->logit_scale);
@@ -220,13 +229,19 @@ int fy_traits(const fy_gguf *g, fy_trait_sink *sink, void *user, fy_err *e)
         return 1;
     if (fy_hparams_from_gguf(g, f, &hp, e) != 0)
         return -1;
-    teller t = {g, f, &hp, sink, user};
+    teller t = {.g = g, .f = f, .hp = &hp, .sink = sink, .user = user};
+    if (fy_part_from_gguf(g, &hp, &t.part, e) != 0)
+        return -1;
+    const bool layers = t.part.kind == FY_PART_WHOLE || t.part.kind == FY_PART_LAYERS;
     tell_shape(&t);
-    tell_block(&t);
-    tell_attention(&t);
+    if (layers) {
+        tell_block(&t);
+        tell_attention(&t);
+    }
     tell_positions(&t);
     tell_window(&t);
-    tell_feed_forward(&t);
+    if (layers)
+        tell_feed_forward(&t);
     tell_ends(&t);
     return 0;
 }

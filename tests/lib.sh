@@ -83,6 +83,20 @@ wait_written() {
         [ "$n" != none ] || return 0
     done
 } 2>/dev/null
+# killed_after BYTES COMMAND...: -KILL when it has written so much. True when it was in time; its words go to $TMP/log, other
+# ends to $TMP/failed.
+killed_after() {
+    local bytes=$1 pid status
+    shift
+    "$@" 2>>"$TMP/log" &
+    pid=$!
+    wait_written $pid "$bytes"
+    kill -KILL $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    status=$?
+    [ $status -eq 0 ] || [ $status -eq 137 ] || echo "exit $status: $*" >>"$TMP/failed"
+    [ $status -eq 137 ]
+}
 finish() {
     echo "1..$t_count"
     [ "$t_failed" -eq 0 ]

@@ -19,9 +19,11 @@
 
 /* Where to cut, and what qnn/config.json says of it. */
 typedef struct {
-    const uint32_t *end_layer; /* [n_chunks], ascending; the last is the number of layers */
+    const uint32_t *end_layer; /* [n_chunks], ascending; the last is the number of layers. NULL: as
+                                  even as layers allow, by their bytes in the file */
     uint32_t n_chunks;
-    const uint32_t *end_token; /* [n_heads], ascending; the last is the size of the vocabulary */
+    const uint32_t *end_token; /* [n_heads], ascending; the last is the size of the vocabulary.
+                                  NULL: the same of the vocabulary, by its tokens */
     uint32_t n_heads;
     const uint32_t *batch; /* [n_batches], largest first */
     uint32_t n_batches;
@@ -30,6 +32,7 @@ typedef struct {
 } fy_cut;
 
 typedef struct {
+    uint32_t n_files; /* config.json not counted */
     uint64_t bytes;   /* of all pieces */
     uint64_t written; /* of those that were not there yet */
 } fy_chunk_stats;
@@ -49,5 +52,8 @@ int fy_chunk_join(const char *dir, const char *out, fy_pool *pool, fy_progress *
  * seams, the model each piece is of, config.json against the pieces. FY_EVERIFY names the first
  * contradiction. */
 int fy_chunk_check(const char *dir, fy_err *e);
+/* The same of a weights.gguf and a directory with config.json that lie anywhere. weights may be a
+ * complete model beside the pieces of it: their tensors are looked up there. */
+int fy_chunk_check_files(const char *weights, const char *qnn, fy_err *e);
 
 #endif

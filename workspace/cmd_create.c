@@ -14,8 +14,8 @@
 #include "workspace/workspace.h"
 
 typedef struct {
-    const char *out, *main_model, *draft, *model_id, *exe_path, *exec, *qnn_path, *qnn_libs, *soc,
-        *htp;
+    const char *out, *main_model, *draft, *model_id, *exe_path, *exec, *qnn_path, *chunks,
+        *qnn_libs, *soc, *htp;
     int outtype;
     bool fit, copy, no_parity, quiet, verbose;
 } options;
@@ -103,6 +103,14 @@ static const fy_opt opts[] = {
      .help = "Context binaries of the main model: what PowerServe's converter wrote, or a "
              "downloaded package."},
     {.group = "NPU",
+     .name = "chunks",
+     .kind = FY_OPT_STR,
+     .arg = "DIR",
+     .offset = offsetof(options, chunks),
+     .line_only = true,
+     .help = "The chunks that 'ferry chunk -o DIR' cut from the main model, beside its complete "
+             "weights. Without a main model DIR is it: the workspace has the chunks alone."},
+    {.group = "NPU",
      .name = "soc",
      .kind = FY_OPT_STR,
      .arg = "NAME",
@@ -182,7 +190,7 @@ static int convert(void *user, const char *dir, const char *out, fy_err *e)
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-/* -m first, then the arguments. */
+/* -m first, then the arguments; without any the model that was cut. */
 static const char **list_models(const options *o, int n_args, char **args, size_t *n, fy_err *e)
 {
     const char **list = calloc((size_t)n_args + 1, sizeof *list);
@@ -195,6 +203,8 @@ static const char **list_models(const options *o, int n_args, char **args, size_
         list[(*n)++] = o->main_model;
     for (int i = 0; i < n_args; i++)
         list[(*n)++] = args[i];
+    if (*n == 0)
+        list[(*n)++] = o->chunks;
     return list;
 }
 
@@ -231,7 +241,7 @@ static void report(const options *o, const fy_create_params *p)
     size_t n = p->n_models + (p->draft != NULL);
     fy_log(FY_LOG_INFO, "%s: %zu model%s, %s for %s", o->out, n, n > 1 ? "s" : "",
            p->exec != NULL ? "a runtime" : FY_BUNDLE_EXE, FY_TARGET_ARM64);
-    if (p->qnn_path != NULL && p->htp == 0)
+    if ((p->qnn_path != NULL || p->chunks != NULL) && p->htp == 0)
         fy_log(FY_LOG_INFO,
                "%s: without qnn_libs/; --soc or --htp takes the vendor's libraries along", o->out);
 }
@@ -253,6 +263,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
                           .model_id = o->model_id,
                           .tool = "ferry " FERRY_VERSION,
                           .qnn_path = o->qnn_path,
+                          .chunks = o->chunks,
                           .qnn_libs = o->qnn_libs,
                           .copy = o->copy,
                           .parity = !o->no_parity,
@@ -260,7 +271,10 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
                           .convert_user = &c};
     if (o->out == NULL)
         return fy_fail(e, FY_EARG, "which workspace? Name it with -o DIR");
-    if (n_args == 0 && o->main_model == NULL)
+    if (o->chunks != NULL && o->qnn_path != NULL)
+        return fy_fail(e, FY_EARG,
+                       "--chunks and --qnn-path are two forms of one model: give one of them");
+    if (n_args == 0 && o->main_model == NULL && o->chunks == NULL)
         return fy_fail(e, FY_EARG, "which model? Name a GGUF file or a checkpoint");
     if (choose_htp(o, &p.htp, e) != 0)
         return -1;
@@ -290,7 +304,8 @@ const fy_verb fy_verb_create = {
         "Puts models, the device build of ferry and their settings into one directory that "
         "'ferry run -d' and PowerServe's runtime can load. A model is a GGUF file, the directory "
         "of a checkpoint, which is converted on the way (--outtype), or a directory as PowerServe "
-        "keeps models (ggml/weights.gguf, and qnn/ if there is one). The first model is the main "
+        "keeps models and 'ferry chunk' makes them (ggml/weights.gguf, and qnn/ if there is one). "
+        "The first model is the main "
         "one. A manifest with the size and SHA-256 of every file is written last.\n\n"
         "PowerServe's runtime computes llama and qwen2 without rope scaling, with weights in f32, "
         "f16 (but for the embedding), q8_0 and q4_0. Of any other model a warning says why it "
@@ -303,11 +318,15 @@ const fy_verb fy_verb_create = {
         "For each model a parity.json is computed: ids of texts, rendered conversations and greedy "
         "ids, which 'ferry selftest' asks of the phone again. It reads the weights a few dozen "
         "times, 64 GB in all and a minute at most; --no-parity leaves it out.",
-    .examples = "ferry create model.gguf -o phone\n"
-                "# from a checkpoint, in 8 bits\n"
-                "ferry create checkpoint --outtype q8_0 -o phone8\n"
-                "# two models, and a device program from somewhere else\n"
-                "ferry create model.gguf model-f16.gguf -o both --exe-path device/ferry\n",
+    .examples =
+        "ferry create model.gguf -o phone\n"
+        "# from a checkpoint, in 8 bits\n"
+        "ferry create checkpoint --outtype q8_0 -o phone8\n"
+        "# two models, and a device program from somewhere else\n"
+        "ferry create model.gguf model-f16.gguf -o both --exe-path device/ferry\n"
+        "# what 'ferry chunk model.gguf -o cut' made: alone, and beside the complete model\n"
+        "ferry create cut -o npu\n"
+        "ferry create model.gguf --chunks cut -o whole\n",
     .environment = "QNN_SDK_ROOT The NPU vendor's SDK, for --soc and --htp.\n"
                    "XDG_CONFIG_HOME Where ferry/soc.d is looked for; ~/.config when not set.\n",
     .task = FY_TASK_PACKAGE,

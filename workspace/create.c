@@ -6,9 +6,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "arch/part.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "bundle/bundle.h"
+#include "cli/model_chunks.h"
 #include "cli/parity.h"
 #include "format/gguf_write.h"
 #include "workspace/create_impl.h"
@@ -17,7 +19,7 @@
 
 /* --- a model ---------------------------------------------------------------------------------- */
 
-/* Every key of the model, no tensors. */
+/* Every key of the model, no tensors. It is no piece, so not those of one. */
 static int add_vocab(fy_maker *k, const fy_gguf *g, const char *rel, fy_err *e)
 {
     fy_gguf_writer *w = fy_gguf_writer_new(e);
@@ -25,8 +27,8 @@ static int add_vocab(fy_maker *k, const fy_gguf *g, const char *rel, fy_err *e)
     int rc = w != NULL && path != NULL ? 0 : -1;
     for (size_t i = 0; rc == 0 && i < fy_gguf_n_kv(g); i++) {
         const fy_gguf_kv *kv = fy_gguf_kv_at(g, i);
-        if (!fy_span_is(kv->key,
-                        FY_KEY_ALIGNMENT)) /* of the data section, which this file has not */
+        if (!fy_span_is(kv->key, FY_KEY_ALIGNMENT) && /* of the data, which this file has not */
+            !fy_span_begins(kv->key, FY_PART_KEYS))
             rc = fy_gguf_add_kv(w, kv, e);
     }
     if (rc == 0)
@@ -39,17 +41,26 @@ static int add_vocab(fy_maker *k, const fy_gguf *g, const char *rel, fy_err *e)
 static void warn_powerserve(const fy_create_source *m)
 {
     fy_str why = {0};
-    fy_powerserve_limits(fy_model_gguf(m->model), fy_model_family(m->model),
-                         fy_model_hparams(m->model), &why);
+    if (!m->cut)
+        fy_powerserve_limits(fy_model_gguf(m->model), fy_model_family(m->model),
+                             fy_model_hparams(m->model), &why);
+    else
+        fy_str_puts(&why, "its layers are chunks, which have to be compiled to context binaries");
     if (why.len > 0)
         fy_log(FY_LOG_WARN, "%s: PowerServe's runtime could not compute this model (ferry can): %s",
                m->name, fy_str_z(&why));
+    else if (m->chunks)
+        fy_log(FY_LOG_WARN,
+               "%s: PowerServe's runtime needs --no-qnn for this model: its chunks have to be "
+               "compiled to context binaries",
+               m->name);
     else
         fy_log(FY_LOG_DEBUG, "%s: PowerServe's runtime can compute this model, too", m->name);
     fy_str_release(&why);
 }
 
-/* What the phone is to be asked. A model that has no tokenizer can still be run, with ids. */
+/* What the phone is to be asked; of a cut model the chunks answer. One that has no tokenizer can
+ * still be run, with ids, and one whose layers are compiled only where it was compiled for. */
 static int add_parity(fy_maker *k, const fy_create_source *m, const char *rel, fy_err *e)
 {
     fy_parity_params p = fy_parity_defaults();
@@ -57,7 +68,9 @@ static int add_parity(fy_maker *k, const fy_create_source *m, const char *rel, f
     fy_str text = {0};
     fy_err why = {0};
     p.tool = k->p->tool;
-    int rc = fy_parity_make(m->model, &p, &text, &made, &why);
+    int rc = m->cut ? fy_model_add_chunks(m->model, m->qnn, &(fy_map_how){0}, &why) : 0;
+    if (rc == 0)
+        rc = fy_parity_make(m->model, &p, &text, &made, &why);
     if (rc != 0 && why.code == FY_EUNSUPPORTED) {
         fy_log(FY_LOG_WARN, "%s: without " FY_BUNDLE_PARITY ": %s", m->name, why.msg);
         fy_str_release(&text);

@@ -38,14 +38,15 @@ void fy_pieces_release(fy_pieces *l);
 typedef struct {
     char *path;      /* owned; the GGUF file, links resolved; of a checkpoint its directory */
     char *qnn;       /* owned; directory of its context binaries, with config.json; NULL: none */
-    fy_model *model; /* owned; NULL: a checkpoint that is not converted yet */
+    fy_model *model; /* owned; of a cut model its embedding; NULL: a checkpoint not converted yet */
     char name[FY_MODEL_NAME_BYTES];
     uint64_t bytes; /* of the weights; of a checkpoint at most so many, nearly */
     dev_t dev;
-    bool checkpoint;
-    fy_model_json json;  /* set with model */
-    fy_pieces npu;       /* what goes to MODEL/qnn; set with model */
-    uint32_t npu_preset; /* tokens that its context binaries begin with; set with npu */
+    bool checkpoint, cut;
+    fy_model_json json;  /* this and the rest are set with model */
+    fy_pieces npu;       /* what goes to MODEL/qnn */
+    bool chunks;         /* ... are chunks of ours, not context binaries */
+    uint32_t npu_preset; /* tokens that its context binaries begin with */
 } fy_create_source;
 
 typedef struct {
@@ -56,8 +57,8 @@ typedef struct {
 
 int fy_create_sources_open(const fy_create_params *p, fy_create_sources *out, fy_err *e);
 void fy_create_sources_release(fy_create_sources *s);
-/* Opens the model of a GGUF file and checks that it is whole, and its context binaries. main: it is
- * the main model. */
+/* Opens the model of a GGUF file, whole or the embedding of one that was cut. Then what is for the
+ * NPU is checked. main: it is the main model. */
 int fy_create_open_model(fy_create_source *s, const char *path, fy_err *e);
 int fy_create_describe(const fy_create_params *p, fy_create_source *s, bool main_model, fy_err *e);
 /* A draft has to speak the main model's language: FY_EARG unless every token that one of them may
@@ -72,9 +73,8 @@ int fy_create_runtime(const fy_create_params *p, fy_pieces *out, fy_err *e);
 /* qnn_libs/ (create_npu.c): the vendor's libraries for p->htp. beside: a directory to look into
  * when no SDK is named; may be NULL. */
 int fy_create_qnn_libs(const fy_create_params *p, const char *beside, fy_pieces *out, fy_err *e);
-/* MODEL/qnn/: checked, then every file that its config.json names. *preset: its kv_size. */
-int fy_create_qnn(const char *dir, const char *model, const fy_model_json *m, fy_pieces *out,
-                  uint32_t *preset, fy_err *e);
+/* MODEL/qnn/ of s->qnn: checked, then every file that its config.json names. */
+int fy_create_qnn(fy_create_source *s, fy_err *e);
 /* The directory with config.json: dir itself, or its qnn/; for the caller to free. NULL with *e set
  * when it is neither. */
 char *fy_create_qnn_dir(const char *dir, fy_err *e);

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "workspace/chunk.h"
 #include "workspace/create_impl.h"
 #include "workspace/elf.h"
 #include "workspace/htp.h"
@@ -168,18 +169,29 @@ static int add_file(void *user, const char *rel, uint64_t bytes, fy_err *e)
     return rc;
 }
 
-int fy_create_qnn(const char *dir, const char *model, const fy_model_json *m, fy_pieces *out,
-                  uint32_t *preset, fy_err *e)
+static int refused(const fy_err *why, const char *dir, fy_err *e)
+{
+    return fy_fail(e, why->code == FY_EVERIFY ? FY_EARG : why->code, "%s%s%s",
+                   dir != NULL ? dir : "", dir != NULL ? "/" : "", why->msg);
+}
+
+int fy_create_qnn(fy_create_source *s, fy_err *e)
 {
     fy_qnn_config c;
-    lister l = {dir, model, out};
+    lister l = {s->qnn, s->name, &s->npu};
     fy_err why = {0};
-    if (fy_qnn_check_dir(dir, m, &c, &why) != 0)
-        return fy_fail(e, why.code == FY_EVERIFY ? FY_EARG : why.code, "%s/%s", dir, why.msg);
-    int rc = add_file(&l, FY_QNN_CONFIG_NAME, 0, e);
+    if (fy_qnn_check_dir(s->qnn, &s->json, &c, &why) != 0)
+        return refused(&why, s->qnn, e);
+    int rc = 0;
+    s->chunks = fy_qnn_has_gguf(&c);
+    s->npu_preset = c.kv_size;
+    if ((s->chunks || s->cut) &&
+        fy_chunk_check_files(fy_gguf_path(fy_model_gguf(s->model)), s->qnn, &why) != 0)
+        rc = refused(&why, NULL, e);
     if (rc == 0)
-        rc = fy_qnn_config_files(&c, m, add_file, &l, e);
-    *preset = c.kv_size;
+        rc = add_file(&l, FY_QNN_CONFIG_NAME, 0, e);
+    if (rc == 0)
+        rc = fy_qnn_config_files(&c, &s->json, add_file, &l, e);
     fy_qnn_config_release(&c);
     return rc;
 }

@@ -143,9 +143,17 @@ static bool holds(const char *dir, const char *rel, char **path)
 
 int fy_create_open_model(fy_create_source *s, const char *path, fy_err *e)
 {
-    s->model = fy_model_open(path, e);
+    char what[FY_PART_TEXT_BYTES];
+    s->model = fy_model_open_part(path, &(fy_map_how){0}, e);
     if (s->model == NULL)
         return -1;
+    const fy_part *part = fy_model_part(s->model);
+    s->cut = part->kind == FY_PART_EMBEDDING;
+    if (part->kind != FY_PART_WHOLE && !s->cut)
+        return fy_fail(e, FY_EARG,
+                       "%s: is a piece of a model that was cut, %s; expected the directory with "
+                       "all of them, which 'ferry chunk' made",
+                       path, fy_part_text(part, fy_model_hparams(s->model), what));
     const size_t n_files = fy_gguf_n_files(fy_model_gguf(s->model));
     if (n_files > 1)
         return fy_fail(
@@ -193,8 +201,18 @@ int fy_create_describe(const fy_create_params *p, fy_create_source *s, bool main
     if (fy_model_json_of(fy_model_family(s->model), fy_model_hparams(s->model), id, &s->json, e) !=
         0)
         return -1;
-    return s->qnn != NULL ? fy_create_qnn(s->qnn, s->name, &s->json, &s->npu, &s->npu_preset, e)
-                          : 0;
+    if (s->qnn == NULL && s->cut)
+        return fy_fail(e, FY_EARG,
+                       "%s: is the embedding of a model that was cut; expected the directory with "
+                       "all its pieces, which 'ferry chunk' made",
+                       s->path);
+    if (s->qnn != NULL && fy_create_qnn(s, e) != 0)
+        return -1;
+    return !main_model || p->chunks == NULL || s->chunks
+               ? 0
+               : fy_fail(e, FY_EARG,
+                         "%s: names no chunks (*.gguf); context binaries are taken with --qnn-path",
+                         s->qnn);
 }
 
 static int open_source(const fy_create_params *p, fy_create_sources *s, const char *path, fy_err *e)
@@ -228,13 +246,14 @@ static int check_ids(const fy_create_params *p, const fy_create_sources *s, fy_e
     return 0;
 }
 
-/* --qnn-path instead of what the main model brings. */
+/* --qnn-path or --chunks instead of what the main model brings. */
 static int take_qnn_path(const fy_create_params *p, fy_create_source *m, fy_err *e)
 {
-    if (p->qnn_path == NULL)
+    const char *dir = p->chunks != NULL ? p->chunks : p->qnn_path;
+    if (dir == NULL)
         return 0;
     free(m->qnn);
-    m->qnn = fy_create_qnn_dir(p->qnn_path, e);
+    m->qnn = fy_create_qnn_dir(dir, e);
     return m->qnn != NULL ? 0 : -1;
 }
 

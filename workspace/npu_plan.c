@@ -40,6 +40,11 @@ static int sort_batches(fy_npu_params *p, fy_err *e)
     return 0;
 }
 
+uint32_t fy_npu_default_ctx(const fy_hparams *hp)
+{
+    return hp->n_ctx_train < DEFAULT_CTX ? hp->n_ctx_train : DEFAULT_CTX;
+}
+
 static int complete(const fy_npu_model *m, const fy_npu_params *given, fy_npu_params *p, fy_err *e)
 {
     *p = *given;
@@ -50,7 +55,7 @@ static int complete(const fy_npu_model *m, const fy_npu_params *given, fy_npu_pa
     if (sort_batches(p, e) != 0)
         return -1;
     if (p->n_ctx == 0)
-        p->n_ctx = m->hp.n_ctx_train < DEFAULT_CTX ? m->hp.n_ctx_train : DEFAULT_CTX;
+        p->n_ctx = fy_npu_default_ctx(&m->hp);
     if (p->n_ctx > INT32_MAX)
         return fy_fail(e, FY_EARG, "a context of %u, expected at most %d", p->n_ctx, INT32_MAX);
     if (p->kv_bits == 0)

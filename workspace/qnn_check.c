@@ -78,6 +78,15 @@ static int each_preset(const fy_qnn_config *c, const fy_model_json *m, fy_qnn_fi
     return rc;
 }
 
+/* PowerServe's runtime wants the files also when they are empty; it does not read chunks of ours. */
+static bool has_preset(const fy_qnn_config *c)
+{
+    bool binaries = false;
+    for (size_t i = 0; i < c->n_graphs; i++)
+        binaries |= !fy_qnn_is_gguf(&c->graph[i]);
+    return binaries || c->kv_size > 0;
+}
+
 int fy_qnn_config_files(const fy_qnn_config *c, const fy_model_json *m, fy_qnn_file *each,
                         void *user, fy_err *e)
 {
@@ -88,7 +97,7 @@ int fy_qnn_config_files(const fy_qnn_config *c, const fy_model_json *m, fy_qnn_f
     if (rc == 0 && c->vision != NULL)
         rc = each_binary(c->vision, 1, &seen, each, user, e);
     fy_names_release(&seen);
-    return rc == 0 ? each_preset(c, m, each, user, e) : rc;
+    return rc == 0 && has_preset(c) ? each_preset(c, m, each, user, e) : rc;
 }
 
 typedef struct {

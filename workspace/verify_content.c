@@ -9,7 +9,9 @@
 #include "base/names.h"
 #include "base/quote.h"
 #include "bundle/bundle.h"
+#include "cli/cut_model.h"
 #include "format/gguf.h"
+#include "workspace/chunk.h"
 #include "workspace/elf.h"
 #include "workspace/model_json.h"
 #include "workspace/qnn_check.h"
@@ -185,43 +187,78 @@ static int compare_vocab(const fy_gguf *vocab, const fy_gguf *weights, fy_err *e
 
 /* What the weights say, against model.json and vocab.gguf. */
 static int check_weights(const fy_gguf *weights, const fy_gguf *vocab, const fy_model_json *found,
-                         fy_err *e)
+                         fy_part *part, fy_err *e)
 {
-    fy_span arch = {"", 0};
+    const fy_family *family;
     fy_hparams hp;
     fy_model_json expected;
-    char shown[FY_QUOTE_BYTES];
-    if (fy_gguf_get_str(weights, FY_KEY_ARCHITECTURE, &arch, e) < 0)
-        return -1;
-    const fy_family *family = fy_family_of_file(weights);
-    if (family == NULL)
-        return fy_fail(e, FY_EUNSUPPORTED, FY_BUNDLE_WEIGHTS ": architecture '%s' is unknown",
-                       fy_quote(shown, sizeof shown, arch));
-    if (fy_hparams_from_gguf(weights, family, &hp, e) != 0 ||
-        fy_model_json_of(family, &hp, found->model_id, &expected, e) != 0 ||
+    char what[FY_PART_TEXT_BYTES];
+    if (fy_cut_header(weights, &family, &hp, part, e) != 0)
+        return fy_ctx(e, FY_BUNDLE_WEIGHTS);
+    if (part->kind == FY_PART_LAYERS || part->kind == FY_PART_HEAD)
+        return fy_fail(e, FY_EVERIFY,
+                       FY_BUNDLE_WEIGHTS ": holds %s of a model that was cut, expected a model or "
+                                         "the embedding of one",
+                       fy_part_text(part, &hp, what));
+    if (fy_model_json_of(family, &hp, found->model_id, &expected, e) != 0 ||
         fy_model_json_compare(found, &expected, e) != 0)
         return -1;
     return compare_vocab(vocab, weights, e);
 }
 
+static int check_chunks(const char *dir, const char *model, fy_verify_report *r, fy_err *e)
+{
+    fy_err what = {0};
+    char *path = fy_path_join(dir, model);
+    int rc = path != NULL ? 0 : fy_nomem(e);
+    if (rc == 0 && fy_chunk_check(path, &what) != 0)
+        rc = fy_verify_found(r, model, &what, e);
+    free(path);
+    return rc;
+}
+
+static int embedding_alone(const char *model, fy_verify_report *r, fy_err *e)
+{
+    fy_str rel = {0};
+    fy_str_printf(&rel, "%s/" FY_BUNDLE_WEIGHTS, model);
+    const int rc = rel.oom ? fy_nomem(e)
+                           : fy_verify_add(r, rel.ptr,
+                                           "is the embedding of a model that was cut, expected its "
+                                           "chunks in " FY_QNN_DIR "/ beside it",
+                                           e);
+    fy_str_release(&rel);
+    return rc;
+}
+
 /* Files below MODEL/qnn/ are listed by their own config.json. */
 static int check_qnn(const char *dir, const fy_manifest *m, const char *model,
-                     const fy_model_json *json, fy_verify_report *r, fy_err *e)
+                     const fy_model_json *json, const fy_part *part, fy_verify_report *r, fy_err *e)
 {
     fy_str rel = {0}, path = {0};
     fy_err what = {0};
+    fy_qnn_config c;
+    bool any = false, chunks = part->kind == FY_PART_EMBEDDING;
     fy_str_printf(&rel, "%s/" FY_QNN_DIR "/", model);
-    bool any = false;
     for (size_t i = 0; !rel.oom && !any && i < m->n; i++)
         any = has_prefix(m->entry[i].path, fy_str_z(&rel));
     fy_str_printf(&path, "%s/%s", dir, fy_str_z(&rel));
     fy_str_puts(&rel, FY_QNN_CONFIG_NAME);
     int rc = rel.oom || path.oom ? fy_nomem(e) : 0;
-    if (rc == 0 && any && fy_qnn_check_dir(fy_str_z(&path), json, NULL, &what) != 0)
-        rc = fy_verify_found(r, fy_str_z(&rel), &what, e);
+    if (rc == 0 && chunks && !any) {
+        rc = embedding_alone(model, r, e);
+        chunks = false;
+    } else if (rc == 0 && any) {
+        if (fy_qnn_check_dir(fy_str_z(&path), json, &c, &what) != 0) {
+            rc = fy_verify_found(r, fy_str_z(&rel), &what, e);
+            chunks = false;
+        } else {
+            chunks |= fy_qnn_has_gguf(&c); /* which have headers to compare */
+            fy_qnn_config_release(&c);
+        }
+    }
     fy_str_release(&rel);
     fy_str_release(&path);
-    return rc;
+    return rc == 0 && chunks ? check_chunks(dir, model, r, e) : rc;
 }
 
 static int check_model(const char *dir, const fy_manifest *m, const char *rel, char *id,
@@ -231,6 +268,7 @@ static int check_model(const char *dir, const fy_manifest *m, const char *rel, c
     snprintf(model, sizeof model, "%.*s", (int)(strlen(rel) - strlen("/" FY_BUNDLE_MODEL_JSON)),
              rel);
     fy_model_json found;
+    fy_part part = {0};
     fy_err what = {0};
     if (read_model_json(dir, rel, &found, &what) != 0)
         return fy_verify_found(r, rel, &what, e);
@@ -238,12 +276,12 @@ static int check_model(const char *dir, const fy_manifest *m, const char *rel, c
     fy_gguf *weights = open_gguf(dir, model, FY_BUNDLE_WEIGHTS, &what);
     fy_gguf *vocab = weights != NULL ? open_gguf(dir, model, FY_BUNDLE_VOCAB, &what) : NULL;
     if (vocab != NULL)
-        check_weights(weights, vocab, &found, &what);
+        check_weights(weights, vocab, &found, &part, &what);
     fy_gguf_close(vocab);
     fy_gguf_close(weights);
     if (what.code != FY_OK && fy_verify_found(r, rel, &what, e) != 0)
         return -1;
-    return check_qnn(dir, m, model, &found, r, e);
+    return check_qnn(dir, m, model, &found, &part, r, e);
 }
 
 /* MODEL/model.json, and nothing deeper. */

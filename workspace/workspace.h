@@ -25,8 +25,8 @@
 typedef int fy_create_convert(void *user, const char *checkpoint, const char *out, fy_err *e);
 
 typedef struct {
-    /* Each a GGUF file, the directory of a checkpoint, or one with ggml/weights.gguf (and qnn/);
-     * the first is the main model. */
+    /* Each a GGUF file, the directory of a checkpoint, or one with ggml/weights.gguf (and qnn/),
+     * such as `ferry chunk` makes; the first is the main model. */
     const char *const *models;
     size_t n_models;      /* >= 1 */
     const char *draft;    /* a further model, for speculation; NULL: none */
@@ -40,6 +40,8 @@ typedef struct {
     const char *tool;     /* "ferry 0.1.0", for the manifest */
     const char *qnn_path; /* context binaries of the main model: a directory with config.json, or
                              with qnn/config.json; NULL: none but those that a model brings */
+    const char *chunks;   /* instead: a directory that `ferry chunk` made of the main model, whose
+                             chunks go beside its complete weights */
     const char *qnn_libs; /* the vendor's SDK, or a directory with its libraries; NULL:
                              $QNN_SDK_ROOT, else beside the context binaries */
     int htp;              /* architecture whose libraries are taken along: 75; 0: none */

@@ -366,6 +366,10 @@ void fy_hparams_derive(fy_hparams *hp, const fy_family *f);
 int fy_hparams_check(const fy_hparams *hp, const fy_family *f, fy_err *e);
 /* Reads, derives and checks. n_vocab comes from vocab_size, else from the token count. */
 int fy_hparams_from_gguf(const fy_gguf *g, const fy_family *f, fy_hparams *out, fy_err *e);
+/* FY_EVERIFY names the first hyperparameter in which a file differs from another one of the same
+ * model, which `says` names; both of the same family. */
+int fy_hparams_compare(const fy_hparams *found, const fy_hparams *expected, const char *says,
+                       fy_err *e);
 /* Adds every "<arch>.*" key. */
 int fy_hparams_to_gguf(fy_gguf_writer *w, const fy_family *f, const fy_hparams *hp, fy_err *e);
 

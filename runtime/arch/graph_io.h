@@ -42,6 +42,12 @@ typedef enum {
     FY_IO_VALUE,
 } fy_io_role;
 
+/* Of one layer and KV head; what is no cache goes from piece to piece or comes from the runtime. */
+static inline bool fy_io_is_cache(fy_io_role r)
+{
+    return r == FY_IO_KEY_CACHE || r == FY_IO_VALUE_CACHE || r == FY_IO_KEY || r == FY_IO_VALUE;
+}
+
 #define FY_IO_NAME_BYTES 48
 
 typedef struct {

@@ -121,9 +121,7 @@ static int add_seam(fy_gguf_writer *w, const char *key, const fy_graph_shape *g,
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
         fy_io_tensor t;
         fy_graph_io(g, i, &t);
-        const bool cache = t.role == FY_IO_KEY_CACHE || t.role == FY_IO_VALUE_CACHE ||
-                           t.role == FY_IO_KEY || t.role == FY_IO_VALUE;
-        if (!cache && (t.role >= FY_IO_OUT) == outputs)
+        if (!fy_io_is_cache(t.role) && (t.role >= FY_IO_OUT) == outputs)
             rc = fy_gguf_add_string(w, fy_span_of(t.name), e);
     }
     return rc == 0 ? fy_gguf_end_strings(w, e) : -1;

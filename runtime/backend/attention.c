@@ -121,6 +121,8 @@ static block block_in(const attend_job *j, int thread)
 static int64_t first_seen(const fy_attention *a, int64_t token)
 {
     const int64_t pos = a->at[token].pos;
+    if (a->first != NULL)
+        return a->first[token];
     return a->n_swa > 0 && pos >= a->n_swa ? pos - a->n_swa + 1 : 0;
 }
 

@@ -393,6 +393,11 @@ int fy_out_pwrite(fy_out *o, const void *p, size_t n, uint64_t off, fy_err *e)
     return 0;
 }
 
+void fy_out_begin_sync(fy_out *o, uint64_t off, uint64_t n)
+{
+    sync_file_range(o->fd, (off_t)off, (off_t)n, SYNC_FILE_RANGE_WRITE);
+}
+
 void fy_sync_dir_of(const char *path)
 {
     char *dir = strdup(path);

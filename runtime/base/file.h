@@ -71,6 +71,10 @@ uint64_t fy_out_held(const char *path);
 /* Writes all n bytes at `off`. Thread-safe for disjoint ranges. */
 int fy_out_pwrite(fy_out *o, const void *p, size_t n, uint64_t off, fy_err *e);
 
+/* Tells the system to begin writing that range to the disk, so that it works while more is made and
+ * little is left for fy_out_sync or fy_out_commit to wait for. Advice only: never fails. */
+void fy_out_begin_sync(fy_out *o, uint64_t off, uint64_t n);
+
 /* fsync, rename to the final name, fsync of the directory; frees `o` in every case.
  * On failure the .part file is removed. */
 int fy_out_commit(fy_out *o, fy_err *e);

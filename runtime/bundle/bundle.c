@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "bundle/manifest_read.h"
+#include "bundle/qnn_config.h"
 #include "bundle/sampling_hints.h"
 
 /* A path below the workspace; NULL with *e set. */
@@ -235,6 +236,28 @@ static int read_json(const char *dir, const fy_manifest *m, const char *rel, fy_
     return rc;
 }
 
+/* qnn/config.json by its hash, where the manifest lists one; *qnn is set to its directory. */
+static int find_graphs(const char *dir, const fy_manifest *m, const char *model, char **qnn,
+                       fy_err *e)
+{
+    fy_str rel = {0};
+    fy_map map;
+    int rc = 0;
+    fy_str_printf(&rel, "%s/" FY_QNN_DIR "/" FY_QNN_CONFIG_NAME, model);
+    if (rel.oom)
+        rc = fy_nomem(e);
+    else if (fy_manifest_find(m, fy_str_z(&rel)) != NULL &&
+             (rc = open_json(dir, m, fy_str_z(&rel), &map, e)) == 0) {
+        fy_map_close(&map);
+        fy_str_clear(&rel);
+        fy_str_printf(&rel, "%s/" FY_QNN_DIR, model);
+        *qnn = rel.oom ? NULL : fy_path_join(dir, fy_str_z(&rel));
+        rc = *qnn != NULL ? 0 : fy_nomem(e);
+    }
+    fy_str_release(&rel);
+    return rc;
+}
+
 /* model.json by its hash, and the weights listed; *weights is set to their path when it is not
  * NULL. */
 static int check_model(const char *dir, const fy_manifest *m, const char *model, char **weights,
@@ -273,6 +296,8 @@ static int open_all(const char *dir, const fy_manifest *m, fy_bundle *b, fy_err 
         rc = read_json(dir, m, hparams_name, b, NULL, e);
     if (rc == 0)
         rc = check_model(dir, m, b->model_main, &b->weights, e);
+    if (rc == 0)
+        rc = find_graphs(dir, m, b->model_main, &b->qnn, e);
     if (rc == 0 && b->model_draft != NULL)
         rc = check_model(dir, m, b->model_draft, NULL, e);
     free(hparams_name);
@@ -310,5 +335,6 @@ void fy_bundle_release(fy_bundle *b)
     free(b->model_main);
     free(b->model_draft);
     free(b->weights);
+    free(b->qnn);
     *b = (fy_bundle){0};
 }

@@ -24,6 +24,7 @@ typedef struct {
     char *model_main;  /* owned; directory name relative to the workspace */
     char *model_draft; /* owned; NULL: none */
     char *weights;     /* owned; path of the main model's weights.gguf, ready to open */
+    char *qnn;         /* owned; path of the directory of its graphs (qnn_config.h); NULL: none */
     /* hparams.json; unset values are negative (n_threads, batch_size, top_k), NAN, INT64_MIN
      * (penalty_last_n, where -1 is "all"), or UINT64_MAX (seed, which is written -1, too) */
     int64_t n_threads, batch_size;

@@ -278,10 +278,8 @@ static int take_own(fy_json *j, fy_qnn_config *c, fy_err *e)
         else if (rc == 0)
             memcpy(texts[i].out, s.ptr, s.len);
     }
-    for (size_t i = 0; rc == 0 && i < N_TEXTS; i++) {
-        if (version == 0 || texts[i].out[0] == '\0')
-            rc = fy_fail(e, FY_EFORMAT, "lacks '%s'", version == 0 ? "version" : texts[i].key);
-    }
+    if (rc == 0 && (version == 0 || c->own.model[0] == '\0'))
+        rc = fy_fail(e, FY_EFORMAT, "lacks '%s'", version == 0 ? "version" : "model");
     c->own.version = (uint32_t)version;
     return rc;
 }
@@ -507,6 +505,15 @@ bool fy_qnn_is_gguf(const fy_qnn_graph *g)
 {
     const size_t n = strlen(g->model_path), end = strlen(".gguf");
     return n > end && strcmp(g->model_path + n - end, ".gguf") == 0;
+}
+
+bool fy_qnn_has_gguf(const fy_qnn_config *c)
+{
+    for (size_t i = 0; i < c->n_graphs + c->n_embeddings; i++) {
+        if (fy_qnn_is_gguf(graph_at(c, i)))
+            return true;
+    }
+    return false;
 }
 
 void fy_qnn_preset_path(const fy_qnn_config *c, uint32_t layer, const char *kv_type, uint32_t head,

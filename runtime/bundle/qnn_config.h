@@ -49,7 +49,7 @@ typedef struct {
 typedef struct {
     uint32_t version; /* 0: there is none */
     char model[65];   /* which model was cut: fy_part.model */
-    char soc[64], recipe[64];
+    char soc[64], recipe[64]; /* "": cut for none in particular */
 } fy_qnn_own;
 
 typedef struct {
@@ -74,6 +74,8 @@ void fy_qnn_config_release(fy_qnn_config *c);
 
 /* Is it a chunk of ours (*.gguf), not yet compiled? */
 bool fy_qnn_is_gguf(const fy_qnn_graph *g);
+/* Is any of them? Some may be compiled and others not. */
+bool fy_qnn_has_gguf(const fy_qnn_config *c);
 /* *out becomes the file of a layer's and KV head's preset; kv_type "key" or "value". */
 void fy_qnn_preset_path(const fy_qnn_config *c, uint32_t layer, const char *kv_type, uint32_t head,
                         fy_str *out);

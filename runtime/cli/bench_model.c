@@ -27,10 +27,11 @@ static uint64_t n_elements(const fy_gguf_tensor *t)
 }
 
 /* Does decoding a token read it whole? Of an embedding it reads a row. */
-static bool is_lookup(const fy_gguf *g, const fy_gguf_tensor *t)
+static bool is_lookup(const fy_model *m, const fy_gguf_tensor *t)
 {
     if (fy_span_is(t->name, "token_embd.weight"))
-        return fy_gguf_tensor_find(g, "output.weight") != NULL;
+        return fy_model_n_pieces(m) > 0 ||
+               fy_gguf_tensor_find(fy_model_gguf(m), "output.weight") != NULL;
     return fy_span_is(t->name, "position_embd.weight");
 }
 
@@ -42,7 +43,7 @@ static bool is_of_experts(const fy_gguf_tensor *t)
 static uint64_t bytes_read(const fy_model *m, const fy_gguf_tensor *t)
 {
     const fy_hparams *hp = fy_model_hparams(m);
-    if (is_lookup(fy_model_gguf(m), t))
+    if (is_lookup(m, t))
         return 0;
     if (is_of_experts(t) && hp->n_expert > 0)
         return t->bytes / hp->n_expert * hp->n_expert_used;
@@ -59,22 +60,49 @@ static void put_type(const fy_model *m, fy_type commonest, fy_bench_model *out)
     snprintf(out->type, sizeof out->type, "%s %s %s", fy_model_family(m)->gguf_arch, size, type);
 }
 
-void fy_bench_model_of(const fy_model *m, fy_bench_model *out)
+/* copies: the output matrix is one of the embedding, in another file. */
+static void add_file(const fy_model *m, const fy_gguf *g, bool copies,
+                     uint64_t of_type[FY_TYPE_COUNT], fy_bench_model *out)
 {
-    const fy_gguf *g = fy_model_gguf(m);
+    for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
+        const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
+        out->weight_bytes += bytes_read(m, t);
+        if (copies && fy_span_is(t->name, "output.weight"))
+            continue;
+        out->bytes += t->bytes;
+        out->n_params += n_elements(t);
+        of_type[t->type] += n_elements(t);
+    }
+}
+
+static int add_piece(const fy_model *m, const char *path, uint64_t of_type[FY_TYPE_COUNT],
+                     fy_bench_model *out, fy_err *e)
+{
+    fy_part part;
+    fy_gguf *g = fy_gguf_open(path, e);
+    if (g == NULL)
+        return -1;
+    const int rc = fy_part_from_gguf(g, fy_model_hparams(m), &part, e);
+    if (rc == 0)
+        add_file(m, g, part.tied, of_type, out);
+    fy_gguf_close(g);
+    return rc;
+}
+
+int fy_bench_model_of(const fy_model *m, fy_bench_model *out, fy_err *e)
+{
     uint64_t of_type[FY_TYPE_COUNT] = {0};
     fy_type commonest = FY_F32;
     *out = (fy_bench_model){0};
-    for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
-        const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
-        out->bytes += t->bytes;
-        out->n_params += n_elements(t);
-        out->weight_bytes += bytes_read(m, t);
-        of_type[t->type] += n_elements(t);
-        if (of_type[t->type] > of_type[commonest])
-            commonest = t->type;
+    add_file(m, fy_model_gguf(m), false, of_type, out);
+    for (size_t i = 0; i < fy_model_n_pieces(m); i++) {
+        if (add_piece(m, fy_model_piece_path(m, i), of_type, out, e) != 0)
+            return -1;
     }
+    for (int t = 0; t < FY_TYPE_COUNT; t++)
+        commonest = of_type[t] > of_type[commonest] ? (fy_type)t : commonest;
     put_type(m, commonest, out);
+    return 0;
 }
 
 /* Rows of one layer's keys that the tokens behind `depth` positions read, together: the i-th of

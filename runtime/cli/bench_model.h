@@ -16,7 +16,8 @@ typedef struct {
     uint64_t weight_bytes;          /* of what every token reads */
 } fy_bench_model;
 
-void fy_bench_model_of(const fy_model *m, fy_bench_model *out);
+/* Of a model in pieces, of all of them. */
+int fy_bench_model_of(const fy_model *m, fy_bench_model *out, fy_err *e);
 
 /* Weights and the rows of the KV cache, per token on average, when n_gen tokens are decoded behind
  * n_depth: every tensor once, of the matrices of experts those that are used, token_embd only when

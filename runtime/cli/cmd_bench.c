@@ -41,7 +41,8 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_STR,
      .arg = "FILE.gguf|DIR",
      .offset = offsetof(options, model),
-     .help = "GGUF file to measure, or a workspace, of which the main model is taken.",
+     .help = "GGUF file to measure, the directory of a model that was cut into chunks, or a "
+             "workspace, of which the main model is taken.",
      .file = FY_FILE_WORKSPACE},
     ROW_LIST("Tests", "n-prompt", "p", prompt, "LIST",
              "Tokens of a prompt that is computed; 512 when not given, 0: no such test."),
@@ -81,6 +82,7 @@ static const fy_opt opts[] = {
              "Type of the keys in the cache: f16 when not given, f32, q8_0."),
     ROW_LIST("Machine", "cache-type-v", "ctv", type_v, "LIST",
              "Type of the values in the cache: f16 when not given, f32, q8_0."),
+    FY_ROW_BACKEND_OF(machine),
     FY_ROW_CPU_MASK_OF(machine),
     FY_ROW_CPU_RANGE_OF(machine),
     {.group = "Machine",
@@ -181,20 +183,32 @@ static int plan(job *j, fy_err *e)
     return j->ns != NULL && j->ts != NULL ? 0 : fy_nomem(e);
 }
 
+/* The directory of a model that was cut has its weights where a workspace has directories of models. */
+static bool is_cut_model(const char *dir)
+{
+    char *weights = fy_path_join(dir, FY_BUNDLE_WEIGHTS);
+    const bool is = weights != NULL && fy_file_exists(weights);
+    free(weights);
+    return is;
+}
+
 static int open_model(job *j, fy_err *e)
 {
     fy_bundle b = {0};
     const char *path = j->o->model;
-    const bool is_workspace = fy_file_is_dir(path);
+    const bool is_workspace = fy_file_is_dir(path) && !is_cut_model(path);
     if (is_workspace && fy_bundle_open(path, &b, e) != 0)
         return -1;
-    const fy_machine_options machine = {.no_mmap = j->o->mmap == 0, .mlock = j->o->machine.mlock};
-    j->model = fy_machine_open(&machine, is_workspace ? b.weights : path, e);
+    const fy_machine_options machine = {.backend = j->o->machine.backend,
+                                        .no_mmap = j->o->mmap == 0,
+                                        .mlock = j->o->machine.mlock};
+    j->model = fy_machine_open(&machine, is_workspace ? b.weights : path, b.qnn, e);
     if (is_workspace)
         fy_bundle_release(&b);
     if (j->model == NULL || fy_bench_check(j->model, j->tests, j->n_tests, e) != 0)
         return -1;
-    fy_bench_model_of(j->model, &j->described);
+    if (fy_bench_model_of(j->model, &j->described, e) != 0)
+        return -1;
     fy_self_cpu_text(&j->cpu);
     return j->cpu.oom ? fy_nomem(e) : 0;
 }
@@ -221,7 +235,7 @@ static fy_bench_about about_of(const job *j, const fy_bench_test *t, const char 
     return (fy_bench_about){.build_commit = FERRY_VERSION,
                             .cpu_info = fy_str_z(&j->cpu),
                             .gpu_info = "",
-                            .backends = "CPU",
+                            .backends = fy_model_n_pieces(j->model) > 0 ? "chunks" : "CPU",
                             .model_filename = j->o->model,
                             .model_type = j->described.type,
                             .model_size = j->described.bytes,

@@ -362,7 +362,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     if (check_options(o, e) != 0)
         return -1;
     fy_model *m =
-        fy_machine_pin(&o->machine, e) == 0 ? fy_machine_open(&o->machine, o->model, e) : NULL;
+        fy_machine_pin(&o->machine, e) == 0 ? fy_machine_open(&o->machine, o->model, NULL, e) : NULL;
     if (m == NULL)
         return -1;
     int rc = o->text != NULL     ? eval_text(o, m, e)

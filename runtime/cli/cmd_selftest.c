@@ -83,7 +83,8 @@ static int open_model(job *j, fy_err *e)
     if (j->has_bundle && note_hash(j, e) != 0)
         return -1;
     double begin = fy_now_s();
-    j->model = fy_model_open(j->has_bundle ? j->bundle.weights : o->model, &why);
+    j->model = fy_machine_open(&o->machine, j->has_bundle ? j->bundle.weights : o->model,
+                               j->has_bundle ? j->bundle.qnn : NULL, &why);
     if (j->model == NULL)
         return failed_to_open(j, "model", &why, e);
     const fy_hparams *hp = fy_model_hparams(j->model);

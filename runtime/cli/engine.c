@@ -42,6 +42,7 @@ static int new_session(fy_engine *g, fy_err *e)
 {
     const fy_hparams *hp = fy_model_hparams(g->model);
     fy_session_params p = session_params(g->o, &g->bundle);
+    fy_log(FY_LOG_DEBUG, "backend: %s", fy_model_backend(g->model));
     fy_log(FY_LOG_DEBUG, "family: %s", fy_model_family(g->model)->name);
     g->session = fy_session_open(g->model, &p, "-c or -b", e);
     if (g->session == NULL)
@@ -62,7 +63,7 @@ static int open_all(fy_engine *g, bool needs_vocab, fy_err *e)
     if (o->dir != NULL && fy_bundle_open(o->dir, &g->bundle, e) != 0)
         return -1;
     g->has_bundle = o->dir != NULL;
-    g->model = fy_machine_open(&o->machine, fy_engine_model_path(g), e);
+    g->model = fy_machine_open(&o->machine, fy_engine_model_path(g), g->bundle.qnn, e);
     if (g->model == NULL || load_vocab(g, needs_vocab, e) != 0)
         return -1;
     return new_session(g, e);
@@ -210,7 +211,7 @@ int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
                        const fy_generate_params *p, fy_timing *t, fy_stop *why, fy_err *e)
 {
     const float *logits = NULL;
-    *t = (fy_timing){.load_s = g->load_s};
+    *t = (fy_timing){.load_s = g->load_s, .backend = fy_model_backend(g->model)};
     if (run_prompt(g, s, prompt, p->eval, t, &logits, e) != 0)
         return -1;
     return generate(g, s, logits, p, t, why, e);
@@ -246,16 +247,17 @@ void fy_timing_line(const fy_timing *t, fy_str *out)
     put_rate(out, rate(t->n_evals, t->generate_s));
     fy_str_printf(out, " | peak memory %.0f MB (rss anon %.0f MB)", megabytes(fy_rss_peak_bytes()),
                   megabytes(fy_rss_anon_bytes()));
+    fy_str_printf(out, " | %s", t->backend);
 }
 
 void fy_timing_json(const fy_timing *t, fy_str *out)
 {
     fy_str_printf(out,
-                  "\"load_ms\":%.3f,\"prompt_tokens\":%u,\"cached_tokens\":%u,\"prompt_ms\":%.3f,"
+                  "\"backend\":\"%s\",\"load_ms\":%.3f,\"prompt_tokens\":%u,\"cached_tokens\":%u,\"prompt_ms\":%.3f,"
                   "\"prompt_tokens_per_s\":%.1f,\"first_token_ms\":%.3f,\"generated_tokens\":%u,"
                   "\"generate_ms\":%.3f,\"generated_tokens_per_s\":%.1f,"
                   "\"peak_memory_bytes\":%llu,\"anonymous_memory_bytes\":%llu",
-                  t->load_s * 1e3, t->n_prompt, t->n_reused, t->prompt_s * 1e3,
+                  t->backend, t->load_s * 1e3, t->n_prompt, t->n_reused, t->prompt_s * 1e3,
                   rate(t->n_prompt - t->n_reused, t->prompt_s), t->first_s * 1e3, t->n_generated,
                   t->generate_s * 1e3, rate(t->n_evals, t->generate_s),
                   (unsigned long long)fy_rss_peak_bytes(), (unsigned long long)fy_rss_anon_bytes());

@@ -26,9 +26,9 @@ typedef struct {
      .name = "model",                                                                            \
      .alias = "m",                                                                               \
      .kind = FY_OPT_STR,                                                                         \
-     .arg = "FILE.gguf",                                                                         \
+     .arg = "FILE.gguf|DIR",                                                                     \
      .offset = offsetof(options, engine.model),                                                  \
-     .help = "GGUF file to run.",                                                                \
+     .help = "GGUF file to run, or the directory of a model that was cut into chunks.",                                                                \
      .set = "model",                                                                             \
      .file = FY_FILE_WORKSPACE},                                                                            \
     {                                                                                            \
@@ -69,6 +69,7 @@ const char *fy_engine_model_path(const fy_engine *g);
 
 /* Times and counts of one prompt and its answer. */
 typedef struct {
+    const char *backend; /* what computed: fy_model_backend */
     double load_s, prompt_s, generate_s;
     double first_s;       /* from the start of the prompt to the first generated token */
     uint32_t n_prompt;    /* tokens of the prompt */
@@ -106,9 +107,9 @@ int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
                        const fy_generate_params *p, fy_timing *t, fy_stop *why, fy_err *e);
 
 /* "load 2 ms | prompt 6 tokens 11493.2 tok/s | first token 1 ms | generated 44 tokens 5736.6 tok/s
- * | peak memory 11 MB (rss anon 2 MB)"; " (4 from the cache)" behind the prompt when some were. */
+ * | peak memory 11 MB (rss anon 2 MB) | cpu"; " (4 from the cache)" behind the prompt when some were. */
 void fy_timing_line(const fy_timing *t, fy_str *out);
-/* The same as members of a JSON object, without braces: "load_ms":2.1,"prompt_tokens":6,... */
+/* The same as members of a JSON object, without braces: "backend":"cpu","load_ms":2.1,"prompt_tokens":6,... */
 void fy_timing_json(const fy_timing *t, fy_str *out);
 
 #endif

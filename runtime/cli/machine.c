@@ -1,5 +1,12 @@
 #include "cli/machine.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "bundle/bundle.h"
+#include "bundle/qnn_config.h"
+#include "cli/model_chunks.h"
+
 static void say_where(const fy_cpus *asked, const fy_cpus *got)
 {
     const bool less = fy_cpus_count(got) < fy_cpus_count(asked);
@@ -30,15 +37,91 @@ int fy_machine_pin(const fy_machine_options *o, fy_err *e)
     return 0;
 }
 
-fy_model *fy_machine_open(const fy_machine_options *o, const char *path, fy_err *e)
+/* --- opening a model ------------------------------------------------------------------------ */
+
+typedef struct {
+    char *weights, *qnn; /* owned; qnn NULL: the model was not cut */
+} source;
+
+static void release(source *s)
+{
+    free(s->weights);
+    free(s->qnn);
+}
+
+static int find_source(const char *path, const char *qnn, source *out, fy_err *e)
+{
+    const bool is_dir = fy_file_is_dir(path);
+    int rc = 0;
+    *out = (source){.weights = is_dir ? fy_path_join(path, FY_BUNDLE_WEIGHTS) : strdup(path),
+                    .qnn = is_dir        ? fy_path_join(path, FY_QNN_DIR)
+                           : qnn != NULL ? strdup(qnn)
+                                         : NULL};
+    if (out->weights == NULL || (out->qnn == NULL && (is_dir || qnn != NULL)))
+        rc = fy_nomem(e);
+    else if (is_dir && (!fy_file_exists(out->weights) || !fy_file_is_dir(out->qnn)))
+        rc = fy_fail(e, FY_EARG,
+                     "%s: is a directory, expected a GGUF file, or the directory of a model that "
+                     "was cut ('ferry chunk': " FY_BUNDLE_WEIGHTS " and " FY_QNN_DIR
+                     "/); a workspace is given with -d",
+                     path);
+    if (rc != 0)
+        release(out);
+    return rc;
+}
+
+/* The embedding, or the whole model, becomes one whose layers are in chunks where that is asked for
+ * or the only way. */
+static int choose(const fy_machine_options *o, const source *s, const fy_map_how *how, fy_model *m,
+                  fy_err *e)
+{
+    const bool whole = fy_model_part(m)->kind == FY_PART_WHOLE;
+    if (o->backend == FY_BACKEND_CPU && !whole)
+        return fy_fail(e, FY_EARG,
+                       "%s: holds the embedding alone, the rest of the model is in chunks: use "
+                       "--backend chunks, or the whole model ('ferry chunk --join')",
+                       s->weights);
+    if (whole && o->backend != FY_BACKEND_CHUNKS)
+        return 0;
+    if (!whole && o->backend == FY_BACKEND_AUTO)
+        fy_log(FY_LOG_INFO, "backend: chunks (%s holds the embedding alone)", s->weights);
+    return fy_model_add_chunks(m, s->qnn, how, e);
+}
+
+static fy_model *open_source(const fy_machine_options *o, const source *s, const fy_map_how *how,
+                             fy_err *e)
+{
+    if (s->qnn == NULL && o->backend == FY_BACKEND_CHUNKS) {
+        fy_fail(e, FY_EARG,
+                "%s: --backend chunks needs a model that was cut: 'ferry chunk' does it, and its "
+                "directory is given with -m, or its workspace with -d",
+                s->weights);
+        return NULL;
+    }
+    if (s->qnn == NULL)
+        return fy_model_open_as(s->weights, how, e);
+    fy_model *m = fy_model_open_part(s->weights, how, e);
+    if (m == NULL || choose(o, s, how, m, e) == 0)
+        return m;
+    fy_model_close(m);
+    return NULL;
+}
+
+fy_model *fy_machine_open(const fy_machine_options *o, const char *path, const char *qnn,
+                          fy_err *e)
 {
     fy_progress progress;
+    source s;
+    if (find_source(path, qnn, &s, e) != 0)
+        return NULL;
     fy_map_how how = {.huge = true, .read = o->no_mmap, .lock = o->mlock};
-    if (!how.read && !how.lock)
-        return fy_model_open(path, e);
-    how.progress = &progress;
-    fy_show_begin(&progress, how.read ? "reading" : "locking", 0);
-    fy_model *m = fy_model_open_as(path, &how, e);
-    fy_show_end(&progress);
+    const bool shows = how.read || how.lock;
+    how.progress = shows ? &progress : NULL;
+    if (shows)
+        fy_show_begin(&progress, how.read ? "reading" : "locking", 0);
+    fy_model *m = open_source(o, &s, &how, e);
+    if (shows)
+        fy_show_end(&progress);
+    release(&s);
     return m;
 }

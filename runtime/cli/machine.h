@@ -1,6 +1,5 @@
-/* Options of the verbs that compute with a model: on which CPUs, and how the file comes into
- * memory.
- */
+/* Options of the verbs that compute with a model: on which CPUs, what computes it, and how the file
+ * comes into memory. */
 #ifndef FY_CLI_MACHINE_H
 #define FY_CLI_MACHINE_H
 
@@ -11,8 +10,24 @@
 /* A verb embeds this in its `options`; the rows are told the field. */
 typedef struct {
     const char *cpu_mask, *cpu_range;
+    int backend; /* fy_machine_backend */
     bool mlock, no_mmap;
 } fy_machine_options;
+
+typedef enum {
+    FY_BACKEND_AUTO,   /* the CPU; chunks where only the pieces of the model are there */
+    FY_BACKEND_CPU,    /* the whole model */
+    FY_BACKEND_CHUNKS, /* graph after graph (model/graph_cpu.h) */
+} fy_machine_backend;
+
+#define FY_ROW_BACKEND_OF(field)                                                                 \
+    {                                                                                            \
+        .group = "Machine", .name = "backend", .kind = FY_OPT_CHOICE, .arg = "auto|cpu|chunks",  \
+        .offset = offsetof(options, field.backend), .def = "auto",                               \
+        .help = "What computes the model: cpu, the whole of it; chunks, the graphs that it was " \
+                "cut into for an NPU, one after the other on the CPU; auto, chunks where only "  \
+                "they are there."                                                                \
+    }
 
 #define FY_ROW_CPU_MASK_OF(field)                                                                 \
     {                                                                                             \
@@ -40,14 +55,17 @@ typedef struct {
                 "instead of using it where it lies. The file may change then."              \
     }
 #define FY_ROWS_MACHINE_OF(field)                                                  \
-    FY_ROW_CPU_MASK_OF(field), FY_ROW_CPU_RANGE_OF(field), FY_ROW_MLOCK_OF(field), \
-        FY_ROW_NO_MMAP_OF(field)
+    FY_ROW_BACKEND_OF(field), FY_ROW_CPU_MASK_OF(field), FY_ROW_CPU_RANGE_OF(field), \
+        FY_ROW_MLOCK_OF(field), FY_ROW_NO_MMAP_OF(field)
 
 /* Pins the calling thread, and so those that it starts from now on, as the options say. Comes
  * before whatever counts CPUs or starts threads. */
 int fy_machine_pin(const fy_machine_options *o, fy_err *e);
 
-/* Opens the file as the options say, with a progress display where it is read. */
-fy_model *fy_machine_open(const fy_machine_options *o, const char *path, fy_err *e);
+/* Opens the model as the options say, with a progress display where it is read. path: a GGUF file,
+ * or the directory of a model that was cut (ggml/weights.gguf, qnn/config.json). qnn: where the
+ * graphs of a file are; NULL: nowhere. */
+fy_model *fy_machine_open(const fy_machine_options *o, const char *path, const char *qnn,
+                          fy_err *e);
 
 #endif

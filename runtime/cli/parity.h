@@ -41,7 +41,7 @@ typedef enum {
     FY_PARITY_CONVERSATIONS,
     FY_PARITY_GREEDY,
     FY_PARITY_PARTS
-} fy_part;
+} fy_parity_kind;
 
 typedef struct {
     unsigned n, n_bad; /* compared, different */

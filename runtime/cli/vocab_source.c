@@ -96,6 +96,25 @@ static bool is_workspace(const char *dir)
     return yes;
 }
 
+static bool has_weights(const char *dir)
+{
+    char *file = fy_path_join(dir, FY_BUNDLE_WEIGHTS);
+    bool yes = file != NULL && fy_file_exists(file);
+    free(file);
+    return yes;
+}
+
+/* Of a model that was cut, or as PowerServe keeps it: all keys are in the embedding. */
+static fy_gguf *open_model_dir(const char *dir, fy_err *e)
+{
+    char *file = fy_path_join(dir, FY_BUNDLE_WEIGHTS);
+    fy_gguf *g = file != NULL ? fy_gguf_open(file, e) : NULL;
+    if (file == NULL)
+        fy_nomem(e);
+    free(file);
+    return g;
+}
+
 /* By its name: of anything else the reader of GGUF says best what it is. */
 static bool is_tokenizer_file(const char *path)
 {
@@ -115,5 +134,7 @@ fy_gguf *fy_vocab_source_open(const char *path, fy_err *e)
         return open_checkpoint(path, e); /* convert looks into the cache */
     if (!fy_file_is_dir(path))
         return is_tokenizer_file(path) ? open_checkpoint(path, e) : fy_gguf_open(path, e);
-    return is_workspace(path) ? open_workspace(path, e) : open_checkpoint(path, e);
+    return is_workspace(path)  ? open_workspace(path, e)
+           : has_weights(path) ? open_model_dir(path, e)
+                               : open_checkpoint(path, e);
 }

@@ -8,9 +8,10 @@
 #include "format/gguf.h"
 
 /* An open GGUF with the tokenizer.* keys of what `path` names: the file itself; the vocabulary of a
- * workspace's main model; or what `ferry convert --vocab-only` makes of a checkpoint, in a
- * temporary file that is gone when this returns (the mapping stays). A conversion's warnings are
- * shown, its other words with --verbose only. NULL on failure. */
+ * workspace's main model, or of a model's directory with ggml/weights.gguf; or what `ferry convert
+ * --vocab-only` makes of a checkpoint, in a temporary file that is gone when this returns (the
+ * mapping stays). A conversion's warnings are shown, its other words with --verbose only. NULL on
+ * failure. */
 fy_gguf *fy_vocab_source_open(const char *path, fy_err *e);
 
 #endif

@@ -224,11 +224,13 @@ static int write_piece(job *j, uint64_t piece, uint8_t *buffer, int thread, fy_e
     uint64_t n = n_rows(t) - row;
     if (n > rows_per_piece(t))
         n = rows_per_piece(t);
-    uint64_t at = row * row_bytes(t), bytes = n * row_bytes(t), end = t->bytes;
+    const uint64_t at = row * row_bytes(t), bytes = n * row_bytes(t),
+                   to = j->data_begin[t->file] + t->offset + at;
+    uint64_t end = t->bytes;
     if (j->fill(j->user, (int64_t)i, row, n, buffer, thread, e) != 0 ||
-        fy_out_pwrite(j->out[t->file], buffer, (size_t)bytes,
-                      j->data_begin[t->file] + t->offset + at, e) != 0)
+        fy_out_pwrite(j->out[t->file], buffer, (size_t)bytes, to, e) != 0)
         return -1;
+    fy_out_begin_sync(j->out[t->file], to, bytes);
     fy_align_u64(end, j->w->alignment, &end);
     /* The padding behind the last row is zero already, since the file was reserved. */
     fy_progress_add(j->progress, row + n == n_rows(t) ? end - at : bytes);

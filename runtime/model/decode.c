@@ -40,10 +40,18 @@ static int fail_full(const fy_session *s, const request *r, uint32_t seq, fy_err
     char which[32] = "";
     if (s->n_seq > 1)
         snprintf(which, sizeof which, " of sequence %u", seq);
-    return fy_fail(e, FY_EFIT,
-                   "the context%s is full: %u positions, %u in use, %u more asked for; use a "
-                   "larger -c (the model was trained with %u)",
-                   which, s->n_ctx, s->n_past[seq], more, s->model->hp.n_ctx_train);
+    char remedy[160];
+    const fy_chain *c = s->model->chain;
+    if (c != NULL && s->n_ctx == c->n_cache)
+        snprintf(remedy, sizeof remedy,
+                 "the graphs have no more (cache_size %u, context_size %u): chunk the model again "
+                 "with a larger -c",
+                 c->n_cache, c->n_ctx);
+    else
+        snprintf(remedy, sizeof remedy, "use a larger -c (the model was trained with %u)",
+                 s->model->hp.n_ctx_train);
+    return fy_fail(e, FY_EFIT, "the context%s is full: %u positions, %u in use, %u more asked for; %s",
+                   which, s->n_ctx, s->n_past[seq], more, remedy);
 }
 
 /* Finds where every sequence will end. */
@@ -86,16 +94,15 @@ static int check_tokens(const fy_session *s, const request *r, fy_err *e)
 static uint32_t fill_batch(fy_session *s, const request *r, uint32_t first, uint32_t n)
 {
     const fy_batch *b = r->batch;
-    fy_activations *a = &s->act;
     uint32_t n_wanted = 0;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t seq = seq_of(r, first + i), pos = s->next[seq]++;
         const bool asks = b->wants != NULL ? b->wants[first + i] != 0 : pos + 1 == s->end[seq];
-        a->ids[i] = b->ids[first + i];
-        a->pos[i] = (int32_t)pos;
-        a->at[i] = (fy_place){(int32_t)seq, (int32_t)pos};
+        s->ids[i] = b->ids[first + i];
+        s->pos[i] = (int32_t)pos;
+        s->d.act.at[i] = (fy_place){(int32_t)seq, (int32_t)pos};
         if (asks || r->all)
-            a->wanted[n_wanted++] = (int32_t)i;
+            s->wanted[n_wanted++] = (int32_t)i;
     }
     return n_wanted;
 }
@@ -127,9 +134,10 @@ static int compute_logits(fy_session *s, const request *r, uint32_t n_wanted, ui
             held->n = 0;
         const uint32_t room = s->logit_rows - held->n, left = n_wanted - done;
         const uint32_t n = left < room ? left : room;
-        const int32_t *rows = s->act.wanted + done;
-        float *logits = s->act.logits + (size_t)held->n * n_vocab;
-        fy_forward_logits(s, done, n, logits);
+        const int32_t *rows = s->wanted + done;
+        float *logits = s->logits + (size_t)held->n * n_vocab;
+        if (fy_forward_logits(s, done, n, logits, e) != 0)
+            return -1;
         if (has_sink(r) && show_rows(r, logits, n_vocab, rows, n, first, e) != 0)
             return -1;
         held->n += n;
@@ -145,6 +153,10 @@ static int run(fy_session *s, const request *r, held_logits *held, fy_err *e)
     *held = (held_logits){0};
     if (n_tokens == 0)
         return fy_fail(e, FY_EARG, "no tokens to compute: the prompt is empty");
+    if (s->chain != NULL && r->sinks != NULL && r->sinks->hidden != NULL)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "the graphs do not show what comes out of each layer: use the whole model "
+                       "(--backend cpu)");
     if (check_room(s, r, e) != 0 || check_tokens(s, r, e) != 0)
         return -1;
     memcpy(s->next, s->n_past, s->n_seq * sizeof *s->next);
@@ -168,7 +180,7 @@ int fy_session_decode(fy_session *s, const fy_batch *b, const fy_eval_sinks *sin
     if (run(s, &r, &held, e) != 0)
         return -1;
     if (logits != NULL)
-        *logits = held.n > 0 && !has_sink(&r) ? s->act.logits : NULL;
+        *logits = held.n > 0 && !has_sink(&r) ? s->logits : NULL;
     return 0;
 }
 

@@ -92,6 +92,12 @@ static void watch(void *user, const float *x, int64_t n_tokens, const fy_product
 fy_collector *fy_collector_new(fy_session *s, fy_err *e)
 {
     const fy_gguf *g = s->model->gguf;
+    if (s->chain != NULL) {
+        fy_fail(e, FY_EUNSUPPORTED,
+                "the graphs of a cut model do not show what their matrices are multiplied with: use "
+                "the whole model (--backend cpu)");
+        return NULL;
+    }
     fy_collector *c = calloc(1, sizeof *c);
     weight *weights = calloc(fy_gguf_n_tensors(g) + 1, sizeof *weights);
     if (c == NULL || weights == NULL) {
@@ -106,7 +112,7 @@ fy_collector *fy_collector_new(fy_session *s, fy_err *e)
         weights[i] = (weight){.t = t, .n_mat = t->ne[2] * t->ne[3]};
     }
     qsort(weights, c->n, sizeof *weights, by_address);
-    fy_backend_watch(s->backend, watch, c);
+    fy_backend_watch(s->d.backend, watch, c);
     return c;
 }
 
@@ -114,7 +120,7 @@ void fy_collector_free(fy_collector *c)
 {
     if (c == NULL)
         return;
-    fy_backend_watch(c->session->backend, NULL, NULL);
+    fy_backend_watch(c->session->d.backend, NULL, NULL);
     for (size_t i = 0; i < c->n; i++) {
         free(c->weights[i].sums);
         free(c->weights[i].counts);

@@ -89,6 +89,25 @@ static const void *aligned_vector(fy_model *m, const fy_gguf_tensor *t)
     return copy;
 }
 
+/* Of an lm_head that is a slice of the vocabulary the output matrix has as many rows. */
+static uint32_t row_shape(const fy_model *m, const fy_tensor_row *row,
+                          uint64_t ne[FY_GGUF_MAX_DIMS])
+{
+    if (m->part.kind != FY_PART_HEAD)
+        return fy_row_shape(&m->hp, row, ne);
+    fy_hparams slice = m->hp;
+    slice.n_vocab = m->part.end_token - m->part.first_token;
+    return fy_row_shape(&slice, row, ne);
+}
+
+/* Has the file to have it? A head does not find its output matrix in the embedding. */
+static bool is_required(const fy_model *m, const fy_tensor_row *row)
+{
+    if (row->slot == FY_T_OUTPUT && m->part.kind == FY_PART_HEAD)
+        return true;
+    return !(row->flags & FY_ROW_OPTIONAL) && fy_row_is_there(&m->hp, row);
+}
+
 static int bind(fy_model *m, const fy_kernels *k, const fy_tensor_row *row, uint32_t layer,
                 fy_weights *into, size_t *n_bound, problems *bad, fy_err *e)
 {
@@ -96,15 +115,14 @@ static int bind(fy_model *m, const fy_kernels *k, const fy_tensor_row *row, uint
     fy_row_name(row->gguf, layer, name);
     const fy_gguf_tensor *t = fy_gguf_tensor_find(m->gguf, name);
     if (t == NULL) {
-        const bool wanted = !(row->flags & FY_ROW_OPTIONAL) && fy_row_is_there(&m->hp, row);
-        fy_str *s = wanted ? next_problem(bad, FY_EFORMAT) : NULL;
+        fy_str *s = is_required(m, row) ? next_problem(bad, FY_EFORMAT) : NULL;
         if (s != NULL)
             fy_str_printf(s, "'%s' is missing", name);
         return 0;
     }
     ++*n_bound;
     uint64_t ne[FY_GGUF_MAX_DIMS];
-    uint32_t n = fy_row_shape(&m->hp, row, ne);
+    uint32_t n = row_shape(m, row, ne);
     if (!same_shape(t, ne, n)) {
         fy_str *s = next_problem(bad, FY_EFORMAT);
         if (s != NULL) {
@@ -218,10 +236,12 @@ static void check_companions(const fy_model *m, const fy_weights *w, uint32_t la
 static void complete(fy_model *m, problems *bad)
 {
     check_companions(m, &m->once, 0, bad);
-    if (m->hp.rope_scaling == FY_ROPE_SCALING_LONGROPE && !fy_bound(&m->once, FY_T_ROPE_LONG))
+    const bool embeds = m->part.kind == FY_PART_WHOLE || m->part.kind == FY_PART_EMBEDDING;
+    if (embeds && m->hp.rope_scaling == FY_ROPE_SCALING_LONGROPE &&
+        !fy_bound(&m->once, FY_T_ROPE_LONG))
         put_problem(m, FY_T_ROPE_LONG, 0, "is missing, but rope.scaling.type is longrope", bad);
-    for (uint32_t layer = 0; layer < m->hp.n_layer; layer++) {
-        fy_weights *w = &m->layers[layer];
+    for (uint32_t layer = m->part.first_layer; layer < m->part.end_layer; layer++) {
+        fy_weights *w = &m->layers[layer - m->part.first_layer];
         split(m, w, layer, bad);
         check_companions(m, w, layer, bad);
         const int64_t lengths[] = {
@@ -238,11 +258,15 @@ static void find_unknown(const fy_model *m, problems *bad)
         const fy_gguf_tensor *t = fy_gguf_tensor_at(m->gguf, i);
         uint32_t layer = 0;
         const fy_tensor_row *row = fy_row_of_gguf(m->family, t->name, &layer);
-        if (row != NULL && (!fy_row_is_layer(row) || layer < m->hp.n_layer))
+        const bool exists = row != NULL && (!fy_row_is_layer(row) || layer < m->hp.n_layer);
+        if (exists && fy_part_holds(&m->part, row, layer))
             continue;
         fy_str *s = next_problem(bad, FY_EUNSUPPORTED);
-        char name[FY_QUOTE_BYTES];
-        if (s != NULL && row != NULL)
+        char name[FY_QUOTE_BYTES], part[FY_PART_TEXT_BYTES];
+        if (s != NULL && exists)
+            fy_str_printf(s, "'%s' is not of this piece (%s)",
+                          fy_quote(name, sizeof name, t->name), fy_part_text(&m->part, &m->hp, part));
+        else if (s != NULL && row != NULL)
             fy_str_printf(s, "'%s' belongs to no layer: block_count is %u",
                           fy_quote(name, sizeof name, t->name), m->hp.n_layer);
         else if (s != NULL)
@@ -260,12 +284,14 @@ static int bind_all(fy_model *m, fy_err *e)
         const fy_tensor_row *row = &m->family->rows[i];
         if (row->flags & FY_ROW_ALT)
             continue;
+        const uint32_t first = m->part.first_layer;
         if (!fy_row_is_layer(row)) {
-            rc = bind(m, &k, row, 0, &m->once, &n_bound, &bad, e);
+            if (fy_part_holds(&m->part, row, 0))
+                rc = bind(m, &k, row, 0, &m->once, &n_bound, &bad, e);
             continue;
         }
-        for (uint32_t layer = 0; layer < m->hp.n_layer && rc == 0; layer++)
-            rc = bind(m, &k, row, layer, &m->layers[layer], &n_bound, &bad, e);
+        for (uint32_t layer = first; layer < m->part.end_layer && rc == 0; layer++)
+            rc = bind(m, &k, row, layer, &m->layers[layer - first], &n_bound, &bad, e);
     }
     if (rc == 0)
         complete(m, &bad);
@@ -318,11 +344,20 @@ static int find_family(fy_model *m, fy_err *e)
     return rc;
 }
 
-static int load(fy_model *m, fy_err *e)
+/* whole: a piece is refused. */
+static int load(fy_model *m, bool whole, fy_err *e)
 {
-    if (find_family(m, e) != 0 || fy_hparams_from_gguf(m->gguf, m->family, &m->hp, e) != 0)
+    char part[FY_PART_TEXT_BYTES];
+    if (find_family(m, e) != 0 || fy_hparams_from_gguf(m->gguf, m->family, &m->hp, e) != 0 ||
+        fy_part_from_gguf(m->gguf, &m->hp, &m->part, e) != 0)
         return -1;
-    m->layers = fy_arena_calloc(&m->arena, m->hp.n_layer, sizeof *m->layers);
+    if (whole && m->part.kind != FY_PART_WHOLE)
+        return fy_fail(e, FY_EARG,
+                       "is a piece of a model that was cut: %s; run the directory (-m DIR) or the "
+                       "workspace (-d WORKSPACE) that it is of",
+                       fy_part_text(&m->part, &m->hp, part));
+    const uint32_t n_layer = m->part.end_layer - m->part.first_layer;
+    m->layers = fy_arena_calloc(&m->arena, n_layer, sizeof *m->layers);
     if (m->layers == NULL)
         return fy_nomem(e);
     if (bind_all(m, e) != 0)
@@ -338,7 +373,7 @@ fy_model *fy_model_open(const char *path, fy_err *e)
     return fy_model_open_as(path, &mapped, e);
 }
 
-fy_model *fy_model_open_as(const char *path, const fy_map_how *how, fy_err *e)
+static fy_model *open_model(const char *path, const fy_map_how *how, bool whole, fy_err *e)
 {
     fy_model *m = calloc(1, sizeof *m);
     if (m == NULL) {
@@ -346,7 +381,7 @@ fy_model *fy_model_open_as(const char *path, const fy_map_how *how, fy_err *e)
         return NULL;
     }
     m->gguf = fy_gguf_open_as(path, how, e);
-    if (m->gguf != NULL && load(m, e) == 0)
+    if (m->gguf != NULL && load(m, whole, e) == 0)
         return m;
     if (m->gguf != NULL)
         fy_ctx(e, "%s", path);
@@ -354,10 +389,21 @@ fy_model *fy_model_open_as(const char *path, const fy_map_how *how, fy_err *e)
     return NULL;
 }
 
+fy_model *fy_model_open_as(const char *path, const fy_map_how *how, fy_err *e)
+{
+    return open_model(path, how, true, e);
+}
+
+fy_model *fy_model_open_part(const char *path, const fy_map_how *how, fy_err *e)
+{
+    return open_model(path, how, false, e);
+}
+
 void fy_model_close(fy_model *m)
 {
     if (m == NULL)
         return;
+    fy_chain_free(m->chain);
     fy_vocab_free(m->vocab);
     fy_arena_release(&m->arena);
     fy_gguf_close(m->gguf);
@@ -379,10 +425,31 @@ const fy_gguf *fy_model_gguf(const fy_model *m)
     return m->gguf;
 }
 
+const fy_part *fy_model_part(const fy_model *m)
+{
+    return &m->part;
+}
+
+size_t fy_model_n_pieces(const fy_model *m)
+{
+    return m->chain != NULL ? m->chain->n_pieces : 0;
+}
+
+const char *fy_model_piece_path(const fy_model *m, size_t i)
+{
+    return m->chain->pieces[i].path;
+}
+
+const char *fy_model_backend(const fy_model *m)
+{
+    return m->chain != NULL ? m->chain->device->api->name : "cpu";
+}
+
 uint32_t fy_model_max_ctx(const fy_model *m)
 {
     const fy_matrix *learned = &m->once.w[FY_T_POSITION_EMBD];
-    return learned->data != NULL ? (uint32_t)learned->n_rows : INT32_MAX;
+    const uint32_t most = learned->data != NULL ? (uint32_t)learned->n_rows : INT32_MAX;
+    return m->chain != NULL && m->chain->n_cache < most ? m->chain->n_cache : most;
 }
 
 const fy_vocab *fy_model_vocab(fy_model *m, fy_err *e)

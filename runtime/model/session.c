@@ -6,7 +6,31 @@
 #include "base/thread.h"
 #include "model/forward.h"
 
-enum { ALIGN = 64, DEFAULT_CTX = 4096, DEFAULT_BATCH = 512 };
+enum { DEFAULT_CTX = 4096, DEFAULT_BATCH = 512 };
+
+/* What the graphs of a model have fixed. */
+static int check_graphs(const fy_model *m, fy_session_params *p, fy_err *e)
+{
+    const fy_chain *c = m->chain;
+    const uint32_t known = fy_model_max_ctx(m);
+    if (p->n_ctx == 0)
+        p->n_ctx = c->n_cache < known ? c->n_cache : known;
+    if (p->n_ctx > c->n_cache)
+        return fy_fail(e, FY_EFIT,
+                       "context of %u positions, but the graphs have %u (cache_size; context_size "
+                       "is %u); use -c %u or less, or chunk the model again with a larger -c",
+                       p->n_ctx, c->n_cache, c->n_ctx, c->n_cache);
+    if (p->n_seq > 1)
+        return fy_fail(e, FY_EARG, "%u sequences, but graphs of fixed shape hold one", p->n_seq);
+    if (p->type_k != p->type_v || p->type_k == FY_Q8_0)
+        return fy_fail(e, FY_EARG,
+                       "KV cache of types %s and %s: that of the graphs is f16, or f32 for both "
+                       "(-ctk f32 -ctv f32)",
+                       fy_type_name(p->type_k), fy_type_name(p->type_v));
+    if (p->n_batch == 0 || p->n_batch > fy_chain_max_batch(c))
+        p->n_batch = fy_chain_max_batch(c);
+    return 0;
+}
 
 /* The parameters with every 0 replaced and every value checked. */
 static int complete_params(const fy_model *m, const fy_session_params *p, fy_session_params *out,
@@ -14,6 +38,8 @@ static int complete_params(const fy_model *m, const fy_session_params *p, fy_ses
 {
     *out = *p;
     const uint32_t trained = m->hp.n_ctx_train;
+    if (m->chain != NULL && check_graphs(m, out, e) != 0)
+        return -1;
     if (out->n_ctx == 0)
         out->n_ctx = trained < DEFAULT_CTX ? trained : DEFAULT_CTX;
     if (out->n_ctx > INT32_MAX)
@@ -47,9 +73,13 @@ static int complete_params(const fy_model *m, const fy_session_params *p, fy_ses
     return 0;
 }
 
+/* Of a model of graphs the host only looks up embeddings and finishes logits: a pool of threads would
+ * be in the way of the one that computes the graphs. */
 static fy_backend_params backend_params(const fy_model *m, const fy_session_params *p)
 {
     const fy_hparams *hp = &m->hp;
+    if (m->chain != NULL)
+        return (fy_backend_params){.n_threads = 1, .n_tokens = p->n_batch};
     return (fy_backend_params){.n_threads = p->n_threads,
                                .n_tokens = p->n_batch,
                                .q8_len = m->q8_len,
@@ -57,80 +87,44 @@ static fy_backend_params backend_params(const fy_model *m, const fy_session_para
                                    hp->head_dim > hp->head_dim_v ? hp->head_dim : hp->head_dim_v};
 }
 
-/* Places arrays one behind the other; with base NULL it only counts. */
-typedef struct {
-    uint8_t *base;
-    uint64_t used;
-    bool overflow;
-} carver;
-
-static void *carve(carver *c, uint64_t rows, uint64_t len, uint64_t element_bytes)
-{
-    uint64_t bytes, begin = c->used, end;
-    if (!fy_mul_u64(rows, len, &bytes) || !fy_mul_u64(bytes, element_bytes, &bytes) ||
-        !fy_add_u64(begin, bytes, &end) || !fy_align_u64(end, ALIGN, &c->used))
-        c->overflow = true;
-    return c->base != NULL && !c->overflow ? c->base + begin : NULL;
-}
-
-static void lay_out_experts(fy_experts *m, const fy_hparams *hp, uint64_t n, carver *c)
-{
-    const uint64_t used = hp->n_expert_used;
-    *m = (fy_experts){0};
-    if (hp->n_expert == 0)
-        return;
-    m->logits = carve(c, n, hp->n_expert, sizeof *m->logits);
-    m->choice = carve(c, n, used, sizeof *m->choice);
-    m->choice_weight = carve(c, n, used, sizeof *m->choice_weight);
-    m->first = carve(c, 1, hp->n_expert + 1, sizeof *m->first);
-    m->token = carve(c, n, used, sizeof *m->token);
-    m->token_weight = carve(c, n, used, sizeof *m->token_weight);
-    m->shared_weight = carve(c, n, 1, sizeof *m->shared_weight);
-    m->rows = carve(c, n, hp->n_embd, sizeof *m->rows);
-    if (n * used > INT32_MAX) /* what `first` counts; both factors fit 31 bits */
-        c->overflow = true;
-}
-
 static uint32_t logit_rows(const fy_session_params *p)
 {
     return p->n_seq > FY_LOGIT_ROWS ? p->n_seq : FY_LOGIT_ROWS;
 }
 
-/* Where each array of activations lies. */
+/* Of a model of graphs the host computes only what goes in and what comes out; x is a tensor of the
+ * graphs. */
+static void lay_out_host(fy_activations *a, const fy_hparams *hp, uint64_t n, fy_carver *c)
+{
+    *a = (fy_activations){0};
+    a->at = fy_carve(c, n, 1, sizeof *a->at);
+    a->branch = fy_carve(c, n, hp->n_embd, sizeof *a->branch);
+    a->angles = fy_carve(c, n, hp->n_rot, sizeof *a->angles);
+    if (hp->rope_theta_swa != 0)
+        a->angles_swa = fy_carve(c, n, hp->n_rot, sizeof *a->angles_swa);
+}
+
+/* Where each array lies. */
 static int lay_out(fy_session *s, const fy_session_params *p, uint8_t *base, uint64_t *bytes,
                    fy_err *e)
 {
     const fy_hparams *hp = &s->model->hp;
     const uint64_t n = p->n_batch;
-    const uint64_t ff = (uint64_t)s->model->ff_len;
-    fy_activations *a = &s->act;
-    carver c = {.base = base};
-    s->rope.rate = carve(&c, 1, fy_dim_of(hp, FY_D_ROT2), sizeof *s->rope.rate);
-    s->n_past = carve(&c, p->n_seq, 1, sizeof *s->n_past);
-    s->next = carve(&c, p->n_seq, 1, sizeof *s->next);
-    s->end = carve(&c, p->n_seq, 1, sizeof *s->end);
-    a->ids = carve(&c, n, 1, sizeof *a->ids);
-    a->at = carve(&c, n, 1, sizeof *a->at);
-    a->pos = carve(&c, n, 1, sizeof *a->pos);
-    a->wanted = carve(&c, n, 1, sizeof *a->wanted);
-    a->x = carve(&c, n, hp->n_embd, sizeof *a->x);
-    a->h = carve(&c, n, hp->n_embd, sizeof *a->h);
-    a->branch = carve(&c, n, hp->n_embd, sizeof *a->branch);
-    a->q = carve(&c, n, fy_dim_of(hp, FY_D_Q), sizeof *a->q);
-    a->k = carve(&c, n, fy_dim_of(hp, FY_D_K), sizeof *a->k);
-    a->v = carve(&c, n, fy_dim_of(hp, FY_D_V), sizeof *a->v);
-    a->att = carve(&c, n, fy_dim_of(hp, FY_D_QV), sizeof *a->att);
-    a->gate = carve(&c, n, ff, sizeof *a->gate);
-    a->up = carve(&c, n, ff, sizeof *a->up);
-    a->angles = carve(&c, n, hp->n_rot, sizeof *a->angles);
-    a->logits = carve(&c, logit_rows(p), hp->n_vocab, sizeof *a->logits);
-    if (hp->parallel)
-        a->h_ffn = carve(&c, n, hp->n_embd, sizeof *a->h_ffn);
-    if (hp->rope_theta_swa != 0) {
-        s->rope_swa.rate = carve(&c, 1, fy_dim_of(hp, FY_D_ROT2), sizeof *s->rope_swa.rate);
-        a->angles_swa = carve(&c, n, hp->n_rot, sizeof *a->angles_swa);
-    }
-    lay_out_experts(&a->experts, hp, n, &c);
+    fy_carver c = {.base = base};
+    s->rope.rate = fy_carve(&c, 1, fy_dim_of(hp, FY_D_ROT2), sizeof *s->rope.rate);
+    s->rope_swa.rate = fy_carve(&c, hp->rope_theta_swa != 0, fy_dim_of(hp, FY_D_ROT2),
+                                sizeof *s->rope_swa.rate);
+    s->n_past = fy_carve(&c, p->n_seq, 1, sizeof *s->n_past);
+    s->next = fy_carve(&c, p->n_seq, 1, sizeof *s->next);
+    s->end = fy_carve(&c, p->n_seq, 1, sizeof *s->end);
+    s->ids = fy_carve(&c, n, 1, sizeof *s->ids);
+    s->pos = fy_carve(&c, n, 1, sizeof *s->pos);
+    s->wanted = fy_carve(&c, n, 1, sizeof *s->wanted);
+    s->logits = fy_carve(&c, logit_rows(p), hp->n_vocab, sizeof *s->logits);
+    if (s->model->chain != NULL)
+        lay_out_host(&s->d.act, hp, n, &c);
+    else
+        fy_activations_lay_out(&s->d.act, hp, n, (uint64_t)s->model->ff_len, &c);
     if (c.overflow || c.used > SIZE_MAX / 2)
         return fy_fail(e, FY_EFIT,
                        "activations of %u tokens do not fit the address space; use a smaller -b",
@@ -144,15 +138,17 @@ int fy_session_plan_of(const fy_model *m, const fy_session_params *p, fy_session
 {
     fy_session_params full;
     fy_session counted = {.model = m};
-    uint64_t kv, act, backend;
-    if (complete_params(m, p, &full, e) != 0 ||
-        fy_kv_bytes(&m->hp, full.n_seq, full.n_ctx, full.type_k, full.type_v, &kv, e) != 0 ||
-        lay_out(&counted, &full, NULL, &act, e) != 0)
+    uint64_t kv, act, backend, io = 0;
+    if (complete_params(m, p, &full, e) != 0 || lay_out(&counted, &full, NULL, &act, e) != 0)
+        return -1;
+    if (m->chain != NULL ? fy_chain_run_bytes(m->chain, &m->hp, full.type_k, &kv, &io, e) != 0
+                         : fy_kv_bytes(&m->hp, full.n_seq, full.n_ctx, full.type_k, full.type_v,
+                                       &kv, e) != 0)
         return -1;
     fy_backend_params b = backend_params(m, &full);
     if (fy_backend_bytes(&b, &backend, e) != 0)
         return -1;
-    *out = (fy_session_plan){.kv_bytes = kv, .scratch_bytes = act + backend, .params = full};
+    *out = (fy_session_plan){.kv_bytes = kv, .scratch_bytes = act + io + backend, .params = full};
     return 0;
 }
 
@@ -161,7 +157,7 @@ static int take_memory(fy_session *s, const fy_session_params *p, fy_err *e)
     uint64_t bytes;
     if (lay_out(s, p, NULL, &bytes, e) != 0)
         return -1;
-    s->memory = aligned_alloc(ALIGN, (size_t)bytes);
+    s->memory = aligned_alloc(FY_CARVE_ALIGN, (size_t)bytes);
     if (s->memory == NULL)
         return fy_fail(e, FY_EFIT,
                        "out of memory: activations of %u tokens take %llu MB; use a smaller -b",
@@ -181,6 +177,15 @@ static const float *rope_factors(const fy_model *m, uint32_t n_ctx)
     return fy_vector(&m->once, n_ctx > known ? FY_T_ROPE_LONG : FY_T_ROPE_SHORT);
 }
 
+static int take_cache(fy_session *s, const fy_session_params *p, fy_err *e)
+{
+    const fy_model *m = s->model;
+    if (m->chain == NULL)
+        return fy_kv_init(&s->kv, &m->hp, p->n_seq, p->n_ctx, p->type_k, p->type_v, e);
+    s->chain = fy_chain_run_new(m->chain, &m->hp, p->type_k, p->n_threads, e);
+    return s->chain != NULL ? 0 : -1;
+}
+
 fy_session *fy_session_new(const fy_model *m, const fy_session_params *p, fy_err *e)
 {
     fy_session_params full;
@@ -192,16 +197,16 @@ fy_session *fy_session_new(const fy_model *m, const fy_session_params *p, fy_err
         return NULL;
     }
     s->model = m;
+    s->d.model = m;
     s->n_ctx = full.n_ctx;
     s->n_batch = full.n_batch;
     s->n_seq = full.n_seq;
     s->logit_rows = logit_rows(&full);
-    if (take_memory(s, &full, e) != 0 ||
-        fy_kv_init(&s->kv, &m->hp, full.n_seq, full.n_ctx, full.type_k, full.type_v, e) != 0)
+    if (take_memory(s, &full, e) != 0 || take_cache(s, &full, e) != 0)
         goto fail;
     fy_backend_params b = backend_params(m, &full);
-    s->backend = fy_backend_new(&b, e);
-    if (s->backend == NULL)
+    s->d.backend = fy_backend_new(&b, e);
+    if (s->d.backend == NULL)
         goto fail;
     fy_rope_init(&s->rope, &m->hp, rope_factors(m, full.n_ctx), s->rope.rate);
     if (m->hp.rope_theta_swa != 0)
@@ -216,7 +221,8 @@ void fy_session_free(fy_session *s)
 {
     if (s == NULL)
         return;
-    fy_backend_free(s->backend);
+    fy_backend_free(s->d.backend);
+    fy_chain_run_free(s->chain);
     fy_kv_release(&s->kv);
     free(s->memory);
     free(s);

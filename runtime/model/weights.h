@@ -5,8 +5,10 @@
 #ifndef FY_MODEL_WEIGHTS_H
 #define FY_MODEL_WEIGHTS_H
 
+#include "arch/part.h"
 #include "backend/backend_cpu.h"
 #include "base/arena.h"
+#include "model/chain.h"
 #include "model/model.h"
 
 typedef struct {
@@ -17,14 +19,21 @@ struct fy_model {
     fy_gguf *gguf;           /* owned */
     const fy_family *family; /* view of a static table */
     fy_hparams hp;
+    fy_part part;            /* what of the model the file holds */
+    fy_chain *chain;         /* owned: the pieces with the rest of it; NULL: nothing is missing */
     fy_arena arena;          /* layers, and vectors that lie misaligned in the file */
     fy_weights once;         /* tensors of the whole model */
-    fy_weights *layers;      /* [n_layer], in the arena */
+    fy_weights *layers;      /* those of the part, in the arena */
     const fy_matrix *output; /* view: output.weight, or the embedding when they are tied */
     fy_vocab *vocab;         /* owned; NULL until asked for */
     int64_t q8_len;          /* longest row of a weight that wants quantized activations; 0: none */
     int64_t ff_len;          /* widest feed-forward network, or expert */
 };
+
+static inline const fy_weights *fy_layer_at(const fy_model *m, uint32_t layer)
+{
+    return &m->layers[layer - m->part.first_layer];
+}
 
 static inline bool fy_bound(const fy_weights *w, fy_slot slot)
 {

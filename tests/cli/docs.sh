@@ -24,7 +24,7 @@ declare -A exceptions=(
     ['python tests/peer/perplexity_cut.py build/ferry tests/data/held.txt tests/data/tales tests/data/draft']="needs llama.cpp as a Python package"
 )
 prepared='checkpoint model.gguf model-f16.gguf model-f32.gguf model-q8_0.gguf workspace phone.tar.zst device/ferry
-    golden.safetensors held.txt hellaswag.jsonl lambada.jsonl prompt.txt messages.json tools.json template.jinja parity.json signed key.pem key.pub.pem tests'
+    golden.safetensors held.txt hellaswag.jsonl lambada.jsonl prompt.txt messages.json tools.json template.jinja parity.json signed key.pem key.pub.pem cut tests'
 
 # --- what the examples take for granted ----------------------------------------------------------------------------
 repository=$PWD
@@ -53,6 +53,7 @@ export FERRY_QUICK=1 # a selftest in full is in tests/e2e/workspace.sh
     done
     cp model-q8_0.gguf model.gguf
     ferry create model.gguf -o phone -q
+    ferry chunk model.gguf --chunks 2 -o cut -q
     ferry pack phone -q
     mv phone workspace
     ferry keygen -o key -q

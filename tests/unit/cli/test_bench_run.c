@@ -131,7 +131,7 @@ static uint64_t bytes_per_token(const fy_model *m, fy_bench_test t)
 {
     fy_bench_model b;
     uint64_t bytes = 0;
-    fy_bench_model_of(m, &b);
+    assert_int_equal(fy_bench_model_of(m, &b, NULL), 0);
     assert_int_equal(fy_bench_bytes_per_token(m, &b, &t, &bytes, NULL), 0);
     return bytes;
 }
@@ -147,7 +147,7 @@ static void a_token_reads_every_weight_once_and_the_cache(void **state)
         tiny_model t = tiny_default();
         t.tied = tied != 0;
         fy_model *m = open_tiny(t);
-        fy_bench_model_of(m, &b);
+        assert_int_equal(fy_bench_model_of(m, &b, NULL), 0);
         assert_int_equal(b.n_params, read + (tied ? 0 : embedding));
         assert_int_equal(b.bytes, b.n_params * 4);
         assert_int_equal(b.weight_bytes, read * 4);
@@ -166,7 +166,7 @@ static void of_experts_those_that_are_used_are_read(void **state)
     (void)state;
     fy_model *m = open_tiny(tiny_of("llama", true));
     fy_bench_model b;
-    fy_bench_model_of(m, &b);
+    assert_int_equal(fy_bench_model_of(m, &b, NULL), 0);
     const uint64_t embedding = 96 * 64 * 4, experts = 3 * 3 * 4 * 96 * 64 * 4;
     assert_int_equal(b.weight_bytes, b.bytes - embedding - experts / 2);
     fy_model_close(m);
@@ -182,7 +182,7 @@ static void a_window_bounds_what_is_read_of_the_cache(void **state)
     const uint32_t full = fy_layers_count(&hp->full_layers);
     assert_true(full > 0 && full < hp->n_layer);
     fy_bench_model b;
-    fy_bench_model_of(m, &b);
+    assert_int_equal(fy_bench_model_of(m, &b, NULL), 0);
     const uint64_t row = 2 * hp->n_head_kv * hp->head_dim * 2;
     const fy_bench_test tg = {.n_gen = 1, .n_depth = 20, .type_k = FY_F16, .type_v = FY_F16};
     assert_int_equal(bytes_per_token(m, tg),

@@ -481,7 +481,8 @@ static void the_timing_line_shows_what_was_measured(void **state)
 {
     (void)state;
     fy_str s = {0};
-    fy_timing t = {.load_s = 0.0021,
+    fy_timing t = {.backend = "chunks",
+                   .load_s = 0.0021,
                    .prompt_s = 0.001,
                    .first_s = 0.0012,
                    .generate_s = 0.5,
@@ -493,12 +494,13 @@ static void the_timing_line_shows_what_was_measured(void **state)
                        "tokens 86.0 tok/s | peak memory ";
     assert_memory_equal(s.ptr, want, strlen(want));
     assert_non_null(strstr(s.ptr, " MB (rss anon "));
+    assert_string_equal(s.ptr + s.len - strlen(" MB) | chunks"), " MB) | chunks");
     fy_str_clear(&s);
     t.n_reused = 4;
     fy_timing_line(&t, &s);
     assert_non_null(strstr(s.ptr, "| prompt 6 tokens (4 from the cache) 2000.0 tok/s |"));
     fy_str_clear(&s);
-    fy_timing_line(&(fy_timing){.n_prompt = 3, .prompt_s = 1}, &s);
+    fy_timing_line(&(fy_timing){.backend = "cpu", .n_prompt = 3, .prompt_s = 1}, &s);
     assert_non_null(strstr(s.ptr, "| prompt 3 tokens 3.0 tok/s | generated 0 tokens | peak"));
     fy_str_release(&s);
 }
@@ -507,8 +509,8 @@ static void the_timing_is_json(void **state)
 {
     (void)state;
     const fy_timing timings[] = {
-        {0},
-        {.load_s = 1, .prompt_s = 2, .first_s = 3, .generate_s = 4, .n_prompt = 8, .n_reused = 4},
+        {.backend = "cpu"},
+        {.backend = "chunks", .load_s = 1, .prompt_s = 2, .first_s = 3, .generate_s = 4, .n_prompt = 8, .n_reused = 4},
     };
     for (size_t i = 0; i < 2; i++) {
         fy_str s = {0};
@@ -521,6 +523,7 @@ static void the_timing_is_json(void **state)
                          timings[i].n_prompt);
         assert_int_equal(json_integer_value(json_object_get(j, "cached_tokens")),
                          timings[i].n_reused);
+        assert_string_equal(json_string_value(json_object_get(j, "backend")), timings[i].backend);
         assert_true(json_real_value(json_object_get(j, "load_ms")) == timings[i].load_s * 1000);
         assert_true(json_integer_value(json_object_get(j, "peak_memory_bytes")) > 0);
         json_decref(j);

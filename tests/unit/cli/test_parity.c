@@ -147,7 +147,7 @@ static void differences_are_counted_and_the_first_is_told(void **state)
     (void)state;
     static const struct {
         const char *keys[5], *value;
-        fy_part part;
+        fy_parity_kind part;
         const char *says;
     } cases[] = {
         {{"tokenizer_cases", "6", "ids", "0"},

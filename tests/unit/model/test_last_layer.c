@@ -257,7 +257,7 @@ static void a_token_that_does_not_ask_goes_no_further_than_its_keys(void **state
     const fy_hparams *hp = fy_model_hparams(m);
     const uint64_t q = fy_dim_of(hp, FY_D_Q), qv = fy_dim_of(hp, FY_D_QV);
     fy_session *s = new_session(m, T, 1, FY_F32);
-    fy_activations *a = &s->act;
+    fy_activations *a = &s->d.act;
     for (int pattern = 0; pattern < N_PATTERNS; pattern++) {
         uint8_t wants[T];
         uint32_t n_wanted = 0;

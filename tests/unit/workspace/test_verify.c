@@ -33,35 +33,6 @@ static void finds(const char *path, const char *says)
     fy_verify_report_release(&r);
 }
 
-/* Replaces a file and its line of the manifest: the hashes are right, the content is not. */
-static void replace(const char *rel, const void *p, size_t n)
-{
-    fy_manifest m;
-    fy_str s = {0};
-    char path[64];
-    snprintf(path, sizeof path, "ws/%s", rel);
-    put_file(at(path), p, n);
-    assert_int_equal(fy_manifest_read(at("ws"), &m, NULL), 0);
-    for (size_t i = 0; i < m.n; i++) {
-        if (strcmp(m.entry[i].path, rel) == 0) {
-            m.entry[i].bytes = n;
-            assert_int_equal(fy_sha256_of(p, n, m.entry[i].sha256, NULL), 0);
-        }
-    }
-    assert_int_equal(fy_manifest_text(&m, &s, NULL), 0);
-    put_file(at("ws/manifest.json"), s.ptr, s.len);
-    fy_str_release(&s);
-    fy_manifest_release(&m);
-}
-
-static void replace_with(const char *rel, const char *from)
-{
-    size_t n;
-    char *p = get_file(from, &n);
-    replace(rel, p, n);
-    free(p);
-}
-
 static void an_intact_workspace_has_no_findings(void **state)
 {
     (void)state;
@@ -155,7 +126,7 @@ static void a_program_that_cannot_start_is_named(void **state)
     assert_int_equal(chmod(at("ws/bin/ferry"), 0644), 0);
     finds("bin/ferry", "mode 0644, the manifest lists 0755");
     elf_write(at("x86"), 62);
-    replace_with("bin/ferry", at("x86"));
+    ws_replace_with("ws", "bin/ferry", at("x86"));
     assert_int_equal(chmod(at("ws/bin/ferry"), 0755), 0);
     finds("bin/ferry", "is built for x86-64");
 }
@@ -168,21 +139,21 @@ static void files_that_contradict_each_other_are_named(void **state)
     char *text = get_file(at("ws/tiny/model.json"), &n);
     char *at_layers = strstr(text, "\"n_layers\": 1");
     at_layers[12] = '2';
-    replace("tiny/model.json", text, n);
+    ws_replace("ws", "tiny/model.json", text, n);
     finds("tiny/model.json", "n_layers is 2, the weights say 1");
     at_layers[12] = '1';
-    replace("tiny/model.json", text, n);
+    ws_replace("ws", "tiny/model.json", text, n);
     free(text);
     tiny_write(at("other.gguf"), &(tiny_model){.name = "tiny", .n_vocab = 49});
-    replace_with("tiny/vocab.gguf", at("other.gguf"));
+    ws_replace_with("ws", "tiny/vocab.gguf", at("other.gguf"));
     finds("tiny/model.json", "vocab.gguf holds");
     ws_make("other", &(tiny_model){.name = "tiny", .n_vocab = 49});
-    replace_with("tiny/vocab.gguf", at("other/tiny/vocab.gguf"));
+    ws_replace_with("ws", "tiny/vocab.gguf", at("other/tiny/vocab.gguf"));
     finds("tiny/model.json", "vocab.gguf has 49 tokens, the weights' embedding has 48 rows");
-    replace("tiny/vocab.gguf", "GGUF", 4);
+    ws_replace("ws", "tiny/vocab.gguf", "GGUF", 4);
     finds("tiny/model.json", "vocab.gguf");
-    replace("workspace.json", "{}", 2);
-    replace_with("tiny/vocab.gguf", at("ws/tiny/ggml/weights.gguf"));
+    ws_replace("ws", "workspace.json", "{}", 2);
+    ws_replace_with("ws", "tiny/vocab.gguf", at("ws/tiny/ggml/weights.gguf"));
     finds("tiny/model.json", "holds");
 }
 
@@ -235,13 +206,13 @@ static void programs_and_libraries_are_noted_or_refused(void **state)
     free(dsp);
     finds("bin/dsp", "is built for the Hexagon DSP, expected aarch64");
     elf_write(at("x86"), 62);
-    replace_with("qnn_libs/libSkel.so", at("x86"));
-    replace_with("bin/dsp", at("ferry"));
+    ws_replace_with("ws", "qnn_libs/libSkel.so", at("x86"));
+    ws_replace_with("ws", "bin/dsp", at("ferry"));
     finds("qnn_libs/libSkel.so", "is built for x86-64");
-    replace("qnn_libs/libSkel.so", "text", 4);
+    ws_replace("ws", "qnn_libs/libSkel.so", "text", 4);
     finds("qnn_libs/libSkel.so", "not a program (no ELF header)");
-    replace_with("qnn_libs/libSkel.so", at("ferry"));
-    replace("bin/ferry", "#!/bin/sh\n", 10);
+    ws_replace_with("ws", "qnn_libs/libSkel.so", at("ferry"));
+    ws_replace("ws", "bin/ferry", "#!/bin/sh\n", 10);
     finds("bin/ferry", "is a script, expected an aarch64 program");
 }
 
@@ -257,12 +228,12 @@ static void an_npu_package_must_fit_its_model(void **state)
     add_file("tiny/qnn/config.json", config, strlen(config), 0644);
     finds("tiny/qnn/config.json", "model_parameters.n_layers is 2, model.json says n_layers 1");
     char *fits = qnn_changed(config, "\"n_layers\": 2, ", "");
-    replace("tiny/qnn/config.json", fits, strlen(fits));
+    ws_replace("ws", "tiny/qnn/config.json", fits, strlen(fits));
     finds("tiny/qnn/config.json", "kv/layer_0_key_0.raw: missing");
     add_file("tiny/qnn/kv/layer_0_key_0.raw", zeros, sizeof zeros, 0644);
     add_file("tiny/qnn/kv/layer_0_value_0.raw", zeros, sizeof zeros - 4, 0644);
     finds("tiny/qnn/config.json", "layer_0_value_0.raw: 700 bytes, expected 704");
-    replace("tiny/qnn/kv/layer_0_value_0.raw", zeros, sizeof zeros);
+    ws_replace("ws", "tiny/qnn/kv/layer_0_value_0.raw", zeros, sizeof zeros);
     fy_verify_report r = verify(at("ws"));
     assert_int_equal(r.n, 0);
     fy_verify_report_release(&r);
@@ -279,12 +250,12 @@ static void keys_of_the_vocabulary_must_be_those_of_the_weights(void **state)
     char *token = memmem(vocab, n, "t47", 3);
     assert_non_null(token);
     token[1] = '9';
-    replace("tiny/vocab.gguf", vocab, n);
+    ws_replace("ws", "tiny/vocab.gguf", vocab, n);
     finds("tiny/model.json",
           "tokenizer.ggml.tokens differs between vocab.gguf and ggml/weights.gguf");
     token[1] = '4';
     memcpy(memmem(vocab, n, "tokenizer.ggml.tokens", 21), "tokenizer.ggml.other_", 21);
-    replace("tiny/vocab.gguf", vocab, n);
+    ws_replace("ws", "tiny/vocab.gguf", vocab, n);
     finds("tiny/model.json", "tokenizer.ggml.other_ is in vocab.gguf and not in ggml/weights.gguf");
     free(vocab);
 }

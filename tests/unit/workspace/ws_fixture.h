@@ -12,7 +12,10 @@
 
 #include "arch/arch.h"
 #include "base/file.h"
+#include "base/hash.h"
+#include "bundle/manifest_read.h"
 #include "format/gguf_write.h"
+#include "workspace/manifest.h"
 #include "workspace/workspace.h"
 
 static char tmp[64]; /* the directory of the running test; removed at its end */
@@ -215,6 +218,36 @@ static inline void ws_make(const char *dir, const tiny_model *m)
                           .copy = true};
     if (fy_create(&p, NULL, &e) != 0)
         fail_msg("%s", e.msg);
+}
+
+/* Replaces a file and its line of the manifest: the hashes are right, the content is not. */
+static inline void ws_replace(const char *dir, const char *rel, const void *p, size_t n)
+{
+    fy_manifest m;
+    fy_str s = {0};
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", dir, rel);
+    put_file(at(path), p, n);
+    assert_int_equal(fy_manifest_read(at(dir), &m, NULL), 0);
+    for (size_t i = 0; i < m.n; i++) {
+        if (strcmp(m.entry[i].path, rel) == 0) {
+            m.entry[i].bytes = n;
+            assert_int_equal(fy_sha256_of(p, n, m.entry[i].sha256, NULL), 0);
+        }
+    }
+    assert_int_equal(fy_manifest_text(&m, &s, NULL), 0);
+    snprintf(path, sizeof path, "%s/" FY_MANIFEST_NAME, dir);
+    put_file(at(path), s.ptr, s.len);
+    fy_str_release(&s);
+    fy_manifest_release(&m);
+}
+
+static inline void ws_replace_with(const char *dir, const char *rel, const char *from)
+{
+    size_t n;
+    char *p = get_file(from, &n);
+    ws_replace(dir, rel, p, n);
+    free(p);
 }
 
 #endif

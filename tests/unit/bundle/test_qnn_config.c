@@ -2,19 +2,25 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
-#include "tests/unit/workspace/ws_fixture.h"
+#include "bundle/qnn_config.h"
+#include "tests/unit/bundle/qnn_text.h"
 
-#include "tests/unit/workspace/qnn_fixture.h"
+static void assert_says(const fy_err *e, const char *part)
+{
+    if (strstr(e->msg, part) == NULL)
+        fail_msg("expected '%s' in '%s'", part, e->msg);
+}
 
 static void a_published_configuration_is_read(void **state)
 {
     (void)state;
     fy_err e = {0};
     fy_qnn_config c;
-    fy_model_json m = qnn_model();
     if (fy_qnn_config_parse(QNN_CONFIG, strlen(QNN_CONFIG), &c, &e) != 0)
         fail_msg("%s", e.msg);
     assert_int_equal(c.n_graphs, 4);
@@ -31,7 +37,6 @@ static void a_published_configuration_is_read(void **state)
     assert_string_equal(c.graph[3].graph_name, "batch_128");
     assert_string_equal(c.embedding[0].out_name, "logits");
     assert_int_equal(c.dims.head_dim, 16);
-    assert_int_equal(fy_qnn_config_compare(&c, &m, &e), 0);
     fy_qnn_config_release(&c);
 }
 
@@ -42,12 +47,10 @@ static void embeddings_and_dimensions_may_be_absent(void **state)
                                "\"qnn_parameters\": {\"n_hvx_threads\": 4}, " QNN_GRAPHS "}";
     fy_err e = {0};
     fy_qnn_config c;
-    fy_model_json m = qnn_model();
     if (fy_qnn_config_parse(text, strlen(text), &c, &e) != 0)
         fail_msg("%s", e.msg);
     assert_int_equal(c.n_embeddings, 0);
     assert_int_equal(c.dims.vocab_size, -1);
-    assert_int_equal(fy_qnn_config_compare(&c, &m, &e), 0);
     fy_qnn_config_release(&c);
 }
 
@@ -191,113 +194,123 @@ static void every_truncation_is_refused(void **state)
     }
 }
 
-/* --- files ------------------------------------------------------------------------------------ */
+/* --- chunks of ours --------------------------------------------------------------------------- */
 
-static void make_package(const char *dir)
+static void what_was_cut_is_read(void **state)
 {
-    static const char zeros[11 * 16 * 4];
-    char path[64];
+    (void)state;
     fy_err e = {0};
-    snprintf(path, sizeof path, "%s/kv", dir);
-    assert_int_equal(fy_mkdirs(at(path), &e), 0);
-    static const char *const names[] = {"m_0.bin", "m_1.bin", "lm_head.bin"};
-    for (size_t i = 0; i < 3; i++) {
-        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
-        put_text(at(path), "binary");
-    }
-    for (int i = 0; i < 4; i++) {
-        snprintf(path, sizeof path, "%s/kv/layer_%d_%s_0.raw", dir, i / 2, i % 2 ? "value" : "key");
-        put_file(at(path), zeros, sizeof zeros);
-    }
-    snprintf(path, sizeof path, "%s/config.json", dir);
-    put_text(at(path), QNN_CONFIG);
-}
-
-static void check_says(const fy_model_json *m, fy_code code, const char *says)
-{
-    fy_err e = {0};
-    int rc = fy_qnn_check_dir(at("qnn"), m, NULL, &e);
-    if (says == NULL && rc != 0)
+    fy_qnn_config c;
+    if (fy_qnn_config_parse(QNN_CUT, strlen(QNN_CUT), &c, &e) != 0)
         fail_msg("%s", e.msg);
-    if (says != NULL) {
-        assert_int_equal(rc, -1);
-        assert_says(&e, says);
-        assert_int_equal(e.code, code);
+    assert_int_equal(c.own.version, 1);
+    assert_string_equal(c.own.model, QNN_CUT_MODEL);
+    assert_string_equal(c.own.soc, "SM8650");
+    assert_string_equal(c.own.recipe, "16a4w");
+    assert_int_equal(c.n_graphs, 4);
+    assert_int_equal(c.n_embeddings, 4);
+    assert_int_equal(c.n_layers, 3);
+    assert_int_equal(c.n_tokens, 48);
+    assert_int_equal(c.kv_size, 0);
+    assert_int_equal(c.embedding[1].first_token, 32);
+    assert_int_equal(c.embedding[1].end_token, 48);
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(fy_qnn_is_gguf(&c.graph[i]));
+        assert_true(fy_qnn_is_gguf(&c.embedding[i]));
+    }
+    fy_qnn_config_release(&c);
+}
+
+static const struct {
+    const char *from, *to, *says;
+} wrong_cut[] = {
+    {"\"version\": 1", "\"version\": 2", "ferry: version: 2, expected 1 to 1"},
+    {"\"version\": 1, ", "", "ferry: lacks 'version'"},
+    {"\"version\": 1", "\"version\": \"1\"", "ferry: version"},
+    {"\"model\": \"" QNN_CUT_MODEL "\"", "\"x\": 1", "ferry: lacks 'model'"},
+    {"\"model\": \"" QNN_CUT_MODEL, "\"model\": \"0" QNN_CUT_MODEL,
+     "65 bytes of text, expected 1 to 64"},
+    {"\"soc\": \"SM8650\"", "\"soc\": \"\"", "ferry: soc: 0 bytes of text"},
+    {"\"soc\": \"SM8650\"", "\"soc\": \"S\\u0000\"", "without NUL"},
+    {"\"recipe\": \"16a4w\"", "\"recipe\": [\"16a4w\"]", "ferry: "},
+    {"\"ferry\": {", "\"ferry\": [{", "ferry"},
+    {"\"first_token\": 32", "\"first_token\": 31",
+     "tokens 31 to 48 of batch size 8, expected to begin at 32"},
+    {"\"first_token\": 32", "\"first_token\": 33", "tokens 33 to 48"},
+    {"\"first_token\": 32", "\"first_token\": -1", "first_token: -1"},
+    {"\"end_token\": 48", "\"end_token\": 0", "end_token: 0, expected 1"},
+    {"\"end_token\": 48", "\"end_token\": 32", "tokens 32 to 32"},
+    {"\"end_token\": 48", "\"end_token\": 47",
+     "batch size 1 covers 48 tokens, batch size 8 covers 47"},
+    {"\"end_token\": 48", "\"end_token\": 99999999", "end_token: 99999999"},
+    {"\"first_token\": 0, \"end_token\": 32, ", "", "a second one for batch size 8"},
+};
+
+static void a_cut_that_contradicts_itself_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong_cut / sizeof wrong_cut[0]; i++) {
+        fy_err e = {0};
+        fy_qnn_config c;
+        char *text = qnn_changed(QNN_CUT, wrong_cut[i].from, wrong_cut[i].to);
+        if (fy_qnn_config_parse(text, strlen(text), &c, &e) == 0)
+            fail_msg("accepted: %s -> %s", wrong_cut[i].from, wrong_cut[i].to);
+        assert_int_equal(e.code, FY_EFORMAT);
+        assert_says(&e, wrong_cut[i].says);
+        free(text);
     }
 }
 
-static void a_package_is_whole_or_says_what_is_missing(void **state)
+/* Without the numbers an lm_head is all of the vocabulary, so there is one for each batch size. */
+static void one_lm_head_need_not_say_its_tokens(void **state)
 {
     (void)state;
-    fy_model_json m = qnn_model(), other = m;
+    fy_err e = {0};
     fy_qnn_config c;
-    make_package("qnn");
-    check_says(&m, FY_OK, NULL);
-    assert_int_equal(fy_qnn_check_dir(at("qnn"), &m, &c, NULL), 0);
-    assert_int_equal(c.n_layers, 2);
+    assert_int_equal(fy_qnn_config_parse(QNN_CONFIG, strlen(QNN_CONFIG), &c, &e), 0);
+    assert_int_equal(c.n_tokens, 0);
+    assert_int_equal(c.own.version, 0);
+    assert_false(fy_qnn_is_gguf(&c.graph[0]));
     fy_qnn_config_release(&c);
-    other.n_layers = 3;
-    check_says(&other, FY_EVERIFY, "graphs cover 2, model.json says n_layers 3");
-    other = m;
-    other.vocab_size = 49;
-    check_says(&other, FY_EVERIFY, "vocab_size is 48, model.json says vocab_size 49");
-    put_text(at("qnn/kv/layer_1_value_0.raw"), "short");
-    check_says(&m, FY_EVERIFY, "kv/layer_1_value_0.raw: 5 bytes, expected 704");
-    assert_int_equal(unlink(at("qnn/kv/layer_1_value_0.raw")), 0);
-    check_says(&m, FY_EVERIFY, "kv/layer_1_value_0.raw: missing");
-    put_text(at("qnn/lm_head.bin"), "");
-    check_says(&m, FY_EVERIFY, "lm_head.bin: is empty");
-    assert_int_equal(unlink(at("qnn/lm_head.bin")), 0);
-    assert_int_equal(mkdir(at("qnn/lm_head.bin"), 0755), 0);
-    check_says(&m, FY_EVERIFY, "lm_head.bin: is not a regular file");
-    put_text(at("qnn/config.json"), "{}");
-    check_says(&m, FY_EFORMAT, "config.json: lacks");
-    assert_int_equal(unlink(at("qnn/config.json")), 0);
-    check_says(&m, FY_EFORMAT, "config.json: missing");
+    char *text = qnn_changed(QNN_CONFIG,
+                             "\"graph_name\": \"batch_128\", \"model_path\": \"lm_head.bin\", "
+                             "\"batch_size\": 128",
+                             "\"graph_name\": \"b\", \"model_path\": "
+                             "\"lm_head.bin\", \"batch_size\": 1");
+    assert_int_equal(fy_qnn_config_parse(text, strlen(text), &c, &e), -1);
+    free(text);
 }
 
-typedef struct {
-    size_t n;
-    uint64_t bytes;
-} counted;
-
-static int count(void *user, const char *rel, uint64_t bytes, fy_err *e)
-{
-    (void)e;
-    counted *c = user;
-    c->n++;
-    c->bytes += bytes != FY_QNN_ANY_BYTES ? bytes : 0;
-    assert_true(rel[0] != '/');
-    return 0;
-}
-
-static void every_file_is_named_once(void **state)
+static void only_names_that_end_in_gguf_are_chunks(void **state)
 {
     (void)state;
-    fy_qnn_config c;
-    fy_model_json m = qnn_model();
-    counted n = {0};
-    assert_int_equal(fy_qnn_config_parse(QNN_CONFIG, strlen(QNN_CONFIG), &c, NULL), 0);
-    assert_int_equal(fy_qnn_config_files(&c, &m, count, &n, NULL), 0);
-    assert_int_equal(n.n, 3 + 4);
-    assert_int_equal(n.bytes, 4 * 11 * 16 * 4);
-    m.n_attn_kv_heads = INT64_MAX;
-    assert_int_equal(fy_qnn_config_files(&c, &m, count, &n, NULL), -1);
-    fy_qnn_config_release(&c);
+    static const struct {
+        const char *path;
+        bool is;
+    } cases[] = {
+        {"chunk_0.gguf", true}, {"a/b.gguf", true},        {".gguf", false}, {"gguf", false},
+        {"chunk_0.bin", false}, {"chunk.gguf.bin", false}, {"", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char path[32];
+        strcpy(path, cases[i].path);
+        const fy_qnn_graph g = {.model_path = path};
+        assert_int_equal(fy_qnn_is_gguf(&g), cases[i].is);
+    }
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, tmp_make, tmp_remove)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_published_configuration_is_read),
-        TEST(embeddings_and_dimensions_may_be_absent),
-        TEST(what_powerserve_could_not_load_is_refused),
-        TEST(every_key_that_powerserve_reads_is_required),
-        TEST(positions_that_do_not_fit_are_refused),
-        TEST(every_truncation_is_refused),
-        TEST(a_package_is_whole_or_says_what_is_missing),
-        TEST(every_file_is_named_once),
+        cmocka_unit_test(a_published_configuration_is_read),
+        cmocka_unit_test(embeddings_and_dimensions_may_be_absent),
+        cmocka_unit_test(what_powerserve_could_not_load_is_refused),
+        cmocka_unit_test(every_key_that_powerserve_reads_is_required),
+        cmocka_unit_test(positions_that_do_not_fit_are_refused),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(what_was_cut_is_read),
+        cmocka_unit_test(a_cut_that_contradicts_itself_is_refused),
+        cmocka_unit_test(one_lm_head_need_not_say_its_tokens),
+        cmocka_unit_test(only_names_that_end_in_gguf_are_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

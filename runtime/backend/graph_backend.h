@@ -1,0 +1,74 @@
+/* What runs the graphs of a cut model: an NPU, or the CPU in its place (model/graph_cpu.h). A graph
+ * has one batch size and tensors of fixed shapes, which arch/graph_io.h lists; docs/npu-graphs.md
+ * says who writes what when.
+ *
+ * Life: a device; on it the pieces (files) that are loaded; of a piece the graphs, each bound once to
+ * the memory that its tensors have from then on. Between begin and end graphs run: the host writes
+ * the inputs, run returns when the outputs are there. One thread at a time uses a device. Tensors
+ * that several graphs name may lie in the same memory.
+ *
+ * A backend is a table of functions and a way of its own to make a device. What a piece's file is
+ * only the backend knows. */
+#ifndef FY_BACKEND_GRAPH_BACKEND_H
+#define FY_BACKEND_GRAPH_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/types.h"
+
+typedef struct fy_graph_backend fy_graph_backend;
+typedef struct fy_graph_piece fy_graph_piece;
+typedef struct fy_graph fy_graph;
+
+/* A backend's own struct begins with it. */
+typedef struct {
+    const fy_graph_backend *api;
+} fy_graph_device;
+
+#define FY_GRAPH_TENSOR_NAME 48
+
+typedef struct {
+    char name[FY_GRAPH_TENSOR_NAME];
+    fy_type type; /* FY_F32, FY_F16 */
+    bool output;
+    uint64_t rows, cols; /* row-major */
+} fy_graph_tensor;
+
+/* Which piece a file should be. The backend refuses a file that says otherwise. */
+typedef struct {
+    const char *path;
+    const char *model;               /* the cut's number (fy_part.model); "": not known */
+    uint32_t first_layer, end_layer; /* none: it is an lm_head, of these tokens: */
+    uint32_t first_token, end_token;
+} fy_graph_file;
+
+typedef struct {
+    const char *name; /* of the graph in its piece */
+    uint32_t n_batch, n_cache, n_ctx;
+    float mask_value;               /* of what a mask hides; 0 is what it shows */
+    const fy_graph_tensor *tensors; /* [n_tensors], inputs first */
+    void *const *buffers;           /* [n_tensors], of `take`; they stay until unbind */
+    uint32_t n_tensors;
+} fy_graph_binding;
+
+/* Constructors return NULL, the others -1 on failure; what ends a thing takes NULL. */
+struct fy_graph_backend {
+    const char *name; /* as --backend has it */
+    void (*close)(fy_graph_device *d);
+    fy_graph_piece *(*load)(fy_graph_device *d, const fy_graph_file *f, fy_err *e);
+    void (*unload)(fy_graph_piece *p);
+    /* Memory that host and graphs share, cleared. */
+    void *(*take)(fy_graph_device *d, uint64_t bytes, fy_err *e);
+    void (*give)(fy_graph_device *d, void *memory);
+    /* FY_EFORMAT when the graph's tensors are not these. */
+    fy_graph *(*bind)(fy_graph_piece *p, const fy_graph_binding *b, fy_err *e);
+    void (*unbind)(fy_graph *g);
+    /* All graphs are bound: takes what running them needs. n_threads: of the CPU. */
+    int (*begin)(fy_graph_device *d, int n_threads, fy_err *e);
+    void (*end)(fy_graph_device *d);
+    int (*run)(fy_graph *g, fy_err *e);
+};
+
+#endif

@@ -1,0 +1,69 @@
+#include "backend/graph_cache.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "backend/backend_impl.h"
+
+enum { TILE = 32 }; /* slots at a time: a tile of keys, read and written, stays in the first cache */
+
+typedef struct {
+    const fy_kv_layer *kv;
+    const fy_graph_cache *c;
+    int64_t n_tiles; /* of a head */
+} load_job;
+
+/* to[i][e] = from[e][slots[i]] */
+static void keys_f16(uint16_t *restrict to, const uint16_t *restrict from, const int32_t *slots,
+                     int64_t n, int64_t dim, int64_t n_slots)
+{
+    for (int64_t e = 0; e < dim; e++) {
+        for (int64_t i = 0; i < n; i++)
+            to[i * dim + e] = from[e * n_slots + slots[i]];
+    }
+}
+
+static void keys_f32(float *restrict to, const float *restrict from, const int32_t *slots,
+                     int64_t n, int64_t dim, int64_t n_slots)
+{
+    for (int64_t e = 0; e < dim; e++) {
+        for (int64_t i = 0; i < n; i++)
+            to[i * dim + e] = from[e * n_slots + slots[i]];
+    }
+}
+
+static void load_tile(const load_job *j, int64_t head, int64_t first, int64_t n)
+{
+    const fy_kv_layer *kv = j->kv;
+    const int32_t *slots = j->c->slots + first;
+    const void *keys = j->c->cache[2 * head];
+    const uint8_t *values = j->c->cache[2 * head + 1];
+    const int64_t row = head * kv->n_ctx + first, dim = kv->head_dim;
+    if (kv->type_k == FY_F16)
+        keys_f16((uint16_t *)kv->k + row * dim, keys, slots, n, dim, j->c->n_slots);
+    else
+        keys_f32((float *)kv->k + row * dim, keys, slots, n, dim, j->c->n_slots);
+    const size_t bytes = (size_t)fy_type_row_bytes(kv->type_v, (uint64_t)kv->head_dim_v);
+    uint8_t *to = (uint8_t *)kv->v + (size_t)row * bytes;
+    for (int64_t i = 0; i < n; i++)
+        memcpy(to + (size_t)i * bytes, values + (size_t)slots[i] * bytes, bytes);
+}
+
+static void load_tiles(void *ctx, int64_t item, int64_t end_item, int thread)
+{
+    (void)thread;
+    const load_job *j = ctx;
+    for (; item < end_item; item++) {
+        const int64_t first = j->c->first + item % j->n_tiles * TILE, left = j->c->end - first;
+        load_tile(j, item / j->n_tiles, first, left < TILE ? left : TILE);
+    }
+}
+
+void fy_backend_load_cache(fy_backend *b, const fy_kv_layer *kv, const fy_graph_cache *c)
+{
+    assert(kv->type_k == kv->type_v && (kv->type_k == FY_F16 || kv->type_k == FY_F32));
+    const load_job j = {kv, c, (c->end - c->first + TILE - 1) / TILE};
+    if (c->first < c->end)
+        fy_backend_run(b, j.n_tiles * kv->n_head_kv, TILE * (kv->head_dim + kv->head_dim_v),
+                       load_tiles, (void *)(uintptr_t)&j);
+}

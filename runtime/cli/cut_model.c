@@ -1,0 +1,117 @@
+#include "cli/cut_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/names.h"
+#include "base/quote.h"
+
+int fy_cut_config_read(const char *qnn, fy_qnn_config *out, fy_err *e)
+{
+    fy_map map;
+    char *path = fy_path_join(qnn, FY_QNN_CONFIG_NAME);
+    int rc = path == NULL ? fy_nomem(e) : fy_map_open(&map, path, e);
+    if (rc == 0) {
+        if ((rc = fy_qnn_config_parse(map.data, map.size, out, e)) != 0)
+            fy_ctx(e, "%s", path);
+        fy_map_close(&map);
+    }
+    free(path);
+    return rc;
+}
+
+int fy_cut_header(const fy_gguf *g, const fy_family **family, fy_hparams *hp, fy_part *part,
+                  fy_err *e)
+{
+    fy_span arch = {"", 0};
+    char shown[FY_QUOTE_BYTES];
+    if (fy_gguf_get_str(g, FY_KEY_ARCHITECTURE, &arch, e) < 0)
+        return -1;
+    *family = fy_family_of_file(g);
+    if (*family == NULL)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "architecture '%s' is unknown, expected a family that ferry computes",
+                       fy_quote(shown, sizeof shown, arch));
+    return fy_hparams_from_gguf(g, *family, hp, e) != 0 ? -1 : fy_part_from_gguf(g, hp, part, e);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static int open_weights(const char *path, fy_cut_model *m, fy_err *e)
+{
+    char what[FY_PART_TEXT_BYTES];
+    m->weights = fy_gguf_open(path, e);
+    if (m->weights == NULL)
+        return -1;
+    if (fy_cut_header(m->weights, &m->family, &m->hp, &m->part, e) != 0)
+        return fy_ctx(e, "%s", path);
+    return m->part.kind == FY_PART_WHOLE || m->part.kind == FY_PART_EMBEDDING
+               ? 0
+               : fy_fail(e, FY_EVERIFY,
+                         "%s: holds %s of a model that was cut, expected its embedding", path,
+                         fy_part_text(&m->part, &m->hp, what));
+}
+
+static int open_piece(const char *qnn, const char *rel, fy_cut_piece *p, fy_err *e)
+{
+    const fy_family *family;
+    char *path = fy_path_join(qnn, rel);
+    p->path = rel;
+    p->gguf = path != NULL ? fy_gguf_open(path, e) : NULL;
+    int rc = path == NULL ? fy_nomem(e) : p->gguf != NULL ? 0 : -1;
+    if (rc == 0 && (rc = fy_cut_header(p->gguf, &family, &p->hp, &p->part, e)) == 0 &&
+        p->part.kind == FY_PART_WHOLE)
+        rc = fy_fail(e, FY_EVERIFY, "has no key " FY_PART_KEYS "kind: is no piece of a cut model");
+    if (rc != 0 && p->gguf != NULL)
+        fy_ctx(e, "%s", path);
+    free(path);
+    return rc;
+}
+
+static int open_pieces(const char *qnn, const fy_qnn_graph *g, size_t n, fy_names *seen,
+                       fy_cut_model *m, fy_err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!fy_qnn_is_gguf(&g[i]))
+            continue;
+        const int added = fy_names_add(seen, fy_span_of(g[i].model_path), 0);
+        if (added < 0)
+            return fy_nomem(e);
+        if (added == 0 && open_piece(qnn, g[i].model_path, &m->piece[m->n_pieces++], e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int fy_cut_model_open(const char *weights, const char *qnn, fy_cut_model *out, fy_err *e)
+{
+    fy_cut_model m = {0};
+    fy_names seen = {0};
+    int rc = fy_cut_config_read(qnn, &m.config, e);
+    if (rc == 0)
+        rc = open_weights(weights, &m, e);
+    if (rc == 0) {
+        m.piece = calloc(m.config.n_graphs + m.config.n_embeddings, sizeof *m.piece);
+        rc = m.piece == NULL ? fy_nomem(e)
+                             : open_pieces(qnn, m.config.graph, m.config.n_graphs, &seen, &m, e);
+    }
+    if (rc == 0)
+        rc = open_pieces(qnn, m.config.embedding, m.config.n_embeddings, &seen, &m, e);
+    fy_names_release(&seen);
+    if (rc == 0)
+        *out = m;
+    else
+        fy_cut_model_close(&m);
+    return rc;
+}
+
+void fy_cut_model_close(fy_cut_model *m)
+{
+    for (size_t i = 0; i < m->n_pieces; i++)
+        fy_gguf_close(m->piece[i].gguf);
+    free(m->piece);
+    fy_gguf_close(m->weights);
+    fy_qnn_config_release(&m->config);
+    *m = (fy_cut_model){0};
+}

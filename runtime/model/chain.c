@@ -1,0 +1,211 @@
+#include "model/chain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/math.h"
+#include "model/weights.h"
+
+enum { MOST_GRAPHS = 65536 };
+
+/* What hides is far below what a score can be, and f16 knows it. */
+static const float HIDES = -1000;
+
+/* --- the list --------------------------------------------------------------------------------- */
+
+static bool is_head(const fy_chain_graph_spec *g)
+{
+    return g->first_layer == g->end_layer;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const fy_chain_graph_spec *x = a, *y = b;
+    if (is_head(x) != is_head(y))
+        return is_head(x) ? 1 : -1;
+    if (x->n_batch != y->n_batch)
+        return x->n_batch > y->n_batch ? -1 : 1;
+    const uint32_t i = is_head(x) ? x->first_token : x->first_layer,
+                   j = is_head(y) ? y->first_token : y->first_layer;
+    return (i > j) - (i < j);
+}
+
+/* Each batch size covers [0, end), in order. Returns behind the last graph of the kind, 0 on
+ * failure. */
+static size_t check_cover(const fy_chain_graph_spec *g, size_t i, size_t n, uint32_t end,
+                          fy_err *e)
+{
+    const bool head = is_head(&g[i]);
+    uint32_t next = end, batch = 0;
+    for (; i < n && is_head(&g[i]) == head; i++) {
+        const uint32_t first = head ? g[i].first_token : g[i].first_layer;
+        const uint32_t behind = head ? g[i].end_token : g[i].end_layer;
+        if (next == end && g[i].n_batch != batch) {
+            batch = g[i].n_batch;
+            next = 0;
+        }
+        if (g[i].n_batch != batch || first != next || behind <= first || behind > end) {
+            next = 0;
+            break;
+        }
+        next = behind;
+    }
+    if (next == end)
+        return i;
+    fy_fail(e, FY_EFORMAT,
+            "the graphs of batch size %u do not cover the model's %u %s, each once", batch, end,
+            head ? "tokens" : "layers");
+    return 0;
+}
+
+static int check_spec(const fy_model *m, const fy_chain_spec *s, const fy_chain_graph_spec *g,
+                      size_t *n_layer_graphs, fy_err *e)
+{
+    const char *why = fy_part_refusal(&m->hp);
+    if (why != NULL)
+        return fy_fail(e, FY_EUNSUPPORTED, "%s", why);
+    *n_layer_graphs = is_head(&g[0]) ? 0 : check_cover(g, 0, s->n_graphs, m->hp.n_layer, e);
+    if (*n_layer_graphs == 0)
+        return fy_fail(e, FY_EFORMAT, "no graph computes layers");
+    if (*n_layer_graphs == s->n_graphs)
+        return fy_fail(e, FY_EUNSUPPORTED, "no graph computes the lm_head: cut the model with it");
+    if (check_cover(g, *n_layer_graphs, s->n_graphs, m->hp.n_vocab, e) == 0)
+        return -1;
+    uint64_t columns = (uint64_t)s->n_cache + g[0].n_batch;
+    if (s->n_cache == 0 || columns > s->n_ctx || s->n_ctx > INT32_MAX)
+        return fy_fail(e, FY_EFORMAT,
+                       "cache_size %u and batch size %u, expected both to fit context_size %u",
+                       s->n_cache, g[0].n_batch, s->n_ctx);
+    if (!(s->mask_value <= HIDES))
+        return fy_fail(e, FY_EFORMAT,
+                       "attention_mask_value is %g, expected at most %g: it must hide", (double)s->mask_value,
+                       (double)HIDES);
+    return 0;
+}
+
+/* --- pieces ----------------------------------------------------------------------------------- */
+
+static fy_part part_of(const fy_chain_graph_spec *g)
+{
+    return (fy_part){.kind = is_head(g) ? FY_PART_HEAD : FY_PART_LAYERS,
+                     .first_layer = is_head(g) ? 0 : g->first_layer,
+                     .end_layer = is_head(g) ? 0 : g->end_layer,
+                     .first_token = is_head(g) ? g->first_token : 0,
+                     .end_token = is_head(g) ? g->end_token : 0};
+}
+
+static bool same_part(const fy_part *a, const fy_part *b)
+{
+    return a->kind == b->kind && a->first_layer == b->first_layer && a->end_layer == b->end_layer &&
+           a->first_token == b->first_token && a->end_token == b->end_token;
+}
+
+/* The piece with the graph's file; loads what is not there yet. */
+static int find_piece(fy_chain *c, const fy_chain_graph_spec *g, const char *model, size_t *out,
+                      fy_err *e)
+{
+    const fy_part part = part_of(g);
+    size_t i = 0;
+    while (i < c->n_pieces && strcmp(c->pieces[i].path, g->path) != 0)
+        i++;
+    *out = i;
+    if (i < c->n_pieces)
+        return same_part(&part, &c->pieces[i].part)
+                   ? 0
+                   : fy_fail(e, FY_EFORMAT, "%s: its graphs are of different layers or tokens",
+                             g->path);
+    const fy_graph_file file = {.path = g->path,
+                                .model = model,
+                                .first_layer = part.first_layer,
+                                .end_layer = part.end_layer,
+                                .first_token = part.first_token,
+                                .end_token = part.end_token};
+    fy_chain_piece *p = &c->pieces[c->n_pieces++];
+    p->part = part;
+    p->path = strdup(g->path);
+    if (p->path == NULL)
+        return fy_nomem(e);
+    p->loaded = c->device->api->load(c->device, &file, e);
+    return p->loaded != NULL ? 0 : -1;
+}
+
+static int load_graphs(fy_chain *c, const fy_chain_graph_spec *g, size_t n, const char *model,
+                       fy_err *e)
+{
+    c->pieces = calloc(n, sizeof *c->pieces);
+    c->graphs = calloc(n, sizeof *c->graphs);
+    if (c->pieces == NULL || c->graphs == NULL)
+        return fy_nomem(e);
+    for (; c->n_graphs < n; c->n_graphs++) {
+        fy_chain_graph *to = &c->graphs[c->n_graphs];
+        to->n_batch = g[c->n_graphs].n_batch;
+        if (find_piece(c, &g[c->n_graphs], model, &to->piece, e) != 0)
+            return -1;
+        to->name = strdup(g[c->n_graphs].name);
+        if (to->name == NULL)
+            return fy_nomem(e);
+    }
+    return 0;
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+static int open_chain(fy_chain *c, const fy_model *m, const fy_chain_spec *s,
+                      fy_chain_graph_spec *sorted, fy_err *e)
+{
+    memcpy(sorted, s->graphs, s->n_graphs * sizeof *sorted);
+    qsort(sorted, s->n_graphs, sizeof *sorted, by_place);
+    const char *model = m->part.kind == FY_PART_EMBEDDING ? m->part.model : s->model;
+    if (s->model[0] != '\0' && strcmp(model, s->model) != 0)
+        return fy_fail(e, FY_EFORMAT,
+                       "the graphs are of model %.16s..., the embedding of %.16s...: pieces of two "
+                       "cuts",
+                       s->model, model);
+    if (check_spec(m, s, sorted, &c->n_layer_graphs, e) != 0)
+        return -1;
+    return load_graphs(c, sorted, s->n_graphs, model, e);
+}
+
+int fy_model_chain(fy_model *m, fy_graph_device *device, const fy_chain_spec *spec, fy_err *e)
+{
+    fy_chain *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        device->api->close(device);
+        return fy_nomem(e);
+    }
+    *c = (fy_chain){.device = device,
+                    .n_cache = spec->n_cache,
+                    .n_ctx = spec->n_ctx,
+                    .mask_value = spec->mask_value};
+    fy_chain_graph_spec *sorted = NULL;
+    int rc = -1;
+    if (spec->n_graphs == 0 || spec->n_graphs > MOST_GRAPHS)
+        fy_fail(e, FY_EFORMAT, "%zu graphs, expected 1 to %d", spec->n_graphs, MOST_GRAPHS);
+    else if ((sorted = calloc(spec->n_graphs, sizeof *sorted)) == NULL)
+        fy_nomem(e);
+    else
+        rc = open_chain(c, m, spec, sorted, e);
+    free(sorted);
+    if (rc == 0)
+        m->chain = c;
+    else
+        fy_chain_free(c);
+    return rc;
+}
+
+void fy_chain_free(fy_chain *c)
+{
+    if (c == NULL)
+        return;
+    const fy_graph_backend *api = c->device->api;
+    for (size_t i = 0; i < c->n_pieces; i++) {
+        api->unload(c->pieces[i].loaded);
+        free(c->pieces[i].path);
+    }
+    for (size_t i = 0; c->graphs != NULL && i < c->n_graphs; i++)
+        free(c->graphs[i].name);
+    free(c->pieces);
+    free(c->graphs);
+    api->close(c->device);
+    free(c);
+}

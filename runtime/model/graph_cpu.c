@@ -1,0 +1,400 @@
+#include "model/graph_cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "arch/graph_io.h"
+#include "backend/graph_cache.h"
+#include "base/progress.h"
+#include "model/decoder.h"
+#include "model/graph_mask.h"
+
+enum { N_ROLES = FY_IO_VALUE + 1, N_MASKS = 2 };
+
+typedef struct {
+    fy_graph_device base;
+    fy_map_how how;
+    fy_backend *backend; /* owned; this and all that follows: between begin and end */
+    uint8_t *memory;     /* owned: */
+    fy_activations act;
+    fy_graph_mask masks[N_MASKS]; /* without and with the window */
+    fy_kv_layer kv;               /* the rows of one layer */
+    /* of all graphs that are bound */
+    fy_hparams hp; /* of the first piece; the others agree where memory depends on it */
+    int64_t q8_len, ff_len;
+    uint32_t n_batch, n_cache;
+    fy_type kv_type;
+    bool has_piece;
+} device;
+
+struct fy_graph_piece {
+    device *d;       /* view */
+    fy_model *model; /* owned */
+};
+
+struct fy_graph {
+    const fy_graph_piece *piece; /* view */
+    fy_graph_shape shape;
+    uint16_t hidden;          /* f16: what a mask hides with */
+    void **buffers;           /* owned: [fy_graph_n_io] */
+    uint32_t first[N_ROLES];  /* the first tensor of a role, if `has` it */
+    bool has[N_ROLES];
+};
+
+/* --- pieces ----------------------------------------------------------------------------------- */
+
+static int check_part(const fy_model *m, const fy_graph_file *f, fy_err *e)
+{
+    const bool head = f->first_layer == f->end_layer;
+    const fy_part *is = &m->part;
+    const fy_part want = {.kind = head ? FY_PART_HEAD : FY_PART_LAYERS,
+                          .first_layer = f->first_layer,
+                          .end_layer = f->end_layer,
+                          .first_token = f->first_token,
+                          .end_token = f->end_token};
+    char a[FY_PART_TEXT_BYTES], b[FY_PART_TEXT_BYTES];
+    if (is->kind != want.kind || is->first_layer != want.first_layer ||
+        is->end_layer != want.end_layer || is->first_token != want.first_token ||
+        is->end_token != want.end_token)
+        return fy_fail(e, FY_EFORMAT, "%s: holds %s, expected %s", f->path,
+                       fy_part_text(is, &m->hp, a), fy_part_text(&want, &m->hp, b));
+    if (f->model[0] != '\0' && strcmp(f->model, is->model) != 0)
+        return fy_fail(e, FY_EFORMAT,
+                       "%s: is a piece of model %.16s..., expected %.16s...: pieces of two cuts",
+                       f->path, is->model, f->model);
+    return 0;
+}
+
+/* Do they agree on what sizes the memory that all pieces work in? */
+static bool same_sizes(const fy_hparams *a, const fy_hparams *b)
+{
+    return a->n_embd == b->n_embd && a->n_head == b->n_head && a->n_head_kv == b->n_head_kv &&
+           a->head_dim == b->head_dim && a->head_dim_v == b->head_dim_v && a->n_rot == b->n_rot &&
+           a->parallel == b->parallel && (a->rope_theta_swa != 0) == (b->rope_theta_swa != 0) &&
+           a->n_expert == 0 && b->n_expert == 0;
+}
+
+static fy_graph_piece *load(fy_graph_device *base, const fy_graph_file *f, fy_err *e)
+{
+    device *d = (device *)(void *)base;
+    fy_graph_piece *p = calloc(1, sizeof *p);
+    if (p == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    *p = (fy_graph_piece){.d = d, .model = fy_model_open_part(f->path, &d->how, e)};
+    if (p->model == NULL || check_part(p->model, f, e) != 0)
+        goto fail;
+    const fy_model *m = p->model;
+    if (!d->has_piece)
+        d->hp = m->hp;
+    d->has_piece = true;
+    if (!same_sizes(&d->hp, &m->hp)) {
+        fy_fail(e, FY_EFORMAT, "%s: its keys (heads, embedding_length) differ from the others'",
+                f->path);
+        goto fail;
+    }
+    d->q8_len = m->q8_len > d->q8_len ? m->q8_len : d->q8_len;
+    d->ff_len = m->ff_len > d->ff_len ? m->ff_len : d->ff_len;
+    return p;
+fail:
+    fy_model_close(p->model);
+    free(p);
+    return NULL;
+}
+
+static void unload(fy_graph_piece *p)
+{
+    if (p == NULL)
+        return;
+    fy_model_close(p->model);
+    free(p);
+}
+
+/* --- graphs ----------------------------------------------------------------------------------- */
+
+static int check_tensor(const fy_graph_binding *b, uint32_t i, const fy_io_tensor *want, fy_err *e)
+{
+    const fy_graph_tensor *t = &b->tensors[i];
+    const uint64_t bytes = fy_type_row_bytes(t->type, 1);
+    if (strcmp(t->name, want->name) == 0 && t->output == (want->role >= FY_IO_OUT) &&
+        t->rows == want->rows && t->cols == want->cols && bytes == want->element_bytes)
+        return 0;
+    return fy_fail(e, FY_EFORMAT,
+                   "graph '%s': tensor %u is '%s' [%llu, %llu] of %s, expected '%s' [%llu, %llu] "
+                   "of %u bytes an element",
+                   b->name, i, t->name, (unsigned long long)t->rows, (unsigned long long)t->cols,
+                   fy_type_name(t->type), want->name, (unsigned long long)want->rows,
+                   (unsigned long long)want->cols, want->element_bytes);
+}
+
+static int bind_tensors(fy_graph *g, const fy_graph_binding *b, fy_err *e)
+{
+    const uint32_t n = fy_graph_n_io(&g->shape);
+    if (n != b->n_tensors)
+        return fy_fail(e, FY_EFORMAT, "graph '%s': %u tensors, expected %u", b->name, b->n_tensors,
+                       n);
+    for (uint32_t i = 0; i < n; i++) {
+        fy_io_tensor want;
+        fy_graph_io(&g->shape, i, &want);
+        if (check_tensor(b, i, &want, e) != 0)
+            return -1;
+        if (!g->has[want.role])
+            g->first[want.role] = i;
+        g->has[want.role] = true;
+    }
+    g->buffers = calloc(n, sizeof *g->buffers);
+    if (g->buffers == NULL)
+        return fy_nomem(e);
+    memcpy(g->buffers, b->buffers, n * sizeof *g->buffers);
+    return 0;
+}
+
+/* The type of the caches, as the first of them says; a graph without them has any. */
+static fy_type cache_type(const fy_graph_binding *b)
+{
+    for (uint32_t i = 0; i < b->n_tensors; i++) {
+        if (strstr(b->tensors[i].name, "_value_") != NULL)
+            return b->tensors[i].type;
+    }
+    return FY_F16;
+}
+
+static fy_graph *bind(fy_graph_piece *p, const fy_graph_binding *b, fy_err *e)
+{
+    device *d = p->d;
+    const fy_model *m = p->model;
+    const fy_type type = cache_type(b);
+    fy_graph *g = calloc(1, sizeof *g);
+    if (g == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    g->piece = p;
+    g->shape = (fy_graph_shape){.hp = &m->hp,
+                                .part = &m->part,
+                                .n_batch = b->n_batch,
+                                .n_cache = b->n_cache,
+                                .n_ctx = b->n_ctx,
+                                .kv_bytes = type == FY_F32 ? 4 : 2};
+    fy_kernels_for(0).f32_to_f16(&g->hidden, &b->mask_value, 1);
+    if (bind_tensors(g, b, e) != 0) {
+        fy_ctx(e, "%s", fy_gguf_path(m->gguf));
+        free(g);
+        return NULL;
+    }
+    d->n_batch = b->n_batch > d->n_batch ? b->n_batch : d->n_batch;
+    d->n_cache = b->n_cache > d->n_cache ? b->n_cache : d->n_cache;
+    if (m->part.kind == FY_PART_LAYERS)
+        d->kv_type = type;
+    return g;
+}
+
+static void unbind(fy_graph *g)
+{
+    if (g == NULL)
+        return;
+    free(g->buffers);
+    free(g);
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static void *take(fy_graph_device *base, uint64_t bytes, fy_err *e)
+{
+    (void)base;
+    uint64_t whole;
+    void *p = fy_align_u64(bytes, FY_CARVE_ALIGN, &whole) && whole <= SIZE_MAX / 2
+                  ? aligned_alloc(FY_CARVE_ALIGN, (size_t)whole)
+                  : NULL;
+    if (p != NULL)
+        return memset(p, 0, (size_t)whole);
+    fy_fail(e, FY_EFIT, "out of memory: the tensors of the graphs take %llu MB",
+            (unsigned long long)(bytes >> 20));
+    return NULL;
+}
+
+static void give(fy_graph_device *base, void *memory)
+{
+    (void)base;
+    free(memory);
+}
+
+static void lay_out(device *d, fy_carver *c)
+{
+    const uint64_t n_rows = (uint64_t)d->n_cache + d->n_batch, heads = d->hp.n_head_kv;
+    d->kv = (fy_kv_layer){.type_k = d->kv_type,
+                          .type_v = d->kv_type,
+                          .n_ctx = (int64_t)n_rows,
+                          .n_head_kv = d->hp.n_head_kv,
+                          .head_dim = d->hp.head_dim,
+                          .head_dim_v = d->hp.head_dim_v};
+    fy_activations_lay_out(&d->act, &d->hp, d->n_batch, (uint64_t)d->ff_len, c);
+    for (int i = 0; i < N_MASKS; i++)
+        fy_graph_mask_lay_out(&d->masks[i], d->n_batch, d->n_cache, c);
+    d->kv.k = fy_carve(c, n_rows * heads, d->hp.head_dim, fy_type_row_bytes(d->kv_type, 1));
+    d->kv.v = fy_carve(c, n_rows * heads, d->hp.head_dim_v, fy_type_row_bytes(d->kv_type, 1));
+}
+
+static void end(fy_graph_device *base)
+{
+    device *d = (device *)(void *)base;
+    fy_backend_free(d->backend);
+    free(d->memory);
+    d->backend = NULL;
+    d->memory = NULL;
+    d->n_batch = d->n_cache = 0;
+}
+
+static int begin(fy_graph_device *base, int n_threads, fy_err *e)
+{
+    device *d = (device *)(void *)base;
+    const fy_hparams *hp = &d->hp;
+    const fy_backend_params p = {.n_threads = n_threads,
+                                 .n_tokens = d->n_batch,
+                                 .q8_len = d->q8_len,
+                                 .head_dim =
+                                     hp->head_dim > hp->head_dim_v ? hp->head_dim : hp->head_dim_v};
+    fy_carver c = {0};
+    lay_out(d, &c);
+    if (c.overflow || c.used > SIZE_MAX / 2 ||
+        (d->memory = aligned_alloc(FY_CARVE_ALIGN, (size_t)c.used)) == NULL)
+        return fy_fail(e, FY_EFIT, "out of memory: activations of %u tokens take %llu MB",
+                       d->n_batch, (unsigned long long)(c.used >> 20));
+    c = (fy_carver){.base = d->memory};
+    lay_out(d, &c);
+    d->backend = fy_backend_new(&p, e);
+    if (d->backend != NULL)
+        return 0;
+    end(base);
+    return -1;
+}
+
+static void close_device(fy_graph_device *base)
+{
+    if (base == NULL)
+        return;
+    end(base);
+    free(base);
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+static void *buffer(const fy_graph *g, fy_io_role role)
+{
+    return g->has[role] ? g->buffers[g->first[role]] : NULL;
+}
+
+/* The tensor of a layer's KV head 0; those of the other heads follow, keys and values in turn. */
+static void *const *layer_buffers(const fy_graph *g, fy_io_role role, uint32_t layer)
+{
+    const uint32_t each = 2 * g->shape.hp->n_head_kv;
+    return g->buffers + g->first[role] + (layer - g->shape.part->first_layer) * each;
+}
+
+static int read_masks(const fy_graph *g, device *d, fy_err *e)
+{
+    static const struct {
+        fy_io_role role;
+        const char *name;
+    } masks[N_MASKS] = {{FY_IO_BIAS, "attn_bias"}, {FY_IO_BIAS_SWA, "attn_bias_swa"}};
+    for (int i = 0; i < N_MASKS; i++) {
+        const fy_graph_mask_in in = {.name = masks[i].name,
+                                     .bits = buffer(g, masks[i].role),
+                                     .hidden = g->hidden,
+                                     .n_batch = g->shape.n_batch,
+                                     .n_cache = g->shape.n_cache,
+                                     .n_ctx = g->shape.n_ctx};
+        if (in.bits != NULL && fy_graph_mask_read(&d->masks[i], &in, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Cosines and sines, side by side as the decoder has them. */
+static void read_angles(const fy_graph *g, fy_io_role cos, fy_io_role sin, float *to)
+{
+    const float *c = buffer(g, cos), *s = buffer(g, sin);
+    const size_t n = (size_t)g->shape.n_batch * (g->shape.hp->n_rot / 2);
+    for (size_t i = 0; c != NULL && i < n; i++) {
+        to[2 * i] = c[i];
+        to[2 * i + 1] = s[i];
+    }
+}
+
+/* The keys and values of the call's tokens, which the layer has put behind those of the cache. */
+static void write_keys(const fy_graph *g, const device *d, uint32_t layer, int64_t rank)
+{
+    const fy_kv_layer *kv = &d->kv;
+    const size_t k_row = (size_t)fy_type_row_bytes(kv->type_k, (uint64_t)kv->head_dim);
+    const size_t v_row = (size_t)fy_type_row_bytes(kv->type_v, (uint64_t)kv->head_dim_v);
+    void *const *out = layer_buffers(g, FY_IO_KEY, layer);
+    for (int64_t h = 0; h < kv->n_head_kv; h++) {
+        const size_t row = (size_t)(h * kv->n_ctx + rank);
+        memcpy(out[2 * h], (const uint8_t *)kv->k + row * k_row, g->shape.n_batch * k_row);
+        memcpy(out[2 * h + 1], (const uint8_t *)kv->v + row * v_row, g->shape.n_batch * v_row);
+    }
+}
+
+static void run_layer(const fy_graph *g, device *d, fy_decoder *dec, uint32_t layer)
+{
+    const fy_graph_mask *m = &d->masks[fy_layer_has_window(g->shape.hp, layer)];
+    const fy_graph_cache cache = {.cache = layer_buffers(g, FY_IO_KEY_CACHE, layer),
+                                  .n_slots = g->shape.n_cache,
+                                  .slots = m->slots,
+                                  .first = m->first_shown,
+                                  .end = m->n_slots};
+    dec->act.at = m->at;
+    dec->act.first = m->first;
+    fy_backend_load_cache(d->backend, &d->kv, &cache);
+    fy_decoder_layer(dec, layer, &d->kv, FY_WHOLE, g->shape.n_batch);
+    write_keys(g, d, layer, m->n_slots);
+}
+
+static int run(fy_graph *g, fy_err *e)
+{
+    device *d = g->piece->d;
+    const fy_part *part = g->shape.part;
+    const uint32_t n = g->shape.n_batch;
+    const size_t bytes = (size_t)n * g->shape.hp->n_embd * sizeof(float);
+    fy_decoder dec = {.model = g->piece->model, .backend = d->backend, .act = d->act};
+    if (part->kind == FY_PART_HEAD) {
+        fy_decoder_head(&dec, buffer(g, FY_IO_X), n, buffer(g, FY_IO_LOGITS));
+        return fy_check_interrupt(e);
+    }
+    if (read_masks(g, d, e) != 0)
+        return fy_ctx(e, "%s", fy_gguf_path(g->piece->model->gguf));
+    read_angles(g, FY_IO_COS, FY_IO_SIN, dec.act.angles);
+    read_angles(g, FY_IO_COS_SWA, FY_IO_SIN_SWA, dec.act.angles_swa);
+    memcpy(dec.act.x, buffer(g, FY_IO_X), bytes);
+    for (uint32_t layer = part->first_layer; layer < part->end_layer; layer++) {
+        if (fy_check_interrupt(e) != 0)
+            return -1;
+        run_layer(g, d, &dec, layer);
+    }
+    memcpy(buffer(g, FY_IO_OUT), dec.act.x, bytes);
+    return 0;
+}
+
+static const fy_graph_backend api = {.name = FY_GRAPH_CPU_NAME,
+                                     .close = close_device,
+                                     .load = load,
+                                     .unload = unload,
+                                     .take = take,
+                                     .give = give,
+                                     .bind = bind,
+                                     .unbind = unbind,
+                                     .begin = begin,
+                                     .end = end,
+                                     .run = run};
+
+fy_graph_device *fy_graph_cpu_open(const fy_map_how *how, fy_err *e)
+{
+    device *d = calloc(1, sizeof *d);
+    if (d == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    *d = (device){.base = {.api = &api}, .how = *how};
+    return &d->base;
+}
