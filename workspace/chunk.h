@@ -29,6 +29,7 @@ typedef struct {
     uint32_t n_batches;
     uint32_t n_ctx;
     const char *soc, *recipe; /* names; "" when the cut was made for none */
+    uint32_t kv_bits;         /* of the plan; 0: there was none */
 } fy_cut;
 
 typedef struct {

@@ -118,7 +118,8 @@ static json_t *own(const fy_cut *cut, const char *model)
     const bool ok = set(o, "version", json_integer(FY_QNN_OWN_VERSION)) &&
                     set(o, "model", json_string(model)) &&
                     (cut->soc[0] == '\0' || set(o, "soc", json_string(cut->soc))) &&
-                    (cut->recipe[0] == '\0' || set(o, "recipe", json_string(cut->recipe)));
+                    (cut->recipe[0] == '\0' || set(o, "recipe", json_string(cut->recipe))) &&
+                    (cut->kv_bits == 0 || set(o, "kv_bits", json_integer(cut->kv_bits)));
     if (!ok)
         json_decref(o);
     return ok ? o : NULL;

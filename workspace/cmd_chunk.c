@@ -110,6 +110,7 @@ static int cut_by_plan(job *j, const options *o, fy_err *e)
     j->cut.end_token = j->end_token;
     j->cut.soc = j->params.soc->name;
     j->cut.recipe = j->params.recipe->name;
+    j->cut.kv_bits = j->plan.params.kv_bits;
     return 0;
 }
 

@@ -16,6 +16,7 @@
 #define MAX_POSITIONS  (1 << 20)
 #define MAX_PATCHES    (1 << 20)
 #define MAX_TOKENS     (1 << 24)
+#define MAX_KV_BITS    32
 
 /* --- fields ----------------------------------------------------------------------------------- */
 
@@ -260,7 +261,7 @@ static int take_own(fy_json *j, fy_qnn_config *c, fy_err *e)
         {"recipe", c->own.recipe, sizeof c->own.recipe},
     };
     enum { N_TEXTS = sizeof texts / sizeof texts[0] };
-    int64_t version = 0;
+    int64_t version = 0, kv_bits = 0;
     fy_span key, s;
     int rc = fy_json_object_begin(j, e);
     while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
@@ -269,6 +270,8 @@ static int take_own(fy_json *j, fy_qnn_config *c, fy_err *e)
             i++;
         if (fy_span_is(key, "version"))
             rc = take_int(j, "version", 1, FY_QNN_OWN_VERSION, &version, e);
+        else if (fy_span_is(key, "kv_bits"))
+            rc = take_int(j, "kv_bits", 1, MAX_KV_BITS, &kv_bits, e);
         else if (i == N_TEXTS)
             rc = fy_json_skip(j, e);
         else if ((rc = fy_json_string(j, &s, NULL, e)) == 0 &&
@@ -281,6 +284,7 @@ static int take_own(fy_json *j, fy_qnn_config *c, fy_err *e)
     if (rc == 0 && (version == 0 || c->own.model[0] == '\0'))
         rc = fy_fail(e, FY_EFORMAT, "lacks '%s'", version == 0 ? "version" : "model");
     c->own.version = (uint32_t)version;
+    c->own.kv_bits = (uint32_t)kv_bits;
     return rc;
 }
 

@@ -47,9 +47,12 @@ typedef struct {
 
 /* "ferry". */
 typedef struct {
-    uint32_t version; /* 0: there is none */
-    char model[65];   /* which model was cut: fy_part.model */
-    char soc[64], recipe[64]; /* "": cut for none in particular */
+    uint32_t version;         /* 0: there is none */
+    char model[65];           /* which model was cut: fy_part.model */
+    char soc[64], recipe[64]; /* "": the cut was made for none */
+    uint32_t kv_bits;
+        /* that the plan had for keys and values; 0: there was none */ /* "": cut for none in
+                                                                          particular */
 } fy_qnn_own;
 
 typedef struct {

@@ -82,8 +82,8 @@ check "of more than one chunk" jq -e '.chunks | length > 1' "$TMP/plan.json"
 check "is cut" "$FERRY" chunk "$source" "${small[@]}" -o "$TMP/p" -q
 check_equal "as it says" "$(jq -c '[.chunks[].end_layer], [.heads[].end_token]' "$TMP/plan.json")" \
     "$(jq -c '[.graphs[] | select(.batch_size == 1).end_layer_id], [.embeddings[] | select(.batch_size == 1).end_token]' "$TMP/p/qnn/config.json")"
-check_equal "and for what" '["SMALL1","16a8w",16384,16352]' \
-    "$(jq -c '[.ferry.soc, .ferry.recipe, .graphs[0].context_size, .graphs[0].cache_size]' "$TMP/p/qnn/config.json")"
+check_equal "and for what" '["SMALL1","16a8w",8,16384,16352]' \
+    "$(jq -c '[.ferry.soc, .ferry.recipe, .ferry.kv_bits, .graphs[0].context_size, .graphs[0].cache_size]' "$TMP/p/qnn/config.json")"
 check "it is joined" "$FERRY" chunk --join "$TMP/p" -o "$TMP/again.gguf" -q
 check "to the same bytes" cmp "$source" "$TMP/again.gguf"
 check_status "what does not fit is not cut" 3 'try: ' "$FERRY" chunk "$source" "${small[@]}" --chunks 1 -o "$TMP/q"

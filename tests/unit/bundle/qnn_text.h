@@ -52,7 +52,7 @@
     "{\"model_parameters\": {\"n_layers\": 3, \"attention_mask_value\": -50000.0}, "                                                                                \
     "\"qnn_parameters\": {\"n_hvx_threads\": 4}, \"graphs\": [" QNN_CUT_BATCH(                                                                                      \
         "8") ", " QNN_CUT_BATCH("1") "], \"embeddings\": [" QNN_CUT_HEADS("8") ", " QNN_CUT_HEADS("1") "], \"ferry\": {\"version\": 1, \"model\": \"" QNN_CUT_MODEL \
-                                                                                                       "\", \"soc\": \"SM8650\", \"recipe\": \"16a4w\"}}"
+                                                                                                       "\", \"soc\": \"SM8650\", \"recipe\": \"16a4w\", \"kv_bits\": 8}}"
 
 /* config with the first `from` replaced by `to`; the caller frees. */
 static inline char *qnn_changed(const char *config, const char *from, const char *to)

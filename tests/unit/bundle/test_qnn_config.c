@@ -207,6 +207,7 @@ static void what_was_cut_is_read(void **state)
     assert_string_equal(c.own.model, QNN_CUT_MODEL);
     assert_string_equal(c.own.soc, "SM8650");
     assert_string_equal(c.own.recipe, "16a4w");
+    assert_int_equal(c.own.kv_bits, 8);
     assert_int_equal(c.n_graphs, 4);
     assert_int_equal(c.n_embeddings, 4);
     assert_int_equal(c.n_layers, 3);
@@ -233,6 +234,7 @@ static const struct {
     {"\"soc\": \"SM8650\"", "\"soc\": \"\"", "ferry: soc: 0 bytes of text"},
     {"\"soc\": \"SM8650\"", "\"soc\": \"S\\u0000\"", "without NUL"},
     {"\"recipe\": \"16a4w\"", "\"recipe\": [\"16a4w\"]", "ferry: "},
+    {"\"kv_bits\": 8", "\"kv_bits\": 0", "ferry: kv_bits: 0, expected 1 to 32"},
     {"\"ferry\": {", "\"ferry\": [{", "ferry"},
     {"\"first_token\": 32", "\"first_token\": 31",
      "tokens 31 to 48 of batch size 8, expected to begin at 32"},
