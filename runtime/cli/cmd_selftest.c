@@ -83,13 +83,16 @@ static int open_model(job *j, fy_err *e)
     if (j->has_bundle && note_hash(j, e) != 0)
         return -1;
     double begin = fy_now_s();
-    j->model = fy_model_open(j->has_bundle ? j->bundle.weights : o->model, &why);
+    const fy_machine_options any = {.backend = FY_BACKEND_AUTO};
+    j->model = fy_machine_open(&any, j->has_bundle ? j->bundle.weights : o->model, j->bundle.qnn,
+                               &why);
     if (j->model == NULL)
         return failed_to_open(j, "model", &why, e);
     const fy_hparams *hp = fy_model_hparams(j->model);
     return fy_self_add(&j->checks, "model", FY_SELF_OK, fy_now_s() - begin, e,
-                       "%s, %u layers, %u tokens in the vocabulary",
-                       fy_model_family(j->model)->name, hp->n_layer, hp->n_vocab);
+                       "%s, %u layers, %u tokens in the vocabulary, backend %s",
+                       fy_model_family(j->model)->name, hp->n_layer, hp->n_vocab,
+                       fy_model_backend(j->model));
 }
 
 static int check_parity(job *j, fy_err *e)
