@@ -46,24 +46,24 @@ static int add_expected_tensors(fy_gguf_writer *w, const fy_hf_config *c, fy_typ
     return 0;
 }
 
-/* Keys, with those of the tokenizer if there is one, and tensors. dir: for the model card. */
-static int write_header(fy_planned_gguf *p, const char *dir, const char *name, fy_type matrices,
-                        const fy_hf_tokenizer *tokenizer, fy_err *e)
+/* Keys, with those of the tokenizer if there is one, and tensors. plan: of weights that are there;
+ * NULL: those that the configuration says. dir: for the model card. */
+static int write_header(const fy_hf_config *c, const fy_convert_plan *plan, const char *dir,
+                        const char *name, fy_type matrices, const fy_hf_tokenizer *tokenizer,
+                        fy_str *out, fy_err *e)
 {
     fy_model_meta model = {0};
     fy_span base = name != NULL ? fy_span_of(name) : fy_path_base(dir);
     char *id = base.len > 0 ? strndup(base.ptr, base.len) : strdup("model");
     fy_gguf_writer *w = fy_gguf_writer_new(e);
-    fy_gguf_meta meta = {
-        .config = &p->config, .plan = p->plan, .tokenizer = tokenizer, .model = &model};
-    fy_str_clear(&p->header);
+    fy_gguf_meta meta = {.config = c, .plan = plan, .tokenizer = tokenizer, .model = &model};
     int rc = id == NULL ? fy_nomem(e) : 0;
     if (rc == 0 && w != NULL)
-        rc = fy_gguf_meta_model(&model, dir, id, NULL, &p->config, p->plan, e);
+        rc = fy_gguf_meta_model(&model, dir, id, NULL, c, plan, e);
     rc = rc || w == NULL || fy_gguf_meta_write(w, &meta, e) ||
-         (p->plan != NULL ? fy_gguf_add_planned(w, p->plan, e)
-                          : add_expected_tensors(w, &p->config, matrices, e)) ||
-         fy_gguf_writer_header(w, &p->header, e);
+         (plan != NULL ? fy_gguf_add_planned(w, plan, e)
+                       : add_expected_tensors(w, c, matrices, e)) ||
+         fy_gguf_writer_header(w, out, e);
     fy_gguf_writer_free(w);
     fy_model_meta_release(&model);
     free(id);
@@ -75,11 +75,16 @@ static int make_header(fy_planned_gguf *p, const char *path, fy_err *e)
 {
     fy_err *why = &p->no_tokenizer;
     fy_hf_tokenizer *tokenizer = fy_hf_tokenizer_open(path, NULL, why);
-    int rc = tokenizer != NULL ? write_header(p, path, NULL, FY_F32, tokenizer, why) : -1;
+    int rc = tokenizer == NULL ? -1
+                               : write_header(&p->config, p->plan, path, NULL, FY_F32, tokenizer,
+                                              &p->header, why);
     fy_hf_tokenizer_free(tokenizer);
     if (rc != 0 && why->code == FY_ENOMEM)
         return fy_nomem(e);
-    return rc == 0 ? 0 : write_header(p, path, NULL, FY_F32, NULL, e);
+    if (rc == 0)
+        return 0;
+    fy_str_clear(&p->header);
+    return write_header(&p->config, p->plan, path, NULL, FY_F32, NULL, &p->header, e);
 }
 
 static int open_headers(fy_planned_gguf *p, const char *path, fy_type matrices, fy_err *e)
@@ -185,12 +190,16 @@ int fy_planned_header(const char *path, const char *name, fy_type matrices, fy_s
              : config    ? fy_hf_config_open(&p.config, path, e)
                          : open_headers_or_config(&p, path, matrices, e);
     if (rc == 0)
-        rc = write_header(&p, dir, name, matrices, NULL, e);
-    if (rc == 0)
-        fy_str_add(out, p.header.ptr, p.header.len);
+        rc = write_header(&p.config, p.plan, dir, name, matrices, NULL, out, e);
     release(&p);
     free(dir);
-    return rc == 0 && out->oom ? fy_nomem(e) : rc;
+    return rc;
+}
+
+int fy_config_header(const fy_hf_config *c, const char *dir, fy_type matrices, fy_str *out,
+                     fy_err *e)
+{
+    return write_header(c, NULL, dir, NULL, matrices, NULL, out, e);
 }
 
 const fy_gguf *fy_planned_gguf_file(const fy_planned_gguf *p)

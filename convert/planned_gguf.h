@@ -27,8 +27,11 @@ fy_convert_stream *fy_planned_gguf_stream(fy_planned_gguf *p); /* for fy_convert
 const char *fy_planned_gguf_no_tokenizer(const fy_planned_gguf *p);
 
 /* Appends the header alone, of a conversion to `matrices` and without the tokenizer's keys. path:
- * as above, a directory whose weights are not there, or a file config.json. name: what it is called;
- * NULL: as its directory. */
+ * as above, a directory whose weights are not there, or a file config.json. name: what it is
+ * called; NULL: as its directory. */
 int fy_planned_header(const char *path, const char *name, fy_type matrices, fy_str *out, fy_err *e);
+/* The same of a configuration that was read; dir: where its model card may be. */
+int fy_config_header(const fy_hf_config *c, const char *dir, fy_type matrices, fy_str *out,
+                     fy_err *e);
 
 #endif

@@ -190,11 +190,6 @@ static int open_model(job *j, const char *path, fy_err *e)
     const char *refusal = fy_part_refusal(hp);
     if (refusal != NULL)
         return fy_fail(e, FY_EUNSUPPORTED, "%s: cannot be cut for an NPU: %s", path, refusal);
-    if (fy_gguf_find(g, FY_PART_KEYS "kind") != NULL)
-        return fy_fail(e, FY_EARG,
-                       "%s: is a piece of a model that was cut, expected a whole one; "
-                       "'ferry chunk --join' makes one of the pieces",
-                       path);
     j->source = (fy_chunk_source){.gguf = g, .family = fy_model_family(j->model), .hp = hp};
     if (fy_gguf_tensor_find(g, "output.weight") == NULL)
         j->source.tied = fy_gguf_tensor_find(g, "token_embd.weight");

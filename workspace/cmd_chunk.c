@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/part.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/verb.h"
@@ -74,7 +75,11 @@ static int read_model(job *j, const char *path, fy_err *e)
     fy_gguf *g = fy_gguf_open(path, e);
     if (g == NULL)
         return -1;
-    const int rc = fy_npu_model_of(&j->model, g, e);
+    const int rc = fy_gguf_find(g, FY_PART_KEYS "kind") != NULL
+                       ? fy_fail(e, FY_EARG,
+                                 "is a piece of a model that was cut, expected a whole one; 'ferry "
+                                 "chunk --join' makes one of the pieces")
+                       : fy_npu_model_of(&j->model, g, e);
     fy_gguf_close(g);
     return rc == 0 ? 0 : fy_ctx(e, "%s", path);
 }
@@ -127,8 +132,10 @@ static int decide(job *j, const char *model, const options *o, fy_err *e)
 {
     if (fy_plan_options_check(&o->plan, e) != 0 || read_model(j, model, e) != 0 ||
         fy_plan_data_open(&j->data, &o->plan, e) != 0 ||
-        fy_plan_params_of(&j->data, &o->plan, &j->model.hp, &j->params, e) != 0)
+        fy_plan_params_of(&j->data, &o->plan, &j->params, e) != 0)
         return -1;
+    if (j->params.n_ctx == 0)
+        j->params.n_ctx = fy_npu_default_ctx(&j->model.hp);
     j->cut = (fy_cut){.batch = j->params.batch,
                       .n_batches = j->params.n_batches,
                       .n_ctx = j->params.n_ctx,
@@ -180,7 +187,7 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
 {
     (void)n_args;
     const options *o = opt;
-    if (o->out == NULL)
+    if (o->out == NULL || o->out[0] == '\0')
         return fy_fail(e, FY_EARG, "where to? Say -o %s", o->join ? "OUT.gguf" : "DIR");
     fy_pool *pool =
         fy_pool_new(o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->n_threads, e);

@@ -116,7 +116,7 @@ static const fy_opt opts[] = {
      .arg = "NAME",
      .offset = offsetof(options, soc),
      .set = "htp",
-     .help = "Take the vendor's libraries for this chip along (SM8650, SM8750, SA8295, ...)."},
+     .help = "Take the vendor's libraries for this chip along (SM8650, 8750, \"8 Gen 3\", ...)."},
     {.group = "NPU",
      .name = "htp",
      .kind = FY_OPT_STR,
@@ -327,7 +327,8 @@ const fy_verb fy_verb_create = {
         "# what 'ferry chunk model.gguf -o cut' made: alone, and beside the complete model\n"
         "ferry create cut -o npu\n"
         "ferry create model.gguf --chunks cut -o both\n",
-    .environment = "QNN_SDK_ROOT The NPU vendor's SDK, for --soc and --htp.\n",
+    .environment = "QNN_SDK_ROOT The NPU vendor's SDK, for --soc and --htp.\n"
+                   "XDG_CONFIG_HOME Where ferry/soc.d is looked for; ~/.config when not set.\n",
     .task = FY_TASK_PACKAGE,
     .run = run,
 };

@@ -29,7 +29,7 @@ static const fy_opt opts[] = {
      .name = "json",
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, json),
-     .help = "Write one JSON object, all sizes in bytes; docs/npu.md has its members."},
+     .help = "Write one JSON object, all sizes in bytes; docs/plan.md has its members."},
     {.group = "Output",
      .name = "what-if",
      .kind = FY_OPT_STR,
@@ -37,8 +37,8 @@ static const fy_opt opts[] = {
      .offset = offsetof(options, what_if),
      .bare = "",
      .line_only = true,
-     .help = "A table instead: chunks and sessions on these chips, or on one of each version of "
-             "the NPU, in contexts of 512 to 32768 (or -c alone)."},
+     .help = "A table instead: chunks and sessions on these chips, on that of --soc, or on one of "
+             "each version of the NPU, in contexts of 512 to 32768 (or in -c alone)."},
     {.group = "Output",
      .name = "list-socs",
      .kind = FY_OPT_FLAG,
@@ -91,6 +91,9 @@ static int plan_one(world *w, fy_npu_params *p, const options *o, fy_err *e)
         p->recipe = fy_npu_recipes_default(w->data.recipes, p->soc);
     if (fy_npu_plan_make(&w->model.npu, p, &plan, e) != 0)
         return -1;
+    if (plan.params.n_ctx > w->model.npu.hp.n_ctx_train)
+        fy_log(FY_LOG_WARN, "a context of %u positions, but the model was trained with %u",
+               plan.params.n_ctx, w->model.npu.hp.n_ctx_train);
     const int rc = show(w, p, &plan, o, e);
     fy_npu_plan_release(&plan);
     return rc;
@@ -220,7 +223,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     if (rc == 0)
         rc = fy_plan_model_open(&w.model, args[0], e);
     if (rc == 0)
-        rc = fy_plan_params_of(&w.data, &o->plan, &w.model.npu.hp, &p, e);
+        rc = fy_plan_params_of(&w.data, &o->plan, &p, e);
     if (rc == 0) {
         p.n_layers = (uint32_t)o->n_layers;
         rc = o->what_if != NULL ? what_if(&w, &p, o, e) : plan_one(&w, &p, o, e);
@@ -251,8 +254,8 @@ const fy_verb fy_verb_plan = {
         "change with which it fits, found by trying. -v shows the matrices of the layers with "
         "their types.\n\n"
         "Chips and recipes are data: ferry/soc.d/NAME.json and ferry/recipes.d/NAME.json in the "
-        "configuration directory add to those that come with ferry. docs/npu.md has their "
-        "schemas, what is counted how, and what is estimated.",
+        "configuration directory add to those that come with ferry. docs/plan.md reads a plan line "
+        "by line; docs/npu.md says what is counted how and what is estimated.",
     .examples = "ferry plan model.gguf --soc SM8650\n"
                 "# a model that is not there yet, for a chip that ferry does not know\n"
                 "ferry plan checkpoint/config.json --htp-arch 75 --vtcm 8\n"

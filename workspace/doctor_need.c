@@ -6,37 +6,63 @@
 #include "base/math.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
-#include "format/gguf.h"
-#include "model/model.h"
+#include "bundle/qnn_config.h"
+#include "cli/machine.h"
+#include "cli/model_chunks.h"
 #include "workspace/doctor.h"
 #include "workspace/phone_workspace.h"
 
-/* As `ferry run` and `chat` would open it. */
-static int add_model(const char *path, const fy_session_params *p, fy_need *out, fy_err *e)
+/* A tied output matrix of a cut model is there twice and counts once as parameters. */
+static void add_file(void *user, const fy_gguf *g)
 {
-    fy_session_plan plan;
-    fy_model *m = fy_model_open(path, e);
-    if (m == NULL || fy_session_plan_of(m, p, &plan, e) != 0) {
-        fy_model_close(m);
-        return -1;
-    }
-    const fy_gguf *g = fy_model_gguf(m);
+    fy_need *out = user;
+    bool tied = false;
+    fy_gguf_get_bool(g, FY_PART_KEYS "tied", &tied, NULL);
     for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
         const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
         uint64_t elems = 1;
         for (uint32_t d = 0; d < t->n_dims; d++)
             elems *= (uint64_t)t->ne[d]; /* the reader has checked that this fits */
-        out->parameters += elems;
+        out->parameters += tied && fy_span_is(t->name, "output.weight") ? 0 : elems;
         out->weights += t->bytes;
+    }
+}
+
+/* As `ferry run` and `chat` would open it. qnn: its graphs; NULL: none. */
+static int add_model(const char *path, const char *qnn, const fy_session_params *p, fy_need *out,
+                     fy_err *e)
+{
+    const fy_machine_options machine = {.backend = FY_BACKEND_AUTO};
+    fy_session_plan plan;
+    fy_model *m = fy_machine_open(&machine, path, qnn, e);
+    if (m == NULL || fy_session_plan_of(m, p, &plan, e) != 0 ||
+        fy_model_each_file(m, add_file, out, e) != 0) {
+        fy_model_close(m);
+        return -1;
     }
     out->kv += plan.kv_bytes;
     out->scratch += plan.scratch_bytes;
-    if (out->n_ctx == 0) {
-        uint32_t trained = fy_model_hparams(m)->n_ctx_train;
-        out->n_ctx = p->n_ctx != 0 ? p->n_ctx : trained < 4096 ? trained : 4096;
-    }
+    if (out->n_ctx == 0)
+        out->n_ctx = plan.params.n_ctx;
     fy_model_close(m);
     return 0;
+}
+
+/* The draft's graphs are not in the bundle, which names the main model's. */
+static int add_draft(const char *dir, const char *draft, const fy_session_params *p, fy_need *out,
+                     fy_err *e)
+{
+    fy_str weights = {0}, qnn = {0};
+    fy_str_printf(&weights, "%s/%s/" FY_BUNDLE_WEIGHTS, dir, draft);
+    fy_str_printf(&qnn, "%s/%s/" FY_QNN_DIR, dir, draft);
+    const int rc =
+        weights.oom || qnn.oom
+            ? fy_nomem(e)
+            : add_model(fy_str_z(&weights), fy_file_is_dir(fy_str_z(&qnn)) ? fy_str_z(&qnn) : NULL,
+                        p, out, e);
+    fy_str_release(&weights);
+    fy_str_release(&qnn);
+    return rc;
 }
 
 /* "qnn_libs/libQnnHtpV75Skel.so" -> 75. */
@@ -90,19 +116,15 @@ static int add_models(const char *dir, fy_session_params *p, fy_need *out, fy_er
     }
     p->n_batch = b.batch_size > 0 && b.batch_size <= UINT32_MAX ? (uint32_t)b.batch_size : 0;
     fy_err why = {0};
-    int rc = add_model(b.weights, p, out, &why);
+    int rc = add_model(b.weights, b.qnn, p, out, &why);
     if (rc != 0 && exec != NULL) { /* a model for another runtime: all of it may be read */
         out->weights = out->bytes;
         rc = 0;
     }
     if (rc != 0)
         fy_fail(e, why.code, "%s", why.msg);
-    if (rc == 0 && exec == NULL && b.model_draft != NULL) {
-        fy_str path = {0};
-        fy_str_printf(&path, "%s/%s/" FY_BUNDLE_WEIGHTS, dir, b.model_draft);
-        rc = path.oom ? fy_nomem(e) : add_model(fy_str_z(&path), p, out, e);
-        fy_str_release(&path);
-    }
+    if (rc == 0 && exec == NULL && b.model_draft != NULL)
+        rc = add_draft(dir, b.model_draft, p, out, e);
     fy_bundle_release(&b);
     free(exec);
     return rc;

@@ -89,7 +89,7 @@ static uint64_t smallest_most(rule *r, uint32_t n)
 {
     fy_npu_piece whole;
     fy_npu_count_layers(r->c, 0, r->c->params->n_layers, &whole);
-    uint64_t lo = 0, hi = whole.bytes;
+    uint64_t lo = whole.bytes / n, hi = whole.bytes; /* what is cut does not get smaller */
     while (lo < hi) {
         r->most = lo + (hi - lo) / 2;
         if (fewest(r, n) <= n)
@@ -125,6 +125,10 @@ void fy_npu_cut_layers(fy_npu_counter *c, const fy_npu_caps *caps, uint32_t n, u
 {
     uint32_t latest[FY_NPU_CHUNKS + 1];
     rule r = {.c = c, .caps = caps};
+    if (n == 1) {
+        end[0] = c->params->n_layers;
+        return;
+    }
     r.most = smallest_most(&r, n);
     find_latest(&r, n, latest);
     /* Any end between the two borders leaves a rest that keeps the rule; the one nearest to an even

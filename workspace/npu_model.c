@@ -33,7 +33,7 @@ static void put_tensor(fy_npu_model *m, const fy_tensor_row *row, uint32_t layer
                          .layer = layer,
                          .per_layer = fy_row_is_layer(row),
                          .matrix = matrix,
-                         .n_out = matrix ? t->ne[1] : 1,
+                         .n_out = t->ne[1],
                          .n_in = t->ne[0],
                          .file_bytes = t->bytes};
     if (fused == NULL) {

@@ -9,7 +9,7 @@ enum {
     DEFAULT_CTX = 2048, /* of all published PowerServe packages, as are the batch sizes */
     DEFAULT_BATCH = 128,
     MORE_CHUNKS = 16, /* than the fewest, tried when they do not go into the sessions */
-    SHARP_BYTES = 128 /* of VTCM for each element of a row: see check_vtcm */
+    ROW_BYTES = 128   /* of VTCM for each element of a row: see check_vtcm */
 };
 
 #define MIB ((uint64_t)1 << 20)
@@ -40,6 +40,11 @@ static int sort_batches(fy_npu_params *p, fy_err *e)
     return 0;
 }
 
+uint32_t fy_npu_default_ctx(const fy_hparams *hp)
+{
+    return hp->n_ctx_train < DEFAULT_CTX ? hp->n_ctx_train : DEFAULT_CTX;
+}
+
 static int complete(const fy_npu_model *m, const fy_npu_params *given, fy_npu_params *p, fy_err *e)
 {
     *p = *given;
@@ -50,7 +55,7 @@ static int complete(const fy_npu_model *m, const fy_npu_params *given, fy_npu_pa
     if (sort_batches(p, e) != 0)
         return -1;
     if (p->n_ctx == 0)
-        p->n_ctx = m->hp.n_ctx_train < DEFAULT_CTX ? m->hp.n_ctx_train : DEFAULT_CTX;
+        p->n_ctx = fy_npu_default_ctx(&m->hp);
     if (p->n_ctx > INT32_MAX)
         return fy_fail(e, FY_EARG, "a context of %u, expected at most %d", p->n_ctx, INT32_MAX);
     if (p->kv_bits == 0)
@@ -147,7 +152,7 @@ static void check_context(const fy_npu_model *m, fy_npu_plan *p)
 static void check_vtcm(const fy_npu_model *m, fy_npu_plan *p)
 {
     const uint64_t row = fy_npu_widest_row(m, p->params.n_ctx);
-    const uint64_t has = p->params.soc->vtcm_mb * MIB, wants = fy_npu_mul(row, SHARP_BYTES);
+    const uint64_t has = p->params.soc->vtcm_mb * MIB, wants = fy_npu_mul(row, ROW_BYTES);
     char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
     if (has != 0 && wants > has && broken(p, FY_NPU_LIMIT_VTCM))
         fy_fail(&p->why, FY_EFIT,
@@ -228,24 +233,27 @@ static uint32_t pack(fy_npu_plan *p)
     return n;
 }
 
-static void make_heads(fy_npu_plan *p, const fy_npu_counter *c, const fy_npu_caps *caps)
+static int make_heads(fy_npu_plan *p, const fy_npu_counter *c, const fy_npu_caps *caps, fy_err *e)
 {
-    const uint32_t n_vocab = c->model->hp.n_vocab;
-    uint32_t width = fy_npu_head_width(c, caps);
-    const bool none = width == 0;
-    if (none)
-        width = n_vocab;
-    for (uint64_t first = 0; first < n_vocab; first += width) {
-        const uint64_t end = first + width < n_vocab ? first + width : n_vocab;
-        fy_npu_count_head(c, (uint32_t)first, (uint32_t)end, &p->heads[p->n_heads++]);
+    const uint32_t n_vocab = c->model->hp.n_vocab, width = fy_npu_head_width(c, caps);
+    const uint32_t step = width > 0 ? width : n_vocab; /* what keeps no limit is shown whole */
+    const uint32_t n = (n_vocab - 1) / step + 1;
+    p->heads = calloc(n, sizeof *p->heads);
+    if (p->heads == NULL)
+        return fy_nomem(e);
+    for (; p->n_heads < n; p->n_heads++) {
+        const uint32_t first = p->n_heads * step;
+        const uint32_t end = n_vocab - first > step ? first + step : n_vocab;
+        fy_npu_count_head(c, first, end, &p->heads[p->n_heads]);
     }
-    if (none && broken(p, FY_NPU_LIMIT_LAYER)) {
+    if (width == 0 && broken(p, FY_NPU_LIMIT_LAYER)) {
         char bytes[SIZE_TEXT_BYTES];
         fy_fail(&p->why, FY_EFIT,
                 "the lm_head takes %s, and no slices of its %u tokens, up to %d of them, keep the "
                 "limits of a context",
                 size_text(p->heads[0].bytes, bytes), n_vocab, FY_NPU_HEADS);
     }
+    return 0;
 }
 
 static void make_chunks(fy_npu_plan *p, fy_npu_counter *c, const fy_npu_caps *caps, uint32_t n)
@@ -275,20 +283,23 @@ static uint32_t make_fewest(fy_npu_plan *p, fy_npu_counter *c, const fy_npu_caps
     return pack(p);
 }
 
-static void cut(fy_npu_plan *p, fy_npu_counter *c)
+static int cut(fy_npu_plan *p, fy_npu_counter *c, fy_err *e)
 {
     const fy_npu_caps caps = fy_npu_caps_of(p->params.soc);
     const uint32_t fewest = fy_npu_fewest_chunks(c, &caps), asked = p->params.n_chunks;
     char what[64] = "", more[64] = "";
-    make_heads(p, c, &caps);
+    p->chunks = calloc(p->params.n_layers, sizeof *p->chunks);
+    if (p->chunks == NULL || make_heads(p, c, &caps, e) != 0)
+        return fy_nomem(e);
     if (fewest == 0) {
         make_chunks(p, c, NULL, asked != 0 ? asked : p->params.n_layers);
-        for (uint32_t l = 0; l < p->params.n_layers; l++) {
-            fy_npu_piece one;
+        uint32_t l = 0;
+        fy_npu_piece one;
+        do
             fy_npu_count_layers(c, l, l + 1, &one);
-            snprintf(what, sizeof what, "layer %u alone", l);
-            check_piece(p, &one, what, FY_NPU_LIMIT_LAYER, "");
-        }
+        while (fy_npu_piece_keeps(&one, &caps) && ++l < p->params.n_layers);
+        snprintf(what, sizeof what, "layer %u alone", l);
+        check_piece(p, &one, what, FY_NPU_LIMIT_LAYER, "");
     } else if (asked != 0) {
         make_chunks(p, c, asked >= fewest ? &caps : NULL, asked);
         snprintf(what, sizeof what, "the largest of %u chunks", asked);
@@ -301,6 +312,7 @@ static void cut(fy_npu_plan *p, fy_npu_counter *c)
     if (p->n_sessions == 0)
         p->n_sessions = pack(p);
     check_sessions(p);
+    return 0;
 }
 
 static void total(fy_npu_plan *p, const fy_npu_model *m)
@@ -318,31 +330,51 @@ static void total(fy_npu_plan *p, const fy_npu_model *m)
 
 /* --- the plan --------------------------------------------------------------------------------- */
 
+/* brief: no more than whether it fits. */
+static int make(const fy_npu_model *m, const fy_npu_params *given, bool brief, fy_npu_plan *p,
+                fy_err *e)
+{
+    fy_npu_counter c;
+    *p = (fy_npu_plan){.fits = true};
+    if (complete(m, given, &p->params, e) != 0)
+        return -1;
+    p->weights_shared = fy_soc_has(p->params.soc, FY_HTP_WEIGHT_SHARING);
+    check_floor(m, p);
+    check_context(m, p);
+    check_vtcm(m, p);
+    if (brief && !p->fits)
+        return 0;
+    if (fy_npu_counter_init(&c, m, &p->params, e) != 0)
+        return -1;
+    p->n_cache = c.n_cache;
+    const int rc = cut(p, &c, e);
+    fy_npu_counter_release(&c);
+    if (rc != 0)
+        return -1;
+    total(p, m);
+    check_memory(p);
+    p->params.n_chunks = p->n_chunks;
+    return 0;
+}
+
 int fy_npu_plan_make(const fy_npu_model *m, const fy_npu_params *given, fy_npu_plan *out, fy_err *e)
 {
-    fy_npu_plan p = {.fits = true};
-    fy_npu_counter c;
-    if (complete(m, given, &p.params, e) != 0 || fy_npu_counter_init(&c, m, &p.params, e) != 0)
-        return -1;
-    p.chunks = calloc(p.params.n_layers, sizeof *p.chunks);
-    p.heads = calloc(FY_NPU_HEADS, sizeof *p.heads);
-    if (p.chunks == NULL || p.heads == NULL) {
-        fy_npu_counter_release(&c);
+    fy_npu_plan p;
+    const int rc = make(m, given, false, &p, e);
+    if (rc == 0)
+        *out = p;
+    else
         fy_npu_plan_release(&p);
-        return fy_nomem(e);
-    }
-    p.n_cache = c.n_cache;
-    p.weights_shared = fy_soc_has(p.params.soc, FY_HTP_WEIGHT_SHARING);
-    check_floor(m, &p);
-    check_context(m, &p);
-    check_vtcm(m, &p);
-    cut(&p, &c);
-    total(&p, m);
-    check_memory(&p);
-    p.params.n_chunks = p.n_chunks;
-    fy_npu_counter_release(&c);
-    *out = p;
-    return 0;
+    return rc;
+}
+
+int fy_npu_plan_fits(const fy_npu_model *m, const fy_npu_params *given, bool *fits, fy_err *e)
+{
+    fy_npu_plan p;
+    const int rc = make(m, given, true, &p, e);
+    *fits = rc == 0 && p.fits;
+    fy_npu_plan_release(&p);
+    return rc;
 }
 
 void fy_npu_plan_release(fy_npu_plan *p)

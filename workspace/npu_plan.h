@@ -104,10 +104,15 @@ typedef struct {
     fy_err why;         /* what was found and what may be; code FY_EFIT */
 } fy_npu_plan;
 
+/* Columns of the attention for who says none: 2048, or what the model has learned. */
+uint32_t fy_npu_default_ctx(const fy_hparams *hp);
+
 /* FY_EARG for parameters that mean nothing (a batch of 0, more chunks than layers). A plan that
  * does not fit is no failure: out->fits says it, with as much of the rest as could be counted. */
 int fy_npu_plan_make(const fy_npu_model *m, const fy_npu_params *p, fy_npu_plan *out, fy_err *e);
 void fy_npu_plan_release(fy_npu_plan *p);
+/* The same question without the rest of the answer, for who asks hundreds of times. */
+int fy_npu_plan_fits(const fy_npu_model *m, const fy_npu_params *p, bool *fits, fy_err *e);
 
 /* --- what would fit --------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/grow.h"
+#include "base/opts.h"
 #include "base/quote.h"
 #include "workspace/data_files.h"
 
@@ -230,9 +231,43 @@ static int add_named(void *user, const void *p, size_t n, const char *path, fy_e
     return f->found != NULL ? 0 : -1;
 }
 
+/* Those that are for any model come first; of the others as many as a message holds. */
+static void list_names(const fy_npu_recipes *r, fy_str *out)
+{
+    enum { ROOM = 380 };
+    for (int published = 0; published < 2; published++) {
+        for (size_t i = 0; i < r->n; i++) {
+            if ((r->at[i]->n_models > 0) != published)
+                continue;
+            if (out->len > ROOM) {
+                fy_str_puts(out, ", ...");
+                return;
+            }
+            fy_str_printf(out, "%s%s", out->len > 0 ? ", " : "", r->at[i]->name);
+        }
+    }
+}
+
+static void refuse(const fy_npu_recipes *r, const char *name, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES], word[FY_QUOTE_BYTES];
+    const char **names = calloc(r->n + 1, sizeof *names), *near = NULL;
+    fy_str all = {0};
+    snprintf(word, sizeof word, "%s", name);
+    for (size_t i = 0; names != NULL && i < r->n; i++)
+        names[i] = r->at[i]->name;
+    if (names != NULL)
+        near = fy_nearest(word, names, r->n);
+    free(names);
+    list_names(r, &all);
+    fy_fail(e, FY_EARG, "no recipe '%s'%s%s%s; there are %s",
+            fy_quote(shown, sizeof shown, fy_span_of(name)), near != NULL ? ", did you mean " : "",
+            near != NULL ? near : "", near != NULL ? "?" : "", fy_str_z(&all));
+    fy_str_release(&all);
+}
+
 const fy_npu_recipe *fy_npu_recipes_find(fy_npu_recipes *r, const char *name, fy_err *e)
 {
-    char shown[FY_QUOTE_BYTES];
     if (strchr(name, '/') != NULL || fy_span_ends(fy_span_of(name), ".json")) {
         named_file f = {r, NULL};
         return fy_data_read(name, add_named, &f, e) == 0 ? f.found : NULL;
@@ -240,12 +275,7 @@ const fy_npu_recipe *fy_npu_recipes_find(fy_npu_recipes *r, const char *name, fy
     const fy_npu_recipe *found = find(r, name);
     if (found != NULL)
         return found;
-    fy_str all = {0};
-    for (size_t i = 0; i < r->n; i++)
-        fy_str_printf(&all, "%s%s", i > 0 ? ", " : "", r->at[i]->name);
-    fy_fail(e, FY_EARG, "no recipe '%s'; there are %s",
-            fy_quote(shown, sizeof shown, fy_span_of(name)), fy_str_z(&all));
-    fy_str_release(&all);
+    refuse(r, name, e);
     return NULL;
 }
 

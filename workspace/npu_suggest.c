@@ -5,7 +5,7 @@
 
 #include "workspace/npu_count.h"
 
-enum { CTX_STEP = 128, MOST_BATCHES = 64 };
+enum { CTX_STEP = 128, MOST_BATCHES = 80 };
 
 #define BIT(change) (1u << (change))
 
@@ -28,14 +28,10 @@ typedef struct {
 
 static bool fits(search *s, const fy_npu_params *p)
 {
-    fy_npu_plan plan;
     fy_err e = {0};
-    if (fy_npu_plan_make(s->m, p, &plan, &e) != 0) {
+    bool yes = false;
+    if (fy_npu_plan_fits(s->m, p, &yes, &e) != 0)
         s->failed = s->failed || e.code == FY_ENOMEM;
-        return false;
-    }
-    const bool yes = plan.fits;
-    fy_npu_plan_release(&plan);
     return yes;
 }
 
@@ -94,7 +90,7 @@ static void put_batches(search *s, const uint32_t *batch, uint32_t n)
 }
 
 /* One size between the largest and the smallest less; the largest halved until it is the next one;
- * the smallest alone. */
+ * the smallest alone, and halved. */
 static void list_batches(search *s)
 {
     const uint32_t n = s->asked.n_batches;
@@ -111,34 +107,42 @@ static void list_batches(search *s)
     const uint32_t next = n > 1 ? b[1] : 0;
     for (b[0] /= 2; b[0] > next; b[0] /= 2)
         put_batches(s, b, n);
-    if (n > 1)
-        put_batches(s, &b[n - 1], 1);
+    for (uint32_t alone = n > 1 ? b[n - 1] : 0; alone > 0; alone /= 2)
+        put_batches(s, &alone, 1);
 }
 
-/* Contexts are whole steps below what was asked for, or one below the least step; when the batch
- * leaves no room, the next step above it. */
+/* Contexts first, first + step, ... last; none when first > last. */
 typedef struct {
-    uint32_t first, last, step; /* first + i * step <= last; first > last: there is none */
+    uint32_t first, last, step;
 } contexts;
 
-static contexts contexts_for(const search *s, const fy_npu_params *p)
+static uint32_t least_context(const search *s, uint32_t batch)
 {
-    const uint32_t asked = s->asked.n_ctx, batch = p->batch[0];
-    const uint32_t least = batch < s->least_ctx ? s->least_ctx : batch + 1;
+    return batch < s->least_ctx ? s->least_ctx : batch + 1;
+}
+
+/* Whole steps below what was asked for; when the batch leaves no room there, the next above it. */
+static contexts whole_steps(const search *s, uint32_t batch)
+{
+    const uint32_t least = least_context(s, batch);
     const uint32_t above = (least + CTX_STEP - 1) / CTX_STEP * CTX_STEP;
-    const uint32_t below = (asked - 1) / CTX_STEP * CTX_STEP;
-    if (asked <= batch)
-        return (contexts){above, above, CTX_STEP};
-    if (above <= below)
-        return (contexts){above, below, CTX_STEP};
-    return (contexts){least, asked - 1, 1};
+    const uint32_t below = (s->asked.n_ctx - 1) / CTX_STEP * CTX_STEP;
+    return (contexts){above, s->asked.n_ctx <= batch ? above : below, CTX_STEP};
+}
+
+/* Below the first step. */
+static contexts single_steps(const search *s, uint32_t batch)
+{
+    const contexts whole = whole_steps(s, batch);
+    const uint32_t asked = s->asked.n_ctx;
+    const uint32_t end = asked <= batch || whole.first < asked ? whole.first : asked;
+    return (contexts){least_context(s, batch), end - 1, 1};
 }
 
 /* --- search ----------------------------------------------------------------------------------- */
 
-static bool find_context(search *s, fy_npu_params *p)
+static bool find_context_of(search *s, contexts c, fy_npu_params *p)
 {
-    const contexts c = contexts_for(s, p);
     p->n_ctx = c.first;
     if (c.first > c.last || !fits(s, p))
         return false;
@@ -153,6 +157,12 @@ static bool find_context(search *s, fy_npu_params *p)
     }
     p->n_ctx = c.first + lo * c.step;
     return true;
+}
+
+static bool find_context(search *s, fy_npu_params *p)
+{
+    return find_context_of(s, whole_steps(s, p->batch[0]), p) ||
+           find_context_of(s, single_steps(s, p->batch[0]), p);
 }
 
 static bool find_layers(search *s, fy_npu_params *p)
@@ -178,13 +188,15 @@ static bool find_sizes(search *s, unsigned changes, fy_npu_params *p)
     const bool context = (changes & BIT(FY_NPU_CHANGE_CONTEXT)) != 0;
     if (!(changes & BIT(FY_NPU_CHANGE_LAYERS)))
         return context ? find_context(s, p) : fits(s, p);
-    if (context) { /* as many layers as ever, not as much context */
-        const contexts c = contexts_for(s, p);
-        p->n_ctx = c.first;
-        if (c.first > c.last)
-            return false;
+    const fy_npu_params without = *p;
+    const contexts tried[] = {whole_steps(s, p->batch[0]), single_steps(s, p->batch[0])};
+    for (int i = 0; context && i < 2; i++) { /* as many layers as can be, with little context */
+        *p = without;
+        p->n_ctx = tried[i].first;
+        if (tried[i].first <= tried[i].last && find_layers(s, p))
+            return true;
     }
-    return find_layers(s, p);
+    return !context && find_layers(s, p);
 }
 
 static bool try_changes(search *s, unsigned changes, fy_npu_params *found)

@@ -1,6 +1,8 @@
 /* What ferry knows of chips and recipes. */
+#include <stdint.h>
 #include <string.h>
 
+#include "base/quote.h"
 #include "workspace/plan_json.h"
 #include "workspace/plan_show.h"
 
@@ -11,6 +13,13 @@ static int wider(int wide, const char *text)
 {
     const int n = (int)strlen(text);
     return n > wide ? n : wide;
+}
+
+/* Text of a file that a user may have from anywhere. */
+static void put_text(fy_str *out, const char *before, const char *text)
+{
+    fy_str_puts(out, before);
+    fy_str_put_quoted(out, fy_span_of(text), SIZE_MAX);
 }
 
 /* --- chips ------------------------------------------------------------------------------------ */
@@ -28,9 +37,9 @@ static void put_soc(fy_str *out, const fy_soc *s, int wide)
     else
         fy_str_printf(out, "%7s", "?");
     if (s->title != NULL)
-        fy_str_printf(out, "  %s", s->title);
+        put_text(out, "  ", s->title);
     for (size_t i = 0; i < s->n_aliases; i++)
-        fy_str_printf(out, "%s%s", i > 0 || s->title != NULL ? ", " : "  ", s->aliases[i]);
+        put_text(out, i > 0 || s->title != NULL ? ", " : "  ", s->aliases[i]);
     fy_str_putc(out, '\n');
 }
 
@@ -84,7 +93,9 @@ static void put_recipe_table(fy_str *out, const fy_npu_recipes *r)
     fy_str_printf(out, "%-*s  KV  %s\n", wide, "name", "weights");
     for (size_t i = 0; i < fy_npu_recipes_n(r); i++) {
         const fy_npu_recipe *one = fy_npu_recipes_at(r, i);
-        fy_str_printf(out, "%-*s  %2u  %s\n", wide, one->name, one->kv_bits, one->title);
+        fy_str_printf(out, "%-*s  %2u", wide, one->name, one->kv_bits);
+        put_text(out, "  ", one->title);
+        fy_str_putc(out, '\n');
     }
 }
 

@@ -6,8 +6,6 @@
 #include "base/log.h"
 #include "base/quote.h"
 
-enum { N_CTX = 2048 };
-
 static int bad_batch(const char *text, const char *what, fy_err *e)
 {
     char q[FY_QUOTE_BYTES];
@@ -70,14 +68,11 @@ int fy_plan_options_check(const fy_plan_options *o, fy_err *e)
     return 0;
 }
 
-int fy_plan_params_of(fy_plan_data *d, const fy_plan_options *o, const fy_hparams *hp,
-                      fy_npu_params *p, fy_err *e)
+int fy_plan_params_of(fy_plan_data *d, const fy_plan_options *o, fy_npu_params *p, fy_err *e)
 {
     static const uint32_t bits[] = {8, 16};
     *p = (fy_npu_params){
-        .n_ctx = o->n_ctx != FY_OPT_UNSET_INT ? (uint32_t)o->n_ctx
-                 : hp->n_ctx_train < N_CTX    ? hp->n_ctx_train
-                                              : N_CTX,
+        .n_ctx = o->n_ctx != FY_OPT_UNSET_INT ? (uint32_t)o->n_ctx : 0,
         .n_chunks = (uint32_t)o->n_chunks,
         .kv_bits = o->kv_bits >= 0 ? bits[o->kv_bits] : 0,
         .memory_bytes = o->memory != FY_OPT_UNSET_INT ? (uint64_t)o->memory : 0,

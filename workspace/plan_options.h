@@ -2,7 +2,7 @@
  *
  *     fy_plan_options_check(&o, e)          what goes together
  *     fy_plan_data_open(&d, &o, e)          chips and recipes
- *     fy_plan_params_of(&d, &o, hp, &p, e)  what a plan is made from
+ *     fy_plan_params_of(&d, &o, &p, e)      what a plan is made from
  *     fy_plan_data_release(&d) */
 #ifndef FY_WORKSPACE_PLAN_OPTIONS_H
 #define FY_WORKSPACE_PLAN_OPTIONS_H
@@ -113,10 +113,9 @@ void fy_plan_data_release(fy_plan_data *d);
 /* The chip that the options name; view of d. NULL on failure. */
 const fy_soc *fy_plan_find_soc(fy_plan_data *d, const fy_plan_options *o, fy_err *e);
 
-/* Batch sizes, context and the rest; soc and recipe only where the options name them: recipe NULL
- * is the chip's default. */
-int fy_plan_params_of(fy_plan_data *d, const fy_plan_options *o, const fy_hparams *hp,
-                      fy_npu_params *p, fy_err *e);
+/* Batch sizes, context and the rest as far as the options say; no soc. recipe NULL: the chip's
+ * default. */
+int fy_plan_params_of(fy_plan_data *d, const fy_plan_options *o, fy_npu_params *p, fy_err *e);
 
 /* FY_EFIT: why the plan does not fit, and what would. Always -1. */
 int fy_plan_does_not_fit(const fy_npu_plan *p, const fy_npu_suggestion *s, const fy_npu_model *m,

@@ -28,12 +28,20 @@ static void put_model(fy_str *out, const fy_plan_view *v)
                   (double)v->model->npu.file_bytes * GB, v->model->checkpoint ? " as f16" : "");
 }
 
+/* Whoever wrote the file may have put anything into it. */
+static void put_quoted(fy_str *out, const char *title)
+{
+    fy_str_puts(out, " (");
+    fy_str_put_quoted(out, fy_span_of(title), SIZE_MAX);
+    fy_str_putc(out, ')');
+}
+
 static void put_soc(fy_str *out, const fy_plan_view *v)
 {
     const fy_soc *s = v->plan->params.soc;
     fy_str_puts(out, s->name);
     if (s->title != NULL)
-        fy_str_printf(out, " (%s)", s->title);
+        put_quoted(out, s->title);
     fy_str_printf(out, ": HTP V%u", s->htp_arch);
     if (s->vtcm_mb > 0)
         fy_str_printf(out, ", VTCM %u MiB", s->vtcm_mb);
@@ -47,7 +55,7 @@ static void put_recipe(fy_str *out, const fy_plan_view *v)
     const fy_npu_recipe *r = v->plan->params.recipe;
     fy_str_puts(out, r->name);
     if (strcmp(r->name, r->title) != 0)
-        fy_str_printf(out, " (%s)", r->title);
+        put_quoted(out, r->title);
     fy_str_printf(out, ", KV cache of %u bit", v->plan->params.kv_bits);
 }
 
@@ -246,15 +254,23 @@ static void put_sessions(fy_str *out, const fy_npu_plan *p, int columns)
     for (uint32_t i = 0; i < p->n_sessions && i < p->params.soc->n_sessions; i++)
         put_session(out, p, i, width > 2 * MAX_BAR ? 2 * MAX_BAR : width);
     put_rest(out, p);
-    fy_str_printf(out, "memory   %.2f GB with the NPU, %.2f GB with the CPU alone",
-                  (double)p->npu_peak * GB, (double)p->cpu_peak * GB);
+}
+
+static void put_memory(fy_str *out, const fy_plan_view *v)
+{
+    const fy_npu_plan *p = v->plan;
+    fy_str_printf(out, "%.2f GB with the NPU, %.2f GB with the CPU alone", (double)p->npu_peak * GB,
+                  (double)p->cpu_peak * GB);
     if (p->params.memory_bytes > 0)
         fy_str_printf(out, ", of the phone's %.2f GB", (double)p->params.memory_bytes * GB);
-    fy_str_putc(out, '\n');
-    if (p->fits)
-        fy_str_printf(out, "fits     %u chunk%s and %u lm_head%s in %u of %u sessions\n",
-                      p->n_chunks, p->n_chunks == 1 ? "" : "s", p->n_heads,
-                      p->n_heads == 1 ? "" : "s", p->n_sessions, p->params.soc->n_sessions);
+}
+
+static void put_verdict(fy_str *out, const fy_plan_view *v)
+{
+    const fy_npu_plan *p = v->plan;
+    fy_str_printf(out, "%u chunk%s and %u lm_head%s in %u of %u sessions", p->n_chunks,
+                  p->n_chunks == 1 ? "" : "s", p->n_heads, p->n_heads == 1 ? "" : "s",
+                  p->n_sessions, p->params.soc->n_sessions);
 }
 
 /* --- layer by layer --------------------------------------------------------------------------- */
@@ -313,4 +329,7 @@ void fy_plan_put_text(fy_str *out, const fy_plan_view *v, int columns, bool deta
         return;
     put_pieces(out, p, columns);
     put_sessions(out, p, columns);
+    put_line(out, "memory", put_memory, v, columns);
+    if (p->fits)
+        put_line(out, "fits", put_verdict, v, columns);
 }

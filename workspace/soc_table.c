@@ -190,14 +190,31 @@ static int check_row(const fy_soc *s, fy_err *e)
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-/* "8 Gen 3", "8-gen-3" and "8GEN3" are one name. */
+/* The next letter that counts, 0 at the end: "8 Gen 3", "8-gen-3" and "8GEN3" are one name. */
+static char next_letter(const char **p)
+{
+    while (**p != '\0' && strchr(" -_", **p) != NULL)
+        ++*p;
+    char c = **p;
+    *p += c != '\0';
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
 static void key_of(const char *name, fy_str *out)
 {
     fy_str_clear(out);
-    for (const char *p = name; *p != '\0'; p++) {
-        if (strchr(" -_", *p) == NULL)
-            fy_str_putc(out, *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p);
+    for (char c; (c = next_letter(&name)) != '\0';)
+        fy_str_putc(out, c);
+}
+
+static bool same_key(const char *a, const char *b)
+{
+    char c;
+    while ((c = next_letter(&a)) == next_letter(&b)) {
+        if (c == '\0')
+            return true;
     }
+    return false;
 }
 
 /* i: 0 name, then aliases, then title; NULL: there are no more. */
@@ -341,18 +358,11 @@ static int check_file(fy_soc_table *file, const fy_soc *base, const char *name, 
 /* Not a row that has it as an alias: that is a contradiction, which index_names finds. */
 static fy_soc *same_name(const fy_soc_table *t, const char *name)
 {
-    fy_str a = {0}, b = {0};
-    uint32_t row;
-    fy_soc *found = NULL;
-    key_of(name, &a);
-    if (!a.oom && fy_names_find(&t->index, fy_span_of(fy_str_z(&a)), &row)) {
-        key_of(t->row[row].name, &b);
-        if (strcmp(fy_str_z(&a), fy_str_z(&b)) == 0)
-            found = &t->row[row];
+    for (size_t i = 0; i < t->n; i++) {
+        if (same_key(t->row[i].name, name))
+            return &t->row[i];
     }
-    fy_str_release(&a);
-    fy_str_release(&b);
-    return found;
+    return NULL;
 }
 
 static int compare(const void *a, const void *b)
@@ -445,22 +455,17 @@ const fy_soc *fy_soc_table_at(const fy_soc_table *t, size_t i)
 
 /* The only one whose name is these digits behind letters; two of them (XR and AR chips share some)
  * are none. */
-static const fy_soc *by_digits(const fy_soc_table *t, const char *key)
+static const fy_soc *by_digits(const fy_soc_table *t, const char *wanted)
 {
     const fy_soc *found = NULL;
-    fy_str name = {0};
     for (size_t i = 0; i < t->n; i++) {
-        key_of(t->row[i].name, &name);
-        const char *digits = fy_str_z(&name) + strcspn(fy_str_z(&name), "0123456789");
-        if (*digits == '\0' || strcmp(digits, key) != 0)
+        const char *digits = t->row[i].name + strcspn(t->row[i].name, "0123456789");
+        if (*digits == '\0' || !same_key(digits, wanted))
             continue;
-        if (found != NULL) {
-            found = NULL;
-            break;
-        }
+        if (found != NULL)
+            return NULL;
         found = &t->row[i];
     }
-    fy_str_release(&name);
     return found;
 }
 
@@ -511,7 +516,7 @@ const fy_soc *fy_soc_find(const fy_soc_table *t, const char *name, fy_err *e)
         fy_nomem(e);
     else if (fy_names_find(&t->index, fy_span_of(fy_str_z(&key)), &row))
         found = &t->row[row];
-    else if ((found = by_digits(t, fy_str_z(&key))) == NULL)
+    else if ((found = by_digits(t, name)) == NULL)
         refuse(t, name, e);
     fy_str_release(&key);
     return found;

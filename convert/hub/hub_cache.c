@@ -312,7 +312,7 @@ static int find_id(const char *text, fy_hub_place *p, fy_err *e)
     else
         rc = fy_fail(e, FY_EIO,
                      "%s: no such file or directory, and not in the cache (no %s); "
-                     "'ferry fetch %s' downloads it, --fetch does it on the way",
+                     "'ferry fetch %s' downloads it",
                      text, storage, text);
     free(storage);
     return rc == 0 ? snapshot_name(p->dir, &p->name, e) : -1;

@@ -67,6 +67,7 @@ uint32_t fy_graph_n_io(const fy_graph_shape *g)
     return once_roles(g, false, roles) + once_roles(g, true, roles) + 4 * n_pairs(g);
 }
 
+/* Without their names: who only counts needs none. */
 static fy_io_tensor once(const fy_graph_shape *g, fy_io_role role)
 {
     const uint64_t cols[MOST_ONCE] = {
@@ -85,7 +86,6 @@ static fy_io_tensor once(const fy_graph_shape *g, fy_io_role role)
                       .element_bytes = bias ? F16_BYTES : F32_BYTES,
                       .rows = g->n_batch,
                       .cols = cols[role]};
-    snprintf(t.name, sizeof t.name, "%s", names[role]);
     return t;
 }
 
@@ -103,7 +103,6 @@ static fy_io_tensor of_head(const fy_graph_shape *g, uint32_t i, bool outputs)
                       .element_bytes = g->kv_bytes,
                       .rows = transposed ? dim : tokens,
                       .cols = transposed ? tokens : dim};
-    snprintf(t.name, sizeof t.name, "layer_%u_%s_%u", t.layer, names[t.role], t.head);
     return t;
 }
 
@@ -114,6 +113,7 @@ void fy_graph_io(const fy_graph_shape *g, uint32_t i, fy_io_tensor *out)
         const uint32_t n = once_roles(g, outputs, roles);
         if (i < n) {
             *out = once(g, roles[i]);
+            snprintf(out->name, sizeof out->name, "%s", names[out->role]);
             return;
         }
         i -= n;
@@ -122,6 +122,8 @@ void fy_graph_io(const fy_graph_shape *g, uint32_t i, fy_io_tensor *out)
             continue;
         }
         *out = of_head(g, i, outputs);
+        snprintf(out->name, sizeof out->name, "layer_%u_%s_%u", out->layer, names[out->role],
+                 out->head);
         return;
     }
 }

@@ -83,9 +83,8 @@ static int open_model(job *j, fy_err *e)
     if (j->has_bundle && note_hash(j, e) != 0)
         return -1;
     double begin = fy_now_s();
-    const fy_machine_options any = {.backend = FY_BACKEND_AUTO};
-    j->model = fy_machine_open(&any, j->has_bundle ? j->bundle.weights : o->model, j->bundle.qnn,
-                               &why);
+    j->model = fy_machine_open(&o->machine, j->has_bundle ? j->bundle.weights : o->model,
+                               j->has_bundle ? j->bundle.qnn : NULL, &why);
     if (j->model == NULL)
         return failed_to_open(j, "model", &why, e);
     const fy_hparams *hp = fy_model_hparams(j->model);

@@ -5,6 +5,7 @@
 
 #include "base/json_out.h"
 #include "base/progress.h"
+#include "cli/model_chunks.h"
 #include "cli/verb.h"
 #include "model/sample_scan.h"
 #include "model/template/chat_template.h"
@@ -305,14 +306,22 @@ static int put_prompt(greedy *g, fy_span text, bool special, fy_str *out, fy_err
     return rc;
 }
 
-static size_t ids_per_prompt(const fy_model *m, uint64_t max_read, size_t n_prompts)
+static void add_bytes(void *user, const fy_gguf *g)
 {
-    const fy_gguf *g = fy_model_gguf(m);
-    uint64_t bytes = 1;
+    uint64_t *bytes = user;
     for (size_t i = 0; i < fy_gguf_n_tensors(g); i++)
-        bytes += fy_gguf_tensor_at(g, i)->bytes;
-    uint64_t n = max_read / bytes / n_prompts;
-    return n < FEWEST_IDS ? FEWEST_IDS : n > MOST_IDS ? MOST_IDS : (size_t)n;
+        *bytes += fy_gguf_tensor_at(g, i)->bytes;
+}
+
+static int ids_per_prompt(const fy_model *m, uint64_t max_read, size_t n_prompts, size_t *out,
+                          fy_err *e)
+{
+    uint64_t bytes = 1;
+    if (fy_model_each_file(m, add_bytes, &bytes, e) != 0)
+        return -1;
+    const uint64_t n = max_read / bytes / n_prompts;
+    *out = n < FEWEST_IDS ? FEWEST_IDS : n > MOST_IDS ? MOST_IDS : (size_t)n;
+    return 0;
 }
 
 static int put_greedy(const fy_model *m, const fy_vocab *v, const fy_parity_params *p,
@@ -324,10 +333,9 @@ static int put_greedy(const fy_model *m, const fy_vocab *v, const fy_parity_para
     greedy g = {.v = v,
                 .s = fy_parity_session(m, N_CTX, p->n_threads, e),
                 .n_vocab = fy_model_hparams(m)->n_vocab,
-                .most = ids_per_prompt(m, p->max_read, n),
                 .end_s = begin + p->max_s,
                 .made = made};
-    int rc = g.s != NULL ? 0 : -1;
+    int rc = g.s != NULL ? ids_per_prompt(m, p->max_read, n, &g.most, e) : -1;
     fy_str_puts(out, ",\n \"greedy\": [");
     for (size_t i = 0; rc == 0 && i < n && !made->cut; i++) {
         bool plain = i < N_OF(prompts);

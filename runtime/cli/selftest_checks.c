@@ -174,12 +174,12 @@ int fy_self_parity(fy_self_checks *l, const char *model_dir, fy_model *m, int n_
 
 enum { N_IDS = 24 };
 
-/* The last logits of N_IDS tokens, computed `step` at a time; the caller frees. */
-static float *logits_of(const fy_model *m, int n_threads, uint32_t step, fy_err *e)
+/* The last logits of n_ids tokens, computed `step` at a time; the caller frees. */
+static float *logits_of(const fy_model *m, uint32_t n_ids, int n_threads, uint32_t step, fy_err *e)
 {
     const fy_hparams *hp = fy_model_hparams(m);
-    fy_session_params p = {.n_ctx = N_IDS,
-                           .n_batch = N_IDS,
+    fy_session_params p = {.n_ctx = n_ids,
+                           .n_batch = n_ids,
                            .n_threads = n_threads,
                            .type_k = FY_F16,
                            .type_v = FY_F16};
@@ -188,10 +188,10 @@ static float *logits_of(const fy_model *m, int n_threads, uint32_t step, fy_err 
     const float *last = NULL;
     int32_t ids[N_IDS];
     int rc = s == NULL ? -1 : out == NULL ? fy_nomem(e) : 0;
-    for (uint32_t i = 0; i < N_IDS; i++)
+    for (uint32_t i = 0; i < n_ids; i++)
         ids[i] = (int32_t)(((uint64_t)i * 7919 + 1) % hp->n_vocab);
-    for (uint32_t at = 0; rc == 0 && at < N_IDS; at += step) {
-        uint32_t n = at + step <= N_IDS ? step : N_IDS - at;
+    for (uint32_t at = 0; rc == 0 && at < n_ids; at += step) {
+        uint32_t n = at + step <= n_ids ? step : n_ids - at;
         rc = fy_session_eval(s, ids + at, n, NULL, &last, e);
     }
     if (rc == 0)
@@ -205,17 +205,18 @@ static float *logits_of(const fy_model *m, int n_threads, uint32_t step, fy_err 
 
 int fy_self_threads(fy_self_checks *l, const fy_model *m, int n_threads, fy_err *e)
 {
+    const uint32_t most = fy_model_max_ctx(m), n_ids = most < N_IDS ? most : N_IDS;
     const struct {
         int n_threads;
         uint32_t step;
-    } ways[] = {{1, N_IDS}, {n_threads, N_IDS}, {n_threads, 7}};
+    } ways[] = {{1, n_ids}, {n_threads, n_ids}, {n_threads, 7}};
     float *logits[3] = {0};
     size_t bytes = fy_model_hparams(m)->n_vocab * sizeof(float);
     fy_err why = {0};
     double begin = fy_now_s();
     bool ok = true;
     for (int i = 0; ok && i < 3; i++)
-        ok = (logits[i] = logits_of(m, ways[i].n_threads, ways[i].step, &why)) != NULL;
+        ok = (logits[i] = logits_of(m, n_ids, ways[i].n_threads, ways[i].step, &why)) != NULL;
     double took = fy_now_s() - begin;
     int rc;
     if (!ok)
@@ -225,7 +226,7 @@ int fy_self_threads(fy_self_checks *l, const fy_model *m, int n_threads, fy_err 
                          "%d threads give other logits than one", n_threads);
     else if (memcmp(logits[0], logits[2], bytes) != 0)
         rc = fy_self_add(l, "threads", FY_SELF_FAILED, took, e,
-                         "%d tokens in batches of 7 give other logits than at once", N_IDS);
+                         "%u tokens in batches of 7 give other logits than at once", n_ids);
     else
         rc =
             fy_self_add(l, "threads", FY_SELF_OK, took, e,

@@ -73,9 +73,9 @@ static int measure_decode(fy_session *s, uint32_t n_vocab, double seconds, fy_se
 static int measure_model(const fy_model *m, double seconds, fy_self_reading *out, fy_err *e)
 {
     const fy_hparams *hp = fy_model_hparams(m);
-    const uint32_t trained = hp->n_ctx_train < N_CTX ? hp->n_ctx_train : N_CTX;
-    const uint32_t most = fy_model_max_ctx(m);
-    fy_session_params p = {.n_ctx = trained < most ? trained : most,
+    const uint32_t most = fy_model_max_ctx(m),
+                   wanted = hp->n_ctx_train < N_CTX ? hp->n_ctx_train : N_CTX;
+    fy_session_params p = {.n_ctx = wanted < most ? wanted : most,
                            .n_batch = MOST_PREFILL,
                            .n_threads = out->n_threads,
                            .type_k = FY_F16,

@@ -75,7 +75,7 @@ rm -rf "$TMP"/s "$TMP"/s-* "$TMP/whole.gguf" "$TMP/again.gguf"
 # --- as a plan says -------------------------------------------------------------------------------------------------
 echo '{"defaults": {"sessions": 4, "session_mb": 256, "context_mb": 64, "file_mb": 64, "source": "none"},
     "socs": [{"name": "SMALL1", "htp_arch": 75, "vtcm_mb": 8, "memory_mb": 4096, "source": "none"}]}' >"$TMP/small.json"
-small=(--soc SMALL1 --soc-table "$TMP/small.json" -c 16384 --batch 32,1 --recipe 16a8w)
+small=(--soc SMALL1 --soc-table "$TMP/small.json" -c 16384 --batch "32,1" --recipe 16a8w)
 check "a plan" "$FERRY" plan "$source" "${small[@]}"
 "$FERRY" plan "$source" "${small[@]}" --json >"$TMP/plan.json"
 check "of more than one chunk" jq -e '.chunks | length > 1' "$TMP/plan.json"

@@ -11,15 +11,16 @@ check "tales is cut" "$ferry" chunk "$TMP/tales.gguf" --chunks 2 -o "$TMP/cut" -
 
 # --- create --------------------------------------------------------------------------------------------------------
 check_status "create takes what chunk made" 0 "PowerServe's runtime could not .*its layers are chunks" \
-    "$ferry" create "$TMP/cut" --no-parity -o "$TMP/npu"
+    "$ferry" create "$TMP/cut" -o "$TMP/npu"
 check "every piece as it was" diff -r "$TMP/cut/qnn" "$TMP/npu/tales/qnn"
 check "the embedding, too" cmp "$TMP/cut/ggml/weights.gguf" "$TMP/npu/tales/ggml/weights.gguf"
 check "verify is content" "$ferry" verify "$TMP/npu" -q
-"$ferry" create --chunks "$TMP/cut" --no-parity -o "$TMP/npu2" -q
+"$ferry" create --chunks "$TMP/cut" -o "$TMP/npu2" -q
 check "--chunks without a model is the same" diff -r "$TMP/npu" "$TMP/npu2"
-"$ferry" create "$TMP/tales.gguf" --no-parity -o "$TMP/plain" -q
-check_equal "model.json and the vocabulary are those of the whole model" "" \
-    "$(cmp "$TMP/plain/tales/model.json" "$TMP/npu/tales/model.json" && cmp "$TMP/plain/tales/vocab.gguf" "$TMP/npu/tales/vocab.gguf")"
+"$ferry" create "$TMP/tales.gguf" -o "$TMP/plain" -q
+for file in model.json vocab.gguf parity.json; do
+    check "$file is that of the whole model" cmp "$TMP/plain/tales/$file" "$TMP/npu/tales/$file"
+done
 check_status "chunks go beside the complete model" 0 "PowerServe's runtime needs --no-qnn" \
     "$ferry" create "$TMP/tales.gguf" --chunks "$TMP/cut" --no-parity -o "$TMP/both"
 check "which is complete" cmp "$TMP/tales.gguf" "$TMP/both/tales/ggml/weights.gguf"
@@ -29,6 +30,7 @@ check_equal "and runs on the CPU as before" "$("$ferry" run -m "$TMP/tales.gguf"
     "$("$ferry" run -d "$TMP/both" -p 'One day' -n 8 -q)"
 check "a checkpoint that becomes the model that was cut" "$ferry" create tests/data/tales --chunks "$TMP/cut" --no-parity -o "$TMP/both2" -q
 check "gives the same" diff -r "$TMP/both" "$TMP/both2"
+check "selftest is content" "$ferry" selftest --quick -d "$TMP/npu"
 check_status "another model is refused" 2 "chunk_0.gguf: 'blk.0.attn_q.weight' is q4_0, but q8_0" \
     "$ferry" create tests/data/tales --outtype q8_0 --chunks "$TMP/cut" -o "$TMP/none"
 check_status "a piece is no model" 2 'chunk_0.gguf: is a piece of a model that was cut, layers 0-1' \
@@ -49,6 +51,8 @@ for ws in npu both; do
     check "$ws: pack and unpack" bash -c "'$ferry' pack $TMP/$ws -o $TMP/$ws.tar.zst -q && '$ferry' unpack $TMP/$ws.tar.zst -o $TMP/$ws-back -q"
     check "$ws: the same bytes" diff -r "$TMP/$ws" "$TMP/$ws-back"
     check "$ws: verify" "$ferry" verify "$TMP/$ws-back" -q
+    check_equal "$ws: the chunks say what the whole model says" "$("$ferry" run -m "$TMP/tales.gguf" -p 'One day' -n 24 -q)" \
+        "$("$ferry" run -d "$TMP/$ws-back" --backend chunks -p 'One day' -n 24 -q)"
 done
 
 # --- verify --------------------------------------------------------------------------------------------------------

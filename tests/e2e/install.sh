@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `make install` puts down works from there: program, man pages, completion.
+# What `make install` puts down works from there: program, data, man pages, completion.
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/lib.sh
 . tests/lib.sh
@@ -9,6 +9,7 @@ check "make install" make -s install DESTDIR="$root" PREFIX=/usr
 bin=$root/usr/bin/ferry
 verbs=$($bin --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
 check "the installed program runs" "$bin" --version
+check "chips and recipes are there to read" diff -r workspace/data "$root/usr/share/ferry"
 for page in "$root"/usr/share/man/man1/*.1; do
     check_equal "$(basename "$page") is clean" "" "$(mandoc -T lint -W warning "$page" 2>&1)"
 done

@@ -459,8 +459,8 @@ static void what_cannot_be_cut_leaves_nothing(void **state)
     refused("absent.gguf", "d", &good, FY_EIO, "absent.gguf: cannot open");
     assert_false(fy_file_exists(at("d")));
     cut_into("d", &good);
-    refused("d/qnn/chunk_0.gguf", "e", &good, FY_EFORMAT, "is missing");
-    refused("d/ggml/weights.gguf", "e", &good, FY_EFORMAT, "is missing");
+    refused("d/qnn/chunk_0.gguf", "e", &good, FY_EARG, "is a piece of a model");
+    refused("d/ggml/weights.gguf", "e", &good, FY_EARG, "is a piece of a model");
     assert_false(fy_file_exists(at("e")));
 }
 
@@ -500,45 +500,45 @@ static void not_joined(fy_code code, const char *says)
     assert_false(fy_file_exists(at("again.gguf.part")));
 }
 
-/* A fresh cut in d, another model's in o. */
-static void two_cuts(bool tied)
+static void cut_anew(bool tied, float rope_theta)
 {
     tiny_model m = tiny_default();
-    fy_cut cut = plain_cut();
-    assert_int_equal(tmp_remove(NULL), 0);
-    assert_int_equal(tmp_make(NULL), 0);
+    const fy_cut cut = plain_cut();
     m.tied = tied;
-    m.hp.rope_theta = 20000;
+    m.hp.rope_theta = rope_theta;
     make("m.gguf", &m);
-    cut_into("o", &cut);
-    m.hp.rope_theta = 10000;
-    make("m.gguf", &m);
+    for (int i = 0; i < N_PIECES; i++)
+        unlink(at(pieces[i]));
+    unlink(at("d/qnn/chunk_2.gguf"));
+    unlink(at("d/qnn/config.json"));
     cut_into("d", &cut);
 }
 
 static void pieces_that_do_not_go_together_are_refused(void **state)
 {
     (void)state;
-    two_cuts(false);
+    cut_anew(false, 20000);
+    assert_int_equal(rename(at("d/qnn/chunk_1.gguf"), at("other.gguf")), 0);
+    cut_anew(false, 10000);
     assert_int_equal(unlink(at("d/qnn/chunk_1.gguf")), 0);
     not_joined(FY_EVERIFY, "d/qnn/chunk_1.gguf: missing; the 'ferry chunk'");
     copy_file(at("d/qnn/chunk_0.gguf"), at("d/qnn/chunk_1.gguf"));
     not_joined(FY_EVERIFY, "chunk_1.gguf");
     not_joined(FY_EVERIFY, "remove that file and cut the model into");
-    copy_file(at("o/qnn/chunk_1.gguf"), at("d/qnn/chunk_1.gguf"));
+    copy_file(at("other.gguf"), at("d/qnn/chunk_1.gguf"));
     not_joined(FY_EVERIFY, "chunk_1.gguf");
-    two_cuts(false);
+    cut_anew(false, 10000);
     copy_file(at("d/qnn/chunk_1.gguf"), at("d/qnn/chunk_2.gguf"));
     not_joined(FY_EVERIFY, "chunk_2.gguf: is not named by config.json");
-    two_cuts(false);
+    cut_anew(false, 10000);
     assert_int_equal(truncate(at("d/qnn/lm_head_1.gguf"), 500), 0);
     not_joined(FY_EVERIFY, "lm_head_1.gguf");
-    two_cuts(false);
+    cut_anew(false, 10000);
     assert_int_equal(unlink(at("d/qnn/config.json")), 0);
     not_joined(FY_EVERIFY, "d/qnn/config.json: missing");
     assert_int_equal(unlink(at("d/ggml/weights.gguf")), 0);
     not_joined(FY_EVERIFY, "d/ggml/weights.gguf: missing");
-    two_cuts(false);
+    cut_anew(false, 10000);
     copy_file(at("m.gguf"), at("d/ggml/weights.gguf"));
     not_joined(FY_EARG, "d/ggml/weights.gguf: is the complete model");
 }
@@ -559,25 +559,26 @@ static long offset_of(const char *rel, const char *name)
 static void changed_weights_are_found(void **state)
 {
     (void)state;
-    two_cuts(false);
+    cut_anew(false, 10000);
     flip_byte(at("d/qnn/chunk_0.gguf"), offset_of("d/qnn/chunk_0.gguf", "blk.0.attn_q.weight"));
-    not_joined(FY_EVERIFY, "d: the pieces give model ");
-    two_cuts(false); /* a copy of the norm that is not equal */
+    not_joined(FY_EVERIFY, "the pieces together are model ");
+    cut_anew(false, 10000); /* a copy of the norm that is not equal */
     flip_byte(at("d/qnn/lm_head_1.gguf"), offset_of("d/qnn/lm_head_1.gguf", "output_norm.weight"));
     not_joined(FY_EVERIFY, "lm_head_1.gguf");
-    two_cuts(true); /* of the embedding, beyond its first bytes: found while it is written */
+    cut_anew(true, 10000); /* of the embedding, beyond what the number covers */
     flip_byte(at("d/qnn/lm_head_2.gguf"), offset_of("d/qnn/lm_head_2.gguf", "output.weight"));
-    not_joined(FY_EVERIFY, "lm_head_2.gguf: 'output.weight' has other values than what it is a");
-    two_cuts(true);
+    not_joined(FY_EVERIFY,
+               "lm_head_2.gguf: 'output.weight' has other values than token_embd.weight");
+    cut_anew(true, 10000);
     flip_byte(at("d/ggml/weights.gguf"), offset_of("d/ggml/weights.gguf", "token_embd.weight"));
-    not_joined(FY_EVERIFY, "'output.weight' has other values than what it is a copy of");
+    not_joined(FY_EVERIFY, "'output.weight' has other values than token_embd.weight");
 }
 
 static void a_piece_is_never_overwritten(void **state)
 {
     (void)state;
     fy_err e = {0};
-    two_cuts(false);
+    cut_anew(false, 10000);
     assert_int_equal(fy_chunk_join(at("d"), at("d/qnn/chunk_0.gguf"), NULL, NULL, &e), -1);
     assert_int_equal(e.code, FY_EARG);
     assert_says(&e, "d/qnn/chunk_0.gguf: is one of the pieces");

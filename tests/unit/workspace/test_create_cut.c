@@ -10,6 +10,7 @@
 
 #include "bundle/bundle.h"
 #include "tests/unit/workspace/cut_fixture.h"
+#include "workspace/doctor.h"
 
 static fy_create_params params(const char *model, const char *dir)
 {
@@ -117,6 +118,35 @@ static void chunks_go_beside_the_complete_model(void **state)
     same_files("ws", "ws2", (const char *const[]){"manifest.json", NULL});
 }
 
+/* Alone all pieces are in memory; beside the complete model that is, which run takes. */
+static void a_phone_is_asked_for_what_is_computed_with(void **state)
+{
+    (void)state;
+    enum { NORM_BYTES = 32 * 4 }; /* of the second slice of the lm_head */
+    fy_err e = {0};
+    fy_need alone, both;
+    cut_model m = cut_sound();
+    cut_write("cut", &m);
+    fy_create_params p = params(at("cut"), at("alone"));
+    created(&p);
+    p = params(at("whole.gguf"), at("both"));
+    p.chunks = at("cut");
+    created(&p);
+    if (fy_need_of(at("alone"), 0, FY_F16, FY_F16, &alone, &e) != 0 ||
+        fy_need_of(at("both"), 0, FY_F16, FY_F16, &both, &e) != 0)
+        fail_msg("%s", e.msg);
+    assert_true(both.weights > 0);
+    assert_int_equal(alone.weights, both.weights + NORM_BYTES);
+    assert_int_equal(alone.n_ctx, 24); /* cache_size */
+    assert_int_equal(both.n_ctx, 4096);
+    assert_true(both.bytes > alone.bytes);
+    fy_need_release(&alone);
+    fy_need_release(&both);
+    assert_int_equal(fy_need_of(at("alone"), 25, FY_F16, FY_F16, &alone, &e), -1);
+    assert_says(&e, "context of 25 positions, but the graphs have 24");
+    assert_int_equal(e.code, FY_EFIT);
+}
+
 static void what_is_not_of_the_model_is_refused(void **state)
 {
     (void)state;
@@ -211,8 +241,11 @@ static void pieces_of_another_cut_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_cut_becomes_a_workspace),           TEST(chunks_go_beside_the_complete_model),
-        TEST(what_is_not_of_the_model_is_refused), TEST(an_embedding_alone_is_found),
+        TEST(a_cut_becomes_a_workspace),
+        TEST(chunks_go_beside_the_complete_model),
+        TEST(a_phone_is_asked_for_what_is_computed_with),
+        TEST(what_is_not_of_the_model_is_refused),
+        TEST(an_embedding_alone_is_found),
         TEST(pieces_of_another_cut_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
