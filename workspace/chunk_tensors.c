@@ -265,7 +265,7 @@ static int check_id(const found *f, size_t n, fy_err *e)
                          id, expected);
 }
 
-static bool all_cut(const fy_qnn_graph *g, size_t n)
+bool fy_chunk_none_compiled(const fy_qnn_graph *g, size_t n)
 {
     size_t i = 0;
     while (i < n && fy_qnn_is_gguf(&g[i]))
@@ -289,17 +289,18 @@ static int check_all(found *f, fy_err *e)
             f->at[i] = fy_gguf_tensor_at(m->weights, i);
         return m->n_pieces > 0 ? check_id(f, n, e) : 0;
     }
-    if (!all_cut(m->config.graph, m->config.n_graphs) ||
-        !all_cut(m->config.embedding, m->config.n_embeddings))
+    if (!fy_chunk_none_compiled(m->config.graph, m->config.n_graphs) ||
+        !fy_chunk_none_compiled(m->config.embedding, m->config.n_embeddings))
         return 0; /* the rest is in context binaries */
     return check_gaps(f, &n, e) != 0 ? -1 : check_id(f, n, e);
 }
 
 int fy_chunk_check_places(const fy_cut_model *m, fy_err *e)
 {
-    found f = {.m = m, .n = fy_gguf_n_tensors(m->weights)};
-    for (size_t i = 0; m->part.kind == FY_PART_EMBEDDING && i < m->n_pieces; i++)
-        f.n += fy_gguf_n_tensors(m->piece[i].gguf);
+    /* a family has no more tensors: some pieces may be compiled, whose tensors nobody counts */
+    found f = {.m = m, .n = ((size_t)m->hp.n_layer + 1) * m->family->n_rows};
+    if (m->part.kind == FY_PART_WHOLE)
+        f.n = fy_gguf_n_tensors(m->weights);
     f.at = calloc(f.n + 1, sizeof *f.at);
     const int rc = f.at != NULL ? check_all(&f, e) : fy_nomem(e);
     free(f.at);

@@ -2,10 +2,10 @@
  * has one batch size and tensors of fixed shapes, which arch/graph_io.h lists; docs/npu-graphs.md
  * says who writes what when.
  *
- * Life: a device; on it the pieces (files) that are loaded; of a piece the graphs, each bound once to
- * the memory that its tensors have from then on. Between begin and end graphs run: the host writes
- * the inputs, run returns when the outputs are there. One thread at a time uses a device. Tensors
- * that several graphs name may lie in the same memory.
+ * Life: a device; on it the pieces (files) that are loaded; of a piece the graphs, each bound once
+ * to the memory that its tensors have from then on. Between begin and end graphs run: the host
+ * writes the inputs, run returns when the outputs are there. One thread at a time uses a device.
+ * Tensors that several graphs name may lie in the same memory.
  *
  * A backend is a table of functions and a way of its own to make a device. What a piece's file is
  * only the backend knows. */
@@ -65,6 +65,10 @@ struct fy_graph_backend {
     /* FY_EFORMAT when the graph's tensors are not these. */
     fy_graph *(*bind)(fy_graph_piece *p, const fy_graph_binding *b, fy_err *e);
     void (*unbind)(fy_graph *g);
+    /* What `begin` takes when the largest graph is this one (its name and tensors are not looked
+     * at) and the cache has elements of type kv. */
+    int (*begin_bytes)(const fy_graph_device *d, const fy_graph_binding *largest, fy_type kv,
+                       int n_threads, uint64_t *bytes, fy_err *e);
     /* All graphs are bound: takes what running them needs. n_threads: of the CPU. */
     int (*begin)(fy_graph_device *d, int n_threads, fy_err *e);
     void (*end)(fy_graph_device *d);

@@ -5,7 +5,9 @@
 
 #include "backend/backend_impl.h"
 
-enum { TILE = 32 }; /* slots at a time: a tile of keys, read and written, stays in the first cache */
+enum {
+    TILE = 32
+}; /* slots at a time: a tile of keys, read and written, stays in the first cache */
 
 typedef struct {
     const fy_kv_layer *kv;

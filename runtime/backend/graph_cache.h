@@ -6,7 +6,7 @@
 #include "backend/backend_cpu.h"
 
 typedef struct {
-    void *const *cache;   /* [n_head_kv][2]: keys [head_dim][n_slots], values [n_slots][head_dim_v] */
+    void *const *cache; /* [n_head_kv][2]: keys [head_dim][n_slots], values [n_slots][head_dim_v] */
     int64_t n_slots;
     const int32_t *slots; /* [end] slot i becomes row i, those before `first` are left out */
     int64_t first, end;

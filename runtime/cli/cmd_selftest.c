@@ -89,8 +89,9 @@ static int open_model(job *j, fy_err *e)
         return failed_to_open(j, "model", &why, e);
     const fy_hparams *hp = fy_model_hparams(j->model);
     return fy_self_add(&j->checks, "model", FY_SELF_OK, fy_now_s() - begin, e,
-                       "%s, %u layers, %u tokens in the vocabulary",
-                       fy_model_family(j->model)->name, hp->n_layer, hp->n_vocab);
+                       "%s, %u layers, %u tokens in the vocabulary, backend %s",
+                       fy_model_family(j->model)->name, hp->n_layer, hp->n_vocab,
+                       fy_model_backend(j->model));
 }
 
 static int check_parity(job *j, fy_err *e)

@@ -107,8 +107,7 @@ static fy_model *open_source(const fy_machine_options *o, const source *s, const
     return NULL;
 }
 
-fy_model *fy_machine_open(const fy_machine_options *o, const char *path, const char *qnn,
-                          fy_err *e)
+fy_model *fy_machine_open(const fy_machine_options *o, const char *path, const char *qnn, fy_err *e)
 {
     fy_progress progress;
     source s;

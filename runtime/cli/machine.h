@@ -54,7 +54,7 @@ typedef enum {
         .help = "Read the file into memory of its own, in huge pages where there are any, " \
                 "instead of using it where it lies. The file may change then."              \
     }
-#define FY_ROWS_MACHINE_OF(field)                                                  \
+#define FY_ROWS_MACHINE_OF(field)                                                    \
     FY_ROW_BACKEND_OF(field), FY_ROW_CPU_MASK_OF(field), FY_ROW_CPU_RANGE_OF(field), \
         FY_ROW_MLOCK_OF(field), FY_ROW_NO_MMAP_OF(field)
 

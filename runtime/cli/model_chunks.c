@@ -29,8 +29,7 @@ static int put_graphs(const fy_qnn_config *c, const char *qnn, uint32_t n_vocab,
                       fy_chain_graph_spec *to, fy_err *e)
 {
     for (size_t i = 0; i < c->n_graphs + c->n_embeddings; i++) {
-        const fy_qnn_graph *g =
-            i < c->n_graphs ? &c->graph[i] : &c->embedding[i - c->n_graphs];
+        const fy_qnn_graph *g = i < c->n_graphs ? &c->graph[i] : &c->embedding[i - c->n_graphs];
         if (put_graph(g, qnn, n_vocab, &to[i], e) != 0)
             return -1;
     }

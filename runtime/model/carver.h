@@ -1,5 +1,5 @@
-/* Arrays one behind the other in memory that is taken once: a function that carves runs twice, first
- * with base NULL, which only counts. */
+/* Arrays one behind the other in memory that is taken once: a function that carves runs twice,
+ * first with base NULL, which only counts. */
 #ifndef FY_MODEL_CARVER_H
 #define FY_MODEL_CARVER_H
 

@@ -32,8 +32,7 @@ static int by_place(const void *a, const void *b)
 
 /* Each batch size covers [0, end), in order. Returns behind the last graph of the kind, 0 on
  * failure. */
-static size_t check_cover(const fy_chain_graph_spec *g, size_t i, size_t n, uint32_t end,
-                          fy_err *e)
+static size_t check_cover(const fy_chain_graph_spec *g, size_t i, size_t n, uint32_t end, fy_err *e)
 {
     const bool head = is_head(&g[i]);
     uint32_t next = end, batch = 0;
@@ -52,9 +51,8 @@ static size_t check_cover(const fy_chain_graph_spec *g, size_t i, size_t n, uint
     }
     if (next == end)
         return i;
-    fy_fail(e, FY_EFORMAT,
-            "the graphs of batch size %u do not cover the model's %u %s, each once", batch, end,
-            head ? "tokens" : "layers");
+    fy_fail(e, FY_EFORMAT, "the graphs of batch size %u do not cover the model's %u %s, each once",
+            batch, end, head ? "tokens" : "layers");
     return 0;
 }
 
@@ -78,8 +76,8 @@ static int check_spec(const fy_model *m, const fy_chain_spec *s, const fy_chain_
                        s->n_cache, g[0].n_batch, s->n_ctx);
     if (!(s->mask_value <= HIDES))
         return fy_fail(e, FY_EFORMAT,
-                       "attention_mask_value is %g, expected at most %g: it must hide", (double)s->mask_value,
-                       (double)HIDES);
+                       "attention_mask_value is %g, expected at most %g: it must hide",
+                       (double)s->mask_value, (double)HIDES);
     return 0;
 }
 

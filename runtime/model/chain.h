@@ -2,8 +2,8 @@
  * the graphs of its layers and lm_head on a device (backend/graph_backend.h).
  *
  * fy_model_chain makes the embedding piece the whole model: sessions on it run graph after graph,
- * one session at a time. What the graphs are is the caller's to know (qnn/config.json says it); they
- * are checked against the model, and the files against what they should be. */
+ * one session at a time. What the graphs are is the caller's to know (qnn/config.json says it);
+ * they are checked against the model, and the files against what they should be. */
 #ifndef FY_MODEL_CHAIN_H
 #define FY_MODEL_CHAIN_H
 

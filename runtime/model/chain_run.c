@@ -90,8 +90,8 @@ static void lay_out_io(fy_chain_run *r, fy_carver *c)
     r->head_logits = fy_carve(c, x.head_batch, x.slice, sizeof(float));
 }
 
-int fy_chain_run_bytes(const fy_chain *c, const fy_hparams *hp, fy_type kv, uint64_t *kv_bytes,
-                       uint64_t *io_bytes, fy_err *e)
+static int tensor_bytes(const fy_chain *c, const fy_hparams *hp, fy_type kv, uint64_t *kv_bytes,
+                        uint64_t *io_bytes, fy_err *e)
 {
     fy_chain_run r = {.c = (fy_chain *)(uintptr_t)c, .hp = hp, .kv = kv}; /* only counted */
     fy_carver counter = {0};
@@ -100,10 +100,27 @@ int fy_chain_run_bytes(const fy_chain *c, const fy_hparams *hp, fy_type kv, uint
     lay_out_io(&r, &counter);
     *io_bytes = counter.used - *kv_bytes;
     if (counter.overflow || counter.used > SIZE_MAX / 2)
-        return fy_fail(e, FY_EFIT, "the tensors of the graphs (cache_size %u) do not fit the "
-                                   "address space",
+        return fy_fail(e, FY_EFIT,
+                       "the tensors of the graphs (cache_size %u) do not fit the "
+                       "address space",
                        c->n_cache);
     return 0;
+}
+
+int fy_chain_run_bytes(const fy_chain *c, const fy_hparams *hp, fy_type kv, int n_threads,
+                       uint64_t *kv_bytes, uint64_t *other_bytes, fy_err *e)
+{
+    const extent x = extent_of(c);
+    const fy_graph_binding largest = {.n_batch = x.batch > x.head_batch ? x.batch : x.head_batch,
+                                      .n_cache = c->n_cache,
+                                      .n_ctx = c->n_ctx};
+    uint64_t io, work;
+    if (tensor_bytes(c, hp, kv, kv_bytes, &io, e) != 0 ||
+        c->device->api->begin_bytes(c->device, &largest, kv, n_threads, &work, e) != 0)
+        return -1;
+    return fy_add_u64(io, work, other_bytes)
+               ? 0
+               : fy_fail(e, FY_EFIT, "the graphs do not fit the address space");
 }
 
 /* --- masks ------------------------------------------------------------------------------------ */
@@ -177,19 +194,32 @@ static void *memory_of(const fy_chain_run *r, const fy_part *part, size_t step,
     const pair *fresh = r->fresh + (size_t)(t->layer - part->first_layer) * heads + t->head;
     const pair *cache = r->cache + (size_t)t->layer * heads + t->head;
     switch (t->role) {
-    case FY_IO_X: return part->kind == FY_PART_HEAD ? r->head_x : r->hidden[step % 2];
-    case FY_IO_OUT: return r->hidden[(step + 1) % 2];
-    case FY_IO_LOGITS: return r->head_logits;
-    case FY_IO_BIAS: return r->bias[0];
-    case FY_IO_BIAS_SWA: return r->bias[1];
-    case FY_IO_COS: return r->cos[0];
-    case FY_IO_SIN: return r->sin[0];
-    case FY_IO_COS_SWA: return r->cos[1];
-    case FY_IO_SIN_SWA: return r->sin[1];
-    case FY_IO_KEY_CACHE: return cache->k;
-    case FY_IO_VALUE_CACHE: return cache->v;
-    case FY_IO_KEY: return fresh->k;
-    case FY_IO_VALUE: return fresh->v;
+    case FY_IO_X:
+        return part->kind == FY_PART_HEAD ? r->head_x : r->hidden[step % 2];
+    case FY_IO_OUT:
+        return r->hidden[(step + 1) % 2];
+    case FY_IO_LOGITS:
+        return r->head_logits;
+    case FY_IO_BIAS:
+        return r->bias[0];
+    case FY_IO_BIAS_SWA:
+        return r->bias[1];
+    case FY_IO_COS:
+        return r->cos[0];
+    case FY_IO_SIN:
+        return r->sin[0];
+    case FY_IO_COS_SWA:
+        return r->cos[1];
+    case FY_IO_SIN_SWA:
+        return r->sin[1];
+    case FY_IO_KEY_CACHE:
+        return cache->k;
+    case FY_IO_VALUE_CACHE:
+        return cache->v;
+    case FY_IO_KEY:
+        return fresh->k;
+    case FY_IO_VALUE:
+        return fresh->v;
     }
     return NULL;
 }
@@ -262,7 +292,7 @@ static int take_memory(fy_chain_run *r, fy_err *e)
     const extent x = extent_of(r->c);
     const size_t heads = r->hp->n_head_kv;
     uint64_t kv, io;
-    if (fy_chain_run_bytes(r->c, r->hp, r->kv, &kv, &io, e) != 0)
+    if (tensor_bytes(r->c, r->hp, r->kv, &kv, &io, e) != 0)
         return -1;
     r->cache = calloc(r->hp->n_layer * heads, sizeof *r->cache);
     r->fresh = calloc(x.piece_layers * heads, sizeof *r->fresh);
@@ -325,8 +355,8 @@ void fy_chain_run_free(fy_chain_run *r)
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-/* Of the graphs [begin, end) the first with the smallest batch size that holds n tokens; the largest
- * when none does. */
+/* Of the graphs [begin, end) the first with the smallest batch size that holds n tokens; the
+ * largest when none does. */
 static size_t pick(const fy_chain *c, size_t begin, size_t end, uint32_t n)
 {
     size_t best = begin;

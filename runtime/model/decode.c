@@ -50,8 +50,9 @@ static int fail_full(const fy_session *s, const request *r, uint32_t seq, fy_err
     else
         snprintf(remedy, sizeof remedy, "use a larger -c (the model was trained with %u)",
                  s->model->hp.n_ctx_train);
-    return fy_fail(e, FY_EFIT, "the context%s is full: %u positions, %u in use, %u more asked for; %s",
-                   which, s->n_ctx, s->n_past[seq], more, remedy);
+    return fy_fail(e, FY_EFIT,
+                   "the context%s is full: %u positions, %u in use, %u more asked for; %s", which,
+                   s->n_ctx, s->n_past[seq], more, remedy);
 }
 
 /* Finds where every sequence will end. */

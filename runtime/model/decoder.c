@@ -81,8 +81,9 @@ static void rotate(fy_decoder *d, uint32_t layer, float *x, int64_t n_heads, uin
                            .head_dim = hp->head_dim,
                            .n_rot = hp->n_rot,
                            .interleaved = d->model->family->rope == FY_ROPE_NORM,
-                           .angles = fy_layer_has_window(hp, layer) && a->angles_swa != NULL ? a->angles_swa
-                                                                                     : a->angles};
+                           .angles = fy_layer_has_window(hp, layer) && a->angles_swa != NULL
+                                         ? a->angles_swa
+                                         : a->angles};
     fy_backend_rotate(d->backend, x, n, &r);
 }
 

@@ -82,10 +82,8 @@ static int show_hidden(fy_session *s, uint32_t layer, uint32_t n, uint32_t first
 static int forward_chain(fy_session *s, uint32_t n, uint32_t n_wanted, fy_err *e)
 {
     fy_activations *a = &s->d.act;
-    const fy_chain_call call = {.n = n,
-                                .n_past = (uint32_t)s->pos[0],
-                                .angles = a->angles,
-                                .angles_swa = a->angles_swa};
+    const fy_chain_call call = {
+        .n = n, .n_past = (uint32_t)s->pos[0], .angles = a->angles, .angles_swa = a->angles_swa};
     a->x = fy_chain_run_x(s->chain);
     find_angles(s, n);
     embed(s, n);

@@ -24,7 +24,7 @@ typedef struct {
     int64_t q8_len, ff_len;
     uint32_t n_batch, n_cache;
     fy_type kv_type;
-    bool has_piece;
+    bool has_piece, has_cache;
 } device;
 
 struct fy_graph_piece {
@@ -35,9 +35,9 @@ struct fy_graph_piece {
 struct fy_graph {
     const fy_graph_piece *piece; /* view */
     fy_graph_shape shape;
-    uint16_t hidden;          /* f16: what a mask hides with */
-    void **buffers;           /* owned: [fy_graph_n_io] */
-    uint32_t first[N_ROLES];  /* the first tensor of a role, if `has` it */
+    uint16_t hidden;         /* f16: what a mask hides with */
+    void **buffers;          /* owned: [fy_graph_n_io] */
+    uint32_t first[N_ROLES]; /* the first tensor of a role, if `has` it */
     bool has[N_ROLES];
 };
 
@@ -160,6 +160,14 @@ static fy_type cache_type(const fy_graph_binding *b)
     return FY_F16;
 }
 
+static void unbind(fy_graph *g)
+{
+    if (g == NULL)
+        return;
+    free(g->buffers);
+    free(g);
+}
+
 static fy_graph *bind(fy_graph_piece *p, const fy_graph_binding *b, fy_err *e)
 {
     device *d = p->d;
@@ -178,24 +186,23 @@ static fy_graph *bind(fy_graph_piece *p, const fy_graph_binding *b, fy_err *e)
                                 .n_ctx = b->n_ctx,
                                 .kv_bytes = type == FY_F32 ? 4 : 2};
     fy_kernels_for(0).f32_to_f16(&g->hidden, &b->mask_value, 1);
-    if (bind_tensors(g, b, e) != 0) {
+    const bool layers = m->part.kind == FY_PART_LAYERS;
+    int rc = bind_tensors(g, b, e);
+    if (rc == 0 && layers && d->has_cache && type != d->kv_type)
+        rc = fy_fail(e, FY_EFORMAT, "graph '%s': a cache of %s, expected %s as of the others",
+                     b->name, fy_type_name(type), fy_type_name(d->kv_type));
+    if (rc != 0) {
         fy_ctx(e, "%s", fy_gguf_path(m->gguf));
-        free(g);
+        unbind(g);
         return NULL;
     }
     d->n_batch = b->n_batch > d->n_batch ? b->n_batch : d->n_batch;
     d->n_cache = b->n_cache > d->n_cache ? b->n_cache : d->n_cache;
-    if (m->part.kind == FY_PART_LAYERS)
+    if (layers) {
         d->kv_type = type;
+        d->has_cache = true;
+    }
     return g;
-}
-
-static void unbind(fy_graph *g)
-{
-    if (g == NULL)
-        return;
-    free(g->buffers);
-    free(g);
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -244,17 +251,41 @@ static void end(fy_graph_device *base)
     d->backend = NULL;
     d->memory = NULL;
     d->n_batch = d->n_cache = 0;
+    d->has_cache = false;
+}
+
+static fy_backend_params backend_params(const device *d, int n_threads)
+{
+    const fy_hparams *hp = &d->hp;
+    return (fy_backend_params){.n_threads = n_threads,
+                               .n_tokens = d->n_batch,
+                               .q8_len = d->q8_len,
+                               .head_dim =
+                                   hp->head_dim > hp->head_dim_v ? hp->head_dim : hp->head_dim_v};
+}
+
+static int begin_bytes(const fy_graph_device *base, const fy_graph_binding *largest, fy_type kv,
+                       int n_threads, uint64_t *bytes, fy_err *e)
+{
+    device counted = *(const device *)(const void *)base;
+    counted.n_batch = largest->n_batch;
+    counted.n_cache = largest->n_cache;
+    counted.kv_type = kv;
+    const fy_backend_params p = backend_params(&counted, n_threads);
+    fy_carver c = {0};
+    lay_out(&counted, &c);
+    if (fy_backend_bytes(&p, bytes, e) != 0)
+        return -1;
+    return !c.overflow && fy_add_u64(*bytes, c.used, bytes)
+               ? 0
+               : fy_fail(e, FY_EFIT, "activations of %u tokens do not fit the address space",
+                         largest->n_batch);
 }
 
 static int begin(fy_graph_device *base, int n_threads, fy_err *e)
 {
     device *d = (device *)(void *)base;
-    const fy_hparams *hp = &d->hp;
-    const fy_backend_params p = {.n_threads = n_threads,
-                                 .n_tokens = d->n_batch,
-                                 .q8_len = d->q8_len,
-                                 .head_dim =
-                                     hp->head_dim > hp->head_dim_v ? hp->head_dim : hp->head_dim_v};
+    const fy_backend_params p = backend_params(d, n_threads);
     fy_carver c = {0};
     lay_out(d, &c);
     if (c.overflow || c.used > SIZE_MAX / 2 ||
@@ -384,6 +415,7 @@ static const fy_graph_backend api = {.name = FY_GRAPH_CPU_NAME,
                                      .give = give,
                                      .bind = bind,
                                      .unbind = unbind,
+                                     .begin_bytes = begin_bytes,
                                      .begin = begin,
                                      .end = end,
                                      .run = run};

@@ -1,6 +1,6 @@
-/* What a graph's mask shows, as attention on the CPU wants it. Columns get ranks: those of the cache
- * that some row shows, and those hidden from all in front of them, then the tokens of the call. A
- * row must show one run of ranks that ends with its own token. */
+/* What a graph's mask shows, as attention on the CPU wants it. Columns get ranks: those of the
+ * cache that some row shows, and those hidden from all in front of them, then the tokens of the
+ * call. A row must show one run of ranks that ends with its own token. */
 #ifndef FY_MODEL_GRAPH_MASK_H
 #define FY_MODEL_GRAPH_MASK_H
 
@@ -8,10 +8,10 @@
 #include "model/carver.h"
 
 typedef struct {
-    int32_t *slots; /* [n_cache] the column of a rank */
-    uint8_t *shown; /* [n_cache] scratch */
-    fy_place *at;   /* [n_batch] the rank of a token of the call */
-    int32_t *first; /* [n_batch] the first rank that it sees */
+    int32_t *slots;               /* [n_cache] the column of a rank */
+    uint8_t *shown;               /* [n_cache] scratch */
+    fy_place *at;                 /* [n_batch] the rank of a token of the call */
+    int32_t *first;               /* [n_batch] the first rank that it sees */
     int64_t n_slots, first_shown; /* ranks of the cache; of them hidden from all */
 } fy_graph_mask;
 

@@ -93,9 +93,10 @@ fy_collector *fy_collector_new(fy_session *s, fy_err *e)
 {
     const fy_gguf *g = s->model->gguf;
     if (s->chain != NULL) {
-        fy_fail(e, FY_EUNSUPPORTED,
-                "the graphs of a cut model do not show what their matrices are multiplied with: use "
-                "the whole model (--backend cpu)");
+        fy_fail(
+            e, FY_EUNSUPPORTED,
+            "the graphs of a cut model do not show what their matrices are multiplied with: use "
+            "the whole model (--backend cpu)");
         return NULL;
     }
     fy_collector *c = calloc(1, sizeof *c);

@@ -264,8 +264,8 @@ static void find_unknown(const fy_model *m, problems *bad)
         fy_str *s = next_problem(bad, FY_EUNSUPPORTED);
         char name[FY_QUOTE_BYTES], part[FY_PART_TEXT_BYTES];
         if (s != NULL && exists)
-            fy_str_printf(s, "'%s' is not of this piece (%s)",
-                          fy_quote(name, sizeof name, t->name), fy_part_text(&m->part, &m->hp, part));
+            fy_str_printf(s, "'%s' is not of this piece (%s)", fy_quote(name, sizeof name, t->name),
+                          fy_part_text(&m->part, &m->hp, part));
         else if (s != NULL && row != NULL)
             fy_str_printf(s, "'%s' belongs to no layer: block_count is %u",
                           fy_quote(name, sizeof name, t->name), m->hp.n_layer);

@@ -73,8 +73,8 @@ static int complete_params(const fy_model *m, const fy_session_params *p, fy_ses
     return 0;
 }
 
-/* Of a model of graphs the host only looks up embeddings and finishes logits: a pool of threads would
- * be in the way of the one that computes the graphs. */
+/* Of a model of graphs the host only looks up embeddings and finishes logits: a pool of threads
+ * would be in the way of the one that computes the graphs. */
 static fy_backend_params backend_params(const fy_model *m, const fy_session_params *p)
 {
     const fy_hparams *hp = &m->hp;
@@ -112,8 +112,8 @@ static int lay_out(fy_session *s, const fy_session_params *p, uint8_t *base, uin
     const uint64_t n = p->n_batch;
     fy_carver c = {.base = base};
     s->rope.rate = fy_carve(&c, 1, fy_dim_of(hp, FY_D_ROT2), sizeof *s->rope.rate);
-    s->rope_swa.rate = fy_carve(&c, hp->rope_theta_swa != 0, fy_dim_of(hp, FY_D_ROT2),
-                                sizeof *s->rope_swa.rate);
+    s->rope_swa.rate =
+        fy_carve(&c, hp->rope_theta_swa != 0, fy_dim_of(hp, FY_D_ROT2), sizeof *s->rope_swa.rate);
     s->n_past = fy_carve(&c, p->n_seq, 1, sizeof *s->n_past);
     s->next = fy_carve(&c, p->n_seq, 1, sizeof *s->next);
     s->end = fy_carve(&c, p->n_seq, 1, sizeof *s->end);
@@ -141,9 +141,9 @@ int fy_session_plan_of(const fy_model *m, const fy_session_params *p, fy_session
     uint64_t kv, act, backend, io = 0;
     if (complete_params(m, p, &full, e) != 0 || lay_out(&counted, &full, NULL, &act, e) != 0)
         return -1;
-    if (m->chain != NULL ? fy_chain_run_bytes(m->chain, &m->hp, full.type_k, &kv, &io, e) != 0
-                         : fy_kv_bytes(&m->hp, full.n_seq, full.n_ctx, full.type_k, full.type_v,
-                                       &kv, e) != 0)
+    if (m->chain != NULL
+            ? fy_chain_run_bytes(m->chain, &m->hp, full.type_k, full.n_threads, &kv, &io, e) != 0
+            : fy_kv_bytes(&m->hp, full.n_seq, full.n_ctx, full.type_k, full.type_v, &kv, e) != 0)
         return -1;
     fy_backend_params b = backend_params(m, &full);
     if (fy_backend_bytes(&b, &backend, e) != 0)

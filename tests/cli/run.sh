@@ -37,7 +37,7 @@ check_equal "--print-ids prints ids" '11 331 278 258 739' "$(run -p "$prompt" -n
 check_equal "nothing but the text goes to standard output" "$want" "$(run -p "$prompt" -n 7 2>/dev/null)"
 number='[0-9]+(\.[0-9])?'
 line="^load $number ms \| prompt 5 tokens $number tok/s \| first token $number ms \| generated 7 tokens $number tok/s"
-line+=" \| peak memory $number MB \(rss anon $number MB\)\$"
+line+=" \| peak memory $number MB \(rss anon $number MB\) \| cpu\$"
 check_status "the timing line says everything" 0 "$line" run -p "$prompt" -n 7
 check_equal "-q says nothing" "" "$(run -p "$prompt" -n 7 -q 2>&1 >/dev/null)"
 check_equal "-n 0 computes the prompt and prints nothing" "" "$(run -p "$prompt" -n 0 -q)"

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 
 ferry=$(realpath "$FERRY")
 "$ferry" convert tests/data/tales --outtype q4_0 -o "$TMP/tales.gguf" -q
-check "tales is cut" "$ferry" chunk "$TMP/tales.gguf" --chunks 2 -o "$TMP/cut" -q
+check "tales is cut" "$ferry" chunk "$TMP/tales.gguf" --chunks 2 -c 512 --batch 64,1 -o "$TMP/cut" -q
 
 # --- create --------------------------------------------------------------------------------------------------------
 check_status "create takes what chunk made" 0 "PowerServe's runtime could not .*its layers are chunks" \
@@ -45,6 +45,10 @@ check_status "context binaries are no chunks" 2 'names no chunks' \
 check "nothing is left of what was refused" test ! -e "$TMP/none" -a ! -e "$TMP/none.part"
 check_status "a mixture of experts is not cut" 1 'cannot be cut for an NPU: it is a mixture of experts' \
     bash -c "'$ferry' convert tests/data/families/mixtral -o '$TMP/moe.gguf' -q && '$ferry' chunk '$TMP/moe.gguf' --chunks 2 -o '$TMP/none'"
+mkdir "$TMP/rwkv"
+echo '{"architectures": ["RWKV7ForCausalLM"], "model_type": "rwkv7", "hidden_size": 768, "num_hidden_layers": 12}' >"$TMP/rwkv/config.json"
+check_status "nor is RWKV, which has no layers that ferry knows" 1 "'RWKV7ForCausalLM' is no family that ferry knows" \
+    "$ferry" create "$TMP/rwkv" -o "$TMP/none"
 
 # --- pack, unpack --------------------------------------------------------------------------------------------------
 for ws in npu both; do
@@ -85,6 +89,7 @@ damaged "one of another cut of the model" 'chunk_0.gguf holds 0 to 1' npu qnn/ch
 damaged "one of another model" 'chunk_1.gguf: is a piece of model [0-9a-f]{12}' npu qnn/chunk_1.gguf cp "$TMP/q8/qnn/chunk_1.gguf"
 damaged "a value in the first bytes of a layer" 'the pieces together are model' npu qnn/chunk_0.gguf bash -c "
     printf '\001' | dd of=\"\$0\" bs=1 seek=\$('$ferry' inspect --json \"\$0\" | jq .data_offset) conv=notrunc status=none"
+# shellcheck disable=SC2016 # of the inner shell
 damaged "a value in the first bytes of a tied output matrix" 'has other values than token_embd.weight' npu qnn/lm_head.gguf \
     bash -c 'printf "\001" | dd of="$0" bs=1 seek=$(($(stat -c %s "$0") - 110500)) conv=notrunc status=none'
 damaged "a chunk cut short" 'chunk_1.gguf' npu qnn/chunk_1.gguf truncate -s -1000
@@ -104,7 +109,7 @@ check_status "a missing piece" 4 'chunk_1.gguf' "$ferry" verify "$TMP/bad"
 check_status "and run says so before it loads" 4 'chunk_1.gguf' "$ferry" run -d "$TMP/bad" -p x -n 1
 
 # --- inspect -------------------------------------------------------------------------------------------------------
-drawing='chain: context 2048, 1920 positions cached, batch size 128, 1
+drawing='chain: context 512, 448 positions cached, batch size 64, 1
   embedding                           0.1 MB  ggml/weights.gguf
     | x [batch, 256] f32
   layers 0-1                          0.6 MB  qnn/chunk_0.gguf
@@ -116,6 +121,9 @@ drawing='chain: context 2048, 1920 positions cached, batch size 128, 1
 for what in cut npu npu/tales; do
     check_equal "inspect draws the chain of $what" "$drawing" "$("$ferry" inspect "$TMP/$what" | sed -n '/^chain/,/^$/p')"
 done
+"$ferry" chunk "$TMP/tales.gguf" --soc SM8650 --recipe 16a4w -c 512 --batch 64,1 -o "$TMP/soc" -q
+check_equal "and what it was cut for" 'chain: context 512, 448 positions cached, batch size 64, 1; for SM8650, recipe 16a4w' \
+    "$("$ferry" inspect "$TMP/soc" | grep '^chain')"
 check_equal "of a complete model with chunks, too" '  embedding                           1.4 MB  ggml/weights.gguf (the complete model)' \
     "$("$ferry" inspect "$TMP/both" | grep '^  embedding')"
 check_equal "JSON has the bytes of every file" "$(cd "$TMP/cut" && stat -c '%n %s' ggml/weights.gguf qnn/chunk_0.gguf qnn/chunk_1.gguf qnn/lm_head.gguf)" \

@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/alloc_fail.h"
+
 #include "chain_fixture.h"
 
 enum { V = CHAIN_V, MOST = 320 };
@@ -433,6 +435,139 @@ static void a_piece_of_another_model_is_refused(void **state)
     assert_refused(&e, FY_EFORMAT, "chunk_1.gguf: is a piece of model ");
 }
 
+/* --- what a device is asked for --------------------------------------------------------------- */
+
+/* The CPU's device with its calls written down, one of which may fail. */
+static struct {
+    const fy_graph_backend *cpu;
+    fy_graph_backend api;
+    struct {
+        fy_graph *graph;
+        uint32_t batch;
+        bool head;
+    } known[16];
+    size_t n_known;
+    char calls[256];
+    int fails_in; /* calls from now; 0: none */
+} spy;
+
+static fy_graph *spy_bind(fy_graph_piece *p, const fy_graph_binding *b, fy_err *e)
+{
+    fy_graph *g = spy.cpu->bind(p, b, e);
+    spy.known[spy.n_known].graph = g;
+    spy.known[spy.n_known].batch = b->n_batch;
+    spy.known[spy.n_known++].head = strcmp(b->tensors[b->n_tensors - 1].name, "logits") == 0;
+    return g;
+}
+
+static int spy_run(fy_graph *g, fy_err *e)
+{
+    size_t i = 0;
+    while (spy.known[i].graph != g)
+        i++;
+    const size_t at = strlen(spy.calls);
+    snprintf(spy.calls + at, sizeof spy.calls - at, "%s%u ", spy.known[i].head ? "h" : "",
+             spy.known[i].batch);
+    if (spy.fails_in > 0 && --spy.fails_in == 0)
+        return fy_fail(e, FY_EDEVICE, "the device is gone");
+    return spy.cpu->run(g, e);
+}
+
+static fy_model *open_spied(const chain_cut *cut, uint32_t n_layer)
+{
+    chain_list l;
+    fy_err e = {0};
+    chain_list_of(cut, n_layer, &l);
+    fy_graph_device *d = fy_graph_cpu_open(&chain_how, &e);
+    memset(&spy, 0, sizeof spy);
+    spy.cpu = d->api;
+    spy.api = *d->api;
+    spy.api.bind = spy_bind;
+    spy.api.run = spy_run;
+    d->api = &spy.api;
+    fy_model *m = fy_model_open_part(chain_at("cut/ggml/weights.gguf"), &chain_how, &e);
+    if (fy_model_chain(m, d, &l.spec, &e) != 0)
+        fail_msg("%s", e.msg);
+    return m;
+}
+
+static void prompts_are_split_greedily(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t n;
+        const char *calls; /* two chunks, and the head in two slices for one row */
+    } cases[] = {
+        {1, "1 1 h1 h1 "},
+        {2, "4 4 h1 h1 "},
+        {4, "4 4 h1 h1 "},
+        {5, "8 8 h1 h1 "},
+        {9, "8 8 1 1 h1 h1 "},
+        {13, "8 8 8 8 h1 h1 "},
+        {19, "8 8 8 8 4 4 h1 h1 "},
+    };
+    const chain_cut cut = {three, 2, 2, 30};
+    chain_write(&kinds[0]);
+    chain_write_pieces(&cut);
+    fy_model *m = open_spied(&cut, kinds[0].n_layer);
+    fy_session *s = chain_session(m, (fy_session_params){0});
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fy_session_rewind(s, 0);
+        spy.calls[0] = '\0';
+        eval(s, cases[i].n);
+        assert_string_equal(spy.calls, cases[i].calls);
+    }
+    fy_session_free(s);
+    fy_model_close(m);
+}
+
+static void a_device_that_fails_leaves_the_sequence_as_it_was(void **state)
+{
+    (void)state;
+    float want[V];
+    const chain_cut cut = {three, 2, 2, 30};
+    chain_write(&kinds[1]); /* with a window */
+    chain_write_pieces(&cut);
+    fy_model *m = open_spied(&cut, kinds[1].n_layer);
+    fy_session *s = chain_session(m, (fy_session_params){0});
+    memcpy(want, eval(s, 20), sizeof want);
+    for (int fails_in = 1; fails_in <= 6; fails_in++) {
+        fy_err e = {0};
+        fy_session_rewind(s, 0);
+        eval(s, 7);
+        spy.fails_in = fails_in;
+        assert_int_equal(fy_session_eval(s, ids + 7, 13, NULL, NULL, &e), -1);
+        assert_refused(&e, FY_EDEVICE, "the device is gone");
+        assert_int_equal(fy_session_n_past(s), 7);
+        assert_memory_equal(eval(s, 13), want, sizeof want);
+    }
+    fy_session_free(s);
+    fy_model_close(m);
+}
+
+static void without_memory_nothing_is_left_open(void **state)
+{
+    (void)state;
+    const chain_cut cut = {three, 2, 2, 30};
+    chain_list l;
+    chain_write(&kinds[0]);
+    chain_write_pieces(&cut);
+    chain_list_of(&cut, kinds[0].n_layer, &l);
+    bool done = false;
+    for (long n = 0; !done; n++) {
+        fy_err e = {0};
+        const fy_session_params p = {.n_threads = 1};
+        alloc_fail_after(n);
+        fy_model *m = chain_open_list(&l, &e);
+        fy_session *s = m != NULL ? fy_session_new(m, &p, &e) : NULL;
+        done = !alloc_fail_end();
+        assert_true(done == (s != NULL));
+        assert_true(done || e.msg[0] != '\0');
+        fy_session_free(s);
+        fy_model_close(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -448,6 +583,9 @@ int main(void)
         cmocka_unit_test(a_piece_is_no_model),
         cmocka_unit_test(graphs_that_do_not_make_a_model_are_refused),
         cmocka_unit_test(a_piece_of_another_model_is_refused),
+        cmocka_unit_test(prompts_are_split_greedily),
+        cmocka_unit_test(a_device_that_fails_leaves_the_sequence_as_it_was),
+        cmocka_unit_test(without_memory_nothing_is_left_open),
     };
     return cmocka_run_group_tests(tests, make, chain_remove_dir);
 }
