@@ -34,6 +34,15 @@ story=(-d "$w" -n 12 "${exact[@]}")
 check_equal "run gives what it gives here" "$("$ferry" run "${story[@]}" -p 'Once upon a time' 2>/dev/null)" \
     "$("$ferry" run --device "${story[@]}" -p 'Once upon a time' 2>"$TMP/words")"
 check "its line of times is on stderr" grep -q 'generated 12 tokens' "$TMP/words"
+
+# the same model in chunks: an own workspace, on the phone beside the other
+check "it is cut" "$ferry" chunk "$TMP/tales.gguf" --chunks 3 --batch 16,1 -c 512 -q -o "$TMP/cut"
+check "and packaged" "$ferry" create "$TMP/cut" -o "$TMP/tales-cut" --exe-path "$ARM" --no-parity -q
+check "pushed" "$ferry" push -q "$TMP/tales-cut"
+check_equal "graph after graph gives the same there" "$("$ferry" run "${story[@]}" -p 'Once upon a time' 2>/dev/null)" \
+    "$("$ferry" run --device -d "$TMP/tales-cut" "${story[@]:2}" -p 'Once upon a time' 2>"$TMP/words")"
+check "and says what ran it" grep -q '| chunks$' "$TMP/words"
+
 text=$'One "day", a\t$HOME `id`\n\'brave\' \\n *? ; & | größer 小'
 check_equal "any text arrives as it is" "$("$ferry" run "${story[@]}" -p "$text" --print-ids 2>/dev/null)" \
     "$("$ferry" run --device "${story[@]}" -p "$text" --print-ids 2>/dev/null)"
