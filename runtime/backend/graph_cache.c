@@ -5,9 +5,9 @@
 
 #include "backend/backend_impl.h"
 
-enum {
-    TILE = 32
-}; /* slots at a time: a tile of keys, read and written, stays in the first cache */
+/* Slots at a time: a tile of keys, read and written, stays in the first cache. Squares are what is
+ * transposed at once. */
+enum { TILE = 32, SIDE = 4 };
 
 typedef struct {
     const fy_kv_layer *kv;
@@ -15,12 +15,47 @@ typedef struct {
     int64_t n_tiles; /* of a head */
 } load_job;
 
+/* Four rows of four elements, transposed: element i of row e goes to place e of word i. */
+static void transpose(uint64_t row[SIDE])
+{
+    const uint64_t even = 0x0000ffff0000ffff, low = 0x00000000ffffffff;
+    const uint64_t a = (row[0] & even) | (row[1] & even) << 16;
+    const uint64_t b = (row[0] >> 16 & even) | (row[1] & ~even);
+    const uint64_t c = (row[2] & even) | (row[3] & even) << 16;
+    const uint64_t d = (row[2] >> 16 & even) | (row[3] & ~even);
+    row[0] = (a & low) | c << 32;
+    row[1] = (b & low) | d << 32;
+    row[2] = a >> 32 | (c & ~low);
+    row[3] = b >> 32 | (d & ~low);
+}
+
+/* to[i][e] = from[e][i], n and dim multiples of SIDE. */
+static void squares_f16(uint16_t *restrict to, const uint16_t *restrict from, int64_t n,
+                        int64_t dim, int64_t n_slots)
+{
+    for (int64_t e = 0; e < dim; e += SIDE) {
+        for (int64_t i = 0; i < n; i += SIDE) {
+            uint64_t row[SIDE];
+            for (int k = 0; k < SIDE; k++)
+                memcpy(&row[k], from + (e + k) * n_slots + i, sizeof row[k]);
+            transpose(row);
+            for (int k = 0; k < SIDE; k++)
+                memcpy(to + (i + k) * dim + e, &row[k], sizeof row[k]);
+        }
+    }
+}
+
 /* to[i][e] = from[e][slots[i]] */
 static void keys_f16(uint16_t *restrict to, const uint16_t *restrict from, const int32_t *slots,
                      int64_t n, int64_t dim, int64_t n_slots)
 {
-    for (int64_t e = 0; e < dim; e++) {
-        for (int64_t i = 0; i < n; i++)
+    int64_t i = 0;
+    if (slots[n - 1] - slots[0] == n - 1 && dim % SIDE == 0) {
+        i = n / SIDE * SIDE;
+        squares_f16(to, from + slots[0], i, dim, n_slots);
+    }
+    for (; i < n; i++) {
+        for (int64_t e = 0; e < dim; e++)
             to[i * dim + e] = from[e * n_slots + slots[i]];
     }
 }
