@@ -214,7 +214,7 @@ const fy_verb fy_verb_chunk = {
         "and so on with the layers, qnn/lm_head.gguf with the output matrix, and qnn/config.json, "
         "which says what computes what. Weights are copied as they are: the types of the recipe "
         "are "
-        "for 'ferry compile'. MODEL.gguf of a split model is its first file.\n\n"
+        "for whoever compiles the pieces. MODEL.gguf of a split model is its first file.\n\n"
         "Where to cut is what 'ferry plan' says for the chip with the same options; what does not "
         "fit is not cut (exit status 3). Without a chip --chunks cuts the layers as evenly by "
         "their "

@@ -269,7 +269,7 @@ const fy_verb fy_verb_doctor = {
                 "ferry doctor -s R5CT60XXXXX --json\n"
                 "ferry doctor --list-quirks\n",
     .task = FY_TASK_PHONE,
-    .environment = FY_ADB_ENVIRONMENT
-    "XDG_CONFIG_HOME Where ferry/quirks.json and ferry/soc.d are looked for; ~/.config when not set.\n",
+    .environment = FY_ADB_ENVIRONMENT "XDG_CONFIG_HOME Where ferry/quirks.json and ferry/soc.d are "
+                                      "looked for; ~/.config when not set.\n",
     .run = run,
 };

@@ -92,17 +92,17 @@ typedef struct {
     fy_facts facts;
     fy_need need;
     fy_probe probe;
-    char there[65]; /* manifest hash of the workspace's version on the phone; "": it has none */
+    char there[65];  /* manifest hash of the workspace's version on the phone; "": it has none */
     fy_check *check; /* owned */
     size_t n, cap;
     bool oom;
 } fy_doctor_report;
 
 typedef struct {
-    const char *serial; /* as fy_adb_open */
-    const char *dir;    /* workspace; NULL: the phone alone */
-    const char *self;   /* the running program, to find a device build without a workspace */
-    uint32_t n_ctx;     /* of the session that is planned; 0: the default */
+    const char *serial;     /* as fy_adb_open */
+    const char *dir;        /* workspace; NULL: the phone alone */
+    const char *self;       /* the running program, to find a device build without a workspace */
+    uint32_t n_ctx;         /* of the session that is planned; 0: the default */
     fy_type type_k, type_v; /* of its cache */
 } fy_doctor_params;
 

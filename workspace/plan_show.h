@@ -1,6 +1,6 @@
 /* What `ferry plan` shows: the plan of one model for one chip as a drawing or as JSON, a table over
- * chips and contexts, and what is known of chips and recipes. JSON is in bytes; docs/plan.md has its
- * schema. */
+ * chips and contexts, and what is known of chips and recipes. JSON is in bytes; docs/plan.md has
+ * its schema. */
 #ifndef FY_WORKSPACE_PLAN_SHOW_H
 #define FY_WORKSPACE_PLAN_SHOW_H
 

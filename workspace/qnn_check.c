@@ -78,7 +78,8 @@ static int each_preset(const fy_qnn_config *c, const fy_model_json *m, fy_qnn_fi
     return rc;
 }
 
-/* PowerServe's runtime wants the files also when they are empty; it does not read chunks of ours. */
+/* PowerServe's runtime wants the files also when they are empty; it does not read chunks of ours.
+ */
 static bool has_preset(const fy_qnn_config *c)
 {
     bool binaries = false;

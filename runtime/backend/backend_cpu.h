@@ -114,8 +114,8 @@ void fy_backend_store(fy_backend *b, const fy_kv_layer *kv, const float *k, cons
                       const fy_place *at, int64_t n_tokens);
 
 /* A query sees the keys of its sequence at its position and before: from `first` on where that is
- * given, otherwise the nearest n_swa of them when n_swa > 0. q [n_tokens][n_head][head_dim] -> out [n_tokens][n_head][head_dim_v]; n_head /
- * n_head_kv heads share a key. */
+ * given, otherwise the nearest n_swa of them when n_swa > 0. q [n_tokens][n_head][head_dim] -> out
+ * [n_tokens][n_head][head_dim_v]; n_head / n_head_kv heads share a key. */
 typedef struct {
     const fy_kv_layer *kv;
     const fy_place *at;   /* [n_tokens] */

@@ -183,7 +183,8 @@ static int plan(job *j, fy_err *e)
     return j->ns != NULL && j->ts != NULL ? 0 : fy_nomem(e);
 }
 
-/* The directory of a model that was cut has its weights where a workspace has directories of models. */
+/* The directory of a model that was cut has its weights where a workspace has directories of
+ * models. */
 static bool is_cut_model(const char *dir)
 {
     char *weights = fy_path_join(dir, FY_BUNDLE_WEIGHTS);
@@ -199,9 +200,8 @@ static int open_model(job *j, fy_err *e)
     const bool is_workspace = fy_file_is_dir(path) && !is_cut_model(path);
     if (is_workspace && fy_bundle_open(path, &b, e) != 0)
         return -1;
-    const fy_machine_options machine = {.backend = j->o->machine.backend,
-                                        .no_mmap = j->o->mmap == 0,
-                                        .mlock = j->o->machine.mlock};
+    const fy_machine_options machine = {
+        .backend = j->o->machine.backend, .no_mmap = j->o->mmap == 0, .mlock = j->o->machine.mlock};
     j->model = fy_machine_open(&machine, is_workspace ? b.weights : path, b.qnn, e);
     if (is_workspace)
         fy_bundle_release(&b);

@@ -138,8 +138,7 @@ static const fy_opt opts[] = {
     FY_ROW_CACHE_K_OF(type_k, "f32"),
     FY_ROW_CACHE_V_OF(type_v, "f32"),
     FY_ROWS_MACHINE_OF(machine),
-    FY_ROWS_DEVICE
-    FY_ROW_QUIET,
+    FY_ROWS_DEVICE FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
 
@@ -336,8 +335,8 @@ static int eval_items(const options *o, fy_model *m, fy_err *e)
 
 static int check_options(const options *o, fy_err *e)
 {
-    const int n_measures = (o->golden != NULL) + (o->text != NULL) + (o->choices != NULL) +
-                           (o->last_word != NULL);
+    const int n_measures =
+        (o->golden != NULL) + (o->text != NULL) + (o->choices != NULL) + (o->last_word != NULL);
     if (o->model == NULL || n_measures != 1)
         return fy_fail(e, FY_EARG,
                        "a model and one thing to measure it by are needed: -m FILE and one of "
@@ -361,8 +360,9 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     const options *o = opaque;
     if (check_options(o, e) != 0)
         return -1;
-    fy_model *m =
-        fy_machine_pin(&o->machine, e) == 0 ? fy_machine_open(&o->machine, o->model, NULL, e) : NULL;
+    fy_model *m = fy_machine_pin(&o->machine, e) == 0
+                      ? fy_machine_open(&o->machine, o->model, NULL, e)
+                      : NULL;
     if (m == NULL)
         return -1;
     int rc = o->text != NULL     ? eval_text(o, m, e)
@@ -379,41 +379,41 @@ const fy_verb fy_verb_eval = {
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
-    .description = "Runs the tokens of a golden file through the model and compares logits, the "
-                   "output of every layer and the "
-                   "greedy continuation, as far as the golden has them. Differences are relative "
-                   "to the largest golden value. "
-                   "The first layer beyond the tolerance is named: that is where to look.\n\n"
-                   "The KV cache is f32 unless asked otherwise. With f32 weights 1e-4 is what "
-                   "another order of summation needs; "
-                   "an f16 cache needs 1e-2; quantized weights have a tolerance of their own. "
-                   "Beyond the tolerance the exit "
-                   "status is 4; a golden whose shapes do not fit the model is an error (1).\n\n"
-                   "With --text the perplexity of a text is measured: the text without special "
-                   "tokens in pieces of 511 tokens (-c 512), the last partial one left out, each "
-                   "after the beginning token, every position scored. The number after +/- is one "
-                   "standard error. --kl-save keeps what a model predicts at every position in a file; "
-                   "--kl-base says how far another model, a quantized one, is from that: KL "
-                   "divergence, its percentiles, share of equal likeliest tokens, change of the "
-                   "probability of the token that follows.\n\n"
-                   "With --imatrix-out the squares of what every matrix of the layers is "
-                   "multiplied with are added up on the way, column by column, into a file that "
-                   "quantize --imatrix and llama-quantize read. With --llama-cut the tokens are "
-                   "those that llama-imatrix takes.\n\n"
-                   "--choices and --last-word follow the rules of lm-evaluation-harness for "
-                   "HellaSwag (acc, acc_norm) and LAMBADA. docs/quality.md explains each "
-                   "number.\n\n"
-                   "docs/golden.md shows how to make a golden file with transformers in ten lines.",
-    .examples =
-        "ferry eval -m model-f32.gguf --golden golden.safetensors\n"
-        "ferry eval -m model-q8_0.gguf --golden golden.safetensors --tolerance 0.1 --json\n"
-        "ferry eval -m model-q8_0.gguf --text held.txt\n"
-        "ferry eval -m model-q8_0.gguf --text held.txt --lines --word-ppl\n"
-        "ferry eval -m model-f16.gguf --text held.txt --imatrix-out imatrix.gguf\n"
-        "ferry eval -m model-f16.gguf --text held.txt --kl-save held.klb\n"
-        "ferry eval -m model-q8_0.gguf --text held.txt --kl-base held.klb\n"
-        "ferry eval -m model-q8_0.gguf --choices hellaswag.jsonl\n"
-        "ferry eval -m model-q8_0.gguf --last-word lambada.jsonl\n",
+    .description =
+        "Runs the tokens of a golden file through the model and compares logits, the "
+        "output of every layer and the "
+        "greedy continuation, as far as the golden has them. Differences are relative "
+        "to the largest golden value. "
+        "The first layer beyond the tolerance is named: that is where to look.\n\n"
+        "The KV cache is f32 unless asked otherwise. With f32 weights 1e-4 is what "
+        "another order of summation needs; "
+        "an f16 cache needs 1e-2; quantized weights have a tolerance of their own. "
+        "Beyond the tolerance the exit "
+        "status is 4; a golden whose shapes do not fit the model is an error (1).\n\n"
+        "With --text the perplexity of a text is measured: the text without special "
+        "tokens in pieces of 511 tokens (-c 512), the last partial one left out, each "
+        "after the beginning token, every position scored. The number after +/- is one "
+        "standard error. --kl-save keeps what a model predicts at every position in a file; "
+        "--kl-base says how far another model, a quantized one, is from that: KL "
+        "divergence, its percentiles, share of equal likeliest tokens, change of the "
+        "probability of the token that follows.\n\n"
+        "With --imatrix-out the squares of what every matrix of the layers is "
+        "multiplied with are added up on the way, column by column, into a file that "
+        "quantize --imatrix and llama-quantize read. With --llama-cut the tokens are "
+        "those that llama-imatrix takes.\n\n"
+        "--choices and --last-word follow the rules of lm-evaluation-harness for "
+        "HellaSwag (acc, acc_norm) and LAMBADA. docs/quality.md explains each "
+        "number.\n\n"
+        "docs/golden.md shows how to make a golden file with transformers in ten lines.",
+    .examples = "ferry eval -m model-f32.gguf --golden golden.safetensors\n"
+                "ferry eval -m model-q8_0.gguf --golden golden.safetensors --tolerance 0.1 --json\n"
+                "ferry eval -m model-q8_0.gguf --text held.txt\n"
+                "ferry eval -m model-q8_0.gguf --text held.txt --lines --word-ppl\n"
+                "ferry eval -m model-f16.gguf --text held.txt --imatrix-out imatrix.gguf\n"
+                "ferry eval -m model-f16.gguf --text held.txt --kl-save held.klb\n"
+                "ferry eval -m model-q8_0.gguf --text held.txt --kl-base held.klb\n"
+                "ferry eval -m model-q8_0.gguf --choices hellaswag.jsonl\n"
+                "ferry eval -m model-q8_0.gguf --last-word lambada.jsonl\n",
     .task = FY_TASK_USE,
     .on_phone = true,
     .run = run,

@@ -253,7 +253,8 @@ void fy_timing_line(const fy_timing *t, fy_str *out)
 void fy_timing_json(const fy_timing *t, fy_str *out)
 {
     fy_str_printf(out,
-                  "\"backend\":\"%s\",\"load_ms\":%.3f,\"prompt_tokens\":%u,\"cached_tokens\":%u,\"prompt_ms\":%.3f,"
+                  "\"backend\":\"%s\",\"load_ms\":%.3f,\"prompt_tokens\":%u,\"cached_tokens\":%u,"
+                  "\"prompt_ms\":%.3f,"
                   "\"prompt_tokens_per_s\":%.1f,\"first_token_ms\":%.3f,\"generated_tokens\":%u,"
                   "\"generate_ms\":%.3f,\"generated_tokens_per_s\":%.1f,"
                   "\"peak_memory_bytes\":%llu,\"anonymous_memory_bytes\":%llu",

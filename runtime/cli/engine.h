@@ -28,14 +28,14 @@ typedef struct {
      .kind = FY_OPT_STR,                                                                         \
      .arg = "FILE.gguf|DIR",                                                                     \
      .offset = offsetof(options, engine.model),                                                  \
-     .help = "GGUF file to run, or the directory of a model that was cut into chunks.",                                                                \
+     .help = "GGUF file to run, or the directory of a model that was cut into chunks.",          \
      .set = "model",                                                                             \
-     .file = FY_FILE_WORKSPACE},                                                                            \
+     .file = FY_FILE_WORKSPACE},                                                                 \
     {                                                                                            \
         .group = "Model", .name = "work-folder", .alias = "d", .kind = FY_OPT_STR, .arg = "DIR", \
         .offset = offsetof(options, engine.dir),                                                 \
         .help = "Workspace to run: its main model, with the defaults of its hparams.json.",      \
-        .set = "model", .file = FY_FILE_WORKSPACE                                                                           \
+        .set = "model", .file = FY_FILE_WORKSPACE                                                \
     }
 #define FY_ROWS_ENGINE                                                                       \
     {.group = "Machine",                                                                     \
@@ -48,7 +48,7 @@ typedef struct {
      .max = INT32_MAX,                                                                       \
      .help = "Positions of the context; 0: what the model was trained with, at most 4096."}, \
         FY_ROW_THREADS_OF(engine.n_threads), FY_ROW_BATCH_OF(engine.n_batch),                \
-        FY_ROW_CACHE_K_OF(engine.type_k, "f16"), FY_ROW_CACHE_V_OF(engine.type_v, "f16"), \
+        FY_ROW_CACHE_K_OF(engine.type_k, "f16"), FY_ROW_CACHE_V_OF(engine.type_v, "f16"),    \
         FY_ROWS_MACHINE_OF(engine.machine)
 
 typedef struct {
@@ -62,7 +62,8 @@ typedef struct {
     double load_s;
 } fy_engine;
 
-/* On failure everything is released. The verb has called fy_machine_pin before. needs_vocab false: a file without tokenizer is a warning. */
+/* On failure everything is released. The verb has called fy_machine_pin before. needs_vocab false:
+ * a file without tokenizer is a warning. */
 int fy_engine_open(fy_engine *g, const fy_engine_options *o, bool needs_vocab, fy_err *e);
 void fy_engine_close(fy_engine *g);
 const char *fy_engine_model_path(const fy_engine *g);
@@ -107,9 +108,11 @@ int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
                        const fy_generate_params *p, fy_timing *t, fy_stop *why, fy_err *e);
 
 /* "load 2 ms | prompt 6 tokens 11493.2 tok/s | first token 1 ms | generated 44 tokens 5736.6 tok/s
- * | peak memory 11 MB (rss anon 2 MB) | cpu"; " (4 from the cache)" behind the prompt when some were. */
+ * | peak memory 11 MB (rss anon 2 MB) | cpu"; " (4 from the cache)" behind the prompt when some
+ * were. */
 void fy_timing_line(const fy_timing *t, fy_str *out);
-/* The same as members of a JSON object, without braces: "backend":"cpu","load_ms":2.1,"prompt_tokens":6,... */
+/* The same as members of a JSON object, without braces:
+ * "backend":"cpu","load_ms":2.1,"prompt_tokens":6,... */
 void fy_timing_json(const fy_timing *t, fy_str *out);
 
 #endif

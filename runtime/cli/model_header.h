@@ -1,5 +1,5 @@
-/* The header of the model at a path, whatever it is: a GGUF file's own, or the one that a checkpoint
- * would be converted to. For tools that plan from headers alone. */
+/* The header of the model at a path, whatever it is: a GGUF file's own, or the one that a
+ * checkpoint would be converted to. For tools that plan from headers alone. */
 #ifndef FY_CLI_MODEL_HEADER_H
 #define FY_CLI_MODEL_HEADER_H
 

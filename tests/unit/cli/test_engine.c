@@ -510,7 +510,13 @@ static void the_timing_is_json(void **state)
     (void)state;
     const fy_timing timings[] = {
         {.backend = "cpu"},
-        {.backend = "chunks", .load_s = 1, .prompt_s = 2, .first_s = 3, .generate_s = 4, .n_prompt = 8, .n_reused = 4},
+        {.backend = "chunks",
+         .load_s = 1,
+         .prompt_s = 2,
+         .first_s = 3,
+         .generate_s = 4,
+         .n_prompt = 8,
+         .n_reused = 4},
     };
     for (size_t i = 0; i < 2; i++) {
         fy_str s = {0};

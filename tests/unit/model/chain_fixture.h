@@ -139,18 +139,17 @@ static inline void chain_list_of(const chain_cut *c, uint32_t n_layer, chain_lis
             else if (c->n_heads > 1)
                 snprintf(rel, sizeof rel, "cut/qnn/lm_head_%u.gguf", h);
             snprintf(l->paths[i], sizeof l->paths[i], "%s", chain_at(rel));
-            l->graphs[n++] = head ? (fy_chain_graph_spec){.path = l->paths[i],
-                                                          .name = "g",
-                                                          .n_batch = *b,
-                                                          .first_token = CHAIN_V * h / c->n_heads,
-                                                          .end_token =
-                                                              CHAIN_V * (h + 1) / c->n_heads}
-                                  : (fy_chain_graph_spec){.path = l->paths[i],
-                                                          .name = "g",
-                                                          .n_batch = *b,
-                                                          .first_layer = n_layer * i / c->n_chunks,
-                                                          .end_layer =
-                                                              n_layer * (i + 1) / c->n_chunks};
+            l->graphs[n++] =
+                head ? (fy_chain_graph_spec){.path = l->paths[i],
+                                             .name = "g",
+                                             .n_batch = *b,
+                                             .first_token = CHAIN_V * h / c->n_heads,
+                                             .end_token = CHAIN_V * (h + 1) / c->n_heads}
+                     : (fy_chain_graph_spec){.path = l->paths[i],
+                                             .name = "g",
+                                             .n_batch = *b,
+                                             .first_layer = n_layer * i / c->n_chunks,
+                                             .end_layer = n_layer * (i + 1) / c->n_chunks};
         }
     }
     l->spec = (fy_chain_spec){.graphs = l->graphs,

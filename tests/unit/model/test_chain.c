@@ -84,7 +84,8 @@ static const float *eval(fy_session *s, uint32_t n)
 }
 
 /* Some prompts, decoding, and going back, with every logit of both. */
-static void compare(const fy_model *whole, const fy_model *cut, fy_session_params p, const char *what)
+static void compare(const fy_model *whole, const fy_model *cut, fy_session_params p,
+                    const char *what)
 {
     static const uint32_t steps[] = {1, 9, 33, 1, 1, 40, 2};
     static float want[64][V], got[64][V];
@@ -135,7 +136,8 @@ static void a_chain_gives_the_bits_of_the_whole_model(void **state)
     }
 }
 
-/* Every length is split otherwise: for graphs of 128 and 1 all of them, for others those that differ.
+/* Every length is split otherwise: for graphs of 128 and 1 all of them, for others those that
+ * differ.
  */
 static void prompts_of_1_to_300_tokens(void **state)
 {
@@ -201,10 +203,11 @@ static void the_context_ends_where_the_graphs_say(void **state)
     eval(s, 29);
     const int32_t two[] = {1, 2};
     assert_int_equal(fy_session_eval(s, two, 2, NULL, NULL, &e), -1);
-    assert_refused(&e, FY_EFIT,
-                   "the context is full: 30 positions, 29 in use, 2 more asked for; the graphs have "
-                   "no more (cache_size 30, context_size 38): chunk the model again with a larger "
-                   "-c");
+    assert_refused(
+        &e, FY_EFIT,
+        "the context is full: 30 positions, 29 in use, 2 more asked for; the graphs have "
+        "no more (cache_size 30, context_size 38): chunk the model again with a larger "
+        "-c");
     assert_int_equal(fy_session_n_past(s), 29);
     eval(s, 1); /* the last one */
     fy_session_free(s);
@@ -364,8 +367,8 @@ CHANGE(two_ranges, l->graphs[4].path = l->paths[0])
 CHANGE(head_twice, l->graphs[5] = l->graphs[2])
 CHANGE(head_as_layers, for (int i = 0; i < 9; i += 3) l->graphs[i].path = l->paths[2])
 CHANGE(layers_as_head, for (int i = 2; i < 9; i += 3) l->graphs[i].path = l->paths[1])
-CHANGE(of_another, l->spec.model =
-                       "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff")
+CHANGE(of_another,
+       l->spec.model = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff")
 
 static const struct {
     change *change;
@@ -498,12 +501,8 @@ static void prompts_are_split_greedily(void **state)
         uint32_t n;
         const char *calls; /* two chunks, and the head in two slices for one row */
     } cases[] = {
-        {1, "1 1 h1 h1 "},
-        {2, "4 4 h1 h1 "},
-        {4, "4 4 h1 h1 "},
-        {5, "8 8 h1 h1 "},
-        {9, "8 8 1 1 h1 h1 "},
-        {13, "8 8 8 8 h1 h1 "},
+        {1, "1 1 h1 h1 "},          {2, "4 4 h1 h1 "},     {4, "4 4 h1 h1 "},
+        {5, "8 8 h1 h1 "},          {9, "8 8 1 1 h1 h1 "}, {13, "8 8 8 8 h1 h1 "},
         {19, "8 8 8 8 4 4 h1 h1 "},
     };
     const chain_cut cut = {three, 2, 2, 30};

@@ -17,7 +17,8 @@ static const float HIDDEN = -50000;
 static const uint32_t batches[] = {B, 0};
 static const uint16_t HIDES = 0xfa1a; /* f16 of -50000 */
 
-/* --- a graph of all layers with memory of its own ---------------------------------------------- */
+/* --- a graph of all layers with memory of its own ----------------------------------------------
+ */
 
 typedef struct {
     fy_graph_device *device;
@@ -382,16 +383,35 @@ static void change_mask(bound *b, int which)
     uint16_t *bits = tensor(b, "attn_bias");
     see_causal(b, 4);
     switch (which) {
-    case 0: bits[2 * X + C + 2] = HIDES; break;      /* not itself */
-    case 1: bits[2 * X + 2] = HIDES; break;          /* a hole that others do not have */
-    case 2: bits[2 * X + C] = HIDES; break;          /* a hole in the call */
-    case 3: bits[1 * X + C + 2] = 0; break;          /* a token behind it */
-    case 4: bits[3 * X + X - 1] = 0; break;          /* padding */
-    case 5: bits[0 * X + 1] = 0x3c00; break;         /* 1.0 */
-    case 6: bits[0 * X + X - 1] = 0x7e00; break;     /* not a number */
-    case 7: bits[3 * X + 1] = 0xfbff; break;         /* another value that hides */
-    case 8: memset(bits + X, 0xff, X * 2); break;
-    default: memset(bits, 0, B * X * 2);
+    case 0:
+        bits[2 * X + C + 2] = HIDES;
+        break; /* not itself */
+    case 1:
+        bits[2 * X + 2] = HIDES;
+        break; /* a hole that others do not have */
+    case 2:
+        bits[2 * X + C] = HIDES;
+        break; /* a hole in the call */
+    case 3:
+        bits[1 * X + C + 2] = 0;
+        break; /* a token behind it */
+    case 4:
+        bits[3 * X + X - 1] = 0;
+        break; /* padding */
+    case 5:
+        bits[0 * X + 1] = 0x3c00;
+        break; /* 1.0 */
+    case 6:
+        bits[0 * X + X - 1] = 0x7e00;
+        break; /* not a number */
+    case 7:
+        bits[3 * X + 1] = 0xfbff;
+        break; /* another value that hides */
+    case 8:
+        memset(bits + X, 0xff, X * 2);
+        break;
+    default:
+        memset(bits, 0, B * X * 2);
     }
 }
 
@@ -431,12 +451,23 @@ static void masks_that_are_no_runs_are_refused(void **state)
 static void change_tensors(bound *b, int which)
 {
     switch (which) {
-    case 0: b->n--; break;
-    case 1: b->tensors[0].cols++; break;
-    case 2: strcpy(b->tensors[0].name, "y"); break;
-    case 3: b->tensors[1].type = FY_F32; break;
-    case 4: b->tensors[0].output = true; break;
-    default: b->tensors[b->n - 1].rows++;
+    case 0:
+        b->n--;
+        break;
+    case 1:
+        b->tensors[0].cols++;
+        break;
+    case 2:
+        strcpy(b->tensors[0].name, "y");
+        break;
+    case 3:
+        b->tensors[1].type = FY_F32;
+        break;
+    case 4:
+        b->tensors[0].output = true;
+        break;
+    default:
+        b->tensors[b->n - 1].rows++;
     }
 }
 
@@ -461,7 +492,8 @@ static void a_graph_of_other_tensors_is_refused(void **state)
         change_tensors(&b, (int)i);
         const fy_graph_binding binding = binding_of(&b);
         assert_null(b.device->api->bind(b.piece, &binding, &e));
-        if (strstr(e.msg, says[i]) == NULL || strstr(e.msg, "chunk_0.gguf: ") != e.msg + strlen(chain_at("cut/qnn/")))
+        if (strstr(e.msg, says[i]) == NULL ||
+            strstr(e.msg, "chunk_0.gguf: ") != e.msg + strlen(chain_at("cut/qnn/")))
             fail_msg("'%s', expected '%s'", e.msg, says[i]);
         assert_int_equal(e.code, FY_EFORMAT);
     }
