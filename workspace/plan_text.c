@@ -8,8 +8,9 @@
 #include "base/quote.h"
 #include "workspace/plan_show.h"
 
-#define MB 1e-6
-#define GB 1e-9
+#define MB     1e-6
+#define GB     1e-9
+#define NARROW 0.9 /* of a limit */
 
 enum { MIN_COLUMNS = 72, MAX_COLUMNS = 120, MIN_BAR = 10, MAX_BAR = 40, NAME_BYTES = 32 };
 
@@ -24,8 +25,11 @@ static void put_model(fy_str *out, const fy_plan_view *v)
                   hp->n_layer, hp->n_layer == 1 ? "" : "s", hp->n_embd, hp->n_head);
     if (hp->n_head_kv != hp->n_head)
         fy_str_printf(out, " (%u of KV)", hp->n_head_kv);
-    fy_str_printf(out, ", vocabulary of %u; %.2f GB%s", hp->n_vocab,
-                  (double)v->model->npu.file_bytes * GB, v->model->checkpoint ? " as f16" : "");
+    const double bytes = (double)v->model->npu.file_bytes;
+    const bool small = bytes * GB < 0.1;
+    fy_str_printf(out, ", vocabulary of %u; %.*f %s%s", hp->n_vocab, small ? 1 : 2,
+                  bytes * (small ? MB : GB), small ? "MB" : "GB",
+                  v->model->checkpoint ? " as f16" : "");
 }
 
 /* Whoever wrote the file may have put anything into it. */
@@ -265,12 +269,27 @@ static void put_memory(fy_str *out, const fy_plan_view *v)
         fy_str_printf(out, ", of the phone's %.2f GB", (double)p->params.memory_bytes * GB);
 }
 
+/* Is a piece so near to a limit that what is only estimated decides? */
+static bool is_narrow(const fy_npu_plan *p)
+{
+    const fy_soc *s = p->params.soc;
+    for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
+        const fy_npu_piece *c = piece_at(p, i);
+        if (part_of(c->file_bytes, s->file_bytes) > NARROW ||
+            part_of(c->bytes, s->context_bytes) > NARROW)
+            return true;
+    }
+    return false;
+}
+
 static void put_verdict(fy_str *out, const fy_plan_view *v)
 {
     const fy_npu_plan *p = v->plan;
     fy_str_printf(out, "%u chunk%s and %u lm_head%s in %u of %u sessions", p->n_chunks,
                   p->n_chunks == 1 ? "" : "s", p->n_heads, p->n_heads == 1 ? "" : "s",
                   p->n_sessions, p->params.soc->n_sessions);
+    if (is_narrow(p))
+        fy_str_puts(out, "; narrowly, and op is estimated (see --chunks)");
 }
 
 /* --- layer by layer --------------------------------------------------------------------------- */
