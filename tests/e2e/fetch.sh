@@ -119,7 +119,7 @@ done
 check_equal "tokenize takes the name too" "$("$FERRY" tokenize -m tests/data/tales 'Once upon')" \
     "$("$FERRY" tokenize -m ann/tales 'Once upon' 2>/dev/null)"
 check_status "a name that is not there says what to do" 1 \
-    "ann/other: .* not in the cache .*models--ann--other.*'ferry fetch ann/other' .*--fetch" "$FERRY" convert ann/other
+    "ann/other: .* not in the cache .*models--ann--other.*'ferry fetch ann/other' downloads it" "$FERRY" convert ann/other
 check_status "a revision too" 1 "neither refs/old nor snapshots/old is there" "$FERRY" convert ann/tales@old
 fresh
 "$FERRY" convert ann/tales --fetch --outtype q8_0 -q -o "$TMP/got.gguf" --chat-template none
