@@ -10,6 +10,7 @@
 #include "base/grow.h"
 #include "base/names.h"
 #include "bundle/bundle.h"
+#include "bundle/qnn_config.h"
 #include "convert/checkpoint_read.h"
 #include "convert/planned_gguf.h"
 #include "format/sniff.h"
@@ -169,11 +170,25 @@ bool fy_source_is_workspace(const char *path)
     return yes;
 }
 
+static bool is_cut(const char *dir)
+{
+    char *config = fy_path_join(dir, FY_QNN_DIR "/" FY_QNN_CONFIG_NAME);
+    const bool yes = config != NULL && fy_file_exists(config);
+    free(config);
+    return yes;
+}
+
 static int open_any(fy_source *s, fy_err *e)
 {
     if (!fy_file_is_dir(s->path))
         return open_file(s, e);
-    return fy_source_is_workspace(s->path) ? open_workspace(s, e) : open_directory(s, e);
+    if (fy_source_is_workspace(s->path))
+        return open_workspace(s, e);
+    if (is_cut(s->path))
+        return fy_fail(e, FY_EARG,
+                       "%s: is a model that was cut; 'ferry chunk --join' makes one file of it",
+                       s->path);
+    return open_directory(s, e);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */

@@ -399,13 +399,21 @@ static int judge(const job *j, fy_stop why, fy_err *e)
 {
     if (why == FY_STOP_INTERRUPT)
         return fy_check_interrupt(e);
-    if (why == FY_STOP_CONTEXT)
+    if (why != FY_STOP_CONTEXT)
+        return 0;
+    const uint32_t n_ctx = fy_session_n_ctx(j->engine.session);
+    if (n_ctx == fy_model_max_ctx(j->engine.model))
         return fy_fail(e, FY_EFIT,
-                       "the context is full after %zu of %lld tokens: %u positions; use a larger "
-                       "-c (the model was trained with %u)",
-                       j->n_shown, (long long)j->o->n, fy_session_n_ctx(j->engine.session),
-                       fy_model_hparams(j->engine.model)->n_ctx_train);
-    return 0;
+                       "the context is full after %zu of %lld tokens: %u positions, and %s",
+                       j->n_shown, (long long)j->o->n, n_ctx,
+                       fy_model_n_pieces(j->engine.model) > 0
+                           ? "the graphs have no more: chunk the model again with a larger -c"
+                           : "the model knows no more");
+    return fy_fail(e, FY_EFIT,
+                   "the context is full after %zu of %lld tokens: %u positions; use a larger -c "
+                   "(the model was trained with %u)",
+                   j->n_shown, (long long)j->o->n, n_ctx,
+                   fy_model_hparams(j->engine.model)->n_ctx_train);
 }
 
 static int generate(job *j, fy_err *e)
@@ -474,7 +482,8 @@ const fy_verb fy_verb_run = {
         "always valid UTF-8; a line with times and memory goes to standard error. The likeliest "
         "token is taken, unless a sampling option or the workspace asks for draws.\n\n"
         "Weights are used where they lie in the file, in the file's own type (f32, f16, bf16, "
-        "q8_0, q4_0 and the others of docs/quantization.md). The result does not depend on the number of threads or on the batch "
+        "q8_0, q4_0 and the others of docs/quantization.md). The result does not depend on the "
+        "number of threads or on the batch "
         "size.\n\n"
         "When the context is full before -n tokens are generated, or at Ctrl-C, what was generated "
         "is printed and the exit status is 3 or 130.\n\n"

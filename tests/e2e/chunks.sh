@@ -79,6 +79,9 @@ check_status "the prompt fills the context" 3 'the context is full: 224 position
     "$FERRY" run -m "$d" --prompt-ids "$(seq -s, 1 240)" -n 1
 check_equal "a prompt up to the last position" context \
     "$("$FERRY" run -m "$d" --prompt-ids "$(seq -s, 1 223)" -n 5 --ignore-eos --json 2>/dev/null | jq -r .stop)"
+check_status "an answer that fills it says what to do" 3 'full after 2 of 5 tokens: 224 positions, and the graphs have no more: chunk the model again with a larger -c' \
+    "$FERRY" run -m "$d" --prompt-ids "$(seq -s, 1 223)" -n 5 --ignore-eos
+check_status "compare wants it joined" 2 "is a model that was cut; 'ferry chunk --join' makes one file of it" "$FERRY" compare -q "$m" "$d"
 check_status "no imatrix is collected" 1 'do not show what their matrices are multiplied with: use the whole model' "$FERRY" eval -m "$d" --text tests/data/held.txt -c 128 --imatrix-out "$TMP/i.gguf"
 sed 's/chunk_1.gguf/chunk_1.bin/' "$d/qnn/config.json" >"$TMP/config.json"
 cp "$d/qnn/config.json" "$TMP/kept.json"
