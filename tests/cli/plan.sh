@@ -54,7 +54,8 @@ has "the head" '^lm_head +[0-9.]+ +0\.0 '
 has "the embedding" '^embedding +1051, on the CPU$'
 has "a session" '^session 0  \[0+1*h+\.*\] [0-9.]+ of 3\.75 GB$'
 has "the memory" '^memory +[0-9.]+ GB with the NPU, [0-9.]+ GB with the CPU alone, of the phone'"'"'s 12\.88 GB$'
-has "the verdict" '^fits +[0-9]+ chunks and 1 lm_head in [0-9]+ of 4 sessions$'
+has "the verdict, and that it is a narrow one" '^fits +[0-9]+ chunks and 1 lm_head in [0-9]+ of 4 sessions; narrowly, and op is estimated \(see --chunks\)$'
+check_equal "one with room is none" "fits     3 chunks and 1 lm_head in 2 of 4 sessions" "$("$FERRY" plan $llama --soc SM8650 --chunks 3 | tail -1)"
 script -qec "stty cols 80; $FERRY plan $llama --soc SM8650" /dev/null </dev/null | tr -d '\r' >"$TMP/narrow"
 check_equal "on a terminal of 80 columns it has 80 columns" "" "$(awk 'length > 80' "$TMP/narrow")"
 check_equal "and the same numbers" "$(awk '/^chunk/ { print $2, $4, $8 }' "$TMP/text")" "$(awk '/^chunk/ { print $2, $4, $8 }' "$TMP/narrow")"
