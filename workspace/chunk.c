@@ -344,9 +344,11 @@ static int write_part(job *j, size_t i, fy_span identity, fy_pool *pool, fy_prog
     return rc;
 }
 
+/* What is below the directory. */
+static const char *const below[] = {"ggml", FY_QNN_DIR};
+
 static int make_dirs(const job *j, fy_err *e)
 {
-    static const char *const below[] = {"ggml", FY_QNN_DIR};
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof below / sizeof below[0]; i++) {
         char *path = fy_path_join(j->dir, below[i]);
@@ -359,7 +361,6 @@ static int make_dirs(const job *j, fy_err *e)
 /* Those that this run made and put nothing into. */
 static void remove_empty_dirs(const job *j, bool had_dir)
 {
-    static const char *const below[] = {"ggml", FY_QNN_DIR};
     for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
         char *path = fy_path_join(j->dir, below[i]);
         if (path != NULL)

@@ -131,21 +131,31 @@ static int cells(uint64_t bytes, uint64_t limit, int width)
 }
 
 /* Of the two limits that a piece has, the one that it is nearer to. */
-static void put_fill(fy_str *out, const fy_npu_piece *p, const fy_soc *s, int width)
+typedef struct {
+    bool file; /* else the context's */
+    uint64_t bytes, limit;
+} fill;
+
+static fill fill_of(const fy_npu_piece *p, const fy_soc *s)
 {
     const bool file = part_of(p->file_bytes, s->file_bytes) > part_of(p->bytes, s->context_bytes);
-    const uint64_t limit = file ? s->file_bytes : s->context_bytes;
-    const uint64_t bytes = file ? p->file_bytes : p->bytes;
-    const int weights = cells(p->weights, limit, width);
-    const int kv = file ? weights : cells(p->weights + p->kv_bytes, limit, width);
-    const int all = cells(bytes, limit, width);
+    return file ? (fill){true, p->file_bytes, s->file_bytes}
+                : (fill){false, p->bytes, s->context_bytes};
+}
+
+static void put_fill(fy_str *out, const fy_npu_piece *p, const fy_soc *s, int width)
+{
+    const fill f = fill_of(p, s);
+    const int weights = cells(p->weights, f.limit, width);
+    const int kv = f.file ? weights : cells(p->weights + p->kv_bytes, f.limit, width);
+    const int all = cells(f.bytes, f.limit, width);
     fy_str_puts(out, "  [");
     put_times(out, '#', weights);
     put_times(out, '=', kv - weights);
     put_times(out, '-', all - kv);
     put_times(out, '.', width - all);
-    fy_str_printf(out, "%c %3.0f %% of a %s", bytes > limit ? '>' : ']',
-                  100 * part_of(bytes, limit), file ? "file" : "context");
+    fy_str_printf(out, "%c %3.0f %% of a %s", f.bytes > f.limit ? '>' : ']',
+                  100 * part_of(f.bytes, f.limit), f.file ? "file" : "context");
 }
 
 static void put_mb(fy_str *out, uint64_t bytes, int wide)
@@ -272,11 +282,9 @@ static void put_memory(fy_str *out, const fy_plan_view *v)
 /* Is a piece so near to a limit that what is only estimated decides? */
 static bool is_narrow(const fy_npu_plan *p)
 {
-    const fy_soc *s = p->params.soc;
     for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
-        const fy_npu_piece *c = piece_at(p, i);
-        if (part_of(c->file_bytes, s->file_bytes) > NARROW ||
-            part_of(c->bytes, s->context_bytes) > NARROW)
+        const fill f = fill_of(piece_at(p, i), p->params.soc);
+        if (part_of(f.bytes, f.limit) > NARROW)
             return true;
     }
     return false;
