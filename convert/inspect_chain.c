@@ -25,7 +25,7 @@ typedef struct {
 int fy_inspect_open_piece(fy_listing *l, fy_err *e)
 {
     const fy_family *family;
-    if (l->g == NULL || fy_gguf_find(l->g, FY_PART_KEYS "kind") == NULL)
+    if (l->g == NULL || !fy_part_is_piece(l->g))
         return 0;
     return fy_cut_header(l->g, &family, &l->hp, &l->part, e) != 0 ? fy_ctx(e, "%s", l->path) : 0;
 }
@@ -149,11 +149,9 @@ static bool step_at(const fy_listing *l, size_t i, step *s, bool *oom)
 /* What leaves the step: the tensor that is no cache. */
 static fy_io_tensor seam_of(const fy_listing *l, const step *s)
 {
-    const fy_graph_shape g = {
-        .hp = &l->hp, .part = &s->part, .n_batch = 1, .n_cache = 1, .n_ctx = 2, .kv_bytes = 2};
     fy_io_tensor t = {.cols = l->hp.n_embd, .element_bytes = 4};
     if (s->part.kind == FY_PART_HEAD)
-        fy_graph_io(&g, 1, &t);
+        fy_graph_seam(&l->hp, &s->part, true, 0, &t);
     snprintf(t.name, sizeof t.name, "%s", s->part.kind == FY_PART_HEAD ? "logits" : "x");
     return t;
 }

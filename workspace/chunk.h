@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/progress.h"
 #include "base/thread.h"
+#include "cli/cut_model.h"
 
 /* Where to cut, and what qnn/config.json says of it. */
 typedef struct {
@@ -56,5 +57,7 @@ int fy_chunk_check(const char *dir, fy_err *e);
 /* The same of a weights.gguf and a directory with config.json that lie anywhere. weights may be a
  * complete model beside the pieces of it: their tensors are looked up there. */
 int fy_chunk_check_files(const char *weights, const char *qnn, fy_err *e);
+/* The same of one that is open; qnn: its directory. */
+int fy_chunk_check_model(const fy_cut_model *m, const char *qnn, fy_err *e);
 
 #endif

@@ -78,30 +78,24 @@ static int check_index(const fy_cut_model *m, const fy_cut_piece *p, fy_err *e)
 /* The names of a list of strings against the graph's. */
 static int check_seam(const fy_cut_piece *p, const char *key, bool outputs, fy_err *e)
 {
-    const fy_graph_shape g = {
-        .hp = &p->hp, .part = &p->part, .n_batch = 1, .n_cache = 1, .n_ctx = 2, .kv_bytes = 2};
-    const uint32_t n = fy_graph_n_io(&g);
     char shown[FY_QUOTE_BYTES];
     const fy_gguf_kv *list;
-    uint64_t pos = 0, seen = 0;
+    fy_io_tensor t;
+    uint64_t pos = 0;
+    uint32_t seen = 0;
     const int rc = fy_gguf_get_array(p->gguf, key, FY_KV_STRING, &list, e);
     if (rc != 0)
         return rc > 0 ? fy_fail(e, FY_EVERIFY, "key %s is missing", key) : -1;
-    for (uint32_t i = 0; i < n; i++) {
-        fy_io_tensor t;
-        fy_graph_io(&g, i, &t);
-        if (fy_io_is_cache(t.role) || (t.role >= FY_IO_OUT) != outputs)
-            continue;
+    for (; fy_graph_seam(&p->hp, &p->part, outputs, seen, &t); seen++) {
         const fy_span found =
             seen < list->count ? fy_gguf_next_string(list, &pos) : FY_SPAN("nothing");
-        if (seen++ >= list->count || !fy_span_is(found, t.name))
-            return fy_fail(e, FY_EVERIFY, "%s: [%llu] is %s, expected %s", key,
-                           (unsigned long long)seen - 1, fy_quote(shown, sizeof shown, found),
-                           t.name);
+        if (seen >= list->count || !fy_span_is(found, t.name))
+            return fy_fail(e, FY_EVERIFY, "%s: [%u] is %s, expected %s", key, seen,
+                           fy_quote(shown, sizeof shown, found), t.name);
     }
     return seen == list->count ? 0
-                               : fy_fail(e, FY_EVERIFY, "%s: %llu names, expected %llu", key,
-                                         (unsigned long long)list->count, (unsigned long long)seen);
+                               : fy_fail(e, FY_EVERIFY, "%s: %llu names, expected %u", key,
+                                         (unsigned long long)list->count, seen);
 }
 
 static int check_piece(const fy_cut_model *m, const fy_cut_piece *p, fy_err *e)
@@ -112,9 +106,9 @@ static int check_piece(const fy_cut_model *m, const fy_cut_piece *p, fy_err *e)
     if (rc == 0)
         rc = check_index(m, p, e);
     if (rc == 0)
-        rc = check_seam(p, FY_PART_KEYS "inputs", false, e);
+        rc = check_seam(p, FY_PART_INPUTS, false, e);
     if (rc == 0)
-        rc = check_seam(p, FY_PART_KEYS "outputs", true, e);
+        rc = check_seam(p, FY_PART_OUTPUTS, true, e);
     if (rc == 0)
         rc = fy_chunk_check_tensors(m, p->gguf, &p->part, e);
     return rc == 0 ? 0 : fy_ctx(e, FY_QNN_DIR "/%s", p->path);
@@ -203,24 +197,28 @@ static int check_unnamed(const fy_cut_model *m, const char *qnn, fy_err *e)
 
 /* --- all -------------------------------------------------------------------------------------- */
 
+int fy_chunk_check_model(const fy_cut_model *m, const char *qnn, fy_err *e)
+{
+    const char *refusal = fy_part_refusal(&m->hp);
+    int rc = refusal != NULL ? fy_fail(e, FY_EUNSUPPORTED, "%s: cannot be cut: %s",
+                                       fy_gguf_path(m->weights), refusal)
+                             : check_graphs(m, e);
+    for (size_t i = 0; rc == 0 && i < m->n_pieces; i++)
+        rc = check_piece(m, &m->piece[i], e);
+    if (rc == 0 && m->part.kind == FY_PART_EMBEDDING &&
+        (rc = fy_chunk_check_tensors(m, m->weights, &m->part, e)) != 0)
+        fy_ctx(e, FY_BUNDLE_WEIGHTS);
+    if (rc == 0)
+        rc = fy_chunk_check_places(m, e);
+    return rc == 0 ? check_unnamed(m, qnn, e) : rc;
+}
+
 int fy_chunk_check_files(const char *weights, const char *qnn, fy_err *e)
 {
     fy_cut_model m;
     if (fy_cut_model_open(weights, qnn, &m, e) != 0)
         return -1;
-    const char *refusal = fy_part_refusal(&m.hp);
-    int rc = refusal != NULL
-                 ? fy_fail(e, FY_EUNSUPPORTED, "%s: cannot be cut: %s", weights, refusal)
-                 : check_graphs(&m, e);
-    for (size_t i = 0; rc == 0 && i < m.n_pieces; i++)
-        rc = check_piece(&m, &m.piece[i], e);
-    if (rc == 0 && m.part.kind == FY_PART_EMBEDDING &&
-        (rc = fy_chunk_check_tensors(&m, m.weights, &m.part, e)) != 0)
-        fy_ctx(e, FY_BUNDLE_WEIGHTS);
-    if (rc == 0)
-        rc = fy_chunk_check_places(&m, e);
-    if (rc == 0)
-        rc = check_unnamed(&m, qnn, e);
+    const int rc = fy_chunk_check_model(&m, qnn, e);
     fy_cut_model_close(&m);
     return rc;
 }

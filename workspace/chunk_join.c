@@ -12,7 +12,6 @@
 #include "workspace/chunk_impl.h"
 
 #define CONFIG FY_QNN_DIR "/" FY_QNN_CONFIG_NAME
-#define PLACES FY_PART_KEYS "places"
 
 /* Bytes of a tensor of the model that a piece holds, and no other before it. */
 typedef struct {
@@ -100,8 +99,8 @@ static int open_model(job *j, fy_err *e)
     char *weights = fy_path_join(j->dir, FY_BUNDLE_WEIGHTS),
          *qnn = fy_path_join(j->dir, FY_QNN_DIR);
     int rc = weights == NULL || qnn == NULL ? fy_nomem(e) : check_files(j, qnn, e);
-    if (rc == 0 && (fy_chunk_check_files(weights, qnn, &why) != 0 ||
-                    fy_cut_model_open(weights, qnn, &j->model, &why) != 0))
+    if (rc == 0 && (fy_cut_model_open(weights, qnn, &j->model, &why) != 0 ||
+                    fy_chunk_check_model(&j->model, qnn, &why) != 0))
         rc = broken(j, &why, e);
     if (rc == 0 && j->model.part.kind != FY_PART_EMBEDDING)
         rc = fy_fail(e, FY_EARG, "%s: is the complete model: there is nothing to join", weights);
@@ -135,8 +134,9 @@ static int add_piece(job *j, const fy_gguf *g, const fy_part *part, fy_err *e)
 {
     const fy_gguf_kv *places;
     const size_t n = fy_gguf_n_tensors(g);
-    if (fy_gguf_get_array(g, PLACES, FY_KV_U32, &places, e) != 0 || places->count != n)
-        return fy_fail(e, FY_EVERIFY, "expected a key " PLACES " with a number for each tensor");
+    if (fy_gguf_get_array(g, FY_PART_PLACES, FY_KV_U32, &places, e) != 0 || places->count != n)
+        return fy_fail(e, FY_EVERIFY,
+                       "expected a key " FY_PART_PLACES " with a number for each tensor");
     for (size_t i = 0; i < n; i++) {
         uint32_t layer;
         const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
@@ -218,7 +218,8 @@ static int plan_tensors(job *j, fy_err *e)
         const span *s = &j->spans[at];
         if (s->place != j->n_tensors)
             return fy_fail(e, FY_EVERIFY,
-                           "tensor %zu of the model that was cut is in no piece (" PLACES ")",
+                           "tensor %zu of the model that was cut is in no piece (" FY_PART_PLACES
+                           ")",
                            j->n_tensors);
         j->first[j->n_tensors++] = at;
         while (at < j->n_spans && j->spans[at].place == s->place)

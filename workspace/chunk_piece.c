@@ -54,8 +54,7 @@ static int add_places(fy_piece *p, fy_err *e)
         return fy_nomem(e);
     for (size_t i = 0; i < p->n_tensors; i++)
         places[i] = p->tensors[i].place;
-    const int rc =
-        fy_gguf_add_array(p->w, FY_PART_KEYS "places", FY_KV_U32, places, p->n_tensors, e);
+    const int rc = fy_gguf_add_array(p->w, FY_PART_PLACES, FY_KV_U32, places, p->n_tensors, e);
     free(places);
     return rc;
 }

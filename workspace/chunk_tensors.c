@@ -8,8 +8,6 @@
 #include "bundle/bundle.h"
 #include "workspace/chunk_impl.h"
 
-#define PLACES FY_PART_KEYS "places"
-
 /* --- what a piece holds ----------------------------------------------------------------------- */
 
 /* Rows of the output matrix are those of the slice. */
@@ -125,7 +123,8 @@ static int check_copy(const fy_gguf_tensor *a, const fy_gguf_tensor *b, uint32_t
     fy_quote(shown, sizeof shown, a->name);
     if (!fy_span_eq(a->name, b->name) || a->type != b->type)
         return fy_fail(e, FY_EVERIFY,
-                       "'%s' has number %u of " PLACES ", as another tensor of another piece",
+                       "'%s' has number %u of " FY_PART_PLACES
+                       ", as another tensor of another piece",
                        shown, place);
     if (!rows && (a->bytes != b->bytes || memcmp(a->data, b->data, a->bytes) != 0))
         return fy_fail(e, FY_EVERIFY,
@@ -156,7 +155,7 @@ static int add_tensor(found *f, const fy_part *part, const fy_gguf_tensor *t, ui
 {
     char shown[FY_QUOTE_BYTES];
     if (place >= f->n)
-        return fy_fail(e, FY_EVERIFY, PLACES ": '%s' has number %u, expected less than %zu",
+        return fy_fail(e, FY_EVERIFY, FY_PART_PLACES ": '%s' has number %u, expected less than %zu",
                        fy_quote(shown, sizeof shown, t->name), place, f->n);
     if (f->m->part.kind == FY_PART_WHOLE && check_original(f, part, t, place, e) != 0)
         return -1;
@@ -165,7 +164,8 @@ static int add_tensor(found *f, const fy_part *part, const fy_gguf_tensor *t, ui
     if (f->at[place] != NULL && part->kind == FY_PART_HEAD)
         return check_copy(t, f->at[place], place, e);
     if (f->at[place] != NULL)
-        return fy_fail(e, FY_EVERIFY, PLACES ": '%s' has number %u, as a tensor of another piece",
+        return fy_fail(e, FY_EVERIFY,
+                       FY_PART_PLACES ": '%s' has number %u, as a tensor of another piece",
                        fy_quote(shown, sizeof shown, t->name), place);
     f->at[place] = t;
     return 0;
@@ -175,12 +175,12 @@ static int add_piece(found *f, const fy_gguf *g, const fy_part *part, fy_err *e)
 {
     const fy_gguf_kv *places;
     const size_t n = fy_gguf_n_tensors(g);
-    const int rc = fy_gguf_get_array(g, PLACES, FY_KV_U32, &places, e);
+    const int rc = fy_gguf_get_array(g, FY_PART_PLACES, FY_KV_U32, &places, e);
     if (rc != 0)
-        return rc > 0 ? fy_fail(e, FY_EVERIFY, "key " PLACES " is missing") : -1;
+        return rc > 0 ? fy_fail(e, FY_EVERIFY, "key " FY_PART_PLACES " is missing") : -1;
     if (places->count != n)
         return fy_fail(e, FY_EVERIFY,
-                       PLACES " has %llu numbers, expected one for each of %zu tensors",
+                       FY_PART_PLACES " has %llu numbers, expected one for each of %zu tensors",
                        (unsigned long long)places->count, n);
     for (size_t i = 0; i < n; i++) {
         const uint32_t place = (uint32_t)fy_gguf_int_at(places, i);
@@ -198,8 +198,9 @@ static int check_gaps(const found *f, size_t *n, fy_err *e)
         --*n;
     for (size_t i = 0; i < *n; i++) {
         if (f->at[i] == NULL)
-            return fy_fail(e, FY_EVERIFY,
-                           "tensor %zu of the model that was cut is in no piece (" PLACES ")", i);
+            return fy_fail(
+                e, FY_EVERIFY,
+                "tensor %zu of the model that was cut is in no piece (" FY_PART_PLACES ")", i);
     }
     return 0;
 }

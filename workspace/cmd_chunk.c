@@ -75,7 +75,7 @@ static int read_model(job *j, const char *path, fy_err *e)
     fy_gguf *g = fy_gguf_open(path, e);
     if (g == NULL)
         return -1;
-    const int rc = fy_gguf_find(g, FY_PART_KEYS "kind") != NULL
+    const int rc = fy_part_is_piece(g)
                        ? fy_fail(e, FY_EARG,
                                  "is a piece of a model that was cut, expected a whole one; 'ferry "
                                  "chunk --join' makes one of the pieces")

@@ -134,7 +134,7 @@ static int find_family(fy_npu_model *m, const fy_gguf *g, fy_err *e)
 {
     fy_span arch = {0};
     char name[FY_QUOTE_BYTES];
-    if (fy_gguf_find(g, FY_PART_KEYS "kind") != NULL)
+    if (fy_part_is_piece(g))
         return fy_fail(e, FY_EARG,
                        "this is a piece of a model that was cut already; plan the whole "
                        "model");

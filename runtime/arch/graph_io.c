@@ -106,14 +106,32 @@ static fy_io_tensor of_head(const fy_graph_shape *g, uint32_t i, bool outputs)
     return t;
 }
 
+static fy_io_tensor named_once(const fy_graph_shape *g, fy_io_role role)
+{
+    fy_io_tensor t = once(g, role);
+    snprintf(t.name, sizeof t.name, "%s", names[role]);
+    return t;
+}
+
+bool fy_graph_seam(const fy_hparams *hp, const fy_part *part, bool outputs, uint32_t i,
+                   fy_io_tensor *out)
+{
+    const fy_graph_shape g = {
+        .hp = hp, .part = part, .n_batch = 1, .n_cache = 1, .n_ctx = 2, .kv_bytes = 2};
+    fy_io_role roles[MOST_ONCE];
+    if (i >= once_roles(&g, outputs, roles))
+        return false;
+    *out = named_once(&g, roles[i]);
+    return true;
+}
+
 void fy_graph_io(const fy_graph_shape *g, uint32_t i, fy_io_tensor *out)
 {
     fy_io_role roles[MOST_ONCE];
     for (int outputs = 0; outputs < 2; outputs++) {
         const uint32_t n = once_roles(g, outputs, roles);
         if (i < n) {
-            *out = once(g, roles[i]);
-            snprintf(out->name, sizeof out->name, "%s", names[out->role]);
+            *out = named_once(g, roles[i]);
             return;
         }
         i -= n;

@@ -42,12 +42,6 @@ typedef enum {
     FY_IO_VALUE,
 } fy_io_role;
 
-/* Of one layer and KV head; what is no cache goes from piece to piece or comes from the runtime. */
-static inline bool fy_io_is_cache(fy_io_role r)
-{
-    return r == FY_IO_KEY_CACHE || r == FY_IO_VALUE_CACHE || r == FY_IO_KEY || r == FY_IO_VALUE;
-}
-
 #define FY_IO_NAME_BYTES 48
 
 typedef struct {
@@ -70,6 +64,10 @@ typedef struct {
  * never changes. */
 uint32_t fy_graph_n_io(const fy_graph_shape *g);
 void fy_graph_io(const fy_graph_shape *g, uint32_t i, fy_io_tensor *out);
+/* Input i, or output i, of those that are no cache, which go from piece to piece or come from the
+ * runtime; false when there are no more. Sizes are those of one token. */
+bool fy_graph_seam(const fy_hparams *hp, const fy_part *part, bool outputs, uint32_t i,
+                   fy_io_tensor *out);
 
 /* What they add up to. */
 typedef struct {

@@ -15,8 +15,6 @@
 #define END_TOKEN   FY_PART_KEYS "end_token"
 #define TIED        FY_PART_KEYS "tied"
 #define MODEL       FY_PART_KEYS "model"
-#define INPUTS      FY_PART_KEYS "inputs"
-#define OUTPUTS     FY_PART_KEYS "outputs"
 
 enum { MAX_PARTS = FY_N_LAYER_MAX };
 
@@ -84,6 +82,11 @@ static int get_model(const fy_gguf *g, fy_part *p, fy_err *e)
     return 0;
 }
 
+bool fy_part_is_piece(const fy_gguf *g)
+{
+    return fy_gguf_find(g, KIND) != NULL;
+}
+
 int fy_part_from_gguf(const fy_gguf *g, const fy_hparams *hp, fy_part *out, fy_err *e)
 {
     fy_part p = {0};
@@ -113,24 +116,18 @@ int fy_part_from_gguf(const fy_gguf *g, const fy_hparams *hp, fy_part *out, fy_e
 /* --- writing ---------------------------------------------------------------------------------- */
 
 /* The names of the inputs, or of the outputs, that are no cache. */
-static int add_seam(fy_gguf_writer *w, const char *key, const fy_graph_shape *g, bool outputs,
-                    fy_err *e)
+static int add_seam(fy_gguf_writer *w, const char *key, const fy_hparams *hp, const fy_part *p,
+                    bool outputs, fy_err *e)
 {
-    const uint32_t n = fy_graph_n_io(g);
+    fy_io_tensor t;
     int rc = fy_gguf_begin_strings(w, key, e);
-    for (uint32_t i = 0; rc == 0 && i < n; i++) {
-        fy_io_tensor t;
-        fy_graph_io(g, i, &t);
-        if (!fy_io_is_cache(t.role) && (t.role >= FY_IO_OUT) == outputs)
-            rc = fy_gguf_add_string(w, fy_span_of(t.name), e);
-    }
+    for (uint32_t i = 0; rc == 0 && fy_graph_seam(hp, p, outputs, i, &t); i++)
+        rc = fy_gguf_add_string(w, fy_span_of(t.name), e);
     return rc == 0 ? fy_gguf_end_strings(w, e) : -1;
 }
 
 int fy_part_to_gguf(fy_gguf_writer *w, const fy_hparams *hp, const fy_part *p, fy_err *e)
 {
-    const fy_graph_shape g = {
-        .hp = hp, .part = p, .n_batch = 1, .n_cache = 1, .n_ctx = 2, .kv_bytes = 2};
     const bool layers = p->kind == FY_PART_LAYERS, head = p->kind == FY_PART_HEAD;
     if (fy_gguf_add_str(w, KIND, fy_span_of(kinds[p->kind]), e) != 0 ||
         fy_gguf_add_u32(w, INDEX, p->index, e) != 0 ||
@@ -146,7 +143,9 @@ int fy_part_to_gguf(fy_gguf_writer *w, const fy_hparams *hp, const fy_part *p, f
         return -1;
     if (!layers && !head)
         return 0;
-    return add_seam(w, INPUTS, &g, false, e) != 0 ? -1 : add_seam(w, OUTPUTS, &g, true, e);
+    return add_seam(w, FY_PART_INPUTS, hp, p, false, e) != 0
+               ? -1
+               : add_seam(w, FY_PART_OUTPUTS, hp, p, true, e);
 }
 
 /* --- tensors ---------------------------------------------------------------------------------- */

@@ -30,6 +30,9 @@
 #include "format/gguf_write.h"
 
 #define FY_PART_KEYS        "ferry.chunk."
+#define FY_PART_INPUTS      FY_PART_KEYS "inputs"
+#define FY_PART_OUTPUTS     FY_PART_KEYS "outputs"
+#define FY_PART_PLACES      FY_PART_KEYS "places"
 #define FY_PART_MODEL_BYTES 65
 
 typedef enum {
@@ -48,6 +51,8 @@ typedef struct {
     char model[FY_PART_MODEL_BYTES];
 } fy_part;
 
+/* Does the file say that it is one of the pieces? */
+bool fy_part_is_piece(const fy_gguf *g);
 /* hp: of the whole model, from the same file. A file without the keys is FY_PART_WHOLE with every
  * layer and token. FY_EFORMAT for ranges outside the model. */
 int fy_part_from_gguf(const fy_gguf *g, const fy_hparams *hp, fy_part *out, fy_err *e);
