@@ -84,7 +84,7 @@ ifeq ($(MODE),fuzz)
 endif
 
 LANG_CFLAGS := -std=c11 -D_GNU_SOURCE -ffp-contract=off -fno-math-errno -pthread $(WARN)
-PATH_CFLAGS := $(TARGET_CFLAGS) $(DEP_CFLAGS) -I. -Iruntime -Iconvert $(CFLAGS)
+PATH_CFLAGS := $(TARGET_CFLAGS) $(DEP_CFLAGS) -I. -Iruntime -Iconvert -Iquantize $(CFLAGS)
 ALL_CFLAGS := $(LANG_CFLAGS) $(OPT_$(MODE)) $(PATH_CFLAGS)
 ALL_LDFLAGS := -pthread $(OPT_$(MODE)) $(TARGET_LDFLAGS) $(LDFLAGS)
 
@@ -98,13 +98,15 @@ else ifeq ($(MACHINE),aarch64)
 endif
 RT_SRCS := $(sort $(foreach d,$(RT_DIRS),$(wildcard runtime/$(d)/*.c)))
 API_SRCS := $(sort $(wildcard runtime/api/*.c))
-LIB_SRCS := $(RT_SRCS) $(API_SRCS) $(sort $(wildcard runtime/cli/*.c))
+LIB_SRCS := $(RT_SRCS) $(API_SRCS) $(sort $(foreach d,cli cli/chat cli/measure,$(wildcard runtime/$(d)/*.c)))
 LIB_SRCS := $(filter-out runtime/cli/main.c,$(LIB_SRCS))
 ifeq ($(TARGET),host)
-  LIB_SRCS := $(filter-out runtime/base/hash_own.c runtime/cli/chat_line_plain.c,$(LIB_SRCS))
-  LIB_SRCS += $(sort $(foreach d,convert convert/hub quantize workspace,$(wildcard $(d)/*.c)))
+  LIB_SRCS := $(filter-out runtime/base/hash_own.c runtime/cli/chat/chat_line_plain.c,$(LIB_SRCS))
+  TOOL_DIRS := convert/source convert/tokenizer convert/write convert/look convert/hub quantize quantize/policy \
+               workspace/data workspace/npu workspace/pack workspace/phone
+  LIB_SRCS += $(sort $(foreach d,$(TOOL_DIRS),$(wildcard $(d)/*.c)))
 else
-  LIB_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/cli/chat_line_editline.c runtime/cli/chat_history.c, \
+  LIB_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/cli/chat/chat_line_editline.c runtime/cli/chat/chat_history.c, \
                 $(LIB_SRCS))
 endif
 LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o)

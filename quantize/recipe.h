@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "format/gguf.h"
-#include "format/llama_types.h"
+#include "policy/llama_types.h"
 
 /* Is this one of the weight matrices, which take the type asked for? Everything else (norms,
  * biases, routers, tables that are not multiplied with) stays as it is. */

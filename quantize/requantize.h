@@ -16,7 +16,7 @@
 #include "base/types.h"
 #include "format/gguf_write.h"
 #include "format/imatrix.h"
-#include "format/matrix_types.h"
+#include "policy/matrix_types.h"
 #include "quantize/quant_report.h"
 
 typedef struct fy_requant fy_requant;

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Usage: embed.sh DIR FILE...   C source with the bytes of the files of DIR, under their names below it, for
-# workspace/data_files.h. The same files in the same order give the same text.
+# workspace/data/data_files.h. The same files in the same order give the same text.
 set -eu
 dir=$1
 shift
-printf '#include "workspace/data_files.h"\n\n'
+printf '#include "workspace/data/data_files.h"\n\n'
 i=0
 for file; do
     printf 'static const unsigned char file_%d[] = {\n' "$i"

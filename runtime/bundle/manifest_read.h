@@ -1,5 +1,5 @@
 /* manifest.json: every other file of a workspace with its size, mode and hashes
- * (docs/workspace.md). Reads only; workspace/manifest.h writes it.
+ * (docs/workspace.md). Reads only; workspace/pack/manifest.h writes it.
  *
  * A path that went through fy_manifest_parse is safe to join to a directory: relative,
  * '/'-separated, every segment plain, printable ASCII without space, quote and backslash, and never

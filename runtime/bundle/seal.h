@@ -1,6 +1,6 @@
 /* The signature over manifest.json and the public key that came with it: their bytes, and whether
  * they fit together. Whom to trust is another question, which only the host asks
- * (workspace/sign.h). */
+ * (workspace/pack/sign.h). */
 #ifndef FY_BUNDLE_SEAL_H
 #define FY_BUNDLE_SEAL_H
 

@@ -3,7 +3,7 @@
  * and each once, layers before the lm_head. Only headers are read.
  *
  * Opening checks each file in itself: that it is a whole GGUF file of a family that ferry computes,
- * and a piece. What they are together is checked by workspace/chunk.h. Context binaries (*.bin)
+ * and a piece. What they are together is checked by workspace/npu/chunk.h. Context binaries (*.bin)
  * have no header and are no pieces here. */
 #ifndef FY_CLI_CUT_MODEL_H
 #define FY_CLI_CUT_MODEL_H

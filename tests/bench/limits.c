@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/thread.h"
-#include "cli/read_speed.h"
+#include "cli/measure/read_speed.h"
 #include "cli/verb.h"
 
 enum {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "workspace/adb_wire.h"
+#include "workspace/phone/adb_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "bundle/agent.h"
 #include "bundle/agent_store.h"
-#include "workspace/push.h"
+#include "workspace/phone/push.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

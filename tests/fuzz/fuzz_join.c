@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/math.h"
 #include "tests/unit/model/tiny_model.h"
-#include "workspace/chunk.h"
+#include "workspace/npu/chunk.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 #include "bundle/manifest_read.h"
-#include "workspace/manifest.h"
+#include "workspace/pack/manifest.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

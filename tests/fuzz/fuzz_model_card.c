@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "convert/model_card.h"
-#include "convert/model_meta.h"
+#include "convert/source/model_card.h"
+#include "convert/write/model_meta.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "workspace/model_json.h"
+#include "workspace/data/model_json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

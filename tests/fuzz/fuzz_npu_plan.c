@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "workspace/npu_plan.h"
+#include "workspace/npu/npu_plan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -11,8 +11,8 @@
 #include <jansson.h>
 
 #include "base/math.h"
-#include "convert/planned_gguf.h"
-#include "workspace/plan_show.h"
+#include "convert/write/planned_gguf.h"
+#include "workspace/npu/plan_show.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bundle/manifest_read.h"
-#include "workspace/qnn_check.h"
+#include "workspace/npu/qnn_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

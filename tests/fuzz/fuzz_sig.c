@@ -8,8 +8,8 @@
 #include "base/ed25519.h"
 #include "bundle/public_key.h"
 #include "bundle/seal.h"
-#include "workspace/sign.h"
-#include "workspace/sign_keys.h"
+#include "workspace/pack/sign.h"
+#include "workspace/pack/sign_keys.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

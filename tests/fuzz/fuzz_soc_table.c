@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "workspace/soc_table.h"
+#include "workspace/npu/soc_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "convert/spm_proto.h"
+#include "convert/tokenizer/spm_proto.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "workspace/workspace.h"
+#include "workspace/pack/workspace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,9 +4,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "convert/pretok_match.h"
-#include "convert/tokenizer_json.h"
-#include "convert/unigram_match.h"
+#include "convert/tokenizer/pretok_match.h"
+#include "convert/tokenizer/tokenizer_json.h"
+#include "convert/tokenizer/unigram_match.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ferry's adb client (workspace/adb.h, driven by tests/phone/adb_try.c) through the real adb server against the emulated
+# ferry's adb client (workspace/phone/adb.h, driven by tests/phone/adb_try.c) through the real adb server against the emulated
 # phone: the script of real_adb.sh, then what can go wrong.
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/lib.sh

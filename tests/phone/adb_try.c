@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "cli/verb.h"
-#include "workspace/adb.h"
+#include "workspace/phone/adb.h"
 
 static int try_devices(const fy_adb *a, char **args, int *status, fy_err *e)
 {

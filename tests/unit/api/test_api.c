@@ -10,8 +10,8 @@
 #include <cmocka.h>
 #include <pthread.h>
 
-#include "../model/tiny_model.h"
-#include "api_model.h"
+#include "tests/unit/model/tiny_model.h"
+#include "tests/unit/api/api_model.h"
 #include "base/version.h"
 
 /* BOS and "Once upon a time" for the tales model, and how its golden.json goes on. */

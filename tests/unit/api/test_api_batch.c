@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "api_model.h"
+#include "tests/unit/api/api_model.h"
 
 /* The beginnings of two tales for the tales model, and how its golden.json goes on with the first.
  */

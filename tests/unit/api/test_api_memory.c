@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "../alloc_fail.h"
-#include "api_model.h"
+#include "tests/unit/alloc_fail.h"
+#include "tests/unit/api/api_model.h"
 
 /* An object and no error, or the error and no object. */
 static void assert_consistent(ferry_status status, const void *object, const ferry_error *e)

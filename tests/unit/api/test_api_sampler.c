@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "api_model.h"
+#include "tests/unit/api/api_model.h"
 
 enum { N_VOCAB = 768, CHOSEN = 100, SECOND = 101, THIRD = 102, DRAWS = 32 };
 

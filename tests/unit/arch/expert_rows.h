@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "family_rows.h"
+#include "tests/unit/arch/family_rows.h"
 
 /* A form of a row: its source's name in layer 3 (of expert 5), its transform and its shape. */
 typedef struct {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "family_rows.h"
+#include "tests/unit/arch/family_rows.h"
 
 static void norms_hold_one_less_and_the_embedding_is_scaled(void **state)
 {

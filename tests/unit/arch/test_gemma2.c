@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "family_rows.h"
+#include "tests/unit/arch/family_rows.h"
 
 static void a_layer_has_four_norms(void **state)
 {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "family_rows.h"
+#include "tests/unit/arch/family_rows.h"
 
 static void one_matrix_of_the_checkpoint_becomes_three(void **state)
 {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "expert_rows.h"
+#include "tests/unit/arch/expert_rows.h"
 
 static void it_reads_files_of_architecture_llama_with_experts(void **state)
 {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "family_rows.h"
+#include "tests/unit/arch/family_rows.h"
 
 static void weights_and_biases_have_the_names_of_phi(void **state)
 {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "family_rows.h"
+#include "tests/unit/arch/family_rows.h"
 
 static void q_k_v_and_gate_up_stay_whole(void **state)
 {

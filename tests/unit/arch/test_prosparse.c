@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "family_rows.h"
+#include "tests/unit/arch/family_rows.h"
 
 static void it_is_llama_with_fatrelu_and_nothing_else(void **state)
 {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "expert_rows.h"
+#include "tests/unit/arch/expert_rows.h"
 
 static void experts_are_chosen_by_sigmoid_at_layer_entry(void **state)
 {

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "family_rows.h"
+#include "tests/unit/arch/family_rows.h"
 
 static void it_is_llama_with_layer_norms(void **state)
 {

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "../alloc_fail.h"
+#include "tests/unit/alloc_fail.h"
 #include "base/json.h"
 
 /* Reads one value of any kind and the end of the document. */

@@ -10,7 +10,7 @@
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
 #include "tests/unit/workspace/ws_fixture.h"
-#include "workspace/manifest.h"
+#include "workspace/pack/manifest.h"
 
 /* Replaces a file of the workspace and its line of the manifest. */
 static void replace(const char *dir, const char *rel, const char *text)

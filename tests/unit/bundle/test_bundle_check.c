@@ -8,7 +8,7 @@
 #include "base/progress.h"
 #include "bundle/bundle_check.h"
 #include "tests/unit/workspace/ws_fixture.h"
-#include "workspace/sign.h"
+#include "workspace/pack/sign.h"
 
 /* Weights of more than one block. */
 static int set_up(void **state)

@@ -11,7 +11,7 @@
 #include "tests/unit/alloc_fail.h"
 
 #include "bundle/manifest_read.h"
-#include "workspace/manifest.h"
+#include "workspace/pack/manifest.h"
 
 #define HASH "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 #define HEAD                                                                                       \

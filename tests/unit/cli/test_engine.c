@@ -10,8 +10,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "../alloc_fail.h"
-#include "../model/tiny_model.h"
+#include "tests/unit/alloc_fail.h"
+#include "tests/unit/model/tiny_model.h"
 #include "base/progress.h"
 #include "cli/engine.h"
 

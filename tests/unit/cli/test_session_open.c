@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "../model/tiny_model.h"
+#include "tests/unit/model/tiny_model.h"
 #include "base/log.h"
 #include "cli/session_open.h"
 

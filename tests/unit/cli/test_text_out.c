@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "../vocab/small_vocab.h"
+#include "tests/unit/vocab/small_vocab.h"
 #include "base/utf8.h"
 #include "cli/text_out.h"
 

@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "../alloc_fail.h"
+#include "tests/unit/alloc_fail.h"
 #include "base/quote.h"
 #include "format/pickle.h"
-#include "torch_bytes.h"
+#include "tests/unit/format/torch_bytes.h"
 
 /* --- a node as text, as Python would print it ------------------------------------------------- */
 

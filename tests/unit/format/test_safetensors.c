@@ -10,7 +10,7 @@
 #include <dirent.h>
 #include <stdio.h>
 
-#include "../alloc_fail.h"
+#include "tests/unit/alloc_fail.h"
 #include "base/file.h"
 #include "base/math.h"
 #include "format/safetensors.h"

@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "../alloc_fail.h"
+#include "tests/unit/alloc_fail.h"
 #include "base/math.h"
 #include "format/torch_file.h"
-#include "torch_made.h"
+#include "tests/unit/format/torch_made.h"
 
 /* --- what is read ----------------------------------------------------------------------------- */
 

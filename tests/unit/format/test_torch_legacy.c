@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "../alloc_fail.h"
+#include "tests/unit/alloc_fail.h"
 #include "format/torch_file.h"
-#include "torch_bytes.h"
+#include "tests/unit/format/torch_bytes.h"
 
 typedef struct {
     const char *type, *type_2; /* of the references; type_2: of a second tensor, or NULL */

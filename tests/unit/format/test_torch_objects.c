@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "torch_made.h"
+#include "tests/unit/format/torch_made.h"
 
 /* z.conj().imag: the values in the file have the other sign. */
 static void views_that_are_negated_when_they_are_read_are_refused(void **state)

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "../alloc_fail.h"
+#include "tests/unit/alloc_fail.h"
 #include "format/zip_dir.h"
-#include "torch_bytes.h"
+#include "tests/unit/format/torch_bytes.h"
 
 static int read_copy(const char *p, size_t n, fy_zip_dir *z, char **copy, fy_err *e)
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "format/torch_file.h"
-#include "torch_bytes.h"
+#include "tests/unit/format/torch_bytes.h"
 
 /* Storage "0" holds the floats 0, 1, ... 23; storage "1" nothing. */
 enum { ELEMS = 24 };

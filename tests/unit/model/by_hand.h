@@ -4,7 +4,7 @@
 #ifndef FY_TESTS_BY_HAND_H
 #define FY_TESTS_BY_HAND_H
 
-#include "tiny_model.h"
+#include "tests/unit/model/tiny_model.h"
 
 enum { BY_HAND_T = 20, BY_HAND_DIM = 256, BY_HAND_LAYERS = 6 };
 

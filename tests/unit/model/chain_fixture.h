@@ -8,8 +8,8 @@
 #include "model/chain.h"
 #include "model/graph_cpu.h"
 #include "model/model.h"
-#include "tiny_model.h"
-#include "workspace/chunk.h"
+#include "tests/unit/model/tiny_model.h"
+#include "workspace/npu/chunk.h"
 
 typedef struct {
     const char *arch;

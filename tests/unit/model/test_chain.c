@@ -8,7 +8,7 @@
 
 #include "tests/unit/alloc_fail.h"
 
-#include "chain_fixture.h"
+#include "tests/unit/model/chain_fixture.h"
 
 enum { V = CHAIN_V, MOST = 320 };
 

@@ -10,7 +10,7 @@
 
 #include "base/progress.h"
 #include "model/model.h"
-#include "tiny_model.h"
+#include "tests/unit/model/tiny_model.h"
 
 enum { S = 5, T = 40, V = 96, SHARED = 13, MOST = 70 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "by_hand.h"
+#include "tests/unit/model/by_hand.h"
 #include "model/model.h"
 
 enum { T = BY_HAND_T };

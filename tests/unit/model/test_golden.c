@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "model/golden.h"
-#include "tiny_model.h"
+#include "tests/unit/model/tiny_model.h"
 
 enum { T = 12, V = 96, D = 64, L = 3, N_GREEDY = 6 };
 

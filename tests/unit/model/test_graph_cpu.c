@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "arch/graph_io.h"
-#include "chain_fixture.h"
+#include "tests/unit/model/chain_fixture.h"
 #include "model/rope.h"
 
 enum { B = 4, C = 24, X = C + B + 4, D = 64, H = 32, LAYERS = 2, HEADS = 2, PAIRS = H / 2 };

@@ -13,7 +13,7 @@
 #include "format/imatrix.h"
 #include "model/forward.h"
 #include "model/imatrix_collect.h"
-#include "tiny_model.h"
+#include "tests/unit/model/tiny_model.h"
 
 enum { T = 40, V = 96, D = 64 };
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "model/likelihood.h"
-#include "tiny_model.h"
+#include "tests/unit/model/tiny_model.h"
 
 enum { V = 96, CTX = 16 };
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "model/model.h"
-#include "tiny_model.h"
+#include "tests/unit/model/tiny_model.h"
 
 static char path[64];
 

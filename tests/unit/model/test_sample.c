@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "model/sample.h"
-#include "sample_reference.h"
+#include "tests/unit/model/sample_reference.h"
 #include "tests/unit/alloc_fail.h"
 #include "tests/unit/vocab/small_vocab.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/progress.h"
 #include "model/model.h"
-#include "tiny_model.h"
+#include "tests/unit/model/tiny_model.h"
 
 enum { T = 40, V = 96 };
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "model/model.h"
-#include "tiny_model.h"
+#include "tests/unit/model/tiny_model.h"
 
 enum { T = 150, V = 96 };
 

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "../alloc_fail.h"
+#include "tests/unit/alloc_fail.h"
 #include "model/model.h"
-#include "tiny_model.h"
+#include "tests/unit/model/tiny_model.h"
 
 enum { T = 40 };
 

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "model/model.h"
-#include "tiny_model.h"
+#include "tests/unit/model/tiny_model.h"
 
 enum { T = 64, V = 96, N_GREEDY = 24, STALL_NS = 300000, PAUSE_NS = 500000 };
 

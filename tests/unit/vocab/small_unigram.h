@@ -3,7 +3,7 @@
 #ifndef FY_TESTS_SMALL_UNIGRAM_H
 #define FY_TESTS_SMALL_UNIGRAM_H
 
-#include "small_vocab.h"
+#include "tests/unit/vocab/small_vocab.h"
 
 typedef struct {
     const char *from, *to;

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "small_vocab.h"
+#include "tests/unit/vocab/small_vocab.h"
 
 static fy_vocab *make(void)
 {

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "../alloc_fail.h"
+#include "tests/unit/alloc_fail.h"
 #include "model/vocab/charsmap.h"
-#include "small_unigram.h"
+#include "tests/unit/vocab/small_unigram.h"
 
 #define BL "\xE2\x96\x81"
 

@@ -5,7 +5,7 @@
 
 #include "arch/part.h"
 #include "tests/unit/bundle/qnn_text.h"
-#include "workspace/chunk_impl.h"
+#include "workspace/npu/chunk_impl.h"
 
 enum {
     CUT_EMBEDDING,

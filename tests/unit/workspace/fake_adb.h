@@ -17,7 +17,7 @@
 #include "base/math.h"
 #include "base/progress.h"
 #include "base/str.h"
-#include "workspace/adb.h"
+#include "workspace/phone/adb.h"
 
 typedef struct {
     const char *request; /* how it begins */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "workspace/npu_plan.h"
+#include "workspace/npu/npu_plan.h"
 
 #define NPU_MIB ((uint64_t)1 << 20)
 #define NPU_GIB ((uint64_t)1 << 30)

@@ -3,8 +3,8 @@
 #define FY_TESTS_QNN_FIXTURE_H
 
 #include "tests/unit/bundle/qnn_text.h"
-#include "workspace/model_json.h"
-#include "workspace/qnn_check.h"
+#include "workspace/data/model_json.h"
+#include "workspace/npu/qnn_check.h"
 
 /* What model.json says of it. */
 static inline fy_model_json qnn_model(void)

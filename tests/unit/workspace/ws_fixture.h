@@ -15,8 +15,8 @@
 #include "base/hash.h"
 #include "bundle/manifest_read.h"
 #include "format/gguf_write.h"
-#include "workspace/manifest.h"
-#include "workspace/workspace.h"
+#include "workspace/pack/manifest.h"
+#include "workspace/pack/workspace.h"
 
 static char tmp[64]; /* the directory of the running test; removed at its end */
 

@@ -1,0 +1,94 @@
+/* What two models differ in: tensor by tensor, key by key, and in their vocabularies; whatever they
+ * are stored as (model_source.h).
+ *
+ * A model with GGUF's names and a checkpoint are compared as the GGUF file that the checkpoint
+ * would become in f32. So are two checkpoints whose names or order of rows differ (Meta's and
+ * Hugging Face's, one with the tied output stored and one without). Others are compared under the
+ * names they have, as are checkpoints that ferry does not convert when they share some.
+ *
+ * Differences of values are relative to the largest value of A's tensor, as those of `eval`. Memory
+ * does not grow with the model; results do not depend on the number of threads. */
+#ifndef FY_CONVERT_COMPARE_H
+#define FY_CONVERT_COMPARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/progress.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "convert/look/model_source.h"
+#include "convert/write/planned_gguf.h"
+#include "convert/look/tensor_diff.h"
+
+typedef struct {
+    const char *pattern; /* extended regular expression: only tensors whose name it is found in, and
+                            neither keys nor vocabulary; NULL: all */
+    double tolerance;    /* largest relative difference that is no failure */
+    fy_pool *pool;
+    fy_progress *progress; /* counts bytes of A; may be NULL */
+} fy_compare_params;
+
+typedef enum {
+    FY_PAIR_EQUAL,  /* every value */
+    FY_PAIR_WITHIN, /* the tolerance */
+    FY_PAIR_BEYOND,
+    FY_PAIR_SHAPE,  /* the shapes differ: values were not compared */
+    FY_PAIR_UNREAD, /* values of one could not be read: `why` */
+    FY_PAIR_ONLY_A,
+    FY_PAIR_ONLY_B,
+} fy_pair_state;
+
+typedef struct {
+    fy_pair_state state;
+    const fy_source_tensor *a, *b; /* views; NULL: the model has none of the name */
+    fy_tensor_diff diff;           /* of EQUAL, WITHIN, BEYOND */
+    char *why;                     /* owned, or NULL */
+} fy_tensor_pair;
+
+/* A key that differs, or that one model alone has. */
+typedef struct {
+    fy_str key, a, b; /* quoted and short; a or b empty: the key is not there */
+    bool has_a, has_b;
+    bool is_provenance; /* where the model comes from or how it is stored, not what it computes */
+} fy_key_pair;
+
+/* An array of the vocabulary that differs. */
+typedef struct {
+    const char *what;     /* "tokens" */
+    uint64_t n_a, n_b;    /* entries */
+    uint64_t n_different; /* of those that both have */
+    uint64_t first[5];    /* the first of them */
+    fy_str a[5], b[5];    /* and what they are */
+} fy_vocab_pair;
+
+typedef struct {
+    fy_source *a, *b;                 /* owned */
+    fy_planned_gguf *plan_a, *plan_b; /* owned; of checkpoints under their own names; or NULL */
+    const fy_gguf *keys_a, *keys_b;   /* views; NULL: keys were not compared */
+    fy_err no_keys, no_tokenizer;     /* why they, or the tokenizer's, were not, or code 0 */
+    fy_tensor_pair *pairs; /* owned; all, those that differ first, the worst at the top */
+    size_t n_pairs;
+    size_t n_of[FY_PAIR_ONLY_B + 1]; /* pairs by state */
+    fy_key_pair *keys;               /* owned */
+    size_t n_keys, n_counting_keys;  /* counting: not of provenance */
+    fy_vocab_pair *vocab;            /* owned */
+    size_t n_vocab;
+    bool has_vocab; /* both models have one, and they were compared */
+    double tolerance;
+    bool equal;  /* all that was compared, but keys of provenance */
+    bool within; /* the same, as far as the tolerance goes */
+} fy_comparison;
+
+/* 0 when the two could be compared, whatever came out. fy_comparison_release in either case. */
+int fy_compare(const char *a, const char *b, const fy_compare_params *p, fy_comparison *out,
+               fy_err *e);
+void fy_comparison_release(fy_comparison *c);
+
+/* With `all`, tensors that are equal are listed, too. */
+void fy_compare_put_text(const fy_comparison *c, bool all, fy_str *out);
+int fy_compare_put_json(const fy_comparison *c, bool all, fy_str *out, fy_err *e);
+
+#endif

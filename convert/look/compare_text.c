@@ -1,0 +1,188 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/quote.h"
+#include "convert/look/compare_impl.h"
+#include "convert/look/kv_text.h"
+
+enum { MAX_NAME_COLUMN = 60, SHOWN = 5 };
+
+static const fy_source_tensor *either(const fy_tensor_pair *p)
+{
+    return p->a != NULL ? p->a : p->b;
+}
+
+static bool has_numbers(const fy_tensor_pair *p)
+{
+    return p->state == FY_PAIR_EQUAL || p->state == FY_PAIR_WITHIN || p->state == FY_PAIR_BEYOND;
+}
+
+static void put_shape(fy_str *out, const fy_source_tensor *t)
+{
+    fy_str_putc(out, '[');
+    for (uint32_t d = 0; d < t->rank; d++)
+        fy_str_printf(out, "%s%" PRIu64, d > 0 ? ", " : "", t->shape[d]);
+    fy_str_putc(out, ']');
+}
+
+static void put_side(fy_str *out, const char *name, const fy_source *s)
+{
+    fy_str_printf(out, "%s: ", name);
+    fy_str_put_quoted(out, fy_span_of(fy_source_path(s)), SIZE_MAX);
+    fy_str_printf(out, " (%s, %zu tensors)\n", fy_source_what(s), fy_source_n_tensors(s));
+}
+
+static void put_name(fy_str *out, const fy_source_tensor *t, size_t width)
+{
+    size_t before = out->len;
+    fy_str_put_quoted(out, t->name, SIZE_MAX);
+    size_t n = out->len - before;
+    fy_str_printf(out, "%*s", (int)(n < width ? width - n + 2 : 2), "");
+}
+
+static void put_numbers(fy_str *out, const fy_tensor_pair *p, double tolerance)
+{
+    const fy_tensor_diff *d = &p->diff;
+    char types[40];
+    snprintf(types, sizeof types, "%s %s", p->a->type, p->b->type);
+    fy_str_printf(out, "%-11s  %9.2e  %9.2e  %9.2e  %11.8f", types, d->max_diff,
+                  fy_tensor_diff_relative(d), fy_tensor_diff_rmse(d), fy_tensor_diff_cosine(d));
+    if (d->n_different == 0) {
+        fy_str_puts(out, "  equal\n");
+        return;
+    }
+    fy_str_printf(out, "  %" PRIu64 " of %" PRIu64 ", first ", d->n_different, d->n);
+    fy_source_put_index(out, p->a, d->first);
+    fy_str_puts(out, ": ");
+    fy_put_float(out, (double)d->first_a, true);
+    fy_str_puts(out, " | ");
+    fy_put_float(out, (double)d->first_b, true);
+    if (d->n_wild > 0)
+        fy_str_printf(out, "; %" PRIu64 " not finite", d->n_wild);
+    fy_str_puts(out, tolerance > 0 && p->state == FY_PAIR_WITHIN ? "; within\n" : "\n");
+}
+
+static size_t name_width(const fy_comparison *c, bool all)
+{
+    size_t width = 6;
+    for (size_t i = 0; i < c->n_pairs; i++) {
+        size_t n = either(&c->pairs[i])->name.len;
+        if ((all || c->pairs[i].state != FY_PAIR_EQUAL) && n > width && n <= MAX_NAME_COLUMN)
+            width = n;
+    }
+    return width;
+}
+
+/* Tensors that have no numbers: they stand first. */
+static void put_unequal_tensors(fy_str *out, const fy_comparison *c)
+{
+    bool any = false;
+    for (size_t i = 0; i < c->n_pairs; i++) {
+        const fy_tensor_pair *p = &c->pairs[i];
+        if (has_numbers(p))
+            continue;
+        fy_str_puts(out, any ? "  " : "\ntensors that cannot be compared\n  ");
+        any = true;
+        fy_str_put_quoted(out, either(p)->name, SIZE_MAX);
+        if (p->state == FY_PAIR_SHAPE) {
+            fy_str_puts(out, ": shape ");
+            put_shape(out, p->a);
+            fy_str_puts(out, " | ");
+            put_shape(out, p->b);
+        } else if (p->state == FY_PAIR_UNREAD) {
+            fy_str_printf(out, ": %s", p->why);
+        } else {
+            fy_str_printf(out, ": only in %s (%s ", p->a != NULL ? "A" : "B", either(p)->type);
+            put_shape(out, either(p));
+            fy_str_putc(out, ')');
+        }
+        fy_str_putc(out, '\n');
+    }
+}
+
+static void put_tensors(fy_str *out, const fy_comparison *c, bool all)
+{
+    size_t width = name_width(c, all), n = c->n_of[FY_PAIR_WITHIN] + c->n_of[FY_PAIR_BEYOND];
+    if (n == 0 && !(all && c->n_of[FY_PAIR_EQUAL] > 0))
+        return;
+    fy_str_printf(out, "\n%s, worst first (relative: to the largest value of A)\n  %-*s  ",
+                  all ? "tensors" : "tensors that differ", (int)width, "tensor");
+    fy_str_printf(out, "%-11s  %9s  %9s  %9s  %11s  %s\n", "types", "max diff", "relative", "rmse",
+                  "cosine", "different: A | B");
+    for (size_t i = 0; i < c->n_pairs; i++) {
+        const fy_tensor_pair *p = &c->pairs[i];
+        if (!has_numbers(p) || (p->state == FY_PAIR_EQUAL && !all))
+            continue;
+        fy_str_puts(out, "  ");
+        put_name(out, p->a, width);
+        put_numbers(out, p, c->tolerance);
+    }
+}
+
+static void put_keys(fy_str *out, const fy_comparison *c)
+{
+    if (c->n_keys > 0)
+        fy_str_puts(out, "\nkeys that differ\n");
+    for (size_t i = 0; i < c->n_keys; i++) {
+        const fy_key_pair *k = &c->keys[i];
+        fy_str_printf(out, "  %s: %s | %s%s\n", fy_str_z(&k->key),
+                      k->has_a ? fy_str_z(&k->a) : "none", k->has_b ? fy_str_z(&k->b) : "none",
+                      k->is_provenance ? "  (does not count)" : "");
+    }
+    if (c->no_keys.code != FY_OK)
+        fy_str_printf(out, "\nkeys were not compared: %s\n", c->no_keys.msg);
+    if (c->no_tokenizer.code != FY_OK)
+        fy_str_printf(out, "\nthe tokenizer was not compared: %s\n", c->no_tokenizer.msg);
+}
+
+static void put_vocab(fy_str *out, const fy_comparison *c)
+{
+    if (c->n_vocab > 0)
+        fy_str_puts(out, "\nvocabulary\n");
+    for (size_t i = 0; i < c->n_vocab; i++) {
+        const fy_vocab_pair *v = &c->vocab[i];
+        fy_str_printf(out, "  %s: %" PRIu64 " | %" PRIu64 ", %" PRIu64 " differ\n", v->what, v->n_a,
+                      v->n_b, v->n_different);
+        for (uint64_t k = 0; k < v->n_different && k < SHOWN; k++)
+            fy_str_printf(out, "    %" PRIu64 ": %s | %s\n", v->first[k], fy_str_z(&v->a[k]),
+                          fy_str_z(&v->b[k]));
+    }
+}
+
+static void put_summary(fy_str *out, const fy_comparison *c)
+{
+    const size_t *n = c->n_of;
+    size_t differ = n[FY_PAIR_WITHIN] + n[FY_PAIR_BEYOND];
+    fy_str_printf(out, "\n%zu tensor%s: %zu equal, %zu differ", c->n_pairs,
+                  c->n_pairs == 1 ? "" : "s", n[FY_PAIR_EQUAL], differ);
+    if (c->tolerance > 0 && differ > 0)
+        fy_str_printf(out, " (%zu within %g)", n[FY_PAIR_WITHIN], c->tolerance);
+    if (n[FY_PAIR_SHAPE] > 0)
+        fy_str_printf(out, ", %zu of another shape", n[FY_PAIR_SHAPE]);
+    if (n[FY_PAIR_UNREAD] > 0)
+        fy_str_printf(out, ", %zu not readable", n[FY_PAIR_UNREAD]);
+    if (n[FY_PAIR_ONLY_A] > 0)
+        fy_str_printf(out, ", %zu only in A", n[FY_PAIR_ONLY_A]);
+    if (n[FY_PAIR_ONLY_B] > 0)
+        fy_str_printf(out, ", %zu only in B", n[FY_PAIR_ONLY_B]);
+    if (c->keys_a != NULL)
+        fy_str_printf(out, "; keys: %zu differ", c->n_counting_keys);
+    if (c->n_keys > c->n_counting_keys)
+        fy_str_printf(out, ", and %zu that do not count", c->n_keys - c->n_counting_keys);
+    if (c->has_vocab)
+        fy_str_puts(out, c->n_vocab > 0 ? "; the vocabularies differ" : "; one vocabulary");
+    fy_str_putc(out, '\n');
+}
+
+void fy_compare_put_text(const fy_comparison *c, bool all, fy_str *out)
+{
+    put_side(out, "A", c->a);
+    put_side(out, "B", c->b);
+    put_unequal_tensors(out, c);
+    put_tensors(out, c, all);
+    put_keys(out, c);
+    put_vocab(out, c);
+    put_summary(out, c);
+    fy_str_puts(out, c->equal ? "equal\n" : c->within ? "within the tolerance\n" : "different\n");
+}

@@ -1,0 +1,229 @@
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/math.h"
+#include "convert/look/compare_impl.h"
+
+enum {
+    CHUNK = 1 << 15, /* elements decoded at a time */
+    PIECE = 1 << 20, /* elements of a unit of work */
+    UNITS = 1 << 18, /* blocks, or elements, of which bytes are compared at a time */
+};
+
+/* --- bytes ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    fy_source *a, *b;
+    const fy_tensor_pair *pair;
+    uint64_t piece;         /* elements */
+    _Atomic uint64_t first; /* byte that differs; UINT64_MAX: none */
+} byte_job;
+
+/* Of n elements, a multiple of the unit. */
+static uint64_t bytes_of(const fy_source_tensor *t, uint64_t n)
+{
+    return n / t->unit * (t->bytes / (t->n_elems / t->unit));
+}
+
+static void compare_bytes(void *ctx, int64_t begin, int64_t end, int thread)
+{
+    byte_job *j = ctx;
+    const fy_source_tensor *a = j->pair->a, *b = j->pair->b;
+    (void)thread;
+    for (int64_t i = begin; i < end && !fy_interrupted; i++) {
+        uint64_t at = (uint64_t)i * j->piece, left = a->n_elems - at,
+                 n = left < j->piece ? left : j->piece, found = bytes_of(a, at);
+        if (found > atomic_load(&j->first))
+            return;
+        if (memcmp(a->raw + found, b->raw + found, (size_t)bytes_of(a, n)) != 0) {
+            uint64_t before = atomic_load(&j->first);
+            while (a->raw[found] == b->raw[found])
+                found++;
+            while (found < before && !atomic_compare_exchange_weak(&j->first, &before, found))
+                continue;
+        }
+        fy_source_drop(j->a, a, at, n);
+        fy_source_drop(j->b, b, at, n);
+    }
+}
+
+/* The first byte that differs, UINT64_MAX: none. Both are stored alike. */
+static uint64_t first_byte(fy_source *a, fy_source *b, const fy_tensor_pair *pair, fy_pool *pool)
+{
+    byte_job j = {.a = a, .b = b, .pair = pair, .piece = UNITS * pair->a->unit};
+    atomic_init(&j.first, UINT64_MAX);
+    fy_pool_run(pool, (int64_t)((pair->a->n_elems + j.piece - 1) / j.piece), 1, compare_bytes, &j);
+    return atomic_load(&j.first);
+}
+
+static bool stored_alike(const fy_tensor_pair *pair)
+{
+    const fy_source_tensor *a = pair->a, *b = pair->b;
+    return a->raw != NULL && b->raw != NULL && a->bytes == b->bytes &&
+           strcmp(a->type, b->type) == 0;
+}
+
+/* --- values ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    fy_source *a, *b;
+    const fy_tensor_pair *pair;
+    fy_kernels kernels;
+    uint64_t chunk, piece;   /* elements */
+    fy_tensor_diff *results; /* owned; per piece */
+    float *buffers;          /* owned; two chunks per thread */
+    pthread_mutex_t lock;    /* guards what follows */
+    uint64_t failed;         /* the first piece that failed; UINT64_MAX: none */
+    fy_err err;
+} value_job;
+
+static int compare_piece(value_job *j, uint64_t piece, int thread, fy_err *e)
+{
+    float *x = j->buffers + (size_t)thread * 2 * j->chunk, *y = x + j->chunk;
+    uint64_t at = piece * j->piece, left = j->pair->a->n_elems - at,
+             n = left < j->piece ? left : j->piece;
+    fy_tensor_diff *sum = &j->results[piece], d;
+    *sum = (fy_tensor_diff){0};
+    for (uint64_t i = 0; i < n; i += j->chunk) {
+        uint64_t m = n - i < j->chunk ? n - i : j->chunk;
+        if (fy_source_read(j->a, j->pair->a, at + i, m, x, thread, e) != 0)
+            return fy_ctx(e, "A");
+        if (fy_source_read(j->b, j->pair->b, at + i, m, y, thread, e) != 0)
+            return fy_ctx(e, "B");
+        fy_tensor_diff_of(&d, &j->kernels, x, y, m, at + i);
+        fy_tensor_diff_join(sum, &d);
+    }
+    fy_source_drop(j->a, j->pair->a, at, n);
+    fy_source_drop(j->b, j->pair->b, at, n);
+    return 0;
+}
+
+static void compare_pieces(void *ctx, int64_t begin, int64_t end, int thread)
+{
+    value_job *j = ctx;
+    for (int64_t i = begin; i < end && !fy_interrupted; i++) {
+        fy_err e = {0};
+        if (compare_piece(j, (uint64_t)i, thread, &e) == 0)
+            continue;
+        pthread_mutex_lock(&j->lock);
+        if ((uint64_t)i < j->failed) {
+            j->failed = (uint64_t)i;
+            j->err = e;
+        }
+        pthread_mutex_unlock(&j->lock);
+    }
+}
+
+static uint64_t larger(uint64_t x, uint64_t y)
+{
+    return x > y ? x : y;
+}
+
+/* Units are 1, the size of a block, or the length of a row, of which blocks are divisors: the
+ * largest is a multiple of the other. */
+static int begin_job(value_job *j, fy_pool *pool, uint64_t *n_pieces, fy_err *e)
+{
+    uint64_t unit = larger(j->pair->a->unit, j->pair->b->unit), n = j->pair->a->n_elems;
+    j->chunk = larger(CHUNK / unit, 1) * unit;
+    j->piece = larger(PIECE / j->chunk, 1) * j->chunk;
+    *n_pieces = n / j->piece + (n % j->piece != 0);
+    j->results = calloc((size_t)*n_pieces, sizeof *j->results);
+    uint64_t bytes;
+    if (fy_mul_u64(j->chunk, 2 * sizeof *j->buffers * (uint64_t)fy_pool_threads(pool), &bytes))
+        j->buffers = malloc((size_t)bytes); /* touched as far as the tensor goes */
+    return j->results != NULL && j->buffers != NULL ? 0 : fy_nomem(e);
+}
+
+static int tell_unread(fy_tensor_pair *pair, const char *why, fy_err *e)
+{
+    pair->state = FY_PAIR_UNREAD;
+    pair->why = strdup(why);
+    return pair->why != NULL ? 0 : fy_nomem(e);
+}
+
+static int compare_decoded(fy_source *a, fy_source *b, fy_tensor_pair *pair,
+                           const fy_compare_params *p, fy_err *e)
+{
+    value_job j = {.a = a,
+                   .b = b,
+                   .pair = pair,
+                   .kernels = fy_kernels_for(fy_cpu_features()),
+                   .failed = UINT64_MAX};
+    uint64_t n = 0;
+    int rc = begin_job(&j, p->pool, &n, e);
+    pthread_mutex_init(&j.lock, NULL);
+    if (rc == 0) {
+        fy_pool_run(p->pool, (int64_t)n, 1, compare_pieces, &j);
+        rc = fy_check_interrupt(e);
+    }
+    if (rc == 0 && j.failed != UINT64_MAX)
+        rc = tell_unread(pair, j.err.msg, e);
+    for (uint64_t i = 0; rc == 0 && i < n && pair->state != FY_PAIR_UNREAD; i++)
+        fy_tensor_diff_join(&pair->diff, &j.results[i]);
+    /* What is no whole number of pages in any piece, and tensors that are let go of as a whole. */
+    fy_source_drop(a, pair->a, 0, pair->a->n_elems);
+    fy_source_drop(b, pair->b, 0, pair->b->n_elems);
+    pthread_mutex_destroy(&j.lock);
+    free(j.buffers);
+    free(j.results);
+    return rc;
+}
+
+/* --- a pair ----------------------------------------------------------------------------------- */
+
+/* No values, but bytes of the same type. */
+static int compare_unreadable(fy_tensor_pair *pair, uint64_t first, fy_err *e)
+{
+    const fy_source_tensor *t = pair->a->readable ? pair->b : pair->a;
+    char why[160];
+    if (first != UINT64_MAX)
+        snprintf(why, sizeof why,
+                 "stored bytes differ, first in element %" PRIu64
+                 "; values of type %s are not decoded",
+                 first / (t->bytes / t->n_elems > 0 ? t->bytes / t->n_elems : 1), t->type);
+    else
+        snprintf(why, sizeof why, "values of type %s are not decoded", t->type);
+    return tell_unread(pair, why, e);
+}
+
+static void judge(fy_tensor_pair *pair, double tolerance)
+{
+    const fy_tensor_diff *d = &pair->diff;
+    pair->state = d->n_different == 0                       ? FY_PAIR_EQUAL
+                  : fy_tensor_diff_relative(d) <= tolerance ? FY_PAIR_WITHIN
+                                                            : FY_PAIR_BEYOND;
+}
+
+int fy_compare_values(fy_source *a, fy_source *b, fy_tensor_pair *pair, const fy_compare_params *p,
+                      fy_err *e)
+{
+    uint64_t first = UINT64_MAX, n = pair->a->n_elems;
+    bool alike = stored_alike(pair), readable = pair->a->readable && pair->b->readable;
+    pair->diff = (fy_tensor_diff){.n = n};
+    pair->state = FY_PAIR_EQUAL;
+    if (n == 0)
+        return 0;
+    if (alike) { /* most often all that is needed, and as fast as memory */
+        first = first_byte(a, b, pair, p->pool);
+        if (fy_check_interrupt(e) != 0)
+            return -1;
+        if (first == UINT64_MAX) {
+            fy_source_drop(a, pair->a, 0, n);
+            fy_source_drop(b, pair->b, 0, n);
+            return 0;
+        }
+    }
+    if (!readable)
+        return compare_unreadable(pair, first, e);
+    pair->diff = (fy_tensor_diff){0};
+    if (compare_decoded(a, b, pair, p, e) != 0)
+        return -1;
+    if (pair->state != FY_PAIR_UNREAD)
+        judge(pair, p->tolerance);
+    return 0;
+}

@@ -1,0 +1,301 @@
+/* A model in pieces: which file computes what, and what goes from one to the next. Drawn from
+ * qnn/config.json and the header of the weights; whether the files agree is for verify to say. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "arch/graph_io.h"
+#include "base/quote.h"
+#include "bundle/bundle.h"
+#include "convert/look/inspect_impl.h"
+
+/* A line of the drawing. */
+typedef struct {
+    fy_part part;
+    const char *file; /* view; below the model's directory once FY_QNN_DIR is before it; NULL: the
+                         CPU computes it from the weights */
+    bool in_qnn;
+    uint64_t bytes; /* of the file; 0: it is missing */
+} step;
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+int fy_inspect_open_piece(fy_listing *l, fy_err *e)
+{
+    const fy_family *family;
+    if (l->g == NULL || !fy_part_is_piece(l->g))
+        return 0;
+    return fy_cut_header(l->g, &family, &l->hp, &l->part, e) != 0 ? fy_ctx(e, "%s", l->path) : 0;
+}
+
+/* Weights of a family that ferry does not compute, of another runtime, have no seams that it knows.
+ */
+static int open_config(fy_listing *l, const char *qnn, fy_err *e)
+{
+    const fy_family *family;
+    fy_err why = {0};
+    if (fy_cut_config_read(qnn, &l->config, e) != 0)
+        return -1;
+    l->has_chain = fy_cut_header(l->g, &family, &l->hp, &l->part, &why) == 0;
+    return l->has_chain || why.code == FY_EUNSUPPORTED
+               ? 0
+               : fy_fail(e, why.code, "%s: %s", l->path, why.msg);
+}
+
+int fy_inspect_open_chain(fy_listing *l, fy_err *e)
+{
+    char *qnn = fy_path_join(l->model_dir, FY_QNN_DIR);
+    char *config = qnn != NULL ? fy_path_join(qnn, FY_QNN_CONFIG_NAME) : NULL;
+    int rc = config == NULL ? fy_nomem(e) : 0;
+    if (rc == 0 && fy_file_exists(config))
+        rc = open_config(l, qnn, e);
+    free(config);
+    free(qnn);
+    return rc;
+}
+
+/* --- one tensor ------------------------------------------------------------------------------- */
+
+static bool file_has(const char *path, const char *tensor)
+{
+    fy_gguf *g = fy_gguf_open(path, NULL);
+    const bool has = g != NULL && fy_gguf_tensor_find(g, tensor) != NULL;
+    fy_gguf_close(g);
+    return has;
+}
+
+static char *piece_with(const char *qnn, const char *tensor)
+{
+    fy_qnn_config c;
+    char *path = NULL;
+    if (fy_cut_config_read(qnn, &c, NULL) != 0)
+        return NULL;
+    for (size_t i = 0; i < c.n_graphs + c.n_embeddings && path == NULL; i++) {
+        const fy_qnn_graph *g = i < c.n_graphs ? &c.graph[i] : &c.embedding[i - c.n_graphs];
+        path = fy_qnn_is_gguf(g) ? fy_path_join(qnn, g->model_path) : NULL;
+        if (path != NULL && !file_has(path, tensor)) {
+            free(path);
+            path = NULL;
+        }
+    }
+    fy_qnn_config_release(&c);
+    return path;
+}
+
+char *fy_inspect_file_of(const char *model_dir, const char *tensor)
+{
+    char *weights = fy_path_join(model_dir, FY_BUNDLE_WEIGHTS);
+    char *qnn = fy_path_join(model_dir, FY_QNN_DIR);
+    char *piece = weights != NULL && qnn != NULL && !file_has(weights, tensor)
+                      ? piece_with(qnn, tensor)
+                      : NULL;
+    free(qnn);
+    if (piece == NULL)
+        return weights;
+    free(weights);
+    return piece;
+}
+
+/* --- the steps -------------------------------------------------------------------------------- */
+
+static const fy_qnn_graph *graph_at(const fy_listing *l, size_t i)
+{
+    const fy_qnn_config *c = &l->config;
+    return i < c->n_graphs ? &c->graph[i] : &c->embedding[i - c->n_graphs];
+}
+
+static uint64_t file_bytes(const fy_listing *l, const step *s, bool *oom)
+{
+    struct stat st;
+    fy_str path = {0};
+    fy_str_printf(&path, "%s/%s%s", l->model_dir, s->in_qnn ? FY_QNN_DIR "/" : "", s->file);
+    const bool there = !path.oom && stat(fy_str_z(&path), &st) == 0 && S_ISREG(st.st_mode);
+    *oom |= path.oom;
+    fy_str_release(&path);
+    return there ? (uint64_t)st.st_size : 0;
+}
+
+/* All batch sizes have the same steps: those of the largest are shown. Step 0 is the embedding, the
+ * last one the lm_head of the CPU when no graph has it. False: there is no step i. */
+static bool step_at(const fy_listing *l, size_t i, step *s, bool *oom)
+{
+    const fy_qnn_config *c = &l->config;
+    size_t seen = 0;
+    *s = (step){.part = {.kind = FY_PART_EMBEDDING}, .file = FY_BUNDLE_WEIGHTS};
+    for (size_t k = 0; i > 0 && seen < i; k++) {
+        if (k == c->n_graphs + c->n_embeddings) {
+            *s = (step){.part = {.kind = FY_PART_HEAD, .end_token = l->hp.n_vocab}};
+            return seen + 1 == i && c->n_embeddings == 0;
+        }
+        const fy_qnn_graph *g = graph_at(l, k);
+        if (g->batch_size != c->max_batch || ++seen < i)
+            continue;
+        s->file = g->model_path;
+        s->in_qnn = true;
+        s->part = k < c->n_graphs
+                      ? (fy_part){.kind = FY_PART_LAYERS,
+                                  .first_layer = g->start_layer,
+                                  .end_layer = g->end_layer}
+                      : (fy_part){.kind = FY_PART_HEAD,
+                                  .first_token = g->first_token,
+                                  .end_token = g->end_token > 0 ? g->end_token : l->hp.n_vocab};
+    }
+    s->bytes = file_bytes(l, s, oom);
+    return true;
+}
+
+/* What leaves the step: the tensor that is no cache. */
+static fy_io_tensor seam_of(const fy_listing *l, const step *s)
+{
+    fy_io_tensor t = {.cols = l->hp.n_embd, .element_bytes = 4};
+    if (s->part.kind == FY_PART_HEAD)
+        fy_graph_seam(&l->hp, &s->part, true, 0, &t);
+    snprintf(t.name, sizeof t.name, "%s", s->part.kind == FY_PART_HEAD ? "logits" : "x");
+    return t;
+}
+
+/* --- text ------------------------------------------------------------------------------------- */
+
+void fy_inspect_put_piece(fy_str *out, const fy_listing *l)
+{
+    char what[FY_PART_TEXT_BYTES];
+    if (l->part.kind == FY_PART_WHOLE)
+        return;
+    fy_str_printf(out, "piece of a model that was cut: %s", fy_part_text(&l->part, &l->hp, what));
+    if (l->part.count > 1)
+        fy_str_printf(out, ", %u of %u", l->part.index + 1, l->part.count);
+    fy_str_printf(out, "; %s\n",
+                  l->part.kind == FY_PART_EMBEDDING
+                      ? "the layers and the lm_head are in qnn/"
+                      : "the tokenizer's keys are in the embedding, " FY_BUNDLE_WEIGHTS);
+}
+
+static void put_head_line(fy_str *out, const fy_qnn_config *c)
+{
+    fy_str_printf(out, "\nchain: context %u, %u positions cached, batch size", c->context_size,
+                  c->cache_size);
+    for (size_t i = 0, n = 0; i < c->n_graphs; i++) {
+        if (c->graph[i].start_layer == 0)
+            fy_str_printf(out, "%s %u", n++ > 0 ? "," : "", c->graph[i].batch_size);
+    }
+    if (c->own.soc[0] != '\0') {
+        fy_str_puts(out, "; for ");
+        fy_str_put_quoted(out, fy_span_of(c->own.soc), SIZE_MAX);
+    }
+    if (c->own.recipe[0] != '\0') {
+        fy_str_puts(out, ", recipe ");
+        fy_str_put_quoted(out, fy_span_of(c->own.recipe), SIZE_MAX);
+    }
+    fy_str_putc(out, '\n');
+}
+
+static void put_step(fy_str *out, const fy_listing *l, const step *s)
+{
+    char what[FY_PART_TEXT_BYTES];
+    const fy_io_tensor t = seam_of(l, s);
+    fy_str_printf(out, "  %-28s ", fy_part_text(&s->part, &l->hp, what));
+    if (s->file == NULL)
+        fy_str_puts(out, "   on the CPU");
+    else if (s->bytes == 0)
+        fy_str_puts(out, "      missing");
+    else
+        fy_str_printf(out, "%10.1f MB", (double)s->bytes * 1e-6);
+    if (s->file != NULL) {
+        fy_str_printf(out, "  %s", s->in_qnn ? FY_QNN_DIR "/" : "");
+        fy_str_put_quoted(out, fy_span_of(s->file), SIZE_MAX);
+    }
+    if (s->part.kind == FY_PART_EMBEDDING && l->part.kind == FY_PART_WHOLE)
+        fy_str_puts(out, " (the complete model)");
+    fy_str_printf(out, "\n    | %s [batch, %" PRIu64 "] f32\n", t.name, t.cols);
+}
+
+void fy_inspect_put_chain(fy_str *out, const fy_listing *l)
+{
+    step s;
+    if (!l->has_chain)
+        return;
+    put_head_line(out, &l->config);
+    for (size_t i = 0; step_at(l, i, &s, &out->oom); i++)
+        put_step(out, l, &s);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+static void set(fy_maker *m, json_t *object, const char *key, json_t *v)
+{
+    fy_make_set(m, object, key, v);
+}
+
+static void set_part(fy_maker *m, json_t *o, const fy_part *p, const fy_hparams *hp)
+{
+    static const char *const kinds[] = {
+        [FY_PART_EMBEDDING] = "embedding", [FY_PART_LAYERS] = "layers", [FY_PART_HEAD] = "head"};
+    char what[FY_PART_TEXT_BYTES];
+    set(m, o, "kind", json_string(kinds[p->kind]));
+    set(m, o, "what", json_string(fy_part_text(p, hp, what)));
+    if (p->kind == FY_PART_LAYERS) {
+        set(m, o, "first_layer", json_integer(p->first_layer));
+        set(m, o, "end_layer", json_integer(p->end_layer));
+    } else if (p->kind == FY_PART_HEAD) {
+        set(m, o, "first_token", json_integer(p->first_token));
+        set(m, o, "end_token", json_integer(p->end_token));
+    }
+}
+
+json_t *fy_inspect_piece_json(fy_listing *l)
+{
+    json_t *o = json_object();
+    set_part(&l->json, o, &l->part, &l->hp);
+    set(&l->json, o, "index", json_integer(l->part.index));
+    set(&l->json, o, "count", json_integer(l->part.count));
+    set(&l->json, o, "model", json_string(l->part.model));
+    return o;
+}
+
+static json_t *step_json(fy_listing *l, const step *s)
+{
+    json_t *o = json_object(), *shape = json_array();
+    const fy_io_tensor t = seam_of(l, s);
+    fy_str file = {0};
+    fy_str_printf(&file, "%s%s", s->in_qnn ? FY_QNN_DIR "/" : "", s->file != NULL ? s->file : "");
+    set_part(&l->json, o, &s->part, &l->hp);
+    set(&l->json, o, "file",
+        s->file != NULL ? fy_make_text(fy_span_of(fy_str_z(&file))) : json_null());
+    set(&l->json, o, "bytes",
+        s->file != NULL && s->bytes > 0 ? fy_make_u64(s->bytes) : json_null());
+    fy_make_append(&l->json, shape, json_string("batch"));
+    fy_make_append(&l->json, shape, fy_make_u64(t.cols));
+    set(&l->json, o, "output", json_string(t.name));
+    set(&l->json, o, "shape", shape);
+    l->json.oom |= file.oom;
+    fy_str_release(&file);
+    return o;
+}
+
+static json_t *name_or_null(const char *text)
+{
+    return text[0] != '\0' ? fy_make_text(fy_span_of(text)) : json_null();
+}
+
+json_t *fy_inspect_chain_json(fy_listing *l)
+{
+    const fy_qnn_config *c = &l->config;
+    json_t *o = json_object(), *batches = json_array(), *steps = json_array();
+    step s;
+    for (size_t i = 0; i < c->n_graphs; i++) {
+        if (c->graph[i].start_layer == 0)
+            fy_make_append(&l->json, batches, json_integer(c->graph[i].batch_size));
+    }
+    for (size_t i = 0; step_at(l, i, &s, &l->json.oom); i++)
+        fy_make_append(&l->json, steps, step_json(l, &s));
+    set(&l->json, o, "context", json_integer(c->context_size));
+    set(&l->json, o, "cache", json_integer(c->cache_size));
+    set(&l->json, o, "batches", batches);
+    set(&l->json, o, "soc", name_or_null(c->own.soc));
+    set(&l->json, o, "recipe", name_or_null(c->own.recipe));
+    set(&l->json, o, "complete_weights", json_boolean(l->part.kind == FY_PART_WHOLE));
+    set(&l->json, o, "steps", steps);
+    return o;
+}

@@ -1,0 +1,95 @@
+/* Between the files of inspect: every format becomes the same listing first, so that each column
+ * and each JSON member is written once. */
+#ifndef FY_CONVERT_INSPECT_IMPL_H
+#define FY_CONVERT_INSPECT_IMPL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "cli/cut_model.h"
+#include "cli/json_make.h"
+#include "convert/look/inspect.h"
+#include "convert/look/model_source.h"
+#include "convert/write/planned_gguf.h"
+#include "format/gguf.h"
+#include "format/safetensors.h"
+#include "format/torch_file.h"
+
+typedef struct {
+    fy_span name;
+    const char *type;
+    uint32_t rank;
+    uint64_t shape[FY_MAX_RANK];
+    uint64_t bytes;
+    uint64_t offset;  /* in the data section; PyTorch's files have none: in the file */
+    const char *file; /* of a checkpoint directory, in place of the offset; else NULL */
+} fy_listing_row;
+
+/* What tensors of one type take. */
+typedef struct {
+    const char *type;
+    uint64_t n_tensors, elems, bytes;
+} fy_listing_type;
+
+/* One open file, one of g, st and pt; or a checkpoint directory: dir, or plan without weights. */
+typedef struct {
+    const char *path;
+    const char *workspace, *draft; /* views: the workspace whose main model this is; its draft */
+    const char *model_dir;         /* view: with the weights and qnn/; NULL: a file was named */
+    bool has_chain;
+    fy_qnn_config config;  /* owned; of a chain */
+    fy_part part;          /* with a chain, or of a piece: what g is; else all 0 */
+    fy_hparams hp;         /* the same */
+    fy_map map;            /* owned */
+    fy_gguf *g;            /* owned */
+    fy_st *st;             /* owned */
+    fy_torch *pt;          /* owned */
+    fy_source *dir;        /* owned */
+    fy_planned_gguf *plan; /* owned; what dir would become; NULL: ... */
+    fy_err no_plan;        /* ... for this reason */
+    fy_err no_weights;     /* why dir is NULL although it is a directory */
+    const fy_gguf *keys;   /* view: g, or the plan's; NULL: there are none */
+    size_t n_keys, n_tensors;
+    uint64_t elems, bytes;  /* of all tensors */
+    fy_listing_type *types; /* owned; those with most bytes first */
+    size_t n_types;
+    char (*hashes)[FY_SHA256_HEX]; /* owned; of each tensor, or NULL */
+    fy_maker json;
+} fy_listing;
+
+fy_listing_row fy_inspect_row(const fy_listing *l, size_t i);
+/* Name of key k of the metadata; of value k in PyTorch's files. */
+fy_span fy_inspect_key(const fy_listing *l, size_t k);
+
+void fy_inspect_put_text(fy_str *out, const fy_listing *l);
+int fy_inspect_put_json(fy_str *out, fy_listing *l, fy_err *e);
+
+/* inspect_tokenizer.c: nothing when the keys hold no vocabulary. */
+void fy_inspect_put_tokenizer(fy_str *out, const fy_gguf *keys);
+json_t *fy_inspect_tokenizer_json(fy_maker *m, const fy_gguf *keys); /* null then */
+
+/* inspect_chain.c: g as a piece of a model that was cut, and the chain that qnn/config.json of
+ * model_dir describes, if there is one. */
+int fy_inspect_open_piece(fy_listing *l, fy_err *e);
+int fy_inspect_open_chain(fy_listing *l, fy_err *e);
+void fy_inspect_put_piece(fy_str *out, const fy_listing *l);
+void fy_inspect_put_chain(fy_str *out, const fy_listing *l);
+/* The file of a model's directory that has the tensor: the weights, else a piece; the weights, too,
+ * when none has it. For the caller to free; NULL: out of memory. */
+char *fy_inspect_file_of(const char *model_dir, const char *tensor);
+json_t *fy_inspect_piece_json(fy_listing *l);
+json_t *fy_inspect_chain_json(fy_listing *l);
+
+/* Fills l->hashes: SHA-256 of the elements of every tensor, row-major and little-endian. Resident
+ * memory stays small. */
+int fy_inspect_hash(fy_listing *l, fy_err *e);
+
+/* inspect_tensor.c: how->tensor of what `path` names. */
+int fy_inspect_tensor(const char *path, const fy_inspect_how *how, fy_str *out, fy_err *e);
+
+#endif

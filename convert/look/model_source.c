@@ -1,0 +1,344 @@
+#include "convert/look/model_source.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/file.h"
+#include "base/grow.h"
+#include "base/names.h"
+#include "bundle/bundle.h"
+#include "bundle/qnn_config.h"
+#include "convert/source/checkpoint_read.h"
+#include "convert/write/planned_gguf.h"
+#include "format/sniff.h"
+#include "kernels/row.h"
+
+struct fy_source {
+    char *path; /* owned */
+    fy_source_kind kind;
+    fy_gguf *gguf; /* owned */
+    fy_ckpt *ckpt; /* owned */
+    fy_hf_config config;
+    fy_planned_gguf *planned;  /* owned */
+    fy_source_tensor *tensors; /* owned */
+    size_t n_tensors, cap_tensors;
+    fy_names index;
+    fy_kernels kernels;
+};
+
+/* --- tensors ---------------------------------------------------------------------------------- */
+
+static int add_tensor(fy_source *s, const fy_source_tensor *t, fy_err *e)
+{
+    fy_source_tensor *grown = fy_grow(s->tensors, s->n_tensors, &s->cap_tensors, sizeof *grown);
+    if (grown == NULL || s->n_tensors >= UINT32_MAX)
+        return fy_nomem(e);
+    s->tensors = grown;
+    int rc = fy_names_add(&s->index, t->name, (uint32_t)s->n_tensors);
+    if (rc < 0)
+        return fy_nomem(e);
+    if (rc > 0)
+        return fy_fail(e, FY_EFORMAT, "%s: two of its files have a tensor of the same name",
+                       s->path);
+    s->tensors[s->n_tensors++] = *t;
+    return 0;
+}
+
+static fy_source_tensor of_gguf(const fy_gguf_tensor *from, size_t index)
+{
+    const fy_type_info *info = fy_type_get((uint32_t)from->type);
+    fy_source_tensor t = {.name = from->name,
+                          .type = fy_type_name(from->type),
+                          .rank = from->n_dims,
+                          .n_elems = from->bytes / info->bytes * info->block,
+                          .bytes = from->bytes,
+                          .unit = info->block,
+                          .readable = fy_row_can_decode(from->type),
+                          .raw = from->data,
+                          .index = index};
+    for (uint32_t d = 0; d < from->n_dims; d++)
+        t.shape[d] = from->ne[from->n_dims - 1 - d];
+    return t;
+}
+
+static int add_gguf_tensors(fy_source *s, fy_err *e)
+{
+    for (size_t i = 0; i < fy_gguf_n_tensors(s->gguf); i++) {
+        fy_source_tensor t = of_gguf(fy_gguf_tensor_at(s->gguf, i), i);
+        if (add_tensor(s, &t, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* The stream makes whole rows. */
+static int add_planned_tensors(fy_source *s, fy_err *e)
+{
+    const fy_gguf *g = fy_planned_gguf_file(s->planned);
+    for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
+        fy_source_tensor t = of_gguf(fy_gguf_tensor_at(g, i), i);
+        t.unit = fy_gguf_tensor_at(g, i)->ne[0];
+        t.raw = NULL;
+        if (add_tensor(s, &t, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int add_ckpt_tensors(fy_source *s, fy_err *e)
+{
+    for (size_t i = 0; i < fy_ckpt_n_tensors(s->ckpt); i++) {
+        const fy_ckpt_tensor *from = fy_ckpt_at(s->ckpt, i);
+        fy_source_tensor t = {.name = from->name,
+                              .type = fy_dtype_name(from->dtype),
+                              .rank = from->rank,
+                              .n_elems = fy_ckpt_n_elements(from),
+                              .bytes = from->bytes,
+                              .unit = 1,
+                              .readable = fy_ckpt_can_read(from),
+                              .index = i};
+        if (fy_dtype_bits(from->dtype) < 8)
+            t.unit = from->dtype == FY_DT_F4 ? 2 : 4; /* whole bytes */
+        memcpy(t.shape, from->shape, sizeof t.shape);
+        if (from->plain && from->scale == NULL)
+            t.raw = from->parts[0].data;
+        if (add_tensor(s, &t, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- GGUF ------------------------------------------------------------------------------------- */
+
+static int open_gguf(fy_source *s, const char *path, fy_err *e)
+{
+    s->gguf = fy_gguf_open(path, e);
+    return s->gguf != NULL ? add_gguf_tensors(s, e) : -1;
+}
+
+static int open_workspace(fy_source *s, fy_err *e)
+{
+    fy_bundle b;
+    s->kind = FY_SOURCE_WORKSPACE;
+    if (fy_bundle_open(s->path, &b, e) != 0)
+        return -1;
+    int rc = open_gguf(s, b.weights, e);
+    fy_bundle_release(&b);
+    return rc;
+}
+
+/* --- checkpoints ------------------------------------------------------------------------------ */
+
+/* The configuration is needed for the scales of FP8 matrices alone: tensors of a model that ferry
+ * does not know can be looked at, too. */
+static int open_directory(fy_source *s, fy_err *e)
+{
+    fy_err why = {0};
+    s->kind = FY_SOURCE_CHECKPOINT;
+    s->ckpt = fy_ckpt_open_model(s->path, &s->config, &why);
+    if (s->ckpt == NULL)
+        s->ckpt = fy_ckpt_open(s->path, e);
+    return s->ckpt != NULL ? add_ckpt_tensors(s, e) : -1;
+}
+
+/* By content; by name where that says nothing, so that a damaged file gets the words of what it
+ * should be. */
+static int open_file(fy_source *s, fy_err *e)
+{
+    fy_map m;
+    size_t n = strlen(s->path);
+    if (fy_map_open(&m, s->path, e) != 0)
+        return -1;
+    const char *what = fy_sniff(m.data, m.size);
+    bool named = n > 5 && strcmp(s->path + n - 5, ".gguf") == 0;
+    fy_map_close(&m);
+    if (named || (what != NULL && strcmp(what, FY_SNIFF_GGUF) == 0))
+        return open_gguf(s, s->path, e);
+    s->kind = FY_SOURCE_FILE;
+    s->ckpt = fy_ckpt_open_file(s->path, e);
+    return s->ckpt != NULL ? add_ckpt_tensors(s, e) : -1;
+}
+
+bool fy_source_is_workspace(const char *path)
+{
+    char *mark = fy_file_is_dir(path) ? fy_path_join(path, FY_BUNDLE_WORKSPACE_JSON) : NULL;
+    bool yes = mark != NULL && fy_file_exists(mark);
+    free(mark);
+    return yes;
+}
+
+static bool is_cut(const char *dir)
+{
+    char *config = fy_path_join(dir, FY_QNN_DIR "/" FY_QNN_CONFIG_NAME);
+    const bool yes = config != NULL && fy_file_exists(config);
+    free(config);
+    return yes;
+}
+
+static int open_any(fy_source *s, fy_err *e)
+{
+    if (!fy_file_is_dir(s->path))
+        return open_file(s, e);
+    if (fy_source_is_workspace(s->path))
+        return open_workspace(s, e);
+    if (is_cut(s->path))
+        return fy_fail(e, FY_EARG,
+                       "%s: is a model that was cut; 'ferry chunk --join' makes one file of it",
+                       s->path);
+    return open_directory(s, e);
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+static fy_source *new_source(const char *path, fy_err *e)
+{
+    fy_source *s = calloc(1, sizeof *s);
+    if (s != NULL)
+        s->path = strdup(path);
+    if (s == NULL || s->path == NULL) {
+        free(s);
+        fy_nomem(e);
+        return NULL;
+    }
+    s->kernels = fy_kernels_for(fy_cpu_features());
+    return s;
+}
+
+fy_source *fy_source_open(const char *path, fy_err *e)
+{
+    fy_source *s = new_source(path, e);
+    if (s != NULL && open_any(s, e) != 0) {
+        fy_source_close(s);
+        return NULL;
+    }
+    return s;
+}
+
+fy_source *fy_source_open_planned(const char *path, int n_threads, fy_err *e)
+{
+    fy_source *s = new_source(path, e);
+    if (s == NULL)
+        return NULL;
+    s->kind = FY_SOURCE_PLANNED;
+    s->planned = fy_planned_gguf_open(path, n_threads, e);
+    if (s->planned == NULL || add_planned_tensors(s, e) != 0) {
+        fy_source_close(s);
+        return NULL;
+    }
+    return s;
+}
+
+void fy_source_close(fy_source *s)
+{
+    if (s == NULL)
+        return;
+    fy_gguf_close(s->gguf);
+    fy_planned_gguf_close(s->planned);
+    fy_ckpt_close(s->ckpt);
+    fy_hf_config_release(&s->config);
+    fy_names_release(&s->index);
+    free(s->tensors);
+    free(s->path);
+    free(s);
+}
+
+const char *fy_source_path(const fy_source *s)
+{
+    return s->path;
+}
+
+fy_source_kind fy_source_kind_of(const fy_source *s)
+{
+    return s->kind;
+}
+
+const char *fy_source_what(const fy_source *s)
+{
+    switch (s->kind) {
+    case FY_SOURCE_GGUF:
+        return fy_gguf_n_files(s->gguf) > 1 ? "a GGUF model of several files" : "a GGUF file";
+    case FY_SOURCE_WORKSPACE:
+        return "the main model of a workspace";
+    case FY_SOURCE_FILE:
+        return "a file of a checkpoint";
+    case FY_SOURCE_CHECKPOINT:
+        return "a checkpoint";
+    case FY_SOURCE_PLANNED:
+        return "a checkpoint, as a conversion to f32 makes it";
+    }
+    return "";
+}
+
+const fy_gguf *fy_source_gguf(const fy_source *s)
+{
+    return s->planned != NULL ? fy_planned_gguf_file(s->planned) : s->gguf != NULL ? s->gguf : NULL;
+}
+
+const fy_ckpt *fy_source_ckpt(const fy_source *s)
+{
+    return s->ckpt;
+}
+
+const char *fy_source_no_tokenizer(const fy_source *s)
+{
+    return s->planned != NULL ? fy_planned_gguf_no_tokenizer(s->planned) : NULL;
+}
+
+size_t fy_source_n_tensors(const fy_source *s)
+{
+    return s->n_tensors;
+}
+
+const fy_source_tensor *fy_source_at(const fy_source *s, size_t i)
+{
+    return &s->tensors[i];
+}
+
+const fy_source_tensor *fy_source_find(const fy_source *s, fy_span name)
+{
+    uint32_t i;
+    return fy_names_find(&s->index, name, &i) ? &s->tensors[i] : NULL;
+}
+
+/* --- values ----------------------------------------------------------------------------------- */
+
+int fy_source_read(fy_source *s, const fy_source_tensor *t, uint64_t first, uint64_t n, float *out,
+                   int thread, fy_err *e)
+{
+    if (s->planned != NULL)
+        return fy_convert_fill(fy_planned_gguf_stream(s->planned), (int64_t)t->index,
+                               first / t->unit, n / t->unit, out, thread, e);
+    if (s->ckpt != NULL) {
+        fy_ckpt_read(&s->kernels, fy_ckpt_at(s->ckpt, t->index), first, n, out);
+        return 0;
+    }
+    const fy_gguf_tensor *g = fy_gguf_tensor_at(s->gguf, t->index);
+    fy_row_decode(&s->kernels, g->type, out, g->data + fy_type_row_bytes(g->type, first),
+                  (int64_t)n);
+    return 0;
+}
+
+void fy_source_drop(fy_source *s, const fy_source_tensor *t, uint64_t first, uint64_t n)
+{
+    if (s->ckpt != NULL) {
+        fy_ckpt_drop(fy_ckpt_at(s->ckpt, t->index), first, n);
+    } else if (s->planned == NULL) {
+        const fy_gguf_tensor *g = fy_gguf_tensor_at(s->gguf, t->index);
+        const fy_type_info *info = fy_type_get((uint32_t)g->type);
+        fy_gguf_drop(s->gguf, g, first / info->block * info->bytes, n / info->block * info->bytes);
+    }
+}
+
+void fy_source_put_index(fy_str *out, const fy_source_tensor *t, uint64_t i)
+{
+    uint64_t at[FY_MAX_RANK];
+    for (uint32_t d = t->rank; d-- > 0; i /= t->shape[d])
+        at[d] = i % t->shape[d];
+    fy_str_putc(out, '[');
+    for (uint32_t d = 0; d < t->rank; d++)
+        fy_str_printf(out, "%s%" PRIu64, d > 0 ? ", " : "", at[d]);
+    fy_str_putc(out, ']');
+}

@@ -1,0 +1,78 @@
+/* Any model that ferry can look at, as a list of tensors whose values are read as f32:
+ *
+ *   a GGUF file (of a split model: the first of its files stands for all), or a workspace, whose
+ *   main model it is;
+ *   a safetensors or PyTorch file, under the names that it has;
+ *   a checkpoint directory, under the names that the classes of transformers give its tensors, or
+ *   as the GGUF file that a conversion to f32 would write.
+ *
+ * Opening reads headers only. Values are read a piece at a time, by several threads at once if need
+ * be, and what was read is let go of by the reader, so that memory does not grow with the model. */
+#ifndef FY_CONVERT_MODEL_SOURCE_H
+#define FY_CONVERT_MODEL_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "convert/source/checkpoint.h"
+#include "format/gguf.h"
+
+typedef enum {
+    FY_SOURCE_GGUF,
+    FY_SOURCE_WORKSPACE,
+    FY_SOURCE_FILE, /* of a checkpoint */
+    FY_SOURCE_CHECKPOINT,
+    FY_SOURCE_PLANNED, /* a checkpoint as the GGUF file it would become */
+} fy_source_kind;
+
+typedef struct {
+    fy_span name;
+    const char *type; /* as stored: "q4_0"; "BF16" in checkpoints; "f32" of FY_SOURCE_PLANNED */
+    uint32_t rank;
+    uint64_t shape[FY_MAX_RANK]; /* slowest dimension first: shape[rank - 1] is the row length */
+    uint64_t n_elems;            /* may be 0 */
+    uint64_t bytes;              /* stored */
+    uint64_t unit;               /* a piece begins and ends at multiples of so many elements */
+    bool readable;               /* has values that are numbers of a kind that ferry reads */
+    const uint8_t *raw; /* view: its `bytes` in a row; NULL: they are not, or have to be scaled */
+    size_t index;       /* for fy_source_read */
+} fy_source_tensor;
+
+typedef struct fy_source fy_source;
+
+fy_source *fy_source_open(const char *path, fy_err *e); /* NULL on failure */
+/* `path`, a checkpoint, as FY_SOURCE_PLANNED; at most n_threads will read at once. */
+fy_source *fy_source_open_planned(const char *path, int n_threads, fy_err *e);
+void fy_source_close(fy_source *s); /* NULL is fine */
+
+bool fy_source_is_workspace(const char *path); /* by its workspace.json */
+
+const char *fy_source_path(const fy_source *s);
+fy_source_kind fy_source_kind_of(const fy_source *s);
+const char *fy_source_what(const fy_source *s); /* "a GGUF file", ... */
+/* The keys, of GGUF, workspace and planned; else NULL. */
+const fy_gguf *fy_source_gguf(const fy_source *s);
+/* The tensors, of file and checkpoint; else NULL. */
+const fy_ckpt *fy_source_ckpt(const fy_source *s);
+/* Why the tokenizer's keys are not there, of FY_SOURCE_PLANNED; NULL: nothing is wrong. */
+const char *fy_source_no_tokenizer(const fy_source *s);
+
+size_t fy_source_n_tensors(const fy_source *s);
+const fy_source_tensor *fy_source_at(const fy_source *s, size_t i);
+const fy_source_tensor *fy_source_find(const fy_source *s, fy_span name); /* NULL when absent */
+
+/* out[n] = elements [first, first + n) in row-major order; they must exist, t be readable, both
+ * numbers be multiples of t->unit. `thread` below n_threads. A checkpoint that is read as it would
+ * be converted fails where the conversion would. */
+int fy_source_read(fy_source *s, const fy_source_tensor *t, uint64_t first, uint64_t n, float *out,
+                   int thread, fy_err *e);
+/* Drops elements that were read from resident memory (advice). */
+void fy_source_drop(fy_source *s, const fy_source_tensor *t, uint64_t first, uint64_t n);
+
+/* "[2, 17]": the index of element i, slowest dimension first. */
+void fy_source_put_index(fy_str *out, const fy_source_tensor *t, uint64_t i);
+
+#endif

@@ -1,0 +1,469 @@
+/* Llama checkpoints under Meta's names: consolidated.00.pth ... with params.json as Meta publishes
+ * them, and the ckpt.pt of llama2.c. Names and settings are put into the words of transformers; the
+ * rows of q and k stay as they are, in the order that GGUF's llama has too. Sources: llama-models
+ * (model.py, args), llama2.c (model.py, export.py). */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/math.h"
+#include "base/quote.h"
+#include "convert/source/checkpoint_impl.h"
+#include "convert/source/checkpoint_read.h"
+#include "convert/source/config_value.h"
+#include "base/json_tree.h"
+#include "format/sniff.h"
+
+#define PARAMS    "params.json"
+#define MAX_PARTS 64
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+/* axis: at which model-parallel parts are joined. ALIKE: every part has the same values. BY_WIDTH:
+ * rows of the model's width were not cut, so the parts lie below each other (Llama 3), else side by
+ * side (Llama 2). */
+enum { ALIKE = -1, BY_WIDTH = -2 };
+
+static const struct {
+    const char *meta, *hf; /* those of a layer without "layers.N." and "model.layers.N." */
+    int axis;
+} layer_names[] =
+    {
+        {"attention.wq.weight", "self_attn.q_proj.weight", 0},
+        {"attention.wk.weight", "self_attn.k_proj.weight", 0},
+        {"attention.wv.weight", "self_attn.v_proj.weight", 0},
+        {"attention.wo.weight", "self_attn.o_proj.weight", 1},
+        {"feed_forward.w1.weight", "mlp.gate_proj.weight", 0},
+        {"feed_forward.w2.weight", "mlp.down_proj.weight", 1},
+        {"feed_forward.w3.weight", "mlp.up_proj.weight", 0},
+        {"attention_norm.weight", "input_layernorm.weight", ALIKE},
+        {"ffn_norm.weight", "post_attention_layernorm.weight", ALIKE},
+},
+  other_names[] = {
+      {"tok_embeddings.weight", "model.embed_tokens.weight", BY_WIDTH},
+      {"norm.weight", "model.norm.weight", ALIKE},
+      {"output.weight", "lm_head.weight", 0},
+};
+
+#define EMBEDDING "model.embed_tokens.weight"
+#define OUTPUT    "lm_head.weight"
+#define GATE      "model.layers.0.mlp.gate_proj.weight"
+#define QUERY     "model.layers.0.self_attn.q_proj.weight"
+#define NORM      "model.norm.weight"
+
+static bool strip(fy_span *name, const char *head)
+{
+    size_t n = strlen(head);
+    if (name->len < n || memcmp(name->ptr, head, n) != 0)
+        return false;
+    *name = (fy_span){name->ptr + n, name->len - n};
+    return true;
+}
+
+/* Puts t's name into transformers' words; one that is not in the tables stays. Sets the axis. */
+static int rename_tensor(fy_ckpt *c, fy_ckpt_tensor *t, int *axis, fy_err *e)
+{
+    fy_span rest = t->name;
+    fy_str name = {0};
+    size_t digits = 0;
+    *axis = ALIKE;
+    if (strip(&rest, "layers.")) {
+        while (digits < rest.len && rest.ptr[digits] >= '0' && rest.ptr[digits] <= '9')
+            digits++;
+        fy_span number = {rest.ptr, digits};
+        rest = (fy_span){rest.ptr + digits, rest.len - digits};
+        bool layer = digits > 0 && strip(&rest, ".");
+        for (size_t i = 0; layer && i < sizeof layer_names / sizeof layer_names[0]; i++) {
+            if (!fy_span_is(rest, layer_names[i].meta))
+                continue;
+            fy_str_printf(&name, "model.layers.%.*s.%s", (int)number.len, number.ptr,
+                          layer_names[i].hf);
+            *axis = layer_names[i].axis;
+        }
+    }
+    for (size_t i = 0; name.len == 0 && i < sizeof other_names / sizeof other_names[0]; i++) {
+        if (!fy_span_is(t->name, other_names[i].meta))
+            continue;
+        fy_str_puts(&name, other_names[i].hf);
+        *axis = other_names[i].axis;
+    }
+    char *copy = name.len > 0 ? fy_arena_strndup(&c->arena, name.ptr, name.len) : NULL;
+    bool oom = name.oom || (name.len > 0 && copy == NULL);
+    if (copy != NULL)
+        t->name = (fy_span){copy, name.len};
+    fy_str_release(&name);
+    return oom ? fy_nomem(e) : 0;
+}
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+/* Does an earlier file hold the same as files[f]? */
+static bool is_twice(const fy_ckpt *c, fy_span name, size_t f)
+{
+    fy_ckpt_tensor x, y;
+    fy_ckpt_part x_part, y_part;
+    bool twice = false;
+    for (size_t i = 0; i < f && !twice; i++)
+        twice = fy_ckpt_file_find(&c->files[f], name, &x, &x_part) &&
+                fy_ckpt_file_find(&c->files[i], name, &y, &y_part) && x.bytes > 0 && fy_ckpt_same(&x, &y);
+    return twice;
+}
+
+/* t of files[0] becomes the whole of its parts in all files. `name`: as in the files. */
+static int join(const fy_ckpt *c, fy_span name, fy_ckpt_tensor *t, fy_ckpt_part *parts, int axis,
+                uint64_t width, fy_err *e)
+{
+    char q[FY_QUOTE_BYTES];
+    bool is_embedding = axis == BY_WIDTH;
+    if (is_embedding)
+        axis = t->rank == 2 && t->shape[1] == width ? 0 : 1;
+    for (size_t f = 1; f < c->n_files; f++) {
+        fy_ckpt_tensor other;
+        const char *path = fy_ckpt_file_path(&c->files[f]);
+        if (!fy_ckpt_file_find(&c->files[f], name, &other, &parts[f]))
+            return fy_fail(e, FY_EFORMAT, "%s: no tensor '%s', which %s has", path,
+                           fy_quote(q, sizeof q, name), t->path);
+        bool fits = other.dtype == t->dtype && other.rank == t->rank;
+        for (uint32_t d = 0; fits && d < t->rank; d++)
+            fits = (int)d == axis || other.shape[d] == t->shape[d];
+        if (!fits)
+            return fy_fail(e, FY_EFORMAT,
+                           "%s: type or shape of '%s' does not fit that in %s; expected parts of "
+                           "one checkpoint",
+                           path, fy_quote(q, sizeof q, name), t->path);
+        if (axis == ALIKE) {
+            if (!fy_ckpt_same(t, &other))
+                return fy_fail(e, FY_EFORMAT, "%s: '%s' differs from that in %s, expected the same",
+                               path, fy_quote(q, sizeof q, name), t->path);
+            continue;
+        }
+        if (!fy_add_u64(t->shape[axis], other.shape[axis], &t->shape[axis]) ||
+            !fy_add_u64(t->bytes, other.bytes, &t->bytes))
+            return fy_fail(e, FY_EFORMAT, "%s: '%s' is too large", path,
+                           fy_quote(q, sizeof q, name));
+        parts[f].len = other.shape[axis];
+        if (is_embedding && is_twice(c, name, f))
+            return fy_fail(e, FY_EFORMAT,
+                           "%s: holds the same as another part; expected one that differs from "
+                           "all others",
+                           path);
+    }
+    if (axis == ALIKE || c->n_files == 1)
+        return 0;
+    uint64_t whole = t->shape[axis];
+    for (size_t f = 1; f < c->n_files; f++)
+        whole -= parts[f].len;
+    parts[0].len = whole;
+    t->axis = (uint32_t)axis;
+    t->n_parts = (uint32_t)c->n_files;
+    t->plain = false;
+    return 0;
+}
+
+/* Every tensor of the first file, joined with those of the others. Heads in front of the names (of
+ * llama2.c) are taken off; tensors without such a head are no weights then. */
+static int gather(fy_ckpt *c, const char *head, uint64_t width, fy_err *e)
+{
+    for (size_t i = 0; i < fy_ckpt_file_n_tensors(&c->files[0]); i++) {
+        fy_ckpt_tensor t;
+        fy_ckpt_part parts[MAX_PARTS] = {0};
+        int axis;
+        fy_ckpt_file_tensor(&c->files[0], i, &t, parts);
+        fy_span in_file = t.name;
+        if (!strip(&t.name, head)) {
+            char q[FY_QUOTE_BYTES];
+            fy_log(FY_LOG_DEBUG, "dropped %s: not of the model", fy_quote(q, sizeof q, in_file));
+            continue;
+        }
+        strip(&t.name, "_orig_mod."); /* of torch.compile */
+        if (rename_tensor(c, &t, &axis, e) || join(c, in_file, &t, parts, axis, width, e))
+            return -1;
+        int rc = fy_ckpt_add_tensor(c, &t, e);
+        if (rc != 0) {
+            char q[FY_QUOTE_BYTES];
+            return rc < 0 ? -1
+                          : fy_fail(e, FY_EFORMAT, "%s: two tensors are '%s'", t.path,
+                                    fy_quote(q, sizeof q, t.name));
+        }
+    }
+    return 0;
+}
+
+/* join found every tensor of the first file in the others: no other has more. */
+static int check_same_names(const fy_ckpt *c, fy_err *e)
+{
+    for (size_t f = 1; f < c->n_files; f++) {
+        size_t n = fy_ckpt_file_n_tensors(&c->files[f]);
+        if (n == fy_ckpt_file_n_tensors(&c->files[0]))
+            continue;
+        for (size_t i = 0; i < n; i++) {
+            char q[FY_QUOTE_BYTES];
+            fy_ckpt_tensor t, same;
+            fy_ckpt_part part;
+            fy_ckpt_file_tensor(&c->files[f], i, &t, &part);
+            fy_span name = t.name;
+            if (!fy_ckpt_file_find(&c->files[0], name, &same, &part))
+                return fy_fail(e, FY_EFORMAT, "%s: no tensor '%s', which %s has",
+                               fy_ckpt_file_path(&c->files[0]), fy_quote(q, sizeof q, name),
+                               t.path);
+        }
+    }
+    return 0;
+}
+
+/* --- settings --------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint32_t dim, n_layers, n_heads, n_kv_heads, head_dim; /* head_dim 0: dim / n_heads */
+    uint32_t context, vocab;                               /* 0: not stated */
+    double norm_eps, rope_theta;
+    bool scaled_rope;
+} settings;
+
+/* Meta's code holds the constants of the scaled RoPE; only the factor differs between releases, and
+ * params.json does not say which one it is. */
+static double rope_factor(const settings *s)
+{
+    bool is_3_2 = (s->dim == 2048 && s->n_layers == 16) || (s->dim == 3072 && s->n_layers == 28);
+    double factor = is_3_2 ? 32 : 8;
+    fy_log(FY_LOG_INFO, "scaled RoPE of Llama %s, factor %g, by the model's shape",
+           is_3_2 ? "3.2" : "3.1", factor);
+    return factor;
+}
+
+/* What params.json does not tell: Llama 1 had an epsilon of 1e-6, Code Llama and Llama 3 a larger
+ * base. */
+static uint32_t context_of(const settings *s)
+{
+    if (s->context > 0)
+        return s->context;
+    if (s->scaled_rope)
+        return 131072;
+    return s->rope_theta >= 1e6   ? 16384
+           : s->rope_theta >= 5e5 ? 8192
+           : s->norm_eps < 5e-6   ? 2048
+                                  : 4096;
+}
+
+/* The last parts are absent: by what each part holds of a matrix whose whole size is known. */
+static int check_last_part(const fy_ckpt *c, const settings *s, fy_err *e)
+{
+    const fy_ckpt_tensor *q = fy_ckpt_find(c, FY_SPAN(QUERY)), *norm = fy_ckpt_find(c, FY_SPAN(NORM));
+    uint64_t head = s->head_dim > 0 ? s->head_dim : s->n_heads > 0 ? s->dim / s->n_heads : 0;
+    uint64_t whole = s->n_heads * head, n = c->n_files;
+    if (q == NULL || q->rank != 2 || norm == NULL || norm->rank != 1 || norm->shape[0] != s->dim ||
+        q->shape[0] == 0 || q->shape[0] >= whole || q->shape[0] % n != 0 ||
+        whole % (q->shape[0] / n) != 0)
+        return 0;
+    return fy_fail(e, FY_EIO,
+                   "consolidated.%02" PRIu64 ".pth is absent: by their sizes there are %" PRIu64
+                   " parts; download it",
+                   n, whole / (q->shape[0] / n));
+}
+
+/* config.json of the same model. */
+static int write_config(fy_ckpt *c, const settings *s, fy_err *e)
+{
+    const fy_ckpt_tensor *embedding = fy_ckpt_find(c, FY_SPAN(EMBEDDING));
+    const fy_ckpt_tensor *gate = fy_ckpt_find(c, FY_SPAN(GATE));
+    const fy_ckpt_tensor *output = fy_ckpt_find(c, FY_SPAN(OUTPUT));
+    if (embedding == NULL || embedding->rank != 2 || gate == NULL || gate->rank != 2)
+        return fy_fail(e, FY_EFORMAT,
+                       "no matrix tok_embeddings.weight or layers.0.feed_forward.w1.weight in it, "
+                       "expected a Llama model under Meta's names");
+    if (s->vocab > 0 && s->vocab != embedding->shape[0])
+        return fy_fail(e, FY_EFORMAT,
+                       "vocab_size is %u in " PARAMS ", but tok_embeddings.weight has %" PRIu64
+                       " rows",
+                       s->vocab, embedding->shape[0]);
+    bool tied = output == NULL || fy_ckpt_same(embedding, output);
+    fy_str *t = &c->config;
+    fy_str_printf(t,
+                  "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\","
+                  "\"hidden_act\":\"silu\",\"hidden_size\":%u,\"num_hidden_layers\":%u,"
+                  "\"num_attention_heads\":%u,\"num_key_value_heads\":%u,",
+                  s->dim, s->n_layers, s->n_heads, s->n_kv_heads);
+    if (s->head_dim > 0)
+        fy_str_printf(t, "\"head_dim\":%u,", s->head_dim);
+    fy_str_printf(t,
+                  "\"intermediate_size\":%" PRIu64 ",\"vocab_size\":%" PRIu64
+                  ",\"rms_norm_eps\":%.17g,\"rope_theta\":%.17g,\"max_position_embeddings\":%u,"
+                  "\"tie_word_embeddings\":%s",
+                  gate->shape[0], embedding->shape[0], s->norm_eps, s->rope_theta, context_of(s),
+                  tied ? "true" : "false");
+    if (s->scaled_rope)
+        fy_str_printf(t,
+                      ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":%g,"
+                      "\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+                      "\"original_max_position_embeddings\":8192}",
+                      rope_factor(s));
+    fy_str_putc(t, '}');
+    return t->oom ? fy_nomem(e) : 0;
+}
+
+static int required(const fy_cfg *s, const char *key, uint32_t *out, fy_err *e)
+{
+    int rc = fy_cfg_u32(s, key, out, e);
+    return rc == 1 ? fy_fail(e, FY_EFORMAT, "%s is missing", key) : rc;
+}
+
+static int read_params(settings *out, const json_t *params, fy_err *e)
+{
+    fy_cfg s = fy_cfg_of(params);
+    *out = (settings){.norm_eps = 1e-5, .rope_theta = 10000};
+    if (json_object_get(params, "moe") != NULL || json_object_get(params, "moe_args") != NULL)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "a model with experts under Meta's names; use its Hugging Face files");
+    if (required(&s, "dim", &out->dim, e) || required(&s, "n_layers", &out->n_layers, e) ||
+        required(&s, "n_heads", &out->n_heads, e))
+        return -1;
+    out->n_kv_heads = out->n_heads;
+    const json_t *vocab = json_object_get(params, "vocab_size"); /* -1: the tokenizer's */
+    if (json_is_number(vocab) && json_number_value(vocab) > 0 &&
+        fy_cfg_u32(&s, "vocab_size", &out->vocab, e) < 0)
+        return -1;
+    return fy_cfg_u32(&s, "n_kv_heads", &out->n_kv_heads, e) < 0 ||
+                   fy_cfg_u32(&s, "head_dim", &out->head_dim, e) < 0 ||
+                   fy_cfg_u32(&s, "max_seq_len", &out->context, e) < 0 ||
+                   fy_cfg_positive(&s, "norm_eps", &out->norm_eps, e) < 0 ||
+                   fy_cfg_positive(&s, "rope_theta", &out->rope_theta, e) < 0 ||
+                   fy_cfg_bool(&s, "use_scaled_rope", &out->scaled_rope, e) < 0
+               ? -1
+               : 0;
+}
+
+static int open_params(settings *out, const char *dir, fy_err *e)
+{
+    char *path = fy_path_join(dir, PARAMS);
+    fy_map m;
+    if (path == NULL)
+        return fy_nomem(e);
+    int rc = fy_map_open(&m, path, e);
+    if (rc == 0) {
+        const char *what = fy_sniff(m.data, m.size);
+        json_t *params = what != NULL && strcmp(what, FY_SNIFF_JSON) != 0
+                             ? NULL
+                             : fy_json_tree(m.data, m.size, e);
+        if (params == NULL)
+            fy_fail(e, FY_EFORMAT, "this is %s", what != NULL ? what : "no JSON"); /* or as told */
+        rc = params == NULL           ? -1
+             : json_is_object(params) ? read_params(out, params, e)
+                                      : fy_fail(e, FY_EFORMAT, "not a JSON object");
+        json_decref(params);
+        fy_map_close(&m);
+        if (rc)
+            fy_ctx(e, "%s", path);
+    }
+    free(path);
+    return rc;
+}
+
+/* --- Meta's directories ----------------------------------------------------------------------- */
+
+static void part_name(size_t i, char out[32])
+{
+    snprintf(out, 32, "consolidated.%02zu.pth", i);
+}
+
+/* How many parts there should be, by the names that are there, and the first name that is not. */
+static int count_parts(const char *dir, size_t *n, size_t *absent, fy_err *e)
+{
+    *n = 0;
+    *absent = MAX_PARTS + 1;
+    for (size_t i = 0; i <= MAX_PARTS; i++) {
+        char name[32];
+        part_name(i, name);
+        int rc = fy_ckpt_has(dir, name, e);
+        if (rc < 0)
+            return -1;
+        if (rc == 1)
+            *n = i + 1;
+        else if (i < *absent)
+            *absent = i;
+    }
+    return 0;
+}
+
+int fy_meta_is_there(const char *dir, fy_err *e)
+{
+    size_t n, absent;
+    int rc = fy_ckpt_has(dir, PARAMS, e);
+    if (rc == 1)
+        rc = count_parts(dir, &n, &absent, e) ? -1 : n > 0;
+    return rc;
+}
+
+int fy_ckpt_open_meta(fy_ckpt *c, const char *dir, fy_err *e)
+{
+    settings s;
+    size_t n, absent;
+    char name[32];
+    if (open_params(&s, dir, e) || count_parts(dir, &n, &absent, e))
+        return -1;
+    if (n > MAX_PARTS)
+        return fy_fail(e, FY_EFORMAT, "%s: more than %d parts", dir, MAX_PARTS);
+    if (absent < n) {
+        part_name(absent, name);
+        return fy_fail(e, FY_EIO,
+                       "%s: %s is absent, but there are parts up to number %zu; download it", dir,
+                       name, n - 1);
+    }
+    for (size_t i = 0; i < n; i++) {
+        part_name(i, name);
+        if (fy_ckpt_add_file(c, dir, name, e))
+            return -1;
+    }
+    c->rotates_neighbours = true;
+    return gather(c, "", s.dim, e) || check_same_names(c, e) ||
+                   check_last_part(c, &s, e) || write_config(c, &s, e)
+               ? fy_ctx(e, "%s", dir)
+               : 0;
+}
+
+/* --- llama2.c --------------------------------------------------------------------------------- */
+
+static int argument(const fy_torch *t, const char *name, uint32_t *out, fy_err *e)
+{
+    const fy_torch_value *v = fy_torch_find_value(t, name);
+    if (v == NULL || v->kind != FY_TORCH_INT || v->i <= 0 || v->i > INT32_MAX)
+        return fy_fail(e, FY_EFORMAT, "%s is %s, expected a number above 0", name,
+                       v == NULL ? "not in it" : "something else");
+    *out = (uint32_t)v->i;
+    return 0;
+}
+
+/* model_args has neither the epsilon nor the base: the code has them. */
+static int read_model_args(settings *s, const fy_torch *t, fy_err *e)
+{
+    *s = (settings){.norm_eps = 1e-5, .rope_theta = 10000};
+    if (argument(t, "model_args.dim", &s->dim, e) ||
+        argument(t, "model_args.n_layers", &s->n_layers, e) ||
+        argument(t, "model_args.n_heads", &s->n_heads, e) ||
+        argument(t, "model_args.max_seq_len", &s->context, e))
+        return -1;
+    s->n_kv_heads = s->n_heads;
+    return fy_torch_find_value(t, "model_args.n_kv_heads") != NULL &&
+                   fy_torch_find_value(t, "model_args.n_kv_heads")->kind == FY_TORCH_INT
+               ? argument(t, "model_args.n_kv_heads", &s->n_kv_heads, e)
+               : 0;
+}
+
+int fy_ckpt_open_llama2c(fy_ckpt *c, const char *path, fy_err *e)
+{
+    settings s;
+    if (fy_ckpt_add_file(c, "", path, e))
+        return -1;
+    const fy_torch *t = c->files[0].torch;
+    if (fy_torch_find_value(t, "model_args.dim") == NULL)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "%s: tensors without a configuration: neither config.json nor " PARAMS
+                       " is beside it, and it holds no model_args as llama2.c writes them",
+                       path);
+    c->rotates_neighbours = true;
+    return read_model_args(&s, t, e) || gather(c, "model.", s.dim, e) || write_config(c, &s, e)
+               ? fy_ctx(e, "%s", path)
+               : 0;
+}

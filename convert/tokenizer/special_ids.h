@@ -1,0 +1,53 @@
+/* Which tokens begin, end, pad, ... a text, put together from all the files that say so. */
+#ifndef FY_CONVERT_SPECIAL_IDS_H
+#define FY_CONVERT_SPECIAL_IDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/err.h"
+#include "convert/tokenizer/pretok_match.h"
+#include "convert/tokenizer/spm_proto.h"
+#include "convert/tokenizer/token_table.h"
+#include "convert/tokenizer/tokenizer_config.h"
+
+typedef enum {
+    FY_SPECIAL_BOS,
+    FY_SPECIAL_EOS,
+    FY_SPECIAL_UNK,
+    FY_SPECIAL_SEP,
+    FY_SPECIAL_PAD,
+    FY_SPECIAL_CLS,
+    FY_SPECIAL_MASK,
+    FY_SPECIAL_EOT,
+    FY_SPECIAL_EOM,
+    FY_SPECIAL_COUNT,
+} fy_special;
+
+#define FY_EOS_IDS_MAX 64
+
+typedef struct {
+    int64_t id[FY_SPECIAL_COUNT]; /* -1: none */
+    int32_t eos[FY_EOS_IDS_MAX];  /* every end of the checkpoint, the main one first */
+    size_t n_eos;
+    bool add_bos, add_eos;
+} fy_special_ids;
+
+typedef struct {
+    const fy_tokenizer_config *config;
+    const fy_token_table *tokens;
+    const json_t *post_processor; /* of tokenizer.json; NULL: none */
+    fy_span unk_token;            /* of tokenizer.json's model; ptr NULL: none */
+    const fy_spm_info *spm;       /* NULL: no tokenizer.model */
+    fy_tokenizer_kind kind;
+    bool meta; /* Llama 3 as Meta ships it */
+} fy_special_sources;
+
+void fy_special_ids_find(const fy_special_sources *s, fy_special_ids *out);
+
+const char *fy_special_key(fy_special which); /* "tokenizer.ggml.bos_token_id", ... */
+
+#endif

@@ -1,0 +1,336 @@
+/* ferry convert: its options, and what to do with them. */
+#include <stddef.h>
+
+#include "base/file.h"
+#include "base/thread.h"
+#include "cli/verb.h"
+#include "convert/write/convert_job.h"
+#include "convert/write/convert_report.h"
+#include "convert/source/family_match.h"
+#include "convert/write/foreign_reader.h"
+#include "convert/source/model_card.h"
+#include "hub/hub_fetch.h"
+#include "kernels/row.h"
+
+#define SYNOPSIS "DIR|ORG/NAME | --list-archs"
+
+typedef struct {
+    const char *outfile, *model_name, *pre, *chat_template, *split_max_size;
+    fy_opt_list keep, lora;
+    int outtype, recipe, output_type, embedding_type;
+    bool vocab_only, embedding_only, dry_run, fetch, list_archs, json, resume, quiet, verbose;
+    bool allow_unmapped, allow_nonfinite, fit;
+    int64_t n_threads;
+} options;
+
+#define OUTTYPES "auto|" FY_ROW_TYPES
+enum { RECIPE_PURE, RECIPE_LLAMA };
+
+#define FIELD(name) offsetof(options, name)
+static const fy_opt opts[] = {
+    {.group = "Output",
+     .name = "outfile",
+     .alias = "o",
+     .kind = FY_OPT_STR,
+     .arg = "FILE|DIR",
+     .offset = FIELD(outfile),
+     .line_only = true,
+     .help = "Write to this file, or into this directory under the standard name "
+             "(NAME-SIZE-FINETUNE-VERSION-TYPE.gguf, as far as they are known); without it, into "
+             "the current directory. "
+             "{ftype} in the name of the file becomes the type, {FTYPE} in capitals."},
+    {.group = "Output",
+     .name = "outtype",
+     .kind = FY_OPT_CHOICE,
+     .arg = OUTTYPES,
+     .offset = FIELD(outtype),
+     .def = "auto",
+     .help =
+         "Type of the matrices. auto keeps the type they have, f32 becoming f16. Norms and "
+         "biases are always "
+         "f32. A matrix whose rows do not divide into blocks of 256 becomes q5_0 instead of q4_K, "
+         "q5_1 instead of q5_K, q8_0 instead of q6_K; one whose rows do not divide into blocks "
+         "of 32 f16."},
+    {.group = "Output",
+     .name = "recipe",
+     .kind = FY_OPT_CHOICE,
+     .arg = "pure|llama",
+     .offset = FIELD(recipe),
+     .def = "pure",
+     .help = "pure: every matrix takes the type. llama: llama-quantize's choice, which keeps some "
+             "matrices in better types (docs/convert.md)."},
+    {.group = "Output",
+     .name = "fit",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(fit),
+     .help = "Search the scale of every block of 32 elements for the least squared error, instead "
+             "of what llama-quantize takes. The files are as usual; q4_0 loses about 6 % less "
+             "(docs/quantization.md). It takes longer. Types with blocks of 256 search anyway."},
+    {.group = "Output",
+     .name = "keep",
+     .kind = FY_OPT_STR,
+     .arg = "REGEX=TYPE",
+     .offset = FIELD(keep),
+     .many = true,
+     .help = "Another type (as --outtype has them) for matrices in whose GGUF name the "
+             "extended regular expression is found. May be repeated; the first that matches "
+             "counts."},
+    {.group = "Output",
+     .name = "output-tensor-type",
+     .kind = FY_OPT_CHOICE,
+     .arg = FY_ROW_TYPES,
+     .offset = FIELD(output_type),
+     .line_only = true,
+     .help = "Type of output.weight, before --keep and the recipe."},
+    {.group = "Output",
+     .name = "token-embedding-type",
+     .kind = FY_OPT_CHOICE,
+     .arg = FY_ROW_TYPES,
+     .offset = FIELD(embedding_type),
+     .line_only = true,
+     .help = "Type of token_embd.weight, before --keep and the recipe."},
+    {.group = "Output",
+     .name = "model-name",
+     .kind = FY_OPT_STR,
+     .arg = "NAME",
+     .offset = FIELD(model_name),
+     .line_only = true,
+     .help = "The name inside the file (general.name) instead of the one that the model card, "
+             "config.json or the directory's name gives."},
+    {.group = "Output",
+     .name = "split-max-size",
+     .kind = FY_OPT_STR,
+     .arg = "N(M|G)",
+     .offset = FIELD(split_max_size),
+     .line_only = true,
+     .help = "Split the model over files NAME-00001-of-0000N.gguf, each with at most so many bytes "
+             "of tensors (M: million, G: a thousand million; a larger tensor has a file alone). "
+             "Readers are given the first one."},
+    {.group = "Work",
+     .name = "lora",
+     .kind = FY_OPT_STR,
+     .arg = "DIR[:SCALE]",
+     .offset = FIELD(lora),
+     .many = true,
+     .line_only = true,
+     .help = "Merge a LoRA adapter that PEFT saved into the weights, SCALE times (1 if not given). "
+             "May be repeated: adapters add up."},
+    {.group = "Work",
+     .name = "resume",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(resume),
+     .def = "yes",
+     .line_only = true,
+     .help = "Go on with what an interrupted conversion has left, if the checkpoint, the options "
+             "and the program are the same; =no begins again, and leaves nothing when it is "
+             "interrupted."},
+    FY_ROW_FETCH,
+    {.group = "Work",
+     .name = "vocab-only",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(vocab_only),
+     .line_only = true,
+     .help = "Write keys and tokenizer, no tensors. Needs the tokenizer's files only; DIR may be "
+             "one of them: tokenizer.json, a SentencePiece model, ranks of tiktoken, or the "
+             "vocabulary of RWKV World."},
+    {.group = "Work",
+     .name = "embedding-only",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(embedding_only),
+     .line_only = true,
+     .help = "Write keys, tokenizer and the token embedding, no other tensor: what a phone needs "
+             "whose NPU has the rest. auto is f32 then."},
+    {.group = "Work",
+     .name = "dry-run",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(dry_run),
+     .line_only = true,
+     .help = "Print the plan, tensor by tensor, with free space and an estimate of the time, and "
+             "write nothing. Exit status 6: there is too little space."},
+    {.group = "Work",
+     .name = "list-archs",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(list_archs),
+     .line_only = true,
+     .help = "List the classes of models that can be converted, the architecture that each has in "
+             "a GGUF file, and its family."},
+    {.group = "Work",
+     .name = "json",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(json),
+     .line_only = true,
+     .help = "Print the plan (and, behind a conversion, time and memory), or that list, as JSON."},
+    {.group = "Work",
+     .name = "pre",
+     .kind = FY_OPT_STR,
+     .arg = "NAME",
+     .offset = FIELD(pre),
+     .help = "The pre-tokenizer (tokenizer.ggml.pre) for a tokenizer.json whose structure is not "
+             "recognised; the message that asks for it names the nearest one."},
+    {.group = "Work",
+     .name = "chat-template",
+     .kind = FY_OPT_STR,
+     .arg = "none|NAME|FILE.jinja",
+     .offset = FIELD(chat_template),
+     .line_only = true,
+     .help = "Leave the checkpoint's chat templates out, or put a built-in one ('ferry template "
+             "--list') or a Jinja file in their place."},
+    {.group = "Work",
+     .name = "allow-unmapped",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(allow_unmapped),
+     .line_only = true,
+     .help = "Leave out tensors that are not of the family, and list them, instead of stopping."},
+    {.group = "Work",
+     .name = "allow-nonfinite",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(allow_nonfinite),
+     .line_only = true,
+     .help = "Write NaN and infinity as they are into f32, f16 and bf16, and what is too large as "
+             "infinity, instead of stopping. The types in blocks cannot hold them."},
+    FY_ROW_THREADS,
+    FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
+};
+
+static int convert(fy_convert_job *j, const options *o, const fy_convert_request *r, fy_err *e)
+{
+    double begin = fy_now_s();
+    if (fy_convert_job_plan(j, r, e))
+        return -1;
+    if (j->plan != NULL)
+        fy_warn_foreign_readers(&j->config);
+    if (o->dry_run)
+        return o->json ? fy_convert_print_json(j, -1, e) : fy_convert_print_plan(j, e);
+    fy_convert_say_plan(j);
+    if (fy_convert_job_write(j, e))
+        return -1;
+    double seconds = fy_now_s() - begin;
+    fy_convert_say_end(j, seconds);
+    return o->json ? fy_convert_print_json(j, seconds, e) : 0;
+}
+
+static int list_archs(bool json, fy_err *e)
+{
+    fy_str s = {0};
+    fy_family_list(json, &s);
+    int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
+    fy_str_release(&s);
+    return rc;
+}
+
+static fy_type outtype(int choice)
+{
+    fy_type t;
+    return fy_chosen_type(OUTTYPES, choice, &t) != NULL ? t : FY_OUTTYPE_AUTO;
+}
+
+/* What cannot go together. */
+static int check_options(const options *o, fy_err *e)
+{
+    if (o->vocab_only && o->embedding_only)
+        return fy_fail(e, FY_EARG, "--vocab-only has no tensor, --embedding-only has one");
+    if (o->vocab_only && (o->keep.n > 0 || o->output_type >= 0 || o->embedding_type >= 0))
+        return fy_fail(e, FY_EARG,
+                       "--keep, --output-tensor-type and --token-embedding-type are about tensors, "
+                       "--vocab-only has none");
+    if (o->vocab_only && o->fit)
+        return fy_fail(e, FY_EARG, "--fit is about tensors, --vocab-only has none");
+    if (o->vocab_only && o->lora.n > 0)
+        return fy_fail(e, FY_EARG, "--lora changes tensors, and --vocab-only writes none");
+    if (o->embedding_only && o->recipe == RECIPE_LLAMA)
+        return fy_fail(e, FY_EARG, "--recipe llama is for a whole model, not for --embedding-only");
+    return 0;
+}
+
+static int run(void *opt, int n_args, char **args, fy_err *e)
+{
+    const options *o = opt;
+    if (o->list_archs && n_args > 0)
+        return fy_fail(e, FY_EARG, "--list-archs takes no directory");
+    if (o->list_archs)
+        return list_archs(o->json, e);
+    if (n_args == 0)
+        return fy_fail(e, FY_EARG, "too few arguments; usage: ferry convert [options] %s",
+                       SYNOPSIS);
+    if (check_options(o, e))
+        return -1;
+    fy_hub_place place;
+    if (fy_hub_checkpoint(args[0], o->fetch, &place, e) != 0)
+        return -1;
+    fy_type output_type, embedding_type;
+    fy_convert_request r = {
+        .path = place.dir,
+        .outfile = o->outfile,
+        .model_name = o->model_name,
+        .pre = o->pre,
+        .chat_template = o->chat_template,
+        .split_max_size = o->split_max_size,
+        .keep = o->keep.items,
+        .n_keep = o->keep.n,
+        .output_type = fy_chosen_type(FY_ROW_TYPES, o->output_type, &output_type),
+        .embedding_type = fy_chosen_type(FY_ROW_TYPES, o->embedding_type, &embedding_type),
+        .lora = o->lora.items,
+        .n_lora = o->lora.n,
+        .outtype = outtype(o->outtype),
+        .llama_recipe = o->recipe == RECIPE_LLAMA,
+        .fit = o->fit,
+        .vocab_only = o->vocab_only,
+        .embedding_only = o->embedding_only,
+        .allow_unmapped = o->allow_unmapped,
+        .allow_nonfinite = o->allow_nonfinite,
+        .resume = o->resume,
+        .n_threads = o->n_threads != FY_OPT_UNSET_INT ? (int)o->n_threads : fy_default_threads(),
+    };
+    fy_convert_job j;
+    int rc = convert(&j, o, &r, e);
+    fy_convert_job_release(&j);
+    fy_hub_place_release(&place);
+    return rc;
+}
+
+const fy_verb fy_verb_convert = {
+    .name = "convert",
+    .summary = "turn a checkpoint into a GGUF file",
+    .synopsis = SYNOPSIS,
+    .min_args = 0,
+    .max_args = 1,
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof opts[0],
+    .opts_bytes = sizeof(options),
+    .description =
+        "Converts a Hugging Face checkpoint directory (config.json, model.safetensors or shards "
+        "with their index, "
+        "tokenizer files) into one GGUF file, quantizing on the way if asked. Memory use does not "
+        "grow with the "
+        "model. Of a multi-modal checkpoint, the text model is converted.\n\n"
+        "Every tensor of the checkpoint is accounted for before the first byte is written: one "
+        "that is missing, "
+        "misshapen or unknown is an error that names it. The file has its final name only when it "
+        "is whole. The "
+        "same checkpoint and options give the same bytes, whatever the number of threads, "
+        "interrupted on the way or not.\n\n"
+        "A checkpoint in the cache of Hugging Face's tools may be given by its directory there or "
+        "as ORG/NAME (ferry fetch).\n\n"
+        "The types in blocks are pure: every matrix takes the type, the embedding and the output "
+        "included. --recipe and --keep change that.\n\n"
+        "Name, licence, base model, tags and languages come from the model card (README.md), from "
+        "config.json and from the directory's name.",
+    .examples = "# keep the checkpoint's type\n"
+                "ferry convert checkpoint\n"
+                "# quantize to 4 bits on the way\n"
+                "ferry convert checkpoint --outtype q4_0 -o model.gguf\n"
+                "# the same, with the scales that lose least\n"
+                "ferry convert checkpoint --outtype q4_0 --fit -o model.gguf\n"
+                "# what would be written\n"
+                "ferry convert checkpoint --outtype q8_0 --dry-run\n"
+                "# 4 bits, the embedding in 8\n"
+                "ferry convert checkpoint --outtype q4_0 --keep 'token_embd=q8_0'\n"
+                "# in files of at most 2 GB\n"
+                "ferry convert checkpoint --split-max-size 2G\n"
+                "# what can be converted\n"
+                "ferry convert --list-archs\n",
+    .task = FY_TASK_MAKE,
+    .libraries = fy_model_card_libraries,
+    .run = run,
+};

@@ -1,0 +1,327 @@
+#include "convert/write/convert_job.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "cli/verb.h"
+#include "convert/write/convert_identity.h"
+#include "convert/source/family_match.h"
+#include "convert/write/gguf_meta.h"
+#include "convert/source/lora.h"
+#include "convert/source/lora_adapter.h"
+#include "convert/write/out_name.h"
+#include "convert/write/source_hash.h"
+#include "format/gguf_split.h"
+#include "hub/hub_cache.h"
+#include "kernels/row.h"
+
+void fy_convert_job_release(fy_convert_job *j)
+{
+    fy_convert_stream_free(j->stream);
+    fy_gguf_writer_free(j->writer);
+    fy_hf_tokenizer_free(j->tokenizer);
+    fy_model_meta_release(&j->meta);
+    fy_convert_plan_free(j->plan);
+    fy_type_rules_free(j->rules);
+    fy_ckpt_close(j->source);
+    fy_hf_config_release(&j->config);
+    fy_str_release(&j->out_path);
+    free(j->id);
+    free(j->dir);
+}
+
+uint64_t fy_convert_job_peak(fy_convert_job *j)
+{
+    uint64_t now = fy_rss_anon_bytes(), peak = atomic_load(&j->peak_anon);
+    while (now > peak && !atomic_compare_exchange_weak(&j->peak_anon, &peak, now))
+        continue;
+    return now > peak ? now : peak;
+}
+
+/* --- where it is ---------------------------------------------------------------------------- */
+
+/* A snapshot in the hub's cache is the model that it is of; other directories have the last part of
+ * their path. */
+static int find_id(fy_convert_job *j, const char *real, fy_err *e)
+{
+    if (fy_hub_id_of_snapshot(real, &j->id, e))
+        return -1;
+    const char *base = strrchr(real, '/');
+    if (j->id == NULL)
+        j->id = strdup(base != NULL && base[1] != '\0' ? base + 1 : "model");
+    return j->id != NULL ? 0 : fy_nomem(e);
+}
+
+/* A tokenizer file is named without its extension; the file of a checkpoint has the name of the
+ * directory it lies in, where its tokenizer is, too. */
+static void place_of_file(fy_convert_job *j, char *real)
+{
+    char *slash = strrchr(real, '/'), *dot = strrchr(slash, '.');
+    if (j->r.vocab_only) {
+        j->dir = strdup(j->r.path);
+        if (dot != NULL && dot > slash + 1)
+            *dot = '\0';
+    } else {
+        j->dir = strndup(real, slash > real ? (size_t)(slash - real) : 1);
+        *(slash > real ? slash : real + 1) = '\0';
+    }
+}
+
+/* Links and "." are followed, so that every directory has a name. */
+static int find_place(fy_convert_job *j, fy_err *e)
+{
+    char *real = realpath(j->r.path, NULL);
+    if (real == NULL)
+        return fy_fail_errno(e, "%s", j->r.path);
+    if (fy_file_is_dir(real))
+        j->dir = strdup(j->r.path);
+    else
+        place_of_file(j, real);
+    int rc = j->dir != NULL ? find_id(j, real, e) : fy_nomem(e);
+    free(real);
+    return rc;
+}
+
+/* --- the plan ------------------------------------------------------------------------------- */
+
+/* Vocabulary only: config.json gives hyperparameters when it is there and describes a family we
+ * know. */
+static int read_optional_config(fy_convert_job *j, fy_err *e)
+{
+    fy_err why = {0};
+    char *path = fy_path_join(j->dir, "config.json");
+    if (path == NULL)
+        return fy_nomem(e);
+    bool there = fy_file_exists(path);
+    free(path);
+    if (!there) {
+        fy_log(FY_LOG_INFO,
+               "no config.json: the file says architecture \"llama\" and no hyperparameters");
+        return 0;
+    }
+    if (fy_hf_config_open(&j->config, j->dir, &why) == 0) {
+        j->has_config = true;
+        return 0;
+    }
+    if (why.code != FY_EUNSUPPORTED)
+        return fy_fail(e, why.code, "%s", why.msg);
+    fy_log(FY_LOG_WARN, "%s; the file says architecture \"llama\" and no hyperparameters", why.msg);
+    return 0;
+}
+
+/* How a checkpoint of an unknown class differs from the nearest family, as far as it can be read.
+ */
+static void explain_unknown(const fy_convert_job *j)
+{
+    fy_err none = {0};
+    fy_str text = {0};
+    fy_ckpt *source = fy_ckpt_open(j->r.path, &none);
+    fy_family_explain(&j->config, source, &text);
+    for (char *line = text.oom ? NULL : text.ptr; line != NULL && *line != '\0';) {
+        char *end = strchr(line, '\n');
+        if (end != NULL)
+            *end = '\0';
+        fy_log(FY_LOG_INFO, "%s", line);
+        line = end != NULL ? end + 1 : NULL;
+    }
+    fy_str_release(&text);
+    fy_ckpt_close(source);
+}
+
+static int plan_tensors(fy_convert_job *j, fy_err *e)
+{
+    if (j->r.n_keep > 0) {
+        j->rules = fy_type_rules_new("--keep", FY_ROW_TYPES, j->r.keep, j->r.n_keep, e);
+        if (j->rules == NULL)
+            return -1;
+    }
+    j->source = fy_ckpt_open_model(j->r.path, &j->config, e);
+    if (j->source == NULL) {
+        if (e->code == FY_EUNSUPPORTED && j->config.root != NULL && j->config.family == NULL)
+            explain_unknown(j);
+        return -1;
+    }
+    j->has_config = true;
+    if (fy_ckpt_merge_loras(j->source, &j->config, j->r.path, j->r.lora, j->r.n_lora, e))
+        return -1;
+    fy_plan_options o = {
+        .outtype = j->r.outtype,
+        .llama_recipe = j->r.llama_recipe,
+        .output_type = j->r.output_type,
+        .embedding_type = j->r.embedding_type,
+        .rules = j->rules,
+        .embedding_only = j->r.embedding_only,
+        .allow_unmapped = j->r.allow_unmapped,
+    };
+    j->plan = fy_convert_plan_new(j->source, &j->config, &o, e);
+    return j->plan != NULL ? 0 : fy_ctx(e, "%s", j->r.path);
+}
+
+/* --- the header ----------------------------------------------------------------------------- */
+
+static int add_tensors(fy_convert_job *j, fy_err *e)
+{
+    uint64_t split = 0;
+    if (fy_split_size(j->r.split_max_size, &split, e) || fy_gguf_writer_split(j->writer, split, e))
+        return -1;
+    return j->plan != NULL ? fy_gguf_add_planned(j->writer, j->plan, e) : 0;
+}
+
+static int make_header(fy_convert_job *j, fy_err *e)
+{
+    char hash[FY_SHA256_HEX];
+    j->tokenizer = fy_hf_tokenizer_open(j->dir, j->r.pre, e);
+    if (j->tokenizer == NULL)
+        return -1;
+    if (j->r.chat_template != NULL &&
+        fy_hf_tokenizer_use_template(j->tokenizer, j->r.chat_template, e) != 0)
+        return -1;
+    fy_convert_job_peak(j);
+    j->writer = fy_gguf_writer_new(e);
+    if (j->writer == NULL || fy_source_hash(j->dir, j->source, hash, e))
+        return -1;
+    fy_gguf_meta meta = {
+        .config = j->has_config ? &j->config : NULL,
+        .plan = j->plan,
+        .tokenizer = j->tokenizer,
+        .model = &j->meta,
+        .source_sha256 = hash,
+    };
+    if (fy_gguf_meta_write(j->writer, &meta, e) || add_tensors(j, e))
+        return -1;
+    fy_convert_job_peak(j);
+    fy_hf_tokenizer_free(j->tokenizer);
+    j->tokenizer = NULL;
+    return 0;
+}
+
+static int choose_path(fy_convert_job *j, fy_err *e)
+{
+    fy_str standard = {0};
+    const char *type = j->plan != NULL ? fy_type_name(j->plan->type) : "vocab";
+    fy_model_meta_file_name(&j->meta, j->plan != NULL ? type : NULL,
+                            j->plan == NULL       ? "vocab"
+                            : j->r.embedding_only ? "embedding"
+                                                  : NULL,
+                            &standard);
+    fy_str_puts(&standard, ".gguf");
+    int rc = standard.oom ? fy_nomem(e)
+                          : fy_out_name(j->r.outfile, fy_str_z(&standard), type, &j->out_path, e);
+    fy_str_release(&standard);
+    return rc;
+}
+
+int fy_convert_job_plan(fy_convert_job *j, const fy_convert_request *r, fy_err *e)
+{
+    *j = (fy_convert_job){.r = *r};
+    if (find_place(j, e) || (r->vocab_only ? read_optional_config(j, e) : plan_tensors(j, e)))
+        return -1;
+    return fy_gguf_meta_model(&j->meta, j->dir, j->id, r->model_name,
+                              j->has_config ? &j->config : NULL, j->plan, e) ||
+                   make_header(j, e) || choose_path(j, e)
+               ? -1
+               : 0;
+}
+
+/* --- the data ------------------------------------------------------------------------------- */
+
+static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
+                fy_err *e)
+{
+    fy_convert_job *j = user;
+    if (row == 0)
+        fy_convert_job_peak(j);
+    return fy_convert_fill(j->stream, i, row, n_rows, out, thread, e);
+}
+
+/* The output may stand beside the checkpoint's files, but not in the place of one. */
+static int check_distinct(const fy_convert_job *j, fy_err *e)
+{
+    const char *out = fy_str_z(&j->out_path);
+    if (!fy_file_is_dir(j->r.path) && fy_file_exists(out) && fy_file_is_same(j->r.path, out))
+        return fy_fail(e, FY_EARG, "%s: is the input, expected another name for the output", out);
+    DIR *d = fy_file_exists(out) ? opendir(j->dir) : NULL;
+    int rc = 0;
+    for (struct dirent *en; rc == 0 && d != NULL && (en = readdir(d)) != NULL;) {
+        const char *end = strrchr(en->d_name, '.');
+        if (end != NULL && strcmp(end, ".gguf") == 0)
+            continue; /* an earlier output */
+        char *path = fy_path_join(j->dir, en->d_name);
+        if (path == NULL)
+            rc = fy_nomem(e);
+        else if (!fy_file_is_dir(path) && fy_file_is_same(path, out))
+            rc = fy_fail(e, FY_EARG,
+                         "%s: is a file of the checkpoint, expected another name for the output",
+                         out);
+        free(path);
+    }
+    if (d != NULL)
+        closedir(d);
+    return rc;
+}
+
+/* What the values depend on besides header and checkpoint. */
+static int identify(const fy_convert_job *j, fy_str *sources, fy_err *e)
+{
+    if (fy_convert_identity(j->dir, sources, e))
+        return -1;
+    for (size_t i = 0; i < j->r.n_lora; i++) {
+        char *dir = NULL;
+        double scale;
+        int rc = fy_lora_parse(j->r.lora[i], &dir, &scale, e);
+        if (rc == 0)
+            rc = fy_convert_identity(dir, sources, e);
+        free(dir);
+        if (rc)
+            return -1;
+        fy_str_printf(sources, "--lora with scale %.17g\n", scale);
+    }
+    if (j->r.allow_nonfinite)
+        fy_str_puts(sources, "--allow-nonfinite\n");
+    if (j->r.fit)
+        fy_str_puts(sources, "--fit\n");
+    return sources->oom ? fy_nomem(e) : 0;
+}
+
+static int write_file(fy_convert_job *j, fy_pool *pool, fy_progress *progress, fy_err *e)
+{
+    const char *out = fy_str_z(&j->out_path);
+    fy_str sources = {0};
+    if (j->plan == NULL || !j->r.resume)
+        return fy_gguf_write(j->writer, out, j->plan != NULL ? fill : NULL, j, pool, progress, e);
+    int rc = identify(j, &sources, e);
+    if (rc == 0)
+        rc = fy_gguf_write_resumed(j->writer, out, (fy_span){sources.ptr, sources.len}, fill, j,
+                                   pool, progress, e);
+    fy_str_release(&sources);
+    return rc;
+}
+
+int fy_convert_job_write(fy_convert_job *j, fy_err *e)
+{
+    if (check_distinct(j, e))
+        return -1;
+    if (j->plan != NULL) {
+        j->stream = fy_convert_stream_new(j->plan, j->r.n_threads, e);
+        if (j->stream == NULL)
+            return -1;
+        if (j->r.allow_nonfinite)
+            fy_convert_stream_allow_nonfinite(j->stream);
+        if (j->r.fit)
+            fy_convert_stream_fit(j->stream);
+    }
+    fy_pool *pool = fy_pool_new(j->r.n_threads, e);
+    if (pool == NULL)
+        return -1;
+    fy_progress progress;
+    fy_show_begin(&progress, "converting", fy_gguf_writer_file_bytes(j->writer));
+    int rc = write_file(j, pool, &progress, e);
+    fy_show_end(&progress);
+    fy_pool_free(pool);
+    return rc;
+}

@@ -1,0 +1,68 @@
+/* One conversion: a plan made from headers, then one pass over the data.
+ *
+ * fy_convert_job_plan (everything is known then, nothing is written) -> fy_convert_job_write ->
+ * fy_convert_job_release, which is due after a failure, too. */
+#ifndef FY_CONVERT_CONVERT_JOB_H
+#define FY_CONVERT_CONVERT_JOB_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "convert/source/checkpoint.h"
+#include "convert/write/convert_plan.h"
+#include "convert/write/convert_stream.h"
+#include "convert/source/hf_config.h"
+#include "convert/tokenizer/hf_tokenizer.h"
+#include "convert/write/model_meta.h"
+#include "format/gguf_write.h"
+
+/* What is to be done; all views. */
+typedef struct {
+    const char *path; /* of the checkpoint: a directory, or the one file of llama2.c; for the
+                         vocabulary only, a tokenizer file, too */
+    const char *outfile, *model_name, *pre, *chat_template; /* NULL: not given */
+    const char *const *keep;                                /* "REGEX=TYPE" */
+    size_t n_keep;
+    const fy_type *output_type, *embedding_type; /* NULL: not given */
+    const char *const *lora;                     /* "DIR[:SCALE]" */
+    size_t n_lora;
+    fy_type outtype;
+    bool llama_recipe, vocab_only, embedding_only, allow_unmapped, allow_nonfinite;
+    bool fit;    /* search the blocks' scales: fy_encode_how */
+    bool resume; /* go on with what an interrupted conversion has left, and leave it */
+    const char *split_max_size; /* NULL: one file */
+    int n_threads;
+} fy_convert_request;
+
+typedef struct {
+    fy_convert_request r;
+    char *dir; /* owned; where configuration and tokenizer are, or the one tokenizer file */
+    char *id;  /* owned; NAME of the directory, or ORG/NAME of one in the hub's cache */
+    fy_str out_path;
+    fy_hf_config config;
+    bool has_config;
+    fy_ckpt *source; /* owned; NULL for vocabulary only */
+    fy_type_rules *rules;
+    fy_convert_plan *plan; /* owned; NULL for vocabulary only */
+    fy_model_meta meta;
+    fy_hf_tokenizer *tokenizer;
+    fy_gguf_writer *writer;
+    fy_convert_stream *stream;
+    _Atomic uint64_t peak_anon; /* bytes; the most that was seen */
+} fy_convert_job;
+
+int fy_convert_job_plan(fy_convert_job *j, const fy_convert_request *r, fy_err *e);
+int fy_convert_job_write(fy_convert_job *j, fy_err *e);
+void fy_convert_job_release(fy_convert_job *j);
+
+uint64_t fy_convert_job_peak(fy_convert_job *j); /* peak_anon with what is in use now */
+
+/* Seconds that the work takes while the files are in memory: some rows of the largest tensor are
+ * converted (twice, the first time to have them there) and the time is scaled up. False when there
+ * is nothing to convert, or it cannot be. */
+bool fy_convert_job_estimate(const fy_convert_job *j, double *seconds);
+
+#endif

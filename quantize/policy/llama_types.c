@@ -1,0 +1,196 @@
+#include "policy/llama_types.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/quote.h"
+
+bool fy_llama_is_embedding(fy_span name)
+{
+    return fy_span_is(name, "token_embd.weight") || fy_span_is(name, "per_layer_token_embd.weight");
+}
+
+bool fy_llama_is_output(fy_span name)
+{
+    return fy_span_is(name, "output.weight");
+}
+
+int fy_llama_ftype(fy_type target)
+{
+    return target == FY_Q4_K ? 15 : target == FY_Q5_K ? 17 : fy_type_ftype(target);
+}
+
+/* What a matrix is for: the first row that fits its name. */
+typedef enum { OUTPUT, EMBEDDING, VALUE, KEY, ATTN_OUTPUT, UP, GATE, DOWN, OTHER } category;
+
+static category category_of(fy_span name)
+{
+    static const struct {
+        const char *part;
+        category c;
+    } rows[] = {
+        {"attn_qkv.weight", VALUE},
+        {"attn_kv_b.weight", VALUE},
+        {"attn_v.weight", VALUE},
+        {"attn_k.weight", KEY},
+        {"attn_output.weight", ATTN_OUTPUT},
+        {"ffn_up", UP},
+        {"ffn_gate", GATE},
+        {"ffn_down", DOWN},
+    };
+    if (fy_llama_is_output(name))
+        return OUTPUT;
+    if (fy_llama_is_embedding(name))
+        return EMBEDDING;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (memmem(name.ptr, name.len, rows[i].part, strlen(rows[i].part)) != NULL)
+            return rows[i].c;
+    }
+    return OTHER;
+}
+
+/* N of "blk.N..."; -1: none. */
+static int32_t layer_of(fy_span name)
+{
+    int32_t n = -1;
+    if (!fy_span_begins(name, "blk."))
+        return -1;
+    for (size_t i = 4; i < name.len && name.ptr[i] >= '0' && name.ptr[i] <= '9'; i++)
+        n = n < 0 ? name.ptr[i] - '0' : n > INT32_MAX / 16 ? n : 10 * n + (name.ptr[i] - '0');
+    return n;
+}
+
+/* llama-quantize goes through the tensors by layer, then by name. */
+static int by_layer(const void *a, const void *b)
+{
+    const fy_llama_tensor *const *x = a, *const *y = b;
+    const fy_span p = (*x)->name, q = (*y)->name;
+    const int32_t i = layer_of(p), j = layer_of(q);
+    if (i != j)
+        return i < j ? -1 : 1;
+    const int order = memcmp(p.ptr, q.ptr, p.len < q.len ? p.len : q.len);
+    return order != 0 ? order : p.len < q.len ? -1 : p.len > q.len;
+}
+
+typedef struct {
+    const fy_llama_model *m;
+    fy_type target;
+    bool falcon, tied;
+    uint32_t n_values;        /* matrices for values in the file */
+    uint32_t i_value, i_down; /* that were seen */
+} rule;
+
+/* More bits go to the first and last eighth of the layers and to every third between. */
+static bool more_bits(uint32_t i, uint32_t n)
+{
+    return i < n / 8 || i >= (uint32_t)(7 * (uint64_t)n / 8) || (i - n / 8) % 3 == 2;
+}
+
+/* The architectures that llama.cpp calls 70B by their 80 layers. */
+static bool is_70b(const fy_llama_model *m)
+{
+    if (m->n_layer != 80)
+        return false;
+    if (fy_span_is(m->arch, "llama") || fy_span_is(m->arch, "llama-embed"))
+        return m->n_head != m->n_head_kv;
+    return fy_span_is(m->arch, "deci") || fy_span_is(m->arch, "qwen2") ||
+           fy_span_is(m->arch, "olmo");
+}
+
+static fy_type value_type(rule *r)
+{
+    const uint32_t i = r->i_value++;
+    if (r->m->n_expert == 8)
+        return FY_Q8_0;
+    if ((r->target == FY_Q4_K || r->target == FY_Q5_K) && more_bits(i, r->n_values))
+        return FY_Q6_K;
+    return r->target == FY_Q4_K && is_70b(r->m) ? FY_Q5_K : r->target;
+}
+
+static fy_type down_type(const rule *r, uint32_t i)
+{
+    const uint32_t n = r->m->n_layer;
+    const fy_type t = r->target;
+    if (t == FY_Q4_K && r->falcon)
+        return i < n / 16 ? FY_Q6_K : more_bits(i, n) ? FY_Q5_K : FY_Q4_K;
+    if (t == FY_Q4_K || t == FY_Q5_K)
+        return more_bits(i, n) ? FY_Q6_K : t;
+    if (r->m->imatrix && i < n / 8)
+        return t == FY_Q4_0 ? FY_Q4_1 : t == FY_Q5_0 ? FY_Q5_1 : t;
+    return t;
+}
+
+/* Experts' tensors know their layer by name alone. */
+static int expert_layer(const rule *r, fy_span name, uint32_t *layer, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    const int32_t i = layer_of(name);
+    if (i < 0 || (uint32_t)i >= r->m->n_layer)
+        return fy_fail(e, FY_EFORMAT,
+                       "tensor '%s': its layer decides about its type in llama's recipe; expected "
+                       "blk.N with N below %" PRIu32,
+                       fy_quote(shown, sizeof shown, name), r->m->n_layer);
+    *layer = (uint32_t)i;
+    return 0;
+}
+
+static int choose(rule *r, fy_llama_tensor *t, fy_err *e)
+{
+    const category c = category_of(t->name);
+    uint32_t layer = r->i_down;
+    t->type = r->target;
+    switch (c) {
+    case EMBEDDING:
+    case OUTPUT:
+        if ((c == OUTPUT || r->tied) && r->target != FY_Q8_0)
+            t->type = r->falcon ? FY_Q8_0 : FY_Q6_K;
+        break;
+    case VALUE:
+        t->type = value_type(r);
+        break;
+    case KEY:
+        if (r->m->n_expert == 8)
+            t->type = FY_Q8_0;
+        break;
+    case ATTN_OUTPUT:
+        if (!r->falcon && r->m->n_expert == 8 && r->target == FY_Q4_K)
+            t->type = FY_Q5_K;
+        break;
+    case UP:
+    case GATE:
+    case DOWN:
+        if (r->m->n_expert > 1 && expert_layer(r, t->name, &layer, e) != 0)
+            return -1;
+        if (c != DOWN)
+            break;
+        t->type = down_type(r, layer);
+        r->i_down++;
+        break;
+    case OTHER:
+        break;
+    }
+    return 0;
+}
+
+int fy_llama_types(const fy_llama_model *m, fy_type target, fy_llama_tensor *t, size_t n, fy_err *e)
+{
+    rule r = {.m = m, .target = target, .falcon = fy_span_is(m->arch, "falcon"), .tied = true};
+    fy_llama_tensor **order = calloc(n > 0 ? n : 1, sizeof(fy_llama_tensor *));
+    if (order == NULL)
+        return fy_nomem(e);
+    for (size_t i = 0; i < n; i++) {
+        order[i] = &t[i];
+        r.n_values += category_of(t[i].name) == VALUE;
+        r.tied = r.tied && !fy_llama_is_output(t[i].name);
+        t[i].type = target;
+    }
+    qsort(order, n, sizeof(fy_llama_tensor *), by_layer);
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0 && fy_type_get((uint32_t)target)->block > 1; i++) {
+        if (order[i]->asked)
+            rc = choose(&r, order[i], e);
+    }
+    free(order);
+    return rc;
+}

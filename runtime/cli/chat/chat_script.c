@@ -1,0 +1,286 @@
+#include "cli/chat/chat_script.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "base/json_out.h"
+#include "base/progress.h"
+#include "cli/chat/chat_read.h"
+#include "cli/chat/chat_terminal.h"
+#include "cli/signals.h"
+#include "cli/text_out.h"
+#include "cli/verb.h"
+
+typedef struct {
+    fy_chat *chat;
+    fy_show_style style;
+    bool show_prompt;
+    fy_chat_reader in;
+    fy_str line;
+    fy_chat_show show;
+    fy_chat_answer answer;
+    fy_str out; /* scratch */
+} script;
+
+static void release(script *s)
+{
+    fy_chat_reader_release(&s->in);
+    fy_str_release(&s->line);
+    fy_chat_answer_release(&s->answer);
+    fy_str_release(&s->out);
+}
+
+static int flush(script *s, fy_err *e)
+{
+    int rc = s->out.oom ? fy_nomem(e) : fy_stdout(fy_str_z(&s->out), s->out.len, e);
+    fy_str_clear(&s->out);
+    return rc;
+}
+
+static bool is_blank(const fy_str *line)
+{
+    return strspn(fy_str_z(line), " \t") == line->len;
+}
+
+/* The message as the conversation keeps it: valid UTF-8. */
+static int add_text(script *s, fy_err *e)
+{
+    fy_str text = {0};
+    fy_put_lossy(&text, (fy_span){fy_str_z(&s->line), s->line.len});
+    int rc = text.oom ? fy_nomem(e)
+                      : fy_chat_messages_add(&s->chat->messages, "user",
+                                             (fy_span){fy_str_z(&text), text.len}, e);
+    fy_str_release(&text);
+    return rc;
+}
+
+static void say(fy_log_level level, const script *s)
+{
+    fy_str words = {0};
+    fy_chat_notice(s->chat, &s->answer, &words);
+    if (words.len > 0)
+        fy_log(level, "%s", fy_str_z(&words));
+    fy_str_clear(&words);
+    fy_timing_line(&s->answer.timing, &words);
+    fy_log(FY_LOG_DEBUG, "%s", fy_str_z(&words));
+    fy_str_release(&words);
+}
+
+/* --- lines ---------------------------------------------------------------------------------- */
+
+static int on_piece(void *user, const fy_chat_piece *p, fy_err *e)
+{
+    script *s = user;
+    fy_chat_show_piece(&s->show, p, &s->out);
+    return s->out.len > 0 ? flush(s, e) : 0;
+}
+
+/* A line that was begun is ended, whatever happened. */
+static int answer_line(script *s, fy_err *e)
+{
+    fy_chat_sink sink = {
+        .prompt = s->show_prompt ? fy_chat_show_prompt : NULL, .piece = on_piece, .user = s};
+    fy_chat_show_begin(&s->show, s->style);
+    int rc = add_text(s, e);
+    if (rc == 0)
+        rc = fy_chat_answer_next(s->chat, &sink, &s->answer, e);
+    if (rc == 0 || s->show.in_line) {
+        fy_chat_show_end(&s->show, &s->out);
+        if (flush(s, e) != 0)
+            return -1;
+    }
+    if (rc == 0)
+        say(FY_LOG_WARN, s);
+    return rc == 0 ? fy_check_interrupt(e) : -1;
+}
+
+int fy_chat_lines(fy_chat *c, fy_show_style style, bool show_prompt, fy_err *e)
+{
+    script s = {.chat = c, .style = style, .show_prompt = show_prompt};
+    int rc;
+    while ((rc = fy_chat_read_line(&s.in, &s.line, e)) == 1) {
+        rc = is_blank(&s.line) ? 0 : answer_line(&s, e);
+        if (rc != 0)
+            break;
+    }
+    release(&s);
+    return rc;
+}
+
+/* --- events --------------------------------------------------------------------------------- */
+
+static void put_ids(fy_str *out, const fy_ids *ids)
+{
+    fy_str_puts(out, ",\"ids\":[");
+    for (size_t i = 0; i < ids->n; i++)
+        fy_str_printf(out, "%s%d", i > 0 ? "," : "", ids->id[i]);
+    fy_str_putc(out, ']');
+}
+
+static void put_text(fy_str *out, const char *member, fy_span text)
+{
+    fy_str_printf(out, ",\"%s\":", member);
+    fy_json_put_string(out, text);
+}
+
+static void event_ready(fy_str *out, const char *model, const char *template, uint32_t n_ctx)
+{
+    fy_str_puts(out, "{\"event\":\"ready\"");
+    put_text(out, "model", fy_span_of(model));
+    put_text(out, "template", fy_span_of(template));
+    fy_str_printf(out, ",\"context_size\":%u}\n", n_ctx);
+}
+
+static void event_prompt(fy_str *out, fy_span text, const fy_ids *ids)
+{
+    fy_str_puts(out, "{\"event\":\"prompt\"");
+    put_text(out, "text", text);
+    put_ids(out, ids);
+    fy_str_puts(out, "}\n");
+}
+
+static void put_token(fy_str *out, int32_t id, fy_span text, bool thinking)
+{
+    if (text.len == 0)
+        return;
+    fy_str_puts(out, "{\"event\":\"token\"");
+    if (id >= 0)
+        fy_str_printf(out, ",\"id\":%d", id);
+    put_text(out, "text", text);
+    fy_str_puts(out, thinking ? ",\"thinking\":true}\n" : "}\n");
+}
+
+static void event_token(fy_str *out, const fy_chat_piece *p)
+{
+    put_token(out, p->id, p->thinking, true);
+    put_token(out, p->id, p->answer, false);
+}
+
+static void event_answer(fy_str *out, const fy_chat_answer *a)
+{
+    fy_str_puts(out, "{\"event\":\"answer\"");
+    put_text(out, "text", (fy_span){fy_str_z(&a->text), a->text.len});
+    if (a->thinking.len > 0)
+        put_text(out, "thinking", (fy_span){a->thinking.ptr, a->thinking.len});
+    fy_str_printf(out, ",\"stop\":\"%s\"", fy_stop_name(a->why));
+    put_ids(out, &a->ids);
+    fy_str_printf(out, ",\"context_used\":%u,\"context_size\":%u,\"timing\":{", a->n_used,
+                  a->n_ctx);
+    fy_timing_json(&a->timing, out);
+    fy_str_puts(out, "}}\n");
+}
+
+static void event_error(fy_str *out, const fy_err *e)
+{
+    fy_str_puts(out, "{\"event\":\"error\"");
+    put_text(out, "message", fy_span_of(e->msg));
+    fy_str_printf(out, ",\"status\":%d}\n", fy_exit_status(e->code));
+}
+
+static int on_prompt_event(void *user, fy_span text, const fy_ids *ids, fy_err *e)
+{
+    script *s = user;
+    event_prompt(&s->out, text, ids);
+    return flush(s, e);
+}
+
+static int on_piece_event(void *user, const fy_chat_piece *p, fy_err *e)
+{
+    script *s = user;
+    event_token(&s->out, p);
+    return s->out.len > 0 ? flush(s, e) : 0;
+}
+
+/* Takes the line into the conversation; *n is then how much of it stays if the answer fails. */
+static int take_line(script *s, size_t *n, fy_err *e)
+{
+    fy_chat_messages *m = &s->chat->messages, read = {0};
+    bool one = false;
+    const char *p = fy_str_z(&s->line);
+    *n = m->n;
+    if (p[strspn(p, " \t")] != '{')
+        return add_text(s, e);
+    fy_span json = {p, s->line.len};
+    if (fy_chat_messages_read(&read, json, &one, e) != 0) {
+        fy_chat_messages_release(&read);
+        return fy_ctx(e, "the message");
+    }
+    int rc = 0;
+    if (!one) { /* a whole conversation */
+        fy_chat_messages_release(m);
+        *m = read;
+        *n = m->n;
+        return 0;
+    }
+    if (fy_chat_messages_ends_in(&read, "system"))
+        rc = fy_chat_messages_set_system(m, fy_chat_messages_system(&read), e);
+    else
+        rc = fy_chat_messages_read(m, json, NULL, e);
+    fy_chat_messages_release(&read);
+    return rc;
+}
+
+/* Does the conversation wait for an answer? */
+static bool waits(const fy_chat_messages *m)
+{
+    return fy_chat_messages_ends_in(m, "user") || fy_chat_messages_ends_in(m, "tool");
+}
+
+static int answer_event(script *s, fy_err *e)
+{
+    fy_chat_sink sink = {
+        .prompt = s->show_prompt ? on_prompt_event : NULL, .piece = on_piece_event, .user = s};
+    size_t n;
+    if (take_line(s, &n, e) != 0)
+        return -1;
+    if (!waits(&s->chat->messages))
+        return 0;
+    if (fy_chat_answer_next(s->chat, &sink, &s->answer, e) != 0) {
+        fy_chat_messages_cut(&s->chat->messages, n);
+        return -1;
+    }
+    event_answer(&s->out, &s->answer);
+    say(FY_LOG_INFO, s);
+    return flush(s, e);
+}
+
+/* What an answer's end leaves: Ctrl-C is dealt with, other signals end the program. */
+static int after_answer(script *s, const fy_err *why, fy_err *e)
+{
+    int sig = fy_signals_take();
+    if (why->code == FY_EIO)
+        return fy_fail(e, why->code, "%s", why->msg);
+    if (why->code != FY_OK) {
+        event_error(&s->out, why);
+        if (flush(s, e) != 0)
+            return -1;
+    }
+    return sig != 0 && sig != SIGINT ? fy_fail(e, FY_EINTR, "ended by a signal") : 0;
+}
+
+int fy_chat_json(fy_chat *c, bool show_prompt, fy_err *e)
+{
+    script s = {.chat = c, .show_prompt = show_prompt};
+    fy_err last = {0};
+    int rc;
+    event_ready(&s.out, fy_engine_model_path(c->engine), fy_chat_template_name(c->template),
+                fy_session_n_ctx(c->engine->session));
+    if (flush(&s, e) != 0) {
+        release(&s);
+        return -1;
+    }
+    while ((rc = fy_chat_read_line(&s.in, &s.line, e)) == 1) {
+        fy_err why = {0};
+        if (is_blank(&s.line))
+            continue;
+        if (answer_event(&s, &why) != 0)
+            last = why;
+        rc = after_answer(&s, &why, e);
+        if (rc != 0)
+            break;
+    }
+    release(&s);
+    if (rc == 0 && last.code != FY_OK)
+        return fy_fail(e, last.code, "%s", last.msg);
+    return rc;
+}

@@ -1,0 +1,263 @@
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/chat/chat_commands.h"
+#ifndef FERRY_DEVICE
+#include "cli/chat/chat_history.h"
+#endif
+#include "cli/chat/chat_script.h"
+#include "cli/chat/chat_terminal.h"
+#include "cli/text_in.h"
+#include "cli/verb.h"
+
+typedef struct {
+    fy_engine_options engine;
+    fy_gen_options gen;
+    const char *system, *system_file, *chat_template, *device, *serial;
+    fy_opt_list template_args;
+    int64_t n;
+    int think;
+    bool no_history, show_prompt, json, verbose, quiet;
+} options;
+
+static const fy_opt opts[] = {
+    FY_ROWS_MODEL,
+    {.group = "Conversation",
+     .name = "system",
+     .kind = FY_OPT_STR,
+     .arg = "TEXT",
+     .offset = offsetof(options, system),
+     .set = "system",
+     .help = "System message: what the model is told before the conversation."},
+    {.group = "Conversation",
+     .name = "system-file",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, system_file),
+     .file = FY_FILE_IN,
+     .set = "system",
+     .help = "File with the system message; a newline at its end is left out."},
+    {.group = "Conversation",
+     .name = "chat-template",
+     .kind = FY_OPT_STR,
+     .arg = "NAME|FILE",
+     .offset = offsetof(options, chat_template),
+     .file = FY_FILE_OR_WORD,
+     .help = "Template that makes a prompt of the conversation, in place of the model's own: one "
+             "of the model's others or a built-in one by name, or a file. 'ferry template --list' "
+             "shows the built-in ones."},
+    {.group = "Conversation",
+     .name = "template-arg",
+     .kind = FY_OPT_STR,
+     .arg = "NAME=VALUE",
+     .offset = offsetof(options, template_args),
+     .many = true,
+     .help =
+         "Variable of the template, as in enable_thinking=false; the value is JSON or text. May "
+         "be repeated."},
+    {.group = "Conversation",
+     .name = "n-predict",
+     .alias = "n",
+     .kind = FY_OPT_INT,
+     .arg = "N",
+     .offset = offsetof(options, n),
+     .def = "-1",
+     .min = -1,
+     .max = 1 << 30,
+     .help = "Most tokens of one answer; -1: until the model ends it."},
+    FY_ROWS_SAMPLING,
+    {.group = "Output",
+     .name = "think",
+     .kind = FY_OPT_CHOICE,
+     .arg = "dim|fold|show|hide",
+     .offset = offsetof(options, think),
+     .help = "What becomes of a model's thinking: paler than the answer, one line that counts its "
+             "tokens, as it is, or nothing; dim on a terminal, else hide."},
+    {.group = "Output",
+     .name = "json",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, json),
+     .help = "Write events, one JSON object per line; input lines may be JSON messages."},
+    {.group = "Output",
+     .name = "show-prompt",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, show_prompt),
+     .help = "Show the text that the model is given, before each answer."},
+#ifndef FERRY_DEVICE
+    {.group = "Output",
+     .name = "no-history",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, no_history),
+     .host_only = true,
+     .help = "Neither read nor keep the file of what was typed in earlier chats."},
+#endif
+    FY_ROWS_ENGINE,
+    FY_ROWS_DEVICE
+    FY_ROW_VERBOSE,
+    FY_ROW_QUIET,
+};
+
+/* A run of the verb. */
+typedef struct {
+    options *o;
+    bool terminal; /* somebody types and reads */
+    fy_engine engine;
+    fy_chat_params params;
+    fy_chat chat;
+} job;
+
+static int set_system(job *j, fy_err *e)
+{
+    const options *o = j->o;
+    fy_str text = {0};
+    if (o->system == NULL && o->system_file == NULL)
+        return 0;
+    if (o->system != NULL && o->system_file != NULL)
+        return fy_fail(e, FY_EARG, "--system and --system-file exclude each other");
+    if (o->system_file != NULL && fy_text_in_read(o->system_file, &text, e) != 0) {
+        fy_str_release(&text);
+        return -1;
+    }
+    if (o->system != NULL)
+        fy_str_puts(&text, o->system);
+    else if (text.len > 0 && text.ptr[text.len - 1] == '\n')
+        text.len--;
+    int rc = text.oom ? fy_nomem(e)
+                      : fy_chat_messages_set_system(&j->chat.messages,
+                                                    (fy_span){fy_str_z(&text), text.len}, e);
+    fy_str_release(&text);
+    return rc;
+}
+
+static int check_args(const options *o, fy_err *e)
+{
+    for (size_t i = 0; i < o->template_args.n; i++) {
+        if (fy_chat_template_check_arg(o->template_args.items[i], e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int open_all(job *j, fy_err *e)
+{
+    options *o = j->o;
+    fy_chat *c = &j->chat;
+    c->remedy = j->terminal ? "/undo takes the last message back, /reset begins anew, and -c N "
+                              "gives a larger context"
+                            : "give a larger one with -c, or begin a new conversation";
+    if (set_system(j, e) != 0 || check_args(o, e) != 0 ||
+        fy_machine_pin(&o->engine.machine, e) != 0 ||
+        fy_engine_open(&j->engine, &o->engine, true, e) != 0)
+        return -1;
+    c->engine = &j->engine;
+    c->args = o->template_args.items;
+    c->n_args = o->template_args.n;
+    c->n = o->n;
+    c->template = fy_chat_template_open(fy_model_gguf(j->engine.model), o->chat_template, e);
+    if (c->template == NULL)
+        return -1;
+    j->params = (fy_chat_params){.rows = opts,
+                                 .n_rows = sizeof opts / sizeof opts[0],
+                                 .options = o,
+                                 .gen = &o->gen,
+                                 .n = &o->n,
+                                 .engine = &j->engine};
+    if (fy_chat_params_open(&j->params, e) != 0)
+        return -1;
+    c->sampler = j->params.sampler;
+    return 0;
+}
+
+static int at_terminal(job *j, fy_show_style style, fy_err *e)
+{
+    const options *o = j->o;
+    fy_chat_shell sh = {.chat = &j->chat, .params = &j->params};
+    char *history = NULL;
+#ifndef FERRY_DEVICE
+    if (!o->no_history)
+        history = fy_history_path();
+#endif
+    fy_log(FY_LOG_INFO, "%s, template %s, %u tokens of context; /help lists the commands",
+           fy_engine_model_path(&j->engine), fy_chat_template_name(j->chat.template),
+           fy_session_n_ctx(j->engine.session));
+    int rc = fy_chat_terminal(&sh, style, history, o->show_prompt, e);
+    free(history);
+    return rc;
+}
+
+static int talk(job *j, fy_err *e)
+{
+    const options *o = j->o;
+    bool shown = isatty(STDOUT_FILENO);
+    fy_show_style style = {.think = o->think >= 0 ? (fy_show_think)o->think
+                                    : shown       ? FY_SHOW_THINK_DIM
+                                                  : FY_SHOW_THINK_HIDE,
+                           .terminal = shown,
+                           .colour = fy_colour(STDOUT_FILENO),
+                           .one_line = !shown};
+    if (o->json)
+        return fy_chat_json(&j->chat, o->show_prompt, e);
+    return j->terminal ? at_terminal(j, style, e)
+                       : fy_chat_lines(&j->chat, style, o->show_prompt, e);
+}
+
+static int run(void *opaque, int n_args, char **args, fy_err *e)
+{
+    (void)n_args;
+    (void)args;
+    job j = {.o = opaque};
+    j.terminal = !j.o->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    if (j.o->verbose || j.o->quiet)
+        fy_log_show(j.o->quiet ? FY_LOG_WARN : FY_LOG_DEBUG);
+    int rc = open_all(&j, e);
+    if (rc == 0)
+        rc = talk(&j, e);
+    fy_chat_release(&j.chat);
+    fy_chat_template_free(j.chat.template);
+    fy_chat_params_close(&j.params);
+    if (j.chat.engine != NULL)
+        fy_engine_close(&j.engine);
+    return rc;
+}
+
+static bool reads_input(const void *opaque, int n_args, char **args)
+{
+    (void)opaque;
+    (void)n_args;
+    (void)args;
+    return true;
+}
+
+const fy_verb fy_verb_chat = {
+    .name = "chat",
+    .summary = "talk with a model",
+    .synopsis = "",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof opts[0],
+    .opts_bytes = sizeof(options),
+    .description =
+        "Holds a conversation. At a terminal: type a message, read the answer as it comes; /help "
+        "lists the commands. Ctrl-C stops an answer, pressed again it leaves; Ctrl-D leaves. "
+        "Nothing of the conversation is computed twice: what the cache holds of it is used again, "
+        "and --verbose shows how much.\n\n"
+        "Elsewhere every line of standard input is a message, empty ones excepted, and every "
+        "answer becomes one line of standard output: a newline inside it is written \\n, a return "
+        "\\r and a backslash \\\\, so that printf %b shows it as it was. There are no commands "
+        "then. The first failure ends the program.\n\n"
+        "With --json standard output gets events: ready, token, answer, error, and prompt with "
+        "--show-prompt. A line of input may be a JSON object: a message with role and content, or "
+        "a whole conversation as messages. A failure is an event and the program goes on; SIGINT "
+        "stops an answer.\n\n"
+        "A value of sampling comes from its option, else from the workspace's hparams.json, else "
+        "from what the model's makers set, else from the defaults.",
+    .examples = "ferry chat -m model.gguf\n"
+                "ferry chat -d workspace --system 'Answer in one sentence.' --temp 0.7\n"
+                "# two questions, two lines of answers\n"
+                "printf 'Who are you?\\nAre you sure?\\n' | ferry chat -m model.gguf\n"
+                "# a model that thinks, asked not to\n"
+                "ferry chat -m model.gguf --template-arg enable_thinking=false\n",
+    .on_phone = true,
+    .reads_input = reads_input,
+    .run = run,
+};

@@ -1,0 +1,420 @@
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "cli/measure/eval_items.h"
+#include "cli/measure/eval_text.h"
+#include "cli/machine.h"
+#include "cli/session_open.h"
+#include "cli/verb.h"
+#include "model/golden.h"
+
+typedef struct {
+    const char *model, *golden, *text, *device, *serial, *imatrix_out;
+    const char *kl_save, *kl_base, *choices, *last_word;
+    double tolerance;
+    int64_t n_threads, n_batch, n_ctx;
+    int type_k, type_v;
+    fy_machine_options machine;
+    bool lines, llama_cut, per_word, json, quiet, verbose;
+} options;
+
+static const fy_opt opts[] = {
+    {.group = "Input",
+     .name = "model",
+     .alias = "m",
+     .kind = FY_OPT_STR,
+     .arg = "FILE.gguf",
+     .offset = offsetof(options, model),
+     .file = FY_FILE_WORKSPACE,
+     .help = "GGUF file to check."},
+    {.group = "Input",
+     .name = "golden",
+     .kind = FY_OPT_STR,
+     .arg = "FILE.safetensors",
+     .offset = offsetof(options, golden),
+     .file = FY_FILE_IN,
+     .help = "What the reference computed: a safetensors file with input_ids and any of logits, "
+             "logits_tail, hidden, "
+             "greedy_ids."},
+    {.group = "Input",
+     .name = "text",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, text),
+     .line_only = true,
+     .file = FY_FILE_IN,
+     .help = "Instead: measure the perplexity of this text; - is standard input."},
+    {.group = "Input",
+     .name = "choices",
+     .kind = FY_OPT_STR,
+     .arg = "FILE.jsonl",
+     .offset = offsetof(options, choices),
+     .line_only = true,
+     .file = FY_FILE_IN,
+     .help = "Instead: answer these multiple choice questions, HellaSwag's for example."},
+    {.group = "Input",
+     .name = "last-word",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, last_word),
+     .line_only = true,
+     .file = FY_FILE_IN,
+     .help = "Instead: say the last word of each of these texts, LAMBADA's for example: a text a "
+             "line, or JSON lines with a \"text\"."},
+    {.group = "Perplexity",
+     .name = "ctx-size",
+     .alias = "c",
+     .kind = FY_OPT_INT,
+     .arg = "N",
+     .offset = offsetof(options, n_ctx),
+     .def = "512",
+     .min = 2,
+     .max = INT32_MAX,
+     .line_only = true,
+     .help = "Tokens of a piece or an item, the beginning token included."},
+    {.group = "Perplexity",
+     .name = "lines",
+     .kind = FY_OPT_FLAG,
+     .line_only = true,
+     .offset = offsetof(options, lines),
+     .help = "Each line is a text of its own."},
+    {.group = "Perplexity",
+     .name = "llama-cut",
+     .kind = FY_OPT_FLAG,
+     .line_only = true,
+     .offset = offsetof(options, llama_cut),
+     .help = "Cut and score as llama-perplexity does, to compare with its numbers."},
+    {.group = "Perplexity",
+     .name = "word-ppl",
+     .kind = FY_OPT_FLAG,
+     .line_only = true,
+     .offset = offsetof(options, per_word),
+     .help = "Also per word, which does not depend on the tokenizer."},
+    {.group = "Perplexity",
+     .name = "kl-save",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, kl_save),
+     .line_only = true,
+     .file = FY_FILE_OUT,
+     .help = "Also save the distribution at every scored position: the base that other models are "
+             "compared with."},
+    {.group = "Perplexity",
+     .name = "kl-base",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = offsetof(options, kl_base),
+     .line_only = true,
+     .file = FY_FILE_IN,
+     .help = "Also compare the distributions with those that another model saved for this text."},
+    {.group = "Perplexity",
+     .name = "imatrix-out",
+     .kind = FY_OPT_STR,
+     .arg = "FILE.gguf",
+     .offset = offsetof(options, imatrix_out),
+     .line_only = true,
+     .file = FY_FILE_OUT,
+     .help = "Also collect the importance of each weight's columns over the text, for quantize "
+             "--imatrix; docs/imatrix.md."},
+    {.group = "Comparison",
+     .name = "tolerance",
+     .kind = FY_OPT_FLOAT,
+     .arg = "R",
+     .offset = offsetof(options, tolerance),
+     .def = "1e-4",
+     .min = 0,
+     .max = 1e9,
+     .help = "Largest difference allowed, relative to the largest golden value (of the logits, or "
+             "of the layer)."},
+    {.group = "Comparison",
+     .name = "json",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, json),
+     .help = "Write one JSON object instead of a table."},
+    FY_ROW_THREADS,
+    FY_ROW_BATCH_OF(n_batch),
+    FY_ROW_CACHE_K_OF(type_k, "f32"),
+    FY_ROW_CACHE_V_OF(type_v, "f32"),
+    FY_ROWS_MACHINE_OF(machine),
+    FY_ROWS_DEVICE FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
+};
+
+/* What a place in the list of hidden states is called. */
+static const char *hidden_name(int64_t i, char out[40])
+{
+    if (i == 0)
+        snprintf(out, 40, "the embedding");
+    else
+        snprintf(out, 40, "layer %lld (its output)", (long long)(i - 1));
+    return out;
+}
+
+static void put_difference(fy_str *s, const char *what, const fy_difference *d)
+{
+    fy_str_printf(s, "%-10s %10.2e %10.2e", what, fy_difference_max(d), fy_difference_rms(d));
+}
+
+static void put_table(fy_str *s, const options *o, const fy_golden *g, const fy_golden_report *r)
+{
+    char name[40];
+    fy_str_printf(s, "%s against %s, %u tokens, tolerance %g\n", o->model, o->golden,
+                  fy_golden_n_tokens(g), o->tolerance);
+    if (r->n_rows > 0 || r->n_hidden > 0)
+        fy_str_printf(s, "%-10s %10s %10s\n", "", "max diff", "rms diff");
+    if (r->n_rows > 0) {
+        put_difference(s, "logits", &r->logits);
+        fy_str_printf(s, "   top-1 agrees at %u of %u positions\n", r->n_top1, r->n_rows);
+    }
+    for (uint32_t i = 0; i < r->n_hidden; i++) {
+        if (i == 0)
+            snprintf(name, sizeof name, "embedding");
+        else
+            snprintf(name, sizeof name, "layer %u", i - 1);
+        put_difference(s, name, &r->hidden[i]);
+        fy_str_puts(s, r->first_wrong == (int64_t)i ? "   first goes wrong here\n" : "\n");
+    }
+    if (r->n_greedy > 0 && r->n_equal == r->n_greedy)
+        fy_str_printf(s, "%-10s %u of %u ids equal\n", "greedy", r->n_equal, r->n_greedy);
+    else if (r->n_greedy > 0)
+        fy_str_printf(s, "%-10s id %u of %u is %d, expected %d\n", "greedy", r->n_equal + 1,
+                      r->n_greedy, r->found, r->expected);
+    fy_str_puts(s, r->within ? "ok\n" : "beyond the tolerance\n");
+}
+
+/* JSON has no infinity: a difference that is not finite is null. */
+static json_t *real_or_null(double v)
+{
+    return isfinite(v) ? json_real(v) : json_null();
+}
+
+static json_t *difference_json(const fy_difference *d)
+{
+    return json_pack("{s:o, s:o}", "max_ratio", real_or_null(fy_difference_max(d)), "rms_ratio",
+                     real_or_null(fy_difference_rms(d)));
+}
+
+static int put_json(fy_str *s, const options *o, const fy_golden *g, const fy_golden_report *r,
+                    fy_err *e)
+{
+    json_t *root =
+        json_pack("{s:s, s:s, s:i, s:f, s:b}", "model", o->model, "golden", o->golden, "tokens",
+                  (int)fy_golden_n_tokens(g), "tolerance", o->tolerance, "within", r->within);
+    int bad = 0;
+    if (r->n_rows > 0) {
+        json_t *logits = difference_json(&r->logits);
+        bad |= json_object_set_new(logits, "rms_ratio_but_worst",
+                                   real_or_null(fy_difference_rms_but_worst(&r->logits)));
+        bad |= json_object_set_new(logits, "positions", json_integer(r->n_rows));
+        bad |=
+            json_object_set_new(logits, "top1_agreement", json_real((double)r->n_top1 / r->n_rows));
+        bad |= json_object_set_new(root, "logits", logits);
+    }
+    if (r->n_hidden > 0) {
+        char name[40];
+        json_t *hidden = json_array();
+        for (uint32_t i = 0; i < r->n_hidden; i++)
+            bad |= json_array_append_new(hidden, difference_json(&r->hidden[i]));
+        bad |= json_object_set_new(root, "hidden", hidden);
+        bad |= json_object_set_new(
+            root, "first_wrong",
+            r->first_wrong < 0 ? json_null() : json_string(hidden_name(r->first_wrong, name)));
+    }
+    if (r->n_greedy > 0) {
+        json_t *greedy = json_pack("{s:i, s:i}", "ids", (int)r->n_greedy, "equal", (int)r->n_equal);
+        if (r->n_equal < r->n_greedy) {
+            bad |= json_object_set_new(greedy, "expected", json_integer(r->expected));
+            bad |= json_object_set_new(greedy, "found", json_integer(r->found));
+        }
+        bad |= json_object_set_new(root, "greedy", greedy);
+    }
+    char *text = bad == 0 ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL;
+    json_decref(root);
+    if (text == NULL)
+        return fy_fail(
+            e, FY_ENOMEM,
+            "cannot make JSON of the result: out of memory, or a file name is not UTF-8");
+    fy_str_puts(s, text);
+    fy_str_putc(s, '\n');
+    free(text);
+    return 0;
+}
+
+/* The verdict in words, for standard error. */
+static int fail_verdict(const options *o, const fy_golden_report *r, fy_err *e)
+{
+    fy_str s = {0};
+    char name[40];
+    if (r->n_rows > 0 && !(fy_difference_max(&r->logits) <= o->tolerance))
+        fy_str_printf(&s, "logits differ by %.2e of the largest, tolerance %g",
+                      fy_difference_max(&r->logits), o->tolerance);
+    if (r->first_wrong >= 0)
+        fy_str_printf(&s, "%sfirst goes wrong at %s, by %.2e of its largest value",
+                      s.len > 0 ? "; " : "", hidden_name(r->first_wrong, name),
+                      fy_difference_max(&r->hidden[r->first_wrong]));
+    if (r->n_equal < r->n_greedy)
+        fy_str_printf(&s, "%sgreedy id %u of %u is %d, expected %d", s.len > 0 ? "; " : "",
+                      r->n_equal + 1, r->n_greedy, r->found, r->expected);
+    fy_fail(e, FY_EVERIFY, "%s: %s", o->golden, fy_str_z(&s));
+    fy_str_release(&s);
+    return -1;
+}
+
+static fy_session_params session_params(const options *o)
+{
+    return (fy_session_params){.n_batch = o->n_batch > 0 ? (uint32_t)o->n_batch : 0,
+                               .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
+                               .type_k = fy_cache_types[o->type_k],
+                               .type_v = fy_cache_types[o->type_v]};
+}
+
+static int compare(const options *o, const fy_model *m, const fy_golden *g, fy_err *e)
+{
+    fy_session_params p = session_params(o);
+    p.n_ctx = fy_golden_n_ctx(g);
+    fy_session *s = fy_session_open(m, &p, "-b", e);
+    if (s == NULL)
+        return -1;
+    fy_golden_report r;
+    int rc = fy_golden_compare(g, s, o->tolerance, &r, e);
+    fy_session_free(s);
+    if (rc != 0)
+        return -1;
+    fy_str out = {0};
+    if (o->json)
+        rc = put_json(&out, o, g, &r, e);
+    else
+        put_table(&out, o, g, &r);
+    if (rc == 0)
+        rc = out.oom ? fy_nomem(e) : fy_stdout(out.ptr, out.len, e);
+    if (rc == 0 && !r.within)
+        rc = fail_verdict(o, &r, e);
+    fy_str_release(&out);
+    fy_golden_report_release(&r);
+    return rc;
+}
+
+static int eval_golden(const options *o, fy_model *m, fy_err *e)
+{
+    fy_golden *g = fy_golden_open(o->golden, fy_model_hparams(m), e);
+    int rc = g != NULL ? compare(o, m, g, e) : -1;
+    fy_golden_close(g);
+    return rc;
+}
+
+static int eval_text(const options *o, fy_model *m, fy_err *e)
+{
+    fy_session_params p = session_params(o);
+    fy_eval_text t = {.model = o->model,
+                      .text = o->text,
+                      .kl_save = o->kl_save,
+                      .kl_base = o->kl_base,
+                      .ppl = {.method = o->lines       ? FY_PPL_LINES
+                                        : o->llama_cut ? FY_PPL_LLAMA
+                                                       : FY_PPL_PIECES,
+                              .n_ctx = (uint32_t)o->n_ctx,
+                              .compute_last = o->imatrix_out != NULL},
+                      .imatrix_out = o->imatrix_out,
+                      .per_word = o->per_word,
+                      .json = o->json};
+    return fy_eval_text_run(&t, m, &p, e);
+}
+
+static int eval_items(const options *o, fy_model *m, fy_err *e)
+{
+    const fy_session_params p = session_params(o);
+    const fy_eval_items items = {.model = o->model,
+                                 .path = o->choices != NULL ? o->choices : o->last_word,
+                                 .n_ctx = (uint32_t)o->n_ctx,
+                                 .json = o->json};
+    return o->choices != NULL ? fy_eval_choices_run(&items, m, &p, e)
+                              : fy_eval_last_word_run(&items, m, &p, e);
+}
+
+static int check_options(const options *o, fy_err *e)
+{
+    const int n_measures =
+        (o->golden != NULL) + (o->text != NULL) + (o->choices != NULL) + (o->last_word != NULL);
+    if (o->model == NULL || n_measures != 1)
+        return fy_fail(e, FY_EARG,
+                       "a model and one thing to measure it by are needed: -m FILE and one of "
+                       "--golden, --text, --choices and --last-word");
+    if (o->lines && o->llama_cut)
+        return fy_fail(e, FY_EARG, "--lines and --llama-cut are two ways to cut: give one of them");
+    if (o->kl_save != NULL && o->kl_base != NULL)
+        return fy_fail(e, FY_EARG,
+                       "--kl-save makes a base, --kl-base compares with one: give one of them");
+    if ((o->kl_save != NULL || o->kl_base != NULL) && o->text == NULL)
+        return fy_fail(e, FY_EARG, "--kl-save and --kl-base are of a text: give --text FILE, too");
+    if (o->imatrix_out != NULL && o->text == NULL)
+        return fy_fail(e, FY_EARG, "--imatrix-out collects over a text: give --text FILE as well");
+    return 0;
+}
+
+static int run(void *opaque, int n_args, char **args, fy_err *e)
+{
+    (void)n_args;
+    (void)args;
+    const options *o = opaque;
+    if (check_options(o, e) != 0)
+        return -1;
+    fy_model *m = fy_machine_pin(&o->machine, e) == 0
+                      ? fy_machine_open(&o->machine, o->model, NULL, e)
+                      : NULL;
+    if (m == NULL)
+        return -1;
+    int rc = o->text != NULL     ? eval_text(o, m, e)
+             : o->golden != NULL ? eval_golden(o, m, e)
+                                 : eval_items(o, m, e);
+    fy_model_close(m);
+    return rc;
+}
+
+const fy_verb fy_verb_eval = {
+    .name = "eval",
+    .summary = "compare a model with a reference implementation, or measure its quality",
+    .synopsis = "",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof opts[0],
+    .opts_bytes = sizeof(options),
+    .description =
+        "Runs the tokens of a golden file through the model and compares logits, the "
+        "output of every layer and the "
+        "greedy continuation, as far as the golden has them. Differences are relative "
+        "to the largest golden value. "
+        "The first layer beyond the tolerance is named: that is where to look.\n\n"
+        "The KV cache is f32 unless asked otherwise. With f32 weights 1e-4 is what "
+        "another order of summation needs; "
+        "an f16 cache needs 1e-2; quantized weights have a tolerance of their own. "
+        "Beyond the tolerance the exit "
+        "status is 4; a golden whose shapes do not fit the model is an error (1).\n\n"
+        "With --text the perplexity of a text is measured: the text without special "
+        "tokens in pieces of 511 tokens (-c 512), the last partial one left out, each "
+        "after the beginning token, every position scored. The number after +/- is one "
+        "standard error. --kl-save keeps what a model predicts at every position in a file; "
+        "--kl-base says how far another model, a quantized one, is from that: KL "
+        "divergence, its percentiles, share of equal likeliest tokens, change of the "
+        "probability of the token that follows.\n\n"
+        "With --imatrix-out the squares of what every matrix of the layers is "
+        "multiplied with are added up on the way, column by column, into a file that "
+        "quantize --imatrix and llama-quantize read. With --llama-cut the tokens are "
+        "those that llama-imatrix takes.\n\n"
+        "--choices and --last-word follow the rules of lm-evaluation-harness for "
+        "HellaSwag (acc, acc_norm) and LAMBADA. docs/quality.md explains each "
+        "number.\n\n"
+        "docs/golden.md shows how to make a golden file with transformers in ten lines.",
+    .examples = "ferry eval -m model-f32.gguf --golden golden.safetensors\n"
+                "ferry eval -m model-q8_0.gguf --golden golden.safetensors --tolerance 0.1 --json\n"
+                "ferry eval -m model-q8_0.gguf --text held.txt\n"
+                "ferry eval -m model-q8_0.gguf --text held.txt --lines --word-ppl\n"
+                "ferry eval -m model-f16.gguf --text held.txt --imatrix-out imatrix.gguf\n"
+                "ferry eval -m model-f16.gguf --text held.txt --kl-save held.klb\n"
+                "ferry eval -m model-q8_0.gguf --text held.txt --kl-base held.klb\n"
+                "ferry eval -m model-q8_0.gguf --choices hellaswag.jsonl\n"
+                "ferry eval -m model-q8_0.gguf --last-word lambada.jsonl\n",
+    .task = FY_TASK_USE,
+    .on_phone = true,
+    .run = run,
+};

@@ -1,0 +1,316 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json_out.h"
+#include "bundle/bundle.h"
+#include "bundle/manifest_read.h"
+#include "cli/engine.h"
+#include "cli/measure/selftest.h"
+#include "cli/verb.h"
+
+typedef struct {
+    fy_engine_options engine; /* model, dir, n_threads */
+    const char *device, *serial;
+    bool quick, json, verbose, quiet;
+} options;
+
+static const fy_opt opts[] = {
+    FY_ROWS_MODEL,
+    FY_ROWS_DEVICE{
+        .group = "Work",
+        .name = "quick",
+        .kind = FY_OPT_FLAG,
+        .offset = offsetof(options, quick),
+        .help = "Compare kernels with the specification only, hash no files, take one prompt of "
+                "parity.json and one second of measuring."},
+    FY_ROW_THREADS_OF(engine.n_threads),
+    {.group = "Output",
+     .name = "json",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, json),
+     .help = "Write one JSON object: what to put into a report."},
+    FY_ROW_VERBOSE,
+    FY_ROW_QUIET,
+};
+
+typedef struct {
+    const options *o;
+    int n_threads;
+    fy_self_checks checks;
+    bool has_bundle;
+    fy_bundle bundle;
+    fy_model *model;            /* owned; NULL: none was named, or it cannot be loaded */
+    char sha256[FY_SHA256_HEX]; /* of its file, as the manifest has it; "" without one */
+    fy_self_reading reading;
+    double begin_s;
+} job;
+
+/* --- checking --------------------------------------------------------------------------------- */
+
+/* What the user named wrongly is an error; a model that is there and cannot be loaded is a failed
+ * check. */
+static int failed_to_open(job *j, const char *name, const fy_err *why, fy_err *e)
+{
+    if (why->code == FY_EARG || why->code == FY_EIO)
+        return fy_fail(e, why->code, "%s", why->msg);
+    return fy_self_add_error(&j->checks, name, 0, why, e);
+}
+
+/* Tells a reader of the report which model it was. */
+static int note_hash(job *j, fy_err *e)
+{
+    fy_manifest m;
+    char rel[FY_MANIFEST_MAX_PATH];
+    if (fy_manifest_read(j->o->engine.dir, &m, e) != 0)
+        return -1;
+    snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_WEIGHTS, j->bundle.model_main);
+    const fy_manifest_entry *weights = fy_manifest_find(&m, rel);
+    if (weights != NULL)
+        fy_sha256_to_hex(weights->sha256, j->sha256);
+    fy_manifest_release(&m);
+    return 0;
+}
+
+static int open_model(job *j, fy_err *e)
+{
+    const fy_engine_options *o = &j->o->engine;
+    fy_err why = {0};
+    if (o->dir != NULL && fy_bundle_open(o->dir, &j->bundle, &why) != 0)
+        return failed_to_open(j, "workspace", &why, e);
+    j->has_bundle = o->dir != NULL;
+    if (j->has_bundle && note_hash(j, e) != 0)
+        return -1;
+    double begin = fy_now_s();
+    j->model = fy_machine_open(&o->machine, j->has_bundle ? j->bundle.weights : o->model,
+                               j->has_bundle ? j->bundle.qnn : NULL, &why);
+    if (j->model == NULL)
+        return failed_to_open(j, "model", &why, e);
+    const fy_hparams *hp = fy_model_hparams(j->model);
+    return fy_self_add(&j->checks, "model", FY_SELF_OK, fy_now_s() - begin, e,
+                       "%s, %u layers, %u tokens in the vocabulary, backend %s",
+                       fy_model_family(j->model)->name, hp->n_layer, hp->n_vocab,
+                       fy_model_backend(j->model));
+}
+
+static int check_parity(job *j, fy_err *e)
+{
+    if (!j->has_bundle)
+        return fy_self_add(&j->checks, "parity", FY_SELF_SKIPPED, 0, e,
+                           "comes with a workspace (-d), not with a file");
+    char *dir = fy_path_join(j->o->engine.dir, j->bundle.model_main);
+    int rc = dir != NULL ? fy_self_parity(&j->checks, dir, j->model, j->n_threads, j->o->quick, e)
+                         : fy_nomem(e);
+    free(dir);
+    return rc;
+}
+
+static int check_model(job *j, fy_err *e)
+{
+    const options *o = j->o;
+    if (o->engine.model == NULL && o->engine.dir == NULL)
+        return fy_self_add(&j->checks, "model", FY_SELF_SKIPPED, 0, e,
+                           "none is named: give a workspace (-d) or a GGUF file (-m)");
+    if (o->engine.dir != NULL) {
+        int rc = o->quick ? fy_self_add(&j->checks, "files", FY_SELF_SKIPPED, 0, e,
+                                        "a quick run hashes no files")
+                          : fy_self_files(&j->checks, o->engine.dir, j->n_threads, e);
+        if (rc != 0)
+            return rc;
+    }
+    if (open_model(j, e) != 0)
+        return -1;
+    if (j->model == NULL)
+        return 0;
+    return check_parity(j, e) != 0 ? -1 : fy_self_threads(&j->checks, j->model, j->n_threads, e);
+}
+
+/* --- showing ---------------------------------------------------------------------------------- */
+
+static const char *verdict_text(const fy_self_check *c)
+{
+    return c->verdict == FY_SELF_OK ? "ok" : c->verdict == FY_SELF_FAILED ? "FAILED" : "skipped";
+}
+
+static bool is_kernel(const fy_self_check *c)
+{
+    return strncmp(c->name, "kernel ", 7) == 0;
+}
+
+static size_t count(const job *j, fy_self_verdict v)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < j->checks.n; i++)
+        n += j->checks.item[i].verdict == v;
+    return n;
+}
+
+static void put_model(const job *j, fy_str *out)
+{
+    const fy_hparams *hp = fy_model_hparams(j->model);
+    const fy_gguf *g = fy_model_gguf(j->model);
+    const fy_gguf_tensor *embd = fy_gguf_tensor_find(g, "token_embd.weight");
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < fy_gguf_n_tensors(g); i++)
+        bytes += fy_gguf_tensor_at(g, i)->bytes;
+    fy_str_printf(out,
+                  ",\n \"model\": {\"family\": \"%s\", \"layers\": %u, \"embedding\": %u, "
+                  "\"vocabulary\": %u, \"type\": \"%s\", \"bytes\": %llu",
+                  fy_model_family(j->model)->name, hp->n_layer, hp->n_embd, hp->n_vocab,
+                  embd != NULL ? fy_type_name(embd->type) : "?", (unsigned long long)bytes);
+    if (j->sha256[0] != '\0')
+        fy_str_printf(out, ", \"sha256\": \"%s\"", j->sha256);
+    fy_str_putc(out, '}');
+}
+
+static void put_json(const job *j, fy_str *out)
+{
+    const fy_self_reading *r = &j->reading;
+    fy_str_printf(out, "{\"selftest\": 1, \"ok\": %s, \"quick\": %s,\n \"ferry\": ",
+                  count(j, FY_SELF_FAILED) == 0 ? "true" : "false", j->o->quick ? "true" : "false");
+    fy_version_json(out);
+    fy_str_puts(out, ",\n \"machine\": ");
+    fy_self_system_json(out);
+    if (j->model != NULL)
+        put_model(j, out);
+    fy_str_puts(out, ",\n \"checks\": [");
+    for (size_t i = 0; i < j->checks.n; i++) {
+        const fy_self_check *c = &j->checks.item[i];
+        fy_str_puts(out, i > 0 ? ",\n  {\"name\": " : "\n  {\"name\": ");
+        fy_json_put_string(out, fy_span_of(c->name));
+        fy_str_printf(out, ", \"ok\": %s, \"seconds\": %.3f, \"detail\": ",
+                      c->verdict == FY_SELF_OK       ? "true"
+                      : c->verdict == FY_SELF_FAILED ? "false"
+                                                     : "null",
+                      c->seconds);
+        fy_json_put_string(out, fy_span_of(c->detail));
+        fy_str_putc(out, '}');
+    }
+    fy_str_printf(out,
+                  "],\n \"speed\": {\"threads\": %d, \"read_bytes_per_s\": %.0f, "
+                  "\"prompt_tokens\": %u, \"prompt_tokens_per_s\": %.2f, "
+                  "\"generated_tokens\": %u, \"generated_tokens_per_s\": %.2f},\n",
+                  r->n_threads, r->read_bytes_per_s, r->n_prefill, r->prefill_per_s, r->n_decode,
+                  r->decode_per_s);
+    fy_str_printf(out,
+                  " \"memory\": {\"anonymous_bytes\": %llu, \"peak_bytes\": %llu, "
+                  "\"cache_bytes\": %llu, \"scratch_bytes\": %llu},\n \"seconds\": %.1f}\n",
+                  (unsigned long long)r->anonymous_bytes, (unsigned long long)r->peak_bytes,
+                  (unsigned long long)r->kv_bytes, (unsigned long long)r->scratch_bytes,
+                  fy_now_s() - j->begin_s);
+}
+
+/* Kernels that are as they should be are one line, unless all is to be seen. */
+static void put_kernels(const job *j, fy_str *out)
+{
+    size_t n[3] = {0};
+    for (size_t i = 0; i < j->checks.n; i++)
+        n[j->checks.item[i].verdict] += is_kernel(&j->checks.item[i]);
+    fy_str_printf(out, "%-7s  %-20s  %zu compute what they should",
+                  n[FY_SELF_FAILED] > 0 ? "FAILED" : "ok", "kernels", n[FY_SELF_OK]);
+    if (n[FY_SELF_FAILED] > 0)
+        fy_str_printf(out, ", %zu do not", n[FY_SELF_FAILED]);
+    if (n[FY_SELF_SKIPPED] > 0)
+        fy_str_printf(out, ", %zu are for other CPUs", n[FY_SELF_SKIPPED]);
+    fy_str_putc(out, '\n');
+}
+
+static void put_text(const job *j, fy_str *out)
+{
+    const fy_self_reading *r = &j->reading;
+    fy_self_system_text(out);
+    put_kernels(j, out);
+    for (size_t i = 0; i < j->checks.n; i++) {
+        const fy_self_check *c = &j->checks.item[i];
+        if (!is_kernel(c) || c->verdict == FY_SELF_FAILED || j->o->verbose)
+            fy_str_printf(out, "%-7s  %-20s  %s\n", verdict_text(c), c->name, c->detail);
+    }
+    fy_str_printf(out, "memory is read at %.1f GB/s by %d thread%s", r->read_bytes_per_s * 1e-9,
+                  r->n_threads, r->n_threads == 1 ? "" : "s");
+    if (r->n_prefill > 0)
+        fy_str_printf(out, "; prompts %.1f tok/s, answers %.1f tok/s", r->prefill_per_s,
+                      r->decode_per_s);
+    fy_str_putc(out, '\n');
+}
+
+static int show(const job *j, fy_err *e)
+{
+    fy_str s = {0};
+    if (j->o->json)
+        put_json(j, &s);
+    else
+        put_text(j, &s);
+    int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
+    fy_str_release(&s);
+    return rc;
+}
+
+static int judge(const job *j, fy_err *e)
+{
+    size_t n = count(j, FY_SELF_FAILED), i = 0;
+    if (n == 0)
+        return 0;
+    while (j->checks.item[i].verdict != FY_SELF_FAILED)
+        i++;
+    return fy_fail(e, FY_EVERIFY, "%zu of %zu checks failed, first '%s': %s", n,
+                   j->checks.n - count(j, FY_SELF_SKIPPED), j->checks.item[i].name,
+                   j->checks.item[i].detail);
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+static int test_all(job *j, fy_err *e)
+{
+    const options *o = j->o;
+    if (o->engine.model != NULL && o->engine.dir != NULL)
+        return fy_fail(e, FY_EARG, "two models: give either a GGUF file (-m) or a workspace (-d)");
+    fy_log(FY_LOG_INFO, "checking kernels");
+    if (fy_self_kernels(&j->checks, o->quick, e) != 0 || check_model(j, e) != 0)
+        return -1;
+    double seconds = o->quick ? 1 : 10;
+    fy_log(FY_LOG_INFO, "measuring for %.0f s", seconds);
+    return fy_self_measure(&j->checks, j->model, j->n_threads, seconds, &j->reading, e);
+}
+
+static int run(void *opaque, int n_args, char **args, fy_err *e)
+{
+    (void)n_args;
+    (void)args;
+    job j = {.o = opaque, .begin_s = fy_now_s()};
+    j.n_threads = j.o->engine.n_threads > 0 ? (int)j.o->engine.n_threads : fy_default_threads();
+    int rc = test_all(&j, e);
+    if (rc == 0)
+        rc = show(&j, e);
+    if (rc == 0)
+        rc = judge(&j, e);
+    fy_model_close(j.model);
+    if (j.has_bundle)
+        fy_bundle_release(&j.bundle);
+    fy_self_release(&j.checks);
+    return rc;
+}
+
+const fy_verb fy_verb_selftest = {
+    .name = "selftest",
+    .summary = "check that this machine computes what it should, and how fast",
+    .synopsis = "",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof opts[0],
+    .opts_bytes = sizeof(options),
+    .description =
+        "Checks every kernel of this build that the CPU can run against the scalar specification; "
+        "of a workspace, every file against the manifest, and texts, conversations and greedy ids "
+        "against its parity.json, which the machine that made it has written; of a model, that "
+        "logits do not depend on threads and batches and that no more memory is taken than "
+        "announced. Then it reads memory and computes with the model for about ten seconds.\n\n"
+        "With --json everything is one object, with versions, CPU features and the kernel's name, "
+        "and without names of hosts or users, serial numbers or texts of yours: put it into a "
+        "report.",
+    .examples = "ferry selftest -d workspace\n"
+                "# of a file, in a few seconds, for a report\n"
+                "ferry selftest -m model.gguf --quick --json\n",
+    .task = FY_TASK_USE,
+    .on_phone = true,
+    .run = run,
+};

@@ -1,0 +1,237 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/file.h"
+#include "base/grow.h"
+#include "base/progress.h"
+#include "bundle/bundle.h"
+#include "bundle/bundle_check.h"
+#include "cli/measure/parity.h"
+#include "cli/measure/selftest.h"
+#include "cli/verb.h"
+#include "kernels/kernel_check.h"
+
+/* --- the list --------------------------------------------------------------------------------- */
+
+int fy_self_add(fy_self_checks *l, const char *name, fy_self_verdict verdict, double seconds,
+                fy_err *e, const char *fmt, ...)
+{
+    char text[768];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    fy_self_check *grown = fy_grow(l->item, l->n, &l->cap, sizeof *grown);
+    if (grown == NULL)
+        return fy_nomem(e);
+    l->item = grown;
+    fy_self_check c = {strdup(name), strdup(text), verdict, seconds};
+    if (c.name == NULL || c.detail == NULL) {
+        free(c.name);
+        free(c.detail);
+        return fy_nomem(e);
+    }
+    l->item[l->n++] = c;
+    return 0;
+}
+
+int fy_self_add_error(fy_self_checks *l, const char *name, double seconds, const fy_err *why,
+                      fy_err *e)
+{
+    if (why->code == FY_ENOMEM || why->code == FY_EINTR)
+        return fy_fail(e, why->code, "%s", why->msg);
+    return fy_self_add(l, name, FY_SELF_FAILED, seconds, e, "%s", why->msg);
+}
+
+void fy_self_release(fy_self_checks *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        free(l->item[i].name);
+        free(l->item[i].detail);
+    }
+    free(l->item);
+    *l = (fy_self_checks){0};
+}
+
+/* --- kernels ---------------------------------------------------------------------------------- */
+
+static int check_kernel(fy_self_checks *l, const fy_kc_row *row, bool quick, fy_kc_memory *m,
+                        fy_err *e)
+{
+    char name[64];
+    fy_err why = {0};
+    int n = 0;
+    snprintf(name, sizeof name, "kernel %s %s", row->op, row->isa);
+    if ((fy_cpu_features() & row->needs) != row->needs)
+        return fy_self_add(l, name, FY_SELF_SKIPPED, 0, e, "this CPU lacks it");
+    double begin = fy_now_s();
+    int rc = fy_kc_run(row, quick, 1, m, &n, &why);
+    double took = fy_now_s() - begin;
+    if (rc != 0)
+        return fy_self_add_error(l, name, took, &why, e);
+    /* the specification itself has nothing to be compared with in a quick run */
+    return n == 0
+               ? 0
+               : fy_self_add(l, name, FY_SELF_OK, took, e, "%d propert%s", n, n == 1 ? "y" : "ies");
+}
+
+int fy_self_kernels(fy_self_checks *l, bool quick, fy_err *e)
+{
+    fy_kc_memory *m = fy_kc_memory_new(e);
+    int rc = m != NULL ? 0 : -1;
+    for (int i = 0; rc == 0 && i < fy_kc_n_rows; i++)
+        rc = check_kernel(l, &fy_kc_rows[i], quick, m, e);
+    fy_kc_memory_free(m);
+    return rc;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+int fy_self_files(fy_self_checks *l, const char *dir, int n_threads, fy_err *e)
+{
+    fy_bundle_checked done;
+    fy_err why = {0};
+    fy_progress progress;
+    double begin = fy_now_s();
+    fy_show_begin(&progress, "reading", 0);
+    int rc = fy_bundle_check(dir, n_threads, &progress, &done, &why);
+    fy_show_end(&progress);
+    double took = fy_now_s() - begin;
+    if (rc != 0)
+        return fy_self_add_error(l, "files", took, &why, e);
+    return fy_self_add(l, "files", FY_SELF_OK, took, e,
+                       "%zu files, %.1f MB, all as the manifest lists them", done.n_files,
+                       (double)done.bytes * 1e-6);
+}
+
+/* --- parity ----------------------------------------------------------------------------------- */
+
+static int add_part(fy_self_checks *l, const char *name, const char *what, const fy_parity_part *p,
+                    fy_err *e)
+{
+    if (p->n == 0)
+        return fy_self_add(l, name, FY_SELF_SKIPPED, p->seconds, e, "the file has none");
+    if (p->n_bad > 0)
+        return fy_self_add(l, name, FY_SELF_FAILED, p->seconds, e, "%u of %u differ, first: %s",
+                           p->n_bad, p->n, p->first);
+    return fy_self_add(l, name, FY_SELF_OK, p->seconds, e, "%u %s, all as where it was made", p->n,
+                       what);
+}
+
+static int compare(fy_self_checks *l, const fy_map *file, fy_model *m, int n_threads, bool quick,
+                   fy_err *e)
+{
+    static const struct {
+        const char *name, *what;
+    } parts[FY_PARITY_PARTS] = {
+        [FY_PARITY_TEXTS] = {"parity texts", "lists of ids"},
+        [FY_PARITY_CONVERSATIONS] = {"parity conversations", "prompts"},
+        [FY_PARITY_GREEDY] = {"parity greedy", "ids"},
+    };
+    fy_parity_report r;
+    fy_err why = {0};
+    if (fy_parity_check(m, file->data, file->size, n_threads, quick, &r, &why) != 0) {
+        fy_ctx(&why, FY_BUNDLE_PARITY);
+        return fy_self_add_error(l, "parity", 0, &why, e);
+    }
+    for (int i = 0; i < FY_PARITY_PARTS; i++) {
+        if (add_part(l, parts[i].name, parts[i].what, &r.part[i], e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int fy_self_parity(fy_self_checks *l, const char *model_dir, fy_model *m, int n_threads, bool quick,
+                   fy_err *e)
+{
+    fy_map file;
+    fy_err why = {0};
+    char *path = fy_path_join(model_dir, FY_BUNDLE_PARITY);
+    if (path == NULL)
+        return fy_nomem(e);
+    int rc;
+    if (!fy_file_exists(path)) {
+        rc = fy_self_add(l, "parity", FY_SELF_SKIPPED, 0, e,
+                         "no " FY_BUNDLE_PARITY " in the workspace");
+    } else if (fy_map_open(&file, path, &why) != 0) {
+        rc = fy_self_add_error(l, "parity", 0, &why, e);
+    } else {
+        rc = file.size <= FY_BUNDLE_JSON_MAX_BYTES
+                 ? compare(l, &file, m, n_threads, quick, e)
+                 : fy_self_add(l, "parity", FY_SELF_FAILED, 0, e,
+                               FY_BUNDLE_PARITY ": %zu bytes, expected at most %u", file.size,
+                               FY_BUNDLE_JSON_MAX_BYTES);
+        fy_map_close(&file);
+    }
+    free(path);
+    return rc;
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+enum { N_IDS = 24 };
+
+/* The last logits of n_ids tokens, computed `step` at a time; the caller frees. */
+static float *logits_of(const fy_model *m, uint32_t n_ids, int n_threads, uint32_t step, fy_err *e)
+{
+    const fy_hparams *hp = fy_model_hparams(m);
+    fy_session_params p = {.n_ctx = n_ids,
+                           .n_batch = n_ids,
+                           .n_threads = n_threads,
+                           .type_k = FY_F16,
+                           .type_v = FY_F16};
+    fy_session *s = fy_session_new(m, &p, e);
+    float *out = s != NULL ? malloc(hp->n_vocab * sizeof *out) : NULL;
+    const float *last = NULL;
+    int32_t ids[N_IDS];
+    int rc = s == NULL ? -1 : out == NULL ? fy_nomem(e) : 0;
+    for (uint32_t i = 0; i < n_ids; i++)
+        ids[i] = (int32_t)(((uint64_t)i * 7919 + 1) % hp->n_vocab);
+    for (uint32_t at = 0; rc == 0 && at < n_ids; at += step) {
+        uint32_t n = at + step <= n_ids ? step : n_ids - at;
+        rc = fy_session_eval(s, ids + at, n, NULL, &last, e);
+    }
+    if (rc == 0)
+        memcpy(out, last, hp->n_vocab * sizeof *out);
+    fy_session_free(s);
+    if (rc == 0)
+        return out;
+    free(out);
+    return NULL;
+}
+
+int fy_self_threads(fy_self_checks *l, const fy_model *m, int n_threads, fy_err *e)
+{
+    const uint32_t most = fy_model_max_ctx(m), n_ids = most < N_IDS ? most : N_IDS;
+    const struct {
+        int n_threads;
+        uint32_t step;
+    } ways[] = {{1, n_ids}, {n_threads, n_ids}, {n_threads, 7}};
+    float *logits[3] = {0};
+    size_t bytes = fy_model_hparams(m)->n_vocab * sizeof(float);
+    fy_err why = {0};
+    double begin = fy_now_s();
+    bool ok = true;
+    for (int i = 0; ok && i < 3; i++)
+        ok = (logits[i] = logits_of(m, n_ids, ways[i].n_threads, ways[i].step, &why)) != NULL;
+    double took = fy_now_s() - begin;
+    int rc;
+    if (!ok)
+        rc = fy_self_add_error(l, "threads", took, &why, e);
+    else if (memcmp(logits[0], logits[1], bytes) != 0)
+        rc = fy_self_add(l, "threads", FY_SELF_FAILED, took, e,
+                         "%d threads give other logits than one", n_threads);
+    else if (memcmp(logits[0], logits[2], bytes) != 0)
+        rc = fy_self_add(l, "threads", FY_SELF_FAILED, took, e,
+                         "%u tokens in batches of 7 give other logits than at once", n_ids);
+    else
+        rc =
+            fy_self_add(l, "threads", FY_SELF_OK, took, e,
+                        "the same logits with 1 and %d threads, at once and in batches", n_threads);
+    for (int i = 0; i < 3; i++)
+        free(logits[i]);
+    return rc;
+}

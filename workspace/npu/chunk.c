@@ -1,0 +1,437 @@
+#include "workspace/npu/chunk.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "bundle/bundle.h"
+#include "bundle/qnn_config.h"
+#include "format/write_identity.h"
+#include "workspace/npu/chunk_impl.h"
+
+#define CONFIG FY_QNN_DIR "/" FY_QNN_CONFIG_NAME
+
+typedef struct {
+    const char *dir;
+    fy_cut cut;      /* borders as given, or even */
+    fy_model *model; /* owned */
+    fy_chunk_source source;
+    uint32_t *borders; /* owned: end_layer, then end_token */
+    fy_part *parts;    /* owned, [n_parts]: embedding, chunks, heads */
+    bool *there;       /* owned: is whole in dir */
+    size_t n_parts;
+    fy_str config;
+    bool had_config;
+    fy_chunk_stats stats;
+} job;
+
+static char *path_of(const job *j, size_t part, fy_err *e)
+{
+    char rel[FY_PART_FILE_BYTES];
+    char *path = fy_path_join(j->dir, fy_part_file(&j->parts[part], rel));
+    if (path == NULL)
+        fy_nomem(e);
+    return path;
+}
+
+/* --- where to cut ----------------------------------------------------------------------------- */
+
+/* Ends of n runs whose sums are about even; weight: of each of count items, NULL: all 1. */
+static void even_borders(const uint64_t *weight, uint32_t count, uint32_t n, uint32_t *ends)
+{
+    uint64_t total = 0, sum = 0;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < count; i++)
+        total += weight != NULL ? weight[i] : 1;
+    for (uint32_t k = 0; k < n; k++) {
+        const uint32_t most = count - (n - 1 - k); /* one is left for each of the others */
+        const double want = (double)total * (k + 1) / n;
+        do {
+            sum += weight != NULL ? weight[at] : 1;
+            at++;
+        } while (
+            at < most &&
+            (k + 1 == n || (double)sum + (double)(weight != NULL ? weight[at] : 1) / 2 <= want));
+        ends[k] = at;
+    }
+}
+
+static int even_layers(job *j, uint32_t *ends, fy_err *e)
+{
+    const fy_chunk_source *s = &j->source;
+    uint64_t *bytes = calloc(s->hp->n_layer, sizeof *bytes);
+    if (bytes == NULL)
+        return fy_nomem(e);
+    for (size_t i = 0; i < fy_gguf_n_tensors(s->gguf); i++) {
+        const fy_gguf_tensor *t = fy_gguf_tensor_at(s->gguf, i);
+        uint32_t layer;
+        const fy_tensor_row *row = fy_row_of_gguf(s->family, t->name, &layer);
+        if (row != NULL && fy_row_is_layer(row))
+            bytes[layer] += t->bytes;
+    }
+    even_borders(bytes, s->hp->n_layer, j->cut.n_chunks, ends);
+    free(bytes);
+    return 0;
+}
+
+static int check_borders(const char *what, const uint32_t *ends, uint32_t n, uint32_t last,
+                         fy_err *e)
+{
+    if (n == 0 || n > last)
+        return fy_fail(e, FY_EARG, "%u pieces of %u %s, expected 1 to %u", n, last, what, last);
+    for (uint32_t i = 0; ends != NULL && i < n; i++) {
+        if (ends[i] <= (i > 0 ? ends[i - 1] : 0) || ends[i] > last ||
+            (i + 1 == n && ends[i] != last))
+            return fy_fail(e, FY_EARG,
+                           "piece %u ends at %u of %u %s, expected ascending ends up to all", i,
+                           ends[i], last, what);
+    }
+    return 0;
+}
+
+static int check_graphs(const fy_cut *cut, fy_err *e)
+{
+    if (cut->n_batches == 0)
+        return fy_fail(e, FY_EARG, "no batch sizes, expected at least one");
+    for (uint32_t i = 0; i < cut->n_batches; i++) {
+        if (cut->batch[i] == 0 || (i > 0 && cut->batch[i] >= cut->batch[i - 1]))
+            return fy_fail(e, FY_EARG,
+                           "batch size %u, expected sizes of at least 1, each once, largest first",
+                           cut->batch[i]);
+    }
+    return cut->n_ctx > cut->batch[0]
+               ? 0
+               : fy_fail(e, FY_EARG,
+                         "a context of %u with a batch size of %u leaves no room for a cache, "
+                         "expected more than the largest batch size",
+                         cut->n_ctx, cut->batch[0]);
+}
+
+static int resolve_borders(job *j, fy_err *e)
+{
+    const fy_hparams *hp = j->source.hp;
+    fy_cut *cut = &j->cut;
+    if (check_graphs(cut, e) != 0 ||
+        check_borders("layers", cut->end_layer, cut->n_chunks, hp->n_layer, e) != 0 ||
+        check_borders("tokens", cut->end_token, cut->n_heads, hp->n_vocab, e) != 0)
+        return -1;
+    j->borders = calloc((size_t)cut->n_chunks + cut->n_heads, sizeof *j->borders);
+    if (j->borders == NULL)
+        return fy_nomem(e);
+    if (cut->end_layer == NULL) {
+        if (even_layers(j, j->borders, e) != 0)
+            return -1;
+        cut->end_layer = j->borders;
+    }
+    if (cut->end_token == NULL) {
+        even_borders(NULL, hp->n_vocab, cut->n_heads, j->borders + cut->n_chunks);
+        cut->end_token = j->borders + cut->n_chunks;
+    }
+    return 0;
+}
+
+/* --- the plan --------------------------------------------------------------------------------- */
+
+static int identify(const fy_chunk_source *s, char out[FY_PART_MODEL_BYTES], fy_err *e)
+{
+    fy_chunk_id id;
+    int rc = fy_chunk_id_begin(&id, s->gguf, e);
+    for (size_t i = 0; rc == 0 && i < fy_gguf_n_tensors(s->gguf); i++) {
+        const fy_gguf_tensor *t = fy_gguf_tensor_at(s->gguf, i);
+        rc = fy_chunk_id_add(&id, t, t->data, e);
+        fy_gguf_drop(s->gguf, t, 0, t->bytes); /* more than was asked for came into memory */
+    }
+    return fy_chunk_id_end(&id, rc == 0 ? out : NULL, e) != 0 ? -1 : rc;
+}
+
+static int plan_parts(job *j, fy_err *e)
+{
+    const fy_cut *cut = &j->cut;
+    fy_part p = {.kind = FY_PART_EMBEDDING, .count = 1};
+    j->n_parts = 1 + (size_t)cut->n_chunks + cut->n_heads;
+    j->parts = calloc(j->n_parts, sizeof *j->parts);
+    j->there = calloc(j->n_parts, sizeof *j->there);
+    if (j->parts == NULL || j->there == NULL)
+        return fy_nomem(e);
+    if (identify(&j->source, p.model, e) != 0)
+        return -1;
+    j->parts[0] = p;
+    p.kind = FY_PART_LAYERS;
+    p.count = cut->n_chunks;
+    for (p.index = 0; p.index < p.count; p.index++) {
+        p.first_layer = p.index > 0 ? cut->end_layer[p.index - 1] : 0;
+        p.end_layer = cut->end_layer[p.index];
+        j->parts[1 + p.index] = p;
+    }
+    p.kind = FY_PART_HEAD;
+    p.count = cut->n_heads;
+    p.first_layer = p.end_layer = 0;
+    p.tied = j->source.tied != NULL;
+    for (p.index = 0; p.index < p.count; p.index++) {
+        p.first_token = p.index > 0 ? cut->end_token[p.index - 1] : 0;
+        p.end_token = cut->end_token[p.index];
+        j->parts[1 + cut->n_chunks + p.index] = p;
+    }
+    return fy_chunk_config(&j->source, cut, j->parts, j->n_parts, &j->config, e);
+}
+
+static int open_model(job *j, const char *path, fy_err *e)
+{
+    const fy_map_how mapped = {0};
+    j->model = fy_model_open_as(path, &mapped, e);
+    if (j->model == NULL)
+        return -1;
+    const fy_gguf *g = fy_model_gguf(j->model);
+    const fy_hparams *hp = fy_model_hparams(j->model);
+    const char *refusal = fy_part_refusal(hp);
+    if (refusal != NULL)
+        return fy_fail(e, FY_EUNSUPPORTED, "%s: cannot be cut for an NPU: %s", path, refusal);
+    j->source = (fy_chunk_source){.gguf = g, .family = fy_model_family(j->model), .hp = hp};
+    if (fy_gguf_tensor_find(g, "output.weight") == NULL)
+        j->source.tied = fy_gguf_tensor_find(g, "token_embd.weight");
+    return 0;
+}
+
+/* --- what is there ---------------------------------------------------------------------------- */
+
+static int refuse(const job *j, const char *rel, const char *what, fy_err *e)
+{
+    return fy_fail(e, FY_EARG, "%s/%s: %s; remove the directory, or choose another one", j->dir,
+                   rel, what);
+}
+
+/* Is it of this cut, finished or begun, by its name? */
+static int check_name(void *user, const char *rel, fy_err *e)
+{
+    const job *j = user;
+    char file[FY_PART_FILE_BYTES];
+    fy_span name = fy_span_of(rel);
+    if (fy_span_ends(name, ".part"))
+        name.len -= strlen(".part");
+    bool known =
+        fy_span_is(name, "ggml") || fy_span_is(name, FY_QNN_DIR) || fy_span_is(name, CONFIG);
+    for (size_t i = 0; i < j->n_parts && !known; i++)
+        known = fy_span_is(name, fy_part_file(&j->parts[i], file));
+    return known ? 0 : refuse(j, rel, "is not of this cut", e);
+}
+
+/* Nothing is said of a directory that has another config.json but pieces like these. */
+static int check_config(job *j, fy_err *e)
+{
+    fy_map map;
+    char *path = fy_path_join(j->dir, CONFIG);
+    if (path == NULL)
+        return fy_nomem(e);
+    int rc = 0;
+    if (fy_file_exists(path) && (rc = fy_map_open(&map, path, e)) == 0) {
+        j->had_config = true;
+        if (map.size != j->config.len || memcmp(map.data, j->config.ptr, map.size) != 0)
+            rc = refuse(j, CONFIG, "is of another cut", e);
+        fy_map_close(&map);
+    }
+    free(path);
+    return rc;
+}
+
+/* One piece: its size, and whether it is there. */
+static int look(job *j, size_t i, uint64_t *missing, fy_err *e)
+{
+    fy_piece p;
+    char rel[FY_PART_FILE_BYTES];
+    if (fy_piece_init(&p, &j->source, &j->parts[i], e) != 0)
+        return -1;
+    char *path = path_of(j, i, e);
+    const uint64_t bytes = fy_gguf_writer_file_bytes(p.w);
+    int rc = path != NULL ? 0 : -1;
+    if (rc == 0 && fy_file_exists(path)) {
+        rc = fy_piece_is_at(&p, path, e);
+        if (rc > 0)
+            rc = refuse(j, fy_part_file(&j->parts[i], rel), "is of another cut or model", e);
+        j->there[i] = rc == 0;
+    } else if (rc == 0) {
+        const uint64_t held = fy_out_held(path);
+        *missing += bytes > held ? bytes - held : 0;
+        j->stats.written += bytes;
+    }
+    j->stats.bytes += bytes;
+    free(path);
+    fy_piece_release(&p);
+    return rc;
+}
+
+static int look_at_all(job *j, fy_err *e)
+{
+    uint64_t missing = j->config.len, available;
+    if (fy_chunk_files(j->dir, check_name, j, e) != 0 || check_config(j, e) != 0)
+        return -1;
+    for (size_t i = 0; i < j->n_parts; i++) {
+        if (look(j, i, &missing, e) != 0)
+            return -1;
+    }
+    if (fy_file_space(j->dir, &available, e) != 0)
+        return -1;
+    return missing <= available
+               ? 0
+               : fy_fail(e, FY_ENOSPACE,
+                         "%s: needs %" PRIu64 " bytes, the file system has %" PRIu64
+                         " free; free some space or choose another place",
+                         j->dir, missing, available);
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+/* A piece that is there has the right header; its bytes are compared as well, since two models may
+ * have that in common. */
+static int compare_there(const job *j, fy_progress *progress, fy_err *e)
+{
+    char rel[FY_PART_FILE_BYTES];
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < j->n_parts; i++) {
+        fy_piece p;
+        if (!j->there[i])
+            continue;
+        char *path = path_of(j, i, e);
+        rc = path != NULL && fy_piece_init(&p, &j->source, &j->parts[i], e) == 0 ? 0 : -1;
+        if (rc == 0) {
+            rc = fy_piece_compare(&p, path, progress, e);
+            if (rc > 0)
+                rc = refuse(j, fy_part_file(&j->parts[i], rel), "has other weights", e);
+            fy_piece_release(&p);
+        }
+        free(path);
+    }
+    return rc;
+}
+
+/* An interrupted piece says itself what is kept of it, unless that is nothing. */
+static int interrupted(const job *j, fy_err *e)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < j->n_parts; i++)
+        n += j->there[i];
+    if (e == NULL || e->code != FY_EINTR || n == 0 || strstr(e->msg, "goes on") != NULL)
+        return -1;
+    *e = (fy_err){0};
+    return fy_fail(e, FY_EINTR,
+                   "interrupted: %s keeps the %zu of %zu files that are done; the same command "
+                   "goes on",
+                   j->dir, n, j->n_parts);
+}
+
+static int write_part(job *j, size_t i, fy_span identity, fy_pool *pool, fy_progress *progress,
+                      fy_err *e)
+{
+    fy_piece p;
+    char rel[FY_PART_FILE_BYTES], text[FY_PART_TEXT_BYTES];
+    char *path = path_of(j, i, e);
+    if (path == NULL || fy_piece_init(&p, &j->source, &j->parts[i], e) != 0) {
+        free(path);
+        return -1;
+    }
+    const uint64_t bytes = fy_gguf_writer_file_bytes(p.w);
+    int rc = fy_gguf_write_resumed(p.w, path, identity, fy_piece_fill, &p, pool, progress, e);
+    if (rc == 0) {
+        j->there[i] = true;
+        fy_log(FY_LOG_DEBUG, "%s: %s, %.1f MB", fy_part_file(&p.part, rel),
+               fy_part_text(&p.part, j->source.hp, text), (double)bytes * 1e-6);
+    }
+    fy_piece_release(&p);
+    free(path);
+    return rc;
+}
+
+/* What is below the directory. */
+static const char *const below[] = {"ggml", FY_QNN_DIR};
+
+static int make_dirs(const job *j, fy_err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof below / sizeof below[0]; i++) {
+        char *path = fy_path_join(j->dir, below[i]);
+        rc = path == NULL ? fy_nomem(e) : fy_mkdirs(path, e);
+        free(path);
+    }
+    return rc;
+}
+
+/* Those that this run made and put nothing into. */
+static void remove_empty_dirs(const job *j, bool had_dir)
+{
+    for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
+        char *path = fy_path_join(j->dir, below[i]);
+        if (path != NULL)
+            rmdir(path);
+        free(path);
+    }
+    if (!had_dir)
+        rmdir(j->dir);
+}
+
+/* Without config.json the directory is not whole: it goes first and comes last. */
+static int write_config(const job *j, bool away, fy_err *e)
+{
+    char *path = fy_path_join(j->dir, CONFIG);
+    int rc = 0;
+    if (path == NULL)
+        rc = fy_nomem(e);
+    else if (!away)
+        rc = fy_file_write(path, j->config.ptr, j->config.len, e);
+    else if (unlink(path) != 0)
+        rc = fy_fail_errno(e, "%s: cannot remove", path);
+    free(path);
+    return rc;
+}
+
+static int write_all(job *j, fy_pool *pool, fy_progress *progress, fy_err *e)
+{
+    fy_str identity = {0};
+    if (j->stats.written > 0 && j->had_config && write_config(j, true, e) != 0)
+        return -1;
+    int rc = make_dirs(j, e);
+    if (rc == 0)
+        rc = fy_identity_program(&identity, e);
+    for (size_t i = 0; rc == 0 && i < fy_gguf_n_files(j->source.gguf); i++)
+        rc = fy_identity_file(&identity, "source", fy_gguf_file_path(j->source.gguf, i), e);
+    for (size_t i = 0; rc == 0 && i < j->n_parts; i++) {
+        if (!j->there[i])
+            rc = write_part(j, i, (fy_span){identity.ptr, identity.len}, pool, progress, e);
+    }
+    fy_str_release(&identity);
+    return rc == 0 && (j->stats.written > 0 || !j->had_config) ? write_config(j, false, e) : rc;
+}
+
+static int run(job *j, const char *model, fy_pool *pool, fy_progress *progress, fy_err *e)
+{
+    if (open_model(j, model, e) != 0 || resolve_borders(j, e) != 0)
+        return -1;
+    if (plan_parts(j, e) != 0 || look_at_all(j, e) != 0)
+        return -1;
+    if (progress != NULL)
+        progress->total_bytes = j->stats.bytes;
+    const bool had_dir = fy_file_exists(j->dir);
+    if (compare_there(j, progress, e) == 0 && write_all(j, pool, progress, e) == 0)
+        return 0;
+    remove_empty_dirs(j, had_dir);
+    return interrupted(j, e);
+}
+
+int fy_chunk(const char *model, const char *dir, const fy_cut *cut, fy_pool *pool,
+             fy_progress *progress, fy_chunk_stats *stats, fy_err *e)
+{
+    fy_err local = {0};
+    job j = {.dir = dir, .cut = *cut};
+    const int rc = run(&j, model, pool, progress, &local);
+    j.stats.n_files = (uint32_t)j.n_parts;
+    if (rc == 0 && stats != NULL)
+        *stats = j.stats;
+    fy_model_close(j.model);
+    fy_str_release(&j.config);
+    free(j.borders);
+    free(j.parts);
+    free(j.there);
+    return rc == 0 ? 0 : fy_fail(e, local.code, "%s", local.msg);
+}

@@ -1,0 +1,85 @@
+/* Inside of cutting and joining: which file holds which piece, what is in it, and which model it is
+ * of. */
+#ifndef FY_WORKSPACE_CHUNK_IMPL_H
+#define FY_WORKSPACE_CHUNK_IMPL_H
+
+#include "arch/part.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "model/model.h"
+#include "workspace/npu/chunk.h"
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+#define FY_PART_FILE_BYTES 64
+/* "ggml/weights.gguf", "qnn/chunk_3.gguf", "qnn/lm_head.gguf", "qnn/lm_head_0.gguf" */
+const char *fy_part_file(const fy_part *p, char out[FY_PART_FILE_BYTES]);
+
+/* Calls `each` for everything in dir, dir/ggml and dir/qnn, named from dir on. A directory that is
+ * not there is empty. Stops at the first -1. */
+typedef int fy_chunk_file(void *user, const char *rel, fy_err *e);
+int fy_chunk_files(const char *dir, fy_chunk_file *each, void *user, fy_err *e);
+
+/* --- which model ------------------------------------------------------------------------------ */
+
+/* ferry.chunk.model is the SHA-256, in lower-case hex digits, of
+ *
+ *   - every key in the file's order, but for split.* and ferry.chunk.*, as GGUF v3 encodes it:
+ * name, type, value;
+ *   - every tensor in the file's order: its name, number of dimensions, dimensions and type, as
+ * GGUF v3 encodes them, then the first 4 KiB of its data, or all of it.
+ *
+ * Cheap, and enough to tell one fine-tune of a model from another. */
+enum { FY_CHUNK_ID_BYTES = 4096 };
+typedef struct {
+    fy_sha256 *hash;
+} fy_chunk_id;
+bool fy_chunk_is_own_key(fy_span key); /* ferry.chunk.* or split.* */
+int fy_chunk_id_begin(fy_chunk_id *id, const fy_gguf *keys, fy_err *e);
+/* data: the first FY_CHUNK_ID_BYTES, or t->bytes when that is less. */
+int fy_chunk_id_add(fy_chunk_id *id, const fy_gguf_tensor *t, const void *data, fy_err *e);
+/* Frees what it holds, also when out is NULL. */
+int fy_chunk_id_end(fy_chunk_id *id, char out[FY_PART_MODEL_BYTES], fy_err *e);
+
+/* --- one piece -------------------------------------------------------------------------------- */
+
+/* What a cut is of, the same for all its pieces. */
+typedef struct {
+    const fy_gguf *gguf;
+    const fy_family *family;
+    const fy_hparams *hp;
+    const fy_gguf_tensor *tied; /* what an output matrix is copied from; NULL: it has its own */
+} fy_chunk_source;
+
+typedef struct {
+    const fy_gguf_tensor *from;
+    uint64_t at;    /* of the first byte, in the data of `from` */
+    uint32_t place; /* number of `from` in the model */
+} fy_piece_tensor;
+
+typedef struct {
+    const fy_chunk_source *source;
+    fy_part part;
+    fy_gguf_writer *w;        /* owned */
+    fy_piece_tensor *tensors; /* owned, as many as the writer has */
+    size_t n_tensors;
+} fy_piece;
+
+int fy_piece_init(fy_piece *p, const fy_chunk_source *s, const fy_part *part, fy_err *e);
+void fy_piece_release(fy_piece *p);
+fy_gguf_fill fy_piece_fill; /* user: the fy_piece */
+/* Is the file at path this piece? 0: yes; 1: no; -1. The header and the size alone, or all its
+ * bytes as well, which progress counts. */
+int fy_piece_is_at(const fy_piece *p, const char *path, fy_err *e);
+int fy_piece_compare(const fy_piece *p, const char *path, fy_progress *progress, fy_err *e);
+
+/* Does a row of the output matrix belong to each token (its bias: an element)? */
+bool fy_row_is_sliced(const fy_tensor_row *row);
+
+/* --- qnn/config.json -------------------------------------------------------------------------- */
+
+/* parts: all pieces, in order. FY_EARG for what no reader accepts. */
+int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_part *parts, size_t n,
+                    fy_str *out, fy_err *e);
+
+#endif

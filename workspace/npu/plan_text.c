@@ -1,0 +1,362 @@
+/* The plan as a table with a drawing: what each piece is made of against the limit of a context,
+ * and which pieces fill which session. ASCII, so that it stays whole in logs and mails. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "arch/part.h"
+#include "base/quote.h"
+#include "workspace/npu/plan_show.h"
+
+#define MB     1e-6
+#define GB     1e-9
+#define NARROW 0.9 /* of a limit */
+
+enum { MIN_COLUMNS = 72, MAX_COLUMNS = 120, MIN_BAR = 10, MAX_BAR = 40, NAME_BYTES = 32 };
+
+/* --- what it is about ------------------------------------------------------------------------- */
+
+static void put_model(fy_str *out, const fy_plan_view *v)
+{
+    const fy_hparams *hp = &v->model->npu.hp;
+    char name[FY_QUOTE_BYTES];
+    fy_plan_model_name(v->model, name, sizeof name);
+    fy_str_printf(out, "%s: %s, %u layer%s of width %u, %u heads", name, v->model->npu.family->name,
+                  hp->n_layer, hp->n_layer == 1 ? "" : "s", hp->n_embd, hp->n_head);
+    if (hp->n_head_kv != hp->n_head)
+        fy_str_printf(out, " (%u of KV)", hp->n_head_kv);
+    const double bytes = (double)v->model->npu.file_bytes;
+    const bool small = bytes * GB < 0.1;
+    fy_str_printf(out, ", vocabulary of %u; %.*f %s%s", hp->n_vocab, small ? 1 : 2,
+                  bytes * (small ? MB : GB), small ? "MB" : "GB",
+                  v->model->checkpoint ? " as f16" : "");
+}
+
+/* Whoever wrote the file may have put anything into it. */
+static void put_quoted(fy_str *out, const char *title)
+{
+    fy_str_puts(out, " (");
+    fy_str_put_quoted(out, fy_span_of(title), SIZE_MAX);
+    fy_str_putc(out, ')');
+}
+
+static void put_soc(fy_str *out, const fy_plan_view *v)
+{
+    const fy_soc *s = v->plan->params.soc;
+    fy_str_puts(out, s->name);
+    if (s->title != NULL)
+        put_quoted(out, s->title);
+    fy_str_printf(out, ": HTP V%u", s->htp_arch);
+    if (s->vtcm_mb > 0)
+        fy_str_printf(out, ", VTCM %u MiB", s->vtcm_mb);
+    fy_str_printf(out, ", %u session%s of %.2f GB, a context at most %.2f GB, a file %.2f GB",
+                  s->n_sessions, s->n_sessions == 1 ? "" : "s", (double)s->session_bytes * GB,
+                  (double)s->context_bytes * GB, (double)s->file_bytes * GB);
+}
+
+static void put_recipe(fy_str *out, const fy_plan_view *v)
+{
+    const fy_npu_recipe *r = v->plan->params.recipe;
+    fy_str_puts(out, r->name);
+    if (strcmp(r->name, r->title) != 0)
+        put_quoted(out, r->title);
+    fy_str_printf(out, ", KV cache of %u bit", v->plan->params.kv_bits);
+}
+
+static void put_graphs(fy_str *out, const fy_plan_view *v)
+{
+    const fy_npu_params *o = &v->plan->params;
+    fy_str_printf(out, "context %u (%u cached), batches of", o->n_ctx, v->plan->n_cache);
+    for (uint32_t i = 0; i < o->n_batches; i++)
+        fy_str_printf(out, "%s %u", i == 0 ? "" : i + 1 < o->n_batches ? "," : " and", o->batch[i]);
+    if (o->n_batches > 1)
+        fy_str_puts(out, v->plan->weights_shared ? ", which share the weights"
+                                                 : ", each with weights of its own");
+}
+
+static void put_line(fy_str *out, const char *name, void (*put)(fy_str *out, const fy_plan_view *v),
+                     const fy_plan_view *v, int columns)
+{
+    enum { INDENT = 9 };
+    fy_str line = {0};
+    put(&line, v);
+    fy_str_printf(out, "%-*s", INDENT, name);
+    fy_str_wrap(out, fy_str_z(&line), INDENT, (size_t)columns);
+    out->oom |= line.oom;
+    fy_str_release(&line);
+}
+
+/* --- the pieces ------------------------------------------------------------------------------- */
+
+typedef struct {
+    char name[NAME_BYTES], range[NAME_BYTES];
+} row_name;
+
+static row_name name_of(const fy_npu_plan *p, uint32_t i)
+{
+    row_name r = {.name = "lm_head"};
+    if (i < p->n_chunks) {
+        const fy_npu_piece *c = &p->chunks[i];
+        snprintf(r.name, sizeof r.name, "chunk %u", i);
+        snprintf(r.range, sizeof r.range, c->first_layer + 1 < c->end_layer ? "%u-%u" : "%u",
+                 c->first_layer, c->end_layer - 1);
+    } else if (p->n_heads > 1) {
+        const fy_npu_piece *h = &p->heads[i - p->n_chunks];
+        snprintf(r.name, sizeof r.name, "lm_head %u", i - p->n_chunks);
+        snprintf(r.range, sizeof r.range, "tokens %u-%u", h->first_token, h->end_token - 1);
+    }
+    return r;
+}
+
+static const fy_npu_piece *piece_at(const fy_npu_plan *p, uint32_t i)
+{
+    return i < p->n_chunks ? &p->chunks[i] : &p->heads[i - p->n_chunks];
+}
+
+static void put_times(fy_str *out, char c, int n)
+{
+    for (; n > 0; n--)
+        fy_str_putc(out, c);
+}
+
+static double part_of(uint64_t bytes, uint64_t limit)
+{
+    return limit > 0 ? (double)bytes / (double)limit : 0;
+}
+
+static int cells(uint64_t bytes, uint64_t limit, int width)
+{
+    const double n = part_of(bytes, limit) * width;
+    return n >= width ? width : (int)(n + 0.5);
+}
+
+/* Of the two limits that a piece has, the one that it is nearer to. */
+typedef struct {
+    bool file; /* else the context's */
+    uint64_t bytes, limit;
+} fill;
+
+static fill fill_of(const fy_npu_piece *p, const fy_soc *s)
+{
+    const bool file = part_of(p->file_bytes, s->file_bytes) > part_of(p->bytes, s->context_bytes);
+    return file ? (fill){true, p->file_bytes, s->file_bytes}
+                : (fill){false, p->bytes, s->context_bytes};
+}
+
+static void put_fill(fy_str *out, const fy_npu_piece *p, const fy_soc *s, int width)
+{
+    const fill f = fill_of(p, s);
+    const int weights = cells(p->weights, f.limit, width);
+    const int kv = f.file ? weights : cells(p->weights + p->kv_bytes, f.limit, width);
+    const int all = cells(f.bytes, f.limit, width);
+    fy_str_puts(out, "  [");
+    put_times(out, '#', weights);
+    put_times(out, '=', kv - weights);
+    put_times(out, '-', all - kv);
+    put_times(out, '.', width - all);
+    fy_str_printf(out, "%c %3.0f %% of a %s", f.bytes > f.limit ? '>' : ']',
+                  100 * part_of(f.bytes, f.limit), f.file ? "file" : "context");
+}
+
+static void put_mb(fy_str *out, uint64_t bytes, int wide)
+{
+    const double n = (double)bytes * MB;
+    fy_str_printf(out, "%*.*f", wide, n < 100 ? 1 : 0, n);
+}
+
+static void put_numbers(fy_str *out, uint64_t weights, uint64_t kv, uint64_t io, uint64_t rest,
+                        uint64_t bytes)
+{
+    put_mb(out, weights, 8);
+    put_mb(out, kv, 7);
+    put_mb(out, io - kv, 7);
+    put_mb(out, rest, 7);
+    put_mb(out, bytes, 8);
+}
+
+static void put_piece(fy_str *out, const fy_npu_plan *p, uint32_t i, int wide, int bar)
+{
+    const fy_npu_piece *c = piece_at(p, i);
+    const row_name r = name_of(p, i);
+    fy_str_printf(out, "%-10s %-*s", r.name, wide, r.range);
+    put_numbers(out, c->weights, c->kv_bytes, c->io_bytes, c->op_bytes + c->scratch, c->bytes);
+    fy_str_printf(out, " %8u", c->session);
+    if (bar > 0)
+        put_fill(out, c, p->params.soc, bar);
+    fy_str_putc(out, '\n');
+}
+
+static void put_sums(fy_str *out, const fy_npu_plan *p, int wide)
+{
+    uint64_t rest = 0, bytes = 0;
+    for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
+        rest += piece_at(p, i)->op_bytes + piece_at(p, i)->scratch;
+        bytes += piece_at(p, i)->bytes;
+    }
+    fy_str_printf(out, "%-10s %-*s", "all", wide, "");
+    put_numbers(out, p->weights, p->kv, p->io, rest, bytes);
+    fy_str_printf(out, "\n%-10s %-*s", "embedding", wide, "");
+    put_mb(out, p->embedding, 8);
+    fy_str_puts(out, ", on the CPU\n");
+}
+
+static void put_pieces(fy_str *out, const fy_npu_plan *p, int columns)
+{
+    enum { NUMBERS = 57, AROUND_BAR = 23 };
+    int wide = 6;
+    for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
+        const int len = (int)strlen(name_of(p, i).range);
+        wide = len > wide ? len : wide;
+    }
+    int bar = columns - NUMBERS - wide - AROUND_BAR;
+    bar = bar > MAX_BAR ? MAX_BAR : bar < MIN_BAR ? 0 : bar;
+    fy_str_printf(out, "\n%-10s %-*s%8s%7s%7s%7s%8s %8s\n", "MB", wide, "layers", "weights", "KV",
+                  "I/O", "op", "all", "session");
+    for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++)
+        put_piece(out, p, i, wide, bar);
+    put_sums(out, p, wide);
+    if (bar > 0)
+        fy_str_puts(out, "[# weights  = KV cache  - inputs, outputs, operations]\n");
+}
+
+/* --- the sessions ----------------------------------------------------------------------------- */
+
+/* A chunk is drawn with the last digit of its number. */
+static char mark_of(const fy_npu_plan *p, uint32_t i)
+{
+    return i < p->n_chunks ? (char)('0' + i % 10) : 'h';
+}
+
+static void put_session(fy_str *out, const fy_npu_plan *p, uint32_t session, int width)
+{
+    const fy_soc *s = p->params.soc;
+    uint64_t bytes = 0;
+    int at = 0;
+    fy_str_printf(out, "session %-2u [", session);
+    for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
+        const fy_npu_piece *c = piece_at(p, i);
+        if (c->session != session)
+            continue;
+        bytes += c->bytes;
+        const int to = cells(bytes, s->session_bytes, width);
+        put_times(out, mark_of(p, i), to - at);
+        at = to > at ? to : at;
+    }
+    put_times(out, '.', width - at);
+    fy_str_printf(out, "%c %.2f of %.2f GB\n", bytes > s->session_bytes ? '>' : ']',
+                  (double)bytes * GB, (double)s->session_bytes * GB);
+}
+
+/* Those that the chip does not have are not drawn. */
+static void put_rest(fy_str *out, const fy_npu_plan *p)
+{
+    const uint32_t n = p->params.soc->n_sessions;
+    uint64_t bytes = 0;
+    if (p->n_sessions <= n)
+        return;
+    for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++)
+        bytes += piece_at(p, i)->session >= n ? piece_at(p, i)->bytes : 0;
+    fy_str_printf(out, "and %u more, which the chip does not have, of %.2f GB\n", p->n_sessions - n,
+                  (double)bytes * GB);
+}
+
+static void put_sessions(fy_str *out, const fy_npu_plan *p, int columns)
+{
+    enum { AROUND = 12 + 20 };
+    int width = columns - AROUND;
+    fy_str_putc(out, '\n');
+    for (uint32_t i = 0; i < p->n_sessions && i < p->params.soc->n_sessions; i++)
+        put_session(out, p, i, width > 2 * MAX_BAR ? 2 * MAX_BAR : width);
+    put_rest(out, p);
+}
+
+static void put_memory(fy_str *out, const fy_plan_view *v)
+{
+    const fy_npu_plan *p = v->plan;
+    fy_str_printf(out, "%.2f GB with the NPU, %.2f GB with the CPU alone", (double)p->npu_peak * GB,
+                  (double)p->cpu_peak * GB);
+    if (p->params.memory_bytes > 0)
+        fy_str_printf(out, ", of the phone's %.2f GB", (double)p->params.memory_bytes * GB);
+}
+
+/* Is a piece so near to a limit that what is only estimated decides? */
+static bool is_narrow(const fy_npu_plan *p)
+{
+    for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
+        const fill f = fill_of(piece_at(p, i), p->params.soc);
+        if (part_of(f.bytes, f.limit) > NARROW)
+            return true;
+    }
+    return false;
+}
+
+static void put_verdict(fy_str *out, const fy_plan_view *v)
+{
+    const fy_npu_plan *p = v->plan;
+    fy_str_printf(out, "%u chunk%s and %u lm_head%s in %u of %u sessions", p->n_chunks,
+                  p->n_chunks == 1 ? "" : "s", p->n_heads, p->n_heads == 1 ? "" : "s",
+                  p->n_sessions, p->params.soc->n_sessions);
+    if (is_narrow(p))
+        fy_str_puts(out, "; narrowly, and op is estimated (see --chunks)");
+}
+
+/* --- layer by layer --------------------------------------------------------------------------- */
+
+static bool same_layers(const fy_npu_model *m, const fy_npu_recipe *r, uint32_t a, uint32_t b)
+{
+    fy_plan_matrix x, y;
+    bool more = true;
+    for (size_t i = 0; more; i++) {
+        more = fy_plan_matrix_at(m, r, a, i, &x);
+        if (more != fy_plan_matrix_at(m, r, b, i, &y))
+            return false;
+        if (more && (strcmp(x.name, y.name) != 0 || x.type != y.type || x.bytes != y.bytes))
+            return false;
+    }
+    return true;
+}
+
+static void put_matrices(fy_str *out, const fy_npu_model *m, const fy_npu_recipe *r, uint32_t layer)
+{
+    fy_plan_matrix t;
+    for (size_t i = 0; fy_plan_matrix_at(m, r, layer, i, &t); i++)
+        fy_str_printf(out, "  %-16s %-14s %8" PRIu64 " x %-8" PRIu64 "%9.2f MB\n", t.name,
+                      fy_npu_type_name(t.type), t.n_out, t.n_in, (double)t.bytes * MB);
+}
+
+/* Neighbours that are alike are one block. */
+static void put_layers(fy_str *out, const fy_npu_model *m, const fy_npu_params *o)
+{
+    for (uint32_t i = 0, end; i < o->n_layers; i = end) {
+        uint64_t bytes = 0;
+        for (end = i + 1; end < o->n_layers && same_layers(m, o->recipe, i, end);)
+            end++;
+        fy_plan_layer_bytes(m, o->recipe, i, &bytes);
+        if (end > i + 1)
+            fy_str_printf(out, "\nlayers %u-%u, each %.2f MB\n", i, end - 1, (double)bytes * MB);
+        else
+            fy_str_printf(out, "\nlayer %u, %.2f MB\n", i, (double)bytes * MB);
+        put_matrices(out, m, o->recipe, i);
+    }
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+void fy_plan_put_text(fy_str *out, const fy_plan_view *v, int columns, bool details)
+{
+    const fy_npu_plan *p = v->plan;
+    columns = columns < MIN_COLUMNS ? MIN_COLUMNS : columns > MAX_COLUMNS ? MAX_COLUMNS : columns;
+    put_line(out, "model", put_model, v, columns);
+    put_line(out, "chip", put_soc, v, columns);
+    put_line(out, "recipe", put_recipe, v, columns);
+    put_line(out, "graphs", put_graphs, v, columns);
+    if (details)
+        put_layers(out, &v->model->npu, &p->params);
+    if (p->n_chunks == 0) /* a limit that nothing could be counted behind */
+        return;
+    put_pieces(out, p, columns);
+    put_sessions(out, p, columns);
+    put_line(out, "memory", put_memory, v, columns);
+    if (p->fits)
+        put_line(out, "fits", put_verdict, v, columns);
+}

@@ -1,0 +1,334 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/quote.h"
+#include "bundle/bundle.h"
+#include "cli/call.h"
+#include "cli/verb.h"
+#include "kernels/row.h"
+#include "workspace/npu/htp.h"
+#include "workspace/npu/soc_table.h"
+#include "workspace/pack/workspace.h"
+
+typedef struct {
+    const char *out, *main_model, *draft, *model_id, *exe_path, *exec, *qnn_path, *chunks,
+        *qnn_libs, *soc, *htp;
+    int outtype;
+    bool fit, copy, no_parity, quiet, verbose;
+} options;
+
+#define OUTTYPES "auto|" FY_ROW_TYPES
+
+static const fy_opt opts[] = {
+    {.group = "Output",
+     .name = "out-path",
+     .alias = "o",
+     .kind = FY_OPT_STR,
+     .arg = "DIR",
+     .offset = offsetof(options, out),
+     .line_only = true,
+     .help = "The workspace to create; must not exist, or be an empty directory."},
+    {.group = "Models",
+     .name = "main-model",
+     .alias = "m",
+     .kind = FY_OPT_STR,
+     .arg = "MODEL.gguf|DIR",
+     .offset = offsetof(options, main_model),
+     .line_only = true,
+     .help = "The main model; without it the first argument is."},
+    {.group = "Models",
+     .name = "draft",
+     .alias = "d",
+     .kind = FY_OPT_STR,
+     .arg = "MODEL.gguf|DIR",
+     .offset = offsetof(options, draft),
+     .line_only = true,
+     .help = "A small model of the same vocabulary for speculative decoding, named in "
+             "workspace.json."},
+    {.group = "Models",
+     .name = "outtype",
+     .kind = FY_OPT_CHOICE,
+     .arg = OUTTYPES,
+     .offset = offsetof(options, outtype),
+     .def = "q4_0",
+     .help = "What checkpoints are converted to, as 'ferry convert' does."},
+    {.group = "Models",
+     .name = "fit",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, fit),
+     .help = "Convert with the scales that lose least, as 'ferry convert --fit' does."},
+    {.group = "Models",
+     .name = "model-id",
+     .kind = FY_OPT_STR,
+     .arg = "NAME",
+     .offset = offsetof(options, model_id),
+     .line_only = true,
+     .help = "The main model's id in model.json; without it the name of its directory."},
+    {.group = "Models",
+     .name = "copy",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, copy),
+     .help = "Copy the weights even where shared blocks or a hard link would do."},
+    {.group = "Models",
+     .name = "no-parity",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, no_parity),
+     .help = "Leave parity.json out: nothing is computed, and 'ferry selftest' has less to "
+             "compare with."},
+    {.group = "Program",
+     .name = "exe-path",
+     .kind = FY_OPT_STR,
+     .arg = "FILE|DIR",
+     .offset = offsetof(options, exe_path),
+     .help = "The aarch64 build of ferry, or a directory that holds it; without it the installed "
+             "one, then the build tree's. With --exec: another runtime, a program or a directory "
+             "of which everything goes to bin/."},
+    {.group = "Program",
+     .name = "exec",
+     .kind = FY_OPT_STR,
+     .arg = "COMMAND",
+     .offset = offsetof(options, exec),
+     .line_only = true,
+     .help = "The command line that starts the other runtime in the workspace's directory; it "
+             "begins with a program of bin/. Recorded in workspace.json."},
+    {.group = "NPU",
+     .name = "qnn-path",
+     .kind = FY_OPT_STR,
+     .arg = "DIR",
+     .offset = offsetof(options, qnn_path),
+     .line_only = true,
+     .help = "Context binaries of the main model: what PowerServe's converter wrote, or a "
+             "downloaded package."},
+    {.group = "NPU",
+     .name = "chunks",
+     .kind = FY_OPT_STR,
+     .arg = "DIR",
+     .offset = offsetof(options, chunks),
+     .line_only = true,
+     .help = "The chunks that 'ferry chunk -o DIR' cut from the main model, beside its complete "
+             "weights. Without a main model DIR is it: the workspace has the chunks alone."},
+    {.group = "NPU",
+     .name = "soc",
+     .kind = FY_OPT_STR,
+     .arg = "NAME",
+     .offset = offsetof(options, soc),
+     .set = "htp",
+     .help = "Take the vendor's libraries for this chip along (SM8650, 8750, \"8 Gen 3\", ...)."},
+    {.group = "NPU",
+     .name = "htp",
+     .kind = FY_OPT_STR,
+     .arg = "ARCH",
+     .offset = offsetof(options, htp),
+     .set = "htp",
+     .help = "The same by the architecture of its NPU: V68, V69, V73, V75, V79 or V81."},
+    {.group = "NPU",
+     .name = "qnn-libs",
+     .kind = FY_OPT_STR,
+     .arg = "DIR",
+     .offset = offsetof(options, qnn_libs),
+     .help = "Where those libraries are: the vendor's SDK, or a directory that holds them. Without "
+             "it QNN_SDK_ROOT, then beside the context binaries."},
+    FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
+};
+
+/* --- checkpoints ------------------------------------------------------------------------------ */
+
+/* `ferry convert` by the verb table. */
+typedef struct {
+    const options *o;
+    fy_progress *progress;
+} converter;
+
+static const char *outtype_name(const options *o, char out[8])
+{
+    fy_choice_name(OUTTYPES, o->outtype, out, 8);
+    return out;
+}
+
+static int call_convert(const options *o, const char *dir, const char *out, fy_err *e)
+{
+    const fy_verb *v = fy_verb_find("convert");
+    char type[8], outtype[] = "--outtype", to[] = "-o", end[] = "--", quiet[] = "--quiet",
+                  verbose[] = "--verbose", anew[] = "--resume=no", fit[] = "--fit";
+    outtype_name(o, type);
+    char *from = strdup(dir), *file = strdup(out);
+    char *words[10] = {NULL};
+    int n = 0, status = 0;
+    if (o->quiet || o->verbose)
+        words[n++] = o->quiet ? quiet : verbose;
+    if (o->fit)
+        words[n++] = fit;
+    char *const rest[] = {outtype, type, to, file, anew, end, from};
+    memcpy(words + n, rest, sizeof rest);
+    n += (int)(sizeof rest / sizeof rest[0]);
+    fy_call c = {0};
+    int rc =
+        v == NULL || from == NULL || file == NULL ? fy_nomem(e) : fy_call_open(&c, v, n, words, e);
+    if (rc == 0)
+        rc = fy_call_run(&c, &status, e);
+    if (c.v != NULL)
+        fy_call_close(&c);
+    free(from);
+    free(file);
+    return rc;
+}
+
+static int convert(void *user, const char *dir, const char *out, fy_err *e)
+{
+    converter *c = user;
+    uint64_t total = c->progress->total_bytes, done = atomic_load(&c->progress->done_bytes);
+    fy_show_end(c->progress); /* convert shows its own */
+    int rc = call_convert(c->o, dir, out, e);
+    fy_show_begin(c->progress, "creating", total);
+    atomic_store(&c->progress->done_bytes, done);
+    return rc == 0 ? 0 : fy_ctx(e, "converting");
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+/* -m first, then the arguments; without any the model that was cut. */
+static const char **list_models(const options *o, int n_args, char **args, size_t *n, fy_err *e)
+{
+    const char **list = calloc((size_t)n_args + 1, sizeof *list);
+    if (list == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    *n = 0;
+    if (o->main_model != NULL)
+        list[(*n)++] = o->main_model;
+    for (int i = 0; i < n_args; i++)
+        list[(*n)++] = args[i];
+    if (*n == 0)
+        list[(*n)++] = o->chunks;
+    return list;
+}
+
+static int htp_of_soc(const char *name, int *arch, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    fy_soc_table *t = fy_soc_table_open(NULL, e);
+    if (t == NULL)
+        return -1;
+    const fy_soc *soc = fy_soc_find(t, name, NULL), *near = fy_soc_nearest(t, name);
+    if (soc != NULL)
+        *arch = (int)soc->htp_arch;
+    else
+        fy_fail(
+            e, FY_EARG, "--soc: '%s' is unknown%s%s%s; give the architecture of its NPU with --htp",
+            fy_quote(shown, sizeof shown, fy_span_of(name)), near != NULL ? ", did you mean " : "",
+            near != NULL ? near->name : "", near != NULL ? "?" : "");
+    fy_soc_table_free(t);
+    return *arch > 0 ? 0 : -1;
+}
+
+static int choose_htp(const options *o, int *arch, fy_err *e)
+{
+    *arch = 0;
+    if (o->soc != NULL && o->htp != NULL)
+        return fy_fail(e, FY_EARG, "--soc and --htp say the same: give one of them");
+    if (o->htp != NULL)
+        return fy_htp_parse(o->htp, arch, e);
+    return o->soc != NULL ? htp_of_soc(o->soc, arch, e) : 0;
+}
+
+static void report(const options *o, const fy_create_params *p)
+{
+    size_t n = p->n_models + (p->draft != NULL);
+    fy_log(FY_LOG_INFO, "%s: %zu model%s, %s for %s", o->out, n, n > 1 ? "s" : "",
+           p->exec != NULL ? "a runtime" : FY_BUNDLE_EXE, FY_TARGET_ARM64);
+    if ((p->qnn_path != NULL || p->chunks != NULL) && p->htp == 0)
+        fy_log(FY_LOG_INFO,
+               "%s: without qnn_libs/; --soc or --htp takes the vendor's libraries along", o->out);
+}
+
+static int run(void *opaque, int n_args, char **args, fy_err *e)
+{
+    const options *o = opaque;
+    char self[4096], outtype[8];
+    ssize_t n_self = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n_self > 0 ? n_self : 0] = '\0';
+    fy_progress progress;
+    converter c = {o, &progress};
+    fy_create_params p = {.draft = o->draft,
+                          .outtype = outtype_name(o, outtype),
+                          .dir = o->out,
+                          .exe_path = o->exe_path,
+                          .exec = o->exec,
+                          .self = n_self > 0 ? self : NULL,
+                          .model_id = o->model_id,
+                          .tool = "ferry " FERRY_VERSION,
+                          .qnn_path = o->qnn_path,
+                          .chunks = o->chunks,
+                          .qnn_libs = o->qnn_libs,
+                          .copy = o->copy,
+                          .parity = !o->no_parity,
+                          .convert = convert,
+                          .convert_user = &c};
+    if (o->out == NULL)
+        return fy_fail(e, FY_EARG, "which workspace? Name it with -o DIR");
+    if (o->chunks != NULL && o->qnn_path != NULL)
+        return fy_fail(e, FY_EARG,
+                       "--chunks and --qnn-path are two forms of one model: give one of them");
+    if (n_args == 0 && o->main_model == NULL && o->chunks == NULL)
+        return fy_fail(e, FY_EARG, "which model? Name a GGUF file or a checkpoint");
+    if (choose_htp(o, &p.htp, e) != 0)
+        return -1;
+    const char **models = list_models(o, n_args, args, &p.n_models, e);
+    if (models == NULL)
+        return -1;
+    p.models = models;
+    fy_show_begin(&progress, "creating", 0);
+    int rc = fy_create(&p, &progress, e);
+    fy_show_end(&progress);
+    free(models);
+    if (rc == 0)
+        report(o, &p);
+    return rc;
+}
+
+const fy_verb fy_verb_create = {
+    .name = "create",
+    .summary = "make a workspace directory for the phone from models",
+    .synopsis = "MODEL.gguf|DIR...",
+    .min_args = 0,
+    .max_args = -1,
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof opts[0],
+    .opts_bytes = sizeof(options),
+    .description =
+        "Puts models, the device build of ferry and their settings into one directory that "
+        "'ferry run -d' and PowerServe's runtime can load. A model is a GGUF file, the directory "
+        "of a checkpoint, which is converted on the way (--outtype), or a directory as PowerServe "
+        "keeps models and 'ferry chunk' makes them (ggml/weights.gguf, and qnn/ if there is one). "
+        "The first model is the main "
+        "one. A manifest with the size and SHA-256 of every file is written last.\n\n"
+        "PowerServe's runtime computes llama and qwen2 without rope scaling, with weights in f32, "
+        "f16 (but for the embedding), q8_0 and q4_0. Of any other model a warning says why it "
+        "could not; ferry runs it.\n\n"
+        "The weights take no second space where the file system can share them: as a clone, else "
+        "as a hard link. A hard link is the same file under two names, so who changes the GGUF "
+        "in place changes the workspace too ('ferry verify' then says so); --copy avoids "
+        "that.\n\n"
+        "Sampler defaults are those the model recommends (general.sampling.*), else greedy.\n\n"
+        "For each model a parity.json is computed: ids of texts, rendered conversations and greedy "
+        "ids, which 'ferry selftest' asks of the phone again. It reads the weights a few dozen "
+        "times, 64 GB in all and a minute at most; --no-parity leaves it out.",
+    .examples =
+        "ferry create model.gguf -o phone\n"
+        "# from a checkpoint, in 8 bits\n"
+        "ferry create checkpoint --outtype q8_0 -o phone8\n"
+        "# two models, and a device program from somewhere else\n"
+        "ferry create model.gguf model-f16.gguf -o both --exe-path device/ferry\n"
+        "# what 'ferry chunk model.gguf -o cut' made: alone, and beside the complete model\n"
+        "ferry create cut -o npu\n"
+        "ferry create model.gguf --chunks cut -o whole\n",
+    .environment = "QNN_SDK_ROOT The NPU vendor's SDK, for --soc and --htp.\n"
+                   "XDG_CONFIG_HOME Where ferry/soc.d is looked for; ~/.config when not set.\n",
+    .task = FY_TASK_PACKAGE,
+    .run = run,
+};

@@ -1,0 +1,100 @@
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/verb.h"
+#include "workspace/pack/sign.h"
+
+typedef struct {
+    const char *key;
+    bool quiet, verbose;
+} options;
+
+static const fy_opt opts[] = {
+    {.group = "Signature",
+     .name = "key",
+     .kind = FY_OPT_STR,
+     .arg = "KEY.pem",
+     .offset = offsetof(options, key),
+     .help = "The private key, as 'ferry keygen' writes it. One with a passphrase asks for it on "
+             "the terminal."},
+    FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
+};
+
+/* One line from the terminal, which does not show it. */
+static int read_line(int fd, char *out, int size)
+{
+    int n = 0;
+    char c;
+    ssize_t got;
+    while ((got = read(fd, &c, 1)) == 1 && c != '\n') {
+        if (n == size)
+            return -1;
+        out[n++] = c;
+    }
+    return got == 1 ? n : -1;
+}
+
+static int ask(void *user, const char *path, char *out, int size)
+{
+    (void)user;
+    struct termios shown, hidden;
+    int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return -1;
+    if (tcgetattr(fd, &shown) != 0) {
+        close(fd);
+        return -1;
+    }
+    hidden = shown;
+    hidden.c_lflag &= ~(tcflag_t)ECHO;
+    hidden.c_lflag |= ICANON | ECHONL;
+    tcsetattr(fd, TCSAFLUSH, &hidden);
+    dprintf(fd, "passphrase of %s: ", path);
+    int n = read_line(fd, out, size);
+    tcsetattr(fd, TCSAFLUSH, &shown);
+    close(fd);
+    return n;
+}
+
+static int run(void *opaque, int n_args, char **args, fy_err *e)
+{
+    const options *o = opaque;
+    (void)n_args;
+    char fingerprint[FY_FINGERPRINT_BYTES];
+    if (o->key == NULL)
+        return fy_fail(e, FY_EARG,
+                       "by which key? Name it with --key KEY.pem ('ferry keygen' makes one)");
+    if (fy_sign(args[0], o->key, ask, NULL, fingerprint, e) != 0)
+        return -1;
+    fy_log(FY_LOG_INFO, "%s: signed by %s", args[0], fingerprint);
+    return 0;
+}
+
+const fy_verb fy_verb_sign = {
+    .name = "sign",
+    .summary = "sign a workspace",
+    .synopsis = "DIR",
+    .min_args = 1,
+    .max_args = 1,
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof opts[0],
+    .opts_bytes = sizeof(options),
+    .description =
+        "Signs manifest.json, which holds the hash of every other file, with an Ed25519 key: "
+        "manifest.sig gets the 64 bytes of the signature, manifest.pub.pem the public key. An "
+        "older "
+        "signature is replaced. 'openssl pkeyutl -sign -rawin' makes the same signature, and "
+        "'openssl pkeyutl -verify -rawin' checks it.\n\n"
+        "verify, push and unpack say whose signature a workspace has.",
+    .examples = "ferry keygen -o me\n"
+                "ferry sign workspace --key me.pem\n"
+                "ferry verify workspace --key me.pub.pem\n",
+    .task = FY_TASK_PACKAGE,
+    .run = run,
+};

@@ -1,0 +1,285 @@
+#include "workspace/pack/workspace.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "arch/part.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "bundle/bundle.h"
+#include "cli/model_chunks.h"
+#include "cli/measure/parity.h"
+#include "format/gguf_write.h"
+#include "workspace/pack/create_impl.h"
+#include "workspace/npu/qnn_check.h"
+#include "workspace/pack/verify_content.h"
+
+/* --- a model ---------------------------------------------------------------------------------- */
+
+/* Every key of the model, no tensors. It is no piece, so not those of one. */
+static int add_vocab(fy_maker *k, const fy_gguf *g, const char *rel, fy_err *e)
+{
+    fy_gguf_writer *w = fy_gguf_writer_new(e);
+    char *path = fy_staging_path(k->st, rel, e);
+    int rc = w != NULL && path != NULL ? 0 : -1;
+    for (size_t i = 0; rc == 0 && i < fy_gguf_n_kv(g); i++) {
+        const fy_gguf_kv *kv = fy_gguf_kv_at(g, i);
+        if (!fy_span_is(kv->key, FY_KEY_ALIGNMENT) && /* of the data, which this file has not */
+            !fy_span_begins(kv->key, FY_PART_KEYS))
+            rc = fy_gguf_add_kv(w, kv, e);
+    }
+    if (rc == 0)
+        rc = fy_gguf_write(w, path, NULL, NULL, NULL, NULL, e);
+    fy_gguf_writer_free(w);
+    free(path);
+    return rc == 0 ? fy_maker_take(k, rel, e) : rc;
+}
+
+static void warn_powerserve(const fy_create_source *m)
+{
+    fy_str why = {0};
+    if (!m->cut)
+        fy_powerserve_limits(fy_model_gguf(m->model), fy_model_family(m->model),
+                             fy_model_hparams(m->model), &why);
+    else
+        fy_str_puts(&why, "its layers are chunks, which have to be compiled to context binaries");
+    if (why.len > 0)
+        fy_log(FY_LOG_WARN, "%s: PowerServe's runtime could not compute this model (ferry can): %s",
+               m->name, fy_str_z(&why));
+    else if (m->chunks)
+        fy_log(FY_LOG_WARN,
+               "%s: PowerServe's runtime needs --no-qnn for this model: its chunks have to be "
+               "compiled to context binaries",
+               m->name);
+    else
+        fy_log(FY_LOG_DEBUG, "%s: PowerServe's runtime can compute this model, too", m->name);
+    fy_str_release(&why);
+}
+
+/* What the phone is to be asked; of a cut model the chunks answer. One that has no tokenizer can
+ * still be run, with ids, and one whose layers are compiled only where it was compiled for. */
+static int add_parity(fy_maker *k, const fy_create_source *m, const char *rel, fy_err *e)
+{
+    fy_parity_params p = fy_parity_defaults();
+    fy_parity_made made;
+    fy_str text = {0};
+    fy_err why = {0};
+    p.tool = k->p->tool;
+    int rc = m->cut ? fy_model_add_chunks(m->model, m->qnn, &(fy_map_how){0}, &why) : 0;
+    if (rc == 0)
+        rc = fy_parity_make(m->model, &p, &text, &made, &why);
+    if (rc != 0 && why.code == FY_EUNSUPPORTED) {
+        fy_log(FY_LOG_WARN, "%s: without " FY_BUNDLE_PARITY ": %s", m->name, why.msg);
+        fy_str_release(&text);
+        return 0;
+    }
+    if (rc != 0)
+        fy_fail(e, why.code, "%s: %s", m->name, why.msg);
+    else
+        fy_log(FY_LOG_INFO, "%s: parity: %u texts, %u conversations, %u greedy ids in %.1f s%s",
+               m->name, made.n_texts, made.n_conversations, made.n_ids, made.seconds,
+               made.cut ? " (cut short: the model is slow here)" : "");
+    return fy_maker_text(k, rel, rc, &text, e);
+}
+
+/* A checkpoint is converted to where its weights belong; there is no other copy. */
+static int convert(fy_maker *k, fy_create_source *m, bool main_model, const char *rel, fy_err *e)
+{
+    char *to = fy_staging_path(k->st, rel, e);
+    int rc = to != NULL ? fy_staging_mkdirs(k->st, rel, e) : -1;
+    if (rc == 0)
+        rc = k->p->convert(k->p->convert_user, m->path, to, e);
+    if (rc == 0)
+        rc = fy_maker_take(k, rel, e);
+    if (rc == 0)
+        rc = fy_create_open_model(m, to, e);
+    if (rc == 0)
+        rc = fy_create_describe(k->p, m, main_model, e);
+    free(to);
+    return rc;
+}
+
+static int add_model(fy_maker *k, fy_create_source *m, bool main_model, fy_err *e)
+{
+    char rel[FY_MODEL_NAME_BYTES + 32];
+    fy_str text = {0};
+    snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_WEIGHTS, m->name);
+    int rc = m->checkpoint ? convert(k, m, main_model, rel, e)
+                           : fy_maker_share(k, m->path, m->bytes, rel, e);
+    for (size_t i = 0; rc == 0 && i < m->npu.n; i++) {
+        const fy_piece *f = &m->npu.item[i];
+        rc = fy_maker_share(k, f->from, f->bytes, f->rel, e);
+    }
+    snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_VOCAB, m->name);
+    if (rc != 0 || add_vocab(k, fy_model_gguf(m->model), rel, e) != 0)
+        return -1;
+    snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_MODEL_JSON, m->name);
+    rc = fy_model_json_text(&m->json, &text, e);
+    if (fy_maker_text(k, rel, rc, &text, e) != 0)
+        return -1;
+    warn_powerserve(m);
+    snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_PARITY, m->name);
+    return k->p->parity ? add_parity(k, m, rel, e) : 0;
+}
+
+/* --- the rest --------------------------------------------------------------------------------- */
+
+static int workspace_text(const fy_create_params *p, const fy_create_sources *s, fy_str *out,
+                          fy_err *e)
+{
+    const char *draft = s->draft > 0 ? s->item[s->draft].name : "";
+    json_t *root = json_pack("{s:i, s:s, s:s, s:s, s:s}", "format_version", FY_MANIFEST_VERSION,
+                             "executables", "bin", "hparams_config", FY_BUNDLE_HPARAMS_JSON,
+                             "model_main", s->item[0].name, "model_draft", draft);
+    char htp[8];
+    snprintf(htp, sizeof htp, "v%d", p->htp);
+    bool ok = root != NULL;
+    if (ok && p->exec != NULL)
+        ok = json_object_set_new(root, "exec", json_string(p->exec)) == 0;
+    if (ok && p->htp > 0)
+        ok = json_object_set_new(root, "htp", json_string(htp)) == 0;
+    if (!ok) {
+        json_decref(root);
+        return p->exec != NULL ? fy_fail(e, FY_EARG, "--exec: expected UTF-8") : fy_nomem(e);
+    }
+    return fy_json_text(root, out, e);
+}
+
+static int add_settings(fy_maker *k, const fy_create_sources *s, fy_err *e)
+{
+    fy_str text = {0};
+    int rc = workspace_text(k->p, s, &text, e);
+    if (fy_maker_text(k, FY_BUNDLE_WORKSPACE_JSON, rc, &text, e) != 0)
+        return -1;
+    rc = fy_hparams_json_text(fy_model_gguf(s->item[0].model), &text, e);
+    return fy_maker_text(k, FY_BUNDLE_HPARAMS_JSON, rc, &text, e);
+}
+
+/* What `verify` would refuse is not made. */
+static int check_result(fy_maker *k, fy_err *e)
+{
+    fy_verify_report r = {0};
+    char *dir = fy_staging_path(k->st, "", e);
+    int rc = dir != NULL ? fy_verify_content(dir, &k->manifest, &r, e) : -1;
+    if (rc == 0 && r.n > 0)
+        rc = fy_fail(e, FY_EARG, "%s: %s", r.finding[0].path, r.finding[0].text);
+    fy_verify_report_release(&r);
+    free(dir);
+    return rc;
+}
+
+/* Everything that was looked up before the first byte is written. */
+typedef struct {
+    fy_create_sources s;
+    fy_pieces files; /* of bin/ and qnn_libs/ */
+} inputs;
+
+static void inputs_release(inputs *in)
+{
+    fy_create_sources_release(&in->s);
+    fy_pieces_release(&in->files);
+}
+
+static int check_draft(fy_create_sources *s, fy_err *e)
+{
+    return s->draft > 0 ? fy_create_check_draft(&s->item[0], &s->item[s->draft], e) : 0;
+}
+
+/* Vocabularies of checkpoints are known only once they are converted. */
+static bool waits_for_draft(const fy_create_sources *s)
+{
+    return s->draft > 0 && (s->item[0].checkpoint || s->item[s->draft].checkpoint);
+}
+
+static int inputs_open(const fy_create_params *p, inputs *in, fy_err *e)
+{
+    *in = (inputs){0};
+    if (fy_create_sources_open(p, &in->s, e) != 0)
+        return -1;
+    if (!waits_for_draft(&in->s) && check_draft(&in->s, e) != 0)
+        return -1;
+    if (fy_create_runtime(p, &in->files, e) != 0)
+        return -1;
+    return p->htp > 0 ? fy_create_qnn_libs(p, in->s.item[0].qnn, &in->files, e) : 0;
+}
+
+static int fill(fy_maker *k, inputs *in, fy_err *e)
+{
+    const fy_create_params *p = k->p;
+    fy_create_sources *s = &in->s;
+    if (fy_manifest_begin(&k->manifest, p->tool, FY_TARGET_ARM64, e) != 0)
+        return -1;
+    for (size_t i = 0; i < in->files.n; i++) {
+        const fy_piece *f = &in->files.item[i];
+        if (fy_maker_copy(k, f->from, f->rel, f->mode, e) != 0)
+            return -1;
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        if (add_model(k, &s->item[i], i == 0, e) != 0)
+            return -1;
+    }
+    if ((waits_for_draft(s) && check_draft(s, e) != 0) || add_settings(k, s, e) != 0 ||
+        fy_maker_manifest(k, e) != 0)
+        return -1;
+    return check_result(k, e);
+}
+
+/* --- the job ---------------------------------------------------------------------------------- */
+
+/* Bytes that will really be written: weights on the same disk are shared when the system lets us.
+ */
+static uint64_t disk_need(const fy_create_params *p, const inputs *in, dev_t dev)
+{
+    uint64_t need = fy_pieces_bytes(&in->files) + (1u << 20); /* JSON, directories */
+    for (size_t i = 0; i < in->s.n; i++) {
+        const fy_create_source *m = &in->s.item[i];
+        if (m->model != NULL)
+            need += fy_gguf_data_offset(fy_model_gguf(m->model)); /* vocab.gguf */
+        if (m->checkpoint || p->copy || m->dev != dev)
+            need += m->bytes;
+        need += p->copy ? fy_pieces_bytes(&m->npu) : fy_pieces_bytes_off(&m->npu, dev);
+    }
+    return need;
+}
+
+static uint64_t read_bytes(const inputs *in)
+{
+    uint64_t n = fy_pieces_bytes(&in->files);
+    for (size_t i = 0; i < in->s.n; i++)
+        n += in->s.item[i].bytes + fy_pieces_bytes(&in->s.item[i].npu);
+    return n;
+}
+
+int fy_create(const fy_create_params *p, fy_progress *progress, fy_err *e)
+{
+    inputs in;
+    fy_maker k = {.p = p, .progress = progress};
+    struct stat st;
+    int rc = inputs_open(p, &in, e);
+    if (rc != 0)
+        goto done;
+    if (progress != NULL)
+        progress->total_bytes = read_bytes(&in);
+    rc = -1;
+    k.st = fy_staging_open(p->dir, e);
+    if (k.st == NULL)
+        goto done;
+    char *root = fy_staging_path(k.st, "", e);
+    if (root == NULL || stat(root, &st) != 0)
+        st.st_dev = 0;
+    free(root);
+    rc = fy_staging_need(k.st, disk_need(p, &in, st.st_dev), e);
+    if (rc == 0)
+        rc = fill(&k, &in, e);
+    if (rc == 0)
+        rc = fy_staging_commit(k.st, e);
+    else
+        fy_staging_abort(k.st);
+done:
+    fy_manifest_release(&k.manifest);
+    inputs_release(&in);
+    return rc;
+}

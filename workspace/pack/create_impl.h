@@ -1,0 +1,100 @@
+/* The parts of `create` (workspace.h): where models come from, what else goes into the directory,
+ * and how a file gets there with its hash. */
+#ifndef FY_WORKSPACE_CREATE_IMPL_H
+#define FY_WORKSPACE_CREATE_IMPL_H
+
+#include <sys/types.h>
+
+#include "model/model.h"
+#include "workspace/pack/manifest.h"
+#include "workspace/data/model_json.h"
+#include "workspace/pack/staging.h"
+#include "workspace/pack/workspace.h"
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    char *from, *rel; /* owned; rel: below the workspace */
+    uint32_t mode;
+    uint64_t bytes;
+    dev_t dev; /* where it lies */
+} fy_piece;
+
+typedef struct {
+    fy_piece *item; /* owned */
+    size_t n, cap;
+} fy_pieces;
+
+/* Of a regular file, links followed. */
+int fy_pieces_add(fy_pieces *l, const char *from, const char *rel, uint32_t mode, fy_err *e);
+const fy_piece *fy_pieces_find(const fy_pieces *l, const char *rel);
+uint64_t fy_pieces_bytes(const fy_pieces *l);
+/* Of those that lie on another device: they cannot be shared. */
+uint64_t fy_pieces_bytes_off(const fy_pieces *l, dev_t dev);
+void fy_pieces_release(fy_pieces *l);
+
+/* --- models (create_source.c) ----------------------------------------------------------------- */
+
+typedef struct {
+    char *path;      /* owned; the GGUF file, links resolved; of a checkpoint its directory */
+    char *qnn;       /* owned; directory of its context binaries, with config.json; NULL: none */
+    fy_model *model; /* owned; of a cut model its embedding; NULL: a checkpoint not converted yet */
+    char name[FY_MODEL_NAME_BYTES];
+    uint64_t bytes; /* of the weights; of a checkpoint at most so many, nearly */
+    dev_t dev;
+    bool checkpoint, cut;
+    fy_model_json json;  /* this and the rest are set with model */
+    fy_pieces npu;       /* what goes to MODEL/qnn */
+    bool chunks;         /* ... are chunks of ours, not context binaries */
+    uint32_t npu_preset; /* tokens that its context binaries begin with */
+} fy_create_source;
+
+typedef struct {
+    fy_create_source *item; /* owned; the main model first */
+    size_t n;
+    size_t draft; /* index; 0: none */
+} fy_create_sources;
+
+int fy_create_sources_open(const fy_create_params *p, fy_create_sources *out, fy_err *e);
+void fy_create_sources_release(fy_create_sources *s);
+/* Opens the model of a GGUF file, whole or the embedding of one that was cut. Then what is for the
+ * NPU is checked. main: it is the main model. */
+int fy_create_open_model(fy_create_source *s, const char *path, fy_err *e);
+int fy_create_describe(const fy_create_params *p, fy_create_source *s, bool main_model, fy_err *e);
+/* A draft has to speak the main model's language: FY_EARG unless every token that one of them may
+ * choose is the same token in both. On the NPU both begin at the same position, which PowerServe's
+ * runtime asserts. */
+int fy_create_check_draft(fy_create_source *main_model, fy_create_source *draft, fy_err *e);
+
+/* bin/ (create_runtime.c): ferry, and with p->exec whatever p->exe_path names, every program and
+ * library looked at. Checks that p->exec starts one of them. */
+int fy_create_runtime(const fy_create_params *p, fy_pieces *out, fy_err *e);
+
+/* qnn_libs/ (create_npu.c): the vendor's libraries for p->htp. beside: a directory to look into
+ * when no SDK is named; may be NULL. */
+int fy_create_qnn_libs(const fy_create_params *p, const char *beside, fy_pieces *out, fy_err *e);
+/* MODEL/qnn/ of s->qnn: checked, then every file that its config.json names. */
+int fy_create_qnn(fy_create_source *s, fy_err *e);
+/* The directory with config.json: dir itself, or its qnn/; for the caller to free. NULL with *e set
+ * when it is neither. */
+char *fy_create_qnn_dir(const char *dir, fy_err *e);
+
+/* --- writing (create_files.c) ----------------------------------------------------------------- */
+
+typedef struct {
+    const fy_create_params *p;
+    fy_staging *st;
+    fy_manifest manifest;
+    fy_progress *progress;
+} fy_maker;
+
+int fy_maker_copy(fy_maker *k, const char *from, const char *rel, uint32_t mode, fy_err *e);
+/* Shares blocks or inode where that can be done and p->copy is not set. Mode 0644. */
+int fy_maker_share(fy_maker *k, const char *from, uint64_t bytes, const char *rel, fy_err *e);
+/* A file that is in the staging directory already. */
+int fy_maker_take(fy_maker *k, const char *rel, fy_err *e);
+/* rc: of what made the text; frees `text` in every case. */
+int fy_maker_text(fy_maker *k, const char *rel, int rc, fy_str *text, fy_err *e);
+int fy_maker_manifest(fy_maker *k, fy_err *e);
+
+#endif

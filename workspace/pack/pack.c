@@ -1,0 +1,373 @@
+/* The workspace as one archive: the manifest and its signature, then only what it lists, sorted,
+ * nothing of this machine in it. */
+#include "workspace/pack/workspace.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "bundle/manifest_read.h"
+#include "workspace/pack/digest.h"
+#include "workspace/pack/sign.h"
+#include "workspace/pack/tree.h"
+#include "workspace/pack/zstd_out.h"
+
+#define READ_BYTES ((size_t)1 << 18)
+
+typedef enum { PLAIN, ZSTD, GZIP } method;
+
+static const struct {
+    const char *suffix;
+    method method;
+    int def_level, max_level;
+} formats[] = {
+    {".tar.zst", ZSTD, FY_ZSTD_LEVEL_DEFAULT, FY_ZSTD_LEVEL_MAX},
+    {".tzst", ZSTD, FY_ZSTD_LEVEL_DEFAULT, FY_ZSTD_LEVEL_MAX},
+    {".tar.gz", GZIP, 6, 9},
+    {".tgz", GZIP, 6, 9},
+    {".tar", PLAIN, 0, 0},
+};
+enum { N_FORMATS = sizeof formats / sizeof formats[0] };
+
+typedef struct {
+    struct archive *a; /* owned */
+    fy_zstd_out *zstd; /* owned; between the archive and the file; NULL: nothing is */
+    fy_out *out;       /* owned */
+    uint64_t at;       /* bytes written */
+    bool stop;         /* something failed: write no more */
+    fy_err *e;
+    int64_t mtime;
+    uint8_t *buf; /* owned; READ_BYTES */
+    fy_progress *progress;
+} packer;
+
+static int archive_failed(packer *k, fy_err *e)
+{
+    const char *why = archive_error_string(k->a);
+    return fy_fail(e, FY_EIO, "cannot write the archive: %s", why != NULL ? why : "unknown reason");
+}
+
+static int to_file(void *user, const void *p, size_t n, fy_err *e)
+{
+    packer *k = user;
+    if (fy_out_pwrite(k->out, p, n, k->at, e) != 0)
+        return -1;
+    k->at += n;
+    return 0;
+}
+
+static la_ssize_t on_write(struct archive *a, void *user, const void *p, size_t n)
+{
+    packer *k = user;
+    int rc = k->stop           ? -1
+             : k->zstd != NULL ? fy_zstd_out_add(k->zstd, p, n, k->e)
+                               : to_file(k, p, n, k->e);
+    if (rc != 0) {
+        archive_set_error(a, EIO, "write failed"); /* k->e has the words */
+        return -1;
+    }
+    return (la_ssize_t)n;
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static int format_of(const char *path, size_t *out, fy_err *e)
+{
+    size_t n = strlen(path);
+    for (size_t i = 0; i < N_FORMATS; i++) {
+        size_t s = strlen(formats[i].suffix);
+        if (n > s && strcmp(path + n - s, formats[i].suffix) == 0) {
+            *out = i;
+            return 0;
+        }
+    }
+    return fy_fail(e, FY_EARG, "%s: the name must end in .tar.zst, .tar.gz or .tar", path);
+}
+
+static int check_level(size_t f, int level, fy_err *e)
+{
+    if (formats[f].method == PLAIN)
+        return level == 0
+                   ? 0
+                   : fy_fail(e, FY_EARG, "a .tar archive is not compressed: it takes no level");
+    if (level < 0 || level > formats[f].max_level)
+        return fy_fail(e, FY_EARG, "level %d, expected 1 to %d for %s", level, formats[f].max_level,
+                       formats[f].suffix);
+    return 0;
+}
+
+/* gzip's header would carry the time of the run. */
+static int set_gzip(packer *k, int level, fy_err *e)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", level);
+    return archive_write_add_filter_gzip(k->a) == ARCHIVE_OK &&
+                   archive_write_set_filter_option(k->a, "gzip", "compression-level", text) ==
+                       ARCHIVE_OK &&
+                   archive_write_set_filter_option(k->a, "gzip", "timestamp", NULL) == ARCHIVE_OK
+               ? 0
+               : archive_failed(k, e);
+}
+
+/* zstd is ours, since libarchive's cannot be told the size of its jobs. */
+static int set_method(packer *k, size_t f, const fy_pack_params *p, fy_err *e)
+{
+    int level = p->level > 0 ? p->level : formats[f].def_level;
+    if (formats[f].method == GZIP)
+        return set_gzip(k, level, e);
+    if (formats[f].method == ZSTD)
+        k->zstd = fy_zstd_out_new(level, p->n_threads, to_file, k, e);
+    return formats[f].method == ZSTD && k->zstd == NULL ? -1 : 0;
+}
+
+static bool is_ascii(const char *s)
+{
+    while (*s > 0 && *s <= '~')
+        s++;
+    return *s == '\0';
+}
+
+static int open_archive(packer *k, size_t f, const fy_pack_params *p, const char *top, fy_err *e)
+{
+    k->a = archive_write_new();
+    k->buf = malloc(READ_BYTES);
+    if (k->a == NULL || k->buf == NULL)
+        return fy_nomem(e);
+    if (archive_write_set_format_pax_restricted(k->a) != ARCHIVE_OK)
+        return archive_failed(k, e);
+    /* the bytes of a name must not depend on the locale; costs a header per file, so only if needed
+     */
+    if (!is_ascii(top) &&
+        archive_write_set_format_option(k->a, "pax", "hdrcharset", "BINARY") != ARCHIVE_OK)
+        return archive_failed(k, e);
+    if (set_method(k, f, p, e) != 0)
+        return -1;
+    archive_write_set_bytes_in_last_block(k->a, 1);
+    return archive_write_open(k->a, k, NULL, on_write, NULL) == ARCHIVE_OK ? 0
+                                                                           : archive_failed(k, e);
+}
+
+/* --- entries ---------------------------------------------------------------------------------- */
+
+static int put_header(packer *k, const char *top, const char *path, uint64_t bytes, uint32_t mode,
+                      fy_err *e)
+{
+    char *name = fy_path_join(top, path);
+    struct archive_entry *en = archive_entry_new();
+    int rc = name != NULL && en != NULL ? 0 : fy_nomem(e);
+    if (rc == 0) {
+        archive_entry_copy_pathname(en, name);
+        archive_entry_set_filetype(en, AE_IFREG);
+        archive_entry_set_perm(en, (mode_t)mode);
+        archive_entry_set_size(en, (la_int64_t)bytes);
+        archive_entry_set_mtime(en, (time_t)k->mtime, 0);
+        archive_entry_set_uid(en, 0);
+        archive_entry_set_gid(en, 0);
+        if (archive_write_header(k->a, en) < ARCHIVE_WARN)
+            rc = archive_failed(k, e);
+    }
+    archive_entry_free(en);
+    free(name);
+    return rc;
+}
+
+static int put_bytes(packer *k, const void *p, size_t n, fy_err *e)
+{
+    return archive_write_data(k->a, p, n) == (la_ssize_t)n ? 0 : archive_failed(k, e);
+}
+
+/* Streams one listed file; it must still be what the manifest says, to the bit. */
+static int put_file(packer *k, int fd, const fy_manifest_entry *m, fy_err *e)
+{
+    fy_digester *d = fy_digester_new(e);
+    fy_digest found;
+    if (d == NULL)
+        return -1;
+    int rc = 0;
+    uint64_t left = m->bytes;
+    while (rc == 0 && (rc = fy_check_interrupt(e)) == 0) {
+        ssize_t n = read(fd, k->buf, READ_BYTES);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            rc = fy_fail_errno(e, "cannot read");
+        if (n <= 0)
+            break;
+        if ((uint64_t)n > left)
+            rc = fy_fail(e, FY_EVERIFY, "has grown beyond the %llu bytes of the manifest",
+                         (unsigned long long)m->bytes);
+        else if ((rc = fy_digester_add(d, k->buf, (size_t)n, e)) == 0)
+            rc = put_bytes(k, k->buf, (size_t)n, e);
+        left -= (uint64_t)n;
+        fy_progress_add(k->progress, (uint64_t)n);
+    }
+    int ended = fy_digester_end(d, rc == 0 ? &found : NULL, e);
+    if (rc != 0 || ended != 0)
+        return -1;
+    rc = fy_digest_compare(&found, m, e);
+    fy_digest_release(&found);
+    return rc;
+}
+
+static int put_listed(packer *k, const char *dir, const char *top, const fy_manifest_entry *m,
+                      fy_err *e)
+{
+    char *path = fy_path_join(dir, m->path);
+    if (path == NULL)
+        return fy_nomem(e);
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int rc = 0;
+    if (fd < 0)
+        rc = fy_fail_errno(e, "%s: listed in the manifest, cannot open", path);
+    else if (fstat(fd, &st) != 0)
+        rc = fy_fail_errno(e, "%s: cannot read its size", path);
+    else if (!S_ISREG(st.st_mode))
+        rc = fy_fail(e, FY_EVERIFY, "%s: is not a regular file", path);
+    else if ((uint64_t)st.st_size != m->bytes)
+        rc = fy_fail(e, FY_EVERIFY, "%s: %llu bytes, the manifest lists %llu", path,
+                     (unsigned long long)st.st_size, (unsigned long long)m->bytes);
+    else if ((rc = put_header(k, top, m->path, m->bytes, m->mode, e)) == 0 &&
+             (rc = put_file(k, fd, m, e)) != 0)
+        fy_ctx(e, "%s", path);
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return rc;
+}
+
+/* What the manifest does not list goes first, so that who reads a stream knows what to expect and
+ * from whom before the first file comes. */
+static int put_all(packer *k, const char *dir, const char *top, const fy_manifest *m,
+                   const fy_seal *seal, fy_err *e)
+{
+    const struct {
+        const char *name;
+        fy_span text;
+        bool there;
+    } first[] = {{FY_MANIFEST_NAME, seal->manifest, true},
+                 {FY_MANIFEST_SIG, seal->sig, seal->has_sig},
+                 {FY_MANIFEST_KEY, seal->key, seal->has_key}};
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
+        if (first[i].there && (put_header(k, top, first[i].name, first[i].text.len, 0644, e) != 0 ||
+                               put_bytes(k, first[i].text.ptr, first[i].text.len, e) != 0))
+            return -1;
+    }
+    for (size_t i = 0; i < m->n; i++) {
+        if (put_listed(k, dir, top, &m->entry[i], e) != 0)
+            return -1;
+    }
+    if (archive_write_close(k->a) != ARCHIVE_OK)
+        return archive_failed(k, e);
+    return k->zstd != NULL ? fy_zstd_out_end(k->zstd, e) : 0;
+}
+
+/* --- the job ---------------------------------------------------------------------------------- */
+
+/* The directory's own name, also for "." and "..". NULL with *e set. */
+static char *top_of(const char *dir, fy_err *e)
+{
+    fy_span base = fy_path_base(dir);
+    char *real = NULL, *top = NULL;
+    if (!fy_path_is_plain(base)) {
+        real = realpath(dir, NULL);
+        base = real != NULL ? fy_path_base(real) : (fy_span){"", 0};
+    }
+    if (!fy_path_is_plain(base))
+        fy_fail(e, FY_EARG, "%s: has no name that an archive could use", dir);
+    else if ((top = strndup(base.ptr, base.len)) == NULL)
+        fy_nomem(e);
+    free(real);
+    return top;
+}
+
+static int warn_unlisted(const char *dir, const fy_manifest *m, fy_err *e)
+{
+    fy_tree t;
+    char shown[FY_QUOTE_BYTES];
+    if (fy_tree_unlisted(dir, m, &t, e) != 0)
+        return -1;
+    if (t.n > 0)
+        fy_log(FY_LOG_WARN, "%s: %zu file%s not in the manifest and not packed, first %s", dir, t.n,
+               t.n > 1 ? "s are" : " is", fy_quote(shown, sizeof shown, fy_span_of(t.path[0])));
+    fy_tree_release(&t);
+    return 0;
+}
+
+static int pack_to(packer *k, const char *dir, const char *archive, size_t format,
+                   const fy_pack_params *p, const fy_manifest *m, const fy_seal *seal, fy_err *e)
+{
+    char *top = top_of(dir, e);
+    if (top == NULL)
+        return -1;
+    k->e = e;
+    k->out = fy_out_open(archive, 0, e);
+    int rc = k->out != NULL ? open_archive(k, format, p, top, e) : -1;
+    if (rc == 0)
+        rc = put_all(k, dir, top, m, seal, e);
+    k->stop = rc != 0; /* archive_write_fail would leak the filters (libarchive 3.6) */
+    if (k->a != NULL)
+        archive_write_free(k->a);
+    fy_zstd_out_free(k->zstd);
+    free(k->buf);
+    free(top);
+    if (rc == 0)
+        rc = fy_out_commit(k->out, e);
+    else
+        fy_out_abort(k->out);
+    return rc;
+}
+
+static int check_seal(const char *dir, const fy_seal *seal, fy_err *e)
+{
+    fy_signature s;
+    if (fy_signature_check(seal, NULL, &s, e) != 0)
+        return -1;
+    int rc =
+        s.state == FY_SIG_WRONG ? fy_fail(e, FY_EVERIFY, "%s: WRONG signature: %s", dir, s.why) : 0;
+    fy_signature_release(&s);
+    return rc;
+}
+
+int fy_pack(const char *dir, const char *archive, const fy_pack_params *p, fy_progress *progress,
+            fy_err *e)
+{
+    size_t format = 0;
+    fy_manifest m;
+    fy_seal seal;
+    if (format_of(archive, &format, e) != 0 || check_level(format, p->level, e) != 0 ||
+        fy_manifest_read(dir, &m, e) != 0)
+        return -1;
+    int rc = fy_seal_open(dir, &seal, e);
+    if (rc == 0) {
+        packer k = {.mtime = p->mtime, .progress = progress};
+        for (size_t i = 0; progress != NULL && i < m.n; i++)
+            progress->total_bytes += m.entry[i].bytes;
+        rc = check_seal(dir, &seal, e);
+        if (rc == 0)
+            rc = warn_unlisted(dir, &m, e);
+        if (rc == 0)
+            rc = pack_to(&k, dir, archive, format, p, &m, &seal, e);
+        fy_seal_close(&seal);
+    }
+    fy_manifest_release(&m);
+    return rc;
+}
+
+void fy_archive_libraries(fy_str *out)
+{
+    const char *zstd = archive_libzstd_version();
+    fy_str_printf(out, "libarchive %d.%d.%d\n", archive_version_number() / 1000000,
+                  archive_version_number() / 1000 % 1000, archive_version_number() % 1000);
+    if (zstd != NULL)
+        fy_str_printf(out, "zstd %s\n", zstd);
+}

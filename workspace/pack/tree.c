@@ -1,0 +1,89 @@
+#include "workspace/pack/tree.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <stdlib.h>
+#include <string.h>
+
+void fy_tree_release(fy_tree *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        free(t->path[i]);
+    free(t->path);
+    *t = (fy_tree){0};
+}
+
+static int add(fy_tree *t, const char *path, fy_err *e)
+{
+    char **grown = realloc(t->path, (t->n + 1) * sizeof *grown);
+    if (grown == NULL)
+        return fy_nomem(e);
+    t->path = grown;
+    grown[t->n] = strdup(path);
+    if (grown[t->n] == NULL)
+        return fy_nomem(e);
+    t->n++;
+    return 0;
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int walk(FTS *fts, const char *dir, const fy_manifest *m, fy_tree *t, fy_err *e)
+{
+    FTSENT *en;
+    while (errno = 0, (en = fts_read(fts)) != NULL) {
+        const char *rel = en->fts_path + strlen(dir);
+        while (*rel == '/')
+            rel++;
+        switch (en->fts_info) {
+        case FTS_D:
+        case FTS_DP:
+            break;
+        case FTS_DNR:
+        case FTS_ERR:
+        case FTS_NS:
+            errno = en->fts_errno;
+            return fy_fail_errno(e, "%s: cannot read", en->fts_path);
+        default:
+            if (!fy_manifest_is_unlisted(rel) && fy_manifest_find(m, rel) == NULL &&
+                add(t, rel, e) != 0)
+                return -1;
+        }
+    }
+    return errno == 0 ? 0 : fy_fail_errno(e, "%s: cannot list", dir);
+}
+
+int fy_tree_unlisted(const char *dir, const fy_manifest *m, fy_tree *out, fy_err *e)
+{
+    char *root = strdup(dir);
+    if (root == NULL)
+        return fy_nomem(e);
+    char *const roots[] = {root, NULL};
+    fy_tree t = {0};
+    int rc = -1;
+    /* COMFOLLOW: the workspace itself may be reached through a link, nothing below it */
+    FTS *fts = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
+    if (fts == NULL) {
+        fy_fail_errno(e, "%s: cannot list", dir);
+    } else {
+        rc = walk(fts, dir, m, &t, e);
+        fts_close(fts);
+    }
+    free(root);
+    if (rc != 0) {
+        fy_tree_release(&t);
+        return rc;
+    }
+    if (t.n > 0)
+        qsort(t.path, t.n, sizeof *t.path, by_text);
+    *out = t;
+    return 0;
+}

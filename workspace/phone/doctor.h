@@ -1,0 +1,122 @@
+/* `ferry doctor`: what a phone is like, and what of it will be in a workspace's way. One command on
+ * the phone gathers the facts (doctor_facts.c), one probe starts our program there, checks judge
+ * (doctor_checks.c), and a table of known quirks is matched (quirks.h). All text of the phone is
+ * untrusted: quoted where it is shown, never part of a command. docs/doctor.md lists the checks. */
+#ifndef FY_WORKSPACE_DOCTOR_H
+#define FY_WORKSPACE_DOCTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "base/types.h"
+#include "workspace/phone/adb.h"
+
+/* --- facts ------------------------------------------------------------------------------------ */
+
+#define FY_FACT_BYTES 96 /* of one text; longer ones are cut */
+
+enum { FY_FACT_ZONES = 256, FY_FACT_LIBS = 64, FY_FACT_PACKAGES = 8 };
+typedef char fy_fact[FY_FACT_BYTES];
+
+/* Numbers that the phone did not say are negative; texts "". */
+typedef struct {
+    fy_fact manufacturer, model, soc, platform, android, abi, abis;
+    char features[1024]; /* of /proc/cpuinfo: "fp asimd aes ..." */
+    int64_t sdk, n_cpus, page_bytes;
+    int64_t mem_total, mem_available, storage_free; /* bytes */
+    int64_t battery_percent;
+    fy_fact battery_status;
+    double battery_c;       /* NAN: unknown */
+    int64_t thermal_status; /* 0 none .. 6 shutdown, as Android's thermal service says it */
+    struct {
+        fy_fact type;
+        double c;
+    } zone[FY_FACT_ZONES];
+    size_t n_zones;
+    fy_fact lib[FY_FACT_LIBS]; /* paths of NPU libraries of the phone */
+    size_t n_libs;
+    fy_fact package[FY_FACT_PACKAGES];
+    size_t n_packages;
+    int htp; /* architecture of its NPU by the table of chips: 75; 0: unknown, or not looked up */
+} fy_facts;
+
+/* The command that makes the phone tell them. */
+extern const char fy_facts_command[];
+/* Reads its answer: lines "name=value", unknown ones skipped. Never fails. */
+void fy_facts_parse(const char *text, size_t n, fy_facts *out);
+/* Looks f->soc up in the table of chips (soc_table.h), which has to be readable. */
+int fy_facts_chip(fy_facts *f, fy_err *e);
+
+/* --- what a workspace asks for ---------------------------------------------------------------- */
+
+typedef struct {
+    char *dir, *name; /* owned; NULL: there is no workspace */
+    uint64_t bytes;   /* of all its files */
+    uint64_t weights, kv, scratch, parameters;
+    uint32_t n_ctx;
+    bool npu;     /* it brings context binaries or the vendor's libraries */
+    int npu_arch; /* of its qnn_libs: 75; 0: none */
+    char sha256[65];
+} fy_need;
+
+/* n_ctx 0: the default. */
+int fy_need_of(const char *dir, uint32_t n_ctx, fy_type type_k, fy_type type_v, fy_need *out,
+               fy_err *e);
+void fy_need_release(fy_need *n);
+
+/* --- the report ------------------------------------------------------------------------------- */
+
+typedef enum { FY_CHECK_OK, FY_CHECK_NOTE, FY_CHECK_WARNING, FY_CHECK_FAIL } fy_verdict;
+extern const char *const fy_verdict_names[4]; /* "ok", "note", "warning", "fail" */
+
+typedef struct {
+    char *name, *found; /* owned; found and remedy are fit for a terminal */
+    char *remedy;       /* owned; "" when there is none */
+    fy_verdict verdict;
+    fy_code code; /* of a failure: FY_EDEVICE or FY_EFIT */
+} fy_check;
+
+/* Our own program, started on the phone. */
+typedef struct {
+    bool tried, ran;
+    fy_fact version; /* "0.1.0" */
+    fy_fact text;    /* what came instead */
+    int status;
+} fy_probe;
+
+typedef struct {
+    fy_fact serial;
+    fy_facts facts;
+    fy_need need;
+    fy_probe probe;
+    char there[65];  /* manifest hash of the workspace's version on the phone; "": it has none */
+    fy_check *check; /* owned */
+    size_t n, cap;
+    bool oom;
+} fy_doctor_report;
+
+typedef struct {
+    const char *serial;     /* as fy_adb_open */
+    const char *dir;        /* workspace; NULL: the phone alone */
+    const char *self;       /* the running program, to find a device build without a workspace */
+    uint32_t n_ctx;         /* of the session that is planned; 0: the default */
+    fy_type type_k, type_v; /* of its cache */
+} fy_doctor_params;
+
+/* -1: the phone could not be asked. What it lacks is in the report. */
+int fy_doctor(const fy_doctor_params *p, fy_doctor_report *out, fy_err *e);
+void fy_doctor_release(fy_doctor_report *r);
+/* The worst failure: FY_OK, FY_EFIT or, before it, FY_EDEVICE. */
+fy_code fy_doctor_code(const fy_doctor_report *r);
+size_t fy_doctor_count(const fy_doctor_report *r, fy_verdict v);
+
+/* Parts, for fy_doctor and its tests: add the checks for what the report holds. */
+void fy_doctor_checks(fy_doctor_report *r);
+int fy_doctor_quirks(fy_doctor_report *r, fy_err *e);
+void fy_doctor_add(fy_doctor_report *r, const char *name, fy_verdict v, fy_code code,
+                   const char *found, const char *remedy);
+
+#endif

@@ -1,0 +1,366 @@
+/* The checks of doctor: each looks at the report's facts and adds one line, or several. Thresholds
+ * that are not Android's own are here, with their reason. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/quote.h"
+#include "workspace/phone/doctor.h"
+
+enum {
+    SDK_SHELL_V2 = 24, /* Android 7: the first whose adb gives exit statuses */
+    SDK_TRIED = 29,    /* Android 10: older phones have 32-bit vendors and old kernels */
+    HOT_CPU_C = 85,    /* chips slow down from about 90 on */
+    HOT_SKIN_C = 45,   /* phones slow down from 43 to 48 on to protect the hand */
+    LOW_BATTERY = 15,  /* percent; there phones begin to save power */
+};
+#define OVERHEAD_BYTES (UINT64_C(64) << 20) /* program, vocabulary, stacks */
+#define SPARE_STORAGE  (INT64_C(64) << 20)
+#define GB             1e-9
+
+static const fy_code NONE = FY_OK;
+
+/* A line made of printf's parts; texts of the phone go through fy_quote first. */
+__attribute__((format(printf, 6, 7))) static void add(fy_doctor_report *r, const char *name,
+                                                      fy_verdict v, fy_code code,
+                                                      const char *remedy, const char *fmt, ...)
+{
+    char found[800];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(found, sizeof found, fmt, ap);
+    va_end(ap);
+    fy_doctor_add(r, name, v, code, found, remedy);
+}
+
+static const char *shown(char out[200], const char *text)
+{
+    return *text == '\0' ? "unknown" : fy_quote(out, 200, fy_span_of(text));
+}
+
+/* --- what it is ------------------------------------------------------------------------------- */
+
+static void check_phone(fy_doctor_report *r)
+{
+    const fy_facts *f = &r->facts;
+    char maker[200], model[200], soc[200], platform[200];
+    add(r, "phone", FY_CHECK_OK, NONE, "", "%s %s, chip %s (%s)", shown(maker, f->manufacturer),
+        shown(model, f->model), shown(soc, f->soc), shown(platform, f->platform));
+}
+
+static void check_android(fy_doctor_report *r)
+{
+    const fy_facts *f = &r->facts;
+    char release[200];
+    if (f->sdk < 0)
+        add(r, "android", FY_CHECK_NOTE, NONE, "", "its version is not known");
+    else if (f->sdk < SDK_SHELL_V2)
+        add(r, "android", FY_CHECK_FAIL, FY_EDEVICE,
+            "update the phone: before Android 7 adb loses exit statuses",
+            "Android %s (API %lld), too old", shown(release, f->android), (long long)f->sdk);
+    else if (f->sdk < SDK_TRIED)
+        add(r, "android", FY_CHECK_WARNING, NONE, "nobody has tried ferry before Android 10",
+            "Android %s (API %lld)", shown(release, f->android), (long long)f->sdk);
+    else
+        add(r, "android", FY_CHECK_OK, NONE, "", "Android %s (API %lld)",
+            shown(release, f->android), (long long)f->sdk);
+}
+
+/* One of the words of a list separated by commas. */
+static bool lists(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = list; *p != '\0'; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ',')) {
+        if (strcspn(p, ",") == n && memcmp(p, word, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void check_abi(fy_doctor_report *r)
+{
+    const fy_facts *f = &r->facts;
+    char abi[200];
+    bool arm = strcmp(f->abi, "arm64-v8a") == 0 || lists(f->abis, "arm64-v8a");
+    if (f->abi[0] == '\0' && f->abis[0] == '\0')
+        add(r, "abi", FY_CHECK_NOTE, NONE, "", "not known");
+    else if (!arm)
+        add(r, "abi", FY_CHECK_FAIL, FY_EDEVICE,
+            "ferry's device build is for arm64-v8a: take a phone with a 64-bit ARM system", "%s",
+            shown(abi, f->abi));
+    else if (strcmp(f->abi, "arm64-v8a") != 0)
+        add(r, "abi", FY_CHECK_WARNING, NONE,
+            "arm64 programs are translated here: speed says nothing about a phone",
+            "%s, and arm64-v8a", shown(abi, f->abi));
+    else
+        add(r, "abi", FY_CHECK_OK, NONE, "", "arm64-v8a");
+}
+
+static bool has_feature(const fy_facts *f, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = f->features; *p != '\0'; p += strspn(p, " ")) {
+        size_t len = strcspn(p, " ");
+        if (len == n && memcmp(p, name, n) == 0)
+            return true;
+        p += len;
+    }
+    return false;
+}
+
+static void check_cpu(fy_doctor_report *r)
+{
+    static const struct {
+        const char *flag, *name; /* as /proc/cpuinfo and as people call it */
+    } rows[] = {{"asimddp", "dotprod"}, {"i8mm", "i8mm"}, {"asimdhp", "fp16"},
+                {"bf16", "bf16"},       {"sve", "sve"},   {"sve2", "sve2"}};
+    const fy_facts *f = &r->facts;
+    fy_str s = {0};
+    if (f->features[0] == '\0') {
+        add(r, "cpu", FY_CHECK_NOTE, NONE, "", "/proc/cpuinfo names no features");
+        return;
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (has_feature(f, rows[i].flag))
+            fy_str_printf(&s, " %s", rows[i].name);
+    }
+    if (f->n_cpus > 0)
+        fy_str_printf(&s, "; %lld CPUs", (long long)f->n_cpus);
+    if (f->page_bytes > 4096)
+        fy_str_printf(&s, "; pages of %lld KiB", (long long)f->page_bytes / 1024);
+    bool fast = has_feature(f, "asimddp");
+    add(r, "cpu", fast ? FY_CHECK_OK : FY_CHECK_WARNING, NONE,
+        fast ? "" : "it works, several times slower than on a chip of 2018 or later", "neon%s%s",
+        fast ? "" : " without dotprod", fy_str_z(&s));
+    r->oom |= s.oom;
+    fy_str_release(&s);
+}
+
+/* --- what it has room for --------------------------------------------------------------------- */
+
+static void check_memory(fy_doctor_report *r)
+{
+    const fy_facts *f = &r->facts;
+    const fy_need *n = &r->need;
+    uint64_t own = n->kv + n->scratch + OVERHEAD_BYTES, all = own + n->weights;
+    if (f->mem_available < 0 || f->mem_total < 0) {
+        add(r, "memory", FY_CHECK_NOTE, NONE, "", "/proc/meminfo does not say what is free");
+        return;
+    }
+    double total = (double)f->mem_total, free_now = (double)f->mem_available;
+    char has[80], needs[240];
+    snprintf(has, sizeof has, "%.1f of %.1f GB free", free_now * GB, total * GB);
+    if (n->dir == NULL) {
+        add(r, "memory", FY_CHECK_OK, NONE, "", "%s", has);
+        return;
+    }
+    snprintf(needs, sizeof needs,
+             "%s; the workspace takes %.2f GB (weights %.2f, cache of %u tokens %.2f, other %.2f)",
+             has, (double)all * GB, (double)n->weights * GB, n->n_ctx, (double)n->kv * GB,
+             (double)(n->scratch + OVERHEAD_BYTES) * GB);
+    /* weights are pages of a file, which the system may drop; the rest has to stay */
+    if ((double)own > free_now || (double)all > 0.9 * total)
+        add(r, "memory", FY_CHECK_FAIL, FY_EFIT,
+            "take a smaller model or type (--outtype q4_0), a smaller context (-c), or close what "
+            "runs on the phone",
+            "%s", needs);
+    else if ((double)all > free_now)
+        add(r, "memory", FY_CHECK_WARNING, NONE,
+            "close other programs on the phone; a smaller context (-c) takes less", "%s", needs);
+    else
+        add(r, "memory", FY_CHECK_OK, NONE, "", "%s", needs);
+}
+
+static void check_storage(fy_doctor_report *r)
+{
+    const fy_facts *f = &r->facts;
+    double free_now = (double)f->storage_free;
+    bool there = r->need.dir != NULL && strcmp(r->there, r->need.sha256) == 0;
+    if (f->storage_free < 0)
+        add(r, "storage", FY_CHECK_NOTE, NONE, "", "what is free in /data/local/tmp is not known");
+    else if (r->need.dir == NULL || there)
+        add(r, "storage", FY_CHECK_OK, NONE, "", "%.1f GB free in /data/local/tmp%s", free_now * GB,
+            there ? "; the workspace is there already" : "");
+    else if ((double)r->need.bytes + (double)SPARE_STORAGE > free_now)
+        add(r, "storage", FY_CHECK_FAIL, FY_EFIT,
+            "make room on the phone; 'ferry push --prune' removes older versions",
+            "%.2f GB free in /data/local/tmp, the workspace takes %.2f GB", free_now * GB,
+            (double)r->need.bytes * GB);
+    else
+        add(r, "storage", FY_CHECK_OK, NONE, "",
+            "%.1f GB free in /data/local/tmp, the workspace takes %.2f GB", free_now * GB,
+            (double)r->need.bytes * GB);
+}
+
+static void check_execute(fy_doctor_report *r)
+{
+    const fy_probe *p = &r->probe;
+    char text[200];
+    if (!p->tried)
+        add(r, "execute", FY_CHECK_NOTE, NONE,
+            "give a workspace with -d, or build the device program: make TARGET=aarch64",
+            "no program to try it with: %s", shown(text, p->text));
+    else if (p->ran)
+        add(r, "execute", FY_CHECK_OK, NONE, "", "ferry %s runs in /data/local/tmp",
+            shown(text, p->version));
+    else if (p->status == 126 && strcasestr(p->text, "permission denied") != NULL)
+        add(r, "execute", FY_CHECK_FAIL, FY_EDEVICE,
+            "the phone does not let adb's user start programs there: a work profile or the maker's "
+            "lock may forbid it; nothing can be done from here",
+            "/data/local/tmp: %s", shown(text, p->text));
+    else
+        add(r, "execute", FY_CHECK_FAIL, FY_EDEVICE,
+            "'ferry explain' may know the text; a program for another machine does not start",
+            "the program of the workspace does not run there (exit status %d): %s", p->status,
+            shown(text, p->text));
+}
+
+/* --- its state -------------------------------------------------------------------------------- */
+
+static bool begins(const char *text, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strncasecmp(text, words[i], strlen(words[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void check_thermal(fy_doctor_report *r)
+{
+    static const char *const status[] = {"none",     "light",     "moderate", "severe",
+                                         "critical", "emergency", "shutdown"};
+    static const char *const chips[] = {"cpu", "soc", "gpu", "npu", "nsp", "apc", "mtktscpu"};
+    static const char *const skins[] = {"skin", "shell", "quiet", "battery", "back", "front"};
+    const fy_facts *f = &r->facts;
+    double chip = NAN, skin = NAN;
+    char text[200] = "";
+    for (size_t i = 0; i < f->n_zones; i++) {
+        const char *type = f->zone[i].type;
+        double *most = begins(type, chips, sizeof chips / sizeof chips[0])   ? &chip
+                       : begins(type, skins, sizeof skins / sizeof skins[0]) ? &skin
+                                                                             : NULL;
+        if (most != NULL)
+            *most = fmax(*most, f->zone[i].c); /* of a number and NAN the number */
+    }
+    int n = 0;
+    if (!isnan(chip))
+        n += snprintf(text + n, sizeof text - n, "chip %.0f °C", chip);
+    if (!isnan(skin))
+        n += snprintf(text + n, sizeof text - n, "%sskin %.0f °C", n > 0 ? ", " : "", skin);
+    if (f->thermal_status >= 0 && f->thermal_status <= 6)
+        n += snprintf(text + n, sizeof text - n, "%sAndroid's status: %s", n > 0 ? ", " : "",
+                      status[f->thermal_status]);
+    bool hot = chip >= HOT_CPU_C || skin >= HOT_SKIN_C || f->thermal_status >= 2;
+    if (n == 0)
+        add(r, "thermal", FY_CHECK_NOTE, NONE, "", "the phone shows no temperature");
+    else
+        add(r, "thermal", hot ? FY_CHECK_WARNING : FY_CHECK_OK, NONE,
+            hot ? "let it cool, out of its case and unplugged: a hot phone computes slower" : "",
+            "%s", text);
+}
+
+static void check_battery(fy_doctor_report *r)
+{
+    const fy_facts *f = &r->facts;
+    char status[200], heat[40] = "";
+    bool charging = strncmp(f->battery_status, "Charging", 8) == 0 ||
+                    strncmp(f->battery_status, "Full", 4) == 0;
+    if (f->battery_percent < 0 || f->battery_percent > 100) {
+        add(r, "battery", FY_CHECK_NOTE, NONE, "", "the phone does not show its battery");
+        return;
+    }
+    if (!isnan(f->battery_c))
+        snprintf(heat, sizeof heat, ", %.0f °C", f->battery_c);
+    bool low = f->battery_percent <= LOW_BATTERY && !charging, hot = f->battery_c >= HOT_SKIN_C;
+    add(r, "battery", low || hot ? FY_CHECK_WARNING : FY_CHECK_OK, NONE,
+        low   ? "charge it: phones save power at the expense of speed when the battery is low"
+        : hot ? "let it cool: a hot battery makes the phone slow down"
+              : "",
+        "%lld %%%s%s%s", (long long)f->battery_percent, f->battery_status[0] != '\0' ? ", " : "",
+        f->battery_status[0] != '\0' ? shown(status, f->battery_status) : "", heat);
+}
+
+/* --- the NPU ---------------------------------------------------------------------------------- */
+
+/* The first library whose name holds the word. */
+static const char *find_lib(const fy_facts *f, const char *word)
+{
+    for (size_t i = 0; i < f->n_libs; i++) {
+        if (strstr(f->lib[i], word) != NULL)
+            return f->lib[i];
+    }
+    return NULL;
+}
+
+/* "libQnnHtpV75Stub.so" among the phone's own: 75; 0: none. */
+static int own_arch(const fy_facts *f)
+{
+    const char *lib = find_lib(f, "libQnnHtpV");
+    long arch = lib != NULL ? strtol(strstr(lib, "libQnnHtpV") + 10, NULL, 10) : 0;
+    return arch > 0 && arch < 1000 ? (int)arch : 0;
+}
+
+static void check_npu(fy_doctor_report *r)
+{
+    const fy_facts *f = &r->facts;
+    const fy_need *n = &r->need;
+    int arch = f->htp != 0 ? f->htp : own_arch(f);
+    bool rpc = find_lib(f, "libcdsprpc.so") != NULL;
+    char quoted[200], text[400], remedy[200];
+    const char *soc = shown(quoted, f->soc);
+    if (arch > 0)
+        snprintf(text, sizeof text, "%s has V%d; libcdsprpc.so %s%s", soc, arch,
+                 rpc ? "is there" : "was not found",
+                 find_lib(f, "libQnn") != NULL ? ", and the maker's own libQnn" : "");
+    else
+        snprintf(text, sizeof text, "none that ferry knows in %s; libcdsprpc.so %s", soc,
+                 rpc ? "is there" : "was not found");
+    if (!n->npu) {
+        add(r, "npu", FY_CHECK_OK, NONE, "", "%s%s", text,
+            n->dir != NULL ? "; the workspace does not use it" : "");
+    } else if (n->npu_arch > 0 && arch > 0 && n->npu_arch != arch) {
+        snprintf(remedy, sizeof remedy,
+                 "create the workspace for this phone: 'ferry create --htp V%d', with context "
+                 "binaries made for it",
+                 arch);
+        add(r, "npu", FY_CHECK_FAIL, FY_EDEVICE, remedy, "%s; the workspace is for V%d", text,
+            n->npu_arch);
+    } else if (!rpc) {
+        add(r, "npu", FY_CHECK_FAIL, FY_EDEVICE,
+            "this phone gives programs no way to its NPU; run the model on the CPU", "%s", text);
+    } else {
+        bool unknown = arch == 0 || n->npu_arch == 0;
+        add(r, "npu", unknown ? FY_CHECK_WARNING : FY_CHECK_OK, NONE,
+            arch == 0 ? "whether the workspace's libraries are for it cannot be said"
+            : unknown ? "the workspace brings none of the vendor's libraries: 'ferry create --soc'"
+                      : "",
+            "%s%s", text, unknown ? "" : ", as the workspace is for");
+    }
+}
+
+static void check_workspace(fy_doctor_report *r)
+{
+    const fy_need *n = &r->need;
+    if (n->dir == NULL)
+        return;
+    if (r->there[0] == '\0')
+        add(r, "workspace", FY_CHECK_NOTE, NONE, "'ferry push' puts it there",
+            "%s is not on the phone", n->name);
+    else if (strcmp(r->there, n->sha256) != 0)
+        add(r, "workspace", FY_CHECK_NOTE, NONE, "'ferry push' puts this one there",
+            "the phone has another version of %s", n->name);
+    else
+        add(r, "workspace", FY_CHECK_OK, NONE, "", "%s is on the phone, in this version", n->name);
+}
+
+void fy_doctor_checks(fy_doctor_report *r)
+{
+    static void (*const checks[])(fy_doctor_report *) = {
+        check_phone,   check_android, check_abi,     check_cpu, check_memory,   check_storage,
+        check_execute, check_thermal, check_battery, check_npu, check_workspace};
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
+        checks[i](r);
+}

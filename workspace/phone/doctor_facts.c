@@ -1,0 +1,203 @@
+/* The facts of a phone: one shell command whose answer is "name=value" lines. It uses what toybox
+ * (Android) and busybox both have; what a phone lacks or forbids is left out of the answer. */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "workspace/phone/doctor.h"
+#include "workspace/phone/phone_workspace.h"
+#include "workspace/npu/soc_table.h"
+
+const char fy_facts_command[] =
+    "exec 2>/dev/null; "
+    "getprop | sed -n 's/^\\[\\(ro\\.[a-z.]*\\)\\]: \\[\\(.*\\)\\]$/\\1=\\2/p' | grep -E "
+    "'^ro\\.(product\\.(manufacturer|model|cpu\\.abi|cpu\\.abilist)|soc\\.model|board\\.platform|"
+    "build\\.version\\.(release|sdk))='; "
+    "echo \"features=$(sed -n '/^Features/{s/^[^:]*: *//p;q;}' /proc/cpuinfo)\"; "
+    "echo \"cpus=$(grep -c ^processor /proc/cpuinfo)\"; "
+    "echo \"page=$(getconf PAGE_SIZE)\"; "
+    "sed 's/: */=/;s/ kB$//' /proc/meminfo; "
+    "echo \"free=$(stat -f -c '%a %S' " FY_PHONE_TMP ")\"; "
+    "echo \"df=$(df -k " FY_PHONE_TMP " | tail -n 1)\"; "
+    "cd /sys/class/power_supply/battery && for f in capacity status temp; do v=; read -r v <$f; "
+    "echo \"battery.$f=$v\"; done; "
+    "dumpsys battery | sed -n 's/^ *\\(level\\|temperature\\): /battery.\\1=/p'; "
+    "dumpsys thermalservice | sed -n 's/^ *Thermal Status: /thermal=/p' | head -n 1; "
+    "cd /sys/class/thermal && for z in thermal_zone*; do t= v=; read -r t <$z/type; "
+    "read -r v <$z/temp; echo \"zone=$v $t\"; done; "
+    "for f in /vendor/lib64/libQnn*.so /vendor/lib64/libcdsprpc.so /system/lib64/libcdsprpc.so "
+    "/vendor/lib/rfsa/adsp/libQnn*.so /vendor/dsp/cdsp/libQnn*.so; do "
+    "[ -e \"$f\" ] && echo \"lib=$f\"; done; "
+    "pm list packages com.termux | sed 's/^package:/package=/'; true";
+
+/* --- values ----------------------------------------------------------------------------------- */
+
+static void take_text(char *out, size_t size, fy_span v)
+{
+    size_t n = v.len < size - 1 ? v.len : size - 1;
+    memcpy(out, v.ptr, n);
+    out[n] = '\0';
+}
+
+/* A whole number at the start, below 2^53; -1: there is none. */
+static int64_t take_number(fy_span v)
+{
+    int64_t n = -1;
+    for (size_t i = 0; i < v.len && isdigit((unsigned char)v.ptr[i]); i++) {
+        n = (n < 0 ? 0 : n) * 10 + (v.ptr[i] - '0');
+        if (n >= INT64_C(1) << 53)
+            return -1;
+    }
+    return n;
+}
+
+static fy_span take_word(fy_span *v)
+{
+    while (v->len > 0 && *v->ptr == ' ')
+        *v = (fy_span){v->ptr + 1, v->len - 1};
+    size_t n = 0;
+    while (n < v->len && v->ptr[n] != ' ')
+        n++;
+    fy_span word = {v->ptr, n};
+    *v = (fy_span){v->ptr + n, v->len - n};
+    return word;
+}
+
+static int64_t product(int64_t a, int64_t b)
+{
+    int64_t r;
+    return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &r) ? -1 : r;
+}
+
+/* Degrees, from a number in thousandths, tenths or whole ones; NAN: no temperature. */
+static double take_celsius(fy_span v)
+{
+    bool minus = v.len > 0 && *v.ptr == '-';
+    int64_t n = take_number(minus ? (fy_span){v.ptr + 1, v.len - 1} : v);
+    double c = n < 0 ? NAN : (double)n / (n >= 1000 ? 1000.0 : n >= 150 ? 10.0 : 1.0);
+    return c <= 150 ? (minus ? -c : c) : NAN;
+}
+
+/* --- lines ------------------------------------------------------------------------------------ */
+
+static void set_text(char *field, size_t size, fy_span v)
+{
+    if (field[0] == '\0')
+        take_text(field, size, v);
+}
+
+static void set_number(int64_t *field, int64_t n)
+{
+    if (*field < 0)
+        *field = n;
+}
+
+static void take_zone(fy_facts *f, fy_span v)
+{
+    double c = take_celsius(take_word(&v));
+    if (isnan(c) || f->n_zones == FY_FACT_ZONES)
+        return;
+    f->zone[f->n_zones].c = c;
+    take_text(f->zone[f->n_zones++].type, FY_FACT_BYTES, take_word(&v));
+}
+
+/* Blocks and their size, of stat -f; or the fourth column of df, whose last one is a path. */
+static void take_space(fy_facts *f, fy_span v, bool is_df)
+{
+    fy_span word[8] = {0};
+    size_t n = 0;
+    for (fy_span w; n < 8 && (w = take_word(&v)).len > 0;)
+        word[n++] = w;
+    if (!is_df && n == 2)
+        set_number(&f->storage_free, product(take_number(word[0]), take_number(word[1])));
+    else if (is_df && n >= 3)
+        set_number(&f->storage_free, product(take_number(word[n - 3]), 1024));
+}
+
+static void take_line(fy_facts *f, fy_span name, fy_span v)
+{
+    const struct {
+        const char *name;
+        char *text;
+        int64_t *number, unit;
+    } rows[] = {
+        {"ro.product.manufacturer", f->manufacturer, NULL, 0},
+        {"ro.product.model", f->model, NULL, 0},
+        {"ro.soc.model", f->soc, NULL, 0},
+        {"ro.board.platform", f->platform, NULL, 0},
+        {"ro.build.version.release", f->android, NULL, 0},
+        {"ro.build.version.sdk", NULL, &f->sdk, 1},
+        {"ro.product.cpu.abi", f->abi, NULL, 0},
+        {"ro.product.cpu.abilist", f->abis, NULL, 0},
+        {"cpus", NULL, &f->n_cpus, 1},
+        {"page", NULL, &f->page_bytes, 1},
+        {"MemTotal", NULL, &f->mem_total, 1024},
+        {"MemAvailable", NULL, &f->mem_available, 1024},
+        {"battery.capacity", NULL, &f->battery_percent, 1},
+        {"battery.level", NULL, &f->battery_percent, 1},
+        {"battery.status", f->battery_status, NULL, 0},
+        {"thermal", NULL, &f->thermal_status, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (!fy_span_is(name, rows[i].name))
+            continue;
+        if (rows[i].text != NULL)
+            set_text(rows[i].text, FY_FACT_BYTES, v);
+        else
+            set_number(rows[i].number, product(take_number(v), rows[i].unit));
+        return;
+    }
+    if (fy_span_is(name, "features"))
+        set_text(f->features, sizeof f->features, v);
+    else if (fy_span_is(name, "zone"))
+        take_zone(f, v);
+    else if (fy_span_is(name, "free") || fy_span_is(name, "df"))
+        take_space(f, v, name.len == 2);
+    else if ((fy_span_is(name, "battery.temp") || fy_span_is(name, "battery.temperature")) &&
+             isnan(f->battery_c))
+        f->battery_c = take_celsius(v);
+    else if (fy_span_is(name, "lib") && f->n_libs < FY_FACT_LIBS)
+        take_text(f->lib[f->n_libs++], FY_FACT_BYTES, v);
+    else if (fy_span_is(name, "package") && f->n_packages < FY_FACT_PACKAGES)
+        take_text(f->package[f->n_packages++], FY_FACT_BYTES, v);
+}
+
+void fy_facts_parse(const char *text, size_t n, fy_facts *out)
+{
+    *out = (fy_facts){.sdk = -1,
+                      .n_cpus = -1,
+                      .page_bytes = -1,
+                      .mem_total = -1,
+                      .mem_available = -1,
+                      .storage_free = -1,
+                      .battery_percent = -1,
+                      .battery_c = NAN,
+                      .thermal_status = -1};
+    for (fy_span rest = {text, n}; rest.len > 0;) {
+        const char *end = memchr(rest.ptr, '\n', rest.len);
+        fy_span line = {rest.ptr, end != NULL ? (size_t)(end - rest.ptr) : rest.len};
+        size_t used = line.len + (end != NULL);
+        rest = (fy_span){rest.ptr + used, rest.len - used};
+        while (line.len > 0 && strchr("\r ", line.ptr[line.len - 1]) != NULL &&
+               line.ptr[line.len - 1] != '\0')
+            line.len--;
+        const char *equals = line.len > 0 ? memchr(line.ptr, '=', line.len) : NULL;
+        if (equals == NULL)
+            continue;
+        fy_span name = {line.ptr, (size_t)(equals - line.ptr)};
+        fy_span value = {equals + 1, line.len - name.len - 1};
+        take_line(out, name, value);
+    }
+}
+
+int fy_facts_chip(fy_facts *f, fy_err *e)
+{
+    fy_soc_table *t = fy_soc_table_open(NULL, e);
+    if (t == NULL)
+        return -1;
+    const fy_soc *soc = fy_soc_find(t, f->soc, NULL);
+    f->htp = soc != NULL ? (int)soc->htp_arch : 0;
+    fy_soc_table_free(t);
+    return 0;
+}

@@ -1,0 +1,355 @@
+#include "workspace/phone/explain.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/opts.h"
+#include "cli/verb.h"
+
+enum { DSP_OFFSET = 0x400, DSP_LAST = 0x7ff, AEE_LAST = 0x2ff, ERRNO_LAST = 1023, NAME_BYTES = 96 };
+
+/* --- answers -----------------------------------------------------------------------------------
+ */
+
+static const fy_explain_row *row_of(fy_explain_family family, int64_t code)
+{
+    for (size_t i = 0; i < fy_explain_n_rows; i++) {
+        if (fy_explain_rows[i].family == family && fy_explain_rows[i].code == code)
+            return &fy_explain_rows[i];
+    }
+    return NULL;
+}
+
+static const fy_explain_group *group_of(fy_explain_family family, int64_t code)
+{
+    for (size_t i = 0; i < fy_explain_n_groups; i++) {
+        const fy_explain_group *g = &fy_explain_groups[i];
+        if (g->family == family && code >= g->first && code <= g->last)
+            return g;
+    }
+    return NULL;
+}
+
+static const char *first_of(const char *a, const char *b, const char *c)
+{
+    return a != NULL ? a : b != NULL ? b : c;
+}
+
+/* ferry's own statuses have their words beside --help. */
+static const char *exit_text(int64_t status)
+{
+    for (const fy_exit_row *r = fy_exit_rows; r->text != NULL; r++) {
+        if (r->status == status)
+            return r->text;
+    }
+    return "";
+}
+
+fy_explanation fy_explain_of(const fy_explain_row *r)
+{
+    const fy_explain_family_row *f = &fy_explain_families[r->family];
+    const fy_explain_group *g = group_of(r->family, r->code);
+    return (fy_explanation){.family = r->family,
+                            .code = r->code,
+                            .name = r->name,
+                            .meaning = r->meaning != NULL ? r->meaning : exit_text(r->code),
+                            .cause = first_of(r->cause, g != NULL ? g->cause : NULL, f->cause),
+                            .remedy = first_of(r->remedy, g != NULL ? g->remedy : NULL, f->remedy)};
+}
+
+typedef struct {
+    fy_explanation *out;
+    size_t n, max;
+} answers;
+
+static void add(answers *a, const fy_explanation *x)
+{
+    for (size_t i = 0; i < a->n; i++) {
+        if (a->out[i].family == x->family && a->out[i].code == x->code &&
+            strcmp(a->out[i].name, x->name) == 0)
+            return;
+    }
+    if (a->n < a->max)
+        a->out[a->n++] = *x;
+}
+
+static void add_row(answers *a, const fy_explain_row *r)
+{
+    if (r == NULL)
+        return;
+    fy_explanation x = fy_explain_of(r);
+    add(a, &x);
+}
+
+/* The row of a code, else what is known of its group when `any` number of it is welcome. */
+static void add_code(answers *a, fy_explain_family family, int64_t code, bool any)
+{
+    const fy_explain_row *r = row_of(family, code);
+    const fy_explain_group *g = group_of(family, code);
+    if (r != NULL || g == NULL || !any) {
+        add_row(a, r);
+        return;
+    }
+    const fy_explain_family_row *f = &fy_explain_families[family];
+    fy_explanation x = {.family = family,
+                        .code = code,
+                        .name = g->name,
+                        .meaning = g->what,
+                        .cause = first_of(g->cause, NULL, f->cause),
+                        .remedy = first_of(g->remedy, NULL, f->remedy)};
+    add(a, &x);
+}
+
+/* FastRPC passes on what the kernel's driver said. */
+static void add_errno(answers *a, int number)
+{
+    const char *name = strerrorname_np(number), *what = strerrordesc_np(number);
+    if (name == NULL || what == NULL)
+        return;
+    fy_explanation x = {.family = FY_EXPLAIN_FASTRPC,
+                        .code = -number,
+                        .name = name,
+                        .meaning = what,
+                        .cause = "the kernel's fastrpc driver refused the call with this errno",
+                        .remedy = fy_explain_families[FY_EXPLAIN_FASTRPC].remedy};
+    add(a, &x);
+}
+
+void fy_explain_code_text(const fy_explanation *x, char decimal[24], char hex[24])
+{
+    decimal[0] = hex[0] = '\0';
+    if (x->code == FY_EXPLAIN_NO_CODE)
+        return;
+    snprintf(decimal, 24, "%lld", (long long)x->code);
+    uint64_t shown = (uint64_t)x->code;
+    if (x->family == FY_EXPLAIN_FASTRPC)
+        shown = x->code < 0 ? (uint32_t)x->code : 0x80000000u + DSP_OFFSET + shown;
+    snprintf(hex, 24, "0x%llx", (unsigned long long)shown);
+}
+
+/* --- numbers -----------------------------------------------------------------------------------
+ */
+
+typedef struct {
+    bool negative, hex;
+    uint64_t magnitude;
+} number;
+
+/* What the number may be, in all families. any: also numbers of groups that have no row. */
+static void explain_number(answers *a, number v, bool any)
+{
+    uint64_t m = v.magnitude, bits = v.negative ? 0 - m : m;
+    uint32_t low = (uint32_t)bits;
+    bool of_32 = v.negative ? m <= 0x80000000u : bits >> 32 == 0 || bits >> 32 == 0xffffffffu;
+    if (!v.negative && m < 256) {
+        add_code(a, FY_EXPLAIN_FERRY, (int64_t)m, any);
+        add_code(a, FY_EXPLAIN_PROGRAM, (int64_t)m, any);
+    }
+    if (of_32 && low >= 0x80000000u + DSP_OFFSET && low <= 0x80000000u + DSP_LAST)
+        add_code(a, FY_EXPLAIN_FASTRPC, (int64_t)(low - 0x80000000u - DSP_OFFSET), any);
+    else if (of_32 && (int32_t)low < 0 && (int32_t)low >= -ERRNO_LAST)
+        add_errno(a, -(int32_t)low);
+    else if (!v.negative && m <= 0xffff)
+        add_code(a, FY_EXPLAIN_QNN, (int64_t)m, any);
+    else if (!v.negative && v.hex)
+        add_code(a, FY_EXPLAIN_QNN, (int64_t)(m & 0xffff), false);
+    if (!v.negative && m <= AEE_LAST)
+        add_code(a, FY_EXPLAIN_FASTRPC, (int64_t)m, any);
+}
+
+/* A number at p: its length, 0 when there is none. */
+static size_t scan_number(const char *p, number *out)
+{
+    const char *digits = p + (*p == '-');
+    bool hex = digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
+    digits += hex ? 2 : 0;
+    if (!(hex ? isxdigit((unsigned char)*digits) : isdigit((unsigned char)*digits)))
+        return 0;
+    char *end;
+    errno = 0;
+    unsigned long long m = strtoull(digits, &end, hex ? 16 : 10);
+    *out = (number){.negative = *p == '-', .hex = hex, .magnitude = m};
+    return errno == 0 ? (size_t)(end - p) : 0;
+}
+
+/* --- names -------------------------------------------------------------------------------------
+ */
+
+static bool is_word_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+static const fy_explain_row *row_named(const char *name, size_t n)
+{
+    for (size_t i = 0; i < fy_explain_n_rows; i++) {
+        const char *have = fy_explain_rows[i].name;
+        if (strlen(have) == n && strncasecmp(have, name, n) == 0)
+            return &fy_explain_rows[i];
+    }
+    return NULL;
+}
+
+/* The end of a name, after a '_', that only one row has: "EUNABLETOLOAD". */
+static const fy_explain_row *row_ending(const char *name)
+{
+    const fy_explain_row *found = NULL;
+    size_t n = strlen(name);
+    for (size_t i = 0; i < fy_explain_n_rows; i++) {
+        const char *have = fy_explain_rows[i].name;
+        size_t len = strlen(have);
+        if (len <= n || have[len - n - 1] != '_' || strcasecmp(have + len - n, name) != 0)
+            continue;
+        if (found != NULL)
+            return NULL;
+        found = &fy_explain_rows[i];
+    }
+    return found;
+}
+
+static const char *nearest_name(const char *word)
+{
+    enum { MAX = 512 };
+    const char *names[MAX], *near = NULL;
+    char folded[NAME_BYTES];
+    size_t n = 0, len = strlen(word);
+    for (; n < fy_explain_n_rows && n < MAX; n++)
+        names[n] = fy_explain_rows[n].name;
+    for (int lower = 0; lower < 2 && near == NULL && len < sizeof folded; lower++) {
+        for (size_t i = 0; i <= len; i++)
+            folded[i] =
+                (char)(lower ? tolower((unsigned char)word[i]) : toupper((unsigned char)word[i]));
+        near = fy_nearest(folded, names, n);
+    }
+    return near;
+}
+
+/* --- lines of text -----------------------------------------------------------------------------
+ */
+
+/* Is the pattern, n bytes, in the text as words of its own? */
+static bool has_words(const char *text, const char *pattern, size_t n)
+{
+    for (const char *p = text; *p != '\0'; p++) {
+        if (strncasecmp(p, pattern, n) == 0 &&
+            !(p > text && is_word_char(p[-1]) && is_word_char(pattern[0])) &&
+            !(is_word_char(p[n]) && is_word_char(pattern[n - 1])))
+            return true;
+    }
+    return false;
+}
+
+/* One plain word ("closed") means something only in a line of adb's. */
+static bool row_fits(const fy_explain_row *r, const char *text, bool of_adb)
+{
+    for (const char *p = r->text; p != NULL && *p != '\0';) {
+        size_t n = strcspn(p, "|");
+        bool plain = memchr(p, ' ', n) == NULL && r->family == FY_EXPLAIN_ADB;
+        if ((of_adb || !plain) && has_words(text, p, n))
+            return true;
+        p += n + (p[n] == '|');
+    }
+    return false;
+}
+
+const fy_explain_row *fy_explain_text(fy_explain_family family, const char *text)
+{
+    for (size_t i = 0; i < fy_explain_n_rows; i++) {
+        const fy_explain_row *r = &fy_explain_rows[i];
+        if (r->family == family && row_fits(r, text, true))
+            return r;
+    }
+    return NULL;
+}
+
+/* Is the number at `at` said to be an error? "err 5", "error: 5", "status=5", "exit code 5" */
+static bool is_labelled(const char *line, const char *at)
+{
+    static const char *const labels[] = {"err",    "error", "errno", "code",     "status",
+                                         "result", "rc",    "ret",   "returned", "exit"};
+    while (at > line && strchr(" \t:=([#'\"", at[-1]) != NULL)
+        at--;
+    const char *begin = at;
+    while (begin > line && isalpha((unsigned char)begin[-1]))
+        begin--;
+    for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
+        size_t n = strlen(labels[i]);
+        if (n <= (size_t)(at - begin) && strncasecmp(at - n, labels[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Names and numbers of a line. A bare decimal number counts when it is labelled or, from 1000 on,
+ * has a row: lines are full of other numbers. */
+static void explain_tokens(answers *a, const char *line)
+{
+    for (const char *p = line; *p != '\0';) {
+        const char *end = p;
+        number v;
+        size_t n = scan_number(p, &v);
+        while (is_word_char(*end))
+            end++;
+        if (n > 0 && !is_word_char(p[n]) && !(p[n] == '.' && isdigit((unsigned char)p[n + 1]))) {
+            bool labelled = is_labelled(line, p);
+            if (labelled || v.hex || v.magnitude >= 1000)
+                explain_number(a, v, labelled);
+            p += n;
+        } else if (end > p) {
+            add_row(a, row_named(p, (size_t)(end - p)));
+            p = end;
+            while (*p == '.' &&
+                   isdigit((unsigned char)p[1])) /* of a version: no number of its own */
+                p += 1 + strspn(p + 1, "0123456789");
+        } else {
+            p++;
+        }
+    }
+}
+
+static void explain_line(answers *a, const char *line)
+{
+    size_t words = 0;
+    for (const char *p = line; *p != '\0'; words++) {
+        p += strspn(p, " \t");
+        p += strcspn(p, " \t");
+    }
+    bool of_adb = words <= 3 || has_words(line, "adb", 3) || has_words(line, "device", 6) ||
+                  has_words(line, "phone", 5);
+    for (size_t i = 0; i < fy_explain_n_rows; i++) {
+        if (row_fits(&fy_explain_rows[i], line, of_adb))
+            add_row(a, &fy_explain_rows[i]);
+    }
+    explain_tokens(a, line);
+}
+
+size_t fy_explain(const char *query, fy_explanation *out, size_t max, const char **near)
+{
+    answers a = {.out = out, .max = max};
+    number v;
+    const char *begin = query + strspn(query, " \t\r\n");
+    size_t n = strlen(begin);
+    while (n > 0 && strchr(" \t\r\n", begin[n - 1]) != NULL)
+        n--;
+    char *line = strndup(begin, n);
+    const char *found = NULL;
+    if (line == NULL || n == 0) {
+        ; /* nothing was asked */
+    } else if (scan_number(line, &v) == n) {
+        explain_number(&a, v, true);
+    } else {
+        const fy_explain_row *r = row_named(line, n);
+        add_row(&a, r != NULL ? r : row_ending(line));
+        if (a.n == 0)
+            explain_line(&a, line);
+        if (a.n == 0)
+            found = nearest_name(line);
+    }
+    if (near != NULL)
+        *near = found;
+    free(line);
+    return a.n;
+}

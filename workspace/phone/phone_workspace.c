@@ -1,0 +1,227 @@
+#include "workspace/phone/phone_workspace.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/progress.h"
+#include "bundle/bundle.h"
+#include "bundle/manifest_read.h"
+#include "cli/signals.h"
+
+/* --- here ------------------------------------------------------------------------------------- */
+
+static bool has_file(const char *dir, const char *name)
+{
+    char *path = fy_path_join(dir, name);
+    bool yes = path != NULL && fy_file_exists(path);
+    free(path);
+    return yes;
+}
+
+static int hash_manifest(const char *dir, char out[FY_SHA256_HEX], fy_err *e)
+{
+    fy_map map;
+    uint8_t hash[FY_SHA256_BYTES];
+    char *path = fy_path_join(dir, FY_MANIFEST_NAME);
+    int rc = path != NULL ? fy_map_open(&map, path, e) : fy_nomem(e);
+    if (rc == 0) {
+        rc = fy_sha256_of(map.data, map.size, hash, e);
+        fy_map_close(&map);
+    }
+    if (rc == 0)
+        fy_sha256_to_hex(hash, out);
+    free(path);
+    return rc;
+}
+
+/* Cuts `real` behind the directory of the workspace; *rel gets what was behind it, a copy. */
+static bool split(char *real, char **rel)
+{
+    size_t whole = strlen(real);
+    for (size_t n = whole; n > 0;) {
+        char *slash, c = real[n];
+        real[n] = '\0';
+        if (has_file(real, FY_BUNDLE_WORKSPACE_JSON) && has_file(real, FY_MANIFEST_NAME)) {
+            *rel = strdup(n < whole ? real + n + 1 : "");
+            return true;
+        }
+        real[n] = c;
+        slash = memrchr(real, '/', n);
+        n = slash != NULL ? (size_t)(slash - real) : 0;
+    }
+    return false;
+}
+
+int fy_local_workspace_of(const char *path, fy_local_workspace *out, fy_err *e)
+{
+    *out = (fy_local_workspace){0};
+    char *real = realpath(path, NULL), *rel = NULL;
+    if (real == NULL)
+        return fy_fail_errno(e, "%s", path);
+    if (!split(real, &rel)) {
+        free(real);
+        return 0;
+    }
+    fy_span base = fy_path_base(real);
+    out->dir = real;
+    out->name = strndup(base.ptr, base.len);
+    out->rel = rel;
+    int rc = out->name != NULL && out->rel != NULL ? hash_manifest(real, out->sha256, e)
+                                                   : fy_nomem(e);
+    if (rc != 0)
+        fy_local_workspace_release(out);
+    return rc == 0 ? 1 : -1;
+}
+
+void fy_local_workspace_release(fy_local_workspace *w)
+{
+    free(w->dir);
+    free(w->name);
+    free(w->rel);
+    *w = (fy_local_workspace){0};
+}
+
+int fy_workspace_exec(fy_span text, char **out, fy_err *e)
+{
+    fy_json *j = fy_json_new(text.ptr, text.len, e);
+    fy_span key, value;
+    *out = NULL;
+    int rc = j != NULL ? fy_json_object_begin(j, e) : -1, more = 0;
+    while (rc == 0 && (more = fy_json_object_next(j, &key, e)) == 1) {
+        if (!fy_span_is(key, "exec")) {
+            rc = fy_json_skip(j, e);
+        } else if ((rc = fy_json_string(j, &value, NULL, e)) == 0) {
+            *out = strndup(value.ptr, value.len);
+            rc = *out != NULL ? 0 : fy_nomem(e);
+        }
+    }
+    fy_json_free(j);
+    if (rc == 0 && more == 0)
+        return 0;
+    free(*out);
+    *out = NULL;
+    return -1;
+}
+
+/* --- there ------------------------------------------------------------------------------------ */
+
+/* Takes one line of the phone's answer. */
+static fy_span take_line(fy_span *text)
+{
+    const char *end = text->len > 0 ? memchr(text->ptr, '\n', text->len) : NULL;
+    fy_span line = {text->ptr, end != NULL ? (size_t)(end - text->ptr) : text->len};
+    size_t used = line.len + (end != NULL);
+    *text = (fy_span){text->ptr + used, text->len - used};
+    while (line.len > 0 && line.ptr[line.len - 1] == '\r')
+        line.len--;
+    return line;
+}
+
+static bool is_hash(fy_span s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if (fy_hex_digit(s.ptr[i]) < 0)
+            return false;
+    }
+    return s.len == FY_SHA256_HEX - 1;
+}
+
+int fy_phone_workspace_of(const fy_adb *a, const char *path, fy_phone_workspace *out, fy_err *e)
+{
+    fy_str cmd = {0}, text = {0};
+    int status, rc = -1;
+    *out = (fy_phone_workspace){0};
+    fy_str_puts(&cmd, "p=");
+    fy_adb_quote(&cmd, path);
+    fy_str_printf(&cmd,
+                  "; [ -e \"$p\" ] || p=; "
+                  "while [ -n \"$p\" ] && [ ! -f \"$p/" FY_BUNDLE_WORKSPACE_JSON "\" ]; do "
+                  "p=${p%%/*}; done; echo \"$p\"; [ -n \"$p\" ] || exit 0; "
+                  "echo $(sha256sum <\"$p/" FY_MANIFEST_NAME "\" 2>/dev/null); "
+                  "[ -x \"$p/" FY_BUNDLE_EXE "\" ] && echo yes || echo no; "
+                  "head -c %u \"$p/" FY_BUNDLE_WORKSPACE_JSON "\"",
+                  FY_BUNDLE_JSON_MAX_BYTES + 1);
+    if (cmd.oom)
+        fy_nomem(e);
+    else
+        rc = fy_adb_shell(a, fy_str_z(&cmd), &text, NULL, &status, e);
+    if (rc == 0) {
+        fy_span rest = {text.ptr, text.len}, dir = take_line(&rest), hash = take_line(&rest);
+        out->dir = dir.len > 0 ? strndup(dir.ptr, dir.len) : strdup("");
+        hash.len = hash.len < FY_SHA256_HEX - 1 ? hash.len : FY_SHA256_HEX - 1; /* "HASH  -" */
+        if (is_hash(hash))
+            memcpy(out->sha256, hash.ptr, hash.len);
+        out->exe = fy_span_is(take_line(&rest), "yes");
+        fy_str_add(&out->workspace_json, rest.ptr, rest.len);
+        if (out->dir == NULL || out->workspace_json.oom) {
+            fy_phone_workspace_release(out);
+            rc = fy_nomem(e);
+        }
+    }
+    fy_str_release(&cmd);
+    fy_str_release(&text);
+    return rc;
+}
+
+void fy_phone_workspace_release(fy_phone_workspace *w)
+{
+    free(w->dir);
+    fy_str_release(&w->workspace_json);
+    *w = (fy_phone_workspace){0};
+}
+
+/* --- files for one call ----------------------------------------------------------------------- */
+
+#define TEMP_PARENT FY_PHONE_DIR "/.tmp"
+
+void fy_phone_temp_name(fy_str *out)
+{
+    uint64_t nonce = 0;
+    if (getrandom(&nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce)
+        nonce = (uint64_t)getpid();
+    fy_str_printf(out, TEMP_PARENT "/%016llx", (unsigned long long)nonce);
+}
+
+int fy_phone_send(const fy_adb *a, const char *file, const char *dir, const char *name,
+                  unsigned mode, fy_err *e)
+{
+    int fd = open(file, O_RDONLY | O_CLOEXEC), rc = -1;
+    char *to = fy_path_join(dir, name);
+    fy_adb_sync *s = NULL;
+    if (fd < 0)
+        fy_fail_errno(e, "%s: cannot open", file);
+    else if (to == NULL)
+        fy_nomem(e);
+    else
+        s = fy_adb_sync_open(a, e);
+    if (s != NULL)
+        rc = fy_adb_sync_send(s, fd, to, S_IFREG | mode, 0, NULL, NULL, e);
+    fy_adb_sync_close(s);
+    free(to);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+void fy_phone_temp_remove(const fy_adb *a, const char *dir)
+{
+    fy_str cmd = {0};
+    int status, sig = fy_signals_take(); /* an interrupt would keep the phone from being asked */
+    fy_str_puts(&cmd, "rm -rf ");
+    fy_adb_quote(&cmd, dir);
+    fy_str_puts(&cmd, "; find " TEMP_PARENT
+                      " -mindepth 1 -maxdepth 1 -mtime +1 -exec rm -rf {} + 2>/dev/null; "
+                      "rmdir " TEMP_PARENT " 2>/dev/null");
+    if (!cmd.oom)
+        fy_adb_shell(a, fy_str_z(&cmd), NULL, NULL, &status, NULL);
+    fy_str_release(&cmd);
+    if (sig != 0)
+        fy_interrupted = 1;
+}

@@ -1,0 +1,59 @@
+/* Workspaces on the phone and their counterparts here (docs/device.md). A workspace lies at
+ * /data/local/tmp/ferry/NAME; which version of it that is, its manifest's hash says. */
+#ifndef FY_WORKSPACE_PHONE_WORKSPACE_H
+#define FY_WORKSPACE_PHONE_WORKSPACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "workspace/phone/adb.h"
+
+#define FY_PHONE_TMP "/data/local/tmp" /* what the shell user may write to and execute from */
+#define FY_PHONE_DIR FY_PHONE_TMP "/ferry"
+
+/* --- here ------------------------------------------------------------------------------------- */
+
+typedef struct {
+    char *dir;  /* owned; real path of the workspace */
+    char *name; /* owned; its last part: the name on the phone */
+    char *rel;  /* owned; where the path leads inside it, "" for the workspace itself */
+    char sha256[FY_SHA256_HEX]; /* of manifest.json */
+} fy_local_workspace;
+
+/* The workspace that the path names or lies in. 1: found, 0: it lies in none, -1. */
+int fy_local_workspace_of(const char *path, fy_local_workspace *out, fy_err *e);
+void fy_local_workspace_release(fy_local_workspace *w);
+
+/* "exec" of a workspace.json: the command line of the runtime that came with the workspace, which
+ * the caller frees; *out NULL: there is none. */
+int fy_workspace_exec(fy_span json, char **out, fy_err *e);
+
+/* --- there ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    char *dir;                  /* owned; "": the path lies in no workspace */
+    char sha256[FY_SHA256_HEX]; /* of manifest.json; "" when it could not be read */
+    fy_str workspace_json;      /* as it was found, at most FY_BUNDLE_JSON_MAX_BYTES + 1 bytes */
+    bool exe;                   /* bin/ferry is there, to be executed */
+} fy_phone_workspace;
+
+/* The workspace that an absolute path on the phone names or lies in. A path that is not there lies
+ * in none. */
+int fy_phone_workspace_of(const fy_adb *a, const char *path, fy_phone_workspace *out, fy_err *e);
+void fy_phone_workspace_release(fy_phone_workspace *w);
+
+/* --- files for one call ----------------------------------------------------------------------- */
+
+/* A new name for a directory on the phone that is used for one call only. */
+void fy_phone_temp_name(fy_str *out);
+/* Sends a local file there, as `name`, with this mode. Directories on the way are made. */
+int fy_phone_send(const fy_adb *a, const char *file, const char *dir, const char *name,
+                  unsigned mode, fy_err *e);
+/* Removes it, and those that calls of earlier days left; failures do not matter. Works after an
+ * interrupt, too. */
+void fy_phone_temp_remove(const fy_adb *a, const char *dir);
+
+#endif

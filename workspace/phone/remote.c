@@ -1,0 +1,486 @@
+/* A call of a runtime verb, made on the phone (docs/device.md). The command line is built anew from
+ * the call's option table, so that an alias, a variable or the configuration file here mean there
+ * what they mean here. */
+#include "workspace/phone/remote.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/quote.h"
+#include "bundle/bundle.h"
+#include "cli/call.h"
+#include "cli/signals.h"
+#include "workspace/phone/adb.h"
+#include "workspace/pack/device_exe.h"
+#include "workspace/phone/phone_workspace.h"
+
+/* One option whose value is another one on the phone. */
+typedef struct {
+    char *value; /* owned; NULL: the value stays */
+    fy_out *out; /* owned; the file here that gets what the phone writes */
+} place;
+
+typedef struct {
+    const fy_call *c;
+    fy_adb *a;    /* owned */
+    char *dir;    /* owned; of the workspace on the phone whose program runs; NULL: none yet */
+    char *exec;   /* owned; command line of the runtime that came with it; NULL: bin/ferry */
+    char *temp;   /* owned; directory for this call on the phone; NULL: none */
+    place *place; /* owned; [n_opts] */
+    fy_str cmd;
+} remote;
+
+/* What an option that names a file was given; NULL: nothing, or it names none. */
+static const char *file_value(const fy_call *c, size_t row)
+{
+    const fy_opt *o = &c->v->opts[row];
+    const void *field = (const char *)c->o + o->offset;
+    return o->file != FY_FILE_NONE ? *(const char *const *)field : NULL;
+}
+
+/* --- workspaces ------------------------------------------------------------------------------- */
+
+/* The first workspace that is named gives the program. */
+static int take_program(remote *r, const fy_phone_workspace *w, fy_err *e)
+{
+    fy_span text = {w->workspace_json.ptr, w->workspace_json.len};
+    if (r->dir != NULL)
+        return 0;
+    if (strcmp(r->c->v->name, "run") == 0 && fy_workspace_exec(text, &r->exec, e) != 0)
+        return fy_ctx(e, "%s: %s/" FY_BUNDLE_WORKSPACE_JSON, fy_adb_serial(r->a), w->dir);
+    if (!w->exe && r->exec == NULL)
+        return 0;
+    r->dir = strdup(w->dir);
+    return r->dir != NULL ? 0 : fy_nomem(e);
+}
+
+static int not_there(const remote *r, const char *name, const char *push, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    return fy_fail(e, FY_EDEVICE,
+                   "%s: no workspace '%s' on the phone; push it first: ferry push %s",
+                   fy_adb_serial(r->a), fy_quote(shown, sizeof shown, fy_span_of(name)), push);
+}
+
+/* A path here that is in a workspace: the same one in its copy on the phone. */
+static int map_local(remote *r, const fy_local_workspace *w, char **value, fy_err *e)
+{
+    fy_phone_workspace there;
+    fy_str at = {0};
+    fy_str_puts(&at, FY_PHONE_DIR "/");
+    fy_str_puts(&at, w->name);
+    if (at.oom || fy_phone_workspace_of(r->a, fy_str_z(&at), &there, e) != 0) {
+        fy_str_release(&at);
+        return fy_nomem(e);
+    }
+    int rc = 0;
+    if (there.dir[0] == '\0')
+        rc = not_there(r, w->name, w->dir, e);
+    else if (strcmp(there.sha256, w->sha256) != 0)
+        rc = fy_fail(e, FY_EDEVICE,
+                     "%s: the phone has another version of %s (%.12s, here %.12s); push it first: "
+                     "ferry push %s",
+                     fy_adb_serial(r->a), w->name, there.sha256[0] != '\0' ? there.sha256 : "none",
+                     w->sha256, w->dir);
+    else
+        rc = take_program(r, &there, e);
+    if (w->rel[0] != '\0')
+        fy_str_printf(&at, "/%s", w->rel);
+    *value = rc == 0 ? strdup(fy_str_z(&at)) : NULL;
+    if (rc == 0 && (at.oom || *value == NULL))
+        rc = fy_nomem(e);
+    fy_phone_workspace_release(&there);
+    fy_str_release(&at);
+    return rc;
+}
+
+/* A name of a workspace on the phone, or any path there. */
+static int map_remote(remote *r, const char *path, char **value, fy_err *e)
+{
+    fy_phone_workspace there;
+    fy_str at = {0};
+    if (path[0] != '/')
+        fy_str_puts(&at, FY_PHONE_DIR "/");
+    fy_str_puts(&at, path);
+    if (at.oom || fy_phone_workspace_of(r->a, fy_str_z(&at), &there, e) != 0) {
+        fy_str_release(&at);
+        return fy_nomem(e);
+    }
+    int rc = 0;
+    if (there.dir[0] != '\0')
+        rc = take_program(r, &there, e);
+    else if (there.dir[0] == '\0' && path[0] != '/')
+        rc = not_there(r, path, "DIR", e);
+    *value = rc == 0 ? strdup(fy_str_z(&at)) : NULL;
+    if (rc == 0 && *value == NULL)
+        rc = fy_nomem(e);
+    fy_phone_workspace_release(&there);
+    fy_str_release(&at);
+    return rc;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static int need_temp(remote *r, fy_err *e)
+{
+    fy_str name = {0}, cmd = {0};
+    int status = 0, rc = 0;
+    if (r->temp != NULL)
+        return 0;
+    fy_phone_temp_name(&name);
+    fy_str_puts(&cmd, "mkdir -p ");
+    fy_adb_quote(&cmd, fy_str_z(&name));
+    r->temp = strdup(fy_str_z(&name));
+    if (name.oom || cmd.oom || r->temp == NULL)
+        rc = fy_nomem(e);
+    else if ((rc = fy_adb_shell(r->a, fy_str_z(&cmd), NULL, NULL, &status, e)) == 0 && status != 0)
+        rc =
+            fy_fail(e, FY_EDEVICE, "%s: cannot make %s on the phone", fy_adb_serial(r->a), r->temp);
+    fy_str_release(&name);
+    fy_str_release(&cmd);
+    return rc;
+}
+
+/* "TEMP/ROW-NAME": a name in the temporary directory that is no other option's. */
+static char *temp_path(const remote *r, size_t row, const char *file)
+{
+    fy_str s = {0};
+    fy_span base = fy_path_base(file);
+    fy_str_printf(&s, "%s/%zu-%.*s", r->temp, row, (int)(base.len < 100 ? base.len : 100),
+                  base.ptr);
+    char *path = s.oom ? NULL : strdup(fy_str_z(&s));
+    fy_str_release(&s);
+    return path;
+}
+
+static int send_file(remote *r, size_t row, const char *file, const struct stat *st, char **value,
+                     fy_err *e)
+{
+    const char *option = r->c->v->opts[row].name;
+    if (!S_ISREG(st->st_mode))
+        return fy_fail(e, FY_EARG,
+                       "--%s: %s is neither a file nor a workspace; with --device give a file, a "
+                       "workspace that was pushed, or a path on the phone",
+                       option, file);
+    if (st->st_size > FY_REMOTE_MAX_FILE)
+        return fy_fail(e, FY_EARG,
+                       "--%s: %s is larger than the %d MiB that --device sends along; put it on "
+                       "the phone in a workspace (ferry create, ferry push)",
+                       option, file, FY_REMOTE_MAX_FILE >> 20);
+    if (need_temp(r, e) != 0)
+        return -1;
+    *value = temp_path(r, row, file);
+    return *value != NULL
+               ? fy_phone_send(r->a, file, r->temp, *value + strlen(r->temp) + 1, 0600, e)
+               : fy_nomem(e);
+}
+
+/* A file of this machine goes along; what is none may be a name on the phone. */
+static int map_input(remote *r, size_t row, const char *file, char **value, fy_err *e)
+{
+    fy_opt_file kind = r->c->v->opts[row].file;
+    struct stat st;
+    fy_local_workspace w;
+    if (kind == FY_FILE_IN && strcmp(file, "-") == 0)
+        return 0;
+    if (stat(file, &st) != 0) {
+        if (kind == FY_FILE_WORKSPACE)
+            return map_remote(r, file, value, e);
+        if (kind == FY_FILE_OR_WORD || file[0] == '/')
+            return 0;
+        return fy_fail_errno(e, "--%s: %s", r->c->v->opts[row].name, file);
+    }
+    if (kind == FY_FILE_OR_WORD && !S_ISREG(st.st_mode))
+        return 0;
+    int found = fy_local_workspace_of(file, &w, e);
+    if (found < 0)
+        return -1;
+    if (found == 0)
+        return send_file(r, row, file, &st, value, e);
+    int rc = map_local(r, &w, value, e);
+    fy_local_workspace_release(&w);
+    return rc;
+}
+
+static int map_output(remote *r, size_t row, const char *file, fy_err *e)
+{
+    if (need_temp(r, e) != 0)
+        return -1;
+    r->place[row].value = temp_path(r, row, file);
+    if (r->place[row].value == NULL)
+        return fy_nomem(e);
+    r->place[row].out = fy_out_open(file, 0, e);
+    return r->place[row].out != NULL ? 0 : -1;
+}
+
+/* Workspaces first: with one there is a program on the phone. */
+static int map_files(remote *r, bool workspaces, fy_err *e)
+{
+    const fy_verb *v = r->c->v;
+    for (size_t i = 0; i < v->n_opts; i++) {
+        const fy_opt *o = &v->opts[i];
+        const char *text = file_value(r->c, i);
+        if (text == NULL || (o->file == FY_FILE_WORKSPACE) != workspaces)
+            continue;
+        int rc = o->file == FY_FILE_OUT ? map_output(r, i, text, e)
+                                        : map_input(r, i, text, &r->place[i].value, e);
+        if (rc != 0)
+            return -1;
+    }
+    return 0;
+}
+
+typedef struct {
+    fy_out *out;
+    uint64_t at;
+} sink;
+
+static int put(void *user, const void *p, size_t n, fy_err *e)
+{
+    sink *s = user;
+    int rc = fy_out_pwrite(s->out, p, n, s->at, e);
+    s->at += n;
+    return rc;
+}
+
+/* What the phone wrote, under the name it was to have here. A call that failed may have written
+ * nothing. */
+static int fetch(remote *r, place *p, fy_err *e)
+{
+    fy_adb_stat st;
+    fy_adb_sync *s = fy_adb_sync_open(r->a, e);
+    sink to = {p->out, 0};
+    int rc = s != NULL ? fy_adb_sync_stat(s, p->value, &st, e) : -1;
+    bool there = rc == 0 && S_ISREG(st.mode);
+    if (there)
+        rc = fy_adb_sync_recv(s, p->value, put, &to, e);
+    fy_adb_sync_close(s);
+    fy_out *out = p->out;
+    p->out = NULL;
+    if (rc == 0 && there)
+        return fy_out_commit(out, e);
+    fy_out_abort(out);
+    return rc;
+}
+
+static int fetch_all(remote *r, fy_err *e)
+{
+    for (size_t i = 0; i < r->c->v->n_opts; i++) {
+        if (r->place[i].out != NULL && fetch(r, &r->place[i], e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- the command ------------------------------------------------------------------------------ */
+
+/* Variables that the program obeys wherever it runs. */
+static void put_environment(fy_str *cmd)
+{
+    static const char *const names[] = {"FY_CPU_MASK", "NO_COLOR", "SOURCE_DATE_EPOCH"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value == NULL)
+            continue;
+        fy_str_printf(cmd, "%s=", names[i]);
+        fy_adb_quote(cmd, value);
+        fy_str_putc(cmd, ' ');
+    }
+}
+
+/* bin/ferry of the workspace; without one the program goes along. */
+static int put_program(remote *r, fy_err *e)
+{
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = '\0';
+    if (r->dir != NULL) {
+        fy_str exe = {0};
+        fy_str_printf(&exe, "%s/" FY_BUNDLE_EXE, r->dir);
+        fy_adb_quote(&r->cmd, fy_str_z(&exe));
+        r->cmd.oom |= exe.oom;
+        fy_str_release(&exe);
+        return 0;
+    }
+    char *exe = fy_device_exe(getenv("FERRY_EXE_PATH"), n > 0 ? self : NULL, e);
+    if (exe == NULL || need_temp(r, e) != 0) {
+        free(exe);
+        return -1;
+    }
+    int rc = fy_phone_send(r->a, exe, r->temp, "ferry", 0755, e);
+    fy_str_printf(&r->cmd, "%s/ferry", r->temp);
+    free(exe);
+    return rc;
+}
+
+static void put_word(remote *r, const char *word)
+{
+    fy_str_putc(&r->cmd, ' ');
+    fy_adb_quote(&r->cmd, word);
+}
+
+/* Options of the command line that another runtime would not know. */
+static bool is_ours(const fy_opt *o)
+{
+    static const char *const names[] = {"quiet", "verbose", "work-folder", "model"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(o->name, names[i]) == 0)
+            return true;
+    }
+    return o->host_only;
+}
+
+/* Its command line in its directory, and what was given behind it: "-p TEXT", "--temp 0", names
+ * that llama.cpp and PowerServe share. */
+static int put_exec(remote *r, fy_err *e)
+{
+    const fy_call *c = r->c;
+    fy_str text = {0};
+    fy_str_puts(&r->cmd, "cd ");
+    fy_adb_quote(&r->cmd, r->dir);
+    fy_str_printf(&r->cmd, " && %s", r->exec);
+    for (size_t i = 0; i < c->v->n_opts; i++) {
+        const fy_opt *o = &c->v->opts[i];
+        for (size_t nth = 0; c->from[i] != NULL && !is_ours(o); nth++) {
+            bool is_flag = o->kind == FY_OPT_FLAG;
+            fy_str_clear(&text);
+            if (!fy_opt_value(o, c->o, nth, &text) || (is_flag && fy_str_z(&text)[0] == 'n'))
+                break;
+            fy_str_printf(&r->cmd, " %s%s", o->alias != NULL ? "-" : "--",
+                          o->alias != NULL ? o->alias : o->name);
+            if (!is_flag)
+                put_word(r, r->place[i].value != NULL ? r->place[i].value : fy_str_z(&text));
+        }
+    }
+    int rc = r->cmd.oom || text.oom ? fy_nomem(e) : 0;
+    fy_str_release(&text);
+    char shown[160];
+    if (rc == 0)
+        fy_log(FY_LOG_INFO, "%s: runs %s", r->dir,
+               fy_quote(shown, sizeof shown, fy_span_of(r->exec)));
+    return rc;
+}
+
+/* All that was given, in words that mean one thing only: "--name=value". */
+static void put_words(remote *r)
+{
+    const fy_call *c = r->c;
+    fy_str word = {0};
+    for (size_t i = 0; i < c->v->n_opts; i++) {
+        const fy_opt *o = &c->v->opts[i];
+        bool more = c->from[i] != NULL && !o->host_only;
+        for (size_t nth = 0; more; nth++) {
+            fy_str_clear(&word);
+            fy_str_printf(&word, "--%s=", o->name);
+            more = fy_opt_value(o, c->o, nth, &word);
+            if (more && r->place[i].value != NULL) {
+                fy_str_clear(&word);
+                fy_str_printf(&word, "--%s=%s", o->name, r->place[i].value);
+            }
+            if (!more)
+                break;
+            put_word(r, fy_str_z(&word));
+        }
+    }
+    if (c->n_args > 0)
+        fy_str_puts(&r->cmd, " --");
+    for (int i = 0; i < c->n_args; i++)
+        put_word(r, c->args[i]);
+    r->cmd.oom |= word.oom;
+    fy_str_release(&word);
+}
+
+static int make_command(remote *r, fy_err *e)
+{
+    if (r->exec != NULL)
+        return put_exec(r, e);
+    put_environment(&r->cmd);
+    if (put_program(r, e) != 0)
+        return -1;
+    fy_str_putc(&r->cmd, ' ');
+    fy_str_puts(&r->cmd, r->c->v->name);
+    put_words(r);
+    return r->cmd.oom ? fy_nomem(e) : 0;
+}
+
+/* --- the call --------------------------------------------------------------------------------- */
+
+static bool reads_input(const fy_call *c)
+{
+    for (size_t i = 0; i < c->v->n_opts; i++) {
+        const fy_opt *o = &c->v->opts[i];
+        const char *text = file_value(c, i);
+        if (text != NULL && o->file == FY_FILE_IN && strcmp(text, "-") == 0)
+            return true;
+    }
+    return c->v->reads_input != NULL && c->v->reads_input(c->o, c->n_args, c->args);
+}
+
+/* In the background nobody may read from the terminal. */
+static bool terminal_is_ours(int fd)
+{
+    return isatty(fd) && tcgetpgrp(fd) == getpgrp();
+}
+
+static int talk(remote *r, int *status, fy_err *e)
+{
+    enum { GRACE_S = 10 }; /* a model that is being loaded ends at its next look */
+    bool tty = terminal_is_ours(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    bool feeds =
+        tty || (reads_input(r->c) && (!isatty(STDIN_FILENO) || terminal_is_ours(STDIN_FILENO)));
+    fy_adb_streams s = {.in_fd = feeds ? STDIN_FILENO : -1,
+                        .out_fd = STDOUT_FILENO,
+                        .err_fd = STDERR_FILENO,
+                        .tty = tty,
+                        .grace_s = GRACE_S};
+    fy_log(FY_LOG_DEBUG, "on the phone %s: %s", fy_adb_serial(r->a), fy_str_z(&r->cmd));
+    if (fy_adb_shell_stream(r->a, fy_str_z(&r->cmd), &s, status, e) != 0)
+        return -1;
+    if (*status == 128 + SIGKILL)
+        fy_log(FY_LOG_WARN,
+               "the phone killed it: too little memory, or Android's limit of processes in the "
+               "background; 'ferry doctor' shows the memory");
+    return 0;
+}
+
+static int run(remote *r, int *status, fy_err *e)
+{
+    r->place = calloc(r->c->v->n_opts + 1, sizeof *r->place);
+    if (r->place == NULL)
+        return fy_nomem(e);
+    if (map_files(r, true, e) != 0 || map_files(r, false, e) != 0 || make_command(r, e) != 0 ||
+        talk(r, status, e) != 0)
+        return -1;
+    int sig = fy_signals_take(); /* what was made until the interrupt is worth as much as here */
+    int rc = fetch_all(r, e);
+    if (sig != 0)
+        fy_interrupted = 1;
+    return rc;
+}
+
+int fy_remote_run(const fy_call *c, const char *serial, int *status, fy_err *e)
+{
+    if (serial == NULL)
+        return fy_fail(e, FY_EARG, "--device and --serial name two phones: give one of them");
+    remote r = {.c = c, .a = fy_adb_open(serial, e)};
+    int rc = r.a != NULL ? run(&r, status, e) : -1;
+    for (size_t i = 0; r.place != NULL && i < c->v->n_opts; i++) {
+        fy_out_abort(r.place[i].out);
+        free(r.place[i].value);
+    }
+    if (r.temp != NULL)
+        fy_phone_temp_remove(r.a, r.temp);
+    fy_str_release(&r.cmd);
+    free(r.place);
+    free(r.temp);
+    free(r.dir);
+    free(r.exec);
+    fy_adb_close(r.a);
+    return rc;
+}

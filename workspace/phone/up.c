@@ -1,0 +1,636 @@
+#include "workspace/phone/up.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "bundle/bundle.h"
+#include "bundle/manifest_read.h"
+#include "cli/call.h"
+#include "workspace/phone/adb.h"
+#include "workspace/pack/device_exe.h"
+#include "workspace/phone/doctor.h"
+#include "workspace/phone/phone_workspace.h"
+#include "workspace/phone/up_cache.h"
+#include "workspace/pack/workspace.h"
+
+typedef struct {
+    const fy_up_params *p;
+    char *cache;                     /* owned */
+    char *source;                    /* owned; real path of the checkpoint */
+    char source_hash[FY_SHA256_HEX]; /* of its contents */
+    char program[FY_SHA256_HEX];     /* of the running program: another one may make other bytes */
+    char *gguf;                      /* owned */
+    char convert_key[FY_SHA256_HEX]; /* of the GGUF file */
+    char *dir;                       /* owned; the workspace */
+    bool missing;                    /* a dry run: an earlier step would have made it */
+    bool there;                      /* this version is on the phone */
+    fy_adb *a;                       /* owned; NULL: not asked yet */
+} job;
+
+/* --- words ------------------------------------------------------------------------------------ */
+
+/* "convert: skipped: ..." to stderr; of a dry run to stdout. */
+__attribute__((format(printf, 3, 4))) static int say(const job *j, const char *step,
+                                                     const char *fmt, ...)
+{
+    char text[600];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (!j->p->dry_run) {
+        fy_log(FY_LOG_INFO, "%s: %s", step, text);
+        return 0;
+    }
+    fy_str s = {0};
+    fy_str_printf(&s, "%s: %s\n", step, text);
+    int rc = s.oom ? -1 : fy_stdout(s.ptr, s.len, NULL);
+    fy_str_release(&s);
+    return rc;
+}
+
+/* --- calls of verbs --------------------------------------------------------------------------- */
+
+typedef struct {
+    char **word, **argv; /* owned: the words, and the list of them that a call reorders */
+    int n;
+    bool oom;
+    fy_call call;
+} verb_call;
+
+static void put(verb_call *c, const char *word)
+{
+    char **grown = realloc(c->word, ((size_t)c->n + 1) * sizeof *grown);
+    char *copy = strdup(word);
+    c->word = grown != NULL ? grown : c->word;
+    if (grown == NULL || copy == NULL) {
+        c->oom = true;
+        free(copy);
+        return;
+    }
+    grown[c->n++] = copy;
+}
+
+static void put_value(verb_call *c, const char *name, const char *value)
+{
+    fy_str s = {0};
+    fy_str_printf(&s, "--%s=%s", name, value);
+    put(c, fy_str_z(&s));
+    c->oom |= s.oom;
+    fy_str_release(&s);
+}
+
+static void put_list(verb_call *c, const fy_opt_list *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        put(c, l->items[i]);
+}
+
+static void put_level(verb_call *c, const job *j)
+{
+    if (j->p->quiet || j->p->verbose)
+        put(c, j->p->quiet ? "--quiet" : "--verbose");
+}
+
+/* Reads the words; may be called again after more of them were put. */
+static int open_call(verb_call *c, const char *name, fy_err *e)
+{
+    const fy_verb *v = fy_verb_find(name);
+    if (v == NULL)
+        return fy_fail(e, FY_EUNSUPPORTED, "this build has no verb '%s'", name);
+    if (c->call.v != NULL)
+        fy_call_close(&c->call);
+    free(c->argv);
+    c->argv = calloc((size_t)c->n + 1, sizeof *c->argv);
+    if (c->oom || c->argv == NULL)
+        return fy_nomem(e);
+    memcpy(c->argv, c->word, (size_t)c->n * sizeof *c->argv);
+    return fy_call_open(&c->call, v, c->n, c->argv, e) == 0 ? 0 : fy_ctx(e, "%s", name);
+}
+
+static int run_call(verb_call *c, int *status, fy_err *e)
+{
+    return fy_call_run(&c->call, status, e) == 0 ? 0 : fy_ctx(e, "%s", c->call.v->name);
+}
+
+static void release_call(verb_call *c)
+{
+    if (c->call.v != NULL)
+        fy_call_close(&c->call);
+    for (int i = 0; i < c->n; i++)
+        free(c->word[i]);
+    free(c->word);
+    free(c->argv);
+}
+
+/* --- convert ---------------------------------------------------------------------------------- */
+
+static int hash_source(const job *j, const char *path, const char *what, char hex[FY_SHA256_HEX],
+                       fy_err *e)
+{
+    fy_progress progress;
+    size_t n_read;
+    fy_show_begin(&progress, what, 0);
+    int rc = fy_up_source(j->cache, path, true, &progress, hex, &n_read, e);
+    fy_show_end(&progress);
+    if (rc == 0 && n_read > 0)
+        fy_log(FY_LOG_DEBUG, "%s: read to know its contents", path);
+    return rc;
+}
+
+/* "CACHE/STEP-KEY/NAME"; name NULL: the last part is left out. The caller frees it. */
+static char *cache_path(const job *j, const char *step, const char *key, const char *name)
+{
+    fy_str s = {0};
+    fy_str_printf(&s, "%s/%s-%.16s%s%s", j->cache, step, key, name != NULL ? "/" : "",
+                  name != NULL ? name : "");
+    char *path = s.oom ? NULL : strdup(fy_str_z(&s));
+    fy_str_release(&s);
+    return path;
+}
+
+/* The checkpoint's own name, fit for a file, a directory and the phone. */
+static void own_name(const job *j, char out[FY_MODEL_NAME_BYTES])
+{
+    fy_span base = j->p->name != NULL ? fy_span_of(j->p->name) : fy_path_base(j->source);
+    size_t n = base.len;
+    if (n > 5 && memcmp(base.ptr + n - 5, ".gguf", 5) == 0)
+        n -= 5;
+    fy_model_dir_name(base.ptr, n, out);
+}
+
+/* What a step made earlier of the same things: 1 and its hash; 0: nothing. */
+static int recorded(const job *j, const char *step, const char *key, const char *result,
+                    char hex[FY_SHA256_HEX], fy_err *e)
+{
+    char *name = cache_path(j, step, key, NULL);
+    fy_up_record r;
+    int rc = name != NULL ? fy_up_record_read(j->cache, name + strlen(j->cache) + 1, &r, e)
+                          : fy_nomem(e);
+    if (rc == 1) {
+        rc = strcmp(r.result, result) == 0;
+        memcpy(hex, r.result_hash, FY_SHA256_HEX);
+        fy_up_record_release(&r);
+    }
+    free(name);
+    return rc;
+}
+
+static int record(const job *j, const char *step, const char *key, const char *result,
+                  const char *result_hash, fy_err *e)
+{
+    char *name = cache_path(j, step, key, NULL);
+    fy_up_record r = {.source = strdup(j->source), .result = strdup(result)};
+    int rc = -1;
+    memcpy(r.source_hash, j->source_hash, FY_SHA256_HEX);
+    memcpy(r.result_hash, result_hash, FY_SHA256_HEX);
+    if (name == NULL || r.source == NULL || r.result == NULL)
+        fy_nomem(e);
+    else
+        rc = fy_up_record_write(j->cache, name + strlen(j->cache) + 1, &r, e);
+    fy_up_record_release(&r);
+    free(name);
+    return rc;
+}
+
+/* 1: the file is there, with the contents that it was made with. */
+static int gguf_is_there(job *j, fy_err *e)
+{
+    char was[FY_SHA256_HEX], is[FY_SHA256_HEX];
+    int rc = recorded(j, "convert", j->convert_key, j->gguf, was, e);
+    if (rc != 1 || !fy_file_exists(j->gguf))
+        return rc < 0 ? -1 : 0;
+    if (hash_source(j, j->gguf, "reading", is, e) != 0)
+        return -1;
+    if (strcmp(was, is) != 0)
+        fy_log(FY_LOG_WARN, "%s: was changed since it was made; made again", j->gguf);
+    return strcmp(was, is) == 0;
+}
+
+/* outfile NULL: to look at the options only. */
+static int open_convert(verb_call *c, const job *j, const char *outfile, fy_err *e)
+{
+    put_value(c, "outtype", j->p->outtype);
+    put_level(c, j);
+    put_list(c, &j->p->convert);
+    if (outfile != NULL)
+        put_value(c, "outfile", outfile);
+    put(c, "--");
+    put(c, j->p->checkpoint);
+    return open_call(c, "convert", e);
+}
+
+static int convert_key(job *j, const char *name, fy_err *e)
+{
+    verb_call c = {0};
+    fy_str key = {0};
+    fy_up_key_add(&key, "step", "convert");
+    fy_up_key_add(&key, "program", j->program);
+    fy_up_key_add(&key, "name", name);
+    fy_up_key_add(&key, "source", j->source_hash);
+    int rc = open_convert(&c, j, NULL, e);
+    if (rc == 0)
+        rc = fy_up_key_add_call(&key, j->cache, &c.call, "outfile|threads|quiet|verbose", e);
+    if (rc == 0)
+        rc = fy_up_key_end(&key, j->convert_key, e);
+    fy_str_release(&key);
+    release_call(&c);
+    return rc;
+}
+
+static int make_gguf(job *j, fy_err *e)
+{
+    char hex[FY_SHA256_HEX];
+    int status;
+    verb_call c = {0};
+    char *dir = cache_path(j, "convert", j->convert_key, NULL);
+    int rc = dir != NULL ? fy_mkdirs(dir, e) : fy_nomem(e);
+    if (rc == 0)
+        rc = open_convert(&c, j, j->gguf, e);
+    if (rc == 0)
+        rc = run_call(&c, &status, e);
+    if (rc == 0)
+        rc = hash_source(j, j->gguf, "reading", hex, e);
+    if (rc == 0)
+        rc = record(j, "convert", j->convert_key, j->gguf, hex, e);
+    release_call(&c);
+    free(dir);
+    return rc;
+}
+
+static int convert(job *j, fy_err *e)
+{
+    char name[FY_MODEL_NAME_BYTES], file[FY_MODEL_NAME_BYTES + 8];
+    if (!fy_file_is_dir(j->source)) {
+        memcpy(j->convert_key, j->source_hash, FY_SHA256_HEX);
+        j->gguf = strdup(j->source);
+        return j->gguf == NULL ? fy_nomem(e)
+                               : say(j, "convert", "skipped: %s is a file already", j->source);
+    }
+    own_name(j, name);
+    snprintf(file, sizeof file, "%s.gguf", name);
+    if (convert_key(j, name, e) != 0)
+        return -1;
+    j->gguf = cache_path(j, "convert", j->convert_key, file);
+    int there = j->gguf != NULL ? gguf_is_there(j, e) : fy_nomem(e);
+    if (there < 0)
+        return -1;
+    if (there)
+        return say(j, "convert", "skipped: %s has not changed since %s was made of it",
+                   j->p->checkpoint, j->gguf);
+    j->missing = j->p->dry_run;
+    if (j->p->dry_run)
+        return say(j, "convert", "makes %s, %s, of %s", j->gguf, j->p->outtype, j->p->checkpoint);
+    return make_gguf(j, e);
+}
+
+/* --- create ----------------------------------------------------------------------------------- */
+
+static int open_create(verb_call *c, const job *j, const char *dir, fy_err *e)
+{
+    put_level(c, j);
+    put_list(c, &j->p->create);
+    if (dir != NULL)
+        put_value(c, "out-path", dir);
+    put(c, "--");
+    put(c, j->gguf);
+    return open_call(c, "create", e);
+}
+
+/* The option's value; NULL: not given. */
+static const char *text_option(const fy_call *c, const char *name)
+{
+    for (size_t i = 0; i < c->v->n_opts; i++) {
+        const fy_opt *o = &c->v->opts[i];
+        const void *field = (const char *)c->o + o->offset;
+        if (o->kind == FY_OPT_STR && !o->many && strcmp(o->name, name) == 0)
+            return *(const char *const *)field;
+    }
+    return NULL;
+}
+
+/* What the key of a workspace holds: the model, the options with the files that they name, and the
+ * device program that create finds by itself. */
+static int create_key(job *j, const char *name, char hex[FY_SHA256_HEX], fy_err *e)
+{
+    verb_call c = {0};
+    fy_str key = {0};
+    const char *sdk = getenv("QNN_SDK_ROOT");
+    fy_up_key_add(&key, "step", "create");
+    fy_up_key_add(&key, "program", j->program);
+    fy_up_key_add(&key, "name", name);
+    fy_up_key_add(&key, "model", j->convert_key);
+    fy_up_key_add(&key, "sdk", sdk != NULL ? sdk : "");
+    int rc = open_create(&c, j, NULL, e);
+    if (rc == 0)
+        rc = fy_up_key_add_call(&key, j->cache, &c.call, "out-path|copy|quiet|verbose", e);
+    if (rc == 0 && text_option(&c.call, "exe-path") == NULL) {
+        char *exe = fy_device_exe(NULL, "/proc/self/exe", e);
+        rc = exe != NULL ? fy_up_key_add_file(&key, j->cache, "exe", exe, e) : -1;
+        free(exe);
+    }
+    if (rc == 0)
+        rc = fy_up_key_end(&key, hex, e);
+    fy_str_release(&key);
+    release_call(&c);
+    return rc;
+}
+
+/* The hash of the manifest of a workspace whose files have the listed sizes; "": it is none. */
+static int state_of(const char *dir, char hex[FY_SHA256_HEX], fy_err *e)
+{
+    fy_local_workspace w;
+    fy_bundle b;
+    hex[0] = '\0';
+    if (!fy_file_is_dir(dir))
+        return 0;
+    int found = fy_local_workspace_of(dir, &w, e);
+    if (found == 1 && w.rel[0] == '\0' && fy_bundle_open(dir, &b, NULL) == 0) {
+        memcpy(hex, w.sha256, FY_SHA256_HEX);
+        fy_bundle_release(&b);
+    }
+    if (found == 1)
+        fy_local_workspace_release(&w);
+    return found < 0 ? -1 : 0;
+}
+
+/* The directory's path with its parent's links resolved, whether or not it is there. */
+static char *absolute_path(const char *dir, fy_err *e)
+{
+    fy_str s = {0};
+    char *real = realpath(dir, NULL), cwd[4096];
+    if (real != NULL)
+        return real;
+    if (dir[0] != '/' && getcwd(cwd, sizeof cwd) != NULL)
+        fy_str_printf(&s, "%s/", cwd);
+    fy_str_puts(&s, dir);
+    real = s.oom ? NULL : strdup(fy_str_z(&s));
+    if (real == NULL)
+        fy_nomem(e);
+    fy_str_release(&s);
+    return real;
+}
+
+static int call_create(const job *j, fy_err *e)
+{
+    verb_call c = {0};
+    int status, rc = open_create(&c, j, j->dir, e);
+    if (rc == 0)
+        rc = run_call(&c, &status, e);
+    release_call(&c);
+    return rc;
+}
+
+/* An older workspace that we made gives way, and comes back if the new one fails. */
+static int make_workspace(const job *j, const char *state, fy_err *e)
+{
+    bool in_cache = j->p->dir == NULL;
+    fy_str old = {0};
+    if (in_cache && fy_file_exists(j->dir))
+        fy_up_remove_tree(j->dir);
+    if (in_cache || state[0] == '\0' || !fy_up_made(j->cache, j->dir, state))
+        return call_create(j, e);
+    fy_str_printf(&old, "%s.old", j->dir);
+    if (old.oom)
+        return fy_nomem(e);
+    int rc = rename(j->dir, old.ptr) == 0 ? 0 : fy_fail_errno(e, "%s: cannot rename", j->dir);
+    if (rc == 0 && (rc = call_create(j, e)) == 0)
+        fy_up_remove_tree(old.ptr);
+    else if (rc != 0)
+        rename(old.ptr, j->dir);
+    fy_str_release(&old);
+    return rc;
+}
+
+static int create(job *j, fy_err *e)
+{
+    char name[FY_MODEL_NAME_BYTES], key[FY_SHA256_HEX], was[FY_SHA256_HEX], is[FY_SHA256_HEX];
+    own_name(j, name);
+    if (create_key(j, name, key, e) != 0)
+        return -1;
+    j->dir = j->p->dir != NULL ? absolute_path(j->p->dir, e) : cache_path(j, "create", key, name);
+    if (j->dir == NULL)
+        return fy_nomem(e);
+    int found = recorded(j, "create", key, j->dir, was, e);
+    if (found < 0 || state_of(j->dir, is, e) != 0)
+        return -1;
+    if (found == 1 && strcmp(was, is) == 0)
+        return say(j, "create", "skipped: %s is a workspace of this model and these options",
+                   j->dir);
+    j->missing |= j->p->dry_run;
+    if (j->p->dry_run)
+        return say(j, "create", "makes the workspace %s", j->dir);
+    if (make_workspace(j, is, e) != 0 || state_of(j->dir, is, e) != 0 ||
+        record(j, "create", key, j->dir, is, e) != 0)
+        return -1;
+    fy_up_forget(j->cache, j->source, j->source_hash);
+    return 0;
+}
+
+/* --- the phone -------------------------------------------------------------------------------- */
+
+/* Is this very workspace on the phone? */
+static int look_there(job *j, fy_err *e)
+{
+    fy_local_workspace w;
+    fy_phone_workspace there;
+    fy_str path = {0};
+    if (fy_local_workspace_of(j->dir, &w, e) != 1)
+        return fy_fail(e, FY_EARG, "%s: is no workspace", j->dir);
+    fy_str_printf(&path, FY_PHONE_DIR "/%s", w.name);
+    int rc = path.oom ? fy_nomem(e) : fy_phone_workspace_of(j->a, fy_str_z(&path), &there, e);
+    if (rc == 0) {
+        j->there = strcmp(there.sha256, w.sha256) == 0;
+        fy_phone_workspace_release(&there);
+    }
+    fy_str_release(&path);
+    fy_local_workspace_release(&w);
+    return rc;
+}
+
+/* A dry run goes on without a phone. */
+static int find_phone(job *j, fy_err *e)
+{
+    fy_err why = {0};
+    if (j->a != NULL)
+        return 0;
+    j->a = fy_adb_open(j->p->serial, &why);
+    if (j->a == NULL && j->p->dry_run)
+        return say(j, "phone", "%s", why.msg);
+    if (j->a == NULL)
+        return fy_fail(e, why.code, "%s", why.msg);
+    return j->missing ? 0 : look_there(j, e);
+}
+
+static void show_check(const fy_check *c)
+{
+    if (c->verdict >= FY_CHECK_WARNING)
+        fy_log(FY_LOG_WARN, "doctor: %s: %s: %s%s%s", c->name, fy_verdict_names[c->verdict],
+               c->found, c->remedy[0] != '\0' ? "; " : "", c->remedy);
+    else
+        fy_log(FY_LOG_DEBUG, "doctor: %s: %s: %s", c->name, fy_verdict_names[c->verdict], c->found);
+}
+
+/* The session that the chat will ask for. */
+static int plan_chat(const job *j, fy_doctor_params *p, fy_err *e)
+{
+    verb_call c = {0};
+    put_list(&c, &j->p->chat);
+    int rc = open_call(&c, "chat", e);
+    for (size_t i = 0; rc == 0 && i < c.call.v->n_opts; i++) {
+        const fy_opt *o = &c.call.v->opts[i];
+        const void *field = (const char *)c.call.o + o->offset;
+        if (strcmp(o->name, "ctx-size") == 0)
+            p->n_ctx = (uint32_t) * (const int64_t *)field;
+        else if (strcmp(o->name, "cache-type-k") == 0)
+            p->type_k = fy_cache_types[*(const int *)field];
+        else if (strcmp(o->name, "cache-type-v") == 0)
+            p->type_v = fy_cache_types[*(const int *)field];
+    }
+    release_call(&c);
+    return rc;
+}
+
+static int doctor(job *j, fy_err *e)
+{
+    fy_doctor_report r;
+    if (find_phone(j, e) != 0)
+        return -1;
+    if (j->there)
+        return say(j, "doctor", "skipped: %s is on %s already", j->dir, fy_adb_serial(j->a));
+    if (j->p->dry_run)
+        return say(j, "doctor", "looks at the phone");
+    fy_doctor_params p = {.serial = fy_adb_serial(j->a), .dir = j->dir, .self = "/proc/self/exe"};
+    if (plan_chat(j, &p, e) != 0)
+        return -1;
+    if (fy_doctor(&p, &r, e) != 0)
+        return fy_ctx(e, "doctor");
+    for (size_t i = 0; i < r.n; i++)
+        show_check(&r.check[i]);
+    size_t warnings = fy_doctor_count(&r, FY_CHECK_WARNING);
+    size_t failures = fy_doctor_count(&r, FY_CHECK_FAIL);
+    fy_code code = fy_doctor_code(&r);
+    int rc = 0;
+    if (code != FY_OK && !j->p->force)
+        rc = fy_fail(e, code, "%s: %zu of %zu checks failed; --force goes on all the same",
+                     r.serial, failures, r.n);
+    else
+        rc = say(j, "doctor", "%s: %zu checks, %zu warnings%s", r.serial, r.n, warnings,
+                 code != FY_OK ? ", and failures that --force leaves aside" : "");
+    fy_doctor_release(&r);
+    return rc;
+}
+
+static int push(job *j, fy_err *e)
+{
+    verb_call c = {0};
+    int status;
+    if (find_phone(j, e) != 0)
+        return -1;
+    if (j->there)
+        return say(j, "push", "skipped: the phone has this version of %s", j->dir);
+    if (j->p->dry_run)
+        return say(j, "push", "sends what of %s the phone lacks", j->dir);
+    put_level(&c, j);
+    put_value(&c, "serial", fy_adb_serial(j->a));
+    put_list(&c, &j->p->push);
+    put(&c, "--");
+    put(&c, j->dir);
+    int rc = open_call(&c, "push", e);
+    if (rc == 0)
+        rc = run_call(&c, &status, e);
+    release_call(&c);
+    return rc;
+}
+
+static fy_code code_of(int status)
+{
+    for (fy_code c = FY_ENOMEM; c <= FY_EINTR; c++) {
+        if (fy_exit_status(c) == status)
+            return c;
+    }
+    return FY_EIO;
+}
+
+static int chat(job *j, fy_err *e)
+{
+    verb_call c = {0};
+    int status = 0;
+    if (find_phone(j, e) != 0)
+        return -1;
+    if (j->p->dry_run)
+        return say(j, "chat", "starts on the phone");
+    put_level(&c, j);
+    put_list(&c, &j->p->chat);
+    put_value(&c, "device", fy_adb_serial(j->a));
+    put_value(&c, "work-folder", j->dir);
+    int rc = open_call(&c, "chat", e);
+    if (rc == 0)
+        rc = run_call(&c, &status, e);
+    if (rc == 0 && status != 0)
+        rc = fy_fail(e, code_of(status), "the chat on the phone ended with exit status %d", status);
+    release_call(&c);
+    return rc;
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+/* What a later step would refuse is said before the first one works. */
+static int check_words(const char *verb, const fy_opt_list *words, int n_args, fy_err *e)
+{
+    verb_call c = {0};
+    put_list(&c, words);
+    put(&c, "--");
+    for (int i = 0; i < n_args; i++)
+        put(&c, "x");
+    int rc = open_call(&c, verb, e);
+    release_call(&c);
+    return rc;
+}
+
+static int begin(job *j, fy_err *e)
+{
+    const fy_up_params *p = j->p;
+    size_t n_read;
+    struct stat st;
+    if (check_words("convert", &p->convert, 1, e) != 0 ||
+        check_words("create", &p->create, 1, e) != 0 || check_words("push", &p->push, 1, e) != 0 ||
+        check_words("chat", &p->chat, 0, e) != 0)
+        return -1;
+    if (stat(p->checkpoint, &st) != 0)
+        return fy_fail_errno(e, "%s", p->checkpoint);
+    if (!S_ISDIR(st.st_mode) && (p->outtype != NULL || p->convert.n > 0))
+        return fy_fail(e, FY_EARG,
+                       "%s: is a file, which is not converted: %s is for a checkpoint's "
+                       "directory ('ferry quantize' changes the type of a GGUF file)",
+                       p->checkpoint, p->outtype != NULL ? "--outtype" : p->convert.items[0]);
+    j->source = realpath(p->checkpoint, NULL);
+    j->cache = fy_up_cache_dir(e);
+    if (j->source == NULL)
+        return fy_fail_errno(e, "%s", p->checkpoint);
+    if (j->cache == NULL || hash_source(j, p->checkpoint, "reading", j->source_hash, e) != 0)
+        return -1;
+    return fy_up_source(j->cache, "/proc/self/exe", false, NULL, j->program, &n_read, e);
+}
+
+int fy_up(const fy_up_params *p, fy_err *e)
+{
+    static int (*const steps[])(job *, fy_err *) = {convert, create, doctor, push, chat};
+    job j = {.p = p};
+    int rc = begin(&j, e);
+    for (fy_up_step s = FY_UP_CONVERT; rc == 0 && s <= p->last; s++)
+        rc = steps[s](&j, e);
+    fy_adb_close(j.a);
+    free(j.cache);
+    free(j.source);
+    free(j.gguf);
+    free(j.dir);
+    return rc;
+}
