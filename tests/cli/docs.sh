@@ -188,6 +188,13 @@ run_page() { # NAME < what markdown or examples print
 for page in README.md docs/*.md; do
     run_page "$page" < <(markdown "$page")
 done
+missing=
+while read -r path; do
+    compgen -G "$path*" >/dev/null || missing+="$path "
+done < <(grep -ohE '\b(tests|runtime|convert|quantize|scripts|workspace/(data|npu|pack|phone))/[A-Za-z0-9_./-]+' README.md docs/*.md |
+    grep -v NAME | sort -u)
+check_equal "every path that a page names is there" "" "$missing"
+check_equal "README.md has at most 150 lines" "" "$(wc -l <README.md | awk '$1 > 150')"
 run_page 'ferry --help' < <(examples "$(ferry --help | sed -n '/^A first session:$/,/^$/s/^  //p')")
 for verb in $(ferry --version --json | jq -r '.verbs[]'); do
     run_page "ferry $verb --help" < <(examples "$(ferry "$verb" --help | sed -n '/^Examples:$/,/^$/s/^  //p')")
