@@ -320,10 +320,15 @@ static int take_document(fy_json *j, const char *text, fy_manifest *m, fy_err *e
     return rc;
 }
 
+static int too_large(size_t n, fy_err *e)
+{
+    return fy_fail(e, FY_EFORMAT, "%zu bytes, expected at most %u", n, FY_MANIFEST_MAX_BYTES);
+}
+
 int fy_manifest_parse(const void *p, size_t n, fy_manifest *out, fy_err *e)
 {
     if (n > FY_MANIFEST_MAX_BYTES)
-        return fy_fail(e, FY_EFORMAT, "%zu bytes, expected at most %u", n, FY_MANIFEST_MAX_BYTES);
+        return too_large(n, e);
     fy_json *j = fy_json_new(p, n, e);
     if (j == NULL)
         return -1;
@@ -339,7 +344,7 @@ int fy_manifest_parse(const void *p, size_t n, fy_manifest *out, fy_err *e)
     return rc;
 }
 
-int fy_manifest_read(const char *dir, fy_manifest *out, fy_err *e)
+int fy_manifest_load(const char *dir, fy_map *out, fy_err *e)
 {
     if (!fy_file_is_dir(dir))
         return fy_fail(e, FY_EARG, "%s: %s, expected a workspace directory", dir,
@@ -347,19 +352,38 @@ int fy_manifest_read(const char *dir, fy_manifest *out, fy_err *e)
     char *path = fy_path_join(dir, FY_MANIFEST_NAME);
     if (path == NULL)
         return fy_nomem(e);
-    fy_map map;
+    fy_map now;
     int rc;
     if (!fy_file_exists(path)) {
         rc = fy_fail(e, FY_EFORMAT,
                      "%s: has no " FY_MANIFEST_NAME
                      "; expected a workspace made by 'ferry create' or 'ferry unpack'",
                      dir);
-    } else if ((rc = fy_map_open(&map, path, e)) == 0) {
-        rc = fy_manifest_parse(map.data, map.size, out, e);
-        fy_map_close(&map);
-        if (rc != 0)
-            fy_ctx(e, "%s", path);
+    } else if ((rc = fy_map_open(&now, path, e)) == 0) {
+        size_t size = now.size;
+        fy_map_close(&now);
+        rc = size > FY_MANIFEST_MAX_BYTES
+                 ? (too_large(size, e), fy_ctx(e, "%s", path))
+                 : fy_map_open_as(out, path, &(fy_map_how){.read = true}, e);
     }
+    free(path);
+    return rc;
+}
+
+int fy_manifest_read(const char *dir, fy_manifest *out, fy_err *e)
+{
+    fy_map map;
+    if (fy_manifest_load(dir, &map, e) != 0)
+        return -1;
+    int rc = fy_manifest_parse(map.data, map.size, out, e);
+    fy_map_close(&map);
+    return rc == 0 ? 0 : fy_manifest_ctx(dir, e);
+}
+
+int fy_manifest_ctx(const char *dir, fy_err *e)
+{
+    char *path = fy_path_join(dir, FY_MANIFEST_NAME);
+    int rc = fy_ctx(e, "%s", path != NULL ? path : FY_MANIFEST_NAME);
     free(path);
     return rc;
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/hash.h"
 
 /* What a manifest never lists: itself, and the signature over it with the signer's public key
@@ -51,6 +52,10 @@ static inline uint64_t fy_manifest_n_blocks(uint64_t bytes)
 int fy_manifest_parse(const void *p, size_t n, fy_manifest *out, fy_err *e);
 /* The same for DIR/manifest.json. */
 int fy_manifest_read(const char *dir, fy_manifest *out, fy_err *e);
+/* The bytes of DIR/manifest.json, in memory of their own: what happens to the file afterwards does
+ * not change them. */
+int fy_manifest_load(const char *dir, fy_map *out, fy_err *e);
+int fy_manifest_ctx(const char *dir, fy_err *e); /* puts the file's path in front of a message */
 void fy_manifest_release(fy_manifest *m);
 const fy_manifest_entry *fy_manifest_find(const fy_manifest *m, const char *path);
 /* Is rel one of the three files that no manifest lists? */

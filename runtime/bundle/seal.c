@@ -37,9 +37,7 @@ static int read_small(const char *dir, const char *name, size_t max, fy_str *out
 int fy_seal_open(const char *dir, fy_seal *out, fy_err *e)
 {
     fy_seal s = {0};
-    char *path = fy_path_join(dir, FY_MANIFEST_NAME);
-    int rc = path != NULL ? fy_map_open(&s.map, path, e) : fy_nomem(e);
-    free(path);
+    int rc = fy_manifest_load(dir, &s.map, e);
     if (rc == 0)
         rc = read_small(dir, FY_MANIFEST_SIG, FY_MANIFEST_SIG_BYTES, &s.sig_text, &s.has_sig, e);
     if (rc == 0)

@@ -12,7 +12,8 @@
 #include "bundle/manifest_read.h"
 #include "bundle/public_key.h"
 
-/* has_sig, has_key false: there is none. */
+/* has_sig, has_key false: there is none. fy_seal_open reads each file once, into memory: every check
+ * that is made of a seal is made of the same bytes. */
 typedef struct {
     fy_span manifest, sig, key; /* views */
     bool has_sig, has_key;

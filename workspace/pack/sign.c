@@ -175,6 +175,22 @@ void fy_signature_words(const fy_signature *s, const char *dir, fy_str *out)
     }
 }
 
+int fy_trust_check(const fy_trust *t, const fy_seal *s, const char *dir, fy_signature *out,
+                   fy_str *refused, fy_err *e)
+{
+    if (fy_signature_check(s, t != NULL ? t->key_path : NULL, out, e) != 0)
+        return -1;
+    if (fy_trust_accepts(t, out))
+        return 0;
+    fy_signature_words(out, dir, refused);
+    if (out->state != FY_SIG_WRONG)
+        fy_str_puts(refused, "; a signature by a trusted key is required");
+    if (!refused->oom)
+        return 0;
+    fy_signature_release(out);
+    return fy_nomem(e);
+}
+
 /* --- signing ---------------------------------------------------------------------------------- */
 
 static int remove_file(const char *dir, const char *name, fy_err *e)

@@ -55,7 +55,11 @@ int fy_sign(const char *dir, const char *key_path, fy_ask_passphrase *ask, void 
 /* key_path NULL: any key of the user's list; else only that public key counts. -1 only when the
  * check could not be made (memory, a key_path that is no key). */
 int fy_signature_check(const fy_seal *s, const char *key_path, fy_signature *out, fy_err *e);
-/* The same of a directory. */
+/* The same; when `t` does not accept the signature the reason is appended to `refused`. dir is for
+ * that text. */
+int fy_trust_check(const fy_trust *t, const fy_seal *s, const char *dir, fy_signature *out,
+                   fy_str *refused, fy_err *e);
+/* As fy_signature_check, of a directory. */
 int fy_signature_read(const char *dir, const char *key_path, fy_signature *out, fy_err *e);
 
 /* One line for people: "signed by a trusted key, build-server (SHA256:...)". dir: for the remedy.

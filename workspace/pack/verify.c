@@ -81,22 +81,14 @@ static int check_hashes(const char *dir, const fy_manifest *m, int n_threads, fy
 
 /* ferry writes a manifest in one way only and ends it with its own hash: any other byte was changed
  * later. */
-static int check_manifest_text(const char *dir, fy_manifest *m, fy_verify_report *r, fy_err *e)
+static int check_manifest_text(fy_span found, fy_manifest *m, fy_verify_report *r, fy_err *e)
 {
     fy_str text = {0};
-    fy_map map;
-    char *path = fy_path_join(dir, FY_MANIFEST_NAME);
-    int rc = path != NULL ? fy_map_open(&map, path, e) : fy_nomem(e);
-    if (rc == 0) {
-        rc = fy_manifest_text(m, &text, e);
-        if (rc == 0 &&
-            !fy_span_eq((fy_span){text.ptr, text.len}, (fy_span){(const char *)map.data, map.size}))
-            rc = fy_verify_add(r, FY_MANIFEST_NAME,
-                               "changed: not the text that ferry writes for this content", e);
-        fy_map_close(&map);
-    }
+    int rc = fy_manifest_text(m, &text, e);
+    if (rc == 0 && !fy_span_eq((fy_span){text.ptr, text.len}, found))
+        rc = fy_verify_add(r, FY_MANIFEST_NAME,
+                           "changed: not the text that ferry writes for this content", e);
     fy_str_release(&text);
-    free(path);
     return rc;
 }
 
@@ -114,19 +106,14 @@ static int check_unlisted(const char *dir, const fy_manifest *m, fy_verify_repor
 
 /* --- the signature ---------------------------------------------------------------------------- */
 
-static int check_signature(const char *dir, const fy_trust *trust, fy_verify_report *r, fy_err *e)
+static int check_signature(const char *dir, const fy_seal *seal, const fy_trust *trust,
+                           fy_verify_report *r, fy_err *e)
 {
-    const fy_signature *s = &r->signature;
-    if (fy_signature_read(dir, trust != NULL ? trust->key_path : NULL, &r->signature, e) != 0)
-        return -1;
-    if (fy_trust_accepts(trust, s))
-        return 0;
-    fy_str words = {0};
-    fy_signature_words(s, dir, &words);
-    if (s->state != FY_SIG_WRONG)
-        fy_str_puts(&words, "; a signature by a trusted key is required");
-    int rc = words.oom ? fy_nomem(e) : fy_verify_add(r, FY_MANIFEST_SIG, fy_str_z(&words), e);
-    fy_str_release(&words);
+    fy_str why = {0};
+    int rc = fy_trust_check(trust, seal, dir, &r->signature, &why, e);
+    if (rc == 0 && why.len > 0)
+        rc = fy_verify_add(r, FY_MANIFEST_SIG, why.ptr, e);
+    fy_str_release(&why);
     return rc;
 }
 
@@ -149,40 +136,59 @@ static int without_manifest(const char *dir, const fy_err *what, fy_verify_repor
                    : fy_fail(e, what->code, "%s", what->msg);
 }
 
-static int check_all(const char *dir, fy_manifest *m, const fy_trust *trust, int n_threads,
-                     fy_progress *progress, fy_verify_report *r, fy_err *e)
+static int check_all(const char *dir, const fy_seal *seal, fy_manifest *m, const fy_trust *trust,
+                     int n_threads, fy_progress *progress, fy_verify_report *r, fy_err *e)
 {
     int rc = check_hashes(dir, m, n_threads, progress, r, e);
     if (rc == 0)
-        rc = check_manifest_text(dir, m, r, e);
+        rc = check_manifest_text(seal->manifest, m, r, e);
     if (rc == 0)
         rc = check_unlisted(dir, m, r, e);
     if (rc == 0 && r->n == 0)
         rc = fy_verify_content(dir, m, r, e);
-    return rc == 0 ? check_signature(dir, trust, r, e) : rc;
+    return rc == 0 ? check_signature(dir, seal, trust, r, e) : rc;
 }
 
-int fy_verify_trusted(const char *dir, const fy_trust *trust, int n_threads, fy_progress *progress,
-                      fy_verify_report *out, fy_err *e)
+static int finish(int rc, fy_verify_report *r, fy_verify_report *out)
+{
+    if (rc != 0) {
+        fy_verify_report_release(r);
+        return rc;
+    }
+    if (r->n > 0)
+        qsort(r->finding, r->n, sizeof *r->finding, by_path);
+    *out = *r;
+    return 0;
+}
+
+int fy_verify_sealed(const char *dir, const fy_seal *seal, const fy_trust *trust, int n_threads,
+                     fy_progress *progress, fy_verify_report *out, fy_err *e)
 {
     fy_manifest m;
     fy_verify_report r = {0};
     fy_err what = {0};
     int rc;
-    if (fy_manifest_read(dir, &m, &what) != 0) {
+    if (fy_manifest_parse(seal->manifest.ptr, seal->manifest.len, &m, &what) != 0) {
+        fy_manifest_ctx(dir, &what);
         rc = without_manifest(dir, &what, &r, e);
     } else {
-        rc = check_all(dir, &m, trust, n_threads, progress, &r, e);
+        rc = check_all(dir, seal, &m, trust, n_threads, progress, &r, e);
         fy_manifest_release(&m);
     }
-    if (rc != 0) {
-        fy_verify_report_release(&r);
-        return rc;
-    }
-    if (r.n > 0)
-        qsort(r.finding, r.n, sizeof *r.finding, by_path);
-    *out = r;
-    return 0;
+    return finish(rc, &r, out);
+}
+
+int fy_verify_trusted(const char *dir, const fy_trust *trust, int n_threads, fy_progress *progress,
+                      fy_verify_report *out, fy_err *e)
+{
+    fy_seal seal;
+    fy_verify_report r = {0};
+    fy_err what = {0};
+    if (fy_seal_open(dir, &seal, &what) != 0)
+        return finish(without_manifest(dir, &what, &r, e), &r, out);
+    int rc = fy_verify_sealed(dir, &seal, trust, n_threads, progress, out, e);
+    fy_seal_close(&seal);
+    return rc;
 }
 
 int fy_verify(const char *dir, int n_threads, fy_progress *progress, fy_verify_report *out,

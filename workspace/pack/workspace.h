@@ -106,6 +106,10 @@ int fy_verify(const char *dir, int n_threads, fy_progress *progress, fy_verify_r
 /* A signature that `trust` does not accept is a finding. */
 int fy_verify_trusted(const char *dir, const fy_trust *trust, int n_threads, fy_progress *progress,
                       fy_verify_report *out, fy_err *e);
+/* The same with a manifest and a signature that were read before: the files are compared with
+ * these bytes, whatever the directory's manifest.json is by now. */
+int fy_verify_sealed(const char *dir, const fy_seal *seal, const fy_trust *trust, int n_threads,
+                     fy_progress *progress, fy_verify_report *out, fy_err *e);
 void fy_verify_report_release(fy_verify_report *r);
 
 /* Appends "name version\n" of each library that archives take. */
