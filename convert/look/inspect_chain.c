@@ -13,7 +13,7 @@
 
 /* A line of the drawing. */
 typedef struct {
-    fy_part part;
+    fy_chunk_info part;
     const char *file; /* view; below the model's directory once FY_QNN_DIR is before it; NULL: the
                          CPU computes it from the weights */
     bool in_qnn;
@@ -25,7 +25,7 @@ typedef struct {
 int fy_inspect_open_piece(fy_listing *l, fy_err *e)
 {
     const fy_family *family;
-    if (l->g == NULL || !fy_part_is_piece(l->g))
+    if (l->g == NULL || !fy_is_chunk(l->g))
         return 0;
     return fy_cut_header(l->g, &family, &l->hp, &l->part, e) != 0 ? fy_ctx(e, "%s", l->path) : 0;
 }
@@ -123,10 +123,10 @@ static bool step_at(const fy_listing *l, size_t i, step *s, bool *oom)
 {
     const fy_qnn_config *c = &l->config;
     size_t seen = 0;
-    *s = (step){.part = {.kind = FY_PART_EMBEDDING}, .file = FY_BUNDLE_WEIGHTS};
+    *s = (step){.part = {.kind = FY_CHUNK_EMBEDDING}, .file = FY_BUNDLE_WEIGHTS};
     for (size_t k = 0; i > 0 && seen < i; k++) {
         if (k == c->n_graphs + c->n_embeddings) {
-            *s = (step){.part = {.kind = FY_PART_HEAD, .end_token = l->hp.n_vocab}};
+            *s = (step){.part = {.kind = FY_CHUNK_HEAD, .end_token = l->hp.n_vocab}};
             return seen + 1 == i && c->n_embeddings == 0;
         }
         const fy_qnn_graph *g = graph_at(l, k);
@@ -134,13 +134,13 @@ static bool step_at(const fy_listing *l, size_t i, step *s, bool *oom)
             continue;
         s->file = g->model_path;
         s->in_qnn = true;
-        s->part = k < c->n_graphs
-                      ? (fy_part){.kind = FY_PART_LAYERS,
-                                  .first_layer = g->start_layer,
-                                  .end_layer = g->end_layer}
-                      : (fy_part){.kind = FY_PART_HEAD,
-                                  .first_token = g->first_token,
-                                  .end_token = g->end_token > 0 ? g->end_token : l->hp.n_vocab};
+        s->part = k < c->n_graphs ? (fy_chunk_info){.kind = FY_CHUNK_LAYERS,
+                                                    .first_layer = g->start_layer,
+                                                    .end_layer = g->end_layer}
+                                  : (fy_chunk_info){.kind = FY_CHUNK_HEAD,
+                                                    .first_token = g->first_token,
+                                                    .end_token = g->end_token > 0 ? g->end_token
+                                                                                  : l->hp.n_vocab};
     }
     s->bytes = file_bytes(l, s, oom);
     return true;
@@ -150,9 +150,9 @@ static bool step_at(const fy_listing *l, size_t i, step *s, bool *oom)
 static fy_io_tensor seam_of(const fy_listing *l, const step *s)
 {
     fy_io_tensor t = {.cols = l->hp.n_embd, .element_bytes = 4};
-    if (s->part.kind == FY_PART_HEAD)
+    if (s->part.kind == FY_CHUNK_HEAD)
         fy_graph_seam(&l->hp, &s->part, true, 0, &t);
-    snprintf(t.name, sizeof t.name, "%s", s->part.kind == FY_PART_HEAD ? "logits" : "x");
+    snprintf(t.name, sizeof t.name, "%s", s->part.kind == FY_CHUNK_HEAD ? "logits" : "x");
     return t;
 }
 
@@ -160,14 +160,14 @@ static fy_io_tensor seam_of(const fy_listing *l, const step *s)
 
 void fy_inspect_put_piece(fy_str *out, const fy_listing *l)
 {
-    char what[FY_PART_TEXT_BYTES];
-    if (l->part.kind == FY_PART_WHOLE)
+    char what[FY_CHUNK_TEXT_BYTES];
+    if (l->part.kind == FY_CHUNK_WHOLE)
         return;
-    fy_str_printf(out, "piece of a model that was cut: %s", fy_part_text(&l->part, &l->hp, what));
+    fy_str_printf(out, "piece of a model that was cut: %s", fy_chunk_text(&l->part, &l->hp, what));
     if (l->part.count > 1)
         fy_str_printf(out, ", %u of %u", l->part.index + 1, l->part.count);
     fy_str_printf(out, "; %s\n",
-                  l->part.kind == FY_PART_EMBEDDING
+                  l->part.kind == FY_CHUNK_EMBEDDING
                       ? "the layers and the lm_head are in qnn/"
                       : "the tokenizer's keys are in the embedding, " FY_BUNDLE_WEIGHTS);
 }
@@ -193,9 +193,9 @@ static void put_head_line(fy_str *out, const fy_qnn_config *c)
 
 static void put_step(fy_str *out, const fy_listing *l, const step *s)
 {
-    char what[FY_PART_TEXT_BYTES];
+    char what[FY_CHUNK_TEXT_BYTES];
     const fy_io_tensor t = seam_of(l, s);
-    fy_str_printf(out, "  %-28s ", fy_part_text(&s->part, &l->hp, what));
+    fy_str_printf(out, "  %-28s ", fy_chunk_text(&s->part, &l->hp, what));
     if (s->file == NULL)
         fy_str_puts(out, "   on the CPU");
     else if (s->bytes == 0)
@@ -206,7 +206,7 @@ static void put_step(fy_str *out, const fy_listing *l, const step *s)
         fy_str_printf(out, "  %s", s->in_qnn ? FY_QNN_DIR "/" : "");
         fy_str_put_quoted(out, fy_span_of(s->file), SIZE_MAX);
     }
-    if (s->part.kind == FY_PART_EMBEDDING && l->part.kind == FY_PART_WHOLE)
+    if (s->part.kind == FY_CHUNK_EMBEDDING && l->part.kind == FY_CHUNK_WHOLE)
         fy_str_puts(out, " (the complete model)");
     fy_str_printf(out, "\n    | %s [batch, %" PRIu64 "] f32\n", t.name, t.cols);
 }
@@ -228,17 +228,17 @@ static void set(fy_maker *m, json_t *object, const char *key, json_t *v)
     fy_make_set(m, object, key, v);
 }
 
-static void set_part(fy_maker *m, json_t *o, const fy_part *p, const fy_hparams *hp)
+static void set_part(fy_maker *m, json_t *o, const fy_chunk_info *p, const fy_hparams *hp)
 {
     static const char *const kinds[] = {
-        [FY_PART_EMBEDDING] = "embedding", [FY_PART_LAYERS] = "layers", [FY_PART_HEAD] = "head"};
-    char what[FY_PART_TEXT_BYTES];
+        [FY_CHUNK_EMBEDDING] = "embedding", [FY_CHUNK_LAYERS] = "layers", [FY_CHUNK_HEAD] = "head"};
+    char what[FY_CHUNK_TEXT_BYTES];
     set(m, o, "kind", json_string(kinds[p->kind]));
-    set(m, o, "what", json_string(fy_part_text(p, hp, what)));
-    if (p->kind == FY_PART_LAYERS) {
+    set(m, o, "what", json_string(fy_chunk_text(p, hp, what)));
+    if (p->kind == FY_CHUNK_LAYERS) {
         set(m, o, "first_layer", json_integer(p->first_layer));
         set(m, o, "end_layer", json_integer(p->end_layer));
-    } else if (p->kind == FY_PART_HEAD) {
+    } else if (p->kind == FY_CHUNK_HEAD) {
         set(m, o, "first_token", json_integer(p->first_token));
         set(m, o, "end_token", json_integer(p->end_token));
     }
@@ -295,7 +295,7 @@ json_t *fy_inspect_chain_json(fy_listing *l)
     set(&l->json, o, "batches", batches);
     set(&l->json, o, "soc", name_or_null(c->own.soc));
     set(&l->json, o, "recipe", name_or_null(c->own.recipe));
-    set(&l->json, o, "complete_weights", json_boolean(l->part.kind == FY_PART_WHOLE));
+    set(&l->json, o, "complete_weights", json_boolean(l->part.kind == FY_CHUNK_WHOLE));
     set(&l->json, o, "steps", steps);
     return o;
 }

@@ -43,7 +43,7 @@ typedef struct {
     const char *model_dir;         /* view: with the weights and qnn/; NULL: a file was named */
     bool has_chain;
     fy_qnn_config config;  /* owned; of a chain */
-    fy_part part;          /* with a chain, or of a piece: what g is; else all 0 */
+    fy_chunk_info part;    /* with a chain, or of a piece: what g is; else all 0 */
     fy_hparams hp;         /* the same */
     fy_map map;            /* owned */
     fy_gguf *g;            /* owned */

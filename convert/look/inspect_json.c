@@ -197,7 +197,7 @@ int fy_inspect_put_json(fy_str *out, fy_listing *l, fy_err *e)
     json_t *top = json_object();
     set(l, top, "path", fy_make_text(fy_span_of(l->path)));
     set_format(l, top);
-    if (l->part.kind != FY_PART_WHOLE)
+    if (l->part.kind != FY_CHUNK_WHOLE)
         set(l, top, "piece", fy_inspect_piece_json(l));
     if (l->has_chain)
         set(l, top, "chain", fy_inspect_chain_json(l));

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "arch/part.h"
+#include "arch/chunk_info.h"
 
 enum { SENTENCE = 400, LISTED = 8 };
 
@@ -13,7 +13,7 @@ typedef struct {
     const fy_gguf *g;
     const fy_family *f;
     const fy_hparams *hp;
-    fy_part part; /* what of the model is in the file */
+    fy_chunk_info part; /* what of the model is in the file */
     fy_trait_sink *sink;
     void *user;
 } teller;
@@ -213,7 +213,7 @@ static void tell_ends(const teller *t)
     const fy_hparams *hp = t->hp;
     if (hp->embedding_scale != 1)
         tell(t, "the embedding is multiplied by %g", (double)hp->embedding_scale);
-    if (t->part.kind == FY_PART_WHOLE ? !has(t, "output.weight") : t->part.tied)
+    if (t->part.kind == FY_CHUNK_WHOLE ? !has(t, "output.weight") : t->part.tied)
         tell(t, "the output matrix is the embedding (tied)");
     if (hp->logit_scale != 1)
         tell(t, "logits are divided by %g", (double)hp->logit_scale);
@@ -230,9 +230,9 @@ int fy_traits(const fy_gguf *g, fy_trait_sink *sink, void *user, fy_err *e)
     if (fy_hparams_from_gguf(g, f, &hp, e) != 0)
         return -1;
     teller t = {.g = g, .f = f, .hp = &hp, .sink = sink, .user = user};
-    if (fy_part_from_gguf(g, &hp, &t.part, e) != 0)
+    if (fy_chunk_info_from_gguf(g, &hp, &t.part, e) != 0)
         return -1;
-    const bool layers = t.part.kind == FY_PART_WHOLE || t.part.kind == FY_PART_LAYERS;
+    const bool layers = t.part.kind == FY_CHUNK_WHOLE || t.part.kind == FY_CHUNK_LAYERS;
     tell_shape(&t);
     if (layers) {
         tell_block(&t);

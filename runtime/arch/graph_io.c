@@ -38,8 +38,8 @@ static uint32_t once_roles(const fy_graph_shape *g, bool outputs, fy_io_role out
 {
     bool has[MOST_ONCE] = {[FY_IO_X] = true};
     uint32_t n = 0;
-    has[g->part->kind == FY_PART_HEAD ? FY_IO_LOGITS : FY_IO_OUT] = true;
-    for (uint32_t l = g->part->first_layer; l < g->part->end_layer; l++) {
+    has[g->chunk->kind == FY_CHUNK_HEAD ? FY_IO_LOGITS : FY_IO_OUT] = true;
+    for (uint32_t l = g->chunk->first_layer; l < g->chunk->end_layer; l++) {
         const bool window = fy_layer_has_window(g->hp, l);
         const bool own_turn = window && g->hp->rope_theta_swa != 0;
         has[window ? FY_IO_BIAS_SWA : FY_IO_BIAS] = true;
@@ -58,7 +58,7 @@ static uint32_t once_roles(const fy_graph_shape *g, bool outputs, fy_io_role out
 /* Pairs of one kind: of each layer's KV heads, key and value. */
 static uint32_t n_pairs(const fy_graph_shape *g)
 {
-    return (g->part->end_layer - g->part->first_layer) * g->hp->n_head_kv;
+    return (g->chunk->end_layer - g->chunk->first_layer) * g->hp->n_head_kv;
 }
 
 uint32_t fy_graph_n_io(const fy_graph_shape *g)
@@ -79,7 +79,7 @@ static fy_io_tensor once(const fy_graph_shape *g, fy_io_role role)
         [FY_IO_COS_SWA] = g->hp->n_rot / 2,
         [FY_IO_SIN_SWA] = g->hp->n_rot / 2,
         [FY_IO_OUT] = g->hp->n_embd,
-        [FY_IO_LOGITS] = g->part->end_token - g->part->first_token,
+        [FY_IO_LOGITS] = g->chunk->end_token - g->chunk->first_token,
     };
     const bool bias = role == FY_IO_BIAS || role == FY_IO_BIAS_SWA;
     fy_io_tensor t = {.role = role,
@@ -98,7 +98,7 @@ static fy_io_tensor of_head(const fy_graph_shape *g, uint32_t i, bool outputs)
     const uint64_t tokens = outputs ? g->n_batch : g->n_cache;
     const bool transposed = !outputs && !value;
     fy_io_tensor t = {.role = roles[outputs][value],
-                      .layer = g->part->first_layer + i / 2 / g->hp->n_head_kv,
+                      .layer = g->chunk->first_layer + i / 2 / g->hp->n_head_kv,
                       .head = i / 2 % g->hp->n_head_kv,
                       .element_bytes = g->kv_bytes,
                       .rows = transposed ? dim : tokens,
@@ -113,11 +113,11 @@ static fy_io_tensor named_once(const fy_graph_shape *g, fy_io_role role)
     return t;
 }
 
-bool fy_graph_seam(const fy_hparams *hp, const fy_part *part, bool outputs, uint32_t i,
+bool fy_graph_seam(const fy_hparams *hp, const fy_chunk_info *chunk, bool outputs, uint32_t i,
                    fy_io_tensor *out)
 {
     const fy_graph_shape g = {
-        .hp = hp, .part = part, .n_batch = 1, .n_cache = 1, .n_ctx = 2, .kv_bytes = 2};
+        .hp = hp, .chunk = chunk, .n_batch = 1, .n_cache = 1, .n_ctx = 2, .kv_bytes = 2};
     fy_io_role roles[MOST_ONCE];
     if (i >= once_roles(&g, outputs, roles))
         return false;
@@ -181,6 +181,6 @@ bool fy_graph_io_bytes(const fy_graph_shape *g, uint64_t *bytes)
     fy_graph_bytes b;
     uint64_t layers;
     return fy_graph_count(g, &b) &&
-           fy_mul_u64(b.layer, g->part->end_layer - g->part->first_layer, &layers) &&
+           fy_mul_u64(b.layer, g->chunk->end_layer - g->chunk->first_layer, &layers) &&
            fy_add_u64(b.once, layers, bytes);
 }

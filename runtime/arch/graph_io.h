@@ -1,4 +1,4 @@
-/* What goes into a piece's graph of a fixed batch size and what comes out: PowerServe's contract
+/* What goes into a chunk's graph of a fixed batch size and what comes out: PowerServe's contract
  * (its converter and runtime agree on these names, types and shapes), with what its families do not
  * have on top. B tokens of a call, C cache slots, X = context columns, D n_embd, H head_dim, for
  * layer L and KV head J:
@@ -17,14 +17,14 @@
  *            out  logits                        f32 [B, tokens of the slice]
  *
  * Columns 0..C-1 of a bias are the cache, C..C+B-1 the tokens of the call, the rest padding; 0 is
- * visible, attention_mask_value hidden. attn_bias is there when a layer of the piece sees
+ * visible, attention_mask_value hidden. attn_bias is there when a layer of the chunk sees
  * everything, attn_bias_swa when one has the window, the tables of rope when one rotates. The plan
  * counts these bytes, the runtime allocates them, compile declares them: this list is the only one.
  */
 #ifndef FY_ARCH_GRAPH_IO_H
 #define FY_ARCH_GRAPH_IO_H
 
-#include "arch/part.h"
+#include "arch/chunk_info.h"
 
 typedef enum {
     FY_IO_X,
@@ -54,19 +54,19 @@ typedef struct {
 
 typedef struct {
     const fy_hparams *hp;
-    const fy_part *part;     /* FY_PART_LAYERS or FY_PART_HEAD */
-    uint32_t n_batch;        /* B */
-    uint32_t n_cache, n_ctx; /* C, X */
-    uint32_t kv_bytes;       /* of an element of the cache: 4, 2 or 1 */
+    const fy_chunk_info *chunk; /* FY_CHUNK_LAYERS or FY_CHUNK_HEAD */
+    uint32_t n_batch;           /* B */
+    uint32_t n_cache, n_ctx;    /* C, X */
+    uint32_t kv_bytes;          /* of an element of the cache: 4, 2 or 1 */
 } fy_graph_shape;
 
 /* How many tensors the graph has, and tensor i of them: inputs, then outputs, in an order that
  * never changes. */
 uint32_t fy_graph_n_io(const fy_graph_shape *g);
 void fy_graph_io(const fy_graph_shape *g, uint32_t i, fy_io_tensor *out);
-/* Input i, or output i, of those that are no cache, which go from piece to piece or come from the
+/* Input i, or output i, of those that are no cache, which go from chunk to chunk or come from the
  * runtime; false when there are no more. Sizes are those of one token. */
-bool fy_graph_seam(const fy_hparams *hp, const fy_part *part, bool outputs, uint32_t i,
+bool fy_graph_seam(const fy_hparams *hp, const fy_chunk_info *chunk, bool outputs, uint32_t i,
                    fy_io_tensor *out);
 
 /* What they add up to. */

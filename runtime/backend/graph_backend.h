@@ -2,12 +2,12 @@
  * has one batch size and tensors of fixed shapes, which arch/graph_io.h lists; docs/npu-graphs.md
  * says who writes what when.
  *
- * Life: a device; on it the pieces (files) that are loaded; of a piece the graphs, each bound once
+ * Life: a device; on it the chunks (files) that are loaded; of a chunk the graphs, each bound once
  * to the memory that its tensors have from then on. Between begin and end graphs run: the host
  * writes the inputs, run returns when the outputs are there. One thread at a time uses a device.
  * Tensors that several graphs name may lie in the same memory.
  *
- * A backend is a table of functions and a way of its own to make a device. What a piece's file is
+ * A backend is a table of functions and a way of its own to make a device. What a chunk's file is
  * only the backend knows. */
 #ifndef FY_BACKEND_GRAPH_BACKEND_H
 #define FY_BACKEND_GRAPH_BACKEND_H
@@ -19,7 +19,7 @@
 #include "base/types.h"
 
 typedef struct fy_graph_backend fy_graph_backend;
-typedef struct fy_graph_piece fy_graph_piece;
+typedef struct fy_graph_chunk fy_graph_chunk;
 typedef struct fy_graph fy_graph;
 
 /* A backend's own struct begins with it. */
@@ -36,16 +36,16 @@ typedef struct {
     uint64_t rows, cols; /* row-major */
 } fy_graph_tensor;
 
-/* Which piece a file should be. The backend refuses a file that says otherwise. */
+/* Which chunk a file should be. The backend refuses a file that says otherwise. */
 typedef struct {
     const char *path;
-    const char *model;               /* the cut's number (fy_part.model); "": not known */
+    const char *model;               /* the cut's number (fy_chunk_info.model); "": not known */
     uint32_t first_layer, end_layer; /* none: it is an lm_head, of these tokens: */
     uint32_t first_token, end_token;
 } fy_graph_file;
 
 typedef struct {
-    const char *name; /* of the graph in its piece */
+    const char *name; /* of the graph in its chunk */
     uint32_t n_batch, n_cache, n_ctx;
     float mask_value;               /* of what a mask hides; 0 is what it shows */
     const fy_graph_tensor *tensors; /* [n_tensors], inputs first */
@@ -57,13 +57,13 @@ typedef struct {
 struct fy_graph_backend {
     const char *name; /* as --backend has it */
     void (*close)(fy_graph_device *d);
-    fy_graph_piece *(*load)(fy_graph_device *d, const fy_graph_file *f, fy_err *e);
-    void (*unload)(fy_graph_piece *p);
+    fy_graph_chunk *(*load)(fy_graph_device *d, const fy_graph_file *f, fy_err *e);
+    void (*unload)(fy_graph_chunk *p);
     /* Memory that host and graphs share, cleared. */
     void *(*take)(fy_graph_device *d, uint64_t bytes, fy_err *e);
     void (*give)(fy_graph_device *d, void *memory);
     /* FY_EFORMAT when the graph's tensors are not these. */
-    fy_graph *(*bind)(fy_graph_piece *p, const fy_graph_binding *b, fy_err *e);
+    fy_graph *(*bind)(fy_graph_chunk *p, const fy_graph_binding *b, fy_err *e);
     void (*unbind)(fy_graph *g);
     /* What `begin` takes when the largest graph is this one (its name and tensors are not looked
      * at) and the cache has elements of type kv. */

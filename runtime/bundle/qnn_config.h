@@ -1,6 +1,6 @@
 /* qnn/config.json of a model: which files compute which of its layers on an NPU, in PowerServe's
  * schema (its QNNConfig; facts from its sources at 0ec6d64) and ours. The files are context
- * binaries, or the GGUF chunks that they are compiled from (arch/part.h).
+ * binaries, or the GGUF chunks that they are compiled from (arch/chunk_info.h).
  *
  * Read: every key that PowerServe reads is required, of its type and range; keys that nobody reads
  * are ignored. A path that went through fy_qnn_config_parse is
@@ -48,11 +48,11 @@ typedef struct {
 /* "ferry". */
 typedef struct {
     uint32_t version;         /* 0: there is none */
-    char model[65];           /* which model was cut: fy_part.model */
+    char model[65];           /* which model was cut: fy_chunk_info.model */
     char soc[64], recipe[64]; /* "": the cut was made for none */
     uint32_t kv_bits;
-        /* that the plan had for keys and values; 0: there was none */ /* "": cut for none in
-                                                                          particular */
+    /* that the plan had for keys and values; 0: there was none */ /* "": cut for none in
+                                                                      particular */
 } fy_qnn_own;
 
 typedef struct {

@@ -406,7 +406,7 @@ static int judge(const job *j, fy_stop why, fy_err *e)
         return fy_fail(e, FY_EFIT,
                        "the context is full after %zu of %lld tokens: %u positions, and %s",
                        j->n_shown, (long long)j->o->n, n_ctx,
-                       fy_model_n_pieces(j->engine.model) > 0
+                       fy_model_n_chunks(j->engine.model) > 0
                            ? "the graphs have no more: chunk the model again with a larger -c"
                            : "the model knows no more");
     return fy_fail(e, FY_EFIT,

@@ -21,7 +21,7 @@ int fy_cut_config_read(const char *qnn, fy_qnn_config *out, fy_err *e)
     return rc;
 }
 
-int fy_cut_header(const fy_gguf *g, const fy_family **family, fy_hparams *hp, fy_part *part,
+int fy_cut_header(const fy_gguf *g, const fy_family **family, fy_hparams *hp, fy_chunk_info *part,
                   fy_err *e)
 {
     fy_span arch = {"", 0};
@@ -33,24 +33,25 @@ int fy_cut_header(const fy_gguf *g, const fy_family **family, fy_hparams *hp, fy
         return fy_fail(e, FY_EUNSUPPORTED,
                        "architecture '%s' is unknown, expected a family that ferry computes",
                        fy_quote(shown, sizeof shown, arch));
-    return fy_hparams_from_gguf(g, *family, hp, e) != 0 ? -1 : fy_part_from_gguf(g, hp, part, e);
+    return fy_hparams_from_gguf(g, *family, hp, e) != 0 ? -1
+                                                        : fy_chunk_info_from_gguf(g, hp, part, e);
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
 static int open_weights(const char *path, fy_cut_model *m, fy_err *e)
 {
-    char what[FY_PART_TEXT_BYTES];
+    char what[FY_CHUNK_TEXT_BYTES];
     m->weights = fy_gguf_open(path, e);
     if (m->weights == NULL)
         return -1;
     if (fy_cut_header(m->weights, &m->family, &m->hp, &m->part, e) != 0)
         return fy_ctx(e, "%s", path);
-    return m->part.kind == FY_PART_WHOLE || m->part.kind == FY_PART_EMBEDDING
+    return m->part.kind == FY_CHUNK_WHOLE || m->part.kind == FY_CHUNK_EMBEDDING
                ? 0
                : fy_fail(e, FY_EVERIFY,
                          "%s: holds %s of a model that was cut, expected its embedding", path,
-                         fy_part_text(&m->part, &m->hp, what));
+                         fy_chunk_text(&m->part, &m->hp, what));
 }
 
 static int open_piece(const char *qnn, const char *rel, fy_cut_piece *p, fy_err *e)
@@ -61,8 +62,8 @@ static int open_piece(const char *qnn, const char *rel, fy_cut_piece *p, fy_err 
     p->gguf = path != NULL ? fy_gguf_open(path, e) : NULL;
     int rc = path == NULL ? fy_nomem(e) : p->gguf != NULL ? 0 : -1;
     if (rc == 0 && (rc = fy_cut_header(p->gguf, &family, &p->hp, &p->part, e)) == 0 &&
-        p->part.kind == FY_PART_WHOLE)
-        rc = fy_fail(e, FY_EVERIFY, "has no key " FY_PART_KEYS "kind: is no piece of a cut model");
+        p->part.kind == FY_CHUNK_WHOLE)
+        rc = fy_fail(e, FY_EVERIFY, "has no key " FY_CHUNK_KEYS "kind: is no piece of a cut model");
     if (rc != 0 && p->gguf != NULL)
         fy_ctx(e, "%s", path);
     free(path);

@@ -8,21 +8,21 @@
 #ifndef FY_CLI_CUT_MODEL_H
 #define FY_CLI_CUT_MODEL_H
 
-#include "arch/part.h"
+#include "arch/chunk_info.h"
 #include "bundle/qnn_config.h"
 
 typedef struct {
     const char *path; /* view of the configuration: relative to qnn/ */
     fy_gguf *gguf;    /* owned */
     fy_hparams hp;
-    fy_part part;
+    fy_chunk_info part;
 } fy_cut_piece;
 
 typedef struct {
     fy_gguf *weights;        /* owned */
     const fy_family *family; /* view of a static table */
     fy_hparams hp;
-    fy_part part; /* of the weights: FY_PART_EMBEDDING or FY_PART_WHOLE */
+    fy_chunk_info part; /* of the weights: FY_CHUNK_EMBEDDING or FY_CHUNK_WHOLE */
     fy_qnn_config config;
     fy_cut_piece *piece; /* owned */
     size_t n_pieces;
@@ -37,7 +37,7 @@ void fy_cut_model_close(fy_cut_model *m);
 int fy_cut_config_read(const char *qnn, fy_qnn_config *out, fy_err *e);
 /* Family, hyperparameters and piece of an open GGUF file. FY_EUNSUPPORTED for a family that is not
  * known. */
-int fy_cut_header(const fy_gguf *g, const fy_family **family, fy_hparams *hp, fy_part *part,
+int fy_cut_header(const fy_gguf *g, const fy_family **family, fy_hparams *hp, fy_chunk_info *part,
                   fy_err *e);
 
 #endif

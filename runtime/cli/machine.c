@@ -75,7 +75,7 @@ static int find_source(const char *path, const char *qnn, source *out, fy_err *e
 static int choose(const fy_machine_options *o, const source *s, const fy_map_how *how, fy_model *m,
                   fy_err *e)
 {
-    const bool whole = fy_model_part(m)->kind == FY_PART_WHOLE;
+    const bool whole = fy_model_part(m)->kind == FY_CHUNK_WHOLE;
     if (o->backend == FY_BACKEND_CPU && !whole)
         return fy_fail(e, FY_EARG,
                        "%s: holds the embedding alone, the rest of the model is in chunks: use "
@@ -100,7 +100,7 @@ static fy_model *open_source(const fy_machine_options *o, const source *s, const
     }
     if (s->qnn == NULL)
         return fy_model_open_as(s->weights, how, e);
-    fy_model *m = fy_model_open_part(s->weights, how, e);
+    fy_model *m = fy_model_open_chunk(s->weights, how, e);
     if (m == NULL || choose(o, s, how, m, e) == 0)
         return m;
     fy_model_close(m);

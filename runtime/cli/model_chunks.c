@@ -74,8 +74,8 @@ int fy_model_add_chunks(fy_model *m, const char *qnn, const fy_map_how *how, fy_
 int fy_model_each_file(const fy_model *m, fy_model_file *each, void *user, fy_err *e)
 {
     each(user, fy_model_gguf(m));
-    for (size_t i = 0; i < fy_model_n_pieces(m); i++) {
-        fy_gguf *g = fy_gguf_open(fy_model_piece_path(m, i), e);
+    for (size_t i = 0; i < fy_model_n_chunks(m); i++) {
+        fy_gguf *g = fy_gguf_open(fy_model_chunk_path(m, i), e);
         if (g == NULL)
             return -1;
         each(user, g);

@@ -59,7 +59,7 @@ static size_t check_cover(const fy_chain_graph_spec *g, size_t i, size_t n, uint
 static int check_spec(const fy_model *m, const fy_chain_spec *s, const fy_chain_graph_spec *g,
                       size_t *n_layer_graphs, fy_err *e)
 {
-    const char *why = fy_part_refusal(&m->hp);
+    const char *why = fy_cut_refusal(&m->hp);
     if (why != NULL)
         return fy_fail(e, FY_EUNSUPPORTED, "%s", why);
     *n_layer_graphs = is_head(&g[0]) ? 0 : check_cover(g, 0, s->n_graphs, m->hp.n_layer, e);
@@ -81,45 +81,45 @@ static int check_spec(const fy_model *m, const fy_chain_spec *s, const fy_chain_
     return 0;
 }
 
-/* --- pieces ----------------------------------------------------------------------------------- */
+/* --- chunks ----------------------------------------------------------------------------------- */
 
-static fy_part part_of(const fy_chain_graph_spec *g)
+static fy_chunk_info info_of(const fy_chain_graph_spec *g)
 {
-    return (fy_part){.kind = is_head(g) ? FY_PART_HEAD : FY_PART_LAYERS,
-                     .first_layer = is_head(g) ? 0 : g->first_layer,
-                     .end_layer = is_head(g) ? 0 : g->end_layer,
-                     .first_token = is_head(g) ? g->first_token : 0,
-                     .end_token = is_head(g) ? g->end_token : 0};
+    return (fy_chunk_info){.kind = is_head(g) ? FY_CHUNK_HEAD : FY_CHUNK_LAYERS,
+                           .first_layer = is_head(g) ? 0 : g->first_layer,
+                           .end_layer = is_head(g) ? 0 : g->end_layer,
+                           .first_token = is_head(g) ? g->first_token : 0,
+                           .end_token = is_head(g) ? g->end_token : 0};
 }
 
-static bool same_part(const fy_part *a, const fy_part *b)
+static bool same_chunk(const fy_chunk_info *a, const fy_chunk_info *b)
 {
     return a->kind == b->kind && a->first_layer == b->first_layer && a->end_layer == b->end_layer &&
            a->first_token == b->first_token && a->end_token == b->end_token;
 }
 
-/* The piece with the graph's file; loads what is not there yet. */
-static int find_piece(fy_chain *c, const fy_chain_graph_spec *g, const char *model, size_t *out,
+/* The chunk with the graph's file; loads what is not there yet. */
+static int find_chunk(fy_chain *c, const fy_chain_graph_spec *g, const char *model, size_t *out,
                       fy_err *e)
 {
-    const fy_part part = part_of(g);
+    const fy_chunk_info info = info_of(g);
     size_t i = 0;
-    while (i < c->n_pieces && strcmp(c->pieces[i].path, g->path) != 0)
+    while (i < c->n_chunks && strcmp(c->chunks[i].path, g->path) != 0)
         i++;
     *out = i;
-    if (i < c->n_pieces)
-        return same_part(&part, &c->pieces[i].part)
+    if (i < c->n_chunks)
+        return same_chunk(&info, &c->chunks[i].info)
                    ? 0
                    : fy_fail(e, FY_EFORMAT, "%s: its graphs are of different layers or tokens",
                              g->path);
     const fy_graph_file file = {.path = g->path,
                                 .model = model,
-                                .first_layer = part.first_layer,
-                                .end_layer = part.end_layer,
-                                .first_token = part.first_token,
-                                .end_token = part.end_token};
-    fy_chain_piece *p = &c->pieces[c->n_pieces++];
-    p->part = part;
+                                .first_layer = info.first_layer,
+                                .end_layer = info.end_layer,
+                                .first_token = info.first_token,
+                                .end_token = info.end_token};
+    fy_chain_chunk *p = &c->chunks[c->n_chunks++];
+    p->info = info;
     p->path = strdup(g->path);
     if (p->path == NULL)
         return fy_nomem(e);
@@ -130,14 +130,14 @@ static int find_piece(fy_chain *c, const fy_chain_graph_spec *g, const char *mod
 static int load_graphs(fy_chain *c, const fy_chain_graph_spec *g, size_t n, const char *model,
                        fy_err *e)
 {
-    c->pieces = calloc(n, sizeof *c->pieces);
+    c->chunks = calloc(n, sizeof *c->chunks);
     c->graphs = calloc(n, sizeof *c->graphs);
-    if (c->pieces == NULL || c->graphs == NULL)
+    if (c->chunks == NULL || c->graphs == NULL)
         return fy_nomem(e);
     for (; c->n_graphs < n; c->n_graphs++) {
         fy_chain_graph *to = &c->graphs[c->n_graphs];
         to->n_batch = g[c->n_graphs].n_batch;
-        if (find_piece(c, &g[c->n_graphs], model, &to->piece, e) != 0)
+        if (find_chunk(c, &g[c->n_graphs], model, &to->chunk, e) != 0)
             return -1;
         to->name = strdup(g[c->n_graphs].name);
         if (to->name == NULL)
@@ -153,10 +153,10 @@ static int open_chain(fy_chain *c, const fy_model *m, const fy_chain_spec *s,
 {
     memcpy(sorted, s->graphs, s->n_graphs * sizeof *sorted);
     qsort(sorted, s->n_graphs, sizeof *sorted, by_place);
-    const char *model = m->part.kind == FY_PART_EMBEDDING ? m->part.model : s->model;
+    const char *model = m->chunk.kind == FY_CHUNK_EMBEDDING ? m->chunk.model : s->model;
     if (s->model[0] != '\0' && strcmp(model, s->model) != 0)
         return fy_fail(e, FY_EFORMAT,
-                       "the graphs are of model %.16s..., the embedding of %.16s...: pieces of two "
+                       "the graphs are of model %.16s..., the embedding of %.16s...: chunks of two "
                        "cuts",
                        s->model, model);
     if (check_spec(m, s, sorted, &c->n_layer_graphs, e) != 0)
@@ -196,13 +196,13 @@ void fy_chain_free(fy_chain *c)
     if (c == NULL)
         return;
     const fy_graph_backend *api = c->device->api;
-    for (size_t i = 0; i < c->n_pieces; i++) {
-        api->unload(c->pieces[i].loaded);
-        free(c->pieces[i].path);
+    for (size_t i = 0; i < c->n_chunks; i++) {
+        api->unload(c->chunks[i].loaded);
+        free(c->chunks[i].path);
     }
     for (size_t i = 0; c->graphs != NULL && i < c->n_graphs; i++)
         free(c->graphs[i].name);
-    free(c->pieces);
+    free(c->chunks);
     free(c->graphs);
     api->close(c->device);
     free(c);

@@ -22,7 +22,7 @@ struct fy_chain_run {
     uint16_t *bias[2]; /* [max_batch][n_ctx] without and with the window */
     float *cos[2], *sin[2];
     pair *cache; /* owned: [n_layer][n_head_kv] */
-    pair *fresh; /* owned: [most layers of a piece][n_head_kv] */
+    pair *fresh; /* owned: [most layers of a chunk][n_head_kv] */
     float *head_x, *head_logits;
     fy_graph **graphs;     /* owned: [n_graphs] */
     uint32_t n_shown;      /* slots that the masks show */
@@ -33,12 +33,12 @@ struct fy_chain_run {
 /* --- sizes ------------------------------------------------------------------------------------ */
 
 typedef struct {
-    uint32_t batch, head_batch, piece_layers, slice;
+    uint32_t batch, head_batch, chunk_layers, slice;
 } extent;
 
-static const fy_part *part_of(const fy_chain *c, size_t graph)
+static const fy_chunk_info *info_of(const fy_chain *c, size_t graph)
 {
-    return &c->pieces[c->graphs[graph].piece].part;
+    return &c->chunks[c->graphs[graph].chunk].info;
 }
 
 uint32_t fy_chain_max_batch(const fy_chain *c)
@@ -50,10 +50,10 @@ static extent extent_of(const fy_chain *c)
 {
     extent x = {.batch = c->graphs[0].n_batch, .head_batch = c->graphs[c->n_layer_graphs].n_batch};
     for (size_t i = 0; i < c->n_graphs; i++) {
-        const fy_part *p = part_of(c, i);
+        const fy_chunk_info *p = info_of(c, i);
         const uint32_t layers = p->end_layer - p->first_layer;
         const uint32_t tokens = p->end_token - p->first_token;
-        x.piece_layers = layers > x.piece_layers ? layers : x.piece_layers;
+        x.chunk_layers = layers > x.chunk_layers ? layers : x.chunk_layers;
         x.slice = tokens > x.slice ? tokens : x.slice;
     }
     return x;
@@ -80,7 +80,7 @@ static void lay_out_io(fy_chain_run *r, fy_carver *c)
         r->cos[i] = fy_carve(c, x.batch, hp->n_rot / 2, sizeof(float));
         r->sin[i] = fy_carve(c, x.batch, hp->n_rot / 2, sizeof(float));
     }
-    for (size_t i = 0; i < (size_t)x.piece_layers * hp->n_head_kv; i++) {
+    for (size_t i = 0; i < (size_t)x.chunk_layers * hp->n_head_kv; i++) {
         const pair p = {fy_carve(c, x.batch, hp->head_dim, es),
                         fy_carve(c, x.batch, hp->head_dim_v, es)};
         if (r->fresh != NULL)
@@ -187,15 +187,15 @@ static void show_slots(fy_chain_run *r, uint32_t n_past)
 /* --- binding ---------------------------------------------------------------------------------- */
 
 /* The memory of a tensor of a graph that is `step`-th of its batch size. */
-static void *memory_of(const fy_chain_run *r, const fy_part *part, size_t step,
+static void *memory_of(const fy_chain_run *r, const fy_chunk_info *info, size_t step,
                        const fy_io_tensor *t)
 {
     const uint32_t heads = r->hp->n_head_kv;
-    const pair *fresh = r->fresh + (size_t)(t->layer - part->first_layer) * heads + t->head;
+    const pair *fresh = r->fresh + (size_t)(t->layer - info->first_layer) * heads + t->head;
     const pair *cache = r->cache + (size_t)t->layer * heads + t->head;
     switch (t->role) {
     case FY_IO_X:
-        return part->kind == FY_PART_HEAD ? r->head_x : r->hidden[step % 2];
+        return info->kind == FY_CHUNK_HEAD ? r->head_x : r->hidden[step % 2];
     case FY_IO_OUT:
         return r->hidden[(step + 1) % 2];
     case FY_IO_LOGITS:
@@ -228,9 +228,9 @@ static fy_graph *bind(const fy_chain_run *r, size_t graph, size_t step, fy_err *
 {
     const fy_chain *c = r->c;
     const fy_chain_graph *g = &c->graphs[graph];
-    const fy_part *part = part_of(c, graph);
+    const fy_chunk_info *info = info_of(c, graph);
     const fy_graph_shape shape = {.hp = r->hp,
-                                  .part = part,
+                                  .chunk = info,
                                   .n_batch = g->n_batch,
                                   .n_cache = c->n_cache,
                                   .n_ctx = c->n_ctx,
@@ -247,7 +247,7 @@ static fy_graph *bind(const fy_chain_run *r, size_t graph, size_t step, fy_err *
                                        .rows = t.rows,
                                        .cols = t.cols};
         memcpy(tensors[i].name, t.name, sizeof tensors[i].name);
-        buffers[i] = memory_of(r, part, step, &t);
+        buffers[i] = memory_of(r, info, step, &t);
     }
     const fy_graph_binding b = {.name = g->name,
                                 .n_batch = g->n_batch,
@@ -260,7 +260,7 @@ static fy_graph *bind(const fy_chain_run *r, size_t graph, size_t step, fy_err *
     if (tensors == NULL || buffers == NULL)
         fy_nomem(e);
     else
-        bound = c->device->api->bind(c->pieces[g->piece].loaded, &b, e);
+        bound = c->device->api->bind(c->chunks[g->chunk].loaded, &b, e);
     free(tensors);
     free(buffers);
     return bound;
@@ -295,7 +295,7 @@ static int take_memory(fy_chain_run *r, fy_err *e)
     if (tensor_bytes(r->c, r->hp, r->kv, &kv, &io, e) != 0)
         return -1;
     r->cache = calloc(r->hp->n_layer * heads, sizeof *r->cache);
-    r->fresh = calloc(x.piece_layers * heads, sizeof *r->fresh);
+    r->fresh = calloc(x.chunk_layers * heads, sizeof *r->fresh);
     r->graphs = calloc(r->c->n_graphs, sizeof *r->graphs);
     if (r->cache == NULL || r->fresh == NULL || r->graphs == NULL)
         return fy_nomem(e);
@@ -397,13 +397,13 @@ static void put_keys(fy_type type, void *cache, const void *key, uint32_t n, uin
     }
 }
 
-/* The real tokens' keys and values of one piece into their slots. */
-static void store(fy_chain_run *r, const fy_part *part, uint32_t n, uint32_t n_past)
+/* The real tokens' keys and values of one chunk into their slots. */
+static void store(fy_chain_run *r, const fy_chunk_info *info, uint32_t n, uint32_t n_past)
 {
     const uint32_t heads = r->hp->n_head_kv, dim = r->hp->head_dim;
     const size_t row = (size_t)fy_type_row_bytes(r->kv, r->hp->head_dim_v);
-    const size_t n_pairs = (size_t)(part->end_layer - part->first_layer) * heads;
-    pair *cache = r->cache + (size_t)part->first_layer * heads;
+    const size_t n_pairs = (size_t)(info->end_layer - info->first_layer) * heads;
+    pair *cache = r->cache + (size_t)info->first_layer * heads;
     for (size_t i = 0; i < n_pairs; i++) {
         put_keys(r->kv, cache[i].k, r->fresh[i].k, n, dim, n_past, r->c->n_cache);
         memcpy(cache[i].v + n_past * row, r->fresh[i].v, n * row);
@@ -428,7 +428,7 @@ float *fy_chain_run_layers(fy_chain_run *r, const fy_chain_call *call, fy_err *e
     for (; i < c->n_layer_graphs && c->graphs[i].n_batch == n_batch; i++, step++) {
         if (c->device->api->run(r->graphs[i], e) != 0)
             return NULL;
-        store(r, part_of(c, i), call->n, call->n_past);
+        store(r, info_of(c, i), call->n, call->n_past);
     }
     return r->hidden[step % 2];
 }
@@ -439,12 +439,12 @@ static int run_slices(fy_chain_run *r, size_t i, uint32_t n, float *logits, fy_e
     const fy_chain *c = r->c;
     const uint32_t n_batch = c->graphs[i].n_batch;
     for (; i < c->n_graphs && c->graphs[i].n_batch == n_batch; i++) {
-        const fy_part *part = part_of(c, i);
-        const size_t len = part->end_token - part->first_token;
+        const fy_chunk_info *info = info_of(c, i);
+        const size_t len = info->end_token - info->first_token;
         if (c->device->api->run(r->graphs[i], e) != 0)
             return -1;
         for (size_t t = 0; t < n; t++)
-            memcpy(logits + t * r->hp->n_vocab + part->first_token, r->head_logits + t * len,
+            memcpy(logits + t * r->hp->n_vocab + info->first_token, r->head_logits + t * len,
                    len * sizeof *logits);
     }
     return 0;

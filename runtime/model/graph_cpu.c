@@ -20,20 +20,20 @@ typedef struct {
     fy_graph_mask masks[N_MASKS]; /* without and with the window */
     fy_kv_layer kv;               /* the rows of one layer */
     /* of all graphs that are bound */
-    fy_hparams hp; /* of the first piece; the others agree where memory depends on it */
+    fy_hparams hp; /* of the first chunk; the others agree where memory depends on it */
     int64_t q8_len, ff_len;
     uint32_t n_batch, n_cache;
     fy_type kv_type;
-    bool has_piece, has_cache;
+    bool has_chunk, has_cache;
 } device;
 
-struct fy_graph_piece {
+struct fy_graph_chunk {
     device *d;       /* view */
     fy_model *model; /* owned */
 };
 
 struct fy_graph {
-    const fy_graph_piece *piece; /* view */
+    const fy_graph_chunk *chunk; /* view */
     fy_graph_shape shape;
     uint16_t hidden;         /* f16: what a mask hides with */
     void **buffers;          /* owned: [fy_graph_n_io] */
@@ -41,31 +41,31 @@ struct fy_graph {
     bool has[N_ROLES];
 };
 
-/* --- pieces ----------------------------------------------------------------------------------- */
+/* --- chunks ----------------------------------------------------------------------------------- */
 
 static int check_part(const fy_model *m, const fy_graph_file *f, fy_err *e)
 {
     const bool head = f->first_layer == f->end_layer;
-    const fy_part *is = &m->part;
-    const fy_part want = {.kind = head ? FY_PART_HEAD : FY_PART_LAYERS,
-                          .first_layer = f->first_layer,
-                          .end_layer = f->end_layer,
-                          .first_token = f->first_token,
-                          .end_token = f->end_token};
-    char a[FY_PART_TEXT_BYTES], b[FY_PART_TEXT_BYTES];
+    const fy_chunk_info *is = &m->chunk;
+    const fy_chunk_info want = {.kind = head ? FY_CHUNK_HEAD : FY_CHUNK_LAYERS,
+                                .first_layer = f->first_layer,
+                                .end_layer = f->end_layer,
+                                .first_token = f->first_token,
+                                .end_token = f->end_token};
+    char a[FY_CHUNK_TEXT_BYTES], b[FY_CHUNK_TEXT_BYTES];
     if (is->kind != want.kind || is->first_layer != want.first_layer ||
         is->end_layer != want.end_layer || is->first_token != want.first_token ||
         is->end_token != want.end_token)
         return fy_fail(e, FY_EFORMAT, "%s: holds %s, expected %s", f->path,
-                       fy_part_text(is, &m->hp, a), fy_part_text(&want, &m->hp, b));
+                       fy_chunk_text(is, &m->hp, a), fy_chunk_text(&want, &m->hp, b));
     if (f->model[0] != '\0' && strcmp(f->model, is->model) != 0)
         return fy_fail(e, FY_EFORMAT,
-                       "%s: is a piece of model %.16s..., expected %.16s...: pieces of two cuts",
+                       "%s: is a chunk of model %.16s..., expected %.16s...: chunks of two cuts",
                        f->path, is->model, f->model);
     return 0;
 }
 
-/* Do they agree on what sizes the memory that all pieces work in? */
+/* Do they agree on what sizes the memory that all chunks work in? */
 static bool same_sizes(const fy_hparams *a, const fy_hparams *b)
 {
     return a->n_embd == b->n_embd && a->n_head == b->n_head && a->n_head_kv == b->n_head_kv &&
@@ -74,21 +74,21 @@ static bool same_sizes(const fy_hparams *a, const fy_hparams *b)
            a->n_expert == 0 && b->n_expert == 0;
 }
 
-static fy_graph_piece *load(fy_graph_device *base, const fy_graph_file *f, fy_err *e)
+static fy_graph_chunk *load(fy_graph_device *base, const fy_graph_file *f, fy_err *e)
 {
     device *d = (device *)(void *)base;
-    fy_graph_piece *p = calloc(1, sizeof *p);
+    fy_graph_chunk *p = calloc(1, sizeof *p);
     if (p == NULL) {
         fy_nomem(e);
         return NULL;
     }
-    *p = (fy_graph_piece){.d = d, .model = fy_model_open_part(f->path, &d->how, e)};
+    *p = (fy_graph_chunk){.d = d, .model = fy_model_open_chunk(f->path, &d->how, e)};
     if (p->model == NULL || check_part(p->model, f, e) != 0)
         goto fail;
     const fy_model *m = p->model;
-    if (!d->has_piece)
+    if (!d->has_chunk)
         d->hp = m->hp;
-    d->has_piece = true;
+    d->has_chunk = true;
     if (!same_sizes(&d->hp, &m->hp)) {
         fy_fail(e, FY_EFORMAT, "%s: its keys (heads, embedding_length) differ from the others'",
                 f->path);
@@ -103,7 +103,7 @@ fail:
     return NULL;
 }
 
-static void unload(fy_graph_piece *p)
+static void unload(fy_graph_chunk *p)
 {
     if (p == NULL)
         return;
@@ -168,7 +168,7 @@ static void unbind(fy_graph *g)
     free(g);
 }
 
-static fy_graph *bind(fy_graph_piece *p, const fy_graph_binding *b, fy_err *e)
+static fy_graph *bind(fy_graph_chunk *p, const fy_graph_binding *b, fy_err *e)
 {
     device *d = p->d;
     const fy_model *m = p->model;
@@ -178,15 +178,15 @@ static fy_graph *bind(fy_graph_piece *p, const fy_graph_binding *b, fy_err *e)
         fy_nomem(e);
         return NULL;
     }
-    g->piece = p;
+    g->chunk = p;
     g->shape = (fy_graph_shape){.hp = &m->hp,
-                                .part = &m->part,
+                                .chunk = &m->chunk,
                                 .n_batch = b->n_batch,
                                 .n_cache = b->n_cache,
                                 .n_ctx = b->n_ctx,
                                 .kv_bytes = type == FY_F32 ? 4 : 2};
     fy_kernels_for(0).f32_to_f16(&g->hidden, &b->mask_value, 1);
-    const bool layers = m->part.kind == FY_PART_LAYERS;
+    const bool layers = m->chunk.kind == FY_CHUNK_LAYERS;
     int rc = bind_tensors(g, b, e);
     if (rc == 0 && layers && d->has_cache && type != d->kv_type)
         rc = fy_fail(e, FY_EFORMAT, "graph '%s': a cache of %s, expected %s as of the others",
@@ -320,7 +320,7 @@ static void *buffer(const fy_graph *g, fy_io_role role)
 static void *const *layer_buffers(const fy_graph *g, fy_io_role role, uint32_t layer)
 {
     const uint32_t each = 2 * g->shape.hp->n_head_kv;
-    return g->buffers + g->first[role] + (layer - g->shape.part->first_layer) * each;
+    return g->buffers + g->first[role] + (layer - g->shape.chunk->first_layer) * each;
 }
 
 static int read_masks(const fy_graph *g, device *d, fy_err *e)
@@ -384,21 +384,21 @@ static void run_layer(const fy_graph *g, device *d, fy_decoder *dec, uint32_t la
 
 static int run(fy_graph *g, fy_err *e)
 {
-    device *d = g->piece->d;
-    const fy_part *part = g->shape.part;
+    device *d = g->chunk->d;
+    const fy_chunk_info *info = g->shape.chunk;
     const uint32_t n = g->shape.n_batch;
     const size_t bytes = (size_t)n * g->shape.hp->n_embd * sizeof(float);
-    fy_decoder dec = {.model = g->piece->model, .backend = d->backend, .act = d->act};
-    if (part->kind == FY_PART_HEAD) {
+    fy_decoder dec = {.model = g->chunk->model, .backend = d->backend, .act = d->act};
+    if (info->kind == FY_CHUNK_HEAD) {
         fy_decoder_head(&dec, buffer(g, FY_IO_X), n, buffer(g, FY_IO_LOGITS));
         return fy_check_interrupt(e);
     }
     if (read_masks(g, d, e) != 0)
-        return fy_ctx(e, "%s", fy_gguf_path(g->piece->model->gguf));
+        return fy_ctx(e, "%s", fy_gguf_path(g->chunk->model->gguf));
     read_angles(g, FY_IO_COS, FY_IO_SIN, dec.act.angles);
     read_angles(g, FY_IO_COS_SWA, FY_IO_SIN_SWA, dec.act.angles_swa);
     memcpy(dec.act.x, buffer(g, FY_IO_X), bytes);
-    for (uint32_t layer = part->first_layer; layer < part->end_layer; layer++) {
+    for (uint32_t layer = info->first_layer; layer < info->end_layer; layer++) {
         if (fy_check_interrupt(e) != 0)
             return -1;
         run_layer(g, d, &dec, layer);

@@ -14,7 +14,7 @@
 
 #define FY_GRAPH_CPU_NAME "chunks"
 
-/* how: comes the pieces into memory (fy_model_open_as). NULL on failure. */
+/* how: comes the chunks into memory (fy_model_open_as). NULL on failure. */
 fy_graph_device *fy_graph_cpu_open(const fy_map_how *how, fy_err *e);
 
 #endif

@@ -93,17 +93,17 @@ static const void *aligned_vector(fy_model *m, const fy_gguf_tensor *t)
 static uint32_t row_shape(const fy_model *m, const fy_tensor_row *row,
                           uint64_t ne[FY_GGUF_MAX_DIMS])
 {
-    if (m->part.kind != FY_PART_HEAD)
+    if (m->chunk.kind != FY_CHUNK_HEAD)
         return fy_row_shape(&m->hp, row, ne);
     fy_hparams slice = m->hp;
-    slice.n_vocab = m->part.end_token - m->part.first_token;
+    slice.n_vocab = m->chunk.end_token - m->chunk.first_token;
     return fy_row_shape(&slice, row, ne);
 }
 
 /* Has the file to have it? A head does not find its output matrix in the embedding. */
 static bool is_required(const fy_model *m, const fy_tensor_row *row)
 {
-    if (row->slot == FY_T_OUTPUT && m->part.kind == FY_PART_HEAD)
+    if (row->slot == FY_T_OUTPUT && m->chunk.kind == FY_CHUNK_HEAD)
         return true;
     return !(row->flags & FY_ROW_OPTIONAL) && fy_row_is_there(&m->hp, row);
 }
@@ -236,12 +236,12 @@ static void check_companions(const fy_model *m, const fy_weights *w, uint32_t la
 static void complete(fy_model *m, problems *bad)
 {
     check_companions(m, &m->once, 0, bad);
-    const bool embeds = m->part.kind == FY_PART_WHOLE || m->part.kind == FY_PART_EMBEDDING;
+    const bool embeds = m->chunk.kind == FY_CHUNK_WHOLE || m->chunk.kind == FY_CHUNK_EMBEDDING;
     if (embeds && m->hp.rope_scaling == FY_ROPE_SCALING_LONGROPE &&
         !fy_bound(&m->once, FY_T_ROPE_LONG))
         put_problem(m, FY_T_ROPE_LONG, 0, "is missing, but rope.scaling.type is longrope", bad);
-    for (uint32_t layer = m->part.first_layer; layer < m->part.end_layer; layer++) {
-        fy_weights *w = &m->layers[layer - m->part.first_layer];
+    for (uint32_t layer = m->chunk.first_layer; layer < m->chunk.end_layer; layer++) {
+        fy_weights *w = &m->layers[layer - m->chunk.first_layer];
         split(m, w, layer, bad);
         check_companions(m, w, layer, bad);
         const int64_t lengths[] = {
@@ -259,13 +259,13 @@ static void find_unknown(const fy_model *m, problems *bad)
         uint32_t layer = 0;
         const fy_tensor_row *row = fy_row_of_gguf(m->family, t->name, &layer);
         const bool exists = row != NULL && (!fy_row_is_layer(row) || layer < m->hp.n_layer);
-        if (exists && fy_part_holds(&m->part, row, layer))
+        if (exists && fy_chunk_holds(&m->chunk, row, layer))
             continue;
         fy_str *s = next_problem(bad, FY_EUNSUPPORTED);
-        char name[FY_QUOTE_BYTES], part[FY_PART_TEXT_BYTES];
+        char name[FY_QUOTE_BYTES], what[FY_CHUNK_TEXT_BYTES];
         if (s != NULL && exists)
-            fy_str_printf(s, "'%s' is not of this piece (%s)", fy_quote(name, sizeof name, t->name),
-                          fy_part_text(&m->part, &m->hp, part));
+            fy_str_printf(s, "'%s' is not of this chunk (%s)", fy_quote(name, sizeof name, t->name),
+                          fy_chunk_text(&m->chunk, &m->hp, what));
         else if (s != NULL && row != NULL)
             fy_str_printf(s, "'%s' belongs to no layer: block_count is %u",
                           fy_quote(name, sizeof name, t->name), m->hp.n_layer);
@@ -284,13 +284,13 @@ static int bind_all(fy_model *m, fy_err *e)
         const fy_tensor_row *row = &m->family->rows[i];
         if (row->flags & FY_ROW_ALT)
             continue;
-        const uint32_t first = m->part.first_layer;
+        const uint32_t first = m->chunk.first_layer;
         if (!fy_row_is_layer(row)) {
-            if (fy_part_holds(&m->part, row, 0))
+            if (fy_chunk_holds(&m->chunk, row, 0))
                 rc = bind(m, &k, row, 0, &m->once, &n_bound, &bad, e);
             continue;
         }
-        for (uint32_t layer = first; layer < m->part.end_layer && rc == 0; layer++)
+        for (uint32_t layer = first; layer < m->chunk.end_layer && rc == 0; layer++)
             rc = bind(m, &k, row, layer, &m->layers[layer - first], &n_bound, &bad, e);
     }
     if (rc == 0)
@@ -344,19 +344,19 @@ static int find_family(fy_model *m, fy_err *e)
     return rc;
 }
 
-/* whole: a piece is refused. */
+/* whole: a chunk is refused. */
 static int load(fy_model *m, bool whole, fy_err *e)
 {
-    char part[FY_PART_TEXT_BYTES];
+    char what[FY_CHUNK_TEXT_BYTES];
     if (find_family(m, e) != 0 || fy_hparams_from_gguf(m->gguf, m->family, &m->hp, e) != 0 ||
-        fy_part_from_gguf(m->gguf, &m->hp, &m->part, e) != 0)
+        fy_chunk_info_from_gguf(m->gguf, &m->hp, &m->chunk, e) != 0)
         return -1;
-    if (whole && m->part.kind != FY_PART_WHOLE)
+    if (whole && m->chunk.kind != FY_CHUNK_WHOLE)
         return fy_fail(e, FY_EARG,
-                       "is a piece of a model that was cut: %s; run the directory (-m DIR) or the "
+                       "is a chunk of a model that was cut: %s; run the directory (-m DIR) or the "
                        "workspace (-d WORKSPACE) that it is of",
-                       fy_part_text(&m->part, &m->hp, part));
-    const uint32_t n_layer = m->part.end_layer - m->part.first_layer;
+                       fy_chunk_text(&m->chunk, &m->hp, what));
+    const uint32_t n_layer = m->chunk.end_layer - m->chunk.first_layer;
     m->layers = fy_arena_calloc(&m->arena, n_layer, sizeof *m->layers);
     if (m->layers == NULL)
         return fy_nomem(e);
@@ -394,7 +394,7 @@ fy_model *fy_model_open_as(const char *path, const fy_map_how *how, fy_err *e)
     return open_model(path, how, true, e);
 }
 
-fy_model *fy_model_open_part(const char *path, const fy_map_how *how, fy_err *e)
+fy_model *fy_model_open_chunk(const char *path, const fy_map_how *how, fy_err *e)
 {
     return open_model(path, how, false, e);
 }
@@ -425,19 +425,19 @@ const fy_gguf *fy_model_gguf(const fy_model *m)
     return m->gguf;
 }
 
-const fy_part *fy_model_part(const fy_model *m)
+const fy_chunk_info *fy_model_part(const fy_model *m)
 {
-    return &m->part;
+    return &m->chunk;
 }
 
-size_t fy_model_n_pieces(const fy_model *m)
+size_t fy_model_n_chunks(const fy_model *m)
 {
-    return m->chain != NULL ? m->chain->n_pieces : 0;
+    return m->chain != NULL ? m->chain->n_chunks : 0;
 }
 
-const char *fy_model_piece_path(const fy_model *m, size_t i)
+const char *fy_model_chunk_path(const fy_model *m, size_t i)
 {
-    return m->chain->pieces[i].path;
+    return m->chain->chunks[i].path;
 }
 
 const char *fy_model_backend(const fy_model *m)

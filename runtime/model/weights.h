@@ -5,7 +5,7 @@
 #ifndef FY_MODEL_WEIGHTS_H
 #define FY_MODEL_WEIGHTS_H
 
-#include "arch/part.h"
+#include "arch/chunk_info.h"
 #include "backend/backend_cpu.h"
 #include "base/arena.h"
 #include "model/chain.h"
@@ -19,11 +19,11 @@ struct fy_model {
     fy_gguf *gguf;           /* owned */
     const fy_family *family; /* view of a static table */
     fy_hparams hp;
-    fy_part part;            /* what of the model the file holds */
-    fy_chain *chain;         /* owned: the pieces with the rest of it; NULL: nothing is missing */
+    fy_chunk_info chunk;     /* what of the model the file holds */
+    fy_chain *chain;         /* owned: the chunks with the rest of it; NULL: nothing is missing */
     fy_arena arena;          /* layers, and vectors that lie misaligned in the file */
     fy_weights once;         /* tensors of the whole model */
-    fy_weights *layers;      /* those of the part, in the arena */
+    fy_weights *layers;      /* those of the chunk, in the arena */
     const fy_matrix *output; /* view: output.weight, or the embedding when they are tied */
     fy_vocab *vocab;         /* owned; NULL until asked for */
     int64_t q8_len;          /* longest row of a weight that wants quantized activations; 0: none */
@@ -32,7 +32,7 @@ struct fy_model {
 
 static inline const fy_weights *fy_layer_at(const fy_model *m, uint32_t layer)
 {
-    return &m->layers[layer - m->part.first_layer];
+    return &m->layers[layer - m->chunk.first_layer];
 }
 
 static inline bool fy_bound(const fy_weights *w, fy_slot slot)

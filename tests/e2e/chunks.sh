@@ -48,7 +48,7 @@ check_equal "the same tale" "$want" "$("$FERRY" run -m "$d" -p "$text" -n 60 2>/
 check_equal "with an f32 cache" "$("$FERRY" run -m "$m" -p "$text" -n 60 -ctk f32 -ctv f32 2>/dev/null)" \
     "$("$FERRY" run -m "$d" -p "$text" -n 60 -ctk f32 -ctv f32 2>/dev/null)"
 check_equal "with smaller calls" "$want" "$("$FERRY" run -m "$d" -p "$text" -n 60 -b 7 2>/dev/null)"
-check_equal "the pieces in memory of their own" "$want" "$("$FERRY" run -m "$d" -p "$text" -n 60 --no-mmap 2>/dev/null)"
+check_equal "the chunks in memory of their own" "$want" "$("$FERRY" run -m "$d" -p "$text" -n 60 --no-mmap 2>/dev/null)"
 run "$FERRY" "$m" "$TMP/want.f32" >"$TMP/want"
 run "$FERRY_ARM" "$d" "$TMP/got.f32" >"$TMP/got"
 check_equal "arm64: the same ids" "$(cat "$TMP/want")" "$(cat "$TMP/got")"
@@ -70,8 +70,8 @@ check_equal "and in JSON" '"chunks"' "$("$FERRY" run -m "$d" -p Once -n 1 --json
 fails() { check_status "$1" "$2" "$3" "$FERRY" run -p Once -n 2 "${@:4}"; }
 fails "the whole model is asked for" 2 'weights.gguf: holds the embedding alone.*--backend chunks, or the whole model' -m "$d" --backend cpu
 fails "a whole model has no chunks" 2 'tales.gguf: --backend chunks needs a model that was cut' -m "$m" --backend chunks
-fails "a piece is no model" 2 'chunk_0.gguf: is a piece of a model that was cut: layers 0-1; run the directory' -m "$d/qnn/chunk_0.gguf"
-fails "nor is the embedding" 2 'is a piece of a model that was cut: embedding' -m "$d/ggml/weights.gguf"
+fails "a chunk is no model" 2 'chunk_0.gguf: is a chunk of a model that was cut: layers 0-1; run the directory' -m "$d/qnn/chunk_0.gguf"
+fails "nor is the embedding" 2 'is a chunk of a model that was cut: embedding' -m "$d/ggml/weights.gguf"
 fails "a directory that is none" 2 "qnn: is a directory, expected a GGUF file, or the directory of a model that was cut" -m "$d/qnn"
 fails "more context than the graphs have" 3 'context of 225 positions, but the graphs have 224 \(cache_size; context_size is 256\); use -c 224 or less, or chunk' -m "$d" -c 225
 fails "a cache of 8 bits" 2 'KV cache of types q8_0 and q8_0: that of the graphs is f16, or f32' -m "$d" -ctk q8_0 -ctv q8_0
@@ -91,9 +91,9 @@ cp "$TMP/kept.json" "$d/qnn/config.json"
 "$FERRY" convert tests/data/tales --outtype q4_0 -q -o "$TMP/other.gguf"
 "$FERRY" chunk "$TMP/other.gguf" --chunks 2 -c 256 --batch 32,1 -q -o "$TMP/other"
 cp "$TMP/other/qnn/chunk_1.gguf" "$d/qnn/chunk_1.gguf"
-fails "a piece of another model" 1 'chunk_1.gguf: is a piece of model [0-9a-f]*\.\.\., expected' -m "$d"
+fails "a chunk of another model" 1 'chunk_1.gguf: is a chunk of model [0-9a-f]*\.\.\., expected' -m "$d"
 cp "$TMP/other/qnn/chunk_0.gguf" "$TMP/other/qnn/chunk_1.gguf"
-fails "the wrong piece" 1 'chunk_1.gguf: holds layers 0-1, expected layers 2-3' -m "$TMP/other"
+fails "the wrong chunk" 1 'chunk_1.gguf: holds layers 0-1, expected layers 2-3' -m "$TMP/other"
 rm "$TMP/other/qnn/chunk_1.gguf"
-fails "a piece that is missing" 1 'chunk_1.gguf: cannot open' -m "$TMP/other"
+fails "a chunk that is missing" 1 'chunk_1.gguf: cannot open' -m "$TMP/other"
 finish

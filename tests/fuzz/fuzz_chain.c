@@ -133,7 +133,7 @@ static fy_model *open_chain(const char *const piece[N_PIECES])
                                 .n_ctx = N_CACHE + N_BATCH,
                                 .mask_value = -50000,
                                 .model = ""};
-    fy_model *m = fy_model_open_part(piece[0], &how, &e);
+    fy_model *m = fy_model_open_chunk(piece[0], &how, &e);
     fy_graph_device *d = m != NULL ? fy_graph_cpu_open(&how, &e) : NULL;
     if (d != NULL && fy_model_chain(m, d, &spec, &e) == 0 && fy_model_hparams(m)->n_vocab == VOCAB)
         return m;

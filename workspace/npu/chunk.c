@@ -20,9 +20,9 @@ typedef struct {
     fy_cut cut;      /* borders as given, or even */
     fy_model *model; /* owned */
     fy_chunk_source source;
-    uint32_t *borders; /* owned: end_layer, then end_token */
-    fy_part *parts;    /* owned, [n_parts]: embedding, chunks, heads */
-    bool *there;       /* owned: is whole in dir */
+    uint32_t *borders;    /* owned: end_layer, then end_token */
+    fy_chunk_info *parts; /* owned, [n_parts]: embedding, chunks, heads */
+    bool *there;          /* owned: is whole in dir */
     size_t n_parts;
     fy_str config;
     bool had_config;
@@ -31,7 +31,7 @@ typedef struct {
 
 static char *path_of(const job *j, size_t part, fy_err *e)
 {
-    char rel[FY_PART_FILE_BYTES];
+    char rel[FY_CHUNK_FILE_BYTES];
     char *path = fy_path_join(j->dir, fy_part_file(&j->parts[part], rel));
     if (path == NULL)
         fy_nomem(e);
@@ -136,7 +136,7 @@ static int resolve_borders(job *j, fy_err *e)
 
 /* --- the plan --------------------------------------------------------------------------------- */
 
-static int identify(const fy_chunk_source *s, char out[FY_PART_MODEL_BYTES], fy_err *e)
+static int identify(const fy_chunk_source *s, char out[FY_CHUNK_MODEL_BYTES], fy_err *e)
 {
     fy_chunk_id id;
     int rc = fy_chunk_id_begin(&id, s->gguf, e);
@@ -151,7 +151,7 @@ static int identify(const fy_chunk_source *s, char out[FY_PART_MODEL_BYTES], fy_
 static int plan_parts(job *j, fy_err *e)
 {
     const fy_cut *cut = &j->cut;
-    fy_part p = {.kind = FY_PART_EMBEDDING, .count = 1};
+    fy_chunk_info p = {.kind = FY_CHUNK_EMBEDDING, .count = 1};
     j->n_parts = 1 + (size_t)cut->n_chunks + cut->n_heads;
     j->parts = calloc(j->n_parts, sizeof *j->parts);
     j->there = calloc(j->n_parts, sizeof *j->there);
@@ -160,14 +160,14 @@ static int plan_parts(job *j, fy_err *e)
     if (identify(&j->source, p.model, e) != 0)
         return -1;
     j->parts[0] = p;
-    p.kind = FY_PART_LAYERS;
+    p.kind = FY_CHUNK_LAYERS;
     p.count = cut->n_chunks;
     for (p.index = 0; p.index < p.count; p.index++) {
         p.first_layer = p.index > 0 ? cut->end_layer[p.index - 1] : 0;
         p.end_layer = cut->end_layer[p.index];
         j->parts[1 + p.index] = p;
     }
-    p.kind = FY_PART_HEAD;
+    p.kind = FY_CHUNK_HEAD;
     p.count = cut->n_heads;
     p.first_layer = p.end_layer = 0;
     p.tied = j->source.tied != NULL;
@@ -187,7 +187,7 @@ static int open_model(job *j, const char *path, fy_err *e)
         return -1;
     const fy_gguf *g = fy_model_gguf(j->model);
     const fy_hparams *hp = fy_model_hparams(j->model);
-    const char *refusal = fy_part_refusal(hp);
+    const char *refusal = fy_cut_refusal(hp);
     if (refusal != NULL)
         return fy_fail(e, FY_EUNSUPPORTED, "%s: cannot be cut for an NPU: %s", path, refusal);
     j->source = (fy_chunk_source){.gguf = g, .family = fy_model_family(j->model), .hp = hp};
@@ -208,7 +208,7 @@ static int refuse(const job *j, const char *rel, const char *what, fy_err *e)
 static int check_name(void *user, const char *rel, fy_err *e)
 {
     const job *j = user;
-    char file[FY_PART_FILE_BYTES];
+    char file[FY_CHUNK_FILE_BYTES];
     fy_span name = fy_span_of(rel);
     if (fy_span_ends(name, ".part"))
         name.len -= strlen(".part");
@@ -241,7 +241,7 @@ static int check_config(job *j, fy_err *e)
 static int look(job *j, size_t i, uint64_t *missing, fy_err *e)
 {
     fy_piece p;
-    char rel[FY_PART_FILE_BYTES];
+    char rel[FY_CHUNK_FILE_BYTES];
     if (fy_piece_init(&p, &j->source, &j->parts[i], e) != 0)
         return -1;
     char *path = path_of(j, i, e);
@@ -288,7 +288,7 @@ static int look_at_all(job *j, fy_err *e)
  * have that in common. */
 static int compare_there(const job *j, fy_progress *progress, fy_err *e)
 {
-    char rel[FY_PART_FILE_BYTES];
+    char rel[FY_CHUNK_FILE_BYTES];
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < j->n_parts; i++) {
         fy_piece p;
@@ -326,7 +326,7 @@ static int write_part(job *j, size_t i, fy_span identity, fy_pool *pool, fy_prog
                       fy_err *e)
 {
     fy_piece p;
-    char rel[FY_PART_FILE_BYTES], text[FY_PART_TEXT_BYTES];
+    char rel[FY_CHUNK_FILE_BYTES], text[FY_CHUNK_TEXT_BYTES];
     char *path = path_of(j, i, e);
     if (path == NULL || fy_piece_init(&p, &j->source, &j->parts[i], e) != 0) {
         free(path);
@@ -337,7 +337,7 @@ static int write_part(job *j, size_t i, fy_span identity, fy_pool *pool, fy_prog
     if (rc == 0) {
         j->there[i] = true;
         fy_log(FY_LOG_DEBUG, "%s: %s, %.1f MB", fy_part_file(&p.part, rel),
-               fy_part_text(&p.part, j->source.hp, text), (double)bytes * 1e-6);
+               fy_chunk_text(&p.part, j->source.hp, text), (double)bytes * 1e-6);
     }
     fy_piece_release(&p);
     free(path);

@@ -1,4 +1,5 @@
-/* A model cut into the pieces of a plan (arch/part.h says what a piece is), and put together again.
+/* A model cut into the pieces of a plan (arch/chunk_info.h says what a piece is), and put together
+ * again.
  *
  *     DIR/ggml/weights.gguf      the embedding, with every key of the model
  *     DIR/qnn/config.json        which file computes which layers (bundle/qnn_config.h)

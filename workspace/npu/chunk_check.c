@@ -28,7 +28,7 @@ static int check_model(const fy_cut_model *m, const fy_cut_piece *p, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
     fy_span arch = {"", 0};
-    const bool whole = m->part.kind == FY_PART_WHOLE;
+    const bool whole = m->part.kind == FY_CHUNK_WHOLE;
     const char *model = whole ? m->piece[0].part.model : m->part.model;
     fy_gguf_get_str(p->gguf, FY_KEY_ARCHITECTURE, &arch, NULL);
     if (!fy_span_is(arch, m->family->gguf_arch))
@@ -55,7 +55,7 @@ static int check_model(const fy_cut_model *m, const fy_cut_piece *p, fy_err *e)
 static int check_index(const fy_cut_model *m, const fy_cut_piece *p, fy_err *e)
 {
     const fy_qnn_config *c = &m->config;
-    const bool all = p->part.kind == FY_PART_LAYERS
+    const bool all = p->part.kind == FY_CHUNK_LAYERS
                          ? fy_chunk_none_compiled(c->graph, c->n_graphs)
                          : fy_chunk_none_compiled(c->embedding, c->n_embeddings);
     uint32_t n = 0;
@@ -64,14 +64,14 @@ static int check_index(const fy_cut_model *m, const fy_cut_piece *p, fy_err *e)
         n += o->part.kind == p->part.kind;
         if (o < p && o->part.kind == p->part.kind && o->part.index == p->part.index)
             return fy_fail(e, FY_EVERIFY,
-                           FY_PART_KEYS "index is %u, which is that of " FY_QNN_DIR "/%s, too",
+                           FY_CHUNK_KEYS "index is %u, which is that of " FY_QNN_DIR "/%s, too",
                            p->part.index, o->path);
     }
     return n == p->part.count || (!all && n < p->part.count)
                ? 0
                : fy_fail(e, FY_EVERIFY,
-                         FY_PART_KEYS "count is %u, but " FY_QNN_CONFIG_NAME
-                                      " names %u piece%s of this kind",
+                         FY_CHUNK_KEYS "count is %u, but " FY_QNN_CONFIG_NAME
+                                       " names %u piece%s of this kind",
                          p->part.count, n, n == 1 ? "" : "s");
 }
 
@@ -101,14 +101,14 @@ static int check_seam(const fy_cut_piece *p, const char *key, bool outputs, fy_e
 static int check_piece(const fy_cut_model *m, const fy_cut_piece *p, fy_err *e)
 {
     int rc = check_model(m, p, e);
-    if (rc == 0 && p->part.kind == FY_PART_EMBEDDING)
+    if (rc == 0 && p->part.kind == FY_CHUNK_EMBEDDING)
         rc = fy_fail(e, FY_EVERIFY, "is the embedding, expected layers or the lm_head");
     if (rc == 0)
         rc = check_index(m, p, e);
     if (rc == 0)
-        rc = check_seam(p, FY_PART_INPUTS, false, e);
+        rc = check_seam(p, FY_CHUNK_INPUTS, false, e);
     if (rc == 0)
-        rc = check_seam(p, FY_PART_OUTPUTS, true, e);
+        rc = check_seam(p, FY_CHUNK_OUTPUTS, true, e);
     if (rc == 0)
         rc = fy_chunk_check_tensors(m, p->gguf, &p->part, e);
     return rc == 0 ? 0 : fy_ctx(e, FY_QNN_DIR "/%s", p->path);
@@ -130,8 +130,8 @@ static int check_names(const fy_qnn_graph *g, const char *out, fy_err *e)
 
 static int check_layers(const fy_cut_piece *p, const fy_qnn_graph *g, fy_err *e)
 {
-    const fy_part *part = &p->part;
-    if (part->kind != FY_PART_LAYERS)
+    const fy_chunk_info *part = &p->part;
+    if (part->kind != FY_CHUNK_LAYERS)
         return fy_fail(e, FY_EVERIFY, "%s holds the lm_head, expected layers", p->path);
     if (part->first_layer != g->start_layer || part->end_layer != g->end_layer)
         return fy_fail(e, FY_EVERIFY, "start_layer_id %u, end_layer_id %u, but %s holds %u to %u",
@@ -141,9 +141,9 @@ static int check_layers(const fy_cut_piece *p, const fy_qnn_graph *g, fy_err *e)
 
 static int check_tokens(const fy_cut_piece *p, const fy_qnn_graph *g, fy_err *e)
 {
-    const fy_part *part = &p->part;
+    const fy_chunk_info *part = &p->part;
     const uint32_t end = g->end_token > 0 ? g->end_token : p->hp.n_vocab;
-    if (part->kind != FY_PART_HEAD)
+    if (part->kind != FY_CHUNK_HEAD)
         return fy_fail(e, FY_EVERIFY, "%s holds layers, expected the lm_head", p->path);
     if (part->first_token != g->first_token || part->end_token != end)
         return fy_fail(e, FY_EVERIFY, "tokens %u to %u, but %s holds %u to %u", g->first_token, end,
@@ -168,7 +168,7 @@ static int check_graphs(const fy_cut_model *m, fy_err *e)
         if (p != NULL && (rc = check_tokens(p, &c->embedding[i], e)) != 0)
             fy_ctx(e, "embeddings[%zu]", i);
     }
-    if (rc == 0 && c->n_embeddings == 0 && m->part.kind == FY_PART_EMBEDDING)
+    if (rc == 0 && c->n_embeddings == 0 && m->part.kind == FY_CHUNK_EMBEDDING)
         rc = fy_fail(e, FY_EVERIFY,
                      "names no lm_head (embeddings), and " FY_BUNDLE_WEIGHTS
                      " is the embedding alone");
@@ -199,13 +199,13 @@ static int check_unnamed(const fy_cut_model *m, const char *qnn, fy_err *e)
 
 int fy_chunk_check_model(const fy_cut_model *m, const char *qnn, fy_err *e)
 {
-    const char *refusal = fy_part_refusal(&m->hp);
+    const char *refusal = fy_cut_refusal(&m->hp);
     int rc = refusal != NULL ? fy_fail(e, FY_EUNSUPPORTED, "%s: cannot be cut: %s",
                                        fy_gguf_path(m->weights), refusal)
                              : check_graphs(m, e);
     for (size_t i = 0; rc == 0 && i < m->n_pieces; i++)
         rc = check_piece(m, &m->piece[i], e);
-    if (rc == 0 && m->part.kind == FY_PART_EMBEDDING &&
+    if (rc == 0 && m->part.kind == FY_CHUNK_EMBEDDING &&
         (rc = fy_chunk_check_tensors(m, m->weights, &m->part, e)) != 0)
         fy_ctx(e, FY_BUNDLE_WEIGHTS);
     if (rc == 0)

@@ -58,9 +58,9 @@ static json_t *model_parameters(const fy_chunk_source *s)
 }
 
 /* What layers and heads have in common. */
-static bool set_graph(json_t *o, const fy_part *p, uint32_t batch, const char *out_name)
+static bool set_graph(json_t *o, const fy_chunk_info *p, uint32_t batch, const char *out_name)
 {
-    char name[32], path[FY_PART_FILE_BYTES];
+    char name[32], path[FY_CHUNK_FILE_BYTES];
     snprintf(name, sizeof name, "batch_%u", batch);
     const char *base = strchr(fy_part_file(p, path), '/') + 1;
     return set(o, "graph_name", json_string(name)) && set(o, "batch_size", json_integer(batch)) &&
@@ -68,7 +68,7 @@ static bool set_graph(json_t *o, const fy_part *p, uint32_t batch, const char *o
            set(o, "out_name", json_string(out_name));
 }
 
-static json_t *layers_graph(const fy_cut *cut, const fy_part *p, uint32_t batch)
+static json_t *layers_graph(const fy_cut *cut, const fy_chunk_info *p, uint32_t batch)
 {
     json_t *o = json_object();
     const bool ok =
@@ -83,7 +83,7 @@ static json_t *layers_graph(const fy_cut *cut, const fy_part *p, uint32_t batch)
     return ok ? o : NULL;
 }
 
-static json_t *head_graph(const fy_part *p, uint32_t batch)
+static json_t *head_graph(const fy_chunk_info *p, uint32_t batch)
 {
     json_t *o = json_object();
     const bool ok = set_graph(o, p, batch, "logits") &&
@@ -94,15 +94,15 @@ static json_t *head_graph(const fy_part *p, uint32_t batch)
     return ok ? o : NULL;
 }
 
-static json_t *graphs(const fy_cut *cut, const fy_part *parts, size_t n, fy_part_kind kind)
+static json_t *graphs(const fy_cut *cut, const fy_chunk_info *parts, size_t n, fy_chunk_kind kind)
 {
     json_t *list = json_array();
     for (uint32_t b = 0; b < cut->n_batches; b++) {
         for (size_t i = 0; i < n; i++) {
             if (parts[i].kind != kind)
                 continue;
-            json_t *g = kind == FY_PART_LAYERS ? layers_graph(cut, &parts[i], cut->batch[b])
-                                               : head_graph(&parts[i], cut->batch[b]);
+            json_t *g = kind == FY_CHUNK_LAYERS ? layers_graph(cut, &parts[i], cut->batch[b])
+                                                : head_graph(&parts[i], cut->batch[b]);
             if (json_array_append_new(list, g) != 0) {
                 json_decref(list);
                 return NULL;
@@ -137,8 +137,8 @@ static int check(const fy_str *text, fy_err *e)
     return 0;
 }
 
-int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_part *parts, size_t n,
-                    fy_str *out, fy_err *e)
+int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_chunk_info *parts,
+                    size_t n, fy_str *out, fy_err *e)
 {
     json_t *root = json_object(), *qnn = json_object();
     if (!set(qnn, "n_hvx_threads", json_integer(N_HVX_THREADS))) {
@@ -146,8 +146,8 @@ int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_part *
         qnn = NULL;
     }
     if (!set(root, "model_parameters", model_parameters(s)) || !set(root, "qnn_parameters", qnn) ||
-        !set(root, "graphs", graphs(cut, parts, n, FY_PART_LAYERS)) ||
-        !set(root, "embeddings", graphs(cut, parts, n, FY_PART_HEAD)) ||
+        !set(root, "graphs", graphs(cut, parts, n, FY_CHUNK_LAYERS)) ||
+        !set(root, "embeddings", graphs(cut, parts, n, FY_CHUNK_HEAD)) ||
         !set(root, "ferry", own(cut, parts[0].model))) {
         json_decref(root);
         return fy_nomem(e);

@@ -14,7 +14,7 @@
 
 bool fy_chunk_is_own_key(fy_span key)
 {
-    return fy_span_begins(key, FY_PART_KEYS) || fy_span_begins(key, "split.");
+    return fy_span_begins(key, FY_CHUNK_KEYS) || fy_span_begins(key, "split.");
 }
 
 static void put_text(fy_str *s, fy_span text)
@@ -71,7 +71,7 @@ int fy_chunk_id_add(fy_chunk_id *id, const fy_gguf_tensor *t, const void *data, 
                e);
 }
 
-int fy_chunk_id_end(fy_chunk_id *id, char out[FY_PART_MODEL_BYTES], fy_err *e)
+int fy_chunk_id_end(fy_chunk_id *id, char out[FY_CHUNK_MODEL_BYTES], fy_err *e)
 {
     uint8_t hash[FY_SHA256_BYTES];
     fy_sha256 *h = id->hash;
@@ -85,15 +85,15 @@ int fy_chunk_id_end(fy_chunk_id *id, char out[FY_PART_MODEL_BYTES], fy_err *e)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-const char *fy_part_file(const fy_part *p, char out[FY_PART_FILE_BYTES])
+const char *fy_part_file(const fy_chunk_info *p, char out[FY_CHUNK_FILE_BYTES])
 {
-    if (p->kind == FY_PART_LAYERS)
-        snprintf(out, FY_PART_FILE_BYTES, FY_QNN_DIR "/chunk_%u.gguf", p->index);
-    else if (p->kind == FY_PART_HEAD && p->count > 1)
-        snprintf(out, FY_PART_FILE_BYTES, FY_QNN_DIR "/lm_head_%u.gguf", p->index);
+    if (p->kind == FY_CHUNK_LAYERS)
+        snprintf(out, FY_CHUNK_FILE_BYTES, FY_QNN_DIR "/chunk_%u.gguf", p->index);
+    else if (p->kind == FY_CHUNK_HEAD && p->count > 1)
+        snprintf(out, FY_CHUNK_FILE_BYTES, FY_QNN_DIR "/lm_head_%u.gguf", p->index);
     else
-        snprintf(out, FY_PART_FILE_BYTES, "%s",
-                 p->kind == FY_PART_HEAD ? FY_QNN_DIR "/lm_head.gguf" : FY_BUNDLE_WEIGHTS);
+        snprintf(out, FY_CHUNK_FILE_BYTES, "%s",
+                 p->kind == FY_CHUNK_HEAD ? FY_QNN_DIR "/lm_head.gguf" : FY_BUNDLE_WEIGHTS);
     return out;
 }
 

@@ -3,7 +3,7 @@
 #ifndef FY_WORKSPACE_CHUNK_IMPL_H
 #define FY_WORKSPACE_CHUNK_IMPL_H
 
-#include "arch/part.h"
+#include "arch/chunk_info.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "model/model.h"
@@ -11,9 +11,9 @@
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-#define FY_PART_FILE_BYTES 64
+#define FY_CHUNK_FILE_BYTES 64
 /* "ggml/weights.gguf", "qnn/chunk_3.gguf", "qnn/lm_head.gguf", "qnn/lm_head_0.gguf" */
-const char *fy_part_file(const fy_part *p, char out[FY_PART_FILE_BYTES]);
+const char *fy_part_file(const fy_chunk_info *p, char out[FY_CHUNK_FILE_BYTES]);
 
 /* Calls `each` for everything in dir, dir/ggml and dir/qnn, named from dir on. A directory that is
  * not there is empty. Stops at the first -1. */
@@ -39,7 +39,7 @@ int fy_chunk_id_begin(fy_chunk_id *id, const fy_gguf *keys, fy_err *e);
 /* data: the first FY_CHUNK_ID_BYTES, or t->bytes when that is less. */
 int fy_chunk_id_add(fy_chunk_id *id, const fy_gguf_tensor *t, const void *data, fy_err *e);
 /* Frees what it holds, also when out is NULL. */
-int fy_chunk_id_end(fy_chunk_id *id, char out[FY_PART_MODEL_BYTES], fy_err *e);
+int fy_chunk_id_end(fy_chunk_id *id, char out[FY_CHUNK_MODEL_BYTES], fy_err *e);
 
 /* --- one piece -------------------------------------------------------------------------------- */
 
@@ -59,13 +59,13 @@ typedef struct {
 
 typedef struct {
     const fy_chunk_source *source;
-    fy_part part;
+    fy_chunk_info part;
     fy_gguf_writer *w;        /* owned */
     fy_piece_tensor *tensors; /* owned, as many as the writer has */
     size_t n_tensors;
 } fy_piece;
 
-int fy_piece_init(fy_piece *p, const fy_chunk_source *s, const fy_part *part, fy_err *e);
+int fy_piece_init(fy_piece *p, const fy_chunk_source *s, const fy_chunk_info *part, fy_err *e);
 void fy_piece_release(fy_piece *p);
 fy_gguf_fill fy_piece_fill; /* user: the fy_piece */
 /* Is the file at path this piece? 0: yes; 1: no; -1. The header and the size alone, or all its
@@ -79,7 +79,7 @@ bool fy_row_is_sliced(const fy_tensor_row *row);
 /* --- qnn/config.json -------------------------------------------------------------------------- */
 
 /* parts: all pieces, in order. FY_EARG for what no reader accepts. */
-int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_part *parts, size_t n,
-                    fy_str *out, fy_err *e);
+int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_chunk_info *parts,
+                    size_t n, fy_str *out, fy_err *e);
 
 #endif

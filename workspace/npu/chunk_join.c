@@ -102,7 +102,7 @@ static int open_model(job *j, fy_err *e)
     if (rc == 0 && (fy_cut_model_open(weights, qnn, &j->model, &why) != 0 ||
                     fy_chunk_check_model(&j->model, qnn, &why) != 0))
         rc = broken(j, &why, e);
-    if (rc == 0 && j->model.part.kind != FY_PART_EMBEDDING)
+    if (rc == 0 && j->model.part.kind != FY_CHUNK_EMBEDDING)
         rc = fy_fail(e, FY_EARG, "%s: is the complete model: there is nothing to join", weights);
     free(weights);
     free(qnn);
@@ -112,17 +112,17 @@ static int open_model(job *j, fy_err *e)
 /* --- where the bytes are ---------------------------------------------------------------------- */
 
 /* Rows that token_embd has, or the norm that the first slice has. */
-static bool is_copy(const fy_part *part, const fy_tensor_row *row)
+static bool is_copy(const fy_chunk_info *part, const fy_tensor_row *row)
 {
-    if (part->kind != FY_PART_HEAD)
+    if (part->kind != FY_CHUNK_HEAD)
         return false;
     return fy_row_is_sliced(row) ? part->tied && row->slot == FY_T_OUTPUT : part->index > 0;
 }
 
 /* Where the piece's tensor begins and ends in the model's. */
-static int place_bytes(const fy_part *part, span *s, fy_err *e)
+static int place_bytes(const fy_chunk_info *part, span *s, fy_err *e)
 {
-    const bool sliced = part->kind == FY_PART_HEAD && fy_row_is_sliced(s->row);
+    const bool sliced = part->kind == FY_CHUNK_HEAD && fy_row_is_sliced(s->row);
     const uint64_t token = sliced ? s->t->bytes / (part->end_token - part->first_token) : 0;
     return fy_mul_u64(token, part->first_token, &s->begin) &&
                    fy_add_u64(s->begin, s->t->bytes, &s->end)
@@ -130,13 +130,13 @@ static int place_bytes(const fy_part *part, span *s, fy_err *e)
                : fy_fail(e, FY_EVERIFY, "holds more tokens than 64 bits count bytes");
 }
 
-static int add_piece(job *j, const fy_gguf *g, const fy_part *part, fy_err *e)
+static int add_piece(job *j, const fy_gguf *g, const fy_chunk_info *part, fy_err *e)
 {
     const fy_gguf_kv *places;
     const size_t n = fy_gguf_n_tensors(g);
-    if (fy_gguf_get_array(g, FY_PART_PLACES, FY_KV_U32, &places, e) != 0 || places->count != n)
+    if (fy_gguf_get_array(g, FY_CHUNK_PLACES, FY_KV_U32, &places, e) != 0 || places->count != n)
         return fy_fail(e, FY_EVERIFY,
-                       "expected a key " FY_PART_PLACES " with a number for each tensor");
+                       "expected a key " FY_CHUNK_PLACES " with a number for each tensor");
     for (size_t i = 0; i < n; i++) {
         uint32_t layer;
         const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
@@ -218,7 +218,7 @@ static int plan_tensors(job *j, fy_err *e)
         const span *s = &j->spans[at];
         if (s->place != j->n_tensors)
             return fy_fail(e, FY_EVERIFY,
-                           "tensor %zu of the model that was cut is in no piece (" FY_PART_PLACES
+                           "tensor %zu of the model that was cut is in no piece (" FY_CHUNK_PLACES
                            ")",
                            j->n_tensors);
         j->first[j->n_tensors++] = at;

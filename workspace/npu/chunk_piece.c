@@ -37,14 +37,14 @@ static int add_vocab_size(fy_piece *p, fy_err *e)
 static int add_keys(fy_piece *p, fy_err *e)
 {
     const fy_chunk_source *s = p->source;
-    const bool all = p->part.kind == FY_PART_EMBEDDING;
+    const bool all = p->part.kind == FY_CHUNK_EMBEDDING;
     for (size_t i = 0; i < fy_gguf_n_kv(s->gguf); i++) {
         const fy_gguf_kv *kv = fy_gguf_kv_at(s->gguf, i);
         if (!fy_chunk_is_own_key(kv->key) && (all || is_shape_key(s, kv->key)) &&
             fy_gguf_add_kv(p->w, kv, e) != 0)
             return -1;
     }
-    return !all && add_vocab_size(p, e) != 0 ? -1 : fy_part_to_gguf(p->w, s->hp, &p->part, e);
+    return !all && add_vocab_size(p, e) != 0 ? -1 : fy_chunk_info_to_gguf(p->w, s->hp, &p->part, e);
 }
 
 static int add_places(fy_piece *p, fy_err *e)
@@ -54,7 +54,7 @@ static int add_places(fy_piece *p, fy_err *e)
         return fy_nomem(e);
     for (size_t i = 0; i < p->n_tensors; i++)
         places[i] = p->tensors[i].place;
-    const int rc = fy_gguf_add_array(p->w, FY_PART_PLACES, FY_KV_U32, places, p->n_tensors, e);
+    const int rc = fy_gguf_add_array(p->w, FY_CHUNK_PLACES, FY_KV_U32, places, p->n_tensors, e);
     free(places);
     return rc;
 }
@@ -71,14 +71,14 @@ static const fy_tensor_row *row_in(const fy_piece *p, const fy_gguf_tensor *t)
 {
     const fy_chunk_source *s = p->source;
     uint32_t layer;
-    if (t == s->tied && p->part.kind == FY_PART_HEAD) {
+    if (t == s->tied && p->part.kind == FY_CHUNK_HEAD) {
         for (size_t i = 0; i < s->family->n_rows; i++) {
             if (s->family->rows[i].slot == FY_T_OUTPUT)
                 return &s->family->rows[i];
         }
     }
     const fy_tensor_row *row = fy_row_of_gguf(s->family, t->name, &layer);
-    return row != NULL && fy_part_holds(&p->part, row, layer) ? row : NULL;
+    return row != NULL && fy_chunk_holds(&p->part, row, layer) ? row : NULL;
 }
 
 static int add_tensor(fy_piece *p, const fy_tensor_row *row, uint32_t place, fy_err *e)
@@ -88,7 +88,7 @@ static int add_tensor(fy_piece *p, const fy_tensor_row *row, uint32_t place, fy_
     uint64_t ne[FY_GGUF_MAX_DIMS];
     fy_piece_tensor *to = &p->tensors[p->n_tensors];
     *to = (fy_piece_tensor){.from = t, .place = place};
-    if (t == p->source->tied && p->part.kind == FY_PART_HEAD)
+    if (t == p->source->tied && p->part.kind == FY_CHUNK_HEAD)
         snprintf(name, sizeof name, "%s", row->gguf);
     else
         snprintf(name, sizeof name, "%.*s", (int)t->name.len, t->name.ptr);
@@ -119,7 +119,7 @@ static int add_all(fy_piece *p, fy_err *e)
     return add_places(p, e);
 }
 
-int fy_piece_init(fy_piece *p, const fy_chunk_source *s, const fy_part *part, fy_err *e)
+int fy_piece_init(fy_piece *p, const fy_chunk_source *s, const fy_chunk_info *part, fy_err *e)
 {
     *p = (fy_piece){.source = s, .part = *part, .w = fy_gguf_writer_new(e)};
     if (p->w != NULL && add_all(p, e) == 0)

@@ -11,10 +11,10 @@
 /* --- what a piece holds ----------------------------------------------------------------------- */
 
 /* Rows of the output matrix are those of the slice. */
-static fy_hparams hparams_of(const fy_cut_model *m, const fy_part *part)
+static fy_hparams hparams_of(const fy_cut_model *m, const fy_chunk_info *part)
 {
     fy_hparams hp = m->hp;
-    if (part->kind == FY_PART_HEAD)
+    if (part->kind == FY_CHUNK_HEAD)
         hp.n_vocab = part->end_token - part->first_token;
     return hp;
 }
@@ -41,19 +41,20 @@ static int wrong_shape(const fy_gguf_tensor *t, const uint64_t ne[FY_GGUF_MAX_DI
     return -1;
 }
 
-static int check_there(const fy_cut_model *m, const fy_gguf *g, const fy_part *part, fy_err *e)
+static int check_there(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *part,
+                       fy_err *e)
 {
     const fy_hparams hp = hparams_of(m, part);
-    char shown[FY_QUOTE_BYTES], what[FY_PART_TEXT_BYTES];
+    char shown[FY_QUOTE_BYTES], what[FY_CHUNK_TEXT_BYTES];
     for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
         const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
         uint32_t layer = 0;
         const fy_tensor_row *row = fy_row_of_gguf(m->family, t->name, &layer);
         uint64_t ne[FY_GGUF_MAX_DIMS] = {1, 1, 1, 1};
-        if (row == NULL || !fy_part_holds(part, row, layer))
+        if (row == NULL || !fy_chunk_holds(part, row, layer))
             return fy_fail(e, FY_EVERIFY, "holds '%s', expected only the tensors of %s",
                            fy_quote(shown, sizeof shown, t->name),
-                           fy_part_text(part, &m->hp, what));
+                           fy_chunk_text(part, &m->hp, what));
         const uint32_t n = fy_row_shape(&hp, row, ne);
         for (uint32_t d = n; d < FY_GGUF_MAX_DIMS; d++)
             ne[d] = 1;
@@ -63,7 +64,8 @@ static int check_there(const fy_cut_model *m, const fy_gguf *g, const fy_part *p
     return 0;
 }
 
-static int check_missing(const fy_cut_model *m, const fy_gguf *g, const fy_part *part, fy_err *e)
+static int check_missing(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *part,
+                         fy_err *e)
 {
     const fy_family *f = m->family;
     char name[FY_ROW_NAME_BYTES];
@@ -71,7 +73,7 @@ static int check_missing(const fy_cut_model *m, const fy_gguf *g, const fy_part 
         const fy_tensor_row *row = &f->rows[i];
         const bool needed = !(row->flags & FY_ROW_OPTIONAL) || row->slot == FY_T_OUTPUT;
         const bool per_layer = fy_row_is_layer(row);
-        if (!needed || fy_part_of_row(row) != part->kind || !fy_row_is_there(&m->hp, row))
+        if (!needed || fy_chunk_kind_of(row->slot) != part->kind || !fy_row_is_there(&m->hp, row))
             continue;
         for (uint32_t l = per_layer ? part->first_layer : 0; l < (per_layer ? part->end_layer : 1);
              l++) {
@@ -83,7 +85,8 @@ static int check_missing(const fy_cut_model *m, const fy_gguf *g, const fy_part 
     return 0;
 }
 
-int fy_chunk_check_tensors(const fy_cut_model *m, const fy_gguf *g, const fy_part *part, fy_err *e)
+int fy_chunk_check_tensors(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *part,
+                           fy_err *e)
 {
     return check_there(m, g, part, e) != 0 ? -1 : check_missing(m, g, part, e);
 }
@@ -98,7 +101,7 @@ typedef struct {
 } found;
 
 /* A complete model beside its pieces has the tensor itself. */
-static int check_original(const found *f, const fy_part *part, const fy_gguf_tensor *t,
+static int check_original(const found *f, const fy_chunk_info *part, const fy_gguf_tensor *t,
                           uint32_t place, fy_err *e)
 {
     const bool tied = part->tied && fy_span_is(t->name, "output.weight");
@@ -123,7 +126,7 @@ static int check_copy(const fy_gguf_tensor *a, const fy_gguf_tensor *b, uint32_t
     fy_quote(shown, sizeof shown, a->name);
     if (!fy_span_eq(a->name, b->name) || a->type != b->type)
         return fy_fail(e, FY_EVERIFY,
-                       "'%s' has number %u of " FY_PART_PLACES
+                       "'%s' has number %u of " FY_CHUNK_PLACES
                        ", as another tensor of another piece",
                        shown, place);
     if (!rows && (a->bytes != b->bytes || memcmp(a->data, b->data, a->bytes) != 0))
@@ -133,54 +136,55 @@ static int check_copy(const fy_gguf_tensor *a, const fy_gguf_tensor *b, uint32_t
 }
 
 /* A tied output matrix is a copy of rows of the embedding; its first bytes are compared. */
-static int check_tied(const found *f, const fy_part *part, const fy_gguf_tensor *t, fy_err *e)
+static int check_tied(const found *f, const fy_chunk_info *part, const fy_gguf_tensor *t, fy_err *e)
 {
     const fy_gguf_tensor *embd = fy_gguf_tensor_find(f->m->weights, "token_embd.weight");
     const size_t n = t->bytes < FY_CHUNK_ID_BYTES ? (size_t)t->bytes : FY_CHUNK_ID_BYTES;
     if (embd == NULL || embd->type != t->type || embd->ne[0] != t->ne[0] ||
         embd->ne[1] < part->end_token)
         return fy_fail(e, FY_EVERIFY,
-                       "'output.weight' is no copy of token_embd.weight (" FY_PART_KEYS
+                       "'output.weight' is no copy of token_embd.weight (" FY_CHUNK_KEYS
                        "tied): that has another type or shape in " FY_BUNDLE_WEIGHTS);
     const uint64_t row = fy_type_row_bytes(embd->type, embd->ne[0]);
     return memcmp(embd->data + row * part->first_token, t->data, n) == 0
                ? 0
                : fy_fail(e, FY_EVERIFY,
                          "'output.weight' has other values than token_embd.weight, of which it is "
-                         "a copy (" FY_PART_KEYS "tied)");
+                         "a copy (" FY_CHUNK_KEYS "tied)");
 }
 
-static int add_tensor(found *f, const fy_part *part, const fy_gguf_tensor *t, uint32_t place,
+static int add_tensor(found *f, const fy_chunk_info *part, const fy_gguf_tensor *t, uint32_t place,
                       fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
     if (place >= f->n)
-        return fy_fail(e, FY_EVERIFY, FY_PART_PLACES ": '%s' has number %u, expected less than %zu",
+        return fy_fail(e, FY_EVERIFY,
+                       FY_CHUNK_PLACES ": '%s' has number %u, expected less than %zu",
                        fy_quote(shown, sizeof shown, t->name), place, f->n);
-    if (f->m->part.kind == FY_PART_WHOLE && check_original(f, part, t, place, e) != 0)
+    if (f->m->part.kind == FY_CHUNK_WHOLE && check_original(f, part, t, place, e) != 0)
         return -1;
     if (part->tied && fy_span_is(t->name, "output.weight"))
         return check_tied(f, part, t, e);
-    if (f->at[place] != NULL && part->kind == FY_PART_HEAD)
+    if (f->at[place] != NULL && part->kind == FY_CHUNK_HEAD)
         return check_copy(t, f->at[place], place, e);
     if (f->at[place] != NULL)
         return fy_fail(e, FY_EVERIFY,
-                       FY_PART_PLACES ": '%s' has number %u, as a tensor of another piece",
+                       FY_CHUNK_PLACES ": '%s' has number %u, as a tensor of another piece",
                        fy_quote(shown, sizeof shown, t->name), place);
     f->at[place] = t;
     return 0;
 }
 
-static int add_piece(found *f, const fy_gguf *g, const fy_part *part, fy_err *e)
+static int add_piece(found *f, const fy_gguf *g, const fy_chunk_info *part, fy_err *e)
 {
     const fy_gguf_kv *places;
     const size_t n = fy_gguf_n_tensors(g);
-    const int rc = fy_gguf_get_array(g, FY_PART_PLACES, FY_KV_U32, &places, e);
+    const int rc = fy_gguf_get_array(g, FY_CHUNK_PLACES, FY_KV_U32, &places, e);
     if (rc != 0)
-        return rc > 0 ? fy_fail(e, FY_EVERIFY, "key " FY_PART_PLACES " is missing") : -1;
+        return rc > 0 ? fy_fail(e, FY_EVERIFY, "key " FY_CHUNK_PLACES " is missing") : -1;
     if (places->count != n)
         return fy_fail(e, FY_EVERIFY,
-                       FY_PART_PLACES " has %llu numbers, expected one for each of %zu tensors",
+                       FY_CHUNK_PLACES " has %llu numbers, expected one for each of %zu tensors",
                        (unsigned long long)places->count, n);
     for (size_t i = 0; i < n; i++) {
         const uint32_t place = (uint32_t)fy_gguf_int_at(places, i);
@@ -200,7 +204,7 @@ static int check_gaps(const found *f, size_t *n, fy_err *e)
         if (f->at[i] == NULL)
             return fy_fail(
                 e, FY_EVERIFY,
-                "tensor %zu of the model that was cut is in no piece (" FY_PART_PLACES ")", i);
+                "tensor %zu of the model that was cut is in no piece (" FY_CHUNK_PLACES ")", i);
     }
     return 0;
 }
@@ -220,7 +224,7 @@ static fy_gguf_tensor unsliced(const found *f, const fy_gguf_tensor *t, uint32_t
     for (size_t i = 0; i < f->m->n_pieces && n < FY_CHUNK_ID_BYTES; i++) {
         const fy_cut_piece *p = &f->m->piece[i];
         const fy_gguf_tensor *s =
-            p->part.kind == FY_PART_HEAD ? fy_gguf_tensor_find(p->gguf, name) : NULL;
+            p->part.kind == FY_CHUNK_HEAD ? fy_gguf_tensor_find(p->gguf, name) : NULL;
         if (s == NULL)
             continue;
         const size_t room = FY_CHUNK_ID_BYTES - n, some = s->bytes < room ? s->bytes : room;
@@ -237,7 +241,7 @@ static int add_to_id(const found *f, fy_chunk_id *id, const fy_gguf_tensor *t, f
     uint64_t shape[FY_GGUF_MAX_DIMS];
     const fy_tensor_row *row = fy_row_of_gguf(f->m->family, t->name, &layer);
     fy_gguf_tensor whole = *t;
-    if (row != NULL && f->m->part.kind == FY_PART_EMBEDDING && fy_row_is_sliced(row))
+    if (row != NULL && f->m->part.kind == FY_CHUNK_EMBEDDING && fy_row_is_sliced(row))
         whole = unsliced(f, t, fy_row_shape(&f->m->hp, row, shape) - 1, first);
     return fy_chunk_id_add(id, &whole, whole.data, e);
 }
@@ -246,7 +250,7 @@ static int add_to_id(const found *f, fy_chunk_id *id, const fy_gguf_tensor *t, f
 static int check_id(const found *f, size_t n, fy_err *e)
 {
     const char *expected = f->m->n_pieces > 0 ? f->m->piece[0].part.model : f->m->part.model;
-    char id[FY_PART_MODEL_BYTES];
+    char id[FY_CHUNK_MODEL_BYTES];
     fy_chunk_id h;
     int rc = fy_chunk_id_begin(&h, f->m->weights, e);
     for (size_t i = 0; rc == 0 && i < n; i++)
@@ -255,7 +259,7 @@ static int check_id(const found *f, size_t n, fy_err *e)
         return -1;
     if (strcmp(id, expected) == 0)
         return 0;
-    return f->m->part.kind == FY_PART_WHOLE
+    return f->m->part.kind == FY_CHUNK_WHOLE
                ? fy_fail(e, FY_EVERIFY,
                          FY_BUNDLE_WEIGHTS ": is model %.12s..., but the pieces are of %.12s...; "
                                            "expected the model that was cut",
@@ -277,7 +281,7 @@ bool fy_chunk_none_compiled(const fy_qnn_graph *g, size_t n)
 static int check_all(found *f, fy_err *e)
 {
     const fy_cut_model *m = f->m;
-    const bool whole = m->part.kind == FY_PART_WHOLE;
+    const bool whole = m->part.kind == FY_CHUNK_WHOLE;
     size_t n = fy_gguf_n_tensors(m->weights);
     if (!whole && add_piece(f, m->weights, &m->part, e) != 0)
         return fy_ctx(e, FY_BUNDLE_WEIGHTS);
@@ -300,7 +304,7 @@ int fy_chunk_check_places(const fy_cut_model *m, fy_err *e)
 {
     /* a family has no more tensors: some pieces may be compiled, whose tensors nobody counts */
     found f = {.m = m, .n = ((size_t)m->hp.n_layer + 1) * m->family->n_rows};
-    if (m->part.kind == FY_PART_WHOLE)
+    if (m->part.kind == FY_CHUNK_WHOLE)
         f.n = fy_gguf_n_tensors(m->weights);
     f.at = calloc(f.n + 1, sizeof *f.at);
     const int rc = f.at != NULL ? check_all(&f, e) : fy_nomem(e);

@@ -6,7 +6,8 @@
 #include "cli/cut_model.h"
 
 /* Messages name the tensor and not the file. */
-int fy_chunk_check_tensors(const fy_cut_model *m, const fy_gguf *g, const fy_part *part, fy_err *e);
+int fy_chunk_check_tensors(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *part,
+                           fy_err *e);
 /* Are all of these graphs chunks? */
 bool fy_chunk_none_compiled(const fy_qnn_graph *g, size_t n);
 /* By ferry.chunk.places. The copies of several slices of the lm_head have to be equal, and the id

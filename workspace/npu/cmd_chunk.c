@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arch/part.h"
+#include "arch/chunk_info.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/verb.h"
@@ -75,7 +75,7 @@ static int read_model(job *j, const char *path, fy_err *e)
     fy_gguf *g = fy_gguf_open(path, e);
     if (g == NULL)
         return -1;
-    const int rc = fy_part_is_piece(g)
+    const int rc = fy_is_chunk(g)
                        ? fy_fail(e, FY_EARG,
                                  "is a piece of a model that was cut, expected a whole one; 'ferry "
                                  "chunk --join' makes one of the pieces")

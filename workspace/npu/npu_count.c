@@ -101,7 +101,7 @@ static void find_head(fy_npu_counter *c)
     c->head_width = m->hp.n_embd;
     for (size_t i = 0; i < m->n_tensors; i++) {
         const fy_npu_tensor *t = &m->tensors[i];
-        if (t->per_layer || fy_part_of_slot(t->slot) != FY_PART_HEAD)
+        if (t->per_layer || fy_chunk_kind_of(t->slot) != FY_CHUNK_HEAD)
             continue;
         if (t->slot == FY_T_OUTPUT_B)
             c->head_bias = true;
@@ -112,10 +112,10 @@ static void find_head(fy_npu_counter *c)
 
 /* --- buffers and scratch ---------------------------------------------------------------------- */
 
-static fy_graph_shape largest_graph(const fy_npu_counter *c, const fy_part *part)
+static fy_graph_shape largest_graph(const fy_npu_counter *c, const fy_chunk_info *part)
 {
     return (fy_graph_shape){.hp = &c->model->hp,
-                            .part = part,
+                            .chunk = part,
                             .n_batch = c->params->batch[0],
                             .n_cache = c->n_cache,
                             .n_ctx = c->params->n_ctx,
@@ -124,7 +124,7 @@ static fy_graph_shape largest_graph(const fy_npu_counter *c, const fy_part *part
 
 static uint64_t once_io(fy_npu_counter *c, uint32_t first, uint32_t end)
 {
-    const fy_part part = {.kind = FY_PART_LAYERS, .first_layer = first, .end_layer = end};
+    const fy_chunk_info part = {.kind = FY_CHUNK_LAYERS, .first_layer = first, .end_layer = end};
     const fy_graph_shape g = largest_graph(c, &part);
     unsigned mask = 0;
     fy_graph_bytes b;
@@ -156,7 +156,7 @@ int fy_npu_counter_init(fy_npu_counter *c, const fy_npu_model *model, const fy_n
                         fy_err *e)
 {
     const size_t n = (size_t)params->n_layers + 1;
-    const fy_part one = {.kind = FY_PART_LAYERS, .end_layer = 1};
+    const fy_chunk_info one = {.kind = FY_CHUNK_LAYERS, .end_layer = 1};
     fy_graph_bytes b;
     *c = (fy_npu_counter){.model = model, .params = params};
     c->n_cache = params->n_ctx > params->batch[0] ? params->n_ctx - params->batch[0] : 0;
@@ -210,7 +210,7 @@ void fy_npu_count_head(const fy_npu_counter *c, uint32_t first, uint32_t end, fy
 {
     const fy_npu_params *p = c->params;
     const uint64_t n = end - first;
-    const fy_part part = {.kind = FY_PART_HEAD, .first_token = first, .end_token = end};
+    const fy_chunk_info part = {.kind = FY_CHUNK_HEAD, .first_token = first, .end_token = end};
     const fy_graph_shape g = largest_graph(c, &part);
     *out = (fy_npu_piece){.first_token = first, .end_token = end};
     const uint64_t vectors = fy_npu_add(c->head_vectors, c->head_bias ? n * VECTOR_BYTES : 0);
@@ -244,7 +244,7 @@ uint64_t fy_npu_embedding_bytes(const fy_npu_model *m)
     uint64_t sum = 0;
     for (size_t i = 0; i < m->n_tensors; i++) {
         const fy_npu_tensor *t = &m->tensors[i];
-        if (!t->per_layer && fy_part_of_slot(t->slot) == FY_PART_EMBEDDING)
+        if (!t->per_layer && fy_chunk_kind_of(t->slot) == FY_CHUNK_EMBEDDING)
             sum = fy_npu_add(sum, t->file_bytes);
     }
     return sum;

@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "arch/part.h"
+#include "arch/chunk_info.h"
 #include "base/quote.h"
 #include "workspace/npu/npu_plan.h"
 
@@ -134,7 +134,7 @@ static int find_family(fy_npu_model *m, const fy_gguf *g, fy_err *e)
 {
     fy_span arch = {0};
     char name[FY_QUOTE_BYTES];
-    if (fy_part_is_piece(g))
+    if (fy_is_chunk(g))
         return fy_fail(e, FY_EARG,
                        "this is a piece of a model that was cut already; plan the whole "
                        "model");
@@ -156,9 +156,9 @@ int fy_npu_model_of(fy_npu_model *m, const fy_gguf *header, fy_err *e)
     if (find_family(&made, header, e) != 0 ||
         fy_hparams_from_gguf(header, made.family, &made.hp, e) != 0)
         return -1;
-    if (fy_part_refusal(&made.hp) != NULL)
+    if (fy_cut_refusal(&made.hp) != NULL)
         return fy_fail(e, FY_EUNSUPPORTED, "family %s cannot be cut for an NPU: %s",
-                       made.family->name, fy_part_refusal(&made.hp));
+                       made.family->name, fy_cut_refusal(&made.hp));
     made.tensors = calloc(fy_gguf_n_tensors(header) * FY_FUSED_PARTS + 1, sizeof *made.tensors);
     if (made.tensors == NULL)
         return fy_nomem(e);

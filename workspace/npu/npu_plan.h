@@ -39,7 +39,7 @@ typedef struct {
     uint64_t file_bytes; /* of all tensors */
 } fy_npu_model;
 
-/* FY_EUNSUPPORTED for families whose graphs are not fixed (fy_part_refusal). header may have no
+/* FY_EUNSUPPORTED for families whose graphs are not fixed (fy_cut_refusal). header may have no
  * data. */
 int fy_npu_model_of(fy_npu_model *m, const fy_gguf *header, fy_err *e);
 void fy_npu_model_release(fy_npu_model *m);

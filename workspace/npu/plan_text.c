@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "arch/part.h"
+#include "arch/chunk_info.h"
 #include "base/quote.h"
 #include "workspace/npu/plan_show.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "arch/part.h"
+#include "arch/chunk_info.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "bundle/bundle.h"
@@ -28,7 +28,7 @@ static int add_vocab(fy_maker *k, const fy_gguf *g, const char *rel, fy_err *e)
     for (size_t i = 0; rc == 0 && i < fy_gguf_n_kv(g); i++) {
         const fy_gguf_kv *kv = fy_gguf_kv_at(g, i);
         if (!fy_span_is(kv->key, FY_KEY_ALIGNMENT) && /* of the data, which this file has not */
-            !fy_span_begins(kv->key, FY_PART_KEYS))
+            !fy_span_begins(kv->key, FY_CHUNK_KEYS))
             rc = fy_gguf_add_kv(w, kv, e);
     }
     if (rc == 0)

@@ -143,17 +143,17 @@ static bool holds(const char *dir, const char *rel, char **path)
 
 int fy_create_open_model(fy_create_source *s, const char *path, fy_err *e)
 {
-    char what[FY_PART_TEXT_BYTES];
-    s->model = fy_model_open_part(path, &(fy_map_how){0}, e);
+    char what[FY_CHUNK_TEXT_BYTES];
+    s->model = fy_model_open_chunk(path, &(fy_map_how){0}, e);
     if (s->model == NULL)
         return -1;
-    const fy_part *part = fy_model_part(s->model);
-    s->cut = part->kind == FY_PART_EMBEDDING;
-    if (part->kind != FY_PART_WHOLE && !s->cut)
+    const fy_chunk_info *part = fy_model_part(s->model);
+    s->cut = part->kind == FY_CHUNK_EMBEDDING;
+    if (part->kind != FY_CHUNK_WHOLE && !s->cut)
         return fy_fail(e, FY_EARG,
                        "%s: is a piece of a model that was cut, %s; expected the directory with "
                        "all of them, which 'ferry chunk' made",
-                       path, fy_part_text(part, fy_model_hparams(s->model), what));
+                       path, fy_chunk_text(part, fy_model_hparams(s->model), what));
     const size_t n_files = fy_gguf_n_files(fy_model_gguf(s->model));
     if (n_files > 1)
         return fy_fail(

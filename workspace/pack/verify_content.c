@@ -187,19 +187,19 @@ static int compare_vocab(const fy_gguf *vocab, const fy_gguf *weights, fy_err *e
 
 /* What the weights say, against model.json and vocab.gguf. */
 static int check_weights(const fy_gguf *weights, const fy_gguf *vocab, const fy_model_json *found,
-                         fy_part *part, fy_err *e)
+                         fy_chunk_info *part, fy_err *e)
 {
     const fy_family *family;
     fy_hparams hp;
     fy_model_json expected;
-    char what[FY_PART_TEXT_BYTES];
+    char what[FY_CHUNK_TEXT_BYTES];
     if (fy_cut_header(weights, &family, &hp, part, e) != 0)
         return fy_ctx(e, FY_BUNDLE_WEIGHTS);
-    if (part->kind == FY_PART_LAYERS || part->kind == FY_PART_HEAD)
+    if (part->kind == FY_CHUNK_LAYERS || part->kind == FY_CHUNK_HEAD)
         return fy_fail(e, FY_EVERIFY,
                        FY_BUNDLE_WEIGHTS ": holds %s of a model that was cut, expected a model or "
                                          "the embedding of one",
-                       fy_part_text(part, &hp, what));
+                       fy_chunk_text(part, &hp, what));
     if (fy_model_json_of(family, &hp, found->model_id, &expected, e) != 0 ||
         fy_model_json_compare(found, &expected, e) != 0)
         return -1;
@@ -232,12 +232,13 @@ static int embedding_alone(const char *model, fy_verify_report *r, fy_err *e)
 
 /* Files below MODEL/qnn/ are listed by their own config.json. */
 static int check_qnn(const char *dir, const fy_manifest *m, const char *model,
-                     const fy_model_json *json, const fy_part *part, fy_verify_report *r, fy_err *e)
+                     const fy_model_json *json, const fy_chunk_info *part, fy_verify_report *r,
+                     fy_err *e)
 {
     fy_str rel = {0}, path = {0};
     fy_err what = {0};
     fy_qnn_config c;
-    bool any = false, chunks = part->kind == FY_PART_EMBEDDING;
+    bool any = false, chunks = part->kind == FY_CHUNK_EMBEDDING;
     fy_str_printf(&rel, "%s/" FY_QNN_DIR "/", model);
     for (size_t i = 0; !rel.oom && !any && i < m->n; i++)
         any = has_prefix(m->entry[i].path, fy_str_z(&rel));
@@ -268,7 +269,7 @@ static int check_model(const char *dir, const fy_manifest *m, const char *rel, c
     snprintf(model, sizeof model, "%.*s", (int)(strlen(rel) - strlen("/" FY_BUNDLE_MODEL_JSON)),
              rel);
     fy_model_json found;
-    fy_part part = {0};
+    fy_chunk_info part = {0};
     fy_err what = {0};
     if (read_model_json(dir, rel, &found, &what) != 0)
         return fy_verify_found(r, rel, &what, e);

@@ -17,7 +17,7 @@ static void add_file(void *user, const fy_gguf *g)
 {
     fy_need *out = user;
     bool tied = false;
-    fy_gguf_get_bool(g, FY_PART_KEYS "tied", &tied, NULL);
+    fy_gguf_get_bool(g, FY_CHUNK_KEYS "tied", &tied, NULL);
     for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
         const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
         uint64_t elems = 1;

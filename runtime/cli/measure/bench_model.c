@@ -30,7 +30,7 @@ static uint64_t n_elements(const fy_gguf_tensor *t)
 static bool is_lookup(const fy_model *m, const fy_gguf_tensor *t)
 {
     if (fy_span_is(t->name, "token_embd.weight"))
-        return fy_model_n_pieces(m) > 0 ||
+        return fy_model_n_chunks(m) > 0 ||
                fy_gguf_tensor_find(fy_model_gguf(m), "output.weight") != NULL;
     return fy_span_is(t->name, "position_embd.weight");
 }
@@ -78,11 +78,11 @@ static void add_file(const fy_model *m, const fy_gguf *g, bool copies,
 static int add_piece(const fy_model *m, const char *path, uint64_t of_type[FY_TYPE_COUNT],
                      fy_bench_model *out, fy_err *e)
 {
-    fy_part part;
+    fy_chunk_info part;
     fy_gguf *g = fy_gguf_open(path, e);
     if (g == NULL)
         return -1;
-    const int rc = fy_part_from_gguf(g, fy_model_hparams(m), &part, e);
+    const int rc = fy_chunk_info_from_gguf(g, fy_model_hparams(m), &part, e);
     if (rc == 0)
         add_file(m, g, part.tied, of_type, out);
     fy_gguf_close(g);
@@ -95,8 +95,8 @@ int fy_bench_model_of(const fy_model *m, fy_bench_model *out, fy_err *e)
     fy_type commonest = FY_F32;
     *out = (fy_bench_model){0};
     add_file(m, fy_model_gguf(m), false, of_type, out);
-    for (size_t i = 0; i < fy_model_n_pieces(m); i++) {
-        if (add_piece(m, fy_model_piece_path(m, i), of_type, out, e) != 0)
+    for (size_t i = 0; i < fy_model_n_chunks(m); i++) {
+        if (add_piece(m, fy_model_chunk_path(m, i), of_type, out, e) != 0)
             return -1;
     }
     for (int t = 0; t < FY_TYPE_COUNT; t++)

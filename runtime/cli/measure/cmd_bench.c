@@ -235,7 +235,7 @@ static fy_bench_about about_of(const job *j, const fy_bench_test *t, const char 
     return (fy_bench_about){.build_commit = FERRY_VERSION,
                             .cpu_info = fy_str_z(&j->cpu),
                             .gpu_info = "",
-                            .backends = fy_model_n_pieces(j->model) > 0 ? "chunks" : "CPU",
+                            .backends = fy_model_n_chunks(j->model) > 0 ? "chunks" : "CPU",
                             .model_filename = j->o->model,
                             .model_type = j->described.type,
                             .model_size = j->described.bytes,

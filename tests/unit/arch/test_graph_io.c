@@ -11,10 +11,10 @@
 
 #define MIB (1024.0 * 1024.0)
 
-static fy_graph_shape shape(const fy_hparams *hp, const fy_part *p)
+static fy_graph_shape shape(const fy_hparams *hp, const fy_chunk_info *p)
 {
     return (fy_graph_shape){
-        .hp = hp, .part = p, .n_batch = 128, .n_cache = 1920, .n_ctx = 2048, .kv_bytes = 2};
+        .hp = hp, .chunk = p, .n_batch = 128, .n_cache = 1920, .n_ctx = 2048, .kv_bytes = 2};
 }
 
 static fy_hparams model(uint32_t n_embd, uint32_t n_layer, uint32_t n_head_kv, uint32_t head_dim,
@@ -46,9 +46,9 @@ static void published_packages_have_these_buffers(void **state)
         const fy_hparams hp =
             model(published[i].n_embd, published[i].n_layer, published[i].n_head_kv,
                   published[i].head_dim, published[i].n_vocab);
-        const fy_part chunk = {.kind = FY_PART_LAYERS,
-                               .end_layer = published[i].n_layer / published[i].n_chunks};
-        const fy_part head = {.kind = FY_PART_HEAD, .end_token = published[i].n_vocab};
+        const fy_chunk_info chunk = {.kind = FY_CHUNK_LAYERS,
+                                     .end_layer = published[i].n_layer / published[i].n_chunks};
+        const fy_chunk_info head = {.kind = FY_CHUNK_HEAD, .end_token = published[i].n_vocab};
         const fy_graph_shape c = shape(&hp, &chunk), h = shape(&hp, &head);
         uint64_t bytes;
         assert_true(fy_graph_io_bytes(&c, &bytes));
@@ -77,7 +77,7 @@ static void a_chunk_has_its_tensors_in_order(void **state)
     (void)state;
     fy_hparams hp = model(64, 4, 2, 16, 352);
     hp.head_dim_v = 8;
-    const fy_part p = {.kind = FY_PART_LAYERS, .first_layer = 2, .end_layer = 4};
+    const fy_chunk_info p = {.kind = FY_CHUNK_LAYERS, .first_layer = 2, .end_layer = 4};
     const fy_graph_shape g = shape(&hp, &p);
     assert_int_equal(fy_graph_n_io(&g), 5 + 4 * 4);
     expect(&g, 0, "x", 128, 64, 4);
@@ -101,7 +101,7 @@ static void windows_have_a_mask_and_a_rotation_of_their_own(void **state)
     hp.n_swa = 32;
     hp.rope_theta_swa = 10000;
     fy_layer_put(&hp.full_layers, 3, true);
-    fy_part p = {.kind = FY_PART_LAYERS, .first_layer = 2, .end_layer = 4};
+    fy_chunk_info p = {.kind = FY_CHUNK_LAYERS, .first_layer = 2, .end_layer = 4};
     fy_graph_shape g = shape(&hp, &p);
     expect(&g, 1, "attn_bias", 128, 2048, 2);
     expect(&g, 2, "attn_bias_swa", 128, 2048, 2);
@@ -121,7 +121,7 @@ static void a_head_has_the_logits_of_its_slice(void **state)
 {
     (void)state;
     const fy_hparams hp = model(64, 4, 2, 16, 352);
-    const fy_part p = {.kind = FY_PART_HEAD, .first_token = 100, .end_token = 352};
+    const fy_chunk_info p = {.kind = FY_CHUNK_HEAD, .first_token = 100, .end_token = 352};
     const fy_graph_shape g = shape(&hp, &p);
     assert_int_equal(fy_graph_n_io(&g), 2);
     expect(&g, 0, "x", 128, 64, 4);
@@ -138,7 +138,7 @@ static void the_bytes_are_those_of_all_tensors(void **state)
     hp.rope_theta_swa = 10000;
     fy_layer_put(&hp.full_layers, 3, true);
     for (uint32_t end = 1; end <= 5; end++) {
-        const fy_part p = {.kind = FY_PART_LAYERS, .end_layer = end};
+        const fy_chunk_info p = {.kind = FY_CHUNK_LAYERS, .end_layer = end};
         const fy_graph_shape g = shape(&hp, &p);
         uint64_t bytes, sum = 0, cache = 0;
         fy_graph_bytes count;
@@ -154,7 +154,7 @@ static void the_bytes_are_those_of_all_tensors(void **state)
         assert_int_equal(end * count.layer_cache, cache);
     }
     hp.n_head_kv = INT32_MAX;
-    const fy_part whole = {.kind = FY_PART_LAYERS, .end_layer = 1000};
+    const fy_chunk_info whole = {.kind = FY_CHUNK_LAYERS, .end_layer = 1000};
     const fy_graph_shape g = shape(&hp, &whole);
     uint64_t bytes;
     assert_true(fy_graph_io_bytes(&g, &bytes));
@@ -165,7 +165,7 @@ static void more_bytes_than_there_are_numbers_for_are_said(void **state)
 {
     (void)state;
     fy_hparams hp = model(UINT32_MAX, 1, 1, UINT32_MAX, 1);
-    const fy_part p = {.kind = FY_PART_LAYERS, .end_layer = 1};
+    const fy_chunk_info p = {.kind = FY_CHUNK_LAYERS, .end_layer = 1};
     fy_graph_shape g = shape(&hp, &p);
     uint64_t bytes;
     g.n_cache = UINT32_MAX;

@@ -1,4 +1,4 @@
-/* A tiny model of any family, whole and cut into pieces, in a directory of its own. */
+/* A tiny model of any family, whole and cut into chunks, in a directory of its own. */
 #ifndef FY_TESTS_CHAIN_FIXTURE_H
 #define FY_TESTS_CHAIN_FIXTURE_H
 
@@ -87,7 +87,7 @@ static fy_model *chain_open_whole(void)
 }
 
 /* Cuts model.gguf into cut/, even by layers and tokens. */
-static void chain_write_pieces(const chain_cut *c)
+static void chain_write_chunks(const chain_cut *c)
 {
     uint32_t end_layer[16], end_token[16], n_batches = 0;
     fy_chunk_stats stats;
@@ -165,7 +165,7 @@ static const fy_map_how chain_how = {.huge = false};
 /* The embedding with the list's graphs; NULL with *e. */
 static inline fy_model *chain_open_list(const chain_list *l, fy_err *e)
 {
-    fy_model *m = fy_model_open_part(chain_at("cut/ggml/weights.gguf"), &chain_how, e);
+    fy_model *m = fy_model_open_chunk(chain_at("cut/ggml/weights.gguf"), &chain_how, e);
     fy_graph_device *d = m != NULL ? fy_graph_cpu_open(&chain_how, e) : NULL;
     if (d != NULL && fy_model_chain(m, d, &l->spec, e) == 0)
         return m;

@@ -125,7 +125,7 @@ static void a_chain_gives_the_bits_of_the_whole_model(void **state)
         for (size_t c = 0; c < sizeof cuts / sizeof cuts[0]; c++) {
             char what[64];
             snprintf(what, sizeof what, "%s (%d), cut %zu", kinds[k].arch, k, c);
-            chain_write_pieces(&cuts[c]);
+            chain_write_chunks(&cuts[c]);
             fy_model *cut = chain_open(&cuts[c], kinds[k].n_layer);
             assert_string_equal(fy_model_backend(cut), "chunks");
             compare(whole, cut, (fy_session_params){.type_k = FY_F16, .type_v = FY_F16}, what);
@@ -151,7 +151,7 @@ static void prompts_of_1_to_300_tokens(void **state)
     eval_all(a, 301, want);
     for (size_t c = 0; c < 3; c++) {
         const chain_cut cut = {batches[c], 2, 2, 301};
-        chain_write_pieces(&cut);
+        chain_write_chunks(&cut);
         fy_model *m = chain_open(&cut, kind.n_layer);
         fy_session *b = chain_session(m, (fy_session_params){0});
         for (uint32_t n = 1; n <= 300; n += c > 0 && n >= 34 ? 19 : 1) {
@@ -174,7 +174,7 @@ static void a_whole_model_may_stand_where_the_embedding_does(void **state)
     chain_list l;
     fy_err e = {0};
     chain_write(&kinds[2]);
-    chain_write_pieces(&cut);
+    chain_write_chunks(&cut);
     chain_list_of(&cut, kinds[2].n_layer, &l);
     fy_model *whole = chain_open_whole(), *m = chain_open_whole();
     assert_int_equal(fy_model_chain(m, fy_graph_cpu_open(&chain_how, &e), &l.spec, &e), 0);
@@ -189,7 +189,7 @@ static fy_model *open_first(const uint32_t *batch, uint32_t n_cache)
 {
     const chain_cut cut = {batch, 2, 1, n_cache};
     chain_write(&kinds[0]);
-    chain_write_pieces(&cut);
+    chain_write_chunks(&cut);
     return chain_open(&cut, kinds[0].n_layer);
 }
 
@@ -316,7 +316,7 @@ static void the_plan_counts_every_tensor(void **state)
     fy_model_close(m);
 }
 
-/* --- pieces that do not belong together ------------------------------------------------------- */
+/* --- chunks that do not belong together ------------------------------------------------------- */
 
 static void a_piece_is_no_model(void **state)
 {
@@ -324,10 +324,10 @@ static void a_piece_is_no_model(void **state)
     static const struct {
         const char *file, *says;
     } cases[] = {
-        {"cut/ggml/weights.gguf", "weights.gguf: is a piece of a model that was cut: embedding; "
+        {"cut/ggml/weights.gguf", "weights.gguf: is a chunk of a model that was cut: embedding; "
                                   "run the directory (-m DIR) or the workspace (-d WORKSPACE)"},
-        {"cut/qnn/chunk_1.gguf", "chunk_1.gguf: is a piece of a model that was cut: layers 1-2"},
-        {"cut/qnn/lm_head.gguf", "lm_head.gguf: is a piece of a model that was cut: lm_head"},
+        {"cut/qnn/chunk_1.gguf", "chunk_1.gguf: is a chunk of a model that was cut: layers 1-2"},
+        {"cut/qnn/lm_head.gguf", "lm_head.gguf: is a chunk of a model that was cut: lm_head"},
     };
     fy_model_close(open_first(three, 30));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -397,7 +397,7 @@ static const struct {
     {two_ranges, FY_EFORMAT, "chunk_0.gguf: its graphs are of different layers or tokens"},
     {head_as_layers, FY_EFORMAT, "lm_head.gguf: holds lm_head, expected layers 0-0"},
     {layers_as_head, FY_EFORMAT, "chunk_1.gguf: its graphs are of different layers"},
-    {of_another, FY_EFORMAT, "pieces of two cuts"},
+    {of_another, FY_EFORMAT, "chunks of two cuts"},
 };
 
 static void graphs_that_do_not_make_a_model_are_refused(void **state)
@@ -429,13 +429,13 @@ static void a_piece_of_another_model_is_refused(void **state)
              chain_at("kept.gguf"));
     assert_int_equal(system(command), 0);
     chain_write(&other);
-    chain_write_pieces(&cut);
+    chain_write_chunks(&cut);
     snprintf(command, sizeof command, "mv %s %s", chain_at("kept.gguf"),
              chain_at("cut/qnn/chunk_1.gguf"));
     assert_int_equal(system(command), 0);
     chain_list_of(&cut, other.n_layer, &l);
     assert_null(chain_open_list(&l, &e));
-    assert_refused(&e, FY_EFORMAT, "chunk_1.gguf: is a piece of model ");
+    assert_refused(&e, FY_EFORMAT, "chunk_1.gguf: is a chunk of model ");
 }
 
 /* --- what a device is asked for --------------------------------------------------------------- */
@@ -454,7 +454,7 @@ static struct {
     int fails_in; /* calls from now; 0: none */
 } spy;
 
-static fy_graph *spy_bind(fy_graph_piece *p, const fy_graph_binding *b, fy_err *e)
+static fy_graph *spy_bind(fy_graph_chunk *p, const fy_graph_binding *b, fy_err *e)
 {
     fy_graph *g = spy.cpu->bind(p, b, e);
     spy.known[spy.n_known].graph = g;
@@ -488,7 +488,7 @@ static fy_model *open_spied(const chain_cut *cut, uint32_t n_layer)
     spy.api.bind = spy_bind;
     spy.api.run = spy_run;
     d->api = &spy.api;
-    fy_model *m = fy_model_open_part(chain_at("cut/ggml/weights.gguf"), &chain_how, &e);
+    fy_model *m = fy_model_open_chunk(chain_at("cut/ggml/weights.gguf"), &chain_how, &e);
     if (fy_model_chain(m, d, &l.spec, &e) != 0)
         fail_msg("%s", e.msg);
     return m;
@@ -507,7 +507,7 @@ static void prompts_are_split_greedily(void **state)
     };
     const chain_cut cut = {three, 2, 2, 30};
     chain_write(&kinds[0]);
-    chain_write_pieces(&cut);
+    chain_write_chunks(&cut);
     fy_model *m = open_spied(&cut, kinds[0].n_layer);
     fy_session *s = chain_session(m, (fy_session_params){0});
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -526,7 +526,7 @@ static void a_device_that_fails_leaves_the_sequence_as_it_was(void **state)
     float want[V];
     const chain_cut cut = {three, 2, 2, 30};
     chain_write(&kinds[1]); /* with a window */
-    chain_write_pieces(&cut);
+    chain_write_chunks(&cut);
     fy_model *m = open_spied(&cut, kinds[1].n_layer);
     fy_session *s = chain_session(m, (fy_session_params){0});
     memcpy(want, eval(s, 20), sizeof want);
@@ -550,7 +550,7 @@ static void without_memory_nothing_is_left_open(void **state)
     const chain_cut cut = {three, 2, 2, 30};
     chain_list l;
     chain_write(&kinds[0]);
-    chain_write_pieces(&cut);
+    chain_write_chunks(&cut);
     chain_list_of(&cut, kinds[0].n_layer, &l);
     bool done = false;
     for (long n = 0; !done; n++) {

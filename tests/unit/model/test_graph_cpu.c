@@ -22,7 +22,7 @@ static const uint16_t HIDES = 0xfa1a; /* f16 of -50000 */
 
 typedef struct {
     fy_graph_device *device;
-    fy_graph_piece *piece;
+    fy_graph_chunk *chunk;
     fy_graph *graph;
     uint32_t n;
     fy_graph_tensor tensors[64];
@@ -34,14 +34,14 @@ static void write_model(uint32_t n_swa)
     const chain_kind kind = {"llama", FY_F32, .n_layer = LAYERS, .n_swa = n_swa};
     const chain_cut cut = {batches, 1, 1, C};
     chain_write(&kind);
-    chain_write_pieces(&cut);
+    chain_write_chunks(&cut);
 }
 
 static void list_tensors(bound *b, const fy_hparams *hp, fy_type kv)
 {
-    const fy_part part = {.kind = FY_PART_LAYERS, .end_layer = LAYERS};
+    const fy_chunk_info info = {.kind = FY_CHUNK_LAYERS, .end_layer = LAYERS};
     const fy_graph_shape g = {.hp = hp,
-                              .part = &part,
+                              .chunk = &info,
                               .n_batch = B,
                               .n_cache = C,
                               .n_ctx = X,
@@ -71,14 +71,14 @@ static fy_graph_binding binding_of(const bound *b)
                               .n_tensors = b->n};
 }
 
-static void open_piece(bound *b)
+static void open_chunk(bound *b)
 {
     fy_err e = {0};
     const char *path = chain_at("cut/qnn/chunk_0.gguf");
     const fy_graph_file f = {.path = path, .model = "", .end_layer = LAYERS};
     *b = (bound){.device = fy_graph_cpu_open(&chain_how, &e)};
-    b->piece = b->device->api->load(b->device, &f, &e);
-    if (b->piece == NULL)
+    b->chunk = b->device->api->load(b->device, &f, &e);
+    if (b->chunk == NULL)
         fail_msg("%s", e.msg);
 }
 
@@ -154,7 +154,7 @@ static void bind_all(bound *b, const fy_hparams *hp, fy_type kv)
         assert_non_null(b->buffers[i]);
     }
     const fy_graph_binding binding = binding_of(b);
-    b->graph = b->device->api->bind(b->piece, &binding, &e);
+    b->graph = b->device->api->bind(b->chunk, &binding, &e);
     if (b->graph == NULL || b->device->api->begin(b->device, 1, &e) != 0)
         fail_msg("%s", e.msg);
 }
@@ -163,7 +163,7 @@ static bound open_bound(uint32_t n_swa, fy_type kv)
 {
     bound b;
     write_model(n_swa);
-    open_piece(&b);
+    open_chunk(&b);
     fy_model *whole = chain_open_whole();
     bind_all(&b, fy_model_hparams(whole), kv);
     fy_model_close(whole);
@@ -177,7 +177,7 @@ static void close_bound(bound *b)
     api->unbind(b->graph);
     for (uint32_t i = 0; i < b->n; i++)
         api->give(b->device, b->buffers[i]);
-    api->unload(b->piece);
+    api->unload(b->chunk);
     api->close(b->device);
 }
 
@@ -484,21 +484,21 @@ static void a_graph_of_other_tensors_is_refused(void **state)
     };
     bound b;
     write_model(0);
-    open_piece(&b);
+    open_chunk(&b);
     fy_model *whole = chain_open_whole();
     for (size_t i = 0; i < sizeof says / sizeof says[0]; i++) {
         fy_err e = {0};
         list_tensors(&b, fy_model_hparams(whole), FY_F16);
         change_tensors(&b, (int)i);
         const fy_graph_binding binding = binding_of(&b);
-        assert_null(b.device->api->bind(b.piece, &binding, &e));
+        assert_null(b.device->api->bind(b.chunk, &binding, &e));
         if (strstr(e.msg, says[i]) == NULL ||
             strstr(e.msg, "chunk_0.gguf: ") != e.msg + strlen(chain_at("cut/qnn/")))
             fail_msg("'%s', expected '%s'", e.msg, says[i]);
         assert_int_equal(e.code, FY_EFORMAT);
     }
     fy_model_close(whole);
-    b.device->api->unload(b.piece);
+    b.device->api->unload(b.chunk);
     b.device->api->close(b.device);
 }
 

@@ -3,7 +3,7 @@
 #ifndef FY_TESTS_CUT_FIXTURE_H
 #define FY_TESTS_CUT_FIXTURE_H
 
-#include "arch/part.h"
+#include "arch/chunk_info.h"
 #include "tests/unit/bundle/qnn_text.h"
 #include "workspace/npu/chunk_impl.h"
 
@@ -18,7 +18,7 @@ enum {
 };
 
 typedef struct {
-    fy_part part; /* kind FY_PART_WHOLE: without the keys */
+    fy_chunk_info part; /* kind FY_CHUNK_WHOLE: without the keys */
     fy_hparams hp;
     const char *arch;
     const char *skip;  /* a tensor that is left out */
@@ -87,7 +87,7 @@ static inline void cut_add_tensors(fy_gguf_writer *w, const cut_piece *p, uint32
 {
     fy_err e = {0};
     const fy_family *f = fy_family_of_gguf(FY_SPAN("llama"), false);
-    const bool head = p->part.kind == FY_PART_HEAD;
+    const bool head = p->part.kind == FY_CHUNK_HEAD;
     fy_hparams hp = p->hp;
     uint32_t number = 0;
     if (head)
@@ -102,7 +102,8 @@ static inline void cut_add_tensors(fy_gguf_writer *w, const cut_piece *p, uint32
             continue;
         number++;
         fy_row_name(row->gguf, layer, name);
-        if (!fy_part_holds(&p->part, row, layer) || (p->skip != NULL && strcmp(name, p->skip) == 0))
+        if (!fy_chunk_holds(&p->part, row, layer) ||
+            (p->skip != NULL && strcmp(name, p->skip) == 0))
             continue;
         const uint32_t n_dims = fy_row_shape(&hp, row, ne);
         ne[0] += row->slot == FY_T_TOKEN_EMBD || row->slot == FY_T_OUTPUT ? p->wide : 0;
@@ -136,18 +137,18 @@ static inline void cut_piece_write(const char *path, const cut_piece *p)
     fy_gguf_writer *w = fy_gguf_writer_new(&e);
     assert_non_null(w);
     assert_int_equal(fy_gguf_add_str(w, "general.architecture", fy_span_of(p->arch), &e), 0);
-    if (p->part.kind == FY_PART_EMBEDDING || p->part.kind == FY_PART_WHOLE)
+    if (p->part.kind == FY_CHUNK_EMBEDDING || p->part.kind == FY_CHUNK_WHOLE)
         cut_add_tokens(w);
     if (p->temp > 0)
         assert_int_equal(fy_gguf_add_f32(w, "general.sampling.temp", p->temp, &e), 0);
     const fy_family *f = fy_family_of_gguf(fy_span_of(p->arch), false);
     if (fy_hparams_to_gguf(w, f, &p->hp, &e) != 0)
         fail_msg("%s", e.msg);
-    if (p->part.kind != FY_PART_WHOLE && fy_part_to_gguf(w, &p->hp, &p->part, &e) != 0)
+    if (p->part.kind != FY_CHUNK_WHOLE && fy_chunk_info_to_gguf(w, &p->hp, &p->part, &e) != 0)
         fail_msg("%s", e.msg);
     cut_add_tensors(w, p, places, &n);
-    if (p->part.kind != FY_PART_WHOLE)
-        assert_int_equal(fy_gguf_add_array(w, FY_PART_KEYS "places", FY_KV_U32, places,
+    if (p->part.kind != FY_CHUNK_WHOLE)
+        assert_int_equal(fy_gguf_add_array(w, FY_CHUNK_KEYS "places", FY_KV_U32, places,
                                            p->n_places > 0 ? p->n_places : n, &e),
                          0);
     cut_put(path, w, p, n);
@@ -157,7 +158,7 @@ static inline void cut_piece_write(const char *path, const cut_piece *p)
 /* ferry.chunk.model of the model, which is at tmp/whole.gguf. */
 static inline const char *cut_id(void)
 {
-    static char id[FY_PART_MODEL_BYTES];
+    static char id[FY_CHUNK_MODEL_BYTES];
     const cut_piece whole = {.hp = cut_hparams(), .arch = "llama"};
     fy_err e = {0};
     fy_chunk_id h;
@@ -180,12 +181,12 @@ static inline const char *cut_id(void)
 
 static inline cut_model cut_sound(void)
 {
-    const fy_part parts[CUT_PIECES] = {
-        {.kind = FY_PART_EMBEDDING, .count = 1},
-        {.kind = FY_PART_LAYERS, .count = 2, .end_layer = 2},
-        {.kind = FY_PART_LAYERS, .index = 1, .count = 2, .first_layer = 2, .end_layer = 3},
-        {.kind = FY_PART_HEAD, .count = 2, .end_token = 32},
-        {.kind = FY_PART_HEAD, .index = 1, .count = 2, .first_token = 32, .end_token = 48}};
+    const fy_chunk_info parts[CUT_PIECES] = {
+        {.kind = FY_CHUNK_EMBEDDING, .count = 1},
+        {.kind = FY_CHUNK_LAYERS, .count = 2, .end_layer = 2},
+        {.kind = FY_CHUNK_LAYERS, .index = 1, .count = 2, .first_layer = 2, .end_layer = 3},
+        {.kind = FY_CHUNK_HEAD, .count = 2, .end_token = 32},
+        {.kind = FY_CHUNK_HEAD, .index = 1, .count = 2, .first_token = 32, .end_token = 48}};
     cut_model m = {.config = QNN_CUT};
     for (int i = 0; i < CUT_PIECES; i++) {
         m.piece[i] = (cut_piece){.part = parts[i], .hp = cut_hparams(), .arch = "llama"};

@@ -153,7 +153,7 @@ static size_t check_piece(const fy_gguf *model, const char *rel, bool *seen)
 {
     fy_gguf *g = open_piece(rel);
     fy_hparams hp, whole;
-    fy_part part;
+    fy_chunk_info part;
     fy_err e = {0};
     const fy_gguf_kv *places;
     const fy_family *f = fy_family_of_file(g);
@@ -161,7 +161,7 @@ static size_t check_piece(const fy_gguf *model, const char *rel, bool *seen)
     assert_int_equal(fy_hparams_from_gguf(g, f, &hp, &e), 0);
     assert_int_equal(fy_hparams_from_gguf(model, f, &whole, &e), 0);
     assert_memory_equal(&hp, &whole, sizeof hp);
-    assert_int_equal(fy_part_from_gguf(g, &hp, &part, &e), 0);
+    assert_int_equal(fy_chunk_info_from_gguf(g, &hp, &part, &e), 0);
     assert_int_equal(fy_gguf_get_array(g, "ferry.chunk.places", FY_KV_U32, &places, &e), 0);
     const size_t n = fy_gguf_n_tensors(g);
     assert_int_equal(places->count, n);
@@ -215,7 +215,7 @@ static void a_model_is_cut_and_joined(void **state)
 static void a_tied_model_gets_a_copy_of_its_embedding(void **state)
 {
     (void)state;
-    fy_part part;
+    fy_chunk_info part;
     fy_err e = {0};
     tiny_model m = tiny_default();
     m.tied = true;
@@ -223,7 +223,7 @@ static void a_tied_model_gets_a_copy_of_its_embedding(void **state)
     there_and_back(&m, 2 + 3);
     fy_gguf *g = open_piece("d/qnn/lm_head_1.gguf");
     const fy_hparams hp = m.hp;
-    assert_int_equal(fy_part_from_gguf(g, &hp, &part, &e), 0);
+    assert_int_equal(fy_chunk_info_from_gguf(g, &hp, &part, &e), 0);
     assert_true(part.tied);
     assert_int_equal(part.first_token, 40);
     assert_int_equal(fy_gguf_tensor_find(g, "output.weight")->ne[1], 1);
@@ -333,7 +333,7 @@ static void layers_are_cut_evenly(void **state)
 
 /* --- which model ------------------------------------------------------------------------------ */
 
-static void model_of(const char *rel, char out[FY_PART_MODEL_BYTES])
+static void model_of(const char *rel, char out[FY_CHUNK_MODEL_BYTES])
 {
     fy_span s;
     fy_gguf *g = open_piece(rel);
@@ -348,7 +348,7 @@ static void model_of(const char *rel, char out[FY_PART_MODEL_BYTES])
 static void a_fine_tune_has_another_number(void **state)
 {
     (void)state;
-    char a[FY_PART_MODEL_BYTES], b[FY_PART_MODEL_BYTES];
+    char a[FY_CHUNK_MODEL_BYTES], b[FY_CHUNK_MODEL_BYTES];
     tiny_model m = tiny_default();
     fy_cut cut = plain_cut();
     make("m.gguf", &m);
@@ -459,8 +459,8 @@ static void what_cannot_be_cut_leaves_nothing(void **state)
     refused("absent.gguf", "d", &good, FY_EIO, "absent.gguf: cannot open");
     assert_false(fy_file_exists(at("d")));
     cut_into("d", &good);
-    refused("d/qnn/chunk_0.gguf", "e", &good, FY_EARG, "is a piece of a model");
-    refused("d/ggml/weights.gguf", "e", &good, FY_EARG, "is a piece of a model");
+    refused("d/qnn/chunk_0.gguf", "e", &good, FY_EARG, "is a chunk of a model");
+    refused("d/ggml/weights.gguf", "e", &good, FY_EARG, "is a chunk of a model");
     assert_false(fy_file_exists(at("e")));
 }
 

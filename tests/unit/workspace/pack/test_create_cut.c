@@ -98,7 +98,7 @@ static void a_cut_becomes_a_workspace(void **state)
     fy_gguf *vocab = fy_gguf_open(at("ws/tiny/vocab.gguf"), &e);
     assert_non_null(vocab);
     assert_non_null(fy_gguf_find(vocab, "tokenizer.ggml.tokens"));
-    assert_null(fy_gguf_find(vocab, FY_PART_KEYS "kind"));
+    assert_null(fy_gguf_find(vocab, FY_CHUNK_KEYS "kind"));
     fy_gguf_close(vocab);
 }
 

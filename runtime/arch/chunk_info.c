@@ -1,4 +1,4 @@
-#include "arch/part.h"
+#include "arch/chunk_info.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -6,26 +6,26 @@
 #include "arch/graph_io.h"
 #include "base/quote.h"
 
-#define KIND        FY_PART_KEYS "kind"
-#define INDEX       FY_PART_KEYS "index"
-#define COUNT       FY_PART_KEYS "count"
-#define FIRST_LAYER FY_PART_KEYS "first_layer"
-#define END_LAYER   FY_PART_KEYS "end_layer"
-#define FIRST_TOKEN FY_PART_KEYS "first_token"
-#define END_TOKEN   FY_PART_KEYS "end_token"
-#define TIED        FY_PART_KEYS "tied"
-#define MODEL       FY_PART_KEYS "model"
+#define KIND        FY_CHUNK_KEYS "kind"
+#define INDEX       FY_CHUNK_KEYS "index"
+#define COUNT       FY_CHUNK_KEYS "count"
+#define FIRST_LAYER FY_CHUNK_KEYS "first_layer"
+#define END_LAYER   FY_CHUNK_KEYS "end_layer"
+#define FIRST_TOKEN FY_CHUNK_KEYS "first_token"
+#define END_TOKEN   FY_CHUNK_KEYS "end_token"
+#define TIED        FY_CHUNK_KEYS "tied"
+#define MODEL       FY_CHUNK_KEYS "model"
 
-enum { MAX_PARTS = FY_N_LAYER_MAX };
+enum { MAX_CHUNKS = FY_N_LAYER_MAX };
 
 static const char *const kinds[] = {
-    [FY_PART_EMBEDDING] = "embedding", [FY_PART_LAYERS] = "layers", [FY_PART_HEAD] = "head"};
+    [FY_CHUNK_EMBEDDING] = "embedding", [FY_CHUNK_LAYERS] = "layers", [FY_CHUNK_HEAD] = "head"};
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
 static int missing(const char *key, fy_err *e)
 {
-    return fy_fail(e, FY_EFORMAT, "key %s is missing, which a piece of a model has", key);
+    return fy_fail(e, FY_EFORMAT, "key %s is missing, which a chunk of a model has", key);
 }
 
 static int get_u32(const fy_gguf *g, const char *key, uint32_t *out, fy_err *e)
@@ -46,25 +46,25 @@ static int get_range(const fy_gguf *g, const char *first_key, const char *end_ke
                          first_key, *first, end_key, *end, most);
 }
 
-static int get_kind(const fy_gguf *g, fy_part_kind *out, fy_err *e)
+static int get_kind(const fy_gguf *g, fy_chunk_kind *out, fy_err *e)
 {
     fy_span s;
     char shown[FY_QUOTE_BYTES];
-    *out = FY_PART_WHOLE;
+    *out = FY_CHUNK_WHOLE;
     const int rc = fy_gguf_get_str(g, KIND, &s, e);
     if (rc != 0)
         return rc < 0 ? -1 : 0;
-    for (int k = FY_PART_EMBEDDING; k <= FY_PART_HEAD; k++) {
+    for (int k = FY_CHUNK_EMBEDDING; k <= FY_CHUNK_HEAD; k++) {
         if (fy_span_is(s, kinds[k]))
-            *out = (fy_part_kind)k;
+            *out = (fy_chunk_kind)k;
     }
-    return *out != FY_PART_WHOLE
+    return *out != FY_CHUNK_WHOLE
                ? 0
                : fy_fail(e, FY_EFORMAT, "%s is '%s', expected embedding, layers or head", KIND,
                          fy_quote(shown, sizeof shown, s));
 }
 
-static int get_model(const fy_gguf *g, fy_part *p, fy_err *e)
+static int get_model(const fy_gguf *g, fy_chunk_info *p, fy_err *e)
 {
     fy_span s;
     const int rc = fy_gguf_get_str(g, MODEL, &s, e);
@@ -82,30 +82,30 @@ static int get_model(const fy_gguf *g, fy_part *p, fy_err *e)
     return 0;
 }
 
-bool fy_part_is_piece(const fy_gguf *g)
+bool fy_is_chunk(const fy_gguf *g)
 {
     return fy_gguf_find(g, KIND) != NULL;
 }
 
-int fy_part_from_gguf(const fy_gguf *g, const fy_hparams *hp, fy_part *out, fy_err *e)
+int fy_chunk_info_from_gguf(const fy_gguf *g, const fy_hparams *hp, fy_chunk_info *out, fy_err *e)
 {
-    fy_part p = {0};
+    fy_chunk_info p = {0};
     if (get_kind(g, &p.kind, e) != 0)
         return -1;
-    if (p.kind == FY_PART_WHOLE) {
-        *out = (fy_part){.count = 1, .end_layer = hp->n_layer, .end_token = hp->n_vocab};
+    if (p.kind == FY_CHUNK_WHOLE) {
+        *out = (fy_chunk_info){.count = 1, .end_layer = hp->n_layer, .end_token = hp->n_vocab};
         return 0;
     }
     if (get_u32(g, INDEX, &p.index, e) != 0 || get_u32(g, COUNT, &p.count, e) != 0 ||
         get_model(g, &p, e) != 0)
         return -1;
-    if (p.count > MAX_PARTS || p.index >= p.count)
+    if (p.count > MAX_CHUNKS || p.index >= p.count)
         return fy_fail(e, FY_EFORMAT, "%s %u of %s %u, expected one below it, and at most %d",
-                       INDEX, p.index, COUNT, p.count, MAX_PARTS);
-    if (p.kind == FY_PART_LAYERS &&
+                       INDEX, p.index, COUNT, p.count, MAX_CHUNKS);
+    if (p.kind == FY_CHUNK_LAYERS &&
         get_range(g, FIRST_LAYER, END_LAYER, hp->n_layer, &p.first_layer, &p.end_layer, e) != 0)
         return -1;
-    if (p.kind == FY_PART_HEAD &&
+    if (p.kind == FY_CHUNK_HEAD &&
         (get_range(g, FIRST_TOKEN, END_TOKEN, hp->n_vocab, &p.first_token, &p.end_token, e) != 0 ||
          fy_gguf_get_bool(g, TIED, &p.tied, e) < 0))
         return -1;
@@ -116,8 +116,8 @@ int fy_part_from_gguf(const fy_gguf *g, const fy_hparams *hp, fy_part *out, fy_e
 /* --- writing ---------------------------------------------------------------------------------- */
 
 /* The names of the inputs, or of the outputs, that are no cache. */
-static int add_seam(fy_gguf_writer *w, const char *key, const fy_hparams *hp, const fy_part *p,
-                    bool outputs, fy_err *e)
+static int add_seam(fy_gguf_writer *w, const char *key, const fy_hparams *hp,
+                    const fy_chunk_info *p, bool outputs, fy_err *e)
 {
     fy_io_tensor t;
     int rc = fy_gguf_begin_strings(w, key, e);
@@ -126,9 +126,10 @@ static int add_seam(fy_gguf_writer *w, const char *key, const fy_hparams *hp, co
     return rc == 0 ? fy_gguf_end_strings(w, e) : -1;
 }
 
-int fy_part_to_gguf(fy_gguf_writer *w, const fy_hparams *hp, const fy_part *p, fy_err *e)
+int fy_chunk_info_to_gguf(fy_gguf_writer *w, const fy_hparams *hp, const fy_chunk_info *p,
+                          fy_err *e)
 {
-    const bool layers = p->kind == FY_PART_LAYERS, head = p->kind == FY_PART_HEAD;
+    const bool layers = p->kind == FY_CHUNK_LAYERS, head = p->kind == FY_CHUNK_HEAD;
     if (fy_gguf_add_str(w, KIND, fy_span_of(kinds[p->kind]), e) != 0 ||
         fy_gguf_add_u32(w, INDEX, p->index, e) != 0 ||
         fy_gguf_add_u32(w, COUNT, p->count, e) != 0 ||
@@ -143,34 +144,29 @@ int fy_part_to_gguf(fy_gguf_writer *w, const fy_hparams *hp, const fy_part *p, f
         return -1;
     if (!layers && !head)
         return 0;
-    return add_seam(w, FY_PART_INPUTS, hp, p, false, e) != 0
+    return add_seam(w, FY_CHUNK_INPUTS, hp, p, false, e) != 0
                ? -1
-               : add_seam(w, FY_PART_OUTPUTS, hp, p, true, e);
+               : add_seam(w, FY_CHUNK_OUTPUTS, hp, p, true, e);
 }
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-fy_part_kind fy_part_of_slot(fy_slot slot)
+fy_chunk_kind fy_chunk_kind_of(fy_slot slot)
 {
     if (slot >= FY_T_ATTN_NORM)
-        return FY_PART_LAYERS;
-    return slot >= FY_T_OUTPUT_NORM && slot <= FY_T_OUTPUT_B ? FY_PART_HEAD : FY_PART_EMBEDDING;
+        return FY_CHUNK_LAYERS;
+    return slot >= FY_T_OUTPUT_NORM && slot <= FY_T_OUTPUT_B ? FY_CHUNK_HEAD : FY_CHUNK_EMBEDDING;
 }
 
-fy_part_kind fy_part_of_row(const fy_tensor_row *row)
+bool fy_chunk_holds(const fy_chunk_info *p, const fy_tensor_row *row, uint32_t layer)
 {
-    return fy_part_of_slot(row->slot);
-}
-
-bool fy_part_holds(const fy_part *p, const fy_tensor_row *row, uint32_t layer)
-{
-    if (p->kind == FY_PART_WHOLE)
+    if (p->kind == FY_CHUNK_WHOLE)
         return true;
-    return p->kind == fy_part_of_row(row) &&
-           (p->kind != FY_PART_LAYERS || (layer >= p->first_layer && layer < p->end_layer));
+    return p->kind == fy_chunk_kind_of(row->slot) &&
+           (p->kind != FY_CHUNK_LAYERS || (layer >= p->first_layer && layer < p->end_layer));
 }
 
-const char *fy_part_refusal(const fy_hparams *hp)
+const char *fy_cut_refusal(const fy_hparams *hp)
 {
     if (hp->n_expert > 0)
         return "it is a mixture of experts: which weights a token needs is known only at run time, "
@@ -178,18 +174,19 @@ const char *fy_part_refusal(const fy_hparams *hp)
     return NULL;
 }
 
-const char *fy_part_text(const fy_part *p, const fy_hparams *hp, char out[FY_PART_TEXT_BYTES])
+const char *fy_chunk_text(const fy_chunk_info *p, const fy_hparams *hp,
+                          char out[FY_CHUNK_TEXT_BYTES])
 {
-    const bool sliced = p->kind == FY_PART_HEAD && p->end_token - p->first_token < hp->n_vocab;
-    if (p->kind == FY_PART_LAYERS)
-        snprintf(out, FY_PART_TEXT_BYTES, "layers %u-%u", p->first_layer, p->end_layer - 1);
+    const bool sliced = p->kind == FY_CHUNK_HEAD && p->end_token - p->first_token < hp->n_vocab;
+    if (p->kind == FY_CHUNK_LAYERS)
+        snprintf(out, FY_CHUNK_TEXT_BYTES, "layers %u-%u", p->first_layer, p->end_layer - 1);
     else if (sliced)
-        snprintf(out, FY_PART_TEXT_BYTES, "lm_head, tokens %u-%u", p->first_token,
+        snprintf(out, FY_CHUNK_TEXT_BYTES, "lm_head, tokens %u-%u", p->first_token,
                  p->end_token - 1);
     else
-        snprintf(out, FY_PART_TEXT_BYTES, "%s",
-                 p->kind == FY_PART_HEAD        ? "lm_head"
-                 : p->kind == FY_PART_EMBEDDING ? "embedding"
-                                                : "the whole model");
+        snprintf(out, FY_CHUNK_TEXT_BYTES, "%s",
+                 p->kind == FY_CHUNK_HEAD        ? "lm_head"
+                 : p->kind == FY_CHUNK_EMBEDDING ? "embedding"
+                                                 : "the whole model");
     return out;
 }

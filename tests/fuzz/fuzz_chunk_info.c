@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "arch/graph_io.h"
-#include "arch/part.h"
+#include "arch/chunk_info.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,28 +17,28 @@ static void require(bool ok)
         abort();
 }
 
-static void check_ranges(const fy_part *p, const fy_hparams *hp)
+static void check_ranges(const fy_chunk_info *p, const fy_hparams *hp)
 {
     require(p->index < p->count);
-    if (p->kind == FY_PART_LAYERS)
+    if (p->kind == FY_CHUNK_LAYERS)
         require(p->first_layer < p->end_layer && p->end_layer <= hp->n_layer);
-    else if (p->kind == FY_PART_HEAD)
+    else if (p->kind == FY_CHUNK_HEAD)
         require(p->first_token < p->end_token && p->end_token <= hp->n_vocab);
     else
-        require(p->kind == FY_PART_EMBEDDING || p->count == 1);
-    require(p->kind == FY_PART_WHOLE || strlen(p->model) == 64);
+        require(p->kind == FY_CHUNK_EMBEDDING || p->count == 1);
+    require(p->kind == FY_CHUNK_WHOLE || strlen(p->model) == 64);
 }
 
-static void write_again(const fy_part *p, const fy_hparams *hp)
+static void write_again(const fy_chunk_info *p, const fy_hparams *hp)
 {
     fy_err e = {0};
     fy_str head = {0};
-    fy_part again;
+    fy_chunk_info again;
     fy_gguf_writer *w = fy_gguf_writer_new(&e);
-    require(w != NULL && fy_part_to_gguf(w, hp, p, &e) == 0 &&
+    require(w != NULL && fy_chunk_info_to_gguf(w, hp, p, &e) == 0 &&
             fy_gguf_writer_header(w, &head, &e) == 0);
     fy_gguf *g = fy_gguf_parse(head.ptr, head.len, "again", true, &e);
-    require(g != NULL && fy_part_from_gguf(g, hp, &again, &e) == 0);
+    require(g != NULL && fy_chunk_info_from_gguf(g, hp, &again, &e) == 0);
     require(again.kind == p->kind && again.index == p->index && again.count == p->count &&
             again.first_layer == p->first_layer && again.end_layer == p->end_layer &&
             again.first_token == p->first_token && again.end_token == p->end_token &&
@@ -52,17 +52,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fy_err e = {0};
     fy_hparams hp;
-    fy_part p;
-    char text[FY_PART_TEXT_BYTES];
+    fy_chunk_info p;
+    char text[FY_CHUNK_TEXT_BYTES];
     fy_gguf *g = fy_gguf_parse(data, size, "piece", true, &e);
     const fy_family *f = g != NULL ? fy_family_of_file(g) : NULL;
     if (f != NULL && fy_hparams_from_gguf(g, f, &hp, &e) == 0) {
-        const int rc = fy_part_from_gguf(g, &hp, &p, &e);
+        const int rc = fy_chunk_info_from_gguf(g, &hp, &p, &e);
         require((rc == 0) == (e.code == FY_OK));
         if (rc == 0) {
             check_ranges(&p, &hp);
-            require(strlen(fy_part_text(&p, &hp, text)) < sizeof text);
-            if (p.kind != FY_PART_WHOLE && (uint64_t)hp.n_layer * hp.n_head_kv < MOST_TENSORS)
+            require(strlen(fy_chunk_text(&p, &hp, text)) < sizeof text);
+            if (p.kind != FY_CHUNK_WHOLE && (uint64_t)hp.n_layer * hp.n_head_kv < MOST_TENSORS)
                 write_again(&p, &hp);
         }
     }

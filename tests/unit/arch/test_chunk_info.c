@@ -1,4 +1,4 @@
-#include "arch/part.h"
+#include "arch/chunk_info.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ static fy_gguf *header(fy_str *text, int (*add)(fy_gguf_writer *w, const void *)
 static int add_part(fy_gguf_writer *w, const void *p)
 {
     const fy_hparams hp = small();
-    return fy_part_to_gguf(w, &hp, p, NULL);
+    return fy_chunk_info_to_gguf(w, &hp, p, NULL);
 }
 
 static int add_nothing(fy_gguf_writer *w, const void *p)
@@ -53,15 +53,15 @@ static void what_was_written_is_read(void **state)
 {
     (void)state;
     const fy_hparams hp = small();
-    const fy_part parts[] = {
-        {.kind = FY_PART_EMBEDDING, .count = 1, .model = MODEL},
-        {.kind = FY_PART_LAYERS,
+    const fy_chunk_info parts[] = {
+        {.kind = FY_CHUNK_EMBEDDING, .count = 1, .model = MODEL},
+        {.kind = FY_CHUNK_LAYERS,
          .index = 1,
          .count = 3,
          .first_layer = 3,
          .end_layer = 6,
          .model = MODEL},
-        {.kind = FY_PART_HEAD,
+        {.kind = FY_CHUNK_HEAD,
          .index = 1,
          .count = 2,
          .first_token = 176,
@@ -71,10 +71,10 @@ static void what_was_written_is_read(void **state)
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         fy_str text = {0};
-        fy_part p;
+        fy_chunk_info p;
         fy_err e = {0};
         fy_gguf *g = header(&text, add_part, &parts[i]);
-        if (fy_part_from_gguf(g, &hp, &p, &e) != 0)
+        if (fy_chunk_info_from_gguf(g, &hp, &p, &e) != 0)
             fail_msg("%s", e.msg);
         assert_memory_equal(&p, &parts[i], sizeof p);
         fy_gguf_close(g);
@@ -87,10 +87,10 @@ static void a_model_that_was_not_cut_is_whole(void **state)
     (void)state;
     const fy_hparams hp = small();
     fy_str text = {0};
-    fy_part p;
+    fy_chunk_info p;
     fy_gguf *g = header(&text, add_nothing, NULL);
-    assert_int_equal(fy_part_from_gguf(g, &hp, &p, NULL), 0);
-    assert_int_equal(p.kind, FY_PART_WHOLE);
+    assert_int_equal(fy_chunk_info_from_gguf(g, &hp, &p, NULL), 0);
+    assert_int_equal(p.kind, FY_CHUNK_WHOLE);
     assert_int_equal(p.end_layer, 8);
     assert_int_equal(p.end_token, 352);
     fy_gguf_close(g);
@@ -100,18 +100,18 @@ static void a_model_that_was_not_cut_is_whole(void **state)
 static void the_seams_of_a_chunk_are_named(void **state)
 {
     (void)state;
-    const fy_part part = {
-        .kind = FY_PART_LAYERS, .count = 1, .first_layer = 0, .end_layer = 8, .model = MODEL};
+    const fy_chunk_info part = {
+        .kind = FY_CHUNK_LAYERS, .count = 1, .first_layer = 0, .end_layer = 8, .model = MODEL};
     const char *const inputs[] = {"x", "attn_bias", "rope_embed_cos", "rope_embed_sin"};
     const fy_gguf_kv *kv;
     fy_str text = {0};
     fy_gguf *g = header(&text, add_part, &part);
-    assert_int_equal(fy_gguf_get_array(g, FY_PART_KEYS "inputs", FY_KV_STRING, &kv, NULL), 0);
+    assert_int_equal(fy_gguf_get_array(g, FY_CHUNK_KEYS "inputs", FY_KV_STRING, &kv, NULL), 0);
     assert_int_equal(kv->count, 4);
     uint64_t pos = 0;
     for (size_t i = 0; i < 4; i++)
         assert_true(fy_span_is(fy_gguf_next_string(kv, &pos), inputs[i]));
-    assert_int_equal(fy_gguf_get_array(g, FY_PART_KEYS "outputs", FY_KV_STRING, &kv, NULL), 0);
+    assert_int_equal(fy_gguf_get_array(g, FY_CHUNK_KEYS "outputs", FY_KV_STRING, &kv, NULL), 0);
     assert_int_equal(kv->count, 1);
     pos = 0;
     assert_true(fy_span_is(fy_gguf_next_string(kv, &pos), "out"));
@@ -124,27 +124,27 @@ static void a_range_outside_the_model_is_refused(void **state)
     (void)state;
     const fy_hparams hp = small();
     const struct {
-        fy_part part;
+        fy_chunk_info part;
         const char *says;
     } cases[] = {
-        {{.kind = FY_PART_LAYERS, .count = 1, .first_layer = 3, .end_layer = 3, .model = MODEL},
+        {{.kind = FY_CHUNK_LAYERS, .count = 1, .first_layer = 3, .end_layer = 3, .model = MODEL},
          "first_layer 3"},
-        {{.kind = FY_PART_LAYERS, .count = 1, .first_layer = 3, .end_layer = 9, .model = MODEL},
+        {{.kind = FY_CHUNK_LAYERS, .count = 1, .first_layer = 3, .end_layer = 9, .model = MODEL},
          "end_layer 9"},
-        {{.kind = FY_PART_HEAD, .count = 1, .first_token = 0, .end_token = 353, .model = MODEL},
+        {{.kind = FY_CHUNK_HEAD, .count = 1, .first_token = 0, .end_token = 353, .model = MODEL},
          "end_token 353"},
-        {{.kind = FY_PART_LAYERS, .index = 2, .count = 2, .end_layer = 8, .model = MODEL},
+        {{.kind = FY_CHUNK_LAYERS, .index = 2, .count = 2, .end_layer = 8, .model = MODEL},
          "index 2"},
-        {{.kind = FY_PART_EMBEDDING, .count = 0, .model = MODEL}, "count 0"},
-        {{.kind = FY_PART_EMBEDDING, .count = 1001, .model = MODEL}, "count 1001"},
-        {{.kind = FY_PART_EMBEDDING, .count = 1, .model = "12"}, "2 characters"},
+        {{.kind = FY_CHUNK_EMBEDDING, .count = 0, .model = MODEL}, "count 0"},
+        {{.kind = FY_CHUNK_EMBEDDING, .count = 1001, .model = MODEL}, "count 1001"},
+        {{.kind = FY_CHUNK_EMBEDDING, .count = 1, .model = "12"}, "2 characters"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_str text = {0};
-        fy_part p;
+        fy_chunk_info p;
         fy_err e = {0};
         fy_gguf *g = header(&text, add_part, &cases[i].part);
-        assert_int_equal(fy_part_from_gguf(g, &hp, &p, &e), -1);
+        assert_int_equal(fy_chunk_info_from_gguf(g, &hp, &p, &e), -1);
         assert_int_equal(e.code, FY_EFORMAT);
         if (strstr(e.msg, cases[i].says) == NULL)
             fail_msg("'%s' does not say '%s'", e.msg, cases[i].says);
@@ -161,11 +161,11 @@ typedef struct {
 static int add_keys(fy_gguf_writer *w, const void *p)
 {
     const keys *k = p;
-    return fy_gguf_add_str(w, FY_PART_KEYS "kind", fy_span_of(k->kind), NULL) != 0 ||
-                   fy_gguf_add_u32(w, FY_PART_KEYS "count", 1, NULL) != 0 ||
-                   (k->index && fy_gguf_add_u32(w, FY_PART_KEYS "index", 0, NULL) != 0) ||
+    return fy_gguf_add_str(w, FY_CHUNK_KEYS "kind", fy_span_of(k->kind), NULL) != 0 ||
+                   fy_gguf_add_u32(w, FY_CHUNK_KEYS "count", 1, NULL) != 0 ||
+                   (k->index && fy_gguf_add_u32(w, FY_CHUNK_KEYS "index", 0, NULL) != 0) ||
                    (k->model != NULL &&
-                    fy_gguf_add_str(w, FY_PART_KEYS "model", fy_span_of(k->model), NULL) != 0)
+                    fy_gguf_add_str(w, FY_CHUNK_KEYS "model", fy_span_of(k->model), NULL) != 0)
                ? -1
                : 0;
 }
@@ -188,10 +188,10 @@ static void a_key_that_a_piece_needs_is_asked_for(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_str text = {0};
-        fy_part p;
+        fy_chunk_info p;
         fy_err e = {0};
         fy_gguf *g = header(&text, add_keys, &cases[i].keys);
-        assert_int_equal(fy_part_from_gguf(g, &hp, &p, &e), -1);
+        assert_int_equal(fy_chunk_info_from_gguf(g, &hp, &p, &e), -1);
         if (strstr(e.msg, cases[i].says) == NULL)
             fail_msg("'%s' does not say '%s'", e.msg, cases[i].says);
         fy_gguf_close(g);
@@ -203,11 +203,11 @@ static void a_key_that_a_piece_needs_is_asked_for(void **state)
 static void every_tensor_has_one_piece(void **state)
 {
     (void)state;
-    const fy_part parts[] = {
-        {.kind = FY_PART_EMBEDDING},
-        {.kind = FY_PART_LAYERS, .first_layer = 0, .end_layer = 3},
-        {.kind = FY_PART_LAYERS, .first_layer = 3, .end_layer = 8},
-        {.kind = FY_PART_HEAD},
+    const fy_chunk_info parts[] = {
+        {.kind = FY_CHUNK_EMBEDDING},
+        {.kind = FY_CHUNK_LAYERS, .first_layer = 0, .end_layer = 3},
+        {.kind = FY_CHUNK_LAYERS, .first_layer = 3, .end_layer = 8},
+        {.kind = FY_CHUNK_HEAD},
     };
     for (const fy_family *const *f = fy_families; *f != NULL; f++) {
         for (size_t r = 0; r < (*f)->n_rows; r++) {
@@ -215,7 +215,7 @@ static void every_tensor_has_one_piece(void **state)
             for (uint32_t layer = 0; layer < (fy_row_is_layer(row) ? 8U : 1U); layer++) {
                 size_t n = 0;
                 for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-                    n += fy_part_holds(&parts[i], row, layer);
+                    n += fy_chunk_holds(&parts[i], row, layer);
                 assert_int_equal(n, 1);
             }
         }
@@ -226,9 +226,9 @@ static void a_mixture_of_experts_cannot_be_cut(void **state)
 {
     (void)state;
     fy_hparams hp = small();
-    assert_null(fy_part_refusal(&hp));
+    assert_null(fy_cut_refusal(&hp));
     hp.n_expert = 8;
-    assert_non_null(strstr(fy_part_refusal(&hp), "mixture of experts"));
+    assert_non_null(strstr(fy_cut_refusal(&hp), "mixture of experts"));
 }
 
 static void pieces_are_called_by_what_they_hold(void **state)
@@ -236,18 +236,18 @@ static void pieces_are_called_by_what_they_hold(void **state)
     (void)state;
     const fy_hparams hp = small();
     const struct {
-        fy_part part;
+        fy_chunk_info part;
         const char *text;
     } cases[] = {
-        {{.kind = FY_PART_WHOLE}, "the whole model"},
-        {{.kind = FY_PART_EMBEDDING}, "embedding"},
-        {{.kind = FY_PART_LAYERS, .first_layer = 3, .end_layer = 8}, "layers 3-7"},
-        {{.kind = FY_PART_HEAD, .end_token = 352}, "lm_head"},
-        {{.kind = FY_PART_HEAD, .first_token = 100, .end_token = 352}, "lm_head, tokens 100-351"},
+        {{.kind = FY_CHUNK_WHOLE}, "the whole model"},
+        {{.kind = FY_CHUNK_EMBEDDING}, "embedding"},
+        {{.kind = FY_CHUNK_LAYERS, .first_layer = 3, .end_layer = 8}, "layers 3-7"},
+        {{.kind = FY_CHUNK_HEAD, .end_token = 352}, "lm_head"},
+        {{.kind = FY_CHUNK_HEAD, .first_token = 100, .end_token = 352}, "lm_head, tokens 100-351"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char text[FY_PART_TEXT_BYTES];
-        assert_string_equal(fy_part_text(&cases[i].part, &hp, text), cases[i].text);
+        char text[FY_CHUNK_TEXT_BYTES];
+        assert_string_equal(fy_chunk_text(&cases[i].part, &hp, text), cases[i].text);
     }
 }
 
