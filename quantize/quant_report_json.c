@@ -1,15 +1,15 @@
 #include <jansson.h>
 #include <math.h>
 
-#include "cli/json_make.h"
+#include "base/json_tree.h"
 #include "quantize/quant_report.h"
 
-static void set_number(fy_maker *m, json_t *o, const char *key, double v)
+static void set_number(fy_json_maker *m, json_t *o, const char *key, double v)
 {
     fy_make_set(m, o, key, isfinite(v) ? json_real(v) : json_null());
 }
 
-static void set_numbers(fy_maker *m, json_t *o, const fy_error_sums *s)
+static void set_numbers(fy_json_maker *m, json_t *o, const fy_error_sums *s)
 {
     const fy_quant_numbers v = fy_quant_numbers_of(s);
     fy_make_set(m, o, "measured", fy_make_u64((uint64_t)s->n));
@@ -21,7 +21,7 @@ static void set_numbers(fy_maker *m, json_t *o, const fy_error_sums *s)
     set_number(m, o, "saturated", v.saturated);
 }
 
-static json_t *tensor_json(fy_maker *m, const fy_quant_tensor *t)
+static json_t *tensor_json(fy_json_maker *m, const fy_quant_tensor *t)
 {
     json_t *o = json_object(), *shape = json_array();
     for (uint32_t d = 0; d < t->from->n_dims; d++)
@@ -38,7 +38,7 @@ static json_t *tensor_json(fy_maker *m, const fy_quant_tensor *t)
 int fy_quant_put_json(const fy_quant_report *r, const char *in, const char *out, fy_type type,
                       fy_str *text, fy_err *e)
 {
-    fy_maker m = {0};
+    fy_json_maker m = {0};
     json_t *top = json_object(), *tensors = json_array(), *total = json_object();
     uint64_t kept = 0;
     for (size_t i = 0; i < fy_quant_report_n(r); i++) {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_out.h"
+#include "base/json.h"
 #include "base/quote.h"
 #include "cli/verb.h"
 #include "hub/hub_blob.h"

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cli/json_make.h"
+#include "base/json_tree.h"
 #include "convert/look/compare_impl.h"
 
 enum { SHOWN = 5 };
@@ -13,7 +13,7 @@ static const char *const states[] = {
     [FY_PAIR_SHAPE] = "shape",     [FY_PAIR_UNREAD] = "unreadable", [FY_PAIR_ONLY_A] = "only in A",
     [FY_PAIR_ONLY_B] = "only in B"};
 
-static json_t *side_json(fy_maker *m, const fy_source *s)
+static json_t *side_json(fy_json_maker *m, const fy_source *s)
 {
     json_t *o = json_object();
     fy_make_set(m, o, "path", fy_make_text(fy_span_of(fy_source_path(s))));
@@ -22,7 +22,7 @@ static json_t *side_json(fy_maker *m, const fy_source *s)
     return o;
 }
 
-static json_t *shape_json(fy_maker *m, const fy_source_tensor *t)
+static json_t *shape_json(fy_json_maker *m, const fy_source_tensor *t)
 {
     json_t *shape = json_array();
     for (uint32_t d = 0; d < t->rank; d++)
@@ -30,7 +30,7 @@ static json_t *shape_json(fy_maker *m, const fy_source_tensor *t)
     return shape;
 }
 
-static void set_tensor(fy_maker *m, json_t *o, const char *which, const fy_source_tensor *t)
+static void set_tensor(fy_json_maker *m, json_t *o, const char *which, const fy_source_tensor *t)
 {
     json_t *side = json_object();
     fy_make_set(m, side, "type", json_string(t->type));
@@ -38,7 +38,7 @@ static void set_tensor(fy_maker *m, json_t *o, const char *which, const fy_sourc
     fy_make_set(m, o, which, side);
 }
 
-static json_t *first_json(fy_maker *m, const fy_tensor_pair *p)
+static json_t *first_json(fy_json_maker *m, const fy_tensor_pair *p)
 {
     json_t *first = json_object(), *index = json_array();
     uint64_t i = p->diff.first, at[FY_MAX_RANK];
@@ -52,7 +52,7 @@ static json_t *first_json(fy_maker *m, const fy_tensor_pair *p)
     return first;
 }
 
-static json_t *pair_json(fy_maker *m, const fy_tensor_pair *p)
+static json_t *pair_json(fy_json_maker *m, const fy_tensor_pair *p)
 {
     const fy_tensor_diff *d = &p->diff;
     json_t *o = json_object();
@@ -78,7 +78,7 @@ static json_t *pair_json(fy_maker *m, const fy_tensor_pair *p)
     return o;
 }
 
-static json_t *keys_json(fy_maker *m, const fy_comparison *c)
+static json_t *keys_json(fy_json_maker *m, const fy_comparison *c)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < c->n_keys; i++) {
@@ -93,7 +93,7 @@ static json_t *keys_json(fy_maker *m, const fy_comparison *c)
     return list;
 }
 
-static json_t *vocab_json(fy_maker *m, const fy_comparison *c)
+static json_t *vocab_json(fy_json_maker *m, const fy_comparison *c)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < c->n_vocab; i++) {
@@ -116,7 +116,7 @@ static json_t *vocab_json(fy_maker *m, const fy_comparison *c)
     return list;
 }
 
-static json_t *counts_json(fy_maker *m, const fy_comparison *c)
+static json_t *counts_json(fy_json_maker *m, const fy_comparison *c)
 {
     json_t *o = json_object();
     for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
@@ -126,7 +126,7 @@ static json_t *counts_json(fy_maker *m, const fy_comparison *c)
 
 int fy_compare_put_json(const fy_comparison *c, bool all, fy_str *out, fy_err *e)
 {
-    fy_maker m = {0};
+    fy_json_maker m = {0};
     json_t *top = json_object(), *tensors = json_array();
     for (size_t i = 0; i < c->n_pairs; i++) {
         if (all || c->pairs[i].state != FY_PAIR_EQUAL)

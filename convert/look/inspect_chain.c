@@ -223,12 +223,12 @@ void fy_inspect_put_chain(fy_str *out, const fy_listing *l)
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-static void set(fy_maker *m, json_t *object, const char *key, json_t *v)
+static void set(fy_json_maker *m, json_t *object, const char *key, json_t *v)
 {
     fy_make_set(m, object, key, v);
 }
 
-static void set_part(fy_maker *m, json_t *o, const fy_chunk_info *p, const fy_hparams *hp)
+static void set_part(fy_json_maker *m, json_t *o, const fy_chunk_info *p, const fy_hparams *hp)
 {
     static const char *const kinds[] = {
         [FY_CHUNK_EMBEDDING] = "embedding", [FY_CHUNK_LAYERS] = "layers", [FY_CHUNK_HEAD] = "head"};

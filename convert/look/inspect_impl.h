@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "cli/cut_model.h"
-#include "cli/json_make.h"
+#include "base/json_tree.h"
 #include "convert/look/inspect.h"
 #include "convert/look/model_source.h"
 #include "convert/write/planned_gguf.h"
@@ -59,7 +59,7 @@ typedef struct {
     fy_listing_type *types; /* owned; those with most bytes first */
     size_t n_types;
     char (*hashes)[FY_SHA256_HEX]; /* owned; of each tensor, or NULL */
-    fy_maker json;
+    fy_json_maker json;
 } fy_listing;
 
 fy_listing_row fy_inspect_row(const fy_listing *l, size_t i);
@@ -71,7 +71,7 @@ int fy_inspect_put_json(fy_str *out, fy_listing *l, fy_err *e);
 
 /* inspect_tokenizer.c: nothing when the keys hold no vocabulary. */
 void fy_inspect_put_tokenizer(fy_str *out, const fy_gguf *keys);
-json_t *fy_inspect_tokenizer_json(fy_maker *m, const fy_gguf *keys); /* null then */
+json_t *fy_inspect_tokenizer_json(fy_json_maker *m, const fy_gguf *keys); /* null then */
 
 /* inspect_chain.c: g as a piece of a model that was cut, and the chain that qnn/config.json of
  * model_dir describes, if there is one. */

@@ -223,7 +223,7 @@ static json_t *number(double v)
 
 static int put_json(fy_str *out, const tensor_view *v, fy_err *e)
 {
-    fy_maker m = {0};
+    fy_json_maker m = {0};
     const statistics *st = &v->st;
     json_t *top = json_object(), *shape = json_array(), *values = json_array();
     for (uint32_t d = 0; d < v->t->rank; d++)

@@ -125,7 +125,7 @@ void fy_inspect_put_tokenizer(fy_str *out, const fy_gguf *g)
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-static json_t *special_json(fy_maker *m, const fy_gguf *g)
+static json_t *special_json(fy_json_maker *m, const fy_gguf *g)
 {
     json_t *list = json_object();
     const fy_gguf_kv *kv;
@@ -144,7 +144,7 @@ static json_t *special_json(fy_maker *m, const fy_gguf *g)
     return list;
 }
 
-static json_t *templates_json(fy_maker *m, const fy_gguf *g)
+static json_t *templates_json(fy_json_maker *m, const fy_gguf *g)
 {
     json_t *list = json_array();
     const fy_gguf_kv *kv;
@@ -158,7 +158,7 @@ static json_t *templates_json(fy_maker *m, const fy_gguf *g)
     return list;
 }
 
-json_t *fy_inspect_tokenizer_json(fy_maker *m, const fy_gguf *g)
+json_t *fy_inspect_tokenizer_json(fy_json_maker *m, const fy_gguf *g)
 {
     static const char *const flags[] = {"add_bos_token", "add_eos_token", "add_space_prefix"};
     if (fy_gguf_find(g, FY_KEY_TOKENS) == NULL)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "cli/verb.h"

@@ -1,4 +1,6 @@
-/* The reader keeps a stack of the open containers. `ready` says that a value may be read now: at
+/* The strict JSON reader of the whole program, and the writer of JSON strings.
+ *
+ * The reader keeps a stack of the open containers. `ready` says that a value may be read now: at
  * the start and after a *_next that returned 1. Every check of the grammar is made where the byte
  * is consumed, so skipping is reading without a result. The first failure is kept and returned by
  * every later call. */
@@ -541,27 +543,29 @@ int fy_json_u64(fy_json *j, uint64_t *out, fy_err *e)
     return 0;
 }
 
+static bool to_i64(fy_span t, int64_t *out)
+{
+    const size_t minus = t.ptr[0] == '-';
+    uint64_t v;
+    if (!to_u64(t.ptr + minus, t.len - minus, &v) || v > (uint64_t)INT64_MAX + minus)
+        return false;
+    *out = minus ? (int64_t)(0 - v) : (int64_t)v;
+    return true;
+}
+
 int fy_json_i64(fy_json *j, int64_t *out, fy_err *e)
 {
     fy_span t;
     bool is_integer;
     if (next_number(j, &t, &is_integer, e) != 0)
         return -1;
-    size_t minus = t.ptr[0] == '-';
-    uint64_t v;
-    if (!is_integer || !to_u64(t.ptr + minus, t.len - minus, &v) || v > (uint64_t)INT64_MAX + minus)
-        return bad_number(j, t, "an integer from -2^63 to 2^63-1", e);
-    *out = minus ? (int64_t)(0 - v) : (int64_t)v;
-    return 0;
+    return is_integer && to_i64(t, out) ? 0
+                                        : bad_number(j, t, "an integer from -2^63 to 2^63-1", e);
 }
 
 /* strtod under the C locale, which is the one a program has that does not ask for another. */
-int fy_json_double(fy_json *j, double *out, fy_err *e)
+static int to_double(fy_json *j, fy_span t, double *out, fy_err *e)
 {
-    fy_span t;
-    bool is_integer;
-    if (next_number(j, &t, &is_integer, e) != 0)
-        return -1;
     fy_str_clear(&j->scratch);
     fy_str_add(&j->scratch, t.ptr, t.len);
     if (j->scratch.oom)
@@ -571,6 +575,22 @@ int fy_json_double(fy_json *j, double *out, fy_err *e)
         return bad_number(j, t, "a number that a double can hold", e);
     *out = v;
     return 0;
+}
+
+int fy_json_double(fy_json *j, double *out, fy_err *e)
+{
+    fy_span t;
+    bool is_integer;
+    return next_number(j, &t, &is_integer, e) != 0 ? -1 : to_double(j, t, out, e);
+}
+
+int fy_json_number(fy_json *j, int64_t *i, double *d, fy_err *e)
+{
+    fy_span t;
+    bool is_integer;
+    if (next_number(j, &t, &is_integer, e) != 0)
+        return -1;
+    return is_integer && to_i64(t, i) ? 1 : to_double(j, t, d, e);
 }
 
 static int word(fy_json *j, const char *w, fy_err *e)
@@ -647,4 +667,49 @@ int fy_json_end(fy_json *j, fy_err *e)
     assert(j->depth == 0 && !j->ready);
     skip_space(j);
     return j->pos == j->n ? 0 : unexpected(j, e, "the end of the document");
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+static void put_escaped(fy_str *out, unsigned char c)
+{
+    static const char from[] = "\"\\\n\r\t", to[] = "\"\\nrt";
+    const char *simple = c != '\0' ? strchr(from, c) : NULL;
+    if (simple != NULL)
+        fy_str_printf(out, "\\%c", to[simple - from]);
+    else
+        fy_str_printf(out, "\\u%04x", c);
+}
+
+/* Length of the bytes from p on that need no escape. */
+static size_t unescaped_run(const char *p, size_t n)
+{
+    size_t i = 0;
+    while (i < n) {
+        unsigned char c = (unsigned char)p[i];
+        uint32_t cp;
+        int len = c < 0x80 ? 1 : fy_utf8_next(p + i, n - i, &cp);
+        if (c < 0x20 || c == '"' || c == '\\' || c == 0x7F || len == 0)
+            break;
+        i += (size_t)len;
+    }
+    return i;
+}
+
+void fy_json_put_string(fy_str *out, fy_span text)
+{
+    fy_str_putc(out, '"');
+    for (size_t i = 0; i < text.len;) {
+        size_t n = unescaped_run(text.ptr + i, text.len - i);
+        fy_str_add(out, text.ptr + i, n);
+        i += n;
+        if (i == text.len)
+            break;
+        unsigned char c = (unsigned char)text.ptr[i++];
+        if (c < 0x80)
+            put_escaped(out, c);
+        else
+            fy_str_put_utf8(out, 0xFFFD);
+    }
+    fy_str_putc(out, '"');
 }

@@ -63,6 +63,8 @@ int fy_json_u64(fy_json *j, uint64_t *out,
                 fy_err *e); /* digits only: no sign, fraction or exponent */
 int fy_json_i64(fy_json *j, int64_t *out, fy_err *e);
 int fy_json_double(fy_json *j, double *out, fy_err *e);
+/* A number of either kind: 1, an integer that fits *i; 0, any other, in *d; -1. */
+int fy_json_number(fy_json *j, int64_t *i, double *d, fy_err *e);
 int fy_json_bool(fy_json *j, bool *out, fy_err *e);
 int fy_json_null(fy_json *j, fy_err *e);
 
@@ -73,5 +75,10 @@ int fy_json_end(fy_json *j, fy_err *e); /* the document is complete */
 /* Position of the next byte, for callers that remember where a value began: fy_json_new(p + off,
  * ...) can read it again. */
 size_t fy_json_offset(fy_json *j);
+
+/* Writing: appends text as a JSON string with its quotes. Control characters, quotes and
+ * backslashes are escaped, the rest stays UTF-8; a byte that belongs to no character becomes
+ * U+FFFD. */
+void fy_json_put_string(fy_str *out, fy_span text);
 
 #endif

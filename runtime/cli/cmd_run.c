@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "bundle/bundle_check.h"
 #include "cli/engine.h"
 #include "cli/gen_options.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json_out.h"
+#include "base/json.h"
 #include "cli/template_request.h"
 #include "cli/template_verify.h"
 #include "cli/text_in.h"

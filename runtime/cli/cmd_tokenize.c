@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_out.h"
+#include "base/json.h"
 #include "base/quote.h"
 #include "base/utf8.h"
 #include "cli/text_in.h"

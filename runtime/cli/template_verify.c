@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "base/utf8.h"
 
 enum { MAX_SHOWN = 20, EXCERPT = 60 };

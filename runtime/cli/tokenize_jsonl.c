@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_out.h"
+#include "base/json.h"
+#include "base/json_tree.h"
 #include "cli/text_out.h"
 #include "cli/tokenize_jobs.h"
 #include "cli/verb.h"
@@ -73,10 +74,9 @@ static int answer_line(const fy_vocab *v, const char *line, size_t n, fy_err *e)
 {
     if (strspn(line, " \t\r\n") == n)
         return 0;
-    json_error_t why;
-    json_t *request = json_loadb(line, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    json_t *request = fy_json_data_line((fy_span){line, n}, e);
     if (request == NULL)
-        return fy_fail(e, FY_EFORMAT, "%s (column %d)", why.text, why.column);
+        return -1;
     int rc = answer(v, request, e);
     json_decref(request);
     return rc;

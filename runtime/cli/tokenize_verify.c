@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json_out.h"
+#include "base/json.h"
+#include "base/json_tree.h"
 #include "cli/tokenize_jobs.h"
 #include "cli/verb.h"
 
@@ -158,20 +159,6 @@ static int compare_all(comparison *c, const json_t *root, fy_err *e)
 
 /* --- references --- */
 
-static json_t *read_json(const char *path, fy_err *e)
-{
-    fy_map file;
-    if (fy_map_open(&file, path, e) != 0)
-        return NULL;
-    json_error_t why;
-    json_t *root = json_loadb((const char *)file.data, file.size,
-                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
-    fy_map_close(&file);
-    if (root == NULL)
-        fy_fail(e, FY_EFORMAT, "%s: line %d, column %d: %s", path, why.line, why.column, why.text);
-    return root;
-}
-
 /* The next line of *rest without its end. */
 static fy_span take_line(fy_span *rest)
 {
@@ -267,7 +254,7 @@ int fy_tokenize_verify(const fy_vocab *v, const char *path, fy_err *e)
 {
     size_t len = strlen(path);
     bool pair = len > 4 && strcmp(path + len - 4, ".inp") == 0;
-    json_t *root = pair ? read_pair(path, e) : read_json(path, e);
+    json_t *root = pair ? read_pair(path, e) : fy_json_data_file(path, e);
     if (root == NULL)
         return -1;
     comparison c = {.v = v};

@@ -4,7 +4,7 @@
 
 #include "base/cpu.h"
 #include "base/hash.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "cli/verb.h"
 #include "model/vocab/vocab.h"
 

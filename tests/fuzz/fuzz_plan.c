@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "base/json_tree.h"
 #include "base/math.h"
 #include "convert/write/planned_gguf.h"
 #include "workspace/npu/plan_show.h"
@@ -73,7 +74,7 @@ static void show(const fy_plan_model *m, const fy_npu_plan *p, const fy_npu_sugg
     require(out.len > 0 && !out.oom);
     fy_str_clear(&out);
     require(fy_plan_put_json(&out, &v, NULL) == 0);
-    json_t *top = json_loadb(out.ptr, out.len, 0, NULL);
+    json_t *top = fy_json_data((fy_span){out.ptr, out.len}, NULL);
     require(top != NULL && json_is_boolean(json_object_get(top, "fits")));
     json_decref(top);
     fy_str_release(&out);

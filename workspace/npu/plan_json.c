@@ -49,7 +49,7 @@ static const char *option_of(fy_npu_change c, const fy_npu_params *p, fy_str *va
     return NULL;
 }
 
-static json_t *json_suggestion(fy_maker *m, const fy_plan_view *v)
+static json_t *json_suggestion(fy_json_maker *m, const fy_plan_view *v)
 {
     const fy_npu_suggestion *s = v->suggestion;
     if (s == NULL || !s->found)
@@ -74,17 +74,17 @@ static json_t *json_suggestion(fy_maker *m, const fy_plan_view *v)
 
 /* --- the plan --------------------------------------------------------------------------------- */
 
-static void set_u64(fy_maker *m, json_t *o, const char *key, uint64_t v)
+static void set_u64(fy_json_maker *m, json_t *o, const char *key, uint64_t v)
 {
     fy_make_set(m, o, key, fy_make_u64(v));
 }
 
-void fy_plan_json_text(fy_maker *m, json_t *o, const char *key, const char *text)
+void fy_plan_json_text(fy_json_maker *m, json_t *o, const char *key, const char *text)
 {
     fy_make_set(m, o, key, text != NULL ? fy_make_text(fy_span_of(text)) : json_null());
 }
 
-json_t *fy_plan_json_model(fy_maker *m, const fy_plan_model *model)
+json_t *fy_plan_json_model(fy_json_maker *m, const fy_plan_model *model)
 {
     const fy_hparams *hp = &model->npu.hp;
     json_t *o = json_object();
@@ -106,12 +106,12 @@ json_t *fy_plan_json_model(fy_maker *m, const fy_plan_model *model)
 }
 
 /* 0 is what a table does not say. */
-static void set_known(fy_maker *m, json_t *o, const char *key, uint64_t v)
+static void set_known(fy_json_maker *m, json_t *o, const char *key, uint64_t v)
 {
     fy_make_set(m, o, key, v > 0 ? fy_make_u64(v) : json_null());
 }
 
-json_t *fy_plan_json_soc(fy_maker *m, const fy_soc *s)
+json_t *fy_plan_json_soc(fy_json_maker *m, const fy_soc *s)
 {
     json_t *o = json_object(), *aliases = json_array();
     for (size_t i = 0; i < s->n_aliases; i++)
@@ -134,7 +134,7 @@ json_t *fy_plan_json_soc(fy_maker *m, const fy_soc *s)
     return o;
 }
 
-static json_t *json_recipe(fy_maker *m, const fy_npu_recipe *r)
+static json_t *json_recipe(fy_json_maker *m, const fy_npu_recipe *r)
 {
     json_t *o = json_object();
     fy_plan_json_text(m, o, "name", r->name);
@@ -142,7 +142,7 @@ static json_t *json_recipe(fy_maker *m, const fy_npu_recipe *r)
     return o;
 }
 
-static json_t *json_options(fy_maker *m, const fy_npu_params *p)
+static json_t *json_options(fy_json_maker *m, const fy_npu_params *p)
 {
     json_t *o = json_object(), *batch = json_array();
     for (uint32_t i = 0; i < p->n_batches; i++)
@@ -155,7 +155,7 @@ static json_t *json_options(fy_maker *m, const fy_npu_params *p)
     return o;
 }
 
-static json_t *json_pieces(fy_maker *m, const fy_npu_piece *p, uint32_t n, bool head)
+static json_t *json_pieces(fy_json_maker *m, const fy_npu_piece *p, uint32_t n, bool head)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < n; i++) {
@@ -176,7 +176,7 @@ static json_t *json_pieces(fy_maker *m, const fy_npu_piece *p, uint32_t n, bool 
     return list;
 }
 
-static json_t *json_layers(fy_maker *m, const fy_npu_model *model, const fy_npu_params *p)
+static json_t *json_layers(fy_json_maker *m, const fy_npu_model *model, const fy_npu_params *p)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < p->n_layers; i++) {
@@ -204,7 +204,7 @@ static json_t *json_layers(fy_maker *m, const fy_npu_model *model, const fy_npu_
 int fy_plan_put_json(fy_str *out, const fy_plan_view *v, fy_err *e)
 {
     const fy_npu_plan *p = v->plan;
-    fy_maker m = {0};
+    fy_json_maker m = {0};
     json_t *o = json_object();
     fy_make_set(&m, o, "model", fy_plan_json_model(&m, v->model));
     fy_make_set(&m, o, "soc", fy_plan_json_soc(&m, p->params.soc));

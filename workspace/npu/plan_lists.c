@@ -61,7 +61,7 @@ int fy_plan_put_socs(fy_str *out, const fy_soc_table *t, bool json, fy_err *e)
         put_soc_table(out, t);
         return out->oom ? fy_nomem(e) : 0;
     }
-    fy_maker m = {0};
+    fy_json_maker m = {0};
     json_t *top = json_object(), *list = json_array();
     for (size_t i = 0; i < fy_soc_table_n(t); i++)
         fy_make_append(&m, list, fy_plan_json_soc(&m, fy_soc_table_at(t, i)));
@@ -71,7 +71,7 @@ int fy_plan_put_socs(fy_str *out, const fy_soc_table *t, bool json, fy_err *e)
 
 /* --- recipes ---------------------------------------------------------------------------------- */
 
-static json_t *json_recipe(fy_maker *m, const fy_npu_recipe *r)
+static json_t *json_recipe(fy_json_maker *m, const fy_npu_recipe *r)
 {
     json_t *o = json_object(), *models = json_array();
     for (size_t i = 0; i < r->n_models; i++)
@@ -105,7 +105,7 @@ int fy_plan_put_recipes(fy_str *out, const fy_npu_recipes *r, bool json, fy_err 
         put_recipe_table(out, r);
         return out->oom ? fy_nomem(e) : 0;
     }
-    fy_maker m = {0};
+    fy_json_maker m = {0};
     json_t *top = json_object(), *list = json_array();
     for (size_t i = 0; i < fy_npu_recipes_n(r); i++)
         fy_make_append(&m, list, json_recipe(&m, fy_npu_recipes_at(r, i)));

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/json_make.h"
+#include "base/json_tree.h"
 #include "workspace/npu/plan_show.h"
 #include "workspace/npu/plan_json.h"
 
@@ -111,7 +111,7 @@ static void put_table(fy_str *out, const fy_plan_question *q, const row *rows)
 
 /* --- as JSON ---------------------------------------------------------------------------------- */
 
-static json_t *json_cell(fy_maker *m, uint32_t n_ctx, const cell *c)
+static json_t *json_cell(fy_json_maker *m, uint32_t n_ctx, const cell *c)
 {
     json_t *o = json_object();
     fy_make_set(m, o, "context", json_integer(n_ctx));
@@ -127,7 +127,7 @@ static json_t *json_cell(fy_maker *m, uint32_t n_ctx, const cell *c)
 
 static int put_json(fy_str *out, const fy_plan_question *q, const row *rows, fy_err *e)
 {
-    fy_maker m = {0};
+    fy_json_maker m = {0};
     json_t *top = json_object(), *list = json_array();
     for (size_t i = 0; i < q->n_socs; i++) {
         json_t *o = json_object(), *cells = json_array();

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json_out.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "cli/verb.h"
 #include "workspace/phone/doctor.h"

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_out.h"
+#include "base/json.h"
 #include "base/quote.h"
 #include "cli/verb.h"
 #include "workspace/phone/explain.h"

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "base/json_out.h"
+#include "base/json.h"
 #include "base/progress.h"
 #include "cli/chat/chat_read.h"
 #include "cli/chat/chat_terminal.h"

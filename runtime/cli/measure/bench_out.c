@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json_out.h"
+#include "base/json.h"
 
 /* --- fields ----------------------------------------------------------------------------------- */
 

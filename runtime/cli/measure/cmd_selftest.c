@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
 #include "cli/engine.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_tree.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "cli/session_open.h"
@@ -22,14 +23,12 @@ int fy_eval_score(fy_eval_scorer *s, fy_span context, fy_span continuation, fy_l
 
 json_t *fy_eval_line_json(fy_span line, fy_err *e)
 {
-    json_error_t why;
-    json_t *j = json_loadb(line.ptr, line.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    json_t *j = fy_json_data_line(line, e);
     if (j == NULL)
-        fy_fail(e, FY_EFORMAT, "not JSON: %s (column %d)", why.text, why.column);
-    else if (json_is_object(j))
+        fy_ctx(e, "not JSON");
+    if (j == NULL || json_is_object(j))
         return j;
-    else
-        fy_fail(e, FY_EFORMAT, "expected a JSON object, one a line");
+    fy_fail(e, FY_EFORMAT, "expected a JSON object, one a line");
     json_decref(j);
     return NULL;
 }

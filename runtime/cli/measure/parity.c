@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/json_out.h"
+#include "base/json.h"
 #include "base/progress.h"
 #include "cli/model_chunks.h"
 #include "cli/verb.h"

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_out.h"
+#include "base/json.h"
+#include "base/json_tree.h"
 #include "base/progress.h"
 #include "base/utf8.h"
 #include "cli/verb.h"
@@ -265,11 +266,10 @@ static int check_all(checker *c, fy_err *e)
 int fy_parity_check(fy_model *m, const void *json, size_t n, int n_threads, bool only_first,
                     fy_parity_report *out, fy_err *e)
 {
-    json_error_t why;
     *out = (fy_parity_report){0};
-    json_t *root = json_loadb(json, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    json_t *root = fy_json_data((fy_span){json, n}, e);
     if (root == NULL)
-        return fy_fail(e, FY_EFORMAT, "line %d, column %d: %s", why.line, why.column, why.text);
+        return -1;
     checker c = {.m = m,
                  .v = fy_model_vocab(m, e),
                  .root = root,

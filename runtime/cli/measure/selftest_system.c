@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/json_out.h"
+#include "base/json.h"
 #include "cli/measure/selftest.h"
 #include "cli/verb.h"
 

@@ -6,7 +6,6 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/json_out.h"
 #include "base/opts.h"
 #include "base/quote.h"
 #include "base/utf8.h"

@@ -12,6 +12,7 @@
 
 #include "tests/unit/alloc_fail.h"
 #include "tests/unit/model/tiny_model.h"
+#include "base/json_tree.h"
 #include "base/progress.h"
 #include "cli/engine.h"
 
@@ -523,7 +524,7 @@ static void the_timing_is_json(void **state)
         fy_str_putc(&s, '{');
         fy_timing_json(&timings[i], &s);
         fy_str_putc(&s, '}');
-        json_t *j = json_loads(s.ptr, 0, NULL);
+        json_t *j = fy_json_data((fy_span){s.ptr, s.len}, NULL);
         assert_non_null(j);
         assert_int_equal(json_integer_value(json_object_get(j, "prompt_tokens")),
                          timings[i].n_prompt);

@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "base/file.h"
+#include "base/json_tree.h"
 #include "cli/verb.h"
 #include "tests/unit/vocab/small_vocab.h"
 
@@ -214,7 +215,7 @@ static void verify_real_without(void **state)
     char *dir = fy_path_join(tokenizers, names[0]), *reference = fy_path_join(dir, "parity.json");
     bool there = fy_file_exists(reference);
     if (there) {
-        json_t *answers = json_load_file(reference, 0, NULL);
+        json_t *answers = fy_json_data_file(reference, NULL);
         for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
             json_t *list = json_object_get(answers, lists[l]);
             for (size_t i = 0; i < json_array_size(list); i++)
@@ -241,7 +242,7 @@ static void verify_peer(void **state)
     char *model = fy_path_join(dir, file);
     bool there = fy_file_exists(model) && fy_file_exists(answers);
     if (there) {
-        json_t *root_json = json_load_file(answers, 0, NULL);
+        json_t *root_json = fy_json_data_file(answers, NULL);
         json_t *one = json_object_get(json_object_get(root_json, "vocabs"), name);
         assert_int_equal(json_dump_file(one, json_path, 0), 0);
         verify(model, json_path);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "base/json_tree.h"
 #include "cli/measure/bench_out.h"
 
 static const uint64_t ns[] = {1000000, 2000000};
@@ -163,10 +164,10 @@ static void jsonl_is_an_object_a_line(void **state)
 
 static json_t *parsed(fy_str *s)
 {
-    json_error_t e;
-    json_t *root = json_loads(fy_str_z(s), JSON_REJECT_DUPLICATES, &e);
+    fy_err e = {0};
+    json_t *root = fy_json_data((fy_span){s->ptr, s->len}, &e);
     if (root == NULL)
-        fail_msg("%d:%d: %s", e.line, e.column, e.text);
+        fail_msg("%s", e.msg);
     fy_str_release(s);
     return root;
 }
@@ -184,7 +185,7 @@ static void json_is_an_array_of_the_same_objects(void **state)
     const char *line = fy_str_z(&lines);
     for (size_t i = 0; i < 2; i++) {
         size_t n = strcspn(line, "\n");
-        json_t *object = json_loadb(line, n, 0, NULL);
+        json_t *object = fy_json_data((fy_span){line, n}, NULL);
         assert_true(json_equal(object, json_array_get(array, i)));
         json_decref(object);
         line += n + 1;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json_tree.h"
 #include "base/progress.h"
 #include "cli/call.h"
 #include "cli/measure/parity.h"
@@ -56,11 +57,11 @@ static int remove_model(void **state)
  * it. Keys that are numbers are indices. */
 static char *changed(const char *const *keys, const char *value)
 {
-    json_t *root = json_loads(fy_str_z(&good), JSON_ALLOW_NUL, NULL), *at = root;
+    json_t *root = fy_json_data((fy_span){good.ptr, good.len}, NULL), *at = root;
     for (; keys[1] != NULL; keys++)
         at = json_is_array(at) ? json_array_get(at, (size_t)atoi(keys[0]))
                                : json_object_get(at, keys[0]);
-    json_t *v = json_loads(value, JSON_DECODE_ANY, NULL);
+    json_t *v = fy_json_data(fy_span_of(value), NULL);
     if (value[0] == '\0')
         assert_int_equal(json_object_del(at, keys[0]), 0);
     else if (json_is_array(at))
@@ -103,7 +104,7 @@ static void making_it_again_gives_the_same_bytes(void **state)
 static void every_answer_has_a_lead(void **state)
 {
     (void)state;
-    json_t *root = json_loads(fy_str_z(&good), JSON_ALLOW_NUL, NULL);
+    json_t *root = fy_json_data((fy_span){good.ptr, good.len}, NULL);
     const json_t *list = json_object_get(root, "greedy");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *item = json_array_get(list, i), *prompt = json_object_get(item, "prompt_ids"),

@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "base/file.h"
+#include "base/json_tree.h"
 #include "base/thread.h"
 #include "convert/look/compare.h"
 #include "format/gguf_write.h"
@@ -304,7 +305,7 @@ static void vocabularies_are_compared_by_entry(void **state)
     fy_err e = {0};
     has(&s, "  tokens: 3 | 4, 1 differ\n    2: \"two\" | \"deux\"\n");
     assert_int_equal(fy_compare_put_json(&c, false, &j, &e), 0);
-    json_t *root = json_loadb(j.ptr, j.len, 0, NULL);
+    json_t *root = fy_json_data((fy_span){j.ptr, j.len}, &e);
     assert_non_null(root);
     json_t *v = json_array_get(json_object_get(root, "vocabulary"), 0);
     assert_int_equal(json_integer_value(json_object_get(v, "entries_b")), 4);

@@ -13,6 +13,7 @@
 
 #include "tests/unit/format/torch_bytes.h"
 #include "base/file.h"
+#include "base/json_tree.h"
 #include "convert/look/inspect.h"
 #include "format/gguf_write.h"
 
@@ -123,11 +124,10 @@ static json_t *inspect_json(const char *name, const fy_inspect_how *how)
 {
     fy_str s = {0};
     fy_err e = {0};
-    json_error_t je;
     assert_int_equal(fy_inspect(path_of(name), how, &s, &e), 0);
-    json_t *j = json_loadb(s.ptr, s.len, 0, &je);
+    json_t *j = fy_json_data((fy_span){s.ptr, s.len}, &e);
     if (j == NULL)
-        fail_msg("%s", je.text);
+        fail_msg("%s", e.msg);
     fy_str_release(&s);
     return j;
 }

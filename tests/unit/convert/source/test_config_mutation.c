@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #include "base/file.h"
+#include "base/json_tree.h"
 #include "convert/write/convert_plan.h"
 #include "convert/write/convert_stream.h"
 
@@ -89,7 +90,7 @@ static void mutate(subject *s, json_t *obj)
             if (values[k][0] == '\0')
                 json_object_del(obj, keys[i]);
             else
-                json_object_set_new(obj, keys[i], json_loads(values[k], JSON_DECODE_ANY, NULL));
+                json_object_set_new(obj, keys[i], fy_json_data(fy_span_of(values[k]), NULL));
             try_one(s, keys[i], values[k]);
         }
         json_object_set_new(obj, keys[i], before);
@@ -106,7 +107,7 @@ static void take(const char *root, const char *name)
     fy_err e = {0};
     subject s = {.name = name};
     snprintf(path, sizeof path, "%s/%s/config.json", root, name);
-    s.root = fy_file_exists(path) ? json_load_file(path, 0, NULL) : NULL;
+    s.root = fy_file_exists(path) ? fy_json_data_file(path, NULL) : NULL;
     snprintf(path, sizeof path, "%s/%s", root, name);
     s.dir = s.root != NULL ? fy_ckpt_open(path, &e) : NULL;
     if (s.dir != NULL) {

@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 #include "base/file.h"
+#include "base/json_tree.h"
 #include "convert/tokenizer/hf_tokenizer.h"
 #include "model/vocab/vocab.h"
 
@@ -126,7 +127,7 @@ static bool check_family(const char *name)
     char dir[300], path[330];
     snprintf(dir, sizeof dir, FAMILIES "/%s", name);
     snprintf(path, sizeof path, "%s/golden.json", dir);
-    json_t *golden = json_load_file(path, 0, NULL);
+    json_t *golden = fy_json_data_file(path, NULL);
     const json_t *cases = json_object_get(golden, "tokenizer_cases");
     snprintf(path, sizeof path, "%s/tokenizer_config.json", dir);
     bool counts = json_array_size(cases) > 0 && fy_file_exists(path);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/json_tree.h"
 #include "base/str.h"
 #include "convert/tokenizer/pretok_match.h"
 
@@ -162,8 +163,8 @@ typedef struct {
 
 static input load(const char *normalizer, const char *pre_tokenizer, int flags)
 {
-    input i = {.norm = json_loads(normalizer, JSON_DECODE_ANY, NULL),
-               .pre = json_loads(pre_tokenizer, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)};
+    input i = {.norm = fy_json_data(fy_span_of(normalizer), NULL),
+               .pre = fy_json_data(fy_span_of(pre_tokenizer), NULL)};
     assert_non_null(i.norm);
     assert_non_null(i.pre);
     i.in = (fy_pretok_input){.normalizer = i.norm,
@@ -351,7 +352,7 @@ static void a_decoder_may_strip_a_blank_that_encoding_does_not_add(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         input in = load(cases[i].normalizer, "null", FALLBACK);
-        json_t *decoder = json_loads(cases[i].decoder, JSON_DECODE_ANY, NULL);
+        json_t *decoder = fy_json_data(fy_span_of(cases[i].decoder), NULL);
         fy_pretok p;
         fy_err e = {0};
         assert_non_null(decoder);

@@ -12,6 +12,7 @@
 
 #include "tests/unit/alloc_fail.h"
 #include "base/file.h"
+#include "base/json_tree.h"
 #include "convert/tokenizer/hf_tokenizer.h"
 #include "convert/tokenizer/rank_file.h"
 
@@ -210,7 +211,7 @@ static void write_ranks(const fy_vocab *v)
 static void ranks_give_the_ids_of_the_merges_they_were_made_from(void **state)
 {
     (void)state;
-    json_t *golden = json_load_file(LLAMA3 "/golden.json", 0, NULL);
+    json_t *golden = fy_json_data_file(LLAMA3 "/golden.json", NULL);
     const json_t *cases = json_object_get(golden, "tokenizer_cases");
     fy_vocab *v = vocab_of(LLAMA3);
     write_ranks(v);
