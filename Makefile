@@ -292,6 +292,15 @@ test: all programs lib
 	@tests/run.sh -j $(TEST_JOBS) $(ARM_KCHECK) $(LONG) $(filter-out $(LONG),$(TEST_SCRIPTS) $(ARM_UNITS) $(TSAN_UNITS) \
 	  $(ASAN_UNITS) $(CHECK_ITEMS) $(MASKED))
 
+# Tests that search: their short form is part of `make test`.
+SOAKS = tests/e2e/resume.sh tests/e2e/quantize_resume.sh tests/e2e/chunk.sh tests/phone/adb_client.sh tests/phone/push.sh
+
+## soak: the tests that search, with all their rounds (make test runs a few of each)
+.PHONY: soak
+soak: all programs
+	@$(MAKE) --no-print-directory TARGET=aarch64 all
+	@FERRY_SOAK=1 TEST_TIMEOUT=3600 tests/run.sh $(SOAKS)
+
 .PHONY: kcheck
 kcheck: $B/tests/kcheck/kcheck
 

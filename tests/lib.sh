@@ -97,6 +97,12 @@ killed_after() {
     [ $status -eq 0 ] || [ $status -eq 137 ] || echo "exit $status: $*" >>"$TMP/failed"
     [ $status -eq 137 ]
 }
+# soak SHORT FULL: sets $rounds, how often a test that searches repeats itself: FULL under `make soak`, else SHORT.
+soak() {
+    rounds=$1
+    [ "${FERRY_SOAK-}" != 1 ] || rounds=$2
+    echo "# $rounds of $2 rounds$([ "$rounds" -eq "$2" ] || echo "; make soak runs all")"
+}
 finish() {
     echo "1..$t_count"
     [ "$t_failed" -eq 0 ]

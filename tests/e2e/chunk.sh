@@ -109,7 +109,8 @@ fi
 rm -rf "$d"
 again=("$FERRY" chunk "$source" --chunks 3 -c 256 -o "$d" -t 1)
 kills=0 wrong=0 tries=0
-while [ $kills -lt 15 ] && [ $tries -lt 100 ]; do
+soak 6 15
+while [ $kills -lt "$rounds" ] && [ $tries -lt $((6 * rounds)) ]; do
     tries=$((tries + 1))
     if killed_after $(((RANDOM * 32768 + RANDOM) % (bytes * 3 / 4))) "${again[@]}"; then
         kills=$((kills + 1))
@@ -120,7 +121,7 @@ while [ $kills -lt 15 ] && [ $tries -lt 100 ]; do
     rm -rf "$d"
 done
 echo "# seed $seed, $kills killed of $tries"
-check_equal "15 killed cuts" 15 "$kills"
+check_equal "$rounds killed cuts" "$rounds" "$kills"
 check_equal "every directory has the bytes of an uninterrupted cut" "0 wrong, " "$wrong wrong, $(cat "$TMP/failed" 2>/dev/null)"
 
 half() { # leaves a cut that is half done, in the middle of a piece; again when the interrupt came beside one

@@ -112,7 +112,8 @@ check_status "a full phone is told apart" 6 "writing /data/local/tmp/full: the p
     "$TRY" push "$TMP/file" /data/local/tmp/full
 phone_set
 failed=0
-for i in $(seq 100); do
+soak 20 100
+for i in $(seq "$rounds"); do
     # Half of them while the conversation begins, the others anywhere in the file.
     at=$((1 + (RANDOM * 32768 + RANDOM) % (i % 2 == 0 ? 300 : 2900000)))
     phone_set drop_after=$at
@@ -129,7 +130,7 @@ for i in $(seq 100); do
     phone_set
     phone_wait || break
 done
-check_equal "of 100 connections cut at random bytes each is told" 0 $failed
+check_equal "of $rounds connections cut at random bytes each is reported" 0 $failed
 check "the next push works" "$TRY" push "$TMP/file" /data/local/tmp/cut
 check_equal "and is whole" "$sum" "$("$TRY" shell 'sha256sum < /data/local/tmp/cut')"
 phone_set features=cmd,stat_v2

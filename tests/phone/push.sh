@@ -8,7 +8,6 @@ cd "$(dirname "$0")/../.." || exit 1
 
 exe=${FERRY_ARM##* }
 make_checkpoint=${MAKE_CHECKPOINT:-build/host/release/tests/bench/make_checkpoint}
-drops=${PUSH_DROPS:-100}
 there=/data/local/tmp/ferry
 
 workspace() { # DIR GGUF
@@ -187,8 +186,9 @@ mkdir "$TMP/a" "$TMP/b"
 "$FERRY" convert tests/data/tales --outtype q8_0 -o "$TMP/tales8.gguf" -q
 workspace "$TMP/a/cut" "$TMP/tales.gguf"
 workspace "$TMP/b/cut" "$TMP/tales8.gguf"
+soak 12 100
 dropped=0 pushed=0 bad='' target=a begin=$SECONDS
-while [ "$dropped" -lt "$drops" ] && [ $((SECONDS - begin)) -lt 400 ]; do
+while [ "$dropped" -lt "$rounds" ] && [ $((SECONDS - begin)) -lt 400 ]; do
     size=$(stat -c %s "$TMP/$target/cut"/*/ggml/weights.gguf)
     phone_set drop_after=$(((RANDOM * 32768 + RANDOM) % (size + 100000) + 1))
     status=0
@@ -212,7 +212,7 @@ while [ "$dropped" -lt "$drops" ] && [ $((SECONDS - begin)) -lt 400 ]; do
 done
 phone_set
 check_equal "$dropped drops at random bytes, seed $seed: a clear message, whole versions only ($pushed finished)" "" "$bad"
-[ "$dropped" -ge "$drops" ] || skip "$drops drops" "only $dropped in 400 s on this machine"
+[ "$dropped" -ge "$rounds" ] || skip "$rounds drops" "only $dropped in 400 s on this machine"
 check "then a push completes" push "$TMP/$target/cut" --prune
 check "and is whole" whole cut
 check_equal "nothing else is left of it" 1 "$(find "$(phone_root)$there/.versions" -maxdepth 1 -name 'cut-*' | wc -l)"
