@@ -27,16 +27,19 @@ ifeq ($(TARGET),host)
 else ifeq ($(TARGET),aarch64)
   # The device build: static, the runtime's verbs only, libraries from a private sysroot (scripts/bootstrap).
   MACHINE := aarch64
+  ifeq ($(wildcard $(SYSROOT)/usr/lib/aarch64-linux-gnu/libsodium.a),)
+    $(error TARGET=aarch64: SYSROOT=$(SYSROOT) holds no libsodium.a; run scripts/bootstrap once)
+  endif
   CC := aarch64-linux-gnu-gcc
   AR := aarch64-linux-gnu-ar
   OBJCOPY := aarch64-linux-gnu-objcopy
   DEP_CFLAGS := -DFERRY_DEVICE -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT)/usr/include \
                 -isystem $(SYSROOT)/usr/include/aarch64-linux-gnu
-  DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -lpcre2-8 -lutf8proc -ljansson
+  DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -lpcre2-8 -lutf8proc -ljansson -lsodium
   TARGET_LDFLAGS := -static -Wl,-z,max-page-size=16384 $(if $(filter release,$(MODE)),-s)
   # Unit tests are dynamic: Debian has no static cmocka.
   CHECK_LIBS := -l:libcmocka.so.0
-  CHECK_DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a
+  CHECK_DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a -l:libsodium.a
 else ifeq ($(TARGET),android)
   # The same program for Android's C library and linker. The NDK brings the compiler, scripts/android_deps.sh
   # makes the libraries with it.
@@ -51,11 +54,11 @@ else ifeq ($(TARGET),android)
     $(error TARGET=android: ANDROID_NDK_HOME is not set; $(NDK_NEED))
   else ifeq ($(wildcard $(CC)),)
     $(error TARGET=android: ANDROID_NDK_HOME=$(ANDROID_NDK_HOME) holds no toolchains/llvm/prebuilt/*/bin/$(notdir $(CC)); $(NDK_NEED))
-  else ifeq ($(wildcard $(SYSROOT_ANDROID)/lib/libjansson.a),)
-    $(error TARGET=android: SYSROOT_ANDROID=$(SYSROOT_ANDROID) holds no lib/libjansson.a; run scripts/android_deps.sh once)
+  else ifeq ($(wildcard $(SYSROOT_ANDROID)/lib/libsodium.a),)
+    $(error TARGET=android: SYSROOT_ANDROID=$(SYSROOT_ANDROID) holds no lib/libsodium.a; run scripts/android_deps.sh once)
   endif
   DEP_CFLAGS := -DFERRY_DEVICE -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT_ANDROID)/include
-  DEP_LIBS := -L$(SYSROOT_ANDROID)/lib -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a
+  DEP_LIBS := -L$(SYSROOT_ANDROID)/lib -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a -l:libsodium.a
   TARGET_CFLAGS := -fPIE
   TARGET_LDFLAGS := -pie -Wl,-z,max-page-size=16384 -Wl,-z,common-page-size=16384 -Wl,-z,noexecstack \
                     -Wl,-z,text -Wl,-z,relro -Wl,-z,now $(if $(filter release,$(MODE)),-s)
@@ -272,7 +275,7 @@ ARM_CPUS = max max,sve=off cortex-a76 neoverse-n1 cortex-a53
 ARM_KCHECK = $(foreach c,$(ARM_CPUS),"qemu-aarch64 -cpu $(c) build/aarch64/release/tests/kcheck/kcheck \
              $(if $(filter-out max,$(c)),--picked) $(if $(filter-out max cortex-a53,$(c)),--kernel matmul)")
 MASKED = "FY_CPU_MASK=0 $B/tests/kcheck/kcheck" $(foreach u,$(filter %/kernels/%,$(UNITS)),"FY_CPU_MASK=0 $(u)")
-ARM_UNIT_NAMES = base/test_hash base/test_ed25519 bundle/test_public_key base/test_json base/test_thread \
+ARM_UNIT_NAMES = base/test_hash bundle/test_public_key base/test_json base/test_thread \
                  kernels/test_encode_golden kernels/test_decode_golden kernels/test_row kernels/test_row_error kernels/test_kernels kernels/test_activation model/test_moe model/test_forward \
                  format/test_gguf model/test_sample model/test_sample_math model/test_sample_scan vocab/test_vocab
 TEST_SCRIPTS = $(filter-out tests/phone/phone.sh,$(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh tests/phone/*.sh)))

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The libraries of the device build for Android's C library: PCRE2, utf8proc and jansson, compiled with the NDK into
+# The libraries of the device build for Android's C library: PCRE2, utf8proc, jansson and libsodium, compiled with the NDK into
 # build/sysroot-android (or $SYSROOT_ANDROID). Debian's arm64 packages will not do, they are for glibc.
 #   usage: ANDROID_NDK_HOME=NDK scripts/android_deps.sh [SOURCES]
-# SOURCES: a directory with the three source trees (pcre2-*, utf8proc-*, jansson-*). Without it they are Debian's source
-# packages, which take apt-get, dpkg-source (package dpkg-dev) and a network; nothing is installed.
+# SOURCES: a directory with the four source trees (pcre2-*, utf8proc-*, jansson-*, libsodium-*). Without it they are Debian's
+# source packages, which take apt-get, dpkg-source (package dpkg-dev) and a network; nothing is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,9 +36,9 @@ fetch() { # by a private apt state, as scripts/bootstrap does
     apt=(-qq -o "Dir::State=$work/apt/state" -o "Dir::State::status=$work/apt/state/status" -o "Dir::Cache=$work/apt/cache"
         -o "Dir::Etc::sourcelist=$work/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null
         -o "APT::Sandbox::User=$(id -un)")
-    echo "android_deps: fetching the sources of pcre2, utf8proc and jansson from $mirror" >&2
+    echo "android_deps: fetching the sources of pcre2, utf8proc, jansson and libsodium from $mirror" >&2
     apt-get "${apt[@]}" update
-    (cd "$1" && apt-get "${apt[@]}" source --download-only pcre2 utf8proc jansson)
+    (cd "$1" && apt-get "${apt[@]}" source --download-only pcre2 utf8proc jansson libsodium)
     for dsc in "$1"/*.dsc; do
         (cd "$1" && dpkg-source --no-check -x "$dsc") >/dev/null 2>&1 || fail "$dsc: cannot be unpacked"
     done
@@ -56,7 +56,7 @@ fi
 tree() { # NAME: its source directory
     local found
     found=$(find "$sources" -mindepth 1 -maxdepth 1 -type d -name "$1-*" -print -quit)
-    [ -n "$found" ] || fail "$sources: holds no $1-*; expected the source trees of pcre2, utf8proc and jansson"
+    [ -n "$found" ] || fail "$sources: holds no $1-*; expected the source trees of pcre2, utf8proc, jansson and libsodium"
     echo "$found"
 }
 
@@ -79,7 +79,7 @@ archive() { # LIBRARY OPTIONS... -- SOURCES...
     echo "android_deps: $out/lib/$lib.a" >&2
 }
 
-pcre2=$(tree pcre2) utf8proc=$(tree utf8proc) jansson=$(tree jansson)
+pcre2=$(tree pcre2) utf8proc=$(tree utf8proc) jansson=$(tree jansson) sodium=$(tree libsodium)/src/libsodium
 rm -rf "$out"
 mkdir -p "$out/include" "$out/lib" "$work/pcre2"
 out=$(realpath "$out")
@@ -106,4 +106,13 @@ archive libjansson -DHAVE_STDINT_H=1 -DHAVE_SYS_TYPES_H -DHAVE_SYS_STAT_H -DHAVE
     -DHAVE_UNISTD_H -DHAVE_OPEN -DHAVE_CLOSE -DHAVE_READ -DHAVE_GETPID -DHAVE_GETTIMEOFDAY -DUSE_URANDOM=1 \
     -I"$work/jansson" -I"$jansson/src" -I"$jansson/android" -- "$jansson"/src/*.c
 
+# All of its sources in plain C: without configure's macros none takes instructions that a CPU may lack. configure would also
+# write version.h; the one of its Windows builds says the same.
+mkdir "$work/sodium"
+cp "$sodium/../../builds/msvc/version.h" "$work/sodium/"
+mapfile -t files < <(find "$sodium" -name '*.c' | sort)
+archive libsodium -DCONFIGURED=1 -DSODIUM_STATIC -I"$work/sodium" -I"$sodium/include/sodium" -I"$sodium/include" -- "${files[@]}"
+
 cp "$work/pcre2/pcre2.h" "$utf8proc/utf8proc.h" "$jansson/src/jansson.h" "$jansson/android/jansson_config.h" "$out/include/"
+cp -r "$sodium/include/sodium" "$out/include/"
+cp "$work/sodium/version.h" "$out/include/sodium/"

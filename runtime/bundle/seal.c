@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/ed25519.h"
-
 void fy_seal_close(fy_seal *s)
 {
     fy_str_release(&s->sig_text);
@@ -75,10 +73,10 @@ int fy_seal_does_not_fit(fy_err *e)
 
 int fy_seal_check(const fy_seal *s, uint8_t key[FY_PUBLIC_KEY_BYTES], fy_err *e)
 {
-    if (fy_seal_check_form(s, key, e) != 0)
+    bool fits = true;
+    if (fy_seal_check_form(s, key, e) != 0 ||
+        (s->has_key &&
+         fy_public_key_verify(key, s->manifest, (const uint8_t *)s->sig.ptr, &fits, e) != 0))
         return -1;
-    return !s->has_key || fy_ed25519_fits(key, s->manifest.ptr, s->manifest.len,
-                                          (const uint8_t *)s->sig.ptr)
-               ? 0
-               : fy_seal_does_not_fit(e);
+    return fits ? 0 : fy_seal_does_not_fit(e);
 }

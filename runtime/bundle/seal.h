@@ -26,8 +26,8 @@ int fy_seal_open(const char *dir, fy_seal *out, fy_err *e);
 void fy_seal_close(fy_seal *s);
 
 /* FY_EVERIFY, naming the file, when one of the two is not what it has to be: a key without a
- * signature, the wrong number of bytes, no key at all, a signature that does not fit. The key is
- * set when has_key. Computed by our own code on every build. */
+ * signature, the wrong number of bytes, not a key, a signature that does not fit. The key is set
+ * when has_key. */
 int fy_seal_check(const fy_seal *s, uint8_t key[FY_PUBLIC_KEY_BYTES], fy_err *e);
 
 /* What can be said before any signature is computed; the rest of fy_seal_check. */

@@ -62,7 +62,7 @@ printf '#!/bin/sh\nexec aarch64-linux-gnu-ar "$@"\n' >"$tools/llvm-ar"
 chmod +x "$tools"/*
 export ANDROID_NDK_HOME=$TMP/ndk NDK_LOG=$TMP/ndk.log SYSROOT_ANDROID=$TMP/sysroot
 check_status "libraries that are missing are named, with what makes them" 2 \
-    "SYSROOT_ANDROID=$TMP/sysroot holds no lib/libjansson.a; run scripts/android_deps.sh" android
+    "SYSROOT_ANDROID=$TMP/sysroot holds no lib/libsodium.a; run scripts/android_deps.sh" android
 mkdir "$TMP/sources"
 check_status "sources that are missing are named" 1 'holds no pcre2-\*; expected the source trees' scripts/android_deps.sh "$TMP/sources"
 
@@ -71,7 +71,7 @@ check_status "sources that are missing are named" 1 'holds no pcre2-\*; expected
 rm -rf "$TMP/sysroot"
 mkdir -p "$TMP"/sysroot/{include,lib}
 ln -s "$PWD"/build/sysroot/usr/lib/aarch64-linux-gnu/*.a "$TMP/sysroot/lib/"
-ln -s "$PWD"/build/sysroot/usr/include/{,aarch64-linux-gnu/}{pcre2,utf8proc,jansson}*.h "$TMP/sysroot/include/" 2>/dev/null
+ln -s "$PWD"/build/sysroot/usr/include/{,aarch64-linux-gnu/}{pcre2,utf8proc,jansson,sodium}* "$TMP/sysroot/include/" 2>/dev/null
 check "it builds with the NDK's compiler (a stub), without warnings" android WERROR=1 CFLAGS=-O0 B="$TMP/b"
 compiled=$(grep -- ' -c ' "$NDK_LOG") linked=$(grep -v -- ' -c ' "$NDK_LOG")
 lacking() { grep -vc -- "$1" <<<"$compiled"; }

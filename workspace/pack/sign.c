@@ -53,7 +53,7 @@ static int find_trusted(const fy_seal *s, const uint8_t *carried, char **name,
         if (carried != NULL)
             fits = memcmp(t.key[i].key, carried, FY_PUBLIC_KEY_BYTES) == 0;
         else
-            rc = fy_keys_verify(t.key[i].key, s->manifest, (const uint8_t *)s->sig.ptr, &fits, e);
+            rc = fy_public_key_verify(t.key[i].key, s->manifest, (const uint8_t *)s->sig.ptr, &fits, e);
         if (rc == 0 && fits) {
             memcpy(key, t.key[i].key, FY_PUBLIC_KEY_BYTES);
             *name = t.key[i].name;
@@ -80,7 +80,7 @@ static int check_by(const fy_seal *s, const char *key_path,
     uint8_t key[FY_PUBLIC_KEY_BYTES];
     bool fits;
     if (fy_keys_read_public(key_path, key, e) != 0 ||
-        fy_keys_verify(key, s->manifest, (const uint8_t *)s->sig.ptr, &fits, e) != 0)
+        fy_public_key_verify(key, s->manifest, (const uint8_t *)s->sig.ptr, &fits, e) != 0)
         return -1;
     if (!fits)
         return wrong_by(key_path,
@@ -101,7 +101,7 @@ static int check_listed(const fy_seal *s, const uint8_t carried[FY_PUBLIC_KEY_BY
     bool fits = true;
     if (s->has_key) {
         memcpy(key, carried, sizeof key);
-        if (fy_keys_verify(key, s->manifest, (const uint8_t *)s->sig.ptr, &fits, e) != 0)
+        if (fy_public_key_verify(key, s->manifest, (const uint8_t *)s->sig.ptr, &fits, e) != 0)
             return -1;
     }
     if (!fits) {

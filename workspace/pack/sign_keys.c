@@ -179,24 +179,6 @@ int fy_keys_sign(const char *path, fy_ask_passphrase *ask, void *user, const voi
     return rc;
 }
 
-int fy_keys_verify(const uint8_t key[FY_PUBLIC_KEY_BYTES], fy_span text,
-                   const uint8_t sig[FY_MANIFEST_SIG_BYTES], bool *fits, fy_err *e)
-{
-    EVP_PKEY *pkey = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key, FY_PUBLIC_KEY_BYTES);
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    int rc = 0;
-    *fits = false;
-    if (pkey == NULL || ctx == NULL || EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, pkey) != 1)
-        rc = fy_fail(e, FY_EIO, "OpenSSL cannot check a signature: %s", openssl_reason());
-    else
-        *fits = EVP_DigestVerify(ctx, sig, FY_MANIFEST_SIG_BYTES, (const uint8_t *)text.ptr,
-                                 text.len) == 1;
-    ERR_clear_error(); /* a signature that does not fit leaves its reason there */
-    EVP_MD_CTX_free(ctx);
-    EVP_PKEY_free(pkey);
-    return rc;
-}
-
 /* --- the user's list -------------------------------------------------------------------------- */
 
 void fy_trusted_keys_release(fy_trusted_keys *t)

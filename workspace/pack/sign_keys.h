@@ -18,10 +18,6 @@ int fy_keys_read_public(const char *path, uint8_t key[FY_PUBLIC_KEY_BYTES], fy_e
 int fy_keys_sign(const char *path, fy_ask_passphrase *ask, void *user, const void *p, size_t n,
                  uint8_t sig[FY_MANIFEST_SIG_BYTES], uint8_t key[FY_PUBLIC_KEY_BYTES], fy_err *e);
 
-/* Does the signature fit? -1 only when that could not be found out. */
-int fy_keys_verify(const uint8_t key[FY_PUBLIC_KEY_BYTES], fy_span text,
-                   const uint8_t sig[FY_MANIFEST_SIG_BYTES], bool *fits, fy_err *e);
-
 typedef struct {
     char *name; /* owned; of the file, without ".pem" or ".pub.pem" */
     uint8_t key[FY_PUBLIC_KEY_BYTES];
