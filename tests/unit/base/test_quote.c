@@ -1,6 +1,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,51 @@ static const struct {
     {"\xC2\x9B", 2, "\\u{9b}"},
     {"\xE2\x80\xAE" "evil", 7, "\\u{202e}evil"},
     {"\xE2\x80\xA8", 3, "\\u{2028}"},
+    {"\xC2\x80\xC2\x9F\xC2\xA0", 6, "\\u{80}\\u{9f}\xC2\xA0"},
     {"", 0, ""},
 };
+
+static void escaped_are_exactly_the_ranges_of_the_rule(void **state)
+{
+    (void)state;
+    static const uint32_t ranges[][2] = {
+        {0, 0x1F},          {0x5C, 0x5C},       {0x7F, 0x9F},         {0x61C, 0x61C},
+        {0x180E, 0x180E},   {0x200B, 0x200B},   {0x200E, 0x200F},     {0x2028, 0x202E},
+        {0x2060, 0x206F},   {0xFEFF, 0xFEFF},   {0xFFF9, 0xFFFB},     {0xE0000, 0xE007F},
+    };
+    fy_str one = {0}, name = {0}, shown = {0};
+    for (uint32_t cp = 0; cp <= 0x10FFFF; cp++) {
+        if (cp >= 0xD800 && cp < 0xE000)
+            continue;
+        bool escaped = false;
+        for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+            escaped |= cp >= ranges[i][0] && cp <= ranges[i][1];
+        fy_str_clear(&one);
+        fy_str_clear(&name);
+        fy_str_clear(&shown);
+        fy_str_put_utf8(&one, cp);
+        const fy_span text = {fy_str_z(&one), one.len};
+        fy_str_put_quoted(&name, text, SIZE_MAX);
+        fy_str_put_shown(&shown, text);
+        if (fy_span_eq((fy_span){fy_str_z(&name), name.len}, text) == escaped)
+            fail_msg("U+%04X in a name", (unsigned)cp);
+        const bool stays = cp == '\n' || cp == '\t' || cp == '\\';
+        if (fy_span_eq((fy_span){fy_str_z(&shown), shown.len}, text) == (escaped && !stays))
+            fail_msg("U+%04X in running text", (unsigned)cp);
+    }
+    fy_str_release(&one);
+    fy_str_release(&name);
+    fy_str_release(&shown);
+}
+
+static void running_text_keeps_its_lines_and_no_escape_of_a_terminal(void **state)
+{
+    (void)state;
+    fy_str s = {0};
+    fy_str_put_shown(&s, FY_SPAN("a\\b\n\tc\r\x1B]0;x\x07\xC2\x9B" "2J\xE2\x80\xAE\xFF\xF3\xA0\x81\x81"));
+    assert_string_equal(fy_str_z(&s), "a\\b\n\tc\\r\\x1b]0;x\\x07\\u{9b}2J\\u{202e}\\xff\\u{e0041}");
+    fy_str_release(&s);
+}
 
 static void harmful_characters_are_escaped_and_others_kept(void **state)
 {
@@ -75,6 +119,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(harmful_characters_are_escaped_and_others_kept),
+        cmocka_unit_test(escaped_are_exactly_the_ranges_of_the_rule),
+        cmocka_unit_test(running_text_keeps_its_lines_and_no_escape_of_a_terminal),
         cmocka_unit_test(text_that_does_not_fit_ends_in_dots),
         cmocka_unit_test(every_length_fits_its_buffer),
     };
