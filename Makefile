@@ -180,7 +180,7 @@ $B/ferry: $B/runtime/cli/main.o $(LIB)
 # Objects of their own: position independent, without assertions, nothing visible but what ferry.h declares.
 PIC_FLAGS := -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -DNDEBUG
 API_OBJS := $(API_SRCS:%.c=$B/pic/%.o)
-ENGINE_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/bundle/% runtime/kernels/kernel_check%,$(RT_SRCS))
+ENGINE_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/bundle/% runtime/kernels/kernel_vectors.c,$(RT_SRCS))
 ENGINE := $B/pic/engine.a
 API_LIBS := $B/lib/libferry.so.0 $B/lib/libferry.a
 
@@ -210,8 +210,14 @@ $B/lib/libferry.a: $(API_OBJS) $(ENGINE)
 	$(Q)$(OBJCOPY) --localize-hidden $B/pic/ferry.o
 	$(call say,AR,$@)$(AR) rcs $@ $B/pic/ferry.o
 
-$B/tests/unit/%: $B/tests/unit/%.o $(LIB)
-	$(call say,LD,$@)$(CC) $(filter-out -static,$(ALL_LDFLAGS)) -o $@ $< $(LIB) $(CHECK_LIBS) $(CHECK_DEP_LIBS) -lm
+# The checks of kcheck, of which unit tests and benches take data.
+KCHECKS := $B/tests/kcheck/checks.a
+$(KCHECKS): $(patsubst %.c,$B/%.o,$(sort $(wildcard tests/kcheck/kernel_check*.c)))
+	$(Q)rm -f $@
+	$(call say,AR,$@)$(AR) rcs $@ $^
+
+$B/tests/unit/%: $B/tests/unit/%.o $(KCHECKS) $(LIB)
+	$(call say,LD,$@)$(CC) $(filter-out -static,$(ALL_LDFLAGS)) -o $@ $^ $(CHECK_LIBS) $(CHECK_DEP_LIBS) -lm
 
 $B/tests/replay/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay_main.o $(LIB)
 	$(Q)mkdir -p $(@D)
@@ -237,7 +243,8 @@ $(EMULATED_DIR)/%.o: %.c $(EMULATED_DIR)/flags
 	$(Q)$(OBJCOPY) --redefine-syms=$@.names $@
 endif
 
-$B/tests/kcheck/kcheck: $(patsubst %.c,$B/%.o,$(sort $(wildcard tests/kcheck/*.c))) $(EMULATED) $(LIB)
+$B/tests/kcheck/kcheck: $(patsubst %.c,$B/%.o,$(filter-out tests/kcheck/kernel_check%,$(sort $(wildcard tests/kcheck/*.c)))) \
+                        $(EMULATED) $(KCHECKS) $(LIB)
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
 
 # --- tests -----------------------------------------------------------------------------------------------------
@@ -276,7 +283,7 @@ ARM_KCHECK = $(foreach c,$(ARM_CPUS),"qemu-aarch64 -cpu $(c) build/aarch64/relea
              $(if $(filter-out max,$(c)),--picked) $(if $(filter-out max cortex-a53,$(c)),--kernel matmul)")
 MASKED = "FY_CPU_MASK=0 $B/tests/kcheck/kcheck" $(foreach u,$(filter %/kernels/%,$(UNITS)),"FY_CPU_MASK=0 $(u)")
 ARM_UNIT_NAMES = base/test_hash bundle/test_public_key base/test_json base/test_thread \
-                 kernels/test_encode_golden kernels/test_decode_golden kernels/test_row kernels/test_row_error kernels/test_kernels kernels/test_activation model/test_moe model/test_forward \
+                 kernels/test_encode_golden kernels/test_decode_golden kernels/test_row kernels/test_row_error kernels/test_kernels kernels/test_kernel_vectors kernels/test_activation model/test_moe model/test_forward \
                  format/test_gguf model/test_sample model/test_sample_math model/test_sample_scan vocab/test_vocab
 TEST_SCRIPTS = $(filter-out tests/phone/phone.sh,$(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh tests/phone/*.sh)))
 
@@ -307,7 +314,7 @@ soak: all programs
 .PHONY: kcheck
 kcheck: $B/tests/kcheck/kcheck
 
-$B/tests/bench/%: $B/tests/bench/%.o $(LIB)
+$B/tests/bench/%: $B/tests/bench/%.o $(KCHECKS) $(LIB)
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
 
 $B/tests/e2e/%: $B/tests/e2e/%.o

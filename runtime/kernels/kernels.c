@@ -1,15 +1,30 @@
+/* The list of kernels as a table, and which of them a CPU gets. */
 #include "kernels/kernels.h"
 
+#include <string.h>
+
 #include "kernels/kernel_impl.h"
+
+#define FY_KERNEL(op, isa, needs) \
+    {#op, #isa, needs, offsetof(fy_kernels, op), (void (*)(void))fy_##op##__##isa},
+const fy_kernel_row fy_kernel_rows[] = {
+#include "kernels/kernel_list.h"
+};
+#undef FY_KERNEL
+const int fy_n_kernel_rows = sizeof fy_kernel_rows / sizeof fy_kernel_rows[0];
+
+void fy_kernel_install(fy_kernels *k, const fy_kernel_row *row)
+{
+    memcpy((char *)k + row->member, &row->function, sizeof row->function);
+}
 
 fy_kernels fy_kernels_for(uint32_t features)
 {
     fy_kernels k = {.features = features};
-#define FY_KERNEL(op, isa, needs)                            \
-    if ((features & (uint32_t)(needs)) == (uint32_t)(needs)) \
-        k.op = fy_##op##__##isa;
-#include "kernels/kernel_list.h"
-#undef FY_KERNEL
+    for (int i = 0; i < fy_n_kernel_rows; i++) {
+        if ((features & fy_kernel_rows[i].needs) == fy_kernel_rows[i].needs)
+            fy_kernel_install(&k, &fy_kernel_rows[i]);
+    }
     return k;
 }
 

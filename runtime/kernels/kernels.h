@@ -196,6 +196,20 @@ typedef struct {
 /* The table for a feature mask (base/cpu.h). features = 0 is the scalar specification. */
 fy_kernels fy_kernels_for(uint32_t features);
 
+/* A line of kernel_list.h. */
+typedef struct {
+    const char *op, *isa;
+    uint32_t needs;         /* features */
+    size_t member;          /* where fy_kernels has it */
+    void (*function)(void); /* of the member's type */
+} fy_kernel_row;
+
+extern const fy_kernel_row fy_kernel_rows[];
+extern const int fy_n_kernel_rows;
+
+/* Puts the kernel of a row into its member. */
+void fy_kernel_install(fy_kernels *k, const fy_kernel_row *row);
+
 /* The matmul of a weight type, or NULL when ferry cannot compute with it. */
 fy_matmul_fn *fy_kernels_matmul(const fy_kernels *k, fy_type weights);
 /* True when that matmul wants quantized activations. */

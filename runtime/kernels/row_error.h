@@ -19,4 +19,13 @@ void fy_error_sums_join(fy_error_sums *s, const fy_error_sums *next);
 /* The limits of the n values of a row of blocks, for the kernel: a pair for each FY_LIMIT_ELEMS. */
 void fy_row_limits(fy_type t, float *limits, const void *row, int64_t n);
 
+/* How the levels of a block follow from its bytes: (low .. high) * scale + min. The K types have
+ * such a scale and minimum for the scales and minimums of their sub-blocks. */
+typedef struct {
+    int low, high;
+    int scale_at, min_at; /* offsets of f16 numbers; min_at 0: there is none */
+} fy_block_form;
+
+fy_block_form fy_block_form_of(fy_type t);
+
 #endif

@@ -13,7 +13,7 @@
 #include "arch/arch.h"
 #include "base/opts.h"
 #include "format/gguf_write.h"
-#include "kernels/kernel_check.h"
+#include "tests/kcheck/kernel_check.h"
 #include "kernels/row.h"
 
 typedef struct {

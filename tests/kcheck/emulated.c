@@ -4,18 +4,15 @@
 #include "tests/kcheck/kcheck.h"
 
 #define NOTHING(op, isa)
-#define INSTALL(op, isa)                                                   \
-    extern __typeof__(*((fy_kernels *)0)->op) fy_##op##__##isa##_emulated; \
-    static void install_##op##_##isa(fy_kernels *k)                        \
-    {                                                                      \
-        k->op = fy_##op##__##isa##_emulated;                               \
-    }
-#define ROW(op, isa) {#op, #isa " emulated", FY_CPU_AVX2, install_##op##_##isa},
+#define DECLARE(op, isa) extern __typeof__(*((fy_kernels *)0)->op) fy_##op##__##isa##_emulated;
+#define ROW(op, isa)                                               \
+    {#op, #isa " emulated", FY_CPU_AVX2, offsetof(fy_kernels, op), \
+     (void (*)(void))fy_##op##__##isa##_emulated},
 
 #define ONCE_scalar  NOTHING
 #define ONCE_avx2    NOTHING
-#define ONCE_avxvnni INSTALL
-#define ONCE_avx512  INSTALL
+#define ONCE_avxvnni DECLARE
+#define ONCE_avx512  DECLARE
 #if defined(__x86_64__)
 #define FY_KERNEL(op, isa, needs) ONCE_##isa(op, isa)
 #include "kernels/kernel_list.h"
@@ -26,7 +23,7 @@
 #undef ONCE_avx512
 #define ONCE_avxvnni ROW
 #define ONCE_avx512  ROW
-const fy_kc_row kc_emulated_rows[] = {
+const fy_kernel_row kc_emulated_rows[] = {
 #if defined(__x86_64__)
 #define FY_KERNEL(op, isa, needs) ONCE_##isa(op, isa)
 #include "kernels/kernel_list.h"

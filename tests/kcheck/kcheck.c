@@ -7,14 +7,14 @@
 #include "base/cpu.h"
 #include "base/opts.h"
 
-static fy_kc_memory *memory;
+static void *work;
 
-static bool holds_up_to(kc_side last, const fy_kc_row *row, const fy_kc_property *p, uint64_t seed,
-                        fy_kc_case *t)
+static bool holds_up_to(kc_side last, const fy_kernel_row *row, const fy_kc_property *p,
+                        uint64_t seed, fy_kc_case *t)
 {
     for (int side = KC_AT_END; side <= (int)last; side++) {
         *t = fy_kc_case_of(row, p, seed + (uint64_t)side);
-        t->work = fy_kc_memory_work(memory);
+        t->work = work;
         t->place = kc_place_guarded;
         kc_slots_side((kc_side)side);
         if (!kc_run_guarded(p->check, t))
@@ -24,11 +24,11 @@ static bool holds_up_to(kc_side last, const fy_kc_row *row, const fy_kc_property
 }
 
 /* No later row of the list is for the same operation and this CPU. */
-static bool is_picked(const fy_kc_row *row, uint32_t features)
+static bool is_picked(const fy_kernel_row *row, uint32_t features)
 {
     if ((features & row->needs) != row->needs)
         return false;
-    for (const fy_kc_row *r = row + 1; r < fy_kc_rows + fy_kc_n_rows; r++) {
+    for (const fy_kernel_row *r = row + 1; r < fy_kernel_rows + fy_n_kernel_rows; r++) {
         if (strcmp(r->op, row->op) == 0 && (features & r->needs) == r->needs)
             return false;
     }
@@ -48,7 +48,7 @@ typedef struct {
     int n, n_failed;
 } progress;
 
-static void check_property(progress *p, const fy_kc_row *row, const fy_kc_property *property)
+static void check_property(progress *p, const fy_kernel_row *row, const fy_kc_property *property)
 {
     const kc_side last = p->o->picked ? KC_AT_END : KC_AT_START;
     const uint64_t seed = (uint64_t)p->o->seed;
@@ -69,13 +69,13 @@ static void check_property(progress *p, const fy_kc_row *row, const fy_kc_proper
     fflush(stdout);
 }
 
-static bool is_asked(const progress *p, const fy_kc_row *row, const fy_kc_property *property)
+static bool is_asked(const progress *p, const fy_kernel_row *row, const fy_kc_property *property)
 {
     return fy_kc_is_asked(row, property) &&
            (!p->o->picked || property->against_spec || !fy_kc_has_spec_property(row->op));
 }
 
-static void check_rows(progress *p, const fy_kc_row *rows, int n_rows)
+static void check_rows(progress *p, const fy_kernel_row *rows, int n_rows)
 {
     for (int i = 0; i < n_rows; i++) {
         if (p->o->kernel != NULL && strstr(rows[i].op, p->o->kernel) == NULL)
@@ -94,7 +94,7 @@ static void check_all(progress *p, bool only_count)
 {
     p->n = 0;
     p->only_count = only_count;
-    check_rows(p, fy_kc_rows, fy_kc_n_rows);
+    check_rows(p, fy_kernel_rows, fy_n_kernel_rows);
     if (!p->o->picked)
         check_rows(p, kc_emulated_rows, kc_n_emulated_rows);
 }
@@ -150,9 +150,9 @@ int main(int argc, char **argv)
         return 0;
     }
     kc_slots_open();
-    memory = fy_kc_memory_new(&e);
-    if (memory == NULL) {
-        fprintf(stderr, "kcheck: %s\n", e.msg);
+    work = calloc(1, FY_KC_WORK_BYTES);
+    if (work == NULL) {
+        fprintf(stderr, "kcheck: out of memory\n");
         return 2;
     }
     progress p = {.features = features, .o = &o};
@@ -160,6 +160,6 @@ int main(int argc, char **argv)
     printf("1..%d\n", p.n);
     printf("# %s, seed %lld\n", fy_cpu_describe(features), (long long)o.seed);
     check_all(&p, false);
-    fy_kc_memory_free(memory);
+    free(work);
     return p.n_failed != 0;
 }

@@ -1,4 +1,4 @@
-/* kcheck runs the checks of kernels/kernel_check.h with guards around every buffer.
+/* kcheck runs the checks of kernel_check.h with guards around every buffer.
  *
  * One result is one kernel and one property, in TAP. Each property runs twice: with all buffers
  * ending at an inaccessible page, then with all buffers beginning behind one, so that touching a
@@ -7,10 +7,10 @@
 #ifndef FY_TESTS_KCHECK_H
 #define FY_TESTS_KCHECK_H
 
-#include "kernels/kernel_check.h"
+#include "tests/kcheck/kernel_check.h"
 
 /* Kernels over an emulation of instructions that this CPU may lack (emulated.c). */
-extern const fy_kc_row kc_emulated_rows[];
+extern const fy_kernel_row kc_emulated_rows[];
 extern const int kc_n_emulated_rows;
 
 /* --- buffers (guard.c) --- */

@@ -109,10 +109,10 @@ static const struct {
     {"matmul_q5_k", FY_Q5_K}, {"matmul_q6_k", FY_Q6_K},
 };
 
-static void bench_product(const fy_kc_row *row, fy_type type, double bandwidth)
+static void bench_product(const fy_kernel_row *row, fy_type type, double bandwidth)
 {
     fy_kernels k = fy_kernels_for(0);
-    row->install(&k);
+    fy_kernel_install(&k, row);
     product p = make_product(type);
     const size_t row_bytes = (size_t)fy_type_row_bytes(type, K);
     const double decode =
@@ -352,7 +352,7 @@ static const struct {
     {"decode_q6_k", N, run_decode_q6_k},
 };
 
-static void bench_vector(const fy_kc_row *row, size_t op)
+static void bench_vector(const fy_kernel_row *row, size_t op)
 {
     const size_t bytes = (size_t)KEYS * DIM * sizeof(float);
     const vectors v = {.x = filled(bytes),
@@ -368,7 +368,7 @@ static void bench_vector(const fy_kc_row *row, size_t op)
         ((uint16_t *)v.coded)[i] = 0x3c00;
     }
     fy_kernels k = fy_kernels_for(0);
-    row->install(&k);
+    fy_kernel_install(&k, row);
     int64_t calls = 0;
     const double begin = now();
     do {
@@ -393,8 +393,8 @@ void kc_bench(uint32_t features, const char *filter)
     }
     printf("reading %d MB, one thread: %.2f GB/s\n\n", READ_MEGABYTES, bandwidth * 1e-9);
     printf("%-15s %-8s %13s %7s %17s\n", "kernel", "isa", "decode", "of read", "128 columns");
-    for (int i = 0; i < fy_kc_n_rows; i++) {
-        const fy_kc_row *row = &fy_kc_rows[i];
+    for (int i = 0; i < fy_n_kernel_rows; i++) {
+        const fy_kernel_row *row = &fy_kernel_rows[i];
         if ((features & row->needs) != row->needs ||
             (filter != NULL && strstr(row->op, filter) == NULL))
             continue;

@@ -23,8 +23,7 @@ static const fy_opt opts[] = {
         .name = "quick",
         .kind = FY_OPT_FLAG,
         .offset = offsetof(options, quick),
-        .help = "Compare kernels with the specification only, hash no files, take one prompt of "
-                "parity.json and one second of measuring."},
+        .help = "Hash no files, take one prompt of parity.json and one second of measuring."},
     FY_ROW_THREADS_OF(engine.n_threads),
     {.group = "Output",
      .name = "json",
@@ -266,7 +265,7 @@ static int test_all(job *j, fy_err *e)
     if (o->engine.model != NULL && o->engine.dir != NULL)
         return fy_fail(e, FY_EARG, "two models: give either a GGUF file (-m) or a workspace (-d)");
     fy_log(FY_LOG_INFO, "checking kernels");
-    if (fy_self_kernels(&j->checks, o->quick, e) != 0 || check_model(j, e) != 0)
+    if (fy_self_kernels(&j->checks, e) != 0 || check_model(j, e) != 0)
         return -1;
     double seconds = o->quick ? 1 : 10;
     fy_log(FY_LOG_INFO, "measuring for %.0f s", seconds);

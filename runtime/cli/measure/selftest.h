@@ -32,9 +32,8 @@ int fy_self_add_error(fy_self_checks *l, const char *name, double seconds, const
                       fy_err *e);
 void fy_self_release(fy_self_checks *l);
 
-/* Every kernel of this build that the CPU can run, against the scalar specification and, unless
- * quick, its contract. */
-int fy_self_kernels(fy_self_checks *l, bool quick, fy_err *e);
+/* Every kernel of this build that the CPU can run, on fixed vectors. */
+int fy_self_kernels(fy_self_checks *l, fy_err *e);
 
 /* The hash of every file of a workspace. */
 int fy_self_files(fy_self_checks *l, const char *dir, int n_threads, fy_err *e);

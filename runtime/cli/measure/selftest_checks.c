@@ -12,7 +12,7 @@
 #include "cli/measure/parity.h"
 #include "cli/measure/selftest.h"
 #include "cli/verb.h"
-#include "kernels/kernel_check.h"
+#include "kernels/kernel_vectors.h"
 
 /* --- the list --------------------------------------------------------------------------------- */
 
@@ -58,33 +58,27 @@ void fy_self_release(fy_self_checks *l)
 
 /* --- kernels ---------------------------------------------------------------------------------- */
 
-static int check_kernel(fy_self_checks *l, const fy_kc_row *row, bool quick, fy_kc_memory *m,
-                        fy_err *e)
+int fy_self_kernels(fy_self_checks *l, fy_err *e)
 {
-    char name[64];
-    fy_err why = {0};
-    int n = 0;
-    snprintf(name, sizeof name, "kernel %s %s", row->op, row->isa);
-    if ((fy_cpu_features() & row->needs) != row->needs)
-        return fy_self_add(l, name, FY_SELF_SKIPPED, 0, e, "this CPU lacks it");
-    double begin = fy_now_s();
-    int rc = fy_kc_run(row, quick, 1, m, &n, &why);
-    double took = fy_now_s() - begin;
-    if (rc != 0)
-        return fy_self_add_error(l, name, took, &why, e);
-    /* the specification itself has nothing to be compared with in a quick run */
-    return n == 0
-               ? 0
-               : fy_self_add(l, name, FY_SELF_OK, took, e, "%d propert%s", n, n == 1 ? "y" : "ies");
-}
-
-int fy_self_kernels(fy_self_checks *l, bool quick, fy_err *e)
-{
-    fy_kc_memory *m = fy_kc_memory_new(e);
-    int rc = m != NULL ? 0 : -1;
-    for (int i = 0; rc == 0 && i < fy_kc_n_rows; i++)
-        rc = check_kernel(l, &fy_kc_rows[i], quick, m, e);
-    fy_kc_memory_free(m);
+    int rc = 0;
+    for (const fy_kernel_row *row = fy_kernel_rows;
+         rc == 0 && row < fy_kernel_rows + fy_n_kernel_rows; row++) {
+        char name[64];
+        fy_err why = {0};
+        int n = 0;
+        snprintf(name, sizeof name, "kernel %s %s", row->op, row->isa);
+        if ((fy_cpu_features() & row->needs) != row->needs) {
+            rc = fy_self_add(l, name, FY_SELF_SKIPPED, 0, e, "this CPU lacks it");
+            continue;
+        }
+        fy_kernels k = fy_kernels_for(0);
+        fy_kernel_install(&k, row);
+        double begin = fy_now_s();
+        int bad = fy_kernel_vectors(row->op, &k, &n, &why);
+        double took = fy_now_s() - begin;
+        rc = bad != 0 ? fy_self_add_error(l, name, took, &why, e)
+                      : fy_self_add(l, name, FY_SELF_OK, took, e, "%d vectors", n);
+    }
     return rc;
 }
 

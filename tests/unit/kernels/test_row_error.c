@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/cpu.h"
-#include "kernels/kernel_check.h"
+#include "tests/kcheck/kernel_check.h"
 #include "kernels/row.h"
 #include "kernels/row_error.h"
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/kernel_check.h"
+#include "tests/kcheck/kernel_check.h"
 
 enum { MAX_BLOCKS = 72, ROUNDS = 60 };
 
@@ -18,7 +18,7 @@ typedef enum {
     FLAT,     /* all values equal, or two neighbouring floats */
     FAINT,    /* the f16 scale is subnormal or zero */
     TINY,     /* the scale or its inverse leaves the range of f32 */
-    HUGE,     /* up to the largest f32: the f16 scale overflows */
+    VAST,     /* up to the largest f32: the f16 scale overflows */
     ZERO,
     N_UNMIXED,
     MIXED = N_UNMIXED, /* any of these in each block of 32: in a superblock side by side */
@@ -94,7 +94,7 @@ static float value_of(fy_kc_random *r, kind how, const common *c, int i)
         return n * c->faint;
     case TINY:
         return n * c->tiny;
-    case HUGE:
+    case VAST:
         return fy_kc_uniform(r) * (i == c->at ? 3.4e38f : ldexpf(1.0f, fy_kc_between(r, 10, 127)));
     case NOT_FINITE:
         return i != c->at ? n : fy_kc_next(r) & 1 ? c->sign * INFINITY : NAN;
@@ -339,7 +339,7 @@ bool fy_kc_encode_near(fy_kc_case *t)
     const int n = max_rows_blocks(t), block = (int)rows_elems(t, 1);
     for (int i = 0; i < rounds(t); i++) {
         for (kind how = 0; how < N_KINDS; how++) {
-            if (how == TINY || how == HUGE || how == MIXED)
+            if (how == TINY || how == VAST || how == MIXED)
                 continue; /* scales that f16 does not have */
             fill_rows(t, how, n);
             const float *y = decode(t, &t->spec, encode(t, &t->k, n), n);

@@ -2,7 +2,7 @@
  * and blocks of random bytes. */
 #include <string.h>
 
-#include "kernels/kernel_check.h"
+#include "tests/kcheck/kernel_check.h"
 
 /* The f16 numbers of a block. */
 static const struct {

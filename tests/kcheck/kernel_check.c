@@ -1,28 +1,9 @@
-#include "kernels/kernel_check.h"
+#include "tests/kcheck/kernel_check.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include "base/progress.h"
-#include "kernels/kernel_impl.h"
-
-#define FY_KERNEL(op, isa, needs)                   \
-    static void install_##op##_##isa(fy_kernels *k) \
-    {                                               \
-        k->op = fy_##op##__##isa;                   \
-    }
-#include "kernels/kernel_list.h"
-#undef FY_KERNEL
-
-#define FY_KERNEL(op, isa, needs) {#op, #isa, needs, install_##op##_##isa},
-const fy_kc_row fy_kc_rows[] = {
-#include "kernels/kernel_list.h"
-};
-#undef FY_KERNEL
-const int fy_kc_n_rows = sizeof fy_kc_rows / sizeof fy_kc_rows[0];
 
 const fy_kc_property fy_kc_properties[] = {
     {"act_quantize", 0, true, "equals the specification", fy_kc_act_equals_spec},
@@ -74,21 +55,26 @@ const fy_kc_property fy_kc_properties[] = {
      fy_kc_matmul_any_shape},
     {"attend_dots_f32", FY_F32, true, "equals the specification", fy_kc_attend_dots_equal_spec},
     {"attend_dots_f32", FY_F32, false, "is near the product in double", fy_kc_attend_dots_near},
-    {"attend_dots_f32", FY_F32, false, "gives each query and key the same bits alone", fy_kc_attend_dots_alone},
+    {"attend_dots_f32", FY_F32, false, "gives each query and key the same bits alone",
+     fy_kc_attend_dots_alone},
     {"attend_dots_f16", FY_F16, true, "equals the specification", fy_kc_attend_dots_equal_spec},
     {"attend_dots_f16", FY_F16, false, "is near the product in double", fy_kc_attend_dots_near},
-    {"attend_dots_f16", FY_F16, false, "gives each query and key the same bits alone", fy_kc_attend_dots_alone},
+    {"attend_dots_f16", FY_F16, false, "gives each query and key the same bits alone",
+     fy_kc_attend_dots_alone},
     {"attend_softmax", 0, true, "equals the specification", fy_kc_attend_softmax_equals_spec},
     {"attend_softmax", 0, false, "is near softmax in double", fy_kc_attend_softmax_near},
     {"attend_add_f32", FY_F32, true, "equals the specification", fy_kc_attend_add_equals_spec},
     {"attend_add_f32", FY_F32, false, "is near the sum in double", fy_kc_attend_add_near},
-    {"attend_add_f32", FY_F32, false, "gives each query the same bits alone and in parts", fy_kc_attend_add_alone},
+    {"attend_add_f32", FY_F32, false, "gives each query the same bits alone and in parts",
+     fy_kc_attend_add_alone},
     {"attend_add_f16", FY_F16, true, "equals the specification", fy_kc_attend_add_equals_spec},
     {"attend_add_f16", FY_F16, false, "is near the sum in double", fy_kc_attend_add_near},
-    {"attend_add_f16", FY_F16, false, "gives each query the same bits alone and in parts", fy_kc_attend_add_alone},
+    {"attend_add_f16", FY_F16, false, "gives each query the same bits alone and in parts",
+     fy_kc_attend_add_alone},
     {"attend_add_q8_0", FY_Q8_0, true, "equals the specification", fy_kc_attend_add_equals_spec},
     {"attend_add_q8_0", FY_Q8_0, false, "is near the sum in double", fy_kc_attend_add_near},
-    {"attend_add_q8_0", FY_Q8_0, false, "gives each query the same bits alone and in parts", fy_kc_attend_add_alone},
+    {"attend_add_q8_0", FY_Q8_0, false, "gives each query the same bits alone and in parts",
+     fy_kc_attend_add_alone},
     {"rms_norm", 0, true, "equals the specification", fy_kc_rms_norm_equals_spec},
     {"rms_norm", 0, false, "is near the norm in double", fy_kc_rms_norm_near},
     {"rms_norm", 0, false, "gives the same bits in place", fy_kc_rms_norm_in_place},
@@ -238,16 +224,16 @@ bool fy_kc_same_all(fy_kc_case *t, const char *what, const float *got, const flo
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-bool fy_kc_is_asked(const fy_kc_row *row, const fy_kc_property *p)
+bool fy_kc_is_asked(const fy_kernel_row *row, const fy_kc_property *p)
 {
     return strcmp(p->op, row->op) == 0 && !(p->against_spec && strcmp(row->isa, "scalar") == 0);
 }
 
-fy_kc_case fy_kc_case_of(const fy_kc_row *row, const fy_kc_property *p, uint64_t seed)
+fy_kc_case fy_kc_case_of(const fy_kernel_row *row, const fy_kc_property *p, uint64_t seed)
 {
     fy_kc_case t = {
         .k = fy_kernels_for(0), .spec = fy_kernels_for(0), .type = p->type, .random = {seed}};
-    row->install(&t.k);
+    fy_kernel_install(&t.k, row);
     return t;
 }
 
@@ -264,46 +250,6 @@ void *fy_kc_place_copy(fy_kc_case *t, fy_kc_slot slot, const void *from, size_t 
     return p;
 }
 
-struct fy_kc_memory {
-    void *work;                   /* owned */
-    uint8_t *slot[FY_KC_N_SLOTS]; /* owned */
-};
-
-fy_kc_memory *fy_kc_memory_new(fy_err *e)
-{
-    fy_kc_memory *m = calloc(1, sizeof *m);
-    bool ok = m != NULL && (m->work = calloc(1, FY_KC_WORK_BYTES)) != NULL;
-    for (int i = 0; ok && i < FY_KC_N_SLOTS; i++)
-        ok = (m->slot[i] = aligned_alloc(64, FY_KC_SLOT_BYTES)) != NULL;
-    if (ok)
-        return m;
-    fy_kc_memory_free(m);
-    fy_nomem(e);
-    return NULL;
-}
-
-void fy_kc_memory_free(fy_kc_memory *m)
-{
-    if (m == NULL)
-        return;
-    for (int i = 0; i < FY_KC_N_SLOTS; i++)
-        free(m->slot[i]);
-    free(m->work);
-    free(m);
-}
-
-void *fy_kc_memory_work(fy_kc_memory *m)
-{
-    return m->work;
-}
-
-static void *place_plain(fy_kc_slot slot, size_t n_bytes, void *user)
-{
-    fy_kc_memory *m = user;
-    (void)n_bytes;
-    return m->slot[slot];
-}
-
 bool fy_kc_has_spec_property(const char *op)
 {
     for (int i = 0; i < fy_kc_n_properties; i++) {
@@ -311,25 +257,4 @@ bool fy_kc_has_spec_property(const char *op)
             return true;
     }
     return false;
-}
-
-int fy_kc_run(const fy_kc_row *row, bool only_spec, uint64_t seed, fy_kc_memory *m, int *n_checks,
-              fy_err *e)
-{
-    for (int i = 0; i < fy_kc_n_properties; i++) {
-        const fy_kc_property *p = &fy_kc_properties[i];
-        if (!fy_kc_is_asked(row, p) ||
-            (only_spec && !p->against_spec && fy_kc_has_spec_property(row->op)))
-            continue;
-        if (fy_check_interrupt(e) != 0)
-            return -1;
-        fy_kc_case t = fy_kc_case_of(row, p, seed);
-        t.work = m->work;
-        t.place = place_plain;
-        t.user = m;
-        ++*n_checks;
-        if (!p->check(&t))
-            return fy_fail(e, FY_EVERIFY, "%s: %s", p->property, t.why);
-    }
-    return 0;
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/kernel_check.h"
+#include "tests/kcheck/kernel_check.h"
 
 /* Unit roundoff of f32; what fy_exp may be off by, relatively. */
 #define U         0x1p-24

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/kernel_check.h"
+#include "tests/kcheck/kernel_check.h"
 
 enum { MAX_N = 1100, MAX_LIMITS = (MAX_N / FY_LIMIT_ELEMS + 1) * 2, N_KINDS = 6 };
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/kernel_check.h"
+#include "tests/kcheck/kernel_check.h"
 
 enum { ALL = 65536, N_VALUES = 6 * 65536 };
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/kernel_check.h"
+#include "tests/kcheck/kernel_check.h"
 
 enum {
     ROWS = 36,

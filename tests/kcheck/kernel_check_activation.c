@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/kernel_check.h"
+#include "tests/kcheck/kernel_check.h"
 
 #define U 0x1p-24 /* unit roundoff of f32 */
 

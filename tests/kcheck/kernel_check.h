@@ -1,29 +1,18 @@
-/* Holds every kernel of kernel_list.h to its contract (kernels.h) and to the scalar specification:
- * what tests/kcheck runs with inaccessible pages around the buffers, and `ferry selftest` on the
- * machine it finds itself on.
+/* Holds every kernel of kernel_list.h to its contract (kernels.h) and to the scalar specification,
+ * on random data with inaccessible pages around the buffers.
  *
  * A check is one property of one operation. It makes its data from a seed, puts it where `place`
  * says, runs the kernel, and compares. */
-#ifndef FY_KERNELS_KERNEL_CHECK_H
-#define FY_KERNELS_KERNEL_CHECK_H
+#ifndef FY_TESTS_KERNEL_CHECK_H
+#define FY_TESTS_KERNEL_CHECK_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
 #include "kernels/kernels.h"
 
 /* --- kernels and properties ------------------------------------------------------------------- */
-
-typedef struct {
-    const char *op, *isa;
-    uint32_t needs;                 /* features */
-    void (*install)(fy_kernels *k); /* puts the kernel into its member */
-} fy_kc_row;
-
-extern const fy_kc_row fy_kc_rows[]; /* kernel_list.h */
-extern const int fy_kc_n_rows;
 
 typedef struct {
     uint64_t state;
@@ -74,26 +63,12 @@ typedef struct {
 
 extern const fy_kc_property fy_kc_properties[];
 extern const int fy_kc_n_properties;
-bool fy_kc_is_asked(const fy_kc_row *row, const fy_kc_property *p);
+bool fy_kc_is_asked(const fy_kernel_row *row, const fy_kc_property *p);
 /* Some property of the operation compares with the specification. */
 bool fy_kc_has_spec_property(const char *op);
 
 /* A case of a kernel; its `work`, `place` and `user` are the caller's to set. */
-fy_kc_case fy_kc_case_of(const fy_kc_row *row, const fy_kc_property *p, uint64_t seed);
-
-/* --- running without guards ------------------------------------------------------------------- */
-
-/* Heap memory for checks, FY_KC_WORK_BYTES and a buffer per slot; NULL when there is none. */
-typedef struct fy_kc_memory fy_kc_memory;
-fy_kc_memory *fy_kc_memory_new(fy_err *e);
-void fy_kc_memory_free(fy_kc_memory *m); /* NULL is fine */
-void *fy_kc_memory_work(fy_kc_memory *m);
-
-/* FY_EVERIFY "PROPERTY: what differs" for the first property of the kernel that does not hold;
- * FY_EINTR. only_spec: where there are some, only those that compare with the specification.
- * *n_checks counts. */
-int fy_kc_run(const fy_kc_row *row, bool only_spec, uint64_t seed, fy_kc_memory *m, int *n_checks,
-              fy_err *e);
+fy_kc_case fy_kc_case_of(const fy_kernel_row *row, const fy_kc_property *p, uint64_t seed);
 
 /* --- for checks ------------------------------------------------------------------------------- */
 
