@@ -398,6 +398,23 @@ void fy_out_begin_sync(fy_out *o, uint64_t off, uint64_t n)
     sync_file_range(o->fd, (off_t)off, (off_t)n, SYNC_FILE_RANGE_WRITE);
 }
 
+void fy_flush_behind(int fd, uint64_t at, size_t n)
+{
+    const uint64_t step = (uint64_t)32 << 20;
+    for (uint64_t k = at / step; k < (at + n) / step; k++) {
+        sync_file_range(fd, (off_t)(k * step), (off_t)step, SYNC_FILE_RANGE_WRITE);
+        if (k > 0)
+            sync_file_range(fd, (off_t)((k - 1) * step), (off_t)step,
+                            SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+                                SYNC_FILE_RANGE_WAIT_AFTER);
+    }
+}
+
+void fy_out_flush_behind(fy_out *o, uint64_t at, size_t n)
+{
+    fy_flush_behind(o->fd, at, n);
+}
+
 void fy_sync_dir_of(const char *path)
 {
     char *dir = strdup(path);

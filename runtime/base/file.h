@@ -75,6 +75,12 @@ int fy_out_pwrite(fy_out *o, const void *p, size_t n, uint64_t off, fy_err *e);
  * little is left for fy_out_sync or fy_out_commit to wait for. Advice only: never fails. */
 void fy_out_begin_sync(fy_out *o, uint64_t off, uint64_t n);
 
+/* After a write of n bytes at `at` to a file that grows from its beginning: every 32 MiB the system
+ * begins to write what came last to the disk, and what came 32 MiB before that must have arrived. So
+ * no flush takes long, and a Ctrl-C is heard between them. Advice only: never fails. */
+void fy_flush_behind(int fd, uint64_t at, size_t n);
+void fy_out_flush_behind(fy_out *o, uint64_t at, size_t n);
+
 /* fsync, rename to the final name, fsync of the directory; frees `o` in every case.
  * On failure the .part file is removed. */
 int fy_out_commit(fy_out *o, fy_err *e);

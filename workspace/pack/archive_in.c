@@ -1,3 +1,5 @@
+/* A tar archive through libarchive's reader: where it is at, for messages; what it unfolds to; and
+ * that Ctrl-C is heard whatever the library is doing. */
 #include "workspace/pack/archive_in.h"
 
 #include <archive.h>
@@ -8,13 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/math.h"
 #include "base/progress.h"
 #include "format/sniff.h"
 
 #define READ_BYTES  ((size_t)1 << 18)
 #define DRAIN_BYTES ((size_t)1 << 20)
 #define BOMB_RATIO  1000
-#define BOMB_FLOOR  ((int64_t)64 << 20)
+#define BOMB_FLOOR  ((uint64_t)64 << 20)
 
 /* --- the source ------------------------------------------------------------------------------- */
 
@@ -31,6 +34,10 @@ static la_ssize_t on_read(struct archive *a, void *user, const void **p)
 {
     fy_archive_in *in = user;
     la_ssize_t n;
+    if (fy_interrupted) { /* the library may read gigabytes before it returns to us */
+        archive_set_error(a, EINTR, "interrupted");
+        return -1;
+    }
     if (in->bytes != NULL) {
         *p = (const char *)in->bytes + in->read_bytes;
         n = (la_ssize_t)(in->n - (size_t)in->read_bytes);
@@ -59,7 +66,7 @@ void fy_archive_in_where(const fy_archive_in *in, char out[160])
     if (in->entry[0] == '\0')
         return;
     if (in->entry_size < 0 || in->entry_read == (uint64_t)in->entry_size)
-        snprintf(out + n, 160 - (size_t)n, ", behind '%s'", in->entry);
+        snprintf(out + n, 160 - (size_t)n, ", after '%s'", in->entry);
     else
         snprintf(out + n, 160 - (size_t)n, ", in '%s' (%llu of %lld bytes)", in->entry,
                  (unsigned long long)in->entry_read, (long long)in->entry_size);
@@ -98,7 +105,8 @@ static int not_an_archive(const fy_archive_in *in, fy_err *e)
         return fy_fail(e, FY_EFORMAT, "%s: cut off: it ends after %llu bytes; get it again",
                        in->name, (unsigned long long)in->read_bytes);
     return fy_fail(e, FY_EFORMAT,
-                   "%s: cut off, damaged, or no .tar.zst, .tar.gz or .tar archive (%s)", in->name,
+                   "%s: cut off, damaged, or not a .tar.zst, .tar.gz or .tar archive (%s)",
+                   in->name,
                    fy_quote(shown, sizeof shown, fy_span_of(why != NULL ? why : "unknown reason")));
 }
 
@@ -142,6 +150,22 @@ int fy_archive_in_open(fy_archive_in *in, fy_err *e)
     return -1;
 }
 
+/* A few kilobytes must not keep us busy with terabytes, whoever reads over them. */
+static int check_ratio(const fy_archive_in *in, fy_err *e)
+{
+    la_int64_t unfolded = archive_filter_bytes(in->a, 0);
+    uint64_t most;
+    if (!fy_mul_u64(in->read_bytes, BOMB_RATIO, &most) ||
+        !fy_add_u64(most, BOMB_FLOOR, &most) || !fy_add_u64(most, in->expected, &most) ||
+        unfolded <= 0 || (uint64_t)unfolded <= most)
+        return 0;
+    return fy_fail(e, FY_EFORMAT,
+                   "%s: its first %llu bytes unfold to more than %llu%s: refused as a trap%s",
+                   in->name, (unsigned long long)in->read_bytes, (unsigned long long)most,
+                   in->expected == 0 ? " before its manifest comes" : "",
+                   in->expected == 0 ? " ('ferry pack' puts the manifest first)" : "");
+}
+
 int fy_archive_in_next(fy_archive_in *in, struct archive_entry **en, fy_err *e)
 {
     if (fy_check_interrupt(e) != 0)
@@ -151,6 +175,8 @@ int fy_archive_in_next(fy_archive_in *in, struct archive_entry **en, fy_err *e)
         return 0;
     if (rc < ARCHIVE_WARN)
         return archive_file_count(in->a) == 0 ? not_an_archive(in, e) : failed(in, e);
+    if (check_ratio(in, e) != 0)
+        return -1;
     const char *path = archive_entry_pathname(*en);
     fy_quote(in->entry, sizeof in->entry, fy_span_of(path != NULL ? path : "?"));
     in->entry_read = 0;
@@ -173,7 +199,7 @@ int fy_archive_in_piece(fy_archive_in *in, const void **p, size_t *n, fy_err *e)
                        "%s: a file with a hole at byte %llu, which a workspace never has", in->name,
                        (unsigned long long)in->entry_read);
     in->entry_read += *n;
-    return 1;
+    return check_ratio(in, e) == 0 ? 1 : -1;
 }
 
 int fy_archive_in_skip(fy_archive_in *in, fy_err *e)
@@ -182,15 +208,6 @@ int fy_archive_in_skip(fy_archive_in *in, fy_err *e)
     size_t n;
     int rc;
     while ((rc = fy_archive_in_piece(in, &p, &n, e)) == 1) {
-        la_int64_t unfolded = archive_filter_bytes(in->a, 0);
-        uint64_t most = in->read_bytes < (uint64_t)(INT64_MAX / 2 / BOMB_RATIO)
-                            ? (uint64_t)BOMB_FLOOR + in->read_bytes * BOMB_RATIO
-                            : INT64_MAX;
-        if (unfolded > 0 && (uint64_t)unfolded > most)
-            return fy_fail(e, FY_EFORMAT,
-                           "%s: its first %llu bytes unfold to more than %llu before its manifest "
-                           "comes: refused as a trap ('ferry pack' puts the manifest first)",
-                           in->name, (unsigned long long)in->read_bytes, (unsigned long long)most);
     }
     return rc;
 }

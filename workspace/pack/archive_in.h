@@ -19,7 +19,8 @@ typedef struct {
     const char *name;  /* view; for messages */
     const void *bytes; /* view; the archive itself, or NULL */
     size_t n;
-    int fd; /* else where it is read from; the caller's */
+    int fd;            /* else where it is read from; the caller's */
+    uint64_t expected; /* bytes that the archive may well unfold to; 0: not known yet */
     /* the reader's */
     struct archive *a;          /* owned; NULL: not open */
     void *buf;                  /* owned */
@@ -36,14 +37,15 @@ typedef struct {
 int fy_archive_in_open(fy_archive_in *in, fy_err *e);
 void fy_archive_in_close(fy_archive_in *in);
 
-/* 1: *en is the next entry; 0: the archive has ended; -1. */
+/* 1: *en is the next entry; 0: the archive has ended; -1. Here and below an archive that unfolds to
+ * more than `expected`, 64 MiB and a thousand times what was read is refused. Every entry has to be
+ * read or skipped before the next: the library would skip it without asking us. */
 int fy_archive_in_next(fy_archive_in *in, struct archive_entry **en, fy_err *e);
-/* 1: a piece of the entry at *p; 0: the entry has ended; -1. A hole is refused. */
+/* 1: the entry's next bytes at *p; 0: the entry has ended; -1. A hole is refused. */
 int fy_archive_in_piece(fy_archive_in *in, const void **p, size_t *n, fy_err *e);
-/* Reads over the rest of the entry. One that unfolds to more than a thousand times what was read
- * and 64 MiB is refused. */
+/* Reads over the rest of the entry. */
 int fy_archive_in_skip(fy_archive_in *in, fy_err *e);
-/* Takes what still comes, so that who writes into a pipe ends well; at most a megabyte. */
+/* Reads what still comes, so that a program writing into the pipe does not fail; at most a megabyte. */
 void fy_archive_in_drain(fy_archive_in *in);
 
 /* "ends after 1234 bytes, within 'x' (5 of 10 bytes)", for messages. */

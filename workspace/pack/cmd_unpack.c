@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/quote.h"
 #include "cli/verb.h"
 #include "workspace/pack/trust_rows.h"
 #include "workspace/pack/workspace.h"
@@ -18,23 +19,25 @@ static const fy_opt opts[] = {
      .arg = "DIR",
      .offset = offsetof(options, out),
      .line_only = true,
-     .help = "The workspace to create; must not exist, or be an empty directory. Without it the "
-             "archive's own name, here."},
+     .help = "The workspace to create; must not exist, or be an empty directory. Without it the name "
+             "of the archive's own directory, here, if it begins with neither '.' nor '-'."},
     FY_ROWS_TRUST,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
 
-static int say(const char *made, const char *key_path, uint64_t bytes, fy_err *e)
+static int report(const char *made, const char *key_path, uint64_t bytes, fy_err *e)
 {
     fy_signature s;
-    fy_str words = {0};
+    fy_str words = {0}, shown = {0};
     if (fy_signature_read(made, key_path, &s, e) != 0)
         return -1;
-    fy_signature_words(&s, made, &words);
-    fy_log(FY_LOG_INFO, "%s: %.1f MB, every file as its manifest lists it; %s", made,
+    fy_str_put_quoted(&shown, fy_span_of(made), SIZE_MAX);
+    fy_signature_words(&s, fy_str_z(&shown), &words);
+    fy_log(FY_LOG_INFO, "%s: %.1f MB, every file as its manifest lists it; %s", fy_str_z(&shown),
            (double)bytes * 1e-6, fy_str_z(&words));
     fy_str_release(&words);
+    fy_str_release(&shown);
     fy_signature_release(&s);
     return 0;
 }
@@ -50,7 +53,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     int rc = fy_unpack_trusted(args[0], o->out, &trust, &made, &progress, e);
     fy_show_end(&progress);
     if (rc == 0)
-        rc = say(made, o->key, progress.done_bytes, e);
+        rc = report(made, o->key, progress.done_bytes, e);
     free(made);
     return rc;
 }

@@ -108,7 +108,7 @@ int fy_digester_end(fy_digester *d, fy_digest *out, fy_err *e)
 static int stream(int fd, const char *path, int copy_fd, const char *copy_name, uint8_t *buf,
                   fy_digester *d, fy_progress *progress, fy_err *e)
 {
-    for (;;) {
+    for (uint64_t at = 0;;) {
         if (fy_check_interrupt(e) != 0)
             return -1;
         ssize_t n = read(fd, buf, READ_BYTES);
@@ -120,8 +120,11 @@ static int stream(int fd, const char *path, int copy_fd, const char *copy_name, 
             return 0;
         if (copy_fd >= 0 && fy_write_all(copy_fd, buf, (size_t)n, copy_name, e) != 0)
             return -1;
+        if (copy_fd >= 0)
+            fy_flush_behind(copy_fd, at, (size_t)n);
         if (fy_digester_add(d, buf, (size_t)n, e) != 0)
             return -1;
+        at += (uint64_t)n;
         fy_progress_add(progress, (uint64_t)n);
     }
 }

@@ -61,6 +61,7 @@ static int to_file(void *user, const void *p, size_t n, fy_err *e)
     packer *k = user;
     if (fy_out_pwrite(k->out, p, n, k->at, e) != 0)
         return -1;
+    fy_out_flush_behind(k->out, k->at, n);
     k->at += n;
     return 0;
 }

@@ -38,6 +38,10 @@ static int remove_below(const char *path, const struct stat *st, int flag, struc
 static int sync_one(const char *path, const struct stat *st, int flag, struct FTW *at)
 {
     (void)st, (void)at;
+    if (fy_interrupted) {
+        errno = EINTR;
+        return -1;
+    }
     if (flag != FTW_F && flag != FTW_DP)
         return 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -242,8 +246,12 @@ int fy_staging_need(const fy_staging *s, uint64_t bytes, fy_err *e)
 int fy_staging_commit(fy_staging *s, fy_err *e)
 {
     int rc = fy_check_interrupt(e);
-    if (rc == 0 && nftw(s->part, sync_one, 16, FTW_PHYS | FTW_DEPTH) != 0)
-        rc = fy_fail_errno(e, "%s: cannot flush to disk", s->part);
+    if (rc == 0 && nftw(s->part, sync_one, 16, FTW_PHYS | FTW_DEPTH) != 0) {
+        int err = errno;
+        rc = fy_check_interrupt(e);
+        errno = err;
+        rc = rc != 0 ? rc : fy_fail_errno(e, "%s: cannot flush to disk", s->part);
+    }
     if (rc == 0 && rename(s->part, s->dir) != 0)
         rc = fy_fail_errno(e, "%s: cannot rename to %s", s->part, s->dir);
     if (rc != 0) {

@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/math.h"
 #include "base/quote.h"
+#include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
 #include "workspace/pack/archive_in.h"
 #include "workspace/pack/digest.h"
@@ -58,8 +59,11 @@ static const char *refused_type(struct archive_entry *en)
                                                                    size */
     switch (archive_entry_filetype(en)) {
     case AE_IFREG:
-    case AE_IFDIR:
         return NULL;
+    case AE_IFDIR: /* a header can give one a size, and the library would skip so many bytes */
+        return archive_entry_size_is_set(en) && archive_entry_size(en) != 0
+                   ? "is a directory with contents of its own"
+                   : NULL;
     case AE_IFLNK:
         return "is a symbolic link; expected only files and directories";
     default:
@@ -166,12 +170,24 @@ static int read_small(unpacker *u, const char *name, size_t max, fy_str *out, fy
     return rc;
 }
 
+/* What the files take, each to a whole block of the disk. */
+static uint64_t disk_need(const fy_manifest *m)
+{
+    uint64_t sum = 0, rounded;
+    for (size_t i = 0; i < m->n; i++) {
+        if (!fy_align_u64(m->entry[i].bytes, 4096, &rounded) || !fy_add_u64(sum, rounded, &sum))
+            return UINT64_MAX;
+    }
+    return sum;
+}
+
 static int parse_manifest(unpacker *u, fy_err *e)
 {
     if (read_small(u, FY_MANIFEST_NAME, FY_MANIFEST_MAX_BYTES, &u->text, e) != 0)
         return -1;
     if (fy_manifest_parse(fy_str_z(&u->text), u->text.len, &u->manifest, e) != 0)
         return fy_ctx(e, "%s: " FY_MANIFEST_NAME, u->in.name);
+    u->in.expected = disk_need(&u->manifest);
     u->seen = calloc(u->manifest.n + 1, sizeof *u->seen);
     return u->seen != NULL ? 0 : fy_nomem(e);
 }
@@ -266,6 +282,8 @@ static int take_bytes(unpacker *u, const fy_manifest_entry *m, int fd, fy_err *e
             rc = -1;
             break;
         }
+        if (fd >= 0)
+            fy_flush_behind(fd, at, n);
         at += n;
         fy_progress_add(u->progress, n);
     }
@@ -405,17 +423,6 @@ int fy_unpack_check(const void *p, size_t n, const char *name, fy_err *e)
     return rc;
 }
 
-/* What the files take, each to a whole block of the disk. */
-static uint64_t disk_need(const fy_manifest *m)
-{
-    uint64_t sum = 0, rounded;
-    for (size_t i = 0; i < m->n; i++) {
-        if (!fy_align_u64(m->entry[i].bytes, 4096, &rounded) || !fy_add_u64(sum, rounded, &sum))
-            return UINT64_MAX;
-    }
-    return sum;
-}
-
 static int write_unlisted(unpacker *u, fy_err *e)
 {
     const struct {
@@ -470,6 +477,27 @@ static int open_source(const char *path, bool *stream, fy_err *e)
     return -1;
 }
 
+/* The name that the archive gives itself. It is taken only for what is a workspace, and only if it
+ * is harmless here: a name such as ".git" or "-rf" means something to other programs. */
+static int check_own_name(const unpacker *u, fy_err *e)
+{
+    fy_str shown = {0};
+    fy_str_put_quoted(&shown, fy_span_of(u->top), SIZE_MAX);
+    int rc = shown.oom ? fy_nomem(e) : 0;
+    if (rc == 0 && (u->top[0] == '.' || u->top[0] == '-' || strcmp(shown.ptr, u->top) != 0))
+        rc = fy_fail(e, FY_EARG,
+                     "%s: its directory is named '%.64s', which is not taken as a name here: give "
+                     "-o DIR",
+                     u->in.name, shown.ptr);
+    else if (rc == 0 && fy_manifest_find(&u->manifest, FY_BUNDLE_WORKSPACE_JSON) == NULL)
+        rc = fy_fail(e, FY_EARG,
+                     "%s: its manifest lists no " FY_BUNDLE_WORKSPACE_JSON
+                     ", which every workspace has: to unpack it all the same, give -o DIR",
+                     u->in.name);
+    fy_str_release(&shown);
+    return rc;
+}
+
 int fy_unpack_trusted(const char *archive, const char *dir, const fy_trust *trust, char **made,
                       fy_progress *progress, fy_err *e)
 {
@@ -482,6 +510,8 @@ int fy_unpack_trusted(const char *archive, const char *dir, const fy_trust *trus
     u.stream |= standard; /* a file there may not be at its beginning */
     char *name = NULL;
     int rc = find_manifest(&u, &first, e);
+    if (rc == 0 && dir == NULL)
+        rc = check_own_name(&u, e);
     for (size_t i = 0; rc == 0 && progress != NULL && i < u.manifest.n; i++)
         progress->total_bytes += u.manifest.entry[i].bytes;
     if (rc == 0)

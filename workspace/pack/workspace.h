@@ -73,8 +73,9 @@ int fy_pack(const char *dir, const char *archive, const fy_pack_params *p, fy_pr
             fy_err *e);
 
 /* archive "-": standard input, in one pass, so manifest.json has to come first as `ferry pack`
- * writes it. dir NULL: the archive's top directory, below the current one. *made (may be NULL) is
- * set to the directory that now exists; the caller frees it. */
+ * writes it. dir NULL: the archive's top directory, below the current one, if that is a harmless
+ * name of a workspace. *made (may be NULL) is set to the directory that now exists; the caller frees
+ * it. */
 int fy_unpack(const char *archive, const char *dir, char **made, fy_progress *progress, fy_err *e);
 
 /* Nothing is left of one that `trust` does not accept. */

@@ -156,6 +156,7 @@ static void write_archive(const char *path, const item *items, size_t n, const c
 {
     struct archive *a = archive_write_new();
     archive_write_set_format_pax(a);
+    archive_write_set_format_option(a, "pax", "hdrcharset", "BINARY");
     assert_int_equal(archive_write_open_filename(a, path), ARCHIVE_OK);
     for (size_t i = 0; i < n; i++) {
         const item *m = &items[i];
@@ -485,6 +486,64 @@ static void types_that_only_headers_know_are_refused(void **state)
     free(manifest);
 }
 
+/* Without a directory to unpack into, the archive's own name counts: it must be harmless to other
+ * programs, and what it names a workspace. */
+static void an_archive_may_not_choose_any_name_here(void **state)
+{
+    (void)state;
+    static const char *const refused_names[] = {".git", ".ssh", "-rf", "..x", "a\u202Eb", "a\xc2\x9b",
+                                                "a\xffz"};
+    char *manifest = manifest_of("workspace.json", "hello", 5);
+    char *before = getcwd(NULL, 0), manifest_path[64], file_path[64];
+    assert_int_equal(chdir(tmp), 0);
+    item items[] = {{.path = manifest_path, .manifest = true}, {.path = file_path, .body = "hello"}};
+    for (size_t i = 0; i < sizeof refused_names / sizeof refused_names[0]; i++) {
+        fy_err e = {0};
+        snprintf(manifest_path, sizeof manifest_path, "%s/manifest.json", refused_names[i]);
+        snprintf(file_path, sizeof file_path, "%s/workspace.json", refused_names[i]);
+        write_archive(at("x.tar"), items, 2, manifest);
+        assert_int_equal(fy_unpack(at("x.tar"), NULL, NULL, NULL, &e), -1);
+        assert_int_equal(e.code, FY_EARG);
+        assert_says(&e, "give -o DIR");
+        for (const char *p = e.msg; *p != '\0'; p++)
+            assert_in_range(*p, ' ', '~');
+        assert_int_equal(count_entries(tmp), 1);
+        unpacks(at("x.tar"), at("out"));
+        assert_int_equal(rename(at("out/manifest.json"), at("m")), 0);
+        assert_int_equal(remove(at("m")) + remove(at("out/workspace.json")) + remove(at("out")), 0);
+    }
+    strcpy(manifest_path, "\xc3\xa4 b/manifest.json");
+    strcpy(file_path, "\xc3\xa4 b/workspace.json");
+    write_archive(at("x.tar"), items, 2, manifest);
+    unpacks(at("x.tar"), NULL);
+    assert_true(fy_file_exists(at("\xc3\xa4 b/workspace.json")));
+    free(manifest);
+    manifest = manifest_of("f", "hello", 5);
+    item other[] = {MANIFEST, FILE_F};
+    fy_err e = {0};
+    write_archive(at("x.tar"), other, 2, manifest);
+    assert_int_equal(fy_unpack(at("x.tar"), NULL, NULL, NULL, &e), -1);
+    assert_says(&e, "lists no workspace.json");
+    assert_int_equal(chdir(before), 0);
+    free(before);
+    free(manifest);
+}
+
+/* A directory whose header says 4 TB: the library would skip them in one call. */
+static void a_directory_with_a_size_is_refused(void **state)
+{
+    (void)state;
+    char *manifest = manifest_of("f", "hello", 5);
+    fy_str tar = {0};
+    put_raw(&tar, "t/manifest.json", '0', manifest, strlen(manifest));
+    put_pax(&tar, "size", "4398046511104", 13);
+    put_raw(&tar, "t/d", '5', "", 0);
+    put_raw_end(&tar);
+    raw_refused(&tar, "is a directory with contents of its own");
+    fy_str_release(&tar);
+    free(manifest);
+}
+
 /* 300 MB of zeros in some kilobytes, in front of a manifest that lists nothing of it. */
 static void what_unfolds_without_end_before_the_manifest_is_refused(void **state)
 {
@@ -553,7 +612,7 @@ static void what_is_no_archive_is_called_by_its_name(void **state)
     put_text(at("x.tar"), "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n");
     refused(at("x.tar"), FY_EFORMAT, "Git LFS pointer");
     put_text(at("x.tar"), "nothing that anybody knows");
-    refused(at("x.tar"), FY_EFORMAT, "no .tar.zst, .tar.gz or .tar archive");
+    refused(at("x.tar"), FY_EFORMAT, "not a .tar.zst, .tar.gz or .tar archive");
     refused(tmp, FY_EARG, "is a directory");
     refused(at("nowhere.tar"), FY_EIO, "nowhere.tar");
 }
@@ -587,6 +646,8 @@ int main(void)
         TEST(names_that_headers_hide_are_refused),
         TEST(a_name_with_a_nul_is_its_first_part),
         TEST(types_that_only_headers_know_are_refused),
+        TEST(an_archive_may_not_choose_any_name_here),
+        TEST(a_directory_with_a_size_is_refused),
         TEST(what_unfolds_without_end_before_the_manifest_is_refused),
         TEST(small_archives_cannot_stand_for_large_files),
         TEST(plain_tar_archives_are_welcome),
