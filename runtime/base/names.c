@@ -44,6 +44,12 @@ static inline __attribute__((always_inline)) void sip_round(uint64_t v[4])
     v[2] = rotl(v[2], 32);
 }
 
+void fy_names_secret(uint64_t out[2])
+{
+    pthread_once(&g_once, make_secret);
+    memcpy(out, g_secret, sizeof g_secret);
+}
+
 /* Up to seven bytes as a number, the first one lowest. */
 static inline uint64_t tail_bytes(const char *p, size_t n)
 {

@@ -42,6 +42,9 @@ void fy_names_expect(const fy_names *t, fy_span name);
 /* The keyed hash of a name, for tables of other shapes. */
 uint32_t fy_names_hash(fy_span name);
 
+/* The secret of the process, for tables with a hash of their own. */
+void fy_names_secret(uint64_t out[2]);
+
 void fy_names_clear(fy_names *t);   /* empty; small tables keep their memory */
 void fy_names_release(fy_names *t); /* frees; usable again */
 

@@ -102,7 +102,7 @@ static int encode_word(void *ctx, fy_span word, fy_err *e)
     if (v->ignore_merges && find_word(enc, word, &whole, e) != 0)
         return -1;
     if (whole >= 0)
-        return fy_ids_push(enc->out, whole, e);
+        return fy_encoder_poll(enc, word.len, e) != 0 ? -1 : fy_ids_push(enc->out, whole, e);
     fy_encoder_clear(enc);
     for (size_t i = 0; i < word.len; i++) {
         int32_t id = v->byte_id[(uint8_t)word.ptr[i]];
@@ -129,8 +129,9 @@ static int encode_normalized(fy_encoder *enc, fy_span text, fy_err *e)
 {
     size_t pos = 0;
     fy_special_match m;
-    while (fy_specials_next(&enc->v->normalized, text, pos, enc->parse_special, &m)) {
-        if (encode_words(enc, (fy_span){text.ptr + pos, m.begin - pos}, e) != 0 ||
+    int rc;
+    while ((rc = fy_specials_next(enc, &enc->v->normalized, text, pos, &m, e)) != 0) {
+        if (rc < 0 || encode_words(enc, (fy_span){text.ptr + pos, m.begin - pos}, e) != 0 ||
             fy_ids_push(enc->out, m.id, e) != 0)
             return -1;
         pos = m.end;

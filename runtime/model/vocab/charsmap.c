@@ -47,6 +47,7 @@ static bool has_leaf(uint32_t unit)
 
 static size_t match(const fy_charsmap *m, fy_span s, bool shortest, fy_span *by)
 {
+    uint32_t value, to = 0;
     size_t found = 0, n = s.len < FY_CHARSMAP_KEY_MAX ? s.len : FY_CHARSMAP_KEY_MAX;
     if (m->n_units == 0)
         return 0;
@@ -64,12 +65,14 @@ static size_t match(const fy_charsmap *m, fy_span s, bool shortest, fy_span *by)
             continue;
         if (at >= m->n_units)
             break;
-        uint32_t value = fy_le32(m->unit + (size_t)4 * at) & 0x7FFFFFFF;
+        value = fy_le32(m->unit + (size_t)4 * at) & 0x7FFFFFFF;
         if (value >= m->n_text)
             break;
         found = i + 1;
-        *by = fy_span_of(m->text + value);
+        to = value;
     }
+    if (found > 0)
+        *by = fy_span_of(m->text + to);
     return found;
 }
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/grow.h"
-#include "base/progress.h"
 #include "model/vocab/vocab_impl.h"
 
 void fy_encoder_release(fy_encoder *enc)
@@ -21,15 +20,9 @@ void fy_encoder_clear(fy_encoder *enc)
     enc->n_heap = 0;
 }
 
-/* A text of megabytes may be one word: it can be interrupted now and then. */
-static int poll_interrupt(size_t n, fy_err *e)
-{
-    return n % 65536 == 65535 ? fy_check_interrupt(e) : 0;
-}
-
 int fy_encoder_add(fy_encoder *enc, fy_span text, int32_t id, fy_err *e)
 {
-    if (poll_interrupt(enc->n_sym, e) != 0)
+    if (fy_encoder_poll(enc, 1, e) != 0)
         return -1;
     fy_symbol *s = fy_grow(enc->sym, enc->n_sym, &enc->cap_sym, sizeof *s);
     if (s == NULL)
@@ -89,10 +82,10 @@ int fy_encoder_merge(fy_encoder *enc, fy_pair_fn *pair, fy_err *e)
         if (consider(enc, i, pair, e) != 0)
             return -1;
     }
-    for (size_t n = 0; enc->n_heap > 0; n++) {
-        if (poll_interrupt(n, e) != 0)
-            return -1;
+    while (enc->n_heap > 0) {
         fy_candidate c = pop(enc);
+        if (fy_encoder_poll(enc, c.len, e) != 0)
+            return -1;
         uint32_t left = (uint32_t)c.key;
         fy_symbol *a = &enc->sym[left];
         if (a->len == 0 || a->next == FY_NO_SYMBOL || a->len + enc->sym[a->next].len != c.len)

@@ -38,13 +38,13 @@ static size_t grapheme_bytes(fy_span s)
     return n;
 }
 
-static void put_grapheme(const fy_charsmap *m, fy_span s, fy_str *out)
+static int put_grapheme(const fy_charsmap *m, fy_span s, fy_span text, fy_str *out, fy_err *e)
 {
     fy_span by;
     uint32_t cp;
     if (s.len <= GRAPHEME_BYTES_MAX && fy_charsmap_shortest(m, s, &by) > 0) {
         fy_str_add(out, by.ptr, by.len);
-        return;
+        return fy_unigram_check_growth(out->len, text, e);
     }
     for (size_t i = 0; i < s.len;) {
         size_t n = next_char((fy_span){s.ptr + i, s.len - i}, &cp);
@@ -52,8 +52,11 @@ static void put_grapheme(const fy_charsmap *m, fy_span s, fy_str *out)
             fy_str_add(out, by.ptr, by.len);
         else
             fy_str_put_utf8(out, cp);
+        if (fy_unigram_check_growth(out->len, text, e) != 0)
+            return -1;
         i += n;
     }
+    return 0;
 }
 
 /* Into enc->word, which byte-level BPE alone uses otherwise. */
@@ -65,10 +68,10 @@ static int rewrite(fy_encoder *enc, fy_span text, fy_err *e)
         const fy_span rest = {text.ptr + i, text.len - i};
         uint32_t cp;
         size_t n = m->n_units > 0 ? grapheme_bytes(rest) : next_char(rest, &cp);
-        put_grapheme(m, (fy_span){rest.ptr, n}, &enc->word);
-        i += n;
-        if (fy_unigram_check_growth(&enc->word, text, e) != 0)
+        if (put_grapheme(m, (fy_span){rest.ptr, n}, text, &enc->word, e) != 0 ||
+            fy_encoder_poll(enc, n, e) != 0)
             return -1;
+        i += n;
     }
     return enc->word.oom ? fy_nomem(e) : 0;
 }

@@ -8,10 +8,12 @@
 /* Places that are looked up together, so that their reads of memory overlap. */
 enum { BATCH = 64 };
 
-static uint64_t hash_pair(uint64_t key)
+/* A product with a secret factor, its halves folded (as in wyhash): which pairs meet in a slot is not
+ * known to who writes a file. */
+static inline uint64_t hash_pair(const fy_merge_table *m, uint64_t key)
 {
-    key *= 0x9e3779b97f4a7c15u;
-    return key ^ key >> 32;
+    const __uint128_t product = (__uint128_t)(key ^ m->secret[0]) * m->secret[1];
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
 /* Slots for n entries at a load of at most two thirds. */
@@ -61,11 +63,13 @@ static void insert_piece(fy_pieces *p, uint32_t id, uint32_t hash)
     }
 }
 
-static void index_pieces(fy_pieces *p)
+static int index_pieces(fy_pieces *p, fy_err *e)
 {
     uint32_t hash[BATCH];
     for (uint32_t first = 0; first < p->n; first += BATCH) {
         uint32_t n = p->n - first < BATCH ? p->n - first : BATCH;
+        if (fy_vocab_poll(first, e) != 0)
+            return -1;
         for (uint32_t i = 0; i < n; i++) {
             hash[i] = fy_names_hash(fy_pieces_at(p, (int32_t)(first + i)));
             __builtin_prefetch(&p->slot[hash[i] & p->slot_mask]);
@@ -73,6 +77,7 @@ static void index_pieces(fy_pieces *p)
         for (uint32_t i = 0; i < n; i++)
             insert_piece(p, first + i, hash[i]);
     }
+    return 0;
 }
 
 int fy_pieces_load(fy_pieces *p, fy_arena *a, const fy_gguf_kv *tokens, fy_err *e)
@@ -93,14 +98,15 @@ int fy_pieces_load(fy_pieces *p, fy_arena *a, const fy_gguf_kv *tokens, fy_err *
     p->slot_mask = slots - 1;
     uint64_t pos = 0;
     for (uint32_t i = 0; i < p->n; i++) {
+        if (fy_vocab_poll(i, e) != 0)
+            return -1;
         fy_span s = fy_gguf_next_string(tokens, &pos);
         memcpy(p->text + p->off[i], s.ptr, s.len);
         p->off[i + 1] = p->off[i] + (uint32_t)s.len;
         if (s.len > p->longest)
             p->longest = (uint32_t)s.len;
     }
-    index_pieces(p);
-    return 0;
+    return index_pieces(p, e);
 }
 
 static uint64_t merge_key(int32_t left, int32_t right)
@@ -110,7 +116,7 @@ static uint64_t merge_key(int32_t left, int32_t right)
 
 static void insert_merge(fy_merge_table *m, uint64_t key, uint32_t rank, int32_t result)
 {
-    for (uint64_t i = hash_pair(key);; i++) {
+    for (uint64_t i = hash_pair(m, key);; i++) {
         fy_merge_slot *s = &m->slot[i & m->mask];
         if (s->rank == UINT32_MAX) {
             *s = (fy_merge_slot){key, rank, result};
@@ -184,7 +190,7 @@ static uint64_t insert_batch(fy_merge_table *m, const merge_batch *b, uint32_t f
     uint64_t unusable = 0;
     for (uint32_t i = 0; i < b->n; i++)
         __builtin_prefetch(
-            &m->slot[hash_pair(merge_key(b->id[i][LEFT], b->id[i][RIGHT])) & m->mask]);
+            &m->slot[hash_pair(m, merge_key(b->id[i][LEFT], b->id[i][RIGHT])) & m->mask]);
     for (uint32_t i = 0; i < b->n; i++) {
         const int32_t *id = b->id[i];
         if (id[LEFT] >= 0 && id[RIGHT] >= 0 && id[RESULT] >= 0)
@@ -207,12 +213,15 @@ int fy_merge_table_load(fy_merge_table *m, fy_arena *a, const fy_gguf_kv *merges
         return fy_nomem(e);
     memset(m->slot, 0xff, (size_t)slots * sizeof *m->slot);
     m->mask = slots - 1;
+    fy_names_secret(m->secret);
+    m->secret[1] |= 1; /* it multiplies */
     *unusable = 0;
     uint64_t pos = 0;
     merge_batch b = {.n = 0};
     int rc = 0;
     for (uint32_t first = 0; rc == 0 && first < merges->count; first += BATCH) {
-        if ((rc = read_batch(&b, merges, first, &pos, e)) == 0) {
+        if ((rc = fy_vocab_poll(first, e)) == 0 &&
+            (rc = read_batch(&b, merges, first, &pos, e)) == 0) {
             find_batch(&b, p);
             *unusable += insert_batch(m, &b, first);
         }
@@ -224,7 +233,7 @@ int fy_merge_table_load(fy_merge_table *m, fy_arena *a, const fy_gguf_kv *merges
 uint32_t fy_merge_table_find(const fy_merge_table *m, int32_t left, int32_t right, int32_t *result)
 {
     uint64_t key = merge_key(left, right);
-    for (uint64_t i = hash_pair(key);; i++) {
+    for (uint64_t i = hash_pair(m, key);; i++) {
         const fy_merge_slot *s = &m->slot[i & m->mask];
         if (s->rank == UINT32_MAX)
             return UINT32_MAX;

@@ -17,19 +17,73 @@ static int by_text(const void *pa, const void *pb)
     return (a->id > b->id) - (a->id < b->id);
 }
 
-void fy_prefixes_sort(fy_prefixes *p)
+/* Both runs are sorted: [0, mid) and [mid, n) of `from` become one in `to`. */
+static int merge(const fy_prefix_item *from, uint32_t mid, uint32_t n, fy_prefix_item *to,
+                 fy_err *e)
 {
-    if (p->n > 0)
-        qsort(p->item, p->n, sizeof *p->item, by_text);
-    uint32_t i = 0;
-    for (uint32_t b = 0; b < 256; b++) {
-        while (i < p->n && p->item[i].text.len == 0)
-            i++;
+    for (uint32_t i = 0, j = mid, k = 0; k < n; k++) {
+        if (fy_vocab_poll(k, e) != 0)
+            return -1;
+        const bool left = j == n || (i < mid && by_text(&from[i], &from[j]) <= 0);
+        to[k] = left ? from[i++] : from[j++];
+    }
+    return 0;
+}
+
+/* Runs that qsort takes little time for, then merged: a file may have millions of items, and the
+ * user may interrupt. */
+static int sort(fy_prefix_item *item, uint32_t n, fy_err *e)
+{
+    enum { RUN = 65536 };
+    for (uint32_t i = 0; i < n; i += n - i < RUN ? n - i : RUN) {
+        if (fy_check_interrupt(e) != 0)
+            return -1;
+        qsort(item + i, n - i < RUN ? n - i : RUN, sizeof *item, by_text);
+    }
+    if (n <= RUN)
+        return 0;
+    fy_prefix_item *const other = malloc(n * sizeof *other);
+    if (other == NULL)
+        return fy_nomem(e);
+    fy_prefix_item *from = item, *to = other;
+    int rc = 0;
+    for (uint64_t run = RUN; rc == 0 && run < n; run *= 2) {
+        for (uint64_t i = 0; rc == 0 && i < n; i += 2 * run) {
+            const uint32_t left = n - (uint32_t)i;
+            const uint32_t mid = run < left ? (uint32_t)run : left;
+            rc = merge(from + i, mid, 2 * run < left ? (uint32_t)(2 * run) : left, to + i, e);
+        }
+        fy_prefix_item *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (rc == 0 && from != item)
+        memcpy(item, from, n * sizeof *item);
+    free(other);
+    return rc;
+}
+
+int fy_prefixes_sort(fy_prefixes *p, fy_err *e)
+{
+    if (sort(p->item, p->n, e) != 0)
+        return -1;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (n == 0 || !fy_span_eq(p->item[n - 1].text, p->item[i].text))
+            p->item[n++] = p->item[i];
+    }
+    p->n = n;
+    for (uint32_t b = 0, i = 0; b <= 256; b++) {
         p->first[b] = i;
-        while (i < p->n && (uint8_t)p->item[i].text.ptr[0] == b)
+        while (b < 256 && i < n && (uint8_t)p->item[i].text.ptr[0] == b)
             i++;
     }
-    p->first[256] = i;
+    return 0;
+}
+
+static int byte_at(const fy_prefixes *p, uint32_t i, size_t depth)
+{
+    return (uint8_t)p->item[i].text.ptr[depth];
 }
 
 /* First item of [lo, hi) whose byte at `depth`, which all of them have, is at least b. */
@@ -37,7 +91,7 @@ static uint32_t lower_bound(const fy_prefixes *p, uint32_t lo, uint32_t hi, size
 {
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
-        if ((uint8_t)p->item[mid].text.ptr[depth] < b)
+        if (byte_at(p, mid, depth) < b)
             lo = mid + 1;
         else
             hi = mid;
@@ -51,11 +105,14 @@ bool fy_prefixes_step(const fy_prefixes *p, fy_prefix_walk *w, uint8_t byte, int
         w->lo = p->first[byte];
         w->hi = p->first[byte + 1];
     } else {
-        /* Texts that end here were reported by the step before; of equal ones all do. */
-        while (w->lo < w->hi && p->item[w->lo].text.len == w->depth)
-            w->lo++;
-        w->lo = lower_bound(p, w->lo, w->hi, w->depth, byte);
-        w->hi = lower_bound(p, w->lo, w->hi, w->depth, byte + 1);
+        /* The text that ends here was reported by the step before. */
+        w->lo += p->item[w->lo].text.len == w->depth;
+        const bool one_byte =
+            w->lo < w->hi && byte_at(p, w->lo, w->depth) == byte_at(p, w->hi - 1, w->depth);
+        if (!one_byte || byte_at(p, w->lo, w->depth) != byte) {
+            w->lo = one_byte ? w->hi : lower_bound(p, w->lo, w->hi, w->depth, byte);
+            w->hi = one_byte ? w->hi : lower_bound(p, w->lo, w->hi, w->depth, byte + 1);
+        }
     }
     w->depth++;
     bool ends = w->lo < w->hi && p->item[w->lo].text.len == w->depth;
@@ -63,16 +120,17 @@ bool fy_prefixes_step(const fy_prefixes *p, fy_prefix_walk *w, uint8_t byte, int
     return w->lo < w->hi;
 }
 
-size_t fy_prefixes_longest(const fy_prefixes *p, fy_span s, int32_t *id)
+size_t fy_prefixes_longest(const fy_prefixes *p, fy_span s, int32_t *id, size_t *work)
 {
     fy_prefix_walk w = {0};
     size_t found = 0;
     int32_t here;
-    for (size_t i = 0; i < s.len && fy_prefixes_step(p, &w, (uint8_t)s.ptr[i], &here); i++) {
+    while (w.depth < s.len && fy_prefixes_step(p, &w, (uint8_t)s.ptr[w.depth], &here)) {
         if (here >= 0) {
-            found = i + 1;
+            found = w.depth;
             *id = here;
         }
     }
+    *work += w.depth;
     return found;
 }

@@ -49,6 +49,8 @@ int fy_rwkv_prepare(fy_vocab *v, fy_err *e)
         return fy_nomem(e);
     for (uint32_t i = 0; i < n; i++) {
         fy_span piece = fy_vocab_piece(v, (int32_t)i);
+        if (fy_vocab_poll(i, e) != 0)
+            return -1;
         if (v->type[i] != FY_TOKEN_NORMAL && v->type[i] != FY_TOKEN_USER)
             continue;
         char *text = fy_arena_alloc(&v->arena, piece.len);
@@ -58,8 +60,7 @@ int fy_rwkv_prepare(fy_vocab *v, fy_err *e)
         if (v->bytes[i].len > 0)
             v->world.item[v->world.n++] = (fy_prefix_item){v->bytes[i], (int32_t)i};
     }
-    fy_prefixes_sort(&v->world);
-    return 0;
+    return fy_prefixes_sort(&v->world, e);
 }
 
 /* A byte that no piece begins with is left out. */
@@ -67,7 +68,10 @@ int fy_rwkv_encode(fy_encoder *enc, fy_span text, fy_err *e)
 {
     for (size_t i = 0; i < text.len;) {
         int32_t id;
-        size_t n = fy_prefixes_longest(&enc->v->world, (fy_span){text.ptr + i, text.len - i}, &id);
+        size_t n = fy_prefixes_longest(&enc->v->world, (fy_span){text.ptr + i, text.len - i}, &id,
+                                       &enc->work);
+        if (fy_encoder_poll(enc, 0, e) != 0)
+            return -1;
         if (n > 0 && fy_ids_push(enc->out, id, e) != 0)
             return -1;
         i += n > 0 ? n : 1;

@@ -1,36 +1,52 @@
-/* Special and added tokens in a text: leftmost match, longest first, found by narrowing a range of
- * the sorted texts byte by byte. Attributes as in huggingface/tokenizers
- * AddedVocabulary::find_matches. */
-#include <stdlib.h>
-#include <string.h>
+/* Special and added tokens in a text: leftmost match, longest first. Attributes as in
+ * huggingface/tokenizers AddedVocabulary::find_matches. */
 #include <utf8proc.h>
 
 #include "base/utf8.h"
 #include "model/vocab/vocab_impl.h"
 
-static int by_text(const void *pa, const void *pb)
+/* Would `item` never be taken, because one before it is whenever it could be? */
+static bool is_shadowed(const fy_special *before, const fy_special *item)
 {
-    const fy_special *a = pa, *b = pb;
-    size_t n = a->text.len < b->text.len ? a->text.len : b->text.len;
-    int c = memcmp(a->text.ptr, b->text.ptr, n);
-    if (c != 0)
-        return c;
-    if (a->text.len != b->text.len)
-        return a->text.len < b->text.len ? -1 : 1;
-    return (a->id > b->id) - (a->id < b->id);
+    return (before->always || !item->always) &&
+           (!(before->flags & FY_ADDED_SINGLE_WORD) || (item->flags & FY_ADDED_SINGLE_WORD));
 }
 
-void fy_specials_sort(fy_specials *s)
+/* Puts the item, unless it is shadowed, at the end of the chain of those with its text, which
+ * begins at `first`. Such a chain has at most four. */
+static void chain(fy_specials *s, int32_t first, int32_t item)
 {
-    if (s->n > 0)
-        qsort(s->item, s->n, sizeof *s->item, by_text);
-    uint32_t i = 0;
-    for (uint32_t b = 0; b < 256; b++) {
-        s->first[b] = i;
-        while (i < s->n && (uint8_t)s->item[i].text.ptr[0] == b)
-            i++;
+    fy_special *at = &s->item[first];
+    while (!is_shadowed(at, &s->item[item])) {
+        if (at->next < 0) {
+            at->next = item;
+            return;
+        }
+        at = &s->item[at->next];
     }
-    s->first[256] = i;
+}
+
+int fy_specials_prepare(fy_specials *s, fy_arena *a, fy_err *e)
+{
+    fy_prefixes *p = &s->by_text;
+    p->item = fy_arena_calloc(a, s->n, sizeof *p->item);
+    if (p->item == NULL)
+        return fy_nomem(e);
+    for (uint32_t i = 0; i < s->n; i++)
+        p->item[p->n++] = (fy_prefix_item){s->item[i].text, (int32_t)i};
+    if (fy_prefixes_sort(p, e) != 0)
+        return -1;
+    for (uint32_t i = 0; i < s->n; i++) {
+        int32_t first;
+        size_t work = 0;
+        s->item[i].next = -1;
+        fy_prefixes_longest(p, s->item[i].text, &first, &work);
+        if (fy_vocab_poll(i, e) != 0)
+            return -1;
+        if ((uint32_t)first != i)
+            chain(s, first, (int32_t)i);
+    }
+    return 0;
 }
 
 bool fy_is_white_space(uint32_t c)
@@ -79,53 +95,37 @@ static bool stands_alone(fy_span text, size_t begin, size_t end)
     return !(before > 0 && is_word(b)) && !(after > 0 && is_word(a));
 }
 
-/* The byte at `depth`, -1 for a text that ends there (such texts sort first). */
-static int byte_at(const fy_special *s, size_t depth)
-{
-    return depth < s->text.len ? (uint8_t)s->text.ptr[depth] : -1;
-}
-
-/* First item of [lo, hi) whose byte at `depth` is at least b; they share the bytes before it. */
-static uint32_t lower_bound(const fy_specials *s, uint32_t lo, uint32_t hi, size_t depth, int b)
-{
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (byte_at(&s->item[mid], depth) < b)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-static const fy_special *longest_at(const fy_specials *s, fy_span text, size_t pos,
-                                    bool parse_special)
+/* The item with the longest text at `pos` that is to be taken there, NULL: none. */
+static const fy_special *longest_at(fy_encoder *enc, const fy_specials *s, fy_span text, size_t pos)
 {
     const fy_special *best = NULL;
-    uint32_t b = (uint8_t)text.ptr[pos], lo = s->first[b], hi = s->first[b + 1];
-    for (size_t depth = 1; lo < hi; depth++) {
-        for (; lo < hi && s->item[lo].text.len == depth; lo++) {
-            const fy_special *it = &s->item[lo];
-            if ((it->always || parse_special) && (best == NULL || best->text.len < depth) &&
-                (!(it->flags & FY_ADDED_SINGLE_WORD) || stands_alone(text, pos, pos + depth)))
+    fy_prefix_walk w = {0};
+    int32_t here;
+    while (pos + w.depth < text.len &&
+           fy_prefixes_step(&s->by_text, &w, (uint8_t)text.ptr[pos + w.depth], &here)) {
+        for (; here >= 0; here = s->item[here].next) {
+            const fy_special *it = &s->item[here];
+            if ((it->always || enc->parse_special) &&
+                (!(it->flags & FY_ADDED_SINGLE_WORD) || stands_alone(text, pos, pos + w.depth))) {
                 best = it;
+                break;
+            }
         }
-        if (pos + depth >= text.len)
-            break;
-        int next = (uint8_t)text.ptr[pos + depth];
-        lo = lower_bound(s, lo, hi, depth, next);
-        hi = lower_bound(s, lo, hi, depth, next + 1);
     }
+    enc->work += w.depth;
     return best;
 }
 
-bool fy_specials_next(const fy_specials *s, fy_span text, size_t pos, bool parse_special,
-                      fy_special_match *m)
+int fy_specials_next(fy_encoder *enc, const fy_specials *s, fy_span text, size_t pos,
+                     fy_special_match *m, fy_err *e)
 {
-    if (s->n == 0)
-        return false;
-    for (size_t i = pos; i < text.len; i++) {
-        const fy_special *it = longest_at(s, text, i, parse_special);
+    for (size_t i = pos; s->n > 0 && i < text.len; i++) {
+        const uint8_t b = (uint8_t)text.ptr[i];
+        if (s->by_text.first[b] == s->by_text.first[b + 1]) /* nearly always */
+            continue;
+        const fy_special *it = longest_at(enc, s, text, i);
+        if (fy_encoder_poll(enc, 0, e) != 0)
+            return -1;
         if (it == NULL)
             continue;
         *m = (fy_special_match){i, i + it->text.len, it->id};
@@ -139,7 +139,7 @@ bool fy_specials_next(const fy_specials *s, fy_span text, size_t pos, bool parse
             while (fy_is_white_space(char_at(text, m->end, &len)))
                 m->end += len;
         }
-        return true;
+        return 1;
     }
-    return false;
+    return 0;
 }

@@ -26,6 +26,8 @@ int fy_unigram_prepare(fy_vocab *v, fy_err *e)
         return fy_nomem(e);
     for (uint32_t i = 0; i < n; i++) {
         fy_prefix_item item = {fy_vocab_piece(v, (int32_t)i), (int32_t)i};
+        if (fy_vocab_poll(i, e) != 0)
+            return -1;
         /* by_words user-defined tokens are cut out of the text, and the text of a byte token is
          * that token. */
         bool user = v->type[i] == FY_TOKEN_USER && !u->by_words,
@@ -41,19 +43,18 @@ int fy_unigram_prepare(fy_vocab *v, fy_err *e)
     u->unknown_score = (double)least - UNKNOWN_PENALTY;
     if (!u->by_words)
         u->unknown_score = (float)u->unknown_score;
-    fy_prefixes_sort(&u->pieces);
-    fy_prefixes_sort(&u->user);
-    return 0;
+    return fy_prefixes_sort(&u->pieces, e) != 0 ? -1 : fy_prefixes_sort(&u->user, e);
 }
 
 /* --- normalisation --- */
 
 /* What stands at the beginning of s, written as the pieces have it; how many bytes it took. */
-static size_t next_written(const fy_unigram *u, fy_span s, fy_span *out)
+static size_t next_written(fy_encoder *enc, fy_span s, fy_span *out)
 {
+    const fy_unigram *u = &enc->v->unigram;
     int32_t id;
     uint32_t cp;
-    size_t n = fy_prefixes_longest(&u->user, s, &id);
+    size_t n = fy_prefixes_longest(&u->user, s, &id, &enc->work);
     if (n == 0 && (n = fy_charsmap_match(&u->map, s, out)) > 0)
         return n;
     if (n == 0)
@@ -77,9 +78,9 @@ static fy_span behind(fy_span s, size_t n)
     return (fy_span){s.ptr + n, s.len - n};
 }
 
-int fy_unigram_check_growth(const fy_str *normalised, fy_span text, fy_err *e)
+int fy_unigram_check_growth(size_t made_bytes, fy_span text, fy_err *e)
 {
-    if (normalised->len <= text.len * GROWTH_MAX + 3)
+    if (made_bytes <= text.len * GROWTH_MAX + 3)
         return 0;
     return fy_fail(
         e, FY_EFORMAT,
@@ -97,7 +98,9 @@ static int normalise(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
     fy_span rest = text, written;
     fy_str_clear(out);
     while (trims && rest.len > 0) {
-        size_t n = next_written(&v->unigram, rest, &written);
+        size_t n = next_written(enc, rest, &written);
+        if (fy_encoder_poll(enc, n, e) != 0)
+            return -1;
         if (!fy_span_is(written, " "))
             break;
         rest = behind(rest, n);
@@ -107,14 +110,16 @@ static int normalise(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
                  (trims && v->space_prefix != FY_PREFIX_NONE && rest.len < text.len);
     if (rest.len > 0 && blank)
         fy_str_puts(out, FY_BLANK);
+    size_t dropped = 0;
     for (bool drop = trims; rest.len > 0;) {
-        rest = behind(rest, next_written(&v->unigram, rest, &written));
-        while (drop && written.len > 0 && written.ptr[0] == ' ')
+        rest = behind(rest, next_written(enc, rest, &written));
+        for (; drop && written.len > 0 && written.ptr[0] == ' '; dropped++)
             written = behind(written, 1);
         put_escaped(out, written);
         if (written.len > 0)
             drop = trims && written.ptr[written.len - 1] == ' ';
-        if (fy_unigram_check_growth(out, text, e) != 0)
+        if (fy_unigram_check_growth(out->len + dropped, text, e) != 0 ||
+            fy_encoder_poll(enc, written.len, e) != 0)
             return -1;
     }
     while (trims && out->len >= 3 && memcmp(out->ptr + out->len - 3, FY_BLANK, 3) == 0)
@@ -148,8 +153,9 @@ static float score_of(const fy_vocab *v, int32_t id, size_t len)
     return v->type[id] == FY_TOKEN_USER ? (float)(0.1 * (double)(len - 1)) : v->score[id];
 }
 
-static void find_cuts(const fy_vocab *v, fy_span s, fy_cut *cut)
+static int find_cuts(fy_encoder *enc, fy_span s, fy_cut *cut, fy_err *e)
 {
+    const fy_vocab *v = enc->v;
     const fy_unigram *u = &v->unigram;
     size_t frontier = 0; /* the furthest end that was reached */
     for (size_t at = 0; at < s.len;) {
@@ -176,8 +182,11 @@ static void find_cuts(const fy_vocab *v, fy_span s, fy_cut *cut)
             offer(u, cut, at, at + n, -1, u->unknown_score);
             frontier = at + n > frontier ? at + n : frontier;
         }
+        if (fy_encoder_poll(enc, w.depth + (shrink ? frontier - at : 0), e) != 0)
+            return -1;
         at += n;
     }
+    return 0;
 }
 
 /* Unknown characters become their bytes, or a run of them one unknown token. */
@@ -197,7 +206,8 @@ static int put_unknown(fy_encoder *enc, fy_span s, bool run, fy_err *e)
 /* cut: s.len + 1 of them, cleared. */
 static int put_pieces(fy_encoder *enc, fy_span s, fy_cut *cut, fy_err *e)
 {
-    find_cuts(enc->v, s, cut);
+    if (find_cuts(enc, s, cut, e) != 0)
+        return -1;
     /* From the end the chosen pieces are known backwards: turn the links round. */
     uint32_t next = (uint32_t)s.len;
     for (uint32_t end = next; end > 0;) {

@@ -24,8 +24,10 @@ static int encode_text(fy_encoder *enc, fy_span text, fy_err *e)
 {
     size_t pos = 0;
     fy_special_match m;
-    while (fy_specials_next(&enc->v->raw, text, pos, enc->parse_special, &m)) {
-        if (encode_fragment(enc, (fy_span){text.ptr + pos, m.begin - pos}, pos == 0, e) != 0 ||
+    int rc;
+    while ((rc = fy_specials_next(enc, &enc->v->raw, text, pos, &m, e)) != 0) {
+        if (rc < 0 ||
+            encode_fragment(enc, (fy_span){text.ptr + pos, m.begin - pos}, pos == 0, e) != 0 ||
             fy_ids_push(enc->out, m.id, e) != 0)
             return -1;
         pos = m.end;

@@ -6,6 +6,7 @@
 #define FY_VOCAB_IMPL_H
 
 #include "base/arena.h"
+#include "base/progress.h"
 #include "model/vocab/charsmap.h"
 #include "model/vocab/pretok.h"
 #include "model/vocab/vocab.h"
@@ -40,6 +41,7 @@ typedef struct {
 typedef struct {
     fy_merge_slot *slot;
     uint64_t mask;
+    uint64_t secret[2]; /* of the hash */
 } fy_merge_table;
 
 /* Rules whose parts or result are no pieces can never apply; *unusable counts them. */
@@ -48,31 +50,58 @@ int fy_merge_table_load(fy_merge_table *m, fy_arena *a, const fy_gguf_kv *merges
 /* Rank of the rule left + right and the id it makes; UINT32_MAX: none. */
 uint32_t fy_merge_table_find(const fy_merge_table *m, int32_t left, int32_t right, int32_t *result);
 
+/* --- prefixes.c: the texts that begin at a place of another text --- */
+
+/* Longest text that is looked for at every place of another text, so that the search takes linear
+ * time. The longest token of a published tokenizer has 512 bytes. */
+enum { FY_SEARCHED_BYTES_MAX = 1024 };
+
+typedef struct {
+    fy_span text; /* view; not empty */
+    int32_t id;
+} fy_prefix_item;
+
+typedef struct {
+    fy_prefix_item *item; /* view of the vocabulary's arena; sorted by text */
+    uint32_t n;
+    uint32_t first[257]; /* items whose text begins with byte b: [first[b], first[b + 1]) */
+} fy_prefixes;
+
+/* The items that begin with the bytes walked so far; begins as {0}. */
+typedef struct {
+    uint32_t lo, hi;
+    size_t depth;
+} fy_prefix_walk;
+
+/* Sorts the items; of equal texts the one with the lowest id stays. */
+int fy_prefixes_sort(fy_prefixes *p, fy_err *e);
+/* One byte further. False: no text begins like this. *id: the item that ends here, -1. */
+bool fy_prefixes_step(const fy_prefixes *p, fy_prefix_walk *w, uint8_t byte, int32_t *id);
+/* Bytes of the longest text that s begins with, and its id; 0: none. *work grows by the steps. */
+size_t fy_prefixes_longest(const fy_prefixes *p, fy_span s, int32_t *id, size_t *work);
+
 /* --- special.c: tokens that are cut out of the text before anything else --- */
 
 typedef struct {
     fy_span text;
     int32_t id;
+    int32_t next;  /* another item with this text and a higher id, -1 */
     uint8_t flags; /* FY_ADDED_* */
     bool always;   /* user-defined: also when specials are not parsed */
 } fy_special;
 
 typedef struct {
-    fy_special *item; /* sorted by text */
+    fy_special *item; /* by id */
     uint32_t n;
-    uint32_t first[257]; /* items whose text begins with byte b: [first[b], first[b + 1]) */
+    fy_prefixes by_text; /* the first item with each text */
 } fy_specials;
 
-void fy_specials_sort(fy_specials *s);
+int fy_specials_prepare(fy_specials *s, fy_arena *a, fy_err *e);
 
 typedef struct {
-    size_t begin, end; /* of the match, blanks that it eats included */
+    size_t begin, end; /* of the match, with the spaces that it takes */
     int32_t id;
 } fy_special_match;
-
-/* The first match at or behind `pos`, the longest one there; false when there is none. */
-bool fy_specials_next(const fy_specials *s, fy_span text, size_t pos, bool parse_special,
-                      fy_special_match *m);
 
 /* --- merge_queue.c: the merging both kinds share --- */
 
@@ -104,8 +133,23 @@ typedef struct {
     fy_str text; /* spelled or normalised text */
     fy_str word; /* a word in the byte alphabet */
     fy_ids *out;
+    size_t work; /* bytes looked at since the interrupt was polled */
     bool parse_special;
 } fy_encoder;
+
+/* The first match at or after `pos`, the longest one there. 1; 0: there is none; -1. */
+int fy_specials_next(fy_encoder *enc, const fy_specials *s, fy_span text, size_t pos,
+                     fy_special_match *m, fy_err *e);
+/* To be called in every loop over a text: fails soon after the user has interrupted. */
+static inline int fy_encoder_poll(fy_encoder *enc, size_t work, fy_err *e)
+{
+    enum { BETWEEN_POLLS = 1 << 18 };
+    enc->work += work;
+    if (enc->work < BETWEEN_POLLS)
+        return 0;
+    enc->work = 0;
+    return fy_check_interrupt(e);
+}
 
 void fy_encoder_release(fy_encoder *enc);
 int fy_encoder_add(fy_encoder *enc, fy_span text, int32_t id, fy_err *e);
@@ -113,32 +157,6 @@ int fy_encoder_add(fy_encoder *enc, fy_span text, int32_t id, fy_err *e);
  */
 int fy_encoder_merge(fy_encoder *enc, fy_pair_fn *pair, fy_err *e);
 void fy_encoder_clear(fy_encoder *enc);
-
-/* --- prefixes.c: the texts that begin at a place of another text --- */
-
-typedef struct {
-    fy_span text; /* view */
-    int32_t id;
-} fy_prefix_item;
-
-typedef struct {
-    fy_prefix_item *item; /* view of the vocabulary's arena; sorted by text */
-    uint32_t n;
-    uint32_t first[257]; /* items whose text begins with byte b: [first[b], first[b + 1]) */
-} fy_prefixes;
-
-/* The items that begin with the bytes walked so far; begins as {0}. */
-typedef struct {
-    uint32_t lo, hi;
-    size_t depth;
-} fy_prefix_walk;
-
-void fy_prefixes_sort(fy_prefixes *p);
-/* One byte further. False: no text begins like this. *id: the item that ends here (of equal texts
- * the lowest id), -1. */
-bool fy_prefixes_step(const fy_prefixes *p, fy_prefix_walk *w, uint8_t byte, int32_t *id);
-/* Bytes of the longest text that s begins with, and its id; 0: none. */
-size_t fy_prefixes_longest(const fy_prefixes *p, fy_span s, int32_t *id);
 
 /* --- the kinds --- */
 
@@ -176,7 +194,7 @@ int fy_unigram_prepare(fy_vocab *v, fy_err *e); /* from pieces, types and scores
 int fy_unigram_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
 /* A map may write a character as several (18 for U+FDFA); a hostile one must not fill the memory.
  */
-int fy_unigram_check_growth(const fy_str *normalised, fy_span text, fy_err *e);
+int fy_unigram_check_growth(size_t made_bytes, fy_span text, fy_err *e);
 
 /* metaspace.c: the text as a by_words vocabulary sees it, into enc->text; every word in it begins
  * at its beginning or with a blank. */
@@ -188,6 +206,12 @@ bool fy_is_white_space(uint32_t c);
 /* rwkv.c */
 int fy_rwkv_prepare(fy_vocab *v, fy_err *e);
 int fy_rwkv_encode(fy_encoder *enc, fy_span text, fy_err *e);
+
+/* In loops over all tokens: fails once the user has interrupted; looked at now and then. */
+static inline int fy_vocab_poll(uint32_t i, fy_err *e)
+{
+    return i % 65536 == 0 ? fy_check_interrupt(e) : 0;
+}
 
 /* vocab.c: the value of a "<0x41>" text, -1 for others. */
 int fy_byte_piece_value(fy_span piece);

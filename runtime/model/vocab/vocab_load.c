@@ -84,6 +84,16 @@ static bool has_byte_tokens(const fy_vocab *v)
     return v->kind == FY_VOCAB_SPM || v->kind == FY_VOCAB_UNIGRAM;
 }
 
+/* Ordinary tokens of byte-level BPE are not looked for in a text. */
+static int check_length(const fy_vocab *v, const fy_gguf *g, uint32_t id, fy_err *e)
+{
+    const size_t len = fy_vocab_piece(v, (int32_t)id).len;
+    if (len <= FY_SEARCHED_BYTES_MAX || (v->kind == FY_VOCAB_BPE && v->type[id] == FY_TOKEN_NORMAL))
+        return 0;
+    return fy_fail(e, FY_EUNSUPPORTED, "%s: token %u is %zu bytes long, expected at most %d",
+                   fy_gguf_path(g), id, len, FY_SEARCHED_BYTES_MAX);
+}
+
 /* Without the key: byte tokens are known by their text, all others are normal. */
 static int load_types(fy_vocab *v, const fy_gguf *g, fy_err *e)
 {
@@ -103,6 +113,8 @@ static int load_types(fy_vocab *v, const fy_gguf *g, fy_err *e)
                            "%s: key '" KEY "token_type': token %u has type %lld, expected 0 to %d",
                            fy_gguf_path(g), i, (long long)t, FY_TOKEN_BYTE);
         v->type[i] = (uint8_t)t;
+        if (fy_vocab_poll(i, e) != 0 || check_length(v, g, i, e) != 0)
+            return -1;
     }
     return 0;
 }
@@ -275,6 +287,8 @@ static int load_scores(fy_vocab *v, const fy_gguf *g, fy_err *e)
     memset(v->byte_id, 0xff, sizeof v->byte_id);
     /* Downwards: of two tokens for a byte the first one counts. */
     for (uint32_t i = v->pieces.n; i-- > 0;) {
+        if (fy_vocab_poll(i, e) != 0)
+            return -1;
         v->score[i] = (float)fy_gguf_float_at(scores, i);
         int b =
             v->type[i] == FY_TOKEN_BYTE ? fy_byte_piece_value(fy_vocab_piece(v, (int32_t)i)) : -1;
@@ -431,6 +445,8 @@ static int load_specials(fy_vocab *v, const fy_gguf *g, fy_err *e)
     if (v->raw.item == NULL || v->normalized.item == NULL)
         return fy_nomem(e);
     for (uint32_t i = 0; i < v->pieces.n; i++) {
+        if (fy_vocab_poll(i, e) != 0)
+            return -1;
         if (!is_special(v, i))
             continue;
         fy_special s = {.id = (int32_t)i, .always = v->type[i] == FY_TOKEN_USER};
@@ -446,9 +462,9 @@ static int load_specials(fy_vocab *v, const fy_gguf *g, fy_err *e)
             v->kind == FY_VOCAB_BPE && (s.flags & FY_ADDED_NORMALIZED) ? &v->normalized : &v->raw;
         set->item[set->n++] = s;
     }
-    fy_specials_sort(&v->raw);
-    fy_specials_sort(&v->normalized);
-    return 0;
+    return fy_specials_prepare(&v->raw, &v->arena, e) != 0
+               ? -1
+               : fy_specials_prepare(&v->normalized, &v->arena, e);
 }
 
 fy_vocab *fy_vocab_load(const fy_gguf *g, fy_err *e)

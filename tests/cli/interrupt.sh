@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Ctrl-C ends a verb within 0.3 seconds, also where a file makes it work for minutes.
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+
+# interrupted NAME COMMAND...: the command, which would run for long, gets SIGINT after half a second. Another process may
+# have the processor when it comes: the best of three counts.
+interrupted() {
+    local name=$1 begin status took best=999999 try
+    shift
+    for try in 1 2 3; do
+        "$@" >/dev/null 2>"$TMP/err" &
+        sleep 0.5
+        begin=${EPOCHREALTIME/./}
+        kill -INT $! 2>/dev/null || {
+            not_ok "$name" "ended before the signal: $(cat "$TMP/err")"
+            return
+        }
+        status=0
+        wait $! || status=$?
+        took=$((${EPOCHREALTIME/./} - begin))
+        [ $took -lt $best ] && best=$took
+        [ $best -gt 300000 ] || break
+    done
+    if [ $status -eq 130 ] && [ $best -le 300000 ]; then ok "$name"; else not_ok "$name" "exit $status after $best us, try $try"; fi
+}
+set -m # a command in the background hears SIGINT
+
+# --- a vocabulary ------------------------------------------------------------------------------------------------
+command -v python3 >/dev/null || {
+    skip "a vocabulary that takes long" "no python3"
+    finish
+    exit
+}
+python3 - "$TMP" <<'EOF'
+import struct, sys
+def text(s): return struct.pack("<Q", len(s)) + s
+def string(key, s): return text(key) + struct.pack("<I", 8) + text(s)
+def array(key, kind, n, data): return text(key) + struct.pack("<IIQ", 9, kind, n) + data
+def gguf(name, *keys):
+    with open(sys.argv[1] + "/" + name, "wb") as f:
+        f.write(b"GGUF" + struct.pack("<IQQ", 3, 0, len(keys)) + b"".join(keys))
+def vocabulary(name, model, tokens, types):
+    n = len(tokens)
+    gguf(name, string(b"general.architecture", b"llama"), string(b"tokenizer.ggml.model", model),
+         string(b"tokenizer.ggml.pre", b"gpt-2"),
+         array(b"tokenizer.ggml.tokens", 8, n, b"".join(map(text, tokens))),
+         array(b"tokenizer.ggml.token_type", 5, n, struct.pack("<%di" % n, *types)),
+         array(b"tokenizer.ggml.scores", 6, n, struct.pack("<%df" % n, *range(0, -n, -1))),
+         array(b"tokenizer.ggml.merges", 8, 0, b""))
+long = [b"<unk>", b"a", b"b", b"a" * 1023 + b"b"]
+vocabulary("unigram.gguf", b"t5", long, [2, 1, 1, 1])
+vocabulary("rwkv.gguf", b"rwkv", long, [1, 1, 1, 1])
+vocabulary("special.gguf", b"gpt2", long, [2, 1, 1, 4])
+n = 3000000
+vocabulary("many.gguf", b"gpt2", [b"<|reserved_%08x|>" % (i * 2654435761 % 2**32) for i in range(n)], [3] * n)
+with open(sys.argv[1] + "/text", "wb") as f:
+    f.write(b"a" * 30000000)
+EOF
+interrupted "while a vocabulary of millions of tokens is loaded" "$FERRY" tokenize -m "$TMP/many.gguf" hello
+for kind in unigram rwkv special; do
+    interrupted "while a text is searched for long tokens ($kind)" "$FERRY" tokenize -m "$TMP/$kind.gguf" -f "$TMP/text"
+done
+finish
