@@ -68,8 +68,9 @@ static int check_stat(const checker *c, const fy_manifest_entry *m, fy_err *e)
     else if ((uint64_t)st.st_size != m->bytes)
         rc = fy_fail(e, FY_EVERIFY, "%llu bytes, the manifest lists %llu",
                      (unsigned long long)st.st_size, (unsigned long long)m->bytes);
-    /* other bits are the business of the disk it lies on; a program must be able to start */
-    else if (c->strict && (m->mode & 0100) != 0 && (st.st_mode & 0100) == 0)
+    /* a program must be able to start; bits that matter to nobody depend on the disk */
+    else if (c->strict && (((m->mode & 0100) != 0 && (st.st_mode & 0100) == 0) ||
+                           (st.st_mode & FY_MODE_REFUSED) != 0))
         rc = fy_fail(e, FY_EVERIFY, "mode %04o, the manifest lists %04o",
                      (unsigned)(st.st_mode & 07777), (unsigned)m->mode);
     free(path);

@@ -9,18 +9,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/progress.h"
 #include "bundle/manifest_read.h"
 #include "bundle/public_key.h"
 
+/* A file of a workspace never runs with its owner's rights, and only its owner may change it. */
+#define FY_MODE_REFUSED (S_ISUID | S_ISGID | S_ISVTX | S_IWOTH)
+
 /* Told of every listed file that is not as listed, in the manifest's order; `what` does not name
  * the file. -1 ends the check. */
 typedef int fy_bundle_bad(void *user, const fy_manifest_entry *m, const fy_err *what, fy_err *e);
 
 /* Reads every listed file. strict: the hash of the whole file too where it has block hashes (they
- * cover every byte already), and the execute bit of programs. -1 only when the check itself could
+ * cover every byte already), the execute bit of programs, and FY_MODE_REFUSED. -1 only when the check itself could
  * not be made. */
 int fy_bundle_hash_all(const char *dir, const fy_manifest *m, bool strict, int n_threads,
                        fy_progress *progress, fy_bundle_bad *bad, void *user, fy_err *e);

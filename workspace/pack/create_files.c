@@ -8,6 +8,7 @@
 
 #include "base/grow.h"
 #include "base/log.h"
+#include "bundle/bundle_check.h"
 #include "workspace/pack/create_impl.h"
 #include "workspace/pack/digest.h"
 
@@ -115,7 +116,9 @@ static placed share_file(const char *from, const char *to)
         return CLONED;
     if (out >= 0)
         unlink(to);
-    return link(from, to) == 0 ? LINKED : COPIED;
+    struct stat st; /* a linked file keeps its mode */
+    bool fit = stat(from, &st) == 0 && (st.st_mode & FY_MODE_REFUSED) == 0;
+    return fit && link(from, to) == 0 ? LINKED : COPIED;
 }
 
 static int add_digest(fy_maker *k, const char *path, const char *rel, fy_err *e)

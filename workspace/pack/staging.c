@@ -136,6 +136,9 @@ static int lock_part(fy_staging *s, bool *is_new, fy_err *e)
     if (fstat(s->fd, &by_fd) != 0 || lstat(s->part, &by_name) != 0 ||
         by_fd.st_ino != by_name.st_ino || by_fd.st_dev != by_name.st_dev)
         return fy_fail(e, FY_EIO, "%s: another ferry has just finished it", s->part);
+    if (by_fd.st_uid != geteuid()) /* its owner could change there what we have checked */
+        return fy_fail(e, FY_EIO, "%s: belongs to another user; remove it, or choose another name",
+                       s->part);
     return 0;
 }
 

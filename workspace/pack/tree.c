@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/progress.h"
+
 void fy_tree_release(fy_tree *t)
 {
     for (size_t i = 0; i < t->n; i++)
@@ -36,16 +39,46 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Has a listed file its place below rel? */
+static bool is_needed(const fy_manifest *m, const char *rel)
+{
+    size_t lo = 0, hi = m->n, n = strlen(rel);
+    while (lo < hi) { /* the first path that does not sort before "rel/" */
+        size_t mid = lo + (hi - lo) / 2;
+        int c = strncmp(m->entry[mid].path, rel, n);
+        if (c < 0 || (c == 0 && m->entry[mid].path[n] < '/'))
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < m->n && strncmp(m->entry[lo].path, rel, n) == 0 && m->entry[lo].path[n] == '/';
+}
+
+static int add_directory(fy_tree *t, const char *rel, fy_err *e)
+{
+    char *path = fy_path_join(rel, "");
+    int rc = path != NULL ? add(t, path, e) : fy_nomem(e);
+    free(path);
+    return rc;
+}
+
 static int walk(FTS *fts, const char *dir, const fy_manifest *m, fy_tree *t, fy_err *e)
 {
     FTSENT *en;
     while (errno = 0, (en = fts_read(fts)) != NULL) {
+        if (fy_check_interrupt(e) != 0)
+            return -1;
         const char *rel = en->fts_path + strlen(dir);
         while (*rel == '/')
             rel++;
         switch (en->fts_info) {
         case FTS_D:
-        case FTS_DP:
+            en->fts_number = (long)t->n;
+            break;
+        case FTS_DP: /* what is in it was reported already */
+            if (*rel != '\0' && (size_t)en->fts_number == t->n && !is_needed(m, rel) &&
+                add_directory(t, rel, e) != 0)
+                return -1;
             break;
         case FTS_DNR:
         case FTS_ERR:

@@ -1,4 +1,4 @@
-/* The files below a workspace that its manifest does not list. */
+/* What is below a workspace and not in its manifest: files, and directories without any ("DIR/"). */
 #ifndef FY_WORKSPACE_TREE_H
 #define FY_WORKSPACE_TREE_H
 

@@ -11,6 +11,7 @@
 #include "format/gguf.h"
 #include "tests/unit/workspace/ws_fixture.h"
 #include "workspace/npu/htp.h"
+#include "workspace/pack/staging.h"
 
 static fy_create_params params(const char *const *models, size_t n)
 {
@@ -284,6 +285,40 @@ static void what_a_killed_run_left_is_used_again(void **state)
     fy_bundle b;
     assert_int_equal(fy_bundle_open(at("ws"), &b, NULL), 0);
     fy_bundle_release(&b);
+}
+
+/* Its owner could change what is checked there. */
+static void the_part_of_another_user_is_refused(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(mkdir(at("ws.part"), 0777), 0);
+    assert_int_equal(chown(at("ws.part"), 65534, 65534), 0);
+    assert_null(fy_staging_open(at("ws"), &e));
+    assert_says(&e, "ws.part: belongs to another user");
+}
+
+/* A hard link would take the mode along, which verify refuses. */
+static void weights_that_others_may_write_are_copied(void **state)
+{
+    (void)state;
+    struct stat st;
+    tiny_write(at("tiny.gguf"), &(tiny_model){.name = "tiny"});
+    assert_int_equal(chmod(at("tiny.gguf"), 0666), 0);
+    const char *models[] = {at("tiny.gguf")};
+    elf_write(at("ferry"), 183);
+    fy_create_params p = params(models, 1);
+    fy_err e = {0};
+    fy_verify_report r;
+    if (fy_create(&p, NULL, &e) != 0)
+        fail_msg("%s", e.msg);
+    assert_int_equal(stat(at("ws/tiny/ggml/weights.gguf"), &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0644);
+    assert_int_equal(fy_verify(at("ws"), 1, NULL, &r, NULL), 0);
+    assert_int_equal(r.n, 0);
+    fy_verify_report_release(&r);
 }
 
 /* --- other runtimes --------------------------------------------------------------------------- */
@@ -684,6 +719,8 @@ int main(void)
         TEST(the_device_program_is_looked_for_and_checked),
         TEST(a_failure_leaves_nothing),
         TEST(what_a_killed_run_left_is_used_again),
+        TEST(the_part_of_another_user_is_refused),
+        TEST(weights_that_others_may_write_are_copied),
         TEST(another_runtime_is_taken_along_with_its_command_line),
         TEST(a_single_program_may_be_the_runtime),
         TEST(the_command_line_starts_a_program_of_the_workspace),

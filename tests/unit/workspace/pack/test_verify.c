@@ -119,6 +119,52 @@ static void missing_and_unlisted_files_are_named(void **state)
     finds("hparams.json", "not a regular file");
 }
 
+static void a_directory_that_no_file_needs_is_named(void **state)
+{
+    (void)state;
+    ws_make("ws", &(tiny_model){.name = "tiny"});
+    assert_int_equal(mkdir(at("ws/empty"), 0755), 0);
+    finds("empty/", "not listed");
+    assert_int_equal(mkdir(at("ws/empty/below"), 0755), 0);
+    finds("empty/below/", "not listed");
+    put_text(at("ws/empty/file"), "x");
+    assert_int_equal(rmdir(at("ws/empty/below")), 0);
+    finds("empty/file", "not listed");
+    assert_int_equal(unlink(at("ws/empty/file")) + rmdir(at("ws/empty")), 0);
+    /* names next to those of listed files' directories */
+    static const char *const near[] = {"ws/tiny/ggm", "ws/tiny/ggml-", "ws/tiny/ggml0", "ws/bi"};
+    for (size_t i = 0; i < sizeof near / sizeof near[0]; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s/", near[i] + 3);
+        assert_int_equal(mkdir(at(near[i]), 0755), 0);
+        finds(name, "not listed");
+        assert_int_equal(rmdir(at(near[i])), 0);
+    }
+}
+
+/* A program that starts with its owner's rights, a file that anybody may change. */
+static void modes_that_nobody_listed_are_named(void **state)
+{
+    (void)state;
+    static const mode_t bad[] = {04755, 02755, 01755, 0777, 0757};
+    static const mode_t good[] = {0755, 0700, 0775, 0500};
+    ws_make("ws", &(tiny_model){.name = "tiny"});
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char says[64];
+        snprintf(says, sizeof says, "mode %04o, the manifest lists 0755", (unsigned)bad[i]);
+        assert_int_equal(chmod(at("ws/bin/ferry"), bad[i]), 0);
+        finds("bin/ferry", says);
+    }
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(chmod(at("ws/bin/ferry"), good[i]), 0);
+        fy_verify_report r = verify(at("ws"));
+        assert_int_equal(r.n, 0);
+        fy_verify_report_release(&r);
+    }
+    assert_int_equal(chmod(at("ws/hparams.json"), 0666), 0);
+    finds("hparams.json", "mode 0666, the manifest lists 0644");
+}
+
 static void a_program_that_cannot_start_is_named(void **state)
 {
     (void)state;
@@ -309,6 +355,8 @@ int main(void)
         TEST(in_a_large_file_the_changed_block_is_named),
         TEST(any_changed_byte_of_the_manifest_is_found),
         TEST(missing_and_unlisted_files_are_named),
+        TEST(a_directory_that_no_file_needs_is_named),
+        TEST(modes_that_nobody_listed_are_named),
         TEST(a_program_that_cannot_start_is_named),
         TEST(files_that_contradict_each_other_are_named),
         TEST(programs_and_libraries_are_noted_or_refused),
