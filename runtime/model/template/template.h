@@ -47,4 +47,8 @@ void fy_template_set_clock(fy_template_vars *v, int64_t seconds, bool utc);
  *   FY_EFIT     a budget ran out: "line L: ..." */
 int fy_template_render(const fy_template *t, const fy_template_vars *v, fy_str *out, fy_err *e);
 
+/* What Python's str does, for texts outside templates. */
+void fy_text_capitalize(fy_span s, fy_str *out); /* appends s.capitalize() */
+fy_span fy_text_strip(fy_span s);                /* s.strip() */
+
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/quote.h"
+#include "model/template/template_builtin.h"
 #include "model/template/template_parse.h"
 
 /* Where a node stands. Passed by value: what is inside changes it for itself. */
@@ -108,8 +109,11 @@ static int find_builtin(checker *c, fy_node *n, bool soft)
         n->test = fy_ttest_find(n->str);
     if (soft || n->filter != NULL || n->test != NULL)
         return 0;
-    snprintf(text, sizeof text, "No %s named '%s'.", is_filter ? "filter" : "test",
-             fy_quote(name, sizeof name, n->str));
+    fy_quote(name, sizeof name, n->str);
+    if (is_filter ? fy_tfilter_is_refused(n->str) : fy_ttest_is_refused(n->str))
+        return fy_tlex_fail(c->p->e, FY_EUNSUPPORTED, n->line, n->column,
+                            "%s '%s' is not supported", is_filter ? "filter" : "test", name);
+    snprintf(text, sizeof text, "No %s named '%s'.", is_filter ? "filter" : "test", name);
     return fail_at(c, n, text);
 }
 

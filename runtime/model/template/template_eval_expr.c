@@ -1,3 +1,4 @@
+#include "model/template/template_builtin.h"
 #include "model/template/template_eval.h"
 
 #include <string.h>
@@ -291,8 +292,10 @@ int fy_eval_call(fy_eval *ev, const fy_node *n, const fy_tv *caller, fy_tv *out)
 
 static int unknown(fy_eval *ev, const fy_node *n, const char *what)
 {
-    return fy_tm_fail(&ev->m, "no %s named '%.*s'", what,
-                      (int)(n->str.len < 100 ? n->str.len : 100), n->str.ptr);
+    bool refused = what[0] == 'f' ? fy_tfilter_is_refused(n->str) : fy_ttest_is_refused(n->str);
+    int len = (int)(n->str.len < 100 ? n->str.len : 100);
+    return refused ? fy_tm_fail(&ev->m, "%s '%.*s' is not supported", what, len, n->str.ptr)
+                   : fy_tm_fail(&ev->m, "no %s named '%.*s'", what, len, n->str.ptr);
 }
 
 static int eval_filter(fy_eval *ev, const fy_node *n, fy_tv *out)

@@ -1,302 +1,434 @@
-/* The table of filters, attribute paths, and the filters of single values. */
-#include "model/template/template_builtin.h"
-
+/* The table of filters, and those of text, numbers and single values. A value that is not a string
+ * is taken as str(value) by the filters of text. */
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const fy_tfilter filters[] = {
-    /* sorted by name */
-    {"abs", fy_tfilter_abs},
-    {"attr", fy_tfilter_attr},
-    {"batch", fy_tfilter_batch},
-    {"capitalize", fy_tfilter_capitalize},
-    {"center", fy_tfilter_center},
-    {"count", fy_tfilter_length},
-    {"d", fy_tfilter_default},
-    {"default", fy_tfilter_default},
-    {"dictsort", fy_tfilter_dictsort},
-    {"e", fy_tfilter_escape},
-    {"escape", fy_tfilter_escape},
-    {"filesizeformat", fy_tfilter_filesizeformat},
-    {"first", fy_tfilter_first},
-    {"float", fy_tfilter_float},
-    {"forceescape", fy_tfilter_forceescape},
-    {"format", fy_tfilter_format},
-    {"groupby", fy_tfilter_groupby},
-    {"indent", fy_tfilter_indent},
-    {"int", fy_tfilter_int},
-    {"items", fy_tfilter_items},
-    {"join", fy_tfilter_join},
-    {"last", fy_tfilter_last},
-    {"length", fy_tfilter_length},
-    {"list", fy_tfilter_list},
-    {"lower", fy_tfilter_lower},
-    {"map", fy_tfilter_map},
-    {"max", fy_tfilter_max},
-    {"min", fy_tfilter_min},
-    {"pprint", fy_tfilter_pprint},
-    {"random", fy_tfilter_random},
-    {"reject", fy_tfilter_reject},
-    {"rejectattr", fy_tfilter_rejectattr},
-    {"replace", fy_tfilter_replace},
-    {"reverse", fy_tfilter_reverse},
-    {"round", fy_tfilter_round},
-    {"safe", fy_tfilter_safe},
-    {"select", fy_tfilter_select},
-    {"selectattr", fy_tfilter_selectattr},
-    {"slice", fy_tfilter_slice},
-    {"sort", fy_tfilter_sort},
-    {"string", fy_tfilter_string},
-    {"striptags", fy_tfilter_striptags},
-    {"sum", fy_tfilter_sum},
-    {"title", fy_tfilter_title},
-    {"tojson", fy_tfilter_tojson},
-    {"trim", fy_tfilter_trim},
-    {"truncate", fy_tfilter_truncate},
-    {"unique", fy_tfilter_unique},
-    {"upper", fy_tfilter_upper},
-    {"urlencode", fy_tfilter_urlencode},
-    {"wordcount", fy_tfilter_wordcount},
-    {"wordwrap", fy_tfilter_wordwrap},
-    {"xmlattr", fy_tfilter_xmlattr},
-};
+#include "model/template/template.h"
+#include "model/template/template_builtin.h"
 
-const fy_tfilter *fy_tfilter_find(fy_span name)
+#define FILTER(name) static int name(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+
+static bool is_missing(const fy_tv *arg)
 {
-    size_t low = 0, high = sizeof filters / sizeof *filters;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        fy_span entry = fy_span_of(filters[mid].name);
-        size_t n = entry.len < name.len ? entry.len : name.len;
-        int order = n ? memcmp(entry.ptr, name.ptr, n) : 0;
-        if (order == 0 && entry.len == name.len)
-            return &filters[mid];
-        if (order < 0 || (order == 0 && entry.len < name.len))
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return NULL;
+    return arg->kind != FY_TV_NONE && !fy_targ_given(arg);
 }
 
-/* --- attribute paths ----------------------------------------------------------------------------
+/* --- any value ----------------------------------------------------------------------------------
  */
 
-static bool all_digits(fy_span s)
+FILTER(filter_default)
 {
-    for (const char *p = s.ptr, *end = p + s.len; p < end;)
-        if (!fy_tu_is_digit(fy_tu_next(&p, end)))
-            return false;
-    return s.len > 0;
-}
-
-/* A part of digits is a number; int() refuses digits that are not decimal, such as a raised 2. */
-static int parse_part(fy_tm *m, fy_span s, fy_tv *out)
-{
-    *out = fy_tv_view(s);
-    if (!all_digits(s))
-        return 0;
-    int ok = fy_tv_parse_int(m, s, 10, out);
-    if (ok == 0)
-        return fy_tm_fail(m, "invalid literal for int() with base 10");
-    return ok < 0 ? -1 : 0;
-}
-
-int fy_tpath_parse(fy_tm *m, const fy_tv *attribute, fy_tpath *out)
-{
-    fy_tv parts;
-    size_t n = fy_tv_is(attribute, FY_TV_NONE) ? 0 : 1;
-    bool text = fy_tv_is(attribute, FY_TV_STR);
-    fy_span s = text ? attribute->str : FY_SPAN("");
-    for (size_t i = 0; i < s.len; i++)
-        n += s.ptr[i] == '.';
-    if (fy_tm_charge(m, s.len) || fy_tv_list(m, FY_TV_LIST, n, &parts))
-        return -1;
-    if (!text && n)
-        parts.list->item[0] = *attribute;
-    for (size_t i = 0; text && i < n; i++) {
-        ptrdiff_t dot = fy_tu_find(s, FY_SPAN("."));
-        size_t len = dot < 0 ? s.len : (size_t)dot;
-        if (parse_part(m, (fy_span){s.ptr, len}, &parts.list->item[i]))
-            return -1;
-        if (dot >= 0)
-            s = (fy_span){s.ptr + len + 1, s.len - len - 1};
-    }
-    *out = (fy_tpath){parts.list->item, n};
-    return 0;
-}
-
-int fy_tpath_get(fy_tm *m, const fy_tpath *path, const fy_tv *item, const fy_tv *missing,
-                 fy_tv *out)
-{
-    fy_tv v = *item, next;
-    for (size_t i = 0; i < path->n; i++) {
-        if (fy_tm_charge(m, 16) || fy_tv_getitem(m, &v, &path->part[i], &next))
-            return -1;
-        v = missing && fy_tv_is(&next, FY_TV_UNDEFINED) ? *missing : next;
-    }
-    *out = v;
-    return 0;
-}
-
-int fy_tv_fold_case(fy_tm *m, const fy_tv *v, fy_tv *out)
-{
-    fy_tbuf b = {0};
-    if (!fy_tv_is(v, FY_TV_STR)) {
-        *out = *v;
-        return 0;
-    }
-    if (fy_tu_put_case(m, &b, v->str, FY_TU_LOWER))
-        return -1;
-    *out = fy_tbuf_value(&b, v->markup);
-    return 0;
-}
-
-/* --- filters of any value -----------------------------------------------------------------------
- */
-
-int fy_tfilter_default(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
-{
-    static const char *const names[] = {"default_value", "boolean"};
     fy_tv arg[2];
-    bool given[2];
-    if (fy_targs_bind(m, "default", a, names, 2, 0, arg, given))
+    if (fy_targs_bind(m, "default ?default_value ?boolean", a, arg) != 0)
         return -1;
-    bool use = fy_tv_is(v, FY_TV_UNDEFINED) || (fy_tv_truth(&arg[1]) && !fy_tv_truth(v));
-    *out = !use ? *v : given[0] ? arg[0] : fy_tv_view(FY_SPAN(""));
+    bool use = v->kind == FY_TV_UNDEFINED || (fy_tv_truth(&arg[1]) && !fy_tv_truth(v));
+    *out = !use ? *v : is_missing(&arg[0]) ? fy_tv_view(FY_SPAN("")) : arg[0];
     return 0;
 }
 
-int fy_tfilter_length(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+FILTER(filter_length)
 {
     size_t n;
-    if (fy_targs_count(m, "len", a, 0, 0) || fy_tv_length(m, v, &n))
+    if (fy_targs_none(m, "length", a) != 0 || fy_tv_length(m, v, &n) != 0)
         return -1;
     *out = fy_tv_int((int64_t)n);
     return 0;
 }
 
-int fy_tfilter_string(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+FILTER(filter_string)
 {
-    return fy_targs_none(m, "string", a) ? -1 : fy_tv_soft_str(m, v, out);
+    return fy_targs_none(m, "string", a) != 0 ? -1 : fy_tv_soft_str(m, v, out);
 }
 
-/* Attributes only: unlike v.name it never looks at the items of a dict. */
-int fy_tfilter_attr(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
-{
-    static const char *const names[] = {"name"};
-    fy_tv name;
-    bool given;
-    fy_span s;
-    if (fy_targs_bind(m, "attr", a, names, 1, 1, &name, &given) || fy_tv_text(m, "name", &name, &s))
-        return -1;
-    int found = 0;
-    bool internal = s.len && s.ptr[0] == '_';
-    bool special = s.len > 3 && internal && s.ptr[1] == '_'; /* undefined has some, but unsafe */
-    if (fy_tv_is(v, FY_TV_UNDEFINED) && !special)
-        return fy_tv_undefined_fail(m, v);
-    if (fy_tv_is(v, FY_TV_NAMESPACE)) {
-        const fy_tv *value = internal ? NULL : fy_tdict_find(v->dict, s);
-        found = value != NULL;
-        if (found)
-            *out = *value;
-    } else if ((fy_tv_is(v, FY_TV_OBJECT) || fy_tv_is(v, FY_TV_CALLABLE)) && v->call->attr) {
-        found = internal ? 0 : v->call->attr(m, v->call, s, out);
-    } else {
-        found = fy_tmethod_find(m, v, s, out);
-    }
-    if (found == 0) {
-        *out = fy_tv_undefined(s);
-        out->view = 'a';
-        out->of = v->kind;
-    }
-    return found < 0 ? -1 : 0;
-}
-
-int fy_tfilter_random(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
-{
-    (void)v;
-    (void)a;
-    (void)out;
-    return fy_tm_fail(m,
-                      "the filter random is refused: a template must render the same every time");
-}
-
-/* --- pprint -------------------------------------------------------------------------------------
+/* --- text ---------------------------------------------------------------------------------------
  */
 
-/* By value where there is an order, else by the name of the type. */
-static int compare_any(fy_tm *m, const fy_tv *a, const fy_tv *b, int *order)
+static int change_case(fy_tm *m, const char *what, const fy_tv *v, const fy_targs *a, fy_tu_case to,
+                       fy_tv *out)
 {
-    double x, y;
-    bool numbers = fy_tv_as_float(a, &x) && fy_tv_as_float(b, &y);
-    if (numbers || (a->kind == b->kind && fy_tv_is(a, FY_TV_STR)))
-        return fy_tv_compare(m, a, b, order);
-    *order = strcmp(fy_tv_type_name(a), fy_tv_type_name(b));
-    return 0;
-}
-
-static int sort_dicts(fy_tm *m, const fy_tv *v, fy_tv *out);
-
-static int sort_dict(fy_tm *m, const fy_tdict *d, fy_tv *out)
-{
-    fy_tv keys, sorted, value;
-    size_t n = fy_tdict_n(d);
-    if (fy_tv_list(m, FY_TV_LIST, n, &keys) || fy_tv_dict(m, FY_TV_DICT, n, out))
-        return -1;
-    for (size_t i = 0; i < n; i++)
-        keys.list->item[i] = *fy_tdict_key(d, i);
-    if (fy_tlist_sort(m, keys.list, keys.list, false, compare_any, &sorted))
-        return -1;
-    for (size_t i = 0; i < n; i++) {
-        const fy_tv *key = &sorted.list->item[i];
-        int found = fy_tdict_lookup(m, d, key, &value);
-        if (found < 0 ||
-            (found && (sort_dicts(m, &value, &value) || fy_tdict_set(m, out->dict, *key, value))))
-            return -1;
-    }
-    return 0;
-}
-
-static int sort_items(fy_tm *m, const fy_tv *v, fy_tv *out)
-{
-    fy_tv copy;
-    if (fy_tv_list(m, (fy_tv_kind)v->kind, v->list->n, &copy))
-        return -1;
-    for (size_t i = 0; i < v->list->n; i++)
-        if (sort_dicts(m, &v->list->item[i], &copy.list->item[i]))
-            return -1;
-    *out = copy;
-    return 0;
-}
-
-/* A copy of v whose dicts are in the order of their keys. */
-static int sort_dicts(fy_tm *m, const fy_tv *v, fy_tv *out)
-{
-    bool list = fy_tv_is(v, FY_TV_LIST) || fy_tv_is(v, FY_TV_TUPLE);
-    if (!list && !fy_tv_is(v, FY_TV_DICT)) {
-        *out = *v;
-        return 0;
-    }
-    if (m->depth >= FY_TV_MAX_DEPTH)
-        return fy_tm_fail(m, "pprint: a value is nested deeper than %d", FY_TV_MAX_DEPTH);
-    m->depth++;
-    int failed = list ? sort_items(m, v, out) : sort_dict(m, v->dict, out);
-    m->depth--;
-    return failed;
-}
-
-enum { PPRINT_WIDTH = 80 };
-
-int fy_tfilter_pprint(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
-{
-    fy_tv sorted;
+    fy_tv s;
     fy_tbuf b = {0};
-    if (fy_targs_none(m, "pprint", a) || sort_dicts(m, v, &sorted) ||
-        fy_tv_put_repr(m, &b, &sorted))
+    if (fy_targs_none(m, what, a) != 0 || fy_tv_soft_str(m, v, &s) != 0 ||
+        fy_tu_put_case(m, &b, s.str, to) != 0)
+        return -1;
+    *out = fy_tbuf_value(&b, s.markup);
+    return 0;
+}
+
+FILTER(filter_upper)
+{
+    return change_case(m, "upper", v, a, FY_TU_UPPER, out);
+}
+
+FILTER(filter_lower)
+{
+    return change_case(m, "lower", v, a, FY_TU_LOWER, out);
+}
+
+FILTER(filter_capitalize)
+{
+    return change_case(m, "capitalize", v, a, FY_TU_CAPITALIZE, out);
+}
+
+static bool begins_word(uint32_t cp)
+{
+    return cp == '-' || cp == '(' || cp == '{' || cp == '[' || cp == '<' || fy_tu_is_space(cp);
+}
+
+/* Unlike str.title(), jinja2 ends words at white space, '-' and opening brackets only. */
+FILTER(filter_title)
+{
+    fy_tv s;
+    fy_tbuf b = {0};
+    if (fy_targs_none(m, "title", a) != 0 || fy_tv_soft_str(m, v, &s) != 0)
+        return -1;
+    for (const char *p = s.str.ptr, *end = p + s.str.len; p < end;) {
+        const char *first = p;
+        bool separator = begins_word(fy_tu_next(&p, end));
+        const char *rest = p;
+        for (const char *next = p; !separator && p < end; p = next) {
+            if (begins_word(fy_tu_next(&next, end)))
+                break;
+        }
+        fy_span head = {first, (size_t)(rest - first)}, tail = {rest, (size_t)(p - rest)};
+        if (fy_tu_put_case(m, &b, head, FY_TU_UPPER) != 0 ||
+            fy_tu_put_case(m, &b, tail, FY_TU_LOWER) != 0)
+            return -1;
+    }
+    *out = fy_tbuf_value(&b, false);
+    return 0;
+}
+
+FILTER(filter_trim)
+{
+    fy_tv chars, s;
+    fy_span set, inner;
+    if (fy_targs_bind(m, "trim ?chars", a, &chars) != 0 || fy_tv_soft_str(m, v, &s) != 0)
+        return -1;
+    bool given = fy_targ_given(&chars);
+    if ((given && fy_tv_text(m, "strip", &chars, &set) != 0) ||
+        fy_tu_strip(m, s.str, given ? &set : NULL, FY_TU_STRIP_BOTH, &inner) != 0)
+        return -1;
+    *out = fy_tv_view(inner);
+    out->markup = s.markup;
+    return 0;
+}
+
+FILTER(filter_replace)
+{
+    fy_tv arg[3], s, from, to;
+    int64_t max = -1;
+    fy_tbuf b = {0};
+    if (fy_targs_bind(m, "replace old new ?count", a, arg) != 0 || fy_tv_str(m, v, &s) != 0 ||
+        fy_tv_str(m, &arg[0], &from) != 0 || fy_tv_str(m, &arg[1], &to) != 0 ||
+        (fy_targ_given(&arg[2]) && fy_tv_index(m, &arg[2], &max) != 0) ||
+        fy_tu_replace(m, &b, s.str, from.str, to.str, max) != 0)
         return -1;
     *out = fy_tbuf_value(&b, false);
-    if (fy_tu_length(out->str) > PPRINT_WIDTH && !fy_tv_is(v, FY_TV_BIGINT))
-        return fy_tm_fail(m, "pprint: a value of more than %d characters is not supported",
-                          PPRINT_WIDTH);
     return 0;
+}
+
+FILTER(filter_format)
+{
+    fy_tv s, values;
+    fy_targs named = *a;
+    if (a->n > 0 && a->n_named > 0)
+        return fy_tm_fail(m, "can't handle positional and keyword arguments at the same time");
+    if (fy_tv_soft_str(m, v, &s) != 0 ||
+        (a->n_named > 0 ? fy_tv_dict(m, FY_TV_DICT, a->n_named, &values)
+                        : fy_tv_list(m, FY_TV_TUPLE, a->n, &values)) != 0)
+        return -1;
+    for (size_t i = 0; i < named.n_named; i++) {
+        if (fy_tdict_set(m, values.dict, fy_tv_view(a->name[i]), a->named[i]) != 0)
+            return -1;
+    }
+    for (size_t i = 0; i < a->n; i++)
+        values.list->item[i] = a->arg[i];
+    return fy_tv_percent(m, &s, &values, out);
+}
+
+FILTER(filter_indent)
+{
+    fy_tv arg[3];
+    int64_t width = 4;
+    fy_tbuf b = {0}, text = {0}, spaces = {0};
+    if (fy_targs_bind(m, "indent ?width ?first ?blank", a, arg) != 0)
+        return -1;
+    if (v->kind == FY_TV_UNDEFINED)
+        return fy_tv_undefined_fail(m, v);
+    if (v->kind != FY_TV_STR)
+        return fy_tm_fail(m, "indent: a string is expected, found '%s'", fy_tv_type_name(v));
+    bool own = arg[0].kind == FY_TV_STR, first = fy_tv_truth(&arg[1]), blank = fy_tv_truth(&arg[2]);
+    if ((!own && !is_missing(&arg[0]) && fy_tv_index(m, &arg[0], &width) != 0) ||
+        fy_tu_repeat(m, &spaces, FY_SPAN(" "), width > 0 ? (uint64_t)width : 0) != 0)
+        return -1;
+    fy_span by = own ? arg[0].str : fy_tbuf_value(&spaces, false).str;
+    if (fy_tbuf_span(m, &text, v->str) != 0 || fy_tbuf_add(m, &text, "\n", 1) != 0)
+        return -1;
+    for (size_t at = 0, line = 0; at < text.len; line++) {
+        size_t end = at, gap;
+        while ((gap = fy_tu_line_end((fy_span){text.ptr + end, text.len - end})) == 0)
+            end++;
+        bool indented = line == 0 ? first : blank || end > at;
+        if (fy_tm_charge(m, by.len + 16) != 0 || (line > 0 && fy_tbuf_add(m, &b, "\n", 1) != 0) ||
+            (indented && fy_tbuf_span(m, &b, by) != 0) ||
+            fy_tbuf_add(m, &b, text.ptr + at, end - at) != 0)
+            return -1;
+        at = end + gap;
+    }
+    *out = fy_tbuf_value(&b, v->markup);
+    return 0;
+}
+
+static int escaped(fy_tm *m, fy_span s, fy_tv *out)
+{
+    fy_tbuf b = {0};
+    if (fy_tu_put_escaped(m, &b, s) != 0)
+        return -1;
+    *out = fy_tbuf_value(&b, true);
+    return 0;
+}
+
+FILTER(filter_escape)
+{
+    if (fy_targs_none(m, "escape", a) != 0 || fy_tv_soft_str(m, v, out) != 0)
+        return -1;
+    return out->markup ? 0 : escaped(m, out->str, out);
+}
+
+FILTER(filter_forceescape)
+{
+    if (fy_targs_none(m, "forceescape", a) != 0 || fy_tv_str(m, v, out) != 0)
+        return -1;
+    return escaped(m, out->str, out);
+}
+
+FILTER(filter_safe)
+{
+    if (fy_targs_none(m, "safe", a) != 0 || fy_tv_str(m, v, out) != 0)
+        return -1;
+    out->markup = true;
+    return 0;
+}
+
+/* --- numbers ------------------------------------------------------------------------------------
+ */
+
+FILTER(filter_abs)
+{
+    if (fy_targs_none(m, "abs", a) != 0)
+        return -1;
+    if (v->kind == FY_TV_FLOAT) {
+        *out = fy_tv_float(fabs(v->f));
+        return 0;
+    }
+    if (!fy_tv_is_int(v) || fy_tv_as_int(v) == INT64_MIN)
+        return fy_tm_fail(m, "bad operand type for abs(): '%s'", fy_tv_type_name(v));
+    *out = fy_tv_int(llabs(fy_tv_as_int(v)));
+    return 0;
+}
+
+enum { NUMBER = 400 }; /* characters of a number as text */
+
+/* The text of a number: without the white space around it and single underscores between digits.
+ * False: too long, or cannot be one. */
+static bool number_text(fy_span s, char out[NUMBER])
+{
+    size_t n = 0;
+    s = fy_text_strip(s);
+    for (size_t i = 0; i < s.len; i++) {
+        bool inside = i > 0 && i + 1 < s.len && isalnum((unsigned char)s.ptr[i - 1]) &&
+                      isalnum((unsigned char)s.ptr[i + 1]);
+        if (s.ptr[i] == '_' && inside)
+            continue;
+        if (n == NUMBER - 1 || s.ptr[i] <= ' ' || s.ptr[i] == '_' || s.ptr[i] > '~')
+            return false;
+        out[n++] = s.ptr[i];
+    }
+    out[n] = '\0';
+    return n > 0;
+}
+
+static bool parse_float(fy_span s, double *out)
+{
+    char text[NUMBER], *end;
+    if (!number_text(s, text) || strpbrk(text, "xXpP(") != NULL) /* C reads more than Python */
+        return false;
+    *out = strtod(text, &end);
+    return *end == '\0';
+}
+
+static int int_of_float(fy_tm *m, double f, fy_tv *out)
+{
+    if (!(fabs(f) < 0x1p63))
+        return fy_tm_fail(m, "an integer of more than 64 bits is not supported");
+    *out = fy_tv_int((int64_t)f);
+    return 0;
+}
+
+/* int(text, base): 1, 0 when the text is not a number, -1. */
+static int parse_int(fy_tm *m, fy_span s, int64_t base, fy_tv *out)
+{
+    char text[NUMBER], *p = text, *end;
+    if (base < 2 || base > 36 || !number_text(s, text))
+        return 0;
+    char letter = base == 2 ? 'b' : base == 8 ? 'o' : base == 16 ? 'x' : '\0';
+    size_t sign = *p == '-' || *p == '+';
+    if (letter != '\0' && p[sign] == '0' && (p[sign + 1] | 0x20) == letter) {
+        p[sign + 1] = *p; /* "-0b1" -> "-1" */
+        p += sign + (sign != 0 ? 1 : 2);
+    }
+    if (!isalnum((unsigned char)p[*p == '-' || *p == '+']))
+        return 0;
+    errno = 0;
+    long long i = strtoll(p, &end, (int)base);
+    if (*end != '\0')
+        return 0;
+    if (errno == ERANGE)
+        return fy_tm_fail(m, "an integer of more than 64 bits is not supported");
+    *out = fy_tv_int(i);
+    return 1;
+}
+
+FILTER(filter_int)
+{
+    fy_tv arg[2];
+    double f;
+    int64_t base = 10;
+    if (fy_targs_bind(m, "int ?default ?base", a, arg) != 0 ||
+        (fy_targ_given(&arg[1]) && fy_tv_index(m, &arg[1], &base) != 0))
+        return -1;
+    if (base == 0)
+        return fy_tm_fail(m, "int: base 0 is not supported");
+    if (v->kind == FY_TV_UNDEFINED)
+        return fy_tv_undefined_fail(m, v);
+    int rc = v->kind == FY_TV_STR ? parse_int(m, v->str, base, out) : 0;
+    if (rc != 0)
+        return rc < 0 ? -1 : 0;
+    if (v->kind == FY_TV_STR && parse_float(v->str, &f) && isfinite(f))
+        return int_of_float(m, f, out);
+    if (v->kind == FY_TV_FLOAT && !isnan(v->f))
+        return int_of_float(m, v->f, out);
+    *out = fy_tv_is_int(v)           ? fy_tv_int(fy_tv_as_int(v))
+           : v->kind == FY_TV_BIGINT ? *v
+           : is_missing(&arg[0])     ? fy_tv_int(0)
+                                     : arg[0];
+    return 0;
+}
+
+FILTER(filter_float)
+{
+    fy_tv otherwise;
+    double f;
+    if (fy_targs_bind(m, "float ?default", a, &otherwise) != 0)
+        return -1;
+    if (v->kind == FY_TV_UNDEFINED)
+        return fy_tv_undefined_fail(m, v);
+    if (v->kind == FY_TV_BIGINT)
+        return fy_tm_fail(m, "an integer of more than 64 bits is not supported");
+    bool ok = v->kind == FY_TV_STR ? parse_float(v->str, &f) : fy_tv_as_float(v, &f);
+    *out = ok ? fy_tv_float(f) : is_missing(&otherwise) ? fy_tv_float(0) : otherwise;
+    return 0;
+}
+
+/* To so many digits after the point; ties by the exact value to even, as C prints them. */
+static double round_digits(double f, int64_t digits)
+{
+    char text[NUMBER + 320];
+    if (!isfinite(f) || digits > 300)
+        return f;
+    if (digits < 0) {
+        double unit = digits < -308 ? INFINITY : pow(10, (double)-digits);
+        return isinf(unit) ? 0.0 * f : rint(f / unit) * unit;
+    }
+    snprintf(text, sizeof text, "%.*f", (int)digits, f);
+    return strtod(text, NULL);
+}
+
+/* method: "common", "ceil" or "floor". */
+FILTER(filter_round)
+{
+    fy_tv arg[2];
+    double f;
+    int64_t digits = 0;
+    if (fy_targs_bind(m, "round ?precision ?method", a, arg) != 0 ||
+        (fy_targ_given(&arg[0]) && fy_tv_index(m, &arg[0], &digits) != 0))
+        return -1;
+    fy_span method = is_missing(&arg[1])        ? FY_SPAN("common")
+                     : arg[1].kind == FY_TV_STR ? arg[1].str
+                                                : FY_SPAN("");
+    bool common = fy_span_is(method, "common"), up = fy_span_is(method, "ceil");
+    if (!common && !up && !fy_span_is(method, "floor"))
+        return fy_tm_fail(m, "method must be common, ceil or floor");
+    if (!fy_tv_as_float(v, &f))
+        return fy_tm_fail(m, "type %s doesn't define __round__ method", fy_tv_type_name(v));
+    if (common && fy_tv_is_int(v) && digits >= 0) {
+        *out = fy_tv_int(fy_tv_as_int(v));
+        return 0;
+    }
+    if (common) {
+        *out = fy_tv_float(round_digits(f, digits));
+        return fy_tv_is_int(v) ? int_of_float(m, out->f, out) : 0;
+    }
+    double scale = pow(10, (double)digits);
+    *out = fy_tv_float(((up ? ceil(f * scale) : floor(f * scale)) + 0.0) / scale); /* no -0 */
+    return 0;
+}
+
+/* --- the table ----------------------------------------------------------------------------------
+ */
+
+static const fy_tfilter filters[] = {
+    {"abs", filter_abs},
+    {"capitalize", filter_capitalize},
+    {"count", filter_length},
+    {"d", filter_default},
+    {"default", filter_default},
+    {"e", filter_escape},
+    {"escape", filter_escape},
+    {"float", filter_float},
+    {"forceescape", filter_forceescape},
+    {"format", filter_format},
+    {"indent", filter_indent},
+    {"int", filter_int},
+    {"length", filter_length},
+    {"lower", filter_lower},
+    {"replace", filter_replace},
+    {"round", filter_round},
+    {"safe", filter_safe},
+    {"string", filter_string},
+    {"title", filter_title},
+    {"tojson", fy_tfilter_tojson},
+    {"trim", filter_trim},
+    {"upper", filter_upper},
+    {NULL, NULL},
+};
+
+static const fy_tfilter *find(const fy_tfilter *table, fy_span name)
+{
+    while (table->name != NULL && !fy_span_is(name, table->name))
+        table++;
+    return table->name != NULL ? table : NULL;
+}
+
+const fy_tfilter *fy_tfilter_find(fy_span name)
+{
+    const fy_tfilter *found = find(filters, name);
+    return found != NULL ? found : find(fy_tfilters_list, name);
+}
+
+bool fy_tfilter_is_refused(fy_span name)
+{
+    static const char *const refused[] = {
+        "attr",     "center",    "filesizeformat", "groupby",   "pprint",   "random", "striptags",
+        "truncate", "urlencode", "urlize",         "wordcount", "wordwrap", "xmlattr"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        if (fy_span_is(name, refused[i]))
+            return true;
+    }
+    return false;
 }

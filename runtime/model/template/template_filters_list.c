@@ -1,225 +1,243 @@
-/* Filters of sequences. What jinja2 returns as a generator is computed at once, as an ITER: the
- * only difference is that an error in one nobody reads is still an error here. */
+/* Filters of sequences and dicts. What jinja2 returns as a generator is computed at once, as an
+ * ITER: an error in one that nobody reads is an error all the same. Those that compare ignore the
+ * case of strings unless told otherwise, as in jinja2. */
+#include <string.h>
+
 #include "model/template/template_builtin.h"
 
-int fy_tfilter_list(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+#define FILTER(name) static int name(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+
+/* --- attribute paths: 'a.0.b' as map, sort, sum ... take them ------------------------------------
+ */
+
+/* The part of `path` up to the first `separator`, which is skipped. */
+static fy_span cut(fy_span *path, char separator)
 {
-    fy_tlist items;
-    if (fy_targs_none(m, "list", a) || fy_tv_items(m, v, &items) ||
-        fy_tv_list(m, FY_TV_LIST, items.n, out))
-        return -1;
-    for (size_t i = 0; i < items.n; i++)
-        out->list->item[i] = items.item[i];
+    const char *at = path->len > 0 ? memchr(path->ptr, separator, path->len) : NULL;
+    fy_span part = {path->ptr, at != NULL ? (size_t)(at - path->ptr) : path->len};
+    size_t used = part.len + (at != NULL);
+    *path = (fy_span){path->ptr + used, path->len - used};
+    return part;
+}
+
+/* A part of digits is an index. */
+static fy_tv key_of_part(fy_span part)
+{
+    int64_t i = 0;
+    for (size_t k = 0; k < part.len; k++) {
+        if (part.ptr[k] < '0' || part.ptr[k] > '9' || k > 15)
+            return fy_tv_view(part);
+        i = i * 10 + (part.ptr[k] - '0');
+    }
+    return part.len > 0 ? fy_tv_int(i) : fy_tv_view(part);
+}
+
+/* The item itself if no attribute is given; `missing` (NULL: none) stands for undefined values. */
+static int get_path(fy_tm *m, const fy_tv *attribute, const fy_tv *item, const fy_tv *missing,
+                    fy_tv *out)
+{
+    fy_tv v = *item;
+    bool text = attribute->kind == FY_TV_STR;
+    fy_span path = text ? attribute->str : (fy_span){0};
+    const char *end = path.ptr + path.len;
+    bool more = fy_targ_given(attribute);
+    while (more) {
+        fy_span part = cut(&path, '.');
+        fy_tv key = text ? key_of_part(part) : *attribute, next;
+        if (fy_tm_charge(m, 16) != 0 || fy_tv_getitem(m, &v, &key, &next) != 0)
+            return -1;
+        v = missing != NULL && next.kind == FY_TV_UNDEFINED ? *missing : next;
+        more = text && part.ptr + part.len < end;
+    }
+    *out = v;
     return 0;
 }
 
-int fy_tfilter_items(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+/* The values at `attribute`, strings in lower case unless case matters. */
+static int keys_of(fy_tm *m, const fy_tlist *items, const fy_tv *attribute, bool case_sensitive,
+                   fy_tlist *out)
 {
-    if (fy_targs_none(m, "items", a))
+    fy_tv keys;
+    if (fy_tv_list(m, FY_TV_LIST, items->n, &keys) != 0)
         return -1;
-    if (fy_tv_is(v, FY_TV_UNDEFINED))
+    for (size_t i = 0; i < items->n; i++) {
+        fy_tv *key = &keys.list->item[i];
+        fy_tbuf b = {0};
+        if (get_path(m, attribute, &items->item[i], NULL, key) != 0)
+            return -1;
+        if (case_sensitive || key->kind != FY_TV_STR)
+            continue;
+        if (fy_tu_put_case(m, &b, key->str, FY_TU_LOWER) != 0)
+            return -1;
+        *key = fy_tbuf_value(&b, key->markup);
+    }
+    *out = *keys.list;
+    return 0;
+}
+
+/* --- whole sequences ----------------------------------------------------------------------------
+ */
+
+FILTER(filter_list)
+{
+    fy_tlist items;
+    if (fy_targs_none(m, "list", a) != 0 || fy_tv_items(m, v, &items) != 0 ||
+        fy_tv_list(m, FY_TV_LIST, items.n, out) != 0)
+        return -1;
+    if (items.n > 0)
+        memcpy(out->list->item, items.item, items.n * sizeof *items.item);
+    return 0;
+}
+
+FILTER(filter_items)
+{
+    if (fy_targs_none(m, "items", a) != 0)
+        return -1;
+    if (v->kind == FY_TV_UNDEFINED)
         return fy_tv_list(m, FY_TV_ITER, 0, out);
-    if (!fy_tv_is(v, FY_TV_DICT))
+    if (v->kind != FY_TV_DICT)
         return fy_tm_fail(m, "Can only get item pairs from a mapping.");
     size_t n = fy_tdict_n(v->dict);
-    if (fy_tv_list(m, FY_TV_ITER, n, out))
+    if (fy_tv_list(m, FY_TV_ITER, n, out) != 0)
         return -1;
     for (size_t i = 0; i < n; i++) {
-        fy_tv *pair = &out->list->item[i];
-        if (fy_tv_list(m, FY_TV_TUPLE, 2, pair))
+        if (fy_tv_pair(m, *fy_tdict_key(v->dict, i), *fy_tdict_at(v->dict, i),
+                       &out->list->item[i]) != 0)
             return -1;
-        pair->list->item[0] = *fy_tdict_key(v->dict, i);
-        pair->list->item[1] = *fy_tdict_at(v->dict, i);
     }
     return 0;
 }
 
-int fy_tfilter_first(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+FILTER(filter_first)
 {
     fy_titer it;
-    if (fy_targs_none(m, "first", a) || fy_titer_begin(m, &it, v))
+    if (fy_targs_none(m, "first", a) != 0 || fy_titer_begin(m, &it, v) != 0)
         return -1;
     if (!fy_titer_next(&it, out))
         *out = fy_tv_hint("No first item, sequence was empty.");
     return 0;
 }
 
-/* The items backwards; only kinds that Python's reversed() takes. */
-static bool is_reversible(const fy_tv *v)
-{
-    return fy_tv_is(v, FY_TV_LIST) || fy_tv_is(v, FY_TV_TUPLE) || fy_tv_is(v, FY_TV_STR) ||
-           fy_tv_is(v, FY_TV_DICT) || fy_tv_is(v, FY_TV_VIEW) || fy_tv_is(v, FY_TV_RANGE) ||
-           fy_tv_is(v, FY_TV_UNDEFINED);
-}
-
-int fy_tfilter_last(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+FILTER(filter_last)
 {
     fy_tlist items;
-    if (fy_targs_none(m, "last", a))
+    if (fy_targs_none(m, "last", a) != 0)
         return -1;
-    if (!is_reversible(v))
+    if (v->kind == FY_TV_ITER)
         return fy_tm_fail(m, "'%s' object is not reversible", fy_tv_type_name(v));
-    if (fy_tv_is(v, FY_TV_STR) && v->str.len) {
-        const char *end = v->str.ptr + v->str.len, *p = end;
-        fy_tu_prev(v->str.ptr, &p);
-        *out = fy_tv_view((fy_span){p, (size_t)(end - p)});
-        out->markup = v->markup;
-        return 0;
-    }
-    if (fy_tv_items(m, v, &items))
+    if (fy_tv_items(m, v, &items) != 0)
         return -1;
-    *out = items.n ? items.item[items.n - 1] : fy_tv_hint("No last item, sequence was empty.");
+    *out = items.n > 0 ? items.item[items.n - 1] : fy_tv_hint("No last item, sequence was empty.");
     return 0;
 }
 
-static int reverse_text(fy_tm *m, const fy_tv *v, fy_tv *out)
+FILTER(filter_reverse)
 {
+    fy_tlist items;
     fy_tbuf b = {0};
-    const char *begin = v->str.ptr, *p = begin + v->str.len;
-    if (fy_tm_charge(m, v->str.len))
+    if (fy_targs_none(m, "reverse", a) != 0 || fy_tv_items(m, v, &items) != 0 ||
+        fy_tv_list(m, v->kind == FY_TV_ITER ? FY_TV_LIST : FY_TV_ITER, items.n, out) != 0)
         return -1;
-    while (p > begin) {
-        const char *end = p;
-        fy_tu_prev(begin, &p);
-        if (fy_tbuf_add(m, &b, p, (size_t)(end - p)))
+    for (size_t i = 0; i < items.n; i++) {
+        out->list->item[i] = items.item[items.n - 1 - i];
+        if (v->kind == FY_TV_STR && fy_tbuf_span(m, &b, out->list->item[i].str) != 0)
             return -1;
     }
-    *out = fy_tbuf_value(&b, v->markup);
-    return 0;
-}
-
-int fy_tfilter_reverse(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
-{
-    fy_tlist items;
-    if (fy_targs_none(m, "reverse", a))
-        return -1;
-    if (fy_tv_is(v, FY_TV_STR))
-        return reverse_text(m, v, out);
-    fy_tv_kind kind = is_reversible(v) ? FY_TV_ITER : FY_TV_LIST;
-    if (fy_tv_items(m, v, &items) || fy_tv_list(m, kind, items.n, out))
-        return -1;
-    for (size_t i = 0; i < items.n; i++)
-        out->list->item[i] = items.item[items.n - 1 - i];
+    if (v->kind == FY_TV_STR)
+        *out = fy_tbuf_value(&b, v->markup);
     return 0;
 }
 
 /* A list of items[from..to) and `fill` more times `with`. */
-static int part(fy_tm *m, const fy_tlist *items, size_t from, size_t to, size_t fill,
-                const fy_tv *with, fy_tv *out)
+static int part_of(fy_tm *m, const fy_tlist *items, size_t from, size_t to, size_t fill,
+                   const fy_tv *with, fy_tv *out)
 {
-    if (fy_tv_list(m, FY_TV_LIST, to - from + fill, out))
+    if (fy_tv_list(m, FY_TV_LIST, to - from + fill, out) != 0)
         return -1;
-    for (size_t i = from; i < to; i++)
-        out->list->item[i - from] = items->item[i];
-    for (size_t i = 0; i < fill; i++)
-        out->list->item[to - from + i] = *with;
+    for (size_t i = from; i < to + fill; i++)
+        out->list->item[i - from] = i < to ? items->item[i] : *with;
     return 0;
 }
 
-int fy_tfilter_batch(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+/* Both split the items: batch into lists of `linecount`, slice into `slices` lists. */
+FILTER(filter_batch)
 {
-    static const char *const names[] = {"linecount", "fill_with"};
     fy_tv arg[2];
-    bool given[2];
     fy_tlist items;
-    double size = -1;
-    if (fy_targs_bind(m, "batch", a, names, 2, 1, arg, given) || fy_tv_items(m, v, &items) ||
-        fy_tv_list(m, FY_TV_ITER, items.n + 1, out))
+    int64_t size;
+    if (fy_targs_bind(m, "batch linecount ?fill_with", a, arg) != 0 ||
+        fy_tv_items(m, v, &items) != 0 || fy_tv_index(m, &arg[0], &size) != 0)
         return -1;
-    bool number = fy_tv_as_float(&arg[0], &size);
-    size_t n = 0, from = 0;
-    for (size_t i = 0; i < items.n; i++) {
-        if (!number || (double)(i - from) != size)
-            continue;
-        if (part(m, &items, from, i, 0, NULL, &out->list->item[n++]))
-            return -1;
-        from = i;
-    }
-    size_t left = items.n - from, fill = 0;
-    if (left && given[1] && !fy_tv_is(&arg[1], FY_TV_NONE)) {
-        if (fy_tv_is(&arg[0], FY_TV_UNDEFINED))
-            return fy_tv_undefined_fail(m, &arg[0]);
-        if (!number)
-            return fy_tm_fail(m, "'<' not supported between instances of 'int' and '%s'",
-                              fy_tv_type_name(&arg[0]));
-        int64_t count = 0;
-        if ((double)left < size && fy_tv_index(m, &arg[0], &count))
-            return -1;
-        fill = count > (int64_t)left ? (size_t)count - left : 0;
-    }
-    if (left && part(m, &items, from, items.n, fill, &arg[1], &out->list->item[n++]))
+    if (size < 1)
+        return fy_tm_fail(m, "batch: expected a count of 1 or more, found %lld", (long long)size);
+    size_t n = items.n / (uint64_t)size + (items.n % (uint64_t)size > 0);
+    if (fy_tv_list(m, FY_TV_ITER, n, out) != 0)
         return -1;
-    out->list->n = n;
+    for (size_t k = 0, from = 0; k < n; k++) {
+        uint64_t left = items.n - from, some = left < (uint64_t)size ? left : (uint64_t)size;
+        size_t fill = fy_targ_given(&arg[1]) ? (uint64_t)size - some : 0;
+        if (part_of(m, &items, from, from + some, fill, &arg[1], &out->list->item[k]) != 0)
+            return -1;
+        from += some;
+    }
     return 0;
 }
 
-int fy_tfilter_slice(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+FILTER(filter_slice)
 {
-    static const char *const names[] = {"slices", "fill_with"};
     fy_tv arg[2];
-    bool given[2];
     fy_tlist items;
     int64_t slices;
-    if (fy_targs_bind(m, "slice", a, names, 2, 1, arg, given) || fy_tv_items(m, v, &items) ||
-        fy_tv_index(m, &arg[0], &slices))
+    if (fy_targs_bind(m, "slice slices ?fill_with", a, arg) != 0 ||
+        fy_tv_items(m, v, &items) != 0 || fy_tv_index(m, &arg[0], &slices) != 0)
         return -1;
-    if (slices == 0)
-        return fy_tm_fail(m, "integer division or modulo by zero");
-    size_t n = slices > 0 ? (size_t)slices : 0;
-    if (fy_tv_list(m, FY_TV_ITER, n, out))
+    if (slices < 1)
+        return fy_tm_fail(m, "slice: expected a count of 1 or more, found %lld", (long long)slices);
+    size_t n = (size_t)slices;
+    if (fy_tv_list(m, FY_TV_ITER, n, out) != 0)
         return -1;
-    bool fill = given[1] && !fy_tv_is(&arg[1], FY_TV_NONE);
     for (size_t k = 0, from = 0; k < n; k++) {
         bool extra = k < items.n % n;
-        size_t to = from + items.n / n + extra;
-        if (part(m, &items, from, to, fill && !extra, &arg[1], &out->list->item[k]))
+        size_t to = from + items.n / n + extra, fill = fy_targ_given(&arg[1]) && !extra;
+        if (part_of(m, &items, from, to, fill, &arg[1], &out->list->item[k]) != 0)
             return -1;
         from = to;
     }
     return 0;
 }
 
-int fy_tfilter_join(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+FILTER(filter_join)
 {
-    static const char *const names[] = {"d", "attribute"};
-    fy_tv arg[2], separator = fy_tv_view(FY_SPAN("")), item;
-    bool given[2];
+    fy_tv arg[2], separator, item;
     fy_tlist items;
-    fy_tpath path = {0};
     fy_tbuf b = {0};
-    if (fy_targs_bind(m, "join", a, names, 2, 0, arg, given) ||
-        (given[0] && fy_tv_str(m, &arg[0], &separator)) ||
-        (given[1] && fy_tpath_parse(m, &arg[1], &path)) || fy_tv_items(m, v, &items))
+    if (fy_targs_bind(m, "join ?d ?attribute", a, arg) != 0 ||
+        fy_tv_str(m, &arg[0], &separator) != 0 || fy_tv_items(m, v, &items) != 0)
         return -1;
-    for (size_t i = 0; i < items.n; i++)
-        if (fy_tpath_get(m, &path, &items.item[i], NULL, &item) ||
-            (i && fy_tbuf_span(m, &b, separator.str)) || fy_tv_put_str(m, &b, &item))
+    for (size_t i = 0; i < items.n; i++) {
+        if (get_path(m, &arg[1], &items.item[i], NULL, &item) != 0 ||
+            (i > 0 && fy_tbuf_span(m, &b, separator.str) != 0) || fy_tv_put_str(m, &b, &item) != 0)
             return -1;
+    }
     *out = fy_tbuf_value(&b, false);
     return 0;
 }
 
-int fy_tfilter_sum(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+FILTER(filter_sum)
 {
-    static const char *const names[] = {"attribute", "start"};
-    fy_tv arg[2], item;
-    bool given[2];
+    fy_tv arg[2], item, total;
     fy_tlist items;
-    fy_tpath path = {0};
-    if (fy_targs_bind(m, "sum", a, names, 2, 0, arg, given) ||
-        (given[0] && fy_tpath_parse(m, &arg[0], &path)) || fy_tv_items(m, v, &items))
+    if (fy_targs_bind(m, "sum ?attribute ?start", a, arg) != 0 || fy_tv_items(m, v, &items) != 0)
         return -1;
-    fy_tv total = given[1] ? arg[1] : fy_tv_int(0);
-    if (fy_tv_is(&total, FY_TV_STR))
+    *out = fy_targ_given(&arg[1]) ? arg[1] : fy_tv_int(0);
+    if (out->kind == FY_TV_STR)
         return fy_tm_fail(m, "sum() can't sum strings [use ''.join(seq) instead]");
     for (size_t i = 0; i < items.n; i++) {
-        fy_tv next;
-        if (fy_tpath_get(m, &path, &items.item[i], NULL, &item) ||
-            fy_tv_add(m, &total, &item, &next))
+        total = *out;
+        if (get_path(m, &arg[0], &items.item[i], NULL, &item) != 0 ||
+            fy_tv_add(m, &total, &item, out) != 0)
             return -1;
-        total = next;
     }
-    *out = total;
     return 0;
 }
 
@@ -237,105 +255,288 @@ static fy_targs rest_of(const fy_targs *a, size_t n)
 
 static int unknown(fy_tm *m, const char *what, const fy_tv *name)
 {
-    if (!fy_tv_is(name, FY_TV_STR))
+    if (name->kind != FY_TV_STR)
         return fy_tm_fail(m, "the name of a %s must be str, not %s", what, fy_tv_type_name(name));
+    bool refused =
+        what[0] == 'f' ? fy_tfilter_is_refused(name->str) : fy_ttest_is_refused(name->str);
     int n = name->str.len < 100 ? (int)name->str.len : 100;
-    return fy_tm_fail(m, "No %s named '%.*s'.", what, n, name->str.ptr);
+    return refused ? fy_tm_fail(m, "%s '%.*s' is not supported", what, n, name->str.ptr)
+                   : fy_tm_fail(m, "No %s named '%.*s'.", what, n, name->str.ptr);
 }
 
 static int map_attribute(fy_tm *m, const fy_tlist *items, const fy_targs *a, fy_tv *out)
 {
-    static const char *const names[] = {"attribute", "default"};
     fy_tv arg[2];
-    bool given[2];
-    fy_tpath path;
-    if (fy_targs_bind(m, "map", a, names, 2, 1, arg, given) || fy_tpath_parse(m, &arg[0], &path))
+    if (fy_targs_bind(m, "map attribute ?default", a, arg) != 0)
         return -1;
-    const fy_tv *missing = given[1] && !fy_tv_is(&arg[1], FY_TV_NONE) ? &arg[1] : NULL;
-    for (size_t i = 0; i < items->n; i++)
-        if (fy_tpath_get(m, &path, &items->item[i], missing, &out->list->item[i]))
+    const fy_tv *missing = fy_targ_given(&arg[1]) ? &arg[1] : NULL;
+    for (size_t i = 0; i < items->n; i++) {
+        if (get_path(m, &arg[0], &items->item[i], missing, &out->list->item[i]) != 0)
             return -1;
+    }
     return 0;
 }
 
-int fy_tfilter_map(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+FILTER(filter_map)
 {
     fy_tlist items;
-    bool attribute = false;
     if (!fy_tv_truth(v))
         return fy_tv_list(m, FY_TV_ITER, 0, out);
-    for (size_t i = 0; a->n == 0 && i < a->n_named; i++)
-        attribute = attribute || fy_span_is(a->name[i], "attribute");
-    if (a->n == 0 && !attribute)
+    if (a->n == 0 && a->n_named == 0)
         return fy_tm_fail(m, "map requires a filter argument");
-    if (fy_tv_items(m, v, &items) || fy_tv_list(m, FY_TV_ITER, items.n, out))
+    if (fy_tv_items(m, v, &items) != 0 || fy_tv_list(m, FY_TV_ITER, items.n, out) != 0)
         return -1;
-    if (attribute)
+    if (a->n == 0)
         return map_attribute(m, &items, a, out);
-    if (items.n == 0)
-        return 0;
-    const fy_tfilter *f = fy_tv_is(&a->arg[0], FY_TV_STR) ? fy_tfilter_find(a->arg[0].str) : NULL;
-    if (!f)
-        return unknown(m, "filter", &a->arg[0]);
+    const fy_tv *name = &a->arg[0];
+    const fy_tfilter *f = name->kind == FY_TV_STR ? fy_tfilter_find(name->str) : NULL;
     fy_targs rest = rest_of(a, 1);
-    for (size_t i = 0; i < items.n; i++)
-        if (fy_tm_charge(m, 16) || f->run(m, &items.item[i], &rest, &out->list->item[i]))
+    if (f == NULL)
+        return unknown(m, "filter", name);
+    for (size_t i = 0; i < items.n; i++) {
+        if (fy_tm_charge(m, 16) != 0 || f->run(m, &items.item[i], &rest, &out->list->item[i]) != 0)
             return -1;
+    }
     return 0;
 }
 
-/* Keeps the items (or those with an attribute) for which a test, or their truth, equals `keep`. */
+/* Keeps the items for which a test of them (or of their attribute), or their truth, equals `keep`.
+ */
 static int select_items(fy_tm *m, const fy_tv *v, const fy_targs *a, bool keep, bool by_attribute,
                         fy_tv *out)
 {
     fy_tlist items;
-    fy_tpath path = {0};
+    fy_tv none = fy_tv_none(), tested;
+    size_t off = by_attribute, n = 0;
     if (!fy_tv_truth(v))
         return fy_tv_list(m, FY_TV_ITER, 0, out);
-    size_t off = by_attribute ? 1 : 0, n = 0;
     if (a->n < off)
         return fy_tm_fail(m, "Missing parameter for attribute name");
-    if ((by_attribute && fy_tpath_parse(m, &a->arg[0], &path)) || fy_tv_items(m, v, &items) ||
-        fy_tv_list(m, FY_TV_ITER, items.n, out))
+    if (fy_tv_items(m, v, &items) != 0 || fy_tv_list(m, FY_TV_ITER, items.n, out) != 0)
         return -1;
     const fy_ttest *test = NULL;
     fy_targs rest = {0};
-    if (a->n > off && items.n > 0) {
+    if (a->n > off) {
         const fy_tv *name = &a->arg[off];
-        test = fy_tv_is(name, FY_TV_STR) ? fy_ttest_find(name->str) : NULL;
-        if (!test)
-            return unknown(m, "test", name);
+        test = name->kind == FY_TV_STR ? fy_ttest_find(name->str) : NULL;
         rest = rest_of(a, off + 1);
+        if (test == NULL)
+            return unknown(m, "test", name);
     }
     for (size_t i = 0; i < items.n; i++) {
-        fy_tv tested;
         bool yes = false;
-        if (fy_tm_charge(m, 16) || fy_tpath_get(m, &path, &items.item[i], NULL, &tested) ||
-            (test && test->run(m, &tested, &rest, &yes)))
+        if (fy_tm_charge(m, 16) != 0 ||
+            get_path(m, by_attribute ? &a->arg[0] : &none, &items.item[i], NULL, &tested) != 0 ||
+            (test != NULL && test->run(m, &tested, &rest, &yes) != 0))
             return -1;
-        if ((test ? yes : fy_tv_truth(&tested)) == keep)
+        if ((test != NULL ? yes : fy_tv_truth(&tested)) == keep)
             out->list->item[n++] = items.item[i];
     }
     out->list->n = n;
     return 0;
 }
 
-int fy_tfilter_select(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+FILTER(filter_select)
 {
     return select_items(m, v, a, true, false, out);
 }
 
-int fy_tfilter_reject(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+FILTER(filter_reject)
 {
     return select_items(m, v, a, false, false, out);
 }
 
-int fy_tfilter_selectattr(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+FILTER(filter_selectattr)
 {
     return select_items(m, v, a, true, true, out);
 }
 
-int fy_tfilter_rejectattr(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+FILTER(filter_rejectattr)
 {
     return select_items(m, v, a, false, true, out);
 }
+
+/* --- comparing ----------------------------------------------------------------------------------
+ */
+
+/* Does key i go before the earlier key j? Asked with '<' only, as Python's sort does. */
+static int comes_first(fy_tm *m, const fy_tlist *keys, size_t i, size_t j, bool reverse,
+                       fy_tcompare *compare, bool *out)
+{
+    const fy_tv *x = &keys->item[reverse ? j : i], *y = &keys->item[reverse ? i : j];
+    int order;
+    if (fy_tm_charge(m, 16) != 0 || compare(m, x, y, &order) != 0)
+        return -1;
+    *out = order < 0;
+    return 0;
+}
+
+/* Bottom-up merge sort; on equal keys the earlier one stays first, also in reverse. */
+size_t *fy_tlist_order(fy_tm *m, const fy_tlist *keys, bool reverse, fy_tcompare *compare)
+{
+    size_t n = keys->n, *from = fy_tm_alloc(m, n * 2 * sizeof *from), *to = from + n;
+    for (size_t i = 0; from != NULL && i < n; i++)
+        from[i] = i;
+    for (size_t width = 1; from != NULL && width < n; width *= 2) {
+        for (size_t low = 0; low < n; low += 2 * width) {
+            size_t mid = low + width < n ? low + width : n;
+            size_t high = mid + width < n ? mid + width : n;
+            for (size_t a = low, b = mid, k = low; k < high; k++) {
+                bool second = a == mid;
+                if (a < mid && b < high &&
+                    comes_first(m, keys, from[b], from[a], reverse, compare, &second) != 0)
+                    return NULL;
+                to[k] = second ? from[b++] : from[a++];
+            }
+        }
+        if (fy_tm_charge(m, n) != 0)
+            return NULL;
+        size_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    return from;
+}
+
+static int sorted(fy_tm *m, const fy_tlist *items, const fy_tlist *keys, bool reverse,
+                  fy_tcompare *compare, fy_tv *out)
+{
+    const size_t *order = fy_tlist_order(m, keys, reverse, compare);
+    if (order == NULL || fy_tv_list(m, FY_TV_LIST, items->n, out) != 0)
+        return -1;
+    for (size_t i = 0; i < items->n; i++)
+        out->list->item[i] = items->item[order[i]];
+    return 0;
+}
+
+/* Keys are lists of one value per attribute; equal ones need not have an order. */
+static int compare_keys(fy_tm *m, const fy_tv *a, const fy_tv *b, int *order)
+{
+    *order = 0;
+    for (size_t i = 0; i < a->list->n; i++) {
+        const fy_tv *x = &a->list->item[i], *y = &b->list->item[i];
+        if (!fy_tv_equal(m, x, y))
+            return m->e->code != FY_OK ? -1 : fy_tv_compare(m, x, y, order);
+    }
+    return 0;
+}
+
+/* attribute: one path, or several with commas between. */
+FILTER(filter_sort)
+{
+    fy_tv arg[3], keys;
+    fy_tlist items, column;
+    if (fy_targs_bind(m, "sort ?reverse ?case_sensitive ?attribute", a, arg) != 0 ||
+        fy_tv_items(m, v, &items) != 0 || fy_tv_list(m, FY_TV_LIST, items.n, &keys) != 0)
+        return -1;
+    bool text = arg[2].kind == FY_TV_STR;
+    size_t n = 1;
+    for (size_t i = 0; text && i < arg[2].str.len; i++)
+        n += arg[2].str.ptr[i] == ',';
+    for (size_t i = 0; i < items.n; i++) {
+        if (fy_tv_list(m, FY_TV_LIST, n, &keys.list->item[i]) != 0)
+            return -1;
+    }
+    fy_span paths = text ? arg[2].str : (fy_span){0};
+    for (size_t k = 0; k < n; k++) {
+        fy_tv path = text ? fy_tv_view(cut(&paths, ',')) : arg[2];
+        if (keys_of(m, &items, &path, fy_tv_truth(&arg[1]), &column) != 0)
+            return -1;
+        for (size_t i = 0; i < items.n; i++)
+            keys.list->item[i].list->item[k] = column.item[i];
+    }
+    return sorted(m, &items, keys.list, fy_tv_truth(&arg[0]), compare_keys, out);
+}
+
+FILTER(filter_dictsort)
+{
+    fy_tv arg[3], items, zero = fy_tv_int(0), one = fy_tv_int(1);
+    fy_tlist keys;
+    if (fy_targs_bind(m, "dictsort ?case_sensitive ?by ?reverse", a, arg) != 0)
+        return -1;
+    bool text = arg[1].kind == FY_TV_STR, by_value = text && fy_span_is(arg[1].str, "value");
+    if (fy_targ_given(&arg[1]) && !by_value && !(text && fy_span_is(arg[1].str, "key")))
+        return fy_tm_fail(m, "You can only sort by either \"key\" or \"value\"");
+    if (v->kind == FY_TV_UNDEFINED)
+        return fy_tv_undefined_fail(m, v);
+    if (v->kind != FY_TV_DICT)
+        return fy_tm_fail(m, "'%s' object has no attribute 'items'", fy_tv_type_name(v));
+    if (filter_items(m, v, &(fy_targs){0}, &items) != 0 ||
+        keys_of(m, items.list, by_value ? &one : &zero, fy_tv_truth(&arg[0]), &keys) != 0)
+        return -1;
+    return sorted(m, items.list, &keys, fy_tv_truth(&arg[2]), fy_tv_compare, out);
+}
+
+FILTER(filter_unique)
+{
+    fy_tv arg[2], seen;
+    fy_tlist items, keys;
+    if (fy_targs_bind(m, "unique ?case_sensitive ?attribute", a, arg) != 0 ||
+        fy_tv_items(m, v, &items) != 0 ||
+        keys_of(m, &items, &arg[1], fy_tv_truth(&arg[0]), &keys) != 0 ||
+        fy_tv_dict(m, FY_TV_DICT, items.n, &seen) != 0 ||
+        fy_tv_list(m, FY_TV_ITER, items.n, out) != 0)
+        return -1;
+    for (size_t i = 0; i < items.n; i++) {
+        size_t n = fy_tdict_n(seen.dict);
+        if (fy_tdict_set(m, seen.dict, keys.item[i], fy_tv_none()) != 0)
+            return -1;
+        if (fy_tdict_n(seen.dict) > n)
+            out->list->item[n] = items.item[i];
+    }
+    out->list->n = fy_tdict_n(seen.dict);
+    return 0;
+}
+
+/* The first item whose key is least or greatest. */
+static int extreme(fy_tm *m, const char *signature, bool greatest, const fy_tv *v,
+                   const fy_targs *a, fy_tv *out)
+{
+    fy_tv arg[2];
+    fy_tlist items, keys;
+    size_t best = 0;
+    bool better;
+    if (fy_targs_bind(m, signature, a, arg) != 0 || fy_tv_items(m, v, &items) != 0 ||
+        keys_of(m, &items, &arg[1], fy_tv_truth(&arg[0]), &keys) != 0)
+        return -1;
+    for (size_t i = 1; i < items.n; i++) {
+        if (comes_first(m, &keys, i, best, greatest, fy_tv_compare, &better) != 0)
+            return -1;
+        best = better ? i : best;
+    }
+    *out = items.n > 0 ? items.item[best] : fy_tv_hint("No aggregated item, sequence was empty.");
+    return 0;
+}
+
+FILTER(filter_min)
+{
+    return extreme(m, "min ?case_sensitive ?attribute", false, v, a, out);
+}
+
+FILTER(filter_max)
+{
+    return extreme(m, "max ?case_sensitive ?attribute", true, v, a, out);
+}
+
+const fy_tfilter fy_tfilters_list[] = {
+    {"batch", filter_batch},
+    {"dictsort", filter_dictsort},
+    {"first", filter_first},
+    {"items", filter_items},
+    {"join", filter_join},
+    {"last", filter_last},
+    {"list", filter_list},
+    {"map", filter_map},
+    {"max", filter_max},
+    {"min", filter_min},
+    {"reject", filter_reject},
+    {"rejectattr", filter_rejectattr},
+    {"reverse", filter_reverse},
+    {"select", filter_select},
+    {"selectattr", filter_selectattr},
+    {"slice", filter_slice},
+    {"sort", filter_sort},
+    {"sum", filter_sum},
+    {"unique", filter_unique},
+    {NULL, NULL},
+};

@@ -1,311 +1,331 @@
-/* format.format(...): replacement fields, and the format specification of Python's format(). */
-#include "model/template/template_builtin.h"
-
+/* Python's two ways to format text: format % values with flags, width and precision, and
+ * format.format(...) with plain fields. */
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-/* --- format(v, spec) ----------------------------------------------------------------------------
- */
+#include "model/template/template_builtin.h"
 
-typedef struct {
-    const char *p, *end;
-} reader;
-
-static bool take(reader *r, const char *set, char *out)
-{
-    if (r->p == r->end || !*r->p || !strchr(set, *r->p))
-        return false;
-    *out = *r->p++;
-    return true;
-}
-
-static int take_number(fy_tm *m, reader *r, int64_t *out)
-{
-    int64_t n = 0;
-    for (; r->p < r->end && *r->p >= '0' && *r->p <= '9'; r->p++) {
-        n = n * 10 + (*r->p - '0');
-        if (n > INT32_MAX)
-            return fy_tm_fail(m, "Too many decimal digits in format string");
-    }
-    *out = n;
-    return 0;
-}
-
-/* [[fill]align][sign][#][0][width][grouping][.precision][type] */
-static int read_spec(fy_tm *m, fy_span text, bool number, fy_tspec *spec)
-{
-    reader r = {text.ptr, text.ptr + text.len};
-    char c;
-    *spec = (fy_tspec){.fill = FY_SPAN(" "), .precision = -1};
-    const char *second = r.p;
-    if (r.p < r.end)
-        fy_tu_next(&second, r.end);
-    bool filled = second < r.end && *second && strchr("<>=^", *second);
-    if (filled) {
-        spec->fill = (fy_span){r.p, (size_t)(second - r.p)};
-        r.p = second;
-    }
-    bool aligned = take(&r, "<>=^", &spec->align);
-    take(&r, "+- ", &spec->sign);
-    spec->alternate = take(&r, "#", &c);
-    if (!filled && take(&r, "0", &c)) {
-        spec->fill = FY_SPAN("0");
-        if (!aligned && number)
-            spec->align = '=';
-    }
-    if (!spec->align)
-        spec->align = number ? '>' : '<';
-    if (take_number(m, &r, &spec->width))
-        return -1;
-    if (take(&r, ",_", &spec->grouping) && r.p < r.end && (*r.p == ',' || *r.p == '_'))
-        return fy_tm_fail(m, "Cannot specify both ',' and '_'.");
-    if (take(&r, ".", &c)) {
-        if (r.p == r.end || *r.p < '0' || *r.p > '9')
-            return fy_tm_fail(m, "Format specifier missing precision");
-        if (take_number(m, &r, &spec->precision))
-            return -1;
-    }
-    if (r.p < r.end)
-        spec->type = *r.p++;
-    return r.p < r.end ? fy_tm_fail(m, "Invalid format specifier") : 0;
-}
-
-static int unknown_code(fy_tm *m, const fy_tspec *spec, const fy_tv *v)
-{
-    return fy_tm_fail(m, "Unknown format code (0x%x) for object of type '%s'",
-                      (unsigned char)spec->type, fy_tv_type_name(v));
-}
-
-static int format_text(fy_tm *m, fy_tbuf *b, const fy_tspec *spec, const fy_tv *v)
-{
-    if (spec->type && spec->type != 's')
-        return unknown_code(m, spec, v);
-    if (spec->sign || spec->alternate || spec->grouping || spec->align == '=')
-        return fy_tm_fail(m, "the format specifier of a string has a sign, '#', ',' or '='");
-    return fy_tspec_put_text(m, b, spec, v->str);
-}
-
-static int format_number(fy_tm *m, fy_tbuf *b, fy_tspec *spec, const fy_tv *v)
-{
-    double f;
-    bool number = fy_tv_is(v, FY_TV_FLOAT);
-    bool of_float = spec->type ? strchr("eEfFgG%", spec->type) != NULL : number;
-    bool of_int = !number && (!spec->type || strchr("bcdoxX", spec->type));
-    if (spec->type == 'n' && !spec->grouping) { /* as the C locale groups: not at all */
-        spec->type = number ? 'g' : 'd';
-        of_float = number;
-        of_int = !number;
-    }
-    if (!of_float && !of_int)
-        return unknown_code(m, spec, v);
-    bool other_base = spec->type && strchr("boxX", spec->type);
-    if (spec->grouping && (spec->type == 'c' || (spec->grouping == ',' && other_base)))
-        return fy_tm_fail(m, "Cannot specify '%c' with '%c'.", spec->grouping, spec->type);
-    if (of_float)
-        return fy_tv_as_float(v, &f) ? fy_tspec_put_float(m, b, spec, f)
-                                     : fy_tm_fail(m, "int too large to convert to float");
-    if (spec->precision >= 0)
-        return fy_tm_fail(m, "Precision not allowed in integer format specifier");
-    if (spec->type == 'c' && (spec->sign || spec->alternate))
-        return fy_tm_fail(m, "Sign not allowed with integer format specifier 'c'");
-    return fy_tspec_put_int(m, b, spec, v);
-}
-
-static int put_format(fy_tm *m, fy_tbuf *b, const fy_tv *v, fy_span text)
-{
-    fy_tspec spec;
-    bool number = fy_tv_is_int(v) || fy_tv_is(v, FY_TV_BIGINT) || fy_tv_is(v, FY_TV_FLOAT);
-    if (text.len == 0)
-        return fy_tv_put_str(m, b, v);
-    if (!number && !fy_tv_is(v, FY_TV_STR))
-        return fy_tm_fail(m, "unsupported format string passed to %s.__format__",
-                          fy_tv_type_name(v));
-    if (read_spec(m, text, number, &spec))
-        return -1;
-    return number ? format_number(m, b, &spec, v) : format_text(m, b, &spec, v);
-}
-
-/* --- replacement fields -------------------------------------------------------------------------
+/* --- format % values ----------------------------------------------------------------------------
  */
 
 typedef struct {
     fy_tm *m;
-    const fy_targs *args;
-    bool escape;  /* the format is markup */
-    int64_t next; /* automatic number, -1 once numbers are written out */
-} formatter;
+    fy_tbuf out;
+    const char *p, *end; /* what is left of the format */
+    const fy_tv *value;  /* the next positional one */
+    size_t n_values;
+    const fy_tv *mapping; /* a dict for %(name)s; NULL: none */
+} conversion;
 
-static int expand(formatter *f, fy_tbuf *b, fy_span text, int depth);
+/* %[(name)][flags][width][.precision]letter */
+typedef struct {
+    bool left, zero, alternate;
+    char sign;                /* '+', ' ' or 0 */
+    int64_t width, precision; /* precision -1: none */
+    char letter;
+} directive;
 
-/* args[i] of digits, else a keyword argument. */
-static int first_value(formatter *f, fy_span name, fy_tv *out)
+static int next_value(conversion *c, const fy_tv **out)
 {
-    int64_t i = 0;
-    bool number = name.len > 0;
-    for (size_t k = 0; k < name.len; k++) {
-        number = number && name.ptr[k] >= '0' && name.ptr[k] <= '9';
-        i = number && i < INT32_MAX ? i * 10 + (name.ptr[k] - '0') : i;
-    }
-    if (name.len == 0 || number) {
-        if (number ? f->next > 0 : f->next < 0)
-            return fy_tm_fail(f->m, "cannot switch between manual field specification and "
-                                    "automatic field numbering");
-        i = number ? i : f->next++;
-        f->next = number ? -1 : f->next;
-        if ((uint64_t)i >= f->args->n)
-            return fy_tm_fail(f->m, "Replacement index %lld out of range for positional args tuple",
-                              (long long)i);
-        *out = f->args->arg[i];
-        return 0;
-    }
-    for (size_t k = 0; k < f->args->n_named; k++)
-        if (fy_span_eq(f->args->name[k], name)) {
-            *out = f->args->named[k];
-            return 0;
-        }
-    return fy_tm_fail(f->m, "format: there is no argument '%.*s'",
-                      name.len < 100 ? (int)name.len : 100, name.ptr);
-}
-
-static int item_of(formatter *f, const fy_tv *v, fy_span key, fy_tv *out)
-{
-    fy_tv index = fy_tv_view(key);
-    bool number = true;
-    for (size_t i = 0; i < key.len; i++)
-        number = number && key.ptr[i] >= '0' && key.ptr[i] <= '9';
-    if (number && fy_tv_parse_int(f->m, key, 10, &index) < 0)
-        return -1;
-    return fy_tv_getitem(f->m, v, &index, out);
-}
-
-/* name.attribute[item]... */
-static int field_value(formatter *f, fy_span field, fy_tv *out)
-{
-    const char *p = field.ptr, *end = p + field.len;
-    while (p < end && *p != '.' && *p != '[')
-        p++;
-    fy_tv v;
-    fy_span name = {field.ptr, (size_t)(p - field.ptr)};
-    if (name.len == 0 && field.len)
-        return fy_tm_fail(f->m, "format: a field begins with '.' or '['");
-    if (first_value(f, name, &v))
-        return -1;
-    while (p < end) {
-        bool item = *p == '[';
-        const char *key = ++p;
-        while (p < end && (item ? *p != ']' : *p != '.' && *p != '['))
-            p++;
-        if (item && p == end)
-            return fy_tm_fail(f->m, "Missing ']' in format string");
-        fy_span part = {key, (size_t)(p - key)};
-        if (part.len == 0)
-            return fy_tm_fail(f->m, "Empty attribute in format string");
-        if (item ? item_of(f, &v, part, &v) : fy_tv_getattr(f->m, &v, part, &v))
-            return -1;
-        p += item;
-        if (item && p < end && *p != '.' && *p != '[')
-            return fy_tm_fail(f->m, "Only '.' or '[' may follow ']' in format field specifier");
-    }
-    *out = v;
+    if (c->n_values == 0)
+        return fy_tm_fail(c->m, "not enough arguments for format string");
+    c->n_values--;
+    *out = c->value++;
     return 0;
 }
 
-static int convert(formatter *f, char how, fy_tv *v)
+/* The value of "(name)"; c->p is at the bracket. */
+static int keyed_value(conversion *c, const fy_tv **out)
+{
+    const char *key = c->p + 1, *close = memchr(key, ')', (size_t)(c->end - key));
+    if (close == NULL)
+        return fy_tm_fail(c->m, "incomplete format key");
+    if (c->mapping == NULL)
+        return fy_tm_fail(c->m, "format requires a mapping");
+    fy_span name = {key, (size_t)(close - key)};
+    *out = fy_tdict_find(c->mapping->dict, name);
+    if (*out == NULL)
+        return fy_tm_fail(c->m, "the values of the format have no '%.*s'",
+                          name.len < 100 ? (int)name.len : 100, name.ptr);
+    c->p = close + 1;
+    c->n_values = 0; /* the mapping itself is no longer a value */
+    return 0;
+}
+
+/* A number, or '*' for the next value. */
+static int read_count(conversion *c, int64_t *out)
+{
+    const fy_tv *v = NULL;
+    *out = 0;
+    if (c->p < c->end && *c->p == '*') {
+        c->p++;
+        if (next_value(c, &v) != 0)
+            return -1;
+        if (!fy_tv_is_int(v))
+            return fy_tm_fail(c->m, "* wants int");
+        *out = fy_tv_as_int(v);
+    }
+    for (; c->p < c->end && *c->p >= '0' && *c->p <= '9' && *out <= INT32_MAX; c->p++)
+        *out = *out * 10 + (*c->p - '0');
+    return *out > INT32_MAX || *out < -INT32_MAX ? fy_tm_fail(c->m, "width too big") : 0;
+}
+
+static int read_directive(conversion *c, directive *d)
+{
+    *d = (directive){.precision = -1};
+    for (; c->p < c->end && memchr("-+ #0", *c->p, 5) != NULL; c->p++) {
+        d->left = d->left || *c->p == '-';
+        d->zero = d->zero || *c->p == '0';
+        d->alternate = d->alternate || *c->p == '#';
+        if (*c->p == '+' || (*c->p == ' ' && d->sign == 0))
+            d->sign = *c->p;
+    }
+    if (read_count(c, &d->width) != 0)
+        return -1;
+    d->left = d->left || d->width < 0;
+    d->width = d->width < 0 ? -d->width : d->width;
+    if (c->p < c->end && *c->p == '.') {
+        c->p++;
+        if (read_count(c, &d->precision) != 0)
+            return -1;
+        d->precision = d->precision < 0 ? 0 : d->precision;
+    }
+    if (c->p < c->end && memchr("hlL", *c->p, 3) != NULL)
+        c->p++;
+    if (c->p == c->end)
+        return fy_tm_fail(c->m, "incomplete format");
+    d->letter = *c->p++;
+    return 0;
+}
+
+/* sign and text at the directive's width; zeros go between the two. */
+static int put_padded(conversion *c, const directive *d, fy_span sign, fy_span text, bool zeros)
+{
+    uint64_t n = sign.len + fy_tu_length(text), width = (uint64_t)d->width;
+    uint64_t pad = width > n ? width - n : 0;
+    bool inner = zeros && d->zero && !d->left;
+    if ((!inner && !d->left && fy_tu_repeat(c->m, &c->out, FY_SPAN(" "), pad) != 0) ||
+        fy_tbuf_span(c->m, &c->out, sign) != 0 ||
+        (inner && fy_tu_repeat(c->m, &c->out, FY_SPAN("0"), pad) != 0) ||
+        fy_tm_charge(c->m, text.len) != 0 || fy_tbuf_span(c->m, &c->out, text) != 0)
+        return -1;
+    return d->left ? fy_tu_repeat(c->m, &c->out, FY_SPAN(" "), pad) : 0;
+}
+
+static fy_span sign_of(const directive *d, bool negative)
+{
+    static const char signs[] = "-+ ";
+    const char *sign = negative ? signs : d->sign == '+' ? signs + 1 : signs + 2;
+    return (fy_span){sign, negative || d->sign != 0};
+}
+
+static int put_text(conversion *c, const directive *d, const fy_tv *v)
 {
     fy_tbuf b = {0};
-    int failed = how == 's'   ? fy_tv_put_str(f->m, &b, v)
-                 : how == 'r' ? fy_tv_put_repr(f->m, &b, v)
-                 : how == 'a' ? fy_tv_put_ascii(f->m, &b, v)
-                              : fy_tm_fail(f->m, "Unknown conversion specifier");
-    *v = fy_tbuf_value(&b, false);
-    return failed;
-}
-
-static int put_field(formatter *f, fy_tbuf *b, const fy_tv *v, fy_span spec)
-{
-    fy_tbuf text = {0};
-    if (!f->escape)
-        return put_format(f->m, b, v, spec);
-    if (v->markup && spec.len)
-        return fy_tm_fail(f->m, "Unsupported format specification for Markup.");
-    if (put_format(f->m, &text, v, spec))
+    if ((d->letter == 's' ? fy_tv_put_str(c->m, &b, v) : fy_tv_put_repr(c->m, &b, v)) != 0)
         return -1;
-    fy_span s = fy_tbuf_value(&text, false).str;
-    return v->markup ? fy_tbuf_span(f->m, b, s) : fy_tu_put_escaped(f->m, b, s);
+    fy_span s = fy_tbuf_value(&b, false).str;
+    if (d->precision >= 0)
+        s = fy_tu_slice(s, 0, (size_t)d->precision);
+    return put_padded(c, d, (fy_span){0}, s, false);
 }
 
-/* The end of the field name at p: the first of "!:}" outside of brackets. */
-static const char *name_end(const char *p, const char *end)
+static int put_char(conversion *c, const directive *d, const fy_tv *v)
 {
-    bool inside = false;
-    for (; p < end && (inside || !memchr("!:}{", *p, 4)); p++)
-        inside = *p == '[' || (inside && *p != ']');
-    return p;
+    char text[4];
+    fy_span s = {text, 0};
+    if (fy_tv_is_int(v) && fy_tv_as_int(v) >= 0 && fy_tv_as_int(v) <= 0x10ffff)
+        s.len = fy_tu_put(text, (uint32_t)fy_tv_as_int(v));
+    else if (v->kind == FY_TV_STR && fy_tu_length(v->str) == 1)
+        s = v->str;
+    else
+        return fy_tm_fail(c->m, "%%c requires a character or its number");
+    return put_padded(c, d, (fy_span){0}, s, false);
 }
 
-/* One field; *p stands behind its '{' and moves behind its '}'. */
-static int replace_field(formatter *f, fy_tbuf *b, const char **p, const char *end, int depth)
+/* The room that a number takes, charged before it is made. NULL: error. */
+static char *room_for(conversion *c, const directive *d, size_t *room)
 {
-    const char *name = *p, *q = name_end(name, end);
-    fy_span field = {name, (size_t)(q - name)}, spec = {q, 0};
-    fy_tbuf nested = {0};
-    fy_tv v;
-    char how = 0;
-    if (depth == 0)
-        return fy_tm_fail(f->m, "Max string recursion exceeded");
-    if (q < end && *q == '!' && end - q >= 3) {
-        how = q[1];
-        q += 2;
-        if (*q != ':' && *q != '}')
-            return fy_tm_fail(f->m, "expected ':' after conversion specifier");
+    *room = (size_t)(d->precision > 0 ? d->precision : 0) + 340; /* digits of the largest double */
+    return fy_tm_charge(c->m, *room) != 0 ? NULL : fy_tm_alloc(c->m, *room);
+}
+
+static void print_int(char *text, size_t room, char letter, int precision, unsigned long long u)
+{
+    if (letter == 'o')
+        snprintf(text, room, "%.*llo", precision, u);
+    else if (letter == 'x')
+        snprintf(text, room, "%.*llx", precision, u);
+    else if (letter == 'X')
+        snprintf(text, room, "%.*llX", precision, u);
+    else
+        snprintf(text, room, "%.*llu", precision, u);
+}
+
+/* In the letter's case. */
+static void print_float(char *text, size_t room, const directive *d, int precision, double f)
+{
+    char letter = (char)(d->letter | 0x20);
+    if (letter == 'e')
+        snprintf(text, room, d->alternate ? "%#.*e" : "%.*e", precision, f);
+    else if (letter == 'f')
+        snprintf(text, room, d->alternate ? "%#.*f" : "%.*f", precision, f);
+    else
+        snprintf(text, room, d->alternate ? "%#.*g" : "%.*g", precision, f);
+    for (char *p = text; d->letter != letter && *p != '\0'; p++)
+        *p = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
+}
+
+static int put_int(conversion *c, const directive *d, const fy_tv *v)
+{
+    int base = d->letter == 'o' ? 1 : d->letter == 'x' ? 2 : d->letter == 'X' ? 3 : 0;
+    fy_tv whole = *v;
+    size_t room;
+    if (base == 0 && v->kind == FY_TV_FLOAT && fabs(v->f) < 0x1p63)
+        whole = fy_tv_int((int64_t)v->f);
+    if (!fy_tv_is_int(&whole))
+        return fy_tm_fail(c->m, "%%%c format: %s is required, not %s", d->letter,
+                          base == 0 ? "a real number" : "an integer", fy_tv_type_name(v));
+    char *text = room_for(c, d, &room), sign[4];
+    if (text == NULL)
+        return -1;
+    int64_t i = fy_tv_as_int(&whole);
+    uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
+    fy_span s = sign_of(d, i < 0);
+    int n = snprintf(sign, sizeof sign, "%.*s%s", (int)s.len, s.ptr,
+                     !d->alternate || base == 0 ? ""
+                     : base == 1                ? "0o"
+                     : base == 2                ? "0x"
+                                                : "0X");
+    /* "%.*llu" prints nothing for 0 with precision 0, where Python prints 0 */
+    int precision = d->precision > 0 ? (int)d->precision : 1;
+    print_int(text, room, d->letter, precision, u);
+    return put_padded(c, d, (fy_span){sign, (size_t)n}, fy_span_of(text), true);
+}
+
+static int put_float(conversion *c, const directive *d, const fy_tv *v)
+{
+    double f;
+    size_t room;
+    if (!fy_tv_as_float(v, &f))
+        return fy_tm_fail(c->m, "must be real number, not %s", fy_tv_type_name(v));
+    char *text = room_for(c, d, &room);
+    if (text == NULL)
+        return -1;
+    bool negative = signbit(f) && !isnan(f);
+    print_float(text, room, d, d->precision < 0 ? 6 : (int)d->precision, fabs(f));
+    return put_padded(c, d, sign_of(d, negative), fy_span_of(text), true);
+}
+
+/* One conversion; c->p is after its '%'. */
+static int convert(conversion *c)
+{
+    directive d;
+    const fy_tv *v = NULL;
+    if ((c->p < c->end && *c->p == '(' && keyed_value(c, &v) != 0) || read_directive(c, &d) != 0)
+        return -1;
+    if (d.letter == '%')
+        return fy_tbuf_add(c->m, &c->out, "%", 1);
+    if (v == NULL && next_value(c, &v) != 0)
+        return -1;
+    if (d.letter != '\0' && strchr("sr", d.letter) != NULL)
+        return put_text(c, &d, v);
+    if (d.letter != '\0' && strchr("diuoxX", d.letter) != NULL)
+        return put_int(c, &d, v);
+    if (d.letter != '\0' && strchr("eEfFgG", d.letter) != NULL)
+        return put_float(c, &d, v);
+    if (d.letter == 'c')
+        return put_char(c, &d, v);
+    return fy_tm_fail(c->m, "unsupported format character (0x%x)", (unsigned char)d.letter);
+}
+
+int fy_tv_percent(fy_tm *m, const fy_tv *format, const fy_tv *args, fy_tv *out)
+{
+    conversion c = {.m = m, .value = args, .n_values = 1, .p = format->str.ptr};
+    c.end = c.p + format->str.len;
+    if (args->kind == FY_TV_TUPLE) {
+        c.value = args->list->item;
+        c.n_values = args->list->n;
+    } else if (args->kind == FY_TV_DICT) {
+        c.mapping = args;
     }
-    if (q < end && *q == ':') {
-        spec.ptr = ++q;
-        for (int open = 1; q < end; q++) {
-            open += (*q == '{') - (*q == '}');
-            if (open == 0)
-                break;
-        }
-        spec.len = (size_t)(q - spec.ptr);
-    }
-    if (q >= end || *q != '}')
-        return fy_tm_fail(f->m, "expected '}' before end of string");
-    *p = q + 1;
-    if (field_value(f, field, &v) || (how && convert(f, how, &v)) ||
-        expand(f, &nested, spec, depth - 1))
+    if (fy_tm_charge(m, format->str.len) != 0)
         return -1;
-    return put_field(f, b, &v, fy_tbuf_value(&nested, false).str);
+    while (c.p < c.end) {
+        const char *next = memchr(c.p, '%', (size_t)(c.end - c.p));
+        const char *stop = next != NULL ? next : c.end;
+        if (fy_tbuf_add(m, &c.out, c.p, (size_t)(stop - c.p)) != 0)
+            return -1;
+        c.p = stop + (next != NULL);
+        if (next != NULL && convert(&c) != 0)
+            return -1;
+    }
+    if (c.n_values > 0 && c.mapping == NULL)
+        return fy_tm_fail(m, "not all arguments converted during string formatting");
+    *out = fy_tbuf_value(&c.out, false);
+    return 0;
 }
 
-static int expand(formatter *f, fy_tbuf *b, fy_span text, int depth)
+/* --- format.format(...) -------------------------------------------------------------------------
+ */
+
+/* "{:>5}", "{!r}", "{a.b}" or "{a[0]}". */
+static bool is_spec(fy_span field)
 {
-    if (fy_tm_charge(f->m, text.len + 16))
-        return -1;
-    for (const char *p = text.ptr, *end = p + text.len; p < end;) {
+    for (size_t i = 0; i < field.len; i++) {
+        if (memchr(":!.[", field.ptr[i], 4) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* The argument that a field names: the next one, one by its number, or a keyword argument. */
+static const fy_tv *field_value(fy_tm *m, const fy_targs *a, fy_span name, size_t *next)
+{
+    size_t i = 0, digits = 0;
+    for (; digits < name.len && name.ptr[digits] >= '0' && name.ptr[digits] <= '9'; digits++)
+        i = i < UINT32_MAX ? i * 10 + (size_t)(name.ptr[digits] - '0') : i;
+    if (name.len == 0)
+        i = (*next)++;
+    if (digits == name.len && i < a->n)
+        return &a->arg[i];
+    for (size_t k = 0; digits < name.len && k < a->n_named; k++) {
+        if (fy_span_eq(a->name[k], name))
+            return &a->named[k];
+    }
+    if (digits == name.len)
+        fy_tm_fail(m, "Replacement index %zu out of range for positional args tuple", i);
+    else if (is_spec(name))
+        fy_tm_fail(m, "format: the field '{%.*s}' is not supported, only {}, {0} and {name} are",
+                   name.len < 60 ? (int)name.len : 60, name.ptr);
+    else
+        fy_tm_fail(m, "format: there is no argument '%.*s'", name.len < 100 ? (int)name.len : 100,
+                   name.ptr);
+    return NULL;
+}
+
+int fy_tv_format(fy_tm *m, fy_span format, const fy_targs *a, fy_tv *out)
+{
+    fy_tbuf b = {0};
+    size_t next = 0;
+    for (const char *p = format.ptr, *end = p + format.len; p < end;) {
         char c = *p++;
-        bool brace = c == '{' || c == '}';
-        bool doubled = brace && p < end && *p == c;
-        if (c == '{' && !doubled) {
-            if (p == end)
-                return fy_tm_fail(f->m, "Single '{' encountered in format string");
-            if (replace_field(f, b, &p, end, depth))
+        bool brace = c == '{' || c == '}', doubled = brace && p < end && *p == c;
+        if (!brace || doubled) {
+            p += doubled;
+            if (fy_tbuf_add(m, &b, &c, 1) != 0)
                 return -1;
             continue;
         }
-        if (c == '}' && !doubled)
-            return fy_tm_fail(f->m, "Single '}' encountered in format string");
-        p += doubled;
-        if (fy_tbuf_add(f->m, b, &c, 1))
+        const char *close = c == '{' ? memchr(p, '}', (size_t)(end - p)) : NULL;
+        if (close == NULL)
+            return fy_tm_fail(m, "Single '%c' encountered in format string", c);
+        const fy_tv *v = field_value(m, a, (fy_span){p, (size_t)(close - p)}, &next);
+        if (v == NULL || fy_tm_charge(m, 16) != 0 || fy_tv_put_str(m, &b, v) != 0)
             return -1;
+        p = close + 1;
     }
-    return 0;
-}
-
-int fy_tv_format(fy_tm *m, const fy_tv *format, const fy_targs *a, fy_tv *out)
-{
-    formatter f = {.m = m, .args = a, .escape = format->markup};
-    fy_tbuf b = {0};
-    if (expand(&f, &b, format->str, 2))
-        return -1;
-    *out = fy_tbuf_value(&b, format->markup);
+    *out = fy_tbuf_value(&b, false);
     return 0;
 }

@@ -507,7 +507,7 @@ static int lex_name(fy_tlex *lex, fy_tok *tok)
     for (; end < lex->text.len; end += (size_t)len) {
         uint32_t cp = code_point_at(lex, end, &len);
         bool part = is_identifier_part(cp);
-        if (!part && !fy_tu_is_word(cp))
+        if (!part && !fy_tu_is_alnum(cp) && cp != '_')
             break;
         valid = valid && part && (end > lex->pos || is_identifier_start(cp));
     }

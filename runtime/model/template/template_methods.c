@@ -1,334 +1,631 @@
-/* Methods of values: how they are found and bound, and those of list, tuple, dict, range, numbers.
- * Methods that would change a value are there, but undefined, as in jinja2's immutable sandbox. */
-#include "model/template/template_builtin.h"
-
-#include <math.h>
+/* Methods of str, list, tuple and dict. Those that would change a value are undefined, as in
+ * jinja2's immutable sandbox; those of Python that are left out are refused by name. Positions in a
+ * string count code points. */
 #include <string.h>
+
+#include "model/template/template_builtin.h"
 
 #define METHOD(name) static int name(fy_tm *m, const fy_tv *self, const fy_targs *a, fy_tv *out)
 
-/* --- list, tuple, range -------------------------------------------------------------------------
+/* --- str: case and classes ----------------------------------------------------------------------
+ */
+
+#define CASE_METHOD(name, to)                                                             \
+    METHOD(str_##name)                                                                    \
+    {                                                                                     \
+        fy_tbuf b = {0};                                                                  \
+        if (fy_targs_none(m, #name, a) != 0 || fy_tu_put_case(m, &b, self->str, to) != 0) \
+            return -1;                                                                    \
+        *out = fy_tbuf_value(&b, self->markup);                                           \
+        return 0;                                                                         \
+    }
+
+CASE_METHOD(upper, FY_TU_UPPER)
+CASE_METHOD(lower, FY_TU_LOWER)
+CASE_METHOD(capitalize, FY_TU_CAPITALIZE)
+CASE_METHOD(title, FY_TU_TITLE)
+
+static int all_are(fy_tm *m, fy_span s, bool (*is)(uint32_t), fy_tv *out)
+{
+    bool yes = s.len > 0;
+    for (const char *p = s.ptr, *end = s.ptr + s.len; yes && p < end;)
+        yes = is(fy_tu_next(&p, end));
+    *out = fy_tv_bool(yes);
+    return fy_tm_charge(m, s.len);
+}
+
+#define CLASS_METHOD(name, is)                                                        \
+    METHOD(str_##name)                                                                \
+    {                                                                                 \
+        return fy_targs_none(m, #name, a) != 0 ? -1 : all_are(m, self->str, is, out); \
+    }
+
+CLASS_METHOD(isalnum, fy_tu_is_alnum)
+CLASS_METHOD(isalpha, fy_tu_is_alpha)
+CLASS_METHOD(isdigit, fy_tu_is_digit)
+CLASS_METHOD(isspace, fy_tu_is_space)
+
+#define CASED_METHOD(name, upper)                             \
+    METHOD(str_##name)                                        \
+    {                                                         \
+        *out = fy_tv_bool(fy_tu_all_cased(self->str, upper)); \
+        return fy_targs_none(m, #name, a);                    \
+    }
+
+CASED_METHOD(islower, false)
+CASED_METHOD(isupper, true)
+
+/* --- str: ends ----------------------------------------------------------------------------------
+ */
+
+static int strip(fy_tm *m, const fy_tv *self, const fy_targs *a, int ends, fy_tv *out)
+{
+    fy_span chars, inner;
+    bool given = a->n > 0 && fy_targ_given(&a->arg[0]);
+    if (fy_targs_count(m, "strip", a, 0, 1) != 0 ||
+        (given && fy_tv_text(m, "strip", &a->arg[0], &chars) != 0) ||
+        fy_tu_strip(m, self->str, given ? &chars : NULL, ends, &inner) != 0)
+        return -1;
+    *out = fy_tv_view(inner);
+    out->markup = self->markup;
+    return 0;
+}
+
+METHOD(str_strip)
+{
+    return strip(m, self, a, FY_TU_STRIP_BOTH, out);
+}
+
+METHOD(str_lstrip)
+{
+    return strip(m, self, a, FY_TU_STRIP_LEFT, out);
+}
+
+METHOD(str_rstrip)
+{
+    return strip(m, self, a, FY_TU_STRIP_RIGHT, out);
+}
+
+static bool has_end(fy_span s, fy_span text, bool at_end)
+{
+    size_t at = at_end ? s.len - text.len : 0;
+    return text.len <= s.len && fy_span_eq((fy_span){s.ptr + at, text.len}, text);
+}
+
+static int remove_end(fy_tm *m, const char *what, const fy_tv *self, const fy_targs *a, bool at_end,
+                      fy_tv *out)
+{
+    fy_span text;
+    if (fy_targs_count(m, what, a, 1, 1) != 0 || fy_tv_text(m, what, &a->arg[0], &text) != 0)
+        return -1;
+    *out = *self;
+    if (has_end(self->str, text, at_end)) {
+        out->str.ptr += at_end ? 0 : text.len;
+        out->str.len -= text.len;
+    }
+    return fy_tm_charge(m, text.len);
+}
+
+METHOD(str_removeprefix)
+{
+    return remove_end(m, "removeprefix", self, a, false, out);
+}
+
+METHOD(str_removesuffix)
+{
+    return remove_end(m, "removesuffix", self, a, true, out);
+}
+
+/* --- str: searching -----------------------------------------------------------------------------
+ */
+
+/* The part of s between the optional arguments 1 and 2. *ok: it does not begin after its end. */
+static int search_range(fy_tm *m, const char *what, fy_span s, const fy_targs *a, fy_span *out,
+                        int64_t *start, bool *ok)
+{
+    int64_t bound[2] = {0, INT64_MAX}, n = 0;
+    *start = 0;
+    *ok = true;
+    *out = s;
+    if (fy_targs_count(m, what, a, 1, 3) != 0 || fy_tm_charge(m, s.len) != 0)
+        return -1;
+    if (a->n == 1)
+        return 0;
+    n = (int64_t)fy_tu_length(s);
+    for (size_t i = 1; i < a->n; i++) {
+        if (a->arg[i].kind != FY_TV_NONE && fy_tv_index(m, &a->arg[i], &bound[i - 1]) != 0)
+            return -1;
+    }
+    for (int i = 0; i < 2; i++)
+        bound[i] = bound[i] >= 0 ? bound[i] : bound[i] < -n ? 0 : bound[i] + n;
+    bound[1] = bound[1] < n ? bound[1] : n;
+    *start = bound[0];
+    *ok = bound[0] <= bound[1];
+    *out = *ok ? fy_tu_slice(s, (size_t)bound[0], (size_t)bound[1]) : (fy_span){s.ptr, 0};
+    return 0;
+}
+
+/* The last occurrence, -1: none. */
+static int find_last(fy_tm *m, fy_span s, fy_span needle, ptrdiff_t *at)
+{
+    *at = needle.len == 0 ? (ptrdiff_t)s.len : -1;
+    for (size_t i = s.len; *at < 0 && i >= needle.len; i--) {
+        const char *p = s.ptr + (i - needle.len);
+        if (*p == needle.ptr[0]) {
+            if (fy_tm_charge(m, needle.len) != 0)
+                return -1;
+            if (memcmp(p, needle.ptr, needle.len) == 0)
+                *at = p - s.ptr;
+        }
+    }
+    return 0;
+}
+
+static int find(fy_tm *m, const char *what, const fy_tv *self, const fy_targs *a, bool last,
+                fy_tv *out)
+{
+    fy_span needle, s;
+    int64_t start;
+    bool ok;
+    ptrdiff_t at = -1;
+    if (search_range(m, what, self->str, a, &s, &start, &ok) != 0 ||
+        fy_tv_text(m, what, &a->arg[0], &needle) != 0)
+        return -1;
+    if (ok && !last)
+        at = fy_tu_find(s, needle);
+    else if (ok && find_last(m, s, needle, &at) != 0)
+        return -1;
+    if (at < 0 && strstr(what, "index") != NULL)
+        return fy_tm_fail(m, "substring not found");
+    *out = fy_tv_int(at < 0 ? -1 : start + (int64_t)fy_tu_length((fy_span){s.ptr, (size_t)at}));
+    return 0;
+}
+
+METHOD(str_find)
+{
+    return find(m, "find", self, a, false, out);
+}
+
+METHOD(str_rfind)
+{
+    return find(m, "rfind", self, a, true, out);
+}
+
+METHOD(str_index)
+{
+    return find(m, "index", self, a, false, out);
+}
+
+METHOD(str_count)
+{
+    fy_span needle, s;
+    int64_t start, n = 0;
+    bool ok;
+    if (search_range(m, "count", self->str, a, &s, &start, &ok) != 0 ||
+        fy_tv_text(m, "count", &a->arg[0], &needle) != 0)
+        return -1;
+    if (ok && needle.len == 0)
+        n = (int64_t)fy_tu_length(s) + 1;
+    for (ptrdiff_t at; ok && needle.len > 0 && (at = fy_tu_find(s, needle)) >= 0; n++)
+        s = (fy_span){s.ptr + at + needle.len, s.len - (size_t)at - needle.len};
+    *out = fy_tv_int(n);
+    return 0;
+}
+
+/* Does the string begin (or end) with the text, or with one of a tuple of texts? */
+static int test_end(fy_tm *m, const char *what, const fy_tv *self, const fy_targs *a, bool at_end,
+                    fy_tv *out)
+{
+    fy_span s, text;
+    int64_t start;
+    bool ok, yes = false;
+    if (search_range(m, what, self->str, a, &s, &start, &ok) != 0)
+        return -1;
+    bool tuple = a->arg[0].kind == FY_TV_TUPLE;
+    const fy_tv *item = tuple ? a->arg[0].list->item : &a->arg[0];
+    size_t n = tuple ? a->arg[0].list->n : 1;
+    for (size_t i = 0; i < n && !yes; i++) {
+        if (fy_tv_text(m, what, &item[i], &text) != 0 || fy_tm_charge(m, text.len + 16) != 0)
+            return -1;
+        yes = ok && has_end(s, text, at_end);
+    }
+    *out = fy_tv_bool(yes);
+    return 0;
+}
+
+METHOD(str_startswith)
+{
+    return test_end(m, "startswith", self, a, false, out);
+}
+
+METHOD(str_endswith)
+{
+    return test_end(m, "endswith", self, a, true, out);
+}
+
+METHOD(str_replace)
+{
+    fy_span old, with;
+    int64_t max = -1;
+    fy_tbuf b = {0};
+    if (fy_targs_count(m, "replace", a, 2, 3) != 0 ||
+        fy_tv_text(m, "replace", &a->arg[0], &old) != 0 ||
+        fy_tv_text(m, "replace", &a->arg[1], &with) != 0 ||
+        (a->n == 3 && fy_tv_index(m, &a->arg[2], &max) != 0) ||
+        fy_tu_replace(m, &b, self->str, old, with, max) != 0)
+        return -1;
+    *out = fy_tbuf_value(&b, false);
+    return 0;
+}
+
+METHOD(str_format)
+{
+    return fy_tv_format(m, self->str, a, out);
+}
+
+/* --- str: taking apart and joining --------------------------------------------------------------
+ */
+
+/* The pieces of a text, in a list that grows. */
+typedef struct {
+    fy_tm *m;
+    fy_tv *item;
+    size_t n, cap;
+} pieces;
+
+static int add_piece(pieces *p, const char *from, const char *to)
+{
+    if (p->n == p->cap) {
+        size_t cap = p->cap > 0 ? p->cap * 2 : 8, bytes = cap * sizeof *p->item;
+        fy_tv *more = fy_tm_charge(p->m, bytes) != 0 ? NULL : fy_tm_alloc(p->m, bytes);
+        if (more == NULL)
+            return -1;
+        if (p->n > 0)
+            memcpy(more, p->item, p->n * sizeof *more);
+        p->item = more;
+        p->cap = cap;
+    }
+    p->item[p->n++] = fy_tv_view((fy_span){from, (size_t)(to - from)});
+    return 0;
+}
+
+static int finish(const pieces *p, fy_tv_kind kind, bool reverse, fy_tv *out)
+{
+    if (fy_tv_list(p->m, kind, p->n, out) != 0)
+        return -1;
+    for (size_t i = 0; i < p->n; i++)
+        out->list->item[i] = p->item[reverse ? p->n - 1 - i : i];
+    return 0;
+}
+
+/* At white space: words from the left, or from the right. */
+static int split_spaces(pieces *out, fy_span s, bool last, int64_t max)
+{
+    for (;; max--) {
+        fy_span word = s;
+        if (fy_tu_strip(out->m, s, NULL, last ? FY_TU_STRIP_RIGHT : FY_TU_STRIP_LEFT, &s) != 0)
+            return -1;
+        if (s.len == 0)
+            return 0;
+        if (max == 0)
+            return add_piece(out, s.ptr, s.ptr + s.len);
+        const char *begin = s.ptr, *end = s.ptr + s.len, *p = last ? end : begin;
+        for (const char *next = p; last ? p > begin : p < end; p = next) {
+            if (fy_tu_is_space(last ? fy_tu_prev(begin, &next) : fy_tu_next(&next, end)))
+                break;
+        }
+        word = last ? (fy_span){p, (size_t)(end - p)} : (fy_span){begin, (size_t)(p - begin)};
+        if (add_piece(out, word.ptr, word.ptr + word.len) != 0)
+            return -1;
+        s = last ? (fy_span){begin, (size_t)(p - begin)} : (fy_span){p, (size_t)(end - p)};
+    }
+}
+
+static int split_text(pieces *out, fy_span s, fy_span by, bool last, int64_t max)
+{
+    for (ptrdiff_t at; max != 0; max -= max > 0) {
+        at = last ? -1 : fy_tu_find(s, by);
+        if (last && find_last(out->m, s, by, &at) != 0)
+            return -1;
+        if (at < 0)
+            break;
+        const char *from = s.ptr + at, *to = from + by.len, *end = s.ptr + s.len;
+        if (add_piece(out, last ? to : s.ptr, last ? end : from) != 0)
+            return -1;
+        s = last ? (fy_span){s.ptr, (size_t)at} : (fy_span){to, (size_t)(end - to)};
+    }
+    return add_piece(out, s.ptr, s.ptr + s.len);
+}
+
+static int split(fy_tm *m, const char *signature, const fy_tv *self, const fy_targs *a, bool last,
+                 fy_tv *out)
+{
+    fy_tv arg[2];
+    fy_span by;
+    int64_t max = -1;
+    pieces p = {.m = m};
+    if (fy_targs_bind(m, signature, a, arg) != 0 ||
+        (fy_targ_given(&arg[1]) && fy_tv_index(m, &arg[1], &max) != 0) ||
+        fy_tm_charge(m, self->str.len) != 0)
+        return -1;
+    if (!fy_targ_given(&arg[0]))
+        return split_spaces(&p, self->str, last, max) != 0 ? -1 : finish(&p, FY_TV_LIST, last, out);
+    if (fy_tv_text(m, "split", &arg[0], &by) != 0)
+        return -1;
+    if (by.len == 0)
+        return fy_tm_fail(m, "empty separator");
+    return split_text(&p, self->str, by, last, max) != 0 ? -1 : finish(&p, FY_TV_LIST, last, out);
+}
+
+METHOD(str_split)
+{
+    return split(m, "split ?sep ?maxsplit", self, a, false, out);
+}
+
+METHOD(str_rsplit)
+{
+    return split(m, "rsplit ?sep ?maxsplit", self, a, true, out);
+}
+
+METHOD(str_splitlines)
+{
+    fy_tv keep;
+    pieces p = {.m = m};
+    fy_span s = self->str;
+    if (fy_targs_bind(m, "splitlines ?keepends", a, &keep) != 0 || fy_tm_charge(m, s.len) != 0)
+        return -1;
+    for (size_t line = 0, at = 0; line < s.len; line = at) {
+        size_t gap = 0;
+        while (at < s.len && (gap = fy_tu_line_end((fy_span){s.ptr + at, s.len - at})) == 0)
+            at++;
+        if (add_piece(&p, s.ptr + line, s.ptr + at + (fy_tv_truth(&keep) ? gap : 0)) != 0)
+            return -1;
+        at += gap;
+    }
+    return finish(&p, FY_TV_LIST, false, out);
+}
+
+static int partition(fy_tm *m, const char *what, const fy_tv *self, const fy_targs *a, bool last,
+                     fy_tv *out)
+{
+    fy_span by, s = self->str;
+    pieces p = {.m = m};
+    if (fy_targs_count(m, what, a, 1, 1) != 0 || fy_tv_text(m, what, &a->arg[0], &by) != 0 ||
+        fy_tm_charge(m, s.len) != 0)
+        return -1;
+    if (by.len == 0)
+        return fy_tm_fail(m, "empty separator");
+    ptrdiff_t at = fy_tu_find(s, by);
+    if (last && find_last(m, s, by, &at) != 0)
+        return -1;
+    const char *end = s.ptr + s.len;
+    const char *from = at >= 0 ? s.ptr + at : last ? s.ptr : end;
+    const char *to = at >= 0 ? from + by.len : from;
+    if (add_piece(&p, s.ptr, from) != 0 || add_piece(&p, from, to) != 0 ||
+        add_piece(&p, to, end) != 0)
+        return -1;
+    return finish(&p, FY_TV_TUPLE, false, out);
+}
+
+METHOD(str_partition)
+{
+    return partition(m, "partition", self, a, false, out);
+}
+
+METHOD(str_rpartition)
+{
+    return partition(m, "rpartition", self, a, true, out);
+}
+
+METHOD(str_join)
+{
+    fy_tlist items;
+    fy_tbuf b = {0};
+    if (fy_targs_count(m, "join", a, 1, 1) != 0 || fy_tv_items(m, &a->arg[0], &items) != 0)
+        return -1;
+    for (size_t i = 0; i < items.n; i++) {
+        if (items.item[i].kind != FY_TV_STR)
+            return fy_tm_fail(m, "sequence item %zu: expected str instance, %s found", i,
+                              fy_tv_type_name(&items.item[i]));
+        if ((i > 0 && fy_tbuf_span(m, &b, self->str) != 0) ||
+            fy_tbuf_span(m, &b, items.item[i].str) != 0)
+            return -1;
+    }
+    *out = fy_tbuf_value(&b, false);
+    return 0;
+}
+
+/* --- list and tuple -----------------------------------------------------------------------------
  */
 
 METHOD(list_count)
 {
-    fy_tlist items;
     int64_t n = 0;
-    if (fy_tv_items(m, self, &items))
+    if (fy_targs_count(m, "count", a, 1, 1) != 0 || fy_tm_charge(m, self->list->n * 16) != 0)
         return -1;
-    for (size_t i = 0; i < items.n; i++)
-        n += fy_tv_equal(m, &items.item[i], &a->arg[0]);
+    for (size_t i = 0; i < self->list->n; i++)
+        n += fy_tv_equal(m, &self->list->item[i], &a->arg[0]);
     *out = fy_tv_int(n);
-    return m->e->code || fy_tm_charge(m, items.n * 16) ? -1 : 0;
-}
-
-/* A bound of index(): negative ones count from the end. */
-static int bound(fy_tm *m, const fy_tv *v, size_t n, size_t *out)
-{
-    int64_t i;
-    if (!fy_tv_is_int(v) && !fy_tv_is(v, FY_TV_BIGINT))
-        return fy_tm_fail(m, "slice indices must be integers or have an __index__ method");
-    if (fy_tv_is(v, FY_TV_BIGINT))
-        i = v->str.ptr[0] == '-' ? INT64_MIN : INT64_MAX;
-    else
-        i = fy_tv_as_int(v);
-    if (i < 0)
-        i = i < -(int64_t)n ? 0 : i + (int64_t)n;
-    *out = (uint64_t)i > n ? n : (size_t)i;
-    return 0;
+    return m->e->code != FY_OK ? -1 : 0;
 }
 
 METHOD(list_index)
 {
-    fy_tlist items;
-    if (fy_tv_items(m, self, &items))
+    if (fy_targs_count(m, "index", a, 1, 1) != 0 || fy_tm_charge(m, self->list->n * 16) != 0)
         return -1;
-    size_t from = 0, to = items.n;
-    if ((a->n > 1 && bound(m, &a->arg[1], items.n, &from)) ||
-        (a->n > 2 && bound(m, &a->arg[2], items.n, &to)) || fy_tm_charge(m, items.n * 16))
-        return -1;
-    for (size_t i = from; i < to && !m->e->code; i++)
-        if (fy_tv_equal(m, &items.item[i], &a->arg[0])) {
-            *out = fy_tv_int((int64_t)i);
+    for (size_t i = 0; i < self->list->n && m->e->code == FY_OK; i++) {
+        *out = fy_tv_int((int64_t)i);
+        if (fy_tv_equal(m, &self->list->item[i], &a->arg[0]))
             return 0;
-        }
+    }
     return fy_tm_fail(m, "%s.index(x): x not in %s", fy_tv_type_name(self), fy_tv_type_name(self));
 }
-
-METHOD(list_copy)
-{
-    (void)a;
-    size_t n = self->list->n;
-    if (fy_tv_list(m, FY_TV_LIST, n, out))
-        return -1;
-    if (n)
-        memcpy(out->list->item, self->list->item, n * sizeof *out->list->item);
-    return 0;
-}
-
-static const fy_tmethod list_methods[] = {
-    {"count", 1, 1, list_count},
-    {"index", 1, 3, list_index},
-    {"copy", 0, 0, list_copy},
-    {NULL, 0, 0, NULL},
-};
-static const fy_tmethod tuple_methods[] = {
-    {"count", 1, 1, list_count},
-    {"index", 1, 3, list_index},
-    {NULL, 0, 0, NULL},
-};
-static const fy_tmethod range_methods[] = {
-    {"count", 1, 1, list_count},
-    {"index", 1, 1, list_index},
-    {NULL, 0, 0, NULL},
-};
 
 /* --- dict ---------------------------------------------------------------------------------------
  */
 
 METHOD(dict_get)
 {
+    if (fy_targs_count(m, "get", a, 1, 2) != 0)
+        return -1;
     int found = fy_tdict_lookup(m, self->dict, &a->arg[0], out);
     if (found == 0)
         *out = a->n > 1 ? a->arg[1] : fy_tv_none();
     return found < 0 ? -1 : 0;
 }
 
-static int view_of(fy_tm *m, const fy_tdict *d, char what, fy_tv *out)
+static int view_of(fy_tm *m, const char *what, const fy_tdict *d, const fy_targs *a, fy_tv *out)
 {
     size_t n = fy_tdict_n(d);
-    if (fy_tv_list(m, FY_TV_VIEW, n, out))
+    if (fy_targs_none(m, what, a) != 0 || fy_tv_list(m, FY_TV_VIEW, n, out) != 0)
         return -1;
-    out->view = (uint8_t)what;
+    out->view = (uint8_t)what[0];
     for (size_t i = 0; i < n; i++) {
         fy_tv *v = &out->list->item[i];
-        if (what != 'i') {
-            *v = what == 'k' ? *fy_tdict_key(d, i) : *fy_tdict_at(d, i);
-            continue;
-        }
-        if (fy_tv_list(m, FY_TV_TUPLE, 2, v))
+        *v = what[0] == 'k' ? *fy_tdict_key(d, i) : *fy_tdict_at(d, i);
+        if (what[0] == 'i' && fy_tv_pair(m, *fy_tdict_key(d, i), *fy_tdict_at(d, i), v) != 0)
             return -1;
-        v->list->item[0] = *fy_tdict_key(d, i);
-        v->list->item[1] = *fy_tdict_at(d, i);
     }
     return 0;
 }
 
 METHOD(dict_keys)
 {
-    (void)a;
-    return view_of(m, self->dict, 'k', out);
+    return view_of(m, "keys", self->dict, a, out);
 }
 
 METHOD(dict_values)
 {
-    (void)a;
-    return view_of(m, self->dict, 'v', out);
+    return view_of(m, "values", self->dict, a, out);
 }
 
 METHOD(dict_items)
 {
-    (void)a;
-    return view_of(m, self->dict, 'i', out);
+    return view_of(m, "items", self->dict, a, out);
 }
 
-METHOD(dict_copy)
-{
-    (void)a;
-    size_t n = fy_tdict_n(self->dict);
-    if (fy_tv_dict(m, FY_TV_DICT, n, out))
-        return -1;
-    for (size_t i = 0; i < n; i++)
-        if (fy_tdict_set(m, out->dict, *fy_tdict_key(self->dict, i), *fy_tdict_at(self->dict, i)))
-            return -1;
-    return 0;
-}
-
-static const fy_tmethod dict_methods[] = {
-    {"get", 1, 2, dict_get},       {"items", 0, 0, dict_items}, {"keys", 0, 0, dict_keys},
-    {"values", 0, 0, dict_values}, {"copy", 0, 0, dict_copy},   {NULL, 0, 0, NULL},
-};
-
-/* --- numbers ------------------------------------------------------------------------------------
+/* --- finding and binding ------------------------------------------------------------------------
  */
 
-METHOD(int_bit_length)
-{
-    (void)m;
-    (void)a;
-    int64_t i = fy_tv_as_int(self), n = 0;
-    for (uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i; u; u >>= 1)
-        n++;
-    *out = fy_tv_int(n);
-    return 0;
-}
+typedef struct {
+    const char *name;
+    int (*run)(fy_tm *m, const fy_tv *self, const fy_targs *a, fy_tv *out);
+} method;
 
-METHOD(float_is_integer)
-{
-    (void)m;
-    (void)a;
-    *out = fy_tv_bool(isfinite(self->f) && self->f == floor(self->f));
-    return 0;
-}
+typedef struct {
+    const method *methods;
+    size_t n;
+    const char *mutators, *refused; /* names with a space after each */
+} type_methods;
 
-static const fy_tmethod int_methods[] = {
-    {"bit_length", 0, 0, int_bit_length},
-    {NULL, 0, 0, NULL},
+static const method of_str[] = {
+    {"capitalize", str_capitalize},
+    {"count", str_count},
+    {"endswith", str_endswith},
+    {"find", str_find},
+    {"format", str_format},
+    {"index", str_index},
+    {"isalnum", str_isalnum},
+    {"isalpha", str_isalpha},
+    {"isdigit", str_isdigit},
+    {"islower", str_islower},
+    {"isspace", str_isspace},
+    {"isupper", str_isupper},
+    {"join", str_join},
+    {"lower", str_lower},
+    {"lstrip", str_lstrip},
+    {"partition", str_partition},
+    {"removeprefix", str_removeprefix},
+    {"removesuffix", str_removesuffix},
+    {"replace", str_replace},
+    {"rfind", str_rfind},
+    {"rpartition", str_rpartition},
+    {"rsplit", str_rsplit},
+    {"rstrip", str_rstrip},
+    {"split", str_split},
+    {"splitlines", str_splitlines},
+    {"startswith", str_startswith},
+    {"strip", str_strip},
+    {"title", str_title},
+    {"upper", str_upper},
 };
-static const fy_tmethod float_methods[] = {
-    {"is_integer", 0, 0, float_is_integer},
-    {NULL, 0, 0, NULL},
-};
+static const method of_list[] = {{"count", list_count}, {"index", list_index}};
+static const method of_dict[] = {
+    {"get", dict_get}, {"items", dict_items}, {"keys", dict_keys}, {"values", dict_values}};
 
-/* --- attributes that are no methods -------------------------------------------------------------
- */
+#define METHODS(table) table, sizeof(table) / sizeof *(table)
 
-static bool number_attribute(const fy_tv *v, fy_span name, fy_tv *out)
+static const type_methods str_type = {
+    METHODS(of_str), "",
+    "casefold center encode expandtabs format_map isascii isdecimal isidentifier isnumeric "
+    "isprintable istitle ljust maketrans rindex rjust swapcase translate zfill "};
+static const type_methods list_type = {
+    METHODS(of_list), "append clear extend insert pop remove reverse sort ", "copy "};
+static const type_methods tuple_type = {METHODS(of_list), "", ""};
+static const type_methods dict_type = {METHODS(of_dict), "clear pop popitem setdefault update ",
+                                       "copy fromkeys "};
+
+static const type_methods *methods_of(const fy_tv *v)
 {
-    bool is_float = fy_tv_is(v, FY_TV_FLOAT);
-    fy_tv zero = is_float ? fy_tv_float(0) : fy_tv_int(0);
-    bool is_bool = fy_tv_is(v, FY_TV_BOOL);
-    if (fy_span_is(name, "real") || (!is_float && fy_span_is(name, "numerator")))
-        *out = is_bool ? fy_tv_int(v->b) : *v;
-    else if (fy_span_is(name, "imag"))
-        *out = zero;
-    else if (!is_float && fy_span_is(name, "denominator"))
-        *out = fy_tv_int(1);
-    else
-        return false;
-    return true;
+    return v->kind == FY_TV_STR     ? &str_type
+           : v->kind == FY_TV_LIST  ? &list_type
+           : v->kind == FY_TV_TUPLE ? &tuple_type
+           : v->kind == FY_TV_DICT  ? &dict_type
+                                    : NULL;
 }
 
-static bool range_attribute(const fy_trange *r, fy_span name, fy_tv *out)
+static bool is_listed(const char *list, fy_span name)
 {
-    if (fy_span_is(name, "start"))
-        *out = fy_tv_int(r->start);
-    else if (fy_span_is(name, "stop"))
-        *out = fy_tv_int(r->stop);
-    else if (fy_span_is(name, "step"))
-        *out = fy_tv_int(r->step);
-    else
-        return false;
-    return true;
-}
-
-static bool plain_attribute(const fy_tv *v, fy_span name, fy_tv *out)
-{
-    if (fy_tv_is_int(v) || fy_tv_is(v, FY_TV_BIGINT) || fy_tv_is(v, FY_TV_FLOAT))
-        return number_attribute(v, name, out);
-    if (fy_tv_is(v, FY_TV_RANGE))
-        return range_attribute(v->range, name, out);
-    if (!fy_tv_is(v, FY_TV_TUPLE) || v->view != FY_TV_GROUP)
-        return false;
-    bool grouper = fy_span_is(name, "grouper");
-    if (grouper || fy_span_is(name, "list"))
-        *out = v->list->item[grouper ? 0 : 1];
-    return grouper || fy_span_is(name, "list");
-}
-
-/* --- the sandbox --------------------------------------------------------------------------------
- */
-
-static bool is_mutator(const fy_tv *v, fy_span name)
-{
-    static const char *const of_list[] = {"append", "clear",  "pop",    "reverse", "insert",
-                                          "sort",   "extend", "remove", NULL};
-    static const char *const of_dict[] = {"clear", "pop", "popitem", "setdefault", "update", NULL};
-    const char *const *names = fy_tv_is(v, FY_TV_LIST)   ? of_list
-                               : fy_tv_is(v, FY_TV_DICT) ? of_dict
-                                                         : of_list + 8;
-    while (*names && !fy_span_is(name, *names))
-        names++;
-    return *names != NULL;
+    for (; *list != '\0'; list += strcspn(list, " ") + 1) {
+        if (fy_span_eq((fy_span){list, strcspn(list, " ")}, name))
+            return true;
+    }
+    return false;
 }
 
 /* Undefined, so that `x.append is defined` is false, with the sandbox's text once it is called. */
-static int refuse(fy_tm *m, const fy_tv *v, fy_span name, fy_tv *out)
+static int refuse_mutation(fy_tm *m, const fy_tv *v, fy_span name, fy_tv *out)
 {
     fy_tbuf b = {0};
     fy_span piece[] = {FY_SPAN("access to attribute '"), name, FY_SPAN("' of '"),
                        fy_span_of(fy_tv_type_name(v)), FY_SPAN("' object is unsafe.")};
-    for (size_t i = 0; i < sizeof piece / sizeof *piece; i++)
-        if (fy_tbuf_span(m, &b, piece[i]))
+    for (size_t i = 0; i < sizeof piece / sizeof *piece; i++) {
+        if (fy_tbuf_span(m, &b, piece[i]) != 0)
             return -1;
+    }
     *out = fy_tv_undefined(fy_tbuf_value(&b, false).str);
     out->view = 'h';
     return 1;
 }
 
-/* --- binding ------------------------------------------------------------------------------------
- */
-
 typedef struct {
     fy_tcall base;
-    const fy_tmethod *method;
+    const method *method;
     fy_tv self;
 } bound_method;
 
 static int call_bound(fy_tm *m, fy_tcall *call, const fy_targs *a, fy_tv *out)
 {
-    bound_method *b = (bound_method *)call;
-    const fy_tmethod *method = b->method;
-    if (method->min != FY_TMETHOD_OWN &&
-        fy_targs_count(m, method->name, a, method->min, method->max))
-        return -1;
-    return method->run(m, &b->self, a, out);
-}
-
-static const fy_tmethod *find(const fy_tmethod *table, fy_span name)
-{
-    for (; table && table->name; table++)
-        if (fy_span_is(name, table->name))
-            return table;
-    return NULL;
-}
-
-static const fy_tmethod *method_of(const fy_tv *v, fy_span name)
-{
-    const fy_tmethod *found;
-    switch ((fy_tv_kind)v->kind) {
-    case FY_TV_STR:
-        found = find(fy_tmethods_search, name);
-        found = found ? found : find(fy_tmethods_form, name);
-        return found && !v->markup && strcmp(found->name, "striptags") == 0 ? NULL : found;
-    case FY_TV_LIST:
-        return find(list_methods, name);
-    case FY_TV_TUPLE:
-        return find(tuple_methods, name);
-    case FY_TV_DICT:
-        return find(dict_methods, name);
-    case FY_TV_RANGE:
-        return find(range_methods, name);
-    case FY_TV_BOOL:
-    case FY_TV_INT:
-        return find(int_methods, name);
-    case FY_TV_FLOAT:
-        return find(float_methods, name);
-    case FY_TV_UNDEFINED:
-    case FY_TV_NONE:
-    case FY_TV_BIGINT:
-    case FY_TV_ITER:
-    case FY_TV_VIEW:
-    case FY_TV_NAMESPACE:
-    case FY_TV_CALLABLE:
-    case FY_TV_OBJECT:
-        break;
-    }
-    return NULL;
+    const bound_method *b = (const bound_method *)call;
+    return b->method->run(m, &b->self, a, out);
 }
 
 int fy_tmethod_find(fy_tm *m, const fy_tv *v, fy_span name, fy_tv *out)
 {
-    const fy_tmethod *method = method_of(v, name);
-    if (!method) {
-        if (is_mutator(v, name))
-            return refuse(m, v, name, out);
-        return plain_attribute(v, name, out);
-    }
+    const type_methods *t = methods_of(v);
+    size_t i = 0;
+    if (t == NULL)
+        return 0;
+    while (i < t->n && !fy_span_is(name, t->methods[i].name))
+        i++;
+    if (i == t->n)
+        return is_listed(t->mutators, name)  ? refuse_mutation(m, v, name, out)
+               : is_listed(t->refused, name) ? fy_tv_unsupported(m, "the method", name, out)
+                                             : 0;
     bound_method *b = fy_tm_alloc(m, sizeof *b);
-    if (!b)
+    if (b == NULL)
         return -1;
-    *b = (bound_method){{"builtin_function_or_method", call_bound, NULL}, method, *v};
+    *b = (bound_method){{"builtin_function_or_method", call_bound, NULL}, &t->methods[i], *v};
     *out = (fy_tv){.kind = FY_TV_CALLABLE, .call = &b->base};
     return 1;
 }

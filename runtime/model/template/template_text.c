@@ -1,142 +1,72 @@
-#include "model/template/template_builtin.h"
-
+/* Values as text: str() and repr() as Python prints them, and the tojson filter of transformers,
+ * json.dumps(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "model/template/template_builtin.h"
+
+enum { VALUE_COST = 64 }; /* of the short pieces of a value, which cost less than a step each */
 
 static int put_z(fy_tm *m, fy_tbuf *b, const char *z)
 {
     return fy_tbuf_add(m, b, z, strlen(z));
 }
 
-/* --- floats -------------------------------------------------------------------------------------
+/* --- numbers ------------------------------------------------------------------------------------
  */
 
-/* The digits of `text` (d.ddde+xx) one unit in the last place up. False when it carries out. */
-static bool next_decimal(char *text)
-{
-    char *p = strchr(text, 'e');
-    while (p-- > text) {
-        if (*p == '.' || *p == '-')
-            continue;
-        if (*p != '9') {
-            ++*p;
-            return true;
-        }
-        *p = '0';
-    }
-    return false;
-}
-
-/* Fewest digits that read back as d, as d.ddde+xx. The nearest decimal of a length is the one to
- * try, except at powers of two, where the gap above is wider than the one below. */
-static void shortest(double d, char text[40])
-{
-    for (int digits = 1; digits < 17; digits++) {
-        snprintf(text, 40, "%.*e", digits - 1, d);
-        if (strtod(text, NULL) == d)
-            return;
-        int exponent;
-        if (fabs(frexp(d, &exponent)) != 0.5)
-            continue;
-        if (next_decimal(text) && strtod(text, NULL) == d)
-            return;
-    }
-    snprintf(text, 40, "%.16e", d);
-}
-
-void fy_float_layout(const char *digits, int n, int exponent, int max_exponent, bool alternate,
-                     char *out)
-{
-    char *q = out;
-    while (!alternate && n > 1 && digits[n - 1] == '0')
-        n--;
-    if (exponent < -4 || exponent >= max_exponent) {
-        *q++ = digits[0];
-        if (n > 1 || alternate) {
-            *q++ = '.';
-            memcpy(q, digits + 1, (size_t)n - 1);
-            q += n - 1;
-        }
-        snprintf(q, 8, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent) % 1000);
-        return;
-    }
-    if (exponent < 0) {
-        memcpy(q, "0.000", (size_t)(1 - exponent));
-        q += 1 - exponent;
-    }
-    for (int i = 0; i < n || i <= exponent; i++) {
-        if (i == exponent + 1 && exponent >= 0)
-            *q++ = '.';
-        *q++ = i < n ? digits[i] : '0';
-    }
-    if (exponent >= 0 && n <= exponent + 1) {
-        *q++ = '.';
-        *q++ = '0';
-    }
-    *q = '\0';
-}
-
+/* The fewest digits that read back as f, with an exponent below 1e-4 and from 1e16 on. */
 void fy_float_repr(double f, char out[32])
 {
-    fy_float_shortest(f, false, out);
-}
-
-void fy_float_shortest(double f, bool alternate, char out[32])
-{
+    char text[40], digits[24];
     if (!isfinite(f)) {
         strcpy(out, isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
         return;
     }
-    char text[40], digits[24];
-    shortest(f, text);
-    const char *p = text + (*text == '-');
-    int n = 0;
-    for (; *p != 'e'; p++)
-        if (*p != '.')
+    for (int n = 0; n < 17; n++) { /* d.ddde+xx */
+        snprintf(text, sizeof text, "%.*e", n, f);
+        if (strtod(text, NULL) == f)
+            break;
+    }
+    int n = 0, exponent = atoi(strchr(text, 'e') + 1);
+    for (const char *p = text; *p != 'e'; p++) {
+        if (*p >= '0' && *p <= '9')
             digits[n++] = *p;
-    int exponent = atoi(p + 1);
-    char *q = out;
-    if (*text == '-')
-        *q++ = '-';
-    fy_float_layout(digits, n, exponent, 16, alternate, q);
+    }
+    digits[n] = '\0';
+    const char *sign = signbit(f) ? "-" : "";
+    if (exponent < -4 || exponent >= 16)
+        snprintf(out, 32, "%s%c%s%se%c%02d", sign, digits[0], n > 1 ? "." : "", digits + 1,
+                 exponent < 0 ? '-' : '+', abs(exponent));
+    else if (exponent < 0)
+        snprintf(out, 32, "%s0.%.*s%s", sign, -exponent - 1, "000", digits);
+    else if (n <= exponent + 1)
+        snprintf(out, 32, "%s%s%.*s.0", sign, digits, exponent + 1 - n, "0000000000000000");
+    else
+        snprintf(out, 32, "%s%.*s.%s", sign, exponent + 1, digits, digits + exponent + 1);
 }
 
-/* --- strings ------------------------------------------------------------------------------------
+/* --- repr ---------------------------------------------------------------------------------------
  */
 
 static int put_escape(fy_tm *m, fy_tbuf *b, uint32_t cp)
 {
     char text[16];
-    switch (cp) {
-    case '\t':
-        return put_z(m, b, "\\t");
-    case '\n':
-        return put_z(m, b, "\\n");
-    case '\r':
-        return put_z(m, b, "\\r");
-    default:
-        break;
-    }
+    if (cp == '\t' || cp == '\n' || cp == '\r')
+        return put_z(m, b, cp == '\t' ? "\\t" : cp == '\n' ? "\\n" : "\\r");
     if (cp > 0x10ffff) /* a byte that is not UTF-8: as Python's surrogateescape */
         cp = 0xdc00 | (cp & 0xff);
-    if (cp <= 0xff)
-        snprintf(text, sizeof text, "\\x%02x", cp);
-    else if (cp <= 0xffff)
-        snprintf(text, sizeof text, "\\u%04x", cp);
-    else
-        snprintf(text, sizeof text, "\\U%08x", cp);
+    snprintf(text, sizeof text, cp <= 0xff ? "\\x%02x" : cp <= 0xffff ? "\\u%04x" : "\\U%08x", cp);
     return put_z(m, b, text);
 }
 
 static int put_quoted(fy_tm *m, fy_tbuf *b, fy_span s)
 {
-    if (fy_tm_charge(m, s.len))
-        return -1;
-    bool single = s.len && memchr(s.ptr, '\'', s.len), dbl = s.len && memchr(s.ptr, '"', s.len);
-    char quote = single && !dbl ? '"' : '\'';
-    if (fy_tbuf_add(m, b, &quote, 1))
+    bool single = s.len > 0 && memchr(s.ptr, '\'', s.len) != NULL;
+    char quote = single && memchr(s.ptr, '"', s.len) == NULL ? '"' : '\'';
+    if (fy_tm_charge(m, s.len) != 0 || fy_tbuf_add(m, b, &quote, 1) != 0)
         return -1;
     const char *p = s.ptr, *end = s.ptr + s.len, *done = p;
     while (p < end) {
@@ -145,106 +75,69 @@ static int put_quoted(fy_tm *m, fy_tbuf *b, fy_span s)
         bool marked = cp == (unsigned char)quote || cp == '\\';
         if (!marked && fy_tu_is_printable(cp))
             continue;
-        if (fy_tbuf_add(m, b, done, (size_t)(at - done)))
+        if (fy_tbuf_add(m, b, done, (size_t)(at - done)) != 0 ||
+            (marked ? put_z(m, b, "\\") : put_escape(m, b, cp)) != 0)
             return -1;
         done = marked ? at : p;
-        if (marked ? put_z(m, b, "\\") : put_escape(m, b, cp))
-            return -1;
     }
-    return fy_tbuf_add(m, b, done, (size_t)(p - done)) || fy_tbuf_add(m, b, &quote, 1) ? -1 : 0;
-}
-
-/* --- containers ---------------------------------------------------------------------------------
- */
-
-static int put_items(fy_tm *m, fy_tbuf *b, const fy_tlist *list)
-{
-    for (size_t i = 0; i < list->n; i++)
-        if ((i && put_z(m, b, ", ")) || fy_tv_put_repr(m, b, &list->item[i]))
-            return -1;
-    return 0;
+    return fy_tbuf_add(m, b, done, (size_t)(p - done)) != 0 ? -1 : fy_tbuf_add(m, b, &quote, 1);
 }
 
 static int put_list(fy_tm *m, fy_tbuf *b, const char *open, const fy_tlist *list, const char *close)
 {
-    return put_z(m, b, open) || put_items(m, b, list) || put_z(m, b, close) ? -1 : 0;
+    if (put_z(m, b, open) != 0)
+        return -1;
+    for (size_t i = 0; i < list->n; i++) {
+        if ((i > 0 && put_z(m, b, ", ") != 0) || fy_tv_put_repr(m, b, &list->item[i]) != 0)
+            return -1;
+    }
+    return put_z(m, b, close);
 }
 
-static int put_dict(fy_tm *m, fy_tbuf *b, const fy_tdict *d)
+static int put_dict(fy_tm *m, fy_tbuf *b, const char *open, const fy_tdict *d, const char *close)
 {
-    if (put_z(m, b, "{"))
+    if (put_z(m, b, open) != 0)
         return -1;
-    for (size_t i = 0; i < fy_tdict_n(d); i++)
-        if ((i && put_z(m, b, ", ")) || fy_tv_put_repr(m, b, fy_tdict_key(d, i)) ||
-            put_z(m, b, ": ") || fy_tv_put_repr(m, b, fy_tdict_at(d, i)))
+    for (size_t i = 0; i < fy_tdict_n(d); i++) {
+        if ((i > 0 && put_z(m, b, ", ") != 0) || fy_tv_put_repr(m, b, fy_tdict_key(d, i)) != 0 ||
+            put_z(m, b, ": ") != 0 || fy_tv_put_repr(m, b, fy_tdict_at(d, i)) != 0)
             return -1;
-    return put_z(m, b, "}");
+    }
+    return put_z(m, b, close);
 }
 
 static int put_range(fy_tm *m, fy_tbuf *b, const fy_trange *r)
 {
     char text[80];
-    if (r->step == 1)
-        snprintf(text, sizeof text, "range(%lld, %lld)", (long long)r->start, (long long)r->stop);
-    else
-        snprintf(text, sizeof text, "range(%lld, %lld, %lld)", (long long)r->start,
-                 (long long)r->stop, (long long)r->step);
-    return put_z(m, b, text);
-}
-
-/* Objects that show more than their type have the text as an attribute that no template can name.
- */
-static int put_object(fy_tm *m, fy_tbuf *b, const fy_tv *v)
-{
-    fy_tv text;
-    if (v->call->attr != NULL) {
-        int found = v->call->attr(m, v->call, FY_SPAN("__repr__"), &text);
-        if (found != 0)
-            return found < 0 ? -1 : fy_tbuf_span(m, b, text.str);
-    }
-    return put_z(m, b, "<") || put_z(m, b, v->call->type) || put_z(m, b, ">") ? -1 : 0;
+    int n =
+        snprintf(text, sizeof text, "range(%lld, %lld", (long long)r->start, (long long)r->stop);
+    if (r->step != 1)
+        snprintf(text + n, sizeof text - (size_t)n, ", %lld", (long long)r->step);
+    return put_z(m, b, text) != 0 ? -1 : put_z(m, b, ")");
 }
 
 static int put_container(fy_tm *m, fy_tbuf *b, const fy_tv *v)
 {
-    switch ((fy_tv_kind)v->kind) {
+    switch ((int)v->kind) {
     case FY_TV_LIST:
         return put_list(m, b, "[", v->list, "]");
     case FY_TV_TUPLE:
         return put_list(m, b, "(", v->list, v->list->n == 1 ? ",)" : ")");
     case FY_TV_VIEW:
-        return put_list(m, b,
-                        v->view == 'k'   ? "dict_keys(["
-                        : v->view == 'v' ? "dict_values(["
-                                         : "dict_items([",
-                        v->list, "])");
+        return put_z(m, b, fy_tv_type_name(v)) != 0 ? -1 : put_list(m, b, "([", v->list, "])");
     case FY_TV_NAMESPACE:
-        return put_z(m, b, "<Namespace ") || put_dict(m, b, v->dict) || put_z(m, b, ">") ? -1 : 0;
-    case FY_TV_DICT:
-    case FY_TV_UNDEFINED:
-    case FY_TV_NONE:
-    case FY_TV_BOOL:
-    case FY_TV_INT:
-    case FY_TV_BIGINT:
-    case FY_TV_FLOAT:
-    case FY_TV_STR:
-    case FY_TV_ITER:
-    case FY_TV_RANGE:
-    case FY_TV_CALLABLE:
-    case FY_TV_OBJECT:
-        break;
+        return put_dict(m, b, "<Namespace {", v->dict, "}>");
+    default:
+        return put_dict(m, b, "{", v->dict, "}");
     }
-    return put_dict(m, b, v->dict);
 }
-
-enum { VALUE_COST = 64 }; /* of the short pieces, which cost less than a step each */
 
 int fy_tv_put_repr(fy_tm *m, fy_tbuf *b, const fy_tv *v)
 {
     char number[32];
-    if (fy_tm_charge(m, VALUE_COST))
+    if (fy_tm_charge(m, VALUE_COST) != 0)
         return -1;
-    switch ((fy_tv_kind)v->kind) {
+    switch ((int)v->kind) {
     case FY_TV_UNDEFINED:
         return put_z(m, b, "Undefined");
     case FY_TV_NONE:
@@ -262,19 +155,15 @@ int fy_tv_put_repr(fy_tm *m, fy_tbuf *b, const fy_tv *v)
     case FY_TV_STR:
         if (!v->markup)
             return put_quoted(m, b, v->str);
-        return put_z(m, b, "Markup(") || put_quoted(m, b, v->str) || put_z(m, b, ")") ? -1 : 0;
+        return put_z(m, b, "Markup(") != 0 || put_quoted(m, b, v->str) != 0 ? -1 : put_z(m, b, ")");
     case FY_TV_RANGE:
         return put_range(m, b, v->range);
     case FY_TV_ITER:
-        return put_z(m, b, "<generator object>");
     case FY_TV_CALLABLE:
     case FY_TV_OBJECT:
-        return put_object(m, b, v);
-    case FY_TV_LIST:
-    case FY_TV_TUPLE:
-    case FY_TV_DICT:
-    case FY_TV_VIEW:
-    case FY_TV_NAMESPACE:
+        return put_z(m, b, "<") != 0 || put_z(m, b, fy_tv_type_name(v)) != 0 ? -1
+                                                                             : put_z(m, b, ">");
+    default:
         break;
     }
     if (m->depth >= FY_TV_MAX_DEPTH)
@@ -287,34 +176,216 @@ int fy_tv_put_repr(fy_tm *m, fy_tbuf *b, const fy_tv *v)
 
 int fy_tv_put_str(fy_tm *m, fy_tbuf *b, const fy_tv *v)
 {
-    if (fy_tv_is(v, FY_TV_STR))
+    if (v->kind == FY_TV_STR)
         return fy_tbuf_span(m, b, v->str);
-    return fy_tv_is(v, FY_TV_UNDEFINED) ? 0 : fy_tv_put_repr(m, b, v);
+    return v->kind == FY_TV_UNDEFINED ? 0 : fy_tv_put_repr(m, b, v);
 }
 
 int fy_tv_str(fy_tm *m, const fy_tv *v, fy_tv *out)
 {
-    if (fy_tv_is(v, FY_TV_STR)) {
+    fy_tbuf b = {0};
+    if (v->kind == FY_TV_STR) {
         *out = fy_tv_view(v->str);
         return 0;
     }
-    fy_tbuf b = {0};
-    if (fy_tv_put_str(m, &b, v))
+    if (fy_tv_put_str(m, &b, v) != 0)
         return -1;
     *out = fy_tbuf_value(&b, false);
     return 0;
 }
 
-int fy_tv_put_ascii(fy_tm *m, fy_tbuf *b, const fy_tv *v)
+/* --- tojson -------------------------------------------------------------------------------------
+ */
+
+typedef struct {
+    fy_tm *m;
+    fy_tbuf out;
+    bool ascii, sort, pretty;
+    fy_span indent; /* of one level */
+    fy_span item, colon;
+} dump;
+
+static int dump_z(dump *d, const char *z)
 {
-    fy_tbuf full = {0};
-    if (fy_tv_put_repr(m, &full, v))
+    return put_z(d->m, &d->out, z);
+}
+
+static int dump_escape(dump *d, uint32_t cp)
+{
+    static const char from[] = "\"\\\n\r\t\f\b", to[] = "\"\\nrtfb";
+    char text[16] = "\\";
+    const char *simple = cp > 0 && cp < 0x80 ? strchr(from, (int)cp) : NULL;
+    if (simple != NULL)
+        text[1] = to[simple - from];
+    else if (cp > 0x10ffff) /* a byte that is not UTF-8: as Python's surrogateescape */
+        snprintf(text, sizeof text, "\\u%04x", 0xdc00 | (cp & 0xff));
+    else if (cp > 0xffff)
+        snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xd800 + ((cp - 0x10000) >> 10),
+                 0xdc00 + ((cp - 0x10000) & 0x3ff));
+    else
+        snprintf(text, sizeof text, "\\u%04x", cp);
+    return dump_z(d, text);
+}
+
+static int dump_string(dump *d, fy_span s)
+{
+    if (fy_tm_charge(d->m, s.len) != 0 || dump_z(d, "\"") != 0)
         return -1;
-    for (const char *p = full.ptr, *end = p + full.len; p < end;) {
+    const char *p = s.ptr, *end = s.ptr + s.len, *done = p;
+    while (p < end) {
         const char *at = p;
-        uint32_t cp = fy_tu_next(&p, end);
-        if (cp < 0x80 ? fy_tbuf_add(m, b, at, 1) : put_escape(m, b, cp))
+        unsigned char c = (unsigned char)*p;
+        if (c >= ' ' && c != '"' && c != '\\' && (!d->ascii || c < 0x7f)) {
+            p++;
+            continue;
+        }
+        if (fy_tbuf_add(d->m, &d->out, done, (size_t)(at - done)) != 0 ||
+            dump_escape(d, fy_tu_next(&p, end)) != 0)
+            return -1;
+        done = p;
+    }
+    return fy_tbuf_add(d->m, &d->out, done, (size_t)(p - done)) != 0 ? -1 : dump_z(d, "\"");
+}
+
+/* What JSON writes as a bare word; NULL when v is nothing of the kind. */
+static const char *bare_word(const fy_tv *v, char text[32])
+{
+    switch ((int)v->kind) {
+    case FY_TV_NONE:
+        return "null";
+    case FY_TV_BOOL:
+        return v->b ? "true" : "false";
+    case FY_TV_INT:
+        snprintf(text, 32, "%lld", (long long)v->i);
+        return text;
+    case FY_TV_FLOAT:
+        if (!isfinite(v->f))
+            return isnan(v->f) ? "NaN" : v->f < 0 ? "-Infinity" : "Infinity";
+        fy_float_repr(v->f, text);
+        return text;
+    default:
+        return NULL;
+    }
+}
+
+static int dump_key(dump *d, const fy_tv *key)
+{
+    char text[32];
+    const char *word = bare_word(key, text);
+    if (word != NULL)
+        return dump_string(d, fy_span_of(word));
+    if (key->kind == FY_TV_STR || key->kind == FY_TV_BIGINT)
+        return dump_string(d, key->str);
+    return fy_tm_fail(d->m, "keys must be str, int, float, bool or None, not %s",
+                      fy_tv_type_name(key));
+}
+
+static int dump_newline(dump *d, size_t level)
+{
+    if (!d->pretty)
+        return 0;
+    return dump_z(d, "\n") != 0 ? -1 : fy_tu_repeat(d->m, &d->out, d->indent, level);
+}
+
+static int dump_value(dump *d, const fy_tv *v, size_t level);
+
+static int dump_list(dump *d, const fy_tlist *list, size_t level)
+{
+    if (list->n == 0)
+        return dump_z(d, "[]");
+    for (size_t i = 0; i < list->n; i++) {
+        if ((i > 0 ? fy_tbuf_span(d->m, &d->out, d->item) : dump_z(d, "[")) != 0 ||
+            dump_newline(d, level + 1) != 0 || dump_value(d, &list->item[i], level + 1) != 0)
             return -1;
     }
+    return dump_newline(d, level) != 0 ? -1 : dump_z(d, "]");
+}
+
+static int dump_dict(dump *d, const fy_tdict *dict, size_t level)
+{
+    size_t n = fy_tdict_n(dict);
+    const size_t *order = NULL;
+    fy_tv keys;
+    if (n == 0)
+        return dump_z(d, "{}");
+    if (d->sort) {
+        if (fy_tv_list(d->m, FY_TV_LIST, n, &keys) != 0)
+            return -1;
+        for (size_t i = 0; i < n; i++)
+            keys.list->item[i] = *fy_tdict_key(dict, i);
+        if ((order = fy_tlist_order(d->m, keys.list, false, fy_tv_compare)) == NULL)
+            return -1;
+    }
+    for (size_t k = 0; k < n; k++) {
+        size_t i = order != NULL ? order[k] : k;
+        if ((k > 0 ? fy_tbuf_span(d->m, &d->out, d->item) : dump_z(d, "{")) != 0 ||
+            dump_newline(d, level + 1) != 0 || dump_key(d, fy_tdict_key(dict, i)) != 0 ||
+            fy_tbuf_span(d->m, &d->out, d->colon) != 0 ||
+            dump_value(d, fy_tdict_at(dict, i), level + 1) != 0)
+            return -1;
+    }
+    return dump_newline(d, level) != 0 ? -1 : dump_z(d, "}");
+}
+
+static int dump_value(dump *d, const fy_tv *v, size_t level)
+{
+    char text[32];
+    const char *word = bare_word(v, text);
+    if (fy_tm_charge(d->m, VALUE_COST) != 0)
+        return -1;
+    if (word != NULL)
+        return dump_z(d, word);
+    if (v->kind == FY_TV_STR)
+        return dump_string(d, v->str);
+    if (v->kind == FY_TV_BIGINT)
+        return fy_tbuf_span(d->m, &d->out, v->str);
+    bool list = v->kind == FY_TV_LIST || v->kind == FY_TV_TUPLE;
+    if (!list && v->kind != FY_TV_DICT)
+        return fy_tm_fail(d->m, "Object of type %s is not JSON serializable", fy_tv_type_name(v));
+    if (d->m->depth >= FY_TV_MAX_DEPTH)
+        return fy_tm_fail(d->m, "tojson: a value is nested deeper than %d", FY_TV_MAX_DEPTH);
+    d->m->depth++;
+    int failed = list ? dump_list(d, v->list, level) : dump_dict(d, v->dict, level);
+    d->m->depth--;
+    return failed;
+}
+
+/* indent: a string, or a number of spaces. separators: two strings. */
+static int read_layout(dump *d, const fy_tv *indent, const fy_tv *separators)
+{
+    fy_tlist list;
+    fy_tbuf spaces = {0};
+    int64_t n = 0;
+    d->pretty = fy_targ_given(indent);
+    if (d->pretty) {
+        d->item = FY_SPAN(",");
+        if ((indent->kind != FY_TV_STR && fy_tv_index(d->m, indent, &n) != 0) ||
+            fy_tu_repeat(d->m, &spaces, FY_SPAN(" "), n > 0 ? (uint64_t)n : 0) != 0)
+            return -1;
+        d->indent = indent->kind == FY_TV_STR ? indent->str : fy_tbuf_value(&spaces, false).str;
+    }
+    if (!fy_targ_given(separators))
+        return 0;
+    if (fy_tv_items(d->m, separators, &list) != 0)
+        return -1;
+    if (list.n != 2)
+        return fy_tm_fail(d->m, "tojson: separators are two strings, found %zu", list.n);
+    return fy_tv_text(d->m, "separators", &list.item[0], &d->item) != 0
+               ? -1
+               : fy_tv_text(d->m, "separators", &list.item[1], &d->colon);
+}
+
+int fy_tfilter_tojson(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+{
+    fy_tv arg[4];
+    dump d = {.m = m, .item = FY_SPAN(", "), .colon = FY_SPAN(": ")};
+    if (fy_targs_bind(m, "tojson ?ensure_ascii ?indent ?separators ?sort_keys", a, arg) != 0 ||
+        read_layout(&d, &arg[1], &arg[2]) != 0)
+        return -1;
+    d.ascii = fy_tv_truth(&arg[0]);
+    d.sort = fy_tv_truth(&arg[3]);
+    if (dump_value(&d, v, 0) != 0)
+        return -1;
+    *out = fy_tbuf_value(&d.out, false);
     return 0;
 }

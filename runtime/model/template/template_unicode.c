@@ -1,3 +1,7 @@
+/* Strings as Python's str sees them: code points and their classes, upper and lower case, and
+ * searching, stripping, repeating and escaping. Strings are UTF-8; a byte that is not part of valid
+ * UTF-8 counts as one code point of no class and is copied unchanged. Categories and simple case
+ * mappings come from utf8proc. */
 #include "model/template/template_builtin.h"
 
 #include <string.h>
@@ -5,7 +9,7 @@
 
 #include "base/math.h"
 #include "base/utf8.h"
-#include "model/template/template_case_table.h"
+#include "model/template/template.h"
 
 enum { RAW = 0x7fffff00 }; /* RAW + byte: a byte that is not UTF-8 */
 
@@ -26,7 +30,7 @@ uint32_t fy_tu_next(const char **p, const char *end)
     return cp;
 }
 
-/* A continuation byte belongs to the nearest lead byte before it when that decodes to reach it. */
+/* A continuation byte belongs to the nearest lead byte before it if that decodes to reach it. */
 uint32_t fy_tu_prev(const char *begin, const char **p)
 {
     const char *end = *p, *q = end - 1;
@@ -59,45 +63,23 @@ size_t fy_tu_length(fy_span s)
     return n;
 }
 
-const char *fy_tu_at(fy_span s, size_t i)
-{
-    const char *p = s.ptr, *end = s.ptr + s.len;
-    while (i > 0 && p < end) {
-        fy_tu_next(&p, end);
-        i--;
-    }
-    return p;
-}
-
 fy_span fy_tu_slice(fy_span s, size_t start, size_t stop)
 {
-    const char *from = fy_tu_at(s, start);
-    fy_span rest = {from, (size_t)(s.ptr + s.len - from)};
-    const char *to = stop > start ? fy_tu_at(rest, stop - start) : from;
-    return (fy_span){from, (size_t)(to - from)};
+    const char *p = s.ptr, *end = s.ptr + s.len;
+    for (size_t i = 0; i < start && p < end; i++)
+        fy_tu_next(&p, end);
+    const char *from = p;
+    for (size_t i = start; i < stop && p < end; i++)
+        fy_tu_next(&p, end);
+    return (fy_span){from, (size_t)(p - from)};
 }
 
-/* --- properties --------------------------------------------------------------------------------
+/* --- classes ------------------------------------------------------------------------------------
  */
 
 static utf8proc_category_t category(uint32_t cp)
 {
     return utf8proc_category((utf8proc_int32_t)cp);
-}
-
-static bool in_ranges(const fy_tu_range *r, size_t n, uint32_t cp)
-{
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (cp > r[mid].last)
-            low = mid + 1;
-        else if (cp < r[mid].first)
-            high = mid;
-        else
-            return true;
-    }
-    return false;
 }
 
 bool fy_tu_is_space(uint32_t cp)
@@ -113,43 +95,15 @@ bool fy_tu_is_alpha(uint32_t cp)
     return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO;
 }
 
-bool fy_tu_is_decimal(uint32_t cp)
+bool fy_tu_is_digit(uint32_t cp)
 {
     return category(cp) == UTF8PROC_CATEGORY_ND;
 }
 
-bool fy_tu_is_digit(uint32_t cp)
-{
-    return fy_tu_is_decimal(cp) || in_ranges(fy_tu_other_digit, fy_tu_other_digit_n, cp);
-}
-
-bool fy_tu_is_numeric(uint32_t cp)
+bool fy_tu_is_alnum(uint32_t cp)
 {
     utf8proc_category_t c = category(cp);
-    return (c >= UTF8PROC_CATEGORY_ND && c <= UTF8PROC_CATEGORY_NO) ||
-           in_ranges(fy_tu_other_numeric, fy_tu_other_numeric_n, cp);
-}
-
-bool fy_tu_is_word(uint32_t cp)
-{
-    return fy_tu_is_alpha(cp) || fy_tu_is_numeric(cp) || cp == '_';
-}
-
-bool fy_tu_is_lower(uint32_t cp)
-{
-    return category(cp) == UTF8PROC_CATEGORY_LL ||
-           in_ranges(fy_tu_other_lower, fy_tu_other_lower_n, cp);
-}
-
-bool fy_tu_is_upper(uint32_t cp)
-{
-    return category(cp) == UTF8PROC_CATEGORY_LU ||
-           in_ranges(fy_tu_other_upper, fy_tu_other_upper_n, cp);
-}
-
-bool fy_tu_is_title(uint32_t cp)
-{
-    return category(cp) == UTF8PROC_CATEGORY_LT;
+    return fy_tu_is_alpha(cp) || (c >= UTF8PROC_CATEGORY_ND && c <= UTF8PROC_CATEGORY_NO);
 }
 
 bool fy_tu_is_printable(uint32_t cp)
@@ -160,17 +114,22 @@ bool fy_tu_is_printable(uint32_t cp)
     return c != UTF8PROC_CATEGORY_CN && !(c >= UTF8PROC_CATEGORY_ZS && c <= UTF8PROC_CATEGORY_CO);
 }
 
-/* Decimal digits of a script are ten code points in a row, several such rows may touch. */
-int fy_tu_decimal_value(uint32_t cp)
+static bool is_cased(uint32_t cp)
 {
-    if (cp < 0x80)
-        return cp >= '0' && cp <= '9' ? (int)(cp - '0') : -1;
-    if (!fy_tu_is_decimal(cp))
-        return -1;
-    uint32_t first = cp;
-    while (fy_tu_is_decimal(first - 1))
-        first--;
-    return (int)((cp - first) % 10);
+    utf8proc_category_t c = category(cp);
+    return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LT;
+}
+
+bool fy_tu_all_cased(fy_span s, bool upper)
+{
+    bool cased = false;
+    for (const char *p = s.ptr, *end = s.ptr + s.len; p < end;) {
+        uint32_t cp = fy_tu_next(&p, end);
+        if (is_cased(cp) && category(cp) != (upper ? UTF8PROC_CATEGORY_LU : UTF8PROC_CATEGORY_LL))
+            return false;
+        cased = cased || is_cased(cp);
+    }
+    return cased;
 }
 
 size_t fy_tu_line_end(fy_span s)
@@ -193,148 +152,105 @@ size_t fy_tu_line_end(fy_span s)
 /* --- case ---------------------------------------------------------------------------------------
  */
 
-static const fy_tu_special *special(uint32_t cp)
+/* Letters that become several in upper case: Unicode's SpecialCasing without polytonic Greek. */
+static const struct {
+    uint16_t cp;
+    const char *upper, *title;
+} specials[] = {
+    /* clang-format off */
+    {0x00DF, "SS", "Ss"}, {0x0149, "ʼN", "ʼN"}, {0x01F0, "J̌", "J̌"}, {0x0390, "Ϊ́", "Ϊ́"},
+    {0x03B0, "Ϋ́", "Ϋ́"}, {0x0587, "ԵՒ", "Եւ"}, {0x1E96, "H̱", "H̱"}, {0x1E97, "T̈", "T̈"},
+    {0x1E98, "W̊", "W̊"}, {0x1E99, "Y̊", "Y̊"}, {0x1E9A, "Aʾ", "Aʾ"}, {0xFB00, "FF", "Ff"},
+    {0xFB01, "FI", "Fi"}, {0xFB02, "FL", "Fl"}, {0xFB03, "FFI", "Ffi"}, {0xFB04, "FFL", "Ffl"},
+    {0xFB05, "ST", "St"}, {0xFB06, "ST", "St"}, {0xFB13, "ՄՆ", "Մն"}, {0xFB14, "ՄԵ", "Մե"},
+    {0xFB15, "ՄԻ", "Մի"}, {0xFB16, "ՎՆ", "Վն"}, {0xFB17, "ՄԽ", "Մխ"},
+    /* clang-format on */
+};
+
+/* A walk over a string that changes its case. */
+typedef struct {
+    const char *begin, *p, *end;
+    fy_tu_case to;
+    bool after_cased;
+} caser;
+
+static size_t put_z(char *out, const char *z)
 {
-    size_t low = 0, high = fy_tu_specials_n;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (fy_tu_specials[mid].cp == cp)
-            return &fy_tu_specials[mid];
-        if (fy_tu_specials[mid].cp < cp)
-            low = mid + 1;
-        else
-            high = mid;
+    size_t n = strlen(z);
+    memcpy(out, z, n);
+    return n;
+}
+
+static size_t put_upper(uint32_t cp, bool title, char *out)
+{
+    for (size_t i = 0; i < sizeof specials / sizeof *specials; i++) {
+        if (specials[i].cp == cp)
+            return put_z(out, title ? specials[i].title : specials[i].upper);
     }
-    return NULL;
+    return fy_tu_put(out, (uint32_t)(title ? utf8proc_totitle((utf8proc_int32_t)cp)
+                                           : utf8proc_toupper((utf8proc_int32_t)cp)));
 }
 
-static bool is_cased(uint32_t cp)
+/* c->p is after the code point. Sigma at the end of a word has a form of its own. */
+static size_t put_lower(const caser *c, const char *at, uint32_t cp, char *out)
 {
-    return fy_tu_is_lower(cp) || fy_tu_is_upper(cp) || fy_tu_is_title(cp);
+    const char *before = at, *after = c->p;
+    if (cp == 0x130) /* I with a dot keeps its dot */
+        return put_z(out, "i\xcc\x87");
+    if (cp != 0x3a3)
+        return fy_tu_put(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp));
+    bool ends = before > c->begin && is_cased(fy_tu_prev(c->begin, &before)) &&
+                !(after < c->end && is_cased(fy_tu_next(&after, c->end)));
+    return fy_tu_put(out, ends ? 0x3c2 : 0x3c3);
 }
 
-/* Unicode's Case_Ignorable: some categories, and the punctuation that joins words. */
-static bool is_case_ignorable(uint32_t cp)
-{
-    static const uint16_t joining[] = {0x27,   0x2e,   0x3a,   0xb7,   0x387,  0x55f,
-                                       0x5f4,  0x2018, 0x2019, 0x2024, 0x2027, 0xfe13,
-                                       0xfe52, 0xfe55, 0xff07, 0xff0e, 0xff1a};
-    for (size_t i = 0; i < sizeof joining / sizeof *joining; i++)
-        if (joining[i] == cp)
-            return true;
-    utf8proc_category_t c = category(cp);
-    return c == UTF8PROC_CATEGORY_MN || c == UTF8PROC_CATEGORY_ME || c == UTF8PROC_CATEGORY_CF ||
-           c == UTF8PROC_CATEGORY_LM || c == UTF8PROC_CATEGORY_SK;
-}
+enum { MAX_CASED = 8 }; /* bytes that one code point becomes */
 
-/* Sigma at `at` of s ends its word: a cased letter before it, none behind it. */
-static bool is_final_sigma(fy_span s, const char *at)
+/* Writes the next code point in its new case; its bytes. */
+static size_t next_in_case(caser *c, char *out)
 {
-    uint32_t cp = 0;
-    const char *p = at;
-    bool found = false;
-    while (p > s.ptr && !found) {
-        cp = fy_tu_prev(s.ptr, &p);
-        found = !is_case_ignorable(cp);
+    const char *at = c->p;
+    uint32_t cp = fy_tu_next(&c->p, c->end);
+    bool title =
+        c->to == FY_TU_TITLE ? !c->after_cased : c->to == FY_TU_CAPITALIZE && at == c->begin;
+    if (c->to == FY_TU_TITLE)
+        c->after_cased = is_cased(cp);
+    if (cp < 0x80) {
+        bool upper = title || c->to == FY_TU_UPPER;
+        if (upper ? cp >= 'a' && cp <= 'z' : cp >= 'A' && cp <= 'Z')
+            cp ^= 0x20;
+        *out = (char)cp;
+        return 1;
     }
-    if (!found || !is_cased(cp))
-        return false;
-    const char *end = s.ptr + s.len;
-    p = at + 2; /* its own bytes */
-    for (found = false; p < end && !found;) {
-        cp = fy_tu_next(&p, end);
-        found = !is_case_ignorable(cp);
-    }
-    return !found || !is_cased(cp);
-}
-
-/* Full mapping of the code point at `at` of s; returns how many code points it became. */
-static int map_char(fy_span s, const char *at, uint32_t cp, fy_tu_case how, uint32_t out[4])
-{
-    out[0] = cp;
     if (cp >= RAW)
-        return 1;
-    if (how == FY_TU_FOLD) {
-        utf8proc_int32_t folded[4];
-        utf8proc_ssize_t n =
-            utf8proc_decompose_char((utf8proc_int32_t)cp, folded, 4, UTF8PROC_CASEFOLD, NULL);
-        for (utf8proc_ssize_t i = 0; i < n && i < 4; i++)
-            out[i] = (uint32_t)folded[i];
-        return n > 0 && n <= 4 ? (int)n : 1;
-    }
-    if (how == FY_TU_LOWER) {
-        if (cp == 0x130) { /* I with a dot keeps the dot */
-            out[0] = 'i';
-            out[1] = 0x307;
-            return 2;
-        }
-        if (cp == 0x3a3)
-            out[0] = is_final_sigma(s, at) ? 0x3c2 : 0x3c3;
-        else
-            out[0] = (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp);
-        return 1;
-    }
-    const fy_tu_special *full = special(cp);
-    if (full) {
-        const uint16_t *to = how == FY_TU_UPPER ? full->upper : full->title;
-        int n = 0;
-        while (n < 3 && to[n]) {
-            out[n] = to[n];
-            n++;
-        }
-        return n;
-    }
-    out[0] = (uint32_t)(how == FY_TU_UPPER ? utf8proc_toupper((utf8proc_int32_t)cp)
-                                           : utf8proc_totitle((utf8proc_int32_t)cp));
-    return 1;
+        return fy_tu_put(out, cp);
+    return title || c->to == FY_TU_UPPER ? put_upper(cp, title, out) : put_lower(c, at, cp, out);
 }
 
-static char ascii_case(char c, fy_tu_case how)
+int fy_tu_put_case(fy_tm *m, fy_tbuf *b, fy_span s, fy_tu_case to)
 {
-    bool upper = c >= 'A' && c <= 'Z', lower = c >= 'a' && c <= 'z';
-    bool to_upper = how == FY_TU_UPPER || how == FY_TU_TITLE;
-    if (to_upper)
-        return lower ? (char)(c - 32) : c;
-    return upper ? (char)(c + 32) : c;
-}
-
-int fy_tu_put_case(fy_tm *m, fy_tbuf *b, fy_span s, fy_tu_case how)
-{
-    if (fy_tm_charge(m, s.len))
-        return -1;
-    bool after_cased = false, first = true;
+    caser c = {s.ptr, s.ptr, s.ptr + s.len, to, false};
     char run[64]; /* output is added in runs */
-    size_t n_run = 0, slow = 0;
-    for (const char *p = s.ptr, *end = s.ptr + s.len; p < end; first = false) {
-        const char *at = p;
-        uint32_t cp = fy_tu_next(&p, end);
-        fy_tu_case one = how;
-        if (how == FY_TU_SWAP)
-            one = fy_tu_is_upper(cp) ? FY_TU_LOWER : FY_TU_UPPER;
-        else if (how == FY_TU_CAPITALIZE)
-            one = first ? FY_TU_TITLE : FY_TU_LOWER;
-        else if (how == FY_TU_TITLE)
-            one = after_cased ? FY_TU_LOWER : FY_TU_TITLE;
-        if (how == FY_TU_TITLE)
-            after_cased = is_cased(cp);
-        if (how == FY_TU_SWAP && !fy_tu_is_upper(cp) && !fy_tu_is_lower(cp)) {
-            n_run += fy_tu_put(run + n_run, cp);
-        } else if (cp < 0x80) {
-            run[n_run++] = ascii_case((char)cp, one);
-        } else {
-            uint32_t mapped[4];
-            int n = map_char(s, at, cp, one, mapped);
-            slow++;
-            for (int i = 0; i < n; i++)
-                n_run += fy_tu_put(run + n_run, mapped[i]);
-        }
-        if (n_run > sizeof run - 16) {
-            if (fy_tm_charge(m, slow * 64) || fy_tbuf_add(m, b, run, n_run))
+    size_t n = 0;
+    if (fy_tm_charge(m, 4 * (uint64_t)s.len) != 0)
+        return -1;
+    while (c.p < c.end) {
+        n += next_in_case(&c, run + n);
+        if (n > sizeof run - MAX_CASED) {
+            if (fy_tbuf_add(m, b, run, n) != 0)
                 return -1;
-            n_run = slow = 0;
+            n = 0;
         }
     }
-    return fy_tbuf_add(m, b, run, n_run);
+    return fy_tbuf_add(m, b, run, n);
+}
+
+void fy_text_capitalize(fy_span s, fy_str *out)
+{
+    caser c = {s.ptr, s.ptr, s.ptr + s.len, FY_TU_CAPITALIZE, false};
+    char one[MAX_CASED];
+    while (c.p < c.end)
+        fy_str_add(out, one, next_in_case(&c, one));
 }
 
 /* --- searching and replacing --------------------------------------------------------------------
@@ -342,36 +258,41 @@ int fy_tu_put_case(fy_tm *m, fy_tbuf *b, fy_span s, fy_tu_case how)
 
 static bool has_char(const fy_span *chars, uint32_t cp)
 {
-    if (!chars)
+    if (chars == NULL)
         return fy_tu_is_space(cp);
-    for (const char *p = chars->ptr, *end = p + chars->len; p < end;)
+    for (const char *p = chars->ptr, *end = p + chars->len; p < end;) {
         if (fy_tu_next(&p, end) == cp)
             return true;
+    }
     return false;
+}
+
+static fy_span strip(fy_span s, const fy_span *chars, int ends)
+{
+    const char *begin = s.ptr, *end = s.ptr + s.len;
+    for (const char *next = begin; (ends & FY_TU_STRIP_LEFT) && begin < end; begin = next) {
+        if (!has_char(chars, fy_tu_next(&next, end)))
+            break;
+    }
+    for (const char *before = end; (ends & FY_TU_STRIP_RIGHT) && end > begin; end = before) {
+        if (!has_char(chars, fy_tu_prev(begin, &before)))
+            break;
+    }
+    return (fy_span){begin, (size_t)(end - begin)};
 }
 
 int fy_tu_strip(fy_tm *m, fy_span s, const fy_span *chars, int ends, fy_span *out)
 {
-    const char *begin = s.ptr, *end = s.ptr + s.len;
-    uint64_t each = chars ? chars->len : 1;
-    while ((ends & FY_TU_STRIP_LEFT) && begin < end) {
-        const char *next = begin;
-        if (!has_char(chars, fy_tu_next(&next, end)))
-            break;
-        begin = next;
-        if (fy_tm_charge(m, each))
-            return -1;
-    }
-    while ((ends & FY_TU_STRIP_RIGHT) && end > begin) {
-        const char *before = end;
-        if (!has_char(chars, fy_tu_prev(begin, &before)))
-            break;
-        end = before;
-        if (fy_tm_charge(m, each))
-            return -1;
-    }
-    *out = (fy_span){begin, (size_t)(end - begin)};
+    uint64_t work;
+    if (!fy_mul_u64(s.len, chars != NULL ? chars->len : 1, &work) || fy_tm_charge(m, work) != 0)
+        return fy_tm_charge(m, UINT64_MAX);
+    *out = strip(s, chars, ends);
     return 0;
+}
+
+fy_span fy_text_strip(fy_span s)
+{
+    return strip(s, NULL, FY_TU_STRIP_LEFT | FY_TU_STRIP_RIGHT);
 }
 
 ptrdiff_t fy_tu_find(fy_span s, fy_span needle)
@@ -381,20 +302,18 @@ ptrdiff_t fy_tu_find(fy_span s, fy_span needle)
     if (s.len < needle.len)
         return -1;
     const char *found = memmem(s.ptr, s.len, needle.ptr, needle.len);
-    return found ? found - s.ptr : -1;
+    return found != NULL ? found - s.ptr : -1;
 }
 
 /* An empty `old` stands before every code point and at the end. */
 static int put_between(fy_tm *m, fy_tbuf *b, fy_span s, fy_span with, int64_t max)
 {
     const char *p = s.ptr, *end = s.ptr + s.len;
-    while (p < end && max != 0) {
+    for (; p < end && max != 0; max -= max > 0) {
         const char *at = p;
         fy_tu_next(&p, end);
-        if (fy_tm_charge(m, with.len + 1) || fy_tbuf_span(m, b, with) ||
-            fy_tbuf_add(m, b, at, (size_t)(p - at)))
+        if (fy_tbuf_span(m, b, with) != 0 || fy_tbuf_add(m, b, at, (size_t)(p - at)) != 0)
             return -1;
-        max -= max > 0;
     }
     if (p < end)
         return fy_tbuf_add(m, b, p, (size_t)(end - p));
@@ -403,20 +322,18 @@ static int put_between(fy_tm *m, fy_tbuf *b, fy_span s, fy_span with, int64_t ma
 
 int fy_tu_replace(fy_tm *m, fy_tbuf *b, fy_span s, fy_span old, fy_span with, int64_t max)
 {
-    if (fy_tm_charge(m, s.len))
+    if (fy_tm_charge(m, s.len) != 0)
         return -1;
     if (old.len == 0)
         return put_between(m, b, s, with, max);
-    while (max != 0) {
+    for (; max != 0; max -= max > 0) {
         ptrdiff_t at = fy_tu_find(s, old);
         if (at < 0)
             break;
-        if (fy_tm_charge(m, with.len) || fy_tbuf_add(m, b, s.ptr, (size_t)at) ||
-            fy_tbuf_span(m, b, with))
+        if (fy_tbuf_add(m, b, s.ptr, (size_t)at) != 0 || fy_tbuf_span(m, b, with) != 0)
             return -1;
         s.ptr += (size_t)at + old.len;
         s.len -= (size_t)at + old.len;
-        max -= max > 0;
     }
     return fy_tbuf_span(m, b, s);
 }
@@ -426,61 +343,29 @@ int fy_tu_repeat(fy_tm *m, fy_tbuf *b, fy_span pattern, uint64_t n)
     uint64_t bytes;
     if (!fy_mul_u64(pattern.len, n, &bytes) || bytes > m->bytes_left)
         bytes = UINT64_MAX / 2; /* what no budget covers: charging it records the error */
-    if (fy_tm_charge(m, bytes))
+    if (fy_tm_charge(m, bytes) != 0)
         return -1;
-    for (uint64_t i = 0; i < n && pattern.len; i++)
-        if (fy_tbuf_span(m, b, pattern))
+    for (uint64_t i = 0; i < n && pattern.len > 0; i++) {
+        if (fy_tbuf_span(m, b, pattern) != 0)
             return -1;
+    }
     return 0;
-}
-
-int fy_tu_pad(fy_tm *m, fy_tbuf *b, fy_span s, uint64_t left, uint64_t right, fy_span fill)
-{
-    return fy_tu_repeat(m, b, fill, left) || fy_tbuf_span(m, b, s) ||
-                   fy_tu_repeat(m, b, fill, right)
-               ? -1
-               : 0;
-}
-
-int fy_tu_center(fy_tm *m, fy_tbuf *b, fy_span s, int64_t width, fy_span fill)
-{
-    int64_t n = (int64_t)fy_tu_length(s);
-    if (fy_tm_charge(m, s.len))
-        return -1;
-    if (width <= n)
-        return fy_tbuf_span(m, b, s);
-    uint64_t pad = (uint64_t)width - (uint64_t)n;
-    uint64_t left = pad / 2 + (pad & (uint64_t)width & 1); /* CPython's way to split an odd one */
-    return fy_tu_pad(m, b, s, left, pad - left, fill);
 }
 
 int fy_tu_put_escaped(fy_tm *m, fy_tbuf *b, fy_span s)
 {
-    if (fy_tm_charge(m, s.len))
-        return -1;
+    static const char from[] = "&<>'\"";
+    static const char *const to[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
     size_t done = 0;
+    if (fy_tm_charge(m, s.len) != 0)
+        return -1;
     for (size_t i = 0; i < s.len; i++) {
-        const char *entity = NULL;
-        switch (s.ptr[i]) {
-        case '&':
-            entity = "&amp;";
-            break;
-        case '<':
-            entity = "&lt;";
-            break;
-        case '>':
-            entity = "&gt;";
-            break;
-        case '\'':
-            entity = "&#39;";
-            break;
-        case '"':
-            entity = "&#34;";
-            break;
-        default:
+        const char *found = memchr(from, s.ptr[i], sizeof from - 1);
+        if (found == NULL)
             continue;
-        }
-        if (fy_tbuf_add(m, b, s.ptr + done, i - done) || fy_tbuf_add(m, b, entity, strlen(entity)))
+        const char *entity = to[found - from];
+        if (fy_tbuf_add(m, b, s.ptr + done, i - done) != 0 ||
+            fy_tbuf_add(m, b, entity, strlen(entity)) != 0)
             return -1;
         done = i + 1;
     }

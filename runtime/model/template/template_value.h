@@ -195,7 +195,7 @@ int fy_tv_put_str(fy_tm *m, fy_tbuf *b, const fy_tv *v);  /* appends str(v) */
 int fy_tv_put_repr(fy_tm *m, fy_tbuf *b, const fy_tv *v); /* appends repr(v) */
 void fy_float_repr(double f, char out[32]);               /* Python's shortest repr */
 
-/* --- builtins (template_filters*.c, template_tests.c, template_methods.c, template_globals.c) ----
+/* --- builtins (template_filters*.c, template_tests.c, template_methods.c, template_functions.c) --
  */
 
 struct fy_tfilter {
@@ -213,14 +213,7 @@ const fy_ttest *fy_ttest_find(fy_span name);
 /* A method of str, list, dict, ...: 1 and *out a callable bound to v; 0: no such one; -1. Methods
  * that would change the value are refused as jinja2's sandbox does. */
 int fy_tmethod_find(fy_tm *m, const fy_tv *v, fy_span name, fy_tv *out);
-/* raise_exception, strftime_now, range, namespace, dict, cycler, joiner, lipsum-free. 1, 0 or -1.
- */
+/* raise_exception, strftime_now, range, namespace, dict, joiner. 1, 0 or -1. */
 int fy_tglobal_find(fy_tm *m, fy_span name, fy_tv *out);
-
-/* Arguments against a signature, as Python binds them: names[i] is parameter i, out[i] its value
- * (kind UNDEFINED with given[i] false when not given). Too many, unknown or doubled ones: error
- * naming `what`. */
-int fy_targs_bind(fy_tm *m, const char *what, const fy_targs *a, const char *const *names, size_t n,
-                  size_t n_required, fy_tv *out, bool *given);
 
 #endif

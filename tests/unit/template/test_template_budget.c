@@ -37,7 +37,7 @@ static const char *const hostile[] = {
     "{{ ('x' * 100000) | join('y' * 10000) }}",
     "{{ ('a' * 100000) | replace('a', 'b' * 100000) }}",
     "{{ '%999999999d' % 1 }}",
-    "{{ '{:999999999}'.format(1) }}",
+    "{{ ('{0}' * 100000).format('x' * 10000) }}",
     "{% for i in range(99999) %}{{ 'a' * 9999 }}{% endfor %}",
     "{% set b = 'a' * 99999 %}{% for i in range(99999) %}{{ 'b' in b }}{% endfor %}",
     "{% set b = ' ' * 99999 %}{% for i in range(99999) %}{{ b.strip() }}{% endfor %}",

@@ -67,7 +67,7 @@ static const render_case loops[] = {
      "aTrue32bTrue21aFalse10", NULL},
     {"{% for x in l %}{{ loop.cycle() }}{% endfor %}", NULL, "line 1: no items for cycling given"},
     {"{% for x in l %}{{ loop.nope }}|{{ loop }}{{ loop|length }}{% endfor %}",
-     "|<LoopContext 1/3>3|<LoopContext 2/3>3|<LoopContext 3/3>3", NULL},
+     "|<loop>3|<loop>3|<loop>3", NULL},
     {"{% for a, b in [(1,2),(3,4)] %}{{ a }}{{ b }}{% endfor %}{{ a }}", "12345", NULL},
     {"{% for a, b in [(1,2,3)] %}{{ a }}{{ b }}{% endfor %}", NULL,
      "line 1: too many values to unpack (expected 2)"},
@@ -167,8 +167,7 @@ static const render_case macros_and_callers[] = {
      "line 1: macro 'm' takes no keyword argument y"},
     {"{% macro m(x) %}{{ x }}{% endmacro %}{{ m(1,x=2) }}", NULL,
      "line 1: macro 'm' takes no keyword argument x"},
-    {"{% macro m(x) %}{{ x }}{% endmacro %}{{ m }}{{ m.nope }}{{ [m] }}",
-     "<Macro 'm'>[<Macro 'm'>]", NULL},
+    {"{% macro m(x) %}{{ x }}{% endmacro %}{{ m }}{{ m.nope }}{{ [m] }}", "<macro>[<macro>]", NULL},
     {"{% macro m() %}{{ caller() }}{% endmacro %}{% call m() %}hi{{ a }}{% endcall %}", "hi5",
      NULL},
     {"{% macro m() %}{{ caller(1, 2) }}{% endmacro %}{% call(x, y=5) m() %}hi{{ x }}{{ y }}{% "
@@ -179,10 +178,10 @@ static const render_case macros_and_callers[] = {
     {"{% macro m() %}x{% endmacro %}{% call m() %}hi{% endcall %}", NULL,
      "line 1: macro 'm' takes no keyword argument caller"},
     {"{% macro m() %}{{ kwargs }}{% endmacro %}{% call m() %}hi{% endcall %}",
-     "{'caller': <Macro anonymous>}", NULL},
+     "{'caller': <macro>}", NULL},
     {"{% macro m(caller=none) %}{{ caller }}{{ caller and caller() }}{% endmacro %}{{ m() }}{% "
      "call m() %}hi{% endcall %}",
-     "NoneNone<Macro anonymous>hi", NULL},
+     "NoneNone<macro>hi", NULL},
     {"{% macro m(caller) %}{{ caller() }}{% endmacro %}{% call m() %}hi{% endcall %}", NULL,
      "line 1, column 4: When defining macros or call blocks the special \"caller\" argument must "
      "be omitted or be given a default."},
