@@ -442,7 +442,7 @@ install: all install-lib
 ## clean: remove what was built (the sysroots stay)
 .PHONY: clean
 clean:
-	$(Q)rm -rf build/host build/aarch64 build/android build/clang build/fuzz build/man build/test-logs build/ferry
+	$(Q)rm -rf build/host build/aarch64 build/android build/android-test build/clang build/fuzz build/man build/test-logs build/ferry
 
 ## help: this list
 .PHONY: help

@@ -73,7 +73,7 @@ static void draw(const fy_progress *p, double t)
     double left = rate > 0 && p->total_bytes > 0 ? ((double)p->total_bytes - done) / rate : 0;
     char bar[WIDTH + 1];
     for (int i = 0; i < WIDTH; i++)
-        bar[i] = (double)i < part * WIDTH ? '#' : '.';
+        bar[i] = (double)i < part * (double)WIDTH ? '#' : '.';
     bar[WIDTH] = '\0';
     if (!g_show.terminal) {
         fprintf(stderr, "%s: %.0f %%, %.1f MB/s, %.0f s left\n", p->what, part * 100, rate * 1e-6,

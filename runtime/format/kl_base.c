@@ -8,7 +8,7 @@
 #include "base/math.h"
 
 enum { VERSION = 1, ROW_HEAD = 12, STEPS = 65535, ROWS_BETWEEN_DROPS = 64 };
-static const char magic[8] = "FERRYKLB";
+static const char magic[] = {'F', 'E', 'R', 'R', 'Y', 'K', 'L', 'B'};
 
 static bool row_bytes(uint32_t n_vocab, uint64_t *out)
 {
@@ -87,7 +87,7 @@ int fy_kl_add(fy_kl_writer *w, const float *logits, fy_kl_token next, fy_err *e)
     for (uint32_t i = 0; i < n; i++) {
         const double below = (double)max - (double)logits[i];
         const double part = range > 0 ? fmin(below / (double)range, 1) : 0;
-        const uint16_t code = (uint16_t)(STEPS * sqrt(part) + 0.5);
+        const uint16_t code = (uint16_t)((double)STEPS * sqrt(part) + 0.5);
         memcpy(w->row + ROW_HEAD + (size_t)i * 2, &code, 2);
     }
     if (fy_sha256_add(w->hash, w->row, w->n_row, e) != 0 ||
@@ -246,7 +246,7 @@ int fy_kl_next(fy_kl_reader *r, fy_kl_token *next, float *below, fy_err *e)
     bool has_best = false;
     for (uint32_t i = 0; i < r->head.n_vocab; i++) {
         const uint16_t code = fy_le16(row + ROW_HEAD + (size_t)i * 2);
-        const double part = (double)code / STEPS;
+        const double part = (double)code / (double)STEPS;
         has_best |= code == 0;
         below[i] = (float)((double)range * part * part);
     }

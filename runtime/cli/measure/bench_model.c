@@ -125,7 +125,7 @@ int fy_bench_bytes_per_token(const fy_model *m, const fy_bench_model *b, const f
     uint64_t bytes;
     if (fy_kv_bytes(hp, 1, POSITIONS, t->type_k, t->type_v, &bytes, e) != 0)
         return -1;
-    const double row = (double)bytes / POSITIONS / hp->n_layer;
+    const double row = (double)bytes / (double)POSITIONS / hp->n_layer;
     const uint32_t n_full = hp->n_swa == 0 ? hp->n_layer : fy_layers_count(&hp->full_layers);
     const double read = n_full * rows_read(t->n_depth, t->n_gen, 0) +
                         (hp->n_layer - n_full) * rows_read(t->n_depth, t->n_gen, hp->n_swa);

@@ -66,7 +66,7 @@ static bool is_blank(fy_span line)
 static void show_running(walk *w)
 {
     const double now = fy_now_s();
-    if (now - w->shown_s < SECONDS_BETWEEN || w->n_done >= w->n_items)
+    if (now - w->shown_s < (double)SECONDS_BETWEEN || w->n_done >= w->n_items)
         return;
     fy_str text = {0};
     w->shown_s = now;

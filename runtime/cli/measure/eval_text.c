@@ -23,7 +23,7 @@ static int show_running(void *user, const fy_ppl *p, fy_err *e)
     (void)e;
     progress *g = user;
     double now = fy_now_s();
-    if (now - g->shown_s < SECONDS_BETWEEN || p->n_done >= p->n_pieces)
+    if (now - g->shown_s < (double)SECONDS_BETWEEN || p->n_done >= p->n_pieces)
         return 0;
     fy_estimate kld;
     char more[80] = "";

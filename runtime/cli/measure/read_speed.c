@@ -45,7 +45,7 @@ static void read_chunks(void *ctx, int64_t begin, int64_t end, int thread)
 static int read_rounds(fy_pool *pool, reader *r, unsigned n_chunks, double seconds, double *best,
                        fy_err *e)
 {
-    double end = fy_now_s() + seconds, bytes = (double)n_chunks * CHUNK;
+    double end = fy_now_s() + seconds, bytes = (double)n_chunks * (double)CHUNK;
     *best = 0;
     do {
         double begin = fy_now_s();

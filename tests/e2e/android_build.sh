@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# `make TARGET=android` against Android's own headers and libraries, and the program under Android's own linker and C
+# library, emulated. $REAL/android (its README.md says what it is) and Debian's clang, lld and compiler-rt for arm64
+# (scripts/bootstrap) make a directory like the NDK's. Not shown by it: Google's compiler, Android's kernel, a phone.
+# What takes long is kept in build/android-test: libraries (their sources are Debian's source packages) and objects.
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
+
+resources=$(clang -print-resource-dir)
+builtins=$PWD/build/sysroot$resources/lib/linux/libclang_rt.builtins-aarch64.a
+name="the program for Android runs under its linker and C library"
+if [ ! -d "$REAL/android" ]; then
+    skip "$name" "$REAL/android is not there"
+elif ! command -v ld.lld >/dev/null || [ ! -f "$builtins" ]; then
+    skip "$name" "lld or $builtins is not there; run scripts/bootstrap test"
+fi
+[ "$t_count" -eq 0 ] || { finish; exit; }
+
+# --- a stand-in for the NDK ----------------------------------------------------------------------------------------
+kept=$PWD/build/android-test phone=$TMP/phone
+tools=$kept/ndk/toolchains/llvm/prebuilt/linux-x86_64
+mkdir -p "$tools"/{bin,sysroot} "$kept/resource/lib/linux" "$phone"
+zstd -dqc "$REAL"/android/bionic-*.tar.zst | tar x -C "$phone"
+if [ ! -f "$tools/sysroot/NOTICE" ]; then
+    zstd -dqc "$REAL"/android/ndk-*.tar.zst | tar x -C "$tools/sysroot"
+fi
+ln -sfn "$resources/include" "$kept/resource/include"
+ln -sf "$builtins" "$kept/resource/lib/linux/libclang_rt.builtins-aarch64-android.a"
+cat >"$TMP/clang" <<END
+#!/bin/sh
+exec clang --target=aarch64-linux-android28 --sysroot=$tools/sysroot -resource-dir $kept/resource -rtlib=compiler-rt \\
+    -fuse-ld=lld -Wno-unused-command-line-argument "\$@"
+END
+chmod +x "$TMP/clang"
+cmp -s "$TMP/clang" "$tools/bin/aarch64-linux-android28-clang" || cp "$TMP/clang" "$tools/bin/aarch64-linux-android28-clang"
+for tool in ar objcopy; do
+    ln -sf "$(dirname "$(realpath "$(command -v clang)")")/llvm-$tool" "$tools/bin/llvm-$tool"
+done
+export ANDROID_NDK_HOME=$kept/ndk SYSROOT_ANDROID=$kept/sysroot
+
+# --- the libraries, the program ------------------------------------------------------------------------------------
+cmp -s scripts/android_deps.sh "$kept/android_deps.sh" || rm -rf "$SYSROOT_ANDROID"
+if [ ! -f "$SYSROOT_ANDROID/lib/libsodium.a" ]; then
+    check "scripts/android_deps.sh makes the libraries" scripts/android_deps.sh
+    cp scripts/android_deps.sh "$kept/android_deps.sh"
+fi
+check "make TARGET=android builds without warnings" make TARGET=android WERROR=1 CFLAGS=-O1 B="${kept#"$PWD/"}/objects"
+program=$kept/objects/ferry
+check_equal "it needs the system's libraries only" "libc.so libdl.so libm.so" \
+    "$(LC_ALL=C aarch64-linux-gnu-readelf -d "$program" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | sort | xargs)"
+
+# --- it runs -------------------------------------------------------------------------------------------------------
+android() { qemu-aarch64 -L "$phone" "$program" "$@"; }
+check "a model is made here" "$FERRY" convert tests/data/tales --outtype q8_0 -o "$TMP/tales.gguf" -q
+prompt='Once upon a time, naïve Łukasz said: 42 dogs'
+check_equal "the ids of a text are the host's" "$("$FERRY" tokenize -m "$TMP/tales.gguf" "$prompt")" \
+    "$(android tokenize -m "$TMP/tales.gguf" "$prompt" 2>&1)"
+here=$("$FERRY" run -m "$TMP/tales.gguf" -p 'Once upon a time' -n 24 --temp 0 2>/dev/null)
+check "the host tells a tale" test -n "$here"
+check_equal "and Android tells the same" "$here" "$(android run -m "$TMP/tales.gguf" -p 'Once upon a time' -n 24 --temp 0 2>/dev/null)"
+check_equal "selftest passes, every kernel with the recorded results" "true aarch64 true" \
+    "$(android selftest -m "$TMP/tales.gguf" --quick --json 2>/dev/null |
+        jq -r '"\(.ok) \(.machine.machine) \([.checks[] | select(.name | startswith("kernel")) | .ok] | length > 100 and all)"')"
+finish
