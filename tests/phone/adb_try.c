@@ -93,7 +93,7 @@ static int try_push(const fy_adb *a, char **args, int *status, fy_err *e)
         return fy_fail_errno(e, "%s", args[0]);
     fy_adb_sync *s = fy_adb_sync_open(a, e);
     int rc =
-        s == NULL ? -1 : fy_adb_sync_send(s, fd, args[1], st.st_mode, st.st_mtime, NULL, NULL, e);
+        s == NULL ? -1 : fy_adb_sync_send(s, args[1], st.st_mode, st.st_mtime, fy_adb_fill_fd, &fd, e);
     fy_adb_sync_close(s);
     close(fd);
     return rc;

@@ -20,6 +20,7 @@ typedef struct {
     bool exit_lost;      /* the shell service ends without an exit packet */
     uint64_t drop_after; /* bytes of the transport, both ways; then it is cut, once. 0: never */
     uint64_t full_after; /* bytes of sync SEND; then the disk is full. 0: never */
+    uint64_t extra;      /* bytes that sync RECV sends after the end of a file */
     uint64_t rate;       /* bytes per second of the link; 0: unlimited */
     uint64_t chunk;      /* most bytes a service hands over at once; 0: no limit */
 } phone_control;
@@ -30,7 +31,10 @@ int phone_control_read(const char *path, phone_control *c);
 typedef struct {
     const char *root; /* directory on this machine */
     const phone_control *control;
+    const char *log; /* gets a line for each service that is asked for, and each file that is sent */
 } phone;
+
+void phone_note(const phone *p, const char *what, const char *arg);
 
 /* Services: run in a process of their own, speak on fd, never return. */
 _Noreturn void phone_sync(const phone *p, int fd);

@@ -5,6 +5,7 @@
 #   phone_set K=V...           what goes wrong from now on (phone.h: phone_control); without arguments: nothing
 #   phone_root [NAME]          its files on this machine
 #   phone_bytes                bytes that have passed its link, both ways, since it was started
+#   phone_used PATTERN         how many of the services asked for, and of the files sent, match (phone_adbd.c: CONTROL.services)
 #   phone_stop                 all phones and the adb server of this shell
 # Everything is private to the calling shell: adb server port, HOME with the adb key, files below $TMP.
 PHONE_ADBD=${PHONE_ADBD:-build/host/release/tests/phone/phone_adbd}
@@ -13,6 +14,7 @@ PHONE_NAME=phone
 
 phone_can_limit() { unshare -rm true 2>/dev/null; }
 phone_bytes() { awk '{ print $1 + $2 }' "$TMP/phones/$PHONE_NAME/control.stats"; }
+phone_used() { grep -cE -- "$1" "$TMP/phones/$PHONE_NAME/control.services" 2>/dev/null; }
 phone_root() { echo "$TMP/phones/${1:-$PHONE_NAME}/files"; }
 
 phone_free_port() { # a port nobody listens on, below the ephemeral ones

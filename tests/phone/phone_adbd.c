@@ -1,7 +1,9 @@
 /* phone_adbd ROOT CONTROL BANNER PORT_FILE
  *
  * CONTROL.stats holds the bytes that have passed the link, "to the phone, from it", since the
- * start; it is written whenever a stream ends.
+ * start; it is written whenever a stream ends. CONTROL.services gets a line for each service that is
+ * asked for ("exec:COMMAND", "shell,v2:COMMAND", "sync:") and each file that sync writes ("SEND
+ * PATH").
  *
  * Listens on a free port of 127.0.0.1, writes its number to the port file and serves one adb server
  * at a time, again and again, until it is killed. */
@@ -114,6 +116,7 @@ static _Noreturn void serve(daemon_state *d, int fd, const char *service)
     }
     signal(SIGCHLD, SIG_DFL);
     const char *colon = strchr(service, ':');
+    phone_note(&d->phone, "", service);
     if (strcmp(service, "sync:") == 0)
         phone_sync(&d->phone, fd);
     if (strncmp(service, "exec:", 5) == 0)
@@ -293,7 +296,9 @@ int main(int argc, char **argv)
         return 2;
     }
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* a test that is killed takes its phone along */
-    d.phone = (phone){.root = argv[1], .control = &d.control};
+    static char log[4096];
+    snprintf(log, sizeof log, "%s.services", argv[2]);
+    d.phone = (phone){.root = argv[1], .control = &d.control, .log = log};
     d.control_path = argv[2];
     d.banner = argv[3];
     signal(SIGPIPE, SIG_IGN);

@@ -15,6 +15,7 @@ static void set(phone_control *c, const char *name, const char *value)
     } rows[] = {
         {"drop_after", &c->drop_after, NULL},
         {"full_after", &c->full_after, NULL},
+        {"extra", &c->extra, NULL},
         {"rate", &c->rate, NULL},
         {"chunk", &c->chunk, NULL},
         {"unauthorized", NULL, &c->unauthorized},
@@ -61,6 +62,15 @@ int phone_control_read(const char *path, phone_control *c)
     if (f != NULL)
         fclose(f);
     return !gone && !same;
+}
+
+void phone_note(const phone *p, const char *what, const char *arg)
+{
+    FILE *f = fopen(p->log, "a");
+    if (f == NULL)
+        return;
+    fprintf(f, "%s%s\n", what, arg);
+    fclose(f);
 }
 
 bool phone_read(int fd, void *p, size_t n)

@@ -163,6 +163,7 @@ static void receive_file(const phone *p, int fd, char *arg)
     unsigned char head[8];
     static char data[DATA_MAX];
     char *comma = strrchr(arg, ',');
+    phone_note(p, "SEND ", arg);
     mode_t mode = comma != NULL ? (mode_t)strtoul(comma + 1, NULL, 10) : 0644;
     if (p->control->noexec)
         mode &= 0666;
@@ -226,6 +227,15 @@ static void send_file(const phone *p, int fd, const char *path)
             _exit(1);
     }
     close(in);
+    memset(data + 8, 0, DATA_MAX);
+    for (uint64_t left = p->control->extra; left > 0;) {
+        size_t now = left < DATA_MAX ? (size_t)left : DATA_MAX;
+        memcpy(data, "DATA", 4);
+        put32(data + 4, (uint32_t)now);
+        if (!phone_write(fd, data, 8 + now))
+            _exit(1);
+        left -= now;
+    }
     reply(fd, "DONE", "");
 }
 

@@ -92,6 +92,15 @@ check "unchanged" cmp "$TMP/tales/manifest.json" "$TMP/manifest"
 adb shell "mkdir -p $there/notes/sub; echo hello > $there/notes/sub/a; : > $there/notes/b"
 check "a directory is pulled" "$FERRY" pull notes -o "$TMP/notes"
 check_equal "with what is in it" "b sub sub/a" "$(cd "$TMP/notes" && find . -mindepth 1 | sed 's,^./,,' | sort | xargs)"
+phone_set extra=20000000
+check_status "a phone that sends more than a file's listed bytes is stopped" 5 'more bytes than it listed' \
+    "$FERRY" pull /system/build.prop -o "$TMP/prop.more"
+check_status "in a directory" 5 'more bytes than it listed' "$FERRY" pull notes -o "$TMP/notes.more"
+check_status "and in a workspace" 5 'more bytes than it listed' "$FERRY" pull tales -o "$TMP/tales.more"
+check_status "and for the output of a call on the phone" 5 'more bytes than it listed' \
+    "$FERRY" run --device -d "$TMP/tales" -p 'One day' -n 1 --logits-out "$TMP/logits.more" -q
+check_equal "and nothing of it is left" "" "$(ls -d "$TMP"/*.more* 2>/dev/null)"
+phone_set
 check_status "what is not there is said" 5 'there is nothing of this name' "$FERRY" pull nothing -o "$TMP/nothing"
 printf x | dd of="$(on_host tales/hparams.json)" bs=1 seek=3 conv=notrunc status=none
 check_status "damage on the phone is found by pull" 4 'hparams.json' "$FERRY" pull tales -o "$TMP/damaged"
@@ -124,11 +133,15 @@ check_equal "nothing is left under a name" "" "$(ls -d "$(on_host full)" 2>/dev/
 
 # --- refusals --------------------------------------------------------------------------------------------------------
 cp -r "$TMP/tales" "$TMP/signed"
+reached() { phone_used '^(exec|SEND)'; } # requests to run or to write something, so far
+before=$(reached)
+check "the phone counts what it is asked for" test "$before" -gt 10
 check_status "what nobody has signed is refused on demand" 4 'manifest.sig: not signed' "$FERRY" push "$TMP/signed" --require-signature
 "$FERRY" keygen -o "$TMP/me" -q
 "$FERRY" keygen -o "$TMP/other" -q
 "$FERRY" sign "$TMP/signed" --key "$TMP/me.pem" -q
 check_status "so is another signer" 4 'manifest.sig: WRONG signature' "$FERRY" push "$TMP/signed" --key "$TMP/other.pub.pem"
+check_equal "nothing of either was sent or run" "$before" "$(reached)"
 refused() { # NAME PATTERN DIR [OPTION]: exit status 4 (1: a manifest that cannot be read), one clear message, nothing installed
     local name=$1 pattern=$2 dir=$3 status=0 err
     shift 3
@@ -152,7 +165,11 @@ while read -r path; do
     flip "$TMP/bad/$path"
     named=$path
     [ "$path" = manifest.pub.pem ] && named='manifest.(sig|pub.pem)'
+    before=$(reached)
     refused "one flipped bit in $path is refused" "$named" "$TMP/bad"
+    case $path in
+    manifest.* | bin/ferry) check_equal "and nothing was sent or run" "$before" "$(reached)" ;;
+    esac
     files=$((files + 1))
 done < <(cd "$TMP/signed" && find . -type f | sed 's,^\./,,' | LC_ALL=C sort)
 check "every file had its turn" test $files -ge 9
@@ -217,6 +234,23 @@ check "then a push completes" push "$TMP/$target/cut" --prune
 check "and is whole" whole cut
 check_equal "nothing else is left of it" 1 "$(find "$(phone_root)$there/.versions" -maxdepth 1 -name 'cut-*' | wc -l)"
 echo "# $dropped drops in $((SECONDS - begin)) s"
+
+# --- Ctrl-C ----------------------------------------------------------------------------------------------------------
+phone_set rate=4000000
+"$FERRY" push "$TMP/next/big" --to $there/stopped -q 2>"$TMP/stopped.log" &
+pusher=$!
+for _ in $(seq 300); do
+    [ "$(du -sk "$(phone_root)$there/.versions"/stopped-*.part 2>/dev/null | cut -f1)" ] && break
+    sleep 0.1
+done
+begin=$(date +%s%N)
+kill -INT $pusher
+status=0
+wait $pusher || status=$?
+took=$((($(date +%s%N) - begin) / 1000000))
+check_equal "Ctrl-C ends a push" "130" "$status"
+check "within 0.3 s" at_most $took 300
+phone_set
 
 # --- a helper that is killed ---------------------------------------------------------------------------------------
 helper_of_phone() { # the process that runs the agent, below the phone's own

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/str.h"
@@ -93,12 +94,15 @@ void fy_adb_sync_close(fy_adb_sync *s); /* NULL is fine */
 /* Of what a link leads to; sizes are modulo 4 GiB, and of links themselves, on phones without
  * stat_v2 (before Android 8). */
 int fy_adb_sync_stat(fy_adb_sync *s, const char *path, fy_adb_stat *out, fy_err *e);
-/* Sees the bytes as they go; -1 stops the transfer. */
+/* Gives the next bytes of what is sent, n at most: how many, 0 at the end, -1. */
+typedef ssize_t fy_adb_fill(void *user, void *p, size_t n, fy_err *e);
+ssize_t fy_adb_fill_fd(void *user, void *p, size_t n, fy_err *e); /* user: an int, the file */
+/* Writes a file on the phone, and the directories on the way. The phone's own refusal (its text) is
+ * in the message; a full disk is FY_ENOSPACE. */
+int fy_adb_sync_send(fy_adb_sync *s, const char *path, uint32_t mode, int64_t mtime,
+                     fy_adb_fill *fill, void *user, fy_err *e);
+/* Gets the bytes of a file as they come; -1 stops the transfer. */
 typedef int fy_adb_bytes(void *user, const void *p, size_t n, fy_err *e);
-/* Reads fd to its end into a file on the phone. seen may be NULL. The phone's own refusal (its
- * text) is in the message; a full disk is FY_ENOSPACE. Directories on the way are made. */
-int fy_adb_sync_send(fy_adb_sync *s, int fd, const char *path, uint32_t mode, int64_t mtime,
-                     fy_adb_bytes *seen, void *user, fy_err *e);
 int fy_adb_sync_recv(fy_adb_sync *s, const char *path, fy_adb_bytes *sink, void *user, fy_err *e);
 /* Calls `each` for every entry but "." and ".."; names are plain. A directory that is not there has
  * none. Sizes are modulo 4 GiB on phones without ls_v2 (before Android 11). */

@@ -110,23 +110,18 @@ int fy_adb_sync_recv(fy_adb_sync *s, const char *path, fy_adb_bytes *sink, void 
 /* --- SEND --------------------------------------------------------------------------------------
  */
 
-/* The next DATA message of what fd has: its bytes, 0 at the end. One at a time is as fast as
- * several, and on a fast link faster: the server hands them on while the next one is read. */
-static ssize_t fill(unsigned char *message, int fd, fy_adb_bytes *seen, void *user, fy_err *e)
+ssize_t fy_adb_fill_fd(void *user, void *p, size_t n, fy_err *e)
 {
-    unsigned char *data = message + FY_ADB_SYNC_HEAD;
-    ssize_t n;
-    do
-        n = read(fd, data, FY_ADB_DATA_MAX);
-    while (n < 0 && errno == EINTR && fy_check_interrupt(e) == 0);
-    if (n < 0)
-        return fy_fail_errno(e, "cannot read what to send");
-    if (n == 0)
-        return 0;
-    if (seen != NULL && seen(user, data, (size_t)n, e) != 0)
-        return -1;
-    fy_adb_sync_head(message, "DATA", (uint32_t)n);
-    return FY_ADB_SYNC_HEAD + n;
+    const int *fd = user;
+    for (;;) {
+        if (fy_check_interrupt(e) != 0)
+            return -1;
+        ssize_t got = read(*fd, p, n);
+        if (got >= 0)
+            return got;
+        if (errno != EINTR)
+            return fy_fail_errno(e, "cannot read what to send");
+    }
 }
 
 /* The phone may refuse at any time: it says so while we write, or before it goes away. */
@@ -146,14 +141,18 @@ static int write_message(fy_adb_sync *s, const unsigned char *p, size_t n, fy_er
     return fy_fail(e, why.code, "%s", why.msg);
 }
 
-static int send_file(fy_adb_sync *s, int fd, int64_t mtime, fy_adb_bytes *seen, void *user,
-                     fy_err *e)
+/* One DATA message at a time is as fast as several, and on a fast link faster: the server passes
+ * it on while the next one is read. */
+static int send_all(fy_adb_sync *s, int64_t mtime, fy_adb_fill *fill, void *user, fy_err *e)
 {
     unsigned char *message = malloc(FY_ADB_SYNC_HEAD + FY_ADB_DATA_MAX), end[FY_ADB_SYNC_HEAD];
     ssize_t n = message != NULL ? 1 : fy_nomem(e);
     while (n > 0) {
-        n = fill(message, fd, seen, user, e);
-        if (n > 0 && write_message(s, message, (size_t)n, e) != 0)
+        n = fill(user, message + FY_ADB_SYNC_HEAD, FY_ADB_DATA_MAX, e);
+        if (n <= 0)
+            break;
+        fy_adb_sync_head(message, "DATA", (uint32_t)n);
+        if (write_message(s, message, FY_ADB_SYNC_HEAD + (size_t)n, e) != 0)
             n = -1;
     }
     free(message);
@@ -163,14 +162,14 @@ static int send_file(fy_adb_sync *s, int fd, int64_t mtime, fy_adb_bytes *seen, 
     return fy_adb_read_sent(&s->link.source, e);
 }
 
-int fy_adb_sync_send(fy_adb_sync *s, int fd, const char *path, uint32_t mode, int64_t mtime,
-                     fy_adb_bytes *seen, void *user, fy_err *e)
+int fy_adb_sync_send(fy_adb_sync *s, const char *path, uint32_t mode, int64_t mtime,
+                     fy_adb_fill *fill, void *user, fy_err *e)
 {
     fy_str target = {0};
     fy_str_printf(&target, "%s,%u", path, (unsigned)((mode & 07777) | S_IFREG));
     int rc = target.oom ? fy_nomem(e) : send_request(s, "SEND", target.ptr, e);
     if (rc == 0)
-        rc = send_file(s, fd, mtime, seen, user, e);
+        rc = send_all(s, mtime, fill, user, e);
     fy_str_release(&target);
     return done(s, rc, "writing", path, e);
 }

@@ -177,6 +177,68 @@ void fy_phone_workspace_release(fy_phone_workspace *w)
     *w = (fy_phone_workspace){0};
 }
 
+/* --- files ------------------------------------------------------------------------------------ */
+
+int fy_phone_stat(const fy_adb *a, fy_adb_sync *s, const char *path, fy_adb_stat *out, fy_err *e)
+{
+    fy_str cmd = {0}, text = {0};
+    int status;
+    unsigned long long size;
+    if (fy_adb_sync_stat(s, path, out, e) != 0)
+        return -1;
+    if (!S_ISREG(out->mode) || fy_adb_has(a, "stat_v2"))
+        return 0;
+    fy_str_puts(&cmd, "stat -c %s ");
+    fy_adb_quote(&cmd, path);
+    int rc = cmd.oom ? fy_nomem(e)
+                     : fy_adb_shell(a, fy_str_z(&cmd), &text, NULL, &status, e);
+    /* the answer of sync is the size modulo 4 GiB */
+    if (rc == 0 && status == 0 && sscanf(fy_str_z(&text), "%llu", &size) == 1 &&
+        (size & UINT32_MAX) == out->size)
+        out->size = size;
+    fy_str_release(&cmd);
+    fy_str_release(&text);
+    return rc;
+}
+
+typedef struct {
+    fy_out *out;
+    uint64_t at, most;
+    fy_progress *progress;
+} sink;
+
+static int put(void *user, const void *p, size_t n, fy_err *e)
+{
+    sink *s = user;
+    if (fy_check_interrupt(e) != 0)
+        return -1;
+    if (n > s->most - s->at)
+        return fy_fail(e, FY_EDEVICE, "the phone sends more bytes than it listed");
+    if (fy_out_pwrite(s->out, p, n, s->at, e) != 0)
+        return -1;
+    s->at += n;
+    fy_progress_add(s->progress, n);
+    return 0;
+}
+
+int fy_phone_fetch(fy_adb_sync *s, const char *path, const fy_adb_stat *st, fy_out *out,
+                   fy_progress *progress, uint64_t *bytes, fy_err *e)
+{
+    uint64_t space, most;
+    if (fy_file_space(fy_out_part(out), &space, e) != 0)
+        return -1;
+    if (st->size > space)
+        return fy_fail(e, FY_ENOSPACE, "%s: needs %.1f MB, the disk has %.1f MB free",
+                       fy_out_part(out), (double)st->size * 1e-6, (double)space * 1e-6);
+    most = st->size + FY_PHONE_GROWTH; /* cannot wrap: no disk has so much space */
+    sink to = {.out = out, .most = most, .progress = progress};
+    if (fy_adb_sync_recv(s, path, put, &to, e) != 0)
+        return -1;
+    if (bytes != NULL)
+        *bytes = to.at;
+    return 0;
+}
+
 /* --- files for one call ----------------------------------------------------------------------- */
 
 #define TEMP_PARENT FY_PHONE_DIR "/.tmp"
@@ -202,7 +264,7 @@ int fy_phone_send(const fy_adb *a, const char *file, const char *dir, const char
     else
         s = fy_adb_sync_open(a, e);
     if (s != NULL)
-        rc = fy_adb_sync_send(s, fd, to, S_IFREG | mode, 0, NULL, NULL, e);
+        rc = fy_adb_sync_send(s, to, S_IFREG | mode, 0, fy_adb_fill_fd, &fd, e);
     fy_adb_sync_close(s);
     free(to);
     if (fd >= 0)

@@ -7,7 +7,9 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/hash.h"
+#include "base/progress.h"
 #include "base/str.h"
 #include "workspace/phone/adb.h"
 
@@ -44,6 +46,18 @@ typedef struct {
  * in none. */
 int fy_phone_workspace_of(const fy_adb *a, const char *path, fy_phone_workspace *out, fy_err *e);
 void fy_phone_workspace_release(fy_phone_workspace *w);
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+/* As fy_adb_sync_stat, with the whole size on every phone. */
+int fy_phone_stat(const fy_adb *a, fy_adb_sync *s, const char *path, fy_adb_stat *out, fy_err *e);
+
+/* Bytes by which a file may grow while it is read; a file of /proc lists 0. */
+#define FY_PHONE_GROWTH ((uint64_t)16 << 20)
+/* The file whose listing is st into `out`. A phone that sends more than it listed is FY_EDEVICE,
+ * one that lists more than the disk has room for FY_ENOSPACE. *bytes, progress: may be NULL. */
+int fy_phone_fetch(fy_adb_sync *s, const char *path, const fy_adb_stat *st, fy_out *out,
+                   fy_progress *progress, uint64_t *bytes, fy_err *e);
 
 /* --- files for one call ----------------------------------------------------------------------- */
 

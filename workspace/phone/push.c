@@ -1,72 +1,54 @@
+/* The verb `push`: what is sent is checked, then given to the helper on the phone, or by plain sync
+ * where no helper can run. push_talk.c talks to the helper. */
 #include "workspace/phone/push.h"
 
-#include <fcntl.h>
+#include <jansson.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/math.h"
 #include "base/quote.h"
+#include "base/thread.h"
 #include "bundle/agent_store.h"
 #include "bundle/bundle.h"
+#include "bundle/bundle_check.h"
+#include "cli/verb.h"
+#include "workspace/data/model_json.h"
 #include "workspace/pack/device_exe.h"
-#include "workspace/pack/digest.h"
+#include "workspace/pack/elf.h"
+#include "workspace/pack/trust_rows.h"
 #include "workspace/pack/workspace.h"
+#include "workspace/phone/adb.h"
+#include "workspace/phone/phone_workspace.h"
 
-/* --- what is pushed --------------------------------------------------------------------------- */
+#define AGENT FY_PHONE_DIR "/.agent/ferry-" /* and the first 12 digits of its SHA-256 */
+#define MAX_HELPER ((uint64_t)256 << 20)    /* bytes; it is held in memory */
 
-/* Appends the file, which may be absent. */
-static int take_small(const char *dir, const char *name, fy_str *text, size_t *n, fy_err *e)
-{
-    fy_map map;
-    char *path = fy_path_join(dir, name);
-    int rc = path != NULL ? 0 : fy_nomem(e);
-    *n = 0;
-    if (rc == 0 && fy_file_exists(path) && (rc = fy_map_open(&map, path, e)) == 0) {
-        fy_str_add(text, map.data, map.size);
-        *n = map.size;
-        fy_map_close(&map);
-    }
-    free(path);
-    return rc == 0 && text->oom ? fy_nomem(e) : rc;
-}
+/* One push. */
+typedef struct {
+    const fy_push_params *p;
+    fy_progress *progress;
+    fy_push_result *out;
+    fy_push_source source;
+    fy_signature signature;
+    fy_adb *adb; /* owned */
 
-int fy_push_source_open(fy_push_source *s, const char *dir, fy_err *e)
-{
-    *s = (fy_push_source){.dir = dir};
-    if (fy_manifest_read(dir, &s->m, e) != 0)
-        return -1;
-    if (take_small(dir, FY_MANIFEST_NAME, &s->text, &s->manifest_bytes, e) != 0 ||
-        fy_sha256_of(s->text.ptr, s->manifest_bytes, s->id, e) != 0 ||
-        take_small(dir, FY_MANIFEST_SIG, &s->text, &s->sig_bytes, e) != 0 ||
-        take_small(dir, FY_MANIFEST_KEY, &s->text, &s->key_bytes, e) != 0) {
-        fy_push_source_release(s);
-        return -1;
-    }
-    if (s->sig_bytes > FY_MANIFEST_SIG_BYTES || s->key_bytes > FY_MANIFEST_KEY_MAX) {
-        fy_fail(e, FY_EVERIFY,
-                "%s: " FY_MANIFEST_SIG " has %zu bytes and " FY_MANIFEST_KEY
-                " %zu, expected at most %u and %u",
-                dir, s->sig_bytes, s->key_bytes, FY_MANIFEST_SIG_BYTES, FY_MANIFEST_KEY_MAX);
-        fy_push_source_release(s);
-        return -1;
-    }
-    for (size_t i = 0; i < s->m.n; i++)
-        s->bytes += s->m.entry[i].bytes;
-    return 0;
-}
+    pthread_t thread; /* checks the whole workspace */
+    bool running;
+    _Atomic bool done;
+    fy_verify_report report;
+    fy_err found; /* why the check could not be made */
+} push;
 
-void fy_push_source_release(fy_push_source *s)
-{
-    fy_manifest_release(&s->m);
-    fy_str_release(&s->text);
-    *s = (fy_push_source){0};
-}
+/* --- where to, and whose it is ---------------------------------------------------------------- */
 
 /* The directory's own name on the phone. */
 static int default_path(const char *dir, char *out, size_t n, fy_err *e)
@@ -95,171 +77,233 @@ static int choose_path(const fy_push_params *p, fy_push_result *out, fy_err *e)
     return 0;
 }
 
-/* --- verification, while the phone gets ready ------------------------------------------------- */
+/* The signature over the bytes that will be sent. Nothing leaves this machine before. */
+static int check_signature(push *u, fy_err *e)
+{
+    fy_str why = {0};
+    int rc = fy_trust_check(&u->p->trust, &u->source.seal, u->p->dir, &u->signature, &why, e);
+    if (rc == 0 && why.len > 0)
+        rc = fy_fail(e, FY_EVERIFY, "%s: " FY_MANIFEST_SIG ": %s", u->p->dir, why.ptr);
+    fy_str_release(&why);
+    return rc;
+}
 
-typedef struct {
-    const char *dir;
-    const fy_trust *trust;
-    int n_threads;
-    pthread_t thread;
-    bool running;
-    _Atomic bool done;
-    fy_verify_report report;
-    fy_err err;
-} checker;
+static void log_signature(const push *u)
+{
+    fy_str text = {0};
+    fy_signature_words(&u->signature, u->p->dir, &text);
+    if (text.len > 0)
+        fy_log(FY_LOG_INFO, "%s: %s", u->p->dir, text.ptr);
+    fy_str_release(&text);
+}
+
+/* --- the whole workspace, checked by a thread of its own -------------------------------------- */
 
 static void *check(void *arg)
 {
-    checker *c = arg;
-    fy_verify_trusted(c->dir, c->trust, c->n_threads, NULL, &c->report, &c->err);
-    atomic_store(&c->done, true);
+    push *u = arg;
+    fy_verify_sealed(u->p->dir, &u->source.seal, &u->p->trust, u->p->n_threads, NULL, &u->report,
+                     &u->found);
+    atomic_store(&u->done, true);
     return NULL;
 }
 
-static int check_begin(checker *c, fy_err *e)
+static int check_begin(push *u, fy_err *e)
 {
     sigset_t all, before; /* signals stay with the thread that waits */
     sigfillset(&all);
     sigdelset(&all, SIGBUS);
     sigdelset(&all, SIGSEGV);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    int err = pthread_create(&c->thread, NULL, check, c);
+    int err = pthread_create(&u->thread, NULL, check, u);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    c->running = err == 0;
+    u->running = err == 0;
     return err == 0 ? 0 : fy_fail(e, FY_ENOMEM, "cannot start a thread: %s", strerror(err));
 }
 
-static void check_join(checker *c)
-{
-    if (c->running)
-        pthread_join(c->thread, NULL);
-    c->running = false;
-}
-
-static int check_result(const checker *c, fy_err *e)
+static int check_result(const push *u, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES], text[160];
-    if (c->err.code != FY_OK)
-        return fy_fail(e, c->err.code, "%s", c->err.msg);
-    if (c->report.n == 0)
+    if (u->found.code != FY_OK)
+        return fy_fail(e, u->found.code, "%s", u->found.msg);
+    if (u->report.n == 0)
         return 0;
-    const fy_finding *f = &c->report.finding[0];
+    const fy_finding *f = &u->report.finding[0];
     return fy_fail(e, FY_EVERIFY, "%s: %zu problem%s, first %s: %s; 'ferry verify' lists them",
-                   c->dir, c->report.n, c->report.n > 1 ? "s" : "",
+                   u->p->dir, u->report.n, u->report.n > 1 ? "s" : "",
                    fy_quote(shown, sizeof shown, fy_span_of(f->path)),
                    fy_quote(text, sizeof text, fy_span_of(f->text)));
 }
 
-static void say_signature(const checker *c)
+static int check_end(push *u, fy_err *e)
 {
-    fy_str words = {0};
-    fy_signature_words(&c->report.signature, c->dir, &words);
-    if (words.len > 0)
-        fy_log(FY_LOG_INFO, "%s: %s", c->dir, words.ptr);
-    fy_str_release(&words);
+    if (u->running)
+        pthread_join(u->thread, NULL);
+    u->running = false;
+    return check_result(u, e);
 }
 
 static int gate(void *user, fy_err *e)
 {
-    checker *c = user;
-    if (!atomic_load(&c->done))
+    push *u = user;
+    if (!atomic_load(&u->done))
         return 0;
-    return check_result(c, e) == 0 ? 1 : -1;
+    return check_result(u, e) == 0 ? 1 : -1;
+}
+
+/* --- what plain sync is given ----------------------------------------------------------------- */
+
+typedef struct {
+    push *u;
+    fy_span left;         /* what is read next; then */
+    fy_push_units *units; /* units of a file, up to n_units; NULL: nothing */
+    size_t file;
+    uint64_t unit, n_units;
+} content;
+
+static ssize_t fill(void *user, void *p, size_t n, fy_err *e)
+{
+    content *c = user;
+    if (fy_check_interrupt(e) != 0)
+        return -1;
+    while (c->left.len == 0) {
+        if (c->unit == c->n_units)
+            return 0;
+        if (fy_push_unit_read(c->units, c->file, c->unit, e) != 0)
+            return -1;
+        c->left = (fy_span){(const char *)c->units->bytes,
+                            fy_unit_bytes(&c->u->source.m.entry[c->file], c->unit)};
+        c->unit++;
+    }
+    n = n < c->left.len ? n : c->left.len;
+    memcpy(p, c->left.ptr, n);
+    c->left.ptr += n;
+    c->left.len -= n;
+    c->u->out->sent_bytes += n;
+    if (c->units != NULL)
+        fy_progress_add(c->u->progress, n);
+    return (ssize_t)n;
 }
 
 /* --- the helper ------------------------------------------------------------------------------- */
 
 typedef struct {
-    char *path; /* owned; here */
-    fy_digest digest;
-    char there[64 + FY_SHA256_HEX];
+    uint8_t *bytes; /* owned */
+    size_t n;
+    uint8_t sha256[FY_SHA256_BYTES];
+    char there[sizeof AGENT + FY_STORE_ID_HEX];
 } helper;
 
-static void helper_release(helper *h)
+/* bin/ferry of the workspace, as its manifest lists it. */
+static int read_listed(push *u, size_t file, helper *h, fy_err *e)
 {
-    free(h->path);
-    fy_digest_release(&h->digest);
+    const fy_manifest_entry *m = &u->source.m.entry[file];
+    fy_push_units units = {.source = &u->source, .fd = -1};
+    if (m->bytes > MAX_HELPER)
+        return fy_fail(e, FY_EVERIFY, "%s: has %llu bytes, expected a program of at most %llu",
+                       m->path, (unsigned long long)m->bytes, (unsigned long long)MAX_HELPER);
+    h->n = (size_t)m->bytes;
+    h->bytes = malloc(h->n + 1);
+    int rc = h->bytes != NULL ? 0 : fy_nomem(e);
+    for (uint64_t i = 0; rc == 0 && i < fy_unit_count(m); i++) {
+        rc = fy_push_unit_read(&units, file, i, e);
+        if (rc == 0)
+            memcpy(h->bytes + fy_unit_offset(i), units.bytes, fy_unit_bytes(m, i));
+    }
+    fy_push_units_release(&units);
+    if (rc == 0 && (rc = fy_sha256_of(h->bytes, h->n, h->sha256, e)) == 0 &&
+        memcmp(h->sha256, m->sha256, sizeof h->sha256) != 0) {
+        fy_manifest_changed(m, UINT64_MAX, e);
+        rc = fy_ctx(e, "%s", m->path);
+    }
+    return rc;
 }
 
-/* The workspace's own device build, else the one of this installation. 1: found; 0: *why. */
-static int find_helper(const fy_push_params *p, const fy_push_source *s, helper *h, fy_err *why,
-                       fy_err *e)
+/* The device build of this installation. */
+static int read_installed(const char *path, helper *h, fy_err *e)
 {
-    const fy_manifest_entry *m = fy_manifest_find(&s->m, FY_BUNDLE_EXE);
-    h->path = m != NULL ? fy_path_join(s->dir, m->path) : fy_device_exe(NULL, p->self, why);
-    if (h->path == NULL)
-        return m != NULL ? fy_nomem(e) : 0;
-    if (fy_digest_file(h->path, -1, NULL, NULL, &h->digest, e) != 0)
+    fy_map map;
+    if (fy_map_open(&map, path, e) != 0)
         return -1;
-    /* it runs on the phone before the rest of the workspace has been checked */
-    if (m != NULL && fy_digest_compare(&h->digest, m, e) != 0)
-        return fy_ctx(e, "%s", h->path);
-    char hex[FY_SHA256_HEX];
-    fy_sha256_to_hex(h->digest.sha256, hex);
-    snprintf(h->there, sizeof h->there, FY_PHONE_AGENT "%.*s", FY_STORE_ID_HEX, hex);
-    return 1;
+    h->n = map.size;
+    h->bytes = malloc(h->n + 1);
+    if (h->bytes != NULL)
+        memcpy(h->bytes, map.data, map.size);
+    fy_map_close(&map);
+    return h->bytes != NULL ? fy_sha256_of(h->bytes, h->n, h->sha256, e) : fy_nomem(e);
 }
 
-static int count_sent(void *user, const void *p, size_t n, fy_err *e)
+/* The workspace's own device build, else the one of this installation: an arm64 program, whose
+ * bytes stay as they were checked. 1: found; 0: *why; -1. */
+static int find_helper(push *u, helper *h, fy_err *why, fy_err *e)
 {
-    (void)p;
-    *(uint64_t *)user += n;
-    return fy_check_interrupt(e);
+    const fy_manifest *m = &u->source.m;
+    const fy_manifest_entry *listed = fy_manifest_find(m, FY_BUNDLE_EXE);
+    char *path = listed == NULL ? fy_device_exe(NULL, u->p->self, why) : NULL;
+    if (listed == NULL && path == NULL)
+        return 0;
+    int rc = listed != NULL ? read_listed(u, (size_t)(listed - m->entry), h, e)
+                            : read_installed(path, h, e);
+    if (rc == 0 && fy_elf_check(h->bytes, h->n, FY_TARGET_ARM64, e) != 0)
+        rc = fy_ctx(e, "%s", path != NULL ? path : FY_BUNDLE_EXE);
+    free(path);
+    char hex[FY_SHA256_HEX];
+    fy_sha256_to_hex(h->sha256, hex);
+    snprintf(h->there, sizeof h->there, AGENT "%.*s", FY_STORE_ID_HEX, hex);
+    return rc == 0 ? 1 : -1;
 }
 
-/* Puts it as .part; starting it gives it its name. */
-static int put_helper(const fy_adb *a, const helper *h, bool again, uint64_t *sent, fy_err *e)
+/* Sends it as .part unless the phone has it; starting it gives it its name. */
+static int put_helper(push *u, const helper *h, bool again, bool *sent, fy_err *e)
 {
     fy_adb_stat st;
     char part[sizeof h->there + sizeof FY_STORE_PART];
     snprintf(part, sizeof part, "%s" FY_STORE_PART, h->there);
-    fy_adb_sync *sync = fy_adb_sync_open(a, e);
+    fy_adb_sync *sync = fy_adb_sync_open(u->adb, e);
     if (sync == NULL)
         return -1;
     int rc = fy_adb_sync_stat(sync, h->there, &st, e);
-    if (rc == 0 && (again || st.mode == 0 || st.size != h->digest.bytes)) {
-        int fd = open(h->path, O_RDONLY | O_CLOEXEC);
-        rc = fd < 0 ? fy_fail_errno(e, "%s: cannot open", h->path)
-                    : fy_adb_sync_send(sync, fd, part, 0100755, 0, count_sent, sent, e);
-        if (fd >= 0)
-            close(fd);
+    *sent = rc == 0 && (again || st.mode == 0 || st.size != h->n);
+    if (*sent) {
+        content c = {.u = u, .left = {(const char *)h->bytes, h->n}};
+        rc = fy_adb_sync_send(sync, part, 0100755, 0, fill, &c, e);
     }
     fy_adb_sync_close(sync);
     return rc;
 }
 
-static int start_helper(const fy_adb *a, const helper *h, bool prune, fy_err *e)
+static int start_helper(push *u, const helper *h, bool sent, fy_err *e)
 {
     fy_str cmd = {0};
-    fy_str_printf(&cmd, "p=%s; if [ -f $p.part ]; then chmod 755 $p.part; mv -f $p.part $p; fi; ",
-                  h->there);
-    if (prune)
-        fy_str_puts(&cmd,
-                    "for f in " FY_PHONE_AGENT "*; do [ \"$f\" = \"$p\" ] || rm -f \"$f\"; done; ");
+    fy_str_printf(&cmd, "p=%s; ", h->there);
+    if (sent)
+        fy_str_puts(&cmd, "chmod 755 $p.part; mv -f $p.part $p; ");
+    if (u->p->prune)
+        fy_str_puts(&cmd, "for f in " AGENT "*; do [ \"$f\" = \"$p\" ] || rm -f \"$f\"; done; ");
     fy_str_puts(&cmd, "exec $p agent");
-    int fd = cmd.oom ? fy_nomem(e) : fy_adb_exec(a, cmd.ptr, e);
+    int fd = cmd.oom ? fy_nomem(e) : fy_adb_exec(u->adb, cmd.ptr, e);
     fy_str_release(&cmd);
     return fd;
 }
 
 /* Puts, starts and greets it, twice if it is not what was put. 1: *l talks to it; 0: *why; -1. */
-static int reach_helper(const fy_adb *a, const helper *h, bool prune, fy_push_link *l,
-                        fy_push_result *out, fy_err *why, fy_err *e)
+static int reach_helper(push *u, const helper *h, fy_push_link *l, fy_err *why, fy_err *e)
 {
     for (int tries = 0;; tries++) {
         fy_agent_hello hello;
+        bool sent;
         *why = (fy_err){0};
-        if (put_helper(a, h, tries > 0, &out->sent_bytes, e) != 0)
+        if (put_helper(u, h, tries > 0, &sent, e) != 0)
             return -1;
-        int fd = start_helper(a, h, prune, e);
+        int fd = start_helper(u, h, sent, e);
         if (fd < 0)
             return -1;
         int rc = fy_push_greet(l, fd, &hello, why, e);
-        if (rc == 1 && memcmp(hello.sha256, h->digest.sha256, sizeof hello.sha256) == 0)
+        if (rc == 1 && memcmp(hello.sha256, h->sha256, sizeof hello.sha256) == 0)
             return 1;
         if (rc == 1)
             fy_fail(why, FY_EVERIFY, "%s is not what was put there", h->there);
-        out->sent_bytes += l->sent_bytes;
+        u->out->sent_bytes += l->sent_bytes;
         close(fd);
         fy_push_link_release(l);
         if (rc < 0 || tries > 0)
@@ -268,18 +312,19 @@ static int reach_helper(const fy_adb *a, const helper *h, bool prune, fy_push_li
 }
 
 /* 1: pushed; 0: there is no usable helper, *why; -1. */
-static int push_by_helper(const fy_push_params *p, const fy_adb *a, const fy_push_source *s,
-                          checker *c, fy_progress *progress, fy_push_result *out, fy_err *why,
-                          fy_err *e)
+static int push_by_helper(push *u, fy_err *why, fy_err *e)
 {
     helper h = {0};
     fy_push_link l;
-    int rc = find_helper(p, s, &h, why, e);
+    fy_push_result *out = u->out;
+    int rc = find_helper(u, &h, why, e);
     if (rc == 1)
-        rc = reach_helper(a, &h, p->prune, &l, out, why, e);
+        rc = reach_helper(u, &h, &l, why, e);
     if (rc == 1) {
-        rc = fy_push_talk(&l, s, out->path, p->prune, gate, c, progress, &out->done, e) == 0 ? 1
-                                                                                             : -1;
+        rc = fy_push_talk(&l, &u->source, out->path, u->p->prune, gate, u, u->progress, &out->done,
+                          e) == 0
+                 ? 1
+                 : -1;
         out->sent_bytes += l.sent_bytes;
         close(l.fd);
         fy_push_link_release(&l);
@@ -287,59 +332,351 @@ static int push_by_helper(const fy_push_params *p, const fy_adb *a, const fy_pus
     out->helper = rc == 1;
     out->up_to_date = rc == 1 && out->done.up_to_date;
     out->reused_bytes = out->done.reused_bytes;
-    helper_release(&h);
+    free(h.bytes);
+    return rc;
+}
+
+/* --- without a helper ------------------------------------------------------------------------- */
+
+/* Every file by sync, sizes checked; the same places and the same switch, by the phone's shell. */
+typedef struct {
+    push *u;
+    fy_str base, versions, final, part; /* on the phone */
+    const char *name;
+} plain;
+
+/* Runs a command of ours that ends with a word which shows that all of it ran: a shell that was cut
+ * off can look like one that succeeded. */
+static int run(const plain *l, fy_str *cmd, const char *what, fy_str *said, fy_err *e)
+{
+    static const char sentinel[] = "ferry-ran-all";
+    fy_str out = {0}, err = {0};
+    int status = 0, rc;
+    char shown[160];
+    fy_str_printf(cmd, " && echo %s", sentinel);
+    rc = cmd->oom ? fy_nomem(e) : fy_adb_shell(l->u->adb, cmd->ptr, &out, &err, &status, e);
+    const char *end = rc == 0 ? strstr(fy_str_z(&out), sentinel) : NULL;
+    if (rc == 0 && (status != 0 || end == NULL))
+        rc = fy_fail(e, FY_EDEVICE, "the phone cannot %s (exit status %d): %s", what, status,
+                     fy_quote(shown, sizeof shown, (fy_span){fy_str_z(&err), err.len}));
+    if (rc == 0 && said != NULL)
+        fy_str_add(said, out.ptr, (size_t)(end - out.ptr));
+    fy_str_release(&out);
+    fy_str_release(&err);
+    fy_str_release(cmd);
+    return rc == 0 && said != NULL && said->oom ? fy_nomem(e) : rc;
+}
+
+/* "blocks bytes" of `stat -f -c '%a %S'`; UINT64_MAX when the phone prints something else. */
+static uint64_t parse_space(const char *text)
+{
+    unsigned long long blocks, bytes;
+    uint64_t space = UINT64_MAX;
+    if (sscanf(text, "%llu %llu", &blocks, &bytes) == 2)
+        fy_mul_u64(blocks, bytes, &space);
+    return space;
+}
+
+static int check_space(plain *l, fy_err *e)
+{
+    fy_str cmd = {0}, said = {0};
+    fy_str_puts(&cmd, "mkdir -p ");
+    fy_adb_quote(&cmd, fy_str_z(&l->versions));
+    fy_str_puts(&cmd, " && rm -rf ");
+    fy_adb_quote(&cmd, fy_str_z(&l->part));
+    fy_str_puts(&cmd, " && { stat -f -c '%a %S' ");
+    fy_adb_quote(&cmd, fy_str_z(&l->versions));
+    fy_str_puts(&cmd, " || true; }");
+    int rc = run(l, &cmd, "make its directory there", &said, e);
+    uint64_t space = rc == 0 ? parse_space(fy_str_z(&said)) : 0;
+    if (rc == 0 && l->u->out->bytes > space)
+        rc = fy_fail(e, FY_ENOSPACE,
+                     "%s: needs %.1f MB, %.1f MB are free; remove files from the phone",
+                     fy_str_z(&l->base), (double)l->u->out->bytes * 1e-6, (double)space * 1e-6);
+    fy_str_release(&said);
+    return rc;
+}
+
+/* `bytes` of c to the file rel. */
+static int send_file(plain *l, fy_adb_sync *sync, const char *rel, uint32_t mode, uint64_t bytes,
+                     content *c, fy_err *e)
+{
+    fy_adb_stat st;
+    fy_str there = {0};
+    fy_str_printf(&there, "%s/%s", fy_str_z(&l->part), rel);
+    int rc = there.oom ? fy_nomem(e) : 0;
+    if (rc == 0)
+        rc = fy_adb_sync_send(sync, there.ptr, S_IFREG | mode, 0, fill, c, e);
+    if (rc == 0)
+        rc = fy_adb_sync_stat(sync, there.ptr, &st, e);
+    /* the older answer has 32 bits for the size */
+    uint64_t mask = fy_adb_has(l->u->adb, "stat_v2") ? UINT64_MAX : UINT32_MAX;
+    if (rc == 0 && (!S_ISREG(st.mode) || st.size != (bytes & mask)))
+        rc = fy_fail(e, FY_EDEVICE, "%s: %llu bytes arrived, expected %llu", there.ptr,
+                     (unsigned long long)st.size, (unsigned long long)bytes);
+    fy_str_release(&there);
+    return rc;
+}
+
+static int send_all(plain *l, fy_err *e)
+{
+    const fy_push_source *s = &l->u->source;
+    const struct {
+        const char *name;
+        fy_span text;
+    } unlisted[] = {{FY_MANIFEST_NAME, s->seal.manifest},
+                    {FY_MANIFEST_SIG, s->seal.sig},
+                    {FY_MANIFEST_KEY, s->seal.key}};
+    fy_push_units units = {.source = s, .fd = -1};
+    fy_adb_sync *sync = fy_adb_sync_open(l->u->adb, e);
+    int rc = sync != NULL ? 0 : -1;
+    for (size_t i = 0; rc == 0 && i < s->m.n; i++) {
+        const fy_manifest_entry *m = &s->m.entry[i];
+        content c = {.u = l->u, .units = &units, .file = i, .n_units = fy_unit_count(m)};
+        rc = send_file(l, sync, m->path, m->mode, m->bytes, &c, e);
+    }
+    for (size_t i = 0; rc == 0 && i < sizeof unlisted / sizeof unlisted[0]; i++) {
+        content c = {.u = l->u, .left = unlisted[i].text};
+        if (c.left.len > 0)
+            rc = send_file(l, sync, unlisted[i].name, 0644, c.left.len, &c, e);
+    }
+    fy_adb_sync_close(sync);
+    fy_push_units_release(&units);
+    return rc;
+}
+
+/* "BASE/NAME", or a version's path, as one word of the phone's shell. */
+static void put_path(fy_str *cmd, const char *dir, const char *name)
+{
+    fy_str path = {0};
+    fy_str_printf(&path, "%s/%s", dir, name);
+    fy_adb_quote(cmd, fy_str_z(&path));
+    cmd->oom |= path.oom;
+    fy_str_release(&path);
+}
+
+/* The new version under its name, the link switched; with prune the others removed. */
+static int commit(plain *l, bool prune, fy_err *e)
+{
+    fy_str cmd = {0};
+    const char *base = fy_str_z(&l->base), *versions = fy_str_z(&l->versions);
+    const char *id = strrchr(fy_str_z(&l->final), '/') + 1;
+    fy_str_puts(&cmd, "n=");
+    put_path(&cmd, base, l->name);
+    fy_str_puts(&cmd, "; f=");
+    put_path(&cmd, versions, id);
+    fy_str_puts(&cmd, "; sync; if [ -e \"$n\" ] && [ ! -L \"$n\" ]; then "
+                      "echo \"$n is there already, and no link that a push made\" >&2; false; "
+                      "else rm -rf \"$f\" && mv \"$f" FY_STORE_PART "\" \"$f\" && ln -sfn ");
+    put_path(&cmd, FY_STORE_VERSIONS, id);
+    fy_str_puts(&cmd, " \"$n\"");
+    if (prune) {
+        fy_str_puts(&cmd, " && for o in ");
+        put_path(&cmd, versions, l->name);
+        fy_str_puts(&cmd, "-????????????; do [ \"$o\" = \"$f\" ] || rm -rf \"$o\"; done");
+    }
+    fy_str_puts(&cmd, "; fi");
+    return run(l, &cmd, "switch to the new version", NULL, e);
+}
+
+static int push_plain(push *u, fy_err *e)
+{
+    const char *path = u->out->path, *slash = strrchr(path, '/');
+    char hex[FY_SHA256_HEX];
+    plain l = {.u = u, .name = slash + 1};
+    fy_sha256_to_hex(u->source.id, hex);
+    fy_str_add(&l.base, path, slash == path ? 1 : (size_t)(slash - path));
+    fy_str_printf(&l.versions, "%s/" FY_STORE_VERSIONS, fy_str_z(&l.base));
+    fy_str_printf(&l.final, "%s/%s-%.*s", fy_str_z(&l.versions), l.name, FY_STORE_ID_HEX, hex);
+    fy_str_printf(&l.part, "%s" FY_STORE_PART, fy_str_z(&l.final));
+    int rc = l.base.oom || l.versions.oom || l.final.oom || l.part.oom ? fy_nomem(e) : 0;
+    if (rc == 0)
+        rc = check_space(&l, e);
+    if (rc == 0)
+        rc = send_all(&l, e);
+    if (rc == 0)
+        rc = commit(&l, u->p->prune, e);
+    fy_str_release(&l.base);
+    fy_str_release(&l.versions);
+    fy_str_release(&l.final);
+    fy_str_release(&l.part);
     return rc;
 }
 
 /* --- the job ---------------------------------------------------------------------------------- */
 
-static int push_source(const fy_push_params *p, const fy_adb *a, const fy_push_source *s,
-                       fy_progress *progress, fy_push_result *out, fy_err *e)
+static int push_source(push *u, fy_err *e)
 {
-    checker c = {.dir = p->dir, .trust = &p->trust, .n_threads = p->n_threads};
-    fy_err why = {0};
-    if (check_begin(&c, e) != 0)
+    const bool no_helper = u->p->no_helper;
+    fy_err why = {0}, damaged = {0};
+    if (check_begin(u, e) != 0)
         return -1;
-    int rc = p->no_helper ? 0 : push_by_helper(p, a, s, &c, progress, out, &why, e);
-    check_join(&c);
-    if (rc >= 0 && check_result(&c, e) != 0)
+    int rc = no_helper ? 0 : push_by_helper(u, &why, e);
+    if (check_end(u, &damaged) != 0) {
+        /* what is wrong with the workspace explains what the phone found in its bytes */
+        if (rc >= 0 || e->code == FY_EVERIFY)
+            *e = damaged;
         rc = -1;
+    }
     if (rc == 0) {
-        fy_log(p->no_helper ? FY_LOG_INFO : FY_LOG_WARN, "%s%s; every file is sent%s",
-               p->no_helper ? "no helper" : "no helper on the phone: ", why.msg,
-               p->no_helper ? ", and only their sizes are checked there" : "");
-        rc = fy_push_plain(a, s, out->path, p->prune, progress, out, e) == 0 ? 1 : -1;
+        fy_log(no_helper ? FY_LOG_INFO : FY_LOG_WARN, "%s%s; every file is sent%s",
+               no_helper ? "no helper" : "no helper on the phone: ", why.msg,
+               no_helper ? ", and only their sizes are checked there" : "");
+        rc = push_plain(u, e) == 0 ? 1 : -1;
     }
     if (rc == 1)
-        say_signature(&c);
-    /* what is wrong with the workspace explains what the phone found in its bytes */
-    if (rc < 0 && e->code == FY_EVERIFY) {
-        fy_err own = {0};
-        if (check_result(&c, &own) != 0)
-            *e = own;
-    }
-    if (c.err.code == FY_OK)
-        fy_verify_report_release(&c.report);
+        log_signature(u);
+    if (u->found.code == FY_OK)
+        fy_verify_report_release(&u->report);
     return rc == 1 ? 0 : -1;
 }
 
 int fy_push(const fy_push_params *p, fy_progress *progress, fy_push_result *out, fy_err *e)
 {
-    fy_push_source s;
+    push u = {.p = p, .progress = progress, .out = out};
+    const fy_push_source *s = &u.source;
     *out = (fy_push_result){0};
-    if (choose_path(p, out, e) != 0 || fy_push_source_open(&s, p->dir, e) != 0)
+    if (choose_path(p, out, e) != 0 || fy_push_source_open(&u.source, p->dir, e) != 0)
         return -1;
     if (progress != NULL)
-        progress->total_bytes = s.bytes;
-    out->files = s.m.n + 1 + (s.sig_bytes > 0) + (s.key_bytes > 0);
-    out->bytes = s.bytes + s.text.len;
-    fy_adb *a = fy_adb_open(p->serial, e);
-    int rc = a != NULL ? 0 : -1;
+        progress->total_bytes = s->bytes;
+    out->files = s->m.n + 1 + (s->seal.sig.len > 0) + (s->seal.key.len > 0);
+    out->bytes = s->bytes + s->text.len;
+    int rc = check_signature(&u, e);
+    if (rc == 0 && (u.adb = fy_adb_open(p->serial, e)) == NULL)
+        rc = -1;
     if (rc == 0) {
-        snprintf(out->serial, sizeof out->serial, "%s", fy_adb_serial(a));
-        rc = push_source(p, a, &s, progress, out, e);
+        snprintf(out->serial, sizeof out->serial, "%s", fy_adb_serial(u.adb));
+        rc = push_source(&u, e);
     }
-    fy_adb_close(a);
-    fy_push_source_release(&s);
+    fy_adb_close(u.adb);
+    fy_signature_release(&u.signature);
+    fy_push_source_release(&u.source);
     return rc;
 }
+
+/* --- the verb --------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *serial, *to, *key;
+    int64_t n_threads;
+    bool require, prune, no_helper, json, quiet, verbose;
+} options;
+
+static const fy_opt opts[] = {
+    FY_ROW_PHONE,
+    {.group = "Phone",
+     .name = "to",
+     .kind = FY_OPT_STR,
+     .arg = "PATH",
+     .offset = offsetof(options, to),
+     .line_only = true,
+     .help = "Where it will be on the phone; without it " FY_PHONE_DIR "/ and DIR's name."},
+    {.group = "Phone",
+     .name = "prune",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, prune),
+     .line_only = true,
+     .help = "Remove older versions from the phone."},
+    {.group = "Phone",
+     .name = "no-helper",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, no_helper),
+     .help = "Send every file, as adb push does, and run nothing on the phone but its shell."},
+    FY_ROWS_TRUST,
+    {.group = "Output",
+     .name = "json",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, json),
+     .help = "What was done, as JSON."},
+    FY_ROW_THREADS,
+    FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
+};
+
+static int print_json(const fy_push_result *r, double seconds, fy_err *e)
+{
+    json_t *root = json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:f, s:f}", "serial", r->serial, "path",
+        r->path, "files", (json_int_t)r->files, "bytes", (json_int_t)r->bytes, "sent_bytes",
+        (json_int_t)r->sent_bytes, "reused_bytes", (json_int_t)r->reused_bytes, "up_to_date",
+        r->up_to_date, "helper", r->helper, "older_versions", (json_int_t)r->done.n_old,
+        "older_bytes", (json_int_t)r->done.old_bytes, "seconds", seconds, "bytes_per_s",
+        seconds > 0 ? (double)r->bytes / seconds : 0.0);
+    return fy_json_print(root, 6, e);
+}
+
+static void report(const fy_push_result *r, double seconds)
+{
+    double mb = (double)r->bytes * 1e-6, sent = (double)r->sent_bytes * 1e-6;
+    const fy_agent_done *d = &r->done;
+    if (r->up_to_date)
+        fy_log(FY_LOG_INFO, "%s on %s: up to date, %llu files, %.1f MB, checked there by hash",
+               r->path, r->serial, (unsigned long long)r->files, mb);
+    else
+        fy_log(FY_LOG_INFO, "%s on %s: %llu files, %.1f MB, %s; sent %.1f MB in %.1f s, %.1f MB/s",
+               r->path, r->serial, (unsigned long long)r->files, mb,
+               r->helper ? "checked there by hash" : "checked there by size", sent, seconds,
+               seconds > 0 ? sent / seconds : 0.0);
+    if (d->n_pruned > 0)
+        fy_log(FY_LOG_INFO, "%llu older version%s removed, %.1f MB",
+               (unsigned long long)d->n_pruned, d->n_pruned > 1 ? "s" : "",
+               (double)d->pruned_bytes * 1e-6);
+    if (d->n_old > 0)
+        fy_log(FY_LOG_INFO, "%llu older version%s kept there, %.1f MB; --prune removes %s",
+               (unsigned long long)d->n_old, d->n_old > 1 ? "s" : "", (double)d->old_bytes * 1e-6,
+               d->n_old > 1 ? "them" : "it");
+}
+
+static int run_verb(void *opaque, int n_args, char **args, fy_err *e)
+{
+    const options *o = opaque;
+    (void)n_args;
+    fy_push_params p = {.dir = args[0],
+                        .serial = o->serial,
+                        .to = o->to,
+                        .self = "/proc/self/exe",
+                        .trust = {o->key, o->require},
+                        .prune = o->prune,
+                        .no_helper = o->no_helper,
+                        .n_threads = o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads()
+                                                                      : (int)o->n_threads};
+    fy_push_result r;
+    fy_progress progress;
+    double begin = fy_now_s();
+    fy_show_begin(&progress, "pushing", 0);
+    int rc = fy_push(&p, &progress, &r, e);
+    fy_show_end(&progress);
+    double seconds = fy_now_s() - begin;
+    if (rc != 0)
+        return rc;
+    report(&r, seconds);
+    return o->json ? print_json(&r, seconds, e) : 0;
+}
+
+const fy_verb fy_verb_push = {
+    .name = "push",
+    .summary = "put a workspace onto the phone, only what is not there",
+    .synopsis = "DIR",
+    .min_args = 1,
+    .max_args = 1,
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof opts[0],
+    .opts_bytes = sizeof(options),
+    .description =
+        "Checks the signature, then starts the workspace's bin/ferry on the phone as helper. The "
+        "helper looks for every file, and for every block of 4 MiB of large ones, in the versions "
+        "on the phone; only the rest is sent. Each byte is compared with its hash before it is "
+        "sent and again on the phone, the whole workspace is checked as 'ferry verify' does, and "
+        "the new version replaces the old one in one step when both ends have found every byte "
+        "right.\n\n"
+        "An interrupted push is resumed by the next one. Free space is checked first (exit status "
+        "6). Older versions are kept, and reported with their size, until --prune removes them.\n\n"
+        "Where the helper cannot run every file is sent by plain sync, with a warning.",
+    .examples = "ferry push workspace\n"
+                "ferry push workspace --prune\n"
+                "ferry push workspace -s R5CT60XXXXX --to /data/local/tmp/ferry/tales\n",
+    .task = FY_TASK_PHONE,
+    .environment = FY_ADB_ENVIRONMENT,
+    .run = run_verb,
+};

@@ -1,10 +1,15 @@
-/* `ferry push`: a workspace onto the phone by content. The device build in the workspace
- * (bin/ferry) is started there as agent (bundle/agent.h) and told the manifest; it says what is
- * missing; only that travels. Without a usable helper every file is sent by plain sync.
+/* `ferry push`: puts a workspace onto the phone and sends only what is missing there. The device
+ * build in the workspace (bin/ferry) is started on the phone as helper (bundle/agent.h) and gets the
+ * manifest; it asks for the blocks that it cannot find. Without a usable helper every file is sent
+ * by plain sync.
  *
- * The workspace is checked as `ferry verify` does while it travels; the phone is told to switch
- * when both ends have checked every byte. Nothing has the final name on the phone before that; what
- * a broken push left is used by the next. */
+ * The order is what makes it safe. The manifest and its signature are read once, and nothing leaves
+ * this machine before the signature was accepted. The helper's bytes, which run on the phone, are
+ * compared with that manifest, and their ELF header is checked, before they are sent from memory.
+ * Every block of every file is compared with its hash in the same memory that is sent. A thread
+ * checks the whole workspace meanwhile, as `ferry verify` does; the phone switches to the new
+ * version only when both ends have checked every byte. What a broken push left is used by the next.
+ */
 #ifndef FY_WORKSPACE_PUSH_H
 #define FY_WORKSPACE_PUSH_H
 
@@ -16,54 +21,64 @@
 #include "base/str.h"
 #include "bundle/agent_proto.h"
 #include "bundle/manifest_read.h"
-#include "workspace/phone/adb.h"
-#include "workspace/phone/phone_workspace.h"
+#include "bundle/seal.h"
 #include "workspace/pack/sign.h"
-
-#define FY_PHONE_AGENT FY_PHONE_DIR "/.agent/ferry-" /* and the first 12 digits of its SHA-256 */
 
 typedef struct {
     const char *dir;    /* the workspace */
     const char *serial; /* NULL: as fy_adb_open */
     const char *to;     /* path on the phone; NULL: FY_PHONE_DIR/NAME */
     const char *self;   /* path of the running program, to find a device build; may be NULL */
-    fy_trust trust;     /* whose signature is asked for */
+    fy_trust trust;     /* whose signature is required */
     bool prune;         /* remove older versions */
     bool no_helper;     /* plain sync */
-    int n_threads;      /* that hash here */
+    int n_threads;      /* for hashing on this machine */
 } fy_push_params;
 
 typedef struct {
     char serial[128];
     char path[FY_AGENT_MAX_PATH + 1];
     uint64_t files, bytes; /* of the workspace, its manifest included */
-    uint64_t sent_bytes;   /* that we gave to the phone, of whatever kind */
-    uint64_t reused_bytes; /* of the workspace that were there already */
+    uint64_t sent_bytes;   /* all bytes given to the phone */
+    uint64_t reused_bytes; /* of the workspace, already on the phone */
     bool up_to_date, helper;
     fy_agent_done done; /* about older versions */
 } fy_push_result;
 
 int fy_push(const fy_push_params *p, fy_progress *progress, fy_push_result *out, fy_err *e);
 
-/* --- parts ------------------------------------------------------------------------------------ */
+/* --- what is sent (push_talk.c) --------------------------------------------------------------- */
 
-/* What is pushed. */
 typedef struct {
     const char *dir; /* view */
-    fy_str text;     /* manifest.json, its signature, the signer's key */
-    size_t manifest_bytes, sig_bytes, key_bytes; /* of these in text; 0: there is none */
-    fy_manifest m;
+    fy_str text;     /* owned; manifest.json, its signature, the signer's key, each read once */
+    fy_seal seal;    /* views of text */
+    fy_manifest m;   /* owned */
     uint8_t id[FY_SHA256_BYTES]; /* of manifest.json */
     uint64_t bytes;              /* of the listed files */
 } fy_push_source;
 
+/* Whose signature it is, or whether it is one, fy_trust_check says. */
 int fy_push_source_open(fy_push_source *s, const char *dir, fy_err *e);
 void fy_push_source_release(fy_push_source *s);
 
-/* Says whether what has been sent may become the new version: 1 yes, 0 not yet, -1 no. */
+/* Reads units (bundle/agent_proto.h) of a source, one at a time. Starts as {source, .fd = -1}. */
+typedef struct {
+    const fy_push_source *source;
+    uint8_t *bytes; /* owned; the unit that was read last */
+    int fd;         /* of file `file`; -1: none */
+    size_t file;
+} fy_push_units;
+
+/* The whole unit into u->bytes; FY_EVERIFY unless its hash is the one that the manifest lists. */
+int fy_push_unit_read(fy_push_units *u, size_t file, uint64_t unit, fy_err *e);
+void fy_push_units_release(fy_push_units *u);
+
+/* --- a conversation with the helper over a socket (push_talk.c) ------------------------------- */
+
+/* May the new version take its name? 1 yes, 0 not yet, -1 no. */
 typedef int fy_push_gate(void *user, fy_err *e);
 
-/* A conversation with an agent over a socket (push_talk.c). */
 typedef struct {
     int fd; /* view */
     fy_agent_reader in;
@@ -72,15 +87,11 @@ typedef struct {
     uint64_t sent_bytes;
 } fy_push_link;
 
-/* 1: it is an agent that speaks our protocol; 0: it is not, *why says so; -1. */
+/* 1: the other end is an agent that speaks our protocol; 0: it is not, *why tells more; -1. */
 int fy_push_greet(fy_push_link *l, int fd, fy_agent_hello *hello, fy_err *why, fy_err *e);
 int fy_push_talk(fy_push_link *l, const fy_push_source *s, const char *path, bool prune,
                  fy_push_gate *gate, void *user, fy_progress *progress, fy_agent_done *done,
                  fy_err *e);
 void fy_push_link_release(fy_push_link *l);
-
-/* Every file by sync (push_plain.c). */
-int fy_push_plain(const fy_adb *a, const fy_push_source *s, const char *path, bool prune,
-                  fy_progress *progress, fy_push_result *out, fy_err *e);
 
 #endif

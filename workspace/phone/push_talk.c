@@ -1,20 +1,116 @@
-/* The host's side of a push: one thread, one socket, never blocked on either direction, so that the
- * phone's questions are read while blocks are on their way. */
+/* The host's end of the conversation with the helper on the phone: one thread, one socket, never
+ * blocked in either direction, so that the phone's requests are read while blocks are sent. Also
+ * what is sent: the manifest with its signature, and units of files that were compared with it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/grow.h"
 #include "base/quote.h"
+#include "bundle/bundle_check.h"
+#include "cli/verb.h"
 #include "workspace/phone/push.h"
 
-/* Silence that cannot be work: an agent says something every FY_AGENT_BEAT_S. */
+/* Longer than any work takes: an agent reports something every FY_AGENT_BEAT_S. */
 #define SILENCE_S 60.0
+
+/* --- what is sent ----------------------------------------------------------------------------- */
+
+int fy_push_source_open(fy_push_source *s, const char *dir, fy_err *e)
+{
+    fy_seal seal;
+    *s = (fy_push_source){.dir = dir};
+    if (fy_seal_open(dir, &seal, e) != 0)
+        return -1;
+    fy_str_add(&s->text, seal.manifest.ptr, seal.manifest.len);
+    fy_str_add(&s->text, seal.sig.ptr, seal.sig.len);
+    fy_str_add(&s->text, seal.key.ptr, seal.key.len);
+    const char *p = fy_str_z(&s->text);
+    s->seal = (fy_seal){.has_sig = seal.has_sig, .has_key = seal.has_key};
+    s->seal.manifest = (fy_span){p, seal.manifest.len};
+    s->seal.sig = (fy_span){p + seal.manifest.len, seal.sig.len};
+    s->seal.key = (fy_span){p + seal.manifest.len + seal.sig.len, seal.key.len};
+    fy_seal_close(&seal);
+    int rc = s->text.oom ? fy_nomem(e) : 0;
+    if (rc == 0 && fy_manifest_parse(s->seal.manifest.ptr, s->seal.manifest.len, &s->m, e) != 0)
+        rc = fy_manifest_ctx(dir, e);
+    if (rc == 0)
+        rc = fy_sha256_of(s->seal.manifest.ptr, s->seal.manifest.len, s->id, e);
+    if (rc == 0 && (s->seal.sig.len > FY_MANIFEST_SIG_BYTES || s->seal.key.len > FY_MANIFEST_KEY_MAX))
+        rc = fy_fail(e, FY_EVERIFY,
+                     "%s: " FY_MANIFEST_SIG " has %zu bytes and " FY_MANIFEST_KEY
+                     " %zu, expected at most %u and %u",
+                     dir, s->seal.sig.len, s->seal.key.len, FY_MANIFEST_SIG_BYTES,
+                     FY_MANIFEST_KEY_MAX);
+    for (size_t i = 0; rc == 0 && i < s->m.n; i++)
+        s->bytes += s->m.entry[i].bytes;
+    if (rc != 0)
+        fy_push_source_release(s);
+    return rc;
+}
+
+void fy_push_source_release(fy_push_source *s)
+{
+    fy_manifest_release(&s->m);
+    fy_str_release(&s->text);
+    *s = (fy_push_source){0};
+}
+
+static int open_file(fy_push_units *u, size_t file, fy_err *e)
+{
+    if (u->fd >= 0 && u->file == file)
+        return 0;
+    if (u->fd >= 0)
+        close(u->fd);
+    char *path = fy_path_join(u->source->dir, u->source->m.entry[file].path);
+    if (path == NULL)
+        return fy_nomem(e);
+    u->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    u->file = file;
+    int rc = u->fd < 0 ? fy_fail_errno(e, "%s: cannot open", path) : 0;
+    free(path);
+    return rc;
+}
+
+int fy_push_unit_read(fy_push_units *u, size_t file, uint64_t unit, fy_err *e)
+{
+    const fy_manifest_entry *m = &u->source->m.entry[file];
+    size_t n = fy_unit_bytes(m, unit);
+    uint8_t hash[FY_SHA256_BYTES];
+    if (u->bytes == NULL && (u->bytes = malloc(FY_MANIFEST_BLOCK)) == NULL)
+        return fy_nomem(e);
+    if (open_file(u, file, e) != 0)
+        return -1;
+    for (size_t have = 0; have < n;) {
+        ssize_t got = pread(u->fd, u->bytes + have, n - have, (off_t)(fy_unit_offset(unit) + have));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fy_fail_errno(e, "%s: cannot read", m->path);
+        if (got == 0)
+            return fy_fail(e, FY_EVERIFY, "%s: became shorter while it was sent", m->path);
+        have += (size_t)got;
+    }
+    if (fy_sha256_of(u->bytes, n, hash, e) != 0)
+        return -1;
+    if (memcmp(hash, fy_unit_hash(m, unit), sizeof hash) != 0) {
+        fy_manifest_changed(m, unit, e);
+        return fy_ctx(e, "%s", m->path);
+    }
+    return 0;
+}
+
+void fy_push_units_release(fy_push_units *u)
+{
+    if (u->fd >= 0)
+        close(u->fd);
+    free(u->bytes);
+    *u = (fy_push_units){.fd = -1};
+}
 
 typedef struct {
     uint32_t file, unit;
@@ -27,26 +123,17 @@ typedef struct {
     fy_push_gate *gate;
     void *user;
     size_t manifest_sent;
-    uint8_t *piece; /* owned; a DATA frame */
-    want *queue;    /* owned */
+    fy_push_units units; /* holds queue[at_queue] once at_byte > 0 */
+    want *queue;         /* owned */
     size_t n_queue, cap_queue, at_queue;
     uint32_t at_byte; /* of queue[at_queue] */
     uint8_t *asked;   /* owned; of each unit */
     size_t *first;    /* owned; of each file's units in `asked` */
-    uint64_t sent_units_bytes, reused_bytes;
-    int fd; /* of the file that is read; -1: none */
-    uint32_t fd_file;
+    uint64_t reused_bytes;
     double heard_s; /* when the phone last took or said something */
     bool ready, committed, over;
     fy_agent_done done;
 } talk;
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* --- the link --------------------------------------------------------------------------------- */
 
@@ -108,7 +195,7 @@ int fy_push_greet(fy_push_link *l, int fd, fy_agent_hello *hello, fy_err *why, f
     fy_agent_put_greet(&l->out);
     if (l->out.oom)
         return fy_nomem(e);
-    double begin = now_s();
+    double begin = fy_now_s();
     for (;;) {
         fy_agent_frame f;
         bool moved;
@@ -123,7 +210,7 @@ int fy_push_greet(fy_push_link *l, int fd, fy_agent_hello *hello, fy_err *why, f
             return fy_fail(e, why->code, "%s", why->msg);
         if (rc < 0)
             return 0;
-        if (rc == 0 || now_s() - begin > SILENCE_S) {
+        if (rc == 0 || fy_now_s() - begin > SILENCE_S) {
             char shown[64];
             fy_span said = {(const char *)l->in.buf + l->in.begin, l->in.end - l->in.begin};
             fy_fail(why, FY_EDEVICE, said.len > 0 ? "it said '%s'" : "it %s",
@@ -137,45 +224,18 @@ int fy_push_greet(fy_push_link *l, int fd, fy_agent_hello *hello, fy_err *why, f
 
 /* --- what goes -------------------------------------------------------------------------------- */
 
-static int open_file(talk *t, uint32_t file, fy_err *e)
-{
-    if (t->fd >= 0 && t->fd_file == file)
-        return 0;
-    if (t->fd >= 0)
-        close(t->fd);
-    char *path = fy_path_join(t->source->dir, t->source->m.entry[file].path);
-    if (path == NULL)
-        return fy_nomem(e);
-    t->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    t->fd_file = file;
-    int rc = t->fd < 0 ? fy_fail_errno(e, "%s: cannot open", path) : 0;
-    free(path);
-    return rc;
-}
-
-/* The next piece of the block that was asked for first. */
+/* The next part of the block that was asked for first. */
 static int put_data(talk *t, fy_err *e)
 {
     const want *w = &t->queue[t->at_queue];
-    const fy_manifest_entry *m = &t->source->m.entry[w->file];
-    uint32_t left = fy_unit_bytes(m, w->unit) - t->at_byte;
+    uint8_t head[FY_AGENT_DATA_HEAD];
+    uint32_t left = fy_unit_bytes(&t->source->m.entry[w->file], w->unit) - t->at_byte;
     size_t n = left < FY_AGENT_MAX_DATA ? left : FY_AGENT_MAX_DATA;
-    if (open_file(t, w->file, e) != 0)
+    if (t->at_byte == 0 && fy_push_unit_read(&t->units, w->file, w->unit, e) != 0)
         return -1;
-    for (size_t have = 0; have < n;) {
-        ssize_t got = pread(t->fd, t->piece + FY_AGENT_DATA_HEAD + have, n - have,
-                            (off_t)(fy_unit_offset(w->unit) + t->at_byte + have));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return fy_fail_errno(e, "%s: cannot read", m->path);
-        if (got == 0)
-            return fy_fail(e, FY_EVERIFY, "%s: became shorter while it was sent", m->path);
-        have += (size_t)got;
-    }
-    fy_agent_data_head(t->piece, w->file, w->unit, n);
-    fy_str_add(&t->link->out, t->piece, FY_AGENT_DATA_HEAD + n);
-    t->sent_units_bytes += n;
+    fy_agent_data_head(head, w->file, w->unit, n);
+    fy_str_add(&t->link->out, head, sizeof head);
+    fy_str_add(&t->link->out, t->units.bytes + t->at_byte, n);
     fy_progress_add(t->progress, n);
     t->at_byte += (uint32_t)n;
     if (n == left) {
@@ -302,7 +362,7 @@ static int talk_on(talk *t, fy_err *e)
         rc = move_bytes(t->link, waiting ? 20 : 200, &moved, e);
         if (rc < 0)
             return -1;
-        double now = now_s();
+        double now = fy_now_s();
         if (moved || waiting)
             t->heard_s = now;
         if (rc == 0)
@@ -327,13 +387,12 @@ int fy_push_talk(fy_push_link *l, const fy_push_source *s, const char *path, boo
               .progress = progress,
               .gate = gate,
               .user = user,
-              .fd = -1,
-              .heard_s = now_s(),
-              .piece = malloc(FY_AGENT_DATA_HEAD + FY_AGENT_MAX_DATA),
+              .units = {.source = s, .fd = -1},
+              .heard_s = fy_now_s(),
               .first = calloc(s->m.n + 1, sizeof *t.first)};
-    fy_agent_push push = {.manifest_bytes = s->manifest_bytes,
-                          .sig_bytes = (uint32_t)s->sig_bytes,
-                          .key_bytes = (uint32_t)s->key_bytes,
+    fy_agent_push push = {.manifest_bytes = s->seal.manifest.len,
+                          .sig_bytes = (uint32_t)s->seal.sig.len,
+                          .key_bytes = (uint32_t)s->seal.key.len,
                           .prune = prune};
     size_t n_units = 0;
     for (size_t i = 0; t.first != NULL && i < s->m.n; i++) {
@@ -343,14 +402,12 @@ int fy_push_talk(fy_push_link *l, const fy_push_source *s, const char *path, boo
     t.asked = calloc(n_units + 1, 1);
     memccpy(push.path, path, '\0', sizeof push.path - 1);
     fy_agent_put_push(&l->out, &push);
-    bool ok = t.first != NULL && t.asked != NULL && t.piece != NULL;
+    bool ok = t.first != NULL && t.asked != NULL;
     int rc = ok ? talk_on(&t, e) : fy_nomem(e);
     if (rc == 0)
         *done = t.done;
-    if (t.fd >= 0)
-        close(t.fd);
+    fy_push_units_release(&t.units);
     free(t.queue);
-    free(t.piece);
     free(t.asked);
     free(t.first);
     return rc;

@@ -262,7 +262,7 @@ static void says(const fy_err *e, fy_code code, const char *text)
     assert_int_equal(e->code, code);
 }
 
-static fy_adb *opened(void)
+static inline fy_adb *opened(void)
 {
     fy_err e = {0};
     fy_adb *a = fy_adb_open(NULL, &e);
