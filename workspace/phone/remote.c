@@ -236,30 +236,16 @@ static int map_files(remote *r, bool workspaces, fy_err *e)
     return 0;
 }
 
-typedef struct {
-    fy_out *out;
-    uint64_t at;
-} sink;
-
-static int put(void *user, const void *p, size_t n, fy_err *e)
-{
-    sink *s = user;
-    int rc = fy_out_pwrite(s->out, p, n, s->at, e);
-    s->at += n;
-    return rc;
-}
-
 /* What the phone wrote, under the name it was to have here. A call that failed may have written
  * nothing. */
 static int fetch(remote *r, place *p, fy_err *e)
 {
     fy_adb_stat st;
     fy_adb_sync *s = fy_adb_sync_open(r->a, e);
-    sink to = {p->out, 0};
-    int rc = s != NULL ? fy_adb_sync_stat(s, p->value, &st, e) : -1;
+    int rc = s != NULL ? fy_phone_stat(r->a, s, p->value, &st, e) : -1;
     bool there = rc == 0 && S_ISREG(st.mode);
     if (there)
-        rc = fy_adb_sync_recv(s, p->value, put, &to, e);
+        rc = fy_phone_fetch(s, p->value, &st, p->out, NULL, NULL, e);
     fy_adb_sync_close(s);
     fy_out *out = p->out;
     p->out = NULL;
