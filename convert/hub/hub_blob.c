@@ -63,7 +63,7 @@ static int take_lock(fy_hub_blob *b, const char *path, fy_err *e)
 {
     for (;;) {
         struct stat held, named;
-        b->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        b->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
         if (b->lock < 0)
             return fy_fail_errno(e, "%s", path);
         if (flock(b->lock, LOCK_EX | LOCK_NB) != 0)
@@ -115,10 +115,12 @@ int fy_hub_blob_restart(fy_hub_blob *b, fy_err *e)
 static int open_part(fy_hub_blob *b, fy_err *e)
 {
     struct stat st;
-    b->fd = open(b->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (b->fd < 0 || fstat(b->fd, &st) != 0)
+    b->fd = fy_open_own(b->part, e);
+    if (b->fd < 0)
+        return -1;
+    if (fstat(b->fd, &st) != 0)
         return fy_fail_errno(e, "%s", b->part);
-    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > b->size)
+    if ((uint64_t)st.st_size > b->size)
         return fy_hub_blob_restart(b, e);
     b->bytes = (uint64_t)st.st_size;
     b->running = fy_hub_hash_new(strlen(b->hash), b->size, e);
@@ -182,8 +184,8 @@ int fy_hub_blob_end(fy_hub_blob *b, char *hex, fy_err *e)
         return -1;
     if (strcmp(hex, b->hash) != 0)
         return fy_hub_blob_restart(b, e) == 0 ? 1 : -1;
-    if (fsync(b->fd) != 0)
-        return fy_fail_errno(e, "%s", b->part);
+    if (fy_sync_fd(b->fd, b->part, e) != 0)
+        return -1;
     if (rename(b->part, b->path) != 0)
         return fy_fail_errno(e, "%s", b->path);
     fy_sync_dir_of(b->path);

@@ -62,7 +62,9 @@ int fy_out_size(const fy_out *o, uint64_t *size, fy_err *e);
 /* Cuts, or grows and reserves the space. */
 int fy_out_resize(fy_out *o, uint64_t size, fy_err *e);
 int fy_out_pread(const fy_out *o, void *p, size_t n, uint64_t off, fy_err *e);
-int fy_out_sync(fy_out *o, fy_err *e); /* what was written before is on the disk */
+/* What was written before is on the disk. most_ms 0: may be interrupted; else not, but gives up
+ * after so long. FY_EINTR in both cases. */
+int fy_out_sync(fy_out *o, int most_ms, fy_err *e);
 /* Closes, the .part file stays; frees `o`. NULL is fine. */
 void fy_out_leave(fy_out *o);
 /* Bytes of disk that the .part file of this output takes now: free again once it is opened. */
@@ -81,9 +83,11 @@ void fy_out_begin_sync(fy_out *o, uint64_t off, uint64_t n);
 void fy_flush_behind(int fd, uint64_t at, size_t n);
 void fy_out_flush_behind(fy_out *o, uint64_t at, size_t n);
 
-/* fsync, rename to the final name, fsync of the directory; frees `o` in every case.
- * On failure the .part file is removed. */
+/* Flush, rename to the final name, fsync of the directory; frees `o` in every case. On failure,
+ * and when interrupted, the .part file is removed. */
 int fy_out_commit(fy_out *o, fy_err *e);
+/* The same right after fy_out_sync: cannot be interrupted. */
+int fy_out_finish(fy_out *o, fy_err *e);
 
 /* Closes and removes the .part file, frees `o`. NULL is fine. */
 void fy_out_abort(fy_out *o);
@@ -94,6 +98,17 @@ void fy_out_unlink_all(void);
 
 /* Whole small file in one call, through fy_out. */
 int fy_file_write(const char *path, const void *p, size_t n, fy_err *e);
+
+/* Opens a file that a run fills under a provisional name, for reading and writing: a new one, or
+ * what an earlier run left. Refused is what somebody else could write to or read from later, or
+ * made us overwrite: links, a file with several names, one of another user (unless the directory is
+ * that user's too: then so is everything in it). The descriptor, or -1. */
+int fy_open_own(const char *path, fy_err *e);
+/* The same check for a file or directory that is open already. */
+int fy_check_own(int fd, const char *path, fy_err *e);
+
+/* fsync, of large files in steps between which it can be interrupted. */
+int fy_sync_fd(int fd, const char *name, fy_err *e);
 
 /* All n bytes at the descriptor's position; `name` is for the message. */
 int fy_write_all(int fd, const void *p, size_t n, const char *name, fy_err *e);

@@ -12,8 +12,3 @@ void fy_progress_add(fy_progress *p, uint64_t bytes)
     if (p->show != NULL)
         p->show(p);
 }
-
-int fy_check_interrupt(fy_err *e)
-{
-    return fy_interrupted ? fy_fail(e, FY_EINTR, "interrupted") : 0;
-}

@@ -25,7 +25,10 @@ void fy_progress_add(fy_progress *p, uint64_t bytes); /* p may be NULL */
 
 extern volatile sig_atomic_t fy_interrupted;
 
-/* 0, or -1 with FY_EINTR once fy_interrupted is set. */
-int fy_check_interrupt(fy_err *e);
+/* 0, or -1 with FY_EINTR once fy_interrupted is set. Cheap enough for every turn of a loop. */
+static inline int fy_check_interrupt(fy_err *e)
+{
+    return fy_interrupted ? fy_fail(e, FY_EINTR, "interrupted") : 0;
+}
 
 #endif

@@ -20,6 +20,7 @@
 #define BUFFERS_BYTES    (24u << 20) /* of all threads together, unless a single row is larger */
 #define BUFFER_ALIGNMENT 64
 #define MARK_MS          250 /* between two marks of the journal: what a power cut may cost */
+#define LEAVE_MS         100 /* for a last mark of what was interrupted */
 #define NO_PIECE         UINT64_MAX
 
 /* --- sizes and header ------------------------------------------------------------------------- */
@@ -324,14 +325,14 @@ static uint64_t n_done(const job *j)
 }
 
 /* First the data, then the word that it is there. */
-static int mark(job *j, uint64_t done, fy_err *e)
+static int mark(job *j, uint64_t done, int most_ms, fy_err *e)
 {
     if (done <= j->journal.done)
         return 0;
     const uint32_t first = j->w->tensor[tensor_of(j, j->journal.done)]->file,
                    last = j->w->tensor[tensor_of(j, done - 1)]->file;
     for (uint32_t f = first; f <= last; f++) {
-        if (fy_out_sync(j->out[f], e) != 0)
+        if (fy_out_sync(j->out[f], most_ms, e) != 0)
             return -1;
     }
     return fy_journal_mark(&j->journal, j->out[0], done, e);
@@ -354,7 +355,7 @@ static void *keep_journal(void *ctx)
         const uint64_t done = n_done(j);
         pthread_mutex_unlock(&j->lock);
         fy_err e = {0};
-        if (mark(j, done, &e) != 0)
+        if (mark(j, done, 0, &e) != 0)
             fail(j, &e);
         pthread_mutex_lock(&j->lock);
     }
@@ -490,8 +491,8 @@ static int open_files(job *j, const char *path, fy_err *e)
 static int commit(job *j, fy_err *e)
 {
     const size_t n = j->w->n_files;
-    for (size_t f = 0; f < n && (n > 1 || j->kept); f++) {
-        if (fy_out_sync(j->out[f], e) != 0)
+    for (size_t f = 0; f < n; f++) {
+        if (fy_out_sync(j->out[f], 0, e) != 0)
             return -1;
     }
     if (j->kept && fy_out_resize(j->out[0], file_bytes(j->w, 0), e) != 0)
@@ -499,17 +500,21 @@ static int commit(job *j, fy_err *e)
     for (size_t f = n; f-- > 0;) {
         fy_out *out = j->out[f];
         j->out[f] = NULL;
-        if (fy_out_commit(out, e) != 0)
+        if (fy_out_finish(out, e) != 0)
             return -1;
     }
     return 0;
 }
 
-/* What was done stays for another process, unless that is nothing. */
+/* What was done stays for another process, unless that is nothing: up to the last mark where the
+ * disk is too slow for one more. */
 static bool leave(job *j, fy_err *e)
 {
-    const uint64_t done = n_done(j);
-    if (!j->kept || e->code != FY_EINTR || done == 0 || mark(j, done, NULL) != 0)
+    if (!j->kept || e->code != FY_EINTR)
+        return false;
+    mark(j, n_done(j), LEAVE_MS, NULL);
+    const uint64_t done = j->journal.done;
+    if (done == 0)
         return false;
     *e = (fy_err){0};
     fy_fail(

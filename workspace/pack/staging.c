@@ -49,7 +49,7 @@ static int sync_one(const char *path, const struct stat *st, int flag, struct FT
         return errno == EACCES
                    ? 0
                    : -1; /* a linked file that we may not read: its owner has flushed it */
-    int rc = fsync(fd);
+    int rc = fy_sync_fd(fd, path, NULL);
     int err = errno;
     close(fd);
     errno = err;
@@ -128,6 +128,8 @@ static int lock_part(fy_staging *s, bool *is_new, fy_err *e)
     s->fd = open(s->part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (s->fd < 0)
         return fy_fail_errno(e, "%s: cannot open the directory", s->part);
+    if (!*is_new && fy_check_own(s->fd, s->part, e) != 0)
+        return -1;
     struct stat by_fd, by_name;
     if (flock(s->fd, LOCK_EX | LOCK_NB) != 0)
         return errno == EWOULDBLOCK

@@ -283,7 +283,7 @@ static void an_output_that_is_left_is_found_again(void **state)
     assert_non_null(o);
     assert_int_equal(fy_out_resize(o, 100000, &e), 0);
     assert_int_equal(fy_out_pwrite(o, "there", 5, 1000, &e), 0);
-    assert_int_equal(fy_out_sync(o, &e), 0);
+    assert_int_equal(fy_out_sync(o, 0, &e), 0);
     fy_out_unlink_all(); /* not this one */
     fy_out_leave(o);
     fy_out_leave(NULL);
@@ -327,6 +327,66 @@ static void only_regular_files_are_replaced(void **state)
     assert_int_equal(e.code, FY_EIO);
     assert_false(fy_file_exists(path_of("target")));
     assert_int_equal(unlink(path_of("link.part")), 0);
+}
+
+static void a_part_with_a_second_name_is_refused(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    assert_int_equal(fy_file_write(path_of("precious"), "mine", 4, &e), 0);
+    char *other = fy_path_join(dir, "linked.part");
+    assert_int_equal(link(path_of("precious"), other), 0);
+    assert_null(fy_out_open(path_of("linked"), 0, &e));
+    assert_int_equal(e.code, FY_EIO);
+    assert_non_null(strstr(e.msg, "linked.part: has 2 names"));
+    assert_content("precious", "mine");
+    unlink(other);
+    free(other);
+}
+
+static void a_part_of_another_user_is_refused(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    if (geteuid() != 0)
+        skip(); /* nobody else can give a file away */
+    assert_int_equal(close(open(path_of("theirs.part"), O_CREAT | O_WRONLY, 0666)), 0);
+    assert_int_equal(chown(path_of("theirs.part"), 65534, 65534), 0);
+    assert_null(fy_out_open(path_of("theirs"), 0, &e));
+    assert_int_equal(e.code, FY_EIO);
+    assert_non_null(strstr(e.msg, "theirs.part: belongs to another user (uid 65534)"));
+    assert_null(fy_out_open_kept(path_of("theirs"), NULL));
+    assert_true(fy_file_exists(path_of("theirs.part"))); /* it is not ours to remove */
+
+    /* whose directory it is could replace what we write anyway */
+    assert_int_equal(chown(dir, 65534, 65534), 0);
+    fy_out *o = fy_out_open(path_of("theirs"), 0, NULL);
+    assert_int_equal(chown(dir, 0, 0), 0);
+    assert_non_null(o);
+    fy_out_abort(o);
+}
+
+/* A file of more than one step; what is flushed at once cannot be interrupted. */
+static void flushing_can_be_interrupted_between_steps(void **state)
+{
+    (void)state;
+    for (int large = 0; large < 2; large++) {
+        fy_err e = {0};
+        fy_out *o = fy_out_open(path_of("flushed"), 0, &e);
+        assert_int_equal(fy_out_pwrite(o, "x", 1, large ? (uint64_t)200 << 20 : 0, &e), 0);
+        fy_interrupted = 1;
+        assert_int_equal(fy_out_sync(o, 0, &e), large ? -1 : 0);
+        assert_int_equal(e.code, large ? FY_EINTR : FY_OK);
+        assert_int_equal(fy_out_sync(o, 60000, NULL), 0); /* the time that is given is taken */
+        assert_int_equal(fy_out_commit(o, NULL), large ? -1 : 0);
+        assert_int_equal(fy_file_exists(path_of("flushed.part")), false);
+        fy_interrupted = 0;
+    }
+    assert_content("flushed", "x");
+    fy_out *o = fy_out_open(path_of("flushed"), (uint64_t)200 << 20, NULL);
+    fy_interrupted = 1;
+    assert_int_equal(fy_out_finish(o, NULL), 0);
+    fy_interrupted = 0;
 }
 
 static void a_full_disk_is_an_error_of_its_own(void **state)
@@ -406,6 +466,9 @@ int main(void)
         cmocka_unit_test(a_dying_process_can_remove_what_it_has_begun),
         cmocka_unit_test(an_output_that_is_left_is_found_again),
         cmocka_unit_test(only_regular_files_are_replaced),
+        cmocka_unit_test(a_part_with_a_second_name_is_refused),
+        cmocka_unit_test(a_part_of_another_user_is_refused),
+        cmocka_unit_test(flushing_can_be_interrupted_between_steps),
         cmocka_unit_test(a_full_disk_is_an_error_of_its_own),
         cmocka_unit_test(directories_are_made_with_their_parents),
         cmocka_unit_test(paths_join_and_split),

@@ -6,12 +6,70 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+
 #include "base/file.h"
 #include "format/gguf_write.h"
+
+/* --- a slow disk: these stand in for the C library's -------------------------------------------
+ * What is written costs nothing; what is waited for costs its bytes. */
+
+static _Atomic uint64_t disk_rate; /* bytes per second; 0: the disk of this machine */
+static _Atomic uint64_t disk_dirty;
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void wait_for_disk(uint64_t most)
+{
+    const uint64_t dirty = disk_dirty, n = dirty < most ? dirty : most;
+    const double end = now_s() + (double)n / (double)disk_rate;
+    while (now_s() < end)
+        usleep(1000);
+    atomic_fetch_sub(&disk_dirty, n);
+}
+
+ssize_t pwrite(int fd, const void *p, size_t n, off_t off)
+{
+    static ssize_t (*next)(int, const void *, size_t, off_t);
+    if (next == NULL)
+        *(void **)&next = dlsym(RTLD_NEXT, "pwrite");
+    if (disk_rate > 0)
+        atomic_fetch_add(&disk_dirty, n);
+    return next(fd, p, n, off);
+}
+
+int sync_file_range(int fd, off_t off, off_t n, unsigned flags)
+{
+    (void)fd, (void)off;
+    if (disk_rate > 0 && (flags & SYNC_FILE_RANGE_WAIT_AFTER))
+        wait_for_disk((uint64_t)n);
+    return 0;
+}
+
+int fdatasync(int fd)
+{
+    (void)fd;
+    if (disk_rate > 0)
+        wait_for_disk(UINT64_MAX);
+    return 0;
+}
+
+int fsync(int fd)
+{
+    return fdatasync(fd);
+}
 
 static char dir[64];
 
@@ -263,6 +321,55 @@ static void split_files_are_gone_on_with(void **state)
     }
 }
 
+static int fill_nothing(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
+                        fy_err *e)
+{
+    (void)user, (void)i, (void)row, (void)n_rows, (void)out, (void)thread, (void)e;
+    return 0;
+}
+
+static void *interrupt_later(void *until_s)
+{
+    while (now_s() < *(const double *)until_s)
+        usleep(1000);
+    fy_interrupted = 1;
+    return NULL;
+}
+
+/* 400 MB are made at once and the disk takes 100 MB a second: nearly all of it waits for the disk
+ * when the interrupt comes. */
+static void an_interrupt_does_not_wait_for_a_slow_disk(void **state)
+{
+    (void)state;
+    for (int kept = 0; kept < 2; kept++) {
+        fy_err e = {0};
+        const uint64_t ne[2] = {1024, 100 << 10};
+        fy_gguf_writer *w = fy_gguf_writer_new(&e);
+        assert_non_null(w);
+        assert_int_equal(fy_gguf_add_tensor(w, "t", FY_F32, 2, ne, &e), 0);
+        fy_pool *pool = fy_pool_new(2, &e);
+        pthread_t interrupter;
+        double at = now_s() + 0.6;
+        assert_int_equal(pthread_create(&interrupter, NULL, interrupt_later, &at), 0);
+        disk_rate = 100 << 20;
+        disk_dirty = 0;
+        const int rc = kept ? fy_gguf_write_resumed(w, in_dir("slow"), FY_SPAN("x\n"), fill_nothing,
+                                                    NULL, pool, NULL, &e)
+                            : fy_gguf_write(w, in_dir("slow"), fill_nothing, NULL, pool, NULL, &e);
+        const double late = now_s() - at;
+        pthread_join(interrupter, NULL);
+        disk_rate = 0;
+        fy_interrupted = 0;
+        assert_int_equal(rc, -1);
+        assert_int_equal(e.code, FY_EINTR);
+        if (late > 0.3)
+            fail_msg("%s: ended %.2f s after the interrupt", kept ? "kept" : "plain", late);
+        fy_pool_free(pool);
+        fy_gguf_writer_free(w);
+        remove_all((const char *[]){"slow.part", NULL});
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +378,7 @@ int main(void)
         cmocka_unit_test(an_error_leaves_nothing),
         cmocka_unit_test(a_writer_that_keeps_nothing_replaces_what_is_left),
         cmocka_unit_test(split_files_are_gone_on_with),
+        cmocka_unit_test(an_interrupt_does_not_wait_for_a_slow_disk),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
