@@ -9,14 +9,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static fy_choice_cleaner *cleaner;
-    if (cleaner == NULL)
-        cleaner = fy_choice_cleaner_new(NULL);
     fy_choice_item item = {0};
     fy_err e = {0};
-    if (cleaner == NULL)
-        abort();
-    if (fy_choice_read(cleaner, (fy_span){(const char *)data, size}, &item, &e) != 0) {
+    if (fy_choice_read((fy_span){(const char *)data, size}, &item, &e) != 0) {
         if (e.code == FY_OK || e.msg[0] == '\0')
             abort();
     } else {

@@ -1,3 +1,4 @@
+/* Reading one line of a multiple choice file. */
 #include "cli/measure/choice_item.h"
 
 #include <jansson.h>
@@ -6,43 +7,6 @@
 
 #include "cli/measure/eval_items.h"
 #include "model/template/template.h"
-
-/* Python's capitalize and strip are those of the template language. */
-struct fy_choice_cleaner {
-    fy_template *query, *ending; /* owned */
-    fy_template_vars *vars;      /* owned */
-    fy_str buffer;
-};
-
-fy_choice_cleaner *fy_choice_cleaner_new(fy_err *e)
-{
-    fy_choice_cleaner *c = calloc(1, sizeof *c);
-    if (c == NULL) {
-        fy_nomem(e);
-        return NULL;
-    }
-    c->query = fy_template_parse(
-        FY_SPAN("{{ (activity_label + ': ' + ctx_a + ' ' + ctx_b.capitalize()).strip()"
-                ".replace(' [title]', '. ') }}"),
-        e);
-    c->ending = fy_template_parse(FY_SPAN("{{ ending.strip().replace(' [title]', '. ') }}"), e);
-    c->vars = fy_template_vars_new(e);
-    if (c->query != NULL && c->ending != NULL && c->vars != NULL)
-        return c;
-    fy_choice_cleaner_free(c);
-    return NULL;
-}
-
-void fy_choice_cleaner_free(fy_choice_cleaner *c)
-{
-    if (c == NULL)
-        return;
-    fy_template_free(c->query);
-    fy_template_free(c->ending);
-    fy_template_vars_free(c->vars);
-    fy_str_release(&c->buffer);
-    free(c);
-}
 
 size_t fy_choice_length(fy_span text)
 {
@@ -85,13 +49,41 @@ static void put_unbracketed(fy_span s, fy_str *out)
     }
 }
 
-static int clean(fy_choice_cleaner *c, const fy_template *t, fy_str *out, fy_err *e)
+/* Appends a text of HellaSwag as lm-evaluation-harness cleans it:
+ * text.strip().replace(" [title]", ". "), then without brackets. */
+static int clean(fy_span text, fy_str *out, fy_err *e)
 {
-    fy_str_clear(&c->buffer);
-    if (fy_template_render(t, c->vars, &c->buffer, e) != 0)
-        return -1;
-    put_unbracketed((fy_span){fy_str_z(&c->buffer), c->buffer.len}, out);
-    return c->buffer.oom || out->oom ? fy_nomem(e) : 0;
+    const fy_span title = FY_SPAN(" [title]");
+    fy_str titled = {0};
+    text = fy_text_strip(text);
+    for (const char *found; text.len > 0; text.len -= title.len, text.ptr += title.len) {
+        found = memmem(text.ptr, text.len, title.ptr, title.len);
+        const size_t plain = found != NULL ? (size_t)(found - text.ptr) : text.len;
+        fy_str_add(&titled, text.ptr, plain);
+        text = (fy_span){text.ptr + plain, text.len - plain};
+        if (found == NULL)
+            break;
+        fy_str_puts(&titled, ". ");
+    }
+    put_unbracketed((fy_span){fy_str_z(&titled), titled.len}, out);
+    const bool oom = titled.oom || out->oom;
+    fy_str_release(&titled);
+    return oom ? fy_nomem(e) : 0;
+}
+
+/* activity_label + ": " + ctx_a + " " + ctx_b.capitalize(), cleaned. */
+static int clean_query(const fy_span parts[3], fy_str *out, fy_err *e)
+{
+    fy_str joined = {0};
+    fy_str_add(&joined, parts[0].ptr, parts[0].len);
+    fy_str_puts(&joined, ": ");
+    fy_str_add(&joined, parts[1].ptr, parts[1].len);
+    fy_str_putc(&joined, ' ');
+    fy_text_capitalize(parts[2], &joined);
+    const int rc =
+        joined.oom ? fy_nomem(e) : clean((fy_span){fy_str_z(&joined), joined.len}, out, e);
+    fy_str_release(&joined);
+    return rc;
 }
 
 /* The first of the members that is there. */
@@ -105,21 +97,20 @@ static const json_t *member(const json_t *object, const char *const *names, cons
     return j;
 }
 
-static int read_query(fy_choice_cleaner *c, const json_t *object, bool hellaswag, fy_str *out,
-                      fy_err *e)
+static int read_query(const json_t *object, bool hellaswag, fy_str *out, fy_err *e)
 {
     static const char *const plain[] = {"query", "ctx", "context", NULL};
-    static const char *const parts[] = {"activity_label", "ctx_a", "ctx_b"};
+    static const char *const names[] = {"activity_label", "ctx_a", "ctx_b"};
     const char *name = NULL;
-    for (size_t i = 0; hellaswag && i < sizeof parts / sizeof parts[0]; i++) {
-        const json_t *j = json_object_get(object, parts[i]);
+    fy_span parts[3];
+    for (size_t i = 0; hellaswag && i < 3; i++) {
+        const json_t *j = json_object_get(object, names[i]);
         if (!json_is_string(j))
-            return fy_fail(e, FY_EFORMAT, "\"%s\" is not a string", parts[i]);
-        if (fy_template_set_string(c->vars, parts[i], text_of(j), e) != 0)
-            return -1;
+            return fy_fail(e, FY_EFORMAT, "\"%s\" is not a string", names[i]);
+        parts[i] = text_of(j);
     }
     if (hellaswag)
-        return clean(c, c->query, out, e);
+        return clean_query(parts, out, e);
     const json_t *j = member(object, plain, &name);
     if (!json_is_string(j))
         return fy_fail(e, FY_EFORMAT,
@@ -129,14 +120,12 @@ static int read_query(fy_choice_cleaner *c, const json_t *object, bool hellaswag
     return out->oom ? fy_nomem(e) : 0;
 }
 
-static int read_choice(fy_choice_cleaner *c, const json_t *j, bool hellaswag, size_t nth,
-                       fy_str *out, fy_err *e)
+static int read_choice(const json_t *j, bool hellaswag, size_t nth, fy_str *out, fy_err *e)
 {
     if (!json_is_string(j))
         return fy_fail(e, FY_EFORMAT, "choice %zu is not a string", nth);
     if (hellaswag) {
-        if (fy_template_set_string(c->vars, "ending", text_of(j), e) != 0 ||
-            clean(c, c->ending, out, e) != 0)
+        if (clean(text_of(j), out, e) != 0)
             return -1;
     } else {
         fy_str_add(out, json_string_value(j), json_string_length(j));
@@ -146,8 +135,7 @@ static int read_choice(fy_choice_cleaner *c, const json_t *j, bool hellaswag, si
     return out->len > 0 ? 0 : fy_fail(e, FY_EFORMAT, "choice %zu is empty", nth);
 }
 
-static int read_choices(fy_choice_cleaner *c, const json_t *object, bool hellaswag,
-                        fy_choice_item *out, fy_err *e)
+static int read_choices(const json_t *object, bool hellaswag, fy_choice_item *out, fy_err *e)
 {
     static const char *const names[] = {"choices", "endings", NULL};
     const char *name = NULL;
@@ -161,7 +149,7 @@ static int read_choices(fy_choice_cleaner *c, const json_t *object, bool hellasw
         return fy_nomem(e);
     out->n_choices = json_array_size(list);
     for (size_t i = 0; i < out->n_choices; i++) {
-        if (read_choice(c, json_array_get(list, i), hellaswag, i, &out->choices[i], e) != 0)
+        if (read_choice(json_array_get(list, i), hellaswag, i, &out->choices[i], e) != 0)
             return -1;
     }
     return 0;
@@ -190,7 +178,7 @@ static int read_label(const json_t *object, fy_choice_item *out, fy_err *e)
     return 0;
 }
 
-int fy_choice_read(fy_choice_cleaner *c, fy_span line, fy_choice_item *out, fy_err *e)
+int fy_choice_read(fy_span line, fy_choice_item *out, fy_err *e)
 {
     json_t *j = fy_eval_line_json(line, e);
     if (j == NULL)
@@ -198,9 +186,9 @@ int fy_choice_read(fy_choice_cleaner *c, fy_span line, fy_choice_item *out, fy_e
     const bool hellaswag = json_object_get(j, "activity_label") != NULL &&
                            json_object_get(j, "ctx_a") != NULL &&
                            json_object_get(j, "ctx_b") != NULL;
-    int rc = read_query(c, j, hellaswag, &out->query, e);
+    int rc = read_query(j, hellaswag, &out->query, e);
     if (rc == 0)
-        rc = read_choices(c, j, hellaswag, out, e);
+        rc = read_choices(j, hellaswag, out, e);
     if (rc == 0)
         rc = read_label(j, out, e);
     json_decref(j);

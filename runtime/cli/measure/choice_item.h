@@ -21,13 +21,8 @@ typedef struct {
     size_t n_choices, label;
 } fy_choice_item;
 
-/* How a text of HellaSwag is cleaned: a parsed template and a buffer. */
-typedef struct fy_choice_cleaner fy_choice_cleaner;
-fy_choice_cleaner *fy_choice_cleaner_new(fy_err *e);
-void fy_choice_cleaner_free(fy_choice_cleaner *c); /* NULL is fine */
-
 /* FY_EFORMAT names the member. Release in every case; zero-initialise. */
-int fy_choice_read(fy_choice_cleaner *c, fy_span line, fy_choice_item *out, fy_err *e);
+int fy_choice_read(fy_span line, fy_choice_item *out, fy_err *e);
 void fy_choice_release(fy_choice_item *item);
 
 /* Code points of UTF-8. */

@@ -3,8 +3,7 @@
 
 /* What has been answered so far. */
 typedef struct {
-    fy_choice_cleaner *cleaner; /* owned */
-    json_t *results;            /* owned; an entry for each item; NULL: not asked for */
+    json_t *results; /* owned; an entry for each item; NULL: not asked for */
     uint64_t n_right, n_right_by_length;
 } choices;
 
@@ -69,7 +68,7 @@ static int score(void *user, fy_eval_scorer *s, fy_span line, bool *cut, fy_err 
     choices *c = user;
     fy_choice_item item = {0};
     json_t *logprobs = c->results != NULL ? json_array() : NULL;
-    int rc = fy_choice_read(c->cleaner, line, &item, e);
+    int rc = fy_choice_read(line, &item, e);
     if (rc == 0)
         rc = score_item(c, s, &item, logprobs, cut, e);
     json_decref(logprobs);
@@ -99,14 +98,13 @@ static int show_json(const void *user, uint64_t n, json_t *into)
 
 int fy_eval_choices_run(const fy_eval_items *o, fy_model *m, const fy_session_params *p, fy_err *e)
 {
-    choices c = {.cleaner = fy_choice_cleaner_new(e), .results = o->json ? json_array() : NULL};
+    choices c = {.results = o->json ? json_array() : NULL};
     const fy_eval_measure measure = {score, show, show_json, "choices", &c};
     int rc = -1;
     if (o->json && c.results == NULL)
         fy_nomem(e);
-    else if (c.cleaner != NULL)
+    else
         rc = fy_eval_items_run(o, &measure, m, p, e);
     json_decref(c.results);
-    fy_choice_cleaner_free(c.cleaner);
     return rc;
 }

@@ -9,22 +9,6 @@
 
 #include "cli/measure/choice_item.h"
 
-static fy_choice_cleaner *cleaner;
-
-static int set_up(void **state)
-{
-    (void)state;
-    cleaner = fy_choice_cleaner_new(NULL);
-    return cleaner != NULL ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    fy_choice_cleaner_free(cleaner);
-    return 0;
-}
-
 static void texts_of_the_plain_form_are_as_they_are(void **state)
 {
     (void)state;
@@ -36,7 +20,7 @@ static void texts_of_the_plain_form_are_as_they_are(void **state)
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         fy_choice_item item = {0};
-        assert_int_equal(fy_choice_read(cleaner, fy_span_of(lines[i]), &item, NULL), 0);
+        assert_int_equal(fy_choice_read(fy_span_of(lines[i]), &item, NULL), 0);
         assert_string_equal(fy_str_z(&item.query), " a [b]  c ");
         assert_int_equal(item.n_choices, 2);
         assert_string_equal(fy_str_z(&item.choices[0]), "x [y]");
@@ -71,7 +55,7 @@ static void hellaswag_is_cleaned_as_the_harness_does(void **state)
                  "{\"activity_label\": \"Act\", \"ctx_a\": \"%s\", \"ctx_b\": \"%s\", \"ctx\": 0, "
                  "\"endings\": [\"no\", \"%s\"], \"label\": \"0\"}",
                  cases[i].a, cases[i].b, cases[i].ending);
-        int rc = fy_choice_read(cleaner, fy_span_of(line), &item, &e);
+        int rc = fy_choice_read(fy_span_of(line), &item, &e);
         if (cases[i].cleaned == NULL) {
             assert_int_equal(rc, -1);
             assert_string_equal(e.msg, "choice 1 is empty");
@@ -93,7 +77,7 @@ static void what_is_no_item_is_refused_by_name(void **state)
         {"", "not JSON"},
         {"no", "not JSON"},
         {"[1]", "expected a JSON object"},
-        {"{\"query\": \"a\", \"query\": \"b\"}", "duplicate"},
+        {"{\"query\": \"a\", \"query\": \"b\"}", "second key"},
         {"{\"choices\": [\"a\", \"b\"], \"gold\": 0}", "no \"query\""},
         {"{\"query\": 1, \"choices\": [\"a\", \"b\"], \"gold\": 0}", "is not a string"},
         {"{\"query\": \"q\", \"gold\": 0}", "an array of two strings or more"},
@@ -119,14 +103,13 @@ static void what_is_no_item_is_refused_by_name(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_choice_item item = {0};
         fy_err e = {0};
-        assert_int_equal(fy_choice_read(cleaner, fy_span_of(cases[i].line), &item, &e), -1);
+        assert_int_equal(fy_choice_read(fy_span_of(cases[i].line), &item, &e), -1);
         if (strstr(e.msg, cases[i].message) == NULL)
             fail_msg("%s: %s", cases[i].line, e.msg);
         fy_choice_release(&item);
     }
     fy_choice_item item = {0};
-    assert_int_equal(fy_choice_read(cleaner, (fy_span){"{\"query\": \"a\0\"}", 14}, &item, NULL),
-                     -1);
+    assert_int_equal(fy_choice_read((fy_span){"{\"query\": \"a\0\"}", 14}, &item, NULL), -1);
     fy_choice_release(&item);
 }
 
@@ -145,5 +128,5 @@ int main(void)
         cmocka_unit_test(what_is_no_item_is_refused_by_name),
         cmocka_unit_test(a_length_is_in_characters),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
