@@ -73,7 +73,7 @@ ifneq ($(WERROR),)
   WARN += -Werror
 endif
 
-# (-g1: files, lines and functions, for profiles and backtraces; variables are MODE=debug's)
+# (-g1: files, lines and functions, for profiles and backtraces; MODE=debug adds variables)
 OPT_release := -O2 -g1
 OPT_debug := -O0 -g3 -DFY_ARENA_BLOCK=512
 OPT_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -DFY_ARENA_BLOCK=512
@@ -148,11 +148,11 @@ $B/flags: FORCE
 	$(Q)printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $@
 FORCE:
 
-# The file's suffix picks the instruction set, and only there.
+# The suffix of a file picks its instruction set. Nothing else does.
 %_avx2.o: ISA_FLAGS := -mavx2 -mfma -mf16c
 %_avxvnni.o: ISA_FLAGS := -mavx2 -mfma -mf16c -mavxvnni
 %_avx512.o: ISA_FLAGS := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
-# (tuned for a core that is limited by latencies: by llvm-mca half the cycles of a tile on Cortex-A55)
+# (Tuned for latency-bound cores: llvm-mca gives half the cycles per tile on Cortex-A55.)
 %_dotprod.o: ISA_FLAGS := -march=armv8.2-a+dotprod -mtune=cortex-a76
 %_i8mm.o: ISA_FLAGS := -march=armv8.2-a+dotprod+i8mm
 
@@ -160,7 +160,7 @@ $B/%.o: %.c $B/flags
 	$(Q)mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
 
-# The chips and recipes of workspace/data, compiled in. The directories are there for files that go away.
+# The chips and recipes of workspace/data, compiled in. The directories are prerequisites so that removed files are noticed.
 $B/workspace/data_array.c: scripts/embed.sh $(DATA_FILES) workspace/data workspace/data/recipes
 	$(Q)mkdir -p $(@D)
 	$(call say,EMBED,$@)scripts/embed.sh workspace/data $(DATA_FILES) > $@
@@ -177,7 +177,7 @@ $B/ferry: $B/runtime/cli/main.o $(LIB)
 
 # --- the library for other programs (runtime/ferry.h) --------------------------------------------------------------
 
-# Objects of their own: position independent, without assertions, nothing visible but what ferry.h declares.
+# Separate objects: position independent, without assertions; only what ferry.h declares is visible.
 PIC_FLAGS := -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -DNDEBUG
 API_OBJS := $(API_SRCS:%.c=$B/pic/%.o)
 ENGINE_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/bundle/% runtime/kernels/kernel_vectors.c,$(RT_SRCS))
@@ -192,7 +192,7 @@ $B/pic/%.o: %.c $B/flags
 	$(Q)mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) $(PIC_FLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
 
-# The linker takes from here what the public functions need.
+# The linker takes what the public functions need.
 $(ENGINE): $(ENGINE_SRCS:%.c=$B/pic/%.o)
 	$(Q)rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $^
@@ -202,7 +202,7 @@ $B/lib/libferry.so.0: $(API_OBJS) $(ENGINE) runtime/ferry.map
 	$(call say,LD,$@)$(CC) $(filter-out -static,$(ALL_LDFLAGS)) -shared -Wl,-soname,$(@F) -Wl,-z,defs -Wl,--gc-sections \
 	  -Wl,--version-script=runtime/ferry.map -o $@ $(API_OBJS) $(ENGINE) -Wl,--as-needed $(DEP_LIBS) -lm
 
-# One object, in which everything else is local: no name of ours can meet one of the program's.
+# One object in which everything else is local: our names cannot clash with the program's.
 $B/lib/libferry.a: $(API_OBJS) $(ENGINE)
 	$(Q)mkdir -p $(@D)
 	$(Q)rm -f $@
@@ -223,9 +223,9 @@ $B/tests/replay/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay_main.o $(LIB)
 	$(Q)mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
 
-# The kernels for instructions that this machine may lack, once more, over an emulation of them (SIMDe). Their names get
-# a suffix. The same objects serve every MODE: kcheck guards their buffers, and a compiler that optimizes, describes or
-# sanitizes what SIMDe makes of them takes up to a minute a file.
+# The kernels for instructions that this machine may lack, compiled again over an emulation (SIMDe); their names get a
+# suffix. The same objects serve every MODE: kcheck guards their buffers, and optimizing or sanitizing SIMDe's code takes up
+# to a minute a file.
 ifeq ($(MACHINE),x86_64)
 EMULATED_DIR := build/$(TARGET)/emulated
 EMULATED := $(patsubst %.c,$(EMULATED_DIR)/%.o,$(sort $(wildcard runtime/kernels/x86/*_avx512.c runtime/kernels/x86/*_avxvnni.c)))
@@ -249,7 +249,7 @@ $B/tests/kcheck/kcheck: $(patsubst %.c,$B/%.o,$(filter-out tests/kcheck/kernel_c
 
 # --- tests -----------------------------------------------------------------------------------------------------
 
-# What tests/run.sh runs; each item is a command that speaks TAP.
+# Items for tests/run.sh: each is a command that prints TAP.
 REPLAY_ITEMS = $(foreach r,$(REPLAYS),"$(r) tests/fuzz/corpus/$(patsubst fuzz_%,%,$(notdir $(r)))")
 CHECK_ITEMS = scripts/check_source.sh $(UNITS) $(REPLAY_ITEMS) $B/tests/kcheck/kcheck \
               $(sort $(wildcard tests/cli/*.sh))
@@ -266,7 +266,7 @@ programs: $(PROGRAMS) $B/ferry
 check: all programs
 	@tests/run.sh $(CHECK_ITEMS)
 
-# One more than there are cores: many a test waits for a process of its own, a phone's above all.
+# One more than there are cores: many tests wait for a process of their own, such as the emulated phone.
 TEST_JOBS ?= $(shell echo $$(($$(nproc) + 1)))
 ASAN_UNITS = $(subst $B/,build/host/asan/,$(UNITS)) $(subst $B/,build/host/asan/,$(REPLAY_ITEMS)) \
              build/host/asan/tests/kcheck/kcheck
@@ -275,9 +275,9 @@ TSAN_UNITS = $(patsubst %,build/host/tsan/tests/unit/%,base/test_thread format/t
                quantize/test_requantize)
 QEMU_LD = qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:build/sysroot/usr/lib/aarch64-linux-gnu
 ARM_UNITS = $(foreach u,$(ARM_UNIT_NAMES),"$(QEMU_LD) build/aarch64/release/tests/unit/$(u)")
-# `max` has every feature and runs every kernel in full. What is left for another CPU is that it picks kernels
-# whose instructions it has, and that their results are the same there. One without anything but NEON shows that of
-# every operation; the CPUs between differ from these two in the products only, which alone use more (kernel_list.h).
+# `max` has every feature and runs every kernel in full. The other CPUs show that a CPU picks only kernels whose
+# instructions it has, with the same results: cortex-a53, which has plain NEON, for every operation; the CPUs between for
+# the products, the only operations that use more (kernel_list.h).
 ARM_CPUS = max max,sve=off cortex-a76 neoverse-n1 cortex-a53
 ARM_KCHECK = $(foreach c,$(ARM_CPUS),"qemu-aarch64 -cpu $(c) build/aarch64/release/tests/kcheck/kcheck \
              $(if $(filter-out max,$(c)),--picked) $(if $(filter-out max cortex-a53,$(c)),--kernel matmul)")
@@ -287,7 +287,7 @@ ARM_UNIT_NAMES = base/test_hash bundle/test_public_key base/test_json base/test_
                  format/test_gguf model/test_sample model/test_sample_math model/test_sample_scan vocab/test_vocab
 TEST_SCRIPTS = $(filter-out tests/phone/phone.sh,$(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh tests/phone/*.sh)))
 
-# What takes long begins first, the longest first, so that no core waits for it at the end.
+# Long tests start first, the longest first, so that no core waits at the end.
 LONG = $(addprefix tests/,phone/selftest.sh golden/demo_models.sh e2e/compilers.sh phone/device.sh phone/push.sh \
        cli/docs.sh phone/adb_client.sh e2e/device_build.sh phone/doctor.sh e2e/workspace.sh phone/up.sh \
        e2e/same_everywhere.sh cli/selftest.sh e2e/memory.sh golden/families.sh e2e/chat.sh) \
@@ -363,7 +363,7 @@ bench-push: all $B/tests/bench/make_gguf $B/tests/phone/phone_adbd $B/tests/phon
 	@$(MAKE) --no-print-directory TARGET=aarch64
 	@tests/bench/push.sh
 
-# A plugin of QEMU's, and the device build with the names of its functions.
+# A QEMU plugin, and the device build with function names.
 $B/tests/bench/count_instructions.so: tests/bench/count_instructions.c $B/flags
 	$(Q)mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(ALL_CFLAGS) -fPIC -shared -fvisibility=hidden -o $@ $<

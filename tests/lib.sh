@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Helpers for tests written in bash: they speak TAP. Sourced; run with cwd = repository root.
+# Helpers for tests written in bash, which print TAP. Sourced; run with cwd = repository root.
 #   FERRY       the program under test (default build/ferry)
 #   FERRY_ARM   the arm64 program with its emulator
 #   REAL        third-party data: $FERRY_REAL, else ../shared/real; may be absent
@@ -71,8 +71,8 @@ make_package() {
     head -c 300000 /dev/urandom >"$qnn/tales_0.bin"
     head -c 100000 /dev/urandom >"$qnn/lm_head.bin"
 }
-# wait_written PID BYTES: until the process has written so much, or has ended. No clock: the moments are the same on a
-# slow machine.
+# wait_written PID BYTES: waits until the process has written BYTES, or has ended. It uses no clock, so a slow machine
+# stops at the same point.
 wait_written() {
     local key value n=0
     while [ "$n" -lt "$2" ]; do
@@ -83,8 +83,8 @@ wait_written() {
         [ "$n" != none ] || return 0
     done
 } 2>/dev/null
-# killed_after BYTES COMMAND...: -KILL when it has written so much. True when it was in time; its words go to $TMP/log, other
-# ends to $TMP/failed.
+# killed_after BYTES COMMAND...: sends SIGKILL when the command has written BYTES. True if that came before its end; stderr
+# goes to $TMP/log, other failures to $TMP/failed.
 killed_after() {
     local bytes=$1 pid status
     shift

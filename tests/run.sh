@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs tests that speak TAP and counts their results. Usage: tests/run.sh [-j N] ITEM...
-# An item is a shell command line; its name is what is printed. A program that dies, times out or reports nothing
+# Runs tests that print TAP and counts their results. Usage: tests/run.sh [-j N] ITEM...
+# An item is a shell command line, printed as its name. A program that dies, times out or reports nothing
 # counts as one failure. The last line is "N passed, N failed, N skipped"; exit 1 when anything failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -16,7 +16,7 @@ logs=build/test-logs
 rm -rf "$logs"
 mkdir -p "$logs"
 export CMOCKA_MESSAGE_OUTPUT=TAP
-# A test that calls make takes its variables from the make around it, but has no part in its jobs.
+# A test that calls make inherits the variables of the outer make, but not its job server.
 MAKEFLAGS=$(sed -E 's/(^| )(-j[0-9]*|--jobserver-[^ ]*)//g' <<<"${MAKEFLAGS-}")
 export MAKEFLAGS
 
@@ -41,7 +41,7 @@ run_one() { # INDEX COMMAND
         {
             echo "FAILED  $2  ${note}"
             grep -E '^not ok' "$log.out" | grep -v '# SKIP' | head -20 | sed 's/^/    /'
-            # The first failure is the cause of many a later one.
+            # The first failure often causes the later ones.
             awk '{ line[NR] = $0 } END {
                 for (i = 1; i <= NR; i++)
                     if (i <= 15 || i > NR - 15) print "    | " line[i]
@@ -77,7 +77,7 @@ if [ "$total_skipped" -gt 0 ]; then
     grep -hE '# SKIP' "$logs"/*.out | sed -E 's/^(not )?ok [0-9]+( -)? ?/    /' | sort | uniq -c | sort -rn | head -40
 fi
 if [ "$total_failed" -gt 0 ]; then
-    echo "failures, once more:"
+    echo "all failures again:"
     cat "$logs"/*.report
 fi
 echo "$total_passed passed, $total_failed failed, $total_skipped skipped"
