@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <zstd.h>
 
+#include "base/progress.h"
+
 #define JOB_BYTES  (2 << 20)
 #define WINDOW_LOG 21
 #define OUT_BYTES  ((size_t)1 << 17)
@@ -11,7 +13,8 @@ struct fy_zstd_out {
     ZSTD_CCtx *ctx;     /* owned */
     fy_zstd_sink *sink; /* with user */
     void *user;
-    char *buf; /* owned; OUT_BYTES */
+    char *buf;         /* owned; OUT_BYTES */
+    fy_zstd_out *next; /* abandoned before it */
 };
 
 /* Workers that stay below 100 MB together (measured with zstd 1.5.4: 5, 16 and 90 MB each). */
@@ -37,7 +40,7 @@ fy_zstd_out *fy_zstd_out_new(int level, int n_threads, fy_zstd_sink *sink, void 
         fy_nomem(e);
         return NULL;
     }
-    *z = (fy_zstd_out){ZSTD_createCCtx(), sink, user, malloc(OUT_BYTES)};
+    *z = (fy_zstd_out){ZSTD_createCCtx(), sink, user, malloc(OUT_BYTES), NULL};
     if (z->ctx == NULL || z->buf == NULL)
         fy_nomem(e);
     else if (set(z, ZSTD_c_compressionLevel, level, e) == 0 &&
@@ -85,10 +88,19 @@ int fy_zstd_out_end(fy_zstd_out *z, fy_err *e)
     return 0;
 }
 
+/* At level 19 a job takes a second, and zstd would wait for those that run. After Ctrl-C they are
+ * left to the end of the process: their buffers are their own. */
+static fy_zstd_out *abandoned;
+
 void fy_zstd_out_free(fy_zstd_out *z)
 {
     if (z == NULL)
         return;
+    if (fy_interrupted) {
+        z->next = abandoned;
+        abandoned = z;
+        return;
+    }
     ZSTD_freeCCtx(z->ctx);
     free(z->buf);
     free(z);
