@@ -282,7 +282,7 @@ ARM_CPUS = max max,sve=off cortex-a76 neoverse-n1 cortex-a53
 ARM_KCHECK = $(foreach c,$(ARM_CPUS),"qemu-aarch64 -cpu $(c) build/aarch64/release/tests/kcheck/kcheck \
              $(if $(filter-out max,$(c)),--picked) $(if $(filter-out max cortex-a53,$(c)),--kernel matmul)")
 MASKED = "FY_CPU_MASK=0 $B/tests/kcheck/kcheck" $(foreach u,$(filter %/kernels/%,$(UNITS)),"FY_CPU_MASK=0 $(u)")
-ARM_UNIT_NAMES = base/test_hash bundle/test_public_key base/test_json base/test_thread \
+ARM_UNIT_NAMES = base/test_hash bundle/test_seal base/test_json base/test_thread \
                  kernels/test_encode_golden kernels/test_decode_golden kernels/test_row kernels/test_row_error kernels/test_kernels kernels/test_kernel_vectors kernels/test_activation model/test_moe model/test_forward \
                  format/test_gguf model/test_sample model/test_sample_math model/test_sample_scan vocab/test_vocab
 TEST_SCRIPTS = $(filter-out tests/phone/phone.sh,$(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh tests/phone/*.sh)))

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_tree.h"
 #include "base/log.h"
 #include "base/quote.h"
-#include "bundle/sampling_hints.h"
-#include "base/json_tree.h"
+#include "bundle/bundle.h"
 #include "convert/tokenizer/tokenizer_config.h"
 
 #define NAME "generation_config.json"

@@ -1,3 +1,4 @@
+/* SHA-256 through OpenSSL, for the host build. */
 #include "base/hash.h"
 
 #include <openssl/crypto.h>

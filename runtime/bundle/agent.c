@@ -1,4 +1,4 @@
-#include "bundle/agent.h"
+#include "bundle/agent_job.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 
 #include "base/file.h"
 #include "base/progress.h"
-#include "bundle/agent_job.h"
 
 /* --- greeting --------------------------------------------------------------------------------- */
 

@@ -11,9 +11,20 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "bundle/agent.h"
+#include "bundle/agent_job.h"
 #include "bundle/agent_proto.h"
 #include "bundle/agent_store.h"
+
+typedef struct {
+    int in_fd, out_fd;
+    const char *version; /* "0.1.0", for the host */
+    const char *self;    /* path of the running program; NULL: unknown */
+    const char *below;   /* the only directory that may be written to; NULL: any */
+    int n_threads;       /* that hash; 0: by the CPUs */
+} fy_agent_params;
+
+/* Serves one push, or nothing when the stream ends at once. A failure was told to the host, too. */
+int fy_agent_serve(const fy_agent_params *p, fy_err *e);
 
 enum { FY_AGENT_THREADS = 4, FY_AGENT_BUFFERS = 6 };
 

@@ -5,9 +5,11 @@
 #ifndef FY_BUNDLE_BUNDLE_H
 #define FY_BUNDLE_BUNDLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
+#include "format/gguf.h"
 
 /* Where things are in a workspace; the last four below the directory of a model. */
 #define FY_BUNDLE_EXE            "bin/ferry"
@@ -38,5 +40,33 @@ typedef struct {
 /* Opens a workspace for running: manifest and sizes are checked first. */
 int fy_bundle_open(const char *dir, fy_bundle *out, fy_err *e);
 void fy_bundle_release(fy_bundle *b);
+
+/* --- sampling hints ---------------------------------------------------------------------------- */
+
+typedef enum {
+    FY_HINT_TEMP = 0,
+    FY_HINT_TOP_K, /* 0: all */
+    FY_HINT_TOP_P,
+    FY_HINT_MIN_P,
+    FY_HINT_TYPICAL,
+    FY_HINT_REPEAT,
+    FY_HINT_LAST_N, /* -1: all */
+    FY_HINT_PRESENCE,
+    FY_HINT_FREQUENCY,
+    FY_HINTS
+} fy_hint;
+
+typedef struct {
+    const char *gguf, *hparams, *config; /* NULL: has none there */
+    double min, max;
+    bool whole;
+    bool draws; /* says how to draw; the others change greedy choices, too */
+} fy_hint_row;
+
+extern const fy_hint_row fy_hints[FY_HINTS];
+
+/* What the file recommends; NAN: nothing. *bad (may be NULL) is set when there is a value of
+ * another kind or out of range, which counts as none. */
+double fy_hint_of(const fy_gguf *g, fy_hint h, bool *bad);
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "base/progress.h"
 #include "bundle/manifest_read.h"
-#include "bundle/public_key.h"
+#include "bundle/seal.h"
 
 /* A file of a workspace never runs with its owner's rights, and only its owner may change it. */
 #define FY_MODE_REFUSED (S_ISUID | S_ISGID | S_ISVTX | S_IWOTH)

@@ -1,7 +1,7 @@
 #include <limits.h>
 #include <unistd.h>
 
-#include "bundle/agent.h"
+#include "bundle/agent_job.h"
 #include "cli/verb.h"
 
 typedef struct {

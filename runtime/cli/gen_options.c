@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/quote.h"
-#include "bundle/sampling_hints.h"
+#include "bundle/bundle.h"
 #include "cli/verb.h"
 
 #define FROM_BUNDLE  "hparams.json"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "bundle/agent.h"
+#include "bundle/agent_job.h"
 #include "bundle/agent_store.h"
 #include "workspace/phone/push.h"
 

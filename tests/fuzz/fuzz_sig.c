@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bundle/public_key.h"
 #include "bundle/seal.h"
 #include "workspace/pack/sign.h"
 

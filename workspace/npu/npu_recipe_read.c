@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/opts.h"
 #include "base/quote.h"
-#include "workspace/data/data_json.h"
+#include "workspace/data/data_files.h"
 #include "workspace/npu/npu_recipe.h"
 
 #define MAX_RULES 256

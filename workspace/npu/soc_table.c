@@ -10,7 +10,6 @@
 #include "base/opts.h"
 #include "base/quote.h"
 #include "workspace/data/data_files.h"
-#include "workspace/data/data_json.h"
 
 #define MAX_ROWS   1000
 #define MAX_NAME   32

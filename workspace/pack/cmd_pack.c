@@ -1,3 +1,4 @@
+/* The verbs `pack` and `unpack`. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -5,16 +6,20 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "cli/verb.h"
+#include "workspace/pack/sign.h"
 #include "workspace/pack/workspace.h"
 
-typedef struct {
-    const char *out;
+typedef struct { /* of both */
+    const char *out, *key;
     int64_t level, n_threads;
-    bool quiet, verbose;
+    bool require, quiet, verbose;
 } options;
 
-static const fy_opt opts[] = {
+/* --- pack ------------------------------------------------------------------------------------- */
+
+static const fy_opt pack_opts[] = {
     {.group = "Output",
      .name = "output",
      .alias = "o",
@@ -72,7 +77,7 @@ static char *default_name(const char *dir, fy_err *e)
     return name;
 }
 
-static int run(void *opaque, int n_args, char **args, fy_err *e)
+static int pack(void *opaque, int n_args, char **args, fy_err *e)
 {
     const options *o = opaque;
     (void)n_args;
@@ -102,8 +107,8 @@ const fy_verb fy_verb_pack = {
     .synopsis = "DIR",
     .min_args = 1,
     .max_args = 1,
-    .opts = opts,
-    .n_opts = sizeof opts / sizeof opts[0],
+    .opts = pack_opts,
+    .n_opts = sizeof pack_opts / sizeof pack_opts[0],
     .opts_bytes = sizeof(options),
     .description =
         "Writes the manifest, its signature when there is one, and the files that it lists below "
@@ -120,5 +125,80 @@ const fy_verb fy_verb_pack = {
     .environment = "SOURCE_DATE_EPOCH The time of every file in the archive, in seconds since "
                    "1970.\n",
     .libraries = fy_archive_libraries,
-    .run = run,
+    .run = pack,
+};
+
+/* --- unpack ----------------------------------------------------------------------------------- */
+
+static const fy_opt unpack_opts[] = {
+    {.group = "Output",
+     .name = "out-path",
+     .alias = "o",
+     .kind = FY_OPT_STR,
+     .arg = "DIR",
+     .offset = offsetof(options, out),
+     .line_only = true,
+     .help = "The workspace to create; must not exist, or be an empty directory. Without it the name "
+             "of the archive's own directory, here, if it begins with neither '.' nor '-'."},
+    FY_ROWS_TRUST,
+    FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
+};
+
+static int report(const char *made, const char *key_path, uint64_t bytes, fy_err *e)
+{
+    fy_signature s;
+    fy_str words = {0}, shown = {0};
+    if (fy_signature_read(made, key_path, &s, e) != 0)
+        return -1;
+    fy_str_put_quoted(&shown, fy_span_of(made), SIZE_MAX);
+    fy_signature_words(&s, fy_str_z(&shown), &words);
+    fy_log(FY_LOG_INFO, "%s: %.1f MB, every file as its manifest lists it; %s", fy_str_z(&shown),
+           (double)bytes * 1e-6, fy_str_z(&words));
+    fy_str_release(&words);
+    fy_str_release(&shown);
+    fy_signature_release(&s);
+    return 0;
+}
+
+static int unpack(void *opaque, int n_args, char **args, fy_err *e)
+{
+    const options *o = opaque;
+    (void)n_args;
+    char *made = NULL;
+    const fy_trust trust = {o->key, o->require};
+    fy_progress progress;
+    fy_show_begin(&progress, "unpacking", 0);
+    int rc = fy_unpack_trusted(args[0], o->out, &trust, &made, &progress, e);
+    fy_show_end(&progress);
+    if (rc == 0)
+        rc = report(made, o->key, progress.done_bytes, e);
+    free(made);
+    return rc;
+}
+
+const fy_verb fy_verb_unpack = {
+    .name = "unpack",
+    .summary = "turn an archive back into a workspace, checking every file",
+    .synopsis = "FILE|-",
+    .min_args = 1,
+    .max_args = 1,
+    .opts = unpack_opts,
+    .n_opts = sizeof unpack_opts / sizeof unpack_opts[0],
+    .opts_bytes = sizeof(options),
+    .description =
+        "Reads .tar.zst, .tar.gz and .tar; '-' is standard input. Each file must be listed in the "
+        "archive's manifest and have the listed size and SHA-256. Absolute paths, '..', links, "
+        "devices, repeated, unlisted and missing files are refused, and so is a signature that is "
+        "wrong, or not by a trusted key where one is required; whatever is refused leaves nothing "
+        "behind. Of an archive that was cut off it is "
+        "said after how many bytes, and in which file.\n\n"
+        "An archive of 'ferry pack' begins with its manifest and is read once; another one is read "
+        "twice, and cannot come from standard input.",
+    .examples = "ferry unpack phone.tar.zst\n"
+                "ferry unpack phone.tar.zst -o copy\n"
+                "# from a pipe, without a copy on this disk\n"
+                "cat phone.tar.zst | ferry unpack - -o from-pipe\n",
+    .task = FY_TASK_PACKAGE,
+    .run = unpack,
 };

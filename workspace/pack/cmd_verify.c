@@ -6,7 +6,7 @@
 #include "base/thread.h"
 #include "cli/verb.h"
 #include "workspace/data/model_json.h"
-#include "workspace/pack/trust_rows.h"
+#include "workspace/pack/sign.h"
 #include "workspace/pack/workspace.h"
 
 typedef struct {

@@ -1,4 +1,7 @@
-/* bin/: the device build of ferry, and another runtime with its libraries. */
+/* The programs and libraries of a workspace: bin/, with the device build of ferry or another runtime,
+ * and qnn_libs/, the vendor's libraries for the NPU. Each is looked at before it is taken. */
+#include "workspace/pack/create_impl.h"
+
 #include <errno.h>
 #include <fts.h>
 #include <stdio.h>
@@ -10,9 +13,88 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "bundle/bundle.h"
-#include "workspace/pack/create_impl.h"
-#include "workspace/pack/device_exe.h"
+#include "workspace/npu/htp.h"
 #include "workspace/pack/elf.h"
+#include "workspace/pack/workspace.h"
+
+/* --- the device build of ferry ----------------------------------------------------------------- */
+
+#define INSTALLED "libexec/ferry/aarch64/ferry"
+#define BUILT     "build/aarch64/release/ferry"
+
+/* dir/rel when it is there; *oom is set when memory ran out. */
+static char *candidate(const char *dir, const char *rel, bool *oom)
+{
+    char *p = fy_path_join(dir, rel);
+    if (p == NULL)
+        *oom = true;
+    if (p != NULL && (!fy_file_exists(p) || fy_file_is_dir(p))) {
+        free(p);
+        p = NULL;
+    }
+    return p;
+}
+
+/* Cuts the last segment; false at the root. */
+static bool cut(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash == NULL || path[1] == '\0')
+        return false;
+    slash[slash == path] = '\0';
+    return true;
+}
+
+static char *search(const char *self, bool *oom)
+{
+    char *dir = realpath(self, NULL), *found = NULL;
+    if (dir == NULL || !cut(dir)) {
+        free(dir);
+        return NULL;
+    }
+    found = candidate(dir, "../" INSTALLED, oom);
+    do {
+        if (found == NULL)
+            found = candidate(dir, BUILT, oom);
+    } while (found == NULL && !*oom && cut(dir));
+    free(dir);
+    return found;
+}
+
+char *fy_device_exe(const char *exe_path, const char *self, fy_err *e)
+{
+    bool oom = false;
+    char *p;
+    if (exe_path != NULL)
+        p = fy_file_is_dir(exe_path) ? candidate(exe_path, "ferry", &oom) : strdup(exe_path);
+    else
+        p = self != NULL ? search(self, &oom) : NULL;
+    if (p == NULL) {
+        if (oom)
+            fy_nomem(e);
+        else if (exe_path != NULL)
+            fy_fail(e, FY_EARG,
+                    "%s: holds no file 'ferry'; expected the aarch64 build ('make TARGET=aarch64' "
+                    "makes it)",
+                    exe_path);
+        else
+            fy_fail(e, FY_EARG,
+                    "no aarch64 build of ferry found (neither ../" INSTALLED " nor " BUILT
+                    "); build it with 'make TARGET=aarch64', or name one with --exe-path");
+        return NULL;
+    }
+    char *real = realpath(p, NULL);
+    if (real == NULL)
+        fy_fail_errno(e, "%s: cannot open the device program", p);
+    free(p);
+    if (real != NULL && fy_elf_check_file(real, FY_TARGET_ARM64, e) != 0) {
+        free(real);
+        real = NULL;
+        if (e != NULL && e->code == FY_EVERIFY)
+            e->code = FY_EARG; /* the user named a wrong file: nothing of ours failed a check */
+    }
+    return real;
+}
 
 enum { MAX_FILES = 4096, MAX_EXEC = 4096 };
 
@@ -171,7 +253,7 @@ static int check_exec(const char *exec, const fy_pieces *l, fy_err *e)
                    found == NULL ? "is no file of it" : "is no program");
 }
 
-/* --- all -------------------------------------------------------------------------------------- */
+/* --- bin/ -------------------------------------------------------------------------------------- */
 
 int fy_create_runtime(const fy_create_params *p, fy_pieces *out, fy_err *e)
 {
@@ -195,4 +277,117 @@ int fy_create_runtime(const fy_create_params *p, fy_pieces *out, fy_err *e)
             return rc;
     }
     return p->exec != NULL ? check_exec(p->exec, out, e) : 0;
+}
+
+/* --- qnn_libs/ ---------------------------------------------------------------------------------- */
+
+/* name and dir hold at most one %d, the architecture's. */
+static void put_arch(fy_str *out, const char *text, int arch)
+{
+    const char *hole = strstr(text, "%d");
+    if (hole == NULL)
+        fy_str_puts(out, text);
+    else
+        fy_str_printf(out, "%.*s%d%s", (int)(hole - text), text, arch, hole + 2);
+}
+
+/* As the SDK keeps them, or all in one directory. NULL: in neither place, and out of memory when
+ * *oom. */
+static char *find_lib(const char *root, const fy_htp_lib *lib, int arch, bool *oom)
+{
+    for (int flat = 0; flat < 2; flat++) {
+        fy_str path = {0};
+        fy_str_printf(&path, "%s/", root);
+        if (!flat) {
+            put_arch(&path, lib->dir, arch);
+            fy_str_putc(&path, '/');
+        }
+        put_arch(&path, lib->name, arch);
+        if (path.oom) {
+            *oom = true;
+            fy_str_release(&path);
+            return NULL;
+        }
+        if (fy_file_exists(path.ptr) && !fy_file_is_dir(path.ptr))
+            return path.ptr;
+        fy_str_release(&path);
+    }
+    return NULL;
+}
+
+static int check_lib(const char *path, bool dsp, fy_err *e)
+{
+    fy_map map;
+    fy_elf_info info;
+    if (fy_map_open(&map, path, e) != 0)
+        return -1;
+    int rc = fy_elf_inspect(map.data, map.size, &info, e);
+    fy_map_close(&map);
+    if (rc == 0 && info.kind != (dsp ? FY_ELF_DSP : FY_ELF_LIBRARY)) {
+        fy_str what = {0};
+        fy_elf_words(&info, &what);
+        rc = fy_fail(e, FY_EARG, "is %s, expected a library for %s", fy_str_z(&what),
+                     dsp ? "the Hexagon DSP" : "aarch64");
+        fy_str_release(&what);
+    }
+    if (rc == 0)
+        return 0;
+    if (e != NULL && e->code == FY_EVERIFY)
+        e->code = FY_EARG; /* the user named a wrong file: nothing of ours failed a check */
+    return fy_ctx(e, "%s", path);
+}
+
+static int missing(const char *root, const fy_htp_lib *lib, int arch, fy_err *e)
+{
+    fy_str name = {0}, dir = {0};
+    put_arch(&name, lib->name, arch);
+    put_arch(&dir, lib->dir, arch);
+    int rc = 0;
+    if (lib->optional)
+        fy_log(FY_LOG_WARN, "%s has no %s (some releases of the SDK do not)", root,
+               fy_str_z(&name));
+    else
+        rc = fy_fail(
+            e, FY_EARG,
+            "%s: not found, neither as %s/%s/%s nor as %s/%s; expected an SDK with V%d, or "
+            "a directory with its libraries",
+            fy_str_z(&name), root, fy_str_z(&dir), fy_str_z(&name), root, fy_str_z(&name), arch);
+    fy_str_release(&name);
+    fy_str_release(&dir);
+    return rc;
+}
+
+static int add_lib(const char *root, const fy_htp_lib *lib, int arch, fy_pieces *out, fy_err *e)
+{
+    bool oom = false;
+    char *from = find_lib(root, lib, arch, &oom);
+    if (from == NULL)
+        return oom ? fy_nomem(e) : missing(root, lib, arch, e);
+    fy_str rel = {0};
+    fy_str_puts(&rel, "qnn_libs/");
+    put_arch(&rel, lib->name, arch);
+    int rc = rel.oom ? fy_nomem(e) : check_lib(from, lib->dsp, e);
+    if (rc == 0)
+        rc = fy_pieces_add(out, from, rel.ptr, 0644, e);
+    fy_str_release(&rel);
+    free(from);
+    return rc;
+}
+
+int fy_create_qnn_libs(const fy_create_params *p, const char *beside, fy_pieces *out, fy_err *e)
+{
+    const char *sdk = getenv("QNN_SDK_ROOT");
+    const char *root = p->qnn_libs != NULL             ? p->qnn_libs
+                       : sdk != NULL && sdk[0] != '\0' ? sdk
+                                                       : beside;
+    if (root == NULL)
+        return fy_fail(e, FY_EARG,
+                       "where are the libraries for V%d? Set QNN_SDK_ROOT to the vendor's SDK, or "
+                       "name a directory with --qnn-libs",
+                       p->htp);
+    for (const fy_htp_lib *lib = fy_htp_libs; lib->name != NULL; lib++) {
+        if ((lib->only == 0 || lib->only == p->htp) && add_lib(root, lib, p->htp, out, e) != 0)
+            return -1;
+    }
+    return 0;
 }

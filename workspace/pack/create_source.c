@@ -1,3 +1,7 @@
+/* Where the models of a new workspace come from: GGUF files, checkpoints, cut models, and what they
+ * have for the NPU. */
+#include "workspace/pack/create_impl.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,12 +10,13 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/math.h"
 #include "base/quote.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
 #include "format/safetensors.h"
-#include "workspace/pack/create_impl.h"
+#include "workspace/npu/chunk.h"
 #include "workspace/npu/qnn_check.h"
 
 /* --- names ------------------------------------------------------------------------------------ */
@@ -125,6 +130,77 @@ static int estimate(const char *dir, fy_type type, uint64_t *bytes, fy_err *e)
         free(path);
     }
     closedir(d);
+    return rc;
+}
+
+/* --- context binaries ------------------------------------------------------------------------- */
+
+char *fy_create_qnn_dir(const char *dir, fy_err *e)
+{
+    static const char *const below[] = {"", FY_QNN_DIR};
+    for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
+        char *at = below[i][0] != '\0' ? fy_path_join(dir, below[i]) : strdup(dir);
+        char *config = at != NULL ? fy_path_join(at, FY_QNN_CONFIG_NAME) : NULL;
+        bool there = config != NULL && fy_file_exists(config);
+        bool oom = config == NULL;
+        free(config);
+        if (there)
+            return at;
+        free(at);
+        if (oom) {
+            fy_nomem(e);
+            return NULL;
+        }
+    }
+    fy_fail(e, FY_EARG,
+            "%s: has neither " FY_QNN_CONFIG_NAME " nor " FY_QNN_DIR "/" FY_QNN_CONFIG_NAME
+            "; expected what PowerServe's converter writes, or a downloaded package",
+            dir);
+    return NULL;
+}
+
+typedef struct {
+    const char *dir, *model;
+    fy_pieces *out;
+} lister;
+
+static int add_file(void *user, const char *rel, uint64_t bytes, fy_err *e)
+{
+    const lister *l = user;
+    (void)bytes;
+    fy_str to = {0};
+    char *from = fy_path_join(l->dir, rel);
+    fy_str_printf(&to, "%s/" FY_QNN_DIR "/%s", l->model, rel);
+    int rc = from == NULL || to.oom ? fy_nomem(e) : fy_pieces_add(l->out, from, to.ptr, 0644, e);
+    free(from);
+    fy_str_release(&to);
+    return rc;
+}
+
+static int refused(const fy_err *why, const char *dir, fy_err *e)
+{
+    return fy_fail(e, why->code == FY_EVERIFY ? FY_EARG : why->code, "%s%s%s",
+                   dir != NULL ? dir : "", dir != NULL ? "/" : "", why->msg);
+}
+
+int fy_create_qnn(fy_create_source *s, fy_err *e)
+{
+    fy_qnn_config c;
+    lister l = {s->qnn, s->name, &s->npu};
+    fy_err why = {0};
+    if (fy_qnn_check_dir(s->qnn, &s->json, &c, &why) != 0)
+        return refused(&why, s->qnn, e);
+    int rc = 0;
+    s->chunks = fy_qnn_has_gguf(&c);
+    s->npu_preset = c.kv_size;
+    if ((s->chunks || s->cut) &&
+        fy_chunk_check_files(fy_gguf_path(fy_model_gguf(s->model)), s->qnn, &why) != 0)
+        rc = refused(&why, NULL, e);
+    if (rc == 0)
+        rc = add_file(&l, FY_QNN_CONFIG_NAME, 0, e);
+    if (rc == 0)
+        rc = fy_qnn_config_files(&c, &s->json, add_file, &l, e);
+    fy_qnn_config_release(&c);
     return rc;
 }
 

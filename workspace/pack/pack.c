@@ -1,5 +1,6 @@
 /* The workspace as one archive: the manifest and its signature, then only what it lists, sorted,
- * nothing of this machine in it. */
+ * nothing of this machine in it. zstd is our own stream, because libarchive's cannot be told the size
+ * of its jobs: the bytes are the same for any number of threads. */
 #include "workspace/pack/workspace.h"
 
 #include <archive.h>
@@ -11,17 +12,20 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/quote.h"
 #include "bundle/manifest_read.h"
-#include "workspace/pack/digest.h"
+#include "workspace/pack/manifest.h"
 #include "workspace/pack/sign.h"
-#include "workspace/pack/tree.h"
-#include "workspace/pack/zstd_out.h"
 
 #define READ_BYTES ((size_t)1 << 18)
+#define ZSTD_OUT_BYTES ((size_t)1 << 17)
+
+enum { LEVEL_DEFAULT = 3, LEVEL_MAX = 19, JOB_BYTES = 2 << 20, WINDOW_LOG = 21 };
 
 typedef enum { PLAIN, ZSTD, GZIP } method;
 
@@ -30,8 +34,8 @@ static const struct {
     method method;
     int def_level, max_level;
 } formats[] = {
-    {".tar.zst", ZSTD, FY_ZSTD_LEVEL_DEFAULT, FY_ZSTD_LEVEL_MAX},
-    {".tzst", ZSTD, FY_ZSTD_LEVEL_DEFAULT, FY_ZSTD_LEVEL_MAX},
+    {".tar.zst", ZSTD, LEVEL_DEFAULT, LEVEL_MAX},
+    {".tzst", ZSTD, LEVEL_DEFAULT, LEVEL_MAX},
     {".tar.gz", GZIP, 6, 9},
     {".tgz", GZIP, 6, 9},
     {".tar", PLAIN, 0, 0},
@@ -40,7 +44,8 @@ enum { N_FORMATS = sizeof formats / sizeof formats[0] };
 
 typedef struct {
     struct archive *a; /* owned */
-    fy_zstd_out *zstd; /* owned; between the archive and the file; NULL: nothing is */
+    ZSTD_CCtx *zstd;   /* owned; between the archive and the file; NULL: nothing is */
+    char *zstd_buf;    /* owned; ZSTD_OUT_BYTES */
     fy_out *out;       /* owned */
     uint64_t at;       /* bytes written */
     bool stop;         /* something failed: write no more */
@@ -56,9 +61,8 @@ static int archive_failed(packer *k, fy_err *e)
     return fy_fail(e, FY_EIO, "cannot write the archive: %s", why != NULL ? why : "unknown reason");
 }
 
-static int to_file(void *user, const void *p, size_t n, fy_err *e)
+static int to_file(packer *k, const void *p, size_t n, fy_err *e)
 {
-    packer *k = user;
     if (fy_out_pwrite(k->out, p, n, k->at, e) != 0)
         return -1;
     fy_out_flush_behind(k->out, k->at, n);
@@ -66,11 +70,76 @@ static int to_file(void *user, const void *p, size_t n, fy_err *e)
     return 0;
 }
 
+/* --- zstd ------------------------------------------------------------------------------------- */
+
+/* Workers that stay below 100 MB together (measured with zstd 1.5.4: 5, 16 and 90 MB each). */
+static int most_workers(int level)
+{
+    return level <= 4 ? 16 : level <= 9 ? 4 : 1;
+}
+
+/* At least one worker, jobs of one size and one window: the same bytes for any number of threads. */
+static int zstd_open(packer *k, int level, int n_threads, fy_err *e)
+{
+    const int most = most_workers(level);
+    const struct {
+        ZSTD_cParameter p;
+        int value;
+    } set[] = {{ZSTD_c_compressionLevel, level},
+               {ZSTD_c_windowLog, WINDOW_LOG},
+               {ZSTD_c_checksumFlag, 1},
+               {ZSTD_c_nbWorkers, n_threads < 1 ? 1 : n_threads < most ? n_threads : most},
+               {ZSTD_c_jobSize, JOB_BYTES}};
+    k->zstd = ZSTD_createCCtx();
+    k->zstd_buf = malloc(ZSTD_OUT_BYTES);
+    if (k->zstd == NULL || k->zstd_buf == NULL)
+        return fy_nomem(e);
+    for (size_t i = 0; i < sizeof set / sizeof set[0]; i++) {
+        size_t rc = ZSTD_CCtx_setParameter(k->zstd, set[i].p, set[i].value);
+        if (ZSTD_isError(rc))
+            return fy_fail(e, FY_EUNSUPPORTED,
+                           "this zstd library cannot compress on threads: %s",
+                           ZSTD_getErrorName(rc));
+    }
+    return 0;
+}
+
+/* All of p, and with ZSTD_e_end what the library still holds. */
+static int zstd_add(packer *k, const void *p, size_t n, ZSTD_EndDirective end, fy_err *e)
+{
+    ZSTD_inBuffer in = {p, n, 0};
+    size_t left;
+    do {
+        ZSTD_outBuffer out = {k->zstd_buf, ZSTD_OUT_BYTES, 0};
+        left = ZSTD_compressStream2(k->zstd, &out, &in, end);
+        if (ZSTD_isError(left))
+            return fy_fail(e, FY_ENOMEM, "zstd cannot compress: %s", ZSTD_getErrorName(left));
+        if (out.pos > 0 && to_file(k, k->zstd_buf, out.pos, e) != 0)
+            return -1;
+    } while (in.pos < in.size || (end == ZSTD_e_end && left > 0));
+    return 0;
+}
+
+/* At level 19 a job takes a second, and freeing the context waits for those that run. After Ctrl-C
+ * they are left to the end of the process: their buffers are their own. */
+static ZSTD_CCtx *abandoned;
+
+static void zstd_close(packer *k)
+{
+    if (fy_interrupted && k->zstd != NULL)
+        abandoned = k->zstd;
+    else
+        ZSTD_freeCCtx(k->zstd);
+    free(k->zstd_buf);
+}
+
+/* --- libarchive ------------------------------------------------------------------------------- */
+
 static la_ssize_t on_write(struct archive *a, void *user, const void *p, size_t n)
 {
     packer *k = user;
     int rc = k->stop           ? -1
-             : k->zstd != NULL ? fy_zstd_out_add(k->zstd, p, n, k->e)
+             : k->zstd != NULL ? zstd_add(k, p, n, ZSTD_e_continue, k->e)
                                : to_file(k, p, n, k->e);
     if (rc != 0) {
         archive_set_error(a, EIO, "write failed"); /* k->e has the words */
@@ -119,15 +188,12 @@ static int set_gzip(packer *k, int level, fy_err *e)
                : archive_failed(k, e);
 }
 
-/* zstd is ours, since libarchive's cannot be told the size of its jobs. */
 static int set_method(packer *k, size_t f, const fy_pack_params *p, fy_err *e)
 {
     int level = p->level > 0 ? p->level : formats[f].def_level;
     if (formats[f].method == GZIP)
         return set_gzip(k, level, e);
-    if (formats[f].method == ZSTD)
-        k->zstd = fy_zstd_out_new(level, p->n_threads, to_file, k, e);
-    return formats[f].method == ZSTD && k->zstd == NULL ? -1 : 0;
+    return formats[f].method == ZSTD ? zstd_open(k, level, p->n_threads, e) : 0;
 }
 
 static bool is_ascii(const char *s)
@@ -269,7 +335,7 @@ static int put_all(packer *k, const char *dir, const char *top, const fy_manifes
     }
     if (archive_write_close(k->a) != ARCHIVE_OK)
         return archive_failed(k, e);
-    return k->zstd != NULL ? fy_zstd_out_end(k->zstd, e) : 0;
+    return k->zstd != NULL ? zstd_add(k, "", 0, ZSTD_e_end, e) : 0;
 }
 
 /* --- the job ---------------------------------------------------------------------------------- */
@@ -318,7 +384,7 @@ static int pack_to(packer *k, const char *dir, const char *archive, size_t forma
     k->stop = rc != 0; /* archive_write_fail would leak the filters (libarchive 3.6) */
     if (k->a != NULL)
         archive_write_free(k->a);
-    fy_zstd_out_free(k->zstd);
+    zstd_close(k);
     free(k->buf);
     free(top);
     if (rc == 0)

@@ -8,7 +8,7 @@
 
 #include "base/names.h"
 #include "base/quote.h"
-#include "bundle/sampling_hints.h"
+#include "bundle/bundle.h"
 #include "workspace/data/model_json.h"
 
 /* --- limits ----------------------------------------------------------------------------------- */

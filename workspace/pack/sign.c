@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "base/quote.h"
 #include "bundle/manifest_read.h"
-#include "workspace/pack/sign_keys.h"
 
 const char *fy_sig_state_name(fy_sig_state s)
 {

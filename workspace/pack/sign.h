@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "bundle/public_key.h"
+#include "bundle/manifest_read.h"
 #include "bundle/seal.h"
 
 typedef enum {
@@ -65,5 +65,46 @@ int fy_signature_read(const char *dir, const char *key_path, fy_signature *out, 
 /* One line for people: "signed by a trusted key, build-server (SHA256:...)". dir: for the remedy.
  */
 void fy_signature_words(const fy_signature *s, const char *dir, fy_str *out);
+
+/* --- keys (sign_keys.c) ------------------------------------------------------------------------ */
+
+/* A public key file of the user's, in any form of PEM that OpenSSL reads. */
+int fy_keys_read_public(const char *path, uint8_t key[FY_PUBLIC_KEY_BYTES], fy_err *e);
+
+/* Signs p[0..n) with the private key of a PEM file; key is its public half. */
+int fy_keys_sign(const char *path, fy_ask_passphrase *ask, void *user, const void *p, size_t n,
+                 uint8_t sig[FY_MANIFEST_SIG_BYTES], uint8_t key[FY_PUBLIC_KEY_BYTES], fy_err *e);
+
+typedef struct {
+    char *name; /* owned; of the file, without ".pem" or ".pub.pem" */
+    uint8_t key[FY_PUBLIC_KEY_BYTES];
+} fy_trusted_key;
+
+typedef struct {
+    fy_trusted_key *key; /* owned, by name */
+    size_t n;
+    char *dir; /* owned; NULL: there is none */
+} fy_trusted_keys;
+
+/* Appends where the list is; false: neither XDG_CONFIG_HOME nor HOME says where. */
+bool fy_trusted_dir(fy_str *out);
+/* The user's list; files that hold no key are left out with a warning. */
+int fy_trusted_keys_read(fy_trusted_keys *out, fy_err *e);
+void fy_trusted_keys_release(fy_trusted_keys *t);
+
+/* --- options ----------------------------------------------------------------------------------- */
+
+#define FY_ROWS_TRUST                                                                       \
+    {.group = "Signature",                                                                  \
+     .name = "require-signature",                                                           \
+     .kind = FY_OPT_FLAG,                                                                   \
+     .offset = offsetof(options, require),                                                  \
+     .help = "Refuse what no trusted key has signed."},                                     \
+    {                                                                                       \
+        .group = "Signature", .name = "key", .kind = FY_OPT_STR, .arg = "KEY.pub.pem",      \
+        .offset = offsetof(options, key), .line_only = true,                                \
+        .help = "The one key to trust here, in place of the user's list; its signature is " \
+                "required."                                                                 \
+    }
 
 #endif

@@ -20,7 +20,7 @@
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
 #include "workspace/pack/archive_in.h"
-#include "workspace/pack/digest.h"
+#include "workspace/pack/manifest.h"
 #include "workspace/pack/staging.h"
 
 #define MAX_DIRS (1u << 20) /* entries of directories, which nothing lists */

@@ -1,15 +1,366 @@
-/* Every file of a workspace against its manifest, and the signature of that. */
+/* The verb `verify`: every file of a workspace against its manifest, the signature of that, and once
+ * the bytes are right the files against each other. */
 #include "workspace/pack/workspace.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/arch.h"
 #include "base/file.h"
+#include "base/names.h"
+#include "base/quote.h"
+#include "bundle/bundle.h"
 #include "bundle/bundle_check.h"
 #include "bundle/manifest_read.h"
+#include "cli/cut_model.h"
+#include "format/gguf.h"
+#include "workspace/data/model_json.h"
+#include "workspace/npu/chunk.h"
+#include "workspace/npu/qnn_check.h"
+#include "workspace/pack/elf.h"
 #include "workspace/pack/manifest.h"
-#include "workspace/pack/tree.h"
-#include "workspace/pack/verify_content.h"
+
+static bool has_suffix(const char *s, const char *suffix)
+{
+    size_t n = strlen(s), k = strlen(suffix);
+    return n > k && strcmp(s + n - k, suffix) == 0;
+}
+
+static bool has_prefix(const char *s, const char *prefix)
+{
+    return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+/* --- programs and libraries ------------------------------------------------------------------- */
+
+static bool is_library_name(const char *rel)
+{
+    return has_suffix(rel, ".so") || strstr(fy_path_base(rel).ptr, ".so.") != NULL;
+}
+
+/* Everything in bin/ and qnn_libs/, and libraries wherever they are. */
+static bool may_be_program(const char *rel)
+{
+    return has_prefix(rel, "bin/") || has_prefix(rel, "qnn_libs/") || is_library_name(rel);
+}
+
+/* What is no ELF file may lie beside the programs, unless it takes the place of one. */
+static int check_no_elf(const fy_map *map, const fy_manifest_entry *m, const char *target,
+                        fy_str *words, fy_err *e)
+{
+    bool script = map->size >= 2 && memcmp(map->data, "#!", 2) == 0;
+    if (strcmp(m->path, FY_BUNDLE_EXE) == 0 || is_library_name(m->path) ||
+        ((m->mode & 0100) != 0 && !script))
+        return fy_elf_check(map->data, map->size, target, e);
+    if (script)
+        fy_str_puts(words, "script");
+    return 0;
+}
+
+static int check_kind(const fy_manifest_entry *m, const fy_elf_info *info, fy_err *e)
+{
+    bool library = info->kind == FY_ELF_LIBRARY || info->kind == FY_ELF_DSP;
+    if (strcmp(m->path, FY_BUNDLE_EXE) == 0 && library)
+        return fy_fail(e, FY_EVERIFY, "is a library, expected an aarch64 program");
+    if (info->kind == FY_ELF_DSP && has_prefix(m->path, "bin/"))
+        return fy_fail(e, FY_EVERIFY, "is built for the Hexagon DSP, expected aarch64");
+    return 0;
+}
+
+static int check_program(const char *dir, const fy_manifest *m, const fy_manifest_entry *en,
+                         fy_verify_report *r, fy_err *e)
+{
+    fy_map map;
+    fy_elf_info info;
+    fy_err what = {0};
+    fy_str words = {0};
+    char *path = fy_path_join(dir, en->path);
+    int rc = path != NULL ? fy_map_open(&map, path, e) : fy_nomem(e);
+    free(path);
+    if (rc != 0)
+        return rc;
+    if (fy_elf_inspect(map.data, map.size, &info, &what) == 0) {
+        if (info.kind == FY_ELF_NONE)
+            check_no_elf(&map, en, m->target, &words, &what);
+        else if (check_kind(en, &info, &what) == 0)
+            fy_elf_words(&info, &words);
+    }
+    fy_map_close(&map);
+    if (what.code != FY_OK)
+        rc = fy_verify_found(r, en->path, &what, e);
+    else if (words.len > 0)
+        rc = fy_verify_note(r, en->path, fy_str_z(&words), e);
+    fy_str_release(&words);
+    return rc;
+}
+
+/* --- a model ---------------------------------------------------------------------------------- */
+
+static fy_gguf *open_gguf(const char *dir, const char *model, const char *name, fy_err *e)
+{
+    fy_str path = {0};
+    fy_str_printf(&path, "%s/%s/%s", dir, model, name);
+    fy_gguf *g = NULL;
+    if (path.oom)
+        fy_nomem(e);
+    else
+        g = fy_gguf_open(fy_str_z(&path), e);
+    fy_str_release(&path);
+    return g;
+}
+
+static int read_model_json(const char *dir, const char *rel, fy_model_json *out, fy_err *e)
+{
+    fy_map map;
+    char *path = fy_path_join(dir, rel);
+    int rc = path != NULL ? fy_map_open(&map, path, e) : fy_nomem(e);
+    if (rc == 0) {
+        rc = map.size <= FY_BUNDLE_JSON_MAX_BYTES
+                 ? fy_model_json_parse(map.data, map.size, out, e)
+                 : fy_fail(e, FY_EFORMAT, "%zu bytes, expected at most %u", map.size,
+                           FY_BUNDLE_JSON_MAX_BYTES);
+        fy_map_close(&map);
+    }
+    free(path);
+    return rc;
+}
+
+static bool same_value(const fy_gguf_kv *a, const fy_gguf_kv *b)
+{
+    return a->type == b->type && a->elem == b->elem && a->bytes == b->bytes &&
+           memcmp(a->data, b->data, a->bytes) == 0;
+}
+
+static bool starts(fy_span s, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return s.len >= n && memcmp(s.ptr, prefix, n) == 0;
+}
+
+/* y: of the other file, NULL when it has none. All keys of the tokenizer must be in both; others
+ * that both have must agree too, but for the general ones, which tell about the file they are in.
+ */
+static int compare_key(const fy_gguf_kv *x, const fy_gguf_kv *y, const char *x_in, const char *y_in,
+                       fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    bool needed = starts(x->key, "tokenizer.") || fy_span_is(x->key, FY_KEY_ARCHITECTURE);
+    if (!needed && starts(x->key, "general."))
+        return 0;
+    if (y == NULL && needed)
+        return fy_fail(e, FY_EVERIFY, "%s is in %s and not in %s",
+                       fy_quote(shown, sizeof shown, x->key), x_in, y_in);
+    if (y != NULL && !same_value(x, y))
+        return fy_fail(e, FY_EVERIFY, "%s differs between %s and %s",
+                       fy_quote(shown, sizeof shown, x->key), x_in, y_in);
+    return 0;
+}
+
+static int compare_keys(const fy_gguf *a, const char *a_name, const fy_gguf *b, const char *b_name,
+                        fy_err *e)
+{
+    fy_str key = {0};
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < fy_gguf_n_kv(a); i++) {
+        const fy_gguf_kv *x = fy_gguf_kv_at(a, i);
+        fy_str_clear(&key);
+        fy_str_add(&key, x->key.ptr, x->key.len);
+        rc = key.oom ? fy_nomem(e)
+                     : compare_key(x, fy_gguf_find(b, fy_str_z(&key)), a_name, b_name, e);
+    }
+    fy_str_release(&key);
+    return rc;
+}
+
+/* vocab.gguf holds the keys of the weights, and no tensors. */
+static int compare_vocab(const fy_gguf *vocab, const fy_gguf *weights, fy_err *e)
+{
+    if (fy_gguf_n_tensors(vocab) > 0)
+        return fy_fail(e, FY_EVERIFY, FY_BUNDLE_VOCAB " holds %zu tensors, expected none",
+                       fy_gguf_n_tensors(vocab));
+    const fy_gguf_kv *tokens = fy_gguf_find(vocab, FY_KEY_TOKENS);
+    const fy_gguf_tensor *embd = fy_gguf_tensor_find(weights, "token_embd.weight");
+    if (tokens != NULL && embd != NULL && tokens->count != embd->ne[1])
+        return fy_fail(e, FY_EVERIFY,
+                       FY_BUNDLE_VOCAB " has %llu tokens, the weights' embedding has %llu rows",
+                       (unsigned long long)tokens->count, (unsigned long long)embd->ne[1]);
+    if (compare_keys(vocab, FY_BUNDLE_VOCAB, weights, FY_BUNDLE_WEIGHTS, e) != 0)
+        return -1;
+    return compare_keys(weights, FY_BUNDLE_WEIGHTS, vocab, FY_BUNDLE_VOCAB, e);
+}
+
+/* What the weights say, against model.json and vocab.gguf. */
+static int check_weights(const fy_gguf *weights, const fy_gguf *vocab, const fy_model_json *found,
+                         fy_chunk_info *part, fy_err *e)
+{
+    const fy_family *family;
+    fy_hparams hp;
+    fy_model_json expected;
+    char what[FY_CHUNK_TEXT_BYTES];
+    if (fy_cut_header(weights, &family, &hp, part, e) != 0)
+        return fy_ctx(e, FY_BUNDLE_WEIGHTS);
+    if (part->kind == FY_CHUNK_LAYERS || part->kind == FY_CHUNK_HEAD)
+        return fy_fail(e, FY_EVERIFY,
+                       FY_BUNDLE_WEIGHTS ": holds %s of a model that was cut, expected a model or "
+                                         "the embedding of one",
+                       fy_chunk_text(part, &hp, what));
+    if (fy_model_json_of(family, &hp, found->model_id, &expected, e) != 0 ||
+        fy_model_json_compare(found, &expected, e) != 0)
+        return -1;
+    return compare_vocab(vocab, weights, e);
+}
+
+static int check_chunks(const char *dir, const char *model, fy_verify_report *r, fy_err *e)
+{
+    fy_err what = {0};
+    char *path = fy_path_join(dir, model);
+    int rc = path != NULL ? 0 : fy_nomem(e);
+    if (rc == 0 && fy_chunk_check(path, &what) != 0)
+        rc = fy_verify_found(r, model, &what, e);
+    free(path);
+    return rc;
+}
+
+static int embedding_alone(const char *model, fy_verify_report *r, fy_err *e)
+{
+    fy_str rel = {0};
+    fy_str_printf(&rel, "%s/" FY_BUNDLE_WEIGHTS, model);
+    const int rc = rel.oom ? fy_nomem(e)
+                           : fy_verify_add(r, rel.ptr,
+                                           "is the embedding of a model that was cut, expected its "
+                                           "chunks in " FY_QNN_DIR "/ beside it",
+                                           e);
+    fy_str_release(&rel);
+    return rc;
+}
+
+/* Files below MODEL/qnn/ are listed by their own config.json. */
+static int check_qnn(const char *dir, const fy_manifest *m, const char *model,
+                     const fy_model_json *json, const fy_chunk_info *part, fy_verify_report *r,
+                     fy_err *e)
+{
+    fy_str rel = {0}, path = {0};
+    fy_err what = {0};
+    fy_qnn_config c;
+    bool any = false, chunks = part->kind == FY_CHUNK_EMBEDDING;
+    fy_str_printf(&rel, "%s/" FY_QNN_DIR "/", model);
+    for (size_t i = 0; !rel.oom && !any && i < m->n; i++)
+        any = has_prefix(m->entry[i].path, fy_str_z(&rel));
+    fy_str_printf(&path, "%s/%s", dir, fy_str_z(&rel));
+    fy_str_puts(&rel, FY_QNN_CONFIG_NAME);
+    int rc = rel.oom || path.oom ? fy_nomem(e) : 0;
+    if (rc == 0 && chunks && !any) {
+        rc = embedding_alone(model, r, e);
+        chunks = false;
+    } else if (rc == 0 && any) {
+        if (fy_qnn_check_dir(fy_str_z(&path), json, &c, &what) != 0) {
+            rc = fy_verify_found(r, fy_str_z(&rel), &what, e);
+            chunks = false;
+        } else {
+            chunks |= fy_qnn_has_gguf(&c); /* which have headers to compare */
+            fy_qnn_config_release(&c);
+        }
+    }
+    fy_str_release(&rel);
+    fy_str_release(&path);
+    return rc == 0 && chunks ? check_chunks(dir, model, r, e) : rc;
+}
+
+static int check_model(const char *dir, const fy_manifest *m, const char *rel, char *id,
+                       fy_verify_report *r, fy_err *e)
+{
+    char model[FY_MANIFEST_MAX_PATH + 1];
+    snprintf(model, sizeof model, "%.*s", (int)(strlen(rel) - strlen("/" FY_BUNDLE_MODEL_JSON)),
+             rel);
+    fy_model_json found;
+    fy_chunk_info part = {0};
+    fy_err what = {0};
+    if (read_model_json(dir, rel, &found, &what) != 0)
+        return fy_verify_found(r, rel, &what, e);
+    memcpy(id, found.model_id, sizeof found.model_id);
+    fy_gguf *weights = open_gguf(dir, model, FY_BUNDLE_WEIGHTS, &what);
+    fy_gguf *vocab = weights != NULL ? open_gguf(dir, model, FY_BUNDLE_VOCAB, &what) : NULL;
+    if (vocab != NULL)
+        check_weights(weights, vocab, &found, &part, &what);
+    fy_gguf_close(vocab);
+    fy_gguf_close(weights);
+    if (what.code != FY_OK && fy_verify_found(r, rel, &what, e) != 0)
+        return -1;
+    return check_qnn(dir, m, model, &found, &part, r, e);
+}
+
+/* MODEL/model.json, and nothing deeper. */
+static bool is_model_json(const char *rel)
+{
+    const char *slash = strchr(rel, '/');
+    return slash != NULL && strcmp(slash + 1, FY_BUNDLE_MODEL_JSON) == 0;
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+/* PowerServe's runtime keeps its models by their id: of two with the same one, one would vanish. */
+typedef struct {
+    fy_names ids;
+    char **id; /* owned; what ids views */
+    size_t n;
+} id_set;
+
+static int add_id(id_set *set, const char *rel, const char *id, fy_verify_report *r, fy_err *e)
+{
+    char **grown = realloc(set->id, (set->n + 1) * sizeof *grown);
+    if (grown == NULL)
+        return fy_nomem(e);
+    set->id = grown;
+    if ((grown[set->n] = strdup(id)) == NULL)
+        return fy_nomem(e);
+    int added = fy_names_add(&set->ids, fy_span_of(grown[set->n++]), 0);
+    if (added < 0)
+        return fy_nomem(e);
+    return added == 0 ? 0 : fy_verify_add(r, rel, "has the model_id of another model here", e);
+}
+
+static int check_entry(const char *dir, const fy_manifest *m, const fy_manifest_entry *en,
+                       id_set *ids, fy_verify_report *r, fy_err *e)
+{
+    char id[FY_MODEL_ID_BYTES] = "";
+    if (may_be_program(en->path))
+        return check_program(dir, m, en, r, e);
+    if (!is_model_json(en->path))
+        return 0;
+    if (check_model(dir, m, en->path, id, r, e) != 0)
+        return -1;
+    return id[0] != '\0' ? add_id(ids, en->path, id, r, e) : 0;
+}
+
+/* Names in workspace.json, and what a run would check before it loads. */
+static int check_bundle(const char *dir, fy_verify_report *r, fy_err *e)
+{
+    fy_bundle b;
+    fy_err what = {0};
+    if (fy_bundle_open(dir, &b, &what) != 0)
+        return fy_verify_found(r, FY_BUNDLE_WORKSPACE_JSON, &what, e);
+    fy_bundle_release(&b);
+    return 0;
+}
+
+int fy_verify_content(const char *dir, const fy_manifest *m, fy_verify_report *r, fy_err *e)
+{
+    id_set ids = {0};
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < m->n; i++) {
+        rc = check_entry(dir, m, &m->entry[i], &ids, r, e);
+        if (rc == 0)
+            rc = fy_check_interrupt(e);
+    }
+    for (size_t i = 0; i < ids.n; i++)
+        free(ids.id[i]);
+    free(ids.id);
+    fy_names_release(&ids.ids);
+    return rc == 0 && r->n == 0 ? check_bundle(dir, r, e) : rc;
+}
+
+/* --- the report -------------------------------------------------------------------------------- */
 
 static void release_list(fy_finding *list, size_t n)
 {

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/progress.h"
 #include "base/str.h"
+#include "bundle/manifest_read.h"
 #include "workspace/pack/sign.h"
 
 #define FY_TARGET_ARM64 "aarch64-linux" /* what the manifest calls the device build */
@@ -112,6 +113,23 @@ int fy_verify_trusted(const char *dir, const fy_trust *trust, int n_threads, fy_
 int fy_verify_sealed(const char *dir, const fy_seal *seal, const fy_trust *trust, int n_threads,
                      fy_progress *progress, fy_verify_report *out, fy_err *e);
 void fy_verify_report_release(fy_verify_report *r);
+
+int fy_verify_content(const char *dir, const fy_manifest *m, fy_verify_report *r, fy_err *e);
+
+/* Adds a finding; takes copies. */
+int fy_verify_add(fy_verify_report *r, const char *path, const char *text, fy_err *e);
+/* A failed check as a finding. What stops the whole job (memory, an interrupt) stays an error. */
+int fy_verify_found(fy_verify_report *r, const char *path, const fy_err *what, fy_err *e);
+/* Adds a note. */
+int fy_verify_note(fy_verify_report *r, const char *path, const char *text, fy_err *e);
+
+/* --- programs ----------------------------------------------------------------------------------- */
+
+/* exe_path: the file, or a directory that holds `ferry`. NULL: looked for beside `self`, the
+ * running program: its ../libexec/ferry/aarch64/ferry when installed, else
+ * build/aarch64/release/ferry in a directory above it. Checked to be an aarch64 program; the real
+ * path, for the caller to free. NULL with *e set. */
+char *fy_device_exe(const char *exe_path, const char *self, fy_err *e);
 
 /* Appends "name version\n" of each library that archives take. */
 void fy_archive_libraries(fy_str *out);

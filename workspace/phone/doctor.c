@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "bundle/bundle.h"
-#include "workspace/pack/device_exe.h"
+#include "workspace/pack/workspace.h"
 #include "workspace/phone/phone_workspace.h"
 #include "workspace/phone/quirks.h"
 

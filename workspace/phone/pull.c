@@ -14,7 +14,7 @@
 #include "base/quote.h"
 #include "cli/verb.h"
 #include "workspace/data/model_json.h"
-#include "workspace/pack/digest.h"
+#include "workspace/pack/manifest.h"
 #include "workspace/pack/staging.h"
 #include "workspace/phone/adb.h"
 #include "workspace/phone/phone_workspace.h"

@@ -16,8 +16,8 @@
 #include "bundle/bundle.h"
 #include "cli/call.h"
 #include "cli/signals.h"
+#include "workspace/pack/workspace.h"
 #include "workspace/phone/adb.h"
-#include "workspace/pack/device_exe.h"
 #include "workspace/phone/phone_workspace.h"
 
 /* One option whose value is another one on the phone. */

@@ -13,12 +13,11 @@
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
 #include "cli/call.h"
+#include "workspace/pack/workspace.h"
 #include "workspace/phone/adb.h"
-#include "workspace/pack/device_exe.h"
 #include "workspace/phone/doctor.h"
 #include "workspace/phone/phone_workspace.h"
 #include "workspace/phone/up_cache.h"
-#include "workspace/pack/workspace.h"
 
 typedef struct {
     const fy_up_params *p;

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/grow.h"
 #include "base/thread.h"
-#include "workspace/pack/digest.h"
+#include "workspace/pack/manifest.h"
 
 enum { MAX_FILES = 8192, MAX_DEPTH = 16, RECORD_MAX = 64 * 1024 };
 

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "bundle/agent.h"
+#include "bundle/agent_job.h"
 #include "bundle/agent_proto.h"
 #include "bundle/agent_store.h"
 

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "tests/unit/workspace/ws_fixture.h"
 #include "workspace/pack/sign.h"
-#include "workspace/pack/sign_keys.h"
 
 /* A workspace, a key pair tmp/me.*, and a list of trusted keys that is empty. */
 static int set_up(void **state)

@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include "bundle/agent.h"
+#include "bundle/agent_job.h"
 #include "tests/unit/workspace/ws_fixture.h"
 #include "workspace/phone/push.h"
 

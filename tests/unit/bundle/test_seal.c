@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "bundle/public_key.h"
+#include "bundle/seal.h"
 #ifndef FERRY_DEVICE
 #include <openssl/evp.h>
 #endif
