@@ -1,10 +1,10 @@
-/* Model families as data. A family is one table file in this directory plus a line in registry.c:
- * Hugging Face class names, defaults of the HF config class, traits, and its tensor rows. convert
- * walks the rows HF -> GGUF, quantize reads their flags, the runtime binds slots and checks shapes
- * by them, workspace cuts along them.
+/* Model families as data. A family is one entry in one of the *_families.c files of this directory
+ * plus a line in the list of arch.c: Hugging Face class names, defaults of the config class,
+ * traits, and its tensor rows. convert walks the rows from Hugging Face to GGUF, quantize reads
+ * their flags, the runtime binds slots and checks shapes by them, workspace cuts along them.
  *
- * Hyperparameters are one struct; hparam_rows (arch.c) says for each field its GGUF key and its HF
- * config keys. */
+ * Hyperparameters are one struct; fy_hparam_rows (hparams.c) has for each field its GGUF key and
+ * its config.json keys. */
 #ifndef FY_ARCH_ARCH_H
 #define FY_ARCH_ARCH_H
 
@@ -302,7 +302,7 @@ typedef struct {
                                     NULL */
 } fy_family;
 
-extern const fy_family *const fy_families[]; /* registry.c, NULL-terminated */
+extern const fy_family *const fy_families[]; /* NULL-terminated */
 /* The first with that general.architecture that reads files with, or without, experts; NULL. */
 const fy_family *fy_family_of_gguf(fy_span arch, bool has_experts);
 /* The same for a file, whatever its keys say; NULL. */
@@ -384,7 +384,7 @@ bool fy_row_is_layer(const fy_tensor_row *row);
 /* Has the model this tensor at all? Not when a dimension is 0: a shared expert of no width. */
 bool fy_row_is_there(const fy_hparams *hp, const fy_tensor_row *row);
 bool fy_row_is_stacked(const fy_tensor_row *row); /* %e in its HF name */
-/* transform.c: which row of the source (all its dimensions but the last flattened) becomes row r of
+/* Which row of the source (all its dimensions but the last flattened) becomes row r of
  * the GGUF tensor (flattened alike). Transforms that choose rows only, FY_X_COPY included. */
 uint64_t fy_transform_row(const fy_hparams *hp, const fy_tensor_row *row, uint64_t r);
 bool fy_transform_is_transpose(fy_transform x);

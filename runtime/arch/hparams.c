@@ -10,8 +10,7 @@
 
 #define N_EXPERT_MAX 1024
 
-/* --- hyperparameters: one row per field
- * ------------------------------------------------------------------------ */
+/* --- hyperparameters: one row per field --- */
 
 #define KEYS(...)         \
     (const char *const[]) \
@@ -127,7 +126,7 @@ const char *fy_act_name(fy_act_kind a)
     return i < N_ACT_NAMES ? act_names[i].name : "?";
 }
 
-/* --- sets of layers ------------------------------------------------------------------------- */
+/* --- sets of layers --- */
 
 void fy_layer_put(fy_layer_set *s, uint32_t layer, bool in)
 {
@@ -162,7 +161,7 @@ static fy_layer_set usual_layers(const fy_family *f, fy_hparam_kind kind, const 
     return fy_layers_of(f->no_rope, hp->n_layer);
 }
 
-/* --- what follows from other fields --------------------------------------------------------- */
+/* --- what follows from other fields --- */
 
 static void default_f32(float *f, float v)
 {
@@ -214,9 +213,7 @@ void fy_hparams_derive(fy_hparams *hp, const fy_family *f)
     default_f32(&hp->logit_scale, 1);
 }
 
-/* --- checks
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- checks --- */
 
 /* Does the family know the field at all? */
 static bool row_applies(const fy_hparam_row *row, const fy_family *f)
@@ -325,8 +322,7 @@ int fy_hparams_check(const fy_hparams *hp, const fy_family *f, fy_err *e)
                : 0;
 }
 
-/* --- hyperparameters from and to GGUF
- * -------------------------------------------------------------------------- */
+/* --- hyperparameters from and to GGUF --- */
 
 #define KEY_BYTES 128
 
@@ -632,6 +628,61 @@ int fy_hparams_to_gguf(fy_gguf_writer *w, const fy_family *f, const fy_hparams *
         key_of_row(f, row, key);
         if (row_applies(row, f) && write_field(w, key, f, reader, row, hp, e))
             return -1;
+    }
+    return 0;
+}
+
+/* --- one file against another --- */
+
+static size_t field_bytes(fy_hparam_kind kind)
+{
+    switch (kind) {
+    case FY_HP_SWA_LAYERS:
+    case FY_HP_ROPE_LAYERS:
+        return sizeof(fy_layer_set);
+    case FY_HP_BOOL:
+        return sizeof(bool);
+    case FY_HP_SCALING:
+        return sizeof(fy_rope_scaling);
+    case FY_HP_ACT:
+        return sizeof(fy_act_kind);
+    case FY_HP_F32:
+        return sizeof(float);
+    case FY_HP_U32:
+        break;
+    }
+    return sizeof(uint32_t);
+}
+
+/* " is 64, not 32": numbers only. */
+static void say(const fy_hparam_row *row, const void *found, const void *expected, char out[64])
+{
+    uint32_t a, b;
+    float x, y;
+    strcpy(out, " is not the same");
+    if (row->kind == FY_HP_U32) {
+        memcpy(&a, found, sizeof a);
+        memcpy(&b, expected, sizeof b);
+        snprintf(out, 64, " is %u, not %u", a, b);
+    } else if (row->kind == FY_HP_F32) {
+        memcpy(&x, found, sizeof x);
+        memcpy(&y, expected, sizeof y);
+        snprintf(out, 64, " is %.9g, not %.9g", (double)x, (double)y);
+    }
+}
+
+int fy_hparams_compare(const fy_hparams *found, const fy_hparams *expected, const char *says,
+                       fy_err *e)
+{
+    char words[64];
+    for (size_t i = 0; i < fy_n_hparam_rows; i++) {
+        const fy_hparam_row *row = &fy_hparam_rows[i];
+        const char *a = (const char *)found + row->offset,
+                   *b = (const char *)expected + row->offset;
+        if (memcmp(a, b, field_bytes(row->kind)) == 0)
+            continue;
+        say(row, a, b, words);
+        return fy_fail(e, FY_EVERIFY, "%s%s as %s says", row->gguf, words, says);
     }
     return 0;
 }
