@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "workspace/phone/doctor.h"
 #include "workspace/phone/phone_workspace.h"
-#include "workspace/phone/quirks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

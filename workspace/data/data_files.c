@@ -14,6 +14,15 @@
 #include "base/quote.h"
 #include "base/str.h"
 
+const fy_data_file *fy_data_find(const char *name)
+{
+    for (const fy_data_file *f = fy_data_files; f->name != NULL; f++) {
+        if (strcmp(f->name, name) == 0)
+            return f;
+    }
+    return NULL;
+}
+
 int fy_data_read(const char *path, fy_data_each *each, void *user, fy_err *e)
 {
     fy_map map;

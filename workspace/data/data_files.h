@@ -17,6 +17,7 @@ typedef struct {
     size_t size;
 } fy_data_file;
 extern const fy_data_file fy_data_files[]; /* by name */
+const fy_data_file *fy_data_find(const char *name); /* NULL: there is none */
 
 /* Calls `each` with the text of a file; path is what messages name. */
 typedef int fy_data_each(void *user, const void *p, size_t n, const char *path, fy_err *e);

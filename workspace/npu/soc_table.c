@@ -417,11 +417,9 @@ fy_soc_table *fy_soc_table_parse(const void *p, size_t n, const char *name, fy_e
 
 static int add_built_in(fy_soc_table *t, fy_err *e)
 {
-    for (const fy_data_file *f = fy_data_files; f->name != NULL; f++) {
-        if (strcmp(f->name, "soc.json") == 0)
-            return add_file(t, f->data, f->size, "the built-in soc.json", e);
-    }
-    return fy_fail(e, FY_EFORMAT, "there is no built-in soc.json");
+    const fy_data_file *f = fy_data_find("soc.json");
+    return f != NULL ? add_file(t, f->data, f->size, "the built-in soc.json", e)
+                     : fy_fail(e, FY_EFORMAT, "there is no built-in soc.json");
 }
 
 fy_soc_table *fy_soc_table_open(const char *file, fy_err *e)

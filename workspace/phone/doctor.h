@@ -1,7 +1,8 @@
-/* `ferry doctor`: what a phone is like, and what of it will be in a workspace's way. One command on
- * the phone gathers the facts (doctor_facts.c), one probe starts our program there, checks judge
- * (doctor_checks.c), and a table of known quirks is matched (quirks.h). All text of the phone is
- * untrusted: quoted where it is shown, never part of a command. docs/doctor.md lists the checks. */
+/* `ferry doctor`: what a phone is and has, and what will fail there. One command on the phone
+ * gathers the facts (doctor_facts.c), one probe starts our program there, checks compare the facts
+ * with what a workspace needs, and a table of known quirks is matched (doctor_checks.c). All text of
+ * the phone is untrusted: quoted where it is shown, never part of a command. docs/doctor.md lists
+ * the checks. */
 #ifndef FY_WORKSPACE_DOCTOR_H
 #define FY_WORKSPACE_DOCTOR_H
 
@@ -9,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "base/types.h"
@@ -118,5 +120,41 @@ void fy_doctor_checks(fy_doctor_report *r);
 int fy_doctor_quirks(fy_doctor_report *r, fy_err *e);
 void fy_doctor_add(fy_doctor_report *r, const char *name, fy_verdict v, fy_code code,
                    const char *found, const char *remedy);
+
+/* --- quirks (doctor_checks.c) ----------------------------------------------------------------- */
+
+/* What is known of certain phones and chips, as data: workspace/data/quirks.json, compiled in, and
+ * the user's own $XDG_CONFIG_HOME/ferry/quirks.json, whose rows replace those of the same id. A row
+ * tells which phones it is for (docs/doctor.md has the schema). */
+enum { FY_QUIRK_PATTERNS = 16 };
+typedef struct {
+    const char *pattern[FY_QUIRK_PATTERNS]; /* views; any of them, shell patterns, any case */
+    size_t n;                               /* 0: any phone */
+} fy_quirk_list;
+
+typedef struct {
+    const char *id, *found, *remedy, *source; /* views of the table's arena */
+    fy_verdict verdict;                       /* never FY_CHECK_OK */
+    fy_quirk_list manufacturer, model, soc, platform, package;
+    int64_t android_from, android_below; /* release: 15; -1: any */
+    int64_t htp_below;                   /* architecture of the NPU: 73; -1: any */
+    bool npu;                            /* only for a workspace that uses the NPU */
+    double parameters_above;             /* of the workspace's models; 0: any */
+} fy_quirk;
+
+typedef struct {
+    fy_quirk *row; /* owned */
+    size_t n, cap;
+    fy_arena strings;
+} fy_quirks;
+
+/* Adds the rows of a JSON text; `name` begins messages. */
+int fy_quirks_parse(fy_quirks *q, const char *text, size_t n, const char *name, fy_err *e);
+/* The built-in rows and the user's. */
+int fy_quirks_read(fy_quirks *q, fy_err *e);
+void fy_quirks_release(fy_quirks *q);
+
+/* Is it for this phone and this workspace? Without a workspace what it asks of one is left open. */
+bool fy_quirk_fits(const fy_quirk *q, const fy_facts *f, const fy_need *need);
 
 #endif

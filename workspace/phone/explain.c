@@ -1,32 +1,173 @@
+/* The verb `explain`: the table of workspace/data/explain.json, and the search in it for a number, a
+ * name or the words of a pasted line. */
 #include "workspace/phone/explain.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
+#include "base/grow.h"
+#include "base/json.h"
 #include "base/opts.h"
+#include "base/quote.h"
 #include "cli/verb.h"
+#include "workspace/data/data_files.h"
 
 enum { DSP_OFFSET = 0x400, DSP_LAST = 0x7ff, AEE_LAST = 0x2ff, ERRNO_LAST = 1023, NAME_BYTES = 96 };
 
-/* --- answers -----------------------------------------------------------------------------------
- */
+/* --- the table -------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *key;
+    const char **text; /* or */
+    int64_t *number;   /* or, of a family's name, */
+    fy_explain_family *family;
+} member;
+
+typedef struct {
+    fy_explain_table table;
+    fy_arena strings;
+    size_t n_families, cap_rows, cap_groups;
+} reader;
+
+static int read_member(reader *r, fy_json *j, const member *m, fy_err *e)
+{
+    fy_span text;
+    if (m->number != NULL)
+        return fy_json_i64(j, m->number, e);
+    if (fy_json_string(j, &text, NULL, e) != 0)
+        return -1;
+    if (m->text != NULL) {
+        *m->text = fy_arena_strndup(&r->strings, text.ptr, text.len);
+        return *m->text != NULL ? 0 : fy_nomem(e);
+    }
+    for (size_t i = 0; i < r->n_families; i++) {
+        if (fy_span_is(text, r->table.family[i].name)) {
+            *m->family = (fy_explain_family)i;
+            return 0;
+        }
+    }
+    return fy_fail(e, FY_EFORMAT, "unknown family");
+}
+
+static int read_object(reader *r, fy_json *j, const member *m, size_t n, fy_err *e)
+{
+    fy_span key;
+    int more, rc = fy_json_object_begin(j, e);
+    while (rc == 0 && (more = fy_json_object_next(j, &key, e)) != 0) {
+        size_t i = 0;
+        while (more > 0 && i < n && !fy_span_is(key, m[i].key))
+            i++;
+        if (more < 0 || i == n)
+            return more < 0 ? -1 : fy_fail(e, FY_EFORMAT, "unknown key");
+        rc = read_member(r, j, &m[i], e);
+    }
+    return rc;
+}
+
+static int read_family(reader *r, fy_json *j, fy_err *e)
+{
+    if (r->n_families == FY_EXPLAIN_FAMILIES)
+        return fy_fail(e, FY_EFORMAT, "too many families");
+    fy_explain_family_row *f = &r->table.family[r->n_families];
+    const member m[] = {{"name", &f->name, NULL, NULL},
+                        {"what", &f->what, NULL, NULL},
+                        {"ranges", &f->ranges, NULL, NULL},
+                        {"cause", &f->cause, NULL, NULL},
+                        {"remedy", &f->remedy, NULL, NULL}};
+    int rc = read_object(r, j, m, sizeof m / sizeof m[0], e);
+    r->n_families += rc == 0;
+    return rc;
+}
+
+static int read_group(reader *r, fy_json *j, fy_err *e)
+{
+    fy_explain_table *t = &r->table;
+    fy_explain_group *grown = fy_grow(t->group, t->n_groups, &r->cap_groups, sizeof *grown);
+    if (grown == NULL)
+        return fy_nomem(e);
+    t->group = grown;
+    fy_explain_group *g = &grown[t->n_groups++];
+    *g = (fy_explain_group){0};
+    const member m[] = {{"family", NULL, NULL, &g->family}, {"first", NULL, &g->first, NULL},
+                        {"last", NULL, &g->last, NULL},     {"name", &g->name, NULL, NULL},
+                        {"what", &g->what, NULL, NULL},     {"cause", &g->cause, NULL, NULL},
+                        {"remedy", &g->remedy, NULL, NULL}};
+    return read_object(r, j, m, sizeof m / sizeof m[0], e);
+}
+
+static int read_row(reader *r, fy_json *j, fy_err *e)
+{
+    fy_explain_table *t = &r->table;
+    fy_explain_row *grown = fy_grow(t->row, t->n_rows, &r->cap_rows, sizeof *grown);
+    if (grown == NULL)
+        return fy_nomem(e);
+    t->row = grown;
+    fy_explain_row *x = &grown[t->n_rows++];
+    *x = (fy_explain_row){.code = FY_EXPLAIN_NO_CODE};
+    const member m[] = {{"family", NULL, NULL, &x->family}, {"code", NULL, &x->code, NULL},
+                        {"name", &x->name, NULL, NULL},     {"text", &x->text, NULL, NULL},
+                        {"meaning", &x->meaning, NULL, NULL}, {"cause", &x->cause, NULL, NULL},
+                        {"remedy", &x->remedy, NULL, NULL}};
+    return read_object(r, j, m, sizeof m / sizeof m[0], e);
+}
+
+static int read_table(reader *r, fy_json *j, fy_err *e)
+{
+    const struct {
+        const char *key;
+        int (*read)(reader *r, fy_json *j, fy_err *e);
+    } lists[] = {{"families", read_family}, {"groups", read_group}, {"rows", read_row}};
+    fy_span key;
+    int more, rc = fy_json_object_begin(j, e);
+    for (size_t i = 0; rc == 0 && i < sizeof lists / sizeof lists[0]; i++) {
+        if (fy_json_object_next(j, &key, e) != 1 || !fy_span_is(key, lists[i].key))
+            return fy_fail(e, FY_EFORMAT, "\"%s\" is missing", lists[i].key);
+        rc = fy_json_array_begin(j, e);
+        while (rc == 0 && (more = fy_json_array_next(j, e)) != 0)
+            rc = more < 0 ? -1 : lists[i].read(r, j, e);
+    }
+    return rc;
+}
+
+static reader known;
+static bool known_ok;
+
+static void read_known(void)
+{
+    const fy_data_file *f = fy_data_find("explain.json");
+    fy_json *j = f != NULL ? fy_json_new(f->data, f->size, NULL) : NULL;
+    known_ok = j != NULL && read_table(&known, j, NULL) == 0 &&
+               known.n_families == FY_EXPLAIN_FAMILIES;
+    fy_json_free(j);
+}
+
+const fy_explain_table *fy_explain_known(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_known);
+    return known_ok ? &known.table : NULL;
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
 
 static const fy_explain_row *row_of(fy_explain_family family, int64_t code)
 {
-    for (size_t i = 0; i < fy_explain_n_rows; i++) {
-        if (fy_explain_rows[i].family == family && fy_explain_rows[i].code == code)
-            return &fy_explain_rows[i];
+    for (size_t i = 0; i < fy_explain_known()->n_rows; i++) {
+        if (fy_explain_known()->row[i].family == family && fy_explain_known()->row[i].code == code)
+            return &fy_explain_known()->row[i];
     }
     return NULL;
 }
 
 static const fy_explain_group *group_of(fy_explain_family family, int64_t code)
 {
-    for (size_t i = 0; i < fy_explain_n_groups; i++) {
-        const fy_explain_group *g = &fy_explain_groups[i];
+    for (size_t i = 0; i < fy_explain_known()->n_groups; i++) {
+        const fy_explain_group *g = &fy_explain_known()->group[i];
         if (g->family == family && code >= g->first && code <= g->last)
             return g;
     }
@@ -50,7 +191,7 @@ static const char *exit_text(int64_t status)
 
 fy_explanation fy_explain_of(const fy_explain_row *r)
 {
-    const fy_explain_family_row *f = &fy_explain_families[r->family];
+    const fy_explain_family_row *f = &fy_explain_known()->family[r->family];
     const fy_explain_group *g = group_of(r->family, r->code);
     return (fy_explanation){.family = r->family,
                             .code = r->code,
@@ -93,7 +234,7 @@ static void add_code(answers *a, fy_explain_family family, int64_t code, bool an
         add_row(a, r);
         return;
     }
-    const fy_explain_family_row *f = &fy_explain_families[family];
+    const fy_explain_family_row *f = &fy_explain_known()->family[family];
     fy_explanation x = {.family = family,
                         .code = code,
                         .name = g->name,
@@ -114,7 +255,7 @@ static void add_errno(answers *a, int number)
                         .name = name,
                         .meaning = what,
                         .cause = "the kernel's fastrpc driver refused the call with this errno",
-                        .remedy = fy_explain_families[FY_EXPLAIN_FASTRPC].remedy};
+                        .remedy = fy_explain_known()->family[FY_EXPLAIN_FASTRPC].remedy};
     add(a, &x);
 }
 
@@ -130,8 +271,7 @@ void fy_explain_code_text(const fy_explanation *x, char decimal[24], char hex[24
     snprintf(hex, 24, "0x%llx", (unsigned long long)shown);
 }
 
-/* --- numbers -----------------------------------------------------------------------------------
- */
+/* --- numbers ---------------------------------------------------------------------------------- */
 
 typedef struct {
     bool negative, hex;
@@ -175,8 +315,7 @@ static size_t scan_number(const char *p, number *out)
     return errno == 0 ? (size_t)(end - p) : 0;
 }
 
-/* --- names -------------------------------------------------------------------------------------
- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static bool is_word_char(char c)
 {
@@ -185,10 +324,10 @@ static bool is_word_char(char c)
 
 static const fy_explain_row *row_named(const char *name, size_t n)
 {
-    for (size_t i = 0; i < fy_explain_n_rows; i++) {
-        const char *have = fy_explain_rows[i].name;
+    for (size_t i = 0; i < fy_explain_known()->n_rows; i++) {
+        const char *have = fy_explain_known()->row[i].name;
         if (strlen(have) == n && strncasecmp(have, name, n) == 0)
-            return &fy_explain_rows[i];
+            return &fy_explain_known()->row[i];
     }
     return NULL;
 }
@@ -198,14 +337,14 @@ static const fy_explain_row *row_ending(const char *name)
 {
     const fy_explain_row *found = NULL;
     size_t n = strlen(name);
-    for (size_t i = 0; i < fy_explain_n_rows; i++) {
-        const char *have = fy_explain_rows[i].name;
+    for (size_t i = 0; i < fy_explain_known()->n_rows; i++) {
+        const char *have = fy_explain_known()->row[i].name;
         size_t len = strlen(have);
         if (len <= n || have[len - n - 1] != '_' || strcasecmp(have + len - n, name) != 0)
             continue;
         if (found != NULL)
             return NULL;
-        found = &fy_explain_rows[i];
+        found = &fy_explain_known()->row[i];
     }
     return found;
 }
@@ -216,8 +355,8 @@ static const char *nearest_name(const char *word)
     const char *names[MAX], *near = NULL;
     char folded[NAME_BYTES];
     size_t n = 0, len = strlen(word);
-    for (; n < fy_explain_n_rows && n < MAX; n++)
-        names[n] = fy_explain_rows[n].name;
+    for (; n < fy_explain_known()->n_rows && n < MAX; n++)
+        names[n] = fy_explain_known()->row[n].name;
     for (int lower = 0; lower < 2 && near == NULL && len < sizeof folded; lower++) {
         for (size_t i = 0; i <= len; i++)
             folded[i] =
@@ -227,8 +366,7 @@ static const char *nearest_name(const char *word)
     return near;
 }
 
-/* --- lines of text -----------------------------------------------------------------------------
- */
+/* --- lines of text ---------------------------------------------------------------------------- */
 
 /* Is the pattern, n bytes, in the text as words of its own? */
 static bool has_words(const char *text, const char *pattern, size_t n)
@@ -257,8 +395,10 @@ static bool row_fits(const fy_explain_row *r, const char *text, bool of_adb)
 
 const fy_explain_row *fy_explain_text(fy_explain_family family, const char *text)
 {
-    for (size_t i = 0; i < fy_explain_n_rows; i++) {
-        const fy_explain_row *r = &fy_explain_rows[i];
+    if (fy_explain_known() == NULL)
+        return NULL;
+    for (size_t i = 0; i < fy_explain_known()->n_rows; i++) {
+        const fy_explain_row *r = &fy_explain_known()->row[i];
         if (r->family == family && row_fits(r, text, true))
             return r;
     }
@@ -319,9 +459,9 @@ static void explain_line(answers *a, const char *line)
     }
     bool of_adb = words <= 3 || has_words(line, "adb", 3) || has_words(line, "device", 6) ||
                   has_words(line, "phone", 5);
-    for (size_t i = 0; i < fy_explain_n_rows; i++) {
-        if (row_fits(&fy_explain_rows[i], line, of_adb))
-            add_row(a, &fy_explain_rows[i]);
+    for (size_t i = 0; i < fy_explain_known()->n_rows; i++) {
+        if (row_fits(&fy_explain_known()->row[i], line, of_adb))
+            add_row(a, &fy_explain_known()->row[i]);
     }
     explain_tokens(a, line);
 }
@@ -353,3 +493,179 @@ size_t fy_explain(const char *query, fy_explanation *out, size_t max, const char
     free(line);
     return a.n;
 }
+
+/* --- the verb --------------------------------------------------------------------------------- */
+
+typedef struct {
+    bool list, json, quiet, verbose;
+} options;
+
+static const fy_opt opts[] = {
+    {.group = "Output",
+     .name = "list",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, list),
+     .line_only = true,
+     .help = "Print everything that is known: family, number, name and meaning."},
+    {.group = "Output",
+     .name = "json",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, json),
+     .help = "Write one JSON object: \"query\" (not with --list) and \"matches\", each with "
+             "\"family\", \"code\", \"hex\" (null where it has no number), \"name\", \"meaning\", "
+             "\"cause\", \"remedy\"."},
+    FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
+};
+
+static void put_member(fy_str *s, const char *key, const char *text)
+{
+    fy_str_printf(s, ", \"%s\": ", key);
+    fy_json_put_string(s, fy_span_of(text));
+}
+
+static void put_json(fy_str *s, const fy_explanation *x, bool first)
+{
+    char decimal[24], hex[24];
+    fy_explain_code_text(x, decimal, hex);
+    fy_str_puts(s, first ? "\n  {\"family\": " : ",\n  {\"family\": ");
+    fy_json_put_string(s, fy_span_of(fy_explain_known()->family[x->family].name));
+    if (decimal[0] != '\0')
+        fy_str_printf(s, ", \"code\": %s, \"hex\": \"%s\"", decimal, hex);
+    else
+        fy_str_puts(s, ", \"code\": null, \"hex\": null");
+    put_member(s, "name", x->name);
+    put_member(s, "meaning", x->meaning);
+    put_member(s, "cause", x->cause);
+    put_member(s, "remedy", x->remedy);
+    fy_str_putc(s, '}');
+}
+
+static void put_words(fy_str *s, const fy_explanation *x)
+{
+    static const char *const titles[] = {"meaning", "cause", "remedy"};
+    const char *const texts[] = {x->meaning, x->cause, x->remedy};
+    enum { INDENT = 11, WIDTH = 100 };
+    char decimal[24], hex[24];
+    fy_explain_code_text(x, decimal, hex);
+    fy_str_printf(s, "%s ", fy_explain_known()->family[x->family].name);
+    if (decimal[0] != '\0')
+        fy_str_printf(s, "%s (%s) ", decimal, hex);
+    fy_str_printf(s, "%s\n", x->name);
+    for (size_t i = 0; i < 3; i++) {
+        fy_str_printf(s, "  %-*s", INDENT - 2, titles[i]);
+        fy_str_wrap(s, texts[i], INDENT, WIDTH);
+    }
+}
+
+static int write_out(fy_str *s, fy_err *e)
+{
+    int rc = s->oom ? fy_nomem(e) : fy_stdout(s->ptr, s->len, e);
+    fy_str_release(s);
+    return rc;
+}
+
+static int list_all(const options *o, fy_err *e)
+{
+    fy_str s = {0};
+    char decimal[24], hex[24];
+    if (o->json)
+        fy_str_puts(&s, "{\"matches\": [");
+    for (size_t i = 0; i < fy_explain_known()->n_rows; i++) {
+        fy_explanation x = fy_explain_of(&fy_explain_known()->row[i]);
+        fy_explain_code_text(&x, decimal, hex);
+        if (o->json)
+            put_json(&s, &x, i == 0);
+        else
+            fy_str_printf(&s, "%-8s %6s %-11s %-47s %s\n", fy_explain_known()->family[x.family].name,
+                          decimal, hex, x.name, x.meaning);
+    }
+    if (o->json)
+        fy_str_puts(&s, "\n]}\n");
+    return write_out(&s, e);
+}
+
+static int unknown(const char *query, const char *near, fy_err *e)
+{
+    fy_str ranges = {0};
+    char shown[FY_QUOTE_BYTES];
+    fy_quote(shown, sizeof shown, fy_span_of(query));
+    if (near != NULL)
+        return fy_fail(e, FY_EARG, "'%s' is not known; did you mean %s?", shown, near);
+    for (int i = 0; i < FY_EXPLAIN_FAMILIES; i++)
+        fy_str_printf(&ranges, "%s%s %s", i > 0 ? "; " : "", fy_explain_known()->family[i].name,
+                      fy_explain_known()->family[i].ranges);
+    fy_fail(e, FY_EUNSUPPORTED, "'%s' is not known. Known are %s. --list shows them", shown,
+            fy_str_z(&ranges));
+    fy_str_release(&ranges);
+    return -1;
+}
+
+static int explain_query(const options *o, const char *query, fy_err *e)
+{
+    enum { MAX = 8 };
+    fy_explanation found[MAX];
+    const char *near;
+    size_t n = fy_explain(query, found, MAX, &near);
+    if (n == 0)
+        return unknown(query, near, e);
+    fy_str s = {0};
+    if (o->json) {
+        fy_str_puts(&s, "{\"query\": ");
+        fy_json_put_string(&s, fy_span_of(query));
+        fy_str_puts(&s, ", \"matches\": [");
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (o->json)
+            put_json(&s, &found[i], i == 0);
+        else
+            put_words(&s, &found[i]);
+    }
+    if (o->json)
+        fy_str_puts(&s, "\n]}\n");
+    return write_out(&s, e);
+}
+
+static int run(void *opaque, int n_args, char **args, fy_err *e)
+{
+    const options *o = opaque;
+    if (fy_explain_known() == NULL)
+        return fy_nomem(e);
+    if (o->list && n_args > 0)
+        return fy_fail(e, FY_EARG, "--list shows everything: leave '%.40s' out", args[0]);
+    if (o->list)
+        return list_all(o, e);
+    if (n_args == 0)
+        return fy_fail(e, FY_EARG, "give a number, a name or a line of text, or --list");
+    fy_str query = {0};
+    for (int i = 0; i < n_args; i++)
+        fy_str_printf(&query, "%s%s", i > 0 ? " " : "", args[i]);
+    int rc = query.oom ? fy_nomem(e) : explain_query(o, fy_str_z(&query), e);
+    fy_str_release(&query);
+    return rc;
+}
+
+const fy_verb fy_verb_explain = {
+    .name = "explain",
+    .summary = "what an error of the phone, adb, QNN or FastRPC means, and what to do",
+    .synopsis = "CODE...",
+    .min_args = 0,
+    .max_args = -1,
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof opts[0],
+    .opts_bytes = sizeof(options),
+    .description =
+        "CODE is a number as a log shows it (decimal, hexadecimal, negative), a name, or a line of "
+        "text that holds one; quotes around a line are needed where the shell would read it "
+        "otherwise. A number that several families use is explained for each.\n\n"
+        "Known are the exit statuses of ferry and of programs on the phone, the states and "
+        "messages of adb, and the errors of QNN (Qualcomm's NPU) and of FastRPC (the way to it).",
+    .examples = "ferry explain 30002\n"
+                "ferry explain 0x80000406\n"
+                "# a line of a log\n"
+                "ferry explain 'contextCreate failed, err 1002'\n"
+                "ferry explain error: device unauthorized\n"
+                "ferry explain --list\n",
+    .task = FY_TASK_PHONE,
+    .run = run,
+};

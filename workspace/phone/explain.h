@@ -1,5 +1,6 @@
 /* Error numbers and texts of ferry, of programs on the phone, of adb, QNN and FastRPC: what they
- * mean, what is the likely cause and what to do. All that is known stands in explain_table.c. */
+ * mean, the likely cause and what to do. All that is known is in workspace/data/explain.json, which
+ * is compiled in and read at the first question. */
 #ifndef FY_WORKSPACE_EXPLAIN_H
 #define FY_WORKSPACE_EXPLAIN_H
 
@@ -28,11 +29,11 @@ typedef struct {
     /* Words of a message that mean this, whatever their case; several separated by '|'. NULL: none.
      */
     const char *text;
-    const char *meaning;
+    const char *meaning;        /* NULL: ferry's own text of this exit status */
     const char *cause, *remedy; /* NULL: the group's, else the family's */
 } fy_explain_row;
 
-/* Numbers of a family that belong together: rows in them, and what is said where no row is. */
+/* Numbers of a family that belong together: rows in them, and the answer where there is no row. */
 typedef struct {
     fy_explain_family family;
     int64_t first, last;
@@ -47,11 +48,15 @@ typedef struct {
     const char *cause, *remedy;
 } fy_explain_family_row;
 
-extern const fy_explain_row fy_explain_rows[];
-extern const size_t fy_explain_n_rows;
-extern const fy_explain_group fy_explain_groups[];
-extern const size_t fy_explain_n_groups;
-extern const fy_explain_family_row fy_explain_families[FY_EXPLAIN_FAMILIES];
+typedef struct {
+    fy_explain_row *row; /* where texts are searched the first row that fits counts */
+    fy_explain_group *group;
+    size_t n_rows, n_groups;
+    fy_explain_family_row family[FY_EXPLAIN_FAMILIES];
+} fy_explain_table;
+
+/* Lives as long as the program. NULL only when memory ran out. */
+const fy_explain_table *fy_explain_known(void);
 
 /* An answer, whole: nothing in it is NULL. */
 typedef struct {

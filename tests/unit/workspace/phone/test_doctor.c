@@ -10,7 +10,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "workspace/phone/quirks.h"
+#include "workspace/data/data_files.h"
+#include "workspace/phone/doctor.h"
 
 static fy_facts facts_of(const char *text)
 {
@@ -148,9 +149,10 @@ static void a_failure_of_the_phone_comes_before_what_does_not_fit(void **state)
 static void the_builtin_table_is_whole(void **state)
 {
     (void)state;
+    const fy_data_file *f = fy_data_find("quirks.json");
     fy_quirks q = {0};
     fy_err e = {0};
-    if (fy_quirks_parse(&q, fy_quirks_table, strlen(fy_quirks_table), "table", &e) != 0)
+    if (f == NULL || fy_quirks_parse(&q, (const char *)f->data, f->size, "table", &e) != 0)
         fail_msg("%s", e.msg);
     assert_true(q.n >= 6);
     for (size_t i = 0; i < q.n; i++)

@@ -15,7 +15,7 @@
 
 static const fy_explain_row *row(size_t i)
 {
-    return &fy_explain_rows[i];
+    return &fy_explain_known()->row[i];
 }
 
 static void is_text(const char *name, const char *what, const char *text)
@@ -33,7 +33,7 @@ static void is_text(const char *name, const char *what, const char *text)
 static void every_row_is_well_formed(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < fy_explain_n_rows; i++) {
+    for (size_t i = 0; i < fy_explain_known()->n_rows; i++) {
         const fy_explain_row *r = row(i);
         fy_explanation x = fy_explain_of(r);
         assert_non_null(r->name);
@@ -53,8 +53,8 @@ static void every_row_is_well_formed(void **state)
             fail_msg("%s is too long for a message", r->name);
         if (r->family == FY_EXPLAIN_QNN && r->code != FY_EXPLAIN_NO_CODE) {
             const fy_explain_group *g = NULL;
-            for (size_t k = 0; k < fy_explain_n_groups; k++) {
-                const fy_explain_group *one = &fy_explain_groups[k];
+            for (size_t k = 0; k < fy_explain_known()->n_groups; k++) {
+                const fy_explain_group *one = &fy_explain_known()->group[k];
                 if (one->family == r->family && r->code >= one->first && r->code <= one->last)
                     g = one;
             }
@@ -68,7 +68,7 @@ static void every_row_is_well_formed(void **state)
 static void no_fact_stands_twice(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < fy_explain_n_rows; i++) {
+    for (size_t i = 0; i < fy_explain_known()->n_rows; i++) {
         for (size_t k = 0; k < i; k++) {
             if (strcasecmp(row(i)->name, row(k)->name) == 0)
                 fail_msg("%s stands twice", row(i)->name);
@@ -77,12 +77,12 @@ static void no_fact_stands_twice(void **state)
                 fail_msg("%s and %s have one number", row(i)->name, row(k)->name);
         }
     }
-    for (size_t i = 0; i < fy_explain_n_groups; i++) {
-        const fy_explain_group *g = &fy_explain_groups[i];
+    for (size_t i = 0; i < fy_explain_known()->n_groups; i++) {
+        const fy_explain_group *g = &fy_explain_known()->group[i];
         assert_true(g->first <= g->last);
         is_text(g->name, "what", g->what);
         for (size_t k = 0; k < i; k++) {
-            const fy_explain_group *h = &fy_explain_groups[k];
+            const fy_explain_group *h = &fy_explain_known()->group[k];
             assert_true(g->family != h->family || g->last < h->first || g->first > h->last);
         }
     }
@@ -116,7 +116,7 @@ static bool is_answer(const char *query, const fy_explain_row *r)
 static void every_row_is_found_by_all_it_has(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < fy_explain_n_rows; i++) {
+    for (size_t i = 0; i < fy_explain_known()->n_rows; i++) {
         const fy_explain_row *r = row(i);
         char text[256], decimal[24], hex[24];
         fy_explanation x = fy_explain_of(r);
