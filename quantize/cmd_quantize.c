@@ -5,7 +5,7 @@
 
 #include "base/thread.h"
 #include "cli/verb.h"
-#include "format/gguf_split.h"
+#include "format/gguf.h"
 #include "kernels/row.h"
 #include "quantize/quant_show.h"
 #include "quantize/requantize.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 #include "quantize/quant_report.h"
 
 enum { MAX_LABEL = 24, LEAST_BAR = 6, MOST_BAR = 24, WORST = 3, OUTSIDE = -1 };

@@ -7,10 +7,10 @@
 
 #include "base/cpu.h"
 #include "base/file.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "cli/verb.h"
-#include "format/gguf_split.h"
-#include "format/write_identity.h"
+#include "format/gguf.h"
+#include "format/write_journal.h"
 #include "quantize/recipe.h"
 
 /* --- keys ------------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 /* Names for a message: the first few, and how many there are. */
 typedef struct {

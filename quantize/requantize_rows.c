@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 #include "kernels/row_error.h"
 #include "quantize/quant_report.h"
 

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "cli/verb.h"
 
 static size_t n_tensors(const fy_requant *q)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "cli/verb.h"
 #include "hub/hub_blob.h"
 #include "hub/hub_env.h"

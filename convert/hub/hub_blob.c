@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "hub/hub_hash.h"
 
 #define READ_BYTES ((size_t)1 << 20)

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/hub_id.h"
-#include "base/quote.h"
+#include "base/path.h"
 #include "base/str.h"
 
 #define ENTRY         "models--"

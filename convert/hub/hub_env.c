@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/opts.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "hub/hub_cache.h"
 
 #define TOKEN_BYTES_MAX 4096

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/hub_id.h"
 #include "base/log.h"
 #include "base/math.h"
 #include "base/names.h"
+#include "base/path.h"
 #include "cli/verb.h"
 #include "hub/hub_blob.h"
 #include "hub/hub_env.h"

@@ -9,8 +9,7 @@
 #include <time.h>
 
 #include "base/log.h"
-#include "base/progress.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "base/version.h"
 
 #define HOPS_MAX  8

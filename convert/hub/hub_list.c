@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/arena.h"
 #include "base/json.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 #define NAME_BYTES_MAX 1024
 #define PART_BYTES_MAX 255

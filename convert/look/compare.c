@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
-#include "base/quote.h"
+#include "base/arena.h"
+#include "base/str.h"
 #include "convert/look/compare_impl.h"
 
 /* --- how the two are looked at ---------------------------------------------------------------- */

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "convert/look/model_source.h"

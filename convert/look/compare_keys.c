@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/arena.h"
 #include "base/names.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/look/compare_impl.h"
 #include "convert/look/kv_text.h"
 #include "model/vocab/vocab.h"

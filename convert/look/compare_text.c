@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/look/compare_impl.h"
 #include "convert/look/kv_text.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/arena.h"
 #include "base/math.h"
 #include "bundle/bundle.h"
 #include "convert/source/checkpoint.h"

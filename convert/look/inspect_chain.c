@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "arch/graph_io.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "bundle/bundle.h"
 #include "convert/look/inspect_impl.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/math.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/look/kv_text.h"
 #include "convert/source/traits.h"
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/math.h"
 #include "base/opts.h"
-#include "base/progress.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/look/inspect_impl.h"
 #include "convert/look/kv_text.h"
 

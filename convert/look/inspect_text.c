@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/look/kv_text.h"
 #include "convert/source/traits.h"
 

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/look/inspect_impl.h"
 #include "convert/look/kv_text.h"
 #include "model/template/chat_template.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/math.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 enum { TEXT_BYTES = 60, TEXT_ITEMS = 4 };
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/cpu.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/names.h"
 #include "bundle/bundle.h"
 #include "bundle/qnn_config.h"

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/grow.h"
-#include "base/quote.h"
+#include "base/arena.h"
+#include "base/str.h"
 #include "convert/source/checkpoint_impl.h"
 #include "convert/source/fp8.h"
 #include "format/sniff.h"

@@ -23,8 +23,8 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "base/types.h"
 #include "convert/source/hf_config.h"
-#include "format/dtype.h"
 
 #define FY_HF_SINGLE    "model.safetensors"
 #define FY_HF_INDEX     "model.safetensors.index.json"

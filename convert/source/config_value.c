@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 
 fy_cfg fy_cfg_of(const json_t *root)
 {

@@ -8,7 +8,7 @@
 
 #include "base/names.h"
 #include "base/opts.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/source/hf_names.h"
 
 /* --- by name

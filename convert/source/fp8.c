@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/source/checkpoint_impl.h"
 #include "convert/source/checkpoint_read.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/source/family_match.h"
 #include "convert/source/hf_config_impl.h"
 #include "base/json_tree.h"

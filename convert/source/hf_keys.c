@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/source/hf_config_impl.h"
 #include "base/json_tree.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/opts.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/source/checkpoint_read.h"
 #include "convert/source/fp8.h"
 #include "convert/source/hf_names.h"

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/file.h"
-#include "base/grow.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/source/checkpoint_read.h"
 
 #define SAFETENSORS "adapter_model.safetensors"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/source/config_value.h"
 #include "base/json_tree.h"
 #include "convert/source/name_regex.h"

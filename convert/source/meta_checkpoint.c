@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/math.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/source/checkpoint_impl.h"
 #include "convert/source/checkpoint_read.h"
 #include "convert/source/config_value.h"

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 enum {
     MAX_BYTES = 1 << 20, /* of the front matter; cards with many evaluations have some 100 kB */

@@ -4,7 +4,7 @@
 #include <pcre2.h>
 #include <stdlib.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 
 enum { MATCH_STEPS = 100000, MATCH_KIB = 1024 };
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/arena.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 #define ADDED_SCORE (-1000.0f) /* what llama.cpp's converter gives to added tokens */
 

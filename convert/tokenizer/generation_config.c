@@ -6,7 +6,7 @@
 
 #include "base/json_tree.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "bundle/bundle.h"
 #include "convert/tokenizer/tokenizer_config.h"
 

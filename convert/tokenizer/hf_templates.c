@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/utf8.h"
+#include "base/str.h"
 #include "base/json_tree.h"
 #include "convert/tokenizer/tokenizer_config.h"
 #include "model/template/chat_template.h"

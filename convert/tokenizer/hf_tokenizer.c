@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/tokenizer/meta_tokens.h"
 #include "convert/tokenizer/rwkv_vocab.h"
 #include "convert/tokenizer/unigram_match.h"

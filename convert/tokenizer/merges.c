@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 
 int fy_merges_open(fy_merges *m, const fy_merge_source *source, fy_err *e)
 {

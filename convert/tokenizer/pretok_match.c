@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/quote.h"
 #include "base/str.h"
-#include "base/utf8.h"
 #include "convert/tokenizer/pretok_probe.h"
 #include "convert/tokenizer/pretok_steps.h"
 #include "model/vocab/pretok.h"

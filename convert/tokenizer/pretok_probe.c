@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-#include "base/quote.h"
-#include "base/utf8.h"
+#include "base/str.h"
 #include "model/vocab/pretok.h"
 
 /* What the known types differ by comes first: the first difference is the one that is shown. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 
 const char *fy_step_text(const json_t *o, const char *key)
 {

@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/progress.h"
-#include "base/quote.h"
-#include "base/utf8.h"
+#include "base/log.h"
+#include "base/str.h"
 #include "convert/tokenizer/base64.h"
 
 /* Longer than any token in use (Llama 3 has one of 128 blanks): the cuts of a token take quadratic

@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-#include "base/quote.h"
-#include "base/utf8.h"
+#include "base/str.h"
 
 /* --- literals --- */
 

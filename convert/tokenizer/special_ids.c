@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 /* The names in Hugging Face's files and in GGUF ("seperator" is how GGUF spells it). */
 static const struct {

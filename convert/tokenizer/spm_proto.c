@@ -4,8 +4,7 @@
 #include <stdio.h>
 
 #include "base/math.h"
-#include "base/quote.h"
-#include "base/utf8.h"
+#include "base/str.h"
 
 /* Wire format: a varint key (field << 3 | wire type), then a varint (0), 8 bytes (1), a length and
  * that many bytes (2), or 4 bytes (5). Groups (3, 4) do not occur in this schema. */

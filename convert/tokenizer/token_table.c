@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 
 fy_span fy_token_table_dup(fy_token_table *t, fy_span text)
 {

@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/quote.h"
-#include "base/utf8.h"
+#include "base/str.h"
 #include "convert/tokenizer/generation_config.h"
 #include "base/json_tree.h"
 #include "format/sniff.h"

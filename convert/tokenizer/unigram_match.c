@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/quote.h"
 #include "base/str.h"
 #include "convert/tokenizer/base64.h"
 

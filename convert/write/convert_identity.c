@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "format/write_identity.h"
+#include "format/write_journal.h"
 
 /* Whatever the container, it is among the files of its directory; outputs are not of it. */
 static int is_source(const struct dirent *en)

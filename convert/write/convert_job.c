@@ -16,7 +16,7 @@
 #include "convert/source/lora_adapter.h"
 #include "convert/write/out_name.h"
 #include "convert/write/source_hash.h"
-#include "format/gguf_split.h"
+#include "format/gguf.h"
 #include "hub/hub_cache.h"
 #include "kernels/row.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/math.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/source/checkpoint_read.h"
 #include "convert/write/type_choice.h"
 

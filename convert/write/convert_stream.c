@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/source/checkpoint_read.h"
 #include "kernels/row.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/str.h"
 #include "convert/write/model_id.h"
 
 /* Texts, in the order in which they are written. `card`: keys of the model card, the first that is

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 /* The word between the braces at p, which begins with '{'; 0: there is none of ours. */
 static size_t put_word(const char *p, const char *type, fy_str *out)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/opts.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/write/convert_plan_impl.h"
 
 /* --- dropped by name

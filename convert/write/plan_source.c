@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 #include "convert/source/checkpoint_read.h"
 #include "convert/write/convert_plan_impl.h"
 

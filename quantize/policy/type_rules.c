@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/opts.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 enum { NAME_BYTES = 128 }; /* more than any name has */
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "arch/graph_io.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 #define KIND        FY_CHUNK_KEYS "kind"
 #define INDEX       FY_CHUNK_KEYS "index"

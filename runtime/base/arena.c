@@ -1,3 +1,4 @@
+/* Arenas, a chain of blocks that grows at its head, and growing arrays. */
 #include "base/arena.h"
 
 #include <stdint.h>
@@ -74,4 +75,18 @@ void fy_arena_release(fy_arena *a)
         b = next;
     }
     *a = (fy_arena){0};
+}
+
+void *fy_grow(void *items, size_t n, size_t *cap, size_t item_bytes)
+{
+    if (n < *cap)
+        return items;
+    size_t more, bytes;
+    if (__builtin_mul_overflow(*cap > 0 ? *cap : 8, (size_t)2, &more) ||
+        __builtin_mul_overflow(more, item_bytes, &bytes))
+        return NULL;
+    void *p = realloc(items, bytes);
+    if (p != NULL)
+        *cap = more;
+    return p;
 }

@@ -1,5 +1,7 @@
-/* Arena: many small allocations that die together. Blocks grow as needed; pointers stay valid until
- * fy_arena_release. Zero-initialise with fy_arena a = {0}. Not thread-safe. */
+/* Heap memory in two shapes.
+ * Arena: many small allocations that die together. Blocks grow as needed; pointers stay valid until
+ * fy_arena_release. Zero-initialise with fy_arena a = {0}. Not thread-safe.
+ * fy_grow: arrays of unknown length. */
 #ifndef FY_BASE_ARENA_H
 #define FY_BASE_ARENA_H
 
@@ -24,5 +26,9 @@ void *fy_arena_calloc(fy_arena *a, size_t count, size_t size);
 char *fy_arena_strndup(fy_arena *a, const char *s, size_t n);
 
 void fy_arena_release(fy_arena *a);
+
+/* Room for one more item behind the n that `items` holds: the array, at another address perhaps,
+ * with *cap items of item_bytes each. NULL when out of memory; then the old array is as it was. */
+void *fy_grow(void *items, size_t n, size_t *cap, size_t item_bytes);
 
 #endif

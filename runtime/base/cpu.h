@@ -1,9 +1,22 @@
-/* CPU features of this machine, found once at run time. FY_CPU_MASK (a number, default all ones) is
- * and-ed in: FY_CPU_MASK=0 forces the scalar kernels, the first step of every bug report. */
+/* The CPUs of this machine: which features they have, and which of them a thread may use, which of
+ * these are fast, and where it shall run.
+ *
+ * Features are found once at run time. FY_CPU_MASK (a number, default all ones) is and-ed in:
+ * FY_CPU_MASK=0 forces the scalar kernels, the first step of every bug report.
+ *
+ * A thread hands its set of CPUs on to the threads that it starts, so a program that pins its own
+ * thread before it makes a pool has pinned the pool; nothing here changes a thread that did not
+ * ask. */
 #ifndef FY_BASE_CPU_H
 #define FY_BASE_CPU_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+/* --- features --- */
 
 enum {
     FY_CPU_AVX2 = 1u << 0,    /* with FMA, F16C and the OS saving ymm registers */
@@ -20,5 +33,39 @@ uint32_t fy_cpu_features(void);
 
 /* "avx2 avx512", "neon dotprod i8mm", or "scalar". Static string. */
 const char *fy_cpu_describe(uint32_t features);
+
+/* --- sets of CPUs --- */
+
+enum { FY_CPUS_MAX = 1024 };
+
+/* Zeroed: no CPU. */
+typedef struct {
+    uint64_t bits[FY_CPUS_MAX / 64];
+} fy_cpus;
+
+bool fy_cpus_has(const fy_cpus *s, int cpu);
+void fy_cpus_add(fy_cpus *s, int cpu); /* 0..FY_CPUS_MAX - 1 */
+int fy_cpus_count(const fy_cpus *s);
+
+/* Adds the CPUs that a hexadecimal number has bits for: "f0" or "0xF0" is 4, 5, 6 and 7. */
+int fy_cpus_add_mask(fy_cpus *s, const char *hex, fy_err *e);
+/* Adds "LO-HI", both included; without LO from 0, without HI to the last one that can be named. */
+int fy_cpus_add_range(fy_cpus *s, const char *range, fy_err *e);
+
+/* Appends "0-3,6"; "none" for the empty set. */
+void fy_cpus_text(const fy_cpus *s, fy_str *out);
+
+/* Those that the calling thread may use; empty when the system does not say. */
+fy_cpus fy_cpus_usable(void);
+
+/* Keeps the calling thread, and those that it starts from now on, to these of the set that the
+ * system lets it use. *got (may be NULL) becomes those. FY_EARG when there is none. */
+int fy_cpus_pin(const fy_cpus *s, fy_cpus *got, fy_err *e);
+
+/* The fast ones among these, by what the kernel says of them under `sysfs`
+ * ("/sys/devices/system/cpu"): all but the cores of a big.LITTLE processor whose capacity is less
+ * than 44 % of the largest, or, where the kernel tells no capacities apart, whose highest clock is
+ * less than 80 % of the highest. What is not known for each of them leaves them all. */
+fy_cpus fy_cpus_fast(const fy_cpus *among, const char *sysfs);
 
 #endif

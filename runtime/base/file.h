@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/progress.h"
+#include "base/log.h"
+#include "base/path.h"
 #include "base/str.h"
 
 typedef struct {
@@ -124,17 +125,5 @@ int fy_file_space(const char *path, uint64_t *bytes, fy_err *e);
 bool fy_file_exists(const char *path); /* follows links */
 bool fy_file_is_dir(const char *path);
 bool fy_file_is_same(const char *a, const char *b); /* one file under both names, links followed */
-
-/* "<dir>/<name>" into a new string that the caller frees; NULL when out of memory. */
-char *fy_path_join(const char *dir, const char *name);
-
-/* The part after the last '/' (trailing slashes ignored). View of `path`. */
-fy_span fy_path_base(const char *path);
-
-/* True for a plain file name: not empty, no '/', no NUL, not "." or "..". */
-bool fy_path_is_plain(fy_span name);
-
-/* mkdir -p with mode 0777 & ~umask. */
-int fy_mkdirs(const char *path, fy_err *e);
 
 #endif

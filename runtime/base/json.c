@@ -14,8 +14,7 @@
 #include "base/arena.h"
 #include "base/math.h"
 #include "base/names.h"
-#include "base/quote.h"
-#include "base/utf8.h"
+#include "base/str.h"
 
 #define TEXT(x)        #x
 #define NUMBER_TEXT(x) TEXT(x)

@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 /* --- reading ---------------------------------------------------------------------------------- */
 

@@ -1,3 +1,4 @@
+/* Log messages to the sink of the thread or of the process, progress, and the interrupt flag. */
 #include "base/log.h"
 
 #include <stdarg.h>
@@ -30,4 +31,15 @@ void fy_log(fy_log_level level, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     to.sink(to.user, level, text);
+}
+
+volatile sig_atomic_t fy_interrupted;
+
+void fy_progress_add(fy_progress *p, uint64_t bytes)
+{
+    if (p == NULL)
+        return;
+    atomic_fetch_add_explicit(&p->done_bytes, bytes, memory_order_relaxed);
+    if (p->show != NULL)
+        p->show(p);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 
 void fy_opt_list_release(fy_opt_list *l)
 {

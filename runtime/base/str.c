@@ -1,3 +1,4 @@
+/* Spans and growable strings, UTF-8, and escaping for terminals and messages. */
 #include "base/str.h"
 
 #include <stdarg.h>
@@ -166,4 +167,166 @@ void fy_str_release(fy_str *s)
 const char *fy_str_z(const fy_str *s)
 {
     return s->len > 0 ? s->ptr : "";
+}
+
+/* --- UTF-8 -------------------------------------------------------------------------------------- */
+
+int fy_utf8_next(const char *p, size_t n, uint32_t *cp)
+{
+    const unsigned char *s = (const unsigned char *)p;
+    if (s[0] < 0x80) {
+        *cp = s[0];
+        return 1;
+    }
+    int len = s[0] >= 0xC2 && s[0] < 0xE0   ? 2
+              : (s[0] & 0xF0) == 0xE0       ? 3
+              : s[0] >= 0xF0 && s[0] < 0xF5 ? 4
+                                            : 0;
+    if (len == 0 || n < (size_t)len)
+        return 0;
+    uint32_t c = s[0] & (0x7Fu >> len);
+    for (int i = 1; i < len; i++) {
+        if ((s[i] & 0xC0) != 0x80)
+            return 0;
+        c = c << 6 | (s[i] & 63u);
+    }
+    if ((len == 3 && (c < 0x800 || (c >= 0xD800 && c < 0xE000))) ||
+        (len == 4 && (c < 0x10000 || c > 0x10FFFF)))
+        return 0;
+    *cp = c;
+    return len;
+}
+
+bool fy_utf8_valid(const char *p, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        int len = (unsigned char)p[i] < 0x80 ? 1 : fy_utf8_next(p + i, n - i, &cp);
+        if (len == 0)
+            return false;
+        i += (size_t)len;
+    }
+    return true;
+}
+
+/* Whether some bytes after p[0..n) make it one character of `len` bytes. */
+static bool can_be_completed(const char *p, size_t n, size_t len)
+{
+    static const unsigned char fill[] = {
+        0x80, 0xBF}; /* E0 and F0 need the high one, ED and F4 the low one */
+    for (size_t f = 0; f < sizeof fill; f++) {
+        char c[4];
+        uint32_t cp;
+        memset(c, fill[f], sizeof c);
+        memcpy(c, p, n);
+        if (fy_utf8_next(c, len, &cp) == (int)len)
+            return true;
+    }
+    return false;
+}
+
+size_t fy_utf8_complete(const char *p, size_t n)
+{
+    for (size_t back = 1; back <= 3 && back <= n; back++) {
+        unsigned char c = (unsigned char)p[n - back];
+        if (c < 0x80)
+            return n;
+        if (c >= 0xC0) {
+            size_t need = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
+            return need > back && can_be_completed(p + n - back, back, need) ? n - back : n;
+        }
+    }
+    return n;
+}
+
+/* --- escaping ----------------------------------------------------------------------------------- */
+
+static bool is_harmful(uint32_t cp)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {
+        {0x00, 0x1F},       {0x7F, 0x9F},     /* C0, DEL, C1 */
+        {0x061C, 0x061C},   {0x180E, 0x180E}, /* Arabic letter mark, Mongolian vowel separator */
+        {0x200B, 0x200B},                     /* zero-width space */
+        {0x200E, 0x200F},                     /* marks of direction */
+        {0x2028, 0x202E},                     /* line, paragraph; embeddings and overrides */
+        {0x2060, 0x206F},                     /* invisible operators; isolates; deprecated ones */
+        {0xFEFF, 0xFEFF},   {0xFFF9, 0xFFFB}, /* byte order mark; annotations */
+        {0xE0000, 0xE007F},                   /* tags: ASCII that nobody sees */
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges && cp >= ranges[i].first; i++) {
+        if (cp <= ranges[i].last)
+            return true;
+    }
+    return false;
+}
+
+/* Shows the character at p[0..n) in `shown`; returns the bytes it took, *len: those it became. */
+static size_t show_one(const char *p, size_t n, bool is_name, char shown[16], size_t *len)
+{
+    static const char named[] = "\n\t\r\\", letters[] = "ntr\\";
+    uint32_t cp = 0;
+    const int took = fy_utf8_next(p, n, &cp);
+    const char *found = took == 1 && cp != 0 ? strchr(named, (int)cp) : NULL;
+    int w;
+    if (took == 0)
+        w = snprintf(shown, 16, "\\x%02x", (unsigned)(unsigned char)p[0]);
+    else if (found != NULL && (is_name || cp == '\r'))
+        w = snprintf(shown, 16, "\\%c", letters[found - named]);
+    else if (found == NULL && is_harmful(cp))
+        w = snprintf(shown, 16, cp < 0x80 ? "\\x%02x" : "\\u{%x}", (unsigned)cp);
+    else {
+        memcpy(shown, p, (size_t)took);
+        w = took;
+    }
+    *len = (size_t)w;
+    return took == 0 ? 1 : (size_t)took;
+}
+
+const char *fy_quote(char *out, size_t size, fy_span text)
+{
+    size_t len = 0, safe = 0; /* safe: where "..." still fits */
+    for (size_t i = 0; i < text.len;) {
+        char shown[16];
+        size_t n;
+        i += show_one(text.ptr + i, text.len - i, true, shown, &n);
+        if (len + n >= size) {
+            memcpy(out + safe, "...", 3);
+            len = safe + 3;
+            break;
+        }
+        memcpy(out + len, shown, n);
+        len += n;
+        if (len + 4 <= size)
+            safe = len;
+    }
+    out[len] = '\0';
+    return out;
+}
+
+void fy_str_put_quoted(fy_str *s, fy_span text, size_t max_bytes)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < text.len;) {
+        char shown[16];
+        size_t n;
+        i += show_one(text.ptr + i, text.len - i, true, shown, &n);
+        if (n > max_bytes - used) {
+            fy_str_puts(s, "...");
+            return;
+        }
+        fy_str_add(s, shown, n);
+        used += n;
+    }
+}
+
+void fy_str_put_shown(fy_str *s, fy_span text)
+{
+    for (size_t i = 0; i < text.len;) {
+        char shown[16];
+        size_t n;
+        i += show_one(text.ptr + i, text.len - i, false, shown, &n);
+        fy_str_add(s, shown, n);
+    }
 }

@@ -1,6 +1,8 @@
-/* Growable byte string. Zero-initialise with fy_str s = {0}. `ptr` is NUL-terminated whenever len >
- * 0 and may hold NULs itself. An allocation failure is sticky: later appends do nothing and `oom`
- * stays set, so a caller checks once at the end. */
+/* Text: spans and growable strings, UTF-8, and the escaping of text of unknown origin.
+ *
+ * Zero-initialise a string with fy_str s = {0}. `ptr` is NUL-terminated whenever len > 0 and may
+ * hold NULs itself. An allocation failure is sticky: later appends do nothing and `oom` stays set,
+ * so a caller checks once at the end. */
 #ifndef FY_BASE_STR_H
 #define FY_BASE_STR_H
 
@@ -42,5 +44,36 @@ void fy_str_wrap(fy_str *s, const char *text, size_t indent, size_t width);
 void fy_str_clear(fy_str *s);          /* len = 0, memory and oom kept */
 void fy_str_release(fy_str *s);        /* frees; usable again */
 const char *fy_str_z(const fy_str *s); /* never NULL: "" when empty */
+
+/* --- UTF-8: strict (no overlong forms, no surrogates, nothing above U+10FFFF) --- */
+
+/* Decodes one code point of p[0..n), n >= 1. Returns its length in bytes (1..4) and sets *cp;
+ * returns 0 when the bytes are not valid UTF-8 (*cp untouched). */
+int fy_utf8_next(const char *p, size_t n, uint32_t *cp);
+
+bool fy_utf8_valid(const char *p, size_t n);
+
+/* Length of the longest prefix of p[0..n) that does not end inside a character which more bytes
+ * could complete: what a stream may print now. Invalid bytes count as complete. */
+size_t fy_utf8_complete(const char *p, size_t n);
+
+/* --- escaping: the one rule for text of unknown origin (a model, a phone, an archive, a hub) on its
+ * way to a terminal or into a message. Escaped as \xNN or \u{NNNN} are bytes that are not UTF-8
+ * and all characters that act on a terminal or cannot be seen: controls (C0, DEL, C1), line and
+ * paragraph separators, what changes the direction of text, invisible characters and tags. Kept are
+ * joiners and variation selectors, which written languages and emoji need. --- */
+
+#define FY_QUOTE_BYTES 64 /* a buffer for a name inside a message */
+
+/* Names. Newline, tab and carriage return become \n, \t, \r, and a backslash is doubled.
+ * Writes the text to out[0..size), size >= 8; "..." ends it when it had to be cut. Returns `out`.
+ */
+const char *fy_quote(char *out, size_t size, fy_span text);
+
+/* Appends the whole text, or its beginning and "..." when it takes more than max_bytes. */
+void fy_str_put_quoted(fy_str *s, fy_span text, size_t max_bytes);
+
+/* Running text, of a model for example: newlines, tabs and backslashes stay as they are. */
+void fy_str_put_shown(fy_str *s, fy_span text);
 
 #endif

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cores.h"
+#include "base/cpu.h"
 
 enum { MAX_DEFAULT = 16, SPIN_NS = 40000 };
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/progress.h"
+#include "base/log.h"
 
 /* --- greeting --------------------------------------------------------------------------------- */
 

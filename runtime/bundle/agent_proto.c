@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/math.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 enum {
     FRAME_BYTES = FY_AGENT_HEAD + FY_AGENT_MAX_PAYLOAD,

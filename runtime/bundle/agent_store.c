@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/file.h"
-#include "base/grow.h"
 
 enum { MAX_NAME = 200, MAX_VERSIONS = 64, LOCK_TRIES = 100, LOCK_WAIT_MS = 100 };
 #define DAMAGED ".damaged" /* a version that no longer is what its manifest lists */

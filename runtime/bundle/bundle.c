@@ -10,7 +10,6 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/quote.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "bundle/manifest_read.h"

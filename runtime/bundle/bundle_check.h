@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "bundle/manifest_read.h"
 #include "bundle/seal.h"
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/json.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 static void entry_release(fy_manifest_entry *m)
 {

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/quote.h"
-#include "base/utf8.h"
+#include "base/str.h"
 #include "cli/text_in.h"
 #include "cli/tokenize_jobs.h"
 #include "cli/verb.h"

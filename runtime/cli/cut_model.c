@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "base/names.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 int fy_cut_config_read(const char *qnn, fy_qnn_config *out, fy_err *e)
 {

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "base/progress.h"
+#include "base/log.h"
 #include "cli/session_open.h"
 
 /* --- opening -------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "bundle/bundle.h"
 #include "cli/verb.h"
 

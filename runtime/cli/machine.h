@@ -3,7 +3,7 @@
 #ifndef FY_CLI_MACHINE_H
 #define FY_CLI_MACHINE_H
 
-#include "base/cores.h"
+#include "base/cpu.h"
 #include "cli/verb.h"
 #include "model/model.h"
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/quote.h"
 #include "base/str.h"
 #include "cli/call.h"
 

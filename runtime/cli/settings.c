@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/config_dir.h"
-#include "base/grow.h"
+#include "base/arena.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/path.h"
+#include "base/str.h"
 
 enum { RANK_FILE = 1, RANK_SECTION, RANK_VARIABLE };
 

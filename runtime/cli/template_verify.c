@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/str.h"
 
 enum { MAX_SHOWN = 20, EXCERPT = 60 };
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/progress.h"
+#include "base/log.h"
 
 static int read_all(int fd, const char *name, fy_str *out, fy_err *e)
 {

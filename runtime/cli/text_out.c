@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/str.h"
 
 void fy_text_out_begin(fy_text_out *t, const fy_vocab *vocab, bool begun)
 {

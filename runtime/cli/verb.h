@@ -10,7 +10,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/opts.h"
-#include "base/progress.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "base/types.h"

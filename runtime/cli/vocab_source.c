@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/hub_id.h"
+#include "base/path.h"
 #include "bundle/bundle.h"
 #include "cli/verb.h"
 

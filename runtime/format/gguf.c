@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/arena.h"
 #include "base/log.h"
 #include "base/math.h"
-#include "base/quote.h"
-#include "base/utf8.h"
+#include "base/str.h"
 #include "format/gguf_impl.h"
 #include "format/sniff.h"
 

@@ -1,7 +1,7 @@
 /* GGUF v2/v3 reader (the whole layout: docs/gguf.md).
  *
  * fy_gguf_parse takes bytes and does the work; fy_gguf_open maps a file and parses it, and the
- * others of a split model when it is the first one (gguf_split.h): their tensors follow its own,
+ * others of a split model when it is the first one: their tensors follow its own,
  * the keys are those of the first. Everything is validated before it returns: magic, version,
  * counts against the bytes that are there, key and name rules, types, shapes, sizes, offsets
  * (contiguous and aligned), the data section complete; of a split model, that all its files are
@@ -121,5 +121,23 @@ double fy_gguf_float_at(const fy_gguf_kv *kv, uint64_t i);
 
 const char *fy_kv_type_name(fy_kv_type t); /* "u32", "string", ... */
 size_t fy_kv_type_bytes(fy_kv_type t);     /* of a scalar; 0 for string and array */
+
+/* --- names of a model that is split over several files, as llama.cpp has them:
+ * NAME-00001-of-00003.gguf. Keys in each: split.no (u16, from 0), split.count (u16),
+ * split.tensors.count (i32, of all files); the other keys are in the first file only. --- */
+
+#define FY_GGUF_MAX_FILES 500 /* all are open at a time; systems allow 1024 */
+
+/* "dir/NAME.gguf" -> "dir/NAME-00001-of-00003.gguf" for no 0 of 3; "dir/NAME.gguf" when count is 1.
+ * The caller frees; NULL: out of memory. */
+char *fy_gguf_split_name(const char *path, uint32_t no, uint32_t count);
+
+/* The name of file `no`, given that of file `of`; NULL when `path` is not called so, or out of
+ * memory (*oom). The caller frees. */
+char *fy_gguf_split_sibling(const char *path, uint32_t of, uint32_t no, uint32_t count, bool *oom);
+
+/* --split-max-size: "400M", "2G", or bytes; M and G are decimal, as in llama.cpp's tools. NULL: 0,
+ * no limit. */
+int fy_split_size(const char *text, uint64_t *bytes, fy_err *e);
 
 #endif

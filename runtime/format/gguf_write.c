@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/arena.h"
 #include "base/math.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "format/gguf_write_impl.h"
 
 #define MAX_KEY_BYTES 65535 /* GGUF spec */

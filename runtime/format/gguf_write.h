@@ -6,7 +6,7 @@
  * any thread count, and whether it was interrupted on the way or not. Key order is the caller's.
  * Memory: the header, plus threads x piece size during the write.
  *
- * The tensors may be split over several files (gguf_split.h); of those, the first one has its name
+ * The tensors may be split over several files; of those, the first one has its name
  * last, so that what a reader finds is whole. */
 #ifndef FY_FORMAT_GGUF_WRITE_H
 #define FY_FORMAT_GGUF_WRITE_H
@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "base/types.h"
@@ -70,7 +70,7 @@ int fy_gguf_writer_header(const fy_gguf_writer *w, fy_str *out, fy_err *e);
 typedef int fy_gguf_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
                          int thread, fy_err *e);
 
-/* Writes the file; one of several is `path` with its number (gguf_split.h). `fill` may be NULL when
+/* Writes the file; one of several is `path` with its number. `fill` may be NULL when
  * there are no tensors. `pool` may be NULL (one thread). Free space is checked before the work;
  * polls fy_interrupted. Progress counts output bytes. */
 int fy_gguf_write(fy_gguf_writer *w, const char *path, fy_gguf_fill *fill, void *user,

@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/math.h"
-#include "format/gguf_split.h"
+#include "format/gguf.h"
 #include "format/gguf_write_impl.h"
 #include "format/write_journal.h"
 

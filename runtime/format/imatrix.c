@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/math.h"
 #include "base/names.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "format/gguf.h"
 
 enum { SUM2, SUM, COUNTS, N_PARTS };

@@ -6,11 +6,10 @@
 
 #include "base/arena.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/json.h"
 #include "base/math.h"
 #include "base/names.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "format/sniff.h"
 
 typedef struct {

@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "format/dtype.h"
+#include "base/types.h"
 
 #define FY_ST_MAX_HEADER 100000000u /* bytes: the reference implementation's MAX_HEADER_SIZE */
 

@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/grow.h"
 #include "base/names.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "format/sniff.h"
 #include "format/torch_impl.h"
 

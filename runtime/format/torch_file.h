@@ -19,7 +19,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "format/dtype.h"
+#include "base/types.h"
 
 typedef struct {
     fy_span name; /* keys of nested dicts and indices of lists, joined with dots */

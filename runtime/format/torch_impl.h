@@ -1,4 +1,4 @@
-/* Between the files of the PyTorch reader. A container (torch_zip.c, torch_legacy.c) fills a reader
+/* Between the files of the PyTorch reader. A container (torch_container.c) fills a reader
  * with the root of the pickle and the table of storages; torch_file.c makes tensors of them.
  * Everything here lives while a file is opened; tensors and values keep views of the file only. */
 #ifndef FY_FORMAT_TORCH_IMPL_H

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/math.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "format/torch_impl.h"
 
 typedef fy_pickle_node node;

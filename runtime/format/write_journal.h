@@ -52,4 +52,12 @@ int fy_journal_mark(fy_journal *j, fy_out *out, uint64_t done, fy_err *e);
 /* How the identity differs, for people: "'type: f16', it was 'type: q8_0'" (the first line). */
 void fy_journal_difference(fy_span was, fy_span is, fy_str *out);
 
+/* --- lines of the identity --- */
+
+/* This program and its version. */
+int fy_identity_program(fy_str *out, fy_err *e);
+
+/* "WHAT PATH: ...": a file is told from another by place, size, time of change and inode. */
+int fy_identity_file(fy_str *out, const char *what, const char *path, fy_err *e);
+
 #endif

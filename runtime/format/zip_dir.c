@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/arena.h"
 #include "base/math.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 enum {
     END_BYTES = 22,

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/progress.h"
+#include "base/log.h"
 #include "kernels/row.h"
 #include "kernels/row_error.h"
 

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "base/grow.h"
+#include "base/arena.h"
 #include "model/sample_math.h"
 
 static void add(fy_sums *s, double v)

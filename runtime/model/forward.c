@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "base/progress.h"
+#include "base/log.h"
 
 static void embed(fy_session *s, uint32_t n)
 {

@@ -5,7 +5,7 @@
 
 #include "arch/graph_io.h"
 #include "backend/graph_cache.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "model/decoder.h"
 #include "model/graph_mask.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 #include "format/gguf_write.h"
 #include "model/forward.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/str.h"
 #include "model/perplexity.h"
 
 /* What Python's str.rstrip takes off. */

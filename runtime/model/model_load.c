@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "kernels/row.h"
 #include "model/weights.h"
 

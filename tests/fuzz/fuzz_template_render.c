@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/str.h"
 #include "model/template/template_eval.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -26,7 +26,6 @@
 const fy_kernel_row kc_emulated_rows[] = {
 #if defined(__x86_64__)
 #define FY_KERNEL(op, isa, needs) ONCE_##isa(op, isa)
-#include "kernels/kernel_list.h"
 #undef FY_KERNEL
 #endif
     {0},

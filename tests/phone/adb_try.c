@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "cli/verb.h"
 #include "workspace/phone/adb.h"
 

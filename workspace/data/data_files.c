@@ -7,11 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/config_dir.h"
+#include "base/arena.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/opts.h"
-#include "base/quote.h"
+#include "base/path.h"
 #include "base/str.h"
 
 const fy_data_file *fy_data_find(const char *name)

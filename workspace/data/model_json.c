@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/quote.h"
-#include "base/utf8.h"
+#include "base/str.h"
 #include "cli/verb.h"
 
 #define SCHEMA_VERSION 20241202

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "bundle/bundle.h"
 #include "bundle/qnn_config.h"
-#include "format/write_identity.h"
+#include "format/write_journal.h"
 #include "workspace/npu/chunk_impl.h"
 
 #define CONFIG FY_QNN_DIR "/" FY_QNN_CONFIG_NAME

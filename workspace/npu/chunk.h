@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "cli/cut_model.h"
 

@@ -6,7 +6,7 @@
 
 #include "arch/graph_io.h"
 #include "base/file.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "bundle/bundle.h"
 #include "cli/cut_model.h"
 #include "workspace/npu/chunk_tensors.h"

@@ -5,10 +5,10 @@
 
 #include "base/file.h"
 #include "base/math.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "bundle/bundle.h"
 #include "cli/cut_model.h"
-#include "format/write_identity.h"
+#include "format/write_journal.h"
 #include "workspace/npu/chunk_impl.h"
 
 #define CONFIG FY_QNN_DIR "/" FY_QNN_CONFIG_NAME

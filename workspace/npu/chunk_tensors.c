@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 #include "bundle/bundle.h"
 #include "workspace/npu/chunk_impl.h"
 

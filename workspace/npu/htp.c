@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 
 static const int archs[] = {68, 69, 73, 75, 79, 81};
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "arch/chunk_info.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "workspace/npu/npu_plan.h"
 
 /* --- tensors ---------------------------------------------------------------------------------- */

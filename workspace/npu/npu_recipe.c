@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/opts.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "workspace/data/data_files.h"
 
 /* --- a recipe --------------------------------------------------------------------------------- */

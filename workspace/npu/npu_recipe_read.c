@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/arena.h"
 #include "base/json.h"
 #include "base/opts.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "workspace/data/data_files.h"
 #include "workspace/npu/npu_recipe.h"
 

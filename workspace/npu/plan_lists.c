@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 #include "workspace/npu/plan_json.h"
 #include "workspace/npu/plan_show.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/hub_id.h"
-#include "base/quote.h"
+#include "base/path.h"
+#include "base/str.h"
 #include "bundle/bundle.h"
 #include "cli/model_header.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 static int bad_batch(const char *text, const char *what, fy_err *e)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "arch/chunk_info.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "workspace/npu/plan_show.h"
 
 #define MB     1e-6

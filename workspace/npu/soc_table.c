@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/grow.h"
 #include "base/names.h"
 #include "base/opts.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "workspace/data/data_files.h"
 
 #define MAX_ROWS   1000

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/math.h"
-#include "base/progress.h"
 #include "format/sniff.h"
 
 #define READ_BYTES  ((size_t)1 << 18)

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 struct archive;
 struct archive_entry;

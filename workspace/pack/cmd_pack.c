@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "cli/verb.h"
 #include "workspace/pack/sign.h"
 #include "workspace/pack/workspace.h"

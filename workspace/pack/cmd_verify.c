@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "base/thread.h"
 #include "cli/verb.h"
 #include "workspace/data/model_json.h"

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "arch/chunk_info.h"
+#include "base/arena.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/log.h"
 #include "bundle/bundle.h"
 #include "bundle/bundle_check.h"

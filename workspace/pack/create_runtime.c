@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "bundle/bundle.h"
 #include "workspace/npu/htp.h"
 #include "workspace/pack/elf.h"

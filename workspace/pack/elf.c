@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/math.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "workspace/pack/workspace.h"
 
 enum {

@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/file.h"
-#include "base/grow.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "bundle/bundle_check.h"
 
 /* --- digests ----------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "bundle/manifest_read.h"
 

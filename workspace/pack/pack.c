@@ -16,8 +16,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/progress.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "bundle/manifest_read.h"
 #include "workspace/pack/manifest.h"
 #include "workspace/pack/sign.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/names.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "bundle/bundle.h"
 #include "workspace/data/model_json.h"
 

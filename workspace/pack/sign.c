@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "bundle/manifest_read.h"
 
 const char *fy_sig_state_name(fy_sig_state s)

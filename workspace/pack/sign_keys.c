@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/config_dir.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/path.h"
+#include "base/str.h"
 
 #define KEY_FILE_MAX 65536 /* a PEM file with words around the key */
 #define TRUSTED_MAX  4096  /* keys of the list */

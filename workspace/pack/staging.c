@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/progress.h"
+#include "base/log.h"
 
 struct fy_staging {
     char *dir;  /* owned; the final name, without trailing slashes */

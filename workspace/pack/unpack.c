@@ -16,7 +16,7 @@
 
 #include "base/file.h"
 #include "base/math.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
 #include "workspace/pack/archive_in.h"

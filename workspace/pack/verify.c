@@ -9,7 +9,7 @@
 #include "arch/arch.h"
 #include "base/file.h"
 #include "base/names.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "bundle/bundle.h"
 #include "bundle/bundle_check.h"
 #include "bundle/manifest_read.h"

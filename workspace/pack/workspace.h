@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "bundle/manifest_read.h"
 #include "workspace/pack/sign.h"

@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/progress.h"
-#include "base/quote.h"
+#include "base/log.h"
+#include "base/str.h"
 #include "cli/verb.h"
 
 /* --- waiting -----------------------------------------------------------------------------------

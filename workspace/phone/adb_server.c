@@ -7,8 +7,7 @@
 #include <time.h>
 
 #include "base/log.h"
-#include "base/progress.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "cli/verb.h"
 #include "workspace/phone/explain.h"
 

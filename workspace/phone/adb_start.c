@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/progress.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "cli/verb.h"
 #include "workspace/phone/adb_link.h"
 

@@ -11,7 +11,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "base/progress.h"
+#include "base/log.h"
 #include "cli/signals.h"
 #include "cli/verb.h"
 #include "workspace/phone/adb_link.h"

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/progress.h"
-#include "base/quote.h"
+#include "base/log.h"
+#include "base/str.h"
 #include "workspace/phone/adb_link.h"
 
 /* The phone ends its side after every refusal, and a broken exchange leaves it in an unknown place:

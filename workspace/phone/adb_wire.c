@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/math.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 /* Four bytes that should have been a known word. */
 static int strange(const unsigned char *p, const char *wanted, fy_err *e)

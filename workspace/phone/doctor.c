@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "bundle/bundle.h"
 #include "cli/verb.h"
 #include "workspace/pack/workspace.h"

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/config_dir.h"
+#include "base/arena.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/json.h"
 #include "base/opts.h"
-#include "base/quote.h"
+#include "base/path.h"
+#include "base/str.h"
 #include "workspace/data/data_files.h"
 
 enum {

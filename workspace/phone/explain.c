@@ -10,10 +10,9 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/grow.h"
 #include "base/json.h"
 #include "base/opts.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "cli/verb.h"
 #include "workspace/data/data_files.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
 #include "cli/signals.h"

@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "cli/verb.h"
 #include "workspace/data/model_json.h"
 #include "workspace/pack/manifest.h"

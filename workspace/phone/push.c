@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/math.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "base/thread.h"
 #include "bundle/agent_store.h"
 #include "bundle/bundle.h"

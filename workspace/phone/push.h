@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "bundle/agent_proto.h"
 #include "bundle/manifest_read.h"

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/file.h"
-#include "base/grow.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "bundle/bundle_check.h"
 #include "cli/verb.h"
 #include "workspace/phone/push.h"

@@ -11,8 +11,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/progress.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "bundle/bundle.h"
 #include "cli/call.h"
 #include "cli/signals.h"

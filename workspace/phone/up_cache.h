@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "cli/call.h"
 

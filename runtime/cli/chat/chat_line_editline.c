@@ -12,8 +12,8 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#include "base/progress.h"
-#include "base/utf8.h"
+#include "base/log.h"
+#include "base/str.h"
 #include "cli/chat/chat_history.h"
 #include "cli/signals.h"
 

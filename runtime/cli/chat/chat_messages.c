@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/json.h"
 #include "cli/text_in.h"
 #include "model/template/chat_template.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
-#include "base/quote.h"
+#include "base/arena.h"
+#include "base/str.h"
 #include "cli/verb.h"
 
 /* --- names ---------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/progress.h"
+#include "base/log.h"
 #include "cli/signals.h"
 
 void fy_chat_reader_release(fy_chat_reader *r)

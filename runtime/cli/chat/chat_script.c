@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "cli/chat/chat_read.h"
 #include "cli/chat/chat_terminal.h"
 #include "cli/signals.h"

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/str.h"
 
 void fy_put_for_terminal(fy_str *out, fy_span text)
 {

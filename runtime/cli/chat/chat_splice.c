@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/arena.h"
 #include "model/template/chat_template.h"
 
 void fy_chat_splice_release(fy_chat_splice *s)

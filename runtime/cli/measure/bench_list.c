@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/arena.h"
 #include "base/math.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 void fy_bench_list_release(fy_bench_list *l)
 {

@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 
 fy_collector *fy_eval_imatrix_begin(fy_session *s, const char *model, const char *out, fy_err *e)
 {

@@ -6,7 +6,6 @@
 
 #include "base/json_tree.h"
 #include "base/log.h"
-#include "base/progress.h"
 #include "cli/session_open.h"
 #include "cli/text_in.h"
 #include "cli/verb.h"

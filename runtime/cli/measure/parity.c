@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "cli/model_chunks.h"
 #include "cli/verb.h"
 #include "model/sample_scan.h"

@@ -6,8 +6,8 @@
 
 #include "base/json.h"
 #include "base/json_tree.h"
-#include "base/progress.h"
-#include "base/utf8.h"
+#include "base/log.h"
+#include "base/str.h"
 #include "cli/verb.h"
 #include "model/template/chat_template.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/progress.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "cli/verb.h"
 

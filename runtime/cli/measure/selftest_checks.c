@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/cpu.h"
 #include "base/file.h"
-#include "base/grow.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "bundle/bundle.h"
 #include "bundle/bundle_check.h"
 #include "cli/measure/parity.h"

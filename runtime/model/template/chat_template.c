@@ -7,8 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/opts.h"
-#include "base/quote.h"
-#include "base/utf8.h"
+#include "base/str.h"
 #include "model/template/template.h"
 
 /* Special tokens a template may name, as transformers passes them ("seperator" is GGUF's word). */

@@ -7,7 +7,7 @@
  * so that a macro sees what is set behind it. */
 #include "model/template/template_ast.h"
 
-#include "base/quote.h"
+#include "base/str.h"
 
 typedef struct frame frame;
 typedef struct entry entry;

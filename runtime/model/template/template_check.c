@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 #include "model/template/template_builtin.h"
 #include "model/template/template_parse.h"
 

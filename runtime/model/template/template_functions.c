@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/utf8.h"
+#include "base/str.h"
 #include "model/template/template_builtin.h"
 
 #define CALL(name) static int name(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out)

@@ -5,8 +5,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "base/quote.h"
-#include "base/utf8.h"
+#include "base/str.h"
 #include "model/template/template_builtin.h"
 
 static const char *const kind_text[] = {

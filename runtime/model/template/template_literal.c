@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/str.h"
 #include "model/template/template_lex.h"
 
 static int literal_fail(fy_tlex *lex, const fy_tok *tok, const char *text)

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
-#include "base/quote.h"
-#include "base/utf8.h"
+#include "base/arena.h"
+#include "base/str.h"
 
 /* --- tokens ----------------------------------------------------------------------------------- */
 

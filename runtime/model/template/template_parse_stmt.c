@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 #include "model/template/template_parse.h"
 
 /* --- messages about tags ---------------------------------------------------------------------- */

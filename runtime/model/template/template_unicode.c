@@ -8,7 +8,7 @@
 #include <utf8proc.h>
 
 #include "base/math.h"
-#include "base/utf8.h"
+#include "base/str.h"
 #include "model/template/template.h"
 
 enum { RAW = 0x7fffff00 }; /* RAW + byte: a byte that is not UTF-8 */

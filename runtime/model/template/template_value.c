@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 
 /* --- the machine ------------------------------------------------------------------------------ */
 

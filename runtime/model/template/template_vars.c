@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/grow.h"
+#include "base/arena.h"
 
 #define HEAP (SIZE_MAX / 2) /* bytes that a variable may take: no limit */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
-#include "base/utf8.h"
+#include "base/str.h"
 #include "model/vocab/vocab_impl.h"
 
 static bool stands_for_itself(uint32_t b)

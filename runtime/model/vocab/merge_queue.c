@@ -3,7 +3,7 @@
  * the same place with the same length is the same pair. */
 #include <stdlib.h>
 
-#include "base/grow.h"
+#include "base/arena.h"
 #include "model/vocab/vocab_impl.h"
 
 void fy_encoder_release(fy_encoder *enc)

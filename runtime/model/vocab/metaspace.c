@@ -6,7 +6,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "base/utf8.h"
+#include "base/str.h"
 #include "model/vocab/vocab_impl.h"
 
 /* Longer ones are taken character by character. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/names.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "model/vocab/vocab_impl.h"
 
 /* Places that are looked up together, so that their reads of memory overlap. */

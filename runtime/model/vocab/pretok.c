@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 
 /* What a pattern of a file may take: enough for any in use, little enough to be tried blindly. */
 enum {

@@ -2,7 +2,7 @@
  * huggingface/tokenizers AddedVocabulary::find_matches. */
 #include <utf8proc.h>
 
-#include "base/utf8.h"
+#include "base/str.h"
 #include "model/vocab/vocab_impl.h"
 
 /* Would `item` never be taken, because one before it is whenever it could be? */

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "base/str.h"
 #include "model/vocab/vocab_impl.h"
 
 /* Scores as numbers that sort the other way round: the best score first. */

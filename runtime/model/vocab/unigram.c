@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
-#include "base/utf8.h"
+#include "base/arena.h"
+#include "base/str.h"
 #include "model/vocab/vocab_impl.h"
 
 enum { GROWTH_MAX = 64 };

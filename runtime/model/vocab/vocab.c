@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/arena.h"
 #include "model/vocab/vocab_impl.h"
 
 size_t fy_unspell_blanks(char *out, fy_span text)

@@ -6,7 +6,7 @@
 #define FY_VOCAB_IMPL_H
 
 #include "base/arena.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "model/vocab/charsmap.h"
 #include "model/vocab/pretok.h"
 #include "model/vocab/vocab.h"

@@ -4,7 +4,7 @@
 #include <strings.h>
 
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "model/vocab/vocab_impl.h"
 
 #define KEY "tokenizer.ggml."

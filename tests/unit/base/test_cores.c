@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/cores.h"
+#include "base/cpu.h"
 
 static char dir[256];
 

@@ -1,4 +1,4 @@
-#include "base/grow.h"
+#include "base/arena.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/progress.h"
+#include "base/log.h"
 
 static int shows;
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/quote.h"
+#include "base/str.h"
 
 static const struct {
     const char *text;

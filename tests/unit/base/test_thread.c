@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cores.h"
+#include "base/cpu.h"
 #include "base/thread.h"
 
 enum { MAX_ITEMS = 5000, MAX_THREADS = 16 };

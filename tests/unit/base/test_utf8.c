@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include "base/str.h"
-#include "base/utf8.h"
 
 static void every_code_point_survives_encoding_and_decoding(void **state)
 {

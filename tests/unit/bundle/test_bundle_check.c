@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "base/progress.h"
+#include "base/log.h"
 #include "bundle/bundle_check.h"
 #include "tests/unit/workspace/ws_fixture.h"
 #include "workspace/pack/sign.h"

@@ -13,7 +13,7 @@
 #include "tests/unit/alloc_fail.h"
 #include "tests/unit/model/tiny_model.h"
 #include "base/json_tree.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "cli/engine.h"
 
 /* "Once upon a time" for the tales model, and how its golden.json goes on. */

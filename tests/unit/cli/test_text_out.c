@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/vocab/small_vocab.h"
-#include "base/utf8.h"
+#include "base/str.h"
 #include "cli/text_out.h"
 
 static fy_vocab *v;

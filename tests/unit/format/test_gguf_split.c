@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "format/gguf_split.h"
+#include "format/gguf.h"
 #include "format/gguf_write.h"
 
 static char dir[64];

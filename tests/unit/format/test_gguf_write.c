@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "format/gguf_write.h"
 
 static char dir[64];

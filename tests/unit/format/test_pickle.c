@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/alloc_fail.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "format/pickle.h"
 #include "tests/unit/format/torch_bytes.h"
 

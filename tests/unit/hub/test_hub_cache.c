@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "base/hub_id.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "hub/hub_blob.h"
 #include "hub/hub_cache.h"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/progress.h"
+#include "base/log.h"
 #include "model/model.h"
 #include "tests/unit/model/tiny_model.h"
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/progress.h"
+#include "base/log.h"
 #include "tests/unit/vocab/small_unigram.h"
 
 enum { LONGEST = 1024 }; /* bytes of a token that is looked for in a text */

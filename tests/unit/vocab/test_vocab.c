@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/progress.h"
+#include "base/log.h"
 #include "tests/unit/alloc_fail.h"
 #include "tests/unit/vocab/small_vocab.h"
 

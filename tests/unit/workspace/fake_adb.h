@@ -14,8 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/math.h"
-#include "base/progress.h"
 #include "base/str.h"
 #include "workspace/phone/adb.h"
 

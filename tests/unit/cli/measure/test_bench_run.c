@@ -11,7 +11,7 @@
 
 #include "tests/unit/model/tiny_model.h"
 #include "base/file.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "cli/measure/bench_model.h"
 #include "cli/measure/bench_run.h"
 #include "cli/measure/bench_sensors.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/json_tree.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "cli/call.h"
 #include "cli/measure/parity.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "convert/write/convert_identity.h"
-#include "format/gguf_split.h"
+#include "format/gguf.h"
 
 static void sizes_are_decimal_as_in_other_tools(void **state)
 {

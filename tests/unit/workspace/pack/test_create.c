@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "base/progress.h"
+#include "base/log.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
 #include "format/gguf.h"

@@ -11,7 +11,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include "base/progress.h"
+#include "base/log.h"
 #include "bundle/manifest_read.h"
 #include "tests/unit/workspace/ws_fixture.h"
 #include "workspace/pack/manifest.h"

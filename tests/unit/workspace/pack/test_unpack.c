@@ -9,7 +9,7 @@
 #include <archive_entry.h>
 
 #include "base/hash.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
 #include "tests/unit/workspace/ws_fixture.h"

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "base/hash.h"
-#include "base/progress.h"
+#include "base/log.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
 #include "tests/unit/workspace/ws_fixture.h"

@@ -1,0 +1,121 @@
+/* Paths, directories, and the names of hub repositories. */
+#include "base/path.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+
+char *fy_path_join(const char *dir, const char *name)
+{
+    size_t d = strlen(dir), n = strlen(name);
+    while (d > 1 && dir[d - 1] == '/')
+        d--;
+    bool slash = d > 0 && dir[d - 1] != '/';
+    char *p = malloc(d + slash + n + 1);
+    if (p == NULL)
+        return NULL;
+    memcpy(p, dir, d);
+    if (slash)
+        p[d] = '/';
+    memcpy(p + d + slash, name, n + 1);
+    return p;
+}
+
+fy_span fy_path_base(const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    return (fy_span){path + begin, end - begin};
+}
+
+bool fy_path_is_plain(fy_span name)
+{
+    return name.len > 0 && memchr(name.ptr, '/', name.len) == NULL &&
+           memchr(name.ptr, '\0', name.len) == NULL && !fy_span_is(name, ".") &&
+           !fy_span_is(name, "..");
+}
+
+int fy_mkdirs(const char *path, fy_err *e)
+{
+    char *p = strdup(path);
+    if (p == NULL)
+        return fy_nomem(e);
+    int rc = 0;
+    for (char *s = p + (p[0] == '/'); rc == 0; s++) {
+        if (*s != '/' && *s != '\0')
+            continue;
+        char c = *s;
+        *s = '\0';
+        if (p[0] != '\0' && mkdir(p, 0777) != 0 && errno != EEXIST)
+            rc = fy_fail_errno(e, "%s: cannot create the directory", p);
+        *s = c;
+        if (c == '\0')
+            break;
+    }
+    if (rc == 0 && !fy_file_is_dir(path))
+        rc = fy_fail(e, FY_EIO, "%s: is not a directory", path);
+    free(p);
+    return rc;
+}
+
+static const char *absolute(const char *variable)
+{
+    const char *dir = getenv(variable);
+    return dir != NULL && dir[0] == '/' ? dir : NULL;
+}
+
+bool fy_config_path(const char *name, fy_str *out)
+{
+    const char *config = absolute("XDG_CONFIG_HOME");
+    const char *dir = config != NULL ? config : absolute("HOME");
+    if (dir == NULL)
+        return false;
+    fy_str_printf(out, "%s%s/ferry/%s", dir, config != NULL ? "" : "/.config", name);
+    return true;
+}
+
+/* --- hub names ---------------------------------------------------------------------------------- */
+
+#define PART_BYTES 96
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Bytes of one part, 0: none begins here. */
+static size_t part_bytes(const char *p)
+{
+    size_t n = 0;
+    while (is_word(p[n]) || p[n] == '-' || p[n] == '.') {
+        if (n > 0 && p[n] != '_' && p[n] == p[n - 1] && !is_word(p[n]))
+            return 0;
+        n++;
+    }
+    return n >= 1 && n <= PART_BYTES && is_word(p[0]) && is_word(p[n - 1]) ? n : 0;
+}
+
+size_t fy_hub_id_bytes(const char *text)
+{
+    size_t n = part_bytes(text);
+    if (n > 0 && text[n] == '/') {
+        size_t name = part_bytes(text + n + 1);
+        n = name > 0 ? n + 1 + name : 0;
+    }
+    if (n == 0 || (text[n] != '\0' && text[n] != '@'))
+        return 0;
+    return n > 4 && memcmp(text + n - 4, ".git", 4) == 0 ? 0 : n;
+}
+
+bool fy_hub_id_is_meant(const char *text)
+{
+    size_t n = fy_hub_id_bytes(text);
+    return n > 0 && memchr(text, '/', n) != NULL && !fy_file_exists(text);
+}

@@ -1,0 +1,41 @@
+/* Paths and names: joining and splitting, directories, the user's own files, and names of
+ * repositories on the Hugging Face hub. */
+#ifndef FY_BASE_PATH_H
+#define FY_BASE_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+/* "<dir>/<name>" into a new string that the caller frees; NULL when out of memory. */
+char *fy_path_join(const char *dir, const char *name);
+
+/* The part after the last '/' (trailing slashes ignored). View of `path`. */
+fy_span fy_path_base(const char *path);
+
+/* True for a plain file name: not empty, no '/', no NUL, not "." or "..". */
+bool fy_path_is_plain(fy_span name);
+
+/* mkdir -p with mode 0777 & ~umask. */
+int fy_mkdirs(const char *path, fy_err *e);
+
+/* The user's own files: appends the path of ferry/NAME below $XDG_CONFIG_HOME, else below
+ * ~/.config. A relative directory there would mean another one wherever the program runs: it counts
+ * as not set. False: neither variable is set. */
+bool fy_config_path(const char *name, fy_str *out);
+
+/* --- names of hub repositories as a command line has them: [ORG/]NAME[@REVISION] --- */
+
+/* Bytes of the [ORG/]NAME in front; 0 when the text is no such name. The hub's own rule
+ * (validate_repo_id of huggingface_hub): parts of 1 to 96 of A-Z a-z 0-9 _ . -, which begin and end
+ * with a letter, a digit or _; no "--" and no ".."; not "*.git". A revision is there when text[n]
+ * is '@'; it is not judged. */
+size_t fy_hub_id_bytes(const char *text);
+
+/* The form that nothing else has: ORG/NAME, with or without a revision, and no file or directory.
+ */
+bool fy_hub_id_is_meant(const char *text);
+
+#endif
