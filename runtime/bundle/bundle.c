@@ -1,17 +1,16 @@
 /* Opening a workspace for a run: the cheap checks, then workspace.json and hparams.json. */
 #include "bundle/bundle.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "bundle/bundle_check.h"
 #include "bundle/manifest_read.h"
 #include "bundle/qnn_config.h"
 
@@ -22,33 +21,6 @@ static char *path_in(const char *dir, const char *rel, fy_err *e)
     if (p == NULL)
         fy_nomem(e);
     return p;
-}
-
-static int check_size(const char *dir, const fy_manifest_entry *m, fy_err *e)
-{
-    char *path = path_in(dir, m->path, e);
-    if (path == NULL)
-        return -1;
-    struct stat st;
-    int rc = 0;
-    if (lstat(path, &st) != 0)
-        rc = errno != ENOENT && errno != ENOTDIR
-                 ? fy_fail_errno(e, "%s: cannot read its size", path)
-                 : fy_fail(e, FY_EVERIFY,
-                           "%s: missing, the manifest lists it with %llu bytes; 'ferry verify %s' "
-                           "shows all",
-                           path, (unsigned long long)m->bytes, dir);
-    else if (!S_ISREG(st.st_mode))
-        rc = fy_fail(e, FY_EVERIFY,
-                     "%s: is not a regular file, the manifest lists a file of %llu bytes", path,
-                     (unsigned long long)m->bytes);
-    else if ((uint64_t)st.st_size != m->bytes)
-        rc = fy_fail(e, FY_EVERIFY,
-                     "%s: %llu bytes, the manifest lists %llu (changed, or not copied whole); "
-                     "'ferry verify %s' shows all",
-                     path, (unsigned long long)st.st_size, (unsigned long long)m->bytes, dir);
-    free(path);
-    return rc;
 }
 
 /* Maps a JSON file of the workspace after comparing it with its hash. */
@@ -287,8 +259,10 @@ static int check_model(const char *dir, const fy_manifest *m, const char *model,
 static int open_all(const char *dir, const fy_manifest *m, fy_bundle *b, fy_err *e)
 {
     for (size_t i = 0; i < m->n; i++) {
-        if (check_size(dir, &m->entry[i], e) != 0)
-            return -1;
+        fy_err what = {0};
+        if (fy_listed_check(dir, &m->entry[i], false, &what) != 0)
+            return fy_fail(e, what.code, "%s/%s: %s; 'ferry verify %s' shows all", dir,
+                           m->entry[i].path, what.msg, dir);
     }
     char *hparams_name = NULL;
     int rc = read_json(dir, m, FY_BUNDLE_WORKSPACE_JSON, b, &hparams_name, e);

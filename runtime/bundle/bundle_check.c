@@ -1,3 +1,4 @@
+/* The rules for one file of a workspace, and reading all of them on many threads. */
 #include "bundle/bundle_check.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ typedef struct {
     bool strict;
     file_state *file;   /* owned; [m->n + 1], the last one only ends the items */
     uint8_t **buf;      /* owned; per thread, made when it is needed */
-    _Atomic bool fatal; /* out of memory or interrupted: `stop` has the words */
+    _Atomic bool fatal; /* out of memory or interrupted: `stop` has the message */
     fy_err stop;
     fy_progress *progress;
 } checker;
@@ -51,28 +52,34 @@ int fy_manifest_changed(const fy_manifest_entry *m, uint64_t block, fy_err *e)
 
 /* --- before reading --------------------------------------------------------------------------- */
 
-static int check_stat(const checker *c, const fy_manifest_entry *m, fy_err *e)
+int fy_listed_fits(const struct stat *st, const fy_manifest_entry *m, bool strict, fy_err *e)
+{
+    if (S_ISLNK(st->st_mode))
+        return fy_fail(e, FY_EVERIFY, "is a symbolic link, expected a file");
+    if (!S_ISREG(st->st_mode))
+        return fy_fail(e, FY_EVERIFY, "is not a regular file");
+    if ((uint64_t)st->st_size != m->bytes)
+        return fy_fail(e, FY_EVERIFY, "%llu bytes, the manifest lists %llu",
+                       (unsigned long long)st->st_size, (unsigned long long)m->bytes);
+    /* bits that matter to nobody depend on the disk */
+    if (strict && (((m->mode & 0100) != 0 && (st->st_mode & 0100) == 0) ||
+                   (st->st_mode & FY_MODE_REFUSED) != 0))
+        return fy_fail(e, FY_EVERIFY, "mode %04o, the manifest lists %04o",
+                       (unsigned)(st->st_mode & 07777), (unsigned)m->mode);
+    return 0;
+}
+
+int fy_listed_check(const char *dir, const fy_manifest_entry *m, bool strict, fy_err *e)
 {
     struct stat st;
-    char *path = fy_path_join(c->dir, m->path);
+    char *path = fy_path_join(dir, m->path);
     if (path == NULL)
         return fy_nomem(e);
-    int rc = 0;
-    if (lstat(path, &st) != 0)
-        rc = errno == ENOENT || errno == ENOTDIR ? fy_fail(e, FY_EVERIFY, "missing")
-                                                 : fy_fail_errno(e, "cannot read its size");
-    else if (S_ISLNK(st.st_mode))
-        rc = fy_fail(e, FY_EVERIFY, "is a symbolic link, expected a file");
-    else if (!S_ISREG(st.st_mode))
-        rc = fy_fail(e, FY_EVERIFY, "is not a regular file");
-    else if ((uint64_t)st.st_size != m->bytes)
-        rc = fy_fail(e, FY_EVERIFY, "%llu bytes, the manifest lists %llu",
-                     (unsigned long long)st.st_size, (unsigned long long)m->bytes);
-    /* a program must be able to start; bits that matter to nobody depend on the disk */
-    else if (c->strict && (((m->mode & 0100) != 0 && (st.st_mode & 0100) == 0) ||
-                           (st.st_mode & FY_MODE_REFUSED) != 0))
-        rc = fy_fail(e, FY_EVERIFY, "mode %04o, the manifest lists %04o",
-                     (unsigned)(st.st_mode & 07777), (unsigned)m->mode);
+    int rc = lstat(path, &st) == 0 ? fy_listed_fits(&st, m, strict, e)
+             : errno == ENOENT || errno == ENOTDIR
+                 ? fy_fail(e, FY_EVERIFY, "missing, the manifest lists %llu bytes",
+                           (unsigned long long)m->bytes)
+                 : fy_fail_errno(e, "cannot read its size");
     free(path);
     return rc;
 }
@@ -92,7 +99,7 @@ static int plan(checker *c, fy_err *e)
         fy_err what = {0};
         f->first_item = n;
         atomic_init(&f->bad_block, UINT64_MAX);
-        if (check_stat(c, &c->m->entry[i], &what) == 0) {
+        if (fy_listed_check(c->dir, &c->m->entry[i], c->strict, &what) == 0) {
             n += count_items(c, &c->m->entry[i]);
         } else if (what.code == FY_ENOMEM || (f->text = strdup(what.msg)) == NULL) {
             return fy_nomem(e);

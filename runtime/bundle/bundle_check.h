@@ -1,5 +1,14 @@
-/* Every byte of a workspace against its manifest: what `verify` does on the host, and `run
- * --verify` there and on the phone.
+/* What a right workspace is. Each rule stands in one place, and everyone who asks uses that:
+ *
+ *   the manifest, its text and paths      manifest_read.h    all
+ *   its signature                         seal.h             verify, push, unpack, pack, run --verify
+ *   a listed file: kind, size, mode       fy_listed_fits     verify, push, pack, every run
+ *   its bytes                             fy_bundle_hash_all verify, push, run --verify
+ *   names in workspace.json, hparams.json bundle.h           verify, push, create, every run
+ *   the files against each other          fy_verify_content  verify, push, create
+ *
+ * The last one is the host's (workspace/pack/verify.c); for the NPU it asks workspace/npu. unpack
+ * writes only what the manifest lists, with the bytes that it lists.
  *
  * Files that carry block hashes are read block by block on all threads, the others whole. Memory: a
  * buffer per thread. */
@@ -19,20 +28,25 @@
 /* A file of a workspace never runs with its owner's rights, and only its owner may change it. */
 #define FY_MODE_REFUSED (S_ISUID | S_ISGID | S_ISVTX | S_IWOTH)
 
+/* FY_EVERIFY, without the file's name, unless st is a regular file of the listed size; strict: and its
+ * mode is right too: programs can be started, and no bit of FY_MODE_REFUSED is set. */
+int fy_listed_fits(const struct stat *st, const fy_manifest_entry *m, bool strict, fy_err *e);
+/* The same of DIR and the listed path, links not followed. */
+int fy_listed_check(const char *dir, const fy_manifest_entry *m, bool strict, fy_err *e);
+
 /* Told of every listed file that is not as listed, in the manifest's order; `what` does not name
  * the file. -1 ends the check. */
 typedef int fy_bundle_bad(void *user, const fy_manifest_entry *m, const fy_err *what, fy_err *e);
 
-/* Reads every listed file. strict: the hash of the whole file too where it has block hashes (they
- * cover every byte already), the execute bit of programs, and FY_MODE_REFUSED. -1 only when the check itself could
- * not be made. */
+/* Reads every listed file. strict: modes too, and the hash of the whole file where it has block
+ * hashes (which cover every byte already). -1 only when the check itself could not be made. */
 int fy_bundle_hash_all(const char *dir, const fy_manifest *m, bool strict, int n_threads,
                        fy_progress *progress, fy_bundle_bad *bad, void *user, fy_err *e);
 
 typedef struct {
     size_t n_files;
     uint64_t bytes;
-    bool is_signed;                         /* there is a signature, and it is no wrong one */
+    bool is_signed;                         /* there is a signature, and it is right */
     char fingerprint[FY_FINGERPRINT_BYTES]; /* of the key it carries; "" when it carries none */
 } fy_bundle_checked;
 

@@ -110,28 +110,53 @@ int fy_digester_end(fy_digester *d, fy_digest *out, fy_err *e)
     return rc;
 }
 
-static int stream(int fd, const char *path, int copy_fd, const char *copy_name, uint8_t *buf,
+static int stream(int fd, const char *name, fy_digest_sink *sink, void *user, uint8_t *buf,
                   fy_digester *d, fy_progress *progress, fy_err *e)
 {
-    for (uint64_t at = 0;;) {
+    for (;;) {
         if (fy_check_interrupt(e) != 0)
             return -1;
         ssize_t n = read(fd, buf, READ_BYTES);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return fy_fail_errno(e, "%s: cannot read", path);
+            return fy_fail_errno(e, "%s: cannot read", name);
         if (n == 0)
             return 0;
-        if (copy_fd >= 0 && fy_write_all(copy_fd, buf, (size_t)n, copy_name, e) != 0)
+        if ((sink != NULL && sink(user, buf, (size_t)n, e) != 0) ||
+            fy_digester_add(d, buf, (size_t)n, e) != 0)
             return -1;
-        if (copy_fd >= 0)
-            fy_flush_behind(copy_fd, at, (size_t)n);
-        if (fy_digester_add(d, buf, (size_t)n, e) != 0)
-            return -1;
-        at += (uint64_t)n;
         fy_progress_add(progress, (uint64_t)n);
     }
+}
+
+int fy_digest_fd(int fd, const char *name, fy_digest_sink *sink, void *user, fy_progress *progress,
+                 fy_digest *out, fy_err *e)
+{
+    fy_digester *d = fy_digester_new(e);
+    uint8_t *buf = malloc(READ_BYTES);
+    int rc = d == NULL     ? -1
+             : buf == NULL ? fy_nomem(e)
+                           : stream(fd, name, sink, user, buf, d, progress, e);
+    int ended = fy_digester_end(d, rc == 0 ? out : NULL, e);
+    free(buf);
+    return rc == 0 ? ended : rc;
+}
+
+typedef struct {
+    int fd;
+    const char *name; /* view */
+    uint64_t at;
+} copy;
+
+static int to_copy(void *user, const void *p, size_t n, fy_err *e)
+{
+    copy *c = user;
+    if (fy_write_all(c->fd, p, n, c->name, e) != 0)
+        return -1;
+    fy_flush_behind(c->fd, c->at, n);
+    c->at += n;
+    return 0;
 }
 
 int fy_digest_file(const char *path, int copy_fd, const char *copy_name, fy_progress *progress,
@@ -144,20 +169,11 @@ int fy_digest_file(const char *path, int copy_fd, const char *copy_name, fy_prog
     if (fd < 0)
         return fy_fail_errno(e, "%s: cannot open", path);
     struct stat st;
-    int rc = -1;
-    uint8_t *buf = NULL;
-    fy_digester *d = NULL;
-    if (fstat(fd, &st) != 0) {
-        fy_fail_errno(e, "%s: cannot read its size", path);
-    } else if (!S_ISREG(st.st_mode)) {
-        fy_fail(e, FY_EVERIFY, "%s: is not a regular file", path);
-    } else if ((d = fy_digester_new(e)) != NULL) {
-        buf = malloc(READ_BYTES);
-        rc = buf != NULL ? stream(fd, path, copy_fd, copy_name, buf, d, progress, e) : fy_nomem(e);
-        int ended = fy_digester_end(d, rc == 0 ? out : NULL, e);
-        rc = rc == 0 ? ended : rc;
-    }
-    free(buf);
+    copy c = {copy_fd, copy_name, 0};
+    int rc = fstat(fd, &st) != 0 ? fy_fail_errno(e, "%s: cannot read its size", path)
+             : !S_ISREG(st.st_mode)
+                 ? fy_fail(e, FY_EVERIFY, "%s: is not a regular file", path)
+                 : fy_digest_fd(fd, path, copy_fd >= 0 ? to_copy : NULL, &c, progress, out, e);
     close(fd);
     return rc;
 }

@@ -17,11 +17,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "bundle/bundle_check.h"
 #include "bundle/manifest_read.h"
 #include "workspace/pack/manifest.h"
 #include "workspace/pack/sign.h"
 
-#define READ_BYTES ((size_t)1 << 18)
 #define ZSTD_OUT_BYTES ((size_t)1 << 17)
 
 enum { LEVEL_DEFAULT = 3, LEVEL_MAX = 19, JOB_BYTES = 2 << 20, WINDOW_LOG = 21 };
@@ -50,7 +50,6 @@ typedef struct {
     bool stop;         /* something failed: write no more */
     fy_err *e;
     int64_t mtime;
-    uint8_t *buf; /* owned; READ_BYTES */
     fy_progress *progress;
 } packer;
 
@@ -141,7 +140,7 @@ static la_ssize_t on_write(struct archive *a, void *user, const void *p, size_t 
              : k->zstd != NULL ? zstd_add(k, p, n, ZSTD_e_continue, k->e)
                                : to_file(k, p, n, k->e);
     if (rc != 0) {
-        archive_set_error(a, EIO, "write failed"); /* k->e has the words */
+        archive_set_error(a, EIO, "write failed"); /* k->e has the message */
         return -1;
     }
     return (la_ssize_t)n;
@@ -205,8 +204,7 @@ static bool is_ascii(const char *s)
 static int open_archive(packer *k, size_t f, const fy_pack_params *p, const char *top, fy_err *e)
 {
     k->a = archive_write_new();
-    k->buf = malloc(READ_BYTES);
-    if (k->a == NULL || k->buf == NULL)
+    if (k->a == NULL)
         return fy_nomem(e);
     if (archive_write_set_format_pax_restricted(k->a) != ARCHIVE_OK)
         return archive_failed(k, e);
@@ -251,35 +249,33 @@ static int put_bytes(packer *k, const void *p, size_t n, fy_err *e)
     return archive_write_data(k->a, p, n) == (la_ssize_t)n ? 0 : archive_failed(k, e);
 }
 
-/* Streams one listed file; it must still be what the manifest says, to the bit. */
-static int put_file(packer *k, int fd, const fy_manifest_entry *m, fy_err *e)
+typedef struct {
+    packer *k;
+    uint64_t left; /* bytes that the manifest lists */
+} listed;
+
+static int put_listed_bytes(void *user, const void *p, size_t n, fy_err *e)
 {
-    fy_digester *d = fy_digester_new(e);
+    listed *l = user;
+    if (n > l->left)
+        return fy_fail(e, FY_EVERIFY, "has grown beyond the bytes of the manifest");
+    l->left -= n;
+    return put_bytes(l->k, p, n, e);
+}
+
+/* One listed file, which must still be what the manifest says, to the bit. */
+static int put_file(packer *k, const char *top, int fd, const fy_manifest_entry *m, fy_err *e)
+{
+    struct stat st;
     fy_digest found;
-    if (d == NULL)
+    listed l = {k, m->bytes};
+    if (fstat(fd, &st) != 0)
+        return fy_fail_errno(e, "cannot read its size");
+    if (fy_listed_fits(&st, m, false, e) != 0 ||
+        put_header(k, top, m->path, m->bytes, m->mode, e) != 0 ||
+        fy_digest_fd(fd, "file", put_listed_bytes, &l, k->progress, &found, e) != 0)
         return -1;
-    int rc = 0;
-    uint64_t left = m->bytes;
-    while (rc == 0 && (rc = fy_check_interrupt(e)) == 0) {
-        ssize_t n = read(fd, k->buf, READ_BYTES);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            rc = fy_fail_errno(e, "cannot read");
-        if (n <= 0)
-            break;
-        if ((uint64_t)n > left)
-            rc = fy_fail(e, FY_EVERIFY, "has grown beyond the %llu bytes of the manifest",
-                         (unsigned long long)m->bytes);
-        else if ((rc = fy_digester_add(d, k->buf, (size_t)n, e)) == 0)
-            rc = put_bytes(k, k->buf, (size_t)n, e);
-        left -= (uint64_t)n;
-        fy_progress_add(k->progress, (uint64_t)n);
-    }
-    int ended = fy_digester_end(d, rc == 0 ? &found : NULL, e);
-    if (rc != 0 || ended != 0)
-        return -1;
-    rc = fy_digest_compare(&found, m, e);
+    int rc = fy_digest_compare(&found, m, e);
     fy_digest_release(&found);
     return rc;
 }
@@ -290,20 +286,10 @@ static int put_listed(packer *k, const char *dir, const char *top, const fy_mani
     char *path = fy_path_join(dir, m->path);
     if (path == NULL)
         return fy_nomem(e);
-    struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    int rc = 0;
-    if (fd < 0)
-        rc = fy_fail_errno(e, "%s: listed in the manifest, cannot open", path);
-    else if (fstat(fd, &st) != 0)
-        rc = fy_fail_errno(e, "%s: cannot read its size", path);
-    else if (!S_ISREG(st.st_mode))
-        rc = fy_fail(e, FY_EVERIFY, "%s: is not a regular file", path);
-    else if ((uint64_t)st.st_size != m->bytes)
-        rc = fy_fail(e, FY_EVERIFY, "%s: %llu bytes, the manifest lists %llu", path,
-                     (unsigned long long)st.st_size, (unsigned long long)m->bytes);
-    else if ((rc = put_header(k, top, m->path, m->bytes, m->mode, e)) == 0 &&
-             (rc = put_file(k, fd, m, e)) != 0)
+    int rc = fd < 0 ? fy_fail_errno(e, "listed in the manifest, cannot open")
+                    : put_file(k, top, fd, m, e);
+    if (rc != 0)
         fy_ctx(e, "%s", path);
     if (fd >= 0)
         close(fd);
@@ -384,7 +370,6 @@ static int pack_to(packer *k, const char *dir, const char *archive, size_t forma
     if (k->a != NULL)
         archive_write_free(k->a);
     zstd_close(k);
-    free(k->buf);
     free(top);
     if (rc == 0)
         rc = fy_out_commit(k->out, e);
