@@ -1,15 +1,19 @@
-/* ferry quantize: its options, and what to do with them. */
+/* ferry quantize: its options, what it shows of the plan, and what of the losses. */
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/str.h"
 #include "base/thread.h"
 #include "cli/verb.h"
 #include "format/gguf.h"
 #include "kernels/row.h"
-#include "quantize/quant_show.h"
 #include "quantize/requantize.h"
-#include "quantize/requantize_show.h"
 
 typedef struct {
     fy_opt_list tensor_types;
@@ -128,6 +132,278 @@ static const fy_opt opts[] = {
     FY_ROW_VERBOSE,
 };
 
+static size_t n_tensors(const fy_requant *q)
+{
+    fy_requant_stats s;
+    fy_requant_stats_of(q, &s);
+    return (size_t)s.n_tensors;
+}
+
+static uint64_t bytes_of(const fy_requant *q, size_t i)
+{
+    return fy_gguf_writer_tensor(fy_requant_writer(q), (int64_t)i)->bytes;
+}
+
+/* --- the plan: table ------------------------------------------------------------------------- */
+
+static void put_why(const fy_requant_tensor *t, fy_str *s)
+{
+    const char *comma = "";
+    if (t->why == FY_TYPE_RECIPE || t->why == FY_TYPE_OPTION) {
+        fy_str_puts(s, t->why == FY_TYPE_RECIPE ? "by the recipe" : "by an option");
+        comma = ", ";
+    }
+    if (t->to != t->wanted) {
+        fy_str_printf(s, "%srows of %" PRIu64 " are no %s", comma, t->from->ne[0],
+                      fy_type_name(t->wanted));
+        comma = ", ";
+    }
+    if (t->requantized)
+        fy_str_printf(s, "%squantized again", comma);
+}
+
+static void put_row(const fy_requant *q, size_t i, fy_str *s)
+{
+    const fy_requant_tensor *t = fy_requant_tensor_at(q, i);
+    char name[FY_QUOTE_BYTES];
+    fy_str_printf(s, "%-28s %-5s %-5s %13" PRIu64 "  ", fy_quote(name, sizeof name, t->from->name),
+                  fy_type_name(t->from->type), fy_type_name(t->to), bytes_of(q, i));
+    put_why(t, s);
+    while (s->len > 0 && !s->oom && s->ptr[s->len - 1] == ' ')
+        s->len--;
+    fy_str_putc(s, '\n');
+}
+
+static void put_end(const fy_requant *q, const char *out, fy_str *s)
+{
+    const fy_gguf_writer *w = fy_requant_writer(q);
+    uint64_t bytes = 0, elems = 0;
+    for (size_t i = 0; i < n_tensors(q); i++) {
+        const uint64_t *ne = fy_requant_tensor_at(q, i)->from->ne;
+        bytes += bytes_of(q, i);
+        elems += ne[0] * ne[1] * ne[2] * ne[3]; /* the reader has checked them */
+    }
+    fy_str_printf(s,
+                  "%zu tensors, %" PRIu64 " bytes of tensors (%.2f bits a weight), %" PRIu64
+                  " bytes in all, to ",
+                  n_tensors(q), bytes, elems > 0 ? 8 * (double)bytes / (double)elems : 0,
+                  fy_gguf_writer_file_bytes(w));
+    fy_str_put_quoted(s, fy_span_of(out), SIZE_MAX);
+    fy_str_putc(s, '\n');
+    if (fy_gguf_writer_n_files(w) > 1)
+        fy_str_printf(s, "split into %" PRIu32 " files\n", fy_gguf_writer_n_files(w));
+}
+
+static int print_plan(const fy_requant *q, const char *out, fy_err *e)
+{
+    fy_str s = {0};
+    uint64_t space;
+    fy_str_printf(&s, "%-28s %-5s %-5s %13s  %s\n", "tensor", "from", "to", "bytes", "why");
+    for (size_t i = 0; i < n_tensors(q); i++)
+        put_row(q, i, &s);
+    put_end(q, out, &s);
+    int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
+    fy_str_release(&s);
+    if (rc != 0)
+        return -1;
+    if (fy_file_space(out, &space, NULL) == 0)
+        fy_log(FY_LOG_INFO, "free space there: %.1f MB", (double)space * 1e-6);
+    return fy_gguf_writer_check_space(fy_requant_writer(q), out, e);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------ */
+
+static void put_json_tensor(const fy_requant *q, size_t i, fy_str *s)
+{
+    const fy_requant_tensor *t = fy_requant_tensor_at(q, i);
+    fy_str_printf(s, "%s\n    {\"name\": ", i > 0 ? "," : "");
+    fy_json_put_string(s, t->from->name);
+    fy_str_printf(s, ", \"from\": \"%s\", \"type\": \"%s\", \"shape\": [",
+                  fy_type_name(t->from->type), fy_type_name(t->to));
+    for (uint32_t d = 0; d < t->from->n_dims; d++)
+        fy_str_printf(s, "%s%" PRIu64, d > 0 ? ", " : "", t->from->ne[d]);
+    fy_str_printf(s, "], \"bytes\": %" PRIu64 ", \"offset\": %" PRIu64 ", \"why\": \"%s\"",
+                  bytes_of(q, i), fy_gguf_writer_tensor(fy_requant_writer(q), (int64_t)i)->offset,
+                  fy_type_why_name(t->why));
+    if (t->to != t->wanted)
+        fy_str_printf(s, ", \"wanted\": \"%s\"", fy_type_name(t->wanted));
+    fy_str_printf(s, ", \"fallback\": %s, \"requantized\": %s, \"imatrix\": %s}",
+                  t->to != t->wanted ? "true" : "false", t->requantized ? "true" : "false",
+                  t->importance != NULL ? "true" : "false");
+}
+
+static void put_json(const fy_requant *q, const char *out, double seconds, uint64_t peak, fy_str *s)
+{
+    const fy_gguf_writer *w = fy_requant_writer(q);
+    fy_requant_stats stats;
+    uint64_t space;
+    fy_requant_stats_of(q, &stats);
+    fy_str_puts(s, "{\n  \"output\": ");
+    fy_json_put_string(s, fy_span_of(out));
+    fy_str_printf(s,
+                  ",\n  \"dry_run\": %s,\n  \"files\": %" PRIu32 ",\n  \"file_bytes\": %" PRIu64
+                  ",\n  \"source_bytes\": %" PRIu64 ",\n",
+                  seconds < 0 ? "true" : "false", fy_gguf_writer_n_files(w), stats.bytes_out,
+                  stats.bytes_in);
+    if (seconds >= 0)
+        fy_str_printf(s, "  \"seconds\": %.3f,\n  \"peak_rss_anon\": %" PRIu64 ",\n", seconds,
+                      peak);
+    else if (fy_file_space(out, &space, NULL) == 0)
+        fy_str_printf(s, "  \"free_bytes\": %" PRIu64 ",\n  \"fits\": %s,\n", space,
+                      fy_gguf_writer_check_space(w, out, NULL) == 0 ? "true" : "false");
+    fy_str_puts(s, "  \"tensors\": [");
+    for (size_t i = 0; i < n_tensors(q); i++)
+        put_json_tensor(q, i, s);
+    fy_str_puts(s, "\n  ]\n}\n");
+}
+
+static int print_json(const fy_requant *q, const char *out, double seconds, uint64_t peak,
+                      fy_err *e)
+{
+    fy_str s = {0};
+    put_json(q, out, seconds, peak, &s);
+    int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
+    fy_str_release(&s);
+    if (rc != 0 || seconds >= 0)
+        return rc;
+    return fy_gguf_writer_check_space(fy_requant_writer(q), out, e);
+}
+
+/* --- warnings ----------------------------------------------------------------------------------
+ */
+
+static void warn_fallbacks(const fy_requant *q)
+{
+    const fy_requant_tensor *first = NULL;
+    char shown[FY_QUOTE_BYTES];
+    size_t n = 0;
+    for (size_t i = 0; i < n_tensors(q); i++) {
+        const fy_requant_tensor *t = fy_requant_tensor_at(q, i);
+        if (t->to != t->wanted && n++ == 0)
+            first = t;
+    }
+    if (n > 0)
+        fy_log(FY_LOG_WARN,
+               "%zu matrices get another type: their rows are no whole blocks of its own (first: "
+               "'%s', rows of %" PRIu64 ", becomes %s)",
+               n, fy_quote(shown, sizeof shown, first->from->name), first->from->ne[0],
+               fy_type_name(first->to));
+}
+
+static void warn_requantized(const fy_requant *q)
+{
+    size_t n = 0, of[FY_TYPE_COUNT] = {0};
+    fy_str types = {0};
+    for (size_t i = 0; i < n_tensors(q); i++) {
+        const fy_requant_tensor *t = fy_requant_tensor_at(q, i);
+        n += t->requantized;
+        of[t->from->type] += t->requantized;
+    }
+    for (int t = 0; t < FY_TYPE_COUNT; t++) {
+        if (of[t] > 0)
+            fy_str_printf(&types, "%s%zu %s", types.len > 0 ? ", " : "", of[t],
+                          fy_type_name((fy_type)t));
+    }
+    if (n > 0)
+        fy_log(FY_LOG_WARN,
+               "%zu matrices are quantized a second time (%s): the error of both adds up; the f32, "
+               "f16 or bf16 file gives a better one",
+               n, fy_str_z(&types));
+    fy_str_release(&types);
+}
+
+static void warn(const fy_requant *q)
+{
+    warn_fallbacks(q);
+    warn_requantized(q);
+}
+
+/* --- the report ------------------------------------------------------------------------------ */
+
+enum { COLUMNS = 80 }; /* of what is no terminal */
+
+/* What is shown of what tensors lose. Measuring costs time, so it is done only for a reader: a
+ * table on a terminal, a line elsewhere, a file. */
+typedef struct {
+    const char *in, *out; /* names of the models; views */
+    fy_type type;
+    const char *file;        /* for JSON; "-": standard output; NULL: none */
+    fy_quant_report *report; /* view of the fy_requant; NULL: nothing is measured */
+    fy_out *json;            /* owned; opened at once, so that a bad name costs nothing */
+    bool table, summary;
+} shown_report;
+
+static int begin_report(shown_report *s, fy_requant *q, const options *o, fy_err *e)
+{
+    s->table = !o->quiet && (fy_terminal(STDERR_FILENO) || o->verbose);
+    s->summary = !o->quiet && !s->table && s->file != NULL;
+    if (!s->table && s->file == NULL)
+        return 0;
+    if (s->file != NULL && strcmp(s->file, "-") != 0) {
+        if (strcmp(s->file, s->out) == 0 || fy_file_is_same(s->file, s->out) ||
+            fy_requant_is_input(q, s->file))
+            return fy_fail(e, FY_EARG,
+                           "--report %s: is a model of this call or its importance matrix, "
+                           "expected another name",
+                           s->file);
+        if ((s->json = fy_out_open(s->file, 0, e)) == NULL)
+            return -1;
+    }
+    s->report = fy_requant_measure(q, e);
+    if (s->report != NULL)
+        return 0;
+    fy_out_abort(s->json);
+    return -1;
+}
+
+/* Line by line, as a log has them. */
+static void log_lines(const fy_str *text)
+{
+    fy_span rest = {text->ptr, text->len};
+    while (rest.len > 0) {
+        const fy_span line = fy_span_cut_line(&rest);
+        fy_log(FY_LOG_INFO, "%.*s", (int)line.len, line.ptr);
+    }
+}
+
+static int write_json(shown_report *s, fy_err *e)
+{
+    fy_str text = {0};
+    int rc = fy_quant_put_json(s->report, s->in, s->out, s->type, &text, e);
+    if (rc == 0 && s->json == NULL) {
+        rc = fy_stdout(text.ptr, text.len, e);
+    } else if (rc == 0 && fy_out_pwrite(s->json, text.ptr, text.len, 0, e) == 0) {
+        rc = fy_out_commit(s->json, e);
+        s->json = NULL;
+    } else {
+        rc = -1;
+    }
+    fy_str_release(&text);
+    return rc;
+}
+
+/* rc: what writing the model returned; shows nothing when it failed. Returns rc, or -1. */
+static int end_report(shown_report *s, int rc, fy_err *e)
+{
+    fy_str text = {0};
+    if (rc == 0 && s->report != NULL) {
+        fy_quant_report_end(s->report);
+        if (s->table)
+            fy_quant_put_table(s->report, fy_terminal_columns(STDERR_FILENO, COLUMNS), &text);
+        else if (s->summary)
+            fy_quant_put_summary(s->report, &text);
+        log_lines(&text);
+        rc = text.oom ? fy_nomem(e) : 0;
+        if (rc == 0 && s->file != NULL)
+            rc = write_json(s, e);
+    }
+    fy_str_release(&text);
+    fy_out_abort(s->json);
+    return rc;
+}
+
+/* --- the work -------------------------------------------------------------------------------- */
+
 static void report(fy_requant *q, fy_type type, const char *out, double seconds)
 {
     fy_requant_stats s;
@@ -142,34 +418,31 @@ static void report(fy_requant *q, fy_type type, const char *out, double seconds)
 }
 
 /* The work, with what is shown of it. */
-static int work(fy_requant *q, const options *o, const fy_quant_wish *wish, fy_pool *pool,
-                fy_err *e)
+static int work(fy_requant *q, const options *o, shown_report *shown, fy_pool *pool, fy_err *e)
 {
     fy_requant_stats stats;
-    fy_quant_show show = {0};
     fy_requant_stats_of(q, &stats);
-    if (fy_quant_show_begin(&show, q, wish, e) != 0)
+    if (begin_report(shown, q, o, e) != 0)
         return -1;
     double begin = fy_now_s();
     fy_progress progress;
     fy_show_begin(&progress, "quantizing", stats.bytes_out);
-    int rc = fy_requant_write(q, wish->out, pool, &progress, e);
+    int rc = fy_requant_write(q, shown->out, pool, &progress, e);
     fy_show_end(&progress);
     const double seconds = fy_now_s() - begin;
     if (rc == 0)
-        report(q, wish->type, wish->out, seconds);
-    rc = fy_quant_show_end(&show, rc, e);
-    return rc == 0 && o->json ? fy_requant_print_json(q, wish->out, seconds, fy_requant_peak(q), e)
-                              : rc;
+        report(q, shown->type, shown->out, seconds);
+    rc = end_report(shown, rc, e);
+    return rc == 0 && o->json ? print_json(q, shown->out, seconds, fy_requant_peak(q), e) : rc;
 }
 
-static int write_file(fy_requant *q, const options *o, const fy_quant_wish *wish, fy_err *e)
+static int write_file(fy_requant *q, const options *o, shown_report *shown, fy_err *e)
 {
     fy_pool *pool =
         fy_pool_new(o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->n_threads, e);
     if (pool == NULL)
         return -1;
-    const int rc = work(q, o, wish, pool, e);
+    const int rc = work(q, o, shown, pool, e);
     fy_pool_free(pool);
     return rc;
 }
@@ -212,16 +485,11 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
     fy_requant *q = fy_requant_open(in, &p, e);
     if (q == NULL)
         return -1;
-    fy_requant_warn(q);
-    const fy_quant_wish wish = {.in = in,
-                                .out = out,
-                                .type = p.target,
-                                .file = o->report,
-                                .quiet = o->quiet,
-                                .verbose = o->verbose};
-    const int rc = !o->dry_run ? write_file(q, o, &wish, e)
-                   : o->json   ? fy_requant_print_json(q, out, -1, 0, e)
-                               : fy_requant_print_plan(q, out, e);
+    warn(q);
+    shown_report shown = {.in = in, .out = out, .type = p.target, .file = o->report};
+    const int rc = !o->dry_run ? write_file(q, o, &shown, e)
+                   : o->json   ? print_json(q, out, -1, 0, e)
+                               : print_plan(q, out, e);
     fy_requant_close(q);
     return rc;
 }

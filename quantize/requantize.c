@@ -1,19 +1,36 @@
-#include "quantize/requantize_impl.h"
+/* A GGUF file into one of another type (requantize.h): plans keys, types and tensors, gives each
+ * matrix its importance, and fills the rows as the writer asks for them. */
+#include "quantize/requantize.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cpu.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "cli/verb.h"
 #include "format/gguf.h"
 #include "format/write_journal.h"
-#include "quantize/recipe.h"
+#include "kernels/row.h"
+#include "kernels/row_error.h"
 
-/* --- keys ------------------------------------------------------------------------------------- */
+struct fy_requant {
+    fy_requant_params p;
+    fy_gguf *in;                /* owned */
+    fy_imatrix *imatrix;        /* owned; NULL: none */
+    fy_requant_tensor *tensors; /* owned; one for each of the input */
+    fy_gguf_writer *w;          /* owned; tensor i of the output is tensor i of the input */
+    fy_kernels kernels;
+    fy_requant_stats stats;
+    _Atomic uint64_t peak_anon;
+    fy_quant_report *report; /* owned; NULL: nothing is measured */
+};
+
+/* --- keys ------------------------------------------------------------------------------------ */
 
 enum { MAX_OWN = 6, MAX_TEXT = 127 /* of llama-quantize */ };
 
@@ -82,9 +99,9 @@ static int plan_keys(fy_requant *q, fy_err *e)
     return 0;
 }
 
-/* --- tensors ---------------------------------------------------------------------------------- */
+/* --- tensors --------------------------------------------------------------------------------- */
 
-bool fy_requant_is_quantized(fy_type t)
+static bool is_quantized(fy_type t)
 {
     return fy_type_get((uint32_t)t)->block > 1;
 }
@@ -95,7 +112,7 @@ static int check_conversion(const fy_requant *q, fy_requant_tensor *t, fy_err *e
     const char *from = fy_type_name(t->from->type);
     if (t->from->type == t->to)
         return 0;
-    t->requantized = fy_requant_is_quantized(t->from->type) && fy_requant_is_quantized(t->to);
+    t->requantized = is_quantized(t->from->type) && is_quantized(t->to);
     fy_quote(shown, sizeof shown, t->from->name);
     if (t->requantized && !q->p.allow_requantize)
         return fy_fail(e, FY_EUNSUPPORTED,
@@ -161,6 +178,105 @@ static int plan_types(fy_requant *q, fy_err *e)
     return rc;
 }
 
+/* --- importance ------------------------------------------------------------------------------ */
+
+/* Names for a message: the first few, and how many there are. */
+typedef struct {
+    fy_str text;
+    size_t n;
+} names;
+
+enum { SHOWN = 5 };
+
+static void add_name(names *l, fy_span name)
+{
+    if (l->n < SHOWN) {
+        fy_str_puts(&l->text, l->n > 0 ? ", " : "");
+        fy_str_put_quoted(&l->text, name, FY_GGUF_MAX_NAME);
+    } else if (l->n == SHOWN) {
+        fy_str_puts(&l->text, ", ...");
+    }
+    l->n++;
+}
+
+/* q8_0 leaves no choice, what is in no blocks either. */
+static bool asks(const fy_requant_tensor *t)
+{
+    return t->to != t->from->type && is_quantized(t->to) && t->to != FY_Q8_0;
+}
+
+/* Embedding and output are usually not in the files: llama.cpp collects none for them. */
+static bool may_be_without(fy_span name)
+{
+    return fy_llama_is_embedding(name) || fy_llama_is_output(name);
+}
+
+static int find_one(const fy_requant *q, fy_requant_tensor *t, names *missing, names *without,
+                    fy_err *e)
+{
+    fy_err why = {0};
+    t->importance =
+        fy_imatrix_find(q->imatrix, t->from->name, t->from->ne[0], t->from->ne[2], &why);
+    if (t->importance != NULL)
+        return 0;
+    /* Of another shape, an embedding is another thing: llama-quantize leaves it, too. */
+    if (why.code != FY_OK && !(why.code == FY_EFORMAT && fy_llama_is_embedding(t->from->name)))
+        return fy_fail(e, why.code, "%s", why.msg);
+    add_name(may_be_without(t->from->name) ? without : missing, t->from->name);
+    return 0;
+}
+
+/* Entries for no tensor of the model: in part they may be of another version of it, all of them
+ * they are of another model. */
+static int check_unused(const fy_requant *q, fy_err *e)
+{
+    names unknown = {0};
+    const size_t n = fy_imatrix_n(q->imatrix);
+    for (size_t i = 0; i < n; i++) {
+        char name[FY_GGUF_MAX_NAME + 1];
+        const fy_span s = fy_imatrix_name(q->imatrix, i);
+        memcpy(name, s.ptr, s.len <= FY_GGUF_MAX_NAME ? s.len : 0);
+        name[s.len <= FY_GGUF_MAX_NAME ? s.len : 0] = '\0';
+        if (fy_gguf_tensor_find(q->in, name) == NULL)
+            add_name(&unknown, s);
+    }
+    int rc = 0;
+    if (unknown.n == n)
+        rc = fy_fail(e, FY_EFORMAT, "%s: none of its %zu entries is of a matrix of %s: %s",
+                     q->p.imatrix, n, fy_gguf_path(q->in), fy_str_z(&unknown.text));
+    else if (unknown.n > 0)
+        fy_log(FY_LOG_INFO, "%s: %zu of %zu entries are of no matrix of the model: %s",
+               q->p.imatrix, unknown.n, n, fy_str_z(&unknown.text));
+    fy_str_release(&unknown.text);
+    return rc;
+}
+
+static int find_importance(fy_requant *q, fy_err *e)
+{
+    names missing = {0}, without = {0};
+    size_t asked = 0;
+    int rc = check_unused(q, e);
+    for (size_t i = 0; rc == 0 && i < q->stats.n_tensors; i++) {
+        if (!asks(&q->tensors[i]))
+            continue;
+        asked++;
+        rc = find_one(q, &q->tensors[i], &missing, &without, e);
+    }
+    if (rc == 0 && missing.n > 0)
+        rc = fy_fail(e, FY_EFORMAT,
+                     "%s: has nothing for %zu of the %zu matrices that ask for it: %s; collect it "
+                     "with the model itself, or name a type for them with --tensor-type REGEX=q8_0",
+                     q->p.imatrix, missing.n, asked, fy_str_z(&missing.text));
+    if (rc == 0 && without.n > 0)
+        fy_log(FY_LOG_INFO, "%s: has nothing for %s, quantized without", q->p.imatrix,
+               fy_str_z(&without.text));
+    if (rc == 0 && asked == 0)
+        fy_log(FY_LOG_WARN, "--imatrix: no matrix gets a type that asks for it");
+    fy_str_release(&missing.text);
+    fy_str_release(&without.text);
+    return rc;
+}
+
 static int plan_tensors(fy_requant *q, fy_err *e)
 {
     if (fy_gguf_writer_split(q->w, q->p.split_bytes, e) != 0)
@@ -183,7 +299,7 @@ static int plan(fy_requant *q, fy_err *e)
         return -1;
     if (plan_keys(q, e) != 0 || plan_types(q, e) != 0 || plan_tensors(q, e) != 0)
         return e != NULL && e->code == FY_EARG ? -1 : fy_ctx(e, "%s", fy_gguf_path(q->in));
-    return q->imatrix != NULL ? fy_requant_find_importance(q, e) : 0;
+    return q->imatrix != NULL ? find_importance(q, e) : 0;
 }
 
 fy_requant *fy_requant_of(fy_gguf *in, fy_imatrix *imatrix, const fy_requant_params *p, fy_err *e)
@@ -257,10 +373,114 @@ uint64_t fy_requant_peak(fy_requant *q)
     return now > peak ? now : peak;
 }
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------ */
 
-/* The inputs are mapped while the output is written: none may be the output or its .part. */
-static bool is_input(const fy_requant *q, const char *path)
+/* A row passes through f32 in slices: a multiple of every block, small enough for the stack. */
+enum { SLICE = 8192 };
+
+static int report_fault(const fy_gguf_tensor *t, fy_type to, uint64_t row, uint64_t element,
+                        const fy_row_fault *f, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    fy_quote(shown, sizeof shown, t->name);
+    if (f->overflow)
+        return fy_fail(e, FY_EFORMAT,
+                       "tensor '%s', row %" PRIu64 ", element %" PRIu64
+                       ": value %g is too large for "
+                       "%s; choose %s",
+                       shown, row, element, (double)f->value, fy_type_name(to),
+                       to == FY_F16 ? "bf16 or f32" : "a wider type");
+    return fy_fail(e, FY_EFORMAT,
+                   "tensor '%s', row %" PRIu64 ", element %" PRIu64 ": value %g, expected a finite "
+                   "number; the checkpoint is damaged",
+                   shown, row, element, (double)f->value);
+}
+
+/* As ggml has it, which weighs by it: f32, in the order of the elements. */
+static float mean_square(const fy_requant *q, const fy_gguf_tensor *t, const uint8_t *from)
+{
+    float x[SLICE], sum = 0;
+    for (uint64_t at = 0; at < t->ne[0]; at += SLICE) {
+        int64_t n = (int64_t)(t->ne[0] - at < SLICE ? t->ne[0] - at : SLICE);
+        fy_row_decode(&q->kernels, t->type, x, from + fy_type_row_bytes(t->type, at), n);
+        sum = fy_row_squares(sum, x, n);
+    }
+    return sum / (float)t->ne[0];
+}
+
+/* sums: what is added to as the row is measured; NULL: it is not. */
+static int convert_row(const fy_requant *q, const fy_requant_tensor *plan, uint64_t row,
+                       uint8_t *out, fy_error_sums *sums, fy_err *e)
+{
+    const fy_gguf_tensor *t = plan->from;
+    const fy_type to = plan->to;
+    const uint8_t *from = t->data + row * fy_type_row_bytes(t->type, t->ne[0]);
+    const uint64_t matrix = row / t->ne[1] % t->ne[2];
+    float x[SLICE], importance[SLICE];
+    fy_encode_how how = {.fit = q->p.fit};
+    if (plan->importance != NULL) {
+        how.importance = importance;
+        how.mean_square = mean_square(q, t, from);
+    }
+    for (uint64_t at = 0; at < t->ne[0]; at += SLICE) {
+        int64_t n = (int64_t)(t->ne[0] - at < SLICE ? t->ne[0] - at : SLICE);
+        uint8_t *slice = out + fy_type_row_bytes(to, at);
+        fy_row_fault fault = {0};
+        if (plan->importance != NULL)
+            fy_imatrix_means(plan->importance, matrix * t->ne[0] + at, (uint64_t)n, importance);
+        fy_row_decode(&q->kernels, t->type, x, from + fy_type_row_bytes(t->type, at), n);
+        if (fy_row_encode(&q->kernels, to, slice, x, n, &how, &fault) != 0)
+            return report_fault(t, to, row, at + (uint64_t)fault.index, &fault, e);
+        if (sums != NULL)
+            fy_row_error(&q->kernels, to, sums, x, slice, n);
+    }
+    return 0;
+}
+
+/* Floats pass through f32 even when their type stays: that is exact, and it is where damaged values
+ * are found. What is quantized or no float is copied. */
+int fy_requant_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
+                    fy_err *e)
+{
+    (void)thread;
+    fy_requant *q = user;
+    const fy_requant_tensor *plan = &q->tensors[i];
+    const fy_gguf_tensor *t = plan->from;
+    const fy_type to = plan->to;
+    if (row == 0)
+        fy_requant_peak(q);
+    uint64_t from_bytes = fy_type_row_bytes(t->type, t->ne[0]),
+             to_bytes = fy_type_row_bytes(to, t->ne[0]);
+    if (t->type == to && (is_quantized(to) || !fy_row_can_encode(to))) {
+        memcpy(out, t->data + row * from_bytes, n_rows * from_bytes);
+    } else {
+        const bool measured = q->report != NULL && fy_quant_is_lossy(t->type, to);
+        fy_error_sums sums = {0};
+        for (uint64_t r = 0; r < n_rows; r++) {
+            if (convert_row(q, plan, row + r, (uint8_t *)out + r * to_bytes,
+                            measured ? &sums : NULL, e) != 0)
+                return -1;
+        }
+        if (measured && fy_quant_report_add(q->report, (size_t)i, row, &sums, e) != 0)
+            return -1;
+    }
+    fy_gguf_drop(q->in, t, row * from_bytes, n_rows * from_bytes);
+    return 0;
+}
+
+fy_quant_report *fy_requant_measure(fy_requant *q, fy_err *e)
+{
+    const size_t n = fy_gguf_n_tensors(q->in);
+    q->report = fy_quant_report_new(n, e);
+    for (size_t i = 0; i < n && q->report != NULL; i++)
+        fy_quant_report_describe(q->report, i, fy_gguf_tensor_at(q->in, i),
+                                 fy_gguf_writer_tensor(q->w, (int64_t)i));
+    return q->report;
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+bool fy_requant_is_input(const fy_requant *q, const char *path)
 {
     bool same = q->p.imatrix != NULL && fy_file_is_same(q->p.imatrix, path);
     for (size_t i = 0; i < fy_gguf_n_files(q->in); i++)
@@ -268,6 +488,7 @@ static bool is_input(const fy_requant *q, const char *path)
     return same;
 }
 
+/* The inputs are mapped while the output is written: none may be the output or its .part. */
 static int check_distinct(const fy_requant *q, const char *out, fy_err *e)
 {
     const uint32_t n = fy_gguf_writer_n_files(q->w);
@@ -277,7 +498,7 @@ static int check_distinct(const fy_requant *q, const char *out, fy_err *e)
         char *name = fy_gguf_split_name(out, i, n);
         fy_str_printf(&part, "%s.part", name != NULL ? name : "");
         const bool oom = name == NULL || part.oom;
-        same = !oom && (is_input(q, name) || is_input(q, fy_str_z(&part)));
+        same = !oom && (fy_requant_is_input(q, name) || fy_requant_is_input(q, fy_str_z(&part)));
         free(name);
         fy_str_release(&part);
         if (oom)

@@ -16,7 +16,7 @@
 #include "base/types.h"
 #include "format/gguf_write.h"
 #include "format/imatrix.h"
-#include "policy/matrix_types.h"
+#include "policy/type_policy.h"
 #include "quantize/quant_report.h"
 
 typedef struct fy_requant fy_requant;
@@ -32,7 +32,7 @@ typedef struct {
     bool fit;              /* fy_encode_how */
     bool allow_requantize; /* of quantized tensors into another quantized type */
     uint64_t split_bytes;  /* fy_gguf_writer_split */
-    bool resume;           /* go on with what an interrupted process has left, and leave it */
+    bool resume; /* resume what an interrupted process has left, and keep it when interrupted */
 } fy_requant_params;
 
 /* Of one tensor, in the order of the input and of the output. */
@@ -56,11 +56,14 @@ typedef struct {
  * another shape, has nothing for one that needs it, or for none of the matrices. NULL on failure.
  */
 fy_requant *fy_requant_open(const char *in, const fy_requant_params *p, fy_err *e);
+/* The same of opened files, which are the plan's from now on, after a failure, too. imatrix may be
+ * NULL; p->imatrix names it. */
+fy_requant *fy_requant_of(fy_gguf *in, fy_imatrix *imatrix, const fy_requant_params *p, fy_err *e);
 void fy_requant_stats_of(const fy_requant *q, fy_requant_stats *out);
 const fy_requant_tensor *fy_requant_tensor_at(const fy_requant *q, size_t i);
 const fy_gguf_writer *fy_requant_writer(const fy_requant *q); /* the planned file */
 
-/* Before fy_requant_write: it is to measure what the tensors lose, each that changes to a type in
+/* Before fy_requant_write: measure what the tensors lose, each that changes to a type in
  * which it may. The report dies with the fy_requant; NULL on failure. */
 fy_quant_report *fy_requant_measure(fy_requant *q, fy_err *e);
 
@@ -69,6 +72,11 @@ fy_quant_report *fy_requant_measure(fy_requant *q, fy_err *e);
  * is FY_EFORMAT and names tensor, row and element. */
 int fy_requant_write(fy_requant *q, const char *out, fy_pool *pool, fy_progress *progress,
                      fy_err *e);
+/* A fy_gguf_fill, with which fy_requant_write fills the rows; user is the fy_requant. */
+int fy_requant_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
+                    fy_err *e);
+/* Is it a file of the model that is read, or the importance matrix? */
+bool fy_requant_is_input(const fy_requant *q, const char *path);
 uint64_t fy_requant_peak(fy_requant *q); /* bytes of RssAnon, the most that was seen */
 void fy_requant_close(fy_requant *q);    /* NULL is fine */
 

@@ -15,7 +15,8 @@ engine="base format kernels arch backend bundle model"
 allowed() {
     case $1 in
     base) echo "" ;;
-    format | kernels | policy) echo "base" ;;
+    format | kernels) echo "base" ;;
+    policy) echo "base format" ;;
     arch | backend | bundle) echo "base format kernels" ;;
     model) echo "base format kernels arch backend" ;;
     api) echo "base format kernels arch backend model" ;;

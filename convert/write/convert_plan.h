@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "convert/source/hf_config.h"
 #include "convert/source/checkpoint.h"
-#include "policy/type_rules.h"
+#include "policy/type_policy.h"
 
 /* Instead of a type: matrices keep the type they have, f32 and f64 become f16. */
 #define FY_OUTTYPE_AUTO FY_TYPE_COUNT

@@ -2,7 +2,7 @@
 
 #include "convert/source/model_card.h"
 #include "convert/write/model_id.h"
-#include "policy/llama_types.h"
+#include "policy/type_policy.h"
 
 int fy_gguf_meta_model(fy_model_meta *out, const char *dir, const char *id, const char *name,
                        const fy_hf_config *config, const fy_convert_plan *p, fy_err *e)

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "policy/matrix_types.h"
+#include "policy/type_policy.h"
 
 static bool is_matrix(const fy_plan_tensor *t)
 {

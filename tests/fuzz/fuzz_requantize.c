@@ -9,7 +9,7 @@
 
 #include "base/cpu.h"
 #include "base/math.h"
-#include "quantize/requantize_impl.h"
+#include "quantize/requantize.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

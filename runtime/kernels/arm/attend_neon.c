@@ -55,7 +55,7 @@ FY_INLINE void load_q8_0(float32x4_t *v, const uint8_t *row, int64_t i, int n, i
     }
 }
 
-/* --- dot products ----------------------------------------------------------------------------- */
+/* --- dot products ---------------------------------------------------------------------------- */
 
 /* Four sums of 8 lanes each, in halves, to four dot products. */
 FY_INLINE float32x4_t add_lanes(const float32x4_t low[4], const float32x4_t high[4])
@@ -182,7 +182,7 @@ void fy_attend_dots_f16__neon(float *s, const float *q, int64_t n_queries, const
     dots(s, q, n_queries, K, n_keys, dim, 2 * (size_t)dim, load_f16);
 }
 
-/* --- softmax ---------------------------------------------------------------------------------- */
+/* --- softmax --------------------------------------------------------------------------------- */
 
 /* Lanes of the four positions from j on that lie in begin .. end-1. */
 FY_INLINE uint32x4_t inside(int j, int begin, int end)
@@ -230,7 +230,7 @@ void fy_attend_softmax__neon(float *s, int64_t n_queries, int begin, int end, fl
         soften(s + i * FY_ATTEND_CHUNK, begin, end, scale, cap, &state[i]);
 }
 
-/* --- sums of values --------------------------------------------------------------------------- */
+/* --- sums of values -------------------------------------------------------------------------- */
 
 /* 4 n elements of four sums or one, from i on, both numbers constants. */
 FY_INLINE void add_strip(float *const acc[4], const float *const p[4], int n_queries,

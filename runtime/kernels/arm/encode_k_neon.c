@@ -55,7 +55,7 @@ FY_INLINE float32x4_t small_nearest_between(float32x4_t v, float low, float high
     return vrndnq_f32(vminq_f32(vmaxq_f32(v, vdupq_n_f32(low)), vdupq_n_f32(high)));
 }
 
-/* --- q6_K --- */
+/* --- q6_K ------------------------------------------------------------------------------------ */
 
 typedef struct {
     float32x4_t x[GROUP], x2[GROUP], x3[GROUP]; /* element i of every group, and its powers */
@@ -179,7 +179,7 @@ void fy_encode_q6_k__neon(fy_block_q6_k *y, const float *x, int64_t n)
         encode_q6_k_block(y + b, x + b * FY_QK_K);
 }
 
-/* --- q4_K, q5_K --- */
+/* --- q4_K, q5_K ------------------------------------------------------------------------------ */
 
 /* Element i of every sub-block, what it weighs, and a quant for it. */
 typedef struct {

@@ -18,7 +18,7 @@ static inline int32x4_t dot16(int8x16_t w, int8x16_t x)
 #include "kernels/arm/matmul_rows.h"
 #include "kernels/arm/matmul_tile.h"
 
-/* --- the tile --------------------------------------------------------------------------------- */
+/* --- the tile -------------------------------------------------------------------------------- */
 
 /* [half][quad][j]: elements 4j .. 4j+3 of four rows, so that one load has four vectors. */
 FY_INLINE void tile_put_quants(int8_t *q, const fy_quants32 rows[FY_Q_ROWS], int quad)
@@ -114,8 +114,7 @@ FY_INLINE void tile_to_y(float32x4_t y[FY_TILE_COLS][2], const float32x4_t acc[F
         y[i / 2][i % 2] = acc[i];
 }
 
-/* --- q8_0 and q4_0 times one column ------------------------------------------------------------
- */
+/* --- q8_0 and q4_0 times one column ---------------------------------------------------------- */
 
 /* Eight rows at a time, whose lanes are two vectors of chains. Per row and block: a load of the
  * scale that moves the row's pointer on, a load of the quants, the dot products, and three quarters
@@ -299,7 +298,7 @@ FY_INLINE void vec_dots4_q4_0(int32x4_t dots[4], uint16x4_t *scale, const uint8_
     *scale = d;
 }
 
-/* --- kernels ---------------------------------------------------------------------------------- */
+/* --- kernels --------------------------------------------------------------------------------- */
 
 #define DEFINE_MATMUL_VEC(type, above)                                                       \
     void fy_matmul_##type##__dotprod(float *y, int64_t ldy, const void *W, size_t row_bytes, \

@@ -13,7 +13,7 @@ static inline int32x4_t dot16(int8x16_t w, int8x16_t x)
 
 #include "kernels/arm/matmul_rows.h"
 
-/* --- q8_0 and q4_0 by rows -------------------------------------------------------------------- */
+/* --- q8_0 and q4_0 by rows ------------------------------------------------------------------- */
 
 /* Two products of at most 128 * 127 fit int16. */
 FY_INLINE int32x4_t dot32_q8_0(fy_quants32 q, int8x16_t x0, int8x16_t x1)
@@ -63,8 +63,7 @@ FY_INLINE int32x4_t dots4_q4_0(const fy_quants32 q[FY_Q_ROWS], int8x16_t x0, int
                          dot32_q4_0(q[2], x0, x1), dot32_q4_0(q[3], x0, x1));
 }
 
-/* --- q8_0 and q4_0 times one column ------------------------------------------------------------
- */
+/* --- q8_0 and q4_0 times one column ---------------------------------------------------------- */
 
 /* Eight rows at a time, whose lanes are two vectors of chains. What every row and block costs is
  * one load, the products, and three quarters of a pairwise add; the rest is shared by four rows.
@@ -347,7 +346,7 @@ FY_INLINE int32x4_t vec_sums4_q4_0(vec_rows *v, int half, int8x16_t x0, int8x16_
     return sums_of_pairs(s0, s1, s2, s3);
 }
 
-/* --- kernels ---------------------------------------------------------------------------------- */
+/* --- kernels --------------------------------------------------------------------------------- */
 
 /* low01 and low23: where the scales are in the first and the fourth (q4_0: third) register, bytes
  * 14 and 15, in the lanes of the two rows. */

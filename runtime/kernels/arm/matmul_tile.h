@@ -58,7 +58,7 @@ FY_INLINE float32x4_t tile_columns_of(const float *x, int i);
 FY_INLINE void tile_from_y(float32x4_t acc[FY_TILE_SUMS], float32x4_t y[FY_TILE_COLS][2]);
 FY_INLINE void tile_to_y(float32x4_t y[FY_TILE_COLS][2], const float32x4_t acc[FY_TILE_SUMS]);
 
-/* --- repacking --- */
+/* --- repacking ------------------------------------------------------------------------------- */
 
 /* `run` blocks of 32 of up to 8 rows from `offset` on. Rows that are missing repeat the last one.
  */
@@ -123,7 +123,7 @@ FY_INLINE void pack_columns(fy_tile_columns *to, const fy_act *a, int64_t col, i
     }
 }
 
-/* --- products --- */
+/* --- products -------------------------------------------------------------------------------- */
 
 FY_INLINE void tile_block(float32x4_t acc[FY_TILE_SUMS], const fy_tile *t, const fy_tile_columns *x,
                           bool has_min, bool has_parts)

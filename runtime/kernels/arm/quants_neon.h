@@ -13,7 +13,7 @@
 
 enum { FY_Q_ROWS = 4, FY_SUBS_MAX = FY_QK_K / FY_QK };
 
-/* --- quants: sub-block s of a stored block, in element order --- */
+/* --- quants: sub-block s of a stored block, in element order --------------------------------- */
 
 typedef struct {
     int8x16_t lo, hi;
@@ -109,7 +109,7 @@ FY_INLINE fy_quants32 fy_quants32_q6_k(const uint8_t *block, int s)
                      vorrq_u8(bits_from(vld1q_u8(ql + 16), nibble, 15), high_hi), 32);
 }
 
-/* --- scales of a stored block of four rows --- */
+/* --- scales of a stored block of four rows --------------------------------------------------- */
 
 typedef struct {
     float32x4_t d[FY_SUBS_MAX], m[FY_SUBS_MAX];

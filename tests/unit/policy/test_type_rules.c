@@ -1,4 +1,4 @@
-#include "policy/type_rules.h"
+#include "policy/type_policy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

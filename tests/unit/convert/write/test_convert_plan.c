@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "convert/write/convert_stream.h"
-#include "policy/type_rules.h"
+#include "policy/type_policy.h"
 #include "kernels/row.h"
 #include "tests/unit/convert/checkpoint.h"
 

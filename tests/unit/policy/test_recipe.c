@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "format/gguf_write.h"
-#include "quantize/recipe.h"
+#include "policy/type_policy.h"
 
 static fy_gguf_tensor tensor(const char *name, uint32_t n_dims, uint64_t ne0)
 {
