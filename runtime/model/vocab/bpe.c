@@ -1,12 +1,127 @@
-/* Byte-level BPE (GPT-2): text -> words -> bytes -> merges by rank. Every byte is spelled as one
- * printable character, so that pieces are text: bytes 33-126, 161-172 and 174-255 stand for
- * themselves, the other 68 for U+0100 + n in order. Source: openai/gpt-2 encoder.py,
- * bytes_to_unicode. */
+/* Byte pair encoding: byte-level as in GPT-2 (text -> words -> bytes -> merges by rank) and as in
+ * SentencePiece (characters merge by the score of the piece that they make). The merging itself is
+ * the same and takes O(n log n): a doubly linked list of symbols and a heap of candidate pairs.
+ *
+ * Byte-level: every byte is spelled as one printable character, so that pieces are text: bytes
+ * 33-126, 161-172 and 174-255 stand for themselves, the other 68 for U+0100 + n in order. Sources:
+ * openai/gpt-2 encoder.py, bytes_to_unicode; google/sentencepiece bpe_model.cc (Encode). */
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <utf8proc.h>
 
+#include "base/arena.h"
 #include "base/str.h"
 #include "model/vocab/vocab_impl.h"
+
+/* --- merging --- */
+
+/* May a and b become one? Sets what decides the order (small first) and the id of the result. */
+typedef bool fy_pair_fn(const fy_vocab *v, const fy_symbol *a, const fy_symbol *b, uint32_t *order,
+                        int32_t *id);
+
+void fy_encoder_release(fy_encoder *enc)
+{
+    free(enc->sym);
+    free(enc->heap);
+    fy_str_release(&enc->text);
+    fy_str_release(&enc->word);
+}
+
+static void clear(fy_encoder *enc)
+{
+    enc->n_sym = 0;
+    enc->n_heap = 0;
+}
+
+static int add_symbol(fy_encoder *enc, fy_span text, int32_t id, fy_err *e)
+{
+    if (fy_encoder_poll(enc, 1, e) != 0)
+        return -1;
+    fy_symbol *s = fy_grow(enc->sym, enc->n_sym, &enc->cap_sym, sizeof *s);
+    if (s == NULL)
+        return fy_nomem(e);
+    enc->sym = s;
+    uint32_t i = (uint32_t)enc->n_sym++;
+    s[i] =
+        (fy_symbol){text.ptr, (uint32_t)text.len, id, i == 0 ? FY_NO_SYMBOL : i - 1, FY_NO_SYMBOL};
+    if (i > 0)
+        s[i - 1].next = i;
+    return 0;
+}
+
+static int push_candidate(fy_encoder *enc, fy_candidate c, fy_err *e)
+{
+    fy_candidate *h = fy_grow(enc->heap, enc->n_heap, &enc->cap_heap, sizeof *h);
+    if (h == NULL)
+        return fy_nomem(e);
+    enc->heap = h;
+    size_t i = enc->n_heap++;
+    for (; i > 0 && h[(i - 1) / 2].key > c.key; i = (i - 1) / 2)
+        h[i] = h[(i - 1) / 2];
+    h[i] = c;
+    return 0;
+}
+
+static fy_candidate pop_candidate(fy_encoder *enc)
+{
+    fy_candidate *h = enc->heap, top = h[0], last = h[--enc->n_heap];
+    size_t i = 0, n = enc->n_heap;
+    for (size_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && h[child + 1].key < h[child].key)
+            child++;
+        if (h[child].key >= last.key)
+            break;
+        h[i] = h[child];
+    }
+    h[i] = last;
+    return top;
+}
+
+static int consider(fy_encoder *enc, uint32_t left, fy_pair_fn *pair, fy_err *e)
+{
+    if (left == FY_NO_SYMBOL || enc->sym[left].next == FY_NO_SYMBOL)
+        return 0;
+    const fy_symbol *a = &enc->sym[left], *b = &enc->sym[a->next];
+    uint32_t order;
+    int32_t id;
+    if (!pair(enc->v, a, b, &order, &id))
+        return 0;
+    return push_candidate(enc, (fy_candidate){(uint64_t)order << 32 | left, a->len + b->len, id},
+                          e);
+}
+
+/* Merges the symbols that were added, best pair first; those that remain keep len > 0. A pair that
+ * was queued and has changed since is recognised by its length: neighbours only ever grow, so the
+ * same place with the same length is the same pair. */
+static int merge(fy_encoder *enc, fy_pair_fn *pair, fy_err *e)
+{
+    for (uint32_t i = 0; i + 1 < enc->n_sym; i++) {
+        if (consider(enc, i, pair, e) != 0)
+            return -1;
+    }
+    while (enc->n_heap > 0) {
+        fy_candidate c = pop_candidate(enc);
+        if (fy_encoder_poll(enc, c.len, e) != 0)
+            return -1;
+        uint32_t left = (uint32_t)c.key;
+        fy_symbol *a = &enc->sym[left];
+        if (a->len == 0 || a->next == FY_NO_SYMBOL || a->len + enc->sym[a->next].len != c.len)
+            continue;
+        fy_symbol *b = &enc->sym[a->next];
+        a->len = c.len;
+        a->id = c.id;
+        a->next = b->next;
+        b->len = 0;
+        if (a->next != FY_NO_SYMBOL)
+            enc->sym[a->next].prev = left;
+        if (consider(enc, a->prev, pair, e) != 0 || consider(enc, left, pair, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- byte-level --- */
 
 static bool stands_for_itself(uint32_t b)
 {
@@ -103,14 +218,14 @@ static int encode_word(void *ctx, fy_span word, fy_err *e)
         return -1;
     if (whole >= 0)
         return fy_encoder_poll(enc, word.len, e) != 0 ? -1 : fy_ids_push(enc->out, whole, e);
-    fy_encoder_clear(enc);
+    clear(enc);
     for (size_t i = 0; i < word.len; i++) {
         int32_t id = v->byte_id[(uint8_t)word.ptr[i]];
         /* A byte without a token vanishes, as in the reference; its neighbours meet. */
-        if (id >= 0 && fy_encoder_add(enc, (fy_span){word.ptr + i, 1}, id, e) != 0)
+        if (id >= 0 && add_symbol(enc, (fy_span){word.ptr + i, 1}, id, e) != 0)
             return -1;
     }
-    if (fy_encoder_merge(enc, pair_rank, e) != 0)
+    if (merge(enc, pair_rank, e) != 0)
         return -1;
     for (size_t i = 0; i < enc->n_sym; i++) {
         if (enc->sym[i].len > 0 && fy_ids_push(enc->out, enc->sym[i].id, e) != 0)
@@ -212,4 +327,128 @@ int fy_bpe_encode(fy_encoder *enc, fy_span text, fy_err *e)
         begin = ++i;
     }
     return encode_valid(enc, (fy_span){text.ptr + begin, i - begin}, e);
+}
+
+/* --- SentencePiece --- */
+
+/* Scores as numbers that sort the other way round: the best score first. */
+static uint32_t order_of_score(float score)
+{
+    if (isnan(score))
+        return UINT32_MAX;
+    score += 0.0f; /* -0 and 0 are one score */
+    uint32_t bits;
+    memcpy(&bits, &score, sizeof bits);
+    uint32_t ascending = bits >> 31 ? ~bits : bits | 0x80000000u;
+    return ~ascending;
+}
+
+/* Texts of control, unknown, unused and byte tokens are not made by merging, unless the file says
+ * that this one is. */
+static bool takes_part(const fy_vocab *v, int32_t id)
+{
+    return id >= 0 && (v->type[id] == FY_TOKEN_NORMAL || v->type[id] == FY_TOKEN_USER ||
+                       (v->mark[id] & FY_MARK_MERGED));
+}
+
+static int32_t find_mergeable(const fy_vocab *v, fy_span text)
+{
+    int32_t id = fy_pieces_id(&v->pieces, text);
+    return takes_part(v, id) ? id : -1;
+}
+
+static bool pair_score(const fy_vocab *v, const fy_symbol *a, const fy_symbol *b, uint32_t *order,
+                       int32_t *id)
+{
+    *id = find_mergeable(v, (fy_span){a->ptr, (size_t)a->len + b->len}); /* b lies right behind a */
+    if (*id < 0)
+        return false;
+    *order = order_of_score(v->score[*id]);
+    return true;
+}
+
+bool fy_needs_blank(const fy_vocab *v, fy_span text, bool at_start)
+{
+    bool begins_blank = (text.len >= 1 && text.ptr[0] == ' ') ||
+                        (text.len >= 3 && memcmp(text.ptr, FY_BLANK, 3) == 0);
+    switch (v->space_prefix) {
+    case FY_PREFIX_ALL:
+        return true;
+    case FY_PREFIX_METASPACE:
+        return !begins_blank;
+    case FY_PREFIX_METASPACE_FIRST:
+        return at_start && !begins_blank;
+    case FY_PREFIX_NONE:
+        break;
+    }
+    return false;
+}
+
+static void spell(fy_str *out, fy_span text, bool blank_first)
+{
+    fy_str_clear(out);
+    if (blank_first)
+        fy_str_puts(out, FY_BLANK);
+    for (size_t i = 0; i < text.len;) {
+        const char *space = memchr(text.ptr + i, ' ', text.len - i);
+        size_t n = space != NULL ? (size_t)(space - text.ptr) - i : text.len - i;
+        fy_str_add(out, text.ptr + i, n);
+        if (space != NULL)
+            fy_str_puts(out, FY_BLANK);
+        i += n + (space != NULL);
+    }
+}
+
+static bool all_bytes_known(const fy_vocab *v, fy_span s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if (v->byte_id[(uint8_t)s.ptr[i]] < 0)
+            return false;
+    }
+    return true;
+}
+
+/* A run of characters that neither a piece nor byte tokens can spell is one unknown token. */
+static int put_symbols(fy_encoder *enc, fy_err *e)
+{
+    const fy_vocab *v = enc->v;
+    bool in_unknown = false;
+    for (size_t i = 0; i < enc->n_sym; i++) {
+        const fy_symbol *s = &enc->sym[i];
+        if (s->len == 0)
+            continue;
+        bool known = s->id >= 0, by_bytes = !known && all_bytes_known(v, (fy_span){s->ptr, s->len});
+        if (known && fy_ids_push(enc->out, s->id, e) != 0)
+            return -1;
+        for (size_t k = 0; by_bytes && k < s->len; k++) {
+            if (fy_ids_push(enc->out, v->byte_id[(uint8_t)s->ptr[k]], e) != 0)
+                return -1;
+        }
+        bool unknown = !known && !by_bytes;
+        if (unknown && !in_unknown && v->unk >= 0 && fy_ids_push(enc->out, v->unk, e) != 0)
+            return -1;
+        in_unknown = unknown;
+    }
+    return 0;
+}
+
+int fy_spm_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
+{
+    if (text.len == 0)
+        return 0;
+    spell(&enc->text, text, fy_needs_blank(enc->v, text, at_start));
+    if (enc->text.oom)
+        return fy_nomem(e);
+    clear(enc);
+    for (size_t i = 0; i < enc->text.len;) {
+        uint32_t cp;
+        int n = fy_utf8_next(enc->text.ptr + i, enc->text.len - i, &cp);
+        fy_span character = {enc->text.ptr + i, n > 0 ? (size_t)n : 1};
+        if (add_symbol(enc, character, find_mergeable(enc->v, character), e) != 0)
+            return -1;
+        i += character.len;
+    }
+    if (merge(enc, pair_score, e) != 0)
+        return -1;
+    return put_symbols(enc, e);
 }

@@ -8,8 +8,8 @@
 /* Places that are looked up together, so that their reads of memory overlap. */
 enum { BATCH = 64 };
 
-/* A product with a secret factor, its halves folded (as in wyhash): which pairs meet in a slot is not
- * known to who writes a file. */
+/* A product with a secret factor, its halves folded (as in wyhash): which pairs meet in a slot is
+ * not known to who writes a file. */
 static inline uint64_t hash_pair(const fy_merge_table *m, uint64_t key)
 {
     const __uint128_t product = (__uint128_t)(key ^ m->secret[0]) * m->secret[1];

@@ -1,17 +1,258 @@
-/* SentencePiece Unigram: the text is normalised by the model's map, then cut in the pieces whose
- * scores add up best. Sums are kept as the reference keeps them, in floats and from the left, so
- * that ties fall alike; by_words, as the tokenizers library, in doubles and word by word. Source:
- * google/sentencepiece 0.2.3, normalizer.cc (Normalize), unigram_model.cc (EncodeOptimized);
- * huggingface/tokenizers 0.22 models/unigram/model.rs (encode_optimized). */
+/* SentencePiece Unigram: the text is normalised by the model's map, then cut into the pieces whose
+ * scores have the largest sum. Sums are kept as the reference keeps them, in floats and from the
+ * left, so that ties fall alike; by_words, as the tokenizers library, in doubles and word by word.
+ * Sources: google/sentencepiece 0.2.3, normalizer.cc (Normalize), unigram_model.cc
+ * (EncodeOptimized); s-yata/darts-clone darts.h; huggingface/tokenizers 0.22
+ * models/unigram/model.rs (encode_optimized), normalizers/precompiled.rs,
+ * pre_tokenizers/metaspace.rs; huggingface/spm_precompiled. */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 #include "base/arena.h"
+#include "base/math.h"
 #include "base/str.h"
 #include "model/vocab/vocab_impl.h"
 
-enum { GROWTH_MAX = 64 };
+/* --- the normaliser's map --- */
+
+/* Units come in blocks of 256. */
+enum { BLOCK_BYTES = 1024 };
+
+int fy_charsmap_parse(fy_charsmap *m, const void *p, size_t n, fy_err *e)
+{
+    *m = (fy_charsmap){0};
+    if (n == 0)
+        return 0;
+    uint32_t trie = n > 4 ? fy_le32(p) : 0;
+    if (n <= 4 || n > UINT32_MAX || trie >= n - 4 || trie == 0 || trie % BLOCK_BYTES != 0)
+        return fy_fail(e, FY_EFORMAT,
+                       "the normaliser map has %zu bytes and says that its trie takes %u, expected "
+                       "a multiple of %d and texts behind it",
+                       n, (unsigned)trie, BLOCK_BYTES);
+    const uint8_t *b = p;
+    if (b[n - 1] != '\0')
+        return fy_fail(e, FY_EFORMAT, "the normaliser map: its last text does not end with a NUL");
+    *m = (fy_charsmap){.unit = b + 4,
+                       .n_units = trie / 4,
+                       .text = (const char *)b + 4 + trie,
+                       .n_text = (uint32_t)n - 4 - trie};
+    return 0;
+}
+
+/* Of a unit: where its children are, relative to it; the byte that leads to it, with the top bit
+ * set in a leaf; has a child been made a leaf? */
+static uint32_t offset_of(uint32_t unit)
+{
+    return unit >> 10 << ((unit & 1u << 9) >> 6);
+}
+
+static uint32_t label_of(uint32_t unit)
+{
+    return unit & (1u << 31 | 0xFF);
+}
+
+static bool has_leaf(uint32_t unit)
+{
+    return unit >> 8 & 1;
+}
+
+static size_t match_rule(const fy_charsmap *m, fy_span s, bool shortest, fy_span *by)
+{
+    uint32_t value, to = 0;
+    size_t found = 0, n = s.len < FY_CHARSMAP_KEY_MAX ? s.len : FY_CHARSMAP_KEY_MAX;
+    if (m->n_units == 0)
+        return 0;
+    uint32_t at = offset_of(fy_le32(m->unit));
+    for (size_t i = 0; i < n && !(shortest && found > 0); i++) {
+        uint32_t c = (uint8_t)s.ptr[i];
+        at ^= c;
+        if (at >= m->n_units)
+            break;
+        uint32_t unit = fy_le32(m->unit + (size_t)4 * at);
+        if (label_of(unit) != c)
+            break;
+        at ^= offset_of(unit);
+        if (!has_leaf(unit))
+            continue;
+        if (at >= m->n_units)
+            break;
+        value = fy_le32(m->unit + (size_t)4 * at) & 0x7FFFFFFF;
+        if (value >= m->n_text)
+            break;
+        found = i + 1;
+        to = value;
+    }
+    if (found > 0)
+        *by = fy_span_of(m->text + to);
+    return found;
+}
+
+size_t fy_charsmap_match(const fy_charsmap *m, fy_span s, fy_span *by)
+{
+    return match_rule(m, s, false, by);
+}
+
+static size_t charsmap_shortest(const fy_charsmap *m, fy_span s, fy_span *by)
+{
+    return match_rule(m, s, true, by);
+}
+
+/* A map may write a character as several (18 for U+FDFA); a hostile one must not fill the memory,
+ * or make spaces for ever that are dropped. */
+static int check_growth(size_t made_bytes, fy_span text, fy_err *e)
+{
+    enum { GROWTH_MAX = 64 };
+    if (made_bytes <= text.len * GROWTH_MAX + 3)
+        return 0;
+    return fy_fail(
+        e, FY_EFORMAT,
+        "the vocabulary's normaliser map makes a text of %zu bytes more than %d times as "
+        "long",
+        text.len, GROWTH_MAX);
+}
+
+/* --- the text as the tokenizers library has it: its Precompiled normalizer, perhaps Strip and
+ * Replace of repeated spaces or WhitespaceSplit, then Metaspace. Precompiled takes whole graphemes
+ * first, by the shortest rule that fits their beginning --- */
+
+/* Longer ones are taken character by character. */
+enum { GRAPHEME_BYTES_MAX = 5 };
+
+/* The character at the beginning of s; a byte that is none reads as U+FFFD. */
+static size_t next_char(fy_span s, uint32_t *cp)
+{
+    int n = fy_utf8_next(s.ptr, s.len, cp);
+    if (n > 0)
+        return (size_t)n;
+    *cp = 0xFFFD;
+    return 1;
+}
+
+static size_t grapheme_bytes(fy_span s)
+{
+    uint32_t before, cp;
+    utf8proc_int32_t state = 0;
+    size_t n = next_char(s, &before);
+    while (n < s.len) {
+        size_t k = next_char((fy_span){s.ptr + n, s.len - n}, &cp);
+        if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)cp,
+                                             &state))
+            break;
+        before = cp;
+        n += k;
+    }
+    return n;
+}
+
+static int put_grapheme(const fy_charsmap *m, fy_span s, fy_span text, fy_str *out, fy_err *e)
+{
+    fy_span by;
+    uint32_t cp;
+    if (s.len <= GRAPHEME_BYTES_MAX && charsmap_shortest(m, s, &by) > 0) {
+        fy_str_add(out, by.ptr, by.len);
+        return check_growth(out->len, text, e);
+    }
+    for (size_t i = 0; i < s.len;) {
+        size_t n = next_char((fy_span){s.ptr + i, s.len - i}, &cp);
+        if (charsmap_shortest(m, (fy_span){s.ptr + i, n}, &by) > 0)
+            fy_str_add(out, by.ptr, by.len);
+        else
+            fy_str_put_utf8(out, cp);
+        if (check_growth(out->len, text, e) != 0)
+            return -1;
+        i += n;
+    }
+    return 0;
+}
+
+/* Into enc->word, which byte-level BPE alone uses otherwise. */
+static int rewrite(fy_encoder *enc, fy_span text, fy_err *e)
+{
+    const fy_charsmap *m = &enc->v->unigram.map;
+    fy_str_clear(&enc->word);
+    for (size_t i = 0; i < text.len;) {
+        const fy_span rest = {text.ptr + i, text.len - i};
+        uint32_t cp;
+        size_t n = m->n_units > 0 ? grapheme_bytes(rest) : next_char(rest, &cp);
+        if (put_grapheme(m, (fy_span){rest.ptr, n}, text, &enc->word, e) != 0 ||
+            fy_encoder_poll(enc, n, e) != 0)
+            return -1;
+        i += n;
+    }
+    return enc->word.oom ? fy_nomem(e) : 0;
+}
+
+static bool begins_with_space(fy_span s)
+{
+    return (s.len >= 1 && s.ptr[0] == ' ') || (s.len >= 3 && memcmp(s.ptr, FY_BLANK, 3) == 0);
+}
+
+/* One word, or a text with the blanks between its words. */
+static void put_spaced(fy_span s, bool prepend, fy_str *out)
+{
+    if (s.len > 0 && prepend && !begins_with_space(s))
+        fy_str_puts(out, FY_BLANK);
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.ptr[i] == ' ')
+            fy_str_puts(out, FY_BLANK);
+        else
+            fy_str_putc(out, s.ptr[i]);
+    }
+}
+
+/* The text without white space at its end; two blanks or more are one. */
+static fy_span trim_spaces(fy_str *s)
+{
+    size_t end = 0, to = 0;
+    for (size_t i = 0; i < s->len;) {
+        uint32_t cp;
+        i += next_char((fy_span){s->ptr + i, s->len - i}, &cp);
+        end = fy_is_white_space(cp) ? end : i;
+    }
+    for (size_t i = 0; i < end; i++) {
+        if (!(s->ptr[i] == ' ' && to > 0 && s->ptr[to - 1] == ' '))
+            s->ptr[to++] = s->ptr[i];
+    }
+    return (fy_span){s->ptr, to};
+}
+
+/* A blank goes before every word, or words would run together. */
+static void put_words(fy_span s, fy_str *out)
+{
+    size_t begin = 0, i = 0;
+    while (i < s.len) {
+        uint32_t cp;
+        const size_t n = next_char((fy_span){s.ptr + i, s.len - i}, &cp);
+        if (fy_is_white_space(cp)) {
+            put_spaced((fy_span){s.ptr + begin, i - begin}, true, out);
+            begin = i + n;
+        }
+        i += n;
+    }
+    put_spaced((fy_span){s.ptr + begin, s.len - begin}, true, out);
+}
+
+/* Into enc->text; every word in it begins at its beginning or with a blank. */
+static int metaspace_normalise(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
+{
+    const fy_vocab *v = enc->v;
+    const bool prepend =
+        v->space_prefix == FY_PREFIX_METASPACE_FIRST ? at_start : v->space_prefix != FY_PREFIX_NONE;
+    if (rewrite(enc, text, e) != 0)
+        return -1;
+    const fy_span whole = {enc->word.ptr, enc->word.len};
+    fy_str_clear(&enc->text);
+    if (v->unigram.splits_blanks)
+        put_words(whole, &enc->text);
+    else
+        put_spaced(v->unigram.trims ? trim_spaces(&enc->word) : whole, prepend, &enc->text);
+    return enc->text.oom ? fy_nomem(e) : 0;
+}
+
+/* --- the text as SentencePiece has it --- */
+
 #define UNKNOWN_PENALTY 10.0
 #define SUM_MAX         100000.0 /* beyond it sums are made small again */
 
@@ -78,17 +319,6 @@ static fy_span behind(fy_span s, size_t n)
     return (fy_span){s.ptr + n, s.len - n};
 }
 
-int fy_unigram_check_growth(size_t made_bytes, fy_span text, fy_err *e)
-{
-    if (made_bytes <= text.len * GROWTH_MAX + 3)
-        return 0;
-    return fy_fail(
-        e, FY_EFORMAT,
-        "the vocabulary's normaliser map makes a text of %zu bytes more than %d times as "
-        "long",
-        text.len, GROWTH_MAX);
-}
-
 /* Into enc->text. Nothing at all comes of a text of blanks when extra ones are dropped. */
 static int normalise(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
 {
@@ -118,7 +348,7 @@ static int normalise(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
         put_escaped(out, written);
         if (written.len > 0)
             drop = trims && written.ptr[written.len - 1] == ' ';
-        if (fy_unigram_check_growth(out->len + dropped, text, e) != 0 ||
+        if (check_growth(out->len + dropped, text, e) != 0 ||
             fy_encoder_poll(enc, written.len, e) != 0)
             return -1;
     }
@@ -239,7 +469,7 @@ int fy_unigram_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
     const bool by_words = enc->v->unigram.by_words;
     if (text.len == 0)
         return 0;
-    if ((by_words ? fy_metaspace_normalise : normalise)(enc, text, at_start, e) != 0)
+    if ((by_words ? metaspace_normalise : normalise)(enc, text, at_start, e) != 0)
         return -1;
     fy_span rest = {enc->text.ptr, enc->text.len};
     if (rest.len >= UINT32_MAX)

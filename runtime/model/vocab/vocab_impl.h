@@ -7,7 +7,6 @@
 
 #include "base/arena.h"
 #include "base/log.h"
-#include "model/vocab/charsmap.h"
 #include "model/vocab/pretok.h"
 #include "model/vocab/vocab.h"
 
@@ -80,7 +79,7 @@ bool fy_prefixes_step(const fy_prefixes *p, fy_prefix_walk *w, uint8_t byte, int
 /* Bytes of the longest text that s begins with, and its id; 0: none. *work grows by the steps. */
 size_t fy_prefixes_longest(const fy_prefixes *p, fy_span s, int32_t *id, size_t *work);
 
-/* --- special.c: tokens that are cut out of the text before anything else --- */
+/* --- prefixes.c: tokens that are cut out of the text before anything else --- */
 
 typedef struct {
     fy_span text;
@@ -103,7 +102,7 @@ typedef struct {
     int32_t id;
 } fy_special_match;
 
-/* --- merge_queue.c: the merging both kinds share --- */
+/* --- what a call to encode needs --- */
 
 typedef struct {
     const char *ptr;     /* view of the text being encoded */
@@ -113,10 +112,6 @@ typedef struct {
 } fy_symbol;
 
 #define FY_NO_SYMBOL UINT32_MAX
-
-/* May a and b become one? Sets what decides the order (small first) and the id of the result. */
-typedef bool fy_pair_fn(const fy_vocab *v, const fy_symbol *a, const fy_symbol *b, uint32_t *order,
-                        int32_t *id);
 
 typedef struct {
     uint64_t key; /* order << 32 | position: ties go to the leftmost */
@@ -152,22 +147,39 @@ static inline int fy_encoder_poll(fy_encoder *enc, size_t work, fy_err *e)
 }
 
 void fy_encoder_release(fy_encoder *enc);
-int fy_encoder_add(fy_encoder *enc, fy_span text, int32_t id, fy_err *e);
-/* Merges the symbols added since fy_encoder_clear, best pair first; those that remain keep len > 0.
- */
-int fy_encoder_merge(fy_encoder *enc, fy_pair_fn *pair, fy_err *e);
-void fy_encoder_clear(fy_encoder *enc);
 
 /* --- the kinds --- */
 
-/* bpe.c. Text between special tokens, any bytes. */
+/* bpe.c: text between special tokens, any bytes. */
 int fy_bpe_encode(fy_encoder *enc, fy_span text, fy_err *e);
 void fy_bpe_put(fy_span piece, fy_str *out); /* the bytes that a piece spells */
 
-/* spm.c. at_start: the fragment is the beginning of the whole text. */
+/* bpe.c, SentencePiece's. at_start: the fragment is the beginning of the whole text. */
 int fy_spm_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
 /* Does a blank go before this fragment? (FY_KEY_SPACE_PREFIX) */
 bool fy_needs_blank(const fy_vocab *v, fy_span text, bool at_start);
+
+/* --- unigram.c: SentencePiece's normaliser map (precompiled_charsmap): which bytes at a place of a
+ * text are written as which others. A double-array trie whose leaves are offsets of NUL-ended
+ * texts. The bytes come from files: every step is checked against their bounds, and a map that
+ * makes no sense finds nothing --- */
+
+/* The longest text that is looked up. Those of nfkc have at most 18 bytes; the bound keeps a trie
+ * with loops from reading a long text again at every place. */
+enum { FY_CHARSMAP_KEY_MAX = 128 };
+
+typedef struct {
+    const uint8_t *unit; /* view: u32 each */
+    uint32_t n_units;    /* 0: an empty map, which finds nothing */
+    const char *text;    /* view: ends with a NUL */
+    uint32_t n_text;
+} fy_charsmap;
+
+/* p must outlive the map. No bytes at all are an empty map. */
+int fy_charsmap_parse(fy_charsmap *m, const void *p, size_t n, fy_err *e);
+
+/* How many bytes at the beginning of s the longest rule replaces, and by what; 0: none. */
+size_t fy_charsmap_match(const fy_charsmap *m, fy_span s, fy_span *by);
 
 /* unigram.c */
 typedef struct {
@@ -192,14 +204,6 @@ typedef struct {
 
 int fy_unigram_prepare(fy_vocab *v, fy_err *e); /* from pieces, types and scores */
 int fy_unigram_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
-/* A map may write a character as several (18 for U+FDFA); a hostile one must not fill the memory.
- */
-int fy_unigram_check_growth(size_t made_bytes, fy_span text, fy_err *e);
-
-/* metaspace.c: the text as a by_words vocabulary sees it, into enc->text; every word in it begins
- * at its beginning or with a blank. */
-int fy_metaspace_normalise(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
-
 /* White_Space of Unicode. */
 bool fy_is_white_space(uint32_t c);
 
@@ -216,9 +220,6 @@ static inline int fy_vocab_poll(uint32_t i, fy_err *e)
 /* vocab.c: the value of a "<0x41>" text, -1 for others. */
 int fy_byte_piece_value(fy_span piece);
 bool fy_vocab_has(const fy_vocab *v, int32_t id); /* is this an id of the vocabulary? */
-
-/* eog.c: fills v->mark: what ends generation and what is never sampled. */
-int fy_vocab_mark(fy_vocab *v, const fy_gguf *g, fy_err *e);
 
 /* --- the vocabulary --- */
 

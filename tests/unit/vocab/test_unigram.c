@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/alloc_fail.h"
-#include "model/vocab/charsmap.h"
+#include "model/vocab/vocab_impl.h"
 #include "tests/unit/vocab/small_unigram.h"
 
 #define BL "\xE2\x96\x81"
