@@ -12,9 +12,12 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/log.h"
 #include "base/math.h"
 #include "base/names.h"
 #include "base/str.h"
+
+enum { POLL_STEPS = 4096 }; /* small documents are read whole, an interrupt or not */
 
 #define TEXT(x)        #x
 #define NUMBER_TEXT(x) TEXT(x)
@@ -30,6 +33,7 @@ typedef struct {
 struct fy_json {
     const char *p; /* view of the caller's text */
     size_t n, pos;
+    size_t n_steps; /* members and elements so far */
     bool ready;
     int depth;
     fy_str scratch;
@@ -366,6 +370,8 @@ static void close_frame(fy_json *j)
 static int step(fy_json *j, char close, const char *first, const char *more, fy_err *e)
 {
     frame *f = &j->frames[j->depth - 1];
+    if (++j->n_steps % POLL_STEPS == 0 && fy_check_interrupt(&j->failed) != 0)
+        return again(j, e);
     skip_space(j);
     if (at(j) == close) {
         close_frame(j);

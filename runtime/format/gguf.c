@@ -175,7 +175,7 @@ static int skip_strings(reader *r, uint64_t n, const char *key)
     uint64_t n_bad = 0, first_bad = 0;
     for (uint64_t i = 0; i < n; i++) {
         fy_span s;
-        if (take_string(r, &s, "a string") != 0)
+        if (fy_check_interrupt(r->e) != 0 || take_string(r, &s, "a string") != 0)
             return -1;
         if (!fy_utf8_valid(s.ptr, s.len) && n_bad++ == 0)
             first_bad = i;
@@ -422,14 +422,14 @@ static int parse(reader *r, fy_gguf *g)
         parse_count(r, LEAST_KV, &n_kv, "keys") != 0)
         return -1;
     for (uint64_t i = 0; i < n_kv; i++) {
-        if (parse_kv(r, g) != 0)
+        if (fy_check_interrupt(r->e) != 0 || parse_kv(r, g) != 0)
             return -1;
     }
     if (find_alignment(r, g) != 0)
         return -1;
     uint64_t data_bytes = 0;
     for (uint64_t i = 0; i < n_tensors; i++) {
-        if (parse_tensor(r, g, &data_bytes) != 0)
+        if (fy_check_interrupt(r->e) != 0 || parse_tensor(r, g, &data_bytes) != 0)
             return -1;
     }
     return place_data(r, g, data_bytes);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/math.h"
 #include "base/names.h"
 #include "base/str.h"
@@ -133,6 +134,8 @@ static int check_values(const fy_gguf_tensor *t, const char *file, fy_err *e)
 static int check_entry(const entry *x, const char *file, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
+    if (fy_check_interrupt(e) != 0)
+        return -1;
     fy_quote(shown, sizeof shown, x->name);
     for (int p = 0; p < N_PARTS; p++) {
         if (x->part[p] == NULL && p != SUM)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/log.h"
 #include "base/math.h"
 
 enum {
@@ -681,7 +682,7 @@ static node *run(machine *m)
     for (; m->k->n_ops < MAX_OPS; m->k->n_ops++) {
         const uint8_t *op = NULL;
         m->op_at = m->at;
-        if (take(m, 1, &op) != 0)
+        if (fy_check_interrupt(m->e) != 0 || take(m, 1, &op) != 0)
             return NULL;
         if (*op == '.')
             return pop(m);

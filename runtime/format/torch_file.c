@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/log.h"
 #include "base/names.h"
 #include "base/str.h"
 #include "format/sniff.h"
@@ -200,6 +201,8 @@ static int walk_call(walker *w, const fy_pickle_node *v, int depth)
 static int walk(walker *w, const fy_pickle_node *v, int depth)
 {
     char shown[FY_QUOTE_BYTES];
+    if (fy_check_interrupt(w->e) != 0)
+        return -1;
     if (depth > MAX_DEPTH)
         return fy_fail(w->e, FY_EUNSUPPORTED, "'%s' is nested deeper than %d levels",
                        shown_name(w, shown), MAX_DEPTH);

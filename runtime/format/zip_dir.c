@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/log.h"
 #include "base/math.h"
 #include "base/str.h"
 
@@ -189,6 +190,8 @@ int fy_zip_dir_read(fy_zip_dir *z, const void *p, size_t n, fy_err *e)
     const uint8_t *r = a.p + a.at;
     size_t left = (size_t)a.bytes;
     for (uint64_t i = 0; i < a.count; i++) {
+        if (fy_check_interrupt(e) != 0)
+            return -1;
         if (left < CENTRAL_BYTES || !has_mark(r, "PK\1\2"))
             return fy_fail(e, FY_EFORMAT, "entry %" PRIu64 " of the zip directory is damaged", i);
         size_t len = CENTRAL_BYTES + (size_t)fy_le16(r + 28) + fy_le16(r + 30) + fy_le16(r + 32);

@@ -12,6 +12,7 @@
 
 #include "tests/unit/alloc_fail.h"
 #include "base/json.h"
+#include "base/log.h"
 
 /* Reads one value of any kind and the end of the document. */
 static int check(const char *p, size_t n, fy_err *e)
@@ -358,6 +359,28 @@ static void an_unchecked_object_leaves_second_keys_to_its_reader(void **state)
     fy_json_free(j);
 }
 
+/* A small document is read whole: the interrupt of an answer does not keep its request from being
+ * read. */
+static void a_long_document_can_be_interrupted(void **state)
+{
+    (void)state;
+    for (int large = 0; large < 2; large++) {
+        fy_str s = {0};
+        fy_err e = {0};
+        fy_str_putc(&s, '[');
+        for (int i = 0; i < (large ? 100000 : 1000); i++)
+            fy_str_puts(&s, "1,");
+        fy_str_puts(&s, "1]");
+        fy_json *j = fy_json_new(s.ptr, s.len, &e);
+        fy_interrupted = 1;
+        assert_int_equal(fy_json_skip(j, &e), large ? -1 : 0);
+        fy_interrupted = 0;
+        assert_int_equal(e.code, large ? FY_EINTR : FY_OK);
+        fy_json_free(j);
+        fy_str_release(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +396,7 @@ int main(void)
         cmocka_unit_test(huge_objects_are_read_in_linear_time),
         cmocka_unit_test(offsets_let_a_value_be_read_again),
         cmocka_unit_test(an_unchecked_object_leaves_second_keys_to_its_reader),
+        cmocka_unit_test(a_long_document_can_be_interrupted),
         cmocka_unit_test(any_failing_allocation_is_reported_and_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -607,6 +607,25 @@ static void the_edge_files_get_their_verdict(void **state)
     assert_int_equal(n, 68);
 }
 
+static void an_interrupt_ends_the_walk_over_keys(void **state)
+{
+    (void)state;
+    fy_str s = {0};
+    fy_err e = {0};
+    head(&s, 3, 0, 1);
+    text(&s, "a");
+    u32(&s, FY_KV_U32);
+    u32(&s, 7);
+    fy_interrupted = 1;
+    assert_null(fy_gguf_parse(s.ptr, s.len, "m", false, &e));
+    fy_interrupted = 0;
+    assert_int_equal(e.code, FY_EINTR);
+    fy_gguf *g = fy_gguf_parse(s.ptr, s.len, "m", false, NULL);
+    assert_non_null(g);
+    fy_gguf_close(g);
+    fy_str_release(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -621,6 +640,7 @@ int main(void)
         cmocka_unit_test(many_keys_and_tensors_are_found_by_name),
         cmocka_unit_test(odd_but_harmless_bytes_are_accepted_with_few_warnings),
         cmocka_unit_test(a_failed_allocation_anywhere_is_reported_and_leaks_nothing),
+        cmocka_unit_test(an_interrupt_ends_the_walk_over_keys),
         cmocka_unit_test(missing_files_and_directories_are_errors),
         cmocka_unit_test(the_edge_files_get_their_verdict),
     };

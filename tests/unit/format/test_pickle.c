@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/alloc_fail.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "format/pickle.h"
 #include "tests/unit/format/torch_bytes.h"
@@ -388,6 +389,20 @@ static void a_failing_allocation_leaves_nothing_behind(void **state)
     fy_str_release(&s);
 }
 
+static void an_interrupt_ends_the_machine(void **state)
+{
+    (void)state;
+    fy_pickle k = {0};
+    fy_err e = {0};
+    size_t used;
+    fy_interrupted = 1;
+    assert_null(fy_pickle_read(&k, "N.", 2, &used, &e));
+    fy_interrupted = 0;
+    assert_int_equal(e.code, FY_EINTR);
+    assert_non_null(fy_pickle_read(&k, "N.", 2, &used, NULL));
+    fy_pickle_release(&k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +415,7 @@ int main(void)
         cmocka_unit_test(memory_follows_the_bytes_that_are_there),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(a_failing_allocation_leaves_nothing_behind),
+        cmocka_unit_test(an_interrupt_ends_the_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
