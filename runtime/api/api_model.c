@@ -57,9 +57,9 @@ static ferry_model *open_model(const char *path, const ferry_model_params *p, fy
     if (model == NULL)
         return NULL;
     const fy_api_scope scope = fy_api_enter(model);
-    const fy_map_how how = {.huge = true,
-                            .read = (p->flags & FERRY_MODEL_NO_MMAP) != 0,
-                            .lock = (p->flags & FERRY_MODEL_MLOCK) != 0};
+    const fy_map_options how = {.huge = true,
+                                .read = (p->flags & FERRY_MODEL_NO_MMAP) != 0,
+                                .lock = (p->flags & FERRY_MODEL_MLOCK) != 0};
     model->m = fy_model_open_as(path, &how, e);
     fy_api_leave(&scope);
     if (model->m != NULL)

@@ -112,7 +112,7 @@ static int lock(fy_map *m, const char *path, fy_progress *progress, fy_err *e)
     return 0;
 }
 
-static int fill(fy_map *m, int fd, const char *path, const fy_map_how *how, fy_err *e)
+static int fill(fy_map *m, int fd, const char *path, const fy_map_options *how, fy_err *e)
 {
     if (m->size == 0)
         return 0;
@@ -123,7 +123,7 @@ static int fill(fy_map *m, int fd, const char *path, const fy_map_how *how, fy_e
     return rc == 0 && how->lock ? lock(m, path, how->progress, e) : rc;
 }
 
-int fy_map_open_as(fy_map *m, const char *path, const fy_map_how *how, fy_err *e)
+int fy_map_open_as(fy_map *m, const char *path, const fy_map_options *how, fy_err *e)
 {
     *m = (fy_map){0};
     int fd =
@@ -149,7 +149,7 @@ int fy_map_open_as(fy_map *m, const char *path, const fy_map_how *how, fy_err *e
 
 int fy_map_open(fy_map *m, const char *path, fy_err *e)
 {
-    const fy_map_how mapped = {0};
+    const fy_map_options mapped = {0};
     return fy_map_open_as(m, path, &mapped, e);
 }
 

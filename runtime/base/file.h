@@ -39,10 +39,10 @@ typedef struct {
     bool lock; /* stay in memory: read all of it now, and page nothing out. What the system does not
                   allow is a warning */
     fy_progress *progress; /* of either, and is told the size; may be NULL */
-} fy_map_how;
+} fy_map_options;
 
 /* As fy_map_open. FY_EINTR as well; FY_EFIT when there is no memory for a copy. */
-int fy_map_open_as(fy_map *m, const char *path, const fy_map_how *how, fy_err *e);
+int fy_map_open_as(fy_map *m, const char *path, const fy_map_options *how, fy_err *e);
 
 /* Tells the system that data[off, off+len) will not be needed again soon, so that resident memory
  * stays small while a large file streams through. Advice only: never fails. */

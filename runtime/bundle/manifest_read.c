@@ -364,7 +364,7 @@ int fy_manifest_load(const char *dir, fy_map *out, fy_err *e)
         fy_map_close(&now);
         rc = size > FY_MANIFEST_MAX_BYTES
                  ? (too_large(size, e), fy_ctx(e, "%s", path))
-                 : fy_map_open_as(out, path, &(fy_map_how){.read = true}, e);
+                 : fy_map_open_as(out, path, &(fy_map_options){.read = true}, e);
     }
     free(path);
     return rc;

@@ -72,8 +72,8 @@ static int find_source(const char *path, const char *qnn, source *out, fy_err *e
 
 /* The embedding, or the whole model, becomes one whose layers are in chunks where that is asked for
  * or the only way. */
-static int choose(const fy_machine_options *o, const source *s, const fy_map_how *how, fy_model *m,
-                  fy_err *e)
+static int choose(const fy_machine_options *o, const source *s, const fy_map_options *how,
+                  fy_model *m, fy_err *e)
 {
     const bool whole = fy_model_part(m)->kind == FY_CHUNK_WHOLE;
     if (o->backend == FY_BACKEND_CPU && !whole)
@@ -88,8 +88,8 @@ static int choose(const fy_machine_options *o, const source *s, const fy_map_how
     return fy_model_add_chunks(m, s->qnn, how, e);
 }
 
-static fy_model *open_source(const fy_machine_options *o, const source *s, const fy_map_how *how,
-                             fy_err *e)
+static fy_model *open_source(const fy_machine_options *o, const source *s,
+                             const fy_map_options *how, fy_err *e)
 {
     if (s->qnn == NULL && o->backend == FY_BACKEND_CHUNKS) {
         fy_fail(e, FY_EARG,
@@ -113,7 +113,7 @@ fy_model *fy_machine_open(const fy_machine_options *o, const char *path, const c
     source s;
     if (find_source(path, qnn, &s, e) != 0)
         return NULL;
-    fy_map_how how = {.huge = true, .read = o->no_mmap, .lock = o->mlock};
+    fy_map_options how = {.huge = true, .read = o->no_mmap, .lock = o->mlock};
     const bool shows = how.read || how.lock;
     how.progress = shows ? &progress : NULL;
     if (shows)

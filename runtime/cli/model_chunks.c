@@ -40,13 +40,13 @@ static int put_graphs(const fy_qnn_config *c, const char *qnn, uint32_t n_vocab,
     return 0;
 }
 
-static int add(fy_model *m, const fy_chain_spec *spec, const fy_map_how *how, fy_err *e)
+static int add(fy_model *m, const fy_chain_spec *spec, const fy_map_options *how, fy_err *e)
 {
     fy_graph_device *device = fy_graph_cpu_open(how, e);
     return device != NULL ? fy_model_chain(m, device, spec, e) : -1;
 }
 
-int fy_model_add_chunks(fy_model *m, const char *qnn, const fy_map_how *how, fy_err *e)
+int fy_model_add_chunks(fy_model *m, const char *qnn, const fy_map_options *how, fy_err *e)
 {
     fy_qnn_config c;
     if (fy_cut_config_read(qnn, &c, e) != 0)

@@ -6,7 +6,7 @@
 #include "model/model.h"
 
 /* m: the weights beside the directory qnn. FY_EUNSUPPORTED for graphs that are compiled. */
-int fy_model_add_chunks(fy_model *m, const char *qnn, const fy_map_how *how, fy_err *e);
+int fy_model_add_chunks(fy_model *m, const char *qnn, const fy_map_options *how, fy_err *e);
 
 /* Calls `each` for the files that its tensors are in: its own, and of a model of graphs the pieces.
  */

@@ -78,7 +78,7 @@ typedef struct fy_gguf fy_gguf;
 /* `name` is used in messages. With header_only the data section may be missing. NULL on failure. */
 fy_gguf *fy_gguf_parse(const void *p, size_t n, const char *name, bool header_only, fy_err *e);
 fy_gguf *fy_gguf_open(const char *path, fy_err *e);
-fy_gguf *fy_gguf_open_as(const char *path, const fy_map_how *how, fy_err *e);
+fy_gguf *fy_gguf_open_as(const char *path, const fy_map_options *how, fy_err *e);
 void fy_gguf_close(fy_gguf *g); /* NULL is fine */
 
 const char *fy_gguf_path(const fy_gguf *g);

@@ -26,7 +26,7 @@ static int read_split(const fy_gguf *g, split *s, fy_err *e)
                : 0;
 }
 
-static fy_gguf *open_one(const char *path, const fy_map_how *how, fy_err *e)
+static fy_gguf *open_one(const char *path, const fy_map_options *how, fy_err *e)
 {
     fy_map map;
     uint64_t before = 0;
@@ -72,7 +72,7 @@ static int take_over(fy_gguf *g, fy_gguf *from, fy_err *e)
     return rc;
 }
 
-static int add_file(fy_gguf *g, const split *s, uint32_t no, const fy_map_how *how, fy_err *e)
+static int add_file(fy_gguf *g, const split *s, uint32_t no, const fy_map_options *how, fy_err *e)
 {
     bool oom;
     split its;
@@ -107,7 +107,7 @@ static int add_file(fy_gguf *g, const split *s, uint32_t no, const fy_map_how *h
     return -1;
 }
 
-static int add_files(fy_gguf *g, const fy_map_how *how, fy_err *e)
+static int add_files(fy_gguf *g, const fy_map_options *how, fy_err *e)
 {
     split s;
     const char *path = g->first.path;
@@ -147,11 +147,11 @@ static int add_files(fy_gguf *g, const fy_map_how *how, fy_err *e)
 
 fy_gguf *fy_gguf_open(const char *path, fy_err *e)
 {
-    const fy_map_how mapped = {0};
+    const fy_map_options mapped = {0};
     return fy_gguf_open_as(path, &mapped, e);
 }
 
-fy_gguf *fy_gguf_open_as(const char *path, const fy_map_how *how, fy_err *e)
+fy_gguf *fy_gguf_open_as(const char *path, const fy_map_options *how, fy_err *e)
 {
     fy_gguf *g = open_one(path, how, e);
     if (g != NULL && add_files(g, how, e) != 0) {

@@ -13,7 +13,7 @@ enum { N_ROLES = FY_IO_VALUE + 1, N_MASKS = 2 };
 
 typedef struct {
     fy_graph_device base;
-    fy_map_how how;
+    fy_map_options how;
     fy_backend *backend; /* owned; this and all that follows: between begin and end */
     uint8_t *memory;     /* owned: */
     fy_activations act;
@@ -420,7 +420,7 @@ static const fy_graph_backend api = {.name = FY_GRAPH_CPU_NAME,
                                      .end = end,
                                      .run = run};
 
-fy_graph_device *fy_graph_cpu_open(const fy_map_how *how, fy_err *e)
+fy_graph_device *fy_graph_cpu_open(const fy_map_options *how, fy_err *e)
 {
     device *d = calloc(1, sizeof *d);
     if (d == NULL) {

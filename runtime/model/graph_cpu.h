@@ -15,6 +15,6 @@
 #define FY_GRAPH_CPU_NAME "chunks"
 
 /* how: comes the chunks into memory (fy_model_open_as). NULL on failure. */
-fy_graph_device *fy_graph_cpu_open(const fy_map_how *how, fy_err *e);
+fy_graph_device *fy_graph_cpu_open(const fy_map_options *how, fy_err *e);
 
 #endif

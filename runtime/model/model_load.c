@@ -369,11 +369,11 @@ static int load(fy_model *m, bool whole, fy_err *e)
 
 fy_model *fy_model_open(const char *path, fy_err *e)
 {
-    const fy_map_how mapped = {.huge = true};
+    const fy_map_options mapped = {.huge = true};
     return fy_model_open_as(path, &mapped, e);
 }
 
-static fy_model *open_model(const char *path, const fy_map_how *how, bool whole, fy_err *e)
+static fy_model *open_model(const char *path, const fy_map_options *how, bool whole, fy_err *e)
 {
     fy_model *m = calloc(1, sizeof *m);
     if (m == NULL) {
@@ -389,12 +389,12 @@ static fy_model *open_model(const char *path, const fy_map_how *how, bool whole,
     return NULL;
 }
 
-fy_model *fy_model_open_as(const char *path, const fy_map_how *how, fy_err *e)
+fy_model *fy_model_open_as(const char *path, const fy_map_options *how, fy_err *e)
 {
     return open_model(path, how, true, e);
 }
 
-fy_model *fy_model_open_chunk(const char *path, const fy_map_how *how, fy_err *e)
+fy_model *fy_model_open_chunk(const char *path, const fy_map_options *how, fy_err *e)
 {
     return open_model(path, how, false, e);
 }

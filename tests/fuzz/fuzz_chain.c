@@ -119,7 +119,7 @@ static void compute(const fy_model *m)
 static fy_model *open_chain(const char *const piece[N_PIECES])
 {
     fy_chain_graph_spec graphs[4];
-    const fy_map_how how = {.huge = false};
+    const fy_map_options how = {.huge = false};
     fy_err e = {0};
     for (uint32_t i = 0; i < 4; i++)
         graphs[i] = (fy_chain_graph_spec){.path = piece[1 + i % 2],

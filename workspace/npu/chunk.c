@@ -181,7 +181,7 @@ static int plan_parts(job *j, fy_err *e)
 
 static int open_model(job *j, const char *path, fy_err *e)
 {
-    const fy_map_how mapped = {0};
+    const fy_map_options mapped = {0};
     j->model = fy_model_open_as(path, &mapped, e);
     if (j->model == NULL)
         return -1;

@@ -253,7 +253,7 @@ static int add_parity(fy_maker *k, const fy_create_source *m, const char *rel, f
     fy_str text = {0};
     fy_err why = {0};
     p.tool = k->p->tool;
-    int rc = m->cut ? fy_model_add_chunks(m->model, m->qnn, &(fy_map_how){0}, &why) : 0;
+    int rc = m->cut ? fy_model_add_chunks(m->model, m->qnn, &(fy_map_options){0}, &why) : 0;
     if (rc == 0)
         rc = fy_parity_make(m->model, &p, &text, &made, &why);
     if (rc != 0 && why.code == FY_EUNSUPPORTED) {

@@ -220,7 +220,7 @@ static bool holds(const char *dir, const char *rel, char **path)
 int fy_create_open_model(fy_create_source *s, const char *path, fy_err *e)
 {
     char what[FY_CHUNK_TEXT_BYTES];
-    s->model = fy_model_open_chunk(path, &(fy_map_how){0}, e);
+    s->model = fy_model_open_chunk(path, &(fy_map_options){0}, e);
     if (s->model == NULL)
         return -1;
     const fy_chunk_info *part = fy_model_part(s->model);

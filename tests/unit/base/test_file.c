@@ -126,7 +126,8 @@ static void every_way_into_memory_gives_the_same_bytes(void **state)
         fy_map m;
         fy_err e = {0};
         fy_progress progress = {0};
-        const fy_map_how how = {.read = i & 1, .lock = i & 2, .huge = i & 4, .progress = &progress};
+        const fy_map_options how = {
+            .read = i & 1, .lock = i & 2, .huge = i & 4, .progress = &progress};
         assert_int_equal(fy_map_open_as(&m, path_of("large"), &how, &e), 0);
         assert_large(&m);
         assert_int_equal(progress.total_bytes, LARGE);
@@ -143,7 +144,7 @@ static void a_copy_does_not_follow_its_file(void **state)
     make_large();
     fy_map m;
     fy_err e = {0};
-    const fy_map_how how = {.read = true};
+    const fy_map_options how = {.read = true};
     assert_int_equal(fy_map_open_as(&m, path_of("large"), &how, &e), 0);
     assert_int_equal(truncate(path_of("large"), 100), 0);
     fy_map_drop(&m, 0, LARGE); /* there is no file behind it to read it from again */
@@ -156,7 +157,7 @@ static void an_empty_file_is_an_empty_copy(void **state)
     (void)state;
     fy_map m;
     fy_err e = {0};
-    const fy_map_how how = {.read = true, .lock = true};
+    const fy_map_options how = {.read = true, .lock = true};
     assert_int_equal(fy_file_write(path_of("empty"), "", 0, &e), 0);
     assert_int_equal(fy_map_open_as(&m, path_of("empty"), &how, &e), 0);
     assert_int_equal(m.size, 0);
@@ -172,7 +173,7 @@ static void reading_and_locking_can_be_interrupted(void **state)
     for (int i = 0; i < 2; i++) {
         fy_map m;
         fy_err e = {0};
-        const fy_map_how how = {.read = i == 0, .lock = i == 1};
+        const fy_map_options how = {.read = i == 0, .lock = i == 1};
         assert_int_equal(fy_map_open_as(&m, path_of("large"), &how, &e), -1);
         assert_int_equal(e.code, FY_EINTR);
         assert_null(m.base);
@@ -185,7 +186,7 @@ static void a_copy_that_no_memory_holds_is_refused(void **state)
     (void)state;
     fy_map m;
     fy_err e = {0};
-    const fy_map_how how = {.read = true};
+    const fy_map_options how = {.read = true};
     FILE *f = fopen(path_of("vast"), "w");
     assert_non_null(f);
     const int sparse = ftruncate(fileno(f), (off_t)1 << 43); /* 8 TiB without a block */

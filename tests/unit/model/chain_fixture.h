@@ -160,7 +160,7 @@ static inline void chain_list_of(const chain_cut *c, uint32_t n_layer, chain_lis
                               .model = ""};
 }
 
-static const fy_map_how chain_how = {.huge = false};
+static const fy_map_options chain_how = {.huge = false};
 
 /* The embedding with the list's graphs; NULL with *e. */
 static inline fy_model *chain_open_list(const chain_list *l, fy_err *e)
