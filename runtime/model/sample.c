@@ -1,17 +1,96 @@
-/* Two forms of what is left to choose from: at first all logits, in a scan that was copied once;
- * from the first step that cuts on, a list of candidates. A step that comes first takes what it
- * keeps directly out of the scan, so that the usual chain never builds a list of the whole
- * vocabulary. Temperature only scales differences of logits: it is carried along as a factor. */
-#include "model/sample.h"
+/* Choosing the next token. What is left to choose from is kept in two ways: at first all logits, in
+ * a scan that was copied once; from the first step that cuts on, a list of candidates. A step that
+ * comes first takes what it keeps directly out of the scan, so that the usual chain never builds a
+ * list of the whole vocabulary. Temperature only scales differences of logits: it is carried along
+ * as a factor. */
+#include "model/sample_impl.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "model/sample_math.h"
-#include "model/sample_params.h"
-#include "model/sample_scan.h"
-#include "model/sample_window.h"
+/* --- the window --- */
+
+/* The last tokens of a text: how often each occurs among the last N, kept up to date with a
+ * constant effort per token. */
+typedef struct {
+    uint32_t n_vocab;
+    uint32_t size;   /* tokens in the window; 0: no end */
+    int32_t *ring;   /* owned, [size]; NULL without end: nothing leaves */
+    uint32_t n, at;  /* tokens in the ring; the place of the next one */
+    uint32_t *count; /* owned, [n_vocab] */
+    int32_t *ids;    /* owned, [n_vocab]: those whose count is not 0, in no order */
+    uint32_t *slot;  /* owned, [n_vocab]: where in ids */
+    uint32_t n_ids;
+} window;
+
+static void window_release(window *w)
+{
+    free(w->ring);
+    free(w->count);
+    free(w->ids);
+    free(w->slot);
+    *w = (window){0};
+}
+
+static int window_init(window *w, uint32_t n_vocab, int32_t last_n, fy_err *e)
+{
+    *w = (window){.n_vocab = n_vocab, .size = last_n > 0 ? (uint32_t)last_n : 0};
+    size_t n = n_vocab > 0 ? n_vocab : 1;
+    if (w->size > 0)
+        w->ring = calloc(w->size, sizeof *w->ring);
+    w->count = calloc(n, sizeof *w->count);
+    w->ids = calloc(n, sizeof *w->ids);
+    w->slot = calloc(n, sizeof *w->slot);
+    if ((w->size == 0 || w->ring != NULL) && w->count != NULL && w->ids != NULL && w->slot != NULL)
+        return 0;
+    window_release(w);
+    return fy_nomem(e);
+}
+
+static void window_clear(window *w)
+{
+    for (uint32_t i = 0; i < w->n_ids; i++)
+        w->count[w->ids[i]] = 0;
+    w->n_ids = w->n = w->at = 0;
+}
+
+static void forget(window *w, int32_t id)
+{
+    if (--w->count[id] > 0)
+        return;
+    int32_t last = w->ids[--w->n_ids];
+    w->ids[w->slot[id]] = last;
+    w->slot[last] = w->slot[id];
+}
+
+static void window_push(window *w, int32_t id)
+{
+    if (w->ring != NULL) {
+        if (w->n == w->size)
+            forget(w, w->ring[w->at]);
+        else
+            w->n++;
+        w->ring[w->at] = id;
+        w->at = w->at + 1 < w->size ? w->at + 1 : 0;
+    }
+    if (w->count[id] == 0) {
+        w->slot[id] = w->n_ids;
+        w->ids[w->n_ids++] = id;
+    }
+    if (w->count[id] < UINT32_MAX)
+        w->count[id]++;
+}
+
+/* As llama.cpp's llama_sampler_penalties, in float: dividing a negative logit would make its token
+ * more likely. */
+static float penalized(const fy_sampler_params *p, float logit, uint32_t count)
+{
+    float v = logit <= 0 ? logit * p->repeat_penalty : logit / p->repeat_penalty;
+    return v - ((float)count * p->frequency_penalty + p->presence_penalty);
+}
+
+/* --- the sampler --- */
 
 typedef struct {
     int32_t *id; /* owned */
@@ -25,7 +104,7 @@ struct fy_sampler {
     uint8_t n_steps;
     bool penalties_first; /* they come before every other step: applied in the scan */
     bool has_window;
-    fy_window window;
+    window window; /* of the penalties */
     fy_rng rng;
     id_list banned, eog;
     fy_scan scan;
@@ -82,7 +161,7 @@ static int take_scratch(fy_sampler *s, fy_err *e)
 {
     if (fy_scan_init(&s->scan, s->n_vocab, e) != 0)
         return -1;
-    if (s->has_window && fy_window_init(&s->window, s->n_vocab, s->p.repeat_last_n, e) != 0)
+    if (s->has_window && window_init(&s->window, s->n_vocab, s->p.repeat_last_n, e) != 0)
         return -1;
     if (s->p.temperature == 0)
         return 0;
@@ -120,7 +199,7 @@ void fy_sampler_free(fy_sampler *s)
     if (s == NULL)
         return;
     fy_scan_release(&s->scan);
-    fy_window_release(&s->window);
+    window_release(&s->window);
     free(s->banned.id);
     free(s->eog.id);
     free(s->list);
@@ -134,14 +213,14 @@ int fy_sampler_accept(fy_sampler *s, int32_t id, fy_err *e)
     if (id < 0 || (uint32_t)id >= s->n_vocab)
         return fy_fail(e, FY_EARG, "token %d, the vocabulary has %u", id, s->n_vocab);
     if (s->has_window)
-        fy_window_push(&s->window, id);
+        window_push(&s->window, id);
     return 0;
 }
 
 void fy_sampler_reset(fy_sampler *s)
 {
     if (s->has_window)
-        fy_window_clear(&s->window);
+        window_clear(&s->window);
 }
 
 void fy_sampler_reseed(fy_sampler *s, uint64_t seed)
@@ -161,7 +240,7 @@ static void fill_scan(fy_sampler *s, const float *logits, bool ban_eog)
     }
     for (uint32_t i = 0; s->penalties_first && i < s->window.n_ids; i++) {
         uint32_t id = (uint32_t)s->window.ids[i];
-        fy_scan_set(scan, id, fy_penalized(&s->p, scan->logit[id], s->window.count[id]));
+        fy_scan_set(scan, id, penalized(&s->p, scan->logit[id], s->window.count[id]));
     }
     for (uint32_t i = 0; i < s->banned.n; i++)
         fy_scan_set(scan, (uint32_t)s->banned.id[i], -INFINITY);
@@ -363,7 +442,7 @@ static void step_penalties(fy_sampler *s, choice *c)
         uint32_t count = s->window.count[t.id];
         t.logit = scaled(t.logit, c->temperature);
         if (count > 0)
-            t.logit = fy_penalized(&s->p, t.logit, count);
+            t.logit = penalized(&s->p, t.logit, count);
         if (t.logit > -INFINITY)
             s->list[n++] = t;
     }
@@ -434,4 +513,59 @@ int32_t fy_sampler_next(fy_sampler *s, const float *logits, bool ban_eog, fy_err
             "no token can be chosen: every logit is NaN or forbidden; the weights are damaged, or "
             "their values overflow (try ferry eval)");
     return id;
+}
+
+/* --- log probabilities --- */
+
+/* ln sum e^logit, the largest logit taken out of the sum; NaN counts as no token. */
+typedef struct {
+    float best;
+    double ln_sum; /* of e^(logit - best) */
+} normalizer;
+
+static int normalize(const float *logits, uint32_t n, normalizer *z, fy_err *e)
+{
+    fy_candidate best;
+    if (fy_logits_best(logits, n, 1, &best) == 0)
+        return fy_fail(e, FY_EFORMAT, "no token has a probability: every logit is NaN or -inf");
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (logits[i] == best.logit)
+            sum += 1; /* inf - inf is no number */
+        else if (logits[i] > -INFINITY)
+            sum += fy_exp_neg((double)logits[i] - (double)best.logit);
+    }
+    *z = (normalizer){best.logit, fy_ln(sum)};
+    return 0;
+}
+
+static float logprob_of(const normalizer *z, float logit)
+{
+    if (logit == z->best)
+        return (float)-z->ln_sum;
+    return logit > -INFINITY ? (float)((double)logit - (double)z->best - z->ln_sum) : -INFINITY;
+}
+
+int fy_logprobs(const float *logits, uint32_t n_vocab, int32_t id, float *logprob, fy_logprob *top,
+                uint32_t n_top, fy_err *e)
+{
+    normalizer z = {0};
+    if (id < 0 || (uint32_t)id >= n_vocab)
+        return fy_fail(e, FY_EARG, "token %d, the vocabulary has %u", id, n_vocab);
+    if (normalize(logits, n_vocab, &z, e) != 0)
+        return -1;
+    uint32_t n = n_top < n_vocab ? n_top : n_vocab;
+    if (n > 0) {
+        fy_candidate *best = calloc(n, sizeof *best);
+        if (best == NULL)
+            return fy_nomem(e);
+        n = fy_logits_best(logits, n_vocab, n, best);
+        for (uint32_t i = 0; i < n; i++)
+            top[i] = (fy_logprob){best[i].id, logprob_of(&z, best[i].logit)};
+        free(best);
+    }
+    for (uint32_t i = n; i < n_top; i++)
+        top[i] = (fy_logprob){-1, -INFINITY};
+    *logprob = logprob_of(&z, logits[id]);
+    return 0;
 }

@@ -83,6 +83,14 @@ typedef struct {
     int32_t id;
     float logprob; /* natural logarithm of the model's own probability: before bias and sampling */
 } fy_logprob;
+typedef struct {
+    float logit;
+    int32_t id;
+} fy_candidate;
+/* The m largest logits, largest first, on ties the lower id first; returns how many there are. NaN
+ * and -INFINITY are none. */
+uint32_t fy_logits_best(const float *logits, uint32_t n, uint32_t m, fy_candidate *out);
+
 /* The log probability of id, and the n_top likeliest tokens, best first; where there are fewer, id
  * is -1. Takes scratch for n_top tokens. */
 int fy_logprobs(const float *logits, uint32_t n_vocab, int32_t id, float *logprob, fy_logprob *top,

@@ -1,4 +1,5 @@
-#include "model/sample_params.h"
+/* Parameters of sampling: defaults, the order of the steps from a text, checks. */
+#include "model/sample_impl.h"
 
 #include <math.h>
 #include <stdio.h>

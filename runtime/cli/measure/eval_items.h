@@ -7,8 +7,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "model/divergence.h"
-#include "model/likelihood.h"
+#include "model/text_scores.h"
 
 typedef struct {
     const char *model, *path; /* path may be "-" */

@@ -6,8 +6,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "model/divergence.h"
-#include "model/perplexity.h"
+#include "model/text_scores.h"
 
 typedef struct {
     const char *save, *base; /* paths; one of them */

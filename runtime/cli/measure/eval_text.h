@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "model/perplexity.h"
+#include "model/text_scores.h"
 
 typedef struct {
     const char *model, *text;      /* paths; text may be "-" */

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "cli/model_chunks.h"
 #include "cli/verb.h"
-#include "model/sample_scan.h"
+#include "model/sample.h"
 #include "model/template/chat_template.h"
 
 enum { MOST_IDS = 24, FEWEST_IDS = 4, CONTROL_TEXTS = 6, CLOCK = 1721995200 };

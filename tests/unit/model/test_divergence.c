@@ -7,8 +7,7 @@
 
 #include <cmocka.h>
 
-#include "model/divergence.h"
-#include "model/perplexity.h"
+#include "model/text_scores.h"
 
 enum { V = 4 };
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "model/likelihood.h"
+#include "model/text_scores.h"
 #include "tests/unit/model/tiny_model.h"
 
 enum { V = 96, CTX = 16 };

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "model/sample_math.h"
+#include "model/sample_impl.h"
 
 /* The C library's are correct to about a unit of the last place: what ours may be off on top. */
 static void exp_and_ln_are_within_their_bounds(void **state)

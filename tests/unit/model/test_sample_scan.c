@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "model/sample_scan.h"
+#include "model/sample_impl.h"
 
 static uint64_t random_state;
 
