@@ -41,7 +41,8 @@ typedef struct fy_adb fy_adb;
  * "device", shell v2. NULL with *e set. */
 fy_adb *fy_adb_open(const char *serial, fy_err *e);
 void fy_adb_close(fy_adb *a); /* NULL is fine */
-const char *fy_adb_serial(const fy_adb *a);
+const char *fy_adb_serial(const fy_adb *a); /* as adb has it */
+const char *fy_adb_name(const fy_adb *a);   /* the serial, fit for a message */
 bool fy_adb_has(const fy_adb *a, const char *feature); /* of the server and the device both */
 
 /* --- commands --------------------------------------------------------------------------------- */

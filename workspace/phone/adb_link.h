@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include "base/str.h"
 #include "workspace/phone/adb_wire.h"
 
 /* Where the server listens, from the environment. */
@@ -17,6 +18,7 @@ typedef struct {
 struct fy_adb {
     fy_adb_address at;
     char *serial;         /* owned */
+    char name[FY_QUOTE_BYTES];
     char *phone, *server; /* owned; features, "a,b,c" */
 };
 

@@ -209,6 +209,7 @@ fy_adb *fy_adb_open(const char *serial, fy_err *e)
             fy_ctx(e, "ANDROID_SERIAL");
         goto fail;
     }
+    fy_quote(a->name, sizeof a->name, fy_span_of(a->serial));
     fy_str_printf(&request, "host-serial:%s:features", a->serial);
     if (request.oom) {
         fy_nomem(e);
@@ -248,6 +249,11 @@ void fy_adb_close(fy_adb *a)
 const char *fy_adb_serial(const fy_adb *a)
 {
     return a->serial;
+}
+
+const char *fy_adb_name(const fy_adb *a)
+{
+    return a->name;
 }
 
 bool fy_adb_has(const fy_adb *a, const char *feature)

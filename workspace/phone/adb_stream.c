@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/str.h"
 #include "cli/signals.h"
 #include "cli/verb.h"
 #include "workspace/phone/adb_link.h"
@@ -49,6 +50,7 @@ typedef struct {
     double cut_s;    /* when the connection is cut; 0: not */
     double silent_s; /* since when a typed Ctrl-C has no echo; 0: none has */
     int status;      /* -1: not yet */
+    fy_str half[2];  /* owned; of out and err: a character that has not come whole yet */
 } stream;
 
 /* --- to the phone ------------------------------------------------------------------------------
@@ -222,6 +224,39 @@ static int put(stream *t, int fd, const void *bytes, size_t n, fy_err *e)
     return 0;
 }
 
+/* How many bytes at the end begin a character of UTF-8 that is not whole. */
+static size_t half_of(fy_span s)
+{
+    for (size_t n = 1; n <= 3 && n <= s.len; n++) {
+        unsigned char c = (unsigned char)s.ptr[s.len - n];
+        if (c >= 0xc0)
+            return n < (c >= 0xf0 ? 4u : c >= 0xe0 ? 3u : 2u) ? n : 0;
+        if (c < 0x80)
+            return 0;
+    }
+    return 0;
+}
+
+/* A program on the phone that writes to a pipe there cannot know that it ends at a terminal here;
+ * one with a terminal of its own (tty) does what it likes with it. p NULL: the end. */
+static int put_text(stream *t, int fd, const void *p, size_t n, fy_err *e)
+{
+    fy_str *half = &t->half[fd == t->s->err_fd], shown = {0};
+    if (fd < 0 || t->s->tty || !isatty(fd))
+        return put(t, fd, p, n, e);
+    if (n > 0)
+        fy_str_add(half, p, n);
+    size_t keep = p != NULL ? half_of((fy_span){fy_str_z(half), half->len}) : 0;
+    fy_str_put_shown(&shown, (fy_span){fy_str_z(half), half->len - keep});
+    char rest[4];
+    memcpy(rest, fy_str_z(half) + half->len - keep, keep);
+    fy_str_clear(half);
+    fy_str_add(half, rest, keep);
+    int rc = shown.oom || half->oom ? fy_nomem(e) : put(t, fd, fy_str_z(&shown), shown.len, e);
+    fy_str_release(&shown);
+    return rc;
+}
+
 /* The standard error without the announcement in front of it. */
 static int put_error(stream *t, const unsigned char *p, size_t n, fy_err *e)
 {
@@ -237,11 +272,11 @@ static int put_error(stream *t, const unsigned char *p, size_t n, fy_err *e)
             t->pid = strtol(t->line + prefix, NULL, 10);
         } else if (!fits || t->n_line == sizeof t->line) {
             t->line_over = true; /* something else: the command's own words */
-            if (put(t, t->s->err_fd, t->line, t->n_line, e) != 0)
+            if (put_text(t, t->s->err_fd, t->line, t->n_line, e) != 0)
                 return -1;
         }
     }
-    return put(t, t->s->err_fd, p, n, e);
+    return put_text(t, t->s->err_fd, p, n, e);
 }
 
 static int take_output(stream *t, fy_err *e)
@@ -262,10 +297,10 @@ static int take_output(stream *t, fy_err *e)
         if (piece.id == FY_ADB_EXIT) {
             t->status = piece.p[0];
             /* what began like the announcement and was not */
-            return t->line_over ? 0 : put(t, t->s->err_fd, t->line, t->n_line, e);
+            return t->line_over ? 0 : put_text(t, t->s->err_fd, t->line, t->n_line, e);
         }
         if (piece.id == FY_ADB_STDOUT)
-            rc = put(t, t->s->out_fd, piece.p, piece.n, e);
+            rc = put_text(t, t->s->out_fd, piece.p, piece.n, e);
         else if (piece.id == FY_ADB_STDERR)
             rc = put_error(t, piece.p, piece.n, e);
         if (rc < 0)
@@ -332,6 +367,8 @@ int fy_adb_shell_stream(const fy_adb *a, const char *cmd, const fy_adb_streams *
         if (!t->in_open && !s->tty)
             end_input(t);
         rc = carry(t, e);
+        for (int i = 0; i < 2 && rc == 0; i++)
+            rc = t->half[i].len > 0 ? put_text(t, i == 0 ? s->out_fd : s->err_fd, NULL, 0, e) : 0;
         make_cooked(t);
     }
     if (rc == 0)
@@ -339,6 +376,8 @@ int fy_adb_shell_stream(const fy_adb *a, const char *cmd, const fy_adb_streams *
     fy_adb_hang_up(&t->link);
     fy_adb_hang_up(&t->passer);
     fy_str_release(&service);
+    fy_str_release(&t->half[0]);
+    fy_str_release(&t->half[1]);
     free(t);
     return rc == 0 ? 0 : fy_adb_ctx(a->serial, "running a command", e);
 }

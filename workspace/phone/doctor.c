@@ -438,8 +438,10 @@ static int judge(const fy_doctor_report *r, fy_err *e)
     }
     if (first == NULL)
         return 0;
-    return fy_fail(e, fy_doctor_code(r), "%s: %zu of %zu checks failed, first %s: %s", r->serial,
-                   failed, r->n, first->name, first->found);
+    char shown[FY_QUOTE_BYTES];
+    return fy_fail(e, fy_doctor_code(r), "%s: %zu of %zu checks failed, first %s: %s",
+                   fy_quote(shown, sizeof shown, fy_span_of(r->serial)), failed, r->n, first->name,
+                   first->found);
 }
 
 static int run(void *opaque, int n_args, char **args, fy_err *e)

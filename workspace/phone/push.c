@@ -609,12 +609,14 @@ static void report(const fy_push_result *r, double seconds)
 {
     double mb = (double)r->bytes * 1e-6, sent = (double)r->sent_bytes * 1e-6;
     const fy_agent_done *d = &r->done;
+    char phone[FY_QUOTE_BYTES];
+    fy_quote(phone, sizeof phone, fy_span_of(r->serial));
     if (r->up_to_date)
         fy_log(FY_LOG_INFO, "%s on %s: up to date, %llu files, %.1f MB, checked there by hash",
-               r->path, r->serial, (unsigned long long)r->files, mb);
+               r->path, phone, (unsigned long long)r->files, mb);
     else
         fy_log(FY_LOG_INFO, "%s on %s: %llu files, %.1f MB, %s; sent %.1f MB in %.1f s, %.1f MB/s",
-               r->path, r->serial, (unsigned long long)r->files, mb,
+               r->path, phone, (unsigned long long)r->files, mb,
                r->helper ? "checked there by hash" : "checked there by size", sent, seconds,
                seconds > 0 ? sent / seconds : 0.0);
     if (d->n_pruned > 0)

@@ -51,8 +51,10 @@ static int take_program(remote *r, const fy_phone_workspace *w, fy_err *e)
     fy_span text = {w->workspace_json.ptr, w->workspace_json.len};
     if (r->dir != NULL)
         return 0;
+    char shown[160];
     if (strcmp(r->c->v->name, "run") == 0 && fy_workspace_exec(text, &r->exec, e) != 0)
-        return fy_ctx(e, "%s: %s/" FY_BUNDLE_WORKSPACE_JSON, fy_adb_serial(r->a), w->dir);
+        return fy_ctx(e, "%s: %s/" FY_BUNDLE_WORKSPACE_JSON, fy_adb_name(r->a),
+                      fy_quote(shown, sizeof shown, fy_span_of(w->dir)));
     if (!w->exe && r->exec == NULL)
         return 0;
     r->dir = strdup(w->dir);
@@ -64,7 +66,7 @@ static int not_there(const remote *r, const char *name, const char *push, fy_err
     char shown[FY_QUOTE_BYTES];
     return fy_fail(e, FY_EDEVICE,
                    "%s: no workspace '%s' on the phone; push it first: ferry push %s",
-                   fy_adb_serial(r->a), fy_quote(shown, sizeof shown, fy_span_of(name)), push);
+                   fy_adb_name(r->a), fy_quote(shown, sizeof shown, fy_span_of(name)), push);
 }
 
 /* A path here that is in a workspace: the same one in its copy on the phone. */
@@ -85,7 +87,7 @@ static int map_local(remote *r, const fy_local_workspace *w, char **value, fy_er
         rc = fy_fail(e, FY_EDEVICE,
                      "%s: the phone has another version of %s (%.12s, here %.12s); push it first: "
                      "ferry push %s",
-                     fy_adb_serial(r->a), w->name, there.sha256[0] != '\0' ? there.sha256 : "none",
+                     fy_adb_name(r->a), w->name, there.sha256[0] != '\0' ? there.sha256 : "none",
                      w->sha256, w->dir);
     else
         rc = take_program(r, &there, e);
@@ -140,7 +142,7 @@ static int need_temp(remote *r, fy_err *e)
         rc = fy_nomem(e);
     else if ((rc = fy_adb_shell(r->a, fy_str_z(&cmd), NULL, NULL, &status, e)) == 0 && status != 0)
         rc =
-            fy_fail(e, FY_EDEVICE, "%s: cannot make %s on the phone", fy_adb_serial(r->a), r->temp);
+            fy_fail(e, FY_EDEVICE, "%s: cannot make %s on the phone", fy_adb_name(r->a), r->temp);
     fy_str_release(&name);
     fy_str_release(&cmd);
     return rc;
@@ -345,9 +347,9 @@ static int put_exec(remote *r, fy_err *e)
     }
     int rc = r->cmd.oom || text.oom ? fy_nomem(e) : 0;
     fy_str_release(&text);
-    char shown[160];
+    char dir[160], shown[160];
     if (rc == 0)
-        fy_log(FY_LOG_INFO, "%s: runs %s", r->dir,
+        fy_log(FY_LOG_INFO, "%s: runs %s", fy_quote(dir, sizeof dir, fy_span_of(r->dir)),
                fy_quote(shown, sizeof shown, fy_span_of(r->exec)));
     return rc;
 }
@@ -424,7 +426,7 @@ static int talk(remote *r, int *status, fy_err *e)
                         .err_fd = STDERR_FILENO,
                         .tty = tty,
                         .grace_s = GRACE_S};
-    fy_log(FY_LOG_DEBUG, "on the phone %s: %s", fy_adb_serial(r->a), fy_str_z(&r->cmd));
+    fy_log(FY_LOG_DEBUG, "on the phone %s: %s", fy_adb_name(r->a), fy_str_z(&r->cmd));
     if (fy_adb_shell_stream(r->a, fy_str_z(&r->cmd), &s, status, e) != 0)
         return -1;
     if (*status == 128 + SIGKILL)

@@ -503,7 +503,7 @@ static int doctor(job *j, fy_err *e)
     if (find_phone(j, e) != 0)
         return -1;
     if (j->there)
-        return say(j, "doctor", "skipped: %s is on %s already", j->dir, fy_adb_serial(j->a));
+        return say(j, "doctor", "skipped: %s is on %s already", j->dir, fy_adb_name(j->a));
     if (j->p->dry_run)
         return say(j, "doctor", "looks at the phone");
     fy_doctor_params p = {.serial = fy_adb_serial(j->a), .dir = j->dir, .self = "/proc/self/exe"};
@@ -518,10 +518,10 @@ static int doctor(job *j, fy_err *e)
     fy_code code = fy_doctor_code(&r);
     int rc = 0;
     if (code != FY_OK && !j->p->force)
-        rc = fy_fail(e, code, "%s: %zu of %zu checks failed; --force goes on all the same",
-                     r.serial, failures, r.n);
+        rc = fy_fail(e, code, "%s: %zu of %zu checks failed; --force continues all the same",
+                     fy_adb_name(j->a), failures, r.n);
     else
-        rc = say(j, "doctor", "%s: %zu checks, %zu warnings%s", r.serial, r.n, warnings,
+        rc = say(j, "doctor", "%s: %zu checks, %zu warnings%s", fy_adb_name(j->a), r.n, warnings,
                  code != FY_OK ? ", and failures that --force leaves aside" : "");
     fy_doctor_release(&r);
     return rc;

@@ -322,6 +322,42 @@ static void an_interrupt_is_sent_to_the_commands_group(void **state)
     fake_stop(f);
 }
 
+/* ESC, a C1 control split between two packets, a right-to-left override; a pipe gets them raw. */
+static void what_a_phone_writes_cannot_steer_a_terminal(void **state)
+{
+    (void)state;
+    static const fake_rule rules[] = {
+        RULE("shell,v2,", "OKAY\1\5\0\0\0a\033[2\302\1\5\0\0\0\233\342\200\256z"
+                          "\2\2\0\0\0\033\n\3\1\0\0\0\0"),
+        {NULL, NULL, 0}};
+    for (int terminal = 0; terminal < 2; terminal++) {
+        char text[256] = "";
+        int outer = -1, inner = -1, status = -1;
+        fy_err e = {0};
+        fake_adb *f = fake(rules);
+        fy_adb *a = opened();
+        assert_int_equal(openpty(&outer, &inner, NULL, NULL, NULL), 0);
+        int out = terminal ? inner : memory_file("");
+        fy_adb_streams s = {.in_fd = -1, .out_fd = out, .err_fd = inner};
+        if (fy_adb_shell_stream(a, "x", &s, &status, &e) != 0)
+            fail_msg("%s", e.msg);
+        ssize_t n = read(outer, text, sizeof text - 1);
+        assert_true(n > 0);
+        for (ssize_t more; strchr(text, '\n') == NULL && n < 200; n += more)
+            more = read(outer, text + n, sizeof text - 1 - (size_t)n);
+        assert_non_null(strstr(text, "\\x1b\r\n"));
+        assert_null(strchr(text, '\033'));
+        if (!terminal)
+            read_back(out, "a\033[2\302\233\342\200\256z");
+        else if (strstr(text, "a\\x1b[2\\u{9b}\\u{202e}z") == NULL)
+            fail_msg("%s", text);
+        close(outer);
+        close(inner);
+        fy_adb_close(a);
+        fake_stop(f);
+    }
+}
+
 static void a_terminal_gets_size_and_ctrl_c(void **state)
 {
     (void)state;
@@ -491,6 +527,7 @@ int main(void)
         TEST(a_command_too_long_is_an_error_of_ours),
         TEST(exec_hands_out_a_blocking_socket),
         TEST(a_stream_carries_input_output_and_status),
+        TEST(what_a_phone_writes_cannot_steer_a_terminal),
         TEST(a_stream_is_lost_at_any_byte),
         TEST(input_ends_with_a_packet_of_its_own),
         TEST(an_interrupt_is_sent_to_the_commands_group),
