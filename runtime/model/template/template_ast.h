@@ -1,5 +1,5 @@
-/* The tree of a parsed template: what template_parse.c builds and template_eval.c walks. All nodes
- * live in the template's arena. Names of variables are interned: a symbol is an index of
+/* The tree of a parsed template: what the parser builds and the evaluator walks. All nodes live in
+ * the template's arena. Names of variables are interned: a symbol is an index of
  * fy_template.symbols. */
 #ifndef FY_TEMPLATE_AST_H
 #define FY_TEMPLATE_AST_H
@@ -46,8 +46,7 @@ typedef enum {
     FY_N_CALL_BLOCK, /* a: the FY_N_CALL; params and body of the caller */
     FY_N_FILTER_BLOCK, /* a: filter chain over the text; body */
     FY_N_WITH,  /* kids: target, value, target, value ...; body. Values see the outer scope. */
-    FY_N_SCOPE, /* generation block: body, a caller's (params: none, uses_... set), called at once
-                 */
+    FY_N_SCOPE, /* generation block: body */
     FY_N_BREAK,
     FY_N_CONTINUE,
 } fy_node_kind;
@@ -94,43 +93,13 @@ typedef struct {
     uint32_t *symbols; /* [n] */
     uint32_t n;
     fy_nodes defaults;
-    bool uses_varargs, uses_kwargs, uses_caller; /* the body reads them; set by fy_template_bind */
+    bool uses_varargs, uses_kwargs, uses_caller; /* the body names them */
 } fy_node_params;
-
-/* How names are found at run time. jinja2 decides it when it compiles: a name belongs to the scope
- * that sets it anywhere, entering a scope gives its names their first values, and macros, call
- * blocks, recursive loops and loop filters are functions with variables of their own that see those
- * of the functions around them. */
-enum { FY_UP_FREE = UINT16_MAX };
-#define FY_NO_SLOT UINT32_MAX /* no enumerator in C11: too large for an int */
-
-/* A variable: in the slots of the function `up` levels out; FY_UP_FREE: a variable of the rendering
- * or a global, by symbol. */
-typedef struct {
-    uint32_t slot; /* or symbol */
-    uint16_t up;
-} fy_place;
-
-typedef struct {
-    uint32_t slot, symbol;
-    bool undefined; /* starts undefined; else as `from` */
-    fy_place from;
-} fy_load;
-
-typedef struct {
-    fy_load *loads; /* [n_loads], done on entering; of a loop: in every round */
-    uint32_t n_loads;
-    uint32_t id;                            /* of a function: which one */
-    uint32_t n_slots;                       /* of a function */
-    bool keeps;                             /* a function within may need the slots later */
-    uint32_t *params;                       /* slots of parameters */
-    uint32_t loop, caller, kwargs, varargs; /* slots or FY_NO_SLOT */
-} fy_scope;
 
 struct fy_node {
     fy_node_kind kind;
     fy_op op;
-    bool flag;
+    bool flag, uses_loop;  /* uses_loop: the body of a FY_N_FOR names `loop` */
     uint16_t height;       /* of the expression below; the parser's */
     uint32_t line, column; /* from 1 */
     uint32_t symbol;
@@ -142,14 +111,13 @@ struct fy_node {
     fy_nodes body, orelse;
     fy_node_args *args; /* NULL: none */
     fy_node_params *params;
-    const fy_tfilter
-        *filter;          /* NULL: an unknown one in a branch; an error only when it is reached */
-    const fy_ttest *test; /* likewise */
-    /* set by fy_template_bind */
-    fy_place place;                        /* FY_N_NAME, FY_N_MACRO */
-    uint8_t mentions;                      /* of loop, caller, kwargs, varargs within */
-    const fy_scope *scope, *other, *where; /* of the body, a loop's else and its condition */
+    /* NULL: an unknown one in a branch; an error only when it is reached */
+    const fy_tfilter *filter;
+    const fy_ttest *test;
 };
+
+/* Names with a meaning of their own in a body. */
+enum { FY_T_LOOP, FY_T_CALLER, FY_T_KWARGS, FY_T_VARARGS, FY_T_SPECIALS };
 
 struct fy_template {
     fy_arena arena;
@@ -157,12 +125,7 @@ struct fy_template {
     fy_nodes body;
     fy_span *symbols; /* owned; names, each once */
     uint32_t n_symbols;
-    const fy_scope *root; /* set by fy_template_bind */
-    uint32_t n_functions; /* likewise */
+    uint32_t special[FY_T_SPECIALS]; /* symbols; UINT32_MAX: not in the template */
 };
-
-/* Decides where every name lives. A step of fy_template_parse; "line L, column C: " FY_EFORMAT for
- * a name that jinja2 loses. template_bind.c */
-int fy_template_bind(fy_template *t, fy_err *e);
 
 #endif

@@ -49,7 +49,7 @@ int fy_tu_put_escaped(fy_tm *m, fy_tbuf *b, fy_span s);
  * ones with '?': "replace old new ?count". out[i] is parameter i; one that was not given is
  * undefined, and fy_targ_given is false. */
 int fy_targs_bind(fy_tm *m, const char *signature, const fy_targs *a, fy_tv *out);
-bool fy_targ_given(const fy_tv *v); /* also false for none */
+bool fy_targ_given(const fy_tv *v);                               /* also false for none */
 int fy_targs_none(fy_tm *m, const char *what, const fy_targs *a); /* takes no arguments */
 /* Positional arguments only, at least `min` and at most `max`. */
 int fy_targs_count(fy_tm *m, const char *what, const fy_targs *a, size_t min, size_t max);

@@ -1,4 +1,4 @@
-/* Rendering and statements. */
+/* Rendering: scopes and statements. */
 #include "model/template/template_eval.h"
 
 #include <string.h>
@@ -13,61 +13,97 @@ enum {
     BYTES_PER_BYTE = 16,
 };
 
-/* --- assignment ------------------------------------------------------------------------------- */
+/* --- scopes -------------------------------------------------------------------------------------
+ */
 
-int fy_eval_unpack(fy_eval *ev, const fy_tv *v, size_t n, fy_tlist *out)
+fy_frame *fy_eval_push(fy_eval *ev, fy_frame *outer)
 {
-    if (v->kind == FY_TV_NONE || v->kind == FY_TV_BOOL || v->kind == FY_TV_INT ||
-        v->kind == FY_TV_FLOAT)
-        return fy_tm_fail(&ev->m, "cannot unpack non-iterable %s object", fy_tv_type_name(v));
-    if (fy_tv_items(&ev->m, v, out) != 0)
+    fy_frame *f = ev->idle;
+    if (fy_tm_charge(&ev->m, sizeof *f) != 0)
+        return NULL;
+    if (f != NULL)
+        ev->idle = f->outer;
+    else if ((f = fy_tm_alloc(&ev->m, sizeof *f)) == NULL)
+        return NULL;
+    else
+        *f = (fy_frame){0};
+    f->outer = outer;
+    f->n = 0;
+    ev->frame = f;
+    return f;
+}
+
+void fy_eval_pop(fy_eval *ev, fy_frame *frame, fy_frame *innermost)
+{
+    ev->frame = innermost;
+    if (frame->kept)
+        return;
+    frame->outer = ev->idle;
+    ev->idle = frame;
+}
+
+int fy_eval_set(fy_eval *ev, uint32_t symbol, fy_tv value)
+{
+    fy_frame *f = ev->frame;
+    if (f == NULL) {
+        ev->top[symbol] = value;
+        ev->is_known[symbol] = true;
+        return 0;
+    }
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (f->item[i].symbol == symbol) {
+            f->item[i].value = value;
+            return 0;
+        }
+    }
+    if (fy_tm_charge(&ev->m, 16 * (uint64_t)(f->n + 1)) != 0)
         return -1;
-    if (out->n > n)
-        return fy_tm_fail(&ev->m, "too many values to unpack (expected %zu)", n);
-    if (out->n < n)
-        return fy_tm_fail(&ev->m, "not enough values to unpack (expected %zu, got %zu)", n, out->n);
+    if (f->n == f->cap) {
+        uint32_t cap = f->cap == 0 ? 8 : f->cap * 2;
+        fy_binding *more = fy_tm_alloc(&ev->m, cap * sizeof *more);
+        if (more == NULL)
+            return -1;
+        if (f->n > 0)
+            memcpy(more, f->item, f->n * sizeof *more);
+        f->item = more;
+        f->cap = cap;
+    }
+    f->item[f->n++] = (fy_binding){symbol, value};
     return 0;
 }
 
+/* --- assignment ---------------------------------------------------------------------------------
+ */
+
 static int assign_tuple(fy_eval *ev, const fy_node *target, const fy_tv *value)
 {
+    size_t n = target->kids.n;
     fy_tlist items;
-    if (fy_eval_unpack(ev, value, target->kids.n, &items) != 0)
+    if (value->kind == FY_TV_NONE || value->kind == FY_TV_BOOL || value->kind == FY_TV_INT ||
+        value->kind == FY_TV_FLOAT)
+        return fy_tm_fail(&ev->m, "cannot unpack non-iterable %s object", fy_tv_type_name(value));
+    if (fy_tv_items(&ev->m, value, &items) != 0)
         return -1;
-    for (uint32_t i = 0; i < target->kids.n; i++) {
+    if (items.n > n)
+        return fy_tm_fail(&ev->m, "too many values to unpack (expected %zu)", n);
+    if (items.n < n)
+        return fy_tm_fail(&ev->m, "not enough values to unpack (expected %zu, got %zu)", n,
+                          items.n);
+    for (size_t i = 0; i < n; i++) {
         if (fy_eval_assign(ev, target->kids.item[i], &items.item[i]) != 0)
             return -1;
     }
     return 0;
 }
 
-/* NULL: it is none. */
-static const fy_tv *namespace_of(fy_eval *ev, const fy_node *target)
-{
-    const fy_tv *ns = fy_eval_peek(ev, target->a, NULL); /* a name */
-    if (ns != NULL && ns->kind != FY_TV_NAMESPACE) {
-        fy_tm_fail(&ev->m, "cannot assign attribute on non-namespace object");
-        return NULL;
-    }
-    return ns;
-}
-
 static int assign_attribute(fy_eval *ev, const fy_node *target, const fy_tv *value)
 {
-    const fy_tv *ns = namespace_of(ev, target);
-    return ns == NULL ? -1 : fy_tdict_set(&ev->m, ns->dict, fy_tv_view(target->str), *value);
-}
-
-/* jinja2 looks before it computes the value. */
-static int check_namespaces(fy_eval *ev, const fy_node *target)
-{
-    if (target->kind == FY_N_GETATTR)
-        return namespace_of(ev, target) == NULL ? -1 : 0;
-    for (uint32_t i = 0; target->kind == FY_N_TUPLE && i < target->kids.n; i++) {
-        if (check_namespaces(ev, target->kids.item[i]) != 0)
-            return -1;
-    }
-    return 0;
+    const fy_tv *ns = fy_eval_peek(ev, target->a, NULL); /* a name */
+    if (ns == NULL)
+        return -1;
+    if (ns->kind != FY_TV_NAMESPACE)
+        return fy_tm_fail(&ev->m, "cannot assign attribute on non-namespace object");
+    return fy_tdict_set(&ev->m, ns->dict, fy_tv_view(target->str), *value);
 }
 
 int fy_eval_assign(fy_eval *ev, const fy_node *target, const fy_tv *value)
@@ -76,11 +112,11 @@ int fy_eval_assign(fy_eval *ev, const fy_node *target, const fy_tv *value)
         return assign_tuple(ev, target, value);
     if (target->kind == FY_N_GETATTR)
         return assign_attribute(ev, target, value);
-    ev->act->slot[target->place.slot] = *value; /* a name is set in its own function */
-    return 0;
+    return fy_eval_set(ev, target->symbol, *value);
 }
 
-/* --- statements ------------------------------------------------------------------------------- */
+/* --- statements ---------------------------------------------------------------------------------
+ */
 
 static fy_flow exec_if(fy_eval *ev, const fy_node *n)
 {
@@ -100,29 +136,36 @@ static fy_flow exec_if(fy_eval *ev, const fy_node *n)
 static int exec_set(fy_eval *ev, const fy_node *n)
 {
     fy_tv v;
-    if (check_namespaces(ev, n->a) != 0 || fy_eval_expr(ev, n->b, &v) != 0)
+    if (fy_eval_expr(ev, n->b, &v) != 0)
         return -1;
     ev->m.line = n->line;
     return fy_eval_assign(ev, n->a, &v);
+}
+
+/* A body with a scope of its own. */
+static fy_flow exec_scope(fy_eval *ev, fy_nodes body)
+{
+    fy_frame *around = ev->frame, *own = fy_eval_push(ev, around);
+    if (own == NULL)
+        return FY_FLOW_ERROR;
+    fy_flow flow = fy_eval_body(ev, body);
+    fy_eval_pop(ev, own, around);
+    return flow;
 }
 
 /* Runs the body and takes its text through the filters, if any. A break takes the text along. */
 static fy_flow text_of_block(fy_eval *ev, const fy_node *n, const fy_node *filters, fy_tv *out)
 {
     size_t begin = ev->out->len;
-    if (fy_eval_enter(ev, n->scope) != 0)
-        return FY_FLOW_ERROR;
-    fy_flow flow = fy_eval_body(ev, n->body);
+    fy_flow flow = exec_scope(ev, n->body);
     if (flow == FY_FLOW_BREAK || flow == FY_FLOW_CONTINUE)
         fy_eval_drop(ev, begin);
     if (flow != FY_FLOW_NEXT)
         return flow;
     if (fy_eval_take(ev, begin, out) != 0)
         return FY_FLOW_ERROR;
-    if (filters == NULL)
-        return FY_FLOW_NEXT;
     ev->piped = *out;
-    return fy_eval_expr(ev, filters, out) != 0 ? FY_FLOW_ERROR : FY_FLOW_NEXT;
+    return filters != NULL && fy_eval_expr(ev, filters, out) != 0 ? FY_FLOW_ERROR : FY_FLOW_NEXT;
 }
 
 static fy_flow exec_set_block(fy_eval *ev, const fy_node *n)
@@ -135,7 +178,7 @@ static fy_flow exec_set_block(fy_eval *ev, const fy_node *n)
     return fy_eval_assign(ev, n->a, &v) != 0 ? FY_FLOW_ERROR : FY_FLOW_NEXT;
 }
 
-/* What a block writes is joined to the text as it is: jinja2 refuses what is no string. */
+/* What a block writes is joined to the text as it is: jinja2 refuses what is not a string. */
 static fy_flow emit_block(fy_eval *ev, const fy_tv *v)
 {
     if (v->kind != FY_TV_STR) {
@@ -155,32 +198,35 @@ static fy_flow exec_filter_block(fy_eval *ev, const fy_node *n)
 static int exec_macro(fy_eval *ev, const fy_node *n)
 {
     fy_tv v;
-    if (fy_eval_macro(ev, n, ev->t->symbols[n->symbol], &v) != 0)
-        return -1;
-    ev->act->slot[n->place.slot] = v;
-    return 0;
+    return fy_eval_macro(ev, n, &v) != 0 ? -1 : fy_eval_set(ev, n->symbol, v);
 }
 
 static fy_flow exec_call_block(fy_eval *ev, const fy_node *n)
 {
     fy_tv caller, v;
-    if (fy_eval_macro(ev, n, (fy_span){0}, &caller) != 0 ||
-        fy_eval_call(ev, n->a, &caller, &v) != 0)
+    if (fy_eval_macro(ev, n, &caller) != 0 || fy_eval_call(ev, n->a, &caller, &v) != 0)
         return FY_FLOW_ERROR;
     return emit_block(ev, &v);
 }
 
+/* The values see the scope around, not each other. */
 static fy_flow exec_with(fy_eval *ev, const fy_node *n)
 {
     fy_tv v;
-    if (fy_eval_enter(ev, n->scope) != 0)
+    fy_frame *around = ev->frame, *own = fy_eval_push(ev, around);
+    if (own == NULL)
         return FY_FLOW_ERROR;
     for (uint32_t i = 0; i + 1 < n->kids.n; i += 2) {
-        if (fy_eval_expr(ev, n->kids.item[i + 1], &v) != 0 ||
-            fy_eval_assign(ev, n->kids.item[i], &v) != 0)
+        ev->frame = around;
+        if (fy_eval_expr(ev, n->kids.item[i + 1], &v) != 0)
+            return FY_FLOW_ERROR;
+        ev->frame = own;
+        if (fy_eval_assign(ev, n->kids.item[i], &v) != 0)
             return FY_FLOW_ERROR;
     }
-    return fy_eval_body(ev, n->body);
+    fy_flow flow = fy_eval_body(ev, n->body);
+    fy_eval_pop(ev, own, around);
+    return flow;
 }
 
 static fy_flow exec(fy_eval *ev, const fy_node *n)
@@ -212,8 +258,7 @@ static fy_flow exec(fy_eval *ev, const fy_node *n)
     case FY_N_WITH:
         return exec_with(ev, n);
     case FY_N_SCOPE:
-        rc = fy_eval_generation(ev, n);
-        break;
+        return exec_scope(ev, n->body);
     case FY_N_BREAK:
         return FY_FLOW_BREAK;
     case FY_N_CONTINUE:
@@ -238,25 +283,17 @@ fy_flow fy_eval_body(fy_eval *ev, fy_nodes body)
     return flow;
 }
 
-/* --- rendering -------------------------------------------------------------------------------- */
-
-static void *cleared(fy_eval *ev, size_t n, size_t size)
-{
-    void *p = fy_tm_alloc(&ev->m, n * size); /* n is a count of things in the template */
-    return p == NULL ? NULL : memset(p, 0, n * size);
-}
+/* --- rendering ----------------------------------------------------------------------------------
+ */
 
 static int render(fy_eval *ev)
 {
     const fy_template *t = ev->t;
-    ev->idle = cleared(ev, t->n_functions, sizeof *ev->idle);
-    ev->free = cleared(ev, t->n_symbols, sizeof *ev->free);
-    ev->is_known = cleared(ev, t->n_symbols, sizeof *ev->is_known);
-    if (ev->idle == NULL || ev->free == NULL || ev->is_known == NULL)
+    ev->top = fy_tm_alloc(&ev->m, t->n_symbols * sizeof *ev->top);
+    ev->is_known = fy_tm_alloc(&ev->m, t->n_symbols * sizeof *ev->is_known);
+    if (ev->top == NULL || ev->is_known == NULL)
         return -1;
-    ev->act = fy_eval_new_act(ev, t->root, NULL);
-    if (ev->act == NULL || fy_eval_enter(ev, t->root) != 0)
-        return -1;
+    memset(ev->is_known, 0, t->n_symbols * sizeof *ev->is_known);
     return fy_eval_body(ev, t->body) == FY_FLOW_ERROR ? -1 : 0;
 }
 

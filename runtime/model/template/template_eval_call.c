@@ -1,18 +1,8 @@
-/* Macros and what else is a function of the template. */
-#include "model/template/template_eval.h"
-
+/* What a template's bodies run as: macros with their arguments, and loops with their `loop`. */
 #include <string.h>
 
-enum { FEW = 16 }; /* parameters and keywords that need no memory of their own to be ticked off */
-
-typedef struct {
-    fy_tcall base;
-    const fy_node *node;
-    fy_act *outer;
-    fy_span name; /* ptr NULL: a caller */
-} macro;
-
-/* --- calls ------------------------------------------------------------------------------------ */
+#include "model/template/template_builtin.h"
+#include "model/template/template_eval.h"
 
 int fy_eval_begin_call(fy_eval *ev)
 {
@@ -24,242 +14,365 @@ int fy_eval_begin_call(fy_eval *ev)
     return 0;
 }
 
-fy_act *fy_eval_new_act(fy_eval *ev, const fy_scope *function, fy_act *outer)
-{
-    size_t bytes = sizeof(fy_act) + function->n_slots * sizeof(fy_tv);
-    fy_act *act = ev->idle[function->id];
-    if (fy_tm_charge(&ev->m, bytes) != 0)
-        return NULL;
-    if (act != NULL)
-        ev->idle[function->id] = act->idle;
-    else if ((act = fy_tm_alloc(&ev->m, bytes)) == NULL)
-        return NULL;
-    memset(act, 0, bytes); /* all undefined */
-    act->outer = outer;
-    return act;
-}
+/* --- macros -------------------------------------------------------------------------------------
+ */
 
-void fy_eval_end_act(fy_eval *ev, const fy_scope *function, fy_act *act)
-{
-    if (function->keeps)
-        return;
-    act->idle = ev->idle[function->id];
-    ev->idle[function->id] = act;
-}
-
-/* --- arguments of a macro --------------------------------------------------------------------- */
-
-static bool *ticks(fy_eval *ev, size_t n, bool *few)
-{
-    bool *t = n <= FEW ? few : fy_tm_alloc(&ev->m, n);
-    return t == NULL ? NULL : memset(t, 0, n);
-}
-
-/* The keyword of that name, marked as used; n_named when there is none. */
-static size_t take_named(const fy_targs *a, fy_span name, bool *used)
-{
-    size_t k = 0;
-    while (k < a->n_named && (used[k] || !fy_span_eq(a->name[k], name)))
-        k++;
-    if (k < a->n_named)
-        used[k] = true;
-    return k;
-}
-
-/* Parameters by position, the others by name. */
-static int bind_params(fy_eval *ev, const macro *f, fy_act *act, const fy_targs *a, bool *given,
-                       bool *used)
-{
-    const fy_scope *s = f->node->scope;
-    const fy_node_params *p = f->node->params;
-    size_t n = p->n;
-    if (fy_tm_charge(&ev->m, 16 * (uint64_t)n * (a->n_named + 1)) != 0)
-        return -1;
-    for (size_t i = 0; i < n; i++) {
-        fy_tv *slot = &act->slot[s->params[i]];
-        size_t k = i < a->n ? 0 : take_named(a, ev->t->symbols[p->symbols[i]], used);
-        given[i] = i < a->n || k < a->n_named;
-        *slot = i < a->n   ? a->arg[i]
-                : given[i] ? a->named[k]
-                           : fy_tv_undefined(ev->t->symbols[p->symbols[i]]);
-    }
-    return 0;
-}
-
-static int bind_kwargs(fy_eval *ev, const fy_targs *a, const bool *used, fy_tv *out)
-{
-    if (fy_tv_dict(&ev->m, FY_TV_DICT, a->n_named, out) != 0)
-        return -1;
-    for (size_t k = 0; k < a->n_named; k++) {
-        if (!used[k] && fy_tdict_set(&ev->m, out->dict, fy_tv_view(a->name[k]), a->named[k]) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int bind_varargs(fy_eval *ev, const fy_targs *a, size_t n, fy_tv *out)
-{
-    size_t rest = a->n > n ? a->n - n : 0;
-    if (fy_tv_list(&ev->m, FY_TV_TUPLE, rest, out) != 0)
-        return -1;
-    for (size_t i = 0; i < rest; i++)
-        out->list->item[i] = a->arg[n + i];
-    return 0;
-}
+typedef struct {
+    fy_tcall base;
+    const fy_node *node;
+    fy_frame *outer;
+    fy_span name;
+} macro;
 
 static int bad_call(fy_eval *ev, const macro *f, const char *what, fy_span detail)
 {
-    fy_span name = f->name.ptr == NULL ? FY_SPAN("None") : f->name;
-    return fy_tm_fail(&ev->m, "macro '%.*s' %s%.*s", (int)(name.len < 100 ? name.len : 100),
-                      name.ptr, what, (int)(detail.len < 100 ? detail.len : 100), detail.ptr);
+    return fy_tm_fail(&ev->m, "macro '%.*s' %s%.*s", (int)(f->name.len < 100 ? f->name.len : 100),
+                      f->name.ptr, what, (int)(detail.len < 100 ? detail.len : 100), detail.ptr);
 }
 
-/* A parameter named caller that is given by position, when not all are: jinja2 then passes the
- * caller once more, and Python refuses. */
-static bool has_caller_twice(const fy_eval *ev, const macro *f, const fy_targs *a)
+/* The keyword argument of that name; n_named when there is none. */
+static size_t find_named(const fy_targs *a, fy_span name)
+{
+    size_t k = 0;
+    while (k < a->n_named && !fy_span_eq(a->name[k], name))
+        k++;
+    return k;
+}
+
+/* Parameters by position, the others by name, then the defaults of those that were not given: one
+ * may name an earlier parameter. */
+static int bind_params(fy_eval *ev, const macro *f, const fy_targs *a)
 {
     const fy_node_params *p = f->node->params;
-    bool twice = false;
-    for (uint32_t i = 0; p->uses_caller && a->n < p->n && i < a->n; i++)
-        twice = twice || fy_span_is(ev->t->symbols[p->symbols[i]], "caller");
-    return twice;
-}
-
-/* The names that a body has when it reads them, in the order of jinja2's Macro.__call__. */
-static int bind_special(fy_eval *ev, const macro *f, fy_act *act, const fy_targs *a, bool *used)
-{
-    const fy_scope *s = f->node->scope;
-    size_t n = f->node->params->n;
-    if (has_caller_twice(ev, f, a))
-        return bad_call(ev, f, "is given a caller twice", FY_SPAN(""));
-    if (s->caller != FY_NO_SLOT) {
-        size_t k = take_named(a, FY_SPAN("caller"), used);
-        fy_tv v = fy_tv_undefined(FY_SPAN("No caller defined"));
-        v.view = 'h';
-        act->slot[s->caller] = k < a->n_named && a->named[k].kind != FY_TV_NONE ? a->named[k] : v;
-    }
-    if (s->kwargs != FY_NO_SLOT) {
-        if (bind_kwargs(ev, a, used, &act->slot[s->kwargs]) != 0)
-            return -1;
-    } else {
-        for (size_t k = 0; k < a->n_named; k++) {
-            if (!used[k])
-                return bad_call(ev, f, "takes no keyword argument ", a->name[k]);
+    uint32_t first_default = p->n - p->defaults.n;
+    fy_tv v;
+    if (fy_tm_charge(&ev->m, 16 * (uint64_t)p->n * (a->n_named + 1)) != 0)
+        return -1;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < p->n; i++) {
+            fy_span name = ev->t->symbols[p->symbols[i]];
+            size_t k = i < a->n ? a->n_named : find_named(a, name);
+            bool given = i < a->n || k < a->n_named;
+            if (pass == 0) {
+                v = i < a->n ? a->arg[i] : given ? a->named[k] : fy_tv_undefined(name);
+                if (!given && i < first_default)
+                    v.view = 'p';
+            } else if (given || i < first_default) {
+                continue;
+            } else if (fy_eval_expr(ev, p->defaults.item[i - first_default], &v) != 0) {
+                return -1;
+            }
+            if (fy_eval_set(ev, p->symbols[i], v) != 0)
+                return -1;
         }
     }
-    if (s->varargs != FY_NO_SLOT)
-        return bind_varargs(ev, a, n, &act->slot[s->varargs]);
-    return a->n > n ? bad_call(ev, f, "takes fewer positional arguments", FY_SPAN("")) : 0;
+    return 0;
 }
 
-/* In the macro's own scope, one after the other: a default may name an earlier parameter. */
-static int fill_defaults(fy_eval *ev, const fy_node *n, const bool *given)
+/* Is the keyword argument a parameter that has no value from its position? */
+static bool is_used(const fy_eval *ev, const fy_node_params *p, const fy_targs *a, size_t k)
 {
-    const fy_node_params *p = n->params;
-    for (uint32_t i = 0; i < p->n; i++) {
-        fy_tv *slot = &ev->act->slot[n->scope->params[i]], v;
-        if (given[i])
-            continue;
-        uint32_t first = p->n - p->defaults.n;
-        if (i < first)
-            slot->view = 'p';
-        else if (fy_eval_expr(ev, p->defaults.item[i - first], &v) != 0)
-            return -1;
-        else
-            *slot = v;
+    for (size_t i = a->n; i < p->n; i++) {
+        if (fy_span_eq(ev->t->symbols[p->symbols[i]], a->name[k]))
+            return true;
     }
-    return 0;
+    return p->uses_caller && fy_span_is(a->name[k], "caller");
 }
 
-/* --- running ---------------------------------------------------------------------------------- */
-
-/* Writes the text of the macro's body behind what is there. */
-static int run_macro(fy_eval *ev, const macro *f, const fy_targs *a)
+/* The names that a body has if it mentions them. */
+static int bind_special(fy_eval *ev, const macro *f, const fy_targs *a)
 {
-    bool few_given[FEW], few_used[FEW];
-    const fy_node *n = f->node;
-    fy_act *caller = ev->act;
-    bool *given = ticks(ev, n->params->n, few_given);
-    bool *used = ticks(ev, a->n_named, few_used);
-    fy_act *act = fy_eval_new_act(ev, n->scope, f->outer);
-    if (given == NULL || used == NULL || act == NULL ||
-        bind_params(ev, f, act, a, given, used) != 0 || bind_special(ev, f, act, a, used) != 0 ||
-        fy_eval_begin_call(ev) != 0)
+    const fy_node_params *p = f->node->params;
+    const uint32_t *special = ev->t->special;
+    fy_tv kwargs, varargs;
+    size_t extra = a->n > p->n ? a->n - p->n : 0, caller = find_named(a, FY_SPAN("caller"));
+    bool is_param = false;
+    for (uint32_t i = 0; i < p->n; i++)
+        is_param = is_param || p->symbols[i] == special[FY_T_CALLER];
+    if (p->uses_caller && !is_param &&
+        fy_eval_set(ev, special[FY_T_CALLER],
+                    caller < a->n_named ? a->named[caller] : fy_tv_hint("No caller defined")) != 0)
         return -1;
-    ev->act = act;
-    if (fy_eval_enter(ev, n->scope) != 0 || fill_defaults(ev, n, given) != 0 ||
-        fy_eval_body(ev, n->body) == FY_FLOW_ERROR)
+    if (p->uses_kwargs && fy_tv_dict(&ev->m, FY_TV_DICT, a->n_named, &kwargs) != 0)
         return -1;
-    ev->act = caller;
-    fy_eval_end_act(ev, n->scope, act);
-    ev->calls--;
-    return 0;
+    for (size_t k = 0; k < a->n_named; k++) {
+        if (is_used(ev, p, a, k))
+            continue;
+        if (!p->uses_kwargs)
+            return bad_call(ev, f, "takes no keyword argument ", a->name[k]);
+        if (fy_tdict_set(&ev->m, kwargs.dict, fy_tv_view(a->name[k]), a->named[k]) != 0)
+            return -1;
+    }
+    if (p->uses_kwargs && fy_eval_set(ev, special[FY_T_KWARGS], kwargs) != 0)
+        return -1;
+    if (!p->uses_varargs)
+        return extra > 0 ? bad_call(ev, f, "takes fewer positional arguments", FY_SPAN("")) : 0;
+    if (fy_tv_list(&ev->m, FY_TV_TUPLE, extra, &varargs) != 0)
+        return -1;
+    for (size_t i = 0; i < extra; i++)
+        varargs.list->item[i] = a->arg[p->n + i];
+    return fy_eval_set(ev, special[FY_T_VARARGS], varargs);
 }
 
 static int call_macro(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out)
 {
     fy_eval *ev = (fy_eval *)m;
+    const macro *f = (const macro *)self;
     size_t begin = ev->out->len;
-    return run_macro(ev, (const macro *)self, a) != 0 ? -1 : fy_eval_take(ev, begin, out);
-}
-
-static int arguments_of(fy_eval *ev, const fy_node *n, fy_tv *out)
-{
-    size_t count = n->params->n;
-    if (fy_tv_list(&ev->m, FY_TV_TUPLE, count, out) != 0)
+    fy_frame *around = ev->frame, *own = fy_eval_push(ev, f->outer);
+    if (own == NULL || bind_special(ev, f, a) != 0 || fy_eval_begin_call(ev) != 0 ||
+        bind_params(ev, f, a) != 0 || fy_eval_body(ev, f->node->body) == FY_FLOW_ERROR)
         return -1;
-    for (size_t i = 0; i < count; i++)
-        out->list->item[i] = fy_tv_view(ev->t->symbols[n->params->symbols[i]]);
-    return 1;
-}
-
-static int text_of_macro(fy_tm *m, const macro *f, fy_tv *out)
-{
-    fy_tbuf b = {0};
-    fy_tv name = fy_tv_view(f->name);
-    if (fy_tbuf_span(m, &b, FY_SPAN("<Macro ")) != 0 ||
-        (f->name.ptr == NULL ? fy_tbuf_span(m, &b, FY_SPAN("anonymous"))
-                             : fy_tv_put_repr(m, &b, &name)) != 0 ||
-        fy_tbuf_span(m, &b, FY_SPAN(">")) != 0)
-        return -1;
-    *out = fy_tv_view((fy_span){b.ptr, b.len});
-    return 1;
+    ev->calls--;
+    fy_eval_pop(ev, own, around);
+    return fy_eval_take(ev, begin, out);
 }
 
 static int macro_attribute(fy_tm *m, fy_tcall *self, fy_span name, fy_tv *out)
 {
-    const macro *f = (const macro *)self;
-    const fy_node_params *p = f->node->params;
-    if (fy_span_is(name, "arguments"))
-        return arguments_of((fy_eval *)m, f->node, out);
-    if (fy_span_is(name, "__repr__"))
-        return text_of_macro(m, f, out);
-    if (fy_span_is(name, "name"))
-        *out = f->name.ptr == NULL ? fy_tv_none() : fy_tv_view(f->name);
-    else if (fy_span_is(name, "catch_kwargs"))
-        *out = fy_tv_bool(p->uses_kwargs);
-    else if (fy_span_is(name, "catch_varargs"))
-        *out = fy_tv_bool(p->uses_varargs);
-    else if (fy_span_is(name, "caller"))
-        *out = fy_tv_bool(p->uses_caller);
+    (void)m;
+    if (!fy_span_is(name, "name"))
+        return 0;
+    *out = fy_tv_view(((const macro *)self)->name);
+    return 1;
+}
+
+int fy_eval_macro(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    macro *f = fy_tm_alloc(&ev->m, sizeof *f);
+    if (f == NULL)
+        return -1;
+    *f = (macro){{"macro", call_macro, macro_attribute},
+                 n,
+                 ev->frame,
+                 n->kind == FY_N_MACRO ? ev->t->symbols[n->symbol] : FY_SPAN("caller")};
+    for (fy_frame *frame = ev->frame; frame != NULL && !frame->kept; frame = frame->outer)
+        frame->kept = true;
+    *out = (fy_tv){.kind = FY_TV_OBJECT, .call = &f->base};
+    return 0;
+}
+
+/* --- the loop object ----------------------------------------------------------------------------
+ */
+
+typedef struct {
+    fy_tcall base;
+    fy_titer it; /* what is left */
+    fy_tv before, current, changed;
+    bool has_changed;
+    int64_t index0, length, depth0;
+    const fy_node *node;
+    fy_frame *outer; /* of the scope around the loop */
+} loop;
+
+typedef struct {
+    fy_tcall base;
+    loop *of;
+} loop_method;
+
+static int cycle(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out)
+{
+    const loop *l = ((const loop_method *)self)->of;
+    if (a->n == 0 || a->n_named > 0)
+        return fy_tm_fail(m, "no items for cycling given");
+    *out = a->arg[(uint64_t)l->index0 % a->n];
+    return 0;
+}
+
+static int changed(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out)
+{
+    loop *l = ((const loop_method *)self)->of;
+    fy_tv now;
+    if (fy_tv_list(m, FY_TV_TUPLE, a->n, &now) != 0)
+        return -1;
+    if (a->n > 0)
+        memcpy(now.list->item, a->arg, a->n * sizeof(fy_tv));
+    bool same = l->has_changed && fy_tv_equal(m, &l->changed, &now);
+    if (m->e->code != FY_OK)
+        return -1;
+    l->changed = now;
+    l->has_changed = true;
+    *out = fy_tv_bool(!same);
+    return 0;
+}
+
+static int method(fy_tm *m, loop *l, int (*call)(fy_tm *, fy_tcall *, const fy_targs *, fy_tv *),
+                  fy_tv *out)
+{
+    loop_method *f = fy_tm_alloc(m, sizeof *f);
+    if (f == NULL)
+        return -1;
+    *f = (loop_method){{.type = "method", .call = call}, l};
+    *out = (fy_tv){.kind = FY_TV_CALLABLE, .call = &f->base};
+    return 1;
+}
+
+static int loop_attribute(fy_tm *m, fy_tcall *self, fy_span name, fy_tv *out)
+{
+    loop *l = (loop *)self;
+    fy_titer ahead = l->it;
+    if (fy_span_is(name, "index"))
+        *out = fy_tv_int(l->index0 + 1);
+    else if (fy_span_is(name, "index0"))
+        *out = fy_tv_int(l->index0);
+    else if (fy_span_is(name, "first"))
+        *out = fy_tv_bool(l->index0 == 0);
+    else if (fy_span_is(name, "last"))
+        *out = fy_tv_bool(l->index0 + 1 == l->length);
+    else if (fy_span_is(name, "length"))
+        *out = fy_tv_int(l->length);
+    else if (fy_span_is(name, "revindex"))
+        *out = fy_tv_int(l->length - l->index0);
+    else if (fy_span_is(name, "revindex0"))
+        *out = fy_tv_int(l->length - l->index0 - 1);
+    else if (fy_span_is(name, "depth"))
+        *out = fy_tv_int(l->depth0 + 1);
+    else if (fy_span_is(name, "depth0"))
+        *out = fy_tv_int(l->depth0);
+    else if (fy_span_is(name, "previtem"))
+        *out = l->index0 == 0 ? fy_tv_hint("there is no previous item") : l->before;
+    else if (fy_span_is(name, "nextitem"))
+        *out = fy_titer_next(&ahead, &ahead.of) ? ahead.of : fy_tv_hint("there is no next item");
+    else if (fy_span_is(name, "cycle"))
+        return method(m, l, cycle, out);
+    else if (fy_span_is(name, "changed"))
+        return method(m, l, changed, out);
     else
         return 0;
     return 1;
 }
 
-int fy_eval_macro(fy_eval *ev, const fy_node *n, fy_span name, fy_tv *out)
+/* --- loops --------------------------------------------------------------------------------------
+ */
+
+/* The items for which the condition holds, each seen in a scope of its own. */
+static int select_items(fy_eval *ev, const fy_node *n, fy_titer it, fy_tv *out)
 {
-    macro *f = fy_tm_alloc(&ev->m, sizeof *f);
-    if (f == NULL)
+    fy_tv item, room;
+    size_t cap = 8, used = 0;
+    fy_frame *around = ev->frame, *own = fy_eval_push(ev, around);
+    if (own == NULL || fy_tv_list(&ev->m, FY_TV_LIST, cap, out) != 0)
         return -1;
-    *f = (macro){{"macro", call_macro, macro_attribute}, n, ev->act, name};
-    *out = (fy_tv){.kind = FY_TV_OBJECT, .call = &f->base};
+    while (fy_titer_next(&it, &item)) {
+        own->n = 0;
+        if (fy_tm_charge(&ev->m, 16) != 0 || fy_eval_assign(ev, n->a, &item) != 0)
+            return -1;
+        const fy_tv *yes = fy_eval_peek(ev, n->c, &room);
+        if (yes == NULL)
+            return -1;
+        if (!fy_tv_truth(yes))
+            continue;
+        if (used == cap) {
+            fy_tv few = *out;
+            cap *= 2;
+            if (fy_tv_list(&ev->m, FY_TV_LIST, cap, out) != 0)
+                return -1;
+            memcpy(out->list->item, few.list->item, used * sizeof(fy_tv));
+        }
+        out->list->item[used++] = item;
+    }
+    out->list->n = used;
+    fy_eval_pop(ev, own, around);
     return 0;
 }
 
-/* transformers makes the block a caller without parameters and calls it on the spot. */
-int fy_eval_generation(fy_eval *ev, const fy_node *n)
+/* All rounds in the scope `own`, and the else of a loop of which no round went through: that is how
+ * jinja2 finds out that there was none. */
+static fy_flow run_rounds(fy_eval *ev, const fy_node *n, fy_frame *own, fy_titer *it, loop *l)
 {
-    macro f = {.node = n, .outer = ev->act};
-    return run_macro(ev, &f, &(fy_targs){0});
+    fy_tv item;
+    bool went_through = false;
+    fy_flow flow = FY_FLOW_NEXT;
+    while (flow != FY_FLOW_BREAK && fy_titer_next(it, &item)) {
+        ev->m.line = n->line;
+        own->n = 0;
+        if (l != NULL) {
+            l->index0++;
+            l->before = l->current;
+            l->current = item;
+            if (fy_eval_set(ev, ev->t->special[FY_T_LOOP],
+                            (fy_tv){.kind = FY_TV_OBJECT, .call = &l->base}) != 0)
+                return FY_FLOW_ERROR;
+        }
+        if (fy_tm_charge(&ev->m, 16) != 0 || fy_eval_assign(ev, n->a, &item) != 0)
+            return FY_FLOW_ERROR;
+        flow = fy_eval_body(ev, n->body);
+        if (flow == FY_FLOW_ERROR)
+            return flow;
+        went_through = went_through || flow == FY_FLOW_NEXT;
+    }
+    own->n = 0;
+    return n->orelse.n == 0 || went_through ? FY_FLOW_NEXT : fy_eval_body(ev, n->orelse);
+}
+
+static int call_loop(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out);
+
+/* Runs the loop in the scope `outer`. */
+static fy_flow run_loop(fy_eval *ev, const fy_node *n, const fy_tv *v, fy_frame *outer,
+                        int64_t depth0)
+{
+    fy_tv items = *v;
+    fy_titer it;
+    size_t length;
+    fy_frame *around = ev->frame;
+    ev->frame = outer;
+    if (fy_titer_begin(&ev->m, &it, v) != 0)
+        return FY_FLOW_ERROR;
+    if (n->c != NULL) {
+        if (select_items(ev, n, it, &items) != 0)
+            return FY_FLOW_ERROR;
+    } else if (v->kind == FY_TV_ITER) {
+        fy_tlist list;
+        if (fy_tv_items(&ev->m, v, &list) != 0 || fy_tv_list(&ev->m, FY_TV_LIST, 0, &items) != 0)
+            return FY_FLOW_ERROR;
+        *items.list = list;
+    }
+    loop *l = NULL;
+    if (n->uses_loop) {
+        l = fy_tm_alloc(&ev->m, sizeof *l);
+        if (l == NULL || fy_tv_length(&ev->m, &items, &length) != 0)
+            return FY_FLOW_ERROR;
+        *l = (loop){.base = {"loop", call_loop, loop_attribute},
+                    .index0 = -1,
+                    .length = (int64_t)length,
+                    .depth0 = depth0,
+                    .node = n,
+                    .outer = outer};
+    }
+    it = (fy_titer){.of = items};
+    if (l != NULL)
+        l->it = it;
+    fy_frame *own = fy_eval_push(ev, outer);
+    if (own == NULL)
+        return FY_FLOW_ERROR;
+    fy_flow flow = run_rounds(ev, n, own, l != NULL ? &l->it : &it, l);
+    fy_eval_pop(ev, own, around);
+    return flow;
+}
+
+/* loop(items): the same loop on other items, as a string. */
+static int call_loop(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out)
+{
+    fy_eval *ev = (fy_eval *)m;
+    const loop *l = (const loop *)self;
+    size_t begin = ev->out->len;
+    if (a->n != 1 || a->n_named > 0)
+        return fy_tm_fail(m, "loop() takes one argument: the items");
+    if (!l->node->flag)
+        return fy_tm_fail(m, "The loop must have the 'recursive' marker to be called recursively.");
+    if (fy_eval_begin_call(ev) != 0 ||
+        run_loop(ev, l->node, &a->arg[0], l->outer, l->depth0 + 1) == FY_FLOW_ERROR)
+        return -1;
+    ev->calls--;
+    return fy_eval_take(ev, begin, out);
+}
+
+fy_flow fy_eval_for(fy_eval *ev, const fy_node *n)
+{
+    fy_tv room;
+    const fy_tv *v = fy_eval_peek(ev, n->b, &room);
+    if (v == NULL)
+        return FY_FLOW_ERROR;
+    ev->m.line = n->line;
+    return run_loop(ev, n, v, ev->frame, 0);
 }

@@ -1,3 +1,4 @@
+/* Expressions: names, calls, filters, tests, subscripts and operators. */
 #include "model/template/template_builtin.h"
 #include "model/template/template_eval.h"
 
@@ -54,40 +55,6 @@ static int emit_value(fy_eval *ev, const fy_tv *v)
     return fy_tv_str(&ev->m, v, &text) != 0 ? -1 : fy_eval_emit(ev, text.str);
 }
 
-static bool is_plain(const fy_tv *v)
-{
-    return v->kind == FY_TV_STR && !v->markup;
-}
-
-/* Appends a + b + c ... piece by piece. As long as all are plain strings the sum itself is never
- * made (*printed); a piece of another kind turns it into the value *v. */
-static int print_sum(fy_eval *ev, const fy_node *n, bool *printed, fy_tv *v)
-{
-    fy_tv room;
-    size_t begin = ev->out->len;
-    if (n->kind != FY_N_BINARY || n->op != FY_OP_ADD) {
-        if (fy_eval_expr(ev, n, v) != 0)
-            return -1;
-        *printed = is_plain(v);
-        return *printed ? fy_eval_emit(ev, v->str) : 0;
-    }
-    if (print_sum(ev, n->a, printed, v) != 0)
-        return -1;
-    const fy_tv *b = fy_eval_peek(ev, n->b, &room);
-    if (b == NULL)
-        return -1;
-    ev->m.line = n->line;
-    if (*printed && is_plain(b))
-        return fy_eval_emit(ev, b->str);
-    if (*printed && fy_eval_take(ev, begin, v) != 0)
-        return -1;
-    fy_tv a = *v;
-    if (fy_tv_add(&ev->m, &a, b, v) != 0)
-        return -1;
-    *printed = is_plain(v);
-    return *printed ? fy_eval_emit(ev, v->str) : 0;
-}
-
 static int print_kids(fy_eval *ev, const fy_node *n)
 {
     for (uint32_t i = 0; i < n->kids.n; i++) {
@@ -100,23 +67,24 @@ static int print_kids(fy_eval *ev, const fy_node *n)
 int fy_eval_print(fy_eval *ev, const fy_node *n)
 {
     fy_tv room;
-    bool printed = false;
     if (n->kind == FY_N_CONCAT)
         return print_kids(ev, n);
-    if (n->kind == FY_N_BINARY && n->op == FY_OP_ADD) {
-        if (print_sum(ev, n, &printed, &room) != 0)
-            return -1;
-        return printed ? 0 : emit_value(ev, &room);
-    }
     const fy_tv *v = fy_eval_peek(ev, n, &room);
     return v == NULL ? -1 : emit_value(ev, v);
 }
 
 /* --- names and literals ----------------------------------------------------------------------- */
 
-static const fy_tv *free_value(fy_eval *ev, uint32_t symbol)
+/* A variable of the innermost scope that has it, of the template or the rendering, or a global. */
+static const fy_tv *value_of(fy_eval *ev, uint32_t symbol)
 {
-    fy_tv *v = &ev->free[symbol];
+    for (const fy_frame *f = ev->frame; f != NULL; f = f->outer) {
+        for (uint32_t i = 0; i < f->n; i++) {
+            if (f->item[i].symbol == symbol)
+                return &f->item[i].value;
+        }
+    }
+    fy_tv *v = &ev->top[symbol];
     fy_span name = ev->t->symbols[symbol];
     if (ev->is_known[symbol])
         return v;
@@ -127,32 +95,6 @@ static const fy_tv *free_value(fy_eval *ev, uint32_t symbol)
         *v = fy_tv_undefined(name);
     ev->is_known[symbol] = true;
     return v;
-}
-
-static const fy_tv *value_at(fy_eval *ev, fy_place p)
-{
-    if (p.up == FY_UP_FREE)
-        return free_value(ev, p.slot);
-    fy_act *act = ev->act;
-    for (uint16_t i = 0; i < p.up; i++)
-        act = act->outer;
-    return &act->slot[p.slot];
-}
-
-int fy_eval_enter(fy_eval *ev, const fy_scope *s)
-{
-    for (uint32_t i = 0; i < s->n_loads; i++) {
-        const fy_load *l = &s->loads[i];
-        if (l->undefined) {
-            ev->act->slot[l->slot] = fy_tv_undefined(ev->t->symbols[l->symbol]);
-            continue;
-        }
-        const fy_tv *v = value_at(ev, l->from);
-        if (v == NULL)
-            return -1;
-        ev->act->slot[l->slot] = *v;
-    }
-    return fy_tm_charge(&ev->m, 16 * (uint64_t)s->n_loads);
 }
 
 static int eval_list(fy_eval *ev, const fy_node *n, fy_tv *out)
@@ -185,11 +127,6 @@ static int eval_dict(fy_eval *ev, const fy_node *n, fy_tv *out)
 
 /* --- arguments -------------------------------------------------------------------------------- */
 
-static fy_tv *room_for(fy_eval *ev, size_t n, fy_tv *few)
-{
-    return n <= FEW ? few : fy_tm_alloc(&ev->m, n * sizeof *few);
-}
-
 static int eval_all(fy_eval *ev, fy_nodes list, fy_tv *out)
 {
     for (uint32_t i = 0; i < list.n; i++) {
@@ -199,11 +136,11 @@ static int eval_all(fy_eval *ev, fy_nodes list, fy_tv *out)
     return 0;
 }
 
-/* The keyword arguments of f(..., **d): those written out and those of d. */
-static int add_dict(fy_eval *ev, const fy_tv *d, fy_span *name, fy_tv *named, size_t *n)
+/* The keyword arguments of **d, after the n that are there. */
+static int add_dict(fy_eval *ev, const fy_tdict *d, fy_span *name, fy_tv *named, size_t *n)
 {
-    for (size_t i = 0; i < fy_tdict_n(d->dict); i++) {
-        const fy_tv *key = fy_tdict_key(d->dict, i);
+    for (size_t i = 0; i < fy_tdict_n(d); i++) {
+        const fy_tv *key = fy_tdict_key(d, i);
         if (key->kind != FY_TV_STR)
             return fy_tm_fail(&ev->m, "keywords must be strings");
         for (size_t k = 0; k < *n; k++) {
@@ -214,67 +151,55 @@ static int add_dict(fy_eval *ev, const fy_tv *d, fy_span *name, fy_tv *named, si
         if (fy_tm_charge(&ev->m, 16 * (uint64_t)(*n + 1)) != 0)
             return -1;
         name[*n] = key->str;
-        named[(*n)++] = *fy_tdict_at(d->dict, i);
+        named[(*n)++] = *fy_tdict_at(d, i);
     }
     return 0;
 }
 
-/* Arguments with *a or **d, or with a caller to add. */
-static int eval_spread(fy_eval *ev, const fy_node_args *a, const fy_tv *caller, fy_targs *out)
-{
-    fy_tlist star = {0};
-    fy_tv v, d = {0};
-    if (a->star != NULL &&
-        (fy_eval_expr(ev, a->star, &v) != 0 || fy_tv_items(&ev->m, &v, &star) != 0))
-        return -1;
-    if (a->dstar != NULL) {
-        if (fy_eval_expr(ev, a->dstar, &d) != 0)
-            return -1;
-        if (d.kind != FY_TV_DICT)
-            return fy_tm_fail(&ev->m, "argument after ** must be a mapping, not %s",
-                              fy_tv_type_name(&d));
-    }
-    size_t n = a->args.n + star.n;
-    size_t n_named = a->values.n + (caller != NULL) + (a->dstar ? fy_tdict_n(d.dict) : 0);
-    fy_tv args, named;
-    fy_span *name = fy_tm_alloc(&ev->m, n_named * sizeof *name);
-    if (name == NULL || fy_tv_list(&ev->m, FY_TV_TUPLE, n, &args) != 0 ||
-        fy_tv_list(&ev->m, FY_TV_TUPLE, n_named, &named) != 0 ||
-        eval_all(ev, a->args, args.list->item) != 0 ||
-        eval_all(ev, a->values, named.list->item) != 0)
-        return -1;
-    for (size_t i = 0; i < star.n; i++)
-        args.list->item[a->args.n + i] = star.item[i];
-    for (size_t i = 0; i < a->values.n; i++)
-        name[i] = a->names[i];
-    size_t k = a->values.n;
-    if (caller != NULL) {
-        name[k] = FY_SPAN("caller");
-        named.list->item[k++] = *caller;
-    }
-    if (a->dstar != NULL && add_dict(ev, &d, name, named.list->item, &k) != 0)
-        return -1;
-    *out = (fy_targs){args.list->item, n, name, named.list->item, k};
-    return 0;
-}
-
-/* `few` has room for FEW values and holds the arguments when there are no more. */
+/* `few` has room for FEW values and holds the arguments if there are no more. `caller` (or NULL) is
+ * one more keyword argument. */
 static int eval_args(fy_eval *ev, const fy_node_args *a, const fy_tv *caller, fy_tv *few,
                      fy_targs *out)
 {
     static const fy_node_args none;
+    fy_tlist star = {0};
+    fy_tv v, d = {0};
     *out = (fy_targs){0};
-    if (a == NULL) {
-        if (caller == NULL)
-            return 0;
+    if (a == NULL && caller == NULL)
+        return 0;
+    if (a == NULL)
         a = &none;
-    }
-    if (a->star != NULL || a->dstar != NULL || caller != NULL)
-        return eval_spread(ev, a, caller, out);
-    fy_tv *v = room_for(ev, (size_t)a->args.n + a->values.n, few);
-    if (v == NULL || eval_all(ev, a->args, v) != 0 || eval_all(ev, a->values, v + a->args.n) != 0)
+    if (a->star != NULL &&
+        (fy_eval_expr(ev, a->star, &v) != 0 || fy_tv_items(&ev->m, &v, &star) != 0))
         return -1;
-    *out = (fy_targs){v, a->args.n, a->names, v + a->args.n, a->values.n};
+    if (a->dstar != NULL && fy_eval_expr(ev, a->dstar, &d) != 0)
+        return -1;
+    if (a->dstar != NULL && d.kind != FY_TV_DICT)
+        return fy_tm_fail(&ev->m, "argument after ** must be a mapping, not %s",
+                          fy_tv_type_name(&d));
+    size_t n = a->args.n + star.n, n_named = a->values.n;
+    size_t room = n_named + (caller != NULL) + (a->dstar != NULL ? fy_tdict_n(d.dict) : 0);
+    fy_tv *arg = n + room <= FEW ? few : fy_tm_alloc(&ev->m, (n + room) * sizeof *arg);
+    if (arg == NULL || eval_all(ev, a->args, arg) != 0 || eval_all(ev, a->values, arg + n) != 0)
+        return -1;
+    for (size_t i = 0; i < star.n; i++)
+        arg[a->args.n + i] = star.item[i];
+    *out = (fy_targs){arg, n, a->names, arg + n, n_named};
+    if (room == n_named)
+        return 0;
+    fy_span *name = fy_tm_alloc(&ev->m, room * sizeof *name);
+    if (name == NULL)
+        return -1;
+    for (size_t i = 0; i < n_named; i++)
+        name[i] = a->names[i];
+    if (caller != NULL) {
+        name[n_named] = FY_SPAN("caller");
+        arg[n + n_named++] = *caller;
+    }
+    if (a->dstar != NULL && add_dict(ev, d.dict, name, arg + n, &n_named) != 0)
+        return -1;
+    out->name = name;
+    out->n_named = n_named;
     return 0;
 }
 
@@ -394,7 +319,7 @@ static int eval_unary(fy_eval *ev, const fy_node *n, fy_tv *out)
     return 0;
 }
 
-/* Each operand of the chain is evaluated once, and none behind the first comparison that fails. */
+/* Each operand of the chain is evaluated once, and none after the first comparison that fails. */
 static int eval_compare(fy_eval *ev, const fy_node *n, fy_tv *out)
 {
     fy_tv room[2];
@@ -430,9 +355,8 @@ static int eval_cond(fy_eval *ev, const fy_node *n, fy_tv *out)
         return fy_eval_expr(ev, n->a, out);
     if (n->c != NULL)
         return fy_eval_expr(ev, n->c, out);
-    *out = fy_tv_undefined(FY_SPAN("the inline if-expression evaluated to false and no else "
-                                   "section was defined."));
-    out->view = 'h';
+    *out = fy_tv_hint("the inline if-expression evaluated to false and no else section was "
+                      "defined.");
     return 0;
 }
 
@@ -485,7 +409,7 @@ const fy_tv *fy_eval_peek(fy_eval *ev, const fy_node *n, fy_tv *room)
     if (n->kind == FY_N_CONST)
         return &n->value;
     if (n->kind == FY_N_NAME)
-        return value_at(ev, n->place);
+        return value_of(ev, n->symbol);
     return fy_eval_expr(ev, n, room) != 0 ? NULL : room;
 }
 

@@ -20,19 +20,19 @@
 typedef enum {
     FY_TV_UNDEFINED = 0, /* str: the name, for the error's text; may be empty; see `view` */
     FY_TV_NONE,
-    FY_TV_BOOL,   /* b */
-    FY_TV_INT,    /* i; what does not fit 64 bits is FY_TV_BIGINT */
-    FY_TV_BIGINT, /* str: decimal digits with sign; can be printed and compared for equality, no
-                     more */
-    FY_TV_FLOAT,  /* f */
-    FY_TV_STR,    /* str, UTF-8; markup: made by safe/escape, + escapes what is joined to it */
-    FY_TV_LIST,   /* list */
-    FY_TV_TUPLE,  /* list */
-    FY_TV_ITER,   /* list: a generator's items (map, select, batch ...): prints as an object, no
-                     index, no length */
-    FY_TV_DICT,   /* dict */
-    FY_TV_VIEW,   /* list, name in `view`: dict_keys, dict_values or dict_items */
-    FY_TV_RANGE,  /* range */
+    FY_TV_BOOL,      /* b */
+    FY_TV_INT,       /* i; what does not fit 64 bits is FY_TV_BIGINT */
+    FY_TV_BIGINT,    /* str: decimal digits with sign; can be printed and compared for equality, no
+                        more */
+    FY_TV_FLOAT,     /* f */
+    FY_TV_STR,       /* str, UTF-8; markup: made by safe/escape, + escapes what is joined to it */
+    FY_TV_LIST,      /* list */
+    FY_TV_TUPLE,     /* list */
+    FY_TV_ITER,      /* list: a generator's items (map, select, batch ...): prints as an object, no
+                        index, no length */
+    FY_TV_DICT,      /* dict */
+    FY_TV_VIEW,      /* list, name in `view`: dict_keys, dict_values or dict_items */
+    FY_TV_RANGE,     /* range */
     FY_TV_NAMESPACE, /* dict, and the only value that changes */
     FY_TV_CALLABLE,  /* call: macro, method, global function, loop, ... */
     FY_TV_OBJECT,    /* call: a callable with attributes (loop, cycler, joiner, macro) */

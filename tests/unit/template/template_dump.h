@@ -231,7 +231,6 @@ static void dump_node(dump *d, const fy_node *n)
         dump_body(d, &n->body);
         break;
     case FY_N_SCOPE:
-        dump_params(d, n->params);
         dump_body(d, &n->body);
         break;
     case FY_N_FILTER_BLOCK:
