@@ -9,10 +9,13 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/str.h"
-#include "cli/verb.h"
+#include "base/thread.h"
+#include "base/types.h"
 #include "format/gguf.h"
 #include "format/write_journal.h"
 #include "kernels/row.h"

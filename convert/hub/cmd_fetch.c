@@ -5,7 +5,9 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 #include "hub/hub_blob.h"
 #include "hub/hub_env.h"
 #include "hub/hub_fetch.h"

@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/math.h"
 #include "base/names.h"
 #include "base/path.h"
-#include "cli/verb.h"
+#include "base/str.h"
+#include "cli/terminal.h"
 #include "hub/hub_blob.h"
 #include "hub/hub_env.h"
 #include "hub/hub_http.h"

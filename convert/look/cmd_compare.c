@@ -1,4 +1,6 @@
+#include "cli/terminal.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 #include "convert/look/compare.h"
 
 typedef struct {

@@ -2,13 +2,16 @@
 #include <stddef.h>
 
 #include "base/file.h"
+#include "base/process.h"
 #include "base/thread.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
+#include "convert/source/family_match.h"
+#include "convert/source/model_card.h"
 #include "convert/write/convert_job.h"
 #include "convert/write/convert_report.h"
-#include "convert/source/family_match.h"
 #include "convert/write/foreign_reader.h"
-#include "convert/source/model_card.h"
 #include "hub/hub_fetch.h"
 #include "kernels/row.h"
 

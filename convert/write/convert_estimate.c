@@ -2,8 +2,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/err.h"
+#include "base/process.h"
 #include "base/thread.h"
-#include "cli/verb.h"
+#include "base/types.h"
 #include "convert/write/convert_job.h"
 
 enum {

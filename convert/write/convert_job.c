@@ -5,15 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/process.h"
+#include "base/str.h"
 #include "base/thread.h"
-#include "cli/verb.h"
-#include "convert/write/convert_identity.h"
+#include "base/types.h"
+#include "cli/terminal.h"
 #include "convert/source/family_match.h"
-#include "convert/write/gguf_meta.h"
 #include "convert/source/lora.h"
 #include "convert/source/lora_adapter.h"
+#include "convert/write/convert_identity.h"
+#include "convert/write/gguf_meta.h"
 #include "convert/write/out_name.h"
 #include "convert/write/source_hash.h"
 #include "format/gguf.h"

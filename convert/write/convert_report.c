@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "cli/verb.h"
+#include "base/types.h"
+#include "cli/terminal.h"
 
 static size_t n_tensors(const fy_convert_job *j)
 {

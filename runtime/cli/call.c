@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "cli/terminal.h"
+#include "cli/verb.h"
 
 static int check_arg_count(const fy_verb *v, int n, fy_err *e)
 {

@@ -1,8 +1,10 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include "base/version.h"
 #include "bundle/agent_job.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 
 typedef struct {
     bool quiet, verbose;

@@ -4,12 +4,15 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/process.h"
 #include "bundle/bundle_check.h"
 #include "cli/engine.h"
 #include "cli/gen_options.h"
+#include "cli/terminal.h"
 #include "cli/text_in.h"
 #include "cli/text_out.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 
 typedef struct {
     fy_engine_options engine;

@@ -5,9 +5,11 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/terminal.h"
 #include "cli/text_in.h"
 #include "cli/tokenize_jobs.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 #include "cli/vocab_source.h"
 
 typedef struct {

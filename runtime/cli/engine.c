@@ -3,7 +3,9 @@
 #include <math.h>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "cli/session_open.h"
+#include "cli/verb_rows.h"
 
 /* --- opening -------------------------------------------------------------------------------- */
 

@@ -6,9 +6,10 @@
 
 #include "base/err.h"
 #include "base/opts.h"
+#include "base/str.h"
 #include "bundle/bundle.h"
 #include "cli/machine.h"
-#include "cli/verb.h"
+#include "cli/verb_rows.h"
 #include "model/model.h"
 #include "model/sample.h"
 

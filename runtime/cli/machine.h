@@ -4,7 +4,8 @@
 #define FY_CLI_MACHINE_H
 
 #include "base/cpu.h"
-#include "cli/verb.h"
+#include "base/err.h"
+#include "base/opts.h"
 #include "model/model.h"
 
 /* A verb embeds this in its `options`; the rows are told the field. */

@@ -8,6 +8,9 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/call.h"
+#include "cli/signals.h"
+#include "cli/terminal.h"
+#include "cli/verb.h"
 
 /* With a standard stream closed, the next file opened would get its number, and words would go into
  * that file. The stand-in refuses what the stream is for, so that using it stays an error. */

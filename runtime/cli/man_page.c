@@ -6,6 +6,7 @@
 
 #include "cli/settings.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 
 /* Text as it stands: a dot at the start of a line and every backslash would be markup, and some
  * characters would become typographic ones, which nobody could paste into a shell. */

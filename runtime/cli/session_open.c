@@ -2,8 +2,10 @@
 
 #include <stdio.h>
 
+#include "base/err.h"
 #include "base/log.h"
-#include "cli/verb.h"
+#include "base/process.h"
+#include "base/types.h"
 
 static unsigned long long megabytes(uint64_t bytes)
 {

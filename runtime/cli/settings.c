@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "cli/verb.h"
 
 enum { RANK_FILE = 1, RANK_SECTION, RANK_VARIABLE };
 

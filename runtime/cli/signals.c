@@ -11,7 +11,6 @@
 
 #include "base/file.h"
 #include "cli/signals.h"
-#include "cli/verb.h"
 
 static volatile sig_atomic_t g_signal, g_hold;
 static const char *volatile g_last_words;

@@ -6,6 +6,10 @@
 #include <signal.h>
 #include <stdbool.h>
 
+/* SIGINT, SIGTERM and SIGHUP raise fy_interrupted; a mapped file that cannot be read any more ends
+ * the program with a message. */
+void fy_signals_install(void);
+
 /* The signal behind fy_interrupted, 0 when there was none; lowers fy_interrupted. SIGINT only when
  * no other one came. */
 int fy_signals_take(void);

@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json.h"
 #include "base/json_tree.h"
+#include "base/str.h"
+#include "cli/terminal.h"
 #include "cli/text_out.h"
 #include "cli/tokenize_jobs.h"
-#include "cli/verb.h"
 
 void fy_put_ids(const fy_ids *ids, char separator, fy_str *out)
 {

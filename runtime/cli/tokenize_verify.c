@@ -2,11 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/json_tree.h"
+#include "base/str.h"
+#include "cli/terminal.h"
 #include "cli/tokenize_jobs.h"
-#include "cli/verb.h"
 
 enum { MAX_SHOWN = 20 };
 

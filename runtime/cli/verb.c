@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/settings.h"
+#include "cli/verb_rows.h"
 
 const fy_type fy_cache_types[] = {FY_F32, FY_F16, FY_Q8_0};
 

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/path.h"
 #include "bundle/bundle.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
 
 static int run_convert(const fy_verb *convert, int argc, char **args, fy_err *e)

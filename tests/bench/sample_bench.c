@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/verb.h"
+#include "base/err.h"
+#include "base/process.h"
 #include "model/sample.h"
 
 enum { N_VOCAB = 128256, N_LOGITS = 8, N_TOKENS = 400, N_ROUNDS = 5 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/settings.h"
+#include "cli/verb.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,9 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "cli/verb.h"
+#include "base/str.h"
+#include "cli/signals.h"
+#include "cli/terminal.h"
 #include "workspace/phone/adb.h"
 
 static int try_devices(const fy_adb *a, char **args, int *status, fy_err *e)

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "cli/verb.h"
+#include "cli/terminal.h"
 
 #define SCHEMA_VERSION 20241202
 /* PowerServe reserves 2 * n_layers * kv_dim * n_ctx floats at load: 8 GiB for a 1B model of 131072

@@ -5,7 +5,10 @@
 #include "arch/chunk_info.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/process.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 #include "workspace/npu/chunk.h"
 #include "workspace/npu/plan_options.h"
 

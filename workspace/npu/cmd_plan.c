@@ -1,7 +1,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/terminal.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 #include "workspace/npu/plan_options.h"
 #include "workspace/npu/plan_show.h"
 

@@ -5,9 +5,12 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "base/version.h"
 #include "bundle/bundle.h"
 #include "cli/call.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 #include "kernels/row.h"
 #include "workspace/npu/htp.h"
 #include "workspace/npu/soc_table.h"

@@ -7,7 +7,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 #include "workspace/pack/sign.h"
 #include "workspace/pack/workspace.h"
 

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 #include "workspace/pack/sign.h"
 
 typedef struct { /* of both */

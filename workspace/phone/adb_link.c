@@ -12,9 +12,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/str.h"
-#include "cli/verb.h"
 
 /* --- waiting -----------------------------------------------------------------------------------
  */

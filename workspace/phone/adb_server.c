@@ -6,9 +6,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/err.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/str.h"
-#include "cli/verb.h"
 #include "workspace/phone/explain.h"
 
 /* --- states ------------------------------------------------------------------------------------

@@ -11,9 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/str.h"
-#include "cli/verb.h"
 #include "workspace/phone/adb_link.h"
 
 /* DIR/adb, or DIR/SUB/adb, when it can be run. */

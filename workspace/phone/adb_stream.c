@@ -11,10 +11,11 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "cli/signals.h"
-#include "cli/verb.h"
 #include "workspace/phone/adb_link.h"
 
 enum {

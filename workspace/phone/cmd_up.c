@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 #include "hub/hub_fetch.h"
 #include "kernels/row.h"
 #include "workspace/phone/adb.h"

@@ -13,7 +13,9 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "bundle/bundle.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 #include "workspace/pack/workspace.h"
 #include "workspace/phone/phone_workspace.h"
 

@@ -13,7 +13,9 @@
 #include "base/json.h"
 #include "base/opts.h"
 #include "base/str.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 #include "workspace/data/data_files.h"
 
 enum { DSP_OFFSET = 0x400, DSP_LAST = 0x7ff, AEE_LAST = 0x2ff, ERRNO_LAST = 1023, NAME_BYTES = 96 };

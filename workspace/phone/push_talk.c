@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/err.h"
 #include "base/file.h"
+#include "base/process.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "bundle/bundle_check.h"
-#include "cli/verb.h"
 #include "workspace/phone/push.h"
 
 /* Longer than any work takes: an agent reports something every FY_AGENT_BEAT_S. */

@@ -15,6 +15,7 @@
 #include "bundle/bundle.h"
 #include "cli/call.h"
 #include "cli/signals.h"
+#include "cli/verb.h"
 #include "workspace/pack/workspace.h"
 #include "workspace/phone/adb.h"
 #include "workspace/phone/phone_workspace.h"

@@ -6,9 +6,11 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/err.h"
+#include "base/str.h"
 #include "cli/chat/chat_read.h"
 #include "cli/signals.h"
-#include "cli/verb.h"
+#include "cli/terminal.h"
 
 struct fy_chat_line {
     fy_chat_reader in;

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/err.h"
+#include "base/opts.h"
 #include "base/str.h"
-#include "cli/verb.h"
+#include "cli/terminal.h"
 
 /* --- names ---------------------------------------------------------------------------------- */
 

@@ -3,13 +3,15 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "cli/chat/chat_read.h"
 #include "cli/chat/chat_terminal.h"
 #include "cli/signals.h"
+#include "cli/terminal.h"
 #include "cli/text_out.h"
-#include "cli/verb.h"
 
 typedef struct {
     fy_chat *chat;

@@ -4,11 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/file.h"
+#include "base/str.h"
 #include "cli/chat/chat_line.h"
 #include "cli/chat/chat_read.h"
 #include "cli/signals.h"
-#include "cli/verb.h"
+#include "cli/terminal.h"
 
 typedef struct {
     fy_chat_shell *sh;

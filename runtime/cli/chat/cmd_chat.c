@@ -8,8 +8,10 @@
 #endif
 #include "cli/chat/chat_script.h"
 #include "cli/chat/chat_terminal.h"
+#include "cli/terminal.h"
 #include "cli/text_in.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 
 typedef struct {
     fy_engine_options engine;

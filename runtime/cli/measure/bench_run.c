@@ -4,8 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/err.h"
+#include "base/process.h"
 #include "cli/session_open.h"
-#include "cli/verb.h"
 
 /* --- a session -------------------------------------------------------------------------------- */
 

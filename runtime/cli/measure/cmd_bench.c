@@ -3,14 +3,17 @@
 #include <time.h>
 
 #include "base/file.h"
+#include "base/version.h"
 #include "bundle/bundle.h"
+#include "cli/machine.h"
 #include "cli/measure/bench_model.h"
 #include "cli/measure/bench_out.h"
 #include "cli/measure/bench_sensors.h"
-#include "cli/machine.h"
 #include "cli/measure/read_speed.h"
 #include "cli/measure/selftest.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 
 enum {
     DEFAULT_PROMPT = 512,

@@ -3,11 +3,13 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "cli/machine.h"
 #include "cli/measure/eval_items.h"
 #include "cli/measure/eval_text.h"
-#include "cli/machine.h"
 #include "cli/session_open.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 #include "model/golden.h"
 
 typedef struct {

@@ -4,11 +4,14 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/process.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
 #include "cli/engine.h"
 #include "cli/measure/selftest.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
+#include "cli/verb_rows.h"
 
 typedef struct {
     fy_engine_options engine; /* model, dir, n_threads */

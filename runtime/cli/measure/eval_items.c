@@ -4,11 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json_tree.h"
 #include "base/log.h"
+#include "base/process.h"
+#include "base/str.h"
 #include "cli/session_open.h"
+#include "cli/terminal.h"
 #include "cli/text_in.h"
-#include "cli/verb.h"
 
 enum { SECONDS_BETWEEN = 5 };
 

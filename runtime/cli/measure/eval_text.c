@@ -3,12 +3,15 @@
 #include <jansson.h>
 #include <stdlib.h>
 
+#include "base/err.h"
 #include "base/log.h"
+#include "base/process.h"
+#include "base/str.h"
 #include "cli/measure/eval_imatrix.h"
 #include "cli/measure/eval_kl.h"
 #include "cli/session_open.h"
+#include "cli/terminal.h"
 #include "cli/text_in.h"
-#include "cli/verb.h"
 
 enum { SECONDS_BETWEEN = 5 };
 

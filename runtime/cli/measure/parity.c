@@ -3,10 +3,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/process.h"
+#include "base/str.h"
+#include "base/version.h"
 #include "cli/model_chunks.h"
-#include "cli/verb.h"
 #include "model/sample.h"
 #include "model/template/chat_template.h"
 

@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/json.h"
 #include "base/json_tree.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/str.h"
-#include "cli/verb.h"
 #include "model/template/chat_template.h"
 
 enum { MOST_POSITIONS = 4096, EXCERPT = 48 };

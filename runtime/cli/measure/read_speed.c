@@ -5,9 +5,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/err.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/thread.h"
-#include "cli/verb.h"
 
 /* One thread that reads from one place to the next waits for page walks and for the prefetcher at
  * every page; several streams and huge pages give up to twice the rate, which is what the memory

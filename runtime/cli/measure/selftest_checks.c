@@ -5,13 +5,15 @@
 
 #include "base/arena.h"
 #include "base/cpu.h"
+#include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "bundle/bundle.h"
 #include "bundle/bundle_check.h"
 #include "cli/measure/parity.h"
 #include "cli/measure/selftest.h"
-#include "cli/verb.h"
+#include "cli/terminal.h"
 #include "kernels/kernel_vectors.h"
 
 /* --- the list --------------------------------------------------------------------------------- */

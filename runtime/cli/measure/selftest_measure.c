@@ -1,7 +1,8 @@
 /* How fast memory is read, how fast a model computes, and how much memory that took. */
+#include "base/err.h"
+#include "base/process.h"
 #include "cli/measure/read_speed.h"
 #include "cli/measure/selftest.h"
-#include "cli/verb.h"
 
 enum {
     READ_MEGABYTES = 64, /* beyond the caches of a phone, and of most workstations' cores */

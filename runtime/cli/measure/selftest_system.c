@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/process.h"
 #include "cli/measure/selftest.h"
 #include "cli/verb.h"
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "cli/call.h"
+#include "cli/verb.h"
 
 typedef struct {
     const char *name;

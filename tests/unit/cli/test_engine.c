@@ -10,11 +10,12 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "tests/unit/alloc_fail.h"
-#include "tests/unit/model/tiny_model.h"
 #include "base/json_tree.h"
 #include "base/log.h"
 #include "cli/engine.h"
+#include "cli/verb.h"
+#include "tests/unit/alloc_fail.h"
+#include "tests/unit/model/tiny_model.h"
 
 /* "Once upon a time" for the tales model, and how its golden.json goes on. */
 static const int32_t once[] = {763, 408, 409, 258, 410};

@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
+#include "base/version.h"
 #include "cli/settings.h"
+#include "cli/verb.h"
 
 /* The value that the settings have for an option of v, of the highest rank; NULL: none. */
 static const char *value_of(const fy_settings *s, const fy_verb *v, const char *name)

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "cli/call.h"
 #include "cli/measure/parity.h"
+#include "cli/verb.h"
 
 static char dir[] = "/tmp/ferry-parity-XXXXXX", path[64];
 static fy_model *model;

@@ -10,7 +10,9 @@
 #include <fcntl.h>
 #include <signal.h>
 
-#include "cli/verb.h"
+#include "base/err.h"
+#include "base/process.h"
+#include "base/str.h"
 #include "tests/unit/workspace/fake_adb.h"
 #include "tests/unit/workspace/ws_fixture.h"
 #include "workspace/phone/push.h"

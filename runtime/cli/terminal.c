@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/log.h"
-#include "cli/verb.h"
+#include "base/process.h"
+#include "cli/terminal.h"
 
 bool fy_terminal(int fd)
 {
@@ -56,13 +56,6 @@ static struct {
     _Atomic int64_t next_ms; /* when to draw again */
     bool terminal;
 } g_show;
-
-double fy_now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void draw(const fy_progress *p, double t)
 {
@@ -114,40 +107,6 @@ void fy_show_end(fy_progress *p)
     if (p->show != NULL && g_show.terminal)
         fputs("\r\033[K", stderr);
     p->show = NULL;
-}
-
-/* Of the line "KEY: 123 kB". */
-static uint64_t bytes_in(const char *path, const char *key)
-{
-    FILE *f = fopen(path, "re");
-    if (f == NULL)
-        return 0;
-    char line[256];
-    unsigned long long kb = 0;
-    size_t n = strlen(key);
-    while (fgets(line, sizeof line, f) != NULL) {
-        if (strncmp(line, key, n) == 0 && line[n] == ':') {
-            kb = strtoull(line + n + 1, NULL, 10);
-            break;
-        }
-    }
-    fclose(f);
-    return (uint64_t)kb << 10;
-}
-
-uint64_t fy_rss_anon_bytes(void)
-{
-    return bytes_in("/proc/self/status", "RssAnon");
-}
-
-uint64_t fy_rss_peak_bytes(void)
-{
-    return bytes_in("/proc/self/status", "VmHWM");
-}
-
-uint64_t fy_meminfo_bytes(const char *key)
-{
-    return bytes_in("/proc/meminfo", key);
 }
 
 int fy_stdout(const void *p, size_t n, fy_err *e)
