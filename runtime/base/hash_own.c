@@ -46,7 +46,7 @@ static uint32_t be32(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* One round on named registers: the eight words take the next places, so that nothing is moved. */
+/* One round on named registers: the eight words change names, so that nothing is moved. */
 #define ROUND(a, b, c, d, e, f, g, h, wk)                                                         \
     do {                                                                                          \
         uint32_t t =                                                                              \

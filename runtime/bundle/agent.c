@@ -1,3 +1,5 @@
+/* The helper on the phone that `push` talks to: it greets, takes the manifest, and serves the frames
+ * of one push until the version is complete and the host lets it count. */
 #include "bundle/agent_job.h"
 
 #include <poll.h>
@@ -32,7 +34,7 @@ static int wait_frame(fy_agent_reader *in, int fd, fy_agent_frame *f, fy_err *e)
 
 static int host_left(fy_err *e)
 {
-    return fy_fail(e, FY_EDEVICE, "the host went away");
+    return fy_fail(e, FY_EDEVICE, "the host closed the connection");
 }
 
 static int hash_self(const char *path, uint8_t out[FY_SHA256_BYTES], fy_err *e)
@@ -55,7 +57,7 @@ static int send_str(fy_agent_job *j, fy_str *s, fy_err *e)
     return rc;
 }
 
-/* 1: a push is to be served; 0: nobody wants anything. */
+/* 1: a push follows; 0: the stream has ended. */
 static int greet(fy_agent_job *j, fy_agent_reader *in, fy_err *e)
 {
     fy_agent_frame f;
@@ -71,7 +73,7 @@ static int greet(fy_agent_job *j, fy_agent_reader *in, fy_err *e)
     fy_agent_put_hello(&out, &hello);
     if (send_str(j, &out, e) != 0)
         return -1;
-    rc = wait_frame(in, j->p->in_fd, &f, e); /* a host that does not like us hangs up here */
+    rc = wait_frame(in, j->p->in_fd, &f, e); /* a host that wants another helper hangs up here */
     if (rc <= 0)
         return rc;
     return fy_agent_get_push(&f, &j->push, e) == 0 ? 1 : -1;
@@ -120,14 +122,14 @@ static int take_frames(fy_agent_job *j, fy_agent_reader *in, fy_err *e)
     return rc < 0 ? -1 : 0;
 }
 
-/* Until the hashing threads are through, or one of them has failed. */
+/* Until the hashing threads are done, or one of them has failed. */
 static int serve_units(fy_agent_job *j, fy_agent_reader *in, fy_err *e)
 {
     while (!fy_agent_job_over(j, e)) {
         if (e->code != FY_OK || fy_check_interrupt(e) != 0 || take_frames(j, in, e) != 0)
             return -1;
         bool room = fy_agent_job_has_room(j);
-        if (room && fy_agent_job_is_sent_to(j)) { /* no need to ask whether something will come */
+        if (room && fy_agent_job_is_sent_to(j)) { /* something will come: no need to poll */
             int got = fy_agent_fill(in, j->p->in_fd, e);
             if (got <= 0)
                 return got == 0 ? host_left(e) : -1;
@@ -163,7 +165,7 @@ static int run_phase(fy_agent_job *j, bool checking, fy_agent_reader *in, fy_err
     return rc;
 }
 
-/* Everything is here; the host says whether it may count. */
+/* Everything is here; the host decides whether to switch to it. */
 static int wait_commit(fy_agent_job *j, fy_agent_reader *in, fy_err *e)
 {
     fy_agent_frame f;
@@ -174,7 +176,7 @@ static int wait_commit(fy_agent_job *j, fy_agent_reader *in, fy_err *e)
     int rc = wait_frame(in, j->p->in_fd, &f, e);
     if (rc <= 0)
         return rc == 0 ? host_left(e) : -1;
-    return f.type == FY_AGENT_COMMIT ? 0 : fy_agent_unexpected(&f, "the word to switch", e);
+    return f.type == FY_AGENT_COMMIT ? 0 : fy_agent_unexpected(&f, "the order to switch", e);
 }
 
 static int push(fy_agent_job *j, fy_agent_reader *in, fy_err *e)

@@ -1,3 +1,5 @@
+/* The files of a push on the phone: space, links to files of older versions, units that are there
+ * already or arrive, and the commit. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -92,7 +94,7 @@ static int no_space(const fy_agent_job *j, uint64_t need, uint64_t space, uint64
                    j->store.base, (double)need * 1e-6, (double)space * 1e-6, more);
 }
 
-/* A look at the numbers before anything is written. */
+/* Before anything is written. */
 static int check_space(fy_agent_job *j, fy_err *e)
 {
     for (bool again = false;; again = true) {
@@ -130,7 +132,7 @@ static int make_parents(const char *path, fy_err *e)
     return rc;
 }
 
-/* An empty file of the right size, its room taken from the disk. */
+/* An empty file of the right size, its space reserved. */
 static int reserve(const fy_agent_job *j, const char *path, uint64_t bytes, fy_err *e)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644), err = 0;
@@ -192,7 +194,7 @@ static int prepare_file(fy_agent_job *j, size_t i, fy_err *e)
     return rc;
 }
 
-/* n 0: there shall be no such file. The commit flushes it. */
+/* n 0: the file is removed. The commit flushes it. */
 static int write_small(const char *path, const char *p, size_t n, fy_err *e)
 {
     fy_map map;
@@ -366,7 +368,7 @@ int fy_agent_take_unit(fy_agent_job *j, const fy_agent_buffer *b, const uint8_t 
             rc = fy_fail_errno(e, "%s/%s: cannot write", j->store.part, m->path);
         done += w > 0 ? (uint64_t)w : 0;
     }
-    /* the disk begins now what the fsync of the whole file would else wait for at the end */
+    /* begin to write it to the disk now, so that the fsync at the end waits less */
     sync_file_range(fd, (off_t)off, b->have, SYNC_FILE_RANGE_WRITE);
     close(fd);
     return rc;
@@ -388,7 +390,7 @@ int fy_agent_finish_file(fy_agent_job *j, size_t file, fy_err *e)
 /* --- the end ---------------------------------------------------------------------------------- */
 
 /* Names last only when their directories were flushed: each one between a file and .part, once.
- * Paths are sorted, so the files below a directory stand together. */
+ * Paths are sorted, so the files below a directory follow each other. */
 static int sync_directories(const fy_agent_job *j, fy_err *e)
 {
     for (size_t i = 0; i < j->m.n; i++) {

@@ -1,3 +1,5 @@
+/* The threads of a push on the phone: they look for units that are there already, and hash those that
+ * arrive while they arrive. */
 #include "bundle/agent_job.h"
 
 #include <errno.h>
@@ -57,13 +59,13 @@ int fy_agent_job_send(fy_agent_job *j, const void *p, size_t n, fy_err *e)
 static void wake_receiver(fy_agent_job *j)
 {
     if (write(j->wake[1], "", 1) < 0)
-        return; /* full: it will look anyway */
+        return; /* full: the receiver will look anyway */
 }
 
-/* A thread's news for the host, released. A host that does not listen any more is no failure of the
- * thread's: what it sent before still has to be read and put in its place. The receiver ends the
- * job, when it comes to the end of the stream or cannot send either. */
-static int tell_host(fy_agent_job *j, fy_str *s, fy_err *e)
+/* Sends a thread's message to the host and releases it. If the host no longer listens, the thread has
+ * not failed: what was sent before still has to be stored. The receiver ends the job when it reaches
+ * the end of the stream or cannot send either. */
+static int report_to_host(fy_agent_job *j, fy_str *s, fy_err *e)
 {
     int rc = s->oom ? fy_nomem(e) : 0;
     if (rc == 0 && fy_agent_job_send(j, s->ptr, s->len, NULL) != 0) {
@@ -91,7 +93,7 @@ static void failed(fy_agent_job *j, const fy_err *what)
     wake_receiver(j);
 }
 
-/* The bytes of a linked file are looked for anew, one by one. */
+/* The units of a linked file are looked for again, one by one. */
 static int replace_link(fy_agent_job *j, size_t file, fy_err *e)
 {
     if (fy_agent_replace_link(j, file, e) != 0)
@@ -105,7 +107,7 @@ static int replace_link(fy_agent_job *j, size_t file, fy_err *e)
         *state = FY_UNIT_UNKNOWN;
     }
     j->file[file].left = fy_unit_count(m);
-    j->scan[j->n_scan++] = file; /* once: it is no link any more */
+    j->scan[j->n_scan++] = file; /* once: it is not a link any more */
     pthread_cond_broadcast(&j->work);
     pthread_mutex_unlock(&j->lock);
     return 0;
@@ -117,8 +119,8 @@ static bool any_bad(const fy_agent_job *j, size_t file)
     return memchr(j->unit + j->file[file].first, FY_UNIT_BAD, n) != NULL;
 }
 
-/* The unit is here, or known to be bad; the last one settles the file. */
-static int settle(fy_agent_job *j, size_t file, uint64_t unit, fy_unit_state state, bool received,
+/* The unit is here, or known to be bad; the last one finishes the file. */
+static int finish_unit(fy_agent_job *j, size_t file, uint64_t unit, fy_unit_state state, bool received,
                   fy_err *e)
 {
     uint32_t n = fy_unit_bytes(&j->m.entry[file], unit);
@@ -138,7 +140,7 @@ static int settle(fy_agent_job *j, size_t file, uint64_t unit, fy_unit_state sta
     if (state == FY_UNIT_HERE && !received) {
         fy_str s = {0};
         fy_agent_put_u64s(&s, FY_AGENT_REUSED, n, NULL);
-        if (tell_host(j, &s, e) != 0)
+        if (report_to_host(j, &s, e) != 0)
             return -1;
     }
     if (last) {
@@ -157,7 +159,7 @@ static int ask_for(fy_agent_job *j, size_t file, uint64_t unit, fy_err *e)
     j->coming++;
     pthread_mutex_unlock(&j->lock);
     fy_agent_put_want(&s, (uint32_t)file, (uint32_t)unit);
-    return tell_host(j, &s, e);
+    return report_to_host(j, &s, e);
 }
 
 static int look_for(fy_agent_job *j, size_t file, uint64_t unit, uint8_t *scratch, fy_err *e)
@@ -166,18 +168,18 @@ static int look_for(fy_agent_job *j, size_t file, uint64_t unit, uint8_t *scratc
     if (rc < 0)
         return -1;
     if (rc == 1)
-        return settle(j, file, unit, FY_UNIT_HERE, false, e);
+        return finish_unit(j, file, unit, FY_UNIT_HERE, false, e);
     if (!j->checking)
-        return j->file[file].linked ? settle(j, file, unit, FY_UNIT_BAD, false, e)
+        return j->file[file].linked ? finish_unit(j, file, unit, FY_UNIT_BAD, false, e)
                                     : ask_for(j, file, unit, e);
     pthread_mutex_lock(&j->lock);
     j->damaged = true;
-    j->at_scan = j->n_scan; /* the rest does not matter any more */
+    j->at_scan = j->n_scan; /* the rest does not matter */
     pthread_mutex_unlock(&j->lock);
     return 0;
 }
 
-/* Called with the lock held and given back held. */
+/* Called with the lock held, and returns with it held. */
 static void look_for_next(fy_agent_job *j, uint8_t *scratch)
 {
     size_t file = j->scan[j->at_scan];
@@ -223,7 +225,7 @@ static int hash_arriving(fy_agent_job *j, fy_agent_buffer *b, uint8_t is[FY_SHA2
     return fy_sha256_end(h, is, e) == 0 ? 1 : -1;
 }
 
-/* Called with the lock held and given back held. */
+/* Called with the lock held, and returns with it held. */
 static void take_next(fy_agent_job *j)
 {
     uint8_t is[FY_SHA256_BYTES];
@@ -233,19 +235,19 @@ static void take_next(fy_agent_job *j)
     pthread_mutex_unlock(&j->lock);
     int rc = hash_arriving(j, b, is, &e);
     if (rc < 0 || (rc == 1 && (fy_agent_take_unit(j, b, is, &e) != 0 ||
-                               settle(j, b->file, b->unit, FY_UNIT_HERE, true, &e) != 0)))
+                               finish_unit(j, b->file, b->unit, FY_UNIT_HERE, true, &e) != 0)))
         failed(j, &e);
     pthread_mutex_lock(&j->lock);
     j->unused[j->n_unused++] = b;
     wake_receiver(j);
 }
 
-/* What arrives goes first: its buffer is what the link waits for. When the link breaks, units that
- * are whole still get to their places. */
+/* What arrives goes first: the connection waits for its buffer. When it breaks, complete units are
+ * still stored. */
 static void *hash_units(void *arg)
 {
     fy_agent_job *j = arg;
-    /* the link comes first: it cannot wait for a processor, this can */
+    /* the connection comes first: it cannot wait for a processor, hashing can */
     sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
     uint8_t *scratch = malloc(FY_AGENT_SCRATCH);
     if (scratch == NULL)

@@ -1,6 +1,5 @@
-/* The work of one push on the phone: which unit is where, and the threads that hash. Part of
- * bundle/agent.h, in three files: agent.c talks, agent_job.c keeps the threads, agent_files.c
- * touches the files. */
+/* The work of one push on the phone: which unit is where, and the threads that hash. In three
+ * files: agent.c talks to the host, agent_job.c has the threads, agent_files.c the files. */
 #ifndef FY_BUNDLE_AGENT_JOB_H
 #define FY_BUNDLE_AGENT_JOB_H
 
@@ -23,7 +22,7 @@ typedef struct {
     int n_threads;       /* that hash; 0: by the CPUs */
 } fy_agent_params;
 
-/* Serves one push, or nothing when the stream ends at once. A failure was told to the host, too. */
+/* Serves one push, or nothing when the stream ends at once. A failure is reported to the host too. */
 int fy_agent_serve(const fy_agent_params *p, fy_err *e);
 
 enum { FY_AGENT_THREADS = 4, FY_AGENT_BUFFERS = 6 };
@@ -38,7 +37,7 @@ typedef enum {
 
 typedef struct {
     size_t first;  /* of its units in fy_agent_job.unit */
-    uint64_t left; /* units that are not yet settled */
+    uint64_t left; /* units that are not finished */
     bool linked;   /* shares its bytes with an older version: never written to */
     bool existed;  /* a broken push left it */
 } fy_agent_file;
@@ -70,9 +69,9 @@ typedef struct {
     int n_threads;
     bool stop;
     fy_err err;    /* the first failure of a thread */
-    bool deaf;     /* the host does not take what a thread says */
-    bool checking; /* the finished version is looked at; nothing is written */
-    bool damaged;  /* and is not what it should be */
+    bool deaf;     /* the host no longer takes messages */
+    bool checking; /* a finished version is checked; nothing is written */
+    bool damaged;  /* and is not as listed */
     bool asked;    /* every unit has been looked for */
     size_t *scan;  /* owned; files to look for, 2 * m.n at most */
     size_t n_scan, at_scan;

@@ -1,3 +1,4 @@
+/* The frames of a push: one writer and one reader for each. */
 #include "bundle/agent_proto.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 
 enum {
     FRAME_BYTES = FY_AGENT_HEAD + FY_AGENT_MAX_PAYLOAD,
-    BUF_BYTES = 4 * FRAME_BYTES, /* so that what is left is rarely moved to the front */
+    BUF_BYTES = 4 * FRAME_BYTES, /* so that the rest is rarely moved to the front */
     PUSH_HEAD = 17
 };
 
@@ -153,7 +154,7 @@ int fy_agent_next(fy_agent_reader *r, fy_agent_frame *f, fy_err *e)
     uint32_t n = fy_le32(at);
     if (n > FY_AGENT_MAX_PAYLOAD) {
         char shown[FY_QUOTE_BYTES];
-        return fy_fail(e, FY_EDEVICE, "%s said '%s', expected frames of at most %u bytes", r->peer,
+        return fy_fail(e, FY_EDEVICE, "%s sent '%s', expected frames of at most %u bytes", r->peer,
                        fy_quote(shown, sizeof shown, (fy_span){(const char *)at, have}),
                        FY_AGENT_MAX_PAYLOAD);
     }

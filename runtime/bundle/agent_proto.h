@@ -1,4 +1,4 @@
-/* What `ferry push` and the agent on the phone say to each other: frames over one byte stream, and
+/* What `ferry push` and the agent on the phone send each other: frames over one byte stream, and
  * the units that files travel in. Version FY_AGENT_PROTOCOL; docs/phone.md ("The agent") shows a
  * whole conversation.
  *
@@ -23,7 +23,7 @@
 #define FY_AGENT_HEAD        5u           /* bytes in front of a payload */
 #define FY_AGENT_MAX_PAYLOAD (256u << 10) /* DATA frames carry up to this much, head included */
 #define FY_AGENT_MAX_PATH    1024u        /* of the place on the phone */
-#define FY_AGENT_BEAT_S      5.0          /* a working agent says something at least this often */
+#define FY_AGENT_BEAT_S      5.0          /* a working agent sends something at least this often */
 
 typedef enum {
     /* of the host */

@@ -1,3 +1,5 @@
+/* The store of versions on the phone: its directories and lock, the index of what is there, the switch
+ * to a new version, and the removal of old ones. */
 #include "bundle/agent_store.h"
 
 #include <dirent.h>
@@ -48,7 +50,7 @@ __attribute__((format(printf, 2, 3))) static int format(char **out, const char *
     return n < 0 ? -1 : 0;
 }
 
-/* Another agent may be on its way out: the one whose cable was pulled a moment ago. */
+/* Another agent may be about to end: the one whose cable was pulled a moment ago. */
 static int lock(fy_store *s, fy_err *e)
 {
     s->lock = open(s->versions, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -82,7 +84,7 @@ int fy_store_open(fy_store *s, const char *path, const uint8_t id[FY_SHA256_BYTE
     struct stat st;
     if (lstat(path, &st) == 0 && !S_ISLNK(st.st_mode))
         return fy_fail(e, FY_EDEVICE,
-                       "%s: is there already, and no link that a push made; remove it, or choose "
+                       "%s: exists, and is not a link that a push made; remove it, or choose "
                        "another place with --to",
                        path);
     if (fy_mkdirs(s->versions, e) != 0)
@@ -146,7 +148,7 @@ static int add_version(fy_store *s, char *dir, fy_manifest *m, fy_err *e)
     return 0;
 }
 
-/* This program as a version of one file: a workspace holds it, too. */
+/* This program as a version of one file: workspaces hold it too. */
 static int add_self(fy_store *s, const char *self, const uint8_t hash[FY_SHA256_BYTES], fy_err *e)
 {
     struct stat st;
@@ -282,7 +284,7 @@ static int add_own(const char *path, const struct stat *st, int kind, struct FTW
     return 0;
 }
 
-/* What removing the directory would free: a file that another version has, too, stays. */
+/* What removing the directory would free: not the files that another version shares. */
 static uint64_t own_bytes(const char *path)
 {
     g_own_bytes = 0;

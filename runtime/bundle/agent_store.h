@@ -1,11 +1,11 @@
-/* Where workspaces lie on the phone, and what of a new one is there already.
+/* Where workspaces are on the phone, and how much of a new one is there already.
  *
  *     BASE/NAME                        a link to the version in use
  *     BASE/.versions/NAME-<sha12>      a whole version; sha12: of its manifest.json
  *     BASE/.versions/NAME-<sha12>.part one that is being pushed, or whose push broke off
  *
- * Every manifest.json below .versions is a list of what might be there, by hash. It is a hint: what
- * is used is hashed again. One store per BASE at a time: .versions is locked while it is open. */
+ * Every manifest.json below .versions lists by hash what might be there. It is only a hint: what is
+ * used is hashed again. One store per BASE at a time: .versions is locked while it is open. */
 #ifndef FY_BUNDLE_AGENT_STORE_H
 #define FY_BUNDLE_AGENT_STORE_H
 
@@ -47,7 +47,7 @@ int fy_store_open(fy_store *s, const char *path, const uint8_t id[FY_SHA256_BYTE
 void fy_store_close(fy_store *s);
 
 /* Absolute, of plain names in printable ASCII, the last one not hidden and short enough; else
- * FY_EARG. Both ends ask. */
+ * FY_EARG. Both ends check it. */
 int fy_store_check_path(const char *path, fy_err *e);
 
 /* Is this version there under its final name, with this manifest? */
@@ -66,7 +66,7 @@ const fy_manifest_entry *fy_store_same_file(const fy_store *s, const fy_manifest
                                             const char **dir);
 
 /* The finished .part gets its final name, and the link of the name is switched. A damaged version
- * that stands there is moved away first. */
+ * under that name is moved away first. */
 int fy_store_commit(fy_store *s, fy_err *e);
 /* The link alone. */
 int fy_store_switch(fy_store *s, fy_err *e);

@@ -60,7 +60,7 @@ typedef struct {
     const char *gguf, *hparams, *config; /* NULL: has none there */
     double min, max;
     bool whole;
-    bool draws; /* says how to draw; the others change greedy choices, too */
+    bool draws; /* changes how to draw; the others change greedy choices too */
 } fy_hint_row;
 
 extern const fy_hint_row fy_hints[FY_HINTS];

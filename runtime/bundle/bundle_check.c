@@ -20,7 +20,7 @@
 /* What is known of one file. */
 typedef struct {
     _Atomic uint64_t bad_block; /* the first one whose hash differs; UINT64_MAX: none */
-    _Atomic bool stopped;       /* could not be read: code and text say why */
+    _Atomic bool stopped;       /* could not be read: code and text give the reason */
     bool whole_differs;
     fy_code code;        /* written by the thread that set stopped, or before the threads */
     char *text;          /* owned */
@@ -61,7 +61,7 @@ int fy_listed_fits(const struct stat *st, const fy_manifest_entry *m, bool stric
     if ((uint64_t)st->st_size != m->bytes)
         return fy_fail(e, FY_EVERIFY, "%llu bytes, the manifest lists %llu",
                        (unsigned long long)st->st_size, (unsigned long long)m->bytes);
-    /* bits that matter to nobody depend on the disk */
+    /* other bits depend on the disk and do no harm */
     if (strict && (((m->mode & 0100) != 0 && (st->st_mode & 0100) == 0) ||
                    (st->st_mode & FY_MODE_REFUSED) != 0))
         return fy_fail(e, FY_EVERIFY, "mode %04o, the manifest lists %04o",

@@ -1,4 +1,4 @@
-/* What a right workspace is. Each rule stands in one place, and everyone who asks uses that:
+/* The rules of a valid workspace. Each is written down once, and everything that checks uses it:
  *
  *   the manifest, its text and paths      manifest_read.h    all
  *   its signature                         seal.h             verify, push, unpack, pack, run --verify
@@ -34,7 +34,7 @@ int fy_listed_fits(const struct stat *st, const fy_manifest_entry *m, bool stric
 /* The same of DIR and the listed path, links not followed. */
 int fy_listed_check(const char *dir, const fy_manifest_entry *m, bool strict, fy_err *e);
 
-/* Told of every listed file that is not as listed, in the manifest's order; `what` does not name
+/* Called for every listed file that is not as listed, in the manifest's order; `what` does not name
  * the file. -1 ends the check. */
 typedef int fy_bundle_bad(void *user, const fy_manifest_entry *m, const fy_err *what, fy_err *e);
 

@@ -1,3 +1,4 @@
+/* Reading manifest.json: its own hash, its schema, safe paths in ascending order. */
 #include "bundle/manifest_read.h"
 
 #include <stdlib.h>

@@ -19,7 +19,7 @@
  * (docs/workspace.md). */
 #define FY_MANIFEST_NAME      "manifest.json"
 #define FY_MANIFEST_SIG       "manifest.sig"     /* optional; FY_MANIFEST_SIG_BYTES raw bytes */
-#define FY_MANIFEST_KEY       "manifest.pub.pem" /* optional; whose it is said to be */
+#define FY_MANIFEST_KEY       "manifest.pub.pem" /* optional; the claimed signer's key */
 #define FY_MANIFEST_SIG_BYTES 64
 #define FY_MANIFEST_KEY_MAX   4096u
 #define FY_MANIFEST_VERSION   1
@@ -60,7 +60,7 @@ void fy_manifest_release(fy_manifest *m);
 const fy_manifest_entry *fy_manifest_find(const fy_manifest *m, const char *path);
 /* Is rel one of the three files that no manifest lists? */
 bool fy_manifest_is_unlisted(const char *rel);
-/* The rule for paths, for those who make one. */
+/* The rule for paths, for code that writes a manifest. */
 bool fy_manifest_path_ok(const char *path);
 
 #endif

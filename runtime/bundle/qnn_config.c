@@ -1,3 +1,4 @@
+/* Reading qnn/config.json: the fields by a table, then what all graphs have to agree on. */
 #include "bundle/qnn_config.h"
 
 #include <stdio.h>
@@ -335,7 +336,7 @@ static int take_document(fy_json *j, fy_qnn_config *c, fy_err *e)
     return rc;
 }
 
-/* --- what the graphs say together ------------------------------------------------------------- */
+/* --- all graphs together ---------------------------------------------------------------------- */
 
 /* What one batch size has covered so far. */
 typedef struct {
@@ -355,7 +356,7 @@ static int check_cover(const fy_qnn_config *c, covered *seen, fy_err *e)
         if (g->start_layer != seen[k].next_layer || g->end_layer <= g->start_layer)
             return fy_fail(e, FY_EFORMAT,
                            "graphs[%zu]: layers %u to %u of batch size %u, expected to begin at %u "
-                           "and to end behind that (each layer once, in order)",
+                           "and to end after that (each layer once, in order)",
                            i, g->start_layer, g->end_layer, g->batch_size, seen[k].next_layer);
         seen[k].next_layer = g->end_layer;
     }
@@ -413,8 +414,8 @@ static int check_names(const fy_qnn_config *c, fy_err *e)
     return 0;
 }
 
-/* The slices of one batch size follow each other from token 0 on; *end: behind the last one, 0 when
- * the slices do not say. */
+/* The slices of one batch size follow each other from token 0 on; *end: after the last one, 0 when
+ * the slices give no tokens. */
 static int check_slices(const fy_qnn_config *c, uint32_t batch, uint32_t *end, fy_err *e)
 {
     size_t n = 0;
@@ -431,7 +432,7 @@ static int check_slices(const fy_qnn_config *c, uint32_t batch, uint32_t *end, f
             return fy_fail(
                 e, FY_EFORMAT,
                 "embeddings[%zu]: tokens %u to %u of batch size %u, expected to begin at "
-                "%u and to end behind that",
+                "%u and to end after that",
                 i, g->first_token, g->end_token, batch, *end);
         *end = g->end_token;
     }

@@ -2,13 +2,13 @@
  * schema (its QNNConfig; facts from its sources at 0ec6d64) and ours. The files are context
  * binaries, or the GGUF chunks that they are compiled from (arch/chunk_info.h).
  *
- * Read: every key that PowerServe reads is required, of its type and range; keys that nobody reads
- * are ignored. A path that went through fy_qnn_config_parse is
- * safe to join to the directory (the manifest's rule). Accepted is only what PowerServe's runtime
- * can load: every batch size covers the layers once and in order, all graphs agree on cache,
+ * Read: every key that PowerServe reads is required, with its type and range; other keys are
+ * ignored. A path that went through fy_qnn_config_parse is safe to join to the directory (the
+ * manifest's rule). Only what PowerServe's runtime can load is
+ * accepted: every batch size covers the layers once and in order, all graphs agree on cache,
  * context and preset, the embeddings cover the largest batch, every graph of a binary has its own
  * name. Ours on top: an lm_head may be cut into slices of the vocabulary (first_token, end_token),
- * and "ferry" says what the cut was made for. */
+ * and "ferry" records what the cut was made for. */
 #ifndef FY_BUNDLE_QNN_CONFIG_H
 #define FY_BUNDLE_QNN_CONFIG_H
 
@@ -50,9 +50,7 @@ typedef struct {
     uint32_t version;         /* 0: there is none */
     char model[65];           /* which model was cut: fy_chunk_info.model */
     char soc[64], recipe[64]; /* "": the cut was made for none */
-    uint32_t kv_bits;
-    /* that the plan had for keys and values; 0: there was none */ /* "": cut for none in
-                                                                      particular */
+    uint32_t kv_bits;         /* that the plan had for keys and values; 0: no plan */
 } fy_qnn_own;
 
 typedef struct {
@@ -68,7 +66,7 @@ typedef struct {
     /* what all graphs agree on */
     uint32_t n_layers, cache_size, context_size, kv_size;
     uint32_t max_batch;
-    uint32_t n_tokens;          /* that the slices of the lm_head cover; 0: they do not say */
+    uint32_t n_tokens;          /* that the slices of the lm_head cover; 0: not given */
     const char *kv_path_format; /* view of graph[0] */
 } fy_qnn_config;
 

@@ -1,5 +1,5 @@
-/* The seal of a workspace: an Ed25519 public key as text, a signature by it, and the two files beside
- * manifest.json that hold them. The curve is a library's on every build: OpenSSL on the host,
+/* The seal of a workspace: an Ed25519 public key as text, a signature by it, and the two files next
+ * to manifest.json that hold them. The curve is a library's on every build: OpenSSL on the host,
  * libsodium in the device build, which carries no OpenSSL. */
 #include "bundle/seal.h"
 
@@ -186,7 +186,7 @@ static int read_small(const char *dir, const char *name, size_t max, fy_str *out
     int rc = 0;
     *there = access(path, F_OK) == 0 || errno != ENOENT;
     if (*there && (rc = fy_map_open(&map, path, e)) == 0) {
-        /* one byte more than fits says that there is more */
+        /* one byte more than allowed shows that there is more */
         fy_str_add(out, map.data, map.size < max + 1 ? map.size : max + 1);
         rc = out->oom ? fy_nomem(e) : 0;
         fy_map_close(&map);

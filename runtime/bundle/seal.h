@@ -49,7 +49,7 @@ typedef struct {
     fy_str sig_text, key_text;
 } fy_seal;
 
-/* Of a directory. A signature or key of more bytes than it can have is cut behind one too many. */
+/* Of a directory. Of a signature or key that is too long one byte too many is kept. */
 int fy_seal_open(const char *dir, fy_seal *out, fy_err *e);
 void fy_seal_close(fy_seal *s);
 
@@ -58,7 +58,7 @@ void fy_seal_close(fy_seal *s);
  * when has_key. */
 int fy_seal_check(const fy_seal *s, uint8_t key[FY_PUBLIC_KEY_BYTES], fy_err *e);
 
-/* What can be said before any signature is computed; the rest of fy_seal_check. */
+/* The checks of fy_seal_check that need no signature. */
 int fy_seal_check_form(const fy_seal *s, uint8_t key[FY_PUBLIC_KEY_BYTES], fy_err *e);
 int fy_seal_does_not_fit(fy_err *e);
 

@@ -33,7 +33,7 @@ check "gives the same" diff -r "$TMP/both" "$TMP/both2"
 check "selftest is content" "$ferry" selftest --quick -d "$TMP/npu"
 check_status "another model is refused" 2 "chunk_0.gguf: 'blk.0.attn_q.weight' is q4_0, but q8_0" \
     "$ferry" create tests/data/tales --outtype q8_0 --chunks "$TMP/cut" -o "$TMP/none"
-check_status "a piece is no model" 2 'chunk_0.gguf: is a piece of a model that was cut, layers 0-1' \
+check_status "a chunk is not a model" 2 'chunk_0.gguf: is a chunk of a model that was cut, layers 0-1' \
     "$ferry" create "$TMP/cut/qnn/chunk_0.gguf" -o "$TMP/none"
 check_status "nor is the embedding alone" 2 'is the embedding of a model that was cut' \
     "$ferry" create "$TMP/cut/ggml/weights.gguf" -o "$TMP/none"

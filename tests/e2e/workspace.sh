@@ -241,7 +241,7 @@ check "another runtime is packaged" "$ferry" create "$TMP/tales.gguf" --exe-path
 check_equal "its command line is recorded" 'bin/other-run run -d . --temp 0' "$(jq -r .exec "$TMP/other/workspace.json")"
 check_equal "beside ferry" 'ferry lib other-run' "$(cd "$TMP/other/bin" && echo *)"
 check "and verified" "$ferry" verify "$TMP/other" -q
-check_status "a command line starts what is there" 2 "'llama-cli', which is no file of it" \
+check_status "a command line starts what is there" 2 "'llama-cli', which it does not have" \
     "$ferry" create "$TMP/tales.gguf" --exe-path "$TMP/runtime" --exec 'llama-cli -m' -o "$TMP/none"
 
 # --- selftest, in full ---------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fy_str words = {0};
     fy_elf_check(data, size, "aarch64-linux", NULL);
     if (fy_elf_inspect(data, size, &info, &e) == 0)
-        fy_elf_words(&info, &words);
+        fy_elf_text(&info, &words);
     fy_str_release(&words);
     return 0;
 }

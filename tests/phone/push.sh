@@ -181,7 +181,7 @@ check "the signer's own key counts" push "$TMP/signed" --key "$TMP/me.pub.pem"
 check "and the signature is on the phone" cmp "$TMP/signed/manifest.sig" "$(on_host signed/manifest.sig)"
 check_status "a place that is no name is refused" 2 'expected an absolute path' "$FERRY" push "$TMP/tales" --to '/data/local/tmp/a b'
 mkdir -p "$(on_host mine)"
-check_status "what is in the way is left alone" 5 'no link that a push made' "$FERRY" push "$TMP/tales" --to $there/mine
+check_status "what is in the way is left alone" 5 'not a link that a push made' "$FERRY" push "$TMP/tales" --to $there/mine
 phone_set unauthorized=1
 adb disconnect >/dev/null
 adb connect "$ANDROID_SERIAL" >/dev/null 2>&1

@@ -1,5 +1,5 @@
 /* The files of workspace/data, compiled in (scripts/embed.sh writes the array while building), and
- * those that the user has beside them: NAME.json in ferry/KIND.d of the configuration directory. */
+ * those of the user: NAME.json in ferry/KIND.d of the configuration directory. */
 #ifndef FY_WORKSPACE_DATA_FILES_H
 #define FY_WORKSPACE_DATA_FILES_H
 
@@ -22,7 +22,7 @@ const fy_data_file *fy_data_find(const char *name); /* NULL: there is none */
 /* Calls `each` with the text of a file; path is what messages name. */
 typedef int fy_data_each(void *user, const void *p, size_t n, const char *path, fy_err *e);
 int fy_data_read(const char *path, fy_data_each *each, void *user, fy_err *e);
-/* Every NAME.json of that directory of the user's in the order of the names; none is no failure. */
+/* Every NAME.json of that directory of the user's, by name; none is not an error. */
 int fy_data_read_own(const char *dir, fy_data_each *each, void *user, fy_err *e);
 
 /* --- members of their objects ------------------------------------------------------------------ */

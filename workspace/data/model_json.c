@@ -1,3 +1,4 @@
+/* model.json by one table of its fields: made from the weights, written, read and compared. */
 #include "workspace/data/model_json.h"
 
 #include <jansson.h>
@@ -18,7 +19,7 @@ typedef enum { TOP, LLM, ROPE, N_SECTIONS } section;
 static const char *const section_key[N_SECTIONS] = {[LLM] = "llm_config", [ROPE] = "rope_config"};
 
 typedef enum { INT, REAL, TEXT } kind;
-typedef enum { SAME, FREE, AT_MOST } rule; /* of a value against what the weights say */
+typedef enum { SAME, FREE, AT_MOST } rule; /* of a value against that of the weights */
 
 /* The schema in the order of the file; LLM is an object in TOP, ROPE one in LLM. */
 #define ROW(section, kind, rule, name)                             \

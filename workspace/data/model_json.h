@@ -37,7 +37,7 @@ int fy_model_json_text(const fy_model_json *m, fy_str *out, fy_err *e);
 /* Every key required, unknown ones ignored. */
 int fy_model_json_parse(const void *p, size_t n, fy_model_json *out, fy_err *e);
 
-/* FY_EVERIFY naming the first key that contradicts what the weights say (the id is free). */
+/* FY_EVERIFY naming the first key that contradicts the weights (the id is free). */
 int fy_model_json_compare(const fy_model_json *found, const fy_model_json *expected, fy_err *e);
 
 /* Appends why PowerServe's runtime could not compute this model ("a; b"); nothing when it can. */

@@ -240,15 +240,15 @@ static int check_config(job *j, fy_err *e)
 /* One piece: its size, and whether it is there. */
 static int look(job *j, size_t i, uint64_t *missing, fy_err *e)
 {
-    fy_piece p;
+    fy_input p;
     char rel[FY_CHUNK_FILE_BYTES];
-    if (fy_piece_init(&p, &j->source, &j->parts[i], e) != 0)
+    if (fy_input_init(&p, &j->source, &j->parts[i], e) != 0)
         return -1;
     char *path = path_of(j, i, e);
     const uint64_t bytes = fy_gguf_writer_file_bytes(p.w);
     int rc = path != NULL ? 0 : -1;
     if (rc == 0 && fy_file_exists(path)) {
-        rc = fy_piece_is_at(&p, path, e);
+        rc = fy_input_is_at(&p, path, e);
         if (rc > 0)
             rc = refuse(j, fy_part_file(&j->parts[i], rel), "is of another cut or model", e);
         j->there[i] = rc == 0;
@@ -259,7 +259,7 @@ static int look(job *j, size_t i, uint64_t *missing, fy_err *e)
     }
     j->stats.bytes += bytes;
     free(path);
-    fy_piece_release(&p);
+    fy_input_release(&p);
     return rc;
 }
 
@@ -291,16 +291,16 @@ static int compare_there(const job *j, fy_progress *progress, fy_err *e)
     char rel[FY_CHUNK_FILE_BYTES];
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < j->n_parts; i++) {
-        fy_piece p;
+        fy_input p;
         if (!j->there[i])
             continue;
         char *path = path_of(j, i, e);
-        rc = path != NULL && fy_piece_init(&p, &j->source, &j->parts[i], e) == 0 ? 0 : -1;
+        rc = path != NULL && fy_input_init(&p, &j->source, &j->parts[i], e) == 0 ? 0 : -1;
         if (rc == 0) {
-            rc = fy_piece_compare(&p, path, progress, e);
+            rc = fy_input_compare(&p, path, progress, e);
             if (rc > 0)
                 rc = refuse(j, fy_part_file(&j->parts[i], rel), "has other weights", e);
-            fy_piece_release(&p);
+            fy_input_release(&p);
         }
         free(path);
     }
@@ -325,21 +325,21 @@ static int interrupted(const job *j, fy_err *e)
 static int write_part(job *j, size_t i, fy_span identity, fy_pool *pool, fy_progress *progress,
                       fy_err *e)
 {
-    fy_piece p;
+    fy_input p;
     char rel[FY_CHUNK_FILE_BYTES], text[FY_CHUNK_TEXT_BYTES];
     char *path = path_of(j, i, e);
-    if (path == NULL || fy_piece_init(&p, &j->source, &j->parts[i], e) != 0) {
+    if (path == NULL || fy_input_init(&p, &j->source, &j->parts[i], e) != 0) {
         free(path);
         return -1;
     }
     const uint64_t bytes = fy_gguf_writer_file_bytes(p.w);
-    int rc = fy_gguf_write_resumed(p.w, path, identity, fy_piece_fill, &p, pool, progress, e);
+    int rc = fy_gguf_write_resumed(p.w, path, identity, fy_input_fill, &p, pool, progress, e);
     if (rc == 0) {
         j->there[i] = true;
         fy_log(FY_LOG_DEBUG, "%s: %s, %.1f MB", fy_part_file(&p.part, rel),
                fy_chunk_text(&p.part, j->source.hp, text), (double)bytes * 1e-6);
     }
-    fy_piece_release(&p);
+    fy_input_release(&p);
     free(path);
     return rc;
 }

@@ -55,23 +55,23 @@ typedef struct {
     const fy_gguf_tensor *from;
     uint64_t at;    /* of the first byte, in the data of `from` */
     uint32_t place; /* number of `from` in the model */
-} fy_piece_tensor;
+} fy_input_tensor;
 
 typedef struct {
     const fy_chunk_source *source;
     fy_chunk_info part;
     fy_gguf_writer *w;        /* owned */
-    fy_piece_tensor *tensors; /* owned, as many as the writer has */
+    fy_input_tensor *tensors; /* owned, as many as the writer has */
     size_t n_tensors;
-} fy_piece;
+} fy_input;
 
-int fy_piece_init(fy_piece *p, const fy_chunk_source *s, const fy_chunk_info *part, fy_err *e);
-void fy_piece_release(fy_piece *p);
-fy_gguf_fill fy_piece_fill; /* user: the fy_piece */
+int fy_input_init(fy_input *p, const fy_chunk_source *s, const fy_chunk_info *part, fy_err *e);
+void fy_input_release(fy_input *p);
+fy_gguf_fill fy_input_fill; /* user: the fy_input */
 /* Is the file at path this piece? 0: yes; 1: no; -1. The header and the size alone, or all its
  * bytes as well, which progress counts. */
-int fy_piece_is_at(const fy_piece *p, const char *path, fy_err *e);
-int fy_piece_compare(const fy_piece *p, const char *path, fy_progress *progress, fy_err *e);
+int fy_input_is_at(const fy_input *p, const char *path, fy_err *e);
+int fy_input_compare(const fy_input *p, const char *path, fy_progress *progress, fy_err *e);
 
 /* Does a row of the output matrix belong to each token (its bias: an element)? */
 bool fy_row_is_sliced(const fy_tensor_row *row);

@@ -25,7 +25,7 @@ static bool is_shape_key(const fy_chunk_source *s, fy_span key)
 }
 
 /* Where a model has no such key, its tokens are counted, which only the embedding has. */
-static int add_vocab_size(fy_piece *p, fy_err *e)
+static int add_vocab_size(fy_input *p, fy_err *e)
 {
     char key[128];
     snprintf(key, sizeof key, "%s.vocab_size", p->source->family->gguf_arch);
@@ -34,7 +34,7 @@ static int add_vocab_size(fy_piece *p, fy_err *e)
                : fy_gguf_add_u32(p->w, key, p->source->hp->n_vocab, e);
 }
 
-static int add_keys(fy_piece *p, fy_err *e)
+static int add_keys(fy_input *p, fy_err *e)
 {
     const fy_chunk_source *s = p->source;
     const bool all = p->part.kind == FY_CHUNK_EMBEDDING;
@@ -47,7 +47,7 @@ static int add_keys(fy_piece *p, fy_err *e)
     return !all && add_vocab_size(p, e) != 0 ? -1 : fy_chunk_info_to_gguf(p->w, s->hp, &p->part, e);
 }
 
-static int add_places(fy_piece *p, fy_err *e)
+static int add_places(fy_input *p, fy_err *e)
 {
     uint32_t *places = malloc((p->n_tensors + 1) * sizeof *places);
     if (places == NULL)
@@ -67,7 +67,7 @@ bool fy_row_is_sliced(const fy_tensor_row *row)
 }
 
 /* The row as which the piece holds the tensor; NULL: it does not. */
-static const fy_tensor_row *row_in(const fy_piece *p, const fy_gguf_tensor *t)
+static const fy_tensor_row *row_in(const fy_input *p, const fy_gguf_tensor *t)
 {
     const fy_chunk_source *s = p->source;
     uint32_t layer;
@@ -81,13 +81,13 @@ static const fy_tensor_row *row_in(const fy_piece *p, const fy_gguf_tensor *t)
     return row != NULL && fy_chunk_holds(&p->part, row, layer) ? row : NULL;
 }
 
-static int add_tensor(fy_piece *p, const fy_tensor_row *row, uint32_t place, fy_err *e)
+static int add_tensor(fy_input *p, const fy_tensor_row *row, uint32_t place, fy_err *e)
 {
     const fy_gguf_tensor *t = fy_gguf_tensor_at(p->source->gguf, place);
     char name[FY_GGUF_MAX_NAME + 1];
     uint64_t ne[FY_GGUF_MAX_DIMS];
-    fy_piece_tensor *to = &p->tensors[p->n_tensors];
-    *to = (fy_piece_tensor){.from = t, .place = place};
+    fy_input_tensor *to = &p->tensors[p->n_tensors];
+    *to = (fy_input_tensor){.from = t, .place = place};
     if (t == p->source->tied && p->part.kind == FY_CHUNK_HEAD)
         snprintf(name, sizeof name, "%s", row->gguf);
     else
@@ -103,7 +103,7 @@ static int add_tensor(fy_piece *p, const fy_tensor_row *row, uint32_t place, fy_
     return fy_gguf_add_tensor(p->w, name, t->type, t->n_dims, ne, e) < 0 ? -1 : 0;
 }
 
-static int add_all(fy_piece *p, fy_err *e)
+static int add_all(fy_input *p, fy_err *e)
 {
     const size_t n = fy_gguf_n_tensors(p->source->gguf);
     p->tensors = calloc(n + 1, sizeof *p->tensors);
@@ -119,29 +119,29 @@ static int add_all(fy_piece *p, fy_err *e)
     return add_places(p, e);
 }
 
-int fy_piece_init(fy_piece *p, const fy_chunk_source *s, const fy_chunk_info *part, fy_err *e)
+int fy_input_init(fy_input *p, const fy_chunk_source *s, const fy_chunk_info *part, fy_err *e)
 {
-    *p = (fy_piece){.source = s, .part = *part, .w = fy_gguf_writer_new(e)};
+    *p = (fy_input){.source = s, .part = *part, .w = fy_gguf_writer_new(e)};
     if (p->w != NULL && add_all(p, e) == 0)
         return 0;
-    fy_piece_release(p);
+    fy_input_release(p);
     return -1;
 }
 
-void fy_piece_release(fy_piece *p)
+void fy_input_release(fy_input *p)
 {
     fy_gguf_writer_free(p->w);
     free(p->tensors);
-    *p = (fy_piece){0};
+    *p = (fy_input){0};
 }
 
-int fy_piece_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
+int fy_input_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
                   fy_err *e)
 {
     (void)thread;
     (void)e;
-    const fy_piece *p = user;
-    const fy_piece_tensor *t = &p->tensors[i];
+    const fy_input *p = user;
+    const fy_input_tensor *t = &p->tensors[i];
     const fy_gguf_tensor *to = fy_gguf_writer_tensor(p->w, i);
     const uint64_t row_bytes = fy_type_row_bytes(to->type, to->ne[0]), at = t->at + row * row_bytes,
                    n = n_rows * row_bytes;
@@ -152,7 +152,7 @@ int fy_piece_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *ou
 
 /* --- one that is there already ---------------------------------------------------------------- */
 
-int fy_piece_is_at(const fy_piece *p, const char *path, fy_err *e)
+int fy_input_is_at(const fy_input *p, const char *path, fy_err *e)
 {
     fy_map map;
     fy_str head = {0};
@@ -167,10 +167,10 @@ int fy_piece_is_at(const fy_piece *p, const char *path, fy_err *e)
     return same ? 0 : 1;
 }
 
-static int compare_tensor(const fy_piece *p, const fy_gguf *there, size_t i, fy_progress *progress,
+static int compare_tensor(const fy_input *p, const fy_gguf *there, size_t i, fy_progress *progress,
                           fy_err *e)
 {
-    const fy_piece_tensor *t = &p->tensors[i];
+    const fy_input_tensor *t = &p->tensors[i];
     const fy_gguf_tensor *other = fy_gguf_tensor_at(there, i);
     for (uint64_t at = 0; at < other->bytes; at += STEP_BYTES) {
         const uint64_t n = other->bytes - at < STEP_BYTES ? other->bytes - at : STEP_BYTES;
@@ -185,7 +185,7 @@ static int compare_tensor(const fy_piece *p, const fy_gguf *there, size_t i, fy_
     return 0;
 }
 
-int fy_piece_compare(const fy_piece *p, const char *path, fy_progress *progress, fy_err *e)
+int fy_input_compare(const fy_input *p, const char *path, fy_progress *progress, fy_err *e)
 {
     fy_gguf *there = fy_gguf_open(path, e);
     int rc = there != NULL ? 0 : -1;

@@ -85,7 +85,7 @@ static int failed(const fy_archive_in *in, fy_err *e)
                    fy_quote(shown, sizeof shown, fy_span_of(why != NULL ? why : "unknown reason")));
 }
 
-/* Nothing could be read from it; what it is instead is named, as far as its first bytes tell. */
+/* Nothing could be read from it: name what it is instead, if its first bytes tell. */
 static int not_an_archive(const fy_archive_in *in, fy_err *e)
 {
     char shown[96];
@@ -150,7 +150,7 @@ int fy_archive_in_open(fy_archive_in *in, fy_err *e)
     return -1;
 }
 
-/* A few kilobytes must not keep us busy with terabytes, whoever reads over them. */
+/* A few kilobytes must not keep us busy with terabytes, even if we only skip them. */
 static int check_ratio(const fy_archive_in *in, fy_err *e)
 {
     la_int64_t unfolded = archive_filter_bytes(in->a, 0);
@@ -184,7 +184,7 @@ int fy_archive_in_next(fy_archive_in *in, struct archive_entry **en, fy_err *e)
     return 1;
 }
 
-int fy_archive_in_piece(fy_archive_in *in, const void **p, size_t *n, fy_err *e)
+int fy_archive_in_read(fy_archive_in *in, const void **p, size_t *n, fy_err *e)
 {
     la_int64_t offset;
     if (fy_check_interrupt(e) != 0)
@@ -207,7 +207,7 @@ int fy_archive_in_skip(fy_archive_in *in, fy_err *e)
     const void *p;
     size_t n;
     int rc;
-    while ((rc = fy_archive_in_piece(in, &p, &n, e)) == 1) {
+    while ((rc = fy_archive_in_read(in, &p, &n, e)) == 1) {
     }
     return rc;
 }

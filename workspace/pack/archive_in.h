@@ -1,6 +1,6 @@
-/* Reading a tar archive from a file, a stream or memory, so that every failure can say where: how
- * much was read, and in which entry. zstd and gzip are taken off on the way. libarchive's reader
- * sees only bytes; nothing of an entry reaches the disk here. */
+/* Reading a tar archive from a file, a stream or memory. zstd and gzip are decompressed on the way.
+ * Every error can say how much was read, and in which entry. libarchive's reader sees only bytes;
+ * nothing of an entry reaches the disk here. */
 #ifndef FY_WORKSPACE_ARCHIVE_IN_H
 #define FY_WORKSPACE_ARCHIVE_IN_H
 
@@ -27,13 +27,13 @@ typedef struct {
     uint64_t read_bytes;        /* of the source */
     uint8_t head[512];          /* the first of them */
     bool ended;                 /* the source has no more */
-    char entry[FY_QUOTE_BYTES]; /* that was begun last; "" before the first */
+    char entry[FY_QUOTE_BYTES]; /* the last one that began; "" before the first */
     uint64_t entry_read;        /* bytes of it */
-    int64_t entry_size;         /* as its header says; -1: it does not */
+    int64_t entry_size;         /* from its header; -1: not given */
 } fy_archive_in;
 
-/* From the beginning; an open one is closed first. A source that was read before must be one that
- * can be read again (memory, a regular file). */
+/* Starts at the beginning; closes `in` first if it is open. A source that was read before must be
+ * one that can be read again (memory, a regular file). */
 int fy_archive_in_open(fy_archive_in *in, fy_err *e);
 void fy_archive_in_close(fy_archive_in *in);
 
@@ -42,7 +42,7 @@ void fy_archive_in_close(fy_archive_in *in);
  * read or skipped before the next: the library would skip it without asking us. */
 int fy_archive_in_next(fy_archive_in *in, struct archive_entry **en, fy_err *e);
 /* 1: the entry's next bytes at *p; 0: the entry has ended; -1. A hole is refused. */
-int fy_archive_in_piece(fy_archive_in *in, const void **p, size_t *n, fy_err *e);
+int fy_archive_in_read(fy_archive_in *in, const void **p, size_t *n, fy_err *e);
 /* Reads over the rest of the entry. */
 int fy_archive_in_skip(fy_archive_in *in, fy_err *e);
 /* Reads what still comes, so that a program writing into the pipe does not fail; at most a megabyte. */

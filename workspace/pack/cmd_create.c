@@ -1,3 +1,4 @@
+/* The verb `create`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static const fy_opt opts[] = {
      .name = "fit",
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, fit),
-     .help = "Convert with the scales that lose least, as 'ferry convert --fit' does."},
+     .help = "Convert with the scales that lose least, as 'ferry convert --fit'."},
     {.group = "Models",
      .name = "model-id",
      .kind = FY_OPT_STR,
@@ -111,7 +112,7 @@ static const fy_opt opts[] = {
      .arg = "DIR",
      .offset = offsetof(options, chunks),
      .line_only = true,
-     .help = "The chunks that 'ferry chunk -o DIR' cut from the main model, beside its complete "
+     .help = "The chunks that 'ferry chunk -o DIR' cut from the main model, next to its complete "
              "weights. Without a main model DIR is it: the workspace has the chunks alone."},
     {.group = "NPU",
      .name = "soc",
@@ -119,7 +120,7 @@ static const fy_opt opts[] = {
      .arg = "NAME",
      .offset = offsetof(options, soc),
      .set = "htp",
-     .help = "Take the vendor's libraries for this chip along (SM8650, 8750, \"8 Gen 3\", ...)."},
+     .help = "Add the vendor's libraries for this chip (SM8650, 8750, \"8 Gen 3\", ...)."},
     {.group = "NPU",
      .name = "htp",
      .kind = FY_OPT_STR,
@@ -133,7 +134,7 @@ static const fy_opt opts[] = {
      .arg = "DIR",
      .offset = offsetof(options, qnn_libs),
      .help = "Where those libraries are: the vendor's SDK, or a directory that holds them. Without "
-             "it QNN_SDK_ROOT, then beside the context binaries."},
+             "it QNN_SDK_ROOT, then next to the context binaries."},
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
@@ -233,7 +234,7 @@ static int choose_htp(const options *o, int *arch, fy_err *e)
 {
     *arch = 0;
     if (o->soc != NULL && o->htp != NULL)
-        return fy_fail(e, FY_EARG, "--soc and --htp say the same: give one of them");
+        return fy_fail(e, FY_EARG, "--soc and --htp mean the same: give one of them");
     if (o->htp != NULL)
         return fy_htp_parse(o->htp, arch, e);
     return o->soc != NULL ? htp_of_soc(o->soc, arch, e) : 0;
@@ -246,7 +247,7 @@ static void report(const options *o, const fy_create_params *p)
            p->exec != NULL ? "a runtime" : FY_BUNDLE_EXE, FY_TARGET_ARM64);
     if ((p->qnn_path != NULL || p->chunks != NULL) && p->htp == 0)
         fy_log(FY_LOG_INFO,
-               "%s: without qnn_libs/; --soc or --htp takes the vendor's libraries along", o->out);
+               "%s: without qnn_libs/; --soc or --htp adds the vendor's libraries", o->out);
 }
 
 static int run(void *opaque, int n_args, char **args, fy_err *e)
@@ -276,7 +277,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
         return fy_fail(e, FY_EARG, "which workspace? Name it with -o DIR");
     if (o->chunks != NULL && o->qnn_path != NULL)
         return fy_fail(e, FY_EARG,
-                       "--chunks and --qnn-path are two forms of one model: give one of them");
+                       "--chunks and --qnn-path both give the main model for the NPU: give one of them");
     if (n_args == 0 && o->main_model == NULL && o->chunks == NULL)
         return fy_fail(e, FY_EARG, "which model? Name a GGUF file or a checkpoint");
     if (choose_htp(o, &p.htp, e) != 0)
@@ -311,11 +312,11 @@ const fy_verb fy_verb_create = {
         "The first model is the main "
         "one. A manifest with the size and SHA-256 of every file is written last.\n\n"
         "PowerServe's runtime computes llama and qwen2 without rope scaling, with weights in f32, "
-        "f16 (but for the embedding), q8_0 and q4_0. Of any other model a warning says why it "
-        "could not; ferry runs it.\n\n"
-        "The weights take no second space where the file system can share them: as a clone, else "
-        "as a hard link. A hard link is the same file under two names, so who changes the GGUF "
-        "in place changes the workspace too ('ferry verify' then says so); --copy avoids "
+        "f16 (but for the embedding), q8_0 and q4_0. For any other model a warning gives the "
+        "reason; ferry runs it.\n\n"
+        "The weights take no extra space where the file system can share them: as a clone, or as "
+        "a hard link. A hard link is the same file under two names, so changing the GGUF in "
+        "place changes the workspace too, which 'ferry verify' then reports; --copy avoids "
         "that.\n\n"
         "Sampler defaults are those the model recommends (general.sampling.*), else greedy.\n\n"
         "For each model a parity.json is computed: ids of texts, rendered conversations and greedy "
@@ -327,7 +328,7 @@ const fy_verb fy_verb_create = {
         "ferry create checkpoint --outtype q8_0 -o phone8\n"
         "# two models, and a device program from somewhere else\n"
         "ferry create model.gguf model-f16.gguf -o both --exe-path device/ferry\n"
-        "# what 'ferry chunk model.gguf -o cut' made: alone, and beside the complete model\n"
+        "# what 'ferry chunk model.gguf -o cut' made: alone, and with the complete model\n"
         "ferry create cut -o npu\n"
         "ferry create model.gguf --chunks cut -o whole\n",
     .environment = "QNN_SDK_ROOT The NPU vendor's SDK, for --soc and --htp.\n"

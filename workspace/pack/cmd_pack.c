@@ -44,7 +44,7 @@ static const fy_opt pack_opts[] = {
     FY_ROW_VERBOSE,
 };
 
-/* https://reproducible-builds.org/specs/source-date-epoch: a decimal number of seconds. */
+/* A decimal number of seconds (https://reproducible-builds.org/specs/source-date-epoch). */
 static int source_date_epoch(int64_t *out, fy_err *e)
 {
     const char *s = getenv("SOURCE_DATE_EPOCH");
@@ -154,7 +154,7 @@ static int report(const char *made, const char *key_path, uint64_t bytes, fy_err
     if (fy_signature_read(made, key_path, &s, e) != 0)
         return -1;
     fy_str_put_quoted(&shown, fy_span_of(made), SIZE_MAX);
-    fy_signature_words(&s, fy_str_z(&shown), &words);
+    fy_signature_text(&s, fy_str_z(&shown), &words);
     fy_log(FY_LOG_INFO, "%s: %.1f MB, every file as its manifest lists it; %s", fy_str_z(&shown),
            (double)bytes * 1e-6, fy_str_z(&words));
     fy_str_release(&words);
@@ -192,9 +192,8 @@ const fy_verb fy_verb_unpack = {
         "Reads .tar.zst, .tar.gz and .tar; '-' is standard input. Each file must be listed in the "
         "archive's manifest and have the listed size and SHA-256. Absolute paths, '..', links, "
         "devices, repeated, unlisted and missing files are refused, and so is a signature that is "
-        "wrong, or not by a trusted key where one is required; whatever is refused leaves nothing "
-        "behind. Of an archive that was cut off it is "
-        "said after how many bytes, and in which file.\n\n"
+        "wrong, or not by a trusted key where one is required. A refused archive leaves no files. "
+        "For an archive that was cut off, the message gives the number of bytes and the file.\n\n"
         "An archive of 'ferry pack' begins with its manifest and is read once; another one is read "
         "twice, and cannot come from standard input.",
     .examples = "ferry unpack phone.tar.zst\n"

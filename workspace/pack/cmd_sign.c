@@ -40,7 +40,7 @@ static int keygen(void *opaque, int n_args, char **args, fy_err *e)
     char fingerprint[FY_FINGERPRINT_BYTES];
     if (fy_keygen(o->name, fingerprint, e) != 0)
         return -1;
-    fy_log(FY_LOG_INFO, "%s.pem: the private key, for 'ferry sign'; keep it to yourself", o->name);
+    fy_log(FY_LOG_INFO, "%s.pem: the private key, for 'ferry sign'; keep it secret", o->name);
     fy_log(FY_LOG_INFO, "%s.pub.pem: the public key, %s", o->name, fingerprint);
     return 0;
 }
@@ -55,8 +55,8 @@ const fy_verb fy_verb_keygen = {
     .description =
         "Makes an Ed25519 key pair through OpenSSL and writes it as PEM: the private key, which "
         "only the user may read and which has no passphrase ('openssl pkey -aes256' adds one), and "
-        "the public key. The fingerprint is the SHA-256 of the public key; tell it to those who "
-        "are to trust the key. They put NAME.pub.pem into ferry/trusted below $XDG_CONFIG_HOME, or "
+        "the public key. The fingerprint is the SHA-256 of the public key; give it to those who "
+        "should trust the key. They put NAME.pub.pem into ferry/trusted below $XDG_CONFIG_HOME, or "
         "below ~/.config.",
     .examples = "ferry keygen -o build-server\n",
     .task = FY_TASK_PACKAGE,
@@ -120,7 +120,7 @@ static int sign(void *opaque, int n_args, char **args, fy_err *e)
     char fingerprint[FY_FINGERPRINT_BYTES];
     if (o->key == NULL)
         return fy_fail(e, FY_EARG,
-                       "by which key? Name it with --key KEY.pem ('ferry keygen' makes one)");
+                       "no key given; name one with --key KEY.pem ('ferry keygen' makes one)");
     if (fy_sign(args[0], o->key, ask, NULL, fingerprint, e) != 0)
         return -1;
     fy_log(FY_LOG_INFO, "%s: signed by %s", args[0], fingerprint);
@@ -142,7 +142,7 @@ const fy_verb fy_verb_sign = {
         "older "
         "signature is replaced. 'openssl pkeyutl -sign -rawin' makes the same signature, and "
         "'openssl pkeyutl -verify -rawin' checks it.\n\n"
-        "verify, push and unpack say whose signature a workspace has.",
+        "verify, push and unpack report whose signature a workspace has.",
     .examples = "ferry keygen -o me\n"
                 "ferry sign workspace --key me.pem\n"
                 "ferry verify workspace --key me.pub.pem\n",

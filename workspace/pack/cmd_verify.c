@@ -1,3 +1,4 @@
+/* The verb `verify`: the findings as text or JSON. */
 #include <jansson.h>
 #include <stdlib.h>
 
@@ -29,8 +30,7 @@ static const fy_opt opts[] = {
     FY_ROW_VERBOSE,
 };
 
-/* Names come from the disk: what is not UTF-8 or could move the cursor is shown escaped, in JSON
- * too. */
+/* Names come from the disk: what is not UTF-8 or acts on a terminal is escaped, in JSON too. */
 static void quoted(fy_str *s, const char *text)
 {
     fy_str_clear(s);
@@ -115,7 +115,7 @@ static int print_text(const char *dir, const fy_verify_report *r, fy_err *e)
         put_lines(r->note, r->n_notes, &line);
         fy_str_printf(&line, "%s: %llu files, %.1f MB, all as listed; ", dir,
                       (unsigned long long)r->n_files, (double)r->bytes * 1e-6);
-        fy_signature_words(&r->signature, dir, &line);
+        fy_signature_text(&r->signature, dir, &line);
         fy_str_putc(&line, '\n');
     }
     int rc = line.oom ? fy_nomem(e) : fy_stdout(line.ptr, line.len, e);
@@ -161,7 +161,7 @@ const fy_verb fy_verb_verify = {
         "vocab.gguf, the names in workspace.json, and for the NPU qnn/config.json against "
         "model.json and the files it names. The findings go to standard output; the exit status "
         "is 4 when there are any.\n\n"
-        "Of the signature it says one of: signed by a trusted key, with its name; signed by an "
+        "The signature is reported as one of: signed by a trusted key, with its name; signed by an "
         "unknown key, with its fingerprint; not signed; WRONG, which is a finding. Trusted keys "
         "are the files NAME.pem in ferry/trusted below $XDG_CONFIG_HOME, or below ~/.config.",
     .examples = "ferry verify workspace\n"

@@ -27,14 +27,14 @@
 
 /* --- lists of files --------------------------------------------------------------------------- */
 
-int fy_pieces_add(fy_pieces *l, const char *from, const char *rel, uint32_t mode, fy_err *e)
+int fy_inputs_add(fy_inputs *l, const char *from, const char *rel, uint32_t mode, fy_err *e)
 {
     struct stat st;
     char *real = realpath(from, NULL);
     if (real == NULL)
         return fy_fail_errno(e, "%s: cannot open", from);
-    fy_piece *grown = fy_grow(l->item, l->n, &l->cap, sizeof *grown);
-    fy_piece one = {.from = real, .rel = strdup(rel), .mode = mode};
+    fy_input *grown = fy_grow(l->item, l->n, &l->cap, sizeof *grown);
+    fy_input one = {.from = real, .rel = strdup(rel), .mode = mode};
     int rc = 0;
     if (grown == NULL || one.rel == NULL)
         rc = fy_nomem(e);
@@ -60,7 +60,7 @@ int fy_pieces_add(fy_pieces *l, const char *from, const char *rel, uint32_t mode
     return 0;
 }
 
-const fy_piece *fy_pieces_find(const fy_pieces *l, const char *rel)
+const fy_input *fy_inputs_find(const fy_inputs *l, const char *rel)
 {
     for (size_t i = 0; i < l->n; i++) {
         if (strcmp(l->item[i].rel, rel) == 0)
@@ -69,7 +69,7 @@ const fy_piece *fy_pieces_find(const fy_pieces *l, const char *rel)
     return NULL;
 }
 
-uint64_t fy_pieces_bytes(const fy_pieces *l)
+uint64_t fy_inputs_bytes(const fy_inputs *l)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < l->n; i++)
@@ -77,7 +77,7 @@ uint64_t fy_pieces_bytes(const fy_pieces *l)
     return n;
 }
 
-uint64_t fy_pieces_bytes_off(const fy_pieces *l, dev_t dev)
+uint64_t fy_inputs_bytes_off(const fy_inputs *l, dev_t dev)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < l->n; i++)
@@ -85,14 +85,14 @@ uint64_t fy_pieces_bytes_off(const fy_pieces *l, dev_t dev)
     return n;
 }
 
-void fy_pieces_release(fy_pieces *l)
+void fy_inputs_release(fy_inputs *l)
 {
     for (size_t i = 0; i < l->n; i++) {
         free(l->item[i].from);
         free(l->item[i].rel);
     }
     free(l->item);
-    *l = (fy_pieces){0};
+    *l = (fy_inputs){0};
 }
 
 /* --- into the staging directory --------------------------------------------------------------- */
@@ -204,7 +204,7 @@ int fy_maker_manifest(fy_maker *k, fy_err *e)
 
 /* --- a model ---------------------------------------------------------------------------------- */
 
-/* Every key of the model, no tensors. It is no piece, so not those of one. */
+/* All keys but `ferry.chunk.*`; no tensors. */
 static int add_vocab(fy_maker *k, const fy_gguf *g, const char *rel, fy_err *e)
 {
     fy_gguf_writer *w = fy_gguf_writer_new(e);
@@ -244,8 +244,8 @@ static void warn_powerserve(const fy_create_source *m)
     fy_str_release(&why);
 }
 
-/* What the phone is to be asked; of a cut model the chunks answer. One that has no tokenizer can
- * still be run, with ids, and one whose layers are compiled only where it was compiled for. */
+/* What selftest will ask the phone. The chunks of a cut model answer. Without parity.json are models
+ * that cannot be run here: those without a tokenizer, and those whose layers are compiled. */
 static int add_parity(fy_maker *k, const fy_create_source *m, const char *rel, fy_err *e)
 {
     fy_parity_params p = fy_parity_defaults();
@@ -270,7 +270,7 @@ static int add_parity(fy_maker *k, const fy_create_source *m, const char *rel, f
     return fy_maker_text(k, rel, rc, &text, e);
 }
 
-/* A checkpoint is converted to where its weights belong; there is no other copy. */
+/* A checkpoint is converted straight to the place of its weights. */
 static int convert(fy_maker *k, fy_create_source *m, bool main_model, const char *rel, fy_err *e)
 {
     char *to = fy_staging_path(k->st, rel, e);
@@ -295,7 +295,7 @@ static int add_model(fy_maker *k, fy_create_source *m, bool main_model, fy_err *
     int rc = m->checkpoint ? convert(k, m, main_model, rel, e)
                            : fy_maker_share(k, m->path, m->bytes, rel, e);
     for (size_t i = 0; rc == 0 && i < m->npu.n; i++) {
-        const fy_piece *f = &m->npu.item[i];
+        const fy_input *f = &m->npu.item[i];
         rc = fy_maker_share(k, f->from, f->bytes, f->rel, e);
     }
     snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_VOCAB, m->name);
@@ -343,7 +343,7 @@ static int add_settings(fy_maker *k, const fy_create_sources *s, fy_err *e)
     return fy_maker_text(k, FY_BUNDLE_HPARAMS_JSON, rc, &text, e);
 }
 
-/* What `verify` would refuse is not made. */
+/* Nothing is made that `verify` would refuse. */
 static int check_result(fy_maker *k, fy_err *e)
 {
     fy_verify_report r = {0};
@@ -356,16 +356,16 @@ static int check_result(fy_maker *k, fy_err *e)
     return rc;
 }
 
-/* Everything that was looked up before the first byte is written. */
+/* Everything that is looked up before the first byte is written. */
 typedef struct {
     fy_create_sources s;
-    fy_pieces files; /* of bin/ and qnn_libs/ */
+    fy_inputs files; /* of bin/ and qnn_libs/ */
 } inputs;
 
 static void inputs_release(inputs *in)
 {
     fy_create_sources_release(&in->s);
-    fy_pieces_release(&in->files);
+    fy_inputs_release(&in->files);
 }
 
 static int check_draft(fy_create_sources *s, fy_err *e)
@@ -398,7 +398,7 @@ static int fill(fy_maker *k, inputs *in, fy_err *e)
     if (fy_manifest_begin(&k->manifest, p->tool, FY_TARGET_ARM64, e) != 0)
         return -1;
     for (size_t i = 0; i < in->files.n; i++) {
-        const fy_piece *f = &in->files.item[i];
+        const fy_input *f = &in->files.item[i];
         if (fy_maker_copy(k, f->from, f->rel, f->mode, e) != 0)
             return -1;
     }
@@ -418,23 +418,23 @@ static int fill(fy_maker *k, inputs *in, fy_err *e)
  */
 static uint64_t disk_need(const fy_create_params *p, const inputs *in, dev_t dev)
 {
-    uint64_t need = fy_pieces_bytes(&in->files) + (1u << 20); /* JSON, directories */
+    uint64_t need = fy_inputs_bytes(&in->files) + (1u << 20); /* JSON, directories */
     for (size_t i = 0; i < in->s.n; i++) {
         const fy_create_source *m = &in->s.item[i];
         if (m->model != NULL)
             need += fy_gguf_data_offset(fy_model_gguf(m->model)); /* vocab.gguf */
         if (m->checkpoint || p->copy || m->dev != dev)
             need += m->bytes;
-        need += p->copy ? fy_pieces_bytes(&m->npu) : fy_pieces_bytes_off(&m->npu, dev);
+        need += p->copy ? fy_inputs_bytes(&m->npu) : fy_inputs_bytes_off(&m->npu, dev);
     }
     return need;
 }
 
 static uint64_t read_bytes(const inputs *in)
 {
-    uint64_t n = fy_pieces_bytes(&in->files);
+    uint64_t n = fy_inputs_bytes(&in->files);
     for (size_t i = 0; i < in->s.n; i++)
-        n += in->s.item[i].bytes + fy_pieces_bytes(&in->s.item[i].npu);
+        n += in->s.item[i].bytes + fy_inputs_bytes(&in->s.item[i].npu);
     return n;
 }
 

@@ -1,5 +1,5 @@
-/* The parts of `create` (workspace.h): where models come from, what else goes into the directory,
- * and how a file gets there with its hash. */
+/* `create` (workspace.h) in three files: create_source.c finds the models, create_runtime.c the
+ * programs and libraries, create.c writes the directory. */
 #ifndef FY_WORKSPACE_CREATE_IMPL_H
 #define FY_WORKSPACE_CREATE_IMPL_H
 
@@ -17,34 +17,34 @@ typedef struct {
     char *from, *rel; /* owned; rel: below the workspace */
     uint32_t mode;
     uint64_t bytes;
-    dev_t dev; /* where it lies */
-} fy_piece;
+    dev_t dev; /* of its file system */
+} fy_input;
 
 typedef struct {
-    fy_piece *item; /* owned */
+    fy_input *item; /* owned */
     size_t n, cap;
-} fy_pieces;
+} fy_inputs;
 
 /* Of a regular file, links followed. */
-int fy_pieces_add(fy_pieces *l, const char *from, const char *rel, uint32_t mode, fy_err *e);
-const fy_piece *fy_pieces_find(const fy_pieces *l, const char *rel);
-uint64_t fy_pieces_bytes(const fy_pieces *l);
-/* Of those that lie on another device: they cannot be shared. */
-uint64_t fy_pieces_bytes_off(const fy_pieces *l, dev_t dev);
-void fy_pieces_release(fy_pieces *l);
+int fy_inputs_add(fy_inputs *l, const char *from, const char *rel, uint32_t mode, fy_err *e);
+const fy_input *fy_inputs_find(const fy_inputs *l, const char *rel);
+uint64_t fy_inputs_bytes(const fy_inputs *l);
+/* Of those on another file system, which cannot be shared. */
+uint64_t fy_inputs_bytes_off(const fy_inputs *l, dev_t dev);
+void fy_inputs_release(fy_inputs *l);
 
 /* --- models (create_source.c) ----------------------------------------------------------------- */
 
 typedef struct {
-    char *path;      /* owned; the GGUF file, links resolved; of a checkpoint its directory */
+    char *path;      /* owned; the GGUF file, or the checkpoint's directory; links resolved */
     char *qnn;       /* owned; directory of its context binaries, with config.json; NULL: none */
-    fy_model *model; /* owned; of a cut model its embedding; NULL: a checkpoint not converted yet */
+    fy_model *model; /* owned; the embedding of a cut model; NULL: a checkpoint not yet converted */
     char name[FY_MODEL_NAME_BYTES];
-    uint64_t bytes; /* of the weights; of a checkpoint at most so many, nearly */
+    uint64_t bytes; /* of the weights; for a checkpoint an upper estimate */
     dev_t dev;
     bool checkpoint, cut;
     fy_model_json json;  /* this and the rest are set with model */
-    fy_pieces npu;       /* what goes to MODEL/qnn */
+    fy_inputs npu;       /* what goes to MODEL/qnn */
     bool chunks;         /* ... are chunks of ours, not context binaries */
     uint32_t npu_preset; /* tokens that its context binaries begin with */
 } fy_create_source;
@@ -61,25 +61,24 @@ void fy_create_sources_release(fy_create_sources *s);
  * NPU is checked. main: it is the main model. */
 int fy_create_open_model(fy_create_source *s, const char *path, fy_err *e);
 int fy_create_describe(const fy_create_params *p, fy_create_source *s, bool main_model, fy_err *e);
-/* A draft has to speak the main model's language: FY_EARG unless every token that one of them may
- * choose is the same token in both. On the NPU both begin at the same position, which PowerServe's
- * runtime asserts. */
+/* FY_EARG unless every token that one of the two may choose is the same token in both. On the NPU
+ * both begin at the same position, which PowerServe's runtime asserts. */
 int fy_create_check_draft(fy_create_source *main_model, fy_create_source *draft, fy_err *e);
 
-/* bin/ (create_runtime.c): ferry, and with p->exec whatever p->exe_path names, every program and
- * library looked at. Checks that p->exec starts one of them. */
-int fy_create_runtime(const fy_create_params *p, fy_pieces *out, fy_err *e);
+/* bin/: ferry, and with p->exec all that p->exe_path names; every program and library is checked.
+ * p->exec must start one of them. */
+int fy_create_runtime(const fy_create_params *p, fy_inputs *out, fy_err *e);
 
-/* qnn_libs/ (create_npu.c): the vendor's libraries for p->htp. beside: a directory to look into
- * when no SDK is named; may be NULL. */
-int fy_create_qnn_libs(const fy_create_params *p, const char *beside, fy_pieces *out, fy_err *e);
+/* qnn_libs/: the vendor's libraries for p->htp. beside: a directory to search when no SDK is named;
+ * may be NULL. */
+int fy_create_qnn_libs(const fy_create_params *p, const char *beside, fy_inputs *out, fy_err *e);
 /* MODEL/qnn/ of s->qnn: checked, then every file that its config.json names. */
 int fy_create_qnn(fy_create_source *s, fy_err *e);
 /* The directory with config.json: dir itself, or its qnn/; for the caller to free. NULL with *e set
  * when it is neither. */
 char *fy_create_qnn_dir(const char *dir, fy_err *e);
 
-/* --- writing (create_files.c) ----------------------------------------------------------------- */
+/* --- writing (create.c) ----------------------------------------------------------------------- */
 
 typedef struct {
     const fy_create_params *p;
@@ -91,7 +90,7 @@ typedef struct {
 int fy_maker_copy(fy_maker *k, const char *from, const char *rel, uint32_t mode, fy_err *e);
 /* Shares blocks or inode where that can be done and p->copy is not set. Mode 0644. */
 int fy_maker_share(fy_maker *k, const char *from, uint64_t bytes, const char *rel, fy_err *e);
-/* A file that is in the staging directory already. */
+/* A file that is already in the staging directory. */
 int fy_maker_take(fy_maker *k, const char *rel, fy_err *e);
 /* rc: of what made the text; frees `text` in every case. */
 int fy_maker_text(fy_maker *k, const char *rel, int rc, fy_str *text, fy_err *e);

@@ -22,7 +22,7 @@
 #define INSTALLED "libexec/ferry/aarch64/ferry"
 #define BUILT     "build/aarch64/release/ferry"
 
-/* dir/rel when it is there; *oom is set when memory ran out. */
+/* dir/rel if it exists; *oom is set when memory ran out. */
 static char *candidate(const char *dir, const char *rel, bool *oom)
 {
     char *p = fy_path_join(dir, rel);
@@ -106,7 +106,7 @@ static bool is_program(fy_elf_kind kind)
 }
 
 /* What a file is, and with it the mode that it gets: programs and scripts can be started, whatever
- * the disk they come from says. */
+ * their mode on the disk is. */
 static int look_at(const char *path, const struct stat *st, uint32_t *mode, fy_err *e)
 {
     fy_map map;
@@ -136,7 +136,7 @@ static int look_at(const char *path, const struct stat *st, uint32_t *mode, fy_e
     return 0;
 }
 
-static int add_file(const char *path, const char *rel, const struct stat *st, fy_pieces *out,
+static int add_file(const char *path, const char *rel, const struct stat *st, fy_inputs *out,
                     fy_err *e)
 {
     fy_str to = {0};
@@ -147,12 +147,12 @@ static int add_file(const char *path, const char *rel, const struct stat *st, fy
         rc = fy_fail(e, FY_EARG, "more than %d files; expected the directory of a runtime",
                      MAX_FILES);
     if (rc == 0)
-        rc = fy_pieces_add(out, path, to.ptr, mode, e);
+        rc = fy_inputs_add(out, path, to.ptr, mode, e);
     fy_str_release(&to);
     return rc;
 }
 
-static int walk(FTS *fts, const char *dir, fy_pieces *out, fy_err *e)
+static int walk(FTS *fts, const char *dir, fy_inputs *out, fy_err *e)
 {
     FTSENT *en;
     while (errno = 0, (en = fts_read(fts)) != NULL) {
@@ -187,7 +187,7 @@ static int by_name(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-static int add_tree(const char *dir, fy_pieces *out, fy_err *e)
+static int add_tree(const char *dir, fy_inputs *out, fy_err *e)
 {
     char *root = strdup(dir);
     if (root == NULL)
@@ -205,7 +205,7 @@ static int add_tree(const char *dir, fy_pieces *out, fy_err *e)
     return rc;
 }
 
-static int add_runtime(const char *path, fy_pieces *out, fy_err *e)
+static int add_runtime(const char *path, fy_inputs *out, fy_err *e)
 {
     struct stat st;
     if (stat(path, &st) != 0)
@@ -216,7 +216,7 @@ static int add_runtime(const char *path, fy_pieces *out, fy_err *e)
 
 /* --- the command line ------------------------------------------------------------------------- */
 
-/* The first word that is no NAME=VALUE. */
+/* The first word that is not NAME=VALUE. */
 static fy_span program_of(const char *exec)
 {
     for (const char *p = exec;;) {
@@ -229,7 +229,7 @@ static fy_span program_of(const char *exec)
     }
 }
 
-static int check_exec(const char *exec, const fy_pieces *l, fy_err *e)
+static int check_exec(const char *exec, const fy_inputs *l, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES], rel[FY_MANIFEST_MAX_PATH + 1];
     fy_span program = program_of(exec);
@@ -243,30 +243,30 @@ static int check_exec(const char *exec, const fy_pieces *l, fy_err *e)
     if (program.len > 2 && memcmp(program.ptr, "./", 2) == 0)
         program = (fy_span){program.ptr + 2, program.len - 2};
     snprintf(rel, sizeof rel, "%.*s", (int)program.len, program.ptr);
-    const fy_piece *found = fy_pieces_find(l, rel);
+    const fy_input *found = fy_inputs_find(l, rel);
     if (found != NULL && found->mode == 0755)
         return 0;
     return fy_fail(e, FY_EARG,
                    "--exec: begins with '%s', which %s; expected a program of the workspace, such "
                    "as 'bin/powerserve-run -d .'",
                    fy_quote(shown, sizeof shown, program),
-                   found == NULL ? "is no file of it" : "is no program");
+                   found == NULL ? "it does not have" : "cannot be started");
 }
 
 /* --- bin/ -------------------------------------------------------------------------------------- */
 
-int fy_create_runtime(const fy_create_params *p, fy_pieces *out, fy_err *e)
+int fy_create_runtime(const fy_create_params *p, fy_inputs *out, fy_err *e)
 {
     if (p->exec != NULL && p->exe_path != NULL && add_runtime(p->exe_path, out, e) != 0)
         return -1;
-    if (fy_pieces_find(out, FY_BUNDLE_EXE) == NULL) {
+    if (fy_inputs_find(out, FY_BUNDLE_EXE) == NULL) {
         /* with another runtime ferry itself is a convenience: push and selftest use it */
         bool needed = p->exec == NULL || p->exe_path == NULL;
         fy_err why = {0};
         char *exe = fy_device_exe(needed ? p->exe_path : NULL, p->self, &why);
         int rc = 0;
         if (exe != NULL)
-            rc = fy_pieces_add(out, exe, FY_BUNDLE_EXE, 0755, e);
+            rc = fy_inputs_add(out, exe, FY_BUNDLE_EXE, 0755, e);
         else if (needed)
             rc = fy_fail(e, why.code, "%s", why.msg);
         else
@@ -291,8 +291,7 @@ static void put_arch(fy_str *out, const char *text, int arch)
         fy_str_printf(out, "%.*s%d%s", (int)(hole - text), text, arch, hole + 2);
 }
 
-/* As the SDK keeps them, or all in one directory. NULL: in neither place, and out of memory when
- * *oom. */
+/* As the SDK keeps them, or all in one directory. NULL: not found, or out of memory (*oom). */
 static char *find_lib(const char *root, const fy_htp_lib *lib, int arch, bool *oom)
 {
     for (int flat = 0; flat < 2; flat++) {
@@ -325,7 +324,7 @@ static int check_lib(const char *path, bool dsp, fy_err *e)
     fy_map_close(&map);
     if (rc == 0 && info.kind != (dsp ? FY_ELF_DSP : FY_ELF_LIBRARY)) {
         fy_str what = {0};
-        fy_elf_words(&info, &what);
+        fy_elf_text(&info, &what);
         rc = fy_fail(e, FY_EARG, "is %s, expected a library for %s", fy_str_z(&what),
                      dsp ? "the Hexagon DSP" : "aarch64");
         fy_str_release(&what);
@@ -357,7 +356,7 @@ static int missing(const char *root, const fy_htp_lib *lib, int arch, fy_err *e)
     return rc;
 }
 
-static int add_lib(const char *root, const fy_htp_lib *lib, int arch, fy_pieces *out, fy_err *e)
+static int add_lib(const char *root, const fy_htp_lib *lib, int arch, fy_inputs *out, fy_err *e)
 {
     bool oom = false;
     char *from = find_lib(root, lib, arch, &oom);
@@ -368,13 +367,13 @@ static int add_lib(const char *root, const fy_htp_lib *lib, int arch, fy_pieces 
     put_arch(&rel, lib->name, arch);
     int rc = rel.oom ? fy_nomem(e) : check_lib(from, lib->dsp, e);
     if (rc == 0)
-        rc = fy_pieces_add(out, from, rel.ptr, 0644, e);
+        rc = fy_inputs_add(out, from, rel.ptr, 0644, e);
     fy_str_release(&rel);
     free(from);
     return rc;
 }
 
-int fy_create_qnn_libs(const fy_create_params *p, const char *beside, fy_pieces *out, fy_err *e)
+int fy_create_qnn_libs(const fy_create_params *p, const char *beside, fy_inputs *out, fy_err *e)
 {
     const char *sdk = getenv("QNN_SDK_ROOT");
     const char *root = p->qnn_libs != NULL             ? p->qnn_libs

@@ -161,7 +161,7 @@ char *fy_create_qnn_dir(const char *dir, fy_err *e)
 
 typedef struct {
     const char *dir, *model;
-    fy_pieces *out;
+    fy_inputs *out;
 } lister;
 
 static int add_file(void *user, const char *rel, uint64_t bytes, fy_err *e)
@@ -171,7 +171,7 @@ static int add_file(void *user, const char *rel, uint64_t bytes, fy_err *e)
     fy_str to = {0};
     char *from = fy_path_join(l->dir, rel);
     fy_str_printf(&to, "%s/" FY_QNN_DIR "/%s", l->model, rel);
-    int rc = from == NULL || to.oom ? fy_nomem(e) : fy_pieces_add(l->out, from, to.ptr, 0644, e);
+    int rc = from == NULL || to.oom ? fy_nomem(e) : fy_inputs_add(l->out, from, to.ptr, 0644, e);
     free(from);
     fy_str_release(&to);
     return rc;
@@ -227,7 +227,7 @@ int fy_create_open_model(fy_create_source *s, const char *path, fy_err *e)
     s->cut = part->kind == FY_CHUNK_EMBEDDING;
     if (part->kind != FY_CHUNK_WHOLE && !s->cut)
         return fy_fail(e, FY_EARG,
-                       "%s: is a piece of a model that was cut, %s; expected the directory with "
+                       "%s: is a chunk of a model that was cut, %s; expected the directory with "
                        "all of them, which 'ferry chunk' made",
                        path, fy_chunk_text(part, fy_model_hparams(s->model), what));
     const size_t n_files = fy_gguf_n_files(fy_model_gguf(s->model));
@@ -280,7 +280,7 @@ int fy_create_describe(const fy_create_params *p, fy_create_source *s, bool main
     if (s->qnn == NULL && s->cut)
         return fy_fail(e, FY_EARG,
                        "%s: is the embedding of a model that was cut; expected the directory with "
-                       "all its pieces, which 'ferry chunk' made",
+                       "all its chunks, which 'ferry chunk' made",
                        s->path);
     if (s->qnn != NULL && fy_create_qnn(s, e) != 0)
         return -1;
@@ -365,7 +365,7 @@ void fy_create_sources_release(fy_create_sources *s)
         fy_model_close(s->item[i].model);
         free(s->item[i].path);
         free(s->item[i].qnn);
-        fy_pieces_release(&s->item[i].npu);
+        fy_inputs_release(&s->item[i].npu);
     }
     free(s->item);
     *s = (fy_create_sources){0};
@@ -390,7 +390,7 @@ int fy_create_check_draft(fy_create_source *main_model, fy_create_source *draft,
         int32_t id = (int32_t)i;
         fy_span x = fy_vocab_piece(a, id), y = fy_vocab_piece(b, id);
         char shown_x[FY_QUOTE_BYTES], shown_y[FY_QUOTE_BYTES];
-        /* rows that nobody chooses are padding, of which each has as much as it likes */
+        /* rows that are never chosen are padding; the two may have different numbers of them */
         if (fy_span_eq(x, y) || !(fy_vocab_is_samplable(a, id) || fy_vocab_is_samplable(b, id)))
             continue;
         return fy_fail(e, FY_EARG,

@@ -1,3 +1,4 @@
+/* Looking at ELF files: the header alone for a program of ours, the whole file for those of others. */
 #include "workspace/pack/elf.h"
 
 #include <errno.h>
@@ -117,7 +118,7 @@ typedef struct {
 
 static int damaged(const char *what, fy_err *e)
 {
-    return fy_fail(e, FY_EVERIFY, "is a damaged ELF file: %s lies outside of it", what);
+    return fy_fail(e, FY_EVERIFY, "is a damaged ELF file: %s is outside of it", what);
 }
 
 static bool inside(bytes b, uint64_t at, uint64_t size)
@@ -125,7 +126,7 @@ static bool inside(bytes b, uint64_t at, uint64_t size)
     return at <= b.n && size <= b.n - at;
 }
 
-/* Position-independent programs say so; libraries do not. */
+/* Position-independent programs carry a flag; libraries do not. */
 static void read_dynamic(bytes b, uint64_t at, uint64_t size, segments *out)
 {
     out->has_dynamic = true;
@@ -195,8 +196,8 @@ static int kind_of_program(const segments *s, uint16_t type, fy_elf_kind *out, f
     return 0;
 }
 
-/* Android's linker is stricter than others: it starts no program at a fixed address, and loads no
- * 64-bit file whose code it would have to change. */
+/* Android's linker is stricter than others: it refuses programs at a fixed address, and 64-bit files
+ * whose code it would have to change. */
 static int check_for_android(const segments *s, uint16_t type, fy_elf_kind kind, fy_err *e)
 {
     if (kind == FY_ELF_ANDROID && type != TYPE_DYN)
@@ -236,10 +237,10 @@ int fy_elf_inspect(const void *p, size_t n, fy_elf_info *out, fy_err *e)
     return 0;
 }
 
-void fy_elf_words(const fy_elf_info *info, fy_str *out)
+void fy_elf_text(const fy_elf_info *info, fy_str *out)
 {
     static const char *const words[] = {
-        [FY_ELF_NONE] = "no program",
+        [FY_ELF_NONE] = "not a program",
         [FY_ELF_STATIC] = "aarch64, static",
         [FY_ELF_ANDROID] = "aarch64, for Android's linker",
         [FY_ELF_GLIBC] = "aarch64, for glibc's loader, which a phone lacks unless it is brought",

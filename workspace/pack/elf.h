@@ -11,7 +11,7 @@
 #include "base/str.h"
 
 typedef enum {
-    FY_ELF_NONE = 0, /* no ELF file at all */
+    FY_ELF_NONE = 0, /* not an ELF file */
     FY_ELF_STATIC,   /* a program that needs nothing but the kernel */
     FY_ELF_ANDROID,  /* a program for Android's linker (/system/bin/linker64) */
     FY_ELF_GLIBC,    /* a program for glibc's (/lib/ld-linux-aarch64.so.1) */
@@ -25,18 +25,18 @@ typedef struct {
     bool executable_stack; /* it asks for one */
 } fy_elf_info;
 
-/* FY_EVERIFY unless p[0..n) begins an ELF program for `target` ("aarch64-linux"); says what it is
- * instead, without a name: the caller prefixes it. A target that this ferry does not know is
+/* FY_EVERIFY unless p[0..n) is the beginning of an ELF program for `target` ("aarch64-linux"). The
+ * message tells what it is instead, without a file name: the caller prefixes it. An unknown target is
  * FY_EUNSUPPORTED. */
 int fy_elf_check(const void *p, size_t n, const char *target, fy_err *e);
 int fy_elf_check_file(const char *path, const char *target, fy_err *e);
 
 /* All of a file: what it is. FY_EVERIFY, without a name, for an ELF file that is damaged, built for
  * another machine, for an interpreter that is neither of the two, or one for Android that its
- * linker would refuse: at a fixed address, with text relocations. No ELF file is no error. */
+ * linker would refuse: at a fixed address, with text relocations. A file that is not ELF is not an error. */
 int fy_elf_inspect(const void *p, size_t n, fy_elf_info *out, fy_err *e);
 
 /* Appends "static program", "library for the Hexagon DSP", ... and what is odd about it. */
-void fy_elf_words(const fy_elf_info *info, fy_str *out);
+void fy_elf_text(const fy_elf_info *info, fy_str *out);
 
 #endif

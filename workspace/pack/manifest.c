@@ -1,4 +1,4 @@
-/* Making a manifest: what it says about a file, which files it does not list, and its text. */
+/* Making a manifest: size and hashes of a file, which files it does not list, and its text. */
 #include "workspace/pack/manifest.h"
 
 #include <errno.h>

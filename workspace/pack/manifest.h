@@ -33,13 +33,13 @@ int fy_digester_end(fy_digester *d, fy_digest *out, fy_err *e);
 int fy_digest_file(const char *path, int copy_fd, const char *copy_name, fy_progress *progress,
                    fy_digest *out, fy_err *e);
 
-/* The same of an open file, from where it stands; sink, if not NULL, gets its bytes. */
+/* The same for an open file, from its current position; sink (may be NULL) gets its bytes. */
 typedef int fy_digest_sink(void *user, const void *p, size_t n, fy_err *e);
 int fy_digest_fd(int fd, const char *name, fy_digest_sink *sink, void *user, fy_progress *progress,
                  fy_digest *out, fy_err *e);
 
-/* FY_EVERIFY when the file is not the one listed; says whether size or hash differ, and where.
- * Without a name of the file: the caller prefixes it. */
+/* FY_EVERIFY when the file is not the one listed; the message tells whether size or hash differ, and
+ * where, without the file's name: the caller prefixes it. */
 int fy_digest_compare(const fy_digest *d, const fy_manifest_entry *m, fy_err *e);
 
 /* --- what is not listed ------------------------------------------------------------------------ */

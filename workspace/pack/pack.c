@@ -1,6 +1,6 @@
 /* The workspace as one archive: the manifest and its signature, then only what it lists, sorted,
- * nothing of this machine in it. zstd is our own stream, because libarchive's cannot be told the size
- * of its jobs: the bytes are the same for any number of threads. */
+ * nothing of this machine in it. We drive zstd ourselves, because libarchive has no option for the
+ * size of its jobs: the bytes are the same for any number of threads. */
 #include "workspace/pack/workspace.h"
 
 #include <archive.h>
@@ -263,7 +263,7 @@ static int put_listed_bytes(void *user, const void *p, size_t n, fy_err *e)
     return put_bytes(l->k, p, n, e);
 }
 
-/* One listed file, which must still be what the manifest says, to the bit. */
+/* One listed file, which must be exactly what the manifest lists. */
 static int put_file(packer *k, const char *top, int fd, const fy_manifest_entry *m, fy_err *e)
 {
     struct stat st;
@@ -297,8 +297,8 @@ static int put_listed(packer *k, const char *dir, const char *top, const fy_mani
     return rc;
 }
 
-/* What the manifest does not list goes first, so that who reads a stream knows what to expect and
- * from whom before the first file comes. */
+/* The manifest and its signature go first, so that a reader of the stream knows what to expect and
+ * from whom before the first file. */
 static int put_all(packer *k, const char *dir, const char *top, const fy_manifest *m,
                    const fy_seal *seal, fy_err *e)
 {

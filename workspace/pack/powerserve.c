@@ -13,8 +13,8 @@
 
 /* --- limits ----------------------------------------------------------------------------------- */
 
-static void say(fy_str *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void say(fy_str *out, const char *fmt, ...)
+static void add_reason(fy_str *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_reason(fy_str *out, const char *fmt, ...)
 {
     char text[256];
     va_list ap;
@@ -35,13 +35,13 @@ static bool takes_type(const fy_gguf_tensor *t)
 }
 
 /* The first tensor of a type it refuses. */
-static void say_type(const fy_gguf *g, fy_str *out)
+static void check_type(const fy_gguf *g, fy_str *out)
 {
     char name[FY_QUOTE_BYTES];
     for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
         const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
         if (!takes_type(t)) {
-            say(out, "%s is %s", fy_quote(name, sizeof name, t->name), fy_type_name(t->type));
+            add_reason(out, "%s is %s", fy_quote(name, sizeof name, t->name), fy_type_name(t->type));
             return;
         }
     }
@@ -52,7 +52,7 @@ typedef struct {
     bool qwen2_only;
 } known_name;
 
-/* Of a block behind "blk.N.", and outside of them. */
+/* The tensors of a block, after "blk.N.", and the others. */
 static const known_name block_tensors[] = {
     {"attn_norm.weight", false},
     {"ffn_norm.weight", false},
@@ -93,14 +93,14 @@ static bool reads_tensor(fy_span name, bool qwen2)
     return known->name != NULL && (qwen2 || !known->qwen2_only);
 }
 
-/* It takes no notice of tensors that it does not know, so its results would be wrong. */
-static void say_ignored(const fy_gguf *g, bool qwen2, fy_str *out)
+/* It ignores tensors that it does not know, so its results would be wrong. */
+static void check_ignored(const fy_gguf *g, bool qwen2, fy_str *out)
 {
     char name[FY_QUOTE_BYTES];
     for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
         const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
         if (!reads_tensor(t->name, qwen2)) {
-            say(out, "%s is ignored", fy_quote(name, sizeof name, t->name));
+            add_reason(out, "%s is ignored", fy_quote(name, sizeof name, t->name));
             return;
         }
     }
@@ -113,18 +113,18 @@ static bool is_one_of(fy_span s, const char *const *list)
     return *list != NULL;
 }
 
-/* What ends a turn, where no key says so. It takes the first that it meets in a hash table. */
+/* What ends a turn if no key names it: the first one that PowerServe meets in a hash table. */
 static const char *const turn_ends[] = {"<|eot_id|>",    "<|im_end|>",    "<|end|>",
                                         "<end_of_turn>", "<|endoftext|>", NULL};
 
 /* Its tokenizer asserts that no two tokens are the same text. */
-static void say_tokens(const fy_gguf *g, fy_str *out)
+static void check_tokens(const fy_gguf *g, fy_str *out)
 {
     const fy_gguf_kv *tokens = NULL;
     fy_names seen = {0};
     char shown[FY_QUOTE_BYTES];
     if (fy_gguf_get_array(g, FY_KEY_TOKENS, FY_KV_STRING, &tokens, NULL) != 0) {
-        say(out, "no " FY_KEY_TOKENS);
+        add_reason(out, "no " FY_KEY_TOKENS);
         return;
     }
     uint64_t pos = 0;
@@ -133,17 +133,17 @@ static void say_tokens(const fy_gguf *g, fy_str *out)
         fy_span token = fy_gguf_next_string(tokens, &pos);
         n_ends += is_one_of(token, turn_ends);
         if (fy_names_add(&seen, token, 0) == 1) {
-            say(out, "token '%s' is there twice", fy_quote(shown, sizeof shown, token));
+            add_reason(out, "token '%s' is there twice", fy_quote(shown, sizeof shown, token));
             break;
         }
     }
     fy_names_release(&seen);
     if (n_ends > 1 && fy_gguf_find(g, "tokenizer.ggml.eot_token_id") == NULL)
-        say(out, "no tokenizer.ggml.eot_token_id: it would take one of %d tokens by chance",
+        add_reason(out, "no tokenizer.ggml.eot_token_id: it would take one of %d tokens at random",
             n_ends);
 }
 
-static void say_tokenizer(const fy_gguf *g, fy_str *out)
+static void check_tokenizer(const fy_gguf *g, fy_str *out)
 {
     static const char *const kinds[] = {"llama", "gpt2", "bert", "t5", "rwkv", NULL};
     static const char *const pres[] = {
@@ -158,17 +158,17 @@ static void say_tokenizer(const fy_gguf *g, fy_str *out)
     fy_span kind, pre;
     char shown[FY_QUOTE_BYTES];
     if (fy_gguf_get_str(g, "tokenizer.ggml.model", &kind, NULL) != 0) {
-        say(out, "no tokenizer.ggml.model");
+        add_reason(out, "no tokenizer.ggml.model");
         return;
     }
     if (!is_one_of(kind, kinds))
-        say(out, "tokenizer '%s'", fy_quote(shown, sizeof shown, kind));
+        add_reason(out, "tokenizer '%s'", fy_quote(shown, sizeof shown, kind));
     bool bpe = fy_span_is(kind, "gpt2");
     if (bpe && fy_gguf_get_str(g, "tokenizer.ggml.pre", &pre, NULL) == 0 && !is_one_of(pre, pres))
-        say(out, "pre-tokenizer '%s'", fy_quote(shown, sizeof shown, pre));
+        add_reason(out, "pre-tokenizer '%s'", fy_quote(shown, sizeof shown, pre));
     if (bpe && fy_gguf_find(g, "tokenizer.ggml.merges") == NULL)
-        say(out, "no tokenizer.ggml.merges");
-    say_tokens(g, out);
+        add_reason(out, "no tokenizer.ggml.merges");
+    check_tokens(g, out);
 }
 
 void fy_powerserve_limits(const fy_gguf *g, const fy_family *f, const fy_hparams *hp, fy_str *out)
@@ -176,39 +176,39 @@ void fy_powerserve_limits(const fy_gguf *g, const fy_family *f, const fy_hparams
     bool qwen2 = strcmp(f->gguf_arch, "qwen2") == 0;
     bool known = qwen2 || strcmp(f->gguf_arch, "llama") == 0;
     if (!known)
-        say(out, "family %s is not llama or qwen2", f->gguf_arch);
+        add_reason(out, "family %s is not llama or qwen2", f->gguf_arch);
     if (f->moe)
-        say(out, "%u experts", hp->n_expert);
+        add_reason(out, "%u experts", hp->n_expert);
     if (hp->act != FY_ACT_SILU)
-        say(out, "feed-forward with %s, which it computes as silu", fy_act_name(hp->act));
+        add_reason(out, "feed-forward with %s, which it computes as silu", fy_act_name(hp->act));
     if (hp->embedding_scale != 1 || hp->residual_scale != 1 || hp->logit_scale != 1 ||
         hp->attn_scale != 0)
-        say(out, "scales of embedding, residual stream, scores or logits");
+        add_reason(out, "scales of embedding, residual stream, scores or logits");
     if (hp->rope_scaling == FY_ROPE_SCALING_YARN)
-        say(out, "yarn rope scaling");
+        add_reason(out, "yarn rope scaling");
     if (hp->rope_scaling == FY_ROPE_SCALING_LONGROPE)
-        say(out, "LongRoPE scaling");
+        add_reason(out, "LongRoPE scaling");
     if (hp->rope_scaling == FY_ROPE_SCALING_LINEAR)
-        say(out, "linear rope scaling is only for its CPU, its NPU ignores it");
+        add_reason(out, "linear rope scaling is only for its CPU, its NPU ignores it");
     if (fy_gguf_tensor_find(g, "rope_freqs.weight") != NULL)
-        say(out, "rope_freqs.weight (llama3 rope scaling) is ignored");
+        add_reason(out, "rope_freqs.weight (llama3 rope scaling) is ignored");
     if ((uint64_t)hp->head_dim * hp->n_head != hp->n_embd || hp->head_dim_v != hp->head_dim)
-        say(out, "heads of %u elements, expected embedding / heads = %u / %u", hp->head_dim,
+        add_reason(out, "heads of %u elements, expected embedding / heads = %u / %u", hp->head_dim,
             hp->n_embd, hp->n_head);
     if (hp->n_rot != hp->head_dim)
-        say(out, "rope turns %u of %u elements", hp->n_rot, hp->head_dim);
+        add_reason(out, "RoPE covers %u of %u elements", hp->n_rot, hp->head_dim);
     if (hp->n_swa > 0 && hp->n_swa < hp->n_ctx_train)
-        say(out, "its sliding window of %u positions is ignored", hp->n_swa);
-    say_type(g, out);
+        add_reason(out, "its sliding window of %u positions is ignored", hp->n_swa);
+    check_type(g, out);
     if (known)
-        say_ignored(g, qwen2, out);
-    say_tokenizer(g, out);
+        check_ignored(g, qwen2, out);
+    check_tokenizer(g, out);
 }
 
 /* --- hparams.json ----------------------------------------------------------------------------- */
 
 /* Its reader takes its own default for a key that is absent (temperature 0.8, top_k 40, top_p 0.95,
- * no penalties, a new seed), which is ferry's, too: so only what the file says is written. Greedy
+ * no penalties, a new seed), which is ferry's too: so only what the file recommends is written. Greedy
  * is top_k 1 there, since the runtime aborts at temperature 0; it aborts at top_k 0 as well, where
  * all tokens are meant. */
 static int set_sampler(json_t *sampler, const fy_gguf *g)
@@ -242,7 +242,7 @@ int fy_hparams_json_text(const fy_gguf *g, fy_str *out, fy_err *e)
         json_decref(sampler);
         return fy_nomem(e);
     }
-    /* seven digits: a float 0.7 as it was meant */
+    /* seven digits: a float 0.7 is written as 0.7 */
     return fy_json_text_digits(
         json_pack("{s:i, s:i, s:o}", "n_threads", 4, "batch_size", 128, "sampler", sampler), 7, out,
         e);

@@ -1,3 +1,4 @@
+/* Signatures of workspaces: whose one is, whether it is accepted, and making one. */
 #include "workspace/pack/sign.h"
 
 #include <errno.h>
@@ -113,7 +114,7 @@ static int check_listed(const fy_seal *s, const uint8_t carried[FY_PUBLIC_KEY_BY
     if (out->name == NULL && !s->has_key)
         return wrong(out,
                      FY_MANIFEST_SIG " fits no trusted key, and " FY_MANIFEST_KEY
-                                     ", which would say whose it is, is not there",
+                                     ", which would name its key, is missing",
                      e);
     out->state = out->name != NULL ? FY_SIG_TRUSTED : FY_SIG_UNKNOWN;
     return fy_public_key_fingerprint(key, out->fingerprint, e);
@@ -147,7 +148,7 @@ int fy_signature_read(const char *dir, const char *key_path, fy_signature *out, 
     return rc;
 }
 
-void fy_signature_words(const fy_signature *s, const char *dir, fy_str *out)
+void fy_signature_text(const fy_signature *s, const char *dir, fy_str *out)
 {
     switch (s->state) {
     case FY_SIG_NONE:
@@ -162,7 +163,7 @@ void fy_signature_words(const fy_signature *s, const char *dir, fy_str *out)
         fy_str_printf(
             out,
             "signed by an unknown key (%s); to trust it, compare this with what its owner "
-            "says and copy %s/" FY_MANIFEST_KEY " to ",
+            "publishes and copy %s/" FY_MANIFEST_KEY " to ",
             s->fingerprint, dir);
         if (!fy_trusted_dir(out))
             fy_str_puts(out, "~/.config/ferry/trusted");
@@ -181,7 +182,7 @@ int fy_trust_check(const fy_trust *t, const fy_seal *s, const char *dir, fy_sign
         return -1;
     if (fy_trust_accepts(t, out))
         return 0;
-    fy_signature_words(out, dir, refused);
+    fy_signature_text(out, dir, refused);
     if (out->state != FY_SIG_WRONG)
         fy_str_puts(refused, "; a signature by a trusted key is required");
     if (!refused->oom)
@@ -212,8 +213,8 @@ static int write_file(const char *dir, const char *name, const void *p, size_t n
     return rc;
 }
 
-/* Both old files go first: whatever stops us on the way leaves a workspace that is not signed,
- * never one whose signature is wrong. */
+/* Both old files are removed first: if we are stopped, the workspace is not signed, but its signature
+ * is never wrong. */
 static int write_signature(const char *dir, const uint8_t sig[FY_MANIFEST_SIG_BYTES],
                            const uint8_t key[FY_PUBLIC_KEY_BYTES], fy_err *e)
 {

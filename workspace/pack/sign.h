@@ -2,9 +2,9 @@
  * hash of every other file. Keys are PEM (PKCS#8, SubjectPublicKeyInfo), so the same signature is
  * made and checked by `openssl pkeyutl -sign/-verify -rawin`.
  *
- * manifest.sig holds its 64 raw bytes. manifest.pub.pem beside it is the signer's public key: it
- * tells by whom an unknown signature is said to be, and proves nothing else. Whom to trust is the
- * user's list, the files DIR/ferry/trusted/NAME.pem, DIR being $XDG_CONFIG_HOME, else ~/.config. */
+ * manifest.sig holds its 64 raw bytes. manifest.pub.pem next to it is the signer's public key: it
+ * names the claimed signer, and proves nothing else. Whom to trust is the user's list: the files
+ * DIR/ferry/trusted/NAME.pem, DIR being $XDG_CONFIG_HOME, or ~/.config if that is not set. */
 #ifndef FY_WORKSPACE_SIGN_H
 #define FY_WORKSPACE_SIGN_H
 
@@ -19,9 +19,9 @@
 
 typedef enum {
     FY_SIG_NONE = 0, /* there is no manifest.sig */
-    FY_SIG_TRUSTED,  /* by a key of the user's list, or by the one that was asked for */
-    FY_SIG_UNKNOWN,  /* right by the key that came with it, which nobody vouches for */
-    FY_SIG_WRONG, /* changed, made for another manifest, or not to be checked by any key at hand */
+    FY_SIG_TRUSTED,  /* by a key of the user's list, or by the given one */
+    FY_SIG_UNKNOWN,  /* right by the key that came with it, which is not trusted */
+    FY_SIG_WRONG, /* changed, made for another manifest, or by an unknown key that is missing */
 } fy_sig_state;
 const char *fy_sig_state_name(fy_sig_state s); /* "none", "trusted", "unknown", "wrong" */
 
@@ -33,8 +33,8 @@ typedef struct {
 } fy_signature;
 void fy_signature_release(fy_signature *s);
 
-/* Whom to trust. Zeroed, or NULL where one is taken: the user's list, and what nobody has signed is
- * taken too; only a wrong signature never is. */
+/* Default (zeroed, or NULL): trust the user's list, and accept unsigned workspaces and unknown keys;
+ * a wrong signature is never accepted. */
 typedef struct {
     const char *key_path; /* of the one public key that counts; its signature is required */
     bool require;         /* a signature by a key of the list */
@@ -53,7 +53,7 @@ int fy_sign(const char *dir, const char *key_path, fy_ask_passphrase *ask, void 
             char fingerprint[FY_FINGERPRINT_BYTES], fy_err *e);
 
 /* key_path NULL: any key of the user's list; else only that public key counts. -1 only when the
- * check could not be made (memory, a key_path that is no key). */
+ * check could not be made (memory, a key_path that is not a key). */
 int fy_signature_check(const fy_seal *s, const char *key_path, fy_signature *out, fy_err *e);
 /* The same; when `t` does not accept the signature the reason is appended to `refused`. dir is for
  * that text. */
@@ -64,11 +64,11 @@ int fy_signature_read(const char *dir, const char *key_path, fy_signature *out, 
 
 /* One line for people: "signed by a trusted key, build-server (SHA256:...)". dir: for the remedy.
  */
-void fy_signature_words(const fy_signature *s, const char *dir, fy_str *out);
+void fy_signature_text(const fy_signature *s, const char *dir, fy_str *out);
 
 /* --- keys (sign_keys.c) ------------------------------------------------------------------------ */
 
-/* A public key file of the user's, in any form of PEM that OpenSSL reads. */
+/* A public key file of the user's, in any PEM format that OpenSSL reads. */
 int fy_keys_read_public(const char *path, uint8_t key[FY_PUBLIC_KEY_BYTES], fy_err *e);
 
 /* Signs p[0..n) with the private key of a PEM file; key is its public half. */
@@ -86,9 +86,9 @@ typedef struct {
     char *dir; /* owned; NULL: there is none */
 } fy_trusted_keys;
 
-/* Appends where the list is; false: neither XDG_CONFIG_HOME nor HOME says where. */
+/* Appends the directory of the list; false: neither XDG_CONFIG_HOME nor HOME is set. */
 bool fy_trusted_dir(fy_str *out);
-/* The user's list; files that hold no key are left out with a warning. */
+/* The user's list; files without a key are skipped with a warning. */
 int fy_trusted_keys_read(fy_trusted_keys *out, fy_err *e);
 void fy_trusted_keys_release(fy_trusted_keys *t);
 

@@ -20,7 +20,7 @@
 #include "base/path.h"
 #include "base/str.h"
 
-#define KEY_FILE_MAX 65536 /* a PEM file with words around the key */
+#define KEY_FILE_MAX 65536 /* a PEM file with text around the key */
 #define TRUSTED_MAX  4096  /* keys of the list */
 
 /* OpenSSL's reason, and its queue emptied. */
@@ -213,7 +213,7 @@ static int add_trusted(fy_trusted_keys *t, const char *file, fy_err *e)
     struct stat st;
     int rc = 0;
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) {
-        fy_log(FY_LOG_WARN, "%s: is not a file: no trusted key", path);
+        fy_log(FY_LOG_WARN, "%s: is not a file; ignored as a trusted key", path);
     } else if (fy_keys_read_public(path, k.key, &what) != 0) {
         fy_log(FY_LOG_WARN, "%s", what.msg);
     } else {
@@ -353,14 +353,14 @@ static int write_pair(EVP_PKEY *pkey, const char *private_path, const char *publ
     size_t n = sizeof key;
     BIO *bio = NULL;
     if (EVP_PKEY_get_raw_public_key(pkey, key, &n) != 1 || n != sizeof key)
-        return fy_fail(e, FY_EIO, "OpenSSL cannot tell the public key");
+        return fy_fail(e, FY_EIO, "OpenSSL cannot compute the public key");
     fy_public_key_text(key, text);
     int rc = private_text(pkey, &bio, e);
     long pem_bytes = rc == 0 ? BIO_get_mem_data(bio, &pem) : 0;
     if (rc == 0)
         rc = write_new(private_path, 0600, pem, (size_t)pem_bytes, e);
     if (rc == 0 && (rc = write_new(public_path, 0644, text, FY_PUBLIC_KEY_TEXT_BYTES, e)) != 0)
-        unlink(private_path); /* made a moment ago, known to nobody */
+        unlink(private_path); /* made a moment ago; nobody can have used it */
     BIO_free(bio);
     return rc == 0 ? fy_public_key_fingerprint(key, fingerprint, e) : rc;
 }

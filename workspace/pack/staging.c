@@ -1,3 +1,4 @@
+/* Directories that get their name once they are complete. */
 #include "workspace/pack/staging.h"
 
 #include <dirent.h>
@@ -26,7 +27,7 @@ struct fy_staging {
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
 {
     (void)st, (void)flag, (void)at;
-    remove(path); /* best effort; what stays is found when the tree is used again */
+    remove(path); /* best effort; what is left is found when the directory is reused */
     return 0;
 }
 
@@ -98,8 +99,7 @@ static char *final_name(const char *dir, fy_err *e)
     if (real == NULL)
         fy_fail_errno(e, "%s: cannot find its real name", dir);
     else if (strcmp(real, "/") == 0 || (cwd != NULL && strcmp(real, cwd) == 0)) {
-        /* the rename would put a new directory in its place, and leave the user's shell in the old
-         * one */
+        /* after the rename the user's shell would be in the old directory */
         fy_fail(e, FY_EARG,
                 "%s: is the current directory; expected the name of a directory to create", dir);
         free(real);
@@ -177,7 +177,7 @@ fy_staging *fy_staging_open(const char *dir, fy_err *e)
         nftw(s->part, remove_below, 16, FTW_PHYS | FTW_DEPTH);
         if (!is_empty_dir(s->part)) {
             fy_fail(e, FY_EIO,
-                    "%s: cannot remove what an earlier run left there; remove it by hand", s->part);
+                    "%s: cannot remove the files of an earlier run; remove them by hand", s->part);
             goto fail;
         }
     }

@@ -2,7 +2,7 @@
  * renamed.
  *
  * DIR must not exist, or be an empty directory. A DIR.part that an earlier run left is emptied and
- * used again; one that another running ferry is filling is refused (the directory is locked). */
+ * reused; one that another ferry is filling (it is locked), or of another user, is refused. */
 #ifndef FY_WORKSPACE_STAGING_H
 #define FY_WORKSPACE_STAGING_H
 

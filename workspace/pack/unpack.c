@@ -71,8 +71,8 @@ static const char *refused_type(struct archive_entry *en)
     }
 }
 
-/* Every segment plain; "./" before and '/' after the path are tar's habit. Returns the trimmed path
- * in out. */
+/* Every segment must be plain; "./" before and '/' after the path, which tar writes, are removed. The
+ * result is in out. */
 static const char *refused_path(const char *path, char *out, size_t size)
 {
     while (strncmp(path, "./", 2) == 0)
@@ -159,7 +159,7 @@ static int read_small(unpacker *u, const char *name, size_t max, fy_str *out, fy
     size_t n;
     int rc;
     fy_str_clear(out);
-    while ((rc = fy_archive_in_piece(&u->in, &p, &n, e)) == 1) {
+    while ((rc = fy_archive_in_read(&u->in, &p, &n, e)) == 1) {
         if (n > max - out->len)
             return fy_fail(e, FY_EFORMAT, "%s: its %s has more than %zu bytes", u->in.name, name,
                            max);
@@ -170,7 +170,7 @@ static int read_small(unpacker *u, const char *name, size_t max, fy_str *out, fy
     return rc;
 }
 
-/* What the files take, each to a whole block of the disk. */
+/* Disk space of all files, each rounded up to a block. */
 static uint64_t disk_need(const fy_manifest *m)
 {
     uint64_t sum = 0, rounded;
@@ -200,7 +200,7 @@ static int no_manifest(const unpacker *u, fy_err *e)
                        u->in.name, (unsigned long long)u->in.read_bytes);
     return fy_fail(e, FY_EFORMAT,
                    "%s: has no " FY_MANIFEST_NAME
-                   "; expected an archive made by 'ferry pack', whole",
+                   "; expected a complete archive made by 'ferry pack'",
                    u->in.name);
 }
 
@@ -236,7 +236,7 @@ static int take_manifest(unpacker *u, fy_err *e)
     const void *p;
     size_t n, at = 0;
     int rc;
-    while ((rc = fy_archive_in_piece(&u->in, &p, &n, e)) == 1) {
+    while ((rc = fy_archive_in_read(&u->in, &p, &n, e)) == 1) {
         if (n > u->text.len - at || memcmp(u->text.ptr + at, p, n) != 0)
             break;
         at += n;
@@ -260,7 +260,7 @@ static int take_seal(unpacker *u, const char *rel, fy_err *e)
                   : read_small(u, rel, FY_MANIFEST_KEY_MAX, &u->key, e);
 }
 
-/* Writes to fd (>= 0) what must become the listed file. */
+/* Writes the entry to fd (>= 0); it must be the listed file. */
 static int take_bytes(unpacker *u, const fy_manifest_entry *m, int fd, fy_err *e)
 {
     fy_digester *d = fy_digester_new(e);
@@ -271,7 +271,7 @@ static int take_bytes(unpacker *u, const fy_manifest_entry *m, int fd, fy_err *e
     if (d == NULL)
         return -1;
     int rc;
-    while ((rc = fy_archive_in_piece(&u->in, &p, &n, e)) == 1) {
+    while ((rc = fy_archive_in_read(&u->in, &p, &n, e)) == 1) {
         if (n > m->bytes - at) {
             rc = fy_fail(e, FY_EVERIFY, "more than the %llu bytes that the manifest lists",
                          (unsigned long long)m->bytes);
@@ -327,7 +327,7 @@ static int take_file(unpacker *u, struct archive_entry *en, const char *rel, fy_
     return rc == 0 ? 0 : with_name(u, rel, e);
 }
 
-/* Before the end of the archive: what is missing. */
+/* At the end of the archive: what is missing. */
 static int check_complete(const unpacker *u, fy_err *e)
 {
     char where[160];
@@ -353,7 +353,7 @@ static int refused_signature(const unpacker *u, const fy_signature *s, fy_err *e
             u->in.name);
     return fy_fail(e, FY_EVERIFY,
                    "%s: signed by an unknown key (%s), expected a trusted one: compare this with "
-                   "what its owner says, and give the owner's public key with --key; nothing was "
+                   "what its owner publishes, and give the owner's public key with --key; nothing was "
                    "unpacked",
                    u->in.name, s->fingerprint);
 }
@@ -373,7 +373,7 @@ static int check_seal(const unpacker *u, fy_err *e)
     return rc;
 }
 
-/* first: the manifest was the first entry, and the archive stands behind it. */
+/* first: the manifest was the first entry and has been read. */
 static int take_entries(unpacker *u, bool first, fy_err *e)
 {
     struct archive_entry *en;
@@ -456,7 +456,7 @@ static int unpack_into(unpacker *u, const char *dir, bool first, fy_err *e)
     return rc;
 }
 
-/* O_NONBLOCK: a named pipe without a writer must not hold us before it is known as one. */
+/* O_NONBLOCK: a named pipe without a writer must not block us before it is refused. */
 static int open_source(const char *path, bool *stream, fy_err *e)
 {
     struct stat st;

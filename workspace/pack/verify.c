@@ -45,7 +45,7 @@ static bool may_be_program(const char *rel)
     return has_prefix(rel, "bin/") || has_prefix(rel, "qnn_libs/") || is_library_name(rel);
 }
 
-/* What is no ELF file may lie beside the programs, unless it takes the place of one. */
+/* Other files may be next to the programs, but not under a program's or library's name. */
 static int check_no_elf(const fy_map *map, const fy_manifest_entry *m, const char *target,
                         fy_str *words, fy_err *e)
 {
@@ -84,7 +84,7 @@ static int check_program(const char *dir, const fy_manifest *m, const fy_manifes
         if (info.kind == FY_ELF_NONE)
             check_no_elf(&map, en, m->target, &words, &what);
         else if (check_kind(en, &info, &what) == 0)
-            fy_elf_words(&info, &words);
+            fy_elf_text(&info, &words);
     }
     fy_map_close(&map);
     if (what.code != FY_OK)
@@ -139,7 +139,7 @@ static bool starts(fy_span s, const char *prefix)
 }
 
 /* y: of the other file, NULL when it has none. All keys of the tokenizer must be in both; others
- * that both have must agree too, but for the general ones, which tell about the file they are in.
+ * that both have must agree too, but for general ones, which describe their own file.
  */
 static int compare_key(const fy_gguf_kv *x, const fy_gguf_kv *y, const char *x_in, const char *y_in,
                        fy_err *e)
@@ -190,7 +190,7 @@ static int compare_vocab(const fy_gguf *vocab, const fy_gguf *weights, fy_err *e
     return compare_keys(weights, FY_BUNDLE_WEIGHTS, vocab, FY_BUNDLE_VOCAB, e);
 }
 
-/* What the weights say, against model.json and vocab.gguf. */
+/* The weights against model.json and vocab.gguf. */
 static int check_weights(const fy_gguf *weights, const fy_gguf *vocab, const fy_model_json *found,
                          fy_chunk_info *part, fy_err *e)
 {
@@ -229,7 +229,7 @@ static int embedding_alone(const char *model, fy_verify_report *r, fy_err *e)
     const int rc = rel.oom ? fy_nomem(e)
                            : fy_verify_add(r, rel.ptr,
                                            "is the embedding of a model that was cut, expected its "
-                                           "chunks in " FY_QNN_DIR "/ beside it",
+                                           "chunks in " FY_QNN_DIR "/ next to it",
                                            e);
     fy_str_release(&rel);
     return rc;
@@ -299,7 +299,7 @@ static bool is_model_json(const char *rel)
 
 /* --- all -------------------------------------------------------------------------------------- */
 
-/* PowerServe's runtime keeps its models by their id: of two with the same one, one would vanish. */
+/* PowerServe's runtime finds its models by their id: two with the same one would collide. */
 typedef struct {
     fy_names ids;
     char **id; /* owned; what ids views */
@@ -333,7 +333,7 @@ static int check_entry(const char *dir, const fy_manifest *m, const fy_manifest_
     return id[0] != '\0' ? add_id(ids, en->path, id, r, e) : 0;
 }
 
-/* Names in workspace.json, and what a run would check before it loads. */
+/* The names in workspace.json, and all that a run checks before it loads. */
 static int check_bundle(const char *dir, fy_verify_report *r, fy_err *e)
 {
     fy_bundle b;
@@ -475,8 +475,8 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const fy_finding *)a)->path, ((const fy_finding *)b)->path);
 }
 
-/* A manifest that cannot be read is the only finding; a directory that is no workspace, or a path
- * that is wrong, is not a damaged workspace. */
+/* A manifest that cannot be read is the only finding. A directory that is not a workspace, or a wrong
+ * path, is an error instead. */
 static int without_manifest(const char *dir, const fy_err *what, fy_verify_report *r, fy_err *e)
 {
     char *path = fy_path_join(dir, FY_MANIFEST_NAME);

@@ -1,10 +1,10 @@
 /* The workspace directory and its tarball: create, pack, unpack, verify. Layout and schemas:
  * docs/workspace.md.
  *
- * Everything that writes works beside the final name ("DIR.part", "X.tar.zst.part") and renames
- * once it is whole; after a failure or an interrupt nothing is left under either name. Memory does
- * not depend on the size of the models. Each long job takes a fy_progress (or NULL), sets its
- * total_bytes once that is known, and polls fy_interrupted. */
+ * Output is written to "DIR.part" or "X.tar.zst.part" and renamed once it is complete; after a failure
+ * or an interrupt nothing is left under either name. Memory does not depend on the size of the
+ * models. Each long job takes a fy_progress (or NULL), sets its total_bytes once that is known, and
+ * polls fy_interrupted. */
 #ifndef FY_WORKSPACE_H
 #define FY_WORKSPACE_H
 
@@ -22,7 +22,7 @@
 
 /* --- create ----------------------------------------------------------------------------------- */
 
-/* Makes a checkpoint into the GGUF file `out`; -1 with *e set. */
+/* Converts a checkpoint to the GGUF file `out`; -1 with *e set. */
 typedef int fy_create_convert(void *user, const char *checkpoint, const char *out, fy_err *e);
 
 typedef struct {
@@ -42,7 +42,7 @@ typedef struct {
     const char *qnn_path; /* context binaries of the main model: a directory with config.json, or
                              with qnn/config.json; NULL: none but those that a model brings */
     const char *chunks;   /* instead: a directory that `ferry chunk` made of the main model, whose
-                             chunks go beside its complete weights */
+                             chunks go next to its complete weights */
     const char *qnn_libs; /* the vendor's SDK, or a directory with its libraries; NULL:
                              $QNN_SDK_ROOT, else beside the context binaries */
     int htp;              /* architecture whose libraries are taken along: 75; 0: none */
@@ -67,7 +67,7 @@ typedef struct {
     int n_threads; /* of the compression; 0: 1. Never changes the bytes */
 } fy_pack_params;
 
-/* The name says the format: .tar.zst (.tzst), .tar.gz (.tgz) or .tar. Same files, same bytes.
+/* The name gives the format: .tar.zst (.tzst), .tar.gz (.tgz) or .tar. Same files, same bytes.
  * manifest.json comes first, then its signature, then the files. A signature that is wrong, like a
  * file that has changed, is FY_EVERIFY. */
 int fy_pack(const char *dir, const char *archive, const fy_pack_params *p, fy_progress *progress,
@@ -79,7 +79,7 @@ int fy_pack(const char *dir, const char *archive, const fy_pack_params *p, fy_pr
  * it. */
 int fy_unpack(const char *archive, const char *dir, char **made, fy_progress *progress, fy_err *e);
 
-/* Nothing is left of one that `trust` does not accept. */
+/* As fy_unpack; an archive that `trust` does not accept leaves nothing. */
 int fy_unpack_trusted(const char *archive, const char *dir, const fy_trust *trust, char **made,
                       fy_progress *progress, fy_err *e);
 
@@ -125,7 +125,7 @@ int fy_verify_note(fy_verify_report *r, const char *path, const char *text, fy_e
 
 /* --- programs ----------------------------------------------------------------------------------- */
 
-/* exe_path: the file, or a directory that holds `ferry`. NULL: looked for beside `self`, the
+/* exe_path: the file, or a directory that holds `ferry`. NULL: searched from `self`, the
  * running program: its ../libexec/ferry/aarch64/ferry when installed, else
  * build/aarch64/release/ferry in a directory above it. Checked to be an aarch64 program; the real
  * path, for the caller to free. NULL with *e set. */

@@ -93,7 +93,7 @@ static int check_signature(push *u, fy_err *e)
 static void log_signature(const push *u)
 {
     fy_str text = {0};
-    fy_signature_words(&u->signature, u->p->dir, &text);
+    fy_signature_text(&u->signature, u->p->dir, &text);
     if (text.len > 0)
         fy_log(FY_LOG_INFO, "%s: %s", u->p->dir, text.ptr);
     fy_str_release(&text);

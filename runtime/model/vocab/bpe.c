@@ -353,7 +353,7 @@ static bool takes_part(const fy_vocab *v, int32_t id)
 
 static int32_t find_mergeable(const fy_vocab *v, fy_span text)
 {
-    int32_t id = fy_pieces_id(&v->pieces, text);
+    int32_t id = fy_inputs_id(&v->pieces, text);
     return takes_part(v, id) ? id : -1;
 }
 

@@ -25,17 +25,17 @@ static uint64_t table_size(uint64_t n)
     return size;
 }
 
-fy_span fy_pieces_at(const fy_pieces *p, int32_t id)
+fy_span fy_inputs_at(const fy_inputs *p, int32_t id)
 {
     if (id < 0 || (uint32_t)id >= p->n)
         return (fy_span){"", 0};
     return (fy_span){p->text + p->off[id], p->off[id + 1] - p->off[id]};
 }
 
-static int32_t find_hashed(const fy_pieces *p, fy_span text, uint32_t hash)
+static int32_t find_hashed(const fy_inputs *p, fy_span text, uint32_t hash)
 {
     for (uint64_t i = hash;; i++) {
-        fy_piece_slot s = p->slot[i & p->slot_mask];
+        fy_input_slot s = p->slot[i & p->slot_mask];
         if (s.next_id == 0)
             return -1;
         if (s.hash == hash && fy_span_eq((fy_span){p->text + s.off, s.len}, text))
@@ -43,19 +43,19 @@ static int32_t find_hashed(const fy_pieces *p, fy_span text, uint32_t hash)
     }
 }
 
-int32_t fy_pieces_id(const fy_pieces *p, fy_span text)
+int32_t fy_inputs_id(const fy_inputs *p, fy_span text)
 {
     return text.len > p->longest ? -1 : find_hashed(p, text, fy_names_hash(text));
 }
 
 /* Of several ids with one text the table keeps the lowest. */
-static void insert_piece(fy_pieces *p, uint32_t id, uint32_t hash)
+static void insert_piece(fy_inputs *p, uint32_t id, uint32_t hash)
 {
-    fy_span text = fy_pieces_at(p, (int32_t)id);
+    fy_span text = fy_inputs_at(p, (int32_t)id);
     for (uint64_t i = hash;; i++) {
-        fy_piece_slot *s = &p->slot[i & p->slot_mask];
+        fy_input_slot *s = &p->slot[i & p->slot_mask];
         if (s->next_id == 0) {
-            *s = (fy_piece_slot){hash, id + 1, p->off[id], (uint32_t)text.len};
+            *s = (fy_input_slot){hash, id + 1, p->off[id], (uint32_t)text.len};
             return;
         }
         if (s->hash == hash && fy_span_eq((fy_span){p->text + s->off, s->len}, text))
@@ -63,7 +63,7 @@ static void insert_piece(fy_pieces *p, uint32_t id, uint32_t hash)
     }
 }
 
-static int index_pieces(fy_pieces *p, fy_err *e)
+static int index_pieces(fy_inputs *p, fy_err *e)
 {
     uint32_t hash[BATCH];
     for (uint32_t first = 0; first < p->n; first += BATCH) {
@@ -71,7 +71,7 @@ static int index_pieces(fy_pieces *p, fy_err *e)
         if (fy_vocab_poll(first, e) != 0)
             return -1;
         for (uint32_t i = 0; i < n; i++) {
-            hash[i] = fy_names_hash(fy_pieces_at(p, (int32_t)(first + i)));
+            hash[i] = fy_names_hash(fy_inputs_at(p, (int32_t)(first + i)));
             __builtin_prefetch(&p->slot[hash[i] & p->slot_mask]);
         }
         for (uint32_t i = 0; i < n; i++)
@@ -80,7 +80,7 @@ static int index_pieces(fy_pieces *p, fy_err *e)
     return 0;
 }
 
-int fy_pieces_load(fy_pieces *p, fy_arena *a, const fy_gguf_kv *tokens, fy_err *e)
+int fy_inputs_load(fy_inputs *p, fy_arena *a, const fy_gguf_kv *tokens, fy_err *e)
 {
     /* Each string has its length before it, a u64. */
     uint64_t n = tokens->count, text_bytes = tokens->bytes - 8 * n;
@@ -160,7 +160,7 @@ static int read_batch(merge_batch *b, const fy_gguf_kv *merges, uint32_t first, 
     return b->joined.oom ? fy_nomem(e) : 0;
 }
 
-static void find_batch(merge_batch *b, const fy_pieces *p)
+static void find_batch(merge_batch *b, const fy_inputs *p)
 {
     fy_span text[BATCH][3];
     uint32_t hash[BATCH][3];
@@ -202,7 +202,7 @@ static uint64_t insert_batch(fy_merge_table *m, const merge_batch *b, uint32_t f
 }
 
 int fy_merge_table_load(fy_merge_table *m, fy_arena *a, const fy_gguf_kv *merges,
-                        const fy_pieces *p, uint64_t *unusable, fy_err *e)
+                        const fy_inputs *p, uint64_t *unusable, fy_err *e)
 {
     if (merges->count > INT32_MAX)
         return fy_fail(e, FY_EUNSUPPORTED, "%llu merge rules, at most 2^31",

@@ -31,7 +31,7 @@ uint32_t fy_vocab_n(const fy_vocab *v)
 
 fy_span fy_vocab_piece(const fy_vocab *v, int32_t id)
 {
-    return fy_pieces_at(&v->pieces, id);
+    return fy_inputs_at(&v->pieces, id);
 }
 
 bool fy_vocab_has(const fy_vocab *v, int32_t id)
@@ -46,7 +46,7 @@ fy_token_type fy_vocab_type(const fy_vocab *v, int32_t id)
 
 int32_t fy_vocab_find(const fy_vocab *v, fy_span piece)
 {
-    return fy_pieces_id(&v->pieces, piece);
+    return fy_inputs_id(&v->pieces, piece);
 }
 
 bool fy_vocab_adds_bos(const fy_vocab *v)

@@ -16,20 +16,20 @@ typedef struct {
     uint32_t hash;     /* fy_names_hash of the text */
     uint32_t next_id;  /* id + 1; 0: the slot is empty */
     uint32_t off, len; /* of the text: one wait for memory less than by the id */
-} fy_piece_slot;
+} fy_input_slot;
 
 typedef struct {
     uint32_t n;
     uint32_t longest; /* bytes of the longest piece */
     uint32_t *off;    /* n + 1 offsets into text */
     char *text;
-    fy_piece_slot *slot; /* open addressing */
+    fy_input_slot *slot; /* open addressing */
     uint64_t slot_mask;
-} fy_pieces;
+} fy_inputs;
 
-int fy_pieces_load(fy_pieces *p, fy_arena *a, const fy_gguf_kv *tokens, fy_err *e);
-fy_span fy_pieces_at(const fy_pieces *p, int32_t id);
-int32_t fy_pieces_id(const fy_pieces *p, fy_span text); /* the lowest id of several; -1 */
+int fy_inputs_load(fy_inputs *p, fy_arena *a, const fy_gguf_kv *tokens, fy_err *e);
+fy_span fy_inputs_at(const fy_inputs *p, int32_t id);
+int32_t fy_inputs_id(const fy_inputs *p, fy_span text); /* the lowest id of several; -1 */
 
 typedef struct {
     uint64_t key;  /* left id << 32 | right id */
@@ -45,7 +45,7 @@ typedef struct {
 
 /* Rules whose parts or result are no pieces can never apply; *unusable counts them. */
 int fy_merge_table_load(fy_merge_table *m, fy_arena *a, const fy_gguf_kv *merges,
-                        const fy_pieces *p, uint64_t *unusable, fy_err *e);
+                        const fy_inputs *p, uint64_t *unusable, fy_err *e);
 /* Rank of the rule left + right and the id it makes; UINT32_MAX: none. */
 uint32_t fy_merge_table_find(const fy_merge_table *m, int32_t left, int32_t right, int32_t *result);
 
@@ -236,7 +236,7 @@ enum { FY_MARK_EOG = 1, FY_MARK_SUPPRESSED = 2, FY_MARK_MERGED = 4 /* FY_ADDED_M
 struct fy_vocab {
     fy_arena arena; /* owns every array below */
     fy_vocab_kind kind;
-    fy_pieces pieces;
+    fy_inputs pieces;
     uint8_t *type;        /* fy_token_type of each id */
     uint8_t *mark;        /* FY_MARK_* of each id */
     int32_t byte_id[256]; /* the token of a single byte, -1; not of RWKV */

@@ -74,7 +74,7 @@ static int load_pieces(fy_vocab *v, const fy_gguf *g, fy_err *e)
     if (tokens == NULL || tokens->count == 0)
         return fy_fail(e, FY_EFORMAT, "%s: key '" FY_KEY_TOKENS "' is %s", fy_gguf_path(g),
                        tokens == NULL ? "missing" : "empty");
-    if (fy_pieces_load(&v->pieces, &v->arena, tokens, e) != 0)
+    if (fy_inputs_load(&v->pieces, &v->arena, tokens, e) != 0)
         return fy_ctx(e, "%s", fy_gguf_path(g));
     return 0;
 }

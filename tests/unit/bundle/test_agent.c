@@ -530,7 +530,7 @@ static void what_stands_in_the_way_is_left_alone(void **state)
     assert_int_equal(mkdir(at("ws"), 0777), 0);
     answer a = push("ws", c, 3);
     assert_int_equal(a.err.code, FY_EDEVICE);
-    assert_non_null(strstr(a.err.msg, "no link that a push made"));
+    assert_non_null(strstr(a.err.msg, "not a link that a push made"));
     drop(c);
 }
 

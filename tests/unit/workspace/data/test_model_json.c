@@ -213,7 +213,7 @@ static void tokenizers_that_powerserve_does_not_read_are_told_apart(void **state
     limits(&(tiny_model){.tokenizer = "llama", .twice = "<pad>"}, &hp, "llama",
            "token '<pad>' is there twice");
     limits(&(tiny_model){.tokenizer = "llama", .twice = "<|im_end|>"}, &hp, "llama",
-           "it would take one of 2 tokens by chance");
+           "it would take one of 2 tokens at random");
 }
 
 /* hparams.json of a file with these keys, of f32 values or, for top_k and penalty_last_n, i32. */

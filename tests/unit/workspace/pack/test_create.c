@@ -402,11 +402,11 @@ static void the_command_line_starts_a_program_of_the_workspace(void **state)
 {
     (void)state;
     static const char *const wrong[][2] = {
-        {"runner", "'runner', which is no file of it"},
-        {"bin/none -d .", "'bin/none', which is no file"},
-        {"/bin/sh -c x", "'/bin/sh', which is no file"},
-        {"bin/lib/libx.so", "is no program"},
-        {"bin/notes.txt", "is no program"},
+        {"runner", "'runner', which it does not have"},
+        {"bin/none -d .", "'bin/none', which it does not have"},
+        {"/bin/sh -c x", "'/bin/sh', which it does not have"},
+        {"bin/lib/libx.so", "cannot be started"},
+        {"bin/notes.txt", "cannot be started"},
         {"", "begins with ''"},
         {"A=b", "expected a program"},
         {"bin/runner\n", "control character"},

@@ -160,7 +160,7 @@ static void what_is_not_of_the_model_is_refused(void **state)
     p = params(at("cut/ggml/weights.gguf"), at("ws"));
     refused(&p, FY_EARG, "is the embedding of a model that was cut; expected the directory");
     p = params(at("cut/qnn/chunk_1.gguf"), at("ws"));
-    refused(&p, FY_EARG, "is a piece of a model that was cut, layers 2-2; expected the directory");
+    refused(&p, FY_EARG, "is a chunk of a model that was cut, layers 2-2; expected the directory");
     m.piece[CUT_CHUNK_1].skip = "blk.2.ffn_up.weight";
     cut_write("cut", &m);
     p = params(at("cut"), at("ws"));

@@ -150,10 +150,10 @@ static void what_points_outside_of_the_file_is_damaged(void **state)
     set_interp(&m, "/system/bin/linker64");
     image good = m;
     put64(m.b + 120 + 32, 257);
-    is_refused(&m, "the interpreter's name lies outside");
+    is_refused(&m, "the interpreter's name is outside");
     m = good;
     put64(m.b + 120 + 8, UINT64_MAX);
-    is_refused(&m, "the interpreter's name lies outside");
+    is_refused(&m, "the interpreter's name is outside");
     m = good;
     put64(m.b + 120 + 32, 5);
     is_refused(&m, "the end of the interpreter's name");
@@ -162,17 +162,17 @@ static void what_points_outside_of_the_file_is_damaged(void **state)
     is_refused(&m, "the end of the interpreter's name");
     m = good;
     put64(m.b + 32, 512);
-    is_refused(&m, "its program header lies outside");
+    is_refused(&m, "its program header is outside");
     m = good;
     m.b[54] = 55;
     is_refused(&m, "its program header");
     m = good;
     m.n = 400;
-    is_refused(&m, "a segment lies outside");
+    is_refused(&m, "a segment is outside");
     m = make_image(3);
     set_dynamic(&m, 0);
     put64(m.b + 120 + 32, 1 << 20);
-    is_refused(&m, "its dynamic section lies outside");
+    is_refused(&m, "its dynamic section is outside");
 }
 
 static void text_relocations_are_refused_where_androids_linker_loads(void **state)
@@ -216,10 +216,10 @@ static void words_say_what_is_odd(void **state)
 {
     (void)state;
     fy_str s = {0};
-    fy_elf_words(&(fy_elf_info){FY_ELF_STATIC, 16384, false}, &s);
+    fy_elf_text(&(fy_elf_info){FY_ELF_STATIC, 16384, false}, &s);
     assert_string_equal(fy_str_z(&s), "aarch64, static");
     fy_str_clear(&s);
-    fy_elf_words(&(fy_elf_info){FY_ELF_ANDROID, 4096, true}, &s);
+    fy_elf_text(&(fy_elf_info){FY_ELF_ANDROID, 4096, true}, &s);
     assert_non_null(strstr(fy_str_z(&s), "pages of 16 KB refuse its segments of 4096 bytes"));
     assert_non_null(strstr(fy_str_z(&s), "executable stack, which phones forbid"));
     fy_str_release(&s);

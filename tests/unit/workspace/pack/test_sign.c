@@ -66,7 +66,7 @@ static void state_is(const char *key, fy_sig_state state, const char *says)
     fy_str words = {0};
     if (fy_signature_read(at("ws"), key, &s, &e) != 0)
         fail_msg("%s", e.msg);
-    fy_signature_words(&s, "ws", &words);
+    fy_signature_text(&s, "ws", &words);
     if (s.state != state || strstr(fy_str_z(&words), says) == NULL)
         fail_msg("expected %s: %s; got %s: %s", fy_sig_state_name(state), says,
                  fy_sig_state_name(s.state), fy_str_z(&words));

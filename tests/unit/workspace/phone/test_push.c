@@ -204,7 +204,7 @@ static void what_is_no_agent_is_told_apart(void **state)
     } cases[] = {
         {"", "ended without a word"},
         {"sh", "it said 'sh'"},
-        {"/system/bin/sh: ferry: not executable: 32-bit ELF file\n", "said '/system/bin/sh: ferry"},
+        {"/system/bin/sh: ferry: not executable: 32-bit ELF file\n", "sent '/system/bin/sh: ferry"},
         {"\001\0\0\0E", "it said"},
     };
     ws_make("ws", &(tiny_model){.type = FY_F16, .n_vocab = 48});
