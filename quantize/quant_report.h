@@ -16,7 +16,7 @@
 #include "base/str.h"
 #include "base/types.h"
 #include "format/gguf.h"
-#include "kernels/row_error.h"
+#include "kernels/row.h"
 
 typedef struct fy_quant_report fy_quant_report;
 

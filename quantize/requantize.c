@@ -19,7 +19,6 @@
 #include "format/gguf.h"
 #include "format/write_journal.h"
 #include "kernels/row.h"
-#include "kernels/row_error.h"
 
 struct fy_requant {
     fy_requant_params p;

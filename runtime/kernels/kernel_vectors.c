@@ -15,7 +15,6 @@
 
 #include "base/log.h"
 #include "kernels/row.h"
-#include "kernels/row_error.h"
 
 enum {
     CHUNK = FY_ATTEND_CHUNK,
@@ -43,7 +42,7 @@ typedef struct {
     uint64_t random;
 } job;
 
-/* --- inputs ----------------------------------------------------------------------------------- */
+/* --- inputs ---------------------------------------------------------------------------------- */
 
 static uint32_t next(job *j) /* splitmix64 */
 {
@@ -136,7 +135,7 @@ static int length_at(int n)
     return n <= 70 ? n : long_lengths[n - 71];
 }
 
-/* --- outputs ---------------------------------------------------------------------------------- */
+/* --- outputs --------------------------------------------------------------------------------- */
 
 /* j->y, n elements of which will be written. */
 static float *output(job *j, int n)
@@ -171,7 +170,7 @@ static void put_bytes(job *j, const void *p, size_t n)
         j->words[j->n_words++] = ((const uint8_t *)p)[i];
 }
 
-/* --- runners: false when there is no vector i ------------------------------------------------- */
+/* --- runners: false when there is no vector i ------------------------------------------------ */
 
 /* Some of the columns. */
 static bool run_act_quantize(job *j)
@@ -394,7 +393,7 @@ static bool run_decode(job *j)
     return true;
 }
 
-/* --- the list --------------------------------------------------------------------------------- */
+/* --- the list -------------------------------------------------------------------------------- */
 
 static const struct {
     const char *op;

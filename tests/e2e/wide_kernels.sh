@@ -22,15 +22,13 @@ count() {
 has() { [ "$(count "$@")" -gt 0 ]; }
 
 for t in q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k; do
-    file=blocks
-    [ $t != q6_k ] || file=q6_k
-    check "$t with AVX-VNNI multiplies 32 bytes at once" has matmul_${file}_avxvnni fy_matmul_${t}__avxvnni \
+    check "$t with AVX-VNNI multiplies 32 bytes at once" has matmul_blocks_avxvnni fy_matmul_${t}__avxvnni \
         '[{]vex[}] vpdpbusd .*%ymm'
 done
 for run in run_0 run_min_0; do # of the block types; one column is AVX2's
     check "$run with AVX-512 multiplies 64 bytes at once" has matmul_blocks_avx512 $run 'vpdpbusd .*%zmm'
 done
-check "q6_k with AVX-512 multiplies 64 bytes at once" has matmul_q6_k_avx512 fy_matmul_q6_k__avx512 'vpdpbusd .*%zmm'
+check "q6_k with AVX-512 multiplies 64 bytes at once" has matmul_blocks_avx512 fy_matmul_q6_k__avx512 'vpdpbusd .*%zmm'
 for t in f32 f16 bf16; do
     check "$t with AVX-512 adds 16 products at once" has matmul_float_avx512 fy_matmul_${t}__avx512 'vfmadd.*%zmm'
 done

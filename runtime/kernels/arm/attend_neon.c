@@ -6,7 +6,6 @@
  */
 #include <math.h>
 
-#include "kernels/arm/unroll.h"
 #include "kernels/arm/vec_neon.h"
 #include "kernels/kernel_impl.h"
 

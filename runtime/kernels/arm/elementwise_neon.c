@@ -1,9 +1,13 @@
-/* Norms, gates and soft cap of a decoder block. */
+/* Operations on vectors of floats: norms, activations and the soft cap; f16 and bf16 rows; how far
+ * rows are from what became of them. */
 #include <math.h>
 
 #include "kernels/arm/vec_neon.h"
 #include "kernels/kernel_impl.h"
-#include "kernels/scalar/erf_fit.h"
+
+/* --- norms, activations, soft cap ------------------------------------------------------------ */
+
+/* Norms, gates and soft cap of a decoder block. */
 
 static inline void add_squares(double_lanes *s, const float *x)
 {
@@ -178,4 +182,154 @@ void fy_softcap__neon(float *x, int64_t n, float cap)
     }
     if (i < n)
         fy_softcap__scalar(x + i, n - i, cap);
+}
+
+/* --- f16 and bf16 ---------------------------------------------------------------------------- */
+
+/* f16 and bf16 rows: bound by memory. FCVTL and FCVTN, which every arm64 core has, round and treat
+ * NaN exactly as scalar/elementwise_scalar.c does; the last few values of a row go through its
+ * functions.
+ *
+ * Arithmetic in f16 (FEAT_FP16) has no use under the contract of kernels.h: every product and sum
+ * there is one of f32, and 11 bits of significand hold none of them. */
+
+void fy_f16_to_f32__neon(float *y, const uint16_t *x, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const float16x8_t h = vreinterpretq_f16_u16(vld1q_u16(x + i));
+        vst1q_f32(y + i, vcvt_f32_f16(vget_low_f16(h)));
+        vst1q_f32(y + i + 4, vcvt_high_f32_f16(h));
+    }
+    for (; i < n; i++)
+        y[i] = fy_f16_to_f32(x[i]);
+}
+
+void fy_f32_to_f16__neon(uint16_t *y, const float *x, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const float16x4_t low = vcvt_f16_f32(vld1q_f32(x + i));
+        vst1q_u16(y + i, vreinterpretq_u16_f16(vcvt_high_f16_f32(low, vld1q_f32(x + i + 4))));
+    }
+    for (; i < n; i++)
+        y[i] = fy_f32_to_f16(x[i]);
+}
+
+void fy_bf16_to_f32__neon(float *y, const uint16_t *x, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const uint16x8_t h = vld1q_u16(x + i);
+        vst1q_f32(y + i, vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(h), 16)));
+        vst1q_f32(y + i + 4, vreinterpretq_f32_u32(vshll_high_n_u16(h, 16)));
+    }
+    for (; i < n; i++)
+        y[i] = fy_bf16_to_f32(x[i]);
+}
+
+/* The result in the upper halves of the words. */
+static inline uint16x8_t narrow_bf16(float32x4_t v)
+{
+    const uint32x4_t u = vreinterpretq_u32_f32(v);
+    const uint32x4_t odd = vandq_u32(vshrq_n_u32(u, 16), vdupq_n_u32(1));
+    const uint32x4_t rounded = vaddq_u32(u, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
+    const uint32x4_t quiet = vorrq_u32(u, vdupq_n_u32(0x400000));
+    return vreinterpretq_u16_u32(vbslq_u32(vceqq_f32(v, v), rounded, quiet));
+}
+
+void fy_f32_to_bf16__neon(uint16_t *y, const float *x, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        vst1q_u16(y + i,
+                  vuzp2q_u16(narrow_bf16(vld1q_f32(x + i)), narrow_bf16(vld1q_f32(x + i + 4))));
+    for (; i < n; i++)
+        y[i] = fy_f32_to_bf16(x[i]);
+}
+
+/* --- errors ---------------------------------------------------------------------------------- */
+
+/* How far rows are from what became of them. */
+
+typedef struct {
+    double_lanes xx, yy, xy, ee;
+    float32x4_t max_x, max_e;
+} sums;
+
+/* Two of 8 lanes. A product of two widened f32 is exact, so that it may be fused with its addition;
+ * the square of a difference is not. */
+static inline void add_two(sums *s, int pair, float64x2_t a, float64x2_t b)
+{
+    const float64x2_t e = vsubq_f64(a, b);
+    s->xx.v[pair] = vfmaq_f64(s->xx.v[pair], a, a);
+    s->yy.v[pair] = vfmaq_f64(s->yy.v[pair], b, b);
+    s->xy.v[pair] = vfmaq_f64(s->xy.v[pair], a, b);
+    s->ee.v[pair] = vaddq_f64(s->ee.v[pair], vmulq_f64(e, e));
+}
+
+static inline float32x4_t larger(float32x4_t v, float32x4_t most) /* a NaN is not */
+{
+    return vbslq_f32(vcgtq_f32(v, most), v, most);
+}
+
+static inline void add_eight(sums *s, const float *x, const float *y)
+{
+    for (int half = 0; half < 2; half++) {
+        const float32x4_t a = vld1q_f32(x + 4 * half), b = vld1q_f32(y + 4 * half);
+        add_two(s, 2 * half, vcvt_f64_f32(vget_low_f32(a)), vcvt_f64_f32(vget_low_f32(b)));
+        add_two(s, 2 * half + 1, vcvt_high_f64_f32(a), vcvt_high_f64_f32(b));
+        s->max_x = larger(vabsq_f32(a), s->max_x);
+        s->max_e = larger(vabsq_f32(vsubq_f32(a, b)), s->max_e);
+    }
+}
+
+static inline int64_t count_outside(const float *x, const float *limits, int64_t n)
+{
+    uint32x4_t count = vdupq_n_u32(0);
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const float *limit = limits + i / FY_LIMIT_ELEMS * 2;
+        const float32x4_t v = vld1q_f32(x + i);
+        const uint32x4_t outside =
+            vorrq_u32(vcltq_f32(v, vdupq_n_f32(limit[0])), vcgtq_f32(v, vdupq_n_f32(limit[1])));
+        count = vsubq_u32(count, outside);
+    }
+    int64_t sum = (int64_t)vaddlvq_u32(count);
+    for (; i < n; i++) {
+        const float *limit = limits + i / FY_LIMIT_ELEMS * 2;
+        sum += x[i] < limit[0] || x[i] > limit[1];
+    }
+    return sum;
+}
+
+static inline float max_of(float32x4_t lanes, float before)
+{
+    const float most = vmaxvq_f32(lanes);
+    return most > before ? most : before;
+}
+
+void fy_error_sums__neon(fy_error_sums *to, const float *x, const float *y, const float *limits,
+                         int64_t n)
+{
+    const float64x2_t zero = vdupq_n_f64(0);
+    const double_lanes zeros = {{zero, zero, zero, zero}};
+    sums s = {zeros, zeros, zeros, zeros, vdupq_n_f32(0), vdupq_n_f32(0)};
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        add_eight(&s, x + i, y + i);
+    if (i < n) { /* the rest, padded with zeros */
+        float rest_x[8] = {0}, rest_y[8] = {0};
+        memcpy(rest_x, x + i, (size_t)(n - i) * sizeof *x);
+        memcpy(rest_y, y + i, (size_t)(n - i) * sizeof *y);
+        add_eight(&s, rest_x, rest_y);
+    }
+    to->xx += sum_doubles(&s.xx);
+    to->yy += sum_doubles(&s.yy);
+    to->xy += sum_doubles(&s.xy);
+    to->ee += sum_doubles(&s.ee);
+    to->max_x = max_of(s.max_x, to->max_x);
+    to->max_e = max_of(s.max_e, to->max_e);
+    to->n += n;
+    to->n_outside += limits != NULL ? count_outside(x, limits, n) : 0;
 }

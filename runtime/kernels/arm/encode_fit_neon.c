@@ -2,7 +2,7 @@
 #include <arm_neon.h>
 #include <math.h>
 
-#include "kernels/arm/unroll.h"
+#include "kernels/arm/vec_neon.h"
 #include "kernels/kernel_impl.h"
 
 enum { LANES = 4 };

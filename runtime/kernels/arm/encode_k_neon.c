@@ -4,7 +4,6 @@
  * candidates, 17 for the 22 of q4_K and the 17 of q5_K. */
 #include <string.h>
 
-#include "kernels/arm/unroll.h"
 #include "kernels/arm/vec_neon.h"
 #include "kernels/kernel_impl.h"
 #include "kernels/scalar/encode_k_scalar.h"

@@ -3,7 +3,7 @@
 #include <arm_neon.h>
 #include <string.h>
 
-#include "kernels/arm/unroll.h"
+#include "kernels/arm/vec_neon.h"
 #include "kernels/kernel_impl.h"
 
 enum { ROWS = 4, COLS = 2, LANES = 8 };

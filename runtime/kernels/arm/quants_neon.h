@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kernels/arm/unroll.h"
+#include "kernels/arm/vec_neon.h"
 #include "kernels/kernels.h"
 
 enum { FY_Q_ROWS = 4, FY_SUBS_MAX = FY_QK_K / FY_QK };

@@ -10,7 +10,6 @@
 #include <math.h>
 
 #include "kernels/kernel_impl.h"
-#include "kernels/scalar/encode_scalar.h"
 #include "kernels/scalar/quants_scalar.h"
 
 /* 1 / d, or 0 for d = 0. */

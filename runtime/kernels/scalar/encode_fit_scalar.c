@@ -46,7 +46,7 @@ static fitted settle(float d, float m, int low, int high, const float *x, const 
     return f;
 }
 
-/* --- a scale ---------------------------------------------------------------------------------- */
+/* --- a scale --------------------------------------------------------------------------------- */
 
 typedef struct {
     float scale, gain; /* gain: what the scale takes off the error */
@@ -87,7 +87,7 @@ static float extreme(const float *x)
     return m;
 }
 
-/* --- a scale and a minimum -------------------------------------------------------------------- */
+/* --- a scale and a minimum ------------------------------------------------------------------- */
 
 /* Sums of the weights, and of those times the quants, quants squared, values and quants. The values
  * are less their mean, so that of scale and minimum only the scale takes anything off the error. */
@@ -136,7 +136,7 @@ static fitted fit_between(const fy_fit_between *f, const float *x, const float *
     return a.error < b.error ? a : b;
 }
 
-/* --- rows ------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------ */
 
 #define DEFINE_FIT(type, fit_block)                                              \
     void fy_fit_##type##__scalar(fy_block_##type *y, const float *x, int64_t n,  \

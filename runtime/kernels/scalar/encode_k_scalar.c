@@ -1,15 +1,147 @@
 /* The file encoders of the K types, with the bytes of ggml's quantize_row_{q4,q5,q6}_K_ref built
- * without fused multiply-add. They search (search_scalar.h): a scale for each group of 16 or 32
+ * without fused multiply-add. They search (encode_k_scalar.h): a scale for each group of 16 or 32
  * elements that minimises a weighted squared error over some candidates. */
+#include "kernels/scalar/encode_k_scalar.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "kernels/kernel_impl.h"
 #include "kernels/kernels.h"
-#include "kernels/scalar/encode_k_scalar.h"
 
-/* --- q6_K ---------------------------------------------------------------------------------------
+/* --- searches -------------------------------------------------------------------------------- */
+
+/* Of the quants that an inverse scale gives: their weighted products with the values and with
+ * themselves. */
+typedef struct {
+    float xq, qq;
+} q_sums;
+
+static q_sums q_sums_of(const float *x, const float *weights, int n, int zero, float inverse)
+{
+    q_sums s = {0.0f, 0.0f};
+    for (int i = 0; i < n; i++) {
+        const float q = (float)fy_k_nearest_between(inverse * x[i], -zero, zero - 1);
+        s.xq += weights[i] * x[i] * q;
+        s.qq += weights[i] * q * q;
+    }
+    return s;
+}
+
+float fy_search_scale(int8_t *q, const float *x, const float *weights, int n, int zero)
+{
+    float m = 0.0f; /* the signed value of largest magnitude, the first of equals */
+    for (int i = 0; i < n; i++)
+        m = fabsf(x[i]) > fabsf(m) ? x[i] : m;
+    if (fabsf(m) < FY_Q6_K_NOTHING) {
+        memset(q, -zero, (size_t)n); /* the reference's 0 before its offset */
+        return 0.0f;
+    }
+    float inverse = (float)-zero / m;
+    q_sums s = q_sums_of(x, weights, n, zero, inverse);
+    float scale = s.qq != 0.0f ? s.xq / s.qq : 0.0f, best = scale * s.xq;
+    for (int step = -9; step <= 9; step++) {
+        const float candidate = -((float)zero + 0.1f * (float)step) / m;
+        if (step == 0)
+            continue;
+        s = q_sums_of(x, weights, n, zero, candidate);
+        if (s.qq > 0.0f && s.xq * s.xq > best * s.qq) {
+            inverse = candidate;
+            scale = s.xq / s.qq;
+            best = scale * s.xq;
+        }
+    }
+    for (int i = 0; i < n; i++)
+        q[i] = (int8_t)fy_k_nearest_between(inverse * x[i], -zero, zero - 1);
+    return scale;
+}
+
+static void quants(fy_scale_min *f, const float *x, float inverse, float min, int top)
+{
+    for (int i = 0; i < FY_QK; i++)
+        f->q[i] = (uint8_t)fy_k_nearest_between(inverse * (x[i] - min), 0, top);
+}
+
+static float error_of(const fy_scale_min *f, const float *x, const float *weights)
+{
+    float error = 0.0f;
+    for (int i = 0; i < FY_QK; i++) {
+        float diff = f->scale * (float)f->q[i] + f->min - x[i];
+        diff = diff * diff;
+        error += weights[i] * diff;
+    }
+    return error;
+}
+
+/* Scale and minimum that fit the quants of *f best; false when they determine none. w and wx: the
+ * sums of the weights and of weights times values. */
+static bool regress(fy_scale_min *f, const float *x, const float *weights, float w, float wx)
+{
+    float l = 0.0f, l2 = 0.0f, xl = 0.0f;
+    for (int i = 0; i < FY_QK; i++) {
+        const float q = (float)f->q[i];
+        l += weights[i] * q;
+        l2 += weights[i] * q * q;
+        xl += weights[i] * q * x[i];
+    }
+    const float det = w * l2 - l * l;
+    if (!(det > 0.0f))
+        return false;
+    f->scale = (w * xl - wx * l) / det;
+    f->min = (l2 * wx - l * xl) / det;
+    if (f->min > 0.0f) {
+        f->min = 0.0f;
+        f->scale = xl / l2;
+    }
+    return true;
+}
+
+/* Those of a candidate. The minimum that is best so far can be near the largest value, or beyond.
  */
+static void candidate_quants(fy_scale_min *f, const fy_k_search *how, const float *x, float inverse,
+                             float min)
+{
+    const float top = (float)how->top;
+    if (!how->bounded) {
+        quants(f, x, inverse, min, how->top);
+        return;
+    }
+    for (int i = 0; i < FY_QK; i++) {
+        const float v = inverse * (x[i] - min);
+        f->q[i] = v > 0.0f ? (uint8_t)fy_k_nearest(v < top ? v : top) : 0;
+    }
+}
+
+fy_scale_min fy_search_scale_min(const fy_k_search *how, const float *x, const float *weights)
+{
+    float min = x[0], max = x[0], w = weights[0], wx = w * x[0];
+    for (int i = 1; i < FY_QK; i++) {
+        min = x[i] < min ? x[i] : min;
+        max = x[i] > max ? x[i] : max;
+        w += weights[i];
+        wx += weights[i] * x[i];
+    }
+    if (min > 0.0f)
+        min = 0.0f;
+    fy_scale_min best = {.min = min}, f;
+    if (max == min)
+        return best;
+    const float range = max - min, inverse = (float)how->top / range;
+    best.scale = 1.0f / inverse;
+    quants(&best, x, inverse, min, how->top);
+    best.error = error_of(&best, x, weights);
+    for (int step = 0; step <= how->steps; step++) {
+        candidate_quants(&f, how, x, fy_k_candidate(how, step) / (max - best.min), best.min);
+        if (!regress(&f, x, weights, w, wx))
+            continue;
+        f.error = error_of(&f, x, weights);
+        if (f.error < best.error)
+            best = f;
+    }
+    return best;
+}
+
+/* --- q6_K ------------------------------------------------------------------------------------ */
 
 enum { GROUP = FY_Q6_K_GROUP };
 
@@ -33,8 +165,7 @@ void fy_encode_q6_k__scalar(fy_block_q6_k *y, const float *x, int64_t n)
         q6_block(y + b, x + b * FY_QK_K);
 }
 
-/* --- q4_K, q5_K ---------------------------------------------------------------------------------
- */
+/* --- q4_K, q5_K ------------------------------------------------------------------------------ */
 
 static fy_k_scales k_encode(uint8_t q[FY_QK_K], const fy_k_search *how, const float *x)
 {

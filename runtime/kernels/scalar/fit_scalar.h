@@ -5,7 +5,7 @@
 #define FY_KERNELS_SCALAR_FIT_SCALAR_H
 
 #include "kernels/kernels.h"
-#include "kernels/scalar/encode_scalar.h"
+#include "kernels/scalar/quants_scalar.h"
 
 /* Types with a scale alone. With m the value of largest magnitude, the inverse scales are -(first +
  * apart * 0 .. steps-1) / m, which bring m near `low`, and (other_first + ..) / m. */

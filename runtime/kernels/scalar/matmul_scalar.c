@@ -1,19 +1,63 @@
-/* The matrix products, one dot product at a time, in the order of sums that kernels.h defines for
- * every ISA. */
+/* Matrix products and attention, chunk by chunk, in the order of operations that kernels.h defines
+ * for every ISA. */
 #include <math.h>
+#include <stdint.h>
+#include <string.h>
 
 #include "kernels/kernel_impl.h"
-#include "kernels/scalar/dot_scalar.h"
 #include "kernels/scalar/quants_scalar.h"
 
+/* --- dot products of float rows -------------------------------------------------------------- */
+
+/* Reads element i of a row of any alignment. */
+typedef float weight_fn(const uint8_t *row, int64_t i);
+
+static float weight_f32(const uint8_t *row, int64_t i)
+{
+    float f;
+    memcpy(&f, row + 4 * i, sizeof f);
+    return f;
+}
+
+static float weight_f16(const uint8_t *row, int64_t i)
+{
+    uint16_t h;
+    memcpy(&h, row + 2 * i, sizeof h);
+    return fy_f16_to_f32(h);
+}
+
+static float weight_bf16(const uint8_t *row, int64_t i)
+{
+    uint16_t h;
+    memcpy(&h, row + 2 * i, sizeof h);
+    return fy_bf16_to_f32(h);
+}
+
+static inline float dot_product(const uint8_t *row, const float *x, int64_t k, weight_fn *weight)
+{
+    enum { LANES = 8 };
+    float lane[LANES] = {0};
+    for (int64_t i = 0; i < k; i += LANES) {
+        for (int l = 0; l < LANES; l++)
+            lane[l] =
+                i + l < k ? fmaf(weight(row, i + l), x[i + l], lane[l]) : fmaf(0.0f, 0.0f, lane[l]);
+    }
+    float u[4];
+    for (int l = 0; l < 4; l++)
+        u[l] = lane[l] + lane[l + 4];
+    return (u[0] + u[2]) + (u[1] + u[3]);
+}
+
+/* --- products -------------------------------------------------------------------------------- */
+
 static void matmul_float(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
-                         int64_t row_end, const fy_act *a, int64_t n_cols, fy_weight_fn *weight)
+                         int64_t row_end, const fy_act *a, int64_t n_cols, weight_fn *weight)
 {
     for (int64_t c = 0; c < n_cols; c++) {
         const float *x = a->x + c * a->k;
         for (int64_t r = row_begin; r < row_end; r++) {
             const uint8_t *row = (const uint8_t *)W + (size_t)r * row_bytes;
-            y[c * ldy + r] = fy_dot_scalar(row, x, a->k, weight);
+            y[c * ldy + r] = dot_product(row, x, a->k, weight);
         }
     }
 }
@@ -23,7 +67,7 @@ void fy_matmul_f32__scalar(float *y, int64_t ldy, const void *W, size_t row_byte
                            void *scratch)
 {
     (void)scratch;
-    matmul_float(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, fy_weight_f32);
+    matmul_float(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, weight_f32);
 }
 
 void fy_matmul_f16__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes,
@@ -31,7 +75,7 @@ void fy_matmul_f16__scalar(float *y, int64_t ldy, const void *W, size_t row_byte
                            void *scratch)
 {
     (void)scratch;
-    matmul_float(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, fy_weight_f16);
+    matmul_float(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, weight_f16);
 }
 
 void fy_matmul_bf16__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes,
@@ -39,7 +83,7 @@ void fy_matmul_bf16__scalar(float *y, int64_t ldy, const void *W, size_t row_byt
                             void *scratch)
 {
     (void)scratch;
-    matmul_float(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, fy_weight_bf16);
+    matmul_float(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, weight_bf16);
 }
 
 static int32_t dot16(const int8_t *w, const int8_t *x)
@@ -95,3 +139,96 @@ DEFINE_MATMUL(q5_1, true)
 DEFINE_MATMUL(q4_k, true)
 DEFINE_MATMUL(q5_k, true)
 DEFINE_MATMUL(q6_k, false)
+
+/* --- attention ------------------------------------------------------------------------------- */
+
+static float element_q8_0(const uint8_t *row, int64_t i)
+{
+    fy_block_q8_0 block;
+    memcpy(&block, row + i / FY_QK * (int64_t)sizeof block, sizeof block);
+    return fy_f16_to_f32(block.d) * (float)block.qs[i % FY_QK];
+}
+
+static void dots(float *s, const float *q, int64_t n_queries, const uint8_t *K, int64_t n_keys,
+                 int64_t dim, size_t row_bytes, weight_fn *element)
+{
+    const int64_t padded = (dim + 7) / 8 * 8;
+    for (int64_t i = 0; i < n_queries; i++) {
+        for (int64_t j = 0; j < n_keys; j++)
+            s[i * FY_ATTEND_CHUNK + j] =
+                dot_product(K + (size_t)j * row_bytes, q + i * padded, dim, element);
+    }
+}
+
+static void add(float *acc, const float *p, int64_t n_queries, const uint8_t *V, int64_t n_keys,
+                int64_t dim, size_t row_bytes, weight_fn *element)
+{
+    for (int64_t q = 0; q < n_queries; q++) {
+        for (int64_t i = 0; i < dim; i++) {
+            float *a = acc + q * dim + i;
+            for (int64_t j = 0; j < n_keys; j++)
+                *a = fmaf(p[q * FY_ATTEND_CHUNK + j], element(V + (size_t)j * row_bytes, i), *a);
+        }
+    }
+}
+
+static void soften(float *s, int begin, int end, float scale, float cap, fy_softmax *state)
+{
+    for (int j = begin; j < end; j++)
+        s[j] = scale * s[j];
+    if (cap != 0)
+        fy_softcap__scalar(s + begin, end - begin, cap);
+    float max = state->max;
+    for (int j = begin; j < end; j++)
+        max = s[j] > max ? s[j] : max;
+    const float shift = max == -INFINITY ? 0.0f : max;
+    float lane[8] = {0}, u[4];
+    for (int j = 0; j < FY_ATTEND_CHUNK; j++) {
+        s[j] = j >= begin && j < end ? fy_exp(s[j] - shift) : 0.0f;
+        lane[j % 8] += s[j];
+    }
+    for (int l = 0; l < 4; l++)
+        u[l] = lane[l] + lane[l + 4];
+    const float total = (u[0] + u[2]) + (u[1] + u[3]);
+    state->factor = max > state->max ? fy_exp(state->max - shift) : 1.0f;
+    state->sum = state->sum * (double)state->factor + (double)total;
+    state->max = max;
+}
+
+void fy_attend_softmax__scalar(float *s, int64_t n_queries, int begin, int end, float scale,
+                               float cap, fy_softmax *state)
+{
+    for (int64_t i = 0; i < n_queries; i++)
+        soften(s + i * FY_ATTEND_CHUNK, begin, end, scale, cap, &state[i]);
+}
+
+void fy_attend_dots_f32__scalar(float *s, const float *q, int64_t n_queries, const void *K,
+                                int64_t n_keys, int64_t dim)
+{
+    dots(s, q, n_queries, K, n_keys, dim, 4 * (size_t)dim, weight_f32);
+}
+
+void fy_attend_dots_f16__scalar(float *s, const float *q, int64_t n_queries, const void *K,
+                                int64_t n_keys, int64_t dim)
+{
+    dots(s, q, n_queries, K, n_keys, dim, 2 * (size_t)dim, weight_f16);
+}
+
+void fy_attend_add_f32__scalar(float *acc, const float *p, int64_t n_queries, const void *V,
+                               int64_t n_keys, int64_t dim)
+{
+    add(acc, p, n_queries, V, n_keys, dim, 4 * (size_t)dim, weight_f32);
+}
+
+void fy_attend_add_f16__scalar(float *acc, const float *p, int64_t n_queries, const void *V,
+                               int64_t n_keys, int64_t dim)
+{
+    add(acc, p, n_queries, V, n_keys, dim, 2 * (size_t)dim, weight_f16);
+}
+
+void fy_attend_add_q8_0__scalar(float *acc, const float *p, int64_t n_queries, const void *V,
+                                int64_t n_keys, int64_t dim)
+{
+    add(acc, p, n_queries, V, n_keys, dim, (size_t)dim / FY_QK * sizeof(fy_block_q8_0),
+        element_q8_0);
+}

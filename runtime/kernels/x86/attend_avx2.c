@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "kernels/kernel_impl.h"
-#include "kernels/x86/exp_avx2.h"
+#include "kernels/x86/vec_avx2.h"
 
 /* n vectors of a row from element i on, n a constant; of the last one `lanes` are there, zeros
  * behind them. */
@@ -54,7 +54,7 @@ FY_INLINE void load_q8_0(__m256 *v, const uint8_t *row, int64_t i, int n, int64_
     }
 }
 
-/* --- dot products ----------------------------------------------------------------------------- */
+/* --- dot products ---------------------------------------------------------------------------- */
 
 /* u[l] = lane[l] + lane[l + 4] of a below, of b above. */
 FY_INLINE __m256 add_halves(__m256 a, __m256 b)
@@ -216,7 +216,7 @@ void fy_attend_dots_f16__avx2(float *s, const float *q, int64_t n_queries, const
     dots(s, q, n_queries, K, n_keys, dim, 2 * (size_t)dim, load_f16);
 }
 
-/* --- softmax ---------------------------------------------------------------------------------- */
+/* --- softmax --------------------------------------------------------------------------------- */
 
 /* Lanes of the eight positions from j on that lie in begin .. end-1. */
 FY_INLINE __m256 inside(int j, int begin, int end)
@@ -281,7 +281,7 @@ void fy_attend_softmax__avx2(float *s, int64_t n_queries, int begin, int end, fl
             state[i].sum * (double)state[i].factor + (double)sum_of(s + i * FY_ATTEND_CHUNK);
 }
 
-/* --- sums of values --------------------------------------------------------------------------- */
+/* --- sums of values -------------------------------------------------------------------------- */
 
 /* n vectors of four sums or one, from element i on, both numbers constants. */
 FY_INLINE void add_strip(float *const acc[4], const float *const p[4], int n_queries,

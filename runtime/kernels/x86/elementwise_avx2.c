@@ -1,9 +1,13 @@
-/* Norms, gates and soft cap of a decoder block: bound by reading their rows from cache. */
+/* Operations on vectors of floats: norms, activations and the soft cap; f16 and bf16 rows; how far
+ * rows are from what became of them. */
 #include <math.h>
 
 #include "kernels/kernel_impl.h"
-#include "kernels/scalar/erf_fit.h"
-#include "kernels/x86/exp_avx2.h"
+#include "kernels/x86/vec_avx2.h"
+
+/* --- norms, activations, soft cap ------------------------------------------------------------ */
+
+/* Norms, gates and soft cap of a decoder block: bound by reading their rows from cache. */
 
 /* Adds the squares of 8 floats to two vectors of doubles. */
 FY_INLINE void add_squares(__m256d sum[2], __m256 v)
@@ -161,4 +165,153 @@ void fy_softcap__avx2(float *x, int64_t n, float cap)
         const __m256 tanh8 = _mm256_sub_ps(one, _mm256_div_ps(two, _mm256_add_ps(one, e)));
         fy_store_lanes(x + i, _mm256_mul_ps(_mm256_set1_ps(cap), tanh8), n - i);
     }
+}
+
+/* --- f16 and bf16 ---------------------------------------------------------------------------- */
+
+/* f16 and bf16 rows: bound by memory. F16C rounds and treats NaN exactly as
+ * scalar/elementwise_scalar.c does; the last few values of a row go through its functions. */
+
+void fy_f16_to_f32__avx2(float *y, const uint16_t *x, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, fy_widen_f16(x + i));
+    for (; i < n; i++)
+        y[i] = fy_f16_to_f32(x[i]);
+}
+
+void fy_f32_to_f16__avx2(uint16_t *y, const float *x, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const __m128i h = _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128((__m128i *)(y + i), h);
+    }
+    for (; i < n; i++)
+        y[i] = fy_f32_to_f16(x[i]);
+}
+
+void fy_bf16_to_f32__avx2(float *y, const uint16_t *x, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, fy_widen_bf16(x + i));
+    for (; i < n; i++)
+        y[i] = fy_bf16_to_f32(x[i]);
+}
+
+/* Eight bf16 in the low halves of the dwords. */
+FY_INLINE __m256i narrow_bf16(__m256 v)
+{
+    const __m256i u = _mm256_castps_si256(v);
+    const __m256i top = _mm256_srli_epi32(u, 16);
+    const __m256i odd = _mm256_and_si256(top, _mm256_set1_epi32(1));
+    const __m256i bias = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+    const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(u, bias), 16);
+    const __m256i quiet = _mm256_or_si256(top, _mm256_set1_epi32(0x40));
+    const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    return _mm256_blendv_epi8(rounded, quiet, is_nan);
+}
+
+void fy_f32_to_bf16__avx2(uint16_t *y, const float *x, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const __m256i a = narrow_bf16(_mm256_loadu_ps(x + i));
+        const __m256i b = narrow_bf16(_mm256_loadu_ps(x + i + 8));
+        const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
+        _mm256_storeu_si256((__m256i *)(y + i), packed);
+    }
+    for (; i < n; i++)
+        y[i] = fy_f32_to_bf16(x[i]);
+}
+
+/* --- errors ---------------------------------------------------------------------------------- */
+
+/* How far rows are from what became of them: bound by arithmetic in double, some 24 operations for
+ * 8 elements. */
+
+typedef struct {
+    __m256d xx[2], yy[2], xy[2], ee[2];
+    __m256 max_x, max_e;
+    __m256i outside; /* counted down */
+} sums;
+
+/* A product of two widened f32 is exact, so that it may be fused with its addition; the square of a
+ * difference is not. */
+FY_INLINE void add_half(sums *s, int half, __m128 x, __m128 y)
+{
+    const __m256d a = _mm256_cvtps_pd(x), b = _mm256_cvtps_pd(y), e = _mm256_sub_pd(a, b);
+    s->xx[half] = _mm256_fmadd_pd(a, a, s->xx[half]);
+    s->yy[half] = _mm256_fmadd_pd(b, b, s->yy[half]);
+    s->xy[half] = _mm256_fmadd_pd(a, b, s->xy[half]);
+    s->ee[half] = _mm256_add_pd(s->ee[half], _mm256_mul_pd(e, e));
+}
+
+/* A maximum that is NaN is the second operand. */
+FY_INLINE void add_eight(sums *s, __m256 x, __m256 y)
+{
+    add_half(s, 0, _mm256_castps256_ps128(x), _mm256_castps256_ps128(y));
+    add_half(s, 1, _mm256_extractf128_ps(x, 1), _mm256_extractf128_ps(y, 1));
+    s->max_x = _mm256_max_ps(fy_abs(x), s->max_x);
+    s->max_e = _mm256_max_ps(fy_abs(_mm256_sub_ps(x, y)), s->max_e);
+}
+
+FY_INLINE void count_outside(sums *s, __m256 x, const float limit[2], __m256i mask)
+{
+    const __m256 below = _mm256_cmp_ps(x, _mm256_set1_ps(limit[0]), _CMP_LT_OQ),
+                 above = _mm256_cmp_ps(x, _mm256_set1_ps(limit[1]), _CMP_GT_OQ);
+    const __m256i outside = _mm256_castps_si256(_mm256_or_ps(below, above));
+    s->outside = _mm256_add_epi32(s->outside, _mm256_and_si256(outside, mask));
+}
+
+FY_INLINE float max_of(__m256 lanes, float before)
+{
+    float part[8], most = before;
+    _mm256_storeu_ps(part, lanes);
+    for (int i = 0; i < 8; i++)
+        most = part[i] > most ? part[i] : most;
+    return most;
+}
+
+FY_INLINE void add_row(sums *s, const float *x, const float *y, const float *limits, int64_t n)
+{
+    const __m256i all = _mm256_set1_epi32(-1);
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const __m256 v = _mm256_loadu_ps(x + i);
+        add_eight(s, v, _mm256_loadu_ps(y + i));
+        if (limits != NULL)
+            count_outside(s, v, limits + i / FY_LIMIT_ELEMS * 2, all);
+    }
+    if (i < n) { /* lanes behind the row add 0 */
+        const __m256 v = fy_load_lanes(x + i, n - i);
+        add_eight(s, v, fy_load_lanes(y + i, n - i));
+        if (limits != NULL)
+            count_outside(s, v, limits + i / FY_LIMIT_ELEMS * 2, fy_lane_mask(n - i));
+    }
+}
+
+void fy_error_sums__avx2(fy_error_sums *to, const float *x, const float *y, const float *limits,
+                         int64_t n)
+{
+    const __m256d zero = _mm256_setzero_pd();
+    sums s = {{zero, zero},        {zero, zero},        {zero, zero},          {zero, zero},
+              _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_si256()};
+    if (limits != NULL)
+        add_row(&s, x, y, limits, n);
+    else
+        add_row(&s, x, y, NULL, n);
+    to->xx += sum_of(s.xx);
+    to->yy += sum_of(s.yy);
+    to->xy += sum_of(s.xy);
+    to->ee += sum_of(s.ee);
+    to->max_x = max_of(s.max_x, to->max_x);
+    to->max_e = max_of(s.max_e, to->max_e);
+    to->n += n;
+    int32_t outside[8];
+    _mm256_storeu_si256((__m256i *)outside, s.outside);
+    for (int i = 0; i < 8; i++)
+        to->n_outside -= outside[i];
 }

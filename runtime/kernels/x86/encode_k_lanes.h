@@ -62,7 +62,7 @@ FY_INLINE __m256i fy_l_quants(const float *x, float add, float by, bool divide, 
     return fy_pack32(q);
 }
 
-/* --- q4_K, q5_K --- */
+/* --- q4_K, q5_K ------------------------------------------------------------------------------ */
 
 /* Of FY_LANES sub-blocks: value scale * q + min, and that the quants are those of inverse * (x -
  * base). */
@@ -256,7 +256,7 @@ enum { FY_L_SUPERS = FY_LANES / FY_K_SUBS };
 FY_L_DEFINE_ENCODE(q4_k, (void)0)
 FY_L_DEFINE_ENCODE(q5_k, fy_l_put_fifth_bits(y->qh, q))
 
-/* --- q6_K --- */
+/* --- q6_K ------------------------------------------------------------------------------------ */
 
 /* Element i of every group, and its second and third powers. */
 typedef struct {

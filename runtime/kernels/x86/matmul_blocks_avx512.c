@@ -1,4 +1,4 @@
-/* q8_0, q4_0, q4_1, q5_0, q5_1, q4_K and q5_K weights times quantized activations. */
+/* q8_0, q4_0, q4_1, q5_0, q5_1, q4_K, q5_K and q6_K weights times quantized activations. */
 #include "kernels/kernel_impl.h"
 #include "kernels/x86/vnni_avx512.h"
 #include "kernels/x86/vnni_blocks.h"

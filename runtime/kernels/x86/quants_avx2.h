@@ -87,7 +87,7 @@ FY_INLINE __m256i fy_quants32_q6_k(const uint8_t *block, int s)
                            fy_move_bits(bits, s % 4 * 2, 4, 0x30));
 }
 
-/* --- scales of eight rows --------------------------------------------------------------------- */
+/* --- scales of eight rows -------------------------------------------------------------------- */
 
 typedef struct {
     __m256 d[FY_SUBS_MAX], m[FY_SUBS_MAX]; /* value q * d + m */
@@ -161,7 +161,7 @@ FY_INLINE void fy_scales_k(fy_scales *out, const fy_rows8 *rows, size_t offset)
                     _mm256_or_si256(c_high, _mm256_slli_epi16(b_top, 4)));
 }
 
-/* --- sums ------------------------------------------------------------------------------------- */
+/* --- sums ------------------------------------------------------------------------------------ */
 
 /* s[i]: 16 sums of pairs of row i, whose sums of four still fit int16  ->  per row, a lane each,
  * the sums of the lower and of the upper eight. */

@@ -5,7 +5,7 @@
 
 #include "kernels/x86/vnni_matmul.h"
 
-/* --- one column ------------------------------------------------------------------------------- */
+/* --- one column ------------------------------------------------------------------------------ */
 
 /* Below, parameters that every caller gives as constants. */
 
@@ -43,7 +43,7 @@ FY_INLINE fy_vf fy_v_vec_block(fy_vf acc, fy_v_block w, const int8_t *q, const f
     return acc;
 }
 
-/* --- many columns ----------------------------------------------------------------------------- */
+/* --- many columns ---------------------------------------------------------------------------- */
 
 typedef struct {
     fy_vi quants[FY_V_GROUPS][8]; /* [j]: elements 4j .. 4j+3 of a group of rows */
@@ -166,5 +166,194 @@ FY_V_DEFINE_BLOCKS(q5_0, 16, false, fy_v_scales_d)
 FY_V_DEFINE_BLOCKS(q5_1, 0, true, fy_v_scales_dm)
 FY_V_DEFINE_BLOCKS(q4_k, 0, true, fy_v_scales_k)
 FY_V_DEFINE_BLOCKS(q5_k, 0, true, fy_v_scales_k)
+
+/* --- q6_K ------------------------------------------------------------------------------------ */
+
+/* q6_K weights times quantized activations, by vnni_matmul.h: a scale for each 16 elements.
+ *
+ * One column: as the other types, with a tree for either half of a block.
+ *
+ * Many columns: quants are taken signed and the activations unsigned, 128 too large. What a sum
+ * begins with, -128 times the sum of the quants, is then the same for all columns, and the sums of
+ * 16 activations, which nobody has, are not asked for. The sum of a block stays below 2^24
+ * (kernels.h), so that floats scale and add the halves exactly; the sign of a zero is lost in the
+ * chain, which begins with +0. */
+
+enum {
+    Q6_K_BELOW = 32, /* the quants' offset */
+    Q6_K_COLS = 4,
+    Q6_K_FOUR = 4, /* sub-blocks in half a stored block */
+};
+
+/* What is scaled: d, and the scales of 16 elements as four signed bytes in a lane. */
+FY_INLINE fy_vf q6_k_scales(fy_vi scales[4], fy_v_block w)
+{
+    fy_v_lanes16(scales, w, offsetof(fy_block_q6_k, scales));
+    fy_vi last[4]; /* the last 16 bytes end in d */
+    fy_v_lanes16(last, w, sizeof(fy_block_q6_k) - 16);
+    return fy_v_widen_f16(fy_v_shr32(last[3], 16));
+}
+
+/* The scale of half of sub-block s of the four whose scales begin with `scales`. */
+FY_INLINE fy_vi q6_k_scale(const fy_vi scales[2], int s, int half)
+{
+    const unsigned at = 8 * (unsigned)(s % 2 * 2 + half);
+    return fy_v_sar32(fy_v_shl32(scales[s / 2], 24 - at), 24);
+}
+
+/* --- one column ------------------------------------------------------------------------------ */
+
+FY_INLINE fy_vi q6_k_half_sums(fy_v_block w, const int8_t *q, int s, int half)
+{
+    const fy_vi x = fy_v_same_part(fy_load128(q + 16 * half));
+    const fy_vi begin = fy_v_sub32(fy_v_zero(), fy_v_dot(fy_v_zero(), fy_v_set8(Q6_K_BELOW), x));
+    fy_vi parts[4];
+    FY_UNROLL
+    for (int i = 0; i < 4; i++)
+        parts[i] = fy_v_dot(begin, fy_v_quants_q6_k(w, i, s, half), x);
+    return fy_v_row_sums(parts);
+}
+
+FY_INLINE fy_vf vec_q6_k(fy_vf acc, fy_v_block w, const int8_t *q, const float *d,
+                         const int32_t *sum)
+{
+    (void)sum;
+    fy_vi scales[4];
+    const fy_vf scale = q6_k_scales(scales, w);
+    for (int four = 0; four < FY_V_SUBS; four += Q6_K_FOUR) {
+        FY_UNROLL
+        for (int n = 0; n < Q6_K_FOUR; n++) {
+            const int s = four + n;
+            const fy_vi low = q6_k_half_sums(w, q + s * FY_QK, s, 0);
+            const fy_vi high = q6_k_half_sums(w, q + s * FY_QK, s, 1);
+            const fy_vi *sc = scales + four / 2;
+            const fy_vi sums = fy_v_add32(fy_v_mul32(low, q6_k_scale(sc, n, 0)),
+                                          fy_v_mul32(high, q6_k_scale(sc, n, 1)));
+            acc = fy_v_fmaf(fy_v_mulf(scale, fy_v_setf(d[s])), fy_v_to_float(sums), acc);
+        }
+    }
+    return acc;
+}
+
+/* --- many columns ---------------------------------------------------------------------------- */
+
+typedef struct {
+    fy_vi quants[FY_V_GROUPS][8]; /* signed; [j]: elements 4j .. 4j+3 of a group of rows */
+    fy_vi begin[2][FY_V_GROUPS];  /* of the sums of the halves */
+    fy_vf scales[2][FY_V_GROUPS], d[FY_V_GROUPS];
+} q6_k_tile;
+
+_Static_assert(FY_V_RUN * sizeof(q6_k_tile) <= FY_KERNEL_SCRATCH_BYTES, "a tile fits the scratch");
+
+/* Half of sub-block s. */
+FY_INLINE void q6_k_repack_half(q6_k_tile *t, int g, fy_v_block w, int s, int half)
+{
+    fy_vi v[4], total = fy_v_zero();
+    FY_UNROLL
+    for (int i = 0; i < 4; i++)
+        v[i] = fy_v_sub8(fy_v_quants_q6_k(w, i, s, half), fy_v_set8(Q6_K_BELOW));
+    fy_v_transpose(v);
+    FY_UNROLL
+    for (int j = 0; j < 4; j++) {
+        t->quants[g][4 * half + j] = v[j];
+        total = fy_v_dot(total, fy_v_set8(1), v[j]);
+    }
+    t->begin[half][g] = fy_v_sub32(fy_v_zero(), fy_v_shl32(total, 7));
+}
+
+static void repack_q6_k(void *tile, int64_t b, int g, fy_v_block w)
+{
+    q6_k_tile *t = (q6_k_tile *)tile + b;
+    fy_vi scales[4];
+    const fy_vf d = q6_k_scales(scales, w);
+    for (int four = 0; four < FY_V_SUBS; four += Q6_K_FOUR) {
+        FY_UNROLL
+        for (int n = 0; n < Q6_K_FOUR; n++, t++) {
+            FY_UNROLL
+            for (int half = 0; half < 2; half++) {
+                q6_k_repack_half(t, g, w, four + n, half);
+                t->scales[half][g] = fy_v_to_float(q6_k_scale(scales + four / 2, n, half));
+            }
+            t->d[g] = d;
+        }
+    }
+}
+
+/* The activations of a run as unsigned bytes. */
+typedef struct {
+    int8_t q[Q6_K_COLS][FY_V_RUN * FY_QK];
+} q6_k_columns;
+
+FY_INLINE void q6_k_prepare(q6_k_columns *x, const fy_v_run *r, int n)
+{
+    const fy_vi top = fy_v_set8(-128);
+    for (int c = 0; c < n; c++) {
+        const int8_t *q = r->a->q + (r->col + c) * r->a->k + r->first * FY_QK;
+        for (int64_t i = 0; i < r->run * FY_QK; i += (int64_t)sizeof(fy_vi))
+            fy_v_store(x->q[c] + i, fy_v_xor(fy_v_load(q + i), top));
+    }
+}
+
+/* Continues the chains of n columns over block b of a run; d[c * ldd] is the scale of column c. */
+FY_INLINE void q6_k_tile_block(fy_vf acc[FY_V_COLS][FY_V_GROUPS], const q6_k_tile *t,
+                               const q6_k_columns *x, const float *d, int64_t ldd, int64_t b, int n)
+{
+    fy_vf part[2][FY_V_COLS][FY_V_GROUPS];
+    FY_UNROLL
+    for (int half = 0; half < 2; half++) {
+        fy_vi s[FY_V_COLS][FY_V_GROUPS];
+        FY_UNROLL
+        for (int c = 0; c < n; c++) {
+            FY_UNROLL
+            for (int g = 0; g < FY_V_GROUPS; g++)
+                s[c][g] = t->begin[half][g];
+        }
+        fy_v_tile_dots(s, t->quants, x->q[0] + b * FY_QK, sizeof x->q[0], n, 4 * half, true);
+        FY_UNROLL
+        for (int c = 0; c < n; c++) {
+            FY_UNROLL
+            for (int g = 0; g < FY_V_GROUPS; g++) {
+                const fy_vf sum = fy_v_to_float(s[c][g]), scale = t->scales[half][g];
+                part[half][c][g] =
+                    half == 0 ? fy_v_mulf(sum, scale) : fy_v_fmaf(sum, scale, part[0][c][g]);
+            }
+        }
+    }
+    FY_UNROLL
+    for (int c = 0; c < n; c++) {
+        const fy_vf x_d = fy_v_setf(d[c * ldd]);
+        FY_UNROLL
+        for (int g = 0; g < FY_V_GROUPS; g++)
+            acc[c][g] = fy_v_fmaf(fy_v_mulf(t->d[g], x_d), part[1][c][g], acc[c][g]);
+    }
+}
+
+FY_INLINE void q6_k_tile_run(const fy_v_run *r, int n)
+{
+    q6_k_columns x;
+    q6_k_prepare(&x, r, n);
+    const int64_t ldd = r->a->k / FY_QK;
+    const float *d = r->a->d + r->col * ldd + r->first;
+    const q6_k_tile *t = r->tile;
+    fy_vf acc[FY_V_COLS][FY_V_GROUPS];
+    fy_v_load_chains(acc, r, n);
+    for (int64_t b = 0; b < r->run; b++)
+        q6_k_tile_block(acc, t + b, &x, d + b, ldd, b, n);
+    fy_v_store_chains(r, acc, n);
+}
+
+#define Q6_K_DEFINE_RUN(n)                      \
+    static void run_q6_k_##n(const fy_v_run *r) \
+    {                                           \
+        q6_k_tile_run(r, n);                    \
+    }
+
+Q6_K_DEFINE_RUN(4)
+Q6_K_DEFINE_RUN(2)
+Q6_K_DEFINE_RUN(1)
+
+static fy_v_run_fn *const runs_q6_k[4] = {NULL, run_q6_k_4, run_q6_k_2, run_q6_k_1};
+
+FY_V_DEFINE_MATMUL(q6_k, FY_V_SUBS, 0, runs_q6_k)
 
 #endif

@@ -51,7 +51,7 @@ FY_INLINE int64_t fy_v_least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* --- one column ------------------------------------------------------------------------------- */
+/* --- one column ------------------------------------------------------------------------------ */
 
 /* s[i]: four parts of the sums of rows i, i + 4, ..  ->  the sums of all rows, in order. */
 FY_INLINE fy_vi fy_v_row_sums(const fy_vi s[4])
@@ -90,7 +90,7 @@ FY_INLINE void fy_v_matvec(float *y, fy_v_matrix w, int64_t row_begin, int64_t r
     }
 }
 
-/* --- many columns ----------------------------------------------------------------------------- */
+/* --- many columns ---------------------------------------------------------------------------- */
 
 /* Columns over a run, with what the lanes of a block share ready to be broadcast. */
 typedef struct {

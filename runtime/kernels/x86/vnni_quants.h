@@ -129,7 +129,7 @@ FY_INLINE void fy_v_lanes16(fy_vi v[4], fy_v_block w, size_t offset)
     fy_v_transpose(v);
 }
 
-/* --- scales ----------------------------------------------------------------------------------- */
+/* --- scales ---------------------------------------------------------------------------------- */
 
 typedef struct {
     fy_vf d[FY_V_SUBS], m[FY_V_SUBS]; /* value q * d + m */

@@ -11,7 +11,6 @@
 #include "base/cpu.h"
 #include "tests/kcheck/kernel_check.h"
 #include "kernels/row.h"
-#include "kernels/row_error.h"
 
 static fy_kernels kernels;
 
