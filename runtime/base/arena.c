@@ -28,7 +28,7 @@ void *fy_arena_alloc(fy_arena *a, size_t n)
         if (b == NULL)
             return NULL;
         a->total += size;
-        if (size == n && a->head != NULL) { /* a large piece must not waste the rest of the head */
+        if (size == n && a->head != NULL) { /* a large one must not waste the rest of the head */
             b->next = a->head->next;
             a->head->next = b;
             return b->data;

@@ -27,8 +27,8 @@ char *fy_arena_strndup(fy_arena *a, const char *s, size_t n);
 
 void fy_arena_release(fy_arena *a);
 
-/* Room for one more item behind the n that `items` holds: the array, at another address perhaps,
- * with *cap items of item_bytes each. NULL when out of memory; then the old array is as it was. */
+/* Makes room for one more item after the n that `items` holds. Returns the array, perhaps moved,
+ * with room for *cap items of item_bytes. NULL when out of memory; the old array stays valid. */
 void *fy_grow(void *items, size_t n, size_t *cap, size_t item_bytes);
 
 #endif

@@ -25,7 +25,7 @@
 
 #if defined(__x86_64__)
 
-/* What the system saves of the registers. */
+/* Which registers the system saves. */
 static unsigned saved_state(void)
 {
     unsigned xcr0, high;
@@ -33,8 +33,8 @@ static unsigned saved_state(void)
     return xcr0;
 }
 
-/* Leaf 7 on a machine of FY_CPU_AVX2, which promises the whole level of x86-64-v3 that our kernels
- * use. FY_CPU_AVX512 is what Cascade Lake and all its successors have. */
+/* Leaf 7. FY_CPU_AVX2 means all of x86-64-v3 that our kernels use. FY_CPU_AVX512 is what Cascade
+ * Lake and all its successors have. */
 static uint32_t detect_wide(unsigned state)
 {
     enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6, AVX2 = 1 << 5, AVXVNNI = 1 << 4 };
@@ -165,7 +165,7 @@ static int bad_mask(const char *hex, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
     return fy_fail(e, FY_EARG,
-                   "'%s' is no mask of CPUs, expected a hexadecimal number: f0 is CPUs 4 to 7",
+                   "'%s' is not a mask of CPUs, expected a hexadecimal number: f0 is CPUs 4 to 7",
                    fy_quote(shown, sizeof shown, fy_span_of(hex)));
 }
 
@@ -188,7 +188,7 @@ int fy_cpus_add_mask(fy_cpus *s, const char *hex, fy_err *e)
     return 0;
 }
 
-/* The number at *p, or `absent` where none stands; -1 when it names no CPU. */
+/* The number at *p, or `absent` if there is none; -1 if it is too large. */
 static int range_end(const char **p, int absent)
 {
     if (**p < '0' || **p > '9')
@@ -209,7 +209,7 @@ int fy_cpus_add_range(fy_cpus *s, const char *range, fy_err *e)
     if (!dash || *p != '\0' || first < 0 || last < first) {
         char shown[FY_QUOTE_BYTES];
         return fy_fail(e, FY_EARG,
-                       "'%s' is no range of CPUs, expected LO-HI from 0 to %d, as in 4-7",
+                       "'%s' is not a range of CPUs, expected LO-HI from 0 to %d, as in 4-7",
                        fy_quote(shown, sizeof shown, fy_span_of(range)), FY_CPUS_MAX - 1);
     }
     for (int i = first; i <= last; i++)
@@ -252,7 +252,7 @@ int fy_cpus_pin(const fy_cpus *s, fy_cpus *got, fy_err *e)
     fy_cpus_text(s, &asked);
     fy_cpus_text(&usable, &there);
     fy_fail(e, FY_EARG, "cannot run on CPUs %s: %s; this process may use %s", fy_str_z(&asked),
-            err == EINVAL ? "none of them is there for it" : strerror(err), fy_str_z(&there));
+            err == EINVAL ? "none of them is available" : strerror(err), fy_str_z(&there));
     fy_str_release(&asked);
     fy_str_release(&there);
     return -1;
@@ -260,11 +260,11 @@ int fy_cpus_pin(const fy_cpus *s, fy_cpus *got, fy_err *e)
 
 /* --- fast and slow -------------------------------------------------------------------------- */
 
-/* What tells the cores of a processor apart, best first, and the share of the largest value below
+/* What distinguishes the cores of a processor, best first, and the share of the largest value below
  * which a core is slow. Of capacity (speed of the core at its highest clock) the small cores of
- * phones have up to 40 % (Cortex-A55 beside A76: 40 %, Kryo 385 Silver: 38 %, Cortex-A520 beside
- * X4: 37 %, A510 beside X3: 20 %), the middle ones at least 47 % (A78 beside X1 at 47 and 49 %;
- * A715 beside X3: 60 %). Of clock the small ones have up to 71 %, the middle ones at least 80 %.
+ * phones have up to 40 % (Cortex-A55 next to A76: 40 %, Kryo 385 Silver: 38 %, Cortex-A520 next to
+ * X4: 37 %, A510 next to X3: 20 %), the middle ones at least 47 % (A78 next to X1 at 47 and 49 %;
+ * A715 next to X3: 60 %). Of clock the small ones have up to 71 %, the middle ones at least 80 %.
  * Source: capacity-dmips-mhz and operating points in Linux's device trees. */
 static const struct {
     const char *file;
@@ -288,8 +288,8 @@ static long long read_number(const char *sysfs, int cpu, const char *file)
     return end != text && (*end == '\n' || *end == '\0') && v > 0 && v < INT32_MAX ? v : 0;
 }
 
-/* False when a core's value is not known, or they are all the same: a kernel that was told nothing
- * gives every core the same capacity. */
+/* False when a value is not known, or all are the same: a kernel without data gives every core the
+ * same capacity. */
 static bool read_all(const fy_cpus *among, const char *sysfs, const char *file,
                      long long value[FY_CPUS_MAX], long long *largest)
 {

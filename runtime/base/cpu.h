@@ -1,5 +1,5 @@
-/* The CPUs of this machine: which features they have, and which of them a thread may use, which of
- * these are fast, and where it shall run.
+/* The CPUs of this machine: their features, which of them a thread may use, which are fast, and
+ * pinning a thread to some of them.
  *
  * Features are found once at run time. FY_CPU_MASK (a number, default all ones) is and-ed in:
  * FY_CPU_MASK=0 forces the scalar kernels, the first step of every bug report.
@@ -55,17 +55,17 @@ int fy_cpus_add_range(fy_cpus *s, const char *range, fy_err *e);
 /* Appends "0-3,6"; "none" for the empty set. */
 void fy_cpus_text(const fy_cpus *s, fy_str *out);
 
-/* Those that the calling thread may use; empty when the system does not say. */
+/* The CPUs that the calling thread may use; empty if the system does not report them. */
 fy_cpus fy_cpus_usable(void);
 
-/* Keeps the calling thread, and those that it starts from now on, to these of the set that the
- * system lets it use. *got (may be NULL) becomes those. FY_EARG when there is none. */
+/* Pins the calling thread, and the threads it starts from now on, to those of the set that the
+ * system allows. *got (may be NULL) is set to them. FY_EARG when there are none. */
 int fy_cpus_pin(const fy_cpus *s, fy_cpus *got, fy_err *e);
 
-/* The fast ones among these, by what the kernel says of them under `sysfs`
- * ("/sys/devices/system/cpu"): all but the cores of a big.LITTLE processor whose capacity is less
- * than 44 % of the largest, or, where the kernel tells no capacities apart, whose highest clock is
- * less than 80 % of the highest. What is not known for each of them leaves them all. */
+/* The fast ones among these, by the kernel's data under `sysfs` ("/sys/devices/system/cpu"):
+ * without the cores of a big.LITTLE processor whose capacity is below 44 % of the largest, or, if
+ * the kernel knows no capacities, whose highest clock is below 80 % of the highest. All of them if
+ * that is not known of each. */
 fy_cpus fy_cpus_fast(const fy_cpus *among, const char *sysfs);
 
 #endif

@@ -1,3 +1,4 @@
+/* Recording the first error, its context on the way up, and the exit status it gives. */
 #include "base/err.h"
 
 #include <errno.h>
@@ -57,26 +58,10 @@ int fy_nomem(fy_err *e)
 
 int fy_exit_status(fy_code code)
 {
-    switch (code) {
-    case FY_OK:
-        return 0;
-    case FY_EARG:
-        return 2;
-    case FY_EFIT:
-        return 3;
-    case FY_EVERIFY:
-        return 4;
-    case FY_EDEVICE:
-        return 5;
-    case FY_ENOSPACE:
-        return 6;
-    case FY_EINTR:
-        return 130;
-    case FY_ENOMEM:
-    case FY_EIO:
-    case FY_EFORMAT:
-    case FY_EUNSUPPORTED:
-        return 1;
-    }
-    return 1;
+    static const unsigned char status[] = {
+        [FY_OK] = 0,           [FY_ENOMEM] = 1,   [FY_EIO] = 1,     [FY_EFORMAT] = 1,
+        [FY_EUNSUPPORTED] = 1, [FY_EARG] = 2,     [FY_EFIT] = 3,    [FY_EVERIFY] = 4,
+        [FY_EDEVICE] = 5,      [FY_ENOSPACE] = 6, [FY_EINTR] = 130,
+    };
+    return (size_t)code < sizeof status ? status[code] : 1;
 }

@@ -1,7 +1,7 @@
 /* One error value for the whole project: the first failure wins and is ready to show.
  *
  * A function that can fail returns 0 or -1 (constructors: a pointer or NULL) and takes `fy_err *e`
- * last; `e` lives on the caller's stack, starts as {0} and may be NULL. A message says what was
+ * last; `e` lives on the caller's stack, starts as {0} and may be NULL. A message gives what was
  * found, what was expected and, where known, what to do. Context is prefixed on the way up:
  *     "m.gguf: tensor 'a': rank 9, at most 4"
  * The library never prints and never exits. */

@@ -1,3 +1,5 @@
+/* Input maps (read-only, copied or locked) and outputs that get their final name once they are
+ * whole: locking, reserving, flushing in steps, renaming, and removal when the process dies. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -43,8 +45,8 @@ static int read_in(uint8_t *to, size_t size, int fd, const char *path, fy_progre
     return 0;
 }
 
-/* Memory that begins where a huge page does, so that the kernel can use them from the first byte
- * on; it is only asked for, and small pages do as well. */
+/* The copy begins on a huge page boundary, so that the kernel can use huge pages from the first
+ * byte on. They are only requested: small pages work as well. */
 static int make_copy(fy_map *m, int fd, const char *path, fy_progress *progress, fy_err *e)
 {
     size_t bytes;
@@ -63,7 +65,7 @@ static int make_copy(fy_map *m, int fd, const char *path, fy_progress *progress,
     madvise(base, bytes, MADV_HUGEPAGE);
     if (read_in(begin, m->size, fd, path, progress, e) != 0)
         return -1;
-    mprotect(base, bytes, PROT_READ); /* as little to be written by mistake as a map of the file */
+    mprotect(base, bytes, PROT_READ); /* read-only, as a map of the file is */
     return 0;
 }
 
@@ -95,8 +97,7 @@ static void warn_not_locked(const char *path, size_t size, size_t at, int err)
     fy_str_release(&why);
 }
 
-/* What is not copied is read by it; step by step, since the kernel does not let itself be stopped
- * inside. */
+/* Reads what is not copied yet. In steps, since mlock cannot be interrupted. */
 static int lock(fy_map *m, const char *path, fy_progress *progress, fy_err *e)
 {
     for (size_t at = 0; at < m->size; at += STEP_BYTES) {
@@ -112,18 +113,18 @@ static int lock(fy_map *m, const char *path, fy_progress *progress, fy_err *e)
     return 0;
 }
 
-static int fill(fy_map *m, int fd, const char *path, const fy_map_options *how, fy_err *e)
+static int fill(fy_map *m, int fd, const char *path, const fy_map_options *options, fy_err *e)
 {
     if (m->size == 0)
         return 0;
-    if (how->progress != NULL)
-        how->progress->total_bytes = m->size;
-    const int rc =
-        how->read ? make_copy(m, fd, path, how->progress, e) : map_file(m, fd, path, how->huge, e);
-    return rc == 0 && how->lock ? lock(m, path, how->progress, e) : rc;
+    if (options->progress != NULL)
+        options->progress->total_bytes = m->size;
+    const int rc = options->read ? make_copy(m, fd, path, options->progress, e)
+                                 : map_file(m, fd, path, options->huge, e);
+    return rc == 0 && options->lock ? lock(m, path, options->progress, e) : rc;
 }
 
-int fy_map_open_as(fy_map *m, const char *path, const fy_map_options *how, fy_err *e)
+int fy_map_open_as(fy_map *m, const char *path, const fy_map_options *options, fy_err *e)
 {
     *m = (fy_map){0};
     int fd =
@@ -139,7 +140,7 @@ int fy_map_open_as(fy_map *m, const char *path, const fy_map_options *how, fy_er
                      S_ISDIR(st.st_mode) ? "is a directory" : "is not a regular file");
     if (rc == 0) {
         *m = (fy_map){.data = (const uint8_t *)"", .size = (size_t)st.st_size};
-        rc = fill(m, fd, path, how, e);
+        rc = fill(m, fd, path, options, e);
     }
     close(fd);
     if (rc != 0)
@@ -403,14 +404,14 @@ static double now_s(void)
  * left little to do. until_s 0: until interrupted, else until then; FY_EINTR after either. */
 static int write_back(int fd, const char *name, double until_s, fy_err *e)
 {
-    const unsigned how =
+    const unsigned flags =
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     struct stat st;
     if (fstat(fd, &st) != 0)
         return fy_fail_errno(e, "%s: cannot read its size", name);
     for (off_t at = 0; st.st_size - at > SYNC_BYTES; at += SYNC_BYTES) {
         sync_file_range(fd, at + SYNC_BYTES, SYNC_BYTES, SYNC_FILE_RANGE_WRITE); /* the next one */
-        if (sync_file_range(fd, at, SYNC_BYTES, how) != 0 && (errno == EIO || errno == ENOSPC))
+        if (sync_file_range(fd, at, SYNC_BYTES, flags) != 0 && (errno == EIO || errno == ENOSPC))
             return fy_fail_errno(e, "%s: cannot flush to disk", name);
         if (until_s == 0 && fy_check_interrupt(e) != 0)
             return -1;

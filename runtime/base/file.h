@@ -2,7 +2,7 @@
  *
  * An output is written as "<path>.part", fsynced, renamed, and its directory fsynced; until
  * fy_out_commit returns 0 nothing exists under the final name (or the previous file is still there,
- * untouched). A .part may be left on purpose, for another process to go on with (fy_out_leave). */
+ * untouched). A .part may be left on purpose, for another process to resume (fy_out_leave). */
 #ifndef FY_BASE_FILE_H
 #define FY_BASE_FILE_H
 
@@ -28,7 +28,7 @@ typedef struct {
 int fy_map_open(fy_map *m, const char *path, fy_err *e);
 void fy_map_close(fy_map *m);
 
-/* How the bytes of a file come into memory. Zeroed: the file is mapped, and read where it is
+/* How the bytes of a file get into memory. Zeroed: the file is mapped, and read where it is
  * touched. */
 typedef struct {
     bool read; /* read whole into memory of its own, in huge pages where the system has them: the
@@ -38,11 +38,11 @@ typedef struct {
                   kernel has them for a file from its first reading on, or not at all */
     bool lock; /* stay in memory: read all of it now, and page nothing out. What the system does not
                   allow is a warning */
-    fy_progress *progress; /* of either, and is told the size; may be NULL */
+    fy_progress *progress; /* of either; gets the size; may be NULL */
 } fy_map_options;
 
-/* As fy_map_open. FY_EINTR as well; FY_EFIT when there is no memory for a copy. */
-int fy_map_open_as(fy_map *m, const char *path, const fy_map_options *how, fy_err *e);
+/* As fy_map_open; also FY_EINTR, and FY_EFIT when there is no memory for a copy. */
+int fy_map_open_as(fy_map *m, const char *path, const fy_map_options *options, fy_err *e);
 
 /* Tells the system that data[off, off+len) will not be needed again soon, so that resident memory
  * stays small while a large file streams through. Advice only: never fails. */
@@ -56,7 +56,7 @@ typedef struct fy_out fy_out;
 fy_out *fy_out_open(const char *path, uint64_t size, fy_err *e);
 
 /* As fy_out_open without a size, but an older .part keeps its bytes, and fy_out_unlink_all does not
- * touch it: for work that another process may go on with. */
+ * touch it: for work that another process may resume. */
 fy_out *fy_out_open_kept(const char *path, fy_err *e);
 const char *fy_out_part(const fy_out *o); /* name of the .part file; view */
 int fy_out_size(const fy_out *o, uint64_t *size, fy_err *e);

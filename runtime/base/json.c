@@ -1,6 +1,6 @@
 /* The strict JSON reader of the whole program, and the writer of JSON strings.
  *
- * The reader keeps a stack of the open containers. `ready` says that a value may be read now: at
+ * The reader keeps a stack of the open containers. `ready`: a value may be read now, at
  * the start and after a *_next that returned 1. Every check of the grammar is made where the byte
  * is consumed, so skipping is reading without a result. The first failure is kept and returned by
  * every later call. */
@@ -25,7 +25,7 @@ enum { POLL_STEPS = 4096 }; /* small documents are read whole, an interrupt or n
 typedef struct {
     bool is_object;
     bool any;         /* a member or an element has been seen */
-    bool unchecked;   /* second keys are the caller's business */
+    bool unchecked;   /* the caller looks for second keys */
     fy_names keys;    /* views of the input or of `decoded` */
     fy_arena decoded; /* keys that had escapes */
 } frame;
@@ -131,7 +131,7 @@ static int wrong_kind(fy_json *j, fy_err *e, const char *expected)
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-static void skip_blanks(fy_json *j)
+static void skip_spaces(fy_json *j)
 {
     while (j->pos < j->n) {
         char c = j->p[j->pos];
@@ -141,11 +141,11 @@ static void skip_blanks(fy_json *j)
     }
 }
 
-/* Mostly there is none, and this is done several times for each value. */
+/* Called several times for each value, and mostly there is none. */
 static inline void skip_space(fy_json *j)
 {
     if (j->pos < j->n && (unsigned char)j->p[j->pos] <= ' ')
-        skip_blanks(j);
+        skip_spaces(j);
 }
 
 /* The next byte, or -1 at the end. */
@@ -189,7 +189,7 @@ size_t fy_json_offset(fy_json *j)
 
 /* --- strings ---------------------------------------------------------------------------------- */
 
-/* Moves over plain ASCII of a string, eight bytes at a time: stops at '"', '\\', a control or
+/* Length of the plain ASCII of a string, eight bytes at a time: stops at '"', '\\', a control or
  * non-ASCII byte. */
 static size_t plain_run(const char *p, size_t n)
 {

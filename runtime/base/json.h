@@ -45,8 +45,8 @@ fy_json_kind
 fy_json_peek(fy_json *j); /* kind of the value that comes next; consumes nothing but white space */
 
 int fy_json_object_begin(fy_json *j, fy_err *e);
-/* The same without a check for second keys: of a large object whose keys the caller collects, and
- * finds them. */
+/* The same without the check for second keys, for a large object whose keys the caller collects
+ * and checks. */
 int fy_json_object_begin_unchecked(fy_json *j, fy_err *e);
 /* 1: *key is set (view, valid until the next call on j) and its value comes next; 0: the object has
  * ended; -1. */
@@ -72,8 +72,8 @@ int fy_json_skip(fy_json *j,
                  fy_err *e); /* one value of any kind, checked as strictly as if it were read */
 int fy_json_end(fy_json *j, fy_err *e); /* the document is complete */
 
-/* Position of the next byte, for callers that remember where a value began: fy_json_new(p + off,
- * ...) can read it again. */
+/* Position of the next byte. A caller can remember where a value began and read it again with
+ * fy_json_new(p + off, ...). */
 size_t fy_json_offset(fy_json *j);
 
 /* Writing: appends text as a JSON string with its quotes. Control characters, quotes and

@@ -19,9 +19,9 @@ typedef void fy_log_sink(void *user, fy_log_level level, const char *text);
 
 void fy_log_set(fy_log_sink *sink, void *user);
 
-/* A sink of the calling thread alone, which goes before the process's; without one (sink NULL) the
- * process's is used. Returns the one before, to be put back: users of one process do not see each
- * other's words. */
+/* A sink for the calling thread alone, used instead of the process's; sink NULL: the process's
+ * again. Returns the previous one, for the caller to restore: users of one process do not see each
+ * other's messages. */
 typedef struct {
     fy_log_sink *sink;
     void *user;

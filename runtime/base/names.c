@@ -1,3 +1,5 @@
+/* A hash set with open addressing. Names come from files of unknown origin, so the hash is SipHash
+ * keyed with a secret of the process: nobody can make names that collide. */
 #include "base/names.h"
 
 #include <pthread.h>
@@ -13,7 +15,7 @@ enum { MIN_CAP = 16, KEEP_CAP = 256 };
 static uint64_t g_secret[2];
 static pthread_once_t g_once = PTHREAD_ONCE_INIT;
 
-/* Without a source of random bytes the address space layout and the clock have to do. */
+/* Falls back to the address space layout and the clock if there are no random bytes. */
 static void make_secret(void)
 {
     if (getrandom(g_secret, sizeof g_secret, GRND_NONBLOCK) == (ssize_t)sizeof g_secret)

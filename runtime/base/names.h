@@ -31,12 +31,12 @@ int fy_names_add(fy_names *t, fy_span name, uint32_t value);
 /* False when absent. *value may be NULL. */
 bool fy_names_find(const fy_names *t, fy_span name, uint32_t *value);
 
-/* n lookups at once: value[i] is that of name[i], or FY_NAMES_ABSENT. Of a large table many
- * together take less time than one by one, because their reads of memory overlap. */
+/* n lookups at once: value[i] is that of name[i], or FY_NAMES_ABSENT. Faster than one by one in
+ * a large table, because the memory reads overlap. */
 #define FY_NAMES_ABSENT UINT32_MAX
 void fy_names_find_many(const fy_names *t, const fy_span *name, uint32_t *value, size_t n);
 
-/* The name will be added or looked up a little later: its place in memory is asked for now. */
+/* Prefetches the slot of a name that will be added or looked up a little later. */
 void fy_names_expect(const fy_names *t, fy_span name);
 
 /* The keyed hash of a name, for tables of other shapes. */

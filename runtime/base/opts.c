@@ -1,3 +1,4 @@
+/* Parsing options from a table of rows, with ranges, choices, suggestions and --help text. */
 #include "base/opts.h"
 
 #include <errno.h>
@@ -76,7 +77,7 @@ static size_t distance(const char *a, const char *b)
     return row[m];
 }
 
-/* Is one of them the beginning of the other, and long enough to mean something? */
+/* Is one the beginning of the other, and at least three letters long? */
 static bool one_begins_the_other(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b), shorter = n < m ? n : m;
@@ -107,23 +108,9 @@ bool fy_parse_size(const char *s, int64_t *out)
     long long v = strtoll(s, &end, 10);
     if (end == s || errno != 0)
         return false;
-    int shift = 0;
-    switch (*end) {
-    case 'k':
-    case 'K':
-        shift = 10;
-        break;
-    case 'm':
-    case 'M':
-        shift = 20;
-        break;
-    case 'g':
-    case 'G':
-        shift = 30;
-        break;
-    default:
-        break;
-    }
+    static const char units[] = "kKmMgG";
+    const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
+    const int shift = unit != NULL ? 10 * (int)((unit - units) / 2 + 1) : 0;
     end += shift != 0;
     long long r;
     if (*end != '\0' || __builtin_mul_overflow(v, 1LL << shift, &r))
@@ -175,28 +162,18 @@ int fy_choice(const char *choices, const char *value, fy_err *e)
                    near != NULL ? "?" : "");
 }
 
-/* Exact, though a limit may lie between two integers or beyond all of them. */
-static bool int_is_below(int64_t v, double d)
+/* -1, 0, 1. Exact, though a limit may lie between two integers or beyond all of them. */
+static int compare_to_limit(int64_t v, double d)
 {
-    if (d >= 0x1p63)
-        return true;
-    if (d < -0x1p63)
-        return false;
-    int64_t whole = (int64_t)d; /* towards zero */
-    return v < whole || (v == whole && (double)whole < d);
+    if (d >= 0x1p63 || d < -0x1p63)
+        return d > 0 ? -1 : 1;
+    const int64_t whole = (int64_t)d; /* towards zero */
+    if (v != whole)
+        return v < whole ? -1 : 1;
+    return (double)whole < d ? -1 : (double)whole > d;
 }
 
-static bool int_is_above(int64_t v, double d)
-{
-    if (d >= 0x1p63)
-        return false;
-    if (d < -0x1p63)
-        return true;
-    int64_t whole = (int64_t)d;
-    return v > whole || (v == whole && (double)whole > d);
-}
-
-/* A limit in words; for whole numbers what lies beyond them is the last of them. */
+/* A limit as text; for whole numbers, clamped to their range. */
 static void limit_text(char out[32], const fy_opt *o, double d)
 {
     if (o->kind == FY_OPT_FLOAT)
@@ -267,7 +244,8 @@ static int store_int(const given_value *g, int64_t *field, fy_err *e)
     if (!plain || !fy_parse_size(g->value, &v))
         return refuse(g, e, "is not a whole number",
                       o->kind == FY_OPT_SIZE ? " (with K, M or G, or without)" : "");
-    if ((o->min != 0 || o->max != 0) && (int_is_below(v, o->min) || int_is_above(v, o->max)))
+    if ((o->min != 0 || o->max != 0) &&
+        (compare_to_limit(v, o->min) < 0 || compare_to_limit(v, o->max) > 0))
         return out_of_range(g, e);
     *field = v;
     return 0;
@@ -449,7 +427,7 @@ int fy_opts_parse(const fy_opt *opts, size_t n_opts, void *into, int argc, char 
     return fy_opts_parse_from(opts, n_opts, into, argc, argv, n_args, help, NULL, e);
 }
 
-/* The highest rank of the given values of one option. */
+/* The highest rank among the values given for one option. */
 static int rank_of(const fy_opt_given *given, size_t n_given, size_t row)
 {
     int rank = INT_MIN;

@@ -3,10 +3,12 @@
  *
  * A verb keeps its options in a struct; each row names a field by offset. Every default is stored
  * first (the `def` text, parsed like a value), then the arguments, then, for options that the
- * arguments leave open, values given elsewhere (fy_opts_fill). Rules: `-` and `_` are the same in
- * long names; --x=y and --x y both work, unless the value may be left out; a flag may be switched off
- * again (--x=no); a one-dash word of several letters (-ctk) is an alias; -- ends options; positional arguments may stand between
- * options. An unknown option is FY_EARG and names the nearest one. */
+ * arguments leave open, values given elsewhere (fy_opts_fill).
+ *
+ * Rules: `-` and `_` are the same in long names; --x=y and --x y both work, unless the value may be
+ * left out; a flag can be switched off again (--x=no); one dash and several letters (-ctk) is an
+ * alias; -- ends options; positional arguments may stand between options. An unknown option is
+ * FY_EARG, and the message names the nearest one. */
 #ifndef FY_BASE_OPTS_H
 #define FY_BASE_OPTS_H
 
@@ -28,12 +30,11 @@ typedef enum {
 
 #define FY_OPT_UNSET_INT INT64_MIN
 
-/* What of the file system a value names: whoever runs the verb on another machine has to bring it
- * there. */
+/* What file a value names: a verb that runs on another machine needs it there. */
 typedef enum {
     FY_FILE_NONE,
     FY_FILE_IN,        /* a file that is read; "-" is standard input */
-    FY_FILE_OR_WORD,   /* such a file where there is one of this name, else a word */
+    FY_FILE_OR_WORD,   /* such a file if there is one of this name, else a plain word */
     FY_FILE_WORKSPACE, /* a workspace, or a file or directory inside it */
     FY_FILE_OUT,       /* a file that is written */
 } fy_opt_file;
@@ -49,12 +50,11 @@ typedef struct {
     double min, max;  /* for INT, SIZE, FLOAT; both 0: not checked */
     const char *help; /* one sentence, without the default */
     bool many;        /* FY_OPT_STR only: the field is a fy_opt_list, the option may be repeated */
-    /* Options of one set exclude each other ("model": -m and -d): the one with the higher source
-     * silences values that the others have from lower ones. NULL: of no set. */
+    /* Options of one set exclude each other ("model": -m and -d): a value from a higher source
+     * hides the others' values from lower ones. NULL: not in a set. */
     const char *set;
-    bool
-        line_only; /* the command line alone may give it: what names an output, or one call's job */
-    /* FY_OPT_STR only: the value may be left out and is this then; it is taken as --x=y only. */
+    bool line_only; /* only from the command line: it names an output, or the job of one call */
+    /* FY_OPT_STR only: the value when it is left out; a value is accepted as --x=y only. */
     const char *bare;
     fy_opt_file file;
     bool host_only; /* another build of the program does not have it */
@@ -73,8 +73,8 @@ void fy_opts_release(const fy_opt *opts, size_t n_opts, void *into);
 int fy_opts_parse(const fy_opt *opts, size_t n_opts, void *into, int argc, char **argv, int *n_args,
                   bool *help, fy_err *e);
 
-/* The option that the word begins ("--temp=0", "-n", "--json"), NULL: it is none of these. *next: the
- * word behind it is its value. */
+/* The option that an argument names ("--temp=0", "-n", "--json"), or NULL. *next: the next argument
+ * is its value. */
 const fy_opt *fy_opts_find(const fy_opt *opts, size_t n_opts, const char *word, bool *next);
 
 /* As fy_opts_parse; from[i] becomes "command line" for the options given there, else NULL. */
@@ -95,8 +95,8 @@ typedef struct {
 int fy_opts_fill(const fy_opt *opts, size_t n_opts, void *into, const fy_opt_given *given,
                  size_t n_given, const char **from, fy_err *e);
 
-/* Appends the nth value (from 0) that the field holds, as it would be written behind "--x=". False
- * when there is none. What is parsed again is the same value. */
+/* Appends the nth value (from 0) that the field holds, as it would be written after "--x=". False
+ * when there is none. Parsing it gives the same value. */
 bool fy_opt_value(const fy_opt *o, const void *into, size_t nth, fy_str *out);
 
 /* The options as grouped, wrapped text with each default, for --help. */
@@ -115,7 +115,7 @@ unsigned fy_arg_names(const char *word, size_t n, char ext[FY_EXT_BYTES]);
 /* Does `word`, n bytes with '_' or '-', spell the long name? */
 bool fy_opt_is_named(const fy_opt *o, const char *word, size_t n);
 
-/* The candidate nearest to `word` by edit distance, or of which it is a short or a long form; NULL
+/* The candidate nearest to `word` by edit distance, or one that begins it or that it begins; NULL
  * when none is near. */
 const char *fy_nearest(const char *word, const char *const *candidates, size_t n);
 

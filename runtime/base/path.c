@@ -90,7 +90,7 @@ static bool is_word(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Bytes of one part, 0: none begins here. */
+/* Bytes of the part that begins here, or 0. */
 static size_t part_bytes(const char *p)
 {
     size_t n = 0;

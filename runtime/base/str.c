@@ -108,27 +108,12 @@ void fy_str_printf(fy_str *s, const char *fmt, ...)
 
 void fy_str_put_utf8(fy_str *s, uint32_t cp)
 {
+    static const unsigned char lead[] = {0, 0xC0, 0xE0, 0xF0};
+    const size_t n = cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
     char b[4];
-    size_t n;
-    if (cp < 0x80) {
-        b[0] = (char)cp;
-        n = 1;
-    } else if (cp < 0x800) {
-        b[0] = (char)(0xC0 | cp >> 6);
-        b[1] = (char)(0x80 | (cp & 63));
-        n = 2;
-    } else if (cp < 0x10000) {
-        b[0] = (char)(0xE0 | cp >> 12);
-        b[1] = (char)(0x80 | (cp >> 6 & 63));
-        b[2] = (char)(0x80 | (cp & 63));
-        n = 3;
-    } else {
-        b[0] = (char)(0xF0 | cp >> 18);
-        b[1] = (char)(0x80 | (cp >> 12 & 63));
-        b[2] = (char)(0x80 | (cp >> 6 & 63));
-        b[3] = (char)(0x80 | (cp & 63));
-        n = 4;
-    }
+    for (size_t i = n - 1; i > 0; i--, cp >>= 6)
+        b[i] = (char)(0x80 | (cp & 63));
+    b[0] = (char)(lead[n - 1] | cp);
     fy_str_add(s, b, n);
 }
 

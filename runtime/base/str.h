@@ -38,8 +38,8 @@ void fy_str_puts(fy_str *s, const char *z);
 void fy_str_putc(fy_str *s, char c);
 void fy_str_printf(fy_str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void fy_str_put_utf8(fy_str *s, uint32_t cp);
-/* The words of text, ended by a newline; lines of at most `width` columns, all but the first
- * indented. The first one continues at column `indent`. */
+/* Appends text wrapped to `width` columns, ended by a newline. All lines but the first are
+ * indented; the first continues at column `indent`. */
 void fy_str_wrap(fy_str *s, const char *text, size_t indent, size_t width);
 void fy_str_clear(fy_str *s);          /* len = 0, memory and oom kept */
 void fy_str_release(fy_str *s);        /* frees; usable again */

@@ -7,8 +7,8 @@
  * Waiting spins SPIN_NS first (decode runs a few hundred short jobs per token, tens of microseconds
  * apart), then sleeps. Each side announces that it sleeps before it looks a last time, and the
  * other side publishes before it looks for sleepers; with sequentially consistent atomics one of
- * them sees the other. What is looked past is published by an exchange: QEMU 7.2 lets a plain
- * sequentially consistent store of arm64 be overtaken by the load behind it. */
+ * them sees the other. Such a store is an exchange: QEMU 7.2 lets a plain
+ * sequentially consistent store of arm64 be overtaken by the load after it. */
 #include "base/thread.h"
 
 #include <pthread.h>
@@ -34,8 +34,7 @@ typedef struct {
     int index;
 } worker;
 
-/* The chunks a thread begins with, which lie side by side; whoever has done his own takes from
- * others. */
+/* The chunks a thread begins with, which are adjacent; a thread that is done takes from others. */
 typedef struct {
     _Alignas(64) _Atomic int64_t next;
     int64_t end;
@@ -57,7 +56,7 @@ struct fy_pool {
     _Alignas(64) pthread_mutex_t lock;
     pthread_cond_t wake, done;
     int n_workers;   /* started */
-    worker *workers; /* [n_threads - 1], behind the shares */
+    worker *workers; /* [n_threads - 1], after the shares */
     share shares[];  /* [n_threads] */
 };
 
@@ -220,7 +219,7 @@ void fy_pool_run(fy_pool *p, int64_t n_items, int64_t chunk, fy_pool_fn *fn, voi
     wait_until_empty(p);
 }
 
-/* Of CPUs that are not known, those of the machine. */
+/* Falls back to all CPUs of the machine. */
 static int count_cpus(const fy_cpus *s)
 {
     int n = fy_cpus_count(s);
@@ -242,8 +241,7 @@ int fy_default_threads(void)
     return n > MAX_DEFAULT ? MAX_DEFAULT : n;
 }
 
-/* Workers leave the program's signals to the thread that waits for them; those of a thread's own
- * faults reach it everywhere. */
+/* Signals of the program go to the thread that waits for them; a thread's own faults reach it. */
 static void block_signals(sigset_t *before)
 {
     static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGABRT};

@@ -26,8 +26,8 @@ int fy_pool_sleepers(const fy_pool *p); /* threads that wait in the kernel now *
 typedef void fy_pool_fn(void *ctx, int64_t begin, int64_t end, int thread);
 
 /* Calls fn for chunks of at most `chunk` (>= 1) items until [0, n_items) is covered exactly once.
- * Each thread begins with chunks that lie side by side, which memory likes, and helps others when
- * they are done: slow threads take fewer. Everything fn wrote is visible to the caller afterwards.
+ * Each thread begins with adjacent chunks, which is good for caches, and then helps the others:
+ * slow threads take fewer. Everything fn wrote is visible to the caller afterwards.
  */
 void fy_pool_run(fy_pool *p, int64_t n_items, int64_t chunk, fy_pool_fn *fn, void *ctx);
 

@@ -1,3 +1,4 @@
+/* The tables of tensor types and of the element types of checkpoints. */
 #include "base/types.h"
 
 #include <assert.h>

@@ -123,7 +123,7 @@ bool fy_type_parse(const char *name, fy_type *out);
  * overflow. */
 uint64_t fy_type_row_bytes(fy_type t, uint64_t n_elems);
 
-/* `t`, or the type that takes its place where rows of n elements are no whole blocks of it:
+/* `t`, or the type used instead if rows of n elements are not whole blocks of it:
  * llama-quantize's next one of 32 for the types of 256, f16 where 32 does not divide the rows. */
 fy_type fy_type_for_rows(fy_type t, uint64_t n_elems);
 

@@ -1,3 +1,5 @@
+/* Parsing the bytes of one GGUF file: header, keys, tensor entries, each checked where it is read;
+ * and access to what was parsed. */
 #include "format/gguf.h"
 
 #include <inttypes.h>
@@ -169,7 +171,7 @@ static int parse_count(reader *r, uint64_t least_bytes, uint64_t *out, const cha
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-/* Walks a run of strings and warns about bytes that are not text; readers of tokens handle them. */
+/* Walks over strings and warns about those that are not text; readers of tokens handle them. */
 static int skip_strings(reader *r, uint64_t n, const char *key)
 {
     uint64_t n_bad = 0, first_bad = 0;
@@ -388,7 +390,7 @@ static int parse_tensor(reader *r, fy_gguf *g, uint64_t *data_bytes)
     return 0;
 }
 
-/* A file without tensors may end right behind its header. */
+/* A file without tensors may end right after its header. */
 static int place_data(reader *r, fy_gguf *g, uint64_t data_bytes)
 {
     if (!fy_align_u64(r->pos, g->alignment, &g->first.data_offset))

@@ -7,7 +7,7 @@
  * (contiguous and aligned), the data section complete; of a split model, that all its files are
  * there. Code above may trust every field. Names and strings are views into the bytes: they live
  * as long as the fy_gguf (and, for fy_gguf_parse, the caller's buffer). Not NUL-terminated unless
- * said so.
+ * stated.
  */
 #ifndef FY_FORMAT_GGUF_H
 #define FY_FORMAT_GGUF_H
@@ -78,7 +78,7 @@ typedef struct fy_gguf fy_gguf;
 /* `name` is used in messages. With header_only the data section may be missing. NULL on failure. */
 fy_gguf *fy_gguf_parse(const void *p, size_t n, const char *name, bool header_only, fy_err *e);
 fy_gguf *fy_gguf_open(const char *path, fy_err *e);
-fy_gguf *fy_gguf_open_as(const char *path, const fy_map_options *how, fy_err *e);
+fy_gguf *fy_gguf_open_as(const char *path, const fy_map_options *options, fy_err *e);
 void fy_gguf_close(fy_gguf *g); /* NULL is fine */
 
 const char *fy_gguf_path(const fy_gguf *g);
@@ -110,7 +110,7 @@ int fy_gguf_get_str(const fy_gguf *g, const char *key, fy_span *out, fy_err *e);
 int fy_gguf_get_array(const fy_gguf *g, const char *key, fy_kv_type elem, const fy_gguf_kv **out,
                       fy_err *e);
 
-/* Walks an array of strings: *pos starts at 0 and is moved behind the string. Call at most
+/* Walks an array of strings: *pos starts at 0 and is moved past the string. Call at most
  * kv->count times. */
 fy_span fy_gguf_next_string(const fy_gguf_kv *kv, uint64_t *pos);
 
@@ -132,7 +132,7 @@ size_t fy_kv_type_bytes(fy_kv_type t);     /* of a scalar; 0 for string and arra
  * The caller frees; NULL: out of memory. */
 char *fy_gguf_split_name(const char *path, uint32_t no, uint32_t count);
 
-/* The name of file `no`, given that of file `of`; NULL when `path` is not called so, or out of
+/* The name of file `no`, given that of file `of`; NULL if `path` does not end that way, or out of
  * memory (*oom). The caller frees. */
 char *fy_gguf_split_sibling(const char *path, uint32_t of, uint32_t no, uint32_t count, bool *oom);
 

@@ -13,7 +13,7 @@
 #include "format/gguf_impl.h"
 
 typedef struct {
-    uint32_t no, count, n_tensors; /* n_tensors: of all files; 0: not said */
+    uint32_t no, count, n_tensors; /* n_tensors: of all files; 0: not given */
 } split;
 
 static int read_split(const fy_gguf *g, split *s, fy_err *e)
@@ -26,18 +26,18 @@ static int read_split(const fy_gguf *g, split *s, fy_err *e)
                : 0;
 }
 
-static fy_gguf *open_one(const char *path, const fy_map_options *how, fy_err *e)
+static fy_gguf *open_one(const char *path, const fy_map_options *options, fy_err *e)
 {
     fy_map map;
     uint64_t before = 0;
-    if (how->progress != NULL) { /* its total becomes that of this file */
-        before = how->progress->total_bytes;
-        how->progress->total_bytes = 0;
+    if (options->progress != NULL) { /* its total becomes that of this file */
+        before = options->progress->total_bytes;
+        options->progress->total_bytes = 0;
     }
-    if (fy_map_open_as(&map, path, how, e) != 0)
+    if (fy_map_open_as(&map, path, options, e) != 0)
         return NULL;
-    if (how->progress != NULL)
-        how->progress->total_bytes += before;
+    if (options->progress != NULL)
+        options->progress->total_bytes += before;
     fy_gguf *g = fy_gguf_parse(map.data, map.size, path, false, e);
     if (g == NULL)
         fy_map_close(&map);
@@ -46,7 +46,7 @@ static fy_gguf *open_one(const char *path, const fy_map_options *how, fy_err *e)
     return g;
 }
 
-/* Moves the tensors of another file behind those of g; its map, too. Frees `from`. */
+/* Appends the tensors of another file to those of g, with its map. Frees `from`. */
 static int take_over(fy_gguf *g, fy_gguf *from, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
@@ -61,7 +61,7 @@ static int take_over(fy_gguf *g, fy_gguf *from, fy_err *e)
         }
         g->tensor = list;
         if (rc > 0)
-            rc = fy_fail(e, FY_EFORMAT, "%s: tensor '%s' is in a file before, too",
+            rc = fy_fail(e, FY_EFORMAT, "%s: tensor '%s' is also in an earlier file",
                          from->first.path, fy_quote(shown, sizeof shown, t.name));
         t.file = (uint32_t)g->n_files;
         list[g->n_tensors++] = t;
@@ -72,7 +72,8 @@ static int take_over(fy_gguf *g, fy_gguf *from, fy_err *e)
     return rc;
 }
 
-static int add_file(fy_gguf *g, const split *s, uint32_t no, const fy_map_options *how, fy_err *e)
+static int add_file(fy_gguf *g, const split *s, uint32_t no, const fy_map_options *options,
+                    fy_err *e)
 {
     bool oom;
     split its;
@@ -90,11 +91,11 @@ static int add_file(fy_gguf *g, const split *s, uint32_t no, const fy_map_option
         free(path);
         return -1;
     }
-    fy_gguf *from = open_one(path, how, e);
+    fy_gguf *from = open_one(path, options, e);
     if (from != NULL && read_split(from, &its, e) == 0) {
         if (its.no != no || its.count != s->count)
             fy_fail(e, FY_EFORMAT,
-                    "%s: says that it is file %" PRIu64 " of %" PRIu32 ", expected %" PRIu32
+                    "%s: claims to be file %" PRIu64 " of %" PRIu32 ", expected %" PRIu32
                     " of %" PRIu32 ": of another model, or renamed",
                     path, (uint64_t)its.no + 1, its.count, no + 1, s->count);
         else
@@ -107,7 +108,7 @@ static int add_file(fy_gguf *g, const split *s, uint32_t no, const fy_map_option
     return -1;
 }
 
-static int add_files(fy_gguf *g, const fy_map_options *how, fy_err *e)
+static int add_files(fy_gguf *g, const fy_map_options *options, fy_err *e)
 {
     split s;
     const char *path = g->first.path;
@@ -134,7 +135,7 @@ static int add_files(fy_gguf *g, const fy_map_options *how, fy_err *e)
     files[0] = g->first;
     g->files = files;
     for (uint32_t no = 1; no < s.count; no++) {
-        if (add_file(g, &s, no, how, e) != 0)
+        if (add_file(g, &s, no, options, e) != 0)
             return -1;
     }
     if (s.n_tensors != 0 && s.n_tensors != g->n_tensors)
@@ -151,10 +152,10 @@ fy_gguf *fy_gguf_open(const char *path, fy_err *e)
     return fy_gguf_open_as(path, &mapped, e);
 }
 
-fy_gguf *fy_gguf_open_as(const char *path, const fy_map_options *how, fy_err *e)
+fy_gguf *fy_gguf_open_as(const char *path, const fy_map_options *options, fy_err *e)
 {
-    fy_gguf *g = open_one(path, how, e);
-    if (g != NULL && add_files(g, how, e) != 0) {
+    fy_gguf *g = open_one(path, options, e);
+    if (g != NULL && add_files(g, options, e) != 0) {
         fy_gguf_close(g);
         return NULL;
     }

@@ -1,3 +1,5 @@
+/* The planning half of the GGUF writer: keys are encoded as they are added, tensors get their
+ * place. gguf_write_file.c writes the plan. */
 #include "format/gguf_write.h"
 
 #include <inttypes.h>
@@ -54,7 +56,7 @@ void fy_gguf_writer_free(fy_gguf_writer *w)
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-/* n bytes in one piece (n <= FY_WRITER_KEYS_BYTES), or NULL. */
+/* n bytes in a row (n <= FY_WRITER_KEYS_BYTES), or NULL. */
 static uint8_t *reserve(fy_gguf_writer *w, size_t n)
 {
     if (w->last == NULL || FY_WRITER_KEYS_BYTES - w->last->used < n) {
@@ -147,7 +149,7 @@ static int begin_own_key(fy_gguf_writer *w, const char *key, fy_kv_type type, fy
         if (*p <= 0x20 || *p >= 0x7f) {
             char shown[FY_QUOTE_BYTES];
             return fy_fail(e, FY_EARG,
-                           "key '%s' is malformed, expected printable ASCII without blanks",
+                           "key '%s' is malformed, expected printable ASCII without spaces",
                            fy_quote(shown, sizeof shown, fy_span_of(key)));
         }
     }

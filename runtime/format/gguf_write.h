@@ -56,8 +56,8 @@ const fy_gguf_tensor *fy_gguf_writer_tensor(const fy_gguf_writer *w, int64_t i);
 uint64_t fy_gguf_writer_file_bytes(const fy_gguf_writer *w); /* of all finished files */
 uint32_t fy_gguf_writer_n_files(const fy_gguf_writer *w);
 
-/* FY_ENOSPACE when they do not fit on the file system of `path`, what is kept there to be gone on
- * with counted in. fy_gguf_write begins with this. */
+/* FY_ENOSPACE when they do not fit on the file system of `path`; the space of an unfinished output
+ * there counts as free. fy_gguf_write begins with this. */
 int fy_gguf_writer_check_space(const fy_gguf_writer *w, const char *path, fy_err *e);
 
 /* Appends what fy_gguf_write would put before the data section: fy_gguf_parse reads it with
@@ -76,10 +76,10 @@ typedef int fy_gguf_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, v
 int fy_gguf_write(fy_gguf_writer *w, const char *path, fy_gguf_fill *fill, void *user,
                   fy_pool *pool, fy_progress *progress, fy_err *e);
 
-/* As fy_gguf_write, but what an interrupted process has written is gone on with: one that died, or
- * one that FY_EINTR ended, whose message says that. `identity`: all that the tensors depend on
- * besides the plan, a line for each thing; what was begun with another identity or plan is begun
- * again, and the log says what is different. After any other error nothing is left. */
+/* As fy_gguf_write, but resumes what an earlier process left: one that died, or one that ended with
+ * FY_EINTR (its message reports that). `identity`: all that the tensors depend on besides the plan,
+ * a line for each thing. An output with another identity or plan is started over, and the log names
+ * the difference. After any other error nothing is left. */
 int fy_gguf_write_resumed(fy_gguf_writer *w, const char *path, fy_span identity, fy_gguf_fill *fill,
                           void *user, fy_pool *pool, fy_progress *progress, fy_err *e);
 

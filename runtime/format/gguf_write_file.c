@@ -1,5 +1,5 @@
 /* The writing half of the GGUF writer: the header, then pieces of rows that threads fill and put
- * where they belong; and, for files that another process may go on with, the journal. */
+ * where they belong; and, for outputs that another process may resume, the journal. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -37,7 +37,7 @@ static void add_key(fy_str *s, const char *key, fy_kv_type type, const void *v)
     fy_str_add(s, v, fy_kv_type_bytes(type));
 }
 
-/* The keys that a file of several has of its own; how many. */
+/* The keys that each file of a split model has of its own; returns how many. */
 static uint64_t add_own_keys(const fy_gguf_writer *w, size_t file, fy_str *s)
 {
     const uint16_t no = (uint16_t)file, count = (uint16_t)w->n_files;
@@ -61,7 +61,7 @@ static uint64_t data_begin(const fy_gguf_writer *w, size_t file)
     fy_str own = {0};
     add_own_keys(w, file, &own);
     uint64_t n = HEADER_BYTES + own.len + (file == 0 ? w->kv_bytes : 0) + w->files[file].info_bytes;
-    fy_str_release(&own); /* short of memory it is found again, and said, when it is written */
+    fy_str_release(&own); /* out of memory is reported when the header is written */
     fy_align_u64(n, w->alignment, &n);
     return n;
 }
@@ -164,10 +164,10 @@ typedef struct {
     uint64_t *busy; /* owned: the piece that each lane writes now, or NO_PIECE */
     fy_err err;     /* the first failure of any thread */
     atomic_bool stop;
-    bool kept; /* another process may go on: there is a journal */
+    bool kept; /* another process may resume: there is a journal */
     fy_journal journal;
     pthread_cond_t wake;
-    bool finished; /* tells the thread of the journal */
+    bool finished; /* ends the thread of the journal */
 } job;
 
 static uint64_t row_bytes(const fy_gguf_tensor *t)
@@ -204,7 +204,7 @@ static size_t tensor_of(const job *j, uint64_t piece)
     return lo;
 }
 
-/* Of the data of all files, what stands before a piece. */
+/* Bytes of data, over all files, before a piece. */
 static uint64_t bytes_before(const job *j, uint64_t piece)
 {
     if (piece >= n_pieces(j))
@@ -233,7 +233,7 @@ static int write_piece(job *j, uint64_t piece, uint8_t *buffer, int thread, fy_e
         return -1;
     fy_out_begin_sync(j->out[t->file], to, bytes);
     fy_align_u64(end, j->w->alignment, &end);
-    /* The padding behind the last row is zero already, since the file was reserved. */
+    /* The padding after the last row is zero already, since the file was reserved. */
     fy_progress_add(j->progress, row + n == n_rows(t) ? end - at : bytes);
     return 0;
 }
@@ -258,8 +258,8 @@ static uint64_t take_piece(job *j, int64_t lane)
     return piece;
 }
 
-/* A lane is a buffer and whoever works with it: there may be fewer lanes than threads when rows are
- * long. One that fails stays busy with its piece. */
+/* A lane is a buffer and the thread that works with it: there may be fewer lanes than threads when
+ * rows are long. One that fails stays busy with its piece. */
 static void run_lanes(void *ctx, int64_t begin, int64_t end, int thread)
 {
     job *j = ctx;
@@ -269,7 +269,7 @@ static void run_lanes(void *ctx, int64_t begin, int64_t end, int thread)
         fy_err e = {0};
         while ((piece = take_piece(j, lane)) != NO_PIECE) {
             if (fy_check_interrupt(&e) != 0 || write_piece(j, piece, buffer, thread, &e) != 0) {
-                fy_fail(&e, FY_EIO, "writing the tensors failed"); /* unless there are words */
+                fy_fail(&e, FY_EIO, "writing the tensors failed"); /* unless there is a message */
                 fail(j, &e);
                 break;
             }
@@ -324,7 +324,7 @@ static uint64_t n_done(const job *j)
     return n;
 }
 
-/* First the data, then the word that it is there. */
+/* First the data, then the mark that it is there. */
 static int mark(job *j, uint64_t done, int most_ms, fy_err *e)
 {
     if (done <= j->journal.done)
@@ -338,8 +338,8 @@ static int mark(job *j, uint64_t done, int most_ms, fy_err *e)
     return fy_journal_mark(&j->journal, j->out[0], done, e);
 }
 
-/* A thread of its own: no lane waits for the disk. An error of the disk is told once, so that of
- * this thread must count. */
+/* A thread of its own, so that no lane waits for the disk. The system reports a disk error once, so
+ * one that this thread gets must end the job. */
 static void *keep_journal(void *ctx)
 {
     job *j = ctx;
@@ -404,8 +404,8 @@ static int begin_kept(job *j, fy_span identity, uint64_t at, fy_err *e)
     return fy_journal_begin(&j->journal, j->out[0], at, identity, e);
 }
 
-/* Goes on with what is there, if that is of this very work. */
-static int take_up(job *j, fy_span given, fy_err *e)
+/* Resumes what is there, if it has the same identity and plan. */
+static int resume(job *j, fy_span given, fy_err *e)
 {
     const char *part = fy_out_part(j->out[0]);
     fy_str identity = {0}, bytes = {0}, why = {0};
@@ -423,7 +423,7 @@ static int take_up(job *j, fy_span given, fy_err *e)
     const bool same = found == 0 && fy_span_eq(old.identity, now);
     if (same && old.at == at && old.done > 0 && old.done <= n_pieces(j) && sizes_fit(j)) {
         const uint64_t there = bytes_before(j, old.done);
-        fy_log(FY_LOG_INFO, "going on with %s: %.0f %% of it is there", part,
+        fy_log(FY_LOG_INFO, "resuming %s: %.0f %% of it is there", part,
                100.0 * (double)there / (double)j->w->data_bytes);
         j->journal = old;
         j->journal.identity = (fy_span){0};
@@ -486,8 +486,8 @@ static int open_files(job *j, const char *path, fy_err *e)
     return 0;
 }
 
-/* All are on the disk before the first one has its name, and the one that a reader is given is the
- * last: a model is there as a whole or not at all. */
+/* All files are on the disk before any gets its name, and the first one, which readers open, gets
+ * its name last: a model is there as a whole or not at all. */
 static int commit(job *j, fy_err *e)
 {
     const size_t n = j->w->n_files;
@@ -506,8 +506,8 @@ static int commit(job *j, fy_err *e)
     return 0;
 }
 
-/* What was done stays for another process, unless that is nothing: up to the last mark where the
- * disk is too slow for one more. */
+/* Leaves what was done for another process, unless that is nothing: up to the last mark if the disk
+ * is too slow for one more. */
 static bool leave(job *j, fy_err *e)
 {
     if (!j->kept || e->code != FY_EINTR)
@@ -518,7 +518,7 @@ static bool leave(job *j, fy_err *e)
         return false;
     *e = (fy_err){0};
     fy_fail(
-        e, FY_EINTR, "interrupted: %s keeps the %.0f %% that are done; the same command goes on",
+        e, FY_EINTR, "interrupted: %s keeps the %.0f %% that are done; the same command resumes",
         fy_out_part(j->out[0]), 100.0 * (double)bytes_before(j, done) / (double)j->w->data_bytes);
     for (size_t f = 0; f < j->w->n_files; f++)
         fy_out_leave(j->out[f]);
@@ -529,7 +529,7 @@ static int write_all(job *j, const char *path, fy_span identity, fy_pool *pool, 
 {
     fy_gguf_writer *w = j->w;
     if (plan_pieces(j, pool != NULL ? fy_pool_threads(pool) : 1, e) != 0 ||
-        open_files(j, path, e) != 0 || (j->kept && take_up(j, identity, e) != 0))
+        open_files(j, path, e) != 0 || (j->kept && resume(j, identity, e) != 0))
         return -1;
     w->written = true;
     for (size_t f = 0; f < w->n_files; f++) {

@@ -8,7 +8,7 @@
 
 #define FY_WRITER_KEYS_BYTES (256u << 10)
 
-/* Encoded keys, in pieces that never move: no copy and no second buffer for a large vocabulary. */
+/* Encoded keys, in blocks that never move: no copy and no second buffer for a large vocabulary. */
 typedef struct fy_writer_keys {
     struct fy_writer_keys *next; /* owned */
     size_t used;

@@ -1,3 +1,4 @@
+/* Reading and checking importance matrices in GGUF. */
 #include "format/imatrix.h"
 
 #include <inttypes.h>
@@ -44,7 +45,7 @@ static float value_at(const fy_gguf_tensor *t, uint64_t i)
     return fy_lef32(t->data + i * sizeof(float));
 }
 
-/* Counts are whole numbers in f32; llama.cpp rounds what is none. */
+/* Counts are whole numbers in f32; llama.cpp rounds the others. */
 static float count_at(const entry *x, uint64_t i)
 {
     return roundf(value_at(x->part[COUNTS], i));

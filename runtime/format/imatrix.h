@@ -31,7 +31,7 @@ void fy_imatrix_close(fy_imatrix *m); /* NULL is fine */
 
 size_t fy_imatrix_n(const fy_imatrix *m); /* matrices */
 uint32_t fy_imatrix_n_chunks(const fy_imatrix *m);
-fy_span fy_imatrix_dataset(const fy_imatrix *m); /* the first; empty: not said. View */
+fy_span fy_imatrix_dataset(const fy_imatrix *m); /* the first; empty: not given. View */
 
 /* What there is for a matrix by its GGUF name. View, dies with m. NULL with e->code FY_OK when the
  * file has no such entry, FY_EFORMAT when it has another shape. */
@@ -41,7 +41,7 @@ const fy_imatrix_entry *fy_imatrix_find(const fy_imatrix *m, fy_span name, uint6
  * over the count of its matrix, 1 where the count is 0. Worked out from the mapped file each time,
  * so that no model is too large. */
 void fy_imatrix_means(const fy_imatrix_entry *x, uint64_t at, uint64_t n, float *out);
-/* The i-th matrix's name, in the file's order: to tell which were not used. */
+/* The i-th matrix's name, in the file's order, for reporting which were not used. */
 fy_span fy_imatrix_name(const fy_imatrix *m, size_t i);
 
 #endif

@@ -1,3 +1,4 @@
+/* Writing and reading a saved base of distributions, one row per scored position. */
 #include "format/kl_base.h"
 
 #include <math.h>
@@ -79,7 +80,7 @@ int fy_kl_add(fy_kl_writer *w, const float *logits, fy_kl_token next, fy_err *e)
     if (!isfinite(range))
         return fy_fail(e, FY_EFORMAT,
                        "the model's logits at scored position %llu lie farther apart than a number "
-                       "can say: there is no distribution to save",
+                       "can hold: there is no distribution to save",
                        (unsigned long long)w->head.n_rows);
     memcpy(w->row, &next.id, 4);
     memcpy(w->row + 4, &next.logprob, 4);
@@ -242,7 +243,7 @@ int fy_kl_next(fy_kl_reader *r, fy_kl_token *next, float *below, fy_err *e)
     if (id >= r->head.n_vocab)
         return fail_row(r, "has a token that is not in the vocabulary", e);
     if (!isfinite(logprob) || logprob > 0 || !isfinite(range) || range < 0)
-        return fail_row(r, "has a number that is no probability", e);
+        return fail_row(r, "has a number that is not a probability", e);
     bool has_best = false;
     for (uint32_t i = 0; i < r->head.n_vocab; i++) {
         const uint16_t code = fy_le16(row + ROW_HEAD + (size_t)i * 2);

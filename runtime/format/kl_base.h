@@ -4,16 +4,16 @@
  *     "FERRYKLB"  u32 version  u32 method  u32 n_ctx  u32 n_vocab  u64 n_rows
  *     SHA-256 of the vocabulary, SHA-256 of the text                          = 96 bytes
  *     n_rows times: i32 id of the token that follows, f32 its ln p, f32 range, n_vocab u16 codes
- *     SHA-256 of the rows and, behind them, of the 96 bytes
+ *     SHA-256 of the rows, then of the 96 bytes
  *
- * A code says how far a logit lies below the largest one: range * (code / 65535)^2, range being the
- * farthest. Likely tokens, which the divergence is made of, thus have fine steps: the error is at
- * most sqrt(distance * range) / 65535, and nothing is cut off. Code 0 is the largest logit and its
- * equals to 1e-10 of the range.
+ * A code gives how far a logit lies below the largest one: range * (code / 65535)^2, range being
+ * the farthest. Likely tokens, which the divergence is made of, thus have fine steps: the error is
+ * at most sqrt(distance * range) / 65535, and nothing is cut off. Code 0 is the largest logit and
+ * its equals to 1e-10 of the range.
  *
  * A writer streams through fy_out: no file of the final name before it is whole. A reader checks
- * sizes when it opens, each row as it is read, and the hash behind the last one; results that were
- * computed before fy_kl_end are not to be shown. Memory: a buffer of a row each. */
+ * sizes when it opens, each row as it is read, and the hash at the end; do not show results before
+ * fy_kl_end succeeds. Memory: a buffer of a row each. */
 #ifndef FY_FORMAT_KL_BASE_H
 #define FY_FORMAT_KL_BASE_H
 
@@ -33,7 +33,7 @@ typedef struct {
 
 typedef struct {
     int32_t id;    /* of the token that follows */
-    float logprob; /* its ln p, as the model said it, not from the codes */
+    float logprob; /* its ln p as the model gave it, not from the codes */
 } fy_kl_token;
 
 typedef struct fy_kl_writer fy_kl_writer;
@@ -51,10 +51,10 @@ fy_kl_reader *fy_kl_open(const char *path, fy_err *e);
 fy_kl_reader *fy_kl_parse(const void *p, size_t n, fy_err *e);
 void fy_kl_close(fy_kl_reader *r); /* NULL is fine */
 const fy_kl_head *fy_kl_head_of(const fy_kl_reader *r);
-/* The next row: below[n_vocab], how far each logit lies below the largest one. FY_EARG behind the
+/* The next row: below[n_vocab], how far each logit lies below the largest one. FY_EARG after the
  * last one. */
 int fy_kl_next(fy_kl_reader *r, fy_kl_token *next, float *below, fy_err *e);
-/* Behind the last row: is the file what was written? */
+/* After the last row: is the file what was written? */
 int fy_kl_end(fy_kl_reader *r, fy_err *e);
 
 #endif

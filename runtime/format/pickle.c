@@ -1,3 +1,4 @@
+/* The stack machine of pickles: a table of operations, each of which builds inert nodes. */
 #include "format/pickle.h"
 
 #include <inttypes.h>
@@ -56,7 +57,7 @@ static int push(machine *m, node *v)
     return 0;
 }
 
-/* The node `depth` below the top: NULL, with the error recorded, when it is none. */
+/* The node `depth` below the top; NULL with the error recorded if there is none. */
 static node *peek(machine *m, size_t depth)
 {
     if (m->n_stack > depth && m->stack[m->n_stack - 1 - depth] != &mark)
@@ -73,7 +74,7 @@ static node *pop(machine *m)
     return v;
 }
 
-/* Takes what is above the topmost mark, and the mark: *items is valid until the next push. */
+/* Pops what is above the topmost mark, and the mark: *items is valid until the next push. */
 static int pop_to_mark(machine *m, node ***items, size_t *n)
 {
     size_t at = m->n_stack;
@@ -110,7 +111,7 @@ static int push_new(machine *m, fy_pickle_kind kind, node **out)
     return v == NULL ? -1 : push(m, v);
 }
 
-/* Copies items behind those that a container has. */
+/* Appends items to a container. */
 static int extend(machine *m, node *v, node **items, size_t n)
 {
     size_t need = v->items.n + n;
@@ -271,7 +272,7 @@ static int op_int_line(machine *m, unsigned a, fy_pickle_kind kind)
     if (s.len > 0 && s.ptr[s.len - 1] == 'L')
         s.len--;
     if (!parse_decimal(s, &i))
-        return bad(m, "is no decimal number of at most 63 bits");
+        return bad(m, "is not a decimal number of at most 63 bits");
     if (push_new(m, is_bool ? FY_PICKLE_BOOL : kind, &v) != 0)
         return -1;
     v->i = i;
@@ -301,12 +302,12 @@ static int op_float_line(machine *m, unsigned a, fy_pickle_kind kind)
     if (take_line(m, &s) != 0)
         return -1;
     if (s.len == 0 || s.len >= sizeof text)
-        return bad(m, "is no number");
+        return bad(m, "is not a number");
     memcpy(text, s.ptr, s.len);
     text[s.len] = '\0';
     double f = strtod(text, &end);
     if (end != text + s.len)
-        return bad(m, "is no number");
+        return bad(m, "is not a number");
     if (push_new(m, kind, &v) != 0)
         return -1;
     v->f = f;
@@ -483,7 +484,7 @@ static int push_call(machine *m, const node *callee, const node *args)
     node *v;
     if (fy_pickle_is_global(callee, "collections", "OrderedDict"))
         return push_new(m, FY_PICKLE_DICT, &v) != 0 ? -1 : fill_ordered_dict(m, v, args);
-    if (fy_pickle_is_global(callee, "collections", "defaultdict")) /* its argument is no content */
+    if (fy_pickle_is_global(callee, "collections", "defaultdict")) /* its argument is a function */
         return push_new(m, FY_PICKLE_DICT, &v);
     if (push_new(m, FY_PICKLE_CALL, &v) != 0)
         return -1;
@@ -523,7 +524,7 @@ static int op_instance(machine *m, unsigned a, fy_pickle_kind kind)
     return push_call(m, callee, args);
 }
 
-/* The state of a dict (the versions of its modules) says nothing about what it holds. */
+/* The state of a dict (the versions of its modules) is not part of its items. */
 static int op_build(machine *m, unsigned a, fy_pickle_kind kind)
 {
     const node *state = pop(m);
@@ -591,7 +592,7 @@ static int take_index(machine *m, unsigned width, uint64_t *out)
     if (take_line(m, &s) != 0)
         return -1;
     if (!parse_decimal(s, &i) || i < 0)
-        return bad(m, "is no memo index");
+        return bad(m, "is not a memo index");
     *out = (uint64_t)i;
     return 0;
 }
@@ -629,7 +630,7 @@ static int op_proto(machine *m, unsigned a, fy_pickle_kind kind)
     return 0;
 }
 
-/* A frame says how much to read at once: of no interest here. */
+/* A frame gives how much to read at once, which is of no use here. */
 static int op_frame(machine *m, unsigned a, fy_pickle_kind kind)
 {
     uint64_t n;

@@ -4,9 +4,9 @@
  * meaning here are OrderedDict and defaultdict of collections, which are dicts.
  *
  * Nodes live in the fy_pickle they were read into, until fy_pickle_release. Texts are views of the
- * pickle's bytes. The graph may have shared parts and cycles (as the memo allows): who walks it
- * must limit depth and number of visits. The numbers of operations, nodes and memo entries, and the
- * length of a text, are limited, so that memory is a small multiple of the file.
+ * pickle's bytes. The graph may have shared parts and cycles (as the memo allows): code that
+ * walks it must limit depth and number of visits. The numbers of operations, nodes and memo
+ * entries, and the length of a text, are limited, so that memory is a small multiple of the file.
  *
  * Protocols 0 to 5; without text escapes of protocol 0, extension codes and out-of-band buffers.
  * Source: CPython's Lib/pickletools.py. */
@@ -54,7 +54,7 @@ struct fy_pickle_node {
         } global;
         struct {
             const fy_pickle_node *callee, *args;
-            const fy_pickle_node *state; /* what the object is told after it was made; or NULL */
+            const fy_pickle_node *state; /* set on the object after it was made; or NULL */
         } call;
         const fy_pickle_node *id;
     };

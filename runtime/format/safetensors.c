@@ -1,3 +1,4 @@
+/* Parsing a safetensors header, and checking that its tensors tile the data exactly. */
 #include "format/safetensors.h"
 
 #include <inttypes.h>
@@ -126,8 +127,8 @@ static int shape_bytes(const fy_st_tensor *t, uint64_t *out, fy_err *e)
     return 0;
 }
 
-/* What can be said about one tensor before the others are known. A header whose tensors share bytes
- * fails here, before memory is spent on more of them than the data can hold. */
+/* Checks one tensor before the others are known. A header whose tensors share bytes fails here,
+ * before memory is spent on more of them than the data can hold. */
 static int check_tensor(fy_st *s, fy_st_tensor *t, const uint64_t off[2], fy_err *e)
 {
     uint64_t want = 0;
@@ -416,9 +417,4 @@ void fy_st_meta_at(const fy_st *s, size_t i, fy_span *key, fy_span *value)
 {
     *key = s->meta[i].key;
     *value = s->meta[i].value;
-}
-
-void fy_st_drop(const fy_st *s, const fy_st_tensor *t, uint64_t off, uint64_t len)
-{
-    fy_map_drop(&s->map, s->data_offset + t->offset + off, len);
 }

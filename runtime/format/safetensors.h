@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct fy_st fy_st;
 
-/* `name` is used in messages. With header_only `n` may end anywhere behind the header and file_size
+/* `name` is used in messages. With header_only `n` may end anywhere after the header and file_size
  * is the size the offsets are checked against; otherwise file_size is ignored. */
 fy_st *fy_st_parse(const void *p, size_t n, const char *name, bool header_only, uint64_t file_size,
                    fy_err *e);
@@ -46,8 +46,5 @@ uint64_t fy_st_data_offset(const fy_st *s);                    /* file offset of
 /* __metadata__ entries, in file order. */
 size_t fy_st_n_meta(const fy_st *s);
 void fy_st_meta_at(const fy_st *s, size_t i, fy_span *key, fy_span *value);
-
-/* Drops [data of t + off, + len) from resident memory (advice; only for opened files). */
-void fy_st_drop(const fy_st *s, const fy_st_tensor *t, uint64_t off, uint64_t len);
 
 #endif

@@ -1,3 +1,4 @@
+/* A table of first bytes, and the tests for formats without a fixed mark. */
 #include "format/sniff.h"
 
 #include <stdbool.h>

@@ -12,9 +12,9 @@
 #define FY_SNIFF_GZIP        "a gzip archive"
 #define FY_SNIFF_ZSTD        "a zstd archive"
 
-/* For messages, when a file is not what its name says: "a Git LFS pointer: the weights were not
+/* For messages, when a file is not what its name promises: "a Git LFS pointer: the weights were not
  * downloaded; run git lfs pull", "an HTML page ...", "a GGUF file", ... or NULL when the first
- * bytes tell nothing. Static string. */
+ * bytes match nothing. Static string. */
 const char *fy_sniff(const void *p, size_t n);
 
 #endif

@@ -20,7 +20,7 @@ static bool is_under(const fy_zip_entry *entry, fy_span dir, const char *name)
            memcmp(entry->name.ptr + dir.len, name, n) == 0;
 }
 
-/* The directory in the archive, any name with its '/', is where the one data.pkl is. */
+/* Finds the one data.pkl. Its directory, any name with its '/', is that of the checkpoint. */
 static int find_pickle(const fy_zip_dir *z, const fy_zip_entry **out, fy_span *dir, fy_err *e)
 {
     bool is_export = false;
@@ -45,7 +45,7 @@ static int find_pickle(const fy_zip_dir *z, const fy_zip_entry **out, fy_span *d
     return 0;
 }
 
-/* TorchScript keeps a program beside the weights, and the weights as attributes of its objects. */
+/* TorchScript keeps a program next to the weights, and the weights as attributes of its objects. */
 static int refuse_script(const fy_zip_dir *z, fy_span dir, fy_err *e)
 {
     bool constants = false, code = false;
@@ -151,8 +151,8 @@ static int read_head(fy_torch_reader *r, stream *s, fy_err *e)
     return 0;
 }
 
-/* The size of the elements stands only where the object refers to a storage: the references by key.
- * References of one key to elements of different sizes are not possible here. */
+/* The size of the elements is known only where the object refers to a storage, so references are
+ * indexed by key. References of one key to elements of different sizes are refused. */
 static int index_refs(const fy_torch_reader *r, fy_names *refs, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];

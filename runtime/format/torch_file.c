@@ -1,3 +1,5 @@
+/* Opening a PyTorch checkpoint: the container gives the graph of its pickle, and a walk over it
+ * makes the lists of tensors, values and opaque objects, named by their path. */
 #include "format/torch_file.h"
 
 #include <inttypes.h>
@@ -39,7 +41,7 @@ typedef struct {
     fy_torch *t;
     const fy_torch_reader *r;
     fy_str name;          /* of the value that is looked at */
-    uint32_t visits_left; /* parts that are shared may multiply, but not without end */
+    uint32_t visits_left; /* bounds the walk when shared values multiply */
     size_t name_bytes;
     fy_err *e;
 } walker;
@@ -138,8 +140,8 @@ static int add_opaque(walker *w, const fy_pickle_node *v)
     return 0;
 }
 
-/* Appends a key to the name. False: it is of a kind that names nothing (None, a tuple, ...), and
- * what it leads to is passed over. */
+/* Appends a key to the name. False: its kind names nothing (None, a tuple, ...), and its value is
+ * ignored. */
 static bool put_key(walker *w, const fy_pickle_node *key)
 {
     size_t dot = w->name.len;
@@ -241,8 +243,8 @@ static int walk(walker *w, const fy_pickle_node *v, int depth)
     }
 }
 
-/* A file without tensors whose content is an object of some class, or has one where the tensors
- * should be, says so: it would look empty otherwise. */
+/* Refuses a file without tensors that holds an object of some class: it would look empty otherwise.
+ */
 static int check_opaque(const fy_torch *t, fy_err *e)
 {
     char name[FY_QUOTE_BYTES], global[FY_QUOTE_BYTES];

@@ -33,7 +33,7 @@ typedef struct {
     const uint8_t *data;          /* view: the element [0, ..., 0]; any alignment */
 } fy_torch_tensor;
 
-/* A value that is no tensor: a number, truth value or text somewhere in the file. */
+/* A value other than a tensor: a number, truth value or text somewhere in the file. */
 typedef enum { FY_TORCH_INT, FY_TORCH_FLOAT, FY_TORCH_BOOL, FY_TORCH_TEXT } fy_torch_kind;
 
 typedef struct {
@@ -44,7 +44,7 @@ typedef struct {
     fy_span text;
 } fy_torch_value;
 
-/* A value that only a program could make, and what of Python it would need for that. */
+/* A value that only a program could make, and the Python class or function it asks for. */
 typedef struct {
     fy_span name;   /* as of tensors */
     fy_span global; /* "argparse.Namespace" */

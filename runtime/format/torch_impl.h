@@ -46,7 +46,6 @@ int fy_torch_read_tensor(const fy_torch_reader *r, const fy_pickle_node *call, f
 
 /* "module.name" of the class or function that makes a call's value. */
 void fy_torch_put_global(fy_str *out, const fy_pickle_node *v);
-int fy_torch_refuse_global(const fy_pickle_node *v, fy_err *e); /* -1 */
 
 /* A persistent id, taken apart: ('storage', type, key, location, elements, view). */
 typedef struct {
@@ -54,7 +53,7 @@ typedef struct {
     fy_dtype dtype;
     bool untyped;           /* a storage of bytes; dtype means nothing */
     uint64_t elems;         /* of the storage; bytes when it is untyped */
-    uint64_t offset, count; /* the part of it that is meant, in the same unit */
+    uint64_t offset, count; /* the range of it that is used, in the same unit */
 } fy_torch_ref;
 
 /* FY_EUNSUPPORTED for types of storage without a dtype here (quantized, complex128). */

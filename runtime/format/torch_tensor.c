@@ -1,3 +1,6 @@
+/* What calls in a pickle make tensors: storages, dtypes, shapes and strides as torch's rebuild
+ * functions take them, checked against the bytes that are there; and reading elements by strides.
+ */
 #include <inttypes.h>
 #include <string.h>
 
@@ -70,7 +73,7 @@ void fy_torch_put_global(fy_str *out, const node *v)
     fy_str_add(out, v->global.name.ptr, v->global.name.len);
 }
 
-int fy_torch_refuse_global(const node *v, fy_err *e)
+static int refuse_global(const node *v, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
     fy_str name = {0};
@@ -88,7 +91,7 @@ int fy_torch_refuse_global(const node *v, fy_err *e)
 static int refuse(const node *v, const char *what, fy_err *e)
 {
     if (v->kind == FY_PICKLE_CALL || v->kind == FY_PICKLE_GLOBAL)
-        return fy_torch_refuse_global(v, e);
+        return refuse_global(v, e);
     return fy_fail(e, FY_EFORMAT, "its %s is not what PyTorch writes", what);
 }
 
@@ -113,13 +116,13 @@ static int read_storage_type(const node *type, fy_torch_ref *out, fy_err *e)
     fy_span module = type->global.module, name = type->global.name;
     if (!fy_span_is(module, "torch") && !fy_span_is(module, "torch.storage") &&
         !fy_span_is(module, "torch.cuda"))
-        return fy_torch_refuse_global(type, e);
+        return refuse_global(type, e);
     out->untyped = fy_span_is(name, "UntypedStorage") || fy_span_is(name, "_UntypedStorage");
     out->dtype = NO_DTYPE;
     if (out->untyped)
         return 0;
     if (name.len < end.len || !fy_span_eq((fy_span){name.ptr + name.len - end.len, end.len}, end))
-        return fy_torch_refuse_global(type, e);
+        return refuse_global(type, e);
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         if (dtypes[i].name != NULL &&
             fy_span_is((fy_span){name.ptr, name.len - end.len}, dtypes[i].name)) {
@@ -309,8 +312,8 @@ static int check_extent(fy_torch_tensor *t, uint64_t offset, const uint8_t *data
     return 0;
 }
 
-/* A view that is negated or conjugated when it is read: torch keeps that as a mark beside the
- * values as they were (`z.conj().imag`). */
+/* A view that is negated or conjugated when it is read: torch keeps that as a mark next to the
+ * unchanged values (`z.conj().imag`). */
 static int refuse_lazy(const node *metadata, fy_err *e)
 {
     for (uint32_t i = 0; metadata->kind == FY_PICKLE_DICT && i < metadata->items.n; i += 2) {
@@ -356,39 +359,45 @@ static int read_args(const fy_torch_reader *r, const node *args, bool typed, fy_
     return check_extent(out, offset, data, bytes, e);
 }
 
+static int check_args(const rebuilder *maker, const node *args, fy_err *e)
+{
+    return args->kind == FY_PICKLE_TUPLE && args->items.n >= maker->n_args
+               ? 0
+               : fy_fail(e, FY_EFORMAT, "%s.%s is called with too few arguments", maker->module,
+                         maker->name);
+}
+
 int fy_torch_read_tensor(const fy_torch_reader *r, const node *v, fy_torch_tensor *out, fy_err *e)
 {
     for (int i = 0; i < MAX_WRAPS; i++) {
-        const rebuilder *how = v->kind == FY_PICKLE_CALL ? find_rebuilder(v->call.callee) : NULL;
-        if (how == NULL)
+        const rebuilder *maker = v->kind == FY_PICKLE_CALL ? find_rebuilder(v->call.callee) : NULL;
+        if (maker == NULL)
             return refuse(v, "data", e);
         const node *args = v->call.args;
         const node *state = v->call.state;
-        if (args->kind != FY_PICKLE_TUPLE || args->items.n < how->n_args)
-            return fy_fail(e, FY_EFORMAT, "%s.%s is called with too few arguments", how->module,
-                           how->name);
+        if (check_args(maker, args, e) != 0)
+            return -1;
         if (state != NULL && state->kind != FY_PICKLE_DICT && state->kind != FY_PICKLE_NONE)
             return fy_fail(e, FY_EUNSUPPORTED, "its state is set after it was made");
-        if (how->form == PLAIN || how->form == TYPED)
-            return read_args(r, args, how->form == TYPED, out, e);
-        if (how->form == WRAPPED) {
+        if (maker->form == PLAIN || maker->form == TYPED)
+            return read_args(r, args, maker->form == TYPED, out, e);
+        if (maker->form == WRAPPED) {
             v = args->items.at[0];
             continue;
         }
         /* (function, class, its arguments, attributes) */
         const node *class = args->items.at[1];
-        how = find_rebuilder(args->items.at[0]);
-        if (how == NULL || how->form == FROM_TYPE)
+        maker = find_rebuilder(args->items.at[0]);
+        if (maker == NULL || maker->form == FROM_TYPE)
             return refuse(args->items.at[0], "function", e);
         if (!fy_pickle_is_global(class, "torch", "Tensor") &&
             !fy_pickle_is_global(class, "torch.nn.parameter", "Parameter"))
             return refuse(class, "class", e);
         args = args->items.at[2];
-        if (args->kind != FY_PICKLE_TUPLE || args->items.n < how->n_args)
-            return fy_fail(e, FY_EFORMAT, "%s.%s is called with too few arguments", how->module,
-                           how->name);
-        if (how->form != WRAPPED)
-            return read_args(r, args, how->form == TYPED, out, e);
+        if (check_args(maker, args, e) != 0)
+            return -1;
+        if (maker->form != WRAPPED)
+            return read_args(r, args, maker->form == TYPED, out, e);
         v = args->items.at[0];
     }
     return fy_fail(e, FY_EUNSUPPORTED, "is wrapped more than %d times", MAX_WRAPS);

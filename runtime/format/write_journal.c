@@ -1,4 +1,4 @@
-/* The journal of an unfinished output: written beside the data, read when a run resumes it. */
+/* The journal of an unfinished output: written after the data, read when a run resumes it. */
 #include "format/write_journal.h"
 
 #include <inttypes.h>
@@ -107,7 +107,7 @@ int fy_journal_read(fy_journal *j, fy_out *out, fy_str *bytes, fy_err *e)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-/* The old bytes are let go of first: no slot of before can be taken for one of now. */
+/* The old bytes are dropped first, so that no old slot can be taken for a new one. */
 int fy_journal_begin(fy_journal *j, fy_out *out, uint64_t at, fy_span identity, fy_err *e)
 {
     uint8_t foot[FY_JOURNAL_FOOT_BYTES] = MAGIC;
@@ -116,9 +116,10 @@ int fy_journal_begin(fy_journal *j, fy_out *out, uint64_t at, fy_span identity, 
     memcpy(foot + 8, &at, 8);
     memcpy(foot + 16, &len, 8);
     if (len > FY_JOURNAL_MAX_IDENTITY)
-        return fy_fail(e, FY_EFIT,
-                       "%s: its sources are too many to go on with it later (%zu bytes of names)",
-                       fy_out_part(out), identity.len);
+        return fy_fail(
+            e, FY_EFIT,
+            "%s: too many source files: this conversion cannot be resumed (%zu bytes of names)",
+            fy_out_part(out), identity.len);
     if (hash_two(foot, HASHED, identity, j->key, e) != 0 || fy_out_resize(out, 0, e) != 0 ||
         fy_out_resize(out, size, e) != 0)
         return -1;
@@ -141,18 +142,7 @@ int fy_journal_mark(fy_journal *j, fy_out *out, uint64_t done, fy_err *e)
     return 0;
 }
 
-/* --- words ------------------------------------------------------------------------------------ */
-
-/* The next line of *rest, without its end. */
-static fy_span next_line(fy_span *rest)
-{
-    const char *end = memchr(rest->ptr, '\n', rest->len);
-    const size_t n = end != NULL ? (size_t)(end - rest->ptr) : rest->len;
-    const fy_span line = {rest->ptr, n};
-    const size_t step = end != NULL ? n + 1 : n;
-    *rest = (fy_span){rest->ptr + step, rest->len - step};
-    return line;
-}
+/* --- differences ------------------------------------------------------------------------------ */
 
 static void put_line(fy_str *out, fy_span line, const char *then)
 {
@@ -164,7 +154,7 @@ static void put_line(fy_str *out, fy_span line, const char *then)
 void fy_journal_difference(fy_span was, fy_span is, fy_str *out)
 {
     while (was.len > 0 || is.len > 0) {
-        const fy_span a = next_line(&was), b = next_line(&is);
+        const fy_span a = fy_span_cut_line(&was), b = fy_span_cut_line(&is);
         if (fy_span_eq(a, b))
             continue;
         if (b.len > 0)

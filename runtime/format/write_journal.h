@@ -1,5 +1,5 @@
-/* How far an unfinished output is: a journal behind its contents, in the same .part file, so that
- * neither can be there without the other. It goes when the file is finished.
+/* How far an unfinished output is: a journal after its contents, in the same .part file, so that
+ * neither can exist without the other. It goes when the file is finished.
  *
  *   contents | slot, 4 KiB | slot, 4 KiB | identity | foot, 56 bytes        (all little-endian)
  *
@@ -27,7 +27,7 @@ enum {
 };
 
 typedef struct {
-    uint64_t at; /* in the file, behind the contents */
+    uint64_t at; /* in the file, after the contents */
     uint64_t done;
     int slot; /* to be written next */
     uint8_t key[FY_SHA256_BYTES];
@@ -37,16 +37,16 @@ typedef struct {
 /* Length of the journal that a file of file_bytes ends with, by its foot; 0: none. */
 uint64_t fy_journal_bytes(const uint8_t foot[FY_JOURNAL_FOOT_BYTES], uint64_t file_bytes);
 
-/* p: the last n bytes of the file, as many as fy_journal_bytes says. False: it is no journal. */
+/* p: the last n bytes of the file, as many as fy_journal_bytes returns. False: not a journal. */
 bool fy_journal_parse(fy_journal *j, const void *p, size_t n, uint64_t file_bytes);
 
 /* The journal of an opened .part into `bytes`: 0; 1: there is none; -1: it cannot be read. */
 int fy_journal_read(fy_journal *j, fy_out *out, fy_str *bytes, fy_err *e);
 
-/* A new one, nothing done, behind `at` bytes of contents; the .part gets its full size. */
+/* Begins one, nothing done, after `at` bytes of contents; the .part gets its full size. */
 int fy_journal_begin(fy_journal *j, fy_out *out, uint64_t at, fy_span identity, fy_err *e);
 
-/* What `done` pieces need must be durable already. */
+/* Records that `done` pieces are written. Their data must be durable already. */
 int fy_journal_mark(fy_journal *j, fy_out *out, uint64_t done, fy_err *e);
 
 /* How the identity differs, for people: "'type: f16', it was 'type: q8_0'" (the first line). */
@@ -57,7 +57,7 @@ void fy_journal_difference(fy_span was, fy_span is, fy_str *out);
 /* This program and its version. */
 int fy_identity_program(fy_str *out, fy_err *e);
 
-/* "WHAT PATH: ...": a file is told from another by place, size, time of change and inode. */
+/* "WHAT PATH: ...": a file is identified by path, size, time of change and inode. */
 int fy_identity_file(fy_str *out, const char *what, const char *path, fy_err *e);
 
 #endif

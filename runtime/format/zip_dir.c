@@ -1,3 +1,4 @@
+/* Parsing the directory of a zip archive from the end of the file backwards. */
 #include "format/zip_dir.h"
 
 #include <inttypes.h>
@@ -50,8 +51,8 @@ static int find_end(const archive *a, size_t *out, fy_err *e)
                    "download it again");
 }
 
-/* The 64-bit record stands in for the plain one wherever a locator points at it: PyTorch writes it
- * always, and then the plain one may hold all ones. */
+/* The 64-bit record replaces the plain one if a locator points at it. PyTorch always writes it, and
+ * the plain one may then hold all ones. */
 static int read_end64(archive *a, size_t end, fy_err *e)
 {
     const uint8_t *locator = a->p + end - LOCATOR_BYTES;
@@ -104,7 +105,7 @@ typedef struct {
     uint64_t packed, bytes, local; /* local: where the local header is */
 } extent;
 
-/* Of the three numbers the extra field holds those that did not fit, in this order. */
+/* The extra field holds those of the three numbers that did not fit, in this order. */
 static int read_zip64(const uint8_t *extra, size_t n, extent *x, fy_err *e)
 {
     uint64_t *wanted[] = {&x->bytes, &x->packed, &x->local};
@@ -126,7 +127,7 @@ static int read_zip64(const uint8_t *extra, size_t n, extent *x, fy_err *e)
         extra += 4 + len;
         n -= 4 + len;
     }
-    return 0; /* none: the numbers are what they say */
+    return 0; /* none: the numbers hold */
 }
 
 static int find_data(const archive *a, const extent *x, const uint8_t **out, fy_err *e)

@@ -1,6 +1,6 @@
 /* Directory of a zip archive with stored entries, as PyTorch writes its checkpoints: where each
- * entry's bytes lie. Compressed entries are listed without them. Nothing is unpacked or copied, and of the archive only
- * the directory at its end and the entries' headers are touched.
+ * entry's bytes lie. Compressed entries are listed without them. Nothing is unpacked or copied;
+ * only the directory at the end of the archive and the entries' headers are touched.
  *
  * Read with fy_zip_dir_read from the bytes of the whole archive, which must outlive the directory;
  * zero-initialise before, release after (also after a failure). Sizes come from the central
@@ -34,7 +34,7 @@ typedef struct {
 int fy_zip_dir_read(fy_zip_dir *z, const void *p, size_t n, fy_err *e);
 void fy_zip_dir_release(fy_zip_dir *z);
 
-/* An error that says what to do, for an entry that is compressed. */
+/* Refuses an entry that is compressed, and tells how to store it. */
 int fy_zip_need_stored(const fy_zip_entry *entry, fy_err *e);
 
 const fy_zip_entry *fy_zip_dir_find(const fy_zip_dir *z, fy_span name); /* NULL when absent */

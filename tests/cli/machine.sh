@@ -23,13 +23,13 @@ check "one CPU is one thread" grep -q 'threads: 1$' <(run -v -Cr "$first-$first"
 check "unless another number is asked for" grep -q 'threads: 3$' <(run -v -Cr "$first-$first" -t 3 2>&1)
 check "CPUs that are not there are left out" grep -q "runs on CPUs $first; of $first,900-901 this process may use no others" \
     <(run -v -C "$mask" -Cr 900-901 2>&1)
-check_status "but one has to be there" 2 "--cpu-range: cannot run on CPUs 900-901: none of them is there" run -Cr 900-901
-check_status "a mask is a number" 2 "--cpu-mask: '4-7' is no mask of CPUs, expected a hexadecimal number" run -C 4-7
-check_status "of at least one CPU" 2 "'0x0' is no mask" run -C 0x0
-check_status "a range has a dash" 2 "--cpu-range: '4' is no range of CPUs, expected LO-HI" run -Cr 4
+check_status "but one has to be there" 2 "--cpu-range: cannot run on CPUs 900-901: none of them is available" run -Cr 900-901
+check_status "a mask is a number" 2 "--cpu-mask: '4-7' is not a mask of CPUs, expected a hexadecimal number" run -C 4-7
+check_status "of at least one CPU" 2 "'0x0' is not a mask" run -C 0x0
+check_status "a range has a dash" 2 "--cpu-range: '4' is not a range of CPUs, expected LO-HI" run -Cr 4
 for verb in chat 'eval --golden none' bench; do
     # shellcheck disable=SC2086
-    check_status "${verb%% *} has the same options" 2 "--cpu-mask: 'x' is no mask" "$FERRY" $verb -m "$m" -C x
+    check_status "${verb%% *} has the same options" 2 "--cpu-mask: 'x' is not a mask" "$FERRY" $verb -m "$m" -C x
 done </dev/null
 check_equal "they may come from a variable" "runs on CPUs $first" "$(FERRY_CPU_MASK=$mask run -v 2>&1 | grep '^runs on')"
 

@@ -142,7 +142,7 @@ check "and says how to go on" grep -qE '^ferry chunk: interrupted: .*/d/.*.part 
 check "without a configuration" test -e "$d/ggml/weights.gguf" -a ! -e "$d/qnn/config.json"
 check_status "nothing is joined of that" 4 'd/qnn/config.json: missing' "$FERRY" chunk --join "$d" -o "$TMP/again.gguf"
 "${again[@]}" 2>"$TMP/words"
-check "the same command goes on" grep -qE '^going on with .*/d/.*.part: [0-9]+ % of it is there' "$TMP/words"
+check "the same command goes on" grep -qE '^resuming .*/d/.*.part: [0-9]+ % of it is there' "$TMP/words"
 check "to the same bytes" same
 half
 touch -d '2 hours ago' "$source"

@@ -62,7 +62,7 @@ while [ $kills -lt "$rounds" ] && [ $tries -lt $((6 * rounds)) ]; do
         compare
     fi
 done
-went_on=$(grep -c '^going on with ' "$TMP/log")
+went_on=$(grep -c '^resuming ' "$TMP/log")
 echo "# seed $seed, $kills killed of $tries, $went_on went on"
 check_equal "$rounds killed quantizations" "$rounds" "$kills"
 check "some of them went on in the middle" test "$went_on" -ge $((rounds / 10))
@@ -85,9 +85,9 @@ half() { # leaves a part that is half done; again when it was done before its in
 }
 check "Ctrl-C leaves what is done" half
 check "and says how to go on" grep -qE \
-    "^ferry quantize: interrupted: .*/m.gguf.part keeps the [0-9]+ % that are done; the same command goes on" "$TMP/words"
+    "^ferry quantize: interrupted: .*/m.gguf.part keeps the [0-9]+ % that are done; the same command resumes" "$TMP/words"
 (quantize) 2>"$TMP/words"
-check "the same command goes on" grep -qE '^going on with .*/m.gguf.part: [0-9]+ % of it is there' "$TMP/words"
+check "the same command goes on" grep -qE '^resuming .*/m.gguf.part: [0-9]+ % of it is there' "$TMP/words"
 check_equal "to the same bytes" "$want" "$(hash "$model")"
 half
 touch -d '2 hours ago' "$source"

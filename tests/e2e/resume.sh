@@ -69,7 +69,7 @@ while [ $kills -lt "$rounds" ] && [ $tries -lt $((6 * rounds)) ]; do
         compare
     fi
 done
-went_on=$(grep -c '^going on with ' "$TMP/log")
+went_on=$(grep -c '^resuming ' "$TMP/log")
 echo "# seed $seed, $kills interrupted of $tries, $went_on went on"
 check_equal "$rounds interrupted conversions" "$rounds" "$kills"
 check "some of them went on in the middle" test "$went_on" -ge $((rounds / 10))
@@ -92,10 +92,10 @@ half() { # leaves a part that is half done; again when the conversion was done b
 }
 check "Ctrl-C leaves what is done" half
 check "and says how to go on" grep -qE \
-    "^ferry convert: interrupted: .*/m.gguf.part keeps the [0-9]+ % that are done; the same command goes on" "$TMP/words"
+    "^ferry convert: interrupted: .*/m.gguf.part keeps the [0-9]+ % that are done; the same command resumes" "$TMP/words"
 check "no file has the final name" test ! -e "$model"
 (convert) 2>"$TMP/words"
-check "the same command goes on" grep -qE '^going on with .*/m.gguf.part: [0-9]+ % of it is there' "$TMP/words"
+check "the same command goes on" grep -qE '^resuming .*/m.gguf.part: [0-9]+ % of it is there' "$TMP/words"
 check_equal "to the same bytes" "$want" "$(hash "$model")"
 
 half
@@ -103,7 +103,7 @@ touch -d '2 hours ago' "$c"/model-00001-of-*.safetensors
 (convert --resume) 2>"$TMP/words"
 check "a changed source is told" grep -qE "m.gguf.part is of another conversion and is replaced: 'source .*/model-00001" \
     "$TMP/words"
-check "and nothing is gone on with" test "$(grep -c '^going on' "$TMP/words")" -eq 0
+check "and nothing is gone on with" test "$(grep -c '^resuming' "$TMP/words")" -eq 0
 check_equal "to the bytes of the source that is there" "$want" "$(hash "$model")"
 
 half
@@ -152,7 +152,7 @@ small() { unshare -rm bash "$TMP/small.sh" "$c" "$TMP/small" "$1" "$2"; }
 if unshare -rm true 2>/dev/null; then
     check_status "a full disk is told before the work" 6 \
         'm.gguf: needs [0-9]+ bytes, the file system has [0-9]+ free; free some space' small empty $((bytes / 2048))
-    check_status "what is kept needs no second place" 0 'going on with .*/small/m.gguf.part: ' \
+    check_status "what is kept needs no second place" 0 'resuming .*/small/m.gguf.part: ' \
         small kept $((bytes / 1024 + 1024))
     check_equal "to the same bytes" "$want" "$(cat "$TMP/got")"
     check_status "a read-only directory is told" 1 'm.gguf.part: cannot create: Read-only file system' \

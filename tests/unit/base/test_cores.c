@@ -148,7 +148,7 @@ static void cpus_that_are_not_there_are_refused_with_those_that_are(void **state
     fy_cpus_add(&none, FY_CPUS_MAX - 1);
     assert_int_equal(fy_cpus_pin(&none, NULL, &e), -1);
     assert_int_equal(e.code, FY_EARG);
-    assert_non_null(strstr(e.msg, "1022-1023: none of them is there"));
+    assert_non_null(strstr(e.msg, "1022-1023: none of them is available"));
     fy_str text = {0};
     fy_cpus_text(&before, &text);
     assert_non_null(strstr(e.msg, fy_str_z(&text)));

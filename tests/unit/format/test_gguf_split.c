@@ -220,7 +220,7 @@ static void a_model_that_is_not_whole_is_refused(void **state)
     assert_int_equal(rename(part(3, 3), in_dir("hidden")), 0);
     refused(part(1, 3), FY_EIO, "m-00003-of-00003.gguf: is absent, file 3 of 3");
     assert_int_equal(link(part(2, 3), part(3, 3)), 0);
-    refused(part(1, 3), FY_EFORMAT, "says that it is file 2 of 3, expected 3 of 3");
+    refused(part(1, 3), FY_EFORMAT, "claims to be file 2 of 3, expected 3 of 3");
     assert_int_equal(unlink(part(3, 3)), 0);
     assert_int_equal(rename(in_dir("hidden"), part(3, 3)), 0);
 
@@ -233,7 +233,7 @@ static void a_model_that_is_not_whole_is_refused(void **state)
     fseek(f, at - bytes, SEEK_SET);
     fputs("t0", f);
     fclose(f);
-    refused(part(1, 3), FY_EFORMAT, "tensor 't0' is in a file before, too");
+    refused(part(1, 3), FY_EFORMAT, "tensor 't0' is also in an earlier file");
     clear(n);
 
     uint32_t other;

@@ -193,7 +193,7 @@ static void an_interrupted_file_is_gone_on_with(void **state)
             int before = write_model("m", h, &e);
             assert_int_equal(e.code, FY_EINTR);
             assert_non_null(strstr(e.msg, "m.part keeps the "));
-            assert_non_null(strstr(e.msg, "the same command goes on"));
+            assert_non_null(strstr(e.msg, "the same command resumes"));
             assert_false(fy_file_exists(in_dir("m")));
             h.stop_at = 0;
             int after = write_model("m", h, &e);
