@@ -10,7 +10,7 @@
 
 enum {
     FY_TEMPLATE_MAX_DEPTH = 128,     /* no path from the top of the tree to a leaf has more nodes */
-    FY_TEMPLATE_MAX_NODES = 1 << 15, /* nodes, names of arguments and parameters */
+    FY_TEMPLATE_MAX_NODES = 1 << 15, /* nodes of the tree */
     FY_TEMPLATE_MAX_CALLS = 128,     /* macros, callers and recursive loops under way at once */
 };
 

@@ -6,8 +6,7 @@
 
 #include "model/template/template_value.h"
 
-/* --- strings (template_unicode.c) ---------------------------------------------------------------
- */
+/* --- strings (template_unicode.c) --- */
 
 /* The code point at *p (< end), which moves after it; an invalid byte is 0x7fffff00 + byte. */
 uint32_t fy_tu_next(const char **p, const char *end);
@@ -42,8 +41,7 @@ int fy_tu_repeat(fy_tm *m, fy_tbuf *b, fy_span pattern, uint64_t n);
 /* Appends s with the characters of HTML replaced, as markupsafe does. */
 int fy_tu_put_escaped(fy_tm *m, fy_tbuf *b, fy_span s);
 
-/* --- arguments (template_functions.c) -----------------------------------------------------------
- */
+/* --- arguments (template_functions.c) --- */
 
 /* Binds arguments as Python does. `signature` is the function's name and its parameters, optional
  * ones with '?': "replace old new ?count". out[i] is parameter i; one that was not given is
@@ -70,16 +68,14 @@ fy_tv fy_tv_hint(const char *text);
 int fy_tv_unsupported(fy_tm *m, const char *what, fy_span name, fy_tv *out);
 int fy_tv_pair(fy_tm *m, fy_tv a, fy_tv b, fy_tv *out); /* the tuple (a, b) */
 
-/* --- formatting (template_format.c) -------------------------------------------------------------
- */
+/* --- formatting (template_format.c) --- */
 
 /* format % args: args is a tuple, a dict or a single value. */
 int fy_tv_percent(fy_tm *m, const fy_tv *format, const fy_tv *args, fy_tv *out);
 /* format.format(args): "{}", "{0}", "{name}". */
 int fy_tv_format(fy_tm *m, fy_span format, const fy_targs *a, fy_tv *out);
 
-/* --- tables -------------------------------------------------------------------------------------
- */
+/* --- tables --- */
 
 extern const fy_tfilter fy_tfilters_list[]; /* of sequences; a NULL name ends it */
 int fy_tfilter_tojson(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out);

@@ -13,8 +13,7 @@ enum {
     BYTES_PER_BYTE = 16,
 };
 
-/* --- scopes -------------------------------------------------------------------------------------
- */
+/* --- scopes --- */
 
 fy_frame *fy_eval_push(fy_eval *ev, fy_frame *outer)
 {
@@ -72,8 +71,7 @@ int fy_eval_set(fy_eval *ev, uint32_t symbol, fy_tv value)
     return 0;
 }
 
-/* --- assignment ---------------------------------------------------------------------------------
- */
+/* --- assignment --- */
 
 static int assign_tuple(fy_eval *ev, const fy_node *target, const fy_tv *value)
 {
@@ -115,8 +113,7 @@ int fy_eval_assign(fy_eval *ev, const fy_node *target, const fy_tv *value)
     return fy_eval_set(ev, target->symbol, *value);
 }
 
-/* --- statements ---------------------------------------------------------------------------------
- */
+/* --- statements --- */
 
 static fy_flow exec_if(fy_eval *ev, const fy_node *n)
 {
@@ -283,8 +280,7 @@ fy_flow fy_eval_body(fy_eval *ev, fy_nodes body)
     return flow;
 }
 
-/* --- rendering ----------------------------------------------------------------------------------
- */
+/* --- rendering --- */
 
 static int render(fy_eval *ev)
 {

@@ -14,8 +14,7 @@ int fy_eval_begin_call(fy_eval *ev)
     return 0;
 }
 
-/* --- macros -------------------------------------------------------------------------------------
- */
+/* --- macros --- */
 
 typedef struct {
     fy_tcall base;
@@ -152,8 +151,7 @@ int fy_eval_macro(fy_eval *ev, const fy_node *n, fy_tv *out)
     return 0;
 }
 
-/* --- the loop object ----------------------------------------------------------------------------
- */
+/* --- the loop object --- */
 
 typedef struct {
     fy_tcall base;
@@ -242,8 +240,7 @@ static int loop_attribute(fy_tm *m, fy_tcall *self, fy_span name, fy_tv *out)
     return 1;
 }
 
-/* --- loops --------------------------------------------------------------------------------------
- */
+/* --- loops --- */
 
 /* The items for which the condition holds, each seen in a scope of its own. */
 static int select_items(fy_eval *ev, const fy_node *n, fy_titer it, fy_tv *out)

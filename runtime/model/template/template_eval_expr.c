@@ -17,7 +17,7 @@ int fy_eval_deeper(fy_eval *ev)
     return 0;
 }
 
-/* --- text ------------------------------------------------------------------------------------- */
+/* --- text --- */
 
 int fy_eval_emit(fy_eval *ev, fy_span s)
 {
@@ -73,7 +73,7 @@ int fy_eval_print(fy_eval *ev, const fy_node *n)
     return v == NULL ? -1 : emit_value(ev, v);
 }
 
-/* --- names and literals ----------------------------------------------------------------------- */
+/* --- names and literals --- */
 
 /* A variable of the innermost scope that has it, of the template or the rendering, or a global. */
 static const fy_tv *value_of(fy_eval *ev, uint32_t symbol)
@@ -125,7 +125,7 @@ static int eval_dict(fy_eval *ev, const fy_node *n, fy_tv *out)
     return 0;
 }
 
-/* --- arguments -------------------------------------------------------------------------------- */
+/* --- arguments --- */
 
 static int eval_all(fy_eval *ev, fy_nodes list, fy_tv *out)
 {
@@ -203,7 +203,7 @@ static int eval_args(fy_eval *ev, const fy_node_args *a, const fy_tv *caller, fy
     return 0;
 }
 
-/* --- calls, filters, tests -------------------------------------------------------------------- */
+/* --- calls, filters, tests --- */
 
 int fy_eval_call(fy_eval *ev, const fy_node *n, const fy_tv *caller, fy_tv *out)
 {
@@ -223,28 +223,22 @@ static int unknown(fy_eval *ev, const fy_node *n, const char *what)
                    : fy_tm_fail(&ev->m, "no %s named '%.*s'", what, len, n->str.ptr);
 }
 
-static int eval_filter(fy_eval *ev, const fy_node *n, fy_tv *out)
+static int run_filter(fy_eval *ev, const fy_node *n, const fy_tv *v, fy_tv *out)
 {
-    fy_tv room, few[FEW];
+    fy_tv few[FEW];
     fy_targs args;
-    const fy_tv *v = &room;
-    if (n->a == NULL)
-        room = ev->piped;
-    else
-        v = fy_eval_peek(ev, n->a, &room);
-    if (v == NULL || eval_args(ev, n->args, NULL, few, &args) != 0)
+    if (eval_args(ev, n->args, NULL, few, &args) != 0)
         return -1;
     ev->m.line = n->line;
     return n->filter == NULL ? unknown(ev, n, "filter") : n->filter->run(&ev->m, v, &args, out);
 }
 
-static int eval_test(fy_eval *ev, const fy_node *n, fy_tv *out)
+static int run_test(fy_eval *ev, const fy_node *n, const fy_tv *v, fy_tv *out)
 {
-    fy_tv room, few[FEW];
+    fy_tv few[FEW];
     fy_targs args;
     bool yes = false;
-    const fy_tv *v = fy_eval_peek(ev, n->a, &room);
-    if (v == NULL || eval_args(ev, n->args, NULL, few, &args) != 0)
+    if (eval_args(ev, n->args, NULL, few, &args) != 0)
         return -1;
     ev->m.line = n->line;
     if (n->test == NULL)
@@ -255,19 +249,9 @@ static int eval_test(fy_eval *ev, const fy_node *n, fy_tv *out)
     return 0;
 }
 
-/* --- items and operators ---------------------------------------------------------------------- */
+/* --- items and operators --- */
 
-static int eval_getattr(fy_eval *ev, const fy_node *n, fy_tv *out)
-{
-    fy_tv room;
-    const fy_tv *v = fy_eval_peek(ev, n->a, &room);
-    if (v == NULL)
-        return -1;
-    ev->m.line = n->line;
-    return fy_tv_getattr(&ev->m, v, n->str, out);
-}
-
-static int eval_slice(fy_eval *ev, const fy_node *n, const fy_tv *v, fy_tv *out)
+static int get_slice(fy_eval *ev, const fy_node *n, const fy_tv *v, fy_tv *out)
 {
     const fy_node *part[3] = {n->b->a, n->b->b, n->b->c};
     fy_tv bound[3];
@@ -280,53 +264,27 @@ static int eval_slice(fy_eval *ev, const fy_node *n, const fy_tv *v, fy_tv *out)
     return fy_tv_slice(&ev->m, v, &bound[0], &bound[1], &bound[2], out);
 }
 
-static int eval_getitem(fy_eval *ev, const fy_node *n, fy_tv *out)
+/* a[b] or a + b */
+static int run_pair(fy_eval *ev, const fy_node *n, const fy_tv *a, fy_tv *out)
 {
-    fy_tv room, key_room;
-    const fy_tv *v = fy_eval_peek(ev, n->a, &room);
-    if (v == NULL)
-        return -1;
+    fy_tv room;
     if (n->b->kind == FY_N_SLICE)
-        return eval_slice(ev, n, v, out);
-    const fy_tv *key = fy_eval_peek(ev, n->b, &key_room);
-    if (key == NULL)
-        return -1;
-    ev->m.line = n->line;
-    return fy_tv_getitem(&ev->m, v, key, out);
-}
-
-static int eval_binary(fy_eval *ev, const fy_node *n, fy_tv *out)
-{
-    fy_tv left, right;
-    const fy_tv *a = fy_eval_peek(ev, n->a, &left);
-    const fy_tv *b = a == NULL ? NULL : fy_eval_peek(ev, n->b, &right);
+        return get_slice(ev, n, a, out);
+    const fy_tv *b = fy_eval_peek(ev, n->b, &room);
     if (b == NULL)
         return -1;
     ev->m.line = n->line;
-    return fy_tv_binary(&ev->m, n->op, a, b, out);
-}
-
-static int eval_unary(fy_eval *ev, const fy_node *n, fy_tv *out)
-{
-    fy_tv room;
-    const fy_tv *v = fy_eval_peek(ev, n->a, &room);
-    if (v == NULL)
-        return -1;
-    ev->m.line = n->line;
-    if (n->op != FY_OP_NOT)
-        return fy_tv_unary(&ev->m, n->op, v, out);
-    *out = fy_tv_bool(!fy_tv_truth(v));
-    return 0;
+    return n->kind == FY_N_GETITEM ? fy_tv_getitem(&ev->m, a, b, out)
+                                   : fy_tv_binary(&ev->m, n->op, a, b, out);
 }
 
 /* Each operand of the chain is evaluated once, and none after the first comparison that fails. */
-static int eval_compare(fy_eval *ev, const fy_node *n, fy_tv *out)
+static int run_compare(fy_eval *ev, const fy_node *n, const fy_tv *a, fy_tv *out)
 {
     fy_tv room[2];
     bool yes = true;
-    const fy_tv *a = fy_eval_peek(ev, n->a, &room[0]);
-    for (uint32_t i = 0; a != NULL && yes && i < n->kids.n; i++) {
-        const fy_tv *b = fy_eval_peek(ev, n->kids.item[i], &room[(i + 1) % 2]);
+    for (uint32_t i = 0; yes && i < n->kids.n; i++) {
+        const fy_tv *b = fy_eval_peek(ev, n->kids.item[i], &room[i % 2]);
         if (b == NULL)
             return -1;
         ev->m.line = n->line;
@@ -335,7 +293,7 @@ static int eval_compare(fy_eval *ev, const fy_node *n, fy_tv *out)
         a = b;
     }
     *out = fy_tv_bool(yes);
-    return a == NULL ? -1 : 0;
+    return 0;
 }
 
 static int eval_and_or(fy_eval *ev, const fy_node *n, fy_tv *out)
@@ -366,41 +324,54 @@ static int eval_concat(fy_eval *ev, const fy_node *n, fy_tv *out)
     return print_kids(ev, n) != 0 ? -1 : fy_eval_take(ev, begin, out);
 }
 
-/* --- all of them ------------------------------------------------------------------------------ */
+/* --- all of them --- */
+
+/* What has one operand that is always evaluated first. */
+static int eval_operator(fy_eval *ev, const fy_node *n, fy_tv *out)
+{
+    fy_tv room = ev->piped; /* of a filter without operand */
+    const fy_tv *a = n->a == NULL ? &room : fy_eval_peek(ev, n->a, &room);
+    if (a == NULL)
+        return -1;
+    ev->m.line = n->line;
+    switch ((int)n->kind) {
+    case FY_N_FILTER:
+        return run_filter(ev, n, a, out);
+    case FY_N_TEST:
+        return run_test(ev, n, a, out);
+    case FY_N_GETATTR:
+        return fy_tv_getattr(&ev->m, a, n->str, out);
+    case FY_N_COMPARE:
+        return run_compare(ev, n, a, out);
+    case FY_N_UNARY:
+        if (n->op != FY_OP_NOT)
+            return fy_tv_unary(&ev->m, n->op, a, out);
+        *out = fy_tv_bool(!fy_tv_truth(a));
+        return 0;
+    default: /* FY_N_GETITEM, FY_N_BINARY */
+        return run_pair(ev, n, a, out);
+    }
+}
 
 static int eval_inner(fy_eval *ev, const fy_node *n, fy_tv *out)
 {
-    switch ((int)n->kind) { /* expressions only */
+    switch ((int)n->kind) {
     case FY_N_LIST:
     case FY_N_TUPLE:
         return eval_list(ev, n, out);
     case FY_N_DICT:
         return eval_dict(ev, n, out);
-    case FY_N_GETATTR:
-        return eval_getattr(ev, n, out);
-    case FY_N_GETITEM:
-        return eval_getitem(ev, n, out);
     case FY_N_CALL:
         return fy_eval_call(ev, n, NULL, out);
-    case FY_N_FILTER:
-        return eval_filter(ev, n, out);
-    case FY_N_TEST:
-        return eval_test(ev, n, out);
-    case FY_N_UNARY:
-        return eval_unary(ev, n, out);
-    case FY_N_BINARY:
-        return eval_binary(ev, n, out);
     case FY_N_CONCAT:
         return eval_concat(ev, n, out);
     case FY_N_AND:
     case FY_N_OR:
         return eval_and_or(ev, n, out);
-    case FY_N_COMPARE:
-        return eval_compare(ev, n, out);
     case FY_N_COND:
         return eval_cond(ev, n, out);
     default:
-        return fy_tm_fail(&ev->m, "not an expression");
+        return eval_operator(ev, n, out);
     }
 }
 

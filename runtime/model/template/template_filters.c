@@ -17,8 +17,7 @@ static bool is_missing(const fy_tv *arg)
     return arg->kind != FY_TV_NONE && !fy_targ_given(arg);
 }
 
-/* --- any value ----------------------------------------------------------------------------------
- */
+/* --- any value --- */
 
 FILTER(filter_default)
 {
@@ -44,8 +43,7 @@ FILTER(filter_string)
     return fy_targs_none(m, "string", a) != 0 ? -1 : fy_tv_soft_str(m, v, out);
 }
 
-/* --- text ---------------------------------------------------------------------------------------
- */
+/* --- text --- */
 
 static int change_case(fy_tm *m, const char *what, const fy_tv *v, const fy_targs *a, fy_tu_case to,
                        fy_tv *out)
@@ -215,8 +213,7 @@ FILTER(filter_safe)
     return 0;
 }
 
-/* --- numbers ------------------------------------------------------------------------------------
- */
+/* --- numbers --- */
 
 FILTER(filter_abs)
 {
@@ -379,8 +376,7 @@ FILTER(filter_round)
     return 0;
 }
 
-/* --- the table ----------------------------------------------------------------------------------
- */
+/* --- the table --- */
 
 static const fy_tfilter filters[] = {
     {"abs", filter_abs},

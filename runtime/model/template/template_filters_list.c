@@ -7,8 +7,7 @@
 
 #define FILTER(name) static int name(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
 
-/* --- attribute paths: 'a.0.b' as map, sort, sum ... take them ------------------------------------
- */
+/* --- attribute paths: 'a.0.b' as map, sort, sum ... take them --- */
 
 /* The part of `path` up to the first `separator`, which is skipped. */
 static fy_span cut(fy_span *path, char separator)
@@ -75,8 +74,7 @@ static int keys_of(fy_tm *m, const fy_tlist *items, const fy_tv *attribute, bool
     return 0;
 }
 
-/* --- whole sequences ----------------------------------------------------------------------------
- */
+/* --- whole sequences --- */
 
 FILTER(filter_list)
 {
@@ -241,8 +239,7 @@ FILTER(filter_sum)
     return 0;
 }
 
-/* --- map, select, reject ------------------------------------------------------------------------
- */
+/* --- map, select, reject --- */
 
 /* The arguments without the first `n` positional ones. */
 static fy_targs rest_of(const fy_targs *a, size_t n)
@@ -356,8 +353,7 @@ FILTER(filter_rejectattr)
     return select_items(m, v, a, false, true, out);
 }
 
-/* --- comparing ----------------------------------------------------------------------------------
- */
+/* --- comparing --- */
 
 /* Does key i go before the earlier key j? Asked with '<' only, as Python's sort does. */
 static int comes_first(fy_tm *m, const fy_tlist *keys, size_t i, size_t j, bool reverse,

@@ -6,8 +6,7 @@
 
 #include "model/template/template_builtin.h"
 
-/* --- format % values ----------------------------------------------------------------------------
- */
+/* --- format % values --- */
 
 typedef struct {
     fy_tm *m;
@@ -267,8 +266,7 @@ int fy_tv_percent(fy_tm *m, const fy_tv *format, const fy_tv *args, fy_tv *out)
     return 0;
 }
 
-/* --- format.format(...) -------------------------------------------------------------------------
- */
+/* --- format.format(...) --- */
 
 /* "{:>5}", "{!r}", "{a.b}" or "{a[0]}". */
 static bool is_spec(fy_span field)

@@ -9,8 +9,7 @@
 
 #define CALL(name) static int name(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out)
 
-/* --- values as arguments ------------------------------------------------------------------------
- */
+/* --- values as arguments --- */
 
 bool fy_tv_is_int(const fy_tv *v)
 {
@@ -89,8 +88,7 @@ int fy_tv_pair(fy_tm *m, fy_tv a, fy_tv b, fy_tv *out)
     return 0;
 }
 
-/* --- binding ------------------------------------------------------------------------------------
- */
+/* --- binding --- */
 
 int fy_targs_count(fy_tm *m, const char *what, const fy_targs *a, size_t min, size_t max)
 {
@@ -170,8 +168,7 @@ int fy_targs_bind(fy_tm *m, const char *signature, const fy_targs *a, fy_tv *out
     return 0;
 }
 
-/* --- range --------------------------------------------------------------------------------------
- */
+/* --- range --- */
 
 enum { MAX_RANGE = 100000 }; /* as in jinja2's sandbox */
 
@@ -203,8 +200,7 @@ CALL(call_range)
     return 0;
 }
 
-/* --- dict and namespace -------------------------------------------------------------------------
- */
+/* --- dict and namespace --- */
 
 static int copy_dict(fy_tm *m, const fy_tdict *from, fy_tdict *to)
 {
@@ -272,8 +268,7 @@ CALL(call_namespace)
     return 0;
 }
 
-/* --- joiner -------------------------------------------------------------------------------------
- */
+/* --- joiner --- */
 
 typedef struct {
     fy_tcall base;
@@ -306,8 +301,7 @@ CALL(make_joiner)
     return 0;
 }
 
-/* --- what transformers adds ---------------------------------------------------------------------
- */
+/* --- what transformers adds --- */
 
 CALL(call_raise_exception)
 {
@@ -330,60 +324,34 @@ static int put_time(fy_tm *m, fy_tbuf *b, const struct tm *t, char letter)
     static const char *const months[] = {"January",   "February", "March",    "April",
                                          "May",       "June",     "July",     "August",
                                          "September", "October",  "November", "December"};
-    char text[40];
-    int hour12 = t->tm_hour % 12 != 0 ? t->tm_hour % 12 : 12;
-    switch (letter) {
-    case 'a':
-    case 'A':
-        snprintf(text, sizeof text, letter == 'a' ? "%.3s" : "%s", days[t->tm_wday]);
-        break;
-    case 'b':
-    case 'B':
-        snprintf(text, sizeof text, letter == 'b' ? "%.3s" : "%s", months[t->tm_mon]);
-        break;
-    case 'd':
-    case 'e':
-        snprintf(text, sizeof text, letter == 'd' ? "%02d" : "%2d", t->tm_mday);
-        break;
-    case 'F':
-        snprintf(text, sizeof text, "%d-%02d-%02d", t->tm_year + 1900, t->tm_mon + 1, t->tm_mday);
-        break;
-    case 'H':
-    case 'I':
-        snprintf(text, sizeof text, "%02d", letter == 'H' ? t->tm_hour : hour12);
-        break;
-    case 'j':
-        snprintf(text, sizeof text, "%03d", t->tm_yday + 1);
-        break;
-    case 'm':
-        snprintf(text, sizeof text, "%02d", t->tm_mon + 1);
-        break;
-    case 'M':
-        snprintf(text, sizeof text, "%02d", t->tm_min);
-        break;
-    case 'p':
-        snprintf(text, sizeof text, t->tm_hour < 12 ? "AM" : "PM");
-        break;
-    case 'S':
-        snprintf(text, sizeof text, "%02d", t->tm_sec);
-        break;
-    case 'T':
-        snprintf(text, sizeof text, "%02d:%02d:%02d", t->tm_hour, t->tm_min, t->tm_sec);
-        break;
-    case 'y':
-        snprintf(text, sizeof text, "%02d", t->tm_year % 100);
-        break;
-    case 'Y':
-        snprintf(text, sizeof text, "%d", t->tm_year + 1900);
-        break;
-    case '%':
-        snprintf(text, sizeof text, "%%");
-        break;
-    default:
-        return fy_tm_fail(m, "strftime_now: a conversion other than %%a %%A %%b %%B %%d %%e %%F "
-                             "%%H %%I %%j %%m %%M %%p %%S %%T %%y %%Y %%%% is not supported");
+    const struct {
+        char letter, zero;
+        int width, value;
+    } numbers[] = {
+        {'d', '0', 2, t->tm_mday},        {'e', ' ', 2, t->tm_mday},
+        {'H', '0', 2, t->tm_hour},        {'j', '0', 3, t->tm_yday + 1},
+        {'m', '0', 2, t->tm_mon + 1},     {'M', '0', 2, t->tm_min},
+        {'S', '0', 2, t->tm_sec},         {'y', '0', 2, t->tm_year % 100},
+        {'Y', '0', 4, t->tm_year + 1900}, {'I', '0', 2, (t->tm_hour + 11) % 12 + 1},
+    };
+    char text[16];
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (numbers[i].letter == letter) {
+            snprintf(text, sizeof text, numbers[i].zero == '0' ? "%0*d" : "%*d", numbers[i].width,
+                     numbers[i].value);
+            return fy_tbuf_add(m, b, text, strlen(text));
+        }
     }
-    return fy_tbuf_add(m, b, text, strlen(text));
+    const char *name = letter == 'a' || letter == 'A'   ? days[t->tm_wday]
+                       : letter == 'b' || letter == 'B' ? months[t->tm_mon]
+                       : letter == 'p'                  ? t->tm_hour < 12 ? "AM" : "PM"
+                       : letter == '%'                  ? "%"
+                                                        : NULL;
+    if (name != NULL)
+        return fy_tbuf_add(m, b, name, letter == 'a' || letter == 'b' ? 3 : strlen(name));
+    return fy_tm_fail(m,
+                      "strftime_now: a conversion other than %%a %%A %%b %%B %%d %%e %%H %%I %%j "
+                      "%%m %%M %%p %%S %%y %%Y %%%% is not supported");
 }
 
 CALL(call_strftime_now)

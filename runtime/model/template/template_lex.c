@@ -51,8 +51,7 @@ void fy_tlex_init(fy_tlex *lex, fy_span text, fy_arena *arena, fy_err *e)
                      .line_starting = true};
 }
 
-/* --- places -------------------------------------------------------------------------------------
- */
+/* --- places --- */
 
 /* Sets line and column to those of `at`, which is not before the place asked for last. */
 static void move_to(fy_tlex *lex, size_t at)
@@ -121,8 +120,7 @@ static size_t find(const fy_tlex *lex, size_t at, const char *z)
     return found < 0 ? lex->text.len : at + (size_t)found;
 }
 
-/* --- outside of tags ----------------------------------------------------------------------------
- */
+/* --- outside of tags --- */
 
 /* Where the next of "{{", "{%", "{#" begins, or the end. */
 static size_t find_tag(const fy_tlex *lex)
@@ -248,8 +246,7 @@ static int lex_outside(fy_tlex *lex, fy_tok *tok)
     return make(lex, tok, kind == '{' ? FY_TOK_VAR_BEGIN : FY_TOK_BLOCK_BEGIN, tag, lex->pos);
 }
 
-/* --- strings ------------------------------------------------------------------------------------
- */
+/* --- strings --- */
 
 /* Decodes the escape at *p, after its backslash, and moves *p after it. NULL, or what is wrong. */
 static const char *put_escape(const char **p, const char *end, char **out)
@@ -330,8 +327,7 @@ static int lex_string(fy_tlex *lex, fy_tok *tok)
     return 0;
 }
 
-/* --- numbers ------------------------------------------------------------------------------------
- */
+/* --- numbers --- */
 
 enum { MAX_DIGITS = 4300 }; /* Python's limit for the text of an integer */
 
@@ -412,8 +408,7 @@ static int lex_number(fy_tlex *lex, fy_tok *tok)
     return 1;
 }
 
-/* --- names and operators ------------------------------------------------------------------------
- */
+/* --- names and operators --- */
 
 static bool is_name_char(char c, bool first)
 {

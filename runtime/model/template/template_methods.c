@@ -5,85 +5,60 @@
 
 #include "model/template/template_builtin.h"
 
-#define METHOD(name) static int name(fy_tm *m, const fy_tv *self, const fy_targs *a, fy_tv *out)
+typedef struct method method;
+struct method {
+    const char *name;
+    int (*run)(fy_tm *m, const method *f, const fy_tv *self, const fy_targs *a, fy_tv *out);
+    int variant; /* what tells methods of one function apart */
+};
 
-/* --- str: case and classes ----------------------------------------------------------------------
- */
+#define METHOD(name) \
+    static int name(fy_tm *m, const method *f, const fy_tv *self, const fy_targs *a, fy_tv *out)
 
-#define CASE_METHOD(name, to)                                                             \
-    METHOD(str_##name)                                                                    \
-    {                                                                                     \
-        fy_tbuf b = {0};                                                                  \
-        if (fy_targs_none(m, #name, a) != 0 || fy_tu_put_case(m, &b, self->str, to) != 0) \
-            return -1;                                                                    \
-        *out = fy_tbuf_value(&b, self->markup);                                           \
-        return 0;                                                                         \
-    }
+/* --- str: case and classes --- */
 
-CASE_METHOD(upper, FY_TU_UPPER)
-CASE_METHOD(lower, FY_TU_LOWER)
-CASE_METHOD(capitalize, FY_TU_CAPITALIZE)
-CASE_METHOD(title, FY_TU_TITLE)
-
-static int all_are(fy_tm *m, fy_span s, bool (*is)(uint32_t), fy_tv *out)
+METHOD(str_case)
 {
-    bool yes = s.len > 0;
-    for (const char *p = s.ptr, *end = s.ptr + s.len; yes && p < end;)
-        yes = is(fy_tu_next(&p, end));
-    *out = fy_tv_bool(yes);
-    return fy_tm_charge(m, s.len);
+    fy_tbuf b = {0};
+    if (fy_targs_none(m, f->name, a) != 0 ||
+        fy_tu_put_case(m, &b, self->str, (fy_tu_case)f->variant) != 0)
+        return -1;
+    *out = fy_tbuf_value(&b, self->markup);
+    return 0;
 }
 
-#define CLASS_METHOD(name, is)                                                        \
-    METHOD(str_##name)                                                                \
-    {                                                                                 \
-        return fy_targs_none(m, #name, a) != 0 ? -1 : all_are(m, self->str, is, out); \
-    }
+METHOD(str_is)
+{
+    static bool (*const classes[])(uint32_t) = {['n'] = fy_tu_is_alnum,
+                                                ['a'] = fy_tu_is_alpha,
+                                                ['d'] = fy_tu_is_digit,
+                                                ['s'] = fy_tu_is_space};
+    bool yes = self->str.len > 0;
+    for (const char *p = self->str.ptr, *end = p + self->str.len; yes && p < end;)
+        yes = classes[f->variant](fy_tu_next(&p, end));
+    *out = fy_tv_bool(yes);
+    return fy_targs_none(m, f->name, a) != 0 ? -1 : fy_tm_charge(m, self->str.len);
+}
 
-CLASS_METHOD(isalnum, fy_tu_is_alnum)
-CLASS_METHOD(isalpha, fy_tu_is_alpha)
-CLASS_METHOD(isdigit, fy_tu_is_digit)
-CLASS_METHOD(isspace, fy_tu_is_space)
+METHOD(str_is_cased)
+{
+    *out = fy_tv_bool(fy_tu_all_cased(self->str, f->variant));
+    return fy_targs_none(m, f->name, a) != 0 ? -1 : fy_tm_charge(m, self->str.len);
+}
 
-#define CASED_METHOD(name, upper)                             \
-    METHOD(str_##name)                                        \
-    {                                                         \
-        *out = fy_tv_bool(fy_tu_all_cased(self->str, upper)); \
-        return fy_targs_none(m, #name, a);                    \
-    }
+/* --- str: ends --- */
 
-CASED_METHOD(islower, false)
-CASED_METHOD(isupper, true)
-
-/* --- str: ends ----------------------------------------------------------------------------------
- */
-
-static int strip(fy_tm *m, const fy_tv *self, const fy_targs *a, int ends, fy_tv *out)
+METHOD(str_strip)
 {
     fy_span chars, inner;
     bool given = a->n > 0 && fy_targ_given(&a->arg[0]);
-    if (fy_targs_count(m, "strip", a, 0, 1) != 0 ||
+    if (fy_targs_count(m, f->name, a, 0, 1) != 0 ||
         (given && fy_tv_text(m, "strip", &a->arg[0], &chars) != 0) ||
-        fy_tu_strip(m, self->str, given ? &chars : NULL, ends, &inner) != 0)
+        fy_tu_strip(m, self->str, given ? &chars : NULL, f->variant, &inner) != 0)
         return -1;
     *out = fy_tv_view(inner);
     out->markup = self->markup;
     return 0;
-}
-
-METHOD(str_strip)
-{
-    return strip(m, self, a, FY_TU_STRIP_BOTH, out);
-}
-
-METHOD(str_lstrip)
-{
-    return strip(m, self, a, FY_TU_STRIP_LEFT, out);
-}
-
-METHOD(str_rstrip)
-{
-    return strip(m, self, a, FY_TU_STRIP_RIGHT, out);
 }
 
 static bool has_end(fy_span s, fy_span text, bool at_end)
@@ -92,32 +67,20 @@ static bool has_end(fy_span s, fy_span text, bool at_end)
     return text.len <= s.len && fy_span_eq((fy_span){s.ptr + at, text.len}, text);
 }
 
-static int remove_end(fy_tm *m, const char *what, const fy_tv *self, const fy_targs *a, bool at_end,
-                      fy_tv *out)
+METHOD(str_remove)
 {
     fy_span text;
-    if (fy_targs_count(m, what, a, 1, 1) != 0 || fy_tv_text(m, what, &a->arg[0], &text) != 0)
+    if (fy_targs_count(m, f->name, a, 1, 1) != 0 || fy_tv_text(m, f->name, &a->arg[0], &text) != 0)
         return -1;
     *out = *self;
-    if (has_end(self->str, text, at_end)) {
-        out->str.ptr += at_end ? 0 : text.len;
+    if (has_end(self->str, text, f->variant)) {
+        out->str.ptr += f->variant ? 0 : text.len;
         out->str.len -= text.len;
     }
     return fy_tm_charge(m, text.len);
 }
 
-METHOD(str_removeprefix)
-{
-    return remove_end(m, "removeprefix", self, a, false, out);
-}
-
-METHOD(str_removesuffix)
-{
-    return remove_end(m, "removesuffix", self, a, true, out);
-}
-
-/* --- str: searching -----------------------------------------------------------------------------
- */
+/* --- str: searching --- */
 
 /* The part of s between the optional arguments 1 and 2. *ok: it does not begin after its end. */
 static int search_range(fy_tm *m, const char *what, fy_span s, const fy_targs *a, fy_span *out,
@@ -161,39 +124,23 @@ static int find_last(fy_tm *m, fy_span s, fy_span needle, ptrdiff_t *at)
     return 0;
 }
 
-static int find(fy_tm *m, const char *what, const fy_tv *self, const fy_targs *a, bool last,
-                fy_tv *out)
+METHOD(str_find)
 {
     fy_span needle, s;
     int64_t start;
     bool ok;
     ptrdiff_t at = -1;
-    if (search_range(m, what, self->str, a, &s, &start, &ok) != 0 ||
-        fy_tv_text(m, what, &a->arg[0], &needle) != 0)
+    if (search_range(m, f->name, self->str, a, &s, &start, &ok) != 0 ||
+        fy_tv_text(m, f->name, &a->arg[0], &needle) != 0)
         return -1;
-    if (ok && !last)
+    if (ok && f->variant == 0)
         at = fy_tu_find(s, needle);
     else if (ok && find_last(m, s, needle, &at) != 0)
         return -1;
-    if (at < 0 && strstr(what, "index") != NULL)
+    if (at < 0 && strcmp(f->name, "index") == 0)
         return fy_tm_fail(m, "substring not found");
     *out = fy_tv_int(at < 0 ? -1 : start + (int64_t)fy_tu_length((fy_span){s.ptr, (size_t)at}));
     return 0;
-}
-
-METHOD(str_find)
-{
-    return find(m, "find", self, a, false, out);
-}
-
-METHOD(str_rfind)
-{
-    return find(m, "rfind", self, a, true, out);
-}
-
-METHOD(str_index)
-{
-    return find(m, "index", self, a, false, out);
 }
 
 METHOD(str_count)
@@ -201,7 +148,7 @@ METHOD(str_count)
     fy_span needle, s;
     int64_t start, n = 0;
     bool ok;
-    if (search_range(m, "count", self->str, a, &s, &start, &ok) != 0 ||
+    if (search_range(m, f->name, self->str, a, &s, &start, &ok) != 0 ||
         fy_tv_text(m, "count", &a->arg[0], &needle) != 0)
         return -1;
     if (ok && needle.len == 0)
@@ -213,34 +160,23 @@ METHOD(str_count)
 }
 
 /* Does the string begin (or end) with the text, or with one of a tuple of texts? */
-static int test_end(fy_tm *m, const char *what, const fy_tv *self, const fy_targs *a, bool at_end,
-                    fy_tv *out)
+METHOD(str_test_end)
 {
     fy_span s, text;
     int64_t start;
     bool ok, yes = false;
-    if (search_range(m, what, self->str, a, &s, &start, &ok) != 0)
+    if (search_range(m, f->name, self->str, a, &s, &start, &ok) != 0)
         return -1;
     bool tuple = a->arg[0].kind == FY_TV_TUPLE;
     const fy_tv *item = tuple ? a->arg[0].list->item : &a->arg[0];
     size_t n = tuple ? a->arg[0].list->n : 1;
     for (size_t i = 0; i < n && !yes; i++) {
-        if (fy_tv_text(m, what, &item[i], &text) != 0 || fy_tm_charge(m, text.len + 16) != 0)
+        if (fy_tv_text(m, f->name, &item[i], &text) != 0 || fy_tm_charge(m, text.len + 16) != 0)
             return -1;
-        yes = ok && has_end(s, text, at_end);
+        yes = ok && has_end(s, text, f->variant);
     }
     *out = fy_tv_bool(yes);
     return 0;
-}
-
-METHOD(str_startswith)
-{
-    return test_end(m, "startswith", self, a, false, out);
-}
-
-METHOD(str_endswith)
-{
-    return test_end(m, "endswith", self, a, true, out);
 }
 
 METHOD(str_replace)
@@ -248,7 +184,7 @@ METHOD(str_replace)
     fy_span old, with;
     int64_t max = -1;
     fy_tbuf b = {0};
-    if (fy_targs_count(m, "replace", a, 2, 3) != 0 ||
+    if (fy_targs_count(m, f->name, a, 2, 3) != 0 ||
         fy_tv_text(m, "replace", &a->arg[0], &old) != 0 ||
         fy_tv_text(m, "replace", &a->arg[1], &with) != 0 ||
         (a->n == 3 && fy_tv_index(m, &a->arg[2], &max) != 0) ||
@@ -260,11 +196,11 @@ METHOD(str_replace)
 
 METHOD(str_format)
 {
+    (void)f;
     return fy_tv_format(m, self->str, a, out);
 }
 
-/* --- str: taking apart and joining --------------------------------------------------------------
- */
+/* --- str: taking apart and joining --- */
 
 /* The pieces of a text, in a list that grows. */
 typedef struct {
@@ -337,14 +273,15 @@ static int split_text(pieces *out, fy_span s, fy_span by, bool last, int64_t max
     return add_piece(out, s.ptr, s.ptr + s.len);
 }
 
-static int split(fy_tm *m, const char *signature, const fy_tv *self, const fy_targs *a, bool last,
-                 fy_tv *out)
+METHOD(str_split)
 {
     fy_tv arg[2];
     fy_span by;
     int64_t max = -1;
+    bool last = f->variant;
     pieces p = {.m = m};
-    if (fy_targs_bind(m, signature, a, arg) != 0 ||
+    if (fy_targs_bind(m, f->variant ? "rsplit ?sep ?maxsplit" : "split ?sep ?maxsplit", a, arg) !=
+            0 ||
         (fy_targ_given(&arg[1]) && fy_tv_index(m, &arg[1], &max) != 0) ||
         fy_tm_charge(m, self->str.len) != 0)
         return -1;
@@ -357,18 +294,9 @@ static int split(fy_tm *m, const char *signature, const fy_tv *self, const fy_ta
     return split_text(&p, self->str, by, last, max) != 0 ? -1 : finish(&p, FY_TV_LIST, last, out);
 }
 
-METHOD(str_split)
-{
-    return split(m, "split ?sep ?maxsplit", self, a, false, out);
-}
-
-METHOD(str_rsplit)
-{
-    return split(m, "rsplit ?sep ?maxsplit", self, a, true, out);
-}
-
 METHOD(str_splitlines)
 {
+    (void)f;
     fy_tv keep;
     pieces p = {.m = m};
     fy_span s = self->str;
@@ -385,12 +313,12 @@ METHOD(str_splitlines)
     return finish(&p, FY_TV_LIST, false, out);
 }
 
-static int partition(fy_tm *m, const char *what, const fy_tv *self, const fy_targs *a, bool last,
-                     fy_tv *out)
+METHOD(str_partition)
 {
     fy_span by, s = self->str;
+    bool last = f->variant;
     pieces p = {.m = m};
-    if (fy_targs_count(m, what, a, 1, 1) != 0 || fy_tv_text(m, what, &a->arg[0], &by) != 0 ||
+    if (fy_targs_count(m, f->name, a, 1, 1) != 0 || fy_tv_text(m, f->name, &a->arg[0], &by) != 0 ||
         fy_tm_charge(m, s.len) != 0)
         return -1;
     if (by.len == 0)
@@ -407,21 +335,11 @@ static int partition(fy_tm *m, const char *what, const fy_tv *self, const fy_tar
     return finish(&p, FY_TV_TUPLE, false, out);
 }
 
-METHOD(str_partition)
-{
-    return partition(m, "partition", self, a, false, out);
-}
-
-METHOD(str_rpartition)
-{
-    return partition(m, "rpartition", self, a, true, out);
-}
-
 METHOD(str_join)
 {
     fy_tlist items;
     fy_tbuf b = {0};
-    if (fy_targs_count(m, "join", a, 1, 1) != 0 || fy_tv_items(m, &a->arg[0], &items) != 0)
+    if (fy_targs_count(m, f->name, a, 1, 1) != 0 || fy_tv_items(m, &a->arg[0], &items) != 0)
         return -1;
     for (size_t i = 0; i < items.n; i++) {
         if (items.item[i].kind != FY_TV_STR)
@@ -435,13 +353,12 @@ METHOD(str_join)
     return 0;
 }
 
-/* --- list and tuple -----------------------------------------------------------------------------
- */
+/* --- list and tuple --- */
 
 METHOD(list_count)
 {
     int64_t n = 0;
-    if (fy_targs_count(m, "count", a, 1, 1) != 0 || fy_tm_charge(m, self->list->n * 16) != 0)
+    if (fy_targs_count(m, f->name, a, 1, 1) != 0 || fy_tm_charge(m, self->list->n * 16) != 0)
         return -1;
     for (size_t i = 0; i < self->list->n; i++)
         n += fy_tv_equal(m, &self->list->item[i], &a->arg[0]);
@@ -451,7 +368,7 @@ METHOD(list_count)
 
 METHOD(list_index)
 {
-    if (fy_targs_count(m, "index", a, 1, 1) != 0 || fy_tm_charge(m, self->list->n * 16) != 0)
+    if (fy_targs_count(m, f->name, a, 1, 1) != 0 || fy_tm_charge(m, self->list->n * 16) != 0)
         return -1;
     for (size_t i = 0; i < self->list->n && m->e->code == FY_OK; i++) {
         *out = fy_tv_int((int64_t)i);
@@ -461,12 +378,11 @@ METHOD(list_index)
     return fy_tm_fail(m, "%s.index(x): x not in %s", fy_tv_type_name(self), fy_tv_type_name(self));
 }
 
-/* --- dict ---------------------------------------------------------------------------------------
- */
+/* --- dict --- */
 
 METHOD(dict_get)
 {
-    if (fy_targs_count(m, "get", a, 1, 2) != 0)
+    if (fy_targs_count(m, f->name, a, 1, 2) != 0)
         return -1;
     int found = fy_tdict_lookup(m, self->dict, &a->arg[0], out);
     if (found == 0)
@@ -474,43 +390,23 @@ METHOD(dict_get)
     return found < 0 ? -1 : 0;
 }
 
-static int view_of(fy_tm *m, const char *what, const fy_tdict *d, const fy_targs *a, fy_tv *out)
+METHOD(dict_view)
 {
+    const fy_tdict *d = self->dict;
     size_t n = fy_tdict_n(d);
-    if (fy_targs_none(m, what, a) != 0 || fy_tv_list(m, FY_TV_VIEW, n, out) != 0)
+    if (fy_targs_none(m, f->name, a) != 0 || fy_tv_list(m, FY_TV_VIEW, n, out) != 0)
         return -1;
-    out->view = (uint8_t)what[0];
+    out->view = (uint8_t)f->variant;
     for (size_t i = 0; i < n; i++) {
         fy_tv *v = &out->list->item[i];
-        *v = what[0] == 'k' ? *fy_tdict_key(d, i) : *fy_tdict_at(d, i);
-        if (what[0] == 'i' && fy_tv_pair(m, *fy_tdict_key(d, i), *fy_tdict_at(d, i), v) != 0)
+        *v = f->variant == 'k' ? *fy_tdict_key(d, i) : *fy_tdict_at(d, i);
+        if (f->variant == 'i' && fy_tv_pair(m, *fy_tdict_key(d, i), *fy_tdict_at(d, i), v) != 0)
             return -1;
     }
     return 0;
 }
 
-METHOD(dict_keys)
-{
-    return view_of(m, "keys", self->dict, a, out);
-}
-
-METHOD(dict_values)
-{
-    return view_of(m, "values", self->dict, a, out);
-}
-
-METHOD(dict_items)
-{
-    return view_of(m, "items", self->dict, a, out);
-}
-
-/* --- finding and binding ------------------------------------------------------------------------
- */
-
-typedef struct {
-    const char *name;
-    int (*run)(fy_tm *m, const fy_tv *self, const fy_targs *a, fy_tv *out);
-} method;
+/* --- finding and binding --- */
 
 typedef struct {
     const method *methods;
@@ -519,39 +415,41 @@ typedef struct {
 } type_methods;
 
 static const method of_str[] = {
-    {"capitalize", str_capitalize},
-    {"count", str_count},
-    {"endswith", str_endswith},
-    {"find", str_find},
-    {"format", str_format},
-    {"index", str_index},
-    {"isalnum", str_isalnum},
-    {"isalpha", str_isalpha},
-    {"isdigit", str_isdigit},
-    {"islower", str_islower},
-    {"isspace", str_isspace},
-    {"isupper", str_isupper},
-    {"join", str_join},
-    {"lower", str_lower},
-    {"lstrip", str_lstrip},
-    {"partition", str_partition},
-    {"removeprefix", str_removeprefix},
-    {"removesuffix", str_removesuffix},
-    {"replace", str_replace},
-    {"rfind", str_rfind},
-    {"rpartition", str_rpartition},
-    {"rsplit", str_rsplit},
-    {"rstrip", str_rstrip},
-    {"split", str_split},
-    {"splitlines", str_splitlines},
-    {"startswith", str_startswith},
-    {"strip", str_strip},
-    {"title", str_title},
-    {"upper", str_upper},
+    {"capitalize", str_case, FY_TU_CAPITALIZE},
+    {"count", str_count, 0},
+    {"endswith", str_test_end, true},
+    {"find", str_find, false},
+    {"format", str_format, 0},
+    {"index", str_find, false},
+    {"isalnum", str_is, 'n'},
+    {"isalpha", str_is, 'a'},
+    {"isdigit", str_is, 'd'},
+    {"islower", str_is_cased, false},
+    {"isspace", str_is, 's'},
+    {"isupper", str_is_cased, true},
+    {"join", str_join, 0},
+    {"lower", str_case, FY_TU_LOWER},
+    {"lstrip", str_strip, FY_TU_STRIP_LEFT},
+    {"partition", str_partition, false},
+    {"removeprefix", str_remove, false},
+    {"removesuffix", str_remove, true},
+    {"replace", str_replace, 0},
+    {"rfind", str_find, true},
+    {"rpartition", str_partition, true},
+    {"rsplit", str_split, true},
+    {"rstrip", str_strip, FY_TU_STRIP_RIGHT},
+    {"split", str_split, false},
+    {"splitlines", str_splitlines, 0},
+    {"startswith", str_test_end, false},
+    {"strip", str_strip, FY_TU_STRIP_BOTH},
+    {"title", str_case, FY_TU_TITLE},
+    {"upper", str_case, FY_TU_UPPER},
 };
-static const method of_list[] = {{"count", list_count}, {"index", list_index}};
-static const method of_dict[] = {
-    {"get", dict_get}, {"items", dict_items}, {"keys", dict_keys}, {"values", dict_values}};
+static const method of_list[] = {{"count", list_count, 0}, {"index", list_index, 0}};
+static const method of_dict[] = {{"get", dict_get, 0},
+                                 {"items", dict_view, 'i'},
+                                 {"keys", dict_view, 'k'},
+                                 {"values", dict_view, 'v'}};
 
 #define METHODS(table) table, sizeof(table) / sizeof *(table)
 
@@ -607,7 +505,7 @@ typedef struct {
 static int call_bound(fy_tm *m, fy_tcall *call, const fy_targs *a, fy_tv *out)
 {
     const bound_method *b = (const bound_method *)call;
-    return b->method->run(m, &b->self, a, out);
+    return b->method->run(m, b->method, &b->self, a, out);
 }
 
 int fy_tmethod_find(fy_tm *m, const fy_tv *v, fy_span name, fy_tv *out)

@@ -1,66 +1,35 @@
-#include "model/template/template_builtin.h"
-#include "model/template/template_eval.h"
-
+/* Python's operators on values: equality and order, membership, attributes and items, slices,
+ * arithmetic. Integers have 64 bits: what does not fit is an error, not a larger number. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-/* --- numbers ---------------------------------------------------------------------------------- */
+#include "model/template/template_builtin.h"
+#include "model/template/template_eval.h"
 
 static bool is_number(const fy_tv *v)
 {
     return v->kind == FY_TV_INT || v->kind == FY_TV_BOOL || v->kind == FY_TV_FLOAT;
 }
 
-static int order_of_ints(int64_t a, int64_t b)
+static int too_deep(fy_tm *m)
 {
-    return a < b ? -1 : a > b;
+    return fy_tm_fail(m, "values nested deeper than %d levels", FY_TV_MAX_DEPTH);
 }
 
-/* Exact, as Python compares: the double is never rounded to, nor the int. NaN comes out as greater.
- */
-static int order_int_float(int64_t i, double f)
+/* --- equality --- */
+
+/* A long double holds every int and every double exactly. */
+static long double number_of(const fy_tv *v)
 {
-    if (f >= 0x1p63)
-        return -1;
-    if (!(f >= -0x1p63))
-        return 1;
-    int64_t whole = (int64_t)f;
-    if (i != whole)
-        return i < whole ? -1 : 1;
-    double rest = f - (double)whole;
-    return rest > 0 ? -1 : rest < 0;
+    return v->kind == FY_TV_FLOAT ? (long double)v->f : (long double)fy_tv_as_int(v);
 }
 
-static int order_of_numbers(const fy_tv *a, const fy_tv *b)
+static bool equal_lists(fy_tm *m, const fy_tlist *a, const fy_tlist *b)
 {
-    int64_t i = a->kind == FY_TV_BOOL ? a->b : a->i, j = b->kind == FY_TV_BOOL ? b->b : b->i;
-    if (a->kind == FY_TV_FLOAT && b->kind == FY_TV_FLOAT)
-        return a->f < b->f ? -1 : !(a->f == b->f);
-    if (a->kind == FY_TV_FLOAT)
-        return isnan(a->f) ? 1 : -order_int_float(j, a->f);
-    if (b->kind == FY_TV_FLOAT)
-        return order_int_float(i, b->f);
-    return order_of_ints(i, j);
-}
-
-/* A float that is a whole number beyond 64 bits, against the digits of one. */
-static bool bigint_equals(fy_span digits, double f)
-{
-    char text[400];
-    return isfinite(f) && f == trunc(f) && snprintf(text, sizeof text, "%.0f", f) > 0 &&
-           fy_span_is(digits, text);
-}
-
-/* --- equality --------------------------------------------------------------------------------- */
-
-static bool equal_items(fy_tm *m, const fy_tv *a, const fy_tv *b, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (!fy_tv_equal(m, &a[i], &b[i]))
-            return false;
-    }
-    return true;
+    size_t i = 0;
+    while (a->n == b->n && i < a->n && fy_tv_equal(m, &a->item[i], &b->item[i]))
+        i++;
+    return a->n == b->n && i == a->n;
 }
 
 static bool equal_dicts(fy_tm *m, const fy_tdict *a, const fy_tdict *b)
@@ -76,29 +45,9 @@ static bool equal_dicts(fy_tm *m, const fy_tdict *a, const fy_tdict *b)
     return true;
 }
 
-/* Keys and items are sets. */
-static bool equal_views(fy_tm *m, const fy_tv *a, const fy_tv *b)
-{
-    if (a->view == 'v' || b->view == 'v')
-        return a->list == b->list;
-    if (a->list->n != b->list->n)
-        return false;
-    for (size_t i = 0; i < a->list->n; i++) {
-        bool found;
-        if (fy_tv_contains(m, &a->list->item[i], b, &found) != 0 || !found)
-            return false;
-    }
-    return true;
-}
-
-static bool equal_ranges(const fy_trange *a, const fy_trange *b)
-{
-    return a->n == b->n && (a->n == 0 || a->start == b->start) && (a->n <= 1 || a->step == b->step);
-}
-
 static bool equal_same_kind(fy_tm *m, const fy_tv *a, const fy_tv *b)
 {
-    switch ((fy_tv_kind)a->kind) {
+    switch ((int)a->kind) {
     case FY_TV_UNDEFINED:
     case FY_TV_NONE:
         return true;
@@ -107,41 +56,19 @@ static bool equal_same_kind(fy_tm *m, const fy_tv *a, const fy_tv *b)
         return fy_span_eq(a->str, b->str);
     case FY_TV_LIST:
     case FY_TV_TUPLE:
-        return a->list->n == b->list->n && equal_items(m, a->list->item, b->list->item, a->list->n);
+        return equal_lists(m, a->list, b->list);
     case FY_TV_DICT:
         return equal_dicts(m, a->dict, b->dict);
-    case FY_TV_VIEW:
-        return equal_views(m, a, b);
-    case FY_TV_RANGE:
-        return equal_ranges(a->range, b->range);
-    case FY_TV_BOOL:
-    case FY_TV_INT:
-    case FY_TV_FLOAT:
-    case FY_TV_ITER:
-    case FY_TV_NAMESPACE:
-    case FY_TV_CALLABLE:
-    case FY_TV_OBJECT:
-        break;
+    default:
+        return a->call == b->call;
     }
-    return a->call == b->call;
-}
-
-static int too_deep(fy_tm *m)
-{
-    return fy_tm_fail(m, "values nested deeper than %d levels", FY_TV_MAX_DEPTH);
 }
 
 bool fy_tv_equal(fy_tm *m, const fy_tv *a, const fy_tv *b)
 {
     if (is_number(a) && is_number(b))
-        return order_of_numbers(a, b) == 0;
-    if (a->kind == FY_TV_BIGINT && b->kind == FY_TV_FLOAT)
-        return bigint_equals(a->str, b->f);
-    if (b->kind == FY_TV_BIGINT && a->kind == FY_TV_FLOAT)
-        return bigint_equals(b->str, a->f);
-    if (a->kind != b->kind)
-        return false;
-    if (fy_tm_charge(m, a->kind == FY_TV_STR ? 16 + a->str.len : 16) != 0)
+        return number_of(a) == number_of(b);
+    if (a->kind != b->kind || fy_tm_charge(m, a->kind == FY_TV_STR ? 16 + a->str.len : 16) != 0)
         return false;
     if (m->depth >= FY_TV_MAX_DEPTH) {
         too_deep(m);
@@ -153,7 +80,7 @@ bool fy_tv_equal(fy_tm *m, const fy_tv *a, const fy_tv *b)
     return equal && m->e->code == FY_OK;
 }
 
-/* --- order ------------------------------------------------------------------------------------ */
+/* --- order --- */
 
 static int order_of_spans(fy_span a, fy_span b)
 {
@@ -164,6 +91,7 @@ static int order_of_spans(fy_span a, fy_span b)
 
 static int compare_as(fy_tm *m, const fy_tv *a, const fy_tv *b, const char *op, int *order);
 
+/* The first items that differ decide; then the length. */
 static int compare_lists(fy_tm *m, const fy_tlist *a, const fy_tlist *b, const char *op, int *order)
 {
     size_t n = a->n < b->n ? a->n : b->n, i = 0;
@@ -180,7 +108,8 @@ static int compare_lists(fy_tm *m, const fy_tlist *a, const fy_tlist *b, const c
 static int compare_as(fy_tm *m, const fy_tv *a, const fy_tv *b, const char *op, int *order)
 {
     if (is_number(a) && is_number(b)) {
-        *order = order_of_numbers(a, b);
+        long double x = number_of(a), y = number_of(b);
+        *order = x < y ? -1 : x == y ? 0 : 1; /* NaN comes out as greater */
         return 0;
     }
     if (a->kind == FY_TV_STR && b->kind == FY_TV_STR) {
@@ -197,8 +126,6 @@ static int compare_as(fy_tm *m, const fy_tv *a, const fy_tv *b, const char *op, 
     }
     if (a->kind == FY_TV_UNDEFINED || b->kind == FY_TV_UNDEFINED)
         return fy_tv_undefined_fail(m, a->kind == FY_TV_UNDEFINED ? a : b);
-    if (a->kind == FY_TV_BIGINT || b->kind == FY_TV_BIGINT)
-        return fy_tm_fail(m, "'%s': integers beyond 64 bits have no order here", op);
     return fy_tm_fail(m, "'%s' not supported between instances of '%s' and '%s'", op,
                       fy_tv_type_name(a), fy_tv_type_name(b));
 }
@@ -238,12 +165,26 @@ int fy_tv_relate(fy_tm *m, fy_op op, const fy_tv *a, const fy_tv *b, bool *out)
     return 0;
 }
 
-/* --- membership ------------------------------------------------------------------------------- */
+/* --- membership --- */
 
-static int contains_item(fy_tm *m, const fy_tv *item, const fy_tv *container, bool *out)
+int fy_tv_contains(fy_tm *m, const fy_tv *item, const fy_tv *container, bool *out)
 {
     fy_titer it;
     fy_tv v;
+    if (container->kind == FY_TV_STR) {
+        if (item->kind != FY_TV_STR)
+            return fy_tm_fail(m, "'in <string>' requires string as left operand, not %s",
+                              fy_tv_type_name(item));
+        *out = fy_tu_find(container->str, item->str) >= 0;
+        return fy_tm_charge(m, 16 + 4 * (uint64_t)container->str.len); /* a search is slow */
+    }
+    if (container->kind == FY_TV_DICT) {
+        int rc = fy_tdict_lookup(m, container->dict, item, &v);
+        *out = rc == 1;
+        return rc < 0 ? -1 : 0;
+    }
+    if (!fy_tv_is_iterable(container))
+        return fy_tm_fail(m, "argument of type '%s' is not iterable", fy_tv_type_name(container));
     if (fy_titer_begin(m, &it, container) != 0)
         return -1;
     *out = false;
@@ -255,96 +196,21 @@ static int contains_item(fy_tm *m, const fy_tv *item, const fy_tv *container, bo
     return m->e->code == FY_OK ? 0 : -1;
 }
 
-static bool range_contains(const fy_trange *r, int64_t i)
-{
-    if (r->n == 0)
-        return false;
-    int64_t last = fy_trange_at(r, r->n - 1);
-    int64_t low = r->step > 0 ? r->start : last, high = r->step > 0 ? last : r->start;
-    uint64_t step = r->step > 0 ? (uint64_t)r->step : 0 - (uint64_t)r->step;
-    return i >= low && i <= high && ((uint64_t)i - (uint64_t)low) % step == 0;
-}
-
-int fy_tv_contains(fy_tm *m, const fy_tv *item, const fy_tv *container, bool *out)
-{
-    fy_tv ignored;
-    int rc;
-    switch ((fy_tv_kind)container->kind) {
-    case FY_TV_STR:
-        if (item->kind != FY_TV_STR)
-            return fy_tm_fail(m, "'in <string>' requires string as left operand, not %s",
-                              fy_tv_type_name(item));
-        *out = fy_tu_find(container->str, item->str) >= 0;
-        return fy_tm_charge(m, 16 + 4 * (uint64_t)container->str.len); /* a search is slow */
-    case FY_TV_DICT:
-        rc = fy_tdict_lookup(m, container->dict, item, &ignored);
-        *out = rc == 1;
-        return rc < 0 ? -1 : 0;
-    case FY_TV_RANGE:
-        if (item->kind == FY_TV_INT || item->kind == FY_TV_BOOL) {
-            *out = range_contains(container->range, fy_tv_as_int(item));
-            return 0;
-        }
-        break;
-    case FY_TV_NONE:
-    case FY_TV_BOOL:
-    case FY_TV_INT:
-    case FY_TV_BIGINT:
-    case FY_TV_FLOAT:
-    case FY_TV_NAMESPACE:
-    case FY_TV_CALLABLE:
-    case FY_TV_OBJECT:
-        return fy_tm_fail(m, "argument of type '%s' is not iterable", fy_tv_type_name(container));
-    case FY_TV_UNDEFINED:
-    case FY_TV_LIST:
-    case FY_TV_TUPLE:
-    case FY_TV_ITER:
-    case FY_TV_VIEW:
-        break;
-    }
-    return contains_item(m, item, container, out);
-}
-
-/* --- attributes and items --------------------------------------------------------------------- */
+/* --- attributes and items --- */
 
 static fy_tv lacks(const fy_tv *v, fy_span name)
 {
     return (fy_tv){.kind = FY_TV_UNDEFINED, .view = 'a', .of = v->kind, .str = name};
 }
 
-/* An element by a key that is no string: the error shows it. */
-static int lacks_element(fy_tm *m, const fy_tv *v, const fy_tv *key, fy_tv *out)
-{
-    fy_tbuf b = {0};
-    if (key->kind == FY_TV_STR) {
-        *out = lacks(v, key->str);
-        return 0;
-    }
-    if (key->kind == FY_TV_INT && fy_tv_put_repr(m, &b, key) != 0)
-        return -1;
-    *out = (fy_tv){
-        .kind = FY_TV_UNDEFINED,
-        .view = 'e',
-        .of = v->kind,
-        .str = b.len > 0 ? (fy_span){b.ptr, b.len} : fy_span_of(fy_tv_type_name(key)),
-    };
-    return 0;
-}
-
-static bool is_private(fy_span name)
-{
-    return name.len > 0 && name.ptr[0] == '_';
-}
-
 /* A true attribute: of an object, a namespace, or a method. 1, 0 or -1. */
 static int attribute(fy_tm *m, const fy_tv *v, fy_span name, fy_tv *out)
 {
-    if (is_private(name))
+    fy_tv key = fy_tv_view(name);
+    if (name.len > 0 && name.ptr[0] == '_')
         return 0;
-    if (v->kind == FY_TV_NAMESPACE) {
-        fy_tv key = fy_tv_view(name);
+    if (v->kind == FY_TV_NAMESPACE)
         return fy_tdict_lookup(m, v->dict, &key, out);
-    }
     if (v->kind == FY_TV_OBJECT && v->call->attr != NULL)
         return v->call->attr(m, v->call, name, out);
     return fy_tmethod_find(m, v, name, out);
@@ -352,91 +218,73 @@ static int attribute(fy_tm *m, const fy_tv *v, fy_span name, fy_tv *out)
 
 int fy_tv_getattr(fy_tm *m, const fy_tv *v, fy_span name, fy_tv *out)
 {
+    fy_tv key = fy_tv_view(name);
     if (v->kind == FY_TV_UNDEFINED)
         return fy_tv_undefined_fail(m, v);
     int rc = attribute(m, v, name, out);
-    if (rc == 0 && v->kind == FY_TV_DICT) {
-        fy_tv key = fy_tv_view(name);
+    if (rc == 0 && v->kind == FY_TV_DICT)
         rc = fy_tdict_lookup(m, v->dict, &key, out);
-    }
     if (rc == 0)
         *out = lacks(v, name);
     return rc < 0 ? -1 : 0;
 }
 
-/* Python's index: negative ones count from the end. False: out of range. */
-static bool index_in(int64_t i, size_t n, size_t *out)
+/* v[key] as Python subscribes: 1, 0 if there is no such item, -1. */
+static int item_at(fy_tm *m, const fy_tv *v, const fy_tv *key, fy_tv *out)
 {
-    if (i < 0)
-        i += (int64_t)n;
-    if (i < 0 || (uint64_t)i >= n)
-        return false;
-    *out = (size_t)i;
-    return true;
-}
-
-static int str_item(fy_tm *m, const fy_tv *v, int64_t index, fy_tv *out)
-{
-    size_t n, i;
+    size_t n;
+    if (v->kind == FY_TV_DICT) /* an unhashable key is not an error here */
+        return key->kind > FY_TV_STR ? 0 : fy_tdict_lookup(m, v->dict, key, out);
+    if (!fy_tv_is_int(key) || (v->kind != FY_TV_STR && v->kind != FY_TV_LIST &&
+                               v->kind != FY_TV_TUPLE && v->kind != FY_TV_RANGE))
+        return 0;
     if (fy_tv_length(m, v, &n) != 0)
         return -1;
-    if (!index_in(index, n, &i))
-        return 0;
-    if (fy_tm_charge(m, i) != 0)
-        return -1;
-    *out =
-        fy_tv_view(n == v->str.len ? (fy_span){v->str.ptr + i, 1} : fy_tu_slice(v->str, i, i + 1));
-    out->markup = v->markup;
-    return 1;
-}
-
-/* v[key] as Python subscribes: 1, 0 when there is no such item, -1. */
-static int item(fy_tm *m, const fy_tv *v, const fy_tv *key, fy_tv *out)
-{
-    size_t i;
-    if (v->kind == FY_TV_DICT) /* an unhashable key is no error here */
-        return key->kind == FY_TV_LIST || key->kind == FY_TV_DICT
-                   ? 0
-                   : fy_tdict_lookup(m, v->dict, key, out);
-    if (!fy_tv_is_int(key))
-        return 0;
     int64_t index = fy_tv_as_int(key);
-    if (v->kind == FY_TV_STR)
-        return str_item(m, v, index, out);
-    if (v->kind == FY_TV_LIST || v->kind == FY_TV_TUPLE) {
-        if (!index_in(index, v->list->n, &i))
-            return 0;
-        *out = v->list->item[i];
-        return 1;
-    }
-    if (v->kind == FY_TV_RANGE && index_in(index, v->range->n, &i)) {
+    index += index < 0 ? (int64_t)n : 0;
+    if (index < 0 || (uint64_t)index >= n)
+        return 0;
+    size_t i = (size_t)index;
+    if (v->kind == FY_TV_RANGE) {
         *out = fy_tv_int(fy_trange_at(v->range, i));
-        return 1;
+    } else if (v->kind != FY_TV_STR) {
+        *out = v->list->item[i];
+    } else {
+        *out = fy_tv_view(n == v->str.len ? (fy_span){v->str.ptr + i, 1}
+                                          : fy_tu_slice(v->str, i, i + 1));
+        out->markup = v->markup;
+        return fy_tm_charge(m, i) != 0 ? -1 : 1;
     }
-    return 0;
+    return 1;
 }
 
 int fy_tv_getitem(fy_tm *m, const fy_tv *v, const fy_tv *key, fy_tv *out)
 {
+    fy_tbuf b = {0};
     if (v->kind == FY_TV_UNDEFINED)
         return fy_tv_undefined_fail(m, v);
-    int rc = item(m, v, key, out);
+    int rc = item_at(m, v, key, out);
     if (rc == 0 && key->kind == FY_TV_STR)
         rc = attribute(m, v, key->str, out);
-    return rc == 0 ? lacks_element(m, v, key, out) : rc < 0 ? -1 : 0;
+    if (rc != 0)
+        return rc < 0 ? -1 : 0;
+    if (key->kind == FY_TV_STR) {
+        *out = lacks(v, key->str);
+        return 0;
+    }
+    if (key->kind == FY_TV_INT && fy_tv_put_repr(m, &b, key) != 0)
+        return -1;
+    *out = lacks(v, b.len > 0 ? (fy_span){b.ptr, b.len} : fy_span_of(fy_tv_type_name(key)));
+    out->view = 'e';
+    return 0;
 }
 
-/* --- slices ----------------------------------------------------------------------------------- */
-
-typedef struct {
-    int64_t start, stop, step;
-    size_t n;
-} range_of;
+/* --- slices --- */
 
 static int slice_index(fy_tm *m, const fy_tv *v, int64_t absent, int64_t *out)
 {
     *out = absent;
-    if (v == NULL || v->kind == FY_TV_NONE)
+    if (v->kind == FY_TV_NONE)
         return 0;
     if (!fy_tv_is_int(v))
         return fy_tm_fail(m, "slice indices must be integers or None or have an __index__ method");
@@ -451,113 +299,35 @@ static int64_t clamp(int64_t i, int64_t n, int64_t low, int64_t high)
     return i < low ? low : i > high ? high : i;
 }
 
-/* Which of n items a slice takes (PySlice_AdjustIndices). */
+/* Which of n items a slice takes (PySlice_AdjustIndices): `count` of them from `first` on. */
 static int slice_range(fy_tm *m, const fy_tv *start, const fy_tv *stop, const fy_tv *step,
-                       size_t items, range_of *out)
+                       int64_t n, int64_t *first, int64_t *by, size_t *count)
 {
-    int64_t n = (int64_t)items, first, last, by;
-    if (slice_index(m, step, 1, &by) != 0)
+    int64_t last;
+    if (slice_index(m, step, 1, by) != 0)
         return -1;
-    if (by == 0)
+    if (*by == 0)
         return fy_tm_fail(m, "slice step cannot be zero");
-    if (by < -INT64_MAX)
-        by = -INT64_MAX;
-    bool back = by < 0;
-    if (slice_index(m, start, back ? INT64_MAX : 0, &first) != 0 ||
+    if (*by < -INT64_MAX)
+        *by = -INT64_MAX;
+    bool back = *by < 0;
+    if (slice_index(m, start, back ? INT64_MAX : 0, first) != 0 ||
         slice_index(m, stop, back ? INT64_MIN : INT64_MAX, &last) != 0)
         return -1;
-    first = clamp(first, n, back ? -1 : 0, back ? n - 1 : n);
+    *first = clamp(*first, n, back ? -1 : 0, back ? n - 1 : n);
     last = last == INT64_MIN ? -1 : clamp(last, n, back ? -1 : 0, back ? n - 1 : n);
-    out->start = first;
-    out->stop = last;
-    out->step = by;
-    if (back)
-        out->n = first > last ? (size_t)((first - last - 1) / -by + 1) : 0;
-    else
-        out->n = first < last ? (size_t)((last - first - 1) / by + 1) : 0;
-    return 0;
-}
-
-/* Characters of s by where they begin: off[i] for i in 0..n. */
-static int offsets_of(fy_tm *m, fy_span s, size_t n, uint32_t **out)
-{
-    if (s.len > UINT32_MAX / 8)
-        return fy_tm_fail(m, "a string of %zu bytes is too long to slice", s.len);
-    uint32_t *off = fy_tm_alloc(m, (n + 1) * sizeof *off);
-    if (off == NULL)
-        return -1;
-    const char *p = s.ptr, *end = s.ptr + s.len;
-    for (size_t i = 0; i < n; i++) {
-        off[i] = (uint32_t)(p - s.ptr);
-        fy_tu_next(&p, end);
-    }
-    off[n] = (uint32_t)s.len;
-    *out = off;
-    return 0;
-}
-
-static int slice_str(fy_tm *m, const fy_tv *v, range_of r, size_t length, fy_tv *out)
-{
-    fy_span s = v->str;
-    uint32_t *off = NULL;
-    if (r.n == 0) {
-        *out = fy_tv_view(FY_SPAN(""));
-    } else if (r.step == 1) {
-        size_t from = (size_t)r.start;
-        *out = fy_tv_view(length == s.len ? (fy_span){s.ptr + from, r.n}
-                                          : fy_tu_slice(s, from, from + r.n));
-    } else {
-        if (length != s.len && offsets_of(m, s, length, &off) != 0)
-            return -1;
-        fy_tbuf b = {0};
-        for (size_t k = 0; k < r.n; k++) {
-            size_t i = (size_t)(r.start + (int64_t)k * r.step);
-            size_t at = off == NULL ? i : off[i], end = off == NULL ? i + 1 : off[i + 1];
-            if (fy_tbuf_add(m, &b, s.ptr + at, end - at) != 0)
-                return -1;
-        }
-        *out = fy_tv_view((fy_span){b.ptr, b.len});
-    }
-    out->markup = v->markup;
-    return fy_tm_charge(m, s.len);
-}
-
-static int slice_list(fy_tm *m, const fy_tv *v, range_of r, fy_tv *out)
-{
-    if (r.step == 1 || r.n <= 1) { /* lists do not change: a part can share the items */
-        fy_tlist *l = fy_tm_alloc(m, sizeof *l);
-        if (l == NULL)
-            return -1;
-        *l = (fy_tlist){v->list->item + (r.n > 0 ? r.start : 0), r.n};
-        *out = (fy_tv){.kind = v->kind, .list = l};
-        return 0;
-    }
-    if (fy_tv_list(m, (fy_tv_kind)v->kind, r.n, out) != 0)
-        return -1;
-    for (size_t k = 0; k < r.n; k++)
-        out->list->item[k] = v->list->item[r.start + (int64_t)k * r.step];
-    return 0;
-}
-
-static int slice_of_range(fy_tm *m, const fy_tv *v, range_of r, fy_tv *out)
-{
-    fy_trange *range = fy_tm_alloc(m, sizeof *range);
-    if (range == NULL)
-        return -1;
-    int64_t step;
-    if (__builtin_mul_overflow(v->range->step, r.step, &step))
-        return fy_tm_fail(m, "a slice's step does not fit 64 bits");
-    *range = (fy_trange){.start = fy_trange_at(v->range, (size_t)r.start), .step = step, .n = r.n};
-    range->stop = fy_trange_at(v->range, (size_t)r.stop);
-    *out = (fy_tv){.kind = FY_TV_RANGE, .range = range};
+    int64_t span = back ? *first - last : last - *first;
+    *count = span > 0 ? (size_t)((span - 1) / (back ? -*by : *by) + 1) : 0;
     return 0;
 }
 
 int fy_tv_slice(fy_tm *m, const fy_tv *v, const fy_tv *start, const fy_tv *stop, const fy_tv *step,
                 fy_tv *out)
 {
-    range_of r = {0};
-    size_t n;
+    fy_tlist items;
+    fy_tbuf b = {0};
+    int64_t first = 0, by = 1;
+    size_t n, count = 0;
     if (v->kind == FY_TV_UNDEFINED)
         return fy_tv_undefined_fail(m, v);
     if (v->kind == FY_TV_DICT)
@@ -565,9 +335,265 @@ int fy_tv_slice(fy_tm *m, const fy_tv *v, const fy_tv *start, const fy_tv *stop,
     if (v->kind != FY_TV_STR && v->kind != FY_TV_LIST && v->kind != FY_TV_TUPLE &&
         v->kind != FY_TV_RANGE)
         return fy_tm_fail(m, "'%s' object is not subscriptable", fy_tv_type_name(v));
-    if (fy_tv_length(m, v, &n) != 0 || slice_range(m, start, stop, step, n, &r) != 0)
+    if (fy_tv_length(m, v, &n) != 0 ||
+        slice_range(m, start, stop, step, (int64_t)n, &first, &by, &count) != 0)
         return -1;
-    if (v->kind == FY_TV_STR)
-        return slice_str(m, v, r, n, out);
-    return v->kind == FY_TV_RANGE ? slice_of_range(m, v, r, out) : slice_list(m, v, r, out);
+    if (v->kind == FY_TV_STR && (by == 1 || count == 0)) {
+        size_t from = (size_t)(count > 0 ? first : 0);
+        *out = fy_tv_view(n == v->str.len ? (fy_span){v->str.ptr + from, count}
+                                          : fy_tu_slice(v->str, from, from + count));
+        out->markup = v->markup;
+        return fy_tm_charge(m, v->str.len);
+    }
+    if (fy_tv_items(m, v, &items) != 0)
+        return -1;
+    if (v->kind == FY_TV_STR) {
+        for (size_t k = 0; k < count; k++) {
+            if (fy_tbuf_span(m, &b, items.item[first + (int64_t)k * by].str) != 0)
+                return -1;
+        }
+        *out = fy_tbuf_value(&b, v->markup);
+        return 0;
+    }
+    fy_tv_kind kind = v->kind == FY_TV_TUPLE ? FY_TV_TUPLE : FY_TV_LIST; /* of a range, too */
+    if (fy_tv_list(m, kind, by == 1 ? 0 : count, out) != 0)
+        return -1;
+    if (by == 1) /* lists do not change: a part can share the items */
+        *out->list = (fy_tlist){items.item + (count > 0 ? first : 0), count};
+    for (size_t k = 0; by != 1 && k < count; k++)
+        out->list->item[k] = items.item[first + (int64_t)k * by];
+    return 0;
+}
+
+/* --- arithmetic of numbers --- */
+
+static const char *sign_of(fy_op op)
+{
+    static const char *const signs[] = {
+        [FY_OP_ADD] = "+",       [FY_OP_SUB] = "-", [FY_OP_MUL] = "*",          [FY_OP_DIV] = "/",
+        [FY_OP_FLOORDIV] = "//", [FY_OP_MOD] = "%", [FY_OP_POW] = "** or pow()"};
+    return signs[op];
+}
+
+static int too_large(fy_tm *m, fy_op op)
+{
+    return fy_tm_fail(m, "%s: the result does not fit an integer of 64 bits", sign_of(op));
+}
+
+static int int_power(fy_tm *m, int64_t base, int64_t exponent, fy_tv *out)
+{
+    int64_t r = 1;
+    if (exponent > 63 && (base == 0 || base == 1 || base == -1))
+        exponent = 62 + exponent % 2;  /* the same result in few rounds */
+    for (; exponent > 0; exponent--) { /* at most 63 rounds before it overflows */
+        if (__builtin_mul_overflow(r, base, &r))
+            return too_large(m, FY_OP_POW);
+    }
+    *out = fy_tv_int(r);
+    return 0;
+}
+
+static int int_binary(fy_tm *m, fy_op op, int64_t a, int64_t b, fy_tv *out)
+{
+    int64_t r = 0;
+    bool divides = op == FY_OP_FLOORDIV || op == FY_OP_MOD;
+    if (divides && b == 0)
+        return fy_tm_fail(m, "integer division or modulo by zero");
+    if (op == FY_OP_POW)
+        return int_power(m, a, b, out);
+    bool over = op == FY_OP_ADD                   ? __builtin_add_overflow(a, b, &r)
+                : op == FY_OP_SUB                 ? __builtin_sub_overflow(a, b, &r)
+                : op == FY_OP_MUL                 ? __builtin_mul_overflow(a, b, &r)
+                : op == FY_OP_FLOORDIV && b == -1 ? __builtin_sub_overflow(0, a, &r)
+                                                  : false;
+    if (over)
+        return too_large(m, op);
+    if (divides && b == -1) {
+        r = op == FY_OP_MOD ? 0 : r;
+    } else if (divides) { /* rounded down, and the rest has the sign of b */
+        int64_t rest = a % b;
+        bool down = rest != 0 && (rest < 0) != (b < 0);
+        r = op == FY_OP_MOD ? rest + (down ? b : 0) : a / b - down;
+    }
+    *out = fy_tv_int(r);
+    return 0;
+}
+
+static int float_power(fy_tm *m, double a, double b, fy_tv *out)
+{
+    if (a == 0 && b < 0)
+        return fy_tm_fail(m, "0.0 cannot be raised to a negative power");
+    if (a < 0 && isfinite(b) && b != floor(b))
+        return fy_tm_fail(m, "**: a negative number to a fractional power is not real");
+    double r = pow(a, b);
+    if (isinf(r) && isfinite(a) && isfinite(b))
+        return fy_tm_fail(m, "(34, 'Numerical result out of range')");
+    *out = fy_tv_float(r);
+    return 0;
+}
+
+static int float_binary(fy_tm *m, fy_op op, double a, double b, fy_tv *out)
+{
+    if (op == FY_OP_POW)
+        return float_power(m, a, b, out);
+    bool divides = op == FY_OP_FLOORDIV || op == FY_OP_MOD;
+    if ((divides || op == FY_OP_DIV) && b == 0)
+        return fy_tm_fail(m, op == FY_OP_DIV        ? "division by zero"
+                             : op == FY_OP_FLOORDIV ? "float floor division by zero"
+                                                    : "float modulo");
+    double rest = divides ? fmod(a, b) : 0;
+    if (rest != 0 && (b < 0) != (rest < 0))
+        rest += b;
+    *out = fy_tv_float(op == FY_OP_ADD        ? a + b
+                       : op == FY_OP_SUB      ? a - b
+                       : op == FY_OP_MUL      ? a * b
+                       : op == FY_OP_DIV      ? a / b
+                       : op == FY_OP_FLOORDIV ? rint((a - rest) / b)
+                                              : copysign(rest, rest == 0 ? b : rest));
+    return 0;
+}
+
+/* --- strings and lists --- */
+
+/* Appends to the string that was made last, where it lies: `s = s + x` in a loop copies each piece
+ * once. Nothing else can see the bytes after it. */
+static int join_text(fy_tm *m, fy_span a, fy_span b, fy_tv *out)
+{
+    size_t n;
+    if (__builtin_add_overflow(a.len, b.len, &n))
+        n = SIZE_MAX; /* refused by the budget */
+    bool last = a.len > 0 && a.ptr == m->sum.ptr && a.len == m->sum.len;
+    if (fy_tm_charge(m, b.len) != 0)
+        return -1;
+    if (!last || b.len > m->sum.cap - m->sum.len) {
+        size_t cap = last && n < SIZE_MAX / 2 ? n * 2 : n;
+        char *p = fy_tm_charge(m, a.len) == 0 ? fy_tm_alloc(m, cap) : NULL;
+        if (p == NULL)
+            return -1;
+        if (a.len > 0)
+            memcpy(p, a.ptr, a.len);
+        m->sum.ptr = p;
+        m->sum.cap = cap;
+    }
+    if (b.len > 0)
+        memcpy(m->sum.ptr + a.len, b.ptr, b.len);
+    m->sum.len = n;
+    *out = fy_tv_view((fy_span){m->sum.ptr, n});
+    return 0;
+}
+
+/* Markup escapes what is joined to it. */
+static int add_strings(fy_tm *m, const fy_tv *a, const fy_tv *b, fy_tv *out)
+{
+    fy_tbuf left = {0}, right = {0};
+    fy_span x = a->str, y = b->str;
+    if (b->markup && !a->markup) {
+        if (fy_tu_put_escaped(m, &left, x) != 0)
+            return -1;
+        x = (fy_span){left.ptr, left.len};
+    }
+    if (a->markup && !b->markup) {
+        if (fy_tu_put_escaped(m, &right, y) != 0)
+            return -1;
+        y = (fy_span){right.ptr, right.len};
+    }
+    if (join_text(m, x, y, out) != 0)
+        return -1;
+    out->markup = a->markup || b->markup;
+    return 0;
+}
+
+static int add_lists(fy_tm *m, const fy_tv *a, const fy_tv *b, fy_tv *out)
+{
+    size_t n = a->list->n;
+    if (fy_tv_list(m, (fy_tv_kind)a->kind, n + b->list->n, out) != 0)
+        return -1;
+    for (size_t i = 0; i < out->list->n; i++)
+        out->list->item[i] = i < n ? a->list->item[i] : b->list->item[i - n];
+    return 0;
+}
+
+/* A string, list or tuple times a number. 1; 0: they are something else; -1. */
+static int repeat(fy_tm *m, const fy_tv *v, const fy_tv *count, fy_tv *out)
+{
+    fy_tbuf b = {0};
+    bool is_list = v->kind == FY_TV_LIST || v->kind == FY_TV_TUPLE;
+    if (!fy_tv_is_int(count) || (v->kind != FY_TV_STR && !is_list))
+        return 0;
+    uint64_t times = fy_tv_as_int(count) > 0 ? (uint64_t)fy_tv_as_int(count) : 0;
+    if (!is_list) {
+        if (fy_tu_repeat(m, &b, v->str, times) != 0)
+            return -1;
+        *out = fy_tbuf_value(&b, v->markup);
+        return 1;
+    }
+    size_t n = v->list->n, total;
+    if (__builtin_mul_overflow(n, times, &total))
+        total = SIZE_MAX; /* refused by the budget */
+    if (fy_tv_list(m, (fy_tv_kind)v->kind, total, out) != 0)
+        return -1;
+    for (size_t i = 0; i < total; i++)
+        out->list->item[i] = v->list->item[i % n];
+    return 1;
+}
+
+/* --- operators --- */
+
+static int no_such_operation(fy_tm *m, fy_op op, const fy_tv *a, const fy_tv *b)
+{
+    const char *type = fy_tv_type_name(a), *other = fy_tv_type_name(b);
+    if (a->kind == FY_TV_UNDEFINED || b->kind == FY_TV_UNDEFINED)
+        return fy_tv_undefined_fail(m, a->kind == FY_TV_UNDEFINED ? a : b);
+    if (a->kind == FY_TV_BIGINT || b->kind == FY_TV_BIGINT)
+        return fy_tm_fail(m, "%s: integers beyond 64 bits can only be printed", sign_of(op));
+    if (op == FY_OP_ADD &&
+        (a->kind == FY_TV_STR || a->kind == FY_TV_LIST || a->kind == FY_TV_TUPLE))
+        return fy_tm_fail(m, "can only concatenate %s (not \"%s\") to %s", type, other, type);
+    return fy_tm_fail(m, "unsupported operand type(s) for %s: '%s' and '%s'", sign_of(op), type,
+                      other);
+}
+
+int fy_tv_binary(fy_tm *m, fy_op op, const fy_tv *a, const fy_tv *b, fy_tv *out)
+{
+    double x, y;
+    if (fy_tv_is_int(a) && fy_tv_is_int(b) && op != FY_OP_DIV &&
+        (op != FY_OP_POW || fy_tv_as_int(b) >= 0))
+        return int_binary(m, op, fy_tv_as_int(a), fy_tv_as_int(b), out);
+    if (fy_tv_as_float(a, &x) && fy_tv_as_float(b, &y))
+        return float_binary(m, op, x, y, out);
+    if (op == FY_OP_ADD && a->kind == b->kind) {
+        if (a->kind == FY_TV_STR)
+            return add_strings(m, a, b, out);
+        if (a->kind == FY_TV_LIST || a->kind == FY_TV_TUPLE)
+            return add_lists(m, a, b, out);
+    }
+    if (op == FY_OP_MUL) {
+        int rc = repeat(m, a, b, out);
+        rc = rc != 0 ? rc : repeat(m, b, a, out);
+        if (rc != 0)
+            return rc < 0 ? -1 : 0;
+    }
+    if (op == FY_OP_MOD && a->kind == FY_TV_STR)
+        return fy_tv_percent(m, a, b, out);
+    return no_such_operation(m, op, a, b);
+}
+
+int fy_tv_add(fy_tm *m, const fy_tv *a, const fy_tv *b, fy_tv *out)
+{
+    return fy_tv_binary(m, FY_OP_ADD, a, b, out);
+}
+
+int fy_tv_unary(fy_tm *m, fy_op op, const fy_tv *a, fy_tv *out)
+{
+    fy_tv zero = fy_tv_int(0);
+    if (a->kind == FY_TV_UNDEFINED)
+        return fy_tv_undefined_fail(m, a);
+    if (!is_number(a))
+        return fy_tm_fail(m, "bad operand type for unary %s: '%s'", op == FY_OP_NEG ? "-" : "+",
+                          fy_tv_type_name(a));
+    if (op == FY_OP_NEG && a->kind != FY_TV_FLOAT)
+        return fy_tv_binary(m, FY_OP_SUB, &zero, a, out);
+    *out = a->kind != FY_TV_FLOAT ? fy_tv_int(fy_tv_as_int(a))
+                                  : fy_tv_float(op == FY_OP_NEG ? -a->f : a->f);
+    return 0;
 }

@@ -11,8 +11,7 @@
 #include "base/str.h"
 #include "model/template/template_builtin.h"
 
-/* --- tokens -------------------------------------------------------------------------------------
- */
+/* --- tokens --- */
 
 int fy_tp_fail(fy_tparser *p, const fy_tok *at, const char *fmt, ...)
 {
@@ -75,8 +74,7 @@ int fy_tp_skip(fy_tparser *p, const char *text)
     return fy_tp_next(p) == 0 ? 1 : -1;
 }
 
-/* --- nodes --------------------------------------------------------------------------------------
- */
+/* --- nodes --- */
 
 static int fail_depth(fy_tparser *p)
 {
@@ -91,18 +89,13 @@ int fy_tp_enter(fy_tparser *p)
     return 0;
 }
 
-static int count_part(fy_tparser *p, const fy_tok *at)
-{
-    if (p->n_parts++ < FY_TEMPLATE_MAX_NODES)
-        return 0;
-    return fy_tlex_fail(p->e, FY_EUNSUPPORTED, at->line, at->column,
-                        "the template has more than %d parts", FY_TEMPLATE_MAX_NODES);
-}
-
 fy_node *fy_tp_node(fy_tparser *p, fy_node_kind kind, const fy_tok *at)
 {
-    if (count_part(p, at) != 0)
+    if (p->n_parts++ >= FY_TEMPLATE_MAX_NODES) {
+        fy_tlex_fail(p->e, FY_EUNSUPPORTED, at->line, at->column,
+                     "the template has more than %d parts", FY_TEMPLATE_MAX_NODES);
         return NULL;
+    }
     fy_node *n = fy_arena_calloc(&p->t->arena, 1, sizeof *n);
     if (n == NULL)
         return fy_nomem(p->e), NULL;
@@ -145,40 +138,26 @@ fy_node *fy_tp_built(fy_tparser *p, fy_node *n)
     return n;
 }
 
-int fy_tp_push(fy_tparser *p, fy_node *n)
+/* The room doubles whenever n is a power of two. */
+void *fy_tp_grow(fy_tparser *p, void *items, uint32_t n, size_t item_bytes)
 {
-    if (n == NULL)
-        return -1;
-    fy_node **grown = fy_grow(p->stack, p->n_stack, &p->stack_cap, sizeof *p->stack);
-    if (grown == NULL)
-        return fy_nomem(p->e);
-    p->stack = grown;
-    p->stack[p->n_stack++] = n;
-    return 0;
+    if ((n & (n - 1)) != 0)
+        return items;
+    void *more = fy_arena_calloc(&p->t->arena, n == 0 ? 1 : 2 * (size_t)n, item_bytes);
+    if (more == NULL)
+        fy_nomem(p->e);
+    else if (n > 0)
+        memcpy(more, items, n * item_bytes);
+    return more;
 }
 
-int fy_tp_push_key(fy_tparser *p, fy_span name)
+int fy_tp_add(fy_tparser *p, fy_nodes *list, fy_node *n)
 {
-    if (count_part(p, &p->cur) != 0)
-        return -1;
-    fy_span *grown = fy_grow(p->keys, p->n_keys, &p->keys_cap, sizeof *p->keys);
-    if (grown == NULL)
-        return fy_nomem(p->e);
-    p->keys = grown;
-    p->keys[p->n_keys++] = name;
-    return 0;
-}
-
-int fy_tp_take(fy_tparser *p, size_t mark, fy_nodes *out)
-{
-    size_t n = p->n_stack - mark;
-    fy_node **item = fy_arena_calloc(&p->t->arena, n, sizeof *item);
+    fy_node **item = n == NULL ? NULL : fy_tp_grow(p, list->item, list->n, sizeof n);
     if (item == NULL)
-        return fy_nomem(p->e);
-    if (n > 0)
-        memcpy(item, p->stack + mark, n * sizeof *item);
-    p->n_stack = mark;
-    *out = (fy_nodes){item, (uint32_t)n};
+        return -1;
+    list->item = item;
+    list->item[list->n++] = n;
     return 0;
 }
 
@@ -205,8 +184,7 @@ int fy_tp_intern(fy_tparser *p, fy_span name, uint32_t *symbol)
     return 0;
 }
 
-/* --- messages about tags ------------------------------------------------------------------------
- */
+/* --- messages about tags --- */
 
 static bool is_expected(const fy_tparser *p, const fy_tok *tag)
 {
@@ -246,8 +224,7 @@ static int fail_tag(fy_tparser *p, const fy_tok *unknown, const char *const *end
     return -1;
 }
 
-/* --- bodies -------------------------------------------------------------------------------------
- */
+/* --- bodies --- */
 
 static int parse_nodes(fy_tparser *p, const char *const *ends, fy_nodes *out);
 
@@ -281,8 +258,7 @@ static int parse_called_body(fy_tparser *p, const char *end, fy_node *node, uint
     return rc;
 }
 
-/* --- statements: each begins at its name --------------------------------------------------------
- */
+/* --- statements: each begins at its name --- */
 
 static int parse_set(fy_tparser *p, fy_node *node)
 {
@@ -352,10 +328,8 @@ static int parse_if(fy_tparser *p, fy_node *node)
     if (fy_tp_next(p) != 0)
         return -1;
     while ((rc = parse_branch(p, node)) == 1) {
-        size_t mark = p->n_stack;
         fy_node *next = fy_tp_node(p, FY_N_IF, &p->cur);
-        if (fy_tp_enter(p) != 0 || fy_tp_push(p, next) != 0 ||
-            fy_tp_take(p, mark, &node->orelse) != 0)
+        if (fy_tp_enter(p) != 0 || fy_tp_add(p, &node->orelse, next) != 0)
             return -1;
         p->level++;
         node = next;
@@ -367,63 +341,44 @@ static int parse_if(fy_tparser *p, fy_node *node)
 
 static int parse_with(fy_tparser *p, fy_node *node)
 {
-    size_t mark = p->n_stack;
     if (fy_tp_next(p) != 0)
         return -1;
     while (p->cur.kind != FY_TOK_BLOCK_END) {
-        if (p->n_stack > mark && fy_tp_expect(p, ",") != 0)
-            return -1;
-        if (fy_tp_push(p, fy_tp_target(p, false)) != 0 || fy_tp_expect(p, "=") != 0 ||
-            fy_tp_push(p, fy_tp_expression(p, true)) != 0)
+        if ((node->kids.n > 0 && fy_tp_expect(p, ",") != 0) ||
+            fy_tp_add(p, &node->kids, fy_tp_target(p, false)) != 0 || fy_tp_expect(p, "=") != 0 ||
+            fy_tp_add(p, &node->kids, fy_tp_expression(p, true)) != 0)
             return -1;
     }
-    if (fy_tp_take(p, mark, &node->kids) != 0)
-        return -1;
     return parse_whole_body(p, "endwith", &node->body);
 }
 
-/* (a, b, c=1): the names on the stack of keys, the defaults on that of nodes. */
-static int parse_parameters(fy_tparser *p, size_t keys_mark)
-{
-    size_t mark = p->n_stack;
-    if (fy_tp_expect(p, "(") != 0)
-        return -1;
-    while (!fy_tp_is(p, ")")) {
-        fy_span name;
-        if ((p->n_keys > keys_mark && fy_tp_expect(p, ",") != 0) ||
-            fy_tp_target_name(p, &name) != 0)
-            return -1;
-        int rc = fy_tp_skip(p, "=");
-        if (rc < 0 || (rc == 1 && fy_tp_push(p, fy_tp_expression(p, true)) != 0))
-            return -1;
-        if (rc == 0 && p->n_stack > mark)
-            return fy_tp_fail(p, &p->cur, "non-default argument follows default argument");
-        if (fy_tp_push_key(p, name) != 0)
-            return -1;
-    }
-    return fy_tp_next(p);
-}
-
-/* Parameters of a macro or caller; without parentheses: none. */
+/* (a, b, c=1), the parameters of a macro or caller; without parentheses: none. */
 static int parse_signature(fy_tparser *p, fy_node *node)
 {
-    size_t mark = p->n_stack, keys_mark = p->n_keys;
-    if (fy_tp_is(p, "(") && parse_parameters(p, keys_mark) != 0)
-        return -1;
-    size_t n = p->n_keys - keys_mark;
     fy_node_params *params = fy_arena_calloc(&p->t->arena, 1, sizeof *params);
-    if (params != NULL)
-        params->symbols = fy_arena_calloc(&p->t->arena, n, sizeof *params->symbols);
-    if (params == NULL || params->symbols == NULL)
+    if (params == NULL)
         return fy_nomem(p->e);
-    for (size_t i = 0; i < n; i++) {
-        if (fy_tp_intern(p, p->keys[keys_mark + i], &params->symbols[i]) != 0)
-            return -1;
-    }
-    params->n = (uint32_t)n;
-    p->n_keys = keys_mark;
     node->params = params;
-    return fy_tp_take(p, mark, &params->defaults);
+    int rc = fy_tp_skip(p, "(");
+    if (rc <= 0)
+        return rc;
+    while (!fy_tp_is(p, ")")) {
+        fy_span name;
+        uint32_t *symbols;
+        if ((params->n > 0 && fy_tp_expect(p, ",") != 0) || fy_tp_target_name(p, &name) != 0)
+            return -1;
+        rc = fy_tp_skip(p, "=");
+        if (rc < 0 || (rc == 1 && fy_tp_add(p, &params->defaults, fy_tp_expression(p, true)) != 0))
+            return -1;
+        if (rc == 0 && params->defaults.n > 0)
+            return fy_tp_fail(p, &p->cur, "non-default argument follows default argument");
+        symbols = fy_tp_grow(p, params->symbols, params->n, sizeof *symbols);
+        if (symbols == NULL || fy_tp_intern(p, name, &symbols[params->n]) != 0)
+            return -1;
+        params->symbols = symbols;
+        params->n++;
+    }
+    return fy_tp_next(p);
 }
 
 static bool has_param(const fy_node_params *params, uint32_t symbol)
@@ -518,7 +473,7 @@ static const struct {
     {"trans", FY_N_TEXT, NULL},
 };
 
-static int parse_statement(fy_tparser *p)
+static int parse_statement(fy_tparser *p, fy_nodes *out)
 {
     const fy_tok tag = p->cur;
     if (tag.kind != FY_TOK_NAME)
@@ -537,43 +492,32 @@ static int parse_statement(fy_tparser *p)
                                 : "the template must stand for itself");
     p->tags = &open;
     fy_node *node = fy_tp_node(p, statements[i].kind, &tag);
-    int rc = node == NULL || statements[i].parse(p, node) != 0 ? -1 : fy_tp_push(p, node);
+    int rc = node == NULL || statements[i].parse(p, node) != 0 ? -1 : fy_tp_add(p, out, node);
     p->tags = open.outer;
     return rc != 0 ? -1 : fy_tp_expect_kind(p, FY_TOK_BLOCK_END);
 }
 
-static int parse_output(fy_tparser *p)
+/* Adds one node: 1; 0: at the tag that ends the body. */
+static int parse_one(fy_tparser *p, const char *const *ends, fy_nodes *out)
 {
-    fy_node *node = fy_tp_node(p, FY_N_PRINT, &p->cur);
-    if (node == NULL || fy_tp_next(p) != 0 || (node->a = fy_tp_tuple(p, true)) == NULL ||
-        fy_tp_push(p, node) != 0)
-        return -1;
-    return fy_tp_expect_kind(p, FY_TOK_VAR_END);
-}
-
-static int parse_text(fy_tparser *p)
-{
-    fy_node *node = fy_tp_node(p, FY_N_TEXT, &p->cur);
-    if (node == NULL || fy_tp_push(p, node) != 0)
-        return -1;
-    node->value = fy_tv_view(p->cur.text);
-    return fy_tp_next(p);
-}
-
-/* Pushes one node: 1; 0: at the tag that ends the body. */
-static int parse_one(fy_tparser *p, const char *const *ends)
-{
-    if (p->cur.kind == FY_TOK_DATA)
-        return parse_text(p) == 0 ? 1 : -1;
-    if (p->cur.kind == FY_TOK_VAR_BEGIN)
-        return parse_output(p) == 0 ? 1 : -1;
+    bool is_text = p->cur.kind == FY_TOK_DATA;
+    if (is_text || p->cur.kind == FY_TOK_VAR_BEGIN) {
+        fy_node *node = fy_tp_node(p, is_text ? FY_N_TEXT : FY_N_PRINT, &p->cur);
+        if (fy_tp_add(p, out, node) != 0)
+            return -1;
+        node->value = fy_tv_view(p->cur.text);
+        if (fy_tp_next(p) != 0 || (!is_text && ((node->a = fy_tp_tuple(p, true)) == NULL ||
+                                                fy_tp_expect_kind(p, FY_TOK_VAR_END) != 0)))
+            return -1;
+        return 1;
+    }
     if (fy_tp_next(p) != 0)
         return -1;
     for (; ends != NULL && *ends != NULL; ends++) {
         if (fy_tp_is(p, *ends))
             return 0;
     }
-    return parse_statement(p) == 0 ? 1 : -1;
+    return parse_statement(p, out) == 0 ? 1 : -1;
 }
 
 /* Text, prints and statements up to the tag that ends them, which is left as the current token.
@@ -581,7 +525,6 @@ static int parse_one(fy_tparser *p, const char *const *ends)
 static int parse_nodes(fy_tparser *p, const char *const *ends, fy_nodes *out)
 {
     const fy_topen open = {p->bodies, {NULL, 0}, ends};
-    size_t mark = p->n_stack;
     int rc = 1;
     if (fy_tp_enter(p) != 0)
         return -1;
@@ -589,15 +532,14 @@ static int parse_nodes(fy_tparser *p, const char *const *ends, fy_nodes *out)
     if (ends != NULL)
         p->bodies = &open;
     while (rc == 1 && p->cur.kind != FY_TOK_EOF)
-        rc = parse_one(p, ends);
+        rc = parse_one(p, ends, out);
     p->bodies = open.outer;
     p->level--;
     p->depth--;
-    return rc >= 0 ? fy_tp_take(p, mark, out) : -1;
+    return rc < 0 ? -1 : 0;
 }
 
-/* --- filters and tests by name ------------------------------------------------------------------
- */
+/* --- filters and tests by name --- */
 
 static int find_builtin(const fy_tparser *p, fy_node *n, bool in_branch)
 {
@@ -655,8 +597,7 @@ static int find_builtins(const fy_tparser *p, const fy_nodes *nodes, bool in_bra
     return 0;
 }
 
-/* --- the template -------------------------------------------------------------------------------
- */
+/* --- the template --- */
 
 /* The text with \n as the only line end and without the last one, in the arena. */
 static int normalize(fy_template *t, fy_span text, fy_err *e)
@@ -704,9 +645,6 @@ static int parse_all(fy_template *t, fy_err *e)
                  ? -1
                  : find_builtins(p, &t->body, false);
     fy_names_release(&p->names);
-    free(p->stack);
-    free(p->keys);
-    free(p->ops);
     free(p);
     return rc;
 }

@@ -9,8 +9,7 @@
 #include "base/str.h"
 #include "model/template/template_ast.h"
 
-/* --- the lexer (template_lex.c) -----------------------------------------------------------------
- */
+/* --- the lexer (template_lex.c) --- */
 
 typedef enum {
     FY_TOK_EOF,
@@ -57,8 +56,7 @@ int fy_tlex_fail(fy_err *e, fy_code code, uint32_t line, uint32_t column, const 
 enum { FY_TOK_TEXT = 80 };
 const char *fy_tok_text(const fy_tok *tok, char out[FY_TOK_TEXT]);
 
-/* --- the parser ---------------------------------------------------------------------------------
- */
+/* --- the parser --- */
 
 /* Statements and bodies that are open, for messages. On the C stack, innermost first. */
 typedef struct fy_topen fy_topen;
@@ -77,13 +75,6 @@ typedef struct {
 
     fy_names names; /* symbols by name */
     size_t symbols_cap;
-    fy_node **stack; /* owned; nodes of lists under construction */
-    size_t n_stack, stack_cap;
-    fy_span *keys; /* owned; names of arguments and parameters, likewise */
-    size_t n_keys, keys_cap;
-    fy_op *ops; /* owned; of comparisons, likewise */
-    size_t n_ops, ops_cap;
-
     uint32_t depth; /* of recursion: statements and expressions */
     uint32_t level; /* statements that enclose the place, itself included */
     uint32_t n_parts;
@@ -112,10 +103,9 @@ int fy_tp_enter(fy_tparser *p); /* one level deeper; p->depth-- undoes it */
 fy_node *fy_tp_node(fy_tparser *p, fy_node_kind kind, const fy_tok *at);
 /* Checks the height of an expression whose children are set. Takes and gives NULL. */
 fy_node *fy_tp_built(fy_tparser *p, fy_node *n);
-int fy_tp_push(fy_tparser *p, fy_node *n); /* n NULL: -1 */
-int fy_tp_push_key(fy_tparser *p, fy_span name);
-/* Takes what was pushed since the stack had `mark` items. */
-int fy_tp_take(fy_tparser *p, size_t mark, fy_nodes *out);
+/* Room for one more item after the n of a list in the arena. NULL: error. */
+void *fy_tp_grow(fy_tparser *p, void *items, uint32_t n, size_t item_bytes);
+int fy_tp_add(fy_tparser *p, fy_nodes *list, fy_node *n); /* n NULL: -1 */
 int fy_tp_intern(fy_tparser *p, fy_span name, uint32_t *symbol);
 
 /* --- expressions (template_parse_expr.c) */

@@ -7,8 +7,7 @@
 static fy_node *parse_primary(fy_tparser *p, bool with_attributes);
 static fy_node *parse_unary(fy_tparser *p, bool with_filter);
 
-/* --- operators ----------------------------------------------------------------------------------
- */
+/* --- operators --- */
 
 /* Precedences, loosest first. `not` stands between AND and COMPARE. */
 enum { OR, AND, COMPARE, SUM, CONCAT, PRODUCT, POWER, UNARY };
@@ -53,22 +52,11 @@ static int skip_comparison(fy_tparser *p, fy_op *op)
     return fy_tp_next(p) != 0 ? -1 : fy_tp_next(p);
 }
 
-static int push_op(fy_tparser *p, fy_op op)
-{
-    fy_op *grown = fy_grow(p->ops, p->n_ops, &p->ops_cap, sizeof *p->ops);
-    if (grown == NULL)
-        return fy_nomem(p->e);
-    p->ops = grown;
-    p->ops[p->n_ops++] = op;
-    return 0;
-}
-
 static fy_node *parse_level(fy_tparser *p, int level);
 
 /* `first` and the comparisons after it, a chain. */
 static fy_node *parse_compare(fy_tparser *p, fy_node *first, const fy_tok *at)
 {
-    size_t mark = p->n_stack, ops_mark = p->n_ops;
     fy_op op;
     if (skip_comparison(p, &op) != 0)
         return NULL;
@@ -79,35 +67,30 @@ static fy_node *parse_compare(fy_tparser *p, fy_node *first, const fy_tok *at)
         return NULL;
     node->a = first;
     while (op != FY_OP_NONE) {
-        if (push_op(p, op) != 0 || fy_tp_push(p, parse_level(p, SUM)) != 0 ||
-            skip_comparison(p, &op) != 0)
+        node->ops = fy_tp_grow(p, node->ops, node->kids.n, sizeof *node->ops);
+        if (node->ops == NULL)
+            return NULL;
+        node->ops[node->kids.n] = op;
+        if (fy_tp_add(p, &node->kids, parse_level(p, SUM)) != 0 || skip_comparison(p, &op) != 0)
             return NULL;
     }
-    if (fy_tp_take(p, mark, &node->kids) != 0)
-        return NULL;
-    node->ops = fy_arena_calloc(&p->t->arena, node->kids.n, sizeof *node->ops);
-    if (node->ops == NULL)
-        return fy_nomem(p->e), NULL;
-    memcpy(node->ops, p->ops + ops_mark, node->kids.n * sizeof *node->ops);
-    p->n_ops = ops_mark;
     return fy_tp_built(p, node);
 }
 
 /* `first` ~ b ~ c ...: one node. */
 static fy_node *parse_concat(fy_tparser *p, fy_node *first, const fy_tok *at)
 {
-    size_t mark = p->n_stack;
     int rc = 0;
     if (!fy_tp_is(p, "~"))
         return first;
     fy_node *node = fy_tp_node(p, FY_N_CONCAT, at);
-    if (node == NULL || fy_tp_push(p, first) != 0)
+    if (node == NULL || fy_tp_add(p, &node->kids, first) != 0)
         return NULL;
     while ((rc = fy_tp_skip(p, "~")) == 1) {
-        if (fy_tp_push(p, parse_level(p, PRODUCT)) != 0)
+        if (fy_tp_add(p, &node->kids, parse_level(p, PRODUCT)) != 0)
             return NULL;
     }
-    return rc == 0 && fy_tp_take(p, mark, &node->kids) == 0 ? fy_tp_built(p, node) : NULL;
+    return rc == 0 ? fy_tp_built(p, node) : NULL;
 }
 
 static fy_node *parse_not(fy_tparser *p)
@@ -185,82 +168,59 @@ fy_node *fy_tp_expression(fy_tparser *p, bool with_condition)
     return node;
 }
 
-/* --- calls, subscripts, filters, tests ----------------------------------------------------------
- */
+/* --- calls, subscripts, filters, tests --- */
 
-typedef struct {
-    size_t mark, keys_mark; /* of the parser's stacks */
-    size_t n_args;
-    fy_node *star, *dstar;
-} call_args;
+static int add_named(fy_tparser *p, fy_node_args *a)
+{
+    fy_span *names = fy_tp_grow(p, a->names, a->values.n, sizeof *names);
+    if (names == NULL)
+        return -1;
+    a->names = names;
+    names[a->values.n] = p->cur.text;
+    if (fy_tp_next(p) != 0 || fy_tp_next(p) != 0)
+        return -1;
+    return fy_tp_add(p, &a->values, fy_tp_expression(p, true));
+}
 
 /* One argument. *allowed is false where Python would not have it. */
-static int parse_arg(fy_tparser *p, call_args *c, bool *allowed)
+static int parse_arg(fy_tparser *p, fy_node_args *a, bool *allowed)
 {
     bool star = fy_tp_is(p, "*"), dstar = fy_tp_is(p, "**");
     if (p->cur.kind == FY_TOK_NAME && fy_tp_look(p) != 0)
         return -1;
     bool named = p->cur.kind == FY_TOK_NAME && fy_tok_is(&p->ahead, "=");
-    *allowed = c->dstar == NULL &&
-               (named || dstar || (c->star == NULL && (star || p->n_keys == c->keys_mark)));
+    *allowed =
+        a->dstar == NULL && (named || dstar || (a->star == NULL && (star || a->values.n == 0)));
     if (!*allowed)
         return 0;
-    if (named && (fy_tp_push_key(p, p->cur.text) != 0 || fy_tp_next(p) != 0))
-        return -1;
-    if ((named || star || dstar) && fy_tp_next(p) != 0)
-        return -1;
-    fy_node *value = fy_tp_expression(p, true);
-    if (star)
-        c->star = value;
-    else if (dstar)
-        c->dstar = value;
-    c->n_args += !named && !star && !dstar;
-    return star || dstar ? (value != NULL ? 0 : -1) : fy_tp_push(p, value);
+    if (named)
+        return add_named(p, a);
+    if (!star && !dstar)
+        return fy_tp_add(p, &a->args, fy_tp_expression(p, true));
+    fy_node **value = star ? &a->star : &a->dstar;
+    return fy_tp_next(p) != 0 || (*value = fy_tp_expression(p, true)) == NULL ? -1 : 0;
 }
 
-/* Moves the arguments from the stacks to the arena; NULL in *out if there are none. */
-static int take_args(fy_tparser *p, const call_args *c, fy_node_args **out)
-{
-    fy_arena *arena = &p->t->arena;
-    size_t n_keys = p->n_keys - c->keys_mark;
-    *out = NULL;
-    if (c->n_args == 0 && n_keys == 0 && c->star == NULL && c->dstar == NULL)
-        return 0;
-    fy_node_args *args = fy_arena_calloc(arena, 1, sizeof *args);
-    if (args != NULL)
-        args->names = fy_arena_calloc(arena, n_keys, sizeof *args->names);
-    if (args == NULL || args->names == NULL)
-        return fy_nomem(p->e);
-    args->star = c->star;
-    args->dstar = c->dstar;
-    if (fy_tp_take(p, c->mark + c->n_args, &args->values) != 0 ||
-        fy_tp_take(p, c->mark, &args->args) != 0)
-        return -1;
-    if (n_keys > 0)
-        memcpy(args->names, p->keys + c->keys_mark, n_keys * sizeof *args->names);
-    p->n_keys = c->keys_mark;
-    *out = args;
-    return 0;
-}
-
+/* (a, b=c, *d, **e); NULL in *out if there are none. */
 static int parse_args(fy_tparser *p, fy_node_args **out)
 {
-    call_args c = {.mark = p->n_stack, .keys_mark = p->n_keys};
     fy_tok open = p->cur;
     if (fy_tp_expect(p, "(") != 0)
         return -1;
+    if (!fy_tp_is(p, ")") && (*out = fy_arena_calloc(&p->t->arena, 1, sizeof **out)) == NULL)
+        return fy_nomem(p->e);
     for (bool first = true; !fy_tp_is(p, ")"); first = false) {
         bool allowed;
         if (!first && fy_tp_expect(p, ",") != 0)
             return -1;
         if (!first && fy_tp_is(p, ")"))
             break;
-        if (parse_arg(p, &c, &allowed) != 0)
+        if (parse_arg(p, *out, &allowed) != 0)
             return -1;
         if (!allowed)
             return fy_tp_fail(p, &open, "invalid syntax for function call expression");
     }
-    return fy_tp_expect(p, ")") != 0 ? -1 : take_args(p, &c, out);
+    return fy_tp_expect(p, ")");
 }
 
 static fy_node *parse_call(fy_tparser *p, fy_node *callee)
@@ -365,11 +325,10 @@ static int parse_bare_arg(fy_tparser *p, fy_node *test)
              : p->cur.kind != FY_TOK_STRING && p->cur.kind != FY_TOK_INTEGER &&
                    p->cur.kind != FY_TOK_FLOAT && !fy_tp_is(p, "[") && !fy_tp_is(p, "{"))
         return 0;
-    call_args c = {.mark = p->n_stack, .keys_mark = p->n_keys, .n_args = 1};
     fy_node *arg = parse_primary(p, false);
-    if (arg == NULL || fy_tp_push(p, parse_postfix(p, arg)) != 0)
-        return -1;
-    return take_args(p, &c, &test->args);
+    if ((test->args = fy_arena_calloc(&p->t->arena, 1, sizeof *test->args)) == NULL)
+        return fy_nomem(p->e);
+    return arg == NULL ? -1 : fy_tp_add(p, &test->args->args, parse_postfix(p, arg));
 }
 
 static fy_node *parse_test(fy_tparser *p, fy_node *object)
@@ -425,8 +384,7 @@ static fy_node *parse_unary(fy_tparser *p, bool with_filter)
     return node;
 }
 
-/* --- literals, names, tuples --------------------------------------------------------------------
- */
+/* --- literals, names, tuples --- */
 
 /* 1: the name is that of a constant. */
 static int constant_of(const fy_tok *name, fy_tv *out)
@@ -496,38 +454,36 @@ static fy_node *parse_literal(fy_tparser *p)
 /* [a, b] or {a: b, c: d}; a comma may end it. */
 static fy_node *parse_display(fy_tparser *p, fy_node_kind kind, const char *close)
 {
-    size_t mark = p->n_stack;
     fy_node *node = fy_tp_node(p, kind, &p->cur);
     if (node == NULL || fy_tp_next(p) != 0)
         return NULL;
     while (!fy_tp_is(p, close)) {
-        if (p->n_stack > mark && fy_tp_expect(p, ",") != 0)
+        if (node->kids.n > 0 && fy_tp_expect(p, ",") != 0)
             return NULL;
-        if (p->n_stack > mark && fy_tp_is(p, close))
+        if (node->kids.n > 0 && fy_tp_is(p, close))
             break;
-        if (fy_tp_push(p, fy_tp_expression(p, true)) != 0)
+        if (fy_tp_add(p, &node->kids, fy_tp_expression(p, true)) != 0)
             return NULL;
-        if (kind == FY_N_DICT &&
-            (fy_tp_expect(p, ":") != 0 || fy_tp_push(p, fy_tp_expression(p, true)) != 0))
+        if (kind == FY_N_DICT && (fy_tp_expect(p, ":") != 0 ||
+                                  fy_tp_add(p, &node->kids, fy_tp_expression(p, true)) != 0))
             return NULL;
     }
-    if (fy_tp_next(p) != 0 || fy_tp_take(p, mark, &node->kids) != 0)
-        return NULL;
-    return fy_tp_built(p, node);
+    return fy_tp_next(p) == 0 ? fy_tp_built(p, node) : NULL;
 }
 
 static fy_node *parse_tuple(fy_tparser *p, bool with_condition, bool target, bool with_attributes,
                             bool in_parentheses)
 {
-    size_t mark = p->n_stack;
     fy_tok at = p->cur;
+    fy_nodes kids = {0};
     bool is_tuple = false;
     int rc = 0;
     for (;;) {
         if (p->cur.kind == FY_TOK_VAR_END || p->cur.kind == FY_TOK_BLOCK_END || fy_tp_is(p, ")"))
             break;
-        if (fy_tp_push(p, target ? parse_primary(p, with_attributes)
-                                 : fy_tp_expression(p, with_condition)) != 0)
+        if (fy_tp_add(p, &kids,
+                      target ? parse_primary(p, with_attributes)
+                             : fy_tp_expression(p, with_condition)) != 0)
             return NULL;
         at = p->cur;
         if ((rc = fy_tp_skip(p, ",")) != 1)
@@ -536,15 +492,17 @@ static fy_node *parse_tuple(fy_tparser *p, bool with_condition, bool target, boo
     }
     if (rc < 0)
         return NULL;
-    if (!is_tuple && p->n_stack > mark)
-        return p->stack[--p->n_stack];
+    if (!is_tuple && kids.n > 0)
+        return kids.item[0];
     if (!is_tuple && !in_parentheses) {
         char text[FY_TOK_TEXT];
         fy_tp_fail(p, &p->cur, "Expected an expression, got '%s'", fy_tok_text(&p->cur, text));
         return NULL;
     }
     fy_node *node = fy_tp_node(p, FY_N_TUPLE, &at);
-    return node != NULL && fy_tp_take(p, mark, &node->kids) == 0 ? fy_tp_built(p, node) : NULL;
+    if (node != NULL)
+        node->kids = kids;
+    return fy_tp_built(p, node);
 }
 
 fy_node *fy_tp_tuple(fy_tparser *p, bool with_condition)
@@ -572,8 +530,7 @@ static fy_node *parse_primary(fy_tparser *p, bool with_attributes)
     return NULL;
 }
 
-/* --- targets of assignments ---------------------------------------------------------------------
- */
+/* --- targets of assignments --- */
 
 static bool is_target(const fy_node *n)
 {

@@ -6,8 +6,7 @@
 
 #define TEST(name) static int name(fy_tm *m, const fy_tv *v, const fy_targs *a, bool *out)
 
-/* --- kinds --------------------------------------------------------------------------------------
- */
+/* --- kinds --- */
 
 #define BIT(kind) (1u << (kind))
 #define INTS      (BIT(FY_TV_INT) | BIT(FY_TV_BIGINT))
@@ -60,8 +59,7 @@ TEST(test_escaped)
     return fy_targs_none(m, "escaped", a);
 }
 
-/* --- numbers and text ---------------------------------------------------------------------------
- */
+/* --- numbers and text --- */
 
 static int remainder_is(fy_tm *m, const fy_tv *v, const fy_tv *by, int64_t wanted, bool *out)
 {
@@ -111,8 +109,7 @@ TEST(test_upper)
     return is_cased(m, "upper", v, a, true, out);
 }
 
-/* --- comparisons --------------------------------------------------------------------------------
- */
+/* --- comparisons --- */
 
 /* Identity: by value for what has no address of its own. */
 TEST(test_sameas)

@@ -14,8 +14,7 @@ static int put_z(fy_tm *m, fy_tbuf *b, const char *z)
     return fy_tbuf_add(m, b, z, strlen(z));
 }
 
-/* --- numbers ------------------------------------------------------------------------------------
- */
+/* --- numbers --- */
 
 /* The fewest digits that read back as f, with an exponent below 1e-4 and from 1e16 on. */
 void fy_float_repr(double f, char out[32])
@@ -48,8 +47,7 @@ void fy_float_repr(double f, char out[32])
         snprintf(out, 32, "%s%.*s.%s", sign, exponent + 1, digits, digits + exponent + 1);
 }
 
-/* --- repr ---------------------------------------------------------------------------------------
- */
+/* --- repr --- */
 
 static int put_escape(fy_tm *m, fy_tbuf *b, uint32_t cp)
 {
@@ -194,8 +192,7 @@ int fy_tv_str(fy_tm *m, const fy_tv *v, fy_tv *out)
     return 0;
 }
 
-/* --- tojson -------------------------------------------------------------------------------------
- */
+/* --- tojson --- */
 
 typedef struct {
     fy_tm *m;

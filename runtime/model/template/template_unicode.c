@@ -74,8 +74,7 @@ fy_span fy_tu_slice(fy_span s, size_t start, size_t stop)
     return (fy_span){from, (size_t)(p - from)};
 }
 
-/* --- classes ------------------------------------------------------------------------------------
- */
+/* --- classes --- */
 
 static utf8proc_category_t category(uint32_t cp)
 {
@@ -149,8 +148,7 @@ size_t fy_tu_line_end(fy_span s)
     return 0;
 }
 
-/* --- case ---------------------------------------------------------------------------------------
- */
+/* --- case --- */
 
 /* Letters that become several in upper case: Unicode's SpecialCasing without polytonic Greek. */
 static const struct {
@@ -253,8 +251,7 @@ void fy_text_capitalize(fy_span s, fy_str *out)
         fy_str_add(out, one, next_in_case(&c, one));
 }
 
-/* --- searching and replacing --------------------------------------------------------------------
- */
+/* --- searching and replacing --- */
 
 static bool has_char(const fy_span *chars, uint32_t cp)
 {

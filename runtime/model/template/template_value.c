@@ -1,3 +1,5 @@
+/* Values and the machine that renders: its budget and heap, strings that grow, making values, their
+ * types, truth and length, iteration, calls, and the errors of undefined values. */
 #include "model/template/template_builtin.h"
 
 #include <stdarg.h>
@@ -6,7 +8,7 @@
 
 #include "base/str.h"
 
-/* --- the machine ------------------------------------------------------------------------------ */
+/* --- the machine --- */
 
 static int budget_spent(fy_tm *m, const char *what)
 {
@@ -53,7 +55,7 @@ int fy_tm_fail(fy_tm *m, const char *fmt, ...)
     return fy_fail(m->e, FY_EFORMAT, "line %u: %s", m->line, text);
 }
 
-/* Growing leaves the old piece behind on the heap: all of them together are as long as the last. */
+/* Growing leaves the old text on the heap: all of them together are as long as the last. */
 int fy_tbuf_add(fy_tm *m, fy_tbuf *b, const char *p, size_t n)
 {
     if (fy_tm_charge(m, n) != 0)
@@ -83,7 +85,7 @@ int fy_tbuf_span(fy_tm *m, fy_tbuf *b, fy_span s)
     return fy_tbuf_add(m, b, s.ptr, s.len);
 }
 
-/* --- making values ---------------------------------------------------------------------------- */
+/* --- making values --- */
 
 fy_tv fy_tv_undefined(fy_span name)
 {
@@ -142,48 +144,35 @@ int fy_tv_list(fy_tm *m, fy_tv_kind kind, size_t n, fy_tv *out)
     return 0;
 }
 
-/* --- properties of values --------------------------------------------------------------------- */
+/* --- properties of values --- */
 
 const char *fy_tv_type_name(const fy_tv *v)
 {
-    switch ((fy_tv_kind)v->kind) {
-    case FY_TV_UNDEFINED:
-        return "Undefined";
-    case FY_TV_NONE:
-        return "NoneType";
-    case FY_TV_BOOL:
-        return "bool";
-    case FY_TV_INT:
-    case FY_TV_BIGINT:
-        return "int";
-    case FY_TV_FLOAT:
-        return "float";
-    case FY_TV_STR:
-        return v->markup ? "Markup" : "str";
-    case FY_TV_LIST:
-        return "list";
-    case FY_TV_TUPLE:
-        return "tuple";
-    case FY_TV_ITER:
-        return "generator";
-    case FY_TV_DICT:
-        return "dict";
-    case FY_TV_VIEW:
-        return v->view == 'k' ? "dict_keys" : v->view == 'v' ? "dict_values" : "dict_items";
-    case FY_TV_RANGE:
-        return "range";
-    case FY_TV_NAMESPACE:
-        return "Namespace";
-    case FY_TV_CALLABLE:
-    case FY_TV_OBJECT:
+    static const char *const names[] = {
+        [FY_TV_UNDEFINED] = "Undefined",
+        [FY_TV_NONE] = "NoneType",
+        [FY_TV_BOOL] = "bool",
+        [FY_TV_INT] = "int",
+        [FY_TV_BIGINT] = "int",
+        [FY_TV_FLOAT] = "float",
+        [FY_TV_STR] = "str",
+        [FY_TV_LIST] = "list",
+        [FY_TV_TUPLE] = "tuple",
+        [FY_TV_ITER] = "generator",
+        [FY_TV_DICT] = "dict",
+        [FY_TV_RANGE] = "range",
+        [FY_TV_NAMESPACE] = "Namespace",
+    };
+    if (v->kind == FY_TV_CALLABLE || v->kind == FY_TV_OBJECT)
         return v->call->type;
-    }
-    return "object";
+    if (v->kind == FY_TV_VIEW)
+        return v->view == 'k' ? "dict_keys" : v->view == 'v' ? "dict_values" : "dict_items";
+    return v->kind == FY_TV_STR && v->markup ? "Markup" : names[v->kind];
 }
 
 bool fy_tv_truth(const fy_tv *v)
 {
-    switch ((fy_tv_kind)v->kind) {
+    switch ((int)v->kind) {
     case FY_TV_UNDEFINED:
     case FY_TV_NONE:
         return false;
@@ -203,20 +192,14 @@ bool fy_tv_truth(const fy_tv *v)
         return fy_tdict_n(v->dict) > 0;
     case FY_TV_RANGE:
         return v->range->n > 0;
-    case FY_TV_BIGINT:
-    case FY_TV_ITER:
-    case FY_TV_NAMESPACE:
-    case FY_TV_CALLABLE:
-    case FY_TV_OBJECT:
-        break;
+    default:
+        return true;
     }
-    return true;
 }
 
 int fy_tv_length(fy_tm *m, const fy_tv *v, size_t *out)
 {
-    fy_tv n;
-    switch ((fy_tv_kind)v->kind) {
+    switch ((int)v->kind) {
     case FY_TV_UNDEFINED:
         *out = 0;
         return 0;
@@ -234,74 +217,24 @@ int fy_tv_length(fy_tm *m, const fy_tv *v, size_t *out)
     case FY_TV_RANGE:
         *out = v->range->n;
         return 0;
-    case FY_TV_OBJECT: /* the loop has one */
-        if (v->call->attr != NULL) {
-            int rc = v->call->attr(m, v->call, FY_SPAN("__len__"), &n);
-            if (rc < 0)
-                return -1;
-            if (rc == 1) {
-                *out = (size_t)n.i;
-                return 0;
-            }
-        }
-        break;
-    case FY_TV_NONE:
-    case FY_TV_BOOL:
-    case FY_TV_INT:
-    case FY_TV_BIGINT:
-    case FY_TV_FLOAT:
-    case FY_TV_ITER:
-    case FY_TV_NAMESPACE:
-    case FY_TV_CALLABLE:
-        break;
+    default:
+        return fy_tm_fail(m, "object of type '%s' has no len()", fy_tv_type_name(v));
     }
-    return fy_tm_fail(m, "object of type '%s' has no len()", fy_tv_type_name(v));
 }
 
-/* --- iteration -------------------------------------------------------------------------------- */
+/* --- iteration --- */
+
+bool fy_tv_is_iterable(const fy_tv *v)
+{
+    return v->kind == FY_TV_UNDEFINED || (v->kind >= FY_TV_STR && v->kind <= FY_TV_RANGE);
+}
 
 int fy_titer_begin(fy_tm *m, fy_titer *it, const fy_tv *v)
 {
     *it = (fy_titer){.of = *v};
-    switch ((fy_tv_kind)v->kind) {
-    case FY_TV_UNDEFINED:
-    case FY_TV_STR:
-    case FY_TV_LIST:
-    case FY_TV_TUPLE:
-    case FY_TV_ITER:
-    case FY_TV_DICT:
-    case FY_TV_VIEW:
-    case FY_TV_RANGE:
-        return 0;
-    case FY_TV_NONE:
-    case FY_TV_BOOL:
-    case FY_TV_INT:
-    case FY_TV_BIGINT:
-    case FY_TV_FLOAT:
-    case FY_TV_NAMESPACE:
-    case FY_TV_CALLABLE:
-    case FY_TV_OBJECT:
-        break;
-    }
-    return fy_tm_fail(m, "'%s' object is not iterable", fy_tv_type_name(v));
-}
-
-static bool next_of_list(fy_titer *it, fy_tv *out)
-{
-    if (it->at == it->of.list->n)
-        return false;
-    *out = it->of.list->item[it->at++];
-    return true;
-}
-
-/* A generator is used up by whoever iterates it. */
-static bool next_of_generator(fy_tlist *l, fy_tv *out)
-{
-    if (l->n == 0)
-        return false;
-    *out = *l->item++;
-    l->n--;
-    return true;
+    if (!fy_tv_is_iterable(v))
+        return fy_tm_fail(m, "'%s' object is not iterable", fy_tv_type_name(v));
+    return 0;
 }
 
 static bool next_of_str(fy_titer *it, fy_tv *out)
@@ -318,15 +251,23 @@ static bool next_of_str(fy_titer *it, fy_tv *out)
 
 bool fy_titer_next(fy_titer *it, fy_tv *out)
 {
-    switch ((fy_tv_kind)it->of.kind) {
+    fy_tlist *l = it->of.list;
+    switch ((int)it->of.kind) {
     case FY_TV_STR:
         return next_of_str(it, out);
     case FY_TV_LIST:
     case FY_TV_TUPLE:
     case FY_TV_VIEW:
-        return next_of_list(it, out);
-    case FY_TV_ITER:
-        return next_of_generator(it->of.list, out);
+        if (it->at == l->n)
+            return false;
+        *out = l->item[it->at++];
+        return true;
+    case FY_TV_ITER: /* a generator is used up by whoever iterates it */
+        if (l->n == 0)
+            return false;
+        *out = *l->item++;
+        l->n--;
+        return true;
     case FY_TV_DICT:
         if (it->at == fy_tdict_n(it->of.dict))
             return false;
@@ -337,18 +278,9 @@ bool fy_titer_next(fy_titer *it, fy_tv *out)
             return false;
         *out = fy_tv_int(fy_trange_at(it->of.range, it->at++));
         return true;
-    case FY_TV_UNDEFINED:
-    case FY_TV_NONE:
-    case FY_TV_BOOL:
-    case FY_TV_INT:
-    case FY_TV_BIGINT:
-    case FY_TV_FLOAT:
-    case FY_TV_NAMESPACE:
-    case FY_TV_CALLABLE:
-    case FY_TV_OBJECT:
-        break;
+    default:
+        return false;
     }
-    return false;
 }
 
 /* In unsigned arithmetic: the item of a range fits, a product on the way may not. */
@@ -379,7 +311,7 @@ int fy_tv_items(fy_tm *m, const fy_tv *v, fy_tlist *out)
     return 0;
 }
 
-/* --- calls and undefined values --------------------------------------------------------------- */
+/* --- calls and undefined values --- */
 
 int fy_tv_call(fy_tm *m, const fy_tv *f, const fy_targs *a, fy_tv *out)
 {
@@ -392,19 +324,14 @@ int fy_tv_call(fy_tm *m, const fy_tv *f, const fy_targs *a, fy_tv *out)
 
 int fy_tv_undefined_fail(fy_tm *m, const fy_tv *v)
 {
-    static const char *const owners[] = {
-        [FY_TV_UNDEFINED] = "object",       [FY_TV_NONE] = "None",
-        [FY_TV_BOOL] = "bool object",       [FY_TV_INT] = "int object",
-        [FY_TV_BIGINT] = "int object",      [FY_TV_FLOAT] = "float object",
-        [FY_TV_STR] = "str object",         [FY_TV_LIST] = "list object",
-        [FY_TV_TUPLE] = "tuple object",     [FY_TV_ITER] = "generator object",
-        [FY_TV_DICT] = "dict object",       [FY_TV_VIEW] = "dict view object",
-        [FY_TV_RANGE] = "range object",     [FY_TV_NAMESPACE] = "jinja2.utils.Namespace object",
-        [FY_TV_CALLABLE] = "method object", [FY_TV_OBJECT] = "callable object",
-    };
+    char owner[80] = "None";
+    fy_tv of = {.kind = v->of};
+    if (v->of == FY_TV_CALLABLE || v->of == FY_TV_OBJECT)
+        snprintf(owner, sizeof owner, "callable object");
+    else if (v->of != FY_TV_NONE)
+        snprintf(owner, sizeof owner, "%s object", fy_tv_type_name(&of));
     char text[400];
     fy_quote(text, sizeof text, v->str);
-    const char *owner = owners[v->of <= FY_TV_OBJECT ? v->of : 0];
     switch (v->view) {
     case 'a':
         return fy_tm_fail(m, "'%s' has no attribute '%s'", owner, text);

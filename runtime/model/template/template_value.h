@@ -93,7 +93,7 @@ struct fy_tv {
     };
 };
 
-/* --- the machine (template_value.c) --------------------------------------------------------- */
+/* --- the machine (template_value.c) --- */
 
 struct fy_tm {
     fy_arena arena;      /* the heap of this rendering */
@@ -125,7 +125,7 @@ typedef struct {
 int fy_tbuf_add(fy_tm *m, fy_tbuf *b, const char *p, size_t n);
 int fy_tbuf_span(fy_tm *m, fy_tbuf *b, fy_span s);
 
-/* --- making values (template_value.c) -------------------------------------------------------- */
+/* --- making values (template_value.c) --- */
 
 fy_tv fy_tv_undefined(fy_span name);
 fy_tv fy_tv_none(void);
@@ -141,7 +141,6 @@ int fy_tv_dict(fy_tm *m, fy_tv_kind kind, size_t room, fy_tv *out); /* DICT or N
 size_t fy_tdict_n(const fy_tdict *d);
 const fy_tv *fy_tdict_key(const fy_tdict *d, size_t i); /* in order of insertion */
 const fy_tv *fy_tdict_at(const fy_tdict *d, size_t i);
-const fy_tv *fy_tdict_get(const fy_tdict *d, const fy_tv *key); /* NULL: absent (or unhashable) */
 /* d[key] for keys of any size, charged: 1 and *out, 0 when absent, -1 also when unhashable. */
 int fy_tdict_lookup(fy_tm *m, const fy_tdict *d, const fy_tv *key, fy_tv *out);
 const fy_tv *fy_tdict_find(const fy_tdict *d, fy_span key);
@@ -152,11 +151,12 @@ int fy_tdict_set(fy_tm *m, fy_tdict *d, fy_tv key,
  * what base/json.h refuses (a key twice, a float that no double can hold) is refused. */
 int fy_tv_from_json(fy_tm *m, fy_span json, fy_tv *out); /* template_json.c */
 
-/* --- what Python's operators do (template_value.c) -------------------------------------------- */
+/* --- what Python's operators do (template_value.c) --- */
 
 /* "str", "int", "dict", "NoneType" ..., as in Python's messages. */
 const char *fy_tv_type_name(const fy_tv *v);
 bool fy_tv_truth(const fy_tv *v);
+bool fy_tv_is_iterable(const fy_tv *v);
 bool fy_tv_equal(fy_tm *m, const fy_tv *a, const fy_tv *b);
 /* a < b: -1, 0, 1 in *order; an error between types that have no order. */
 int fy_tv_compare(fy_tm *m, const fy_tv *a, const fy_tv *b, int *order);
@@ -187,16 +187,15 @@ int fy_tv_undefined_fail(fy_tm *m, const fy_tv *v);
 /* a + b for all kinds that Python adds (template_arith.c). */
 int fy_tv_add(fy_tm *m, const fy_tv *a, const fy_tv *b, fy_tv *out);
 
-/* --- text of values (template_text.c) ----------------------------------------------------------
- */
+/* --- text of values (template_text.c) --- */
 
 int fy_tv_str(fy_tm *m, const fy_tv *v, fy_tv *out);      /* str(v): a FY_TV_STR */
 int fy_tv_put_str(fy_tm *m, fy_tbuf *b, const fy_tv *v);  /* appends str(v) */
 int fy_tv_put_repr(fy_tm *m, fy_tbuf *b, const fy_tv *v); /* appends repr(v) */
 void fy_float_repr(double f, char out[32]);               /* Python's shortest repr */
 
-/* --- builtins (template_filters*.c, template_tests.c, template_methods.c, template_functions.c) --
- */
+/* --- builtins (template_filters*.c, template_tests.c, template_methods.c, template_functions.c)
+ * --- */
 
 struct fy_tfilter {
     const char *name;

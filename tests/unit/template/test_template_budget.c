@@ -55,10 +55,12 @@ static const char *const hostile[] = {
     "{{ ns.s | tojson }}",
     "{% set ns = namespace(s=[1], t=[1]) %}{% for i in range(99) %}{% set ns.s = [ns.s, ns.s] %}"
     "{% set ns.t = [ns.t, ns.t] %}{% endfor %}{{ ns.s == ns.t }}",
-    "{% set ns = namespace(s=(1,)) %}{% for i in range(99) %}{% set ns.s = (ns.s, ns.s) %}"
-    "{% endfor %}{{ {ns.s: 1} }}",
     "{% set x = 'nan' | float %}{% for i in range(99999) %}"
     "{{ {x: 1, x: 2, x: 3, x: 4, x: 5, x: 6, x: 7, x: 8, x: 9, x: 10} }}{% endfor %}",
+    "{{ ([x] * 99999) | unique | list | length }}{% for i in range(99999) %}{{ [x] * 99 }}{% "
+    "endfor %}",
+    "{% set x = 'nan' | float %}{{ ([x] * 99999) | unique | list | length }}"
+    "{% for i in range(99999) %}{{ [x] * 99 }}{% endfor %}",
     "{% for i in range(99999) %}{{ range(99999) | sort | length }}{% endfor %}",
     "{{ range(10) | slice(10**12) | list }}",
     "{{ [1] | batch(10**12, 0) | list }}",

@@ -302,7 +302,7 @@ static void strftime_now_shows_its_conversions(void **state)
     static const template_case cases[] = {
         {"strftime_now(\"%d %B %Y\")", "26 July 2024"},
         {"strftime_now(\"%a %A %b %B %p %e %j\")", "Fri Friday Jul July PM 26 208"},
-        {"strftime_now(\"%F %T|%H:%M:%S %I|%y-%m %%\")", "2024-07-26 12:00:00|12:00:00 12|24-07 %"},
+        {"strftime_now(\"%H:%M:%S %I|%y-%m %%\")", "12:00:00 12|24-07 %"},
         {"strftime_now(\"%U\")", NULL}, /* refused */
         {"strftime_now(\"%-d\")", NULL},
         {"strftime_now(\"é日\")", "é日"},
