@@ -9,24 +9,28 @@ c=$TMP/checkpoint model=$TMP/m.gguf small=$TMP/small.gguf
 check "a sparse checkpoint of 1 GB" build/host/release/tests/bench/make_checkpoint "$c" sparse=1 layers=8 vocab=16384
 bytes=$(du -bs "$c" | cut -f1)
 
-ends_at_once() { # NAME BYTES COMMAND...: interrupts it when it has written so much
-    local name=$1 written=$2 pid status=0 begin ms
-    shift 2
-    "$@" 2>"$TMP/err" >"$TMP/out" &
-    pid=$!
-    wait_written $pid "$written"
-    begin=$(date +%s%N)
-    kill -INT $pid
-    wait $pid || status=$?
-    ms=$((($(date +%s%N) - begin) / 1000000))
+ends_at_once() { # NAME OUT BYTES COMMAND...: interrupts it when it has written so much; again if it was done before that
+    local name=$1 out=$2 written=$3 pid status=0 begin ms tries=0
+    shift 3
+    while [ $status -eq 0 ] && [ $tries -lt 10 ]; do
+        tries=$((tries + 1))
+        rm -f "$out" "$out.part"
+        "$@" 2>"$TMP/err" >"$TMP/out" &
+        pid=$!
+        wait_written $pid "$written"
+        begin=$(date +%s%N)
+        kill -INT $pid 2>/dev/null
+        wait $pid || status=$?
+        ms=$((($(date +%s%N) - begin) / 1000000))
+    done
     check_equal "$name ends with 130" 130 "$status"
     check "$name ends within 0.3 s" test "$ms" -le 800
     echo "# $name: $ms ms"
 }
 for share in 1 30 60; do
-    ends_at_once "convert at $share %" $((bytes * share / 100)) "$FERRY" convert "$c" --outtype f16 -o "$model"
+    ends_at_once "convert at $share %" "$model" $((bytes * share / 100)) "$FERRY" convert "$c" --outtype f16 -o "$model"
     check "no file has the final name" test ! -e "$model"
 done
 check_status "the model to quantize" 0 '' "$FERRY" convert "$c" --outtype f16 -o "$model"
-ends_at_once "quantize" $((bytes / 10)) "$FERRY" quantize "$model" "$small" q8_0
+ends_at_once "quantize" "$small" $((bytes / 10)) "$FERRY" quantize "$model" "$small" q8_0
 finish
