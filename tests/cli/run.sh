@@ -93,9 +93,9 @@ check_status "too many log probabilities are refused" 2 'out of range' run -p "$
 # --- the end -----------------------------------------------------------------------------------------------------
 # (--foreground: without it timeout sends its signal twice, and the second Ctrl-C ends the program at once)
 check_status "Ctrl-C ends with 130" 130 'interrupted' \
-    timeout --foreground --preserve-status -s INT 0.5 "$FERRY" run -m "$m" -p "$prompt" -n 1000000 -c 1000000 --ignore-eos
+    timeout --foreground --preserve-status -s INT 0.5 "$FERRY" run -m "$m" -p "$prompt" -n 300000 -c 300000 --ignore-eos
 for seconds in 0.5 2 8; do # however slow the machine is
-    timeout --foreground --preserve-status -s INT $seconds "$FERRY" run -m "$m" -p "$prompt" -n 1000000 -c 1000000 --ignore-eos --json -q \
+    timeout --foreground --preserve-status -s INT $seconds "$FERRY" run -m "$m" -p "$prompt" -n 300000 -c 300000 --ignore-eos --json -q \
         >"$TMP/cut.json" 2>/dev/null
     jq -e '.ids | length > 10' "$TMP/cut.json" >/dev/null && break
 done
