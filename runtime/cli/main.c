@@ -183,7 +183,7 @@ int main(int argc, char **argv)
     if (argc < 2) {
         fy_str s = {0};
         usage(&s);
-        fputs(fy_str_z(&s), stderr);
+        fy_stderr(fy_str_z(&s), s.len, NULL);
         fy_str_release(&s);
         return fy_exit_status(FY_EARG);
     }
@@ -195,7 +195,10 @@ int main(int argc, char **argv)
         rc = v != NULL ? run_verb(v, argc - 2, argv + 2, &status, &err)
                        : unknown_verb(argv[1], true, &err);
     }
-    if (rc != 0)
-        fprintf(stderr, "ferry%s%s: %s\n", *verb ? " " : "", verb, err.msg);
+    if (rc != 0) {
+        char line[sizeof err.msg + 64];
+        snprintf(line, sizeof line, "ferry%s%s: %s\n", *verb ? " " : "", verb, err.msg);
+        fy_stderr(line, strlen(line), NULL);
+    }
     return rc == 0 ? status : fy_exit_status(err.code);
 }

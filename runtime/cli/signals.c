@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/str.h"
 #include "cli/signals.h"
 
 static volatile sig_atomic_t g_signal, g_hold;
@@ -115,6 +116,7 @@ static void on_bus(int sig, siginfo_t *info, void *context)
     int err = errno;
     while (atomic_flag_test_and_set(&busy))
         pause(); /* another thread met the same file and ends the program */
+    static char shown[sizeof line];
     const char *path = mapped_file((uintptr_t)info->si_addr, line, sizeof line);
     if (path == NULL) { /* not a file: let it crash where it is */
         atomic_flag_clear(&busy);
@@ -124,7 +126,7 @@ static void on_bus(int sig, siginfo_t *info, void *context)
     }
     fy_out_unlink_all();
     say("ferry: ");
-    say(path);
+    say(fy_quote(shown, sizeof shown, fy_span_of(path)));
     say(": cannot be read any more: it was cut short while in use, or its disk failed\n");
     _exit(fy_exit_status(FY_EIO));
 }

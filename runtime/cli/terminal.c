@@ -1,4 +1,7 @@
-/* What a verb shows while it works: words and progress on stderr, data on stdout, memory used. */
+/* What a verb writes: data on standard output, messages and progress on standard error. What goes to
+ * a terminal is escaped here, once for all verbs. */
+#include "cli/terminal.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,7 +13,7 @@
 
 #include "base/file.h"
 #include "base/process.h"
-#include "cli/terminal.h"
+#include "base/str.h"
 
 bool fy_terminal(int fd)
 {
@@ -31,6 +34,46 @@ int fy_terminal_columns(int fd, int otherwise)
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : otherwise;
 }
 
+/* --- text ----------------------------------------------------------------------------------- */
+
+static void put_shown(int fd, fy_span text, fy_str *out)
+{
+    if (isatty(fd))
+        fy_str_put_shown(out, text);
+    else
+        fy_str_add(out, text.ptr, text.len);
+}
+
+int fy_stdout_drawn(const void *p, size_t n, fy_err *e)
+{
+    return fy_write_all(STDOUT_FILENO, p, n, "standard output", e);
+}
+
+static int write_to(int fd, fy_str *s, fy_err *e)
+{
+    int rc = s->oom ? fy_nomem(e)
+                    : fy_write_all(fd, fy_str_z(s), s->len,
+                                   fd == STDOUT_FILENO ? "standard output" : "standard error", e);
+    fy_str_release(s);
+    return rc;
+}
+
+int fy_stdout(const void *p, size_t n, fy_err *e)
+{
+    if (!isatty(STDOUT_FILENO)) /* may be large: no copy */
+        return fy_stdout_drawn(p, n, e);
+    fy_str out = {0};
+    fy_str_put_shown(&out, (fy_span){p, n});
+    return write_to(STDOUT_FILENO, &out, e);
+}
+
+int fy_stderr(const void *p, size_t n, fy_err *e)
+{
+    fy_str out = {0};
+    put_shown(STDERR_FILENO, (fy_span){p, n}, &out);
+    return write_to(STDERR_FILENO, &out, e);
+}
+
 static fy_log_level g_level = FY_LOG_INFO;
 
 fy_log_level fy_log_show(fy_log_level most)
@@ -46,9 +89,15 @@ void fy_log_to_stderr(void *user, fy_log_level level, const char *text)
     if (level > g_level)
         return;
     const char *mark = level == FY_LOG_ERROR ? "error: " : level == FY_LOG_WARN ? "warning: " : "";
-    bool colour = level <= FY_LOG_WARN && fy_colour(STDERR_FILENO);
-    fprintf(stderr, "%s%s%s%s\n", colour ? "\033[1;33m" : "", mark, colour ? "\033[0m" : "", text);
+    const bool colour = level <= FY_LOG_WARN && fy_colour(STDERR_FILENO);
+    fy_str out = {0};
+    fy_str_printf(&out, "%s%s%s", colour ? "\033[1;33m" : "", mark, colour ? "\033[0m" : "");
+    put_shown(STDERR_FILENO, fy_span_of(text), &out);
+    fy_str_putc(&out, '\n');
+    write_to(STDERR_FILENO, &out, NULL);
 }
+
+/* --- progress ------------------------------------------------------------------------------- */
 
 /* One progress display at a time: it belongs to the program, not to the library. */
 static struct {
@@ -107,9 +156,4 @@ void fy_show_end(fy_progress *p)
     if (p->show != NULL && g_show.terminal)
         fputs("\r\033[K", stderr);
     p->show = NULL;
-}
-
-int fy_stdout(const void *p, size_t n, fy_err *e)
-{
-    return fy_write_all(STDOUT_FILENO, p, n, "standard output", e);
 }

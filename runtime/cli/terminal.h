@@ -8,10 +8,16 @@
 
 #include "base/log.h"
 
-/* Writes to stdout; a failed or short write is FY_EIO (a closed pipe too). */
+/* Text for standard output, in whole characters. A terminal gets it as fy_str_put_shown has it, so
+ * that no text of a model, a phone or an archive can act on the terminal; a file or a pipe gets the
+ * bytes. A failed or short write is FY_EIO (a closed pipe too). */
 int fy_stdout(const void *p, size_t n, fy_err *e);
+int fy_stderr(const void *p, size_t n, fy_err *e); /* the same for standard error */
+/* Output with colours and cursor movements of our own. The caller has put any text of others
+ * through fy_str_put_shown. */
+int fy_stdout_drawn(const void *p, size_t n, fy_err *e);
 
-/* The program's log sink: words on stderr up to the level set by fy_log_show (FY_LOG_INFO at the
+/* The program's log sink: messages on stderr up to the level set by fy_log_show (FY_LOG_INFO at the
  * start; a verb's -q sets FY_LOG_WARN, its -v FY_LOG_DEBUG), which returns the level before. */
 void fy_log_to_stderr(void *user, fy_log_level level, const char *text);
 fy_log_level fy_log_show(fy_log_level most);

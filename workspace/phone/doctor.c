@@ -287,15 +287,28 @@ static const char *colour_of(fy_verdict v)
     return fy_colour(1) ? colours[v] : "";
 }
 
+/* With colours the whole is written as drawn, so what a phone said is escaped here. */
+static void put_wrapped(const char *text, fy_str *out)
+{
+    fy_str shown = {0};
+    if (fy_colour(1))
+        fy_str_put_shown(&shown, fy_span_of(text));
+    else
+        fy_str_puts(&shown, text);
+    fy_str_wrap(out, fy_str_z(&shown), TEXT_COLUMN, WIDTH);
+    out->oom |= shown.oom;
+    fy_str_release(&shown);
+}
+
 static void put_check(const fy_check *c, fy_str *out)
 {
     const char *colour = colour_of(c->verdict);
     fy_str_printf(out, "%s%-*s%s%-*s ", colour, NAME_COLUMN, fy_verdict_names[c->verdict],
                   *colour != '\0' ? "\033[0m" : "", TEXT_COLUMN - NAME_COLUMN - 1, c->name);
-    fy_str_wrap(out, c->found, TEXT_COLUMN, WIDTH);
+    put_wrapped(c->found, out);
     if (c->remedy[0] != '\0') {
         fy_str_printf(out, "%*s", TEXT_COLUMN, "");
-        fy_str_wrap(out, c->remedy, TEXT_COLUMN, WIDTH);
+        put_wrapped(c->remedy, out);
     }
 }
 
@@ -467,7 +480,9 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
         put_json(&r, &out);
     for (size_t i = 0; !o->json && i < r.n; i++)
         put_check(&r.check[i], &out);
-    int rc = out.oom ? fy_nomem(e) : fy_stdout(fy_str_z(&out), out.len, e);
+    const bool drawn = !o->json && fy_colour(1);
+    int rc = out.oom ? fy_nomem(e)
+                     : (drawn ? fy_stdout_drawn : fy_stdout)(fy_str_z(&out), out.len, e);
     fy_str_release(&out);
     if (rc == 0)
         rc = judge(&r, e);

@@ -80,7 +80,7 @@ static int run_system(fy_chat_shell *sh, fy_span arg, fy_str *out, fy_err *e)
         fy_str_puts(out, "no system message\n");
         return 0;
     }
-    fy_put_for_terminal(out, now);
+    fy_str_add(out, now.ptr, now.len);
     fy_str_putc(out, '\n');
     return 0;
 }

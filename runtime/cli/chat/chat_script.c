@@ -32,9 +32,12 @@ static void release(script *s)
     fy_str_release(&s->out);
 }
 
+/* At a terminal fy_chat_show has escaped the text, and may have put colours around it. */
 static int flush(script *s, fy_err *e)
 {
-    int rc = s->out.oom ? fy_nomem(e) : fy_stdout(fy_str_z(&s->out), s->out.len, e);
+    int rc = s->out.oom ? fy_nomem(e)
+                        : (s->style.terminal ? fy_stdout_drawn : fy_stdout)(fy_str_z(&s->out),
+                                                                            s->out.len, e);
     fy_str_clear(&s->out);
     return rc;
 }

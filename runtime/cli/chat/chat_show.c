@@ -4,23 +4,6 @@
 
 #include "base/str.h"
 
-void fy_put_for_terminal(fy_str *out, fy_span text)
-{
-    for (size_t i = 0; i < text.len;) {
-        uint32_t cp = 0;
-        int n = fy_utf8_next(text.ptr + i, text.len - i, &cp);
-        bool harmful =
-            n == 0 || (cp < 0x20 && cp != '\n' && cp != '\t') || (cp >= 0x7F && cp < 0xA0);
-        if (cp == '\r')
-            ;
-        else if (harmful)
-            fy_str_put_utf8(out, 0xFFFD);
-        else
-            fy_str_add(out, text.ptr + i, (size_t)n);
-        i += n > 0 ? (size_t)n : 1;
-    }
-}
-
 static void put_one_line(fy_str *out, fy_span text)
 {
     static const char special[] = "\n\r\\", letters[] = "nr\\";
@@ -40,7 +23,7 @@ static void put(fy_chat_show *s, fy_span text, fy_str *out)
     if (s->style.one_line)
         put_one_line(out, text);
     else if (s->style.terminal)
-        fy_put_for_terminal(out, text);
+        fy_str_put_shown(out, text);
     else
         fy_str_add(out, text.ptr, text.len);
     s->in_line = text.ptr[text.len - 1] != '\n';

@@ -37,8 +37,4 @@ void fy_chat_show_piece(fy_chat_show *s, const fy_chat_piece *p, fy_str *out);
 /* Ends the section and the line. */
 void fy_chat_show_end(fy_chat_show *s, fy_str *out);
 
-/* Text that a terminal may be shown: control characters but newline and tab become U+FFFD, returns
- * are left out. text is valid UTF-8. */
-void fy_put_for_terminal(fy_str *out, fy_span text);
-
 #endif

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/file.h"
 #include "base/str.h"
 #include "cli/chat/chat_line.h"
 #include "cli/chat/chat_read.h"
@@ -29,7 +28,7 @@ typedef struct {
 
 static int flush(terminal *t, fy_err *e)
 {
-    int rc = t->out.oom ? fy_nomem(e) : fy_stdout(fy_str_z(&t->out), t->out.len, e);
+    int rc = t->out.oom ? fy_nomem(e) : fy_stdout_drawn(fy_str_z(&t->out), t->out.len, e);
     fy_str_clear(&t->out);
     return rc;
 }
@@ -37,8 +36,9 @@ static int flush(terminal *t, fy_err *e)
 /* A remark of the program, told apart from what the model says. */
 static int remark(terminal *t, const char *text, fy_err *e)
 {
-    fy_str_printf(&t->out, "%s%s%s\n", t->style.colour ? "\033[2m" : "", text,
-                  t->style.colour ? "\033[0m" : "");
+    fy_str_puts(&t->out, t->style.colour ? "\033[2m" : "");
+    fy_str_put_shown(&t->out, fy_span_of(text));
+    fy_str_puts(&t->out, t->style.colour ? "\033[0m\n" : "\n");
     return flush(t, e);
 }
 
@@ -47,7 +47,7 @@ static int complain(terminal *t, const fy_err *why, fy_err *e)
     if (why->code == FY_EIO && strncmp(why->msg, "standard output", 15) == 0)
         return fy_fail(e, why->code, "%s", why->msg); /* nobody is there */
     fy_str_puts(&t->out, t->style.colour ? "\033[1;33merror:\033[0m " : "error: ");
-    fy_put_for_terminal(&t->out, fy_span_of(why->msg));
+    fy_str_put_shown(&t->out, fy_span_of(why->msg));
     fy_str_putc(&t->out, '\n');
     return flush(t, e);
 }
@@ -57,13 +57,9 @@ int fy_chat_show_prompt(void *user, fy_span text, const fy_ids *ids, fy_err *e)
     (void)user;
     (void)ids;
     fy_str out = {0};
-    if (fy_terminal(STDERR_FILENO))
-        fy_put_for_terminal(&out, text);
-    else
-        fy_str_add(&out, text.ptr, text.len);
+    fy_str_add(&out, text.ptr, text.len);
     fy_str_putc(&out, '\n');
-    int rc =
-        out.oom ? fy_nomem(e) : fy_write_all(STDERR_FILENO, out.ptr, out.len, "standard error", e);
+    int rc = out.oom ? fy_nomem(e) : fy_stderr(out.ptr, out.len, e);
     fy_str_release(&out);
     return rc;
 }
@@ -181,7 +177,9 @@ static int do_command(terminal *t, fy_span line, fy_chat_next *next, fy_err *e)
         fy_str_clear(&t->out);
         return complain(t, &why, e);
     }
-    if (flush(t, e) != 0)
+    int rc = t->out.oom ? fy_nomem(e) : fy_stdout(fy_str_z(&t->out), t->out.len, e);
+    fy_str_clear(&t->out);
+    if (rc != 0)
         return -1;
     return *next == FY_CHAT_ANSWER ? answer_again(t, e) : 0;
 }

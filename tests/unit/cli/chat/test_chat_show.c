@@ -64,7 +64,7 @@ static void a_terminal_is_kept_from_control_characters(void **state)
 {
     (void)state;
     check(terminal, "", PIECES("a\033[31m\tb\r\nc\x7F\xC2\x9B\n"),
-          "a\xEF\xBF\xBD[31m\tb\nc\xEF\xBF\xBD\xEF\xBF\xBD\n");
+          "a\\x1b[31m\tb\\r\nc\\x7f\\u{9b}\n");
 }
 
 static void an_answer_for_a_script_is_one_line(void **state)
