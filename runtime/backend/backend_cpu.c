@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/math.h"
 #include "kernels/row.h"
 
 enum {
-    ALIGN = 64,
     TILE_BYTES = 64 << 10,        /* for one token */
     BATCH_TILE_BYTES = 512 << 10, /* for several */
     TILE_ROWS = 32,       /* a tile is a multiple of this many rows: what kernels repack at once */
@@ -24,23 +24,7 @@ enum {
     LANES = 8,            /* elements that a loop takes at once: of these, compilers make vectors */
 };
 
-/* Places arrays one behind the other; with base NULL it only counts. */
-typedef struct {
-    uint8_t *base;
-    uint64_t used;
-    bool overflow;
-} carver;
-
-static void *carve(carver *c, uint64_t count, uint64_t bytes_each)
-{
-    uint64_t bytes, begin = c->used, end;
-    if (!fy_mul_u64(count, bytes_each, &bytes) || !fy_add_u64(begin, bytes, &end) ||
-        !fy_align_u64(end, ALIGN, &c->used))
-        c->overflow = true;
-    return c->base != NULL && !c->overflow ? c->base + begin : NULL;
-}
-
-static int lay_out(fy_backend *b, const fy_backend_params *p, carver *c, fy_err *e)
+static int lay_out(fy_backend *b, const fy_backend_params *p, fy_layout *c, fy_err *e)
 {
     uint64_t scratch = 0, n_q = 0;
     if (!fy_attend_scratch(p->head_dim, &scratch) ||
@@ -48,12 +32,12 @@ static int lay_out(fy_backend *b, const fy_backend_params *p, carver *c, fy_err 
         c->overflow = true;
     b->head_dim = p->head_dim;
     b->scratch_stride = (size_t)scratch;
-    b->scratch = carve(c, (uint64_t)p->n_threads, scratch);
+    b->scratch = fy_lay_out(c, 1, (uint64_t)p->n_threads, scratch);
     if (!fy_mul_u64((uint64_t)p->n_tokens, (uint64_t)p->q8_len, &n_q))
         c->overflow = true;
-    b->q = carve(c, n_q, sizeof *b->q);
-    b->d = carve(c, n_q / FY_QK, sizeof *b->d);
-    b->sum = carve(c, n_q / FY_QK, sizeof *b->sum);
+    b->q = fy_lay_out(c, 1, n_q, sizeof *b->q);
+    b->d = fy_lay_out(c, 1, n_q / FY_QK, sizeof *b->d);
+    b->sum = fy_lay_out(c, 1, n_q / FY_QK, sizeof *b->sum);
     if (c->overflow || c->used > SIZE_MAX / 2)
         return fy_fail(e, FY_EFIT,
                        "scratch for %lld tokens at once does not fit the address space; "
@@ -65,7 +49,7 @@ static int lay_out(fy_backend *b, const fy_backend_params *p, carver *c, fy_err 
 int fy_backend_bytes(const fy_backend_params *p, uint64_t *bytes, fy_err *e)
 {
     fy_backend b = {0};
-    carver c = {0};
+    fy_layout c = {0};
     if (lay_out(&b, p, &c, e) != 0)
         return -1;
     *bytes = c.used;
@@ -79,16 +63,16 @@ fy_backend *fy_backend_new(const fy_backend_params *p, fy_err *e)
         fy_nomem(e);
         return NULL;
     }
-    carver c = {0};
+    fy_layout c = {0};
     if (lay_out(b, p, &c, e) != 0)
         goto fail;
-    b->memory = aligned_alloc(ALIGN, (size_t)c.used);
+    b->memory = aligned_alloc(FY_LAYOUT_ALIGN, (size_t)c.used);
     if (b->memory == NULL) {
         fy_fail(e, FY_EFIT, "out of memory: scratch takes %llu MB; use a smaller -b",
                 (unsigned long long)(c.used >> 20));
         goto fail;
     }
-    c = (carver){.base = b->memory};
+    c = (fy_layout){.base = b->memory};
     if (lay_out(b, p, &c, e) != 0)
         goto fail;
     b->pool = fy_pool_new(p->n_threads, e);

@@ -1,9 +1,11 @@
-/* Arenas, a chain of blocks that grows at its head, and growing arrays. */
+/* Arenas (a chain of blocks that grows at its head), layouts, and growing arrays. */
 #include "base/arena.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/math.h"
 
 #ifndef FY_ARENA_BLOCK
 #define FY_ARENA_BLOCK (64u << 10) /* test builds shrink it */
@@ -15,14 +17,34 @@ struct fy_arena_block {
     unsigned char data[];
 };
 
+/* The next `bytes`, up to a multiple of `align`, of memory of which `used` are taken. False: they
+ * do not fit. */
+static bool take(uint64_t *used, uint64_t size, uint64_t bytes, uint64_t align, uint64_t *begin)
+{
+    uint64_t end;
+    *begin = *used;
+    if (!fy_add_u64(*used, bytes, &end) || !fy_align_u64(end, align, &end) || end > size)
+        return false;
+    *used = end;
+    return true;
+}
+
+void *fy_lay_out(fy_layout *l, uint64_t rows, uint64_t len, uint64_t element_bytes)
+{
+    uint64_t bytes, begin = 0;
+    if (!fy_mul_u64(rows, len, &bytes) || !fy_mul_u64(bytes, element_bytes, &bytes) ||
+        !take(&l->used, UINT64_MAX, bytes, FY_LAYOUT_ALIGN, &begin))
+        l->overflow = true;
+    return l->base != NULL && !l->overflow ? l->base + begin : NULL;
+}
+
 void *fy_arena_alloc(fy_arena *a, size_t n)
 {
+    uint64_t at = 0;
     if (n > SIZE_MAX / 2)
         return NULL;
-    n = (n + 15) & ~(size_t)15;
-    if (n == 0)
-        n = 16;
-    if (a->head == NULL || a->size - a->used < n) {
+    n = n > 0 ? (n + 15) & ~(size_t)15 : 16;
+    if (a->head == NULL || !take(&a->used, a->size, n, 16, &at)) {
         size_t size = n > FY_ARENA_BLOCK / 4 ? n : FY_ARENA_BLOCK;
         fy_arena_block *b = malloc(sizeof *b + size);
         if (b == NULL)
@@ -36,11 +58,10 @@ void *fy_arena_alloc(fy_arena *a, size_t n)
         b->next = a->head;
         a->head = b;
         a->size = size;
-        a->used = 0;
+        a->used = n;
+        at = 0;
     }
-    void *p = a->head->data + a->used;
-    a->used += n;
-    return p;
+    return a->head->data + at;
 }
 
 void *fy_arena_calloc(fy_arena *a, size_t count, size_t size)

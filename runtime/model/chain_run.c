@@ -6,7 +6,8 @@
 
 #include "arch/graph_io.h"
 #include "kernels/kernels.h"
-#include "model/carver.h"
+#include "base/arena.h"
+#include "base/math.h"
 
 /* Keys [head_dim][n_cache] and values [n_cache][head_dim_v] of a cache; or new ones, by token. */
 typedef struct {
@@ -59,42 +60,43 @@ static extent extent_of(const fy_chain *c)
     return x;
 }
 
-static void lay_out_cache(fy_chain_run *r, fy_carver *c)
+static void lay_out_cache(fy_chain_run *r, fy_layout *c)
 {
     const uint64_t es = fy_type_row_bytes(r->kv, 1), n = r->c->n_cache;
     for (size_t i = 0; i < (size_t)r->hp->n_layer * r->hp->n_head_kv; i++) {
-        const pair p = {fy_carve(c, n, r->hp->head_dim, es), fy_carve(c, n, r->hp->head_dim_v, es)};
+        const pair p = {fy_lay_out(c, n, r->hp->head_dim, es),
+                        fy_lay_out(c, n, r->hp->head_dim_v, es)};
         if (r->cache != NULL)
             r->cache[i] = p;
     }
 }
 
-static void lay_out_io(fy_chain_run *r, fy_carver *c)
+static void lay_out_io(fy_chain_run *r, fy_layout *c)
 {
     const fy_hparams *hp = r->hp;
     const extent x = extent_of(r->c);
     const uint64_t es = fy_type_row_bytes(r->kv, 1);
     for (int i = 0; i < 2; i++) {
-        r->hidden[i] = fy_carve(c, x.batch, hp->n_embd, sizeof(float));
-        r->bias[i] = fy_carve(c, x.batch, r->c->n_ctx, sizeof(uint16_t));
-        r->cos[i] = fy_carve(c, x.batch, hp->n_rot / 2, sizeof(float));
-        r->sin[i] = fy_carve(c, x.batch, hp->n_rot / 2, sizeof(float));
+        r->hidden[i] = fy_lay_out(c, x.batch, hp->n_embd, sizeof(float));
+        r->bias[i] = fy_lay_out(c, x.batch, r->c->n_ctx, sizeof(uint16_t));
+        r->cos[i] = fy_lay_out(c, x.batch, hp->n_rot / 2, sizeof(float));
+        r->sin[i] = fy_lay_out(c, x.batch, hp->n_rot / 2, sizeof(float));
     }
     for (size_t i = 0; i < (size_t)x.chunk_layers * hp->n_head_kv; i++) {
-        const pair p = {fy_carve(c, x.batch, hp->head_dim, es),
-                        fy_carve(c, x.batch, hp->head_dim_v, es)};
+        const pair p = {fy_lay_out(c, x.batch, hp->head_dim, es),
+                        fy_lay_out(c, x.batch, hp->head_dim_v, es)};
         if (r->fresh != NULL)
             r->fresh[i] = p;
     }
-    r->head_x = fy_carve(c, x.head_batch, hp->n_embd, sizeof(float));
-    r->head_logits = fy_carve(c, x.head_batch, x.slice, sizeof(float));
+    r->head_x = fy_lay_out(c, x.head_batch, hp->n_embd, sizeof(float));
+    r->head_logits = fy_lay_out(c, x.head_batch, x.slice, sizeof(float));
 }
 
 static int tensor_bytes(const fy_chain *c, const fy_hparams *hp, fy_type kv, uint64_t *kv_bytes,
                         uint64_t *io_bytes, fy_err *e)
 {
     fy_chain_run r = {.c = (fy_chain *)(uintptr_t)c, .hp = hp, .kv = kv}; /* only counted */
-    fy_carver counter = {0};
+    fy_layout counter = {0};
     lay_out_cache(&r, &counter);
     *kv_bytes = counter.used;
     lay_out_io(&r, &counter);
@@ -302,7 +304,7 @@ static int take_memory(fy_chain_run *r, fy_err *e)
     r->memory = r->c->device->api->take(r->c->device, kv + io, e);
     if (r->memory == NULL)
         return -1;
-    fy_carver c = {.base = r->memory};
+    fy_layout c = {.base = r->memory};
     lay_out_cache(r, &c);
     lay_out_io(r, &c);
     fy_kernels_for(0).f32_to_f16(&r->hides, &r->c->mask_value, 1);

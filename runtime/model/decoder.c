@@ -230,42 +230,42 @@ void fy_decoder_head(fy_decoder *d, const float *x, uint32_t n, float *logits)
 
 /* --- memory --------------------------------------------------------------------------------- */
 
-static void lay_out_experts(fy_experts *m, const fy_hparams *hp, uint64_t n, fy_carver *c)
+static void lay_out_experts(fy_experts *m, const fy_hparams *hp, uint64_t n, fy_layout *c)
 {
     const uint64_t used = hp->n_expert_used;
     *m = (fy_experts){0};
     if (hp->n_expert == 0)
         return;
-    m->logits = fy_carve(c, n, hp->n_expert, sizeof *m->logits);
-    m->choice = fy_carve(c, n, used, sizeof *m->choice);
-    m->choice_weight = fy_carve(c, n, used, sizeof *m->choice_weight);
-    m->first = fy_carve(c, 1, hp->n_expert + 1, sizeof *m->first);
-    m->token = fy_carve(c, n, used, sizeof *m->token);
-    m->token_weight = fy_carve(c, n, used, sizeof *m->token_weight);
-    m->shared_weight = fy_carve(c, n, 1, sizeof *m->shared_weight);
-    m->rows = fy_carve(c, n, hp->n_embd, sizeof *m->rows);
+    m->logits = fy_lay_out(c, n, hp->n_expert, sizeof *m->logits);
+    m->choice = fy_lay_out(c, n, used, sizeof *m->choice);
+    m->choice_weight = fy_lay_out(c, n, used, sizeof *m->choice_weight);
+    m->first = fy_lay_out(c, 1, hp->n_expert + 1, sizeof *m->first);
+    m->token = fy_lay_out(c, n, used, sizeof *m->token);
+    m->token_weight = fy_lay_out(c, n, used, sizeof *m->token_weight);
+    m->shared_weight = fy_lay_out(c, n, 1, sizeof *m->shared_weight);
+    m->rows = fy_lay_out(c, n, hp->n_embd, sizeof *m->rows);
     if (n * used > INT32_MAX) /* what `first` counts; both factors fit 31 bits */
         c->overflow = true;
 }
 
 void fy_activations_lay_out(fy_activations *a, const fy_hparams *hp, uint64_t n, uint64_t n_ff,
-                            fy_carver *c)
+                            fy_layout *c)
 {
     *a = (fy_activations){0};
-    a->at = fy_carve(c, n, 1, sizeof *a->at);
-    a->x = fy_carve(c, n, hp->n_embd, sizeof *a->x);
-    a->h = fy_carve(c, n, hp->n_embd, sizeof *a->h);
-    a->branch = fy_carve(c, n, hp->n_embd, sizeof *a->branch);
-    a->q = fy_carve(c, n, fy_dim_of(hp, FY_D_Q), sizeof *a->q);
-    a->k = fy_carve(c, n, fy_dim_of(hp, FY_D_K), sizeof *a->k);
-    a->v = fy_carve(c, n, fy_dim_of(hp, FY_D_V), sizeof *a->v);
-    a->att = fy_carve(c, n, fy_dim_of(hp, FY_D_QV), sizeof *a->att);
-    a->gate = fy_carve(c, n, n_ff, sizeof *a->gate);
-    a->up = fy_carve(c, n, n_ff, sizeof *a->up);
-    a->angles = fy_carve(c, n, hp->n_rot, sizeof *a->angles);
+    a->at = fy_lay_out(c, n, 1, sizeof *a->at);
+    a->x = fy_lay_out(c, n, hp->n_embd, sizeof *a->x);
+    a->h = fy_lay_out(c, n, hp->n_embd, sizeof *a->h);
+    a->branch = fy_lay_out(c, n, hp->n_embd, sizeof *a->branch);
+    a->q = fy_lay_out(c, n, fy_dim_of(hp, FY_D_Q), sizeof *a->q);
+    a->k = fy_lay_out(c, n, fy_dim_of(hp, FY_D_K), sizeof *a->k);
+    a->v = fy_lay_out(c, n, fy_dim_of(hp, FY_D_V), sizeof *a->v);
+    a->att = fy_lay_out(c, n, fy_dim_of(hp, FY_D_QV), sizeof *a->att);
+    a->gate = fy_lay_out(c, n, n_ff, sizeof *a->gate);
+    a->up = fy_lay_out(c, n, n_ff, sizeof *a->up);
+    a->angles = fy_lay_out(c, n, hp->n_rot, sizeof *a->angles);
     if (hp->parallel)
-        a->h_ffn = fy_carve(c, n, hp->n_embd, sizeof *a->h_ffn);
+        a->h_ffn = fy_lay_out(c, n, hp->n_embd, sizeof *a->h_ffn);
     if (hp->rope_theta_swa != 0)
-        a->angles_swa = fy_carve(c, n, hp->n_rot, sizeof *a->angles_swa);
+        a->angles_swa = fy_lay_out(c, n, hp->n_rot, sizeof *a->angles_swa);
     lay_out_experts(&a->experts, hp, n, c);
 }

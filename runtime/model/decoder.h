@@ -6,7 +6,7 @@
 #ifndef FY_MODEL_DECODER_H
 #define FY_MODEL_DECODER_H
 
-#include "model/carver.h"
+#include "base/arena.h"
 #include "model/moe.h"
 #include "model/weights.h"
 
@@ -53,6 +53,6 @@ void fy_decoder_head(fy_decoder *d, const float *x, uint32_t n, float *logits);
 
 /* Where the activations of n tokens lie; n_ff: of the widest feed-forward network, or expert. */
 void fy_activations_lay_out(fy_activations *a, const fy_hparams *hp, uint64_t n, uint64_t n_ff,
-                            fy_carver *c);
+                            fy_layout *c);
 
 #endif

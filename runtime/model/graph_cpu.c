@@ -211,8 +211,8 @@ static void *take(fy_graph_device *base, uint64_t bytes, fy_err *e)
 {
     (void)base;
     uint64_t whole;
-    void *p = fy_align_u64(bytes, FY_CARVE_ALIGN, &whole) && whole <= SIZE_MAX / 2
-                  ? aligned_alloc(FY_CARVE_ALIGN, (size_t)whole)
+    void *p = fy_align_u64(bytes, FY_LAYOUT_ALIGN, &whole) && whole <= SIZE_MAX / 2
+                  ? aligned_alloc(FY_LAYOUT_ALIGN, (size_t)whole)
                   : NULL;
     if (p != NULL)
         return memset(p, 0, (size_t)whole);
@@ -227,7 +227,7 @@ static void give(fy_graph_device *base, void *memory)
     free(memory);
 }
 
-static void lay_out(device *d, fy_carver *c)
+static void lay_out(device *d, fy_layout *c)
 {
     const uint64_t n_rows = (uint64_t)d->n_cache + d->n_batch, heads = d->hp.n_head_kv;
     d->kv = (fy_kv_layer){.type_k = d->kv_type,
@@ -239,8 +239,8 @@ static void lay_out(device *d, fy_carver *c)
     fy_activations_lay_out(&d->act, &d->hp, d->n_batch, (uint64_t)d->ff_len, c);
     for (int i = 0; i < N_MASKS; i++)
         fy_graph_mask_lay_out(&d->masks[i], d->n_batch, d->n_cache, c);
-    d->kv.k = fy_carve(c, n_rows * heads, d->hp.head_dim, fy_type_row_bytes(d->kv_type, 1));
-    d->kv.v = fy_carve(c, n_rows * heads, d->hp.head_dim_v, fy_type_row_bytes(d->kv_type, 1));
+    d->kv.k = fy_lay_out(c, n_rows * heads, d->hp.head_dim, fy_type_row_bytes(d->kv_type, 1));
+    d->kv.v = fy_lay_out(c, n_rows * heads, d->hp.head_dim_v, fy_type_row_bytes(d->kv_type, 1));
 }
 
 static void end(fy_graph_device *base)
@@ -272,7 +272,7 @@ static int begin_bytes(const fy_graph_device *base, const fy_graph_binding *larg
     counted.n_cache = largest->n_cache;
     counted.kv_type = kv;
     const fy_backend_params p = backend_params(&counted, n_threads);
-    fy_carver c = {0};
+    fy_layout c = {0};
     lay_out(&counted, &c);
     if (fy_backend_bytes(&p, bytes, e) != 0)
         return -1;
@@ -286,13 +286,13 @@ static int begin(fy_graph_device *base, int n_threads, fy_err *e)
 {
     device *d = (device *)(void *)base;
     const fy_backend_params p = backend_params(d, n_threads);
-    fy_carver c = {0};
+    fy_layout c = {0};
     lay_out(d, &c);
     if (c.overflow || c.used > SIZE_MAX / 2 ||
-        (d->memory = aligned_alloc(FY_CARVE_ALIGN, (size_t)c.used)) == NULL)
+        (d->memory = aligned_alloc(FY_LAYOUT_ALIGN, (size_t)c.used)) == NULL)
         return fy_fail(e, FY_EFIT, "out of memory: activations of %u tokens take %llu MB",
                        d->n_batch, (unsigned long long)(c.used >> 20));
-    c = (fy_carver){.base = d->memory};
+    c = (fy_layout){.base = d->memory};
     lay_out(d, &c);
     d->backend = fy_backend_new(&p, e);
     if (d->backend != NULL)

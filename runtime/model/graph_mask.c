@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-void fy_graph_mask_lay_out(fy_graph_mask *m, uint32_t n_batch, uint32_t n_cache, fy_carver *c)
+void fy_graph_mask_lay_out(fy_graph_mask *m, uint32_t n_batch, uint32_t n_cache, fy_layout *c)
 {
     *m = (fy_graph_mask){0};
-    m->slots = fy_carve(c, n_cache, 1, sizeof *m->slots);
-    m->shown = fy_carve(c, n_cache, 1, sizeof *m->shown);
-    m->at = fy_carve(c, n_batch, 1, sizeof *m->at);
-    m->first = fy_carve(c, n_batch, 1, sizeof *m->first);
+    m->slots = fy_lay_out(c, n_cache, 1, sizeof *m->slots);
+    m->shown = fy_lay_out(c, n_cache, 1, sizeof *m->shown);
+    m->at = fy_lay_out(c, n_batch, 1, sizeof *m->at);
+    m->first = fy_lay_out(c, n_batch, 1, sizeof *m->first);
 }
 
 static bool is_shown(uint16_t bits)

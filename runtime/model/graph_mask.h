@@ -5,7 +5,7 @@
 #define FY_MODEL_GRAPH_MASK_H
 
 #include "backend/backend_cpu.h"
-#include "model/carver.h"
+#include "base/arena.h"
 
 typedef struct {
     int32_t *slots;               /* [n_cache] the column of a rank */
@@ -22,7 +22,7 @@ typedef struct {
     uint32_t n_batch, n_cache, n_ctx;
 } fy_graph_mask_in;
 
-void fy_graph_mask_lay_out(fy_graph_mask *m, uint32_t n_batch, uint32_t n_cache, fy_carver *c);
+void fy_graph_mask_lay_out(fy_graph_mask *m, uint32_t n_batch, uint32_t n_cache, fy_layout *c);
 /* FY_EUNSUPPORTED for a mask that is none of those. */
 int fy_graph_mask_read(fy_graph_mask *m, const fy_graph_mask_in *in, fy_err *e);
 

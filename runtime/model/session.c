@@ -94,14 +94,14 @@ static uint32_t logit_rows(const fy_session_params *p)
 
 /* Of a model of graphs the host computes only what goes in and what comes out; x is a tensor of the
  * graphs. */
-static void lay_out_host(fy_activations *a, const fy_hparams *hp, uint64_t n, fy_carver *c)
+static void lay_out_host(fy_activations *a, const fy_hparams *hp, uint64_t n, fy_layout *c)
 {
     *a = (fy_activations){0};
-    a->at = fy_carve(c, n, 1, sizeof *a->at);
-    a->branch = fy_carve(c, n, hp->n_embd, sizeof *a->branch);
-    a->angles = fy_carve(c, n, hp->n_rot, sizeof *a->angles);
+    a->at = fy_lay_out(c, n, 1, sizeof *a->at);
+    a->branch = fy_lay_out(c, n, hp->n_embd, sizeof *a->branch);
+    a->angles = fy_lay_out(c, n, hp->n_rot, sizeof *a->angles);
     if (hp->rope_theta_swa != 0)
-        a->angles_swa = fy_carve(c, n, hp->n_rot, sizeof *a->angles_swa);
+        a->angles_swa = fy_lay_out(c, n, hp->n_rot, sizeof *a->angles_swa);
 }
 
 /* Where each array lies. */
@@ -110,17 +110,17 @@ static int lay_out(fy_session *s, const fy_session_params *p, uint8_t *base, uin
 {
     const fy_hparams *hp = &s->model->hp;
     const uint64_t n = p->n_batch;
-    fy_carver c = {.base = base};
-    s->rope.rate = fy_carve(&c, 1, fy_dim_of(hp, FY_D_ROT2), sizeof *s->rope.rate);
+    fy_layout c = {.base = base};
+    s->rope.rate = fy_lay_out(&c, 1, fy_dim_of(hp, FY_D_ROT2), sizeof *s->rope.rate);
     s->rope_swa.rate =
-        fy_carve(&c, hp->rope_theta_swa != 0, fy_dim_of(hp, FY_D_ROT2), sizeof *s->rope_swa.rate);
-    s->n_past = fy_carve(&c, p->n_seq, 1, sizeof *s->n_past);
-    s->next = fy_carve(&c, p->n_seq, 1, sizeof *s->next);
-    s->end = fy_carve(&c, p->n_seq, 1, sizeof *s->end);
-    s->ids = fy_carve(&c, n, 1, sizeof *s->ids);
-    s->pos = fy_carve(&c, n, 1, sizeof *s->pos);
-    s->wanted = fy_carve(&c, n, 1, sizeof *s->wanted);
-    s->logits = fy_carve(&c, logit_rows(p), hp->n_vocab, sizeof *s->logits);
+        fy_lay_out(&c, hp->rope_theta_swa != 0, fy_dim_of(hp, FY_D_ROT2), sizeof *s->rope_swa.rate);
+    s->n_past = fy_lay_out(&c, p->n_seq, 1, sizeof *s->n_past);
+    s->next = fy_lay_out(&c, p->n_seq, 1, sizeof *s->next);
+    s->end = fy_lay_out(&c, p->n_seq, 1, sizeof *s->end);
+    s->ids = fy_lay_out(&c, n, 1, sizeof *s->ids);
+    s->pos = fy_lay_out(&c, n, 1, sizeof *s->pos);
+    s->wanted = fy_lay_out(&c, n, 1, sizeof *s->wanted);
+    s->logits = fy_lay_out(&c, logit_rows(p), hp->n_vocab, sizeof *s->logits);
     if (s->model->chain != NULL)
         lay_out_host(&s->d.act, hp, n, &c);
     else
@@ -157,7 +157,7 @@ static int take_memory(fy_session *s, const fy_session_params *p, fy_err *e)
     uint64_t bytes;
     if (lay_out(s, p, NULL, &bytes, e) != 0)
         return -1;
-    s->memory = aligned_alloc(FY_CARVE_ALIGN, (size_t)bytes);
+    s->memory = aligned_alloc(FY_LAYOUT_ALIGN, (size_t)bytes);
     if (s->memory == NULL)
         return fy_fail(e, FY_EFIT,
                        "out of memory: activations of %u tokens take %llu MB; use a smaller -b",
