@@ -1,4 +1,4 @@
-/* What runs the graphs of a cut model: an NPU, or the CPU in its place (model/graph_cpu.h). A graph
+/* What runs the graphs of a cut model: an NPU, or the CPU in its place (model/chain.h). A graph
  * has one batch size and tensors of fixed shapes, which arch/graph_io.h lists; docs/npu-graphs.md
  * says who writes what when.
  *

@@ -18,7 +18,7 @@ typedef struct {
 typedef enum {
     FY_BACKEND_AUTO,   /* the CPU; chunks where only the pieces of the model are there */
     FY_BACKEND_CPU,    /* the whole model */
-    FY_BACKEND_CHUNKS, /* graph after graph (model/graph_cpu.h) */
+    FY_BACKEND_CHUNKS, /* graph after graph (model/chain.h) */
 } fy_machine_backend;
 
 #define FY_ROW_BACKEND_OF(field)                                                                 \

@@ -4,7 +4,6 @@
 
 #include "cli/cut_model.h"
 #include "model/chain.h"
-#include "model/graph_cpu.h"
 
 static int put_graph(const fy_qnn_graph *g, const char *qnn, uint32_t n_vocab,
                      fy_chain_graph_spec *to, fy_err *e)

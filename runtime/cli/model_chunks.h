@@ -1,4 +1,4 @@
-/* qnn/config.json's graphs for a model whose embedding is open: on the CPU (model/graph_cpu.h). */
+/* qnn/config.json's graphs for a model whose embedding is open: on the CPU (model/chain.h). */
 #ifndef FY_CLI_MODEL_CHUNKS_H
 #define FY_CLI_MODEL_CHUNKS_H
 

@@ -1,9 +1,161 @@
 /* Calls of any length in steps of n_batch tokens. The sequences move on (n_past) when all of it is
- * done: what a call that failed left in the cache lies behind them and is never read. */
+ * done: what a call that failed left in the cache lies after them and is never read.
+ *
+ * A step: x = scale_embd E[ids] (+ P[pos]), the layers (decoder.c, or the graphs of a cut model),
+ * logits = cap((Wout norm(x) + b) / scale_logit). In the last layer, a token whose logits nobody
+ * asks for leaves only its keys and values. */
+#include "model/session.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "model/forward.h"
+#include "base/log.h"
+
+/* --- one step --- */
+
+static void embed(fy_session *s, uint32_t n)
+{
+    const fy_hparams *hp = &s->model->hp;
+    const fy_weights *w = &s->model->once;
+    fy_activations *a = &s->d.act;
+    const int64_t n_elems = (int64_t)n * hp->n_embd;
+    fy_backend_embed(s->d.backend, a->x, &w->w[FY_T_TOKEN_EMBD], s->ids, n);
+    if (hp->embedding_scale != 1)
+        fy_backend_scale(s->d.backend, a->x, hp->embedding_scale, n_elems);
+    if (!fy_bound(w, FY_T_POSITION_EMBD))
+        return;
+    fy_backend_embed(s->d.backend, a->branch, &w->w[FY_T_POSITION_EMBD], s->pos, n);
+    fy_backend_add(s->d.backend, a->x, a->branch, 1, n_elems);
+}
+
+/* How the heads of the tokens are turned where they stand. */
+static void find_angles(fy_session *s, uint32_t n)
+{
+    fy_activations *a = &s->d.act;
+    const uint32_t n_rot = s->model->hp.n_rot;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t pos = (uint32_t)s->pos[i];
+        fy_rope_angles(&s->rope, pos, a->angles + (size_t)i * n_rot);
+        if (a->angles_swa != NULL)
+            fy_rope_angles(&s->rope_swa, pos, a->angles_swa + (size_t)i * n_rot);
+    }
+}
+
+/* The batch becomes its wanted tokens. They are in ascending order: a row never moves over one that
+ * is still to move. */
+static void keep_wanted(fy_session *s, uint32_t n_wanted)
+{
+    fy_activations *a = &s->d.act;
+    const size_t len = s->model->hp.n_embd;
+    for (uint32_t i = 0; i < n_wanted; i++) {
+        const size_t row = (size_t)s->wanted[i];
+        a->at[i] = a->at[row];
+        s->pos[i] = s->pos[row];
+        memmove(a->x + i * len, a->x + row * len, len * sizeof *a->x);
+    }
+}
+
+static void compute_layer(fy_session *s, uint32_t layer, fy_layer_part part, uint32_t n)
+{
+    const fy_kv_layer kv = fy_kv_at(&s->kv, layer);
+    fy_decoder_layer(&s->d, layer, &kv, part, n);
+}
+
+/* Every token is seen by those behind it, but goes on only when it is wanted. */
+static void compute_last_layer(fy_session *s, uint32_t layer, uint32_t n, uint32_t n_wanted)
+{
+    if (n_wanted == n) {
+        compute_layer(s, layer, FY_WHOLE, n);
+        return;
+    }
+    compute_layer(s, layer, FY_KEYS, n);
+    if (n_wanted == 0)
+        return;
+    keep_wanted(s, n_wanted);
+    find_angles(s, n_wanted);
+    compute_layer(s, layer, FY_QUERIES, n_wanted);
+}
+
+static int show_hidden(fy_session *s, uint32_t layer, uint32_t n, uint32_t first,
+                       const fy_eval_sinks *sinks, fy_err *e)
+{
+    if (sinks == NULL || sinks->hidden == NULL)
+        return 0;
+    return sinks->hidden(sinks->user, layer, s->d.act.x, first, n, e);
+}
+
+static int compute_layers(fy_session *s, uint32_t n, uint32_t n_wanted, uint32_t first,
+                          const fy_eval_sinks *sinks, fy_err *e)
+{
+    const uint32_t n_layer = s->model->hp.n_layer;
+    const bool shown = sinks != NULL && sinks->hidden != NULL;
+    find_angles(s, n);
+    embed(s, n);
+    for (uint32_t layer = 0; layer < n_layer; layer++) {
+        if (fy_check_interrupt(e) != 0 || show_hidden(s, layer, n, first, sinks, e) != 0)
+            return -1;
+        if (layer + 1 == n_layer && !shown)
+            compute_last_layer(s, layer, n, n_wanted);
+        else
+            compute_layer(s, layer, FY_WHOLE, n);
+    }
+    if (!shown)
+        return 0;
+    if (show_hidden(s, n_layer, n, first, sinks, e) != 0)
+        return -1;
+    keep_wanted(s, n_wanted);
+    return 0;
+}
+
+static int compute_head(fy_session *s, const float *x, uint32_t n, float *logits, fy_err *e)
+{
+    (void)e;
+    fy_decoder_head(&s->d, x, n, logits);
+    return 0;
+}
+
+const fy_pass fy_pass_whole = {compute_layers, compute_head, .shows_hidden = true};
+
+static int run_graphs(fy_session *s, uint32_t n, uint32_t n_wanted, uint32_t first,
+                      const fy_eval_sinks *sinks, fy_err *e)
+{
+    (void)first;
+    (void)sinks;
+    fy_activations *a = &s->d.act;
+    const fy_chain_call call = {
+        .n = n, .n_past = (uint32_t)s->pos[0], .angles = a->angles, .angles_swa = a->angles_swa};
+    a->x = fy_chain_run_x(s->chain);
+    find_angles(s, n);
+    embed(s, n);
+    a->x = fy_chain_run_layers(s->chain, &call, e);
+    if (a->x == NULL)
+        return -1;
+    keep_wanted(s, n_wanted);
+    return 0;
+}
+
+static int run_head_graphs(fy_session *s, const float *x, uint32_t n, float *logits, fy_err *e)
+{
+    return fy_chain_run_head(s->chain, x, n, logits, e);
+}
+
+const fy_pass fy_pass_graphs = {run_graphs, run_head_graphs, .shows_hidden = false};
+
+/* logits [n][n_vocab] of the wanted tokens [first, first + n). */
+static int wanted_logits(fy_session *s, uint32_t first, uint32_t n, float *logits, fy_err *e)
+{
+    const fy_hparams *hp = &s->model->hp;
+    const int64_t n_elems = (int64_t)n * hp->n_vocab;
+    if (s->pass->head(s, s->d.act.x + (size_t)first * hp->n_embd, n, logits, e) != 0)
+        return -1;
+    if (hp->logit_scale != 1)
+        fy_backend_scale(s->d.backend, logits, 1 / hp->logit_scale, n_elems);
+    if (hp->logit_softcap != 0)
+        fy_backend_softcap(s->d.backend, logits, hp->logit_softcap, n_elems);
+    return 0;
+}
+
+/* --- calls --- */
 
 /* What a call asks for. */
 typedef struct {
@@ -137,7 +289,7 @@ static int compute_logits(fy_session *s, const request *r, uint32_t n_wanted, ui
         const uint32_t n = left < room ? left : room;
         const int32_t *rows = s->wanted + done;
         float *logits = s->logits + (size_t)held->n * n_vocab;
-        if (fy_forward_logits(s, done, n, logits, e) != 0)
+        if (wanted_logits(s, done, n, logits, e) != 0)
             return -1;
         if (has_sink(r) && show_rows(r, logits, n_vocab, rows, n, first, e) != 0)
             return -1;
@@ -154,7 +306,7 @@ static int run(fy_session *s, const request *r, held_logits *held, fy_err *e)
     *held = (held_logits){0};
     if (n_tokens == 0)
         return fy_fail(e, FY_EARG, "no tokens to compute: the prompt is empty");
-    if (s->chain != NULL && r->sinks != NULL && r->sinks->hidden != NULL)
+    if (!s->pass->shows_hidden && r->sinks != NULL && r->sinks->hidden != NULL)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "the graphs do not show what comes out of each layer: use the whole model "
                        "(--backend cpu)");
@@ -164,7 +316,7 @@ static int run(fy_session *s, const request *r, held_logits *held, fy_err *e)
     for (uint32_t done = 0; done < n_tokens;) {
         const uint32_t n = n_tokens - done < s->n_batch ? n_tokens - done : s->n_batch;
         const uint32_t n_wanted = fill_batch(s, r, done, n);
-        if (fy_forward(s, n, n_wanted, r->first + done, r->sinks, e) != 0 ||
+        if (s->pass->layers(s, n, n_wanted, r->first + done, r->sinks, e) != 0 ||
             compute_logits(s, r, n_wanted, r->first + done, held, e) != 0)
             return -1;
         done += n;

@@ -1,13 +1,122 @@
-#include "model/graph_cpu.h"
+/* "chunks": the graphs of a cut model on the CPU, with the engine's decoder. It has nothing but
+ * what an NPU would have: the tensors of arch/graph_io.h. What a token sees is what its mask shows,
+ * how it rotates is what the RoPE tables hold, and what came before it is what the host wrote into
+ * the cache. So a host that runs on it has done everything right.
+ *
+ * A mask is computed where every row shows one run of columns that ends with the row's own token,
+ * over columns that some row shows; another one is refused when the graph runs. Sums have the order
+ * of the engine's, and the results its bits. */
+#include "model/chain.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "arch/graph_io.h"
 #include "backend/graph_cache.h"
+#include "base/arena.h"
+#include "base/math.h"
 #include "base/log.h"
 #include "model/decoder.h"
-#include "model/graph_mask.h"
+
+/* --- masks: what a graph's mask shows, as attention on the CPU wants it. Columns get ranks: those
+ * of the cache that some row shows, and those hidden from all in front of them, then the tokens of
+ * the call. A row must show one run of ranks that ends with its own token --- */
+
+typedef struct {
+    int32_t *slots;               /* [n_cache] the column of a rank */
+    uint8_t *shown;               /* [n_cache] scratch */
+    fy_place *at;                 /* [n_batch] the rank of a token of the call */
+    int32_t *first;               /* [n_batch] the first rank that it sees */
+    int64_t n_slots, first_shown; /* ranks of the cache; of them hidden from all */
+} graph_mask;
+
+typedef struct {
+    const char *name;     /* for messages */
+    const uint16_t *bits; /* f16 [n_batch][n_ctx] */
+    uint16_t hidden;      /* f16 */
+    uint32_t n_batch, n_cache, n_ctx;
+} mask_in;
+
+static void mask_lay_out(graph_mask *m, uint32_t n_batch, uint32_t n_cache, fy_layout *c)
+{
+    *m = (graph_mask){0};
+    m->slots = fy_lay_out(c, n_cache, 1, sizeof *m->slots);
+    m->shown = fy_lay_out(c, n_cache, 1, sizeof *m->shown);
+    m->at = fy_lay_out(c, n_batch, 1, sizeof *m->at);
+    m->first = fy_lay_out(c, n_batch, 1, sizeof *m->first);
+}
+
+static bool is_shown(uint16_t bits)
+{
+    return (bits & 0x7fff) == 0;
+}
+
+static bool only_shows_or_hides(const uint16_t *row, uint32_t n, uint16_t hidden)
+{
+    bool odd = false;
+    for (uint32_t c = 0; c < n; c++)
+        odd |= row[c] != hidden && (row[c] & 0x7fff) != 0;
+    return !odd;
+}
+
+static void find_slots(graph_mask *m, const mask_in *in)
+{
+    memset(m->shown, 0, in->n_cache);
+    for (uint32_t r = 0; r < in->n_batch; r++) {
+        const uint16_t *row = in->bits + (size_t)r * in->n_ctx;
+        for (uint32_t c = 0; c < in->n_cache; c++)
+            m->shown[c] |= is_shown(row[c]);
+    }
+    const uint8_t *first = memchr(m->shown, 1, in->n_cache);
+    m->first_shown = first != NULL ? first - m->shown : 0;
+    m->n_slots = 0;
+    for (uint32_t c = 0; first != NULL && c < in->n_cache; c++) {
+        if (c < m->first_shown || m->shown[c])
+            m->slots[m->n_slots++] = (int32_t)c;
+    }
+}
+
+static int read_row(graph_mask *m, const mask_in *in, uint32_t r, fy_err *e)
+{
+    const uint16_t *row = in->bits + (size_t)r * in->n_ctx, *call = row + in->n_cache;
+    const int64_t self = m->n_slots + r;
+    int64_t rank = m->first_shown;
+    if (!only_shows_or_hides(row, in->n_ctx, in->hidden))
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "%s, row %u: expected 0 or the value that hides (attention_mask_value) in "
+                       "every column",
+                       in->name, r);
+    while (rank < m->n_slots && !is_shown(row[m->slots[rank]]))
+        rank++;
+    while (rank >= m->n_slots && rank < self && !is_shown(call[rank - m->n_slots]))
+        rank++;
+    m->at[r] = (fy_place){0, (int32_t)self};
+    m->first[r] = (int32_t)rank;
+    while (rank < m->n_slots && is_shown(row[m->slots[rank]]))
+        rank++;
+    while (rank >= m->n_slots && rank <= self && is_shown(call[rank - m->n_slots]))
+        rank++;
+    bool behind = rank <= self; /* a hole */
+    for (uint32_t c = r + 1; c < in->n_ctx - in->n_cache; c++)
+        behind |= is_shown(call[c]);
+    return !behind ? 0
+                   : fy_fail(e, FY_EUNSUPPORTED,
+                             "%s, row %u: the columns that it shows are not one run that ends with "
+                             "its own token (column %u); the CPU computes no other mask",
+                             in->name, r, in->n_cache + r);
+}
+
+static int mask_read(graph_mask *m, const mask_in *in, fy_err *e)
+{
+    find_slots(m, in);
+    for (uint32_t r = 0; r < in->n_batch; r++) {
+        if (read_row(m, in, r, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- the device --- */
 
 enum { N_ROLES = FY_IO_VALUE + 1, N_MASKS = 2 };
 
@@ -17,8 +126,8 @@ typedef struct {
     fy_backend *backend; /* owned; this and all that follows: between begin and end */
     uint8_t *memory;     /* owned: */
     fy_activations act;
-    fy_graph_mask masks[N_MASKS]; /* without and with the window */
-    fy_kv_layer kv;               /* the rows of one layer */
+    graph_mask masks[N_MASKS]; /* without and with the window */
+    fy_kv_layer kv;            /* the rows of one layer */
     /* of all graphs that are bound */
     fy_hparams hp; /* of the first chunk; the others agree where memory depends on it */
     int64_t q8_len, ff_len;
@@ -238,7 +347,7 @@ static void lay_out(device *d, fy_layout *c)
                           .head_dim_v = d->hp.head_dim_v};
     fy_activations_lay_out(&d->act, &d->hp, d->n_batch, (uint64_t)d->ff_len, c);
     for (int i = 0; i < N_MASKS; i++)
-        fy_graph_mask_lay_out(&d->masks[i], d->n_batch, d->n_cache, c);
+        mask_lay_out(&d->masks[i], d->n_batch, d->n_cache, c);
     d->kv.k = fy_lay_out(c, n_rows * heads, d->hp.head_dim, fy_type_row_bytes(d->kv_type, 1));
     d->kv.v = fy_lay_out(c, n_rows * heads, d->hp.head_dim_v, fy_type_row_bytes(d->kv_type, 1));
 }
@@ -330,13 +439,13 @@ static int read_masks(const fy_graph *g, device *d, fy_err *e)
         const char *name;
     } masks[N_MASKS] = {{FY_IO_BIAS, "attn_bias"}, {FY_IO_BIAS_SWA, "attn_bias_swa"}};
     for (int i = 0; i < N_MASKS; i++) {
-        const fy_graph_mask_in in = {.name = masks[i].name,
-                                     .bits = buffer(g, masks[i].role),
-                                     .hidden = g->hidden,
-                                     .n_batch = g->shape.n_batch,
-                                     .n_cache = g->shape.n_cache,
-                                     .n_ctx = g->shape.n_ctx};
-        if (in.bits != NULL && fy_graph_mask_read(&d->masks[i], &in, e) != 0)
+        const mask_in in = {.name = masks[i].name,
+                            .bits = buffer(g, masks[i].role),
+                            .hidden = g->hidden,
+                            .n_batch = g->shape.n_batch,
+                            .n_cache = g->shape.n_cache,
+                            .n_ctx = g->shape.n_ctx};
+        if (in.bits != NULL && mask_read(&d->masks[i], &in, e) != 0)
             return -1;
     }
     return 0;
@@ -369,7 +478,7 @@ static void write_keys(const fy_graph *g, const device *d, uint32_t layer, int64
 
 static void run_layer(const fy_graph *g, device *d, fy_decoder *dec, uint32_t layer)
 {
-    const fy_graph_mask *m = &d->masks[fy_layer_has_window(g->shape.hp, layer)];
+    const graph_mask *m = &d->masks[fy_layer_has_window(g->shape.hp, layer)];
     const fy_graph_cache cache = {.cache = layer_buffers(g, FY_IO_KEY_CACHE, layer),
                                   .n_slots = g->shape.n_cache,
                                   .slots = m->slots,

@@ -10,7 +10,7 @@
 
 #include "base/str.h"
 #include "format/gguf_write.h"
-#include "model/forward.h"
+#include "model/session.h"
 
 typedef struct {
     const fy_gguf_tensor *t;

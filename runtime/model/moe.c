@@ -1,4 +1,4 @@
-#include "model/moe.h"
+#include "model/decoder.h"
 
 #include <string.h>
 

@@ -118,8 +118,8 @@ typedef struct {
 void fy_divergence_end(fy_divergence *d, fy_divergence_report *out);
 
 /* --- How likely a model finds a continuation after a context: ln p of its tokens, and whether
- * greedy decoding would have produced them. The rules are those of lm-evaluation-harness (loglikelihood
- * of its models of Hugging Face), so that results can be compared:
+ * greedy decoding would have produced them. The rules are those of lm-evaluation-harness
+ * (loglikelihood of its models of Hugging Face), so that results can be compared:
  *
  *   - white space at the end of the context belongs to the continuation;
  *   - both are tokenized as one text, after BOS where the vocabulary adds one; the first tokens,

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/kv.h"
+#include "model/session.h"
 
 /* "1.2B", "8B", "135M", "98K". */
 static void put_size(uint64_t n_params, char *out, size_t size)

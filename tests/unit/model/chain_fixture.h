@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "model/chain.h"
-#include "model/graph_cpu.h"
 #include "model/model.h"
 #include "tests/unit/model/tiny_model.h"
 #include "workspace/npu/chunk.h"

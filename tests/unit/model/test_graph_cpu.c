@@ -9,7 +9,7 @@
 
 #include "arch/graph_io.h"
 #include "tests/unit/model/chain_fixture.h"
-#include "model/rope.h"
+#include "model/session.h"
 
 enum { B = 4, C = 24, X = C + B + 4, D = 64, H = 32, LAYERS = 2, HEADS = 2, PAIRS = H / 2 };
 

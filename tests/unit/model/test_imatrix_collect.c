@@ -11,7 +11,7 @@
 #include "base/math.h"
 #include "format/gguf.h"
 #include "format/imatrix.h"
-#include "model/forward.h"
+#include "model/session.h"
 #include "model/imatrix_collect.h"
 #include "tests/unit/model/tiny_model.h"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "model/forward.h"
+#include "model/session.h"
 #include "tests/unit/model/tiny_model.h"
 
 enum { T = 40, V = 96, D = 64, LAYERS = 3 };

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "model/moe.h"
+#include "model/decoder.h"
 
 static fy_hparams router(uint32_t n_expert, uint32_t n_used, fy_gating gating, bool norm)
 {

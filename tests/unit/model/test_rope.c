@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "model/rope.h"
+#include "model/session.h"
 
 static void check_near(double found, double expected)
 {
