@@ -76,21 +76,4 @@ int fy_eval_emit(fy_eval *ev, fy_span s);
 int fy_eval_take(fy_eval *ev, size_t begin, fy_tv *out);
 void fy_eval_drop(fy_eval *ev, size_t begin); /* takes it away */
 
-/* --- statements (template_eval.c) */
-
-typedef enum { FY_FLOW_ERROR = -1, FY_FLOW_NEXT, FY_FLOW_BREAK, FY_FLOW_CONTINUE } fy_flow;
-
-fy_flow fy_eval_body(fy_eval *ev, fy_nodes body);
-int fy_eval_set(fy_eval *ev, uint32_t symbol, fy_tv value); /* in the innermost scope */
-int fy_eval_assign(fy_eval *ev, const fy_node *target, const fy_tv *value);
-fy_frame *fy_eval_push(fy_eval *ev, fy_frame *outer); /* a new innermost scope; NULL: error */
-void fy_eval_pop(fy_eval *ev, fy_frame *frame, fy_frame *innermost);
-int fy_eval_begin_call(fy_eval *ev); /* one more call under way: ev->calls-- ends it */
-
-/* --- macros and loops (template_eval_call.c) */
-
-/* A macro of the node, or the caller of a call block, that sees the variables of now. */
-int fy_eval_macro(fy_eval *ev, const fy_node *n, fy_tv *out);
-fy_flow fy_eval_for(fy_eval *ev, const fy_node *n);
-
 #endif

@@ -9,16 +9,6 @@
 
 /* --- attribute paths: 'a.0.b' as map, sort, sum ... take them --- */
 
-/* The part of `path` up to the first `separator`, which is skipped. */
-static fy_span cut(fy_span *path, char separator)
-{
-    const char *at = path->len > 0 ? memchr(path->ptr, separator, path->len) : NULL;
-    fy_span part = {path->ptr, at != NULL ? (size_t)(at - path->ptr) : path->len};
-    size_t used = part.len + (at != NULL);
-    *path = (fy_span){path->ptr + used, path->len - used};
-    return part;
-}
-
 /* A part of digits is an index. */
 static fy_tv key_of_part(fy_span part)
 {
@@ -38,15 +28,17 @@ static int get_path(fy_tm *m, const fy_tv *attribute, const fy_tv *item, const f
     fy_tv v = *item;
     bool text = attribute->kind == FY_TV_STR;
     fy_span path = text ? attribute->str : (fy_span){0};
-    const char *end = path.ptr + path.len;
     bool more = fy_targ_given(attribute);
     while (more) {
-        fy_span part = cut(&path, '.');
+        ptrdiff_t dot = fy_tu_find(path, FY_SPAN("."));
+        fy_span part = {path.ptr, dot >= 0 ? (size_t)dot : path.len};
         fy_tv key = text ? key_of_part(part) : *attribute, next;
         if (fy_tm_charge(m, 16) != 0 || fy_tv_getitem(m, &v, &key, &next) != 0)
             return -1;
         v = missing != NULL && next.kind == FY_TV_UNDEFINED ? *missing : next;
-        more = text && part.ptr + part.len < end;
+        more = text && dot >= 0;
+        if (more)
+            path = (fy_span){path.ptr + dot + 1, path.len - (size_t)dot - 1};
     }
     *out = v;
     return 0;
@@ -157,23 +149,26 @@ static int part_of(fy_tm *m, const fy_tlist *items, size_t from, size_t to, size
     return 0;
 }
 
-/* Both split the items: batch into lists of `linecount`, slice into `slices` lists. */
-FILTER(filter_batch)
+/* batch: lists of `size` items; slice: so many lists, the first ones longer by one. */
+static int split_items(fy_tm *m, const char *signature, bool batch, const fy_tv *v,
+                       const fy_targs *a, fy_tv *out)
 {
     fy_tv arg[2];
     fy_tlist items;
-    int64_t size;
-    if (fy_targs_bind(m, "batch linecount ?fill_with", a, arg) != 0 ||
-        fy_tv_items(m, v, &items) != 0 || fy_tv_index(m, &arg[0], &size) != 0)
+    int64_t count;
+    if (fy_targs_bind(m, signature, a, arg) != 0 || fy_tv_items(m, v, &items) != 0 ||
+        fy_tv_index(m, &arg[0], &count) != 0)
         return -1;
-    if (size < 1)
-        return fy_tm_fail(m, "batch: expected a count of 1 or more, found %lld", (long long)size);
-    size_t n = items.n / (uint64_t)size + (items.n % (uint64_t)size > 0);
-    if (fy_tv_list(m, FY_TV_ITER, n, out) != 0)
+    if (count < 1)
+        return fy_tm_fail(m, "%s: expected a count of 1 or more, found %lld",
+                          batch ? "batch" : "slice", (long long)count);
+    uint64_t size = (uint64_t)count, lists = batch ? items.n / size + (items.n % size > 0) : size;
+    if (fy_tv_list(m, FY_TV_ITER, lists, out) != 0)
         return -1;
-    for (size_t k = 0, from = 0; k < n; k++) {
-        uint64_t left = items.n - from, some = left < (uint64_t)size ? left : (uint64_t)size;
-        size_t fill = fy_targ_given(&arg[1]) ? (uint64_t)size - some : 0;
+    for (size_t k = 0, from = 0; k < lists; k++) {
+        uint64_t left = items.n - from, full = batch ? size : items.n / size + (items.n % size > 0);
+        uint64_t some = batch ? (left < size ? left : size) : items.n / size + (k < items.n % size);
+        size_t fill = fy_targ_given(&arg[1]) ? full - some : 0;
         if (part_of(m, &items, from, from + some, fill, &arg[1], &out->list->item[k]) != 0)
             return -1;
         from += some;
@@ -181,27 +176,14 @@ FILTER(filter_batch)
     return 0;
 }
 
+FILTER(filter_batch)
+{
+    return split_items(m, "batch linecount ?fill_with", true, v, a, out);
+}
+
 FILTER(filter_slice)
 {
-    fy_tv arg[2];
-    fy_tlist items;
-    int64_t slices;
-    if (fy_targs_bind(m, "slice slices ?fill_with", a, arg) != 0 ||
-        fy_tv_items(m, v, &items) != 0 || fy_tv_index(m, &arg[0], &slices) != 0)
-        return -1;
-    if (slices < 1)
-        return fy_tm_fail(m, "slice: expected a count of 1 or more, found %lld", (long long)slices);
-    size_t n = (size_t)slices;
-    if (fy_tv_list(m, FY_TV_ITER, n, out) != 0)
-        return -1;
-    for (size_t k = 0, from = 0; k < n; k++) {
-        bool extra = k < items.n % n;
-        size_t to = from + items.n / n + extra, fill = fy_targ_given(&arg[1]) && !extra;
-        if (part_of(m, &items, from, to, fill, &arg[1], &out->list->item[k]) != 0)
-            return -1;
-        from = to;
-    }
-    return 0;
+    return split_items(m, "slice slices ?fill_with", false, v, a, out);
 }
 
 FILTER(filter_join)
@@ -405,43 +387,27 @@ static int sorted(fy_tm *m, const fy_tlist *items, const fy_tlist *keys, bool re
     return 0;
 }
 
-/* Keys are lists of one value per attribute; equal ones need not have an order. */
+/* Equal values need not have an order: [none, none] can be sorted. */
 static int compare_keys(fy_tm *m, const fy_tv *a, const fy_tv *b, int *order)
 {
     *order = 0;
-    for (size_t i = 0; i < a->list->n; i++) {
-        const fy_tv *x = &a->list->item[i], *y = &b->list->item[i];
-        if (!fy_tv_equal(m, x, y))
-            return m->e->code != FY_OK ? -1 : fy_tv_compare(m, x, y, order);
-    }
-    return 0;
+    if (fy_tv_equal(m, a, b))
+        return 0;
+    return m->e->code != FY_OK ? -1 : fy_tv_compare(m, a, b, order);
 }
 
-/* attribute: one path, or several with commas between. */
 FILTER(filter_sort)
 {
-    fy_tv arg[3], keys;
-    fy_tlist items, column;
+    fy_tv arg[3];
+    fy_tlist items, keys;
     if (fy_targs_bind(m, "sort ?reverse ?case_sensitive ?attribute", a, arg) != 0 ||
-        fy_tv_items(m, v, &items) != 0 || fy_tv_list(m, FY_TV_LIST, items.n, &keys) != 0)
+        fy_tv_items(m, v, &items) != 0)
         return -1;
-    bool text = arg[2].kind == FY_TV_STR;
-    size_t n = 1;
-    for (size_t i = 0; text && i < arg[2].str.len; i++)
-        n += arg[2].str.ptr[i] == ',';
-    for (size_t i = 0; i < items.n; i++) {
-        if (fy_tv_list(m, FY_TV_LIST, n, &keys.list->item[i]) != 0)
-            return -1;
-    }
-    fy_span paths = text ? arg[2].str : (fy_span){0};
-    for (size_t k = 0; k < n; k++) {
-        fy_tv path = text ? fy_tv_view(cut(&paths, ',')) : arg[2];
-        if (keys_of(m, &items, &path, fy_tv_truth(&arg[1]), &column) != 0)
-            return -1;
-        for (size_t i = 0; i < items.n; i++)
-            keys.list->item[i].list->item[k] = column.item[i];
-    }
-    return sorted(m, &items, keys.list, fy_tv_truth(&arg[0]), compare_keys, out);
+    if (arg[2].kind == FY_TV_STR && fy_tu_find(arg[2].str, FY_SPAN(",")) >= 0)
+        return fy_tm_fail(m, "sort: several attributes are not supported");
+    if (keys_of(m, &items, &arg[2], fy_tv_truth(&arg[1]), &keys) != 0)
+        return -1;
+    return sorted(m, &items, &keys, fy_tv_truth(&arg[0]), compare_keys, out);
 }
 
 FILTER(filter_dictsort)

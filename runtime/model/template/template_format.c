@@ -19,7 +19,7 @@ typedef struct {
 
 /* %[(name)][flags][width][.precision]letter */
 typedef struct {
-    bool left, zero, alternate;
+    bool left, zero;
     char sign;                /* '+', ' ' or 0 */
     int64_t width, precision; /* precision -1: none */
     char letter;
@@ -52,46 +52,30 @@ static int keyed_value(conversion *c, const fy_tv **out)
     return 0;
 }
 
-/* A number, or '*' for the next value. */
 static int read_count(conversion *c, int64_t *out)
 {
-    const fy_tv *v = NULL;
     *out = 0;
-    if (c->p < c->end && *c->p == '*') {
-        c->p++;
-        if (next_value(c, &v) != 0)
-            return -1;
-        if (!fy_tv_is_int(v))
-            return fy_tm_fail(c->m, "* wants int");
-        *out = fy_tv_as_int(v);
-    }
     for (; c->p < c->end && *c->p >= '0' && *c->p <= '9' && *out <= INT32_MAX; c->p++)
         *out = *out * 10 + (*c->p - '0');
-    return *out > INT32_MAX || *out < -INT32_MAX ? fy_tm_fail(c->m, "width too big") : 0;
+    return *out > INT32_MAX ? fy_tm_fail(c->m, "width too big") : 0;
 }
 
 static int read_directive(conversion *c, directive *d)
 {
     *d = (directive){.precision = -1};
-    for (; c->p < c->end && memchr("-+ #0", *c->p, 5) != NULL; c->p++) {
+    for (; c->p < c->end && memchr("-+ 0", *c->p, 4) != NULL; c->p++) {
         d->left = d->left || *c->p == '-';
         d->zero = d->zero || *c->p == '0';
-        d->alternate = d->alternate || *c->p == '#';
         if (*c->p == '+' || (*c->p == ' ' && d->sign == 0))
             d->sign = *c->p;
     }
     if (read_count(c, &d->width) != 0)
         return -1;
-    d->left = d->left || d->width < 0;
-    d->width = d->width < 0 ? -d->width : d->width;
     if (c->p < c->end && *c->p == '.') {
         c->p++;
         if (read_count(c, &d->precision) != 0)
             return -1;
-        d->precision = d->precision < 0 ? 0 : d->precision;
     }
-    if (c->p < c->end && memchr("hlL", *c->p, 3) != NULL)
-        c->p++;
     if (c->p == c->end)
         return fy_tm_fail(c->m, "incomplete format");
     d->letter = *c->p++;
@@ -130,90 +114,37 @@ static int put_text(conversion *c, const directive *d, const fy_tv *v)
     return put_padded(c, d, (fy_span){0}, s, false);
 }
 
-static int put_char(conversion *c, const directive *d, const fy_tv *v)
+/* An int in d, i, u or x, a float in e, f or g and upper case. */
+static int put_number(conversion *c, const directive *d, const fy_tv *v)
 {
-    char text[4];
-    fy_span s = {text, 0};
-    if (fy_tv_is_int(v) && fy_tv_as_int(v) >= 0 && fy_tv_as_int(v) <= 0x10ffff)
-        s.len = fy_tu_put(text, (uint32_t)fy_tv_as_int(v));
-    else if (v->kind == FY_TV_STR && fy_tu_length(v->str) == 1)
-        s = v->str;
-    else
-        return fy_tm_fail(c->m, "%%c requires a character or its number");
-    return put_padded(c, d, (fy_span){0}, s, false);
-}
-
-/* The room that a number takes, charged before it is made. NULL: error. */
-static char *room_for(conversion *c, const directive *d, size_t *room)
-{
-    *room = (size_t)(d->precision > 0 ? d->precision : 0) + 340; /* digits of the largest double */
-    return fy_tm_charge(c->m, *room) != 0 ? NULL : fy_tm_alloc(c->m, *room);
-}
-
-static void print_int(char *text, size_t room, char letter, int precision, unsigned long long u)
-{
-    if (letter == 'o')
-        snprintf(text, room, "%.*llo", precision, u);
-    else if (letter == 'x')
-        snprintf(text, room, "%.*llx", precision, u);
-    else if (letter == 'X')
-        snprintf(text, room, "%.*llX", precision, u);
-    else
-        snprintf(text, room, "%.*llu", precision, u);
-}
-
-/* In the letter's case. */
-static void print_float(char *text, size_t room, const directive *d, int precision, double f)
-{
+    bool is_int = strchr("diux", d->letter) != NULL;
+    int precision = (int)(d->precision >= 0 ? d->precision : is_int ? 1 : 6);
+    size_t room = (size_t)precision + 340; /* digits of the largest double */
+    double f = 0;
+    if (is_int ? !fy_tv_is_int(v) &&
+                     (d->letter == 'x' || v->kind != FY_TV_FLOAT || !(fabs(v->f) < 0x1p63))
+               : !fy_tv_as_float(v, &f))
+        return fy_tm_fail(c->m, "%%%c format: %s is required, not %s", d->letter,
+                          d->letter == 'x' ? "an integer" : "a real number", fy_tv_type_name(v));
+    char *text = fy_tm_charge(c->m, room) != 0 ? NULL : fy_tm_alloc(c->m, room);
+    if (text == NULL)
+        return -1;
+    int64_t i = !is_int ? 0 : v->kind == FY_TV_FLOAT ? (int64_t)v->f : fy_tv_as_int(v);
+    unsigned long long u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
+    bool negative = is_int ? i < 0 : signbit(f) && !isnan(f);
     char letter = (char)(d->letter | 0x20);
-    if (letter == 'e')
-        snprintf(text, room, d->alternate ? "%#.*e" : "%.*e", precision, f);
+    if (is_int && letter == 'x')
+        snprintf(text, room, "%.*llx", precision, u);
+    else if (is_int)
+        snprintf(text, room, "%.*llu", precision, u);
+    else if (letter == 'e')
+        snprintf(text, room, "%.*e", precision, fabs(f));
     else if (letter == 'f')
-        snprintf(text, room, d->alternate ? "%#.*f" : "%.*f", precision, f);
+        snprintf(text, room, "%.*f", precision, fabs(f));
     else
-        snprintf(text, room, d->alternate ? "%#.*g" : "%.*g", precision, f);
+        snprintf(text, room, "%.*g", precision, fabs(f));
     for (char *p = text; d->letter != letter && *p != '\0'; p++)
         *p = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
-}
-
-static int put_int(conversion *c, const directive *d, const fy_tv *v)
-{
-    int base = d->letter == 'o' ? 1 : d->letter == 'x' ? 2 : d->letter == 'X' ? 3 : 0;
-    fy_tv whole = *v;
-    size_t room;
-    if (base == 0 && v->kind == FY_TV_FLOAT && fabs(v->f) < 0x1p63)
-        whole = fy_tv_int((int64_t)v->f);
-    if (!fy_tv_is_int(&whole))
-        return fy_tm_fail(c->m, "%%%c format: %s is required, not %s", d->letter,
-                          base == 0 ? "a real number" : "an integer", fy_tv_type_name(v));
-    char *text = room_for(c, d, &room), sign[4];
-    if (text == NULL)
-        return -1;
-    int64_t i = fy_tv_as_int(&whole);
-    uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
-    fy_span s = sign_of(d, i < 0);
-    int n = snprintf(sign, sizeof sign, "%.*s%s", (int)s.len, s.ptr,
-                     !d->alternate || base == 0 ? ""
-                     : base == 1                ? "0o"
-                     : base == 2                ? "0x"
-                                                : "0X");
-    /* "%.*llu" prints nothing for 0 with precision 0, where Python prints 0 */
-    int precision = d->precision > 0 ? (int)d->precision : 1;
-    print_int(text, room, d->letter, precision, u);
-    return put_padded(c, d, (fy_span){sign, (size_t)n}, fy_span_of(text), true);
-}
-
-static int put_float(conversion *c, const directive *d, const fy_tv *v)
-{
-    double f;
-    size_t room;
-    if (!fy_tv_as_float(v, &f))
-        return fy_tm_fail(c->m, "must be real number, not %s", fy_tv_type_name(v));
-    char *text = room_for(c, d, &room);
-    if (text == NULL)
-        return -1;
-    bool negative = signbit(f) && !isnan(f);
-    print_float(text, room, d, d->precision < 0 ? 6 : (int)d->precision, fabs(f));
     return put_padded(c, d, sign_of(d, negative), fy_span_of(text), true);
 }
 
@@ -230,12 +161,8 @@ static int convert(conversion *c)
         return -1;
     if (d.letter != '\0' && strchr("sr", d.letter) != NULL)
         return put_text(c, &d, v);
-    if (d.letter != '\0' && strchr("diuoxX", d.letter) != NULL)
-        return put_int(c, &d, v);
-    if (d.letter != '\0' && strchr("eEfFgG", d.letter) != NULL)
-        return put_float(c, &d, v);
-    if (d.letter == 'c')
-        return put_char(c, &d, v);
+    if (d.letter != '\0' && strchr("diuxeEfFgG", d.letter) != NULL)
+        return put_number(c, &d, v);
     return fy_tm_fail(c->m, "unsupported format character (0x%x)", (unsigned char)d.letter);
 }
 

@@ -211,25 +211,7 @@ static int copy_dict(fy_tm *m, const fy_tdict *from, fy_tdict *to)
     return 0;
 }
 
-static int add_pairs(fy_tm *m, const fy_tv *pairs, fy_tdict *to)
-{
-    fy_tlist items, pair;
-    if (fy_tv_items(m, pairs, &items) != 0)
-        return -1;
-    for (size_t i = 0; i < items.n; i++) {
-        if (fy_tv_items(m, &items.item[i], &pair) != 0)
-            return -1;
-        if (pair.n != 2)
-            return fy_tm_fail(
-                m, "dictionary update sequence element #%zu has length %zu; 2 is required", i,
-                pair.n);
-        if (fy_tdict_set(m, to, pair.item[0], pair.item[1]) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* dict(mapping or pairs, **names) */
+/* dict(mapping, **names) */
 static int make_dict(fy_tm *m, fy_tv_kind kind, const fy_targs *a, fy_tv *out)
 {
     if (a->n > 1)
@@ -238,8 +220,9 @@ static int make_dict(fy_tm *m, fy_tv_kind kind, const fy_targs *a, fy_tv *out)
         return fy_tv_undefined_fail(m, &a->arg[0]);
     if (fy_tv_dict(m, kind, a->n_named, out) != 0)
         return -1;
-    if (a->n == 1 && (a->arg[0].kind == FY_TV_DICT ? copy_dict(m, a->arg[0].dict, out->dict)
-                                                   : add_pairs(m, &a->arg[0], out->dict)) != 0)
+    if (a->n == 1 && a->arg[0].kind != FY_TV_DICT)
+        return fy_tm_fail(m, "dict() of a '%s' is not supported", fy_tv_type_name(&a->arg[0]));
+    if (a->n == 1 && copy_dict(m, a->arg[0].dict, out->dict) != 0)
         return -1;
     for (size_t i = 0; i < a->n_named; i++) {
         if (fy_tdict_set(m, out->dict, fy_tv_view(a->name[i]), a->named[i]) != 0)

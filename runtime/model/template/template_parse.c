@@ -186,17 +186,6 @@ int fy_tp_intern(fy_tparser *p, fy_span name, uint32_t *symbol)
 
 /* --- messages about tags --- */
 
-static bool is_expected(const fy_tparser *p, const fy_tok *tag)
-{
-    for (const fy_topen *o = p->bodies; o != NULL; o = o->outer) {
-        for (const char *const *end = o->ends; *end != NULL; end++) {
-            if (fy_tok_is(tag, *end))
-                return true;
-        }
-    }
-    return false;
-}
-
 /* At a tag that nothing expects here, or (unknown NULL) at the end of the template. */
 static int fail_tag(fy_tparser *p, const fy_tok *unknown, const char *const *ends)
 {
@@ -208,10 +197,7 @@ static int fail_tag(fy_tparser *p, const fy_tok *unknown, const char *const *end
         fy_str_printf(&s, "Encountered unknown tag '%s'.",
                       fy_quote(tag, sizeof tag, unknown->text));
     if (ends != NULL) {
-        fy_str_puts(&s, unknown != NULL && is_expected(p, unknown)
-                            ? " You probably made a nesting mistake. Jinja is expecting this tag, "
-                              "but currently looking for"
-                            : " Jinja was looking for the following tags:");
+        fy_str_puts(&s, " Jinja was looking for the following tags:");
         for (const char *const *end = ends; *end != NULL; end++)
             fy_str_printf(&s, "%s '%s'", end == ends ? "" : " or", *end);
         fy_str_putc(&s, '.');
@@ -478,12 +464,12 @@ static int parse_statement(fy_tparser *p, fy_nodes *out)
     const fy_tok tag = p->cur;
     if (tag.kind != FY_TOK_NAME)
         return fy_tp_fail(p, &tag, "tag name expected");
-    const fy_topen open = {p->tags, tag.text, NULL};
+    const fy_topen open = {p->tags, tag.text};
     size_t i = 0, n = sizeof statements / sizeof *statements;
     while (i < n && !fy_tok_is(&tag, statements[i].tag))
         i++;
     if (i == n)
-        return fail_tag(p, &tag, p->bodies != NULL ? p->bodies->ends : NULL);
+        return fail_tag(p, &tag, p->ends);
     if (statements[i].parse == NULL)
         return fy_tlex_fail(p->e, FY_EUNSUPPORTED, tag.line, tag.column,
                             "'%s' is not supported: %s", statements[i].tag,
@@ -524,16 +510,15 @@ static int parse_one(fy_tparser *p, const char *const *ends, fy_nodes *out)
  * `ends` NULL: up to the end of the template. */
 static int parse_nodes(fy_tparser *p, const char *const *ends, fy_nodes *out)
 {
-    const fy_topen open = {p->bodies, {NULL, 0}, ends};
+    const char *const *outside = p->ends;
     int rc = 1;
     if (fy_tp_enter(p) != 0)
         return -1;
     p->level++;
-    if (ends != NULL)
-        p->bodies = &open;
+    p->ends = ends;
     while (rc == 1 && p->cur.kind != FY_TOK_EOF)
         rc = parse_one(p, ends, out);
-    p->bodies = open.outer;
+    p->ends = outside;
     p->level--;
     p->depth--;
     return rc < 0 ? -1 : 0;

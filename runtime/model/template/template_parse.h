@@ -58,12 +58,11 @@ const char *fy_tok_text(const fy_tok *tok, char out[FY_TOK_TEXT]);
 
 /* --- the parser --- */
 
-/* Statements and bodies that are open, for messages. On the C stack, innermost first. */
+/* Statements that are open, for messages. On the C stack, innermost first. */
 typedef struct fy_topen fy_topen;
 struct fy_topen {
     const fy_topen *outer;
-    fy_span tag;             /* of a statement */
-    const char *const *ends; /* of a body: the tags that can end it, up to NULL */
+    fy_span tag;
 };
 
 typedef struct {
@@ -80,7 +79,8 @@ typedef struct {
     uint32_t n_parts;
     uint32_t loops;    /* that `break` could leave */
     uint32_t mentions; /* of the special names: a bit each */
-    const fy_topen *tags, *bodies;
+    const fy_topen *tags;
+    const char *const *ends; /* tags that can end the body; NULL: the template itself */
 } fy_tparser;
 
 /* --- tokens and nodes (template_parse.c) */

@@ -302,27 +302,12 @@ ptrdiff_t fy_tu_find(fy_span s, fy_span needle)
     return found != NULL ? found - s.ptr : -1;
 }
 
-/* An empty `old` stands before every code point and at the end. */
-static int put_between(fy_tm *m, fy_tbuf *b, fy_span s, fy_span with, int64_t max)
-{
-    const char *p = s.ptr, *end = s.ptr + s.len;
-    for (; p < end && max != 0; max -= max > 0) {
-        const char *at = p;
-        fy_tu_next(&p, end);
-        if (fy_tbuf_span(m, b, with) != 0 || fy_tbuf_add(m, b, at, (size_t)(p - at)) != 0)
-            return -1;
-    }
-    if (p < end)
-        return fy_tbuf_add(m, b, p, (size_t)(end - p));
-    return max != 0 ? fy_tbuf_span(m, b, with) : 0;
-}
-
 int fy_tu_replace(fy_tm *m, fy_tbuf *b, fy_span s, fy_span old, fy_span with, int64_t max)
 {
     if (fy_tm_charge(m, s.len) != 0)
         return -1;
     if (old.len == 0)
-        return put_between(m, b, s, with, max);
+        return fy_tm_fail(m, "replacing an empty text is not supported");
     for (; max != 0; max -= max > 0) {
         ptrdiff_t at = fy_tu_find(s, old);
         if (at < 0)

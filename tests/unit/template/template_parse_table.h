@@ -239,9 +239,9 @@ static const struct error_case errors[] = {
      "Encountered unknown tag 'endif'. Jinja was looking for the following tags: 'endfor' or "
      "'else'. The innermost block that needs to be closed is 'for'."},
     {"{% if a %}{% for x in y %}{% endif %}{% endfor %}", 1, 30,
-     "Encountered unknown tag 'endif'. You probably made a nesting mistake. Jinja is expecting "
-     "this tag, but currently looking for 'endfor' or 'else'. The innermost block that needs to be "
-     "closed is 'for'."},
+     "Encountered unknown tag 'endif'. Jinja was looking for the following tags: 'endfor' or "
+     "'else'. "
+     "The innermost block that needs to be closed is 'for'."},
     {"{% for x %}{% endfor %}", 1, 10, "expected token 'in', got 'end of statement block'"},
     {"{% for x in %}{% endfor %}", 1, 13, "Expected an expression, got 'end of statement block'"},
     {"{% for 1 in a %}{% endfor %}", 1, 8,

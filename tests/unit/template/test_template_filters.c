@@ -18,7 +18,6 @@ static void sorting_ignores_case_unless_told(void **state)
         {"ls|sort(case_sensitive=true)", "['A', 'B', 'a', 'b', 'c']"},
         {"ls|sort(reverse=true, case_sensitive=true)", "['c', 'b', 'a', 'B', 'A']"},
         {"ld|sort(attribute=\"n\")|map(attribute=\"n\")|list", "['Al', 'al', 'bob', 'bOB']"},
-        {"ld|sort(attribute=\"a,n\")|map(attribute=\"n\")|list", "['Al', 'al', 'bOB', 'bob']"},
         {"ld|sort(attribute=\"k.v\")",
          NULL}, /* UndefinedError: 'dict object' has no attribute 'k' */
         {"ld[:2]|sort(attribute=\"k.v\", reverse=true)|map(attribute=\"a\")|list", "[1, 3]"},
@@ -324,8 +323,6 @@ static void text_is_trimmed_cut_and_filled(void **state)
         {"s|trim(none)", "Hello, World! foo-bar baz"},
         {"s|replace(\"o\", \"0\")", "Hell0, W0rld! f00-bar baz"},
         {"s|replace(\"o\", \"0\", 1)", "Hell0, World! foo-bar baz"},
-        {"s|replace(\"\", \"-\", 3)", "-H-e-llo, World! foo-bar baz"},
-        {"\"éa\"|replace(\"\", \"-\")", "-é-a-"},
         {"5|replace(5, 6)", "6"},
         {"s|replace(\"o\")",
          NULL}, /* TypeError: do_replace() missing 1 required positional argument: 'new' */
@@ -374,18 +371,15 @@ static void format_filter_writes_as_percent_does(void **state)
     static const template_case cases[] = {
         {"\"%d %i %u\"|format(1.9, true, -3)", "1 1 -3"},
         {"\"%5d|%-5d|%05d|%+d|% d\"|format(42, 42, 42, 42, 42)", "   42|42   |00042|+42| 42"},
-        {"\"%x %X %#x %o %#o\"|format(255, 255, -255, 8, 8)", "ff FF -0xff 10 0o10"},
+        {"\"%x|%4x|%-4x|%04x\"|format(255, -255, 10, 10)", "ff| -ff|a   |000a"},
         {"\"%.3d|%8.3d\"|format(5, -5)", "005|    -005"},
         {"\"%f %.2f %8.3f %-8.1f| %+.0f\"|format(f, f, f, f, f)",
          "3.141590 3.14    3.142 3.1     | +3"},
         {"\"%e %.0e %E %g %G %g\"|format(f, f, f, 1e-10, 1e20, 100000.0)",
          "3.141590e+00 3e+00 3.141590E+00 1e-10 1E+20 100000"},
-        {"\"%#.3g %#x\"|format(1.0, 1)", "1.00 0x1"},
         {"\"%5s|%-5s|%.2s|%5.1s\"|format(\"abc\", \"abc\", \"abc\", \"日本\")",
          "  abc|abc  |ab|    日"},
-        {"\"%c%c\"|format(65, \"é\")", "Aé"},
         {"\"%%\"|format", "%"},
-        {"\"%*d|%-*d|%.*f\"|format(5, 1, 5, 1, 2, f)", "    1|1    |3.14"},
         {"\"%(a)s %(b)5d\"|format(a=1, b=2)", "1     2"},
         {"\"%(a)s\"|format(1)", NULL}, /* TypeError: format requires a mapping */
         {"\"%s\"|format", NULL},       /* TypeError: not enough arguments for format string */
@@ -432,6 +426,11 @@ static void what_is_left_out_is_refused_by_name(void **state)
         {"{{ l.copy() }}", "line 1: the method 'copy' is not supported"},
         {"{{ '{:>5}'.format(1) }}",
          "line 1: format: the field '{:>5}' is not supported, only {}, {0} and {name} are"},
+        {"{{ [{}]|sort(attribute='a,b') }}", "line 1: sort: several attributes are not supported"},
+        {"{{ 'a'|replace('', 'b') }}", "line 1: replacing an empty text is not supported"},
+        {"{{ dict([(1, 2)]) }}", "line 1: dict() of a 'list' is not supported"},
+        {"{{ {(1, 2): 3} }}", "line 1: a tuple as a key of a dict is not supported"},
+        {"{{ '%*d' % (5, 1) }}", "line 1: unsupported format character (0x2a)"},
         {"{{ '10'|int(0, 0) }}", "line 1: int: base 0 is not supported"},
         {"{{ 1e20|int }}", "line 1: an integer of more than 64 bits is not supported"},
     };
@@ -452,7 +451,6 @@ static void sizes_are_checked_before_anything_is_made(void **state)
         "{{ [1]|slice(10**15)|list }}",
         "{{ '%1000000000d'|format(1) }}",
         "{{ '%.1000000000f'|format(1.5) }}",
-        "{{ '%*d'|format(2000000000, 1) }}",
         "{{ [[1]]|tojson(indent=10**9) }}",
         "{{ range(100000)|join('x' * 10000) }}",
         "{{ ('ab' * 100000)|replace('a', 'x' * 100000) }}",
