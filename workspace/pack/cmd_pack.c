@@ -171,7 +171,7 @@ static int unpack(void *opaque, int n_args, char **args, fy_err *e)
     const fy_trust trust = {o->key, o->require};
     fy_progress progress;
     fy_show_begin(&progress, "unpacking", 0);
-    int rc = fy_unpack_trusted(args[0], o->out, &trust, &made, &progress, e);
+    int rc = fy_unpack(args[0], o->out, &trust, &made, &progress, e);
     fy_show_end(&progress);
     if (rc == 0)
         rc = report(made, o->key, progress.done_bytes, e);

@@ -132,7 +132,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     fy_progress progress;
     fy_show_begin(&progress, "verifying", 0);
     const fy_trust trust = {o->key, o->require};
-    int rc = fy_verify_trusted(args[0], &trust, n_threads, &progress, &r, e);
+    int rc = fy_verify(args[0], &trust, n_threads, &progress, &r, e);
     fy_show_end(&progress);
     if (rc != 0)
         return rc;

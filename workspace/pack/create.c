@@ -23,6 +23,13 @@
 #include "workspace/npu/qnn_check.h"
 #include "workspace/pack/create_impl.h"
 
+typedef struct {
+    const fy_create_params *p;
+    fy_staging *st;
+    fy_manifest manifest;
+    fy_progress *progress;
+} maker;
+
 /* --- files ------------------------------------------------------------------------------------- */
 
 /* --- lists of files --------------------------------------------------------------------------- */
@@ -69,7 +76,7 @@ const fy_input *fy_inputs_find(const fy_inputs *l, const char *rel)
     return NULL;
 }
 
-uint64_t fy_inputs_bytes(const fy_inputs *l)
+static uint64_t inputs_bytes(const fy_inputs *l)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < l->n; i++)
@@ -77,7 +84,8 @@ uint64_t fy_inputs_bytes(const fy_inputs *l)
     return n;
 }
 
-uint64_t fy_inputs_bytes_off(const fy_inputs *l, dev_t dev)
+/* Of those on another file system, which cannot be shared. */
+static uint64_t inputs_bytes_off(const fy_inputs *l, dev_t dev)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < l->n; i++)
@@ -97,7 +105,7 @@ void fy_inputs_release(fy_inputs *l)
 
 /* --- into the staging directory --------------------------------------------------------------- */
 
-int fy_maker_copy(fy_maker *k, const char *from, const char *rel, uint32_t mode, fy_err *e)
+static int put_copy(maker *k, const char *from, const char *rel, uint32_t mode, fy_err *e)
 {
     fy_digest d;
     int fd = fy_staging_create(k->st, rel, mode, e);
@@ -134,14 +142,15 @@ static placed share_file(const char *from, const char *to)
     return fit && link(from, to) == 0 ? LINKED : COPIED;
 }
 
-static int add_digest(fy_maker *k, const char *path, const char *rel, fy_err *e)
+static int add_digest(maker *k, const char *path, const char *rel, fy_err *e)
 {
     fy_digest d;
     int rc = fy_digest_file(path, -1, NULL, k->progress, &d, e);
     return rc == 0 ? fy_manifest_add(&k->manifest, rel, 0644, &d, e) : rc;
 }
 
-int fy_maker_share(fy_maker *k, const char *from, uint64_t bytes, const char *rel, fy_err *e)
+/* Shares blocks or inode if possible, and if p->copy is not set. Mode 0644. */
+static int put_share(maker *k, const char *from, uint64_t bytes, const char *rel, fy_err *e)
 {
     static const char *const word[] = {
         [COPIED] = "copied", [CLONED] = "cloned (shared blocks)", [LINKED] = "linked"};
@@ -155,7 +164,7 @@ int fy_maker_share(fy_maker *k, const char *from, uint64_t bytes, const char *re
     if (how == COPIED) {
         rc = fy_staging_need(k->st, bytes, e);
         if (rc == 0)
-            rc = fy_maker_copy(k, from, rel, 0644, e);
+            rc = put_copy(k, from, rel, 0644, e);
     } else {
         rc = add_digest(k, to, rel, e);
     }
@@ -165,7 +174,8 @@ int fy_maker_share(fy_maker *k, const char *from, uint64_t bytes, const char *re
     return rc;
 }
 
-int fy_maker_take(fy_maker *k, const char *rel, fy_err *e)
+/* A file that is already in the staging directory. */
+static int put_present(maker *k, const char *rel, fy_err *e)
 {
     char *path = fy_staging_path(k->st, rel, e);
     int rc = path != NULL ? 0 : -1;
@@ -177,7 +187,8 @@ int fy_maker_take(fy_maker *k, const char *rel, fy_err *e)
     return rc;
 }
 
-int fy_maker_text(fy_maker *k, const char *rel, int rc, fy_str *text, fy_err *e)
+/* rc: of what made the text; frees `text` in every case. */
+static int put_text(maker *k, const char *rel, int rc, fy_str *text, fy_err *e)
 {
     if (rc == 0)
         rc = fy_staging_write(k->st, rel, 0644, text->ptr, text->len, e);
@@ -190,7 +201,7 @@ int fy_maker_text(fy_maker *k, const char *rel, int rc, fy_str *text, fy_err *e)
     return rc;
 }
 
-int fy_maker_manifest(fy_maker *k, fy_err *e)
+static int put_manifest(maker *k, fy_err *e)
 {
     fy_str text = {0};
     int rc = fy_manifest_text(&k->manifest, &text, e);
@@ -205,7 +216,7 @@ int fy_maker_manifest(fy_maker *k, fy_err *e)
 /* --- a model ---------------------------------------------------------------------------------- */
 
 /* All keys but `ferry.chunk.*`; no tensors. */
-static int add_vocab(fy_maker *k, const fy_gguf *g, const char *rel, fy_err *e)
+static int add_vocab(maker *k, const fy_gguf *g, const char *rel, fy_err *e)
 {
     fy_gguf_writer *w = fy_gguf_writer_new(e);
     char *path = fy_staging_path(k->st, rel, e);
@@ -220,7 +231,7 @@ static int add_vocab(fy_maker *k, const fy_gguf *g, const char *rel, fy_err *e)
         rc = fy_gguf_write(w, path, NULL, NULL, NULL, NULL, e);
     fy_gguf_writer_free(w);
     free(path);
-    return rc == 0 ? fy_maker_take(k, rel, e) : rc;
+    return rc == 0 ? put_present(k, rel, e) : rc;
 }
 
 static void warn_powerserve(const fy_create_source *m)
@@ -246,7 +257,7 @@ static void warn_powerserve(const fy_create_source *m)
 
 /* What selftest will ask the phone. The chunks of a cut model answer. Without parity.json are models
  * that cannot be run here: those without a tokenizer, and those whose layers are compiled. */
-static int add_parity(fy_maker *k, const fy_create_source *m, const char *rel, fy_err *e)
+static int add_parity(maker *k, const fy_create_source *m, const char *rel, fy_err *e)
 {
     fy_parity_params p = fy_parity_defaults();
     fy_parity_made made;
@@ -267,18 +278,18 @@ static int add_parity(fy_maker *k, const fy_create_source *m, const char *rel, f
         fy_log(FY_LOG_INFO, "%s: parity: %u texts, %u conversations, %u greedy ids in %.1f s%s",
                m->name, made.n_texts, made.n_conversations, made.n_ids, made.seconds,
                made.cut ? " (cut short: the model is slow here)" : "");
-    return fy_maker_text(k, rel, rc, &text, e);
+    return put_text(k, rel, rc, &text, e);
 }
 
 /* A checkpoint is converted straight to the place of its weights. */
-static int convert(fy_maker *k, fy_create_source *m, bool main_model, const char *rel, fy_err *e)
+static int convert(maker *k, fy_create_source *m, bool main_model, const char *rel, fy_err *e)
 {
     char *to = fy_staging_path(k->st, rel, e);
     int rc = to != NULL ? fy_staging_mkdirs(k->st, rel, e) : -1;
     if (rc == 0)
         rc = k->p->convert(k->p->convert_user, m->path, to, e);
     if (rc == 0)
-        rc = fy_maker_take(k, rel, e);
+        rc = put_present(k, rel, e);
     if (rc == 0)
         rc = fy_create_open_model(m, to, e);
     if (rc == 0)
@@ -287,23 +298,23 @@ static int convert(fy_maker *k, fy_create_source *m, bool main_model, const char
     return rc;
 }
 
-static int add_model(fy_maker *k, fy_create_source *m, bool main_model, fy_err *e)
+static int add_model(maker *k, fy_create_source *m, bool main_model, fy_err *e)
 {
     char rel[FY_MODEL_NAME_BYTES + 32];
     fy_str text = {0};
     snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_WEIGHTS, m->name);
     int rc = m->checkpoint ? convert(k, m, main_model, rel, e)
-                           : fy_maker_share(k, m->path, m->bytes, rel, e);
+                           : put_share(k, m->path, m->bytes, rel, e);
     for (size_t i = 0; rc == 0 && i < m->npu.n; i++) {
         const fy_input *f = &m->npu.item[i];
-        rc = fy_maker_share(k, f->from, f->bytes, f->rel, e);
+        rc = put_share(k, f->from, f->bytes, f->rel, e);
     }
     snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_VOCAB, m->name);
     if (rc != 0 || add_vocab(k, fy_model_gguf(m->model), rel, e) != 0)
         return -1;
     snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_MODEL_JSON, m->name);
     rc = fy_model_json_text(&m->json, &text, e);
-    if (fy_maker_text(k, rel, rc, &text, e) != 0)
+    if (put_text(k, rel, rc, &text, e) != 0)
         return -1;
     warn_powerserve(m);
     snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_PARITY, m->name);
@@ -333,18 +344,18 @@ static int workspace_text(const fy_create_params *p, const fy_create_sources *s,
     return fy_json_text(root, out, e);
 }
 
-static int add_settings(fy_maker *k, const fy_create_sources *s, fy_err *e)
+static int add_settings(maker *k, const fy_create_sources *s, fy_err *e)
 {
     fy_str text = {0};
     int rc = workspace_text(k->p, s, &text, e);
-    if (fy_maker_text(k, FY_BUNDLE_WORKSPACE_JSON, rc, &text, e) != 0)
+    if (put_text(k, FY_BUNDLE_WORKSPACE_JSON, rc, &text, e) != 0)
         return -1;
     rc = fy_hparams_json_text(fy_model_gguf(s->item[0].model), &text, e);
-    return fy_maker_text(k, FY_BUNDLE_HPARAMS_JSON, rc, &text, e);
+    return put_text(k, FY_BUNDLE_HPARAMS_JSON, rc, &text, e);
 }
 
 /* Nothing is made that `verify` would refuse. */
-static int check_result(fy_maker *k, fy_err *e)
+static int check_result(maker *k, fy_err *e)
 {
     fy_verify_report r = {0};
     char *dir = fy_staging_path(k->st, "", e);
@@ -391,7 +402,7 @@ static int inputs_open(const fy_create_params *p, inputs *in, fy_err *e)
     return p->htp > 0 ? fy_create_qnn_libs(p, in->s.item[0].qnn, &in->files, e) : 0;
 }
 
-static int fill(fy_maker *k, inputs *in, fy_err *e)
+static int fill(maker *k, inputs *in, fy_err *e)
 {
     const fy_create_params *p = k->p;
     fy_create_sources *s = &in->s;
@@ -399,7 +410,7 @@ static int fill(fy_maker *k, inputs *in, fy_err *e)
         return -1;
     for (size_t i = 0; i < in->files.n; i++) {
         const fy_input *f = &in->files.item[i];
-        if (fy_maker_copy(k, f->from, f->rel, f->mode, e) != 0)
+        if (put_copy(k, f->from, f->rel, f->mode, e) != 0)
             return -1;
     }
     for (size_t i = 0; i < s->n; i++) {
@@ -407,7 +418,7 @@ static int fill(fy_maker *k, inputs *in, fy_err *e)
             return -1;
     }
     if ((waits_for_draft(s) && check_draft(s, e) != 0) || add_settings(k, s, e) != 0 ||
-        fy_maker_manifest(k, e) != 0)
+        put_manifest(k, e) != 0)
         return -1;
     return check_result(k, e);
 }
@@ -418,30 +429,30 @@ static int fill(fy_maker *k, inputs *in, fy_err *e)
  */
 static uint64_t disk_need(const fy_create_params *p, const inputs *in, dev_t dev)
 {
-    uint64_t need = fy_inputs_bytes(&in->files) + (1u << 20); /* JSON, directories */
+    uint64_t need = inputs_bytes(&in->files) + (1u << 20); /* JSON, directories */
     for (size_t i = 0; i < in->s.n; i++) {
         const fy_create_source *m = &in->s.item[i];
         if (m->model != NULL)
             need += fy_gguf_data_offset(fy_model_gguf(m->model)); /* vocab.gguf */
         if (m->checkpoint || p->copy || m->dev != dev)
             need += m->bytes;
-        need += p->copy ? fy_inputs_bytes(&m->npu) : fy_inputs_bytes_off(&m->npu, dev);
+        need += p->copy ? inputs_bytes(&m->npu) : inputs_bytes_off(&m->npu, dev);
     }
     return need;
 }
 
 static uint64_t read_bytes(const inputs *in)
 {
-    uint64_t n = fy_inputs_bytes(&in->files);
+    uint64_t n = inputs_bytes(&in->files);
     for (size_t i = 0; i < in->s.n; i++)
-        n += in->s.item[i].bytes + fy_inputs_bytes(&in->s.item[i].npu);
+        n += in->s.item[i].bytes + inputs_bytes(&in->s.item[i].npu);
     return n;
 }
 
 int fy_create(const fy_create_params *p, fy_progress *progress, fy_err *e)
 {
     inputs in;
-    fy_maker k = {.p = p, .progress = progress};
+    maker k = {.p = p, .progress = progress};
     struct stat st;
     int rc = inputs_open(p, &in, e);
     if (rc != 0)

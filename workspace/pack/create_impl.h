@@ -28,9 +28,6 @@ typedef struct {
 /* Of a regular file, links followed. */
 int fy_inputs_add(fy_inputs *l, const char *from, const char *rel, uint32_t mode, fy_err *e);
 const fy_input *fy_inputs_find(const fy_inputs *l, const char *rel);
-uint64_t fy_inputs_bytes(const fy_inputs *l);
-/* Of those on another file system, which cannot be shared. */
-uint64_t fy_inputs_bytes_off(const fy_inputs *l, dev_t dev);
 void fy_inputs_release(fy_inputs *l);
 
 /* --- models (create_source.c) ----------------------------------------------------------------- */
@@ -72,28 +69,5 @@ int fy_create_runtime(const fy_create_params *p, fy_inputs *out, fy_err *e);
 /* qnn_libs/: the vendor's libraries for p->htp. beside: a directory to search when no SDK is named;
  * may be NULL. */
 int fy_create_qnn_libs(const fy_create_params *p, const char *beside, fy_inputs *out, fy_err *e);
-/* MODEL/qnn/ of s->qnn: checked, then every file that its config.json names. */
-int fy_create_qnn(fy_create_source *s, fy_err *e);
-/* The directory with config.json: dir itself, or its qnn/; for the caller to free. NULL with *e set
- * when it is neither. */
-char *fy_create_qnn_dir(const char *dir, fy_err *e);
-
-/* --- writing (create.c) ----------------------------------------------------------------------- */
-
-typedef struct {
-    const fy_create_params *p;
-    fy_staging *st;
-    fy_manifest manifest;
-    fy_progress *progress;
-} fy_maker;
-
-int fy_maker_copy(fy_maker *k, const char *from, const char *rel, uint32_t mode, fy_err *e);
-/* Shares blocks or inode where that can be done and p->copy is not set. Mode 0644. */
-int fy_maker_share(fy_maker *k, const char *from, uint64_t bytes, const char *rel, fy_err *e);
-/* A file that is already in the staging directory. */
-int fy_maker_take(fy_maker *k, const char *rel, fy_err *e);
-/* rc: of what made the text; frees `text` in every case. */
-int fy_maker_text(fy_maker *k, const char *rel, int rc, fy_str *text, fy_err *e);
-int fy_maker_manifest(fy_maker *k, fy_err *e);
 
 #endif

@@ -135,7 +135,8 @@ static int estimate(const char *dir, fy_type type, uint64_t *bytes, fy_err *e)
 
 /* --- context binaries ------------------------------------------------------------------------- */
 
-char *fy_create_qnn_dir(const char *dir, fy_err *e)
+/* The directory with config.json: dir itself, or its qnn/; for the caller to free. */
+static char *qnn_dir(const char *dir, fy_err *e)
 {
     static const char *const below[] = {"", FY_QNN_DIR};
     for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
@@ -183,7 +184,8 @@ static int refused(const fy_err *why, const char *dir, fy_err *e)
                    dir != NULL ? dir : "", dir != NULL ? "/" : "", why->msg);
 }
 
-int fy_create_qnn(fy_create_source *s, fy_err *e)
+/* MODEL/qnn/ of s->qnn: checked, then every file that its config.json names. */
+static int add_qnn(fy_create_source *s, fy_err *e)
 {
     fy_qnn_config c;
     lister l = {s->qnn, s->name, &s->npu};
@@ -282,7 +284,7 @@ int fy_create_describe(const fy_create_params *p, fy_create_source *s, bool main
                        "%s: is the embedding of a model that was cut; expected the directory with "
                        "all its chunks, which 'ferry chunk' made",
                        s->path);
-    if (s->qnn != NULL && fy_create_qnn(s, e) != 0)
+    if (s->qnn != NULL && add_qnn(s, e) != 0)
         return -1;
     return !main_model || p->chunks == NULL || s->chunks
                ? 0
@@ -329,7 +331,7 @@ static int take_qnn_path(const fy_create_params *p, fy_create_source *m, fy_err 
     if (dir == NULL)
         return 0;
     free(m->qnn);
-    m->qnn = fy_create_qnn_dir(dir, e);
+    m->qnn = qnn_dir(dir, e);
     return m->qnn != NULL ? 0 : -1;
 }
 

@@ -498,8 +498,8 @@ static int check_own_name(const unpacker *u, fy_err *e)
     return rc;
 }
 
-int fy_unpack_trusted(const char *archive, const char *dir, const fy_trust *trust, char **made,
-                      fy_progress *progress, fy_err *e)
+int fy_unpack(const char *archive, const char *dir, const fy_trust *trust, char **made,
+              fy_progress *progress, fy_err *e)
 {
     unpacker u = {.trust = trust, .progress = progress};
     bool standard = strcmp(archive, "-") == 0, first;
@@ -525,9 +525,4 @@ int fy_unpack_trusted(const char *archive, const char *dir, const fy_trust *trus
     close(u.in.fd);
     end(&u);
     return rc;
-}
-
-int fy_unpack(const char *archive, const char *dir, char **made, fy_progress *progress, fy_err *e)
-{
-    return fy_unpack_trusted(archive, dir, NULL, made, progress, e);
 }

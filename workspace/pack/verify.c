@@ -21,6 +21,61 @@
 #include "workspace/pack/elf.h"
 #include "workspace/pack/manifest.h"
 
+/* --- the report --------------------------------------------------------------------------------- */
+
+static void release_list(fy_finding *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        free(list[i].path);
+        free(list[i].text);
+    }
+    free(list);
+}
+
+void fy_verify_report_release(fy_verify_report *r)
+{
+    release_list(r->finding, r->n);
+    release_list(r->note, r->n_notes);
+    fy_signature_release(&r->signature);
+    *r = (fy_verify_report){0};
+}
+
+static int append(fy_finding **list, size_t *n, const char *path, const char *text, fy_err *e)
+{
+    fy_finding *grown = realloc(*list, (*n + 1) * sizeof *grown);
+    if (grown == NULL)
+        return fy_nomem(e);
+    *list = grown;
+    fy_finding f = {strdup(path), strdup(text)};
+    if (f.path == NULL || f.text == NULL) {
+        free(f.path);
+        free(f.text);
+        return fy_nomem(e);
+    }
+    grown[(*n)++] = f;
+    return 0;
+}
+
+static int add_finding(fy_verify_report *r, const char *path, const char *text, fy_err *e)
+{
+    return append(&r->finding, &r->n, path, text, e);
+}
+
+static int add_note(fy_verify_report *r, const char *path, const char *text, fy_err *e)
+{
+    return append(&r->note, &r->n_notes, path, text, e);
+}
+
+/* A failed check as a finding. What stops the whole job (memory, an interrupt) stays an error. */
+static int add_failure(fy_verify_report *r, const char *path, const fy_err *what, fy_err *e)
+{
+    if (what->code == FY_ENOMEM || what->code == FY_EINTR)
+        return fy_fail(e, what->code, "%s", what->msg);
+    return add_finding(r, path, what->msg, e);
+}
+
+/* --- the files against each other --------------------------------------------------------------- */
+
 static bool has_suffix(const char *s, const char *suffix)
 {
     size_t n = strlen(s), k = strlen(suffix);
@@ -88,9 +143,9 @@ static int check_program(const char *dir, const fy_manifest *m, const fy_manifes
     }
     fy_map_close(&map);
     if (what.code != FY_OK)
-        rc = fy_verify_found(r, en->path, &what, e);
+        rc = add_failure(r, en->path, &what, e);
     else if (words.len > 0)
-        rc = fy_verify_note(r, en->path, fy_str_z(&words), e);
+        rc = add_note(r, en->path, fy_str_z(&words), e);
     fy_str_release(&words);
     return rc;
 }
@@ -217,7 +272,7 @@ static int check_chunks(const char *dir, const char *model, fy_verify_report *r,
     char *path = fy_path_join(dir, model);
     int rc = path != NULL ? 0 : fy_nomem(e);
     if (rc == 0 && fy_chunk_check(path, &what) != 0)
-        rc = fy_verify_found(r, model, &what, e);
+        rc = add_failure(r, model, &what, e);
     free(path);
     return rc;
 }
@@ -227,7 +282,7 @@ static int embedding_alone(const char *model, fy_verify_report *r, fy_err *e)
     fy_str rel = {0};
     fy_str_printf(&rel, "%s/" FY_BUNDLE_WEIGHTS, model);
     const int rc = rel.oom ? fy_nomem(e)
-                           : fy_verify_add(r, rel.ptr,
+                           : add_finding(r, rel.ptr,
                                            "is the embedding of a model that was cut, expected its "
                                            "chunks in " FY_QNN_DIR "/ next to it",
                                            e);
@@ -255,7 +310,7 @@ static int check_qnn(const char *dir, const fy_manifest *m, const char *model,
         chunks = false;
     } else if (rc == 0 && any) {
         if (fy_qnn_check_dir(fy_str_z(&path), json, &c, &what) != 0) {
-            rc = fy_verify_found(r, fy_str_z(&rel), &what, e);
+            rc = add_failure(r, fy_str_z(&rel), &what, e);
             chunks = false;
         } else {
             chunks |= fy_qnn_has_gguf(&c); /* which have headers to compare */
@@ -277,7 +332,7 @@ static int check_model(const char *dir, const fy_manifest *m, const char *rel, c
     fy_chunk_info part = {0};
     fy_err what = {0};
     if (read_model_json(dir, rel, &found, &what) != 0)
-        return fy_verify_found(r, rel, &what, e);
+        return add_failure(r, rel, &what, e);
     memcpy(id, found.model_id, sizeof found.model_id);
     fy_gguf *weights = open_gguf(dir, model, FY_BUNDLE_WEIGHTS, &what);
     fy_gguf *vocab = weights != NULL ? open_gguf(dir, model, FY_BUNDLE_VOCAB, &what) : NULL;
@@ -285,7 +340,7 @@ static int check_model(const char *dir, const fy_manifest *m, const char *rel, c
         check_weights(weights, vocab, &found, &part, &what);
     fy_gguf_close(vocab);
     fy_gguf_close(weights);
-    if (what.code != FY_OK && fy_verify_found(r, rel, &what, e) != 0)
+    if (what.code != FY_OK && add_failure(r, rel, &what, e) != 0)
         return -1;
     return check_qnn(dir, m, model, &found, &part, r, e);
 }
@@ -317,7 +372,7 @@ static int add_id(id_set *set, const char *rel, const char *id, fy_verify_report
     int added = fy_names_add(&set->ids, fy_span_of(grown[set->n++]), 0);
     if (added < 0)
         return fy_nomem(e);
-    return added == 0 ? 0 : fy_verify_add(r, rel, "has the model_id of another model here", e);
+    return added == 0 ? 0 : add_finding(r, rel, "has the model_id of another model here", e);
 }
 
 static int check_entry(const char *dir, const fy_manifest *m, const fy_manifest_entry *en,
@@ -339,7 +394,7 @@ static int check_bundle(const char *dir, fy_verify_report *r, fy_err *e)
     fy_bundle b;
     fy_err what = {0};
     if (fy_bundle_open(dir, &b, &what) != 0)
-        return fy_verify_found(r, FY_BUNDLE_WORKSPACE_JSON, &what, e);
+        return add_failure(r, FY_BUNDLE_WORKSPACE_JSON, &what, e);
     fy_bundle_release(&b);
     return 0;
 }
@@ -360,63 +415,11 @@ int fy_verify_content(const char *dir, const fy_manifest *m, fy_verify_report *r
     return rc == 0 && r->n == 0 ? check_bundle(dir, r, e) : rc;
 }
 
-/* --- the report -------------------------------------------------------------------------------- */
-
-static void release_list(fy_finding *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        free(list[i].path);
-        free(list[i].text);
-    }
-    free(list);
-}
-
-void fy_verify_report_release(fy_verify_report *r)
-{
-    release_list(r->finding, r->n);
-    release_list(r->note, r->n_notes);
-    fy_signature_release(&r->signature);
-    *r = (fy_verify_report){0};
-}
-
-static int append(fy_finding **list, size_t *n, const char *path, const char *text, fy_err *e)
-{
-    fy_finding *grown = realloc(*list, (*n + 1) * sizeof *grown);
-    if (grown == NULL)
-        return fy_nomem(e);
-    *list = grown;
-    fy_finding f = {strdup(path), strdup(text)};
-    if (f.path == NULL || f.text == NULL) {
-        free(f.path);
-        free(f.text);
-        return fy_nomem(e);
-    }
-    grown[(*n)++] = f;
-    return 0;
-}
-
-int fy_verify_add(fy_verify_report *r, const char *path, const char *text, fy_err *e)
-{
-    return append(&r->finding, &r->n, path, text, e);
-}
-
-int fy_verify_note(fy_verify_report *r, const char *path, const char *text, fy_err *e)
-{
-    return append(&r->note, &r->n_notes, path, text, e);
-}
-
-int fy_verify_found(fy_verify_report *r, const char *path, const fy_err *what, fy_err *e)
-{
-    if (what->code == FY_ENOMEM || what->code == FY_EINTR)
-        return fy_fail(e, what->code, "%s", what->msg);
-    return fy_verify_add(r, path, what->msg, e);
-}
-
 /* --- hashes ----------------------------------------------------------------------------------- */
 
 static int on_bad(void *user, const fy_manifest_entry *m, const fy_err *what, fy_err *e)
 {
-    return fy_verify_found(user, m->path, what, e);
+    return add_failure(user, m->path, what, e);
 }
 
 static int check_hashes(const char *dir, const fy_manifest *m, int n_threads, fy_progress *progress,
@@ -437,7 +440,7 @@ static int check_manifest_text(fy_span found, fy_manifest *m, fy_verify_report *
     fy_str text = {0};
     int rc = fy_manifest_text(m, &text, e);
     if (rc == 0 && !fy_span_eq((fy_span){text.ptr, text.len}, found))
-        rc = fy_verify_add(r, FY_MANIFEST_NAME,
+        rc = add_finding(r, FY_MANIFEST_NAME,
                            "changed: not the text that ferry writes for this content", e);
     fy_str_release(&text);
     return rc;
@@ -450,7 +453,7 @@ static int check_unlisted(const char *dir, const fy_manifest *m, fy_verify_repor
         return -1;
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < t.n; i++)
-        rc = fy_verify_add(r, t.path[i], "not listed in " FY_MANIFEST_NAME, e);
+        rc = add_finding(r, t.path[i], "not listed in " FY_MANIFEST_NAME, e);
     fy_tree_release(&t);
     return rc;
 }
@@ -463,7 +466,7 @@ static int check_signature(const char *dir, const fy_seal *seal, const fy_trust 
     fy_str why = {0};
     int rc = fy_trust_check(trust, seal, dir, &r->signature, &why, e);
     if (rc == 0 && why.len > 0)
-        rc = fy_verify_add(r, FY_MANIFEST_SIG, why.ptr, e);
+        rc = add_finding(r, FY_MANIFEST_SIG, why.ptr, e);
     fy_str_release(&why);
     return rc;
 }
@@ -483,7 +486,7 @@ static int without_manifest(const char *dir, const fy_err *what, fy_verify_repor
     bool damaged = path != NULL && fy_file_exists(path) &&
                    (what->code == FY_EFORMAT || what->code == FY_EVERIFY);
     free(path);
-    return damaged ? fy_verify_found(r, FY_MANIFEST_NAME, what, e)
+    return damaged ? add_failure(r, FY_MANIFEST_NAME, what, e)
                    : fy_fail(e, what->code, "%s", what->msg);
 }
 
@@ -529,8 +532,8 @@ int fy_verify_sealed(const char *dir, const fy_seal *seal, const fy_trust *trust
     return finish(rc, &r, out);
 }
 
-int fy_verify_trusted(const char *dir, const fy_trust *trust, int n_threads, fy_progress *progress,
-                      fy_verify_report *out, fy_err *e)
+int fy_verify(const char *dir, const fy_trust *trust, int n_threads, fy_progress *progress,
+              fy_verify_report *out, fy_err *e)
 {
     fy_seal seal;
     fy_verify_report r = {0};
@@ -540,10 +543,4 @@ int fy_verify_trusted(const char *dir, const fy_trust *trust, int n_threads, fy_
     int rc = fy_verify_sealed(dir, &seal, trust, n_threads, progress, out, e);
     fy_seal_close(&seal);
     return rc;
-}
-
-int fy_verify(const char *dir, int n_threads, fy_progress *progress, fy_verify_report *out,
-              fy_err *e)
-{
-    return fy_verify_trusted(dir, NULL, n_threads, progress, out, e);
 }

@@ -76,12 +76,9 @@ int fy_pack(const char *dir, const char *archive, const fy_pack_params *p, fy_pr
 /* archive "-": standard input, in one pass, so manifest.json has to come first as `ferry pack`
  * writes it. dir NULL: the archive's top directory, below the current one, if that is a harmless
  * name of a workspace. *made (may be NULL) is set to the directory that now exists; the caller frees
- * it. */
-int fy_unpack(const char *archive, const char *dir, char **made, fy_progress *progress, fy_err *e);
-
-/* As fy_unpack; an archive that `trust` does not accept leaves nothing. */
-int fy_unpack_trusted(const char *archive, const char *dir, const fy_trust *trust, char **made,
-                      fy_progress *progress, fy_err *e);
+ * it. An archive that `trust` does not accept leaves nothing. */
+int fy_unpack(const char *archive, const char *dir, const fy_trust *trust, char **made,
+              fy_progress *progress, fy_err *e);
 
 /* The same checks on an archive in memory, writing nothing. */
 int fy_unpack_check(const void *p, size_t n, const char *name, fy_err *e);
@@ -102,26 +99,18 @@ typedef struct {
     size_t n_notes;
 } fy_verify_report;
 
-/* Reads every file and fills the report; -1 only when the check could not be made. */
-int fy_verify(const char *dir, int n_threads, fy_progress *progress, fy_verify_report *out,
-              fy_err *e);
-/* A signature that `trust` does not accept is a finding. */
-int fy_verify_trusted(const char *dir, const fy_trust *trust, int n_threads, fy_progress *progress,
-                      fy_verify_report *out, fy_err *e);
+/* Reads every file and fills the report; a signature that `trust` does not accept is a finding. -1
+ * only when the check could not be made. */
+int fy_verify(const char *dir, const fy_trust *trust, int n_threads, fy_progress *progress,
+              fy_verify_report *out, fy_err *e);
 /* The same with a manifest and a signature that were read before: the files are compared with
  * these bytes, whatever the directory's manifest.json is by now. */
 int fy_verify_sealed(const char *dir, const fy_seal *seal, const fy_trust *trust, int n_threads,
                      fy_progress *progress, fy_verify_report *out, fy_err *e);
 void fy_verify_report_release(fy_verify_report *r);
 
+/* The files against each other, once the bytes of each are right: the last part of fy_verify. */
 int fy_verify_content(const char *dir, const fy_manifest *m, fy_verify_report *r, fy_err *e);
-
-/* Adds a finding; takes copies. */
-int fy_verify_add(fy_verify_report *r, const char *path, const char *text, fy_err *e);
-/* A failed check as a finding. What stops the whole job (memory, an interrupt) stays an error. */
-int fy_verify_found(fy_verify_report *r, const char *path, const fy_err *what, fy_err *e);
-/* Adds a note. */
-int fy_verify_note(fy_verify_report *r, const char *path, const char *text, fy_err *e);
 
 /* --- programs ----------------------------------------------------------------------------------- */
 

@@ -316,7 +316,7 @@ static void weights_that_others_may_write_are_copied(void **state)
         fail_msg("%s", e.msg);
     assert_int_equal(stat(at("ws/tiny/ggml/weights.gguf"), &st), 0);
     assert_int_equal(st.st_mode & 07777, 0644);
-    assert_int_equal(fy_verify(at("ws"), 1, NULL, &r, NULL), 0);
+    assert_int_equal(fy_verify(at("ws"), NULL, 1, NULL, &r, NULL), 0);
     assert_int_equal(r.n, 0);
     fy_verify_report_release(&r);
 }
@@ -573,7 +573,7 @@ static void expect_package(const char *ws)
     fy_manifest_release(&m);
     fy_verify_report r;
     fy_err e = {0};
-    if (fy_verify(ws, 1, NULL, &r, &e) != 0)
+    if (fy_verify(ws, NULL, 1, NULL, &r, &e) != 0)
         fail_msg("%s", e.msg);
     if (r.n > 0)
         fail_msg("%s: %s", r.finding[0].path, r.finding[0].text);

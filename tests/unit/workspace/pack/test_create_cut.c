@@ -69,7 +69,7 @@ static void verified(const char *dir, size_t n, const char *path, const char *sa
 {
     fy_err e = {0};
     fy_verify_report r;
-    if (fy_verify(dir, 1, NULL, &r, &e) != 0)
+    if (fy_verify(dir, NULL, 1, NULL, &r, &e) != 0)
         fail_msg("%s", e.msg);
     if (r.n != n)
         fail_msg("%zu findings: %s: %s", r.n, r.n > 0 ? r.finding[0].path : "",

@@ -119,7 +119,7 @@ static void the_number_of_threads_changes_nothing(void **state)
         if (i > 0)
             assert_same_files(at("a.tar.zst"), at("b.tar.zst"));
     }
-    assert_int_equal(fy_unpack(at("b.tar.zst"), at("back"), NULL, NULL, NULL), 0);
+    assert_int_equal(fy_unpack(at("b.tar.zst"), at("back"), NULL, NULL, NULL, NULL), 0);
 }
 
 static void a_wrong_signature_is_not_packed(void **state)
@@ -128,7 +128,7 @@ static void a_wrong_signature_is_not_packed(void **state)
     ws_make("ws", &(tiny_model){.name = "tiny"});
     sign(at("ws"));
     pack(at("ws"), at("good.tar"), 0, 0);
-    assert_int_equal(fy_unpack(at("good.tar"), at("back"), NULL, NULL, NULL), 0);
+    assert_int_equal(fy_unpack(at("good.tar"), at("back"), NULL, NULL, NULL, NULL), 0);
     assert_same_files(at("ws/manifest.sig"), at("back/manifest.sig"));
     assert_same_files(at("ws/manifest.pub.pem"), at("back/manifest.pub.pem"));
     flip_byte(at("ws/manifest.sig"), 0);
@@ -219,7 +219,7 @@ static void the_level_changes_the_size_only(void **state)
     pack(at("ws"), at("small.tar.gz"), 9, 0);
     assert_int_equal(stat(at("fast.tar.gz"), &fast) | stat(at("small.tar.gz"), &small), 0);
     assert_true(small.st_size < fast.st_size);
-    assert_int_equal(fy_unpack(at("small.tar.gz"), at("back"), NULL, NULL, NULL), 0);
+    assert_int_equal(fy_unpack(at("small.tar.gz"), at("back"), NULL, NULL, NULL, NULL), 0);
 }
 
 static void what_has_changed_is_named_and_not_packed(void **state)
@@ -277,7 +277,7 @@ static void a_directory_of_any_name_comes_back(void **state)
     assert_non_null(getcwd(cwd, sizeof cwd));
     assert_int_equal(mkdir(at("there"), 0755), 0);
     assert_int_equal(chdir(at("there")), 0);
-    int rc = fy_unpack(at("x.tar.zst"), NULL, &made, NULL, NULL);
+    int rc = fy_unpack(at("x.tar.zst"), NULL, NULL, &made, NULL, NULL);
     assert_int_equal(chdir(cwd), 0);
     assert_int_equal(rc, 0);
     assert_string_equal(made, "mod\xc3\xa8le n\xc2\xb0 1");

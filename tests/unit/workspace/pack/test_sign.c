@@ -280,19 +280,19 @@ static void verify_reports_the_signature(void **state)
     (void)state;
     fy_err e = {0};
     fy_verify_report r;
-    assert_int_equal(fy_verify_trusted(at("ws"), &(fy_trust){.require = true}, 1, NULL, &r, &e), 0);
+    assert_int_equal(fy_verify(at("ws"), &(fy_trust){.require = true}, 1, NULL, &r, &e), 0);
     assert_int_equal(r.n, 1);
     assert_string_equal(r.finding[0].path, "manifest.sig");
     assert_string_equal(r.finding[0].text, "not signed; a signature by a trusted key is required");
     fy_verify_report_release(&r);
     sign_as(at("me.pem"));
     assert_int_equal(
-        fy_verify_trusted(at("ws"), &(fy_trust){.key_path = at("me.pub.pem")}, 1, NULL, &r, &e), 0);
+        fy_verify(at("ws"), &(fy_trust){.key_path = at("me.pub.pem")}, 1, NULL, &r, &e), 0);
     assert_int_equal(r.n, 0);
     assert_int_equal(r.signature.state, FY_SIG_TRUSTED);
     fy_verify_report_release(&r);
     flip_byte(at("ws/manifest.sig"), 5);
-    assert_int_equal(fy_verify(at("ws"), 1, NULL, &r, &e), 0);
+    assert_int_equal(fy_verify(at("ws"), NULL, 1, NULL, &r, &e), 0);
     assert_int_equal(r.n, 1);
     assert_string_equal(r.finding[0].path, "manifest.sig");
     assert_non_null(strstr(r.finding[0].text, "WRONG signature"));
@@ -332,7 +332,7 @@ static void unpacking_can_ask_for_a_trusted_signature(void **state)
         if (cases[i].listed)
             trust(key, "me.pem");
         assert_int_equal(fy_pack(at("ws"), at("a.tar"), &(fy_pack_params){0}, NULL, &e), 0);
-        int rc = fy_unpack_trusted(at("a.tar"), at(dir), &cases[i].trust, NULL, NULL, &e);
+        int rc = fy_unpack(at("a.tar"), at(dir), &cases[i].trust, NULL, NULL, &e);
         assert_int_equal(rc, cases[i].says == NULL ? 0 : -1);
         assert_int_equal(fy_file_exists(at(dir)), rc == 0);
         if (rc != 0) {

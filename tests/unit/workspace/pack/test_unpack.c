@@ -26,7 +26,7 @@ static void pack(const char *archive)
 static void unpacks(const char *archive, const char *dir)
 {
     fy_err e = {0};
-    if (fy_unpack(archive, dir, NULL, NULL, &e) != 0)
+    if (fy_unpack(archive, dir, NULL, NULL, NULL, &e) != 0)
         fail_msg("%s", e.msg);
 }
 
@@ -39,7 +39,7 @@ static int unpack_stream(const char *archive, const char *dir, fy_err *e)
     int kept = dup(STDIN_FILENO);
     assert_non_null(pipe);
     assert_int_equal(dup2(fileno(pipe), STDIN_FILENO), STDIN_FILENO);
-    int rc = fy_unpack("-", dir, NULL, NULL, e);
+    int rc = fy_unpack("-", dir, NULL, NULL, NULL, e);
     dup2(kept, STDIN_FILENO);
     close(kept);
     int status = pclose(pipe);
@@ -51,7 +51,7 @@ static int unpack_stream(const char *archive, const char *dir, fy_err *e)
 static void refused(const char *archive, fy_code code, const char *says)
 {
     fy_err e = {0};
-    assert_int_equal(fy_unpack(archive, at("out"), NULL, NULL, &e), -1);
+    assert_int_equal(fy_unpack(archive, at("out"), NULL, NULL, NULL, &e), -1);
     assert_says(&e, says);
     assert_int_equal(e.code, code);
     assert_false(fy_file_exists(at("out")));
@@ -71,7 +71,7 @@ static void a_packed_workspace_comes_back_whole(void **state)
         snprintf(dir, sizeof dir, "out%zu", i);
         pack(at(archives[i]));
         unpacks(at(archives[i]), at(dir));
-        assert_int_equal(fy_verify(at(dir), 2, NULL, &r, NULL), 0);
+        assert_int_equal(fy_verify(at(dir), NULL, 2, NULL, &r, NULL), 0);
         assert_int_equal(r.n, 0);
         assert_int_equal(r.n_files, 6);
         fy_verify_report_release(&r);
@@ -126,10 +126,10 @@ static void flipped_bytes_never_pass(void **state)
         put_file(at("flipped"), bytes, n);
         bytes[i] ^= 0x10;
         fy_err e = {0};
-        if (fy_unpack(at("flipped"), at("out"), NULL, NULL, &e) == 0) {
+        if (fy_unpack(at("flipped"), at("out"), NULL, NULL, NULL, &e) == 0) {
             /* a bit that no byte of a file depends on */
             fy_verify_report r;
-            assert_int_equal(fy_verify(at("out"), 1, NULL, &r, NULL), 0);
+            assert_int_equal(fy_verify(at("out"), NULL, 1, NULL, &r, NULL), 0);
             assert_int_equal(r.n, 0);
             fy_verify_report_release(&r);
             assert_int_equal(rename(at("out"), at("kept")), 0);
@@ -326,7 +326,7 @@ static void a_stream_is_read_once_and_refused_alike(void **state)
         pack(at(archives[i]));
         if (unpack_stream(at(archives[i]), at(dir), &e) != 0)
             fail_msg("%s", e.msg);
-        assert_int_equal(fy_verify(at(dir), 1, NULL, &r, &e), 0);
+        assert_int_equal(fy_verify(at(dir), NULL, 1, NULL, &r, &e), 0);
         assert_int_equal(r.n, 0);
         fy_verify_report_release(&r);
     }
@@ -411,7 +411,7 @@ static void raw_refused(const fy_str *tar, const char *says)
 {
     put_file(at("raw.tar"), tar->ptr, tar->len);
     fy_err e = {0};
-    assert_int_equal(fy_unpack(at("raw.tar"), at("out"), NULL, NULL, &e), -1);
+    assert_int_equal(fy_unpack(at("raw.tar"), at("out"), NULL, NULL, NULL, &e), -1);
     assert_says(&e, says);
     assert_false(fy_file_exists(at("out")));
     assert_false(fy_file_exists(at("out.part")));
@@ -502,7 +502,7 @@ static void an_archive_may_not_choose_any_name_here(void **state)
         snprintf(manifest_path, sizeof manifest_path, "%s/manifest.json", refused_names[i]);
         snprintf(file_path, sizeof file_path, "%s/workspace.json", refused_names[i]);
         write_archive(at("x.tar"), items, 2, manifest);
-        assert_int_equal(fy_unpack(at("x.tar"), NULL, NULL, NULL, &e), -1);
+        assert_int_equal(fy_unpack(at("x.tar"), NULL, NULL, NULL, NULL, &e), -1);
         assert_int_equal(e.code, FY_EARG);
         assert_says(&e, "give -o DIR");
         for (const char *p = e.msg; *p != '\0'; p++)
@@ -522,7 +522,7 @@ static void an_archive_may_not_choose_any_name_here(void **state)
     item other[] = {MANIFEST, FILE_F};
     fy_err e = {0};
     write_archive(at("x.tar"), other, 2, manifest);
-    assert_int_equal(fy_unpack(at("x.tar"), NULL, NULL, NULL, &e), -1);
+    assert_int_equal(fy_unpack(at("x.tar"), NULL, NULL, NULL, NULL, &e), -1);
     assert_says(&e, "lists no workspace.json");
     assert_int_equal(chdir(before), 0);
     free(before);
@@ -626,7 +626,7 @@ static void an_interrupt_leaves_nothing_and_an_existing_directory_stays(void **s
     refused(at("x.tar.zst"), FY_EINTR, "");
     fy_interrupted = 0;
     fy_err e = {0};
-    assert_int_equal(fy_unpack(at("x.tar.zst"), at("ws"), NULL, NULL, &e), -1);
+    assert_int_equal(fy_unpack(at("x.tar.zst"), at("ws"), NULL, NULL, NULL, &e), -1);
     assert_says(&e, "exists and is not empty");
     fy_bundle b;
     assert_int_equal(fy_bundle_open(at("ws"), &b, NULL), 0);

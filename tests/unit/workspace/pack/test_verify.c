@@ -18,7 +18,7 @@ static fy_verify_report verify(const char *dir)
 {
     fy_err e = {0};
     fy_verify_report r;
-    if (fy_verify(dir, 2, NULL, &r, &e) != 0)
+    if (fy_verify(dir, NULL, 2, NULL, &r, &e) != 0)
         fail_msg("%s", e.msg);
     return r;
 }
@@ -88,7 +88,7 @@ static void any_changed_byte_of_the_manifest_is_found(void **state)
         text[i] ^= 1;
         put_file(at("ws/manifest.json"), text, n);
         text[i] ^= 1;
-        if (fy_verify(at("ws"), 1, NULL, &r, &e) !=
+        if (fy_verify(at("ws"), NULL, 1, NULL, &r, &e) !=
             0) { /* only another format version ends the check */
             assert_says(&e, "format_version");
             continue;
@@ -328,7 +328,7 @@ static void a_directory_that_is_no_workspace_is_an_error_not_a_finding(void **st
     (void)state;
     fy_err e = {0};
     fy_verify_report r;
-    assert_int_equal(fy_verify(tmp, 1, NULL, &r, &e), -1);
+    assert_int_equal(fy_verify(tmp, NULL, 1, NULL, &r, &e), -1);
     assert_says(&e, "has no manifest.json");
     assert_int_equal(e.code, FY_EFORMAT);
 }
@@ -340,7 +340,7 @@ static void an_interrupt_ends_the_check(void **state)
     fy_err e = {0};
     fy_verify_report r;
     fy_interrupted = 1;
-    int rc = fy_verify(at("ws"), 2, NULL, &r, &e);
+    int rc = fy_verify(at("ws"), NULL, 2, NULL, &r, &e);
     fy_interrupted = 0;
     assert_int_equal(rc, -1);
     assert_int_equal(e.code, FY_EINTR);

@@ -95,7 +95,7 @@ static void a_workspace_arrives_whole(void **state)
     result r = push(at("ws"), at("phone/ws"));
     assert_int_equal(r.err.code, FY_OK);
     assert_int_equal(r.done.reused_bytes, 0);
-    assert_int_equal(fy_verify(at("phone/ws"), 1, NULL, &report, NULL), 0);
+    assert_int_equal(fy_verify(at("phone/ws"), NULL, 1, NULL, &report, NULL), 0);
     assert_int_equal(report.n, 0);
     fy_verify_report_release(&report);
 }
