@@ -1,5 +1,5 @@
-/* The helper on the phone that `push` talks to: it greets, takes the manifest, and serves the frames
- * of one push until the version is complete and the host lets it count. */
+/* The helper on the phone that `push` talks to: it greets, takes the manifest, and serves the
+ * frames of one push until the version is complete and the host lets it count. */
 #include "bundle/agent_job.h"
 
 #include <poll.h>

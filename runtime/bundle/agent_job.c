@@ -1,5 +1,5 @@
-/* The threads of a push on the phone: they look for units that are there already, and hash those that
- * arrive while they arrive. */
+/* The threads of a push on the phone: they look for units that are there already, and hash those
+ * that arrive while they arrive. */
 #include "bundle/agent_job.h"
 
 #include <errno.h>
@@ -62,9 +62,9 @@ static void wake_receiver(fy_agent_job *j)
         return; /* full: the receiver will look anyway */
 }
 
-/* Sends a thread's message to the host and releases it. If the host no longer listens, the thread has
- * not failed: what was sent before still has to be stored. The receiver ends the job when it reaches
- * the end of the stream or cannot send either. */
+/* Sends a thread's message to the host and releases it. If the host no longer listens, the thread
+ * has not failed: what was sent before still has to be stored. The receiver ends the job when it
+ * reaches the end of the stream or cannot send either. */
 static int report_to_host(fy_agent_job *j, fy_str *s, fy_err *e)
 {
     int rc = s->oom ? fy_nomem(e) : 0;
@@ -120,8 +120,8 @@ static bool any_bad(const fy_agent_job *j, size_t file)
 }
 
 /* The unit is here, or known to be bad; the last one finishes the file. */
-static int finish_unit(fy_agent_job *j, size_t file, uint64_t unit, fy_unit_state state, bool received,
-                  fy_err *e)
+static int finish_unit(fy_agent_job *j, size_t file, uint64_t unit, fy_unit_state state,
+                       bool received, fy_err *e)
 {
     uint32_t n = fy_unit_bytes(&j->m.entry[file], unit);
     pthread_mutex_lock(&j->lock);

@@ -22,7 +22,8 @@ typedef struct {
     int n_threads;       /* that hash; 0: by the CPUs */
 } fy_agent_params;
 
-/* Serves one push, or nothing when the stream ends at once. A failure is reported to the host too. */
+/* Serves one push, or nothing when the stream ends at once. A failure is reported to the host too.
+ */
 int fy_agent_serve(const fy_agent_params *p, fy_err *e);
 
 enum { FY_AGENT_THREADS = 4, FY_AGENT_BUFFERS = 6 };

@@ -1,5 +1,5 @@
-/* The store of versions on the phone: its directories and lock, the index of what is there, the switch
- * to a new version, and the removal of old ones. */
+/* The store of versions on the phone: its directories and lock, the index of what is there, the
+ * switch to a new version, and the removal of old ones. */
 #include "bundle/agent_store.h"
 
 #include <dirent.h>

@@ -313,7 +313,7 @@ void fy_bundle_release(fy_bundle *b)
     *b = (fy_bundle){0};
 }
 
-/* --- sampling hints ---------------------------------------------------------------------------- */
+/* --- sampling hints --------------------------------------------------------------------------- */
 
 #define KEY(name) "general.sampling." name
 

@@ -41,7 +41,7 @@ typedef struct {
 int fy_bundle_open(const char *dir, fy_bundle *out, fy_err *e);
 void fy_bundle_release(fy_bundle *b);
 
-/* --- sampling hints ---------------------------------------------------------------------------- */
+/* --- sampling hints --------------------------------------------------------------------------- */
 
 typedef enum {
     FY_HINT_TEMP = 0,

@@ -1,11 +1,11 @@
 /* The rules of a valid workspace. Each is written down once, and everything that checks uses it:
  *
- *   the manifest, its text and paths      manifest_read.h    all
- *   its signature                         seal.h             verify, push, unpack, pack, run --verify
- *   a listed file: kind, size, mode       fy_listed_fits     verify, push, pack, every run
- *   its bytes                             fy_bundle_hash_all verify, push, run --verify
- *   names in workspace.json, hparams.json bundle.h           verify, push, create, every run
- *   the files against each other          fy_verify_content  verify, push, create
+ * - the manifest, its text and its paths: manifest_read.h (everyone)
+ * - its signature: seal.h (verify, push, unpack, pack, run --verify)
+ * - kind, size and mode of a listed file: fy_listed_fits (verify, push, pack, every run)
+ * - its bytes: fy_bundle_hash_all (verify, push, run --verify)
+ * - the names in workspace.json and hparams.json: bundle.h (verify, push, create, every run)
+ * - the files against each other: fy_verify_content (verify, push, create)
  *
  * The last one is the host's (workspace/pack/verify.c); for the NPU it asks workspace/npu. unpack
  * writes only what the manifest lists, with the bytes that it lists.
@@ -28,8 +28,8 @@
 /* A file of a workspace never runs with its owner's rights, and only its owner may change it. */
 #define FY_MODE_REFUSED (S_ISUID | S_ISGID | S_ISVTX | S_IWOTH)
 
-/* FY_EVERIFY, without the file's name, unless st is a regular file of the listed size; strict: and its
- * mode is right too: programs can be started, and no bit of FY_MODE_REFUSED is set. */
+/* FY_EVERIFY, without the file's name, unless st is a regular file of the listed size; strict: and
+ * its mode is right too: programs can be started, and no bit of FY_MODE_REFUSED is set. */
 int fy_listed_fits(const struct stat *st, const fy_manifest_entry *m, bool strict, fy_err *e);
 /* The same of DIR and the listed path, links not followed. */
 int fy_listed_check(const char *dir, const fy_manifest_entry *m, bool strict, fy_err *e);

@@ -165,7 +165,7 @@ int fy_public_key_verify(const uint8_t key[FY_PUBLIC_KEY_BYTES], fy_span text,
     return is_weak(key) || is_weak(sig) ? 0 : verify(key, text, sig, fits, e);
 }
 
-/* --- the seal of a manifest -------------------------------------------------------------------- */
+/* --- the seal of a manifest ------------------------------------------------------------------- */
 
 void fy_seal_close(fy_seal *s)
 {

@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "bundle/manifest_read.h"
 
-/* --- public keys ------------------------------------------------------------------------------- */
+/* --- public keys ------------------------------------------------------------------------------ */
 
 #define FY_PUBLIC_KEY_BYTES      32
 #define FY_SIGNATURE_BYTES       64
@@ -38,10 +38,10 @@ int fy_public_key_fingerprint(const uint8_t key[FY_PUBLIC_KEY_BYTES],
 int fy_public_key_verify(const uint8_t key[FY_PUBLIC_KEY_BYTES], fy_span text,
                          const uint8_t sig[FY_SIGNATURE_BYTES], bool *fits, fy_err *e);
 
-/* --- the seal of a manifest -------------------------------------------------------------------- */
+/* --- the seal of a manifest ------------------------------------------------------------------- */
 
-/* has_sig, has_key false: there is none. fy_seal_open reads each file once, into memory: every check
- * that is made of a seal is made of the same bytes. */
+/* has_sig, has_key false: there is none. fy_seal_open reads each file once, into memory: every
+ * check that is made of a seal is made of the same bytes. */
 typedef struct {
     fy_span manifest, sig, key; /* views */
     bool has_sig, has_key;

@@ -16,7 +16,7 @@ typedef struct {
     const unsigned char *data;
     size_t size;
 } fy_data_file;
-extern const fy_data_file fy_data_files[]; /* by name */
+extern const fy_data_file fy_data_files[];          /* by name */
 const fy_data_file *fy_data_find(const char *name); /* NULL: there is none */
 
 /* Calls `each` with the text of a file; path is what messages name. */
@@ -25,7 +25,7 @@ int fy_data_read(const char *path, fy_data_each *each, void *user, fy_err *e);
 /* Every NAME.json of that directory of the user's, by name; none is not an error. */
 int fy_data_read_own(const char *dir, fy_data_each *each, void *user, fy_err *e);
 
-/* --- members of their objects ------------------------------------------------------------------ */
+/* --- members of their objects ----------------------------------------------------------------- */
 
 #define FY_DATA_LIST_MAX 64
 

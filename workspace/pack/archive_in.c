@@ -104,10 +104,9 @@ static int not_an_archive(const fy_archive_in *in, fy_err *e)
     if (is_ours && in->ended)
         return fy_fail(e, FY_EFORMAT, "%s: cut off: it ends after %llu bytes; get it again",
                        in->name, (unsigned long long)in->read_bytes);
-    return fy_fail(e, FY_EFORMAT,
-                   "%s: cut off, damaged, or not a .tar.zst, .tar.gz or .tar archive (%s)",
-                   in->name,
-                   fy_quote(shown, sizeof shown, fy_span_of(why != NULL ? why : "unknown reason")));
+    return fy_fail(
+        e, FY_EFORMAT, "%s: cut off, damaged, or not a .tar.zst, .tar.gz or .tar archive (%s)",
+        in->name, fy_quote(shown, sizeof shown, fy_span_of(why != NULL ? why : "unknown reason")));
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -155,9 +154,8 @@ static int check_ratio(const fy_archive_in *in, fy_err *e)
 {
     la_int64_t unfolded = archive_filter_bytes(in->a, 0);
     uint64_t most;
-    if (!fy_mul_u64(in->read_bytes, BOMB_RATIO, &most) ||
-        !fy_add_u64(most, BOMB_FLOOR, &most) || !fy_add_u64(most, in->expected, &most) ||
-        unfolded <= 0 || (uint64_t)unfolded <= most)
+    if (!fy_mul_u64(in->read_bytes, BOMB_RATIO, &most) || !fy_add_u64(most, BOMB_FLOOR, &most) ||
+        !fy_add_u64(most, in->expected, &most) || unfolded <= 0 || (uint64_t)unfolded <= most)
         return 0;
     return fy_fail(e, FY_EFORMAT,
                    "%s: its first %llu bytes unfold to more than %llu%s: refused as a trap%s",

@@ -45,7 +45,8 @@ int fy_archive_in_next(fy_archive_in *in, struct archive_entry **en, fy_err *e);
 int fy_archive_in_read(fy_archive_in *in, const void **p, size_t *n, fy_err *e);
 /* Reads over the rest of the entry. */
 int fy_archive_in_skip(fy_archive_in *in, fy_err *e);
-/* Reads what still comes, so that a program writing into the pipe does not fail; at most a megabyte. */
+/* Reads what still comes, so that a program writing into the pipe does not fail; at most a
+ * megabyte. */
 void fy_archive_in_drain(fy_archive_in *in);
 
 /* "ends after 1234 bytes, within 'x' (5 of 10 bytes)", for messages. */

@@ -246,8 +246,8 @@ static void report(const options *o, const fy_create_params *p)
     fy_log(FY_LOG_INFO, "%s: %zu model%s, %s for %s", o->out, n, n > 1 ? "s" : "",
            p->exec != NULL ? "a runtime" : FY_BUNDLE_EXE, FY_TARGET_ARM64);
     if ((p->qnn_path != NULL || p->chunks != NULL) && p->htp == 0)
-        fy_log(FY_LOG_INFO,
-               "%s: without qnn_libs/; --soc or --htp adds the vendor's libraries", o->out);
+        fy_log(FY_LOG_INFO, "%s: without qnn_libs/; --soc or --htp adds the vendor's libraries",
+               o->out);
 }
 
 static int run(void *opaque, int n_args, char **args, fy_err *e)
@@ -276,8 +276,9 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     if (o->out == NULL)
         return fy_fail(e, FY_EARG, "which workspace? Name it with -o DIR");
     if (o->chunks != NULL && o->qnn_path != NULL)
-        return fy_fail(e, FY_EARG,
-                       "--chunks and --qnn-path both give the main model for the NPU: give one of them");
+        return fy_fail(
+            e, FY_EARG,
+            "--chunks and --qnn-path both give the main model for the NPU: give one of them");
     if (n_args == 0 && o->main_model == NULL && o->chunks == NULL)
         return fy_fail(e, FY_EARG, "which model? Name a GGUF file or a checkpoint");
     if (choose_htp(o, &p.htp, e) != 0)
@@ -322,15 +323,14 @@ const fy_verb fy_verb_create = {
         "For each model a parity.json is computed: ids of texts, rendered conversations and greedy "
         "ids, which 'ferry selftest' asks of the phone again. It reads the weights a few dozen "
         "times, 64 GB in all and a minute at most; --no-parity leaves it out.",
-    .examples =
-        "ferry create model.gguf -o phone\n"
-        "# from a checkpoint, in 8 bits\n"
-        "ferry create checkpoint --outtype q8_0 -o phone8\n"
-        "# two models, and a device program from somewhere else\n"
-        "ferry create model.gguf model-f16.gguf -o both --exe-path device/ferry\n"
-        "# what 'ferry chunk model.gguf -o cut' made: alone, and with the complete model\n"
-        "ferry create cut -o npu\n"
-        "ferry create model.gguf --chunks cut -o whole\n",
+    .examples = "ferry create model.gguf -o phone\n"
+                "# from a checkpoint, in 8 bits\n"
+                "ferry create checkpoint --outtype q8_0 -o phone8\n"
+                "# two models, and a device program from somewhere else\n"
+                "ferry create model.gguf model-f16.gguf -o both --exe-path device/ferry\n"
+                "# what 'ferry chunk model.gguf -o cut' made: alone, and with the complete model\n"
+                "ferry create cut -o npu\n"
+                "ferry create model.gguf --chunks cut -o whole\n",
     .environment = "QNN_SDK_ROOT The NPU vendor's SDK, for --soc and --htp.\n"
                    "XDG_CONFIG_HOME Where ferry/soc.d is looked for; ~/.config when not set.\n",
     .task = FY_TASK_PACKAGE,

@@ -140,8 +140,9 @@ static const fy_opt unpack_opts[] = {
      .arg = "DIR",
      .offset = offsetof(options, out),
      .line_only = true,
-     .help = "The workspace to create; must not exist, or be an empty directory. Without it the name "
-             "of the archive's own directory, here, if it begins with neither '.' nor '-'."},
+     .help =
+         "The workspace to create; must not exist, or be an empty directory. Without it the name "
+         "of the archive's own directory, here, if it begins with neither '.' nor '-'."},
     FY_ROWS_TRUST,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,

@@ -1,4 +1,5 @@
-/* The verb `create`: what was looked up goes into the staging directory, each file with its hash. */
+/* The verb `create`: what was looked up goes into the staging directory, each file with its hash.
+ */
 #include "workspace/pack/workspace.h"
 
 #include <fcntl.h>
@@ -30,7 +31,7 @@ typedef struct {
     fy_progress *progress;
 } maker;
 
-/* --- files ------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 /* --- lists of files --------------------------------------------------------------------------- */
 
@@ -211,7 +212,7 @@ static int put_manifest(maker *k, fy_err *e)
     return rc;
 }
 
-/* --- a model ----------------------------------------------------------------------------------- */
+/* --- a model ---------------------------------------------------------------------------------- */
 
 /* --- a model ---------------------------------------------------------------------------------- */
 
@@ -255,8 +256,9 @@ static void warn_powerserve(const fy_create_source *m)
     fy_str_release(&why);
 }
 
-/* What selftest will ask the phone. The chunks of a cut model answer. Without parity.json are models
- * that cannot be run here: those without a tokenizer, and those whose layers are compiled. */
+/* What selftest will ask the phone. The chunks of a cut model answer. Without parity.json are
+ * models that cannot be run here: those without a tokenizer, and those whose layers are compiled.
+ */
 static int add_parity(maker *k, const fy_create_source *m, const char *rel, fy_err *e)
 {
     fy_parity_params p = fy_parity_defaults();
@@ -303,8 +305,8 @@ static int add_model(maker *k, fy_create_source *m, bool main_model, fy_err *e)
     char rel[FY_MODEL_NAME_BYTES + 32];
     fy_str text = {0};
     snprintf(rel, sizeof rel, "%s/" FY_BUNDLE_WEIGHTS, m->name);
-    int rc = m->checkpoint ? convert(k, m, main_model, rel, e)
-                           : put_share(k, m->path, m->bytes, rel, e);
+    int rc =
+        m->checkpoint ? convert(k, m, main_model, rel, e) : put_share(k, m->path, m->bytes, rel, e);
     for (size_t i = 0; rc == 0 && i < m->npu.n; i++) {
         const fy_input *f = &m->npu.item[i];
         rc = put_share(k, f->from, f->bytes, f->rel, e);

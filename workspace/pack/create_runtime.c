@@ -1,5 +1,6 @@
-/* The programs and libraries of a workspace: bin/, with the device build of ferry or another runtime,
- * and qnn_libs/, the vendor's libraries for the NPU. Each is looked at before it is taken. */
+/* The programs and libraries of a workspace: bin/, with the device build of ferry or another
+ * runtime, and qnn_libs/, the vendor's libraries for the NPU. Each is looked at before it is taken.
+ */
 #include "workspace/pack/create_impl.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include "workspace/pack/elf.h"
 #include "workspace/pack/workspace.h"
 
-/* --- the device build of ferry ----------------------------------------------------------------- */
+/* --- the device build of ferry ---------------------------------------------------------------- */
 
 #define INSTALLED "libexec/ferry/aarch64/ferry"
 #define BUILT     "build/aarch64/release/ferry"
@@ -253,7 +254,7 @@ static int check_exec(const char *exec, const fy_inputs *l, fy_err *e)
                    found == NULL ? "it does not have" : "cannot be started");
 }
 
-/* --- bin/ -------------------------------------------------------------------------------------- */
+/* --- bin/ ------------------------------------------------------------------------------------- */
 
 int fy_create_runtime(const fy_create_params *p, fy_inputs *out, fy_err *e)
 {
@@ -279,7 +280,7 @@ int fy_create_runtime(const fy_create_params *p, fy_inputs *out, fy_err *e)
     return p->exec != NULL ? check_exec(p->exec, out, e) : 0;
 }
 
-/* --- qnn_libs/ ---------------------------------------------------------------------------------- */
+/* --- qnn_libs/ -------------------------------------------------------------------------------- */
 
 /* name and dir hold at most one %d, the architecture's. */
 static void put_arch(fy_str *out, const char *text, int arch)

@@ -1,4 +1,5 @@
-/* Looking at ELF files: the header alone for a program of ours, the whole file for those of others. */
+/* Looking at ELF files: the header alone for a program of ours, the whole file for those of others.
+ */
 #include "workspace/pack/elf.h"
 
 #include <errno.h>
@@ -196,8 +197,8 @@ static int kind_of_program(const segments *s, uint16_t type, fy_elf_kind *out, f
     return 0;
 }
 
-/* Android's linker is stricter than others: it refuses programs at a fixed address, and 64-bit files
- * whose code it would have to change. */
+/* Android's linker is stricter than others: it refuses programs at a fixed address, and 64-bit
+ * files whose code it would have to change. */
 static int check_for_android(const segments *s, uint16_t type, fy_elf_kind kind, fy_err *e)
 {
     if (kind == FY_ELF_ANDROID && type != TYPE_DYN)

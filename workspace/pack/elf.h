@@ -26,14 +26,15 @@ typedef struct {
 } fy_elf_info;
 
 /* FY_EVERIFY unless p[0..n) is the beginning of an ELF program for `target` ("aarch64-linux"). The
- * message tells what it is instead, without a file name: the caller prefixes it. An unknown target is
- * FY_EUNSUPPORTED. */
+ * message tells what it is instead, without a file name: the caller prefixes it. An unknown target
+ * is FY_EUNSUPPORTED. */
 int fy_elf_check(const void *p, size_t n, const char *target, fy_err *e);
 int fy_elf_check_file(const char *path, const char *target, fy_err *e);
 
 /* All of a file: what it is. FY_EVERIFY, without a name, for an ELF file that is damaged, built for
  * another machine, for an interpreter that is neither of the two, or one for Android that its
- * linker would refuse: at a fixed address, with text relocations. A file that is not ELF is not an error. */
+ * linker would refuse: at a fixed address, with text relocations. A file that is not ELF is not an
+ * error. */
 int fy_elf_inspect(const void *p, size_t n, fy_elf_info *out, fy_err *e);
 
 /* Appends "static program", "library for the Hexagon DSP", ... and what is odd about it. */

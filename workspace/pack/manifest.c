@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "bundle/bundle_check.h"
 
-/* --- digests ----------------------------------------------------------------------------------- */
+/* --- digests ---------------------------------------------------------------------------------- */
 
 #define READ_BYTES ((size_t)1 << 20)
 
@@ -194,7 +194,7 @@ int fy_digest_compare(const fy_digest *d, const fy_manifest_entry *m, fy_err *e)
     return 0;
 }
 
-/* --- what is not listed ------------------------------------------------------------------------ */
+/* --- what is not listed ----------------------------------------------------------------------- */
 
 void fy_tree_release(fy_tree *t)
 {
@@ -309,7 +309,7 @@ int fy_tree_unlisted(const char *dir, const fy_manifest *m, fy_tree *out, fy_err
     return 0;
 }
 
-/* --- the text ---------------------------------------------------------------------------------- */
+/* --- the text --------------------------------------------------------------------------------- */
 
 int fy_manifest_begin(fy_manifest *m, const char *tool, const char *target, fy_err *e)
 {

@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "bundle/manifest_read.h"
 
-/* --- digests ----------------------------------------------------------------------------------- */
+/* --- digests ---------------------------------------------------------------------------------- */
 
 typedef struct {
     uint64_t bytes;
@@ -38,11 +38,11 @@ typedef int fy_digest_sink(void *user, const void *p, size_t n, fy_err *e);
 int fy_digest_fd(int fd, const char *name, fy_digest_sink *sink, void *user, fy_progress *progress,
                  fy_digest *out, fy_err *e);
 
-/* FY_EVERIFY when the file is not the one listed; the message tells whether size or hash differ, and
- * where, without the file's name: the caller prefixes it. */
+/* FY_EVERIFY when the file is not the one listed; the message tells whether size or hash differ,
+ * and where, without the file's name: the caller prefixes it. */
 int fy_digest_compare(const fy_digest *d, const fy_manifest_entry *m, fy_err *e);
 
-/* --- what is not listed ------------------------------------------------------------------------ */
+/* --- what is not listed ----------------------------------------------------------------------- */
 
 typedef struct {
     char **path; /* owned; relative, sorted; anything but directories counts as a file */
@@ -52,7 +52,7 @@ typedef struct {
 int fy_tree_unlisted(const char *dir, const fy_manifest *m, fy_tree *out, fy_err *e);
 void fy_tree_release(fy_tree *t);
 
-/* --- the text ---------------------------------------------------------------------------------- */
+/* --- the text --------------------------------------------------------------------------------- */
 
 /* A manifest without files. On failure the caller still releases it. */
 int fy_manifest_begin(fy_manifest *m, const char *tool, const char *target, fy_err *e);

@@ -76,7 +76,8 @@ static int most_workers(int level)
     return level <= 4 ? 16 : level <= 9 ? 4 : 1;
 }
 
-/* At least one worker, jobs of one size and one window: the same bytes for any number of threads. */
+/* At least one worker, jobs of one size and one window: the same bytes for any number of threads.
+ */
 static int zstd_open(packer *k, int level, int n_threads, fy_err *e)
 {
     const int most = most_workers(level);
@@ -86,7 +87,9 @@ static int zstd_open(packer *k, int level, int n_threads, fy_err *e)
     } set[] = {{ZSTD_c_compressionLevel, level},
                {ZSTD_c_windowLog, WINDOW_LOG},
                {ZSTD_c_checksumFlag, 1},
-               {ZSTD_c_nbWorkers, n_threads < 1 ? 1 : n_threads < most ? n_threads : most},
+               {ZSTD_c_nbWorkers, n_threads < 1      ? 1
+                                  : n_threads < most ? n_threads
+                                                     : most},
                {ZSTD_c_jobSize, JOB_BYTES}};
     k->zstd = ZSTD_createCCtx();
     k->zstd_buf = malloc(ZSTD_OUT_BYTES);
@@ -95,8 +98,7 @@ static int zstd_open(packer *k, int level, int n_threads, fy_err *e)
     for (size_t i = 0; i < sizeof set / sizeof set[0]; i++) {
         size_t rc = ZSTD_CCtx_setParameter(k->zstd, set[i].p, set[i].value);
         if (ZSTD_isError(rc))
-            return fy_fail(e, FY_EUNSUPPORTED,
-                           "this zstd library cannot compress on threads: %s",
+            return fy_fail(e, FY_EUNSUPPORTED, "this zstd library cannot compress on threads: %s",
                            ZSTD_getErrorName(rc));
     }
     return 0;

@@ -41,7 +41,8 @@ static void check_type(const fy_gguf *g, fy_str *out)
     for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
         const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
         if (!takes_type(t)) {
-            add_reason(out, "%s is %s", fy_quote(name, sizeof name, t->name), fy_type_name(t->type));
+            add_reason(out, "%s is %s", fy_quote(name, sizeof name, t->name),
+                       fy_type_name(t->type));
             return;
         }
     }
@@ -140,7 +141,7 @@ static void check_tokens(const fy_gguf *g, fy_str *out)
     fy_names_release(&seen);
     if (n_ends > 1 && fy_gguf_find(g, "tokenizer.ggml.eot_token_id") == NULL)
         add_reason(out, "no tokenizer.ggml.eot_token_id: it would take one of %d tokens at random",
-            n_ends);
+                   n_ends);
 }
 
 static void check_tokenizer(const fy_gguf *g, fy_str *out)
@@ -194,7 +195,7 @@ void fy_powerserve_limits(const fy_gguf *g, const fy_family *f, const fy_hparams
         add_reason(out, "rope_freqs.weight (llama3 rope scaling) is ignored");
     if ((uint64_t)hp->head_dim * hp->n_head != hp->n_embd || hp->head_dim_v != hp->head_dim)
         add_reason(out, "heads of %u elements, expected embedding / heads = %u / %u", hp->head_dim,
-            hp->n_embd, hp->n_head);
+                   hp->n_embd, hp->n_head);
     if (hp->n_rot != hp->head_dim)
         add_reason(out, "RoPE covers %u of %u elements", hp->n_rot, hp->head_dim);
     if (hp->n_swa > 0 && hp->n_swa < hp->n_ctx_train)
@@ -208,9 +209,9 @@ void fy_powerserve_limits(const fy_gguf *g, const fy_family *f, const fy_hparams
 /* --- hparams.json ----------------------------------------------------------------------------- */
 
 /* Its reader takes its own default for a key that is absent (temperature 0.8, top_k 40, top_p 0.95,
- * no penalties, a new seed), which is ferry's too: so only what the file recommends is written. Greedy
- * is top_k 1 there, since the runtime aborts at temperature 0; it aborts at top_k 0 as well, where
- * all tokens are meant. */
+ * no penalties, a new seed), which is ferry's too: so only what the file recommends is written.
+ * Greedy is top_k 1 there, since the runtime aborts at temperature 0; it aborts at top_k 0 as well,
+ * where all tokens are meant. */
 static int set_sampler(json_t *sampler, const fy_gguf *g)
 {
     int rc = 0;

@@ -53,7 +53,8 @@ static int find_trusted(const fy_seal *s, const uint8_t *carried, char **name,
         if (carried != NULL)
             fits = memcmp(t.key[i].key, carried, FY_PUBLIC_KEY_BYTES) == 0;
         else
-            rc = fy_public_key_verify(t.key[i].key, s->manifest, (const uint8_t *)s->sig.ptr, &fits, e);
+            rc = fy_public_key_verify(t.key[i].key, s->manifest, (const uint8_t *)s->sig.ptr, &fits,
+                                      e);
         if (rc == 0 && fits) {
             memcpy(key, t.key[i].key, FY_PUBLIC_KEY_BYTES);
             *name = t.key[i].name;
@@ -213,8 +214,8 @@ static int write_file(const char *dir, const char *name, const void *p, size_t n
     return rc;
 }
 
-/* Both old files are removed first: if we are stopped, the workspace is not signed, but its signature
- * is never wrong. */
+/* Both old files are removed first: if we are stopped, the workspace is not signed, but its
+ * signature is never wrong. */
 static int write_signature(const char *dir, const uint8_t sig[FY_MANIFEST_SIG_BYTES],
                            const uint8_t key[FY_PUBLIC_KEY_BYTES], fy_err *e)
 {

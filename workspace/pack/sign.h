@@ -21,7 +21,7 @@ typedef enum {
     FY_SIG_NONE = 0, /* there is no manifest.sig */
     FY_SIG_TRUSTED,  /* by a key of the user's list, or by the given one */
     FY_SIG_UNKNOWN,  /* right by the key that came with it, which is not trusted */
-    FY_SIG_WRONG, /* changed, made for another manifest, or by an unknown key that is missing */
+    FY_SIG_WRONG,    /* changed, made for another manifest, or by an unknown key that is missing */
 } fy_sig_state;
 const char *fy_sig_state_name(fy_sig_state s); /* "none", "trusted", "unknown", "wrong" */
 
@@ -33,8 +33,8 @@ typedef struct {
 } fy_signature;
 void fy_signature_release(fy_signature *s);
 
-/* Default (zeroed, or NULL): trust the user's list, and accept unsigned workspaces and unknown keys;
- * a wrong signature is never accepted. */
+/* Default (zeroed, or NULL): trust the user's list, and accept unsigned workspaces and unknown
+ * keys; a wrong signature is never accepted. */
 typedef struct {
     const char *key_path; /* of the one public key that counts; its signature is required */
     bool require;         /* a signature by a key of the list */
@@ -66,7 +66,7 @@ int fy_signature_read(const char *dir, const char *key_path, fy_signature *out, 
  */
 void fy_signature_text(const fy_signature *s, const char *dir, fy_str *out);
 
-/* --- keys (sign_keys.c) ------------------------------------------------------------------------ */
+/* --- keys (sign_keys.c) ----------------------------------------------------------------------- */
 
 /* A public key file of the user's, in any PEM format that OpenSSL reads. */
 int fy_keys_read_public(const char *path, uint8_t key[FY_PUBLIC_KEY_BYTES], fy_err *e);
@@ -92,7 +92,7 @@ bool fy_trusted_dir(fy_str *out);
 int fy_trusted_keys_read(fy_trusted_keys *out, fy_err *e);
 void fy_trusted_keys_release(fy_trusted_keys *t);
 
-/* --- options ----------------------------------------------------------------------------------- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 #define FY_ROWS_TRUST                                                                       \
     {.group = "Signature",                                                                  \

@@ -1,5 +1,5 @@
-/* Ed25519 keys through OpenSSL: key files, signing, the user's list of trusted keys, and a new pair,
- * whose private key is never readable by others and never written over another one. */
+/* Ed25519 keys through OpenSSL: key files, signing, the user's list of trusted keys, and a new
+ * pair, whose private key is never readable by others and never written over another one. */
 #include "workspace/pack/sign.h"
 
 #include <dirent.h>
@@ -274,7 +274,7 @@ int fy_trusted_keys_read(fy_trusted_keys *out, fy_err *e)
     return 0;
 }
 
-/* --- a new key pair ---------------------------------------------------------------------------- */
+/* --- a new key pair --------------------------------------------------------------------------- */
 
 static char *name_with(const char *name, const char *suffix, fy_err *e)
 {

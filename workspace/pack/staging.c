@@ -176,8 +176,8 @@ fy_staging *fy_staging_open(const char *dir, fy_err *e)
     if (!is_new) {
         nftw(s->part, remove_below, 16, FTW_PHYS | FTW_DEPTH);
         if (!is_empty_dir(s->part)) {
-            fy_fail(e, FY_EIO,
-                    "%s: cannot remove the files of an earlier run; remove them by hand", s->part);
+            fy_fail(e, FY_EIO, "%s: cannot remove the files of an earlier run; remove them by hand",
+                    s->part);
             goto fail;
         }
     }

@@ -71,8 +71,8 @@ static const char *refused_type(struct archive_entry *en)
     }
 }
 
-/* Every segment must be plain; "./" before and '/' after the path, which tar writes, are removed. The
- * result is in out. */
+/* Every segment must be plain; "./" before and '/' after the path, which tar writes, are removed.
+ * The result is in out. */
 static const char *refused_path(const char *path, char *out, size_t size)
 {
     while (strncmp(path, "./", 2) == 0)
@@ -351,11 +351,12 @@ static int refused_signature(const unpacker *u, const fy_signature *s, fy_err *e
             e, FY_EVERIFY,
             "%s: not signed; expected a signature by a trusted key; nothing was unpacked",
             u->in.name);
-    return fy_fail(e, FY_EVERIFY,
-                   "%s: signed by an unknown key (%s), expected a trusted one: compare this with "
-                   "what its owner publishes, and give the owner's public key with --key; nothing was "
-                   "unpacked",
-                   u->in.name, s->fingerprint);
+    return fy_fail(
+        e, FY_EVERIFY,
+        "%s: signed by an unknown key (%s), expected a trusted one: compare this with "
+        "what its owner publishes, and give the owner's public key with --key; nothing was "
+        "unpacked",
+        u->in.name, s->fingerprint);
 }
 
 static int check_seal(const unpacker *u, fy_err *e)

@@ -1,5 +1,5 @@
-/* The verb `verify`: every file of a workspace against its manifest, the signature of that, and once
- * the bytes are right the files against each other. */
+/* The verb `verify`: every file of a workspace against its manifest, the signature of that, and
+ * once the bytes are right the files against each other. */
 #include "workspace/pack/workspace.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #include "workspace/pack/elf.h"
 #include "workspace/pack/manifest.h"
 
-/* --- the report --------------------------------------------------------------------------------- */
+/* --- the report ------------------------------------------------------------------------------- */
 
 static void release_list(fy_finding *list, size_t n)
 {
@@ -74,7 +74,7 @@ static int add_failure(fy_verify_report *r, const char *path, const fy_err *what
     return add_finding(r, path, what->msg, e);
 }
 
-/* --- the files against each other --------------------------------------------------------------- */
+/* --- the files against each other ------------------------------------------------------------- */
 
 static bool has_suffix(const char *s, const char *suffix)
 {
@@ -283,9 +283,9 @@ static int embedding_alone(const char *model, fy_verify_report *r, fy_err *e)
     fy_str_printf(&rel, "%s/" FY_BUNDLE_WEIGHTS, model);
     const int rc = rel.oom ? fy_nomem(e)
                            : add_finding(r, rel.ptr,
-                                           "is the embedding of a model that was cut, expected its "
-                                           "chunks in " FY_QNN_DIR "/ next to it",
-                                           e);
+                                         "is the embedding of a model that was cut, expected its "
+                                         "chunks in " FY_QNN_DIR "/ next to it",
+                                         e);
     fy_str_release(&rel);
     return rc;
 }
@@ -441,7 +441,7 @@ static int check_manifest_text(fy_span found, fy_manifest *m, fy_verify_report *
     int rc = fy_manifest_text(m, &text, e);
     if (rc == 0 && !fy_span_eq((fy_span){text.ptr, text.len}, found))
         rc = add_finding(r, FY_MANIFEST_NAME,
-                           "changed: not the text that ferry writes for this content", e);
+                         "changed: not the text that ferry writes for this content", e);
     fy_str_release(&text);
     return rc;
 }
@@ -478,8 +478,8 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const fy_finding *)a)->path, ((const fy_finding *)b)->path);
 }
 
-/* A manifest that cannot be read is the only finding. A directory that is not a workspace, or a wrong
- * path, is an error instead. */
+/* A manifest that cannot be read is the only finding. A directory that is not a workspace, or a
+ * wrong path, is an error instead. */
 static int without_manifest(const char *dir, const fy_err *what, fy_verify_report *r, fy_err *e)
 {
     char *path = fy_path_join(dir, FY_MANIFEST_NAME);

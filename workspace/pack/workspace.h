@@ -1,10 +1,10 @@
 /* The workspace directory and its tarball: create, pack, unpack, verify. Layout and schemas:
  * docs/workspace.md.
  *
- * Output is written to "DIR.part" or "X.tar.zst.part" and renamed once it is complete; after a failure
- * or an interrupt nothing is left under either name. Memory does not depend on the size of the
- * models. Each long job takes a fy_progress (or NULL), sets its total_bytes once that is known, and
- * polls fy_interrupted. */
+ * Output is written to "DIR.part" or "X.tar.zst.part" and renamed once it is complete; after a
+ * failure or an interrupt nothing is left under either name. Memory does not depend on the size of
+ * the models. Each long job takes a fy_progress (or NULL), sets its total_bytes once that is known,
+ * and polls fy_interrupted. */
 #ifndef FY_WORKSPACE_H
 #define FY_WORKSPACE_H
 
@@ -75,8 +75,8 @@ int fy_pack(const char *dir, const char *archive, const fy_pack_params *p, fy_pr
 
 /* archive "-": standard input, in one pass, so manifest.json has to come first as `ferry pack`
  * writes it. dir NULL: the archive's top directory, below the current one, if that is a harmless
- * name of a workspace. *made (may be NULL) is set to the directory that now exists; the caller frees
- * it. An archive that `trust` does not accept leaves nothing. */
+ * name of a workspace. *made (may be NULL) is set to the directory that now exists; the caller
+ * frees it. An archive that `trust` does not accept leaves nothing. */
 int fy_unpack(const char *archive, const char *dir, const fy_trust *trust, char **made,
               fy_progress *progress, fy_err *e);
 
@@ -112,7 +112,7 @@ void fy_verify_report_release(fy_verify_report *r);
 /* The files against each other, once the bytes of each are right: the last part of fy_verify. */
 int fy_verify_content(const char *dir, const fy_manifest *m, fy_verify_report *r, fy_err *e);
 
-/* --- programs ----------------------------------------------------------------------------------- */
+/* --- programs --------------------------------------------------------------------------------- */
 
 /* exe_path: the file, or a directory that holds `ferry`. NULL: searched from `self`, the
  * running program: its ../libexec/ferry/aarch64/ferry when installed, else

@@ -491,12 +491,13 @@ static void types_that_only_headers_know_are_refused(void **state)
 static void an_archive_may_not_choose_any_name_here(void **state)
 {
     (void)state;
-    static const char *const refused_names[] = {".git", ".ssh", "-rf", "..x", "a\u202Eb", "a\xc2\x9b",
-                                                "a\xffz"};
+    static const char *const refused_names[] = {".git",     ".ssh",      "-rf",   "..x",
+                                                "a\u202Eb", "a\xc2\x9b", "a\xffz"};
     char *manifest = manifest_of("workspace.json", "hello", 5);
     char *before = getcwd(NULL, 0), manifest_path[64], file_path[64];
     assert_int_equal(chdir(tmp), 0);
-    item items[] = {{.path = manifest_path, .manifest = true}, {.path = file_path, .body = "hello"}};
+    item items[] = {{.path = manifest_path, .manifest = true},
+                    {.path = file_path, .body = "hello"}};
     for (size_t i = 0; i < sizeof refused_names / sizeof refused_names[0]; i++) {
         fy_err e = {0};
         snprintf(manifest_path, sizeof manifest_path, "%s/manifest.json", refused_names[i]);
