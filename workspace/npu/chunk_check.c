@@ -1,6 +1,10 @@
-#include "workspace/npu/chunk.h"
+/* What verify checks of a cut model without reading its weights: every layer and token once, the
+ * shapes at the seams, the tensors of each chunk, the model it is of, config.json against the
+ * chunks. */
+#include "workspace/npu/chunk_impl.h"
 
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +13,7 @@
 #include "base/str.h"
 #include "bundle/bundle.h"
 #include "cli/cut_model.h"
-#include "workspace/npu/chunk_tensors.h"
+#include "workspace/npu/chunk.h"
 #include "workspace/npu/qnn_check.h"
 
 static const fy_cut_piece *piece_of(const fy_cut_model *m, const fy_qnn_graph *g)
@@ -230,5 +234,311 @@ int fy_chunk_check(const char *dir, fy_err *e)
         weights != NULL && qnn != NULL ? fy_chunk_check_files(weights, qnn, e) : fy_nomem(e);
     free(weights);
     free(qnn);
+    return rc;
+}
+
+/* --- tensors ---------------------------------------------------------------------------------- */
+
+/* --- what a piece holds ----------------------------------------------------------------------- */
+
+/* Rows of the output matrix are those of the slice. */
+static fy_hparams hparams_of(const fy_cut_model *m, const fy_chunk_info *part)
+{
+    fy_hparams hp = m->hp;
+    if (part->kind == FY_CHUNK_HEAD)
+        hp.n_vocab = part->end_token - part->first_token;
+    return hp;
+}
+
+static void put_shape(fy_str *s, const uint64_t ne[FY_GGUF_MAX_DIMS])
+{
+    uint32_t n = FY_GGUF_MAX_DIMS;
+    while (n > 1 && ne[n - 1] == 1)
+        n--;
+    for (uint32_t i = 0; i < n; i++)
+        fy_str_printf(s, "%s%llu", i > 0 ? " x " : "", (unsigned long long)ne[i]);
+}
+
+static int wrong_shape(const fy_gguf_tensor *t, const uint64_t ne[FY_GGUF_MAX_DIMS], fy_err *e)
+{
+    fy_str found = {0}, expected = {0};
+    char shown[FY_QUOTE_BYTES];
+    put_shape(&found, t->ne);
+    put_shape(&expected, ne);
+    fy_fail(e, FY_EVERIFY, "'%s' has shape %s, expected %s", fy_quote(shown, sizeof shown, t->name),
+            fy_str_z(&found), fy_str_z(&expected));
+    fy_str_release(&found);
+    fy_str_release(&expected);
+    return -1;
+}
+
+static int check_there(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *part,
+                       fy_err *e)
+{
+    const fy_hparams hp = hparams_of(m, part);
+    char shown[FY_QUOTE_BYTES], what[FY_CHUNK_TEXT_BYTES];
+    for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
+        const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
+        uint32_t layer = 0;
+        const fy_tensor_row *row = fy_row_of_gguf(m->family, t->name, &layer);
+        uint64_t ne[FY_GGUF_MAX_DIMS] = {1, 1, 1, 1};
+        if (row == NULL || !fy_chunk_holds(part, row, layer))
+            return fy_fail(e, FY_EVERIFY, "holds '%s', expected only the tensors of %s",
+                           fy_quote(shown, sizeof shown, t->name),
+                           fy_chunk_text(part, &m->hp, what));
+        const uint32_t n = fy_row_shape(&hp, row, ne);
+        for (uint32_t d = n; d < FY_GGUF_MAX_DIMS; d++)
+            ne[d] = 1;
+        if (memcmp(ne, t->ne, sizeof ne) != 0)
+            return wrong_shape(t, ne, e);
+    }
+    return 0;
+}
+
+static int check_missing(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *part,
+                         fy_err *e)
+{
+    const fy_family *f = m->family;
+    char name[FY_ROW_NAME_BYTES];
+    for (size_t i = 0; i < f->n_rows; i++) {
+        const fy_tensor_row *row = &f->rows[i];
+        const bool needed = !(row->flags & FY_ROW_OPTIONAL) || row->slot == FY_T_OUTPUT;
+        const bool per_layer = fy_row_is_layer(row);
+        if (!needed || fy_chunk_kind_of(row->slot) != part->kind || !fy_row_is_there(&m->hp, row))
+            continue;
+        for (uint32_t l = per_layer ? part->first_layer : 0; l < (per_layer ? part->end_layer : 1);
+             l++) {
+            fy_row_name(row->gguf, l, name);
+            if (fy_gguf_tensor_find(g, name) == NULL)
+                return fy_fail(e, FY_EVERIFY, "'%s' is missing", name);
+        }
+    }
+    return 0;
+}
+
+int fy_chunk_check_tensors(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *part,
+                           fy_err *e)
+{
+    return check_there(m, g, part, e) != 0 ? -1 : check_missing(m, g, part, e);
+}
+
+/* --- all of them together --------------------------------------------------------------------- */
+
+/* Where each tensor of the model was found. */
+typedef struct {
+    const fy_cut_model *m;
+    const fy_gguf_tensor **at; /* owned; [n], by its number in the model; NULL: nowhere yet */
+    size_t n;
+} found;
+
+/* A complete model beside its pieces has the tensor itself. */
+static int check_original(const found *f, const fy_chunk_info *part, const fy_gguf_tensor *t,
+                          uint32_t place, fy_err *e)
+{
+    const bool tied = part->tied && fy_span_is(t->name, "output.weight");
+    const fy_gguf_tensor *o = fy_gguf_tensor_at(f->m->weights, place);
+    char shown[FY_QUOTE_BYTES];
+    fy_quote(shown, sizeof shown, t->name);
+    if (tied ? !fy_span_is(o->name, "token_embd.weight") : !fy_span_eq(o->name, t->name))
+        return fy_fail(e, FY_EVERIFY,
+                       "'%s' was tensor %u of the model that was cut, which is another one "
+                       "in " FY_BUNDLE_WEIGHTS,
+                       shown, place);
+    return o->type == t->type ? 0
+                              : fy_fail(e, FY_EVERIFY, "'%s' is %s, but %s in " FY_BUNDLE_WEIGHTS,
+                                        shown, fy_type_name(t->type), fy_type_name(o->type));
+}
+
+/* Slices of the lm_head share the norm, and each has its rows of the output matrix. */
+static int check_copy(const fy_gguf_tensor *a, const fy_gguf_tensor *b, uint32_t place, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    const bool rows = fy_span_is(a->name, "output.weight") || fy_span_is(a->name, "output.bias");
+    fy_quote(shown, sizeof shown, a->name);
+    if (!fy_span_eq(a->name, b->name) || a->type != b->type)
+        return fy_fail(e, FY_EVERIFY,
+                       "'%s' has number %u of " FY_CHUNK_PLACES
+                       ", as another tensor of another piece",
+                       shown, place);
+    if (!rows && (a->bytes != b->bytes || memcmp(a->data, b->data, a->bytes) != 0))
+        return fy_fail(e, FY_EVERIFY,
+                       "'%s' has other values than in the first slice of the lm_head", shown);
+    return 0;
+}
+
+/* A tied output matrix is a copy of rows of the embedding; its first bytes are compared. */
+static int check_tied(const found *f, const fy_chunk_info *part, const fy_gguf_tensor *t, fy_err *e)
+{
+    const fy_gguf_tensor *embd = fy_gguf_tensor_find(f->m->weights, "token_embd.weight");
+    const size_t n = t->bytes < FY_CHUNK_ID_BYTES ? (size_t)t->bytes : FY_CHUNK_ID_BYTES;
+    if (embd == NULL || embd->type != t->type || embd->ne[0] != t->ne[0] ||
+        embd->ne[1] < part->end_token)
+        return fy_fail(e, FY_EVERIFY,
+                       "'output.weight' is no copy of token_embd.weight (" FY_CHUNK_KEYS
+                       "tied): that has another type or shape in " FY_BUNDLE_WEIGHTS);
+    const uint64_t row = fy_type_row_bytes(embd->type, embd->ne[0]);
+    return memcmp(embd->data + row * part->first_token, t->data, n) == 0
+               ? 0
+               : fy_fail(e, FY_EVERIFY,
+                         "'output.weight' has other values than token_embd.weight, of which it is "
+                         "a copy (" FY_CHUNK_KEYS "tied)");
+}
+
+static int add_tensor(found *f, const fy_chunk_info *part, const fy_gguf_tensor *t, uint32_t place,
+                      fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    if (place >= f->n)
+        return fy_fail(e, FY_EVERIFY,
+                       FY_CHUNK_PLACES ": '%s' has number %u, expected less than %zu",
+                       fy_quote(shown, sizeof shown, t->name), place, f->n);
+    if (f->m->part.kind == FY_CHUNK_WHOLE && check_original(f, part, t, place, e) != 0)
+        return -1;
+    if (part->tied && fy_span_is(t->name, "output.weight"))
+        return check_tied(f, part, t, e);
+    if (f->at[place] != NULL && part->kind == FY_CHUNK_HEAD)
+        return check_copy(t, f->at[place], place, e);
+    if (f->at[place] != NULL)
+        return fy_fail(e, FY_EVERIFY,
+                       FY_CHUNK_PLACES ": '%s' has number %u, as a tensor of another piece",
+                       fy_quote(shown, sizeof shown, t->name), place);
+    f->at[place] = t;
+    return 0;
+}
+
+static int add_piece(found *f, const fy_gguf *g, const fy_chunk_info *part, fy_err *e)
+{
+    const fy_gguf_kv *places;
+    const size_t n = fy_gguf_n_tensors(g);
+    const int rc = fy_gguf_get_array(g, FY_CHUNK_PLACES, FY_KV_U32, &places, e);
+    if (rc != 0)
+        return rc > 0 ? fy_fail(e, FY_EVERIFY, "key " FY_CHUNK_PLACES " is missing") : -1;
+    if (places->count != n)
+        return fy_fail(e, FY_EVERIFY,
+                       FY_CHUNK_PLACES " has %llu numbers, expected one for each of %zu tensors",
+                       (unsigned long long)places->count, n);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t place = (uint32_t)fy_gguf_int_at(places, i);
+        if (add_tensor(f, part, fy_gguf_tensor_at(g, i), place, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* How many there are, the last one found being the last one. */
+static int check_gaps(const found *f, size_t *n, fy_err *e)
+{
+    *n = f->n;
+    while (*n > 0 && f->at[*n - 1] == NULL)
+        --*n;
+    for (size_t i = 0; i < *n; i++) {
+        if (f->at[i] == NULL)
+            return fy_fail(
+                e, FY_EVERIFY,
+                "tensor %zu of the model that was cut is in no piece (" FY_CHUNK_PLACES ")", i);
+    }
+    return 0;
+}
+
+/* What the slices of the lm_head hold of a tensor, one behind the other, as far as a model's id
+ * looks at it. */
+static fy_gguf_tensor unsliced(const found *f, const fy_gguf_tensor *t, uint32_t tokens,
+                               uint8_t first[FY_CHUNK_ID_BYTES])
+{
+    char name[FY_GGUF_MAX_NAME + 1];
+    fy_gguf_tensor whole = *t;
+    size_t n = 0;
+    snprintf(name, sizeof name, "%.*s", (int)t->name.len, t->name.ptr);
+    whole.bytes = t->bytes / t->ne[tokens] * f->m->hp.n_vocab;
+    whole.ne[tokens] = f->m->hp.n_vocab;
+    whole.data = first;
+    for (size_t i = 0; i < f->m->n_pieces && n < FY_CHUNK_ID_BYTES; i++) {
+        const fy_cut_piece *p = &f->m->piece[i];
+        const fy_gguf_tensor *s =
+            p->part.kind == FY_CHUNK_HEAD ? fy_gguf_tensor_find(p->gguf, name) : NULL;
+        if (s == NULL)
+            continue;
+        const size_t room = FY_CHUNK_ID_BYTES - n, some = s->bytes < room ? s->bytes : room;
+        memcpy(first + n, s->data, some);
+        n += some;
+    }
+    return whole;
+}
+
+static int add_to_id(const found *f, fy_chunk_id *id, const fy_gguf_tensor *t, fy_err *e)
+{
+    uint32_t layer;
+    uint8_t first[FY_CHUNK_ID_BYTES] = {0};
+    uint64_t shape[FY_GGUF_MAX_DIMS];
+    const fy_tensor_row *row = fy_row_of_gguf(f->m->family, t->name, &layer);
+    fy_gguf_tensor whole = *t;
+    if (row != NULL && f->m->part.kind == FY_CHUNK_EMBEDDING && fy_row_is_sliced(row))
+        whole = unsliced(f, t, fy_row_shape(&f->m->hp, row, shape) - 1, first);
+    return fy_chunk_id_add(id, &whole, whole.data, e);
+}
+
+/* Are these n tensors the model that the pieces say they are of? */
+static int check_id(const found *f, size_t n, fy_err *e)
+{
+    const char *expected = f->m->n_pieces > 0 ? f->m->piece[0].part.model : f->m->part.model;
+    char id[FY_CHUNK_MODEL_BYTES];
+    fy_chunk_id h;
+    int rc = fy_chunk_id_begin(&h, f->m->weights, e);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = add_to_id(f, &h, f->at[i], e);
+    if (fy_chunk_id_end(&h, rc == 0 ? id : NULL, e) != 0 || rc != 0)
+        return -1;
+    if (strcmp(id, expected) == 0)
+        return 0;
+    return f->m->part.kind == FY_CHUNK_WHOLE
+               ? fy_fail(e, FY_EVERIFY,
+                         FY_BUNDLE_WEIGHTS ": is model %.12s..., but the pieces are of %.12s...; "
+                                           "expected the model that was cut",
+                         id, expected)
+               : fy_fail(e, FY_EVERIFY,
+                         "the pieces together are model %.12s..., but say that they are of "
+                         "%.12s...: keys or values were changed",
+                         id, expected);
+}
+
+bool fy_chunk_none_compiled(const fy_qnn_graph *g, size_t n)
+{
+    size_t i = 0;
+    while (i < n && fy_qnn_is_gguf(&g[i]))
+        i++;
+    return i == n;
+}
+
+static int check_all(found *f, fy_err *e)
+{
+    const fy_cut_model *m = f->m;
+    const bool whole = m->part.kind == FY_CHUNK_WHOLE;
+    size_t n = fy_gguf_n_tensors(m->weights);
+    if (!whole && add_piece(f, m->weights, &m->part, e) != 0)
+        return fy_ctx(e, FY_BUNDLE_WEIGHTS);
+    for (size_t i = 0; i < m->n_pieces; i++) {
+        if (add_piece(f, m->piece[i].gguf, &m->piece[i].part, e) != 0)
+            return fy_ctx(e, FY_QNN_DIR "/%s", m->piece[i].path);
+    }
+    if (whole) { /* it has them all, whatever is beside it */
+        for (size_t i = 0; i < n; i++)
+            f->at[i] = fy_gguf_tensor_at(m->weights, i);
+        return m->n_pieces > 0 ? check_id(f, n, e) : 0;
+    }
+    if (!fy_chunk_none_compiled(m->config.graph, m->config.n_graphs) ||
+        !fy_chunk_none_compiled(m->config.embedding, m->config.n_embeddings))
+        return 0; /* the rest is in context binaries */
+    return check_gaps(f, &n, e) != 0 ? -1 : check_id(f, n, e);
+}
+
+int fy_chunk_check_places(const fy_cut_model *m, fy_err *e)
+{
+    /* a family has no more tensors: some pieces may be compiled, whose tensors nobody counts */
+    found f = {.m = m, .n = ((size_t)m->hp.n_layer + 1) * m->family->n_rows};
+    if (m->part.kind == FY_CHUNK_WHOLE)
+        f.n = fy_gguf_n_tensors(m->weights);
+    f.at = calloc(f.n + 1, sizeof *f.at);
+    const int rc = f.at != NULL ? check_all(&f, e) : fy_nomem(e);
+    free(f.at);
     return rc;
 }

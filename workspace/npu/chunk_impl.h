@@ -6,6 +6,7 @@
 #include "arch/chunk_info.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "cli/cut_model.h"
 #include "model/model.h"
 #include "workspace/npu/chunk.h"
 
@@ -55,23 +56,24 @@ typedef struct {
     const fy_gguf_tensor *from;
     uint64_t at;    /* of the first byte, in the data of `from` */
     uint32_t place; /* number of `from` in the model */
-} fy_input_tensor;
+} fy_chunk_out_tensor;
 
 typedef struct {
     const fy_chunk_source *source;
     fy_chunk_info part;
-    fy_gguf_writer *w;        /* owned */
-    fy_input_tensor *tensors; /* owned, as many as the writer has */
+    fy_gguf_writer *w;            /* owned */
+    fy_chunk_out_tensor *tensors; /* owned, as many as the writer has */
     size_t n_tensors;
-} fy_input;
+} fy_chunk_out;
 
-int fy_input_init(fy_input *p, const fy_chunk_source *s, const fy_chunk_info *part, fy_err *e);
-void fy_input_release(fy_input *p);
-fy_gguf_fill fy_input_fill; /* user: the fy_input */
+int fy_chunk_out_init(fy_chunk_out *p, const fy_chunk_source *s, const fy_chunk_info *part,
+                      fy_err *e);
+void fy_chunk_out_release(fy_chunk_out *p);
+fy_gguf_fill fy_chunk_out_fill; /* user: the fy_chunk_out */
 /* Is the file at path this piece? 0: yes; 1: no; -1. The header and the size alone, or all its
  * bytes as well, which progress counts. */
-int fy_input_is_at(const fy_input *p, const char *path, fy_err *e);
-int fy_input_compare(const fy_input *p, const char *path, fy_progress *progress, fy_err *e);
+int fy_chunk_out_is_at(const fy_chunk_out *p, const char *path, fy_err *e);
+int fy_chunk_out_compare(const fy_chunk_out *p, const char *path, fy_progress *progress, fy_err *e);
 
 /* Does a row of the output matrix belong to each token (its bias: an element)? */
 bool fy_row_is_sliced(const fy_tensor_row *row);
@@ -81,5 +83,19 @@ bool fy_row_is_sliced(const fy_tensor_row *row);
 /* parts: all pieces, in order. FY_EARG for what no reader accepts. */
 int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_chunk_info *parts,
                     size_t n, fy_str *out, fy_err *e);
+
+/* --- what must be in the chunks (chunk_check.c) ----------------------------------------------- */
+
+/* The tensors that each chunk has to hold and no other, in the shapes that the hyperparameters
+ * give, and all chunks together every tensor of the model once. */
+
+/* Messages name the tensor and not the file. */
+int fy_chunk_check_tensors(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *part,
+                           fy_err *e);
+/* Are all of these graphs chunks? */
+bool fy_chunk_none_compiled(const fy_qnn_graph *g, size_t n);
+/* By ferry.chunk.places. The copies of several slices of the lm_head have to be equal, and the id
+ * of all tensors that of ferry.chunk.model: of each the first 4 KiB are read. */
+int fy_chunk_check_places(const fy_cut_model *m, fy_err *e);
 
 #endif

@@ -1,6 +1,5 @@
-/* What HTP computes from which architecture on: LPBQ from V69, 16 x 16 bit products and weights
- * shared by graphs from V73 are documented by ExecuTorch (its pull request 15965); fp16 from V73
- * with exceptions is what QNN's supplement for operations and rwkv-qualcomm say. */
+/* Recipes: which tensor gets which type on the NPU. Reading them, checking them against a chip, and
+ * the types there are. */
 #include "workspace/npu/npu_recipe.h"
 
 #include <stdio.h>
@@ -9,9 +8,376 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/json.h"
+#include "base/math.h"
 #include "base/opts.h"
 #include "base/str.h"
 #include "workspace/data/data_files.h"
+
+/* --- types ------------------------------------------------------------------------------------ */
+
+#define TILE 32 /* HTP computes in tiles of 32 channels and 32 inputs */
+
+static const struct {
+    const char *name;
+    unsigned bits;
+    unsigned block;       /* of inputs with a scale of 1 byte; 0: none */
+    unsigned scale_bytes; /* of each channel */
+} types[FY_NPU_TYPE_COUNT] = {
+    [FY_NPU_16A4W] = {"16a4w", 4, 0, 4},
+    [FY_NPU_LPBQ_16] = {"16a4w-lpbq16", 4, 16, 4},
+    [FY_NPU_LPBQ_32] = {"16a4w-lpbq32", 4, 32, 4},
+    [FY_NPU_LPBQ_64] = {"16a4w-lpbq64", 4, 64, 4},
+    [FY_NPU_16A8W] = {"16a8w", 8, 0, 4},
+    [FY_NPU_8A4W] = {"8a4w", 4, 0, 4},
+    [FY_NPU_FP16] = {"fp16", 16, 0, 0},
+};
+
+const char *fy_npu_type_name(fy_npu_type t)
+{
+    return types[t].name;
+}
+
+fy_npu_type fy_npu_type_of(fy_span name)
+{
+    fy_npu_type t = FY_NPU_16A4W;
+    while (t < FY_NPU_TYPE_COUNT && !fy_span_is(name, types[t].name))
+        t++;
+    return t;
+}
+
+bool fy_npu_matrix_bytes(fy_npu_type t, uint64_t n_out, uint64_t n_in, uint64_t *bytes)
+{
+    uint64_t rows, row_elems, row, blocks, all;
+    if (!fy_align_u64(n_out, TILE, &rows) || !fy_align_u64(n_in, TILE, &row_elems) ||
+        !fy_mul_u64(row_elems / 8, types[t].bits, &row)) /* a tile's row is whole bytes */
+        return false;
+    blocks =
+        types[t].block > 0 ? row_elems / types[t].block + (row_elems % types[t].block != 0) : 0;
+    if (!fy_add_u64(row, blocks, &row) || !fy_add_u64(row, types[t].scale_bytes, &row) ||
+        !fy_mul_u64(rows, row, &all))
+        return false;
+    *bytes = all;
+    return true;
+}
+
+const char *fy_npu_type_refuses(fy_npu_type t, uint64_t n_in)
+{
+    if (types[t].block == 0 || n_in % types[t].block == 0)
+        return NULL;
+    return types[t].block == 16   ? "LPBQ 16 wants rows of whole blocks of 16"
+           : types[t].block == 32 ? "LPBQ 32 wants rows of whole blocks of 32"
+                                  : "LPBQ 64 wants rows of whole blocks of 64";
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+#define MAX_RULES 256
+
+void fy_npu_recipe_release(fy_npu_recipe *r)
+{
+    for (size_t i = 0; i < r->n_rules; i++)
+        free(r->rules[i].slots);
+    free(r->rules);
+    free(r->name);
+    free(r->title);
+    free(r->source);
+    fy_data_list_free(r->models, r->n_models);
+    *r = (fy_npu_recipe){0};
+}
+
+/* --- words ------------------------------------------------------------------------------------ */
+
+/* GGUF's words, and Llama's own, which ExecuTorch's recipes use. Those of the feed-forward mean the
+ * experts' matrices, too. Fused tensors are parted into these. */
+enum { MAX_PARTS = 3 };
+static const struct {
+    const char *gguf, *llama;
+    fy_slot slot[MAX_PARTS];
+    size_t n;
+} words[] = {
+    {"attn_q", "wq", {FY_T_ATTN_Q}, 1},
+    {"attn_k", "wk", {FY_T_ATTN_K}, 1},
+    {"attn_v", "wv", {FY_T_ATTN_V}, 1},
+    {"attn_qkv", NULL, {FY_T_ATTN_Q, FY_T_ATTN_K, FY_T_ATTN_V}, 3},
+    {"attn_output", "wo", {FY_T_ATTN_OUT}, 1},
+    {"ffn_gate", "w1", {FY_T_FFN_GATE, FY_T_FFN_GATE_EXPS, FY_T_FFN_GATE_SHEXP}, 3},
+    {"ffn_down", "w2", {FY_T_FFN_DOWN, FY_T_FFN_DOWN_EXPS, FY_T_FFN_DOWN_SHEXP}, 3},
+    {"ffn_up", "w3", {FY_T_FFN_UP, FY_T_FFN_UP_EXPS, FY_T_FFN_UP_SHEXP}, 3},
+    {"output", "head", {FY_T_OUTPUT}, 1},
+};
+enum { N_WORDS = sizeof words / sizeof words[0] };
+
+static int refuse_word(const char *text, fy_err *e)
+{
+    const char *all[2 * N_WORDS];
+    char shown[FY_QUOTE_BYTES], word[FY_QUOTE_BYTES];
+    size_t n = 0;
+    for (size_t i = 0; i < N_WORDS; i++) {
+        all[n++] = words[i].gguf;
+        if (words[i].llama != NULL)
+            all[n++] = words[i].llama;
+    }
+    fy_quote(shown, sizeof shown, fy_span_of(text));
+    snprintf(word, sizeof word, "%s", text);
+    const char *near = fy_nearest(word, all, n);
+    if (near != NULL)
+        return fy_fail(e, FY_EFORMAT, "tensors: unknown word '%s'; did you mean '%s'?", shown,
+                       near);
+    return fy_fail(e, FY_EFORMAT,
+                   "tensors: unknown word '%s', expected attn_q, attn_k, attn_v, attn_qkv, "
+                   "attn_output, ffn_gate, ffn_down, ffn_up, output, or Llama's wq, wk, wv, wo, "
+                   "w1, w2, w3, head",
+                   shown);
+}
+
+static int add_slot(fy_npu_rule *r, fy_slot slot, const char *text, size_t *cap, fy_err *e)
+{
+    for (size_t i = 0; i < r->n_slots; i++) {
+        if (r->slots[i] == slot)
+            return fy_fail(e, FY_EFORMAT, "tensors: '%s' is named already", text);
+    }
+    fy_slot *grown = fy_grow(r->slots, r->n_slots, cap, sizeof *grown);
+    if (grown == NULL)
+        return fy_nomem(e);
+    r->slots = grown;
+    r->slots[r->n_slots++] = slot;
+    return 0;
+}
+
+static int add_word(fy_npu_rule *r, const char *text, size_t *cap, fy_err *e)
+{
+    for (size_t w = 0; w < N_WORDS; w++) {
+        if (strcmp(text, words[w].gguf) != 0 &&
+            (words[w].llama == NULL || strcmp(text, words[w].llama) != 0))
+            continue;
+        for (size_t i = 0; i < words[w].n; i++) {
+            if (add_slot(r, words[w].slot[i], text, cap, e) != 0)
+                return -1;
+        }
+        return 0;
+    }
+    return refuse_word(text, e);
+}
+
+static int take_tensors(fy_json *j, fy_npu_rule *r, fy_err *e)
+{
+    char **list = NULL;
+    size_t n = 0, cap = 0;
+    int rc = fy_data_list(j, "tensors", &list, &n, e);
+    if (rc == 0 && n == 0)
+        rc = fy_fail(e, FY_EFORMAT, "tensors: an empty list; leave it out to mean every matrix");
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = add_word(r, list[i], &cap, e);
+    fy_data_list_free(list, n);
+    return rc;
+}
+
+static bool take_digits(const char **p, uint32_t *out)
+{
+    size_t n = strspn(*p, "0123456789");
+    if (n == 0 || n > 6)
+        return false;
+    *out = (uint32_t)strtoul(*p, NULL, 10);
+    *p += n;
+    return true;
+}
+
+/* "3", "0-3" or "all". */
+static int take_layers(fy_json *j, fy_npu_rule *r, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES], *text = NULL;
+    if (fy_data_text(j, "layers", &text, e) != 0)
+        return -1;
+    uint32_t first = 0, last = 0;
+    const char *p = text;
+    bool all = strcmp(text, "all") == 0;
+    bool ok =
+        all ||
+        (take_digits(&p, &first) &&
+         (*p == '\0' ? (last = first, true) : *p++ == '-' && take_digits(&p, &last) && *p == '\0'));
+    fy_quote(shown, sizeof shown, fy_span_of(text));
+    free(text);
+    if (!ok)
+        return fy_fail(e, FY_EFORMAT, "layers: '%s', expected \"0-3\", \"5\" or \"all\"", shown);
+    if (last < first)
+        return fy_fail(e, FY_EFORMAT, "layers: '%s' ends before it begins", shown);
+    if (last >= FY_N_LAYER_MAX)
+        return fy_fail(e, FY_EFORMAT, "layers: '%s', no model has more than %d", shown,
+                       FY_N_LAYER_MAX);
+    r->first_layer = first;
+    r->end_layer = all ? UINT32_MAX : last + 1;
+    return 0;
+}
+
+static int take_type(fy_json *j, fy_npu_type *out, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    fy_span s;
+    if (fy_json_string(j, &s, NULL, e) != 0)
+        return fy_ctx(e, "type");
+    if ((*out = fy_npu_type_of(s)) != FY_NPU_TYPE_COUNT)
+        return 0;
+    fy_str all = {0};
+    for (fy_npu_type t = FY_NPU_16A4W; t < FY_NPU_TYPE_COUNT; t++)
+        fy_str_printf(&all, "%s%s", t > 0 ? ", " : "", fy_npu_type_name(t));
+    fy_fail(e, FY_EFORMAT, "type: '%s', expected one of %s", fy_quote(shown, sizeof shown, s),
+            fy_str_z(&all));
+    fy_str_release(&all);
+    return -1;
+}
+
+/* --- rules ------------------------------------------------------------------------------------ */
+
+static bool has_slot(const fy_npu_rule *r, fy_slot slot)
+{
+    for (size_t i = 0; i < r->n_slots; i++) {
+        if (r->slots[i] == slot)
+            return true;
+    }
+    return false;
+}
+
+/* Which of two rules counts is their order, unless they are for the very same: then one of them is
+ * a mistake. */
+static bool same_place(const fy_npu_rule *a, const fy_npu_rule *b)
+{
+    if (a->first_layer != b->first_layer || a->end_layer != b->end_layer ||
+        a->n_slots != b->n_slots)
+        return false;
+    for (size_t i = 0; i < a->n_slots; i++) {
+        if (!has_slot(b, a->slots[i]))
+            return false;
+    }
+    return true;
+}
+
+static int check_rule(const fy_npu_recipe *r, const fy_npu_rule *rule, fy_err *e)
+{
+    bool all = rule->first_layer == 0 && rule->end_layer == UINT32_MAX;
+    if (rule->type == FY_NPU_TYPE_COUNT)
+        return fy_fail(e, FY_EFORMAT, "\"type\" is missing");
+    if (all && rule->n_slots == 0)
+        return fy_fail(e, FY_EFORMAT,
+                       "names neither tensors nor layers: that is the recipe's type");
+    if (!all && has_slot(rule, FY_T_OUTPUT))
+        return fy_fail(e, FY_EFORMAT, "the head is in no layer: give it a rule without \"layers\"");
+    for (size_t i = 0; i < r->n_rules; i++) {
+        if (same_place(&r->rules[i], rule))
+            return fy_fail(e, FY_EFORMAT, "rule %zu is for the same tensors and layers%s", i + 1,
+                           r->rules[i].type != rule->type ? ", with another type" : "");
+    }
+    return 0;
+}
+
+static int take_rule(fy_json *j, fy_npu_rule *rule, fy_err *e)
+{
+    static const char *const keys[] = {"layers", "tensors", "type"};
+    fy_span key;
+    int more;
+    if (fy_json_object_begin(j, e) != 0)
+        return -1;
+    while ((more = fy_json_object_next(j, &key, e)) == 1) {
+        int rc = fy_span_is(key, "layers")    ? take_layers(j, rule, e)
+                 : fy_span_is(key, "tensors") ? take_tensors(j, rule, e)
+                 : fy_span_is(key, "type")    ? take_type(j, &rule->type, e)
+                                              : fy_data_unknown(key, keys, 3, e);
+        if (rc != 0)
+            return -1;
+    }
+    return more;
+}
+
+static int take_rules(fy_json *j, fy_npu_recipe *r, fy_err *e)
+{
+    size_t cap = 0;
+    int more;
+    if (fy_json_array_begin(j, e) != 0)
+        return fy_ctx(e, "rules");
+    while ((more = fy_json_array_next(j, e)) == 1) {
+        fy_npu_rule rule = {.end_layer = UINT32_MAX, .type = FY_NPU_TYPE_COUNT};
+        fy_npu_rule *grown = NULL;
+        int rc = r->n_rules < MAX_RULES ? take_rule(j, &rule, e)
+                                        : fy_fail(e, FY_EFORMAT, "more than %d rules", MAX_RULES);
+        if (rc == 0)
+            rc = check_rule(r, &rule, e);
+        if (rc == 0 && (grown = fy_grow(r->rules, r->n_rules, &cap, sizeof *grown)) == NULL)
+            rc = fy_nomem(e);
+        if (rc != 0) {
+            free(rule.slots);
+            return fy_ctx(e, "rule %zu", r->n_rules + 1);
+        }
+        r->rules = grown;
+        r->rules[r->n_rules++] = rule;
+    }
+    return more == 0 ? 0 : fy_ctx(e, "rules");
+}
+
+/* --- the file --------------------------------------------------------------------------------- */
+
+static int take_kv_bits(fy_json *j, fy_npu_recipe *r, fy_err *e)
+{
+    uint64_t v;
+    if (fy_data_number(j, "kv_bits", 8, 16, &v, e) != 0)
+        return -1;
+    if (v != 8 && v != 16)
+        return fy_fail(e, FY_EFORMAT, "kv_bits: %u, expected 8 or 16", (unsigned)v);
+    r->kv_bits = (uint32_t)v;
+    return 0;
+}
+
+static int take_recipe(fy_json *j, fy_npu_recipe *r, fy_err *e)
+{
+    static const char *const keys[] = {"title", "source", "type", "kv_bits", "models", "rules"};
+    fy_span key;
+    int more;
+    if (fy_json_object_begin(j, e) != 0)
+        return -1;
+    while ((more = fy_json_object_next(j, &key, e)) == 1) {
+        int rc = fy_span_is(key, "title")     ? fy_data_text(j, "title", &r->title, e)
+                 : fy_span_is(key, "source")  ? fy_data_text(j, "source", &r->source, e)
+                 : fy_span_is(key, "type")    ? take_type(j, &r->type, e)
+                 : fy_span_is(key, "kv_bits") ? take_kv_bits(j, r, e)
+                 : fy_span_is(key, "models")
+                     ? fy_data_list(j, "models", &r->models, &r->n_models, e)
+                 : fy_span_is(key, "rules") ? take_rules(j, r, e)
+                                            : fy_data_unknown(key, keys, 6, e);
+        if (rc != 0)
+            return -1;
+    }
+    return more < 0 ? -1 : fy_json_end(j, e);
+}
+
+static int complete(fy_npu_recipe *r, const char *name, fy_err *e)
+{
+    if (r->type == FY_NPU_TYPE_COUNT)
+        return fy_fail(e, FY_EFORMAT, "\"type\" is missing: of every matrix that no rule names");
+    if (r->kv_bits == 0)
+        return fy_fail(e, FY_EFORMAT, "\"kv_bits\" is missing: 8 or 16");
+    r->name = strdup(name);
+    if (r->title == NULL)
+        r->title = strdup(name);
+    if (r->source == NULL)
+        r->source = strdup("");
+    return r->name != NULL && r->title != NULL && r->source != NULL ? 0 : fy_nomem(e);
+}
+
+int fy_npu_recipe_parse(const void *p, size_t n, const char *name, fy_npu_recipe *out, fy_err *e)
+{
+    fy_npu_recipe r = {.type = FY_NPU_TYPE_COUNT};
+    fy_json *j = fy_json_new(p, n, e);
+    int rc = j != NULL ? take_recipe(j, &r, e) : -1;
+    if (rc == 0)
+        rc = complete(&r, name, e);
+    fy_json_free(j);
+    if (rc == 0)
+        *out = r;
+    else
+        fy_npu_recipe_release(&r);
+    return rc;
+}
+
+/* --- recipes ---------------------------------------------------------------------------------- */
 
 /* --- a recipe --------------------------------------------------------------------------------- */
 

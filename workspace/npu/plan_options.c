@@ -1,10 +1,101 @@
+/* What `plan` and `chunk` are given: the model, the chip, the recipe, and the parameters of the plan
+ * that follow from them. */
 #include "workspace/npu/plan_options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "base/str.h"
+#include "bundle/bundle.h"
+#include "cli/model_header.h"
+
+/* --- the model -------------------------------------------------------------------------------- */
+
+static bool is_workspace(const char *path)
+{
+    char *mark = fy_path_join(path, FY_BUNDLE_WORKSPACE_JSON);
+    const bool yes = mark != NULL && fy_file_exists(mark);
+    free(mark);
+    return yes;
+}
+
+static int open_workspace(fy_plan_model *m, fy_err *e)
+{
+    fy_bundle b;
+    if (fy_bundle_open(m->path, &b, e) != 0)
+        return -1;
+    m->gguf = fy_gguf_open(b.weights, e);
+    fy_bundle_release(&b);
+    return m->gguf != NULL ? 0 : -1;
+}
+
+static int open_checkpoint(fy_plan_model *m, fy_err *e)
+{
+    m->checkpoint = true;
+    if (fy_checkpoint_header(m->path, &m->header, e) != 0)
+        return -1;
+    m->gguf = fy_gguf_parse(m->header.ptr, m->header.len, m->path, true, e);
+    return m->gguf != NULL ? 0 : -1;
+}
+
+/* By its name: of anything else the reader of GGUF says best what it is. */
+static bool is_checkpoint_file(const char *path)
+{
+    const fy_span s = fy_span_of(path);
+    return fy_span_ends(s, ".json") || fy_span_ends(s, ".pt") || fy_span_ends(s, ".pth");
+}
+
+static int open_any(fy_plan_model *m, fy_err *e)
+{
+    if (fy_file_is_dir(m->path))
+        return is_workspace(m->path) ? open_workspace(m, e) : open_checkpoint(m, e);
+    if (fy_hub_id_is_meant(m->path) || is_checkpoint_file(m->path))
+        return open_checkpoint(m, e);
+    m->gguf = fy_gguf_open(m->path, e);
+    return m->gguf != NULL ? 0 : -1;
+}
+
+int fy_plan_model_open(fy_plan_model *m, const char *path, fy_err *e)
+{
+    *m = (fy_plan_model){.path = path};
+    int rc = open_any(m, e);
+    if (rc == 0 && fy_npu_model_of(&m->npu, m->gguf, e) != 0)
+        rc = fy_ctx(e, "%s", path);
+    if (rc != 0)
+        fy_plan_model_release(m);
+    return rc;
+}
+
+void fy_plan_model_release(fy_plan_model *m)
+{
+    fy_npu_model_release(&m->npu);
+    fy_gguf_close(m->gguf);
+    fy_str_release(&m->header);
+    *m = (fy_plan_model){0};
+}
+
+void fy_plan_model_name(const fy_plan_model *m, char *out, size_t n)
+{
+    fy_span name = fy_path_base(m->path);
+    fy_gguf_get_str(m->gguf, FY_KEY_NAME, &name, NULL);
+    fy_quote(out, n, name);
+}
+
+uint64_t fy_plan_model_params(const fy_plan_model *m)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < m->npu.n_tensors; i++) {
+        const fy_npu_tensor *t = &m->npu.tensors[i];
+        const bool computed = t->slot >= FY_T_ROPE_FREQS && t->slot <= FY_T_ROPE_SHORT;
+        n += computed ? 0 : t->n_out * t->n_in; /* the reader has found all of it countable */
+    }
+    return n;
+}
+
+/* --- the chip and the rest -------------------------------------------------------------------- */
 
 static int bad_batch(const char *text, const char *what, fy_err *e)
 {
@@ -50,12 +141,12 @@ static int read_batches(const char *text, fy_npu_params *p, fy_err *e)
     return 0;
 }
 
-bool fy_plan_has_soc(const fy_plan_options *o)
+bool fy_plan_has_soc(const fy_npu_options *o)
 {
     return o->soc != NULL || o->htp_arch != FY_OPT_UNSET_INT;
 }
 
-int fy_plan_options_check(const fy_plan_options *o, fy_err *e)
+int fy_npu_options_check(const fy_npu_options *o, fy_err *e)
 {
     const bool arch = o->htp_arch != FY_OPT_UNSET_INT;
     if (o->soc != NULL && arch)
@@ -68,7 +159,7 @@ int fy_plan_options_check(const fy_plan_options *o, fy_err *e)
     return 0;
 }
 
-int fy_plan_params_of(fy_plan_data *d, const fy_plan_options *o, fy_npu_params *p, fy_err *e)
+int fy_plan_params_of(fy_plan_data *d, const fy_npu_options *o, fy_npu_params *p, fy_err *e)
 {
     static const uint32_t bits[] = {8, 16};
     *p = (fy_npu_params){
@@ -86,7 +177,7 @@ int fy_plan_params_of(fy_plan_data *d, const fy_plan_options *o, fy_npu_params *
 
 /* --- chips and recipes ------------------------------------------------------------------------ */
 
-int fy_plan_data_open(fy_plan_data *d, const fy_plan_options *o, fy_err *e)
+int fy_plan_data_open(fy_plan_data *d, const fy_npu_options *o, fy_err *e)
 {
     *d = (fy_plan_data){.socs = fy_soc_table_open(o->soc_table, e)};
     if (d->socs != NULL)
@@ -101,7 +192,7 @@ void fy_plan_data_release(fy_plan_data *d)
     fy_soc_table_free(d->socs);
 }
 
-const fy_soc *fy_plan_find_soc(fy_plan_data *d, const fy_plan_options *o, fy_err *e)
+const fy_soc *fy_plan_find_soc(fy_plan_data *d, const fy_npu_options *o, fy_err *e)
 {
     if (o->soc != NULL)
         return fy_soc_find(d->socs, o->soc, e);

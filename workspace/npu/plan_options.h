@@ -1,6 +1,6 @@
 /* The options that `plan` and `chunk` share: for which chip, with which graphs, by which recipe.
  *
- *     fy_plan_options_check(&o, e)          what goes together
+ *     fy_npu_options_check(&o, e)          what goes together
  *     fy_plan_data_open(&d, &o, e)          chips and recipes
  *     fy_plan_params_of(&d, &o, &p, e)      what a plan is made from
  *     fy_plan_data_release(&d) */
@@ -9,13 +9,15 @@
 
 #include "base/err.h"
 #include "base/opts.h"
+#include "base/str.h"
+#include "format/gguf.h"
 #include "workspace/npu/npu_plan.h"
 
 typedef struct {
     const char *soc, *soc_table, *batch, *recipe;
     int64_t htp_arch, vtcm, memory, n_ctx, n_chunks;
     int kv_bits;
-} fy_plan_options;
+} fy_npu_options;
 
 /* Rows for a field of that type in the verb's `options`. */
 #define FY_PLAN_ROWS(field)                                                                        \
@@ -98,9 +100,35 @@ typedef struct {
         .help = "Cut the layers into so many pieces; 0: as few as fit."                            \
     }
 
+/* --- the model that a verb plans for ---------------------------------------------------------- */
+
+/* Its header alone is read:
+ *
+ *   a GGUF file (of a split model the first), or a workspace: its main model;
+ *   a checkpoint: a directory with weights or with config.json alone, a file config.json, or
+ *   [ORG/]NAME of the hub's cache; as a conversion to f16 makes it. */
+typedef struct {
+    const char *path; /* view: as the user gave it */
+    fy_str header;    /* owned; empty: the bytes are a file's */
+    fy_gguf *gguf;    /* owned; may be a view of header */
+    bool checkpoint;
+    fy_npu_model npu;
+} fy_plan_model;
+
+/* FY_EUNSUPPORTED for what cannot be cut, and for a piece of a model that was. */
+int fy_plan_model_open(fy_plan_model *m, const char *path, fy_err *e);
+void fy_plan_model_release(fy_plan_model *m);
+
+/* general.name, else that of file or directory; no more than n bytes with its NUL, quoted. */
+void fy_plan_model_name(const fy_plan_model *m, char *out, size_t n);
+/* Learned parameters. */
+uint64_t fy_plan_model_params(const fy_plan_model *m);
+
+/* --- the chip and the rest -------------------------------------------------------------------- */
+
 /* Is a chip named? */
-bool fy_plan_has_soc(const fy_plan_options *o);
-int fy_plan_options_check(const fy_plan_options *o, fy_err *e);
+bool fy_plan_has_soc(const fy_npu_options *o);
+int fy_npu_options_check(const fy_npu_options *o, fy_err *e);
 
 typedef struct {
     fy_soc_table *socs;      /* owned */
@@ -108,14 +136,14 @@ typedef struct {
     fy_soc guessed;          /* owned; of --htp-arch */
 } fy_plan_data;
 
-int fy_plan_data_open(fy_plan_data *d, const fy_plan_options *o, fy_err *e);
+int fy_plan_data_open(fy_plan_data *d, const fy_npu_options *o, fy_err *e);
 void fy_plan_data_release(fy_plan_data *d);
 /* The chip that the options name; view of d. NULL on failure. */
-const fy_soc *fy_plan_find_soc(fy_plan_data *d, const fy_plan_options *o, fy_err *e);
+const fy_soc *fy_plan_find_soc(fy_plan_data *d, const fy_npu_options *o, fy_err *e);
 
 /* Batch sizes, context and the rest as far as the options say; no soc. recipe NULL: the chip's
  * default. */
-int fy_plan_params_of(fy_plan_data *d, const fy_plan_options *o, fy_npu_params *p, fy_err *e);
+int fy_plan_params_of(fy_plan_data *d, const fy_npu_options *o, fy_npu_params *p, fy_err *e);
 
 /* FY_EFIT: why the plan does not fit, and what would. Always -1. */
 int fy_plan_does_not_fit(const fy_npu_plan *p, const fy_npu_suggestion *s, const fy_npu_model *m,

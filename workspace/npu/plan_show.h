@@ -7,10 +7,10 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "base/opts.h"
+#include "base/json_tree.h"
 #include "base/str.h"
 #include "workspace/npu/npu_plan.h"
-#include "workspace/npu/plan_model.h"
+#include "workspace/npu/plan_options.h"
 
 /* --- one plan --------------------------------------------------------------------------------- */
 
@@ -57,5 +57,13 @@ int fy_plan_put_what_if(fy_str *out, const fy_plan_question *q, bool json, fy_er
 
 int fy_plan_put_socs(fy_str *out, const fy_soc_table *t, bool json, fy_err *e);
 int fy_plan_put_recipes(fy_str *out, const fy_npu_recipes *r, bool json, fy_err *e);
+
+/* --- what JSON objects share ------------------------------------------------------------------ */
+
+/* text NULL: null. */
+void fy_plan_json_text(fy_json_maker *m, json_t *object, const char *key, const char *text);
+json_t *fy_plan_json_model(fy_json_maker *m, const fy_plan_model *model);
+json_t *fy_plan_json_soc(fy_json_maker *m, const fy_soc *s);
+const char *fy_plan_limit_name(fy_npu_limit limit); /* "sessions"; NULL of none */
 
 #endif

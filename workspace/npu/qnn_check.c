@@ -1,3 +1,4 @@
+/* qnn/config.json of a model against model.json and against the files that it names. */
 #include "workspace/npu/qnn_check.h"
 
 #include <errno.h>

@@ -51,4 +51,18 @@ const fy_soc *fy_soc_nearest(const fy_soc_table *t, const char *name);
 int fy_soc_of_arch(const fy_soc_table *t, int htp_arch, uint32_t vtcm_mb, fy_soc *out, fy_err *e);
 void fy_soc_release(fy_soc *s);
 
+/* --- Qualcomm's NPU (HTP): its architectures, and the libraries that each needs --------------- */
+
+/* "V75", "v75" or "75" -> 75; FY_EARG lists the known ones. */
+int fy_htp_parse(const char *text, int *arch, fy_err *e);
+
+typedef struct {
+    const char *name; /* "libQnnHtpV%dSkel.so" */
+    const char *dir;  /* in the SDK: "lib/hexagon-v%d/unsigned" */
+    int only;         /* for this architecture; 0: for all */
+    bool dsp;         /* built for the DSP, else for aarch64 */
+    bool optional;    /* newer or older SDKs lack it */
+} fy_htp_lib;
+extern const fy_htp_lib fy_htp_libs[]; /* up to a name NULL */
+
 #endif

@@ -13,7 +13,6 @@
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
 #include "kernels/row.h"
-#include "workspace/npu/htp.h"
 #include "workspace/npu/soc_table.h"
 #include "workspace/pack/workspace.h"
 

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "bundle/bundle.h"
-#include "workspace/npu/htp.h"
+#include "workspace/npu/soc_table.h"
 #include "workspace/pack/elf.h"
 #include "workspace/pack/workspace.h"
 

@@ -1,4 +1,7 @@
-/* Files over the sync service (AOSP adb: SYNC.TXT). */
+/* What the adb server and the phone answer, byte for byte, and files over the sync service (AOSP adb:
+ * SYNC.TXT). */
+#include "workspace/phone/adb_wire.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,9 +9,361 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "base/math.h"
 #include "base/str.h"
-#include "workspace/phone/adb_link.h"
+
+/* Four bytes that should have been a known word. */
+static int strange(const unsigned char *p, const char *wanted, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    fy_quote(shown, sizeof shown, (fy_span){(const char *)p, 4});
+    return fy_fail(e, FY_EDEVICE, "the answer is '%s', expected %s", shown, wanted);
+}
+
+/* --- the server --------------------------------------------------------------------------------
+ */
+
+int fy_adb_read_text(fy_adb_source *s, fy_str *out, fy_err *e)
+{
+    unsigned char hex[4];
+    char part[4096];
+    if (s->read(s, hex, sizeof hex, e) != 0)
+        return -1;
+    size_t n = 0;
+    for (int i = 0; i < 4; i++) {
+        int digit = fy_hex_digit((char)hex[i]);
+        if (digit < 0)
+            return strange(hex, "four hex digits of a length", e);
+        n = n << 4 | (size_t)digit;
+    }
+    while (n > 0) {
+        size_t now = n < sizeof part ? n : sizeof part;
+        if (s->read(s, part, now, e) != 0)
+            return -1;
+        fy_str_add(out, part, now);
+        n -= now;
+    }
+    return out->oom ? fy_nomem(e) : 0;
+}
+
+int fy_adb_read_status(fy_adb_source *s, fy_str *why, fy_err *e)
+{
+    unsigned char word[4];
+    if (s->read(s, word, sizeof word, e) != 0)
+        return -1;
+    if (memcmp(word, "OKAY", 4) == 0)
+        return 1;
+    if (memcmp(word, "FAIL", 4) != 0)
+        return strange(word, "OKAY or FAIL", e);
+    return fy_adb_read_text(s, why, e);
+}
+
+bool fy_adb_in_list(const char *list, const char *feature)
+{
+    size_t n = strlen(feature);
+    for (const char *at = list; at != NULL && *at != '\0'; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, feature, n) == 0 && (at[n] == ',' || at[n] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+void fy_adb_devices_free(fy_adb_device *d, size_t n)
+{
+    for (size_t i = 0; d != NULL && i < n; i++) {
+        free(d[i].serial);
+        free(d[i].state);
+        free(d[i].product);
+        free(d[i].model);
+        free(d[i].device);
+    }
+    free(d);
+}
+
+static const char blanks[] = " \t";
+
+/* The next word of a line; len 0: there is none. */
+static fy_span next_word(fy_span *line)
+{
+    while (line->len > 0 && memchr(blanks, *line->ptr, 2) != NULL) {
+        line->ptr++;
+        line->len--;
+    }
+    fy_span word = {line->ptr, 0};
+    while (word.len < line->len && memchr(blanks, line->ptr[word.len], 2) == NULL)
+        word.len++;
+    line->ptr += word.len;
+    line->len -= word.len;
+    return word;
+}
+
+static bool begins(fy_span word, const char *with)
+{
+    size_t n = strlen(with);
+    return word.len >= n && memcmp(word.ptr, with, n) == 0;
+}
+
+/* "SERIAL   STATE usb:1-1 product:P model:M device:D transport_id:N". A state may have blanks: "no
+ * permissions (...); see [http://...]", and so does the name of a phone without a serial. */
+static bool parse_device(fy_span line, fy_adb_device *d)
+{
+    static const char nameless[] = "(no serial number)";
+    static const char *const others[] = {"usb:", "transport_id:", "features:"};
+    fy_span serial = {line.ptr, sizeof nameless - 1};
+    if (begins(line, nameless)) {
+        line.ptr += serial.len;
+        line.len -= serial.len;
+    } else {
+        serial = next_word(&line);
+    }
+    const struct {
+        const char *prefix;
+        char **field;
+    } fields[] = {{"product:", &d->product}, {"model:", &d->model}, {"device:", &d->device}};
+    fy_span state = {"", 0}, word;
+    bool in_state = true;
+    while ((word = next_word(&line)).len > 0) {
+        for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+            in_state = in_state && !begins(word, others[i]);
+        for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+            if (!begins(word, fields[i].prefix))
+                continue;
+            size_t skip = strlen(fields[i].prefix);
+            in_state = false;
+            free(*fields[i].field);
+            *fields[i].field = strndup(word.ptr + skip, word.len - skip);
+        }
+        if (in_state)
+            state = state.len == 0
+                        ? word
+                        : (fy_span){state.ptr, (size_t)(word.ptr - state.ptr) + word.len};
+    }
+    d->serial = strndup(serial.ptr, serial.len);
+    d->state = strndup(state.ptr, state.len);
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if (*fields[i].field == NULL)
+            *fields[i].field = strdup("");
+    }
+    return d->serial != NULL && d->state != NULL && d->product != NULL && d->model != NULL &&
+           d->device != NULL;
+}
+
+int fy_adb_parse_devices(fy_span text, fy_adb_device **out, size_t *n_out, fy_err *e)
+{
+    fy_adb_device *list = NULL;
+    size_t n = 0, cap = 0;
+    while (text.len > 0) {
+        const char *end = memchr(text.ptr, '\n', text.len);
+        fy_span line = {text.ptr, end != NULL ? (size_t)(end - text.ptr) : text.len};
+        text.ptr += line.len + (end != NULL);
+        text.len -= line.len + (end != NULL);
+        fy_span rest = line;
+        if (next_word(&rest).len == 0)
+            continue;
+        fy_adb_device *grown = fy_grow(list, n, &cap, sizeof *list);
+        if (grown == NULL)
+            goto fail;
+        list = grown;
+        list[n] = (fy_adb_device){0};
+        if (!parse_device(line, &list[n++]))
+            goto fail;
+    }
+    *out = list;
+    *n_out = n;
+    return 0;
+fail:
+    fy_adb_devices_free(list, n);
+    return fy_nomem(e);
+}
+
+/* --- shell v2 ----------------------------------------------------------------------------------
+ */
+
+static void put_le32(unsigned char *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (unsigned char)(v >> (8 * i));
+}
+
+void fy_adb_packet_head(unsigned char out[FY_ADB_PACKET_HEAD], int id, size_t n)
+{
+    out[0] = (unsigned char)id;
+    put_le32(out + 1, (uint32_t)n);
+}
+
+int fy_adb_next_piece(fy_adb_packets *d, const unsigned char *bytes, size_t n, size_t *used,
+                      fy_adb_piece *out, fy_err *e)
+{
+    while (*used < n) {
+        if (d->n_head < sizeof d->head) {
+            d->head[d->n_head++] = bytes[(*used)++];
+            if (d->n_head < sizeof d->head)
+                continue;
+            d->left = fy_le32(d->head + 1);
+            if (d->left > FY_ADB_PACKET_MAX || (d->head[0] == FY_ADB_EXIT && d->left != 1))
+                return fy_fail(e, FY_EDEVICE,
+                               "its shell service sent a packet %u of %lu bytes, which the "
+                               "protocol does not have",
+                               d->head[0], (unsigned long)d->left);
+        }
+        size_t now = d->left < n - *used ? d->left : n - *used;
+        *out = (fy_adb_piece){.id = d->head[0], .p = bytes + *used, .n = now};
+        *used += now;
+        d->left -= (uint32_t)now;
+        if (d->left == 0)
+            d->n_head = 0;
+        if (now > 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* --- sync --------------------------------------------------------------------------------------
+ */
+
+void fy_adb_sync_head(unsigned char out[FY_ADB_SYNC_HEAD], const char *id, uint32_t n)
+{
+    memcpy(out, id, 4);
+    put_le32(out + 4, n);
+}
+
+/* The phone's reason behind a FAIL of n bytes; the connection is of no use afterwards. */
+static int refused(fy_adb_source *s, uint32_t n, fy_err *e)
+{
+    char reason[FY_ADB_REASON_MAX], shown[2 * FY_ADB_REASON_MAX];
+    size_t len = n < sizeof reason ? n : sizeof reason;
+    if (s->read(s, reason, len, e) != 0)
+        return -1;
+    bool full = memmem(reason, len, "No space left", 13) != NULL ||
+                memmem(reason, len, "uota exceeded", 13) != NULL;
+    fy_quote(shown, sizeof shown, (fy_span){reason, len});
+    return fy_fail(e, full ? FY_ENOSPACE : FY_EDEVICE, "the phone says: %s", shown);
+}
+
+int fy_adb_read_sent(fy_adb_source *s, fy_err *e)
+{
+    unsigned char head[FY_ADB_SYNC_HEAD];
+    if (s->read(s, head, sizeof head, e) != 0)
+        return -1;
+    if (memcmp(head, "FAIL", 4) == 0)
+        return refused(s, fy_le32(head + 4), e);
+    return memcmp(head, "OKAY", 4) == 0 ? 0 : strange(head, "OKAY or FAIL", e);
+}
+
+int fy_adb_read_file(fy_adb_source *s, fy_adb_bytes *sink, void *user, fy_err *e)
+{
+    unsigned char head[FY_ADB_SYNC_HEAD];
+    unsigned char *data = malloc(FY_ADB_DATA_MAX);
+    int rc = data != NULL ? 0 : fy_nomem(e);
+    while (rc == 0) {
+        rc = s->read(s, head, sizeof head, e);
+        uint32_t n = fy_le32(head + 4);
+        if (rc != 0 || memcmp(head, "DONE", 4) == 0)
+            break;
+        if (memcmp(head, "FAIL", 4) == 0)
+            rc = refused(s, n, e);
+        else if (memcmp(head, "DATA", 4) != 0)
+            rc = strange(head, "DATA, DONE or FAIL", e);
+        else if (n == 0 || n > FY_ADB_DATA_MAX)
+            rc = fy_fail(e, FY_EDEVICE, "a part of %lu bytes, expected 1 to %d", (unsigned long)n,
+                         FY_ADB_DATA_MAX);
+        else if ((rc = s->read(s, data, n, e)) == 0)
+            rc = sink(user, data, n, e);
+    }
+    free(data);
+    return rc;
+}
+
+/* The fields of struct stat that follow the id in STA2, LST2, DNT2. */
+enum { STAT_V1 = 16, STAT_V2 = 72 };
+
+static uint32_t decode_stat(const unsigned char *p, bool v2, fy_adb_stat *out)
+{
+    if (!v2) {
+        *out =
+            (fy_adb_stat){.mode = fy_le32(p + 4), .size = fy_le32(p + 8), .mtime = fy_le32(p + 12)};
+        return 0;
+    }
+    uint32_t error = fy_le32(p + 4);
+    *out = (fy_adb_stat){0};
+    if (error == 0)
+        *out = (fy_adb_stat){
+            .mode = fy_le32(p + 24), .size = fy_le64(p + 40), .mtime = (int64_t)fy_le64(p + 56)};
+    return error;
+}
+
+int fy_adb_read_stat(fy_adb_source *s, bool v2, fy_adb_stat *out, fy_err *e)
+{
+    unsigned char p[STAT_V2];
+    const char *id = v2 ? "STA2" : "STAT";
+    if (s->read(s, p, FY_ADB_SYNC_HEAD, e) != 0)
+        return -1;
+    if (memcmp(p, "FAIL", 4) == 0)
+        return refused(s, fy_le32(p + 4), e);
+    if (memcmp(p, id, 4) != 0)
+        return strange(p, id, e);
+    if (s->read(s, p + FY_ADB_SYNC_HEAD, (v2 ? STAT_V2 : STAT_V1) - FY_ADB_SYNC_HEAD, e) != 0)
+        return -1;
+    uint32_t error = decode_stat(p, v2, out);
+    if (error != 0 && error != ENOENT && error != ENOTDIR)
+        return fy_fail(e, FY_EDEVICE, "the phone says: %s",
+                       error < 4096 ? strerror((int)error) : "an error without a name");
+    return 0;
+}
+
+/* One DENT or DNT2: 0, or 1 at DONE. */
+static int read_entry(fy_adb_source *s, bool v2, char name[FY_ADB_NAME_MAX + 1], fy_adb_stat *st,
+                      fy_err *e)
+{
+    unsigned char p[STAT_V2 + 4];
+    const char *id = v2 ? "DNT2" : "DENT";
+    size_t bytes = (v2 ? STAT_V2 : STAT_V1) + 4;
+    if (s->read(s, p, FY_ADB_SYNC_HEAD, e) != 0)
+        return -1;
+    if (memcmp(p, "FAIL", 4) == 0)
+        return refused(s, fy_le32(p + 4), e);
+    if (memcmp(p, id, 4) != 0 && memcmp(p, "DONE", 4) != 0)
+        return strange(p, v2 ? "DNT2 or DONE" : "DENT or DONE", e);
+    if (s->read(s, p + FY_ADB_SYNC_HEAD, bytes - FY_ADB_SYNC_HEAD, e) != 0)
+        return -1;
+    if (memcmp(p, "DONE", 4) == 0)
+        return 1;
+    uint32_t n = fy_le32(p + bytes - 4);
+    if (n == 0 || n > FY_ADB_NAME_MAX)
+        return fy_fail(e, FY_EDEVICE, "a name of %lu bytes, expected 1 to %d", (unsigned long)n,
+                       FY_ADB_NAME_MAX);
+    decode_stat(p, v2, st);
+    if (s->read(s, name, n, e) != 0)
+        return -1;
+    name[n] = '\0';
+    bool self = strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+    if (!self && !fy_path_is_plain((fy_span){name, n})) {
+        char shown[FY_QUOTE_BYTES];
+        fy_quote(shown, sizeof shown, (fy_span){name, n});
+        return fy_fail(e, FY_EDEVICE, "'%s' is not a file's name", shown);
+    }
+    return 0;
+}
+
+int fy_adb_read_entries(fy_adb_source *s, bool v2, fy_adb_entry *each, void *user, fy_err *e)
+{
+    char name[FY_ADB_NAME_MAX + 1];
+    fy_adb_stat st;
+    for (size_t n = 0;; n++) {
+        int rc = read_entry(s, v2, name, &st, e);
+        if (rc != 0)
+            return rc < 0 ? -1 : 0;
+        if (n == FY_ADB_ENTRIES_MAX)
+            return fy_fail(e, FY_EDEVICE, "more than %d entries", FY_ADB_ENTRIES_MAX);
+        bool self = strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+        if (!self && each(user, name, &st, e) != 0)
+            return -1;
+    }
+}
 
 /* The phone ends its side after every refusal, and a broken exchange leaves it in an unknown place:
  * then the link is given up, and the next operation opens another. */

@@ -1,3 +1,4 @@
+/* The verb `up`: its options, and where its checkpoint comes from. */
 #include <stdlib.h>
 #include <string.h>
 

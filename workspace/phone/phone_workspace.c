@@ -1,3 +1,4 @@
+/* Workspaces here and on the phone, and files that are sent for one call or fetched. */
 #include "workspace/phone/phone_workspace.h"
 
 #include <fcntl.h>

@@ -1,8 +1,6 @@
 /* A call of a runtime verb, made on the phone (docs/device.md). The command line is built anew from
  * the call's option table, so that an alias, a variable or the configuration file here mean there
  * what they mean here. */
-#include "workspace/phone/remote.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +17,8 @@
 #include "workspace/pack/workspace.h"
 #include "workspace/phone/adb.h"
 #include "workspace/phone/phone_workspace.h"
+
+#define MAX_FILE (64 << 20) /* bytes of one file that is sent with a call */
 
 /* One option whose value is another one on the phone. */
 typedef struct {
@@ -170,11 +170,11 @@ static int send_file(remote *r, size_t row, const char *file, const struct stat 
                        "--%s: %s is neither a file nor a workspace; with --device give a file, a "
                        "workspace that was pushed, or a path on the phone",
                        option, file);
-    if (st->st_size > FY_REMOTE_MAX_FILE)
+    if (st->st_size > MAX_FILE)
         return fy_fail(e, FY_EARG,
                        "--%s: %s is larger than the %d MiB that --device sends along; put it on "
                        "the phone in a workspace (ferry create, ferry push)",
-                       option, file, FY_REMOTE_MAX_FILE >> 20);
+                       option, file, MAX_FILE >> 20);
     if (need_temp(r, e) != 0)
         return -1;
     *value = temp_path(r, row, file);

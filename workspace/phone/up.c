@@ -1,3 +1,4 @@
+/* The steps of `ferry up`, each a call of a verb through the verb table. */
 #include "workspace/phone/up.h"
 
 #include <stdarg.h>

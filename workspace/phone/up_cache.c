@@ -1,3 +1,4 @@
+/* What `up` keeps of its steps, so that the next run does only what has changed. */
 #include "workspace/phone/up_cache.h"
 
 #include <dirent.h>

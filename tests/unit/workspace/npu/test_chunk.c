@@ -464,7 +464,13 @@ static void what_cannot_be_cut_leaves_nothing(void **state)
     assert_false(fy_file_exists(at("e")));
 }
 
-static void an_interrupted_cut_says_how_to_go_on(void **state)
+static void interrupt(fy_progress *p)
+{
+    (void)p;
+    fy_interrupted = 1;
+}
+
+static void an_interrupted_cut_says_how_to_resume(void **state)
 {
     (void)state;
     fy_err e = {0};
@@ -478,9 +484,9 @@ static void an_interrupted_cut_says_how_to_go_on(void **state)
     assert_false(fy_file_exists(at("d"))); /* nothing was done */
     cut_into("d", &cut);
     assert_int_equal(unlink(at("d/qnn/lm_head_2.gguf")), 0);
-    fy_interrupted = 1;
+    fy_progress progress = {.show = interrupt}; /* once the model is open */
     e = (fy_err){0};
-    assert_int_equal(fy_chunk(at("m.gguf"), at("d"), &cut, NULL, NULL, NULL, &e), -1);
+    assert_int_equal(fy_chunk(at("m.gguf"), at("d"), &cut, NULL, &progress, NULL, &e), -1);
     fy_interrupted = 0;
     assert_int_equal(e.code, FY_EINTR);
     assert_says(&e, "d keeps the 5 of 6 files that are done; the same command goes on");
@@ -603,7 +609,7 @@ int main(void)
         TEST(finished_pieces_stay),
         TEST(other_files_are_refused_and_stay),
         TEST(what_cannot_be_cut_leaves_nothing),
-        TEST(an_interrupted_cut_says_how_to_go_on),
+        TEST(an_interrupted_cut_says_how_to_resume),
         TEST(pieces_that_do_not_go_together_are_refused),
         TEST(changed_weights_are_found),
         TEST(a_piece_is_never_overwritten),

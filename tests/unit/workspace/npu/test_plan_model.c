@@ -1,4 +1,4 @@
-#include "workspace/npu/plan_model.h"
+#include "workspace/npu/plan_options.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -10,7 +10,7 @@
 #include "bundle/manifest_read.h"
 #include "format/gguf.h"
 #include "tests/unit/workspace/ws_fixture.h"
-#include "workspace/npu/htp.h"
+#include "workspace/npu/soc_table.h"
 #include "workspace/pack/staging.h"
 
 static fy_create_params params(const char *const *models, size_t n)
