@@ -121,7 +121,7 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_FLAG,
      .offset = FIELD(json),
      .line_only = true,
-     .help = "Print the plan (and, behind the work, time and memory) as JSON."},
+     .help = "Print the plan as JSON; after the work with time and memory."},
     {.group = "Output",
      .name = "report",
      .kind = FY_OPT_STR,
@@ -157,7 +157,7 @@ static void put_why(const fy_requant_tensor *t, fy_str *s)
         comma = ", ";
     }
     if (t->to != t->wanted) {
-        fy_str_printf(s, "%srows of %" PRIu64 " are no %s", comma, t->from->ne[0],
+        fy_str_printf(s, "%srows of %" PRIu64 " do not fit %s", comma, t->from->ne[0],
                       fy_type_name(t->wanted));
         comma = ", ";
     }
@@ -287,7 +287,8 @@ static void warn_fallbacks(const fy_requant *q)
     }
     if (n > 0)
         fy_log(FY_LOG_WARN,
-               "%zu matrices get another type: their rows are no whole blocks of its own (first: "
+               "%zu matrices get another type: their rows are not whole blocks of the one asked "
+               "for (first: "
                "'%s', rows of %" PRIu64 ", becomes %s)",
                n, fy_quote(shown, sizeof shown, first->from->name), first->from->ne[0],
                fy_type_name(first->to));
@@ -323,7 +324,7 @@ static void warn(const fy_requant *q)
 
 /* --- the report ------------------------------------------------------------------------------ */
 
-enum { COLUMNS = 80 }; /* of what is no terminal */
+enum { COLUMNS = 80 }; /* of anything but a terminal */
 
 /* What is shown of what tensors lose. Measuring costs time, so it is done only for a reader: a
  * table on a terminal, a line elsewhere, a file. */
@@ -511,8 +512,8 @@ const fy_verb fy_verb_quantize = {
                    "and other small tensors keep their type, all metadata is kept. The bytes equal "
                    "those of ggml's reference "
                    "quantizers, on every CPU and for any number of threads.\n\n"
-                   "A matrix whose rows are no multiple of 256 elements becomes q5_0 instead of "
-                   "q4_K, q5_1 instead of q5_K, q8_0 instead of q6_K; one whose rows are no "
+                   "A matrix whose rows are not a multiple of 256 elements becomes q5_0 instead of "
+                   "q4_K, q5_1 instead of q5_K, q8_0 instead of q6_K; one whose rows are not a "
                    "multiple of 32 f16. A file that is quantized already can be turned into f32, "
                    "f16 or bf16; into another quantized type with --allow-requantize alone. Values "
                    "that are not finite are refused with their place.\n\n"

@@ -4,7 +4,7 @@
  * written, from any thread in any order -> fy_quant_report_end -> read. Sums are kept by piece and
  * added in the order of the rows, so that no number depends on threads. Memory: 72 bytes for each
  * piece (a MiB of output) and each tensor. Where an interrupted run had written some pieces, the
- * report is of the others, and says which share they are. */
+ * report covers the others and gives their share. */
 #ifndef FY_QUANTIZE_QUANT_REPORT_H
 #define FY_QUANTIZE_QUANT_REPORT_H
 

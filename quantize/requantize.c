@@ -419,7 +419,7 @@ static int convert_row(const fy_requant *q, const fy_requant_tensor *plan, uint6
     const uint8_t *from = t->data + row * fy_type_row_bytes(t->type, t->ne[0]);
     const uint64_t matrix = row / t->ne[1] % t->ne[2];
     float x[SLICE], importance[SLICE];
-    fy_encode_how how = {.fit = q->p.fit};
+    fy_encode_options how = {.fit = q->p.fit};
     if (plan->importance != NULL) {
         how.importance = importance;
         how.mean_square = mean_square(q, t, from);

@@ -29,7 +29,7 @@ typedef struct {
     const char *const *tensor_types;             /* "REGEX=TYPE" */
     size_t n_tensor_types;
     const char *imatrix;   /* path of an importance matrix; NULL: none */
-    bool fit;              /* fy_encode_how */
+    bool fit;              /* fy_encode_options */
     bool allow_requantize; /* of quantized tensors into another quantized type */
     uint64_t split_bytes;  /* fy_gguf_writer_split */
     bool resume; /* resume what an interrupted process has left, and keep it when interrupted */

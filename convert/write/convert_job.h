@@ -31,7 +31,7 @@ typedef struct {
     size_t n_lora;
     fy_type outtype;
     bool llama_recipe, vocab_only, embedding_only, allow_unmapped, allow_nonfinite;
-    bool fit;    /* search the blocks' scales: fy_encode_how */
+    bool fit;    /* search the blocks' scales: fy_encode_options */
     bool resume; /* go on with what an interrupted conversion has left, and leave it */
     const char *split_max_size; /* NULL: one file */
     int n_threads;

@@ -27,7 +27,7 @@ struct fy_convert_stream {
     fy_kernels kernels;
     scratch *scratch;       /* owned */
     _Atomic uint64_t *done; /* owned; rows of each tensor that were filled */
-    fy_encode_how how;
+    fy_encode_options how;
     bool allow_nonfinite;
     _Atomic uint64_t n_nonfinite;
 };

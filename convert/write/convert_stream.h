@@ -20,7 +20,7 @@ void fy_convert_stream_free(fy_convert_stream *s); /* NULL is fine */
 void fy_convert_stream_allow_nonfinite(fy_convert_stream *s);
 uint64_t fy_convert_stream_n_nonfinite(const fy_convert_stream *s); /* that went through */
 
-/* From now on the scales of blocks are searched for (fy_encode_how). */
+/* From now on the scales of blocks are searched for (fy_encode_options). */
 void fy_convert_stream_fit(fy_convert_stream *s);
 
 /* A fy_gguf_fill: `stream` is the fy_convert_stream, i the index in the plan. A value that the type

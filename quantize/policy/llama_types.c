@@ -1,5 +1,5 @@
 /* llama-quantize's policy: which tensors of a model are matrices at all, what of a model its recipe
- * looks at, and the type that it gives each matrix. Source: llama.cpp, src/llama-quant.cpp. */
+ * looks at, and the type that it gives each matrix. Source: llama.cpp, src/llama-code.cpp. */
 #include "policy/type_policy.h"
 
 #include <inttypes.h>

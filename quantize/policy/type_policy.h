@@ -53,7 +53,7 @@ typedef struct {
 typedef struct {
     fy_span name; /* of the GGUF file; view */
     bool asked; /* a matrix whose type is to be chosen, and which counts where layers are counted */
-    fy_type type; /* set where asked; not yet looked at: whether the rows are whole blocks of it */
+    fy_type type; /* set where asked; whether it divides the rows is not checked yet */
 } fy_llama_tensor;
 
 /* The model of a file, for fy_llama_types. Fails when a key that it needs is not there. */

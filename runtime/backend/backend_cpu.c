@@ -111,7 +111,7 @@ void fy_backend_run(fy_backend *b, int64_t n_items, int64_t cost_each, fy_pool_f
     fy_pool_run(b->pool, n_items, chunk, fn, ctx);
 }
 
-/* --- embedding and norms -------------------------------------------------------------------- */
+/* --- embedding and norms --------------------------------------------------------------------- */
 
 void fy_backend_embed(fy_backend *b, float *y, const fy_matrix *w, const int32_t *ids,
                       int64_t n_tokens)
@@ -152,7 +152,7 @@ void fy_backend_norm(fy_backend *b, float *y, const float *x, const fy_norm *nor
     fy_backend_run(b, n_rows, 2 * n, norm_rows, &j);
 }
 
-/* --- element by element --------------------------------------------------------------------- */
+/* --- element by element ---------------------------------------------------------------------- */
 
 /* Work on elements of x, each on its own, in runs of BLOCK. */
 typedef struct {
@@ -225,7 +225,7 @@ void fy_backend_softcap(fy_backend *b, float *x, float cap, int64_t n)
     run_elements(b, (element_job){.x = x, .s = cap, .n = n, .run = softcap}, 8);
 }
 
-/* --- rows here and there -------------------------------------------------------------------- */
+/* --- rows here and there --------------------------------------------------------------------- */
 
 typedef struct {
     float *to;
@@ -266,7 +266,7 @@ void fy_backend_scatter_add(fy_backend *b, float *x, const float *y, const int32
     fy_backend_run(b, n_rows, n, scatter_rows, &j);
 }
 
-/* --- matrix products ------------------------------------------------------------------------ */
+/* --- matrix products ------------------------------------------------------------------------- */
 
 typedef struct {
     const fy_product *p;
@@ -360,7 +360,7 @@ void fy_backend_watch(fy_backend *b, fy_matmul_watch *watch, void *user)
     b->watch_user = user;
 }
 
-/* --- rotation of queries and keys ----------------------------------------------------------- */
+/* --- rotation of queries and keys ------------------------------------------------------------ */
 
 typedef struct {
     const fy_rotation *r;
@@ -420,7 +420,7 @@ void fy_backend_rotate(fy_backend *b, float *x, int64_t n_tokens, const fy_rotat
     fy_backend_run(b, n_tokens, 2 * r->n_heads * r->n_rot, rotate_tokens, &j);
 }
 
-/* --- feed-forward --------------------------------------------------------------------------- */
+/* --- feed-forward ---------------------------------------------------------------------------- */
 
 typedef struct {
     const fy_kernels *k;

@@ -81,7 +81,7 @@ typedef struct {
 /* The products of one input x [n_tokens][n_cols] with up to FY_PRODUCTS_MAX matrices. */
 void fy_backend_matmul(fy_backend *b, const float *x, int64_t n_tokens, const fy_product *p,
                        int n_products);
-/* Sees what every fy_backend_matmul is given, before it computes. NULL: nobody does. */
+/* Sees what every fy_backend_matmul is given, before it computes. NULL: none. */
 typedef void fy_matmul_watch(void *user, const float *x, int64_t n_tokens, const fy_product *p,
                              int n_products);
 void fy_backend_watch(fy_backend *b, fy_matmul_watch *watch, void *user);
@@ -135,5 +135,18 @@ typedef struct {
 } fy_activation;
 void fy_backend_activate(fy_backend *b, const fy_activation *f, float *gate, const float *up,
                          int64_t n_tokens, int64_t n);
+
+/* --- the KV cache of a graph: a tensor for each head, keys transposed ------------------------ */
+
+typedef struct {
+    void *const *cache; /* [n_head_kv][2]: keys [head_dim][n_slots], values [n_slots][head_dim_v] */
+    int64_t n_slots;
+    const int32_t *slots; /* [end] slot i becomes row i, those before `first` are left out */
+    int64_t first, end;
+} fy_graph_cache;
+
+/* Copies it into rows that attention reads. Elements are f32 or f16, those of the cache and of kv
+ * alike. */
+void fy_backend_load_cache(fy_backend *b, const fy_kv_layer *kv, const fy_graph_cache *c);
 
 #endif

@@ -1,211 +1,135 @@
 /* The list of kernels: FY_KERNEL(op, isa, features it needs), worst first. `op` is a member of fy_kernels and
  * fy_<op>__<isa> the function, in kernels/<dir>/..._<isa>.c; the file's suffix picks its compiler flags.
- * Dispatch, kcheck and its bench expand this file: a new kernel is a function and a line here.
- * No include guard, it is meant to be included many times. The architecture tests below are the only ones. */
+ * Dispatch, selftest, kcheck and its bench expand this file: a new kernel is a function and a line here (and, for a new
+ * operation, vectors in kernel_vectors.c). Operations that an instruction set has all of are groups.
+ * It is meant to be included many times. The architecture tests below are the only ones. */
+#ifndef FY_LIST_FLOAT_PRODUCTS
+
+#define FY_LIST_FLOAT_PRODUCTS(isa, needs) \
+    FY_KERNEL(matmul_f32, isa, needs)      \
+    FY_KERNEL(matmul_f16, isa, needs)      \
+    FY_KERNEL(matmul_bf16, isa, needs)
+
+#define FY_LIST_BLOCK_PRODUCTS(isa, needs) \
+    FY_KERNEL(matmul_q8_0, isa, needs)     \
+    FY_KERNEL(matmul_q4_0, isa, needs)     \
+    FY_KERNEL(matmul_q4_1, isa, needs)     \
+    FY_KERNEL(matmul_q5_0, isa, needs)     \
+    FY_KERNEL(matmul_q5_1, isa, needs)     \
+    FY_KERNEL(matmul_q4_k, isa, needs)     \
+    FY_KERNEL(matmul_q5_k, isa, needs)     \
+    FY_KERNEL(matmul_q6_k, isa, needs)
+
+#define FY_LIST_ATTENTION(isa, needs)      \
+    FY_KERNEL(attend_dots_f32, isa, needs) \
+    FY_KERNEL(attend_dots_f16, isa, needs) \
+    FY_KERNEL(attend_softmax, isa, needs)  \
+    FY_KERNEL(attend_add_f32, isa, needs)  \
+    FY_KERNEL(attend_add_f16, isa, needs)  \
+    FY_KERNEL(attend_add_q8_0, isa, needs)
+
+#define FY_LIST_NORMS_AND_GATES(isa, needs) \
+    FY_KERNEL(rms_norm, isa, needs)         \
+    FY_KERNEL(layer_norm, isa, needs)       \
+    FY_KERNEL(silu_mul, isa, needs)         \
+    FY_KERNEL(gelu_mul, isa, needs)         \
+    FY_KERNEL(gelu_tanh_mul, isa, needs)
+
+#define FY_LIST_RELUS(isa, needs)   \
+    FY_KERNEL(relu_mul, isa, needs) \
+    FY_KERNEL(drelu_mul, isa, needs)
+
+#define FY_LIST_ROWS(isa, needs)       \
+    FY_KERNEL(softcap, isa, needs)     \
+    FY_KERNEL(error_sums, isa, needs)  \
+    FY_KERNEL(f16_to_f32, isa, needs)  \
+    FY_KERNEL(f32_to_f16, isa, needs)  \
+    FY_KERNEL(bf16_to_f32, isa, needs) \
+    FY_KERNEL(f32_to_bf16, isa, needs)
+
+#define FY_LIST_ENCODERS(isa, needs)   \
+    FY_KERNEL(encode_q8_0, isa, needs) \
+    FY_KERNEL(encode_q4_0, isa, needs) \
+    FY_KERNEL(encode_q4_1, isa, needs) \
+    FY_KERNEL(encode_q5_0, isa, needs) \
+    FY_KERNEL(encode_q5_1, isa, needs)
+
+#define FY_LIST_K_ENCODERS(isa, needs) \
+    FY_KERNEL(encode_q4_k, isa, needs) \
+    FY_KERNEL(encode_q5_k, isa, needs) \
+    FY_KERNEL(encode_q6_k, isa, needs)
+
+#define FY_LIST_WEIGHTED(isa, needs)            \
+    FY_KERNEL(encode_weighted_q4_0, isa, needs) \
+    FY_KERNEL(encode_weighted_q4_1, isa, needs) \
+    FY_KERNEL(encode_weighted_q5_0, isa, needs) \
+    FY_KERNEL(encode_weighted_q5_1, isa, needs) \
+    FY_KERNEL(encode_weighted_q4_k, isa, needs) \
+    FY_KERNEL(encode_weighted_q5_k, isa, needs) \
+    FY_KERNEL(encode_weighted_q6_k, isa, needs)
+
+#define FY_LIST_FITS(isa, needs)    \
+    FY_KERNEL(fit_q8_0, isa, needs) \
+    FY_KERNEL(fit_q4_0, isa, needs) \
+    FY_KERNEL(fit_q4_1, isa, needs) \
+    FY_KERNEL(fit_q5_0, isa, needs) \
+    FY_KERNEL(fit_q5_1, isa, needs)
+
+#define FY_LIST_DECODERS(isa, needs)   \
+    FY_KERNEL(decode_q8_0, isa, needs) \
+    FY_KERNEL(decode_q4_0, isa, needs) \
+    FY_KERNEL(decode_q4_1, isa, needs) \
+    FY_KERNEL(decode_q5_0, isa, needs) \
+    FY_KERNEL(decode_q5_1, isa, needs) \
+    FY_KERNEL(decode_q4_k, isa, needs) \
+    FY_KERNEL(decode_q5_k, isa, needs) \
+    FY_KERNEL(decode_q6_k, isa, needs)
+
+#endif
 
 FY_KERNEL(act_quantize, scalar, 0)
-FY_KERNEL(matmul_f32, scalar, 0)
-FY_KERNEL(matmul_f16, scalar, 0)
-FY_KERNEL(matmul_bf16, scalar, 0)
-FY_KERNEL(matmul_q8_0, scalar, 0)
-FY_KERNEL(matmul_q4_0, scalar, 0)
-FY_KERNEL(matmul_q4_1, scalar, 0)
-FY_KERNEL(matmul_q5_0, scalar, 0)
-FY_KERNEL(matmul_q5_1, scalar, 0)
-FY_KERNEL(matmul_q4_k, scalar, 0)
-FY_KERNEL(matmul_q5_k, scalar, 0)
-FY_KERNEL(matmul_q6_k, scalar, 0)
-FY_KERNEL(attend_dots_f32, scalar, 0)
-FY_KERNEL(attend_dots_f16, scalar, 0)
-FY_KERNEL(attend_softmax, scalar, 0)
-FY_KERNEL(attend_add_f32, scalar, 0)
-FY_KERNEL(attend_add_f16, scalar, 0)
-FY_KERNEL(attend_add_q8_0, scalar, 0)
-FY_KERNEL(rms_norm, scalar, 0)
-FY_KERNEL(layer_norm, scalar, 0)
-FY_KERNEL(silu_mul, scalar, 0)
-FY_KERNEL(gelu_mul, scalar, 0)
-FY_KERNEL(gelu_tanh_mul, scalar, 0)
-FY_KERNEL(relu_mul, scalar, 0)
-FY_KERNEL(drelu_mul, scalar, 0)
-FY_KERNEL(softcap, scalar, 0)
-FY_KERNEL(error_sums, scalar, 0)
-FY_KERNEL(f16_to_f32, scalar, 0)
-FY_KERNEL(f32_to_f16, scalar, 0)
-FY_KERNEL(bf16_to_f32, scalar, 0)
-FY_KERNEL(f32_to_bf16, scalar, 0)
-FY_KERNEL(encode_q8_0, scalar, 0)
-FY_KERNEL(encode_q4_0, scalar, 0)
-FY_KERNEL(encode_q4_1, scalar, 0)
-FY_KERNEL(encode_q5_0, scalar, 0)
-FY_KERNEL(encode_q5_1, scalar, 0)
-FY_KERNEL(encode_q4_k, scalar, 0)
-FY_KERNEL(encode_q5_k, scalar, 0)
-FY_KERNEL(encode_q6_k, scalar, 0)
-FY_KERNEL(encode_weighted_q4_0, scalar, 0)
-FY_KERNEL(encode_weighted_q4_1, scalar, 0)
-FY_KERNEL(encode_weighted_q5_0, scalar, 0)
-FY_KERNEL(encode_weighted_q5_1, scalar, 0)
-FY_KERNEL(encode_weighted_q4_k, scalar, 0)
-FY_KERNEL(encode_weighted_q5_k, scalar, 0)
-FY_KERNEL(encode_weighted_q6_k, scalar, 0)
-FY_KERNEL(fit_q8_0, scalar, 0)
-FY_KERNEL(fit_q4_0, scalar, 0)
-FY_KERNEL(fit_q4_1, scalar, 0)
-FY_KERNEL(fit_q5_0, scalar, 0)
-FY_KERNEL(fit_q5_1, scalar, 0)
-FY_KERNEL(decode_q8_0, scalar, 0)
-FY_KERNEL(decode_q4_0, scalar, 0)
-FY_KERNEL(decode_q4_1, scalar, 0)
-FY_KERNEL(decode_q5_0, scalar, 0)
-FY_KERNEL(decode_q5_1, scalar, 0)
-FY_KERNEL(decode_q4_k, scalar, 0)
-FY_KERNEL(decode_q5_k, scalar, 0)
-FY_KERNEL(decode_q6_k, scalar, 0)
+FY_LIST_FLOAT_PRODUCTS(scalar, 0)
+FY_LIST_BLOCK_PRODUCTS(scalar, 0)
+FY_LIST_ATTENTION(scalar, 0)
+FY_LIST_NORMS_AND_GATES(scalar, 0)
+FY_LIST_RELUS(scalar, 0)
+FY_LIST_ROWS(scalar, 0)
+FY_LIST_ENCODERS(scalar, 0)
+FY_LIST_K_ENCODERS(scalar, 0)
+FY_LIST_WEIGHTED(scalar, 0)
+FY_LIST_FITS(scalar, 0)
+FY_LIST_DECODERS(scalar, 0)
 
 #if defined(__x86_64__)
 FY_KERNEL(act_quantize, avx2, FY_CPU_AVX2)
-FY_KERNEL(matmul_f32, avx2, FY_CPU_AVX2)
-FY_KERNEL(matmul_f16, avx2, FY_CPU_AVX2)
-FY_KERNEL(matmul_bf16, avx2, FY_CPU_AVX2)
-FY_KERNEL(matmul_q8_0, avx2, FY_CPU_AVX2)
-FY_KERNEL(matmul_q4_0, avx2, FY_CPU_AVX2)
-FY_KERNEL(matmul_q4_1, avx2, FY_CPU_AVX2)
-FY_KERNEL(matmul_q5_0, avx2, FY_CPU_AVX2)
-FY_KERNEL(matmul_q5_1, avx2, FY_CPU_AVX2)
-FY_KERNEL(matmul_q4_k, avx2, FY_CPU_AVX2)
-FY_KERNEL(matmul_q5_k, avx2, FY_CPU_AVX2)
-FY_KERNEL(matmul_q6_k, avx2, FY_CPU_AVX2)
-FY_KERNEL(attend_dots_f32, avx2, FY_CPU_AVX2)
-FY_KERNEL(attend_dots_f16, avx2, FY_CPU_AVX2)
-FY_KERNEL(attend_softmax, avx2, FY_CPU_AVX2)
-FY_KERNEL(attend_add_f32, avx2, FY_CPU_AVX2)
-FY_KERNEL(attend_add_f16, avx2, FY_CPU_AVX2)
-FY_KERNEL(attend_add_q8_0, avx2, FY_CPU_AVX2)
-FY_KERNEL(rms_norm, avx2, FY_CPU_AVX2)
-FY_KERNEL(layer_norm, avx2, FY_CPU_AVX2)
-FY_KERNEL(silu_mul, avx2, FY_CPU_AVX2)
-FY_KERNEL(gelu_mul, avx2, FY_CPU_AVX2)
-FY_KERNEL(gelu_tanh_mul, avx2, FY_CPU_AVX2)
-FY_KERNEL(softcap, avx2, FY_CPU_AVX2)
-FY_KERNEL(error_sums, avx2, FY_CPU_AVX2)
-FY_KERNEL(f16_to_f32, avx2, FY_CPU_AVX2)
-FY_KERNEL(f32_to_f16, avx2, FY_CPU_AVX2)
-FY_KERNEL(bf16_to_f32, avx2, FY_CPU_AVX2)
-FY_KERNEL(f32_to_bf16, avx2, FY_CPU_AVX2)
-FY_KERNEL(encode_q8_0, avx2, FY_CPU_AVX2)
-FY_KERNEL(encode_q4_0, avx2, FY_CPU_AVX2)
-FY_KERNEL(encode_q4_1, avx2, FY_CPU_AVX2)
-FY_KERNEL(encode_q5_0, avx2, FY_CPU_AVX2)
-FY_KERNEL(encode_q5_1, avx2, FY_CPU_AVX2)
-FY_KERNEL(encode_q4_k, avx2, FY_CPU_AVX2)
-FY_KERNEL(encode_q5_k, avx2, FY_CPU_AVX2)
-FY_KERNEL(encode_q6_k, avx2, FY_CPU_AVX2)
-FY_KERNEL(fit_q8_0, avx2, FY_CPU_AVX2)
-FY_KERNEL(fit_q4_0, avx2, FY_CPU_AVX2)
-FY_KERNEL(fit_q4_1, avx2, FY_CPU_AVX2)
-FY_KERNEL(fit_q5_0, avx2, FY_CPU_AVX2)
-FY_KERNEL(fit_q5_1, avx2, FY_CPU_AVX2)
-FY_KERNEL(decode_q8_0, avx2, FY_CPU_AVX2)
-FY_KERNEL(decode_q4_0, avx2, FY_CPU_AVX2)
-FY_KERNEL(decode_q4_1, avx2, FY_CPU_AVX2)
-FY_KERNEL(decode_q5_0, avx2, FY_CPU_AVX2)
-FY_KERNEL(decode_q5_1, avx2, FY_CPU_AVX2)
-FY_KERNEL(decode_q4_k, avx2, FY_CPU_AVX2)
-FY_KERNEL(decode_q5_k, avx2, FY_CPU_AVX2)
-FY_KERNEL(decode_q6_k, avx2, FY_CPU_AVX2)
-FY_KERNEL(matmul_q8_0, avxvnni, FY_CPU_AVX2 | FY_CPU_AVXVNNI)
-FY_KERNEL(matmul_q4_0, avxvnni, FY_CPU_AVX2 | FY_CPU_AVXVNNI)
-FY_KERNEL(matmul_q4_1, avxvnni, FY_CPU_AVX2 | FY_CPU_AVXVNNI)
-FY_KERNEL(matmul_q5_0, avxvnni, FY_CPU_AVX2 | FY_CPU_AVXVNNI)
-FY_KERNEL(matmul_q5_1, avxvnni, FY_CPU_AVX2 | FY_CPU_AVXVNNI)
-FY_KERNEL(matmul_q4_k, avxvnni, FY_CPU_AVX2 | FY_CPU_AVXVNNI)
-FY_KERNEL(matmul_q5_k, avxvnni, FY_CPU_AVX2 | FY_CPU_AVXVNNI)
-FY_KERNEL(matmul_q6_k, avxvnni, FY_CPU_AVX2 | FY_CPU_AVXVNNI)
+FY_LIST_FLOAT_PRODUCTS(avx2, FY_CPU_AVX2)
+FY_LIST_BLOCK_PRODUCTS(avx2, FY_CPU_AVX2)
+FY_LIST_ATTENTION(avx2, FY_CPU_AVX2)
+FY_LIST_NORMS_AND_GATES(avx2, FY_CPU_AVX2)
+FY_LIST_ROWS(avx2, FY_CPU_AVX2)
+FY_LIST_ENCODERS(avx2, FY_CPU_AVX2)
+FY_LIST_K_ENCODERS(avx2, FY_CPU_AVX2)
+FY_LIST_FITS(avx2, FY_CPU_AVX2)
+FY_LIST_DECODERS(avx2, FY_CPU_AVX2)
+FY_LIST_BLOCK_PRODUCTS(avxvnni, FY_CPU_AVX2 | FY_CPU_AVXVNNI)
 FY_KERNEL(act_quantize, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
-FY_KERNEL(matmul_f32, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
-FY_KERNEL(matmul_f16, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
-FY_KERNEL(matmul_bf16, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
-FY_KERNEL(matmul_q8_0, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
-FY_KERNEL(matmul_q4_0, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
-FY_KERNEL(matmul_q4_1, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
-FY_KERNEL(matmul_q5_0, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
-FY_KERNEL(matmul_q5_1, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
-FY_KERNEL(matmul_q4_k, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
-FY_KERNEL(matmul_q5_k, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
-FY_KERNEL(matmul_q6_k, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
-FY_KERNEL(encode_q4_k, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
-FY_KERNEL(encode_q5_k, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
-FY_KERNEL(encode_q6_k, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
+FY_LIST_FLOAT_PRODUCTS(avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
+FY_LIST_BLOCK_PRODUCTS(avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
+FY_LIST_K_ENCODERS(avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
 #endif
 
 #if defined(__aarch64__)
 FY_KERNEL(act_quantize, neon, FY_CPU_NEON)
-FY_KERNEL(matmul_f32, neon, FY_CPU_NEON)
-FY_KERNEL(matmul_f16, neon, FY_CPU_NEON)
-FY_KERNEL(matmul_bf16, neon, FY_CPU_NEON)
-FY_KERNEL(matmul_q8_0, neon, FY_CPU_NEON)
-FY_KERNEL(matmul_q4_0, neon, FY_CPU_NEON)
-FY_KERNEL(matmul_q4_1, neon, FY_CPU_NEON)
-FY_KERNEL(matmul_q5_0, neon, FY_CPU_NEON)
-FY_KERNEL(matmul_q5_1, neon, FY_CPU_NEON)
-FY_KERNEL(matmul_q4_k, neon, FY_CPU_NEON)
-FY_KERNEL(matmul_q5_k, neon, FY_CPU_NEON)
-FY_KERNEL(matmul_q6_k, neon, FY_CPU_NEON)
-FY_KERNEL(matmul_q8_0, dotprod, FY_CPU_NEON | FY_CPU_DOTPROD)
-FY_KERNEL(matmul_q4_0, dotprod, FY_CPU_NEON | FY_CPU_DOTPROD)
-FY_KERNEL(matmul_q4_1, dotprod, FY_CPU_NEON | FY_CPU_DOTPROD)
-FY_KERNEL(matmul_q5_0, dotprod, FY_CPU_NEON | FY_CPU_DOTPROD)
-FY_KERNEL(matmul_q5_1, dotprod, FY_CPU_NEON | FY_CPU_DOTPROD)
-FY_KERNEL(matmul_q4_k, dotprod, FY_CPU_NEON | FY_CPU_DOTPROD)
-FY_KERNEL(matmul_q5_k, dotprod, FY_CPU_NEON | FY_CPU_DOTPROD)
-FY_KERNEL(matmul_q6_k, dotprod, FY_CPU_NEON | FY_CPU_DOTPROD)
-FY_KERNEL(matmul_q8_0, i8mm, FY_CPU_NEON | FY_CPU_DOTPROD | FY_CPU_I8MM)
-FY_KERNEL(matmul_q4_0, i8mm, FY_CPU_NEON | FY_CPU_DOTPROD | FY_CPU_I8MM)
-FY_KERNEL(matmul_q4_1, i8mm, FY_CPU_NEON | FY_CPU_DOTPROD | FY_CPU_I8MM)
-FY_KERNEL(matmul_q5_0, i8mm, FY_CPU_NEON | FY_CPU_DOTPROD | FY_CPU_I8MM)
-FY_KERNEL(matmul_q5_1, i8mm, FY_CPU_NEON | FY_CPU_DOTPROD | FY_CPU_I8MM)
-FY_KERNEL(matmul_q4_k, i8mm, FY_CPU_NEON | FY_CPU_DOTPROD | FY_CPU_I8MM)
-FY_KERNEL(matmul_q5_k, i8mm, FY_CPU_NEON | FY_CPU_DOTPROD | FY_CPU_I8MM)
-FY_KERNEL(matmul_q6_k, i8mm, FY_CPU_NEON | FY_CPU_DOTPROD | FY_CPU_I8MM)
-FY_KERNEL(attend_dots_f32, neon, FY_CPU_NEON)
-FY_KERNEL(attend_dots_f16, neon, FY_CPU_NEON)
-FY_KERNEL(attend_softmax, neon, FY_CPU_NEON)
-FY_KERNEL(attend_add_f32, neon, FY_CPU_NEON)
-FY_KERNEL(attend_add_f16, neon, FY_CPU_NEON)
-FY_KERNEL(attend_add_q8_0, neon, FY_CPU_NEON)
-FY_KERNEL(rms_norm, neon, FY_CPU_NEON)
-FY_KERNEL(layer_norm, neon, FY_CPU_NEON)
-FY_KERNEL(silu_mul, neon, FY_CPU_NEON)
-FY_KERNEL(gelu_mul, neon, FY_CPU_NEON)
-FY_KERNEL(gelu_tanh_mul, neon, FY_CPU_NEON)
-FY_KERNEL(relu_mul, neon, FY_CPU_NEON)
-FY_KERNEL(drelu_mul, neon, FY_CPU_NEON)
-FY_KERNEL(softcap, neon, FY_CPU_NEON)
-FY_KERNEL(error_sums, neon, FY_CPU_NEON)
-FY_KERNEL(f16_to_f32, neon, FY_CPU_NEON)
-FY_KERNEL(f32_to_f16, neon, FY_CPU_NEON)
-FY_KERNEL(bf16_to_f32, neon, FY_CPU_NEON)
-FY_KERNEL(f32_to_bf16, neon, FY_CPU_NEON)
-FY_KERNEL(encode_q8_0, neon, FY_CPU_NEON)
-FY_KERNEL(encode_q4_0, neon, FY_CPU_NEON)
-FY_KERNEL(encode_q4_1, neon, FY_CPU_NEON)
-FY_KERNEL(encode_q5_0, neon, FY_CPU_NEON)
-FY_KERNEL(encode_q5_1, neon, FY_CPU_NEON)
-FY_KERNEL(encode_q4_k, neon, FY_CPU_NEON)
-FY_KERNEL(encode_q5_k, neon, FY_CPU_NEON)
-FY_KERNEL(encode_q6_k, neon, FY_CPU_NEON)
-FY_KERNEL(fit_q8_0, neon, FY_CPU_NEON)
-FY_KERNEL(fit_q4_0, neon, FY_CPU_NEON)
-FY_KERNEL(fit_q4_1, neon, FY_CPU_NEON)
-FY_KERNEL(fit_q5_0, neon, FY_CPU_NEON)
-FY_KERNEL(fit_q5_1, neon, FY_CPU_NEON)
-FY_KERNEL(decode_q8_0, neon, FY_CPU_NEON)
-FY_KERNEL(decode_q4_0, neon, FY_CPU_NEON)
-FY_KERNEL(decode_q4_1, neon, FY_CPU_NEON)
-FY_KERNEL(decode_q5_0, neon, FY_CPU_NEON)
-FY_KERNEL(decode_q5_1, neon, FY_CPU_NEON)
-FY_KERNEL(decode_q4_k, neon, FY_CPU_NEON)
-FY_KERNEL(decode_q5_k, neon, FY_CPU_NEON)
-FY_KERNEL(decode_q6_k, neon, FY_CPU_NEON)
+FY_LIST_FLOAT_PRODUCTS(neon, FY_CPU_NEON)
+FY_LIST_BLOCK_PRODUCTS(neon, FY_CPU_NEON)
+FY_LIST_BLOCK_PRODUCTS(dotprod, FY_CPU_NEON | FY_CPU_DOTPROD)
+FY_LIST_BLOCK_PRODUCTS(i8mm, FY_CPU_NEON | FY_CPU_DOTPROD | FY_CPU_I8MM)
+FY_LIST_ATTENTION(neon, FY_CPU_NEON)
+FY_LIST_NORMS_AND_GATES(neon, FY_CPU_NEON)
+FY_LIST_RELUS(neon, FY_CPU_NEON)
+FY_LIST_ROWS(neon, FY_CPU_NEON)
+FY_LIST_ENCODERS(neon, FY_CPU_NEON)
+FY_LIST_K_ENCODERS(neon, FY_CPU_NEON)
+FY_LIST_FITS(neon, FY_CPU_NEON)
+FY_LIST_DECODERS(neon, FY_CPU_NEON)
 #endif

@@ -357,7 +357,7 @@ static bool run_encode(job *j)
     const bool blocks = fy_kernels_wants_q8(j->type);
     int round;
     const int n = row_length(j, &round), most = blocks ? FINITE : N_FILLINGS;
-    fy_encode_how how = {.mean_square = 1.25f, .fit = j->arg == FITTED};
+    fy_encode_options how = {.mean_square = 1.25f, .fit = j->arg == FITTED};
     fy_row_fault fault = {.index = -1};
     if (round >= 2 * most)
         return false;
@@ -506,7 +506,7 @@ static int explain(job *j, int row, const fy_kernels *k, uint64_t hash, fy_err *
         return rc;
     return fy_fail(e, FY_EVERIFY,
                    "the results hash to %016llx, expected %016llx; the scalar kernel gives the "
-                   "same: this build or CPU does not round as IEEE 754 says",
+                   "same: this build or CPU does not round as IEEE 754 requires",
                    (unsigned long long)hash, (unsigned long long)vectors[row].hash);
 }
 

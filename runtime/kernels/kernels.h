@@ -11,8 +11,8 @@
  *
  * - block weights: per row the blocks of 32 in order, in a single chain from 0, acc = fmaf(d_w *
  *   d_x, (float)isum, acc), isum the exact int32 sum of the block's products, activations by one
- *   rule (fy_act). q4_1, q5_1, q4_K and q5_K, whose quants are not signed, add their minimum
- *   behind that: acc = fmaf(m_w * d_x, (float)sum_x, acc). A sub-block of q4_K and q5_K is a block
+ *   rule (fy_act). q4_1, q5_1, q4_K and q5_K, whose codes are not signed, add their minimum
+ *   after that: acc = fmaf(m_w * d_x, (float)sum_x, acc). A sub-block of q4_K and q5_K is a block
  *   with d_w = d * scale and m_w = -(dmin * min), both exact. In q6_K d_w is d, and each product
  *   in isum is times the scale of its 16 elements, which together stays below 2^24.
  * - f32, f16, bf16: 8 lanes: element i goes to lane i % 8 by fmaf, the row padded with zeros to
@@ -55,7 +55,7 @@ typedef void fy_matmul_fn(float *y, int64_t ldy, const void *W, size_t row_bytes
  *   s_j = q . K[j]          attend_dots for f32 and f16, as a dot product of this type above; for
  *                           q8_0 matmul_q8_0, the query quantized by act_quantize
  *   s_j = scale * s_j,      then the softcap of it when cap is not 0
- *   m' = the largest of m and all s_j; a NaN is no maximum
+ *   m' = the largest of m and all s_j; a NaN is never the maximum
  *   shift = m', but 0 while m' is -infinity
  *   p_j = fy_exp(s_j - shift)
  *   f = m' > m ? fy_exp(m - shift) : 1
@@ -66,11 +66,11 @@ typedef void fy_matmul_fn(float *y, int64_t ldy, const void *W, size_t row_bytes
  * At the end out_i = acc_i * (float)(1 / sum). No step depends on the other queries, so neither
  * does a result, nor on where a batch begins. A NaN in q or a key that is seen makes out NaN.
  *
- * Rows of K and V lie one behind the other, aligned as their elements are, and nothing beyond the
+ * Rows of K and V follow one another, aligned as their elements are, and nothing beyond the
  * n_keys rows is read. s and p: [n_queries][FY_ATTEND_CHUNK], of which the first n_keys. */
 enum { FY_ATTEND_CHUNK = 64 };
 
-/* s[i][j] = q[i] . K[j]. q: [n_queries][dim rounded up to 8], zeros behind dim. n_keys >= 1. */
+/* s[i][j] = q[i] . K[j]. q: [n_queries][dim rounded up to 8], zeros after dim. n_keys >= 1. */
 typedef void fy_attend_dots_fn(float *s, const float *q, int64_t n_queries, const void *K,
                                int64_t n_keys, int64_t dim);
 
@@ -87,7 +87,7 @@ typedef struct {
 /* How far y is from x, of values that came in several calls. Begins as zeros. */
 typedef struct {
     double xx, yy, xy, ee; /* sums of x^2, y^2, x y and (x - y)^2 */
-    float max_x, max_e;    /* largest |x| and |x - y|; a NaN is no maximum */
+    float max_x, max_e;    /* largest |x| and |x - y|; a NaN is never the maximum */
     int64_t n, n_outside;  /* values; of those, outside their limits */
 } fy_error_sums;
 

@@ -28,43 +28,31 @@ static void decode_f64(float *y, const char *row, int64_t n)
     }
 }
 
+/* X(type's id, its name in the members of fy_kernels) */
+#define BLOCKS_OF_32(X)  X(FY_Q4_0, q4_0) X(FY_Q4_1, q4_1) X(FY_Q5_0, q5_0) X(FY_Q5_1, q5_1)
+#define BLOCKS_OF_256(X) X(FY_Q4_K, q4_k) X(FY_Q5_K, q5_k) X(FY_Q6_K, q6_k)
+
 /* The types whose elements are, or begin with, 16 bits. */
 static void decode_aligned(const fy_kernels *k, fy_type t, float *y, const void *row, int64_t n)
 {
+#define CASE(id, name)               \
+    case id:                         \
+        k->decode_##name(y, row, n); \
+        break;
     switch ((int)t) {
+        BLOCKS_OF_32(CASE)
+        BLOCKS_OF_256(CASE)
+        CASE(FY_Q8_0, q8_0)
     case FY_F16:
         k->f16_to_f32(y, row, n);
         break;
     case FY_BF16:
         k->bf16_to_f32(y, row, n);
         break;
-    case FY_Q8_0:
-        k->decode_q8_0(y, row, n);
-        break;
-    case FY_Q4_0:
-        k->decode_q4_0(y, row, n);
-        break;
-    case FY_Q4_1:
-        k->decode_q4_1(y, row, n);
-        break;
-    case FY_Q5_0:
-        k->decode_q5_0(y, row, n);
-        break;
-    case FY_Q5_1:
-        k->decode_q5_1(y, row, n);
-        break;
-    case FY_Q4_K:
-        k->decode_q4_k(y, row, n);
-        break;
-    case FY_Q5_K:
-        k->decode_q5_k(y, row, n);
-        break;
-    case FY_Q6_K:
-        k->decode_q6_k(y, row, n);
-        break;
     default:
-        break; /* fy_row_can_decode says no */
+        break; /* fy_row_can_decode refuses it */
     }
+#undef CASE
 }
 
 /* Rows may lie at odd addresses, in safetensors and, with general.alignment 1, in GGUF: such rows
@@ -156,63 +144,53 @@ static int64_t find_fault(const float *x, int64_t n, float limit)
 }
 
 static void encode_weighted(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
-                            const fy_encode_how *how)
+                            const fy_encode_options *how)
 {
     const float *importance = how->importance, mean_square = how->mean_square;
+#define CASE(id, name)                                                 \
+    case id:                                                           \
+        k->encode_weighted_##name(row, x, n, importance, mean_square); \
+        break;
+#define CASE_K(id, name)                                  \
+    case id:                                              \
+        k->encode_weighted_##name(row, x, n, importance); \
+        break;
     switch ((int)t) {
-    case FY_Q4_0:
-        k->encode_weighted_q4_0(row, x, n, importance, mean_square);
-        break;
-    case FY_Q4_1:
-        k->encode_weighted_q4_1(row, x, n, importance, mean_square);
-        break;
-    case FY_Q5_0:
-        k->encode_weighted_q5_0(row, x, n, importance, mean_square);
-        break;
-    case FY_Q5_1:
-        k->encode_weighted_q5_1(row, x, n, importance, mean_square);
-        break;
-    case FY_Q4_K:
-        k->encode_weighted_q4_k(row, x, n, importance);
-        break;
-    case FY_Q5_K:
-        k->encode_weighted_q5_k(row, x, n, importance);
-        break;
-    case FY_Q6_K:
-        k->encode_weighted_q6_k(row, x, n, importance);
-        break;
+        BLOCKS_OF_32(CASE)
+        BLOCKS_OF_256(CASE_K)
     default:
-        break; /* way_of says no */
+        break; /* way_of refuses it */
     }
+#undef CASE
+#undef CASE_K
 }
 
 static void encode_fitted(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
                           const float *importance)
 {
+#define CASE(id, name)                        \
+    case id:                                  \
+        k->fit_##name(row, x, n, importance); \
+        break;
     switch ((int)t) {
-    case FY_Q8_0:
-        k->fit_q8_0(row, x, n, importance);
-        break;
-    case FY_Q4_0:
-        k->fit_q4_0(row, x, n, importance);
-        break;
-    case FY_Q4_1:
-        k->fit_q4_1(row, x, n, importance);
-        break;
-    case FY_Q5_0:
-        k->fit_q5_0(row, x, n, importance);
-        break;
-    case FY_Q5_1:
-        k->fit_q5_1(row, x, n, importance);
-        break;
+        BLOCKS_OF_32(CASE)
+        CASE(FY_Q8_0, q8_0)
     default:
-        break; /* way_of says no */
+        break; /* way_of refuses it */
     }
+#undef CASE
 }
 
 static void encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n)
 {
+#define CASE(id, name)               \
+    case id:                         \
+        k->encode_##name(row, x, n); \
+        break;
     switch ((int)t) {
+        BLOCKS_OF_32(CASE)
+        BLOCKS_OF_256(CASE)
+        CASE(FY_Q8_0, q8_0)
     case FY_F32:
         memcpy(row, x, (size_t)n * sizeof *x);
         break;
@@ -222,39 +200,16 @@ static void encode(const fy_kernels *k, fy_type t, void *row, const float *x, in
     case FY_BF16:
         k->f32_to_bf16(row, x, n);
         break;
-    case FY_Q8_0:
-        k->encode_q8_0(row, x, n);
-        break;
-    case FY_Q4_0:
-        k->encode_q4_0(row, x, n);
-        break;
-    case FY_Q4_1:
-        k->encode_q4_1(row, x, n);
-        break;
-    case FY_Q5_0:
-        k->encode_q5_0(row, x, n);
-        break;
-    case FY_Q5_1:
-        k->encode_q5_1(row, x, n);
-        break;
-    case FY_Q4_K:
-        k->encode_q4_k(row, x, n);
-        break;
-    case FY_Q5_K:
-        k->encode_q5_k(row, x, n);
-        break;
-    case FY_Q6_K:
-        k->encode_q6_k(row, x, n);
-        break;
     default:
-        break; /* fy_row_can_encode says no */
+        break; /* fy_row_can_encode refuses it */
     }
+#undef CASE
 }
 
 typedef enum { PLAIN, WEIGHTED, FITTED } way;
 
-/* What `how` asks of the type. */
-static way way_of(fy_type t, const fy_encode_how *how)
+/* Which encoder `options` means for the type. */
+static way way_of(fy_type t, const fy_encode_options *how)
 {
     const int block = fy_type_get((uint32_t)t)->block;
     if (how == NULL || block == 1)
@@ -264,51 +219,54 @@ static way way_of(fy_type t, const fy_encode_how *how)
     return how->importance != NULL && t != FY_Q8_0 ? WEIGHTED : PLAIN;
 }
 
-/* Where the f16 scale and minimum of a block lie; -1: there is none, or it cannot overflow. */
-typedef struct {
-    int scale, min;
-} half_places;
-
-static half_places places_of(fy_type t, way w)
+fy_block_form fy_block_form_of(fy_type t)
 {
     switch ((int)t) {
+    case FY_Q8_0:
+        return (fy_block_form){-128, 127, offsetof(fy_block_q8_0, d), 0};
     case FY_Q4_0:
-        return (half_places){w == WEIGHTED ? (int)offsetof(fy_block_q4_0, d) : -1, -1};
+        return (fy_block_form){-8, 7, offsetof(fy_block_q4_0, d), 0};
     case FY_Q5_0:
-        return (half_places){w == WEIGHTED ? (int)offsetof(fy_block_q5_0, d) : -1, -1};
+        return (fy_block_form){-16, 15, offsetof(fy_block_q5_0, d), 0};
     case FY_Q4_1:
-        return (half_places){offsetof(fy_block_q4_1, d), offsetof(fy_block_q4_1, m)};
+        return (fy_block_form){0, 15, offsetof(fy_block_q4_1, d), offsetof(fy_block_q4_1, m)};
     case FY_Q5_1:
-        return (half_places){offsetof(fy_block_q5_1, d), offsetof(fy_block_q5_1, m)};
+        return (fy_block_form){0, 31, offsetof(fy_block_q5_1, d), offsetof(fy_block_q5_1, m)};
     case FY_Q4_K:
-        return (half_places){offsetof(fy_block_q4_k, d), offsetof(fy_block_q4_k, dmin)};
+        return (fy_block_form){0, 15, offsetof(fy_block_q4_k, d), offsetof(fy_block_q4_k, dmin)};
     case FY_Q5_K:
-        return (half_places){offsetof(fy_block_q5_k, d), offsetof(fy_block_q5_k, dmin)};
-    case FY_Q6_K:
-        return (half_places){offsetof(fy_block_q6_k, d), -1};
+        return (fy_block_form){0, 31, offsetof(fy_block_q5_k, d), offsetof(fy_block_q5_k, dmin)};
     default:
-        return (half_places){-1, -1};
+        assert(t == FY_Q6_K);
+        return (fy_block_form){-32, 31, offsetof(fy_block_q6_k, d), 0};
     }
 }
 
-static bool is_infinite(const uint8_t *block, int place)
+static bool is_infinite(const uint8_t *half_at)
 {
     uint16_t half;
-    if (place < 0)
-        return false;
-    memcpy(&half, block + place, sizeof half);
+    memcpy(&half, half_at, sizeof half);
     return (half & 0x7c00) == 0x7c00;
+}
+
+/* Types whose scale follows from one value: `largest` keeps it finite. */
+static bool cannot_overflow(fy_type t, way w)
+{
+    return fy_type_get((uint32_t)t)->block == 1 || t == FY_Q8_0 ||
+           (w != WEIGHTED && (t == FY_Q4_0 || t == FY_Q5_0));
 }
 
 /* The value that made the first scale or minimum of a row infinite; n when none is. */
 static int64_t find_infinite(fy_type t, way w, const uint8_t *row, const float *x, int64_t n)
 {
+    if (cannot_overflow(t, w))
+        return n;
     const fy_type_info *info = fy_type_get((uint32_t)t);
-    const half_places at = places_of(t, w);
-    for (int64_t begin = 0; at.scale >= 0 && begin < n; begin += info->block) {
+    const fy_block_form f = fy_block_form_of(t);
+    for (int64_t begin = 0; begin < n; begin += info->block) {
         const uint8_t *block = row + begin / info->block * info->bytes;
-        const bool min = is_infinite(block, at.min);
-        if (!min && !is_infinite(block, at.scale))
+        const bool min = f.min_at > 0 && is_infinite(block + f.min_at);
+        if (!min && !is_infinite(block + f.scale_at))
             continue;
         int64_t worst = begin;
         for (int64_t i = begin; i < begin + info->block; i++) {
@@ -321,7 +279,7 @@ static int64_t find_infinite(fy_type t, way w, const uint8_t *row, const float *
 }
 
 int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
-                  const fy_encode_how *how, fy_row_fault *fault)
+                  const fy_encode_options *how, fy_row_fault *fault)
 {
     const way w = way_of(t, how);
     /* a search can make twice that scale finite */
@@ -370,29 +328,6 @@ int64_t fy_row_count_faults(fy_type t, const float *x, int64_t n)
 /* Elements that are decoded at a time: a multiple of every block, and little enough to stay in the
  * first-level cache. */
 enum { ERROR_STEP = 1024 };
-
-fy_block_form fy_block_form_of(fy_type t)
-{
-    switch ((int)t) {
-    case FY_Q8_0:
-        return (fy_block_form){-128, 127, offsetof(fy_block_q8_0, d), 0};
-    case FY_Q4_0:
-        return (fy_block_form){-8, 7, offsetof(fy_block_q4_0, d), 0};
-    case FY_Q5_0:
-        return (fy_block_form){-16, 15, offsetof(fy_block_q5_0, d), 0};
-    case FY_Q4_1:
-        return (fy_block_form){0, 15, offsetof(fy_block_q4_1, d), offsetof(fy_block_q4_1, m)};
-    case FY_Q5_1:
-        return (fy_block_form){0, 31, offsetof(fy_block_q5_1, d), offsetof(fy_block_q5_1, m)};
-    case FY_Q4_K:
-        return (fy_block_form){0, 15, offsetof(fy_block_q4_k, d), offsetof(fy_block_q4_k, dmin)};
-    case FY_Q5_K:
-        return (fy_block_form){0, 31, offsetof(fy_block_q5_k, d), offsetof(fy_block_q5_k, dmin)};
-    default:
-        assert(t == FY_Q6_K);
-        return (fy_block_form){-32, 31, offsetof(fy_block_q6_k, d), 0};
-    }
-}
 
 static uint16_t half_at(const uint8_t *p)
 {

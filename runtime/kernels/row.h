@@ -29,18 +29,18 @@ typedef struct {
  * without an importance matrix. */
 typedef struct {
     const float *importance; /* [n] >= 0, of the elements of x: as ggml with an importance matrix;
-                                NULL: none. Types without a choice (q8_0) do not ask. */
+                                NULL: none. Types without a choice (q8_0) ignore it. */
     float mean_square; /* of the whole row that x belongs to: fy_row_squares over its length as
                           a float. Only looked at with importance. */
     bool fit; /* search the scale of least (with importance, weighted) squared error: the types of
-                 blocks of 32, the others do not ask */
-} fy_encode_how;
+                 blocks of 32; others ignore it */
+} fy_encode_options;
 
 /* Encodes n values into a row of type t; how NULL is all zeros. Returns 0, or -1 with *fault set
  * when a value is not finite or would become infinite in type t (f16 overflow of a value or of a
  * block's scale or minimum: then the fault is that block's largest magnitude or smallest value). */
 int fy_row_encode(const fy_kernels *k, fy_type t, void *row, const float *x, int64_t n,
-                  const fy_encode_how *how, fy_row_fault *fault);
+                  const fy_encode_options *how, fy_row_fault *fault);
 
 /* The sum of squares of a row that comes in slices: begin with 0, then give what the slice before
  * gave. One chain in f32, in order, as ggml adds. */
@@ -55,10 +55,11 @@ int64_t fy_row_count_faults(fy_type t, const float *x, int64_t n);
 
 /* --- what a row loses in a type of fewer bits ------------------------------------------------ */
 
-/* Adds to *s what became of x[n] in `row`, stored in a type that fy_row_decode reads, at any
- * address; n a multiple of the type's block. Outside (s->n_outside) is a value that is saturated:
- * more than half a step beyond the lowest or highest level of its block, of all the levels that the
- * stored scale and minimum have, used or not. f32, f16 and bf16 have no such values. */
+/* Adds to *s the errors of x[n] as stored in `row`, stored in a type that fy_row_decode reads, at
+ * any address; n a multiple of the type's block. Outside (s->n_outside) is a value that is
+ * saturated: more than half a step beyond the lowest or highest level of its block, of all the
+ * levels that the stored scale and minimum have, used or not. f32, f16 and bf16 have no such
+ * values. */
 void fy_row_error(const fy_kernels *k, fy_type t, fy_error_sums *s, const float *x, const void *row,
                   int64_t n);
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "arch/graph_io.h"
-#include "backend/graph_cache.h"
+#include "backend/backend_cpu.h"
 #include "base/arena.h"
 #include "base/math.h"
 #include "base/log.h"

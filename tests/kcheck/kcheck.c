@@ -89,7 +89,7 @@ static void check_rows(progress *p, const fy_kernel_row *rows, int n_rows)
     }
 }
 
-/* Checks and prints, or only counts, every kernel and property. Emulated ones are no CPU's pick. */
+/* Checks and prints, or only counts, every kernel and property. No CPU picks an emulated one. */
 static void check_all(progress *p, bool only_count)
 {
     p->n = 0;

@@ -1,7 +1,7 @@
 /* kcheck runs the checks of kernel_check.h with guards around every buffer.
  *
  * One result is one kernel and one property, in TAP. Each property runs twice: with all buffers
- * ending at an inaccessible page, then with all buffers beginning behind one, so that touching a
+ * ending at an inaccessible page, then with all buffers beginning after one, so that touching a
  * byte outside is a fault, which is caught and reported; the open side carries a canary. All random
  * data comes from one seed (--seed N). */
 #ifndef FY_TESTS_KCHECK_H
@@ -16,7 +16,7 @@ extern const int kc_n_emulated_rows;
 /* --- buffers (guard.c) --- */
 
 typedef enum {
-    KC_AT_END,   /* the byte behind a buffer is inaccessible */
+    KC_AT_END,   /* the byte after a buffer is inaccessible */
     KC_AT_START, /* the byte before it is */
 } kc_side;
 

@@ -14,7 +14,7 @@ enum { CHUNK = FY_ATTEND_CHUNK, MAX_QUERIES = 9, MAX_DIM = 256 };
 
 /* What lies in fy_kc_case.work. Rows are those of K or V: as values, and as stored. */
 typedef struct {
-    float queries[MAX_QUERIES * MAX_DIM]; /* rows of `padded`, zeros behind dim */
+    float queries[MAX_QUERIES * MAX_DIM]; /* rows of `padded`, zeros after dim */
     float p[MAX_QUERIES * CHUNK], acc[MAX_QUERIES * MAX_DIM];
     float rows[CHUNK * MAX_DIM];
     uint8_t coded[CHUNK * MAX_DIM * sizeof(float)];

@@ -195,7 +195,7 @@ void fy_kc_encode(const fy_kernels *k, fy_type type, void *y, const float *x, in
 }
 
 /* Every f16 scale, also not finite, one of eight for the super-blocks, with any minimum and bytes.
- * Quants times scales are exact in f32; with a minimum the sum is, in double: multiples of 2^-24
+ * Codes times scales are exact in f32; with a minimum the sum is, in double: multiples of 2^-24
  * below 2^28. */
 bool fy_kc_decode_exact(fy_kc_case *t)
 {

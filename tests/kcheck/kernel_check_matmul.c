@@ -13,7 +13,7 @@ enum {
     FEW_COLS = 9,
     MAX_K = 2080,
     MAX_ROW_BYTES = MAX_K * 4 + 3,
-    GAP = 3, /* elements between the columns of y, which nobody may write */
+    GAP = 3, /* elements between the columns of y, which must not be written */
 };
 
 /* What lies in fy_kc_case.work. */
@@ -168,7 +168,7 @@ static const float *product(fy_kc_case *t, fy_matmul_fn *f, const problem *p, sh
     for (int64_t c = 0; c + 1 < s.n_cols; c++) {
         for (int64_t g = s.n_rows; g < ldy; g++) {
             if (memcmp(&y[c * ldy + g], &untouched, sizeof untouched) != 0) {
-                fy_kc_fail(t, "k %d, %d rows, %d columns: writes rows it was not asked for",
+                fy_kc_fail(t, "k %d, %d rows, %d columns: writes rows outside the call",
                            (int)p->k, (int)s.n_rows, (int)s.n_cols);
                 return NULL;
             }

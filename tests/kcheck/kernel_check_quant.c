@@ -11,8 +11,8 @@ enum { MAX_BLOCKS = 72, ROUNDS = 60 };
 typedef enum {
     NORMAL,   /* as weights and activations are */
     BF16,     /* the same, rounded to bf16 */
-    TIES,     /* between two quants of a type around 0: exactly, or the next float above or below */
-    STEPS,    /* the same of a type with a minimum, and on the quants */
+    TIES,     /* between two codes of a type around 0: exactly, or the next float above or below */
+    STEPS,    /* the same of a type with a minimum, and on the codes */
     SPIKE,    /* one value, zeros of either sign around it */
     OPPOSITE, /* several values share the largest magnitude, of either sign */
     FLAT,     /* all values equal, or two neighbouring floats */
@@ -41,7 +41,7 @@ static float near(fy_kc_random *r, float v)
 /* What the values of a block have in common. */
 typedef struct {
     float unit, faint, tiny, sign, origin;
-    int top, n_steps; /* of quants around 0; of quants between a smallest and a largest value */
+    int top, n_steps; /* of codes around 0; of codes between a smallest and a largest value */
     int at;           /* of the element that stands out */
 } common;
 
@@ -198,7 +198,7 @@ bool fy_kc_act_half_step(fy_kc_case *t)
     for (int i = 0; i < ROUNDS; i++) {
         for (kind how = 0; how < N_KINDS; how++) {
             if (how == TINY || how == MIXED)
-                continue; /* its scale has few bits or its quants are 0 by rule */
+                continue; /* its scale has few bits or its codes are 0 by rule */
             fill_blocks(&t->random, how, w->values, MAX_BLOCKS);
             quantize(t, &t->k, MAX_BLOCKS, 1, 0, 1, &w->got);
             for (int b = 0; b < MAX_BLOCKS; b++) {
@@ -314,7 +314,7 @@ bool fy_kc_encode_equals_spec(fy_kc_case *t)
 }
 
 /* How near a value comes back in a block whose largest magnitude is `top`: top / levels is a step
- * between quants; `steps` of it are the quant's rounding, an end that the type lacks and, in the K
+ * between codes; `steps` of it are the code's rounding, an end that the type lacks and, in the K
  * types, the rounding of scales to six or eight bits and what the search gives up at the ends for
  * the sum; `halves` smallest f16 for the rounding of small scales, and 2^-11 for that of others. */
 static double nearness(fy_type type, double top)

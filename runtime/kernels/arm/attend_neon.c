@@ -11,7 +11,7 @@
 
 enum { SIDE = 4 }; /* queries that go together */
 
-/* n vectors of a row from element i on, n a constant; of them `there` elements exist, zeros behind
+/* n vectors of a row from element i on, n a constant; of them `there` elements exist, zeros after
  * them. */
 typedef void load_fn(float32x4_t *v, const uint8_t *row, int64_t i, int n, int64_t there);
 

@@ -95,7 +95,7 @@ FY_INLINE void put_fifth_bits(uint8_t qh[FY_QK / 8], const uint8x16_t q[2])
     memcpy(qh, &word, sizeof word);
 }
 
-/* Quants around `zero` that meet the value of largest magnitude with -zero. Gives the scale. */
+/* Codes around `zero` that meet the value of largest magnitude with -zero. Gives the scale. */
 FY_INLINE uint16_t quants_around(int zero, uint8x16_t q[2], const float *x)
 {
     float32x4_t v[QUADS];
@@ -120,7 +120,7 @@ FY_INLINE float smallest(const float *x, const float32x4_t v[QUADS])
     return min;
 }
 
-/* Quants 0 .. top from the smallest value to the largest. */
+/* Codes 0 .. top from the smallest value to the largest. */
 FY_INLINE void quants_between(uint8_t top, uint8x16_t q[2], uint16_t *d_out, uint16_t *m_out,
                               const float *x)
 {

@@ -1,5 +1,5 @@
-/* Operations on vectors of floats: norms, activations and the soft cap; f16 and bf16 rows; how far
- * rows are from what became of them. */
+/* Operations on vectors of floats: norms, activations and the soft cap; f16 and bf16 rows; the
+ * errors of encoded rows. */
 #include <math.h>
 
 #include "kernels/arm/vec_neon.h"
@@ -250,7 +250,7 @@ void fy_f32_to_bf16__neon(uint16_t *y, const float *x, int64_t n)
 
 /* --- errors ---------------------------------------------------------------------------------- */
 
-/* How far rows are from what became of them. */
+/* The errors of encoded rows. */
 
 typedef struct {
     double_lanes xx, yy, xy, ee;

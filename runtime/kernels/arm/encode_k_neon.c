@@ -16,7 +16,7 @@ enum { LANES = 4, GROUP = FY_Q6_K_GROUP };
         FY_UNROLL                                \
     for (int i = i##_0; i < i##_0 + 4; i++)
 
-/* out[i] = element i of four runs of n elements, one behind the other. */
+/* out[i] = element i of four runs of n elements, one after the other. */
 FY_INLINE void load_lanes(float32x4_t *out, const float *x, int n)
 {
     for (int i = 0; i < n; i += LANES) {
@@ -48,7 +48,7 @@ FY_INLINE float32x4_t nearest_between(float32x4_t v, float low, float high)
     return vsubq_f32(q, zero);
 }
 
-/* The same of |v| < 2^22, but that a quant of 0 may be -0. */
+/* The same of |v| < 2^22, but that a code of 0 may be -0. */
 FY_INLINE float32x4_t small_nearest_between(float32x4_t v, float low, float high)
 {
     return vrndnq_f32(vminq_f32(vmaxq_f32(v, vdupq_n_f32(low)), vdupq_n_f32(high)));
@@ -64,8 +64,8 @@ typedef struct {
     float32x4_t xq, qq;
 } sums;
 
-/* Element i joins the sums of the quants that an inverse scale gives. No value times its group's
- * inverse scale is beyond 33, and a quant of -0 changes no sum. */
+/* Element i joins the sums of the codes that an inverse scale gives. No value times its group's
+ * inverse scale is beyond 33, and a code of -0 changes no sum. */
 FY_INLINE void add_element(sums *s, const powers *p, int i, float32x4_t inverse)
 {
     const float32x4_t q = small_nearest_between(vmulq_f32(inverse, p->x[i]), -32, 31);
@@ -73,7 +73,7 @@ FY_INLINE void add_element(sums *s, const powers *p, int i, float32x4_t inverse)
     s->qq = vaddq_f32(s->qq, vmulq_f32(vmulq_f32(p->x2[i], q), q));
 }
 
-/* The scales of four groups, and the inverse scales that gave their quants; 0 and 0 where there is
+/* The scales of four groups, and the inverse scales that gave their codes; 0 and 0 where there is
  * nothing. */
 static void search_groups(float scales[LANES], float inverses[LANES], const float *values)
 {
@@ -120,7 +120,7 @@ static void search_groups(float scales[LANES], float inverses[LANES], const floa
     vst1q_f32(inverses, select_mask(something, inverse));
 }
 
-/* Four quants of values over d, or times it. */
+/* Four codes of values over d, or times it. */
 FY_INLINE int32x4_t q6_quants(const float *x, float d, bool over)
 {
     const float32x4_t v = vld1q_f32(x), by = vdupq_n_f32(d);
@@ -137,7 +137,7 @@ FY_INLINE void put_group(uint8_t q[GROUP], const float *x, float d, bool over)
     vst1q_u8(q, vaddq_u8(vreinterpretq_u8_s8(low_bytes(wide)), vdupq_n_u8(32)));
 }
 
-/* Quants 0 .. 63 of 128 elements into their places. */
+/* Codes 0 .. 63 of 128 elements into their places. */
 FY_INLINE void pack_half(uint8_t ql[64], uint8_t qh[FY_QK], const uint8_t q[128])
 {
     FY_UNROLL
@@ -180,7 +180,7 @@ void fy_encode_q6_k__neon(fy_block_q6_k *y, const float *x, int64_t n)
 
 /* --- q4_K, q5_K ------------------------------------------------------------------------------ */
 
-/* Element i of every sub-block, what it weighs, and a quant for it. */
+/* Element i of every sub-block, what it weighs, and a code for it. */
 typedef struct {
     float32x4_t x[FY_QK], weight[FY_QK], q[FY_QK];
     float32x4_t lowest, highest;
@@ -210,7 +210,7 @@ FY_INLINE void fill_subs(subs *s, const float *values)
     }
 }
 
-/* Sums over the elements, weighted: of the quants, their squares, their products with the values.
+/* Sums over the elements, weighted: of the codes, their squares, their products with the values.
  */
 typedef struct {
     float32x4_t l, l2, xl;
@@ -235,7 +235,7 @@ FY_INLINE quant_sums put_quants_as(subs *s, float32x4_t inverse, float32x4_t bas
     return t;
 }
 
-/* The quants of inverse * (x - base), which is monotonous in x: all are small if the ends are. */
+/* The codes of inverse * (x - base), which is monotonous in x: all are small if the ends are. */
 FY_INLINE quant_sums put_quants(subs *s, float32x4_t inverse, float32x4_t base, int top)
 {
     const float32x4_t low = vmulq_f32(inverse, vsubq_f32(s->lowest, base));
@@ -258,7 +258,7 @@ FY_INLINE float32x4_t error_of(const subs *s, line f)
     return error;
 }
 
-/* The scale and minimum that fit the quants best, where *valid. */
+/* The scale and minimum that fit the codes best, where *valid. */
 FY_INLINE line regress(uint32x4_t *valid, quant_sums t, const subs *s)
 {
     const float32x4_t w = s->w, wx = s->wx;
@@ -273,7 +273,7 @@ FY_INLINE line regress(uint32x4_t *valid, quant_sums t, const subs *s)
     return f;
 }
 
-/* What was found for a superblock, and what gave the quants. */
+/* What was found for a superblock, and what gave the codes. */
 typedef struct {
     float scales[FY_K_SUBS], mins[FY_K_SUBS];    /* value scale * q - min */
     float inverses[FY_K_SUBS], bases[FY_K_SUBS]; /* q = inverse * (value - base) */
@@ -309,7 +309,7 @@ static void search_subs(found *out, int at, const fy_k_search *how, const float 
     vst1q_f32(out->bases + at, base);
 }
 
-/* Quants of sub-block s, as they are in the file. */
+/* Codes of sub-block s, as they are in the file. */
 FY_INLINE void put_sub(uint8_t q[FY_QK], const float *x, const fy_k_scales *k, const found *f,
                        int s, int top)
 {

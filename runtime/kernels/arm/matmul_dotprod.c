@@ -117,7 +117,7 @@ FY_INLINE void tile_to_y(float32x4_t y[FY_TILE_COLS][2], const float32x4_t acc[F
 /* --- q8_0 and q4_0 times one column ---------------------------------------------------------- */
 
 /* Eight rows at a time, whose lanes are two vectors of chains. Per row and block: a load of the
- * scale that moves the row's pointer on, a load of the quants, the dot products, and three quarters
+ * scale that moves the row's pointer on, a load of the codes, the dot products, and three quarters
  * of a pairwise add; the rest is shared by four rows or more. The sums are never cleared: they run
  * through the row in wrapping arithmetic, and a block's is the difference of what stood before and
  * after, exact as it fits 32 bits. That is one subtraction for four rows instead of four moves. */
@@ -128,7 +128,7 @@ typedef void vec_dots4_fn(int32x4_t dots[4], uint16x4_t *scale, const uint8_t *r
                           int8x16_t x1);
 
 /* The scales of four rows: %[s], the rows in %[p0] .. %[p3], %[step] bytes in a block. Loads that
- * move the pointer on leave the quants at a fixed distance before it; compilers spend an addition
+ * move the pointer on leave the codes at a fixed distance before it; compilers spend an addition
  * on each, a tenth of all instructions here, and move the sums about besides. */
 #define LOAD_SCALES                         \
     "ldr %h[s], [%[p0]], %[bytes]\n\t"      \
@@ -141,7 +141,7 @@ typedef struct {
     int32x4_t dots[FY_VEC_ROWS]; /* running: the lanes of a row add up to its sum so far */
     uint32x4_t sum[2];           /* of four rows, before the block */
     float32x4_t acc[2];
-    int32x4_t above; /* what the stored quants are too large by */
+    int32x4_t above; /* what the stored codes are too large by */
 } vec_rows;
 
 FY_INLINE int32x4_t sums_of(const int32x4_t dots[4])

@@ -34,7 +34,7 @@ FY_INLINE int32x4_t dots4_q8_0(const fy_quants32 q[FY_Q_ROWS], int8x16_t x0, int
                         dot32_q8_0(q[2], x0, x1), dot32_q8_0(q[3], x0, x1));
 }
 
-/* Quants of 0 .. 15 as they are stored and activations of at most 127: all 16 products of a lane
+/* Codes of 0 .. 15 as they are stored and activations of at most 127: all 16 products of a lane
  * after the pairwise adds of four rows fit int16, so that nothing widens before they are sums of
  * half a block. */
 FY_INLINE fy_quants32 stored_q4_0(const uint8_t *block, int s)
@@ -68,9 +68,9 @@ FY_INLINE int32x4_t dots4_q4_0(const fy_quants32 q[FY_Q_ROWS], int8x16_t x0, int
 /* Eight rows at a time, whose lanes are two vectors of chains. What every row and block costs is
  * one load, the products, and three quarters of a pairwise add; the rest is shared by four rows.
  *
- * The load takes the 16 bytes before the quants too, whose last two are the scale, and moves the
+ * The load takes the 16 bytes before the codes too, whose last two are the scale, and moves the
  * row's pointer on; a table lookup gathers the scales of two rows. Nothing may be read before the
- * first row that was asked for, so that the first block of it and its neighbours is loaded in
+ * first row of the call, so the first block of it and its neighbours is loaded in
  * parts; after it there is a row before the row. Compilers would spend an addition on each pointer,
  * and cannot be held to registers in a row, which the lookup wants: hence the assembler. */
 enum { FY_VEC_ROWS = 8, FY_VEC_BLOCKS = 4, FY_VEC_BEFORE = 14 };
@@ -80,7 +80,7 @@ typedef struct {
     float32x4_t acc[2];
     float32x4_t d; /* the column's, of up to four blocks */
     int32x4_t column_sum;
-    int32x4_t above;        /* what the stored quants are too large by */
+    int32x4_t above;        /* what the stored codes are too large by */
     uint8x8_t low01, low23; /* where the scales of two rows are in four registers */
 } vec_rows;
 
@@ -214,7 +214,7 @@ FY_INLINE void matmul_vec(float *y, int64_t ldy, const void *W, size_t row_bytes
     }
 }
 
-/* Four rows into v20 .. v31, of each a register with the scale and two with the quants. */
+/* Four rows into v20 .. v31, of each a register with the scale and two with the codes. */
 #define VEC_Q8_0_LOAD            \
     VEC_LOAD("p0", "v20", "v22") \
     VEC_LOAD("p1", "v23", "v25") VEC_LOAD("p2", "v26", "v28") VEC_LOAD("p3", "v29", "v31")
@@ -277,7 +277,7 @@ FY_INLINE int32x4_t vec_sums4_q8_0(vec_rows *v, int half, int8x16_t x0, int8x16_
                         vpadalq_s16(vpaddlq_s16(a2), b2), vpadalq_s16(vpaddlq_s16(a3), b3));
 }
 
-/* Four rows into v24 .. v31, of each the quants 0 .. 15 and after them 16 .. 31, once the scales
+/* Four rows into v24 .. v31, of each the codes 0 .. 15 and after them 16 .. 31, once the scales
  * are gathered. */
 #define VEC_Q4_0_LOAD            \
     VEC_LOAD("p0", "v24", "v25") \

@@ -8,7 +8,7 @@
  * equals the scalar specification bit for bit. Between runs the chains rest in y.
  *
  * A file that includes this defines before it FY_TILE_LANES, the lanes that the scales of 8 rows
- * take, and behind it what is declared here without a body. A vector of sums, 0 .. 7, has the
+ * take, and after it what is declared here without a body. A vector of sums, 0 .. 7, has the
  * rows and columns that the instruction gives it. */
 #ifndef FY_KERNELS_ARM_MATMUL_TILE_H
 #define FY_KERNELS_ARM_MATMUL_TILE_H

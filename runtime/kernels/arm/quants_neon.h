@@ -1,4 +1,4 @@
-/* The block types as vectors: 32 quants of a row as signed bytes in element order, and the scales
+/* The block types as vectors: 32 codes of a row as signed bytes in element order, and the scales
  * of four rows at once, whose lanes are rows. What decoding and the products share. */
 #ifndef FY_KERNELS_ARM_QUANTS_NEON_H
 #define FY_KERNELS_ARM_QUANTS_NEON_H
@@ -13,7 +13,7 @@
 
 enum { FY_Q_ROWS = 4, FY_SUBS_MAX = FY_QK_K / FY_QK };
 
-/* --- quants: sub-block s of a stored block, in element order --------------------------------- */
+/* --- codes: sub-block s of a stored block, in element order --------------------------------- */
 
 typedef struct {
     int8x16_t lo, hi;

@@ -73,7 +73,7 @@ static uint8_t to_quant(float x, float id, float offset, uint8_t top)
     return v < (float)top ? (uint8_t)v : top;
 }
 
-/* Quants around `zero` that meet the value of largest magnitude, the first of equals, with -zero.
+/* Codes around `zero` that meet the value of largest magnitude, the first of equals, with -zero.
  * Gives the scale. */
 static uint16_t quants_around(int zero, uint8_t q[FY_QK], const float *x)
 {
@@ -86,7 +86,7 @@ static uint16_t quants_around(int zero, uint8_t q[FY_QK], const float *x)
     return fy_f32_to_f16(d);
 }
 
-/* Quants 0 .. top from the smallest value to the largest. */
+/* Codes 0 .. top from the smallest value to the largest. */
 static void quants_between(uint8_t top, uint8_t q[FY_QK], uint16_t *d_out, uint16_t *m_out,
                            const float *x)
 {
@@ -140,7 +140,7 @@ void fy_encode_q5_1__scalar(fy_block_q5_1 *y, const float *x, int64_t n)
     }
 }
 
-/* Every product here is exact in f32, also a scale's with a quant, so that only the addition of a
+/* Every product here is exact in f32, also a scale's with a code, so that only the addition of a
  * minimum rounds and a fused multiply-add would change nothing. */
 static void decode(float *y, const void *row, int64_t n, bool has_min, fy_quants_fn *quants)
 {

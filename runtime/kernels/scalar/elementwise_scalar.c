@@ -1,5 +1,5 @@
 /* Operations on vectors of floats: norms, activation functions and the soft cap, conversions of f16
- * and bf16, sums of errors; the exponential and the error function behind them. The order of
+ * and bf16, sums of errors; the exponential and the error function that they need. The order of
  * operations is what kernels.h defines for every ISA. */
 #include <math.h>
 #include <string.h>

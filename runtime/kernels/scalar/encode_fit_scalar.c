@@ -1,9 +1,9 @@
 /* The file encoders that look for the scale (and minimum) of a block with the least sum of w * (x -
  * decoded)^2, w the importance or 1. The files are the types' usual ones.
  *
- * For each candidate of fit_scalar.h: the quants it gives, and the scale that fits these best, by
+ * For each candidate of fit_scalar.h: the codes it gives, and the scale that fits these best, by
  * least squares. The best scale of all is rounded to f16, and so is the scale that the reference
- * takes; of the two, with the quants nearest for what is stored, the one of less error is written.
+ * takes; of the two, with the codes nearest for what is stored, the one of less error is written.
  * So no block is worse than the reference's.
  *
  * Every step is rounded on its own, sums go in the order of the elements, a NaN never wins: other
@@ -30,7 +30,7 @@ typedef struct {
     uint8_t q[FY_QK]; /* from 0 on */
 } fitted;
 
-/* The nearest quants for a stored scale and minimum. */
+/* The nearest codes for a stored scale and minimum. */
 static fitted settle(float d, float m, int low, int high, const float *x, const float *w)
 {
     fitted f = {.d = fy_f32_to_f16(d), .m = fy_f32_to_f16(m), .error = 0.0f};
@@ -89,7 +89,7 @@ static float extreme(const float *x)
 
 /* --- a scale and a minimum ------------------------------------------------------------------- */
 
-/* Sums of the weights, and of those times the quants, quants squared, values and quants. The values
+/* Sums of the weights, and of those times the codes, codes squared, values and codes. The values
  * are less their mean, so that of scale and minimum only the scale takes anything off the error. */
 static found try_range(found best, int top, const float x[FY_QK], const float *w, float sum_w,
                        float low, float inverse, float shift, float *mean_q)

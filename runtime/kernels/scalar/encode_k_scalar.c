@@ -11,7 +11,7 @@
 
 /* --- searches -------------------------------------------------------------------------------- */
 
-/* Of the quants that an inverse scale gives: their weighted products with the values and with
+/* Of the codes that an inverse scale gives: their weighted products with the values and with
  * themselves. */
 typedef struct {
     float xq, qq;
@@ -73,7 +73,7 @@ static float error_of(const fy_scale_min *f, const float *x, const float *weight
     return error;
 }
 
-/* Scale and minimum that fit the quants of *f best; false when they determine none. w and wx: the
+/* Scale and minimum that fit the codes of *f best; false when they determine none. w and wx: the
  * sums of the weights and of weights times values. */
 static bool regress(fy_scale_min *f, const float *x, const float *weights, float w, float wx)
 {

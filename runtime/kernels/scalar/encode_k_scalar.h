@@ -50,7 +50,7 @@ static inline bool fy_q6_k_round_scales(fy_block_q6_k *y, float step[FY_Q6_K_GRO
     return true;
 }
 
-/* Quants -32 .. 31 into their places. */
+/* Codes -32 .. 31 into their places. */
 static inline void fy_q6_k_pack(fy_block_q6_k *y, const int8_t q[FY_QK_K])
 {
     for (int half = 0; half < 2; half++) {
@@ -130,7 +130,7 @@ static inline fy_k_scales fy_k_round_scales(const float scales[FY_K_SUBS],
     return k;
 }
 
-/* The quants of rounded scales; where a step is 0 those of the search stay. */
+/* The codes of rounded scales; where a step is 0 those of the search stay. */
 static inline void fy_k_requant(uint8_t q[FY_QK_K], const fy_k_scales *k, int top, const float *x)
 {
     for (int i = 0; i < FY_QK_K; i++) {
@@ -174,21 +174,21 @@ static inline void fy_q5_k_pack(fy_block_q5_k *y, const fy_k_scales *k, const ui
 /* --- searches -------------------------------------------------------------------------------- */
 
 /* The searches of the file encoders for a scale, as ggml has them: candidates around what the
- * extremes give, each with the scale that fits its quants best. Every sum is one chain in the order
+ * extremes give, each with the scale that fits its codes best. Every sum is one chain in the order
  * of the elements, every product is taken from left to right and rounded; another order gives other
  * bytes. No input reaches an undefined conversion. */
 
-/* The scale of n values, at most 32, whose quants -zero .. zero - 1 have the least weighted error
- * (make_qx_quants), and these quants, which are of the unrounded scale. */
+/* The scale of n values, at most 32, whose codes -zero .. zero - 1 have the least weighted error
+ * (make_qx_quants), and these codes, which are of the unrounded scale. */
 float fy_search_scale(int8_t *q, const float *x, const float *weights, int n, int zero);
 
 /* How the scale of 32 values with a minimum is looked for: fy_k_candidate(0 .. steps) over their
  * range. */
 typedef struct {
-    int top; /* the largest quant */
+    int top; /* the largest code */
     float first, width;
     int steps;
-    bool bounded; /* a candidate's quant is held between 0 and top before it is rounded, too */
+    bool bounded; /* a candidate's code is held between 0 and top before it is rounded, too */
 } fy_k_search;
 
 static const fy_k_search fy_q4_k_search = {.top = 15, .first = -1.0f, .width = 0.1f, .steps = 20},
@@ -211,7 +211,7 @@ typedef struct {
     uint8_t q[FY_QK];
 } fy_scale_min;
 
-/* The scale and minimum of 32 values whose quants have the least weighted error (make_qkx2_quants;
+/* The scale and minimum of 32 values whose codes have the least weighted error (make_qkx2_quants;
  * bounded: make_qkx3_quants). */
 fy_scale_min fy_search_scale_min(const fy_k_search *how, const float *x, const float *weights);
 

@@ -1,7 +1,7 @@
 /* The file encoders of the types of 32 elements under an importance matrix, with the bytes of
  * ggml's quantize_row_{q4_0,q4_1,q5_0,q5_1}_impl built without fused multiply-add. A value's weight
  * is its importance times sqrt(mean square of its row + its square); the searches are those of the
- * K types. The quants stored are those of the scale before it is rounded to f16. Every sum is one
+ * K types. The codes stored are those of the scale before it is rounded to f16. Every sum is one
  * chain in the order of the elements; no input reaches an undefined conversion. */
 #include <math.h>
 #include <stdbool.h>
@@ -17,7 +17,7 @@ static void weigh(float weights[FY_QK], const float *x, const float *importance,
         weights[i] = importance[i] * sqrtf(mean_square + x[i] * x[i]);
 }
 
-/* Quants around `zero`; gives the scale. */
+/* Codes around `zero`; gives the scale. */
 static uint16_t quants_around(int zero, uint8_t q[FY_QK], const float *x, const float *importance,
                               float mean_square)
 {
@@ -118,7 +118,7 @@ typedef struct {
 } q_sums;
 
 /* A scale that the search gives can be below zero, where hardly an element has a weight. ggml keeps
- * its negative quant in a byte and takes it as an int only in places; so must this. */
+ * its negative code in a byte and takes it as an int only in places; so must this. */
 
 static float p_error(const float *x, const float *weights, float inverse, const int q[SUBS])
 {
@@ -139,7 +139,7 @@ static void p_quants(int q[SUBS], const float *x, float inverse, int top)
     }
 }
 
-/* One pass of moving single quants where the others' best scale wants them; false when none moves.
+/* One pass of moving single codes where the others' best scale wants them; false when none moves.
  */
 static bool p_improve(uint8_t q[SUBS], q_sums *s, const float *x, const float *weights, int top)
 {

@@ -201,7 +201,7 @@ FY_INLINE fitted fit_between(const fy_fit_between *f, bool unused, const blocks 
     return better_of(a, b);
 }
 
-/* The quants of the stored scales and minimums, in the order of the blocks. */
+/* The codes of the stored scales and minimums, in the order of the blocks. */
 FY_INLINE void quants(uint8_t q[LANES * FY_QK], const fitted *f, int low, int high, const blocks *t)
 {
     const lanes id = inverse_of(f->d);

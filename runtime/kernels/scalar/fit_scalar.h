@@ -10,7 +10,7 @@
 /* Types with a scale alone. With m the value of largest magnitude, the inverse scales are -(first +
  * apart * 0 .. steps-1) / m, which bring m near `low`, and (other_first + ..) / m. */
 typedef struct {
-    int low, high; /* quants */
+    int low, high; /* codes */
     float apart, first, other_first;
     int steps, other_steps;
 } fy_fit_around;
@@ -39,7 +39,7 @@ static inline float fy_fit_inverse(float d)
     return id - id == 0.0f ? id : 0.0f;
 }
 
-/* Blocks of scale d, minimum m and quants from 0 on, which in the file `low` is. */
+/* Blocks of scale d, minimum m and codes from 0 on, which in the file `low` is. */
 static inline void fy_fit_put_q4_0(fy_block_q4_0 *y, uint16_t d, uint16_t m, const uint8_t *q)
 {
     (void)m;

@@ -1,5 +1,5 @@
 /* The block types one block of 32 elements at a time: what decoding and the products share. A block
- * is quants with a scale and, in some types, a minimum; the super-blocks of the K types are eight
+ * is codes with a scale and, in some types, a minimum; the super-blocks of the K types are eight
  * of them. Rows have any alignment. */
 #ifndef FY_KERNELS_SCALAR_QUANTS_SCALAR_H
 #define FY_KERNELS_SCALAR_QUANTS_SCALAR_H
@@ -135,7 +135,7 @@ static inline fy_quants fy_quants_q6_k(const uint8_t *row, int64_t b)
     return out;
 }
 
-/* --- where the encoders of the types of 32 elements put quants, which are not negative ------- */
+/* --- where the encoders of the types of 32 elements put codes, which are not negative ------- */
 
 /* Four bits each: of the first half in the low nibbles, of the second in the high ones. */
 static inline void fy_put_low_bits(uint8_t qs[FY_QK / 2], const uint8_t q[FY_QK])

@@ -10,7 +10,7 @@
 #include "kernels/x86/vec_avx2.h"
 
 /* n vectors of a row from element i on, n a constant; of the last one `lanes` are there, zeros
- * behind them. */
+ * after them. */
 typedef void load_fn(__m256 *v, const uint8_t *row, int64_t i, int n, int64_t lanes);
 
 FY_INLINE void load_f32(__m256 *v, const uint8_t *row, int64_t i, int n, int64_t lanes)

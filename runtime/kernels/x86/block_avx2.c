@@ -114,7 +114,7 @@ FY_INLINE __m256i to_quants(const __m256 v[4], float id, float offset, float top
     return fy_pack32(q);
 }
 
-/* Quants around `zero` that meet the value of largest magnitude, the first of equals, with -zero.
+/* Codes around `zero` that meet the value of largest magnitude, the first of equals, with -zero.
  */
 FY_INLINE __m256i quants_around(int zero, uint16_t *d_out, const float *x)
 {
@@ -141,7 +141,7 @@ FY_INLINE __m128 ends_of(const __m256 v[4])
     return _mm_max_ps(h, _mm_movehl_ps(h, h));
 }
 
-/* Quants 0 .. top from the smallest value to the largest. */
+/* Codes 0 .. top from the smallest value to the largest. */
 FY_INLINE __m256i quants_between(int top, uint16_t *d_out, uint16_t *m_out, const float *x)
 {
     __m256 v[4];
@@ -240,7 +240,7 @@ void fy_decode_q4_0__avx2(float *y, const fy_block_q4_0 *x, int64_t n)
 /* Rows of the types that ferry reads but does not write to f32. Products are exact
  * (scalar/block_scalar.c), so a minimum may be fused in. */
 
-/* Eight of 32 signed quants, from 8 * i on. */
+/* Eight of 32 signed codes, from 8 * i on. */
 FY_INLINE __m256 eight(__m256i q, int i)
 {
     const __m128i half = i < 2 ? _mm256_castsi256_si128(q) : _mm256_extracti128_si256(q, 1);
@@ -255,7 +255,7 @@ FY_INLINE void store_with_min(float *y, __m256i q, float d, float m)
                          _mm256_fmadd_ps(eight(q, i), _mm256_set1_ps(d), _mm256_set1_ps(m)));
 }
 
-/* `below` is taken off the quants; the halves of the block have a scale each. */
+/* `below` is taken off the codes; the halves of the block have a scale each. */
 FY_INLINE void store_signed(float *y, __m256i q, int8_t below, float first, float second)
 {
     const __m256i v = _mm256_sub_epi8(q, _mm256_set1_epi8(below));

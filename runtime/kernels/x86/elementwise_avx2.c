@@ -1,5 +1,5 @@
-/* Operations on vectors of floats: norms, activations and the soft cap; f16 and bf16 rows; how far
- * rows are from what became of them. */
+/* Operations on vectors of floats: norms, activations and the soft cap; f16 and bf16 rows; the
+ * errors of encoded rows. */
 #include <math.h>
 
 #include "kernels/kernel_impl.h"
@@ -56,7 +56,7 @@ FY_INLINE double mean_of(const float *x, int64_t n)
     return sum_of(sum) / (double)n;
 }
 
-/* Lanes behind the row add 0. The squares are rounded before they are added: no fused
+/* Lanes after the row add 0. The squares are rounded before they are added: no fused
  * multiply-add. */
 FY_INLINE double variance_of(const float *x, int64_t n, double mean)
 {
@@ -229,7 +229,7 @@ void fy_f32_to_bf16__avx2(uint16_t *y, const float *x, int64_t n)
 
 /* --- errors ---------------------------------------------------------------------------------- */
 
-/* How far rows are from what became of them: bound by arithmetic in double, some 24 operations for
+/* The errors of encoded rows: bound by arithmetic in double, some 24 operations for
  * 8 elements. */
 
 typedef struct {
@@ -285,7 +285,7 @@ FY_INLINE void add_row(sums *s, const float *x, const float *y, const float *lim
         if (limits != NULL)
             count_outside(s, v, limits + i / FY_LIMIT_ELEMS * 2, all);
     }
-    if (i < n) { /* lanes behind the row add 0 */
+    if (i < n) { /* lanes after the row add 0 */
         const __m256 v = fy_load_lanes(x + i, n - i);
         add_eight(s, v, fy_load_lanes(y + i, n - i));
         if (limits != NULL)

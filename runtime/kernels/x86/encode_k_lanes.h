@@ -48,7 +48,7 @@ FY_INLINE fy_lanes fy_l_small_nearest_to(fy_lanes v, int high)
     return fy_l_min_bits(fy_l_max_bits(fy_l_round(v), fy_l_set(0.0f)), fy_l_set((float)high));
 }
 
-/* 32 quants of a row: nearest(v / d), or nearest(v * inverse) where d is 0, v = x + add. */
+/* 32 codes of a row: nearest(v / d), or nearest(v * inverse) where d is 0, v = x + add. */
 FY_INLINE __m256i fy_l_quants(const float *x, float add, float by, bool divide, int low, int high)
 {
     __m256i q[4];
@@ -64,13 +64,13 @@ FY_INLINE __m256i fy_l_quants(const float *x, float add, float by, bool divide, 
 
 /* --- q4_K, q5_K ------------------------------------------------------------------------------ */
 
-/* Of FY_LANES sub-blocks: value scale * q + min, and that the quants are those of inverse * (x -
+/* Of FY_LANES sub-blocks: value scale * q + min, and that the codes are those of inverse * (x -
  * base). */
 typedef struct {
     float scale[FY_LANES], min[FY_LANES], inverse[FY_LANES], base[FY_LANES];
 } fy_l_found;
 
-/* Element i of every sub-block, its weight, its quant. */
+/* Element i of every sub-block, its weight, its code. */
 typedef struct {
     fy_lanes x[FY_QK], q[FY_QK], w[FY_QK];
     fy_lanes lowest, highest; /* of x */
@@ -78,7 +78,7 @@ typedef struct {
     int top;
 } fy_l_subs;
 
-/* Sums of weight * quant, * quant again, * value. */
+/* Sums of weight * code, * code again, * value. */
 typedef struct {
     fy_lanes l, l2, xl;
 } fy_l_sums;
@@ -100,7 +100,7 @@ FY_INLINE fy_l_sums fy_l_quantize_as(fy_l_subs *s, fy_lanes inverse, fy_lanes ba
     return sums;
 }
 
-/* The quants of inverse * (x - base), which is monotonous in x: all are small if the ends are. */
+/* The codes of inverse * (x - base), which is monotonous in x: all are small if the ends are. */
 FY_INLINE fy_l_sums fy_l_quantize(fy_l_subs *s, fy_lanes inverse, fy_lanes base)
 {
     const fy_lanes limit = fy_l_set(0x1p22f);
@@ -148,7 +148,7 @@ static void fy_l_search(fy_l_found *out, const fy_k_search *how, const float *x)
     fy_l_weigh(&s);
     const fy_lanes zero = fy_l_set(0.0f), w = s.sum_w, wx = s.sum_wx;
     fy_lanes base = fy_l_min(zero, s.lowest), min = base, inverse, scale, best;
-    /* where all values are equal there is nothing to look for: quants 0 of a range of any length */
+    /* where all values are equal there is nothing to look for: codes 0 of a range of any length */
     const fy_lanes_mask flat = fy_l_equal(s.highest, min);
     inverse = fy_l_set((float)how->top) / fy_l_select(flat, fy_l_set(1.0f), s.highest - min);
     scale = fy_l_select(flat, zero, fy_l_set(1.0f) / inverse);
@@ -177,7 +177,7 @@ static void fy_l_search(fy_l_found *out, const fy_k_search *how, const float *x)
     fy_l_store(out->base, base);
 }
 
-/* Scales and quants, a sub-block each, of a superblock from its eight lanes, the first of which is
+/* Scales and codes, a sub-block each, of a superblock from its eight lanes, the first of which is
  * `lane`. */
 FY_INLINE fy_k_scales fy_l_finish(__m256i q[FY_K_SUBS], const fy_l_found *f, int lane, int top,
                                   const float *x)
@@ -263,7 +263,7 @@ typedef struct {
     fy_lanes x[FY_Q6_K_GROUP], x2[FY_Q6_K_GROUP], x3[FY_Q6_K_GROUP];
 } fy_l_groups;
 
-/* Sums of the quants times x3 and of their squares times x2. */
+/* Sums of the codes times x3 and of their squares times x2. */
 typedef struct {
     fy_lanes xq, qq;
 } fy_l_q6_sums;
@@ -281,7 +281,7 @@ FY_INLINE fy_l_q6_sums fy_l_q6_sums_of(const fy_l_groups *g, fy_lanes inverse)
     return s;
 }
 
-/* The scales of FY_LANES groups, and the inverse scales that gave their quants; 0 and 0 where there
+/* The scales of FY_LANES groups, and the inverse scales that gave their codes; 0 and 0 where there
  * is nothing. */
 static void fy_l_q6_search(float *scales, float *inverses, const float *values)
 {
@@ -314,7 +314,7 @@ static void fy_l_q6_search(float *scales, float *inverses, const float *values)
     fy_l_store(inverses, fy_l_select(nothing, zero, inverse));
 }
 
-/* 16 quants of a row with the offset of the file: nearest(x / by), or nearest(x * by). */
+/* 16 codes of a row with the offset of the file: nearest(x / by), or nearest(x * by). */
 FY_INLINE __m128i fy_l_q6_quants(const float *x, float by, bool divide)
 {
     __m256i q[2];
@@ -329,7 +329,7 @@ FY_INLINE __m128i fy_l_q6_quants(const float *x, float by, bool divide)
     return _mm_add_epi8(bytes, _mm_set1_epi8(32));
 }
 
-/* Four times 32 quants 0 .. 63 into their places in a half of a block. */
+/* Four times 32 codes 0 .. 63 into their places in a half of a block. */
 FY_INLINE void fy_l_q6_pack(uint8_t ql[2 * FY_QK], uint8_t qh[FY_QK], const uint8_t q[4 * FY_QK])
 {
     __m256i low[4], high[4];

@@ -121,14 +121,14 @@ void fy_matmul_q4_0__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes
 
 /* --- q4_1, q5_0, q5_1, q4_K, q5_K ------------------------------------------------------------ */
 
-/* q4_1, q5_0, q5_1, q4_K and q5_K weights times quantized activations: quants of at most 31, a
+/* q4_1, q5_0, q5_1, q4_K and q5_K weights times quantized activations: codes of at most 31, a
  * scale and in most a minimum per 32.
  *
  * One column: the file's layout becomes 32 bytes in element order, vpmaddubsw takes them by the
  * activations, and a tree of unpacks brings the sums of eight rows into the lanes. The scales of a
  * super-block are unpacked for eight rows at once, as the lanes are rows already.
  *
- * Many columns: a tile as that of q4_0. Quants of 5 bits leave room for four products in int16, 4 *
+ * Many columns: a tile as that of q4_0. Codes of 5 bits leave room for four products in int16, 4 *
  * 2 * 31 * 127 = 31496, so they are widened half way. */
 
 typedef struct {
@@ -139,8 +139,8 @@ typedef struct {
 _Static_assert(FY_TILE_RUN * sizeof(tile_block) <= FY_KERNEL_SCRATCH_BYTES,
                "a tile fits the scratch");
 
-/* Below, parameters that every caller gives as constants: `bits` of a quant, `subs` blocks of 32 in
- * a stored block, `above` what the stored quants are too large by. */
+/* Below, parameters that every caller gives as constants: `bits` of a code, `subs` blocks of 32 in
+ * a stored block, `above` what the stored codes are too large by. */
 
 /* Continues a chain over one block of 32. */
 FY_INLINE __m256 add_block(__m256 acc, __m256 d, const __m256 *m, __m256i sums, float x_d,
@@ -424,7 +424,7 @@ void fy_matmul_q8_0__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes
 
 /* q6_K weights times quantized activations.
  *
- * One column: vpmaddubsw takes the quants as stored, 0 .. 63, and 32 times the activations, the
+ * One column: vpmaddubsw takes the codes as stored, 0 .. 63, and 32 times the activations, the
  * same for every row, is taken off: pairs of at most 2 * 32 * 127, of which four fit int16. The
  * sums of 16 elements meet their scales in the lanes.
  *

@@ -25,7 +25,7 @@ FY_INLINE __m256 load8_bf16(const uint8_t *row, int64_t i)
     return fy_widen_bf16(row + 2 * i);
 }
 
-/* The last n < 8 elements of a row, zeros behind them. */
+/* The last n < 8 elements of a row, zeros after them. */
 FY_INLINE __m256 load_rest(const uint8_t *row, int64_t i, int64_t n, size_t size, load8_fn *load8)
 {
     uint8_t buffer[32] = {0};

@@ -36,7 +36,7 @@ FY_INLINE __m512 load_pair_bf16(const uint8_t *low, const uint8_t *high, int64_t
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
-/* The last n < 8 elements of two rows, zeros behind them. */
+/* The last n < 8 elements of two rows, zeros after them. */
 FY_INLINE __m512 load_rest(const uint8_t *low, const uint8_t *high, int64_t i, int64_t n,
                            size_t size, load_pair_fn *load)
 {

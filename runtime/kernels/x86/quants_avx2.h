@@ -1,5 +1,5 @@
-/* The block types as AVX2 reads them: 32 quants of one row in a register, and scales and minimums
- * of eight rows, a lane each. Quants are stored unsigned, which is what vpmaddubsw wants: what they
+/* The block types as AVX2 reads them: 32 codes of one row in a register, and scales and minimums
+ * of eight rows, a lane each. Codes are stored unsigned, which is what vpmaddubsw wants: what they
  * are too large by is the kernel's business. */
 #ifndef FY_KERNELS_X86_QUANTS_AVX2_H
 #define FY_KERNELS_X86_QUANTS_AVX2_H
@@ -11,7 +11,7 @@
 
 enum { FY_SUBS_MAX = FY_QK_K / FY_QK }; /* blocks of 32 in a stored block, at most */
 
-/* The 32 quants of sub-block s of a stored block, in element order. */
+/* The 32 codes of sub-block s of a stored block, in element order. */
 typedef __m256i fy_quants32_fn(const uint8_t *block, int s);
 
 /* 16 bytes of nibbles, low ones first. */
@@ -183,7 +183,7 @@ FY_INLINE void fy_row_sums(const __m256i s[8], __m256i *lower, __m256i *upper)
     *upper = _mm256_permute2x128_si256(half[0], half[1], 0x31);
 }
 
-/* q[i]: 32 quants of row i  ->  t[j]: elements 4j .. 4j+3 of rows 0 .. 7. */
+/* q[i]: 32 codes of row i  ->  t[j]: elements 4j .. 4j+3 of rows 0 .. 7. */
 FY_INLINE void fy_transpose_quants(__m256i t[8], const __m256i q[8])
 {
     FY_UNROLL

@@ -21,7 +21,7 @@ enum {
     FY_FEW_ROWS = 32, /* that a few columns go through one after the other */
 };
 
-/* Eight rows of a matrix. Beyond row_end the last row stands in: a lane that nobody stores costs
+/* Eight rows of a matrix. Beyond row_end the last row stands in: a lane that is not stored costs
  * nothing, and nothing outside the rows asked for is read. */
 typedef struct {
     const uint8_t *p[8];
@@ -42,7 +42,7 @@ FY_INLINE fy_rows8 fy_rows8_at(const void *W, size_t row_bytes, int64_t row, int
 
 /* The f16 at `offset` of each row, widened. Of eight whole rows each is loaded from so far before
  * that it comes to lie in its own lane, and a blend takes it: one instruction a row instead of
- * three. What is read around it belongs to the rows before and behind, as a row has 16 bytes at
+ * three. What is read around it belongs to the rows before and after, as a row has 16 bytes at
  * least. */
 FY_INLINE __m256 fy_scales8(const fy_rows8 *rows, size_t offset)
 {

@@ -173,14 +173,14 @@ FY_V_DEFINE_BLOCKS(q5_k, 0, true, fy_v_scales_k)
  *
  * One column: as the other types, with a tree for either half of a block.
  *
- * Many columns: quants are taken signed and the activations unsigned, 128 too large. What a sum
- * begins with, -128 times the sum of the quants, is then the same for all columns, and the sums of
- * 16 activations, which nobody has, are not asked for. The sum of a block stays below 2^24
- * (kernels.h), so that floats scale and add the halves exactly; the sign of a zero is lost in the
- * chain, which begins with +0. */
+ * Many columns: codes are taken signed and the activations unsigned, 128 too large. What a sum
+ * begins with, -128 times the sum of the codes, is then the same for all columns, and the sums of
+ * 16 activations, which are not computed anywhere, are not needed. The sum of a block stays below
+ * 2^24 (kernels.h), so that floats scale and add the halves exactly; the sign of a zero is lost in
+ * the chain, which begins with +0. */
 
 enum {
-    Q6_K_BELOW = 32, /* the quants' offset */
+    Q6_K_BELOW = 32, /* the codes' offset */
     Q6_K_COLS = 4,
     Q6_K_FOUR = 4, /* sub-blocks in half a stored block */
 };

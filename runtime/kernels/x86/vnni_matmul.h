@@ -1,13 +1,13 @@
 /* Block weights times quantized activations by vpdpbusd: four products of an unsigned and a signed
  * byte are added to a lane of 32 bits. Included after a layer of vectors, as vnni_quants.h.
  *
- * Quants are taken unsigned: what they are too large by (`above`) times the sum of the activations
+ * Codes are taken unsigned: what they are too large by (`above`) times the sum of the activations
  * is where the sum begins. A lane is a row of W, so that each row keeps its own chain of fused
  * multiply-adds over the blocks, for one column or many.
  *
  * One column is the AVX2 kernel's where that is faster (FY_V_ONE_COLUMN of the layer). It is bound
  * by reading W and works on the file's layout: a part of a register is 16
- * quants of a row, and a tree of unpacks brings the sums of four parts into the lanes.
+ * codes of a row, and a tree of unpacks brings the sums of four parts into the lanes.
  *
  * Many columns are bound by multiply-adds. A tile, two groups of rows of a run of blocks, is
  * repacked once so that a register holds 4 consecutive elements of a group; columns share its loads

@@ -1,5 +1,5 @@
-/* The block types as the VNNI kernels read them, for the vectors of whichever layer was included
- * before (vnni_avx512.h, vnni_avxvnni.h): unsigned quants of a group of rows, 16 bytes of a row in
+/* The block types as the VNNI kernels read them, for the vectors of the layer that was included
+ * before (vnni_avx512.h, vnni_avxvnni.h): unsigned codes of a group of rows, 16 bytes of a row in
  * a part, and scales and minimums, a lane per row.
  *
  * Rows are a pointer and a step. The step is hidden from the compiler inside the loops: it would
@@ -22,7 +22,7 @@ typedef struct {
     size_t step; /* to the same block of the next row */
 } fy_v_block;
 
-/* Quants 16 half .. 16 half + 15 of sub-block s of rows i, i + 4, .. */
+/* Codes 16 half .. 16 half + 15 of sub-block s of rows i, i + 4, .. */
 typedef fy_vi fy_v_quants_fn(fy_v_block w, int i, int s, int half);
 
 FY_INLINE fy_vi fy_v_bytes(fy_v_block w, int i, size_t offset)

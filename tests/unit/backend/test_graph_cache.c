@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "backend/graph_cache.h"
+#include "backend/backend_cpu.h"
 
 enum { HEADS = 3, SLOTS = 150, ROWS = 160, DIM = 40, DIM_V = 24 };
 

@@ -40,7 +40,7 @@ static void check(fy_type t, const char *name, const float *x, int64_t n, const 
                   const uint8_t *want)
 {
     const size_t n_bytes = (size_t)fy_type_row_bytes(t, (uint64_t)n);
-    const fy_encode_how how = {
+    const fy_encode_options how = {
         .importance = importance,
         .mean_square = fy_row_squares(fy_row_squares(0.0f, x, n / 2), x + n / 2, n / 2) / (float)n,
     };
@@ -98,7 +98,7 @@ static void types_without_a_choice_do_not_ask(void **state)
     memcpy(importance, golden_importance, sizeof importance);
     memcpy(x, golden_blocks[0].x, sizeof x);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        const fy_encode_how how = {.importance = importance, .mean_square = 1.0f};
+        const fy_encode_options how = {.importance = importance, .mean_square = 1.0f};
         uint8_t a[sizeof x], b[sizeof x];
         fy_row_fault fault;
         memset(a, 0, sizeof a);
@@ -124,7 +124,7 @@ static void a_scale_beyond_f16_is_refused(void **state)
             ones[i] = 1.0f;
             x[i] = ldexpf((float)(i % 17 - 8), i == 5 ? 40 : 4);
         }
-        const fy_encode_how how = {.importance = ones,
+        const fy_encode_options how = {.importance = ones,
                                    .mean_square = fy_row_squares(0.0f, x, n) / (float)n};
         assert_int_equal(fy_row_encode(&k, types[t], row, x, n, &how, &fault), -1);
         assert_int_equal(fault.index, 5);

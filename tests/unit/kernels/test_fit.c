@@ -68,7 +68,7 @@ static double least_error(const float *x, const float *w, int low, int high)
     return least;
 }
 
-static double error_of_row(fy_type t, const float *x, const float *w, const fy_encode_how *how)
+static double error_of_row(fy_type t, const float *x, const float *w, const fy_encode_options *how)
 {
     static uint8_t row[N_BLOCKS * sizeof(fy_block_q8_0)];
     static float y[N];
@@ -93,7 +93,7 @@ static gain gain_of(fy_type t, int low, int high, bool weighted)
     fill_normal(x);
     fill_importance(importance);
     const float *w = weighted ? importance : NULL;
-    const fy_encode_how how = {.importance = w, .fit = true};
+    const fy_encode_options how = {.importance = w, .fit = true};
     const double before = sqrt(error_of_row(t, x, w, NULL)),
                  after = sqrt(error_of_row(t, x, w, &how));
     double least = 0;
@@ -147,7 +147,7 @@ static void what_the_reference_refuses_is_refused(void **state)
                  {FY_Q4_1, 9.0e5f, 9.9e5f},
                  {FY_Q5_1, 1.9e6f, 2.1e6f}};
     const fy_kernels k = fy_kernels_for(fy_cpu_features());
-    const fy_encode_how how = {.fit = true};
+    const fy_encode_options how = {.fit = true};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         float x[16 * FY_QK] = {[37] = cases[c].largest};
         uint8_t row[16 * sizeof(fy_block_q8_0)];
@@ -169,7 +169,7 @@ static void the_k_types_do_not_ask(void **state)
     static float x[N];
     static uint8_t plain[N], fitted[N];
     const fy_kernels k = fy_kernels_for(fy_cpu_features());
-    const fy_encode_how how = {.fit = true};
+    const fy_encode_options how = {.fit = true};
     fy_row_fault fault;
     fill_normal(x);
     for (int t = 0; t < 3; t++) {
