@@ -404,7 +404,7 @@ fuzz:
 
 # --- install ---------------------------------------------------------------------------------------------------
 
-VERSION = $(shell sed -n 's/^.define FERRY_VERSION "\(.*\)"/\1/p' runtime/base/version.h)
+VERSION = $(shell sed -n 's/^.define FERRY_VERSION "\([^"]*\)".*/\1/p' runtime/base/process.h)
 VERBS = $(shell build/ferry --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
 
 ## install-lib: libferry with its header and pkg-config file; PREFIX, LIBDIR, DESTDIR

@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "base/str.h"
-#include "base/version.h"
 
 #define HOPS_MAX  8
 #define POLL_MS   200 /* fy_interrupted is seen within */

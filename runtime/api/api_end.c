@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/version.h"
+#include "base/process.h"
 
 const char *ferry_version(void)
 {

@@ -13,10 +13,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/process.h"
 
 enum {
     STEP_BYTES = 8 << 20,      /* read or locked at once: often enough to show and to stop */
@@ -393,13 +393,6 @@ int fy_out_pread(const fy_out *o, void *p, size_t n, uint64_t off, fy_err *e)
     return 0;
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* Waits step by step until the bytes of the file are written: an fsync cannot be stopped, so it is
  * left little to do. until_s 0: until interrupted, else until then; FY_EINTR after either. */
 static int write_back(int fd, const char *name, double until_s, fy_err *e)
@@ -415,7 +408,7 @@ static int write_back(int fd, const char *name, double until_s, fy_err *e)
             return fy_fail_errno(e, "%s: cannot flush to disk", name);
         if (until_s == 0 && fy_check_interrupt(e) != 0)
             return -1;
-        if (until_s != 0 && now_s() > until_s)
+        if (until_s != 0 && fy_now_s() > until_s)
             return fy_fail(e, FY_EINTR, "%s: not flushed to disk in time", name);
     }
     return 0;
@@ -430,7 +423,7 @@ int fy_sync_fd(int fd, const char *name, fy_err *e)
 
 int fy_out_sync(fy_out *o, int most_ms, fy_err *e)
 {
-    if (write_back(o->fd, o->part, most_ms > 0 ? now_s() + most_ms * 1e-3 : 0, e) != 0)
+    if (write_back(o->fd, o->part, most_ms > 0 ? fy_now_s() + most_ms * 1e-3 : 0, e) != 0)
         return -1;
     return fdatasync(o->fd) == 0 ? 0 : fy_fail_errno(e, "%s: cannot flush to disk", o->part);
 }

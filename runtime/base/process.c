@@ -1,4 +1,4 @@
-/* What the kernel tells about time and memory: clock_gettime and the text files of /proc. */
+/* Time and memory as the kernel reports them: clock_gettime and the text files of /proc. */
 #include "base/process.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ double fy_now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Of the line "KEY: 123 kB". */
+/* The number of the line "KEY: 123 kB". */
 static uint64_t bytes_in(const char *path, const char *key)
 {
     FILE *f = fopen(path, "re");

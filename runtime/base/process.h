@@ -1,10 +1,12 @@
-/* The clock and the memory of this process, for whoever measures or waits. */
+/* This process: the version of the program, a clock, and the memory it takes. */
 #ifndef FY_BASE_PROCESS_H
 #define FY_BASE_PROCESS_H
 
 #include <stdint.h>
 
-double fy_now_s(void); /* of a clock that only runs forward */
+#define FERRY_VERSION "0.1.0" /* of the program and of the library */
+
+double fy_now_s(void); /* seconds of a clock that never goes back */
 
 /* Resident memory of this process in bytes from /proc/self/status; 0 when unknown. */
 uint64_t fy_rss_anon_bytes(void);

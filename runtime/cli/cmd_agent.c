@@ -1,7 +1,7 @@
 #include <limits.h>
 #include <unistd.h>
 
-#include "base/version.h"
+#include "base/process.h"
 #include "bundle/agent_job.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"

@@ -5,7 +5,7 @@
 #include "base/cpu.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/version.h"
+#include "base/process.h"
 #include "cli/verb.h"
 #include "model/vocab/vocab.h"
 

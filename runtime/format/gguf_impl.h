@@ -1,10 +1,14 @@
-/* Inside the GGUF reader: gguf.c parses the bytes of one file, gguf_open.c opens files and joins
- * those of a split model. */
+/* Inside the GGUF reader (gguf.c parses the bytes of one file, gguf_open.c opens files and joins
+ * those of a split model) and the writer (gguf_write.c plans, gguf_write_file.c writes). */
 #ifndef FY_FORMAT_GGUF_IMPL_H
 #define FY_FORMAT_GGUF_IMPL_H
 
+#include "base/arena.h"
 #include "base/names.h"
 #include "format/gguf.h"
+#include "format/gguf_write.h"
+
+/* --- the reader --- */
 
 typedef struct {
     char *path; /* owned */
@@ -24,5 +28,43 @@ struct fy_gguf {
     size_t n_tensors, tensor_cap;
     fy_names keys, names;
 };
+
+/* --- the writer --- */
+
+#define FY_WRITER_KEYS_BYTES (256u << 10)
+
+/* Encoded keys, in blocks that never move: no copy and no second buffer for a large vocabulary. */
+typedef struct fy_writer_keys {
+    struct fy_writer_keys *next; /* owned */
+    size_t used;
+    uint8_t data[FY_WRITER_KEYS_BYTES];
+} fy_writer_keys;
+
+/* One file of the output: tensors [first, first + n). */
+typedef struct {
+    size_t first, n;
+    uint64_t info_bytes, tensor_bytes, data_bytes; /* data_bytes: padded */
+} fy_writer_file;
+
+struct fy_gguf_writer {
+    fy_writer_keys *first, *last; /* owned; freed once they are written */
+    uint64_t kv_bytes, n_kv;
+    uint8_t *string_count; /* view of the keys: the count of the open string array; NULL: none */
+    uint64_t n_strings;
+    uint64_t alignment;
+    uint64_t split_bytes; /* 0: one file */
+    fy_names keys, names;
+    fy_arena arena;          /* names and tensors */
+    fy_gguf_tensor **tensor; /* owned; the tensors live in the arena */
+    size_t n_tensors, tensor_cap;
+    fy_writer_file *files; /* owned; at least one */
+    size_t n_files, files_cap;
+    uint64_t data_bytes; /* of all files */
+    bool broken;         /* an allocation failed half way through a key */
+    bool written;
+};
+
+int fy_writer_check_open(const fy_gguf_writer *w, const char *what, fy_err *e);
+void fy_writer_free_keys(fy_gguf_writer *w);
 
 #endif

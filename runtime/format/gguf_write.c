@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/math.h"
 #include "base/str.h"
-#include "format/gguf_write_impl.h"
+#include "format/gguf_impl.h"
 
 #define MAX_KEY_BYTES 65535 /* GGUF spec */
 

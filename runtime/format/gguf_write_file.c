@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/math.h"
 #include "format/gguf.h"
-#include "format/gguf_write_impl.h"
+#include "format/gguf_impl.h"
 #include "format/write_journal.h"
 
 #define PIECE_BYTES      (1u << 20)  /* output that one thread fills at a time */

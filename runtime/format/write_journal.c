@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 
 #include "base/math.h"
+#include "base/process.h"
 #include "base/str.h"
-#include "base/version.h"
 
 #define MAGIC "FYRESUME"
 enum {

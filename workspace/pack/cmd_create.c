@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "base/str.h"
-#include "base/version.h"
 #include "bundle/bundle.h"
 #include "cli/call.h"
 #include "cli/terminal.h"

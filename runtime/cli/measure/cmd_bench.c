@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "base/version.h"
+#include "base/process.h"
 #include "bundle/bundle.h"
 #include "cli/machine.h"
 #include "cli/measure/bench_model.h"

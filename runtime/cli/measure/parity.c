@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/str.h"
-#include "base/version.h"
 #include "cli/model_chunks.h"
 #include "model/sample.h"
 #include "model/template/chat_template.h"

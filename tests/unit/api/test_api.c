@@ -12,7 +12,7 @@
 
 #include "tests/unit/model/tiny_model.h"
 #include "tests/unit/api/api_model.h"
-#include "base/version.h"
+#include "base/process.h"
 
 /* BOS and "Once upon a time" for the tales model, and how its golden.json goes on. */
 static const int32_t once[] = {763, 408, 409, 258, 410};

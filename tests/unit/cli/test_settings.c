@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/version.h"
+#include "base/process.h"
 #include "cli/settings.h"
 #include "cli/verb.h"
 
