@@ -40,7 +40,8 @@ static const fy_opt opts[] = {
      .line_only = true,
      .help = "Write to this file, or into this directory under the standard name "
              "(NAME-SIZE-FINETUNE-VERSION-TYPE.gguf, as far as they are known); without it, into "
-             "the current directory. "
+             "the current directory. A file that has the standard name already is replaced only by a "
+             "repetition of the conversion that made it. "
              "{ftype} in the name of the file becomes the type, {FTYPE} in capitals."},
     {.group = "Output",
      .name = "outtype",

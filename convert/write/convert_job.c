@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/file.h"
@@ -243,7 +244,7 @@ static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
     return fy_convert_fill(j->stream, i, row, n_rows, out, thread, e);
 }
 
-/* The output may stand beside the checkpoint's files, but not in the place of one. */
+/* The output may stand next to the checkpoint's files, but not take the place of one. */
 static int check_distinct(const fy_convert_job *j, fy_err *e)
 {
     const char *out = fy_str_z(&j->out_path);
@@ -266,6 +267,40 @@ static int check_distinct(const fy_convert_job *j, fy_err *e)
     }
     if (d != NULL)
         closedir(d);
+    return rc;
+}
+
+/* A name that nobody gave may come from the model card: it replaces no file but an earlier result of
+ * this conversion, which has the same header. */
+static int check_not_taken(const fy_convert_job *j, fy_err *e)
+{
+    const uint32_t n_files = fy_gguf_writer_n_files(j->writer);
+    fy_str header = {0};
+    int rc = fy_gguf_writer_header(j->writer, &header, e);
+    for (uint32_t i = 0; rc == 0 && i < n_files; i++) {
+        fy_map m;
+        struct stat st;
+        char *path = fy_gguf_split_name(fy_str_z(&j->out_path), i, n_files);
+        if (path == NULL) {
+            rc = fy_nomem(e);
+            break;
+        }
+        const bool there = lstat(path, &st) == 0;
+        bool same = false;
+        if (there && i == 0 && fy_map_open(&m, path, NULL) == 0) {
+            same = m.size >= header.len && memcmp(m.data, header.ptr, header.len) == 0;
+            fy_map_close(&m);
+        }
+        if (there && !same)
+            rc = fy_fail(e, FY_EARG,
+                         "%s: exists, and is not an earlier result of this conversion; give the "
+                         "name of the output with -o FILE",
+                         path);
+        free(path);
+        if (same)
+            break;
+    }
+    fy_str_release(&header);
     return rc;
 }
 
@@ -308,7 +343,8 @@ static int write_file(fy_convert_job *j, fy_pool *pool, fy_progress *progress, f
 
 int fy_convert_job_write(fy_convert_job *j, fy_err *e)
 {
-    if (check_distinct(j, e))
+    const bool named = j->r.outfile != NULL && !fy_file_is_dir(j->r.outfile);
+    if (check_distinct(j, e) || (!named && check_not_taken(j, e)))
         return -1;
     if (j->plan != NULL) {
         j->stream = fy_convert_stream_new(j->plan, j->r.n_threads, e);

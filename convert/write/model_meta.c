@@ -320,15 +320,24 @@ int fy_model_meta_write(const fy_model_meta *m, fy_gguf_writer *w, fy_err *e)
 
 /* --- the name of a file --------------------------------------------------------------------- */
 
-/* Without blanks around it; what no file should have in its name becomes a dash. Cut between
- * letters, so that a long name leaves room for the others. */
+static char file_name_char(char c)
+{
+    const unsigned char u = (unsigned char)c;
+    return u <= ' ' || u == '/' || u == '\\' || u == 0x7f ? '-' : c;
+}
+
+/* Without spaces around it; what no file should have in its name becomes a dash. The name begins
+ * with neither '-' (an option of other programs) nor '.' (hidden). Cut between letters, so that a
+ * long name leaves room for the others. */
 static void put_part(fy_str *out, const char *text)
 {
     enum { MAX_PART = 40 };
     size_t n = strlen(text), begin = out->len;
     while (n > 0 && text[n - 1] == ' ')
         n--;
-    for (; n > 0 && *text == ' '; n--)
+    for (; n > 0 && (*text == ' ' ||
+                     (begin == 0 && (*text == '.' || file_name_char(*text) == '-')));
+         n--)
         text++;
     if (n > MAX_PART)
         n = MAX_PART;
@@ -336,12 +345,8 @@ static void put_part(fy_str *out, const char *text)
         n--;
     if (n > 0 && begin > 0)
         fy_str_putc(out, '-');
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        fy_str_putc(out, c <= ' ' || c == '/' || c == '\\' || c == 0x7f ? '-' : text[i]);
-    }
-    if (begin == 0 && out->len > 0 && out->ptr[0] == '.')
-        out->ptr[0] = '-';
+    for (size_t i = 0; i < n; i++)
+        fy_str_putc(out, file_name_char(text[i]));
 }
 
 void fy_model_meta_file_name(const fy_model_meta *m, const char *encoding, const char *kind,
@@ -351,6 +356,8 @@ void fy_model_meta_file_name(const fy_model_meta *m, const char *encoding, const
     const char *base = fy_model_meta_text(m, "basename");
     fy_str_clear(out);
     put_part(out, base != NULL ? base : fy_model_meta_text(m, "name"));
+    if (out->len == 0)
+        put_part(out, "model");
     for (size_t i = encoding == NULL; i < sizeof order / sizeof order[0]; i++) {
         const char *text = fy_model_meta_text(m, order[i]);
         if (text != NULL)

@@ -33,6 +33,29 @@ cp -r "$tales" 'Llama-3.2-1B-Instruct'
 sed -i /model_name/d Llama-3.2-1B-Instruct/README.md
 convert Llama-3.2-1B-Instruct -o "$TMP/out" --outtype q4_0
 check "the directory's name in its parts" test -f "$TMP/out/Llama-3.2-2.4M-1b-Instruct-Q4_0.gguf"
+for name in -rf .profile --.- ' - '; do
+    mkdir names names/out
+    cp -r "$tales" names/source
+    printf -- '---\nmodel_name: "%s"\n---\n' "$name" >names/source/README.md
+    (cd names/out && convert ../source)
+    check "a card with the name '$name' gives no file that begins with - or ." \
+        test -n "$(find names/out -name '[a-z]*.gguf')"
+    rm -r names
+done
+mkdir taken
+echo precious >taken/tales-2.4M-Q4_0.gguf
+check_status "a name that was not given replaces no other file" 2 'tales-2.4M-Q4_0.gguf: exists.* give the name .* with -o' \
+    "$ferry" convert "$tales" --outtype q4_0 -o taken
+check_equal "which is as it was" precious "$(cat taken/*)"
+ln -sf nowhere taken/tales-2.4M-Q5_0.gguf
+check_status "nor a link to nothing" 2 'exists' "$ferry" convert "$tales" --outtype q5_0 -o taken
+check "a name that was given does" "$ferry" convert "$tales" --outtype q4_0 -o taken/tales-2.4M-Q4_0.gguf -q
+check "the same conversion may run again" "$ferry" convert "$tales" --outtype q4_0 -o taken -q
+check_status "another one may not" 2 'exists' "$ferry" convert "$tales" --outtype q4_0 --keep token_embd=f16 -o taken
+check "of a split model too" "$ferry" convert "$tales" --outtype q8_0 --split-max-size 1M -o taken -q
+check "which may run again" "$ferry" convert "$tales" --outtype q8_0 --split-max-size 1M -o taken -q
+rm taken/*-00001-of-*
+check_status "all files of it count" 2 '00002-of-.*exists' "$ferry" convert "$tales" --outtype q8_0 --split-max-size 1M -o taken
 mkdir -p "cache/models--org--Name-7B/snapshots"
 cp -r "$tales" cache/models--org--Name-7B/snapshots/4567def
 rm cache/models--org--Name-7B/snapshots/4567def/README.md
@@ -163,7 +186,7 @@ check_status "a directory of its name is said" 0 'the model card says nothing' "
 rmdir card/README.md
 printf -- '---\nname: ../../../etc/passwd\n---\n' >card/README.md
 convert card -o "$TMP/out" --outtype f16
-check "a name from a card leaves no directory" test -f "$TMP/out/-.-..-..-etc-passwd-2.4M-F16.gguf"
+check "a name from a card leaves no directory" test -f "$TMP/out/etc-passwd-2.4M-F16.gguf"
 
 # --- tensors that do not belong, values that do not fit ----------------------------------------------------------
 le64() { # NUMBER
