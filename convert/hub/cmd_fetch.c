@@ -248,7 +248,7 @@ const fy_verb fy_verb_fetch = {
         "HF_HUB_CACHE The cache; ~/.cache/huggingface/hub when neither it nor HF_HOME is set.\n"
         "HF_HOME The directory of the cache (hub) and of the token.\n"
         "HF_HUB_OFFLINE 1: only what is in the cache.\n"
-        "HF_HUB_DOWNLOAD_TIMEOUT Seconds of silence after which a connection is given up; 30.\n",
+        "HF_HUB_DOWNLOAD_TIMEOUT Seconds without a byte, or below 1 kB/s, after which a connection is given up; 30.\n",
     .libraries = fy_http_library,
     .run = run,
 };

@@ -18,6 +18,8 @@
 #define PAGE_MAX  ((size_t)64 << 10)
 #define PAUSE_S   0.25 /* the first one */
 #define PAUSE_MAX 30
+#define FLOOR_BPS 1000 /* bytes per second: an attempt that is slower over silence_s ends */
+#define STALL_S   1    /* a turn of the loop that took longer was our own work (a flush, a hash) */
 
 typedef enum { WAITING, RUNNING, DONE } state;
 
@@ -31,6 +33,9 @@ typedef struct {
     int hops;                 /* redirects followed in this attempt */
     int tries;                /* failed attempts since the last progress */
     double not_before, heard; /* when it may start; when something came last */
+    double began, took;       /* when the attempt began; seconds of the last one that failed */
+    double window;            /* when the present window of silence_s began */
+    size_t in_window;         /* bytes that came in that window */
     uint64_t from, last_from;
     bool begun, headed; /* job->begin and job->from were called in this attempt */
     bool has_told;      /* job->told was */
@@ -45,6 +50,7 @@ typedef struct run {
     CURLU *endpoint;           /* owned */
     transfer *list;            /* owned */
     size_t n;
+    double checked; /* when the speeds were looked at last */
     fy_http_refusal *refusal;
     fy_err *e;
 } run;
@@ -179,6 +185,7 @@ static size_t on_body(char *p, size_t size, size_t n, void *user)
     long status = status_of(t);
     (void)size; /* 1 */
     t->heard = now_s();
+    t->in_window += n;
     if (status != 200 && status != 206) { /* a page about an error or a redirect */
         t->skipped += n;
         return t->skipped > PAGE_MAX ? 0 : n;
@@ -263,6 +270,7 @@ static int try_again(transfer *t, const char *why, double wait_s)
     pause = pause > PAUSE_MAX ? PAUSE_MAX : pause;
     pause = wait_s > 0 ? wait_s : pause;
     t->tries++;
+    t->took = now_s() - t->began;
     reset(t);
     t->not_before = now_s() + pause;
     fy_log(FY_LOG_INFO, "%s: %s (%s); attempt %d of %d in %.1f s", t->job->name, why, host,
@@ -292,8 +300,10 @@ static int start(transfer *t)
             return fy_ctx(e, "%s", t->job->name);
         if (rc == 1)
             return end(t);
-        if (t->from > t->last_from)
+        if (t->from > t->last_from &&
+            (double)(t->from - t->last_from) >= FLOOR_BPS * t->took)
             t->tries = 0;
+        t->began = now_s();
         t->last_from = t->from;
     }
     t->easy = curl_easy_init();
@@ -303,7 +313,8 @@ static int start(transfer *t)
     t->skipped = 0;
     set_options(t);
     t->state = RUNNING;
-    t->heard = now_s();
+    t->heard = t->window = now_s();
+    t->in_window = 0;
     return curl_multi_add_handle(t->run->multi, t->easy) == CURLM_OK ? 0 : fy_nomem(e);
 }
 
@@ -455,24 +466,39 @@ static int collect(run *r)
     return ended;
 }
 
-/* libcurl's own limit (CURLOPT_LOW_SPEED_TIME) looks at an average and notices seconds late. */
-static int end_silent(run *r)
+/* Ends attempts that fell silent, or in which bytes drip. libcurl's own limit
+ * (CURLOPT_LOW_SPEED_TIME) notices silence seconds late, and counts our own pauses. */
+static int end_slow(run *r)
 {
-    char why[48];
-    double now = now_s();
+    char why[64];
+    const double now = now_s(), pause = now - r->checked, most = r->p->silence_s;
     for (size_t i = 0; i < r->n; i++) {
         transfer *t = &r->list[i];
-        if (t->state != RUNNING || now - t->heard < r->p->silence_s)
+        if (t->state != RUNNING)
             continue;
-        snprintf(why, sizeof why, "nothing came for %d s", r->p->silence_s);
+        if (pause > STALL_S)
+            t->window += pause;
+        const bool silent = now - t->heard >= most, over = now - t->window >= most;
+        if (silent)
+            snprintf(why, sizeof why, "nothing came for %d s", r->p->silence_s);
+        else if (over && (double)t->in_window < FLOOR_BPS * most)
+            snprintf(why, sizeof why, "only %zu bytes came in %d s", t->in_window, r->p->silence_s);
+        else if (over) {
+            t->window = now;
+            t->in_window = 0;
+            continue;
+        } else
+            continue;
         if (try_again(t, why, 0) != 0)
             return -1;
     }
+    r->checked = now;
     return 0;
 }
 
 static int run_all(run *r)
 {
+    r->checked = now_s();
     for (;;) {
         int active, soon_ms = POLL_MS;
         size_t left;
@@ -483,7 +509,7 @@ static int run_all(run *r)
         if (curl_multi_perform(r->multi, &active) != CURLM_OK)
             return fy_fail(r->e, FY_EIO, "libcurl failed");
         /* in this order: what has come while a file was synced or hashed is read before */
-        int ended = end_silent(r) == 0 ? collect(r) : -1;
+        int ended = end_slow(r) == 0 ? collect(r) : -1;
         if (ended < 0)
             return -1;
         /* what a redirect or the end of another one lets start starts at once */

@@ -2,9 +2,9 @@
  *
  * Redirects are followed here and not by libcurl: the token goes to the endpoint's own scheme, host
  * and port and to nobody else, and from https there is no way to http. A request is tried again
- * when the connection fails, is cut or falls silent, for 408, 429 and 5xx, after a pause that
- * doubles or that the server asks for; an attempt that got further than the last one gives new
- * attempts. fy_interrupted ends everything with FY_EINTR. */
+ * when the connection fails, is cut, falls silent or brings less than 1 kB/s, for 408, 429 and 5xx,
+ * after a pause that doubles or that the server asks for; an attempt that got further than the last
+ * one, at 1 kB/s or more, gives new attempts. fy_interrupted ends everything with FY_EINTR. */
 #ifndef FY_HUB_HUB_HTTP_H
 #define FY_HUB_HUB_HTTP_H
 
@@ -23,7 +23,7 @@ typedef struct {
     const char *token;    /* view; NULL: none */
     int parallel;         /* requests at once, >= 1 */
     int retries;          /* attempts behind the first, without progress */
-    int silence_s;        /* a connection without a byte for so long is cut */
+    int silence_s;        /* a connection without a byte, or slower than 1 kB/s, for so long is cut */
 } fy_http_params;
 
 /* What the endpoint says about a file before it sends it, or redirects to who does. */

@@ -15,7 +15,7 @@
  *
  * Actions: status N | retry SECONDS (429) | cut N (the connection ends N bytes into the body) |
  * hang N (falls silent there) | flip N (byte N is another one) | more N (N bytes too many) |
- * norange - (200 with all of it) | slow MS (per 16 KiB) | elsewhere URL (a redirect to it) | etag
+ * norange - (200 with all of it) | slow MS (per 16 KiB) | drip MS (per byte) | elsewhere URL (a redirect to it) | etag
  * HEX (another X-Linked-Etag)
  */
 #include <arpa/inet.h>
@@ -166,12 +166,13 @@ static bool send_file(const request *r, FILE *f, long long from, long long size)
     fseek(f, (long)from, SEEK_SET);
     for (long long at = from; at < size && at < end;) {
         long long left = (end < size ? end : size) - at;
-        size_t n = fread(buf, 1, left < CHUNK ? (size_t)left : CHUNK, f);
+        const long long most = fault(r, "drip") ? 1 : CHUNK;
+        size_t n = fread(buf, 1, (size_t)(left < most ? left : most), f);
         if (n == 0)
             return false;
         if (fault(r, "flip") && argument(r) >= at && argument(r) < at + (long long)n)
             buf[argument(r) - at] ^= 1;
-        if (fault(r, "slow"))
+        if (fault(r, "slow") || fault(r, "drip"))
             usleep((useconds_t)argument(r) * 1000);
         if (!send_all(r->fd, buf, n))
             return false;
