@@ -127,7 +127,7 @@ static void put_table(fy_str *s, const fy_hub_got *g)
             continue;
         uint64_t part = fy_hub_blob_partial(g->storage, f->hash);
         fy_str_printf(s, "%15" PRIu64 "  ", f->size);
-        fy_str_put_quoted(s, fy_span_of(f->name), 200);
+        fy_str_puts(s, f->shown);
         if (is_cached(g, f))
             fy_str_puts(s, " (in the cache)");
         else if (part > 0)

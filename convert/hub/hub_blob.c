@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "hub/hub_hash.h"
 
 #define READ_BYTES ((size_t)1 << 20)
@@ -254,18 +255,22 @@ static int place_link(const char *target, const char *path, fy_err *e)
 int fy_hub_link(const char *storage, const char *commit, const char *name, const char *hash,
                 fy_err *e)
 {
+    fy_err own = {0};
+    char shown[sizeof own.msg];
     fy_str path = {0}, target = {0};
     fy_str_printf(&path, "%s/snapshots/%s/%s", storage, commit, name);
     fy_str_puts(&target, "../../");
     for (const char *p = name; *p != '\0'; p++)
         fy_str_puts(&target, *p == '/' ? "../" : "");
     fy_str_printf(&target, "blobs/%s", hash);
-    int rc = path.oom || target.oom ? fy_nomem(e) : make_parent(path.ptr, e);
+    int rc = path.oom || target.oom ? fy_nomem(&own) : make_parent(path.ptr, &own);
     if (rc == 0)
-        rc = place_link(target.ptr, path.ptr, e);
+        rc = place_link(target.ptr, path.ptr, &own);
     fy_str_release(&path);
     fy_str_release(&target);
-    return rc;
+    if (rc == 0)
+        return 0;
+    return fy_fail(e, own.code, "%s", fy_quote(shown, sizeof shown, fy_span_of(own.msg)));
 }
 
 int fy_hub_write_ref(const char *storage, const char *revision, const char *commit, fy_err *e)

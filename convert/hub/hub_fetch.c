@@ -204,7 +204,7 @@ static int ask_files(const fy_hub_env *v, const fy_hub_want *w, fy_hub_list *l, 
         if (urls[n] == NULL)
             rc = fy_nomem(e);
         jobs[n] = (fy_http_job){.url = urls[n],
-                                .name = f->name,
+                                .name = f->shown,
                                 .user = f,
                                 .begin = nothing_begin,
                                 .told = file_is_told,
@@ -225,7 +225,7 @@ static int count(fy_hub_got *g, fy_err *e)
             continue;
         g->n_wanted++;
         if (!fy_add_u64(g->bytes, f->size, &g->bytes) || g->bytes > INT64_MAX)
-            return fy_fail(e, FY_EFORMAT, "%s: %" PRIu64 " bytes, which no disk has", f->name,
+            return fy_fail(e, FY_EFORMAT, "%s: %" PRIu64 " bytes, which no disk has", f->shown,
                            f->size);
         if (fy_hub_blob_is_there(g->storage, f->hash, f->size))
             continue;
@@ -350,7 +350,7 @@ static int file_end(void *user, fy_err *e)
     }
     if (rc == 1 && d->is_continued) {
         fy_log(FY_LOG_WARN, "%s: what was there did not belong to it; from the beginning",
-               d->f->name);
+               d->f->shown);
         atomic_fetch_sub(&d->progress->done_bytes, bytes);
         d->is_continued = false;
         return 1;
@@ -380,7 +380,7 @@ static int list_downloads(const fy_hub_env *v, const fy_hub_want *w, const fy_hu
         d[*n].f = f;
         d[*n].storage = g->storage;
         jobs[*n] = (fy_http_job){.url = urls[*n],
-                                 .name = f->name,
+                                 .name = f->shown,
                                  .user = &d[*n],
                                  .begin = file_begin,
                                  .told = file_told,

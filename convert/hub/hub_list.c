@@ -9,6 +9,7 @@
 
 #define NAME_BYTES_MAX 1024
 #define PART_BYTES_MAX 255
+#define SHOWN_BYTES    200
 
 bool fy_hub_is_hash(const char *text, size_t n)
 {
@@ -99,9 +100,9 @@ static int read_lfs(sibling *s, fy_json *j, fy_err *e)
     return rc;
 }
 
-static int read_name(fy_hub_list *l, fy_json *j, const char **name, fy_err *e)
+static int read_name(fy_hub_list *l, fy_json *j, fy_hub_file *f, fy_err *e)
 {
-    char q[FY_QUOTE_BYTES];
+    char q[FY_QUOTE_BYTES], shown[SHOWN_BYTES];
     fy_span s;
     if (fy_json_string(j, &s, NULL, e) != 0)
         return -1;
@@ -110,8 +111,10 @@ static int read_name(fy_hub_list *l, fy_json *j, const char **name, fy_err *e)
             e, FY_EFORMAT,
             "a file named '%s', expected a path below the repository; nothing is downloaded",
             fy_quote(q, sizeof q, s));
-    *name = fy_arena_strndup(&l->strings, s.ptr, s.len);
-    return *name != NULL ? 0 : fy_nomem(e);
+    fy_quote(shown, sizeof shown, s);
+    f->name = fy_arena_strndup(&l->strings, s.ptr, s.len);
+    f->shown = fy_arena_strndup(&l->strings, shown, strlen(shown));
+    return f->name != NULL && f->shown != NULL ? 0 : fy_nomem(e);
 }
 
 static int read_sibling(fy_hub_list *l, fy_json *j, sibling *s, fy_err *e)
@@ -122,7 +125,7 @@ static int read_sibling(fy_hub_list *l, fy_json *j, sibling *s, fy_err *e)
         return -1;
     while ((rc = fy_json_object_next(j, &key, e)) == 1) {
         if (fy_span_is(key, "rfilename"))
-            rc = read_name(l, j, &s->file.name, e);
+            rc = read_name(l, j, &s->file, e);
         else if (fy_span_is(key, "size"))
             rc = read_size(j, &s->file.size, &s->has_size, e);
         else if (fy_span_is(key, "blobId"))
@@ -139,13 +142,11 @@ static int read_sibling(fy_hub_list *l, fy_json *j, sibling *s, fy_err *e)
 
 static int add_file(fy_hub_list *l, sibling *s, fy_err *e)
 {
-    char q[FY_QUOTE_BYTES];
     if (s->file.name == NULL)
         return fy_fail(e, FY_EFORMAT, "siblings: a file without rfilename");
     if (s->has_size && s->has_lfs_size && s->file.size != s->lfs_size)
         return fy_fail(e, FY_EFORMAT, "%s: two sizes, %llu and %llu",
-                       fy_quote(q, sizeof q, fy_span_of(s->file.name)),
-                       (unsigned long long)s->file.size, (unsigned long long)s->lfs_size);
+                       s->file.shown, (unsigned long long)s->file.size, (unsigned long long)s->lfs_size);
     if (s->has_lfs_size)
         s->file.size = s->lfs_size;
     /* of an LFS file blobId is the hash of the pointer that git keeps in its place */
@@ -183,13 +184,11 @@ static int by_name(const void *a, const void *b)
 /* No name twice. */
 static int check_names(fy_hub_list *l, fy_err *e)
 {
-    char q[FY_QUOTE_BYTES];
     if (l->n > 0)
         qsort(l->files, l->n, sizeof *l->files, by_name);
     for (size_t i = 1; i < l->n; i++) {
         if (strcmp(l->files[i].name, l->files[i - 1].name) == 0)
-            return fy_fail(e, FY_EFORMAT, "two files named '%s'",
-                           fy_quote(q, sizeof q, fy_span_of(l->files[i].name)));
+            return fy_fail(e, FY_EFORMAT, "two files named '%s'", l->files[i].shown);
     }
     return 0;
 }

@@ -23,6 +23,7 @@
 
 typedef struct {
     const char *name; /* view of the list's strings: a relative path without "." and ".." */
+    const char *shown; /* view: the name for messages (base/quote.h) */
     uint64_t size;
     char hash[FY_HUB_HASH_BYTES]; /* 64 digits: SHA-256 of the contents; 40: SHA-1 of git's blob;
                                      "": the reply does not say, and then the size counts for

@@ -252,6 +252,21 @@ for name in ../x a/../../x /etc/x a//b . 'a\\..\\x' 'a\nb'; do
     reply ".siblings[0].rfilename = \"$name\""
     check_status "a file named $name" 1 "expected a path below the repository" "$FERRY" fetch ann/tales --include '*'
 done
+# a name that acts on a terminal: ESC, C1, and one that turns the direction of text
+name=$(printf 'x\302\233\342\200\256y.bin')
+printf 'not this one' >"$files/$name"
+sha256sum </dev/null | cut -d' ' -f1 >"$files/$name.etag"
+reply ".siblings[0].rfilename = \"$name\" | .siblings[0].size = 3"
+raw=$(printf '\302\233|\342\200\256')
+quiet_name() { # ARGS...: the name occurs in what fetch prints, and not as it is
+    "$FERRY" fetch ann/tales --include '*.bin' "$@" >"$TMP/out" 2>&1
+    grep -qF 'x\u{9b}\u{202e}y.bin' "$TMP/out" && ! grep -qE "$raw" "$TMP/out"
+}
+check "the table shows it harmlessly" quiet_name --dry-run
+check "so do messages" quiet_name --retries 0
+fresh
+mkdir -p "$storage/snapshots/$commit"
+rm "$files/$name"*
 reply '.sha = "../../x"'
 check_status "a commit that is a path" 1 '"sha" is no commit' "$FERRY" fetch ann/tales
 jq '.sha = "1123456789abcdef0123456789abcdef01234567"' "$hub/api/ann/tales/$commit" >"$hub/api/ann/tales/swap"
