@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/str.h"
 #include "hub/hub_hash.h"
 
 #define READ_BYTES ((size_t)1 << 20)
