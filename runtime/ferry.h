@@ -13,7 +13,7 @@
  *
  * Every function that can fail returns a status and describes it in *error, which may be NULL.
  * Outputs are written on success only, but pointers to objects become NULL on failure. No argument
- * may be NULL unless it says so; one that is gives FERRY_EUSAGE, and the functions that cannot fail
+ * may be NULL unless documented; one that is gives FERRY_EUSAGE, and the functions that cannot fail
  * do nothing then, or return 0 or NULL. Texts are UTF-8.
  *
  * Parameter structs begin with their size, set by ferry_..._params_init, so that later versions
@@ -74,8 +74,8 @@ enum { FERRY_LOG_ERROR = 0, FERRY_LOG_WARN = 1, FERRY_LOG_INFO = 2, FERRY_LOG_DE
 typedef void (*ferry_log_fn)(void *user, int32_t level, const char *text);
 
 enum {
-    FERRY_MODEL_MLOCK = 1,   /* keep the file in memory: it is read now and never paged out. What the
-                                system's limits do not allow is a warning in the log. */
+    FERRY_MODEL_MLOCK = 1, /* keep the file in memory: it is read now and never paged out. What the
+                              system's limits do not allow is a warning in the log. */
     FERRY_MODEL_NO_MMAP = 2, /* read the file into memory of its own instead of mapping it; then it
                                 may change while the model is open */
 };
@@ -83,7 +83,7 @@ enum {
 typedef struct {
     uint32_t struct_size;
     uint32_t flags;   /* FERRY_MODEL_...; 0: mapped, pages come and go as they are needed */
-    ferry_log_fn log; /* NULL: nothing is said */
+    ferry_log_fn log; /* NULL: no messages */
     void *log_user;
 } ferry_model_params;
 FERRY_API void ferry_model_params_init(ferry_model_params *p, size_t struct_size);
@@ -128,7 +128,7 @@ FERRY_API ferry_status ferry_tokenize(const ferry_vocab *vocab, const char *text
 
 enum { FERRY_SHOW_SPECIAL = 1 }; /* control tokens as their text; else they are left out */
 
-/* The text of a whole sequence, and a NUL behind it that capacity counts and *n_bytes does not;
+/* The text of a whole sequence, and a NUL after it that capacity counts and *n_bytes does not;
  * else as ferry_tokenize. It may hold NULs and bytes that are no UTF-8. */
 FERRY_API ferry_status ferry_detokenize(const ferry_vocab *vocab, const int32_t *ids, size_t n_ids,
                                         uint32_t flags, char *text, size_t capacity,
@@ -166,7 +166,7 @@ FERRY_API void ferry_session_free(ferry_session *session);
 FERRY_API uint32_t ferry_session_n_ctx(const ferry_session *session);
 FERRY_API uint32_t ferry_session_n_past(const ferry_session *session); /* positions filled */
 
-/* Puts n tokens behind those of the calls before. *logits (logits may be NULL) becomes the
+/* Appends n tokens to those of earlier calls. *logits (logits may be NULL) becomes the
  * n_vocab logits of the last one, valid until the session's next call. FERRY_EFIT: the context
  * is full. After a failure the session is as it was before. Nothing is allocated. */
 FERRY_API ferry_status ferry_session_eval(ferry_session *session, const int32_t *ids, size_t n,
@@ -184,10 +184,10 @@ FERRY_API void ferry_session_cancel(ferry_session *session);
  * work on sequence 0. */
 FERRY_API uint32_t ferry_session_n_seq(const ferry_session *session);
 
-/* Puts token ids[i] behind those of sequence seqs[i], for each i below n: prompts, parts of them
+/* Appends token ids[i] to sequence seqs[i], for each i below n: prompts, parts of them
  * and single tokens, in any order. wants[i] not 0 asks for the logits of token i; wants NULL asks
  * for the last token of each sequence in the list. *logits (logits may be NULL) becomes the logits
- * of those that ask, one row of n_vocab behind the other in the order of the list, valid until the
+ * of those that ask, one row of n_vocab after the other in the order of the list, valid until the
  * session's next call; NULL when none asks. At most n_seq tokens may ask, or 16 where that is more.
  * The arrays are read, not kept. FERRY_EFIT: the context of a sequence is full, the message tells
  * which. After a failure every sequence is as it was before. Nothing is allocated. */
@@ -242,7 +242,7 @@ FERRY_API ferry_status ferry_sampler_sample(ferry_sampler *sampler, const float 
                                             int32_t *id, ferry_error *error);
 /* Tells the penalties of a token of the text, of the prompt or chosen. */
 FERRY_API ferry_status ferry_sampler_accept(ferry_sampler *sampler, int32_t id, ferry_error *error);
-/* For a new text: no token is accepted, the draws begin anew. */
+/* For a new text: no token is accepted, the draws start over. */
 FERRY_API void ferry_sampler_reset(ferry_sampler *sampler, uint64_t seed);
 
 /* --- chat ----------------------------------------------------------------------------------- */
@@ -253,7 +253,7 @@ FERRY_API ferry_status ferry_chat_template_open(ferry_model *model, const char *
                                                 ferry_chat_template **chat, ferry_error *error);
 FERRY_API void ferry_chat_template_free(ferry_chat_template *chat);
 
-enum { FERRY_CHAT_ANSWER = 1 }; /* end with the words that begin an answer */
+enum { FERRY_CHAT_ANSWER = 1 }; /* end with the text that begins an answer */
 
 typedef struct {
     uint32_t struct_size;

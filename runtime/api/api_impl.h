@@ -1,5 +1,5 @@
-/* What the public functions (ferry.h) have in common: the objects behind the handles, and the way
- * of an error out of the library. The functions check what a caller could get wrong and leave the
+/* What the public functions (ferry.h) share: the objects behind the handles, and how errors leave
+ * the library. The functions check what a caller could get wrong and leave the
  * work to the engine. */
 #ifndef FY_API_API_IMPL_H
 #define FY_API_API_IMPL_H
@@ -36,7 +36,7 @@ void fy_api_model_release(ferry_model *model); /* NULL is fine */
 /* Loads the vocabulary at the first call; NULL on failure. */
 const ferry_vocab *fy_api_vocab(ferry_model *model, fy_err *e);
 
-/* What holds in this thread while the engine works for a caller: its words go to the model's
+/* What holds in this thread while the engine works for a caller: its messages go to the model's
  * callback (model NULL: nowhere), numbers are written as in C, whatever the program's locale. */
 typedef struct {
     fy_log_target log;

@@ -347,8 +347,8 @@ static int check_params(const ferry_sampler_params *p, fy_err *e)
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-/* What no token stands for is never chosen, as far as the file says so. A file without a tokenizer
- * is none's fault: its ids are all alike. */
+/* Ids without a token are never chosen. In a file without a tokenizer, which is not an error, any
+ * id may be. */
 static int find_vocab(ferry_model *model, const fy_vocab **out, fy_err *e)
 {
     fy_err why = {0};

@@ -1,3 +1,4 @@
+/* The ferry.chunk.* keys of a chunk: read with checks, and written. */
 #include "arch/chunk_info.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@ static const char *const kinds[] = {
 
 static int missing(const char *key, fy_err *e)
 {
-    return fy_fail(e, FY_EFORMAT, "key %s is missing, which a chunk of a model has", key);
+    return fy_fail(e, FY_EFORMAT, "key %s is missing, which every chunk of a model has", key);
 }
 
 static int get_u32(const fy_gguf *g, const char *key, uint32_t *out, fy_err *e)
@@ -75,7 +76,7 @@ static int get_model(const fy_gguf *g, fy_chunk_info *p, fy_err *e)
                        s.len, sizeof p->model - 1);
     for (size_t i = 0; i < s.len; i++) {
         if (strchr("0123456789abcdef", s.ptr[i]) == NULL || s.ptr[i] == '\0')
-            return fy_fail(e, FY_EFORMAT, "%s is no number in lower-case hex digits", MODEL);
+            return fy_fail(e, FY_EFORMAT, "%s is not a number in lower-case hex digits", MODEL);
     }
     memcpy(p->model, s.ptr, s.len);
     p->model[s.len] = '\0';

@@ -1,3 +1,4 @@
+/* The tensors of a graph: names, types, shapes, and what they add up to. */
 #include "arch/graph_io.h"
 
 #include <stdio.h>
@@ -67,7 +68,7 @@ uint32_t fy_graph_n_io(const fy_graph_shape *g)
     return once_roles(g, false, roles) + once_roles(g, true, roles) + 4 * n_pairs(g);
 }
 
-/* Without their names: who only counts needs none. */
+/* Without their names: counting needs none. */
 static fy_io_tensor once(const fy_graph_shape *g, fy_io_role role)
 {
     const uint64_t cols[MOST_ONCE] = {

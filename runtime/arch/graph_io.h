@@ -7,7 +7,7 @@
  *                 attn_bias                     f16 [B, X]
  *                 attn_bias_swa                 f16 [B, X]  of layers with a window
  *                 rope_embed_cos, _sin          f32 [B, n_rot / 2]
- *                 rope_embed_cos_swa, _sin_swa  f32 [B, n_rot / 2]  where these turn otherwise
+ *                 rope_embed_cos_swa, _sin_swa  f32 [B, n_rot / 2]  where these rotate differently
  *                 layer_L_key_t_cache_J         kv  [H, C]  transposed
  *                 layer_L_value_cache_J         kv  [C, Hv]
  *            out  out                           f32 [B, D]
@@ -82,7 +82,7 @@ bool fy_graph_io_bytes(const fy_graph_shape *g, uint64_t *bytes);
 
 /* Is this layer's attention limited to a window? */
 bool fy_layer_has_window(const fy_hparams *hp, uint32_t layer);
-/* Does it turn queries and keys? */
+/* Does it rotate queries and keys? */
 bool fy_layer_rotates(const fy_hparams *hp, uint32_t layer);
 
 #endif

@@ -223,7 +223,7 @@ static bool row_applies(const fy_hparam_row *row, const fy_family *f)
            !((row->flags & FY_HP_ROPE) && f->rope == FY_ROPE_NO);
 }
 
-/* Every number on its own; a field that may be 0 says so in its row. */
+/* Every number on its own; a field that may be 0 has a flag in its row. */
 static int check_numbers(const fy_hparams *hp, const fy_family *f, fy_err *e)
 {
     for (size_t i = 0; i < fy_n_hparam_rows; i++) {
@@ -525,7 +525,7 @@ int fy_hparams_from_gguf(const fy_gguf *g, const fy_family *f, fy_hparams *out, 
                            FY_N_LAYER_MAX);
         int rc = read_field(g, key, row, &hp, e);
         if (rc == 0 && row->offset == FIELD(gating) && hp.gating == 0)
-            rc = 1; /* some converters write 0 for "not said" */
+            rc = 1; /* some converters write 0 for "not given" */
         if (rc < 0 || (rc == 0 && check_given(row, key, &hp, e)) ||
             (rc == 1 && set_absent(row, key, f, &hp, e)))
             return -1;

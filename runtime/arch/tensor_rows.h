@@ -1,6 +1,6 @@
-/* The words in which the tables of families are written: tensor rows with the names and shapes that
- * many families share, and the lists of a family. A family lists the rows that it has, with its
- * transform of q and k; rows of its own are written with MATRIX, VECTOR and BIAS. */
+/* The macros that the tables of families are written with: tensor rows with the names and shapes
+ * that many families share, and the lists of a family. A family lists the rows that it has, with
+ * its transform of q and k; rows of its own are written with MATRIX, VECTOR and BIAS. */
 #ifndef FY_ARCH_TENSOR_ROWS_H
 #define FY_ARCH_TENSOR_ROWS_H
 
@@ -139,7 +139,7 @@
 #define ROWS_ATTN_QKV_BIAS(xq, xk, flag) \
     ROWS_ATTN_Q(xq, flag), ROWS_ATTN_K(xk, flag), ROWS_ATTN_V(flag), ROW_ATTN_OUT
 #define ROWS_ATTN_BIAS(xq, xk, flag) ROWS_ATTN_QKV_BIAS(xq, xk, flag), ROW_ATTN_OUT_B(flag)
-/* Norms of q and k, and biases behind "attention_bias". */
+/* Norms of q and k, and biases if "attention_bias" is true. */
 #define ROWS_ATTN_NORMED(q_dim, k_dim)                                    \
     ROWS_ATTN_Q(FY_X_COPY, "attention_bias"), ROW_ATTN_Q_NORM(q_dim),     \
         ROWS_ATTN_K(FY_X_COPY, "attention_bias"), ROW_ATTN_K_NORM(k_dim), \

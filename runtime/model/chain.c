@@ -35,8 +35,8 @@ static int by_place(const void *a, const void *b)
     return (i > j) - (i < j);
 }
 
-/* Each batch size covers [0, end), in order. Returns behind the last graph of the kind, 0 on
- * failure. */
+/* Each batch size covers [0, end), in order. Returns the index after the last graph of the kind, 0
+ * on failure. */
 static size_t check_cover(const fy_chain_graph_spec *g, size_t i, size_t n, uint32_t end, fy_err *e)
 {
     const bool head = is_head(&g[i]);
@@ -347,7 +347,7 @@ static uint32_t max32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* The first slot that row i of a call behind n_past slots sees; n_swa 0: there is no window. */
+/* The first slot that row i of a call after n_past slots sees; n_swa 0: there is no window. */
 static uint32_t first_slot(uint32_t n_past, uint32_t i, uint32_t n_swa)
 {
     const uint64_t behind = (uint64_t)n_past + i + 1;

@@ -72,7 +72,7 @@ typedef struct fy_chain_run fy_chain_run;
 typedef struct {
     uint32_t n, n_past;      /* tokens, at most fy_chain_max_batch; slots in use */
     const float *angles;     /* [n][n_rot] cos and sin of each pair */
-    const float *angles_swa; /* of layers with the window where they turn otherwise, or NULL */
+    const float *angles_swa; /* of layers with the window where they rotate differently, or NULL */
 } fy_chain_call;
 
 uint32_t fy_chain_max_batch(const fy_chain *c);

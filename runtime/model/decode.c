@@ -28,7 +28,7 @@ static void embed(fy_session *s, uint32_t n)
     fy_backend_add(s->d.backend, a->x, a->branch, 1, n_elems);
 }
 
-/* How the heads of the tokens are turned where they stand. */
+/* The RoPE angles of the tokens' positions. */
 static void find_angles(fy_session *s, uint32_t n)
 {
     fy_activations *a = &s->d.act;
@@ -61,7 +61,7 @@ static void compute_layer(fy_session *s, uint32_t layer, fy_layer_part part, uin
     fy_decoder_layer(&s->d, layer, &kv, part, n);
 }
 
-/* Every token is seen by those behind it, but goes on only when it is wanted. */
+/* Later tokens see every token, but only a wanted one is computed further. */
 static void compute_last_layer(fy_session *s, uint32_t layer, uint32_t n, uint32_t n_wanted)
 {
     if (n_wanted == n) {
@@ -277,7 +277,7 @@ static int show_rows(const request *r, const float *logits, uint32_t n_vocab, co
     return 0;
 }
 
-/* The logits of the batch's tokens that ask: kept behind those of the steps before, or shown. */
+/* The logits of the batch's tokens that ask: kept after those of earlier steps, or shown. */
 static int compute_logits(fy_session *s, const request *r, uint32_t n_wanted, uint32_t first,
                           held_logits *held, fy_err *e)
 {

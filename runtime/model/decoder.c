@@ -70,7 +70,7 @@ static void norm_heads(fy_decoder *d, const fy_weights *l, fy_slot slot, float *
     fy_backend_norm(d->backend, x, x, &norm, n_elems / len, len);
 }
 
-/* Turns the heads of x by their position. */
+/* Rotates the heads of x by their position. */
 static void rotate(fy_decoder *d, uint32_t layer, float *x, int64_t n_heads, uint32_t n)
 {
     const fy_hparams *hp = &d->model->hp;

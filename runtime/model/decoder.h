@@ -1,6 +1,6 @@
-/* The layers of a decoder, one call a layer, and what comes behind the last one. One graph for all
+/* The layers of a decoder, one call a layer, and what comes after the last one. One graph for all
  * families: the family's traits and the slots that are bound decide what is computed. Whoever calls
- * says where the tokens stand, how they are turned, and where keys and values lie: a session has a
+ * says where the tokens stand, how they rotate, and where keys and values lie: a session has a
  * cache of its own (decode.c), a chunk of a cut model is given one with every call (graph_cpu.c).
  */
 #ifndef FY_MODEL_DECODER_H
@@ -77,7 +77,7 @@ typedef enum {
     FY_WHOLE = FY_KEYS | FY_QUERIES,
 } fy_layer_part;
 
-/* act.x [n], which stand at act.at and are turned by act.angles, through a layer. Their keys go to
+/* act.x [n], which stand at act.at and rotate by act.angles, through a layer. Their keys go to
  * kv before they are read. */
 void fy_decoder_layer(fy_decoder *d, uint32_t layer, const fy_kv_layer *kv, fy_layer_part part,
                       uint32_t n);

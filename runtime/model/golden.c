@@ -1,3 +1,4 @@
+/* A golden file (docs/golden.md) against what a session computes: ids, logits, hidden states. */
 #include "model/golden.h"
 
 #include <math.h>
@@ -91,7 +92,7 @@ static int read_all(fy_golden *g, fy_err *e)
         read_ids(g, "greedy_ids", &g->greedy, &g->n_greedy, e) != 0)
         return -1;
     if (g->ids == NULL)
-        return fy_fail(e, FY_EFORMAT, "tensor 'input_ids' is missing: this is no golden file");
+        return fy_fail(e, FY_EFORMAT, "tensor 'input_ids' is missing: this is not a golden file");
     const uint64_t T = g->n_ids, all[] = {T, g->n_vocab}, tail[] = {0, g->n_vocab};
     const uint64_t hidden[] = {(uint64_t)g->n_layer + 1, T, g->n_embd};
     if (find_floats(g, "logits", all, 2, 0, &g->logits, e) != 0 ||

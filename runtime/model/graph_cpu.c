@@ -462,7 +462,7 @@ static void read_angles(const fy_graph *g, fy_io_role cos, fy_io_role sin, float
     }
 }
 
-/* The keys and values of the call's tokens, which the layer has put behind those of the cache. */
+/* The keys and values of the call's tokens, which the layer has put after those of the cache. */
 static void write_keys(const fy_graph *g, const device *d, uint32_t layer, int64_t rank)
 {
     const fy_kv_layer *kv = &d->kv;

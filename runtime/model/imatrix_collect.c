@@ -1,6 +1,7 @@
-/* Which tensor a product belongs to is told by the address of its weights: they are used where they
- * lie in the file. A matrix that begins inside a tensor is one of its experts, or a part of a
- * tensor that holds several; of these the first one stands for all, they have the same input. */
+/* Collects the squares of what each weight matrix is multiplied with. The address of the weights
+ * tells which tensor a product belongs to: they are used where they lie in the file. A matrix that
+ * begins inside a tensor is one of its experts, or one of several matrices in it; of these the
+ * first one stands for all, because they have the same input. */
 #include "model/imatrix_collect.h"
 
 #include <math.h>
@@ -174,7 +175,7 @@ static int add_weight(fy_gguf_writer *g, const weight *w, fy_err *e)
     return fy_gguf_add_tensor(g, name, FY_F32, n_dims, (uint64_t[]){1, w->n_mat}, e) < 0 ? -1 : 0;
 }
 
-/* Tensor 2 i is the sums of used weight i, the one behind it the counts. */
+/* Tensor 2 i is the sums of used weight i, the next one the counts. */
 static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out, int thread,
                 fy_err *e)
 {

@@ -39,7 +39,7 @@ const fy_chunk_info *fy_model_part(const fy_model *m);
 size_t fy_model_n_chunks(const fy_model *m);
 const char *fy_model_chunk_path(const fy_model *m, size_t i);
 const char *fy_model_backend(const fy_model *m); /* what computes its layers: "cpu", "chunks" */
-/* Most positions of a session: those that the model has learned one by one (position_embd), those
+/* Most positions of a session: the learned position embeddings (position_embd), those
  * that its graphs have cached, or what 31 bits count. */
 uint32_t fy_model_max_ctx(const fy_model *m);
 /* Loaded on first use; NULL with *e set when the file has no usable tokenizer. View of the model.
@@ -97,7 +97,7 @@ typedef struct {
     void *user;
 } fy_eval_sinks;
 
-/* Tokens of any sequences in any order: prompts, parts of them, single tokens. Each goes behind
+/* Tokens of any sequences in any order: prompts, parts of them, single tokens. Each goes after
  * what its sequence holds and those before it in the list. */
 typedef struct {
     const int32_t *ids;   /* [n] */

@@ -1,3 +1,5 @@
+/* A GGUF file -> fy_model: every tensor of the family is bound to the bytes of the map and checked;
+ * all problems are reported at once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

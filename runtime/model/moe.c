@@ -1,3 +1,4 @@
+/* A mixture of experts: routing, and the feed-forward networks of the chosen experts. */
 #include "model/decoder.h"
 
 #include <string.h>

@@ -531,7 +531,7 @@ static int normalize(const float *logits, uint32_t n, normalizer *z, fy_err *e)
     double sum = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (logits[i] == best.logit)
-            sum += 1; /* inf - inf is no number */
+            sum += 1; /* inf - inf would be NaN */
         else if (logits[i] > -INFINITY)
             sum += fy_exp_neg((double)logits[i] - (double)best.logit);
     }

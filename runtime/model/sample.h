@@ -71,7 +71,7 @@ void fy_sampler_free(fy_sampler *s); /* NULL is fine */
 /* Tells the penalties of a token that stands in the text now, prompt or generated. FY_EARG: no id
  * below n_vocab. */
 int fy_sampler_accept(fy_sampler *s, int32_t id, fy_err *e);
-/* Empties the window (a new text); the generator goes on. */
+/* Empties the window (a new text); the generator continues. */
 void fy_sampler_reset(fy_sampler *s);
 /* Begins the generator anew with this seed. */
 void fy_sampler_reseed(fy_sampler *s, uint64_t seed);

@@ -67,13 +67,12 @@ static int add_step(fy_sampler_params *p, int step, fy_span word, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
     if (step < 0)
-        return fy_fail(e, FY_EARG, "'%s' is no sampling step, expected " KNOWN,
+        return fy_fail(e, FY_EARG, "'%s' is not a sampling step, expected " KNOWN,
                        fy_quote(shown, sizeof shown, word));
     for (int i = 0; i < p->n_order; i++) {
         if (p->order[i] == step)
             return fy_fail(e, FY_EARG,
-                           "sampling step %s stands there twice, each of " KNOWN
-                           " may be given once",
+                           "sampling step %s is given twice, each of " KNOWN " may be given once",
                            words[step].names[0]);
     }
     p->order[p->n_order++] = (uint8_t)step;
@@ -162,7 +161,7 @@ int fy_sampler_check(const fy_sampler_params *p, uint32_t n_vocab, fy_err *e)
     for (int i = 0; i < p->n_order; i++) {
         uint8_t step = p->order[i];
         if (step >= FY_SAMPLE_STEPS || (seen >> step & 1))
-            return fy_fail(e, FY_EARG, "sampling step %u is unknown or stands there twice", step);
+            return fy_fail(e, FY_EARG, "sampling step %u is unknown or given twice", step);
         seen |= 1u << step;
         if (check_step(p, (fy_sample_step)step, e) != 0)
             return -1;

@@ -47,7 +47,7 @@ int fy_kv_bytes(const fy_hparams *hp, uint32_t n_seq, uint32_t n_ctx, fy_type ty
 
 /* Not cleared: a position is read only after it was written. A cache that fills huge pages gets
  * them where the system has them: the rows of each head then take part of one from the first token
- * on, which clears it (15 ms at 134 MB), and decoding behind 4,096 positions reads a tenth faster.
+ * on, which clears it (15 ms at 134 MB), and decoding after 4,096 positions reads a tenth faster.
  */
 static void *take(uint64_t bytes)
 {
@@ -224,8 +224,8 @@ static int complete_params(const fy_model *m, const fy_session_params *p, fy_ses
     const uint32_t most = fy_model_max_ctx(m);
     if (out->n_ctx > most)
         return fy_fail(e, FY_EFIT,
-                       "context of %u positions, but the model knows %u only: it has learned each "
-                       "of them (position_embd); use -c %u or less",
+                       "context of %u positions, but the model has learned embeddings of %u only "
+                       "(position_embd); use -c %u or less",
                        out->n_ctx, most, most);
     if (out->n_seq == 0)
         out->n_seq = 1;
@@ -344,7 +344,7 @@ static int take_memory(fy_session *s, const fy_session_params *p, fy_err *e)
     return 0;
 }
 
-/* The factors of longrope are chosen once: the keys of a session are all turned alike. */
+/* The factors of longrope are chosen once: the keys of a session all rotate alike. */
 static const float *rope_factors(const fy_model *m, uint32_t n_ctx)
 {
     const uint32_t known = m->hp.rope_orig_ctx != 0 ? m->hp.rope_orig_ctx : m->hp.n_ctx_train;

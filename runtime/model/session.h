@@ -55,7 +55,7 @@ struct fy_session {
     int32_t *wanted;  /* [n_batch] tokens whose logits are asked for, ascending */
     float *logits;    /* [logit_rows][n_vocab] */
     uint32_t *n_past; /* [n_seq] */
-    uint32_t *next;   /* [n_seq] n_past behind the steps of a call so far */
+    uint32_t *next;   /* [n_seq] n_past after the steps of a call so far */
     uint32_t *end;    /* [n_seq] n_past when the call succeeds */
     uint8_t *memory;  /* owned */
     uint32_t n_ctx, n_batch, n_seq, logit_rows;

@@ -68,7 +68,7 @@ static int score(void *user, const float *logits, uint32_t pos, uint32_t n, fy_e
     return 0;
 }
 
-/* Beginnings of words in a stretch of text; *in_word goes on from one stretch to the next. */
+/* Beginnings of words in a stretch of text; *in_word carries over from one stretch to the next. */
 static uint64_t count_words(const char *text, size_t n, bool *in_word)
 {
     uint64_t words = 0;
@@ -110,7 +110,7 @@ static int run_piece(meter *m, uint32_t first, fy_err *e)
     return rc == 0 && m->sinks->piece != NULL ? m->sinks->piece(m->sinks->user, &m->sums, e) : rc;
 }
 
-/* ids in pieces behind BOS, if the vocabulary has one; without it a piece's first token is not
+/* ids in pieces after BOS, if the vocabulary has one; without it a piece's first token is not
  * predicted by anything. */
 static int run_scored(meter *m, const int32_t *ids, size_t n, bool keep_rest, fy_err *e)
 {
@@ -379,7 +379,7 @@ static int put_context(const fy_vocab *v, fy_span context, fy_pair *p, fy_err *e
     p->n_context += ids.n;
     if (rc == 0 && p->n_context >= p->ids.n)
         rc = fy_fail(e, FY_EARG,
-                     "behind the context's %zu tokens the whole has none: the "
+                     "the whole text has no token after the context's %zu: the "
                      "continuation becomes part of the context's last token",
                      ids.n);
     if (rc == 0 && ids.n > 0)
@@ -488,8 +488,8 @@ int fy_scorer_score(fy_scorer *s, const fy_pair *p, fy_likelihood *out, fy_err *
         return -1;
     if (!isfinite(t.surprise))
         return fy_fail(e, FY_EFORMAT,
-                       "the model's logits are not finite numbers: nothing can be "
-                       "said about the continuation");
+                       "the model's logits are not finite numbers: the "
+                       "continuation has no likelihood");
     *out = (fy_likelihood){-t.surprise, t.greedy, skip > 0, b.n};
     return 0;
 }

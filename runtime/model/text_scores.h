@@ -34,7 +34,7 @@ typedef struct {
 typedef struct {
     uint64_t n_pieces, n_done; /* pieces in all, computed so far */
     uint64_t n_tokens;         /* scored */
-    uint64_t n_words;          /* words that end or begin among them, counted by blanks */
+    uint64_t n_words;          /* words that end or begin among them, counted by spaces */
     double nll, nll_squares;   /* sums of -log p and of its square */
 } fy_ppl;
 
@@ -114,7 +114,7 @@ typedef struct {
     fy_estimate ln_ratio; /* ln (ppl / ppl_base): of the same tokens, so the error is small */
 } fy_divergence_report;
 
-/* Of at least one position. Sorts what is kept: positions may not be added behind it. */
+/* Of at least one position. Sorts what is kept: no position may be added after it. */
 void fy_divergence_end(fy_divergence *d, fy_divergence_report *out);
 
 /* --- How likely a model finds a continuation after a context: ln p of its tokens, and whether

@@ -239,7 +239,7 @@ static int encode_words(fy_encoder *enc, fy_span text, fy_err *e)
     return text.len == 0 ? 0 : fy_pretok_split(enc->v->pretok, text, encode_word, enc, e);
 }
 
-/* Behind the normaliser: added tokens that are matched in normalised text, words between them. */
+/* After the normaliser: added tokens that are matched in normalised text, words between them. */
 static int encode_normalized(fy_encoder *enc, fy_span text, fy_err *e)
 {
     size_t pos = 0;
@@ -320,7 +320,7 @@ int fy_bpe_encode(fy_encoder *enc, fy_span text, fy_err *e)
             i += (size_t)n;
             continue;
         }
-        /* A byte that is no character is a word of its own: no pattern could read it. */
+        /* A byte that is not a character is a word of its own: no pattern could read it. */
         if (encode_valid(enc, (fy_span){text.ptr + begin, i - begin}, e) != 0 ||
             encode_word(enc, (fy_span){text.ptr + i, 1}, e) != 0)
             return -1;
@@ -360,7 +360,7 @@ static int32_t find_mergeable(const fy_vocab *v, fy_span text)
 static bool pair_score(const fy_vocab *v, const fy_symbol *a, const fy_symbol *b, uint32_t *order,
                        int32_t *id)
 {
-    *id = find_mergeable(v, (fy_span){a->ptr, (size_t)a->len + b->len}); /* b lies right behind a */
+    *id = find_mergeable(v, (fy_span){a->ptr, (size_t)a->len + b->len}); /* b lies right after a */
     if (*id < 0)
         return false;
     *order = order_of_score(v->score[*id]);

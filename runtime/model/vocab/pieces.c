@@ -135,7 +135,7 @@ typedef struct {
     uint32_t n;
 } merge_batch;
 
-/* Splits the next rules at their blank. */
+/* Splits the next rules at their space. */
 static int read_batch(merge_batch *b, const fy_gguf_kv *merges, uint32_t first, uint64_t *pos,
                       fy_err *e)
 {
@@ -143,7 +143,7 @@ static int read_batch(merge_batch *b, const fy_gguf_kv *merges, uint32_t first, 
     b->n = (uint32_t)(merges->count - first < BATCH ? merges->count - first : BATCH);
     for (uint32_t i = 0; i < b->n; i++) {
         fy_span s = fy_gguf_next_string(merges, pos);
-        /* A part may itself begin with a space, so the search starts behind its first byte. */
+        /* A part may itself begin with a space, so the search starts after its first byte. */
         const char *space = s.len > 1 ? memchr(s.ptr + 1, ' ', s.len - 1) : NULL;
         if (space == NULL) {
             char shown[FY_QUOTE_BYTES];

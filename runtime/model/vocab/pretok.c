@@ -1,3 +1,4 @@
+/* Pre-tokenizers: patterns compiled by PCRE2, and texts cut by them. */
 #include "model/vocab/pretok.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -170,7 +171,7 @@ fy_pretok_code *fy_pretok_new(const fy_pretok_rule *rule, fy_err *e)
     fy_pretok_code *p = new_empty(e);
     if (p == NULL)
         return NULL;
-    /* A run of a million blanks is a legal text, beyond the default limit on backtracking. */
+    /* A run of a million spaces is a legal text, beyond the default limit on backtracking. */
     pcre2_set_match_limit(p->limits, UINT32_MAX);
     for (int i = 0; i < FY_PRETOK_PATTERNS && rule->pattern[i] != NULL; i++) {
         bool bytes = rule->bytes_from > 0 && i >= rule->bytes_from;
@@ -218,7 +219,7 @@ typedef struct {
     void *ctx;
 } splitter;
 
-/* 1 and the match at or behind `pos`, 0 when there is none, -1. */
+/* 1 and the match at or after `pos`, 0 when there is none, -1. */
 static int next_match(const splitter *s, int level, fy_span text, size_t pos, size_t *begin,
                       size_t *end, fy_err *e)
 {

@@ -18,7 +18,7 @@
 enum { FY_PRETOK_PATTERNS = 6 };
 
 typedef struct {
-    const char *name, *aliases; /* values of tokenizer.ggml.pre; the aliases with blanks between */
+    const char *name, *aliases; /* values of tokenizer.ggml.pre; the aliases with spaces between */
     const char *pattern[FY_PRETOK_PATTERNS]; /* up to the first NULL */
     bool ignore_merges;                      /* a word that is a token is not merged */
     bool adds_bos;                           /* what a file without add_bos_token means */
@@ -38,7 +38,7 @@ typedef struct fy_pretok_code fy_pretok_code;
 
 fy_pretok_code *fy_pretok_new(const fy_pretok_rule *rule, fy_err *e);
 /* One pattern of a file: it may be anything, so its size and the work of a match are bounded.
- * FY_EUNSUPPORTED: it is no expression, or one that PCRE2 would read otherwise. */
+ * FY_EUNSUPPORTED: it is not an expression, or PCRE2 would read it differently. */
 fy_pretok_code *fy_pretok_of_file(fy_span pattern, fy_err *e);
 void fy_pretok_free(fy_pretok_code *p); /* NULL is fine */
 
@@ -47,7 +47,7 @@ void fy_pretok_free(fy_pretok_code *p); /* NULL is fine */
 typedef int fy_word_fn(void *ctx, fy_span word, fy_err *e);
 int fy_pretok_split(const fy_pretok_code *p, fy_span text, fy_word_fn *emit, void *ctx, fy_err *e);
 
-/* The first match of the first pattern at or behind `pos`, which may be empty: 1; 0: none; -1. */
+/* The first match of the first pattern at or after `pos`, which may be empty: 1; 0: none; -1. */
 int fy_pretok_next(const fy_pretok_code *p, fy_span text, size_t pos, size_t *begin, size_t *end,
                    fy_err *e);
 

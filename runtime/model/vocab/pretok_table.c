@@ -1,3 +1,4 @@
+/* The known pre-tokenizers: values of tokenizer.ggml.pre and their patterns. */
 #include "model/vocab/pretok.h"
 
 /* clang-format off */
@@ -78,7 +79,7 @@ const fy_pretok_rule fy_pretok_rules[] = {
      {LLAMA3("\\p{L}+", "\\p{N}", "")}, false, false, true, 0},
     {"smollm", "starcoder refact command-r codeshell exaone minerva-7b mellum2",
      {"\\p{N}", GPT2}, false, false, true, 0},
-    /* Its last steps stand behind ByteLevel and see the byte alphabet: the bytes that are spelled
+    /* Its last steps come after ByteLevel and see the byte alphabet: the bytes that are spelled
      * as superscripts and fractions are digits to them. */
     {"falcon", "",
      {MARK "+", GPT2, "[0-9\xB2\xB3\xB9\xBC-\xBE]+", "[0-9][0-9][0-9]"}, false, false, false, 2},

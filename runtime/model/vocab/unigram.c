@@ -29,7 +29,7 @@ int fy_charsmap_parse(fy_charsmap *m, const void *p, size_t n, fy_err *e)
     if (n <= 4 || n > UINT32_MAX || trie >= n - 4 || trie == 0 || trie % BLOCK_BYTES != 0)
         return fy_fail(e, FY_EFORMAT,
                        "the normaliser map has %zu bytes and says that its trie takes %u, expected "
-                       "a multiple of %d and texts behind it",
+                       "a multiple of %d and texts after it",
                        n, (unsigned)trie, BLOCK_BYTES);
     const uint8_t *b = p;
     if (b[n - 1] != '\0')
@@ -189,7 +189,7 @@ static bool begins_with_space(fy_span s)
     return (s.len >= 1 && s.ptr[0] == ' ') || (s.len >= 3 && memcmp(s.ptr, FY_BLANK, 3) == 0);
 }
 
-/* One word, or a text with the blanks between its words. */
+/* One word, or a text with the spaces between its words. */
 static void put_spaced(fy_span s, bool prepend, fy_str *out)
 {
     if (s.len > 0 && prepend && !begins_with_space(s))
@@ -202,7 +202,7 @@ static void put_spaced(fy_span s, bool prepend, fy_str *out)
     }
 }
 
-/* The text without white space at its end; two blanks or more are one. */
+/* The text without white space at its end; two spaces or more are one. */
 static fy_span trim_spaces(fy_str *s)
 {
     size_t end = 0, to = 0;
@@ -218,7 +218,7 @@ static fy_span trim_spaces(fy_str *s)
     return (fy_span){s->ptr, to};
 }
 
-/* A blank goes before every word, or words would run together. */
+/* A space goes before every word, or words would run together. */
 static void put_words(fy_span s, fy_str *out)
 {
     size_t begin = 0, i = 0;
@@ -234,7 +234,7 @@ static void put_words(fy_span s, fy_str *out)
     put_spaced((fy_span){s.ptr + begin, s.len - begin}, true, out);
 }
 
-/* Into enc->text; every word in it begins at its beginning or with a blank. */
+/* Into enc->text; every word in it begins at its beginning or with a space. */
 static int metaspace_normalise(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
 {
     const fy_vocab *v = enc->v;
@@ -319,7 +319,7 @@ static fy_span behind(fy_span s, size_t n)
     return (fy_span){s.ptr + n, s.len - n};
 }
 
-/* Into enc->text. Nothing at all comes of a text of blanks when extra ones are dropped. */
+/* Into enc->text. With extra-space removal, an all-space text gives no tokens. */
 static int normalise(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
 {
     const fy_vocab *v = enc->v;
@@ -335,7 +335,7 @@ static int normalise(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
             break;
         rest = behind(rest, n);
     }
-    /* A blank that was dropped counts as the one that goes before. */
+    /* A space that was dropped counts as the one that goes before. */
     bool blank = fy_needs_blank(v, text, at_start) ||
                  (trims && v->space_prefix != FY_PREFIX_NONE && rest.len < text.len);
     if (rest.len > 0 && blank)
@@ -438,7 +438,7 @@ static int put_pieces(fy_encoder *enc, fy_span s, fy_cut *cut, fy_err *e)
 {
     if (find_cuts(enc, s, cut, e) != 0)
         return -1;
-    /* From the end the chosen pieces are known backwards: turn the links round. */
+    /* From the end the chosen pieces are known backwards: reverse the links. */
     uint32_t next = (uint32_t)s.len;
     for (uint32_t end = next; end > 0;) {
         const uint32_t begin = cut[end].begin;
@@ -457,7 +457,7 @@ static int put_pieces(fy_encoder *enc, fy_span s, fy_cut *cut, fy_err *e)
     return rc;
 }
 
-/* Bytes up to the next blank that is not at the beginning. */
+/* Bytes up to the next space that is not at the beginning. */
 static size_t word_bytes(fy_span s)
 {
     const char *next = s.len > 3 ? memmem(s.ptr + 1, s.len - 1, FY_BLANK, 3) : NULL;

@@ -149,7 +149,7 @@ int fy_vocab_encode(const fy_vocab *v, fy_span text, bool add_special, bool pars
 
 /* --- ids to text --- */
 
-/* A piece with its blanks written as spaces. */
+/* A piece with its U+2581 written as spaces. */
 static void put_spm(fy_span piece, fy_str *out)
 {
     for (size_t i = 0; i < piece.len;) {
@@ -224,10 +224,10 @@ int fy_vocab_decode(const fy_vocab *v, const int32_t *ids, size_t n, bool specia
         bool shown = out->len > begin;
         if (strips && shown && out->ptr[begin] == ' ' && !is_unknown(v, ids[i])) {
             memmove(out->ptr + begin, out->ptr + begin + 1,
-                    out->len - begin); /* with the NUL behind it */
+                    out->len - begin); /* with the NUL after it */
             out->len--;
         }
-        /* Where extra blanks are dropped, every piece before the first text loses one. */
+        /* Where extra spaces are dropped, every piece before the first text loses one. */
         if (v->unigram.trims && !v->unigram.by_words ? out->len > begin : shown)
             strips = false;
     }

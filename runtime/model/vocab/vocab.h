@@ -22,19 +22,19 @@
 #define FY_KEY_NORMALIZER "ferry.normalizer"    /* string: "nfc", "none" */
 #define FY_KEY_ADDED_FLAGS \
     "ferry.added_token_flags" /* u8[n_tokens], FY_ADDED_* bits; absent: all 0 */
-/* string: when a blank goes before a text, for add_space_prefix = true. Absent or "prepend": before
+/* string: when a space goes before a text, for add_space_prefix = true. Absent or "prepend": before
  * every text fragment (SentencePiece, Prepend). "metaspace": likewise, but not before a fragment
- * that begins with a blank. "metaspace-first": as "metaspace", and only at the very start of the
+ * that begins with a space. "metaspace-first": as "metaspace", and only at the very start of the
  * text. */
 #define FY_KEY_SPACE_PREFIX "ferry.space_prefix"
-/* bool: decoding takes a blank off the beginning of a text although add_space_prefix is false
+/* bool: decoding takes a space off the beginning of a text although add_space_prefix is false
  * (InternLM2). */
 #define FY_KEY_STRIPS_SPACE "ferry.strips_leading_space"
 /* bool: a word that is a token is not merged. Absent: as tokenizer.ggml.pre means it. */
 #define FY_KEY_IGNORE_MERGES "ferry.ignore_merges"
 /* string: whose rules a "t5" vocabulary follows where they differ. "sentencepiece" or absent;
  * "tokenizers": those of the tokenizers library, with whose Metaspace the text is cut in words;
- * "tokenizers-words": the same behind its WhitespaceSplit. */
+ * "tokenizers-words": the same after its WhitespaceSplit. */
 #define FY_KEY_UNIGRAM "ferry.unigram"
 /* u8[], the standard's: SentencePiece's normaliser map, of a "t5" vocabulary. */
 #define FY_KEY_CHARSMAP "tokenizer.ggml.precompiled_charsmap"

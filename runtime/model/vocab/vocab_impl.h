@@ -156,7 +156,7 @@ void fy_bpe_put(fy_span piece, fy_str *out); /* the bytes that a piece spells */
 
 /* bpe.c, SentencePiece's. at_start: the fragment is the beginning of the whole text. */
 int fy_spm_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
-/* Does a blank go before this fragment? (FY_KEY_SPACE_PREFIX) */
+/* Does a space go before this fragment? (FY_KEY_SPACE_PREFIX) */
 bool fy_needs_blank(const fy_vocab *v, fy_span text, bool at_start);
 
 /* --- unigram.c: SentencePiece's normaliser map (precompiled_charsmap): which bytes at a place of a
@@ -187,10 +187,10 @@ typedef struct {
     fy_prefixes pieces;   /* normal and user-defined ones */
     fy_prefixes user;     /* user-defined ones: never normalised */
     double unknown_score; /* of a character that no piece spells */
-    bool trims;           /* blanks at the ends and repeated ones are dropped */
+    bool trims;           /* spaces at the ends and repeated ones are dropped */
     bool byte_fallback;   /* every byte has a token */
     bool by_words;        /* FY_KEY_UNIGRAM: as the tokenizers library does it ... */
-    bool splits_blanks;   /* ... behind WhitespaceSplit */
+    bool splits_blanks;   /* ... after WhitespaceSplit */
 } fy_unigram;
 
 /* The best way to cut a text up to here. */
@@ -243,7 +243,7 @@ struct fy_vocab {
     int32_t bos, eos, unk;
     bool add_bos, add_eos;
     fy_specials raw;        /* matched in the text as given */
-    fy_specials normalized; /* matched behind the normaliser (FY_ADDED_NORMALIZED) */
+    fy_specials normalized; /* matched after the normaliser (FY_ADDED_NORMALIZED) */
 
     fy_pretok_code *pretok; /* owned; BPE only, as the rest of this group */
     fy_merge_table merges;
@@ -251,7 +251,7 @@ struct fy_vocab {
 
     float *score; /* SPM and Unigram, as the next two */
     fy_space_prefix space_prefix;
-    bool strips_space; /* decode takes a blank off the beginning */
+    bool strips_space; /* decode takes a space off the beginning */
 
     fy_unigram unigram; /* Unigram only */
 

@@ -388,7 +388,7 @@ static bool contains_nocase(fy_span s, const char *word)
     return false;
 }
 
-/* Phi-3's chat tokens eat the blanks behind them. Files of other converters cannot say so;
+/* Phi-3's chat tokens take the spaces after them. Files of other converters have no key for it;
  * llama.cpp goes by the model's name, and so must we for these files. */
 static bool is_phi3(const fy_gguf *g)
 {
@@ -405,7 +405,7 @@ static uint8_t phi3_flags(const fy_vocab *v, int32_t id)
     return eats && !keeps ? FY_ADDED_RSTRIP : 0;
 }
 
-/* How the token stands in a text that is not spelled with blanks yet. */
+/* How the token stands in a text that is not spelled with U+2581 yet. */
 static int written_text(fy_vocab *v, int32_t id, fy_span *out, fy_err *e)
 {
     fy_span piece = fy_vocab_piece(v, id);
@@ -457,7 +457,7 @@ static int load_specials(fy_vocab *v, const fy_gguf *g, fy_err *e)
             v->mark[i] |= FY_MARK_MERGED;
         if (written_text(v, s.id, &s.text, e) != 0)
             return -1;
-        /* SentencePiece's normaliser only spells blanks, and tokens are compared before that. */
+        /* SentencePiece's normaliser only spells spaces, and tokens are compared before that. */
         fy_specials *set =
             v->kind == FY_VOCAB_BPE && (s.flags & FY_ADDED_NORMALIZED) ? &v->normalized : &v->raw;
         set->item[set->n++] = s;

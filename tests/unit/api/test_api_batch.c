@@ -11,7 +11,7 @@
 
 #include "tests/unit/api/api_model.h"
 
-/* The beginnings of two tales for the tales model, and how its golden.json goes on with the first.
+/* The beginnings of two tales for the tales model, and how its golden.json continues the first.
  */
 static const int32_t once[] = {763, 408, 409, 258, 410}, owls[] = {763, 52, 50, 411};
 static const int32_t tale[] = {11, 331, 278, 258, 739, 500, 499, 293, 64, 84};

@@ -82,7 +82,7 @@ static inline void expect_rule(const fy_family *f, const char *key, const char *
 typedef struct {
     const char *hf;
     fy_transform transform;
-    uint64_t dims[3]; /* of one source, 0 behind the last */
+    uint64_t dims[3]; /* of one source, 0 after the last */
 } form_case;
 
 /* The forms of blk.3.NAME, in the order in which they are tried: one row and its alternatives. */

@@ -22,7 +22,7 @@ static fy_hparams small(void)
                         .n_rot = 16};
 }
 
-/* A header with the keys that `add` puts there; the caller frees *text behind the file. */
+/* A header with the keys that `add` puts there; the caller frees *text after the file. */
 static fy_gguf *header(fy_str *text, int (*add)(fy_gguf_writer *w, const void *), const void *arg)
 {
     fy_err e = {0};

@@ -394,7 +394,7 @@ static void change_mask(bound *b, int which)
         break; /* a hole in the call */
     case 3:
         bits[1 * X + C + 2] = 0;
-        break; /* a token behind it */
+        break; /* a token after it */
     case 4:
         bits[3 * X + X - 1] = 0;
         break; /* padding */

@@ -134,7 +134,7 @@ static void greedy_takes_the_largest_and_the_lowest_id_on_ties(void **state)
     assert_int_equal(greedy_of((float[]){2, 2, 2}, 3), 0);
     assert_int_equal(greedy_of((float[]){1, INFINITY, 3}, 3), 1);
     float logits[200];
-    for (int at = 0; at < 200; at++) { /* every place of a block and behind the last whole one */
+    for (int at = 0; at < 200; at++) { /* every place of a block and after the last whole one */
         for (int i = 0; i < 200; i++)
             logits[i] = i == at || i == 199 ? 7 : -(float)i;
         assert_int_equal(greedy_of(logits, 200), at);

@@ -70,7 +70,7 @@ static void the_best_are_those_of_a_full_sort(void **state)
         fy_scan s;
         assert_int_equal(fy_scan_init(&s, n, NULL), 0);
         fy_scan_fill(&s, logits);
-        for (int k = 0; n > 0 && k < round % 20; k++) { /* some are changed behind the scan */
+        for (int k = 0; n > 0 && k < round % 20; k++) { /* some are changed after the scan */
             uint32_t id = random_below(n);
             logits[id] = k % 3 == 0 ? -INFINITY : (float)random_below(20);
             fy_scan_set(&s, id, logits[id]);

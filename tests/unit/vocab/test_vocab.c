@@ -592,8 +592,8 @@ static void running_out_of_memory_is_an_error_and_leaves_the_ids_alone(void **st
             if (rc == 0)
                 rc = fy_vocab_decode(v, ids.id, ids.n, true, &text, &e);
             failed = alloc_fail_end();
-            /* PCRE2 goes on without its compiled code when there is no memory for it: a failure may
-             * stay unseen. */
+            /* PCRE2 continues without its compiled code when there is no memory for it: a failure
+             * may stay unseen. */
             assert_true(rc == 0 || e.code == FY_ENOMEM);
             assert_true(failed || rc == 0);
             assert_true(rc == 0 || text.oom || ids.n == 0);
