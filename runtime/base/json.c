@@ -568,6 +568,18 @@ int fy_json_i64(fy_json *j, int64_t *out, fy_err *e)
                                         : bad_number(j, t, "an integer from -2^63 to 2^63-1", e);
 }
 
+int fy_json_i64_in(fy_json *j, const char *key, int64_t min, int64_t max, int64_t *out, fy_err *e)
+{
+    int64_t v = 0;
+    if (fy_json_i64(j, &v, e) != 0)
+        return fy_ctx(e, "%s", key);
+    if (v < min || v > max)
+        return fy_fail(e, FY_EFORMAT, "%s: %lld, expected %lld to %lld", key, (long long)v,
+                       (long long)min, (long long)max);
+    *out = v;
+    return 0;
+}
+
 /* strtod under the C locale, which is the one a program has that does not ask for another. */
 static int to_double(fy_json *j, fy_span t, double *out, fy_err *e)
 {

@@ -62,6 +62,8 @@ int fy_json_string(fy_json *j, fy_span *out, bool *in_input, fy_err *e);
 int fy_json_u64(fy_json *j, uint64_t *out,
                 fy_err *e); /* digits only: no sign, fraction or exponent */
 int fy_json_i64(fy_json *j, int64_t *out, fy_err *e);
+/* A whole number of min..max; messages begin with the key. */
+int fy_json_i64_in(fy_json *j, const char *key, int64_t min, int64_t max, int64_t *out, fy_err *e);
 int fy_json_double(fy_json *j, double *out, fy_err *e);
 /* A number of either kind: 1, an integer that fits *i; 0, any other, in *d; -1. */
 int fy_json_number(fy_json *j, int64_t *i, double *d, fy_err *e);

@@ -96,18 +96,6 @@ static int take_workspace(fy_json *j, fy_bundle *b, char **hparams_name, fy_err 
 
 /* --- hparams.json ----------------------------------------------------------------------------- */
 
-static int take_int(fy_json *j, const char *key, int64_t min, int64_t max, int64_t *out, fy_err *e)
-{
-    int64_t v = 0;
-    if (fy_json_i64(j, &v, e) != 0)
-        return fy_ctx(e, "%s", key);
-    if (v < min || v > max)
-        return fy_fail(e, FY_EFORMAT, "%s: %lld, expected %lld to %lld", key, (long long)v,
-                       (long long)min, (long long)max);
-    *out = v;
-    return 0;
-}
-
 static int take_float(fy_json *j, const char *key, double min, double max, double *out, fy_err *e)
 {
     double v = 0;
@@ -152,9 +140,9 @@ static int take_sampler_value(fy_json *j, fy_span key, fy_bundle *b, fy_err *e)
     if (floats[h] != NULL)
         return take_float(j, row->hparams, row->min, row->max, floats[h], e);
     if (h == FY_HINT_LAST_N)
-        return take_int(j, row->hparams, (int64_t)row->min, (int64_t)row->max, &b->penalty_last_n,
-                        e);
-    if (take_int(j, row->hparams, -1, (int64_t)row->max, &b->top_k, e) != 0)
+        return fy_json_i64_in(j, row->hparams, (int64_t)row->min, (int64_t)row->max,
+                              &b->penalty_last_n, e);
+    if (fy_json_i64_in(j, row->hparams, -1, (int64_t)row->max, &b->top_k, e) != 0)
         return -1;
     b->top_k = b->top_k < 0 ? 0 : b->top_k; /* -1 is all elsewhere */
     return 0;
@@ -177,9 +165,9 @@ static int take_hparams(fy_json *j, const uint8_t *text, fy_bundle *b, fy_err *e
     int rc = fy_json_object_begin(j, e);
     while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
         if (fy_span_is(key, "n_threads"))
-            rc = take_int(j, "n_threads", 1, FY_THREADS_MAX, &b->n_threads, e);
+            rc = fy_json_i64_in(j, "n_threads", 1, FY_THREADS_MAX, &b->n_threads, e);
         else if (fy_span_is(key, "batch_size"))
-            rc = take_int(j, "batch_size", 1, 1 << 20, &b->batch_size, e);
+            rc = fy_json_i64_in(j, "batch_size", 1, 1 << 20, &b->batch_size, e);
         else if (fy_span_is(key, "sampler"))
             rc = take_sampler(j, text, b, e);
         else

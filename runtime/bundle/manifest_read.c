@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/str.h"
 
 static void entry_release(fy_manifest_entry *m)
@@ -235,6 +236,8 @@ static int take_files(fy_json *j, fy_manifest *m, fy_err *e)
         fy_manifest_entry *grown = fy_grow(m->entry, m->n, &cap, sizeof *grown);
         if (grown == NULL)
             return fy_nomem(e);
+        if (fy_check_interrupt(e) != 0)
+            return -1;
         m->entry = grown;
         fy_manifest_entry *en = &m->entry[m->n++];
         *en = (fy_manifest_entry){0};

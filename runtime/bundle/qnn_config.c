@@ -82,18 +82,6 @@ void fy_qnn_config_release(fy_qnn_config *c)
     *c = (fy_qnn_config){0};
 }
 
-static int take_int(fy_json *j, const char *key, int64_t min, int64_t max, int64_t *out, fy_err *e)
-{
-    int64_t v = 0;
-    if (fy_json_i64(j, &v, e) != 0)
-        return fy_ctx(e, "%s", key);
-    if (v < min || v > max)
-        return fy_fail(e, FY_EFORMAT, "%s: %lld, expected %lld to %lld", key, (long long)v,
-                       (long long)min, (long long)max);
-    *out = v;
-    return 0;
-}
-
 /* The three places of a preset file's name; each has to be there, so that no two files share one.
  */
 static const char *const places[] = {"{layer_id}", "{kv_type}", "{head_id}"};
@@ -157,7 +145,7 @@ static int take_field(fy_json *j, size_t i, fy_qnn_graph *g, fy_err *e)
     char *p = (char *)g + rows[i].offset;
     if (rows[i].kind == U32) {
         int64_t v;
-        if (take_int(j, rows[i].key, rows[i].min, rows[i].max, &v, e) != 0)
+        if (fy_json_i64_in(j, rows[i].key, rows[i].min, rows[i].max, &v, e) != 0)
             return -1;
         uint32_t u = (uint32_t)v;
         memcpy(p, &u, sizeof u);
@@ -230,7 +218,7 @@ static int take_model_parameters(fy_json *j, fy_qnn_config *c, bool *has_mask, f
             *has_mask = true;
             rc = fy_json_double(j, &c->attention_mask_value, e);
         } else {
-            rc = i < n ? take_int(j, dims[i].key, 1, UINT32_MAX, dims[i].out, e)
+            rc = i < n ? fy_json_i64_in(j, dims[i].key, 1, UINT32_MAX, dims[i].out, e)
                        : fy_json_skip(j, e);
         }
     }
@@ -243,7 +231,7 @@ static int take_qnn_parameters(fy_json *j, fy_qnn_config *c, fy_err *e)
     int64_t v = 0;
     int rc = fy_json_object_begin(j, e);
     while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1)
-        rc = fy_span_is(key, "n_hvx_threads") ? take_int(j, "n_hvx_threads", 1, 64, &v, e)
+        rc = fy_span_is(key, "n_hvx_threads") ? fy_json_i64_in(j, "n_hvx_threads", 1, 64, &v, e)
                                               : fy_json_skip(j, e);
     c->n_hvx_threads = (uint32_t)v;
     return rc;
@@ -270,9 +258,9 @@ static int take_own(fy_json *j, fy_qnn_config *c, fy_err *e)
         while (i < N_TEXTS && !fy_span_is(key, texts[i].key))
             i++;
         if (fy_span_is(key, "version"))
-            rc = take_int(j, "version", 1, FY_QNN_OWN_VERSION, &version, e);
+            rc = fy_json_i64_in(j, "version", 1, FY_QNN_OWN_VERSION, &version, e);
         else if (fy_span_is(key, "kv_bits"))
-            rc = take_int(j, "kv_bits", 1, MAX_KV_BITS, &kv_bits, e);
+            rc = fy_json_i64_in(j, "kv_bits", 1, MAX_KV_BITS, &kv_bits, e);
         else if (i == N_TEXTS)
             rc = fy_json_skip(j, e);
         else if ((rc = fy_json_string(j, &s, NULL, e)) == 0 &&

@@ -134,11 +134,8 @@ void fy_data_list_free(char **list, size_t n)
 int fy_data_number(fy_json *j, const char *key, int64_t min, int64_t max, uint64_t *out, fy_err *e)
 {
     int64_t v;
-    if (fy_json_i64(j, &v, e) != 0)
-        return fy_ctx(e, "%s", key);
-    if (v < min || v > max)
-        return fy_fail(e, FY_EFORMAT, "%s: %lld, expected %lld to %lld", key, (long long)v,
-                       (long long)min, (long long)max);
+    if (fy_json_i64_in(j, key, min, max, &v, e) != 0)
+        return -1;
     *out = (uint64_t)v;
     return 0;
 }
