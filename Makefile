@@ -101,8 +101,8 @@ else ifeq ($(MACHINE),aarch64)
 endif
 RT_SRCS := $(sort $(foreach d,$(RT_DIRS),$(wildcard runtime/$(d)/*.c)))
 API_SRCS := $(sort $(wildcard runtime/api/*.c))
-LIB_SRCS := $(RT_SRCS) $(API_SRCS) $(sort $(foreach d,cli cli/chat cli/measure,$(wildcard runtime/$(d)/*.c)))
-LIB_SRCS := $(filter-out runtime/cli/main.c,$(LIB_SRCS))
+LIB_SRCS := $(RT_SRCS) $(API_SRCS) $(sort $(foreach d,cli cli/chat cli/measure program,$(wildcard runtime/$(d)/*.c)))
+LIB_SRCS := $(filter-out runtime/program/main.c,$(LIB_SRCS))
 ifeq ($(TARGET),host)
   LIB_SRCS := $(filter-out runtime/base/hash_own.c runtime/cli/chat/chat_line_plain.c,$(LIB_SRCS))
   TOOL_DIRS := convert/source convert/tokenizer convert/write convert/look convert/hub quantize quantize/policy \
@@ -172,7 +172,7 @@ $(LIB): $(LIB_OBJS)
 	$(Q)rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $^
 
-$B/ferry: $B/runtime/cli/main.o $(LIB)
+$B/ferry: $B/runtime/program/main.o $(LIB)
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
 
 # --- the library for other programs (runtime/ferry.h) --------------------------------------------------------------
@@ -368,7 +368,7 @@ $B/tests/bench/count_instructions.so: tests/bench/count_instructions.c $B/flags
 	$(Q)mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(ALL_CFLAGS) -fPIC -shared -fvisibility=hidden -o $@ $<
 
-$B/tests/bench/ferry_named: $B/runtime/cli/main.o $(LIB)
+$B/tests/bench/ferry_named: $B/runtime/program/main.o $(LIB)
 	$(Q)mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(filter-out -s,$(ALL_LDFLAGS)) -o $@ $^ $(DEP_LIBS) -lm
 

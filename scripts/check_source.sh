@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Rules of the tree that a reviewer would otherwise have to remember. Speaks TAP.
-#   - includes point one way: tools -> hub -> {cli, api} -> model -> {arch, backend, bundle} -> {format, kernels} -> base
+#   - includes and symbols point one way: program -> tools -> hub -> {cli, api} -> model -> {arch, backend, bundle} -> {format, kernels} -> base
 #   - file names are unique, no file is over 800 lines (constant tables named *_table.c excepted)
 #   - libraries stay behind their fence, and nothing names a path of the machine it was written on
 set -uo pipefail
@@ -20,6 +20,7 @@ allowed() {
     arch | backend | bundle) echo "base format kernels" ;;
     model) echo "base format kernels arch backend" ;;
     api) echo "base format kernels arch backend model" ;;
+    program) echo "$engine cli cli/chat cli/measure convert/write workspace/phone" ;; # the list of all verbs
     cli) echo "$engine" ;;
     cli/chat | cli/measure) echo "$engine cli" ;;
     hub) echo "base cli" ;;
@@ -57,6 +58,43 @@ for f in "${sources[@]}"; do
     done < <(sed -nE 's/^ *# *include "([^"]+)".*/\1/p' "$f")
 done
 check_equal "includes point one way" "" "$bad"
+
+# The same for symbols: a declaration in a lower header must not reach what an upper module defines. Needs objects.
+objects=build/host/release
+if [ ! -d "$objects/runtime" ]; then
+    skip "symbols point one way" "no objects in $objects ('make' builds them)"
+else
+    modules=" $(for f in "${sources[@]}"; do module_of "$f"; done | sort -u | tr '\n' ' ') "
+    bad=$(
+        for m in $modules; do
+            [ "$m" = program ] || echo "may $m $m $(allowed "$m")"
+        done
+        for f in "${sources[@]}"; do
+            [ "${f%.c}" = "$f" ] || [ ! -f "$objects/${f%.c}.o" ] || echo "file $(module_of "$f") $f $objects/${f%.c}.o"
+        done
+    )
+    bad=$(
+        {
+            grep '^may' <<<"$bad"
+            while read -r _ m f o; do
+                echo "in $m $f"
+                nm -g "$o"
+            done < <(grep '^file' <<<"$bad")
+        } | awk '
+            $1 == "may" { known[$2] = 1; for (i = 3; i <= NF; i++) may[$2, $i] = 1; next }
+            $1 == "in" { m = $2; f = $3; next }
+            $1 == "U" { n++; name[n] = $2; user[n] = m; file[n] = f; next }
+            { home[$3] = m }
+            END {
+                for (i = 1; i <= n; i++) {
+                    h = home[name[i]]
+                    if (h != "" && (user[i] in known) && !((user[i], h) in may))
+                        print file[i] " (" user[i] ") uses " name[i] " (" h ")"
+                }
+            }'
+    )
+    check_equal "symbols point one way" "" "$bad"
+fi
 
 check_equal "file names are unique" "" \
     "$(printf '%s\n' "${sources[@]}" | sed 's,.*/,,' | sort | uniq -d)"

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "convert/write/convert_plan_impl.h"
 #include "convert/write/gguf_meta.h"
+#include "hub/hub_cache.h"
 
 struct fy_planned_gguf {
     fy_hf_config config;
@@ -215,4 +216,14 @@ fy_convert_stream *fy_planned_gguf_stream(fy_planned_gguf *p)
 const char *fy_planned_gguf_no_tokenizer(const fy_planned_gguf *p)
 {
     return p->no_tokenizer.code != FY_OK ? p->no_tokenizer.msg : NULL;
+}
+
+int fy_checkpoint_header(const char *path, fy_str *out, fy_err *e)
+{
+    fy_hub_place place;
+    if (fy_hub_find(path, &place, e))
+        return -1;
+    int rc = fy_planned_header(place.dir, place.name, FY_F16, out, e);
+    fy_hub_place_release(&place);
+    return rc;
 }

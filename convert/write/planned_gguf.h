@@ -34,4 +34,7 @@ int fy_planned_header(const char *path, const char *name, fy_type matrices, fy_s
 int fy_config_header(const fy_hf_config *c, const char *dir, fy_type matrices, fy_str *out,
                      fy_err *e);
 
+/* fy_program's checkpoint_header (cli/verb.h): f16, and a name on the hub is found in its cache. */
+int fy_checkpoint_header(const char *path, fy_str *out, fy_err *e);
+
 #endif

@@ -175,12 +175,8 @@ int fy_call_run(fy_call *c, int *status, fy_err *e)
     *status = 0;
     report_settings(c);
     fy_settings_source outer = fy_settings_publish((fy_settings_source){c->v, c->o, c->from});
-    if (!remote)
-        rc = c->v->run(c->o, c->n_args, c->args, e);
-#ifndef FERRY_DEVICE
-    else
-        rc = fy_remote_run(c, serial, status, e);
-#endif
+    rc = remote ? fy_program_now()->run_on_phone(c, serial, status, e)
+                : c->v->run(c->o, c->n_args, c->args, e);
     fy_settings_publish(outer);
     fy_log_show(before);
     return rc;

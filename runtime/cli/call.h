@@ -13,7 +13,7 @@
 #include "cli/settings.h"
 #include "cli/verb.h"
 
-typedef struct {
+struct fy_call {
     const fy_verb *v;
     void *o;           /* owned; the verb's options, filled */
     const char **from; /* owned; [n_opts] where each has its value from, NULL: the default */
@@ -21,7 +21,7 @@ typedef struct {
     char **args; /* view of argv: the positional arguments */
     bool help;   /* --help was among the words: nothing else was read */
     fy_settings settings;
-} fy_call;
+};
 
 int fy_call_open(fy_call *c, const fy_verb *v, int argc, char **argv, fy_err *e);
 void fy_call_close(fy_call *c);
@@ -33,10 +33,5 @@ int fy_call_run(fy_call *c, int *status, fy_err *e);
 /* Is the call to run on the phone? Then *serial is that of --device or --serial, "" for the only
  * phone, NULL when they name two. */
 bool fy_call_is_remote(const fy_call *c, const char **serial);
-
-/* Runs it there; FERRY_DEVICE builds have none. */
-#ifndef FERRY_DEVICE
-int fy_remote_run(const fy_call *c, const char *serial, int *status, fy_err *e);
-#endif
 
 #endif

@@ -54,8 +54,8 @@ static void put_choices(fy_str *out, const char *choices)
 
 static void put_verbs(fy_str *out)
 {
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++)
-        fy_str_printf(out, "%s%s", v == fy_verbs ? "" : " ", (*v)->name);
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++)
+        fy_str_printf(out, "%s%s", v == fy_program_now()->verbs ? "" : " ", (*v)->name);
 }
 
 /* Is the next word its value? */
@@ -99,7 +99,7 @@ static void bash_values(fy_str *out)
 {
     fy_str_puts(out, "# VERB OPTION: what its value may be; fails when it takes none.\n"
                      "_ferry_value()\n{\n    case $1:$2 in\n");
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++) {
         for (size_t i = 0; i < (*v)->n_opts; i++) {
             const fy_opt *o = &(*v)->opts[i];
             offer f = offer_of_option(o);
@@ -124,7 +124,7 @@ static void bash_args(fy_str *out)
         put_word_args(out, w);
         fy_str_puts(out, "\" ;;\n");
     }
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++) {
         for (arg_slot a = {0}; next_arg(*v, &a);) {
             if (a.repeats)
                 fy_str_printf(out, "    %s:*) ", (*v)->name);
@@ -139,7 +139,7 @@ static void bash_args(fy_str *out)
 static void bash_options(fy_str *out)
 {
     fy_str_puts(out, "_ferry_options()\n{\n    case $1 in\n");
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++) {
         fy_str_printf(out, "    %s) words=\"--help", (*v)->name);
         for (size_t i = 0; i < (*v)->n_opts; i++)
             fy_str_printf(out, " --%s", (*v)->opts[i].name);
@@ -297,7 +297,7 @@ static void zsh(fy_str *out)
 {
     fy_str_puts(out, "#compdef ferry\n_ferry() {\n    if (( CURRENT == 2 )); then\n"
                      "        local -a verbs=(\n");
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++)
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++)
         zsh_description(out, (*v)->name, (*v)->summary);
     for (const fy_word *w = fy_words; w->name != NULL; w++)
         zsh_description(out, w->name, w->summary);
@@ -309,7 +309,7 @@ static void zsh(fy_str *out)
         put_word_args(out, w);
         fy_str_puts(out, ")' ;;\n");
     }
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++)
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++)
         zsh_verb(out, *v);
     fy_str_puts(out, "    esac\n}\nif [ \"$funcstack[1]\" = _ferry ]; then _ferry \"$@\"; else "
                      "compdef _ferry ferry; fi\n");
@@ -403,7 +403,7 @@ static void fish(fy_str *out)
         put_word_args(out, w);
         fy_str_puts(out, "'\n");
     }
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++)
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++)
         fish_verb(out, *v);
 }
 

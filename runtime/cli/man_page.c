@@ -184,7 +184,7 @@ static void man_see_also(const fy_verb *v, fy_str *out)
     enum { MAX = 64 };
     const fy_verb *list[MAX];
     size_t n = 0;
-    for (const fy_verb *const *p = fy_verbs; *p != NULL && n < MAX; p++) {
+    for (const fy_verb *const *p = fy_program_now()->verbs; *p != NULL && n < MAX; p++) {
         if (*p != v && (v == NULL || (*p)->task == v->task))
             list[n++] = *p;
     }
@@ -247,7 +247,7 @@ void fy_verbs_man(fy_str *out)
                 ".Nm\n.Cm completion\n.Cm bash | zsh | fish\n"
                 ".Sh DESCRIPTION\n"
                 "Every verb stands alone and has a page of its own.\n.Bl -tag -width tokenize\n");
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++)
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++)
         fy_str_printf(out, ".It Xr ferry-%s 1\n%s\n", (*v)->name, (*v)->summary);
     fy_str_puts(out,
                 ".El\n.Pp\nData goes to standard output, words and progress to standard error.\n"

@@ -113,8 +113,8 @@ static const char *nearest_verb(fy_span word)
     const char *names[MAX];
     char text[FY_QUOTE_BYTES];
     size_t n = 0;
-    for (; n < MAX && fy_verbs[n] != NULL; n++)
-        names[n] = fy_verbs[n]->name;
+    for (; n < MAX && fy_program_now()->verbs[n] != NULL; n++)
+        names[n] = fy_program_now()->verbs[n]->name;
     return fy_nearest(short_word(word, text), names, n);
 }
 
@@ -125,7 +125,7 @@ static const char *nearest_name(const fy_verb *v, fy_span word)
     const char *names[MAX];
     char text[FY_QUOTE_BYTES];
     size_t n = 0;
-    for (const fy_verb *const *p = fy_verbs; *p != NULL; p++) {
+    for (const fy_verb *const *p = fy_program_now()->verbs; *p != NULL; p++) {
         for (size_t i = 0; (v == NULL || v == *p) && i < (*p)->n_opts && n < MAX; i++) {
             if (!(*p)->opts[i].line_only)
                 names[n++] = (*p)->opts[i].name;
@@ -149,7 +149,7 @@ static int read_section(reader *r, fy_span line, fy_err *e)
         return refuse(r, line, "", " has no ']' at its end", NULL, e);
     fy_span name = trim((fy_span){line.ptr + 1, line.len - 2});
     r->section = NULL;
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++) {
         if (fy_span_is(name, (*v)->name))
             r->section = *v;
     }
@@ -163,7 +163,7 @@ static int read_section(reader *r, fy_span line, fy_err *e)
 static int check_name(const reader *r, fy_span name, fy_err *e)
 {
     const fy_opt *line_only = NULL;
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++) {
         const fy_opt *o = r->section == NULL || r->section == *v ? find_option(*v, name) : NULL;
         if (o != NULL && !o->line_only)
             return 0;

@@ -8,9 +8,23 @@
 
 const fy_type fy_cache_types[] = {FY_F32, FY_F16, FY_Q8_0};
 
+static const fy_verb *const no_verbs[] = {NULL};
+static const fy_program no_program = {.verbs = no_verbs};
+static const fy_program *g_program = &no_program;
+
+void fy_program_set(const fy_program *p)
+{
+    g_program = p;
+}
+
+const fy_program *fy_program_now(void)
+{
+    return g_program;
+}
+
 const fy_verb *fy_verb_find(const char *name)
 {
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++) {
         if (strcmp((*v)->name, name) == 0)
             return *v;
     }

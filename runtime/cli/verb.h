@@ -1,5 +1,5 @@
-/* A verb of `ferry`: its options, words and function. One table (verbs.c) lists them all; --help,
- * the man pages and shell completion are made from it, so nothing about a verb is written twice. */
+/* A verb of `ferry`: its options, texts and function. One table (program/verbs.c) lists them all;
+ * --help, the man pages and shell completion are made from it, so nothing is written twice. */
 #ifndef FY_CLI_VERB_H
 #define FY_CLI_VERB_H
 
@@ -47,7 +47,22 @@ typedef struct {
     const fy_borrow *borrow; /* up to a verb NULL; the first that has an option gets it */
 } fy_verb;
 
-extern const fy_verb *const fy_verbs[]; /* NULL-terminated, in the order of --help */
+/* What this build is made of. cli/ is below the tools: it reaches what they define through this
+ * table, which runtime/program fills. */
+typedef struct fy_call fy_call;
+typedef struct {
+    const fy_verb *const *verbs; /* NULL-terminated, in the order of --help */
+    /* The rest is NULL in builds for the device. */
+    /* Appends the GGUF header (keys and tensors, no data) that a conversion of the checkpoint to f16
+     * would begin with, without the tokenizer's keys: for fy_gguf_parse with header_only. path: a
+     * directory with weights or with config.json alone, a config.json, or ORG/NAME. */
+    int (*checkpoint_header)(const char *path, fy_str *out, fy_err *e);
+    /* Makes the call on the phone; as fy_call_run. */
+    int (*run_on_phone)(const fy_call *c, const char *serial, int *status, fy_err *e);
+} fy_program;
+
+void fy_program_set(const fy_program *p); /* once, before anything else; p has to last */
+const fy_program *fy_program_now(void);   /* before that: one without verbs */
 const fy_verb *fy_verb_find(const char *name);
 
 void fy_verb_help(const fy_verb *v, fy_str *out);             /* --help */

@@ -54,7 +54,7 @@ static void put_libraries(fy_str *out)
     fy_vocab_libraries(&lines);
     if (fy_hash_library() != NULL)
         fy_str_printf(&lines, "%s\n", fy_hash_library());
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++) {
         if ((*v)->libraries != NULL)
             (*v)->libraries(&lines);
     }
@@ -83,7 +83,7 @@ void fy_version_json(fy_str *out)
     fy_str_puts(out, ", \"libraries\": ");
     put_libraries(out);
     fy_str_puts(out, ", \"verbs\": [");
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++)
-        fy_str_printf(out, "%s\"%s\"", v == fy_verbs ? "" : ", ", (*v)->name);
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++)
+        fy_str_printf(out, "%s\"%s\"", v == fy_program_now()->verbs ? "" : ", ", (*v)->name);
     fy_str_puts(out, "]}");
 }

@@ -89,7 +89,7 @@ check_equal "it needs the system's libraries only" "" "$(elf -d "$TMP/b/ferry" |
 # Of what Android 9's C library lacks or has only later versions of, nothing may be called.
 lacks='reallocarray|timespec_get|explicit_bzero|memfd_create|copy_file_range|renameat2|qsort_r|getloadavg|statx|pthread_(cancel|setcancel.*|[gs]etaffinity_np|tryjoin_np|timedjoin_np|cond_clockwait|mutex_clocklock)|sem_clockwait|strerror(desc|name)_np|sig(abbrev|descr)_np|secure_getenv|canonicalize_file_name|get_current_dir_name|strverscmp|fopencookie|program_invocation.*|error(_at_line)?|argp_.*|backtrace.*|wordexp|posix_spawn_file_actions_addf?chdir_np|close_range|preadv2|pwritev2|thrd_.*|mtx_.*|cnd_.*|tss_.*|call_once|shm_open|mq_.*|getcontext|makecontext|exp10|pow10|eaccess|euidaccess|rawmemchr|obstack_.*|re_.*|__isoc23.*'
 check_equal "no function is called that Android 9 lacks" "" \
-    "$(aarch64-linux-gnu-nm -u "$TMP/b/libferry.a" "$TMP/b/runtime/cli/main.o" 2>/dev/null | awk '$1 == "U" { print $2 }' | sort -u | grep -xE "$lacks")"
+    "$(aarch64-linux-gnu-nm -u "$TMP/b/libferry.a" "$TMP/b/runtime/program/main.o" 2>/dev/null | awk '$1 == "U" { print $2 }' | sort -u | grep -xE "$lacks")"
 check "a model" "$FERRY" convert tests/data/tales -o "$TMP/tales.gguf" -q
 mkdir -p "$TMP/phone/system/bin"
 ln -s /usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1 "$TMP/phone/system/bin/linker64"

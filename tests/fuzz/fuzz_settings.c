@@ -6,6 +6,7 @@
 
 #include "cli/settings.h"
 #include "cli/verb.h"
+#include "program/program.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -30,9 +31,10 @@ static void fill(const fy_verb *v, const fy_settings *s)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t n = 0;
-    while (fy_verbs[n] != NULL)
+    fy_program_set(&fy_ferry);
+    while (fy_program_now()->verbs[n] != NULL)
         n++;
-    const fy_verb *v = fy_verbs[size % n]; /* all of the file is checked for any verb */
+    const fy_verb *v = fy_program_now()->verbs[size % n]; /* all of the file is checked for any verb */
     fy_settings s = {0};
     fy_err e = {0};
     if (fy_settings_parse(&s, v, (fy_span){(const char *)data, size}, "config", &e) == 0)

@@ -10,7 +10,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "bundle/bundle.h"
-#include "cli/model_header.h"
+#include "cli/verb.h"
 
 /* --- the model -------------------------------------------------------------------------------- */
 
@@ -35,7 +35,7 @@ static int open_workspace(fy_plan_model *m, fy_err *e)
 static int open_checkpoint(fy_plan_model *m, fy_err *e)
 {
     m->checkpoint = true;
-    if (fy_checkpoint_header(m->path, &m->header, e) != 0)
+    if (fy_program_now()->checkpoint_header(m->path, &m->header, e) != 0)
         return -1;
     m->gguf = fy_gguf_parse(m->header.ptr, m->header.len, m->path, true, e);
     return m->gguf != NULL ? 0 : -1;

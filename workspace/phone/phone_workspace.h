@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "cli/verb.h"
 #include "workspace/phone/adb.h"
 
 #define FY_PHONE_TMP "/data/local/tmp" /* what the shell user may write to and execute from */
@@ -69,5 +70,9 @@ int fy_phone_send(const fy_adb *a, const char *file, const char *dir, const char
 /* Removes it, and those that calls of earlier days left; failures do not matter. Works after an
  * interrupt, too. */
 void fy_phone_temp_remove(const fy_adb *a, const char *dir);
+
+/* fy_program's run_on_phone (cli/verb.h): input files of this machine go along, output files come
+ * back. */
+int fy_remote_run(const fy_call *c, const char *serial, int *status, fy_err *e);
 
 #endif

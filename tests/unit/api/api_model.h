@@ -5,12 +5,14 @@
 #include <ferry.h>
 
 #include "cli/verb.h"
+#include "program/program.h"
 
 static char api_dir[64], api_path[96];
 
 /* The verb runs as main would run it. */
 static int api_convert_tales(void)
 {
+    fy_program_set(&fy_ferry);
     const fy_verb *convert = fy_verb_find("convert");
     char source[] = "tests/data/tales", type[] = "--outtype=f32", quiet[] = "-q", out[] = "-o";
     char *args[] = {source, type, quiet, out, api_path};

@@ -9,6 +9,7 @@
 
 #include "cli/call.h"
 #include "cli/verb.h"
+#include "program/program.h"
 
 typedef struct {
     const char *name;
@@ -153,6 +154,7 @@ static void a_call_with_a_place_is_for_the_phone(void **state)
 
 int main(void)
 {
+    fy_program_set(&fy_ferry);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_of_other_verbs_are_collected_for_them),
         cmocka_unit_test(what_is_excepted_or_unknown_is_refused),

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "cli/engine.h"
 #include "cli/verb.h"
+#include "program/program.h"
 #include "tests/unit/alloc_fail.h"
 #include "tests/unit/model/tiny_model.h"
 
@@ -551,6 +552,7 @@ static void reasons_have_names(void **state)
 
 int main(void)
 {
+    fy_program_set(&fy_ferry);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_the_reference_s),
         cmocka_unit_test(a_longer_prompt_computes_only_its_new_tokens),

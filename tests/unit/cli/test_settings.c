@@ -13,6 +13,7 @@
 #include "base/process.h"
 #include "cli/settings.h"
 #include "cli/verb.h"
+#include "program/program.h"
 
 /* The value that the settings have for an option of v, of the highest rank; NULL: none. */
 static const char *value_of(const fy_settings *s, const fy_verb *v, const char *name)
@@ -280,7 +281,7 @@ static void no_variable_of_an_option_is_taken_already(void **state)
     static const char *const taken[] = {
         "FERRY_CONFIG",      "FERRY_ARM",       "FERRY_REAL",      "FERRY_PEER",
         "FERRY_BENCH_MODEL", "FERRY_BENCH_DIR", "FERRY_NO_CONFIG", "FERRY_VERSION",  "FERRY_HELP"};
-    for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++) {
         for (size_t i = 0; i < (*v)->n_opts; i++) {
             char name[64];
             fy_settings_variable((*v)->opts[i].name, name, sizeof name);
@@ -292,6 +293,7 @@ static void no_variable_of_an_option_is_taken_already(void **state)
 
 int main(void)
 {
+    fy_program_set(&fy_ferry);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_section_counts_before_what_stands_above),
         cmocka_unit_test(values_are_the_rest_of_the_line),

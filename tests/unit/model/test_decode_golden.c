@@ -15,6 +15,7 @@
 #include "cli/verb.h"
 #include "format/safetensors.h"
 #include "model/golden.h"
+#include "program/program.h"
 
 enum { T_MAX = 64, N_SEQ = 3, LATER = 4, PART = 5 };
 
@@ -180,6 +181,7 @@ static void families_agree_with_their_references_in_company(void **state)
 
 int main(void)
 {
+    fy_program_set(&fy_ferry);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families_agree_with_their_references_in_company),
     };

@@ -16,6 +16,7 @@
 #include "cli/call.h"
 #include "cli/measure/parity.h"
 #include "cli/verb.h"
+#include "program/program.h"
 
 static char dir[] = "/tmp/ferry-parity-XXXXXX", path[64];
 static fy_model *model;
@@ -265,6 +266,7 @@ static void an_interrupt_ends_it(void **state)
 
 int main(void)
 {
+    fy_program_set(&fy_ferry);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_agrees_with_itself),
         cmocka_unit_test(making_it_again_gives_the_same_bytes),

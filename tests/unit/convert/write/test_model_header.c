@@ -1,5 +1,3 @@
-#include "cli/model_header.h"
-
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>

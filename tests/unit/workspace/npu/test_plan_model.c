@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "format/gguf_write.h"
+#include "program/program.h"
 #include "workspace/npu/plan_show.h"
 
 #define CONFIGS "tests/data/configs/"
@@ -182,6 +183,7 @@ static void the_parts_of_fused_matrices_have_their_own_types(void **state)
 
 int main(void)
 {
+    fy_program_set(&fy_ferry);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_of_8b_with_its_vocabulary_takes_less_than_32_mb),
         cmocka_unit_test(a_file_is_counted_as_it_is_and_a_checkpoint_as_f16),

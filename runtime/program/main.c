@@ -11,6 +11,7 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
+#include "program/program.h"
 
 /* With a standard stream closed, the next file opened would get its number, and words would go into
  * that file. The stand-in refuses what the stream is for, so that using it stays an error. */
@@ -43,7 +44,7 @@ static void usage(fy_str *s)
                    "Carry a language model from a checkpoint to a phone.\n");
     for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
         size_t begin = s->len;
-        for (const fy_verb *const *v = fy_verbs; *v != NULL; v++) {
+        for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++) {
             if ((*v)->task != tasks[i].task)
                 continue;
             if (s->len == begin)
@@ -66,7 +67,7 @@ static int unknown_verb(const char *name, bool or_word, fy_err *e)
     size_t n = 0;
     for (const fy_word *w = fy_words; or_word && w->name != NULL && n < MAX; w++)
         names[n++] = w->name;
-    for (const fy_verb *const *v = fy_verbs; *v != NULL && n < MAX; v++)
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL && n < MAX; v++)
         names[n++] = (*v)->name;
     const char *near = fy_nearest(name, names, n);
     fy_quote(shown, sizeof shown, fy_span_of(name));
@@ -178,6 +179,7 @@ int main(int argc, char **argv)
 {
     fy_err err = {0};
     hold_standard_streams();
+    fy_program_set(&fy_ferry);
     fy_log_set(fy_log_to_stderr, NULL);
     fy_signals_install();
     if (argc < 2) {

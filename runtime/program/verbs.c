@@ -1,0 +1,37 @@
+/* What `ferry` is made of: every verb of this build, and what the tools lend to the verbs below them.
+ * The one file that may name symbols of all layers; those below get them through fy_program. The
+ * build for the device carries the runtime's verbs only. */
+#include "program/program.h"
+
+extern const fy_verb fy_verb_run, fy_verb_chat, fy_verb_eval, fy_verb_bench, fy_verb_tokenize,
+    fy_verb_template, fy_verb_selftest, fy_verb_agent;
+
+#ifndef FERRY_DEVICE
+#include "convert/write/planned_gguf.h"
+#include "workspace/phone/phone_workspace.h"
+
+extern const fy_verb fy_verb_fetch, fy_verb_convert, fy_verb_quantize, fy_verb_inspect,
+    fy_verb_compare, fy_verb_plan, fy_verb_chunk, fy_verb_create, fy_verb_pack, fy_verb_unpack,
+    fy_verb_keygen, fy_verb_sign, fy_verb_verify, fy_verb_up, fy_verb_doctor, fy_verb_push,
+    fy_verb_pull, fy_verb_explain;
+#endif
+
+static const fy_verb *const verbs[] = {
+#ifndef FERRY_DEVICE
+    &fy_verb_fetch, &fy_verb_convert, &fy_verb_quantize, &fy_verb_inspect, &fy_verb_compare,
+    &fy_verb_plan, &fy_verb_chunk, &fy_verb_create, &fy_verb_pack, &fy_verb_unpack, &fy_verb_keygen,
+    &fy_verb_sign, &fy_verb_verify, &fy_verb_up, &fy_verb_doctor, &fy_verb_push, &fy_verb_pull,
+    &fy_verb_explain,
+#endif
+    &fy_verb_run, &fy_verb_chat, &fy_verb_eval, &fy_verb_bench, &fy_verb_tokenize,
+    &fy_verb_template, &fy_verb_selftest, &fy_verb_agent,
+    NULL,
+};
+
+const fy_program fy_ferry = {
+    .verbs = verbs,
+#ifndef FERRY_DEVICE
+    .checkpoint_header = fy_checkpoint_header,
+    .run_on_phone = fy_remote_run,
+#endif
+};
