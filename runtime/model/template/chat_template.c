@@ -1,3 +1,5 @@
+/* The chat format of a model: finds its Jinja template (in a GGUF, built in, or in a file), sets
+ * the variables that transformers' apply_chat_template sets, renders, and tokenizes the prompt. */
 #include "model/template/chat_template.h"
 
 #include <stdio.h>
@@ -25,7 +27,7 @@ static const struct {
 
 enum { N_TOKENS = sizeof tokens / sizeof tokens[0], KEY_MAX = 160 };
 
-/* A template's text and tree; no tree: there is none. */
+/* A template's text and tree; tree NULL: the model has no such template. */
 typedef struct {
     fy_str text;
     fy_template *tree; /* owned */
@@ -113,7 +115,7 @@ int fy_chat_template_set_token(fy_chat_template *t, const char *name, fy_span te
         t->has_token[i] = text.ptr != NULL;
         return t->token[i].oom ? fy_nomem(e) : 0;
     }
-    return fy_fail(e, FY_EARG, "%s: no special token that a template is given", name);
+    return fy_fail(e, FY_EARG, "%s: not a special token that templates know", name);
 }
 
 fy_span fy_chat_template_token(const fy_chat_template *t, const char *name)
@@ -217,7 +219,7 @@ static int load_file(fy_chat_template *t, const char *path, fy_err *e)
                  ? fy_fail(e, FY_EFORMAT, "%s: %zu bytes, a template has at most %u", path, m.size,
                            FY_TEMPLATE_MAX_BYTES)
              : !fy_utf8_valid(text.ptr, text.len)
-                 ? fy_fail(e, FY_EFORMAT, "%s: is no UTF-8 text, expected a Jinja template", path)
+                 ? fy_fail(e, FY_EFORMAT, "%s: not UTF-8 text, expected a Jinja template", path)
                  : set_source(&t->main, text, path, e);
     fy_map_close(&m);
     return rc;
@@ -251,7 +253,7 @@ static int load_named(fy_chat_template *t, const fy_gguf *g, const char *which, 
     return fy_file_exists(which) ? load_file(t, which, e) : unknown_name(which, e);
 }
 
-/* The last step of opening: the tokens, or the end of a failed one. */
+/* The last step of opening: loads the tokens, or frees what failed. */
 static fy_chat_template *complete(fy_chat_template *t, int rc, const fy_gguf *g, fy_err *e)
 {
     if (rc == 0 && (g == NULL || load_tokens(t, g, e) == 0))
@@ -276,7 +278,7 @@ fy_chat_template *fy_chat_template_open_file(const fy_gguf *g, const char *path,
 
 /* --- rendering --- */
 
-/* 1: it reads as JSON; 0; -1: memory ran out. */
+/* 1: the text is JSON; 0: it is not; -1: out of memory. */
 static int is_json(fy_span text, fy_err *e)
 {
     fy_err why = {0};
@@ -312,7 +314,7 @@ int fy_chat_template_check_arg(const char *arg, fy_err *e)
                    fy_quote(q, sizeof q, fy_span_of(arg)));
 }
 
-/* Jinja's own spelling of the constants is taken too: a string "False" would count as true. */
+/* Jinja's own spelling of the constants is accepted, too: a string "False" would count as true. */
 static fy_span json_constant(const char *value)
 {
     static const char *const words[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"}};
@@ -339,7 +341,7 @@ static int set_arg(fy_template_vars *v, const char *arg, fy_err *e)
     return rc;
 }
 
-/* Every member of a JSON object becomes a variable. The values go on as the text they are, so that
+/* Every member of a JSON object becomes a variable. The values are passed on as JSON text, so that
  * no number changes its type. */
 static int set_extra(fy_template_vars *v, fy_span object, fy_err *e)
 {

@@ -28,8 +28,8 @@ typedef struct fy_chat_template fy_chat_template;
 /* which: NULL: the model's own (g must not be NULL); else, first match wins: a name of one of the
  * model's templates, of a built-in one, or a file. BOS and EOS and the other special tokens' texts
  * are the model's; none when g is NULL. The file is not needed afterwards. NULL on failure:
- * FY_EUNSUPPORTED when the model has no template, the message names --chat-template; what the
- * language refuses is said with the template's name. */
+ * FY_EUNSUPPORTED when the model has no template (the message names --chat-template); errors of the
+ * language begin with the template's name. */
 fy_chat_template *fy_chat_template_open(const fy_gguf *g, const char *which, fy_err *e);
 /* Of a file, whatever its name. */
 fy_chat_template *fy_chat_template_open_file(const fy_gguf *g, const char *path, fy_err *e);
@@ -51,7 +51,7 @@ typedef struct {
                                    args and extra */
     fy_span tools;              /* JSON list; empty: none. "tool_use" is then the template, where
                                    the model has one */
-    bool add_generation_prompt; /* end with the words that begin an answer */
+    bool add_generation_prompt; /* end with the text that begins an answer */
     const char *const *args;    /* [n_args] "KEY=VALUE": the value is JSON when it parses as JSON,
                                    else a string */
     size_t n_args;
@@ -65,8 +65,7 @@ typedef struct {
 int fy_chat_template_render(const fy_chat_template *t, const fy_chat_input *in, fy_str *out,
                             fy_err *e);
 
-/* "KEY=VALUE" as a user writes it: FY_EARG when there is no name before '=', or one that no
- * template could read. */
+/* Checks "KEY=VALUE" as a user writes it: FY_EARG unless KEY is a name that a template can read. */
 int fy_chat_template_check_arg(const char *arg, fy_err *e);
 
 /* Renders (appending to *text, which may be NULL) and encodes (appending to *out). */
@@ -86,7 +85,7 @@ const fy_chat_builtin *fy_chat_builtin_at(size_t i);
 const fy_chat_builtin *fy_chat_builtin_find(const char *name);
 
 /* Appends a message as JSON, {"role": role, "content": content}, for callers that build a
- * conversation. Bytes that are no UTF-8 become U+FFFD. */
+ * conversation. Bytes that are not UTF-8 become U+FFFD. */
 void fy_chat_put_message(fy_str *json, fy_span role, fy_span content);
 
 #endif

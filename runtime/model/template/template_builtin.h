@@ -78,7 +78,10 @@ int fy_tv_format(fy_tm *m, fy_span format, const fy_targs *a, fy_tv *out);
 /* --- tables --- */
 
 extern const fy_tfilter fy_tfilters_list[]; /* of sequences; a NULL name ends it */
-int fy_tfilter_tojson(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out);
+#define FILTER(name)                                                                \
+    int name(fy_tm *m, const fy_tfilter *f __attribute__((unused)), const fy_tv *v, \
+             const fy_targs *a, fy_tv *out)
+FILTER(fy_tfilter_tojson);
 /* Known to jinja2 and refused here: "urlize". */
 bool fy_tfilter_is_refused(fy_span name);
 bool fy_ttest_is_refused(fy_span name);

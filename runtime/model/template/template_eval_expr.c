@@ -230,7 +230,8 @@ static int run_filter(fy_eval *ev, const fy_node *n, const fy_tv *v, fy_tv *out)
     if (eval_args(ev, n->args, NULL, few, &args) != 0)
         return -1;
     ev->m.line = n->line;
-    return n->filter == NULL ? unknown(ev, n, "filter") : n->filter->run(&ev->m, v, &args, out);
+    return n->filter == NULL ? unknown(ev, n, "filter")
+                             : n->filter->run(&ev->m, n->filter, v, &args, out);
 }
 
 static int run_test(fy_eval *ev, const fy_node *n, const fy_tv *v, fy_tv *out)

@@ -10,8 +10,6 @@
 #include "model/template/template.h"
 #include "model/template/template_builtin.h"
 
-#define FILTER(name) static int name(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
-
 static bool is_missing(const fy_tv *arg)
 {
     return arg->kind != FY_TV_NONE && !fy_targ_given(arg);
@@ -19,7 +17,7 @@ static bool is_missing(const fy_tv *arg)
 
 /* --- any value --- */
 
-FILTER(filter_default)
+static FILTER(filter_default)
 {
     fy_tv arg[2];
     if (fy_targs_bind(m, "default ?default_value ?boolean", a, arg) != 0)
@@ -29,7 +27,7 @@ FILTER(filter_default)
     return 0;
 }
 
-FILTER(filter_length)
+static FILTER(filter_length)
 {
     size_t n;
     if (fy_targs_none(m, "length", a) != 0 || fy_tv_length(m, v, &n) != 0)
@@ -38,38 +36,22 @@ FILTER(filter_length)
     return 0;
 }
 
-FILTER(filter_string)
+static FILTER(filter_string)
 {
     return fy_targs_none(m, "string", a) != 0 ? -1 : fy_tv_soft_str(m, v, out);
 }
 
 /* --- text --- */
 
-static int change_case(fy_tm *m, const char *what, const fy_tv *v, const fy_targs *a, fy_tu_case to,
-                       fy_tv *out)
+static FILTER(filter_case)
 {
     fy_tv s;
     fy_tbuf b = {0};
-    if (fy_targs_none(m, what, a) != 0 || fy_tv_soft_str(m, v, &s) != 0 ||
-        fy_tu_put_case(m, &b, s.str, to) != 0)
+    if (fy_targs_none(m, f->name, a) != 0 || fy_tv_soft_str(m, v, &s) != 0 ||
+        fy_tu_put_case(m, &b, s.str, (fy_tu_case)f->variant) != 0)
         return -1;
     *out = fy_tbuf_value(&b, s.markup);
     return 0;
-}
-
-FILTER(filter_upper)
-{
-    return change_case(m, "upper", v, a, FY_TU_UPPER, out);
-}
-
-FILTER(filter_lower)
-{
-    return change_case(m, "lower", v, a, FY_TU_LOWER, out);
-}
-
-FILTER(filter_capitalize)
-{
-    return change_case(m, "capitalize", v, a, FY_TU_CAPITALIZE, out);
 }
 
 static bool begins_word(uint32_t cp)
@@ -78,7 +60,7 @@ static bool begins_word(uint32_t cp)
 }
 
 /* Unlike str.title(), jinja2 ends words at white space, '-' and opening brackets only. */
-FILTER(filter_title)
+static FILTER(filter_title)
 {
     fy_tv s;
     fy_tbuf b = {0};
@@ -101,7 +83,7 @@ FILTER(filter_title)
     return 0;
 }
 
-FILTER(filter_trim)
+static FILTER(filter_trim)
 {
     fy_tv chars, s;
     fy_span set, inner;
@@ -116,7 +98,7 @@ FILTER(filter_trim)
     return 0;
 }
 
-FILTER(filter_replace)
+static FILTER(filter_replace)
 {
     fy_tv arg[3], s, from, to;
     int64_t max = -1;
@@ -130,7 +112,7 @@ FILTER(filter_replace)
     return 0;
 }
 
-FILTER(filter_format)
+static FILTER(filter_format)
 {
     fy_tv s, values;
     fy_targs named = *a;
@@ -149,7 +131,7 @@ FILTER(filter_format)
     return fy_tv_percent(m, &s, &values, out);
 }
 
-FILTER(filter_indent)
+static FILTER(filter_indent)
 {
     fy_tv arg[3];
     int64_t width = 4;
@@ -191,21 +173,21 @@ static int escaped(fy_tm *m, fy_span s, fy_tv *out)
     return 0;
 }
 
-FILTER(filter_escape)
+static FILTER(filter_escape)
 {
     if (fy_targs_none(m, "escape", a) != 0 || fy_tv_soft_str(m, v, out) != 0)
         return -1;
     return out->markup ? 0 : escaped(m, out->str, out);
 }
 
-FILTER(filter_forceescape)
+static FILTER(filter_forceescape)
 {
     if (fy_targs_none(m, "forceescape", a) != 0 || fy_tv_str(m, v, out) != 0)
         return -1;
     return escaped(m, out->str, out);
 }
 
-FILTER(filter_safe)
+static FILTER(filter_safe)
 {
     if (fy_targs_none(m, "safe", a) != 0 || fy_tv_str(m, v, out) != 0)
         return -1;
@@ -215,7 +197,7 @@ FILTER(filter_safe)
 
 /* --- numbers --- */
 
-FILTER(filter_abs)
+static FILTER(filter_abs)
 {
     if (fy_targs_none(m, "abs", a) != 0)
         return -1;
@@ -291,10 +273,10 @@ static int parse_int(fy_tm *m, fy_span s, int64_t base, fy_tv *out)
     return 1;
 }
 
-FILTER(filter_int)
+static FILTER(filter_int)
 {
     fy_tv arg[2];
-    double f;
+    double x;
     int64_t base = 10;
     if (fy_targs_bind(m, "int ?default ?base", a, arg) != 0 ||
         (fy_targ_given(&arg[1]) && fy_tv_index(m, &arg[1], &base) != 0))
@@ -306,8 +288,8 @@ FILTER(filter_int)
     int rc = v->kind == FY_TV_STR ? parse_int(m, v->str, base, out) : 0;
     if (rc != 0)
         return rc < 0 ? -1 : 0;
-    if (v->kind == FY_TV_STR && parse_float(v->str, &f) && isfinite(f))
-        return int_of_float(m, f, out);
+    if (v->kind == FY_TV_STR && parse_float(v->str, &x) && isfinite(x))
+        return int_of_float(m, x, out);
     if (v->kind == FY_TV_FLOAT && !isnan(v->f))
         return int_of_float(m, v->f, out);
     *out = fy_tv_is_int(v)           ? fy_tv_int(fy_tv_as_int(v))
@@ -317,18 +299,18 @@ FILTER(filter_int)
     return 0;
 }
 
-FILTER(filter_float)
+static FILTER(filter_float)
 {
     fy_tv otherwise;
-    double f;
+    double x;
     if (fy_targs_bind(m, "float ?default", a, &otherwise) != 0)
         return -1;
     if (v->kind == FY_TV_UNDEFINED)
         return fy_tv_undefined_fail(m, v);
     if (v->kind == FY_TV_BIGINT)
         return fy_tm_fail(m, "an integer of more than 64 bits is not supported");
-    bool ok = v->kind == FY_TV_STR ? parse_float(v->str, &f) : fy_tv_as_float(v, &f);
-    *out = ok ? fy_tv_float(f) : is_missing(&otherwise) ? fy_tv_float(0) : otherwise;
+    bool ok = v->kind == FY_TV_STR ? parse_float(v->str, &x) : fy_tv_as_float(v, &x);
+    *out = ok ? fy_tv_float(x) : is_missing(&otherwise) ? fy_tv_float(0) : otherwise;
     return 0;
 }
 
@@ -347,10 +329,10 @@ static double round_digits(double f, int64_t digits)
 }
 
 /* method: "common", "ceil" or "floor". */
-FILTER(filter_round)
+static FILTER(filter_round)
 {
     fy_tv arg[2];
-    double f;
+    double x;
     int64_t digits = 0;
     if (fy_targs_bind(m, "round ?precision ?method", a, arg) != 0 ||
         (fy_targ_given(&arg[0]) && fy_tv_index(m, &arg[0], &digits) != 0))
@@ -361,47 +343,47 @@ FILTER(filter_round)
     bool common = fy_span_is(method, "common"), up = fy_span_is(method, "ceil");
     if (!common && !up && !fy_span_is(method, "floor"))
         return fy_tm_fail(m, "method must be common, ceil or floor");
-    if (!fy_tv_as_float(v, &f))
+    if (!fy_tv_as_float(v, &x))
         return fy_tm_fail(m, "type %s doesn't define __round__ method", fy_tv_type_name(v));
     if (common && fy_tv_is_int(v) && digits >= 0) {
         *out = fy_tv_int(fy_tv_as_int(v));
         return 0;
     }
     if (common) {
-        *out = fy_tv_float(round_digits(f, digits));
+        *out = fy_tv_float(round_digits(x, digits));
         return fy_tv_is_int(v) ? int_of_float(m, out->f, out) : 0;
     }
     double scale = pow(10, (double)digits);
-    *out = fy_tv_float(((up ? ceil(f * scale) : floor(f * scale)) + 0.0) / scale); /* no -0 */
+    *out = fy_tv_float(((up ? ceil(x * scale) : floor(x * scale)) + 0.0) / scale); /* no -0 */
     return 0;
 }
 
 /* --- the table --- */
 
 static const fy_tfilter filters[] = {
-    {"abs", filter_abs},
-    {"capitalize", filter_capitalize},
-    {"count", filter_length},
-    {"d", filter_default},
-    {"default", filter_default},
-    {"e", filter_escape},
-    {"escape", filter_escape},
-    {"float", filter_float},
-    {"forceescape", filter_forceescape},
-    {"format", filter_format},
-    {"indent", filter_indent},
-    {"int", filter_int},
-    {"length", filter_length},
-    {"lower", filter_lower},
-    {"replace", filter_replace},
-    {"round", filter_round},
-    {"safe", filter_safe},
-    {"string", filter_string},
-    {"title", filter_title},
-    {"tojson", fy_tfilter_tojson},
-    {"trim", filter_trim},
-    {"upper", filter_upper},
-    {NULL, NULL},
+    {"abs", filter_abs, 0},
+    {"capitalize", filter_case, FY_TU_CAPITALIZE},
+    {"count", filter_length, 0},
+    {"d", filter_default, 0},
+    {"default", filter_default, 0},
+    {"e", filter_escape, 0},
+    {"escape", filter_escape, 0},
+    {"float", filter_float, 0},
+    {"forceescape", filter_forceescape, 0},
+    {"format", filter_format, 0},
+    {"indent", filter_indent, 0},
+    {"int", filter_int, 0},
+    {"length", filter_length, 0},
+    {"lower", filter_case, FY_TU_LOWER},
+    {"replace", filter_replace, 0},
+    {"round", filter_round, 0},
+    {"safe", filter_safe, 0},
+    {"string", filter_string, 0},
+    {"title", filter_title, 0},
+    {"tojson", fy_tfilter_tojson, 0},
+    {"trim", filter_trim, 0},
+    {"upper", filter_case, FY_TU_UPPER},
+    {NULL, NULL, 0},
 };
 
 static const fy_tfilter *find(const fy_tfilter *table, fy_span name)

@@ -5,8 +5,6 @@
 
 #include "model/template/template_builtin.h"
 
-#define FILTER(name) static int name(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
-
 /* --- attribute paths: 'a.0.b' as map, sort, sum ... take them --- */
 
 /* A part of digits is an index. */
@@ -68,7 +66,7 @@ static int keys_of(fy_tm *m, const fy_tlist *items, const fy_tv *attribute, bool
 
 /* --- whole sequences --- */
 
-FILTER(filter_list)
+static FILTER(filter_list)
 {
     fy_tlist items;
     if (fy_targs_none(m, "list", a) != 0 || fy_tv_items(m, v, &items) != 0 ||
@@ -79,7 +77,7 @@ FILTER(filter_list)
     return 0;
 }
 
-FILTER(filter_items)
+static FILTER(filter_items)
 {
     if (fy_targs_none(m, "items", a) != 0)
         return -1;
@@ -98,7 +96,7 @@ FILTER(filter_items)
     return 0;
 }
 
-FILTER(filter_first)
+static FILTER(filter_first)
 {
     fy_titer it;
     if (fy_targs_none(m, "first", a) != 0 || fy_titer_begin(m, &it, v) != 0)
@@ -108,7 +106,7 @@ FILTER(filter_first)
     return 0;
 }
 
-FILTER(filter_last)
+static FILTER(filter_last)
 {
     fy_tlist items;
     if (fy_targs_none(m, "last", a) != 0)
@@ -121,7 +119,7 @@ FILTER(filter_last)
     return 0;
 }
 
-FILTER(filter_reverse)
+static FILTER(filter_reverse)
 {
     fy_tlist items;
     fy_tbuf b = {0};
@@ -150,18 +148,19 @@ static int part_of(fy_tm *m, const fy_tlist *items, size_t from, size_t to, size
 }
 
 /* batch: lists of `size` items; slice: so many lists, the first ones longer by one. */
-static int split_items(fy_tm *m, const char *signature, bool batch, const fy_tv *v,
-                       const fy_targs *a, fy_tv *out)
+static FILTER(filter_split)
 {
+    bool batch = f->variant;
     fy_tv arg[2];
     fy_tlist items;
     int64_t count;
-    if (fy_targs_bind(m, signature, a, arg) != 0 || fy_tv_items(m, v, &items) != 0 ||
-        fy_tv_index(m, &arg[0], &count) != 0)
+    if (fy_targs_bind(m, batch ? "batch linecount ?fill_with" : "slice slices ?fill_with", a,
+                      arg) != 0 ||
+        fy_tv_items(m, v, &items) != 0 || fy_tv_index(m, &arg[0], &count) != 0)
         return -1;
     if (count < 1)
-        return fy_tm_fail(m, "%s: expected a count of 1 or more, found %lld",
-                          batch ? "batch" : "slice", (long long)count);
+        return fy_tm_fail(m, "%s: expected a count of 1 or more, found %lld", f->name,
+                          (long long)count);
     uint64_t size = (uint64_t)count, lists = batch ? items.n / size + (items.n % size > 0) : size;
     if (fy_tv_list(m, FY_TV_ITER, lists, out) != 0)
         return -1;
@@ -176,17 +175,7 @@ static int split_items(fy_tm *m, const char *signature, bool batch, const fy_tv 
     return 0;
 }
 
-FILTER(filter_batch)
-{
-    return split_items(m, "batch linecount ?fill_with", true, v, a, out);
-}
-
-FILTER(filter_slice)
-{
-    return split_items(m, "slice slices ?fill_with", false, v, a, out);
-}
-
-FILTER(filter_join)
+static FILTER(filter_join)
 {
     fy_tv arg[2], separator, item;
     fy_tlist items;
@@ -203,7 +192,7 @@ FILTER(filter_join)
     return 0;
 }
 
-FILTER(filter_sum)
+static FILTER(filter_sum)
 {
     fy_tv arg[2], item, total;
     fy_tlist items;
@@ -256,7 +245,7 @@ static int map_attribute(fy_tm *m, const fy_tlist *items, const fy_targs *a, fy_
     return 0;
 }
 
-FILTER(filter_map)
+static FILTER(filter_map)
 {
     fy_tlist items;
     if (!fy_tv_truth(v))
@@ -268,22 +257,25 @@ FILTER(filter_map)
     if (a->n == 0)
         return map_attribute(m, &items, a, out);
     const fy_tv *name = &a->arg[0];
-    const fy_tfilter *f = name->kind == FY_TV_STR ? fy_tfilter_find(name->str) : NULL;
+    const fy_tfilter *of = name->kind == FY_TV_STR ? fy_tfilter_find(name->str) : NULL;
     fy_targs rest = rest_of(a, 1);
-    if (f == NULL)
+    if (of == NULL)
         return unknown(m, "filter", name);
     for (size_t i = 0; i < items.n; i++) {
-        if (fy_tm_charge(m, 16) != 0 || f->run(m, &items.item[i], &rest, &out->list->item[i]) != 0)
+        if (fy_tm_charge(m, 16) != 0 ||
+            of->run(m, of, &items.item[i], &rest, &out->list->item[i]) != 0)
             return -1;
     }
     return 0;
 }
 
+enum { SELECT = 1, BY_ATTRIBUTE = 2 };
+
 /* Keeps the items for which a test of them (or of their attribute), or their truth, equals `keep`.
  */
-static int select_items(fy_tm *m, const fy_tv *v, const fy_targs *a, bool keep, bool by_attribute,
-                        fy_tv *out)
+static FILTER(filter_select)
 {
+    bool keep = f->variant & SELECT, by_attribute = f->variant & BY_ATTRIBUTE;
     fy_tlist items;
     fy_tv none = fy_tv_none(), tested;
     size_t off = by_attribute, n = 0;
@@ -313,26 +305,6 @@ static int select_items(fy_tm *m, const fy_tv *v, const fy_targs *a, bool keep, 
     }
     out->list->n = n;
     return 0;
-}
-
-FILTER(filter_select)
-{
-    return select_items(m, v, a, true, false, out);
-}
-
-FILTER(filter_reject)
-{
-    return select_items(m, v, a, false, false, out);
-}
-
-FILTER(filter_selectattr)
-{
-    return select_items(m, v, a, true, true, out);
-}
-
-FILTER(filter_rejectattr)
-{
-    return select_items(m, v, a, false, true, out);
 }
 
 /* --- comparing --- */
@@ -396,7 +368,7 @@ static int compare_keys(fy_tm *m, const fy_tv *a, const fy_tv *b, int *order)
     return m->e->code != FY_OK ? -1 : fy_tv_compare(m, a, b, order);
 }
 
-FILTER(filter_sort)
+static FILTER(filter_sort)
 {
     fy_tv arg[3];
     fy_tlist items, keys;
@@ -410,7 +382,7 @@ FILTER(filter_sort)
     return sorted(m, &items, &keys, fy_tv_truth(&arg[0]), compare_keys, out);
 }
 
-FILTER(filter_dictsort)
+static FILTER(filter_dictsort)
 {
     fy_tv arg[3], items, zero = fy_tv_int(0), one = fy_tv_int(1);
     fy_tlist keys;
@@ -423,13 +395,13 @@ FILTER(filter_dictsort)
         return fy_tv_undefined_fail(m, v);
     if (v->kind != FY_TV_DICT)
         return fy_tm_fail(m, "'%s' object has no attribute 'items'", fy_tv_type_name(v));
-    if (filter_items(m, v, &(fy_targs){0}, &items) != 0 ||
+    if (filter_items(m, f, v, &(fy_targs){0}, &items) != 0 ||
         keys_of(m, items.list, by_value ? &one : &zero, fy_tv_truth(&arg[0]), &keys) != 0)
         return -1;
     return sorted(m, items.list, &keys, fy_tv_truth(&arg[2]), fy_tv_compare, out);
 }
 
-FILTER(filter_unique)
+static FILTER(filter_unique)
 {
     fy_tv arg[2], seen;
     fy_tlist items, keys;
@@ -451,18 +423,20 @@ FILTER(filter_unique)
 }
 
 /* The first item whose key is least or greatest. */
-static int extreme(fy_tm *m, const char *signature, bool greatest, const fy_tv *v,
-                   const fy_targs *a, fy_tv *out)
+static FILTER(filter_extreme)
 {
     fy_tv arg[2];
     fy_tlist items, keys;
     size_t best = 0;
     bool better;
-    if (fy_targs_bind(m, signature, a, arg) != 0 || fy_tv_items(m, v, &items) != 0 ||
+    if (fy_targs_bind(
+            m, f->variant ? "max ?case_sensitive ?attribute" : "min ?case_sensitive ?attribute", a,
+            arg) != 0 ||
+        fy_tv_items(m, v, &items) != 0 ||
         keys_of(m, &items, &arg[1], fy_tv_truth(&arg[0]), &keys) != 0)
         return -1;
     for (size_t i = 1; i < items.n; i++) {
-        if (comes_first(m, &keys, i, best, greatest, fy_tv_compare, &better) != 0)
+        if (comes_first(m, &keys, i, best, f->variant, fy_tv_compare, &better) != 0)
             return -1;
         best = better ? i : best;
     }
@@ -470,35 +444,25 @@ static int extreme(fy_tm *m, const char *signature, bool greatest, const fy_tv *
     return 0;
 }
 
-FILTER(filter_min)
-{
-    return extreme(m, "min ?case_sensitive ?attribute", false, v, a, out);
-}
-
-FILTER(filter_max)
-{
-    return extreme(m, "max ?case_sensitive ?attribute", true, v, a, out);
-}
-
 const fy_tfilter fy_tfilters_list[] = {
-    {"batch", filter_batch},
-    {"dictsort", filter_dictsort},
-    {"first", filter_first},
-    {"items", filter_items},
-    {"join", filter_join},
-    {"last", filter_last},
-    {"list", filter_list},
-    {"map", filter_map},
-    {"max", filter_max},
-    {"min", filter_min},
-    {"reject", filter_reject},
-    {"rejectattr", filter_rejectattr},
-    {"reverse", filter_reverse},
-    {"select", filter_select},
-    {"selectattr", filter_selectattr},
-    {"slice", filter_slice},
-    {"sort", filter_sort},
-    {"sum", filter_sum},
-    {"unique", filter_unique},
-    {NULL, NULL},
+    {"batch", filter_split, true},
+    {"dictsort", filter_dictsort, 0},
+    {"first", filter_first, 0},
+    {"items", filter_items, 0},
+    {"join", filter_join, 0},
+    {"last", filter_last, 0},
+    {"list", filter_list, 0},
+    {"map", filter_map, 0},
+    {"max", filter_extreme, true},
+    {"min", filter_extreme, false},
+    {"reject", filter_select, 0},
+    {"rejectattr", filter_select, BY_ATTRIBUTE},
+    {"reverse", filter_reverse, 0},
+    {"select", filter_select, SELECT},
+    {"selectattr", filter_select, SELECT | BY_ATTRIBUTE},
+    {"slice", filter_split, false},
+    {"sort", filter_sort, 0},
+    {"sum", filter_sum, 0},
+    {"unique", filter_unique, 0},
+    {NULL, NULL, 0},
 };

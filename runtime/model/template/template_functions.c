@@ -7,7 +7,8 @@
 #include "base/str.h"
 #include "model/template/template_builtin.h"
 
-#define CALL(name) static int name(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out)
+#define CALL(name) \
+    static int name(fy_tm *m, fy_tcall *self __attribute__((unused)), const fy_targs *a, fy_tv *out)
 
 /* --- values as arguments --- */
 
@@ -175,7 +176,6 @@ enum { MAX_RANGE = 100000 }; /* as in jinja2's sandbox */
 CALL(call_range)
 {
     int64_t v[3] = {0, 0, 1};
-    (void)self;
     if (fy_targs_count(m, "range", a, 1, 3) != 0)
         return -1;
     for (size_t i = 0; i < a->n; i++) {
@@ -233,13 +233,11 @@ static int make_dict(fy_tm *m, fy_tv_kind kind, const fy_targs *a, fy_tv *out)
 
 CALL(call_dict)
 {
-    (void)self;
     return make_dict(m, FY_TV_DICT, a, out);
 }
 
 CALL(call_namespace)
 {
-    (void)self;
     if (make_dict(m, FY_TV_NAMESPACE, a, out) != 0)
         return -1;
     for (size_t i = 0; i < fy_tdict_n(out->dict); i++) {
@@ -272,7 +270,6 @@ CALL(call_joiner)
 CALL(make_joiner)
 {
     fy_tv separator;
-    (void)self;
     joiner *j =
         fy_targs_bind(m, "joiner ?sep", a, &separator) != 0 ? NULL : fy_tm_alloc(m, sizeof *j);
     if (j == NULL)
@@ -289,7 +286,6 @@ CALL(make_joiner)
 CALL(call_raise_exception)
 {
     fy_tv message, text;
-    (void)self;
     (void)out;
     if (fy_targs_bind(m, "raise_exception message", a, &message) != 0 ||
         fy_tv_str(m, &message, &text) != 0)
@@ -344,7 +340,6 @@ CALL(call_strftime_now)
     fy_tbuf b = {0};
     struct tm t;
     time_t now = (time_t)m->clock_s;
-    (void)self;
     if (fy_targs_bind(m, "strftime_now format", a, &format) != 0 ||
         fy_tv_text(m, "strftime() format", &format, &s) != 0)
         return -1;

@@ -1,4 +1,4 @@
-/* Methods of str, list, tuple and dict. Those that would change a value are undefined, as in
+/* Methods of str and dict. Those that would change a value are undefined, as in
  * jinja2's immutable sandbox; those of Python that are left out are refused by name. Positions in a
  * string count code points. */
 #include <string.h>
@@ -9,11 +9,12 @@ typedef struct method method;
 struct method {
     const char *name;
     int (*run)(fy_tm *m, const method *f, const fy_tv *self, const fy_targs *a, fy_tv *out);
-    int variant; /* what tells methods of one function apart */
+    int variant; /* what distinguishes methods of one function */
 };
 
-#define METHOD(name) \
-    static int name(fy_tm *m, const method *f, const fy_tv *self, const fy_targs *a, fy_tv *out)
+#define METHOD(name)                                                                      \
+    static int name(fy_tm *m, const method *f __attribute__((unused)), const fy_tv *self, \
+                    const fy_targs *a, fy_tv *out)
 
 /* --- str: case and classes --- */
 
@@ -196,7 +197,6 @@ METHOD(str_replace)
 
 METHOD(str_format)
 {
-    (void)f;
     return fy_tv_format(m, self->str, a, out);
 }
 
@@ -296,7 +296,6 @@ METHOD(str_split)
 
 METHOD(str_splitlines)
 {
-    (void)f;
     fy_tv keep;
     pieces p = {.m = m};
     fy_span s = self->str;
@@ -353,31 +352,6 @@ METHOD(str_join)
     return 0;
 }
 
-/* --- list and tuple --- */
-
-METHOD(list_count)
-{
-    int64_t n = 0;
-    if (fy_targs_count(m, f->name, a, 1, 1) != 0 || fy_tm_charge(m, self->list->n * 16) != 0)
-        return -1;
-    for (size_t i = 0; i < self->list->n; i++)
-        n += fy_tv_equal(m, &self->list->item[i], &a->arg[0]);
-    *out = fy_tv_int(n);
-    return m->e->code != FY_OK ? -1 : 0;
-}
-
-METHOD(list_index)
-{
-    if (fy_targs_count(m, f->name, a, 1, 1) != 0 || fy_tm_charge(m, self->list->n * 16) != 0)
-        return -1;
-    for (size_t i = 0; i < self->list->n && m->e->code == FY_OK; i++) {
-        *out = fy_tv_int((int64_t)i);
-        if (fy_tv_equal(m, &self->list->item[i], &a->arg[0]))
-            return 0;
-    }
-    return fy_tm_fail(m, "%s.index(x): x not in %s", fy_tv_type_name(self), fy_tv_type_name(self));
-}
-
 /* --- dict --- */
 
 METHOD(dict_get)
@@ -411,7 +385,7 @@ METHOD(dict_view)
 typedef struct {
     const method *methods;
     size_t n;
-    const char *mutators, *refused; /* names with a space after each */
+    const char *const *mutators, *const *refused; /* names, up to NULL */
 } type_methods;
 
 static const method of_str[] = {
@@ -445,7 +419,6 @@ static const method of_str[] = {
     {"title", str_case, FY_TU_TITLE},
     {"upper", str_case, FY_TU_UPPER},
 };
-static const method of_list[] = {{"count", list_count, 0}, {"index", list_index, 0}};
 static const method of_dict[] = {{"get", dict_get, 0},
                                  {"items", dict_view, 'i'},
                                  {"keys", dict_view, 'k'},
@@ -453,15 +426,23 @@ static const method of_dict[] = {{"get", dict_get, 0},
 
 #define METHODS(table) table, sizeof(table) / sizeof *(table)
 
-static const type_methods str_type = {
-    METHODS(of_str), "",
-    "casefold center encode expandtabs format_map isascii isdecimal isidentifier isnumeric "
-    "isprintable istitle ljust maketrans rindex rjust swapcase translate zfill "};
-static const type_methods list_type = {
-    METHODS(of_list), "append clear extend insert pop remove reverse sort ", "copy "};
-static const type_methods tuple_type = {METHODS(of_list), "", ""};
-static const type_methods dict_type = {METHODS(of_dict), "clear pop popitem setdefault update ",
-                                       "copy fromkeys "};
+static const char *const none[] = {NULL};
+static const char *const str_refused[] = {"casefold",   "center",      "encode",    "expandtabs",
+                                          "format_map", "isascii",     "isdecimal", "isidentifier",
+                                          "isnumeric",  "isprintable", "istitle",   "ljust",
+                                          "maketrans",  "rindex",      "rjust",     "swapcase",
+                                          "translate",  "zfill",       NULL};
+static const char *const list_mutators[] = {"append", "clear",   "extend", "insert", "pop",
+                                            "remove", "reverse", "sort",   NULL};
+static const char *const list_refused[] = {"copy", "count", "index", NULL};
+static const char *const dict_mutators[] = {"clear",      "pop",    "popitem",
+                                            "setdefault", "update", NULL};
+static const char *const dict_refused[] = {"copy", "fromkeys", NULL};
+
+static const type_methods str_type = {METHODS(of_str), none, str_refused};
+static const type_methods list_type = {NULL, 0, list_mutators, list_refused};
+static const type_methods tuple_type = {NULL, 0, none, list_refused + 1};
+static const type_methods dict_type = {METHODS(of_dict), dict_mutators, dict_refused};
 
 static const type_methods *methods_of(const fy_tv *v)
 {
@@ -472,13 +453,11 @@ static const type_methods *methods_of(const fy_tv *v)
                                     : NULL;
 }
 
-static bool is_listed(const char *list, fy_span name)
+static bool is_listed(const char *const *list, fy_span name)
 {
-    for (; *list != '\0'; list += strcspn(list, " ") + 1) {
-        if (fy_span_eq((fy_span){list, strcspn(list, " ")}, name))
-            return true;
-    }
-    return false;
+    while (*list != NULL && !fy_span_is(name, *list))
+        list++;
+    return *list != NULL;
 }
 
 /* Undefined, so that `x.append is defined` is false, with the sandbox's text once it is called. */

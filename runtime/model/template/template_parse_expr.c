@@ -418,7 +418,7 @@ static fy_node *parse_name(fy_tparser *p, bool with_attributes)
         return NULL;
     attribute->a = node;
     attribute->str = p->cur.text;
-    attribute->flag = true; /* tells it from one in parentheses, which cannot be a target */
+    attribute->flag = true; /* one in parentheses cannot be a target */
     return fy_tp_expect_kind(p, FY_TOK_NAME) == 0 ? fy_tp_built(p, attribute) : NULL;
 }
 

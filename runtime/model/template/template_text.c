@@ -372,7 +372,7 @@ static int read_layout(dump *d, const fy_tv *indent, const fy_tv *separators)
                : fy_tv_text(d->m, "separators", &list.item[1], &d->colon);
 }
 
-int fy_tfilter_tojson(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out)
+FILTER(fy_tfilter_tojson)
 {
     fy_tv arg[4];
     dump d = {.m = m, .item = FY_SPAN(", "), .colon = FY_SPAN(": ")};

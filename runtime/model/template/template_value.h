@@ -197,15 +197,16 @@ void fy_float_repr(double f, char out[32]);               /* Python's shortest r
 /* --- builtins (template_filters*.c, template_tests.c, template_methods.c, template_functions.c)
  * --- */
 
+typedef struct fy_tfilter fy_tfilter;
 struct fy_tfilter {
     const char *name;
-    int (*run)(fy_tm *m, const fy_tv *v, const fy_targs *a, fy_tv *out);
+    int (*run)(fy_tm *m, const fy_tfilter *f, const fy_tv *v, const fy_targs *a, fy_tv *out);
+    int variant; /* what distinguishes filters of one function */
 };
 struct fy_ttest {
     const char *name;
     int (*run)(fy_tm *m, const fy_tv *v, const fy_targs *a, bool *out);
 };
-typedef struct fy_tfilter fy_tfilter;
 typedef struct fy_ttest fy_ttest;
 const fy_tfilter *fy_tfilter_find(fy_span name); /* NULL: no such filter */
 const fy_ttest *fy_ttest_find(fy_span name);

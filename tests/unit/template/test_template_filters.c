@@ -423,6 +423,7 @@ static void what_is_left_out_is_refused_by_name(void **state)
         {"{{ ['a']|map('urlize')|list }}", "line 1: filter 'urlize' is not supported"},
         {"{{ cycler('a') }}", "line 1: the function 'cycler' is not supported"},
         {"{{ 'a'.zfill(3) }}", "line 1: the method 'zfill' is not supported"},
+        {"{{ l.index(1) }}", "line 1: the method 'index' is not supported"},
         {"{{ l.copy() }}", "line 1: the method 'copy' is not supported"},
         {"{{ '{:>5}'.format(1) }}",
          "line 1: format: the field '{:>5}' is not supported, only {}, {0} and {name} are"},
