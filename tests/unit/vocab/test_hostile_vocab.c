@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "tests/unit/vocab/small_unigram.h"
+#include "tests/unit/interrupt_limit.h"
 
 enum { LONGEST = 1024 }; /* bytes of a token that is looked for in a text */
 
@@ -260,7 +261,7 @@ static void assert_was_heard(int rc, const fy_err *e)
     fy_interrupted = 0;
     assert_int_equal(rc, -1);
     assert_int_equal(e->code, FY_EINTR);
-    if (took > 0.33)
+    if (took > 0.03 + INTERRUPT_LIMIT_S)
         fail_msg("heard after %.2f s", took - 0.03);
 }
 

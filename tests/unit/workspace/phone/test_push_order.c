@@ -16,6 +16,7 @@
 #include "tests/unit/workspace/fake_adb.h"
 #include "tests/unit/workspace/ws_fixture.h"
 #include "workspace/phone/push.h"
+#include "tests/unit/interrupt_limit.h"
 
 /* A workspace, the key pairs tmp/me.* and tmp/other.*, and a list of trusted keys that is empty. */
 static int set_up(void **state)
@@ -190,7 +191,7 @@ static void an_interrupt_is_heard_while_the_phone_is_silent(void **state)
         double took = fy_now_s() - begin;
         pthread_join(t, NULL);
         assert_int_equal(e.code, FY_EINTR);
-        if (took > 0.15 + 0.3)
+        if (took > 0.15 + INTERRUPT_LIMIT_S)
             fail_msg("silent at %s: heard after %.2f s", silent[i], took - 0.15);
         fy_interrupted = 0;
         fake_stop(f);
