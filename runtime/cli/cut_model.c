@@ -21,7 +21,7 @@ int fy_cut_config_read(const char *qnn, fy_qnn_config *out, fy_err *e)
     return rc;
 }
 
-int fy_cut_header(const fy_gguf *g, const fy_family **family, fy_hparams *hp, fy_chunk_info *part,
+int fy_cut_header(const fy_gguf *g, const fy_family **family, fy_hparams *hp, fy_chunk_info *info,
                   fy_err *e)
 {
     fy_span arch = {"", 0};
@@ -34,7 +34,7 @@ int fy_cut_header(const fy_gguf *g, const fy_family **family, fy_hparams *hp, fy
                        "architecture '%s' is unknown, expected a family that ferry computes",
                        fy_quote(shown, sizeof shown, arch));
     return fy_hparams_from_gguf(g, *family, hp, e) != 0 ? -1
-                                                        : fy_chunk_info_from_gguf(g, hp, part, e);
+                                                        : fy_chunk_info_from_gguf(g, hp, info, e);
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
@@ -45,32 +45,32 @@ static int open_weights(const char *path, fy_cut_model *m, fy_err *e)
     m->weights = fy_gguf_open(path, e);
     if (m->weights == NULL)
         return -1;
-    if (fy_cut_header(m->weights, &m->family, &m->hp, &m->part, e) != 0)
+    if (fy_cut_header(m->weights, &m->family, &m->hp, &m->info, e) != 0)
         return fy_ctx(e, "%s", path);
-    return m->part.kind == FY_CHUNK_WHOLE || m->part.kind == FY_CHUNK_EMBEDDING
+    return m->info.kind == FY_CHUNK_WHOLE || m->info.kind == FY_CHUNK_EMBEDDING
                ? 0
                : fy_fail(e, FY_EVERIFY,
                          "%s: holds %s of a model that was cut, expected its embedding", path,
-                         fy_chunk_text(&m->part, &m->hp, what));
+                         fy_chunk_text(&m->info, &m->hp, what));
 }
 
-static int open_piece(const char *qnn, const char *rel, fy_cut_piece *p, fy_err *e)
+static int open_chunk(const char *qnn, const char *rel, fy_cut_chunk *p, fy_err *e)
 {
     const fy_family *family;
     char *path = fy_path_join(qnn, rel);
     p->path = rel;
     p->gguf = path != NULL ? fy_gguf_open(path, e) : NULL;
     int rc = path == NULL ? fy_nomem(e) : p->gguf != NULL ? 0 : -1;
-    if (rc == 0 && (rc = fy_cut_header(p->gguf, &family, &p->hp, &p->part, e)) == 0 &&
-        p->part.kind == FY_CHUNK_WHOLE)
-        rc = fy_fail(e, FY_EVERIFY, "has no key " FY_CHUNK_KEYS "kind: is no piece of a cut model");
+    if (rc == 0 && (rc = fy_cut_header(p->gguf, &family, &p->hp, &p->info, e)) == 0 &&
+        p->info.kind == FY_CHUNK_WHOLE)
+        rc = fy_fail(e, FY_EVERIFY, "has no key " FY_CHUNK_KEYS "kind: is not a chunk of a cut model");
     if (rc != 0 && p->gguf != NULL)
         fy_ctx(e, "%s", path);
     free(path);
     return rc;
 }
 
-static int open_pieces(const char *qnn, const fy_qnn_graph *g, size_t n, fy_names *seen,
+static int open_chunks(const char *qnn, const fy_qnn_graph *g, size_t n, fy_names *seen,
                        fy_cut_model *m, fy_err *e)
 {
     for (size_t i = 0; i < n; i++) {
@@ -79,7 +79,7 @@ static int open_pieces(const char *qnn, const fy_qnn_graph *g, size_t n, fy_name
         const int added = fy_names_add(seen, fy_span_of(g[i].model_path), 0);
         if (added < 0)
             return fy_nomem(e);
-        if (added == 0 && open_piece(qnn, g[i].model_path, &m->piece[m->n_pieces++], e) != 0)
+        if (added == 0 && open_chunk(qnn, g[i].model_path, &m->chunk[m->n_chunks++], e) != 0)
             return -1;
     }
     return 0;
@@ -93,12 +93,12 @@ int fy_cut_model_open(const char *weights, const char *qnn, fy_cut_model *out, f
     if (rc == 0)
         rc = open_weights(weights, &m, e);
     if (rc == 0) {
-        m.piece = calloc(m.config.n_graphs + m.config.n_embeddings, sizeof *m.piece);
-        rc = m.piece == NULL ? fy_nomem(e)
-                             : open_pieces(qnn, m.config.graph, m.config.n_graphs, &seen, &m, e);
+        m.chunk = calloc(m.config.n_graphs + m.config.n_embeddings, sizeof *m.chunk);
+        rc = m.chunk == NULL ? fy_nomem(e)
+                             : open_chunks(qnn, m.config.graph, m.config.n_graphs, &seen, &m, e);
     }
     if (rc == 0)
-        rc = open_pieces(qnn, m.config.embedding, m.config.n_embeddings, &seen, &m, e);
+        rc = open_chunks(qnn, m.config.embedding, m.config.n_embeddings, &seen, &m, e);
     fy_names_release(&seen);
     if (rc == 0)
         *out = m;
@@ -109,9 +109,9 @@ int fy_cut_model_open(const char *weights, const char *qnn, fy_cut_model *out, f
 
 void fy_cut_model_close(fy_cut_model *m)
 {
-    for (size_t i = 0; i < m->n_pieces; i++)
-        fy_gguf_close(m->piece[i].gguf);
-    free(m->piece);
+    for (size_t i = 0; i < m->n_chunks; i++)
+        fy_gguf_close(m->chunk[i].gguf);
+    free(m->chunk);
     fy_gguf_close(m->weights);
     fy_qnn_config_release(&m->config);
     *m = (fy_cut_model){0};

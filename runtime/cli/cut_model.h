@@ -1,10 +1,10 @@
 /* The files of a model that was cut for an NPU, open: the weights for the CPU (the embedding, or a
- * complete model beside its pieces), qnn/config.json, and the pieces that it names, in its order
+ * complete model beside its chunks), qnn/config.json, and the chunks that it names, in its order
  * and each once, layers before the lm_head. Only headers are read.
  *
  * Opening checks each file in itself: that it is a whole GGUF file of a family that ferry computes,
- * and a piece. What they are together is checked by workspace/npu/chunk.h. Context binaries (*.bin)
- * have no header and are no pieces here. */
+ * and a chunk. What they are together is checked by workspace/npu/chunk.h. Context binaries (*.bin)
+ * have no header and are no chunks here. */
 #ifndef FY_CLI_CUT_MODEL_H
 #define FY_CLI_CUT_MODEL_H
 
@@ -15,17 +15,17 @@ typedef struct {
     const char *path; /* view of the configuration: relative to qnn/ */
     fy_gguf *gguf;    /* owned */
     fy_hparams hp;
-    fy_chunk_info part;
-} fy_cut_piece;
+    fy_chunk_info info;
+} fy_cut_chunk;
 
 typedef struct {
     fy_gguf *weights;        /* owned */
     const fy_family *family; /* view of a static table */
     fy_hparams hp;
-    fy_chunk_info part; /* of the weights: FY_CHUNK_EMBEDDING or FY_CHUNK_WHOLE */
+    fy_chunk_info info; /* of the weights: FY_CHUNK_EMBEDDING or FY_CHUNK_WHOLE */
     fy_qnn_config config;
-    fy_cut_piece *piece; /* owned */
-    size_t n_pieces;
+    fy_cut_chunk *chunk; /* owned */
+    size_t n_chunks;
 } fy_cut_model;
 
 /* weights: the GGUF file; qnn: the directory with config.json. Messages begin with the path of the
@@ -35,9 +35,9 @@ void fy_cut_model_close(fy_cut_model *m);
 
 /* qnn/config.json alone. */
 int fy_cut_config_read(const char *qnn, fy_qnn_config *out, fy_err *e);
-/* Family, hyperparameters and piece of an open GGUF file. FY_EUNSUPPORTED for a family that is not
+/* Family, hyperparameters and chunk of an open GGUF file. FY_EUNSUPPORTED for a family that is not
  * known. */
-int fy_cut_header(const fy_gguf *g, const fy_family **family, fy_hparams *hp, fy_chunk_info *part,
+int fy_cut_header(const fy_gguf *g, const fy_family **family, fy_hparams *hp, fy_chunk_info *info,
                   fy_err *e);
 
 #endif

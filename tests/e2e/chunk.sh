@@ -90,7 +90,7 @@ check_status "what does not fit is not cut" 3 'try: ' "$FERRY" chunk "$source" "
 check_status "nor what nobody computes" 3 'context of 100' "$FERRY" chunk "$source" --soc 8650 -c 100 -o "$TMP/q"
 check_status "no chip and no number" 2 'for which chip\? --soc NAME' "$FERRY" chunk "$source" -o "$TMP/q"
 check_status "a checkpoint is no file" 2 'is a directory, expected a GGUF file' "$FERRY" chunk tests/data/families/llama --chunks 2 -o "$TMP/q"
-check_status "more chunks than layers" 2 '9 pieces of 4 layers' "$FERRY" chunk "$source" --chunks 9 -o "$TMP/q"
+check_status "more chunks than layers" 2 '9 chunks of 4 layers' "$FERRY" chunk "$source" --chunks 9 -o "$TMP/q"
 check "nothing is left of these" test ! -e "$TMP/q"
 rm -rf "$TMP/p"
 check "a wide vocabulary" build/host/release/tests/bench/make_gguf "$TMP/wide.gguf" --type q4_0 --layers 1 --embd 1024 --ff 1024 --heads 16 --heads-kv 4 --vocab 70000

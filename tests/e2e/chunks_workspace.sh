@@ -86,8 +86,8 @@ edit() { # FILTER FILE
 "$ferry" chunk "$TMP/q8.gguf" --chunks 2 -o "$TMP/q8" -q
 damaged "a chunk in another's place" 'start_layer_id 2, end_layer_id 4, but chunk_1.gguf holds 0 to 2' npu qnn/chunk_1.gguf cp "$TMP/cut/qnn/chunk_0.gguf"
 damaged "one of another cut of the model" 'chunk_0.gguf holds 0 to 1' npu qnn/chunk_0.gguf cp "$TMP/four/qnn/chunk_0.gguf"
-damaged "one of another model" 'chunk_1.gguf: is a piece of model [0-9a-f]{12}' npu qnn/chunk_1.gguf cp "$TMP/q8/qnn/chunk_1.gguf"
-damaged "a value in the first bytes of a layer" 'the pieces together are model' npu qnn/chunk_0.gguf bash -c "
+damaged "one of another model" 'chunk_1.gguf: is a chunk of model [0-9a-f]{12}' npu qnn/chunk_1.gguf cp "$TMP/q8/qnn/chunk_1.gguf"
+damaged "a value in the first bytes of a layer" 'the chunks together are model' npu qnn/chunk_0.gguf bash -c "
     printf '\001' | dd of=\"\$0\" bs=1 seek=\$('$ferry' inspect --json \"\$0\" | jq .data_offset) conv=notrunc status=none"
 # shellcheck disable=SC2016 # of the inner shell
 damaged "a value in the first bytes of a tied output matrix" 'has other values than token_embd.weight' npu qnn/lm_head.gguf \
@@ -99,7 +99,7 @@ damaged "no lm_head" 'names no lm_head' npu qnn/config.json edit '.embeddings = 
 damaged "another name of the seam" "x_name is 'y', expected 'x'" npu qnn/config.json edit '.graphs[1].x_name = "y"'
 damaged "a configuration of another cut" 'ferry.model\) was written for' npu qnn/config.json edit '.ferry.model |= (explode | map(if . == 97 then 98 else . end) | implode)'
 damaged "another vocabulary" 'vocab_size is 769' npu qnn/config.json edit '.model_parameters.vocab_size = 769'
-damaged "layers beside weights that are the embedding of another cut" 'q4_0|is a piece of model' npu ggml/weights.gguf cp "$TMP/q8/ggml/weights.gguf"
+damaged "layers beside weights that are the embedding of another cut" 'q4_0|is a chunk of model' npu ggml/weights.gguf cp "$TMP/q8/ggml/weights.gguf"
 damaged "weights that are layers" 'holds layers 0-1 of a model that was cut' both ggml/weights.gguf cp "$TMP/cut/qnn/chunk_0.gguf"
 damaged "an embedding alone" 'weights.gguf: is the embedding of a model that was cut, expected its chunks' plain ggml/weights.gguf cp "$TMP/cut/ggml/weights.gguf"
 rm -rf "$TMP/bad"

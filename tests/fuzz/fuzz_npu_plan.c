@@ -95,7 +95,7 @@ static void check_fit(const fy_npu_plan *p)
     uint64_t used[16] = {0}, all = 0;
     uint32_t layer = 0, token = 0;
     for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
-        const fy_npu_piece *q = i < p->n_chunks ? &p->chunks[i] : &p->heads[i - p->n_chunks];
+        const fy_npu_chunk *q = i < p->n_chunks ? &p->chunks[i] : &p->heads[i - p->n_chunks];
         if (q->file_bytes > s->file_bytes || q->bytes > s->context_bytes ||
             q->session >= s->n_sessions || q->first_layer != (i < p->n_chunks ? layer : 0) ||
             q->first_token != (i < p->n_chunks ? 0 : token))

@@ -44,7 +44,7 @@ static fy_npu_params params_of(const uint8_t *h)
     return p;
 }
 
-static void check_pieces(const fy_npu_plan *p, const fy_npu_piece *piece, uint32_t n)
+static void check_pieces(const fy_npu_plan *p, const fy_npu_chunk *piece, uint32_t n)
 {
     const fy_soc *s = p->params.soc;
     for (uint32_t i = 0; i < n; i++) {

@@ -29,18 +29,18 @@ typedef struct {
     fy_model *model; /* owned */
     fy_chunk_source source;
     uint32_t *borders;    /* owned: end_layer, then end_token */
-    fy_chunk_info *parts; /* owned, [n_parts]: embedding, chunks, heads */
+    fy_chunk_info *infos; /* owned, [n_infos]: embedding, chunks, heads */
     bool *there;          /* owned: is whole in dir */
-    size_t n_parts;
+    size_t n_infos;
     fy_str config;
     bool had_config;
     fy_chunk_stats stats;
 } job;
 
-static char *path_of(const job *j, size_t part, fy_err *e)
+static char *path_of(const job *j, size_t info, fy_err *e)
 {
     char rel[FY_CHUNK_FILE_BYTES];
-    char *path = fy_path_join(j->dir, fy_part_file(&j->parts[part], rel));
+    char *path = fy_path_join(j->dir, fy_chunk_file_name(&j->infos[info], rel));
     if (path == NULL)
         fy_nomem(e);
     return path;
@@ -90,12 +90,12 @@ static int check_borders(const char *what, const uint32_t *ends, uint32_t n, uin
                          fy_err *e)
 {
     if (n == 0 || n > last)
-        return fy_fail(e, FY_EARG, "%u pieces of %u %s, expected 1 to %u", n, last, what, last);
+        return fy_fail(e, FY_EARG, "%u chunks of %u %s, expected 1 to %u", n, last, what, last);
     for (uint32_t i = 0; ends != NULL && i < n; i++) {
         if (ends[i] <= (i > 0 ? ends[i - 1] : 0) || ends[i] > last ||
             (i + 1 == n && ends[i] != last))
             return fy_fail(e, FY_EARG,
-                           "piece %u ends at %u of %u %s, expected ascending ends up to all", i,
+                           "chunk %u ends at %u of %u %s, expected ascending ends up to all", i,
                            ends[i], last, what);
     }
     return 0;
@@ -156,24 +156,24 @@ static int identify(const fy_chunk_source *s, char out[FY_CHUNK_MODEL_BYTES], fy
     return fy_chunk_id_end(&id, rc == 0 ? out : NULL, e) != 0 ? -1 : rc;
 }
 
-static int plan_parts(job *j, fy_err *e)
+static int plan_infos(job *j, fy_err *e)
 {
     const fy_cut *cut = &j->cut;
     fy_chunk_info p = {.kind = FY_CHUNK_EMBEDDING, .count = 1};
-    j->n_parts = 1 + (size_t)cut->n_chunks + cut->n_heads;
-    j->parts = calloc(j->n_parts, sizeof *j->parts);
-    j->there = calloc(j->n_parts, sizeof *j->there);
-    if (j->parts == NULL || j->there == NULL)
+    j->n_infos = 1 + (size_t)cut->n_chunks + cut->n_heads;
+    j->infos = calloc(j->n_infos, sizeof *j->infos);
+    j->there = calloc(j->n_infos, sizeof *j->there);
+    if (j->infos == NULL || j->there == NULL)
         return fy_nomem(e);
     if (identify(&j->source, p.model, e) != 0)
         return -1;
-    j->parts[0] = p;
+    j->infos[0] = p;
     p.kind = FY_CHUNK_LAYERS;
     p.count = cut->n_chunks;
     for (p.index = 0; p.index < p.count; p.index++) {
         p.first_layer = p.index > 0 ? cut->end_layer[p.index - 1] : 0;
         p.end_layer = cut->end_layer[p.index];
-        j->parts[1 + p.index] = p;
+        j->infos[1 + p.index] = p;
     }
     p.kind = FY_CHUNK_HEAD;
     p.count = cut->n_heads;
@@ -182,9 +182,9 @@ static int plan_parts(job *j, fy_err *e)
     for (p.index = 0; p.index < p.count; p.index++) {
         p.first_token = p.index > 0 ? cut->end_token[p.index - 1] : 0;
         p.end_token = cut->end_token[p.index];
-        j->parts[1 + cut->n_chunks + p.index] = p;
+        j->infos[1 + cut->n_chunks + p.index] = p;
     }
-    return fy_chunk_config(&j->source, cut, j->parts, j->n_parts, &j->config, e);
+    return fy_chunk_config(&j->source, cut, j->infos, j->n_infos, &j->config, e);
 }
 
 static int open_model(job *j, const char *path, fy_err *e)
@@ -222,12 +222,12 @@ static int check_name(void *user, const char *rel, fy_err *e)
         name.len -= strlen(".part");
     bool known =
         fy_span_is(name, "ggml") || fy_span_is(name, FY_QNN_DIR) || fy_span_is(name, CONFIG);
-    for (size_t i = 0; i < j->n_parts && !known; i++)
-        known = fy_span_is(name, fy_part_file(&j->parts[i], file));
+    for (size_t i = 0; i < j->n_infos && !known; i++)
+        known = fy_span_is(name, fy_chunk_file_name(&j->infos[i], file));
     return known ? 0 : refuse(j, rel, "is not of this cut", e);
 }
 
-/* Nothing is said of a directory that has another config.json but pieces like these. */
+/* Nothing is said of a directory that has another config.json but chunks like these. */
 static int check_config(job *j, fy_err *e)
 {
     fy_map map;
@@ -245,12 +245,12 @@ static int check_config(job *j, fy_err *e)
     return rc;
 }
 
-/* One piece: its size, and whether it is there. */
+/* One chunk: its size, and whether it is there. */
 static int look(job *j, size_t i, uint64_t *missing, fy_err *e)
 {
     fy_chunk_out p;
     char rel[FY_CHUNK_FILE_BYTES];
-    if (fy_chunk_out_init(&p, &j->source, &j->parts[i], e) != 0)
+    if (fy_chunk_out_init(&p, &j->source, &j->infos[i], e) != 0)
         return -1;
     char *path = path_of(j, i, e);
     const uint64_t bytes = fy_gguf_writer_file_bytes(p.w);
@@ -258,7 +258,7 @@ static int look(job *j, size_t i, uint64_t *missing, fy_err *e)
     if (rc == 0 && fy_file_exists(path)) {
         rc = fy_chunk_out_is_at(&p, path, e);
         if (rc > 0)
-            rc = refuse(j, fy_part_file(&j->parts[i], rel), "is of another cut or model", e);
+            rc = refuse(j, fy_chunk_file_name(&j->infos[i], rel), "is of another cut or model", e);
         j->there[i] = rc == 0;
     } else if (rc == 0) {
         const uint64_t held = fy_out_held(path);
@@ -276,7 +276,7 @@ static int look_at_all(job *j, fy_err *e)
     uint64_t missing = j->config.len, available;
     if (fy_chunk_files(j->dir, check_name, j, e) != 0 || check_config(j, e) != 0)
         return -1;
-    for (size_t i = 0; i < j->n_parts; i++) {
+    for (size_t i = 0; i < j->n_infos; i++) {
         if (look(j, i, &missing, e) != 0)
             return -1;
     }
@@ -292,22 +292,22 @@ static int look_at_all(job *j, fy_err *e)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-/* A piece that is there has the right header; its bytes are compared as well, since two models may
+/* A chunk that is there has the right header; its bytes are compared as well, since two models may
  * have that in common. */
 static int compare_there(const job *j, fy_progress *progress, fy_err *e)
 {
     char rel[FY_CHUNK_FILE_BYTES];
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < j->n_parts; i++) {
+    for (size_t i = 0; rc == 0 && i < j->n_infos; i++) {
         fy_chunk_out p;
         if (!j->there[i])
             continue;
         char *path = path_of(j, i, e);
-        rc = path != NULL && fy_chunk_out_init(&p, &j->source, &j->parts[i], e) == 0 ? 0 : -1;
+        rc = path != NULL && fy_chunk_out_init(&p, &j->source, &j->infos[i], e) == 0 ? 0 : -1;
         if (rc == 0) {
             rc = fy_chunk_out_compare(&p, path, progress, e);
             if (rc > 0)
-                rc = refuse(j, fy_part_file(&j->parts[i], rel), "has other weights", e);
+                rc = refuse(j, fy_chunk_file_name(&j->infos[i], rel), "has other weights", e);
             fy_chunk_out_release(&p);
         }
         free(path);
@@ -315,11 +315,11 @@ static int compare_there(const job *j, fy_progress *progress, fy_err *e)
     return rc;
 }
 
-/* An interrupted piece says itself what is kept of it, unless that is nothing. */
+/* An interrupted chunk says itself what is kept of it, unless that is nothing. */
 static int interrupted(const job *j, fy_err *e)
 {
     size_t n = 0;
-    for (size_t i = 0; i < j->n_parts; i++)
+    for (size_t i = 0; i < j->n_infos; i++)
         n += j->there[i];
     if (e == NULL || e->code != FY_EINTR || n == 0 || strstr(e->msg, "goes on") != NULL)
         return -1;
@@ -327,16 +327,16 @@ static int interrupted(const job *j, fy_err *e)
     return fy_fail(e, FY_EINTR,
                    "interrupted: %s keeps the %zu of %zu files that are done; the same command "
                    "goes on",
-                   j->dir, n, j->n_parts);
+                   j->dir, n, j->n_infos);
 }
 
-static int write_part(job *j, size_t i, fy_span identity, fy_pool *pool, fy_progress *progress,
-                      fy_err *e)
+static int write_chunk(job *j, size_t i, fy_span identity, fy_pool *pool, fy_progress *progress,
+                       fy_err *e)
 {
     fy_chunk_out p;
     char rel[FY_CHUNK_FILE_BYTES], text[FY_CHUNK_TEXT_BYTES];
     char *path = path_of(j, i, e);
-    if (path == NULL || fy_chunk_out_init(&p, &j->source, &j->parts[i], e) != 0) {
+    if (path == NULL || fy_chunk_out_init(&p, &j->source, &j->infos[i], e) != 0) {
         free(path);
         return -1;
     }
@@ -344,8 +344,8 @@ static int write_part(job *j, size_t i, fy_span identity, fy_pool *pool, fy_prog
     int rc = fy_gguf_write_resumed(p.w, path, identity, fy_chunk_out_fill, &p, pool, progress, e);
     if (rc == 0) {
         j->there[i] = true;
-        fy_log(FY_LOG_DEBUG, "%s: %s, %.1f MB", fy_part_file(&p.part, rel),
-               fy_chunk_text(&p.part, j->source.hp, text), (double)bytes * 1e-6);
+        fy_log(FY_LOG_DEBUG, "%s: %s, %.1f MB", fy_chunk_file_name(&p.info, rel),
+               fy_chunk_text(&p.info, j->source.hp, text), (double)bytes * 1e-6);
     }
     fy_chunk_out_release(&p);
     free(path);
@@ -404,9 +404,9 @@ static int write_all(job *j, fy_pool *pool, fy_progress *progress, fy_err *e)
         rc = fy_identity_program(&identity, e);
     for (size_t i = 0; rc == 0 && i < fy_gguf_n_files(j->source.gguf); i++)
         rc = fy_identity_file(&identity, "source", fy_gguf_file_path(j->source.gguf, i), e);
-    for (size_t i = 0; rc == 0 && i < j->n_parts; i++) {
+    for (size_t i = 0; rc == 0 && i < j->n_infos; i++) {
         if (!j->there[i])
-            rc = write_part(j, i, (fy_span){identity.ptr, identity.len}, pool, progress, e);
+            rc = write_chunk(j, i, (fy_span){identity.ptr, identity.len}, pool, progress, e);
     }
     fy_str_release(&identity);
     return rc == 0 && (j->stats.written > 0 || !j->had_config) ? write_config(j, false, e) : rc;
@@ -416,7 +416,7 @@ static int run(job *j, const char *model, fy_pool *pool, fy_progress *progress, 
 {
     if (open_model(j, model, e) != 0 || resolve_borders(j, e) != 0)
         return -1;
-    if (plan_parts(j, e) != 0 || look_at_all(j, e) != 0)
+    if (plan_infos(j, e) != 0 || look_at_all(j, e) != 0)
         return -1;
     if (progress != NULL)
         progress->total_bytes = j->stats.bytes;
@@ -433,13 +433,13 @@ int fy_chunk(const char *model, const char *dir, const fy_cut *cut, fy_pool *poo
     fy_err local = {0};
     job j = {.dir = dir, .cut = *cut};
     const int rc = run(&j, model, pool, progress, &local);
-    j.stats.n_files = (uint32_t)j.n_parts;
+    j.stats.n_files = (uint32_t)j.n_infos;
     if (rc == 0 && stats != NULL)
         *stats = j.stats;
     fy_model_close(j.model);
     fy_str_release(&j.config);
     free(j.borders);
-    free(j.parts);
+    free(j.infos);
     free(j.there);
     return rc == 0 ? 0 : fy_fail(e, local.code, "%s", local.msg);
 }
@@ -470,7 +470,7 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_FLAG,
      .offset = FIELD(join),
      .line_only = true,
-     .help = "The other way round: put the pieces in DIR together again."},
+     .help = "The other way round: put the chunks in DIR together again."},
     FY_ROW_THREADS,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
@@ -514,8 +514,8 @@ static int read_model(chunk_job *j, const char *path, fy_err *e)
         return -1;
     const int rc = fy_is_chunk(g)
                        ? fy_fail(e, FY_EARG,
-                                 "is a piece of a model that was cut, expected a whole one; 'ferry "
-                                 "chunk --join' makes one of the pieces")
+                                 "is a chunk of a model that was cut, expected a whole one; 'ferry "
+                                 "chunk --join' makes one of the chunks")
                        : fy_npu_model_of(&j->model, g, e);
     fy_gguf_close(g);
     return rc == 0 ? 0 : fy_ctx(e, "%s", path);
@@ -611,7 +611,7 @@ static int join(const char *dir, const options *o, fy_pool *pool, fy_err *e)
     fy_progress progress;
     if (is_given(&o->plan.soc) || is_given(&o->plan.htp_arch) || is_given(&o->plan.n_chunks))
         return fy_fail(e, FY_EARG,
-                       "--join takes the pieces as they are: neither --soc nor --chunks");
+                       "--join takes the chunks as they are: neither --soc nor --chunks");
     fy_show_begin(&progress, "joining", 0);
     const int rc = fy_chunk_join(dir, o->out, pool, &progress, e);
     fy_show_end(&progress);
@@ -638,7 +638,7 @@ static int run_verb(void *opt, int n_args, char **args, fy_err *e)
 
 const fy_verb fy_verb_chunk = {
     .name = "chunk",
-    .summary = "cut a model into pieces for an NPU",
+    .summary = "cut a model into chunks for an NPU",
     .synopsis = "MODEL.gguf|DIR",
     .min_args = 1,
     .max_args = 1,
@@ -646,25 +646,25 @@ const fy_verb fy_verb_chunk = {
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
     .description =
-        "Cuts MODEL.gguf along its layers into the pieces that an NPU gets one by one, each a GGUF "
+        "Cuts MODEL.gguf along its layers into the chunks that an NPU gets one by one, each a GGUF "
         "file of its own: ggml/weights.gguf with the embedding and all metadata, qnn/chunk_0.gguf "
         "and so on with the layers, qnn/lm_head.gguf with the output matrix, and qnn/config.json, "
         "which says what computes what. Weights are copied as they are: the types of the recipe "
         "are "
-        "for whoever compiles the pieces. MODEL.gguf of a split model is its first file.\n\n"
+        "for whoever compiles the chunks. MODEL.gguf of a split model is its first file.\n\n"
         "Where to cut is what 'ferry plan' says for the chip with the same options; what does not "
         "fit is not cut (exit status 3). Without a chip --chunks cuts the layers as evenly by "
         "their "
         "bytes as they allow.\n\n"
         "The same model and options give the same bytes, interrupted on the way or not: the same "
         "command goes on with what is there.\n\n"
-        "With --join the pieces in DIR become the file again that was cut, byte for byte where "
+        "With --join the chunks in DIR become the file again that was cut, byte for byte where "
         "ferry "
-        "or llama.cpp wrote it; pieces that are missing, of different models or changed are "
+        "or llama.cpp wrote it; chunks that are missing, of different models or changed are "
         "refused "
         "(exit status 4).",
     .examples = "ferry chunk model.gguf --soc SM8650 -c 2048 --batch 128,1 -o model-npu\n"
-                "# into so many pieces, for whatever chip\n"
+                "# into so many chunks, for whatever chip\n"
                 "ferry chunk model.gguf --chunks 4 -o model-cut\n"
                 "# and back"
                 "\n"

@@ -1,4 +1,4 @@
-/* A model cut into the pieces of a plan (arch/chunk_info.h says what a piece is), and put together
+/* A model cut into the chunks of a plan (arch/chunk_info.h says what a chunk is), and put together
  * again.
  *
  *     DIR/ggml/weights.gguf      the embedding, with every key of the model
@@ -7,7 +7,7 @@
  *
  * Tensors are copied as they are, in their order, streaming: memory does not grow with the model.
  * Every file is NAME.part, fsync, rename; config.json comes last, so a directory that has it is
- * whole. A run that was interrupted is gone on with: a piece that is there and of this cut stays.
+ * whole. A run that was interrupted is gone on with: a chunk that is there and of this cut stays.
  * Same input and cut, same bytes. */
 #ifndef FY_WORKSPACE_CHUNK_H
 #define FY_WORKSPACE_CHUNK_H
@@ -36,7 +36,7 @@ typedef struct {
 
 typedef struct {
     uint32_t n_files; /* config.json not counted */
-    uint64_t bytes;   /* of all pieces */
+    uint64_t bytes;   /* of all chunks */
     uint64_t written; /* of those that were not there yet */
 } fy_chunk_stats;
 
@@ -46,17 +46,17 @@ int fy_chunk(const char *model, const char *dir, const fy_cut *cut, fy_pool *poo
              fy_progress *progress, fy_chunk_stats *stats, fy_err *e);
 
 /* dir: as fy_chunk makes it. Writes the GGUF file that was cut: the same tensors and keys in the
- * same order. Pieces of different models, ones that are missing or are there twice, and
+ * same order. Chunks of different models, ones that are missing or are there twice, and
  * copies that are not equal are FY_EVERIFY. */
 int fy_chunk_join(const char *dir, const char *out, fy_pool *pool, fy_progress *progress,
                   fy_err *e);
 
 /* What verify checks, without reading the weights: every layer and token once, the shapes at the
- * seams, the model each piece is of, config.json against the pieces. FY_EVERIFY names the first
+ * seams, the model each chunk is of, config.json against the chunks. FY_EVERIFY names the first
  * contradiction. */
 int fy_chunk_check(const char *dir, fy_err *e);
 /* The same of a weights.gguf and a directory with config.json that lie anywhere. weights may be a
- * complete model beside the pieces of it: their tensors are looked up there. */
+ * complete model beside the chunks of it: their tensors are looked up there. */
 int fy_chunk_check_files(const char *weights, const char *qnn, fy_err *e);
 /* The same of one that is open; qnn: its directory. */
 int fy_chunk_check_model(const fy_cut_model *m, const char *qnn, fy_err *e);

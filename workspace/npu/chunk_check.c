@@ -16,24 +16,24 @@
 #include "workspace/npu/chunk.h"
 #include "workspace/npu/qnn_check.h"
 
-static const fy_cut_piece *piece_of(const fy_cut_model *m, const fy_qnn_graph *g)
+static const fy_cut_chunk *chunk_of(const fy_cut_model *m, const fy_qnn_graph *g)
 {
-    for (size_t i = 0; i < m->n_pieces; i++) {
-        if (strcmp(m->piece[i].path, g->model_path) == 0)
-            return &m->piece[i];
+    for (size_t i = 0; i < m->n_chunks; i++) {
+        if (strcmp(m->chunk[i].path, g->model_path) == 0)
+            return &m->chunk[i];
     }
     return NULL;
 }
 
-/* --- a piece in the model --------------------------------------------------------------------- */
+/* --- a chunk in the model --------------------------------------------------------------------- */
 
 /* Of which model, and the same one. */
-static int check_model(const fy_cut_model *m, const fy_cut_piece *p, fy_err *e)
+static int check_model(const fy_cut_model *m, const fy_cut_chunk *p, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
     fy_span arch = {"", 0};
-    const bool whole = m->part.kind == FY_CHUNK_WHOLE;
-    const char *model = whole ? m->piece[0].part.model : m->part.model;
+    const bool whole = m->info.kind == FY_CHUNK_WHOLE;
+    const char *model = whole ? m->chunk[0].info.model : m->info.model;
     fy_gguf_get_str(p->gguf, FY_KEY_ARCHITECTURE, &arch, NULL);
     if (!fy_span_is(arch, m->family->gguf_arch))
         return fy_fail(e, FY_EVERIFY,
@@ -41,46 +41,46 @@ static int check_model(const fy_cut_model *m, const fy_cut_piece *p, fy_err *e)
                        fy_quote(shown, sizeof shown, arch), m->family->gguf_arch);
     if (fy_hparams_compare(&p->hp, &m->hp, FY_BUNDLE_WEIGHTS, e) != 0)
         return -1;
-    if (strcmp(p->part.model, model) != 0)
+    if (strcmp(p->info.model, model) != 0)
         return fy_fail(e, FY_EVERIFY,
-                       "is a piece of model %.12s..., but %s%s of %.12s...; expected pieces of one "
+                       "is a chunk of model %.12s..., but %s%s of %.12s...; expected chunks of one "
                        "cut",
-                       p->part.model, whole ? FY_QNN_DIR "/" : "",
-                       whole ? m->piece[0].path : FY_BUNDLE_WEIGHTS " is the embedding", model);
-    if (m->config.own.version > 0 && strcmp(p->part.model, m->config.own.model) != 0)
+                       p->info.model, whole ? FY_QNN_DIR "/" : "",
+                       whole ? m->chunk[0].path : FY_BUNDLE_WEIGHTS " is the embedding", model);
+    if (m->config.own.version > 0 && strcmp(p->info.model, m->config.own.model) != 0)
         return fy_fail(e, FY_EVERIFY,
-                       "is a piece of model %.12s..., but " FY_QNN_CONFIG_NAME
+                       "is a chunk of model %.12s..., but " FY_QNN_CONFIG_NAME
                        " (ferry.model) was written for %.12s...",
-                       p->part.model, m->config.own.model);
+                       p->info.model, m->config.own.model);
     return 0;
 }
 
 /* Number so-and-so of so many of its kind, each there once; some may be compiled. */
-static int check_index(const fy_cut_model *m, const fy_cut_piece *p, fy_err *e)
+static int check_index(const fy_cut_model *m, const fy_cut_chunk *p, fy_err *e)
 {
     const fy_qnn_config *c = &m->config;
-    const bool all = p->part.kind == FY_CHUNK_LAYERS
+    const bool all = p->info.kind == FY_CHUNK_LAYERS
                          ? fy_chunk_none_compiled(c->graph, c->n_graphs)
                          : fy_chunk_none_compiled(c->embedding, c->n_embeddings);
     uint32_t n = 0;
-    for (size_t i = 0; i < m->n_pieces; i++) {
-        const fy_cut_piece *o = &m->piece[i];
-        n += o->part.kind == p->part.kind;
-        if (o < p && o->part.kind == p->part.kind && o->part.index == p->part.index)
+    for (size_t i = 0; i < m->n_chunks; i++) {
+        const fy_cut_chunk *o = &m->chunk[i];
+        n += o->info.kind == p->info.kind;
+        if (o < p && o->info.kind == p->info.kind && o->info.index == p->info.index)
             return fy_fail(e, FY_EVERIFY,
                            FY_CHUNK_KEYS "index is %u, which is that of " FY_QNN_DIR "/%s, too",
-                           p->part.index, o->path);
+                           p->info.index, o->path);
     }
-    return n == p->part.count || (!all && n < p->part.count)
+    return n == p->info.count || (!all && n < p->info.count)
                ? 0
                : fy_fail(e, FY_EVERIFY,
                          FY_CHUNK_KEYS "count is %u, but " FY_QNN_CONFIG_NAME
-                                       " names %u piece%s of this kind",
-                         p->part.count, n, n == 1 ? "" : "s");
+                                       " names %u chunk%s of this kind",
+                         p->info.count, n, n == 1 ? "" : "s");
 }
 
 /* The names of a list of strings against the graph's. */
-static int check_seam(const fy_cut_piece *p, const char *key, bool outputs, fy_err *e)
+static int check_seam(const fy_cut_chunk *p, const char *key, bool outputs, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
     const fy_gguf_kv *list;
@@ -90,7 +90,7 @@ static int check_seam(const fy_cut_piece *p, const char *key, bool outputs, fy_e
     const int rc = fy_gguf_get_array(p->gguf, key, FY_KV_STRING, &list, e);
     if (rc != 0)
         return rc > 0 ? fy_fail(e, FY_EVERIFY, "key %s is missing", key) : -1;
-    for (; fy_graph_seam(&p->hp, &p->part, outputs, seen, &t); seen++) {
+    for (; fy_graph_seam(&p->hp, &p->info, outputs, seen, &t); seen++) {
         const fy_span found =
             seen < list->count ? fy_gguf_next_string(list, &pos) : FY_SPAN("nothing");
         if (seen >= list->count || !fy_span_is(found, t.name))
@@ -102,10 +102,10 @@ static int check_seam(const fy_cut_piece *p, const char *key, bool outputs, fy_e
                                          (unsigned long long)list->count, seen);
 }
 
-static int check_piece(const fy_cut_model *m, const fy_cut_piece *p, fy_err *e)
+static int check_chunk(const fy_cut_model *m, const fy_cut_chunk *p, fy_err *e)
 {
     int rc = check_model(m, p, e);
-    if (rc == 0 && p->part.kind == FY_CHUNK_EMBEDDING)
+    if (rc == 0 && p->info.kind == FY_CHUNK_EMBEDDING)
         rc = fy_fail(e, FY_EVERIFY, "is the embedding, expected layers or the lm_head");
     if (rc == 0)
         rc = check_index(m, p, e);
@@ -114,7 +114,7 @@ static int check_piece(const fy_cut_model *m, const fy_cut_piece *p, fy_err *e)
     if (rc == 0)
         rc = check_seam(p, FY_CHUNK_OUTPUTS, true, e);
     if (rc == 0)
-        rc = fy_chunk_check_tensors(m, p->gguf, &p->part, e);
+        rc = fy_chunk_check_tensors(m, p->gguf, &p->info, e);
     return rc == 0 ? 0 : fy_ctx(e, FY_QNN_DIR "/%s", p->path);
 }
 
@@ -132,26 +132,26 @@ static int check_names(const fy_qnn_graph *g, const char *out, fy_err *e)
     return 0;
 }
 
-static int check_layers(const fy_cut_piece *p, const fy_qnn_graph *g, fy_err *e)
+static int check_layers(const fy_cut_chunk *p, const fy_qnn_graph *g, fy_err *e)
 {
-    const fy_chunk_info *part = &p->part;
-    if (part->kind != FY_CHUNK_LAYERS)
+    const fy_chunk_info *info = &p->info;
+    if (info->kind != FY_CHUNK_LAYERS)
         return fy_fail(e, FY_EVERIFY, "%s holds the lm_head, expected layers", p->path);
-    if (part->first_layer != g->start_layer || part->end_layer != g->end_layer)
+    if (info->first_layer != g->start_layer || info->end_layer != g->end_layer)
         return fy_fail(e, FY_EVERIFY, "start_layer_id %u, end_layer_id %u, but %s holds %u to %u",
-                       g->start_layer, g->end_layer, p->path, part->first_layer, part->end_layer);
+                       g->start_layer, g->end_layer, p->path, info->first_layer, info->end_layer);
     return check_names(g, "out", e);
 }
 
-static int check_tokens(const fy_cut_piece *p, const fy_qnn_graph *g, fy_err *e)
+static int check_tokens(const fy_cut_chunk *p, const fy_qnn_graph *g, fy_err *e)
 {
-    const fy_chunk_info *part = &p->part;
+    const fy_chunk_info *info = &p->info;
     const uint32_t end = g->end_token > 0 ? g->end_token : p->hp.n_vocab;
-    if (part->kind != FY_CHUNK_HEAD)
+    if (info->kind != FY_CHUNK_HEAD)
         return fy_fail(e, FY_EVERIFY, "%s holds layers, expected the lm_head", p->path);
-    if (part->first_token != g->first_token || part->end_token != end)
+    if (info->first_token != g->first_token || info->end_token != end)
         return fy_fail(e, FY_EVERIFY, "tokens %u to %u, but %s holds %u to %u", g->first_token, end,
-                       p->path, part->first_token, part->end_token);
+                       p->path, info->first_token, info->end_token);
     return check_names(g, "logits", e);
 }
 
@@ -163,23 +163,23 @@ static int check_graphs(const fy_cut_model *m, fy_err *e)
     if (rc == 0)
         rc = fy_qnn_config_compare(c, &json, e);
     for (size_t i = 0; rc == 0 && i < c->n_graphs; i++) {
-        const fy_cut_piece *p = piece_of(m, &c->graph[i]);
+        const fy_cut_chunk *p = chunk_of(m, &c->graph[i]);
         if (p != NULL && (rc = check_layers(p, &c->graph[i], e)) != 0)
             fy_ctx(e, "graphs[%zu]", i);
     }
     for (size_t i = 0; rc == 0 && i < c->n_embeddings; i++) {
-        const fy_cut_piece *p = piece_of(m, &c->embedding[i]);
+        const fy_cut_chunk *p = chunk_of(m, &c->embedding[i]);
         if (p != NULL && (rc = check_tokens(p, &c->embedding[i], e)) != 0)
             fy_ctx(e, "embeddings[%zu]", i);
     }
-    if (rc == 0 && c->n_embeddings == 0 && m->part.kind == FY_CHUNK_EMBEDDING)
+    if (rc == 0 && c->n_embeddings == 0 && m->info.kind == FY_CHUNK_EMBEDDING)
         rc = fy_fail(e, FY_EVERIFY,
                      "names no lm_head (embeddings), and " FY_BUNDLE_WEIGHTS
                      " is the embedding alone");
     return rc == 0 ? 0 : fy_ctx(e, FY_QNN_DIR "/" FY_QNN_CONFIG_NAME);
 }
 
-/* A piece that nothing computes was left behind, or its graphs were lost. */
+/* A chunk that nothing computes was left behind, or its graphs were lost. */
 static int check_unnamed(const fy_cut_model *m, const char *qnn, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
@@ -189,10 +189,10 @@ static int check_unnamed(const fy_cut_model *m, const char *qnn, fy_err *e)
         return fy_fail_errno(e, "%s: cannot list", qnn);
     for (struct dirent *en; rc == 0 && (en = readdir(d)) != NULL;) {
         const fy_qnn_graph g = {.model_path = en->d_name};
-        if (fy_qnn_is_gguf(&g) && piece_of(m, &g) == NULL)
+        if (fy_qnn_is_gguf(&g) && chunk_of(m, &g) == NULL)
             rc = fy_fail(e, FY_EVERIFY,
                          FY_QNN_DIR "/%s: is not named by " FY_QNN_CONFIG_NAME
-                                    ", expected only its pieces",
+                                    ", expected only its chunks",
                          fy_quote(shown, sizeof shown, fy_span_of(en->d_name)));
     }
     closedir(d);
@@ -207,10 +207,10 @@ int fy_chunk_check_model(const fy_cut_model *m, const char *qnn, fy_err *e)
     int rc = refusal != NULL ? fy_fail(e, FY_EUNSUPPORTED, "%s: cannot be cut: %s",
                                        fy_gguf_path(m->weights), refusal)
                              : check_graphs(m, e);
-    for (size_t i = 0; rc == 0 && i < m->n_pieces; i++)
-        rc = check_piece(m, &m->piece[i], e);
-    if (rc == 0 && m->part.kind == FY_CHUNK_EMBEDDING &&
-        (rc = fy_chunk_check_tensors(m, m->weights, &m->part, e)) != 0)
+    for (size_t i = 0; rc == 0 && i < m->n_chunks; i++)
+        rc = check_chunk(m, &m->chunk[i], e);
+    if (rc == 0 && m->info.kind == FY_CHUNK_EMBEDDING &&
+        (rc = fy_chunk_check_tensors(m, m->weights, &m->info, e)) != 0)
         fy_ctx(e, FY_BUNDLE_WEIGHTS);
     if (rc == 0)
         rc = fy_chunk_check_places(m, e);
@@ -239,14 +239,14 @@ int fy_chunk_check(const char *dir, fy_err *e)
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-/* --- what a piece holds ----------------------------------------------------------------------- */
+/* --- what a chunk holds ----------------------------------------------------------------------- */
 
 /* Rows of the output matrix are those of the slice. */
-static fy_hparams hparams_of(const fy_cut_model *m, const fy_chunk_info *part)
+static fy_hparams hparams_of(const fy_cut_model *m, const fy_chunk_info *info)
 {
     fy_hparams hp = m->hp;
-    if (part->kind == FY_CHUNK_HEAD)
-        hp.n_vocab = part->end_token - part->first_token;
+    if (info->kind == FY_CHUNK_HEAD)
+        hp.n_vocab = info->end_token - info->first_token;
     return hp;
 }
 
@@ -272,20 +272,20 @@ static int wrong_shape(const fy_gguf_tensor *t, const uint64_t ne[FY_GGUF_MAX_DI
     return -1;
 }
 
-static int check_there(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *part,
+static int check_there(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *info,
                        fy_err *e)
 {
-    const fy_hparams hp = hparams_of(m, part);
+    const fy_hparams hp = hparams_of(m, info);
     char shown[FY_QUOTE_BYTES], what[FY_CHUNK_TEXT_BYTES];
     for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
         const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
         uint32_t layer = 0;
         const fy_tensor_row *row = fy_row_of_gguf(m->family, t->name, &layer);
         uint64_t ne[FY_GGUF_MAX_DIMS] = {1, 1, 1, 1};
-        if (row == NULL || !fy_chunk_holds(part, row, layer))
+        if (row == NULL || !fy_chunk_holds(info, row, layer))
             return fy_fail(e, FY_EVERIFY, "holds '%s', expected only the tensors of %s",
                            fy_quote(shown, sizeof shown, t->name),
-                           fy_chunk_text(part, &m->hp, what));
+                           fy_chunk_text(info, &m->hp, what));
         const uint32_t n = fy_row_shape(&hp, row, ne);
         for (uint32_t d = n; d < FY_GGUF_MAX_DIMS; d++)
             ne[d] = 1;
@@ -295,7 +295,7 @@ static int check_there(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_i
     return 0;
 }
 
-static int check_missing(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *part,
+static int check_missing(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *info,
                          fy_err *e)
 {
     const fy_family *f = m->family;
@@ -304,9 +304,9 @@ static int check_missing(const fy_cut_model *m, const fy_gguf *g, const fy_chunk
         const fy_tensor_row *row = &f->rows[i];
         const bool needed = !(row->flags & FY_ROW_OPTIONAL) || row->slot == FY_T_OUTPUT;
         const bool per_layer = fy_row_is_layer(row);
-        if (!needed || fy_chunk_kind_of(row->slot) != part->kind || !fy_row_is_there(&m->hp, row))
+        if (!needed || fy_chunk_kind_of(row->slot) != info->kind || !fy_row_is_there(&m->hp, row))
             continue;
-        for (uint32_t l = per_layer ? part->first_layer : 0; l < (per_layer ? part->end_layer : 1);
+        for (uint32_t l = per_layer ? info->first_layer : 0; l < (per_layer ? info->end_layer : 1);
              l++) {
             fy_row_name(row->gguf, l, name);
             if (fy_gguf_tensor_find(g, name) == NULL)
@@ -316,10 +316,10 @@ static int check_missing(const fy_cut_model *m, const fy_gguf *g, const fy_chunk
     return 0;
 }
 
-int fy_chunk_check_tensors(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *part,
+int fy_chunk_check_tensors(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *info,
                            fy_err *e)
 {
-    return check_there(m, g, part, e) != 0 ? -1 : check_missing(m, g, part, e);
+    return check_there(m, g, info, e) != 0 ? -1 : check_missing(m, g, info, e);
 }
 
 /* --- all of them together --------------------------------------------------------------------- */
@@ -331,11 +331,11 @@ typedef struct {
     size_t n;
 } found;
 
-/* A complete model beside its pieces has the tensor itself. */
-static int check_original(const found *f, const fy_chunk_info *part, const fy_gguf_tensor *t,
+/* A complete model beside its chunks has the tensor itself. */
+static int check_original(const found *f, const fy_chunk_info *info, const fy_gguf_tensor *t,
                           uint32_t place, fy_err *e)
 {
-    const bool tied = part->tied && fy_span_is(t->name, "output.weight");
+    const bool tied = info->tied && fy_span_is(t->name, "output.weight");
     const fy_gguf_tensor *o = fy_gguf_tensor_at(f->m->weights, place);
     char shown[FY_QUOTE_BYTES];
     fy_quote(shown, sizeof shown, t->name);
@@ -358,7 +358,7 @@ static int check_copy(const fy_gguf_tensor *a, const fy_gguf_tensor *b, uint32_t
     if (!fy_span_eq(a->name, b->name) || a->type != b->type)
         return fy_fail(e, FY_EVERIFY,
                        "'%s' has number %u of " FY_CHUNK_PLACES
-                       ", as another tensor of another piece",
+                       ", as another tensor of another chunk",
                        shown, place);
     if (!rows && (a->bytes != b->bytes || memcmp(a->data, b->data, a->bytes) != 0))
         return fy_fail(e, FY_EVERIFY,
@@ -367,24 +367,24 @@ static int check_copy(const fy_gguf_tensor *a, const fy_gguf_tensor *b, uint32_t
 }
 
 /* A tied output matrix is a copy of rows of the embedding; its first bytes are compared. */
-static int check_tied(const found *f, const fy_chunk_info *part, const fy_gguf_tensor *t, fy_err *e)
+static int check_tied(const found *f, const fy_chunk_info *info, const fy_gguf_tensor *t, fy_err *e)
 {
     const fy_gguf_tensor *embd = fy_gguf_tensor_find(f->m->weights, "token_embd.weight");
     const size_t n = t->bytes < FY_CHUNK_ID_BYTES ? (size_t)t->bytes : FY_CHUNK_ID_BYTES;
     if (embd == NULL || embd->type != t->type || embd->ne[0] != t->ne[0] ||
-        embd->ne[1] < part->end_token)
+        embd->ne[1] < info->end_token)
         return fy_fail(e, FY_EVERIFY,
                        "'output.weight' is no copy of token_embd.weight (" FY_CHUNK_KEYS
                        "tied): that has another type or shape in " FY_BUNDLE_WEIGHTS);
     const uint64_t row = fy_type_row_bytes(embd->type, embd->ne[0]);
-    return memcmp(embd->data + row * part->first_token, t->data, n) == 0
+    return memcmp(embd->data + row * info->first_token, t->data, n) == 0
                ? 0
                : fy_fail(e, FY_EVERIFY,
                          "'output.weight' has other values than token_embd.weight, of which it is "
                          "a copy (" FY_CHUNK_KEYS "tied)");
 }
 
-static int add_tensor(found *f, const fy_chunk_info *part, const fy_gguf_tensor *t, uint32_t place,
+static int add_tensor(found *f, const fy_chunk_info *info, const fy_gguf_tensor *t, uint32_t place,
                       fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
@@ -392,21 +392,21 @@ static int add_tensor(found *f, const fy_chunk_info *part, const fy_gguf_tensor 
         return fy_fail(e, FY_EVERIFY,
                        FY_CHUNK_PLACES ": '%s' has number %u, expected less than %zu",
                        fy_quote(shown, sizeof shown, t->name), place, f->n);
-    if (f->m->part.kind == FY_CHUNK_WHOLE && check_original(f, part, t, place, e) != 0)
+    if (f->m->info.kind == FY_CHUNK_WHOLE && check_original(f, info, t, place, e) != 0)
         return -1;
-    if (part->tied && fy_span_is(t->name, "output.weight"))
-        return check_tied(f, part, t, e);
-    if (f->at[place] != NULL && part->kind == FY_CHUNK_HEAD)
+    if (info->tied && fy_span_is(t->name, "output.weight"))
+        return check_tied(f, info, t, e);
+    if (f->at[place] != NULL && info->kind == FY_CHUNK_HEAD)
         return check_copy(t, f->at[place], place, e);
     if (f->at[place] != NULL)
         return fy_fail(e, FY_EVERIFY,
-                       FY_CHUNK_PLACES ": '%s' has number %u, as a tensor of another piece",
+                       FY_CHUNK_PLACES ": '%s' has number %u, as a tensor of another chunk",
                        fy_quote(shown, sizeof shown, t->name), place);
     f->at[place] = t;
     return 0;
 }
 
-static int add_piece(found *f, const fy_gguf *g, const fy_chunk_info *part, fy_err *e)
+static int add_chunk(found *f, const fy_gguf *g, const fy_chunk_info *info, fy_err *e)
 {
     const fy_gguf_kv *places;
     const size_t n = fy_gguf_n_tensors(g);
@@ -419,7 +419,7 @@ static int add_piece(found *f, const fy_gguf *g, const fy_chunk_info *part, fy_e
                        (unsigned long long)places->count, n);
     for (size_t i = 0; i < n; i++) {
         const uint32_t place = (uint32_t)fy_gguf_int_at(places, i);
-        if (add_tensor(f, part, fy_gguf_tensor_at(g, i), place, e) != 0)
+        if (add_tensor(f, info, fy_gguf_tensor_at(g, i), place, e) != 0)
             return -1;
     }
     return 0;
@@ -435,7 +435,7 @@ static int check_gaps(const found *f, size_t *n, fy_err *e)
         if (f->at[i] == NULL)
             return fy_fail(
                 e, FY_EVERIFY,
-                "tensor %zu of the model that was cut is in no piece (" FY_CHUNK_PLACES ")", i);
+                "tensor %zu of the model that was cut is in no chunk (" FY_CHUNK_PLACES ")", i);
     }
     return 0;
 }
@@ -452,10 +452,10 @@ static fy_gguf_tensor unsliced(const found *f, const fy_gguf_tensor *t, uint32_t
     whole.bytes = t->bytes / t->ne[tokens] * f->m->hp.n_vocab;
     whole.ne[tokens] = f->m->hp.n_vocab;
     whole.data = first;
-    for (size_t i = 0; i < f->m->n_pieces && n < FY_CHUNK_ID_BYTES; i++) {
-        const fy_cut_piece *p = &f->m->piece[i];
+    for (size_t i = 0; i < f->m->n_chunks && n < FY_CHUNK_ID_BYTES; i++) {
+        const fy_cut_chunk *p = &f->m->chunk[i];
         const fy_gguf_tensor *s =
-            p->part.kind == FY_CHUNK_HEAD ? fy_gguf_tensor_find(p->gguf, name) : NULL;
+            p->info.kind == FY_CHUNK_HEAD ? fy_gguf_tensor_find(p->gguf, name) : NULL;
         if (s == NULL)
             continue;
         const size_t room = FY_CHUNK_ID_BYTES - n, some = s->bytes < room ? s->bytes : room;
@@ -472,15 +472,15 @@ static int add_to_id(const found *f, fy_chunk_id *id, const fy_gguf_tensor *t, f
     uint64_t shape[FY_GGUF_MAX_DIMS];
     const fy_tensor_row *row = fy_row_of_gguf(f->m->family, t->name, &layer);
     fy_gguf_tensor whole = *t;
-    if (row != NULL && f->m->part.kind == FY_CHUNK_EMBEDDING && fy_row_is_sliced(row))
+    if (row != NULL && f->m->info.kind == FY_CHUNK_EMBEDDING && fy_row_is_sliced(row))
         whole = unsliced(f, t, fy_row_shape(&f->m->hp, row, shape) - 1, first);
     return fy_chunk_id_add(id, &whole, whole.data, e);
 }
 
-/* Are these n tensors the model that the pieces say they are of? */
+/* Are these n tensors the model that the chunks say they are of? */
 static int check_id(const found *f, size_t n, fy_err *e)
 {
-    const char *expected = f->m->n_pieces > 0 ? f->m->piece[0].part.model : f->m->part.model;
+    const char *expected = f->m->n_chunks > 0 ? f->m->chunk[0].info.model : f->m->info.model;
     char id[FY_CHUNK_MODEL_BYTES];
     fy_chunk_id h;
     int rc = fy_chunk_id_begin(&h, f->m->weights, e);
@@ -490,13 +490,13 @@ static int check_id(const found *f, size_t n, fy_err *e)
         return -1;
     if (strcmp(id, expected) == 0)
         return 0;
-    return f->m->part.kind == FY_CHUNK_WHOLE
+    return f->m->info.kind == FY_CHUNK_WHOLE
                ? fy_fail(e, FY_EVERIFY,
-                         FY_BUNDLE_WEIGHTS ": is model %.12s..., but the pieces are of %.12s...; "
+                         FY_BUNDLE_WEIGHTS ": is model %.12s..., but the chunks are of %.12s...; "
                                            "expected the model that was cut",
                          id, expected)
                : fy_fail(e, FY_EVERIFY,
-                         "the pieces together are model %.12s..., but say that they are of "
+                         "the chunks together are model %.12s..., but say that they are of "
                          "%.12s...: keys or values were changed",
                          id, expected);
 }
@@ -512,18 +512,18 @@ bool fy_chunk_none_compiled(const fy_qnn_graph *g, size_t n)
 static int check_all(found *f, fy_err *e)
 {
     const fy_cut_model *m = f->m;
-    const bool whole = m->part.kind == FY_CHUNK_WHOLE;
+    const bool whole = m->info.kind == FY_CHUNK_WHOLE;
     size_t n = fy_gguf_n_tensors(m->weights);
-    if (!whole && add_piece(f, m->weights, &m->part, e) != 0)
+    if (!whole && add_chunk(f, m->weights, &m->info, e) != 0)
         return fy_ctx(e, FY_BUNDLE_WEIGHTS);
-    for (size_t i = 0; i < m->n_pieces; i++) {
-        if (add_piece(f, m->piece[i].gguf, &m->piece[i].part, e) != 0)
-            return fy_ctx(e, FY_QNN_DIR "/%s", m->piece[i].path);
+    for (size_t i = 0; i < m->n_chunks; i++) {
+        if (add_chunk(f, m->chunk[i].gguf, &m->chunk[i].info, e) != 0)
+            return fy_ctx(e, FY_QNN_DIR "/%s", m->chunk[i].path);
     }
     if (whole) { /* it has them all, whatever is beside it */
         for (size_t i = 0; i < n; i++)
             f->at[i] = fy_gguf_tensor_at(m->weights, i);
-        return m->n_pieces > 0 ? check_id(f, n, e) : 0;
+        return m->n_chunks > 0 ? check_id(f, n, e) : 0;
     }
     if (!fy_chunk_none_compiled(m->config.graph, m->config.n_graphs) ||
         !fy_chunk_none_compiled(m->config.embedding, m->config.n_embeddings))
@@ -533,9 +533,9 @@ static int check_all(found *f, fy_err *e)
 
 int fy_chunk_check_places(const fy_cut_model *m, fy_err *e)
 {
-    /* a family has no more tensors: some pieces may be compiled, whose tensors nobody counts */
+    /* a family has no more tensors: some chunks may be compiled, whose tensors nobody counts */
     found f = {.m = m, .n = ((size_t)m->hp.n_layer + 1) * m->family->n_rows};
-    if (m->part.kind == FY_CHUNK_WHOLE)
+    if (m->info.kind == FY_CHUNK_WHOLE)
         f.n = fy_gguf_n_tensors(m->weights);
     f.at = calloc(f.n + 1, sizeof *f.at);
     const int rc = f.at != NULL ? check_all(&f, e) : fy_nomem(e);

@@ -46,14 +46,14 @@ static int add_vocab_size(fy_chunk_out *p, fy_err *e)
 static int add_keys(fy_chunk_out *p, fy_err *e)
 {
     const fy_chunk_source *s = p->source;
-    const bool all = p->part.kind == FY_CHUNK_EMBEDDING;
+    const bool all = p->info.kind == FY_CHUNK_EMBEDDING;
     for (size_t i = 0; i < fy_gguf_n_kv(s->gguf); i++) {
         const fy_gguf_kv *kv = fy_gguf_kv_at(s->gguf, i);
         if (!fy_chunk_is_own_key(kv->key) && (all || is_shape_key(s, kv->key)) &&
             fy_gguf_add_kv(p->w, kv, e) != 0)
             return -1;
     }
-    return !all && add_vocab_size(p, e) != 0 ? -1 : fy_chunk_info_to_gguf(p->w, s->hp, &p->part, e);
+    return !all && add_vocab_size(p, e) != 0 ? -1 : fy_chunk_info_to_gguf(p->w, s->hp, &p->info, e);
 }
 
 static int add_places(fy_chunk_out *p, fy_err *e)
@@ -75,19 +75,19 @@ bool fy_row_is_sliced(const fy_tensor_row *row)
     return (row->slot == FY_T_OUTPUT || row->slot == FY_T_OUTPUT_B) && row->dims[0] == FY_D_VOCAB;
 }
 
-/* The row as which the piece holds the tensor; NULL: it does not. */
+/* The row as which the chunk holds the tensor; NULL: it does not. */
 static const fy_tensor_row *row_in(const fy_chunk_out *p, const fy_gguf_tensor *t)
 {
     const fy_chunk_source *s = p->source;
     uint32_t layer;
-    if (t == s->tied && p->part.kind == FY_CHUNK_HEAD) {
+    if (t == s->tied && p->info.kind == FY_CHUNK_HEAD) {
         for (size_t i = 0; i < s->family->n_rows; i++) {
             if (s->family->rows[i].slot == FY_T_OUTPUT)
                 return &s->family->rows[i];
         }
     }
     const fy_tensor_row *row = fy_row_of_gguf(s->family, t->name, &layer);
-    return row != NULL && fy_chunk_holds(&p->part, row, layer) ? row : NULL;
+    return row != NULL && fy_chunk_holds(&p->info, row, layer) ? row : NULL;
 }
 
 static int add_tensor(fy_chunk_out *p, const fy_tensor_row *row, uint32_t place, fy_err *e)
@@ -97,7 +97,7 @@ static int add_tensor(fy_chunk_out *p, const fy_tensor_row *row, uint32_t place,
     uint64_t ne[FY_GGUF_MAX_DIMS];
     fy_chunk_out_tensor *to = &p->tensors[p->n_tensors];
     *to = (fy_chunk_out_tensor){.from = t, .place = place};
-    if (t == p->source->tied && p->part.kind == FY_CHUNK_HEAD)
+    if (t == p->source->tied && p->info.kind == FY_CHUNK_HEAD)
         snprintf(name, sizeof name, "%s", row->gguf);
     else
         snprintf(name, sizeof name, "%.*s", (int)t->name.len, t->name.ptr);
@@ -105,8 +105,8 @@ static int add_tensor(fy_chunk_out *p, const fy_tensor_row *row, uint32_t place,
     if (fy_row_is_sliced(row)) {
         uint64_t shape[FY_GGUF_MAX_DIMS];
         const uint32_t tokens = fy_row_shape(p->source->hp, row, shape) - 1;
-        to->at = t->bytes / ne[tokens] * p->part.first_token;
-        ne[tokens] = p->part.end_token - p->part.first_token;
+        to->at = t->bytes / ne[tokens] * p->info.first_token;
+        ne[tokens] = p->info.end_token - p->info.first_token;
     }
     p->n_tensors++;
     return fy_gguf_add_tensor(p->w, name, t->type, t->n_dims, ne, e) < 0 ? -1 : 0;
@@ -128,10 +128,10 @@ static int add_all(fy_chunk_out *p, fy_err *e)
     return add_places(p, e);
 }
 
-int fy_chunk_out_init(fy_chunk_out *p, const fy_chunk_source *s, const fy_chunk_info *part,
+int fy_chunk_out_init(fy_chunk_out *p, const fy_chunk_source *s, const fy_chunk_info *info,
                       fy_err *e)
 {
-    *p = (fy_chunk_out){.source = s, .part = *part, .w = fy_gguf_writer_new(e)};
+    *p = (fy_chunk_out){.source = s, .info = *info, .w = fy_gguf_writer_new(e)};
     if (p->w != NULL && add_all(p, e) == 0)
         return 0;
     fy_chunk_out_release(p);
@@ -260,7 +260,7 @@ static bool set_graph(json_t *o, const fy_chunk_info *p, uint32_t batch, const c
 {
     char name[32], path[FY_CHUNK_FILE_BYTES];
     snprintf(name, sizeof name, "batch_%u", batch);
-    const char *base = strchr(fy_part_file(p, path), '/') + 1;
+    const char *base = strchr(fy_chunk_file_name(p, path), '/') + 1;
     return set(o, "graph_name", json_string(name)) && set(o, "batch_size", json_integer(batch)) &&
            set(o, "model_path", json_string(base)) && set(o, "x_name", json_string("x")) &&
            set(o, "out_name", json_string(out_name));
@@ -292,15 +292,15 @@ static json_t *head_graph(const fy_chunk_info *p, uint32_t batch)
     return ok ? o : NULL;
 }
 
-static json_t *graphs(const fy_cut *cut, const fy_chunk_info *parts, size_t n, fy_chunk_kind kind)
+static json_t *graphs(const fy_cut *cut, const fy_chunk_info *infos, size_t n, fy_chunk_kind kind)
 {
     json_t *list = json_array();
     for (uint32_t b = 0; b < cut->n_batches; b++) {
         for (size_t i = 0; i < n; i++) {
-            if (parts[i].kind != kind)
+            if (infos[i].kind != kind)
                 continue;
-            json_t *g = kind == FY_CHUNK_LAYERS ? layers_graph(cut, &parts[i], cut->batch[b])
-                                                : head_graph(&parts[i], cut->batch[b]);
+            json_t *g = kind == FY_CHUNK_LAYERS ? layers_graph(cut, &infos[i], cut->batch[b])
+                                                : head_graph(&infos[i], cut->batch[b]);
             if (json_array_append_new(list, g) != 0) {
                 json_decref(list);
                 return NULL;
@@ -335,7 +335,7 @@ static int check(const fy_str *text, fy_err *e)
     return 0;
 }
 
-int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_chunk_info *parts,
+int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_chunk_info *infos,
                     size_t n, fy_str *out, fy_err *e)
 {
     json_t *root = json_object(), *qnn = json_object();
@@ -344,9 +344,9 @@ int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_chunk_
         qnn = NULL;
     }
     if (!set(root, "model_parameters", model_parameters(s)) || !set(root, "qnn_parameters", qnn) ||
-        !set(root, "graphs", graphs(cut, parts, n, FY_CHUNK_LAYERS)) ||
-        !set(root, "embeddings", graphs(cut, parts, n, FY_CHUNK_HEAD)) ||
-        !set(root, "ferry", own(cut, parts[0].model))) {
+        !set(root, "graphs", graphs(cut, infos, n, FY_CHUNK_LAYERS)) ||
+        !set(root, "embeddings", graphs(cut, infos, n, FY_CHUNK_HEAD)) ||
+        !set(root, "ferry", own(cut, infos[0].model))) {
         json_decref(root);
         return fy_nomem(e);
     }
@@ -430,7 +430,7 @@ int fy_chunk_id_end(fy_chunk_id *id, char out[FY_CHUNK_MODEL_BYTES], fy_err *e)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-const char *fy_part_file(const fy_chunk_info *p, char out[FY_CHUNK_FILE_BYTES])
+const char *fy_chunk_file_name(const fy_chunk_info *p, char out[FY_CHUNK_FILE_BYTES])
 {
     if (p->kind == FY_CHUNK_LAYERS)
         snprintf(out, FY_CHUNK_FILE_BYTES, FY_QNN_DIR "/chunk_%u.gguf", p->index);

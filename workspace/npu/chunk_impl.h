@@ -1,4 +1,4 @@
-/* Inside of cutting and joining: which file holds which piece, what is in it, and which model it is
+/* Inside of cutting and joining: which file holds which chunk, what is in it, and which model it is
  * of. */
 #ifndef FY_WORKSPACE_CHUNK_IMPL_H
 #define FY_WORKSPACE_CHUNK_IMPL_H
@@ -14,7 +14,7 @@
 
 #define FY_CHUNK_FILE_BYTES 64
 /* "ggml/weights.gguf", "qnn/chunk_3.gguf", "qnn/lm_head.gguf", "qnn/lm_head_0.gguf" */
-const char *fy_part_file(const fy_chunk_info *p, char out[FY_CHUNK_FILE_BYTES]);
+const char *fy_chunk_file_name(const fy_chunk_info *p, char out[FY_CHUNK_FILE_BYTES]);
 
 /* Calls `each` for everything in dir, dir/ggml and dir/qnn, named from dir on. A directory that is
  * not there is empty. Stops at the first -1. */
@@ -42,9 +42,9 @@ int fy_chunk_id_add(fy_chunk_id *id, const fy_gguf_tensor *t, const void *data, 
 /* Frees what it holds, also when out is NULL. */
 int fy_chunk_id_end(fy_chunk_id *id, char out[FY_CHUNK_MODEL_BYTES], fy_err *e);
 
-/* --- one piece -------------------------------------------------------------------------------- */
+/* --- one chunk -------------------------------------------------------------------------------- */
 
-/* What a cut is of, the same for all its pieces. */
+/* What a cut is of, the same for all its chunks. */
 typedef struct {
     const fy_gguf *gguf;
     const fy_family *family;
@@ -60,17 +60,17 @@ typedef struct {
 
 typedef struct {
     const fy_chunk_source *source;
-    fy_chunk_info part;
+    fy_chunk_info info;
     fy_gguf_writer *w;            /* owned */
     fy_chunk_out_tensor *tensors; /* owned, as many as the writer has */
     size_t n_tensors;
 } fy_chunk_out;
 
-int fy_chunk_out_init(fy_chunk_out *p, const fy_chunk_source *s, const fy_chunk_info *part,
+int fy_chunk_out_init(fy_chunk_out *p, const fy_chunk_source *s, const fy_chunk_info *info,
                       fy_err *e);
 void fy_chunk_out_release(fy_chunk_out *p);
 fy_gguf_fill fy_chunk_out_fill; /* user: the fy_chunk_out */
-/* Is the file at path this piece? 0: yes; 1: no; -1. The header and the size alone, or all its
+/* Is the file at path this chunk? 0: yes; 1: no; -1. The header and the size alone, or all its
  * bytes as well, which progress counts. */
 int fy_chunk_out_is_at(const fy_chunk_out *p, const char *path, fy_err *e);
 int fy_chunk_out_compare(const fy_chunk_out *p, const char *path, fy_progress *progress, fy_err *e);
@@ -80,8 +80,8 @@ bool fy_row_is_sliced(const fy_tensor_row *row);
 
 /* --- qnn/config.json -------------------------------------------------------------------------- */
 
-/* parts: all pieces, in order. FY_EARG for what no reader accepts. */
-int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_chunk_info *parts,
+/* parts: all chunks, in order. FY_EARG for what no reader accepts. */
+int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_chunk_info *infos,
                     size_t n, fy_str *out, fy_err *e);
 
 /* --- what must be in the chunks (chunk_check.c) ----------------------------------------------- */
@@ -90,7 +90,7 @@ int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_chunk_
  * give, and all chunks together every tensor of the model once. */
 
 /* Messages name the tensor and not the file. */
-int fy_chunk_check_tensors(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *part,
+int fy_chunk_check_tensors(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *info,
                            fy_err *e);
 /* Are all of these graphs chunks? */
 bool fy_chunk_none_compiled(const fy_qnn_graph *g, size_t n);

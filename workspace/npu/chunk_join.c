@@ -1,4 +1,4 @@
-/* The pieces of a cut model put together again. That they are sound, copies equal and all of it the
+/* The chunks of a cut model put together again. That they are sound, copies equal and all of it the
  * model that was cut is chunk_check.c's to find; here every byte gets its place. */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define CONFIG FY_QNN_DIR "/" FY_QNN_CONFIG_NAME
 
-/* Bytes of a tensor of the model that a piece holds, and no other before it. */
+/* Bytes of a tensor of the model that a chunk holds, and no other before it. */
 typedef struct {
     uint32_t place;      /* number of the tensor in the model */
     uint64_t begin, end; /* in the model's tensor */
@@ -59,14 +59,14 @@ static int check_there(const job *j, const char *rel, fy_err *e)
                            j->dir, rel);
 }
 
-/* That every piece is there, by config.json. */
+/* That every chunk is there, by config.json. */
 static int check_graphs(const job *j, const fy_qnn_graph *g, size_t n, fy_err *e)
 {
     for (size_t i = 0; i < n; i++) {
         fy_str rel = {0};
         if (!fy_qnn_is_gguf(&g[i]))
             return fy_fail(e, FY_EVERIFY,
-                           "%s/" CONFIG ": names %s, which is compiled; expected the pieces that "
+                           "%s/" CONFIG ": names %s, which is compiled; expected the chunks that "
                            "'ferry chunk' makes",
                            j->dir, g[i].model_path);
         fy_str_printf(&rel, FY_QNN_DIR "/%s", g[i].model_path);
@@ -102,7 +102,7 @@ static int open_model(job *j, fy_err *e)
     if (rc == 0 && (fy_cut_model_open(weights, qnn, &j->model, &why) != 0 ||
                     fy_chunk_check_model(&j->model, qnn, &why) != 0))
         rc = broken(j, &why, e);
-    if (rc == 0 && j->model.part.kind != FY_CHUNK_EMBEDDING)
+    if (rc == 0 && j->model.info.kind != FY_CHUNK_EMBEDDING)
         rc = fy_fail(e, FY_EARG, "%s: is the complete model: there is nothing to join", weights);
     free(weights);
     free(qnn);
@@ -112,25 +112,25 @@ static int open_model(job *j, fy_err *e)
 /* --- where the bytes are ---------------------------------------------------------------------- */
 
 /* Rows that token_embd has, or the norm that the first slice has. */
-static bool is_copy(const fy_chunk_info *part, const fy_tensor_row *row)
+static bool is_copy(const fy_chunk_info *info, const fy_tensor_row *row)
 {
-    if (part->kind != FY_CHUNK_HEAD)
+    if (info->kind != FY_CHUNK_HEAD)
         return false;
-    return fy_row_is_sliced(row) ? part->tied && row->slot == FY_T_OUTPUT : part->index > 0;
+    return fy_row_is_sliced(row) ? info->tied && row->slot == FY_T_OUTPUT : info->index > 0;
 }
 
-/* Where the piece's tensor begins and ends in the model's. */
-static int place_bytes(const fy_chunk_info *part, span *s, fy_err *e)
+/* Where the chunk's tensor begins and ends in the model's. */
+static int place_bytes(const fy_chunk_info *info, span *s, fy_err *e)
 {
-    const bool sliced = part->kind == FY_CHUNK_HEAD && fy_row_is_sliced(s->row);
-    const uint64_t token = sliced ? s->t->bytes / (part->end_token - part->first_token) : 0;
-    return fy_mul_u64(token, part->first_token, &s->begin) &&
+    const bool sliced = info->kind == FY_CHUNK_HEAD && fy_row_is_sliced(s->row);
+    const uint64_t token = sliced ? s->t->bytes / (info->end_token - info->first_token) : 0;
+    return fy_mul_u64(token, info->first_token, &s->begin) &&
                    fy_add_u64(s->begin, s->t->bytes, &s->end)
                ? 0
                : fy_fail(e, FY_EVERIFY, "holds more tokens than 64 bits count bytes");
 }
 
-static int add_piece(job *j, const fy_gguf *g, const fy_chunk_info *part, fy_err *e)
+static int add_chunk(job *j, const fy_gguf *g, const fy_chunk_info *info, fy_err *e)
 {
     const fy_gguf_kv *places;
     const size_t n = fy_gguf_n_tensors(g);
@@ -146,9 +146,9 @@ static int add_piece(job *j, const fy_gguf *g, const fy_chunk_info *part, fy_err
                   .row = fy_row_of_gguf(j->model.family, t->name, &layer)};
         if (s.row == NULL)
             return fy_fail(e, FY_EVERIFY, "holds a tensor that the family does not have");
-        if (is_copy(part, s.row))
+        if (is_copy(info, s.row))
             continue;
-        if (place_bytes(part, &s, e) != 0)
+        if (place_bytes(info, &s, e) != 0)
             return -1;
         j->spans[j->n_spans++] = s;
     }
@@ -167,17 +167,17 @@ static int gather(job *j, fy_err *e)
 {
     const fy_cut_model *m = &j->model;
     size_t n = fy_gguf_n_tensors(m->weights);
-    for (size_t i = 0; i < m->n_pieces; i++)
-        n += fy_gguf_n_tensors(m->piece[i].gguf);
+    for (size_t i = 0; i < m->n_chunks; i++)
+        n += fy_gguf_n_tensors(m->chunk[i].gguf);
     j->spans = calloc(n + 1, sizeof *j->spans);
     j->first = calloc(n + 1, sizeof *j->first);
     if (j->spans == NULL || j->first == NULL)
         return fy_nomem(e);
-    if (add_piece(j, m->weights, &m->part, e) != 0)
+    if (add_chunk(j, m->weights, &m->info, e) != 0)
         return fy_ctx(e, "%s", fy_gguf_path(m->weights));
-    for (size_t i = 0; i < m->n_pieces; i++) {
-        if (add_piece(j, m->piece[i].gguf, &m->piece[i].part, e) != 0)
-            return fy_ctx(e, "%s", fy_gguf_path(m->piece[i].gguf));
+    for (size_t i = 0; i < m->n_chunks; i++) {
+        if (add_chunk(j, m->chunk[i].gguf, &m->chunk[i].info, e) != 0)
+            return fy_ctx(e, "%s", fy_gguf_path(m->chunk[i].gguf));
     }
     qsort(j->spans, j->n_spans, sizeof *j->spans, by_place);
     return 0;
@@ -218,7 +218,7 @@ static int plan_tensors(job *j, fy_err *e)
         const span *s = &j->spans[at];
         if (s->place != j->n_tensors)
             return fy_fail(e, FY_EVERIFY,
-                           "tensor %zu of the model that was cut is in no piece (" FY_CHUNK_PLACES
+                           "tensor %zu of the model that was cut is in no chunk (" FY_CHUNK_PLACES
                            ")",
                            j->n_tensors);
         j->first[j->n_tensors++] = at;
@@ -268,23 +268,23 @@ static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static bool is_piece(const job *j, const char *path)
+static bool is_chunk(const job *j, const char *path)
 {
     bool same = fy_file_is_same(fy_gguf_path(j->model.weights), path);
-    for (size_t i = 0; i < j->model.n_pieces && !same; i++)
-        same = fy_file_is_same(fy_gguf_path(j->model.piece[i].gguf), path);
+    for (size_t i = 0; i < j->model.n_chunks && !same; i++)
+        same = fy_file_is_same(fy_gguf_path(j->model.chunk[i].gguf), path);
     return same;
 }
 
 static int check_out(const job *j, const char *out, fy_err *e)
 {
-    fy_str part = {0};
-    fy_str_printf(&part, "%s.part", out);
-    const bool same = part.oom || is_piece(j, out) || is_piece(j, part.ptr);
-    const bool oom = part.oom;
-    fy_str_release(&part);
+    fy_str info = {0};
+    fy_str_printf(&info, "%s.part", out);
+    const bool same = info.oom || is_chunk(j, out) || is_chunk(j, info.ptr);
+    const bool oom = info.oom;
+    fy_str_release(&info);
     return oom    ? fy_nomem(e)
-           : same ? fy_fail(e, FY_EARG, "%s: is one of the pieces, expected another name", out)
+           : same ? fy_fail(e, FY_EARG, "%s: is one of the chunks, expected another name", out)
                   : 0;
 }
 
@@ -292,9 +292,9 @@ static int identify(const job *j, fy_str *out, fy_err *e)
 {
     int rc = fy_identity_program(out, e);
     if (rc == 0)
-        rc = fy_identity_file(out, "piece", fy_gguf_path(j->model.weights), e);
-    for (size_t i = 0; rc == 0 && i < j->model.n_pieces; i++)
-        rc = fy_identity_file(out, "piece", fy_gguf_path(j->model.piece[i].gguf), e);
+        rc = fy_identity_file(out, "chunk", fy_gguf_path(j->model.weights), e);
+    for (size_t i = 0; rc == 0 && i < j->model.n_chunks; i++)
+        rc = fy_identity_file(out, "chunk", fy_gguf_path(j->model.chunk[i].gguf), e);
     return rc;
 }
 

@@ -519,7 +519,7 @@ const fy_verb fy_verb_plan = {
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
     .description =
-        "Counts what a model takes on a phone's NPU: into how many pieces its layers have to be "
+        "Counts what a model takes on a phone's NPU: into how many chunks its layers have to be "
         "cut so that each is within the limits of a context, what each has in weights, KV cache, "
         "inputs and outputs, which of them share a session, and what memory the phone needs for "
         "that, and when the CPU runs the model instead. Headers alone are read.\n\n"

@@ -145,7 +145,7 @@ static int find_family(fy_npu_model *m, const fy_gguf *g, fy_err *e)
     char name[FY_QUOTE_BYTES];
     if (fy_is_chunk(g))
         return fy_fail(e, FY_EARG,
-                       "this is a piece of a model that was cut already; plan the whole "
+                       "this is a chunk of a model that was cut already; plan the whole "
                        "model");
     if (fy_gguf_get_str(g, FY_KEY_ARCHITECTURE, &arch, e) < 0)
         return -1;
@@ -304,10 +304,10 @@ static void find_head(fy_npu_counter *c)
 
 /* --- buffers and scratch ---------------------------------------------------------------------- */
 
-static fy_graph_shape largest_graph(const fy_npu_counter *c, const fy_chunk_info *part)
+static fy_graph_shape largest_graph(const fy_npu_counter *c, const fy_chunk_info *info)
 {
     return (fy_graph_shape){.hp = &c->model->hp,
-                            .chunk = part,
+                            .chunk = info,
                             .n_batch = c->params->batch[0],
                             .n_cache = c->n_cache,
                             .n_ctx = c->params->n_ctx,
@@ -316,8 +316,8 @@ static fy_graph_shape largest_graph(const fy_npu_counter *c, const fy_chunk_info
 
 static uint64_t once_io(fy_npu_counter *c, uint32_t first, uint32_t end)
 {
-    const fy_chunk_info part = {.kind = FY_CHUNK_LAYERS, .first_layer = first, .end_layer = end};
-    const fy_graph_shape g = largest_graph(c, &part);
+    const fy_chunk_info info = {.kind = FY_CHUNK_LAYERS, .first_layer = first, .end_layer = end};
+    const fy_graph_shape g = largest_graph(c, &info);
     unsigned mask = 0;
     fy_graph_bytes b;
     for (int k = 0; k < FY_NPU_LAYER_KINDS; k++) {
@@ -380,16 +380,16 @@ void fy_npu_counter_release(fy_npu_counter *c)
     *c = (fy_npu_counter){0};
 }
 
-static void add_up(fy_npu_piece *p)
+static void add_up(fy_npu_chunk *p)
 {
     p->file_bytes = fy_npu_add(p->weights, p->op_bytes);
     p->bytes = fy_npu_add(fy_npu_add(p->file_bytes, p->io_bytes), p->scratch);
 }
 
-void fy_npu_count_layers(fy_npu_counter *c, uint32_t first, uint32_t end, fy_npu_piece *out)
+void fy_npu_count_layers(fy_npu_counter *c, uint32_t first, uint32_t end, fy_npu_chunk *out)
 {
     const uint64_t n = end - first;
-    *out = (fy_npu_piece){.first_layer = first, .end_layer = end};
+    *out = (fy_npu_chunk){.first_layer = first, .end_layer = end};
     out->weights = fy_npu_mul(difference(c->weights[end], c->weights[first]), c->copies);
     out->op_bytes = difference(c->ops[end], c->ops[first]);
     out->kv_bytes = fy_npu_mul(n, c->layer_kv);
@@ -398,13 +398,13 @@ void fy_npu_count_layers(fy_npu_counter *c, uint32_t first, uint32_t end, fy_npu
     add_up(out);
 }
 
-void fy_npu_count_head(const fy_npu_counter *c, uint32_t first, uint32_t end, fy_npu_piece *out)
+void fy_npu_count_head(const fy_npu_counter *c, uint32_t first, uint32_t end, fy_npu_chunk *out)
 {
     const fy_npu_params *p = c->params;
     const uint64_t n = end - first;
-    const fy_chunk_info part = {.kind = FY_CHUNK_HEAD, .first_token = first, .end_token = end};
-    const fy_graph_shape g = largest_graph(c, &part);
-    *out = (fy_npu_piece){.first_token = first, .end_token = end};
+    const fy_chunk_info info = {.kind = FY_CHUNK_HEAD, .first_token = first, .end_token = end};
+    const fy_graph_shape g = largest_graph(c, &info);
+    *out = (fy_npu_chunk){.first_token = first, .end_token = end};
     const uint64_t vectors = fy_npu_add(c->head_vectors, c->head_bias ? n * VECTOR_BYTES : 0);
     const uint64_t once =
         fy_npu_add(matrix_bytes(p->recipe, FY_T_OUTPUT, 0, n, c->head_width), vectors);

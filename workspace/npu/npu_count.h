@@ -1,4 +1,4 @@
-/* What the pieces of a plan take, in bytes: the formulas of docs/npu.md, each in one place. Sums
+/* What the chunks of a plan take, in bytes: the formulas of docs/npu.md, each in one place. Sums
  * that 64 bits cannot count are UINT64_MAX (FY_NPU_TOO_MANY), which fits nowhere.
  *
  * A counter is made once for a plan; after that the bytes of any range of layers take no more than
@@ -35,8 +35,8 @@ int fy_npu_counter_init(fy_npu_counter *c, const fy_npu_model *model, const fy_n
 void fy_npu_counter_release(fy_npu_counter *c);
 
 /* Layers [first, end), tokens [first, end) of the lm_head. Everything but the session. */
-void fy_npu_count_layers(fy_npu_counter *c, uint32_t first, uint32_t end, fy_npu_piece *out);
-void fy_npu_count_head(const fy_npu_counter *c, uint32_t first, uint32_t end, fy_npu_piece *out);
+void fy_npu_count_layers(fy_npu_counter *c, uint32_t first, uint32_t end, fy_npu_chunk *out);
+void fy_npu_count_head(const fy_npu_counter *c, uint32_t first, uint32_t end, fy_npu_chunk *out);
 
 /* All matrices of the model as a recipe has them, once: what recipes are ordered by. */
 uint64_t fy_npu_recipe_weights(const fy_npu_model *m, const fy_npu_recipe *r);
@@ -55,18 +55,18 @@ uint64_t fy_npu_mul(uint64_t a, uint64_t b);
 /* Ranges of layers that keep the limits of one context, the largest of them as small as it can be,
  * and slices of the vocabulary. */
 
-/* Of one piece. */
+/* Of one chunk. */
 typedef struct {
     uint64_t file_bytes; /* of its binary */
     uint64_t bytes;      /* of its context */
 } fy_npu_caps;
 
 fy_npu_caps fy_npu_caps_of(const fy_soc *soc);
-bool fy_npu_piece_keeps(const fy_npu_piece *p, const fy_npu_caps *caps);
+bool fy_npu_chunk_keeps(const fy_npu_chunk *p, const fy_npu_caps *caps);
 
 /* The fewest ranges that keep the caps; 0: a layer alone breaks them. */
 uint32_t fy_npu_fewest_chunks(fy_npu_counter *c, const fy_npu_caps *caps);
-/* n ranges (at least the fewest, at most one per layer) whose largest piece is as small as that of
+/* n ranges (at least the fewest, at most one per layer) whose largest chunk is as small as that of
  * any n ranges that keep the caps; caps NULL: of any n ranges. end: [n]. */
 void fy_npu_cut_layers(fy_npu_counter *c, const fy_npu_caps *caps, uint32_t n, uint32_t *end);
 

@@ -1,5 +1,5 @@
-/* Where a model is cut for an NPU, and whether the chunks fit the chip. Cutting works on the bytes of
- * a counter (npu_count.c). */
+/* Where a model is cut for an NPU, and whether the chunks fit the chip. Cutting works on the bytes
+ * of a counter (npu_count.c). */
 #include "workspace/npu/npu_plan.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ fy_npu_caps fy_npu_caps_of(const fy_soc *soc)
     return (fy_npu_caps){.file_bytes = soc->file_bytes, .bytes = bytes};
 }
 
-bool fy_npu_piece_keeps(const fy_npu_piece *p, const fy_npu_caps *caps)
+bool fy_npu_chunk_keeps(const fy_npu_chunk *p, const fy_npu_caps *caps)
 {
     return p->bytes != FY_NPU_TOO_MANY && p->bytes <= caps->bytes &&
            p->file_bytes <= caps->file_bytes;
@@ -40,9 +40,9 @@ typedef struct {
 
 static bool allowed(const rule *r, uint32_t first, uint32_t end)
 {
-    fy_npu_piece p;
+    fy_npu_chunk p;
     fy_npu_count_layers(r->c, first, end, &p);
-    return p.bytes <= r->most && (r->caps == NULL || fy_npu_piece_keeps(&p, r->caps));
+    return p.bytes <= r->most && (r->caps == NULL || fy_npu_chunk_keeps(&p, r->caps));
 }
 
 /* The largest end of a range that begins here; `first` itself when there is none. */
@@ -96,7 +96,7 @@ uint32_t fy_npu_fewest_chunks(fy_npu_counter *c, const fy_npu_caps *caps)
 /* The smallest `most` with which n ranges are enough. */
 static uint64_t smallest_most(rule *r, uint32_t n)
 {
-    fy_npu_piece whole;
+    fy_npu_chunk whole;
     fy_npu_count_layers(r->c, 0, r->c->params->n_layers, &whole);
     uint64_t lo = whole.bytes / n, hi = whole.bytes; /* what is cut does not get smaller */
     while (lo < hi) {
@@ -110,10 +110,10 @@ static uint64_t smallest_most(rule *r, uint32_t n)
 }
 
 /* Where the first of `parts` ranges of equal weight from `first` on would end. */
-static uint32_t even_end(const fy_npu_counter *c, uint32_t first, uint32_t parts)
+static uint32_t even_end(const fy_npu_counter *c, uint32_t first, uint32_t infos)
 {
     const uint32_t n = c->params->n_layers;
-    const uint64_t share = (c->weights[n] - c->weights[first]) / parts;
+    const uint64_t share = (c->weights[n] - c->weights[first]) / infos;
     uint32_t end = first + 1;
     while (end < n && c->weights[end] - c->weights[first] < share)
         end++;
@@ -158,9 +158,9 @@ void fy_npu_cut_layers(fy_npu_counter *c, const fy_npu_caps *caps, uint32_t n, u
 
 static bool head_allowed(const fy_npu_counter *c, const fy_npu_caps *caps, uint32_t n_tokens)
 {
-    fy_npu_piece p;
+    fy_npu_chunk p;
     fy_npu_count_head(c, 0, n_tokens, &p);
-    return fy_npu_piece_keeps(&p, caps) && p.io_bytes <= HEAD_IO_BYTES;
+    return fy_npu_chunk_keeps(&p, caps) && p.io_bytes <= HEAD_IO_BYTES;
 }
 
 uint32_t fy_npu_head_width(const fy_npu_counter *c, const fy_npu_caps *caps)
@@ -343,20 +343,20 @@ static void check_vtcm(const fy_npu_model *m, fy_npu_plan *p)
 }
 
 /* what: "layer 3 alone"; more: what would keep the limit. */
-static void check_piece(fy_npu_plan *p, const fy_npu_piece *piece, const char *what,
+static void check_chunk(fy_npu_plan *p, const fy_npu_chunk *chunk, const char *what,
                         fy_npu_limit limit, const char *more)
 {
     const fy_npu_caps caps = fy_npu_caps_of(p->params.soc);
     char bytes[SIZE_TEXT_BYTES], cap[SIZE_TEXT_BYTES], io[SIZE_TEXT_BYTES];
-    if (fy_npu_piece_keeps(piece, &caps) || !broken(p, limit))
+    if (fy_npu_chunk_keeps(chunk, &caps) || !broken(p, limit))
         return;
-    if (piece->file_bytes > caps.file_bytes)
+    if (chunk->file_bytes > caps.file_bytes)
         fy_fail(&p->why, FY_EFIT, "%s has a binary of %s, but one may have %s%s", what,
-                size_text(piece->file_bytes, bytes), size_text(caps.file_bytes, cap), more);
+                size_text(chunk->file_bytes, bytes), size_text(caps.file_bytes, cap), more);
     else
         fy_fail(&p->why, FY_EFIT,
                 "%s takes %s, %s of it buffers and KV cache, but a context of %s may take %s%s",
-                what, size_text(piece->bytes, bytes), size_text(piece->io_bytes, io),
+                what, size_text(chunk->bytes, bytes), size_text(chunk->io_bytes, io),
                 p->params.soc->name, size_text(caps.bytes, cap), more);
 }
 
@@ -376,7 +376,7 @@ static void check_sessions(fy_npu_plan *p)
     char all[SIZE_TEXT_BYTES], one[SIZE_TEXT_BYTES];
     if (p->n_sessions > s->n_sessions && broken(p, FY_NPU_LIMIT_SESSIONS))
         fy_fail(&p->why, FY_EFIT,
-                "all pieces take %s, in %u sessions of at most %s, but a process has %u on %s",
+                "all chunks take %s, in %u sessions of at most %s, but a process has %u on %s",
                 size_text(bytes_of(p), all), p->n_sessions, size_text(s->session_bytes, one),
                 s->n_sessions, s->name);
 }
@@ -392,9 +392,9 @@ static void check_memory(fy_npu_plan *p)
             size_text(p->npu_peak, wants), size_text(memory, has), size_text(SYSTEM_BYTES, kept));
 }
 
-/* --- pieces ----------------------------------------------------------------------------------- */
+/* --- chunks ----------------------------------------------------------------------------------- */
 
-/* First fit, in order: the way the runtime opens them. How many sessions that takes; a piece that
+/* First fit, in order: the way the runtime opens them. How many sessions that takes; a chunk that
  * is larger than one has one to itself. */
 static uint32_t pack(fy_npu_plan *p)
 {
@@ -402,13 +402,13 @@ static uint32_t pack(fy_npu_plan *p)
     const uint64_t room = p->params.soc->session_bytes;
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
-        fy_npu_piece *piece = i < p->n_chunks ? &p->chunks[i] : &p->heads[i - p->n_chunks];
+        fy_npu_chunk *chunk = i < p->n_chunks ? &p->chunks[i] : &p->heads[i - p->n_chunks];
         uint32_t s = 0;
-        while (s < n && fy_npu_add(used[s], piece->bytes) > room)
+        while (s < n && fy_npu_add(used[s], chunk->bytes) > room)
             s++;
         n = s == n ? n + 1 : n;
-        used[s] = fy_npu_add(used[s], piece->bytes);
-        piece->session = s;
+        used[s] = fy_npu_add(used[s], chunk->bytes);
+        chunk->session = s;
     }
     return n;
 }
@@ -474,18 +474,18 @@ static int cut(fy_npu_plan *p, fy_npu_counter *c, fy_err *e)
     if (fewest == 0) {
         make_chunks(p, c, NULL, asked != 0 ? asked : p->params.n_layers);
         uint32_t l = 0;
-        fy_npu_piece one;
+        fy_npu_chunk one;
         do
             fy_npu_count_layers(c, l, l + 1, &one);
-        while (fy_npu_piece_keeps(&one, &caps) && ++l < p->params.n_layers);
+        while (fy_npu_chunk_keeps(&one, &caps) && ++l < p->params.n_layers);
         snprintf(what, sizeof what, "layer %u alone", l);
-        check_piece(p, &one, what, FY_NPU_LIMIT_LAYER, "");
+        check_chunk(p, &one, what, FY_NPU_LIMIT_LAYER, "");
     } else if (asked != 0) {
         make_chunks(p, c, asked >= fewest ? &caps : NULL, asked);
         snprintf(what, sizeof what, "the largest of %u chunks", asked);
         snprintf(more, sizeof more, "; %u chunks keep that", fewest);
         for (uint32_t i = 0; i < p->n_chunks; i++)
-            check_piece(p, &p->chunks[i], what, FY_NPU_LIMIT_CHUNKS, more);
+            check_chunk(p, &p->chunks[i], what, FY_NPU_LIMIT_CHUNKS, more);
     } else {
         p->n_sessions = make_fewest(p, c, &caps, fewest);
     }
@@ -498,7 +498,7 @@ static int cut(fy_npu_plan *p, fy_npu_counter *c, fy_err *e)
 static void total(fy_npu_plan *p, const fy_npu_model *m)
 {
     for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
-        const fy_npu_piece *one = i < p->n_chunks ? &p->chunks[i] : &p->heads[i - p->n_chunks];
+        const fy_npu_chunk *one = i < p->n_chunks ? &p->chunks[i] : &p->heads[i - p->n_chunks];
         p->weights = fy_npu_add(p->weights, one->weights);
         p->io = fy_npu_add(p->io, one->io_bytes);
         p->kv = fy_npu_add(p->kv, one->kv_bytes);

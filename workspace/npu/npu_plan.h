@@ -1,4 +1,4 @@
-/* Into how many pieces a model has to be cut for an NPU, and whether they fit: everything in bytes,
+/* Into how many chunks a model has to be cut for an NPU, and whether they fit: everything in bytes,
  * from a header alone. How each number comes about is in docs/npu.md; what was measured by nobody
  * but follows from published sizes is marked there.
  *
@@ -73,14 +73,14 @@ typedef struct {
     uint64_t scratch;    /* spill-fill: activations that do not fit VTCM; estimated */
     uint64_t bytes;      /* file_bytes + io_bytes + scratch: what it takes of its session */
     uint32_t session;    /* first fit, in order */
-} fy_npu_piece;
+} fy_npu_chunk;
 
 typedef enum {
     FY_NPU_LIMIT_NONE,
     FY_NPU_LIMIT_LAYER,    /* one layer alone, or any slice of the lm_head, is
                               more than a context or a binary may have */
-    FY_NPU_LIMIT_CHUNKS,   /* the pieces asked for are too large */
-    FY_NPU_LIMIT_SESSIONS, /* all pieces together are more than the sessions hold */
+    FY_NPU_LIMIT_CHUNKS,   /* the chunks asked for are too large */
+    FY_NPU_LIMIT_SESSIONS, /* all chunks together are more than the sessions hold */
     FY_NPU_LIMIT_MEMORY,   /* ... than the device has */
     FY_NPU_LIMIT_CONTEXT,  /* the batch leaves no room for a cache, or beyond what was learned */
     FY_NPU_LIMIT_VTCM,     /* one row of an operation does not fit */
@@ -90,11 +90,11 @@ typedef enum {
 typedef struct {
     fy_npu_params params;         /* every 0 replaced */
     uint32_t n_cache;             /* positions that can be used: n_ctx less the largest batch */
-    fy_npu_piece *chunks, *heads; /* owned */
+    fy_npu_chunk *chunks, *heads; /* owned */
     uint32_t n_chunks, n_heads;
     uint32_t n_sessions;      /* used */
     uint64_t embedding;       /* on the CPU, bytes in the file's type */
-    uint64_t weights, io, kv; /* sums over all pieces */
+    uint64_t weights, io, kv; /* sums over all chunks */
     uint64_t npu_peak;        /* memory of the phone when all of it runs on the NPU */
     uint64_t cpu_peak;   /* when the CPU runs it instead: the file's pages, f16 KV cache of n_ctx,
                             scratch of 512 tokens */
@@ -117,7 +117,7 @@ int fy_npu_plan_fits(const fy_npu_model *m, const fy_npu_params *p, bool *fits, 
 /* --- what would fit --------------------------------------------------------------------------- */
 
 typedef enum {
-    FY_NPU_CHANGE_CHUNKS,  /* the pieces as few as fit, instead of the number asked for */
+    FY_NPU_CHANGE_CHUNKS,  /* the chunks as few as fit, instead of the number asked for */
     FY_NPU_CHANGE_CONTEXT, /* -c */
     FY_NPU_CHANGE_KV,      /* --kv-bits */
     FY_NPU_CHANGE_BATCH,   /* fewer batch sizes, or a smaller one */

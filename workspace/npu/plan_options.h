@@ -97,7 +97,7 @@ typedef struct {
     {                                                                                              \
         .group = "Graphs", .name = "chunks", .kind = FY_OPT_INT, .arg = "N",                       \
         .offset = offsetof(options, field.n_chunks), .def = "0", .max = FY_NPU_CHUNKS,             \
-        .help = "Cut the layers into so many pieces; 0: as few as fit."                            \
+        .help = "Cut the layers into so many chunks; 0: as few as fit."                            \
     }
 
 /* --- the model that a verb plans for ---------------------------------------------------------- */
@@ -115,7 +115,7 @@ typedef struct {
     fy_npu_model npu;
 } fy_plan_model;
 
-/* FY_EUNSUPPORTED for what cannot be cut, and for a piece of a model that was. */
+/* FY_EUNSUPPORTED for what cannot be cut, and for a chunk of a model that was. */
 int fy_plan_model_open(fy_plan_model *m, const char *path, fy_err *e);
 void fy_plan_model_release(fy_plan_model *m);
 

@@ -139,7 +139,7 @@ static void put_line(fy_str *out, const char *name, void (*put)(fy_str *out, con
     fy_str_release(&line);
 }
 
-/* --- the pieces ------------------------------------------------------------------------------- */
+/* --- the chunks ------------------------------------------------------------------------------- */
 
 typedef struct {
     char name[NAME_BYTES], range[NAME_BYTES];
@@ -149,19 +149,19 @@ static row_name name_of(const fy_npu_plan *p, uint32_t i)
 {
     row_name r = {.name = "lm_head"};
     if (i < p->n_chunks) {
-        const fy_npu_piece *c = &p->chunks[i];
+        const fy_npu_chunk *c = &p->chunks[i];
         snprintf(r.name, sizeof r.name, "chunk %u", i);
         snprintf(r.range, sizeof r.range, c->first_layer + 1 < c->end_layer ? "%u-%u" : "%u",
                  c->first_layer, c->end_layer - 1);
     } else if (p->n_heads > 1) {
-        const fy_npu_piece *h = &p->heads[i - p->n_chunks];
+        const fy_npu_chunk *h = &p->heads[i - p->n_chunks];
         snprintf(r.name, sizeof r.name, "lm_head %u", i - p->n_chunks);
         snprintf(r.range, sizeof r.range, "tokens %u-%u", h->first_token, h->end_token - 1);
     }
     return r;
 }
 
-static const fy_npu_piece *piece_at(const fy_npu_plan *p, uint32_t i)
+static const fy_npu_chunk *chunk_at(const fy_npu_plan *p, uint32_t i)
 {
     return i < p->n_chunks ? &p->chunks[i] : &p->heads[i - p->n_chunks];
 }
@@ -172,31 +172,31 @@ static void put_times(fy_str *out, char c, int n)
         fy_str_putc(out, c);
 }
 
-static double part_of(uint64_t bytes, uint64_t limit)
+static double info_of(uint64_t bytes, uint64_t limit)
 {
     return limit > 0 ? (double)bytes / (double)limit : 0;
 }
 
 static int cells(uint64_t bytes, uint64_t limit, int width)
 {
-    const double n = part_of(bytes, limit) * width;
+    const double n = info_of(bytes, limit) * width;
     return n >= width ? width : (int)(n + 0.5);
 }
 
-/* Of the two limits that a piece has, the one that it is nearer to. */
+/* Of the two limits that a chunk has, the one that it is nearer to. */
 typedef struct {
     bool file; /* else the context's */
     uint64_t bytes, limit;
 } fill;
 
-static fill fill_of(const fy_npu_piece *p, const fy_soc *s)
+static fill fill_of(const fy_npu_chunk *p, const fy_soc *s)
 {
-    const bool file = part_of(p->file_bytes, s->file_bytes) > part_of(p->bytes, s->context_bytes);
+    const bool file = info_of(p->file_bytes, s->file_bytes) > info_of(p->bytes, s->context_bytes);
     return file ? (fill){true, p->file_bytes, s->file_bytes}
                 : (fill){false, p->bytes, s->context_bytes};
 }
 
-static void put_fill(fy_str *out, const fy_npu_piece *p, const fy_soc *s, int width)
+static void put_fill(fy_str *out, const fy_npu_chunk *p, const fy_soc *s, int width)
 {
     const fill f = fill_of(p, s);
     const int weights = cells(p->weights, f.limit, width);
@@ -208,7 +208,7 @@ static void put_fill(fy_str *out, const fy_npu_piece *p, const fy_soc *s, int wi
     put_times(out, '-', all - kv);
     put_times(out, '.', width - all);
     fy_str_printf(out, "%c %3.0f %% of a %s", f.bytes > f.limit ? '>' : ']',
-                  100 * part_of(f.bytes, f.limit), f.file ? "file" : "context");
+                  100 * info_of(f.bytes, f.limit), f.file ? "file" : "context");
 }
 
 static void put_mb(fy_str *out, uint64_t bytes, int wide)
@@ -227,9 +227,9 @@ static void put_numbers(fy_str *out, uint64_t weights, uint64_t kv, uint64_t io,
     put_mb(out, bytes, 8);
 }
 
-static void put_piece(fy_str *out, const fy_npu_plan *p, uint32_t i, int wide, int bar)
+static void put_chunk(fy_str *out, const fy_npu_plan *p, uint32_t i, int wide, int bar)
 {
-    const fy_npu_piece *c = piece_at(p, i);
+    const fy_npu_chunk *c = chunk_at(p, i);
     const row_name r = name_of(p, i);
     fy_str_printf(out, "%-10s %-*s", r.name, wide, r.range);
     put_numbers(out, c->weights, c->kv_bytes, c->io_bytes, c->op_bytes + c->scratch, c->bytes);
@@ -243,8 +243,8 @@ static void put_sums(fy_str *out, const fy_npu_plan *p, int wide)
 {
     uint64_t rest = 0, bytes = 0;
     for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
-        rest += piece_at(p, i)->op_bytes + piece_at(p, i)->scratch;
-        bytes += piece_at(p, i)->bytes;
+        rest += chunk_at(p, i)->op_bytes + chunk_at(p, i)->scratch;
+        bytes += chunk_at(p, i)->bytes;
     }
     fy_str_printf(out, "%-10s %-*s", "all", wide, "");
     put_numbers(out, p->weights, p->kv, p->io, rest, bytes);
@@ -253,7 +253,7 @@ static void put_sums(fy_str *out, const fy_npu_plan *p, int wide)
     fy_str_puts(out, ", on the CPU\n");
 }
 
-static void put_pieces(fy_str *out, const fy_npu_plan *p, int columns)
+static void put_chunks(fy_str *out, const fy_npu_plan *p, int columns)
 {
     enum { NUMBERS = 57, AROUND_BAR = 23 };
     int wide = 6;
@@ -266,7 +266,7 @@ static void put_pieces(fy_str *out, const fy_npu_plan *p, int columns)
     fy_str_printf(out, "\n%-10s %-*s%8s%7s%7s%7s%8s %8s\n", "MB", wide, "layers", "weights", "KV",
                   "I/O", "op", "all", "session");
     for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++)
-        put_piece(out, p, i, wide, bar);
+        put_chunk(out, p, i, wide, bar);
     put_sums(out, p, wide);
     if (bar > 0)
         fy_str_puts(out, "[# weights  = KV cache  - inputs, outputs, operations]\n");
@@ -287,7 +287,7 @@ static void put_session(fy_str *out, const fy_npu_plan *p, uint32_t session, int
     int at = 0;
     fy_str_printf(out, "session %-2u [", session);
     for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
-        const fy_npu_piece *c = piece_at(p, i);
+        const fy_npu_chunk *c = chunk_at(p, i);
         if (c->session != session)
             continue;
         bytes += c->bytes;
@@ -308,7 +308,7 @@ static void put_rest(fy_str *out, const fy_npu_plan *p)
     if (p->n_sessions <= n)
         return;
     for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++)
-        bytes += piece_at(p, i)->session >= n ? piece_at(p, i)->bytes : 0;
+        bytes += chunk_at(p, i)->session >= n ? chunk_at(p, i)->bytes : 0;
     fy_str_printf(out, "and %u more, which the chip does not have, of %.2f GB\n", p->n_sessions - n,
                   (double)bytes * GB);
 }
@@ -332,12 +332,12 @@ static void put_memory(fy_str *out, const fy_plan_view *v)
         fy_str_printf(out, ", of the phone's %.2f GB", (double)p->params.memory_bytes * GB);
 }
 
-/* Is a piece so near to a limit that what is only estimated decides? */
+/* Is a chunk so near to a limit that what is only estimated decides? */
 static bool is_narrow(const fy_npu_plan *p)
 {
     for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
-        const fill f = fill_of(piece_at(p, i), p->params.soc);
-        if (part_of(f.bytes, f.limit) > NARROW)
+        const fill f = fill_of(chunk_at(p, i), p->params.soc);
+        if (info_of(f.bytes, f.limit) > NARROW)
             return true;
     }
     return false;
@@ -407,7 +407,7 @@ void fy_plan_put_text(fy_str *out, const fy_plan_view *v, int columns, bool deta
         put_layers(out, &v->model->npu, &p->params);
     if (p->n_chunks == 0) /* a limit that nothing could be counted behind */
         return;
-    put_pieces(out, p, columns);
+    put_chunks(out, p, columns);
     put_sessions(out, p, columns);
     put_line(out, "memory", put_memory, v, columns);
     if (p->fits)
@@ -565,7 +565,7 @@ static json_t *json_options(fy_json_maker *m, const fy_npu_params *p)
     return o;
 }
 
-static json_t *json_pieces(fy_json_maker *m, const fy_npu_piece *p, uint32_t n, bool head)
+static json_t *json_chunks(fy_json_maker *m, const fy_npu_chunk *p, uint32_t n, bool head)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < n; i++) {
@@ -626,8 +626,8 @@ int fy_plan_put_json(fy_str *out, const fy_plan_view *v, fy_err *e)
     fy_make_set(&m, o, "suggestion", json_suggestion(&m, v));
     set_u64(&m, o, "cached_positions", p->n_cache);
     fy_make_set(&m, o, "weights_shared", json_boolean(p->weights_shared));
-    fy_make_set(&m, o, "chunks", json_pieces(&m, p->chunks, p->n_chunks, false));
-    fy_make_set(&m, o, "heads", json_pieces(&m, p->heads, p->n_heads, true));
+    fy_make_set(&m, o, "chunks", json_chunks(&m, p->chunks, p->n_chunks, false));
+    fy_make_set(&m, o, "heads", json_chunks(&m, p->heads, p->n_heads, true));
     set_u64(&m, o, "sessions", p->n_sessions);
     set_u64(&m, o, "embedding_bytes", p->embedding);
     set_u64(&m, o, "weight_bytes", p->weights);

@@ -1,4 +1,4 @@
-/* A model that was cut, as QNN_CUT says it: a llama of three layers and 48 tokens. Each piece can
+/* A model that was cut, as QNN_CUT says it: a llama of three layers and 48 tokens. Each chunk can
  * be made wrong in one way. Include it after ws_fixture.h. */
 #ifndef FY_TESTS_CUT_FIXTURE_H
 #define FY_TESTS_CUT_FIXTURE_H
@@ -13,12 +13,12 @@ enum {
     CUT_CHUNK_1,
     CUT_HEAD_0,
     CUT_HEAD_1,
-    CUT_PIECES,
+    CUT_CHUNK_FILES,
     CUT_PLACES = 64
 };
 
 typedef struct {
-    fy_chunk_info part; /* kind FY_CHUNK_WHOLE: without the keys */
+    fy_chunk_info info; /* kind FY_CHUNK_WHOLE: without the keys */
     fy_hparams hp;
     const char *arch;
     const char *skip;  /* a tensor that is left out */
@@ -30,14 +30,14 @@ typedef struct {
     uint32_t shift;    /* of the numbers in places */
     float temp;        /* general.sampling.temp; 0: none */
     uint32_t n_places; /* 0: one for each tensor */
-} cut_piece;
+} cut_chunk;
 
 typedef struct {
-    cut_piece piece[CUT_PIECES];
+    cut_chunk chunk[CUT_CHUNK_FILES];
     const char *config;
 } cut_model;
 
-static const char *const cut_files[CUT_PIECES] = {"ggml/weights.gguf", "qnn/chunk_0.gguf",
+static const char *const cut_files[CUT_CHUNK_FILES] = {"ggml/weights.gguf", "qnn/chunk_0.gguf",
                                                   "qnn/chunk_1.gguf", "qnn/lm_head_0.gguf",
                                                   "qnn/lm_head_1.gguf"};
 
@@ -57,7 +57,7 @@ static inline fy_hparams cut_hparams(void)
 }
 
 /* The file as fy_gguf_write makes it, which waits for the disk, and tests write many of them. */
-static inline void cut_put(const char *path, const fy_gguf_writer *w, const cut_piece *p,
+static inline void cut_put(const char *path, const fy_gguf_writer *w, const cut_chunk *p,
                            size_t n_tensors)
 {
     static const uint8_t gap[FY_GGUF_ALIGNMENT];
@@ -81,17 +81,17 @@ static inline void cut_put(const char *path, const fy_gguf_writer *w, const cut_
     fy_str_release(&s);
 }
 
-/* Those that the piece holds, and their numbers in the model. */
-static inline void cut_add_tensors(fy_gguf_writer *w, const cut_piece *p, uint32_t *places,
+/* Those that the chunk holds, and their numbers in the model. */
+static inline void cut_add_tensors(fy_gguf_writer *w, const cut_chunk *p, uint32_t *places,
                                    uint32_t *n)
 {
     fy_err e = {0};
     const fy_family *f = fy_family_of_gguf(FY_SPAN("llama"), false);
-    const bool head = p->part.kind == FY_CHUNK_HEAD;
+    const bool head = p->info.kind == FY_CHUNK_HEAD;
     fy_hparams hp = p->hp;
     uint32_t number = 0;
     if (head)
-        hp.n_vocab = p->part.end_token - p->part.first_token;
+        hp.n_vocab = p->info.end_token - p->info.first_token;
     for (uint32_t i = 0; i < hp.n_layer * f->n_rows; i++) {
         const fy_tensor_row *row = &f->rows[i % f->n_rows];
         const uint32_t layer = (uint32_t)(i / f->n_rows);
@@ -102,7 +102,7 @@ static inline void cut_add_tensors(fy_gguf_writer *w, const cut_piece *p, uint32
             continue;
         number++;
         fy_row_name(row->gguf, layer, name);
-        if (!fy_chunk_holds(&p->part, row, layer) ||
+        if (!fy_chunk_holds(&p->info, row, layer) ||
             (p->skip != NULL && strcmp(name, p->skip) == 0))
             continue;
         const uint32_t n_dims = fy_row_shape(&hp, row, ne);
@@ -130,24 +130,24 @@ static inline void cut_add_tokens(fy_gguf_writer *w)
     assert_int_equal(fy_gguf_end_strings(w, &e), 0);
 }
 
-static inline void cut_piece_write(const char *path, const cut_piece *p)
+static inline void cut_chunk_write(const char *path, const cut_chunk *p)
 {
     fy_err e = {0};
     uint32_t places[CUT_PLACES], n = 0;
     fy_gguf_writer *w = fy_gguf_writer_new(&e);
     assert_non_null(w);
     assert_int_equal(fy_gguf_add_str(w, "general.architecture", fy_span_of(p->arch), &e), 0);
-    if (p->part.kind == FY_CHUNK_EMBEDDING || p->part.kind == FY_CHUNK_WHOLE)
+    if (p->info.kind == FY_CHUNK_EMBEDDING || p->info.kind == FY_CHUNK_WHOLE)
         cut_add_tokens(w);
     if (p->temp > 0)
         assert_int_equal(fy_gguf_add_f32(w, "general.sampling.temp", p->temp, &e), 0);
     const fy_family *f = fy_family_of_gguf(fy_span_of(p->arch), false);
     if (fy_hparams_to_gguf(w, f, &p->hp, &e) != 0)
         fail_msg("%s", e.msg);
-    if (p->part.kind != FY_CHUNK_WHOLE && fy_chunk_info_to_gguf(w, &p->hp, &p->part, &e) != 0)
+    if (p->info.kind != FY_CHUNK_WHOLE && fy_chunk_info_to_gguf(w, &p->hp, &p->info, &e) != 0)
         fail_msg("%s", e.msg);
     cut_add_tensors(w, p, places, &n);
-    if (p->part.kind != FY_CHUNK_WHOLE)
+    if (p->info.kind != FY_CHUNK_WHOLE)
         assert_int_equal(fy_gguf_add_array(w, FY_CHUNK_KEYS "places", FY_KV_U32, places,
                                            p->n_places > 0 ? p->n_places : n, &e),
                          0);
@@ -159,11 +159,11 @@ static inline void cut_piece_write(const char *path, const cut_piece *p)
 static inline const char *cut_id(void)
 {
     static char id[FY_CHUNK_MODEL_BYTES];
-    const cut_piece whole = {.hp = cut_hparams(), .arch = "llama"};
+    const cut_chunk whole = {.hp = cut_hparams(), .arch = "llama"};
     fy_err e = {0};
     fy_chunk_id h;
     if (!fy_file_exists(at("whole.gguf")))
-        cut_piece_write(at("whole.gguf"), &whole);
+        cut_chunk_write(at("whole.gguf"), &whole);
     if (id[0] != '\0')
         return id;
     fy_gguf *g = fy_gguf_open(at("whole.gguf"), &e);
@@ -181,16 +181,16 @@ static inline const char *cut_id(void)
 
 static inline cut_model cut_sound(void)
 {
-    const fy_chunk_info parts[CUT_PIECES] = {
+    const fy_chunk_info infos[CUT_CHUNK_FILES] = {
         {.kind = FY_CHUNK_EMBEDDING, .count = 1},
         {.kind = FY_CHUNK_LAYERS, .count = 2, .end_layer = 2},
         {.kind = FY_CHUNK_LAYERS, .index = 1, .count = 2, .first_layer = 2, .end_layer = 3},
         {.kind = FY_CHUNK_HEAD, .count = 2, .end_token = 32},
         {.kind = FY_CHUNK_HEAD, .index = 1, .count = 2, .first_token = 32, .end_token = 48}};
     cut_model m = {.config = QNN_CUT};
-    for (int i = 0; i < CUT_PIECES; i++) {
-        m.piece[i] = (cut_piece){.part = parts[i], .hp = cut_hparams(), .arch = "llama"};
-        strcpy(m.piece[i].part.model, cut_id());
+    for (int i = 0; i < CUT_CHUNK_FILES; i++) {
+        m.chunk[i] = (cut_chunk){.info = infos[i], .hp = cut_hparams(), .arch = "llama"};
+        strcpy(m.chunk[i].info.model, cut_id());
     }
     return m;
 }
@@ -204,9 +204,9 @@ static inline void cut_write(const char *dir, const cut_model *m)
         snprintf(path, sizeof path, "%s/%s", dir, i == 0 ? "ggml" : "qnn");
         assert_int_equal(fy_mkdirs(at(path), &e), 0);
     }
-    for (int i = 0; i < CUT_PIECES; i++) {
+    for (int i = 0; i < CUT_CHUNK_FILES; i++) {
         snprintf(path, sizeof path, "%s/%s", dir, cut_files[i]);
-        cut_piece_write(at(path), &m->piece[i]);
+        cut_chunk_write(at(path), &m->chunk[i]);
     }
     snprintf(path, sizeof path, "%s/qnn/config.json", dir);
     char *text = strstr(m->config, QNN_CUT_MODEL) != NULL

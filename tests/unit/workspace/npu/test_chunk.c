@@ -1,4 +1,4 @@
-/* Cutting a model and joining it again: what is in the pieces, what stays, what is refused. */
+/* Cutting a model and joining it again: what is in the chunks, what stays, what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,10 +41,10 @@ static const char *at(const char *rel)
     return p;
 }
 
-static void assert_says(const fy_err *e, const char *part)
+static void assert_says(const fy_err *e, const char *info)
 {
-    if (strstr(e->msg, part) == NULL)
-        fail_msg("expected '%s' in '%s'", part, e->msg);
+    if (strstr(e->msg, info) == NULL)
+        fail_msg("expected '%s' in '%s'", info, e->msg);
 }
 
 static fy_map get(const char *path)
@@ -134,7 +134,7 @@ static void refused(const char *model, const char *dir, const fy_cut *cut, fy_co
     assert_int_equal(e.code, code);
 }
 
-static fy_gguf *open_piece(const char *rel)
+static fy_gguf *open_chunk(const char *rel)
 {
     fy_err e = {0};
     fy_gguf *g = fy_gguf_open(at(rel), &e);
@@ -143,17 +143,17 @@ static fy_gguf *open_piece(const char *rel)
     return g;
 }
 
-static const char *const pieces[] = {"d/ggml/weights.gguf",  "d/qnn/chunk_0.gguf",
+static const char *const chunks[] = {"d/ggml/weights.gguf",  "d/qnn/chunk_0.gguf",
                                      "d/qnn/chunk_1.gguf",   "d/qnn/lm_head_0.gguf",
                                      "d/qnn/lm_head_1.gguf", "d/qnn/lm_head_2.gguf"};
-enum { N_PIECES = sizeof pieces / sizeof pieces[0] };
+enum { N_CHUNK_FILES = sizeof chunks / sizeof chunks[0] };
 
-/* Every tensor of a piece is bytes of the model's tensor at its place. */
-static size_t check_piece(const fy_gguf *model, const char *rel, bool *seen)
+/* Every tensor of a chunk is bytes of the model's tensor at its place. */
+static size_t check_chunk(const fy_gguf *model, const char *rel, bool *seen)
 {
-    fy_gguf *g = open_piece(rel);
+    fy_gguf *g = open_chunk(rel);
     fy_hparams hp, whole;
-    fy_chunk_info part;
+    fy_chunk_info info;
     fy_err e = {0};
     const fy_gguf_kv *places;
     const fy_family *f = fy_family_of_file(g);
@@ -161,7 +161,7 @@ static size_t check_piece(const fy_gguf *model, const char *rel, bool *seen)
     assert_int_equal(fy_hparams_from_gguf(g, f, &hp, &e), 0);
     assert_int_equal(fy_hparams_from_gguf(model, f, &whole, &e), 0);
     assert_memory_equal(&hp, &whole, sizeof hp);
-    assert_int_equal(fy_chunk_info_from_gguf(g, &hp, &part, &e), 0);
+    assert_int_equal(fy_chunk_info_from_gguf(g, &hp, &info, &e), 0);
     assert_int_equal(fy_gguf_get_array(g, "ferry.chunk.places", FY_KV_U32, &places, &e), 0);
     const size_t n = fy_gguf_n_tensors(g);
     assert_int_equal(places->count, n);
@@ -172,7 +172,7 @@ static size_t check_piece(const fy_gguf *model, const char *rel, bool *seen)
         uint64_t skip = 0;
         assert_true(i == 0 || place > (size_t)fy_gguf_int_at(places, i - 1));
         if (fy_span_is(t->name, "output.weight") || fy_span_is(t->name, "output.bias"))
-            skip = o->bytes / hp.n_vocab * part.first_token;
+            skip = o->bytes / hp.n_vocab * info.first_token;
         else
             assert_true(fy_span_eq(t->name, o->name));
         assert_true(t->type == o->type && skip + t->bytes <= o->bytes);
@@ -192,9 +192,9 @@ static void there_and_back(tiny_model *m, size_t repeated)
     const fy_cut cut = plain_cut();
     make("m.gguf", m);
     cut_into("d", &cut);
-    fy_gguf *model = open_piece("m.gguf");
-    for (int i = 0; i < N_PIECES; i++)
-        n += check_piece(model, pieces[i], seen);
+    fy_gguf *model = open_chunk("m.gguf");
+    for (int i = 0; i < N_CHUNK_FILES; i++)
+        n += check_chunk(model, chunks[i], seen);
     assert_int_equal(n, fy_gguf_n_tensors(model) + repeated);
     for (size_t i = 0; i < fy_gguf_n_tensors(model); i++)
         assert_true(seen[i]);
@@ -215,17 +215,17 @@ static void a_model_is_cut_and_joined(void **state)
 static void a_tied_model_gets_a_copy_of_its_embedding(void **state)
 {
     (void)state;
-    fy_chunk_info part;
+    fy_chunk_info info;
     fy_err e = {0};
     tiny_model m = tiny_default();
     m.tied = true;
     m.type = FY_Q8_0;
     there_and_back(&m, 2 + 3);
-    fy_gguf *g = open_piece("d/qnn/lm_head_1.gguf");
+    fy_gguf *g = open_chunk("d/qnn/lm_head_1.gguf");
     const fy_hparams hp = m.hp;
-    assert_int_equal(fy_chunk_info_from_gguf(g, &hp, &part, &e), 0);
-    assert_true(part.tied);
-    assert_int_equal(part.first_token, 40);
+    assert_int_equal(fy_chunk_info_from_gguf(g, &hp, &info, &e), 0);
+    assert_true(info.tied);
+    assert_int_equal(info.first_token, 40);
     assert_int_equal(fy_gguf_tensor_find(g, "output.weight")->ne[1], 1);
     fy_gguf_close(g);
 }
@@ -266,7 +266,7 @@ static void what_the_cpu_needs_stays_with_the_embedding(void **state)
     m.hp.rope_factor = 4;
     m.hp.rope_orig_ctx = 32;
     there_and_back(&m, 4);
-    fy_gguf *g = open_piece("d/ggml/weights.gguf");
+    fy_gguf *g = open_chunk("d/ggml/weights.gguf");
     assert_int_equal(fy_gguf_n_tensors(g), 3);
     assert_non_null(fy_gguf_tensor_find(g, "token_embd.weight"));
     assert_non_null(fy_gguf_tensor_find(g, "rope_factors_long.weight"));
@@ -336,7 +336,7 @@ static void layers_are_cut_evenly(void **state)
 static void model_of(const char *rel, char out[FY_CHUNK_MODEL_BYTES])
 {
     fy_span s;
-    fy_gguf *g = open_piece(rel);
+    fy_gguf *g = open_chunk(rel);
     fy_err e = {0};
     assert_int_equal(fy_gguf_get_str(g, "ferry.chunk.model", &s, &e), 0);
     assert_int_equal(s.len, 64);
@@ -371,7 +371,7 @@ static void a_fine_tune_has_another_number(void **state)
 
 /* --- what is there already -------------------------------------------------------------------- */
 
-static void finished_pieces_stay(void **state)
+static void finished_chunks_stay(void **state)
 {
     (void)state;
     fy_err e = {0};
@@ -384,7 +384,7 @@ static void finished_pieces_stay(void **state)
     const uint64_t kept = inode(at("d/qnn/chunk_0.gguf"));
     assert_int_equal(unlink(at("d/qnn/chunk_1.gguf")), 0);
     assert_int_equal(fy_chunk(at("m.gguf"), at("d"), &cut, NULL, NULL, &stats, &e), 0);
-    assert_int_equal(stats.n_files, N_PIECES);
+    assert_int_equal(stats.n_files, N_CHUNK_FILES);
     assert_true(stats.written > 0 && stats.written < stats.bytes);
     assert_int_equal(inode(at("d/qnn/chunk_0.gguf")), kept);
     assert_true(same_bytes(at("d/qnn/chunk_1.gguf"), at("want/qnn/chunk_1.gguf")));
@@ -432,16 +432,16 @@ static void what_cannot_be_cut_leaves_nothing(void **state)
     fy_cut cut = good;
     make("m.gguf", &m);
     cut.end_layer = down;
-    refused("m.gguf", "d", &cut, FY_EARG, "piece 1 ends at 2 of 3 layers");
+    refused("m.gguf", "d", &cut, FY_EARG, "chunk 1 ends at 2 of 3 layers");
     cut.end_layer = beyond;
-    refused("m.gguf", "d", &cut, FY_EARG, "piece 1 ends at 4 of 3 layers");
+    refused("m.gguf", "d", &cut, FY_EARG, "chunk 1 ends at 4 of 3 layers");
     cut = good;
     cut.end_layer = NULL;
     cut.n_chunks = 4;
-    refused("m.gguf", "d", &cut, FY_EARG, "4 pieces of 3 layers, expected 1 to 3");
+    refused("m.gguf", "d", &cut, FY_EARG, "4 chunks of 3 layers, expected 1 to 3");
     cut = good;
     cut.n_heads = 2;
-    refused("m.gguf", "d", &cut, FY_EARG, "piece 1 ends at 41 of 96 tokens");
+    refused("m.gguf", "d", &cut, FY_EARG, "chunk 1 ends at 41 of 96 tokens");
     cut = good;
     cut.n_ctx = 8;
     refused("m.gguf", "d", &cut, FY_EARG, "leaves no room for a cache");
@@ -513,14 +513,14 @@ static void cut_anew(bool tied, float rope_theta)
     m.tied = tied;
     m.hp.rope_theta = rope_theta;
     make("m.gguf", &m);
-    for (int i = 0; i < N_PIECES; i++)
-        unlink(at(pieces[i]));
+    for (int i = 0; i < N_CHUNK_FILES; i++)
+        unlink(at(chunks[i]));
     unlink(at("d/qnn/chunk_2.gguf"));
     unlink(at("d/qnn/config.json"));
     cut_into("d", &cut);
 }
 
-static void pieces_that_do_not_go_together_are_refused(void **state)
+static void chunks_that_do_not_go_together_are_refused(void **state)
 {
     (void)state;
     cut_anew(false, 20000);
@@ -552,7 +552,7 @@ static void pieces_that_do_not_go_together_are_refused(void **state)
 /* Where in the file is the data of a tensor? */
 static long offset_of(const char *rel, const char *name)
 {
-    fy_gguf *g = open_piece(rel);
+    fy_gguf *g = open_chunk(rel);
     const fy_gguf_tensor *t = fy_gguf_tensor_find(g, name);
     struct stat st;
     assert_non_null(t);
@@ -567,7 +567,7 @@ static void changed_weights_are_found(void **state)
     (void)state;
     cut_anew(false, 10000);
     flip_byte(at("d/qnn/chunk_0.gguf"), offset_of("d/qnn/chunk_0.gguf", "blk.0.attn_q.weight"));
-    not_joined(FY_EVERIFY, "the pieces together are model ");
+    not_joined(FY_EVERIFY, "the chunks together are model ");
     cut_anew(false, 10000); /* a copy of the norm that is not equal */
     flip_byte(at("d/qnn/lm_head_1.gguf"), offset_of("d/qnn/lm_head_1.gguf", "output_norm.weight"));
     not_joined(FY_EVERIFY, "lm_head_1.gguf");
@@ -580,18 +580,18 @@ static void changed_weights_are_found(void **state)
     not_joined(FY_EVERIFY, "'output.weight' has other values than token_embd.weight");
 }
 
-static void a_piece_is_never_overwritten(void **state)
+static void a_chunk_is_never_overwritten(void **state)
 {
     (void)state;
     fy_err e = {0};
     cut_anew(false, 10000);
     assert_int_equal(fy_chunk_join(at("d"), at("d/qnn/chunk_0.gguf"), NULL, NULL, &e), -1);
     assert_int_equal(e.code, FY_EARG);
-    assert_says(&e, "d/qnn/chunk_0.gguf: is one of the pieces");
+    assert_says(&e, "d/qnn/chunk_0.gguf: is one of the chunks");
     e = (fy_err){0};
     assert_int_equal(link(at("d/qnn/chunk_0.gguf"), at("again.gguf.part")), 0);
     assert_int_equal(fy_chunk_join(at("d"), at("again.gguf"), NULL, NULL, &e), -1);
-    assert_says(&e, "is one of the pieces");
+    assert_says(&e, "is one of the chunks");
     assert_int_equal(fy_chunk_check(at("d"), NULL), 0);
 }
 
@@ -606,13 +606,13 @@ int main(void)
         TEST(the_configuration_says_what_computes_what),
         TEST(layers_are_cut_evenly),
         TEST(a_fine_tune_has_another_number),
-        TEST(finished_pieces_stay),
+        TEST(finished_chunks_stay),
         TEST(other_files_are_refused_and_stay),
         TEST(what_cannot_be_cut_leaves_nothing),
         TEST(an_interrupted_cut_says_how_to_resume),
-        TEST(pieces_that_do_not_go_together_are_refused),
+        TEST(chunks_that_do_not_go_together_are_refused),
         TEST(changed_weights_are_found),
-        TEST(a_piece_is_never_overwritten),
+        TEST(a_chunk_is_never_overwritten),
     };
     return cmocka_run_group_tests_name("chunk", tests, NULL, NULL);
 }

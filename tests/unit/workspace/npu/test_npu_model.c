@@ -34,7 +34,7 @@ static uint64_t elements(const fy_npu_model *m)
     return n;
 }
 
-/* Every dense family's tensors are there, each element once, the fused ones as their parts. */
+/* Every dense family's tensors are there, each element once, the fused ones as their infos. */
 static void every_dense_family_is_read_from_its_header(void **state)
 {
     (void)state;
@@ -132,7 +132,7 @@ static void files_that_are_no_whole_model_are_refused(void **state)
         const char *key, *value, *says;
     } cases[] = {
         {"general.architecture", "rwkv7", "'rwkv7', which ferry cannot plan for an NPU"},
-        {"ferry.chunk.kind", "layers", "a piece of a model that was cut already"},
+        {"ferry.chunk.kind", "layers", "a chunk of a model that was cut already"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_err e = {0};

@@ -38,7 +38,7 @@ static void the_bytes_of_a_small_model_are_those_counted_by_hand(void **state)
     const uint64_t q = 64 * (64 + 4), k = 32 * (64 + 4), up = 96 * (64 + 4), down = 64 * (96 + 4);
     const uint64_t layer = 2 * q + 2 * k + 2 * up + down + 2 * 64 * 4;
     const uint64_t tiles = 2 * 4 + 2 * 2 + 2 * 6 + 6, ops = 14 + 4 * 14 + 2 * 15;
-    const fy_npu_piece *c = &plan.chunks[0], *h = &plan.heads[0];
+    const fy_npu_chunk *c = &plan.chunks[0], *h = &plan.heads[0];
     assert_true(plan.fits);
     assert_int_equal(plan.n_cache, 12);
     assert_int_equal(plan.params.batch[0], 4);
@@ -199,7 +199,7 @@ static void a_wide_head_is_cut_into_equal_slices(void **state)
     fy_npu_model_release(&m);
 }
 
-static void pieces_go_into_the_first_session_with_room(void **state)
+static void chunks_go_into_the_first_session_with_room(void **state)
 {
     (void)state;
     fy_npu_model m = npu_llama_8b();
@@ -361,7 +361,7 @@ int main(void)
         cmocka_unit_test(chunks_are_as_even_as_layers_allow),
         cmocka_unit_test(chunks_are_balanced_by_bytes_not_by_layers),
         cmocka_unit_test(a_wide_head_is_cut_into_equal_slices),
-        cmocka_unit_test(pieces_go_into_the_first_session_with_room),
+        cmocka_unit_test(chunks_go_into_the_first_session_with_room),
         cmocka_unit_test(each_limit_is_named_with_what_was_found),
         cmocka_unit_test(parameters_without_meaning_are_refused),
         cmocka_unit_test(absurd_numbers_fit_nowhere),

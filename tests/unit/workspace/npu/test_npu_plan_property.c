@@ -187,11 +187,11 @@ static uint64_t copies(const fy_npu_params *p)
     return p->soc->htp_arch >= 73 ? 1 : p->n_batches;
 }
 
-static fy_npu_piece chunk(const one_case *c, const fy_npu_params *p, uint32_t first, uint32_t end)
+static fy_npu_chunk chunk(const one_case *c, const fy_npu_params *p, uint32_t first, uint32_t end)
 {
     const fy_hparams *hp = &c->m.hp;
     const uint64_t b = p->batch[0], x = p->n_ctx, kv = p->kv_bits / 8, cache = x > b ? x - b : 0;
-    fy_npu_piece q = {.first_layer = first, .end_layer = end};
+    fy_npu_chunk q = {.first_layer = first, .end_layer = end};
     bool mask[2] = {false}, turn[2] = {false};
     for (size_t i = 0; i < c->m.n_tensors; i++) {
         const fy_npu_tensor *t = &c->m.tensors[i];
@@ -224,10 +224,10 @@ static fy_npu_piece chunk(const one_case *c, const fy_npu_params *p, uint32_t fi
     return q;
 }
 
-static fy_npu_piece head(const one_case *c, const fy_npu_params *p, uint32_t first, uint32_t end)
+static fy_npu_chunk head(const one_case *c, const fy_npu_params *p, uint32_t first, uint32_t end)
 {
     const uint64_t d = c->m.hp.n_embd, b = p->batch[0], n = end - first;
-    fy_npu_piece q = {.first_token = first, .end_token = end};
+    fy_npu_chunk q = {.first_token = first, .end_token = end};
     q.weights = copies(p) * (matrix(p->recipe, FY_T_OUTPUT, 0, n, d) + 4 * d);
     q.op_bytes = p->n_batches * (4 * 256 + tiles(n, d));
     q.io_bytes = b * d * 4 + b * n * 4;
@@ -242,7 +242,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static bool keeps(const one_case *c, const fy_npu_piece *q)
+static bool keeps(const one_case *c, const fy_npu_chunk *q)
 {
     return q->file_bytes <= c->soc.file_bytes &&
            q->bytes <= least(c->soc.context_bytes, c->soc.session_bytes);
@@ -258,7 +258,7 @@ static size_t n_case;
             fail_msg("case %zu: %s does not hold", n_case, #what); \
     } while (0)
 
-static void same_bytes(const fy_npu_piece *a, const fy_npu_piece *b)
+static void same_bytes(const fy_npu_chunk *a, const fy_npu_chunk *b)
 {
     HOLDS(a->weights == b->weights);
     HOLDS(a->op_bytes == b->op_bytes);
@@ -269,20 +269,20 @@ static void same_bytes(const fy_npu_piece *a, const fy_npu_piece *b)
     HOLDS(a->bytes == b->bytes);
 }
 
-static void check_pieces(const one_case *c, const fy_npu_plan *plan)
+static void check_chunks(const one_case *c, const fy_npu_plan *plan)
 {
     uint32_t layer = 0, token = 0;
     for (uint32_t i = 0; i < plan->n_chunks; i++) {
-        const fy_npu_piece *q = &plan->chunks[i];
+        const fy_npu_chunk *q = &plan->chunks[i];
         HOLDS(q->first_layer == layer && q->end_layer > layer);
-        const fy_npu_piece own = chunk(c, &plan->params, q->first_layer, q->end_layer);
+        const fy_npu_chunk own = chunk(c, &plan->params, q->first_layer, q->end_layer);
         same_bytes(q, &own);
         layer = q->end_layer;
     }
     for (uint32_t i = 0; i < plan->n_heads; i++) {
-        const fy_npu_piece *q = &plan->heads[i];
+        const fy_npu_chunk *q = &plan->heads[i];
         HOLDS(q->first_token == token && q->end_token > token);
-        const fy_npu_piece own = head(c, &plan->params, q->first_token, q->end_token);
+        const fy_npu_chunk own = head(c, &plan->params, q->first_token, q->end_token);
         same_bytes(q, &own);
         token = q->end_token;
     }
@@ -297,7 +297,7 @@ static void check_sums(const one_case *c, const fy_npu_plan *plan)
     for (size_t i = 0; i < c->m.n_tensors; i++)
         embedding += c->m.tensors[i].slot == FY_T_POSITION_EMBD ? c->m.tensors[i].file_bytes : 0;
     for (uint32_t i = 0; i < plan->n_chunks + plan->n_heads; i++) {
-        const fy_npu_piece *q =
+        const fy_npu_chunk *q =
             i < plan->n_chunks ? &plan->chunks[i] : &plan->heads[i - plan->n_chunks];
         HOLDS(q->session < 64);
         for (uint32_t s = 0; s < q->session; s++) /* the first with room */
@@ -338,13 +338,13 @@ static void check_limits(const one_case *c, const fy_npu_plan *plan)
     HOLDS(c->soc.vtcm_mb == 0 || widest * 128 <= c->soc.vtcm_mb * NPU_MIB);
 }
 
-/* The smallest largest piece of all cuts of layers [first, ...) into n ranges that keep the limits;
+/* The smallest largest chunk of all cuts of layers [first, ...) into n ranges that keep the limits;
  * UINT64_MAX: there is none. */
 static uint64_t best(const one_case *c, const fy_npu_params *p, uint32_t first, uint32_t n)
 {
     uint64_t found = UINT64_MAX;
     for (uint32_t end = n == 1 ? p->n_layers : first + 1; end + n - 1 <= p->n_layers; end++) {
-        const fy_npu_piece q = chunk(c, p, first, end);
+        const fy_npu_chunk q = chunk(c, p, first, end);
         if (!keeps(c, &q))
             break;
         const uint64_t rest = n == 1 ? 0 : best(c, p, end, n - 1);
@@ -377,7 +377,7 @@ static void check_cut(const one_case *c, const fy_npu_plan *plan)
 static void check_fit(const one_case *c, const fy_npu_plan *plan)
 {
     HOLDS(plan->limit == FY_NPU_LIMIT_NONE && plan->why.msg[0] == '\0');
-    check_pieces(c, plan);
+    check_chunks(c, plan);
     check_sums(c, plan);
     check_limits(c, plan);
     check_cut(c, plan);

@@ -118,7 +118,7 @@ static void chunks_go_beside_the_complete_model(void **state)
     same_files("ws", "ws2", (const char *const[]){"manifest.json", NULL});
 }
 
-/* Alone all pieces are in memory; beside the complete model that is, which run takes. */
+/* Alone all chunks are in memory; beside the complete model that is, which run takes. */
 static void a_phone_is_asked_for_what_is_computed_with(void **state)
 {
     (void)state;
@@ -151,9 +151,9 @@ static void what_is_not_of_the_model_is_refused(void **state)
 {
     (void)state;
     cut_model m = cut_sound();
-    cut_piece other = {.hp = cut_hparams(), .arch = "llama", .norm = 1};
+    cut_chunk other = {.hp = cut_hparams(), .arch = "llama", .norm = 1};
     cut_write("cut", &m);
-    cut_piece_write(at("other.gguf"), &other);
+    cut_chunk_write(at("other.gguf"), &other);
     fy_create_params p = params(at("other.gguf"), at("ws"));
     p.chunks = at("cut");
     refused(&p, FY_EARG, "ggml/weights.gguf: is model ");
@@ -161,7 +161,7 @@ static void what_is_not_of_the_model_is_refused(void **state)
     refused(&p, FY_EARG, "is the embedding of a model that was cut; expected the directory");
     p = params(at("cut/qnn/chunk_1.gguf"), at("ws"));
     refused(&p, FY_EARG, "is a chunk of a model that was cut, layers 2-2; expected the directory");
-    m.piece[CUT_CHUNK_1].skip = "blk.2.ffn_up.weight";
+    m.chunk[CUT_CHUNK_1].skip = "blk.2.ffn_up.weight";
     cut_write("cut", &m);
     p = params(at("cut"), at("ws"));
     refused(&p, FY_EARG, "qnn/chunk_1.gguf: 'blk.2.ffn_up.weight' is missing");
@@ -193,14 +193,14 @@ typedef struct {
     const char *path, *says;
 } damage;
 
-static void pieces_of_another_cut_are_found(void **state)
+static void chunks_of_another_cut_are_found(void **state)
 {
     (void)state;
     static const damage cases[] = {
         {"tiny/qnn/chunk_1.gguf", "cut/qnn/chunk_0.gguf", "tiny",
          "qnn/config.json: graphs[1]: start_layer_id 2, end_layer_id 3, but chunk_1.gguf"},
         {"tiny/qnn/chunk_1.gguf", "other/qnn/chunk_1.gguf", "tiny",
-         "the pieces together are model"},
+         "the chunks together are model"},
         {"tiny/qnn/lm_head_1.gguf", "other/qnn/lm_head_1.gguf", "tiny",
          "'output_norm.weight' has other values than in the first slice"},
         {"tiny/qnn/lm_head_0.gguf", "cut/qnn/chunk_0.gguf", "tiny",
@@ -211,8 +211,8 @@ static void pieces_of_another_cut_are_found(void **state)
          "kv/layer_0_key_0.raw: missing"},
     };
     cut_model m = cut_sound(), other = m, deep = m, kv = m;
-    for (int i = 0; i < CUT_PIECES; i++)
-        other.piece[i].norm = 1;
+    for (int i = 0; i < CUT_CHUNK_FILES; i++)
+        other.chunk[i].norm = 1;
     char *two = qnn_changed(QNN_CUT, "\"end_layer_id\": 3", "\"end_layer_id\": 4");
     char *preset = strdup(QNN_CUT), *at_size;
     while ((at_size = strstr(preset, "\"kv_size\": 0")) != NULL)
@@ -246,7 +246,7 @@ int main(void)
         TEST(a_phone_is_asked_for_what_is_computed_with),
         TEST(what_is_not_of_the_model_is_refused),
         TEST(an_embedding_alone_is_found),
-        TEST(pieces_of_another_cut_are_found),
+        TEST(chunks_of_another_cut_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
