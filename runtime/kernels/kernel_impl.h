@@ -21,4 +21,19 @@ static const float fy_erf_q[FY_ERF_TERMS] = {1.43893983e-5f,  -3.54751444e-4f, 3
                                              -2.40444100e-2f, 1.06570189e-1f,  6.34945978e-1f,
                                              1.12870011e0f};
 
+/* The kernels of attention for a type, from the file's dots() and add(), which read rows of `bytes`
+ * by `load`. `dim` may stand in `bytes`. */
+#define FY_DEFINE_ATTEND_DOTS(isa, type, bytes, load)                                \
+    void fy_attend_dots_##type##__##isa(float *s, const float *q, int64_t n_queries, \
+                                        const void *K, int64_t n_keys, int64_t dim)  \
+    {                                                                                \
+        dots(s, q, n_queries, K, n_keys, dim, bytes, load);                          \
+    }
+#define FY_DEFINE_ATTEND_ADD(isa, type, bytes, load)                                  \
+    void fy_attend_add_##type##__##isa(float *acc, const float *p, int64_t n_queries, \
+                                       const void *V, int64_t n_keys, int64_t dim)    \
+    {                                                                                 \
+        add(acc, p, n_queries, V, n_keys, dim, bytes, load);                          \
+    }
+
 #endif

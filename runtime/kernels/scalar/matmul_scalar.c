@@ -202,33 +202,8 @@ void fy_attend_softmax__scalar(float *s, int64_t n_queries, int begin, int end, 
         soften(s + i * FY_ATTEND_CHUNK, begin, end, scale, cap, &state[i]);
 }
 
-void fy_attend_dots_f32__scalar(float *s, const float *q, int64_t n_queries, const void *K,
-                                int64_t n_keys, int64_t dim)
-{
-    dots(s, q, n_queries, K, n_keys, dim, 4 * (size_t)dim, weight_f32);
-}
-
-void fy_attend_dots_f16__scalar(float *s, const float *q, int64_t n_queries, const void *K,
-                                int64_t n_keys, int64_t dim)
-{
-    dots(s, q, n_queries, K, n_keys, dim, 2 * (size_t)dim, weight_f16);
-}
-
-void fy_attend_add_f32__scalar(float *acc, const float *p, int64_t n_queries, const void *V,
-                               int64_t n_keys, int64_t dim)
-{
-    add(acc, p, n_queries, V, n_keys, dim, 4 * (size_t)dim, weight_f32);
-}
-
-void fy_attend_add_f16__scalar(float *acc, const float *p, int64_t n_queries, const void *V,
-                               int64_t n_keys, int64_t dim)
-{
-    add(acc, p, n_queries, V, n_keys, dim, 2 * (size_t)dim, weight_f16);
-}
-
-void fy_attend_add_q8_0__scalar(float *acc, const float *p, int64_t n_queries, const void *V,
-                                int64_t n_keys, int64_t dim)
-{
-    add(acc, p, n_queries, V, n_keys, dim, (size_t)dim / FY_QK * sizeof(fy_block_q8_0),
-        element_q8_0);
-}
+FY_DEFINE_ATTEND_DOTS(scalar, f32, 4 * (size_t)dim, weight_f32)
+FY_DEFINE_ATTEND_DOTS(scalar, f16, 2 * (size_t)dim, weight_f16)
+FY_DEFINE_ATTEND_ADD(scalar, f32, 4 * (size_t)dim, weight_f32)
+FY_DEFINE_ATTEND_ADD(scalar, f16, 2 * (size_t)dim, weight_f16)
+FY_DEFINE_ATTEND_ADD(scalar, q8_0, (size_t)dim / FY_QK * sizeof(fy_block_q8_0), element_q8_0)

@@ -204,18 +204,8 @@ FY_INLINE void dots(float *s, const float *q, int64_t n_queries, const uint8_t *
     }
 }
 
-void fy_attend_dots_f32__avx2(float *s, const float *q, int64_t n_queries, const void *K,
-                              int64_t n_keys, int64_t dim)
-{
-    dots(s, q, n_queries, K, n_keys, dim, 4 * (size_t)dim, load_f32);
-}
-
-void fy_attend_dots_f16__avx2(float *s, const float *q, int64_t n_queries, const void *K,
-                              int64_t n_keys, int64_t dim)
-{
-    dots(s, q, n_queries, K, n_keys, dim, 2 * (size_t)dim, load_f16);
-}
-
+FY_DEFINE_ATTEND_DOTS(avx2, f32, 4 * (size_t)dim, load_f32)
+FY_DEFINE_ATTEND_DOTS(avx2, f16, 2 * (size_t)dim, load_f16)
 /* --- softmax --------------------------------------------------------------------------------- */
 
 /* Lanes of the eight positions from j on that lie in begin .. end-1. */
@@ -343,18 +333,8 @@ FY_INLINE void add(float *acc, const float *p, int64_t n_queries, const uint8_t 
     }
 }
 
-void fy_attend_add_f32__avx2(float *acc, const float *p, int64_t n_queries, const void *V,
-                             int64_t n_keys, int64_t dim)
-{
-    add(acc, p, n_queries, V, n_keys, dim, 4 * (size_t)dim, load_f32);
-}
-
-void fy_attend_add_f16__avx2(float *acc, const float *p, int64_t n_queries, const void *V,
-                             int64_t n_keys, int64_t dim)
-{
-    add(acc, p, n_queries, V, n_keys, dim, 2 * (size_t)dim, load_f16);
-}
-
+FY_DEFINE_ATTEND_ADD(avx2, f32, 4 * (size_t)dim, load_f32)
+FY_DEFINE_ATTEND_ADD(avx2, f16, 2 * (size_t)dim, load_f16)
 void fy_attend_add_q8_0__avx2(float *acc, const float *p, int64_t n_queries, const void *V,
                               int64_t n_keys, int64_t dim)
 {

@@ -1,7 +1,7 @@
-/* The file encoders of the K types for whatever lanes_*.h was included before: a lane is a group of
- * elements with a scale of its own, a sub-block of 32 or q6_K's 16, so that it takes the steps of
- * encode_k_scalar.c in their order and arrives at their bytes. What follows the search, the bytes
- * of a superblock, is done in AVX2.
+/* The file encoders of the K types for the lanes of the file that includes this: a lane is a group
+ * of elements with a scale of its own, a sub-block of 32 or q6_K's 16, so that it takes the steps
+ * of encode_k_scalar.c in their order and arrives at their bytes. What follows the search, the
+ * bytes of a superblock, is done in AVX2.
  *
  * Bound by the passes over the elements, one or two for each of 16 to 21 candidates, in L1. */
 #ifndef FY_KERNELS_X86_ENCODE_K_LANES_H
@@ -13,9 +13,6 @@
 #include "kernels/kernel_impl.h"
 #include "kernels/scalar/encode_k_scalar.h"
 #include "kernels/x86/quants_avx2.h"
-#ifndef FY_L_ISA
-#include "kernels/x86/lanes_avx2.h"
-#endif
 
 /* lanes[i] = element i of FY_LANES groups of n elements. */
 FY_INLINE void fy_l_transpose(fy_lanes *lanes, const float *x, int n)

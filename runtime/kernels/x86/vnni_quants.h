@@ -1,6 +1,6 @@
-/* The block types as the VNNI kernels read them, for the vectors of the layer that was included
- * before (vnni_avx512.h, vnni_avxvnni.h): unsigned codes of a group of rows, 16 bytes of a row in
- * a part, and scales and minimums, a lane per row.
+/* The block types as the VNNI kernels read them, for the vectors of the file that includes this
+ * (matmul_blocks_avx512.c, matmul_blocks_avxvnni.c): unsigned codes of a group of rows, 16 bytes of
+ * a row in a part, and scales and minimums, a lane per row.
  *
  * Rows are a pointer and a step. The step is hidden from the compiler inside the loops: it would
  * compute all the addresses before, keep them on the stack, and load each before its use. */
@@ -10,9 +10,6 @@
 #include <stddef.h>
 
 #include "kernels/kernels.h"
-#ifndef FY_V_ISA
-#include "kernels/x86/vnni_avxvnni.h"
-#endif
 
 enum { FY_V_SUBS = FY_QK_K / FY_QK }; /* blocks of 32 in a stored block, at most */
 
