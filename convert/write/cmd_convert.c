@@ -1,5 +1,8 @@
 /* ferry convert: its options, and what to do with them. */
 #include <stddef.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/process.h"
@@ -293,6 +296,45 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
     return rc;
 }
 
+static int write_header(const fy_convert_job *j, int fd, fy_err *e)
+{
+    fy_str s = {0};
+    int rc = fy_gguf_writer_header(j->writer, &s, e);
+    while (s.len % FY_GGUF_ALIGNMENT != 0 && !s.oom)
+        fy_str_putc(&s, '\0');
+    if (rc == 0)
+        rc = s.oom ? fy_nomem(e) : fy_write_all(fd, s.ptr, s.len, "the vocabulary", e);
+    fy_str_release(&s);
+    return rc;
+}
+
+/* What --vocab-only writes, in a file without a name: a process that is killed leaves nothing. */
+static fy_gguf *open_vocabulary(const char *checkpoint, fy_err *e)
+{
+    fy_hub_place place;
+    fy_convert_job j;
+    fy_gguf *g = NULL;
+    char path[32];
+    if (fy_hub_find(checkpoint, &place, e) != 0)
+        return NULL;
+    const fy_convert_request r = {
+        .path = place.dir, .outtype = FY_OUTTYPE_AUTO, .vocab_only = true, .n_threads = 1};
+    int fd = memfd_create("vocabulary", MFD_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (fd < 0)
+        fy_fail_errno(e, "no memory for the vocabulary of %s", checkpoint);
+    else {
+        if (fy_convert_job_plan(&j, &r, e) == 0) {
+            fy_convert_say_plan(&j);
+            g = write_header(&j, fd, e) == 0 ? fy_gguf_open(path, e) : NULL;
+        }
+        fy_convert_job_release(&j);
+        close(fd);
+    }
+    fy_hub_place_release(&place);
+    return g;
+}
+
 const fy_verb fy_verb_convert = {
     .name = "convert",
     .summary = "turn a checkpoint into a GGUF file",
@@ -336,5 +378,6 @@ const fy_verb fy_verb_convert = {
                 "ferry convert --list-archs\n",
     .task = FY_TASK_MAKE,
     .libraries = fy_model_card_libraries,
+    .vocabulary = open_vocabulary,
     .run = run,
 };

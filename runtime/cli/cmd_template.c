@@ -421,7 +421,6 @@ const fy_verb fy_verb_template = {
     .on_phone = true,
     .reads_input = reads_input,
     .environment =
-        "SOURCE_DATE_EPOCH the time that strftime_now shows, in seconds since 1970, as UTC\n"
-        "TMPDIR directory for the conversion of a checkpoint's tokenizer; /tmp when not set\n",
+        "SOURCE_DATE_EPOCH the time that strftime_now shows, in seconds since 1970, as UTC\n",
 };
 /* clang-format on */

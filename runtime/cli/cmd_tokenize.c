@@ -326,6 +326,5 @@ const fy_verb fy_verb_tokenize = {
     .run = run,
     .on_phone = true,
     .reads_input = reads_input,
-    .environment = "TMPDIR directory for the conversion of a checkpoint's tokenizer; /tmp when not set\n",
 };
 /* clang-format on */

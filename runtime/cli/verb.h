@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/opts.h"
 #include "base/str.h"
+#include "format/gguf.h"
 
 #define FERRY_DATE    "November 21, 2026" /* of this version, on its man pages */
 
@@ -44,6 +45,8 @@ typedef struct {
     bool on_phone; /* has FY_ROWS_DEVICE: a call with --device runs on the phone instead */
     /* Does such a call read standard input, besides options whose value is "-"? NULL: no. */
     bool (*reads_input)(const void *o, int n_args, char **args);
+    /* Of the verb that converts: the keys that the tokenizer of a checkpoint gives, or NULL. */
+    fy_gguf *(*vocabulary)(const char *checkpoint, fy_err *e);
     const fy_borrow *borrow; /* up to a verb NULL; the first that has an option gets it */
 } fy_verb;
 

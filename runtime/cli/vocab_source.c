@@ -2,43 +2,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/path.h"
 #include "bundle/bundle.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
-
-static int run_convert(const fy_verb *convert, int argc, char **args, fy_err *e)
-{
-    void *opts = calloc(1, convert->opts_bytes + 1);
-    if (opts == NULL)
-        return fy_nomem(e);
-    int n_args = 0;
-    bool help;
-    int rc = fy_opts_parse(convert->opts, convert->n_opts, opts, argc, args, &n_args, &help, e);
-    if (rc == 0)
-        rc = convert->run(opts, n_args, args, e);
-    fy_opts_release(convert->opts, convert->n_opts, opts);
-    free(opts);
-    return rc;
-}
-
-static int convert_vocab(const fy_verb *convert, const char *dir, const char *out, fy_err *e)
-{
-    char vocab_only[] = "--vocab-only", o[] = "-o", end[] = "--";
-    char *from = strdup(dir), *to = strdup(out);
-    char *args[] = {vocab_only, o, to, end, from};
-    fy_log_level before = fy_log_show(FY_LOG_WARN);
-    if (before == FY_LOG_DEBUG) /* the conversion is a means here, but the user wants to see all */
-        fy_log_show(before);
-    int rc = from != NULL && to != NULL ? run_convert(convert, 5, args, e) : fy_nomem(e);
-    fy_log_show(before);
-    free(from);
-    free(to);
-    return rc;
-}
 
 static fy_gguf *open_checkpoint(const char *dir, fy_err *e)
 {
@@ -53,29 +22,11 @@ static fy_gguf *open_checkpoint(const char *dir, fy_err *e)
                 dir);
         return NULL;
     }
-    const char *base = getenv("TMPDIR");
-    char *tmp = fy_path_join(base != NULL && *base != '\0' ? base : "/tmp", "ferry-vocab-XXXXXX");
-    char *file = NULL;
-    fy_gguf *g = NULL;
-    if (tmp == NULL) {
-        fy_nomem(e);
-        return NULL;
-    }
-    if (mkdtemp(tmp) == NULL) {
-        fy_fail_errno(e, "%s: cannot make a temporary directory (TMPDIR names the place)", tmp);
-        goto done;
-    }
-    file = fy_path_join(tmp, "vocab.gguf");
-    if (file == NULL)
-        fy_nomem(e);
-    else if (convert_vocab(convert, dir, file, e) == 0)
-        g = fy_gguf_open(file, e);
-    if (file != NULL)
-        unlink(file);
-    rmdir(tmp);
-done:
-    free(file);
-    free(tmp);
+    fy_log_level before = fy_log_show(FY_LOG_WARN);
+    if (before == FY_LOG_DEBUG) /* the conversion is a means here, but the user wants to see all */
+        fy_log_show(before);
+    fy_gguf *g = convert->vocabulary(dir, e);
+    fy_log_show(before);
     return g;
 }
 
