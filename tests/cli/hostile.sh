@@ -37,6 +37,19 @@ exec 9<&-
 check "what a killed run left is no obstacle" "$FERRY" convert $tales -o "$TMP/two.gguf"
 check "and is gone" test ! -e "$TMP/two.gguf.part"
 
+if [ "$(id -u)" = 0 ]; then
+    touch "$TMP/theirs.gguf.part"
+    chown 65534 "$TMP/theirs.gguf.part"
+    check_status "the unfinished output of another user is not taken" 1 'theirs.gguf.part: belongs to another user' \
+        "$FERRY" convert $tales -o "$TMP/theirs.gguf"
+    check "and stays as it is" test "$(stat -c '%u %s' "$TMP/theirs.gguf.part")" = "65534 0"
+else
+    skip "the unfinished output of another user is not taken" "only root can give a file to another user"
+fi
+ln "$TMP/precious" "$TMP/linked.gguf.part"
+check_status "nor one with a second name" 1 'linked.gguf.part: has 2 names' "$FERRY" convert $tales -o "$TMP/linked.gguf"
+check_equal "which keeps its bytes" precious "$(cat "$TMP/precious")"
+
 # --- streams -----------------------------------------------------------------------------------------------------
 check_status "closed standard output is an error" 1 'standard output' bash -c "$FERRY run -m $m -p hi -n 4 >&-"
 check_status "closed standard input is an error" 1 'standard input' bash -c "$FERRY tokenize -m $m <&-"
