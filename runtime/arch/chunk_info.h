@@ -3,8 +3,8 @@
  *   ggml/weights.gguf     embedding: token_embd, position_embd and the factors of rope; what stays
  *                         on the CPU. It carries every key of the model.
  *   qnn/chunk_0.gguf ...  a range of layers each, under the numbers that they have in the model
- *   qnn/lm_head.gguf      output norm and output matrix; of a wide vocabulary several, lm_head_0
- *                         ..., each a slice of its tokens with the norm again
+ *   qnn/lm_head.gguf      output norm and output matrix; for a wide vocabulary several,
+ *                         lm_head_0 ..., each a slice of its outputs, with the norm again
  *
  * A chunk has the keys that hyperparameters are read from (those of the whole model) and these:
  *
@@ -13,11 +13,11 @@
  *   ferry.chunk.first_layer, end_layer   u32, of layers; end exclusive
  *   ferry.chunk.first_token, end_token   u32, of a head; end exclusive
  *   ferry.chunk.tied         bool, of a head: its output matrix is a copy of token_embd's rows
- *   ferry.chunk.inputs, outputs          strings: the graph's tensors beside the KV cache
+ *   ferry.chunk.inputs, outputs          strings: the graph's tensors besides the KV cache
  *   ferry.chunk.model        64 hex digits: the model that was cut
  *   ferry.chunk.places       u32[], for each tensor of the file its number in the model's file
  *
- * docs/npu.md has the same for readers. */
+ * docs/npu.md describes the same for users. */
 #ifndef FY_ARCH_CHUNK_INFO_H
 #define FY_ARCH_CHUNK_INFO_H
 
@@ -51,7 +51,7 @@ typedef struct {
     char model[FY_CHUNK_MODEL_BYTES];
 } fy_chunk_info;
 
-/* Does the file say that it is one of the chunks? */
+/* Has the file the key of a chunk's kind? */
 bool fy_is_chunk(const fy_gguf *g);
 /* hp: of the whole model, from the same file. A file without the keys is FY_CHUNK_WHOLE with every
  * layer and token. FY_EFORMAT for ranges outside the model. */
@@ -62,7 +62,7 @@ int fy_chunk_info_to_gguf(fy_gguf_writer *w, const fy_hparams *hp, const fy_chun
 
 /* Which kind of chunk holds a tensor of the family. */
 fy_chunk_kind fy_chunk_kind_of(fy_slot slot);
-/* Holds this chunk that tensor? layer is of no meaning for a row that is not per layer. */
+/* True if this chunk holds that tensor. layer is ignored for a row that is not per layer. */
 bool fy_chunk_holds(const fy_chunk_info *p, const fy_tensor_row *row, uint32_t layer);
 
 /* Why a model of this kind cannot be cut into graphs of fixed shape; NULL: it can. */

@@ -64,7 +64,7 @@ typedef struct {
  * never changes. */
 uint32_t fy_graph_n_io(const fy_graph_shape *g);
 void fy_graph_io(const fy_graph_shape *g, uint32_t i, fy_io_tensor *out);
-/* Input i, or output i, of those that are no cache, which go from chunk to chunk or come from the
+/* Input i, or output i, without the caches: what goes from chunk to chunk or comes from the
  * runtime; false when there are no more. Sizes are those of one token. */
 bool fy_graph_seam(const fy_hparams *hp, const fy_chunk_info *chunk, bool outputs, uint32_t i,
                    fy_io_tensor *out);

@@ -1,14 +1,14 @@
 /* What runs the graphs of a cut model: an NPU, or the CPU in its place (model/chain.h). A graph
  * has one batch size and tensors of fixed shapes, which arch/graph_io.h lists; docs/npu-graphs.md
- * says who writes what when.
+ * describes who writes what when.
  *
  * Life: a device; on it the chunks (files) that are loaded; of a chunk the graphs, each bound once
  * to the memory that its tensors have from then on. Between begin and end graphs run: the host
  * writes the inputs, run returns when the outputs are there. One thread at a time uses a device.
  * Tensors that several graphs name may lie in the same memory.
  *
- * A backend is a table of functions and a way of its own to make a device. What a chunk's file is
- * only the backend knows. */
+ * A backend is a table of functions and its own function that makes a device. Only the backend
+ * knows what a chunk's file contains. */
 #ifndef FY_BACKEND_GRAPH_BACKEND_H
 #define FY_BACKEND_GRAPH_BACKEND_H
 

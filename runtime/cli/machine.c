@@ -76,7 +76,7 @@ static int find_source(const char *path, const char *qnn, source *out, fy_err *e
 static int choose(const fy_machine_options *o, const source *s, const fy_map_options *how,
                   fy_model *m, fy_err *e)
 {
-    const bool whole = fy_model_part(m)->kind == FY_CHUNK_WHOLE;
+    const bool whole = fy_model_chunk_info(m)->kind == FY_CHUNK_WHOLE;
     if (o->backend == FY_BACKEND_CPU && !whole)
         return fy_fail(e, FY_EARG,
                        "%s: holds the embedding alone, the rest of the model is in chunks: use "

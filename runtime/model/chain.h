@@ -2,8 +2,8 @@
  * CPU, and the graphs of its layers and lm_head on a device (backend/graph_backend.h).
  *
  * fy_model_chain makes the embedding chunk the whole model: sessions on it run graph after graph,
- * one session at a time. What the graphs are is the caller's to know (qnn/config.json says it);
- * they are checked against the model, and the files against what they should be. */
+ * one session at a time. The caller describes the graphs (from qnn/config.json); the description is
+ * checked against the model, and the files against the description. */
 #ifndef FY_MODEL_CHAIN_H
 #define FY_MODEL_CHAIN_H
 
@@ -16,9 +16,9 @@
 struct fy_model;
 
 typedef struct {
-    const char *path, *name; /* of its chunk's file; of the graph in it */
+    const char *path, *name; /* of the chunk's file; of the graph in it */
     uint32_t n_batch;
-    uint32_t first_layer, end_layer; /* none: it is of the lm_head, with these tokens: */
+    uint32_t first_layer, end_layer; /* empty: a graph of the lm_head, with these tokens: */
     uint32_t first_token, end_token;
 } fy_chain_graph_spec;
 

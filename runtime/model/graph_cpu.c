@@ -152,7 +152,7 @@ struct fy_graph {
 
 /* --- chunks ----------------------------------------------------------------------------------- */
 
-static int check_part(const fy_model *m, const fy_graph_file *f, fy_err *e)
+static int check_chunk(const fy_model *m, const fy_graph_file *f, fy_err *e)
 {
     const bool head = f->first_layer == f->end_layer;
     const fy_chunk_info *is = &m->chunk;
@@ -192,7 +192,7 @@ static fy_graph_chunk *load(fy_graph_device *base, const fy_graph_file *f, fy_er
         return NULL;
     }
     *p = (fy_graph_chunk){.d = d, .model = fy_model_open_chunk(f->path, &d->how, e)};
-    if (p->model == NULL || check_part(p->model, f, e) != 0)
+    if (p->model == NULL || check_chunk(p->model, f, e) != 0)
         goto fail;
     const fy_model *m = p->model;
     if (!d->has_chunk)

@@ -26,15 +26,15 @@ typedef struct fy_session fy_session;
 
 fy_model *fy_model_open(const char *path, fy_err *e); /* NULL on failure */
 /* As fy_model_open, but not necessarily mapped. */
-fy_model *fy_model_open_as(const char *path, const fy_map_options *how, fy_err *e);
+fy_model *fy_model_open_as(const char *path, const fy_map_options *map, fy_err *e);
 /* Any chunk of a model that was cut (arch/chunk_info.h), or a whole model. A chunk holds some of
  * the tensors and cannot compute alone: fy_model_chain (model/chain.h) makes one of several. */
-fy_model *fy_model_open_chunk(const char *path, const fy_map_options *how, fy_err *e);
+fy_model *fy_model_open_chunk(const char *path, const fy_map_options *map, fy_err *e);
 void fy_model_close(fy_model *m); /* NULL is fine; sessions must be gone */
 const fy_hparams *fy_model_hparams(const fy_model *m);
 const fy_family *fy_model_family(const fy_model *m);
 const fy_gguf *fy_model_gguf(const fy_model *m);
-const fy_chunk_info *fy_model_part(const fy_model *m);
+const fy_chunk_info *fy_model_chunk_info(const fy_model *m);
 /* The files beside it that the layers and the lm_head are in, of a model of graphs; 0: none. */
 size_t fy_model_n_chunks(const fy_model *m);
 const char *fy_model_chunk_path(const fy_model *m, size_t i);

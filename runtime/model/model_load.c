@@ -427,7 +427,7 @@ const fy_gguf *fy_model_gguf(const fy_model *m)
     return m->gguf;
 }
 
-const fy_chunk_info *fy_model_part(const fy_model *m)
+const fy_chunk_info *fy_model_chunk_info(const fy_model *m)
 {
     return &m->chunk;
 }

@@ -1,6 +1,6 @@
-/* A chain with one hostile piece: the first byte chooses the embedding, the layers or the lm_head
+/* A chain with one hostile chunk: the first byte chooses the embedding, the layers or the lm_head
  * of the model below, the rest is the file in its place. What loads computes a few tokens, at once
- * and one by one, with the same bits. Corpus: the byte and the sound piece, or a changed one. */
+ * and one by one, with the same bits. Corpus: the byte and the sound chunk, or a changed one. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,13 +22,13 @@ enum {
     N_CACHE = 12,
     N_BATCH = 4,
     N_PROMPT = 6,
-    N_PIECES = 3,
+    N_CHUNKS = 3,
     MOST_BYTES = 64 << 20
 };
 
-static const char *const names[N_PIECES] = {"ggml/weights.gguf", "qnn/chunk_0.gguf",
+static const char *const names[N_CHUNKS] = {"ggml/weights.gguf", "qnn/chunk_0.gguf",
                                             "qnn/lm_head.gguf"};
-static char paths[N_PIECES][128];
+static char paths[N_CHUNKS][128];
 static char dir[64];
 
 static void remove_dir(void)
@@ -40,7 +40,7 @@ static void remove_dir(void)
 }
 
 /* The sound model, cut; once. */
-static void make_pieces(void)
+static void make_chunks(void)
 {
     static const uint32_t batch[] = {N_BATCH, 1};
     const uint32_t end_layer = LAYERS, end_token = VOCAB;
@@ -76,7 +76,7 @@ static void make_pieces(void)
         fy_chunk(model, into, &cut, pool, NULL, &stats, &e) != 0)
         abort();
     fy_pool_free(pool);
-    for (int i = 0; i < N_PIECES; i++)
+    for (int i = 0; i < N_CHUNKS; i++)
         snprintf(paths[i], sizeof paths[i], "%s/%s", into, names[i]);
 }
 
@@ -101,7 +101,7 @@ static void compute(const fy_model *m)
         plan.kv_bytes + plan.scratch_bytes > MOST_BYTES)
         return;
     fy_session *s = fy_session_new(m, &p, &e);
-    if (s == NULL) /* a piece whose tensors are others */
+    if (s == NULL) /* a chunk whose tensors are others */
         return;
     memcpy(at_once, eval(s, 0, N_PROMPT), sizeof at_once);
     fy_session_rewind(s, 0);
@@ -115,13 +115,13 @@ static void compute(const fy_model *m)
     fy_session_free(s);
 }
 
-static fy_model *open_chain(const char *const piece[N_PIECES])
+static fy_model *open_chain(const char *const chunk[N_CHUNKS])
 {
     fy_chain_graph_spec graphs[4];
     const fy_map_options how = {.huge = false};
     fy_err e = {0};
     for (uint32_t i = 0; i < 4; i++)
-        graphs[i] = (fy_chain_graph_spec){.path = piece[1 + i % 2],
+        graphs[i] = (fy_chain_graph_spec){.path = chunk[1 + i % 2],
                                           .name = "g",
                                           .n_batch = i < 2 ? N_BATCH : 1,
                                           .end_layer = i % 2 == 0 ? LAYERS : 0,
@@ -132,7 +132,7 @@ static fy_model *open_chain(const char *const piece[N_PIECES])
                                 .n_ctx = N_CACHE + N_BATCH,
                                 .mask_value = -50000,
                                 .model = ""};
-    fy_model *m = fy_model_open_chunk(piece[0], &how, &e);
+    fy_model *m = fy_model_open_chunk(chunk[0], &how, &e);
     fy_graph_device *d = m != NULL ? fy_graph_cpu_open(&how, &e) : NULL;
     if (d != NULL && fy_model_chain(m, d, &spec, &e) == 0 && fy_model_hparams(m)->n_vocab == VOCAB)
         return m;
@@ -142,17 +142,17 @@ static fy_model *open_chain(const char *const piece[N_PIECES])
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    make_pieces();
+    make_chunks();
     if (size == 0)
         return 0;
     char path[64];
-    const char *piece[N_PIECES] = {paths[0], paths[1], paths[2]};
-    const int fd = memfd_create("piece", 0);
+    const char *chunk[N_CHUNKS] = {paths[0], paths[1], paths[2]};
+    const int fd = memfd_create("chunk", 0);
     if (fd < 0 || write(fd, data + 1, size - 1) != (ssize_t)(size - 1))
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    piece[data[0] % N_PIECES] = path;
-    fy_model *m = open_chain(piece);
+    chunk[data[0] % N_CHUNKS] = path;
+    fy_model *m = open_chain(chunk);
     if (m != NULL)
         compute(m);
     fy_model_close(m);

@@ -1,4 +1,4 @@
-/* A piece of a cut model: whatever a file says of itself, what is accepted lies within the model,
+/* A chunk of a cut model: whatever a file says of itself, what is accepted lies within the model,
  * can be written again and is then read as the same. */
 #include <stdint.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fy_hparams hp;
     fy_chunk_info p;
     char text[FY_CHUNK_TEXT_BYTES];
-    fy_gguf *g = fy_gguf_parse(data, size, "piece", true, &e);
+    fy_gguf *g = fy_gguf_parse(data, size, "chunk", true, &e);
     const fy_family *f = g != NULL ? fy_family_of_file(g) : NULL;
     if (f != NULL && fy_hparams_from_gguf(g, f, &hp, &e) == 0) {
         const int rc = fy_chunk_info_from_gguf(g, &hp, &p, &e);

@@ -225,7 +225,7 @@ int fy_create_open_model(fy_create_source *s, const char *path, fy_err *e)
     s->model = fy_model_open_chunk(path, &(fy_map_options){0}, e);
     if (s->model == NULL)
         return -1;
-    const fy_chunk_info *part = fy_model_part(s->model);
+    const fy_chunk_info *part = fy_model_chunk_info(s->model);
     s->cut = part->kind == FY_CHUNK_EMBEDDING;
     if (part->kind != FY_CHUNK_WHOLE && !s->cut)
         return fy_fail(e, FY_EARG,

@@ -170,7 +170,7 @@ static int add_keys(fy_gguf_writer *w, const void *p)
                : 0;
 }
 
-static void a_key_that_a_piece_needs_is_asked_for(void **state)
+static void a_key_that_a_chunk_needs_is_asked_for(void **state)
 {
     (void)state;
     const fy_hparams hp = small();
@@ -199,8 +199,8 @@ static void a_key_that_a_piece_needs_is_asked_for(void **state)
     }
 }
 
-/* Of every family, each tensor is in one kind of piece, and in one piece of its kind. */
-static void every_tensor_has_one_piece(void **state)
+/* Of every family, each tensor is in one kind of chunk, and in one chunk of its kind. */
+static void every_tensor_has_one_chunk(void **state)
 {
     (void)state;
     const fy_chunk_info parts[] = {
@@ -231,7 +231,7 @@ static void a_mixture_of_experts_cannot_be_cut(void **state)
     assert_non_null(strstr(fy_cut_refusal(&hp), "mixture of experts"));
 }
 
-static void pieces_are_called_by_what_they_hold(void **state)
+static void chunks_are_called_by_what_they_hold(void **state)
 {
     (void)state;
     const fy_hparams hp = small();
@@ -258,10 +258,10 @@ int main(void)
         cmocka_unit_test(a_model_that_was_not_cut_is_whole),
         cmocka_unit_test(the_seams_of_a_chunk_are_named),
         cmocka_unit_test(a_range_outside_the_model_is_refused),
-        cmocka_unit_test(a_key_that_a_piece_needs_is_asked_for),
-        cmocka_unit_test(every_tensor_has_one_piece),
+        cmocka_unit_test(a_key_that_a_chunk_needs_is_asked_for),
+        cmocka_unit_test(every_tensor_has_one_chunk),
         cmocka_unit_test(a_mixture_of_experts_cannot_be_cut),
-        cmocka_unit_test(pieces_are_called_by_what_they_hold),
+        cmocka_unit_test(chunks_are_called_by_what_they_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
