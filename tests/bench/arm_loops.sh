@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # What it does | object | function | instruction that multiplies | one the loop must not have | one it must have |
-# multiply-adds of the first | bytes of weights, keys or values behind a multiply-add (0: they are reused). Of the
+# multiply-adds of the first | bytes of weights, keys or values after a multiply-add (0: they are reused). Of the
 # innermost loops that match, the one that multiplies most.
 loops() {
     cat <<'END'

@@ -32,7 +32,7 @@ least() { sort -g | head -1; }
 [ -f "$model" ] || "$build"/tests/bench/make_gguf "$model" --type f16
 cat "$model" >/dev/null
 bytes=$(stat -c %s "$model")
-echo "load: $(cut -d' ' -f1-3 /proc/loadavg) on $(nproc) processors; best of $rounds, in turns with the copy, $((bytes / 1000000)) MB"
+echo "load: $(cut -d' ' -f1-3 /proc/loadavg) on $(nproc) processors; best of $rounds, alternated with the copy, $((bytes / 1000000)) MB"
 copies='' chunks='' joins=''
 for _ in $(seq "$rounds"); do
     rm -rf "$copy" "$cut" "$joined"

@@ -28,7 +28,7 @@ peak_mb() { sed -n 's/.*peak RssAnon \([0-9.]*\) MB.*/\1/p' "$work/convert.log";
 
 [ -d "$checkpoint" ] || "$build"/tests/bench/make_checkpoint "$checkpoint" >/dev/null
 cat "$checkpoint"/*.safetensors >/dev/null
-echo "load: $(cut -d' ' -f1-3 /proc/loadavg) on $(nproc) processors; median of $rounds, in turns with the copy"
+echo "load: $(cut -d' ' -f1-3 /proc/loadavg) on $(nproc) processors; median of $rounds, alternated with the copy"
 printf '%-12s %8s %8s %7s %6s  %s\n' row seconds copy ratio bar 'peak RssAnon'
 
 row() { # TYPE BAR

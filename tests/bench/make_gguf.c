@@ -294,7 +294,7 @@ static int add_tensor(fy_gguf_writer *w, const fy_hparams *hp, const fy_tensor_r
     if ((row->flags & FY_ROW_MATRIX) == 0)
         type = FY_F32;
     if (fy_type_row_bytes(type, ne[0]) == 0)
-        return fy_fail(e, FY_EARG, "%s: rows of %llu elements are no whole blocks of %s", name,
+        return fy_fail(e, FY_EARG, "%s: rows of %llu elements are not whole blocks of %s", name,
                        (unsigned long long)ne[0], fy_type_name(type));
     return fy_gguf_add_tensor(w, name, type, n, ne, e) < 0 ? -1 : 0;
 }

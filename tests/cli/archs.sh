@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Which models can be converted, and what is said of one that cannot.
+# Which models can be converted, and what is reported of one that cannot.
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/lib.sh
 . tests/lib.sh

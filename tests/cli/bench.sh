@@ -92,6 +92,6 @@ check_equal "before anything is measured" "" "$(bench -p 4,2000 2>/dev/null)"
 check_status "a time that is none" 2 "--sustained: '10x' is no time" bench --sustained 10x
 check_status "a sustained prompt" 2 "decodes only: leave out -p and -pg" bench --sustained 1s -p 4
 check_status "several sustained runs" 2 "one test, but the lists make 3: give one value each" bench --sustained 1s -t 2,4
-check_status "a file that is no model" 1 "config.json" bench -m tests/data/tales/config.json
-check_status "a directory that is no workspace" 1 "tests/data/tales" "$FERRY" bench -m tests/data/tales
+check_status "a file that is not a model" 1 "config.json" bench -m tests/data/tales/config.json
+check_status "a directory that is not a workspace" 1 "tests/data/tales" "$FERRY" bench -m tests/data/tales
 finish

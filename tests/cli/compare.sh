@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `ferry compare` of models of every kind: what is equal is said to be, what is not is found, and the numbers are those
+# `ferry compare` of models of every kind: what is equal is reported as one, what is not is found, and the numbers are those
 # that numpy gets from gguf-py's reader (max |a - b|, the same over max |a|, rmse, cosine, values that differ).
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/lib.sh

@@ -99,7 +99,7 @@ mapfile -t became <"$TMP/zsh.lines"
 for i in "${!cases[@]}"; do
     IFS='|' read -r line want zsh_want <<<"${cases[i]}"
     read -ra typed <<<"$line"
-    # bash cuts at the =, fish offers the whole word; the slash behind a directory is readline's work
+    # bash cuts at the =, fish offers the whole word; the slash after a directory is readline's work
     cut=()
     for word in "${typed[@]}"; do
         case $word in

@@ -55,7 +55,7 @@ check "a vocabulary whose size only the tokenizer knows" "$FERRY" convert "$dir"
 echo '<!DOCTYPE html><html>' >"$dir/params.json"
 refused "a page in place of params.json" 'params.json: this is an HTML page saved in place of the file'
 echo '{"dim": }' >"$dir/params.json"
-refused "a params.json that is no JSON" 'params.json: line 1, column 9: '
+refused "a params.json that is not JSON" 'params.json: line 1, column 9: '
 copy $parts
 rm "$dir/params.json"
 refused "params.json is absent" "consolidated.0[01].pth is a part of a checkpoint in Meta's form, whose params.json is not beside it"

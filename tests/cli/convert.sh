@@ -110,7 +110,7 @@ check_equal "a mixture: the last layer's ffn_down is better" "q6_K q5_K 17" \
     "$(type_of recipe.gguf blk.2.ffn_down.weight) $(type_of recipe.gguf blk.2.ffn_up.weight) $(key recipe.gguf general.file_type)"
 convert "$tales" --outtype q4_0 --token-embedding-type q8_0 -o typed.gguf
 check_equal "the embedding has an option" "q8_0 q4_0" "$(type_of typed.gguf token_embd.weight) $(type_of typed.gguf blk.0.attn_v.weight)"
-check_status "of no output matrix there is no type" 2 'name its type with --token-embedding-type' \
+check_status "a missing output matrix has no type" 2 'name its type with --token-embedding-type' \
     "$ferry" convert "$tales" --output-tensor-type q8_0 -o no.gguf
 for type in q4_1 q5_0 q5_1 q4_K q5_K q6_K; do
     convert "$tales" --outtype $type -o typed.gguf
@@ -137,7 +137,7 @@ for type in q8_0 q4_0; do
     convert "$tales" --embedding-only --outtype $type -o embd.gguf
     check_equal "in $type" $type "$(type_of embd.gguf token_embd.weight)"
 done
-check_status "it says of itself that it is no whole model" 1 'is missing' "$ferry" run -m embd.gguf -p hi -n 1
+check_status "an embedding alone is not a whole model" 1 'is missing' "$ferry" run -m embd.gguf -p hi -n 1
 check_status "not with --vocab-only" 2 'has no tensor' "$ferry" convert "$tales" --embedding-only --vocab-only -o no.gguf
 
 # --- keys --------------------------------------------------------------------------------------------------------
@@ -173,11 +173,11 @@ hostile() { # NAME TEXT
     check "a model is converted with $1" "$ferry" convert card -o hostile.gguf -q
     check_equal "under the directory's name" '"Card"' "$(key hostile.gguf general.name)"
 }
-hostile "a card that is no YAML" '---\nname: [1\n---\n'
+hostile "a card that is not YAML" '---\nname: [1\n---\n'
 hostile "an alias bomb" '---\na: &a [x,x]\nb: &b [*a,*a,*a]\nc: &c [*b,*b,*b]\nname: *c\n---\n'
 hostile "deep nesting" "---\nname: $(printf '[%.0s' {1..5000})\n---\n"
 hostile "a card that never ends" '---\nname: x\n'
-hostile "bytes that are no text" '---\nname: "\xff\xfe"\n---\n'
+hostile "bytes that are not text" '---\nname: "\xff\xfe"\n---\n'
 hostile "an empty card" ''
 head -c 3000000 /dev/zero | tr '\0' '-' >card/README.md
 check "or with three megabytes of dashes" "$ferry" convert card -o hostile.gguf -q
@@ -194,7 +194,7 @@ le64() { # NUMBER
     for ((i = 0; i < 8; i++)); do hex+=$(printf '\\x%02x' $((($1 >> 8 * i) & 255))); done
     printf '%b' "$hex"
 }
-# A copy of the checkpoint with one more tensor behind the others.
+# A copy of the checkpoint with one more tensor after the others.
 mkdir more && cp "$tales"/*.json more/
 n=$(od -An -tu8 -N8 "$tales/model.safetensors" | tr -d ' ')
 end=$(($(stat -c %s "$tales/model.safetensors") - 8 - n))
@@ -204,7 +204,7 @@ header=$(tail -c +9 "$tales/model.safetensors" | head -c "$n" |
 check_status "an unknown tensor is named, with the nearest known one" 1 \
     'q_prj.weight is unknown \(the nearest known name is model.layers.0.self_attn.q_proj.weight\); --allow-unmapped' \
     "$ferry" convert more -o no.gguf
-check_status "--allow-unmapped leaves it out and says so" 0 'dropped model.layers.0.self_attn.q_prj.weight: not of this family' \
+check_status "--allow-unmapped leaves it out and reports it" 0 'dropped model.layers.0.self_attn.q_prj.weight: not of this family' \
     "$ferry" convert more -o more.gguf --allow-unmapped
 check_equal "the plan lists it" 'dropped: model.layers.0.self_attn.q_prj.weight (not of this family (--allow-unmapped))' \
     "$("$ferry" convert more --allow-unmapped --dry-run -q | grep ^dropped)"

@@ -4,11 +4,11 @@
 #   - In Markdown a command is a line of a code block that begins with "$ ", or whose first word, after NAME=VALUE, is one
 #     of $runners below. In --help and manual pages it is a line below Examples that does not begin with '#'.
 #   - The commands of one block run in order, in a directory of their own that holds the files named in $prepared.
-#   - A command exits with 0, unless a comment behind it ends in "exit status N".
-#   - Lines behind a "$ " command are its output. Numbers with a unit are not compared; "..." stands for any lines;
+#   - A command exits with 0, unless a comment after it ends in "exit status N".
+#   - Lines after a "$ " command are its output. Numbers with a unit are not compared; "..." stands for any lines;
 #     lines that begin with "> " are what the user types.
 #   - make is asked whether it knows the target; scripts of the repository must be there; a command that needs a phone
-#     or the network is only read, with --help behind it (tests/phone and tests/e2e/fetch.sh run such ones). What else
+#     or the network is only read, with --help after it (tests/phone and tests/e2e/fetch.sh run such ones). What else
 #     cannot run here is listed in $exceptions with its reason; a line there that no page has any more is a failure too.
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/lib.sh

@@ -98,5 +98,5 @@ check_status "a bad JSON line is named by its number" 1 'line 2' bash -c "printf
 echo '{"cases":[]}' >"$TMP/none.json"
 check_status "comparing nothing is no success" 1 'nothing to compare' "$FERRY" tokenize -m "$m" --verify "$TMP/none.json"
 echo '{"cases":[{"text":"a","ids":"1"}]}' >"$TMP/wrong.json"
-check_status "ids that are no list are an error" 1 'is not a list' "$FERRY" tokenize -m "$m" --verify "$TMP/wrong.json"
+check_status "ids that are not a list are an error" 1 'is not a list' "$FERRY" tokenize -m "$m" --verify "$TMP/wrong.json"
 finish

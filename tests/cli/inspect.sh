@@ -39,7 +39,7 @@ has "one that ferry does not convert is listed, with the reason" '^not converted
 has "and its tensors" '^  model.norm.weight'
 cp "$tales"/*.json "$TMP/none"
 "$FERRY" inspect "$TMP/none" >"$TMP/text"
-has "one without weights is told" '^no weights: .*neither model.safetensors'
+has "one without weights is reported" '^no weights: .*neither model.safetensors'
 has "by its configuration" '^  llama: 4 layers of width 256'
 has "and its tokenizer" ': 768 tokens, 507 merges'
 head -c 1000000 "$tales/model.safetensors" >"$TMP/none/model.safetensors"

@@ -43,7 +43,7 @@ check "another seed gives others" bash -c "! cmp -s '$TMP/q4_0.gguf' '$TMP/other
 
 check_status "no family of this name" 2 "no family 'nosuch'; ferry convert --list-archs has them" make_tiny "$TMP/no.gguf" --arch nosuch
 check_status "no type of this name" 2 "no random weights of type 'q3_K'" make_tiny "$TMP/no.gguf" --type q3_K
-check_status "rows that are no whole blocks" 2 "blk.0.ffn_down.weight: rows of 96 elements are no whole blocks of q4_K" \
+check_status "rows that are not whole blocks" 2 "blk.0.ffn_down.weight: rows of 96 elements are not whole blocks of q4_K" \
     "$make_gguf" "$TMP/no.gguf" --type q4_K --ff 96
 check_status "a vocabulary without the bytes" 2 "a vocabulary of 200: expected at least 259" "$make_gguf" "$TMP/no.gguf" --vocab 200
 check "nothing was written" test ! -e "$TMP/no.gguf"

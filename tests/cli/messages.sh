@@ -36,7 +36,7 @@ check_status "input and output must differ" 2 'same file|input' "$FERRY" quantiz
 for n in 0 3 100 5000 100000; do
     head -c $n "$out" >"$TMP/cut.gguf"
     check_status "a file cut at $n bytes is refused" 1 'cut.gguf' "$FERRY" run -m "$TMP/cut.gguf" -p x
-    check_status "inspect says so too ($n bytes)" 1 'cut.gguf' "$FERRY" inspect "$TMP/cut.gguf"
+    check_status "inspect reports it too ($n bytes)" 1 'cut.gguf' "$FERRY" inspect "$TMP/cut.gguf"
 done
 mkdir "$TMP/cut"
 cp tests/data/tales/* "$TMP/cut"
@@ -45,7 +45,7 @@ check_status "a checkpoint cut short is refused" 1 'model.safetensors' "$FERRY" 
 check "and leaves nothing either" test ! -e "$TMP/y.gguf" -a ! -e "$TMP/y.gguf.part"
 
 check_status "a closed pipe is an error of its own" 1 'standard output' bash -c "$FERRY inspect $out --json | true; exit \${PIPESTATUS[0]}"
-check_status "a full device is told from a failure" 6 'standard output' bash -c "$FERRY inspect $out > /dev/full"
+check_status "a full device has its own status" 6 'standard output' bash -c "$FERRY inspect $out > /dev/full"
 
 mkdir "$TMP/ro" && chmod 500 "$TMP/ro"
 if [ "$(id -u)" -ne 0 ]; then

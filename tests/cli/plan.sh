@@ -123,7 +123,7 @@ check_status "nothing fits a phone without memory" 3 'memory' plan "$configs/smo
 check_status "a recipe below the floor" 3 'V69' plan "$llama" --soc SM8350 --recipe lpbq-32
 check_status "a cache below the floor" 3 'V73' plan "$configs/qwen3-0.6b" --soc SM8450 --kv-bits 16
 plan "$llama" --soc SM8350 --recipe lpbq-32 --json >"$TMP/json" 2>/dev/null
-json "JSON says so, too" '.fits == false and .limit == "floor" and (.why | contains("V69"))'
+json "JSON reports it, too" '.fits == false and .limit == "floor" and (.why | contains("V69"))'
 
 # --- tables ----------------------------------------------------------------------------------------------------------
 plan --list-socs >"$TMP/text"
@@ -212,11 +212,11 @@ check_status "two lists" 2 'two lists' plan --list-socs --list-recipes
 check_status "a list of a model" 2 'takes no model' plan --list-socs "$llama"
 check_status "a recipe file that is not there" 1 'nowhere.json' plan "$llama" --soc SM8650 --recipe "$TMP/nowhere.json"
 check_status "a model that is not there" 1 'nowhere.gguf' plan "$TMP/nowhere.gguf" --soc SM8650
-check_status "a directory that is no model" 1 'no config.json' plan "$TMP/xdg" --soc SM8650
+check_status "a directory that is not a model" 1 'no config.json' plan "$TMP/xdg" --soc SM8650
 head -c 20000 "$TMP/f16.gguf" >"$TMP/short.gguf"
 check_status "a GGUF file that is cut short" 1 'short.gguf' plan "$TMP/short.gguf" --soc SM8650
 head -c 3000000 "$TMP/f16.gguf" >"$TMP/short.gguf"
-check_status "also behind its header" 1 'short.gguf' plan "$TMP/short.gguf" --soc SM8650
+check_status "also after its header" 1 'short.gguf' plan "$TMP/short.gguf" --soc SM8650
 check_status "a file of another kind" 1 'README.md' plan README.md --soc SM8650
 check_status "a mixture of experts, by name" 1 'mixtral.*mixture of experts' plan tests/data/families/mixtral --soc SM8650
 echo '{"architectures": ["Rwkv7ForCausalLM"], "model_type": "rwkv7", "hidden_size": 768, "num_hidden_layers": 12}' >"$TMP/config/config.json"

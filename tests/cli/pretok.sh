@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A tokenizer.json whose way to cut words is not known: what is said, and what --pre does about it.
+# A tokenizer.json whose way to cut words is not known: what is reported, and what --pre does about it.
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/lib.sh
 . tests/lib.sh

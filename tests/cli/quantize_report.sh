@@ -65,7 +65,7 @@ printf '\x00\x00\xc0\x7f' | dd of="$TMP/nan.gguf" bs=1 seek="$at" conv=notrunc s
 check_status "NaN is refused with its place" 1 "tensor 'blk.2.ffn_up.weight', row 3, element 9: value nan" \
     "$FERRY" quantize "$TMP/nan.gguf" "$TMP/bad.gguf" q4_0 --report "$TMP/bad.json"
 check_equal "and leaves nothing" "" "$(cd "$TMP" && ls -d bad* 2>/dev/null)"
-check_status "the report is no model of the call" 2 'model of this call' \
+check_status "the report is not a model that the call uses" 2 'model of this call' \
     "$FERRY" quantize "$TMP/f32.gguf" "$TMP/bad.gguf" q4_0 --report "$TMP/bad.gguf"
 check_status "nor the input under another name" 2 'model of this call' \
     "$FERRY" quantize "$TMP/f32.gguf" "$TMP/bad.gguf" q4_0 --report "$TMP/../$(basename "$TMP")/f32.gguf"

@@ -53,7 +53,7 @@ filter='[has("text"), .ids]'
 check_equal "--json with --print-ids has no text" '[false,[11,331]]' "$(json -p "$prompt" -n 2 --print-ids)"
 filter='[.text, .ids, .stop]'
 check_equal "--json of nothing is whole" '["",[],"length"]' "$(json -p "$prompt" -n 0)"
-check_equal "the model's own end is told" '"stop"' "$(filter=.stop json -p "$prompt" -n 4000)"
+check_equal "the model's own end is reported" '"stop"' "$(filter=.stop json -p "$prompt" -n 4000)"
 filter='.timing | [.prompt_tokens, .cached_tokens, .generated_tokens,
     ([.load_ms, .prompt_ms, .first_token_ms, .generate_ms, .prompt_tokens_per_s, .generated_tokens_per_s,
       .peak_memory_bytes, .anonymous_memory_bytes] | map(type == "number" and . > 0) | all)]'
@@ -64,7 +64,7 @@ check_equal "a seed that was drawn gives the same text again" \
         "$(filter=.seed json -p "$prompt" -n 20 --temp 1.5 | tee "$TMP/seed")" | jq -c .[1])" "$(cat "$TMP/seed")"
 filter=.
 check_equal "it is one line" 1 "$(run --json -q -p "$prompt" -n 30 | wc -l)"
-check_status "a full context is told and fails" 3 'use a larger -c' run --json -p "$prompt" -n 20 -c 8
+check_status "a full context is reported and fails" 3 'use a larger -c' run --json -p "$prompt" -n 20 -c 8
 check_status "a context beyond the machine's memory is refused before it is taken" 3 \
     'of memory are available; use a smaller -c' run -p "$prompt" -n 1 -c 2147483647
 check "what a session takes is said with -v" grep -qE \
@@ -87,7 +87,7 @@ filter='.logprobs[0].top | [length, (map(.logprob | exp) | add | . > 0.9999 and 
 check_equal "all of the vocabulary together is certain" '[768,true]' "$(json -p "$prompt" -n 1 --logprobs 1000)"
 filter='.logprobs[0] | has("text")'
 check_equal "ids alone have no text" false "$(json --print-ids --prompt-ids 763,408 -n 1 --logprobs 2)"
-check_status "--logprobs without --json says so" 2 'give --json' run -p "$prompt" --logprobs 2
+check_status "--logprobs without --json reports it" 2 'give --json' run -p "$prompt" --logprobs 2
 check_status "too many log probabilities are refused" 2 'out of range' run -p "$prompt" --json --logprobs 5000
 
 # --- the end -----------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ for seconds in 0.5 2 8; do # however slow the machine is
         >"$TMP/cut.json" 2>/dev/null
     jq -e '.ids | length > 10' "$TMP/cut.json" >/dev/null && break
 done
-check_equal "and what was generated is told" '["interrupted",true]' "$(jq -c '[.stop, (.ids | length > 10)]' "$TMP/cut.json")"
+check_equal "and what was generated is reported" '["interrupted",true]' "$(jq -c '[.stop, (.ids | length > 10)]' "$TMP/cut.json")"
 mkfifo "$TMP/fifo"
 exec 8<>"$TMP/fifo"
 check_status "Ctrl-C while the prompt is read ends with 130" 130 'interrupted' \

@@ -13,7 +13,7 @@ check "there is a workspace" "$ferry" create tests/data/tales --exe-path "$TMP/e
 "$ferry" selftest -d "$TMP/ws" --quick --json >"$TMP/report" 2>"$TMP/err"
 check_equal "a good workspace passes" 0 $?
 check "the report is one JSON object" jq -es 'length == 1 and (.[0] | type == "object")' "$TMP/report"
-check_equal "which says so" 'true 0' "$(jq -r '"\(.ok) \([.checks[] | select(.ok == false)] | length)"' "$TMP/report")"
+check_equal "which reports it" 'true 0' "$(jq -r '"\(.ok) \([.checks[] | select(.ok == false)] | length)"' "$TMP/report")"
 check_equal "with the program's version and CPU features" "$("$ferry" --version --json | jq -c '[.version, .cpu_features]')" \
     "$(jq -c '[.ferry.version, .ferry.cpu_features]' "$TMP/report")"
 check_equal "the kernel's release and machine" "$(uname -r) $(uname -m)" "$(jq -r '"\(.machine.release) \(.machine.machine)"' "$TMP/report")"
@@ -46,7 +46,7 @@ bad "another answer is found" "parity greedy.*\"Once upon a time\": id 0 is [0-9
 bad "an id that is none is refused" "parity.json: tokenizer_cases\\[6\\]: ids\\[0\\] is no id below 768" '.tokenizer_cases[6].ids[0] = 768'
 cp -r "$TMP/ws" "$TMP/bad"
 head -c "$(stat -c %s "$TMP/ws/tales/parity.json")" /dev/zero | tr '\0' '[' >"$TMP/bad/tales/parity.json"
-check_status "what is no JSON is refused" 4 "parity.json: line 1" "$ferry" selftest -d "$TMP/bad" --quick
+check_status "what is not JSON is refused" 4 "parity.json: line 1" "$ferry" selftest -d "$TMP/bad" --quick
 printf 'x' | dd of="$TMP/bad/tales/ggml/weights.gguf" conv=notrunc status=none
 check_status "a model that cannot be loaded is a failed check" 4 "first 'model'" "$ferry" selftest -d "$TMP/bad" --quick
 truncate -s -1 "$TMP/bad/tales/ggml/weights.gguf"

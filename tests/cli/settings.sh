@@ -55,7 +55,7 @@ check_status "a wrong variable is named" 2 "^ferry run: FERRY_THREADS: 'abc' is 
 check_status "one out of range" 2 "FERRY_TOP_P: '2' is out of range, expected 0 to 1" env FERRY_TOP_P=2 "${run[@]}"
 check_status "one that is no choice" 2 "FERRY_CACHE_TYPE_K: 'f8' is not one of f32\|f16" env FERRY_CACHE_TYPE_K=f8 "${run[@]}"
 check_status "a flag that is neither yes nor no" 2 "FERRY_QUIET: 'perhaps' is neither yes nor no" env FERRY_QUIET=perhaps "${run[@]}"
-check_status "a variable that is no option is nobody's business" 0 '' env FERRY_THREDS=abc "${run[@]}"
+check_status "a variable that is not an option is nobody's business" 0 '' env FERRY_THREDS=abc "${run[@]}"
 in_config '# mine' 'thread = 2'
 check_status "a wrong name in the file, with its line" 2 "^ferry run: $config:2: unknown name 'thread'; did you mean 'threads'\?$" with "${run[@]}"
 check_status "for every verb" 2 "^ferry inspect: $config:2: " with "$FERRY" inspect "$m"

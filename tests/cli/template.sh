@@ -75,7 +75,7 @@ check_status "what the language lacks is refused by line and column" 1 'bad.jinj
     "$FERRY" template --file "$TMP/bad.jinja" --check
 printf '{%% if a %%}' >"$TMP/bad.jinja"
 check_status "an open block is refused" 1 'bad.jinja: line 1' "$FERRY" template --file "$TMP/bad.jinja"
-check "a good one is said to be" grep -q 't.jinja: ok' <<<"$(t --check)"
+check "a good one is reported as one" grep -q 't.jinja: ok' <<<"$(t --check)"
 
 # --- conversion ---
 mkdir "$TMP/ck"
@@ -103,13 +103,13 @@ check_equal "all are checked" "tokenizer.chat_template: ok tokenizer.chat_templa
 
 # --- errors of a conversation ---
 printf '{{ raise_exception("no %%s here") }}' >"$TMP/raise.jinja"
-check_status "a template that refuses is said to" 1 'raise.jinja: the template refuses this conversation: no %s here$' \
+check_status "a template that refuses is reported" 1 'raise.jinja: the template refuses this conversation: no %s here$' \
     "$FERRY" template --file "$TMP/raise.jinja"
 printf 'a\n{{ messages.x.y }}' >"$TMP/run.jinja"
 check_status "an error at run time names its line" 1 'run.jinja: line 2: ' "$FERRY" template --file "$TMP/run.jinja"
-check_status "messages that are no JSON are refused" 1 'line 1' t --messages - <<<'[{]'
-check_status "messages that are no list are refused" 1 'expected a JSON list of messages' t --messages - <<<'"x"'
-check_status "tools that are no list are refused" 1 'expected a JSON list of tools' t --tools - <<<'{}'
+check_status "messages that are not JSON are refused" 1 'line 1' t --messages - <<<'[{]'
+check_status "messages that are not a list are refused" 1 'expected a JSON list of messages' t --messages - <<<'"x"'
+check_status "tools that are not a list are refused" 1 'expected a JSON list of tools' t --tools - <<<'{}'
 check_status "one standard input serves one file" 2 'cannot both' t --messages - --tools -
 
 # --- lines of JSON ---
@@ -119,7 +119,7 @@ check_equal "every line has an answer" '{"text": "[user]a[assistant]"}
 {"x":1}
 
 {"messages":[{"role":"user","content":"b"}],"add_generation_prompt":false}')"
-check_equal "a line that is no JSON has one too, and the status stays 0" '2 0' \
+check_equal "a line that is not JSON has one too, and the status stays 0" '2 0' \
     "$(t --jsonl <<<'{"messages": [
 {"messages": []}' | wc -l | xargs) ${PIPESTATUS[0]}"
 check_status "nothing but such lines is a failure" 1 'no line' t --jsonl <<<'nonsense'
@@ -132,7 +132,7 @@ check_equal "tokens of a line last for that line" '{"text": "<a>[user]x"}
 {"text": "[user]x"}' "$(t --no-generation-prompt --bos-token '<b>' --jsonl <<<'{"messages":[{"role":"user","content":"x"}],"bos_token":"<a>"}
 {"messages":[{"role":"user","content":"x"}]}
 {"messages":[{"role":"user","content":"x"}],"bos_token":null}')"
-check_equal "a line without any template says so" '{"error": "no \"template\", and none was loaded (-m, --file or --chat-template)"}' \
+check_equal "a line without any template reports it" '{"error": "no \"template\", and none was loaded (-m, --file or --chat-template)"}' \
     "$("$FERRY" template --jsonl <<<'{"messages":[]}')"
 mkfifo "$TMP/in" "$TMP/answers"
 "$FERRY" template --jsonl <"$TMP/in" >"$TMP/answers" &

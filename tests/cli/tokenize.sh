@@ -18,7 +18,7 @@ printf %s "$text" >"$TMP/text"
 check_equal "-f reads a file" "$ids" "$(tok -f "$TMP/text")"
 check_equal "-f - reads standard input" "$ids" "$(tok -f - <"$TMP/text")"
 check_equal "a newline counts" "$ids 198" "$(echo "$text" | tok)"
-check_equal "options may stand behind the text" "$ids" "$("$FERRY" tokenize "$text" -m "$m")"
+check_equal "options may stand after the text" "$ids" "$("$FERRY" tokenize "$text" -m "$m")"
 check_equal "the empty text has its BOS" 763 "$(tok '')"
 check_equal "and nothing without" "" "$(tok --no-bos '')"
 check_equal "--no-bos leaves out what the model adds" "${ids#763 }" "$(tok --no-bos "$text")"
@@ -35,7 +35,7 @@ check_equal "ids may be arguments of their own" "<|begin_of_text|>$text" "$(tok 
 check_equal "or separated by commas" "$text" "$(tok --ids 408,409,258,410)"
 check_equal "or by both, over lines" "$text" "$(printf ' 408 ,409\n258\t, 410\r\n' | tok --ids)"
 check_equal "from a file" "$text" "$(tok --ids -f <(echo 408 409 258 410))"
-check_equal "no ids are no text" "" "$(tok --ids </dev/null)"
+check_equal "no ids give no text" "" "$(tok --ids </dev/null)"
 check_equal "half a character is marked" "$(printf 'a\357\277\275')" "$(tok --ids "$(tok --no-bos a) 127")"
 check_status "an id out of range tells the range" 2 'id 2 is 768, but the vocabulary has 768 tokens \(0 to 767\)' tok --ids 0,768
 check_status "however large it is" 2 'id 1 is 99999999999999999999.*768 tokens' tok --ids 99999999999999999999999999
@@ -96,7 +96,7 @@ check_status "--verify takes no file" 2 'takes no text argument and no --file' t
 check_status "--jsonl has its own flags" 2 'each line or case says' tok --jsonl --no-bos
 check_status "--ids and --no-bos exclude each other" 2 'about text' tok --ids --no-bos 1
 check_status "an absent file is named" 1 'nowhere: cannot open' tok -f "$TMP/nowhere"
-check_status "a directory is no text" 2 'is a directory' tok -f "$TMP"
+check_status "a directory is not text" 2 'is a directory' tok -f "$TMP"
 
 # --- much text ---------------------------------------------------------------------------------------------------
 yes "$text, there was a cat. " | head -c 5000000 >"$TMP/much"

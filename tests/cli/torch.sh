@@ -13,7 +13,7 @@ check_equal "a checkpoint of llama2.c has its arguments" "torch zip 64 352" \
     "$(show $data/llama2c/ckpt.pt '"\(.format) \(.container) \(.values."model_args.dim") \(.values."model_args.vocab_size")"')"
 check_equal "and the state of its optimizer" '["optimizer.state.0.step","optimizer.state.0.exp_avg"]' \
     "$(show $data/llama2c/ckpt.pt '[.tensors[].name | select(startswith("optimizer."))]')"
-check_equal "views of one storage are told from another" '["w 0 true","t 0 false","s 0 true","z 1 true"]' \
+check_equal "views of one storage are distinguished" '["w 0 true","t 0 false","s 0 true","z 1 true"]' \
     "$(show $corpus/state '[.tensors[] | "\(.name) \(.storage) \(.contiguous)"]')"
 for file in "$data"/meta-llama3/consolidated.00.pth "$data"/meta-llama3-2parts/consolidated.01.pth; do
     check_equal "$file holds bf16" '["BF16"]' "$(show "$file" '[.tensors[].type] | unique')"

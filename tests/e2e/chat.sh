@@ -36,7 +36,7 @@ check_equal "the second turn computes 27 tokens" 27 \
     "$(of answer '.timing.prompt_tokens - .timing.cached_tokens' | sed -n 2p)"
 check_equal "token events make up the answers" "$(jq -r '.chat[].text' $golden | tr -d '\n')" \
     "$(of token .text | jq -j .)"
-check_equal "the context used is told" "$(jq -c '.chat[-1] | (.input_ids | length) + (.output_ids | length) - 1' $golden)" \
+check_equal "the context used is reported" "$(jq -c '.chat[-1] | (.input_ids | length) + (.output_ids | length) - 1' $golden)" \
     "$(of answer .context_used | tail -1)"
 check_equal "the first event says what is there" '["ready",1024]' "$(jq -c '[.event,.context_size]' "$TMP/events" | head -1)"
 
@@ -71,7 +71,7 @@ printf '%s\n' '{"role":"user"' '{"role":"owl","content":"hu"}' '{"role":"user","
 status=0
 chat --json <"$TMP/in" >"$TMP/events" 2>"$TMP/words" || status=$?
 check_equal "what is wrong is an event, and the program goes on" "$(head -1 "$TMP/answers")" "$(of answer .text | jq -r 'select(length > 60)')"
-check_equal "two messages are no JSON" 2 "$(of error .message | grep -c 'the message: ')"
+check_equal "two messages are not JSON" 2 "$(of error .message | grep -c 'the message: ')"
 check_equal "the last failure is that of the program" 2 $status
 check_equal "a system message counts" '"<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe kind.<|eot_id|>"' \
     "$(printf '%s\n' '{"role":"system","content":"Be kind."}' hi | chat --json --show-prompt -n 1 |
@@ -156,7 +156,7 @@ check_status "two models are one, too" 2 '-m|-d' "$FERRY" chat -m "$m" -d "$TMP"
 check_status "a template that is none is named" 2 'nonesuch' "$FERRY" chat -m "$m" --chat-template nonesuch
 check_status "two system messages are refused" 2 'exclude each other' "$FERRY" chat -m "$m" --system a --system-file "$TMP/system"
 check_status "a bad template variable is refused" 2 'template|=' "$FERRY" chat -m "$m" --template-arg nothing
-check_status "a template's own refusal is told" 2 'unknown role: owl' \
+check_status "a template's own refusal is reported" 2 'unknown role: owl' \
     bash -c "echo '{\"role\":\"owl\",\"content\":\"x\"}
 {\"role\":\"user\",\"content\":\"x\"}' | '$FERRY' chat --json -m '$m'"
 check_status "a closed standard input is an error" 1 'standard input' bash -c "'$FERRY' chat -m '$m' <&-"
@@ -433,7 +433,7 @@ wait >
 send \x04
 end 0
 EOF
-play "Ctrl-C at the prompt empties the line, says so, leaves" <<EOF
+play "Ctrl-C at the prompt empties the line, reports it, leaves" <<EOF
 wait > 
 send abc
 wait abc

@@ -89,7 +89,7 @@ check "to the same bytes" cmp "$source" "$TMP/again.gguf"
 check_status "what does not fit is not cut" 3 'try: ' "$FERRY" chunk "$source" "${small[@]}" --chunks 1 -o "$TMP/q"
 check_status "nor what nobody computes" 3 'context of 100' "$FERRY" chunk "$source" --soc 8650 -c 100 -o "$TMP/q"
 check_status "no chip and no number" 2 'for which chip\? --soc NAME' "$FERRY" chunk "$source" -o "$TMP/q"
-check_status "a checkpoint is no file" 2 'is a directory, expected a GGUF file' "$FERRY" chunk tests/data/families/llama --chunks 2 -o "$TMP/q"
+check_status "a checkpoint is not a file" 2 'is a directory, expected a GGUF file' "$FERRY" chunk tests/data/families/llama --chunks 2 -o "$TMP/q"
 check_status "more chunks than layers" 2 '9 chunks of 4 layers' "$FERRY" chunk "$source" --chunks 9 -o "$TMP/q"
 check "nothing is left of these" test ! -e "$TMP/q"
 rm -rf "$TMP/p"
@@ -138,11 +138,11 @@ half() { # leaves a cut that is half done, in the middle of a piece; again when 
     return 1
 }
 check "Ctrl-C leaves what is done" half
-check "and says how to go on" grep -qE '^ferry chunk: interrupted: .*/d/.*.part keeps the .*; the same command goes on$' "$TMP/words"
+check "and says how to resume" grep -qE '^ferry chunk: interrupted: .*/d/.*.part keeps the .*; the same command goes on$' "$TMP/words"
 check "without a configuration" test -e "$d/ggml/weights.gguf" -a ! -e "$d/qnn/config.json"
 check_status "nothing is joined of that" 4 'd/qnn/config.json: missing' "$FERRY" chunk --join "$d" -o "$TMP/again.gguf"
 "${again[@]}" 2>"$TMP/words"
-check "the same command goes on" grep -qE '^resuming .*/d/.*.part: [0-9]+ % of it is there' "$TMP/words"
+check "the same command resumes" grep -qE '^resuming .*/d/.*.part: [0-9]+ % of it is there' "$TMP/words"
 check "to the same bytes" same
 half
 touch -d '2 hours ago' "$source"
@@ -161,12 +161,12 @@ exit $status
 EOS
 small() { unshare -rm bash "$TMP/small.sh" "$source" "$TMP/small" "$1" "$2"; }
 if unshare -rm true 2>/dev/null; then
-    check_status "a full disk is told before the work, and nothing is left" 6 \
+    check_status "a full disk is reported before the work, and nothing is left" 6 \
         'small/d: needs [0-9]+ bytes, the file system has [0-9]+ free; free some space' small full $((bytes / 2048))
-    check_status "a read-only directory is told" 1 'small/d.*: Read-only file system' small read-only $((bytes / 512))
+    check_status "a read-only directory is reported" 1 'small/d.*: Read-only file system' small read-only $((bytes / 512))
 else
-    skip "a full disk is told before the work, and nothing is left" "no user namespaces here"
-    skip "a read-only directory is told" "no user namespaces here"
+    skip "a full disk is reported before the work, and nothing is left" "no user namespaces here"
+    skip "a read-only directory is reported" "no user namespaces here"
 fi
 rm -rf "$d"
 limited() { (ulimit -f "$1" && exec "${again[@]}"); }

@@ -70,7 +70,7 @@ check_equal "and in JSON" '"chunks"' "$("$FERRY" run -m "$d" -p Once -n 1 --json
 fails() { check_status "$1" "$2" "$3" "$FERRY" run -p Once -n 2 "${@:4}"; }
 fails "the whole model is asked for" 2 'weights.gguf: holds the embedding alone.*--backend chunks, or the whole model' -m "$d" --backend cpu
 fails "a whole model has no chunks" 2 'tales.gguf: --backend chunks needs a model that was cut' -m "$m" --backend chunks
-fails "a chunk is no model" 2 'chunk_0.gguf: is a chunk of a model that was cut: layers 0-1; run the directory' -m "$d/qnn/chunk_0.gguf"
+fails "a chunk is not a model" 2 'chunk_0.gguf: is a chunk of a model that was cut: layers 0-1; run the directory' -m "$d/qnn/chunk_0.gguf"
 fails "nor is the embedding" 2 'is a chunk of a model that was cut: embedding' -m "$d/ggml/weights.gguf"
 fails "a directory that is none" 2 "qnn: is a directory, expected a GGUF file, or the directory of a model that was cut" -m "$d/qnn"
 fails "more context than the graphs have" 3 'context of 225 positions, but the graphs have 224 \(cache_size; context_size is 256\); use -c 224 or less, or chunk' -m "$d" -c 225

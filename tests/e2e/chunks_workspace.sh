@@ -106,7 +106,7 @@ rm -rf "$TMP/bad"
 cp -r "$TMP/npu" "$TMP/bad"
 rm "$TMP/bad/tales/qnn/chunk_1.gguf"
 check_status "a missing piece" 4 'chunk_1.gguf' "$ferry" verify "$TMP/bad"
-check_status "and run says so before it loads" 4 'chunk_1.gguf' "$ferry" run -d "$TMP/bad" -p x -n 1
+check_status "and run reports it before it loads" 4 'chunk_1.gguf' "$ferry" run -d "$TMP/bad" -p x -n 1
 
 # --- inspect -------------------------------------------------------------------------------------------------------
 drawing='chain: context 512, 448 positions cached, batch size 64, 1

@@ -42,7 +42,7 @@ check "it stays below 3 MB" test "$(stat -c %s "$bin")" -le 3000000
 
 # --- what TARGET=android needs ---------------------------------------------------------------------------------------
 android() { make TARGET=android "$@"; }
-check_status "without an NDK one line says so" 2 \
+check_status "without an NDK one line reports it" 2 \
     'ANDROID_NDK_HOME is not set; expected the directory of an Android NDK.*TARGET=aarch64 needs none' android
 check_status "a directory that is none is named" 2 "ANDROID_NDK_HOME=$TMP holds no toolchains/llvm" android ANDROID_NDK_HOME="$TMP"
 check_status "its libraries cannot be made without one either" 1 'ANDROID_NDK_HOME is not set' scripts/android_deps.sh
@@ -93,7 +93,7 @@ check_equal "no function is called that Android 9 lacks" "" \
 check "a model" "$FERRY" convert tests/data/tales -o "$TMP/tales.gguf" -q
 mkdir -p "$TMP/phone/system/bin"
 ln -s /usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1 "$TMP/phone/system/bin/linker64"
-check_equal "and it runs, glibc's linker in the place of Android's" "763 408 409 258 410" \
+check_equal "and it runs, glibc's linker instead of Android's" "763 408 409 258 410" \
     "$(qemu-aarch64 -L "$TMP/phone" -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib "$TMP/b/ferry" tokenize -m "$TMP/tales.gguf" 'Once upon a time')"
 if [ -x build/android/release/ferry ]; then
     check_elf "what the NDK made here" build/android/release/ferry /system/bin/linker64 DYN

@@ -74,7 +74,7 @@ check_status "another vocabulary" 1 "only models of one vocabulary" \
     "$FERRY" eval -m "$TMP/qwen3.gguf" --text "$text" --kl-base "$base" -q
 check_status "a base that is not there" 1 "nowhere.klb: cannot open" \
     "$FERRY" eval -m "$f32" --text "$text" --kl-base "$TMP/nowhere.klb" -q
-check_status "no base of what is no text" 2 "give --text FILE" "$FERRY" eval -m "$f32" --choices $data/choices.jsonl --kl-base "$base"
+check_status "no base of what is not text" 2 "give --text FILE" "$FERRY" eval -m "$f32" --choices $data/choices.jsonl --kl-base "$base"
 check_status "save or compare" 2 "give one of them" "$FERRY" eval -m "$f32" --text "$text" --kl-base "$base" --kl-save "$base"
 check_status "a text that cannot be scored leaves no file" 2 "no token to score" \
     "$FERRY" eval -m "$f32" --text /dev/null --kl-save "$TMP/none.klb" -q

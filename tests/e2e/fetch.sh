@@ -176,7 +176,7 @@ check_status "an endpoint that is none" 2 "HF_ENDPOINT: 'ftp://x', expected http
 # --- a bad network -------------------------------------------------------------------------------------------------
 fresh
 faults "cdn model.safetensors cut 100000 1"
-check "a cut connection is gone on from" fetch ann/tales
+check "a cut connection is resumed" fetch ann/tales
 check_equal "where it was cut" 1 "$(asked 'cdn GET .*model.safetensors 206 .*range=bytes=100000-$')"
 check "and the file is whole" same
 fresh
@@ -185,7 +185,7 @@ check "again and again, and after errors of the server" fetch ann/tales -v
 check "the file is whole" same
 fresh
 faults "hub /api/ retry 1 1"
-check "429 waits as it is told" fetch ann/tales
+check "429 waits as it is reported" fetch ann/tales
 check_equal "and asks twice" "429 200" "$(awk '$3 ~ /api/ { print $4 }' "$hub/log" | xargs)"
 faults "hub /api/ retry 86400 1"
 check_status "but not for a day" 1 "asks to wait for 86400 s" "$FERRY" fetch ann/tales
@@ -302,7 +302,7 @@ check_status "what another one downloads is not touched" 1 "another program down
 kill -INT $fetcher
 wait $fetcher
 check_equal "Ctrl-C ends with 130" 130 $?
-check "and says how to go on" grep -qE 'interrupted: 0\.[1-9] of 4\.9 MB are there; the same command goes on' "$TMP/err"
+check "and says how to resume" grep -qE 'interrupted: 0\.[1-9] of 4\.9 MB are there; the same command goes on' "$TMP/err"
 check_equal "nothing is on stdout" "" "$(cat "$TMP/out")"
 rm "$hub/faults" "$hub/log"
 check "it does" fetch ann/tales

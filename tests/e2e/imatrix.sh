@@ -69,13 +69,13 @@ collect "$tales" "$TMP/b" --lines >"$TMP/stdout"
 check "lines can be collected over, too" "$FERRY" inspect "$TMP/b" -q
 echo x >"$TMP/word.txt"
 text=$TMP/word.txt
-check_status "experts that no token chose are told" 0 "experts were chosen by no token, the first in blk.0.ffn_" \
+check_status "experts that no token chose are reported" 0 "experts were chosen by no token, the first in blk.0.ffn_" \
     collect "$moe" "$TMP/c"
 
 check_status "a text is needed" 2 "give --text" "$FERRY" eval -m "$tales" --golden tests/data/tales/golden_long.safetensors \
     --imatrix-out "$TMP/d"
 check_status "the model is not written over" 2 "is the model" collect "$tales" "$tales"
-check_status "what cannot be written is told before the work" 1 "no such directory|No such file" collect "$tales" "$TMP/none/d"
+check_status "what cannot be written is reported before the work" 1 "no such directory|No such file" collect "$tales" "$TMP/none/d"
 text=/dev/null
 check_status "an empty text collects nothing" 2 "no token to score" collect "$tales" "$TMP/d"
 check_equal "and leaves nothing" "" "$(ls "$TMP"/d* 2>/dev/null)"

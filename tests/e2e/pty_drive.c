@@ -33,7 +33,7 @@ static struct {
     int fd;
     pid_t pid;
     char *seen;        /* all that the program wrote */
-    size_t n, cap, at; /* at: behind the last match */
+    size_t n, cap, at; /* at: after the last match */
     bool ended;
     const char *script;
     int line;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A quantization that is killed at any moment goes on where it was, and the file has the same bytes as without; what it
-# cannot go on with it begins again and says so; a full disk, a read-only directory, a truncated input leave nothing.
+# cannot resume it begins again and reports it; a full disk, a read-only directory, a truncated input leave nothing.
 # FERRY_SEED chooses the moments.
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/lib.sh
@@ -69,7 +69,7 @@ check "some of them went on in the middle" test "$went_on" -ge $((rounds / 10))
 check_equal "every file has the bytes of an uninterrupted one" "0 wrong, 0 failed" "$wrong wrong, $failed failed"
 check "nothing is left beside it" test -z "$(find "$TMP" -name '*.part')"
 
-# --- what is said ---------------------------------------------------------------------------------------------------
+# --- what is reported ---------------------------------------------------------------------------------------------------
 half() { # leaves a part that is half done; again when it was done before its interrupt
     local pid
     for _ in {1..30}; do
@@ -87,22 +87,22 @@ check "Ctrl-C leaves what is done" half
 check "and says how to go on" grep -qE \
     "^ferry quantize: interrupted: .*/m.gguf.part keeps the [0-9]+ % that are done; the same command resumes" "$TMP/words"
 (quantize) 2>"$TMP/words"
-check "the same command goes on" grep -qE '^resuming .*/m.gguf.part: [0-9]+ % of it is there' "$TMP/words"
+check "the same command resumes" grep -qE '^resuming .*/m.gguf.part: [0-9]+ % of it is there' "$TMP/words"
 check_equal "to the same bytes" "$want" "$(hash "$model")"
 half
 touch -d '2 hours ago' "$source"
 (quantize) 2>"$TMP/words"
-check "a changed input is told" grep -qE "m.gguf.part is of another .* and is replaced: 'source .*/f16.gguf" "$TMP/words"
+check "a changed input is reported" grep -qE "m.gguf.part is of another .* and is replaced: 'source .*/f16.gguf" "$TMP/words"
 check_equal "and quantized from the beginning" "$want" "$(hash "$model")"
 half
 (quantize --fit) 2>"$TMP/words"
-check "another way of encoding is told" grep -qE "is replaced: '--fit'" "$TMP/words"
+check "another way of encoding is reported" grep -qE "is replaced: '--fit'" "$TMP/words"
 half
 (quantize --token-embedding-type f16) 2>"$TMP/words"
 check "so are other types" grep -qE "is replaced: 'keys and tensors: " "$TMP/words"
 half
 : >"$model.part"
-check "an emptied part is begun again, with more threads" "$FERRY" quantize "$source" "$model" q8_0
+check "an emptied part is started over, with more threads" "$FERRY" quantize "$source" "$model" q8_0
 check_equal "to the same bytes" "$want" "$(hash "$model")"
 rm -f "$model"
 half --resume=no
@@ -126,13 +126,13 @@ exit $status
 EOS
 small() { unshare -rm bash "$TMP/small.sh" "$source" "$TMP/small" "$1" "$2"; }
 if unshare -rm true 2>/dev/null; then
-    check_status "a full disk is told before the work, and nothing is left" 6 \
+    check_status "a full disk is reported before the work, and nothing is left" 6 \
         'm.gguf: needs [0-9]+ bytes, the file system has [0-9]+ free; free some space' small full $((bytes / 2048))
-    check_status "a read-only directory is told" 1 'm.gguf.part: cannot create: Read-only file system' \
+    check_status "a read-only directory is reported" 1 'm.gguf.part: cannot create: Read-only file system' \
         small read-only $((bytes / 512))
 else
-    skip "a full disk is told before the work, and nothing is left" "no user namespaces here"
-    skip "a read-only directory is told" "no user namespaces here"
+    skip "a full disk is reported before the work, and nothing is left" "no user namespaces here"
+    skip "a read-only directory is reported" "no user namespaces here"
 fi
 limited() { (ulimit -f $((bytes / 2048)) && exec "$FERRY" quantize "$source" "$model" q8_0); }
 check_status "a limit of the shell is no crash" 6 'm.gguf.part: cannot reserve [0-9]+ bytes: File too large' limited
@@ -140,7 +140,7 @@ check "nothing is left" test ! -e "$model.part" -a ! -e "$model"
 quantize 2>/dev/null &
 wait_written $! 1000000
 kill -STOP $!
-check_status "two to one name are told apart" 1 'm.gguf.part: another ferry is writing it now' \
+check_status "two to one name are distinguished" 1 'm.gguf.part: another ferry is writing it now' \
     "$FERRY" quantize "$source" "$model" q8_0
 kill -CONT $!
 wait $!

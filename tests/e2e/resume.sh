@@ -29,7 +29,7 @@ some() { # random, below a sixth of the file
 }
 
 # Every second process is stopped for longer than the time between two marks of the journal, so that there is something
-# to go on with, and each is killed at some moment. Every fifth one is followed by one that is left alone.
+# to resume, and each is killed at some moment. Every fifth one is followed by one that is left alone.
 kills=0 wrong=0 failed=0
 interrupted() { # SIGNAL: true when it was in time
     convert 2>>"$TMP/log" &
@@ -76,7 +76,7 @@ check "some of them went on in the middle" test "$went_on" -ge $((rounds / 10))
 check_equal "every file has the bytes of an uninterrupted one" "0 wrong, 0 failed" "$wrong wrong, $failed failed"
 check "nothing is left beside it" test -z "$(find "$TMP" -name '*.part')"
 
-# --- what is said ---------------------------------------------------------------------------------------------------
+# --- what is reported ---------------------------------------------------------------------------------------------------
 half() { # leaves a part that is half done; again when the conversion was done before its interrupt
     local pid
     for _ in {1..30}; do
@@ -95,20 +95,20 @@ check "and says how to go on" grep -qE \
     "^ferry convert: interrupted: .*/m.gguf.part keeps the [0-9]+ % that are done; the same command resumes" "$TMP/words"
 check "no file has the final name" test ! -e "$model"
 (convert) 2>"$TMP/words"
-check "the same command goes on" grep -qE '^resuming .*/m.gguf.part: [0-9]+ % of it is there' "$TMP/words"
+check "the same command resumes" grep -qE '^resuming .*/m.gguf.part: [0-9]+ % of it is there' "$TMP/words"
 check_equal "to the same bytes" "$want" "$(hash "$model")"
 
 half
 touch -d '2 hours ago' "$c"/model-00001-of-*.safetensors
 (convert --resume) 2>"$TMP/words"
-check "a changed source is told" grep -qE "m.gguf.part is of another conversion and is replaced: 'source .*/model-00001" \
+check "a changed source is reported" grep -qE "m.gguf.part is of another conversion and is replaced: 'source .*/model-00001" \
     "$TMP/words"
-check "and nothing is gone on with" test "$(grep -c '^resuming' "$TMP/words")" -eq 0
+check "and nothing is resumed" test "$(grep -c '^resuming' "$TMP/words")" -eq 0
 check_equal "to the bytes of the source that is there" "$want" "$(hash "$model")"
 
 half
 (exec "$FERRY" convert "$c" --outtype f16 -o "$model") 2>"$TMP/words"
-check "another type is told" grep -qE "is replaced: 'keys and tensors: " "$TMP/words"
+check "another type is reported" grep -qE "is replaced: 'keys and tensors: " "$TMP/words"
 check "and converted from the beginning" test "$("$FERRY" inspect "$model" --json | jq -r .tensors[0].type)" = f16
 
 half
@@ -118,7 +118,7 @@ check "with bytes of its own" test "$(hash "$model")" != "$want"
 
 half
 : >"$model.part"
-check "an emptied part is begun again" "$FERRY" convert "$c" --outtype q8_0 -o "$model"
+check "an emptied part is started over" "$FERRY" convert "$c" --outtype q8_0 -o "$model"
 check_equal "with the same bytes, and more threads" "$want" "$(hash "$model")"
 half
 size=$(stat -c %s "$model.part")
@@ -150,17 +150,17 @@ exit $status
 EOF
 small() { unshare -rm bash "$TMP/small.sh" "$c" "$TMP/small" "$1" "$2"; }
 if unshare -rm true 2>/dev/null; then
-    check_status "a full disk is told before the work" 6 \
+    check_status "a full disk is reported before the work" 6 \
         'm.gguf: needs [0-9]+ bytes, the file system has [0-9]+ free; free some space' small empty $((bytes / 2048))
     check_status "what is kept needs no second place" 0 'resuming .*/small/m.gguf.part: ' \
         small kept $((bytes / 1024 + 1024))
     check_equal "to the same bytes" "$want" "$(cat "$TMP/got")"
-    check_status "a read-only directory is told" 1 'm.gguf.part: cannot create: Read-only file system' \
+    check_status "a read-only directory is reported" 1 'm.gguf.part: cannot create: Read-only file system' \
         small read-only $((bytes / 512))
 else
-    skip "a full disk is told before the work" "no user namespaces here"
+    skip "a full disk is reported before the work" "no user namespaces here"
     skip "what is kept needs no second place" "no user namespaces here"
-    skip "a read-only directory is told" "no user namespaces here"
+    skip "a read-only directory is reported" "no user namespaces here"
 fi
 rm -f "$model.part"
 limited() { (ulimit -f $((bytes / 2048)) && exec "$FERRY" "$@"); }
@@ -173,7 +173,7 @@ check "nothing is left of either" test ! -e "$model.part" -a ! -e "$model"
 convert 2>/dev/null &
 wait_written $! 1000000
 kill -STOP $!
-check_status "two conversions to one name are told apart" 1 'm.gguf.part: another ferry is writing it now' \
+check_status "two conversions to one name are distinguished" 1 'm.gguf.part: another ferry is writing it now' \
     "$FERRY" convert "$c" --outtype q8_0 -o "$model"
 kill -CONT $!
 wait $!

@@ -49,7 +49,7 @@ check_status "another than the first file" 2 "is file $n of $n of a split model;
 mv "$last" "$TMP/hidden"
 check_status "a file that is absent" 1 "${last##*/}: is absent, file $n of $n" "$FERRY" inspect "$whole"
 cp "$TMP/1M.again/m-00002-of-"* "$last"
-check_status "one in the place of another" 1 "claims to be file 2 of $n, expected $n of $n" "$FERRY" inspect "$whole"
+check_status "one instead of another" 1 "claims to be file 2 of $n, expected $n of $n" "$FERRY" inspect "$whole"
 head -c 100000 "$TMP/hidden" >"$last"
 check_status "one that is cut off" 1 "${last##*/}: the file is cut off" "$FERRY" inspect "$whole"
 mv "$TMP/hidden" "$last"

@@ -102,10 +102,10 @@ ls -A "$2/small" >&2
 ! grep -q '^writing' "$2/words" || exit 98
 exit $status
 EOF
-    check_status "a full disk is told before the work" 6 'needs [0-9.]+ MB, the disk has [0-9.]+ MB free$' \
+    check_status "a full disk is reported before the work" 6 'needs [0-9.]+ MB, the disk has [0-9.]+ MB free$' \
         unshare -rm bash "$TMP/full.sh" "$ferry" "$TMP"
 else
-    skip "a full disk is told before the work" "no user namespaces here"
+    skip "a full disk is reported before the work" "no user namespaces here"
 fi
 
 # --- a draft -------------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ jq '.graphs[1].end_layer_id = 3' "$package/config.json" >"$TMP/config.json"
 cp "$TMP/config.json" "$package/config.json"
 check_status "one whose graphs differ is refused" 1 'config.json: graphs: batch size 1 covers 4 layers, batch size 128 covers 3' "$ferry" create "$TMP/package" -o "$TMP/none"
 check_status "libraries without an SDK are asked for" 2 'QNN_SDK_ROOT' env -u QNN_SDK_ROOT "$ferry" create "$TMP/tales.gguf" --soc SM8650 -o "$TMP/none"
-check_status "an unknown chip is told" 2 "'SM1' is unknown; give the architecture" "$ferry" create "$TMP/tales.gguf" --soc SM1 -o "$TMP/none"
+check_status "an unknown chip is reported" 2 "'SM1' is unknown; give the architecture" "$ferry" create "$TMP/tales.gguf" --soc SM1 -o "$TMP/none"
 
 # --- another runtime -----------------------------------------------------------------------------------------------
 mkdir -p "$TMP/runtime/lib"

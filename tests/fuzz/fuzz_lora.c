@@ -1,4 +1,4 @@
-/* adapter_config.json and the names of an adapter's tensors. Input: the configuration, and behind a
+/* adapter_config.json and the names of an adapter's tensors. Input: the configuration, and after a
  * NUL a name. Whatever they are: refused, or ranks and scales that can be computed with, and parts
  * that lie in the name. */
 #include <math.h>

@@ -1,5 +1,5 @@
 /* manifest.json: what is accepted is safe to join to a directory, and survives being written and
- * read again. The bytes are tried as they are, and with their own hash put behind them, so that
+ * read again. The bytes are tried as they are, and with their own hash put after them, so that
  * mutations get past it. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* ferry quantize: whatever the bytes of the model, and of an importance matrix behind it, are,
+/* ferry quantize: whatever the bytes of the model, and of an importance matrix after it, are,
  * planning refuses them or every row of the plan is encoded or refused by its place.
  *
  * The first three bytes choose type, recipe and ways; then 4 bytes, little-endian: how many bytes

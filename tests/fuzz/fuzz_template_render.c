@@ -18,7 +18,7 @@ static void require(bool ok)
         abort();
 }
 
-/* Sets each member of the object; what is no object sets nothing. */
+/* Sets each member of the object; what is not an object sets nothing. */
 static void set_variables(fy_template_vars *v, fy_span json)
 {
     fy_span key;

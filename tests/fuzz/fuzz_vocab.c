@@ -127,7 +127,7 @@ static void try_text(unsigned k, fy_span text)
     const fy_vocab *v = small(k);
     encode_all_ways(v, text);
     bool spm = kinds[k].pre == NULL;
-    /* A blank written as such decodes to a space, and a blank is added behind every user-defined
+    /* A blank written as such decodes to a space, and a blank is added after every user-defined
      * token. */
     bool changed =
         spm && (contains(text, BLANK) || (kinds[k].prefix != NULL && contains(text, "<u>")));

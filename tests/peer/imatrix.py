@@ -124,7 +124,7 @@ def llama_imatrix(file, text, out):
 
 def compare(ours, theirs, tolerance, count_tolerance):
     """-> largest distance of sums and of counts, and a line for each tensor that is apart."""
-    wrong = [f"{name} is only in {who}" for who, a, b in (("ferry's", ours, theirs), ("llama.cpp's", theirs, ours))
+    wrong = [f"{name} is only in {which}" for which, a, b in (("ferry's", ours, theirs), ("llama.cpp's", theirs, ours))
              for name in sorted(a.keys() - b.keys())]
     worst = {".in_sum2": 0.0, ".counts": 0.0}
     for name in sorted(ours.keys() & theirs.keys()):

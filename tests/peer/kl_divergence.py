@@ -4,7 +4,7 @@
     pip install torch transformers numpy
     python tests/peer/kl_divergence.py build/ferry tests/data/held.txt tests/data/tales tests/data/draft tests/data/relu
 
-Each checkpoint behind the first is compared with the first: transformers computes every logit of both on the text, in
+Each checkpoint after the first is compared with the first: transformers computes every logit of both on the text, in
 pieces as `ferry eval --text` cuts it (511 tokens behind BOS, the rest left out), and numpy takes the divergence, its
 percentiles and the other measures of them in double. ferry converts to f32, saves the first one's distributions and
 compares. Every measure within --tolerance, relative to the larger one, else exit status 1; a checkpoint compared with

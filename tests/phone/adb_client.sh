@@ -108,7 +108,7 @@ phone_set exit_lost=1
 check_status "a lost exit status is an error" 5 "running 'true': no exit status came: connection lost" "$TRY" shell true
 check_status "of a stream too" 5 "no exit status came: connection lost" "$TRY" stream true </dev/null
 phone_set full_after=1000000
-check_status "a full phone is told apart" 6 "writing /data/local/tmp/full: the phone says: .*No space left on device" \
+check_status "a full phone is distinguished" 6 "writing /data/local/tmp/full: the phone says: .*No space left on device" \
     "$TRY" push "$TMP/file" /data/local/tmp/full
 phone_set
 failed=0
@@ -150,7 +150,7 @@ for _ in $(seq 200); do
     unauthorized && break
     sleep 0.05
 done
-check_status "an unauthorized phone is told apart" 5 "phone $ANDROID_SERIAL: unauthorized: .*accept 'Allow USB debugging\?'" "$TRY" shell true
+check_status "an unauthorized phone is distinguished" 5 "phone $ANDROID_SERIAL: unauthorized: .*accept 'Allow USB debugging\?'" "$TRY" shell true
 phone_set
 adb disconnect >/dev/null
 check "and usable once it is not" phone_wait

@@ -60,7 +60,7 @@ check_equal "tokens are the same" "$("$ferry" tokenize -m "$w" --json -- "$text"
 check_equal "tokens of standard input too" "$("$ferry" tokenize -m "$w" <"$TMP/questions")" \
     "$("$ferry" tokenize -s "$ANDROID_SERIAL" -m "$w" <"$TMP/questions")"
 "$ferry" convert tests/data/families/llama3 --vocab-only -q -o "$TMP/vocab.gguf"
-check "a small model goes along, and so does the program when there is no workspace" env FERRY_EXE_PATH="$ARM" \
+check "a small model goes along, and so does the program when there is not a workspace" env FERRY_EXE_PATH="$ARM" \
     "$ferry" tokenize --device -m "$TMP/vocab.gguf" --verify tests/data/families/llama3/golden.json
 jq -c '.chat[0].messages' $golden >"$TMP/messages.json"
 check_equal "the prompt of a conversation is the same" \

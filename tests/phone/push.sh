@@ -124,7 +124,7 @@ check_equal "and used" "true true" "$(json helper) $(json up_to_date)"
 mkdir "$TMP/foreign"
 "$FERRY" create "$TMP/tales.gguf" --copy --exe-path "$exe" -o "$TMP/foreign/tales" -q
 phone_set full_after=1000000
-check_status "a phone that fills up is told apart" 6 'No space left|no space' "$FERRY" push "$TMP/foreign/tales" --no-helper --to $there/full
+check_status "a phone that fills up is distinguished" 6 'No space left|no space' "$FERRY" push "$TMP/foreign/tales" --no-helper --to $there/full
 phone_set exit_lost=1
 check_status "a lost exit status is not success" 5 'exit status' "$FERRY" push "$TMP/tales" --no-helper --to $there/lost
 check "and does not matter to the helper" push "$TMP/tales" --to $there/lost
@@ -179,13 +179,13 @@ flip "$TMP/bad/hparams.json"
 refused "without the helper too" 'hparams.json: changed' "$TMP/bad" --no-helper
 check "the signer's own key counts" push "$TMP/signed" --key "$TMP/me.pub.pem"
 check "and the signature is on the phone" cmp "$TMP/signed/manifest.sig" "$(on_host signed/manifest.sig)"
-check_status "a place that is no name is refused" 2 'expected an absolute path' "$FERRY" push "$TMP/tales" --to '/data/local/tmp/a b'
+check_status "a place that is not a name is refused" 2 'expected an absolute path' "$FERRY" push "$TMP/tales" --to '/data/local/tmp/a b'
 mkdir -p "$(on_host mine)"
 check_status "what is in the way is left alone" 5 'not a link that a push made' "$FERRY" push "$TMP/tales" --to $there/mine
 phone_set unauthorized=1
 adb disconnect >/dev/null
 adb connect "$ANDROID_SERIAL" >/dev/null 2>&1
-check_status "an unauthorized phone is told apart" 5 'unauthorized' "$FERRY" push "$TMP/tales"
+check_status "an unauthorized phone is distinguished" 5 'unauthorized' "$FERRY" push "$TMP/tales"
 phone_set
 adb disconnect >/dev/null
 phone_wait

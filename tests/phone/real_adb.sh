@@ -36,12 +36,12 @@ check "a cut cable fails a push" bash -c '! adb push "$0/file" /data/local/tmp/c
 phone_set
 check "the phone comes back" phone_wait
 phone_set full_after=1000000
-check_equal "a full phone says so" "No space left on device" \
+check_equal "a full phone reports it" "No space left on device" \
     "$(adb push "$TMP/file" /data/local/tmp/full 2>&1 | grep -o 'No space left on device' | head -1)"
 phone_set unauthorized=1
 adb disconnect >/dev/null
 adb connect "$ANDROID_SERIAL" >/dev/null 2>&1
-check "an unauthorized phone is told apart" \
+check "an unauthorized phone is distinguished" \
     bash -c 'for _ in $(seq 100); do adb devices | grep -q unauthorized && exit; sleep 0.1; done; exit 1'
 phone_set
 adb disconnect >/dev/null

@@ -28,7 +28,7 @@ typedef struct {
     float cache_k[SEQS * MOST_HEADS * CTX * DIM], cache_v[SEQS * MOST_HEADS * CTX * DIM_V];
 } attention;
 
-/* Every sequence from its first position on, one behind the other. */
+/* Every sequence from its first position on, one after the other. */
 static void make(attention *a, const int *lengths)
 {
     a->n_tokens = 0;

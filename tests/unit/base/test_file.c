@@ -147,7 +147,7 @@ static void a_copy_does_not_follow_its_file(void **state)
     const fy_map_options how = {.read = true};
     assert_int_equal(fy_map_open_as(&m, path_of("large"), &how, &e), 0);
     assert_int_equal(truncate(path_of("large"), 100), 0);
-    fy_map_drop(&m, 0, LARGE); /* there is no file behind it to read it from again */
+    fy_map_drop(&m, 0, LARGE); /* there is not a file after it to read it from again */
     assert_large(&m);
     fy_map_close(&m);
 }

@@ -19,7 +19,7 @@
 #define FILE_OF(path, size)                                                                        \
     "{\"path\": \"" path "\", \"size\": " size ", \"mode\": \"0644\", \"sha256\": \"" HASH "\"}"
 
-/* Parses the text with its own hash put behind the last key. */
+/* Parses the text with its own hash put after the last key. */
 static int parse(const char *text, fy_manifest *m, fy_err *e)
 {
     char sealed[4096], hex[FY_SHA256_HEX];

@@ -311,7 +311,7 @@ static void split_files_are_gone_on_with(void **state)
             assert_int_equal(unlink(in_dir(split_names[3 + f])), 0);
         }
     }
-    /* without one of its files it is begun again */
+    /* without one of its files it is started over */
     write_model("m.gguf", (how){.identity = "x\n", .split = split, .stop_at = 8}, &e);
     assert_int_equal(unlink(in_dir("m-00002-of-00003.gguf.part")), 0);
     assert_int_equal(write_model("m.gguf", (how){.identity = "x\n", .split = split}, &e), N_CALLS);

@@ -30,7 +30,7 @@ static int remove_path(void **state)
 #define IDENTITY FY_SPAN("type f16\nsource a: 7 bytes\n")
 enum { AT = 8192 };
 
-/* A journal with so many marks, as the bytes behind the contents. */
+/* A journal with so many marks, as the bytes after the contents. */
 static void make(fy_str *bytes, const uint64_t *marks, int n)
 {
     fy_err e = {0};

@@ -20,7 +20,7 @@ enum { PARTS = FY_QK_K / FY_QK };
 
 typedef struct {
     const char *name;
-    uint8_t parts[PARTS]; /* golden_blocks[] one behind the other */
+    uint8_t parts[PARTS]; /* golden_blocks[] one after the other */
     uint8_t q4_k[sizeof(fy_block_q4_k)];
     uint8_t q5_k[sizeof(fy_block_q5_k)];
     uint8_t q6_k[sizeof(fy_block_q6_k)];

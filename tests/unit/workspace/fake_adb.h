@@ -98,7 +98,7 @@ static void fake_note(fake_call *c, const void *p, size_t n)
     pthread_mutex_unlock(&c->f->lock);
 }
 
-/* The phone's side of sync: hears every request, and says what it is told to. */
+/* The phone's side of sync: hears every request, and says what it is reported to. */
 static void fake_sync(fake_call *c)
 {
     char head[8], data[65536];

@@ -58,7 +58,7 @@ static inline void put_text(const char *path, const char *text)
     put_file(path, text, strlen(text));
 }
 
-/* The whole file with a NUL behind it; the caller frees. */
+/* The whole file with a NUL after it; the caller frees. */
 static inline char *get_file(const char *path, size_t *n)
 {
     FILE *f = fopen(path, "rb");

@@ -117,7 +117,7 @@ static void text_that_could_grow_together_is_not_cut(void **state)
     fy_chat_splice s = {0};
     PROMPT("<s>d", BOS, D);
     ANSWER(A);
-    PROMPT("<s>daaaa", BOS, D, AAAA); /* no control token behind the answer */
+    PROMPT("<s>daaaa", BOS, D, AAAA); /* no control token after the answer */
     ANSWER(A);
     PROMPT("<s>daaaaa<u>", BOS, D, AAAA, A, USER); /* a user token is none */
     fy_chat_splice_release(&s);

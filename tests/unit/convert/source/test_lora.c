@@ -206,7 +206,7 @@ static void the_first_pattern_that_ends_the_name_counts(void **state)
         {"model.layers.11.self_attn.q_proj", 5, 3 / 5.0},
         {"model.layers.0.self_attn.q_proj", 5, 16 / 5.0},
         {"model.layers.0.self_attn.k_proj", 3, 7 / 3.0},
-        {"model.layers.0.self_attn.kk_proj", 2, 3 / 2.0}, /* not behind a dot */
+        {"model.layers.0.self_attn.kk_proj", 2, 3 / 2.0}, /* not after a dot */
         {"k_proj", 3, 3 / 3.0},
         {"model.layers.0.mlp.up_proj", 6, 3 / 6.0},
         {"model.layers.0.mlp.down-proj", 9, 3 / 9.0}, /* a dot is any character */

@@ -253,7 +253,7 @@ static void running_out_of_memory_is_told(void **state)
                       &e);
         done = !alloc_fail_end();
         if (rc == 0 && !done)
-            fail_msg("allocation %ld fails and nobody says so", n);
+            fail_msg("allocation %ld fails and nothing reports it", n);
         if (rc != 0)
             assert_int_equal(e.code, FY_ENOMEM);
         fy_model_meta_release(&m);

@@ -182,7 +182,7 @@ static void every_changed_bit_is_a_wrong_signature(void **state)
         state_is(NULL, FY_SIG_WRONG, "manifest.");
         put_file(at(files[f]), "", 0);
         state_is(NULL, FY_SIG_WRONG, "manifest.");
-        put_file(at(files[f]), text, n + 1); /* the NUL behind it */
+        put_file(at(files[f]), text, n + 1); /* the NUL after it */
         state_is(NULL, FY_SIG_WRONG, "manifest.");
         put_file(at(files[f]), text, n);
         free(text);

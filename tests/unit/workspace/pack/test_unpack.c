@@ -104,7 +104,7 @@ static void every_truncation_leaves_nothing(void **state)
         size_t n;
         pack(at(archives[i]));
         char *bytes = get_file(at(archives[i]), &n);
-        size_t end = i == 2 ? n - 2048 : n - 16; /* the zeros behind the last file say nothing */
+        size_t end = i == 2 ? n - 2048 : n - 16; /* the zeros after the last file say nothing */
         for (size_t cut = 0; cut < end; cut += 1 + end / 23) {
             put_file(at("cut"), bytes, cut);
             refused(at("cut"), cut % 512 == 0 && i == 2 && cut > 0 ? FY_EVERIFY : FY_EFORMAT,
