@@ -204,7 +204,7 @@ static void a_template_comes_from_a_file(void **state)
     fy_chat_template_free(t);
     assert_int_equal(fy_file_write(path, "\xFF", 1, &e), 0);
     assert_null(fy_chat_template_open_file(NULL, path, &e));
-    assert_non_null(strstr(e.msg, "is no UTF-8 text"));
+    assert_non_null(strstr(e.msg, "not UTF-8 text"));
     unlink(path);
     rmdir(dir);
 }
