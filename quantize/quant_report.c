@@ -33,7 +33,7 @@ bool fy_quant_is_lossy(fy_type from, fy_type to)
     return from != to && to != FY_F32;
 }
 
-uint64_t fy_quant_elems(const fy_gguf_tensor *t)
+static uint64_t n_elems(const fy_gguf_tensor *t)
 {
     return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3]; /* the reader has checked the product */
 }
@@ -124,7 +124,7 @@ double fy_quant_report_covered(const fy_quant_report *r)
     for (size_t i = 0; i < r->n_tensors; i++) {
         const fy_quant_tensor *t = &r->tensors[i];
         if (fy_quant_is_lossy(t->from->type, t->to->type))
-            n += (double)fy_quant_elems(t->from);
+            n += (double)n_elems(t->from);
     }
     return n > 0 ? (double)r->total.n / n : 1;
 }

@@ -36,7 +36,6 @@ typedef struct {
 
 /* Does a tensor of this type lose anything in that one? Only such tensors are measured. */
 bool fy_quant_is_lossy(fy_type from, fy_type to);
-uint64_t fy_quant_elems(const fy_gguf_tensor *t);
 
 /* NULL on failure. The tensors are views that live as long as the report. */
 fy_quant_report *fy_quant_report_new(size_t n_tensors, fy_err *e);
