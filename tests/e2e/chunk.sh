@@ -138,7 +138,7 @@ half() { # leaves a cut that is half done, in the middle of a piece; again when 
     return 1
 }
 check "Ctrl-C leaves what is done" half
-check "and says how to resume" grep -qE '^ferry chunk: interrupted: .*/d/.*.part keeps the .*; the same command goes on$' "$TMP/words"
+check "and says how to resume" grep -qE '^ferry chunk: interrupted: .*/d/.*.part keeps the .*; the same command resumes$' "$TMP/words"
 check "without a configuration" test -e "$d/ggml/weights.gguf" -a ! -e "$d/qnn/config.json"
 check_status "nothing is joined of that" 4 'd/qnn/config.json: missing' "$FERRY" chunk --join "$d" -o "$TMP/again.gguf"
 "${again[@]}" 2>"$TMP/words"

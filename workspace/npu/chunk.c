@@ -315,18 +315,19 @@ static int compare_there(const job *j, fy_progress *progress, fy_err *e)
     return rc;
 }
 
-/* An interrupted chunk says itself what is kept of it, unless that is nothing. */
+/* The writer of a file that was interrupted in its middle reports how much of it is kept; otherwise
+ * whole files are. */
 static int interrupted(const job *j, fy_err *e)
 {
     size_t n = 0;
     for (size_t i = 0; i < j->n_infos; i++)
         n += j->there[i];
-    if (e == NULL || e->code != FY_EINTR || n == 0 || strstr(e->msg, "goes on") != NULL)
+    if (e == NULL || e->code != FY_EINTR || n == 0 || strstr(e->msg, " keeps the ") != NULL)
         return -1;
     *e = (fy_err){0};
     return fy_fail(e, FY_EINTR,
                    "interrupted: %s keeps the %zu of %zu files that are done; the same command "
-                   "goes on",
+                   "resumes",
                    j->dir, n, j->n_infos);
 }
 

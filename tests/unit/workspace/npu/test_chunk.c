@@ -489,7 +489,7 @@ static void an_interrupted_cut_says_how_to_resume(void **state)
     assert_int_equal(fy_chunk(at("m.gguf"), at("d"), &cut, NULL, &progress, NULL, &e), -1);
     fy_interrupted = 0;
     assert_int_equal(e.code, FY_EINTR);
-    assert_says(&e, "d keeps the 5 of 6 files that are done; the same command goes on");
+    assert_says(&e, "d keeps the 5 of 6 files that are done; the same command resumes");
 }
 
 /* --- joining ---------------------------------------------------------------------------------- */
