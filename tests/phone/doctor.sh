@@ -146,7 +146,7 @@ check_status "what is wrong in it is named" 1 "quirks.json: .*verdict 'bad', exp
 heal
 
 # --- no phone ----------------------------------------------------------------------------------------------------------
-check_status "no workspace" 2 'is no workspace' "$ferry" doctor -d tests/data/tales
+check_status "no workspace" 2 'is not a workspace' "$ferry" doctor -d tests/data/tales
 check_status "another phone" 5 'nophone' "$ferry" doctor -s nophone
 phone_set unauthorized=1
 adb disconnect >/dev/null

@@ -227,7 +227,7 @@ static int check_name(void *user, const char *rel, fy_err *e)
     return known ? 0 : refuse(j, rel, "is not of this cut", e);
 }
 
-/* Nothing is said of a directory that has another config.json but chunks like these. */
+/* A directory with another config.json but chunks like these is accepted. */
 static int check_config(job *j, fy_err *e)
 {
     fy_map map;
@@ -658,7 +658,7 @@ const fy_verb fy_verb_chunk = {
         "their "
         "bytes as they allow.\n\n"
         "The same model and options give the same bytes, interrupted on the way or not: the same "
-        "command goes on with what is there.\n\n"
+        "command resumes.\n\n"
         "With --join the chunks in DIR become the file again that was cut, byte for byte where "
         "ferry "
         "or llama.cpp wrote it; chunks that are missing, of different models or changed are "

@@ -1,5 +1,4 @@
-/* A model cut into the chunks of a plan (arch/chunk_info.h says what a chunk is), and put together
- * again.
+/* A model cut into the chunks of a plan (arch/chunk_info.h), and joined again.
  *
  *     DIR/ggml/weights.gguf      the embedding, with every key of the model
  *     DIR/qnn/config.json        which file computes which layers (bundle/qnn_config.h)
@@ -7,7 +6,7 @@
  *
  * Tensors are copied as they are, in their order, streaming: memory does not grow with the model.
  * Every file is NAME.part, fsync, rename; config.json comes last, so a directory that has it is
- * whole. A run that was interrupted is gone on with: a chunk that is there and of this cut stays.
+ * whole. An interrupted run is resumed: a chunk that exists and belongs to this cut is kept.
  * Same input and cut, same bytes. */
 #ifndef FY_WORKSPACE_CHUNK_H
 #define FY_WORKSPACE_CHUNK_H

@@ -179,7 +179,7 @@ static int check_graphs(const fy_cut_model *m, fy_err *e)
     return rc == 0 ? 0 : fy_ctx(e, FY_QNN_DIR "/" FY_QNN_CONFIG_NAME);
 }
 
-/* A chunk that nothing computes was left behind, or its graphs were lost. */
+/* A chunk that no graph uses was left from another cut, or its graphs were lost. */
 static int check_unnamed(const fy_cut_model *m, const char *qnn, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
@@ -440,7 +440,7 @@ static int check_gaps(const found *f, size_t *n, fy_err *e)
     return 0;
 }
 
-/* What the slices of the lm_head hold of a tensor, one behind the other, as far as a model's id
+/* What the slices of the lm_head hold of a tensor, one after the other, as far as a model's id
  * looks at it. */
 static fy_gguf_tensor unsliced(const found *f, const fy_gguf_tensor *t, uint32_t tokens,
                                uint8_t first[FY_CHUNK_ID_BYTES])

@@ -1,5 +1,5 @@
-/* Inside of cutting and joining: which file holds which chunk, what is in it, and which model it is
- * of. */
+/* Shared by cutting and joining: the files of the chunks, what each holds, and the id of the model
+ * that was cut. */
 #ifndef FY_WORKSPACE_CHUNK_IMPL_H
 #define FY_WORKSPACE_CHUNK_IMPL_H
 

@@ -1,6 +1,6 @@
-/* Into how many chunks a model has to be cut for an NPU, and whether they fit: everything in bytes,
- * from a header alone. How each number comes about is in docs/npu.md; what was measured by nobody
- * but follows from published sizes is marked there.
+/* How many chunks a model must be cut into for an NPU, and whether they fit: everything in bytes,
+ * from a header alone. docs/npu.md derives each number; figures that were not measured but follow
+ * from published sizes are marked there.
  *
  *     fy_npu_model_of(&m, gguf, e)           which matrices there are
  *     fy_npu_plan_make(&m, &params, &p, e)   cut, counted, compared with the limits of the chip
@@ -82,7 +82,7 @@ typedef enum {
     FY_NPU_LIMIT_CHUNKS,   /* the chunks asked for are too large */
     FY_NPU_LIMIT_SESSIONS, /* all chunks together are more than the sessions hold */
     FY_NPU_LIMIT_MEMORY,   /* ... than the device has */
-    FY_NPU_LIMIT_CONTEXT,  /* the batch leaves no room for a cache, or beyond what was learned */
+    FY_NPU_LIMIT_CONTEXT,  /* the batch leaves no room for a cache, or beyond the trained context */
     FY_NPU_LIMIT_VTCM,     /* one row of an operation does not fit */
     FY_NPU_LIMIT_FLOOR,    /* the architecture cannot do it: fy_npu_recipe_check */
 } fy_npu_limit;
@@ -104,14 +104,15 @@ typedef struct {
     fy_err why;         /* what was found and what may be; code FY_EFIT */
 } fy_npu_plan;
 
-/* Columns of the attention for who says none: 2048, or what the model has learned. */
+/* Default context: 2048, or the model's trained context if that is shorter. */
 uint32_t fy_npu_default_ctx(const fy_hparams *hp);
 
 /* FY_EARG for parameters that mean nothing (a batch of 0, more chunks than layers). A plan that
- * does not fit is no failure: out->fits says it, with as much of the rest as could be counted. */
+ * does not fit is not a failure: out->fits is false, and the rest is filled as far as it could be
+ * counted. */
 int fy_npu_plan_make(const fy_npu_model *m, const fy_npu_params *p, fy_npu_plan *out, fy_err *e);
 void fy_npu_plan_release(fy_npu_plan *p);
-/* The same question without the rest of the answer, for who asks hundreds of times. */
+/* Only whether it fits: cheap enough to call in a search. */
 int fy_npu_plan_fits(const fy_npu_model *m, const fy_npu_params *p, bool *fits, fy_err *e);
 
 /* --- what would fit --------------------------------------------------------------------------- */
@@ -139,7 +140,8 @@ typedef struct {
  * published for one model; NULL: none. A plan that fits is found as it is. */
 int fy_npu_suggest(const fy_npu_model *m, const fy_npu_params *p, const fy_npu_recipes *recipes,
                    fy_npu_suggestion *out, fy_err *e);
-/* Appends the words: "-c 1024", "--recipe lpbq-64 -c 1024", "at most 27 of 80 layers would fit". */
+/* Appends the options: "-c 1024", "--recipe lpbq-64 -c 1024", "at most 27 of 80 layers would fit".
+ */
 void fy_npu_suggestion_text(const fy_npu_suggestion *s, const fy_npu_model *m, fy_str *out);
 
 #endif

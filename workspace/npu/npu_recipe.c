@@ -86,7 +86,7 @@ void fy_npu_recipe_release(fy_npu_recipe *r)
     *r = (fy_npu_recipe){0};
 }
 
-/* --- words ------------------------------------------------------------------------------------ */
+/* --- names ------------------------------------------------------------------------------------ */
 
 /* GGUF's words, and Llama's own, which ExecuTorch's recipes use. Those of the feed-forward mean the
  * experts' matrices, too. Fused tensors are parted into these. */

@@ -62,7 +62,7 @@ const fy_npu_recipe *fy_npu_recipes_at(const fy_npu_recipes *r, size_t i); /* by
 /* By name, or the path of a file (a name with '/' or ".json"), which is then one of the list; view.
  * NULL: FY_EARG with the names there are. */
 const fy_npu_recipe *fy_npu_recipes_find(fy_npu_recipes *r, const char *name, fy_err *e);
-/* The one for who names none: LPBQ 32 with an 8-bit head where the chip can do that, else 16a4w. */
+/* The default: LPBQ 32 with an 8-bit head where the chip can do that, else 16a4w. */
 const fy_npu_recipe *fy_npu_recipes_default(const fy_npu_recipes *r, const fy_soc *soc);
 
 int fy_npu_recipe_parse(const void *p, size_t n, const char *name, fy_npu_recipe *out, fy_err *e);

@@ -267,7 +267,8 @@ static bool anything_fits(search *s)
     }
 }
 
-/* A context below a quarter of what was asked for is no cheap change: it comes after all others. */
+/* A context below a quarter of what was asked for is not a cheap change: it is tried after all
+ * others. */
 static unsigned find(search *s, fy_npu_params *found)
 {
     unsigned set = 0;
@@ -300,7 +301,7 @@ static int prepare(search *s, const fy_npu_params *given, const fy_npu_plan *pla
     return 0;
 }
 
-/* How many chunks it takes is what the plan says, so that the words can name it. */
+/* How many chunks it takes is what the plan says, so that the text can name it. */
 static int accept(const search *s, unsigned set, const fy_npu_params *found, fy_npu_suggestion *out,
                   fy_err *e)
 {
@@ -342,7 +343,7 @@ int fy_npu_suggest(const fy_npu_model *m, const fy_npu_params *p, const fy_npu_r
     return rc;
 }
 
-/* --- words ------------------------------------------------------------------------------------ */
+/* --- text ------------------------------------------------------------------------------------- */
 
 static void put_options(const fy_npu_suggestion *s, fy_str *out)
 {

@@ -1,5 +1,5 @@
-/* What `plan` and `chunk` are given: the model, the chip, the recipe, and the parameters of the plan
- * that follow from them. */
+/* What `plan` and `chunk` are given: the model, the chip, the recipe, and the parameters of the
+ * plan that follow from them. */
 #include "workspace/npu/plan_options.h"
 
 #include <stdlib.h>

@@ -72,7 +72,7 @@ typedef struct {
          .min = 1,                                                                                 \
          .max = INT32_MAX,                                                                         \
          .help = "Columns of the attention: cached positions and those of the largest batch; "     \
-                 "without it 2048, or what the model has learned if that is less."},               \
+                 "without it 2048, or the model's trained context if that is less."},              \
         {.group = "Graphs",                                                                        \
          .name = "batch",                                                                          \
          .kind = FY_OPT_STR,                                                                       \
@@ -97,7 +97,7 @@ typedef struct {
     {                                                                                              \
         .group = "Graphs", .name = "chunks", .kind = FY_OPT_INT, .arg = "N",                       \
         .offset = offsetof(options, field.n_chunks), .def = "0", .max = FY_NPU_CHUNKS,             \
-        .help = "Cut the layers into so many chunks; 0: as few as fit."                            \
+        .help = "Cut the layers into N chunks; 0: as few as fit."                                  \
     }
 
 /* --- the model that a verb plans for ---------------------------------------------------------- */

@@ -430,7 +430,7 @@ const char *fy_plan_limit_name(fy_npu_limit limit)
 
 /* --- the suggestion --------------------------------------------------------------------------- */
 
-/* The words of the option that makes a change; what is not among them changed has none. */
+/* The option that makes a change; a change without an option has none. */
 static const char *option_of(fy_npu_change c, const fy_npu_params *p, fy_str *value)
 {
     switch (c) {

@@ -1,5 +1,5 @@
-/* The chips that ferry knows, from workspace/data/soc.json and the user's own files, and the vendor's
- * libraries for each architecture of their NPU. */
+/* The chips that ferry knows, from workspace/data/soc.json and the user's own files, and the
+ * vendor's libraries for each architecture of their NPU. */
 #include "workspace/npu/soc_table.h"
 
 #include <stdio.h>
@@ -451,8 +451,8 @@ const fy_soc *fy_soc_table_at(const fy_soc_table *t, size_t i)
 
 /* --- looking up ------------------------------------------------------------------------------- */
 
-/* The only one whose name is these digits behind letters; two of them (XR and AR chips share some)
- * are none. */
+/* The only one whose name is letters and then these digits; two of them (XR and AR chips share
+ * some) are none. */
 static const fy_soc *by_digits(const fy_soc_table *t, const char *wanted)
 {
     const fy_soc *found = NULL;

@@ -40,14 +40,14 @@ typedef struct fy_adb fy_adb;
 /* serial NULL or "": ANDROID_SERIAL, else the only device there is. Checked to be usable: state
  * "device", shell v2. NULL with *e set. */
 fy_adb *fy_adb_open(const char *serial, fy_err *e);
-void fy_adb_close(fy_adb *a); /* NULL is fine */
-const char *fy_adb_serial(const fy_adb *a); /* as adb has it */
-const char *fy_adb_name(const fy_adb *a);   /* the serial, fit for a message */
+void fy_adb_close(fy_adb *a);                          /* NULL is fine */
+const char *fy_adb_serial(const fy_adb *a);            /* as adb has it */
+const char *fy_adb_name(const fy_adb *a);              /* the serial, fit for a message */
 bool fy_adb_has(const fy_adb *a, const char *feature); /* of the server and the device both */
 
 /* --- commands --------------------------------------------------------------------------------- */
 
-/* Appends arg as one word of the phone's shell, quoted where needed; no blank around it. */
+/* Appends arg as one word of the phone's shell, quoted where needed, without spaces around it. */
 void fy_adb_quote(fy_str *cmd, const char *arg);
 
 /* Runs a short command with no input. Output beyond FY_ADB_MAX_OUTPUT is an error. out, err: NULL:

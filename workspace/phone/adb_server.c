@@ -1,5 +1,6 @@
-/* Connections to the adb server, and what the server itself knows: phones, their states and features,
- * forwarded ports. `adb start-server` is the only program of Android's that ferry runs. */
+/* Connections to the adb server, and what the server itself knows: phones, their states and
+ * features, forwarded ports. `adb start-server` is the only program of Android's that ferry runs.
+ */
 #include "workspace/phone/adb_wire.h"
 
 #include <errno.h>

@@ -132,7 +132,7 @@ int fy_adb_exec(const fy_adb *a, const char *cmd, fy_err *e)
 enum {
     TICK_MS = 100,     /* how often interrupts and the window's size are looked at */
     PART = 64 * 1024,  /* most bytes taken at once, either way */
-    ROOM = PART + 256, /* a part with its head, and short packets behind it */
+    ROOM = PART + 256, /* a part with its head, and short packets after it */
     PASS_ON_S = 3,     /* for the phone to take an interrupt */
     CTRL_C = 3,
     CTRL_D = 4, /* what a terminal makes of them */
@@ -383,7 +383,7 @@ static int put_error(stream *t, const unsigned char *p, size_t n, fy_err *e)
             t->line_over = true;
             t->pid = strtol(t->line + prefix, NULL, 10);
         } else if (!fits || t->n_line == sizeof t->line) {
-            t->line_over = true; /* something else: the command's own words */
+            t->line_over = true; /* something else: the command's own text */
             if (put_text(t, t->s->err_fd, t->line, t->n_line, e) != 0)
                 return -1;
         }

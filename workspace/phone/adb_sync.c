@@ -1,5 +1,5 @@
-/* What the adb server and the phone answer, byte for byte, and files over the sync service (AOSP adb:
- * SYNC.TXT). */
+/* What the adb server and the phone answer, byte for byte, and files over the sync service (AOSP
+ * adb: SYNC.TXT). */
 #include "workspace/phone/adb_wire.h"
 
 #include <errno.h>
@@ -84,17 +84,17 @@ void fy_adb_devices_free(fy_adb_device *d, size_t n)
     free(d);
 }
 
-static const char blanks[] = " \t";
+static const char spaces[] = " \t";
 
 /* The next word of a line; len 0: there is none. */
 static fy_span next_word(fy_span *line)
 {
-    while (line->len > 0 && memchr(blanks, *line->ptr, 2) != NULL) {
+    while (line->len > 0 && memchr(spaces, *line->ptr, 2) != NULL) {
         line->ptr++;
         line->len--;
     }
     fy_span word = {line->ptr, 0};
-    while (word.len < line->len && memchr(blanks, line->ptr[word.len], 2) == NULL)
+    while (word.len < line->len && memchr(spaces, line->ptr[word.len], 2) == NULL)
         word.len++;
     line->ptr += word.len;
     line->len -= word.len;
@@ -107,7 +107,7 @@ static bool begins(fy_span word, const char *with)
     return word.len >= n && memcmp(word.ptr, with, n) == 0;
 }
 
-/* "SERIAL   STATE usb:1-1 product:P model:M device:D transport_id:N". A state may have blanks: "no
+/* "SERIAL   STATE usb:1-1 product:P model:M device:D transport_id:N". A state may have spaces: "no
  * permissions (...); see [http://...]", and so does the name of a phone without a serial. */
 static bool parse_device(fy_span line, fy_adb_device *d)
 {
@@ -231,7 +231,7 @@ void fy_adb_sync_head(unsigned char out[FY_ADB_SYNC_HEAD], const char *id, uint3
     put_le32(out + 4, n);
 }
 
-/* The phone's reason behind a FAIL of n bytes; the connection is of no use afterwards. */
+/* The phone's reason, n bytes after a FAIL; the connection cannot be used afterwards. */
 static int refused(fy_adb_source *s, uint32_t n, fy_err *e)
 {
     char reason[FY_ADB_REASON_MAX], shown[2 * FY_ADB_REASON_MAX];

@@ -103,7 +103,7 @@ typedef struct {
 
 struct fy_adb {
     fy_adb_address at;
-    char *serial;         /* owned */
+    char *serial; /* owned */
     char name[FY_QUOTE_BYTES];
     char *phone, *server; /* owned; features, "a,b,c" */
 };

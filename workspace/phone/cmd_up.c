@@ -135,13 +135,13 @@ const fy_verb fy_verb_up = {
     .description =
         "Converts the checkpoint, creates a workspace, looks at the phone as 'ferry doctor' does, "
         "pushes the workspace and starts a chat there. A step whose result is there already is "
-        "skipped, and that is said: contents decide, not names and times, so the second call only "
+        "skipped with a message: contents decide, not names and times, so the second call only "
         "starts the chat. What it makes is kept in ~/.cache/ferry/up, where anything may be "
         "removed.\n\n"
         "Options that are not its own go to the verb that has them: to chat first (--temp, -c, "
         "--system), then to convert, create and push (--exe-path, --soc, --prune). Standard input "
         "and output are the chat's.\n\n"
-        "When the doctor finds a failure nothing is pushed; --force goes on. The exit status is "
+        "When the doctor finds a failure nothing is pushed; --force continues. The exit status is "
         "that of the step that failed.",
     .examples = "ferry up checkpoint\n"
                 "# another type, a phone by its serial number, and options of chat\n"

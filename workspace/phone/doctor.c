@@ -481,8 +481,8 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     for (size_t i = 0; !o->json && i < r.n; i++)
         put_check(&r.check[i], &out);
     const bool drawn = !o->json && fy_colour(1);
-    int rc = out.oom ? fy_nomem(e)
-                     : (drawn ? fy_stdout_drawn : fy_stdout)(fy_str_z(&out), out.len, e);
+    int rc =
+        out.oom ? fy_nomem(e) : (drawn ? fy_stdout_drawn : fy_stdout)(fy_str_z(&out), out.len, e);
     fy_str_release(&out);
     if (rc == 0)
         rc = judge(&r, e);

@@ -1,8 +1,8 @@
 /* `ferry doctor`: what a phone is and has, and what will fail there. One command on the phone
  * gathers the facts (doctor_facts.c), one probe starts our program there, checks compare the facts
- * with what a workspace needs, and a table of known quirks is matched (doctor_checks.c). All text of
- * the phone is untrusted: quoted where it is shown, never part of a command. docs/doctor.md lists
- * the checks. */
+ * with what a workspace needs, and a table of known quirks is matched (doctor_checks.c). All text
+ * of the phone is untrusted: quoted where it is shown, never part of a command. docs/doctor.md
+ * lists the checks. */
 #ifndef FY_WORKSPACE_DOCTOR_H
 #define FY_WORKSPACE_DOCTOR_H
 

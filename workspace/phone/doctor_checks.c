@@ -77,7 +77,7 @@ static void check_android(fy_doctor_report *r)
             shown(release, f->android), (long long)f->sdk);
 }
 
-/* One of the words of a list separated by commas. */
+/* Is `word` in a list separated by commas? */
 static bool lists(const char *list, const char *word)
 {
     size_t n = strlen(word);

@@ -1,7 +1,7 @@
 /* What doctor compares. The facts of a phone come from one shell command whose answer is
- * "name=value" lines; it uses what toybox (Android) and busybox both have, and what a phone lacks or
- * forbids is left out of the answer. The needs of a workspace come from its manifest and from its
- * models, planned as `ferry run` would. */
+ * "name=value" lines; it uses what toybox (Android) and busybox both have, and what a phone lacks
+ * or forbids is left out of the answer. The needs of a workspace come from its manifest and from
+ * its models, planned as `ferry run` would. */
 #include "workspace/phone/doctor.h"
 
 #include <ctype.h>
@@ -343,7 +343,7 @@ int fy_need_of(const char *dir, uint32_t n_ctx, fy_type type_k, fy_type type_v, 
         return -1;
     if (found == 0 || w.rel[0] != '\0') {
         fy_local_workspace_release(&w);
-        return fy_fail(e, FY_EARG, "%s: is no workspace; 'ferry create' makes one", dir);
+        return fy_fail(e, FY_EARG, "%s: is not a workspace; 'ferry create' makes one", dir);
     }
     out->dir = w.dir;
     out->name = w.name;

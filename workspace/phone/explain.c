@@ -1,5 +1,5 @@
-/* The verb `explain`: the table of workspace/data/explain.json, and the search in it for a number, a
- * name or the words of a pasted line. */
+/* The verb `explain`: the table of workspace/data/explain.json, and the search in it for a number,
+ * a name or the words of a pasted line. */
 #include "workspace/phone/explain.h"
 
 #include <ctype.h>
@@ -110,8 +110,8 @@ static int read_row(reader *r, fy_json *j, fy_err *e)
     t->row = grown;
     fy_explain_row *x = &grown[t->n_rows++];
     *x = (fy_explain_row){.code = FY_EXPLAIN_NO_CODE};
-    const member m[] = {{"family", NULL, NULL, &x->family}, {"code", NULL, &x->code, NULL},
-                        {"name", &x->name, NULL, NULL},     {"text", &x->text, NULL, NULL},
+    const member m[] = {{"family", NULL, NULL, &x->family},   {"code", NULL, &x->code, NULL},
+                        {"name", &x->name, NULL, NULL},       {"text", &x->text, NULL, NULL},
                         {"meaning", &x->meaning, NULL, NULL}, {"cause", &x->cause, NULL, NULL},
                         {"remedy", &x->remedy, NULL, NULL}};
     return read_object(r, j, m, sizeof m / sizeof m[0], e);
@@ -142,8 +142,8 @@ static void read_known(void)
 {
     const fy_data_file *f = fy_data_find("explain.json");
     fy_json *j = f != NULL ? fy_json_new(f->data, f->size, NULL) : NULL;
-    known_ok = j != NULL && read_table(&known, j, NULL) == 0 &&
-               known.n_families == FY_EXPLAIN_FAMILIES;
+    known_ok =
+        j != NULL && read_table(&known, j, NULL) == 0 && known.n_families == FY_EXPLAIN_FAMILIES;
     fy_json_free(j);
 }
 
@@ -578,8 +578,9 @@ static int list_all(const options *o, fy_err *e)
         if (o->json)
             put_json(&s, &x, i == 0);
         else
-            fy_str_printf(&s, "%-8s %6s %-11s %-47s %s\n", fy_explain_known()->family[x.family].name,
-                          decimal, hex, x.name, x.meaning);
+            fy_str_printf(&s, "%-8s %6s %-11s %-47s %s\n",
+                          fy_explain_known()->family[x.family].name, decimal, hex, x.name,
+                          x.meaning);
     }
     if (o->json)
         fy_str_puts(&s, "\n]}\n");

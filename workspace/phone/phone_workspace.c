@@ -42,7 +42,7 @@ static int hash_manifest(const char *dir, char out[FY_SHA256_HEX], fy_err *e)
     return rc;
 }
 
-/* Cuts `real` behind the directory of the workspace; *rel gets what was behind it, a copy. */
+/* Cuts `real` after the directory of the workspace; *rel gets a copy of what followed. */
 static bool split(char *real, char **rel)
 {
     size_t whole = strlen(real);
@@ -74,8 +74,8 @@ int fy_local_workspace_of(const char *path, fy_local_workspace *out, fy_err *e)
     out->dir = real;
     out->name = strndup(base.ptr, base.len);
     out->rel = rel;
-    int rc = out->name != NULL && out->rel != NULL ? hash_manifest(real, out->sha256, e)
-                                                   : fy_nomem(e);
+    int rc =
+        out->name != NULL && out->rel != NULL ? hash_manifest(real, out->sha256, e) : fy_nomem(e);
     if (rc != 0)
         fy_local_workspace_release(out);
     return rc == 0 ? 1 : -1;
@@ -191,8 +191,7 @@ int fy_phone_stat(const fy_adb *a, fy_adb_sync *s, const char *path, fy_adb_stat
         return 0;
     fy_str_puts(&cmd, "stat -c %s ");
     fy_adb_quote(&cmd, path);
-    int rc = cmd.oom ? fy_nomem(e)
-                     : fy_adb_shell(a, fy_str_z(&cmd), &text, NULL, &status, e);
+    int rc = cmd.oom ? fy_nomem(e) : fy_adb_shell(a, fy_str_z(&cmd), &text, NULL, &status, e);
     /* the answer of sync is the size modulo 4 GiB */
     if (rc == 0 && status == 0 && sscanf(fy_str_z(&text), "%llu", &size) == 1 &&
         (size & UINT32_MAX) == out->size)

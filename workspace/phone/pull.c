@@ -94,10 +94,8 @@ static int fetch(tree *t, fy_staging *to, const char *rel, uint32_t mode,
     fy_digest d = {0};
     char *path = join(t->root, rel, e);
     uint64_t listed = m != NULL ? m->bytes : 0;
-    sink s = {.name = rel,
-              .progress = t->progress,
-              .fd = -1,
-              .room = m != NULL ? &listed : &t->room};
+    sink s = {
+        .name = rel, .progress = t->progress, .fd = -1, .room = m != NULL ? &listed : &t->room};
     int rc = path != NULL ? 0 : -1;
     if (rc == 0 && m != NULL && (s.digest = fy_digester_new(e)) == NULL)
         rc = -1;

@@ -31,8 +31,8 @@
 #include "workspace/phone/adb.h"
 #include "workspace/phone/phone_workspace.h"
 
-#define AGENT FY_PHONE_DIR "/.agent/ferry-" /* and the first 12 digits of its SHA-256 */
-#define MAX_HELPER ((uint64_t)256 << 20)    /* bytes; it is held in memory */
+#define AGENT      FY_PHONE_DIR "/.agent/ferry-" /* and the first 12 digits of its SHA-256 */
+#define MAX_HELPER ((uint64_t)256 << 20)         /* bytes; it is held in memory */
 
 /* One push. */
 typedef struct {
@@ -468,7 +468,7 @@ static int commit(plain *l, bool prune, fy_err *e)
     fy_str_puts(&cmd, "; f=");
     put_path(&cmd, versions, id);
     fy_str_puts(&cmd, "; sync; if [ -e \"$n\" ] && [ ! -L \"$n\" ]; then "
-                      "echo \"$n is there already, and no link that a push made\" >&2; false; "
+                      "echo \"$n is there already, and not a link that a push made\" >&2; false; "
                       "else rm -rf \"$f\" && mv \"$f" FY_STORE_PART "\" \"$f\" && ln -sfn ");
     put_path(&cmd, FY_STORE_VERSIONS, id);
     fy_str_puts(&cmd, " \"$n\"");

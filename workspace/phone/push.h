@@ -1,7 +1,7 @@
 /* `ferry push`: puts a workspace onto the phone and sends only what is missing there. The device
- * build in the workspace (bin/ferry) is started on the phone as helper (bundle/agent.h) and gets the
- * manifest; it asks for the blocks that it cannot find. Without a usable helper every file is sent
- * by plain sync.
+ * build in the workspace (bin/ferry) is started on the phone as helper (bundle/agent.h) and gets
+ * the manifest; it asks for the blocks that it cannot find. Without a usable helper every file is
+ * sent by plain sync.
  *
  * The order is what makes it safe. The manifest and its signature are read once, and nothing leaves
  * this machine before the signature was accepted. The helper's bytes, which run on the phone, are

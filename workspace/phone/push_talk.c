@@ -42,7 +42,8 @@ int fy_push_source_open(fy_push_source *s, const char *dir, fy_err *e)
         rc = fy_manifest_ctx(dir, e);
     if (rc == 0)
         rc = fy_sha256_of(s->seal.manifest.ptr, s->seal.manifest.len, s->id, e);
-    if (rc == 0 && (s->seal.sig.len > FY_MANIFEST_SIG_BYTES || s->seal.key.len > FY_MANIFEST_KEY_MAX))
+    if (rc == 0 &&
+        (s->seal.sig.len > FY_MANIFEST_SIG_BYTES || s->seal.key.len > FY_MANIFEST_KEY_MAX))
         rc = fy_fail(e, FY_EVERIFY,
                      "%s: " FY_MANIFEST_SIG " has %zu bytes and " FY_MANIFEST_KEY
                      " %zu, expected at most %u and %u",
@@ -370,11 +371,11 @@ static int talk_on(talk *t, fy_err *e)
         if (rc == 0)
             return fy_fail(e, FY_EDEVICE,
                            "the connection to the phone was lost, or its helper was ended; what "
-                           "has arrived is kept there: run the same command again to go on");
+                           "has arrived is kept there: run the same command again to resume");
         if (now - t->heard_s > SILENCE_S)
             return fy_fail(e, FY_EDEVICE,
                            "the phone has said nothing for %.0f s; what has arrived is kept there: "
-                           "run the same command again to go on",
+                           "run the same command again to resume",
                            SILENCE_S);
     }
     return 0;

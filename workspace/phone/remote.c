@@ -142,14 +142,13 @@ static int need_temp(remote *r, fy_err *e)
     if (name.oom || cmd.oom || r->temp == NULL)
         rc = fy_nomem(e);
     else if ((rc = fy_adb_shell(r->a, fy_str_z(&cmd), NULL, NULL, &status, e)) == 0 && status != 0)
-        rc =
-            fy_fail(e, FY_EDEVICE, "%s: cannot make %s on the phone", fy_adb_name(r->a), r->temp);
+        rc = fy_fail(e, FY_EDEVICE, "%s: cannot make %s on the phone", fy_adb_name(r->a), r->temp);
     fy_str_release(&name);
     fy_str_release(&cmd);
     return rc;
 }
 
-/* "TEMP/ROW-NAME": a name in the temporary directory that is no other option's. */
+/* "TEMP/ROW-NAME": a name in the temporary directory that no other option has. */
 static char *temp_path(const remote *r, size_t row, const char *file)
 {
     fy_str s = {0};
@@ -324,7 +323,7 @@ static bool is_ours(const fy_opt *o)
     return o->host_only;
 }
 
-/* Its command line in its directory, and what was given behind it: "-p TEXT", "--temp 0", names
+/* Its command line in its directory, and the options that were given: "-p TEXT", "--temp 0", names
  * that llama.cpp and PowerServe share. */
 static int put_exec(remote *r, fy_err *e)
 {
@@ -355,7 +354,7 @@ static int put_exec(remote *r, fy_err *e)
     return rc;
 }
 
-/* All that was given, in words that mean one thing only: "--name=value". */
+/* All options that were given, in their unambiguous form: "--name=value". */
 static void put_words(remote *r)
 {
     const fy_call *c = r->c;

@@ -37,7 +37,7 @@ typedef struct {
     fy_adb *a;                       /* owned; NULL: not asked yet */
 } job;
 
-/* --- words ------------------------------------------------------------------------------------ */
+/* --- options ---------------------------------------------------------------------------------- */
 
 /* "convert: skipped: ..." to stderr; of a dry run to stdout. */
 __attribute__((format(printf, 3, 4))) static int say(const job *j, const char *step,
@@ -446,7 +446,7 @@ static int look_there(job *j, fy_err *e)
     fy_phone_workspace there;
     fy_str path = {0};
     if (fy_local_workspace_of(j->dir, &w, e) != 1)
-        return fy_fail(e, FY_EARG, "%s: is no workspace", j->dir);
+        return fy_fail(e, FY_EARG, "%s: is not a workspace", j->dir);
     fy_str_printf(&path, FY_PHONE_DIR "/%s", w.name);
     int rc = path.oom ? fy_nomem(e) : fy_phone_workspace_of(j->a, fy_str_z(&path), &there, e);
     if (rc == 0) {
@@ -458,7 +458,7 @@ static int look_there(job *j, fy_err *e)
     return rc;
 }
 
-/* A dry run goes on without a phone. */
+/* A dry run continues without a phone. */
 static int find_phone(job *j, fy_err *e)
 {
     fy_err why = {0};
@@ -585,7 +585,7 @@ static int chat(job *j, fy_err *e)
 
 /* --- all -------------------------------------------------------------------------------------- */
 
-/* What a later step would refuse is said before the first one works. */
+/* What a later step would refuse is reported before the first one starts. */
 static int check_words(const char *verb, const fy_opt_list *words, int n_args, fy_err *e)
 {
     verb_call c = {0};
