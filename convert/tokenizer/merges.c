@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/log.h"
 #include "base/str.h"
 
 int fy_merges_open(fy_merges *m, const fy_merge_source *source, fy_err *e)
@@ -115,6 +116,8 @@ static int next_of_lines(fy_merges *m, fy_err *e)
 
 int fy_merges_next(fy_merges *m, fy_err *e)
 {
+    if (m->n % 4096 == 0 && fy_check_interrupt(e) != 0)
+        return -1;
     int rc = m->j != NULL ? next_of_array(m, e) : next_of_lines(m, e);
     if (rc == 1)
         m->n++;

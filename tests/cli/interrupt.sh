@@ -62,4 +62,16 @@ interrupted "while a vocabulary of millions of tokens is loaded" "$FERRY" tokeni
 for kind in unigram rwkv special; do
     interrupted "while a text is searched for long tokens ($kind)" "$FERRY" tokenize -m "$TMP/$kind.gguf" -f "$TMP/text"
 done
+
+# --- a conversion ------------------------------------------------------------------------------------------------
+mkdir "$TMP/checkpoint"
+cp tests/data/tales/config.json "$TMP/checkpoint"
+python3 - tests/data/tales "$TMP/checkpoint" <<'EOF'
+import json, sys
+t = json.load(open(sys.argv[1] + "/tokenizer.json"))
+t["model"]["merges"] *= 30000
+json.dump(t, open(sys.argv[2] + "/tokenizer.json", "w"))
+EOF
+interrupted "while millions of merges are converted" "$FERRY" convert "$TMP/checkpoint" --vocab-only -o "$TMP/merges.gguf"
+interrupted "or read for a text" "$FERRY" tokenize -m "$TMP/checkpoint" hello
 finish
