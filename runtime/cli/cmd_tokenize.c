@@ -67,7 +67,7 @@ static int no_id(const fy_vocab *v, const fy_ids *before, fy_span rest, fy_err *
 static int parse_ids(const fy_vocab *v, fy_span s, fy_ids *out, fy_err *e)
 {
     bool comma = false; /* one stands before, so that an id must follow */
-    for (size_t i = skip_blanks(s, 0); i < s.len || comma;) {
+    for (size_t i = skip_blanks(s, 0); (i < s.len || comma) && !fy_interrupted;) {
         int64_t id;
         size_t n = read_number(s.ptr + i, s.len - i, &id);
         bool ends = i + n == s.len || s.ptr[i + n] == ',' || skip_blanks(s, i + n) > i + n;
@@ -85,7 +85,7 @@ static int parse_ids(const fy_vocab *v, fy_span s, fy_ids *out, fy_err *e)
         comma = i < s.len && s.ptr[i] == ',';
         i = skip_blanks(s, i + comma);
     }
-    return 0;
+    return fy_check_interrupt(e);
 }
 
 /* --- what goes out --- */
@@ -96,7 +96,7 @@ static int put_pieces(const fy_vocab *v, const fy_ids *ids, fy_str *out, fy_err 
                                         "user-defined", "unused", "byte"};
     fy_str piece = {0};
     int rc = 0;
-    for (size_t i = 0; i < ids->n && rc == 0; i++) {
+    for (size_t i = 0; i < ids->n && rc == 0 && !fy_interrupted; i++) {
         fy_str_clear(&piece);
         rc = fy_vocab_decode_one(v, ids->id[i], true, &piece, e);
         fy_str_printf(out, "%d\t'", ids->id[i]);
@@ -129,7 +129,7 @@ static int put_json(const options *o, const fy_vocab *v, const fy_ids *ids, fy_s
     fy_str_puts(out, "\"ids\":[");
     fy_put_ids(ids, ',', out);
     fy_str_puts(out, "],\"pieces\":[");
-    for (size_t i = 0; i < ids->n && rc == 0; i++) {
+    for (size_t i = 0; i < ids->n && rc == 0 && !fy_interrupted; i++) {
         fy_str_clear(&piece);
         rc = fy_vocab_decode_one(v, ids->id[i], true, &piece, e);
         if (i > 0)
@@ -145,6 +145,7 @@ static int put_json(const options *o, const fy_vocab *v, const fy_ids *ids, fy_s
     return rc;
 }
 
+/* The loops over millions of ids end early when the user asks for it; what they made is dropped. */
 static int show(const options *o, const fy_vocab *v, const fy_ids *ids, fy_err *e)
 {
     fy_str out = {0};
@@ -161,6 +162,8 @@ static int show(const options *o, const fy_vocab *v, const fy_ids *ids, fy_err *
         fy_put_ids(ids, ' ', &out);
     if (!o->json && !o->show_pieces && !o->count)
         fy_str_putc(&out, '\n');
+    if (rc == 0)
+        rc = fy_check_interrupt(e);
     if (rc == 0)
         rc = out.oom ? fy_nomem(e) : fy_stdout(out.ptr, out.len, e);
     fy_str_release(&out);

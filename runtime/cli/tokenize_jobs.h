@@ -14,6 +14,7 @@ int fy_tokenize_jsonl(const fy_vocab *v, fy_err *e);
  * beside it, and prints a report; FY_EVERIFY when any differs. */
 int fy_tokenize_verify(const fy_vocab *v, const char *path, fy_err *e);
 
+/* Stops where the user interrupts: the caller checks that before it shows them. */
 void fy_put_ids(const fy_ids *ids, char separator, fy_str *out);
 /* Appends the text of ids, special tokens as their text, as valid UTF-8. */
 int fy_decode_lossy(const fy_vocab *v, const fy_ids *ids, fy_str *out, fy_err *e);

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/json_tree.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "cli/terminal.h"
 #include "cli/text_out.h"
@@ -14,7 +15,7 @@
 
 void fy_put_ids(const fy_ids *ids, char separator, fy_str *out)
 {
-    for (size_t i = 0; i < ids->n; i++) {
+    for (size_t i = 0; i < ids->n && !fy_interrupted; i++) {
         if (i > 0)
             fy_str_putc(out, separator);
         fy_str_printf(out, "%d", (int)ids->id[i]);
@@ -64,8 +65,10 @@ static int answer(const fy_vocab *v, const json_t *request, fy_err *e)
         fy_str_puts(&out, "],\"decoded\":");
         fy_json_put_string(&out, (fy_span){decoded.ptr, decoded.len});
         fy_str_puts(&out, "}\n");
-        rc = out.oom ? fy_nomem(e) : fy_stdout(out.ptr, out.len, e);
+        rc = fy_check_interrupt(e);
     }
+    if (rc == 0)
+        rc = out.oom ? fy_nomem(e) : fy_stdout(out.ptr, out.len, e);
     fy_ids_release(&ids);
     fy_str_release(&decoded);
     fy_str_release(&out);

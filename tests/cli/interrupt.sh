@@ -27,6 +27,22 @@ interrupted() {
 }
 set -m # a command in the background hears SIGINT
 
+# --- verbs at work -----------------------------------------------------------------------------------------------
+m=$TMP/tales.gguf
+"$FERRY" convert tests/data/tales --outtype f32 -q -o "$m" || exit 1
+yes 'Once upon a time, there was a little girl.' | head -c 60000000 >"$TMP/tale"
+head -c 8000 "$TMP/tale" >"$TMP/prompt"
+yes 300 | head -n 20000000 >"$TMP/ids"
+interrupted "run, at a prompt" "$FERRY" run -m "$m" -p "$(head -c 60000 /dev/zero | tr '\0' a)" -n 1 -c 100000
+interrupted "run, generating" "$FERRY" run -m "$m" -f "$TMP/prompt" -n 100000 -c 110000 --ignore-eos
+interrupted "bench" "$FERRY" bench -m "$m" -p 512 -n 128 -r 500
+interrupted "eval" "$FERRY" eval -m "$m" --text "$TMP/tale" -c 512
+interrupted "selftest" "$FERRY" selftest -m "$m"
+interrupted "tokenize" "$FERRY" tokenize -m "$m" -f "$TMP/tale"
+for form in --show-pieces --json; do
+    interrupted "tokenize $form of millions of ids" "$FERRY" tokenize -m "$m" --ids $form -f "$TMP/ids"
+done
+
 # --- a vocabulary ------------------------------------------------------------------------------------------------
 command -v python3 >/dev/null || {
     skip "a vocabulary that takes long" "no python3"
