@@ -24,8 +24,16 @@ void fy_put_ids(const fy_ids *ids, char separator, fy_str *out)
 
 int fy_decode_lossy(const fy_vocab *v, const fy_ids *ids, fy_str *out, fy_err *e)
 {
+    /* After the first text a token's bytes do not depend on the others, so that the interrupt can be
+     * heard between them. */
+    const size_t first = ids->n < 4096 ? ids->n : 4096;
     fy_str raw = {0};
-    int rc = fy_vocab_decode(v, ids->id, ids->n, true, &raw, e);
+    int rc = fy_vocab_decode(v, ids->id, first, true, &raw, e);
+    if (rc == 0 && raw.len == 0)
+        rc = fy_vocab_decode(v, ids->id, ids->n, true, &raw, e);
+    else
+        for (size_t i = first; i < ids->n && rc == 0 && (rc = fy_check_interrupt(e)) == 0; i++)
+            rc = fy_vocab_decode_one(v, ids->id[i], true, &raw, e);
     if (rc == 0) {
         fy_put_lossy(out, (fy_span){raw.ptr, raw.len});
         rc = out->oom ? fy_nomem(e) : 0;

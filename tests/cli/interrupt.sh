@@ -32,7 +32,7 @@ m=$TMP/tales.gguf
 "$FERRY" convert tests/data/tales --outtype f32 -q -o "$m" || exit 1
 yes 'Once upon a time, there was a little girl.' | head -c 60000000 >"$TMP/tale"
 head -c 8000 "$TMP/tale" >"$TMP/prompt"
-yes 300 | head -n 20000000 >"$TMP/ids"
+yes 300 | head -n 12000000 >"$TMP/ids"
 interrupted "run, at a prompt" "$FERRY" run -m "$m" -p "$(head -c 60000 /dev/zero | tr '\0' a)" -n 1 -c 100000
 interrupted "run, generating" "$FERRY" run -m "$m" -f "$TMP/prompt" -n 100000 -c 110000 --ignore-eos
 interrupted "bench" "$FERRY" bench -m "$m" -p 512 -n 128 -r 500
