@@ -1,3 +1,5 @@
+/* One call of a verb: parses its options, adds those of settings and environment, and runs it here
+ * or on the phone. Options that belong to another verb are collected for it. */
 #include "cli/call.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* ferry agent: the phone's end of `ferry push`. bundle/agent.h does the work. */
 #include <limits.h>
 #include <unistd.h>
 

@@ -1,3 +1,5 @@
+/* ferry run: one prompt, one continuation. Reads the prompt, generates, and prints the text, the ids
+ * or one JSON object with log probabilities and timing. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* What run and chat share: opens model and session, reuses the cache between prompts, generates, and
+ * reports the times. */
 #include "cli/engine.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* The options for CPUs, memory and backend: pins the threads, and opens the model as they say. */
 #include "cli/machine.h"
 
 #include <stdlib.h>

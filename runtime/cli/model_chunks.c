@@ -1,3 +1,4 @@
+/* Turns the graphs of qnn/config.json into a chain that the CPU computes. */
 #include "cli/model_chunks.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Opens a session after comparing what it takes with the memory that is available. */
 #include "cli/session_open.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Generated tokens as valid UTF-8: bytes that end inside a character wait for the next token. */
 #include "cli/text_out.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* `tokenize --jsonl`: one request and one answer per line; and the printing of ids and texts that
+ * all forms of tokenize share. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The table of the program, and the texts that help, man pages and completion share. */
 #include "cli/verb.h"
 
 #include <stdio.h>

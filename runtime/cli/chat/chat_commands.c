@@ -1,3 +1,4 @@
+/* The commands of `ferry chat` at a terminal, such as /reset and /save, and their completion. */
 #include "cli/chat/chat_commands.h"
 
 #include <dirent.h>

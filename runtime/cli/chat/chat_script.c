@@ -1,3 +1,4 @@
+/* `ferry chat` for scripts: a message and an answer per line, or one JSON event per line. */
 #include "cli/chat/chat_script.h"
 
 #include <signal.h>

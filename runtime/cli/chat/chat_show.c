@@ -1,3 +1,5 @@
+/* How an answer looks while it streams: thinking dimmed, folded or hidden; text escaped for a
+ * terminal, or on one line for a script. */
 #include "cli/chat/chat_show.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* `ferry chat` at a terminal: reads entries, shows answers, runs commands, handles Ctrl-C. */
 #include "cli/chat/chat_terminal.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* ferry chat: its options, and the choice between a terminal, lines and JSON events. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
