@@ -26,8 +26,12 @@
 const fy_kernel_row kc_emulated_rows[] = {
 #if defined(__x86_64__)
 #define FY_KERNEL(op, isa, needs) ONCE_##isa(op, isa)
+#include "kernels/kernel_list.h"
 #undef FY_KERNEL
 #endif
     {0},
 };
+#if defined(__x86_64__)
+_Static_assert(sizeof kc_emulated_rows > sizeof kc_emulated_rows[0], "the list is included twice");
+#endif
 const int kc_n_emulated_rows = sizeof kc_emulated_rows / sizeof kc_emulated_rows[0] - 1;
