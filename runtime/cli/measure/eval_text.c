@@ -1,17 +1,20 @@
+/* `eval --text`: perplexity of a text, on request with a comparison of distributions and an importance
+ * matrix collected on the way. */
 #include "cli/measure/eval_text.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/str.h"
-#include "cli/measure/eval_imatrix.h"
 #include "cli/measure/eval_kl.h"
 #include "cli/session_open.h"
 #include "cli/terminal.h"
 #include "cli/text_in.h"
+#include "model/imatrix_collect.h"
 
 enum { SECONDS_BETWEEN = 5 };
 
@@ -123,6 +126,43 @@ static int measure(const fy_eval_text *o, fy_model *m, fy_session *s, fy_span te
     return rc;
 }
 
+/* --- the importance matrix ------------------------------------------------------------------ */
+
+/* Begins to collect, when the file can be written. NULL on failure. */
+static fy_collector *begin_imatrix(fy_session *s, const char *model, const char *out, fy_err *e)
+{
+    if (fy_file_is_same(model, out)) {
+        fy_fail(e, FY_EARG, "%s: is the model, expected another name for the importance matrix",
+                out);
+        return NULL;
+    }
+    fy_out *o = fy_out_open(out, 0, e); /* the work may take long: can this be written? */
+    if (o == NULL)
+        return NULL;
+    fy_out_abort(o);
+    return fy_collector_new(s, e);
+}
+
+/* Writes it; reports what it holds, and warns of experts that no token chose. */
+static int end_imatrix(const fy_collector *c, const char *out, const char *text, uint32_t n_ctx,
+                       fy_err *e)
+{
+    fy_collected found;
+    char shown[FY_QUOTE_BYTES];
+    if (fy_collector_write(c, out, fy_span_of(text), n_ctx, &found, e) != 0)
+        return -1;
+    fy_log(FY_LOG_INFO, "%s: importance of the columns of %zu tensors over %llu tokens", out,
+           found.n_tensors, (unsigned long long)found.n_tokens);
+    if (found.n_never > 0)
+        fy_log(FY_LOG_WARN,
+               "%llu matrices of experts were chosen by no token, the first in %s: quantize takes "
+               "all their columns for equally important; a longer text may reach them",
+               (unsigned long long)found.n_never, fy_quote(shown, sizeof shown, found.never));
+    return 0;
+}
+
+/* --- the text ------------------------------------------------------------------------------- */
+
 int fy_eval_text_run(const fy_eval_text *o, fy_model *m, const fy_session_params *p, fy_err *e)
 {
     fy_str text = {0};
@@ -133,11 +173,11 @@ int fy_eval_text_run(const fy_eval_text *o, fy_model *m, const fy_session_params
     fy_session *s = fy_session_open(m, &own, "-c or -b", e);
     fy_collector *c = NULL;
     if (s != NULL && o->imatrix_out != NULL)
-        c = fy_eval_imatrix_begin(s, o->model, o->imatrix_out, e);
+        c = begin_imatrix(s, o->model, o->imatrix_out, e);
     const bool ready = s != NULL && (c != NULL || o->imatrix_out == NULL);
     int rc = ready ? measure(o, m, s, (fy_span){fy_str_z(&text), text.len}, e) : -1;
     if (rc == 0 && c != NULL)
-        rc = fy_eval_imatrix_end(c, o->imatrix_out, o->text, o->ppl.n_ctx, e);
+        rc = end_imatrix(c, o->imatrix_out, o->text, o->ppl.n_ctx, e);
     fy_collector_free(c);
     fy_session_free(s);
     fy_str_release(&text);

@@ -8,7 +8,7 @@
 
 typedef struct {
     const char *model, *text;      /* paths; text may be "-" */
-    const char *imatrix_out;       /* NULL: none, see cli/measure/eval_imatrix.h */
+    const char *imatrix_out;       /* NULL: collect no importance matrix */
     const char *kl_save, *kl_base; /* paths, see cli/measure/eval_kl.h; one of them or none: NULL */
     fy_ppl_params ppl;
     bool per_word, json;
