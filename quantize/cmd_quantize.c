@@ -106,7 +106,7 @@ static const fy_opt opts[] = {
      .offset = FIELD(resume),
      .def = "yes",
      .line_only = true,
-     .help = "Go on with what an interrupted quantization has left, if the input, the options and "
+     .help = "Resume an interrupted quantization, if the input, the options and "
              "the program are the same; =no begins again, and leaves nothing when it is "
              "interrupted."},
     {.group = "Output",

@@ -1,4 +1,4 @@
-/* What the public functions (ferry.h) share: the objects behind the handles, and how errors leave
+/* What the public functions (ferry.h) share: the objects of the handles, and how errors leave
  * the library. The functions check what a caller could get wrong and leave the
  * work to the engine. */
 #ifndef FY_API_API_IMPL_H

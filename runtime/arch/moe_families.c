@@ -136,7 +136,7 @@ const fy_family fy_family_qwen2moe = {
 };
 
 /* Qwen3 with experts: Qwen3's attention, the weights of the chosen experts divided by their
- * sum. The class does not divide unless its config says so; readers of a GGUF file without the key
+ * sum. The class divides only if its config asks for it; readers of a GGUF file without the key
  * do. */
 static const fy_tensor_row qwen3moe_rows[] = {
     ROW_TOKEN_EMBD,

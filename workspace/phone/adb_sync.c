@@ -479,7 +479,7 @@ ssize_t fy_adb_fill_fd(void *user, void *p, size_t n, fy_err *e)
     }
 }
 
-/* The phone may refuse at any time: it says so while we write, or before it goes away. */
+/* The phone may refuse at any time, while we write or before it goes away. */
 static int write_message(fy_adb_sync *s, const unsigned char *p, size_t n, fy_err *e)
 {
     fy_err why = {0}, said = {0};

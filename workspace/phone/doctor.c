@@ -183,7 +183,7 @@ static int probe(const fy_adb *a, const fy_doctor_params *p, fy_probe *out, fy_e
     }
     int rc = run_probe(a, exe, out, e);
     if (rc != 0 && e != NULL && e->code == FY_ENOSPACE) {
-        *e = (fy_err){0}; /* the check of the storage says so */
+        *e = (fy_err){0}; /* the check of the storage reports it */
         memcpy(out->text, "there is no space for it", sizeof "there is no space for it");
         rc = 0;
     }

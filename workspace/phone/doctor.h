@@ -55,7 +55,7 @@ int fy_facts_chip(fy_facts *f, fy_err *e);
 /* --- what a workspace asks for ---------------------------------------------------------------- */
 
 typedef struct {
-    char *dir, *name; /* owned; NULL: there is no workspace */
+    char *dir, *name; /* owned; NULL without a workspace */
     uint64_t bytes;   /* of all its files */
     uint64_t weights, kv, scratch, parameters;
     uint32_t n_ctx;

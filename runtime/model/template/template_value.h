@@ -52,7 +52,7 @@ typedef struct fy_tdict
 typedef struct {
     int64_t start, step;
     size_t n;
-    int64_t stop; /* as it was given, for its text only */
+    int64_t stop; /* as given, for its text only */
 } fy_trange;
 
 /* Arguments as a callee sees them. */
