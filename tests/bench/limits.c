@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/process.h"
 #include "base/thread.h"
-#include "cli/measure/read_speed.h"
+#include "cli/measure/selftest.h"
 
 enum {
     CHAINS = 10,          /* cover a latency of 4 or 5 at two instructions a cycle */

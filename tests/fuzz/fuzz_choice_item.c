@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "cli/measure/choice_item.h"
+#include "cli/measure/eval.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

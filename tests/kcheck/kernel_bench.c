@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/measure/read_speed.h"
+#include "cli/measure/selftest.h"
 #include "tests/kcheck/kcheck.h"
 
 enum {

@@ -1,4 +1,6 @@
-#include "cli/measure/bench_list.h"
+/* Reading what `ferry bench` is to measure: lists of numbers and types, and every combination of
+ * them as a test. */
+#include "cli/measure/bench.h"
 
 #include <errno.h>
 #include <inttypes.h>

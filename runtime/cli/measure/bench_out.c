@@ -1,4 +1,6 @@
-#include "cli/measure/bench_out.h"
+/* Printing the rows of `ferry bench` in four formats from the same tables of fields, which are
+ * llama-bench's columns and two of our own. */
+#include "cli/measure/bench.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,12 +1,21 @@
-#include "cli/measure/bench_run.h"
+/* Measuring for `ferry bench`: a test several times or decoding for a long while, what the model is
+ * and how many bytes a token reads, and the sensors that show why a machine slows down. */
+#include "cli/measure/bench.h"
 
+#include <ctype.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 #include "base/err.h"
 #include "base/process.h"
 #include "cli/session_open.h"
+#include "model/session.h"
 
 /* --- a session -------------------------------------------------------------------------------- */
 
@@ -200,4 +209,229 @@ int fy_bench_sustain(const fy_model *m, const fy_bench_test *t, double seconds, 
         rc = sustain(&b, seconds, sink, user, e);
     close_bench(&b);
     return rc;
+}
+
+/* --- the model -------------------------------------------------------------------------------- */
+
+/* "1.2B", "8B", "135M", "98K". */
+static void put_size(uint64_t n_params, char *out, size_t size)
+{
+    static const struct {
+        double unit;
+        const char *letter;
+    } units[] = {{1e9, "B"}, {1e6, "M"}, {1e3, "K"}};
+    size_t i = 0;
+    while (i + 1 < sizeof units / sizeof units[0] && (double)n_params < units[i].unit)
+        i++;
+    double n = (double)n_params / units[i].unit;
+    int tenths = i == 0 && (int)(n * 10 + 0.5) % 10 != 0;
+    snprintf(out, size, "%.*f%s", tenths, n, units[i].letter);
+}
+
+static uint64_t n_elements(const fy_gguf_tensor *t)
+{
+    return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+}
+
+/* Does decoding a token read it whole? Of an embedding it reads a row. */
+static bool is_lookup(const fy_model *m, const fy_gguf_tensor *t)
+{
+    if (fy_span_is(t->name, "token_embd.weight"))
+        return fy_model_n_chunks(m) > 0 ||
+               fy_gguf_tensor_find(fy_model_gguf(m), "output.weight") != NULL;
+    return fy_span_is(t->name, "position_embd.weight");
+}
+
+static bool is_of_experts(const fy_gguf_tensor *t)
+{
+    return memmem(t->name.ptr, t->name.len, "_exps.", 6) != NULL;
+}
+
+static uint64_t bytes_read(const fy_model *m, const fy_gguf_tensor *t)
+{
+    const fy_hparams *hp = fy_model_hparams(m);
+    if (is_lookup(m, t))
+        return 0;
+    if (is_of_experts(t) && hp->n_expert > 0)
+        return t->bytes / hp->n_expert * hp->n_expert_used;
+    return t->bytes;
+}
+
+static void put_type(const fy_model *m, fy_type commonest, fy_bench_model *out)
+{
+    char size[16], type[16];
+    put_size(out->n_params, size, sizeof size);
+    snprintf(type, sizeof type, "%s", fy_type_name(commonest));
+    for (char *p = type; *p != '\0'; p++)
+        *p = (char)toupper((unsigned char)*p);
+    snprintf(out->type, sizeof out->type, "%s %s %s", fy_model_family(m)->gguf_arch, size, type);
+}
+
+/* copies: the output matrix is one of the embedding, in another file. */
+static void add_file(const fy_model *m, const fy_gguf *g, bool copies,
+                     uint64_t of_type[FY_TYPE_COUNT], fy_bench_model *out)
+{
+    for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
+        const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
+        out->weight_bytes += bytes_read(m, t);
+        if (copies && fy_span_is(t->name, "output.weight"))
+            continue;
+        out->bytes += t->bytes;
+        out->n_params += n_elements(t);
+        of_type[t->type] += n_elements(t);
+    }
+}
+
+static int add_piece(const fy_model *m, const char *path, uint64_t of_type[FY_TYPE_COUNT],
+                     fy_bench_model *out, fy_err *e)
+{
+    fy_chunk_info part;
+    fy_gguf *g = fy_gguf_open(path, e);
+    if (g == NULL)
+        return -1;
+    const int rc = fy_chunk_info_from_gguf(g, fy_model_hparams(m), &part, e);
+    if (rc == 0)
+        add_file(m, g, part.tied, of_type, out);
+    fy_gguf_close(g);
+    return rc;
+}
+
+int fy_bench_model_of(const fy_model *m, fy_bench_model *out, fy_err *e)
+{
+    uint64_t of_type[FY_TYPE_COUNT] = {0};
+    fy_type commonest = FY_F32;
+    *out = (fy_bench_model){0};
+    add_file(m, fy_model_gguf(m), false, of_type, out);
+    for (size_t i = 0; i < fy_model_n_chunks(m); i++) {
+        if (add_piece(m, fy_model_chunk_path(m, i), of_type, out, e) != 0)
+            return -1;
+    }
+    for (int t = 0; t < FY_TYPE_COUNT; t++)
+        commonest = of_type[t] > of_type[commonest] ? (fy_type)t : commonest;
+    put_type(m, commonest, out);
+    return 0;
+}
+
+/* Rows of one layer's keys that the tokens behind `depth` positions read, together: the i-th of
+ * them reads depth + i, or the window. */
+static double rows_read(uint32_t depth, uint32_t n, uint32_t window)
+{
+    double rows = 0;
+    for (uint32_t i = 1; i <= n; i++) {
+        uint64_t all = (uint64_t)depth + i;
+        rows += window != 0 && all > window ? window : (double)all;
+    }
+    return rows;
+}
+
+int fy_bench_bytes_per_token(const fy_model *m, const fy_bench_model *b, const fy_bench_test *t,
+                             uint64_t *out, fy_err *e)
+{
+    enum { POSITIONS = 64 }; /* of so many rows the cache's bytes are exact: no padding */
+    const fy_hparams *hp = fy_model_hparams(m);
+    uint64_t bytes;
+    if (fy_kv_bytes(hp, 1, POSITIONS, t->type_k, t->type_v, &bytes, e) != 0)
+        return -1;
+    const double row = (double)bytes / (double)POSITIONS / hp->n_layer;
+    const uint32_t n_full = hp->n_swa == 0 ? hp->n_layer : fy_layers_count(&hp->full_layers);
+    const double read = n_full * rows_read(t->n_depth, t->n_gen, 0) +
+                        (hp->n_layer - n_full) * rows_read(t->n_depth, t->n_gen, hp->n_swa);
+    *out = b->weight_bytes + (uint64_t)(row * read / t->n_gen + 0.5);
+    return 0;
+}
+
+/* --- sensors ---------------------------------------------------------------------------------- */
+
+enum { PATH_BYTES = 512 };
+
+static bool read_line(const char *path, char *line, int size)
+{
+    FILE *f = fopen(path, "re");
+    bool ok = f != NULL && fgets(line, size, f) != NULL;
+    if (f != NULL)
+        fclose(f);
+    return ok;
+}
+
+/* The largest of what `value` says about the files of that pattern. */
+static double most_of(const char *root, const char *pattern, double (*value)(const char *path))
+{
+    char full[PATH_BYTES];
+    glob_t files;
+    double most = 0;
+    if (snprintf(full, sizeof full, "%s%s", root, pattern) >= (int)sizeof full ||
+        glob(full, 0, NULL, &files) != 0)
+        return 0;
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        double v = value(files.gl_pathv[i]);
+        most = v > most ? v : most;
+    }
+    globfree(&files);
+    return most;
+}
+
+static double khz_in(const char *path)
+{
+    char line[64];
+    return read_line(path, line, sizeof line) ? strtod(line, NULL) : 0;
+}
+
+static double cpuinfo_mhz(const char *path)
+{
+    static const char key[] = "cpu MHz";
+    FILE *f = fopen(path, "re");
+    char line[1024];
+    double most = 0;
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, key, sizeof key - 1) != 0 || colon == NULL)
+            continue;
+        double v = strtod(colon + 1, NULL);
+        most = v > most ? v : most;
+    }
+    if (f != NULL)
+        fclose(f);
+    return most;
+}
+
+double fy_bench_clock_mhz(const char *root)
+{
+    double khz =
+        most_of(root, "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq", khz_in);
+    return khz > 0 ? khz / 1000 : most_of(root, "/proc/cpuinfo", cpuinfo_mhz);
+}
+
+/* Does a zone of this name (a line) measure a processor? Intel's and AMD's do, Raspberry Pi's,
+ * Qualcomm's ("cpu-0-0-usr", "cpuss-0"; but "socd" is the battery's charge), MediaTek's
+ * ("mtktscpu", "soc_max"), those of Exynos and Tensor ("BIG", "LITTLE", "MID") and Rockchip
+ * ("bigcore0-thermal").
+ */
+static bool is_processor(const char *zone)
+{
+    static const char *const parts[] = {"cpu",     "pkg_temp", "k10temp", "soc_",   "soc-", "soc\n",
+                                        "cluster", "core",     "big",     "little", "mid"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (strcasestr(zone, parts[i]) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* path: of the zone's directory */
+static double zone_c(const char *path)
+{
+    char file[PATH_BYTES], line[64];
+    if (snprintf(file, sizeof file, "%s/type", path) >= (int)sizeof file ||
+        !read_line(file, line, sizeof line) || !is_processor(line) ||
+        snprintf(file, sizeof file, "%s/temp", path) >= (int)sizeof file ||
+        !read_line(file, line, sizeof line))
+        return 0;
+    /* thousandths by the kernel's rule, degrees from some vendors' drivers */
+    double v = strtod(line, NULL), c = v >= 1000 ? v / 1000 : v;
+    return c > 0 && c < 150 ? c : 0; /* a sensor that is off says -273 or 255 */
+}
+
+double fy_bench_temperature_c(const char *root)
+{
+    return most_of(root, "/sys/class/thermal/thermal_zone*", zone_c);
 }

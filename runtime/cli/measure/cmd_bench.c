@@ -1,3 +1,4 @@
+/* `ferry bench`: options in, one row per test out, or one row per interval of a sustained run. */
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -6,10 +7,7 @@
 #include "base/process.h"
 #include "bundle/bundle.h"
 #include "cli/machine.h"
-#include "cli/measure/bench_model.h"
-#include "cli/measure/bench_out.h"
-#include "cli/measure/bench_sensors.h"
-#include "cli/measure/read_speed.h"
+#include "cli/measure/bench.h"
 #include "cli/measure/selftest.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"

@@ -1,11 +1,12 @@
+/* `ferry eval`: the options of all its measures, and the comparison with a golden file. The other
+ * measures are in eval_text.c and eval_items.c. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/file.h"
 #include "cli/machine.h"
-#include "cli/measure/eval_items.h"
-#include "cli/measure/eval_text.h"
+#include "cli/measure/eval.h"
 #include "cli/session_open.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"

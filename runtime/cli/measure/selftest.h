@@ -52,6 +52,11 @@ typedef struct {
     uint64_t anonymous_bytes, peak_bytes;
 } fy_self_reading;
 
+/* Bytes per second that so many threads read from a buffer of `megabytes`, more than the caches
+ * hold: what bounds the decoding of one token. The best round of those that fit into the time, at
+ * least one. */
+int fy_read_speed(int n_threads, unsigned megabytes, double seconds, double *rate, fy_err *e);
+
 /* m may be NULL: only the memory is read. seconds: about so long in all. Adds the check that the
  * process took no more memory than it said. */
 int fy_self_measure(fy_self_checks *l, const fy_model *m, int n_threads, double seconds,

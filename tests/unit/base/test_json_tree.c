@@ -12,7 +12,7 @@
 
 #include "tests/unit/alloc_fail.h"
 #include "base/json_tree.h"
-#include "cli/measure/eval_items.h"
+#include "cli/measure/eval.h"
 
 static json_t *data_of(const char *text)
 {

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/alloc_fail.h"
-#include "cli/measure/bench_list.h"
+#include "cli/measure/bench.h"
 
 static const fy_bench_range range = {"n-prompt", 512, 0, 100000};
 

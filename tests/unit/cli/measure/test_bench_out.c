@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 #include "base/json_tree.h"
-#include "cli/measure/bench_out.h"
+#include "cli/measure/bench.h"
 
 static const uint64_t ns[] = {1000000, 2000000};
 static const double ts[] = {8000, 4000};

@@ -12,10 +12,8 @@
 #include "tests/unit/model/tiny_model.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "cli/measure/bench_model.h"
-#include "cli/measure/bench_run.h"
-#include "cli/measure/bench_sensors.h"
-#include "cli/measure/read_speed.h"
+#include "cli/measure/bench.h"
+#include "cli/measure/selftest.h"
 
 static char dir[64], path[96];
 

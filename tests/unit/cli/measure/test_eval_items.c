@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cli/measure/choice_item.h"
+#include "cli/measure/eval.h"
 
 static void texts_of_the_plain_form_are_as_they_are(void **state)
 {
