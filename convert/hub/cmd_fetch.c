@@ -1,4 +1,4 @@
-/* ferry fetch: a repository of the Hugging Face hub comes into the cache. */
+/* ferry fetch: downloads a repository of the Hugging Face hub into the cache. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,7 @@
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
-#include "hub/hub_blob.h"
-#include "hub/hub_env.h"
+#include "hub/hub_cache.h"
 #include "hub/hub_fetch.h"
 #include "hub/hub_http.h"
 
@@ -248,7 +247,8 @@ const fy_verb fy_verb_fetch = {
         "HF_HUB_CACHE The cache; ~/.cache/huggingface/hub when neither it nor HF_HOME is set.\n"
         "HF_HOME The directory of the cache (hub) and of the token.\n"
         "HF_HUB_OFFLINE 1: only what is in the cache.\n"
-        "HF_HUB_DOWNLOAD_TIMEOUT Seconds without a byte, or below 1 kB/s, after which a connection is given up; 30.\n",
+        "HF_HUB_DOWNLOAD_TIMEOUT Seconds without a byte, or below 1 kB/s, after which a connection "
+        "is given up; 30.\n",
     .libraries = fy_http_library,
     .run = run,
 };

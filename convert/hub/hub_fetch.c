@@ -1,21 +1,158 @@
+/* Downloads from the hub (hub_fetch.h): the environment's settings, the questions to the hub, one
+ * job per file, and messages for its refusals. */
 #include "hub/hub_fetch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/math.h"
 #include "base/names.h"
+#include "base/opts.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "cli/terminal.h"
-#include "hub/hub_blob.h"
-#include "hub/hub_env.h"
+#include "hub/hub_cache.h"
 #include "hub/hub_http.h"
+
+#define TOKEN_BYTES_MAX 4096
+#define SILENCE_S       30
+
+/* --- the environment --------------------------------------------------------------------------
+ *
+ * The variables of huggingface_hub: HF_ENDPOINT, HF_TOKEN (else HUGGING_FACE_HUB_TOKEN, else the
+ * file that 'hf auth login' writes: $HF_TOKEN_PATH, $HF_HOME/token), HF_HUB_OFFLINE,
+ * HF_HUB_DOWNLOAD_TIMEOUT. The token never appears in a message. */
+
+typedef struct {
+    char *endpoint; /* owned; without a slash at its end */
+    char *token;    /* owned; NULL: none */
+    int silence_s;
+} hub_env;
+
+/* Not empty, or NULL. */
+static const char *variable(const char *name)
+{
+    const char *v = getenv(name);
+    return v != NULL && *v != '\0' ? v : NULL;
+}
+
+static bool is_true(const char *name)
+{
+    static const char *const words[] = {"1", "on", "yes", "true"};
+    const char *v = variable(name);
+    for (size_t i = 0; v != NULL && i < sizeof words / sizeof words[0]; i++) {
+        if (strcasecmp(v, words[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool fy_hub_is_offline(void)
+{
+    return is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE");
+}
+
+/* Without the blanks around it; NULL in *out when nothing is left. `source` is for the message. */
+static int clean_token(const char *text, size_t n, const char *source, char **out, fy_err *e)
+{
+    while (n > 0 && strchr(" \t\r\n", text[n - 1]) != NULL)
+        n--;
+    while (n > 0 && strchr(" \t\r\n", *text) != NULL) {
+        text++;
+        n--;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] <= ' ' || text[i] > '~')
+            return fy_fail(e, FY_EARG,
+                           "%s: byte %zu of it is in no token; expected letters, digits and '_'",
+                           source, i + 1);
+    }
+    *out = n > 0 ? strndup(text, n) : NULL;
+    return n > 0 && *out == NULL ? fy_nomem(e) : 0;
+}
+
+static int read_token_file(char **out, fy_err *e)
+{
+    const char *given = variable("HF_TOKEN_PATH");
+    char *path = given != NULL ? strdup(given) : fy_hub_home("token", e);
+    fy_map m;
+    int rc = path != NULL ? 0 : fy_nomem(e);
+    if (rc == 0 && fy_file_exists(path)) {
+        rc = fy_map_open(&m, path, e);
+        if (rc == 0) {
+            rc = m.size > TOKEN_BYTES_MAX
+                     ? fy_fail(e, FY_EFORMAT, "%s: %zu bytes, which is no token", path, m.size)
+                     : clean_token((const char *)m.data, m.size, path, out, e);
+            fy_map_close(&m);
+        }
+    }
+    free(path);
+    return rc;
+}
+
+static int read_token(char **out, fy_err *e)
+{
+    static const char *const names[] = {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *v = variable(names[i]);
+        if (v != NULL)
+            return clean_token(v, strlen(v), names[i], out, e);
+    }
+    return is_true("HF_HUB_DISABLE_IMPLICIT_TOKEN") ? 0 : read_token_file(out, e);
+}
+
+static int read_endpoint(char **out, fy_err *e)
+{
+    char q[FY_QUOTE_BYTES];
+    const char *v = variable("HF_ENDPOINT");
+    if (v == NULL)
+        v = "https://huggingface.co";
+    size_t n = strlen(v);
+    while (n > 0 && v[n - 1] == '/')
+        n--;
+    if (strncasecmp(v, "https://", 8) != 0 && strncasecmp(v, "http://", 7) != 0)
+        return fy_fail(e, FY_EARG, "HF_ENDPOINT: '%s', expected https://HOST",
+                       fy_quote(q, sizeof q, fy_span_of(v)));
+    if (memchr(v, '@', n) != NULL)
+        return fy_fail(e, FY_EARG, "HF_ENDPOINT: expected https://HOST, without a user's name");
+    *out = strndup(v, n);
+    return *out != NULL ? 0 : fy_nomem(e);
+}
+
+static void env_release(hub_env *v)
+{
+    free(v->endpoint);
+    if (v->token != NULL)
+        explicit_bzero(v->token, strlen(v->token));
+    free(v->token);
+    *v = (hub_env){0};
+}
+
+static int env_read(hub_env *out, fy_err *e)
+{
+    hub_env v = {.silence_s = SILENCE_S};
+    const char *timeout = variable("HF_HUB_DOWNLOAD_TIMEOUT");
+    int64_t s;
+    int rc = 0;
+    if (timeout != NULL) {
+        if (!fy_parse_size(timeout, &s) || s < 1 || s > 3600)
+            rc = fy_fail(e, FY_EARG, "HF_HUB_DOWNLOAD_TIMEOUT: expected 1 to 3600 seconds");
+        else
+            v.silence_s = (int)s;
+    }
+    if (rc != 0 || read_endpoint(&v.endpoint, e) != 0 || read_token(&v.token, e) != 0) {
+        env_release(&v);
+        return -1;
+    }
+    *out = v;
+    return 0;
+}
 
 /* --- addresses -------------------------------------------------------------------------------- */
 
@@ -36,7 +173,7 @@ static const char *revision_of(const fy_hub_want *w)
     return w->ref.revision[0] != '\0' ? w->ref.revision : "main";
 }
 
-static char *api_url(const fy_hub_env *v, const fy_hub_want *w)
+static char *api_url(const hub_env *v, const fy_hub_want *w)
 {
     fy_str s = {0};
     fy_str_printf(&s, "%s/api/models/%s/revision/", v->endpoint, w->ref.id);
@@ -47,8 +184,7 @@ static char *api_url(const fy_hub_env *v, const fy_hub_want *w)
     return s.ptr;
 }
 
-static char *file_url(const fy_hub_env *v, const fy_hub_want *w, const char *commit,
-                      const char *name)
+static char *file_url(const hub_env *v, const fy_hub_want *w, const char *commit, const char *name)
 {
     fy_str s = {0};
     fy_str_printf(&s, "%s/%s/resolve/%s/", v->endpoint, w->ref.id, commit);
@@ -58,7 +194,7 @@ static char *file_url(const fy_hub_env *v, const fy_hub_want *w, const char *com
     return s.ptr;
 }
 
-static fy_http_params params_of(const fy_hub_env *v, const fy_hub_want *w)
+static fy_http_params params_of(const hub_env *v, const fy_hub_want *w)
 {
     return (fy_http_params){.endpoint = v->endpoint,
                             .token = v->token,
@@ -68,7 +204,7 @@ static fy_http_params params_of(const fy_hub_env *v, const fy_hub_want *w)
 }
 
 /* What a refusal means, and what to do. */
-static int explain(const fy_hub_env *v, const fy_hub_want *w, const fy_http_refusal *r,
+static int explain(const hub_env *v, const fy_hub_want *w, const fy_http_refusal *r,
                    const fy_err *why, fy_err *e)
 {
     const char *id = w->ref.id;
@@ -95,8 +231,7 @@ static int explain(const fy_hub_env *v, const fy_hub_want *w, const fy_http_refu
     return fy_fail(e, why->code, "%s: %s", id, why->msg);
 }
 
-static int run_jobs(const fy_hub_env *v, const fy_hub_want *w, fy_http_job *jobs, size_t n,
-                    fy_err *e)
+static int run_jobs(const hub_env *v, const fy_hub_want *w, fy_http_job *jobs, size_t n, fy_err *e)
 {
     fy_http_params p = params_of(v, w);
     fy_http_refusal refusal;
@@ -137,7 +272,7 @@ static int reply_end(void *user, fy_err *e)
     return 0;
 }
 
-static int ask_list(const fy_hub_env *v, const fy_hub_want *w, fy_hub_list *out, fy_err *e)
+static int ask_list(const hub_env *v, const fy_hub_want *w, fy_hub_list *out, fy_err *e)
 {
     fy_str reply = {0};
     char *url = api_url(v, w);
@@ -190,7 +325,7 @@ static void free_jobs(fy_http_job *jobs, char **urls, size_t n)
     free(jobs);
 }
 
-static int ask_files(const fy_hub_env *v, const fy_hub_want *w, fy_hub_list *l, fy_err *e)
+static int ask_files(const hub_env *v, const fy_hub_want *w, fy_hub_list *l, fy_err *e)
 {
     fy_http_job *jobs = calloc(l->n + 1, sizeof *jobs);
     char **urls = calloc(l->n + 1, sizeof *urls);
@@ -237,10 +372,10 @@ static int count(fy_hub_got *g, fy_err *e)
 
 int fy_hub_ask(const fy_hub_want *want, fy_hub_got *got, fy_err *e)
 {
-    fy_hub_env v;
+    hub_env v;
     fy_hub_got g = {0};
     fy_str snapshot = {0};
-    if (fy_hub_env_read(&v, e) != 0)
+    if (env_read(&v, e) != 0)
         return -1;
     int rc = ask_list(&v, want, &g.list, e);
     if (rc == 0 && (fy_hub_list_choose(&g.list, &want->include, &want->exclude, e) != 0 ||
@@ -255,7 +390,7 @@ int fy_hub_ask(const fy_hub_want *want, fy_hub_got *got, fy_err *e)
         rc = snapshot.oom ? fy_nomem(e) : 0;
         g.snapshot = snapshot.ptr;
     }
-    fy_hub_env_release(&v);
+    env_release(&v);
     if (rc != 0) {
         fy_hub_got_release(&g);
         return -1;
@@ -362,8 +497,8 @@ static int file_end(void *user, fy_err *e)
 }
 
 /* One download per blob: two files may have the same contents. */
-static int list_downloads(const fy_hub_env *v, const fy_hub_want *w, const fy_hub_got *g,
-                          download *d, fy_http_job *jobs, char **urls, size_t *n, fy_err *e)
+static int list_downloads(const hub_env *v, const fy_hub_want *w, const fy_hub_got *g, download *d,
+                          fy_http_job *jobs, char **urls, size_t *n, fy_err *e)
 {
     fy_names seen = {0};
     int rc = 0;
@@ -393,7 +528,7 @@ static int list_downloads(const fy_hub_env *v, const fy_hub_want *w, const fy_hu
     return rc;
 }
 
-static int bring_blobs(const fy_hub_env *v, const fy_hub_want *w, fy_hub_got *g, fy_err *e)
+static int bring_blobs(const hub_env *v, const fy_hub_want *w, fy_hub_got *g, fy_err *e)
 {
     download *d = calloc(g->n_wanted + 1, sizeof *d);
     fy_http_job *jobs = calloc(g->n_wanted + 1, sizeof *jobs);
@@ -447,9 +582,9 @@ static uint64_t kept_bytes(const fy_hub_got *g)
 
 int fy_hub_bring(const fy_hub_want *want, fy_hub_got *got, fy_err *e)
 {
-    fy_hub_env v;
+    hub_env v;
     fy_err own = {0};
-    if (fy_hub_env_read(&v, e) != 0)
+    if (env_read(&v, e) != 0)
         return -1;
     int rc = fy_mkdirs(got->storage, &own) != 0 || check_space(got, &own) != 0 ||
                      bring_blobs(&v, want, got, &own) != 0
@@ -462,7 +597,7 @@ int fy_hub_bring(const fy_hub_want *want, fy_hub_got *got, fy_err *e)
     }
     if (rc == 0)
         rc = fy_hub_write_ref(got->storage, revision_of(want), got->list.commit, &own);
-    fy_hub_env_release(&v);
+    env_release(&v);
     if (rc == 0)
         return 0;
     if (own.code == FY_EINTR)

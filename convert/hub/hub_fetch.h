@@ -35,6 +35,8 @@ typedef struct {
     size_t n_wanted;
 } fy_hub_got;
 
+bool fy_hub_is_offline(void); /* $HF_HUB_OFFLINE or $TRANSFORMERS_OFFLINE */
+
 int fy_hub_ask(const fy_hub_want *want, fy_hub_got *got, fy_err *e);
 int fy_hub_bring(const fy_hub_want *want, fy_hub_got *got, fy_err *e);
 void fy_hub_got_release(fy_hub_got *got);

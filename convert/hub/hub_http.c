@@ -1,3 +1,4 @@
+/* GET requests over libcurl's multi interface (hub_http.h). */
 #include "hub/hub_http.h"
 
 #include <curl/curl.h>
@@ -300,8 +301,7 @@ static int start(transfer *t)
             return fy_ctx(e, "%s", t->job->name);
         if (rc == 1)
             return end(t);
-        if (t->from > t->last_from &&
-            (double)(t->from - t->last_from) >= FLOOR_BPS * t->took)
+        if (t->from > t->last_from && (double)(t->from - t->last_from) >= FLOOR_BPS * t->took)
             t->tries = 0;
         t->began = now_s();
         t->last_from = t->from;

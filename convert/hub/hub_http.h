@@ -23,7 +23,7 @@ typedef struct {
     const char *token;    /* view; NULL: none */
     int parallel;         /* requests at once, >= 1 */
     int retries;          /* attempts behind the first, without progress */
-    int silence_s;        /* a connection without a byte, or slower than 1 kB/s, for so long is cut */
+    int silence_s; /* a connection without a byte, or slower than 1 kB/s, for so long is cut */
 } fy_http_params;
 
 /* What the endpoint says about a file before it sends it, or redirects to who does. */

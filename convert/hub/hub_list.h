@@ -22,7 +22,7 @@
 #define FY_HUB_HASH_BYTES 65 /* of hexadecimal digits with the NUL */
 
 typedef struct {
-    const char *name; /* view of the list's strings: a relative path without "." and ".." */
+    const char *name;  /* view of the list's strings: a relative path without "." and ".." */
     const char *shown; /* view: the name for messages (base/quote.h) */
     uint64_t size;
     char hash[FY_HUB_HASH_BYTES]; /* 64 digits: SHA-256 of the contents; 40: SHA-1 of git's blob;

@@ -1,7 +1,282 @@
+/* ferry compare: opens two models, chooses the names under which they are compared, pairs their
+ * tensors, and judges the result. Values are compared in compare_values.c, keys and vocabularies in
+ * compare_keys.c; compare_show.c prints. */
+#include "convert/look/compare.h"
+
+#include <math.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/str.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
-#include "convert/look/compare.h"
+
+/* --- how the two are looked at ---------------------------------------------------------------- */
+
+static size_t n_common(const fy_source *a, const fy_source *b)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < fy_source_n_tensors(a); i++)
+        n += fy_source_find(b, fy_source_at(a, i)->name) != NULL;
+    return n;
+}
+
+/* The same names, and rows in the same order. */
+static bool speak_alike(const fy_source *a, const fy_source *b)
+{
+    size_t n = n_common(a, b);
+    return n == fy_source_n_tensors(a) && n == fy_source_n_tensors(b) &&
+           fy_ckpt_rotates_neighbours(fy_source_ckpt(a)) ==
+               fy_ckpt_rotates_neighbours(fy_source_ckpt(b));
+}
+
+/* Puts the GGUF file that it becomes in the place of what is a checkpoint. Both or none. */
+static int plan_both(fy_comparison *c, int n_threads, fy_err *e)
+{
+    fy_source *a = NULL, *b = NULL;
+    if (fy_source_gguf(c->a) == NULL &&
+        (a = fy_source_open_planned(fy_source_path(c->a), n_threads, e)) == NULL)
+        return -1;
+    if (fy_source_gguf(c->b) == NULL &&
+        (b = fy_source_open_planned(fy_source_path(c->b), n_threads, e)) == NULL) {
+        fy_source_close(a);
+        return -1;
+    }
+    if (a != NULL) {
+        fy_source_close(c->a);
+        c->a = a;
+    }
+    if (b != NULL) {
+        fy_source_close(c->b);
+        c->b = b;
+    }
+    return 0;
+}
+
+/* Two checkpoints under their own names: what their files beside the weights say is compared as the
+ * keys that it becomes. */
+static int plan_keys(fy_comparison *c, fy_err *e)
+{
+    if (fy_source_kind_of(c->a) != FY_SOURCE_CHECKPOINT ||
+        fy_source_kind_of(c->b) != FY_SOURCE_CHECKPOINT)
+        return 0;
+    c->plan_a = fy_planned_gguf_open(fy_source_path(c->a), 1, &c->no_keys);
+    if (c->plan_a != NULL)
+        c->plan_b = fy_planned_gguf_open(fy_source_path(c->b), 1, &c->no_keys);
+    return c->no_keys.code == FY_ENOMEM ? fy_nomem(e) : 0;
+}
+
+static void choose_keys(fy_comparison *c)
+{
+    const fy_gguf *a = c->plan_a != NULL ? fy_planned_gguf_file(c->plan_a) : fy_source_gguf(c->a),
+                  *b = c->plan_b != NULL ? fy_planned_gguf_file(c->plan_b) : fy_source_gguf(c->b);
+    const char *why_a = c->plan_a != NULL ? fy_planned_gguf_no_tokenizer(c->plan_a)
+                                          : fy_source_no_tokenizer(c->a),
+               *why_b = c->plan_b != NULL ? fy_planned_gguf_no_tokenizer(c->plan_b)
+                                          : fy_source_no_tokenizer(c->b);
+    if (a == NULL || b == NULL)
+        return;
+    c->keys_a = a;
+    c->keys_b = b;
+    if (why_a != NULL || why_b != NULL)
+        fy_fail(&c->no_tokenizer, FY_EFORMAT, "%s", why_a != NULL ? why_a : why_b);
+}
+
+/* Names have to do where they are the same, where a file was named rather than a checkpoint
+ * (tensors that somebody saved under GGUF's names), and where a checkpoint cannot be converted. */
+static int choose_view(fy_comparison *c, int n_threads, fy_err *e)
+{
+    bool g_a = fy_source_gguf(c->a) != NULL, g_b = fy_source_gguf(c->b) != NULL;
+    bool file =
+        fy_source_kind_of(c->a) == FY_SOURCE_FILE || fy_source_kind_of(c->b) == FY_SOURCE_FILE;
+    bool common = n_common(c->a, c->b) > 0;
+    fy_err why = {0};
+    if ((g_a && g_b) || (file && common))
+        return 0;
+    if (!g_a && !g_b && speak_alike(c->a, c->b))
+        return plan_keys(c, e);
+    if (plan_both(c, n_threads, &why) == 0)
+        return 0;
+    if (!common || why.code == FY_ENOMEM)
+        return fy_fail(e, why.code, "%s", why.msg);
+    c->no_keys = why;
+    return 0;
+}
+
+static int open_both(fy_comparison *c, const char *a, const char *b, const fy_compare_params *p,
+                     fy_err *e)
+{
+    c->a = fy_source_open(a, e);
+    c->b = c->a != NULL ? fy_source_open(b, e) : NULL;
+    return c->b != NULL ? choose_view(c, fy_pool_threads(p->pool), e) : -1;
+}
+
+/* --- pairs ------------------------------------------------------------------------------------ */
+
+static bool is_chosen(const regex_t *pattern, fy_span name)
+{
+    regmatch_t range = {.rm_so = 0, .rm_eo = (regoff_t)name.len};
+    const char *text = name.len > 0 ? name.ptr : "";
+    return pattern == NULL || regexec(pattern, text, 1, &range, REG_STARTEND) == 0;
+}
+
+static int add_pair(fy_comparison *c, size_t *cap, const fy_source_tensor *a,
+                    const fy_source_tensor *b, fy_err *e)
+{
+    fy_tensor_pair *grown = fy_grow(c->pairs, c->n_pairs, cap, sizeof *grown);
+    if (grown == NULL)
+        return fy_nomem(e);
+    c->pairs = grown;
+    c->pairs[c->n_pairs++] =
+        (fy_tensor_pair){.a = a, .b = b, .state = a != NULL ? FY_PAIR_ONLY_A : FY_PAIR_ONLY_B};
+    return 0;
+}
+
+/* In the order of A, then what B alone has. */
+static int pair_up(fy_comparison *c, const regex_t *pattern, fy_err *e)
+{
+    size_t cap = 0;
+    for (size_t i = 0; i < fy_source_n_tensors(c->a); i++) {
+        const fy_source_tensor *t = fy_source_at(c->a, i);
+        if (is_chosen(pattern, t->name) &&
+            add_pair(c, &cap, t, fy_source_find(c->b, t->name), e) != 0)
+            return -1;
+    }
+    for (size_t i = 0; i < fy_source_n_tensors(c->b); i++) {
+        const fy_source_tensor *t = fy_source_at(c->b, i);
+        if (is_chosen(pattern, t->name) && fy_source_find(c->a, t->name) == NULL &&
+            add_pair(c, &cap, NULL, t, e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* GGUF writers drop or keep dimensions of 1 in front. */
+static bool same_shape(const fy_source_tensor *a, const fy_source_tensor *b)
+{
+    uint32_t i = 0, k = 0;
+    while (i < a->rank && a->shape[i] == 1)
+        i++;
+    while (k < b->rank && b->shape[k] == 1)
+        k++;
+    return a->rank - i == b->rank - k &&
+           memcmp(a->shape + i, b->shape + k, (a->rank - i) * sizeof a->shape[0]) == 0;
+}
+
+static int compare_tensors(fy_comparison *c, const fy_compare_params *p, fy_err *e)
+{
+    for (size_t i = 0; i < c->n_pairs; i++) {
+        fy_tensor_pair *pair = &c->pairs[i];
+        if (pair->a != NULL && pair->b != NULL) {
+            if (!same_shape(pair->a, pair->b))
+                pair->state = FY_PAIR_SHAPE;
+            else if (fy_compare_values(c->a, c->b, pair, p, e) != 0)
+                return -1;
+        }
+        c->n_of[pair->state]++;
+        if (pair->a != NULL)
+            fy_progress_add(p->progress, pair->a->bytes);
+        if (fy_check_interrupt(e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+/* What could not be compared, then what differs, the worst first, then what is equal; of the same
+ * kind in the order of the file, which is that of the addresses. */
+static int by_badness(const void *x, const void *y)
+{
+    static const int rank[] = {
+        [FY_PAIR_EQUAL] = 6,  [FY_PAIR_WITHIN] = 5, [FY_PAIR_BEYOND] = 4, [FY_PAIR_SHAPE] = 2,
+        [FY_PAIR_UNREAD] = 3, [FY_PAIR_ONLY_A] = 0, [FY_PAIR_ONLY_B] = 1};
+    const fy_tensor_pair *a = x, *b = y;
+    double r_a = fy_tensor_diff_relative(&a->diff), r_b = fy_tensor_diff_relative(&b->diff);
+    if (rank[a->state] != rank[b->state])
+        return rank[a->state] < rank[b->state] ? -1 : 1;
+    if (r_a != r_b)
+        return r_a > r_b ? -1 : 1;
+    const fy_source_tensor *t_a = a->a != NULL ? a->a : a->b, *t_b = b->a != NULL ? b->a : b->b;
+    return t_a < t_b ? -1 : t_a > t_b;
+}
+
+static void judge(fy_comparison *c)
+{
+    size_t bad = c->n_pairs - c->n_of[FY_PAIR_EQUAL] - c->n_of[FY_PAIR_WITHIN];
+    c->within = bad == 0 && c->n_counting_keys == 0 && c->n_vocab == 0;
+    c->equal = c->within && c->n_of[FY_PAIR_WITHIN] == 0;
+}
+
+static int compare_all(fy_comparison *c, const regex_t *pattern, const fy_compare_params *p,
+                       fy_err *e)
+{
+    if (p->progress != NULL) {
+        for (size_t i = 0; i < fy_source_n_tensors(c->a); i++)
+            p->progress->total_bytes += fy_source_at(c->a, i)->bytes;
+    }
+    if (pair_up(c, pattern, e) != 0)
+        return -1;
+    if (pattern != NULL && c->n_pairs == 0)
+        return fy_fail(e, FY_EARG, "no tensor of either has a name in which '%s' is found",
+                       p->pattern);
+    if (pattern == NULL)
+        choose_keys(c);
+    if (compare_tensors(c, p, e) != 0 || (c->keys_a != NULL && fy_compare_keys(c, e) != 0))
+        return -1;
+    if (c->n_pairs > 1)
+        qsort(c->pairs, c->n_pairs, sizeof *c->pairs, by_badness);
+    judge(c);
+    return 0;
+}
+
+int fy_compare(const char *a, const char *b, const fy_compare_params *p, fy_comparison *out,
+               fy_err *e)
+{
+    regex_t pattern;
+    char why[120];
+    *out = (fy_comparison){.tolerance = p->tolerance};
+    int code = p->pattern != NULL ? regcomp(&pattern, p->pattern, REG_EXTENDED) : 0;
+    if (code != 0) {
+        regerror(code, &pattern, why, sizeof why);
+        return fy_fail(e, FY_EARG, "'%s' is no regular expression: %s", p->pattern, why);
+    }
+    const regex_t *chosen = p->pattern != NULL ? &pattern : NULL;
+    int rc = open_both(out, a, b, p, e) != 0 ? -1 : compare_all(out, chosen, p, e);
+    if (p->pattern != NULL)
+        regfree(&pattern);
+    return rc;
+}
+
+void fy_comparison_release(fy_comparison *c)
+{
+    for (size_t i = 0; i < c->n_pairs; i++)
+        free(c->pairs[i].why);
+    for (size_t i = 0; i < c->n_keys; i++) {
+        fy_str_release(&c->keys[i].key);
+        fy_str_release(&c->keys[i].a);
+        fy_str_release(&c->keys[i].b);
+    }
+    for (size_t i = 0; i < c->n_vocab; i++) {
+        for (size_t k = 0; k < FY_VOCAB_SHOWN; k++) {
+            fy_str_release(&c->vocab[i].a[k]);
+            fy_str_release(&c->vocab[i].b[k]);
+        }
+    }
+    fy_planned_gguf_close(c->plan_a);
+    fy_planned_gguf_close(c->plan_b);
+    fy_source_close(c->a);
+    fy_source_close(c->b);
+    free(c->pairs);
+    free(c->keys);
+    free(c->vocab);
+    *c = (fy_comparison){0};
+}
+
+/* --- the verb -------------------------------------------------------------------------------- */
 
 typedef struct {
     const char *pattern;

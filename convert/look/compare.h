@@ -21,7 +21,7 @@
 #include "base/thread.h"
 #include "convert/look/model_source.h"
 #include "convert/write/planned_gguf.h"
-#include "convert/look/tensor_diff.h"
+#include "kernels/kernels.h"
 
 typedef struct {
     const char *pattern; /* extended regular expression: only tensors whose name it is found in, and
@@ -30,6 +30,27 @@ typedef struct {
     fy_pool *pool;
     fy_progress *progress; /* counts bytes of A; may be NULL */
 } fy_compare_params;
+
+/* How far the values of two tensors are apart. Two values are the same when they are equal or both
+ * NaN; NaN or an infinity against anything else is an infinite difference. */
+typedef struct {
+    uint64_t n, n_different;
+    uint64_t n_wild;          /* of those, with an infinite difference; they are in no sum */
+    double max_diff, largest; /* |a - b|; the largest finite |a| */
+    double sum_diff2, sum_a2, sum_b2, sum_ab;
+    uint64_t first; /* the first that differs, when n_different > 0 */
+    float first_a, first_b;
+} fy_tensor_diff;
+
+/* Of n values that begin at element `at`; overwrites *d. */
+void fy_tensor_diff_of(fy_tensor_diff *d, const fy_kernels *k, const float *a, const float *b,
+                       uint64_t n, uint64_t at);
+/* Adds the piece behind d. */
+void fy_tensor_diff_join(fy_tensor_diff *d, const fy_tensor_diff *next);
+
+double fy_tensor_diff_relative(const fy_tensor_diff *d); /* max_diff / largest; 0 when all equal */
+double fy_tensor_diff_rmse(const fy_tensor_diff *d);
+double fy_tensor_diff_cosine(const fy_tensor_diff *d); /* 1 when all are equal, zeros too */
 
 typedef enum {
     FY_PAIR_EQUAL,  /* every value */
@@ -55,13 +76,15 @@ typedef struct {
     bool is_provenance; /* where the model comes from or how it is stored, not what it computes */
 } fy_key_pair;
 
+enum { FY_VOCAB_SHOWN = 5 };
+
 /* An array of the vocabulary that differs. */
 typedef struct {
-    const char *what;     /* "tokens" */
-    uint64_t n_a, n_b;    /* entries */
-    uint64_t n_different; /* of those that both have */
-    uint64_t first[5];    /* the first of them */
-    fy_str a[5], b[5];    /* and what they are */
+    const char *what;                            /* "tokens" */
+    uint64_t n_a, n_b;                           /* entries */
+    uint64_t n_different;                        /* of those that both have */
+    uint64_t first[FY_VOCAB_SHOWN];              /* the first of them */
+    fy_str a[FY_VOCAB_SHOWN], b[FY_VOCAB_SHOWN]; /* and what they are */
 } fy_vocab_pair;
 
 typedef struct {
@@ -86,6 +109,13 @@ typedef struct {
 int fy_compare(const char *a, const char *b, const fy_compare_params *p, fy_comparison *out,
                fy_err *e);
 void fy_comparison_release(fy_comparison *c);
+
+/* compare_values.c: fills in state, diff and why of a pair that both models have in one shape. */
+int fy_compare_values(fy_source *a, fy_source *b, fy_tensor_pair *pair, const fy_compare_params *p,
+                      fy_err *e);
+
+/* compare_keys.c: keys and vocabularies, of models that have some. */
+int fy_compare_keys(fy_comparison *c, fy_err *e);
 
 /* With `all`, tensors that are equal are listed, too. */
 void fy_compare_put_text(const fy_comparison *c, bool all, fy_str *out);

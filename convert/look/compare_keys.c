@@ -1,5 +1,7 @@
-/* Keys one by one, in A's order and then what B alone has; the arrays that have an entry per token
- * (or merge) as the vocabulary. */
+/* Keys one by one, in A's order and then what B alone has; arrays with an entry per token or merge
+ * are compared as the vocabulary. */
+#include "convert/look/compare.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,11 +9,8 @@
 #include "base/arena.h"
 #include "base/names.h"
 #include "base/str.h"
-#include "convert/look/compare_impl.h"
-#include "convert/look/kv_text.h"
+#include "convert/look/model_source.h"
 #include "model/vocab/vocab.h"
-
-enum { SHOWN = 5 };
 
 static const struct {
     const char *key, *what;
@@ -203,7 +202,7 @@ static void compare_entries(fy_vocab_pair *v, const fy_gguf_kv *a, const fy_gguf
         uint64_t at_a = pos_a, at_b = pos_b;
         if (same_element(a, b, i, &pos_a, &pos_b))
             continue;
-        if (v->n_different < SHOWN) {
+        if (v->n_different < FY_VOCAB_SHOWN) {
             v->first[v->n_different] = i;
             fy_kv_put_element(&v->a[v->n_different], a, i, &at_a);
             fy_kv_put_element(&v->b[v->n_different], b, i, &at_b);
@@ -220,7 +219,7 @@ static int compare_table(fy_comparison *c, const char *key, const char *what, fy
     fy_vocab_pair *v = &c->vocab[c->n_vocab++];
     *v = (fy_vocab_pair){.what = what, .n_a = a->count, .n_b = b->count};
     compare_entries(v, a, b);
-    for (size_t i = 0; i < SHOWN; i++) {
+    for (size_t i = 0; i < FY_VOCAB_SHOWN; i++) {
         if (v->a[i].oom || v->b[i].oom)
             return fy_nomem(e);
     }

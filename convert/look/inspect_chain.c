@@ -1,5 +1,7 @@
-/* A model in pieces: which file computes what, and what goes from one to the next. Drawn from
- * qnn/config.json and the header of the weights; whether the files agree is for verify to say. */
+/* A model that was cut: which file computes what, and what one passes to the next. Drawn from
+ * qnn/config.json and the header of the weights; whether the files agree is for verify to check. */
+#include "convert/look/inspect.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +11,6 @@
 #include "arch/graph_io.h"
 #include "base/str.h"
 #include "bundle/bundle.h"
-#include "convert/look/inspect_impl.h"
 
 /* A line of the drawing. */
 typedef struct {

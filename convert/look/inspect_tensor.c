@@ -1,4 +1,7 @@
-/* One tensor: its values as f32, whatever it is stored as, in one pass. */
+/* inspect --tensor: statistics and values of one tensor as f32, whatever it is stored as, in one
+ * pass. */
+#include "convert/look/inspect.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,8 +11,7 @@
 #include "base/math.h"
 #include "base/opts.h"
 #include "base/str.h"
-#include "convert/look/inspect_impl.h"
-#include "convert/look/kv_text.h"
+#include "convert/look/model_source.h"
 
 enum { CHUNK = 1 << 16 }; /* elements decoded at a time */
 
@@ -115,12 +117,12 @@ static int parse_index(tensor_view *v, const char *text, fy_err *e)
     return 0;
 }
 
-static int choose_values(tensor_view *v, const fy_inspect_how *how, fy_err *e)
+static int choose_values(tensor_view *v, const fy_inspect_options *o, fy_err *e)
 {
-    if (how->at != NULL && parse_index(v, how->at, e) != 0)
+    if (o->at != NULL && parse_index(v, o->at, e) != 0)
         return -1;
     uint64_t left = v->t->n_elems - v->first;
-    v->n = how->n_values < left ? how->n_values : left;
+    v->n = (uint64_t)o->n_values < left ? (uint64_t)o->n_values : left;
     v->values = calloc(v->n > 0 ? (size_t)v->n : 1, sizeof *v->values);
     return v->values != NULL ? 0 : fy_nomem(e);
 }
@@ -254,12 +256,12 @@ static int put_json(fy_str *out, const tensor_view *v, fy_err *e)
     return fy_make_end(&m, top, out, e);
 }
 
-int fy_inspect_tensor(const char *path, const fy_inspect_how *how, fy_str *out, fy_err *e)
+int fy_inspect_tensor(const char *path, const fy_inspect_options *o, fy_str *out, fy_err *e)
 {
     tensor_view v = {0};
-    int rc = open_tensor(&v, path, how->tensor, e) || choose_values(&v, how, e) ||
+    int rc = open_tensor(&v, path, o->tensor, e) || choose_values(&v, o, e) ||
              (v.t->readable && read_all(&v, e));
-    if (rc == 0 && how->json)
+    if (rc == 0 && o->json)
         rc = put_json(out, &v, e);
     else if (rc == 0)
         put_text(out, &v);

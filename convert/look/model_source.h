@@ -75,4 +75,17 @@ void fy_source_drop(fy_source *s, const fy_source_tensor *t, uint64_t first, uin
 /* "[2, 17]": the index of element i, slowest dimension first. */
 void fy_source_put_index(fy_str *out, const fy_source_tensor *t, uint64_t i);
 
+/* --- values as short text that is safe for a terminal -------------------------------------------
+ */
+
+/* The shortest decimal that reads back as the same number. */
+void fy_format_float(char out[32], double v, bool is_f32);
+void fy_put_float(fy_str *out, double v, bool is_f32);
+/* In quotes, cut when it is long. */
+void fy_put_short_string(fy_str *out, fy_span s);
+/* Element i of any kind; *pos walks the strings of an array, beginning with 0. */
+void fy_kv_put_element(fy_str *out, const fy_gguf_kv *kv, uint64_t i, uint64_t *pos);
+/* The value; of an array its size and first elements. */
+void fy_kv_put(fy_str *out, const fy_gguf_kv *kv);
+
 #endif

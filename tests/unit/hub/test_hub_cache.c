@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/path.h"
 #include "base/str.h"
-#include "hub/hub_blob.h"
 #include "hub/hub_cache.h"
 
 #define A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"

@@ -17,7 +17,7 @@
 #include "convert/look/inspect.h"
 #include "format/gguf_write.h"
 
-static const fy_inspect_how as_text = {0}, as_json = {.json = true},
+static const fy_inspect_options as_text = {0}, as_json = {.json = true},
                             as_hashes = {.json = true, .hash = true};
 static char dir[256];
 
@@ -120,11 +120,11 @@ static void a_gguf_file_is_shown_with_short_values(void **state)
     fy_str_release(&s);
 }
 
-static json_t *inspect_json(const char *name, const fy_inspect_how *how)
+static json_t *inspect_json(const char *name, const fy_inspect_options *o)
 {
     fy_str s = {0};
     fy_err e = {0};
-    assert_int_equal(fy_inspect(path_of(name), how, &s, &e), 0);
+    assert_int_equal(fy_inspect(path_of(name), o, &s, &e), 0);
     json_t *j = fy_json_data((fy_span){s.ptr, s.len}, &e);
     if (j == NULL)
         fail_msg("%s", e.msg);
@@ -289,8 +289,8 @@ static void the_hash_is_that_of_the_elements_in_a_row(void **state)
     }
     fy_str s = {0};
     fy_err e = {0};
-    const fy_inspect_how how = {.hash = true};
-    assert_int_equal(fy_inspect(path_of("h.pt"), &how, &s, &e), 0);
+    const fy_inspect_options o = {.hash = true};
+    assert_int_equal(fy_inspect(path_of("h.pt"), &o, &s, &e), 0);
     has(&s, "offset  sha256\n");
     has(&s, cases[2].hash);
     fy_str_release(&s);
@@ -427,29 +427,29 @@ static void one_tensor_is_read(void **state)
     (void)state;
     static const float values[] = {1, 2, 0, -4, NAN, INFINITY, 3, -0.0f, 4, 0.5f, -2, 1.5f};
     put_values("t.safetensors", "F32", "[2,3,2]", values, sizeof values);
-    fy_inspect_how how = {.tensor = "t", .n_values = 3, .at = "[1, 0, 1]"};
+    fy_inspect_options o = {.tensor = "t", .n_values = 3, .at = "[1, 0, 1]"};
     fy_str s = {0};
     fy_err e = {0};
-    assert_int_equal(fy_inspect(path_of("t.safetensors"), &how, &s, &e), 0);
+    assert_int_equal(fy_inspect(path_of("t.safetensors"), &o, &s, &e), 0);
     assert_string_equal(s.ptr,
                         "t: F32 [2, 3, 2] (row length last), elements 12, bytes 48\n"
                         "min -4, max 4, mean 0.6, standard deviation 2.21133\n"
                         "zeros 2, NaN 1, infinite 1\n"
                         "[1, 0, 1]: -0 4 0.5\n");
     fy_str_release(&s);
-    how = (fy_inspect_how){.tensor = "t", .n_values = 100, .at = "1,2,0", .json = true};
-    json_t *j = inspect_json("t.safetensors", &how);
+    o = (fy_inspect_options){.tensor = "t", .n_values = 100, .at = "1,2,0", .json = true};
+    json_t *j = inspect_json("t.safetensors", &o);
     assert_int_equal(json_array_size(json_object_get(j, "values")), 2);
     assert_int_equal(json_integer_value(json_object_get(j, "first")), 10);
     assert_true(json_real_value(json_object_get(j, "min")) == -4);
     json_decref(j);
     put_values("i.safetensors", "I64", "[1]", "\1\0\0\0\0\0\0", 8);
-    how = (fy_inspect_how){.tensor = "t", .n_values = 8};
-    assert_int_equal(fy_inspect(path_of("i.safetensors"), &how, &s, &e), 0);
+    o = (fy_inspect_options){.tensor = "t", .n_values = 8};
+    assert_int_equal(fy_inspect(path_of("i.safetensors"), &o, &s, &e), 0);
     has(&s, "values of type I64 are not decoded\n");
     fy_str_release(&s);
     put_values("e.safetensors", "F32", "[0,7]", "", 0);
-    assert_int_equal(fy_inspect(path_of("e.safetensors"), &how, &s, &e), 0);
+    assert_int_equal(fy_inspect(path_of("e.safetensors"), &o, &s, &e), 0);
     has(&s, "t: F32 [0, 7] (row length last), elements 0, bytes 0\nzeros 0, NaN 0, infinite 0\n");
     fy_str_release(&s);
 }
@@ -469,10 +469,10 @@ static void a_tensor_that_is_not_there_is_named(void **state)
                  {"t", "99999999999999999999999,0,0", "is no index"},
                  {"t", "x", "is no index"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const fy_inspect_how how = {.tensor = cases[i].tensor, .at = cases[i].at, .n_values = 8};
+        const fy_inspect_options o = {.tensor = cases[i].tensor, .at = cases[i].at, .n_values = 8};
         fy_err e = {0};
         fy_str s = {0};
-        assert_int_equal(fy_inspect(path_of("t.safetensors"), &how, &s, &e), -1);
+        assert_int_equal(fy_inspect(path_of("t.safetensors"), &o, &s, &e), -1);
         if (strstr(e.msg, cases[i].words) == NULL || fy_exit_status(e.code) != 2)
             fail_msg("%s", e.msg);
         fy_str_release(&s);

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/cpu.h"
-#include "convert/look/tensor_diff.h"
+#include "convert/look/compare.h"
 
 enum { N = 5003 }; /* blocks, a part of one, and a rest that no vector takes */
 
