@@ -6,9 +6,8 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "convert/tokenizer/meta_tokens.h"
-#include "convert/tokenizer/rwkv_vocab.h"
-#include "convert/tokenizer/unigram_match.h"
+#include "convert/tokenizer/vocab_files.h"
+#include "convert/tokenizer/pretok_match.h"
 
 #define BLANK    "\xE2\x96\x81"
 #define NO_SCORE 1.0f /* scores made from ranks are never positive */

@@ -4,15 +4,12 @@
 #define FY_CONVERT_HF_TOKENIZER_IMPL_H
 
 #include "base/file.h"
-#include "convert/tokenizer/added_tokens.h"
-#include "convert/tokenizer/hf_templates.h"
-#include "convert/tokenizer/hf_tokenizer.h"
-#include "convert/tokenizer/pretok_match.h"
-#include "convert/tokenizer/rank_file.h"
-#include "convert/tokenizer/special_ids.h"
-#include "convert/tokenizer/spm_proto.h"
 #include "convert/tokenizer/token_table.h"
 #include "convert/tokenizer/tokenizer_config.h"
+#include "convert/tokenizer/hf_tokenizer.h"
+#include "convert/tokenizer/pretok_match.h"
+#include "convert/tokenizer/vocab_files.h"
+#include "convert/tokenizer/special_ids.h"
 #include "convert/tokenizer/tokenizer_json.h"
 
 struct fy_hf_tokenizer {

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "convert/tokenizer/generation_config.h"
-#include "convert/tokenizer/rwkv_vocab.h"
+#include "convert/tokenizer/tokenizer_config.h"
+#include "convert/tokenizer/vocab_files.h"
 #include "model/vocab/pretok.h"
 
 #define PAD_SCORE (-10000.0f) /* what llama.cpp's converter gives to padding */

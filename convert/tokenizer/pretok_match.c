@@ -1,13 +1,108 @@
+/* Recognises how a tokenizer.json prepares and cuts a text. The steps are flattened and compared
+ * with the structures that GGUF has a name for; an unknown structure is an error that shows it. */
 #include "convert/tokenizer/pretok_match.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "base/str.h"
-#include "convert/tokenizer/pretok_probe.h"
-#include "convert/tokenizer/pretok_steps.h"
+#include "convert/tokenizer/vocab_files.h"
 #include "model/vocab/pretok.h"
+
+/* === pretok_steps === */
+
+const char *fy_step_text(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s != NULL ? s : "";
+}
+
+bool fy_step_flag(const json_t *o, const char *key, bool absent)
+{
+    const json_t *v = json_object_get(o, key);
+    return v == NULL ? absent : json_is_true(v);
+}
+
+/* Appends the steps of `node` (NULL and JSON null: none). list: the member that holds the parts of
+ * a Sequence. The depth is bounded by the JSON reader. */
+static int flatten(const json_t *node, const char *list, fy_steps *out, fy_err *e)
+{
+    if (node == NULL || json_is_null(node))
+        return 0;
+    if (!json_is_object(node))
+        return fy_fail(e, FY_EFORMAT, "a step of '%s' is no object", list);
+    if (strcmp(fy_step_text(node, "type"), "Sequence") == 0) {
+        const json_t *parts = json_object_get(node, list);
+        if (!json_is_array(parts))
+            return fy_fail(e, FY_EFORMAT, "a Sequence without the array '%s'", list);
+        for (size_t i = 0; i < json_array_size(parts); i++) {
+            if (flatten(json_array_get(parts, i), list, out, e) != 0)
+                return -1;
+        }
+        return 0;
+    }
+    if (out->n == FY_STEPS_MAX)
+        return fy_fail(e, FY_EUNSUPPORTED, "'%s': more than %d steps", list, FY_STEPS_MAX);
+    out->v[out->n++] = node;
+    return 0;
+}
+
+bool fy_steps_have(const fy_steps *s, const char *type)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (strcmp(fy_step_text(s->v[i], "type"), type) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A setting of a step. A pattern is an object with one text: {"Regex": "..."}. */
+static void show_value(const json_t *v, fy_str *out)
+{
+    const json_t *regex = json_object_get(v, "Regex");
+    const json_t *text = regex != NULL ? regex : v;
+    if (json_is_string(text)) {
+        fy_str_putc(out, '"');
+        fy_str_put_quoted(out, fy_span_of(json_string_value(text)), 120);
+        fy_str_putc(out, '"');
+        return;
+    }
+    char *dump = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+    fy_str_put_quoted(out, fy_span_of(dump != NULL ? dump : "?"), 120);
+    free(dump);
+}
+
+static void show_step(const json_t *step, fy_str *out)
+{
+    const char *key;
+    json_t *v;
+    char sep = '(';
+    fy_str_put_quoted(out, fy_span_of(fy_step_text(step, "type")), 40);
+    json_object_foreach((json_t *)(uintptr_t)step, key, v)
+    { /* the iterator takes no const pointer */
+        if (strcmp(key, "type") == 0 || strcmp(key, "trim_offsets") == 0 || json_is_null(v))
+            continue;
+        fy_str_putc(out, sep);
+        fy_str_put_quoted(out, fy_span_of(key), 40);
+        fy_str_putc(out, '=');
+        show_value(v, out);
+        sep = ',';
+    }
+    if (sep == ',')
+        fy_str_putc(out, ')');
+}
+
+/* "what Type(key=value,...) + Type(...)", escaped, long values cut. */
+static void show_steps(const char *what, const fy_steps *s, fy_str *out)
+{
+    fy_str_puts(out, what);
+    for (size_t i = 0; i < s->n; i++) {
+        fy_str_puts(out, i == 0 ? " " : " + ");
+        show_step(s->v[i], out);
+    }
+    if (s->n == 0)
+        fy_str_puts(out, " none");
+}
 
 enum { SHOWN_BYTES = 200, DIFFERENCE_BYTES = 150 }; /* a fy_err has 512 */
 
@@ -268,8 +363,8 @@ static void cut(fy_str *s, size_t at)
 static int fail_unknown(const fy_steps *norm, const fy_steps *pre, bool byte_fallback, fy_err *e)
 {
     fy_str shown = {0}, what = {0};
-    fy_steps_show("normalizer:", norm, &shown);
-    fy_steps_show("; pre_tokenizer:", pre, &shown);
+    show_steps("normalizer:", norm, &shown);
+    show_steps("; pre_tokenizer:", pre, &shown);
     if (byte_fallback)
         fy_str_puts(&shown, "; byte_fallback");
     cut(&shown, SHOWN_BYTES);
@@ -289,9 +384,9 @@ static int fail_unknown(const fy_steps *norm, const fy_steps *pre, bool byte_fal
 int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out, fy_err *e)
 {
     fy_steps norm = {.n = 0}, pre = {.n = 0}, decoder = {.n = 0};
-    if (fy_steps_flatten(in->normalizer, "normalizers", &norm, e) != 0 ||
-        fy_steps_flatten(in->pre_tokenizer, "pretokenizers", &pre, e) != 0 ||
-        fy_steps_flatten(in->decoder, "decoders", &decoder, e) != 0)
+    if (flatten(in->normalizer, "normalizers", &norm, e) != 0 ||
+        flatten(in->pre_tokenizer, "pretokenizers", &pre, e) != 0 ||
+        flatten(in->decoder, "decoders", &decoder, e) != 0)
         return -1;
     if (!fy_steps_have(&pre, "ByteLevel") && in->byte_fallback && match_spm(&norm, &pre, out)) {
         if (force != NULL)
@@ -378,4 +473,101 @@ int fy_pretok_of_class(const char *tokenizer_class, const char *model_type, cons
                    "ChatGLM4Tokenizer; download tokenizer.json, or --pre NAME forces one",
                    tokenizer_class != NULL ? "tokenizer_class" : "model_type",
                    fy_quote(q, sizeof q, fy_span_of(name != NULL ? name : "")));
+}
+
+/* --- Unigram --- */
+
+/* What has been seen of the steps, which may be nested in Sequences; the depth is bounded by the
+ * JSON reader. */
+typedef struct {
+    fy_unigram_steps *out;
+    bool strips, joins, splits, spaced, unknown;
+    fy_str shown; /* names of the steps, for a message */
+} walk;
+
+/* Metaspace puts a blank before a text: always, only at its very beginning, or never. */
+static void read_metaspace(walk *w, const json_t *step)
+{
+    const char *scheme = json_string_value(json_object_get(step, "prepend_scheme"));
+    fy_pretok *p = &w->out->pretok;
+    if (scheme == NULL) /* before tokenizers 0.19 */
+        scheme = json_is_false(json_object_get(step, "add_prefix_space")) ? "never" : "always";
+    p->space_prefix = strcmp(scheme, "never") != 0;
+    p->space_mode = strcmp(scheme, "first") == 0 ? "metaspace-first" : "metaspace";
+    if (!p->space_prefix)
+        p->space_mode = NULL;
+    w->spaced = strcmp(fy_step_text(step, "replacement"), BLANK) == 0;
+    w->unknown = w->unknown || !w->spaced;
+}
+
+static void read_charsmap(walk *w, const json_t *step)
+{
+    const json_t *v = json_object_get(step, "precompiled_charsmap");
+    fy_span s = {json_string_value(v), json_string_length(v)};
+    if (w->out->charsmap.len > 0 || (!json_is_string(v) && !json_is_null(v)) ||
+        !fy_base64_decode(s, &w->out->charsmap))
+        w->unknown = true;
+}
+
+static bool joins_blanks(const json_t *step)
+{
+    const json_t *pattern = json_object_get(step, "pattern");
+    const char *by = fy_step_text(step, "content");
+    return strcmp(fy_step_text(pattern, "Regex"), " {2,}") == 0 &&
+           (strcmp(by, " ") == 0 || strcmp(by, BLANK) == 0);
+}
+
+static void read_step(walk *w, const json_t *step)
+{
+    const char *type = fy_step_text(step, "type");
+    const json_t *parts = json_object_get(step, "normalizers");
+    if (parts == NULL)
+        parts = json_object_get(step, "pretokenizers");
+    if (step == NULL || json_is_null(step))
+        return;
+    if (strcmp(type, "Sequence") == 0) {
+        for (size_t i = 0; i < json_array_size(parts); i++)
+            read_step(w, json_array_get(parts, i));
+        return;
+    }
+    if (w->shown.len > 0)
+        fy_str_puts(&w->shown, " + ");
+    fy_str_put_quoted(&w->shown, fy_span_of(type), 40);
+    if (strcmp(type, "Precompiled") == 0)
+        read_charsmap(w, step);
+    else if (strcmp(type, "Strip") == 0 && json_is_true(json_object_get(step, "strip_right")))
+        w->strips = true;
+    else if (strcmp(type, "Replace") == 0 && joins_blanks(step))
+        w->joins = true;
+    else if (strcmp(type, "WhitespaceSplit") == 0)
+        w->splits = true;
+    else if (strcmp(type, "Metaspace") == 0)
+        read_metaspace(w, step);
+    else
+        w->unknown = true;
+}
+
+int fy_unigram_match(const json_t *normalizer, const json_t *pre_tokenizer, fy_unigram_steps *out,
+                     fy_err *e)
+{
+    *out = (fy_unigram_steps){.pretok = {.kind = FY_TOKENIZER_UNIGRAM, .pre = "default"}};
+    walk w = {.out = out};
+    read_step(&w, normalizer);
+    read_step(&w, pre_tokenizer);
+    out->trims = w.splits || (w.strips && w.joins);
+    out->rules = w.splits ? "tokenizers-words" : "tokenizers";
+    const fy_pretok *p = &out->pretok;
+    bool oom = w.shown.oom || out->charsmap.oom;
+    int rc = 0;
+    if (oom)
+        rc = fy_nomem(e);
+    else if (w.unknown || !w.spaced || w.strips != w.joins ||
+             (w.splits && (p->space_mode == NULL || strcmp(p->space_mode, "metaspace") != 0)))
+        rc = fy_fail(e, FY_EUNSUPPORTED,
+                     "unknown structure of a Unigram tokenizer (%.200s); known: Precompiled, "
+                     "perhaps Strip and Replace of repeated blanks, then Metaspace, perhaps behind "
+                     "WhitespaceSplit",
+                     w.shown.len > 0 ? fy_str_z(&w.shown) : "no steps");
+    fy_str_release(&w.shown);
+    return rc;
 }

@@ -1,14 +1,31 @@
-/* What the normalizer and pre_tokenizer of a tokenizer.json mean in GGUF's terms, recognised from
- * their structure: Sequences are flattened, spellings of the same regex are one, and the steps are
- * looked up in a table. */
+/* The steps of a normalizer, pre_tokenizer or decoder of a tokenizer.json, Sequences flattened.
+ * Everything is a view of the jansson tree. */
 #ifndef FY_CONVERT_PRETOK_MATCH_H
 #define FY_CONVERT_PRETOK_MATCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <jansson.h>
 
 #include "base/err.h"
+#include "base/str.h"
+
+enum { FY_STEPS_MAX = 15 };
+
+typedef struct {
+    const json_t *v[FY_STEPS_MAX];
+    size_t n;
+} fy_steps;
+
+bool fy_steps_have(const fy_steps *s, const char *type);
+
+const char *fy_step_text(const json_t *step, const char *key); /* "" when it is no text */
+bool fy_step_flag(const json_t *step, const char *key, bool absent);
+
+/* What the normalizer and pre_tokenizer of a tokenizer.json mean in GGUF's terms, recognised from
+ * their structure: Sequences are flattened, spellings of the same regex are one, and the steps are
+ * looked up in a table. */
 
 typedef enum {
     FY_TOKENIZER_BPE,     /* byte-level BPE: tokenizer.ggml.model "gpt2" */
@@ -43,5 +60,28 @@ int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out
  * of config.json; NULL: not stated. */
 int fy_pretok_of_class(const char *tokenizer_class, const char *model_type, const char *force,
                        fy_pretok *out, fy_err *e);
+
+/* What the normalizer and pre_tokenizer of a Unigram tokenizer.json mean: the steps that
+ * transformers makes of a SentencePiece model, told apart by their structure. */
+
+typedef struct {
+    fy_pretok pretok;
+    bool trims;        /* extra blanks are dropped */
+    const char *rules; /* static: value of FY_KEY_UNIGRAM */
+    fy_str charsmap;   /* owned; of the step Precompiled, empty: none */
+} fy_unigram_steps;
+
+/* A structure that is not known is FY_EUNSUPPORTED with its steps in the message. Released with
+ * fy_str_release(&out->charsmap), also after a failure. */
+int fy_unigram_match(const json_t *normalizer, const json_t *pre_tokenizer, fy_unigram_steps *out,
+                     fy_err *e);
+
+/* What an unknown pre_tokenizer does to a text that has a bit of everything, beside the known type
+ * that cuts it most alike. Its expressions come from a file: they run with bounds on their size and
+ * their work (fy_pretok_of_file). */
+
+/* Appends one sentence: the nearest type and the first difference, or why the steps cannot be
+ * tried. */
+void fy_pretok_probe(const fy_steps *pre, fy_str *out);
 
 #endif

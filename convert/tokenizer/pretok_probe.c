@@ -1,4 +1,4 @@
-#include "convert/tokenizer/pretok_probe.h"
+#include "convert/tokenizer/pretok_match.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "convert/tokenizer/pretok_match.h"
-#include "convert/tokenizer/spm_proto.h"
+#include "convert/tokenizer/vocab_files.h"
 #include "convert/tokenizer/token_table.h"
 #include "convert/tokenizer/tokenizer_config.h"
 

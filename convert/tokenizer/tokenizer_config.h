@@ -13,7 +13,8 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "convert/tokenizer/added_tokens.h"
+#include "convert/tokenizer/token_table.h"
+#include "format/gguf_write.h"
 
 typedef struct {
     /* Objects; owned; NULL: no such file. Numbers are reals, as transformers writes one that fits
@@ -32,9 +33,6 @@ int fy_tokenizer_config_map(const char *dir, const char *name, fy_map *m, fy_err
 
 /* The same of a file that has to be there. */
 int fy_tokenizer_config_map_path(const char *path, fy_map *m, fy_err *e);
-
-/* Reads dir/name as a JSON object. No such file: *out is left as it is, 0. */
-int fy_tokenizer_config_object(const char *dir, const char *name, json_t **out, fy_err *e);
 
 /* The added tokens of added_tokens.json (before tokenizer.json's, old style) and of
  * tokenizer_config.json's added_tokens_decoder (after them). The texts are views of `c`. */
@@ -55,5 +53,42 @@ uint64_t fy_tokenizer_config_vocab_size(const fy_tokenizer_config *c);
 
 /* A member of config.json, or of its text_config; NULL. */
 const json_t *fy_tokenizer_config_model(const fy_tokenizer_config *c, const char *key);
+
+/* generation_config.json: how the checkpoint's authors sample, as keys that a runtime finds in the
+ * file (general.sampling.*, docs/gguf.md). A recommendation may not keep a model from being
+ * converted: a value of the wrong kind or range is said and left out. */
+
+/* The file of `dir` as an object, NULL when there is none. NaN and Infinity, which Python writes
+ * and JSON does not know, are read as null. */
+int fy_generation_config_read(const char *dir, json_t **out, fy_err *e);
+/* Adds a key for each value that is there; config may be NULL. */
+int fy_generation_config_write(const json_t *config, fy_gguf_writer *w, fy_err *e);
+
+/* The chat templates of a Hugging Face directory: chat_template.jinja with
+ * additional_chat_templates/ NAME.jinja, else chat_template.json, else tokenizer_config.json (a
+ * text, or a list of named ones); the first place that has any is the one that counts. */
+
+typedef struct {
+    fy_str name; /* owned; lower case letters, digits and '_': part of a key. "default" is the main
+                    one */
+    fy_str text; /* owned */
+    fy_str from; /* owned; the file, for messages */
+} fy_hf_template;
+
+typedef struct {
+    fy_hf_template *items; /* owned; names are unique */
+    size_t n;
+} fy_hf_templates;
+
+/* tokenizer_config: the file of that name as a tree; NULL: there is none. After a failure
+ * fy_hf_templates_release still has to be called. */
+int fy_hf_templates_read(const char *dir, const json_t *tokenizer_config, fy_hf_templates *t,
+                         fy_err *e);
+/* Replaces what was read: "none", the name of a built-in template, or a file. */
+int fy_hf_templates_replace(fy_hf_templates *t, const char *which, fy_err *e);
+void fy_hf_templates_release(fy_hf_templates *t);
+
+/* Adds the keys. A template that ferry could not render is refused with file, line and column. */
+int fy_hf_templates_write(const fy_hf_templates *t, fy_gguf_writer *w, fy_err *e);
 
 #endif

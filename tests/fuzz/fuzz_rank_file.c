@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/tokenizer/rank_file.h"
+#include "convert/tokenizer/vocab_files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

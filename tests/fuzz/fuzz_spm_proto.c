@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "convert/tokenizer/spm_proto.h"
+#include "convert/tokenizer/vocab_files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

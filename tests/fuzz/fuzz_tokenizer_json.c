@@ -6,7 +6,6 @@
 
 #include "convert/tokenizer/pretok_match.h"
 #include "convert/tokenizer/tokenizer_json.h"
-#include "convert/tokenizer/unigram_match.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

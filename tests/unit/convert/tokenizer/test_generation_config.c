@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "convert/tokenizer/generation_config.h"
+#include "convert/tokenizer/tokenizer_config.h"
 #include "format/gguf.h"
 
 static char dir[128], in_path[160], out_path[160];

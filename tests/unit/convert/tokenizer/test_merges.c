@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/alloc_fail.h"
-#include "convert/tokenizer/merges.h"
+#include "convert/tokenizer/tokenizer_json.h"
 
 static fy_merge_source source(fy_span s, bool lines)
 {

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/json_tree.h"
 #include "convert/tokenizer/hf_tokenizer.h"
-#include "convert/tokenizer/rank_file.h"
+#include "convert/tokenizer/vocab_files.h"
 
 /* "a" "b" " " "ab" " ab" "abab" "\xC3" */
 #define SMALL "YQ== 0\nYg== 1\nIA== 2\nYWI= 3\nIGFi 5\nYWJhYg== 6\r\n\nww== 7"

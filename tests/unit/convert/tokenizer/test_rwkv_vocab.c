@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/alloc_fail.h"
-#include "convert/tokenizer/rwkv_vocab.h"
+#include "convert/tokenizer/vocab_files.h"
 
 typedef struct {
     fy_token_table t;

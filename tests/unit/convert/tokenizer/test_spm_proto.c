@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/math.h"
 #include "base/str.h"
-#include "convert/tokenizer/spm_proto.h"
+#include "convert/tokenizer/vocab_files.h"
 
 #define REAL_FIXTURE "tests/data/families/llama/tokenizer.model"
 

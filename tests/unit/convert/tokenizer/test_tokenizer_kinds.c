@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "convert/tokenizer/base64.h"
+#include "convert/tokenizer/vocab_files.h"
 #include "convert/tokenizer/hf_tokenizer.h"
-#include "convert/tokenizer/unigram_match.h"
+#include "convert/tokenizer/pretok_match.h"
 #include "model/vocab/vocab.h"
 
 #define BL "\xE2\x96\x81"
