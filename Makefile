@@ -109,8 +109,7 @@ ifeq ($(TARGET),host)
                workspace/data workspace/npu workspace/pack workspace/phone
   LIB_SRCS += $(sort $(foreach d,$(TOOL_DIRS),$(wildcard $(d)/*.c)))
 else
-  LIB_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/cli/chat/chat_line_editline.c runtime/cli/chat/chat_history.c, \
-                $(LIB_SRCS))
+  LIB_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/cli/chat/chat_line_editline.c,$(LIB_SRCS))
 endif
 LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o)
 ifeq ($(TARGET),host)

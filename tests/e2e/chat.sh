@@ -325,13 +325,13 @@ send /re\t
 wait /reset  /regen
 wait > /re
 send g\t\r
-wait there is no message to answer again
+wait no message to answer again
 wait > 
 line /rest
 wait did you mean '/reset'?
 wait > 
 line /undo
-wait there is no message to take back
+wait no message to take back
 wait > 
 line /system Be kind.
 wait the system message is set

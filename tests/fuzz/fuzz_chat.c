@@ -5,8 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "cli/chat/chat_messages.h"
-#include "cli/chat/chat_think.h"
+#include "cli/chat/chat.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

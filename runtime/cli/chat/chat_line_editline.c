@@ -1,21 +1,136 @@
-/* The host's line input: libedit. It reads through get_char below, which waits for a key or a
- * signal: libedit's own handling of signals sends them to the whole process group. */
-#include "cli/chat/chat_line.h"
+/* The host's line input: libedit, with a history. libedit reads through get_char below, which waits
+ * for a key or a signal: its own handling of signals sends them to the whole process group. */
+#include "cli/chat/chat_io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <histedit.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <wchar.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "cli/chat/chat_history.h"
 #include "cli/signals.h"
+#include "cli/text_in.h"
+
+/* --- the history's file ----------------------------------------------------------------------- */
+
+/* Directories and files made here are for their owner alone. */
+static int make_dir(const char *path)
+{
+    mode_t before = umask(077);
+    int rc = fy_mkdirs(path, NULL);
+    umask(before);
+    return rc;
+}
+
+char *fy_history_path(void)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    fy_str s = {0};
+    if (state != NULL && state[0] == '/')
+        fy_str_printf(&s, "%s/ferry", state);
+    else if (home != NULL && home[0] == '/')
+        fy_str_printf(&s, "%s/.local/state/ferry", home);
+    if (s.len == 0 || s.oom || make_dir(s.ptr) != 0) {
+        fy_str_release(&s);
+        return NULL;
+    }
+    fy_str_puts(&s, "/history");
+    if (s.oom)
+        fy_str_release(&s);
+    return s.ptr;
+}
+
+static void unescape(fy_span line, fy_str *out)
+{
+    fy_str_clear(out);
+    for (size_t i = 0; i < line.len; i++) {
+        bool escape = line.ptr[i] == '\\' && i + 1 < line.len;
+        i += escape;
+        fy_str_putc(out, escape && line.ptr[i] == 'n' ? '\n' : line.ptr[i]);
+    }
+}
+
+/* Where the last n lines of text begin. */
+static size_t last_lines(fy_span text, size_t n)
+{
+    size_t at = text.len;
+    while (at > 0) {
+        size_t line = at - 1; /* its newline */
+        while (line > 0 && text.ptr[line - 1] != '\n')
+            line--;
+        if (n-- == 0)
+            break;
+        at = line;
+    }
+    return at;
+}
+
+static int cut(const char *path, fy_span keep, fy_err *e)
+{
+    mode_t before = umask(077);
+    int rc = fy_file_write(path, keep.ptr, keep.len, e);
+    umask(before);
+    return rc;
+}
+
+int fy_history_load(const char *path, fy_history_entry *entry, void *user, fy_err *e)
+{
+    fy_str text = {0}, one = {0};
+    if (!fy_file_exists(path))
+        return 0;
+    if (fy_text_in_read(path, &text, e) != 0) {
+        fy_str_release(&text);
+        return -1;
+    }
+    fy_span all = {fy_str_z(&text), text.len};
+    size_t at = last_lines(all, FY_HISTORY_MAX);
+    bool too_long = last_lines(all, 2 * FY_HISTORY_MAX) > 0;
+    int rc = too_long ? cut(path, (fy_span){all.ptr + at, all.len - at}, e) : 0;
+    while (at < all.len) {
+        const char *end = memchr(all.ptr + at, '\n', all.len - at);
+        size_t n = end != NULL ? (size_t)(end - (all.ptr + at)) : all.len - at;
+        unescape((fy_span){all.ptr + at, n}, &one);
+        if (one.len > 0 && !one.oom)
+            entry(user, one.ptr);
+        at += n + 1;
+    }
+    fy_str_release(&one);
+    fy_str_release(&text);
+    return rc;
+}
+
+int fy_history_append(const char *path, fy_span entry, fy_err *e)
+{
+    fy_str line = {0};
+    for (size_t i = 0; i < entry.len; i++) {
+        if (entry.ptr[i] == '\n')
+            fy_str_puts(&line, "\\n");
+        else if (entry.ptr[i] == '\\')
+            fy_str_puts(&line, "\\\\");
+        else
+            fy_str_putc(&line, entry.ptr[i]);
+    }
+    fy_str_putc(&line, '\n');
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    int rc = line.oom ? fy_nomem(e) : fd < 0 ? fy_fail_errno(e, "%s: cannot open", path) : 0;
+    if (rc == 0)
+        rc = fy_write_all(fd, line.ptr, line.len, path, e);
+    if (fd >= 0)
+        close(fd);
+    fy_str_release(&line);
+    return rc;
+}
+
+/* --- the line --------------------------------------------------------------------------------- */
 
 #define PASTE_ON  "\033[?2004h" /* the terminal brackets what is pasted */
 #define PASTE_OFF "\033[?2004l"
@@ -24,8 +139,7 @@ struct fy_chat_line {
     EditLine *el;
     HistoryW *history;
     const char *history_path; /* view; NULL: none */
-    fy_chat_completer *complete;
-    void *user;
+    fy_chat_shell *sh;        /* view */
     wchar_t prompt[16];
     char bytes[1024]; /* read and not yet handed out */
     size_t at, n;
@@ -90,7 +204,7 @@ static void see_terminal_signals(fy_chat_line *l)
         stop(l);
     }
     if (g_continued) {
-        el_wset(l->el, EL_PREP_TERM, 0); /* a shell has set it meanwhile: begin anew */
+        el_wset(l->el, EL_PREP_TERM, 0); /* a shell has set it meanwhile */
         el_wset(l->el, EL_PREP_TERM, 1);
         tell_terminal(l, PASTE_ON);
     }
@@ -207,7 +321,7 @@ static unsigned char on_tab(EditLine *el, int key)
     el_wget(el, EL_CLIENTDATA, &l);
     const LineInfoW *line = el_wline(el);
     put_wide(&before, line->buffer, (size_t)(line->cursor - line->buffer));
-    l->complete(l->user, (fy_span){fy_str_z(&before), before.len}, &added, &list);
+    fy_chat_complete(l->sh, (fy_span){fy_str_z(&before), before.len}, &added, &list);
     unsigned char rc = CC_ERROR;
     if (list.len > 0) {
         printf("\n%s\n", fy_str_z(&list));
@@ -285,8 +399,7 @@ static int open_history(fy_chat_line *l, const char *path, fy_err *e)
     return 0;
 }
 
-fy_chat_line *fy_chat_line_open(const char *history, fy_chat_completer *complete, void *user,
-                                fy_err *e)
+fy_chat_line *fy_chat_line_open(const char *history, fy_chat_shell *sh, fy_err *e)
 {
     choose_locale();
     fy_chat_line *l = calloc(1, sizeof *l);
@@ -299,8 +412,7 @@ fy_chat_line *fy_chat_line_open(const char *history, fy_chat_completer *complete
     }
     const char *term = getenv("TERM");
     l->dumb = term == NULL || strcmp(term, "") == 0 || strcmp(term, "dumb") == 0;
-    l->complete = complete;
-    l->user = user;
+    l->sh = sh;
     el_wset(l->el, EL_CLIENTDATA, l);
     el_wset(l->el, EL_PROMPT, prompt_of);
     el_wset(l->el, EL_GETCFN, get_char);

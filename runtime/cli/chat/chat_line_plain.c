@@ -1,5 +1,5 @@
 /* The device's line input: the terminal's own editing, in canonical mode. */
-#include "cli/chat/chat_line.h"
+#include "cli/chat/chat_io.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "cli/chat/chat_read.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 
@@ -18,12 +17,10 @@ struct fy_chat_line {
     bool changed;
 };
 
-fy_chat_line *fy_chat_line_open(const char *history, fy_chat_completer *complete, void *user,
-                                fy_err *e)
+fy_chat_line *fy_chat_line_open(const char *history, fy_chat_shell *sh, fy_err *e)
 {
     (void)history;
-    (void)complete;
-    (void)user;
+    (void)sh;
     fy_chat_line *l = calloc(1, sizeof *l);
     if (l == NULL) {
         fy_nomem(e);
@@ -53,7 +50,7 @@ fy_line_result fy_chat_line_read(fy_chat_line *l, const char *prompt, fy_str *ou
     fy_str_clear(out);
     if (fy_stdout(prompt, strlen(prompt), e) != 0)
         return FY_LINE_FAILED;
-    l->in.ended = false; /* Ctrl-D ends one line, a terminal goes on */
+    l->in.ended = false; /* Ctrl-D ends one line; a terminal continues */
     fy_signals_hold(true);
     int rc = fy_chat_read_line(&l->in, out, &why);
     fy_signals_hold(false);

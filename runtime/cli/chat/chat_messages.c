@@ -1,4 +1,5 @@
-#include "cli/chat/chat_messages.h"
+/* The messages of a conversation: the list, reading it from JSON, saving and loading it. */
+#include "cli/chat/chat.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* `ferry chat` for scripts: a message and an answer per line, or one JSON event per line. */
-#include "cli/chat/chat_script.h"
+#include "cli/chat/chat_io.h"
 
 #include <signal.h>
 #include <string.h>
@@ -8,8 +8,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "cli/chat/chat_read.h"
-#include "cli/chat/chat_terminal.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/text_out.h"

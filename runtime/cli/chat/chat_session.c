@@ -1,6 +1,251 @@
-#include "cli/chat/chat_session.h"
+/* A conversation: its prompt as ids, the answer, and the thinking in it. */
+#include "cli/chat/chat.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
 #include "cli/text_out.h"
+#include "model/template/chat_template.h"
+
+/* --- splice ----------------------------------------------------------------------------------- */
+
+void fy_chat_splice_release(fy_chat_splice *s)
+{
+    fy_str_release(&s->text);
+    fy_ids_release(&s->ids);
+    free(s->seams);
+    *s = (fy_chat_splice){0};
+}
+
+static bool begins_with_control(const fy_vocab *v, fy_span text, int32_t first)
+{
+    fy_span piece = fy_vocab_piece(v, first);
+    return fy_vocab_type(v, first) == FY_TOKEN_CONTROL && piece.len > 0 && piece.len <= text.len &&
+           memcmp(piece.ptr, text.ptr, piece.len) == 0;
+}
+
+static int append(fy_ids *to, const int32_t *ids, size_t n, fy_err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (fy_ids_push(to, ids[i], e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Keeps what lies before the seam and encodes the rest. 0: done; 1: the rest does not begin with a
+ * control token. */
+static int continue_from(fy_chat_splice *s, size_t seam, const fy_vocab *v, fy_span prompt,
+                         fy_err *e)
+{
+    fy_chat_seam at = s->seams[seam];
+    fy_span rest = {prompt.ptr + at.n_bytes, prompt.len - at.n_bytes};
+    fy_ids ids = {0};
+    int rc = fy_vocab_encode(v, rest, false, true, &ids, e);
+    if (rc == 0 && (ids.n == 0 || !begins_with_control(v, rest, ids.id[0])))
+        rc = 1;
+    if (rc == 0) {
+        s->ids.n = at.n_ids;
+        s->n_seams = seam + 1;
+        rc = append(&s->ids, ids.id, ids.n, e);
+    }
+    fy_ids_release(&ids);
+    return rc;
+}
+
+static size_t n_common(const fy_str *a, fy_span b)
+{
+    size_t n = 0, most = a->len < b.len ? a->len : b.len;
+    while (n < most && a->ptr[n] == b.ptr[n])
+        n++;
+    return n;
+}
+
+static int make_ids(fy_chat_splice *s, const fy_vocab *v, fy_span prompt, fy_err *e)
+{
+    size_t common = n_common(&s->text, prompt);
+    for (size_t i = s->n_seams; i-- > 0;) {
+        if (s->seams[i].n_bytes > common)
+            continue;
+        int rc = continue_from(s, i, v, prompt, e);
+        if (rc <= 0)
+            return rc;
+    }
+    s->ids.n = 0;
+    s->n_seams = 0;
+    return fy_chat_encode_text(v, prompt, &s->ids, e);
+}
+
+int fy_chat_splice_prompt(fy_chat_splice *s, const fy_vocab *v, fy_span prompt, fy_err *e)
+{
+    int rc = make_ids(s, v, prompt, e);
+    fy_str_clear(&s->text);
+    fy_str_add(&s->text, prompt.ptr, prompt.len);
+    if (rc == 0 && s->text.oom)
+        rc = fy_nomem(e);
+    if (rc != 0)
+        fy_chat_splice_release(s);
+    return rc;
+}
+
+int fy_chat_splice_answer(fy_chat_splice *s, const fy_vocab *v, const int32_t *ids, size_t n,
+                          fy_err *e)
+{
+    size_t n_bytes = s->text.len, n_ids = s->ids.n;
+    fy_chat_seam *seams = fy_grow(s->seams, s->n_seams, &s->cap, sizeof *seams);
+    if (seams == NULL)
+        return fy_nomem(e);
+    s->seams = seams;
+    int rc = append(&s->ids, ids, n, e);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = fy_vocab_decode_one(v, ids[i], true, &s->text, e);
+    if (rc == 0 && s->text.oom)
+        rc = fy_nomem(e);
+    if (rc != 0) { /* the prompt is still known */
+        s->ids.n = n_ids;
+        s->text.len = n_bytes;
+        return -1;
+    }
+    seams[s->n_seams++] = (fy_chat_seam){s->text.len, s->ids.n};
+    return 0;
+}
+
+/* --- thinking --------------------------------------------------------------------------------- */
+
+/* The markers of the models seen so far. */
+static const fy_think_marks known[] = {
+    {"<think>", "</think>"},           {"<thinking>", "</thinking>"},
+    {"<thought>", "</thought>"},       {"[THINK]", "[/THINK]"},
+    {"<seed:think>", "</seed:think>"}, {"<|START_THINKING|>", "<|END_THINKING|>"},
+};
+enum { N_KNOWN = sizeof known / sizeof known[0] };
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static bool starts_with(fy_span s, const char *word)
+{
+    size_t n = strlen(word);
+    return s.len >= n && memcmp(s.ptr, word, n) == 0;
+}
+
+fy_span fy_think_opened_by(fy_span prompt, const fy_think_marks **marks)
+{
+    size_t end = prompt.len;
+    while (end > 0 && is_space(prompt.ptr[end - 1]))
+        end--;
+    for (size_t i = 0; i < N_KNOWN; i++) {
+        size_t n = strlen(known[i].begin);
+        if (end < n || memcmp(prompt.ptr + end - n, known[i].begin, n) != 0)
+            continue;
+        if (marks != NULL)
+            *marks = &known[i];
+        return (fy_span){prompt.ptr + end - n, prompt.len - (end - n)};
+    }
+    return (fy_span){"", 0};
+}
+
+/* Is this the text of a marker? Models write some of them as control tokens, which otherwise have
+ * no text. */
+static bool is_marker(fy_span text)
+{
+    for (size_t i = 0; i < N_KNOWN; i++) {
+        if (fy_span_is(text, known[i].begin) || fy_span_is(text, known[i].end))
+            return true;
+    }
+    return false;
+}
+
+void fy_think_begin(fy_think *t, fy_span prompt)
+{
+    fy_str_clear(&t->held);
+    t->marks = NULL;
+    t->state = fy_think_opened_by(prompt, &t->marks).len > 0 ? FY_THINK_INSIDE : FY_THINK_START;
+}
+
+/* Moves the first n held bytes to *out; drops them when it is NULL. */
+static void take(fy_think *t, size_t n, fy_str *out)
+{
+    if (n == 0)
+        return;
+    if (out != NULL)
+        fy_str_add(out, t->held.ptr, n);
+    memmove(t->held.ptr, t->held.ptr + n, t->held.len - n + 1); /* with the NUL after it */
+    t->held.len -= n;
+}
+
+/* At the start: true once it is known how the answer begins. */
+static bool see_start(fy_think *t)
+{
+    size_t blank = 0;
+    while (blank < t->held.len && is_space(t->held.ptr[blank]))
+        blank++;
+    fy_span text = {fy_str_z(&t->held) + blank, t->held.len - blank};
+    bool open = text.len == 0;
+    for (size_t i = 0; i < N_KNOWN; i++) {
+        const char *begin = known[i].begin;
+        if (starts_with(text, begin)) {
+            t->marks = &known[i];
+            t->state = FY_THINK_INSIDE;
+            take(t, blank + strlen(begin), NULL);
+            return true;
+        }
+        open |= text.len < strlen(begin) && memcmp(text.ptr, begin, text.len) == 0;
+    }
+    if (!open)
+        t->state = FY_THINK_ANSWER;
+    return !open;
+}
+
+/* Inside: hands on what cannot belong to the end marker. */
+static void see_end(fy_think *t, fy_str *thinking)
+{
+    const char *end = t->marks->end;
+    size_t n = strlen(end), at = 0;
+    while (at < t->held.len) {
+        size_t left = t->held.len - at;
+        if (memcmp(t->held.ptr + at, end, left < n ? left : n) == 0)
+            break;
+        at++;
+    }
+    bool found = t->held.len - at >= n;
+    take(t, at, thinking);
+    if (found) {
+        take(t, n, NULL);
+        t->state = FY_THINK_ANSWER;
+    }
+}
+
+int fy_think_add(fy_think *t, fy_span text, fy_str *thinking, fy_str *answer, fy_err *e)
+{
+    fy_str_add(&t->held, text.ptr, text.len);
+    if (t->held.oom)
+        return fy_nomem(e);
+    if (t->state == FY_THINK_START && !see_start(t))
+        return 0;
+    if (t->state == FY_THINK_INSIDE)
+        see_end(t, thinking);
+    if (t->state == FY_THINK_ANSWER)
+        take(t, t->held.len, answer);
+    return thinking->oom || answer->oom ? fy_nomem(e) : 0;
+}
+
+int fy_think_end(fy_think *t, fy_str *thinking, fy_str *answer, fy_err *e)
+{
+    take(t, t->held.len, t->state == FY_THINK_INSIDE ? thinking : answer);
+    return thinking->oom || answer->oom ? fy_nomem(e) : 0;
+}
+
+void fy_think_release(fy_think *t)
+{
+    fy_str_release(&t->held);
+    *t = (fy_think){0};
+}
+
+/* --- the conversation ------------------------------------------------------------------------- */
 
 void fy_chat_release(fy_chat *c)
 {
@@ -71,11 +316,11 @@ typedef struct {
     fy_think think;
     fy_str content;          /* of the message that the answer becomes */
     fy_str text;             /* scratch: text of one token */
-    fy_str thinking, answer; /* scratch: the same, told apart */
+    fy_str thinking, answer; /* scratch: the same, split */
 } listener;
 
-/* Hands on what is new in l->text, or (at_end) what was held back. */
-static int hand_on(listener *l, int32_t id, bool at_end, fy_err *e)
+/* Passes on what is new in l->text, and at the end what was held back. */
+static int pass_on(listener *l, int32_t id, bool at_end, fy_err *e)
 {
     fy_str_clear(&l->thinking);
     fy_str_clear(&l->answer);
@@ -89,7 +334,7 @@ static int hand_on(listener *l, int32_t id, bool at_end, fy_err *e)
         return fy_nomem(e);
     fy_chat_piece p = {
         .id = id, .thinking = view(&l->thinking), .answer = view(&l->answer), .think = &l->think};
-    return l->sink->piece != NULL ? l->sink->piece(l->sink->user, &p, e) : 0;
+    return l->sink->piece(l->sink->user, &p, e);
 }
 
 static int on_token(void *user, int32_t id, const float *logits, fy_err *e)
@@ -101,9 +346,9 @@ static int on_token(void *user, int32_t id, const float *logits, fy_err *e)
     if (fy_ids_push(&l->a->ids, id, e) != 0 || fy_text_out_token(&l->out, id, &l->text, e) != 0)
         return -1;
     fy_span piece = fy_vocab_piece(v, id);
-    if (fy_vocab_type(v, id) == FY_TOKEN_CONTROL && fy_think_is_marker(piece))
+    if (fy_vocab_type(v, id) == FY_TOKEN_CONTROL && is_marker(piece))
         fy_str_add(&l->text, piece.ptr, piece.len);
-    return hand_on(l, id, false, e);
+    return pass_on(l, id, false, e);
 }
 
 static int end_text(listener *l, fy_err *e)
@@ -111,7 +356,7 @@ static int end_text(listener *l, fy_err *e)
     fy_str_clear(&l->text);
     if (fy_text_out_end(&l->out, &l->text, e) != 0)
         return -1;
-    return hand_on(l, -1, true, e);
+    return pass_on(l, -1, true, e);
 }
 
 static void release(listener *l)

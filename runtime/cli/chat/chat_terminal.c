@@ -1,5 +1,5 @@
 /* `ferry chat` at a terminal: reads entries, shows answers, runs commands, handles Ctrl-C. */
-#include "cli/chat/chat_terminal.h"
+#include "cli/chat/chat_io.h"
 
 #include <signal.h>
 #include <string.h>
@@ -7,8 +7,6 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "cli/chat/chat_line.h"
-#include "cli/chat/chat_read.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 
@@ -53,28 +51,6 @@ static int complain(terminal *t, const fy_err *why, fy_err *e)
     return flush(t, e);
 }
 
-int fy_chat_show_prompt(void *user, fy_span text, const fy_ids *ids, fy_err *e)
-{
-    (void)user;
-    (void)ids;
-    fy_str out = {0};
-    fy_str_add(&out, text.ptr, text.len);
-    fy_str_putc(&out, '\n');
-    int rc = out.oom ? fy_nomem(e) : fy_stderr(out.ptr, out.len, e);
-    fy_str_release(&out);
-    return rc;
-}
-
-void fy_chat_notice(const fy_chat *c, const fy_chat_answer *a, fy_str *out)
-{
-    uint32_t left = a->n_ctx > a->n_used ? a->n_ctx - a->n_used : 0;
-    if (a->why == FY_STOP_CONTEXT)
-        fy_str_printf(out, "the context is full (%u tokens): %s", a->n_ctx, c->remedy);
-    else if ((uint64_t)a->n_used * 10 >= (uint64_t)a->n_ctx * 9)
-        fy_str_printf(out, "the context is nearly full, %u of %u tokens are left: %s", left,
-                      a->n_ctx, c->remedy);
-}
-
 /* --- answers -------------------------------------------------------------------------------- */
 
 static int on_piece(void *user, const fy_chat_piece *p, fy_err *e)
@@ -117,7 +93,7 @@ static int after_signals(terminal *t, fy_err *e)
     return 0;
 }
 
-/* 1: there is an answer; 0: there is none, and it was said why. */
+/* 1: the model answered; 0: it did not, and the user was shown why. */
 static int answer(terminal *t, fy_err *e)
 {
     fy_chat_sink sink = {
@@ -154,7 +130,7 @@ static int send_message(terminal *t, fy_span text, fy_err *e)
     return rc < 0 ? -1 : 0;
 }
 
-/* The answer that was there stays when there is no other one. */
+/* On failure the old answer stays. */
 static int answer_again(terminal *t, fy_err *e)
 {
     fy_chat_messages *m = &t->sh->chat->messages;
@@ -173,7 +149,7 @@ static int answer_again(terminal *t, fy_err *e)
 static int do_command(terminal *t, fy_span line, fy_chat_next *next, fy_err *e)
 {
     fy_err why = {0};
-    *next = FY_CHAT_GO_ON;
+    *next = FY_CHAT_NEXT_LINE;
     if (fy_chat_command(t->sh, line, &t->out, next, &why) != 0) {
         fy_str_clear(&t->out);
         return complain(t, &why, e);
@@ -235,7 +211,7 @@ static int take_entry(terminal *t, fy_chat_next *next, fy_err *e)
 
 static int talk(terminal *t, fy_err *e)
 {
-    fy_chat_next next = FY_CHAT_GO_ON;
+    fy_chat_next next = FY_CHAT_NEXT_LINE;
     int rc = 0;
     while (rc == 0 && next != FY_CHAT_QUIT) {
         switch (read_entry(t, e)) {
@@ -260,7 +236,7 @@ int fy_chat_terminal(fy_chat_shell *sh, fy_show_style style, const char *history
                      fy_err *e)
 {
     terminal t = {.sh = sh, .style = style, .show_prompt = show_prompt};
-    t.line = fy_chat_line_open(history, fy_chat_complete, sh, e);
+    t.line = fy_chat_line_open(history, sh, e);
     int rc = t.line != NULL ? talk(&t, e) : -1;
     fy_chat_line_close(t.line);
     fy_chat_answer_release(&t.answer);

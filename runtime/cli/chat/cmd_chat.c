@@ -3,12 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/chat/chat_commands.h"
-#ifndef FERRY_DEVICE
-#include "cli/chat/chat_history.h"
-#endif
-#include "cli/chat/chat_script.h"
-#include "cli/chat/chat_terminal.h"
+#include "cli/chat/chat_io.h"
 #include "cli/terminal.h"
 #include "cli/text_in.h"
 #include "cli/verb.h"
@@ -32,7 +27,7 @@ static const fy_opt opts[] = {
      .arg = "TEXT",
      .offset = offsetof(options, system),
      .set = "system",
-     .help = "System message: what the model is told before the conversation."},
+     .help = "System message: instructions to the model before the conversation."},
     {.group = "Conversation",
      .name = "system-file",
      .kind = FY_OPT_STR,
@@ -96,8 +91,7 @@ static const fy_opt opts[] = {
      .help = "Neither read nor keep the file of what was typed in earlier chats."},
 #endif
     FY_ROWS_ENGINE,
-    FY_ROWS_DEVICE
-    FY_ROW_VERBOSE,
+    FY_ROWS_DEVICE FY_ROW_VERBOSE,
     FY_ROW_QUIET,
 };
 
@@ -146,7 +140,7 @@ static int open_all(job *j, fy_err *e)
 {
     options *o = j->o;
     fy_chat *c = &j->chat;
-    c->remedy = j->terminal ? "/undo takes the last message back, /reset begins anew, and -c N "
+    c->remedy = j->terminal ? "/undo takes the last message back, /reset starts over, and -c N "
                               "gives a larger context"
                             : "give a larger one with -c, or begin a new conversation";
     if (set_system(j, e) != 0 || check_args(o, e) != 0 ||

@@ -13,8 +13,7 @@
 
 #include "base/file.h"
 #include "cli/chat/chat_commands.h"
-#include "cli/chat/chat_history.h"
-#include "cli/chat/chat_read.h"
+#include "cli/chat/chat_io.h"
 
 static char tmp_dir[] = "/tmp/ferry-test-XXXXXX";
 static char path[64];
@@ -70,7 +69,7 @@ static const char *say(talk *t, const char *line)
 {
     fy_str_clear(&t->out);
     t->e = (fy_err){0};
-    t->next = FY_CHAT_GO_ON;
+    t->next = FY_CHAT_NEXT_LINE;
     int rc = fy_chat_command(&t->shell, fy_span_of(line), &t->out, &t->next, &t->e);
     return rc == 0 ? fy_str_z(&t->out) : t->e.msg;
 }

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "cli/chat/chat_messages.h"
+#include "cli/chat/chat.h"
 
 static char tmp_dir[] = "/tmp/ferry-test-XXXXXX";
 static char path[64];

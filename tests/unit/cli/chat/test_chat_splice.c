@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cli/chat/chat_splice.h"
+#include "cli/chat/chat.h"
 #include "tests/unit/vocab/small_vocab.h"
 
 enum { A, B, C, D, SPACE, ONE, TWO, AB, BC, ABC, SPACE_A, AA, AAAA, ABCD, BOS, EOT, USER };

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cli/chat/chat_think.h"
+#include "cli/chat/chat.h"
 
 typedef struct {
     const char *prompt, *text, *thinking, *answer;

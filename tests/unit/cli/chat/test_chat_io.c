@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cli/chat/chat_show.h"
+#include "cli/chat/chat_io.h"
 
 /* What a script of pieces looks like. pieces: tokens, of which the splitter tells what they are. */
 static void check(fy_show_style style, const char *prompt, const char *const *pieces,

@@ -1,0 +1,159 @@
+/* A conversation with a model: messages in, an answer out, token by token. What the cache holds of
+ * the conversation is not computed again.
+ *
+ * Four parts, each usable alone: the messages (chat_messages.c); in chat_session.c the splice, from
+ * the text of a growing conversation to ids; telling an answer's thinking from the answer; and the
+ * conversation itself. */
+#ifndef FY_CLI_CHAT_H
+#define FY_CLI_CHAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "cli/engine.h"
+#include "model/template/chat_template.h"
+#include "model/vocab/vocab.h"
+
+/* --- messages --------------------------------------------------------------------------------- */
+
+/* In memory and as JSON: {"messages": [{"role", "content"}, ...]}, what `ferry template --messages`
+ * takes too. A message that came as JSON keeps its other members ("name", "tool_calls", ...), and
+ * the template sees them. */
+typedef struct {
+    fy_str json; /* the whole message as an object */
+    fy_str role;
+    fy_str content; /* empty if the message has none, or one that is not a string */
+} fy_chat_message;
+
+/* Zero-initialise. */
+typedef struct {
+    fy_chat_message *items; /* owned */
+    size_t n, cap;
+} fy_chat_messages;
+
+int fy_chat_messages_add(fy_chat_messages *m, const char *role, fy_span content, fy_err *e);
+/* Appends the messages of a JSON text: one message, a list, or an object with "messages". For
+ * anything else FY_EFORMAT reports where, and nothing is appended. *is_one (may be NULL): it was
+ * one message by itself. */
+int fy_chat_messages_read(fy_chat_messages *m, fy_span json, bool *is_one, fy_err *e);
+/* Replaces the system message at the beginning, or puts one there; ptr NULL removes it. */
+int fy_chat_messages_set_system(fy_chat_messages *m, fy_span text, fy_err *e);
+/* Content of the system message at the beginning; ptr NULL: none. */
+fy_span fy_chat_messages_system(const fy_chat_messages *m);
+bool fy_chat_messages_ends_in(const fy_chat_messages *m, const char *role);
+void fy_chat_messages_cut(fy_chat_messages *m, size_t n); /* keeps the first n */
+/* The last message out of the list, and back into it. */
+fy_chat_message fy_chat_messages_take(fy_chat_messages *m);
+void fy_chat_messages_put_back(fy_chat_messages *m, fy_chat_message one);
+void fy_chat_message_release(fy_chat_message *one);
+void fy_chat_messages_release(fy_chat_messages *m); /* usable again */
+
+/* The list as a template gets it. */
+void fy_chat_messages_json(const fy_chat_messages *m, fy_str *out);
+
+/* load replaces the list once the file is read whole. */
+int fy_chat_messages_save(const fy_chat_messages *m, const char *path, fy_err *e);
+int fy_chat_messages_load(fy_chat_messages *m, const char *path, fy_err *e);
+
+/* --- splice ----------------------------------------------------------------------------------- */
+
+/* Answers keep the ids they were generated with: encoding an answer's text may give other ids than
+ * the model chose, and everything after them in the cache would be lost. An answer keeps its ids as
+ * long as the prompt repeats everything up to its end byte for byte and continues with a control
+ * token (which no token can reach across); otherwise the text is encoded as any text. */
+typedef struct {
+    size_t n_bytes, n_ids; /* up to the end of an answer */
+} fy_chat_seam;
+
+/* Zero-initialise. */
+typedef struct {
+    fy_str text;         /* the last prompt, and its answer once there is one */
+    fy_ids ids;          /* of the same */
+    fy_chat_seam *seams; /* owned */
+    size_t n_seams, cap;
+} fy_chat_splice;
+
+/* s->ids becomes the ids of the rendered prompt. On failure s is empty. */
+int fy_chat_splice_prompt(fy_chat_splice *s, const fy_vocab *v, fy_span prompt, fy_err *e);
+/* The model's answer to the last prompt, without an end token. */
+int fy_chat_splice_answer(fy_chat_splice *s, const fy_vocab *v, const int32_t *ids, size_t n,
+                          fy_err *e);
+void fy_chat_splice_release(fy_chat_splice *s); /* usable again */
+
+/* --- thinking --------------------------------------------------------------------------------- */
+
+/* A thinking section stands at the very beginning of an answer, after white space at most, or was
+ * opened by the end of the prompt; it ends at its own end marker and does not come back. */
+typedef struct {
+    const char *begin, *end; /* "<think>", "</think>" */
+} fy_think_marks;
+
+typedef enum { FY_THINK_START, FY_THINK_INSIDE, FY_THINK_ANSWER } fy_think_state;
+
+typedef struct {
+    fy_think_state state;
+    const fy_think_marks *marks; /* of the section; NULL: none so far */
+    fy_str held;                 /* bytes that may turn out to be a marker */
+} fy_think;
+
+/* The end of `prompt` from a start marker that it leaves open, "<think>\n", or an empty span.
+ * *marks (may be NULL) are its markers. View. */
+fy_span fy_think_opened_by(fy_span prompt, const fy_think_marks **marks);
+
+void fy_think_begin(fy_think *t, fy_span prompt);
+/* Appends to thinking and answer what text adds to each, as far as it is clear. Markers appear in
+ * neither. */
+int fy_think_add(fy_think *t, fy_span text, fy_str *thinking, fy_str *answer, fy_err *e);
+/* The text has ended: appends what was held. */
+int fy_think_end(fy_think *t, fy_str *thinking, fy_str *answer, fy_err *e);
+void fy_think_release(fy_think *t);
+
+/* --- the conversation ------------------------------------------------------------------------- */
+
+typedef struct {
+    fy_engine *engine;          /* view */
+    fy_chat_template *template; /* view */
+    const char *const *args;    /* view: [n_args] variables of the template, "KEY=VALUE" */
+    size_t n_args;
+    fy_sampler *sampler;       /* view */
+    int64_t n;                 /* most tokens of an answer; -1: no limit */
+    const char *remedy;        /* what a user can do about a full context */
+    fy_chat_messages messages; /* owned */
+    fy_chat_splice splice;     /* owned */
+} fy_chat;
+
+/* The text that one token allows to show now. */
+typedef struct {
+    int32_t id;
+    fy_span thinking, answer;
+    const fy_think *think;
+} fy_chat_piece;
+
+typedef struct {
+    int (*prompt)(void *user, fy_span text, const fy_ids *ids, fy_err *e); /* may be NULL */
+    int (*piece)(void *user, const fy_chat_piece *p, fy_err *e);
+    void *user;
+} fy_chat_sink;
+
+/* Zero-initialise; may be used again and again. */
+typedef struct {
+    fy_str thinking, text;
+    fy_ids ids; /* what was generated, without an end token */
+    fy_stop why;
+    fy_timing timing;
+    uint32_t n_used, n_ctx; /* positions of the context, taken and all */
+} fy_chat_answer;
+
+/* Answers the conversation as it stands and appends the answer to it, thinking included: the
+ * template decides what to keep of it. On failure, and on an interrupt before the first token
+ * (FY_EINTR), the conversation is as it was. FY_EFIT: the context is too small for it. */
+int fy_chat_answer_next(fy_chat *c, const fy_chat_sink *sink, fy_chat_answer *a, fy_err *e);
+void fy_chat_answer_release(fy_chat_answer *a);
+
+/* Tokens of the conversation so far. */
+int fy_chat_count(fy_chat *c, uint32_t *n, fy_err *e);
+void fy_chat_release(fy_chat *c); /* what it owns */
+
+#endif
