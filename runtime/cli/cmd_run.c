@@ -11,8 +11,7 @@
 #include "cli/engine.h"
 #include "cli/gen_options.h"
 #include "cli/terminal.h"
-#include "cli/text_in.h"
-#include "cli/text_out.h"
+#include "cli/text_io.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
 

@@ -10,7 +10,7 @@
 #include "cli/template_request.h"
 #include "cli/template_verify.h"
 #include "cli/terminal.h"
-#include "cli/text_in.h"
+#include "cli/text_io.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
 #include "cli/vocab_source.h"

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/terminal.h"
-#include "cli/text_in.h"
+#include "cli/text_io.h"
 #include "cli/tokenize_jobs.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"

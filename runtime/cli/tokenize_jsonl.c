@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/terminal.h"
-#include "cli/text_out.h"
+#include "cli/text_io.h"
 #include "cli/tokenize_jobs.h"
 
 void fy_put_ids(const fy_ids *ids, char separator, fy_str *out)

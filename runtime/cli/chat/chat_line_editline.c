@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/signals.h"
-#include "cli/text_in.h"
+#include "cli/text_io.h"
 
 /* --- the history's file ----------------------------------------------------------------------- */
 

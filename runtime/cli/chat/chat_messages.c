@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "cli/text_in.h"
+#include "cli/text_io.h"
 #include "model/template/chat_template.h"
 
 void fy_chat_message_release(fy_chat_message *one)

@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
-#include "cli/text_out.h"
+#include "cli/text_io.h"
 
 typedef struct {
     fy_chat *chat;

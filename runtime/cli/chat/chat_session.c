@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "cli/text_out.h"
+#include "cli/text_io.h"
 #include "model/template/chat_template.h"
 
 /* --- splice ----------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 
 #include "cli/chat/chat_io.h"
 #include "cli/terminal.h"
-#include "cli/text_in.h"
+#include "cli/text_io.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
 

@@ -14,7 +14,7 @@
 #include "base/str.h"
 #include "cli/session_open.h"
 #include "cli/terminal.h"
-#include "cli/text_in.h"
+#include "cli/text_io.h"
 #include "model/template/template.h"
 
 enum { SECONDS_BETWEEN = 5 };

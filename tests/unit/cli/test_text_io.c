@@ -9,7 +9,7 @@
 
 #include "tests/unit/vocab/small_vocab.h"
 #include "base/str.h"
-#include "cli/text_out.h"
+#include "cli/text_io.h"
 
 static fy_vocab *v;
 
