@@ -8,7 +8,6 @@
 
 #include "base/json.h"
 #include "cli/template_request.h"
-#include "cli/template_verify.h"
 #include "cli/terminal.h"
 #include "cli/text_io.h"
 #include "cli/verb.h"
