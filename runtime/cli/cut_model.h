@@ -1,15 +1,17 @@
 /* The files of a model that was cut for an NPU, open: the weights for the CPU (the embedding, or a
- * complete model beside its chunks), qnn/config.json, and the chunks that it names, in its order
- * and each once, layers before the lm_head. Only headers are read.
+ * complete model next to its chunks), qnn/config.json, and the chunks that it names, each
+ * once and in its order, layers before the lm_head. Only headers are read.
  *
  * Opening checks each file in itself: that it is a whole GGUF file of a family that ferry computes,
- * and a chunk. What they are together is checked by workspace/npu/chunk.h. Context binaries (*.bin)
- * have no header and are no chunks here. */
+ * and a chunk. Whether they fit together is checked by workspace/npu/chunk.h. Context binaries (*.bin)
+ * have no header and are not counted as chunks here. */
 #ifndef FY_CLI_CUT_MODEL_H
 #define FY_CLI_CUT_MODEL_H
 
 #include "arch/chunk_info.h"
+#include "base/file.h"
 #include "bundle/qnn_config.h"
+#include "model/model.h"
 
 typedef struct {
     const char *path; /* view of the configuration: relative to qnn/ */
@@ -35,9 +37,16 @@ void fy_cut_model_close(fy_cut_model *m);
 
 /* qnn/config.json alone. */
 int fy_cut_config_read(const char *qnn, fy_qnn_config *out, fy_err *e);
-/* Family, hyperparameters and chunk of an open GGUF file. FY_EUNSUPPORTED for a family that is not
- * known. */
+/* Family, hyperparameters and chunk of an open GGUF file. FY_EUNSUPPORTED for an unknown family. */
 int fy_cut_header(const fy_gguf *g, const fy_family **family, fy_hparams *hp, fy_chunk_info *info,
                   fy_err *e);
+
+/* Gives m, whose embedding is open, the graphs of qnn/config.json, computed on the CPU
+ * (model/chain.h). m: the weights next to the directory qnn. FY_EUNSUPPORTED for compiled graphs. */
+int fy_model_add_chunks(fy_model *m, const char *qnn, const fy_map_options *how, fy_err *e);
+
+/* Calls `each` for every file with tensors of m: its own, and the chunks of a cut model. */
+typedef void fy_model_file(void *user, const fy_gguf *g);
+int fy_model_each_file(const fy_model *m, fy_model_file *each, void *user, fy_err *e);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "bundle/bundle.h"
 #include "bundle/qnn_config.h"
-#include "cli/model_chunks.h"
+#include "cli/cut_model.h"
 #include "cli/terminal.h"
 
 static void say_where(const fy_cpus *asked, const fy_cpus *got)

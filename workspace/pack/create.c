@@ -19,7 +19,7 @@
 #include "bundle/bundle.h"
 #include "bundle/bundle_check.h"
 #include "cli/measure/parity.h"
-#include "cli/model_chunks.h"
+#include "cli/cut_model.h"
 #include "format/gguf_write.h"
 #include "workspace/npu/qnn_check.h"
 #include "workspace/pack/create_impl.h"

@@ -15,7 +15,7 @@
 #include "bundle/manifest_read.h"
 #include "bundle/qnn_config.h"
 #include "cli/machine.h"
-#include "cli/model_chunks.h"
+#include "cli/cut_model.h"
 #include "workspace/npu/soc_table.h"
 #include "workspace/phone/phone_workspace.h"
 

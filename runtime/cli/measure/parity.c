@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/str.h"
-#include "cli/model_chunks.h"
+#include "cli/cut_model.h"
 #include "model/sample.h"
 #include "model/template/chat_template.h"
 
