@@ -1,19 +1,66 @@
-/* What run and chat share: opens model and session, reuses the cache between prompts, generates, and
- * reports the times. */
+/* What run and chat share: opens model and session after comparing the memory they take with what is
+ * available, reuses the cache between prompts, generates, and reports the times. */
 #include "cli/engine.h"
 
-#include <math.h>
+#include <stdio.h>
 
+#include "base/err.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "cli/session_open.h"
+#include "base/types.h"
 #include "cli/verb_rows.h"
 
-/* --- opening -------------------------------------------------------------------------------- */
+/* --- sessions --- */
+
+static unsigned long long megabytes(uint64_t bytes)
+{
+    return (bytes >> 20) + ((bytes & 0xFFFFF) != 0);
+}
+
+const char *fy_session_plan_text(const fy_model *m, const fy_session_plan *p,
+                                 char out[FY_SESSION_TEXT_BYTES])
+{
+    const fy_session_params *full = &p->params;
+    char sequences[32] = "";
+    if (full->n_seq > 1)
+        snprintf(sequences, sizeof sequences, "%u sequences x ", full->n_seq);
+    snprintf(out, FY_SESSION_TEXT_BYTES,
+             "KV cache: %s%u positions x %u layers, %s/%s: %llu MB; scratch: %llu MB", sequences,
+             full->n_ctx, fy_model_hparams(m)->n_layer, fy_type_name(full->type_k),
+             fy_type_name(full->type_v), megabytes(p->kv_bytes), megabytes(p->scratch_bytes));
+    return out;
+}
+
+int fy_session_plan_check(const fy_model *m, const fy_session_plan *p, uint64_t available,
+                          const char *smaller, fy_err *e)
+{
+    char text[FY_SESSION_TEXT_BYTES];
+    if (available == 0 || (p->kv_bytes <= available && p->scratch_bytes <= available - p->kv_bytes))
+        return 0;
+    const bool f32 = p->params.type_k == FY_F32 || p->params.type_v == FY_F32;
+    return fy_fail(e, FY_EFIT, "%s, but only %llu MB of memory are available; use a smaller %s%s",
+                   fy_session_plan_text(m, p, text), megabytes(available), smaller,
+                   f32 ? ", or an f16 cache (-ctk f16 -ctv f16)" : "");
+}
+
+fy_session *fy_session_open(const fy_model *m, const fy_session_params *p, const char *smaller,
+                            fy_err *e)
+{
+    fy_session_plan plan;
+    char text[FY_SESSION_TEXT_BYTES];
+    if (fy_session_plan_of(m, p, &plan, e) != 0)
+        return NULL;
+    fy_log(FY_LOG_DEBUG, "%s", fy_session_plan_text(m, &plan, text));
+    if (fy_session_plan_check(m, &plan, fy_meminfo_bytes("MemAvailable"), smaller, e) != 0)
+        return NULL;
+    return fy_session_new(m, p, e);
+}
+
+/* --- opening --- */
 
 static fy_session_params session_params(const fy_engine_options *o, const fy_bundle *b)
 {
-    int64_t cpus = fy_default_threads(); /* a workspace comes from elsewhere: its count is a wish */
+    int64_t cpus = fy_default_threads(); /* a workspace may come from a larger machine */
     int64_t threads = o->n_threads > 0 ? o->n_threads : b->n_threads < cpus ? b->n_threads : cpus;
     int64_t batch = o->n_batch > 0 ? o->n_batch : b->batch_size;
     return (fy_session_params){.n_ctx = (uint32_t)o->n_ctx,
@@ -102,8 +149,7 @@ const char *fy_stop_name(fy_stop s)
     return names[s];
 }
 
-/* Computes tokens behind what is cached. The list of the cached tokens is right whatever happens.
- */
+/* Computes tokens after the cached ones. The list of cached tokens stays right even after a failure. */
 static int eval(fy_engine *g, const int32_t *ids, uint32_t n, const fy_eval_sinks *sinks,
                 const float **logits, fy_err *e)
 {
@@ -118,8 +164,8 @@ static int eval(fy_engine *g, const int32_t *ids, uint32_t n, const fy_eval_sink
     return 0;
 }
 
-/* Forgets what is cached behind the beginning that it shares with the prompt; returns how long that
- * is. At least one token is left to compute: the answer begins with its logits. */
+/* Keeps of the cache what the prompt starts with, and returns its length. At least one token is left
+ * to compute: the answer begins with its logits. */
 static uint32_t keep_common(fy_engine *g, const fy_ids *prompt, bool reuse)
 {
     size_t n = 0;
@@ -151,7 +197,7 @@ static int run_prompt(fy_engine *g, fy_sampler *s, const fy_ids *prompt, const f
     return 0;
 }
 
-/* The next logits: 0; 1 when there are none and *why says it. */
+/* The next logits: 0; 1 when there are none, with the reason in *why. */
 static int step(fy_engine *g, int32_t id, const float **logits, fy_stop *why, fy_err *e)
 {
     fy_err local = {0};
@@ -234,11 +280,6 @@ static void put_rate(fy_str *out, double r)
         fy_str_printf(out, " %.1f tok/s", r);
 }
 
-static double megabytes(uint64_t bytes)
-{
-    return ceil((double)bytes / (1 << 20));
-}
-
 void fy_timing_line(const fy_timing *t, fy_str *out)
 {
     fy_str_printf(out, "load %.0f ms | prompt %u tokens", t->load_s * 1e3, t->n_prompt);
@@ -249,7 +290,7 @@ void fy_timing_line(const fy_timing *t, fy_str *out)
         fy_str_printf(out, " | first token %.0f ms", t->first_s * 1e3);
     fy_str_printf(out, " | generated %u tokens", t->n_generated);
     put_rate(out, rate(t->n_evals, t->generate_s));
-    fy_str_printf(out, " | peak memory %.0f MB (rss anon %.0f MB)", megabytes(fy_rss_peak_bytes()),
+    fy_str_printf(out, " | peak memory %llu MB (rss anon %llu MB)", megabytes(fy_rss_peak_bytes()),
                   megabytes(fy_rss_anon_bytes()));
     fy_str_printf(out, " | %s", t->backend);
 }

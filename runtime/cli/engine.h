@@ -1,6 +1,5 @@
 /* What run and chat have in common: a model from a file or a workspace, a session whose cache is
- * reused from one prompt to the next, the generation loop, and the numbers that are shown for it.
- */
+ * reused from one prompt to the next, the generation loop, and its numbers. */
 #ifndef FY_CLI_ENGINE_H
 #define FY_CLI_ENGINE_H
 
@@ -52,6 +51,19 @@ typedef struct {
         FY_ROW_CACHE_K_OF(engine.type_k, "f16"), FY_ROW_CACHE_V_OF(engine.type_v, "f16"),    \
         FY_ROWS_MACHINE_OF(engine.machine)
 
+/* Opens a session once the memory it takes is known to be available (FY_EFIT otherwise), and reports
+ * its size with -v. `smaller`: the verb's options that make it smaller, "-c". NULL on failure. */
+fy_session *fy_session_open(const fy_model *m, const fy_session_params *p, const char *smaller,
+                            fy_err *e);
+
+/* Its steps. "KV cache: 4096 positions x 16 layers, f16/f16: 128 MB; scratch: 31 MB" */
+enum { FY_SESSION_TEXT_BYTES = 160 };
+const char *fy_session_plan_text(const fy_model *m, const fy_session_plan *p,
+                                 char out[FY_SESSION_TEXT_BYTES]);
+/* FY_EFIT when `available` is known (not 0) and less than the plan. */
+int fy_session_plan_check(const fy_model *m, const fy_session_plan *p, uint64_t available,
+                          const char *smaller, fy_err *e);
+
 typedef struct {
     const fy_engine_options *o;
     bool has_bundle;
@@ -82,15 +94,15 @@ typedef struct {
 
 typedef enum {
     FY_STOP_EOG,       /* the model ended its text */
-    FY_STOP_LENGTH,    /* n tokens are there */
+    FY_STOP_LENGTH,    /* n tokens were generated */
     FY_STOP_CONTEXT,   /* the context is full */
     FY_STOP_INTERRUPT, /* Ctrl-C */
     FY_STOP_SINK,      /* the sink asked for it */
 } fy_stop;
 const char *fy_stop_name(fy_stop s); /* "stop", "length", "context", "interrupted", "sink" */
 
-/* Sees a generated token that is no end token, with the logits it was chosen from. 0: go on, 1:
- * stop (FY_STOP_SINK), -1: error. */
+/* Sees a generated token other than an end token, with the logits it was chosen from. 0: continue,
+ * 1: stop (FY_STOP_SINK), -1: error. */
 typedef int fy_token_sink(void *user, int32_t id, const float *logits, fy_err *e);
 
 typedef struct {
@@ -101,15 +113,15 @@ typedef struct {
     void *user;
 } fy_generate_params;
 
-/* Computes what of prompt is not in the cache (at least its last token), then generates. The
- * sampler's window is told of the prompt and of each token. A full context and an interrupt are
+/* Computes the part of prompt that is not in the cache (at least its last token), then generates. The
+ * sampler's window gets the prompt and each token. A full context and an interrupt are
  * answers (*why), except when the prompt itself does not fit (FY_EFIT) or was interrupted
  * (FY_EINTR). After a failure the cache holds what was computed. */
 int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
                        const fy_generate_params *p, fy_timing *t, fy_stop *why, fy_err *e);
 
 /* "load 2 ms | prompt 6 tokens 11493.2 tok/s | first token 1 ms | generated 44 tokens 5736.6 tok/s
- * | peak memory 11 MB (rss anon 2 MB) | cpu"; " (4 from the cache)" behind the prompt when some
+ * | peak memory 11 MB (rss anon 2 MB) | cpu"; " (4 from the cache)" follows the prompt when some
  * were. */
 void fy_timing_line(const fy_timing *t, fy_str *out);
 /* The same as members of a JSON object, without braces:

@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "base/process.h"
-#include "cli/session_open.h"
+#include "cli/engine.h"
 #include "model/session.h"
 
 /* --- a session -------------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "cli/machine.h"
 #include "cli/measure/eval.h"
-#include "cli/session_open.h"
+#include "cli/engine.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"

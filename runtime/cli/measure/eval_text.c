@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/str.h"
-#include "cli/session_open.h"
+#include "cli/engine.h"
 #include "cli/terminal.h"
 #include "cli/text_io.h"
 #include "model/imatrix_collect.h"

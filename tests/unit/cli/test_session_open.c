@@ -10,7 +10,7 @@
 
 #include "tests/unit/model/tiny_model.h"
 #include "base/log.h"
-#include "cli/session_open.h"
+#include "cli/engine.h"
 
 static fy_model *model;
 
