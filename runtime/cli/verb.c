@@ -1,11 +1,18 @@
-/* The table of the program, and the texts that help, man pages and completion share. */
+/* Finds verbs in the table of the program, and writes --help, --version, and the texts that help, man
+ * pages and completion share. */
 #include "cli/verb.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cpu.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/process.h"
 #include "cli/settings.h"
 #include "cli/verb_rows.h"
+#include "model/vocab/vocab.h"
 
 const fy_type fy_cache_types[] = {FY_F32, FY_F16, FY_Q8_0};
 
@@ -38,7 +45,7 @@ const fy_word fy_words[] = {{"help", "[VERB]", "explain a verb"},
                             {"completion", "bash|zsh|fish", "completion for a shell"},
                             {NULL, NULL, NULL}};
 
-/* "ferry VERB ..." lines; those of verbs that this build lacks are left out. */
+/* "ferry VERB ..." lines; lines for verbs that this build lacks are left out. */
 static const char session[] = "ferry convert checkpoint --outtype q4_0 -o model.gguf\n"
                               "ferry chat -m model.gguf\n"
                               "ferry create model.gguf -o phone\n"
@@ -96,7 +103,7 @@ static void put_paragraph(fy_str *out, fy_str *text)
     fy_str_release(text);
 }
 
-/* Where values may come from; the same for every verb but for the exceptions. */
+/* Where values may come from, and the options that are exceptions. */
 static void put_sources(const fy_verb *v, fy_str *out)
 {
     fy_str text = {0};
@@ -148,4 +155,85 @@ void fy_verb_help(const fy_verb *v, fy_str *out)
     }
     put_sources(v, out);
     put_exit_status(out);
+}
+
+/* --- the version: for a report, and for scripts --- */
+
+#ifdef __x86_64__
+#define MACHINE "x86_64"
+#elif defined __aarch64__
+#define MACHINE "aarch64"
+#else
+#error "this machine has no name here"
+#endif
+
+#ifdef __clang__
+#define COMPILER "clang " __clang_version__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
+void fy_version_text(fy_str *out)
+{
+    fy_str_printf(out, "ferry %s (%s)", FERRY_VERSION, fy_cpu_describe(fy_cpu_features()));
+}
+
+static void put_string(fy_str *out, const char *text, size_t n)
+{
+    fy_json_put_string(out, (fy_span){text, n});
+}
+
+/* The words of text as a JSON list. */
+static void put_words(fy_str *out, const char *text)
+{
+    fy_str_putc(out, '[');
+    while (*text != '\0') {
+        size_t n = strcspn(text, " ");
+        put_string(out, text, n);
+        text += n + strspn(text + n, " ");
+        fy_str_puts(out, *text != '\0' ? ", " : "");
+    }
+    fy_str_putc(out, ']');
+}
+
+/* Lines "name version" as a JSON object. */
+static void put_libraries(fy_str *out)
+{
+    fy_str lines = {0};
+    fy_str_printf(&lines, "jansson %s\n", jansson_version_str());
+    fy_vocab_libraries(&lines);
+    if (fy_hash_library() != NULL)
+        fy_str_printf(&lines, "%s\n", fy_hash_library());
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++) {
+        if ((*v)->libraries != NULL)
+            (*v)->libraries(&lines);
+    }
+    fy_str_putc(out, '{');
+    for (const char *p = fy_str_z(&lines); *p != '\0';) {
+        size_t n = strcspn(p, "\n"), name = strcspn(p, " ");
+        put_string(out, p, name);
+        fy_str_puts(out, ": ");
+        put_string(out, p + name + 1, n - name - 1);
+        p += n + 1;
+        fy_str_puts(out, *p != '\0' ? ", " : "");
+    }
+    fy_str_putc(out, '}');
+    out->oom |= lines.oom;
+    fy_str_release(&lines);
+}
+
+void fy_version_json(fy_str *out)
+{
+    fy_str_printf(out,
+                  "{\"version\": \"%s\", \"target\": \"" MACHINE "-linux\", \"cpu_features\": ",
+                  FERRY_VERSION);
+    put_words(out, fy_cpu_describe(fy_cpu_features()));
+    fy_str_puts(out, ", \"compiler\": ");
+    put_string(out, COMPILER, strlen(COMPILER));
+    fy_str_puts(out, ", \"libraries\": ");
+    put_libraries(out);
+    fy_str_puts(out, ", \"verbs\": [");
+    for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL; v++)
+        fy_str_printf(out, "%s\"%s\"", v == fy_program_now()->verbs ? "" : ", ", (*v)->name);
+    fy_str_puts(out, "]}");
 }
