@@ -1,14 +1,15 @@
 /* What a verb writes: data to standard output, messages and progress to standard error. All of it
- * passes here, and nothing else in the program writes to either. */
+ * passes here, and nothing else in the program writes to either. And the signals that end a verb. */
 #ifndef FY_CLI_TERMINAL_H
 #define FY_CLI_TERMINAL_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/log.h"
 
-/* Text for standard output, in whole characters. A terminal gets it as fy_str_put_shown has it, so
+/* Text for standard output, in whole characters. A terminal gets it escaped by fy_str_put_shown, so
  * that no text of a model, a phone or an archive can act on the terminal; a file or a pipe gets the
  * bytes. A failed or short write is FY_EIO (a closed pipe too). */
 int fy_stdout(const void *p, size_t n, fy_err *e);
@@ -26,11 +27,31 @@ fy_log_level fy_log_show(fy_log_level most);
  * (NO_COLOR is not set)? */
 bool fy_terminal(int fd);
 bool fy_colour(int fd);
-int fy_terminal_columns(int fd, int otherwise); /* otherwise: where it is none, or does not say */
+int fy_terminal_columns(int fd, int otherwise); /* otherwise: when it is unknown */
 
 /* A progress display on stderr: a bar with rate and ETA on a terminal, a line every 10 s otherwise,
  * nothing below FY_LOG_INFO. fy_show_end clears the bar. One at a time. */
 void fy_show_begin(fy_progress *p, const char *what, uint64_t total_bytes);
 void fy_show_end(fy_progress *p);
+
+/* The first SIGINT, SIGTERM or SIGHUP raises fy_interrupted, the next one ends the program. A mapped
+ * file that cannot be read any more ends the program with a message. */
+void fy_signals_install(void);
+
+/* The signal that raised fy_interrupted, 0 without one; lowers fy_interrupted. SIGINT only when no
+ * other signal came. */
+int fy_signals_take(void);
+
+/* While held, no signal ends the program: a caller waits for fy_interrupted, and has to restore the
+ * terminal first. */
+void fy_signals_hold(bool hold);
+
+/* What the handler writes to standard output before it ends the program; a view that must last,
+ * NULL: nothing. */
+void fy_signals_last_words(const char *text);
+
+/* Waits until fd can be read (or has ended): 0. -1 as soon as fy_interrupted or *also (may be NULL)
+ * is set. No signal is lost between the check and the wait, as all other threads block them. */
+int fy_signals_wait_input(int fd, const volatile sig_atomic_t *also);
 
 #endif

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/call.h"
-#include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "program/program.h"

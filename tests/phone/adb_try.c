@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "cli/signals.h"
 #include "cli/terminal.h"
 #include "workspace/phone/adb.h"
 

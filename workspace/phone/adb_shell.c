@@ -16,7 +16,7 @@
 #include "base/process.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "cli/signals.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
 
 void fy_adb_quote(fy_str *cmd, const char *arg)

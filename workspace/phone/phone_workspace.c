@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
-#include "cli/signals.h"
+#include "cli/terminal.h"
 
 /* --- here ------------------------------------------------------------------------------------- */
 

@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "bundle/bundle.h"
 #include "cli/call.h"
-#include "cli/signals.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
 #include "workspace/pack/workspace.h"
 #include "workspace/phone/adb.h"

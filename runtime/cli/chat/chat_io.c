@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "cli/signals.h"
 #include "cli/terminal.h"
 
 /* --- an answer -------------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "cli/signals.h"
+#include "cli/terminal.h"
 #include "cli/text_io.h"
 
 /* --- the history's file ----------------------------------------------------------------------- */

@@ -8,7 +8,6 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "cli/signals.h"
 #include "cli/terminal.h"
 
 struct fy_chat_line {

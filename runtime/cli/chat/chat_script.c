@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/text_io.h"
 

@@ -7,7 +7,6 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "cli/signals.h"
 #include "cli/terminal.h"
 
 typedef struct {
