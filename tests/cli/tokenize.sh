@@ -93,7 +93,7 @@ check_status "a text and a file are two" 2 "two texts, 'a' and --file" tok a -f 
 check_status "two forms exclude each other" 2 'count and --json exclude' tok a --json --count
 check_status "--jsonl takes no text" 2 'takes no text' tok --jsonl a
 check_status "--verify takes no file" 2 'takes no text argument and no --file' tok --verify x.json -f "$TMP/text"
-check_status "--jsonl has its own flags" 2 'each line or case says' tok --jsonl --no-bos
+check_status "--jsonl has its own flags" 2 'each line or case has its own' tok --jsonl --no-bos
 check_status "--ids and --no-bos exclude each other" 2 'about text' tok --ids --no-bos 1
 check_status "an absent file is named" 1 'nowhere: cannot open' tok -f "$TMP/nowhere"
 check_status "a directory is not text" 2 'is a directory' tok -f "$TMP"
