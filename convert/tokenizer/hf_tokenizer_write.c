@@ -62,13 +62,29 @@ static fy_span pad_text(const fy_hf_tokenizer *t, uint32_t i, fy_str *s)
     return (fy_span){fy_str_z(s), s->len};
 }
 
+/* The rule of fy_vocab_load, which refuses a file that breaks it. */
+static int check_length(const fy_hf_tokenizer *t, uint32_t id, const fy_token_row *r, fy_err *e)
+{
+    char q[FY_QUOTE_BYTES];
+    if (r->text.len <= FY_SEARCHED_BYTES_MAX ||
+        (t->pretok.kind == FY_TOKENIZER_BPE && r->type == FY_TOKEN_NORMAL))
+        return 0;
+    return fy_fail(e, FY_EUNSUPPORTED,
+                   "token %u '%s' is %zu bytes long, expected at most %d bytes in a token that is "
+                   "searched for in texts",
+                   (unsigned)id, fy_quote(q, sizeof q, r->text), r->text.len,
+                   FY_SEARCHED_BYTES_MAX);
+}
+
 static int write_texts(const fy_hf_tokenizer *t, uint32_t n, fy_gguf_writer *w, fy_err *e)
 {
     fy_str pad = {0};
     int rc = fy_gguf_begin_strings(w, FY_KEY_TOKENS, e);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
         const fy_token_row *r = row_at(t, i);
-        rc = fy_gguf_add_string(w, r != NULL ? r->text : pad_text(t, i, &pad), e);
+        rc = r != NULL ? check_length(t, i, r, e) : 0;
+        if (rc == 0)
+            rc = fy_gguf_add_string(w, r != NULL ? r->text : pad_text(t, i, &pad), e);
     }
     if (rc == 0)
         rc = pad.oom ? fy_nomem(e) : fy_gguf_end_strings(w, e);

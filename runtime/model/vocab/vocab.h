@@ -16,6 +16,11 @@
 #include "base/str.h"
 #include "format/gguf.h"
 
+/* Longest token that is looked for at every place of a text, so that the search takes linear time:
+ * all tokens but the ordinary ones of a byte-level BPE. The longest token of a published tokenizer
+ * has 512 bytes. */
+enum { FY_SEARCHED_BYTES_MAX = 1024 };
+
 /* Own keys, where the standard has none (docs/gguf.md). convert writes them, fy_vocab_load reads
  * them. */
 #define FY_KEY_EOS_IDS    "ferry.eos_token_ids" /* i32[]: every EOS id of the checkpoint */

@@ -51,10 +51,6 @@ uint32_t fy_merge_table_find(const fy_merge_table *m, int32_t left, int32_t righ
 
 /* --- prefixes.c: the texts that begin at a place of another text --- */
 
-/* Longest text that is looked for at every place of another text, so that the search takes linear
- * time. The longest token of a published tokenizer has 512 bytes. */
-enum { FY_SEARCHED_BYTES_MAX = 1024 };
-
 typedef struct {
     fy_span text; /* view; not empty */
     int32_t id;

@@ -401,6 +401,58 @@ static void one_file_that_is_none_is_refused(void **state)
     fails_with("absent.json", FY_EIO, "absent.json");
 }
 
+/* --- long tokens --- */
+
+/* Puts `head`, n letters and `tail` into tokenizer.json. */
+static void put_long(const char *head, size_t n, const char *tail)
+{
+    fy_str s = {0};
+    fy_str_puts(&s, head);
+    for (size_t i = 0; i < n; i++)
+        fy_str_putc(&s, 'z');
+    fy_str_puts(&s, tail);
+    put("tokenizer.json", fy_str_z(&s));
+    fy_str_release(&s);
+}
+
+/* The runtime must load what was written, so both have the same limit. */
+static void a_token_that_is_searched_for_has_at_most_1024_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *head, *tail; /* of a tokenizer.json; the token is between them */
+        const char *found;       /* with the token too long; NULL: ordinary in a byte-level BPE */
+    } cases[] = {
+        {"{\"added_tokens\":[{\"id\":2,\"content\":\"",
+         "\",\"special\":false}],\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":"
+         "false},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}}",
+         "token 2 'zzz"},
+        {"{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"model\":{"
+         "\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"",
+         "\":2},\"merges\":[]}}", NULL},
+        {"{\"normalizer\":null,\"pre_tokenizer\":" METASPACE
+         ",\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-1],[\"",
+         "\",-2]]}}", "token 2 'zzz"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t n = FY_SEARCHED_BYTES_MAX; n <= FY_SEARCHED_BYTES_MAX + 1; n++) {
+            put_long(cases[i].head, n, cases[i].tail);
+            if (n > FY_SEARCHED_BYTES_MAX && cases[i].found != NULL) {
+                fails_with("", FY_EUNSUPPORTED, cases[i].found);
+                fails_with("", FY_EUNSUPPORTED, "is 1025 bytes long, expected at most 1024");
+                continue;
+            }
+            fy_err e = {0};
+            fy_gguf *g = converted("");
+            fy_vocab *v = fy_vocab_load(g, &e);
+            if (v == NULL)
+                fail_msg("case %zu, %zu bytes: %s", i, n, e.msg);
+            fy_vocab_free(v);
+            fy_gguf_close(g);
+        }
+    }
+}
+
 #define TEST(f) cmocka_unit_test_setup(f, clear)
 
 int main(void)
@@ -416,6 +468,7 @@ int main(void)
         TEST(a_small_model_has_only_the_tokens_of_conversations),
         TEST(ranks_alone_need_a_name),
         TEST(one_file_that_is_none_is_refused),
+        TEST(a_token_that_is_searched_for_has_at_most_1024_bytes),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
