@@ -10,9 +10,7 @@
 #include "base/json_tree.h"
 #include "format/sniff.h"
 
-/* --- family
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- family ----------------------------------------------------------------------------------- */
 
 /* A multi-modal checkpoint keeps the keys of its text model in an object of their own. */
 static int find_text(const fy_cfg *root, fy_cfg *text, fy_err *e)
@@ -107,9 +105,7 @@ static int find_family(const fy_cfg *root, const fy_cfg *text, const fy_family *
                    what, fy_quote(q, sizeof q, fy_span_of(name)));
 }
 
-/* --- plain keys
- * ------------------------------------------------------------------------------------------------
- */
+/* --- plain keys ------------------------------------------------------------------------------- */
 
 /* 0 set, 1 absent or null, -1. */
 static int read_value(const fy_cfg *s, const char *key, const fy_hparam_row *row, void *field,
@@ -255,9 +251,7 @@ static int check_row_flags(const fy_hf_config *c, const fy_cfg *s, fy_err *e)
     return 0;
 }
 
-/* --- the file
- * --------------------------------------------------------------------------------------------------
- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 static int load(fy_hf_config *c, const void *p, size_t n, fy_err *e)
 {

@@ -9,9 +9,7 @@
 #include "convert/source/hf_config_impl.h"
 #include "base/json_tree.h"
 
-/* --- keys
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 /* A field without a row is a whole number that is in no GGUF file. */
 static const fy_hparam_row *row_of(size_t field)
@@ -112,9 +110,7 @@ static int read_key(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key, 
     return row->kind == FY_HP_F32 ? set_f32(c, s, key, e) : set_u32(c, s, key, row, e);
 }
 
-/* --- rules
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- rules ------------------------------------------------------------------------------------ */
 
 static int broken(const fy_hf_config *c, const fy_cfg *s, const fy_config_rule *rule,
                   const json_t *found, fy_err *e)
@@ -171,9 +167,7 @@ int fy_hf_read_keys(fy_hf_config *c, const fy_cfg *s, fy_err *e)
     return 0;
 }
 
-/* --- activation
- * ------------------------------------------------------------------------------------------------
- */
+/* --- activation ------------------------------------------------------------------------------- */
 
 static bool is_gated(const fy_family *f)
 {

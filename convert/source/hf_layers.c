@@ -3,9 +3,7 @@
 
 #include "convert/source/hf_config_impl.h"
 
-/* --- the window
- * ------------------------------------------------------------------------------------------------
- */
+/* --- the window ------------------------------------------------------------------------------- */
 
 /* What it is called, and whether the class knows it at all. */
 static const char *const *window_keys(const fy_family *f)

@@ -60,8 +60,7 @@ static int check_rope_keys(const fy_cfg *s, fy_err *e)
     return 0;
 }
 
-/* --- theta and the rotated part
- * -------------------------------------------------------------------------------- */
+/* --- theta and the rotated part --------------------------------------------------------------- */
 
 /* The first of the places that has the number; 1: none. */
 static int sought(const fy_cfg *const *where, const char *const *keys, size_t n, double *out,
@@ -163,9 +162,7 @@ static int read_local(fy_hf_config *c, const places *p, fy_err *e)
     return 0;
 }
 
-/* --- scaling
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- scaling ---------------------------------------------------------------------------------- */
 
 static bool has_row(const fy_family *f, fy_transform x)
 {
@@ -386,9 +383,7 @@ static int read_scaling(fy_hf_config *c, const places *p, fy_err *e)
                    rope->prefix, fy_quote(q, sizeof q, fy_span_of(type)));
 }
 
-/* --- the whole
- * -------------------------------------------------------------------------------------------------
- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 /* transformers 5 keeps everything about rotation in rope_parameters, 4 the scaling in rope_scaling.
  * With both, the scaling takes the place of the parameters, rope_theta included: then it has to be

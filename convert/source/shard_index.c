@@ -40,9 +40,7 @@ static const char *quoted(char q[FY_QUOTE_BYTES], fy_span s)
     return fy_quote(q, FY_QUOTE_BYTES, s);
 }
 
-/* --- the index
- * -------------------------------------------------------------------------------------------------
- */
+/* --- the index -------------------------------------------------------------------------------- */
 
 static int add_shard(weight_map *m, fy_span name, uint32_t *index, fy_err *e)
 {
@@ -129,9 +127,7 @@ static int read_index(weight_map *m, const fy_map *file, fy_err *e)
     return rc;
 }
 
-/* --- files
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static int by_name(const void *a, const void *b)
 {

@@ -11,8 +11,7 @@
 #include "convert/source/checkpoint_read.h"
 #include "convert/write/type_choice.h"
 
-/* --- problems: collected, then told together
- * ------------------------------------------------------------------- */
+/* --- problems: collected, then told together -------------------------------------------------- */
 
 enum { TOLD_BYTES = 330 };
 
@@ -51,9 +50,7 @@ static int tell(fy_plan_problems *ps, const fy_family *f, fy_err *e)
     return rc;
 }
 
-/* --- building
- * --------------------------------------------------------------------------------------------------
- */
+/* --- building --------------------------------------------------------------------------------- */
 
 size_t fy_plan_index(const fy_plan_builder *b, const fy_ckpt_tensor *src)
 {
@@ -133,9 +130,7 @@ static void add_rows(fy_plan_builder *b)
     add_range(b, last, f->n_rows, 0);
 }
 
-/* --- the whole
- * -------------------------------------------------------------------------------------------------
- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 /* Elements of all sources. */
 static int count_params(fy_convert_plan *p, fy_err *e)

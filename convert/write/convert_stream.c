@@ -128,9 +128,7 @@ static int out_of_source(const source *src, fy_err *e)
                    fy_quote(hf, sizeof hf, src->from->name));
 }
 
-/* --- choice of rows
- * -----------------------------------------------------------------------------------------------
- */
+/* --- choice of rows --------------------------------------------------------------------------- */
 
 static int convert_row(fy_convert_stream *s, const source *src, uint64_t row, uint8_t *out,
                        scratch *tmp, fy_err *e)
@@ -210,9 +208,7 @@ static int convert_rows(fy_convert_stream *s, const source *src, uint64_t row, u
     return 0;
 }
 
-/* --- transposition
- * ------------------------------------------------------------------------------------------------
- */
+/* --- transposition ---------------------------------------------------------------------------- */
 
 /* What of the source [n_matrices, n_in, width] becomes rows of the output. */
 typedef struct {
@@ -280,9 +276,7 @@ static int turn_rows(fy_convert_stream *s, const source *src, const turned *x, u
     return 0;
 }
 
-/* --- all
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- all -------------------------------------------------------------------------------------- */
 
 static int fill_computed(const fy_convert_stream *s, const fy_plan_tensor *t, void *out)
 {

@@ -5,8 +5,7 @@
 #include "base/str.h"
 #include "convert/write/convert_plan_impl.h"
 
-/* --- dropped by name
- * ---------------------------------------------------------------------------------------------- */
+/* --- dropped by name -------------------------------------------------------------------------- */
 
 static const struct {
     const char *end, *reason;
@@ -63,9 +62,7 @@ static const char *drop_reason(const fy_hf_config *c, fy_span name)
     return c->nested && is_of_tower(name) ? "not of the text model" : NULL;
 }
 
-/* --- unknown
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- unknown ---------------------------------------------------------------------------------- */
 
 #define MAX_CANDIDATES 64
 

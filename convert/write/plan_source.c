@@ -40,9 +40,7 @@ bool fy_plan_row_is_required(const fy_hf_config *c, const fy_tensor_row *row)
     return row->required_by != NULL && fy_hf_config_flag(c, row->required_by);
 }
 
-/* --- shapes
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- shapes ----------------------------------------------------------------------------------- */
 
 /* The same dimensions, none of them 0; the checkpoint may have further ones of 1 in front. */
 static bool same_shape(const fy_ckpt_tensor *t, uint32_t n_dims, const uint64_t *dims)
@@ -112,9 +110,7 @@ static bool check_source(fy_plan_builder *b, const fy_tensor_row *row, const fy_
     return true;
 }
 
-/* --- choice
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- choice ----------------------------------------------------------------------------------- */
 
 /* The form whose source is there in its shape, else one whose source is there, else one that is
  * computed; NULL: none. */

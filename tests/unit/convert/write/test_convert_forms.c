@@ -117,9 +117,7 @@ static const float *filled(const char *name, uint64_t step)
     return out;
 }
 
-/* --- names
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 #define LLAMA                                                                      \
     "\"hidden_size\": 8, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, " \
@@ -212,9 +210,7 @@ static void dimensions_of_one_in_front_do_not_count(void **state)
     release();
 }
 
-/* --- experts
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- experts ---------------------------------------------------------------------------------- */
 
 #define MIXTRAL                                                                          \
     "{\"architectures\": [\"MixtralForCausalLM\"], \"hidden_size\": 8, "                 \
@@ -332,9 +328,7 @@ static void fused_experts_are_split_by_their_shape(void **state)
     release();
 }
 
-/* --- transforms
- * ------------------------------------------------------------------------------------------------
- */
+/* --- transforms ------------------------------------------------------------------------------- */
 
 /* More rows and columns than a tile has, so that its edges show. */
 static void conv1d_is_transposed(void **state)
@@ -449,8 +443,7 @@ static void a_fault_names_the_tensor_it_came_from(void **state)
                  "(" LAYER "mlp.experts.gate_up_proj), row 13, element 8 is inf");
 }
 
-/* --- unknown classes
- * -------------------------------------------------------------------------------------------- */
+/* --- unknown classes -------------------------------------------------------------------------- */
 
 static void an_unknown_class_is_compared_with_the_nearest(void **state)
 {
@@ -499,9 +492,7 @@ static void every_family_is_listed(void **state)
     fy_str_release(&s);
 }
 
-/* --- memory
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static void each_failing_allocation_of_a_plan_is_out_of_memory(void **state)
 {
