@@ -1,20 +1,196 @@
-#include "convert/source/lora_config.h"
+/* What PEFT writes about an adapter besides its weights: adapter_config.json (ranks, scales, and
+ * what cannot be merged), the patterns in it that match names of modules, and the names of the
+ * adapter's tensors. */
+#include "convert/source/lora.h"
 
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include <ctype.h>
 #include <math.h>
+#include <pcre2.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_tree.h"
 #include "base/str.h"
 #include "convert/source/config_value.h"
-#include "base/json_tree.h"
-#include "convert/source/name_regex.h"
+
+/* --- names of tensors ------------------------------------------------------------------------- */
+
+static fy_span after(fy_span s, size_t n)
+{
+    return (fy_span){s.ptr + n, s.len - n};
+}
+
+/* Where the last `word` begins; s.len: nowhere. */
+static size_t last(fy_span s, const char *word)
+{
+    size_t n = strlen(word);
+    for (size_t i = s.len >= n ? s.len - n + 1 : 0; i-- > 0;) {
+        if (memcmp(s.ptr + i, word, n) == 0)
+            return i;
+    }
+    return s.len;
+}
+
+/* "weight" or "default.weight", of any name of an adapter. */
+static bool is_param(fy_span s, const char *param)
+{
+    size_t dot = last(s, ".");
+    if (dot < s.len && last((fy_span){s.ptr, dot}, ".") < dot)
+        return false;
+    return fy_span_is(dot < s.len ? after(s, dot + 1) : s, param);
+}
+
+/* "lora_A.weight" */
+static fy_lora_part part_of(fy_span s)
+{
+    size_t n = 0;
+    while (n < s.len && s.ptr[n] != '.')
+        n++;
+    fy_span word = {s.ptr, n}, rest = n < s.len ? after(s, n + 1) : (fy_span){s.ptr + n, 0};
+    if (fy_span_is(word, "lora_magnitude_vector"))
+        return FY_LORA_DORA;
+    if (fy_span_is(word, "lora_A") && is_param(rest, "weight"))
+        return FY_LORA_A;
+    if (fy_span_is(word, "lora_B") && is_param(rest, "weight"))
+        return FY_LORA_B;
+    if (fy_span_is(word, "lora_B") && is_param(rest, "bias"))
+        return FY_LORA_BIAS;
+    bool one = last(rest, ".") == rest.len; /* nothing, or the name of an adapter */
+    if (fy_span_is(word, "lora_embedding_A") && one)
+        return FY_LORA_EMBEDDING_A;
+    if (fy_span_is(word, "lora_embedding_B") && one)
+        return FY_LORA_EMBEDDING_B;
+    return FY_LORA_UNKNOWN;
+}
+
+/* Module and parameter around a word that PEFT puts between them. */
+static bool split(fy_span name, const char *word, fy_lora_name *out)
+{
+    size_t at = last(name, word), n = strlen(word);
+    if (at == 0 || at == name.len)
+        return false;
+    out->module = (fy_span){name.ptr, at};
+    out->rest = after(name, at + n - 1); /* with the dot that ends the word */
+    if (fy_span_begins(out->rest, ".default."))
+        out->rest = after(out->rest, strlen(".default"));
+    return true;
+}
+
+fy_lora_name fy_lora_name_of(fy_span name)
+{
+    fy_lora_name out = {.part = FY_LORA_INSTEAD};
+    if (fy_span_begins(name, "base_model.model."))
+        name = after(name, strlen("base_model.model."));
+    size_t at = last(name, ".lora_");
+    if (at < name.len && at > 0) {
+        out.module = (fy_span){name.ptr, at};
+        out.part = part_of(after(name, at + 1));
+        return out;
+    }
+    if (split(name, ".modules_to_save.", &out) || split(name, ".base_layer.", &out))
+        return out;
+    at = last(name, ".");
+    out.module = (fy_span){name.ptr, at};
+    out.rest = after(name, at);
+    return out;
+}
+
+fy_span fy_lora_tail(fy_span name)
+{
+    static const char *const words[] = {"model.", "language_model.", "transformer.", "gpt_neox."};
+    for (size_t i = 0; i < sizeof words / sizeof words[0];) {
+        if (fy_span_begins(name, words[i])) {
+            name = after(name, strlen(words[i]));
+            i = 0;
+        } else {
+            i++;
+        }
+    }
+    return name;
+}
+
+/* --- regular expressions ---------------------------------------------------------------------- */
+
+enum { MATCH_STEPS = 100000, MATCH_KIB = 1024 };
+
+/* Perl's syntax, which is Python's for what such patterns hold. Hostile patterns and names cost
+ * bounded time and memory. */
+typedef struct {
+    pcre2_code *code;            /* owned */
+    pcre2_match_context *limits; /* owned */
+    char shown[FY_QUOTE_BYTES];
+} name_regex;
+
+static void regex_free(name_regex *r)
+{
+    if (r == NULL)
+        return;
+    pcre2_code_free(r->code);
+    pcre2_match_context_free(r->limits);
+    free(r);
+}
+
+/* NULL on failure, with the position and the reason. */
+static name_regex *regex_new(const char *pattern, fy_err *e)
+{
+    int why = 0;
+    PCRE2_SIZE at = 0;
+    name_regex *r = calloc(1, sizeof *r);
+    if (r == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    fy_quote(r->shown, sizeof r->shown, fy_span_of(pattern));
+    r->limits = pcre2_match_context_create(NULL);
+    r->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &why,
+                            &at, NULL);
+    if (r->code != NULL && r->limits != NULL) {
+        pcre2_set_match_limit(r->limits, MATCH_STEPS);
+        pcre2_set_depth_limit(r->limits, MATCH_STEPS);
+        pcre2_set_heap_limit(r->limits, MATCH_KIB);
+        return r;
+    }
+    if (r->code != NULL || r->limits == NULL || why == PCRE2_ERROR_HEAP_FAILED) {
+        fy_nomem(e);
+    } else {
+        PCRE2_UCHAR text[128];
+        pcre2_get_error_message(why, text, sizeof text);
+        fy_fail(e, FY_EFORMAT, "'%s' is no regular expression: %s, at byte %zu", r->shown,
+                (const char *)text, (size_t)at);
+    }
+    regex_free(r);
+    return NULL;
+}
+
+/* Does it match somewhere in the name? 1, 0, -1. */
+static int regex_in(const name_regex *r, fy_span name, fy_err *e)
+{
+    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+    if (data == NULL)
+        return fy_nomem(e);
+    int rc = pcre2_match(r->code, (PCRE2_SPTR)name.ptr, name.len, 0, 0, data, r->limits);
+    pcre2_match_data_free(data);
+    if (rc >= 0)
+        return 1;
+    if (rc == PCRE2_ERROR_NOMEMORY)
+        return fy_nomem(e);
+    if (rc == PCRE2_ERROR_MATCHLIMIT || rc == PCRE2_ERROR_DEPTHLIMIT || rc == PCRE2_ERROR_HEAPLIMIT)
+        return fy_fail(e, FY_EFORMAT,
+                       "the regular expression '%s' takes too many steps; write it "
+                       "without repetitions inside repetitions",
+                       r->shown);
+    return 0; /* no match, or a name that is not UTF-8 */
+}
+
+/* --- the configuration ------------------------------------------------------------------------ */
 
 /* A key of rank_pattern or alpha_pattern. */
 typedef struct fy_lora_pattern {
     const char *key;      /* view */
-    fy_name_regex *regex; /* owned; NULL: letters and dots, compared without it */
+    name_regex *regex; /* owned; NULL: letters and dots, compared without it */
     double value;
 } pattern;
 
@@ -29,7 +205,7 @@ static bool is_simple(const char *key)
     return true;
 }
 
-/* Key is the module's name or the end of it behind a dot; a dot of the key is any character. */
+/* Key is the module's name or the end of it after a dot; a dot of the key is any character. */
 static bool ends_name(const char *key, fy_span module)
 {
     size_t n = strlen(key);
@@ -52,7 +228,7 @@ static int compile(pattern *p, fy_err *e)
     if (text.oom)
         fy_nomem(e);
     else
-        p->regex = fy_name_regex_new(fy_str_z(&text), e);
+        p->regex = regex_new(fy_str_z(&text), e);
     fy_str_release(&text);
     return p->regex != NULL ? 0 : -1;
 }
@@ -63,7 +239,7 @@ static int look_up(const fy_lora_patterns *ps, fy_span module, double *value, fy
     for (size_t i = 0; i < ps->n; i++) {
         const pattern *p = &ps->list[i];
         int rc =
-            p->regex == NULL ? ends_name(p->key, module) : fy_name_regex_in(p->regex, module, e);
+            p->regex == NULL ? ends_name(p->key, module) : regex_in(p->regex, module, e);
         if (rc < 0)
             return -1;
         if (rc == 1) {
@@ -122,7 +298,7 @@ static int read_patterns(fy_lora_patterns *ps, const fy_cfg *s, const char *key,
 static void release_patterns(fy_lora_patterns *ps)
 {
     for (size_t i = 0; i < ps->n; i++)
-        fy_name_regex_free(ps->list[i].regex);
+        regex_free(ps->list[i].regex);
     free(ps->list);
     *ps = (fy_lora_patterns){0};
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "convert/source/checkpoint_read.h"
-#include "convert/source/lora_config.h"
+#include "convert/source/lora.h"
 
 enum {
     BLOCK = 256, /* columns computed at a time: their sums stay in the L1 cache */

@@ -16,7 +16,6 @@
 #include "cli/terminal.h"
 #include "convert/source/family_match.h"
 #include "convert/source/lora.h"
-#include "convert/source/lora_adapter.h"
 #include "convert/write/convert_identity.h"
 #include "convert/write/gguf_meta.h"
 #include "convert/write/out_name.h"

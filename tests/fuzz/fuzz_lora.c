@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/source/lora_config.h"
-#include "convert/source/lora_names.h"
+#include "convert/source/lora.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

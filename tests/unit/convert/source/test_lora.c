@@ -12,8 +12,6 @@
 #include "base/cpu.h"
 #include "convert/source/checkpoint_impl.h"
 #include "convert/source/checkpoint_read.h"
-#include "convert/source/lora_config.h"
-#include "convert/source/lora_names.h"
 #include "tests/unit/alloc_fail.h"
 #include "tests/unit/convert/checkpoint.h"
 
