@@ -27,7 +27,7 @@ static const fy_opt opts[] = {
      .arg = "NAME",
      .offset = FIELD(revision),
      .line_only = true,
-     .help = "The branch, tag or commit; main when not given. NAME@REVISION says the same."},
+     .help = "The branch, tag or commit; main when not given. NAME@REVISION means the same."},
     {.group = "Files",
      .name = "include",
      .kind = FY_OPT_STR,
@@ -64,8 +64,7 @@ static const fy_opt opts[] = {
      .def = "8",
      .min = 0,
      .max = 100,
-     .help =
-         "How often a file is tried again when a connection fails and nothing more of it comes."},
+     .help = "How often a file is tried again when a connection fails and no more bytes come."},
     {.group = "Work",
      .name = "dry-run",
      .kind = FY_OPT_FLAG,
@@ -151,7 +150,7 @@ static int print(const options *o, const fy_hub_want *w, const fy_hub_got *g, fy
     return rc;
 }
 
-/* HF_HUB_OFFLINE: what is in the cache is all there is. */
+/* HF_HUB_OFFLINE: only the cache is searched. */
 static int print_cached(const options *o, const char *name, fy_err *e)
 {
     fy_hub_place p;
@@ -230,7 +229,7 @@ const fy_verb fy_verb_fetch = {
                    "form: safetensors, else PyTorch's .bin, else Meta's consolidated.*.pth. Each "
                    "file is checked by size "
                    "and by the hub's hash before it has its name.\n\n"
-                   "Whatever ends a download, the same command goes on from there. For "
+                   "Whatever ends a download, the same command resumes it. For "
                    "repositories that are private or "
                    "gated a token is needed; it is sent to the hub and to no other host that the "
                    "hub redirects to.",

@@ -42,7 +42,7 @@ int fy_hub_check_revision(const char *revision, fy_err *e)
     }
     if (good)
         return 0;
-    return fy_fail(e, FY_EARG, "'%s' is no revision; expected a branch, a tag or a commit",
+    return fy_fail(e, FY_EARG, "'%s' is not a revision; expected a branch, a tag or a commit",
                    fy_quote(q, sizeof q, fy_span_of(revision)));
 }
 
@@ -52,10 +52,10 @@ int fy_hub_ref_read(const char *text, fy_hub_ref *out, fy_err *e)
     fy_hub_ref r = {0};
     size_t n = fy_hub_id_bytes(text);
     if (n == 0)
-        return fy_fail(
-            e, FY_EARG,
-            "'%s' is no name of a repository; expected ORG/NAME, as in the address of its page",
-            fy_quote(q, sizeof q, fy_span_of(text)));
+        return fy_fail(e, FY_EARG,
+                       "'%s' is not the name of a repository; expected ORG/NAME, as in the address "
+                       "of its page",
+                       fy_quote(q, sizeof q, fy_span_of(text)));
     snprintf(r.id, sizeof r.id, "%.*s", (int)n, text); /* two parts of 96 fit */
     if (text[n] == '@') {
         if (fy_hub_check_revision(text + n + 1, e) != 0)
@@ -76,7 +76,7 @@ static char *finish(fy_str *s, fy_err *e)
     return s->ptr;
 }
 
-/* The variable's value with "~/" resolved, and a name behind it; NULL: not set. */
+/* Appends the variable's value with "~/" resolved, and the name. False: it is not set. */
 static bool put_variable(fy_str *s, const char *variable, const char *name)
 {
     const char *v = getenv(variable), *home = getenv("HOME");
@@ -217,7 +217,7 @@ static int find_snapshot(const char *storage, const char *revision, char **dir, 
         if (rc == 0)
             return fy_fail(
                 e, FY_EIO,
-                "%s: refs/%s names the snapshot %s, which is not there; 'ferry fetch' mends that",
+                "%s: refs/%s names the snapshot %s, which is missing; 'ferry fetch' repairs that",
                 storage, name, fy_quote(q, sizeof q, fy_span_of(commit)));
     } else if (rc == 0 && *revision != '\0') {
         rc = strchr(revision, '/') == NULL ? snapshot_of(storage, revision, dir, e) : 0;
@@ -394,7 +394,7 @@ static int hash_end(hasher *h, char *hex, fy_err *e)
 #define READ_BYTES ((size_t)1 << 20)
 
 struct fy_hub_blob {
-    char *path, *part; /* owned; of the blob, and of what has come of it */
+    char *path, *part; /* owned; of the blob, and of what has been downloaded */
     char hash[65];
     uint64_t size, bytes;
     int fd, lock;    /* -1: none */
@@ -539,7 +539,7 @@ int fy_hub_blob_add(fy_hub_blob *b, const void *p, size_t n, fy_err *e)
 {
     if (n > b->size - b->bytes)
         return fy_fail(e, FY_EFORMAT,
-                       "more bytes came than the %llu that the hub told; nothing of it is used",
+                       "more bytes came than the %llu that the hub announced; none of them is used",
                        (unsigned long long)b->size);
     for (size_t at = 0; at < n;) {
         ssize_t w = pwrite(b->fd, (const char *)p + at, n - at, (off_t)(b->bytes + at));
@@ -613,7 +613,7 @@ uint64_t fy_hub_blob_partial(const char *storage, const char *hash)
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-/* A link that says something else is replaced, as is what huggingface_hub leaves where it cannot
+/* A link to something else is replaced, as is the copy that huggingface_hub leaves where it cannot
  * make links. */
 static int place_link(const char *target, const char *path, fy_err *e)
 {

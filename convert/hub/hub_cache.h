@@ -21,7 +21,7 @@
 #define FY_HUB_ID_BYTES       200 /* ORG/NAME with its NUL */
 #define FY_HUB_REVISION_BYTES 256
 
-/* What "[ORG/]NAME[@REVISION]" says. */
+/* "[ORG/]NAME[@REVISION]", parsed. */
 typedef struct {
     char id[FY_HUB_ID_BYTES];
     char revision[FY_HUB_REVISION_BYTES]; /* "": not given, which is "main" */
@@ -68,7 +68,7 @@ typedef struct fy_hub_blob fy_hub_blob;
 /* storage: of fy_hub_storage. Takes the lock, and reads (hashes) what an earlier download left.
  * NULL on failure. */
 fy_hub_blob *fy_hub_blob_open(const char *storage, const char *hash, uint64_t size, fy_err *e);
-uint64_t fy_hub_blob_bytes(const fy_hub_blob *b); /* that are there: where to go on */
+uint64_t fy_hub_blob_bytes(const fy_hub_blob *b); /* that are there: where to resume */
 int fy_hub_blob_add(fy_hub_blob *b, const void *p, size_t n,
                     fy_err *e);                     /* FY_EFORMAT: more than `size` */
 int fy_hub_blob_restart(fy_hub_blob *b, fy_err *e); /* throws away what is there */
@@ -78,7 +78,7 @@ int fy_hub_blob_restart(fy_hub_blob *b, fy_err *e); /* throws away what is there
 int fy_hub_blob_end(fy_hub_blob *b, char *hex, fy_err *e);
 void fy_hub_blob_close(fy_hub_blob *b); /* gives the lock back; NULL is fine */
 
-/* Is the blob there, as large as it should be? And what has come of it, in bytes? */
+/* Is the blob there, as large as it should be? And how many bytes of it were downloaded? */
 bool fy_hub_blob_is_there(const char *storage, const char *hash, uint64_t size);
 uint64_t fy_hub_blob_partial(const char *storage, const char *hash);
 
@@ -86,7 +86,7 @@ uint64_t fy_hub_blob_partial(const char *storage, const char *hash);
 int fy_hub_link(const char *storage, const char *commit, const char *name, const char *hash,
                 fy_err *e);
 
-/* refs/REVISION says COMMIT; nothing is written for a revision that is the commit. */
+/* refs/REVISION := COMMIT; nothing is written for a revision that is the commit. */
 int fy_hub_write_ref(const char *storage, const char *revision, const char *commit, fy_err *e);
 
 #endif

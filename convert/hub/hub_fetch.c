@@ -58,7 +58,8 @@ bool fy_hub_is_offline(void)
     return is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE");
 }
 
-/* Without the blanks around it; NULL in *out when nothing is left. `source` is for the message. */
+/* Strips white space at both ends; NULL in *out when nothing is left. `source` is for the message.
+ */
 static int clean_token(const char *text, size_t n, const char *source, char **out, fy_err *e)
 {
     while (n > 0 && strchr(" \t\r\n", text[n - 1]) != NULL)
@@ -69,9 +70,10 @@ static int clean_token(const char *text, size_t n, const char *source, char **ou
     }
     for (size_t i = 0; i < n; i++) {
         if (text[i] <= ' ' || text[i] > '~')
-            return fy_fail(e, FY_EARG,
-                           "%s: byte %zu of it is in no token; expected letters, digits and '_'",
-                           source, i + 1);
+            return fy_fail(
+                e, FY_EARG,
+                "%s: byte %zu cannot be part of a token; expected letters, digits and '_'", source,
+                i + 1);
     }
     *out = n > 0 ? strndup(text, n) : NULL;
     return n > 0 && *out == NULL ? fy_nomem(e) : 0;
@@ -87,7 +89,7 @@ static int read_token_file(char **out, fy_err *e)
         rc = fy_map_open(&m, path, e);
         if (rc == 0) {
             rc = m.size > TOKEN_BYTES_MAX
-                     ? fy_fail(e, FY_EFORMAT, "%s: %zu bytes, which is no token", path, m.size)
+                     ? fy_fail(e, FY_EFORMAT, "%s: %zu bytes, too many for a token", path, m.size)
                      : clean_token((const char *)m.data, m.size, path, out, e);
             fy_map_close(&m);
         }
@@ -156,7 +158,7 @@ static int env_read(hub_env *out, fy_err *e)
 
 /* --- addresses -------------------------------------------------------------------------------- */
 
-/* RFC 3986: all but the unreserved characters; '/' is one in a path of files, and none in a
+/* RFC 3986: encodes all but the unreserved characters; '/' stays in a path of files, but not in a
  * revision. */
 static void put_encoded(fy_str *s, const char *text, bool keep_slash)
 {
@@ -288,7 +290,7 @@ static int ask_list(const hub_env *v, const fy_hub_want *w, fy_hub_list *out, fy
         rc = fy_hub_list_read(fy_str_z(&reply), reply.len, out, e);
     if (rc == 0 && fy_hub_is_hash(revision_of(w), strlen(revision_of(w))) &&
         strcmp(revision_of(w), out->commit) != 0) {
-        rc = fy_fail(e, FY_EVERIFY, "%s: asked for the commit %s, the hub tells of %s", w->ref.id,
+        rc = fy_fail(e, FY_EVERIFY, "%s: asked for the commit %s, the hub reports %s", w->ref.id,
                      revision_of(w), out->commit);
         fy_hub_list_release(out);
     }
@@ -297,7 +299,7 @@ static int ask_list(const hub_env *v, const fy_hub_want *w, fy_hub_list *out, fy
     return rc;
 }
 
-/* --- files that the list says too little of --------------------------------------------------- */
+/* --- files that the list describes too briefly ------------------------------------------------ */
 
 static int nothing_begin(void *user, uint64_t *from, fy_err *e)
 {
@@ -311,7 +313,7 @@ static int file_is_told(void *user, const fy_http_told *h, fy_err *e)
     fy_hub_file *f = user;
     if (!fy_hub_is_hash(h->hash, strlen(h->hash)) || h->size == UINT64_MAX)
         return fy_fail(e, FY_EUNSUPPORTED,
-                       "the hub tells no hash or no size, so it could not be checked");
+                       "the hub reports no hash or no size, so it could not be checked");
     memcpy(f->hash, h->hash, strlen(h->hash) + 1);
     f->size = h->size;
     return 0;
@@ -445,7 +447,7 @@ static int file_told(void *user, const fy_http_told *h, fy_err *e)
     if (strlen(h->hash) == strlen(d->f->hash) && fy_hub_is_hash(h->hash, strlen(h->hash)) &&
         strcmp(h->hash, d->f->hash) != 0)
         return fy_fail(e, FY_EVERIFY,
-                       "the hub's list says %s %s, its reply %s; nothing is downloaded",
+                       "the hub's list has %s %s, its reply %s; nothing is downloaded",
                        strlen(h->hash) == 64 ? "SHA-256" : "git hash", d->f->hash, h->hash);
     return 0;
 }
@@ -484,16 +486,16 @@ static int file_end(void *user, fy_err *e)
         return 0;
     }
     if (rc == 1 && d->is_continued) {
-        fy_log(FY_LOG_WARN, "%s: what was there did not belong to it; from the beginning",
-               d->f->shown);
+        fy_log(FY_LOG_WARN, "%s: what was there did not belong to it; starting over", d->f->shown);
         atomic_fetch_sub(&d->progress->done_bytes, bytes);
         d->is_continued = false;
         return 1;
     }
-    return rc < 0 ? -1
-                  : fy_fail(e, FY_EVERIFY,
-                            "%s %s of what came is not %s, which the hub told; it is thrown away",
-                            strlen(hex) == 64 ? "SHA-256" : "git hash", hex, d->f->hash);
+    return rc < 0
+               ? -1
+               : fy_fail(e, FY_EVERIFY,
+                         "%s %s of what came is not %s, which the hub announced; it is thrown away",
+                         strlen(hex) == 64 ? "SHA-256" : "git hash", hex, d->f->hash);
 }
 
 /* One download per blob: two files may have the same contents. */
@@ -602,7 +604,7 @@ int fy_hub_bring(const fy_hub_want *want, fy_hub_got *got, fy_err *e)
         return 0;
     if (own.code == FY_EINTR)
         return fy_fail(e, FY_EINTR,
-                       "interrupted: %.1f of %.1f MB are there; the same command goes on from here",
+                       "interrupted: %.1f of %.1f MB are there; the same command resumes",
                        (double)kept_bytes(got) * 1e-6, (double)got->bytes * 1e-6);
     return fy_fail(e, own.code, "%s", own.msg);
 }

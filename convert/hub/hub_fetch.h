@@ -4,8 +4,8 @@
  * the cache fy_hub_bring(&want, &got, e)  downloads the rest; afterwards got.snapshot is whole
  *     fy_hub_got_release(&got)
  *
- * A file is in its place only when size and hash are those that the hub told. What an interrupted
- * or failed download leaves is gone on from. refs/REVISION is written last. */
+ * A file is in its place only when size and hash are those that the hub announced. What an
+ * interrupted or failed download leaves is resumed. refs/REVISION is written last. */
 #ifndef FY_HUB_HUB_FETCH_H
 #define FY_HUB_HUB_FETCH_H
 
@@ -18,7 +18,7 @@
 #include "hub/hub_cache.h"
 #include "hub/hub_list.h"
 
-#define FY_HUB_PARALLEL 4 /* when nobody says */
+#define FY_HUB_PARALLEL 4 /* by default */
 #define FY_HUB_RETRIES  8
 
 typedef struct {
@@ -31,7 +31,7 @@ typedef struct {
     fy_hub_list list;
     char *storage, *snapshot; /* owned */
     uint64_t bytes;           /* of the wanted files */
-    uint64_t to_bring; /* of those that are not in the cache, without what has come of them */
+    uint64_t to_bring; /* of those that are not in the cache, without what was downloaded of them */
     size_t n_wanted;
 } fy_hub_got;
 

@@ -33,7 +33,7 @@ typedef struct {
     char *url;                /* owned; where a redirect leads, NULL: the job's own */
     int hops;                 /* redirects followed in this attempt */
     int tries;                /* failed attempts since the last progress */
-    double not_before, heard; /* when it may start; when something came last */
+    double not_before, heard; /* when it may start; when the last byte came */
     double began, took;       /* when the attempt began; seconds of the last one that failed */
     double window;            /* when the present window of silence_s began */
     size_t in_window;         /* bytes that came in that window */
@@ -92,7 +92,7 @@ static const char *url_of(const transfer *t)
     return t->url != NULL ? t->url : t->job->url;
 }
 
-/* "scheme://host", for a message: what is behind it may be signed. */
+/* "scheme://host", for a message: what follows may be a signature. */
 static const char *host_of(const transfer *t, char out[FY_QUOTE_BYTES])
 {
     const char *url = url_of(t), *host = strstr(url, "://");
@@ -128,7 +128,7 @@ static void copy_etag(const char *v, char *out, size_t size)
     snprintf(out, size, "%.*s", n < size ? (int)n : 0, v);
 }
 
-/* What the endpoint says about a file; the host that it redirects to has words of its own. */
+/* What the endpoint says about a file; the host that it redirects to has headers of its own. */
 static int tell(transfer *t)
 {
     fy_http_told told = {.size = UINT64_MAX};
@@ -175,7 +175,7 @@ static int begin_body(transfer *t)
     uint64_t from = status_of(t) == 206 ? range_begin(header_of(t->easy, "Content-Range")) : 0;
     if (from != 0 && from != t->from)
         return fy_fail(e, FY_EIO,
-                       "%s: asked for the bytes from %" PRIu64 " on, the server sends others",
+                       "%s: asked for the bytes from %" PRIu64 " on, the server sent others",
                        t->job->name, t->from);
     return t->job->from(t->job->user, from, e) == 0 ? 0 : fy_ctx(e, "%s", t->job->name);
 }
@@ -253,16 +253,15 @@ static void reset(transfer *t)
     t->state = WAITING;
 }
 
-/* `why` ended an attempt: another one after a pause, or none any more. wait_s: what the server asks
- * for, 0: nothing. */
+/* `why` ended an attempt: another one follows after a pause, unless the attempts are used up.
+ * wait_s: what the server asks for, 0: nothing. */
 static int try_again(transfer *t, const char *why, double wait_s)
 {
     char host[FY_QUOTE_BYTES];
     const run *r = t->run;
     host_of(t, host);
     if (t->tries >= r->p->retries)
-        return fy_fail(r->e, FY_EIO,
-                       "%s: %s (%s), in %d attempts; run this again later, it goes on from here",
+        return fy_fail(r->e, FY_EIO, "%s: %s (%s), in %d attempts; run this again later to resume",
                        t->job->name, why, host, t->tries + 1);
     if (wait_s > FY_HTTP_WAIT_MAX_S)
         return fy_fail(r->e, FY_EIO, "%s: %s (%s); it asks to wait for %.0f s: run this again then",
@@ -512,7 +511,7 @@ static int run_all(run *r)
         int ended = end_slow(r) == 0 ? collect(r) : -1;
         if (ended < 0)
             return -1;
-        /* what a redirect or the end of another one lets start starts at once */
+        /* after a redirect or the end of a request, the next one starts at once */
         if (curl_multi_poll(r->multi, NULL, 0, ended > 0 ? 0 : soon_ms, NULL) != CURLM_OK)
             return fy_fail(r->e, FY_EIO, "libcurl failed");
     }
@@ -528,7 +527,7 @@ static int prepare(run *r, fy_http_job *jobs)
     if (r->multi == NULL || r->endpoint == NULL || r->list == NULL)
         return fy_nomem(r->e);
     if (curl_url_set(r->endpoint, CURLUPART_URL, r->p->endpoint, 0) != CURLUE_OK)
-        return fy_fail(r->e, FY_EARG, "'%s' is no address of a hub", r->p->endpoint);
+        return fy_fail(r->e, FY_EARG, "'%s' is not the address of a hub", r->p->endpoint);
     for (size_t i = 0; i < r->n; i++)
         r->list[i] = (transfer){.job = &jobs[i], .run = r};
     if (r->p->token == NULL)

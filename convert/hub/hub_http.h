@@ -1,7 +1,7 @@
 /* GET requests, several at once, with retries: the one file that knows libcurl.
  *
  * Redirects are followed here and not by libcurl: the token goes to the endpoint's own scheme, host
- * and port and to nobody else, and from https there is no way to http. A request is tried again
+ * and port and nowhere else, and https never leads to http. A request is tried again
  * when the connection fails, is cut, falls silent or brings less than 1 kB/s, for 408, 429 and 5xx,
  * after a pause that doubles or that the server asks for; an attempt that got further than the last
  * one, at 1 kB/s or more, gives new attempts. fy_interrupted ends everything with FY_EINTR. */
@@ -22,18 +22,18 @@ typedef struct {
     const char *endpoint; /* view: "https://huggingface.co" */
     const char *token;    /* view; NULL: none */
     int parallel;         /* requests at once, >= 1 */
-    int retries;          /* attempts behind the first, without progress */
+    int retries;          /* attempts after the first, without progress */
     int silence_s; /* a connection without a byte, or slower than 1 kB/s, for so long is cut */
 } fy_http_params;
 
-/* What the endpoint says about a file before it sends it, or redirects to who does. */
+/* What the endpoint reports about a file before it sends it or redirects. */
 typedef struct {
     char hash[80]; /* X-Linked-Etag, else ETag, without quotes; "": none */
-    uint64_t size; /* X-Linked-Size; UINT64_MAX: not told */
+    uint64_t size; /* X-Linked-Size; UINT64_MAX: unknown */
 } fy_http_told;
 
 /* One request. Callbacks get `user`; each returns 0, or -1 with *e set, which ends everything.
- * `name` is put before what they say. */
+ * `name` goes before their messages. */
 typedef struct {
     const char *url;  /* view; percent-encoded, of the endpoint */
     const char *name; /* view; for messages */
@@ -47,7 +47,7 @@ typedef struct {
     bool is_head;                      /* a HEAD request: of the last four told alone is called */
 } fy_http_job;
 
-/* A refusal by the server is told as it is; what it means for the user is the caller's to say. */
+/* A refusal by the server, as received; the caller explains what it means. */
 typedef struct {
     long status;       /* 0: none */
     char code[40];     /* X-Error-Code: "GatedRepo", "RepoNotFound", ... */

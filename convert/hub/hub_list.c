@@ -210,7 +210,7 @@ static int read_reply(fy_hub_list *l, fy_json *j, fy_err *e)
         } else if (fy_span_is(key, "sha")) {
             rc = fy_json_string(j, &s, NULL, e);
             if (rc == 0 && !fy_hub_is_hash(s.ptr, s.len))
-                rc = fy_fail(e, FY_EFORMAT, "\"sha\" is no commit");
+                rc = fy_fail(e, FY_EFORMAT, "\"sha\" is not a commit");
             if (rc == 0)
                 memcpy(l->commit, s.ptr, s.len);
         } else {
@@ -263,7 +263,7 @@ static bool matches_any(const fy_opt_list *patterns, const char *name)
     return false;
 }
 
-/* What is read besides weights, where it is. */
+/* Read besides the weights, where present. */
 static const char *const companions[] = {
     "config.json",        "generation_config.json",
     "tokenizer.json",     "tokenizer_config.json",

@@ -4,7 +4,7 @@
  * The reply is that of GET {endpoint}/api/models/{repo}/revision/{revision}?blobs=true:
  *     {"sha": COMMIT, "siblings": [{"rfilename": NAME, "size": N, "blobId": GIT_SHA1,
  *                                   "lfs": {"sha256": HEX, "size": N, ...}}, ...], ...}
- * A pure function of its bytes: what comes from elsewhere is checked here, so that afterwards names
+ * A pure function of its bytes: untrusted input is checked here, so that afterwards names
  * are safe as paths below a directory, and hashes as names of files. */
 #ifndef FY_HUB_HUB_LIST_H
 #define FY_HUB_HUB_LIST_H
@@ -26,8 +26,8 @@ typedef struct {
     const char *shown; /* view: the name for messages (base/quote.h) */
     uint64_t size;
     char hash[FY_HUB_HASH_BYTES]; /* 64 digits: SHA-256 of the contents; 40: SHA-1 of git's blob;
-                                     "": the reply does not say, and then the size counts for
-                                     nothing either */
+                                     "": the reply has none, and then the size is not valid
+                                     either */
     bool wanted;
 } fy_hub_file;
 

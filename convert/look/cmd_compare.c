@@ -14,7 +14,7 @@
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
 
-/* --- how the two are looked at ---------------------------------------------------------------- */
+/* --- the names of both -------------------------------------------------------------------- */
 
 static size_t n_common(const fy_source *a, const fy_source *b)
 {
@@ -25,7 +25,7 @@ static size_t n_common(const fy_source *a, const fy_source *b)
 }
 
 /* The same names, and rows in the same order. */
-static bool speak_alike(const fy_source *a, const fy_source *b)
+static bool same_names(const fy_source *a, const fy_source *b)
 {
     size_t n = n_common(a, b);
     return n == fy_source_n_tensors(a) && n == fy_source_n_tensors(b) &&
@@ -33,7 +33,7 @@ static bool speak_alike(const fy_source *a, const fy_source *b)
                fy_ckpt_rotates_neighbours(fy_source_ckpt(b));
 }
 
-/* Puts the GGUF file that it becomes in the place of what is a checkpoint. Both or none. */
+/* Replaces each checkpoint by the GGUF file that it becomes. Both or neither. */
 static int plan_both(fy_comparison *c, int n_threads, fy_err *e)
 {
     fy_source *a = NULL, *b = NULL;
@@ -56,8 +56,8 @@ static int plan_both(fy_comparison *c, int n_threads, fy_err *e)
     return 0;
 }
 
-/* Two checkpoints under their own names: what their files beside the weights say is compared as the
- * keys that it becomes. */
+/* Two checkpoints under their own names: their configurations and tokenizers are compared as the
+ * keys that they become. */
 static int plan_keys(fy_comparison *c, fy_err *e)
 {
     if (fy_source_kind_of(c->a) != FY_SOURCE_CHECKPOINT ||
@@ -85,8 +85,9 @@ static void choose_keys(fy_comparison *c)
         fy_fail(&c->no_tokenizer, FY_EFORMAT, "%s", why_a != NULL ? why_a : why_b);
 }
 
-/* Names have to do where they are the same, where a file was named rather than a checkpoint
- * (tensors that somebody saved under GGUF's names), and where a checkpoint cannot be converted. */
+/* Own names are used where they are the same, where one path is a file rather than a checkpoint
+ * (somebody may have saved tensors under GGUF's names), and where a checkpoint cannot be converted.
+ */
 static int choose_view(fy_comparison *c, int n_threads, fy_err *e)
 {
     bool g_a = fy_source_gguf(c->a) != NULL, g_b = fy_source_gguf(c->b) != NULL;
@@ -96,7 +97,7 @@ static int choose_view(fy_comparison *c, int n_threads, fy_err *e)
     fy_err why = {0};
     if ((g_a && g_b) || (file && common))
         return 0;
-    if (!g_a && !g_b && speak_alike(c->a, c->b))
+    if (!g_a && !g_b && same_names(c->a, c->b))
         return plan_keys(c, e);
     if (plan_both(c, n_threads, &why) == 0)
         return 0;
@@ -242,7 +243,7 @@ int fy_compare(const char *a, const char *b, const fy_compare_params *p, fy_comp
     int code = p->pattern != NULL ? regcomp(&pattern, p->pattern, REG_EXTENDED) : 0;
     if (code != 0) {
         regerror(code, &pattern, why, sizeof why);
-        return fy_fail(e, FY_EARG, "'%s' is no regular expression: %s", p->pattern, why);
+        return fy_fail(e, FY_EARG, "'%s' is not a regular expression: %s", p->pattern, why);
     }
     const regex_t *chosen = p->pattern != NULL ? &pattern : NULL;
     int rc = open_both(out, a, b, p, e) != 0 ? -1 : compare_all(out, chosen, p, e);
@@ -303,14 +304,14 @@ static const fy_opt opts[] = {
      .arg = "REGEX",
      .offset = offsetof(options, pattern),
      .line_only = true,
-     .help = "Compare only tensors in whose names this extended regular expression is found, and "
-             "nothing else: '' are all tensors, without keys and vocabulary."},
+     .help = "Compare only tensors whose names match this extended regular expression, and neither "
+             "keys nor vocabulary; '' matches all tensors."},
     {.group = "Output",
      .name = "all",
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, all),
      .line_only = true,
-     .help = "List tensors that are equal, too."},
+     .help = "Also list tensors that are equal."},
     {.group = "Output",
      .name = "json",
      .kind = FY_OPT_FLAG,
@@ -335,7 +336,7 @@ static int show(const options *o, const fy_comparison *c, fy_err *e)
     return rc;
 }
 
-static void put_part(fy_str *s, size_t n, const char *one, const char *many)
+static void put_count(fy_str *s, size_t n, const char *one, const char *many)
 {
     if (n > 0)
         fy_str_printf(s, "%s%zu %s", s->len > 0 ? ", " : "", n, n == 1 ? one : many);
@@ -346,14 +347,14 @@ static int fail_verdict(const fy_comparison *c, fy_err *e)
 {
     const size_t *n = c->n_of;
     fy_str s = {0};
-    put_part(&s, n[FY_PAIR_BEYOND], "tensor", "tensors");
+    put_count(&s, n[FY_PAIR_BEYOND], "tensor", "tensors");
     if (n[FY_PAIR_BEYOND] > 0 && c->tolerance > 0)
         fy_str_printf(&s, " beyond the tolerance of %g", c->tolerance);
-    put_part(&s, n[FY_PAIR_ONLY_A], "tensor only in A", "tensors only in A");
-    put_part(&s, n[FY_PAIR_ONLY_B], "tensor only in B", "tensors only in B");
-    put_part(&s, n[FY_PAIR_SHAPE], "shape", "shapes");
-    put_part(&s, n[FY_PAIR_UNREAD], "tensor that cannot be read", "tensors that cannot be read");
-    put_part(&s, c->n_counting_keys, "key", "keys");
+    put_count(&s, n[FY_PAIR_ONLY_A], "tensor only in A", "tensors only in A");
+    put_count(&s, n[FY_PAIR_ONLY_B], "tensor only in B", "tensors only in B");
+    put_count(&s, n[FY_PAIR_SHAPE], "shape", "shapes");
+    put_count(&s, n[FY_PAIR_UNREAD], "tensor that cannot be read", "tensors that cannot be read");
+    put_count(&s, c->n_counting_keys, "key", "keys");
     if (c->n_vocab > 0)
         fy_str_printf(&s, "%sthe vocabulary", s.len > 0 ? ", " : "");
     fy_fail(e, FY_EVERIFY, "the models differ: %s", fy_str_z(&s));
@@ -397,17 +398,17 @@ const fy_verb fy_verb_compare = {
     .description =
         "Compares two models of any kind: GGUF files of any type that ferry decodes, safetensors "
         "and PyTorch files, checkpoint directories, workspaces (their main model). A checkpoint "
-        "that stands against a GGUF file is compared as the file that a conversion to f32 would "
+        "is compared with a GGUF file as the file that a conversion to f32 would "
         "write; nothing is written. Two checkpoints are compared under their own names when these "
-        "are the same, otherwise as what they would become.\n\n"
+        "are the same, otherwise as the GGUF files that they would become.\n\n"
         "Of each tensor that differs the largest difference is shown, the same relative to the "
         "largest value of A, the root of the mean squared difference, the cosine of the two, how "
         "many values differ, and the first of them with its index (row first) and both values; "
-        "the worst tensor stands at the top. Two NaN are the same value; NaN against a number is "
+        "the worst tensor comes first. Two NaN are the same value; NaN against a number is "
         "an infinite difference. Tensors that one model alone has, or that have another shape, "
         "are named.\n\n"
-        "Keys that differ are shown with both values. Those that say where a model comes from or "
-        "how it is stored (general.* but the architecture and the sampler's defaults, quantize.*, "
+        "Keys that differ are shown with both values. Keys about the origin of a model or "
+        "its storage (general.* but the architecture and the sampler's defaults, quantize.*, "
         "split.*, integers of the same value in another width) do not count. Vocabularies are "
         "compared entry by entry.\n\n"
         "The exit status is 0 when all that counts is equal, or within --tolerance, and 4 "

@@ -76,7 +76,7 @@ static bool has_torch_name(const char *path)
 }
 
 /* Opens by content; the name decides only where the first bytes are those of no format, so that a
- * damaged file gets the words of what it should be. */
+ * damaged file is refused as what it should be. */
 static int open_file(fy_listing *l, fy_err *e)
 {
     if (fy_map_open(&l->map, l->path, e) != 0)
@@ -280,7 +280,7 @@ static int inspect(fy_listing *l, const fy_inspect_options *o, fy_str *out, fy_e
 {
     int rc = fy_file_is_dir(l->path) ? open_directory(l, e) : open_file(l, e);
     if (rc == 0)
-        rc = fy_inspect_open_piece(l, e);
+        rc = fy_inspect_open_chunk(l, e);
     if (rc == 0 && l->model_dir != NULL)
         rc = fy_inspect_open_chain(l, e);
     if (rc == 0)
@@ -379,14 +379,14 @@ static const fy_opt opts[] = {
      .min = 0,
      .max = 1 << 20,
      .line_only = true,
-     .help = "Show so many values."},
+     .help = "How many values to show."},
     {.group = "One tensor",
      .name = "at",
      .kind = FY_OPT_STR,
      .arg = "I,J",
      .offset = offsetof(options, at),
      .line_only = true,
-     .help = "Show those from this element on, row first, as 'ferry compare' prints it."},
+     .help = "Begin at this element, row first, as 'ferry compare' prints it."},
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
@@ -398,7 +398,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     if (o->at != NULL && o->tensor == NULL)
         return fy_fail(e, FY_EARG, "--at goes with --tensor");
     if (o->hash && o->tensor != NULL)
-        return fy_fail(e, FY_EARG, "--hash and --tensor are two things to show: give one of them");
+        return fy_fail(e, FY_EARG, "--hash and --tensor exclude each other: give one of them");
     fy_str out = {0};
     int rc = fy_inspect(args[0], o, &out, e);
     if (rc == 0)
@@ -418,22 +418,25 @@ const fy_verb fy_verb_inspect = {
     .opts_bytes = sizeof(options),
     .description =
         "Checks the header of a file by every rule of its format and prints what the model does, "
-        "its tokenizer and chat templates, what its types take, its keys, and its tensors: name, "
+        "its tokenizer and chat templates, the space of each type, its keys, and its tensors: "
+        "name, "
         "type, shape, bytes and offset in the data section. Values are shown short and safe for a "
         "terminal. The format is recognised by the first bytes, not by the name.\n\n"
         "PATH may be a GGUF, safetensors or PyTorch file; the directory of a checkpoint, whose "
         "keys and tokenizer are shown as a conversion would write them; a workspace, whose main "
         "model is shown; or a model's directory with ggml/weights.gguf, such as 'ferry chunk' "
         "makes. "
-        "Of a model in pieces the chain is drawn: which file computes what, and what goes from one "
+        "Of a model that was cut the chain is drawn: which chunk computes what, and what it passes "
         "to the next.\n\n"
-        "A file that breaks a rule is refused with the rule in words; a Git LFS pointer, an HTML "
-        "page and other things found in place of weights are named. The tensor data itself is not "
+        "A file that breaks a rule is refused, and the message names the rule. A Git LFS pointer, "
+        "an "
+        "HTML page and other things found where weights should be are recognised. The tensor data "
+        "itself is not "
         "read without --hash.\n\n"
         "PyTorch files (.bin, .pt, .pth) are zip archives or, before version 1.6, streams of "
         "pickles. The pickle is read as data and never run: of a nested checkpoint the keys are "
-        "joined with dots, numbers and texts are shown as values, and an object of any class but "
-        "PyTorch's tensors is only named. offset is that in the file.",
+        "joined with dots, numbers and texts are shown as values, and of an object of any class "
+        "but PyTorch's tensors only the name is shown. offset counts from the start of the file.",
     .examples = "ferry inspect model.gguf\n"
                 "# the type of every tensor, for a script\n"
                 "ferry inspect --json model.gguf | jq -r '.tensors[] | .name + \" \" + .type'\n"

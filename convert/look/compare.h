@@ -45,7 +45,7 @@ typedef struct {
 /* Of n values that begin at element `at`; overwrites *d. */
 void fy_tensor_diff_of(fy_tensor_diff *d, const fy_kernels *k, const float *a, const float *b,
                        uint64_t n, uint64_t at);
-/* Adds the piece behind d. */
+/* Adds the values that follow those of d. */
 void fy_tensor_diff_join(fy_tensor_diff *d, const fy_tensor_diff *next);
 
 double fy_tensor_diff_relative(const fy_tensor_diff *d); /* max_diff / largest; 0 when all equal */
@@ -117,7 +117,7 @@ int fy_compare_values(fy_source *a, fy_source *b, fy_tensor_pair *pair, const fy
 /* compare_keys.c: keys and vocabularies, of models that have some. */
 int fy_compare_keys(fy_comparison *c, fy_err *e);
 
-/* With `all`, tensors that are equal are listed, too. */
+/* With `all`, tensors that are equal are listed as well. */
 void fy_compare_put_text(const fy_comparison *c, bool all, fy_str *out);
 int fy_compare_put_json(const fy_comparison *c, bool all, fy_str *out, fy_err *e);
 

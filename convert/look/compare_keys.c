@@ -42,8 +42,8 @@ static bool is_of_tokenizer(fy_span key)
     return fy_span_begins(key, "tokenizer.") || fy_span_begins(key, "general.sampling.");
 }
 
-/* Where the model comes from, what it is called, how it is stored. What changes its answers is
- * elsewhere, but for the architecture and the sampler's defaults. */
+/* The origin of the model, its name, its storage. Of general.* only the architecture and the
+ * sampler's defaults change answers. */
 static bool is_provenance(fy_span key)
 {
     if (fy_span_begins(key, "general."))
@@ -91,7 +91,7 @@ static bool same_element(const fy_gguf_kv *a, const fy_gguf_kv *b, uint64_t i, u
     return memcmp(a->data + i * n, b->data + i * n, n) == 0;
 }
 
-/* Behind the first elements of two arrays of one type: the first that differ. */
+/* Appends the first elements that differ, of two arrays of one type. */
 static void put_first_difference(fy_key_pair *k, const fy_gguf_kv *a, const fy_gguf_kv *b)
 {
     uint64_t pos_a = 0, pos_b = 0, n = a->count < b->count ? a->count : b->count, i = 0;
@@ -137,7 +137,7 @@ static int add_key(fy_comparison *c, size_t *cap, const fy_gguf_kv *a, const fy_
     return k->key.oom || k->a.oom || k->b.oom ? fy_nomem(e) : 0;
 }
 
-/* Arrays that are told as the vocabulary. */
+/* Arrays that are reported as the vocabulary. */
 static bool are_tables(const fy_gguf_kv *a, const fy_gguf_kv *b)
 {
     return is_of_vocab(a->key) && a->type == FY_KV_ARRAY && b->type == FY_KV_ARRAY &&

@@ -57,7 +57,7 @@ static void add_slowly(fy_tensor_diff *d, const float *a, const float *b, uint64
     d->n_different += differ;
 }
 
-/* Of finite values, of a block. */
+/* All values of the block are finite. */
 static void count_different(fy_tensor_diff *d, const float *a, const float *b, uint64_t n,
                             uint64_t at)
 {
@@ -135,7 +135,7 @@ double fy_tensor_diff_cosine(const fy_tensor_diff *d)
 
 enum {
     CHUNK = 1 << 15, /* elements decoded at a time */
-    PIECE = 1 << 20, /* elements of a unit of work */
+    SHARE = 1 << 20, /* elements of a unit of work */
     UNITS = 1 << 18, /* blocks, or elements, of which bytes are compared at a time */
 };
 
@@ -144,7 +144,7 @@ enum {
 typedef struct {
     fy_source *a, *b;
     const fy_tensor_pair *pair;
-    uint64_t piece;         /* elements */
+    uint64_t share;         /* elements */
     _Atomic uint64_t first; /* byte that differs; UINT64_MAX: none */
 } byte_job;
 
@@ -160,8 +160,8 @@ static void compare_bytes(void *ctx, int64_t begin, int64_t end, int thread)
     const fy_source_tensor *a = j->pair->a, *b = j->pair->b;
     (void)thread;
     for (int64_t i = begin; i < end && !fy_interrupted; i++) {
-        uint64_t at = (uint64_t)i * j->piece, left = a->n_elems - at,
-                 n = left < j->piece ? left : j->piece, found = bytes_of(a, at);
+        uint64_t at = (uint64_t)i * j->share, left = a->n_elems - at,
+                 n = left < j->share ? left : j->share, found = bytes_of(a, at);
         if (found > atomic_load(&j->first))
             return;
         if (memcmp(a->raw + found, b->raw + found, (size_t)bytes_of(a, n)) != 0) {
@@ -179,9 +179,9 @@ static void compare_bytes(void *ctx, int64_t begin, int64_t end, int thread)
 /* The first byte that differs, UINT64_MAX: none. Both are stored alike. */
 static uint64_t first_byte(fy_source *a, fy_source *b, const fy_tensor_pair *pair, fy_pool *pool)
 {
-    byte_job j = {.a = a, .b = b, .pair = pair, .piece = UNITS * pair->a->unit};
+    byte_job j = {.a = a, .b = b, .pair = pair, .share = UNITS * pair->a->unit};
     atomic_init(&j.first, UINT64_MAX);
-    fy_pool_run(pool, (int64_t)((pair->a->n_elems + j.piece - 1) / j.piece), 1, compare_bytes, &j);
+    fy_pool_run(pool, (int64_t)((pair->a->n_elems + j.share - 1) / j.share), 1, compare_bytes, &j);
     return atomic_load(&j.first);
 }
 
@@ -198,20 +198,20 @@ typedef struct {
     fy_source *a, *b;
     const fy_tensor_pair *pair;
     fy_kernels kernels;
-    uint64_t chunk, piece;   /* elements */
-    fy_tensor_diff *results; /* owned; per piece */
+    uint64_t chunk, share;   /* elements */
+    fy_tensor_diff *results; /* owned; per share */
     float *buffers;          /* owned; two chunks per thread */
     pthread_mutex_t lock;    /* guards what follows */
-    uint64_t failed;         /* the first piece that failed; UINT64_MAX: none */
+    uint64_t failed;         /* the first share that failed; UINT64_MAX: none */
     fy_err err;
 } value_job;
 
-static int compare_piece(value_job *j, uint64_t piece, int thread, fy_err *e)
+static int compare_share(value_job *j, uint64_t share, int thread, fy_err *e)
 {
     float *x = j->buffers + (size_t)thread * 2 * j->chunk, *y = x + j->chunk;
-    uint64_t at = piece * j->piece, left = j->pair->a->n_elems - at,
-             n = left < j->piece ? left : j->piece;
-    fy_tensor_diff *sum = &j->results[piece], d;
+    uint64_t at = share * j->share, left = j->pair->a->n_elems - at,
+             n = left < j->share ? left : j->share;
+    fy_tensor_diff *sum = &j->results[share], d;
     *sum = (fy_tensor_diff){0};
     for (uint64_t i = 0; i < n; i += j->chunk) {
         uint64_t m = n - i < j->chunk ? n - i : j->chunk;
@@ -227,12 +227,12 @@ static int compare_piece(value_job *j, uint64_t piece, int thread, fy_err *e)
     return 0;
 }
 
-static void compare_pieces(void *ctx, int64_t begin, int64_t end, int thread)
+static void compare_shares(void *ctx, int64_t begin, int64_t end, int thread)
 {
     value_job *j = ctx;
     for (int64_t i = begin; i < end && !fy_interrupted; i++) {
         fy_err e = {0};
-        if (compare_piece(j, (uint64_t)i, thread, &e) == 0)
+        if (compare_share(j, (uint64_t)i, thread, &e) == 0)
             continue;
         pthread_mutex_lock(&j->lock);
         if ((uint64_t)i < j->failed) {
@@ -250,20 +250,20 @@ static uint64_t larger(uint64_t x, uint64_t y)
 
 /* Units are 1, the size of a block, or the length of a row, of which blocks are divisors: the
  * largest is a multiple of the other. */
-static int begin_job(value_job *j, fy_pool *pool, uint64_t *n_pieces, fy_err *e)
+static int begin_job(value_job *j, fy_pool *pool, uint64_t *n_shares, fy_err *e)
 {
     uint64_t unit = larger(j->pair->a->unit, j->pair->b->unit), n = j->pair->a->n_elems;
     j->chunk = larger(CHUNK / unit, 1) * unit;
-    j->piece = larger(PIECE / j->chunk, 1) * j->chunk;
-    *n_pieces = n / j->piece + (n % j->piece != 0);
-    j->results = calloc((size_t)*n_pieces, sizeof *j->results);
+    j->share = larger(SHARE / j->chunk, 1) * j->chunk;
+    *n_shares = n / j->share + (n % j->share != 0);
+    j->results = calloc((size_t)*n_shares, sizeof *j->results);
     uint64_t bytes;
     if (fy_mul_u64(j->chunk, 2 * sizeof *j->buffers * (uint64_t)fy_pool_threads(pool), &bytes))
         j->buffers = malloc((size_t)bytes); /* touched as far as the tensor goes */
     return j->results != NULL && j->buffers != NULL ? 0 : fy_nomem(e);
 }
 
-static int tell_unread(fy_tensor_pair *pair, const char *why, fy_err *e)
+static int set_unread(fy_tensor_pair *pair, const char *why, fy_err *e)
 {
     pair->state = FY_PAIR_UNREAD;
     pair->why = strdup(why);
@@ -282,14 +282,14 @@ static int compare_decoded(fy_source *a, fy_source *b, fy_tensor_pair *pair,
     int rc = begin_job(&j, p->pool, &n, e);
     pthread_mutex_init(&j.lock, NULL);
     if (rc == 0) {
-        fy_pool_run(p->pool, (int64_t)n, 1, compare_pieces, &j);
+        fy_pool_run(p->pool, (int64_t)n, 1, compare_shares, &j);
         rc = fy_check_interrupt(e);
     }
     if (rc == 0 && j.failed != UINT64_MAX)
-        rc = tell_unread(pair, j.err.msg, e);
+        rc = set_unread(pair, j.err.msg, e);
     for (uint64_t i = 0; rc == 0 && i < n && pair->state != FY_PAIR_UNREAD; i++)
         fy_tensor_diff_join(&pair->diff, &j.results[i]);
-    /* What is no whole number of pages in any piece, and tensors that are let go of as a whole. */
+    /* The pages that two shares have in common, and tensors that can only be dropped whole. */
     fy_source_drop(a, pair->a, 0, pair->a->n_elems);
     fy_source_drop(b, pair->b, 0, pair->b->n_elems);
     pthread_mutex_destroy(&j.lock);
@@ -300,7 +300,7 @@ static int compare_decoded(fy_source *a, fy_source *b, fy_tensor_pair *pair,
 
 /* --- a pair ----------------------------------------------------------------------------------- */
 
-/* No values, but bytes of the same type. */
+/* Bytes of the same type that ferry cannot decode. */
 static int compare_unreadable(fy_tensor_pair *pair, uint64_t first, fy_err *e)
 {
     const fy_source_tensor *t = pair->a->readable ? pair->b : pair->a;
@@ -312,7 +312,7 @@ static int compare_unreadable(fy_tensor_pair *pair, uint64_t first, fy_err *e)
                  first / (t->bytes / t->n_elems > 0 ? t->bytes / t->n_elems : 1), t->type);
     else
         snprintf(why, sizeof why, "values of type %s are not decoded", t->type);
-    return tell_unread(pair, why, e);
+    return set_unread(pair, why, e);
 }
 
 static void judge(fy_tensor_pair *pair, double tolerance)
@@ -332,7 +332,7 @@ int fy_compare_values(fy_source *a, fy_source *b, fy_tensor_pair *pair, const fy
     pair->state = FY_PAIR_EQUAL;
     if (n == 0)
         return 0;
-    if (alike) { /* most often all that is needed, and as fast as memory */
+    if (alike) { /* most often enough, and as fast as memory */
         first = first_byte(a, b, pair, p->pool);
         if (fy_check_interrupt(e) != 0)
             return -1;

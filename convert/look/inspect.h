@@ -47,7 +47,7 @@ typedef struct {
     const char *file; /* of a checkpoint directory, in place of the offset; else NULL */
 } fy_listing_row;
 
-/* What tensors of one type take. */
+/* The space that tensors of one type take. */
 typedef struct {
     const char *type;
     uint64_t n_tensors, elems, bytes;
@@ -60,7 +60,7 @@ typedef struct {
     const char *model_dir;         /* view: with the weights and qnn/; NULL: a file was named */
     bool has_chain;
     fy_qnn_config config;  /* owned; of a chain */
-    fy_chunk_info part;    /* with a chain, or of a piece: what g is; else all 0 */
+    fy_chunk_info chunk;   /* with a chain, or of a chunk: what g is; else all 0 */
     fy_hparams hp;         /* the same */
     fy_map map;            /* owned */
     fy_gguf *g;            /* owned */
@@ -87,16 +87,16 @@ fy_span fy_inspect_key(const fy_listing *l, size_t k);
 void fy_inspect_put_text(fy_str *out, const fy_listing *l);
 int fy_inspect_put_json(fy_str *out, fy_listing *l, fy_err *e);
 
-/* inspect_chain.c: g as a piece of a model that was cut, and the chain that qnn/config.json of
+/* inspect_chain.c: g as a chunk of a model that was cut, and the chain that qnn/config.json of
  * model_dir describes, if there is one. */
-int fy_inspect_open_piece(fy_listing *l, fy_err *e);
+int fy_inspect_open_chunk(fy_listing *l, fy_err *e);
 int fy_inspect_open_chain(fy_listing *l, fy_err *e);
-void fy_inspect_put_piece(fy_str *out, const fy_listing *l);
+void fy_inspect_put_chunk(fy_str *out, const fy_listing *l);
 void fy_inspect_put_chain(fy_str *out, const fy_listing *l);
-/* The file of a model's directory that has the tensor: the weights, else a piece; the weights, too,
- * when none has it. For the caller to free; NULL: out of memory. */
+/* The file of a model's directory that has the tensor: the weights, else a chunk; the weights
+ * also when none has it. The caller frees it; NULL: out of memory. */
 char *fy_inspect_file_of(const char *model_dir, const char *tensor);
-json_t *fy_inspect_piece_json(fy_listing *l);
+json_t *fy_inspect_chunk_json(fy_listing *l);
 json_t *fy_inspect_chain_json(fy_listing *l);
 
 /* inspect_tensor.c: o->tensor of what `path` names. */

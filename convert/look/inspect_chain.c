@@ -12,9 +12,9 @@
 #include "base/str.h"
 #include "bundle/bundle.h"
 
-/* A line of the drawing. */
+/* One line of the drawing. */
 typedef struct {
-    fy_chunk_info part;
+    fy_chunk_info chunk;
     const char *file; /* view; below the model's directory once FY_QNN_DIR is before it; NULL: the
                          CPU computes it from the weights */
     bool in_qnn;
@@ -23,15 +23,15 @@ typedef struct {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-int fy_inspect_open_piece(fy_listing *l, fy_err *e)
+int fy_inspect_open_chunk(fy_listing *l, fy_err *e)
 {
     const fy_family *family;
     if (l->g == NULL || !fy_is_chunk(l->g))
         return 0;
-    return fy_cut_header(l->g, &family, &l->hp, &l->part, e) != 0 ? fy_ctx(e, "%s", l->path) : 0;
+    return fy_cut_header(l->g, &family, &l->hp, &l->chunk, e) != 0 ? fy_ctx(e, "%s", l->path) : 0;
 }
 
-/* Weights of a family that ferry does not compute, of another runtime, have no seams that it knows.
+/* Weights of another runtime, of a family that ferry does not compute, have no seams that it knows.
  */
 static int open_config(fy_listing *l, const char *qnn, fy_err *e)
 {
@@ -39,7 +39,7 @@ static int open_config(fy_listing *l, const char *qnn, fy_err *e)
     fy_err why = {0};
     if (fy_cut_config_read(qnn, &l->config, e) != 0)
         return -1;
-    l->has_chain = fy_cut_header(l->g, &family, &l->hp, &l->part, &why) == 0;
+    l->has_chain = fy_cut_header(l->g, &family, &l->hp, &l->chunk, &why) == 0;
     return l->has_chain || why.code == FY_EUNSUPPORTED
                ? 0
                : fy_fail(e, why.code, "%s: %s", l->path, why.msg);
@@ -67,7 +67,7 @@ static bool file_has(const char *path, const char *tensor)
     return has;
 }
 
-static char *piece_with(const char *qnn, const char *tensor)
+static char *chunk_with(const char *qnn, const char *tensor)
 {
     fy_qnn_config c;
     char *path = NULL;
@@ -89,14 +89,14 @@ char *fy_inspect_file_of(const char *model_dir, const char *tensor)
 {
     char *weights = fy_path_join(model_dir, FY_BUNDLE_WEIGHTS);
     char *qnn = fy_path_join(model_dir, FY_QNN_DIR);
-    char *piece = weights != NULL && qnn != NULL && !file_has(weights, tensor)
-                      ? piece_with(qnn, tensor)
+    char *chunk = weights != NULL && qnn != NULL && !file_has(weights, tensor)
+                      ? chunk_with(qnn, tensor)
                       : NULL;
     free(qnn);
-    if (piece == NULL)
+    if (chunk == NULL)
         return weights;
     free(weights);
-    return piece;
+    return chunk;
 }
 
 /* --- the steps -------------------------------------------------------------------------------- */
@@ -124,10 +124,10 @@ static bool step_at(const fy_listing *l, size_t i, step *s, bool *oom)
 {
     const fy_qnn_config *c = &l->config;
     size_t seen = 0;
-    *s = (step){.part = {.kind = FY_CHUNK_EMBEDDING}, .file = FY_BUNDLE_WEIGHTS};
+    *s = (step){.chunk = {.kind = FY_CHUNK_EMBEDDING}, .file = FY_BUNDLE_WEIGHTS};
     for (size_t k = 0; i > 0 && seen < i; k++) {
         if (k == c->n_graphs + c->n_embeddings) {
-            *s = (step){.part = {.kind = FY_CHUNK_HEAD, .end_token = l->hp.n_vocab}};
+            *s = (step){.chunk = {.kind = FY_CHUNK_HEAD, .end_token = l->hp.n_vocab}};
             return seen + 1 == i && c->n_embeddings == 0;
         }
         const fy_qnn_graph *g = graph_at(l, k);
@@ -135,40 +135,40 @@ static bool step_at(const fy_listing *l, size_t i, step *s, bool *oom)
             continue;
         s->file = g->model_path;
         s->in_qnn = true;
-        s->part = k < c->n_graphs ? (fy_chunk_info){.kind = FY_CHUNK_LAYERS,
-                                                    .first_layer = g->start_layer,
-                                                    .end_layer = g->end_layer}
-                                  : (fy_chunk_info){.kind = FY_CHUNK_HEAD,
-                                                    .first_token = g->first_token,
-                                                    .end_token = g->end_token > 0 ? g->end_token
-                                                                                  : l->hp.n_vocab};
+        s->chunk = k < c->n_graphs ? (fy_chunk_info){.kind = FY_CHUNK_LAYERS,
+                                                     .first_layer = g->start_layer,
+                                                     .end_layer = g->end_layer}
+                                   : (fy_chunk_info){.kind = FY_CHUNK_HEAD,
+                                                     .first_token = g->first_token,
+                                                     .end_token = g->end_token > 0 ? g->end_token
+                                                                                   : l->hp.n_vocab};
     }
     s->bytes = file_bytes(l, s, oom);
     return true;
 }
 
-/* What leaves the step: the tensor that is no cache. */
+/* The output of the step that is not a cache. */
 static fy_io_tensor seam_of(const fy_listing *l, const step *s)
 {
     fy_io_tensor t = {.cols = l->hp.n_embd, .element_bytes = 4};
-    if (s->part.kind == FY_CHUNK_HEAD)
-        fy_graph_seam(&l->hp, &s->part, true, 0, &t);
-    snprintf(t.name, sizeof t.name, "%s", s->part.kind == FY_CHUNK_HEAD ? "logits" : "x");
+    if (s->chunk.kind == FY_CHUNK_HEAD)
+        fy_graph_seam(&l->hp, &s->chunk, true, 0, &t);
+    snprintf(t.name, sizeof t.name, "%s", s->chunk.kind == FY_CHUNK_HEAD ? "logits" : "x");
     return t;
 }
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-void fy_inspect_put_piece(fy_str *out, const fy_listing *l)
+void fy_inspect_put_chunk(fy_str *out, const fy_listing *l)
 {
     char what[FY_CHUNK_TEXT_BYTES];
-    if (l->part.kind == FY_CHUNK_WHOLE)
+    if (l->chunk.kind == FY_CHUNK_WHOLE)
         return;
-    fy_str_printf(out, "piece of a model that was cut: %s", fy_chunk_text(&l->part, &l->hp, what));
-    if (l->part.count > 1)
-        fy_str_printf(out, ", %u of %u", l->part.index + 1, l->part.count);
+    fy_str_printf(out, "chunk of a model that was cut: %s", fy_chunk_text(&l->chunk, &l->hp, what));
+    if (l->chunk.count > 1)
+        fy_str_printf(out, ", %u of %u", l->chunk.index + 1, l->chunk.count);
     fy_str_printf(out, "; %s\n",
-                  l->part.kind == FY_CHUNK_EMBEDDING
+                  l->chunk.kind == FY_CHUNK_EMBEDDING
                       ? "the layers and the lm_head are in qnn/"
                       : "the tokenizer's keys are in the embedding, " FY_BUNDLE_WEIGHTS);
 }
@@ -196,7 +196,7 @@ static void put_step(fy_str *out, const fy_listing *l, const step *s)
 {
     char what[FY_CHUNK_TEXT_BYTES];
     const fy_io_tensor t = seam_of(l, s);
-    fy_str_printf(out, "  %-28s ", fy_chunk_text(&s->part, &l->hp, what));
+    fy_str_printf(out, "  %-28s ", fy_chunk_text(&s->chunk, &l->hp, what));
     if (s->file == NULL)
         fy_str_puts(out, "   on the CPU");
     else if (s->bytes == 0)
@@ -207,7 +207,7 @@ static void put_step(fy_str *out, const fy_listing *l, const step *s)
         fy_str_printf(out, "  %s", s->in_qnn ? FY_QNN_DIR "/" : "");
         fy_str_put_quoted(out, fy_span_of(s->file), SIZE_MAX);
     }
-    if (s->part.kind == FY_CHUNK_EMBEDDING && l->part.kind == FY_CHUNK_WHOLE)
+    if (s->chunk.kind == FY_CHUNK_EMBEDDING && l->chunk.kind == FY_CHUNK_WHOLE)
         fy_str_puts(out, " (the complete model)");
     fy_str_printf(out, "\n    | %s [batch, %" PRIu64 "] f32\n", t.name, t.cols);
 }
@@ -229,7 +229,7 @@ static void set(fy_json_maker *m, json_t *object, const char *key, json_t *v)
     fy_make_set(m, object, key, v);
 }
 
-static void set_part(fy_json_maker *m, json_t *o, const fy_chunk_info *p, const fy_hparams *hp)
+static void set_chunk(fy_json_maker *m, json_t *o, const fy_chunk_info *p, const fy_hparams *hp)
 {
     static const char *const kinds[] = {
         [FY_CHUNK_EMBEDDING] = "embedding", [FY_CHUNK_LAYERS] = "layers", [FY_CHUNK_HEAD] = "head"};
@@ -245,13 +245,13 @@ static void set_part(fy_json_maker *m, json_t *o, const fy_chunk_info *p, const 
     }
 }
 
-json_t *fy_inspect_piece_json(fy_listing *l)
+json_t *fy_inspect_chunk_json(fy_listing *l)
 {
     json_t *o = json_object();
-    set_part(&l->json, o, &l->part, &l->hp);
-    set(&l->json, o, "index", json_integer(l->part.index));
-    set(&l->json, o, "count", json_integer(l->part.count));
-    set(&l->json, o, "model", json_string(l->part.model));
+    set_chunk(&l->json, o, &l->chunk, &l->hp);
+    set(&l->json, o, "index", json_integer(l->chunk.index));
+    set(&l->json, o, "count", json_integer(l->chunk.count));
+    set(&l->json, o, "model", json_string(l->chunk.model));
     return o;
 }
 
@@ -261,7 +261,7 @@ static json_t *step_json(fy_listing *l, const step *s)
     const fy_io_tensor t = seam_of(l, s);
     fy_str file = {0};
     fy_str_printf(&file, "%s%s", s->in_qnn ? FY_QNN_DIR "/" : "", s->file != NULL ? s->file : "");
-    set_part(&l->json, o, &s->part, &l->hp);
+    set_chunk(&l->json, o, &s->chunk, &l->hp);
     set(&l->json, o, "file",
         s->file != NULL ? fy_make_text(fy_span_of(fy_str_z(&file))) : json_null());
     set(&l->json, o, "bytes",
@@ -296,7 +296,7 @@ json_t *fy_inspect_chain_json(fy_listing *l)
     set(&l->json, o, "batches", batches);
     set(&l->json, o, "soc", name_or_null(c->own.soc));
     set(&l->json, o, "recipe", name_or_null(c->own.recipe));
-    set(&l->json, o, "complete_weights", json_boolean(l->part.kind == FY_CHUNK_WHOLE));
+    set(&l->json, o, "complete_weights", json_boolean(l->chunk.kind == FY_CHUNK_WHOLE));
     set(&l->json, o, "steps", steps);
     return o;
 }

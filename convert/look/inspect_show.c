@@ -20,7 +20,7 @@ static uint64_t count_of(const fy_gguf *g, const char *key)
     return kv != NULL && kv->type == FY_KV_ARRAY ? kv->count : 0;
 }
 
-/* "" when absent, or something else than text. */
+/* "" when absent or not text. */
 static fy_span text_of(const fy_gguf *g, const char *key)
 {
     fy_span s = {"", 0};
@@ -28,7 +28,7 @@ static fy_span text_of(const fy_gguf *g, const char *key)
     return s;
 }
 
-/* The next key of a special token from *k on: its name without the beginning, its id. */
+/* The next key of a special token from *k on: its name without the prefix, its id. */
 static const fy_gguf_kv *next_special(const fy_gguf *g, size_t *k, int64_t *id)
 {
     while (*k < fy_gguf_n_kv(g)) {
@@ -221,7 +221,7 @@ static void put_value(fy_str *out, const fy_listing *l, size_t k)
     fy_kv_put(out, fy_gguf_kv_at(l->keys, k));
 }
 
-/* Appends a cell and the blanks that fill its column. */
+/* Appends a cell and the spaces that fill its column. */
 static void put_cell(fy_str *out, const char *text, size_t len, size_t width)
 {
     fy_str_add(out, text, len);
@@ -304,7 +304,7 @@ static void put_trait(void *out, const char *sentence)
     fy_str_printf(out, "  %s\n", sentence);
 }
 
-/* A file of no family that ferry computes, or a damaged one, is listed without. */
+/* Left out of a damaged file, and of a family that ferry does not compute. */
 static void put_traits(fy_str *out, const fy_listing *l)
 {
     fy_str traits = {0};
@@ -376,7 +376,7 @@ void fy_inspect_put_text(fy_str *out, const fy_listing *l)
     put_format(out, l);
     fy_str_printf(out, "%s %zu, tensors %zu, elements %" PRIu64 ", tensor bytes %" PRIu64 "\n",
                   l->pt != NULL ? "values" : "keys", l->n_keys, l->n_tensors, l->elems, l->bytes);
-    fy_inspect_put_piece(out, l);
+    fy_inspect_put_chunk(out, l);
     if (l->dir == NULL && l->no_weights.code != FY_OK)
         fy_str_printf(out, "no weights: %s\n", l->no_weights.msg);
     if (l->dir != NULL && l->plan == NULL)
@@ -587,8 +587,8 @@ int fy_inspect_put_json(fy_str *out, fy_listing *l, fy_err *e)
     json_t *top = json_object();
     set(l, top, "path", fy_make_text(fy_span_of(l->path)));
     set_format(l, top);
-    if (l->part.kind != FY_CHUNK_WHOLE)
-        set(l, top, "piece", fy_inspect_piece_json(l));
+    if (l->chunk.kind != FY_CHUNK_WHOLE)
+        set(l, top, "piece", fy_inspect_chunk_json(l));
     if (l->has_chain)
         set(l, top, "chain", fy_inspect_chain_json(l));
     set(l, top, "elements", fy_make_u64(l->elems));

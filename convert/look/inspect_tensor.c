@@ -57,7 +57,7 @@ static double deviation_of(const statistics *st)
     return v > 0 ? sqrt(v) : 0;
 }
 
-/* What of elements [at, at + n) is to be shown. */
+/* Copies those of elements [at, at + n) that are to be shown. */
 static void keep(tensor_view *v, const float *x, uint64_t at, uint64_t n)
 {
     uint64_t from = v->first > at ? v->first : at, to = v->first + v->n;
@@ -89,7 +89,7 @@ static int read_all(tensor_view *v, fy_err *e)
 static int bad_index(const tensor_view *v, const char *text, fy_err *e)
 {
     return fy_fail(e, FY_EARG,
-                   "--at %s is no index of the tensor, expected %" PRIu32
+                   "--at %s is not an index of the tensor, expected %" PRIu32
                    " numbers as in --at 3,9, each below its dimension",
                    text, v->t->rank);
 }
@@ -158,7 +158,7 @@ static int fail_unknown(const fy_source *s, const char *name, fy_err *e)
     return -1;
 }
 
-/* A checkpoint's tensors have their own names, and those that a conversion gives them. */
+/* Tensors of a checkpoint have their own names, and those that a conversion gives them. */
 static int open_tensor(tensor_view *v, const char *path, const char *name, fy_err *e)
 {
     fy_err ignored = {0};

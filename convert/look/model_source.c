@@ -78,7 +78,7 @@ static int add_gguf_tensors(fy_source *s, fy_err *e)
     return 0;
 }
 
-/* The stream makes whole rows. */
+/* The stream produces whole rows. */
 static int add_planned_tensors(fy_source *s, fy_err *e)
 {
     const fy_gguf *g = fy_planned_gguf_file(s->planned);
@@ -136,8 +136,8 @@ static int open_workspace(fy_source *s, fy_err *e)
 
 /* --- checkpoints ------------------------------------------------------------------------------ */
 
-/* The configuration is needed for the scales of FP8 matrices alone: tensors of a model that ferry
- * does not know can be looked at, too. */
+/* Only the scales of FP8 matrices need the configuration: tensors of a model that ferry does not
+ * know can be read too. */
 static int open_directory(fy_source *s, fy_err *e)
 {
     fy_err why = {0};
@@ -148,7 +148,7 @@ static int open_directory(fy_source *s, fy_err *e)
     return s->ckpt != NULL ? add_ckpt_tensors(s, e) : -1;
 }
 
-/* By content; by name where that says nothing, so that a damaged file gets the words of what it
+/* By content; by name where that decides nothing, so that a damaged file is refused as what it
  * should be. */
 static int open_file(fy_source *s, fy_err *e)
 {

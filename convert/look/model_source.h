@@ -6,8 +6,8 @@
  *   a checkpoint directory, under the names that the classes of transformers give its tensors, or
  *   as the GGUF file that a conversion to f32 would write.
  *
- * Opening reads headers only. Values are read a piece at a time, by several threads at once if need
- * be, and what was read is let go of by the reader, so that memory does not grow with the model. */
+ * Opening reads headers only. Values are read in blocks, by several threads at once if need be, and
+ * the reader drops what it has read, so that memory does not grow with the model. */
 #ifndef FY_CONVERT_MODEL_SOURCE_H
 #define FY_CONVERT_MODEL_SOURCE_H
 
@@ -35,10 +35,11 @@ typedef struct {
     uint64_t shape[FY_MAX_RANK]; /* slowest dimension first: shape[rank - 1] is the row length */
     uint64_t n_elems;            /* may be 0 */
     uint64_t bytes;              /* stored */
-    uint64_t unit;               /* a piece begins and ends at multiples of so many elements */
+    uint64_t unit;               /* reads begin and end at multiples of so many elements */
     bool readable;               /* has values that are numbers of a kind that ferry reads */
-    const uint8_t *raw; /* view: its `bytes` in a row; NULL: they are not, or have to be scaled */
-    size_t index;       /* for fy_source_read */
+    const uint8_t
+        *raw;     /* view: its `bytes` in a row; NULL: they are scattered, or have to be scaled */
+    size_t index; /* for fy_source_read */
 } fy_source_tensor;
 
 typedef struct fy_source fy_source;

@@ -71,7 +71,7 @@ check_equal "or by that of the conversion" '"f32",[256,256]' \
 check_equal "values from an index on" "$("$FERRY" inspect "$TMP/q4_0.gguf" --tensor token_embd.weight --values 512 --json | jq -c '.values[256 + 9:256 + 12]')" \
     "$("$FERRY" inspect "$TMP/q4_0.gguf" --tensor token_embd.weight --at '[1, 9]' --values 3 --json | jq -c .values)"
 check_status "a name that is not there names the nearest" 2 "nearest name is 'token_embd.weight'" "$FERRY" inspect "$TMP/q4_0.gguf" --tensor token_embed.weight
-check_status "an index outside is refused" 2 'is no index' "$FERRY" inspect "$TMP/q4_0.gguf" --tensor token_embd.weight --at 768,0
+check_status "an index outside is refused" 2 'is not an index' "$FERRY" inspect "$TMP/q4_0.gguf" --tensor token_embd.weight --at 768,0
 check_status "--at needs a tensor" 2 'goes with --tensor' "$FERRY" inspect "$TMP/q4_0.gguf" --at 1,2
 check_status "hashes are those of a file" 2 'takes a file' "$FERRY" inspect "$tales" --hash
 

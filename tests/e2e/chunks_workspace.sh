@@ -133,7 +133,7 @@ check_equal "and every layer once" '[0,2][2,4]' \
 check_equal "a missing piece is drawn as missing" '  layers 2-3                         missing  qnn/chunk_1.gguf' \
     "$(rm -r "$TMP/bad"; cp -r "$TMP/cut" "$TMP/bad"; rm "$TMP/bad/qnn/chunk_1.gguf"; "$ferry" inspect "$TMP/bad" | grep '^  layers 2')"
 check_equal "a piece says which one it is" \
-    "piece of a model that was cut: layers 2-3, 2 of 2; the tokenizer's keys are in the embedding, ggml/weights.gguf" \
+    "chunk of a model that was cut: layers 2-3, 2 of 2; the tokenizer's keys are in the embedding, ggml/weights.gguf" \
     "$("$ferry" inspect "$TMP/cut/qnn/chunk_1.gguf" | grep '^piece')"
 check_equal "in JSON, too" '["layers",2,4,1,2]' \
     "$("$ferry" inspect "$TMP/cut/qnn/chunk_1.gguf" --json | jq -c '.piece | [.kind, .first_layer, .end_layer, .index, .count]')"

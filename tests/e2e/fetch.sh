@@ -149,7 +149,7 @@ check_equal "not where HF_HUB_DISABLE_IMPLICIT_TOKEN is set" 1 \
     "$(HF_HUB_DISABLE_IMPLICIT_TOKEN=1 fetch ann/tales >/dev/null 2>&1; echo $?)"
 fresh
 check_equal "no word holds the token" 0 "$(fetch ann/tales -v 2>&1 | grep -c secret)"
-check_status "nor of a refusal" 2 "^ferry fetch: HF_TOKEN: byte 6 of it is in no token; expected letters[^s]*s and '_'$" env HF_TOKEN='hf_se cret' "$FERRY" fetch ann/tales
+check_status "nor of a refusal" 2 "^ferry fetch: HF_TOKEN: byte 6 cannot be part of a token; expected letters[^s]*s and '_'$" env HF_TOKEN='hf_se cret' "$FERRY" fetch ann/tales
 rm "$HF_HOME/token"
 # another port of the same machine is another host
 fresh
@@ -242,7 +242,7 @@ check_status "more bytes than there should be" 1 "model.safetensors: more bytes 
 check "are not kept" nothing_kept
 fresh
 faults "hub model.safetensors etag $(sha256sum <<<x | cut -d' ' -f1) 0"
-check_status "two hashes" 4 "the hub's list says SHA-256 $weights, its reply" "$FERRY" fetch ann/tales
+check_status "two hashes" 4 "the hub's list has SHA-256 $weights, its reply" "$FERRY" fetch ann/tales
 check_equal "nothing was asked of the CDN" 0 "$(asked '^cdn.*model.safetensors')"
 reply() { # FILTER: changes the reply
     jq "$1" "$hub/api/ann/tales/$commit" >"$hub/api/ann/tales/main"
@@ -268,11 +268,11 @@ fresh
 mkdir -p "$storage/snapshots/$commit"
 rm "$files/$name"*
 reply '.sha = "../../x"'
-check_status "a commit that is a path" 1 '"sha" is no commit' "$FERRY" fetch ann/tales
+check_status "a commit that is a path" 1 '"sha" is not a commit' "$FERRY" fetch ann/tales
 jq '.sha = "1123456789abcdef0123456789abcdef01234567"' "$hub/api/ann/tales/$commit" >"$hub/api/ann/tales/swap"
 mv "$hub/api/ann/tales/$commit" "$hub/api/ann/tales/kept"
 mv "$hub/api/ann/tales/swap" "$hub/api/ann/tales/$commit"
-check_status "another commit than was asked for" 4 "asked for the commit 0123.*, the hub tells of 1123" "$FERRY" fetch "ann/tales@$commit"
+check_status "another commit than was asked for" 4 "asked for the commit 0123.*, the hub reports 1123" "$FERRY" fetch "ann/tales@$commit"
 mv "$hub/api/ann/tales/kept" "$hub/api/ann/tales/$commit"
 reply '.siblings[0].blobId = "../../../x"'
 check_status "a hash that is a path" 1 "blobId '../../../x', expected 40 hex" "$FERRY" fetch ann/tales
@@ -288,9 +288,9 @@ check "a list without hashes" fetch ann/tales
 check "is completed by asking for each" same
 cp "$hub/api/ann/tales/$commit" "$hub/api/ann/tales/main"
 for name in 'a b/c' ../x a/b/c -x/y a/b.git 'a--b/c' ''; do
-    check_status "'$name' is no repository" 2 "no name of a repository" "$FERRY" fetch -- "$name"
+    check_status "'$name' is no repository" 2 "not the name of a repository" "$FERRY" fetch -- "$name"
 done
-check_status "'a/../b' is no revision" 2 "is no revision" "$FERRY" fetch ann/tales@a/../b
+check_status "'a/../b' is no revision" 2 "is not a revision" "$FERRY" fetch ann/tales@a/../b
 
 # --- Ctrl-C, and two at once ----------------------------------------------------------------------------------------
 fresh
@@ -302,7 +302,7 @@ check_status "what another one downloads is not touched" 1 "another program down
 kill -INT $fetcher
 wait $fetcher
 check_equal "Ctrl-C ends with 130" 130 $?
-check "and says how to resume" grep -qE 'interrupted: 0\.[1-9] of 4\.9 MB are there; the same command goes on' "$TMP/err"
+check "and says how to resume" grep -qE 'interrupted: 0\.[1-9] of 4\.9 MB are there; the same command resumes' "$TMP/err"
 check_equal "nothing is on stdout" "" "$(cat "$TMP/out")"
 rm "$hub/faults" "$hub/log"
 check "it does" fetch ann/tales
@@ -317,7 +317,7 @@ until [ "$(stat -c %s "$blob.incomplete" 2>/dev/null)" = 131072 ]; do kill -0 $f
 kill -KILL $fetcher
 wait $fetcher 2>/dev/null
 rm "$hub/faults" "$hub/log"
-check "it goes on after kill -9 too" fetch ann/tales
+check "it resumes after kill -9 too" fetch ann/tales
 check_equal "from where that was" 1 "$(asked 'cdn GET .*range=bytes=131072-$')"
 check "and the file is whole" same
 

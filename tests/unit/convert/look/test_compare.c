@@ -415,7 +415,7 @@ static void what_cannot_be_compared_is_an_error(void **state)
         {"a.gguf", "", NULL, "neither model.safetensors nor", 1},
         {"a.gguf", "junk", NULL, "junk", 1},
         {"a.gguf", "cut.gguf", NULL, "cut.gguf", 1},
-        {"a.gguf", "a.gguf", "*[", "is no regular expression", 2},
+        {"a.gguf", "a.gguf", "*[", "is not a regular expression", 2},
         {"a.gguf", "a.gguf", "nowhere", "no tensor of either", 2},
         {"a.gguf", "lone.safetensors", NULL, "is a file; give the checkpoint's directory", 2},
     };

@@ -461,13 +461,13 @@ static void a_tensor_that_is_not_there_is_named(void **state)
         const char *tensor, *at, *words;
     } cases[] = {{"tt", NULL, "no tensor is called 'tt'; the nearest name is 't'"},
                  {"nothing", NULL, "no tensor is called 'nothing'"},
-                 {"t", "1", "--at 1 is no index"},
-                 {"t", "1,2", "--at 1,2 is no index"},
-                 {"t", "2,0,0", "is no index"},
-                 {"t", "-1,0,0", "is no index"},
+                 {"t", "1", "--at 1 is not an index"},
+                 {"t", "1,2", "--at 1,2 is not an index"},
+                 {"t", "2,0,0", "is not an index"},
+                 {"t", "-1,0,0", "is not an index"},
                  {"t", "0,0,0,0", "expected 3 numbers"},
-                 {"t", "99999999999999999999999,0,0", "is no index"},
-                 {"t", "x", "is no index"}};
+                 {"t", "99999999999999999999999,0,0", "is not an index"},
+                 {"t", "x", "is not an index"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const fy_inspect_options o = {.tensor = cases[i].tensor, .at = cases[i].at, .n_values = 8};
         fy_err e = {0};
