@@ -41,9 +41,6 @@ bool fy_ckpt_file_find(const fy_ckpt_file *f, fy_span name, fy_ckpt_tensor *t, f
 /* Appends t, whose parts are copied. 1: a tensor of its name is there already. */
 int fy_ckpt_add_tensor(fy_ckpt *c, const fy_ckpt_tensor *t, fy_err *e);
 
-/* shard_index.c: the files that an index names, and all their tensors. */
-int fy_ckpt_open_shards(fy_ckpt *c, const char *dir, const char *index, fy_err *e);
-
 /* Is DIR/NAME there? 1, 0, -1. */
 int fy_ckpt_has(const char *dir, const char *name, fy_err *e);
 

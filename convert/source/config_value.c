@@ -1,3 +1,4 @@
+/* Typed getters for the keys of config.json and of adapter_config.json. */
 #include "convert/source/config_value.h"
 
 #include <math.h>

@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "base/err.h"
+#include "convert/source/hf_config.h"
 
 /* An object of the config and the words for it in messages: "", "text_config.rope_scaling.". */
 typedef struct {
@@ -34,5 +35,12 @@ int fy_cfg_object(const fy_cfg *s, const char *key, const json_t **out, fy_err *
 int fy_cfg_list(const fy_cfg *s, const char *key, size_t n, const json_t **out, fy_err *e);
 /* *io holds the default; 0: the key is required. A positive number that a float holds; 0 or -1. */
 int fy_cfg_positive(const fy_cfg *s, const char *key, double *io, fy_err *e);
+
+/* hf_rope.c, for hf_config.c: the window, which layers have it and which rotate, after the plain
+ * keys; then theta, the rotated width and scaling. */
+int fy_hf_read_layers(fy_hf_config *c, const fy_cfg *s, fy_err *e);
+int fy_hf_read_rope(fy_hf_config *c, const fy_cfg *s, fy_err *e);
+/* What read_rope can check only when everything is known. */
+int fy_hf_check_ramp(const fy_hparams *hp, fy_err *e);
 
 #endif

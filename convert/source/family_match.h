@@ -4,8 +4,8 @@
 
 #include "arch/arch.h"
 #include "base/str.h"
-#include "convert/source/hf_config.h"
 #include "convert/source/checkpoint.h"
+#include "convert/source/hf_config.h"
 
 /* The family whose class or model_type is spelled most like the name; NULL when none is near. */
 const fy_family *fy_family_near(const char *name);
@@ -17,5 +17,25 @@ void fy_family_explain(const fy_hf_config *c, const fy_ckpt *dir, fy_str *out);
 
 /* Every family: its classes, general.architecture, name. */
 void fy_family_list(bool json, fy_str *out);
+
+/* Names of a checkpoint's tensors beside those that a family's table has: the same model is saved
+ * as it is, below the name of a wrapper, or without the name of its head. */
+#define FY_HF_NAME_BYTES (FY_ROW_NAME_BYTES + 32)
+
+typedef enum {
+    FY_FORM_PLAIN,  /* model.layers.0.x */
+    FY_FORM_BEFORE, /* language_model.model.layers.0.x */
+    FY_FORM_INSIDE, /* model.language_model.layers.0.x */
+    FY_FORM_BARE,   /* layers.0.x: saved without its head */
+    FY_FORM_MODEL,  /* model.decoder.x where the table says decoder.x */
+    FY_FORM_COUNT,
+} fy_name_form;
+
+/* The name of a table's row in that form. */
+void fy_name_in_form(fy_name_form form, const char *name, char out[FY_HF_NAME_BYTES]);
+
+/* The form in which most of the family's rows are there, the first of those that are equal;
+ * *n_found: how many. */
+fy_name_form fy_name_form_of(const fy_ckpt *dir, const fy_family *f, size_t *n_found);
 
 #endif

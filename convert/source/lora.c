@@ -16,8 +16,7 @@
 #include "base/str.h"
 #include "convert/source/checkpoint_impl.h"
 #include "convert/source/checkpoint_read.h"
-#include "convert/source/fp8.h"
-#include "convert/source/hf_names.h"
+#include "convert/source/family_match.h"
 
 #define SAFETENSORS "adapter_model.safetensors"
 #define TORCH       "adapter_model.bin"

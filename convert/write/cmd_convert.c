@@ -13,8 +13,7 @@
 #include "convert/source/family_match.h"
 #include "convert/source/model_card.h"
 #include "convert/write/convert_job.h"
-#include "convert/write/convert_report.h"
-#include "convert/write/foreign_reader.h"
+#include "convert/write/gguf_meta.h"
 #include "hub/hub_fetch.h"
 #include "kernels/row.h"
 
@@ -206,7 +205,7 @@ static int convert(fy_convert_job *j, const options *o, const fy_convert_request
     if (fy_convert_job_plan(j, r, e))
         return -1;
     if (j->plan != NULL)
-        fy_warn_foreign_readers(&j->config);
+        fy_warn_other_readers(&j->config);
     if (o->dry_run)
         return o->json ? fy_convert_print_json(j, -1, e) : fy_convert_print_plan(j, e);
     fy_convert_say_plan(j);

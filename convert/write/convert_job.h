@@ -12,10 +12,10 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "convert/source/checkpoint.h"
-#include "convert/write/convert_plan.h"
-#include "convert/write/convert_stream.h"
 #include "convert/source/hf_config.h"
 #include "convert/tokenizer/hf_tokenizer.h"
+#include "convert/write/convert_plan.h"
+#include "convert/write/convert_stream.h"
 #include "convert/write/model_meta.h"
 #include "format/gguf_write.h"
 
@@ -64,5 +64,18 @@ uint64_t fy_convert_job_peak(fy_convert_job *j); /* peak_anon with what is in us
  * converted (twice, the first time to have them there) and the time is scaled up. False when there
  * is nothing to convert, or it cannot be. */
 bool fy_convert_job_estimate(const fy_convert_job *j, double *seconds);
+
+/* What `ferry convert` prints: the plan as a table or as JSON on standard output, words about it
+ * and about the end on standard error. */
+
+/* The table of a dry run, with free space and time in words: every tensor of the output, and those
+ * of the checkpoint that are left out. FY_ENOSPACE, behind it, when the output would not fit. */
+int fy_convert_print_plan(fy_convert_job *j, fy_err *e);
+
+/* The same as one JSON object. seconds: that the conversion took; below 0: it was a dry run. */
+int fy_convert_print_json(fy_convert_job *j, double seconds, fy_err *e);
+
+void fy_convert_say_plan(const fy_convert_job *j);
+void fy_convert_say_end(fy_convert_job *j, double seconds);
 
 #endif

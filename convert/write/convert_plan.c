@@ -1,4 +1,7 @@
-#include "convert/write/convert_plan_impl.h"
+/* Makes the plan of a conversion: for every row of the family's table the tensors of the checkpoint
+ * that it is made from, for every other tensor the reason why it is dropped, and the type of each
+ * matrix. Problems are collected and reported together. */
+#include "convert/write/convert_plan.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,15 +10,38 @@
 
 #include "base/log.h"
 #include "base/math.h"
+#include "base/opts.h"
 #include "base/str.h"
 #include "convert/source/checkpoint_read.h"
-#include "convert/write/type_choice.h"
+#include "convert/source/family_match.h"
+#include "policy/type_policy.h"
+
+/* Collected, then reported together. */
+typedef struct {
+    fy_str text;
+    size_t n, n_told, n_unknown;
+} fy_plan_problems;
+
+enum { FY_PLAN_LOGGED = 100 };
+
+typedef struct {
+    fy_convert_plan *plan;
+    const fy_ckpt *dir;
+    fy_name_form form;
+    const fy_plan_options *o; /* view */
+    bool *used;   /* owned; per tensor of the directory: it has its place, or its problem */
+    bool *faulty; /* owned; the same: a problem with it was told */
+    bool oom;
+    fy_plan_problems ps;
+} fy_plan_builder;
 
 /* --- problems: collected, then told together -------------------------------------------------- */
 
 enum { TOLD_BYTES = 330 };
 
-void fy_plan_problem(fy_plan_builder *b, const char *fmt, ...)
+/* What does not fit into the error message is still logged, line by line. */
+static void problem(fy_plan_builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void problem(fy_plan_builder *b, const char *fmt, ...)
 {
     fy_plan_problems *ps = &b->ps;
     char line[480];
@@ -52,15 +78,435 @@ static int tell(fy_plan_problems *ps, const fy_family *f, fy_err *e)
 
 /* --- building --------------------------------------------------------------------------------- */
 
-size_t fy_plan_index(const fy_plan_builder *b, const fy_ckpt_tensor *src)
+static size_t index_of(const fy_plan_builder *b, const fy_ckpt_tensor *src)
 {
     return (size_t)(src - fy_ckpt_at(b->dir, 0));
 }
 
-void fy_plan_drop_source(fy_plan_builder *b, const fy_ckpt_tensor *src, const char *reason)
+static void drop_source(fy_plan_builder *b, const fy_ckpt_tensor *src, const char *reason)
 {
-    b->used[fy_plan_index(b, src)] = true;
+    b->used[index_of(b, src)] = true;
     b->plan->drops[b->plan->n_drops++] = (fy_plan_drop){src, reason};
+}
+
+/* --- sources of a row ------------------------------------------------------------------------- */
+
+static void source_name(const fy_plan_builder *b, const fy_tensor_row *row, uint32_t layer,
+                        uint32_t expert, char out[FY_HF_NAME_BYTES])
+{
+    char name[FY_ROW_NAME_BYTES];
+    fy_row_expert_name(row->hf, layer, expert, name);
+    fy_name_in_form(b->form, name, out);
+}
+
+static const fy_ckpt_tensor *source(const fy_plan_builder *b, const fy_tensor_row *row,
+                                    uint32_t layer, uint32_t expert)
+{
+    char name[FY_HF_NAME_BYTES];
+    source_name(b, row, layer, expert, name);
+    return fy_ckpt_find(b->dir, fy_span_of(name));
+}
+
+bool fy_plan_row_is_computed(const fy_hf_config *c, const fy_tensor_row *row)
+{
+    if (row->transform == FY_X_LLAMA3_FREQS)
+        return c->llama3.used;
+    if (row->transform == FY_X_LONG_FACTORS || row->transform == FY_X_SHORT_FACTORS)
+        return c->hp.rope_scaling == FY_ROPE_SCALING_LONGROPE;
+    return fy_transform_is_computed(row->transform); /* else a row that readers alone have */
+}
+
+bool fy_plan_row_is_required(const fy_hf_config *c, const fy_tensor_row *row)
+{
+    if ((row->flags & FY_ROW_OPTIONAL) == 0)
+        return fy_row_is_there(&c->hp, row);
+    if (row->slot == FY_T_OUTPUT)
+        return !c->tied;
+    return row->required_by != NULL && fy_hf_config_flag(c, row->required_by);
+}
+
+/* --- shapes ----------------------------------------------------------------------------------- */
+
+/* The same dimensions, none of them 0; the checkpoint may have further ones of 1 in front. */
+static bool same_shape(const fy_ckpt_tensor *t, uint32_t n_dims, const uint64_t *dims)
+{
+    uint32_t ahead = t->rank > n_dims ? t->rank - n_dims : 0;
+    if (t->rank < n_dims)
+        return false;
+    for (uint32_t i = 0; i < t->rank; i++) {
+        if (t->shape[i] == 0 || t->shape[i] != (i < ahead ? 1 : dims[i - ahead]))
+            return false;
+    }
+    return true;
+}
+
+static bool has_its_shape(const fy_plan_builder *b, const fy_tensor_row *row,
+                          const fy_ckpt_tensor *src)
+{
+    uint64_t dims[FY_GGUF_MAX_DIMS];
+    uint32_t n = fy_row_source_shape(&b->plan->config->hp, row, dims);
+    return same_shape(src, n, dims);
+}
+
+/* [a, b] with the slowest dimension first, as PyTorch prints it. */
+static const char *shape_text(char *out, size_t size, uint32_t n, const uint64_t *dims)
+{
+    size_t at = (size_t)snprintf(out, size, "[");
+    for (uint32_t i = 0; i < n && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%llu", i > 0 ? ", " : "",
+                               (unsigned long long)dims[i]);
+    if (at < size)
+        snprintf(out + at, size - at, "]");
+    return out;
+}
+
+static void put_name(char out[FY_HF_NAME_BYTES], const fy_ckpt_tensor *src)
+{
+    fy_quote(out, FY_HF_NAME_BYTES, src->name);
+}
+
+/* Shape and type of a source; false with the problem told, once for each source. */
+static bool check_source(fy_plan_builder *b, const fy_tensor_row *row, const fy_ckpt_tensor *src)
+{
+    uint64_t dims[FY_GGUF_MAX_DIMS];
+    char found[128], wanted[128], name[FY_HF_NAME_BYTES];
+    size_t i = index_of(b, src);
+    put_name(name, src);
+    b->used[i] = true;
+    if (!has_its_shape(b, row, src)) {
+        uint32_t n = fy_row_source_shape(&b->plan->config->hp, row, dims);
+        if (!b->faulty[i])
+            problem(b, "%s has shape %s, config.json says %s", name,
+                            shape_text(found, sizeof found, src->rank, src->shape),
+                            shape_text(wanted, sizeof wanted, n, dims));
+        b->faulty[i] = true;
+        return false;
+    }
+    if (!fy_ckpt_can_read(src)) {
+        if (!b->faulty[i])
+            problem(b, "%s is of type %s, which ferry does not convert%s", name,
+                            fy_dtype_name(src->dtype),
+                            src->dtype == FY_DT_F8_E4M3
+                                ? " without a quantization_config of method fp8 in config.json"
+                                : "");
+        b->faulty[i] = true;
+        return false;
+    }
+    return true;
+}
+
+/* --- choice ----------------------------------------------------------------------------------- */
+
+/* The form whose source is there in its shape, else one whose source is there, else one that is
+ * computed; NULL: none. */
+static const fy_tensor_row *choose(const fy_plan_builder *b, const fy_tensor_row *rows, size_t n,
+                                   uint32_t layer)
+{
+    const fy_tensor_row *there = NULL, *computed = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const fy_tensor_row *row = &rows[i];
+        if (row->hf == NULL) {
+            if (computed == NULL && fy_plan_row_is_computed(b->plan->config, row))
+                computed = row;
+            continue;
+        }
+        const fy_ckpt_tensor *src = source(b, row, layer, 0);
+        if (src != NULL && has_its_shape(b, row, src))
+            return row;
+        if (src != NULL && there == NULL)
+            there = row;
+    }
+    return there != NULL ? there : computed;
+}
+
+static void missing(fy_plan_builder *b, const fy_tensor_row *row, const char *name)
+{
+    if (row->slot == FY_T_OUTPUT && b->plan->config->tied)
+        problem(b, "%s is missing, which this family has even if it is tied", name);
+    else if (row->slot == FY_T_OUTPUT)
+        problem(b, "%s is missing and tie_word_embeddings is not true", name);
+    else if (row->required_by != NULL)
+        problem(b, "%s is missing and %s is true", name, row->required_by);
+    else
+        problem(b, "%s is missing", name);
+}
+
+/* The first form speaks for all. */
+static bool none_there(fy_plan_builder *b, const fy_tensor_row *row, uint32_t layer)
+{
+    char name[FY_HF_NAME_BYTES];
+    if (row->hf != NULL && fy_plan_row_is_required(b->plan->config, row)) {
+        source_name(b, row, layer, 0, name);
+        missing(b, row, name);
+    }
+    return false;
+}
+
+/* The experts' tensors: all or none. The number comes from config.json: nothing is made for more
+ * experts than there are tensors. */
+static bool find_experts(fy_plan_builder *b, fy_plan_tensor *t)
+{
+    enum { MAX_MISSING = 16 }; /* beyond which nothing more is looked for */
+    uint32_t n = b->plan->config->hp.n_expert;
+    char name[FY_HF_NAME_BYTES];
+    bool good = true;
+    if (n > fy_ckpt_n_tensors(b->dir)) {
+        source_name(b, t->row, t->layer, 0, name);
+        problem(b, "%s: config.json says %u experts, the checkpoint has %zu tensors", name,
+                        n, fy_ckpt_n_tensors(b->dir));
+        return false;
+    }
+    t->experts = calloc(n, sizeof *t->experts);
+    if (t->experts == NULL) {
+        b->oom = true;
+        return false;
+    }
+    uint32_t n_missing = 0;
+    for (uint32_t i = 0; i < n && n_missing < MAX_MISSING; i++) {
+        t->experts[i] = source(b, t->row, t->layer, i);
+        if (t->experts[i] != NULL) {
+            good = check_source(b, t->row, t->experts[i]) && good;
+        } else if (n_missing++ == 0) {
+            source_name(b, t->row, t->layer, i, name);
+            problem(b, "%s is missing", name);
+        }
+    }
+    return good && n_missing == 0;
+}
+
+/* Finds the source of the first of rows[0..n) (one row and its other forms) that is there in the
+ * right shape. True: *t has row, source and source type. False: there is none, and a problem was
+ * reported if there has to be one. */
+static bool find_source(fy_plan_builder *b, const fy_tensor_row *rows, size_t n, uint32_t layer,
+                         fy_plan_tensor *t)
+{
+    const fy_hf_config *c = b->plan->config;
+    const fy_tensor_row *row = choose(b, rows, n, layer);
+    if (row == NULL)
+        return none_there(b, &rows[0], layer);
+    *t = (fy_plan_tensor){.row = row, .layer = layer, .transform = row->transform};
+    if (fy_ckpt_rotates_neighbours(b->dir) &&
+        (row->transform == FY_X_PERMUTE_Q || row->transform == FY_X_PERMUTE_K))
+        t->transform = FY_X_COPY;
+    t->n_dims = fy_row_shape(&c->hp, row, t->ne);
+    if (row->hf == NULL)
+        return true;
+    t->src = source(b, row, layer, 0);
+    if (row->required_by != NULL && !fy_plan_row_is_required(c, row)) {
+        char name[FY_HF_NAME_BYTES];
+        put_name(name, t->src);
+        b->used[index_of(b, t->src)] = true;
+        problem(b, "%s is there but %s is not true in config.json", name, row->required_by);
+        return false;
+    }
+    bool good = fy_row_is_stacked(row) ? find_experts(b, t) : check_source(b, row, t->src);
+    if (good)
+        return true;
+    free(t->experts);
+    t->experts = NULL;
+    return false;
+}
+
+/* --- what no row asks for --------------------------------------------------------------------- */
+
+/* --- dropped by name -------------------------------------------------------------------------- */
+
+static const struct {
+    const char *end, *reason;
+} droppable[] = {
+    {".rotary_emb.inv_freq", "rotation frequencies follow from config.json"},
+    {".rotary_pos_emb.inv_freq", "rotation frequencies follow from config.json"},
+    {".weight_scale_inv", "the scale of an FP8 matrix, which is multiplied by it"},
+    {".activation_scale", "a scale of activations, which ferry scales as it computes"},
+    {".input_scale", "a scale of activations, which ferry scales as it computes"},
+    {"rope.freqs", "rotation frequencies follow from params.json"},
+    {"freqs_cos", "rotation frequencies follow from the configuration"},
+    {"freqs_sin", "rotation frequencies follow from the configuration"},
+    {".attention.mask", "a causal mask, not a weight"},
+    {".attn.masked_bias", "a causal mask, not a weight"},
+    {".attn.bias", "a causal mask, not a weight"},
+    {".attention.masked_bias", "a causal mask, not a weight"},
+    {".attention.bias", "a causal mask, not a weight"},
+};
+
+/* What multi-modal checkpoints have beside the text model; with or without "model." in front. */
+static const char *const towers[] = {
+    "vision_tower.",      "vision_model.",    "vision_encoder.",
+    "vision_projection.", "visual.",          "multi_modal_projector.",
+    "mm_projector.",      "image_newline",    "audio_tower.",
+    "audio_model.",       "audio_projector.", "embed_vision.",
+    "embed_audio.",       "connector.",       "mlp1.",
+};
+
+static bool is_of_tower(fy_span name)
+{
+    static const char model[] = "model.";
+    size_t skip = sizeof model - 1;
+    if (name.len > skip && memcmp(name.ptr, model, skip) == 0)
+        name = (fy_span){name.ptr + skip, name.len - skip};
+    for (size_t i = 0; i < sizeof towers / sizeof towers[0]; i++) {
+        size_t n = strlen(towers[i]);
+        if (name.len >= n && memcmp(name.ptr, towers[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *drop_reason(const fy_hf_config *c, fy_span name)
+{
+    const char *const *own = c->family->drop;
+    for (size_t i = 0; i < sizeof droppable / sizeof droppable[0]; i++) {
+        if (fy_span_ends(name, droppable[i].end))
+            return droppable[i].reason;
+    }
+    for (; own != NULL && *own != NULL; own++) {
+        if (fy_span_ends(name, *own))
+            return "not a weight of this family";
+    }
+    return c->nested && is_of_tower(name) ? "not of the text model" : NULL;
+}
+
+/* --- unknown ---------------------------------------------------------------------------------- */
+
+#define MAX_CANDIDATES 64
+
+/* The name of the family's table that is nearest, in the layer the unknown name has. */
+static const char *nearest(const fy_plan_builder *b, fy_span name, uint32_t layer,
+                           char buffer[MAX_CANDIDATES][FY_HF_NAME_BYTES])
+{
+    const fy_family *f = b->plan->config->family;
+    char word[FY_HF_NAME_BYTES];
+    const char *candidates[MAX_CANDIDATES];
+    size_t n = 0;
+    if (name.len >= sizeof word || memchr(name.ptr, '\0', name.len) != NULL)
+        return NULL;
+    memcpy(word, name.ptr, name.len);
+    word[name.len] = '\0';
+    for (size_t i = 0; i < f->n_rows && n < MAX_CANDIDATES; i++) {
+        char row[FY_ROW_NAME_BYTES];
+        if (f->rows[i].hf == NULL)
+            continue;
+        fy_row_name(f->rows[i].hf, layer, row);
+        fy_name_in_form(b->form, row, buffer[n]);
+        candidates[n] = buffer[n];
+        n++;
+    }
+    return fy_nearest(word, candidates, n);
+}
+
+/* The number where the family's rows have that of the layer; 0 for other names. */
+static uint32_t layer_of(const fy_plan_builder *b, fy_span name)
+{
+    const fy_family *f = b->plan->config->family;
+    for (size_t i = 0; i < f->n_rows; i++) {
+        char pattern[FY_HF_NAME_BYTES];
+        const char *mark;
+        if (f->rows[i].hf == NULL)
+            continue;
+        fy_name_in_form(b->form, f->rows[i].hf, pattern);
+        mark = strstr(pattern, "%u");
+        size_t at = mark != NULL ? (size_t)(mark - pattern) : 0;
+        if (mark == NULL || name.len <= at || memcmp(name.ptr, pattern, at) != 0)
+            continue;
+        uint64_t v = 0;
+        for (; at < name.len && name.ptr[at] >= '0' && name.ptr[at] <= '9' && v < INT32_MAX; at++)
+            v = v * 10 + (uint64_t)(name.ptr[at] - '0');
+        return v < INT32_MAX ? (uint32_t)v : INT32_MAX;
+    }
+    return 0;
+}
+
+static void unexplained(fy_plan_builder *b, fy_span name)
+{
+    char q[FY_ROW_NAME_BYTES], buffer[MAX_CANDIDATES][FY_HF_NAME_BYTES];
+    uint32_t n_layer = b->plan->config->hp.n_layer, layer = layer_of(b, name);
+    fy_quote(q, sizeof q, name);
+    b->ps.n_unknown++;
+    if (layer >= n_layer) {
+        problem(b, "%s is unknown (config.json says %u layers)", q, n_layer);
+        return;
+    }
+    const char *near = b->ps.n < FY_PLAN_LOGGED ? nearest(b, name, layer, buffer) : NULL;
+    if (near != NULL)
+        problem(b, "%s is unknown (the nearest known name is %s)", q, near);
+    else
+        problem(b, "%s is unknown", q);
+}
+
+/* Drops what is not a weight and reports what is unknown. */
+static void account_for_rest(fy_plan_builder *b)
+{
+    for (size_t i = 0; i < fy_ckpt_n_tensors(b->dir); i++) {
+        if (b->used[i])
+            continue;
+        const fy_ckpt_tensor *src = fy_ckpt_at(b->dir, i);
+        const char *reason = drop_reason(b->plan->config, src->name);
+        if (reason == NULL && b->o->allow_unmapped)
+            reason = "not of this family (--allow-unmapped)";
+        if (reason != NULL)
+            drop_source(b, src, reason);
+        else
+            unexplained(b, src->name);
+    }
+}
+
+/* --- types ------------------------------------------------------------------------------------ */
+
+static bool is_matrix(const fy_plan_tensor *t)
+{
+    return (t->row->flags & FY_ROW_MATRIX) != 0 && t->n_dims > 1;
+}
+
+/* The type of a matrix when all are `outtype`. */
+static fy_type pure(const fy_plan_tensor *t, fy_type outtype)
+{
+    if (outtype != FY_OUTTYPE_AUTO)
+        return outtype;
+    fy_dtype d = t->src != NULL ? t->src->dtype : FY_DT_F16;
+    return d == FY_DT_BF16 || d == FY_DT_F8_E4M3 ? FY_BF16 : FY_F16;
+}
+
+static void items_of(const fy_convert_plan *p, const fy_plan_options *o, fy_type_item *items,
+                     char (*names)[FY_ROW_NAME_BYTES])
+{
+    for (size_t i = 0; i < p->n_tensors; i++) {
+        const fy_plan_tensor *t = &p->tensors[i];
+        const bool matrix = is_matrix(t);
+        fy_plan_name(t, names[i]);
+        items[i] = (fy_type_item){.name = fy_span_of(names[i]),
+                                  .ne0 = t->ne[0],
+                                  .matrix = matrix,
+                                  .type = matrix ? pure(t, o->outtype) : FY_F32};
+    }
+}
+
+static int choose_types(fy_convert_plan *p, const fy_plan_options *o, fy_err *e)
+{
+    const fy_hparams *hp = &p->config->hp;
+    const fy_type_request r = {.llama = o->llama_recipe && o->outtype != FY_OUTTYPE_AUTO,
+                               .target = o->outtype,
+                               .output = o->output_type,
+                               .embedding = o->embedding_type,
+                               .rules = o->rules,
+                               .model = {.arch = fy_span_of(p->config->family->gguf_arch),
+                                         .n_layer = hp->n_layer,
+                                         .n_head = hp->n_head,
+                                         .n_head_kv = hp->n_head_kv,
+                                         .n_expert = hp->n_expert}};
+    fy_type_item *items = calloc(p->n_tensors + 1, sizeof *items);
+    char(*names)[FY_ROW_NAME_BYTES] = calloc(p->n_tensors + 1, sizeof *names);
+    int rc = items == NULL || names == NULL ? fy_nomem(e) : 0;
+    if (rc == 0) {
+        items_of(p, o, items, names);
+        rc = fy_choose_matrix_types(&r, items, p->n_tensors, e);
+    }
+    for (size_t i = 0; rc == 0 && i < p->n_tensors; i++) {
+        p->tensors[i].type = items[i].type;
+        p->tensors[i].fallback = items[i].fallback;
+    }
+    free(items);
+    free(names);
+    return rc;
 }
 
 /* An output matrix that is stored although the config ties it to the embedding. */
@@ -69,14 +515,14 @@ static void tied_output(fy_plan_builder *b, const fy_ckpt_tensor *src)
     for (size_t i = 0; i < b->plan->n_tensors; i++) {
         const fy_plan_tensor *t = &b->plan->tensors[i];
         if (t->row->slot == FY_T_TOKEN_EMBD && fy_ckpt_same(src, t->src)) {
-            fy_plan_drop_source(b, src, "equal to the embedding it is tied to");
+            drop_source(b, src, "equal to the embedding it is tied to");
             return;
         }
     }
     char name[FY_HF_NAME_BYTES];
     fy_quote(name, sizeof name, src->name);
-    b->used[fy_plan_index(b, src)] = true;
-    fy_plan_problem(
+    b->used[index_of(b, src)] = true;
+    problem(
         b,
         "%s differs from the embedding although tie_word_embeddings is true (set it to false "
         "in config.json to keep it)",
@@ -88,7 +534,7 @@ static void add_row(fy_plan_builder *b, const fy_tensor_row *rows, size_t n, uin
 {
     fy_convert_plan *p = b->plan;
     fy_plan_tensor t;
-    if (!fy_plan_find_source(b, rows, n, layer, &t))
+    if (!find_source(b, rows, n, layer, &t))
         return;
     if (t.row->slot == FY_T_OUTPUT && p->config->tied && t.src != NULL) {
         tied_output(b, t.src);
@@ -180,12 +626,12 @@ static void keep_embedding(fy_plan_builder *b)
     size_t n = 0;
     memset(b->used, 0, fy_ckpt_n_tensors(b->dir) * sizeof *b->used);
     for (size_t i = 0; i < p->n_drops; i++)
-        b->used[fy_plan_index(b, p->drops[i].src)] = true;
+        b->used[index_of(b, p->drops[i].src)] = true;
     for (size_t i = 0; i < p->n_tensors; i++) {
         fy_plan_tensor *t = &p->tensors[i];
         bool keep = t->row->slot == FY_T_TOKEN_EMBD;
         if (keep)
-            b->used[fy_plan_index(b, t->src)] = true;
+            b->used[index_of(b, t->src)] = true;
         else
             free(t->experts);
         if (keep)
@@ -194,7 +640,7 @@ static void keep_embedding(fy_plan_builder *b)
     p->n_tensors = n;
     for (size_t i = 0; i < fy_ckpt_n_tensors(b->dir); i++) {
         if (!b->used[i])
-            fy_plan_drop_source(b, fy_ckpt_at(b->dir, i), reason);
+            drop_source(b, fy_ckpt_at(b->dir, i), reason);
     }
 }
 
@@ -210,7 +656,7 @@ static int finish(fy_plan_builder *b, fy_err *e)
         keep_embedding(b);
     if (o.embedding_only && o.outtype == FY_OUTTYPE_AUTO)
         o.outtype = FY_F32;
-    if (fy_choose_types(b->plan, &o, e))
+    if (choose_types(b->plan, &o, e))
         return -1;
     b->plan->type = type_of_most(b->plan, o.outtype);
     return 0;
@@ -232,7 +678,7 @@ static int build(fy_convert_plan *p, const fy_ckpt *dir, const fy_plan_options *
         size_t n_found;
         b.form = fy_name_form_of(dir, f, &n_found);
         add_rows(&b);
-        fy_plan_account_for_rest(&b);
+        account_for_rest(&b);
         rc = finish(&b, e);
     }
     fy_str_release(&b.ps.text);

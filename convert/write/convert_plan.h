@@ -68,4 +68,9 @@ void fy_convert_plan_free(fy_convert_plan *p); /* NULL is fine */
 /* The GGUF name of tensor t. */
 void fy_plan_name(const fy_plan_tensor *t, char out[FY_ROW_NAME_BYTES]);
 
+/* Is there anything to compute for this row? */
+bool fy_plan_row_is_computed(const fy_hf_config *c, const fy_tensor_row *row);
+/* Must the checkpoint have this row? */
+bool fy_plan_row_is_required(const fy_hf_config *c, const fy_tensor_row *row);
+
 #endif

@@ -1,4 +1,4 @@
-#include "convert/write/convert_report.h"
+#include "convert/write/convert_job.h"
 
 #include <inttypes.h>
 #include <stdio.h>

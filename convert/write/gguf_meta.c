@@ -1,5 +1,12 @@
+/* Writes the keys of the output file, and warns of what other GGUF readers overlook in them. */
 #include "convert/write/gguf_meta.h"
 
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
 #include "convert/source/model_card.h"
 #include "convert/write/model_id.h"
 #include "policy/type_policy.h"
@@ -82,4 +89,88 @@ int fy_gguf_add_planned(fy_gguf_writer *w, const fy_convert_plan *plan, fy_err *
             return -1;
     }
     return 0;
+}
+
+/* --- other GGUF readers ----------------------------------------------------------------------- */
+
+static void warn(const fy_hf_config *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void warn(const fy_hf_config *c, const char *fmt, ...)
+{
+    char what[160];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    fy_log(FY_LOG_WARN,
+           "%s: other programs that read architecture \"%s\" may overlook it and compute wrongly",
+           what, c->family->gguf_arch);
+}
+
+static bool same_layers(const fy_layer_set *a, const fy_layer_set *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static void warn_values(const fy_hf_config *c, const fy_family *reader)
+{
+    if (c->hp.act != reader->defaults.act)
+        warn(c, "the activation is %s, not %s", fy_act_name(c->hp.act),
+             fy_act_name(reader->defaults.act));
+    if (c->hp.rope_scaling == FY_ROPE_SCALING_YARN &&
+        (c->hp.yarn_beta_fast != 32 || c->hp.yarn_beta_slow != 1))
+        warn(c, "the ramp of yarn goes from %g to %g rotations, not from 32 to 1",
+             (double)c->hp.yarn_beta_fast, (double)c->hp.yarn_beta_slow);
+    if (c->hp.n_expert > 0 && c->hp.expert_norm != reader->defaults.expert_norm)
+        warn(c, "the weights of the experts are %sdivided by their sum",
+             c->hp.expert_norm ? "" : "not ");
+}
+
+/* Others know the scale of Gemma's scores by the number of layers, which is that of 27B or not. */
+static void warn_gemma(const fy_hf_config *c, const fy_family *reader)
+{
+    const fy_hparams *hp = &c->hp;
+    const bool large = hp->n_layer == 46 || hp->n_layer == 62;
+    const float usual = 1 / sqrtf((float)(large ? hp->n_embd / hp->n_head : hp->head_dim));
+    if (hp->attn_scale != 0 && fabsf(hp->attn_scale - usual) > 1e-4F * usual)
+        warn(c, "scores are multiplied by %.4g, not by %.4g", (double)hp->attn_scale,
+             (double)usual);
+    if ((reader->defaults.attn_softcap != 0 && hp->attn_softcap == 0) ||
+        (reader->defaults.logit_softcap != 0 && hp->logit_softcap == 0))
+        warn(c, "a soft cap is null");
+}
+
+static void warn_layers(const fy_hf_config *c, const fy_family *reader)
+{
+    const fy_hparams *hp = &c->hp;
+    fy_layer_set full = fy_layers_of(reader->full_attention, hp->n_layer), nope = {0};
+    if (hp->n_swa != 0 || !reader->nope_follows_swa)
+        nope = fy_layers_of(reader->no_rope, hp->n_layer);
+    if (hp->n_swa != 0 && hp->n_swa < hp->n_ctx_train) {
+        /* Others have windows where a pattern of layers has them, and SmallThinker's is fixed. */
+        if (reader->full_attention.period == 0)
+            warn(c, "attention has a window of %u tokens", hp->n_swa);
+        else if (reader->nope_follows_swa && hp->n_swa != reader->defaults.n_swa)
+            warn(c, "the window is %u tokens, not %u", hp->n_swa, reader->defaults.n_swa);
+        else if (!same_layers(&full, &hp->full_layers))
+            warn(c, "%u of %u layers have the window of %u tokens, not those usual in this family",
+                 hp->n_layer - fy_layers_count(&hp->full_layers), hp->n_layer, hp->n_swa);
+    }
+    if (reader->alibi_layers != 0 && hp->n_layer != reader->defaults.n_layer)
+        warn(c, "heads rotate, which others know by %u layers, and here are %u",
+             reader->defaults.n_layer, hp->n_layer);
+    if (!same_layers(&nope, &hp->nope_layers))
+        warn(c, "%u of %u layers do not rotate, not those usual in this family",
+             fy_layers_count(&hp->nope_layers), hp->n_layer);
+}
+
+void fy_warn_other_readers(const fy_hf_config *c)
+{
+    const fy_family *reader =
+        fy_family_of_gguf(fy_span_of(c->family->gguf_arch), c->hp.n_expert > 0);
+    if (reader == NULL)
+        return;
+    warn_values(c, reader);
+    warn_layers(c, reader);
+    if (reader->sqrt_embedding)
+        warn_gemma(c, reader);
 }

@@ -3,9 +3,9 @@
 #define FY_CONVERT_GGUF_META_H
 
 #include "base/err.h"
-#include "convert/write/convert_plan.h"
 #include "convert/source/hf_config.h"
 #include "convert/tokenizer/hf_tokenizer.h"
+#include "convert/write/convert_plan.h"
 #include "convert/write/model_meta.h"
 #include "format/gguf_write.h"
 
@@ -26,5 +26,11 @@ int fy_gguf_meta_model(fy_model_meta *out, const char *dir, const char *id, cons
 int fy_gguf_add_planned(fy_gguf_writer *w, const fy_convert_plan *plan, fy_err *e);
 
 int fy_gguf_meta_write(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e);
+
+/* What a converted file says that other programs overlook: they load it and compute something else.
+ */
+
+/* One warning for each, to the log. */
+void fy_warn_other_readers(const fy_hf_config *c);
 
 #endif

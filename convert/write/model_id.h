@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "base/err.h"
 #include "base/str.h"
 
 /* Empty: the name does not say. */
@@ -28,5 +29,12 @@ void fy_model_id_title(fy_span id, fy_str *out);
 void fy_size_label(uint64_t n_params, char out[FY_SIZE_LABEL_BYTES]);
 /* "8x7B": n_expert (0: none) times what one expert and all that is shared have. */
 void fy_size_label_of_experts(uint32_t n_expert, uint64_t n_params, char out[FY_SIZE_LABEL_BYTES]);
+
+/* The path of the output file: what -o says, or the standard name. */
+
+/* `asked` NULL: `standard` in the current directory; a directory: `standard` in it; else the path,
+ * in whose last part {ftype} and {outtype} become `type` in small letters, {FTYPE} and {OUTTYPE} in
+ * capitals, {{ and }} a brace. */
+int fy_out_name(const char *asked, const char *standard, const char *type, fy_str *out, fy_err *e);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "convert/write/convert_plan_impl.h"
+#include "convert/write/convert_plan.h"
 #include "convert/write/gguf_meta.h"
 #include "hub/hub_cache.h"
 

@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "base/cpu.h"
-#include "convert/source/fp8.h"
 
 #define TEST cmocka_unit_test
 

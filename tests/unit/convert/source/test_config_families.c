@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "convert/write/foreign_reader.h"
+#include "convert/write/gguf_meta.h"
 #include "convert/source/hf_config.h"
 
 #define CLASS(name) "\"architectures\": [\"" name "\"]"
@@ -483,7 +483,7 @@ static void what_other_programs_overlook_is_warned_of(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_hf_config c;
         parse_ok(&c, cases[i].text);
-        fy_warn_foreign_readers(&c);
+        fy_warn_other_readers(&c);
         if (cases[i].words == NULL ? logged[0] != '\0' : strstr(logged, cases[i].words) == NULL)
             fail_msg("%s: %s", cases[i].text, logged);
         fy_hf_config_release(&c);

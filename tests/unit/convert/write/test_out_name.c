@@ -1,4 +1,4 @@
-#include "convert/write/out_name.h"
+#include "convert/write/model_id.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

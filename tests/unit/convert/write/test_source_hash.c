@@ -1,4 +1,4 @@
-#include "convert/write/source_hash.h"
+#include "convert/write/convert_identity.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
