@@ -12,7 +12,7 @@
 #include "cli/text_io.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
-#include "cli/vocab_source.h"
+#include "cli/engine.h"
 
 typedef struct {
     const char *model, *file, *chat_template, *messages, *tools, *bos_token, *eos_token, *verify,

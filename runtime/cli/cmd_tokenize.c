@@ -16,7 +16,7 @@
 #include "cli/text_io.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
-#include "cli/vocab_source.h"
+#include "cli/engine.h"
 
 typedef struct {
     const char *model, *file, *verify, *device, *serial;

@@ -128,4 +128,12 @@ void fy_timing_line(const fy_timing *t, fy_str *out);
  * "backend":"cpu","load_ms":2.1,"prompt_tokens":6,... */
 void fy_timing_json(const fy_timing *t, fy_str *out);
 
+/* An open GGUF with the tokenizer.* keys of `path`, for a verb that needs nothing else of a model: the
+ * file itself; the vocabulary of a workspace's main model, or of a model's directory with
+ * ggml/weights.gguf; or, on the host, the result of `ferry convert --vocab-only` for a checkpoint
+ * directory or one tokenizer file of it, in a temporary file that is gone when this returns (the
+ * mapping stays). The conversion's warnings are shown, its other messages with --verbose only. NULL
+ * on failure. */
+fy_gguf *fy_vocab_source_open(const char *path, fy_err *e);
+
 #endif
