@@ -1,4 +1,4 @@
-/* One call of a verb with the words behind its name: main makes one, a verb that is made of other
+/* One call of a verb with the words after its name: main makes one, a verb that is made of other
  * verbs makes several, in the same process.
  *
  *     fy_call c;
@@ -6,17 +6,55 @@
  *     if (rc == 0 && !c.help) rc = fy_call_run(&c, &status, e);
  *     fy_call_close(&c);                                    in every case
  *
- * argv is reordered and has to outlive the call. */
+ * argv is reordered and has to outlive the call.
+ *
+ * Values that are not on the command line come from settings: FERRY_* variables, then the
+ * configuration file, then the default. Rows with `line_only` are left out. A variable is FERRY_ and
+ * the long name in capitals, '-' as '_'; empty is not set. The file is $FERRY_CONFIG, else
+ * $XDG_CONFIG_HOME/ferry/config, else ~/.config/ferry/config (docs/command-line.md). All of the file
+ * is checked, whichever verb runs; a mistake in it is FY_EARG with file and line. */
 #ifndef FY_CLI_CALL_H
 #define FY_CLI_CALL_H
 
-#include "cli/settings.h"
+#include "base/arena.h"
+#include "base/opts.h"
 #include "cli/verb.h"
+
+#define FY_SETTINGS_MAX_BYTES (64 << 10) /* of the file */
+
+typedef struct {
+    fy_opt_given *given; /* owned; rows of the verb's table */
+    size_t n, cap;
+    const char *path; /* view of strings: the file that was read; NULL: none */
+    fy_arena strings; /* what the given values and their sources view */
+} fy_settings;
+
+/* Both sources, for the options of `v`. Release it after use, also when this failed. */
+int fy_settings_read(fy_settings *s, const fy_verb *v, fy_err *e);
+
+/* Only the file: adds the values in `text` for v. */
+int fy_settings_parse(fy_settings *s, const fy_verb *v, fy_span text, const char *path, fy_err *e);
+
+void fy_settings_release(fy_settings *s);
+
+/* "FERRY_CTX_SIZE" of "ctx-size". */
+void fy_settings_variable(const char *name, char *out, size_t size);
+
+/* Gives fy_option_source the sources of the options at `into`; `from` is that of fy_opts_fill. Both
+ * must last until the previous one, which is returned, is published again. */
+typedef struct {
+    const fy_verb *v; /* NULL: none */
+    const char *into;
+    const char *const *from;
+} fy_settings_source;
+fy_settings_source fy_settings_publish(fy_settings_source s);
+
+/* --- a call --- */
 
 struct fy_call {
     const fy_verb *v;
     void *o;           /* owned; the verb's options, filled */
-    const char **from; /* owned; [n_opts] where each has its value from, NULL: the default */
+    const char **from; /* owned; [n_opts] the source of each value, NULL: the default */
     int n_args;
     char **args; /* view of argv: the positional arguments */
     bool help;   /* --help was among the words: nothing else was read */
@@ -26,8 +64,8 @@ struct fy_call {
 int fy_call_open(fy_call *c, const fy_verb *v, int argc, char **argv, fy_err *e);
 void fy_call_close(fy_call *c);
 
-/* *status: what the program should exit with; not 0 only for a verb that ran elsewhere (on the
- * phone) and said there what went wrong. */
+/* *status: the exit status for the program; not 0 only for a verb that ran on the phone and reported
+ * its error there. */
 int fy_call_run(fy_call *c, int *status, fy_err *e);
 
 /* Is the call to run on the phone? Then *serial is that of --device or --serial, "" for the only

@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/process.h"
-#include "cli/settings.h"
+#include "cli/call.h"
 #include "cli/verb_rows.h"
 #include "model/vocab/vocab.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/settings.h"
+#include "cli/call.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
 

@@ -62,7 +62,7 @@ check_status "for every verb" 2 "^ferry inspect: $config:2: " with "$FERRY" insp
 in_config '[rnu]'
 check_status "a wrong section" 2 "$config:1: unknown verb 'rnu'; did you mean 'run'" with "${run[@]}"
 in_config '[inspect]' 'temp = 1'
-check_status "an option in another verb's section" 2 "$config:2: 'temp' is no option of inspect" with "${run[@]}"
+check_status "an option in another verb's section" 2 "$config:2: 'temp' is not an option of inspect" with "${run[@]}"
 in_config 'threads = many'
 check_status "a wrong value" 2 "$config:1: threads: 'many' is not a whole number" with "${run[@]}"
 check_status "which the command line silences" 0 '' with "${run[@]}" -t 1
@@ -77,7 +77,7 @@ check_status "a file too large for one" 2 'larger than 65536 bytes' with "${run[
 printf 'threads = 1\0\n' >"$config"
 check_status "a file with a NUL byte" 2 ':1: a NUL byte' with "${run[@]}"
 mkfifo "$TMP/fifo"
-check_status "a pipe is not waited for" 2 'no regular file' env FERRY_CONFIG="$TMP/fifo" timeout 5 "${run[@]}"
+check_status "a pipe is not waited for" 2 'not a regular file' env FERRY_CONFIG="$TMP/fifo" timeout 5 "${run[@]}"
 
 # --- told --------------------------------------------------------------------------------------------------------
 in_config 'threads = 1'

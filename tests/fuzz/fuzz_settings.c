@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/settings.h"
+#include "cli/call.h"
 #include "cli/verb.h"
 #include "program/program.h"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/process.h"
-#include "cli/settings.h"
+#include "cli/call.h"
 #include "cli/verb.h"
 #include "program/program.h"
 
@@ -106,8 +106,8 @@ static void mistakes_are_named_with_their_line(void **state)
         {"[run", "config:1: '[run' has no ']' at its end"},
         {"[", "config:1: '[' has no ']' at its end"},
         {"[]", "config:1: unknown verb ''"},
-        {"[inspect]\ntemp = 1", "config:2: 'temp' is no option of inspect"},
-        {"[pack]\nlevle = 1", "config:2: 'levle' is no option of pack; did you mean 'level'?"},
+        {"[inspect]\ntemp = 1", "config:2: 'temp' is not an option of inspect"},
+        {"[pack]\nlevle = 1", "config:2: 'levle' is not an option of pack; did you mean 'level'?"},
         {"outfile = x", "config:1: 'outfile' is taken from the command line only"},
         {"[convert]\noutfile = x", "config:2: 'outfile' is taken from the command line only"},
         {"threads", "config:1: expected 'name = value', '[verb]' or '# comment', found 'threads'"},
@@ -138,7 +138,7 @@ static void bytes_that_are_no_text_are_refused(void **state)
     fy_settings_release(&s);
     e = (fy_err){0};
     assert_int_equal(fy_settings_parse(&s, run, (fy_span){"#\n#\0#", 5}, "config", &e), -1);
-    assert_string_equal(e.msg, "config:2: a NUL byte: no configuration file");
+    assert_string_equal(e.msg, "config:2: a NUL byte: not a configuration file");
     fy_settings_release(&s);
     e = (fy_err){0};
     assert_int_equal(fy_settings_parse(&s, run, (fy_span){big, 1 << 16}, "config", &e), 0);
@@ -235,8 +235,8 @@ static void a_file_that_was_named_has_to_be_one(void **state)
     (void)state;
     char path[256];
     static const char *const names[] = {"missing", "", "fifo"};
-    static const char *const messages[] = {"cannot open", "is no regular file",
-                                           "is no regular file"};
+    static const char *const messages[] = {"cannot open", "is not a regular file",
+                                           "is not a regular file"};
     snprintf(path, sizeof path, "%s/fifo", root);
     assert_int_equal(mkfifo(path, 0600), 0);
     for (size_t i = 0; i < 3; i++) {
