@@ -80,16 +80,16 @@ check "which ends with the first compared with the last" grep -qE \
 # --- what cannot be measured -----------------------------------------------------------------------------------------
 check_status "no model" 2 "no model: give a GGUF file or a workspace" "$FERRY" bench
 check_status "a form that is none" 2 "'jsno' is not one of md\|csv\|json\|jsonl; did you mean json" bench -o jsno
-check_status "a list that is none" 2 "--n-prompt: '1,x' is no list of numbers; expected" bench -p 1,x
-check_status "a range without an end" 2 "range 1-4\*1 never gets on" bench -p '1-4*1'
-check_status "a type that is none" 2 "--cache-type-k: 'f17' is no list of types" bench -ctk f17
+check_status "not a list" 2 "--n-prompt: '1,x' is not a list of numbers; expected" bench -p 1,x
+check_status "a range without an end" 2 "range 1-4\*1 never advances" bench -p '1-4*1'
+check_status "not a type" 2 "--cache-type-k: 'f17' is not a list of types" bench -ctk f17
 check_status "a type that no cache has" 2 "KV cache of type i32" bench -ctk i32
 check_status "too many threads" 2 "--threads: 1000 is out of range, expected 1 to 256" bench -t 1000
 check_status "nothing at all" 2 "nothing to measure" bench -p 0 -n 0
 check_status "more than the model knows" 3 "^ferry bench: pp512 @ d1000 takes 1512 positions, but the model was trained with 1024; use a smaller -p, -n or -d$" \
     bench -d 1000
 check_equal "before anything is measured" "" "$(bench -p 4,2000 2>/dev/null)"
-check_status "a time that is none" 2 "--sustained: '10x' is no time" bench --sustained 10x
+check_status "not a time" 2 "--sustained: '10x' is not a time" bench --sustained 10x
 check_status "a sustained prompt" 2 "decodes only: leave out -p and -pg" bench --sustained 1s -p 4
 check_status "several sustained runs" 2 "one test, but the lists make 3: give one value each" bench --sustained 1s -t 2,4
 check_status "a file that is not a model" 1 "config.json" bench -m tests/data/tales/config.json

@@ -43,7 +43,7 @@ bad() { # NAME PATTERN JQ: changes parity.json and expects the check to fail, wi
 bad "another id of a text is found" "1 of [0-9]+ checks failed, first 'parity texts': 1 of 90 differ, first: \"Hello, world!\": ids\\[0\\] is [0-9]+, expected 1$" \
     '(.tokenizer_cases[] | select(.text == "Hello, world!") | .ids[0]) = 1'
 bad "another answer is found" "parity greedy.*\"Once upon a time\": id 0 is [0-9]+ \\(ahead by .*\\), expected 1" '.greedy[0].ids[0] = 1'
-bad "an id that is none is refused" "parity.json: tokenizer_cases\\[6\\]: ids\\[0\\] is no id below 768" '.tokenizer_cases[6].ids[0] = 768'
+bad "an id that is none is refused" "parity.json: tokenizer_cases\\[6\\]: ids\\[0\\] is not an id below 768" '.tokenizer_cases[6].ids[0] = 768'
 cp -r "$TMP/ws" "$TMP/bad"
 head -c "$(stat -c %s "$TMP/ws/tales/parity.json")" /dev/zero | tr '\0' '[' >"$TMP/bad/tales/parity.json"
 check_status "what is not JSON is refused" 4 "parity.json: line 1" "$ferry" selftest -d "$TMP/bad" --quick

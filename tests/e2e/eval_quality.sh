@@ -123,6 +123,6 @@ check_status "no item" 2 "no line with an item" "$FERRY" eval -m "$f32" --choice
 check_status "a text without a last word" 1 "line 2: the text ends with a space" \
     "$FERRY" eval -m "$f32" --last-word - -q < <(printf 'One day\nOne day \n')
 check_status "an object without a text" 1 "line 1: no string \"text\"" "$FERRY" eval -m "$f32" --last-word - -q <<<'{"t": "a b"}'
-check_status "one thing at a time" 2 "one thing to measure it by" \
+check_status "one thing at a time" 2 "expected a model and one measure" \
     "$FERRY" eval -m "$f32" --choices $data/choices.jsonl --last-word $data/last_word.jsonl
 finish

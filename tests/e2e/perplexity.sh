@@ -44,8 +44,8 @@ check_equal "words are counted by blanks" 3 \
     "$(echo 'One day, a' | "$FERRY" eval -m "$q8" --text - --json -q --word-ppl | jq .words)"
 check_status "an empty text has nothing to score" 2 "the text has no token to score" \
     "$FERRY" eval -m "$q8" --text /dev/null -q
-check_status "one thing at a time" 2 "one thing to measure it by" \
+check_status "one thing at a time" 2 "expected a model and one measure" \
     "$FERRY" eval -m "$q8" --text $text --golden $dir/golden_long.safetensors
-check_status "one way to cut" 2 "two ways to cut" "$FERRY" eval -m "$q8" --text $text --lines --llama-cut
+check_status "one way to cut" 2 "--lines and --llama-cut exclude each other" "$FERRY" eval -m "$q8" --text $text --lines --llama-cut
 check_status "a piece has two tokens at least" 2 "ctx-size" "$FERRY" eval -m "$q8" --text $text -c 1
 finish

@@ -16,7 +16,7 @@
 
 /* --- parameters of sampling ------------------------------------------------------------------- */
 
-/* --- names ---------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 #define ANSWER_TOKENS "n-predict"
 
@@ -59,7 +59,7 @@ static const fy_opt *find_param(const fy_chat_params *p, fy_span name, fy_err *e
     return NULL;
 }
 
-/* --- values --------------------------------------------------------------------------------- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 static void put_order(const fy_sampler_params *s, fy_str *out)
 {
@@ -134,7 +134,7 @@ static int params_show(const fy_chat_params *p, fy_span name, fy_str *out, fy_er
     return 0;
 }
 
-/* --- changing them -------------------------------------------------------------------------- */
+/* --- changing them ---------------------------------------------------------------------------- */
 
 /* Keeps a text for as long as the options may view it; NULL when out of memory. */
 static const char *keep(fy_chat_params *p, fy_span text)
@@ -147,7 +147,7 @@ static const char *keep(fy_chat_params *p, fy_span text)
     return texts[p->n_texts] != NULL ? texts[p->n_texts++] : NULL;
 }
 
-/* A seed that was drawn stays until another one is asked for. */
+/* A seed that was drawn stays until the user sets another. */
 static int keep_seed(fy_chat_params *p, fy_err *e)
 {
     char text[24];
@@ -216,11 +216,11 @@ static int params_set(fy_chat_params *p, fy_span name, fy_span value, fy_err *e)
     const char *text = keep(p, value);
     if (text == NULL)
         return fy_nomem(e);
-    fy_log_level words = fy_log_show(FY_LOG_WARN); /* the values were said at the start */
+    fy_log_level level = fy_log_show(FY_LOG_WARN); /* the values were logged at the start */
     int rc = store(p, row, text, e);
     if (rc == 0 && strcmp(row->name, ANSWER_TOKENS) != 0)
         rc = apply(p, e);
-    fy_log_show(words);
+    fy_log_show(level);
     if (rc != 0) {
         size_t n_bias = before.logit_bias.n;
         before.logit_bias = p->gen->logit_bias; /* its array may have moved */
@@ -260,7 +260,7 @@ static fy_span first_word(fy_span s, fy_span *rest)
     return (fy_span){s.ptr, n};
 }
 
-/* --- the commands --------------------------------------------------------------------------- */
+/* --- the commands ----------------------------------------------------------------------------- */
 
 static int run_nothing(fy_chat_shell *sh, fy_span arg, fy_str *out, fy_err *e)
 {
@@ -426,7 +426,7 @@ static int run_help(fy_chat_shell *sh, fy_span arg, fy_str *out, fy_err *e)
     return 0;
 }
 
-/* --- parsing -------------------------------------------------------------------------------- */
+/* --- parsing ---------------------------------------------------------------------------------- */
 
 bool fy_chat_is_command(fy_span line, fy_span *message)
 {
@@ -473,7 +473,7 @@ int fy_chat_command(fy_chat_shell *sh, fy_span line, fy_str *out, fy_chat_next *
     return out->oom ? fy_nomem(e) : 0;
 }
 
-/* --- completion ----------------------------------------------------------------------------- */
+/* --- completion ------------------------------------------------------------------------------- */
 
 /* Words that begin with what was typed. */
 typedef struct {

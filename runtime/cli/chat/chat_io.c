@@ -49,7 +49,7 @@ static bool has_text(const fy_chat_show *s)
     return s->style.think == FY_SHOW_THINK_DIM || s->style.think == FY_SHOW_THINK_SHOW;
 }
 
-/* --- the section ---------------------------------------------------------------------------- */
+/* --- the section ------------------------------------------------------------------------------ */
 
 static void enter(fy_chat_show *s, const fy_think_marks *marks, fy_str *out)
 {
@@ -221,7 +221,7 @@ int fy_chat_read_line(fy_chat_reader *r, fy_str *line, fy_err *e)
     }
 }
 
-/* --- messages of several lines --------------------------------------------------------------- */
+/* --- messages of several lines ---------------------------------------------------------------- */
 
 void fy_chat_gather_clear(fy_chat_gather *g)
 {

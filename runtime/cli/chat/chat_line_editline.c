@@ -147,7 +147,7 @@ struct fy_chat_line {
     fy_str typed; /* what stood in the line when it was interrupted */
 };
 
-/* --- signals while a line is edited --------------------------------------------------------- */
+/* --- signals while a line is edited ----------------------------------------------------------- */
 
 static volatile sig_atomic_t g_any, g_resized, g_stop, g_continued;
 
@@ -215,7 +215,7 @@ static void see_terminal_signals(fy_chat_line *l)
     g_continued = g_resized = 0;
 }
 
-/* --- keys ----------------------------------------------------------------------------------- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 static void put_wide(fy_str *out, const wchar_t *text, size_t n)
 {
@@ -223,7 +223,7 @@ static void put_wide(fy_str *out, const wchar_t *text, size_t n)
         fy_str_put_utf8(out, (uint32_t)text[i]);
 }
 
-/* The next character of the bytes that are there; 0 when there is none, or not all of it. */
+/* The next character of the bytes read so far; 0 if there is none, or only its beginning. */
 static int take_char(fy_chat_line *l, wchar_t *c)
 {
     size_t n = l->n - l->at;
@@ -343,7 +343,7 @@ static wchar_t *prompt_of(EditLine *el)
     return l->prompt;
 }
 
-/* --- life ----------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void bind_keys(EditLine *el)
 {

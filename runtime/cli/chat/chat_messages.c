@@ -64,7 +64,7 @@ int fy_chat_messages_add(fy_chat_messages *m, const char *role, fy_span content,
     return push(m, &one, e);
 }
 
-/* --- reading JSON --------------------------------------------------------------------------- */
+/* --- reading JSON ----------------------------------------------------------------------------- */
 
 static int read_text(fy_json *j, fy_str *out, fy_err *e)
 {
@@ -180,7 +180,7 @@ int fy_chat_messages_read(fy_chat_messages *m, fy_span json, bool *is_one, fy_er
     return rc;
 }
 
-/* --- the system message --------------------------------------------------------------------- */
+/* --- the system message ----------------------------------------------------------------------- */
 
 fy_span fy_chat_messages_system(const fy_chat_messages *m)
 {
@@ -214,7 +214,7 @@ bool fy_chat_messages_ends_in(const fy_chat_messages *m, const char *role)
     return m->n > 0 && strcmp(fy_str_z(&m->items[m->n - 1].role), role) == 0;
 }
 
-/* --- writing -------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static void put_list(const fy_chat_messages *m, const char *between, fy_str *out)
 {

@@ -40,7 +40,7 @@ static int flush(script *s, fy_err *e)
     return rc;
 }
 
-static bool is_blank(const fy_str *line)
+static bool is_empty(const fy_str *line)
 {
     return strspn(fy_str_z(line), " \t") == line->len;
 }
@@ -57,7 +57,7 @@ static int add_text(script *s, fy_err *e)
     return rc;
 }
 
-static void say(fy_log_level level, const script *s)
+static void log_end(fy_log_level level, const script *s)
 {
     fy_str words = {0};
     fy_chat_notice(s->chat, &s->answer, &words);
@@ -69,7 +69,7 @@ static void say(fy_log_level level, const script *s)
     fy_str_release(&words);
 }
 
-/* --- lines ---------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static int on_piece(void *user, const fy_chat_piece *p, fy_err *e)
 {
@@ -78,7 +78,7 @@ static int on_piece(void *user, const fy_chat_piece *p, fy_err *e)
     return s->out.len > 0 ? flush(s, e) : 0;
 }
 
-/* A line that was begun is ended, whatever happened. */
+/* Ends a line that has begun, also on failure. */
 static int answer_line(script *s, fy_err *e)
 {
     fy_chat_sink sink = {
@@ -93,7 +93,7 @@ static int answer_line(script *s, fy_err *e)
             return -1;
     }
     if (rc == 0)
-        say(FY_LOG_WARN, s);
+        log_end(FY_LOG_WARN, s);
     return rc == 0 ? fy_check_interrupt(e) : -1;
 }
 
@@ -102,7 +102,7 @@ int fy_chat_lines(fy_chat *c, fy_show_style style, bool show_prompt, fy_err *e)
     script s = {.chat = c, .style = style, .show_prompt = show_prompt};
     int rc;
     while ((rc = fy_chat_read_line(&s.in, &s.line, e)) == 1) {
-        rc = is_blank(&s.line) ? 0 : answer_line(&s, e);
+        rc = is_empty(&s.line) ? 0 : answer_line(&s, e);
         if (rc != 0)
             break;
     }
@@ -110,7 +110,7 @@ int fy_chat_lines(fy_chat *c, fy_show_style style, bool show_prompt, fy_err *e)
     return rc;
 }
 
-/* --- events --------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static void put_ids(fy_str *out, const fy_ids *ids)
 {
@@ -243,7 +243,7 @@ static int answer_event(script *s, fy_err *e)
         return -1;
     }
     event_answer(&s->out, &s->answer);
-    say(FY_LOG_INFO, s);
+    log_end(FY_LOG_INFO, s);
     return flush(s, e);
 }
 
@@ -274,7 +274,7 @@ int fy_chat_json(fy_chat *c, bool show_prompt, fy_err *e)
     }
     while ((rc = fy_chat_read_line(&s.in, &s.line, e)) == 1) {
         fy_err why = {0};
-        if (is_blank(&s.line))
+        if (is_empty(&s.line))
             continue;
         if (answer_event(&s, &why) != 0)
             last = why;

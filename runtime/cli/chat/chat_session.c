@@ -34,7 +34,7 @@ static int append(fy_ids *to, const int32_t *ids, size_t n, fy_err *e)
     return 0;
 }
 
-/* Keeps what lies before the seam and encodes the rest. 0: done; 1: the rest does not begin with a
+/* Keeps everything before the seam and encodes the rest. 0: done; 1: the rest does not begin with a
  * control token. */
 static int continue_from(fy_chat_splice *s, size_t seam, const fy_vocab *v, fy_span prompt,
                          fy_err *e)
@@ -180,17 +180,17 @@ static void take(fy_think *t, size_t n, fy_str *out)
 /* At the start: true once it is known how the answer begins. */
 static bool see_start(fy_think *t)
 {
-    size_t blank = 0;
-    while (blank < t->held.len && is_space(t->held.ptr[blank]))
-        blank++;
-    fy_span text = {fy_str_z(&t->held) + blank, t->held.len - blank};
+    size_t n_space = 0;
+    while (n_space < t->held.len && is_space(t->held.ptr[n_space]))
+        n_space++;
+    fy_span text = {fy_str_z(&t->held) + n_space, t->held.len - n_space};
     bool open = text.len == 0;
     for (size_t i = 0; i < N_KNOWN; i++) {
         const char *begin = known[i].begin;
         if (starts_with(text, begin)) {
             t->marks = &known[i];
             t->state = FY_THINK_INSIDE;
-            take(t, blank + strlen(begin), NULL);
+            take(t, n_space + strlen(begin), NULL);
             return true;
         }
         open |= text.len < strlen(begin) && memcmp(text.ptr, begin, text.len) == 0;
@@ -200,7 +200,7 @@ static bool see_start(fy_think *t)
     return !open;
 }
 
-/* Inside: hands on what cannot belong to the end marker. */
+/* Inside: passes on what cannot belong to the end marker. */
 static void see_end(fy_think *t, fy_str *thinking)
 {
     const char *end = t->marks->end;
@@ -266,7 +266,7 @@ static fy_span view(const fy_str *s)
     return (fy_span){fy_str_z(s), s->len};
 }
 
-/* --- the prompt ----------------------------------------------------------------------------- */
+/* --- the prompt ------------------------------------------------------------------------------- */
 
 /* Renders the conversation into *text; its ids are then those of the splice. */
 static int make_prompt(fy_chat *c, bool generation, fy_str *text, fy_err *e)
@@ -306,7 +306,7 @@ static int check_room(const fy_chat *c, uint32_t n_ctx, fy_err *e)
                    n, n_ctx, c->remedy);
 }
 
-/* --- the answer ----------------------------------------------------------------------------- */
+/* --- the answer ------------------------------------------------------------------------------- */
 
 typedef struct {
     fy_chat *c;

@@ -22,7 +22,7 @@ typedef struct {
     int presses; /* of Ctrl-C, since something else was done */
 } terminal;
 
-/* --- words ---------------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------------------- */
 
 static int flush(terminal *t, fy_err *e)
 {
@@ -31,7 +31,7 @@ static int flush(terminal *t, fy_err *e)
     return rc;
 }
 
-/* A remark of the program, told apart from what the model says. */
+/* A remark of the program, set apart from the model's text. */
 static int remark(terminal *t, const char *text, fy_err *e)
 {
     fy_str_puts(&t->out, t->style.colour ? "\033[2m" : "");
@@ -50,7 +50,7 @@ static int complain(terminal *t, const fy_err *why, fy_err *e)
     return flush(t, e);
 }
 
-/* --- answers -------------------------------------------------------------------------------- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 static int on_piece(void *user, const fy_chat_piece *p, fy_err *e)
 {
@@ -160,7 +160,7 @@ static int do_command(terminal *t, fy_span line, fy_chat_next *next, fy_err *e)
     return *next == FY_CHAT_ANSWER ? answer_again(t, e) : 0;
 }
 
-/* --- the loop ------------------------------------------------------------------------------- */
+/* --- the loop --------------------------------------------------------------------------------- */
 
 /* Ctrl-C at the prompt: empties the line; in an empty one the second leaves. */
 static int interrupted(terminal *t, fy_err *e)

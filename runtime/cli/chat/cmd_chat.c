@@ -42,9 +42,10 @@ static const fy_opt opts[] = {
      .arg = "NAME|FILE",
      .offset = offsetof(options, chat_template),
      .file = FY_FILE_OR_WORD,
-     .help = "Template that makes a prompt of the conversation, in place of the model's own: one "
-             "of the model's others or a built-in one by name, or a file. 'ferry template --list' "
-             "shows the built-in ones."},
+     .help =
+         "Template to use instead of the model's default: another one of the model or a built-in "
+         "one by name, or a file. 'ferry template --list' "
+         "shows the built-in ones."},
     {.group = "Conversation",
      .name = "template-arg",
      .kind = FY_OPT_STR,
@@ -70,8 +71,8 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_CHOICE,
      .arg = "dim|fold|show|hide",
      .offset = offsetof(options, think),
-     .help = "What becomes of a model's thinking: paler than the answer, one line that counts its "
-             "tokens, as it is, or nothing; dim on a terminal, else hide."},
+     .help = "How to show a model's thinking: paler than the answer, one line that counts its "
+             "tokens, as it is, or not at all; default: dim on a terminal, else hide."},
     {.group = "Output",
      .name = "json",
      .kind = FY_OPT_FLAG,
@@ -81,14 +82,14 @@ static const fy_opt opts[] = {
      .name = "show-prompt",
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, show_prompt),
-     .help = "Show the text that the model is given, before each answer."},
+     .help = "Show the rendered prompt before each answer."},
 #ifndef FERRY_DEVICE
     {.group = "Output",
      .name = "no-history",
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, no_history),
      .host_only = true,
-     .help = "Neither read nor keep the file of what was typed in earlier chats."},
+     .help = "Do not read or write the history of earlier chats."},
 #endif
     FY_ROWS_ENGINE,
     FY_ROWS_DEVICE FY_ROW_VERBOSE,
@@ -236,15 +237,15 @@ const fy_verb fy_verb_chat = {
     .description =
         "Holds a conversation. At a terminal: type a message, read the answer as it comes; /help "
         "lists the commands. Ctrl-C stops an answer, pressed again it leaves; Ctrl-D leaves. "
-        "Nothing of the conversation is computed twice: what the cache holds of it is used again, "
-        "and --verbose shows how much.\n\n"
-        "Elsewhere every line of standard input is a message, empty ones excepted, and every "
+        "Nothing is computed twice: the part of the conversation in the cache is reused, and "
+        "--verbose shows how much.\n\n"
+        "Otherwise every line of standard input is a message, empty ones excepted, and every "
         "answer becomes one line of standard output: a newline inside it is written \\n, a return "
         "\\r and a backslash \\\\, so that printf %b shows it as it was. There are no commands "
         "then. The first failure ends the program.\n\n"
         "With --json standard output gets events: ready, token, answer, error, and prompt with "
         "--show-prompt. A line of input may be a JSON object: a message with role and content, or "
-        "a whole conversation as messages. A failure is an event and the program goes on; SIGINT "
+        "a whole conversation as messages. A failure is an event and the program continues; SIGINT "
         "stops an answer.\n\n"
         "A value of sampling comes from its option, else from the workspace's hparams.json, else "
         "from what the model's makers set, else from the defaults.",

@@ -35,11 +35,11 @@ static int push(fy_bench_list *l, const char *name, uint32_t v, fy_err *e)
 static int refuse(const char *name, const char *text, const char *expected, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
-    return fy_fail(e, FY_EARG, "--%s: '%s' is no %s", name,
+    return fy_fail(e, FY_EARG, "--%s: '%s' is not a %s", name,
                    fy_quote(shown, sizeof shown, fy_span_of(text)), expected);
 }
 
-/* Digits only: strtoull alone would take signs and blanks. */
+/* Digits only: strtoull alone would take signs and spaces. */
 static bool take_number(const char **p, uint32_t *out)
 {
     char *end;
@@ -95,7 +95,7 @@ static int push_range(const fy_bench_range *o, const range *r, fy_bench_list *ou
         if (next <= v)
             return fy_fail(e, FY_EARG,
                            "--%s: the range %" PRIu32 "-%" PRIu32 "%c%" PRIu32
-                           " never gets on from %" PRIu64,
+                           " never advances from %" PRIu64,
                            o->name, r->first, r->last, r->op, r->step, v);
     }
     return 0;
@@ -167,7 +167,7 @@ int fy_bench_seconds(const char *name, const char *text, double *out, fy_err *e)
 
 /* --- types ------------------------------------------------------------------------------------ */
 
-/* Types that can hold a cache are the session's to judge. */
+/* The session checks that a type can hold a cache. */
 static int push_types(const char *name, const char *text, fy_bench_list *out, fy_err *e)
 {
     for (const char *p = text;;) {

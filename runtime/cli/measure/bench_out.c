@@ -15,8 +15,8 @@
 typedef enum {
     TEXT,  /* const char * */
     WHOLE, /* uint64_t */
-    COUNT, /* uint64_t; 0: there is none */
-    REAL,  /* double; NAN: there is none */
+    COUNT, /* uint64_t; 0: none */
+    REAL,  /* double; NAN: none */
     FLAG,  /* bool */
 } kind;
 
@@ -70,7 +70,7 @@ static const void *at(const part *p, size_t i)
     return (const char *)p->of + p->f[i].offset;
 }
 
-/* False: there is none. */
+/* False: no value. */
 static bool number_text(const part *p, size_t i, char *out, size_t size)
 {
     const void *v = at(p, i);

@@ -58,7 +58,7 @@ static void close_bench(bench *b)
     free(b->ids);
 }
 
-/* The depth is computed once: what stands there is the same for every repetition. */
+/* The depth is computed once: its content is the same for every repetition. */
 static int open_bench(bench *b, const fy_model *m, const fy_bench_test *t, fy_err *e)
 {
     const uint64_t n = n_positions(t);
@@ -312,7 +312,7 @@ int fy_bench_model_of(const fy_model *m, fy_bench_model *out, fy_err *e)
     return 0;
 }
 
-/* Rows of one layer's keys that the tokens behind `depth` positions read, together: the i-th of
+/* Rows of one layer's keys that the tokens after `depth` positions read, together: the i-th of
  * them reads depth + i, or the window. */
 static double rows_read(uint32_t depth, uint32_t n, uint32_t window)
 {
@@ -353,7 +353,7 @@ static bool read_line(const char *path, char *line, int size)
     return ok;
 }
 
-/* The largest of what `value` says about the files of that pattern. */
+/* The largest `value` of the files that match the pattern. */
 static double most_of(const char *root, const char *pattern, double (*value)(const char *path))
 {
     char full[PATH_BYTES];
@@ -428,7 +428,7 @@ static double zone_c(const char *path)
         return 0;
     /* thousandths by the kernel's rule, degrees from some vendors' drivers */
     double v = strtod(line, NULL), c = v >= 1000 ? v / 1000 : v;
-    return c > 0 && c < 150 ? c : 0; /* a sensor that is off says -273 or 255 */
+    return c > 0 && c < 150 ? c : 0; /* a sensor that is off reports -273 or 255 */
 }
 
 double fy_bench_temperature_c(const char *root)

@@ -42,16 +42,16 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_STR,
      .arg = "FILE.gguf|DIR",
      .offset = offsetof(options, model),
-     .help = "GGUF file to measure, the directory of a model that was cut into chunks, or a "
-             "workspace, of which the main model is taken.",
+     .help = "GGUF file to measure, the directory of a cut model, or a workspace, whose main "
+             "model is measured.",
      .file = FY_FILE_WORKSPACE},
     ROW_LIST("Tests", "n-prompt", "p", prompt, "LIST",
-             "Tokens of a prompt that is computed; 512 when not given, 0: no such test."),
+             "Tokens of a prompt to compute; default 512, 0: no such test."),
     ROW_LIST("Tests", "n-gen", "n", gen, "LIST",
-             "Tokens that are decoded one by one; 128 when not given, 0: no such test."),
+             "Tokens to decode one by one; default 128, 0: no such test."),
     ROW_LIST("Tests", "pg", "pg", pairs, "PROMPT,GEN", "Both, one after the other, as one test."),
     ROW_LIST("Tests", "n-depth", "d", depth, "LIST",
-             "Positions that are filled before a test begins; 0 when not given."),
+             "Positions filled before a test begins; default 0."),
     {.group = "Tests",
      .name = "repetitions",
      .alias = "r",
@@ -61,28 +61,29 @@ static const fy_opt opts[] = {
      .def = "5",
      .min = 1,
      .max = 10000,
-     .help = "How often each test is made."},
+     .help = "How often each test runs."},
     {.group = "Tests",
      .name = "no-warmup",
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, no_warmup),
-     .help = "Measure the first run, too."},
+     .help = "Measure the first run too."},
     {.group = "Tests",
      .name = "sustained",
      .kind = FY_OPT_STR,
      .arg = "TIME",
      .offset = offsetof(options, sustained),
      .line_only = true,
-     .help = "Instead: decode -n tokens again and again for so long (90s, 10m, 1h), and show every "
-             "twentieth of it with the processor's clock and temperature."},
+     .help =
+         "Instead: decode -n tokens again and again for TIME (90s, 10m, 1h), and show the rate, "
+         "the processor's clock and its temperature at 20 intervals."},
     ROW_LIST("Machine", "threads", "t", threads, "LIST",
-             "Threads; as many as fast CPUs when not given, at most 16."),
+             "Threads; default: one for each fast CPU, at most 16."),
     ROW_LIST("Machine", "batch-size", "b", batch, "LIST",
-             "Prompt tokens computed at once; 512 when not given."),
+             "Prompt tokens computed at once; default 512."),
     ROW_LIST("Machine", "cache-type-k", "ctk", type_k, "LIST",
-             "Type of the keys in the cache: f16 when not given, f32, q8_0."),
+             "Type of the keys in the cache: f16 (default), f32, q8_0."),
     ROW_LIST("Machine", "cache-type-v", "ctv", type_v, "LIST",
-             "Type of the values in the cache: f16 when not given, f32, q8_0."),
+             "Type of the values in the cache: f16 (default), f32, q8_0."),
     FY_ROW_BACKEND_OF(machine),
     FY_ROW_CPU_MASK_OF(machine),
     FY_ROW_CPU_RANGE_OF(machine),
@@ -93,9 +94,7 @@ static const fy_opt opts[] = {
      .arg = "0|1", /* the index is the value */
      .offset = offsetof(options, mmap),
      .def = "1",
-     .help =
-         "1: use the file where it lies; 0: read it into memory of its own, in huge pages where "
-         "there are any."},
+     .help = "1: map the file; 0: read it into memory of its own, in huge pages if available."},
     FY_ROW_MLOCK_OF(machine),
     {.group = "Output",
      .name = "output",
@@ -105,7 +104,7 @@ static const fy_opt opts[] = {
      .offset = offsetof(options, format),
      .def = "md",
      .line_only = true,
-     .help = "Form of the rows: a Markdown table, or one of those for programs."},
+     .help = "Output format: a Markdown table, or one for programs."},
     FY_ROWS_DEVICE FY_ROW_VERBOSE,
     FY_ROW_QUIET,
 };
@@ -129,7 +128,7 @@ typedef struct {
     double first_ts, last_ts;
 } job;
 
-/* --- what is asked for ------------------------------------------------------------------------ */
+/* --- the options ------------------------------------------------------------------------------ */
 
 static int read_lists(const options *o, fy_bench_lists *l, fy_err *e)
 {
@@ -397,26 +396,26 @@ const fy_verb fy_verb_bench = {
     .opts_bytes = sizeof(options),
     .description =
         "Computes prompts (pp512) and decodes tokens (tg128), each test -r times after a run that "
-        "does not count, and shows the mean rate with its standard deviation. Options that take a "
-        "LIST take numbers and ranges between commas (1,2,4; 1-4; 1-9+2 for 1,3,5,7,9; 1-8*2 for "
+        "is not counted, and shows the mean rate with its standard deviation. Options that take a "
+        "LIST accept numbers and ranges between commas (1,2,4; 1-4; 1-9+2 for 1,3,5,7,9; 1-8*2 for "
         "1,2,4,8) and may be repeated; every combination is measured.\n\n"
-        "Options, columns and names of tests are those of llama-bench, so that what reads its "
-        "output reads this. build_commit is the version of ferry, n_ubatch the same as n_batch, "
+        "Options, columns and names of tests are those of llama-bench, so that programs that read "
+        "its output can read this. build_commit is the version of ferry, n_ubatch equals n_batch, "
         "and model_type names the architecture, the parameters and the commonest type of the "
         "weights.\n\n"
-        "Decoding is bound by memory, so tests that only decode have two columns more: "
-        "bytes_per_token, what one token reads (every weight once, of the experts those that are "
-        "used, and the rows of the KV cache at the mean depth), and bandwidth_share, which part "
-        "that is of what memory gives to as many threads, measured in the same run. A model that "
-        "fits the caches has more than 1.\n\n"
-        "--sustained decodes for a long time and shows how a machine that gets hot slows down: at "
-        "the end the rate of the first interval is divided by that of the last. The clock is the "
-        "fastest core's, the temperature that of the hottest zone of the processor; - or null "
-        "where the system does not show them.",
+        "Decoding is bound by memory, so tests that only decode have two more columns: "
+        "bytes_per_token, the bytes that one token reads (every weight once, only the experts that "
+        "are used, and the rows of the KV cache at the mean depth), and bandwidth_share, the share "
+        "of the memory bandwidth of as many threads that this takes, measured in the same run. It "
+        "exceeds 1 for a model that fits the caches.\n\n"
+        "--sustained decodes for a long time and shows how a machine slows down when it gets hot: "
+        "the last line is the rate of the first interval divided by that of the last. The clock is "
+        "the fastest core's, the temperature that of the hottest zone of the processor; - or null "
+        "if the system does not show them.",
     .examples = "ferry bench -m model.gguf\n"
-                "# for a program: threads 1 and 2, behind a context of 256 tokens\n"
+                "# for a program: 1 and 2 threads, after a context of 256 tokens\n"
                 "ferry bench -m model.gguf -p 64 -n 16 -t 1,2 -d 256 -r 3 -o json\n"
-                "# does it get slower when it gets hot?\n"
+                "# does the machine slow down when it gets hot?\n"
                 "ferry bench -m model.gguf --sustained 2s\n",
     .task = FY_TASK_USE,
     .on_phone = true,

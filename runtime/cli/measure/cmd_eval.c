@@ -38,7 +38,7 @@ static const fy_opt opts[] = {
      .arg = "FILE.safetensors",
      .offset = offsetof(options, golden),
      .file = FY_FILE_IN,
-     .help = "What the reference computed: a safetensors file with input_ids and any of logits, "
+     .help = "Output of the reference: a safetensors file with input_ids and any of logits, "
              "logits_tail, hidden, "
              "greedy_ids."},
     {.group = "Input",
@@ -56,7 +56,7 @@ static const fy_opt opts[] = {
      .offset = offsetof(options, choices),
      .line_only = true,
      .file = FY_FILE_IN,
-     .help = "Instead: answer these multiple choice questions, HellaSwag's for example."},
+     .help = "Instead: answer these multiple choice questions, such as HellaSwag's."},
     {.group = "Input",
      .name = "last-word",
      .kind = FY_OPT_STR,
@@ -64,8 +64,9 @@ static const fy_opt opts[] = {
      .offset = offsetof(options, last_word),
      .line_only = true,
      .file = FY_FILE_IN,
-     .help = "Instead: say the last word of each of these texts, LAMBADA's for example: a text a "
-             "line, or JSON lines with a \"text\"."},
+     .help =
+         "Instead: predict the last word of each of these texts, such as LAMBADA's: one text per "
+         "line, or JSON lines with a \"text\"."},
     {.group = "Perplexity",
      .name = "ctx-size",
      .alias = "c",
@@ -76,7 +77,7 @@ static const fy_opt opts[] = {
      .min = 2,
      .max = INT32_MAX,
      .line_only = true,
-     .help = "Tokens of a piece or an item, the beginning token included."},
+     .help = "Tokens of a window or an item, including the beginning token."},
     {.group = "Perplexity",
      .name = "lines",
      .kind = FY_OPT_FLAG,
@@ -88,7 +89,7 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_FLAG,
      .line_only = true,
      .offset = offsetof(options, llama_cut),
-     .help = "Cut and score as llama-perplexity does, to compare with its numbers."},
+     .help = "Split and score as llama-perplexity does, to compare with its numbers."},
     {.group = "Perplexity",
      .name = "word-ppl",
      .kind = FY_OPT_FLAG,
@@ -102,8 +103,8 @@ static const fy_opt opts[] = {
      .offset = offsetof(options, kl_save),
      .line_only = true,
      .file = FY_FILE_OUT,
-     .help = "Also save the distribution at every scored position: the base that other models are "
-             "compared with."},
+     .help = "Also save the distribution at every scored position, as the base for comparing other "
+             "models."},
     {.group = "Perplexity",
      .name = "kl-base",
      .kind = FY_OPT_STR,
@@ -145,7 +146,7 @@ static const fy_opt opts[] = {
     FY_ROW_VERBOSE,
 };
 
-/* What a place in the list of hidden states is called. */
+/* The name of a place in the list of hidden states. */
 static const char *hidden_name(int64_t i, char out[40])
 {
     if (i == 0)
@@ -245,7 +246,7 @@ static int put_json(fy_str *s, const options *o, const fy_golden *g, const fy_go
     return 0;
 }
 
-/* The verdict in words, for standard error. */
+/* The verdict as a message, for standard error. */
 static int fail_verdict(const options *o, const fy_golden_report *r, fy_err *e)
 {
     fy_str s = {0};
@@ -342,17 +343,17 @@ static int check_options(const options *o, fy_err *e)
         (o->golden != NULL) + (o->text != NULL) + (o->choices != NULL) + (o->last_word != NULL);
     if (o->model == NULL || n_measures != 1)
         return fy_fail(e, FY_EARG,
-                       "a model and one thing to measure it by are needed: -m FILE and one of "
+                       "expected a model and one measure: -m FILE and one of "
                        "--golden, --text, --choices and --last-word");
     if (o->lines && o->llama_cut)
-        return fy_fail(e, FY_EARG, "--lines and --llama-cut are two ways to cut: give one of them");
+        return fy_fail(e, FY_EARG, "--lines and --llama-cut exclude each other: give one of them");
     if (o->kl_save != NULL && o->kl_base != NULL)
         return fy_fail(e, FY_EARG,
                        "--kl-save makes a base, --kl-base compares with one: give one of them");
     if ((o->kl_save != NULL || o->kl_base != NULL) && o->text == NULL)
-        return fy_fail(e, FY_EARG, "--kl-save and --kl-base are of a text: give --text FILE, too");
+        return fy_fail(e, FY_EARG, "--kl-save and --kl-base need a text: give --text FILE as well");
     if (o->imatrix_out != NULL && o->text == NULL)
-        return fy_fail(e, FY_EARG, "--imatrix-out collects over a text: give --text FILE as well");
+        return fy_fail(e, FY_EARG, "--imatrix-out needs a text: give --text FILE as well");
     return 0;
 }
 
@@ -384,26 +385,26 @@ const fy_verb fy_verb_eval = {
     .opts_bytes = sizeof(options),
     .description =
         "Runs the tokens of a golden file through the model and compares logits, the "
-        "output of every layer and the "
-        "greedy continuation, as far as the golden has them. Differences are relative "
+        "output of every layer and the greedy continuation, whichever the file has. Differences "
+        "are relative "
         "to the largest golden value. "
         "The first layer beyond the tolerance is named: that is where to look.\n\n"
-        "The KV cache is f32 unless asked otherwise. With f32 weights 1e-4 is what "
-        "another order of summation needs; "
+        "The KV cache is f32 by default. With f32 weights, another order of summation "
+        "needs a tolerance of 1e-4; "
         "an f16 cache needs 1e-2; quantized weights have a tolerance of their own. "
         "Beyond the tolerance the exit "
         "status is 4; a golden whose shapes do not fit the model is an error (1).\n\n"
-        "With --text the perplexity of a text is measured: the text without special "
-        "tokens in pieces of 511 tokens (-c 512), the last partial one left out, each "
-        "after the beginning token, every position scored. The number after +/- is one "
-        "standard error. --kl-save keeps what a model predicts at every position in a file; "
-        "--kl-base says how far another model, a quantized one, is from that: KL "
+        "--text measures the perplexity of a text: the text is encoded without special "
+        "tokens and split into windows of 511 tokens (-c 512), each after the beginning "
+        "token; every position is scored, and the last partial window is left out. The number "
+        "after +/- is one "
+        "standard error. --kl-save saves a model's predictions at every position to a file; "
+        "--kl-base compares another model, such as a quantized one, with that: KL "
         "divergence, its percentiles, share of equal likeliest tokens, change of the "
         "probability of the token that follows.\n\n"
-        "With --imatrix-out the squares of what every matrix of the layers is "
-        "multiplied with are added up on the way, column by column, into a file that "
-        "quantize --imatrix and llama-quantize read. With --llama-cut the tokens are "
-        "those that llama-imatrix takes.\n\n"
+        "--imatrix-out also sums the squared inputs of every matrix of the layers, column "
+        "by column, into a file that quantize --imatrix and llama-quantize read. With "
+        "--llama-cut the tokens are those that llama-imatrix takes.\n\n"
         "--choices and --last-word follow the rules of lm-evaluation-harness for "
         "HellaSwag (acc, acc_norm) and LAMBADA. docs/quality.md explains each "
         "number.\n\n"

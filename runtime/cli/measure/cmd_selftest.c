@@ -122,7 +122,7 @@ static const struct {
                   {"soc", "ro.soc.model"},
                   {"android", "ro.build.version.release"}};
 
-/* popen would want /bin/sh, which phones lack. */
+/* popen needs /bin/sh, which phones lack. */
 static void get_property(const char *property, char value[VALUE_BYTES])
 {
     char program[] = GETPROP, name[64];
@@ -149,7 +149,7 @@ static void get_property(const char *property, char value[VALUE_BYTES])
     trim(value);
 }
 
-/* --- words ------------------------------------------------------------------------------------ */
+/* --- output ----------------------------------------------------------------------------------- */
 
 static void put_member(fy_str *out, const char *key, const char *value)
 {
@@ -222,13 +222,13 @@ static const fy_opt opts[] = {
         .name = "quick",
         .kind = FY_OPT_FLAG,
         .offset = offsetof(options, quick),
-        .help = "Hash no files, take one prompt of parity.json and one second of measuring."},
+        .help = "Hash no files, check one prompt of parity.json and measure for one second."},
     FY_ROW_THREADS_OF(engine.n_threads),
     {.group = "Output",
      .name = "json",
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, json),
-     .help = "Write one JSON object: what to put into a report."},
+     .help = "Write one JSON object, for a report."},
     FY_ROW_VERBOSE,
     FY_ROW_QUIET,
 };
@@ -247,8 +247,7 @@ typedef struct {
 
 /* --- checking --------------------------------------------------------------------------------- */
 
-/* What the user named wrongly is an error; a model that is there and cannot be loaded is a failed
- * check. */
+/* A wrong path is an error; a model that exists and cannot be loaded is a failed check. */
 static int failed_to_open(job *j, const char *name, const fy_err *why, fy_err *e)
 {
     if (why->code == FY_EARG || why->code == FY_EIO)
@@ -256,7 +255,7 @@ static int failed_to_open(job *j, const char *name, const fy_err *why, fy_err *e
     return fy_self_add_error(&j->checks, name, 0, why, e);
 }
 
-/* Tells a reader of the report which model it was. */
+/* Lets a reader of the report identify the model. */
 static int note_hash(job *j, fy_err *e)
 {
     fy_manifest m;
@@ -399,7 +398,7 @@ static void put_json(const job *j, fy_str *out)
                   fy_now_s() - j->begin_s);
 }
 
-/* Kernels that are as they should be are one line, unless all is to be seen. */
+/* Kernels that pass are one line, unless --verbose. */
 static void put_kernels(const job *j, fy_str *out)
 {
     size_t n[3] = {0};
@@ -444,7 +443,7 @@ static int show(const job *j, fy_err *e)
     return rc;
 }
 
-static int judge(const job *j, fy_err *e)
+static int check_verdicts(const job *j, fy_err *e)
 {
     size_t n = count(j, FY_SELF_FAILED), i = 0;
     if (n == 0)
@@ -481,7 +480,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     if (rc == 0)
         rc = show(&j, e);
     if (rc == 0)
-        rc = judge(&j, e);
+        rc = check_verdicts(&j, e);
     fy_model_close(j.model);
     if (j.has_bundle)
         fy_bundle_release(&j.bundle);
@@ -491,22 +490,22 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
 
 const fy_verb fy_verb_selftest = {
     .name = "selftest",
-    .summary = "check that this machine computes what it should, and how fast",
+    .summary = "check that this machine computes correctly, and measure how fast",
     .synopsis = "",
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
     .description =
         "Checks every kernel of this build that the CPU can run against the scalar specification; "
-        "of a workspace, every file against the manifest, and texts, conversations and greedy ids "
-        "against its parity.json, which the machine that made it has written; of a model, that "
-        "logits do not depend on threads and batches and that no more memory is taken than "
-        "announced. Then it reads memory and computes with the model for about ten seconds.\n\n"
+        "for a workspace, every file against the manifest, and texts, conversations and greedy ids "
+        "against its parity.json, written by the machine that made it; for a model, that logits do "
+        "not depend on threads and batches and that it takes no more memory than announced. Then "
+        "it measures the speed of memory and model for about ten seconds.\n\n"
         "With --json everything is one object, with versions, CPU features and the kernel's name, "
-        "and without names of hosts or users, serial numbers or texts of yours: put it into a "
-        "report.",
+        "and without names of hosts or users, serial numbers or your texts, so that it can go into "
+        "a report.",
     .examples = "ferry selftest -d workspace\n"
-                "# of a file, in a few seconds, for a report\n"
+                "# a file, in a few seconds, for a report\n"
                 "ferry selftest -m model.gguf --quick --json\n",
     .task = FY_TASK_USE,
     .on_phone = true,

@@ -68,7 +68,7 @@ json_t *fy_eval_number(double v)
     return isfinite(v) ? json_real(v) : json_null();
 }
 
-/* --- going over the lines ------------------------------------------------------------------- */
+/* --- going over the lines --------------------------------------------------------------------- */
 
 typedef struct {
     const fy_eval_items *o;
@@ -78,7 +78,7 @@ typedef struct {
     double shown_s;
 } walk;
 
-static bool is_blank(fy_span line)
+static bool is_empty(fy_span line)
 {
     for (size_t i = 0; i < line.len; i++) {
         if (line.ptr[i] == '\0' || strchr(" \t\r", line.ptr[i]) == NULL)
@@ -103,14 +103,14 @@ static void show_running(walk *w)
 static int walk_lines(walk *w, fy_span text, fy_err *e)
 {
     for (fy_span rest = text; rest.len > 0;)
-        w->n_items += !is_blank(fy_span_cut_line(&rest));
+        w->n_items += !is_empty(fy_span_cut_line(&rest));
     if (w->n_items == 0)
         return fy_fail(e, FY_EARG, "%s: no line with an item", w->o->path);
     uint64_t number = 1;
     for (fy_span rest = text; rest.len > 0; number++) {
         const fy_span line = fy_span_cut_line(&rest);
         bool cut = false;
-        if (is_blank(line))
+        if (is_empty(line))
             continue;
         if (fy_check_interrupt(e) != 0 ||
             w->kind->score(w->kind->user, &w->scorer, line, &cut, e) != 0)
@@ -122,7 +122,7 @@ static int walk_lines(walk *w, fy_span text, fy_err *e)
     return 0;
 }
 
-/* --- the result ----------------------------------------------------------------------------- */
+/* --- the result ------------------------------------------------------------------------------- */
 
 static int put_json(const walk *w, fy_str *out, fy_err *e)
 {
@@ -213,7 +213,7 @@ static fy_span text_of(const json_t *j)
     return (fy_span){json_string_value(j), json_string_length(j)};
 }
 
-/* Where "[...]" that begins at `at` ends: behind the bracket, or `at` when none closes it in its
+/* Where "[...]" that begins at `at` ends: after the bracket, or `at` if none closes it in its
  * line. */
 static size_t bracket_end(fy_span s, size_t at)
 {
@@ -352,7 +352,7 @@ static int64_t label_of(const json_t *j)
 {
     if (json_is_integer(j))
         return json_integer_value(j);
-    const char *text = json_string_value(j); /* NULL of what is no string */
+    const char *text = json_string_value(j); /* NULL if it is not a string */
     const size_t n = text != NULL ? strspn(text, "0123456789") : 0;
     return n > 0 && n < 10 && n == json_string_length(j) ? strtoll(text, NULL, 10) : -1;
 }

@@ -74,7 +74,8 @@ static int check_base(const fy_kl_head *base, const fy_kl_head *now, fy_err *e)
                        "saved by a model with other tokens: only models of one vocabulary can be "
                        "compared");
     if (memcmp(base->text_hash, now->text_hash, FY_SHA256_BYTES) != 0)
-        return fy_fail(e, FY_EFORMAT, "saved for another text: give the same --text, or save anew");
+        return fy_fail(e, FY_EFORMAT,
+                       "saved for another text: give the same --text, or save it again");
     if (base->method != now->method || base->n_ctx != now->n_ctx)
         return fy_fail(e, FY_EFORMAT, "saved with -c %u%s, this is -c %u%s: give the same",
                        base->n_ctx, method_name(base->method), now->n_ctx,

@@ -18,7 +18,7 @@
 
 enum { MOST_IDS = 24, FEWEST_IDS = 4, CONTROL_TEXTS = 6, CLOCK = 1721995200 };
 
-/* --- what is asked ---------------------------------------------------------------------------- */
+/* --- test cases ------------------------------------------------------------------------------- */
 
 #define TEXT(literal)               \
     {                               \
@@ -67,7 +67,7 @@ static const fy_span texts[] = {
          "breaking\xE3\x80\x80wide\xE2\x80\x89thin"),
     TEXT("zero\xE2\x80\x8Bwidth \xEF\xBB\xBF"
          "bom"),
-    TEXT("\xE2\x96\x81lower\xE2\x96\x81one"), /* SentencePiece's blank as text */
+    TEXT("\xE2\x96\x81lower\xE2\x96\x81one"), /* SentencePiece's space as text */
     TEXT("x\xC2\xB2 + \xC2\xBD \xE2\x85\xA3 \xE2\x82\xAC \xE2\x88\x9E \xE2\x89\xA0"),
     TEXT("\xF0\x9D\x94\x98\xF0\x9D\x94\xAB\xF0\x9D\x94\xA6 \xF0\x93\x80\x80"),
     TEXT("a\0b"),
@@ -167,7 +167,7 @@ static int put_texts(const fy_vocab *v, fy_parity_made *made, fy_str *out, fy_er
 
 /* --- conversations ---------------------------------------------------------------------------- */
 
-/* FY_EARG is the template's own word: that, too, must be the same elsewhere. */
+/* FY_EARG is the template's own error: it must be the same elsewhere too. */
 static int put_conversation(const fy_chat_template *t, const fy_vocab *v, size_t i, fy_str *prompt,
                             fy_str *out, fy_err *e)
 {
@@ -196,7 +196,7 @@ static int put_conversation(const fy_chat_template *t, const fy_vocab *v, size_t
 }
 
 /* *first becomes the prompt of the first conversation; it stays empty for a model without a
- * template, or with one that ferry cannot read (chat says so). */
+ * template, or with one that ferry cannot read (chat reports it). */
 static int put_conversations(const fy_gguf *g, const fy_vocab *v, fy_str *first,
                              fy_parity_made *made, fy_str *out, fy_err *e)
 {
@@ -211,7 +211,7 @@ static int put_conversations(const fy_gguf *g, const fy_vocab *v, fy_str *first,
         rc = put_conversation(t, v, n, n == 0 ? first : &prompt, &list, &why);
         n++;
     }
-    /* a template that fails otherwise than by its own word would do so on the phone, too */
+    /* a template that fails with any other error would fail on the phone too */
     if (rc != 0 && (why.code == FY_ENOMEM || why.code == FY_EINTR)) {
         fy_fail(e, why.code, "%s", why.msg);
     } else if (rc != 0) {
@@ -264,7 +264,7 @@ typedef struct {
     fy_parity_made *made;
 } greedy;
 
-/* What is generated goes behind the prompt in `ids`. */
+/* Appends the generated ids to the prompt in `ids`. */
 static int continue_ids(greedy *g, fy_ids *ids, fy_err *e)
 {
     const float *logits;
@@ -296,7 +296,7 @@ static int put_prompt(greedy *g, fy_span text, bool special, fy_str *out, fy_err
     int rc = special ? fy_vocab_encode(g->v, text, true, true, &ids, e)
                      : fy_chat_encode_text(g->v, text, &ids, e);
     size_t n = ids.n;
-    /* a text of no token, or a long system prompt of a template, is no use here */
+    /* skip a text without tokens, or a template's long system prompt */
     bool fits = n > 0 && n + MOST_IDS <= fy_session_n_ctx(g->s);
     if (rc == 0 && fits)
         rc = continue_ids(g, &ids, e);
@@ -426,7 +426,7 @@ static int read_ids(const json_t *item, const char *key, uint32_t n_vocab, fy_id
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *j = json_array_get(list, i);
         if (!json_is_integer(j) || json_integer_value(j) < 0 || json_integer_value(j) >= n_vocab)
-            return fy_fail(e, FY_EFORMAT, "%s[%zu] is no id below %u", key, i, n_vocab);
+            return fy_fail(e, FY_EFORMAT, "%s[%zu] is not an id below %u", key, i, n_vocab);
         if (fy_ids_push(out, (int32_t)json_integer_value(j), e) != 0)
             return -1;
     }
@@ -561,7 +561,7 @@ static int compare_greedy(checker *c, fy_session *s, const json_t *item, const f
             fy_str_printf(&what, ": id %zu is %d (ahead by %.2g %%), expected %d", i, id,
                           lead * 100, want->id[i]);
             differs(p, &what);
-            return 0; /* what follows an id that differs says nothing */
+            return 0; /* ids after a different one cannot be compared */
         }
         if (i + 1 < want->n && fy_session_eval(s, &id, 1, NULL, &logits, e) != 0)
             return -1;

@@ -1,7 +1,7 @@
-/* parity.json: what the machine that made a workspace got from its model, so that the phone can be
- * asked for the same (docs/workspace.md, "parity.json"): texts -> ids, conversations -> rendered
- * prompts, prompts -> greedy ids. `create` makes it, `selftest` checks it; texts and conversations
- * can also be checked with `tokenize --verify` and `template --verify`. */
+/* parity.json: results of the machine that made a workspace, to be compared with the phone's
+ * (docs/workspace.md, "parity.json"): texts -> ids, conversations -> rendered prompts, prompts ->
+ * greedy ids. `create` makes it, `selftest` checks it; texts and conversations can also be checked
+ * with `tokenize --verify` and `template --verify`. */
 #ifndef FY_CLI_PARITY_H
 #define FY_CLI_PARITY_H
 
@@ -53,8 +53,8 @@ typedef struct {
     fy_parity_part part[FY_PARITY_PARTS];
 } fy_parity_report;
 
-/* Compares the model with the text of a parity.json; differences are no failure. only_first: of the
- * prompts only the first. FY_EFORMAT for a text that is none; FY_EINTR. */
+/* Compares the model with the text of a parity.json; differences are not a failure. only_first:
+ * only the first prompt. FY_EFORMAT for any other text; FY_EINTR. */
 int fy_parity_check(fy_model *m, const void *json, size_t n, int n_threads, bool only_first,
                     fy_parity_report *out, fy_err *e);
 

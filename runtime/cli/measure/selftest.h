@@ -1,5 +1,5 @@
-/* The parts of `ferry selftest`: each makes its checks and adds their verdicts to a list. A check
- * that fails is no error; -1 is only for what ends the run (an interrupt, no memory). */
+/* The checks of `ferry selftest`: each adds its verdicts to a list. A failed check is not an error;
+ * -1 only if the run must end (an interrupt, no memory). */
 #ifndef FY_CLI_SELFTEST_H
 #define FY_CLI_SELFTEST_H
 
@@ -27,7 +27,7 @@ typedef struct {
 
 int fy_self_add(fy_self_checks *l, const char *name, fy_self_verdict verdict, double seconds,
                 fy_err *e, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
-/* A failed check, unless `why` is what ends the run. */
+/* A failed check, unless `why` ends the run. */
 int fy_self_add_error(fy_self_checks *l, const char *name, double seconds, const fy_err *why,
                       fy_err *e);
 void fy_self_release(fy_self_checks *l);
@@ -37,7 +37,7 @@ int fy_self_kernels(fy_self_checks *l, fy_err *e);
 
 /* The hash of every file of a workspace. */
 int fy_self_files(fy_self_checks *l, const char *dir, int n_threads, fy_err *e);
-/* parity.json of the directory that holds the model's; quick: of the prompts the first. */
+/* parity.json of the directory that holds the model's; quick: only the first prompt. */
 int fy_self_parity(fy_self_checks *l, const char *model_dir, fy_model *m, int n_threads, bool quick,
                    fy_err *e);
 /* The same logits with 1 and n threads, whole and in pieces. */
@@ -58,11 +58,11 @@ typedef struct {
 int fy_read_speed(int n_threads, unsigned megabytes, double seconds, double *rate, fy_err *e);
 
 /* m may be NULL: only the memory is read. seconds: about so long in all. Adds the check that the
- * process took no more memory than it said. */
+ * process took no more memory than announced. */
 int fy_self_measure(fy_self_checks *l, const fy_model *m, int n_threads, double seconds,
                     fy_self_reading *out, fy_err *e);
 
-/* The machine, without anything that would tell it from another of its kind. */
+/* The machine, without anything that would identify it. */
 void fy_self_system_json(fy_str *out);
 void fy_self_system_text(fy_str *out);
 void fy_self_cpu_text(fy_str *out); /* names of the kinds of cores: "AMD EPYC 9B45" */

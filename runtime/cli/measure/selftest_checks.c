@@ -300,7 +300,7 @@ int fy_read_speed(int n_threads, unsigned megabytes, double seconds, double *rat
     int rc = p != NULL && sum != NULL ? 0 : fy_nomem(e);
     double best = 0;
     if (rc == 0) {
-        madvise(p, bytes, MADV_HUGEPAGE); /* where there are none, the rate is lower */
+        madvise(p, bytes, MADV_HUGEPAGE); /* without huge pages the rate is lower */
         memset(p, 1, bytes);
         rc = read_rounds(pool, &(reader){p, sum}, megabytes, seconds, &best, e);
     }
@@ -424,10 +424,10 @@ int fy_self_measure(fy_self_checks *l, const fy_model *m, int n_threads, double 
         return fy_self_add_error(l, "speed", fy_now_s() - begin, &why, e);
     out->peak_bytes = fy_rss_peak_bytes();
     double took = fy_now_s() - begin;
-    uint64_t said = out->kv_bytes + out->scratch_bytes;
-    bool ok = out->anonymous_bytes <= said + SLACK;
+    uint64_t announced = out->kv_bytes + out->scratch_bytes;
+    bool ok = out->anonymous_bytes <= announced + SLACK;
     return fy_self_add(l, "memory", ok ? FY_SELF_OK : FY_SELF_FAILED, took, e,
-                       "%.0f MB beside the model's file, of which %.0f MB were announced%s",
-                       megabytes(out->anonymous_bytes), megabytes(said),
+                       "%.0f MB besides the model's file, of which %.0f MB were announced%s",
+                       megabytes(out->anonymous_bytes), megabytes(announced),
                        ok ? "" : "; expected at most 128 MB more");
 }

@@ -75,15 +75,15 @@ static void what_is_no_list_is_refused(void **state)
                                       "4294967296"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char message[256];
-        snprintf(message, sizeof message, "--n-prompt: '%s' is no " EXPECTED, bad[i]);
+        snprintf(message, sizeof message, "--n-prompt: '%s' is not a " EXPECTED, bad[i]);
         check_refused(bad[i], message);
     }
     check_refused("100001", "--n-prompt: 100001 is out of range, expected 0 to 100000");
     check_refused("5-100001", "--n-prompt: 100001 is out of range, expected 0 to 100000");
     check_refused("4-2", "--n-prompt: the range 4-2 ends before it begins");
-    check_refused("1-4+0", "--n-prompt: the range 1-4+0 never gets on from 1");
-    check_refused("2-4*1", "--n-prompt: the range 2-4*1 never gets on from 2");
-    check_refused("0-4*2", "--n-prompt: the range 0-4*2 never gets on from 0");
+    check_refused("1-4+0", "--n-prompt: the range 1-4+0 never advances from 1");
+    check_refused("2-4*1", "--n-prompt: the range 2-4*1 never advances from 2");
+    check_refused("0-4*2", "--n-prompt: the range 0-4*2 never advances from 0");
     check_refused("1-100000", "--n-prompt: more than 1024 values");
 }
 

@@ -196,9 +196,9 @@ static void what_is_no_parity_json_is_refused(void **state)
     static const struct {
         const char *keys[5], *value, *says;
     } cases[] = {
-        {{"tokenizer_cases", "6", "ids", "0"}, "768", "ids[0] is no id below 768"},
+        {{"tokenizer_cases", "6", "ids", "0"}, "768", "ids[0] is not an id below 768"},
         {{"tokenizer_cases", "6", "ids", "0"}, "-1", "tokenizer_cases[6]: ids[0]"},
-        {{"tokenizer_cases", "6", "ids", "0"}, "1e99", "is no id"},
+        {{"tokenizer_cases", "6", "ids", "0"}, "1e99", "is not an id"},
         {{"tokenizer_cases", "6", "ids"}, "", "has no list \"ids\""},
         {{"tokenizer_cases", "6", "text"}, "5", "has no string \"text\""},
         {{"tokenizer_cases", "6"}, "null", "has no string \"text\""},
