@@ -253,12 +253,6 @@ static int reply_begin(void *user, uint64_t *from, fy_err *e)
     return 0;
 }
 
-static int reply_from(void *user, uint64_t from, fy_err *e)
-{
-    (void)user, (void)from, (void)e;
-    return 0;
-}
-
 static int reply_add(void *user, const void *p, size_t n, fy_err *e)
 {
     fy_str *s = user;
@@ -266,12 +260,6 @@ static int reply_add(void *user, const void *p, size_t n, fy_err *e)
         return fy_fail(e, FY_EFORMAT, "more than %zu bytes", FY_HUB_REPLY_MAX);
     fy_str_add(s, p, n);
     return s->oom ? fy_nomem(e) : 0;
-}
-
-static int reply_end(void *user, fy_err *e)
-{
-    (void)user, (void)e;
-    return 0;
 }
 
 static int ask_list(const hub_env *v, const fy_hub_want *w, fy_hub_list *out, fy_err *e)
@@ -282,9 +270,7 @@ static int ask_list(const hub_env *v, const fy_hub_want *w, fy_hub_list *out, fy
                        .name = "the list of files",
                        .user = &reply,
                        .begin = reply_begin,
-                       .from = reply_from,
-                       .body = reply_add,
-                       .end = reply_end};
+                       .body = reply_add};
     int rc = url != NULL ? run_jobs(v, w, &job, 1, e) : fy_nomem(e);
     if (rc == 0)
         rc = fy_hub_list_read(fy_str_z(&reply), reply.len, out, e);
@@ -300,13 +286,6 @@ static int ask_list(const hub_env *v, const fy_hub_want *w, fy_hub_list *out, fy
 }
 
 /* --- files that the list describes too briefly ------------------------------------------------ */
-
-static int nothing_begin(void *user, uint64_t *from, fy_err *e)
-{
-    (void)user, (void)e;
-    *from = 0;
-    return 0;
-}
 
 static int file_is_told(void *user, const fy_http_told *h, fy_err *e)
 {
@@ -340,12 +319,8 @@ static int ask_files(const hub_env *v, const fy_hub_want *w, fy_hub_list *l, fy_
         urls[n] = file_url(v, w, l->commit, f->name);
         if (urls[n] == NULL)
             rc = fy_nomem(e);
-        jobs[n] = (fy_http_job){.url = urls[n],
-                                .name = f->shown,
-                                .user = f,
-                                .begin = nothing_begin,
-                                .told = file_is_told,
-                                .is_head = true};
+        jobs[n] = (fy_http_job){
+            .url = urls[n], .name = f->shown, .user = f, .told = file_is_told, .is_head = true};
         n++;
     }
     if (rc == 0 && n > 0)

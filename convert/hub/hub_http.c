@@ -177,7 +177,9 @@ static int begin_body(transfer *t)
         return fy_fail(e, FY_EIO,
                        "%s: asked for the bytes from %" PRIu64 " on, the server sent others",
                        t->job->name, t->from);
-    return t->job->from(t->job->user, from, e) == 0 ? 0 : fy_ctx(e, "%s", t->job->name);
+    return t->job->from == NULL || t->job->from(t->job->user, from, e) == 0
+               ? 0
+               : fy_ctx(e, "%s", t->job->name);
 }
 
 static size_t on_body(char *p, size_t size, size_t n, void *user)
@@ -280,7 +282,7 @@ static int try_again(transfer *t, const char *why, double wait_s)
 
 static int end(transfer *t)
 {
-    int rc = t->job->end(t->job->user, t->run->e);
+    int rc = t->job->end != NULL ? t->job->end(t->job->user, t->run->e) : 0;
     if (rc < 0)
         return fy_ctx(t->run->e, "%s", t->job->name);
     if (rc == 1)
@@ -295,7 +297,8 @@ static int start(transfer *t)
     if (!t->begun) {
         t->begun = true;
         t->headed = t->has_told = false;
-        int rc = t->job->begin(t->job->user, &t->from, e);
+        t->from = 0;
+        int rc = t->job->begin != NULL ? t->job->begin(t->job->user, &t->from, e) : 0;
         if (rc < 0)
             return fy_ctx(e, "%s", t->job->name);
         if (rc == 1)

@@ -38,9 +38,10 @@ typedef struct {
     const char *url;  /* view; percent-encoded, of the endpoint */
     const char *name; /* view; for messages */
     void *user;
-    /* Before each attempt: the byte to begin at. 1: nothing is left to ask for. */
+    /* Each may be NULL, except `body` of a GET. Before each attempt: the byte to begin at, else 0.
+     * 1: nothing is left to ask for. */
     int (*begin)(void *user, uint64_t *from, fy_err *e);
-    int (*told)(void *user, const fy_http_told *t, fy_err *e); /* may be NULL */
+    int (*told)(void *user, const fy_http_told *t, fy_err *e);
     int (*from)(void *user, uint64_t from, fy_err *e); /* where the body that comes now begins */
     int (*body)(void *user, const void *p, size_t n, fy_err *e);
     int (*end)(void *user, fy_err *e); /* it has ended: 0; 1: it was not all, try again; -1 */

@@ -324,20 +324,11 @@ static int inspect_workspace(const char *path, const fy_inspect_options *o, fy_s
     return rc;
 }
 
-/* As workspaces and PowerServe keep a model, and as chunk makes one. */
-static bool is_model_dir(const char *path)
-{
-    char *weights = fy_file_is_dir(path) ? fy_path_join(path, FY_BUNDLE_WEIGHTS) : NULL;
-    const bool is = weights != NULL && fy_file_exists(weights);
-    free(weights);
-    return is;
-}
-
 int fy_inspect(const char *path, const fy_inspect_options *o, fy_str *out, fy_err *e)
 {
-    if (fy_source_is_workspace(path))
+    if (fy_source_dir_has(path, FY_BUNDLE_WORKSPACE_JSON))
         return inspect_workspace(path, o, out, e);
-    if (is_model_dir(path))
+    if (fy_source_dir_has(path, FY_BUNDLE_WEIGHTS)) /* of PowerServe, or cut by chunk */
         return inspect_model_dir(path, NULL, NULL, o, out, e);
     if (o->tensor != NULL)
         return fy_inspect_tensor(path, o, out, e);

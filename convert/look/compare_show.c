@@ -23,14 +23,6 @@ static bool has_numbers(const fy_tensor_pair *p)
     return p->state == FY_PAIR_EQUAL || p->state == FY_PAIR_WITHIN || p->state == FY_PAIR_BEYOND;
 }
 
-static void put_shape(fy_str *out, const fy_source_tensor *t)
-{
-    fy_str_putc(out, '[');
-    for (uint32_t d = 0; d < t->rank; d++)
-        fy_str_printf(out, "%s%" PRIu64, d > 0 ? ", " : "", t->shape[d]);
-    fy_str_putc(out, ']');
-}
-
 static void put_side(fy_str *out, const char *name, const fy_source *s)
 {
     fy_str_printf(out, "%s: ", name);
@@ -38,17 +30,10 @@ static void put_side(fy_str *out, const char *name, const fy_source *s)
     fy_str_printf(out, " (%s, %zu tensors)\n", fy_source_what(s), fy_source_n_tensors(s));
 }
 
-static void put_name(fy_str *out, const fy_source_tensor *t, size_t width)
-{
-    size_t before = out->len;
-    fy_str_put_quoted(out, t->name, SIZE_MAX);
-    size_t n = out->len - before;
-    fy_str_printf(out, "%*s", (int)(n < width ? width - n + 2 : 2), "");
-}
-
 static void put_numbers(fy_str *out, const fy_tensor_pair *p, double tolerance)
 {
     const fy_tensor_diff *d = &p->diff;
+    uint64_t at[FY_MAX_RANK];
     char types[40];
     snprintf(types, sizeof types, "%s %s", p->a->type, p->b->type);
     fy_str_printf(out, "%-11s  %9.2e  %9.2e  %9.2e  %11.8f", types, d->max_diff,
@@ -58,7 +43,8 @@ static void put_numbers(fy_str *out, const fy_tensor_pair *p, double tolerance)
         return;
     }
     fy_str_printf(out, "  %" PRIu64 " of %" PRIu64 ", first ", d->n_different, d->n);
-    fy_source_put_index(out, p->a, d->first);
+    fy_source_index(p->a, d->first, at);
+    fy_put_shape(out, p->a->rank, at);
     fy_str_puts(out, ": ");
     fy_put_float(out, (double)d->first_a, true);
     fy_str_puts(out, " | ");
@@ -92,14 +78,14 @@ static void put_unequal_tensors(fy_str *out, const fy_comparison *c)
         fy_str_put_quoted(out, either(p)->name, SIZE_MAX);
         if (p->state == FY_PAIR_SHAPE) {
             fy_str_puts(out, ": shape ");
-            put_shape(out, p->a);
+            fy_put_shape(out, p->a->rank, p->a->shape);
             fy_str_puts(out, " | ");
-            put_shape(out, p->b);
+            fy_put_shape(out, p->b->rank, p->b->shape);
         } else if (p->state == FY_PAIR_UNREAD) {
             fy_str_printf(out, ": %s", p->why);
         } else {
             fy_str_printf(out, ": only in %s (%s ", p->a != NULL ? "A" : "B", either(p)->type);
-            put_shape(out, either(p));
+            fy_put_shape(out, either(p)->rank, either(p)->shape);
             fy_str_putc(out, ')');
         }
         fy_str_putc(out, '\n');
@@ -120,7 +106,7 @@ static void put_tensors(fy_str *out, const fy_comparison *c, bool all)
         if (!has_numbers(p) || (p->state == FY_PAIR_EQUAL && !all))
             continue;
         fy_str_puts(out, "  ");
-        put_name(out, p->a, width);
+        fy_put_name(out, p->a->name, width);
         put_numbers(out, p, c->tolerance);
     }
 }
@@ -208,31 +194,20 @@ static json_t *side_json(fy_json_maker *m, const fy_source *s)
     return o;
 }
 
-static json_t *shape_json(fy_json_maker *m, const fy_source_tensor *t)
-{
-    json_t *shape = json_array();
-    for (uint32_t d = 0; d < t->rank; d++)
-        fy_make_append(m, shape, fy_make_u64(t->shape[d]));
-    return shape;
-}
-
 static void set_tensor(fy_json_maker *m, json_t *o, const char *which, const fy_source_tensor *t)
 {
     json_t *side = json_object();
     fy_make_set(m, side, "type", json_string(t->type));
-    fy_make_set(m, side, "shape", shape_json(m, t));
+    fy_make_set(m, side, "shape", fy_shape_json(m, t->rank, t->shape));
     fy_make_set(m, o, which, side);
 }
 
 static json_t *first_json(fy_json_maker *m, const fy_tensor_pair *p)
 {
-    json_t *first = json_object(), *index = json_array();
-    uint64_t i = p->diff.first, at[FY_MAX_RANK];
-    for (uint32_t d = p->a->rank; d-- > 0; i /= p->a->shape[d])
-        at[d] = i % p->a->shape[d];
-    for (uint32_t d = 0; d < p->a->rank; d++)
-        fy_make_append(m, index, fy_make_u64(at[d]));
-    fy_make_set(m, first, "index", index);
+    json_t *first = json_object();
+    uint64_t at[FY_MAX_RANK];
+    fy_source_index(p->a, p->diff.first, at);
+    fy_make_set(m, first, "index", fy_shape_json(m, p->a->rank, at));
     fy_make_set(m, first, "a", fy_make_number((double)p->diff.first_a));
     fy_make_set(m, first, "b", fy_make_number((double)p->diff.first_b));
     return first;

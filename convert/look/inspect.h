@@ -84,6 +84,7 @@ fy_listing_row fy_inspect_row(const fy_listing *l, size_t i);
 fy_span fy_inspect_key(const fy_listing *l, size_t k);
 
 /* inspect_show.c */
+json_t *fy_inspect_float_json(double v, bool is_f32);
 void fy_inspect_put_text(fy_str *out, const fy_listing *l);
 int fy_inspect_put_json(fy_str *out, fy_listing *l, fy_err *e);
 

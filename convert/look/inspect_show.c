@@ -221,16 +221,8 @@ static void put_value(fy_str *out, const fy_listing *l, size_t k)
     fy_kv_put(out, fy_gguf_kv_at(l->keys, k));
 }
 
-/* Appends a cell and the spaces that fill its column. */
-static void put_cell(fy_str *out, const char *text, size_t len, size_t width)
-{
-    fy_str_add(out, text, len);
-    fy_str_printf(out, "%*s", (int)(len < width ? width - len + 2 : 2), "");
-}
-
 static void put_keys(fy_str *out, const fy_listing *l)
 {
-    fy_str name = {0};
     size_t width = 0;
     for (size_t k = 0; k < l->n_keys; k++) {
         size_t n = fy_inspect_key(l, k).len;
@@ -242,27 +234,13 @@ static void put_keys(fy_str *out, const fy_listing *l)
                      : l->st != NULL   ? "\n__metadata__\n"
                                        : "\nvalues\n");
     for (size_t k = 0; k < l->n_keys; k++) {
-        fy_str_clear(&name);
-        fy_str_put_quoted(&name, fy_inspect_key(l, k), SIZE_MAX);
         fy_str_puts(out, "  ");
-        put_cell(out, fy_str_z(&name), name.len, width);
-        if (l->keys != NULL) {
-            const char *type = fy_kv_type_name(fy_gguf_kv_at(l->keys, k)->type);
-            put_cell(out, type, strlen(type), 6);
-        }
+        fy_put_name(out, fy_inspect_key(l, k), width);
+        if (l->keys != NULL)
+            fy_str_printf(out, "%-6s  ", fy_kv_type_name(fy_gguf_kv_at(l->keys, k)->type));
         put_value(out, l, k);
         fy_str_putc(out, '\n');
     }
-    out->oom |= name.oom;
-    fy_str_release(&name);
-}
-
-static void put_shape(fy_str *out, const fy_listing_row *r)
-{
-    fy_str_putc(out, '[');
-    for (uint32_t d = 0; d < r->rank; d++)
-        fy_str_printf(out, "%s%" PRIu64, d > 0 ? ", " : "", r->shape[d]);
-    fy_str_putc(out, ']');
 }
 
 static void put_tensors(fy_str *out, const fy_listing *l)
@@ -276,17 +254,15 @@ static void put_tensors(fy_str *out, const fy_listing *l)
     }
     fy_str_printf(out, "\ntensors (shape: %s)\n  ",
                   l->g != NULL ? "row length first" : "row length last");
-    put_cell(out, "name", 4, width);
+    fy_put_name(out, fy_span_of("name"), width);
     fy_str_printf(out, "%-8s  %-20s  %14s  %14s%s\n", "type", "shape", "bytes",
                   l->dir != NULL ? "file" : "offset", l->hashes != NULL ? "  sha256" : "");
     for (size_t i = 0; i < l->n_tensors; i++) {
         fy_listing_row r = fy_inspect_row(l, i);
-        fy_str_clear(&cell);
-        fy_str_put_quoted(&cell, r.name, SIZE_MAX);
         fy_str_puts(out, "  ");
-        put_cell(out, fy_str_z(&cell), cell.len, width);
+        fy_put_name(out, r.name, width);
         fy_str_clear(&cell);
-        put_shape(&cell, &r);
+        fy_put_shape(&cell, r.rank, r.shape);
         fy_str_printf(out, "%-8s  %-20s  %14" PRIu64 "  ", r.type, fy_str_z(&cell), r.bytes);
         if (r.file != NULL)
             fy_str_put_quoted(out, fy_path_base(r.file), SIZE_MAX);
@@ -401,7 +377,7 @@ void fy_inspect_put_text(fy_str *out, const fy_listing *l)
 enum { JSON_ITEMS = 8 };
 
 /* Numbers without a decimal form in JSON (inf, nan) as text. */
-static json_t *json_float(double v, bool is_f32)
+json_t *fy_inspect_float_json(double v, bool is_f32)
 {
     char text[32];
     fy_format_float(text, v, is_f32);
@@ -419,7 +395,7 @@ static json_t *json_element(const fy_gguf_kv *kv, uint64_t i, uint64_t *pos)
         return fy_make_u64(fy_le64(kv->data + 8 * i));
     case FY_KV_F32:
     case FY_KV_F64:
-        return json_float(fy_gguf_float_at(kv, i), kv->elem == FY_KV_F32);
+        return fy_inspect_float_json(fy_gguf_float_at(kv, i), kv->elem == FY_KV_F32);
     default:
         return json_integer(fy_gguf_int_at(kv, i));
     }
@@ -441,7 +417,7 @@ static json_t *json_torch_value(const fy_torch_value *v)
     case FY_TORCH_TEXT:
         return fy_make_text(v->text);
     case FY_TORCH_FLOAT:
-        return json_float(v->f, false);
+        return fy_inspect_float_json(v->f, false);
     case FY_TORCH_BOOL:
         return json_boolean(v->i != 0);
     case FY_TORCH_INT:
@@ -485,12 +461,10 @@ static json_t *json_tensors(fy_listing *l)
     json_t *list = json_array();
     for (size_t i = 0; i < l->n_tensors; i++) {
         fy_listing_row r = fy_inspect_row(l, i);
-        json_t *t = json_object(), *shape = json_array();
-        for (uint32_t d = 0; d < r.rank; d++)
-            append(l, shape, fy_make_u64(r.shape[d]));
+        json_t *t = json_object();
         set(l, t, "name", fy_make_text(r.name));
         set(l, t, "type", json_string(r.type));
-        set(l, t, "shape", shape);
+        set(l, t, "shape", fy_shape_json(&l->json, r.rank, r.shape));
         set(l, t, "bytes", fy_make_u64(r.bytes));
         if (r.file != NULL)
             set(l, t, "file", fy_make_text(fy_path_base(r.file)));

@@ -187,11 +187,11 @@ static int open_tensor(tensor_view *v, const char *path, const char *name, fy_er
 static void put_text(fy_str *out, const tensor_view *v)
 {
     const statistics *st = &v->st;
+    uint64_t at[FY_MAX_RANK];
     fy_str_put_quoted(out, v->t->name, SIZE_MAX);
-    fy_str_printf(out, ": %s [", v->t->type);
-    for (uint32_t d = 0; d < v->t->rank; d++)
-        fy_str_printf(out, "%s%" PRIu64, d > 0 ? ", " : "", v->t->shape[d]);
-    fy_str_printf(out, "] (row length last), elements %" PRIu64 ", bytes %" PRIu64 "\n",
+    fy_str_printf(out, ": %s ", v->t->type);
+    fy_put_shape(out, v->t->rank, v->t->shape);
+    fy_str_printf(out, " (row length last), elements %" PRIu64 ", bytes %" PRIu64 "\n",
                   v->t->n_elems, v->t->bytes);
     if (!v->t->readable) {
         fy_str_printf(out, "values of type %s are not decoded\n", v->t->type);
@@ -206,8 +206,10 @@ static void put_text(fy_str *out, const tensor_view *v)
     }
     fy_str_printf(out, "zeros %" PRIu64 ", NaN %" PRIu64 ", infinite %" PRIu64 "\n", st->n_zero,
                   st->n_nan, st->n_inf);
-    if (v->n > 0)
-        fy_source_put_index(out, v->t, v->first);
+    if (v->n > 0) {
+        fy_source_index(v->t, v->first, at);
+        fy_put_shape(out, v->t->rank, at);
+    }
     for (uint64_t i = 0; i < v->n; i++) {
         fy_str_puts(out, i == 0 ? ": " : i % 8 == 0 ? "\n  " : " ");
         fy_put_float(out, (double)v->values[i], true);
@@ -216,38 +218,31 @@ static void put_text(fy_str *out, const tensor_view *v)
         fy_str_putc(out, '\n');
 }
 
-static json_t *number(double v)
-{
-    char text[32];
-    fy_format_float(text, v, true);
-    return isfinite(v) ? json_real(strtod(text, NULL)) : json_string(text);
-}
-
 static int put_json(fy_str *out, const tensor_view *v, fy_err *e)
 {
     fy_json_maker m = {0};
     const statistics *st = &v->st;
-    json_t *top = json_object(), *shape = json_array(), *values = json_array();
-    for (uint32_t d = 0; d < v->t->rank; d++)
-        fy_make_append(&m, shape, fy_make_u64(v->t->shape[d]));
+    json_t *top = json_object(), *values = json_array();
     fy_make_set(&m, top, "path", fy_make_text(fy_span_of(fy_source_path(v->s))));
     fy_make_set(&m, top, "name", fy_make_text(v->t->name));
     fy_make_set(&m, top, "type", json_string(v->t->type));
-    fy_make_set(&m, top, "shape", shape);
+    fy_make_set(&m, top, "shape", fy_shape_json(&m, v->t->rank, v->t->shape));
     fy_make_set(&m, top, "elements", fy_make_u64(v->t->n_elems));
     fy_make_set(&m, top, "bytes", fy_make_u64(v->t->bytes));
     fy_make_set(&m, top, "decoded", json_boolean(v->t->readable));
     if (v->t->readable) {
         bool any = st->n_finite > 0;
-        fy_make_set(&m, top, "min", any ? number((double)st->min) : json_null());
-        fy_make_set(&m, top, "max", any ? number((double)st->max) : json_null());
+        fy_make_set(&m, top, "min",
+                    any ? fy_inspect_float_json((double)st->min, true) : json_null());
+        fy_make_set(&m, top, "max",
+                    any ? fy_inspect_float_json((double)st->max, true) : json_null());
         fy_make_set(&m, top, "mean", any ? json_real(mean_of(st)) : json_null());
         fy_make_set(&m, top, "std", any ? json_real(deviation_of(st)) : json_null());
         fy_make_set(&m, top, "zeros", fy_make_u64(st->n_zero));
         fy_make_set(&m, top, "nan", fy_make_u64(st->n_nan));
         fy_make_set(&m, top, "infinite", fy_make_u64(st->n_inf));
         for (uint64_t i = 0; i < v->n; i++)
-            fy_make_append(&m, values, number((double)v->values[i]));
+            fy_make_append(&m, values, fy_inspect_float_json((double)v->values[i], true));
         fy_make_set(&m, top, "first", fy_make_u64(v->first));
         fy_make_set(&m, top, "values", values);
     } else {

@@ -166,29 +166,21 @@ static int open_file(fy_source *s, fy_err *e)
     return s->ckpt != NULL ? add_ckpt_tensors(s, e) : -1;
 }
 
-bool fy_source_is_workspace(const char *path)
+bool fy_source_dir_has(const char *dir, const char *name)
 {
-    char *mark = fy_file_is_dir(path) ? fy_path_join(path, FY_BUNDLE_WORKSPACE_JSON) : NULL;
-    bool yes = mark != NULL && fy_file_exists(mark);
-    free(mark);
-    return yes;
-}
-
-static bool is_cut(const char *dir)
-{
-    char *config = fy_path_join(dir, FY_QNN_DIR "/" FY_QNN_CONFIG_NAME);
-    const bool yes = config != NULL && fy_file_exists(config);
-    free(config);
-    return yes;
+    char *path = fy_file_is_dir(dir) ? fy_path_join(dir, name) : NULL;
+    const bool has = path != NULL && fy_file_exists(path);
+    free(path);
+    return has;
 }
 
 static int open_any(fy_source *s, fy_err *e)
 {
     if (!fy_file_is_dir(s->path))
         return open_file(s, e);
-    if (fy_source_is_workspace(s->path))
+    if (fy_source_dir_has(s->path, FY_BUNDLE_WORKSPACE_JSON))
         return open_workspace(s, e);
-    if (is_cut(s->path))
+    if (fy_source_dir_has(s->path, FY_QNN_DIR "/" FY_QNN_CONFIG_NAME))
         return fy_fail(e, FY_EARG,
                        "%s: is a model that was cut; 'ferry chunk --join' makes one file of it",
                        s->path);
@@ -336,20 +328,39 @@ void fy_source_drop(fy_source *s, const fy_source_tensor *t, uint64_t first, uin
     }
 }
 
-void fy_source_put_index(fy_str *out, const fy_source_tensor *t, uint64_t i)
+void fy_source_index(const fy_source_tensor *t, uint64_t i, uint64_t at[FY_MAX_RANK])
 {
-    uint64_t at[FY_MAX_RANK];
     for (uint32_t d = t->rank; d-- > 0; i /= t->shape[d])
         at[d] = i % t->shape[d];
-    fy_str_putc(out, '[');
-    for (uint32_t d = 0; d < t->rank; d++)
-        fy_str_printf(out, "%s%" PRIu64, d > 0 ? ", " : "", at[d]);
-    fy_str_putc(out, ']');
 }
 
 /* --- values as text -------------------------------------------------------------------------- */
 
 enum { TEXT_BYTES = 60, TEXT_ITEMS = 4 };
+
+void fy_put_shape(fy_str *out, uint32_t rank, const uint64_t *shape)
+{
+    fy_str_putc(out, '[');
+    for (uint32_t d = 0; d < rank; d++)
+        fy_str_printf(out, "%s%" PRIu64, d > 0 ? ", " : "", shape[d]);
+    fy_str_putc(out, ']');
+}
+
+json_t *fy_shape_json(fy_json_maker *m, uint32_t rank, const uint64_t *shape)
+{
+    json_t *list = json_array();
+    for (uint32_t d = 0; d < rank; d++)
+        fy_make_append(m, list, fy_make_u64(shape[d]));
+    return list;
+}
+
+void fy_put_name(fy_str *out, fy_span name, size_t width)
+{
+    size_t before = out->len;
+    fy_str_put_quoted(out, name, SIZE_MAX);
+    size_t n = out->len - before;
+    fy_str_printf(out, "%*s", (int)(n < width ? width - n + 2 : 2), "");
+}
 
 void fy_format_float(char out[32], double v, bool is_f32)
 {

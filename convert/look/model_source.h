@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/json_tree.h"
 #include "base/str.h"
 #include "convert/source/checkpoint.h"
 #include "format/gguf.h"
@@ -49,7 +50,8 @@ fy_source *fy_source_open(const char *path, fy_err *e); /* NULL on failure */
 fy_source *fy_source_open_planned(const char *path, int n_threads, fy_err *e);
 void fy_source_close(fy_source *s); /* NULL is fine */
 
-bool fy_source_is_workspace(const char *path); /* by its workspace.json */
+/* Is `dir` a directory with such a file? FY_BUNDLE_WORKSPACE_JSON marks a workspace. */
+bool fy_source_dir_has(const char *dir, const char *name);
 
 const char *fy_source_path(const fy_source *s);
 fy_source_kind fy_source_kind_of(const fy_source *s);
@@ -73,12 +75,17 @@ int fy_source_read(fy_source *s, const fy_source_tensor *t, uint64_t first, uint
 /* Drops elements that were read from resident memory (advice). */
 void fy_source_drop(fy_source *s, const fy_source_tensor *t, uint64_t first, uint64_t n);
 
-/* "[2, 17]": the index of element i, slowest dimension first. */
-void fy_source_put_index(fy_str *out, const fy_source_tensor *t, uint64_t i);
+/* The index of element i, slowest dimension first. */
+void fy_source_index(const fy_source_tensor *t, uint64_t i, uint64_t at[FY_MAX_RANK]);
 
 /* --- values as short text that is safe for a terminal -------------------------------------------
  */
 
+/* "[2, 17]": a shape or an index. */
+void fy_put_shape(fy_str *out, uint32_t rank, const uint64_t *shape);
+json_t *fy_shape_json(fy_json_maker *m, uint32_t rank, const uint64_t *shape);
+/* A name, quoted, and the spaces that fill its column. */
+void fy_put_name(fy_str *out, fy_span name, size_t width);
 /* The shortest decimal that reads back as the same number. */
 void fy_format_float(char out[32], double v, bool is_f32);
 void fy_put_float(fy_str *out, double v, bool is_f32);
