@@ -1,3 +1,6 @@
+/* Opens the tokenizer of a checkpoint: finds the container, reads the vocabulary, checks the merges,
+ * gives SentencePiece-like vocabularies their scores and types, and applies the added tokens.
+ * hf_tokenizer_write.c writes the result. */
 #include "convert/tokenizer/hf_tokenizer_impl.h"
 
 #include <stdio.h>
@@ -44,7 +47,7 @@ static int fail_merge(const merge_batch *b, size_t i, const char *what, fy_err *
     char l[FY_QUOTE_BYTES], r[FY_QUOTE_BYTES];
     fy_span left = {b->texts.ptr + b->begin[i], b->middle[i] - b->begin[i]};
     fy_span right = {b->texts.ptr + b->middle[i], b->begin[i + 1] - b->middle[i]};
-    return fy_fail(e, FY_EFORMAT, "merges[%llu]: '%s' '%s': %s is no token of the vocabulary",
+    return fy_fail(e, FY_EFORMAT, "merges[%llu]: '%s' '%s': %s is not a token of the vocabulary",
                    (unsigned long long)(b->first + i), fy_quote(l, sizeof l, left),
                    fy_quote(r, sizeof r, right), what);
 }
@@ -101,7 +104,7 @@ static int walk_merges(fy_hf_tokenizer *tokenizer, bool scores, fy_err *e)
     while (rc == 1) {
         fy_err why = {0};
         rc = next_batch(&m, &b, &why);
-        /* A merge before a malformed one is judged first. */
+        /* A wrong merge before a malformed one is reported first. */
         if (why.code != FY_ENOMEM && check_batch(&tokenizer->tokens, &b, scores, e) != 0)
             rc = -1;
         else if (rc < 0)
@@ -185,7 +188,7 @@ static int check_words(const fy_hf_tokenizer *t, fy_err *e)
         if (s.len > 3 && memmem(s.ptr + 1, s.len - 1, BLANK, 3) != NULL) {
             char q[FY_QUOTE_BYTES];
             return fy_fail(e, FY_EUNSUPPORTED,
-                           "pre_tokenizer: Metaspace splits words, but token %u '%s' has a blank "
+                           "pre_tokenizer: Metaspace splits words, but token %u '%s' has a space "
                            "inside; supported is split = false",
                            (unsigned)i, fy_quote(q, sizeof q, s));
         }
@@ -204,7 +207,7 @@ static int check_spm(const fy_spm_info *s, fy_err *e)
                        fy_spm_type_name(s->model_type));
     if (s->suffix_whitespace || !s->escape_whitespaces)
         return fy_fail(e, FY_EUNSUPPORTED,
-                       "a SentencePiece model with %s; supported are blanks as U+2581 before words",
+                       "a SentencePiece model with %s; supported are spaces as U+2581 before words",
                        s->suffix_whitespace ? "treat_whitespace_as_suffix"
                                             : "escape_whitespaces = false");
     if (s->model_type == FY_SPM_UNIGRAM) /* what follows is part of it in GGUF */
@@ -216,7 +219,7 @@ static int check_spm(const fy_spm_info *s, fy_err *e)
                "that is not in that form",
                fy_quote(q, sizeof q, s->normalizer));
     if (s->remove_extra_whitespaces)
-        fy_log(FY_LOG_WARN, "tokenizer.model: it drops extra blanks, which readers of GGUF do not: "
+        fy_log(FY_LOG_WARN, "tokenizer.model: it drops extra spaces, which readers of GGUF do not: "
                             "other ids for such "
                             "text");
     return 0;
@@ -262,7 +265,7 @@ static const char *string_of(const json_t *object, const char *key)
 }
 
 /* Without tokenizer.json: transformers builds one, by these two settings. InternLM2's own class
- * takes a blank off what it decodes. */
+ * strips a leading space from what it decodes. */
 static void spm_prefix_of_config(fy_hf_tokenizer *t)
 {
     const json_t *c = t->config.tokenizer;
@@ -279,8 +282,8 @@ static void spm_prefix_of_config(fy_hf_tokenizer *t)
         !t->pretok.space_prefix && class != NULL && strcmp(class, "InternLM2Tokenizer") == 0;
 }
 
-/* tokenizer.model has the real scores and types: it is preferred to what tokenizer.json lets us
- * reconstruct. */
+/* tokenizer.model has the real scores and types: it is preferred to what can be
+ * reconstructed from tokenizer.json. */
 static int prefer_model(fy_hf_tokenizer *t, fy_err *e)
 {
     fy_token_table table = {0};
@@ -302,11 +305,11 @@ static int prefer_model(fy_hf_tokenizer *t, fy_err *e)
     fy_token_table_release(&table);
     if (rc == 0)
         fy_log(FY_LOG_WARN,
-               "%s: tokenizer.model and tokenizer.json hold different vocabularies; the second is "
-               "taken",
+               "%s: tokenizer.model and tokenizer.json hold different vocabularies; "
+               "tokenizer.json is used",
                t->dir);
     else if (rc < 0 && t->has_json && why.code != FY_ENOMEM)
-        fy_log(FY_LOG_WARN, "%s; tokenizer.json is taken", why.msg);
+        fy_log(FY_LOG_WARN, "%s; tokenizer.json is used", why.msg);
     else if (rc < 0)
         return fy_fail(e, why.code, "%s", why.msg);
     return 0;
@@ -362,8 +365,8 @@ static int byte_level_of_class(fy_hf_tokenizer *t, fy_merge_source merges, fy_er
     const json_t *c = t->config.tokenizer;
     if (json_is_true(json_object_get(c, "add_prefix_space")))
         return fy_fail(e, FY_EUNSUPPORTED,
-                       "%s: tokenizer_config.json: add_prefix_space is true, which GGUF cannot say "
-                       "of a byte-level BPE",
+                       "%s: tokenizer_config.json: add_prefix_space is true, which GGUF has no "
+                       "key for in a byte-level BPE",
                        t->dir);
     if (fy_pretok_of_class(string_of(c, "tokenizer_class"),
                            string_of(t->config.model, "model_type"), t->force_pre, &t->pretok,
@@ -388,8 +391,8 @@ static int read_vocab_files(fy_hf_tokenizer *t, fy_err *e)
     return byte_level_of_class(t, lines, e);
 }
 
-/* Ranks without a word on how to cut: those of Llama 3, if Meta's params.json is beside them or the
- * user says so. */
+/* Ranks alone do not define how words are cut. They are those of Llama 3 if Meta's params.json is
+ * next to them or --pre names Llama 3's rules. */
 static bool is_meta(const fy_hf_tokenizer *t)
 {
     if (t->config.tokenizer != NULL)
@@ -426,7 +429,7 @@ static int read_rwkv(fy_hf_tokenizer *t, fy_err *e)
     return rc;
 }
 
-/* 1: tokenizer.model is no rank file, or not there. */
+/* 1: tokenizer.model is not a rank file, or is absent. */
 static int read_rank_file(fy_hf_tokenizer *t, fy_err *e)
 {
     fy_map m = {0};
@@ -471,7 +474,7 @@ static int fail_absent(const fy_hf_tokenizer *t, fy_err *e)
                            t->dir, others[i].what);
     }
     return fy_fail(e, FY_EIO,
-                   "%s: no tokenizer.json and no tokenizer.model; download them beside config.json",
+                   "%s: no tokenizer.json and no tokenizer.model; download them to where config.json is",
                    t->dir);
 }
 
@@ -493,8 +496,8 @@ static int read_vocabulary(fy_hf_tokenizer *t, fy_err *e)
     return rc > 0 ? fail_absent(t, e) : rc;
 }
 
-/* Tokens behind the vocabulary that only the code of ChatGLM's class lists, where no file fills
- * these ids. */
+/* Tokens after the vocabulary that only the code of ChatGLM's class lists, for ids that no file
+ * fills. */
 static int add_chatglm_tokens(fy_hf_tokenizer *t, uint32_t first, fy_err *e)
 {
     static const char *const texts[] = {"[MASK]",   "[gMASK]",       "[sMASK]",
@@ -519,7 +522,7 @@ static int add_chatglm_tokens(fy_hf_tokenizer *t, uint32_t first, fy_err *e)
     return rc;
 }
 
-/* Readers give a GLM no BOS by this name; the words are those of dbrx. */
+/* By this name, readers of GGUF add no BOS to a GLM. Words are cut as in dbrx. */
 static void name_glm(fy_hf_tokenizer *t)
 {
     uint32_t id;

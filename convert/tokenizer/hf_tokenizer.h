@@ -16,15 +16,15 @@
 
 typedef struct fy_hf_tokenizer fy_hf_tokenizer;
 
-/* Reads the tokenizer files of `path`, a directory, or that one file and nothing beside it (what it
- * is tells its content, not its name). Files that are no tokenizer (an LFS pointer, HTML) are named
- * as such. force_pre: value of tokenizer.ggml.pre to use when the structure is unknown; NULL: an
+/* Reads the tokenizer files of `path`, a directory, or that one file alone (its
+ * content tells what it is, not its name). A file that is not a tokenizer (an LFS pointer, HTML) is
+ * reported as what it is. force_pre: value of tokenizer.ggml.pre to use when the structure is unknown; NULL: an
  * unknown structure is FY_EUNSUPPORTED with the structure printed in the message. NULL on failure.
  */
 fy_hf_tokenizer *fy_hf_tokenizer_open(const char *path, const char *force_pre, fy_err *e);
 void fy_hf_tokenizer_free(fy_hf_tokenizer *t); /* NULL is fine */
 
-/* Another chat template in place of the directory's: "none", a built-in one's name, or a file. */
+/* Replaces the chat template of the directory by another one: "none", a built-in one's name, or a file. */
 int fy_hf_tokenizer_use_template(fy_hf_tokenizer *t, const char *which, fy_err *e);
 
 /* Entries the tokenizer itself has (highest id + 1). */

@@ -28,7 +28,7 @@ struct fy_hf_tokenizer {
     /* Of a Unigram: */
     fy_str json_charsmap; /* the map that tokenizer.json holds */
     fy_span charsmap;     /* the one that counts: a view of that, or of model_map */
-    bool trims;           /* extra blanks are dropped */
+    bool trims;           /* extra spaces are dropped */
     const char *rules;    /* static: value of FY_KEY_UNIGRAM; NULL: SentencePiece's */
     fy_tokenizer_config config;
     fy_hf_templates templates;

@@ -1,3 +1,5 @@
+/* Writes the tokenizer.* keys of a GGUF file from an open tokenizer: token texts, scores, types and
+ * flags, merges, special ids, the rules for spaces, and the chat templates. */
 #include "convert/tokenizer/hf_tokenizer_impl.h"
 
 #include <stdio.h>
@@ -31,7 +33,7 @@ static int count_rows(const fy_hf_tokenizer *t, uint32_t n_rows, uint32_t *out, 
             return fy_fail(
                 e, FY_EFORMAT,
                 "the tokenizer has %u entries, but the embedding only %u rows: token %u is "
-                "no added token that could be dropped; is this the tokenizer of this model?",
+                "not an added token, which could be dropped; is this the tokenizer of this model?",
                 (unsigned)tokens->n, (unsigned)n_rows, (unsigned)i);
         dropped += r->type != FY_TOKEN_UNDEFINED;
     }
@@ -51,7 +53,7 @@ static const fy_token_row *row_at(const fy_hf_tokenizer *t, uint32_t i)
 
 /* --- arrays --- */
 
-/* "[PAD<i>]", or with more brackets' worth of '_' when a token is called that. */
+/* "[PAD<i>]", with '_' appended until no token has that text. */
 static fy_span pad_text(const fy_hf_tokenizer *t, uint32_t i, fy_str *s)
 {
     uint32_t other;
@@ -124,7 +126,7 @@ static int write_flags(const fy_hf_tokenizer *t, uint32_t n, void *buf, fy_gguf_
     return any ? fy_gguf_add_array(w, FY_KEY_ADDED_FLAGS, FY_KV_U8, flags, n, e) : 0;
 }
 
-/* One merge is "left right": a blank inside a part is written in the byte alphabet. */
+/* One merge is "left right": a space inside a part is written in the byte alphabet. */
 static void add_part(fy_str *s, fy_span part)
 {
     for (size_t i = 0; i < part.len; i++) {
@@ -224,7 +226,7 @@ static int write_text_rules(const fy_hf_tokenizer *t, fy_gguf_writer *w, fy_err 
     if (unigram && t->rules != NULL &&
         fy_gguf_add_str(w, FY_KEY_UNIGRAM, fy_span_of(t->rules), e) != 0)
         return -1;
-    /* Readers take a qwen2 without the key for Qwen, which composes. */
+    /* Without the key, readers of GGUF apply NFC to a qwen2 vocabulary, as Qwen does. */
     if ((p->nfc || (p->pre != NULL && strcmp(p->pre, "qwen2") == 0)) &&
         fy_gguf_add_str(w, FY_KEY_NORMALIZER, p->nfc ? FY_SPAN("nfc") : FY_SPAN("none"), e) != 0)
         return -1;

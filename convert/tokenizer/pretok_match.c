@@ -30,7 +30,7 @@ static int flatten(const json_t *node, const char *list, fy_steps *out, fy_err *
     if (node == NULL || json_is_null(node))
         return 0;
     if (!json_is_object(node))
-        return fy_fail(e, FY_EFORMAT, "a step of '%s' is no object", list);
+        return fy_fail(e, FY_EFORMAT, "a step of '%s' is not an object", list);
     if (strcmp(fy_step_text(node, "type"), "Sequence") == 0) {
         const json_t *parts = json_object_get(node, list);
         if (!json_is_array(parts))
@@ -106,7 +106,7 @@ static void show_steps(const char *what, const fy_steps *s, fy_str *out)
 
 enum { SHOWN_BYTES = 200, DIFFERENCE_BYTES = 150 }; /* a fy_err has 512 */
 
-#define BLANK "\xE2\x96\x81" /* U+2581, SentencePiece's blank */
+#define BLANK "\xE2\x96\x81" /* U+2581, SentencePiece's space */
 
 /* Contractions, as the first alternative of a pattern. The alternatives begin with different
  * letters, so their order does not matter. */
@@ -121,7 +121,7 @@ static const struct {
     {"(?:'s|'t|'re|'ve|'m|'ll|'d)|", EXACT},
 };
 
-/* Other spellings of patterns of fy_pretok_rules, behind the contractions. Possessive: cl100k as
+/* Other spellings of patterns of fy_pretok_rules, after the contractions. Possessive: cl100k as
  * tiktoken writes it; what its quantifiers refuse to give back could not be matched otherwise
  * anyway. */
 #define POSSESSIVE(DIGITS)                                                             \
@@ -203,7 +203,7 @@ static const char *step_pattern(const json_t *step, fy_str *scratch)
         return split_pattern(step, scratch);
     if (strcmp(type, "Digits") == 0 && fy_step_flag(step, "individual_digits", false))
         return "\\p{N}";
-    /* no key of GGUF can say that a blank goes before the text */
+    /* GGUF has no key for a space that is added before the text. */
     if (strcmp(type, "ByteLevel") == 0 && !fy_step_flag(step, "add_prefix_space", true))
         return fy_step_flag(step, "use_regex", true) ? fy_pretok_gpt2 : "";
     return NULL;
@@ -218,7 +218,7 @@ static bool is_rule(const fy_pretok_rule *r, const char *const *pattern, size_t 
     return n == FY_PRETOK_PATTERNS || r->pattern[n] == NULL;
 }
 
-/* The steps behind ByteLevel see its alphabet and not the text, as Falcon has them. */
+/* The steps of Falcon: those after ByteLevel see its alphabet and not the text. */
 static bool is_falcon(const fy_steps *s, fy_str *scratch)
 {
     if (s->n != 4 || strcmp(fy_step_text(s->v[0], "type"), "Punctuation") != 0 ||
@@ -271,7 +271,7 @@ static bool normalizers_are_nfc(const fy_steps *norm)
     return true;
 }
 
-static bool pattern_is_blank(const json_t *step)
+static bool pattern_is_space(const json_t *step)
 {
     const json_t *p = json_object_get(step, "pattern");
     return strcmp(fy_step_text(p, "String"), " ") == 0 ||
@@ -287,7 +287,7 @@ static bool match_spm_normalizers(const fy_steps *norm, bool *replaces, bool *pr
         if (strcmp(type, "Prepend") == 0 && strcmp(fy_step_text(s, "prepend"), BLANK) == 0 &&
             !*prepends)
             *prepends = true;
-        else if (strcmp(type, "Replace") == 0 && pattern_is_blank(s) &&
+        else if (strcmp(type, "Replace") == 0 && pattern_is_space(s) &&
                  strcmp(fy_step_text(s, "content"), BLANK) == 0)
             *replaces = true;
         else
@@ -315,7 +315,7 @@ static bool match_metaspace(const json_t *step, fy_pretok *out)
     return true;
 }
 
-/* A Strip of one blank at the beginning. */
+/* A Strip of one space at the beginning. */
 static bool strips_space(const fy_steps *decoder)
 {
     for (size_t i = 0; i < decoder->n; i++) {
@@ -338,9 +338,9 @@ static bool match_spm(const fy_steps *norm, const fy_steps *pre, fy_pretok *out)
         if (norm->n > 0 || !match_metaspace(pre->v[0], &r))
             return false;
     } else {
-        /* After Replace no blank is left: a split at blanks finds nothing. */
+        /* After Replace no space is left: a split at spaces finds nothing. */
         bool idle = pre->n == 0 || (strcmp(fy_step_text(pre->v[0], "type"), "Split") == 0 &&
-                                    pattern_is_blank(pre->v[0]));
+                                    pattern_is_space(pre->v[0]));
         if (!replaces || !idle)
             return false;
         r.space_prefix = prepends;
@@ -468,8 +468,8 @@ int fy_pretok_of_class(const char *tokenizer_class, const char *model_type, cons
     }
     char q[FY_QUOTE_BYTES];
     return fy_fail(e, FY_EUNSUPPORTED,
-                   "a vocabulary without tokenizer.json does not say how words are cut, and %s "
-                   "'%s' is none of GPT2Tokenizer, CodeGenTokenizer, Qwen2Tokenizer, "
+                   "a vocabulary without tokenizer.json does not define how words are cut, and %s "
+                   "'%s' is not one of GPT2Tokenizer, CodeGenTokenizer, Qwen2Tokenizer, "
                    "ChatGLM4Tokenizer; download tokenizer.json, or --pre NAME forces one",
                    tokenizer_class != NULL ? "tokenizer_class" : "model_type",
                    fy_quote(q, sizeof q, fy_span_of(name != NULL ? name : "")));
@@ -485,7 +485,7 @@ typedef struct {
     fy_str shown; /* names of the steps, for a message */
 } walk;
 
-/* Metaspace puts a blank before a text: always, only at its very beginning, or never. */
+/* Metaspace puts a space before a text: always, only at its very beginning, or never. */
 static void read_metaspace(walk *w, const json_t *step)
 {
     const char *scheme = json_string_value(json_object_get(step, "prepend_scheme"));
@@ -509,7 +509,7 @@ static void read_charsmap(walk *w, const json_t *step)
         w->unknown = true;
 }
 
-static bool joins_blanks(const json_t *step)
+static bool joins_spaces(const json_t *step)
 {
     const json_t *pattern = json_object_get(step, "pattern");
     const char *by = fy_step_text(step, "content");
@@ -537,7 +537,7 @@ static void read_step(walk *w, const json_t *step)
         read_charsmap(w, step);
     else if (strcmp(type, "Strip") == 0 && json_is_true(json_object_get(step, "strip_right")))
         w->strips = true;
-    else if (strcmp(type, "Replace") == 0 && joins_blanks(step))
+    else if (strcmp(type, "Replace") == 0 && joins_spaces(step))
         w->joins = true;
     else if (strcmp(type, "WhitespaceSplit") == 0)
         w->splits = true;
@@ -565,7 +565,7 @@ int fy_unigram_match(const json_t *normalizer, const json_t *pre_tokenizer, fy_u
              (w.splits && (p->space_mode == NULL || strcmp(p->space_mode, "metaspace") != 0)))
         rc = fy_fail(e, FY_EUNSUPPORTED,
                      "unknown structure of a Unigram tokenizer (%.200s); known: Precompiled, "
-                     "perhaps Strip and Replace of repeated blanks, then Metaspace, perhaps behind "
+                     "perhaps Strip and Replace of repeated spaces, then Metaspace, perhaps after "
                      "WhitespaceSplit",
                      w.shown.len > 0 ? fy_str_z(&w.shown) : "no steps");
     fy_str_release(&w.shown);

@@ -20,7 +20,7 @@ typedef struct {
 
 bool fy_steps_have(const fy_steps *s, const char *type);
 
-const char *fy_step_text(const json_t *step, const char *key); /* "" when it is no text */
+const char *fy_step_text(const json_t *step, const char *key); /* "" when it is not a text */
 bool fy_step_flag(const json_t *step, const char *key, bool absent);
 
 /* What the normalizer and pre_tokenizer of a tokenizer.json mean in GGUF's terms, recognised from
@@ -38,12 +38,12 @@ typedef struct {
     fy_tokenizer_kind kind;
     const char *pre;        /* tokenizer.ggml.pre; static, or the caller's `force` */
     bool nfc;               /* text is brought to NFC first */
-    bool space_prefix;      /* SPM: a blank goes before the text ... */
+    bool space_prefix;      /* SPM: a space goes before the text ... */
     const char *space_mode; /* ... when (value of FY_KEY_SPACE_PREFIX, static); NULL: before every
                                fragment */
-    bool strips_space;      /* decoding takes a blank off the beginning that encoding never added */
+    bool strips_space;      /* decoding strips a leading space that encoding never added */
     bool splits_words; /* SPM: words are merged one by one; the same as GGUF's "llama" only when no
-                        * token has a blank after its first character */
+                        * token has a space after its first character */
 } fy_pretok;
 
 typedef struct {
@@ -55,18 +55,18 @@ typedef struct {
  * with a warning); NULL: unknown structures are FY_EUNSUPPORTED, printed in the message. */
 int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out, fy_err *e);
 
-/* The same of a byte-level BPE without a tokenizer.json: how it cuts words is written nowhere, but
- * a class of transformers stands for it. tokenizer_class of tokenizer_config.json, else model_type
+/* The same of a byte-level BPE without a tokenizer.json: no file defines how it cuts words,
+ * but the class of transformers does. tokenizer_class of tokenizer_config.json, else model_type
  * of config.json; NULL: not stated. */
 int fy_pretok_of_class(const char *tokenizer_class, const char *model_type, const char *force,
                        fy_pretok *out, fy_err *e);
 
 /* What the normalizer and pre_tokenizer of a Unigram tokenizer.json mean: the steps that
- * transformers makes of a SentencePiece model, told apart by their structure. */
+ * transformers makes of a SentencePiece model, distinguished by their structure. */
 
 typedef struct {
     fy_pretok pretok;
-    bool trims;        /* extra blanks are dropped */
+    bool trims;        /* extra spaces are dropped */
     const char *rules; /* static: value of FY_KEY_UNIGRAM */
     fy_str charsmap;   /* owned; of the step Precompiled, empty: none */
 } fy_unigram_steps;
@@ -76,12 +76,8 @@ typedef struct {
 int fy_unigram_match(const json_t *normalizer, const json_t *pre_tokenizer, fy_unigram_steps *out,
                      fy_err *e);
 
-/* What an unknown pre_tokenizer does to a text that has a bit of everything, beside the known type
- * that cuts it most alike. Its expressions come from a file: they run with bounds on their size and
- * their work (fy_pretok_of_file). */
-
-/* Appends one sentence: the nearest type and the first difference, or why the steps cannot be
- * tried. */
+/* Appends one sentence about an unknown pre_tokenizer: the known type that cuts a probe text most
+ * alike and the first difference, or why the steps cannot be tried (pretok_probe.c). */
 void fy_pretok_probe(const fy_steps *pre, fy_str *out);
 
 #endif

@@ -1,3 +1,6 @@
+/* Helps with an unknown pre_tokenizer: cuts a probe text with its steps and with every known type,
+ * and reports the nearest type and the first difference. The expressions come from a file, so they
+ * run with bounds on their size and their work (fy_pretok_of_file). */
 #include "convert/tokenizer/pretok_match.h"
 
 #include <string.h>
@@ -5,7 +8,7 @@
 #include "base/str.h"
 #include "model/vocab/pretok.h"
 
-/* What the known types differ by comes first: the first difference is the one that is shown. */
+/* What distinguishes the known types comes first, because the first difference is shown. */
 static const char probe[] =
     "it's 12345 don't WE'LL Hello  world camelCase HTTPServer x=y+1; a.b #tag, !!\n\n\tif (x):\r\n"
     "    return 3.14 \xC2\xBD\xC2\xB2 \xC3\xA9t\xC3\xA9s e\xCC\x81 \xE4\xBD\xA0\xE5\xA5\xBD\xE3"
@@ -15,7 +18,7 @@ enum { PROBE_BYTES = sizeof probe - 1 };
 
 typedef struct {
     uint16_t begin, end; /* in probe */
-    bool blank_before;   /* a blank that the text has not */
+    bool blank_before;   /* a space that the text does not have */
 } word;
 
 typedef struct {
@@ -37,9 +40,9 @@ typedef enum { ISOLATED, REMOVED, CONTIGUOUS, WITH_PREVIOUS, WITH_NEXT } behavio
 typedef struct {
     const fy_pretok_code *code; /* view */
     behavior how;
-    bool invert; /* what lies between the matches takes their part */
+    bool invert; /* the texts between the matches count as matches */
     words *out;
-    size_t open;     /* where a word began that may go on; SIZE_MAX: none */
+    size_t open;     /* where a word began that may continue; SIZE_MAX: none */
     bool open_match; /* CONTIGUOUS: of what kind it is */
 } cutter;
 
@@ -99,7 +102,7 @@ static int cut_word(cutter *c, word w, fy_err *e)
         take_range(c, w.begin + begin, w.begin + end, true);
         last = pos = end;
         uint32_t cp;
-        if (end == begin) /* an empty match: go on behind the next character */
+        if (end == begin) /* an empty match: continue after the next character */
             pos += pos < text.len ? (size_t)fy_utf8_next(text.ptr + pos, text.len - pos, &cp) : 1;
     }
     if (last < text.len)
@@ -205,7 +208,7 @@ static int apply_all(const fy_steps *pre, words *result, fy_err *e)
     for (size_t i = 0; i < pre->n; i++) {
         bool bytes = strcmp(fy_step_text(pre->v[i], "type"), "ByteLevel") == 0;
         if (bytes && i + 1 < pre->n)
-            return fy_fail(e, FY_EUNSUPPORTED, "a step behind ByteLevel");
+            return fy_fail(e, FY_EUNSUPPORTED, "a step after ByteLevel");
         for (size_t k = 0;
              bytes && fy_step_flag(pre->v[i], "add_prefix_space", true) && k < result->n; k++)
             result->v[k].blank_before = probe[result->v[k].begin] != ' ';
@@ -288,10 +291,10 @@ static void put_difference(const words *mine, const uint8_t *a, const words *kno
         at++;
     fy_str_printf(out, "nearest is %s", name);
     if (at == PROBE_BYTES) {
-        fy_str_puts(out, ", which cuts the probe text alike, but its steps are others");
+        fy_str_puts(out, ", which cuts the probe text alike, but has other steps");
         return;
     }
-    /* From the last place before it where both begin a word to the first one behind. */
+    /* From the last place before it where both begin a word to the first such place after it. */
     size_t begin = at, end = at + 1;
     while (begin > 0 && !(a[begin] & b[begin] & BEGIN))
         begin--;

@@ -1,3 +1,5 @@
+/* Finds the special ids (begin, end, padding, ends of turns) and whether a text gets a begin and an
+ * end, from all the files that name them. */
 #include "convert/tokenizer/special_ids.h"
 
 #include <stdio.h>
@@ -65,7 +67,7 @@ static int64_t id_of_number(const fy_token_table *t, const json_t *v)
                : -1;
 }
 
-/* "<s>" or {"content": "<s>"}; -1 when it is neither or no token. */
+/* "<s>" or {"content": "<s>"}; -1 when it is neither, or not a token. */
 static int64_t id_of_token(const fy_token_table *t, const char *name, const json_t *v)
 {
     const json_t *s = json_is_object(v) ? json_object_get(v, "content") : v;
@@ -75,13 +77,13 @@ static int64_t id_of_token(const fy_token_table *t, const char *name, const json
     int64_t id = id_of_text(t, text);
     char q[FY_QUOTE_BYTES];
     if (id < 0)
-        fy_log(FY_LOG_WARN, "%s '%s' is no token of the vocabulary: ignored", name,
+        fy_log(FY_LOG_WARN, "%s '%s' is not a token of the vocabulary: ignored", name,
                fy_quote(q, sizeof q, text));
     return id;
 }
 
 /* The first source that knows wins. An explicit null in tokenizer_config.json means that there is
- * none; for the end of text the search goes on, a model without it never stops. */
+ * none; the search for the end of text continues all the same, because a model without it never stops. */
 static int64_t find_one(const fy_special_sources *s, fy_special which)
 {
     const fy_tokenizer_config *c = s->config;
@@ -150,16 +152,16 @@ typedef struct {
 
 static void read_template(const fy_token_table *t, const json_t *single, additions *a)
 {
-    bool behind = false;
+    bool is_after = false;
     for (size_t i = 0; i < json_array_size(single); i++) {
         const json_t *piece = json_array_get(single, i);
         const json_t *id = json_object_get(json_object_get(piece, "SpecialToken"), "id");
         if (json_object_get(piece, "Sequence") != NULL)
-            behind = true;
-        if (!json_is_string(id) || (behind ? a->n_after : a->n_before) == ADDS_MAX)
+            is_after = true;
+        if (!json_is_string(id) || (is_after ? a->n_after : a->n_before) == ADDS_MAX)
             continue;
         int64_t token = id_of_text(t, (fy_span){json_string_value(id), json_string_length(id)});
-        if (behind)
+        if (is_after)
             a->after[a->n_after++] = token;
         else
             a->before[a->n_before++] = token;
@@ -232,20 +234,18 @@ static void find_additions(const fy_special_sources *s, fy_special_ids *out)
     out->add_eos = json_is_boolean(v) ? json_is_true(v)
                    : a.known          ? only(a.after, a.n_after, out->id[FY_SPECIAL_EOS])
                                       : is_t5_class(s->config);
-    /* Without the id a reader would add its own default. */
+    /* Without the id, readers of GGUF would add their own default. */
     out->add_bos = out->add_bos && out->id[FY_SPECIAL_BOS] >= 0;
     out->add_eos = out->add_eos && out->id[FY_SPECIAL_EOS] >= 0;
     if (a.n_before > (out->add_bos ? 1 : 0) || a.n_after > (out->add_eos ? 1 : 0))
         fy_log(FY_LOG_WARN,
-               "tokenizer.json adds %zu tokens before and %zu after a text; the GGUF file says: "
-               "bos %s, "
-               "eos %s",
+               "tokenizer.json adds %zu tokens before and %zu after a text; the GGUF file has "
+               "bos %s, eos %s",
                a.n_before, a.n_after, out->add_bos ? "yes" : "no", out->add_eos ? "yes" : "no");
 }
 
 /* Id 0 has no text: it ends one, and stands before one. In a conversation an empty line ends a
- * turn.
- */
+ * turn. */
 static void find_rwkv(const fy_special_sources *s, fy_special_ids *out)
 {
     for (int i = 0; i < FY_SPECIAL_COUNT; i++)

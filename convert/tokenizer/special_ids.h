@@ -1,4 +1,4 @@
-/* Which tokens begin, end, pad, ... a text, put together from all the files that say so. */
+/* Which tokens begin, end, pad, ... a text, collected from all the files that name them. */
 #ifndef FY_CONVERT_SPECIAL_IDS_H
 #define FY_CONVERT_SPECIAL_IDS_H
 

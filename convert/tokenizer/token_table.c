@@ -204,7 +204,7 @@ static bool taken_elsewhere(const fy_token_table *t, fy_span text, uint32_t id)
     if (!fy_token_table_find(t, text, &other) || other == id)
         return false;
     fy_log(FY_LOG_WARN,
-           "added token '%s': listed as id %u, but it is token %u of the vocabulary, which stays",
+           "added token '%s': listed as id %u, but it is token %u of the vocabulary, which is kept",
            fy_quote(q, sizeof q, text), (unsigned)id, (unsigned)other);
     return true;
 }

@@ -1,7 +1,7 @@
 /* The vocabulary of a tokenizer while it is read: one row per id, and texts found by hash.
  *
- * Rows are filled by id in any order; ids nobody filled stay holes (type FY_TOKEN_UNDEFINED). Texts are ptr + len
- * (they may hold NULs), views of the mapped file or of the table's arena, and unique: readers of GGUF refuse a
+ * Rows are filled by id in any order; ids that are never filled stay holes (type FY_TOKEN_UNDEFINED). Texts are ptr +
+ * len (they may hold NULs), views of the mapped file or of the table's arena, and unique: readers of GGUF refuse a
  * vocabulary with two equal texts. Zero-initialise with fy_token_table t = {0}. */
 #ifndef FY_CONVERT_TOKEN_TABLE_H
 #define FY_CONVERT_TOKEN_TABLE_H
@@ -31,7 +31,7 @@ typedef struct {
 typedef struct {
     fy_token_row *rows; /* owned */
     uint32_t n, cap;    /* n: highest id + 1 */
-    bool unindexed;     /* set by who fills many rows and calls fy_token_table_reindex */
+    bool unindexed;     /* set by callers that fill many rows and then call fy_token_table_reindex */
     bool stale;         /* `index` lacks a row, or holds a text that was replaced */
     fy_names index;
     fy_arena arena;
@@ -82,17 +82,17 @@ void fy_added_tokens_release(fy_added_tokens *a);
 /* "lstrip" -> FY_ADDED_LSTRIP, ...; 0 for any other name. */
 uint8_t fy_added_token_flag(fy_span name);
 
-/* Special by its look: <|...|>, <pad>, ... Only for lists without the flag: a token that looks
- * special but says that it is not (<|fim_prefix|> of Qwen) is found in any text by the reference.
+/* Looks special: <|...|>, <pad>, ... Only for lists without the flag: a token that looks
+ * special but is marked as not special (<|fim_prefix|> of Qwen) is found in any text by the reference.
  */
 bool fy_added_token_looks_special(fy_span text);
 
 /* Puts the list into the table, in order: new ids are filled, texts and types of old ones replaced.
- * unescape: U+2581 in ordinary added tokens stands for a blank (SentencePiece). */
+ * unescape: U+2581 in ordinary added tokens stands for a space (SentencePiece). */
 int fy_added_tokens_apply(const fy_added_tokens *a, bool unescape, fy_token_table *t, fy_err *e);
 
-/* The same blank in every user-defined entry of the table: such tokens are found in the text before
- * its blanks become U+2581. */
+/* The same for every user-defined entry of the table: such tokens are found in the text before its
+ * spaces become U+2581. */
 int fy_added_tokens_unescape(fy_token_table *t, fy_err *e);
 
 #endif

@@ -55,7 +55,7 @@ static int read_object(const char *dir, const char *name, json_t **out, fy_err *
     if ((*out = fy_json_tree(m.data, m.size, e)) == NULL)
         rc = fy_ctx(e, "%s/%s", dir, name);
     else if (!json_is_object(*out))
-        rc = fy_fail(e, FY_EFORMAT, "%s/%s: no JSON object", dir, name);
+        rc = fy_fail(e, FY_EFORMAT, "%s/%s: not a JSON object", dir, name);
     fy_map_close(&m);
     return rc;
 }
@@ -99,7 +99,7 @@ static int added_id(const char *text, uint64_t *id, fy_err *e)
     unsigned long long v =
         text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : (end = NULL, 0);
     if (end == NULL || *end != '\0')
-        return fy_fail(e, FY_EFORMAT, "'%s' is no token id",
+        return fy_fail(e, FY_EFORMAT, "'%s' is not a token id",
                        fy_quote(q, sizeof q, fy_span_of(text)));
     *id = v;
     return 0;
@@ -223,9 +223,7 @@ uint64_t fy_tokenizer_config_vocab_size(const fy_tokenizer_config *c)
 
 #define GENERATION_FILE "generation_config.json"
 
-/* --- reading ---------------------------------------------------------------------------------- */
-
-/* How long a word at p is that Python writes for a number and JSON does not know; 0: none is. */
+/* The length of a word that Python writes for a number and that JSON does not have; 0: p has none. */
 static size_t no_number(const char *p, size_t n)
 {
     static const char *const words[] = {"NaN", "-Infinity", "Infinity"};
@@ -253,7 +251,7 @@ static void put_plain(const char *p, size_t n, fy_str *out)
     }
 }
 
-/* A text that is wrong in other ways, too, is reported as it was written. */
+/* If the text is wrong in other ways too, the error is about the text as written. */
 static json_t *read_tree(const fy_map *m, const char *dir, fy_err *e)
 {
     fy_err strict = {0}, again = {0};
@@ -289,7 +287,7 @@ int fy_generation_config_read(const char *dir, json_t **out, fy_err *e)
     if (tree == NULL)
         rc = fy_ctx(e, "%s/" GENERATION_FILE, dir);
     else if (!json_is_object(tree))
-        rc = fy_fail(e, FY_EFORMAT, "%s/" GENERATION_FILE ": no JSON object", dir);
+        rc = fy_fail(e, FY_EFORMAT, "%s/" GENERATION_FILE ": not a JSON object", dir);
     if (rc == 0)
         *out = tree;
     else
@@ -297,8 +295,6 @@ int fy_generation_config_read(const char *dir, json_t **out, fy_err *e)
     fy_map_close(&m);
     return rc;
 }
-
-/* --- writing ---------------------------------------------------------------------------------- */
 
 /* NAN: the file has no such value, or one that cannot be used. */
 static double value_of(const json_t *config, const fy_hint_row *r)
@@ -427,7 +423,7 @@ static int is_template(const struct dirent *d)
            strcmp(d->d_name + n - suffix, SUFFIX) == 0;
 }
 
-/* In the order of their names, whatever the file system's. */
+/* In the order of their names, not in that of the file system. */
 static int read_named_files(const char *dir, fy_hf_templates *t, fy_err *e)
 {
     char *path = fy_path_join(dir, NAMED_DIR);
@@ -456,7 +452,7 @@ static int read_named_files(const char *dir, fy_hf_templates *t, fy_err *e)
 /* --- JSON --- */
 
 /* "chat_template": a text, or a list of {name, template}. Anything else (null)
- * is no template. */
+ * means that there is none. */
 static int add_json(fy_hf_templates *t, const json_t *v, const char *from, fy_err *e)
 {
     if (json_is_string(v))
@@ -526,7 +522,7 @@ static int check(const fy_hf_template *t, fy_err *e)
     return fy_fail(e, why.code,
                    "%s: chat template '%s': %s; --chat-template none leaves the "
                    "templates out, "
-                   "--chat-template NAME or FILE puts another one in their place",
+                   "--chat-template NAME or FILE replaces them",
                    fy_str_z(&t->from), fy_str_z(&t->name), why.msg);
 }
 

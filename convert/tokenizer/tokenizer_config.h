@@ -1,4 +1,4 @@
-/* The small files beside a tokenizer: tokenizer_config.json, special_tokens_map.json,
+/* The small files next to a tokenizer: tokenizer_config.json, special_tokens_map.json,
  * added_tokens.json, generation_config.json, config.json and Meta's params.json. All are optional.
  */
 #ifndef FY_CONVERT_TOKENIZER_CONFIG_H
@@ -41,11 +41,11 @@ int fy_tokenizer_config_added(const fy_tokenizer_config *c, fy_added_tokens *a, 
 
 /* The tokens that tokenizer_config.json or special_tokens_map.json name as bos_token, ... and
  * additional_special_tokens: special wherever the vocabulary `t` has them. For directories whose
- * vocabulary does not tell. */
+ * vocabulary does not mark them. */
 int fy_tokenizer_config_added_named(const fy_tokenizer_config *c, const fy_token_table *t,
                                     fy_added_tokens *a, fy_err *e);
 
-/* An id, or the first number of a list. False: no such member, or no id. */
+/* An id, or the first number of a list. False: absent, or not an id. */
 bool fy_tokenizer_config_id(const json_t *v, uint32_t *id);
 
 /* vocab_size of config.json (or of its text_config); 0: not stated. */
@@ -55,8 +55,8 @@ uint64_t fy_tokenizer_config_vocab_size(const fy_tokenizer_config *c);
 const json_t *fy_tokenizer_config_model(const fy_tokenizer_config *c, const char *key);
 
 /* generation_config.json: how the checkpoint's authors sample, as keys that a runtime finds in the
- * file (general.sampling.*, docs/gguf.md). A recommendation may not keep a model from being
- * converted: a value of the wrong kind or range is said and left out. */
+ * file (general.sampling.*, docs/gguf.md). A wrong recommendation must not stop a conversion: a
+ * value of the wrong kind or range is left out with a warning. */
 
 /* The file of `dir` as an object, NULL when there is none. NaN and Infinity, which Python writes
  * and JSON does not know, are read as null. */
@@ -66,7 +66,7 @@ int fy_generation_config_write(const json_t *config, fy_gguf_writer *w, fy_err *
 
 /* The chat templates of a Hugging Face directory: chat_template.jinja with
  * additional_chat_templates/ NAME.jinja, else chat_template.json, else tokenizer_config.json (a
- * text, or a list of named ones); the first place that has any is the one that counts. */
+ * text, or a list of named ones); the first place that has any is used. */
 
 typedef struct {
     fy_str name; /* owned; lower case letters, digits and '_': part of a key. "default" is the main

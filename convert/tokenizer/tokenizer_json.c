@@ -28,14 +28,14 @@ int fy_merges_open(fy_merges *m, const fy_merge_source *source, fy_err *e)
     return 0;
 }
 
-/* "left right": exactly one blank, inside. */
+/* "left right": exactly one space, inside. */
 static int split_merge(fy_merges *m, fy_span s, fy_err *e)
 {
     char q[FY_QUOTE_BYTES];
-    const char *blank = s.len == 0 ? NULL : memchr(s.ptr, ' ', s.len);
-    size_t left = blank == NULL ? 0 : (size_t)(blank - s.ptr);
-    if (left == 0 || left + 1 == s.len || memchr(blank + 1, ' ', s.len - left - 1) != NULL)
-        return fy_fail(e, FY_EFORMAT, "'%s', expected two texts with one blank between",
+    const char *space = s.len == 0 ? NULL : memchr(s.ptr, ' ', s.len);
+    size_t left = space == NULL ? 0 : (size_t)(space - s.ptr);
+    if (left == 0 || left + 1 == s.len || memchr(space + 1, ' ', s.len - left - 1) != NULL)
+        return fy_fail(e, FY_EFORMAT, "'%s', expected two texts with one space between",
                        fy_quote(q, sizeof q, s));
     m->left = (fy_span){s.ptr, left};
     m->right = (fy_span){s.ptr + left + 1, s.len - left - 1};
@@ -263,7 +263,7 @@ static int read_vocab(reader *r, fy_err *e)
     uint64_t id;
     bool has_empty = false;
     int rc;
-    /* The table refuses a second text; of the empty one, which it renames, it cannot know. */
+    /* The table refuses a second equal text, but it renames empty ones: they are checked here. */
     r->t->unindexed = true;
     if (fy_json_object_begin_unchecked(r->j, e) != 0)
         return -1;
@@ -347,14 +347,14 @@ static int check_model(reader *r, fy_err *e)
     char q[FY_QUOTE_BYTES];
     if (!r->has_model)
         return fy_fail(e, FY_EFORMAT,
-                       "no 'model': this is no tokenizer.json of the tokenizers library");
+                       "no 'model': this is not a tokenizer.json of the tokenizers library");
     bool unigram = r->type.ptr != NULL ? fy_span_is(r->type, "Unigram") : r->vocab_is_list;
     if (r->type.ptr != NULL && !fy_span_is(r->type, "BPE") && !unigram)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "model: a %s tokenizer; supported are BPE and Unigram tokenizers",
                        fy_quote(q, sizeof q, r->type));
     if (r->vocab_is_list != unigram && r->t->n > 0)
-        return fy_fail(e, FY_EFORMAT, "model: 'vocab' is %s, which a %s tokenizer has not",
+        return fy_fail(e, FY_EFORMAT, "model: 'vocab' is %s, which does not fit a %s tokenizer",
                        r->vocab_is_list ? "a list" : "an object", unigram ? "Unigram" : "BPE");
     if (!r->has_merges && !unigram) /* files without 'type' are older than it: WordPiece and
                            WordLevel have no merges */

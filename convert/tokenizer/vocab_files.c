@@ -264,11 +264,11 @@ bool fy_base64_decode(fy_span s, fy_str *out)
 
 /* === rank files === */
 
-/* Longer than any token in use (Llama 3 has one of 128 blanks): the cuts of a token take quadratic
- * time. */
+/* Longer than any token in use (Llama 3 has one of 128 spaces): finding the cuts of a token takes
+ * quadratic time. */
 enum { TOKEN_BYTES_MAX = 512 };
 
-/* Appends the bytes in the byte alphabet. False: no base64, no byte, or too many. */
+/* Appends the bytes in the byte alphabet. False: not base64, no bytes, or too many. */
 static bool spell_base64(fy_span s, fy_str *out)
 {
     fy_str bytes = {0};
@@ -289,10 +289,10 @@ static bool spell_base64(fy_span s, fy_str *out)
 /* "base64 rank": the text is appended. */
 static bool read_rank_line(fy_span line, fy_str *text, uint64_t *rank)
 {
-    const char *blank = line.len > 0 ? memchr(line.ptr, ' ', line.len) : NULL;
-    if (blank == NULL)
+    const char *space = line.len > 0 ? memchr(line.ptr, ' ', line.len) : NULL;
+    if (space == NULL)
         return false;
-    size_t head = (size_t)(blank - line.ptr), i = head + 1;
+    size_t head = (size_t)(space - line.ptr), i = head + 1;
     *rank = 0;
     for (; i < line.len && i < head + 12 && line.ptr[i] >= '0' && line.ptr[i] <= '9'; i++)
         *rank = *rank * 10 + (uint64_t)(line.ptr[i] - '0');
@@ -323,7 +323,7 @@ static int read_ranks(fy_span rest, fy_token_table *t, fy_err *e)
         if (!read_rank_line(line, &text, &rank))
             rc =
                 fy_fail(e, FY_EFORMAT,
-                        "line %llu: '%s', expected the base64 of 1 to %d bytes, a blank and a rank",
+                        "line %llu: '%s', expected the base64 of 1 to %d bytes, a space and a rank",
                         (unsigned long long)number, fy_quote(q, sizeof q, line), TOKEN_BYTES_MAX);
         else if (text.oom)
             rc = fy_nomem(e);
@@ -394,7 +394,7 @@ int fy_rank_file_parse(const void *p, size_t n, fy_token_table *t, fy_str *merge
 
 static const struct {
     const char *text;
-    bool talks; /* stands in conversations */
+    bool talks; /* occurs in conversations */
 } named[] = {
     {"<|begin_of_text|>", true},
     {"<|end_of_text|>", true},
@@ -452,7 +452,7 @@ static bool read_hex(fy_span s, size_t n, uint32_t *out)
     return true;
 }
 
-/* One escape, s behind the backslash. Its length; 0: none that is known. */
+/* One escape; s begins after the backslash. Its length; 0: unknown. */
 static size_t read_escape(fy_span s, bool bytes, fy_str *out)
 {
     static const char plain[] = "\\\\''\"\"n\nt\tr\r";
@@ -474,7 +474,7 @@ static size_t read_escape(fy_span s, bool bytes, fy_str *out)
     return 1 + digits;
 }
 
-/* '...', "..." or the same behind a b; appends the bytes. */
+/* '...', "..." or the same after a b; appends the bytes. */
 static bool read_literal(fy_span s, fy_str *out)
 {
     bool bytes = s.len > 0 && s.ptr[0] == 'b';
@@ -564,7 +564,7 @@ static int put_rwkv_line(fy_span line, fy_token_table *t, fy_str *bytes, fy_str 
                        fy_quote(q, sizeof q, line));
     if (id == 0 || bytes->len == 0 || bytes->len != n_bytes)
         return fy_fail(e, FY_EFORMAT,
-                       "token %u has %zu bytes and says %u, expected the same, at least one, and "
+                       "token %u has %zu bytes and is declared with %u, expected the same, at least one, and "
                        "an id of at least 1",
                        (unsigned)id, bytes->len, (unsigned)n_bytes);
     spell((fy_span){bytes->ptr, bytes->len}, spelled);
@@ -586,7 +586,7 @@ int fy_rwkv_vocab_parse(const void *p, size_t n, fy_token_table *t, fy_err *e)
             rc = fy_ctx(e, "line %llu", (unsigned long long)number);
     }
     if (rc == 0 && t->n == 1)
-        rc = fy_fail(e, FY_EFORMAT, "no token in it");
+        rc = fy_fail(e, FY_EFORMAT, "the vocabulary is empty");
     fy_str_release(&bytes);
     fy_str_release(&spelled);
     return rc;

@@ -14,7 +14,7 @@
 typedef enum { FY_SPM_UNIGRAM = 1, FY_SPM_BPE, FY_SPM_WORD, FY_SPM_CHAR } fy_spm_type;
 
 typedef struct {
-    int64_t model_type; /* fy_spm_type, or what the file says */
+    int64_t model_type; /* fy_spm_type, or the number in the file */
     bool byte_fallback;
     bool suffix_whitespace;                 /* treat_whitespace_as_suffix */
     int64_t unk_id, bos_id, eos_id, pad_id; /* -1: none */
@@ -31,7 +31,7 @@ const char *fy_spm_type_name(int64_t model_type); /* "Unigram", ...; "unknown" *
 
 /* Base64 (RFC 4648, section 4), as rank files and tokenizer.json hold bytes. */
 
-/* Appends the bytes. Padding may be left out. False: a character that is no digit of it. */
+/* Appends the bytes. Padding may be left out. False: a character that is not a digit of it. */
 bool fy_base64_decode(fy_span s, fy_str *out);
 
 /* Rank files of tiktoken, which some checkpoints ship as tokenizer.model: lines of "base64 rank",
@@ -47,16 +47,16 @@ bool fy_rank_file_is(const void *p, size_t n);
 int fy_rank_file_parse(const void *p, size_t n, fy_token_table *t, fy_str *merges, fy_err *e);
 
 /* The special tokens of Llama 3, which are in no file of Meta's own checkpoints: its code numbers
- * them behind the ranks of tokenizer.model. Source: meta-llama/llama-models,
+ * them after the ranks of tokenizer.model. Source: meta-llama/llama-models,
  * models/llama3/tokenizer.py. */
 
 enum { FY_META_TOKENS = 256 };
 
 /* Appends them to the ranks in `t`. n_rows: vocab_size of params.json, 0 when it is not stated. A
- * model with fewer rows than all of them need has just those of a conversation, in their order. */
+ * model with fewer rows than all of them need gets only those of conversations, in their order. */
 int fy_meta_tokens_add(fy_token_table *t, uint64_t n_rows, fy_err *e);
 
-/* The vocabulary of RWKV World: lines of "ID LITERAL BYTES", cut at the first and the last blank.
+/* The vocabulary of RWKV World: lines of "ID LITERAL BYTES", cut at the first and the last space.
  * LITERAL is a string or a bytes literal of Python, BYTES how many bytes it stands for; id 0 has no
  * line and ends a text. */
 

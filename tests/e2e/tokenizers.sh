@@ -70,7 +70,7 @@ check_equal "and is named like its file" "to World-vocab.gguf" \
 # What a tokenizer file cannot be.
 check_status "one file is for --vocab-only" 2 'or --vocab-only with a tokenizer file' \
     "$FERRY" convert tests/data/containers/meta-llama3/tokenizer.model -o "$TMP/x.gguf"
-check_status "ranks alone do not say how to cut words" 1 'does not say how words are cut' \
+check_status "ranks alone do not say how to cut words" 1 'does not define how words are cut' \
     "$FERRY" convert --vocab-only tests/data/containers/meta-llama3/tokenizer.model -o "$TMP/x.gguf"
 check "and --pre does" "$FERRY" convert --vocab-only --pre llama-bpe tests/data/containers/meta-llama3/tokenizer.model \
     -o "$TMP/x.gguf"

@@ -158,12 +158,12 @@ static void words_that_are_no_json_numbers_are_null(void **state)
              "has NaN");
 }
 
-static void text_that_is_no_json_is_refused_as_it_was_written(void **state)
+static void text_that_is_not_json_is_refused_as_it_was_written(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
         {"{\"top_k\":NaN", "line 1"}, {"{\"top_k\":nan}", "line 1"}, {"{\"x\":\"NaN", "line 1"},
-        {"\"\\", "line 1"},           {"[1]", "no JSON object"},     {"NaN", "no JSON object"}};
+        {"\"\\", "line 1"},           {"[1]", "not a JSON object"},     {"NaN", "not a JSON object"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fy_err e = {0};
         json_t *config = NULL;
@@ -184,7 +184,7 @@ int main(void)
         cmocka_unit_test(do_sample_false_is_temperature_0),
         cmocka_unit_test(bad_values_are_said_and_left_out),
         cmocka_unit_test(words_that_are_no_json_numbers_are_null),
-        cmocka_unit_test(text_that_is_no_json_is_refused_as_it_was_written),
+        cmocka_unit_test(text_that_is_not_json_is_refused_as_it_was_written),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -346,7 +346,7 @@ static void added_tokens_without_a_row_are_dropped_ordinary_ones_never(void **st
     assert_non_null(strstr(e.msg, "the tokenizer has 5 entries, but the embedding only 2 rows"));
 }
 
-static void without_weights_config_json_says_how_many_rows(void **state)
+static void without_weights_config_json_gives_the_number_of_rows(void **state)
 {
     (void)state;
     static const struct {
@@ -402,7 +402,7 @@ static void an_added_text_of_the_vocabulary_keeps_its_id(void **state)
     fy_gguf_close(g);
 }
 
-static void user_defined_blanks_are_blanks_in_sentencepiece(void **state)
+static void user_defined_spaces_are_spaces_in_sentencepiece(void **state)
 {
     (void)state;
     put("tokenizer.json", SPM(ADDED("3", BLANK BLANK, "false"), "\"a\":1,\"b\":2", ""));
@@ -560,14 +560,14 @@ static void a_template_that_does_not_parse_is_refused(void **state)
 
 /* --- refusals --- */
 
-static void what_cannot_be_read_is_said(void **state)
+static void what_cannot_be_read_is_reported(void **state)
 {
     (void)state;
     fails_with(FY_EIO, "no tokenizer.json and no tokenizer.model");
     put("vocab.json", "{}");
     fails_with(FY_EUNSUPPORTED, "only a vocab.json without merges.txt");
     put("tokenizer.model", "IQ== 0\nIg== 1\nIw== 2\n");
-    fails_with(FY_EUNSUPPORTED, "does not say how words are cut");
+    fails_with(FY_EUNSUPPORTED, "does not define how words are cut");
     put("tokenizer.model", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
     fails_with(FY_EFORMAT, "Git LFS pointer");
     put("tokenizer.model", "\x0A\x03\x0A\x01" "a" "\x12\x02\x18\x03"); /* one piece, model_type 3 */
@@ -578,11 +578,11 @@ static void what_cannot_be_read_is_said(void **state)
     fails_with(FY_EFORMAT, "an empty file");
     put("tokenizer.json", BPE("", ""));
     put("tokenizer_config.json", "[]");
-    fails_with(FY_EFORMAT, "tokenizer_config.json: no JSON object");
+    fails_with(FY_EFORMAT, "tokenizer_config.json: not a JSON object");
     put("tokenizer_config.json", "{\"a\":1,}");
     fails_with(FY_EFORMAT, "tokenizer_config.json: line 1, column 8");
     put("tokenizer_config.json", "{\"added_tokens_decoder\":{\"x1\":{\"content\":\"a\"}}}");
-    fails_with(FY_EFORMAT, "added_tokens_decoder: 'x1' is no token id");
+    fails_with(FY_EFORMAT, "added_tokens_decoder: 'x1' is not a token id");
     put("tokenizer_config.json", "{\"added_tokens_decoder\":{\"99999999999999999999999\":{\"content\":\"q\"}}}");
     fails_with(FY_EFORMAT, "expected less than");
     put("tokenizer_config.json", "{\"added_tokens_decoder\":{\"3\":{}}}");
@@ -597,9 +597,9 @@ static void merges_of_unknown_tokens_are_refused(void **state)
     (void)state;
     static const struct {
         const char *merge, *message;
-    } cases[] = {{"x b", "merges[1]: 'x' 'b': the left part is no token"},
-                 {"a x", "merges[1]: 'a' 'x': the right part is no token"},
-                 {"b a", "merges[1]: 'b' 'a': the result is no token"}};
+    } cases[] = {{"x b", "merges[1]: 'x' 'b': the left part is not a token"},
+                 {"a x", "merges[1]: 'a' 'x': the right part is not a token"},
+                 {"b a", "merges[1]: 'b' 'a': the result is not a token"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fy_str text = {0};
         fy_str_printf(&text, "{" BYTE_LEVEL ",\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},"
@@ -625,7 +625,7 @@ static void a_structure_can_be_forced_only_for_byte_level_bpe(void **state)
     assert_int_equal(e.code, FY_EARG);
 }
 
-static void words_of_metaspace_are_split_only_without_inner_blanks(void **state)
+static void words_of_metaspace_are_split_only_without_inner_spaces(void **state)
 {
     (void)state;
 #define META_SPLIT(vocab) \
@@ -647,7 +647,7 @@ static void a_broken_tokenizer_model_falls_back_to_tokenizer_json(void **state)
     fy_gguf *g = convert(dir, 0);
     has_str(g, "tokenizer.ggml.model", "llama");
     assert_non_null(strstr(log_text, "Git LFS pointer"));
-    assert_non_null(strstr(log_text, "tokenizer.json is taken"));
+    assert_non_null(strstr(log_text, "tokenizer.json is used"));
     fy_gguf_close(g);
 }
 
@@ -779,17 +779,17 @@ int main(void)
         TEST(a_byte_token_that_became_its_character_is_restored),
         TEST(the_token_array_has_as_many_entries_as_the_embedding_has_rows),
         TEST(added_tokens_without_a_row_are_dropped_ordinary_ones_never),
-        TEST(without_weights_config_json_says_how_many_rows),
+        TEST(without_weights_config_json_gives_the_number_of_rows),
         TEST(later_lists_of_added_tokens_win),
         TEST(an_added_text_of_the_vocabulary_keeps_its_id),
-        TEST(user_defined_blanks_are_blanks_in_sentencepiece),
+        TEST(user_defined_spaces_are_spaces_in_sentencepiece),
         TEST(special_ids_come_from_the_first_file_that_knows),
         TEST(chat_templates_come_from_the_newest_place),
         TEST(a_template_that_does_not_parse_is_refused),
-        TEST(what_cannot_be_read_is_said),
+        TEST(what_cannot_be_read_is_reported),
         TEST(merges_of_unknown_tokens_are_refused),
         TEST(a_structure_can_be_forced_only_for_byte_level_bpe),
-        TEST(words_of_metaspace_are_split_only_without_inner_blanks),
+        TEST(words_of_metaspace_are_split_only_without_inner_spaces),
         TEST(a_broken_tokenizer_model_falls_back_to_tokenizer_json),
         TEST(a_failed_allocation_is_reported),
         TEST(published_tokenizers_get_the_expected_keys),

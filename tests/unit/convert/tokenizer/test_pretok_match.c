@@ -198,7 +198,7 @@ static void byte_level_tokenizers_are_known_by_structure(void **state)
     }
 }
 
-static void sentencepiece_like_tokenizers_say_when_a_blank_is_added(void **state)
+static void sentencepiece_like_tokenizers_say_when_a_space_is_added(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof spm / sizeof *spm; i++) {
@@ -258,7 +258,7 @@ static void an_unknown_structure_is_tried_beside_the_known_ones(void **state)
         {SEQ("{\"type\":\"BertPreTokenizer\"}," BYTES_REGEX),
          "cannot be tried (a step BertPreTokenizer)"},
         {"null", "cannot be tried (no ByteLevel"},
-        {SEQ(BYTES "," DIGITS), "cannot be tried (a step behind ByteLevel)"},
+        {SEQ(BYTES "," DIGITS), "cannot be tried (a step after ByteLevel)"},
         {SEQ(SPLIT("(") "," BYTES), "cannot be tried (PCRE2 cannot compile the pattern '('"},
         {SEQ(SPLIT("[a&&b]") "," BYTES), "cannot be tried (a pattern with a class in a class)"},
         {SEQ(SPLIT("(((a{1,999}){1,999}){1,999}){1,999}") "," BYTES), "too large"},
@@ -336,7 +336,7 @@ static void forcing_makes_no_sense_for_sentencepiece(void **state)
     unload(&in);
 }
 
-static void a_decoder_may_strip_a_blank_that_encoding_does_not_add(void **state)
+static void a_decoder_may_strip_a_space_that_encoding_does_not_add(void **state)
 {
     (void)state;
     static const struct {
@@ -402,13 +402,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(byte_level_tokenizers_are_known_by_structure),
-        cmocka_unit_test(sentencepiece_like_tokenizers_say_when_a_blank_is_added),
+        cmocka_unit_test(sentencepiece_like_tokenizers_say_when_a_space_is_added),
         cmocka_unit_test(an_unknown_structure_is_printed),
         cmocka_unit_test(an_unknown_structure_is_tried_beside_the_known_ones),
         cmocka_unit_test(a_long_structure_leaves_room_for_the_remedy),
         cmocka_unit_test(malformed_steps_are_refused),
         cmocka_unit_test(forcing_makes_no_sense_for_sentencepiece),
-        cmocka_unit_test(a_decoder_may_strip_a_blank_that_encoding_does_not_add),
+        cmocka_unit_test(a_decoder_may_strip_a_space_that_encoding_does_not_add),
         cmocka_unit_test(without_tokenizer_json_the_class_stands_for_the_structure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,8 +71,8 @@ static void broken_lines_are_refused(void **state)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"", "no token in it"},
-        {"\n\n", "no token in it"},
+        {"", "the vocabulary is empty"},
+        {"\n\n", "the vocabulary is empty"},
         {"x", "line 1: 'x', expected an id"},
         {"1 'a' 1\n2 'b'\n", "line 2: "},
         {"1 'a'  1\n", "line 1: "},
@@ -90,7 +90,7 @@ static void broken_lines_are_refused(void **state)
         {"-1 'a' 1\n", "line 1: "},
         {"1234567 'a' 1\n", "line 1: "},
         {"999999 'a' 1\n2 'a' 1\n", "line 2: token 2: its text 'a' is the text of token 999999"},
-        {"1 'a' 2\n", "line 1: token 1 has 1 bytes and says 2"},
+        {"1 'a' 2\n", "line 1: token 1 has 1 bytes and is declared with 2"},
         {"1 '' 0\n", "line 1: token 1 has 0 bytes"},
         {"0 'a' 1\n", "line 1: token 0 has 1 bytes"},
         {"1 'a' 1\n1 'b' 1\n", "line 2: id 1: taken by two tokens"},

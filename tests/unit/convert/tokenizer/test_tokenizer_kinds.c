@@ -377,7 +377,7 @@ static void ranks_alone_need_a_name(void **state)
     fy_err e = {0};
     put("tokenizer.model", "YQ== 0\nYg== 1\nYWI= 2\n");
     put("params.json", "{}");
-    fails_with("tokenizer.model", FY_EUNSUPPORTED, "does not say how words are cut");
+    fails_with("tokenizer.model", FY_EUNSUPPORTED, "does not define how words are cut");
     path_of("tokenizer.model", path);
     fy_gguf *g = convert(path, "llama-bpe", &e);
     assert_non_null(g);

@@ -152,7 +152,7 @@ static void tokens_that_a_file_names_are_control_tokens(void **state)
     fy_gguf_close(g);
 }
 
-static void added_tokens_go_behind_the_vocabulary(void **state)
+static void added_tokens_go_after_the_vocabulary(void **state)
 {
     (void)state;
     put("added_tokens.json", "{\"<|x|>\":8}");
@@ -164,7 +164,7 @@ static void added_tokens_go_behind_the_vocabulary(void **state)
     fy_gguf_close(g);
 }
 
-static void the_class_says_how_words_are_cut(void **state)
+static void the_class_defines_how_words_are_cut(void **state)
 {
     (void)state;
     put("tokenizer_config.json", "{\"tokenizer_class\":\"Qwen2TokenizerFast\"}");
@@ -178,7 +178,7 @@ static void the_class_says_how_words_are_cut(void **state)
     has_str(g, "tokenizer.ggml.pre", "gpt-2");
     fy_gguf_close(g);
     put("config.json", "{\"model_type\":\"other\"}");
-    fails_with(FY_EUNSUPPORTED, "model_type 'other' is none of GPT2Tokenizer");
+    fails_with(FY_EUNSUPPORTED, "model_type 'other' is not one of GPT2Tokenizer");
     g = convert("qwen2"); /* forced: nothing says that it composes */
     has_str(g, "tokenizer.ggml.pre", "qwen2");
     has_str(g, FY_KEY_NORMALIZER, "none");
@@ -191,7 +191,7 @@ static void what_cannot_be_read_is_said(void **state)
     put("merges.txt", "#version: 0.2\na b\nab\n");
     fails_with(FY_EFORMAT, "merges.txt: line 3: 'ab', expected two texts");
     put("merges.txt", "a b\nb a\n");
-    fails_with(FY_EFORMAT, "merges.txt: merges[1]: 'b' 'a': the result is no token");
+    fails_with(FY_EFORMAT, "merges.txt: merges[1]: 'b' 'a': the result is not a token");
     put("merges.txt", "<!DOCTYPE html><html>");
     fails_with(FY_EFORMAT, "an HTML page");
     put("merges.txt", "a b\n");
@@ -231,8 +231,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_two_files_are_a_byte_level_tokenizer),
         TEST(tokens_that_a_file_names_are_control_tokens),
-        TEST(added_tokens_go_behind_the_vocabulary),
-        TEST(the_class_says_how_words_are_cut),
+        TEST(added_tokens_go_after_the_vocabulary),
+        TEST(the_class_defines_how_words_are_cut),
         TEST(what_cannot_be_read_is_said),
         TEST(a_failed_allocation_is_reported),
     };
