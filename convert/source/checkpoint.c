@@ -1,6 +1,6 @@
-/* Opening a checkpoint: finds which files hold the weights, opens them and lists their tensors under
- * their names; for shards, checks the index against what the files hold. meta_checkpoint.c opens
- * Meta's and llama2.c's files. */
+/* Opening a checkpoint: finds which files hold the weights, opens them and lists their tensors
+ * under their names; for shards, checks the index against what the files hold. meta_checkpoint.c
+ * opens Meta's and llama2.c's files. */
 #include "convert/source/checkpoint.h"
 
 #include <dirent.h>
@@ -37,7 +37,7 @@ static int append_file(fy_ckpt *c, const char *path, bool is_safetensors, fy_err
     return 0;
 }
 
-/* By name, so that a damaged file gets the words of what it should be. */
+/* By name, so that the message about a damaged file says what it should be. */
 static int open_path(fy_ckpt *c, const char *path, fy_err *e)
 {
     return append_file(c, path, fy_span_ends(fy_span_of(path), ".safetensors"), e);
@@ -444,7 +444,7 @@ int fy_ckpt_has(const char *dir, const char *name, fy_err *e)
     return rc;
 }
 
-/* Files that are not weights, whatever they end with: what a trainer keeps to go on. */
+/* Files that are not weights, whatever they end with: what a trainer keeps in order to resume. */
 static bool is_of_training(fy_span name)
 {
     static const char *const names[] = {"optimizer.pt", "optimizer.bin", "scheduler.pt",
@@ -469,7 +469,7 @@ static int nothing_here(const char *dir, fy_err *e)
          "the weights under Mistral's own names, which ferry does not read; download the files of "
          "the Hugging Face form (config.json, model*.safetensors)"},
         {"consolidated.", ".pth",
-         "a part of a checkpoint in Meta's form, whose params.json is not beside it; download it"},
+         "a part of a checkpoint in Meta's form, whose params.json is not next to it; download it"},
         {"", ".safetensors", "a part of a checkpoint whose index was not downloaded"},
         {"", ".gguf", "a GGUF file, which needs no conversion"},
         {"pytorch_model", ".bin", "a part of a PyTorch checkpoint whose index was not downloaded"},
@@ -503,7 +503,7 @@ static int nothing_here(const char *dir, fy_err *e)
     }
     return fy_fail(
         e, FY_EIO, "%s: neither " FY_HF_SINGLE " nor " FY_TORCH_SINGLE " nor an index of one%s",
-        dir, has_config ? "" : ", and no config.json: it is no checkpoint, or not all of one");
+        dir, has_config ? "" : ", and no config.json: it is not a checkpoint, or not all of one");
 }
 
 /* As transformers chooses: safetensors before PyTorch, the single file before the index. */
@@ -551,7 +551,7 @@ static int open_hf(fy_ckpt *c, const char *dir, fy_err *e)
                               : open_single(c, dir, places[i].name, e);
 }
 
-/* Weights in Meta's form, and none in that of Hugging Face: a config.json beside them is not asked.
+/* Weights in Meta's form, and none in that of Hugging Face: a config.json next to them is not read.
  */
 static int is_meta(const char *dir, fy_err *e)
 {
@@ -663,7 +663,7 @@ fy_ckpt *fy_ckpt_open_model(const char *path, fy_hf_config *config, fy_err *e)
         return NULL;
     rc = config->root != NULL ? 0
          : c->config.len > 0  ? fy_hf_config_parse(config, c->config.ptr, c->config.len, path, e)
-                              : fy_hf_config_open(config, path, e); /* there is none: it says so */
+                              : fy_hf_config_open(config, path, e); /* reports that there is none */
     if (rc == 0 && config->fp8)
         rc = fy_ckpt_pair_scales(c, config, e);
     if (rc) {

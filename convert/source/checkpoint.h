@@ -1,7 +1,7 @@
 /* The tensors of a checkpoint, whatever its container, under the names that the classes of
  * transformers give them:
  *
- *   model.safetensors, pytorch_model.bin, or the shards that the index beside them names; in the
+ *   model.safetensors, pytorch_model.bin, or the shards that the index next to them names; in the
  *   single files, what wrappers of a training put in front of all names ("module.") is left out;
  *   consolidated.00.pth ... with params.json, as Meta publishes (parts are joined);
  *   one .pt or .pth file with model_args, as llama2.c trains.
@@ -63,7 +63,7 @@ fy_ckpt *fy_ckpt_open_file(const char *path, fy_err *e);
 void fy_ckpt_close(fy_ckpt *c); /* NULL is fine */
 
 /* Opens the checkpoint and reads its configuration: config.json, or what params.json or model_args
- * say in the words of config.json. `config` is to be released in either case. NULL on failure. */
+ * say under the keys of config.json. `config` is to be released in either case. NULL on failure. */
 fy_ckpt *fy_ckpt_open_model(const char *path, fy_hf_config *config, fy_err *e);
 
 size_t fy_ckpt_n_tensors(const fy_ckpt *c);

@@ -23,7 +23,7 @@ struct fy_ckpt {
     fy_names index; /* name -> index in tensors */
     uint64_t bytes;
     bool rotates_neighbours;
-    fy_str config;       /* config.json in other words; empty: the directory has one */
+    fy_str config;       /* made from other settings; empty: the directory has a config.json */
     fy_lora_cache *lora; /* owned; NULL: no adapters */
     fy_arena arena;      /* parts and changed names */
 };

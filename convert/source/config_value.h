@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "convert/source/hf_config.h"
 
-/* An object of the config and the words for it in messages: "", "text_config.rope_scaling.". */
+/* An object of the config and its name in messages: "", "text_config.rope_scaling.". */
 typedef struct {
     const json_t *obj; /* view; NULL holds nothing */
     char prefix[80];

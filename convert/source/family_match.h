@@ -18,7 +18,7 @@ void fy_family_explain(const fy_hf_config *c, const fy_ckpt *dir, fy_str *out);
 /* Every family: its classes, general.architecture, name. */
 void fy_family_list(bool json, fy_str *out);
 
-/* Names of a checkpoint's tensors beside those that a family's table has: the same model is saved
+/* Names of a checkpoint's tensors besides those that a family's table has: the same model is saved
  * as it is, below the name of a wrapper, or without the name of its head. */
 #define FY_HF_NAME_BYTES (FY_ROW_NAME_BYTES + 32)
 

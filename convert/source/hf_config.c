@@ -344,11 +344,11 @@ static int find_family(const fy_cfg *root, const fy_cfg *text, const fy_family *
     const fy_family *near = fy_family_near(name);
     if (near != NULL)
         return fy_fail(e, FY_EUNSUPPORTED,
-                       "%s '%s' is no family that ferry knows; the nearest name is %s ('ferry "
+                       "%s '%s' is not a family that ferry knows; the nearest name is %s ('ferry "
                        "convert --list-archs' lists all)",
                        what, fy_quote(q, sizeof q, fy_span_of(name)), near->hf_archs[0]);
     return fy_fail(e, FY_EUNSUPPORTED,
-                   "%s '%s' is no family that ferry knows ('ferry convert --list-archs' lists "
+                   "%s '%s' is not a family that ferry knows ('ferry convert --list-archs' lists "
                    "them)",
                    what, fy_quote(q, sizeof q, fy_span_of(name)));
 }
@@ -530,9 +530,9 @@ static int parse(fy_hf_config *c, const void *p, size_t n, fy_err *e)
     c->nested = text.obj != root.obj;
     if (find_family(&root, &text, &c->family, e) || check_quantized(c, &root, e) ||
         (c->nested && check_quantized(c, &text, e)) || read_plain(c, &root, &text, e) ||
-        read_keys(c, &text, e) || check_required(c, &text, e) ||
-        check_row_flags(c, &text, e) || read_activation(c, &text, e) ||
-        fy_hf_read_layers(c, &text, e) || fy_hf_read_rope(c, &text, e))
+        read_keys(c, &text, e) || check_required(c, &text, e) || check_row_flags(c, &text, e) ||
+        read_activation(c, &text, e) || fy_hf_read_layers(c, &text, e) ||
+        fy_hf_read_rope(c, &text, e))
         return -1;
     fy_hparams_derive(&c->hp, c->family);
     return fy_hparams_check(&c->hp, c->family, e) || fy_hf_check_ramp(&c->hp, e) ? -1 : 0;
@@ -562,13 +562,11 @@ int fy_hf_config_open(fy_hf_config *c, const char *path, fy_err *e)
     char *file = fy_path_join(path, "config.json");
     if (file == NULL)
         return fy_nomem(e);
-    int rc =
-        fy_file_exists(file)
-            ? open_file(c, file, e)
-            : fy_fail(
-                  e, FY_EIO,
-                  "%s: no config.json in it, so it is no Hugging Face checkpoint or not all of one",
-                  path);
+    int rc = fy_file_exists(file) ? open_file(c, file, e)
+                                  : fy_fail(e, FY_EIO,
+                                            "%s: no config.json in it, so it is not a Hugging Face "
+                                            "checkpoint, or not all of one",
+                                            path);
     free(file);
     return rc;
 }

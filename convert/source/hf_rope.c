@@ -344,8 +344,9 @@ static bool has_row(const fy_family *f, fy_transform x)
     return false;
 }
 
-/* original_max_position_embeddings: beside the scaling or at the top (which of the two wins depends
- * on the version of transformers), else max_position_embeddings. *given: it is in one of them. */
+/* original_max_position_embeddings: next to the scaling or at the top (which of the two wins
+ * depends on the version of transformers), else max_position_embeddings. *given: it is in one of
+ * them. */
 static int read_orig_ctx(const places *p, uint32_t n_ctx, uint32_t *out, bool *given, fy_err *e)
 {
     static const char key[] = "original_max_position_embeddings";
@@ -597,7 +598,7 @@ static int find_places(const fy_hf_config *c, const fy_cfg *top, places *p, fy_e
     {
         if (strcmp(key, FULL) != 0 && strcmp(key, SLIDING) != 0 && !json_is_null(v))
             return fy_fail(e, FY_EUNSUPPORTED,
-                           "%s%s: ferry does not know this key beside " FULL " and " SLIDING,
+                           "%s%s: ferry does not know this key next to " FULL " and " SLIDING,
                            both.prefix, fy_quote(q, sizeof q, fy_span_of(key)));
     }
     int no_full = fy_cfg_object(&both, FULL, &full, e);

@@ -148,7 +148,7 @@ static int add_tensor(fy_lora_adapter *a, fy_ckpt *c, const fy_ckpt_tensor *t, f
                        a->file);
     if (n.part == FY_LORA_UNKNOWN)
         return bad_name(a, t->name,
-                        "is no part of LoRA that ferry knows (lora_A, lora_B, "
+                        "is not a tensor of LoRA that ferry knows (lora_A, lora_B, "
                         "lora_embedding_A, lora_embedding_B)",
                         e);
     if (is_factor(n.part))
@@ -176,7 +176,7 @@ static int check_pairs(const fy_lora_adapter *a, fy_err *e)
         if (g->module.ptr == NULL || g->bias || (g->a != NULL && g->b != NULL))
             continue;
         return bad_name(a, g->first,
-                        g->a != NULL ? "has no lora_B beside it" : "has no lora_A beside it", e);
+                        g->a != NULL ? "has no lora_B next to it" : "has no lora_A next to it", e);
     }
     return a->n > 0 ? 0 : fy_fail(e, FY_EFORMAT, "%s: no tensors in it", a->file);
 }
@@ -235,7 +235,8 @@ typedef struct {
     bool *replaced;  /* owned; per tensor */
 } merge;
 
-/* --- messages ------------------------------------------------------------------------------------ */
+/* --- messages ------------------------------------------------------------------------------------
+ */
 
 enum { NAME_BYTES = 2 * FY_QUOTE_BYTES, SHAPE_BYTES = 2 * FY_QUOTE_BYTES };
 
@@ -419,7 +420,8 @@ static int resolve_ties(merge *m, fy_err *e)
         snprintf(output, sizeof output, "lm_head.weight");
     for (size_t i = 0; i < m->n; i++) {
         const fy_lora_adapter *a = &m->adapters[i];
-        fy_lora_change *of_output = find_change(a, output), *of_embedding = find_change(a, embedding);
+        fy_lora_change *of_output = find_change(a, output),
+                       *of_embedding = find_change(a, embedding);
         bool one = a->config.keeps_tied && of_embedding != NULL &&
                    (of_output == NULL || are_alike(&a->config, of_embedding, of_output));
         if (one && of_output != NULL)

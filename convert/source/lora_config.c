@@ -158,7 +158,7 @@ static name_regex *regex_new(const char *pattern, fy_err *e)
     } else {
         PCRE2_UCHAR text[128];
         pcre2_get_error_message(why, text, sizeof text);
-        fy_fail(e, FY_EFORMAT, "'%s' is no regular expression: %s, at byte %zu", r->shown,
+        fy_fail(e, FY_EFORMAT, "'%s' is not a regular expression: %s, at byte %zu", r->shown,
                 (const char *)text, (size_t)at);
     }
     regex_free(r);
@@ -189,7 +189,7 @@ static int regex_in(const name_regex *r, fy_span name, fy_err *e)
 
 /* A key of rank_pattern or alpha_pattern. */
 typedef struct fy_lora_pattern {
-    const char *key;      /* view */
+    const char *key;   /* view */
     name_regex *regex; /* owned; NULL: letters and dots, compared without it */
     double value;
 } pattern;
@@ -238,8 +238,7 @@ static int look_up(const fy_lora_patterns *ps, fy_span module, double *value, fy
 {
     for (size_t i = 0; i < ps->n; i++) {
         const pattern *p = &ps->list[i];
-        int rc =
-            p->regex == NULL ? ends_name(p->key, module) : regex_in(p->regex, module, e);
+        int rc = p->regex == NULL ? ends_name(p->key, module) : regex_in(p->regex, module, e);
         if (rc < 0)
             return -1;
         if (rc == 1) {
@@ -410,7 +409,7 @@ int fy_lora_config_open(fy_lora_config *c, const char *dir, fy_err *e)
     if (path == NULL) {
         fy_nomem(e);
     } else if (!fy_file_exists(path)) {
-        fy_fail(e, FY_EIO, "%s: no " FY_LORA_CONFIG " in it, so it is no adapter of PEFT", dir);
+        fy_fail(e, FY_EIO, "%s: no " FY_LORA_CONFIG " in it, so it is not an adapter of PEFT", dir);
     } else if (fy_map_open(&m, path, e) == 0) {
         rc = fy_lora_config_parse(c, m.data, m.size, e);
         if (rc)

@@ -1,3 +1,5 @@
+/* What LoRA adapters add to rows of a tensor, computed as the rows are read; and the cache that
+ * keeps the right factor of the tensors in work decoded. */
 #include "convert/source/lora_delta.h"
 
 #include <pthread.h>
@@ -176,7 +178,7 @@ static void add_cached(const fy_kernels *k, const fy_lora_delta *d, const float 
     uint64_t begin = col / BLOCK * BLOCK;
     uint64_t width = d->width - begin < BLOCK ? d->width - begin : BLOCK;
     const float *block = right + begin * d->rank;
-    uint32_t step = n == width ? KEYS : 1; /* rows of R that lie one behind the other */
+    uint32_t step = n == width ? KEYS : 1; /* rows of R that follow each other */
     for (uint32_t j = 0; j < d->rank; j += step)
         k->attend_add_f32(sum, coefficients(p, n_rows, j), n_rows,
                           block + j * width + (col - begin),

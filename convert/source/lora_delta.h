@@ -22,7 +22,7 @@ fy_lora_cache *fy_lora_cache_new(fy_err *e); /* NULL on failure */
 void fy_lora_cache_free(fy_lora_cache *c);   /* NULL is fine */
 
 typedef struct fy_lora_delta {
-    const struct fy_lora_delta *next; /* view; added behind this one */
+    const struct fy_lora_delta *next; /* view; added after this one */
     const fy_ckpt_tensor *left;       /* view; [rows, rank], turned: [rank, rows]; NULL: ones */
     const fy_ckpt_tensor *right;      /* view; [rank, width], turned: [width, rank] */
     bool left_turned, right_turned;

@@ -1,5 +1,5 @@
 /* Llama checkpoints under Meta's names: consolidated.00.pth ... with params.json as Meta publishes
- * them, and the ckpt.pt of llama2.c. Names and settings are put into the words of transformers; the
+ * them, and the ckpt.pt of llama2.c. Names and settings become those of transformers; the
  * rows of q and k stay as they are, in the order that GGUF's llama has too. Sources: llama-models
  * (model.py, args), llama2.c (model.py, export.py). */
 #include <inttypes.h>
@@ -63,7 +63,8 @@ static bool strip(fy_span *name, const char *head)
     return true;
 }
 
-/* Puts t's name into transformers' words; one that is not in the tables stays. Sets the axis. */
+/* Gives t the name that transformers has for it; one that is not in the tables stays. Sets the
+ * axis. */
 static int rename_tensor(fy_ckpt *c, fy_ckpt_tensor *t, int *axis, fy_err *e)
 {
     fy_span rest = t->name;
@@ -108,7 +109,8 @@ static bool is_twice(const fy_ckpt *c, fy_span name, size_t f)
     bool twice = false;
     for (size_t i = 0; i < f && !twice; i++)
         twice = fy_ckpt_file_find(&c->files[f], name, &x, &x_part) &&
-                fy_ckpt_file_find(&c->files[i], name, &y, &y_part) && x.bytes > 0 && fy_ckpt_same(&x, &y);
+                fy_ckpt_file_find(&c->files[i], name, &y, &y_part) && x.bytes > 0 &&
+                fy_ckpt_same(&x, &y);
     return twice;
 }
 
@@ -234,7 +236,7 @@ static double rope_factor(const settings *s)
     return factor;
 }
 
-/* What params.json does not tell: Llama 1 had an epsilon of 1e-6, Code Llama and Llama 3 a larger
+/* What params.json does not hold: Llama 1 had an epsilon of 1e-6, Code Llama and Llama 3 a larger
  * base. */
 static uint32_t context_of(const settings *s)
 {
@@ -251,7 +253,8 @@ static uint32_t context_of(const settings *s)
 /* The last parts are absent: by what each part holds of a matrix whose whole size is known. */
 static int check_last_part(const fy_ckpt *c, const settings *s, fy_err *e)
 {
-    const fy_ckpt_tensor *q = fy_ckpt_find(c, FY_SPAN(QUERY)), *norm = fy_ckpt_find(c, FY_SPAN(NORM));
+    const fy_ckpt_tensor *q = fy_ckpt_find(c, FY_SPAN(QUERY)),
+                         *norm = fy_ckpt_find(c, FY_SPAN(NORM));
     uint64_t head = s->head_dim > 0 ? s->head_dim : s->n_heads > 0 ? s->dim / s->n_heads : 0;
     uint64_t whole = s->n_heads * head, n = c->n_files;
     if (q == NULL || q->rank != 2 || norm == NULL || norm->rank != 1 || norm->shape[0] != s->dim ||
@@ -417,8 +420,8 @@ int fy_ckpt_open_meta(fy_ckpt *c, const char *dir, fy_err *e)
             return -1;
     }
     c->rotates_neighbours = true;
-    return gather(c, "", s.dim, e) || check_same_names(c, e) ||
-                   check_last_part(c, &s, e) || write_config(c, &s, e)
+    return gather(c, "", s.dim, e) || check_same_names(c, e) || check_last_part(c, &s, e) ||
+                   write_config(c, &s, e)
                ? fy_ctx(e, "%s", dir)
                : 0;
 }
@@ -460,7 +463,7 @@ int fy_ckpt_open_llama2c(fy_ckpt *c, const char *path, fy_err *e)
     if (fy_torch_find_value(t, "model_args.dim") == NULL)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "%s: tensors without a configuration: neither config.json nor " PARAMS
-                       " is beside it, and it holds no model_args as llama2.c writes them",
+                       " is next to it, and it holds no model_args as llama2.c writes them",
                        path);
     c->rotates_neighbours = true;
     return read_model_args(&s, t, e) || gather(c, "model.", s.dim, e) || write_config(c, &s, e)

@@ -1,3 +1,5 @@
+/* Reads the YAML at the top of README.md with libyaml's events, within bounds of depth, length and
+ * number, and keeps the keys that become metadata as texts. */
 #include "convert/source/model_card.h"
 
 #include <stdlib.h>
@@ -199,19 +201,19 @@ static int read_document(reader *r, json_t **out)
 
 /* --- the front matter ----------------------------------------------------------------------- */
 
-/* Where the line at p ends, without its CR; *next is behind its LF. */
-static size_t line_end(const char *p, size_t n, size_t *behind)
+/* Where the line at p ends, without its CR; *next is after its LF. */
+static size_t line_end(const char *p, size_t n, size_t *next)
 {
     const char *lf = memchr(p, '\n', n);
     size_t end = lf != NULL ? (size_t)(lf - p) : n;
-    *behind = lf != NULL ? end + 1 : n;
+    *next = lf != NULL ? end + 1 : n;
     return end > 0 && p[end - 1] == '\r' ? end - 1 : end;
 }
 
 /* What stands between the two lines "---"; empty: nothing does. */
 static fy_span front_matter(const char *p, size_t n)
 {
-    size_t behind, at;
+    size_t next, at;
     if (n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) {
         p += 3;
         n -= 3;
@@ -219,8 +221,8 @@ static fy_span front_matter(const char *p, size_t n)
     if (!fy_span_is((fy_span){p, line_end(p, n, &at)}, "---"))
         return (fy_span){0};
     n = n < MAX_BYTES ? n : MAX_BYTES;
-    for (size_t begin = at; at < n; at += behind) {
-        size_t len = line_end(p + at, n - at, &behind);
+    for (size_t begin = at; at < n; at += next) {
+        size_t len = line_end(p + at, n - at, &next);
         if (fy_span_is((fy_span){p + at, len}, "---"))
             return (fy_span){p + begin, at - begin};
     }

@@ -2,7 +2,7 @@
  * keys that become metadata are kept, all of them as texts: a YAML 1.1 reader that guesses types
  * makes the language "no" false and the version 1.10 a number.
  *
- * A card may not keep a model from being converted: one that is no YAML is said and left out. What
+ * A card never stops a conversion: one that is not YAML is reported and left out. What
  * is kept is bounded (depth, lengths of lists and texts), whatever the file is; aliases are not
  * followed. */
 #ifndef FY_CONVERT_MODEL_CARD_H
@@ -20,7 +20,7 @@
 /* The card of `dir` as an object of texts, lists and objects; an empty one without a card. */
 int fy_model_card_read(const char *dir, json_t **out, fy_err *e);
 
-/* The same of a text that is in memory: FY_EFORMAT when its front matter is no YAML. */
+/* The same of a text that is in memory: FY_EFORMAT when its front matter is not YAML. */
 int fy_model_card_parse(const void *p, size_t n, json_t **out, fy_err *e);
 
 /* "libyaml VERSION\n" */

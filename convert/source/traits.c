@@ -1,3 +1,5 @@
+/* Describes a GGUF model in sentences, from its keys and from which tensors it has: shape, block,
+ * attention, positions, window, feed-forward, and the two ends. */
 #include "convert/source/traits.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* What a model is, in words: one sentence per trait that changes the arithmetic. */
+/* Describes a model: one sentence per trait that changes the arithmetic. */
 #ifndef FY_CONVERT_TRAITS_H
 #define FY_CONVERT_TRAITS_H
 
@@ -9,8 +9,8 @@
 /* Called once per sentence, in reading order. */
 typedef void fy_trait_sink(void *user, const char *sentence);
 
-/* 0; 1 when the file is of no family that ferry computes (nothing is told); -1 when its keys do not
- * make a model. */
+/* 0; 1 when the file is of no family that ferry computes (the sink is not called); -1 when its keys
+ * do not make a model. */
 int fy_traits(const fy_gguf *g, fy_trait_sink *sink, void *user, fy_err *e);
 
 #endif

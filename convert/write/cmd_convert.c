@@ -40,11 +40,12 @@ static const fy_opt opts[] = {
      .arg = "FILE|DIR",
      .offset = FIELD(outfile),
      .line_only = true,
-     .help = "Write to this file, or into this directory under the standard name "
-             "(NAME-SIZE-FINETUNE-VERSION-TYPE.gguf, as far as they are known); without it, into "
-             "the current directory. A file that has the standard name already is replaced only by a "
-             "repetition of the conversion that made it. "
-             "{ftype} in the name of the file becomes the type, {FTYPE} in capitals."},
+     .help =
+         "Write to this file, or into this directory under the standard name "
+         "(NAME-SIZE-FINETUNE-VERSION-TYPE.gguf, as far as they are known); without it, into "
+         "the current directory. A file that has the standard name already is replaced only by a "
+         "repetition of the conversion that made it. "
+         "{ftype} in the name of the file becomes the type, {FTYPE} in capitals."},
     {.group = "Output",
      .name = "outtype",
      .kind = FY_OPT_CHOICE,
@@ -127,8 +128,8 @@ static const fy_opt opts[] = {
      .offset = FIELD(resume),
      .def = "yes",
      .line_only = true,
-     .help = "Go on with what an interrupted conversion has left, if the checkpoint, the options "
-             "and the program are the same; =no begins again, and leaves nothing when it is "
+     .help = "Resume what an interrupted conversion has left, if the checkpoint, the options "
+             "and the program are the same; =no starts over, and leaves nothing when it is "
              "interrupted."},
     FY_ROW_FETCH,
     {.group = "Work",
@@ -165,7 +166,7 @@ static const fy_opt opts[] = {
      .kind = FY_OPT_FLAG,
      .offset = FIELD(json),
      .line_only = true,
-     .help = "Print the plan (and, behind a conversion, time and memory), or that list, as JSON."},
+     .help = "Print the plan (and, after a conversion, time and memory), or that list, as JSON."},
     {.group = "Work",
      .name = "pre",
      .kind = FY_OPT_STR,

@@ -1,5 +1,5 @@
-/* What a conversion was made from: the identity lines by which an interrupted one is recognised, and
- * the hash of the source that the output carries. */
+/* What a conversion was made from: the identity lines by which an interrupted one is recognised,
+ * and the hash of the source that the output carries. */
 #include "convert/write/convert_identity.h"
 
 #include <dirent.h>

@@ -7,7 +7,7 @@
  *     its samples;
  *   for each tensor, sorted by name: "tensor NAME DTYPE [A, B]\n" (DTYPE as safetensors spells it);
  *     of every tensor (of more than 128: every k-th, so that there are at most as many) the 16
- *     elements in its middle as f32, unless its elements are no numbers.
+ *     elements in its middle as f32, unless its elements are not numbers.
  * The samples of a file are all of it up to 64 KiB, else 16 times 4 KiB, the first at its
  * beginning, the last at its end. How tensors are spread over files, names of files and times do
  * not matter. */
@@ -23,10 +23,10 @@
 int fy_source_hash(const char *dir, const fy_ckpt *c, char out[FY_SHA256_HEX], fy_err *e);
 
 /* What the tensors of a conversion depend on besides its plan, for files that another process may
- * go on with (fy_gguf_write_resumed): the program and the files of the checkpoint. */
+ * resume (fy_gguf_write_resumed): the program and the files of the checkpoint. */
 
-/* A line for the program and each file of the checkpoint, a directory or one file: it is told from
- * another by place, size, time of change and inode. */
+/* A line for the program and each file of the checkpoint, a directory or one file: two differ
+ * by place, size, time of change and inode. */
 int fy_convert_identity(const char *checkpoint, fy_str *out, fy_err *e);
 
 #endif

@@ -1,5 +1,6 @@
-/* One conversion from the request to the closed file: finds the checkpoint, its name and the output's,
- * reads configuration and tokenizer, plans, writes, and estimates the time from a sample. */
+/* One conversion from the request to the closed file: finds the checkpoint, its name and the
+ * output's, reads configuration and tokenizer, plans, writes, and estimates the time from a sample.
+ */
 #include "convert/write/convert_job.h"
 
 #include <dirent.h>
@@ -271,8 +272,8 @@ static int check_distinct(const fy_convert_job *j, fy_err *e)
     return rc;
 }
 
-/* A name that nobody gave may come from the model card: it replaces no file but an earlier result of
- * this conversion, which has the same header. */
+/* A name that nobody gave may come from the model card: it replaces no file but an earlier result
+ * of this conversion, which has the same header. */
 static int check_not_taken(const fy_convert_job *j, fy_err *e)
 {
     const uint32_t n_files = fy_gguf_writer_n_files(j->writer);

@@ -31,8 +31,8 @@ typedef struct {
     size_t n_lora;
     fy_type outtype;
     bool llama_recipe, vocab_only, embedding_only, allow_unmapped, allow_nonfinite;
-    bool fit;    /* search the blocks' scales: fy_encode_options */
-    bool resume; /* go on with what an interrupted conversion has left, and leave it */
+    bool fit;                   /* search the blocks' scales: fy_encode_options */
+    bool resume;                /* what an interrupted conversion has left, and leave it */
     const char *split_max_size; /* NULL: one file */
     int n_threads;
 } fy_convert_request;
@@ -65,11 +65,11 @@ uint64_t fy_convert_job_peak(fy_convert_job *j); /* peak_anon with what is in us
  * is nothing to convert, or it cannot be. */
 bool fy_convert_job_estimate(const fy_convert_job *j, double *seconds);
 
-/* What `ferry convert` prints: the plan as a table or as JSON on standard output, words about it
+/* What `ferry convert` prints: the plan as a table or as JSON on standard output, messages about it
  * and about the end on standard error. */
 
-/* The table of a dry run, with free space and time in words: every tensor of the output, and those
- * of the checkpoint that are left out. FY_ENOSPACE, behind it, when the output would not fit. */
+/* The table of a dry run, with free space and time: every tensor of the output, and those
+ * of the checkpoint that are left out. FY_ENOSPACE, after it, when the output would not fit. */
 int fy_convert_print_plan(fy_convert_job *j, fy_err *e);
 
 /* The same as one JSON object. seconds: that the conversion took; below 0: it was a dry run. */

@@ -30,12 +30,13 @@ typedef struct {
     fy_name_form form;
     const fy_plan_options *o; /* view */
     bool *used;   /* owned; per tensor of the directory: it has its place, or its problem */
-    bool *faulty; /* owned; the same: a problem with it was told */
+    bool *faulty; /* owned; the same: a problem with it was reported */
     bool oom;
     fy_plan_problems ps;
 } fy_plan_builder;
 
-/* --- problems: collected, then told together -------------------------------------------------- */
+/* --- problems: collected, then reported together
+ * -------------------------------------------------- */
 
 enum { TOLD_BYTES = 330 };
 
@@ -165,7 +166,7 @@ static void put_name(char out[FY_HF_NAME_BYTES], const fy_ckpt_tensor *src)
     fy_quote(out, FY_HF_NAME_BYTES, src->name);
 }
 
-/* Shape and type of a source; false with the problem told, once for each source. */
+/* Shape and type of a source; false with the problem reported, once for each source. */
 static bool check_source(fy_plan_builder *b, const fy_tensor_row *row, const fy_ckpt_tensor *src)
 {
     uint64_t dims[FY_GGUF_MAX_DIMS];
@@ -177,18 +178,18 @@ static bool check_source(fy_plan_builder *b, const fy_tensor_row *row, const fy_
         uint32_t n = fy_row_source_shape(&b->plan->config->hp, row, dims);
         if (!b->faulty[i])
             problem(b, "%s has shape %s, config.json says %s", name,
-                            shape_text(found, sizeof found, src->rank, src->shape),
-                            shape_text(wanted, sizeof wanted, n, dims));
+                    shape_text(found, sizeof found, src->rank, src->shape),
+                    shape_text(wanted, sizeof wanted, n, dims));
         b->faulty[i] = true;
         return false;
     }
     if (!fy_ckpt_can_read(src)) {
         if (!b->faulty[i])
             problem(b, "%s is of type %s, which ferry does not convert%s", name,
-                            fy_dtype_name(src->dtype),
-                            src->dtype == FY_DT_F8_E4M3
-                                ? " without a quantization_config of method fp8 in config.json"
-                                : "");
+                    fy_dtype_name(src->dtype),
+                    src->dtype == FY_DT_F8_E4M3
+                        ? " without a quantization_config of method fp8 in config.json"
+                        : "");
         b->faulty[i] = true;
         return false;
     }
@@ -252,8 +253,8 @@ static bool find_experts(fy_plan_builder *b, fy_plan_tensor *t)
     bool good = true;
     if (n > fy_ckpt_n_tensors(b->dir)) {
         source_name(b, t->row, t->layer, 0, name);
-        problem(b, "%s: config.json says %u experts, the checkpoint has %zu tensors", name,
-                        n, fy_ckpt_n_tensors(b->dir));
+        problem(b, "%s: config.json says %u experts, the checkpoint has %zu tensors", name, n,
+                fy_ckpt_n_tensors(b->dir));
         return false;
     }
     t->experts = calloc(n, sizeof *t->experts);
@@ -278,7 +279,7 @@ static bool find_experts(fy_plan_builder *b, fy_plan_tensor *t)
  * right shape. True: *t has row, source and source type. False: there is none, and a problem was
  * reported if there has to be one. */
 static bool find_source(fy_plan_builder *b, const fy_tensor_row *rows, size_t n, uint32_t layer,
-                         fy_plan_tensor *t)
+                        fy_plan_tensor *t)
 {
     const fy_hf_config *c = b->plan->config;
     const fy_tensor_row *row = choose(b, rows, n, layer);
@@ -329,7 +330,7 @@ static const struct {
     {".attention.bias", "a causal mask, not a weight"},
 };
 
-/* What multi-modal checkpoints have beside the text model; with or without "model." in front. */
+/* What multi-modal checkpoints have besides the text model; with or without "model." in front. */
 static const char *const towers[] = {
     "vision_tower.",      "vision_model.",    "vision_encoder.",
     "vision_projection.", "visual.",          "multi_modal_projector.",
@@ -522,11 +523,10 @@ static void tied_output(fy_plan_builder *b, const fy_ckpt_tensor *src)
     char name[FY_HF_NAME_BYTES];
     fy_quote(name, sizeof name, src->name);
     b->used[index_of(b, src)] = true;
-    problem(
-        b,
-        "%s differs from the embedding although tie_word_embeddings is true (set it to false "
-        "in config.json to keep it)",
-        name);
+    problem(b,
+            "%s differs from the embedding although tie_word_embeddings is true (set it to false "
+            "in config.json to keep it)",
+            name);
 }
 
 /* rows[0..n): one row of the output and its other forms. */
@@ -543,7 +543,7 @@ static void add_row(fy_plan_builder *b, const fy_tensor_row *rows, size_t n, uin
     p->tensors[p->n_tensors++] = t;
 }
 
-/* The row at i and the other forms behind it. */
+/* The row at i and the other forms after it. */
 static size_t n_forms(const fy_family *f, size_t i)
 {
     size_t n = 1;

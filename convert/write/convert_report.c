@@ -1,3 +1,5 @@
+/* What `ferry convert` prints: the plan as a table or JSON on standard output, and messages about
+ * the plan and about the end on standard error. */
 #include "convert/write/convert_job.h"
 
 #include <inttypes.h>
@@ -229,7 +231,8 @@ int fy_convert_print_json(fy_convert_job *j, double seconds, fy_err *e)
     return fy_gguf_writer_check_space(j->writer, fy_str_z(&j->out_path), e);
 }
 
-/* --- words ---------------------------------------------------------------------------------- */
+/* --- messages ----------------------------------------------------------------------------------
+ */
 
 void fy_convert_say_plan(const fy_convert_job *j)
 {

@@ -1,3 +1,5 @@
+/* Fills rows of the output: reads them from the checkpoint, permutes, transposes, splits or
+ * computes them as the plan says, encodes them, and drops the pages that have been read. */
 #include "convert/write/convert_stream.h"
 
 #include <inttypes.h>
@@ -249,8 +251,8 @@ static int turn_tile(fy_convert_stream *s, const source *src, const turned *x, u
     return 0;
 }
 
-/* A tile at a time. Every row of the output needs all pages of its matrix: they go behind its last
- * row. */
+/* A tile at a time. Every row of the output needs all pages of its matrix: they are dropped after
+ * its last row. */
 static int turn_rows(fy_convert_stream *s, const source *src, const turned *x, uint64_t row,
                      uint64_t n_rows, uint8_t *out, scratch *tmp, fy_err *e)
 {
@@ -324,7 +326,7 @@ static int fill_experts(fy_convert_stream *s, const fy_plan_tensor *t, uint64_t 
     return 0;
 }
 
-/* Pages that another thread fetched again behind the one that let them go. */
+/* Pages that another thread fetched again after another had dropped them. */
 static void drop_all(const fy_convert_stream *s, const fy_plan_tensor *t)
 {
     for (uint32_t i = 0; i < (t->experts != NULL ? s->plan->config->hp.n_expert : 1); i++) {

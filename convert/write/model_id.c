@@ -177,7 +177,7 @@ static void annotate(part *p, bool first, uint64_t n_params)
     }
 }
 
-/* Sizes in words do not count beside one in numbers. */
+/* Sizes in words do not count where there is one in numbers. */
 static void prefer_numbers(part *p, size_t n)
 {
     bool numbers = false;

@@ -11,7 +11,7 @@
 
 /* Empty: the name does not say. */
 typedef struct {
-    fy_str name; /* what stands behind "org/" */
+    fy_str name; /* what follows "org/" */
     fy_str org, basename, finetune, version, size_label;
 } fy_model_id;
 

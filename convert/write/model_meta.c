@@ -1,3 +1,5 @@
+/* Collects the general.* keys from the model card, config.json and the directory's name, and writes
+ * them. */
 #include "convert/write/model_meta.h"
 
 #include <stdio.h>
@@ -335,8 +337,8 @@ static void put_part(fy_str *out, const char *text)
     size_t n = strlen(text), begin = out->len;
     while (n > 0 && text[n - 1] == ' ')
         n--;
-    for (; n > 0 && (*text == ' ' ||
-                     (begin == 0 && (*text == '.' || file_name_char(*text) == '-')));
+    for (;
+         n > 0 && (*text == ' ' || (begin == 0 && (*text == '.' || file_name_char(*text) == '-')));
          n--)
         text++;
     if (n > MAX_PART)

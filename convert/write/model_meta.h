@@ -14,7 +14,7 @@
 #include "format/gguf_write.h"
 
 typedef struct {
-    json_t *values; /* owned; texts by their key behind "general." ("license.link"), lists "tags"
+    json_t *values; /* owned; texts by their key after "general." ("license.link"), lists "tags"
                        and "languages" of texts, lists "base_model" and "dataset" of objects */
 } fy_model_meta;
 

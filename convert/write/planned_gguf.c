@@ -1,3 +1,5 @@
+/* Makes the header that a conversion would write, from a plan or from config.json alone, and opens
+ * it as a GGUF file whose tensors are read through the plan. */
 #include "convert/write/planned_gguf.h"
 
 #include <stdlib.h>

@@ -58,7 +58,7 @@ echo '{"dim": }' >"$dir/params.json"
 refused "a params.json that is not JSON" 'params.json: line 1, column 9: '
 copy $parts
 rm "$dir/params.json"
-refused "params.json is absent" "consolidated.0[01].pth is a part of a checkpoint in Meta's form, whose params.json is not beside it"
+refused "params.json is absent" "consolidated.0[01].pth is a part of a checkpoint in Meta's form, whose params.json is not next to it"
 
 # --- Hugging Face's form -------------------------------------------------------------------------------------------
 "$FERRY" convert $llama -o "$TMP/llama.gguf" -q

@@ -47,7 +47,7 @@ check_status "a mixture of experts is not cut" 1 'cannot be cut for an NPU: it i
     bash -c "'$ferry' convert tests/data/families/mixtral -o '$TMP/moe.gguf' -q && '$ferry' chunk '$TMP/moe.gguf' --chunks 2 -o '$TMP/none'"
 mkdir "$TMP/rwkv"
 echo '{"architectures": ["RWKV7ForCausalLM"], "model_type": "rwkv7", "hidden_size": 768, "num_hidden_layers": 12}' >"$TMP/rwkv/config.json"
-check_status "nor is RWKV, which has no layers that ferry knows" 1 "'RWKV7ForCausalLM' is no family that ferry knows" \
+check_status "nor is RWKV, which has no layers that ferry knows" 1 "'RWKV7ForCausalLM' is not a family that ferry knows" \
     "$ferry" create "$TMP/rwkv" -o "$TMP/none"
 
 # --- pack, unpack --------------------------------------------------------------------------------------------------

@@ -247,8 +247,8 @@ static void what_ferry_cannot_compute_is_refused_by_name(void **state)
     static const struct {
         const char *text, *words;
     } cases[] = {
-        {"{\"architectures\": [\"BloomForCausalLM\"]}", "'BloomForCausalLM' is no family"},
-        {"{\"model_type\": \"rwkv\"}", "'rwkv' is no family"},
+        {"{\"architectures\": [\"BloomForCausalLM\"]}", "'BloomForCausalLM' is not a family"},
+        {"{\"model_type\": \"rwkv\"}", "'rwkv' is not a family"},
         {"{" LLAMA ", \"hidden_act\": \"mish\"}", "hidden_act is 'mish'"},
         {"{" LLAMA ", \"quantization_config\": {\"quant_method\": \"gptq\"}}",
          "quantization_config: gptq"},
