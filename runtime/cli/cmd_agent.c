@@ -1,4 +1,5 @@
-/* ferry agent: the phone's end of `ferry push`. bundle/agent.h does the work. */
+/* ferry agent: the phone's end of `ferry push`. Options and help only; bundle/agent_job.h does the
+ * work. */
 #include <limits.h>
 #include <unistd.h>
 
@@ -40,9 +41,9 @@ const fy_verb fy_verb_agent = {
     .opts_bytes = sizeof(options),
     .description =
         "The phone's end of 'ferry push', which starts it there: it speaks frames on standard "
-        "input and output, looks for what the phone has already, asks for the rest, checks every "
-        "byte by its hash and switches to the new version when all of it is there. Nothing for a "
-        "terminal: without a host it ends at once.",
+        "input and output, checks what the phone has already, asks for the rest, compares every "
+        "byte with its hash and switches to the new version when all of it is there. It is not for "
+        "a terminal: without a host it ends at once.",
     .examples = "ferry agent < /dev/null\n",
     .task = FY_TASK_INSIDE,
     .run = run,

@@ -77,7 +77,7 @@ static const fy_opt opts[] = {
      .name = "print-ids",
      .kind = FY_OPT_FLAG,
      .offset = offsetof(options, print_ids),
-     .help = "Print the ids of the generated tokens, separated by blanks, in place of their text."},
+     .help = "Print the ids of the generated tokens, separated by spaces, instead of their text."},
     {.group = "Output",
      .name = "json",
      .kind = FY_OPT_FLAG,
@@ -152,7 +152,7 @@ static int parse_ids(const char *s, fy_ids *out, fy_err *e)
         if (end == s || errno != 0 || id < 0 || id > INT32_MAX)
             return fy_fail(
                 e, FY_EARG,
-                "--prompt-ids: '%.24s' is no token id, expected numbers separated by commas", s);
+                "--prompt-ids: '%.24s' is not a token id, expected numbers separated by commas", s);
         if (fy_ids_push(out, (int32_t)id, e) != 0)
             return -1;
         if (*end == '\0')
@@ -178,8 +178,8 @@ static int encode_prompt(job *j, fy_err *e)
     return rc;
 }
 
-/* Does any text stand before the first generated token? If not, the blank that encoding puts before
- * a text must not be printed. */
+/* Does any text come before the first generated token? If not, the space that encoding adds before a
+ * text must not be printed. */
 static int begin_text(job *j, fy_err *e)
 {
     fy_str s = {0};
@@ -203,7 +203,7 @@ static int make_prompt(job *j, fy_err *e)
     return j->o->print_ids ? 0 : begin_text(j, e);
 }
 
-/* Every hash, and how long that took. */
+/* Compares every hash, and reports how long that took. */
 static int verify(const options *o, fy_err *e)
 {
     int64_t n = o->engine.n_threads;
@@ -290,7 +290,7 @@ static int put_logprob(const job *j, int32_t id, float logprob, fy_str *out, fy_
         if (rc != 0)
             return -1;
     }
-    if (logprob > -INFINITY) /* JSON has no infinity; NaN is none either */
+    if (logprob > -INFINITY) /* JSON has neither infinity nor NaN */
         fy_str_printf(out, "\"logprob\":%.6f", (double)logprob);
     else
         fy_str_puts(out, "\"logprob\":null");
@@ -348,7 +348,7 @@ static int show_token(void *user, int32_t id, const float *logits, fy_err *e)
     return rc;
 }
 
-/* What is still to be printed after the last token, and the end of the line. */
+/* The text left after the last token, and the end of the line. */
 static int end_text(job *j, fy_err *e)
 {
     fy_str s = {0};
@@ -399,7 +399,7 @@ static void show_timing(const fy_timing *t)
 /* --- running -------------------------------------------------------------------------------- */
 
 /* Fewer tokens than asked for are a failure, unless the model itself ended the text. */
-static int judge(const job *j, fy_stop why, fy_err *e)
+static int check_stop(const job *j, fy_stop why, fy_err *e)
 {
     if (why == FY_STOP_INTERRUPT)
         return fy_check_interrupt(e);
@@ -412,7 +412,7 @@ static int judge(const job *j, fy_stop why, fy_err *e)
                        j->n_shown, (long long)j->o->n, n_ctx,
                        fy_model_n_chunks(j->engine.model) > 0
                            ? "the graphs have no more: chunk the model again with a larger -c"
-                           : "the model knows no more");
+                           : "the model has no more");
     return fy_fail(e, FY_EFIT,
                    "the context is full after %zu of %lld tokens: %u positions; use a larger -c "
                    "(the model was trained with %u)",
@@ -437,7 +437,7 @@ static int generate(job *j, fy_err *e)
     int rc = fy_engine_generate(&j->engine, j->sampler, &j->prompt, &p, &t, &why, e);
     if (t.prompt_s <= 0)
         return rc;
-    /* What was made before a failure is whole, too; but a JSON object stands for success. */
+    /* Text and logits from before a failure are kept; but a JSON object means success. */
     bool bad = commit_logits(j, &late) != 0;
     if (!o->json)
         bad |= o->n > 0 && end_text(j, &late) != 0;
@@ -446,7 +446,7 @@ static int generate(job *j, fy_err *e)
     show_timing(&t);
     if (rc == 0 && bad)
         rc = fy_fail(e, late.code, "%s", late.msg);
-    return rc == 0 ? judge(j, why, e) : rc;
+    return rc == 0 ? check_stop(j, why, e) : rc;
 }
 
 static int run(void *opaque, int n_args, char **args, fy_err *e)
@@ -481,11 +481,11 @@ const fy_verb fy_verb_run = {
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
     .description =
-        "Reads a prompt and prints what the model makes of it, token by token, until the model "
-        "ends the text or -n tokens are there. Only the generated text goes to standard output, "
+        "Continues a prompt token by token, until the model ends the text or -n tokens are "
+        "generated. Only the generated text goes to standard output, "
         "always valid UTF-8; a line with times and memory goes to standard error. The likeliest "
-        "token is taken, unless a sampling option or the workspace asks for draws.\n\n"
-        "Weights are used where they lie in the file, in the file's own type (f32, f16, bf16, "
+        "token is taken, unless a sampling option or the workspace asks for sampling.\n\n"
+        "Weights are mapped and used in the file's own type (f32, f16, bf16, "
         "q8_0, q4_0 and the others of docs/quantization.md). The result does not depend on the "
         "number of threads or on the batch "
         "size.\n\n"
@@ -504,7 +504,7 @@ const fy_verb fy_verb_run = {
                 "ferry run -d workspace --verify -p 'Once upon a time' -n 8\n"
                 "# a text from a pipe, the answer for a program\n"
                 "echo 'Once upon a time' | ferry run -m model.gguf -f - --json --logprobs 3\n"
-                "# ids in, ids out: no tokenizer takes part\n"
+                "# ids in, ids out: no tokenizer is needed\n"
                 "ferry run -m model.gguf --prompt-ids 1,403,407 --print-ids -n 16\n",
     .on_phone = true,
     .run = run,

@@ -1,5 +1,5 @@
-/* ferry template: the prompt that a conversation becomes; lines of JSON for tests and scripts; and
- * what a model's template is worth. */
+/* ferry template: renders a conversation as a prompt, answers JSON lines for tests and scripts, and
+ * checks the templates of a model. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ typedef struct {
     bool no_generation_prompt, ids, check, list, jsonl, quiet, verbose;
 } options;
 
-/* What is shown when no conversation is given. */
+/* The conversation when none is given. */
 static const char example[] = "[{\"role\":\"user\",\"content\":\"Hello\"},"
                               "{\"role\":\"assistant\",\"content\":\"Hi there\"},"
                               "{\"role\":\"user\",\"content\":\"How are you?\"}]";
@@ -38,7 +38,7 @@ static int put(const fy_str *s, fy_err *e)
     return s->oom ? fy_nomem(e) : fy_stdout(fy_str_z(s), s->len, e);
 }
 
-/* --- what is asked for --- */
+/* --- the options --- */
 
 static int check_options(const options *o, int n_modes, fy_err *e)
 {
@@ -196,7 +196,7 @@ static int show(const job *j, const fy_template_request *r, fy_err *e)
     fy_str text = {0}, ids = {0};
     fy_err why = {0};
     int rc = fy_template_request_render(r, &j->defaults, &text, &why);
-    if (rc != 0 && why.code == FY_EARG) /* no wrong option, but a conversation it does not take */
+    if (rc != 0 && why.code == FY_EARG) /* the options are right, but the template refuses the conversation */
         fy_fail(e, FY_EFORMAT, "%s: the template refuses this conversation: %s",
                 j->defaults.loaded != NULL ? fy_chat_template_name(j->defaults.loaded) : "template",
                 why.msg);
@@ -205,7 +205,7 @@ static int show(const job *j, const fy_template_request *r, fy_err *e)
     else if (j->o->ids)
         rc = put_ids(j, &text, &ids, e);
     else if (isatty(STDOUT_FILENO) && text.len > 0 && text.ptr[text.len - 1] != '\n')
-        fy_str_putc(&text, '\n'); /* a shell's prompt is no part of the text */
+        fy_str_putc(&text, '\n'); /* the shell's prompt starts on its own line */
     if (rc == 0)
         rc = put(j->o->ids ? &ids : &text, e);
     fy_str_release(&text);
@@ -251,7 +251,7 @@ static int read_request(fy_template_request *r, fy_span line, fy_err *e)
     return rc;
 }
 
-/* *was_json: the line could be read, whatever came of it. */
+/* *was_json: the line could be read, whatever the result. */
 static void answer(const job *j, fy_template_request *r, fy_span line, fy_str *out, bool *was_json)
 {
     fy_err why = {0};
@@ -354,13 +354,13 @@ static const fy_opt opts_table[] = {
      .help = "A template of the model by name, a built-in one, or a file, instead of the model's default."},
     {.group = "Template", .name = "bos-token", .kind = FY_OPT_STR, .arg = "TEXT",
      .offset = offsetof(options, bos_token),
-     .help = "What bos_token is; the model's when not given, undefined without a model."},
+     .help = "Value of bos_token; the model's when not given, undefined without a model."},
     {.group = "Template", .name = "eos-token", .kind = FY_OPT_STR, .arg = "TEXT",
-     .offset = offsetof(options, eos_token), .help = "Likewise eos_token."},
+     .offset = offsetof(options, eos_token), .help = "The same for eos_token."},
     {.group = "Template", .name = "list", .kind = FY_OPT_FLAG, .set = "job", .line_only = true, .offset = offsetof(options, list),
      .help = "List the built-in templates."},
     {.group = "Template", .name = "check", .kind = FY_OPT_FLAG, .set = "job", .line_only = true, .offset = offsetof(options, check),
-     .help = "Only say whether ferry takes the template, and every named one of a model."},
+     .help = "Only check whether ferry accepts the template, and every named template of a model."},
     {.group = "Conversation", .name = "messages", .kind = FY_OPT_STR, .arg = "FILE.json", .line_only = true,
      .offset = offsetof(options, messages), .file = FY_FILE_IN,
      .help = "JSON: a list of messages, or an object with \"messages\" and, if wanted, \"tools\", \"extra\" and "
@@ -369,11 +369,11 @@ static const fy_opt opts_table[] = {
      .offset = offsetof(options, tools), .file = FY_FILE_IN, .help = "JSON: a list of tools; - is standard input."},
     {.group = "Conversation", .name = "template-arg", .kind = FY_OPT_STR, .arg = "KEY=VALUE", .many = true,
      .offset = offsetof(options, args),
-     .help = "A variable of the template; may be repeated. VALUE is JSON where it reads as JSON "
-             "(true, 3, \"3\", [1, 2]), else a text."},
+     .help = "A variable of the template; may be repeated. VALUE is JSON if it parses as JSON "
+             "(true, 3, \"3\", [1, 2]), else text."},
     {.group = "Conversation", .name = "no-generation-prompt", .kind = FY_OPT_FLAG,
      .offset = offsetof(options, no_generation_prompt),
-     .help = "Leave out the words that begin the answer."},
+     .help = "Leave out the text that begins the answer."},
     {.group = "Output", .name = "ids", .kind = FY_OPT_FLAG, .line_only = true, .offset = offsetof(options, ids),
      .help = "Print the token ids of the prompt, as chat would compute it."},
     {.group = "Output", .name = "jsonl", .kind = FY_OPT_FLAG, .set = "job", .line_only = true, .offset = offsetof(options, jsonl),
@@ -381,7 +381,7 @@ static const fy_opt opts_table[] = {
              "{\"text\"} or {\"error\"}."},
     {.group = "Output", .name = "verify", .kind = FY_OPT_STR, .arg = "FILE.json", .set = "job", .line_only = true,
      .offset = offsetof(options, verify), .file = FY_FILE_IN,
-     .help = "Compare with the answers of a reference in FILE; exit 4 when any differs."},
+     .help = "Compare with the answers of a reference in FILE; exit 4 if any differs."},
     FY_ROWS_DEVICE
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
@@ -402,12 +402,12 @@ const fy_verb fy_verb_template = {
         "A request of --jsonl has \"messages\" and may have \"tools\", \"extra\" (further variables by "
         "name), \"add_generation_prompt\", \"bos_token\", \"eos_token\" and its own \"template\"; what is "
         "absent comes from the options. A request with \"context\" and no \"messages\" sets exactly "
-        "the variables of that object. Every line is answered at once; one that is no JSON or that the "
+        "the variables of that object. Every line is answered at once; a line that is not JSON or that the "
         "template refuses is answered with \"error\", which is the text of raise_exception where the "
         "template called it. The exit status is 0 unless no line at all could be read.\n\n"
         "--verify reads {\"cases\": [...]} whose members are such requests with \"name\" and either "
-        "\"expected\" or \"error\"; \"bos_token\" and \"eos_token\" may stand beside \"cases\". With "
-        "\"kind\" any error is right, without it the text has to be the same.\n\n"
+        "\"expected\" or \"error\"; \"bos_token\" and \"eos_token\" may stand next to \"cases\". With "
+        "\"kind\" any error is right, without it the text must be the same.\n\n"
         "strftime_now shows the local time, or that of SOURCE_DATE_EPOCH.",
     .examples = "ferry template -m model.gguf\n"
                 "ferry template -m checkpoint --messages messages.json --template-arg enable_thinking=false\n"

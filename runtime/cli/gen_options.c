@@ -1,3 +1,5 @@
+/* Decides how run and chat sample: takes each value from its first source (option, hparams.json,
+ * model, default), and parses the seed, the order of the samplers and the biases. */
 #include "cli/gen_options.h"
 
 #include <errno.h>
@@ -18,7 +20,7 @@
 
 /* --- numbers ---------------------------------------------------------------------------------- */
 
-/* A value and where it may come from, NAN: not given there. Integers fit a double. */
+/* A value from each source, NAN: not given there. Integers fit a double. */
 typedef struct {
     const char *name;
     const void *field; /* of the options */
@@ -30,14 +32,13 @@ static double of_int(int64_t v, int64_t least)
     return v >= least ? (double)v : NAN;
 }
 
-/* What cannot be used is said and passed over: a recommendation must not keep the model from
- * running. */
+/* An unusable value is reported and ignored: a recommendation never stops the model from running. */
 static double of_model(const fy_gguf *model, fy_hint h)
 {
     bool bad = false;
     double v = model != NULL ? fy_hint_of(model, h, &bad) : NAN;
     if (bad)
-        fy_log(FY_LOG_WARN, "%s: no value that can be used, expected %g to %g; passed over",
+        fy_log(FY_LOG_WARN, "%s: an unusable value, expected %g to %g; ignored",
                fy_hints[h].gguf, fy_hints[h].min, fy_hints[h].max);
     return v;
 }
@@ -55,7 +56,7 @@ static void list_sources(const fy_gen_options *o, const fy_bundle *b, const fy_g
                                    .penalty_present = NAN,
                                    .penalty_last_n = INT64_MIN};
     b = b != NULL ? b : &none;
-    /* all tokens, for PowerServe's runtime that takes no 0 */
+    /* INT32_MAX means all tokens, as PowerServe's runtime does not accept 0 */
     double top_k = b->top_k == INT32_MAX ? 0 : of_int(b->top_k, 0);
     fy_sampler_params d = fy_sampler_defaults();
     double hint[FY_HINTS];
@@ -109,7 +110,7 @@ static double resolve(const source *v, const char **from)
 typedef struct {
     source values[FY_HINTS];
     const char *bundle_seed; /* NULL or FROM_BUNDLE */
-    bool greedy;             /* nobody says how to draw */
+    bool greedy;             /* no source asks for sampling */
 } plan;
 
 /* hparams.json has fewer digits than the float in the file. False for NAN. */
@@ -126,9 +127,10 @@ static bool any_draw_flag(const fy_gen_options *o, const plan *p)
     return any;
 }
 
-/* PowerServe writes top_k 1 into every workspace, since its runtime takes no temperature 0: that,
- * and what stands beside it, is no wish for greedy answers. Nor is a workspace's copy of what the
- * model recommends a wish for others: run answers the same with a file and with its workspace. */
+/* PowerServe writes top_k 1 into every workspace, as its runtime does not accept temperature 0: so
+ * top_k 1, and the values next to it, do not ask for greedy answers. A workspace's copy of the
+ * model's recommendations does not ask for sampling either: run answers the same with a file and
+ * with its workspace. */
 static void make_plan(const fy_gen_options *o, const fy_bundle *b, const fy_gguf *model,
                       bool greedy, plan *p)
 {
@@ -257,7 +259,7 @@ static int parse_bias(const char *text, uint32_t n_vocab, fy_logit_bias *out, fy
         if (end == number || *end != '\0')
             bias = NAN;
     }
-    /* one way to forbid, none to force: an infinite logit would leave nothing to the other steps */
+    /* -inf forbids a token; +inf is refused, as the other steps could not work with it */
     if (isnan(bias) || bias > 1e6 || (bias < -1e6 && !isinf(bias)))
         return fy_fail(e, FY_EARG,
                        "--logit-bias: '%s', expected an id and a number up to 1e6, as 15+2.5, 15-1 "

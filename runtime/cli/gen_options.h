@@ -26,10 +26,9 @@ typedef struct {
 } fy_gen_params;
 
 /* bundle: NULL without a workspace. model: NULL when there is none to ask. greedy: what to do when
- * neither a flag nor hparams.json says how to sample (run: true, then the model is not asked; chat:
- * false, then the model's and the defaults are used). A workspace says nothing about it with top_k
- * 1, which PowerServe writes for want of a temperature 0, and with a copy of what its model
- * recommends. Logs every value and its source at FY_LOG_DEBUG, and a seed that was drawn at
+ * neither an option nor hparams.json asks for sampling (run: true, the model's values are not used;
+ * chat: false, the model's values and the defaults are used). A workspace does not ask for it with
+ * top_k 1, which PowerServe writes instead of temperature 0, or with a copy of its model's values. Logs every value and its source at FY_LOG_DEBUG, and a seed that was drawn at
  * FY_LOG_INFO. n_vocab bounds the ids of --logit-bias. On failure *out is empty. */
 int fy_gen_params_of(const fy_gen_options *o, const fy_bundle *bundle, const fy_gguf *model,
                      bool greedy, uint32_t n_vocab, fy_gen_params *out, fy_err *e);

@@ -1,4 +1,4 @@
-/* The options for CPUs, memory and backend: pins the threads, and opens the model as they say. */
+/* The options for CPUs, memory and backend: pins the threads, and opens the model as they ask. */
 #include "cli/machine.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "cli/cut_model.h"
 #include "cli/terminal.h"
 
-static void say_where(const fy_cpus *asked, const fy_cpus *got)
+static void log_cpus(const fy_cpus *asked, const fy_cpus *got)
 {
     const bool less = fy_cpus_count(got) < fy_cpus_count(asked);
     fy_str a = {0}, g = {0};
@@ -35,7 +35,7 @@ int fy_machine_pin(const fy_machine_options *o, fy_err *e)
         return fy_ctx(e, "--cpu-range");
     if (fy_cpus_pin(&asked, &got, e) != 0)
         return fy_ctx(e, "%s", o->cpu_mask != NULL ? "--cpu-mask" : "--cpu-range");
-    say_where(&asked, &got);
+    log_cpus(&asked, &got);
     return 0;
 }
 
@@ -72,8 +72,7 @@ static int find_source(const char *path, const char *qnn, source *out, fy_err *e
     return rc;
 }
 
-/* The embedding, or the whole model, becomes one whose layers are in chunks where that is asked for
- * or the only way. */
+/* Adds the chunks to the embedding, or to a whole model when the options ask for it. */
 static int choose(const fy_machine_options *o, const source *s, const fy_map_options *how,
                   fy_model *m, fy_err *e)
 {

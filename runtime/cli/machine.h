@@ -8,7 +8,7 @@
 #include "base/opts.h"
 #include "model/model.h"
 
-/* A verb embeds this in its `options`; the rows are told the field. */
+/* A verb embeds this in its `options`; the rows take the field. */
 typedef struct {
     const char *cpu_mask, *cpu_range;
     int backend; /* fy_machine_backend */
@@ -16,7 +16,7 @@ typedef struct {
 } fy_machine_options;
 
 typedef enum {
-    FY_BACKEND_AUTO,   /* the CPU; chunks where only the pieces of the model are there */
+    FY_BACKEND_AUTO,   /* the CPU; chunks when only the chunks of the model exist */
     FY_BACKEND_CPU,    /* the whole model */
     FY_BACKEND_CHUNKS, /* graph after graph (model/chain.h) */
 } fy_machine_backend;
@@ -59,13 +59,13 @@ typedef enum {
     FY_ROW_BACKEND_OF(field), FY_ROW_CPU_MASK_OF(field), FY_ROW_CPU_RANGE_OF(field), \
         FY_ROW_MLOCK_OF(field), FY_ROW_NO_MMAP_OF(field)
 
-/* Pins the calling thread, and so those that it starts from now on, as the options say. Comes
- * before whatever counts CPUs or starts threads. */
+/* Pins the calling thread, and all threads it starts later, as the options ask. Call it before
+ * anything counts CPUs or starts threads. */
 int fy_machine_pin(const fy_machine_options *o, fy_err *e);
 
-/* Opens the model as the options say, with a progress display where it is read. path: a GGUF file,
- * or the directory of a model that was cut (ggml/weights.gguf, qnn/config.json). qnn: where the
- * graphs of a file are; NULL: nowhere. */
+/* Opens the model as the options ask, with a progress display when it is read. path: a GGUF file,
+ * or the directory of a cut model (ggml/weights.gguf, qnn/config.json). qnn: the directory with
+ * the graphs of a file; NULL: none. */
 fy_model *fy_machine_open(const fy_machine_options *o, const char *path, const char *qnn,
                           fy_err *e);
 

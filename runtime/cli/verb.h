@@ -14,14 +14,14 @@
 
 #define FERRY_DATE    "November 21, 2026" /* of this version, on its man pages */
 
-/* What verbs are for: the headings of `ferry --help`. */
+/* The tasks of verbs: the headings of `ferry --help`. */
 typedef enum { FY_TASK_USE, FY_TASK_MAKE, FY_TASK_PACKAGE, FY_TASK_PHONE, FY_TASK_INSIDE } fy_task;
 
 /* Options of another verb that a verb takes as well, to pass them on. */
 typedef struct {
     const char *verb;   /* that verb */
     const char *except; /* "model|work-folder": its options that are not taken; NULL: all are */
-    size_t offset;      /* of the fy_opt_list field that gets the words, as they were given */
+    size_t offset;      /* of the fy_opt_list field that gets the words as given */
 } fy_borrow;
 
 typedef struct {
@@ -35,7 +35,7 @@ typedef struct {
     const char *description; /* paragraphs separated by blank lines, plain words */
     const char *examples;    /* "command\n" lines; a line that starts with '#' explains the next */
     /* o: the filled struct. Returns 0, or -1 with *e set; main prints "ferry VERB: <msg>" and exits
-     * with fy_exit_status(e->code). Data goes to stdout, words to stderr (fy_log). */
+     * with fy_exit_status(e->code). Data goes to stdout, messages to stderr (fy_log). */
     int (*run)(void *o, int n_args, char **args, fy_err *e);
     /* The rest may be left out. */
     fy_task task;
@@ -73,7 +73,7 @@ void fy_verb_man(const fy_verb *v, fy_str *out);              /* ferry-VERB.1, m
 void fy_verbs_man(fy_str *out);                               /* ferry.1 */
 int fy_completion(const char *shell, fy_str *out, fy_err *e); /* bash, zsh, fish */
 
-/* Words that stand in a verb's place and ask about the program itself. */
+/* Words in the place of a verb that ask about the program itself. */
 typedef struct {
     const char *name;
     const char
@@ -94,7 +94,7 @@ extern const fy_exit_row fy_exit_rows[]; /* up to a text NULL */
 void fy_version_text(fy_str *out); /* one line */
 void fy_version_json(fy_str *out);
 
-/* Where the running verb's option with this field has its value from: "command line",
+/* The source of the value of the running verb's option with this field: "command line",
  * "FERRY_TEMP", "DIR/ferry/config:3: temp"; NULL: the default. */
 const char *fy_option_source(const void *field);
 

@@ -1,5 +1,6 @@
-/* Option rows that several verbs share. A verb puts them into its table of fy_opt; each row fills the
- * field of this name in the verb's own `options` struct, and a row ..._OF(field) the field given. */
+/* Option rows that several verbs share. A verb puts them into its table of fy_opt; each row fills
+ * the field of this name in the verb's own `options` struct, and a row ..._OF(field) the field
+ * given. */
 #ifndef FY_CLI_VERB_ROWS_H
 #define FY_CLI_VERB_ROWS_H
 
@@ -17,13 +18,13 @@ const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
 /* Where a verb with `on_phone` runs: fields `device` and `serial`, both const char *, of its
  * `options`. The rows end with their comma; the phone's own build has none of them. */
 #ifndef FERRY_DEVICE
-#define FY_ROW_DEVICE                                                                            \
-    {                                                                                            \
-        .group = "Place", .name = "device", .kind = FY_OPT_STR, .arg = "SERIAL",                 \
-        .offset = offsetof(options, device), .bare = "", .line_only = true, .host_only = true,   \
-        .help = "Run on the phone with this serial number, through adb; without a number on "    \
-                "ANDROID_SERIAL's, or on the only one there is. A workspace that is named is "   \
-                "then one that was pushed."                                                      \
+#define FY_ROW_DEVICE                                                                          \
+    {                                                                                          \
+        .group = "Place", .name = "device", .kind = FY_OPT_STR, .arg = "SERIAL",               \
+        .offset = offsetof(options, device), .bare = "", .line_only = true, .host_only = true, \
+        .help = "Run on the phone with this serial number, through adb; without a number on "  \
+                "ANDROID_SERIAL's, or on the only one there is. A workspace that is named is " \
+                "then one that was pushed."                                                    \
     }
 #define FY_ROW_SERIAL                                                                          \
     {                                                                                          \
@@ -46,7 +47,7 @@ const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
 
 /* For the manual page of a verb that needs a phone; those with `on_phone` have it anyway. */
 #define FY_ADB_ENVIRONMENT                                                                        \
-    "ANDROID_SERIAL The phone, when -s does not say.\n"                                           \
+    "ANDROID_SERIAL The phone, when -s is not given.\n"                                           \
     "ADB_SERVER_SOCKET Where the adb server listens: tcp:PORT or tcp:HOST:PORT.\n"                \
     "ANDROID_ADB_SERVER_ADDRESS Its machine, when ADB_SERVER_SOCKET is not set; 127.0.0.1.\n"     \
     "ANDROID_ADB_SERVER_PORT Its port, when ADB_SERVER_SOCKET is not set; 5037.\n"                \
@@ -56,14 +57,14 @@ const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
     "ANDROID_SDK_ROOT.\n"
 
 /* Option rows that several verbs have, for fields of these names in the verb's `options`; those
- * with a parameter are told the field. */
+ * with a parameter take the field. */
 #define FY_ROW_THREADS FY_ROW_THREADS_OF(n_threads)
-#define FY_ROW_THREADS_OF(field)                                                                   \
-    {                                                                                              \
-        .group = "Machine", .name = "threads", .alias = "t", .kind = FY_OPT_INT, .arg = "N",       \
-        .offset = offsetof(options, field), .min = 1, .max = FY_THREADS_MAX,                       \
-        .help = "Threads; as many as fast CPUs when not given, at most 16. The result does not "   \
-                "depend on it."                                                                    \
+#define FY_ROW_THREADS_OF(field)                                                                 \
+    {                                                                                            \
+        .group = "Machine", .name = "threads", .alias = "t", .kind = FY_OPT_INT, .arg = "N",     \
+        .offset = offsetof(options, field), .min = 1, .max = FY_THREADS_MAX,                     \
+        .help = "Threads; as many as fast CPUs when not given, at most 16. The result does not " \
+                "depend on it."                                                                  \
     }
 #define FY_ROW_BATCH_OF(field)                                                                    \
     {                                                                                             \
@@ -73,30 +74,30 @@ const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
                 "on it."                                                                          \
     }
 /* Fields are numbers in fy_cache_types. */
-#define FY_ROW_CACHE_K_OF(field, type)                                                     \
-    {                                                                                      \
-        .group = "Machine", .name = "cache-type-k", .alias = "ctk", .kind = FY_OPT_CHOICE, \
-        .arg = "f32|f16|q8_0", .offset = offsetof(options, field), .def = type,            \
-        .help = "Type of the keys in the cache; q8_0 takes heads of a multiple of 32."     \
+#define FY_ROW_CACHE_K_OF(field, type)                                                           \
+    {                                                                                            \
+        .group = "Machine", .name = "cache-type-k", .alias = "ctk", .kind = FY_OPT_CHOICE,       \
+        .arg = "f32|f16|q8_0", .offset = offsetof(options, field), .def = type,                  \
+        .help = "Type of the keys in the cache; q8_0 needs head sizes that are multiples of 32." \
     }
-#define FY_ROW_CACHE_V_OF(field, type)                                                     \
-    {                                                                                      \
-        .group = "Machine", .name = "cache-type-v", .alias = "ctv", .kind = FY_OPT_CHOICE, \
-        .arg = "f32|f16|q8_0", .offset = offsetof(options, field), .def = type,            \
-        .help = "Type of the values in the cache; q8_0 takes heads of a multiple of 32."   \
+#define FY_ROW_CACHE_V_OF(field, type)                                                             \
+    {                                                                                              \
+        .group = "Machine", .name = "cache-type-v", .alias = "ctv", .kind = FY_OPT_CHOICE,         \
+        .arg = "f32|f16|q8_0", .offset = offsetof(options, field), .def = type,                    \
+        .help = "Type of the values in the cache; q8_0 needs head sizes that are multiples of 32." \
     }
-#define FY_ROW_QUIET                                                                        \
-    {                                                                                       \
-        .group = "Messages", .name = "quiet", .alias = "q", .kind = FY_OPT_FLAG,            \
-        .offset = offsetof(options, quiet), .help = "Say nothing but warnings and errors.", \
-        .set = "words"                                                                      \
+#define FY_ROW_QUIET                                                                   \
+    {                                                                                  \
+        .group = "Messages", .name = "quiet", .alias = "q", .kind = FY_OPT_FLAG,       \
+        .offset = offsetof(options, quiet), .help = "Print only warnings and errors.", \
+        .set = "words"                                                                 \
     }
-#define FY_ROW_VERBOSE                                                                            \
-    {                                                                                             \
-        .group = "Messages", .name = "verbose", .alias = "v", .kind = FY_OPT_FLAG,                \
-        .offset = offsetof(options, verbose),                                                     \
-        .help = "Say more: what was found and chosen, and where options have their values from.", \
-        .set = "words"                                                                            \
+#define FY_ROW_VERBOSE                                                                           \
+    {                                                                                            \
+        .group = "Messages", .name = "verbose", .alias = "v", .kind = FY_OPT_FLAG,               \
+        .offset = offsetof(options, verbose),                                                    \
+        .help = "Print more: what was found and chosen, and the source of each option's value.", \
+        .set = "words"                                                                           \
     }
 
 #endif

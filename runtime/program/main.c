@@ -1,4 +1,5 @@
-/* ferry: one executable, git-style verbs. */
+/* ferry: one executable with verbs, as git has. Finds the verb or word (help, man, version,
+ * completion), runs it, and turns an error into a message and an exit status. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +13,9 @@
 #include "cli/verb.h"
 #include "program/program.h"
 
-/* With a standard stream closed, the next file opened would get its number, and words would go into
- * that file. The stand-in refuses what the stream is for, so that using it stays an error. */
+/* If a standard stream is closed, the next file opened would get its number, and messages would go
+ * into that file. /dev/null takes its place, opened for the wrong direction, so that using the stream
+ * is still an error. */
 static void hold_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -55,7 +57,7 @@ static void usage(fy_str *s)
     fy_put_session(s, "  ");
     fy_str_puts(s, "\n'ferry VERB --help' explains a verb, 'ferry man VERB' is its manual page;\n"
                    "'ferry completion bash|zsh|fish' completes words in a shell;\n"
-                   "'ferry --version', with --json for scripts, is what to put into a report.\n");
+                   "'ferry --version', with --json for scripts, belongs into a bug report.\n");
 }
 
 static int unknown_verb(const char *name, bool or_word, fy_err *e)
@@ -155,7 +157,7 @@ static int write_word(const fy_word *w, int argc, char **argv, fy_str *s, fy_err
     return fy_fail(e, FY_EUNSUPPORTED, "'%s' has no text", w->name);
 }
 
-/* Returns 1 when the word is none of ours. */
+/* Returns 1 when the word is not in fy_words. */
 static int run_word(const char *word, int argc, char **argv, fy_err *e)
 {
     if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0)

@@ -1,6 +1,5 @@
-/* What `ferry` is made of: every verb of this build, and what the tools lend to the verbs below them.
- * The one file that may name symbols of all layers; those below get them through fy_program. The
- * build for the device carries the runtime's verbs only. */
+/* The verbs of this build, and the functions of the tools that lower layers call through fy_program.
+ * The only file that may name symbols of all layers. The device build has only the runtime's verbs. */
 #include "program/program.h"
 
 extern const fy_verb fy_verb_run, fy_verb_chat, fy_verb_eval, fy_verb_bench, fy_verb_tokenize,

@@ -86,7 +86,7 @@ check_status "a context larger than the memory does not fit" 3 'use a smaller -c
 check_status "a prompt longer than the context does not fit" 3 'use a larger -c' "$FERRY" run -m "$m" -p "$(head -c 100000 /dev/zero | tr '\0' a)" -n 1
 check_status "a context beyond the training is warned of" 0 'trained with' "$FERRY" run -m "$m" -p hi -n 1 -c 5000
 for ids in '' ',' '1,,2' -1 1099511627776; do
-    check_status "prompt ids '$ids' are refused" 2 'is no token id' "$FERRY" run -m "$m" -n 1 --prompt-ids "$ids"
+    check_status "prompt ids '$ids' are refused" 2 'is not a token id' "$FERRY" run -m "$m" -n 1 --prompt-ids "$ids"
 done
 for pair in '--temp -1' '--temp nan' '--temp inf' '--temp 0,5' '--top-p 2' '-n -1' '-b 0' '-t 0' '-c -1' '-n='; do
     # shellcheck disable=SC2086

@@ -1,3 +1,4 @@
+/* A call of a verb: its own options, and those it passes on to other verbs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

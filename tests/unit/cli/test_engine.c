@@ -1,3 +1,4 @@
+/* Loading a model for run and chat, reusing the cache between prompts, and the numbers shown. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Sampling options: which source of a value counts, and what is refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* The memory of a session: its text, and the comparison with what is available. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Values from FERRY_* variables and the configuration file, and messages for mistakes in them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Generated tokens as text: characters that span tokens, and bytes that are not UTF-8. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
