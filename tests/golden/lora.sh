@@ -41,7 +41,7 @@ refused dora 1 'use_dora is set: DoRA' '.use_dora = true'
 refused ia3 1 'peft_type is IA3' '.peft_type = "IA3"'
 refused pissa 1 'init_lora_weights is "pissa"' '.init_lora_weights = "pissa"'
 refused rank 1 'A \[8, 64\].*which is 4' '.rank_pattern = {}'
-refused regex 1 'rank_pattern: .*no regular expression' '.rank_pattern = {"(": 4}'
+refused regex 1 'rank_pattern: .*not a regular expression' '.rank_pattern = {"(": 4}'
 check_status "a directory without an adapter is refused" 1 'no adapter_config.json' \
     "$FERRY" convert $base --lora $base -o "$TMP/no.gguf"
 check_status "another base is refused" 1 'do not fit .model.layers' \

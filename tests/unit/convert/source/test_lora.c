@@ -272,7 +272,7 @@ static void other_adapters_are_refused_by_name(void **state)
         {"{\"peft_type\": \"LORA\", \"lora_alpha\": 1e99}", FY_EFORMAT, "lora_alpha is 1e+99"},
         {"{\"peft_type\": \"LORA\", \"lora_alpha\": NaN}", FY_EFORMAT, ""},
         {LORA ", \"rank_pattern\": {\"a\": -1}}", FY_EFORMAT, "rank_pattern.a is -1"},
-        {LORA ", \"rank_pattern\": {\"(a\": 4}}", FY_EFORMAT, "no regular expression"},
+        {LORA ", \"rank_pattern\": {\"(a\": 4}}", FY_EFORMAT, "not a regular expression"},
         {LORA ", \"alpha_pattern\": {\"a\": null}}", FY_EFORMAT, "alpha_pattern.a is null"},
         {LORA ", \"alpha_pattern\": []}", FY_EFORMAT, "alpha_pattern is []"},
         {"[]", FY_EFORMAT, "no JSON object"},
@@ -555,7 +555,7 @@ static void adapters_that_do_not_fit_are_refused(void **state)
         {{{PEFT "score.weight", {2, 8}}}, 1, "'score.weight', which the checkpoint", ""},
         {{{PEFT EMBED, {7, 8}}}, 1, "[7, 8]", "[6, 8]"},
         {{{PEFT LAYER "self_attn.q_proj.lora_B.bias", {9}}}, 1, "[9]", "[8]"},
-        {{{PEFT LAYER "self_attn.q_proj.lora_C.weight", {2, 8}}}, 1, "lora_C", "no part of LoRA"},
+        {{{PEFT LAYER "self_attn.q_proj.lora_C.weight", {2, 8}}}, 1, "lora_C", "not a tensor of LoRA"},
         {{{"", {0}}}, 0, "no tensors", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
