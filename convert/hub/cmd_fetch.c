@@ -123,13 +123,13 @@ static void put_table(fy_str *s, const fy_hub_got *g)
         const fy_hub_file *f = &g->list.files[i];
         if (!f->wanted)
             continue;
-        uint64_t part = fy_hub_blob_partial(g->storage, f->hash);
+        uint64_t partial = fy_hub_blob_partial(g->storage, f->hash);
         fy_str_printf(s, "%15" PRIu64 "  ", f->size);
         fy_str_puts(s, f->shown);
         if (is_cached(g, f))
             fy_str_puts(s, " (in the cache)");
-        else if (part > 0)
-            fy_str_printf(s, " (%" PRIu64 " in the cache)", part);
+        else if (partial > 0)
+            fy_str_printf(s, " (%" PRIu64 " in the cache)", partial);
         fy_str_putc(s, '\n');
     }
     fy_str_printf(s, "%zu files, %" PRIu64 " bytes, %" PRIu64 " to fetch, to %s\n", g->n_wanted,

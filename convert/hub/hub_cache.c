@@ -132,10 +132,10 @@ void fy_hub_place_release(fy_hub_place *p)
 
 /* --- entries ---------------------------------------------------------------------------------- */
 
-static char *path_of(const char *storage, const char *part, const char *name, fy_err *e)
+static char *path_of(const char *storage, const char *folder, const char *name, fy_err *e)
 {
     fy_str s = {0};
-    fy_str_printf(&s, "%s/%s/%s", storage, part, name);
+    fy_str_printf(&s, "%s/%s/%s", storage, folder, name);
     return finish(&s, e);
 }
 
@@ -272,7 +272,7 @@ int fy_hub_id_of_snapshot(const char *dir, char **id, fy_err *e)
     return rc;
 }
 
-/* Its last part. */
+/* NAME without ORG. */
 static int snapshot_name(const char *dir, char **name, fy_err *e)
 {
     char *id;
@@ -394,7 +394,7 @@ static int hash_end(hasher *h, char *hex, fy_err *e)
 #define READ_BYTES ((size_t)1 << 20)
 
 struct fy_hub_blob {
-    char *path, *part; /* owned; of the blob, and of what has been downloaded */
+    char *path, *partial; /* owned; of the blob, and of what has been downloaded */
     char hash[65];
     uint64_t size, bytes;
     int fd, lock;    /* -1: none */
@@ -468,7 +468,7 @@ static int hash_what_is_there(fy_hub_blob *b, fy_err *e)
         if (n < 0 && errno == EINTR)
             n = 0;
         else if (n <= 0)
-            rc = fy_fail_errno(e, "%s", b->part);
+            rc = fy_fail_errno(e, "%s", b->partial);
         if (rc == 0 && n > 0)
             rc = hash_add(b->running, buf, (size_t)n, e);
         if (rc == 0)
@@ -486,17 +486,17 @@ int fy_hub_blob_restart(fy_hub_blob *b, fy_err *e)
     b->running = hash_new(strlen(b->hash), b->size, e);
     if (b->running == NULL)
         return -1;
-    return ftruncate(b->fd, 0) == 0 ? 0 : fy_fail_errno(e, "%s", b->part);
+    return ftruncate(b->fd, 0) == 0 ? 0 : fy_fail_errno(e, "%s", b->partial);
 }
 
-static int open_part(fy_hub_blob *b, fy_err *e)
+static int open_partial(fy_hub_blob *b, fy_err *e)
 {
     struct stat st;
-    b->fd = fy_open_own(b->part, e);
+    b->fd = fy_open_own(b->partial, e);
     if (b->fd < 0)
         return -1;
     if (fstat(b->fd, &st) != 0)
-        return fy_fail_errno(e, "%s", b->part);
+        return fy_fail_errno(e, "%s", b->partial);
     if ((uint64_t)st.st_size > b->size)
         return fy_hub_blob_restart(b, e);
     b->bytes = (uint64_t)st.st_size;
@@ -515,14 +515,14 @@ fy_hub_blob *fy_hub_blob_open(const char *storage, const char *hash, uint64_t si
         return NULL;
     }
     *b = (fy_hub_blob){.path = blob_path(storage, hash, ""),
-                       .part = blob_path(storage, hash, ".incomplete"),
+                       .partial = blob_path(storage, hash, ".incomplete"),
                        .size = size,
                        .fd = -1,
                        .lock = -1};
     snprintf(b->hash, sizeof b->hash, "%s", hash);
-    int rc = b->path != NULL && b->part != NULL ? 0 : fy_nomem(e);
+    int rc = b->path != NULL && b->partial != NULL ? 0 : fy_nomem(e);
     if (rc != 0 || make_parent(lock, e) != 0 || make_parent(b->path, e) != 0 ||
-        take_lock(b, lock, e) != 0 || open_part(b, e) != 0) {
+        take_lock(b, lock, e) != 0 || open_partial(b, e) != 0) {
         fy_hub_blob_close(b);
         b = NULL;
     }
@@ -546,7 +546,7 @@ int fy_hub_blob_add(fy_hub_blob *b, const void *p, size_t n, fy_err *e)
         if (w < 0 && errno == EINTR)
             continue;
         if (w <= 0)
-            return fy_fail_errno(e, "%s", b->part);
+            return fy_fail_errno(e, "%s", b->partial);
         at += (size_t)w;
     }
     b->bytes += n;
@@ -561,9 +561,9 @@ int fy_hub_blob_end(fy_hub_blob *b, char *hex, fy_err *e)
         return -1;
     if (strcmp(hex, b->hash) != 0)
         return fy_hub_blob_restart(b, e) == 0 ? 1 : -1;
-    if (fy_sync_fd(b->fd, b->part, e) != 0)
+    if (fy_sync_fd(b->fd, b->partial, e) != 0)
         return -1;
-    if (rename(b->part, b->path) != 0)
+    if (rename(b->partial, b->path) != 0)
         return fy_fail_errno(e, "%s", b->path);
     fy_sync_dir_of(b->path);
     close(b->fd);
@@ -577,14 +577,14 @@ void fy_hub_blob_close(fy_hub_blob *b)
         return;
     if (b->fd >= 0) {
         if (b->bytes == 0)
-            unlink(b->part);
+            unlink(b->partial);
         close(b->fd);
     }
     if (b->lock >= 0)
         close(b->lock);
     EVP_MD_CTX_free(b->running);
     free(b->path);
-    free(b->part);
+    free(b->partial);
     free(b);
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/log.h"
 #include "base/math.h"
 #include "base/opts.h"
@@ -131,29 +132,25 @@ static int choose_values(tensor_view *v, const fy_inspect_options *o, fy_err *e)
 
 static int fail_unknown(const fy_source *s, const char *name, fy_err *e)
 {
-    size_t n = fy_source_n_tensors(s);
-    char **names = calloc(n + 1, sizeof *names);
+    size_t n = fy_source_n_tensors(s), i = 0;
+    fy_arena strings = {0};
+    const char **names = calloc(n + 1, sizeof *names), *near = NULL;
     char quoted[128], near_text[128];
-    const char *near = NULL;
-    for (size_t i = 0; names != NULL && i < n; i++) {
+    for (; names != NULL && i < n; i++) {
         fy_span t = fy_source_at(s, i)->name;
-        names[i] = strndup(t.len > 0 ? t.ptr : "", t.len);
+        names[i] = fy_arena_strndup(&strings, t.len > 0 ? t.ptr : "", t.len);
         if (names[i] == NULL)
-            names[i] = strdup("");
+            break;
     }
-    bool all = names != NULL;
-    for (size_t i = 0; all && i < n; i++)
-        all = names[i] != NULL;
-    if (all)
-        near = fy_nearest(name, (const char *const *)names, n);
+    if (names != NULL && i == n) /* short of memory the message does without */
+        near = fy_nearest(name, names, n);
     fy_quote(quoted, sizeof quoted, fy_span_of(name));
     if (near != NULL)
         fy_fail(e, FY_EARG, "%s: no tensor is called '%s'; the nearest name is '%s'",
                 fy_source_path(s), quoted, fy_quote(near_text, sizeof near_text, fy_span_of(near)));
     else
         fy_fail(e, FY_EARG, "%s: no tensor is called '%s'", fy_source_path(s), quoted);
-    for (size_t i = 0; names != NULL && i < n; i++)
-        free(names[i]);
+    fy_arena_release(&strings);
     free(names);
     return -1;
 }
