@@ -56,13 +56,6 @@ typedef struct run {
     fy_err *e;
 } run;
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* --- addresses -------------------------------------------------------------------------------- */
 
 static bool same_part(CURLU *a, CURLU *b, CURLUPart part)
@@ -187,7 +180,7 @@ static size_t on_body(char *p, size_t size, size_t n, void *user)
     transfer *t = user;
     long status = status_of(t);
     (void)size; /* 1 */
-    t->heard = now_s();
+    t->heard = fy_now_s();
     t->in_window += n;
     if (status != 200 && status != 206) { /* a page about an error or a redirect */
         t->skipped += n;
@@ -272,9 +265,9 @@ static int try_again(transfer *t, const char *why, double wait_s)
     pause = pause > PAUSE_MAX ? PAUSE_MAX : pause;
     pause = wait_s > 0 ? wait_s : pause;
     t->tries++;
-    t->took = now_s() - t->began;
+    t->took = fy_now_s() - t->began;
     reset(t);
-    t->not_before = now_s() + pause;
+    t->not_before = fy_now_s() + pause;
     fy_log(FY_LOG_INFO, "%s: %s (%s); attempt %d of %d in %.1f s", t->job->name, why, host,
            t->tries + 1, r->p->retries + 1, pause);
     return 0;
@@ -305,7 +298,7 @@ static int start(transfer *t)
             return end(t);
         if (t->from > t->last_from && (double)(t->from - t->last_from) >= FLOOR_BPS * t->took)
             t->tries = 0;
-        t->began = now_s();
+        t->began = fy_now_s();
         t->last_from = t->from;
     }
     t->easy = curl_easy_init();
@@ -315,7 +308,7 @@ static int start(transfer *t)
     t->skipped = 0;
     set_options(t);
     t->state = RUNNING;
-    t->heard = t->window = now_s();
+    t->heard = t->window = fy_now_s();
     t->in_window = 0;
     return curl_multi_add_handle(t->run->multi, t->easy) == CURLM_OK ? 0 : fy_nomem(e);
 }
@@ -425,7 +418,7 @@ static int finish(transfer *t, CURLcode c)
  */
 static int start_some(run *r, int *soon_ms, size_t *left)
 {
-    double now = now_s();
+    double now = fy_now_s();
     int running = 0;
     *left = 0;
     for (size_t i = 0; i < r->n; i++) {
@@ -473,7 +466,7 @@ static int collect(run *r)
 static int end_slow(run *r)
 {
     char why[64];
-    const double now = now_s(), pause = now - r->checked, most = r->p->silence_s;
+    const double now = fy_now_s(), pause = now - r->checked, most = r->p->silence_s;
     for (size_t i = 0; i < r->n; i++) {
         transfer *t = &r->list[i];
         if (t->state != RUNNING)
@@ -500,7 +493,7 @@ static int end_slow(run *r)
 
 static int run_all(run *r)
 {
-    r->checked = now_s();
+    r->checked = fy_now_s();
     for (;;) {
         int active, soon_ms = POLL_MS;
         size_t left;

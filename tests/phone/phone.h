@@ -22,6 +22,7 @@ typedef struct {
     uint64_t full_after; /* bytes of sync SEND; then the disk is full. 0: never */
     uint64_t extra;      /* bytes that sync RECV sends after the end of a file */
     uint64_t rate;       /* bytes per second of the link; 0: unlimited */
+    char reason[256];    /* in front of what sync gives as the reason of a failure */
     uint64_t chunk;      /* most bytes a service hands over at once; 0: no limit */
 } phone_control;
 

@@ -33,6 +33,8 @@ static void set(phone_control *c, const char *name, const char *value)
     }
     if (strcmp(name, "features") == 0)
         snprintf(c->features, sizeof c->features, "%s", value);
+    else if (strcmp(name, "reason") == 0)
+        snprintf(c->reason, sizeof c->reason, "%s", value);
     else
         fprintf(stderr, "phone: control: unknown name %s\n", name);
 }

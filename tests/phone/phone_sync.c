@@ -76,6 +76,13 @@ static void reply(int fd, const char *id, const char *text)
         _exit(1);
 }
 
+static void fail(const phone *p, int fd, const char *why)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%s%s", p->control->reason, why);
+    reply(fd, "FAIL", text);
+}
+
 static void stat_v1(const phone *p, int fd, const char *path)
 {
     char real[PATH_MAX];
@@ -191,7 +198,7 @@ static void receive_file(const phone *p, int fd, char *arg)
         else if (why[0] == '\0' && !phone_write(out, data, n))
             snprintf(why, sizeof why, "write failed: %s", strerror(errno));
         if (why[0] != '\0' && out >= 0) {
-            reply(fd, "FAIL", why); /* adbd answers at once; the sender may look, or go on */
+            fail(p, fd, why); /* adbd answers at once; the sender may look, or go on */
             close(out);
             unlink(real);
             out = -1;
@@ -204,7 +211,7 @@ static void receive_file(const phone *p, int fd, char *arg)
         close(out);
         reply(fd, "OKAY", "");
     } else if (strncmp(why, "couldn't", 8) == 0) {
-        reply(fd, "FAIL", why);
+        fail(p, fd, why);
     }
 }
 
@@ -217,7 +224,7 @@ static void send_file(const phone *p, int fd, const char *path)
     if (in < 0) {
         char why[256];
         snprintf(why, sizeof why, "open failed: %s", strerror(errno));
-        reply(fd, "FAIL", why);
+        fail(p, fd, why);
         return;
     }
     for (ssize_t n; (n = read(in, data + 8, DATA_MAX)) > 0;) {

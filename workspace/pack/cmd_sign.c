@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
 #include "workspace/pack/sign.h"
@@ -106,7 +107,8 @@ static int ask(void *user, const char *path, char *out, int size)
     hidden.c_lflag &= ~(tcflag_t)ECHO;
     hidden.c_lflag |= ICANON | ECHONL;
     tcsetattr(fd, TCSAFLUSH, &hidden);
-    dprintf(fd, "passphrase of %s: ", path);
+    char quoted[160];
+    dprintf(fd, "passphrase of %s: ", fy_quote(quoted, sizeof quoted, fy_span_of(path)));
     int n = read_line(fd, out, size);
     tcsetattr(fd, TCSAFLUSH, &shown);
     close(fd);

@@ -336,19 +336,6 @@ static int put(stream *t, int fd, const void *bytes, size_t n, fy_err *e)
     return 0;
 }
 
-/* How many bytes at the end begin a character of UTF-8 that is not whole. */
-static size_t half_of(fy_span s)
-{
-    for (size_t n = 1; n <= 3 && n <= s.len; n++) {
-        unsigned char c = (unsigned char)s.ptr[s.len - n];
-        if (c >= 0xc0)
-            return n < (c >= 0xf0 ? 4u : c >= 0xe0 ? 3u : 2u) ? n : 0;
-        if (c < 0x80)
-            return 0;
-    }
-    return 0;
-}
-
 /* A program on the phone that writes to a pipe there cannot know that it ends at a terminal here;
  * one with a terminal of its own (tty) does what it likes with it. p NULL: the end. */
 static int put_text(stream *t, int fd, const void *p, size_t n, fy_err *e)
@@ -358,7 +345,7 @@ static int put_text(stream *t, int fd, const void *p, size_t n, fy_err *e)
         return put(t, fd, p, n, e);
     if (n > 0)
         fy_str_add(half, p, n);
-    size_t keep = p != NULL ? half_of((fy_span){fy_str_z(half), half->len}) : 0;
+    size_t keep = p != NULL ? half->len - fy_utf8_complete(fy_str_z(half), half->len) : 0;
     fy_str_put_shown(&shown, (fy_span){fy_str_z(half), half->len - keep});
     char rest[4];
     memcpy(rest, fy_str_z(half) + half->len - keep, keep);

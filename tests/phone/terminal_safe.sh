@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Nothing that a phone sends acts on our terminal: its properties, the texts of its kernel, its file names, the words of its
+# shell and programs, the reasons of its sync service hold an ESC sequence, C1 controls
+# and overrides of direction. Files and pipes get the bytes.
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+# shellcheck source=tests/phone/phone.sh
+. tests/phone/phone.sh
+
+PTY=${PTY:-build/host/release/tests/e2e/pty_drive}
+esc=$'\e]0;x\a\e[31m' bidi=$'\xe2\x80\xae\xe2\x81\xa6'
+bad=$esc$'\xc2\x9b\x9b'$bidi
+there=/data/local/tmp/ferry
+elf_head() { printf '\177ELF\2\1\1'; head -c 9 /dev/zero; printf '\2\0\267\0'; head -c 44 /dev/zero; }
+elf_head >"$TMP/exe" # the head of an arm64 program
+export FERRY_EXE_PATH=$TMP/exe
+"$FERRY" convert tests/data/tales --outtype f32 -q -o "$TMP/tales.gguf"
+w=$TMP/tales
+"$FERRY" create "$TMP/tales.gguf" --no-parity -q -o "$w"
+phone_start
+export NO_COLOR=1 TERM=dumb LC_ALL=C.UTF-8 XDG_CACHE_HOME=$TMP/cache PTY_TIMEOUT=20
+root=$(phone_root)
+
+# shown NAME PATTERN COMMAND...: runs it at a pseudo-terminal, where it writes the pattern; its exit status does not matter.
+shown() {
+    local label=$1 pattern=$2 found
+    shift 2
+    echo "end 0" >"$TMP/steps"
+    rm -f "$TMP/seen"
+    "$PTY" -o "$TMP/seen" "$TMP/steps" "$@" >/dev/null 2>&1 </dev/null
+    found=$(LC_ALL=C grep -aoP '\x1b.?|\x07|\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]|\xe2\x81[\xa6-\xa9]' "$TMP/seen" | head -3 | od -An -c)
+    iconv -f UTF-8 -t UTF-8 "$TMP/seen" >/dev/null 2>&1 || found+=" bytes that are not UTF-8"
+    grep -qaE -- "$pattern" "$TMP/seen" || found+=" no '$pattern' in: $(cat "$TMP/seen")"
+    check_equal "$label" "" "$found"
+}
+ferry() { shown "$1" "$2" "$FERRY" "${@:3}"; }
+
+# --- what it is ----------------------------------------------------------------------------------------------------
+sed -i "s/^\(ro[^=]*\(manufacturer\|model\|platform\|release\|abilist\)\)=.*/\1=$bad/" "$root/system/build.prop"
+sed -i "s/^Features.*/Features\t: $bad/" "$root/fake/cpuinfo"
+echo "chip$bad" >"$root/fake/sys/class/thermal/thermal_zone0/type"
+echo "$bad" >"$root/fake/sys/class/power_supply/battery/status"
+echo "MemTotal: 9$bad kB" >"$root/fake/meminfo"
+touch "$root/vendor/lib64/libQnn$bad.so"
+for tool in pm:package:com.termux dumpsys:'Thermal Status: 3'; do
+    printf '#!/system/bin/sh\necho "%s%s"\n' "${tool#*:}" "$bad" >"$root/system/bin/${tool%%:*}"
+    chmod 755 "$root/system/bin/${tool%%:*}"
+done
+ferry "doctor" 'phone +.*\\x1b\[31m' doctor -v
+ferry "doctor with a workspace" 'phone +.*\\x1b' doctor -d "$w" -v
+ferry "doctor --json" '\\u001b|\\x1b' doctor --json
+ferry "up --dry-run" 'convert' up tests/data/tales -v --dry-run
+
+# --- its files ------------------------------------------------------------------------------------------------------
+mkdir -p "$root$there/notes/$esc$bidi"
+echo a >"$root$there/notes/$esc$bidi/a$bidi"
+ln -s "$bad" "$root$there/notes/link$bad"
+ferry "pull of a directory" 'link.*left out' pull notes -v -o "$TMP/notes"
+ferry "pull of a hostile name" 'nothing of this name' pull "$there/$bad" -v -o "$TMP/none"
+ferry "pull under a hostile name" '\\x1b' pull "$there/notes/$esc$bidi" -v -o "$TMP/$bad"
+phone_set reason="$bad"
+rm -rf "$TMP/notes"
+ferry "push is told why" '.' push "$w" -v --no-helper --to "/proc/x"
+ferry "pull is told why" '.' pull "$there/notes" -v -o "$TMP/notes"
+phone_set
+
+# --- its programs ---------------------------------------------------------------------------------------------------
+# shellcheck disable=SC2016
+program='#!/system/bin/sh\nprintf "%s"; echo "%s word" >&2\nexit 3\n'
+for name in tales odd; do
+    cp -r "$w" "$root$there/$name"
+    # shellcheck disable=SC2059
+    printf "$program" "out $bad end" "err $bad" >"$root$there/$name/bin/ferry"
+done
+for call in "run -p a" "tokenize a" "selftest"; do
+    # shellcheck disable=SC2086
+    set -- $call
+    verb=$1
+    shift
+    option=-d
+    [ "$verb" != tokenize ] || option=-m
+    shown "$verb --device" 'out \\x1b.* end.*err \\x1b|err \\x1b' bash -c '"$@" </dev/null' - "$FERRY" "$verb" --device $option tales "$@"
+    shown "$verb --device, its output a file" 'err \\x1b' bash -c '"$@" >$0 </dev/null' "$TMP/out" "$FERRY" "$verb" --device $option tales "$@"
+    check_equal "which gets the bytes" "out $bad end" "$(cat "$TMP/out")"
+done
+phone_set chunk=1
+shown "characters in packets of one byte" 'out \\x1b.*\\u\{9b\}\\x9b\\u\{202e\}\\u\{2066\} end' bash -c '"$@" </dev/null 2>/dev/null' - env \
+    "$FERRY" run --device -d tales -p a
+phone_set
+ferry "no such workspace" "no workspace '.*\\\\x1b" run --device -d "$bad" -p a
+jq --arg t "$bad" '.exec = $t' "$w/workspace.json" >"$root$there/odd/workspace.json"
+shown "a runtime that came with a workspace" '\\x1b' bash -c '"$@" </dev/null' - "$FERRY" run --device -d odd -p a
+
+# --- its shell --------------------------------------------------------------------------------------------------------
+rm "$root/system/bin/sh"
+printf '#!/system/bin/busybox sh\nprintf "%s"; echo "%s" >&2\nexec /system/bin/busybox sh "$@"\n' "$bad" "$bad" >"$root/system/bin/sh"
+chmod 755 "$root/system/bin/sh"
+ferry "a shell that says something, doctor" 'phone ' doctor -v
+ferry "push" '.' push "$w" -v
+ferry "push without the helper" '.' push "$w" -v --no-helper
+ferry "pull" '.' pull tales -v -o "$TMP/pulled"
+shown "run" 'err|\\x1b' bash -c '"$@" </dev/null' - "$FERRY" run --device -d /data/local/tmp/ferry/tales -p a
+phone_stop
+
+finish
