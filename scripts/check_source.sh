@@ -123,6 +123,14 @@ check_equal "jansson's parser is used nowhere: it loses letters when memory runs
 check_equal "the library never exits or prints" "" \
     "$(grep -nE '\b(exit|abort|printf|puts|perror) *\(' "${sources[@]}" |
         grep -vE '^runtime/cli/|fy_[a-z_]*printf|snprintf|fprintf\(stderr' | grep -vE '/cmd_[a-z]+\.c:')"
+banned=$(grep -vE '^#' scripts/banned_words | cut -f1 | paste -sd'|')
+check_equal "no phrase of scripts/banned_words" "" \
+    "$(git ls-files '*.c' '*.h' '*.sh' '*.md' Makefile scripts | grep -vE '^(tests/data/|scripts/banned_words)' | xargs grep -niE -- "$banned" | cut -c1-160)"
+unopened=
+for f in "${sources[@]}"; do
+    [[ $f != *.c || $(head -c 2 "$f") = '/*' ]] || unopened+="$f "
+done
+check_equal "every .c opens with what it is for" "" "$unopened"
 check_equal "test scripts can be run" "" "$(find tests/cli tests/e2e tests/golden -name '*.sh' ! -perm -u+x)"
 check_equal "no path of one machine is in the tree" "" \
     "$(git grep -nIE '/(home|root|work)/[a-z]' -- . ':!scripts/check_source.sh' ':!tests/data' 2>/dev/null | head -5)"

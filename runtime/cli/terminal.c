@@ -171,7 +171,7 @@ static const char *volatile g_last_words;
 static void put_raw(int fd, const char *s)
 {
     if (write(fd, s, strlen(s)) < 0)
-        return; /* nobody reads it, and there is no other way to report */
+        return; /* nobody reads it, and nothing else can report it */
 }
 
 /* The first Ctrl-C asks the work to end cleanly, the second one ends the program. */

@@ -73,7 +73,7 @@ void fy_verb_man(const fy_verb *v, fy_str *out);              /* ferry-VERB.1, m
 void fy_verbs_man(fy_str *out);                               /* ferry.1 */
 int fy_completion(const char *shell, fy_str *out, fy_err *e); /* bash, zsh, fish */
 
-/* Words in the place of a verb that ask about the program itself. */
+/* Words instead of a verb that ask about the program itself. */
 typedef struct {
     const char *name;
     const char

@@ -61,8 +61,8 @@ ferry "pull of a hostile name" 'nothing of this name' pull "$there/$bad" -v -o "
 ferry "pull under a hostile name" '\\x1b' pull "$there/notes/$esc$bidi" -v -o "$TMP/$bad"
 phone_set reason="$bad"
 rm -rf "$TMP/notes"
-ferry "push is told why" '.' push "$w" -v --no-helper --to "/proc/x"
-ferry "pull is told why" '.' pull "$there/notes" -v -o "$TMP/notes"
+ferry "push reports why" '.' push "$w" -v --no-helper --to "/proc/x"
+ferry "pull reports why" '.' pull "$there/notes" -v -o "$TMP/notes"
 phone_set
 
 # --- its programs ---------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@
 #include "base/json_tree.h"
 #include "cli/verb.h"
 #include "tests/unit/vocab/small_vocab.h"
+#include "program/program.h"
 
 extern const fy_verb fy_verb_tokenize;
 
@@ -272,6 +273,7 @@ static void verify_peer(void **state)
 
 int main(void)
 {
+    fy_program_set(&fy_ferry);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_comes_from_the_argument_or_from_standard_input),
         cmocka_unit_test(json_lines_are_answered_one_by_one),
