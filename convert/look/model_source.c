@@ -15,7 +15,7 @@
 #include "base/str.h"
 #include "bundle/bundle.h"
 #include "bundle/qnn_config.h"
-#include "convert/source/checkpoint_read.h"
+#include "convert/source/checkpoint.h"
 #include "convert/write/planned_gguf.h"
 #include "format/sniff.h"
 #include "kernels/row.h"

@@ -15,7 +15,6 @@
 #include "base/names.h"
 #include "base/str.h"
 #include "convert/source/checkpoint_impl.h"
-#include "convert/source/checkpoint_read.h"
 #include "format/sniff.h"
 
 /* --- files ------------------------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
 /* The values of a checkpoint's tensors as f32: decodes every stored type, hides strides and joined
  * files, multiplies FP8 matrices by their scales, and adds what LoRA adapters change. */
-#include "convert/source/checkpoint_read.h"
+#include "convert/source/checkpoint.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,14 +2,12 @@
  * class the family that it is most like, with the keys and tensors in which the two differ. */
 #include "convert/source/family_match.h"
 
-#include <ctype.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/names.h"
-#include "base/opts.h"
 #include "base/str.h"
 
 static const char *without_head(const char *name)
@@ -60,55 +58,7 @@ fy_name_form fy_name_form_of(const fy_ckpt *dir, const fy_family *f, size_t *n_f
     return best;
 }
 
-/* --- by name ---------------------------------------------------------------------------------- */
-
-enum { STEM_BYTES = 64, MAX_STEMS = 256 };
-
-/* "Qwen3ForCausalLM" -> "qwen3". False for names that no class has. */
-static bool stem_of(const char *name, char out[STEM_BYTES])
-{
-    static const char *const ends[] = {"ForCausalLM", "ForConditionalGeneration", "LMHeadModel",
-                                       "Model", "_text"};
-    size_t n = strlen(name);
-    if (n == 0 || n >= STEM_BYTES)
-        return false;
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        size_t k = strlen(ends[i]);
-        if (n > k && strcmp(name + n - k, ends[i]) == 0) {
-            n -= k;
-            break;
-        }
-    }
-    for (size_t i = 0; i < n; i++)
-        out[i] = (char)tolower((unsigned char)name[i]);
-    out[n] = '\0';
-    return true;
-}
-
-const fy_family *fy_family_near(const char *name)
-{
-    char stems[MAX_STEMS][STEM_BYTES], word[STEM_BYTES];
-    const char *candidates[MAX_STEMS] = {NULL};
-    const fy_family *of[MAX_STEMS];
-    size_t n = 0;
-    if (!stem_of(name, word))
-        return NULL;
-    for (const fy_family *const *f = fy_families; *f != NULL; f++) {
-        const char *const *a = (*f)->hf_archs;
-        for (const char *next = (*f)->name; next != NULL && n < MAX_STEMS; next = *a++) {
-            if (!stem_of(next, stems[n]))
-                continue;
-            candidates[n] = stems[n];
-            of[n++] = *f;
-        }
-    }
-    const char *best = fy_nearest(word, candidates, n);
-    for (size_t i = 0; i < n; i++) {
-        if (candidates[i] == best)
-            return of[i];
-    }
-    return NULL;
-}
+/* --- by tensors -------------------------------------------------------------------------------- */
 
 static const fy_family *near_by_tensors(const fy_ckpt *dir)
 {

@@ -7,9 +7,6 @@
 #include "convert/source/checkpoint.h"
 #include "convert/source/hf_config.h"
 
-/* The family whose class or model_type is spelled most like the name; NULL when none is near. */
-const fy_family *fy_family_near(const char *name);
-
 /* For a config without a family: the family nearest by name, else by the tensors of `dir` (NULL:
  * not at hand), and in which keys and tensor names the checkpoint differs from it. Lines of text;
  * nothing when no family is near. */

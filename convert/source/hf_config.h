@@ -50,4 +50,7 @@ const char *fy_hf_config_class(const fy_hf_config *c);
 /* Entry i of the tensor rope_freqs (i < n_rot / 2). */
 float fy_llama3_freq(const fy_hf_config *c, uint32_t i);
 
+/* The family whose class or model_type is spelled most like the name; NULL when none is near. */
+const fy_family *fy_family_near(const char *name);
+
 #endif

@@ -15,7 +15,7 @@
 #include "base/opts.h"
 #include "base/str.h"
 #include "convert/source/checkpoint_impl.h"
-#include "convert/source/checkpoint_read.h"
+#include "convert/source/checkpoint.h"
 #include "convert/source/family_match.h"
 
 #define SAFETENSORS "adapter_model.safetensors"

@@ -24,9 +24,9 @@
 #include "base/str.h"
 #include "convert/source/checkpoint.h"
 #include "convert/source/hf_config.h"
+#include "convert/source/lora_delta.h"
 
 #define FY_LORA_CONFIG   "adapter_config.json"
-#define FY_LORA_MAX_RANK 2048 /* a multiple of FY_ATTEND_CHUNK */
 
 /* args[n]: "DIR" or "DIR:SCALE". `path` is that of the checkpoint. Once for a checkpoint, before
  * anything keeps a pointer to one of its tensors. -1 leaves a checkpoint fit to be closed only. */

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/source/checkpoint_read.h"
-#include "convert/source/lora.h"
+#include "convert/source/checkpoint.h"
 
 enum {
     BLOCK = 256, /* columns computed at a time: their sums stay in the L1 cache */

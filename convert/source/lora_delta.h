@@ -14,6 +14,8 @@
 #include "convert/source/checkpoint.h"
 #include "kernels/kernels.h"
 
+#define FY_LORA_MAX_RANK 2048 /* a multiple of FY_ATTEND_CHUNK */
+
 enum { FY_LORA_CACHE_BYTES = 16 << 20, FY_LORA_ROWS = 8 };
 
 typedef struct fy_lora_cache fy_lora_cache;

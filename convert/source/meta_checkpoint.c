@@ -12,7 +12,7 @@
 #include "base/math.h"
 #include "base/str.h"
 #include "convert/source/checkpoint_impl.h"
-#include "convert/source/checkpoint_read.h"
+#include "convert/source/checkpoint.h"
 #include "convert/source/config_value.h"
 #include "base/json_tree.h"
 #include "format/sniff.h"

@@ -10,7 +10,7 @@
 
 #include "base/cpu.h"
 #include "base/file.h"
-#include "convert/source/checkpoint_read.h"
+#include "convert/source/checkpoint.h"
 #include "format/write_journal.h"
 
 /* Whatever the container, it is among the files of its directory; outputs are not of it. */

@@ -12,7 +12,7 @@
 #include "base/math.h"
 #include "base/opts.h"
 #include "base/str.h"
-#include "convert/source/checkpoint_read.h"
+#include "convert/source/checkpoint.h"
 #include "convert/source/family_match.h"
 #include "policy/type_policy.h"
 

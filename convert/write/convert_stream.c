@@ -9,7 +9,7 @@
 
 #include "base/cpu.h"
 #include "base/str.h"
-#include "convert/source/checkpoint_read.h"
+#include "convert/source/checkpoint.h"
 #include "kernels/row.h"
 
 enum {

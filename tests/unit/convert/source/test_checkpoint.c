@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include "convert/source/checkpoint_read.h"
 #include "tests/unit/alloc_fail.h"
 #include "tests/unit/convert/checkpoint.h"
 #include "tests/unit/format/torch_made.h"

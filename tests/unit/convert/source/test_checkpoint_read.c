@@ -1,4 +1,4 @@
-#include "convert/source/checkpoint_read.h"
+#include "convert/source/checkpoint.h"
 
 #include <math.h>
 #include <setjmp.h>

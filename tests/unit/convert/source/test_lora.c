@@ -11,7 +11,7 @@
 
 #include "base/cpu.h"
 #include "convert/source/checkpoint_impl.h"
-#include "convert/source/checkpoint_read.h"
+#include "convert/source/checkpoint.h"
 #include "tests/unit/alloc_fail.h"
 #include "tests/unit/convert/checkpoint.h"
 
