@@ -12,7 +12,7 @@ check "tales is cut" "$ferry" chunk "$TMP/tales.gguf" --chunks 2 -c 512 --batch 
 # --- create --------------------------------------------------------------------------------------------------------
 check_status "create takes what chunk made" 0 "PowerServe's runtime could not .*its layers are chunks" \
     "$ferry" create "$TMP/cut" -o "$TMP/npu"
-check "every piece as it was" diff -r "$TMP/cut/qnn" "$TMP/npu/tales/qnn"
+check "every chunk as it was" diff -r "$TMP/cut/qnn" "$TMP/npu/tales/qnn"
 check "the embedding, too" cmp "$TMP/cut/ggml/weights.gguf" "$TMP/npu/tales/ggml/weights.gguf"
 check "verify is content" "$ferry" verify "$TMP/npu" -q
 "$ferry" create --chunks "$TMP/cut" -o "$TMP/npu2" -q
@@ -105,7 +105,7 @@ damaged "an embedding alone" 'weights.gguf: is the embedding of a model that was
 rm -rf "$TMP/bad"
 cp -r "$TMP/npu" "$TMP/bad"
 rm "$TMP/bad/tales/qnn/chunk_1.gguf"
-check_status "a missing piece" 4 'chunk_1.gguf' "$ferry" verify "$TMP/bad"
+check_status "a missing chunk" 4 'chunk_1.gguf' "$ferry" verify "$TMP/bad"
 check_status "and run reports it before it loads" 4 'chunk_1.gguf' "$ferry" run -d "$TMP/bad" -p x -n 1
 
 # --- inspect -------------------------------------------------------------------------------------------------------
@@ -130,15 +130,15 @@ check_equal "JSON has the bytes of every file" "$(cd "$TMP/cut" && stat -c '%n %
     "$("$ferry" inspect "$TMP/cut" --json | jq -r '.chain.steps[] | "\(.file) \(.bytes)"')"
 check_equal "and every layer once" '[0,2][2,4]' \
     "$("$ferry" inspect "$TMP/cut" --json | jq -cj '.chain.steps[] | select(.kind == "layers") | [.first_layer, .end_layer]')"
-check_equal "a missing piece is drawn as missing" '  layers 2-3                         missing  qnn/chunk_1.gguf' \
+check_equal "a missing chunk is drawn as missing" '  layers 2-3                         missing  qnn/chunk_1.gguf' \
     "$(rm -r "$TMP/bad"; cp -r "$TMP/cut" "$TMP/bad"; rm "$TMP/bad/qnn/chunk_1.gguf"; "$ferry" inspect "$TMP/bad" | grep '^  layers 2')"
-check_equal "a piece says which one it is" \
+check_equal "a chunk says which one it is" \
     "chunk of a model that was cut: layers 2-3, 2 of 2; the tokenizer's keys are in the embedding, ggml/weights.gguf" \
-    "$("$ferry" inspect "$TMP/cut/qnn/chunk_1.gguf" | grep '^piece')"
+    "$("$ferry" inspect "$TMP/cut/qnn/chunk_1.gguf" | grep '^chunk of')"
 check_equal "in JSON, too" '["layers",2,4,1,2]' \
     "$("$ferry" inspect "$TMP/cut/qnn/chunk_1.gguf" --json | jq -c '.piece | [.kind, .first_layer, .end_layer, .index, .count]')"
 for name in token_embd.weight blk.3.ffn_down.weight; do
-    check_equal "--tensor finds $name in its piece" "$("$ferry" inspect "$TMP/tales.gguf" --tensor $name | tail -n +2)" \
+    check_equal "--tensor finds $name in its chunk" "$("$ferry" inspect "$TMP/tales.gguf" --tensor $name | tail -n +2)" \
         "$("$ferry" inspect "$TMP/npu" --tensor $name | tail -n +2)"
 done
 check_equal "and tokenize the vocabulary in the embedding" "$("$ferry" tokenize -m "$TMP/tales.gguf" 'One day')" \
