@@ -50,10 +50,10 @@ fi
 # A file from before tokenizer.ggml.pre: the architecture stands for it, and the answers are those of the newer file.
 gguf=$dir/ggml-vocab-falcon.powerinfer.gguf
 if [ -f "$gguf" ]; then
-    check_status "a missing pre is said" 0 "pre' is missing; 'falcon' is taken" "$FERRY" tokenize -m "$gguf" x
+    check_status "a missing pre is reported" 0 "pre' is missing; 'falcon' is taken" "$FERRY" tokenize -m "$gguf" x
     check "it cuts as the architecture does" "$FERRY" tokenize -m "$gguf" --verify "$dir/ggml-vocab-falcon.gguf.inp"
 else
-    skip "a missing pre is said" "$gguf is absent"
+    skip "a missing pre is reported" "$gguf is absent"
 fi
 
 # The pair itself: texts and lines of ids must match up.
@@ -68,7 +68,7 @@ check_status "more ids than texts are refused" 1 "1 texts, but more lines" \
 check_status "a text without ids is refused" 1 "text 0 has no line of ids" \
     "$FERRY" tokenize -m "$(dirname "$gguf")" --verify "$pair.inp"
 printf ' x\n' >"$pair.out"
-check_status "ids are numbers" 1 "no token id" "$FERRY" tokenize -m "$(dirname "$gguf")" --verify "$pair.inp"
+check_status "ids are numbers" 1 "is not a token id" "$FERRY" tokenize -m "$(dirname "$gguf")" --verify "$pair.inp"
 printf ' 999999 1\n' >"$pair.out"
 check_status "a difference is exit 4" 4 "1 of 1 comparisons differ" \
     "$FERRY" tokenize -m "$(dirname "$gguf")" --verify "$pair.inp"
