@@ -85,6 +85,98 @@ printf '{"%s":"%s"}' "$bad" "$bad" >"$TMP/broken.json"
 tar --zstd -cf "$TMP/foreign.tar.zst" -C "$TMP" --transform "s,^,$bad/," text broken.json 2>/dev/null
 ferry "unpack of a foreign archive" unpack "$TMP/foreign.tar.zst"
 ferry "explain" explain "$bad"
+
+# --- a workspace and an archive that others made --------------------------------------------------------------------
+ferry "inspect of a workspace" inspect -v "$w"
+ferry "inspect of a cut" inspect "$TMP/$bad.cut"
+# The manifest's own hash is over its text before it.
+seal() { # DIR TOOL: lists its files as they are now
+    local dir=$1 path mode first=1
+    {
+        jq -n --arg t "$2" '$t' | sed 's/.*/{\n "format_version": 1,\n "tool": &,\n "target": "aarch64-linux",\n "files": [/'
+        (cd "$dir" && find . -type f ! -name 'manifest.*' -printf '%P\n' | LC_ALL=C sort) | while read -r path; do
+            [ $first = 1 ] || echo ,
+            first=0
+            mode=0644
+            [ ! -x "$dir/$path" ] || mode=0755
+            printf '  {"path": %s, "size": %s, "mode": "%s",\n   "sha256": "%s"}' "$(jq -n --arg p "$path" '$p')" \
+                "$(stat -c %s "$dir/$path")" $mode "$(sha256sum <"$dir/$path" | cut -d' ' -f1)"
+        done
+        printf '\n ]'
+    } >"$TMP/head"
+    printf '%s,\n "sha256": "%s"\n}\n' "$(cat "$TMP/head")" "$(printf %s "$(cat "$TMP/head")" | sha256sum | cut -d' ' -f1)" >"$dir/manifest.json"
+}
+hostile=$TMP/hostile/$name
+mkdir -p "$TMP/hostile"
+"$FERRY" create "$q" --copy --exe-path "$TMP/exe" -q -o "$hostile"
+jq --arg t "$bad" '.name = $t | .description = $t | .[$t] = {($t): [$t]} | .exec = $t | .devices = [$t]' "$hostile/workspace.json" >"$TMP/workspace.json"
+cp "$TMP/workspace.json" "$hostile/workspace.json"
+for what in "as it is" "its tool" "a listed name" "an unlisted name"; do
+    case $what in
+    as*) seal "$hostile" tool ;;
+    its*) seal "$hostile" "$bad" ;;
+    "a listed"*) printf '{}' >"$hostile/$bad" && seal "$hostile" tool ;;
+    an*) rm "$hostile/$bad" && seal "$hostile" tool && mkdir "$hostile/d$name" && : >"$hostile/d$name/$name" && ln -s "$bad" "$hostile/l$name" ;;
+    esac
+    [ "$what" != "as it is" ] || check "the hostile workspace is a right one" "$FERRY" verify -q "$hostile"
+    for verb in verify inspect "run -p a -d" "selftest -d" pack sign; do
+        # shellcheck disable=SC2086
+        ferry "hostile workspace, $what: $verb" $verb "$hostile"
+    done
+    # the manifest first; no control characters below U+0080 in the top's name, which no archive may have
+    (cd "$hostile" && find . -type f -o -type l | sed 's,^\./,,' | grep -avxF manifest.json) >"$TMP/rest"
+    (cd "$hostile" && tar -cf "$TMP/hostile.tar" --transform "s,^,$c1$bidi/," --verbatim-files-from manifest.json -T "$TMP/rest")
+    rm -rf "$TMP/unpacked"
+    ferry "its archive, $what: unpack" unpack -v "$TMP/hostile.tar" -o "$TMP/unpacked"
+    [ "$what" != "as it is" ] || check "it was unpacked" test -s "$TMP/unpacked/workspace.json"
+    ferry "its archive, $what: unpack under its own name" unpack -v "$TMP/hostile.tar"
+done
+
+# --- a key's name ------------------------------------------------------------------------------------------------------
+openssl genpkey -algorithm ED25519 -aes256 -pass pass:word -out "$TMP/$name.pem" 2>/dev/null
+"$FERRY" keygen -o "$TMP/plain" -q
+shown "sign asks for a passphrase" $'wait passphrase of\nline wrong' "$FERRY" sign "$w" --key "$TMP/$name.pem"
+check "by the file's name, escaped" grep -qaF 'passphrase of '"$TMP"'/\x1b]0;x\x07\x1b[31m\u{9b}' "$TMP/seen"
+shown "and signs" $'wait passphrase of\nline word' "$FERRY" sign -v "$w" --key "$TMP/$name.pem"
+ferry "keygen" keygen -v -o "$TMP/$name.new"
+ferry "verify by a key" verify -v "$w" --key "$TMP/$name.new.pub"
+
+# --- a hub's files -------------------------------------------------------------------------------------------------------
+hub=$TMP/remote
+commit=0123456789abcdef0123456789abcdef01234567
+there=$'tok\u009b\u202e' # what a name may hold: no control characters below U+0080
+coded=tok%C2%9B%E2%80%AE
+mkdir -p "$hub/files/ann/tales/$commit" "$hub/api/ann/tales"
+for f in config.json generation_config.json "$coded.json"; do
+    printf '{}' >"$hub/files/ann/tales/$commit/$f"
+    printf '{}' | git hash-object --stdin >"$hub/files/ann/tales/$commit/$f.etag"
+done
+list() { # NAME...
+    jq -n --args --arg c $commit --arg h "$(printf '{}' | git hash-object --stdin)" \
+        '{id: "ann/tales", sha: $c, siblings: [$ARGS.positional[] | {rfilename: ., size: 2, blobId: $h}]}' "$@" >"$hub/api/ann/tales/main"
+    cp "$hub/api/ann/tales/main" "$hub/api/ann/tales/$commit"
+}
+mkfifo "$TMP/end"
+build/host/release/tests/e2e/hub_server "$hub" <"$TMP/end" >"$TMP/ports" 2>/dev/null &
+server=$!
+exec 9>"$TMP/end"
+until [ -s "$TMP/ports" ]; do kill -0 $server || break; sleep 0.05; done
+read -r port _ <"$TMP/ports"
+export HF_ENDPOINT=http://127.0.0.1:$port HF_HOME=$TMP/hf/$name
+unset http_proxy HTTP_PROXY all_proxy ALL_PROXY
+list config.json generation_config.json "$there.json"
+ferry "fetch" fetch -v ann/tales --include '*'
+check "the hostile name is there" test -e "$HF_HOME/hub/models--ann--tales/snapshots/$commit/$there.json"
+ferry "fetch again" fetch -v ann/tales --include '*'
+ferry "fetch --dry-run" fetch --dry-run ann/tales --include '*'
+list config.json "$there/$bidi.json" # the hub has no such file
+ferry "fetch of what is not there" fetch -v ann/tales --include '*'
+list config.json "$bad"
+ferry "fetch of a name that is refused" fetch -v ann/tales --include '*'
+exec 9>&-
+wait $server 2>/dev/null
+unset HF_ENDPOINT HF_HOME
+
 ferry "selftest" selftest -v -d "$w"
 
 # --- names and options of every verb --------------------------------------------------------------------------------

@@ -36,6 +36,34 @@ shown() {
 }
 ferry() { shown "$1" "$2" "$FERRY" "${@:3}"; }
 
+# --- what the adb server lists --------------------------------------------------------------------------------------
+# A server that is not ours: serials, states, models and reasons as it likes. The real one lets no such name in.
+own_port=$ANDROID_ADB_SERVER_PORT
+adb_server() { # LIST: answers host:devices-l with it, refuses the rest with a hostile reason
+    rm -f "$TMP/adb.port"
+    BAD=$bad LIST=$1 perl -MIO::Socket::INET -e '
+        my $l = IO::Socket::INET->new(Listen => 5, LocalAddr => "127.0.0.1") or die;
+        open my $f, ">", "$ARGV[0].new"; print $f $l->sockport; close $f; rename "$ARGV[0].new", $ARGV[0];
+        while (my $c = $l->accept) {
+            read $c, my $n, 4; read $c, my $request, hex $n;
+            my ($word, $text) = $request eq "host:devices-l" ? ("OKAY", $ENV{LIST}) : ("FAIL", $ENV{BAD});
+            printf $c "%s%04x%s", $word, length $text, $text;
+        }' "$TMP/adb.port" 9>&- &
+    adb_server=$!
+    until [ -s "$TMP/adb.port" ]; do kill -0 $adb_server || return; sleep 0.05; done
+    ANDROID_ADB_SERVER_PORT=$(cat "$TMP/adb.port")
+}
+row() { printf '%s device product:%s model:%s device:%s\n' "$1" "$bad" "$bad" "$bad"; } # no spaces in $bad
+adb_server "$(row "a$bad"; row "b$bad"; printf 'c%s %s\n' "$bad" "$bad")"$'\n'
+shown "two hostile phones" '3 phones are connected: a\\x1b.*\(\\x1b' env -u ANDROID_SERIAL "$FERRY" doctor
+shown "none of which is meant" 'no phone has the serial x\\x1b.*connected: a\\x1b' "$FERRY" doctor -s "x$bad"
+shown "one, which refuses" 'phone a\\x1b.*\\x1b' "$FERRY" pull -s "a$bad" notes -o "$TMP/none"
+shown "one in a hostile state" 'phone c\\x1b.*adb says' "$FERRY" push "$w" -s "c$bad"
+shown "for run" 'phone a\\x1b' "$FERRY" run --device="a$bad" -d tales -p a
+shown "for up" 'phone a\\x1b|\\x1b' "$FERRY" up tests/data/tales -s "a$bad" --to doctor
+kill "$adb_server"
+ANDROID_ADB_SERVER_PORT=$own_port
+
 # --- what it is ----------------------------------------------------------------------------------------------------
 sed -i "s/^\(ro[^=]*\(manufacturer\|model\|platform\|release\|abilist\)\)=.*/\1=$bad/" "$root/system/build.prop"
 sed -i "s/^Features.*/Features\t: $bad/" "$root/fake/cpuinfo"
@@ -91,6 +119,26 @@ phone_set
 ferry "no such workspace" "no workspace '.*\\\\x1b" run --device -d "$bad" -p a
 jq --arg t "$bad" '.exec = $t' "$w/workspace.json" >"$root$there/odd/workspace.json"
 shown "a runtime that came with a workspace" '\\x1b' bash -c '"$@" </dev/null' - "$FERRY" run --device -d odd -p a
+
+# With a terminal at both ends the program may draw, and does nothing else: no titles, no clipboard, no questions that the
+# terminal answers as if the user had typed, no bytes that are not UTF-8.
+jq '.exec = "bin/ferry"' "$w/workspace.json" >"$root$there/odd/workspace.json" # a runtime of its own
+draws=$'\e[1;31mred\e[0m\r\e[2K\e[?25l'
+for name in tales odd; do
+    program="$draws$bad"$'\e]52;c;eA==\a\e[6n\e[c\e[?1049h\ePq\e\\ end\n'
+    printf '#!/system/bin/sh\nprintf %%s '"'%s'"'\n' "$program" >"$root$there/$name/bin/ferry"
+    for chunk in 0 1; do
+        phone_set chunk=$chunk
+        echo "end 0" >"$TMP/steps"
+        "$PTY" -o "$TMP/seen" "$TMP/steps" "$FERRY" run --device -d $name -p a >/dev/null 2>&1
+        check "$name draws at a terminal (packets: $chunk)" grep -qaF "$draws" "$TMP/seen"
+        check_equal "and does nothing else" "" "$(sed 's/\x1b\[\(1;31m\|31m\|0m\|2K\|?25l\)//g' "$TMP/seen" |
+            LC_ALL=C grep -aoP '\x1b.?|\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]|\xe2\x81[\xa6-\xa9]' | head -3 | od -An -c)"
+        check "what it tried is shown" grep -qaF '\x1b]52;c;eA==' "$TMP/seen"
+        check "as UTF-8" iconv -f UTF-8 -t UTF-8 -o "$TMP/text" "$TMP/seen"
+    done
+done
+phone_set
 
 # --- its shell --------------------------------------------------------------------------------------------------------
 rm "$root/system/bin/sh"

@@ -162,7 +162,7 @@ typedef struct {
     double cut_s;    /* when the connection is cut; 0: not */
     double silent_s; /* since when a typed Ctrl-C has no echo; 0: none has */
     int status;      /* -1: not yet */
-    fy_str half[2];  /* owned; of out and err: a character that has not come whole yet */
+    fy_str half[2];  /* owned; of out and err: what has not come whole yet */
 } stream;
 
 /* --- to the phone ------------------------------------------------------------------------------
@@ -336,22 +336,74 @@ static int put(stream *t, int fd, const void *bytes, size_t n, fy_err *e)
     return 0;
 }
 
-/* A program on the phone that writes to a pipe there cannot know that it ends at a terminal here;
- * one with a terminal of its own (tty) does what it likes with it. p NULL: the end. */
+/* What a program with a terminal of its own may do with ours: move the cursor, erase, colour, wrap
+ * lines and bracket what is pasted. Returns the bytes of such a sequence at p[0..n), n + 1 when more
+ * have to come, 0 for everything else: titles, the clipboard, reports that the terminal would type
+ * into the user's shell. */
+static size_t drawing(const char *p, size_t n)
+{
+    enum { LONGEST = 24 };
+    static const char *const modes[] = {"4", "?7", "?25", "?2004"};
+    if (memchr("\r\b\a", *p, 3) != NULL)
+        return 1;
+    if (*p != '\033' || (n > 1 && p[1] != '['))
+        return 0;
+    size_t end = 2;
+    while (end < n && end < LONGEST && memchr("?;0123456789", p[end], 12) != NULL)
+        end++;
+    if (end >= n)
+        return n < LONGEST ? n + 1 : 0;
+    fy_span parameters = {p + 2, end - 2};
+    if (memchr("ABCDEFGHJKLMPSX@dfmsu", p[end], 21) != NULL)
+        return memchr(parameters.ptr, '?', parameters.len) == NULL ? end + 1 : 0;
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        if ((p[end] == 'h' || p[end] == 'l') && fy_span_is(parameters, modes[i]))
+            return end + 1;
+    }
+    return 0;
+}
+
+/* Appends text with its drawing; what is neither is escaped. Returns the bytes that it took. */
+static size_t put_drawn(fy_str *out, const char *p, size_t n)
+{
+    size_t from = 0;
+    for (size_t i = 0; i < n;) {
+        size_t len = drawing(p + i, n - i);
+        if (len > 0) {
+            fy_str_put_shown(out, (fy_span){p + from, i - from});
+            if (len > n - i)
+                return i;
+            fy_str_add(out, p + i, len);
+            from = i + len;
+        }
+        i += len > 0 ? len : 1;
+    }
+    fy_str_put_shown(out, (fy_span){p + from, n - from});
+    return n;
+}
+
+/* A program on the phone that writes to a pipe there cannot know that it ends at a terminal here.
+ * p NULL: the end. */
 static int put_text(stream *t, int fd, const void *p, size_t n, fy_err *e)
 {
     fy_str *half = &t->half[fd == t->s->err_fd], shown = {0};
-    if (fd < 0 || t->s->tty || !isatty(fd))
+    if (fd < 0 || !isatty(fd))
         return put(t, fd, p, n, e);
     if (n > 0)
         fy_str_add(half, p, n);
-    size_t keep = p != NULL ? half->len - fy_utf8_complete(fy_str_z(half), half->len) : 0;
-    fy_str_put_shown(&shown, (fy_span){fy_str_z(half), half->len - keep});
-    char rest[4];
-    memcpy(rest, fy_str_z(half) + half->len - keep, keep);
-    fy_str_clear(half);
-    fy_str_add(half, rest, keep);
-    int rc = shown.oom || half->oom ? fy_nomem(e) : put(t, fd, fy_str_z(&shown), shown.len, e);
+    if (half->oom)
+        return fy_nomem(e);
+    if (half->len == 0)
+        return 0;
+    const char *text = half->ptr;
+    size_t used = p != NULL ? fy_utf8_complete(text, half->len) : half->len;
+    if (t->s->tty && p != NULL)
+        used = put_drawn(&shown, text, used);
+    else
+        fy_str_put_shown(&shown, (fy_span){text, used});
+    half->len -= used;
+    memmove(half->ptr, text + used, half->len);
+    int rc = shown.oom ? fy_nomem(e) : put(t, fd, fy_str_z(&shown), shown.len, e);
     fy_str_release(&shown);
     return rc;
 }
