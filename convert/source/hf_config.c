@@ -14,7 +14,6 @@
 #include "base/opts.h"
 #include "base/str.h"
 #include "convert/source/config_value.h"
-#include "format/sniff.h"
 
 /* --- by name ---------------------------------------------------------------------------------- */
 
@@ -101,76 +100,81 @@ static double apply(const fy_hparams *hp, fy_config_op op, double v)
     return v;
 }
 
-static int set_f32(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key, fy_err *e)
+/* 1 set, 0 absent or null. */
+static bool read_value(const fy_cfg *s, const char *key, const fy_hparam_row *row, void *field)
+{
+    double d = 0;
+    if (row->kind == FY_HP_BOOL)
+        return fy_cfg_bool(s, key, field);
+    if (row->kind == FY_HP_F32) {
+        bool is_there = fy_cfg_double(s, key, &d);
+        if (is_there)
+            *(float *)field = (float)d;
+        return is_there;
+    }
+    if (!fy_cfg_u32(s, key, field))
+        return false;
+    return *(const uint32_t *)field != 0 || (row->flags & FY_HP_MAY_BE_0) != 0 ||
+           fy_cfg_bad(s, key, fy_cfg_value(s, key), "a positive integer");
+}
+
+static void set_f32(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key)
 {
     double v = key->absent;
-    int rc = fy_cfg_double(s, key->key, &v, e);
-    if (rc < 0 || (rc == 1 && key->absent == 0))
-        return rc < 0 ? -1 : 0;
+    if (!fy_cfg_double(s, key->key, &v) && key->absent == 0)
+        return;
     double out = apply(&c->hp, key->op, v);
     if (!(v > 0) || !((float)out > 0) || !isfinite((float)out))
-        return fy_fail(e, FY_EFORMAT, "%s%s is %g; expected a positive number", s->prefix, key->key,
-                       v);
+        fy_fail(s->e, FY_EFORMAT, "%s%s is %g; expected a positive number", s->prefix, key->key, v);
     *(float *)(void *)((char *)&c->hp + key->field) = (float)out;
-    return 0;
 }
 
-static int set_u32(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key,
-                   const fy_hparam_row *row, fy_err *e)
+static void set_u32(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key,
+                    const fy_hparam_row *row)
 {
     uint32_t v = (uint32_t)key->absent;
-    int rc = fy_cfg_u32(s, key->key, &v, e);
-    if (rc < 0 || (rc == 1 && key->absent == 0))
-        return rc < 0 ? -1 : 0;
-    if (v == 0 && (row->flags & FY_HP_MAY_BE_0) == 0)
-        return fy_fail(e, FY_EFORMAT, "%s%s is 0; expected a positive integer", s->prefix,
-                       key->key);
-    *(uint32_t *)(void *)((char *)&c->hp + key->field) = (uint32_t)apply(&c->hp, key->op, v);
-    return 0;
+    if (read_value(s, key->key, row, &v) || key->absent != 0)
+        *(uint32_t *)(void *)((char *)&c->hp + key->field) = (uint32_t)apply(&c->hp, key->op, v);
 }
 
-static int set_by_flag(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key,
-                       const fy_hparam_row *row, fy_err *e)
+static void set_by_flag(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key,
+                        const fy_hparam_row *row)
 {
     bool v = key->absent != 0;
     void *field = (char *)&c->hp + key->field;
-    int rc = fy_cfg_bool(s, key->key, &v, e);
-    if (rc < 0 || (rc == 1 && key->absent == 0 && key->op != FY_OP_FLAG))
-        return rc < 0 ? -1 : 0;
+    if (!fy_cfg_bool(s, key->key, &v) && key->absent == 0 && key->op != FY_OP_FLAG)
+        return;
     if (key->op == FY_OP_ROUTER_IS_SOFTMAX)
         c->hp.gating = v ? FY_GATING_SOFTMAX : FY_GATING_SIGMOID;
     else if (row->kind == FY_HP_BOOL)
         *(bool *)field = v;
     else if (v)
         *(uint32_t *)field = 1;
-    return 0;
 }
 
-static int read_key(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key, fy_err *e)
+static void read_key(fy_hf_config *c, const fy_cfg *s, const fy_config_key *key)
 {
-    bool on = true;
-    if (key->only_if != NULL) {
-        on = false;
-        if (fy_cfg_bool(s, key->only_if, &on, e) < 0)
-            return -1;
-    }
-    if (!on)
-        return 0;
     const fy_hparam_row *row = row_of(key->field);
+    bool on = key->only_if == NULL;
+    if (!on)
+        fy_cfg_bool(s, key->only_if, &on);
+    if (!on)
+        return;
     if (row->kind == FY_HP_BOOL || key->op == FY_OP_ONE_IF_TRUE ||
         key->op == FY_OP_ROUTER_IS_SOFTMAX)
-        return set_by_flag(c, s, key, row, e);
-    if (fy_cfg_is_null(s, key->key) && (row->flags & FY_HP_NULL_DERIVES) != 0) {
+        set_by_flag(c, s, key, row);
+    else if (fy_cfg_is_null(s, key->key) && (row->flags & FY_HP_NULL_DERIVES) != 0)
         memset((char *)&c->hp + key->field, 0, sizeof(uint32_t));
-        return 0;
-    }
-    return row->kind == FY_HP_F32 ? set_f32(c, s, key, e) : set_u32(c, s, key, row, e);
+    else if (row->kind == FY_HP_F32)
+        set_f32(c, s, key);
+    else
+        set_u32(c, s, key, row);
 }
 
 /* --- rules ------------------------------------------------------------------------------------ */
 
-static int broken(const fy_hf_config *c, const fy_cfg *s, const fy_config_rule *rule,
-                  const json_t *found, fy_err *e)
+static void broken(const fy_hf_config *c, const fy_cfg *s, const fy_config_rule *rule,
+                   const json_t *found)
 {
     char q[FY_QUOTE_BYTES];
     char *text = found != NULL ? json_dumps(found, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
@@ -178,50 +182,37 @@ static int broken(const fy_hf_config *c, const fy_cfg *s, const fy_config_rule *
         fy_quote(q, sizeof q, fy_span_of(text));
     else
         snprintf(q, sizeof q, "%.15g", json_number_value(found));
-    if (found == NULL)
-        fy_fail(e, FY_EUNSUPPORTED,
-                "%s%s is absent, which means %s; ferry computes %s models with "
-                "%s only",
-                s->prefix, rule->key, rule->absent, c->family->name, rule->must);
-    else
-        fy_fail(e, FY_EUNSUPPORTED, "%s%s is %s; ferry computes %s models with %s only", s->prefix,
-                rule->key, q, c->family->name, rule->must);
+    fy_fail(s->e, FY_EUNSUPPORTED, "%s%s is %s%s; ferry computes %s models with %s only", s->prefix,
+            rule->key, found == NULL ? "absent, which means " : "",
+            found == NULL ? rule->absent : q, c->family->name, rule->must);
     free(text);
-    return -1;
 }
 
 /* null is not the text or the true that a rule asks for; otherwise it counts as absent unless the
  * rule speaks of it. */
-static int check_rule(const fy_hf_config *c, const fy_cfg *s, const fy_config_rule *rule, fy_err *e)
+static void check_rule(const fy_hf_config *c, const fy_cfg *s, const fy_config_rule *rule)
 {
-    json_t *must = fy_json_tree(rule->must, strlen(rule->must), e);
-    if (must == NULL)
-        return -1;
+    json_t *must = fy_json_tree(rule->must, strlen(rule->must), s->e);
     const json_t *v = fy_cfg_value(s, rule->key);
-    const json_t *null = fy_cfg_is_null(s, rule->key) ? json_null() : NULL;
-    if (null != NULL && (json_is_null(must) || json_is_true(must) || json_is_string(must)))
-        v = null;
+    if (fy_cfg_is_null(s, rule->key) &&
+        (json_is_null(must) || json_is_true(must) || json_is_string(must)))
+        v = json_null();
     bool holds = v != NULL ? json_equal(v, must)
                            : rule->absent == NULL || strcmp(rule->absent, rule->must) == 0;
     json_decref(must);
-    return holds ? 0 : broken(c, s, rule, v, e);
+    if (!holds)
+        broken(c, s, rule, v);
 }
 
-static int read_keys(fy_hf_config *c, const fy_cfg *s, fy_err *e)
+static void read_keys(fy_hf_config *c, const fy_cfg *s)
 {
     /* transformers 5 has it for every class. */
     static const fy_config_rule causal = {"is_causal", "true", NULL};
-    if (check_rule(c, s, &causal, e))
-        return -1;
-    for (size_t i = 0; i < c->family->n_keys; i++) {
-        if (read_key(c, s, &c->family->keys[i], e))
-            return -1;
-    }
-    for (size_t i = 0; i < c->family->n_rules; i++) {
-        if (check_rule(c, s, &c->family->rules[i], e))
-            return -1;
-    }
-    return 0;
+    check_rule(c, s, &causal);
+    for (size_t i = 0; i < c->family->n_keys; i++)
+        read_key(c, s, &c->family->keys[i]);
+    for (size_t i = 0; i < c->family->n_rules; i++)
+        check_rule(c, s, &c->family->rules[i]);
 }
 
 /* --- activation ------------------------------------------------------------------------------- */
@@ -236,27 +227,23 @@ static bool is_gated(const fy_family *f)
     return false;
 }
 
-static int read_threshold(fy_hf_config *c, const fy_cfg *s, fy_err *e)
+static void read_threshold(fy_hf_config *c, const fy_cfg *s)
 {
     double v = 0;
-    int rc = fy_cfg_double(s, "hidden_act_param", &v, e);
-    if (rc < 0)
-        return -1;
-    if (rc == 1)
-        return fy_fail(e, FY_EFORMAT,
-                       "%shidden_act_param is missing; fatrelu needs the threshold that it gives",
-                       s->prefix);
+    if (!fy_cfg_double(s, "hidden_act_param", &v))
+        fy_fail(s->e, FY_EFORMAT,
+                "%shidden_act_param is missing; fatrelu needs the threshold that it gives",
+                s->prefix);
     if (!(v >= 0) || !isfinite((float)v))
-        return fy_fail(e, FY_EFORMAT, "%shidden_act_param is %g; expected a threshold of 0 or more",
-                       s->prefix, v);
+        fy_fail(s->e, FY_EFORMAT, "%shidden_act_param is %g; expected a threshold of 0 or more",
+                s->prefix, v);
     c->hp.act_threshold = (float)v;
     if (c->hp.act_threshold == 0)
         c->hp.act = FY_ACT_RELU; /* the same function */
-    return 0;
 }
 
 /* The first of the keys that is there, as GemmaMLP of transformers 4.57 has it. */
-static int find_activation(const fy_cfg *s, const char **key, const char **name, fy_err *e)
+static void find_activation(const fy_cfg *s, const char **key, const char **name)
 {
     static const char *const keys[] = {"hidden_act", "hidden_activation", "activation_function",
                                        "activation"};
@@ -264,83 +251,70 @@ static int find_activation(const fy_cfg *s, const char **key, const char **name,
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *found;
         char q[FY_QUOTE_BYTES], q2[FY_QUOTE_BYTES];
-        int rc = fy_cfg_string(s, keys[i], &found, e);
-        if (rc < 0)
-            return -1;
-        if (rc == 0 && *key == NULL) {
+        if (!fy_cfg_string(s, keys[i], &found))
+            continue;
+        if (*key == NULL) {
             *key = keys[i];
             *name = found;
-        } else if (rc == 0 && strcmp(*name, found) != 0) {
+        } else if (strcmp(*name, found) != 0) {
             fy_log(FY_LOG_WARN, "%s%s is '%s', but %s is '%s'; %s counts", s->prefix, *key,
                    fy_quote(q, sizeof q, fy_span_of(*name)), keys[i],
                    fy_quote(q2, sizeof q2, fy_span_of(found)), *key);
         }
     }
-    return 0;
 }
 
-static int read_activation(fy_hf_config *c, const fy_cfg *s, fy_err *e)
+static void read_activation(fy_hf_config *c, const fy_cfg *s)
 {
     const fy_family *f = c->family;
     const char *key, *name;
-    char q[FY_QUOTE_BYTES];
-    if (find_activation(s, &key, &name, e))
-        return -1;
+    char q[FY_QUOTE_BYTES] = "";
+    find_activation(s, &key, &name);
     if (key != NULL) {
         c->hp.act = fy_act_of(fy_span_of(name));
-        if (c->hp.act >= FY_ACT_COUNT)
-            return fy_fail(e, FY_EUNSUPPORTED,
-                           "%s%s is '%s'; ferry computes silu, gelu, gelu_tanh, relu and fatrelu",
-                           s->prefix, key, fy_quote(q, sizeof q, fy_span_of(name)));
+        fy_quote(q, sizeof q, fy_span_of(name));
     }
+    if (c->hp.act >= FY_ACT_COUNT)
+        fy_fail(s->e, FY_EUNSUPPORTED,
+                "%s%s is '%s'; ferry computes silu, gelu, gelu_tanh, relu and fatrelu", s->prefix,
+                key, q);
     if (c->hp.act == FY_ACT_RELU && f->defaults.act == FY_ACT_DRELU)
         c->hp.act = FY_ACT_DRELU; /* what a class of dReLU calls relu */
     if (c->hp.act == FY_ACT_GELU && f->sqrt_embedding && key != NULL &&
         strcmp(key, "hidden_act") == 0)
         c->hp.act = FY_ACT_GELU_TANH; /* the first Gemma configs say gelu, and mean the other */
     if (!is_gated(f) && (c->hp.act == FY_ACT_SILU || c->hp.act == FY_ACT_DRELU))
-        return fy_fail(e, FY_EUNSUPPORTED,
-                       "%s%s is '%s'; the feed-forward of a %s model has no gate, and ferry "
-                       "computes it with gelu, gelu_tanh, relu or fatrelu",
-                       s->prefix, key != NULL ? key : "hidden_act",
-                       key != NULL ? fy_quote(q, sizeof q, fy_span_of(name))
-                                   : fy_act_name(c->hp.act),
-                       f->name);
-    return c->hp.act == FY_ACT_FATRELU ? read_threshold(c, s, e) : 0;
+        fy_fail(s->e, FY_EUNSUPPORTED,
+                "%s%s is '%s'; the feed-forward of a %s model has no gate, and ferry "
+                "computes it with gelu, gelu_tanh, relu or fatrelu",
+                s->prefix, key != NULL ? key : "hidden_act",
+                key != NULL ? q : fy_act_name(c->hp.act), f->name);
+    if (c->hp.act == FY_ACT_FATRELU)
+        read_threshold(c, s);
 }
 
 /* --- family ----------------------------------------------------------------------------------- */
 
 /* A multi-modal checkpoint keeps the keys of its text model in an object of their own. */
-static int find_text(const fy_cfg *root, fy_cfg *text, fy_err *e)
+static fy_cfg find_text(const fy_cfg *root)
 {
     static const char *const keys[] = {"text_config", "llm_config", "language_config"};
-    *text = *root;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        const json_t *obj;
-        int rc = fy_cfg_object(root, keys[i], &obj, e);
-        if (rc < 0)
-            return -1;
-        if (rc == 0) {
-            *text = fy_cfg_below(root, keys[i], obj);
-            return 0;
-        }
+        fy_cfg text = fy_cfg_below(root, keys[i]);
+        if (text.obj != NULL)
+            return text;
     }
-    return 0;
+    return *root;
 }
 
-/* 0: *name is architectures[0], or NULL when there is none. */
-static int read_class(const fy_cfg *s, const char **name, fy_err *e)
+/* architectures[0], or NULL when there is none. */
+static const char *read_class(const fy_cfg *s)
 {
-    *name = NULL;
     const json_t *list = fy_cfg_value(s, "architectures");
-    if (list == NULL)
-        return 0;
     const json_t *first = json_array_get(list, 0);
-    if (!json_is_array(list) || (first != NULL && !json_is_string(first)))
-        return fy_cfg_bad(s, "architectures", list, "a list of class names", e);
-    *name = json_string_value(first);
-    return 0;
+    if (list != NULL && (!json_is_array(list) || (first != NULL && !json_is_string(first))))
+        fy_cfg_bad(s, "architectures", list, "a list of class names");
+    return json_string_value(first);
 }
 
 static const fy_family *family_of_type(const char *type)
@@ -356,88 +330,54 @@ static const fy_family *family_of_type(const char *type)
     return NULL;
 }
 
-/* 0 found or not found, with what was said in *what and *name; -1. */
-static int find_in(const fy_cfg *s, const fy_family **out, const char **what, const char **name,
-                   fy_err *e)
+/* What a configuration says it is: *what and *name, which is NULL when it says nothing. */
+static const fy_family *find_in(const fy_cfg *s, const char **what, const char **name)
 {
-    const char *type = NULL;
-    if (read_class(s, name, e))
-        return -1;
     *what = "architecture";
-    if (*name != NULL) {
-        *out = fy_family_of_hf(fy_span_of(*name));
-        return 0;
-    }
+    *name = read_class(s);
+    if (*name != NULL)
+        return fy_family_of_hf(fy_span_of(*name));
     *what = "model_type";
-    int rc = fy_cfg_string(s, "model_type", &type, e);
-    if (rc < 0)
-        return -1;
-    *name = type;
-    *out = rc == 0 ? family_of_type(type) : NULL;
-    return 0;
+    return fy_cfg_string(s, "model_type", name) ? family_of_type(*name) : NULL;
 }
 
 /* The class of the checkpoint, else that of its text model: a wrapper we do not know around a model
- * that we do. */
-static int find_family(const fy_cfg *root, const fy_cfg *text, const fy_family **out, fy_err *e)
+ * that we do. NULL on failure. */
+static const fy_family *find_family(const fy_cfg *root, const fy_cfg *text)
 {
-    const char *what, *name, *inner = NULL, *inner_what;
+    const char *what, *name, *inner_name, *inner_what;
     char q[FY_QUOTE_BYTES];
-    if (find_in(root, out, &what, &name, e))
-        return -1;
-    if (*out == NULL && text->obj != root->obj && find_in(text, out, &inner_what, &inner, e))
-        return -1;
-    if (*out != NULL)
-        return 0;
-    if (name == NULL)
-        return fy_fail(e, FY_EFORMAT,
-                       "neither architectures nor model_type says what model this is");
+    const fy_family *f = find_in(root, &what, &name);
+    if (f == NULL && text->obj != root->obj)
+        f = find_in(text, &inner_what, &inner_name);
+    if (f != NULL || root->e->code != FY_OK)
+        return root->e->code == FY_OK ? f : NULL;
+    if (name == NULL) {
+        fy_fail(root->e, FY_EFORMAT,
+                "neither architectures nor model_type says what model this is");
+        return NULL;
+    }
     const fy_family *near = fy_family_near(name);
-    if (near != NULL)
-        return fy_fail(e, FY_EUNSUPPORTED,
-                       "%s '%s' is not a family that ferry knows; the nearest name is %s ('ferry "
-                       "convert --list-archs' lists all)",
-                       what, fy_quote(q, sizeof q, fy_span_of(name)), near->hf_archs[0]);
-    return fy_fail(e, FY_EUNSUPPORTED,
-                   "%s '%s' is not a family that ferry knows ('ferry convert --list-archs' lists "
-                   "them)",
-                   what, fy_quote(q, sizeof q, fy_span_of(name)));
+    fy_fail(root->e, FY_EUNSUPPORTED,
+            "%s '%s' is not a family that ferry knows%s%s ('ferry convert --list-archs' lists %s)",
+            what, fy_quote(q, sizeof q, fy_span_of(name)),
+            near != NULL ? "; the nearest name is " : "", near != NULL ? near->hf_archs[0] : "",
+            near != NULL ? "all" : "them");
+    return NULL;
 }
 
 /* --- plain keys ------------------------------------------------------------------------------- */
 
-/* 0 set, 1 absent or null, -1. */
-static int read_value(const fy_cfg *s, const char *key, const fy_hparam_row *row, void *field,
-                      fy_err *e)
-{
-    double d = 0;
-    int rc;
-    if (row->kind == FY_HP_BOOL)
-        return fy_cfg_bool(s, key, field, e);
-    if (row->kind == FY_HP_F32) {
-        rc = fy_cfg_double(s, key, &d, e);
-        if (rc == 0)
-            *(float *)field = (float)d;
-        return rc;
-    }
-    rc = fy_cfg_u32(s, key, field, e);
-    if (rc == 0 && *(const uint32_t *)field == 0 && (row->flags & FY_HP_MAY_BE_0) == 0)
-        return fy_cfg_bad(s, key, fy_cfg_value(s, key), "a positive integer", e);
-    return rc;
-}
-
-static int read_field(const fy_cfg *s, const fy_hparam_row *row, void *field, fy_err *e)
+static void read_field(const fy_cfg *s, const fy_hparam_row *row, void *field)
 {
     for (const char *const *key = row->hf; *key != NULL; key++) {
         if (fy_cfg_is_null(s, *key) && (row->flags & FY_HP_NULL_DERIVES) != 0) {
             memset(field, 0, sizeof(uint32_t));
-            return 0;
+            return;
         }
-        int rc = read_value(s, *key, row, field, e);
-        if (rc <= 0)
-            return rc;
+        if (read_value(s, *key, row, field))
+            return;
     }
-    return 0;
 }
 
 static bool is_plain(const fy_family *f, const fy_hparam_row *row)
@@ -447,24 +387,22 @@ static bool is_plain(const fy_family *f, const fy_hparam_row *row)
 }
 
 /* tie_word_embeddings of a multi-modal checkpoint may stand at the top only. */
-static int read_plain(fy_hf_config *c, const fy_cfg *root, const fy_cfg *s, fy_err *e)
+static void read_plain(fy_hf_config *c, const fy_cfg *root, const fy_cfg *s)
 {
     c->hp = c->family->defaults;
     for (size_t i = 0; i < fy_n_hparam_rows; i++) {
         const fy_hparam_row *row = &fy_hparam_rows[i];
-        if (is_plain(c->family, row) && read_field(s, row, (char *)&c->hp + row->offset, e))
-            return -1;
+        if (is_plain(c->family, row))
+            read_field(s, row, (char *)&c->hp + row->offset);
     }
     c->tied = c->family->tied_default;
     static const char key[] = "tie_word_embeddings"; /* null leaves it to the outer object */
-    int rc = fy_cfg_is_null(s, key) ? 1 : fy_cfg_bool(s, key, &c->tied, e);
-    if (rc == 1 && !fy_cfg_is_null(root, key))
-        rc = fy_cfg_bool(root, key, &c->tied, e);
-    return rc < 0 ? -1 : 0;
+    if ((fy_cfg_is_null(s, key) || !fy_cfg_bool(s, key, &c->tied)) && !fy_cfg_is_null(root, key))
+        fy_cfg_bool(root, key, &c->tied);
 }
 
 /* What has to be known before anything is divided by it. */
-static int check_required(fy_hf_config *c, const fy_cfg *s, fy_err *e)
+static int check_required(fy_hf_config *c, const fy_cfg *s)
 {
     if (c->hp.n_ff == 0 && c->hp.n_embd <= INT32_MAX / 4)
         c->hp.n_ff = 4 * c->hp.n_embd; /* what the classes that know null make of it */
@@ -473,16 +411,16 @@ static int check_required(fy_hf_config *c, const fy_cfg *s, fy_err *e)
         const char *field = (const char *)&c->hp + row->offset;
         if (is_plain(c->family, row) && row->kind == FY_HP_U32 &&
             (row->flags & FY_HP_REQUIRED) != 0 && *(const uint32_t *)(const void *)field == 0)
-            return fy_fail(e, FY_EFORMAT, "%s%s is missing; a %s model has no default for it",
+            return fy_fail(s->e, FY_EFORMAT, "%s%s is missing; a %s model has no default for it",
                            s->prefix, row->hf[0], c->family->name);
     }
     if (c->hp.n_qkv_groups != 0 && c->hp.n_head % c->hp.n_qkv_groups != 0)
-        return fy_fail(e, FY_EFORMAT,
+        return fy_fail(s->e, FY_EFORMAT,
                        "%snum_attention_heads %u do not divide into the %u groups that a %s model "
                        "has",
                        s->prefix, c->hp.n_head, c->hp.n_qkv_groups, c->family->name);
     if (c->hp.head_dim == 0 && c->hp.n_embd % c->hp.n_head != 0)
-        return fy_fail(e, FY_EFORMAT,
+        return fy_fail(s->e, FY_EFORMAT,
                        "%shidden_size %u is not a multiple of num_attention_heads %u, and head_dim "
                        "is not given",
                        s->prefix, c->hp.n_embd, c->hp.n_head);
@@ -490,130 +428,107 @@ static int check_required(fy_hf_config *c, const fy_cfg *s, fy_err *e)
 }
 
 /* FP8 as DeepSeek and Qwen publish it; other formats of the same name are not E4M3. */
-static int read_fp8(fy_hf_config *c, const fy_cfg *s, const char *key, const json_t *q, fy_err *e)
+static void read_fp8(fy_hf_config *c, const fy_cfg *fp8)
 {
-    fy_cfg fp8 = fy_cfg_below(s, key, q);
-    const json_t *block;
     const char *fmt = "e4m3";
-    if (fy_cfg_string(&fp8, "fmt", &fmt, e) < 0)
-        return -1;
+    fy_cfg_string(fp8, "fmt", &fmt);
     if (strcmp(fmt, "e4m3") != 0)
-        return fy_fail(e, FY_EUNSUPPORTED, "%sfmt is '%s'; ferry reads FP8 as e4m3 only",
-                       fp8.prefix, fmt);
+        fy_fail(fp8->e, FY_EUNSUPPORTED, "%sfmt is '%s'; ferry reads FP8 as e4m3 only", fp8->prefix,
+                fmt);
     c->fp8 = true;
     c->fp8_block[0] = c->fp8_block[1] = 128;
-    int rc = fy_cfg_list(&fp8, "weight_block_size", 2, &block, e);
-    for (size_t i = 0; rc == 0 && i < 2; i++) {
+    const json_t *block = fy_cfg_list(fp8, "weight_block_size", 2);
+    for (size_t i = 0; block != NULL && i < 2; i++) {
         double n = json_number_value(json_array_get(block, i));
         if (!(n >= 1) || n > 65536 || n != (double)(uint32_t)n)
-            return fy_cfg_bad(&fp8, "weight_block_size", block, "two sizes of a block", e);
-        c->fp8_block[i] = (uint32_t)n;
+            fy_cfg_bad(fp8, "weight_block_size", block, "two sizes of a block");
+        else
+            c->fp8_block[i] = (uint32_t)n;
     }
-    return rc < 0 ? -1 : 0;
 }
 
 /* Checkpoints whose tensors are not plain weights. */
-static int check_quantized(fy_hf_config *c, const fy_cfg *s, fy_err *e)
+static void check_quantized(fy_hf_config *c, const fy_cfg *s)
 {
     static const char *const keys[] = {"quantization_config", "quantization"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        const json_t *q;
-        int rc = fy_cfg_object(s, keys[i], &q, e);
-        if (rc < 0)
-            return -1;
-        if (rc == 1 || json_object_size(q) == 0)
-            continue;
-        const char *method = json_string_value(json_object_get(q, "quant_method"));
-        if (method != NULL && strcmp(method, "fp8") == 0) {
-            if (read_fp8(c, s, keys[i], q, e))
-                return -1;
-            continue;
-        }
         char text[FY_QUOTE_BYTES];
-        return fy_fail(e, FY_EUNSUPPORTED,
-                       "the checkpoint is quantized already (%s%s: %s); ferry converts the "
-                       "original f32, f16, bf16 or FP8 checkpoint",
-                       s->prefix, keys[i],
-                       fy_quote(text, sizeof text, fy_span_of(method != NULL ? method : "?")));
+        fy_cfg q = fy_cfg_below(s, keys[i]);
+        const char *method = json_string_value(json_object_get(q.obj, "quant_method"));
+        if (method != NULL && strcmp(method, "fp8") == 0)
+            read_fp8(c, &q);
+        else if (json_object_size(q.obj) > 0)
+            fy_fail(s->e, FY_EUNSUPPORTED,
+                    "the checkpoint is quantized already (%s%s: %s); ferry converts the "
+                    "original f32, f16, bf16 or FP8 checkpoint",
+                    s->prefix, keys[i],
+                    fy_quote(text, sizeof text, fy_span_of(method != NULL ? method : "?")));
     }
-    return 0;
 }
 
-static int check_row_flags(const fy_hf_config *c, const fy_cfg *s, fy_err *e)
+static void check_row_flags(const fy_hf_config *c, const fy_cfg *s)
 {
     for (size_t i = 0; i < c->family->n_rows; i++) {
         bool flag;
-        const char *key = c->family->rows[i].required_by;
-        if (key != NULL && fy_cfg_bool(s, key, &flag, e) < 0)
-            return -1;
+        if (c->family->rows[i].required_by != NULL)
+            fy_cfg_bool(s, c->family->rows[i].required_by, &flag);
     }
-    return 0;
 }
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-static int load(fy_hf_config *c, const void *p, size_t n, fy_err *e)
+static int read_all(fy_hf_config *c, fy_err *e)
 {
-    const char *text = p;
-    size_t i = 0;
-    while (i < n && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n'))
-        i++;
-    const char *other = i < n && text[i] != '{' && text[i] != '[' ? fy_sniff(p, n) : NULL;
-    if (other != NULL)
-        return fy_fail(e, FY_EFORMAT, "this is %s", other);
-    c->root = fy_json_tree(p, n, e);
-    if (c->root == NULL)
-        return -1;
-    c->text = c->root;
-    if (!json_is_object(c->root))
-        return fy_fail(e, FY_EFORMAT, "not a JSON object");
-    return 0;
-}
-
-static int parse(fy_hf_config *c, const void *p, size_t n, fy_err *e)
-{
-    if (load(c, p, n, e))
-        return -1;
-    fy_cfg root = fy_cfg_of(c->root), text;
-    if (find_text(&root, &text, e))
-        return -1;
+    fy_cfg root = fy_cfg_of(c->root, e), text = find_text(&root);
     c->text = text.obj;
     c->nested = text.obj != root.obj;
-    if (find_family(&root, &text, &c->family, e) || check_quantized(c, &root, e) ||
-        (c->nested && check_quantized(c, &text, e)) || read_plain(c, &root, &text, e) ||
-        read_keys(c, &text, e) || check_required(c, &text, e) || check_row_flags(c, &text, e) ||
-        read_activation(c, &text, e) || fy_hf_read_layers(c, &text, e) ||
-        fy_hf_read_rope(c, &text, e))
+    c->family = find_family(&root, &text);
+    if (c->family == NULL)
+        return -1;
+    check_quantized(c, &root);
+    if (c->nested)
+        check_quantized(c, &text);
+    read_plain(c, &root, &text);
+    read_keys(c, &text);
+    if (check_required(c, &text) || e->code != FY_OK)
+        return -1;
+    check_row_flags(c, &text);
+    read_activation(c, &text);
+    fy_hf_read_layers(c, &text);
+    fy_hf_read_rope(c, &text);
+    if (e->code != FY_OK)
         return -1;
     fy_hparams_derive(&c->hp, c->family);
     return fy_hparams_check(&c->hp, c->family, e) || fy_hf_check_ramp(&c->hp, e) ? -1 : 0;
 }
 
-int fy_hf_config_parse(fy_hf_config *c, const void *p, size_t n, const char *name, fy_err *e)
+/* Takes the tree; NULL: the text was none, which is recorded. */
+static int read_tree(fy_hf_config *c, json_t *root, const char *name, fy_err *e)
 {
-    *c = (fy_hf_config){0};
-    return parse(c, p, n, e) ? fy_ctx(e, "%s", name) : 0;
+    fy_err own = {0};
+    *c = (fy_hf_config){.root = root, .text = root};
+    if (root == NULL)
+        return -1;
+    return read_all(c, &own) ? fy_fail(e, own.code, "%s: %s", name, own.msg) : 0;
 }
 
-static int open_file(fy_hf_config *c, const char *path, fy_err *e)
+int fy_hf_config_parse(fy_hf_config *c, const void *p, size_t n, const char *name, fy_err *e)
 {
-    fy_map m;
-    if (fy_map_open(&m, path, e))
-        return -1;
-    int rc = fy_hf_config_parse(c, m.data, m.size, path, e);
-    fy_map_close(&m);
-    return rc;
+    json_t *root = fy_cfg_tree(p, n, e);
+    if (root == NULL)
+        fy_ctx(e, "%s", name);
+    return read_tree(c, root, name, e);
 }
 
 int fy_hf_config_open(fy_hf_config *c, const char *path, fy_err *e)
 {
     *c = (fy_hf_config){0};
     if (fy_file_exists(path) && !fy_file_is_dir(path))
-        return open_file(c, path, e);
+        return read_tree(c, fy_cfg_tree_of(path, e), path, e);
     char *file = fy_path_join(path, "config.json");
     if (file == NULL)
         return fy_nomem(e);
-    int rc = fy_file_exists(file) ? open_file(c, file, e)
+    int rc = fy_file_exists(file) ? read_tree(c, fy_cfg_tree_of(file, e), file, e)
                                   : fy_fail(e, FY_EIO,
                                             "%s: no config.json in it, so it is not a Hugging Face "
                                             "checkpoint, or not all of one",

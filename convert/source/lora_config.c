@@ -4,15 +4,15 @@
 #include "convert/source/lora.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <pcre2.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json_tree.h"
 #include "base/str.h"
 #include "convert/source/config_value.h"
 
@@ -112,192 +112,128 @@ fy_span fy_lora_tail(fy_span name)
     return name;
 }
 
-/* --- regular expressions ---------------------------------------------------------------------- */
+/* --- patterns --------------------------------------------------------------------------------- */
 
 enum { MATCH_STEPS = 100000, MATCH_KIB = 1024 };
 
-/* Perl's syntax, which is Python's for what such patterns hold. Hostile patterns and names cost
- * bounded time and memory. */
-typedef struct {
-    pcre2_code *code;            /* owned */
-    pcre2_match_context *limits; /* owned */
+/* A key of rank_pattern or alpha_pattern. Perl's syntax, which is Python's for what such patterns
+ * hold. */
+typedef struct fy_lora_pattern {
+    pcre2_code *code; /* owned */
     char shown[FY_QUOTE_BYTES];
-} name_regex;
+    double value;
+} pattern;
 
-static void regex_free(name_regex *r)
-{
-    if (r == NULL)
-        return;
-    pcre2_code_free(r->code);
-    pcre2_match_context_free(r->limits);
-    free(r);
-}
-
-/* NULL on failure, with the position and the reason. */
-static name_regex *regex_new(const char *pattern, fy_err *e)
+static int compile(pattern *p, const char *key, fy_err *e)
 {
     int why = 0;
     PCRE2_SIZE at = 0;
-    name_regex *r = calloc(1, sizeof *r);
-    if (r == NULL) {
-        fy_nomem(e);
-        return NULL;
-    }
-    fy_quote(r->shown, sizeof r->shown, fy_span_of(pattern));
-    r->limits = pcre2_match_context_create(NULL);
-    r->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &why,
-                            &at, NULL);
-    if (r->code != NULL && r->limits != NULL) {
-        pcre2_set_match_limit(r->limits, MATCH_STEPS);
-        pcre2_set_depth_limit(r->limits, MATCH_STEPS);
-        pcre2_set_heap_limit(r->limits, MATCH_KIB);
-        return r;
-    }
-    if (r->code != NULL || r->limits == NULL || why == PCRE2_ERROR_HEAP_FAILED) {
-        fy_nomem(e);
-    } else {
-        PCRE2_UCHAR text[128];
-        pcre2_get_error_message(why, text, sizeof text);
-        fy_fail(e, FY_EFORMAT, "'%s' is not a regular expression: %s, at byte %zu", r->shown,
-                (const char *)text, (size_t)at);
-    }
-    regex_free(r);
-    return NULL;
+    PCRE2_UCHAR reason[128];
+    fy_str text = {0};
+    fy_str_printf(&text, "^(.*\\.)?(%s)$", key);
+    fy_quote(p->shown, sizeof p->shown, fy_span_of(fy_str_z(&text)));
+    if (!text.oom)
+        p->code = pcre2_compile((PCRE2_SPTR)text.ptr, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
+                                &why, &at, NULL);
+    fy_str_release(&text);
+    if (p->code != NULL)
+        return 0;
+    if (why == 0 || why == PCRE2_ERROR_HEAP_FAILED)
+        return fy_nomem(e);
+    pcre2_get_error_message(why, reason, sizeof reason);
+    return fy_fail(e, FY_EFORMAT, "'%s' is not a regular expression: %s, at byte %zu", p->shown,
+                   (const char *)reason, (size_t)at);
 }
 
-/* Does it match somewhere in the name? 1, 0, -1. */
-static int regex_in(const name_regex *r, fy_span name, fy_err *e)
+/* Is it the module's name, or the end of it after a dot? 1, 0, -1. Hostile patterns and names cost
+ * bounded time and memory. */
+static int matches(const pattern *p, fy_span module, fy_err *e)
 {
+    int rc = PCRE2_ERROR_NOMEMORY;
     pcre2_match_data *data = pcre2_match_data_create(1, NULL);
-    if (data == NULL)
-        return fy_nomem(e);
-    int rc = pcre2_match(r->code, (PCRE2_SPTR)name.ptr, name.len, 0, 0, data, r->limits);
+    pcre2_match_context *limits = pcre2_match_context_create(NULL);
+    if (data != NULL && limits != NULL) {
+        pcre2_set_match_limit(limits, MATCH_STEPS);
+        pcre2_set_depth_limit(limits, MATCH_STEPS);
+        pcre2_set_heap_limit(limits, MATCH_KIB);
+        rc = pcre2_match(p->code, (PCRE2_SPTR)module.ptr, module.len, 0, 0, data, limits);
+    }
     pcre2_match_data_free(data);
-    if (rc >= 0)
-        return 1;
+    pcre2_match_context_free(limits);
     if (rc == PCRE2_ERROR_NOMEMORY)
         return fy_nomem(e);
     if (rc == PCRE2_ERROR_MATCHLIMIT || rc == PCRE2_ERROR_DEPTHLIMIT || rc == PCRE2_ERROR_HEAPLIMIT)
         return fy_fail(e, FY_EFORMAT,
                        "the regular expression '%s' takes too many steps; write it "
                        "without repetitions inside repetitions",
-                       r->shown);
-    return 0; /* no match, or a name that is not UTF-8 */
-}
-
-/* --- the configuration ------------------------------------------------------------------------ */
-
-/* A key of rank_pattern or alpha_pattern. */
-typedef struct fy_lora_pattern {
-    const char *key;   /* view */
-    name_regex *regex; /* owned; NULL: letters and dots, compared without it */
-    double value;
-} pattern;
-
-/* --- patterns --------------------------------------------------------------------------------- */
-
-static bool is_simple(const char *key)
-{
-    for (; *key != '\0'; key++) {
-        if (!isalnum((unsigned char)*key) && strchr("._-", *key) == NULL)
-            return false;
-    }
-    return true;
-}
-
-/* Key is the module's name or the end of it after a dot; a dot of the key is any character. */
-static bool ends_name(const char *key, fy_span module)
-{
-    size_t n = strlen(key);
-    if (n > module.len)
-        return false;
-    const char *end = module.ptr + (module.len - n);
-    for (size_t i = n; i-- > 0;) {
-        if (key[i] != '.' && key[i] != end[i])
-            return false;
-    }
-    return n == module.len || end[-1] == '.';
-}
-
-static int compile(pattern *p, fy_err *e)
-{
-    if (is_simple(p->key))
-        return 0;
-    fy_str text = {0};
-    fy_str_printf(&text, "^(.*\\.)?(%s)$", p->key);
-    if (text.oom)
-        fy_nomem(e);
-    else
-        p->regex = regex_new(fy_str_z(&text), e);
-    fy_str_release(&text);
-    return p->regex != NULL ? 0 : -1;
+                       p->shown);
+    return rc >= 0; /* else no match, or a name that is not UTF-8 */
 }
 
 /* *value becomes that of the first pattern that matches, if there is one. */
 static int look_up(const fy_lora_patterns *ps, fy_span module, double *value, fy_err *e)
 {
-    for (size_t i = 0; i < ps->n; i++) {
-        const pattern *p = &ps->list[i];
-        int rc = p->regex == NULL ? ends_name(p->key, module) : regex_in(p->regex, module, e);
-        if (rc < 0)
-            return -1;
-        if (rc == 1) {
-            *value = p->value;
-            return 0;
-        }
+    int rc = 0;
+    for (size_t i = 0; i < ps->n && rc == 0; i++) {
+        rc = matches(&ps->list[i], module, e);
+        if (rc == 1)
+            *value = ps->list[i].value;
     }
-    return 0;
+    return rc < 0 ? -1 : 0;
 }
 
-static int check_rank(const fy_cfg *s, const char *key, const json_t *v, fy_err *e)
+/* --- the configuration ------------------------------------------------------------------------ */
+
+static bool is_rank(const json_t *v)
 {
     double r = json_number_value(v);
-    if (json_is_number(v) && r >= 1 && r <= FY_LORA_MAX_RANK && r == floor(r))
-        return 0;
-    return fy_cfg_bad(s, key, v, "a rank from 1 to 2048", e);
+    return json_is_number(v) && r >= 1 && r <= FY_LORA_MAX_RANK && r == floor(r);
 }
 
-static int check_alpha(const fy_cfg *s, const char *key, const json_t *v, fy_err *e)
+static bool is_alpha(const json_t *v)
 {
-    if (json_is_number(v) && isfinite((float)json_number_value(v)))
-        return 0;
-    return fy_cfg_bad(s, key, v, "a number", e);
+    return json_is_number(v) && isfinite((float)json_number_value(v));
 }
 
-typedef int check(const fy_cfg *s, const char *key, const json_t *v, fy_err *e);
+/* The two settings that patterns of names change. */
+typedef struct {
+    const char *key, *patterns, *expected;
+    bool (*is_good)(const json_t *v);
+} setting;
 
-static int read_patterns(fy_lora_patterns *ps, const fy_cfg *s, const char *key, check *is_good,
-                         fy_err *e)
+static const setting rank_keys = {"r", "rank_pattern", "a rank from 1 to 2048", is_rank},
+                     alpha_keys = {"lora_alpha", "alpha_pattern", "a number", is_alpha};
+
+/* The value for all modules, and of the patterns. */
+static double read_setting(const fy_cfg *s, const setting *of, fy_lora_patterns *ps)
 {
-    const json_t *obj = NULL;
-    if (fy_cfg_object(s, key, &obj, e) < 0)
-        return -1;
-    size_t n = json_object_size(obj);
-    fy_cfg below = fy_cfg_below(s, key, obj);
-    if (n == 0)
+    const json_t *v = fy_cfg_value(s, of->key), *each;
+    const char *key;
+    fy_cfg below = fy_cfg_below(s, of->patterns);
+    if (v != NULL && !of->is_good(v))
+        fy_cfg_bad(s, of->key, v, of->expected);
+    ps->list = calloc(json_object_size(below.obj) + 1, sizeof *ps->list);
+    if (ps->list == NULL) {
+        fy_nomem(s->e);
         return 0;
-    ps->list = calloc(n, sizeof *ps->list);
-    if (ps->list == NULL)
-        return fy_nomem(e);
-    /* Iterators of jansson are not const, although they change nothing. */
-    json_t *open = json_object_get(s->obj, key);
-    for (void *it = json_object_iter(open); it != NULL; it = json_object_iter_next(open, it)) {
-        pattern *p = &ps->list[ps->n++];
-        const json_t *v = json_object_iter_value(it);
-        p->key = json_object_iter_key(it);
-        p->value = json_number_value(v);
-        if (is_good(&below, p->key, v, e))
-            return -1;
-        if (compile(p, e))
-            return fy_ctx(e, "%s", key);
     }
-    return 0;
+    json_object_foreach((json_t *)(uintptr_t)below.obj, key, each)
+    {
+        pattern *p = &ps->list[ps->n];
+        p->value = json_number_value(each);
+        if (!of->is_good(each))
+            fy_cfg_bad(&below, key, each, of->expected);
+        else if (s->e->code == FY_OK && compile(p, key, s->e) != 0)
+            fy_ctx(s->e, "%s", of->patterns);
+        ps->n += p->code != NULL;
+    }
+    return v != NULL ? json_number_value(v) : 8; /* PEFT's defaults */
 }
 
 static void release_patterns(fy_lora_patterns *ps)
 {
     for (size_t i = 0; i < ps->n; i++)
-        regex_free(ps->list[i].regex);
+        pcre2_code_free(ps->list[i].code);
     free(ps->list);
     *ps = (fy_lora_patterns){0};
 }
@@ -330,91 +266,83 @@ static bool is_set(const json_t *v)
 
 /* Some ways to begin a training take a part out of the base's weights, which the adapter then
  * holds: it does not fit the weights that the checkpoint has. */
-static int check_init(const fy_cfg *s, fy_err *e)
+static void check_init(const fy_cfg *s)
 {
     static const char *const kept[] = {"gaussian", "eva", "orthogonal", "mica"};
     const json_t *v = fy_cfg_value(s, "init_lora_weights");
     char q[FY_QUOTE_BYTES];
     if (v == NULL || json_is_boolean(v))
-        return 0;
+        return;
     for (size_t i = 0; i < sizeof kept / sizeof kept[0] && json_is_string(v); i++) {
         if (strcmp(json_string_value(v), kept[i]) == 0)
-            return 0;
+            return;
     }
     if (!json_is_string(v))
-        return fy_cfg_bad(s, "init_lora_weights", v, "true, false or a word", e);
-    return fy_fail(e, FY_EUNSUPPORTED,
-                   "init_lora_weights is \"%s\", which changes the weights of the base that the "
-                   "adapter is trained on; save the adapter for the unchanged base "
-                   "(save_pretrained with path_initial_model_for_weight_conversion)",
-                   fy_quote(q, sizeof q, fy_span_of(json_string_value(v))));
+        fy_cfg_bad(s, "init_lora_weights", v, "true, false or a word");
+    else
+        fy_fail(s->e, FY_EUNSUPPORTED,
+                "init_lora_weights is \"%s\", which changes the weights of the base that the "
+                "adapter is trained on; save the adapter for the unchanged base "
+                "(save_pretrained with path_initial_model_for_weight_conversion)",
+                fy_quote(q, sizeof q, fy_span_of(json_string_value(v))));
 }
 
-static int check_kind(const fy_cfg *s, fy_err *e)
+static void check_kind(const fy_cfg *s)
 {
-    const char *type = NULL;
+    const char *type = "LORA";
     char q[FY_QUOTE_BYTES];
-    int rc = fy_cfg_string(s, "peft_type", &type, e);
-    if (rc < 0)
-        return -1;
-    if (rc == 1)
-        return fy_fail(e, FY_EFORMAT,
-                       "peft_type is missing; is it the configuration of an adapter?");
+    if (!fy_cfg_string(s, "peft_type", &type))
+        fy_fail(s->e, FY_EFORMAT, "peft_type is missing; is it the configuration of an adapter?");
     if (strcmp(type, "LORA") != 0)
-        return fy_fail(e, FY_EUNSUPPORTED, "peft_type is %s; ferry merges adapters of type LORA",
-                       fy_quote(q, sizeof q, fy_span_of(type)));
+        fy_fail(s->e, FY_EUNSUPPORTED, "peft_type is %s; ferry merges adapters of type LORA",
+                fy_quote(q, sizeof q, fy_span_of(type)));
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         if (is_set(json_object_get(s->obj, refused[i].key)))
-            return fy_fail(e, FY_EUNSUPPORTED, "%s is set: %s, which ferry does not merge",
-                           refused[i].key, refused[i].what);
+            fy_fail(s->e, FY_EUNSUPPORTED, "%s is set: %s, which ferry does not merge",
+                    refused[i].key, refused[i].what);
     }
-    return check_init(s, e);
+    check_init(s);
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-static int read_all(fy_lora_config *c, const fy_cfg *s, fy_err *e)
+/* Takes the tree; NULL: the text was none, which is recorded. `where` is for messages. */
+static int read_tree(fy_lora_config *c, json_t *root, const char *where, fy_err *e)
 {
-    const json_t *r = fy_cfg_value(s, "r"), *alpha = fy_cfg_value(s, "lora_alpha");
-    if (check_kind(s, e) || (r != NULL && check_rank(s, "r", r, e)) ||
-        (alpha != NULL && check_alpha(s, "lora_alpha", alpha, e)) ||
-        fy_cfg_bool(s, "use_rslora", &c->rslora, e) < 0 ||
-        fy_cfg_bool(s, "ensure_weight_tying", &c->keeps_tied, e) < 0 ||
-        fy_cfg_string(s, "base_model_name_or_path", &c->base, e) < 0 ||
-        read_patterns(&c->ranks, s, "rank_pattern", check_rank, e) ||
-        read_patterns(&c->alphas, s, "alpha_pattern", check_alpha, e))
+    fy_err own = {0};
+    fy_cfg s = fy_cfg_of(root, &own);
+    *c = (fy_lora_config){.root = root};
+    if (root == NULL)
         return -1;
-    c->rank = r != NULL ? (uint32_t)json_number_value(r) : 8; /* PEFT's defaults */
-    c->alpha = alpha != NULL ? json_number_value(alpha) : 8;
+    check_kind(&s);
+    fy_cfg_bool(&s, "use_rslora", &c->rslora);
+    fy_cfg_bool(&s, "ensure_weight_tying", &c->keeps_tied);
+    fy_cfg_string(&s, "base_model_name_or_path", &c->base);
+    double rank = read_setting(&s, &rank_keys, &c->ranks);
+    c->alpha = read_setting(&s, &alpha_keys, &c->alphas);
+    if (own.code != FY_OK)
+        return fy_fail(e, own.code, "%s%s", where, own.msg);
+    c->rank = (uint32_t)rank;
     return 0;
 }
 
 int fy_lora_config_parse(fy_lora_config *c, const void *p, size_t n, fy_err *e)
 {
-    *c = (fy_lora_config){.root = fy_json_tree(p, n, e)};
-    if (c->root == NULL)
-        return -1;
-    if (!json_is_object(c->root))
-        return fy_fail(e, FY_EFORMAT, "no JSON object");
-    fy_cfg s = fy_cfg_of(c->root);
-    return read_all(c, &s, e);
+    return read_tree(c, fy_cfg_tree(p, n, e), "", e);
 }
 
 int fy_lora_config_open(fy_lora_config *c, const char *dir, fy_err *e)
 {
-    *c = (fy_lora_config){0};
+    char where[PATH_MAX + 2];
     char *path = fy_path_join(dir, FY_LORA_CONFIG);
-    fy_map m = {0};
-    int rc = -1;
-    if (path == NULL) {
-        fy_nomem(e);
-    } else if (!fy_file_exists(path)) {
-        fy_fail(e, FY_EIO, "%s: no " FY_LORA_CONFIG " in it, so it is not an adapter of PEFT", dir);
-    } else if (fy_map_open(&m, path, e) == 0) {
-        rc = fy_lora_config_parse(c, m.data, m.size, e);
-        if (rc)
-            fy_ctx(e, "%s", path);
-        fy_map_close(&m);
+    *c = (fy_lora_config){0};
+    int rc = path == NULL ? fy_nomem(e) : 0;
+    if (rc == 0 && !fy_file_exists(path))
+        rc = fy_fail(e, FY_EIO, "%s: no " FY_LORA_CONFIG " in it, so it is not an adapter of PEFT",
+                     dir);
+    if (rc == 0) {
+        snprintf(where, sizeof where, "%s: ", path);
+        rc = read_tree(c, fy_cfg_tree_of(path, e), where, e);
     }
     free(path);
     return rc;

@@ -14,8 +14,6 @@
 #include "convert/source/checkpoint_impl.h"
 #include "convert/source/checkpoint.h"
 #include "convert/source/config_value.h"
-#include "base/json_tree.h"
-#include "format/sniff.h"
 
 #define PARAMS    "params.json"
 #define MAX_PARTS 64
@@ -307,59 +305,45 @@ static int write_config(fy_ckpt *c, const settings *s, fy_err *e)
     return t->oom ? fy_nomem(e) : 0;
 }
 
-static int required(const fy_cfg *s, const char *key, uint32_t *out, fy_err *e)
+static void required(const fy_cfg *s, const char *key, uint32_t *out)
 {
-    int rc = fy_cfg_u32(s, key, out, e);
-    return rc == 1 ? fy_fail(e, FY_EFORMAT, "%s is missing", key) : rc;
+    if (!fy_cfg_u32(s, key, out))
+        fy_fail(s->e, FY_EFORMAT, "%s is missing", key);
 }
 
-static int read_params(settings *out, const json_t *params, fy_err *e)
+static void read_params(settings *out, const fy_cfg *s)
 {
-    fy_cfg s = fy_cfg_of(params);
-    *out = (settings){.norm_eps = 1e-5, .rope_theta = 10000};
-    if (json_object_get(params, "moe") != NULL || json_object_get(params, "moe_args") != NULL)
-        return fy_fail(e, FY_EUNSUPPORTED,
-                       "a model with experts under Meta's names; use its Hugging Face files");
-    if (required(&s, "dim", &out->dim, e) || required(&s, "n_layers", &out->n_layers, e) ||
-        required(&s, "n_heads", &out->n_heads, e))
-        return -1;
+    *out = (settings){0};
+    if (json_object_get(s->obj, "moe") != NULL || json_object_get(s->obj, "moe_args") != NULL)
+        fy_fail(s->e, FY_EUNSUPPORTED,
+                "a model with experts under Meta's names; use its Hugging Face files");
+    required(s, "dim", &out->dim);
+    required(s, "n_layers", &out->n_layers);
+    required(s, "n_heads", &out->n_heads);
     out->n_kv_heads = out->n_heads;
-    const json_t *vocab = json_object_get(params, "vocab_size"); /* -1: the tokenizer's */
-    if (json_is_number(vocab) && json_number_value(vocab) > 0 &&
-        fy_cfg_u32(&s, "vocab_size", &out->vocab, e) < 0)
-        return -1;
-    return fy_cfg_u32(&s, "n_kv_heads", &out->n_kv_heads, e) < 0 ||
-                   fy_cfg_u32(&s, "head_dim", &out->head_dim, e) < 0 ||
-                   fy_cfg_u32(&s, "max_seq_len", &out->context, e) < 0 ||
-                   fy_cfg_positive(&s, "norm_eps", &out->norm_eps, e) < 0 ||
-                   fy_cfg_positive(&s, "rope_theta", &out->rope_theta, e) < 0 ||
-                   fy_cfg_bool(&s, "use_scaled_rope", &out->scaled_rope, e) < 0
-               ? -1
-               : 0;
+    if (json_number_value(json_object_get(s->obj, "vocab_size")) > 0) /* -1: the tokenizer's */
+        fy_cfg_u32(s, "vocab_size", &out->vocab);
+    fy_cfg_u32(s, "n_kv_heads", &out->n_kv_heads);
+    fy_cfg_u32(s, "head_dim", &out->head_dim);
+    fy_cfg_u32(s, "max_seq_len", &out->context);
+    out->norm_eps = fy_cfg_positive(s, "norm_eps", 1e-5);
+    out->rope_theta = fy_cfg_positive(s, "rope_theta", 10000);
+    fy_cfg_bool(s, "use_scaled_rope", &out->scaled_rope);
 }
 
 static int open_params(settings *out, const char *dir, fy_err *e)
 {
+    fy_err own = {0};
     char *path = fy_path_join(dir, PARAMS);
-    fy_map m;
-    if (path == NULL)
-        return fy_nomem(e);
-    int rc = fy_map_open(&m, path, e);
+    json_t *params = path != NULL ? fy_cfg_tree_of(path, e) : NULL;
+    int rc = path == NULL ? fy_nomem(e) : params == NULL ? -1 : 0;
     if (rc == 0) {
-        const char *what = fy_sniff(m.data, m.size);
-        json_t *params = what != NULL && strcmp(what, FY_SNIFF_JSON) != 0
-                             ? NULL
-                             : fy_json_tree(m.data, m.size, e);
-        if (params == NULL)
-            fy_fail(e, FY_EFORMAT, "this is %s", what != NULL ? what : "no JSON"); /* or as told */
-        rc = params == NULL           ? -1
-             : json_is_object(params) ? read_params(out, params, e)
-                                      : fy_fail(e, FY_EFORMAT, "not a JSON object");
-        json_decref(params);
-        fy_map_close(&m);
-        if (rc)
-            fy_ctx(e, "%s", path);
+        fy_cfg s = fy_cfg_of(params, &own);
+        read_params(out, &s);
+        if (own.code != FY_OK)
+            rc = fy_fail(e, own.code, "%s: %s", path, own.msg);
     }
+    json_decref(params);
     free(path);
     return rc;
 }

@@ -275,7 +275,7 @@ static void other_adapters_are_refused_by_name(void **state)
         {LORA ", \"rank_pattern\": {\"(a\": 4}}", FY_EFORMAT, "not a regular expression"},
         {LORA ", \"alpha_pattern\": {\"a\": null}}", FY_EFORMAT, "alpha_pattern.a is null"},
         {LORA ", \"alpha_pattern\": []}", FY_EFORMAT, "alpha_pattern is []"},
-        {"[]", FY_EFORMAT, "no JSON object"},
+        {"[]", FY_EFORMAT, "not a JSON object"},
         {"", FY_EFORMAT, ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
