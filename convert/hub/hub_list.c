@@ -157,12 +157,7 @@ static int add_file(fy_hub_list *l, sibling *s, fy_err *e)
         memcpy(s->file.hash, s->sha256[0] != '\0' ? s->sha256 : s->blob, FY_HUB_HASH_BYTES);
     if (l->n == FY_HUB_FILES_MAX)
         return fy_fail(e, FY_EFORMAT, "more than %d files", FY_HUB_FILES_MAX);
-    fy_hub_file *grown = fy_grow(l->files, l->n, &l->cap, sizeof *grown);
-    if (grown == NULL)
-        return fy_nomem(e);
-    l->files = grown;
-    l->files[l->n++] = s->file;
-    return 0;
+    return fy_append(&l->files, &l->n, &l->cap, &s->file, sizeof s->file, e);
 }
 
 static int read_siblings(fy_hub_list *l, fy_json *j, fy_err *e)

@@ -127,13 +127,9 @@ static bool is_chosen(const regex_t *pattern, fy_span name)
 static int add_pair(fy_comparison *c, size_t *cap, const fy_source_tensor *a,
                     const fy_source_tensor *b, fy_err *e)
 {
-    fy_tensor_pair *grown = fy_grow(c->pairs, c->n_pairs, cap, sizeof *grown);
-    if (grown == NULL)
-        return fy_nomem(e);
-    c->pairs = grown;
-    c->pairs[c->n_pairs++] =
-        (fy_tensor_pair){.a = a, .b = b, .state = a != NULL ? FY_PAIR_ONLY_A : FY_PAIR_ONLY_B};
-    return 0;
+    const fy_tensor_pair pair = {
+        .a = a, .b = b, .state = a != NULL ? FY_PAIR_ONLY_A : FY_PAIR_ONLY_B};
+    return fy_append(&c->pairs, &c->n_pairs, cap, &pair, sizeof pair, e);
 }
 
 /* In the order of A, then what B alone has. */

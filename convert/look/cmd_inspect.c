@@ -132,11 +132,9 @@ static int add_to_type(fy_listing *l, size_t *cap, const fy_listing_row *r, uint
     while (i < l->n_types && strcmp(l->types[i].type, r->type) != 0)
         i++;
     if (i == l->n_types) {
-        fy_listing_type *grown = fy_grow(l->types, l->n_types, cap, sizeof *grown);
-        if (grown == NULL)
-            return fy_nomem(e);
-        l->types = grown;
-        l->types[l->n_types++] = (fy_listing_type){.type = r->type};
+        if (fy_append(&l->types, &l->n_types, cap, &(fy_listing_type){.type = r->type},
+                      sizeof *l->types, e) != 0)
+            return -1;
     }
     l->types[i].n_tensors++;
     l->types[i].elems += elems;

@@ -37,18 +37,14 @@ struct fy_source {
 
 static int add_tensor(fy_source *s, const fy_source_tensor *t, fy_err *e)
 {
-    fy_source_tensor *grown = fy_grow(s->tensors, s->n_tensors, &s->cap_tensors, sizeof *grown);
-    if (grown == NULL || s->n_tensors >= UINT32_MAX)
-        return fy_nomem(e);
-    s->tensors = grown;
-    int rc = fy_names_add(&s->index, t->name, (uint32_t)s->n_tensors);
+    const bool fits = s->n_tensors < UINT32_MAX;
+    int rc = fits ? fy_names_add(&s->index, t->name, (uint32_t)s->n_tensors) : -1;
     if (rc < 0)
         return fy_nomem(e);
     if (rc > 0)
         return fy_fail(e, FY_EFORMAT, "%s: two of its files have a tensor of the same name",
                        s->path);
-    s->tensors[s->n_tensors++] = *t;
-    return 0;
+    return fy_append(&s->tensors, &s->n_tensors, &s->cap_tensors, t, sizeof *t, e);
 }
 
 static fy_source_tensor of_gguf(const fy_gguf_tensor *from, size_t index)

@@ -180,18 +180,13 @@ static int add_shard(weight_map *m, fy_span name, uint32_t *index, fy_err *e)
         return fy_fail(e, FY_EFORMAT, "shard '%s' is not a plain file name", quoted(q, name));
     if (m->n_shards == MAX_SHARDS)
         return fy_fail(e, FY_EFORMAT, "more than %d shards", MAX_SHARDS);
-    const char **grown = fy_grow(m->shards, m->n_shards, &m->cap, sizeof *grown);
-    if (grown == NULL)
-        return fy_nomem(e);
-    m->shards = grown;
     char *copy = fy_arena_strndup(&m->strings, name.ptr, name.len);
     if (copy == NULL)
         return fy_nomem(e);
     *index = (uint32_t)m->n_shards;
     if (fy_names_add(&m->known, (fy_span){copy, name.len}, *index) < 0)
         return fy_nomem(e);
-    m->shards[m->n_shards++] = copy;
-    return 0;
+    return fy_append(&m->shards, &m->n_shards, &m->cap, &copy, sizeof copy, e);
 }
 
 static int read_weight_map(weight_map *m, fy_json *j, fy_err *e)

@@ -138,13 +138,9 @@ int fy_added_tokens_push(fy_added_tokens *a, uint64_t id, fy_span text, bool spe
                        fy_quote(q, sizeof q, text), (unsigned long long)id, FY_TOKENS_MAX);
     if (text.len == 0) /* the tokenizers library ignores these too */
         return 0;
-    fy_added_token *v = fy_grow(a->v, a->n, &a->cap, sizeof *v);
-    if (v == NULL)
-        return fy_nomem(e);
-    a->v = v;
-    a->v[a->n++] =
-        (fy_added_token){.id = (uint32_t)id, .special = special, .flags = flags, .text = text};
-    return 0;
+    const fy_added_token added = {
+        .id = (uint32_t)id, .special = special, .flags = flags, .text = text};
+    return fy_append(&a->v, &a->n, &a->cap, &added, sizeof added, e);
 }
 
 void fy_added_tokens_release(fy_added_tokens *a)

@@ -111,3 +111,15 @@ void *fy_grow(void *items, size_t n, size_t *cap, size_t item_bytes)
         *cap = more;
     return p;
 }
+
+int fy_append(void *array, size_t *n, size_t *cap, const void *item, size_t item_bytes, fy_err *e)
+{
+    char *items;
+    memcpy(&items, array, sizeof items);
+    items = fy_grow(items, *n, cap, item_bytes);
+    if (items == NULL)
+        return fy_nomem(e);
+    memcpy(items + (*n)++ * item_bytes, item, item_bytes);
+    memcpy(array, &items, sizeof items);
+    return 0;
+}

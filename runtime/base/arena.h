@@ -3,13 +3,15 @@
  * fy_arena_release. Zero-initialise with fy_arena a = {0}. Not thread-safe.
  * Layout: arrays one after the other in memory that is taken once; a function that lays out runs
  * twice, first without memory, which only counts.
- * fy_grow: arrays of unknown length. */
+ * fy_grow, fy_append: arrays of unknown length. */
 #ifndef FY_BASE_ARENA_H
 #define FY_BASE_ARENA_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
 
 typedef struct fy_arena_block fy_arena_block;
 typedef struct {
@@ -44,5 +46,9 @@ void *fy_lay_out(fy_layout *l, uint64_t rows, uint64_t len, uint64_t element_byt
 /* Makes room for one more item after the n that `items` holds. Returns the array, perhaps moved,
  * with room for *cap items of item_bytes. NULL when out of memory; the old array stays valid. */
 void *fy_grow(void *items, size_t n, size_t *cap, size_t item_bytes);
+
+/* Appends a copy of *item, of item_bytes, to the *n items of an array; `array` is the address of
+ * the pointer to it. 0, or FY_ENOMEM and nothing has changed. */
+int fy_append(void *array, size_t *n, size_t *cap, const void *item, size_t item_bytes, fy_err *e);
 
 #endif

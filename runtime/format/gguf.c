@@ -244,10 +244,6 @@ static int parse_value(reader *r, fy_gguf_kv *kv, const char *key)
 
 static int parse_kv(reader *r, fy_gguf *g)
 {
-    void *p = fy_grow(g->kv, g->n_kv, &g->kv_cap, sizeof *g->kv);
-    if (p == NULL)
-        return fy_nomem(r->e);
-    g->kv = p;
     fy_gguf_kv kv = {0};
     if (take_string(r, &kv.key, "a key") != 0)
         return fy_ctx(r->e, "key number %zu", g->n_kv);
@@ -265,8 +261,7 @@ static int parse_kv(reader *r, fy_gguf *g)
                        shown, g->n_kv);
     if (parse_value(r, &kv, shown) != 0)
         return fy_ctx(r->e, "key '%s'", shown);
-    g->kv[g->n_kv++] = kv;
-    return 0;
+    return fy_append(&g->kv, &g->n_kv, &g->kv_cap, &kv, sizeof kv, r->e);
 }
 
 static int find_alignment(reader *r, fy_gguf *g)
@@ -374,10 +369,6 @@ static int parse_offset(reader *r, const fy_gguf *g, fy_gguf_tensor *t, uint64_t
 
 static int parse_tensor(reader *r, fy_gguf *g, uint64_t *data_bytes)
 {
-    void *p = fy_grow(g->tensor, g->n_tensors, &g->tensor_cap, sizeof *g->tensor);
-    if (p == NULL)
-        return fy_nomem(r->e);
-    g->tensor = p;
     fy_gguf_tensor t = {0};
     char shown[FY_QUOTE_BYTES];
     if (parse_name(r, g, &t, shown) != 0)
@@ -386,8 +377,7 @@ static int parse_tensor(reader *r, fy_gguf *g, uint64_t *data_bytes)
     if (parse_shape(r, &t, &n_elems) != 0 || parse_type(r, &t, n_elems) != 0 ||
         parse_offset(r, g, &t, data_bytes) != 0)
         return fy_ctx(r->e, "tensor '%s'", shown);
-    g->tensor[g->n_tensors++] = t;
-    return 0;
+    return fy_append(&g->tensor, &g->n_tensors, &g->tensor_cap, &t, sizeof t, r->e);
 }
 
 /* A file without tensors may end right after its header. */

@@ -53,18 +53,15 @@ static int take_over(fy_gguf *g, fy_gguf *from, fy_err *e)
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < from->n_tensors; i++) {
         fy_gguf_tensor t = from->tensor[i];
-        fy_gguf_tensor *list = fy_grow(g->tensor, g->n_tensors, &g->tensor_cap, sizeof *list);
-        if (list == NULL || (rc = fy_names_add(&g->names, t.name, (uint32_t)g->n_tensors)) < 0) {
-            g->tensor = list != NULL ? list : g->tensor;
-            rc = fy_nomem(e);
-            break;
-        }
-        g->tensor = list;
+        t.file = (uint32_t)g->n_files;
+        rc = fy_names_add(&g->names, t.name, (uint32_t)g->n_tensors);
         if (rc > 0)
             rc = fy_fail(e, FY_EFORMAT, "%s: tensor '%s' is also in an earlier file",
                          from->first.path, fy_quote(shown, sizeof shown, t.name));
-        t.file = (uint32_t)g->n_files;
-        list[g->n_tensors++] = t;
+        else if (rc < 0)
+            fy_nomem(e);
+        else
+            rc = fy_append(&g->tensor, &g->n_tensors, &g->tensor_cap, &t, sizeof t, e);
     }
     g->files[g->n_files++] = from->first; /* in any case: names may be views into it */
     from->first = (fy_gguf_file){0};
@@ -162,7 +159,8 @@ fy_gguf *fy_gguf_open_as(const char *path, const fy_map_options *options, fy_err
     return g;
 }
 
-/* --- names of split files ----------------------------------------------------------------------- */
+/* --- names of split files -----------------------------------------------------------------------
+ */
 
 #define GGUF ".gguf"
 

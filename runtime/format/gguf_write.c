@@ -21,14 +21,11 @@ fy_gguf_writer *fy_gguf_writer_new(fy_err *e)
         return NULL;
     }
     w->alignment = FY_GGUF_ALIGNMENT;
-    w->files = fy_grow(NULL, 0, &w->files_cap, sizeof *w->files);
-    if (w->files == NULL) {
-        fy_nomem(e);
-        free(w);
-        return NULL;
-    }
-    w->files[w->n_files++] = (fy_writer_file){0};
-    return w;
+    const fy_writer_file first = {0};
+    if (fy_append(&w->files, &w->n_files, &w->files_cap, &first, sizeof first, e) == 0)
+        return w;
+    free(w);
+    return NULL;
 }
 
 void fy_writer_free_keys(fy_gguf_writer *w)
@@ -279,19 +276,17 @@ int fy_gguf_add_kv(fy_gguf_writer *w, const fy_gguf_kv *kv, fy_err *e)
 
 /* The file that a tensor of so many bytes goes to; NULL: out of memory. As the converter of
  * llama.cpp does it: a limit for the bytes of tensors, every file has at least one. */
-static fy_writer_file *file_for(fy_gguf_writer *w, uint64_t bytes)
+static fy_writer_file *file_for(fy_gguf_writer *w, uint64_t bytes, fy_err *e)
 {
     fy_writer_file *f = &w->files[w->n_files - 1];
     uint64_t sum;
     if (w->split_bytes == 0 || f->n == 0 ||
         (fy_add_u64(f->tensor_bytes, bytes, &sum) && sum <= w->split_bytes))
         return f;
-    fy_writer_file *list = fy_grow(w->files, w->n_files, &w->files_cap, sizeof *list);
-    if (list == NULL)
+    const fy_writer_file next = {.first = w->n_tensors};
+    if (fy_append(&w->files, &w->n_files, &w->files_cap, &next, sizeof next, e) != 0)
         return NULL;
-    w->files = list;
-    list[w->n_files] = (fy_writer_file){.first = w->n_tensors};
-    return &list[w->n_files++];
+    return &w->files[w->n_files - 1];
 }
 
 int fy_gguf_writer_split(fy_gguf_writer *w, uint64_t bytes, fy_err *e)
@@ -354,9 +349,9 @@ int64_t fy_gguf_add_tensor(fy_gguf_writer *w, const char *name, fy_type type, ui
     int rc = fy_names_add(&w->names, t.name, (uint32_t)w->n_tensors);
     if (rc != 0)
         return rc < 0 ? fy_nomem(e) : fy_fail(e, FY_EARG, "tensor '%s' is added twice", shown);
-    fy_writer_file *f = file_for(w, t.bytes);
+    fy_writer_file *f = file_for(w, t.bytes, e);
     if (f == NULL)
-        return fy_nomem(e);
+        return -1;
     t.file = (uint32_t)(f - w->files);
     t.offset = f->data_bytes;
     *kept = t;

@@ -49,12 +49,7 @@ static int bad(const machine *m, const char *what)
 
 static int push(machine *m, node *v)
 {
-    node **grown = fy_grow(m->stack, m->n_stack, &m->cap_stack, sizeof(node *));
-    if (grown == NULL)
-        return fy_nomem(m->e);
-    m->stack = grown;
-    m->stack[m->n_stack++] = v;
-    return 0;
+    return fy_append(&m->stack, &m->n_stack, &m->cap_stack, &v, sizeof v, m->e);
 }
 
 /* The node `depth` below the top; NULL with the error recorded if there is none. */
@@ -142,11 +137,9 @@ static int memo_put(machine *m, uint64_t i)
     if (i > m->k->n_nodes)
         return bad(m, "sets a memo entry that is out of range");
     while (m->n_memo <= i) {
-        node **grown = fy_grow(m->memo, m->n_memo, &m->cap_memo, sizeof(node *));
-        if (grown == NULL)
-            return fy_nomem(m->e);
-        m->memo = grown;
-        m->memo[m->n_memo++] = NULL;
+        static node *const unset = NULL;
+        if (fy_append(&m->memo, &m->n_memo, &m->cap_memo, &unset, sizeof unset, m->e) != 0)
+            return -1;
     }
     m->memo_used += m->memo[i] == NULL;
     m->memo[i] = v;
@@ -546,12 +539,7 @@ static int op_id(machine *m, unsigned a, fy_pickle_kind kind)
     if (id == NULL || push_new(m, kind, &v) != 0)
         return -1;
     v->id = id;
-    const node **grown = fy_grow(m->k->ids, m->k->n_ids, &m->k->cap_ids, sizeof(node *));
-    if (grown == NULL)
-        return fy_nomem(m->e);
-    m->k->ids = grown;
-    m->k->ids[m->k->n_ids++] = v;
-    return 0;
+    return fy_append(&m->k->ids, &m->k->n_ids, &m->k->cap_ids, &v, sizeof v, m->e);
 }
 
 /* --- operations: stack, memo, framing --------------------------------------------------------- */

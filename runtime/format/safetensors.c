@@ -57,11 +57,8 @@ static int read_metadata(fy_st *s, fy_json *j, fy_err *e)
         if (keep(s, key, &m.key, e) != 0 || fy_json_string(j, &value, NULL, e) != 0 ||
             keep(s, value, &m.value, e) != 0)
             return -1;
-        meta_entry *p = fy_grow(s->meta, s->n_meta, &s->cap_meta, sizeof m);
-        if (p == NULL)
-            return fy_nomem(e);
-        s->meta = p;
-        s->meta[s->n_meta++] = m;
+        if (fy_append(&s->meta, &s->n_meta, &s->cap_meta, &m, sizeof m, e) != 0)
+            return -1;
     }
     return rc;
 }
@@ -200,12 +197,7 @@ static int read_tensor(fy_st *s, fy_json *j, fy_span name, fy_err *e)
         return fy_ctx(e, "tensor '%s'", shown(buf, t.name));
     if (s->n_tensors == UINT32_MAX)
         return fy_fail(e, FY_EUNSUPPORTED, "more than 2^32 tensors");
-    fy_st_tensor *p = fy_grow(s->tensors, s->n_tensors, &s->cap_tensors, sizeof t);
-    if (p == NULL)
-        return fy_nomem(e);
-    s->tensors = p;
-    s->tensors[s->n_tensors++] = t;
-    return 0;
+    return fy_append(&s->tensors, &s->n_tensors, &s->cap_tensors, &t, sizeof t, e);
 }
 
 static int read_header(fy_st *s, const char *text, size_t n, fy_err *e)

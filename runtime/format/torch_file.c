@@ -80,10 +80,6 @@ static int add_tensor(walker *w, const fy_pickle_node *v)
     fy_torch *t = w->t;
     if (fy_torch_read_tensor(w->r, v, &tensor, w->e) != 0)
         return fy_ctx(w->e, "tensor '%s'", shown_name(w, shown));
-    fy_torch_tensor *grown = fy_grow(t->tensors, t->n_tensors, &t->cap_tensors, sizeof tensor);
-    if (grown == NULL)
-        return fy_nomem(w->e);
-    t->tensors = grown;
     if (keep_name(w, &tensor.name) != 0)
         return -1;
     int rc = fy_names_add(&t->tensor_index, tensor.name, (uint32_t)t->n_tensors);
@@ -91,8 +87,7 @@ static int add_tensor(walker *w, const fy_pickle_node *v)
         return fy_fail(w->e, FY_EFORMAT, "two tensors are called '%s'", shown_name(w, shown));
     if (rc < 0)
         return fy_nomem(w->e);
-    t->tensors[t->n_tensors++] = tensor;
-    return 0;
+    return fy_append(&t->tensors, &t->n_tensors, &t->cap_tensors, &tensor, sizeof tensor, w->e);
 }
 
 static int add_value(walker *w, const fy_pickle_node *v, fy_torch_kind kind)
@@ -100,10 +95,6 @@ static int add_value(walker *w, const fy_pickle_node *v, fy_torch_kind kind)
     char shown[FY_QUOTE_BYTES];
     fy_torch *t = w->t;
     fy_torch_value value = {.kind = kind};
-    fy_torch_value *grown = fy_grow(t->values, t->n_values, &t->cap_values, sizeof value);
-    if (grown == NULL)
-        return fy_nomem(w->e);
-    t->values = grown;
     if (kind == FY_TORCH_TEXT)
         value.text = v->text;
     else if (kind == FY_TORCH_FLOAT)
@@ -117,18 +108,13 @@ static int add_value(walker *w, const fy_pickle_node *v, fy_torch_kind kind)
         return fy_fail(w->e, FY_EFORMAT, "two values are called '%s'", shown_name(w, shown));
     if (rc < 0)
         return fy_nomem(w->e);
-    t->values[t->n_values++] = value;
-    return 0;
+    return fy_append(&t->values, &t->n_values, &t->cap_values, &value, sizeof value, w->e);
 }
 
 static int add_opaque(walker *w, const fy_pickle_node *v)
 {
     fy_torch *t = w->t;
     fy_torch_opaque opaque;
-    fy_torch_opaque *grown = fy_grow(t->opaques, t->n_opaques, &t->cap_opaques, sizeof opaque);
-    if (grown == NULL)
-        return fy_nomem(w->e);
-    t->opaques = grown;
     fy_str global = {0};
     fy_torch_put_global(&global, v);
     int rc =
@@ -136,8 +122,7 @@ static int add_opaque(walker *w, const fy_pickle_node *v)
     fy_str_release(&global);
     if (rc != 0 || keep_name(w, &opaque.name) != 0)
         return -1;
-    t->opaques[t->n_opaques++] = opaque;
-    return 0;
+    return fy_append(&t->opaques, &t->n_opaques, &t->cap_opaques, &opaque, sizeof opaque, w->e);
 }
 
 /* Appends a key to the name. False: its kind names nothing (None, a tuple, ...), and its value is
@@ -269,18 +254,13 @@ static int check_opaque(const fy_torch *t, fy_err *e)
 int fy_torch_add_storage(fy_torch_reader *r, fy_torch_storage s, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
-    fy_torch_storage *grown = fy_grow(r->storages, r->n_storages, &r->cap_storages, sizeof s);
-    if (grown == NULL)
-        return fy_nomem(e);
-    r->storages = grown;
     int rc = fy_names_add(&r->by_key, s.key, (uint32_t)r->n_storages);
     if (rc > 0)
         return fy_fail(e, FY_EFORMAT, "there are two storages '%s'",
                        fy_quote(shown, sizeof shown, s.key));
     if (rc < 0)
         return fy_nomem(e);
-    r->storages[r->n_storages++] = s;
-    return 0;
+    return fy_append(&r->storages, &r->n_storages, &r->cap_storages, &s, sizeof s, e);
 }
 
 static void release_reader(fy_torch_reader *r)

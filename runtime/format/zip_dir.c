@@ -168,18 +168,13 @@ static int check_entry(const archive *a, const uint8_t *r, fy_zip_entry *entry, 
 static int add_entry(fy_zip_dir *z, const fy_zip_entry *entry, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
-    fy_zip_entry *grown = fy_grow(z->entries, z->n, &z->cap, sizeof *grown);
-    if (grown == NULL)
-        return fy_nomem(e);
-    z->entries = grown;
     int rc = z->n < UINT32_MAX ? fy_names_add(&z->index, entry->name, (uint32_t)z->n) : -1;
     if (rc > 0)
         return fy_fail(e, FY_EFORMAT, "the zip archive has two entries '%s'",
                        fy_quote(shown, sizeof shown, entry->name));
     if (rc < 0)
         return fy_nomem(e);
-    z->entries[z->n++] = *entry;
-    return 0;
+    return fy_append(&z->entries, &z->n, &z->cap, entry, sizeof *entry, e);
 }
 
 int fy_zip_dir_read(fy_zip_dir *z, const void *p, size_t n, fy_err *e)

@@ -137,12 +137,7 @@ static int add_slot(fy_npu_rule *r, fy_slot slot, const char *text, size_t *cap,
         if (r->slots[i] == slot)
             return fy_fail(e, FY_EFORMAT, "tensors: '%s' is named already", text);
     }
-    fy_slot *grown = fy_grow(r->slots, r->n_slots, cap, sizeof *grown);
-    if (grown == NULL)
-        return fy_nomem(e);
-    r->slots = grown;
-    r->slots[r->n_slots++] = slot;
-    return 0;
+    return fy_append(&r->slots, &r->n_slots, cap, &slot, sizeof slot, e);
 }
 
 static int add_word(fy_npu_rule *r, const char *text, size_t *cap, fy_err *e)

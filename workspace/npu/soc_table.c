@@ -284,11 +284,8 @@ static int append(fy_soc_table *t, fy_soc *s, fy_err *e)
 {
     if (t->n == MAX_ROWS)
         return fy_fail(e, FY_EFORMAT, "more than %d chips", MAX_ROWS);
-    fy_soc *grown = fy_grow(t->row, t->n, &t->cap, sizeof *grown);
-    if (grown == NULL)
-        return fy_nomem(e);
-    t->row = grown;
-    t->row[t->n++] = *s;
+    if (fy_append(&t->row, &t->n, &t->cap, s, sizeof *s, e) != 0)
+        return -1;
     *s = (fy_soc){0};
     return 0;
 }

@@ -478,12 +478,7 @@ static int take_row(fy_quirks *q, fy_json *j, fy_err *e)
             return 0;
         }
     }
-    fy_quirk *grown = fy_grow(q->row, q->n, &q->cap, sizeof *grown);
-    if (grown == NULL)
-        return fy_nomem(e);
-    q->row = grown;
-    q->row[q->n++] = r;
-    return 0;
+    return fy_append(&q->row, &q->n, &q->cap, &r, sizeof r, e);
 }
 
 int fy_quirks_parse(fy_quirks *q, const char *text, size_t n, const char *name, fy_err *e)

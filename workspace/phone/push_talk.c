@@ -286,11 +286,9 @@ static int take_want(talk *t, const fy_agent_frame *f, fy_err *e)
     uint8_t *asked = &t->asked[t->first[file] + unit];
     if (*asked)
         return fy_fail(e, FY_EDEVICE, "asked twice for block %u of file %u", unit, file);
-    want *grown = fy_grow(t->queue, t->n_queue, &t->cap_queue, sizeof *grown);
-    if (grown == NULL)
-        return fy_nomem(e);
-    t->queue = grown;
-    t->queue[t->n_queue++] = (want){file, unit};
+    if (fy_append(&t->queue, &t->n_queue, &t->cap_queue, &(want){file, unit}, sizeof *t->queue,
+                  e) != 0)
+        return -1;
     *asked = 1;
     return 0;
 }

@@ -22,12 +22,7 @@ static int push(fy_bench_list *l, const char *name, uint32_t v, fy_err *e)
 {
     if (l->n == FY_BENCH_LIST_MAX)
         return fy_fail(e, FY_EARG, "--%s: more than %d values", name, FY_BENCH_LIST_MAX);
-    uint32_t *p = fy_grow(l->v, l->n, &l->cap, sizeof *p);
-    if (p == NULL)
-        return fy_nomem(e);
-    l->v = p;
-    l->v[l->n++] = v;
-    return 0;
+    return fy_append(&l->v, &l->n, &l->cap, &v, sizeof v, e);
 }
 
 /* --- numbers ---------------------------------------------------------------------------------- */

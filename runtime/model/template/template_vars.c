@@ -22,12 +22,7 @@ static int read_value(reader *r, fy_tv *out);
 
 static int push(reader *r, fy_tv v)
 {
-    fy_tv *bigger = fy_grow(r->stack, r->n, &r->cap, sizeof *r->stack);
-    if (bigger == NULL)
-        return fy_nomem(r->m->e);
-    r->stack = bigger;
-    r->stack[r->n++] = v;
-    return 0;
+    return fy_append(&r->stack, &r->n, &r->cap, &v, sizeof v, r->m->e);
 }
 
 static int read_string(reader *r, fy_tv *out)

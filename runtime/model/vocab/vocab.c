@@ -80,12 +80,7 @@ int fy_byte_piece_value(fy_span p)
 
 int fy_ids_push(fy_ids *ids, int32_t id, fy_err *e)
 {
-    int32_t *p = fy_grow(ids->id, ids->n, &ids->cap, sizeof *p);
-    if (p == NULL)
-        return fy_nomem(e);
-    ids->id = p;
-    ids->id[ids->n++] = id;
-    return 0;
+    return fy_append(&ids->id, &ids->n, &ids->cap, &id, sizeof id, e);
 }
 
 void fy_ids_release(fy_ids *ids)
