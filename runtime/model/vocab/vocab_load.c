@@ -40,30 +40,32 @@ static int unsupported(const fy_gguf *g, const char *key, fy_span found, const c
                    fy_gguf_path(g), key, fy_quote(shown, sizeof shown, found), supported);
 }
 
+/* The value of a key that is one of `names` ("a, b, c"): which. 0; 1: the key is absent; -1. */
+static int load_choice(const fy_gguf *g, const char *key, const char *names, int *which, fy_err *e)
+{
+    fy_span found;
+    const int rc = fy_gguf_get_str(g, key, &found, e);
+    if (rc != 0)
+        return rc;
+    *which = 0;
+    for (const char *name = names; *name != '\0'; ++*which) {
+        const size_t n = strcspn(name, ",");
+        if (fy_span_eq(found, (fy_span){name, n}))
+            return 0;
+        name += n + strspn(name + n, ", ");
+    }
+    return unsupported(g, key, found, names, e);
+}
+
 static int load_kind(fy_vocab *v, const fy_gguf *g, fy_err *e)
 {
-    fy_span model;
-    int rc = fy_gguf_get_str(g, KEY "model", &model, e);
-    if (rc < 0)
-        return -1;
-    if (rc == 1)
-        return fy_fail(e, FY_EFORMAT,
-                       "%s: no tokenizer in this file (key '" KEY "model' is missing)",
-                       fy_gguf_path(g));
-    static const struct {
-        const char *name;
-        fy_vocab_kind kind;
-    } kinds[] = {{"gpt2", FY_VOCAB_BPE},
-                 {"llama", FY_VOCAB_SPM},
-                 {"t5", FY_VOCAB_UNIGRAM},
-                 {"rwkv", FY_VOCAB_RWKV}};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (fy_span_is(model, kinds[i].name)) {
-            v->kind = kinds[i].kind;
-            return 0;
-        }
-    }
-    return unsupported(g, KEY "model", model, "gpt2, llama, t5, rwkv", e);
+    int kind = 0;
+    const int rc = load_choice(g, KEY "model", "gpt2, llama, t5, rwkv", &kind, e);
+    v->kind = (fy_vocab_kind)kind;
+    return rc <= 0 ? rc
+                   : fy_fail(e, FY_EFORMAT,
+                             "%s: no tokenizer in this file (key '" KEY "model' is missing)",
+                             fy_gguf_path(g));
 }
 
 static int load_pieces(fy_vocab *v, const fy_gguf *g, fy_err *e)
@@ -119,6 +121,12 @@ static int load_types(fy_vocab *v, const fy_gguf *g, fy_err *e)
     return 0;
 }
 
+static int out_of_range(const fy_vocab *v, const fy_gguf *g, const char *key, int64_t id, fy_err *e)
+{
+    return fy_fail(e, FY_EFORMAT, "%s: key '%s': token %lld, but the vocabulary has %u",
+                   fy_gguf_path(g), key, (long long)id, v->pieces.n);
+}
+
 /* A file that lacks the key means the id its kind has always had, if there is such a token. */
 static int load_id(const fy_vocab *v, const fy_gguf *g, const char *key, int32_t usual,
                    int32_t *out, fy_err *e)
@@ -128,8 +136,7 @@ static int load_id(const fy_vocab *v, const fy_gguf *g, const char *key, int32_t
     if (rc < 0)
         return -1;
     if (rc == 0 && id >= v->pieces.n)
-        return fy_fail(e, FY_EFORMAT, "%s: key '%s': token %u, but the vocabulary has %u",
-                       fy_gguf_path(g), key, id, v->pieces.n);
+        return out_of_range(v, g, key, id, e);
     *out = rc == 0 ? (int32_t)id : fy_vocab_has(v, usual) ? usual : -1;
     return 0;
 }
@@ -210,17 +217,11 @@ static int load_merges(fy_vocab *v, const fy_gguf *g, fy_err *e)
 
 static int load_normalizer(fy_vocab *v, const fy_gguf *g, fy_span pre, fy_err *e)
 {
-    fy_span name;
-    int rc = fy_gguf_get_str(g, FY_KEY_NORMALIZER, &name, e);
-    if (rc < 0)
-        return -1;
     /* Files of other converters cannot say it, but every Qwen tokenizer composes its text. */
-    if (rc == 1)
-        name = fy_span_is(pre, "qwen2") ? FY_SPAN("nfc") : FY_SPAN("none");
-    if (!fy_span_is(name, "nfc") && !fy_span_is(name, "none"))
-        return unsupported(g, FY_KEY_NORMALIZER, name, "nfc, none", e);
-    v->nfc = fy_span_is(name, "nfc");
-    return 0;
+    int none = !fy_span_is(pre, "qwen2");
+    const int rc = load_choice(g, FY_KEY_NORMALIZER, "nfc, none", &none, e);
+    v->nfc = none == 0;
+    return rc < 0 ? -1 : 0;
 }
 
 static int load_bpe(fy_vocab *v, const fy_gguf *g, fy_err *e)
@@ -249,27 +250,14 @@ static int load_bpe(fy_vocab *v, const fy_gguf *g, fy_err *e)
 
 static int load_space_prefix(fy_vocab *v, const fy_gguf *g, fy_err *e)
 {
-    static const struct {
-        const char *name;
-        fy_space_prefix mode;
-    } modes[] = {
-        {"prepend", FY_PREFIX_ALL},
-        {"metaspace", FY_PREFIX_METASPACE},
-        {"metaspace-first", FY_PREFIX_METASPACE_FIRST},
-    };
     bool add = true;
-    fy_span name = FY_SPAN("prepend");
+    int mode = 0;
     if (fy_gguf_get_bool(g, KEY "add_space_prefix", &add, e) < 0 ||
-        fy_gguf_get_str(g, FY_KEY_SPACE_PREFIX, &name, e) < 0)
+        load_choice(g, FY_KEY_SPACE_PREFIX, "prepend, metaspace, metaspace-first", &mode, e) < 0)
         return -1;
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        if (fy_span_is(name, modes[i].name)) {
-            v->space_prefix = add ? modes[i].mode : FY_PREFIX_NONE;
-            v->strips_space = add;
-            return fy_gguf_get_bool(g, FY_KEY_STRIPS_SPACE, &v->strips_space, e) < 0 ? -1 : 0;
-        }
-    }
-    return unsupported(g, FY_KEY_SPACE_PREFIX, name, "prepend, metaspace, metaspace-first", e);
+    v->space_prefix = add ? (fy_space_prefix)(FY_PREFIX_ALL + mode) : FY_PREFIX_NONE;
+    v->strips_space = add;
+    return fy_gguf_get_bool(g, FY_KEY_STRIPS_SPACE, &v->strips_space, e) < 0 ? -1 : 0;
 }
 
 /* Scores, and which token stands for which byte. */
@@ -333,14 +321,13 @@ static int load_charsmap(fy_vocab *v, const fy_gguf *g, fy_err *e)
 
 static int load_rules(fy_vocab *v, const fy_gguf *g, fy_err *e)
 {
-    fy_span name = FY_SPAN("sentencepiece");
-    if (fy_gguf_get_str(g, FY_KEY_UNIGRAM, &name, e) < 0)
+    int rules = 0;
+    if (load_choice(g, FY_KEY_UNIGRAM, "sentencepiece, tokenizers, tokenizers-words", &rules, e) <
+        0)
         return -1;
-    v->unigram.splits_blanks = fy_span_is(name, "tokenizers-words");
-    v->unigram.by_words = v->unigram.splits_blanks || fy_span_is(name, "tokenizers");
-    if (v->unigram.by_words || fy_span_is(name, "sentencepiece"))
-        return 0;
-    return unsupported(g, FY_KEY_UNIGRAM, name, "sentencepiece, tokenizers, tokenizers-words", e);
+    v->unigram.by_words = rules > 0;
+    v->unigram.splits_blanks = rules > 1;
+    return 0;
 }
 
 static int load_unigram(fy_vocab *v, const fy_gguf *g, fy_err *e)
@@ -363,20 +350,13 @@ static int load_rwkv(fy_vocab *v, const fy_gguf *g, fy_err *e)
     return load_special_ids(v, g, false, e) != 0 ? -1 : fy_rwkv_prepare(v, e);
 }
 
-static int load_by_kind(fy_vocab *v, const fy_gguf *g, fy_err *e)
-{
-    switch (v->kind) {
-    case FY_VOCAB_BPE:
-        return load_bpe(v, g, e);
-    case FY_VOCAB_SPM:
-        return load_spm(v, g, e);
-    case FY_VOCAB_UNIGRAM:
-        return load_unigram(v, g, e);
-    case FY_VOCAB_RWKV:
-        return load_rwkv(v, g, e);
-    }
-    return 0;
-}
+/* What the vocabularies of each kind have of their own. */
+static int (*const loaders[])(fy_vocab *v, const fy_gguf *g, fy_err *e) = {
+    [FY_VOCAB_BPE] = load_bpe,
+    [FY_VOCAB_SPM] = load_spm,
+    [FY_VOCAB_UNIGRAM] = load_unigram,
+    [FY_VOCAB_RWKV] = load_rwkv,
+};
 
 static bool contains_nocase(fy_span s, const char *word)
 {
@@ -472,8 +452,8 @@ static int load_specials(fy_vocab *v, const fy_gguf *g, fy_err *e)
  * llama-vocab.cpp, special_eog_ids --- */
 
 /* clang-format off */
-static const char *const id_keys[] = {
-    "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id",
+static const char *const eog_keys[] = {
+    "tokenizer.ggml.eos_token_id" /* or the usual one */, "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id",
     "tokenizer.ggml.fim_pad_token_id", "tokenizer.ggml.fim_rep_token_id",
     "tokenizer.ggml.fim_sep_token_id",
 };
@@ -488,12 +468,6 @@ static const char *const eog_texts[] = {
     "<REPO>", "<reponame>", "<|file_sep|>",
 };
 /* clang-format on */
-
-static int out_of_range(const fy_vocab *v, const fy_gguf *g, const char *key, int64_t id, fy_err *e)
-{
-    return fy_fail(e, FY_EFORMAT, "%s: key '%s': token %lld, but the vocabulary has %u",
-                   fy_gguf_path(g), key, (long long)id, v->pieces.n);
-}
 
 static int mark_array(fy_vocab *v, const fy_gguf *g, const char *key, uint8_t mark, fy_err *e)
 {
@@ -510,26 +484,16 @@ static int mark_array(fy_vocab *v, const fy_gguf *g, const char *key, uint8_t ma
     return 0;
 }
 
-static int mark_keys(fy_vocab *v, const fy_gguf *g, fy_err *e)
-{
-    for (size_t i = 0; i < sizeof id_keys / sizeof id_keys[0]; i++) {
-        uint32_t id;
-        int rc = fy_gguf_get_u32(g, id_keys[i], &id, e);
-        if (rc < 0)
-            return -1;
-        if (rc == 0 && id >= v->pieces.n)
-            return out_of_range(v, g, id_keys[i], id, e);
-        if (rc == 0)
-            v->mark[id] |= FY_MARK_EOG;
-    }
-    return 0;
-}
-
 static int mark_tokens(fy_vocab *v, const fy_gguf *g, fy_err *e)
 {
-    if (v->eos >= 0)
-        v->mark[v->eos] |= FY_MARK_EOG;
-    if (mark_keys(v, g, e) != 0 || mark_array(v, g, FY_KEY_EOS_IDS, FY_MARK_EOG, e) != 0 ||
+    for (size_t i = 0; i < sizeof eog_keys / sizeof eog_keys[0]; i++) {
+        int32_t id;
+        if (load_id(v, g, eog_keys[i], i == 0 ? v->eos : -1, &id, e) != 0)
+            return -1;
+        if (id >= 0)
+            v->mark[id] |= FY_MARK_EOG;
+    }
+    if (mark_array(v, g, FY_KEY_EOS_IDS, FY_MARK_EOG, e) != 0 ||
         mark_array(v, g, "tokenizer.ggml.suppress_tokens", FY_MARK_SUPPRESSED, e) != 0)
         return -1;
     for (size_t i = 0; i < sizeof eog_texts / sizeof eog_texts[0]; i++) {
@@ -551,7 +515,7 @@ fy_vocab *fy_vocab_load(const fy_gguf *g, fy_err *e)
         return NULL;
     }
     if (load_kind(v, g, e) != 0 || load_pieces(v, g, e) != 0 || load_types(v, g, e) != 0 ||
-        load_by_kind(v, g, e) != 0 || load_specials(v, g, e) != 0 || mark_tokens(v, g, e) != 0)
+        loaders[v->kind](v, g, e) != 0 || load_specials(v, g, e) != 0 || mark_tokens(v, g, e) != 0)
         goto fail;
     return v;
 fail:
