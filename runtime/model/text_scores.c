@@ -123,11 +123,7 @@ static int run_scored(meter *m, const int32_t *ids, size_t n, bool keep_rest, fy
         m->buffer.n = 0;
         if (bos >= 0 && fy_ids_push(&m->buffer, bos, e) != 0)
             return -1;
-        for (size_t i = 0; i < k; i++) {
-            if (fy_ids_push(&m->buffer, ids[at + i], e) != 0)
-                return -1;
-        }
-        if (run_piece(m, 1, e) != 0)
+        if (fy_ids_append(&m->buffer, ids + at, k, e) != 0 || run_piece(m, 1, e) != 0)
             return -1;
     }
     return 0;
@@ -154,16 +150,10 @@ static int by_pieces(meter *m, fy_span text, fy_err *e)
 /* The next line that is not empty; false at the end. */
 static bool next_line(fy_span *rest, fy_span *line)
 {
-    while (rest->len > 0) {
-        const char *end = memchr(rest->ptr, '\n', rest->len);
-        size_t n = end != NULL ? (size_t)(end - rest->ptr) : rest->len;
-        *line = (fy_span){rest->ptr, n > 0 && rest->ptr[n - 1] == '\r' ? n - 1 : n};
-        rest->ptr += end != NULL ? n + 1 : n;
-        rest->len -= end != NULL ? n + 1 : n;
-        if (line->len > 0)
-            return true;
-    }
-    return false;
+    *line = (fy_span){0};
+    while (rest->len > 0 && line->len == 0)
+        *line = fy_span_cut_line(rest);
+    return line->len > 0;
 }
 
 static int by_lines(meter *m, fy_span text, fy_err *e)
@@ -193,9 +183,9 @@ static int as_llama(meter *m, fy_span text, fy_err *e)
     m->sums.n_pieces = ids.n / n;
     for (size_t at = 0; rc == 0 && at + n <= ids.n; at += n) {
         m->buffer.n = 0;
-        for (uint32_t i = 0; rc == 0 && i < n; i++)
-            rc =
-                fy_ids_push(&m->buffer, i == 0 && bos ? fy_vocab_bos(m->vocab) : ids.id[at + i], e);
+        rc = fy_ids_append(&m->buffer, ids.id + at, n, e);
+        if (rc == 0 && bos)
+            m->buffer.id[0] = fy_vocab_bos(m->vocab);
         if (rc == 0)
             rc = run_piece(m, n / 2 + 1, e);
     }
@@ -336,9 +326,7 @@ void fy_divergence_end(fy_divergence *d, fy_divergence_report *out)
 /* What Python's str.rstrip takes off. */
 static bool is_blank(uint32_t cp)
 {
-    return (cp >= 9 && cp <= 13) || (cp >= 0x1C && cp <= 0x20) || cp == 0x85 || cp == 0xA0 ||
-           cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 ||
-           cp == 0x202F || cp == 0x205F || cp == 0x3000;
+    return fy_is_white_space(cp) || (cp >= 0x1C && cp <= 0x1F);
 }
 
 static size_t length_without_blanks(fy_span s)
@@ -452,16 +440,6 @@ static int add_rows(void *user, const float *logits, uint32_t first, uint32_t n,
     return 0;
 }
 
-static int hold(fy_scorer *s, const int32_t *ids, size_t n, fy_err *e)
-{
-    s->held.n = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (fy_ids_push(&s->held, ids[i], e) != 0)
-            return -1;
-    }
-    return 0;
-}
-
 int fy_scorer_score(fy_scorer *s, const fy_pair *p, fy_likelihood *out, fy_err *e)
 {
     const size_t n_ctx = fy_session_n_ctx(s->session), n_continuation = p->ids.n - p->n_context;
@@ -484,7 +462,8 @@ int fy_scorer_score(fy_scorer *s, const fy_pair *p, fy_likelihood *out, fy_err *
     const fy_eval_sinks sinks = {.logits = add_rows, .user = &t};
     s->held.n = common;
     fy_session_rewind(s->session, (uint32_t)common);
-    if (fy_session_decode(s->session, &b, &sinks, NULL, e) != 0 || hold(s, ids, n, e) != 0)
+    if (fy_session_decode(s->session, &b, &sinks, NULL, e) != 0 ||
+        fy_ids_append(&s->held, ids + common, n - common, e) != 0)
         return -1;
     if (!isfinite(t.surprise))
         return fy_fail(e, FY_EFORMAT,

@@ -234,24 +234,10 @@ static int encode_word(void *ctx, fy_span word, fy_err *e)
     return 0;
 }
 
-static int encode_words(fy_encoder *enc, fy_span text, fy_err *e)
+static int encode_words(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
 {
+    (void)at_start;
     return text.len == 0 ? 0 : fy_pretok_split(enc->v->pretok, text, encode_word, enc, e);
-}
-
-/* After the normaliser: added tokens that are matched in normalised text, words between them. */
-static int encode_normalized(fy_encoder *enc, fy_span text, fy_err *e)
-{
-    size_t pos = 0;
-    fy_special_match m;
-    int rc;
-    while ((rc = fy_specials_next(enc, &enc->v->normalized, text, pos, &m, e)) != 0) {
-        if (rc < 0 || encode_words(enc, (fy_span){text.ptr + pos, m.begin - pos}, e) != 0 ||
-            fy_ids_push(enc->out, m.id, e) != 0)
-            return -1;
-        pos = m.end;
-    }
-    return encode_words(enc, (fy_span){text.ptr + pos, text.len - pos}, e);
 }
 
 /* Characters below U+0300 never compose with a neighbour below it and are composed already. */
@@ -301,17 +287,20 @@ static int put_nfc(fy_span text, fy_str *out, fy_err *e)
     return out->oom ? fy_nomem(e) : 0;
 }
 
+/* Added tokens that are matched in normalised text, and words between them. */
 static int encode_valid(fy_encoder *enc, fy_span text, fy_err *e)
 {
-    if (!enc->v->nfc || !may_change_in_nfc(text))
-        return encode_normalized(enc, text, e);
-    if (put_nfc(text, &enc->text, e) != 0)
-        return -1;
-    return encode_normalized(enc, (fy_span){enc->text.ptr, enc->text.len}, e);
+    if (enc->v->nfc && may_change_in_nfc(text)) {
+        if (put_nfc(text, &enc->text, e) != 0)
+            return -1;
+        text = (fy_span){enc->text.ptr, enc->text.len};
+    }
+    return fy_encode_around(enc, &enc->v->normalized, text, encode_words, e);
 }
 
-int fy_bpe_encode(fy_encoder *enc, fy_span text, fy_err *e)
+int fy_bpe_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
 {
+    (void)at_start;
     size_t begin = 0, i = 0;
     while (i < text.len) {
         uint32_t cp;
@@ -367,28 +356,28 @@ static bool pair_score(const fy_vocab *v, const fy_symbol *a, const fy_symbol *b
     return true;
 }
 
+bool fy_begins_blank(fy_span text)
+{
+    return fy_span_begins(text, " ") || fy_span_begins(text, FY_BLANK);
+}
+
 bool fy_needs_blank(const fy_vocab *v, fy_span text, bool at_start)
 {
-    bool begins_blank = (text.len >= 1 && text.ptr[0] == ' ') ||
-                        (text.len >= 3 && memcmp(text.ptr, FY_BLANK, 3) == 0);
     switch (v->space_prefix) {
     case FY_PREFIX_ALL:
         return true;
     case FY_PREFIX_METASPACE:
-        return !begins_blank;
+        return !fy_begins_blank(text);
     case FY_PREFIX_METASPACE_FIRST:
-        return at_start && !begins_blank;
+        return at_start && !fy_begins_blank(text);
     case FY_PREFIX_NONE:
         break;
     }
     return false;
 }
 
-static void spell(fy_str *out, fy_span text, bool blank_first)
+void fy_spell_blanks(fy_str *out, fy_span text)
 {
-    fy_str_clear(out);
-    if (blank_first)
-        fy_str_puts(out, FY_BLANK);
     for (size_t i = 0; i < text.len;) {
         const char *space = memchr(text.ptr + i, ' ', text.len - i);
         size_t n = space != NULL ? (size_t)(space - text.ptr) - i : text.len - i;
@@ -436,7 +425,10 @@ int fy_spm_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
 {
     if (text.len == 0)
         return 0;
-    spell(&enc->text, text, fy_needs_blank(enc->v, text, at_start));
+    fy_str_clear(&enc->text);
+    if (fy_needs_blank(enc->v, text, at_start))
+        fy_str_puts(&enc->text, FY_BLANK);
+    fy_spell_blanks(&enc->text, text);
     if (enc->text.oom)
         return fy_nomem(e);
     clear(enc);

@@ -7,16 +7,7 @@
 
 static char unescaped(char c)
 {
-    switch (c) {
-    case 't':
-        return '\t';
-    case 'n':
-        return '\n';
-    case 'r':
-        return '\r';
-    default:
-        return c;
-    }
+    return c == 't' ? '\t' : c == 'n' ? '\n' : c == 'r' ? '\r' : c;
 }
 
 size_t fy_rwkv_unescape(char *out, fy_span piece)
@@ -64,8 +55,9 @@ int fy_rwkv_prepare(fy_vocab *v, fy_err *e)
 }
 
 /* A byte that no piece begins with is left out. */
-int fy_rwkv_encode(fy_encoder *enc, fy_span text, fy_err *e)
+int fy_rwkv_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
 {
+    (void)at_start;
     for (size_t i = 0; i < text.len;) {
         int32_t id;
         size_t n = fy_prefixes_longest(&enc->v->world, (fy_span){text.ptr + i, text.len - i}, &id,

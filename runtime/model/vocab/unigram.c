@@ -58,7 +58,7 @@ static bool has_leaf(uint32_t unit)
     return unit >> 8 & 1;
 }
 
-static size_t match_rule(const fy_charsmap *m, fy_span s, bool shortest, fy_span *by)
+size_t fy_charsmap_match(const fy_charsmap *m, fy_span s, bool shortest, fy_span *by)
 {
     uint32_t value, to = 0;
     size_t found = 0, n = s.len < FY_CHARSMAP_KEY_MAX ? s.len : FY_CHARSMAP_KEY_MAX;
@@ -87,16 +87,6 @@ static size_t match_rule(const fy_charsmap *m, fy_span s, bool shortest, fy_span
     if (found > 0)
         *by = fy_span_of(m->text + to);
     return found;
-}
-
-size_t fy_charsmap_match(const fy_charsmap *m, fy_span s, fy_span *by)
-{
-    return match_rule(m, s, false, by);
-}
-
-static size_t charsmap_shortest(const fy_charsmap *m, fy_span s, fy_span *by)
-{
-    return match_rule(m, s, true, by);
 }
 
 /* A map may write a character as several (18 for U+FDFA); a hostile one must not fill the memory,
@@ -150,13 +140,13 @@ static int put_grapheme(const fy_charsmap *m, fy_span s, fy_span text, fy_str *o
 {
     fy_span by;
     uint32_t cp;
-    if (s.len <= GRAPHEME_BYTES_MAX && charsmap_shortest(m, s, &by) > 0) {
+    if (s.len <= GRAPHEME_BYTES_MAX && fy_charsmap_match(m, s, true, &by) > 0) {
         fy_str_add(out, by.ptr, by.len);
         return check_growth(out->len, text, e);
     }
     for (size_t i = 0; i < s.len;) {
         size_t n = next_char((fy_span){s.ptr + i, s.len - i}, &cp);
-        if (charsmap_shortest(m, (fy_span){s.ptr + i, n}, &by) > 0)
+        if (fy_charsmap_match(m, (fy_span){s.ptr + i, n}, true, &by) > 0)
             fy_str_add(out, by.ptr, by.len);
         else
             fy_str_put_utf8(out, cp);
@@ -184,22 +174,12 @@ static int rewrite(fy_encoder *enc, fy_span text, fy_err *e)
     return enc->word.oom ? fy_nomem(e) : 0;
 }
 
-static bool begins_with_space(fy_span s)
-{
-    return (s.len >= 1 && s.ptr[0] == ' ') || (s.len >= 3 && memcmp(s.ptr, FY_BLANK, 3) == 0);
-}
-
 /* One word, or a text with the spaces between its words. */
 static void put_spaced(fy_span s, bool prepend, fy_str *out)
 {
-    if (s.len > 0 && prepend && !begins_with_space(s))
+    if (s.len > 0 && prepend && !fy_begins_blank(s))
         fy_str_puts(out, FY_BLANK);
-    for (size_t i = 0; i < s.len; i++) {
-        if (s.ptr[i] == ' ')
-            fy_str_puts(out, FY_BLANK);
-        else
-            fy_str_putc(out, s.ptr[i]);
-    }
+    fy_spell_blanks(out, s);
 }
 
 /* The text without white space at its end; two spaces or more are one. */
@@ -296,22 +276,12 @@ static size_t next_written(fy_encoder *enc, fy_span s, fy_span *out)
     int32_t id;
     uint32_t cp;
     size_t n = fy_prefixes_longest(&u->user, s, &id, &enc->work);
-    if (n == 0 && (n = fy_charsmap_match(&u->map, s, out)) > 0)
+    if (n == 0 && (n = fy_charsmap_match(&u->map, s, false, out)) > 0)
         return n;
     if (n == 0)
         n = (size_t)fy_utf8_next(s.ptr, s.len, &cp);
     *out = n > 0 ? (fy_span){s.ptr, n} : FY_SPAN("\xEF\xBF\xBD");
     return n > 0 ? n : 1;
-}
-
-static void put_escaped(fy_str *out, fy_span s)
-{
-    for (size_t i = 0; i < s.len; i++) {
-        if (s.ptr[i] == ' ')
-            fy_str_add(out, FY_BLANK, 3);
-        else
-            fy_str_putc(out, s.ptr[i]);
-    }
 }
 
 static fy_span behind(fy_span s, size_t n)
@@ -345,7 +315,7 @@ static int normalise(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
         rest = behind(rest, next_written(enc, rest, &written));
         for (; drop && written.len > 0 && written.ptr[0] == ' '; dropped++)
             written = behind(written, 1);
-        put_escaped(out, written);
+        fy_spell_blanks(out, written);
         if (written.len > 0)
             drop = trims && written.ptr[written.len - 1] == ' ';
         if (check_growth(out->len + dropped, text, e) != 0 ||

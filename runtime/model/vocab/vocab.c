@@ -83,6 +83,15 @@ int fy_ids_push(fy_ids *ids, int32_t id, fy_err *e)
     return fy_append(&ids->id, &ids->n, &ids->cap, &id, sizeof id, e);
 }
 
+int fy_ids_append(fy_ids *ids, const int32_t *more, size_t n, fy_err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (fy_ids_push(ids, more[i], e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 void fy_ids_release(fy_ids *ids)
 {
     free(ids->id);
@@ -94,34 +103,24 @@ void fy_ids_release(fy_ids *ids)
 /* Spelled or normalised text is at most three times as long: positions stay below 2^32. */
 enum { MAX_TEXT = 1 << 30 };
 
-static int encode_fragment(fy_encoder *enc, fy_span text, bool at_start, fy_err *e)
-{
-    switch (enc->v->kind) {
-    case FY_VOCAB_BPE:
-        return fy_bpe_encode(enc, text, e);
-    case FY_VOCAB_SPM:
-        return fy_spm_encode(enc, text, at_start, e);
-    case FY_VOCAB_UNIGRAM:
-        return fy_unigram_encode(enc, text, at_start, e);
-    case FY_VOCAB_RWKV:
-        return fy_rwkv_encode(enc, text, e);
-    }
-    return 0;
-}
+static fy_fragment_fn *const encoders[] = {[FY_VOCAB_BPE] = fy_bpe_encode,
+                                           [FY_VOCAB_SPM] = fy_spm_encode,
+                                           [FY_VOCAB_UNIGRAM] = fy_unigram_encode,
+                                           [FY_VOCAB_RWKV] = fy_rwkv_encode};
 
-static int encode_text(fy_encoder *enc, fy_span text, fy_err *e)
+int fy_encode_around(fy_encoder *enc, const fy_specials *s, fy_span text, fy_fragment_fn *encode,
+                     fy_err *e)
 {
     size_t pos = 0;
     fy_special_match m;
     int rc;
-    while ((rc = fy_specials_next(enc, &enc->v->raw, text, pos, &m, e)) != 0) {
-        if (rc < 0 ||
-            encode_fragment(enc, (fy_span){text.ptr + pos, m.begin - pos}, pos == 0, e) != 0 ||
+    while ((rc = fy_specials_next(enc, s, text, pos, &m, e)) != 0) {
+        if (rc < 0 || encode(enc, (fy_span){text.ptr + pos, m.begin - pos}, pos == 0, e) != 0 ||
             fy_ids_push(enc->out, m.id, e) != 0)
             return -1;
         pos = m.end;
     }
-    return encode_fragment(enc, (fy_span){text.ptr + pos, text.len - pos}, pos == 0, e);
+    return encode(enc, (fy_span){text.ptr + pos, text.len - pos}, pos == 0, e);
 }
 
 int fy_vocab_encode(const fy_vocab *v, fy_span text, bool add_special, bool parse_special,
@@ -133,7 +132,7 @@ int fy_vocab_encode(const fy_vocab *v, fy_span text, bool add_special, bool pars
     size_t n_before = out->n;
     int rc = add_special && fy_vocab_adds_bos(v) ? fy_ids_push(out, v->bos, e) : 0;
     if (rc == 0 && text.len > 0)
-        rc = encode_text(&enc, text, e);
+        rc = fy_encode_around(&enc, &v->raw, text, encoders[v->kind], e);
     if (rc == 0 && add_special && v->add_eos && v->eos >= 0)
         rc = fy_ids_push(out, v->eos, e);
     fy_encoder_release(&enc);
@@ -147,11 +146,12 @@ int fy_vocab_encode(const fy_vocab *v, fy_span text, bool add_special, bool pars
 /* A piece with its U+2581 written as spaces. */
 static void put_spm(fy_span piece, fy_str *out)
 {
-    for (size_t i = 0; i < piece.len;) {
-        bool blank = piece.len - i >= 3 && memcmp(piece.ptr + i, FY_BLANK, 3) == 0;
-        fy_str_putc(out, blank ? ' ' : piece.ptr[i]);
-        i += blank ? 3 : 1;
-    }
+    fy_str_add(out, piece.ptr, piece.len);
+    if (out->oom || piece.len == 0)
+        return;
+    char *text = out->ptr + out->len - piece.len;
+    out->len -= piece.len - fy_unspell_blanks(text, (fy_span){text, piece.len});
+    out->ptr[out->len] = '\0';
 }
 
 static bool shows_unknown(const fy_vocab *v)
@@ -179,15 +179,10 @@ static void put_token(const fy_vocab *v, int32_t id, bool specials, fy_str *out)
             fy_str_putc(out, (char)fy_byte_piece_value(piece));
         break;
     case FY_TOKEN_UNKNOWN:
-        if (shows_unknown(v)) { /* the reference always shows that something was there */
-            fy_str_puts(out, " \xE2\x81\x87 ");
-            break;
-        }
-        if (specials)
-            fy_str_add(out, piece.ptr, piece.len);
-        break;
     case FY_TOKEN_CONTROL:
-        if (specials)
+        if (fy_vocab_type(v, id) == FY_TOKEN_UNKNOWN && shows_unknown(v))
+            fy_str_puts(out, " \xE2\x81\x87 "); /* the reference always shows that it was there */
+        else if (specials)
             fy_str_add(out, piece.ptr, piece.len);
         break;
     case FY_TOKEN_UNDEFINED:

@@ -94,6 +94,7 @@ typedef struct {
     size_t n, cap;
 } fy_ids;
 int fy_ids_push(fy_ids *ids, int32_t id, fy_err *e);
+int fy_ids_append(fy_ids *ids, const int32_t *more, size_t n, fy_err *e);
 void fy_ids_release(fy_ids *ids);
 
 /* Appends the ids of text (invalid UTF-8 is handled byte by byte, never an error).
@@ -110,6 +111,8 @@ int fy_vocab_decode(const fy_vocab *v, const int32_t *ids, size_t n, bool specia
 /* Streaming: the bytes of one token in the middle of a text (no leading-space rule, may be part of
  * a UTF-8 character). Nothing for control tokens unless `specials`. */
 int fy_vocab_decode_one(const fy_vocab *v, int32_t id, bool specials, fy_str *out, fy_err *e);
+
+bool fy_is_white_space(uint32_t c); /* White_Space of Unicode */
 
 /* Appends "name version\n" of each library that tokenizing takes. */
 void fy_vocab_libraries(fy_str *out);

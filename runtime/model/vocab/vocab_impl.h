@@ -144,16 +144,23 @@ static inline int fy_encoder_poll(fy_encoder *enc, size_t work, fy_err *e)
 
 void fy_encoder_release(fy_encoder *enc);
 
+/* Encodes text, any bytes, without special tokens. at_start: it is the beginning of the whole. */
+typedef int fy_fragment_fn(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
+/* The special tokens in text become their ids, what stands between them is `encode`'s. */
+int fy_encode_around(fy_encoder *enc, const fy_specials *s, fy_span text, fy_fragment_fn *encode,
+                     fy_err *e);
+
 /* --- the kinds --- */
 
-/* bpe.c: text between special tokens, any bytes. */
-int fy_bpe_encode(fy_encoder *enc, fy_span text, fy_err *e);
+/* bpe.c */
+fy_fragment_fn fy_bpe_encode, fy_spm_encode;
 void fy_bpe_put(fy_span piece, fy_str *out); /* the bytes that a piece spells */
 
-/* bpe.c, SentencePiece's. at_start: the fragment is the beginning of the whole text. */
-int fy_spm_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
+bool fy_begins_blank(fy_span text); /* with a space, however it is spelled */
 /* Does a space go before this fragment? (FY_KEY_SPACE_PREFIX) */
 bool fy_needs_blank(const fy_vocab *v, fy_span text, bool at_start);
+/* Appends text with every space as FY_BLANK. */
+void fy_spell_blanks(fy_str *out, fy_span text);
 
 /* --- unigram.c: SentencePiece's normaliser map (precompiled_charsmap): which bytes at a place of a
  * text are written as which others. A double-array trie whose leaves are offsets of NUL-ended
@@ -174,8 +181,9 @@ typedef struct {
 /* p must outlive the map. No bytes at all are an empty map. */
 int fy_charsmap_parse(fy_charsmap *m, const void *p, size_t n, fy_err *e);
 
-/* How many bytes at the beginning of s the longest rule replaces, and by what; 0: none. */
-size_t fy_charsmap_match(const fy_charsmap *m, fy_span s, fy_span *by);
+/* How many bytes at the beginning of s the longest rule, or the shortest, replaces, and by what; 0:
+ * none. */
+size_t fy_charsmap_match(const fy_charsmap *m, fy_span s, bool shortest, fy_span *by);
 
 /* unigram.c */
 typedef struct {
@@ -199,13 +207,11 @@ typedef struct {
 } fy_cut;
 
 int fy_unigram_prepare(fy_vocab *v, fy_err *e); /* from pieces, types and scores */
-int fy_unigram_encode(fy_encoder *enc, fy_span text, bool at_start, fy_err *e);
-/* White_Space of Unicode. */
-bool fy_is_white_space(uint32_t c);
+fy_fragment_fn fy_unigram_encode;
 
 /* rwkv.c */
 int fy_rwkv_prepare(fy_vocab *v, fy_err *e);
-int fy_rwkv_encode(fy_encoder *enc, fy_span text, fy_err *e);
+fy_fragment_fn fy_rwkv_encode;
 
 /* In loops over all tokens: fails once the user has interrupted; looked at now and then. */
 static inline int fy_vocab_poll(uint32_t i, fy_err *e)

@@ -331,7 +331,7 @@ static void a_trie_that_points_outside_finds_nothing(void **state)
             const char *texts[] = {"A", "AB", "ABC", "\xFF\xFF", ""};
             for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
                 fy_span s = fy_span_of(texts[i]);
-                size_t n = fy_charsmap_match(&m, s, &by);
+                size_t n = fy_charsmap_match(&m, s, false, &by);
                 assert_true(n <= s.len);
                 assert_true(n == 0 || (by.ptr >= m.text && by.ptr + by.len < m.text + m.n_text));
             }
