@@ -2,6 +2,8 @@
  * writing of the files. */
 #include "workspace/npu/chunk.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +14,6 @@
 #include "base/process.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "bundle/bundle.h"
-#include "bundle/qnn_config.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
@@ -21,30 +21,18 @@
 #include "workspace/npu/chunk_impl.h"
 #include "workspace/npu/plan_options.h"
 
-#define CONFIG FY_QNN_DIR "/" FY_QNN_CONFIG_NAME
-
 typedef struct {
     const char *dir;
     fy_cut cut;      /* borders as given, or even */
     fy_model *model; /* owned */
     fy_chunk_source source;
-    uint32_t *borders;    /* owned: end_layer, then end_token */
-    fy_chunk_info *infos; /* owned, [n_infos]: embedding, chunks, heads */
-    bool *there;          /* owned: is whole in dir */
-    size_t n_infos;
+    uint32_t *borders;  /* owned: end_layer, then end_token */
+    fy_chunk_out *outs; /* owned, [n_outs]: embedding, chunks, heads */
+    size_t n_outs;
     fy_str config;
     bool had_config;
     fy_chunk_stats stats;
 } job;
-
-static char *path_of(const job *j, size_t info, fy_err *e)
-{
-    char rel[FY_CHUNK_FILE_BYTES];
-    char *path = fy_path_join(j->dir, fy_chunk_file_name(&j->infos[info], rel));
-    if (path == NULL)
-        fy_nomem(e);
-    return path;
-}
 
 /* --- where to cut ----------------------------------------------------------------------------- */
 
@@ -156,24 +144,24 @@ static int identify(const fy_chunk_source *s, char out[FY_CHUNK_MODEL_BYTES], fy
     return fy_chunk_id_end(&id, rc == 0 ? out : NULL, e) != 0 ? -1 : rc;
 }
 
-static int plan_infos(job *j, fy_err *e)
+static int plan_chunks(job *j, fy_err *e)
 {
     const fy_cut *cut = &j->cut;
     fy_chunk_info p = {.kind = FY_CHUNK_EMBEDDING, .count = 1};
-    j->n_infos = 1 + (size_t)cut->n_chunks + cut->n_heads;
-    j->infos = calloc(j->n_infos, sizeof *j->infos);
-    j->there = calloc(j->n_infos, sizeof *j->there);
-    if (j->infos == NULL || j->there == NULL)
+    j->n_outs = 1 + (size_t)cut->n_chunks + cut->n_heads;
+    j->outs = calloc(j->n_outs, sizeof *j->outs);
+    if (j->outs == NULL)
         return fy_nomem(e);
     if (identify(&j->source, p.model, e) != 0)
         return -1;
-    j->infos[0] = p;
+    fy_chunk_out *out = j->outs;
+    *out++ = (fy_chunk_out){.source = &j->source, .info = p};
     p.kind = FY_CHUNK_LAYERS;
     p.count = cut->n_chunks;
     for (p.index = 0; p.index < p.count; p.index++) {
         p.first_layer = p.index > 0 ? cut->end_layer[p.index - 1] : 0;
         p.end_layer = cut->end_layer[p.index];
-        j->infos[1 + p.index] = p;
+        *out++ = (fy_chunk_out){.source = &j->source, .info = p};
     }
     p.kind = FY_CHUNK_HEAD;
     p.count = cut->n_heads;
@@ -182,9 +170,9 @@ static int plan_infos(job *j, fy_err *e)
     for (p.index = 0; p.index < p.count; p.index++) {
         p.first_token = p.index > 0 ? cut->end_token[p.index - 1] : 0;
         p.end_token = cut->end_token[p.index];
-        j->infos[1 + cut->n_chunks + p.index] = p;
+        *out++ = (fy_chunk_out){.source = &j->source, .info = p};
     }
-    return fy_chunk_config(&j->source, cut, j->infos, j->n_infos, &j->config, e);
+    return fy_chunk_config(&j->source, cut, j->outs, j->n_outs, &j->config, e);
 }
 
 static int open_model(job *j, const char *path, fy_err *e)
@@ -213,32 +201,53 @@ static int refuse(const job *j, const char *rel, const char *what, fy_err *e)
 }
 
 /* Is it of this cut, finished or begun, by its name? */
-static int check_name(void *user, const char *rel, fy_err *e)
+static int check_name(const job *j, const char *rel, fy_err *e)
 {
-    const job *j = user;
     char file[FY_CHUNK_FILE_BYTES];
     fy_span name = fy_span_of(rel);
     if (fy_span_ends(name, ".part"))
         name.len -= strlen(".part");
-    bool known =
-        fy_span_is(name, "ggml") || fy_span_is(name, FY_QNN_DIR) || fy_span_is(name, CONFIG);
-    for (size_t i = 0; i < j->n_infos && !known; i++)
-        known = fy_span_is(name, fy_chunk_file_name(&j->infos[i], file));
+    bool known = fy_span_is(name, "ggml") || fy_span_is(name, FY_QNN_DIR) ||
+                 fy_span_is(name, FY_CHUNK_CONFIG);
+    for (size_t i = 0; i < j->n_outs && !known; i++)
+        known = fy_span_is(name, fy_chunk_file_name(&j->outs[i].info, file));
     return known ? 0 : refuse(j, rel, "is not of this cut", e);
+}
+
+/* below: "", or a directory of the cut with a slash; one that is not there is empty. */
+static int check_names(const job *j, const char *below, fy_err *e)
+{
+    char *path = fy_path_join(j->dir, below);
+    if (path == NULL)
+        return fy_nomem(e);
+    DIR *d = opendir(path);
+    int rc = d != NULL || errno == ENOENT ? 0 : fy_fail_errno(e, "%s: cannot list", path);
+    for (struct dirent *en; rc == 0 && d != NULL && (en = readdir(d)) != NULL;) {
+        fy_str rel = {0};
+        if (strcmp(en->d_name, ".") == 0 || strcmp(en->d_name, "..") == 0)
+            continue;
+        fy_str_printf(&rel, "%s%s", below, en->d_name);
+        rc = rel.oom ? fy_nomem(e) : check_name(j, rel.ptr, e);
+        fy_str_release(&rel);
+    }
+    if (d != NULL)
+        closedir(d);
+    free(path);
+    return rc;
 }
 
 /* A directory with another config.json but chunks like these is accepted. */
 static int check_config(job *j, fy_err *e)
 {
     fy_map map;
-    char *path = fy_path_join(j->dir, CONFIG);
+    char *path = fy_path_join(j->dir, FY_CHUNK_CONFIG);
     if (path == NULL)
         return fy_nomem(e);
     int rc = 0;
     if (fy_file_exists(path) && (rc = fy_map_open(&map, path, e)) == 0) {
         j->had_config = true;
         if (map.size != j->config.len || memcmp(map.data, j->config.ptr, map.size) != 0)
-            rc = refuse(j, CONFIG, "is of another cut", e);
+            rc = refuse(j, FY_CHUNK_CONFIG, "is of another cut", e);
         fy_map_close(&map);
     }
     free(path);
@@ -246,38 +255,34 @@ static int check_config(job *j, fy_err *e)
 }
 
 /* One chunk: its size, and whether it is there. */
-static int look(job *j, size_t i, uint64_t *missing, fy_err *e)
+static int look(job *j, fy_chunk_out *p, uint64_t *missing, fy_err *e)
 {
-    fy_chunk_out p;
     char rel[FY_CHUNK_FILE_BYTES];
-    if (fy_chunk_out_init(&p, &j->source, &j->infos[i], e) != 0)
+    int rc = fy_chunk_out_plan(p, j->dir, e);
+    if (rc != 0)
         return -1;
-    char *path = path_of(j, i, e);
-    const uint64_t bytes = fy_gguf_writer_file_bytes(p.w);
-    int rc = path != NULL ? 0 : -1;
-    if (rc == 0 && fy_file_exists(path)) {
-        rc = fy_chunk_out_is_at(&p, path, e);
-        if (rc > 0)
-            rc = refuse(j, fy_chunk_file_name(&j->infos[i], rel), "is of another cut or model", e);
-        j->there[i] = rc == 0;
-    } else if (rc == 0) {
-        const uint64_t held = fy_out_held(path);
+    const uint64_t bytes = fy_gguf_writer_file_bytes(p->w);
+    j->stats.bytes += bytes;
+    if (fy_file_exists(p->path)) {
+        rc = fy_chunk_out_is_there(p, e);
+        p->there = rc == 0;
+    } else {
+        const uint64_t held = fy_out_held(p->path);
         *missing += bytes > held ? bytes - held : 0;
         j->stats.written += bytes;
     }
-    j->stats.bytes += bytes;
-    free(path);
-    fy_chunk_out_release(&p);
-    return rc;
+    return rc <= 0 ? rc
+                   : refuse(j, fy_chunk_file_name(&p->info, rel), "is of another cut or model", e);
 }
 
 static int look_at_all(job *j, fy_err *e)
 {
     uint64_t missing = j->config.len, available;
-    if (fy_chunk_files(j->dir, check_name, j, e) != 0 || check_config(j, e) != 0)
+    if (check_names(j, "", e) != 0 || check_names(j, "ggml/", e) != 0 ||
+        check_names(j, FY_QNN_DIR "/", e) != 0 || check_config(j, e) != 0)
         return -1;
-    for (size_t i = 0; i < j->n_infos; i++) {
-        if (look(j, i, &missing, e) != 0)
+    for (size_t i = 0; i < j->n_outs; i++) {
+        if (look(j, &j->outs[i], &missing, e) != 0)
             return -1;
     }
     if (fy_file_space(j->dir, &available, e) != 0)
@@ -297,22 +302,14 @@ static int look_at_all(job *j, fy_err *e)
 static int compare_there(const job *j, fy_progress *progress, fy_err *e)
 {
     char rel[FY_CHUNK_FILE_BYTES];
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < j->n_infos; i++) {
-        fy_chunk_out p;
-        if (!j->there[i])
-            continue;
-        char *path = path_of(j, i, e);
-        rc = path != NULL && fy_chunk_out_init(&p, &j->source, &j->infos[i], e) == 0 ? 0 : -1;
-        if (rc == 0) {
-            rc = fy_chunk_out_compare(&p, path, progress, e);
-            if (rc > 0)
-                rc = refuse(j, fy_chunk_file_name(&j->infos[i], rel), "has other weights", e);
-            fy_chunk_out_release(&p);
-        }
-        free(path);
+    for (size_t i = 0; i < j->n_outs; i++) {
+        const fy_chunk_out *p = &j->outs[i];
+        const int rc = p->there ? fy_chunk_out_compare(p, progress, e) : 0;
+        if (rc != 0)
+            return rc < 0 ? -1
+                          : refuse(j, fy_chunk_file_name(&p->info, rel), "has other weights", e);
     }
-    return rc;
+    return 0;
 }
 
 /* The writer of a file that was interrupted in its middle reports how much of it is kept; otherwise
@@ -320,37 +317,29 @@ static int compare_there(const job *j, fy_progress *progress, fy_err *e)
 static int interrupted(const job *j, fy_err *e)
 {
     size_t n = 0;
-    for (size_t i = 0; i < j->n_infos; i++)
-        n += j->there[i];
-    if (e == NULL || e->code != FY_EINTR || n == 0 || strstr(e->msg, " keeps the ") != NULL)
+    for (size_t i = 0; i < j->n_outs; i++)
+        n += j->outs[i].there;
+    if (e->code != FY_EINTR || n == 0 || strstr(e->msg, " keeps the ") != NULL)
         return -1;
     *e = (fy_err){0};
     return fy_fail(e, FY_EINTR,
                    "interrupted: %s keeps the %zu of %zu files that are done; the same command "
                    "resumes",
-                   j->dir, n, j->n_infos);
+                   j->dir, n, j->n_outs);
 }
 
-static int write_chunk(job *j, size_t i, fy_span identity, fy_pool *pool, fy_progress *progress,
-                       fy_err *e)
+static int write_chunk(const job *j, fy_chunk_out *p, fy_span identity, fy_pool *pool,
+                       fy_progress *progress, fy_err *e)
 {
-    fy_chunk_out p;
     char rel[FY_CHUNK_FILE_BYTES], text[FY_CHUNK_TEXT_BYTES];
-    char *path = path_of(j, i, e);
-    if (path == NULL || fy_chunk_out_init(&p, &j->source, &j->infos[i], e) != 0) {
-        free(path);
+    if (fy_gguf_write_resumed(p->w, p->path, identity, fy_chunk_out_fill, p, pool, progress, e) !=
+        0)
         return -1;
-    }
-    const uint64_t bytes = fy_gguf_writer_file_bytes(p.w);
-    int rc = fy_gguf_write_resumed(p.w, path, identity, fy_chunk_out_fill, &p, pool, progress, e);
-    if (rc == 0) {
-        j->there[i] = true;
-        fy_log(FY_LOG_DEBUG, "%s: %s, %.1f MB", fy_chunk_file_name(&p.info, rel),
-               fy_chunk_text(&p.info, j->source.hp, text), (double)bytes * 1e-6);
-    }
-    fy_chunk_out_release(&p);
-    free(path);
-    return rc;
+    p->there = true;
+    fy_log(FY_LOG_DEBUG, "%s: %s, %.1f MB", fy_chunk_file_name(&p->info, rel),
+           fy_chunk_text(&p->info, j->source.hp, text),
+           (double)fy_gguf_writer_file_bytes(p->w) * 1e-6);
+    return 0;
 }
 
 /* What is below the directory. */
@@ -383,7 +372,7 @@ static void remove_empty_dirs(const job *j, bool had_dir)
 /* Without config.json the directory is not whole: it goes first and comes last. */
 static int write_config(const job *j, bool away, fy_err *e)
 {
-    char *path = fy_path_join(j->dir, CONFIG);
+    char *path = fy_path_join(j->dir, FY_CHUNK_CONFIG);
     int rc = 0;
     if (path == NULL)
         rc = fy_nomem(e);
@@ -405,9 +394,10 @@ static int write_all(job *j, fy_pool *pool, fy_progress *progress, fy_err *e)
         rc = fy_identity_program(&identity, e);
     for (size_t i = 0; rc == 0 && i < fy_gguf_n_files(j->source.gguf); i++)
         rc = fy_identity_file(&identity, "source", fy_gguf_file_path(j->source.gguf, i), e);
-    for (size_t i = 0; rc == 0 && i < j->n_infos; i++) {
-        if (!j->there[i])
-            rc = write_chunk(j, i, (fy_span){identity.ptr, identity.len}, pool, progress, e);
+    const fy_span same = {identity.ptr, identity.len};
+    for (size_t i = 0; rc == 0 && i < j->n_outs; i++) {
+        if (!j->outs[i].there)
+            rc = write_chunk(j, &j->outs[i], same, pool, progress, e);
     }
     fy_str_release(&identity);
     return rc == 0 && (j->stats.written > 0 || !j->had_config) ? write_config(j, false, e) : rc;
@@ -417,7 +407,7 @@ static int run(job *j, const char *model, fy_pool *pool, fy_progress *progress, 
 {
     if (open_model(j, model, e) != 0 || resolve_borders(j, e) != 0)
         return -1;
-    if (plan_infos(j, e) != 0 || look_at_all(j, e) != 0)
+    if (plan_chunks(j, e) != 0 || look_at_all(j, e) != 0)
         return -1;
     if (progress != NULL)
         progress->total_bytes = j->stats.bytes;
@@ -434,14 +424,15 @@ int fy_chunk(const char *model, const char *dir, const fy_cut *cut, fy_pool *poo
     fy_err local = {0};
     job j = {.dir = dir, .cut = *cut};
     const int rc = run(&j, model, pool, progress, &local);
-    j.stats.n_files = (uint32_t)j.n_infos;
+    j.stats.n_files = (uint32_t)j.n_outs;
     if (rc == 0 && stats != NULL)
         *stats = j.stats;
+    for (size_t i = 0; j.outs != NULL && i < j.n_outs; i++)
+        fy_chunk_out_release(&j.outs[i]);
     fy_model_close(j.model);
     fy_str_release(&j.config);
     free(j.borders);
-    free(j.infos);
-    free(j.there);
+    free(j.outs);
     return rc == 0 ? 0 : fy_fail(e, local.code, "%s", local.msg);
 }
 

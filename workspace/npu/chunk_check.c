@@ -25,220 +25,6 @@ static const fy_cut_chunk *chunk_of(const fy_cut_model *m, const fy_qnn_graph *g
     return NULL;
 }
 
-/* --- a chunk in the model --------------------------------------------------------------------- */
-
-/* Of which model, and the same one. */
-static int check_model(const fy_cut_model *m, const fy_cut_chunk *p, fy_err *e)
-{
-    char shown[FY_QUOTE_BYTES];
-    fy_span arch = {"", 0};
-    const bool whole = m->info.kind == FY_CHUNK_WHOLE;
-    const char *model = whole ? m->chunk[0].info.model : m->info.model;
-    fy_gguf_get_str(p->gguf, FY_KEY_ARCHITECTURE, &arch, NULL);
-    if (!fy_span_is(arch, m->family->gguf_arch))
-        return fy_fail(e, FY_EVERIFY,
-                       "architecture is '%s', not '%s' as " FY_BUNDLE_WEIGHTS " says",
-                       fy_quote(shown, sizeof shown, arch), m->family->gguf_arch);
-    if (fy_hparams_compare(&p->hp, &m->hp, FY_BUNDLE_WEIGHTS, e) != 0)
-        return -1;
-    if (strcmp(p->info.model, model) != 0)
-        return fy_fail(e, FY_EVERIFY,
-                       "is a chunk of model %.12s..., but %s%s of %.12s...; expected chunks of one "
-                       "cut",
-                       p->info.model, whole ? FY_QNN_DIR "/" : "",
-                       whole ? m->chunk[0].path : FY_BUNDLE_WEIGHTS " is the embedding", model);
-    if (m->config.own.version > 0 && strcmp(p->info.model, m->config.own.model) != 0)
-        return fy_fail(e, FY_EVERIFY,
-                       "is a chunk of model %.12s..., but " FY_QNN_CONFIG_NAME
-                       " (ferry.model) was written for %.12s...",
-                       p->info.model, m->config.own.model);
-    return 0;
-}
-
-/* Number so-and-so of so many of its kind, each there once; some may be compiled. */
-static int check_index(const fy_cut_model *m, const fy_cut_chunk *p, fy_err *e)
-{
-    const fy_qnn_config *c = &m->config;
-    const bool all = p->info.kind == FY_CHUNK_LAYERS
-                         ? fy_chunk_none_compiled(c->graph, c->n_graphs)
-                         : fy_chunk_none_compiled(c->embedding, c->n_embeddings);
-    uint32_t n = 0;
-    for (size_t i = 0; i < m->n_chunks; i++) {
-        const fy_cut_chunk *o = &m->chunk[i];
-        n += o->info.kind == p->info.kind;
-        if (o < p && o->info.kind == p->info.kind && o->info.index == p->info.index)
-            return fy_fail(e, FY_EVERIFY,
-                           FY_CHUNK_KEYS "index is %u, which is that of " FY_QNN_DIR "/%s, too",
-                           p->info.index, o->path);
-    }
-    return n == p->info.count || (!all && n < p->info.count)
-               ? 0
-               : fy_fail(e, FY_EVERIFY,
-                         FY_CHUNK_KEYS "count is %u, but " FY_QNN_CONFIG_NAME
-                                       " names %u chunk%s of this kind",
-                         p->info.count, n, n == 1 ? "" : "s");
-}
-
-/* The names of a list of strings against the graph's. */
-static int check_seam(const fy_cut_chunk *p, const char *key, bool outputs, fy_err *e)
-{
-    char shown[FY_QUOTE_BYTES];
-    const fy_gguf_kv *list;
-    fy_io_tensor t;
-    uint64_t pos = 0;
-    uint32_t seen = 0;
-    const int rc = fy_gguf_get_array(p->gguf, key, FY_KV_STRING, &list, e);
-    if (rc != 0)
-        return rc > 0 ? fy_fail(e, FY_EVERIFY, "key %s is missing", key) : -1;
-    for (; fy_graph_seam(&p->hp, &p->info, outputs, seen, &t); seen++) {
-        const fy_span found =
-            seen < list->count ? fy_gguf_next_string(list, &pos) : FY_SPAN("nothing");
-        if (seen >= list->count || !fy_span_is(found, t.name))
-            return fy_fail(e, FY_EVERIFY, "%s: [%u] is %s, expected %s", key, seen,
-                           fy_quote(shown, sizeof shown, found), t.name);
-    }
-    return seen == list->count ? 0
-                               : fy_fail(e, FY_EVERIFY, "%s: %llu names, expected %u", key,
-                                         (unsigned long long)list->count, seen);
-}
-
-static int check_chunk(const fy_cut_model *m, const fy_cut_chunk *p, fy_err *e)
-{
-    int rc = check_model(m, p, e);
-    if (rc == 0 && p->info.kind == FY_CHUNK_EMBEDDING)
-        rc = fy_fail(e, FY_EVERIFY, "is the embedding, expected layers or the lm_head");
-    if (rc == 0)
-        rc = check_index(m, p, e);
-    if (rc == 0)
-        rc = check_seam(p, FY_CHUNK_INPUTS, false, e);
-    if (rc == 0)
-        rc = check_seam(p, FY_CHUNK_OUTPUTS, true, e);
-    if (rc == 0)
-        rc = fy_chunk_check_tensors(m, p->gguf, &p->info, e);
-    return rc == 0 ? 0 : fy_ctx(e, FY_QNN_DIR "/%s", p->path);
-}
-
-/* --- the configuration ------------------------------------------------------------------------ */
-
-static int check_names(const fy_qnn_graph *g, const char *out, fy_err *e)
-{
-    const char *const pairs[][3] = {{"x_name", g->x_name, "x"}, {"out_name", g->out_name, out}};
-    char shown[FY_QUOTE_BYTES];
-    for (size_t i = 0; i < 2; i++) {
-        if (strcmp(pairs[i][1], pairs[i][2]) != 0)
-            return fy_fail(e, FY_EVERIFY, "%s is '%s', expected '%s'", pairs[i][0],
-                           fy_quote(shown, sizeof shown, fy_span_of(pairs[i][1])), pairs[i][2]);
-    }
-    return 0;
-}
-
-static int check_layers(const fy_cut_chunk *p, const fy_qnn_graph *g, fy_err *e)
-{
-    const fy_chunk_info *info = &p->info;
-    if (info->kind != FY_CHUNK_LAYERS)
-        return fy_fail(e, FY_EVERIFY, "%s holds the lm_head, expected layers", p->path);
-    if (info->first_layer != g->start_layer || info->end_layer != g->end_layer)
-        return fy_fail(e, FY_EVERIFY, "start_layer_id %u, end_layer_id %u, but %s holds %u to %u",
-                       g->start_layer, g->end_layer, p->path, info->first_layer, info->end_layer);
-    return check_names(g, "out", e);
-}
-
-static int check_tokens(const fy_cut_chunk *p, const fy_qnn_graph *g, fy_err *e)
-{
-    const fy_chunk_info *info = &p->info;
-    const uint32_t end = g->end_token > 0 ? g->end_token : p->hp.n_vocab;
-    if (info->kind != FY_CHUNK_HEAD)
-        return fy_fail(e, FY_EVERIFY, "%s holds layers, expected the lm_head", p->path);
-    if (info->first_token != g->first_token || info->end_token != end)
-        return fy_fail(e, FY_EVERIFY, "tokens %u to %u, but %s holds %u to %u", g->first_token, end,
-                       p->path, info->first_token, info->end_token);
-    return check_names(g, "logits", e);
-}
-
-static int check_graphs(const fy_cut_model *m, fy_err *e)
-{
-    const fy_qnn_config *c = &m->config;
-    fy_model_json json;
-    int rc = fy_model_json_of(m->family, &m->hp, "model", &json, e);
-    if (rc == 0)
-        rc = fy_qnn_config_compare(c, &json, e);
-    for (size_t i = 0; rc == 0 && i < c->n_graphs; i++) {
-        const fy_cut_chunk *p = chunk_of(m, &c->graph[i]);
-        if (p != NULL && (rc = check_layers(p, &c->graph[i], e)) != 0)
-            fy_ctx(e, "graphs[%zu]", i);
-    }
-    for (size_t i = 0; rc == 0 && i < c->n_embeddings; i++) {
-        const fy_cut_chunk *p = chunk_of(m, &c->embedding[i]);
-        if (p != NULL && (rc = check_tokens(p, &c->embedding[i], e)) != 0)
-            fy_ctx(e, "embeddings[%zu]", i);
-    }
-    if (rc == 0 && c->n_embeddings == 0 && m->info.kind == FY_CHUNK_EMBEDDING)
-        rc = fy_fail(e, FY_EVERIFY,
-                     "names no lm_head (embeddings), and " FY_BUNDLE_WEIGHTS
-                     " is the embedding alone");
-    return rc == 0 ? 0 : fy_ctx(e, FY_QNN_DIR "/" FY_QNN_CONFIG_NAME);
-}
-
-/* A chunk that no graph uses was left from another cut, or its graphs were lost. */
-static int check_unnamed(const fy_cut_model *m, const char *qnn, fy_err *e)
-{
-    char shown[FY_QUOTE_BYTES];
-    int rc = 0;
-    DIR *d = opendir(qnn);
-    if (d == NULL)
-        return fy_fail_errno(e, "%s: cannot list", qnn);
-    for (struct dirent *en; rc == 0 && (en = readdir(d)) != NULL;) {
-        const fy_qnn_graph g = {.model_path = en->d_name};
-        if (fy_qnn_is_gguf(&g) && chunk_of(m, &g) == NULL)
-            rc = fy_fail(e, FY_EVERIFY,
-                         FY_QNN_DIR "/%s: is not named by " FY_QNN_CONFIG_NAME
-                                    ", expected only its chunks",
-                         fy_quote(shown, sizeof shown, fy_span_of(en->d_name)));
-    }
-    closedir(d);
-    return rc;
-}
-
-/* --- all -------------------------------------------------------------------------------------- */
-
-int fy_chunk_check_model(const fy_cut_model *m, const char *qnn, fy_err *e)
-{
-    const char *refusal = fy_cut_refusal(&m->hp);
-    int rc = refusal != NULL ? fy_fail(e, FY_EUNSUPPORTED, "%s: cannot be cut: %s",
-                                       fy_gguf_path(m->weights), refusal)
-                             : check_graphs(m, e);
-    for (size_t i = 0; rc == 0 && i < m->n_chunks; i++)
-        rc = check_chunk(m, &m->chunk[i], e);
-    if (rc == 0 && m->info.kind == FY_CHUNK_EMBEDDING &&
-        (rc = fy_chunk_check_tensors(m, m->weights, &m->info, e)) != 0)
-        fy_ctx(e, FY_BUNDLE_WEIGHTS);
-    if (rc == 0)
-        rc = fy_chunk_check_places(m, e);
-    return rc == 0 ? check_unnamed(m, qnn, e) : rc;
-}
-
-int fy_chunk_check_files(const char *weights, const char *qnn, fy_err *e)
-{
-    fy_cut_model m;
-    if (fy_cut_model_open(weights, qnn, &m, e) != 0)
-        return -1;
-    const int rc = fy_chunk_check_model(&m, qnn, e);
-    fy_cut_model_close(&m);
-    return rc;
-}
-
-int fy_chunk_check(const char *dir, fy_err *e)
-{
-    char *weights = fy_path_join(dir, FY_BUNDLE_WEIGHTS), *qnn = fy_path_join(dir, FY_QNN_DIR);
-    const int rc =
-        weights != NULL && qnn != NULL ? fy_chunk_check_files(weights, qnn, e) : fy_nomem(e);
-    free(weights);
-    free(qnn);
-    return rc;
-}
-
-/* --- tensors ---------------------------------------------------------------------------------- */
-
 /* --- what a chunk holds ----------------------------------------------------------------------- */
 
 /* Rows of the output matrix are those of the slice. */
@@ -316,10 +102,192 @@ static int check_missing(const fy_cut_model *m, const fy_gguf *g, const fy_chunk
     return 0;
 }
 
-int fy_chunk_check_tensors(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *info,
-                           fy_err *e)
+static int check_tensors(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *info,
+                         fy_err *e)
 {
     return check_there(m, g, info, e) != 0 ? -1 : check_missing(m, g, info, e);
+}
+
+/* --- a chunk in the model --------------------------------------------------------------------- */
+
+/* Of which model, and the same one. */
+static int check_model(const fy_cut_model *m, const fy_cut_chunk *p, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    fy_span arch = {"", 0};
+    const bool whole = m->info.kind == FY_CHUNK_WHOLE;
+    const char *model = whole ? m->chunk[0].info.model : m->info.model;
+    fy_gguf_get_str(p->gguf, FY_KEY_ARCHITECTURE, &arch, NULL);
+    if (!fy_span_is(arch, m->family->gguf_arch))
+        return fy_fail(e, FY_EVERIFY,
+                       "architecture is '%s', not '%s' as " FY_BUNDLE_WEIGHTS " says",
+                       fy_quote(shown, sizeof shown, arch), m->family->gguf_arch);
+    if (fy_hparams_compare(&p->hp, &m->hp, FY_BUNDLE_WEIGHTS, e) != 0)
+        return -1;
+    if (strcmp(p->info.model, model) != 0)
+        return fy_fail(e, FY_EVERIFY,
+                       "is a chunk of model %.12s..., but %s%s of %.12s...; expected chunks of one "
+                       "cut",
+                       p->info.model, whole ? FY_QNN_DIR "/" : "",
+                       whole ? m->chunk[0].path : FY_BUNDLE_WEIGHTS " is the embedding", model);
+    if (m->config.own.version > 0 && strcmp(p->info.model, m->config.own.model) != 0)
+        return fy_fail(e, FY_EVERIFY,
+                       "is a chunk of model %.12s..., but " FY_QNN_CONFIG_NAME
+                       " (ferry.model) was written for %.12s...",
+                       p->info.model, m->config.own.model);
+    return 0;
+}
+
+/* Are all of these graphs chunks? */
+static bool none_compiled(const fy_qnn_graph *g, size_t n)
+{
+    size_t i = 0;
+    while (i < n && fy_qnn_is_gguf(&g[i]))
+        i++;
+    return i == n;
+}
+
+/* Number so-and-so of so many of its kind, each there once; some may be compiled. */
+static int check_index(const fy_cut_model *m, const fy_cut_chunk *p, fy_err *e)
+{
+    const fy_qnn_config *c = &m->config;
+    const bool all = p->info.kind == FY_CHUNK_LAYERS ? none_compiled(c->graph, c->n_graphs)
+                                                     : none_compiled(c->embedding, c->n_embeddings);
+    uint32_t n = 0;
+    for (size_t i = 0; i < m->n_chunks; i++) {
+        const fy_cut_chunk *o = &m->chunk[i];
+        n += o->info.kind == p->info.kind;
+        if (o < p && o->info.kind == p->info.kind && o->info.index == p->info.index)
+            return fy_fail(e, FY_EVERIFY,
+                           FY_CHUNK_KEYS "index is %u, which is that of " FY_QNN_DIR "/%s, too",
+                           p->info.index, o->path);
+    }
+    return n == p->info.count || (!all && n < p->info.count)
+               ? 0
+               : fy_fail(e, FY_EVERIFY,
+                         FY_CHUNK_KEYS "count is %u, but " FY_QNN_CONFIG_NAME
+                                       " names %u chunk%s of this kind",
+                         p->info.count, n, n == 1 ? "" : "s");
+}
+
+/* The names of a list of strings against the graph's. */
+static int check_seam(const fy_cut_chunk *p, const char *key, bool outputs, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    const fy_gguf_kv *list;
+    fy_io_tensor t;
+    uint64_t pos = 0;
+    uint32_t seen = 0;
+    const int rc = fy_gguf_get_array(p->gguf, key, FY_KV_STRING, &list, e);
+    if (rc != 0)
+        return rc > 0 ? fy_fail(e, FY_EVERIFY, "key %s is missing", key) : -1;
+    for (; fy_graph_seam(&p->hp, &p->info, outputs, seen, &t); seen++) {
+        const fy_span found =
+            seen < list->count ? fy_gguf_next_string(list, &pos) : FY_SPAN("nothing");
+        if (seen >= list->count || !fy_span_is(found, t.name))
+            return fy_fail(e, FY_EVERIFY, "%s: [%u] is %s, expected %s", key, seen,
+                           fy_quote(shown, sizeof shown, found), t.name);
+    }
+    return seen == list->count ? 0
+                               : fy_fail(e, FY_EVERIFY, "%s: %llu names, expected %u", key,
+                                         (unsigned long long)list->count, seen);
+}
+
+static int check_chunk(const fy_cut_model *m, const fy_cut_chunk *p, fy_err *e)
+{
+    if (check_model(m, p, e) != 0)
+        return -1;
+    if (p->info.kind == FY_CHUNK_EMBEDDING)
+        return fy_fail(e, FY_EVERIFY, "is the embedding, expected layers or the lm_head");
+    return check_index(m, p, e) != 0 || check_seam(p, FY_CHUNK_INPUTS, false, e) != 0 ||
+                   check_seam(p, FY_CHUNK_OUTPUTS, true, e) != 0
+               ? -1
+               : check_tensors(m, p->gguf, &p->info, e);
+}
+
+/* --- the configuration ------------------------------------------------------------------------ */
+
+static int check_names(const fy_qnn_graph *g, const char *out, fy_err *e)
+{
+    const char *const pairs[][3] = {{"x_name", g->x_name, "x"}, {"out_name", g->out_name, out}};
+    char shown[FY_QUOTE_BYTES];
+    for (size_t i = 0; i < 2; i++) {
+        if (strcmp(pairs[i][1], pairs[i][2]) != 0)
+            return fy_fail(e, FY_EVERIFY, "%s is '%s', expected '%s'", pairs[i][0],
+                           fy_quote(shown, sizeof shown, fy_span_of(pairs[i][1])), pairs[i][2]);
+    }
+    return 0;
+}
+
+static int check_layers(const fy_cut_chunk *p, const fy_qnn_graph *g, fy_err *e)
+{
+    const fy_chunk_info *info = &p->info;
+    if (info->kind != FY_CHUNK_LAYERS)
+        return fy_fail(e, FY_EVERIFY, "%s holds the lm_head, expected layers", p->path);
+    if (info->first_layer != g->start_layer || info->end_layer != g->end_layer)
+        return fy_fail(e, FY_EVERIFY, "start_layer_id %u, end_layer_id %u, but %s holds %u to %u",
+                       g->start_layer, g->end_layer, p->path, info->first_layer, info->end_layer);
+    return check_names(g, "out", e);
+}
+
+static int check_tokens(const fy_cut_chunk *p, const fy_qnn_graph *g, fy_err *e)
+{
+    const fy_chunk_info *info = &p->info;
+    const uint32_t end = g->end_token > 0 ? g->end_token : p->hp.n_vocab;
+    if (info->kind != FY_CHUNK_HEAD)
+        return fy_fail(e, FY_EVERIFY, "%s holds layers, expected the lm_head", p->path);
+    if (info->first_token != g->first_token || info->end_token != end)
+        return fy_fail(e, FY_EVERIFY, "tokens %u to %u, but %s holds %u to %u", g->first_token, end,
+                       p->path, info->first_token, info->end_token);
+    return check_names(g, "logits", e);
+}
+
+static int check_list(const fy_cut_model *m, const char *name, const fy_qnn_graph *g, size_t n,
+                      int (*check)(const fy_cut_chunk *p, const fy_qnn_graph *g, fy_err *e),
+                      fy_err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        const fy_cut_chunk *p = chunk_of(m, &g[i]);
+        if (p != NULL && check(p, &g[i], e) != 0)
+            return fy_ctx(e, "%s[%zu]", name, i);
+    }
+    return 0;
+}
+
+static int check_graphs(const fy_cut_model *m, fy_err *e)
+{
+    const fy_qnn_config *c = &m->config;
+    fy_model_json json;
+    if (fy_model_json_of(m->family, &m->hp, "model", &json, e) != 0 ||
+        fy_qnn_config_compare(c, &json, e) != 0 ||
+        check_list(m, "graphs", c->graph, c->n_graphs, check_layers, e) != 0 ||
+        check_list(m, "embeddings", c->embedding, c->n_embeddings, check_tokens, e) != 0)
+        return -1;
+    if (c->n_embeddings == 0 && m->info.kind == FY_CHUNK_EMBEDDING)
+        return fy_fail(e, FY_EVERIFY,
+                       "names no lm_head (embeddings), and " FY_BUNDLE_WEIGHTS
+                       " is the embedding alone");
+    return 0;
+}
+
+/* A chunk that no graph uses was left from another cut, or its graphs were lost. */
+static int check_unnamed(const fy_cut_model *m, const char *qnn, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    int rc = 0;
+    DIR *d = opendir(qnn);
+    if (d == NULL)
+        return fy_fail_errno(e, "%s: cannot list", qnn);
+    for (struct dirent *en; rc == 0 && (en = readdir(d)) != NULL;) {
+        const fy_qnn_graph g = {.model_path = en->d_name};
+        if (fy_qnn_is_gguf(&g) && chunk_of(m, &g) == NULL)
+            rc = fy_fail(e, FY_EVERIFY,
+                         FY_QNN_DIR "/%s: is not named by " FY_QNN_CONFIG_NAME
+                                    ", expected only its chunks",
+                         fy_quote(shown, sizeof shown, fy_span_of(en->d_name)));
+    }
+    closedir(d);
+    return rc;
 }
 
 /* --- all of them together --------------------------------------------------------------------- */
@@ -374,7 +342,7 @@ static int check_tied(const found *f, const fy_chunk_info *info, const fy_gguf_t
     if (embd == NULL || embd->type != t->type || embd->ne[0] != t->ne[0] ||
         embd->ne[1] < info->end_token)
         return fy_fail(e, FY_EVERIFY,
-                       "'output.weight' is no copy of token_embd.weight (" FY_CHUNK_KEYS
+                       "'output.weight' is not a copy of token_embd.weight (" FY_CHUNK_KEYS
                        "tied): that has another type or shape in " FY_BUNDLE_WEIGHTS);
     const uint64_t row = fy_type_row_bytes(embd->type, embd->ne[0]);
     return memcmp(embd->data + row * info->first_token, t->data, n) == 0
@@ -406,18 +374,25 @@ static int add_tensor(found *f, const fy_chunk_info *info, const fy_gguf_tensor 
     return 0;
 }
 
+int fy_chunk_places(const fy_gguf *g, const fy_gguf_kv **places, fy_err *e)
+{
+    const size_t n = fy_gguf_n_tensors(g);
+    const int rc = fy_gguf_get_array(g, FY_CHUNK_PLACES, FY_KV_U32, places, e);
+    if (rc != 0)
+        return rc > 0 ? fy_fail(e, FY_EVERIFY, "key " FY_CHUNK_PLACES " is missing") : -1;
+    return (*places)->count == n
+               ? 0
+               : fy_fail(e, FY_EVERIFY,
+                         FY_CHUNK_PLACES " has %llu numbers, expected one for each of %zu tensors",
+                         (unsigned long long)(*places)->count, n);
+}
+
 static int add_chunk(found *f, const fy_gguf *g, const fy_chunk_info *info, fy_err *e)
 {
     const fy_gguf_kv *places;
-    const size_t n = fy_gguf_n_tensors(g);
-    const int rc = fy_gguf_get_array(g, FY_CHUNK_PLACES, FY_KV_U32, &places, e);
-    if (rc != 0)
-        return rc > 0 ? fy_fail(e, FY_EVERIFY, "key " FY_CHUNK_PLACES " is missing") : -1;
-    if (places->count != n)
-        return fy_fail(e, FY_EVERIFY,
-                       FY_CHUNK_PLACES " has %llu numbers, expected one for each of %zu tensors",
-                       (unsigned long long)places->count, n);
-    for (size_t i = 0; i < n; i++) {
+    if (fy_chunk_places(g, &places, e) != 0)
+        return -1;
+    for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
         const uint32_t place = (uint32_t)fy_gguf_int_at(places, i);
         if (add_tensor(f, info, fy_gguf_tensor_at(g, i), place, e) != 0)
             return -1;
@@ -501,14 +476,6 @@ static int check_id(const found *f, size_t n, fy_err *e)
                          id, expected);
 }
 
-bool fy_chunk_none_compiled(const fy_qnn_graph *g, size_t n)
-{
-    size_t i = 0;
-    while (i < n && fy_qnn_is_gguf(&g[i]))
-        i++;
-    return i == n;
-}
-
 static int check_all(found *f, fy_err *e)
 {
     const fy_cut_model *m = f->m;
@@ -525,13 +492,15 @@ static int check_all(found *f, fy_err *e)
             f->at[i] = fy_gguf_tensor_at(m->weights, i);
         return m->n_chunks > 0 ? check_id(f, n, e) : 0;
     }
-    if (!fy_chunk_none_compiled(m->config.graph, m->config.n_graphs) ||
-        !fy_chunk_none_compiled(m->config.embedding, m->config.n_embeddings))
+    if (!none_compiled(m->config.graph, m->config.n_graphs) ||
+        !none_compiled(m->config.embedding, m->config.n_embeddings))
         return 0; /* the rest is in context binaries */
     return check_gaps(f, &n, e) != 0 ? -1 : check_id(f, n, e);
 }
 
-int fy_chunk_check_places(const fy_cut_model *m, fy_err *e)
+/* By ferry.chunk.places. The copies of several slices of the lm_head have to be equal, and the id
+ * of all tensors that of ferry.chunk.model: of each the first 4 KiB are read. */
+static int check_places(const fy_cut_model *m, fy_err *e)
 {
     /* a family has no more tensors: some chunks may be compiled, whose tensors nobody counts */
     found f = {.m = m, .n = ((size_t)m->hp.n_layer + 1) * m->family->n_rows};
@@ -540,5 +509,44 @@ int fy_chunk_check_places(const fy_cut_model *m, fy_err *e)
     f.at = calloc(f.n + 1, sizeof *f.at);
     const int rc = f.at != NULL ? check_all(&f, e) : fy_nomem(e);
     free(f.at);
+    return rc;
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+int fy_chunk_check_model(const fy_cut_model *m, const char *qnn, fy_err *e)
+{
+    const char *refusal = fy_cut_refusal(&m->hp);
+    if (refusal != NULL)
+        return fy_fail(e, FY_EUNSUPPORTED, "%s: cannot be cut: %s", fy_gguf_path(m->weights),
+                       refusal);
+    if (check_graphs(m, e) != 0)
+        return fy_ctx(e, FY_CHUNK_CONFIG);
+    for (size_t i = 0; i < m->n_chunks; i++) {
+        if (check_chunk(m, &m->chunk[i], e) != 0)
+            return fy_ctx(e, FY_QNN_DIR "/%s", m->chunk[i].path);
+    }
+    if (m->info.kind == FY_CHUNK_EMBEDDING && check_tensors(m, m->weights, &m->info, e) != 0)
+        return fy_ctx(e, FY_BUNDLE_WEIGHTS);
+    return check_places(m, e) != 0 ? -1 : check_unnamed(m, qnn, e);
+}
+
+int fy_chunk_check_files(const char *weights, const char *qnn, fy_err *e)
+{
+    fy_cut_model m;
+    if (fy_cut_model_open(weights, qnn, &m, e) != 0)
+        return -1;
+    const int rc = fy_chunk_check_model(&m, qnn, e);
+    fy_cut_model_close(&m);
+    return rc;
+}
+
+int fy_chunk_check(const char *dir, fy_err *e)
+{
+    char *weights = fy_path_join(dir, FY_BUNDLE_WEIGHTS), *qnn = fy_path_join(dir, FY_QNN_DIR);
+    const int rc =
+        weights != NULL && qnn != NULL ? fy_chunk_check_files(weights, qnn, e) : fy_nomem(e);
+    free(weights);
+    free(qnn);
     return rc;
 }

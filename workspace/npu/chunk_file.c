@@ -2,8 +2,6 @@
  * qnn/config.json that lists all of them. */
 #include "workspace/npu/chunk_impl.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,8 +9,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "bundle/bundle.h"
-#include "bundle/qnn_config.h"
+#include "base/json_tree.h"
 #include "workspace/data/model_json.h"
 
 #define STEP_BYTES (4u << 20) /* compared between two looks at the clock and at Ctrl-C */
@@ -128,18 +125,19 @@ static int add_all(fy_chunk_out *p, fy_err *e)
     return add_places(p, e);
 }
 
-int fy_chunk_out_init(fy_chunk_out *p, const fy_chunk_source *s, const fy_chunk_info *info,
-                      fy_err *e)
+int fy_chunk_out_plan(fy_chunk_out *p, const char *dir, fy_err *e)
 {
-    *p = (fy_chunk_out){.source = s, .info = *info, .w = fy_gguf_writer_new(e)};
-    if (p->w != NULL && add_all(p, e) == 0)
-        return 0;
-    fy_chunk_out_release(p);
-    return -1;
+    char rel[FY_CHUNK_FILE_BYTES];
+    p->path = fy_path_join(dir, fy_chunk_file_name(&p->info, rel));
+    p->w = p->path != NULL ? fy_gguf_writer_new(e) : NULL;
+    if (p->path == NULL)
+        return fy_nomem(e);
+    return p->w != NULL ? add_all(p, e) : -1;
 }
 
 void fy_chunk_out_release(fy_chunk_out *p)
 {
+    free(p->path);
     fy_gguf_writer_free(p->w);
     free(p->tensors);
     *p = (fy_chunk_out){0};
@@ -162,11 +160,11 @@ int fy_chunk_out_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void
 
 /* --- one that is there already ---------------------------------------------------------------- */
 
-int fy_chunk_out_is_at(const fy_chunk_out *p, const char *path, fy_err *e)
+int fy_chunk_out_is_there(const fy_chunk_out *p, fy_err *e)
 {
     fy_map map;
     fy_str head = {0};
-    if (fy_gguf_writer_header(p->w, &head, e) != 0 || fy_map_open(&map, path, e) != 0) {
+    if (fy_gguf_writer_header(p->w, &head, e) != 0 || fy_map_open(&map, p->path, e) != 0) {
         fy_str_release(&head);
         return -1;
     }
@@ -195,9 +193,9 @@ static int compare_tensor(const fy_chunk_out *p, const fy_gguf *there, size_t i,
     return 0;
 }
 
-int fy_chunk_out_compare(const fy_chunk_out *p, const char *path, fy_progress *progress, fy_err *e)
+int fy_chunk_out_compare(const fy_chunk_out *p, fy_progress *progress, fy_err *e)
 {
-    fy_gguf *there = fy_gguf_open(path, e);
+    fy_gguf *there = fy_gguf_open(p->path, e);
     int rc = there != NULL ? 0 : -1;
     for (size_t i = 0; rc == 0 && i < p->n_tensors; i++)
         rc = compare_tensor(p, there, i, progress, e);
@@ -212,12 +210,6 @@ int fy_chunk_out_compare(const fy_chunk_out *p, const char *path, fy_progress *p
  * hides little. This one, of its Qwens, does for all. */
 #define MASK_VALUE    (-50000.0)
 #define N_HVX_THREADS 4 /* as its converter sets it */
-
-/* Takes the value; false: out of memory. */
-static bool set(json_t *object, const char *key, json_t *value)
-{
-    return json_object_set_new(object, key, value) == 0;
-}
 
 /* The f32 of a file with as many digits as tell it from others, not those of its double. */
 static json_t *real(float v)
@@ -235,92 +227,75 @@ static json_t *real(float v)
     return json_real(strtod(text, NULL));
 }
 
-static json_t *model_parameters(const fy_chunk_source *s)
+static json_t *model_parameters(fy_json_maker *m, const fy_chunk_source *s)
 {
     const fy_hparams *hp = s->hp;
     json_t *o = json_object();
-    const bool ok =
-        set(o, "n_layers", json_integer(hp->n_layer)) &&
-        set(o, "vocab_size", json_integer(hp->n_vocab)) &&
-        set(o, "embed_dim", json_integer(hp->n_embd)) &&
-        set(o, "ffn_hidden_dim", json_integer(hp->n_ff)) &&
-        set(o, "head_dim", json_integer(hp->head_dim)) &&
-        set(o, "n_kv_heads", json_integer(hp->n_head_kv)) &&
-        set(o, "rope_theta", real(hp->rope_theta)) &&
-        set(o, "rms_norm_eps", real(s->family->layer_norm ? hp->norm_eps : hp->norm_rms_eps)) &&
-        set(o, "attention_mask_value", json_real(MASK_VALUE)) &&
-        set(o, "tie_embedding", json_boolean(s->tied != NULL));
-    if (!ok)
-        json_decref(o);
-    return ok ? o : NULL;
+    fy_make_set(m, o, "n_layers", json_integer(hp->n_layer));
+    fy_make_set(m, o, "vocab_size", json_integer(hp->n_vocab));
+    fy_make_set(m, o, "embed_dim", json_integer(hp->n_embd));
+    fy_make_set(m, o, "ffn_hidden_dim", json_integer(hp->n_ff));
+    fy_make_set(m, o, "head_dim", json_integer(hp->head_dim));
+    fy_make_set(m, o, "n_kv_heads", json_integer(hp->n_head_kv));
+    fy_make_set(m, o, "rope_theta", real(hp->rope_theta));
+    fy_make_set(m, o, "rms_norm_eps",
+                real(s->family->layer_norm ? hp->norm_eps : hp->norm_rms_eps));
+    fy_make_set(m, o, "attention_mask_value", json_real(MASK_VALUE));
+    fy_make_set(m, o, "tie_embedding", json_boolean(s->tied != NULL));
+    return o;
 }
 
-/* What layers and heads have in common. */
-static bool set_graph(json_t *o, const fy_chunk_info *p, uint32_t batch, const char *out_name)
+static json_t *graph(fy_json_maker *m, const fy_cut *cut, const fy_chunk_info *p, uint32_t batch)
 {
+    const bool layers = p->kind == FY_CHUNK_LAYERS;
     char name[32], path[FY_CHUNK_FILE_BYTES];
+    json_t *o = json_object();
     snprintf(name, sizeof name, "batch_%u", batch);
-    const char *base = strchr(fy_chunk_file_name(p, path), '/') + 1;
-    return set(o, "graph_name", json_string(name)) && set(o, "batch_size", json_integer(batch)) &&
-           set(o, "model_path", json_string(base)) && set(o, "x_name", json_string("x")) &&
-           set(o, "out_name", json_string(out_name));
+    if (layers)
+        fy_make_set(m, o, "type", json_string("transformers"));
+    fy_make_set(m, o, "graph_name", json_string(name));
+    fy_make_set(m, o, "batch_size", json_integer(batch));
+    fy_make_set(m, o, "model_path", json_string(strchr(fy_chunk_file_name(p, path), '/') + 1));
+    fy_make_set(m, o, "x_name", json_string("x"));
+    fy_make_set(m, o, "out_name", json_string(layers ? "out" : "logits"));
+    fy_make_set(m, o, layers ? "start_layer_id" : "first_token",
+                json_integer(layers ? p->first_layer : p->first_token));
+    fy_make_set(m, o, layers ? "end_layer_id" : "end_token",
+                json_integer(layers ? p->end_layer : p->end_token));
+    if (!layers)
+        return o;
+    fy_make_set(m, o, "cache_size", json_integer(cut->n_ctx - cut->batch[0]));
+    fy_make_set(m, o, "context_size", json_integer(cut->n_ctx));
+    fy_make_set(m, o, "kv_size", json_integer(0));
+    fy_make_set(m, o, "kv_path_format", json_string("kv/layer_{layer_id}_{kv_type}_{head_id}.raw"));
+    return o;
 }
 
-static json_t *layers_graph(const fy_cut *cut, const fy_chunk_info *p, uint32_t batch)
-{
-    json_t *o = json_object();
-    const bool ok =
-        set(o, "type", json_string("transformers")) && set_graph(o, p, batch, "out") &&
-        set(o, "start_layer_id", json_integer(p->first_layer)) &&
-        set(o, "end_layer_id", json_integer(p->end_layer)) &&
-        set(o, "cache_size", json_integer(cut->n_ctx - cut->batch[0])) &&
-        set(o, "context_size", json_integer(cut->n_ctx)) && set(o, "kv_size", json_integer(0)) &&
-        set(o, "kv_path_format", json_string("kv/layer_{layer_id}_{kv_type}_{head_id}.raw"));
-    if (!ok)
-        json_decref(o);
-    return ok ? o : NULL;
-}
-
-static json_t *head_graph(const fy_chunk_info *p, uint32_t batch)
-{
-    json_t *o = json_object();
-    const bool ok = set_graph(o, p, batch, "logits") &&
-                    set(o, "first_token", json_integer(p->first_token)) &&
-                    set(o, "end_token", json_integer(p->end_token));
-    if (!ok)
-        json_decref(o);
-    return ok ? o : NULL;
-}
-
-static json_t *graphs(const fy_cut *cut, const fy_chunk_info *infos, size_t n, fy_chunk_kind kind)
+static json_t *graphs(fy_json_maker *m, const fy_cut *cut, const fy_chunk_out *outs, size_t n,
+                      fy_chunk_kind kind)
 {
     json_t *list = json_array();
     for (uint32_t b = 0; b < cut->n_batches; b++) {
         for (size_t i = 0; i < n; i++) {
-            if (infos[i].kind != kind)
-                continue;
-            json_t *g = kind == FY_CHUNK_LAYERS ? layers_graph(cut, &infos[i], cut->batch[b])
-                                                : head_graph(&infos[i], cut->batch[b]);
-            if (json_array_append_new(list, g) != 0) {
-                json_decref(list);
-                return NULL;
-            }
+            if (outs[i].info.kind == kind)
+                fy_make_append(m, list, graph(m, cut, &outs[i].info, cut->batch[b]));
         }
     }
     return list;
 }
 
-static json_t *own(const fy_cut *cut, const char *model)
+static json_t *own(fy_json_maker *m, const fy_cut *cut, const char *model)
 {
     json_t *o = json_object();
-    const bool ok = set(o, "version", json_integer(FY_QNN_OWN_VERSION)) &&
-                    set(o, "model", json_string(model)) &&
-                    (cut->soc[0] == '\0' || set(o, "soc", json_string(cut->soc))) &&
-                    (cut->recipe[0] == '\0' || set(o, "recipe", json_string(cut->recipe))) &&
-                    (cut->kv_bits == 0 || set(o, "kv_bits", json_integer(cut->kv_bits)));
-    if (!ok)
-        json_decref(o);
-    return ok ? o : NULL;
+    fy_make_set(m, o, "version", json_integer(FY_QNN_OWN_VERSION));
+    fy_make_set(m, o, "model", json_string(model));
+    if (cut->soc[0] != '\0')
+        fy_make_set(m, o, "soc", json_string(cut->soc));
+    if (cut->recipe[0] != '\0')
+        fy_make_set(m, o, "recipe", json_string(cut->recipe));
+    if (cut->kv_bits != 0)
+        fy_make_set(m, o, "kv_bits", json_integer(cut->kv_bits));
+    return o;
 }
 
 /* Whatever a reader would refuse is refused before the work. */
@@ -335,25 +310,23 @@ static int check(const fy_str *text, fy_err *e)
     return 0;
 }
 
-int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_chunk_info *infos,
-                    size_t n, fy_str *out, fy_err *e)
+int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_chunk_out *outs, size_t n,
+                    fy_str *out, fy_err *e)
 {
+    fy_json_maker m = {0};
     json_t *root = json_object(), *qnn = json_object();
-    if (!set(qnn, "n_hvx_threads", json_integer(N_HVX_THREADS))) {
-        json_decref(qnn);
-        qnn = NULL;
-    }
-    if (!set(root, "model_parameters", model_parameters(s)) || !set(root, "qnn_parameters", qnn) ||
-        !set(root, "graphs", graphs(cut, infos, n, FY_CHUNK_LAYERS)) ||
-        !set(root, "embeddings", graphs(cut, infos, n, FY_CHUNK_HEAD)) ||
-        !set(root, "ferry", own(cut, infos[0].model))) {
+    fy_make_set(&m, qnn, "n_hvx_threads", json_integer(N_HVX_THREADS));
+    fy_make_set(&m, root, "model_parameters", model_parameters(&m, s));
+    fy_make_set(&m, root, "qnn_parameters", qnn);
+    fy_make_set(&m, root, "graphs", graphs(&m, cut, outs, n, FY_CHUNK_LAYERS));
+    fy_make_set(&m, root, "embeddings", graphs(&m, cut, outs, n, FY_CHUNK_HEAD));
+    fy_make_set(&m, root, "ferry", own(&m, cut, outs[0].info.model));
+    if (m.oom) {
         json_decref(root);
         return fy_nomem(e);
     }
     return fy_json_text(root, out, e) == 0 ? check(out, e) : -1;
 }
-
-/* --- which model ------------------------------------------------------------------------------ */
 
 /* --- which model ------------------------------------------------------------------------------ */
 
@@ -440,39 +413,4 @@ const char *fy_chunk_file_name(const fy_chunk_info *p, char out[FY_CHUNK_FILE_BY
         snprintf(out, FY_CHUNK_FILE_BYTES, "%s",
                  p->kind == FY_CHUNK_HEAD ? FY_QNN_DIR "/lm_head.gguf" : FY_BUNDLE_WEIGHTS);
     return out;
-}
-
-static int list(const char *dir, const char *below, fy_chunk_file *each, void *user, fy_err *e)
-{
-    char *path = fy_path_join(dir, below);
-    if (path == NULL)
-        return fy_nomem(e);
-    DIR *d = opendir(path);
-    int rc = 0;
-    if (d == NULL) {
-        rc = errno == ENOENT ? 0 : fy_fail_errno(e, "%s: cannot list", path);
-        free(path);
-        return rc;
-    }
-    for (struct dirent *en; rc == 0 && (en = readdir(d)) != NULL;) {
-        fy_str rel = {0};
-        if (strcmp(en->d_name, ".") == 0 || strcmp(en->d_name, "..") == 0)
-            continue;
-        fy_str_printf(&rel, "%s%s%s", below, below[0] != '\0' ? "/" : "", en->d_name);
-        rc = rel.oom ? fy_nomem(e) : each(user, rel.ptr, e);
-        fy_str_release(&rel);
-    }
-    closedir(d);
-    free(path);
-    return rc;
-}
-
-int fy_chunk_files(const char *dir, fy_chunk_file *each, void *user, fy_err *e)
-{
-    static const char *const below[] = {"", "ggml", FY_QNN_DIR};
-    for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
-        if (list(dir, below[i], each, user, e) != 0)
-            return -1;
-    }
-    return 0;
 }

@@ -6,6 +6,8 @@
 #include "arch/chunk_info.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "bundle/bundle.h"
+#include "bundle/qnn_config.h"
 #include "cli/cut_model.h"
 #include "model/model.h"
 #include "workspace/npu/chunk.h"
@@ -16,10 +18,7 @@
 /* "ggml/weights.gguf", "qnn/chunk_3.gguf", "qnn/lm_head.gguf", "qnn/lm_head_0.gguf" */
 const char *fy_chunk_file_name(const fy_chunk_info *p, char out[FY_CHUNK_FILE_BYTES]);
 
-/* Calls `each` for everything in dir, dir/ggml and dir/qnn, named from dir on. A directory that is
- * not there is empty. Stops at the first -1. */
-typedef int fy_chunk_file(void *user, const char *rel, fy_err *e);
-int fy_chunk_files(const char *dir, fy_chunk_file *each, void *user, fy_err *e);
+#define FY_CHUNK_CONFIG FY_QNN_DIR "/" FY_QNN_CONFIG_NAME
 
 /* --- which model ------------------------------------------------------------------------------ */
 
@@ -61,41 +60,33 @@ typedef struct {
 typedef struct {
     const fy_chunk_source *source;
     fy_chunk_info info;
+    char *path;                   /* owned: of its file */
     fy_gguf_writer *w;            /* owned */
     fy_chunk_out_tensor *tensors; /* owned, as many as the writer has */
     size_t n_tensors;
+    bool there; /* the file is whole */
 } fy_chunk_out;
 
-int fy_chunk_out_init(fy_chunk_out *p, const fy_chunk_source *s, const fy_chunk_info *info,
-                      fy_err *e);
+/* From source and info, for a file below dir. */
+int fy_chunk_out_plan(fy_chunk_out *p, const char *dir, fy_err *e);
 void fy_chunk_out_release(fy_chunk_out *p);
 fy_gguf_fill fy_chunk_out_fill; /* user: the fy_chunk_out */
-/* Is the file at path this chunk? 0: yes; 1: no; -1. The header and the size alone, or all its
+/* Is the file that exists this chunk? 0: yes; 1: no; -1. The header and the size alone, or all its
  * bytes as well, which progress counts. */
-int fy_chunk_out_is_at(const fy_chunk_out *p, const char *path, fy_err *e);
-int fy_chunk_out_compare(const fy_chunk_out *p, const char *path, fy_progress *progress, fy_err *e);
+int fy_chunk_out_is_there(const fy_chunk_out *p, fy_err *e);
+int fy_chunk_out_compare(const fy_chunk_out *p, fy_progress *progress, fy_err *e);
 
 /* Does a row of the output matrix belong to each token (its bias: an element)? */
 bool fy_row_is_sliced(const fy_tensor_row *row);
 
 /* --- qnn/config.json -------------------------------------------------------------------------- */
 
-/* parts: all chunks, in order. FY_EARG for what no reader accepts. */
-int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_chunk_info *infos,
-                    size_t n, fy_str *out, fy_err *e);
+/* outs: all chunks, in order, of which only the info counts. FY_EARG for what no reader accepts. */
+int fy_chunk_config(const fy_chunk_source *s, const fy_cut *cut, const fy_chunk_out *outs, size_t n,
+                    fy_str *out, fy_err *e);
 
-/* --- what must be in the chunks (chunk_check.c) ----------------------------------------------- */
-
-/* The tensors that each chunk has to hold and no other, in the shapes that the hyperparameters
- * give, and all chunks together every tensor of the model once. */
-
-/* Messages name the tensor and not the file. */
-int fy_chunk_check_tensors(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *info,
-                           fy_err *e);
-/* Are all of these graphs chunks? */
-bool fy_chunk_none_compiled(const fy_qnn_graph *g, size_t n);
-/* By ferry.chunk.places. The copies of several slices of the lm_head have to be equal, and the id
- * of all tensors that of ferry.chunk.model: of each the first 4 KiB are read. */
-int fy_chunk_check_places(const fy_cut_model *m, fy_err *e);
+/* The numbers of its tensors in the model that was cut, one for each. Messages do not name the file
+ * (chunk_check.c). */
+int fy_chunk_places(const fy_gguf *g, const fy_gguf_kv **places, fy_err *e);
 
 #endif

@@ -1,17 +1,15 @@
 /* The chunks of a cut model put together again. That they are sound, copies equal and all of it the
  * model that was cut is chunk_check.c's to find; here every byte gets its place. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/math.h"
 #include "base/str.h"
-#include "bundle/bundle.h"
 #include "cli/cut_model.h"
 #include "format/write_journal.h"
 #include "workspace/npu/chunk_impl.h"
-
-#define CONFIG FY_QNN_DIR "/" FY_QNN_CONFIG_NAME
 
 /* Bytes of a tensor of the model that a chunk holds, and no other before it. */
 typedef struct {
@@ -66,7 +64,8 @@ static int check_graphs(const job *j, const fy_qnn_graph *g, size_t n, fy_err *e
         fy_str rel = {0};
         if (!fy_qnn_is_gguf(&g[i]))
             return fy_fail(e, FY_EVERIFY,
-                           "%s/" CONFIG ": names %s, which is compiled; expected the chunks that "
+                           "%s/" FY_CHUNK_CONFIG
+                           ": names %s, which is compiled; expected the chunks that "
                            "'ferry chunk' makes",
                            j->dir, g[i].model_path);
         fy_str_printf(&rel, FY_QNN_DIR "/%s", g[i].model_path);
@@ -82,13 +81,13 @@ static int check_files(const job *j, const char *qnn, fy_err *e)
 {
     fy_qnn_config c;
     fy_err why = {0};
-    if (check_there(j, FY_BUNDLE_WEIGHTS, e) != 0 || check_there(j, CONFIG, e) != 0)
+    if (check_there(j, FY_BUNDLE_WEIGHTS, e) != 0 || check_there(j, FY_CHUNK_CONFIG, e) != 0)
         return -1;
     if (fy_cut_config_read(qnn, &c, &why) != 0)
         return broken(j, &why, e);
-    int rc = check_graphs(j, c.graph, c.n_graphs, e);
-    if (rc == 0)
-        rc = check_graphs(j, c.embedding, c.n_embeddings, e);
+    const int rc = check_graphs(j, c.graph, c.n_graphs, e) != 0
+                       ? -1
+                       : check_graphs(j, c.embedding, c.n_embeddings, e);
     fy_qnn_config_release(&c);
     return rc;
 }
@@ -133,19 +132,16 @@ static int place_bytes(const fy_chunk_info *info, span *s, fy_err *e)
 static int add_chunk(job *j, const fy_gguf *g, const fy_chunk_info *info, fy_err *e)
 {
     const fy_gguf_kv *places;
-    const size_t n = fy_gguf_n_tensors(g);
-    if (fy_gguf_get_array(g, FY_CHUNK_PLACES, FY_KV_U32, &places, e) != 0 || places->count != n)
-        return fy_fail(e, FY_EVERIFY,
-                       "expected a key " FY_CHUNK_PLACES " with a number for each tensor");
-    for (size_t i = 0; i < n; i++) {
+    if (fy_chunk_places(g, &places, e) != 0)
+        return -1;
+    for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
         uint32_t layer;
         const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
         span s = {.place = (uint32_t)fy_gguf_int_at(places, i),
                   .gguf = g,
                   .t = t,
                   .row = fy_row_of_gguf(j->model.family, t->name, &layer)};
-        if (s.row == NULL)
-            return fy_fail(e, FY_EVERIFY, "holds a tensor that the family does not have");
+        assert(s.row != NULL); /* chunk_check.c refuses tensors that the family does not have */
         if (is_copy(info, s.row))
             continue;
         if (place_bytes(info, &s, e) != 0)
@@ -216,11 +212,7 @@ static int plan_tensors(job *j, fy_err *e)
     size_t at = 0;
     while (at < j->n_spans) {
         const span *s = &j->spans[at];
-        if (s->place != j->n_tensors)
-            return fy_fail(e, FY_EVERIFY,
-                           "tensor %zu of the model that was cut is in no chunk (" FY_CHUNK_PLACES
-                           ")",
-                           j->n_tensors);
+        assert(s->place == j->n_tensors); /* it refuses gaps, too */
         j->first[j->n_tensors++] = at;
         while (at < j->n_spans && j->spans[at].place == s->place)
             at++;
@@ -278,14 +270,13 @@ static bool is_chunk(const job *j, const char *path)
 
 static int check_out(const job *j, const char *out, fy_err *e)
 {
-    fy_str info = {0};
-    fy_str_printf(&info, "%s.part", out);
-    const bool same = info.oom || is_chunk(j, out) || is_chunk(j, info.ptr);
-    const bool oom = info.oom;
-    fy_str_release(&info);
-    return oom    ? fy_nomem(e)
-           : same ? fy_fail(e, FY_EARG, "%s: is one of the chunks, expected another name", out)
-                  : 0;
+    fy_str part = {0};
+    fy_str_printf(&part, "%s.part", out);
+    int rc = part.oom ? fy_nomem(e) : 0;
+    if (rc == 0 && (is_chunk(j, out) || is_chunk(j, part.ptr)))
+        rc = fy_fail(e, FY_EARG, "%s: is one of the chunks, expected another name", out);
+    fy_str_release(&part);
+    return rc;
 }
 
 static int identify(const job *j, fy_str *out, fy_err *e)

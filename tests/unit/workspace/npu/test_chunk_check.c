@@ -154,7 +154,7 @@ static const struct {
     {other_norm, FY_EVERIFY, "'output_norm.weight' has other values than in the first slice"},
     {other_values, FY_EVERIFY, "the chunks together are model "},
     {other_tokens, FY_EVERIFY, "keys or values were changed"},
-    {not_tied, FY_EVERIFY, "qnn/lm_head_0.gguf: 'output.weight' is no copy of token_embd.weight"},
+    {not_tied, FY_EVERIFY, "qnn/lm_head_0.gguf: 'output.weight' is not a copy of token_embd.weight"},
     {other_tied, FY_EVERIFY,
      "qnn/lm_head_1.gguf: 'output.weight' has other values than token_embd"},
     {empty_range, FY_EFORMAT, "ferry.chunk.first_layer 2 and ferry.chunk.end_layer 2"},
