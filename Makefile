@@ -94,6 +94,10 @@ ALL_LDFLAGS := -pthread $(OPT_$(MODE)) $(TARGET_LDFLAGS) $(LDFLAGS)
 # --- sources ---------------------------------------------------------------------------------------------------
 
 RT_DIRS := base format kernels kernels/scalar arch model model/vocab model/template backend bundle
+# A static program cannot load libraries.
+ifneq ($(TARGET),aarch64)
+  RT_DIRS += backend/qnn
+endif
 ifeq ($(MACHINE),x86_64)
   RT_DIRS += kernels/x86
 else ifeq ($(MACHINE),aarch64)

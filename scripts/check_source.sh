@@ -111,6 +111,8 @@ check_equal "OpenSSL stays in base/hash_openssl.c, bundle/seal.c, hub_cache.c an
     "$(fence 'openssl/' '^(workspace/|convert/hub/hub_cache.c|runtime/(base/hash_openssl|bundle/seal).c)')"
 check_equal "libsodium stays in bundle/seal.c" "" "$(fence 'sodium' '^runtime/bundle/seal\.c')"
 check_equal "libcurl stays in hub_http.c" "" "$(fence 'curl/' '^convert/hub/hub_http.c')"
+check_equal "libraries are loaded by backend/qnn/qnn_lib.c alone" "" \
+    "$(grep -lE '\bdlopen *\(' "${sources[@]}" | grep -v '^runtime/backend/qnn/qnn_lib\.c')"
 check_equal "libyaml stays in convert/source/model_card.c" "" "$(fence 'yaml' '^convert/source/model_card\.c')"
 check_equal "PCRE2 stays in the vocabulary and convert/source/lora_config.c" "" \
     "$(fence 'pcre2' '^(runtime/model/vocab/|convert/source/lora_config\.c)')"

@@ -1,0 +1,54 @@
+/* Graphs of one operation each, to ask a QNN library what it accepts and what it computes. The
+ * table is workspace/data/qnn_cases.json; its header comment is here, since JSON has none:
+ *
+ *     {"name": "conv u16 x s8", "op": "Conv2d", "in": [OPERAND...], "out": [OPERAND...], "params":
+ * {...}}
+ *
+ * An operand is "[const ]TYPE[DIMS] ENCODING": TYPE u8 u16 s8 s16 s32 f16 f32 i32 bool. ENCODING is
+ * one of LO to HI             the whole range of the type; `from X`: values begin at X sym A
+ * symmetric, -A to A scale S OFFSET      as it is; S may be a fraction; `zero`: values 0, `ends`:
+ * the two ends alone axis N [bits 4 [signed]] | axis N lpbq BLOCK [masked]     a scale a channel,
+ * of constants bias [tensor|zero] | scale 0 0 bias                        of an input and weights
+ * before it below N             integers Floats: LO to HIare their values. `params` replaces those
+ * of the operation in the table's "params"; a whole number is a UINT_32, or INT_32 where its key
+ * ends with ":i32", a real is a FLOAT_32, a list a constant tensor. */
+#ifndef FY_WORKSPACE_QNN_CASE_H
+#define FY_WORKSPACE_QNN_CASE_H
+
+#include "backend/qnn/qnn_graph.h"
+
+typedef struct fy_qnn_cases fy_qnn_cases;
+
+fy_qnn_cases *fy_qnn_cases_open(fy_err *e); /* the table that is compiled in; NULL on failure */
+fy_qnn_cases *fy_qnn_cases_parse(const char *text, size_t n, fy_err *e);
+void fy_qnn_cases_free(fy_qnn_cases *c); /* NULL is fine */
+size_t fy_qnn_cases_n(const fy_qnn_cases *c);
+const char *fy_qnn_case_name(const fy_qnn_cases *c, size_t i);
+
+/* The steps that a case takes, in their order. */
+enum {
+    FY_QNN_STEP_TENSOR,
+    FY_QNN_STEP_VALIDATE,
+    FY_QNN_STEP_ADD,
+    FY_QNN_STEP_FINALIZE,
+    FY_QNN_STEP_EXECUTE,
+    FY_QNN_STEPS
+};
+#define FY_QNN_UNTRIED UINT32_MAX
+
+typedef struct {
+    uint32_t code[FY_QNN_STEPS]; /* of the library, its low 16 bits; FY_QNN_UNTRIED */
+    bool fixed;                  /* the values are steps of the encoding, else numbers */
+    uint32_t n;
+    double *values; /* owned, [n]; of the first output, of all rounds; NULL: it was not executed */
+} fy_qnn_answer;
+
+/* Composes, checks and runs a case on its own context; a refusal to validate does not end it, since
+ * libraries run some of what they refuse. rounds: executions, each on other values, the same for
+ * every library. Fails only when the case cannot be tried at all. */
+int fy_qnn_case_run(const fy_qnn_cases *c, size_t i, const fy_qnn_lib *lib, fy_qnn_handle device,
+                    const fy_qnn_chip *chip, uint32_t rounds, fy_qnn_answer *out, fy_err *e);
+void fy_qnn_answer_release(fy_qnn_answer *a);
+bool fy_qnn_accepts(const fy_qnn_answer *a); /* every step that was tried gave 0 */
+
+#endif
