@@ -31,6 +31,11 @@ static void put_text(fy_str *out, const char *before, const char *text)
     fy_str_put_quoted(out, fy_span_of(text), SIZE_MAX);
 }
 
+static int print(const fy_str *out, fy_err *e)
+{
+    return out->oom ? fy_nomem(e) : fy_stdout(fy_str_z(out), out->len, e);
+}
+
 /* --- chips ------------------------------------------------------------------------------------ */
 
 static void put_soc(fy_str *out, const fy_soc *s, int wide)
@@ -64,18 +69,12 @@ static void put_soc_table(fy_str *out, const fy_soc_table *t)
         put_soc(out, fy_soc_table_at(t, i), wide);
 }
 
-int fy_plan_put_socs(fy_str *out, const fy_soc_table *t, bool json, fy_err *e)
+static json_t *json_socs(fy_json_maker *m, const fy_soc_table *t)
 {
-    if (!json) {
-        put_soc_table(out, t);
-        return out->oom ? fy_nomem(e) : 0;
-    }
-    fy_json_maker m = {0};
-    json_t *top = json_object(), *list = json_array();
+    json_t *list = json_array();
     for (size_t i = 0; i < fy_soc_table_n(t); i++)
-        fy_make_append(&m, list, fy_plan_json_soc(&m, fy_soc_table_at(t, i)));
-    fy_make_set(&m, top, "socs", list);
-    return fy_make_end(&m, top, out, e);
+        fy_make_append(m, list, fy_plan_json_soc(m, fy_soc_table_at(t, i)));
+    return list;
 }
 
 /* --- recipes ---------------------------------------------------------------------------------- */
@@ -108,67 +107,46 @@ static void put_recipe_table(fy_str *out, const fy_npu_recipes *r)
     }
 }
 
-int fy_plan_put_recipes(fy_str *out, const fy_npu_recipes *r, bool json, fy_err *e)
+static json_t *json_recipes(fy_json_maker *m, const fy_npu_recipes *r)
 {
-    if (!json) {
-        put_recipe_table(out, r);
-        return out->oom ? fy_nomem(e) : 0;
-    }
-    fy_json_maker m = {0};
-    json_t *top = json_object(), *list = json_array();
+    json_t *list = json_array();
     for (size_t i = 0; i < fy_npu_recipes_n(r); i++)
-        fy_make_append(&m, list, json_recipe(&m, fy_npu_recipes_at(r, i)));
-    fy_make_set(&m, top, "recipes", list);
-    return fy_make_end(&m, top, out, e);
+        fy_make_append(m, list, json_recipe(m, fy_npu_recipes_at(r, i)));
+    return list;
 }
 
 /* --- chips and contexts ----------------------------------------------------------------------- */
 
 enum { CELL = 9, WIDTH = 100, INDENT = 9 };
 
-/* What is kept of a plan. */
 typedef struct {
-    bool fits;
-    uint32_t n_chunks, n_heads, n_sessions;
-    uint64_t npu_peak;
-    fy_npu_limit limit;
-    fy_err why;
-} cell;
+    const fy_plan_model *model;
+    const fy_soc **socs; /* owned, [n_socs] */
+    size_t n_socs;
+    const uint32_t *contexts;
+    size_t n_contexts;
+} question;
 
 typedef struct {
     const fy_soc *soc;
     const fy_npu_recipe *recipe;
-    cell *cells; /* owned, [n_contexts] */
+    fy_npu_plan *cells; /* owned, [n_contexts] */
 } row;
 
-static int fill_cell(const fy_plan_question *q, const fy_npu_params *p, cell *out, fy_err *e)
+/* asked: with recipe NULL the chip's default; soc and n_ctx are of no meaning. */
+static int fill_row(const question *q, const fy_npu_params *asked, const fy_npu_recipes *recipes,
+                    const fy_soc *soc, row *r, fy_err *e)
 {
-    fy_npu_plan plan;
-    if (fy_npu_plan_make(&q->model->npu, p, &plan, e) != 0)
-        return -1;
-    *out = (cell){.fits = plan.fits,
-                  .n_chunks = plan.n_chunks,
-                  .n_heads = plan.n_heads,
-                  .n_sessions = plan.n_sessions,
-                  .npu_peak = plan.npu_peak,
-                  .limit = plan.limit,
-                  .why = plan.why};
-    fy_npu_plan_release(&plan);
-    return 0;
-}
-
-static int fill_row(const fy_plan_question *q, const fy_soc *soc, row *r, fy_err *e)
-{
-    fy_npu_params p = q->params;
+    fy_npu_params p = *asked;
     p.soc = soc;
     if (p.recipe == NULL)
-        p.recipe = fy_npu_recipes_default(q->recipes, soc);
+        p.recipe = fy_npu_recipes_default(recipes, soc);
     *r = (row){.soc = soc, .recipe = p.recipe, .cells = calloc(q->n_contexts, sizeof *r->cells)};
     if (r->cells == NULL)
         return fy_nomem(e);
     for (size_t i = 0; i < q->n_contexts; i++) {
         p.n_ctx = q->contexts[i];
-        if (fill_cell(q, &p, &r->cells[i], e) != 0)
+        if (fy_npu_plan_make(&q->model->npu, &p, &r->cells[i], e) != 0)
             return -1;
     }
     return 0;
@@ -176,7 +154,7 @@ static int fill_row(const fy_plan_question *q, const fy_soc *soc, row *r, fy_err
 
 /* --- as a table ------------------------------------------------------------------------------- */
 
-static void put_row(fy_str *out, const fy_plan_question *q, const row *r, int wide, int wide_recipe)
+static void put_row(fy_str *out, const question *q, const row *r, int wide, int wide_recipe)
 {
     char text[32];
     fy_str_printf(out, "%-*s  V%-3u %-*s", wide, r->soc->name, r->soc->htp_arch, wide_recipe,
@@ -189,7 +167,7 @@ static void put_row(fy_str *out, const fy_plan_question *q, const row *r, int wi
 }
 
 /* The first context that does not fit says why; what other chips say, too, is not said again. */
-static void put_why(fy_str *out, const fy_plan_question *q, const row *rows, size_t at)
+static void put_why(fy_str *out, const question *q, const row *rows, size_t at)
 {
     const row *r = &rows[at];
     size_t i = 0;
@@ -204,23 +182,22 @@ static void put_why(fy_str *out, const fy_plan_question *q, const row *rows, siz
     fy_str_release(&line);
 }
 
-static void put_table(fy_str *out, const fy_plan_question *q, const row *rows)
+static void put_table(fy_str *out, const question *q, const row *rows)
 {
-    size_t wide = 4, wide_recipe = 6;
+    int wide = 4, wide_recipe = 6;
     char name[64];
     for (size_t i = 0; i < q->n_socs; i++) {
-        const size_t n = strlen(rows[i].soc->name), k = strlen(rows[i].recipe->name);
-        wide = n > wide ? n : wide;
-        wide_recipe = k > wide_recipe ? k : wide_recipe;
+        wide = wider(wide, rows[i].soc->name);
+        wide_recipe = wider(wide_recipe, rows[i].recipe->name);
     }
     fy_plan_model_name(q->model, name, sizeof name);
-    fy_str_printf(out, "%s: chunks/sessions by context\n\n%-*s  %-4s %-*s", name, (int)wide, "chip",
-                  "HTP", (int)wide_recipe, "recipe");
+    fy_str_printf(out, "%s: chunks/sessions by context\n\n%-*s  %-4s %-*s", name, wide, "chip",
+                  "HTP", wide_recipe, "recipe");
     for (size_t i = 0; i < q->n_contexts; i++)
         fy_str_printf(out, "%*u", CELL, q->contexts[i]);
     fy_str_putc(out, '\n');
     for (size_t i = 0; i < q->n_socs; i++)
-        put_row(out, q, &rows[i], (int)wide, (int)wide_recipe);
+        put_row(out, q, &rows[i], wide, wide_recipe);
     fy_str_putc(out, '\n');
     for (size_t i = 0; i < q->n_socs; i++)
         put_why(out, q, rows, i);
@@ -228,7 +205,7 @@ static void put_table(fy_str *out, const fy_plan_question *q, const row *rows)
 
 /* --- as JSON ---------------------------------------------------------------------------------- */
 
-static json_t *json_cell(fy_json_maker *m, uint32_t n_ctx, const cell *c)
+static json_t *json_cell(fy_json_maker *m, uint32_t n_ctx, const fy_npu_plan *c)
 {
     json_t *o = json_object();
     fy_make_set(m, o, "context", json_integer(n_ctx));
@@ -242,7 +219,7 @@ static json_t *json_cell(fy_json_maker *m, uint32_t n_ctx, const cell *c)
     return o;
 }
 
-static int put_json(fy_str *out, const fy_plan_question *q, const row *rows, fy_err *e)
+static int put_json(fy_str *out, const question *q, const row *rows, fy_err *e)
 {
     fy_json_maker m = {0};
     json_t *top = json_object(), *list = json_array();
@@ -259,24 +236,6 @@ static int put_json(fy_str *out, const fy_plan_question *q, const row *rows, fy_
     fy_make_set(&m, top, "model", fy_plan_json_model(&m, q->model));
     fy_make_set(&m, top, "socs", list);
     return fy_make_end(&m, top, out, e);
-}
-
-/* --- all -------------------------------------------------------------------------------------- */
-
-int fy_plan_put_what_if(fy_str *out, const fy_plan_question *q, bool json, fy_err *e)
-{
-    row *rows = calloc(q->n_socs, sizeof *rows);
-    int rc = rows != NULL ? 0 : fy_nomem(e);
-    for (size_t i = 0; rc == 0 && i < q->n_socs; i++)
-        rc = fill_row(q, q->socs[i], &rows[i], e);
-    if (rc == 0 && json)
-        rc = put_json(out, q, rows, e);
-    else if (rc == 0)
-        put_table(out, q, rows);
-    for (size_t i = 0; rows != NULL && i < q->n_socs; i++)
-        free(rows[i].cells);
-    free(rows);
-    return rc == 0 && out->oom ? fy_nomem(e) : rc;
 }
 
 /* --- the verb --------------------------------------------------------------------------------- */
@@ -352,7 +311,7 @@ static int show(const world *w, const fy_npu_params *asked, const fy_npu_plan *p
     else
         fy_plan_put_text(&out, &v, fy_terminal_columns(1, 100), o->verbose);
     if (rc == 0)
-        rc = out.oom ? fy_nomem(e) : fy_stdout(fy_str_z(&out), out.len, e);
+        rc = print(&out, e);
     fy_str_release(&out);
     return rc == 0 && !p->fits ? fy_plan_does_not_fit(p, &s, &w->model.npu, e) : rc;
 }
@@ -422,36 +381,51 @@ static int named_socs(const fy_soc_table *t, char *names, const fy_soc **out, si
     return 0;
 }
 
+/* The chips that are asked for; `names`, which is changed, is kept. */
+static int choose_socs(world *w, const options *o, char *names, question *q, fy_err *e)
+{
+    const size_t most = strlen(names) + fy_soc_table_n(w->data.socs) + 2;
+    q->socs = calloc(most, sizeof *q->socs);
+    if (q->socs == NULL)
+        return fy_nomem(e);
+    if (*names != '\0')
+        return named_socs(w->data.socs, names, q->socs, &q->n_socs, e);
+    if (fy_plan_has_soc(&o->plan))
+        return (q->socs[q->n_socs++] = fy_plan_find_soc(&w->data, &o->plan, e)) != NULL ? 0 : -1;
+    q->n_socs = representatives(w->data.socs, q->socs);
+    return 0;
+}
+
 static int what_if(world *w, const fy_npu_params *p, const options *o, fy_err *e)
 {
     static const uint32_t contexts[] = {512, 1024, 2048, 4096, 8192, 16384, 32768};
     const bool one = o->plan.n_ctx != FY_OPT_UNSET_INT;
-    const size_t most = strlen(o->what_if) + fy_soc_table_n(w->data.socs) + 2;
-    const fy_soc **socs = calloc(most, sizeof *socs);
+    question q = {.model = &w->model,
+                  .contexts = one ? &p->n_ctx : contexts,
+                  .n_contexts = one ? 1 : sizeof contexts / sizeof contexts[0]};
     char *names = strdup(o->what_if);
     fy_str out = {0};
-    size_t n = 0;
-    int rc = socs != NULL && names != NULL ? 0 : fy_nomem(e);
-    if (rc == 0 && *names != '\0')
-        rc = named_socs(w->data.socs, names, socs, &n, e);
-    else if (rc == 0 && fy_plan_has_soc(&o->plan))
-        rc = (socs[n++] = fy_plan_find_soc(&w->data, &o->plan, e)) != NULL ? 0 : -1;
+    row *rows = NULL;
+    int rc = names != NULL ? choose_socs(w, o, names, &q, e) : fy_nomem(e);
+    if (rc == 0 && (rows = calloc(q.n_socs, sizeof *rows)) == NULL)
+        rc = fy_nomem(e);
+    for (size_t i = 0; rc == 0 && i < q.n_socs; i++)
+        rc = fill_row(&q, p, w->data.recipes, q.socs[i], &rows[i], e);
+    if (rc == 0 && o->json)
+        rc = put_json(&out, &q, rows, e);
     else if (rc == 0)
-        n = representatives(w->data.socs, socs);
-    fy_plan_question q = {.model = &w->model,
-                          .socs = socs,
-                          .n_socs = n,
-                          .contexts = one ? &p->n_ctx : contexts,
-                          .n_contexts = one ? 1 : sizeof contexts / sizeof contexts[0],
-                          .recipes = w->data.recipes,
-                          .params = *p};
+        put_table(&out, &q, rows);
     if (rc == 0)
-        rc = fy_plan_put_what_if(&out, &q, o->json, e);
-    if (rc == 0)
-        rc = fy_stdout(fy_str_z(&out), out.len, e);
+        rc = print(&out, e);
+    for (size_t i = 0; rows != NULL && i < q.n_socs; i++) {
+        for (size_t k = 0; rows[i].cells != NULL && k < q.n_contexts; k++)
+            fy_npu_plan_release(&rows[i].cells[k]);
+        free(rows[i].cells);
+    }
     fy_str_release(&out);
+    free(rows);
     free(names);
-    free(socs);
+    free(q.socs);
     return rc;
 }
 
@@ -459,16 +433,23 @@ static int what_if(world *w, const fy_npu_params *p, const options *o, fy_err *e
 
 static int list(const options *o, fy_err *e)
 {
-    fy_soc_table *socs = NULL;
-    fy_npu_recipes *recipes = NULL;
+    fy_soc_table *socs = o->list_socs ? fy_soc_table_open(o->plan.soc_table, e) : NULL;
+    fy_npu_recipes *recipes = o->list_socs ? NULL : fy_npu_recipes_open(e);
     fy_str out = {0};
-    int rc = -1;
-    if (o->list_socs && (socs = fy_soc_table_open(o->plan.soc_table, e)) != NULL)
-        rc = fy_plan_put_socs(&out, socs, o->json, e);
-    else if (!o->list_socs && (recipes = fy_npu_recipes_open(e)) != NULL)
-        rc = fy_plan_put_recipes(&out, recipes, o->json, e);
+    int rc = socs != NULL || recipes != NULL ? 0 : -1;
+    if (rc == 0 && o->json) {
+        fy_json_maker m = {0};
+        json_t *top = json_object();
+        fy_make_set(&m, top, socs != NULL ? "socs" : "recipes",
+                    socs != NULL ? json_socs(&m, socs) : json_recipes(&m, recipes));
+        rc = fy_make_end(&m, top, &out, e);
+    } else if (socs != NULL) {
+        put_soc_table(&out, socs);
+    } else if (recipes != NULL) {
+        put_recipe_table(&out, recipes);
+    }
     if (rc == 0)
-        rc = fy_stdout(fy_str_z(&out), out.len, e);
+        rc = print(&out, e);
     fy_str_release(&out);
     fy_soc_table_free(socs);
     fy_npu_recipes_free(recipes);

@@ -363,10 +363,8 @@ static void check_chunk(fy_npu_plan *p, const fy_npu_chunk *chunk, const char *w
 static uint64_t bytes_of(const fy_npu_plan *p)
 {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < p->n_chunks; i++)
-        sum = fy_npu_add(sum, p->chunks[i].bytes);
-    for (uint32_t i = 0; i < p->n_heads; i++)
-        sum = fy_npu_add(sum, p->heads[i].bytes);
+    for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++)
+        sum = fy_npu_add(sum, fy_npu_chunk_at(p, i)->bytes);
     return sum;
 }
 
@@ -402,7 +400,7 @@ static uint32_t pack(fy_npu_plan *p)
     const uint64_t room = p->params.soc->session_bytes;
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
-        fy_npu_chunk *chunk = i < p->n_chunks ? &p->chunks[i] : &p->heads[i - p->n_chunks];
+        fy_npu_chunk *chunk = fy_npu_chunk_at(p, i);
         uint32_t s = 0;
         while (s < n && fy_npu_add(used[s], chunk->bytes) > room)
             s++;
@@ -498,7 +496,7 @@ static int cut(fy_npu_plan *p, fy_npu_counter *c, fy_err *e)
 static void total(fy_npu_plan *p, const fy_npu_model *m)
 {
     for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
-        const fy_npu_chunk *one = i < p->n_chunks ? &p->chunks[i] : &p->heads[i - p->n_chunks];
+        const fy_npu_chunk *one = fy_npu_chunk_at(p, i);
         p->weights = fy_npu_add(p->weights, one->weights);
         p->io = fy_npu_add(p->io, one->io_bytes);
         p->kv = fy_npu_add(p->kv, one->kv_bytes);

@@ -104,6 +104,12 @@ typedef struct {
     fy_err why;         /* what was found and what may be; code FY_EFIT */
 } fy_npu_plan;
 
+/* The layers' chunks, then the slices of the lm_head: i below n_chunks + n_heads. */
+static inline fy_npu_chunk *fy_npu_chunk_at(const fy_npu_plan *p, uint32_t i)
+{
+    return i < p->n_chunks ? &p->chunks[i] : &p->heads[i - p->n_chunks];
+}
+
 /* Default context: 2048, or the model's trained context if that is shorter. */
 uint32_t fy_npu_default_ctx(const fy_hparams *hp);
 
@@ -140,6 +146,8 @@ typedef struct {
  * published for one model; NULL: none. A plan that fits is found as it is. */
 int fy_npu_suggest(const fy_npu_model *m, const fy_npu_params *p, const fy_npu_recipes *recipes,
                    fy_npu_suggestion *out, fy_err *e);
+/* The option that makes a change, "-c"; appends its value. */
+const char *fy_npu_change_option(fy_npu_change c, const fy_npu_params *p, fy_str *value);
 /* Appends the options: "-c 1024", "--recipe lpbq-64 -c 1024", "at most 27 of 80 layers would fit".
  */
 void fy_npu_suggestion_text(const fy_npu_suggestion *s, const fy_npu_model *m, fy_str *out);

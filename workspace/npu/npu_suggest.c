@@ -14,10 +14,15 @@ typedef struct {
 } batch_list;
 
 typedef struct {
+    const fy_npu_recipe *recipe; /* view */
+    uint64_t weights;            /* of the model in this recipe */
+    bool larger;                 /* than in the one asked for */
+} recipe;
+
+typedef struct {
     const fy_npu_model *m;
-    fy_npu_params asked;           /* complete, but for n_chunks and kv_bits: 0 as given */
-    const fy_npu_recipe **recipes; /* owned, [n_recipes]; views */
-    uint64_t *weights;             /* owned, [n_recipes]: of the model in this recipe */
+    fy_npu_params asked; /* complete, but for n_chunks and kv_bits: 0 as given */
+    recipe *recipes;     /* owned, [n_recipes] */
     size_t n_recipes;
     batch_list batches[MOST_BATCHES];
     size_t n_batches;
@@ -39,24 +44,14 @@ static bool fits(search *s, const fy_npu_params *p)
 
 /* Largest first among those that are no larger than the recipe asked for; then, smallest first,
  * those that are. */
-static bool recipe_before(const search *s, uint64_t asked, size_t a, size_t b)
+static int by_nearness(const void *pa, const void *pb)
 {
-    const uint64_t x = s->weights[a], y = s->weights[b];
-    if ((x <= asked) != (y <= asked))
-        return x <= asked;
-    if (x != y)
-        return x <= asked ? x > y : x < y;
-    return strcmp(s->recipes[a]->name, s->recipes[b]->name) < 0;
-}
-
-static void swap_recipes(search *s, size_t a, size_t b)
-{
-    const fy_npu_recipe *r = s->recipes[a];
-    const uint64_t w = s->weights[a];
-    s->recipes[a] = s->recipes[b];
-    s->weights[a] = s->weights[b];
-    s->recipes[b] = r;
-    s->weights[b] = w;
+    const recipe *a = pa, *b = pb;
+    if (a->larger != b->larger)
+        return a->larger ? 1 : -1;
+    if (a->weights != b->weights)
+        return (a->weights > b->weights) == a->larger ? 1 : -1;
+    return strcmp(a->recipe->name, b->recipe->name);
 }
 
 /* What was published for one model is nothing for another. */
@@ -65,18 +60,15 @@ static int list_recipes(search *s, const fy_npu_recipes *all, fy_err *e)
     const size_t n = all != NULL ? fy_npu_recipes_n(all) : 0;
     const uint64_t asked = fy_npu_recipe_weights(s->m, s->asked.recipe);
     s->recipes = calloc(n + 1, sizeof *s->recipes);
-    s->weights = calloc(n + 1, sizeof *s->weights);
-    if (s->recipes == NULL || s->weights == NULL)
+    if (s->recipes == NULL)
         return fy_nomem(e);
     for (size_t i = 0; i < n; i++) {
         const fy_npu_recipe *r = fy_npu_recipes_at(all, i);
-        if (r == s->asked.recipe || r->n_models > 0)
-            continue;
-        s->recipes[s->n_recipes] = r;
-        s->weights[s->n_recipes++] = fy_npu_recipe_weights(s->m, r);
-        for (size_t k = s->n_recipes - 1; k > 0 && recipe_before(s, asked, k, k - 1); k--)
-            swap_recipes(s, k, k - 1);
+        const uint64_t weights = fy_npu_recipe_weights(s->m, r);
+        if (r != s->asked.recipe && r->n_models == 0)
+            s->recipes[s->n_recipes++] = (recipe){r, weights, weights > asked};
     }
+    qsort(s->recipes, s->n_recipes, sizeof *s->recipes, by_nearness);
     return 0;
 }
 
@@ -111,10 +103,10 @@ static void list_batches(search *s)
         put_batches(s, &alone, 1);
 }
 
-/* Contexts first, first + step, ... last; none when first > last. */
+/* Values first, first + step, ... last; none when first > last. */
 typedef struct {
     uint32_t first, last, step;
-} contexts;
+} range;
 
 static uint32_t least_context(const search *s, uint32_t batch)
 {
@@ -122,64 +114,54 @@ static uint32_t least_context(const search *s, uint32_t batch)
 }
 
 /* Whole steps below what was asked for; when the batch leaves no room there, the next above it. */
-static contexts whole_steps(const search *s, uint32_t batch)
+static range whole_steps(const search *s, uint32_t batch)
 {
     const uint32_t least = least_context(s, batch);
     const uint32_t above = (least + CTX_STEP - 1) / CTX_STEP * CTX_STEP;
     const uint32_t below = (s->asked.n_ctx - 1) / CTX_STEP * CTX_STEP;
-    return (contexts){above, s->asked.n_ctx <= batch ? above : below, CTX_STEP};
+    return (range){above, s->asked.n_ctx <= batch ? above : below, CTX_STEP};
 }
 
 /* Below the first step. */
-static contexts single_steps(const search *s, uint32_t batch)
+static range single_steps(const search *s, uint32_t batch)
 {
-    const contexts whole = whole_steps(s, batch);
+    const range whole = whole_steps(s, batch);
     const uint32_t asked = s->asked.n_ctx;
     const uint32_t end = asked <= batch || whole.first < asked ? whole.first : asked;
-    return (contexts){least_context(s, batch), end - 1, 1};
+    return (range){least_context(s, batch), end - 1, 1};
 }
 
 /* --- search ----------------------------------------------------------------------------------- */
 
-static bool find_context_of(search *s, contexts c, fy_npu_params *p)
+/* The largest value of `size`, a member of p, with which p fits. */
+static bool find_largest(search *s, range r, fy_npu_params *p, uint32_t *size)
 {
-    p->n_ctx = c.first;
-    if (c.first > c.last || !fits(s, p))
+    *size = r.first;
+    if (r.first > r.last || !fits(s, p))
         return false;
-    uint32_t lo = 0, hi = (c.last - c.first) / c.step;
+    uint32_t lo = 0, hi = (r.last - r.first) / r.step;
     while (lo < hi) {
         const uint32_t mid = lo + (hi - lo + 1) / 2;
-        p->n_ctx = c.first + mid * c.step;
+        *size = r.first + mid * r.step;
         if (fits(s, p))
             lo = mid;
         else
             hi = mid - 1;
     }
-    p->n_ctx = c.first + lo * c.step;
+    *size = r.first + lo * r.step;
     return true;
 }
 
 static bool find_context(search *s, fy_npu_params *p)
 {
-    return find_context_of(s, whole_steps(s, p->batch[0]), p) ||
-           find_context_of(s, single_steps(s, p->batch[0]), p);
+    return find_largest(s, whole_steps(s, p->batch[0]), p, &p->n_ctx) ||
+           find_largest(s, single_steps(s, p->batch[0]), p, &p->n_ctx);
 }
 
 static bool find_layers(search *s, fy_npu_params *p)
 {
-    uint32_t lo = p->n_chunks > 0 ? p->n_chunks : 1, hi = s->asked.n_layers - 1;
-    p->n_layers = lo;
-    if (lo > hi || !fits(s, p))
-        return false;
-    while (lo < hi) {
-        p->n_layers = lo + (hi - lo + 1) / 2;
-        if (fits(s, p))
-            lo = p->n_layers;
-        else
-            hi = p->n_layers - 1;
-    }
-    p->n_layers = lo;
-    return true;
+    const range r = {p->n_chunks > 0 ? p->n_chunks : 1, s->asked.n_layers - 1, 1};
+    return find_largest(s, r, p, &p->n_layers);
 }
 
 /* The axes that are bisected, of a choice of the others. */
@@ -189,7 +171,7 @@ static bool find_sizes(search *s, unsigned changes, fy_npu_params *p)
     if (!(changes & BIT(FY_NPU_CHANGE_LAYERS)))
         return context ? find_context(s, p) : fits(s, p);
     const fy_npu_params without = *p;
-    const contexts tried[] = {whole_steps(s, p->batch[0]), single_steps(s, p->batch[0])};
+    const range tried[] = {whole_steps(s, p->batch[0]), single_steps(s, p->batch[0])};
     for (int i = 0; context && i < 2; i++) { /* as many layers as can be, with little context */
         *p = without;
         p->n_ctx = tried[i].first;
@@ -201,13 +183,13 @@ static bool find_sizes(search *s, unsigned changes, fy_npu_params *p)
 
 static bool try_changes(search *s, unsigned changes, fy_npu_params *found)
 {
-    const bool recipe = (changes & BIT(FY_NPU_CHANGE_RECIPE)) != 0;
+    const bool recipes = (changes & BIT(FY_NPU_CHANGE_RECIPE)) != 0;
     const bool batch = (changes & BIT(FY_NPU_CHANGE_BATCH)) != 0;
-    for (size_t r = 0; r < (recipe ? s->n_recipes : 1); r++) {
+    for (size_t r = 0; r < (recipes ? s->n_recipes : 1); r++) {
         for (size_t b = 0; b < (batch ? s->n_batches : 1); b++) {
             fy_npu_params p = s->asked;
-            if (recipe)
-                p.recipe = s->recipes[r];
+            if (recipes)
+                p.recipe = s->recipes[r].recipe;
             if (batch) {
                 p.n_batches = s->batches[b].n;
                 memcpy(p.batch, s->batches[b].batch, sizeof p.batch);
@@ -225,14 +207,6 @@ static bool try_changes(search *s, unsigned changes, fy_npu_params *found)
     return false;
 }
 
-static int count_bits(unsigned v)
-{
-    int n = 0;
-    for (; v != 0; v &= v - 1)
-        n++;
-    return n;
-}
-
 /* All sets of changes, small ones first, each size in the order of the enum: bit 0 is the cheapest,
  * so of two sets of one size the one that has the lower bit where they first differ comes first. */
 static unsigned try_sets(search *s, unsigned with, fy_npu_params *found)
@@ -243,7 +217,7 @@ static unsigned try_sets(search *s, unsigned with, fy_npu_params *found)
             unsigned set = 0;
             for (int i = 0; i < N; i++)
                 set |= (reversed >> i & 1u) << (N - 1 - i);
-            if (count_bits(set) != size || (set & ~s->possible) != 0)
+            if (__builtin_popcount(set) != size || (set & ~s->possible) != 0)
                 continue;
             if (try_changes(s, set | with, found))
                 return set | with;
@@ -339,46 +313,47 @@ int fy_npu_suggest(const fy_npu_model *m, const fy_npu_params *p, const fy_npu_r
     }
     fy_npu_plan_release(&plan);
     free(s.recipes);
-    free(s.weights);
     return rc;
 }
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-static void put_options(const fy_npu_suggestion *s, fy_str *out)
+const char *fy_npu_change_option(fy_npu_change c, const fy_npu_params *p, fy_str *value)
 {
-    const fy_npu_params *p = &s->params;
-    const char *gap = "";
-    for (int i = 0; i < FY_NPU_CHANGE_LAYERS; i++) {
-        if (!s->changed[i])
-            continue;
-        fy_str_puts(out, gap);
-        gap = " ";
-        if (i == FY_NPU_CHANGE_CHUNKS)
-            fy_str_printf(out, "--chunks %u", p->n_chunks);
-        else if (i == FY_NPU_CHANGE_CONTEXT)
-            fy_str_printf(out, "-c %u", p->n_ctx);
-        else if (i == FY_NPU_CHANGE_KV)
-            fy_str_printf(out, "--kv-bits %u", p->kv_bits);
-        else if (i == FY_NPU_CHANGE_RECIPE)
-            fy_str_printf(out, "--recipe %s", p->recipe->name);
-        for (uint32_t b = 0; i == FY_NPU_CHANGE_BATCH && b < p->n_batches; b++)
-            fy_str_printf(out, "%s%u", b == 0 ? "--batch " : ",", p->batch[b]);
-    }
+    static const char *const names[] = {
+        [FY_NPU_CHANGE_CHUNKS] = "--chunks", [FY_NPU_CHANGE_CONTEXT] = "-c",
+        [FY_NPU_CHANGE_KV] = "--kv-bits",    [FY_NPU_CHANGE_BATCH] = "--batch",
+        [FY_NPU_CHANGE_RECIPE] = "--recipe", [FY_NPU_CHANGE_LAYERS] = "--layers",
+    };
+    const uint32_t numbers[] = {[FY_NPU_CHANGE_CHUNKS] = p->n_chunks,
+                                [FY_NPU_CHANGE_CONTEXT] = p->n_ctx,
+                                [FY_NPU_CHANGE_KV] = p->kv_bits,
+                                [FY_NPU_CHANGE_LAYERS] = p->n_layers};
+    if (c == FY_NPU_CHANGE_RECIPE)
+        fy_str_puts(value, p->recipe->name);
+    else if (c != FY_NPU_CHANGE_BATCH)
+        fy_str_printf(value, "%u", numbers[c]);
+    for (uint32_t b = 0; c == FY_NPU_CHANGE_BATCH && b < p->n_batches; b++)
+        fy_str_printf(value, "%s%u", b > 0 ? "," : "", p->batch[b]);
+    return names[c];
 }
 
 void fy_npu_suggestion_text(const fy_npu_suggestion *s, const fy_npu_model *m, fy_str *out)
 {
-    bool options = false;
-    for (int i = 0; i < FY_NPU_CHANGE_LAYERS; i++)
-        options = options || s->changed[i];
-    if (!s->found) {
+    const char *gap = "";
+    if (!s->found)
         fy_str_puts(out, "no other context, KV cache, batch size or recipe makes it fit");
-        return;
+    for (int i = 0; s->found && i < FY_NPU_CHANGE_LAYERS; i++) {
+        fy_str value = {0};
+        if (!s->changed[i])
+            continue;
+        const char *option = fy_npu_change_option((fy_npu_change)i, &s->params, &value);
+        fy_str_printf(out, "%s%s %s", gap, option, fy_str_z(&value));
+        out->oom |= value.oom;
+        fy_str_release(&value);
+        gap = " ";
     }
-    put_options(s, out);
-    if (!s->changed[FY_NPU_CHANGE_LAYERS])
-        return;
-    fy_str_printf(out, "%sat most %u of %u layers would fit", options ? ": " : "",
-                  s->params.n_layers, m->hp.n_layer);
+    if (s->found && s->changed[FY_NPU_CHANGE_LAYERS])
+        fy_str_printf(out, "%sat most %u of %u layers would fit", *gap != '\0' ? ": " : "",
+                      s->params.n_layers, m->hp.n_layer);
 }

@@ -161,11 +161,6 @@ static row_name name_of(const fy_npu_plan *p, uint32_t i)
     return r;
 }
 
-static const fy_npu_chunk *chunk_at(const fy_npu_plan *p, uint32_t i)
-{
-    return i < p->n_chunks ? &p->chunks[i] : &p->heads[i - p->n_chunks];
-}
-
 static void put_times(fy_str *out, char c, int n)
 {
     for (; n > 0; n--)
@@ -229,7 +224,7 @@ static void put_numbers(fy_str *out, uint64_t weights, uint64_t kv, uint64_t io,
 
 static void put_chunk(fy_str *out, const fy_npu_plan *p, uint32_t i, int wide, int bar)
 {
-    const fy_npu_chunk *c = chunk_at(p, i);
+    const fy_npu_chunk *c = fy_npu_chunk_at(p, i);
     const row_name r = name_of(p, i);
     fy_str_printf(out, "%-10s %-*s", r.name, wide, r.range);
     put_numbers(out, c->weights, c->kv_bytes, c->io_bytes, c->op_bytes + c->scratch, c->bytes);
@@ -243,8 +238,8 @@ static void put_sums(fy_str *out, const fy_npu_plan *p, int wide)
 {
     uint64_t rest = 0, bytes = 0;
     for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
-        rest += chunk_at(p, i)->op_bytes + chunk_at(p, i)->scratch;
-        bytes += chunk_at(p, i)->bytes;
+        rest += fy_npu_chunk_at(p, i)->op_bytes + fy_npu_chunk_at(p, i)->scratch;
+        bytes += fy_npu_chunk_at(p, i)->bytes;
     }
     fy_str_printf(out, "%-10s %-*s", "all", wide, "");
     put_numbers(out, p->weights, p->kv, p->io, rest, bytes);
@@ -287,7 +282,7 @@ static void put_session(fy_str *out, const fy_npu_plan *p, uint32_t session, int
     int at = 0;
     fy_str_printf(out, "session %-2u [", session);
     for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
-        const fy_npu_chunk *c = chunk_at(p, i);
+        const fy_npu_chunk *c = fy_npu_chunk_at(p, i);
         if (c->session != session)
             continue;
         bytes += c->bytes;
@@ -308,7 +303,7 @@ static void put_rest(fy_str *out, const fy_npu_plan *p)
     if (p->n_sessions <= n)
         return;
     for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++)
-        bytes += chunk_at(p, i)->session >= n ? chunk_at(p, i)->bytes : 0;
+        bytes += fy_npu_chunk_at(p, i)->session >= n ? fy_npu_chunk_at(p, i)->bytes : 0;
     fy_str_printf(out, "and %u more, which the chip does not have, of %.2f GB\n", p->n_sessions - n,
                   (double)bytes * GB);
 }
@@ -336,7 +331,7 @@ static void put_memory(fy_str *out, const fy_plan_view *v)
 static bool is_narrow(const fy_npu_plan *p)
 {
     for (uint32_t i = 0; i < p->n_chunks + p->n_heads; i++) {
-        const fill f = fill_of(chunk_at(p, i), p->params.soc);
+        const fill f = fill_of(fy_npu_chunk_at(p, i), p->params.soc);
         if (info_of(f.bytes, f.limit) > NARROW)
             return true;
     }
@@ -430,35 +425,6 @@ const char *fy_plan_limit_name(fy_npu_limit limit)
 
 /* --- the suggestion --------------------------------------------------------------------------- */
 
-/* The option that makes a change; a change without an option has none. */
-static const char *option_of(fy_npu_change c, const fy_npu_params *p, fy_str *value)
-{
-    switch (c) {
-    case FY_NPU_CHANGE_CHUNKS:
-        fy_str_printf(value, "%u", p->n_chunks);
-        return "--chunks";
-    case FY_NPU_CHANGE_CONTEXT:
-        fy_str_printf(value, "%u", p->n_ctx);
-        return "-c";
-    case FY_NPU_CHANGE_KV:
-        fy_str_printf(value, "%u", p->kv_bits);
-        return "--kv-bits";
-    case FY_NPU_CHANGE_BATCH:
-        for (uint32_t i = 0; i < p->n_batches; i++)
-            fy_str_printf(value, "%s%u", i > 0 ? "," : "", p->batch[i]);
-        return "--batch";
-    case FY_NPU_CHANGE_RECIPE:
-        fy_str_puts(value, p->recipe->name);
-        return "--recipe";
-    case FY_NPU_CHANGE_LAYERS:
-        fy_str_printf(value, "%u", p->n_layers);
-        return "--layers";
-    case FY_NPU_CHANGE_COUNT:
-        break;
-    }
-    return NULL;
-}
-
 static json_t *json_suggestion(fy_json_maker *m, const fy_plan_view *v)
 {
     const fy_npu_suggestion *s = v->suggestion;
@@ -470,7 +436,8 @@ static json_t *json_suggestion(fy_json_maker *m, const fy_plan_view *v)
         if (!s->changed[c])
             continue;
         fy_str_clear(&text);
-        fy_make_append(m, words, json_string(option_of((fy_npu_change)c, &s->params, &text)));
+        const char *option = fy_npu_change_option((fy_npu_change)c, &s->params, &text);
+        fy_make_append(m, words, json_string(option));
         fy_make_append(m, words, fy_make_text(fy_span_of(fy_str_z(&text))));
     }
     fy_str_clear(&text);

@@ -1,6 +1,5 @@
-/* What `ferry plan` shows: the plan of one model for one chip as a drawing or as JSON, a table over
- * chips and contexts, and what is known of chips and recipes. JSON is in bytes; docs/plan.md has
- * its schema. */
+/* What `ferry plan` shows of the plan of one model for one chip, as a drawing or as JSON, which is
+ * in bytes; docs/plan.md has its schema. */
 #ifndef FY_WORKSPACE_PLAN_SHOW_H
 #define FY_WORKSPACE_PLAN_SHOW_H
 
@@ -36,27 +35,6 @@ bool fy_plan_matrix_at(const fy_npu_model *m, const fy_npu_recipe *r, uint32_t l
 /* Of all of them; false when that is more than 64 bits count. */
 bool fy_plan_layer_bytes(const fy_npu_model *m, const fy_npu_recipe *r, uint32_t layer,
                          uint64_t *bytes);
-
-/* --- chips and contexts ------------------------------------------------------------------------
- */
-
-typedef struct {
-    const fy_plan_model *model;
-    const fy_soc *const *socs;
-    size_t n_socs;
-    const uint32_t *contexts;
-    size_t n_contexts;
-    const fy_npu_recipes *recipes;
-    fy_npu_params
-        params; /* with recipe NULL: each chip's default; soc and n_ctx are of no meaning */
-} fy_plan_question;
-
-int fy_plan_put_what_if(fy_str *out, const fy_plan_question *q, bool json, fy_err *e);
-
-/* --- what is known ---------------------------------------------------------------------------- */
-
-int fy_plan_put_socs(fy_str *out, const fy_soc_table *t, bool json, fy_err *e);
-int fy_plan_put_recipes(fy_str *out, const fy_npu_recipes *r, bool json, fy_err *e);
 
 /* --- what JSON objects share ------------------------------------------------------------------ */
 
