@@ -240,6 +240,15 @@ static bool match(const char *pattern, fy_span name, uint32_t *layer)
     return true;
 }
 
+const fy_tensor_row *fy_row_of_slot(const fy_family *f, fy_slot slot)
+{
+    for (size_t i = 0; i < f->n_rows; i++) {
+        if (f->rows[i].slot == slot && !(f->rows[i].flags & FY_ROW_ALT))
+            return &f->rows[i];
+    }
+    return NULL;
+}
+
 const fy_tensor_row *fy_row_of_gguf(const fy_family *f, fy_span name, uint32_t *layer)
 {
     *layer = 0;

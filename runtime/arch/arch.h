@@ -374,7 +374,8 @@ int fy_hparams_compare(const fy_hparams *found, const fy_hparams *expected, cons
 int fy_hparams_to_gguf(fy_gguf_writer *w, const fy_family *f, const fy_hparams *hp, fy_err *e);
 
 uint64_t fy_dim_of(const fy_hparams *hp, fy_dim d);
-/* Expected GGUF shape of a row: ne[0] = row length. Returns the number of dimensions. */
+/* Expected GGUF shape of a row: ne[0] = row length, 1 beyond its dimensions. Returns the number of
+ * dimensions. */
 uint32_t fy_row_shape(const fy_hparams *hp, const fy_tensor_row *row,
                       uint64_t ne[FY_GGUF_MAX_DIMS]);
 /* Shape of its source in torch order, one source: without the experts that are stacked. */
@@ -394,6 +395,8 @@ bool fy_transform_is_computed(fy_transform x);
 void fy_row_name(const char *pattern, uint32_t layer, char out[FY_ROW_NAME_BYTES]);
 void fy_row_expert_name(const char *pattern, uint32_t layer, uint32_t expert,
                         char out[FY_ROW_NAME_BYTES]);
+/* The row of a slot, not one that is FY_ROW_ALT; NULL: the family has none. */
+const fy_tensor_row *fy_row_of_slot(const fy_family *f, fy_slot slot);
 /* The row and layer of a GGUF tensor name; NULL when the family has no such tensor. */
 const fy_tensor_row *fy_row_of_gguf(const fy_family *f, fy_span name, uint32_t *layer);
 

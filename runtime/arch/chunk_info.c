@@ -167,6 +167,22 @@ bool fy_chunk_holds(const fy_chunk_info *p, const fy_tensor_row *row, uint32_t l
            (p->kind != FY_CHUNK_LAYERS || (layer >= p->first_layer && layer < p->end_layer));
 }
 
+uint32_t fy_chunk_row_shape(const fy_chunk_info *p, const fy_hparams *hp, const fy_tensor_row *row,
+                            uint64_t ne[FY_GGUF_MAX_DIMS])
+{
+    if (p->kind != FY_CHUNK_HEAD)
+        return fy_row_shape(hp, row, ne);
+    fy_hparams slice = *hp;
+    slice.n_vocab = p->end_token - p->first_token;
+    return fy_row_shape(&slice, row, ne);
+}
+
+bool fy_chunk_same_range(const fy_chunk_info *a, const fy_chunk_info *b)
+{
+    return a->kind == b->kind && a->first_layer == b->first_layer && a->end_layer == b->end_layer &&
+           a->first_token == b->first_token && a->end_token == b->end_token;
+}
+
 const char *fy_cut_refusal(const fy_hparams *hp)
 {
     if (hp->n_expert > 0)

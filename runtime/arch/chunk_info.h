@@ -65,6 +65,13 @@ fy_chunk_kind fy_chunk_kind_of(fy_slot slot);
 /* True if this chunk holds that tensor. layer is ignored for a row that is not per layer. */
 bool fy_chunk_holds(const fy_chunk_info *p, const fy_tensor_row *row, uint32_t layer);
 
+/* As fy_row_shape, of this chunk's file: a slice of the lm_head has the output rows of its tokens.
+ */
+uint32_t fy_chunk_row_shape(const fy_chunk_info *p, const fy_hparams *hp, const fy_tensor_row *row,
+                            uint64_t ne[FY_GGUF_MAX_DIMS]);
+/* Of the same kind, with the same layers and tokens? */
+bool fy_chunk_same_range(const fy_chunk_info *a, const fy_chunk_info *b);
+
 /* Why a model of this kind cannot be cut into graphs of fixed shape; NULL: it can. */
 const char *fy_cut_refusal(const fy_hparams *hp);
 

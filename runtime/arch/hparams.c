@@ -177,12 +177,9 @@ static void default_u32(uint32_t *u, uint32_t v)
 
 static bool has_gate(const fy_family *f)
 {
-    for (size_t i = 0; i < f->n_rows; i++) {
-        fy_slot s = f->rows[i].slot;
-        if (s == FY_T_FFN_GATE || s == FY_T_FFN_GATE_UP || s == FY_T_FFN_GATE_EXPS)
-            return true;
-    }
-    return false;
+    return fy_row_of_slot(f, FY_T_FFN_GATE) != NULL ||
+           fy_row_of_slot(f, FY_T_FFN_GATE_UP) != NULL ||
+           fy_row_of_slot(f, FY_T_FFN_GATE_EXPS) != NULL;
 }
 
 void fy_hparams_derive(fy_hparams *hp, const fy_family *f)
@@ -215,6 +212,38 @@ void fy_hparams_derive(fy_hparams *hp, const fy_family *f)
 
 /* --- checks --- */
 
+static bool is_layers(const fy_hparam_row *row)
+{
+    return row->kind == FY_HP_SWA_LAYERS || row->kind == FY_HP_ROPE_LAYERS;
+}
+
+static size_t field_bytes(const fy_hparam_row *row)
+{
+    return is_layers(row)            ? sizeof(fy_layer_set)
+           : row->kind == FY_HP_BOOL ? sizeof(bool)
+                                     : sizeof(uint32_t); /* enums, too, and floats */
+}
+
+/* The field as a number; 0 for a set of layers. */
+static double number_of(const fy_hparam_row *row, const fy_hparams *hp)
+{
+    const void *field = (const char *)hp + row->offset;
+    switch (row->kind) {
+    case FY_HP_U32:
+    case FY_HP_SCALING:
+    case FY_HP_ACT:
+        return *(const uint32_t *)field;
+    case FY_HP_F32:
+        return (double)*(const float *)field;
+    case FY_HP_BOOL:
+        return *(const bool *)field;
+    case FY_HP_SWA_LAYERS:
+    case FY_HP_ROPE_LAYERS:
+        break;
+    }
+    return 0;
+}
+
 /* Does the family know the field at all? */
 static bool row_applies(const fy_hparam_row *row, const fy_family *f)
 {
@@ -228,24 +257,19 @@ static int check_numbers(const fy_hparams *hp, const fy_family *f, fy_err *e)
 {
     for (size_t i = 0; i < fy_n_hparam_rows; i++) {
         const fy_hparam_row *row = &fy_hparam_rows[i];
-        const void *field = (const char *)hp + row->offset;
+        const double v = number_of(row, hp);
+        const uint32_t min = row->flags & FY_HP_MAY_BE_0 ? 0 : 1,
+                       max = row->offset == FIELD(n_layer)    ? FY_N_LAYER_MAX
+                             : row->offset == FIELD(n_expert) ? N_EXPERT_MAX
+                                                              : INT32_MAX;
         if (!row_applies(row, f))
             continue;
-        uint32_t min = row->flags & FY_HP_MAY_BE_0 ? 0 : 1;
-        if (row->kind == FY_HP_U32) {
-            uint32_t v = *(const uint32_t *)field,
-                     max = row->offset == FIELD(n_layer)    ? FY_N_LAYER_MAX
-                           : row->offset == FIELD(n_expert) ? N_EXPERT_MAX
-                                                            : INT32_MAX;
-            if (v < min || v > max)
-                return fy_fail(e, FY_EFORMAT, "%s is %u; expected %u to %u", row->gguf, v, min,
-                               max);
-        } else if (row->kind == FY_HP_F32 && row->offset != FIELD(act_threshold)) {
-            float v = *(const float *)field;
-            if (!isfinite(v) || v < 0 || (v == 0 && min == 1))
-                return fy_fail(e, FY_EFORMAT, "%s is %g; expected a finite number %s 0", row->gguf,
-                               (double)v, min == 1 ? "above" : "of at least");
-        }
+        if (row->kind == FY_HP_U32 && (v < min || v > max))
+            return fy_fail(e, FY_EFORMAT, "%s is %.0f; expected %u to %u", row->gguf, v, min, max);
+        if (row->kind == FY_HP_F32 && row->offset != FIELD(act_threshold) &&
+            (!isfinite(v) || v < 0 || (v == 0 && min == 1)))
+            return fy_fail(e, FY_EFORMAT, "%s is %g; expected a finite number %s 0", row->gguf, v,
+                           min == 1 ? "above" : "of at least");
     }
     return isfinite(hp->act_threshold)
                ? 0
@@ -339,34 +363,25 @@ static void key_of_row(const fy_family *f, const fy_hparam_row *row, char out[KE
         key_of(f, row->gguf, out);
 }
 
-static int read_scaling(const fy_gguf *g, const char *key, fy_rope_scaling *out, fy_err *e)
+/* A rope_scaling, or an fy_act_kind, by its name. */
+static int read_name(const fy_gguf *g, const char *key, fy_hparam_kind kind, uint32_t *out,
+                     fy_err *e)
 {
     fy_span s;
     int rc = fy_gguf_get_str(g, key, &s, e);
     if (rc != 0)
         return rc;
-    for (int i = 0; i < N_SCALINGS; i++) {
-        if (fy_span_is(s, scaling_names[i])) {
-            *out = (fy_rope_scaling)i;
-            return 0;
-        }
-    }
-    return fy_fail(e, FY_EUNSUPPORTED,
-                   "%s is '%.*s'; ferry computes none, linear, yarn and longrope", key,
-                   (int)(s.len < 64 ? s.len : 64), s.ptr);
-}
-
-static int read_act(const fy_gguf *g, const char *key, fy_act_kind *out, fy_err *e)
-{
-    fy_span s;
-    int rc = fy_gguf_get_str(g, key, &s, e);
-    if (rc != 0)
-        return rc;
-    *out = fy_act_of(s);
-    return *out != FY_ACT_COUNT
-               ? 0
-               : fy_fail(e, FY_EUNSUPPORTED, "%s is '%.*s', which ferry does not compute", key,
-                         (int)(s.len < 64 ? s.len : 64), s.ptr);
+    const bool act = kind == FY_HP_ACT;
+    uint32_t i = act ? fy_act_of(s) : 0;
+    while (!act && i < N_SCALINGS && !fy_span_is(s, scaling_names[i]))
+        i++;
+    if (i == (act ? (uint32_t)FY_ACT_COUNT : N_SCALINGS))
+        return fy_fail(e, FY_EUNSUPPORTED, "%s is '%.*s'%s", key, (int)(s.len < 64 ? s.len : 64),
+                       s.ptr,
+                       act ? ", which ferry does not compute"
+                           : "; ferry computes none, linear, yarn and longrope");
+    *out = i;
+    return 0;
 }
 
 /* An array with an entry per layer, true for the layers that are no exception; or the period of the
@@ -410,9 +425,8 @@ static int read_field(const fy_gguf *g, const char *key, const fy_hparam_row *ro
     case FY_HP_BOOL:
         return fy_gguf_get_bool(g, key, (bool *)(void *)field, e);
     case FY_HP_SCALING:
-        return read_scaling(g, key, (fy_rope_scaling *)(void *)field, e);
     case FY_HP_ACT:
-        return read_act(g, key, (fy_act_kind *)(void *)field, e);
+        return read_name(g, key, row->kind, (uint32_t *)(void *)field, e);
     case FY_HP_SWA_LAYERS:
     case FY_HP_ROPE_LAYERS:
         return read_layers(g, key, hp->n_layer, (fy_layer_set *)(void *)field, e);
@@ -423,11 +437,8 @@ static int read_field(const fy_gguf *g, const char *key, const fy_hparam_row *ro
 /* A field that is there must not be 0 where derive would take 0 for "absent" and invent a value. */
 static int check_given(const fy_hparam_row *row, const char *key, const fy_hparams *hp, fy_err *e)
 {
-    const char *field = (const char *)hp + row->offset;
-    bool zero = row->kind == FY_HP_U32   ? *(const uint32_t *)(const void *)field == 0
-                : row->kind == FY_HP_F32 ? *(const float *)(const void *)field == 0
-                                         : false;
-    return zero && !(row->flags & FY_HP_MAY_BE_0)
+    const bool number = row->kind == FY_HP_U32 || row->kind == FY_HP_F32;
+    return number && number_of(row, hp) == 0 && !(row->flags & FY_HP_MAY_BE_0)
                ? fy_fail(e, FY_EFORMAT, "%s is 0; expected a positive number", key)
                : 0;
 }
@@ -501,12 +512,11 @@ static int set_absent(const fy_hparam_row *row, const char *key, const fy_family
     char *field = (char *)hp + row->offset;
     if (row->flags & (FY_HP_REQUIRED | FY_HP_RMS | FY_HP_LN))
         return fy_fail(e, FY_EFORMAT, "%s is missing; a %s model needs it", key, f->gguf_arch);
-    if (row->kind == FY_HP_SWA_LAYERS || row->kind == FY_HP_ROPE_LAYERS) {
+    if (is_layers(row)) {
         fy_layer_set usual = usual_layers(f, row->kind, hp);
         memcpy(field, &usual, sizeof usual);
     } else if (row->flags & FY_HP_TRAIT) {
-        size_t n = row->kind == FY_HP_BOOL ? sizeof(bool) : sizeof(uint32_t);
-        memcpy(field, (const char *)&f->defaults + row->offset, n);
+        memcpy(field, (const char *)&f->defaults + row->offset, field_bytes(row));
     }
     return 0;
 }
@@ -570,48 +580,35 @@ static bool always_written(const fy_family *f, const fy_hparam_row *row)
 
 /* A trait is known to the reader from its own table when it is absent. */
 static bool is_left_out(const fy_family *f, const fy_family *reader, const fy_hparam_row *row,
-                        double v)
+                        const fy_hparams *hp)
 {
-    if (always_written(f, row) || v != (double)row->absent)
-        return false;
-    const void *usual = (const char *)&reader->defaults + row->offset;
-    if (!(row->flags & FY_HP_TRAIT))
+    const double absent = (double)row->absent;
+    if (row->offset == FIELD(embedding_scale) && f->sqrt_embedding)
         return true;
-    return row->kind == FY_HP_BOOL  ? !*(const bool *)usual
-           : row->kind == FY_HP_F32 ? *(const float *)usual == row->absent
-                                    : *(const uint32_t *)usual == (uint32_t)row->absent;
+    if (row->kind == FY_HP_SCALING)
+        return hp->rope_scaling == FY_ROPE_SCALING_NONE;
+    if (row->kind == FY_HP_ACT)
+        return hp->act == reader->defaults.act;
+    if (always_written(f, row) || number_of(row, hp) != absent)
+        return false;
+    return !(row->flags & FY_HP_TRAIT) || number_of(row, &reader->defaults) == absent;
 }
 
-static int write_field(fy_gguf_writer *w, const char *key, const fy_family *f,
-                       const fy_family *reader, const fy_hparam_row *row, const fy_hparams *hp,
-                       fy_err *e)
+static int write_field(fy_gguf_writer *w, const char *key, const fy_family *reader,
+                       const fy_hparam_row *row, const fy_hparams *hp, fy_err *e)
 {
-    const void *field = (const char *)hp + row->offset;
+    const double v = number_of(row, hp);
     switch (row->kind) {
-    case FY_HP_U32: {
-        uint32_t v = *(const uint32_t *)field;
-        return is_left_out(f, reader, row, v) ? 0 : fy_gguf_add_u32(w, key, v, e);
-    }
-    case FY_HP_F32: {
-        float v = *(const float *)field;
-        if (row->offset == FIELD(embedding_scale) && f->sqrt_embedding)
-            return 0;
-        return is_left_out(f, reader, row, (double)v) ? 0 : fy_gguf_add_f32(w, key, v, e);
-    }
-    case FY_HP_BOOL: {
-        bool v = *(const bool *)field;
-        return is_left_out(f, reader, row, v) ? 0 : fy_gguf_add_bool(w, key, v, e);
-    }
-    case FY_HP_SCALING: {
-        fy_rope_scaling v = *(const fy_rope_scaling *)field;
-        return v == FY_ROPE_SCALING_NONE ? 0
-                                         : fy_gguf_add_str(w, key, fy_span_of(scaling_names[v]), e);
-    }
-    case FY_HP_ACT: {
-        fy_act_kind v = *(const fy_act_kind *)field;
-        return v == reader->defaults.act ? 0
-                                         : fy_gguf_add_str(w, key, fy_span_of(fy_act_name(v)), e);
-    }
+    case FY_HP_U32:
+        return fy_gguf_add_u32(w, key, (uint32_t)v, e);
+    case FY_HP_F32:
+        return fy_gguf_add_f32(w, key, (float)v, e);
+    case FY_HP_BOOL:
+        return fy_gguf_add_bool(w, key, v != 0, e);
+    case FY_HP_SCALING:
+        return fy_gguf_add_str(w, key, fy_span_of(scaling_names[hp->rope_scaling]), e);
+    case FY_HP_ACT:
+        return fy_gguf_add_str(w, key, fy_span_of(fy_act_name(hp->act)), e);
     case FY_HP_SWA_LAYERS:
     case FY_HP_ROPE_LAYERS:
         return write_layers(w, key, reader, row, hp, e);
@@ -626,7 +623,9 @@ int fy_hparams_to_gguf(fy_gguf_writer *w, const fy_family *f, const fy_hparams *
     for (size_t i = 0; i < fy_n_hparam_rows; i++) {
         const fy_hparam_row *row = &fy_hparam_rows[i];
         key_of_row(f, row, key);
-        if (row_applies(row, f) && write_field(w, key, f, reader, row, hp, e))
+        const bool written =
+            row_applies(row, f) && (is_layers(row) || !is_left_out(f, reader, row, hp));
+        if (written && write_field(w, key, reader, row, hp, e))
             return -1;
     }
     return 0;
@@ -634,41 +633,14 @@ int fy_hparams_to_gguf(fy_gguf_writer *w, const fy_family *f, const fy_hparams *
 
 /* --- one file against another --- */
 
-static size_t field_bytes(fy_hparam_kind kind)
-{
-    switch (kind) {
-    case FY_HP_SWA_LAYERS:
-    case FY_HP_ROPE_LAYERS:
-        return sizeof(fy_layer_set);
-    case FY_HP_BOOL:
-        return sizeof(bool);
-    case FY_HP_SCALING:
-        return sizeof(fy_rope_scaling);
-    case FY_HP_ACT:
-        return sizeof(fy_act_kind);
-    case FY_HP_F32:
-        return sizeof(float);
-    case FY_HP_U32:
-        break;
-    }
-    return sizeof(uint32_t);
-}
-
 /* " is 64, not 32": numbers only. */
-static void say(const fy_hparam_row *row, const void *found, const void *expected, char out[64])
+static void say(const fy_hparam_row *row, double found, double expected, char out[64])
 {
-    uint32_t a, b;
-    float x, y;
     strcpy(out, " is not the same");
-    if (row->kind == FY_HP_U32) {
-        memcpy(&a, found, sizeof a);
-        memcpy(&b, expected, sizeof b);
-        snprintf(out, 64, " is %u, not %u", a, b);
-    } else if (row->kind == FY_HP_F32) {
-        memcpy(&x, found, sizeof x);
-        memcpy(&y, expected, sizeof y);
-        snprintf(out, 64, " is %.9g, not %.9g", (double)x, (double)y);
-    }
+    if (row->kind == FY_HP_U32)
+        snprintf(out, 64, " is %.0f, not %.0f", found, expected);
+    else if (row->kind == FY_HP_F32)
+        snprintf(out, 64, " is %.9g, not %.9g", found, expected);
 }
 
 int fy_hparams_compare(const fy_hparams *found, const fy_hparams *expected, const char *says,
@@ -679,9 +651,9 @@ int fy_hparams_compare(const fy_hparams *found, const fy_hparams *expected, cons
         const fy_hparam_row *row = &fy_hparam_rows[i];
         const char *a = (const char *)found + row->offset,
                    *b = (const char *)expected + row->offset;
-        if (memcmp(a, b, field_bytes(row->kind)) == 0)
+        if (memcmp(a, b, field_bytes(row)) == 0)
             continue;
-        say(row, a, b, words);
+        say(row, number_of(row, found), number_of(row, expected), words);
         return fy_fail(e, FY_EVERIFY, "%s%s as %s says", row->gguf, words, says);
     }
     return 0;

@@ -97,12 +97,6 @@ static fy_chunk_info info_of_spec(const fy_chain_graph_spec *g)
                            .end_token = is_head(g) ? g->end_token : 0};
 }
 
-static bool same_chunk(const fy_chunk_info *a, const fy_chunk_info *b)
-{
-    return a->kind == b->kind && a->first_layer == b->first_layer && a->end_layer == b->end_layer &&
-           a->first_token == b->first_token && a->end_token == b->end_token;
-}
-
 /* The chunk with the graph's file; loads what is not there yet. */
 static int find_chunk(fy_chain *c, const fy_chain_graph_spec *g, const char *model, size_t *out,
                       fy_err *e)
@@ -113,7 +107,7 @@ static int find_chunk(fy_chain *c, const fy_chain_graph_spec *g, const char *mod
         i++;
     *out = i;
     if (i < c->n_chunks)
-        return same_chunk(&info, &c->chunks[i].info)
+        return fy_chunk_same_range(&info, &c->chunks[i].info)
                    ? 0
                    : fy_fail(e, FY_EFORMAT, "%s: its graphs are of different layers or tokens",
                              g->path);

@@ -162,9 +162,7 @@ static int check_chunk(const fy_model *m, const fy_graph_file *f, fy_err *e)
                                 .first_token = f->first_token,
                                 .end_token = f->end_token};
     char a[FY_CHUNK_TEXT_BYTES], b[FY_CHUNK_TEXT_BYTES];
-    if (is->kind != want.kind || is->first_layer != want.first_layer ||
-        is->end_layer != want.end_layer || is->first_token != want.first_token ||
-        is->end_token != want.end_token)
+    if (!fy_chunk_same_range(is, &want))
         return fy_fail(e, FY_EFORMAT, "%s: holds %s, expected %s", f->path,
                        fy_chunk_text(is, &m->hp, a), fy_chunk_text(&want, &m->hp, b));
     if (f->model[0] != '\0' && strcmp(f->model, is->model) != 0)

@@ -51,15 +51,6 @@ static void put_shape(fy_str *s, const uint64_t ne[FY_GGUF_MAX_DIMS], uint32_t n
     fy_str_putc(s, ']');
 }
 
-static bool same_shape(const fy_gguf_tensor *t, const uint64_t ne[FY_GGUF_MAX_DIMS], uint32_t n)
-{
-    for (uint32_t i = 0; i < FY_GGUF_MAX_DIMS; i++) {
-        if (t->ne[i] != (i < n ? ne[i] : 1))
-            return false;
-    }
-    return true;
-}
-
 static bool usable_type(const fy_kernels *k, const fy_tensor_row *row, fy_type t)
 {
     if (!(row->flags & FY_ROW_MATRIX))
@@ -91,17 +82,6 @@ static const void *aligned_vector(fy_model *m, const fy_gguf_tensor *t)
     return copy;
 }
 
-/* Of an lm_head that is a slice of the vocabulary the output matrix has as many rows. */
-static uint32_t row_shape(const fy_model *m, const fy_tensor_row *row,
-                          uint64_t ne[FY_GGUF_MAX_DIMS])
-{
-    if (m->chunk.kind != FY_CHUNK_HEAD)
-        return fy_row_shape(&m->hp, row, ne);
-    fy_hparams slice = m->hp;
-    slice.n_vocab = m->chunk.end_token - m->chunk.first_token;
-    return fy_row_shape(&slice, row, ne);
-}
-
 /* Has the file to have it? A head does not find its output matrix in the embedding. */
 static bool is_required(const fy_model *m, const fy_tensor_row *row)
 {
@@ -124,8 +104,8 @@ static int bind(fy_model *m, const fy_kernels *k, const fy_tensor_row *row, uint
     }
     ++*n_bound;
     uint64_t ne[FY_GGUF_MAX_DIMS];
-    uint32_t n = row_shape(m, row, ne);
-    if (!same_shape(t, ne, n)) {
+    uint32_t n = fy_chunk_row_shape(&m->chunk, &m->hp, row, ne);
+    if (memcmp(t->ne, ne, sizeof ne) != 0) {
         fy_str *s = next_problem(bad, FY_EFORMAT);
         if (s != NULL) {
             fy_str_printf(s, "'%s' has shape ", name);
@@ -154,20 +134,11 @@ static int bind(fy_model *m, const fy_kernels *k, const fy_tensor_row *row, uint
     return w->data != NULL ? 0 : fy_nomem(e);
 }
 
-static const fy_tensor_row *row_of_slot(const fy_family *f, fy_slot slot)
-{
-    for (size_t i = 0; i < f->n_rows; i++) {
-        if (f->rows[i].slot == slot && !(f->rows[i].flags & FY_ROW_ALT))
-            return &f->rows[i];
-    }
-    return NULL;
-}
-
 static void put_problem(const fy_model *m, fy_slot slot, uint32_t layer, const char *what,
                         problems *bad)
 {
     char name[FY_ROW_NAME_BYTES];
-    const fy_tensor_row *row = row_of_slot(m->family, slot);
+    const fy_tensor_row *row = fy_row_of_slot(m->family, slot);
     fy_str *s = row != NULL ? next_problem(bad, FY_EFORMAT) : NULL;
     if (s == NULL)
         return;
@@ -194,7 +165,7 @@ static void split(fy_model *m, fy_weights *w, uint32_t layer, problems *bad)
 {
     for (size_t i = 0; i < fy_n_fused_rows; i++) {
         const fy_fused_row *fused = &fy_fused_rows[i];
-        const fy_tensor_row *row = row_of_slot(m->family, fused->slot);
+        const fy_tensor_row *row = fy_row_of_slot(m->family, fused->slot);
         if (row == NULL)
             continue;
         const fy_matrix *whole = &w->w[row->slot];

@@ -27,15 +27,6 @@ static const fy_cut_chunk *chunk_of(const fy_cut_model *m, const fy_qnn_graph *g
 
 /* --- what a chunk holds ----------------------------------------------------------------------- */
 
-/* Rows of the output matrix are those of the slice. */
-static fy_hparams hparams_of(const fy_cut_model *m, const fy_chunk_info *info)
-{
-    fy_hparams hp = m->hp;
-    if (info->kind == FY_CHUNK_HEAD)
-        hp.n_vocab = info->end_token - info->first_token;
-    return hp;
-}
-
 static void put_shape(fy_str *s, const uint64_t ne[FY_GGUF_MAX_DIMS])
 {
     uint32_t n = FY_GGUF_MAX_DIMS;
@@ -61,20 +52,17 @@ static int wrong_shape(const fy_gguf_tensor *t, const uint64_t ne[FY_GGUF_MAX_DI
 static int check_there(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *info,
                        fy_err *e)
 {
-    const fy_hparams hp = hparams_of(m, info);
     char shown[FY_QUOTE_BYTES], what[FY_CHUNK_TEXT_BYTES];
     for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
         const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
         uint32_t layer = 0;
         const fy_tensor_row *row = fy_row_of_gguf(m->family, t->name, &layer);
-        uint64_t ne[FY_GGUF_MAX_DIMS] = {1, 1, 1, 1};
+        uint64_t ne[FY_GGUF_MAX_DIMS];
         if (row == NULL || !fy_chunk_holds(info, row, layer))
             return fy_fail(e, FY_EVERIFY, "holds '%s', expected only the tensors of %s",
                            fy_quote(shown, sizeof shown, t->name),
                            fy_chunk_text(info, &m->hp, what));
-        const uint32_t n = fy_row_shape(&hp, row, ne);
-        for (uint32_t d = n; d < FY_GGUF_MAX_DIMS; d++)
-            ne[d] = 1;
+        fy_chunk_row_shape(info, &m->hp, row, ne);
         if (memcmp(ne, t->ne, sizeof ne) != 0)
             return wrong_shape(t, ne, e);
     }

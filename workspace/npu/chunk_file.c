@@ -77,12 +77,8 @@ static const fy_tensor_row *row_in(const fy_chunk_out *p, const fy_gguf_tensor *
 {
     const fy_chunk_source *s = p->source;
     uint32_t layer;
-    if (t == s->tied && p->info.kind == FY_CHUNK_HEAD) {
-        for (size_t i = 0; i < s->family->n_rows; i++) {
-            if (s->family->rows[i].slot == FY_T_OUTPUT)
-                return &s->family->rows[i];
-        }
-    }
+    if (t == s->tied && p->info.kind == FY_CHUNK_HEAD)
+        return fy_row_of_slot(s->family, FY_T_OUTPUT);
     const fy_tensor_row *row = fy_row_of_gguf(s->family, t->name, &layer);
     return row != NULL && fy_chunk_holds(&p->info, row, layer) ? row : NULL;
 }

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "arch/chunk_info.h"
 #include "arch/graph_io.h"
@@ -61,22 +62,12 @@ static void put_tensor(fy_npu_model *m, const fy_tensor_row *row, uint32_t layer
 
 /* --- from the header -------------------------------------------------------------------------- */
 
-static bool same_shape(const fy_hparams *hp, const fy_tensor_row *row, const fy_gguf_tensor *t)
-{
-    uint64_t ne[FY_GGUF_MAX_DIMS];
-    const uint32_t n = fy_row_shape(hp, row, ne);
-    for (uint32_t i = 0; i < FY_GGUF_MAX_DIMS; i++) {
-        if (t->ne[i] != (i < n ? ne[i] : 1))
-            return false;
-    }
-    return true;
-}
-
 /* Tensor by tensor of the family, those of a layer together. */
 static int take_row(fy_npu_model *m, const fy_gguf *g, const fy_tensor_row *row, uint32_t layer,
                     size_t *n_taken, fy_err *e)
 {
     char name[FY_ROW_NAME_BYTES];
+    uint64_t ne[FY_GGUF_MAX_DIMS];
     fy_row_name(row->gguf, layer, name);
     const fy_gguf_tensor *t = fy_gguf_tensor_find(g, name);
     if (t == NULL)
@@ -84,7 +75,8 @@ static int take_row(fy_npu_model *m, const fy_gguf *g, const fy_tensor_row *row,
                    ? 0
                    : fy_fail(e, FY_EFORMAT, "tensor '%s' is missing, which family %s needs", name,
                              m->family->name);
-    if (!same_shape(&m->hp, row, t))
+    fy_row_shape(&m->hp, row, ne);
+    if (memcmp(ne, t->ne, sizeof ne) != 0)
         return fy_fail(e, FY_EFORMAT,
                        "tensor '%s' has rows of %llu and %llu of them, which is not the shape that "
                        "the model's keys say",

@@ -16,14 +16,12 @@
 static fy_span matrix_name(fy_slot slot)
 {
     for (const fy_family *const *f = fy_families; *f != NULL; f++) {
-        for (size_t i = 0; i < (*f)->n_rows; i++) {
-            if ((*f)->rows[i].slot != slot)
-                continue;
-            const char *dot = strrchr((*f)->rows[i].gguf, '.');
-            const char *begin = strstr((*f)->rows[i].gguf, "%u.");
-            begin = begin != NULL ? begin + 3 : (*f)->rows[i].gguf;
-            return (fy_span){begin, (size_t)(dot - begin)};
-        }
+        const fy_tensor_row *row = fy_row_of_slot(*f, slot);
+        if (row == NULL)
+            continue;
+        const char *dot = strrchr(row->gguf, '.'), *begin = strstr(row->gguf, "%u.");
+        begin = begin != NULL ? begin + 3 : row->gguf;
+        return (fy_span){begin, (size_t)(dot - begin)};
     }
     return (fy_span){0};
 }
