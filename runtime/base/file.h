@@ -124,6 +124,7 @@ int fy_file_space(const char *path, uint64_t *bytes, fy_err *e);
 
 bool fy_file_exists(const char *path); /* follows links */
 bool fy_file_is_dir(const char *path);
+bool fy_dir_has(const char *dir, const char *name); /* a file or directory of that name */
 bool fy_file_is_same(const char *a, const char *b); /* one file under both names, links followed */
 
 #endif

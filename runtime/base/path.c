@@ -2,6 +2,8 @@
 #include "base/path.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,6 +24,19 @@ char *fy_path_join(const char *dir, const char *name)
         p[d] = '/';
     memcpy(p + d + slash, name, n + 1);
     return p;
+}
+
+char *fy_path_format(fy_err *e, const char *fmt, ...)
+{
+    char *path = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&path, fmt, ap) < 0) {
+        fy_nomem(e);
+        path = NULL;
+    }
+    va_end(ap);
+    return path;
 }
 
 fy_span fy_path_base(const char *path)
@@ -81,7 +96,7 @@ bool fy_config_path(const char *name, fy_str *out)
     return true;
 }
 
-/* --- hub names ---------------------------------------------------------------------------------- */
+/* --- hub names -------------------------------------------------------------------------------- */
 
 #define PART_BYTES 96
 

@@ -12,6 +12,9 @@
 /* "<dir>/<name>" into a new string that the caller frees; NULL when out of memory. */
 char *fy_path_join(const char *dir, const char *name);
 
+/* A path as printf makes it; NULL: out of memory, which is recorded. */
+char *fy_path_format(fy_err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* The part after the last '/' (trailing slashes ignored). View of `path`. */
 fy_span fy_path_base(const char *path);
 

@@ -154,7 +154,7 @@ const char *fy_str_z(const fy_str *s)
     return s->len > 0 ? s->ptr : "";
 }
 
-/* --- UTF-8 -------------------------------------------------------------------------------------- */
+/* --- UTF-8 ------------------------------------------------------------------------------------ */
 
 int fy_utf8_next(const char *p, size_t n, uint32_t *cp)
 {
@@ -224,7 +224,7 @@ size_t fy_utf8_complete(const char *p, size_t n)
     return n;
 }
 
-/* --- escaping ----------------------------------------------------------------------------------- */
+/* --- escaping --------------------------------------------------------------------------------- */
 
 static bool is_harmful(uint32_t cp)
 {
@@ -314,4 +314,21 @@ void fy_str_put_shown(fy_str *s, fy_span text)
         i += show_one(text.ptr + i, text.len - i, false, shown, &n);
         fy_str_add(s, shown, n);
     }
+}
+
+enum { NAMES_LISTED = 8 };
+
+void fy_name_list_add(fy_name_list *l, fy_span name)
+{
+    if (l->n++ >= NAMES_LISTED)
+        return;
+    fy_str_puts(&l->text, l->n > 1 ? ", " : "");
+    fy_str_put_quoted(&l->text, name, 80);
+}
+
+const char *fy_name_list_end(fy_name_list *l)
+{
+    if (l->n > NAMES_LISTED)
+        fy_str_printf(&l->text, " and %zu more", l->n - NAMES_LISTED);
+    return fy_str_z(&l->text);
 }

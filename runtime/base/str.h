@@ -73,6 +73,15 @@ const char *fy_quote(char *out, size_t size, fy_span text);
 /* Appends the whole text, or its beginning and "..." when it takes more than max_bytes. */
 void fy_str_put_quoted(fy_str *s, fy_span text, size_t max_bytes);
 
+/* A list of names for a message: "a, b and 3 more", quoted. Zero-initialised; `text` is released. */
+typedef struct {
+    fy_str text;
+    size_t n; /* names, also those that are not in the text */
+} fy_name_list;
+
+void fy_name_list_add(fy_name_list *l, fy_span name);
+const char *fy_name_list_end(fy_name_list *l); /* its text, once all are added */
+
 /* Running text, of a model for example: newlines, tabs and backslashes stay as they are. */
 void fy_str_put_shown(fy_str *s, fy_span text);
 

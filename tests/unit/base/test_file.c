@@ -417,6 +417,22 @@ static void directories_are_made_with_their_parents(void **state)
     assert_int_equal(fy_mkdirs("", &e), -1);
 }
 
+static void a_directory_has_what_is_in_it(void **state)
+{
+    (void)state;
+    char *long_name = calloc(1, 5000);
+    memset(long_name, 'a', 4999);
+    assert_true(fy_dir_has("/", "dev"));
+    assert_true(fy_dir_has("/dev/", "null"));
+    assert_false(fy_dir_has("/dev", "no such file"));
+    assert_false(fy_dir_has("/dev/null", "x"));
+    assert_false(fy_dir_has("/dev", long_name));
+    free(long_name);
+    char *path = fy_path_format(NULL, "%s/%d", "a", 7);
+    assert_string_equal(path, "a/7");
+    free(path);
+}
+
 static void paths_join_and_split(void **state)
 {
     (void)state;
@@ -473,6 +489,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_an_error_of_its_own),
         cmocka_unit_test(directories_are_made_with_their_parents),
         cmocka_unit_test(paths_join_and_split),
+        cmocka_unit_test(a_directory_has_what_is_in_it),
         cmocka_unit_test(only_plain_names_pass_as_plain),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);

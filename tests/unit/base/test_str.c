@@ -292,6 +292,21 @@ static void every_length_fits_its_buffer(void **state)
     }
 }
 
+static void a_list_of_names_says_how_many_more_there_are(void **state)
+{
+    (void)state;
+    fy_name_list l = {0};
+    assert_string_equal(fy_name_list_end(&l), "");
+    fy_name_list_add(&l, fy_span_of("a"));
+    fy_name_list_add(&l, FY_SPAN("b\n"));
+    assert_string_equal(fy_name_list_end(&l), "a, b\\n");
+    for (int i = 0; i < 9; i++)
+        fy_name_list_add(&l, fy_span_of("c"));
+    assert_int_equal(l.n, 11);
+    assert_string_equal(fy_name_list_end(&l), "a, b\\n, c, c, c, c, c, c and 3 more");
+    fy_str_release(&l.text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +326,7 @@ int main(void)
         cmocka_unit_test(running_text_keeps_its_lines_and_no_escape_of_a_terminal),
         cmocka_unit_test(text_that_does_not_fit_ends_in_dots),
         cmocka_unit_test(every_length_fits_its_buffer),
+        cmocka_unit_test(a_list_of_names_says_how_many_more_there_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
