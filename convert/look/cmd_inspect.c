@@ -324,9 +324,9 @@ static int inspect_workspace(const char *path, const fy_inspect_options *o, fy_s
 
 int fy_inspect(const char *path, const fy_inspect_options *o, fy_str *out, fy_err *e)
 {
-    if (fy_source_dir_has(path, FY_BUNDLE_WORKSPACE_JSON))
+    if (fy_dir_has(path, FY_BUNDLE_WORKSPACE_JSON))
         return inspect_workspace(path, o, out, e);
-    if (fy_source_dir_has(path, FY_BUNDLE_WEIGHTS)) /* of PowerServe, or cut by chunk */
+    if (fy_dir_has(path, FY_BUNDLE_WEIGHTS)) /* of PowerServe, or cut by chunk */
         return inspect_model_dir(path, NULL, NULL, o, out, e);
     if (o->tensor != NULL)
         return fy_inspect_tensor(path, o, out, e);

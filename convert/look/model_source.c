@@ -144,39 +144,41 @@ static int open_directory(fy_source *s, fy_err *e)
     return s->ckpt != NULL ? add_ckpt_tensors(s, e) : -1;
 }
 
-/* By content; by name where that decides nothing, so that a damaged file is refused as what it
- * should be. */
+/* By content; the name decides only where the first bytes are those of no format, so that a damaged
+ * file is refused as what it should be. */
 static int open_file(fy_source *s, fy_err *e)
 {
     fy_map m;
-    size_t n = strlen(s->path);
     if (fy_map_open(&m, s->path, e) != 0)
         return -1;
-    const char *what = fy_sniff(m.data, m.size);
-    bool named = n > 5 && strcmp(s->path + n - 5, ".gguf") == 0;
+    fy_span name = fy_span_of(s->path);
+    const char *what = fy_sniff(m.data, m.size), *is = what != NULL ? what : "";
+    bool is_gguf = strcmp(is, FY_SNIFF_GGUF) == 0, is_st = strcmp(is, FY_SNIFF_SAFETENSORS) == 0;
+    bool is_torch = !is_st && fy_torch_looks_like(m.data, m.size);
     fy_map_close(&m);
-    if (named || (what != NULL && strcmp(what, FY_SNIFF_GGUF) == 0))
+    if (!is_gguf && !is_st && !is_torch) {
+        is_gguf = fy_span_ends(name, ".gguf");
+        is_st = fy_span_ends(name, ".safetensors");
+        is_torch =
+            fy_span_ends(name, ".pt") || fy_span_ends(name, ".pth") || fy_span_ends(name, ".bin");
+    }
+    if (is_gguf)
         return open_gguf(s, s->path, e);
+    if (!is_st && !is_torch)
+        return fy_fail(e, FY_EFORMAT, "%s: is neither a GGUF, a safetensors nor a PyTorch file%s%s",
+                       s->path, what != NULL ? " but " : "", is);
     s->kind = FY_SOURCE_FILE;
-    s->ckpt = fy_ckpt_open_file(s->path, e);
+    s->ckpt = fy_ckpt_open_file(s->path, is_st, e);
     return s->ckpt != NULL ? add_ckpt_tensors(s, e) : -1;
-}
-
-bool fy_source_dir_has(const char *dir, const char *name)
-{
-    char *path = fy_file_is_dir(dir) ? fy_path_join(dir, name) : NULL;
-    const bool has = path != NULL && fy_file_exists(path);
-    free(path);
-    return has;
 }
 
 static int open_any(fy_source *s, fy_err *e)
 {
     if (!fy_file_is_dir(s->path))
         return open_file(s, e);
-    if (fy_source_dir_has(s->path, FY_BUNDLE_WORKSPACE_JSON))
+    if (fy_dir_has(s->path, FY_BUNDLE_WORKSPACE_JSON))
         return open_workspace(s, e);
-    if (fy_source_dir_has(s->path, FY_QNN_DIR "/" FY_QNN_CONFIG_NAME))
+    if (fy_dir_has(s->path, FY_QNN_DIR "/" FY_QNN_CONFIG_NAME))
         return fy_fail(e, FY_EARG,
                        "%s: is a model that was cut; 'ferry chunk --join' makes one file of it",
                        s->path);

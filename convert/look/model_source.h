@@ -50,9 +50,6 @@ fy_source *fy_source_open(const char *path, fy_err *e); /* NULL on failure */
 fy_source *fy_source_open_planned(const char *path, int n_threads, fy_err *e);
 void fy_source_close(fy_source *s); /* NULL is fine */
 
-/* Is `dir` a directory with such a file? FY_BUNDLE_WORKSPACE_JSON marks a workspace. */
-bool fy_source_dir_has(const char *dir, const char *name);
-
 const char *fy_source_path(const fy_source *s);
 fy_source_kind fy_source_kind_of(const fy_source *s);
 const char *fy_source_what(const fy_source *s); /* "a GGUF file", ... */
@@ -78,8 +75,7 @@ void fy_source_drop(fy_source *s, const fy_source_tensor *t, uint64_t first, uin
 /* The index of element i, slowest dimension first. */
 void fy_source_index(const fy_source_tensor *t, uint64_t i, uint64_t at[FY_MAX_RANK]);
 
-/* --- values as short text that is safe for a terminal -------------------------------------------
- */
+/* --- values as short text that is safe for a terminal ----------------------------------------- */
 
 /* "[2, 17]": a shape or an index. */
 void fy_put_shape(fy_str *out, uint32_t rank, const uint64_t *shape);

@@ -4,61 +4,20 @@
 #include "convert/source/checkpoint.h"
 
 #include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/arena.h"
 #include "base/file.h"
-#include "base/json.h"
-#include "base/math.h"
 #include "base/names.h"
 #include "base/str.h"
 #include "convert/source/checkpoint_impl.h"
-#include "format/sniff.h"
+#include "convert/source/config_value.h"
 
 /* --- files ------------------------------------------------------------------------------------ */
-
-static int append_file(fy_ckpt *c, const char *path, bool is_safetensors, fy_err *e)
-{
-    fy_ckpt_file f = {0};
-    fy_ckpt_file *grown = fy_grow(c->files, c->n_files, &c->cap_files, sizeof *grown);
-    if (grown == NULL)
-        return fy_nomem(e);
-    c->files = grown;
-    if (is_safetensors)
-        f.st = fy_st_open(path, e);
-    else
-        f.torch = fy_torch_open(path, e);
-    if (f.st == NULL && f.torch == NULL)
-        return -1;
-    c->files[c->n_files++] = f;
-    return 0;
-}
-
-/* By name, so that the message about a damaged file says what it should be. */
-static int open_path(fy_ckpt *c, const char *path, fy_err *e)
-{
-    return append_file(c, path, fy_span_ends(fy_span_of(path), ".safetensors"), e);
-}
-
-int fy_ckpt_add_file(fy_ckpt *c, const char *dir, const char *name, fy_err *e)
-{
-    char *path = fy_path_join(dir, name);
-    int rc = path != NULL ? open_path(c, path, e) : fy_nomem(e);
-    free(path);
-    return rc;
-}
-
-const char *fy_ckpt_file_path(const fy_ckpt_file *f)
-{
-    return f->st != NULL ? fy_st_path(f->st) : fy_torch_path(f->torch);
-}
-
-size_t fy_ckpt_file_n_tensors(const fy_ckpt_file *f)
-{
-    return f->st != NULL ? fy_st_n_tensors(f->st) : fy_torch_n_tensors(f->torch);
-}
 
 static void of_safetensors(const fy_st *st, const fy_st_tensor *from, fy_ckpt_tensor *t,
                            fy_ckpt_part *part)
@@ -92,32 +51,65 @@ static void of_torch(const fy_torch *torch, const fy_torch_tensor *from, fy_ckpt
     memcpy(part->stride, from->stride, sizeof part->stride);
 }
 
-static void tensor_of(const fy_ckpt_file *f, const fy_st_tensor *st, const fy_torch_tensor *torch,
-                      fy_ckpt_tensor *t, fy_ckpt_part *part)
+static int list_tensors(fy_ckpt *c, fy_ckpt_file *f, fy_err *e)
 {
-    *t = (fy_ckpt_tensor){.path = fy_ckpt_file_path(f), .parts = part, .n_parts = 1};
-    *part = (fy_ckpt_part){0};
-    if (st != NULL)
-        of_safetensors(f->st, st, t, part);
+    size_t n = f->st != NULL ? fy_st_n_tensors(f->st) : fy_torch_n_tensors(f->torch);
+    fy_ckpt_tensor *tensors = fy_arena_calloc(&c->arena, n, sizeof *tensors);
+    fy_ckpt_part *parts = fy_arena_calloc(&c->arena, n, sizeof *parts);
+    if (tensors == NULL || parts == NULL)
+        return fy_nomem(e);
+    f->path = f->st != NULL ? fy_st_path(f->st) : fy_torch_path(f->torch);
+    f->tensors = tensors;
+    f->n_tensors = n;
+    for (size_t i = 0; i < n; i++) {
+        fy_ckpt_tensor *t = &tensors[i];
+        t->path = f->path;
+        t->parts = &parts[i];
+        t->n_parts = 1;
+        if (f->st != NULL)
+            of_safetensors(f->st, fy_st_tensor_at(f->st, i), t, &parts[i]);
+        else
+            of_torch(f->torch, fy_torch_tensor_at(f->torch, i), t, &parts[i]);
+        parts[i].len = t->rank > 0 ? t->shape[0] : 1;
+    }
+    return 0;
+}
+
+static int append_file(fy_ckpt *c, const char *path, bool is_safetensors, fy_err *e)
+{
+    fy_ckpt_file *grown = fy_grow(c->files, c->n_files, &c->cap_files, sizeof *grown);
+    if (grown == NULL)
+        return fy_nomem(e);
+    c->files = grown;
+    fy_ckpt_file *f = &c->files[c->n_files];
+    *f = (fy_ckpt_file){0};
+    if (is_safetensors)
+        f->st = fy_st_open(path, e);
     else
-        of_torch(f->torch, torch, t, part);
-    part->len = t->rank > 0 ? t->shape[0] : 1;
+        f->torch = fy_torch_open(path, e);
+    if (f->st == NULL && f->torch == NULL)
+        return -1;
+    c->n_files++;
+    return list_tensors(c, f, e);
 }
 
-void fy_ckpt_file_tensor(const fy_ckpt_file *f, size_t i, fy_ckpt_tensor *t, fy_ckpt_part *part)
+int fy_ckpt_add_file(fy_ckpt *c, const char *dir, const char *name, fy_err *e)
 {
-    tensor_of(f, f->st != NULL ? fy_st_tensor_at(f->st, i) : NULL,
-              f->torch != NULL ? fy_torch_tensor_at(f->torch, i) : NULL, t, part);
+    char *path = fy_path_join(dir, name);
+    /* By name, so that the message about a damaged file says what it should be. */
+    int rc = path != NULL ? append_file(c, path, fy_span_ends(fy_span_of(path), ".safetensors"), e)
+                          : fy_nomem(e);
+    free(path);
+    return rc;
 }
 
-bool fy_ckpt_file_find(const fy_ckpt_file *f, fy_span name, fy_ckpt_tensor *t, fy_ckpt_part *part)
+const fy_ckpt_tensor *fy_ckpt_file_find(const fy_ckpt_file *f, fy_span name)
 {
     const fy_st_tensor *st = f->st != NULL ? fy_st_find(f->st, name) : NULL;
     const fy_torch_tensor *torch = f->torch != NULL ? fy_torch_find(f->torch, name) : NULL;
-    if (st == NULL && torch == NULL)
-        return false;
-    tensor_of(f, st, torch, t, part);
-    return true;
+    if (st != NULL)
+        return &f->tensors[st - fy_st_tensor_at(f->st, 0)];
+    return torch != NULL ? &f->tensors[torch - fy_torch_tensor_at(f->torch, 0)] : NULL;
 }
 
 int fy_ckpt_add_tensor(fy_ckpt *c, const fy_ckpt_tensor *t, fy_err *e)
@@ -128,15 +120,10 @@ int fy_ckpt_add_tensor(fy_ckpt *c, const fy_ckpt_tensor *t, fy_err *e)
     if (grown == NULL)
         return fy_nomem(e);
     c->tensors = grown;
-    fy_ckpt_part *parts = fy_arena_calloc(&c->arena, t->n_parts, sizeof *parts);
-    if (parts == NULL)
-        return fy_nomem(e);
-    memcpy(parts, t->parts, t->n_parts * sizeof *parts);
     int rc = fy_names_add(&c->index, t->name, (uint32_t)c->n_tensors);
     if (rc != 0)
         return rc < 0 ? fy_nomem(e) : 1;
-    c->tensors[c->n_tensors] = *t;
-    c->tensors[c->n_tensors++].parts = parts;
+    c->tensors[c->n_tensors++] = *t;
     c->bytes += t->bytes; /* tensors share storages at most 2^32 times */
     return 0;
 }
@@ -147,21 +134,21 @@ int fy_ckpt_add_tensor(fy_ckpt *c, const fy_ckpt_tensor *t, fy_err *e)
     10000 /* far above any release; each is a mapping, which the system limits too \
            */
 
-/* weight_map as it is read. */
+/* The index. */
 typedef struct {
-    fy_arena strings;
+    json_t *root;        /* owned; all names are views of it */
     fy_names shard_of;   /* tensor -> index in shards */
     fy_names known;      /* shard -> index in shards */
-    const char **shards; /* owned; strings in the arena */
-    size_t n_shards, cap;
+    const char **shards; /* owned */
+    size_t n_shards;
 } weight_map;
 
 static void map_release(weight_map *m)
 {
     fy_names_release(&m->shard_of);
     fy_names_release(&m->known);
-    fy_arena_release(&m->strings);
     free(m->shards);
+    json_decref(m->root);
 }
 
 static const char *quoted(char q[FY_QUOTE_BYTES], fy_span s)
@@ -169,89 +156,43 @@ static const char *quoted(char q[FY_QUOTE_BYTES], fy_span s)
     return fy_quote(q, FY_QUOTE_BYTES, s);
 }
 
-/* --- the index -------------------------------------------------------------------------------- */
-
-static int add_shard(weight_map *m, fy_span name, uint32_t *index, fy_err *e)
+static int add_shard(weight_map *m, const json_t *v, uint32_t *index, fy_err *e)
 {
     char q[FY_QUOTE_BYTES];
+    fy_span name = {json_string_value(v), json_string_length(v)};
+    if (!json_is_string(v))
+        return fy_fail(e, FY_EFORMAT, "weight_map holds something else than names of shards");
     if (fy_names_find(&m->known, name, index))
         return 0;
     if (!fy_path_is_plain(name))
         return fy_fail(e, FY_EFORMAT, "shard '%s' is not a plain file name", quoted(q, name));
     if (m->n_shards == MAX_SHARDS)
         return fy_fail(e, FY_EFORMAT, "more than %d shards", MAX_SHARDS);
-    char *copy = fy_arena_strndup(&m->strings, name.ptr, name.len);
-    if (copy == NULL)
-        return fy_nomem(e);
     *index = (uint32_t)m->n_shards;
-    if (fy_names_add(&m->known, (fy_span){copy, name.len}, *index) < 0)
-        return fy_nomem(e);
-    return fy_append(&m->shards, &m->n_shards, &m->cap, &copy, sizeof copy, e);
+    m->shards[m->n_shards++] = name.ptr;
+    return fy_names_add(&m->known, name, *index) < 0 ? fy_nomem(e) : 0;
 }
 
-static int read_weight_map(weight_map *m, fy_json *j, fy_err *e)
+/* metadata.total_size is advice at best. */
+static int read_weight_map(weight_map *m, fy_err *e)
 {
-    fy_span key, value;
-    if (fy_json_object_begin(j, e))
-        return -1;
-    int rc;
-    while ((rc = fy_json_object_next(j, &key, e)) == 1) {
-        char *name = fy_arena_strndup(&m->strings, key.ptr, key.len);
-        size_t len = key.len; /* key dies with the next call */
-        uint32_t shard;
-        if (name == NULL)
-            return fy_nomem(e);
-        if (fy_json_string(j, &value, NULL, e) || add_shard(m, value, &shard, e))
-            return -1;
-        if (fy_names_add(&m->shard_of, (fy_span){name, len}, shard) < 0)
-            return fy_nomem(e);
-    }
-    return rc;
-}
-
-static int read_index_object(weight_map *m, fy_json *j, fy_err *e)
-{
-    fy_span key;
-    bool seen = false;
-    int rc;
-    if (fy_json_object_begin(j, e))
-        return -1;
-    while ((rc = fy_json_object_next(j, &key, e)) == 1) {
-        if (fy_span_is(key, "weight_map")) {
-            seen = true;
-            rc = read_weight_map(m, j, e);
-        } else {
-            rc = fy_json_skip(j, e); /* metadata.total_size is advice at best */
-        }
-        if (rc != 0)
-            return -1;
-    }
-    if (rc != 0 || fy_json_end(j, e))
-        return -1;
-    if (!seen || m->n_shards == 0)
+    json_t *map = json_object_get(m->root, "weight_map"), *v;
+    const char *name;
+    uint32_t shard;
+    if (json_object_size(map) == 0)
         return fy_fail(e, FY_EFORMAT, "no weight_map in it, or an empty one");
+    m->shards = calloc(MAX_SHARDS, sizeof *m->shards);
+    if (m->shards == NULL)
+        return fy_nomem(e);
+    json_object_foreach(map, name, v)
+    {
+        if (add_shard(m, v, &shard, e))
+            return -1;
+        if (fy_names_add(&m->shard_of, fy_span_of(name), shard) < 0)
+            return fy_nomem(e);
+    }
     return 0;
 }
-
-static int read_index(weight_map *m, const fy_map *file, fy_err *e)
-{
-    const char *text = (const char *)file->data;
-    size_t i = 0;
-    while (i < file->size && strchr(" \t\r\n", text[i]) != NULL && text[i] != '\0')
-        i++;
-    bool json = i < file->size && (text[i] == '{' || text[i] == '[');
-    const char *other = json ? NULL : fy_sniff(text, file->size);
-    if (other != NULL)
-        return fy_fail(e, FY_EFORMAT, "this is %s", other);
-    fy_json *j = fy_json_new(file->data, file->size, e);
-    if (j == NULL)
-        return -1;
-    int rc = read_index_object(m, j, e);
-    fy_json_free(j);
-    return rc;
-}
-
-/* --- files ------------------------------------------------------------------------------------ */
 
 static int by_name(const void *a, const void *b)
 {
@@ -259,45 +200,24 @@ static int by_name(const void *a, const void *b)
     return strcmp(*x, *y);
 }
 
-/* "a, b, c and 5 more" */
-static void list_names(fy_str *s, const char *const *names, size_t n)
+/* Every absent shard at once, so that one download mends it; m->shards then holds those. */
+static int check_present(weight_map *m, const char *dir, fy_err *e)
 {
-    enum { LIST_BYTES = 300 };
-    for (size_t i = 0; i < n; i++) {
-        if (s->len > LIST_BYTES) {
-            fy_str_printf(s, " and %zu more", n - i);
-            return;
-        }
-        fy_str_puts(s, i > 0 ? ", " : "");
-        fy_str_put_quoted(s, fy_span_of(names[i]), 80);
-    }
-}
-
-/* Every absent shard at once, so that one download mends it. */
-static int check_present(const weight_map *m, const char *dir, fy_err *e)
-{
-    const char **absent = calloc(m->n_shards, sizeof *absent);
-    fy_str list = {0};
+    fy_name_list absent = {0};
     size_t n = 0;
-    int rc = absent == NULL ? fy_nomem(e) : 0;
-    for (size_t i = 0; i < m->n_shards && rc == 0; i++) {
-        char *path = fy_path_join(dir, m->shards[i]);
-        if (path == NULL)
-            rc = fy_nomem(e);
-        else if (!fy_file_exists(path))
-            absent[n++] = m->shards[i];
-        free(path);
+    for (size_t i = 0; i < m->n_shards; i++) {
+        if (!fy_dir_has(dir, m->shards[i]))
+            m->shards[n++] = m->shards[i];
     }
-    if (rc == 0 && n > 0) {
-        qsort(absent, n, sizeof *absent, by_name);
-        list_names(&list, absent, n);
-        rc = list.oom ? fy_nomem(e)
-                      : fy_fail(e, FY_EIO, "%zu of %zu shards are absent; download %s", n,
-                                m->n_shards, fy_str_z(&list));
-    }
-    fy_str_release(&list);
-    free(absent);
-    return rc;
+    if (n == 0)
+        return 0;
+    qsort(m->shards, n, sizeof *m->shards, by_name);
+    for (size_t i = 0; i < n; i++)
+        fy_name_list_add(&absent, fy_span_of(m->shards[i]));
+    fy_fail(e, FY_EIO, "%zu of %zu shards are absent; download %s", n, m->n_shards,
+            fy_name_list_end(&absent));
+    fy_str_release(&absent.text);
+    return -1;
 }
 
 /* Lists all tensors of the opened files. files[i] is shard i: what it holds is in the map, in its
@@ -306,23 +226,21 @@ static int gather(fy_ckpt *c, const weight_map *m, fy_err *e)
 {
     char q[FY_QUOTE_BYTES];
     for (size_t i = 0; i < c->n_files; i++) {
-        for (size_t k = 0; k < fy_ckpt_file_n_tensors(&c->files[i]); k++) {
-            fy_ckpt_tensor t;
-            fy_ckpt_part part;
+        for (size_t k = 0; k < c->files[i].n_tensors; k++) {
+            const fy_ckpt_tensor *t = &c->files[i].tensors[k];
             uint32_t shard;
-            fy_ckpt_file_tensor(&c->files[i], k, &t, &part);
-            int rc = fy_ckpt_add_tensor(c, &t, e);
+            int rc = fy_ckpt_add_tensor(c, t, e);
             if (rc < 0)
                 return -1;
             if (rc == 1)
-                return fy_fail(e, FY_EFORMAT, "%s: tensor '%s' is in another shard too", t.path,
-                               quoted(q, t.name));
-            if (!fy_names_find(&m->shard_of, t.name, &shard))
+                return fy_fail(e, FY_EFORMAT, "%s: tensor '%s' is in another shard too", t->path,
+                               quoted(q, t->name));
+            if (!fy_names_find(&m->shard_of, t->name, &shard))
                 return fy_fail(e, FY_EFORMAT, "tensor '%s' is in %s but not in weight_map",
-                               quoted(q, t.name), t.path);
+                               quoted(q, t->name), t->path);
             if (shard != i)
                 return fy_fail(e, FY_EFORMAT, "tensor '%s' is in %s; weight_map says %s",
-                               quoted(q, t.name), t.path, m->shards[shard]);
+                               quoted(q, t->name), t->path, m->shards[shard]);
         }
     }
     return 0;
@@ -332,20 +250,20 @@ static int gather(fy_ckpt *c, const weight_map *m, fy_err *e)
 static int check_map(const fy_ckpt *c, const weight_map *m, fy_err *e)
 {
     char q[FY_QUOTE_BYTES];
-    if (m->shard_of.n == c->n_tensors)
-        return 0;
-    for (size_t i = 0; i < m->shard_of.cap; i++) {
-        const fy_names_slot *s = &m->shard_of.slots[i];
-        if (s->name.ptr != NULL && !fy_names_find(&c->index, s->name, NULL))
+    const char *name;
+    json_t *v;
+    json_object_foreach(json_object_get(m->root, "weight_map"), name, v)
+    {
+        if (fy_ckpt_find(c, fy_span_of(name)) == NULL)
             return fy_fail(e, FY_EFORMAT, "tensor '%s' of weight_map is not in %s",
-                           quoted(q, s->name), m->shards[s->value]);
+                           quoted(q, fy_span_of(name)), json_string_value(v));
     }
     return 0;
 }
 
-static int open_all(fy_ckpt *c, const char *dir, const weight_map *m, fy_err *e)
+static int open_all(fy_ckpt *c, const char *dir, weight_map *m, fy_err *e)
 {
-    if (check_present(m, dir, e))
+    if (read_weight_map(m, e) || check_present(m, dir, e))
         return -1;
     for (size_t i = 0; i < m->n_shards; i++) {
         if (fy_ckpt_add_file(c, dir, m->shards[i], e))
@@ -356,20 +274,14 @@ static int open_all(fy_ckpt *c, const char *dir, const weight_map *m, fy_err *e)
 
 static int open_shards(fy_ckpt *c, const char *dir, const char *index, fy_err *e)
 {
-    weight_map m = {0};
-    fy_map file;
+    fy_err own = {0};
     char *path = fy_path_join(dir, index);
     if (path == NULL)
         return fy_nomem(e);
-    int rc = fy_map_open(&file, path, e);
-    if (rc == 0) {
-        rc = read_index(&m, &file, e);
-        fy_map_close(&file);
-        if (rc == 0)
-            rc = open_all(c, dir, &m, e);
-        if (rc != 0)
-            fy_ctx(e, "%s", path);
-    }
+    weight_map m = {.root = fy_cfg_tree_of(path, e)};
+    int rc = m.root == NULL               ? -1
+             : open_all(c, dir, &m, &own) ? fy_fail(e, own.code, "%s: %s", path, own.msg)
+                                          : 0;
     map_release(&m);
     free(path);
     return rc;
@@ -380,13 +292,11 @@ static int open_shards(fy_ckpt *c, const char *dir, const char *index, fy_err *e
 /* Do all names have this text at byte `at`? */
 static bool all_have(const fy_ckpt_file *f, size_t at, const char *text)
 {
-    size_t n = fy_ckpt_file_n_tensors(f), len = strlen(text);
-    bool all = n > 0;
-    for (size_t i = 0; i < n && all; i++) {
-        fy_ckpt_tensor t;
-        fy_ckpt_part part;
-        fy_ckpt_file_tensor(f, i, &t, &part);
-        all = t.name.len > at + len && memcmp(t.name.ptr + at, text, len) == 0;
+    size_t len = strlen(text);
+    bool all = f->n_tensors > 0;
+    for (size_t i = 0; i < f->n_tensors && all; i++) {
+        fy_span name = f->tensors[i].name;
+        all = name.len > at + len && memcmp(name.ptr + at, text, len) == 0;
     }
     return all;
 }
@@ -412,10 +322,8 @@ static size_t wrapper_bytes(const fy_ckpt_file *f)
 
 static int add_tensors_of_first(fy_ckpt *c, size_t cut, fy_err *e)
 {
-    for (size_t i = 0; i < fy_ckpt_file_n_tensors(&c->files[0]); i++) {
-        fy_ckpt_tensor t;
-        fy_ckpt_part part;
-        fy_ckpt_file_tensor(&c->files[0], i, &t, &part);
+    for (size_t i = 0; i < c->files[0].n_tensors; i++) {
+        fy_ckpt_tensor t = c->files[0].tensors[i];
         t.name = (fy_span){t.name.ptr + cut, t.name.len - cut};
         if (fy_ckpt_add_tensor(c, &t, e))
             return -1; /* names are unique within a file */
@@ -428,14 +336,6 @@ static int open_single(fy_ckpt *c, const char *dir, const char *name, fy_err *e)
     return fy_ckpt_add_file(c, dir, name, e)
                ? -1
                : add_tensors_of_first(c, wrapper_bytes(&c->files[0]), e);
-}
-
-int fy_ckpt_has(const char *dir, const char *name, fy_err *e)
-{
-    char *path = fy_path_join(dir, name);
-    int rc = path == NULL ? fy_nomem(e) : fy_file_exists(path) ? 1 : 0;
-    free(path);
-    return rc;
 }
 
 /* Files that are not weights, whatever they end with: what a trainer keeps in order to resume. */
@@ -474,10 +374,9 @@ static int nothing_here(const char *dir, fy_err *e)
     enum { N = sizeof kinds / sizeof kinds[0] };
     char found[N][FY_QUOTE_BYTES];
     memset(found, 0, sizeof found);
-    int has_config = fy_ckpt_has(dir, "config.json", e);
-    DIR *dp = has_config < 0 ? NULL : opendir(dir);
+    DIR *dp = opendir(dir);
     if (dp == NULL)
-        return has_config < 0 ? -1 : fy_fail_errno(e, "%s", dir);
+        return fy_fail_errno(e, "%s", dir);
     for (const struct dirent *f = readdir(dp); f != NULL; f = readdir(dp)) {
         fy_span name = fy_span_of(f->d_name);
         size_t i = is_of_training(name) ? N - 1 : 0;
@@ -495,9 +394,12 @@ static int nothing_here(const char *dir, fy_err *e)
                            " nor an index of one; %s is %s",
                            dir, found[i], kinds[i].what);
     }
-    return fy_fail(
-        e, FY_EIO, "%s: neither " FY_HF_SINGLE " nor " FY_TORCH_SINGLE " nor an index of one%s",
-        dir, has_config ? "" : ", and no config.json: it is not a checkpoint, or not all of one");
+    return fy_fail(e, FY_EIO,
+                   "%s: neither " FY_HF_SINGLE " nor " FY_TORCH_SINGLE " nor an index of one%s",
+                   dir,
+                   fy_dir_has(dir, "config.json")
+                       ? ""
+                       : ", and no config.json: it is not a checkpoint, or not all of one");
 }
 
 /* As transformers chooses: safetensors before PyTorch, the single file before the index. */
@@ -508,13 +410,13 @@ static const struct {
     {FY_HF_SINGLE, false}, {FY_HF_INDEX, true}, {FY_TORCH_SINGLE, false}, {FY_TORCH_INDEX, true}};
 enum { N_PLACES = sizeof places / sizeof places[0] };
 
-/* The first that is there: its index in `places`; N_PLACES: none; -1. */
-static int find_place(const char *dir, fy_err *e)
+/* The first that is there: its index in `places`; N_PLACES: none. */
+static int find_place(const char *dir)
 {
-    int i = 0, rc = 0;
-    while (i < N_PLACES && (rc = fy_ckpt_has(dir, places[i].name, e)) == 0)
+    int i = 0;
+    while (i < N_PLACES && !fy_dir_has(dir, places[i].name))
         i++;
-    return rc < 0 ? -1 : i;
+    return i;
 }
 
 /* A link to nothing under one of the names, as the hub's cache has after an interruption. */
@@ -522,23 +424,18 @@ static int refuse_dangling(const char *dir, fy_err *e)
 {
     for (int i = 0; i < N_PLACES; i++) {
         struct stat st;
-        char *path = fy_path_join(dir, places[i].name);
-        int rc = path == NULL ? fy_nomem(e) : 0;
-        if (rc == 0 && lstat(path, &st) == 0)
-            rc = fy_fail(e, FY_EIO, "%s: is a link to a file that is not there; download it again",
-                         path);
-        free(path);
-        if (rc != 0)
-            return -1;
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%s/%s", dir, places[i].name);
+        if (lstat(path, &st) == 0)
+            return fy_fail(e, FY_EIO,
+                           "%s: is a link to a file that is not there; download it again", path);
     }
     return 0;
 }
 
 static int open_hf(fy_ckpt *c, const char *dir, fy_err *e)
 {
-    int i = find_place(dir, e);
-    if (i < 0)
-        return -1;
+    int i = find_place(dir);
     if (i == N_PLACES)
         return refuse_dangling(dir, e) ? -1 : nothing_here(dir, e);
     return places[i].is_index ? open_shards(c, dir, places[i].name, e)
@@ -547,10 +444,9 @@ static int open_hf(fy_ckpt *c, const char *dir, fy_err *e)
 
 /* Weights in Meta's form, and none in that of Hugging Face: a config.json next to them is not read.
  */
-static int is_meta(const char *dir, fy_err *e)
+static bool is_meta(const char *dir)
 {
-    int place = find_place(dir, e);
-    return place < N_PLACES ? (place < 0 ? -1 : 0) : fy_meta_is_there(dir, e);
+    return find_place(dir) == N_PLACES && fy_meta_is_there(dir);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
@@ -593,51 +489,41 @@ static int open_any(fy_ckpt *c, const char *path, fy_err *e)
                        "tokenizer file",
                        path);
     }
-    int rc = is_meta(path, e);
-    if (rc != 0)
-        return rc < 0 ? -1 : fy_ckpt_open_meta(c, path, e);
-    rc = fy_ckpt_has(path, "config.json", e);
-    int place = rc < 0 ? -1 : find_place(path, e);
-    if (place < 0)
-        return -1;
-    return rc == 1 || place < N_PLACES ? open_hf(c, path, e) : open_only_file(c, path, e);
+    if (is_meta(path))
+        return fy_ckpt_open_meta(c, path, e);
+    return fy_dir_has(path, "config.json") || find_place(path) < N_PLACES
+               ? open_hf(c, path, e)
+               : open_only_file(c, path, e);
 }
 
-static fy_ckpt *open_with(int (*open)(fy_ckpt *c, const char *path, fy_err *e), const char *path,
-                          fy_err *e)
+static fy_ckpt *new_ckpt(fy_err *e)
 {
     fy_ckpt *c = calloc(1, sizeof *c);
-    if (c == NULL) {
+    if (c == NULL)
         fy_nomem(e);
-        return NULL;
-    }
-    if (open(c, path, e)) {
-        fy_ckpt_close(c);
-        return NULL;
-    }
     return c;
+}
+
+/* c, or NULL after a failure. */
+static fy_ckpt *kept_if(fy_ckpt *c, bool good)
+{
+    if (good)
+        return c;
+    fy_ckpt_close(c);
+    return NULL;
 }
 
 fy_ckpt *fy_ckpt_open(const char *path, fy_err *e)
 {
-    return open_with(open_any, path, e);
+    fy_ckpt *c = new_ckpt(e);
+    return kept_if(c, c != NULL && open_any(c, path, e) == 0);
 }
 
-static int open_file(fy_ckpt *c, const char *path, fy_err *e)
+fy_ckpt *fy_ckpt_open_file(const char *path, bool is_safetensors, fy_err *e)
 {
-    fy_map m;
-    if (fy_map_open(&m, path, e))
-        return -1;
-    const char *what = fy_sniff(m.data, m.size);
-    bool is_safetensors = fy_span_ends(fy_span_of(path), ".safetensors") ||
-                          (what != NULL && strcmp(what, FY_SNIFF_SAFETENSORS) == 0);
-    fy_map_close(&m);
-    return append_file(c, path, is_safetensors, e) ? -1 : add_tensors_of_first(c, 0, e);
-}
-
-fy_ckpt *fy_ckpt_open_file(const char *path, fy_err *e)
-{
-    return open_with(open_file, path, e);
+    fy_ckpt *c = new_ckpt(e);
+    return kept_if(c, c != NULL && append_file(c, path, is_safetensors, e) == 0 &&
+                          add_tensors_of_first(c, 0, e) == 0);
 }
 
 /* A directory's config.json is read first: what model it is says more than which files are there.
@@ -645,26 +531,17 @@ fy_ckpt *fy_ckpt_open_file(const char *path, fy_err *e)
 fy_ckpt *fy_ckpt_open_model(const char *path, fy_hf_config *config, fy_err *e)
 {
     *config = (fy_hf_config){0};
-    int rc = fy_file_is_dir(path) ? fy_ckpt_has(path, "config.json", e) : 0;
-    if (rc == 1) {
-        int meta = is_meta(path, e);
-        rc = meta < 0 ? -1 : !meta;
-    }
-    if (rc < 0 || (rc == 1 && fy_hf_config_open(config, path, e)))
+    if (fy_dir_has(path, "config.json") && !is_meta(path) && fy_hf_config_open(config, path, e))
         return NULL;
     fy_ckpt *c = fy_ckpt_open(path, e);
-    if (c == NULL)
-        return NULL;
-    rc = config->root != NULL ? 0
-         : c->config.len > 0  ? fy_hf_config_parse(config, c->config.ptr, c->config.len, path, e)
-                              : fy_hf_config_open(config, path, e); /* reports that there is none */
+    int rc = c == NULL              ? -1
+             : config->root != NULL ? 0
+             : c->config.len > 0
+                 ? fy_hf_config_parse(config, c->config.ptr, c->config.len, path, e)
+                 : fy_hf_config_open(config, path, e); /* reports that there is none */
     if (rc == 0 && config->fp8)
         rc = fy_ckpt_pair_scales(c, config, e);
-    if (rc) {
-        fy_ckpt_close(c);
-        return NULL;
-    }
-    return c;
+    return kept_if(c, rc == 0);
 }
 
 void fy_ckpt_close(fy_ckpt *c)
@@ -703,6 +580,16 @@ const fy_ckpt_tensor *fy_ckpt_find(const fy_ckpt *c, fy_span name)
 uint64_t fy_ckpt_bytes(const fy_ckpt *c)
 {
     return c->bytes;
+}
+
+const fy_st *fy_ckpt_safetensors(const fy_ckpt *c)
+{
+    return c->files[0].st;
+}
+
+const fy_torch *fy_ckpt_torch(const fy_ckpt *c)
+{
+    return c->files[0].torch;
 }
 
 uint64_t fy_ckpt_n_elements(const fy_ckpt_tensor *t)

@@ -25,6 +25,8 @@
 #include "base/str.h"
 #include "base/types.h"
 #include "convert/source/hf_config.h"
+#include "format/safetensors.h"
+#include "format/torch_file.h"
 #include "kernels/kernels.h"
 
 #define FY_HF_SINGLE    "model.safetensors"
@@ -59,8 +61,10 @@ typedef struct fy_ckpt fy_ckpt;
 
 /* `path`: a directory, or the one file of llama2.c. NULL on failure. */
 fy_ckpt *fy_ckpt_open(const char *path, fy_err *e);
-/* The tensors of one file, under the names that they have there. */
-fy_ckpt *fy_ckpt_open_file(const char *path, fy_err *e);
+/* The tensors of one safetensors or PyTorch file, under the names that they have there. */
+fy_ckpt *fy_ckpt_open_file(const char *path, bool is_safetensors, fy_err *e);
+const fy_st *fy_ckpt_safetensors(const fy_ckpt *c); /* that file; NULL: it is of the other kind */
+const fy_torch *fy_ckpt_torch(const fy_ckpt *c);
 void fy_ckpt_close(fy_ckpt *c); /* NULL is fine */
 
 /* Opens the checkpoint and reads its configuration: config.json, or what params.json or model_args

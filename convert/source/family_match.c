@@ -58,7 +58,7 @@ fy_name_form fy_name_form_of(const fy_ckpt *dir, const fy_family *f, size_t *n_f
     return best;
 }
 
-/* --- by tensors -------------------------------------------------------------------------------- */
+/* --- by tensors ------------------------------------------------------------------------------- */
 
 static const fy_family *near_by_tensors(const fy_ckpt *dir)
 {
@@ -77,30 +77,13 @@ static const fy_family *near_by_tensors(const fy_ckpt *dir)
 
 /* --- differences ------------------------------------------------------------------------------ */
 
-enum { LISTED = 8, MAX_NAMES = 4096 };
-
-typedef struct {
-    fy_str text;
-    size_t n;
-} short_list;
-
-static void list_add(short_list *l, fy_span name)
-{
-    if (l->n++ >= LISTED)
-        return;
-    fy_str_puts(&l->text, l->n > 1 ? ", " : "");
-    fy_str_put_quoted(&l->text, name, 80);
-}
+enum { MAX_NAMES = 4096 };
 
 /* Appends "  WHAT: a, b and 3 more" and lets the list go. */
-static void list_end(short_list *l, const char *what, fy_str *out)
+static void list_end(fy_name_list *l, const char *what, fy_str *out)
 {
     if (l->n > 0)
-        fy_str_printf(out, "  %s: %s", what, fy_str_z(&l->text));
-    if (l->n > LISTED)
-        fy_str_printf(out, " and %zu more", l->n - LISTED);
-    if (l->n > 0)
-        fy_str_putc(out, '\n');
+        fy_str_printf(out, "  %s: %s\n", what, fy_name_list_end(l));
     out->oom |= l->text.oom;
     fy_str_release(&l->text);
 }
@@ -179,13 +162,13 @@ static bool is_known_key(const fy_family *f, const char *key)
 
 static void explain_keys(const fy_hf_config *c, const fy_family *f, fy_str *out)
 {
-    short_list l = {0};
+    fy_name_list l = {0};
     const char *key;
     json_t *v;
     json_object_foreach((json_t *)(uintptr_t)c->text, key, v)
     {
         if (!json_is_null(v) && !is_known_key(f, key))
-            list_add(&l, fy_span_of(key));
+            fy_name_list_add(&l, fy_span_of(key));
     }
     list_end(&l, "keys of config.json that it does not have", out);
 }
@@ -235,7 +218,7 @@ static void explain_tensors(const fy_ckpt *dir, const fy_family *f, patterns *ha
 {
     size_t n_found;
     fy_name_form form = fy_name_form_of(dir, f, &n_found);
-    short_list more = {0}, less = {0};
+    fy_name_list more = {0}, less = {0};
     for (size_t i = 0; i < f->n_rows; i++) {
         char name[FY_HF_NAME_BYTES];
         if (f->rows[i].hf == NULL)
@@ -246,7 +229,7 @@ static void explain_tensors(const fy_ckpt *dir, const fy_family *f, patterns *ha
     for (size_t i = 0; i < fy_ckpt_n_tensors(dir); i++) {
         if (add_pattern(have, fy_ckpt_at(dir, i)->name, out) &&
             !fy_names_find(&known->set, fy_span_of(have->names[have->n - 1]), NULL))
-            list_add(&more, fy_span_of(have->names[have->n - 1]));
+            fy_name_list_add(&more, fy_span_of(have->names[have->n - 1]));
     }
     for (size_t i = 0; i < f->n_rows; i++) {
         char name[FY_HF_NAME_BYTES], pattern[FY_HF_NAME_BYTES];
@@ -255,7 +238,7 @@ static void explain_tensors(const fy_ckpt *dir, const fy_family *f, patterns *ha
         fy_name_in_form(form, f->rows[i].hf, name);
         if (pattern_of(fy_span_of(name), pattern) &&
             !fy_names_find(&have->set, fy_span_of(pattern), NULL))
-            list_add(&less, fy_span_of(pattern));
+            fy_name_list_add(&less, fy_span_of(pattern));
     }
     list_end(&more, "tensors that it does not have", out);
     list_end(&less, "tensors of it that are absent", out);

@@ -78,17 +78,6 @@ int fy_lora_parse(const char *arg, char **dir, double *scale, fy_err *e)
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-/* Tensor i of the adapter's file, kept as long as the checkpoint. */
-static const fy_ckpt_tensor *keep(fy_ckpt *c, const fy_ckpt_file *f, size_t i)
-{
-    fy_ckpt_tensor *t = fy_arena_alloc(&c->arena, sizeof *t);
-    fy_ckpt_part *part = fy_arena_alloc(&c->arena, sizeof *part);
-    if (t == NULL || part == NULL)
-        return NULL;
-    fy_ckpt_file_tensor(f, i, t, part);
-    return t;
-}
-
 /* The change of the tensor "HEADREST"; a new one if there is none. NULL: out of memory. */
 static fy_lora_change *change_of(fy_lora_adapter *a, fy_ckpt *c, fy_span head, const char *rest,
                                  size_t n_rest)
@@ -185,17 +174,10 @@ static int check_pairs(const fy_lora_adapter *a, fy_err *e)
 
 static int open_file(fy_lora_adapter *a, fy_ckpt *c, fy_err *e)
 {
-    int rc = fy_ckpt_has(a->dir, SAFETENSORS, e);
-    if (rc < 0)
-        return -1;
-    if (rc == 1)
-        return fy_ckpt_add_file(c, a->dir, SAFETENSORS, e);
-    rc = fy_ckpt_has(a->dir, TORCH, e);
-    if (rc < 0)
-        return -1;
-    if (rc == 0)
+    bool safetensors = fy_dir_has(a->dir, SAFETENSORS);
+    if (!safetensors && !fy_dir_has(a->dir, TORCH))
         return fy_fail(e, FY_EIO, "%s: neither " SAFETENSORS " nor " TORCH " is in it", a->dir);
-    return fy_ckpt_add_file(c, a->dir, TORCH, e);
+    return fy_ckpt_add_file(c, a->dir, safetensors ? SAFETENSORS : TORCH, e);
 }
 
 static int adapter_open(fy_lora_adapter *a, fy_ckpt *c, const char *arg, fy_err *e)
@@ -205,12 +187,9 @@ static int adapter_open(fy_lora_adapter *a, fy_ckpt *c, const char *arg, fy_err 
         open_file(a, c, e))
         return -1;
     const fy_ckpt_file *f = &c->files[c->n_files - 1];
-    a->file = fy_ckpt_file_path(f);
-    for (size_t i = 0; i < fy_ckpt_file_n_tensors(f); i++) {
-        const fy_ckpt_tensor *t = keep(c, f, i);
-        if (t == NULL)
-            return fy_nomem(e);
-        if (add_tensor(a, c, t, e))
+    a->file = f->path;
+    for (size_t i = 0; i < f->n_tensors; i++) {
+        if (add_tensor(a, c, &f->tensors[i], e))
             return -1;
     }
     return check_pairs(a, e);
@@ -235,8 +214,7 @@ typedef struct {
     bool *replaced;  /* owned; per tensor */
 } merge;
 
-/* --- messages ------------------------------------------------------------------------------------
- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 enum { NAME_BYTES = 2 * FY_QUOTE_BYTES, SHAPE_BYTES = 2 * FY_QUOTE_BYTES };
 
@@ -587,22 +565,11 @@ static int apply(const merge *m, const fy_lora_adapter *a, fy_err *e)
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-static fy_span last_part(const char *path)
-{
-    size_t n = strlen(path);
-    while (n > 0 && path[n - 1] == '/')
-        n--;
-    size_t begin = n;
-    while (begin > 0 && path[begin - 1] != '/')
-        begin--;
-    return (fy_span){path + begin, n - begin};
-}
-
 static void compare_base(const fy_lora_adapter *a, const char *path)
 {
     char q[NAME_BYTES];
     const char *base = a->config.base;
-    if (base != NULL && *base != '\0' && !fy_span_eq(last_part(base), last_part(path)))
+    if (base != NULL && *base != '\0' && !fy_span_eq(fy_path_base(base), fy_path_base(path)))
         fy_log(FY_LOG_INFO, "%s was trained on '%s'", a->dir,
                fy_quote(q, sizeof q, fy_span_of(base)));
 }

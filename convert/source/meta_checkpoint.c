@@ -102,49 +102,52 @@ static int rename_tensor(fy_ckpt *c, fy_ckpt_tensor *t, int *axis, fy_err *e)
 /* Does an earlier file hold the same as files[f]? */
 static bool is_twice(const fy_ckpt *c, fy_span name, size_t f)
 {
-    fy_ckpt_tensor x, y;
-    fy_ckpt_part x_part, y_part;
+    const fy_ckpt_tensor *x = fy_ckpt_file_find(&c->files[f], name);
     bool twice = false;
-    for (size_t i = 0; i < f && !twice; i++)
-        twice = fy_ckpt_file_find(&c->files[f], name, &x, &x_part) &&
-                fy_ckpt_file_find(&c->files[i], name, &y, &y_part) && x.bytes > 0 &&
-                fy_ckpt_same(&x, &y);
+    for (size_t i = 0; i < f && !twice && x->bytes > 0; i++)
+        twice = fy_ckpt_same(x, fy_ckpt_file_find(&c->files[i], name));
     return twice;
 }
 
 /* t of files[0] becomes the whole of its parts in all files. `name`: as in the files. */
-static int join(const fy_ckpt *c, fy_span name, fy_ckpt_tensor *t, fy_ckpt_part *parts, int axis,
-                uint64_t width, fy_err *e)
+static int join(fy_ckpt *c, fy_span name, fy_ckpt_tensor *t, int axis, uint64_t width, fy_err *e)
 {
     char q[FY_QUOTE_BYTES];
     bool is_embedding = axis == BY_WIDTH;
     if (is_embedding)
         axis = t->rank == 2 && t->shape[1] == width ? 0 : 1;
+    fy_ckpt_part *parts = fy_arena_calloc(&c->arena, c->n_files, sizeof *parts);
+    if (parts == NULL)
+        return fy_nomem(e);
+    parts[0] = t->parts[0];
+    if (axis != ALIKE)
+        parts[0].len = t->shape[axis];
     for (size_t f = 1; f < c->n_files; f++) {
-        fy_ckpt_tensor other;
-        const char *path = fy_ckpt_file_path(&c->files[f]);
-        if (!fy_ckpt_file_find(&c->files[f], name, &other, &parts[f]))
+        const char *path = c->files[f].path;
+        const fy_ckpt_tensor *other = fy_ckpt_file_find(&c->files[f], name);
+        if (other == NULL)
             return fy_fail(e, FY_EFORMAT, "%s: no tensor '%s', which %s has", path,
                            fy_quote(q, sizeof q, name), t->path);
-        bool fits = other.dtype == t->dtype && other.rank == t->rank;
+        bool fits = other->dtype == t->dtype && other->rank == t->rank;
         for (uint32_t d = 0; fits && d < t->rank; d++)
-            fits = (int)d == axis || other.shape[d] == t->shape[d];
+            fits = (int)d == axis || other->shape[d] == t->shape[d];
         if (!fits)
             return fy_fail(e, FY_EFORMAT,
                            "%s: type or shape of '%s' does not fit that in %s; expected parts of "
                            "one checkpoint",
                            path, fy_quote(q, sizeof q, name), t->path);
         if (axis == ALIKE) {
-            if (!fy_ckpt_same(t, &other))
+            if (!fy_ckpt_same(t, other))
                 return fy_fail(e, FY_EFORMAT, "%s: '%s' differs from that in %s, expected the same",
                                path, fy_quote(q, sizeof q, name), t->path);
             continue;
         }
-        if (!fy_add_u64(t->shape[axis], other.shape[axis], &t->shape[axis]) ||
-            !fy_add_u64(t->bytes, other.bytes, &t->bytes))
+        if (!fy_add_u64(t->shape[axis], other->shape[axis], &t->shape[axis]) ||
+            !fy_add_u64(t->bytes, other->bytes, &t->bytes))
             return fy_fail(e, FY_EFORMAT, "%s: '%s' is too large", path,
                            fy_quote(q, sizeof q, name));
-        parts[f].len = other.shape[axis];
+        parts[f] = other->parts[0];
+        parts[f].len = other->shape[axis];
         if (is_embedding && is_twice(c, name, f))
             return fy_fail(e, FY_EFORMAT,
                            "%s: holds the same as another part; expected one that differs from "
@@ -153,10 +156,7 @@ static int join(const fy_ckpt *c, fy_span name, fy_ckpt_tensor *t, fy_ckpt_part 
     }
     if (axis == ALIKE || c->n_files == 1)
         return 0;
-    uint64_t whole = t->shape[axis];
-    for (size_t f = 1; f < c->n_files; f++)
-        whole -= parts[f].len;
-    parts[0].len = whole;
+    t->parts = parts;
     t->axis = (uint32_t)axis;
     t->n_parts = (uint32_t)c->n_files;
     t->plain = false;
@@ -167,27 +167,23 @@ static int join(const fy_ckpt *c, fy_span name, fy_ckpt_tensor *t, fy_ckpt_part 
  * llama2.c) are taken off; tensors without such a head are no weights then. */
 static int gather(fy_ckpt *c, const char *head, uint64_t width, fy_err *e)
 {
-    for (size_t i = 0; i < fy_ckpt_file_n_tensors(&c->files[0]); i++) {
-        fy_ckpt_tensor t;
-        fy_ckpt_part parts[MAX_PARTS] = {0};
-        int axis;
-        fy_ckpt_file_tensor(&c->files[0], i, &t, parts);
+    char q[FY_QUOTE_BYTES];
+    for (size_t i = 0; i < c->files[0].n_tensors; i++) {
+        fy_ckpt_tensor t = c->files[0].tensors[i];
         fy_span in_file = t.name;
+        int axis;
         if (!strip(&t.name, head)) {
-            char q[FY_QUOTE_BYTES];
             fy_log(FY_LOG_DEBUG, "dropped %s: not of the model", fy_quote(q, sizeof q, in_file));
             continue;
         }
         strip(&t.name, "_orig_mod."); /* of torch.compile */
-        if (rename_tensor(c, &t, &axis, e) || join(c, in_file, &t, parts, axis, width, e))
+        if (rename_tensor(c, &t, &axis, e) || join(c, in_file, &t, axis, width, e))
             return -1;
         int rc = fy_ckpt_add_tensor(c, &t, e);
-        if (rc != 0) {
-            char q[FY_QUOTE_BYTES];
+        if (rc != 0)
             return rc < 0 ? -1
                           : fy_fail(e, FY_EFORMAT, "%s: two tensors are '%s'", t.path,
                                     fy_quote(q, sizeof q, t.name));
-        }
     }
     return 0;
 }
@@ -195,20 +191,14 @@ static int gather(fy_ckpt *c, const char *head, uint64_t width, fy_err *e)
 /* join found every tensor of the first file in the others: no other has more. */
 static int check_same_names(const fy_ckpt *c, fy_err *e)
 {
-    for (size_t f = 1; f < c->n_files; f++) {
-        size_t n = fy_ckpt_file_n_tensors(&c->files[f]);
-        if (n == fy_ckpt_file_n_tensors(&c->files[0]))
-            continue;
-        for (size_t i = 0; i < n; i++) {
+    const fy_ckpt_file *first = &c->files[0];
+    for (const fy_ckpt_file *f = first + 1; f < first + c->n_files; f++) {
+        for (size_t i = 0; f->n_tensors > first->n_tensors && i < f->n_tensors; i++) {
             char q[FY_QUOTE_BYTES];
-            fy_ckpt_tensor t, same;
-            fy_ckpt_part part;
-            fy_ckpt_file_tensor(&c->files[f], i, &t, &part);
-            fy_span name = t.name;
-            if (!fy_ckpt_file_find(&c->files[0], name, &same, &part))
-                return fy_fail(e, FY_EFORMAT, "%s: no tensor '%s', which %s has",
-                               fy_ckpt_file_path(&c->files[0]), fy_quote(q, sizeof q, name),
-                               t.path);
+            fy_span name = f->tensors[i].name;
+            if (fy_ckpt_file_find(first, name) == NULL)
+                return fy_fail(e, FY_EFORMAT, "%s: no tensor '%s', which %s has", first->path,
+                               fy_quote(q, sizeof q, name), f->path);
         }
     }
     return 0;
@@ -356,31 +346,25 @@ static void part_name(size_t i, char out[32])
 }
 
 /* How many parts there should be, by the names that are there, and the first name that is not. */
-static int count_parts(const char *dir, size_t *n, size_t *absent, fy_err *e)
+static void count_parts(const char *dir, size_t *n, size_t *absent)
 {
     *n = 0;
     *absent = MAX_PARTS + 1;
     for (size_t i = 0; i <= MAX_PARTS; i++) {
         char name[32];
         part_name(i, name);
-        int rc = fy_ckpt_has(dir, name, e);
-        if (rc < 0)
-            return -1;
-        if (rc == 1)
+        if (fy_dir_has(dir, name))
             *n = i + 1;
         else if (i < *absent)
             *absent = i;
     }
-    return 0;
 }
 
-int fy_meta_is_there(const char *dir, fy_err *e)
+bool fy_meta_is_there(const char *dir)
 {
     size_t n, absent;
-    int rc = fy_ckpt_has(dir, PARAMS, e);
-    if (rc == 1)
-        rc = count_parts(dir, &n, &absent, e) ? -1 : n > 0;
-    return rc;
+    count_parts(dir, &n, &absent);
+    return n > 0 && fy_dir_has(dir, PARAMS);
 }
 
 int fy_ckpt_open_meta(fy_ckpt *c, const char *dir, fy_err *e)
@@ -388,8 +372,9 @@ int fy_ckpt_open_meta(fy_ckpt *c, const char *dir, fy_err *e)
     settings s;
     size_t n, absent;
     char name[32];
-    if (open_params(&s, dir, e) || count_parts(dir, &n, &absent, e))
+    if (open_params(&s, dir, e))
         return -1;
+    count_parts(dir, &n, &absent);
     if (n > MAX_PARTS)
         return fy_fail(e, FY_EFORMAT, "%s: more than %d parts", dir, MAX_PARTS);
     if (absent < n) {
