@@ -115,7 +115,7 @@ check_equal "libraries are loaded by backend/qnn/qnn_lib.c alone" "" \
     "$(grep -lE '\bdlopen *\(' "${sources[@]}" | grep -v '^runtime/backend/qnn/qnn_lib\.c')"
 check_equal "libyaml stays in convert/source/model_card.c" "" "$(fence 'yaml' '^convert/source/model_card\.c')"
 check_equal "PCRE2 stays in the vocabulary and convert/source/lora_config.c" "" \
-    "$(fence 'pcre2' '^(runtime/model/vocab/|convert/source/lora_config\.c)')"
+    "$(fence 'pcre2' '^(runtime/model/vocab/|convert/(source/lora_config|write/model_id)\.c)')"
 check_equal "utf8proc stays in vocabulary and templates" "" \
     "$(fence 'utf8proc' '^runtime/model/(vocab|template)/')"
 check_equal "jansson stays out of format, kernels, arch, backend, and of base but for json_tree" "" \

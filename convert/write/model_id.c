@@ -2,12 +2,13 @@
  * the name of the output file. */
 #include "convert/write/model_id.h"
 
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include <ctype.h>
 #include <math.h>
+#include <pcre2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/file.h"
 #include "base/str.h"
@@ -38,90 +39,6 @@ static char lower(char c)
 static char upper(char c)
 {
     return c >= 'a' && c <= 'z' ? (char)(c - ('a' - 'A')) : c;
-}
-
-/* --- kinds of parts, matched as a whole and in any case ------------------------------------- */
-
-static size_t digits(const char *s)
-{
-    size_t n = 0;
-    while (digit(s[n]))
-        n++;
-    return n;
-}
-
-/* \d+([.]\d+)* */
-static bool dotted_numbers(const char *s)
-{
-    for (;;) {
-        size_t n = digits(s);
-        if (n == 0)
-            return false;
-        if (s[n] == '\0')
-            return true;
-        if (s[n] != '.')
-            return false;
-        s += n + 1;
-    }
-}
-
-/* (v|iter)?\d+([.]\d+)* */
-static bool is_version(const char *s)
-{
-    if (lower(*s) == 'v')
-        return dotted_numbers(s + 1);
-    return dotted_numbers(strncasecmp(s, "iter", 4) == 0 ? s + 4 : s);
-}
-
-/* i?q\d(_\w)*|b?fp?(16|32) */
-static bool is_type(const char *s)
-{
-    const char *q = lower(*s) == 'i' ? s + 1 : s, *f = lower(*s) == 'b' ? s + 1 : s;
-    if (lower(*q) == 'q' && digit(q[1])) {
-        for (q += 2; *q == '_' && (letter(q[1]) || digit(q[1]) || q[1] == '_'); q += 2)
-            continue;
-        return *q == '\0';
-    }
-    if (lower(*f) != 'f')
-        return false;
-    f += lower(f[1]) == 'p' ? 2 : 1;
-    return strcmp(f, "16") == 0 || strcmp(f, "32") == 0;
-}
-
-static bool is_word(const char *s, const char *const *words)
-{
-    for (; *words != NULL; words++) {
-        if (strcasecmp(s, *words) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* \d+([._]\d+)?[KMBT]\d? */
-static bool is_number_with_unit(const char *s)
-{
-    size_t n = digits(s);
-    if (n == 0)
-        return false;
-    s += n;
-    if ((*s == '.' || *s == '_') && digit(s[1]))
-        s += 1 + digits(s + 1);
-    if (*s == '\0' || strchr("kmbt", lower(*s)) == NULL)
-        return false;
-    s += digit(s[1]) ? 2 : 1;
-    return *s == '\0';
-}
-
-/* ((A|\d+x)?\d+([._]\d+)?[KMBT]\d?|small|mini|medium|large|x?xl) */
-static bool is_size(const char *s)
-{
-    static const char *const words[] = {"small", "mini", "medium", "large", "xl", "xxl", NULL};
-    size_t n = digits(s);
-    if (is_word(s, words) || is_number_with_unit(s))
-        return true;
-    if (lower(*s) == 'a')
-        return is_number_with_unit(s + 1);
-    return n > 0 && lower(s[n]) == 'x' && is_number_with_unit(s + n + 1);
 }
 
 /* --- annotation ----------------------------------------------------------------------------- */
@@ -155,25 +72,57 @@ static bool is_other_size(const char *s, uint64_t n_params)
     return end == s + n - 1 && fabs(label - (double)n_params) > (double)near;
 }
 
-static void annotate(part *p, bool first, uint64_t n_params)
+/* Kinds of parts, matched as a whole and in any case. */
+static const struct {
+    unsigned is;
+    bool may_be_first;
+    const char *regex;
+} kinds[] = {
+    {VERSION, true, "(v|iter)?\\d+([.]\\d+)*"},
+    {TYPE, true, "i?q\\d(_\\w)*|b?fp?(16|32)"},
+    {SIZE_LABEL, false, "(a|\\d+x)?\\d+([._]\\d+)?[kmbt]\\d?|small|mini|medium|large|x?xl"},
+    {FINETUNE, false, "chat|instruct|vision|lora"},
+};
+
+static bool matches(const char *text, const char *regex, bool *oom)
 {
-    static const char *const finetunes[] = {"chat", "instruct", "vision", "lora", NULL};
-    if (is_version(p->text)) {
-        p->is = VERSION;
-    } else if (is_type(p->text)) {
-        p->is = TYPE;
-        for (char *c = p->text; *c != '\0'; c++)
-            *c = upper(*c);
-    } else if (!first && is_size(p->text)) {
-        normalize_size(p->text);
-        p->is = SIZE_LABEL;
-        if (is_other_size(p->text, n_params)) {
-            char *unit = p->text + strlen(p->text) - 1;
-            p->is = FINETUNE;
-            *unit = lower(*unit);
-        }
-    } else if (!first && is_word(p->text, finetunes)) {
+    int why;
+    size_t at;
+    pcre2_code *code =
+        pcre2_compile((PCRE2_SPTR)regex, PCRE2_ZERO_TERMINATED,
+                      PCRE2_CASELESS | PCRE2_ANCHORED | PCRE2_ENDANCHORED, &why, &at, NULL);
+    pcre2_match_data *data = code != NULL ? pcre2_match_data_create(1, NULL) : NULL;
+    const int rc = data != NULL
+                       ? pcre2_match(code, (PCRE2_SPTR)text, strlen(text), 0, 0, data, NULL)
+                       : PCRE2_ERROR_NOMEMORY;
+    pcre2_match_data_free(data);
+    pcre2_code_free(code);
+    *oom = *oom || (rc < 0 && rc != PCRE2_ERROR_NOMATCH); /* the expressions are right */
+    return rc >= 0;
+}
+
+/* The kind of the part, 0: none. */
+static unsigned kind_of(const char *text, bool first, bool *oom)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if ((!first || kinds[i].may_be_first) && matches(text, kinds[i].regex, oom))
+            return kinds[i].is;
+    }
+    return 0;
+}
+
+static void annotate(part *p, bool first, uint64_t n_params, bool *oom)
+{
+    p->is = kind_of(p->text, first, oom);
+    for (char *c = p->text; *c != '\0' && p->is == TYPE; c++)
+        *c = upper(*c);
+    if (p->is != SIZE_LABEL)
+        return;
+    normalize_size(p->text);
+    if (is_other_size(p->text, n_params)) {
+        char *unit = p->text + strlen(p->text) - 1;
         p->is = FINETUNE;
+        *unit = lower(*unit);
     }
 }
 
@@ -236,46 +185,31 @@ static size_t split(fy_span name, part p[MAX_PARTS])
     return n;
 }
 
-void fy_model_id_parse(fy_span id, uint64_t n_params, fy_model_id *out)
+void fy_model_id_parse(fy_span id, uint64_t n_params, fy_str parts[FY_ID_PARTS])
 {
-    *out = (fy_model_id){0};
+    memset(parts, 0, FY_ID_PARTS * sizeof *parts);
     const char *slash = memchr(id.ptr, '/', id.len);
     if (memchr(id.ptr, ' ', id.len) != NULL) { /* a sentence */
-        fy_str_add(&out->name, id.ptr, id.len);
+        fy_str_add(&parts[FY_ID_NAME], id.ptr, id.len);
         return;
     }
     size_t skip = slash != NULL ? (size_t)(slash - id.ptr) + 1 : 0;
     fy_span name = {id.ptr + skip, id.len - skip};
-    fy_str_add(&out->name, name.ptr, name.len);
+    fy_str_add(&parts[FY_ID_NAME], name.ptr, name.len);
     if (skip > 1 && id.ptr[0] != '.')
-        fy_str_add(&out->org, id.ptr, skip - 1);
+        fy_str_add(&parts[FY_ID_ORG], id.ptr, skip - 1);
     part p[MAX_PARTS];
     size_t n = split(name, p);
     for (size_t i = 0; i < n; i++)
-        annotate(&p[i], i == 0, n_params);
+        annotate(&p[i], i == 0, n_params, &parts[FY_ID_NAME].oom);
     prefer_numbers(p, n);
     find_basename(p, n);
-    join(p, n, SIZE_LABEL, 0, true, &out->size_label);
-    join(p, n, FINETUNE, 0, false, &out->finetune);
-    join(p, n, VERSION, BASENAME, false, &out->version);
-    if (out->size_label.len + out->finetune.len + out->version.len > 0) /* else too ambiguous */
-        join(p, n, BASENAME, 0, false, &out->basename);
-}
-
-bool fy_model_id_oom(const fy_model_id *id)
-{
-    return id->name.oom || id->org.oom || id->basename.oom || id->finetune.oom || id->version.oom ||
-           id->size_label.oom;
-}
-
-void fy_model_id_release(fy_model_id *id)
-{
-    fy_str_release(&id->name);
-    fy_str_release(&id->org);
-    fy_str_release(&id->basename);
-    fy_str_release(&id->finetune);
-    fy_str_release(&id->version);
-    fy_str_release(&id->size_label);
+    join(p, n, SIZE_LABEL, 0, true, &parts[FY_ID_SIZE_LABEL]);
+    join(p, n, FINETUNE, 0, false, &parts[FY_ID_FINETUNE]);
+    join(p, n, VERSION, BASENAME, false, &parts[FY_ID_VERSION]);
+    if (parts[FY_ID_SIZE_LABEL].len + parts[FY_ID_FINETUNE].len + parts[FY_ID_VERSION].len >
+        0) /* else too ambiguous */
+        join(p, n, BASENAME, 0, false, &parts[FY_ID_BASENAME]);
 }
 
 /* --- titles --------------------------------------------------------------------------------- */
@@ -351,20 +285,20 @@ void fy_size_label_of_experts(uint32_t n_expert, uint64_t n_params, char out[FY_
 /* The word between the braces at p, which begins with '{'; 0: there is none of ours. */
 static size_t put_word(const char *p, const char *type, fy_str *out)
 {
-    static const char *const lower[] = {"{}", "{ftype}", "{outtype}"};
-    static const char *const upper[] = {"{FTYPE}", "{OUTTYPE}"};
-    for (size_t i = 0; i < sizeof lower / sizeof lower[0]; i++) {
-        if (strncmp(p, lower[i], strlen(lower[i])) == 0) {
-            fy_str_puts(out, type);
-            return strlen(lower[i]);
-        }
-    }
-    for (size_t i = 0; i < sizeof upper / sizeof upper[0]; i++) {
-        if (strncmp(p, upper[i], strlen(upper[i])) == 0) {
-            for (const char *c = type; *c != '\0'; c++)
-                fy_str_putc(out, *c >= 'a' && *c <= 'z' ? (char)(*c - ('a' - 'A')) : *c);
-            return strlen(upper[i]);
-        }
+    static const struct {
+        const char *word;
+        bool capitals;
+    } words[] = {
+        {"{}", false},     {"{ftype}", false},  {"{outtype}", false},
+        {"{FTYPE}", true}, {"{OUTTYPE}", true},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const size_t n = strlen(words[i].word);
+        if (strncmp(p, words[i].word, n) != 0)
+            continue;
+        for (const char *c = type; *c != '\0'; c++)
+            fy_str_putc(out, words[i].capitals ? upper(*c) : *c);
+        return n;
     }
     return 0;
 }

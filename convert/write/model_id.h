@@ -9,17 +9,20 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* Empty: the name does not say. */
-typedef struct {
-    fy_str name; /* what follows "org/" */
-    fy_str org, basename, finetune, version, size_label;
-} fy_model_id;
+enum {
+    FY_ID_NAME, /* what follows "org/" */
+    FY_ID_ORG,
+    FY_ID_BASENAME,
+    FY_ID_FINETUNE,
+    FY_ID_VERSION,
+    FY_ID_SIZE_LABEL,
+    FY_ID_PARTS,
+};
 
-/* Fills *out, which the caller releases; n_params tells a size ("8B") from a context length
- * ("128K"), 0: not known. A string in *out has its oom set when memory ran out. */
-void fy_model_id_parse(fy_span id, uint64_t n_params, fy_model_id *out);
-void fy_model_id_release(fy_model_id *id);
-bool fy_model_id_oom(const fy_model_id *id);
+/* Fills parts[0..FY_ID_PARTS), each of which the caller releases; empty: the name does not say.
+ * n_params tells a size ("8B") from a context length ("128K"), 0: not known. A string has its oom
+ * set when memory ran out. */
+void fy_model_id_parse(fy_span id, uint64_t n_params, fy_str parts[FY_ID_PARTS]);
 
 /* "llama-3.2-tiny" -> "Llama 3.2 Tiny": words in small letters begin with a capital. */
 void fy_model_id_title(fy_span id, fy_str *out);

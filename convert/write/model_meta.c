@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_tree.h"
 #include "base/str.h"
 #include "convert/write/model_id.h"
 
@@ -45,83 +46,70 @@ const char *fy_model_meta_text(const fy_model_meta *m, const char *key)
 /* --- collecting ----------------------------------------------------------------------------- */
 
 /* Unless the key is there already, or the text is empty. */
-static int offer(json_t *values, const char *key, fy_span text, fy_err *e)
+static void offer(fy_json_maker *m, json_t *values, const char *key, fy_span text)
 {
     if (text.len == 0 || json_object_get(values, key) != NULL)
-        return 0;
-    if (!fy_utf8_valid(text.ptr, text.len)) /* a name of the file system */
-        return 0;
-    json_t *v = json_stringn(text.ptr, text.len);
-    return json_object_set_new(values, key, v) == 0 ? 0 : fy_nomem(e); /* v NULL: too */
+        return;
+    if (fy_utf8_valid(text.ptr, text.len)) /* else a name of the file system */
+        fy_make_set(m, values, key, json_stringn(text.ptr, text.len));
 }
 
-static int offer_str(json_t *values, const char *key, const fy_str *text, fy_err *e)
+static void offer_str(fy_json_maker *m, json_t *values, const char *key, const fy_str *text)
 {
-    return text->oom ? fy_nomem(e) : offer(values, key, (fy_span){fy_str_z(text), text->len}, e);
+    m->oom = m->oom || text->oom;
+    offer(m, values, key, (fy_span){fy_str_z(text), text->len});
 }
 
 /* A text, or a list of texts with commas in between. */
-static int offer_value(json_t *values, const char *key, const json_t *v, fy_err *e)
+static void offer_value(fy_json_maker *m, json_t *values, const char *key, const json_t *v)
 {
     fy_str joined = {0};
     if (json_is_string(v))
-        return offer(values, key, (fy_span){json_string_value(v), json_string_length(v)}, e);
+        fy_str_add(&joined, json_string_value(v), json_string_length(v));
     for (size_t i = 0; i < json_array_size(v); i++) {
         const char *item = json_string_value(json_array_get(v, i));
         if (item != NULL)
             fy_str_printf(&joined, "%s%s", joined.len > 0 ? "," : "", item);
     }
-    int rc = offer_str(values, key, &joined, e);
+    offer_str(m, values, key, &joined);
     fy_str_release(&joined);
-    return rc;
 }
 
-static int offer_title(json_t *values, const char *key, const fy_str *id, fy_err *e)
+/* What the name of a model says, under these keys; NULL: not that part. url: gets its address on
+ * the hub where it has one; may be NULL. */
+static void offer_id(fy_json_maker *m, json_t *values, const char *const keys[FY_ID_PARTS],
+                     const char *id, uint64_t n_params, fy_str *url)
 {
-    fy_str title = {0};
-    fy_model_id_title((fy_span){fy_str_z(id), id->len}, &title);
-    int rc = offer_str(values, key, &title, e);
-    fy_str_release(&title);
-    return rc;
-}
-
-static int offer_id(json_t *values, const char *id, uint64_t n_params, fy_err *e)
-{
-    fy_model_id parts;
-    fy_model_id_parse(fy_span_of(id), n_params, &parts);
-    int rc = fy_model_id_oom(&parts) ? fy_nomem(e) : offer_title(values, "name", &parts.name, e);
-    if (rc == 0)
-        rc = offer_title(values, "organization", &parts.org, e);
-    if (rc == 0)
-        rc = offer_str(values, "basename", &parts.basename, e);
-    if (rc == 0)
-        rc = offer_str(values, "finetune", &parts.finetune, e);
-    if (rc == 0)
-        rc = offer_str(values, "version", &parts.version, e);
-    if (rc == 0)
-        rc = offer_str(values, "size_label", &parts.size_label, e);
-    fy_model_id_release(&parts);
-    return rc;
+    fy_str parts[FY_ID_PARTS];
+    fy_model_id_parse(fy_span_of(id), n_params, parts);
+    if (url != NULL && parts[FY_ID_ORG].len > 0 && parts[FY_ID_NAME].len > 0)
+        fy_str_printf(url, "https://huggingface.co/%s/%s", fy_str_z(&parts[FY_ID_ORG]),
+                      fy_str_z(&parts[FY_ID_NAME]));
+    for (int i = 0; i < FY_ID_PARTS; i++) {
+        const bool titled = i == FY_ID_NAME || i == FY_ID_ORG;
+        fy_str title = {0};
+        m->oom = m->oom || parts[i].oom;
+        if (titled)
+            fy_model_id_title((fy_span){fy_str_z(&parts[i]), parts[i].len}, &title);
+        if (keys[i] != NULL)
+            offer_str(m, values, keys[i], titled ? &title : &parts[i]);
+        fy_str_release(&title);
+        fy_str_release(&parts[i]);
+    }
 }
 
 /* Adds a text, or the texts of a list, to a list of the metadata. */
-static int extend(json_t *values, const char *key, const json_t *from, fy_err *e)
+static void extend(fy_json_maker *m, json_t *values, const char *key, const json_t *from)
 {
-    json_t *list = json_object_get(values, key);
     size_t n = json_is_string(from) ? 1 : json_array_size(from);
     for (size_t i = 0; i < n; i++) {
         const json_t *item = json_is_string(from) ? from : json_array_get(from, i);
         if (json_string_length(item) == 0)
             continue;
-        if (list == NULL) {
-            list = json_array();
-            if (json_object_set_new(values, key, list) != 0)
-                return fy_nomem(e);
-        }
-        if (json_array_append_new(list, json_string(json_string_value(item))) != 0)
-            return fy_nomem(e);
+        if (json_object_get(values, key) == NULL)
+            fy_make_set(m, values, key, json_array());
+        fy_make_append(m, json_object_get(values, key), json_string(json_string_value(item)));
     }
-    return 0;
 }
 
 /* --- where it comes from -------------------------------------------------------------------- */
@@ -141,90 +129,67 @@ static const char *hub_id(const char *url)
     return NULL;
 }
 
-/* name, organization, version out of "ORG/NAME". */
-static int origin_of_id(json_t *origin, const char *id, uint64_t n_params, bool link, fy_err *e)
+static json_t *origin_of(fy_json_maker *m, const json_t *from, uint64_t n_params)
 {
-    fy_model_id parts;
-    fy_str url = {0};
-    fy_model_id_parse(fy_span_of(id), n_params, &parts);
-    int rc = fy_model_id_oom(&parts) ? fy_nomem(e) : offer_title(origin, "name", &parts.name, e);
-    if (rc == 0)
-        rc = offer_title(origin, "organization", &parts.org, e);
-    if (rc == 0)
-        rc = offer_str(origin, "version", &parts.version, e);
-    if (rc == 0 && link && parts.org.len > 0 && parts.name.len > 0) {
-        fy_str_printf(&url, "https://huggingface.co/%s/%s", fy_str_z(&parts.org),
-                      fy_str_z(&parts.name));
-        rc = offer_str(origin, "repo_url", &url, e);
-    }
-    fy_str_release(&url);
-    fy_model_id_release(&parts);
-    return rc;
-}
-
-static int origin_of_text(json_t *origin, const char *text, uint64_t n_params, fy_err *e)
-{
-    bool is_url = strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0 ||
-                  strncmp(text, "ssh://", 6) == 0;
-    if (!is_url)
-        return origin_of_id(origin, text, n_params, true, e);
-    const char *id = hub_id(text);
-    if (offer(origin, "repo_url", fy_span_of(text), e))
-        return -1;
-    return id != NULL ? origin_of_id(origin, id, n_params, false, e) : 0;
-}
-
-static int add_origin(json_t *list, const json_t *from, uint64_t n_params, fy_err *e)
-{
+    static const char *const keys[FY_ID_PARTS] = {
+        [FY_ID_NAME] = "name", [FY_ID_ORG] = "organization", [FY_ID_VERSION] = "version"};
     json_t *origin = json_object();
-    int rc = origin != NULL ? 0 : fy_nomem(e);
-    if (rc == 0 && json_is_string(from))
-        rc = origin_of_text(origin, json_string_value(from), n_params, e);
-    for (const char *const *key = origin_keys; rc == 0 && *key != NULL; key++)
-        rc = offer_value(origin, *key, json_object_get(from, *key), e);
-    if (rc == 0 && json_object_size(origin) > 0 && json_array_append(list, origin) != 0)
-        rc = fy_nomem(e);
-    json_decref(origin);
-    return rc;
+    const char *text = json_string_value(from);
+    if (text != NULL) {
+        fy_str url = {0};
+        bool is_url = strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0 ||
+                      strncmp(text, "ssh://", 6) == 0;
+        const char *id = is_url ? hub_id(text) : text;
+        if (is_url)
+            offer(m, origin, "repo_url", fy_span_of(text));
+        if (id != NULL)
+            offer_id(m, origin, keys, id, n_params, &url);
+        offer_str(m, origin, "repo_url", &url);
+        fy_str_release(&url);
+    }
+    for (const char *const *key = origin_keys; *key != NULL; key++)
+        offer_value(m, origin, *key, json_object_get(from, *key));
+    return origin;
 }
 
 /* The first of three keys of the card that is there: one origin or a list of them. */
-static int add_origins(json_t *values, const char *key, const json_t *card,
-                       const char *const names[3], uint64_t n_params, fy_err *e)
+static void add_origins(fy_json_maker *m, json_t *values, const char *key, const fy_model_source *s,
+                        const char *const names[3])
 {
     const json_t *from = NULL;
     for (int i = 0; i < 3 && from == NULL; i++)
-        from = json_object_get(card, names[i]);
+        from = json_object_get(s->card, names[i]);
     json_t *list = json_array();
-    int rc = list != NULL ? 0 : fy_nomem(e);
-    if (rc == 0 && json_is_string(from))
-        rc = add_origin(list, from, n_params, e);
-    for (size_t i = 0; rc == 0 && json_is_array(from) && i < json_array_size(from); i++)
-        rc = add_origin(list, json_array_get(from, i), n_params, e);
-    if (rc == 0 && json_array_size(list) > 0 && json_object_set(values, key, list) != 0)
-        rc = fy_nomem(e);
-    json_decref(list);
-    return rc;
+    for (size_t i = 0; i < (json_is_string(from) ? 1 : json_array_size(from)); i++) {
+        json_t *origin =
+            origin_of(m, json_is_string(from) ? from : json_array_get(from, i), s->n_params);
+        if (origin == NULL || json_object_size(origin) > 0)
+            fy_make_append(m, list, origin);
+        else
+            json_decref(origin);
+    }
+    if (list == NULL || json_array_size(list) > 0)
+        fy_make_set(m, values, key, list);
+    else
+        json_decref(list);
 }
 
-static int read_card(json_t *values, const fy_model_source *s, fy_err *e)
+static void read_card(fy_json_maker *m, json_t *values, const fy_model_source *s)
 {
     static const char *const bases[] = {"base_model", "base_models", "base_model_sources"};
     static const char *const datasets[] = {"datasets", "dataset", "dataset_sources"};
+    static const char *const lists[][2] = {{"tags", "tags"},
+                                           {"tags", "pipeline_tag"},
+                                           {"languages", "languages"},
+                                           {"languages", "language"}};
     for (size_t i = 0; i < N_TEXTS; i++) {
-        for (int k = 0; k < 4 && texts[i].card[k] != NULL; k++) {
-            if (offer_value(values, texts[i].key, json_object_get(s->card, texts[i].card[k]), e))
-                return -1;
-        }
+        for (int k = 0; k < 4 && texts[i].card[k] != NULL; k++)
+            offer_value(m, values, texts[i].key, json_object_get(s->card, texts[i].card[k]));
     }
-    return add_origins(values, "base_model", s->card, bases, s->n_params, e) ||
-                   add_origins(values, "dataset", s->card, datasets, s->n_params, e) ||
-                   extend(values, "tags", json_object_get(s->card, "tags"), e) ||
-                   extend(values, "tags", json_object_get(s->card, "pipeline_tag"), e) ||
-                   extend(values, "languages", json_object_get(s->card, "languages"), e) ||
-                   extend(values, "languages", json_object_get(s->card, "language"), e)
-               ? -1
-               : 0;
+    add_origins(m, values, "base_model", s, bases);
+    add_origins(m, values, "dataset", s, datasets);
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        extend(m, values, lists[i][0], json_object_get(s->card, lists[i][1]));
 }
 
 /* A name on the hub has one slash at most; anything else is a place on somebody's disk. */
@@ -235,26 +200,29 @@ static const char *id_in_config(const json_t *config)
     return slash != NULL && (slash == id || strchr(slash + 1, '/') != NULL) ? NULL : id;
 }
 
-int fy_model_meta_init(fy_model_meta *m, const fy_model_source *s, fy_err *e)
+int fy_model_meta_init(fy_model_meta *out, const fy_model_source *s, fy_err *e)
 {
-    const char *id = id_in_config(s->config);
-    m->values = json_object();
-    int rc = m->values != NULL ? 0 : fy_nomem(e);
-    if (rc == 0 && s->name != NULL)
-        rc = offer(m->values, "name", fy_span_of(s->name), e);
-    if (rc == 0)
-        rc = read_card(m->values, s, e);
-    if (rc == 0 && id != NULL)
-        rc = offer_id(m->values, id, s->n_params, e);
-    if (rc == 0)
-        rc = offer_id(m->values, s->id, s->n_params, e);
-    if (rc == 0)
-        rc = offer(m->values, "name", FY_SPAN("model"), e);
-    if (rc == 0 && s->size_label != NULL)
-        rc = offer(m->values, "size_label", fy_span_of(s->size_label), e);
-    if (rc != 0)
-        fy_model_meta_release(m);
-    return rc;
+    static const char *const keys[FY_ID_PARTS] = {
+        [FY_ID_NAME] = "name",         [FY_ID_ORG] = "organization",
+        [FY_ID_BASENAME] = "basename", [FY_ID_FINETUNE] = "finetune",
+        [FY_ID_VERSION] = "version",   [FY_ID_SIZE_LABEL] = "size_label"};
+    const char *const ids[] = {id_in_config(s->config), s->id};
+    fy_json_maker m = {0};
+    json_t *values = out->values = json_object();
+    if (s->name != NULL)
+        offer(&m, values, "name", fy_span_of(s->name));
+    read_card(&m, values, s);
+    for (int i = 0; i < 2; i++) {
+        if (ids[i] != NULL)
+            offer_id(&m, values, keys, ids[i], s->n_params, NULL);
+    }
+    offer(&m, values, "name", FY_SPAN("model"));
+    if (s->size_label != NULL)
+        offer(&m, values, "size_label", fy_span_of(s->size_label));
+    if (!m.oom)
+        return 0;
+    fy_model_meta_release(out);
+    return fy_nomem(e);
 }
 
 void fy_model_meta_release(fy_model_meta *m)

@@ -20,23 +20,29 @@
 
 #define N_OF(a) (sizeof(a) / sizeof *(a))
 
+static void release(fy_str parts[FY_ID_PARTS])
+{
+    for (int i = 0; i < FY_ID_PARTS; i++)
+        fy_str_release(&parts[i]);
+}
+
 static void names_are_taken_apart_as_gguf_py_does(void **state)
 {
     (void)state;
     for (size_t i = 0; i < N_OF(id_cases); i++) {
-        fy_model_id got;
+        fy_str got[FY_ID_PARTS];
         fy_str title = {0};
-        fy_model_id_parse(fy_span_of(id_cases[i].id), id_cases[i].n_params, &got);
-        fy_model_id_title((fy_span){fy_str_z(&got.name), got.name.len}, &title);
-        assert_string_equal(fy_str_z(&got.name), id_cases[i].name);
-        assert_string_equal(fy_str_z(&got.org), id_cases[i].org);
-        assert_string_equal(fy_str_z(&got.basename), id_cases[i].basename);
-        assert_string_equal(fy_str_z(&got.finetune), id_cases[i].finetune);
-        assert_string_equal(fy_str_z(&got.version), id_cases[i].version);
-        assert_string_equal(fy_str_z(&got.size_label), id_cases[i].size_label);
+        fy_model_id_parse(fy_span_of(id_cases[i].id), id_cases[i].n_params, got);
+        fy_model_id_title((fy_span){fy_str_z(&got[FY_ID_NAME]), got[FY_ID_NAME].len}, &title);
+        assert_string_equal(fy_str_z(&got[FY_ID_NAME]), id_cases[i].name);
+        assert_string_equal(fy_str_z(&got[FY_ID_ORG]), id_cases[i].org);
+        assert_string_equal(fy_str_z(&got[FY_ID_BASENAME]), id_cases[i].basename);
+        assert_string_equal(fy_str_z(&got[FY_ID_FINETUNE]), id_cases[i].finetune);
+        assert_string_equal(fy_str_z(&got[FY_ID_VERSION]), id_cases[i].version);
+        assert_string_equal(fy_str_z(&got[FY_ID_SIZE_LABEL]), id_cases[i].size_label);
         assert_string_equal(fy_str_z(&title), id_cases[i].title);
         fy_str_release(&title);
-        fy_model_id_release(&got);
+        release(got);
     }
 }
 
@@ -46,17 +52,17 @@ static void names_that_follow_no_rule_stay_names(void **state)
     char id[4096] = "a-7B";
     for (size_t at = 4; at + 3 < sizeof id; at += 2)
         strcpy(id + at, "-b");
-    fy_model_id got;
-    fy_model_id_parse(fy_span_of(id), 0, &got);
-    assert_string_equal(fy_str_z(&got.name), id);
-    assert_int_equal(got.basename.len + got.finetune.len + got.size_label.len, 0);
-    fy_model_id_release(&got);
+    fy_str got[FY_ID_PARTS];
+    fy_model_id_parse(fy_span_of(id), 0, got);
+    assert_string_equal(fy_str_z(&got[FY_ID_NAME]), id);
+    assert_int_equal(got[FY_ID_BASENAME].len + got[FY_ID_FINETUNE].len + got[FY_ID_SIZE_LABEL].len, 0);
+    release(got);
     memset(id + 2, 'x', sizeof id - 3);
     id[sizeof id - 1] = '\0';
-    fy_model_id_parse(fy_span_of(id), 0, &got);
-    assert_string_equal(fy_str_z(&got.name), id);
-    assert_int_equal(got.basename.len, 0);
-    fy_model_id_release(&got);
+    fy_model_id_parse(fy_span_of(id), 0, got);
+    assert_string_equal(fy_str_z(&got[FY_ID_NAME]), id);
+    assert_int_equal(got[FY_ID_BASENAME].len, 0);
+    release(got);
 }
 
 static void sizes_have_two_digits(void **state)
