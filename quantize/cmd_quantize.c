@@ -40,66 +40,31 @@ static const fy_opt opts[] = {
      .help = "pure: every matrix takes the type. llama: llama-quantize's choice, which keeps some "
              "matrices in better types (docs/quantization.md); of q4_K and q5_K its mixtures "
              "Q4_K_M and Q5_K_M."},
-    {.group = "Types",
-     .name = "pure",
-     .kind = FY_OPT_FLAG,
-     .offset = FIELD(pure),
-     .line_only = true,
-     .help = "Every matrix takes the type, as the recipe pure says."},
-    {.group = "Types",
-     .name = "output-tensor-type",
-     .kind = FY_OPT_CHOICE,
-     .arg = FY_ROW_TYPES,
-     .offset = FIELD(output_type),
-     .line_only = true,
-     .help = "Type of output.weight, before --tensor-type and the recipe; in llama's recipe that "
-             "of the embedding where there is no output.weight."},
-    {.group = "Types",
-     .name = "token-embedding-type",
-     .kind = FY_OPT_CHOICE,
-     .arg = FY_ROW_TYPES,
-     .offset = FIELD(embedding_type),
-     .line_only = true,
-     .help = "Type of token_embd.weight, before --tensor-type and the recipe."},
-    {.group = "Types",
-     .name = "tensor-type",
-     .kind = FY_OPT_STR,
-     .arg = "REGEX=TYPE",
-     .offset = FIELD(tensor_types),
-     .many = true,
-     .line_only = true,
-     .help = "Another type for matrices in whose name the extended regular expression is found. "
-             "May be repeated; the first that matches counts."},
-    {.group = "Quality",
-     .name = "imatrix",
-     .kind = FY_OPT_STR,
-     .arg = "FILE.gguf",
-     .offset = FIELD(imatrix),
-     .line_only = true,
-     .help = "Weigh errors by this importance matrix (ferry eval --imatrix-out, or llama.cpp's in "
-             "GGUF), as llama-quantize does."},
-    {.group = "Quality",
-     .name = "fit",
-     .kind = FY_OPT_FLAG,
-     .offset = FIELD(fit),
-     .line_only = true,
-     .help = "Search the scale of every block for the least error (with --imatrix, the least "
-             "weighted one): q8_0, q4_0, q4_1, q5_0, q5_1. The file stays a standard one; its "
-             "bytes are no longer those of ggml."},
-    {.group = "Quality",
-     .name = "allow-requantize",
-     .kind = FY_OPT_FLAG,
-     .offset = FIELD(allow_requantize),
-     .line_only = true,
-     .help = "Quantize what is quantized already, through f32: the errors add up."},
-    {.group = "Output",
-     .name = "split-max-size",
-     .kind = FY_OPT_STR,
-     .arg = "N(M|G)",
-     .offset = FIELD(split_max_size),
-     .line_only = true,
-     .help = "Split the model over files OUT-00001-of-0000N.gguf, each with at most so many bytes "
-             "of tensors (M: million, G: a thousand million; a larger tensor has a file alone)."},
+    FY_LINE_FLAG("Types", "pure", pure, "Every matrix takes the type, as the recipe pure says."),
+    FY_LINE_CHOICE(
+        "Types", "output-tensor-type", FY_ROW_TYPES, output_type,
+        "Type of output.weight, before --tensor-type and the recipe; in llama's recipe that "
+        "of the embedding where there is no output.weight."),
+    FY_LINE_CHOICE("Types", "token-embedding-type", FY_ROW_TYPES, embedding_type,
+                   "Type of token_embd.weight, before --tensor-type and the recipe."),
+    FY_LINE_LIST(
+        "Types", "tensor-type", "REGEX=TYPE", tensor_types,
+        "Another type for matrices in whose name the extended regular expression is found. "
+        "May be repeated; the first that matches counts."),
+    FY_LINE_STR(
+        "Quality", "imatrix", "FILE.gguf", imatrix,
+        "Weigh errors by this importance matrix (ferry eval --imatrix-out, or llama.cpp's in "
+        "GGUF), as llama-quantize does."),
+    FY_LINE_FLAG("Quality", "fit", fit,
+                 "Search the scale of every block for the least error (with --imatrix, the least "
+                 "weighted one): q8_0, q4_0, q4_1, q5_0, q5_1. The file stays a standard one; its "
+                 "bytes are no longer those of ggml."),
+    FY_LINE_FLAG("Quality", "allow-requantize", allow_requantize,
+                 "Quantize what is quantized already, through f32: the errors add up."),
+    FY_LINE_STR(
+        "Output", "split-max-size", "N(M|G)", split_max_size,
+        "Split the model over files OUT-00001-of-0000N.gguf, each with at most so many bytes "
+        "of tensors (M: million, G: a thousand million; a larger tensor has a file alone)."),
     {.group = "Output",
      .name = "resume",
      .kind = FY_OPT_FLAG,
@@ -109,27 +74,14 @@ static const fy_opt opts[] = {
      .help = "Resume an interrupted quantization, if the input, the options and "
              "the program are the same; =no begins again, and leaves nothing when it is "
              "interrupted."},
-    {.group = "Output",
-     .name = "dry-run",
-     .kind = FY_OPT_FLAG,
-     .offset = FIELD(dry_run),
-     .line_only = true,
-     .help = "Print the plan, tensor by tensor, and write nothing. Exit status 6: there is too "
-             "little space."},
-    {.group = "Output",
-     .name = "json",
-     .kind = FY_OPT_FLAG,
-     .offset = FIELD(json),
-     .line_only = true,
-     .help = "Print the plan as JSON; after the work with time and memory."},
-    {.group = "Output",
-     .name = "report",
-     .kind = FY_OPT_STR,
-     .arg = "FILE",
-     .offset = FIELD(report),
-     .line_only = true,
-     .help = "Measure what each tensor loses and write it to FILE as JSON "
-             "(docs/quantization.md); -: to standard output."},
+    FY_LINE_FLAG("Output", "dry-run", dry_run,
+                 "Print the plan, tensor by tensor, and write nothing. Exit status 6: there is too "
+                 "little space."),
+    FY_LINE_FLAG("Output", "json", json,
+                 "Print the plan as JSON; after the work with time and memory."),
+    FY_LINE_STR("Output", "report", "FILE", report,
+                "Measure what each tensor loses and write it to FILE as JSON "
+                "(docs/quantization.md); -: to standard output."),
     FY_ROW_THREADS,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,

@@ -82,46 +82,22 @@ static const fy_opt opts[] = {
      .help = "Another type (as --outtype has them) for matrices in whose GGUF name the "
              "extended regular expression is found. May be repeated; the first that matches "
              "counts."},
-    {.group = "Output",
-     .name = "output-tensor-type",
-     .kind = FY_OPT_CHOICE,
-     .arg = FY_ROW_TYPES,
-     .offset = FIELD(output_type),
-     .line_only = true,
-     .help = "Type of output.weight, before --keep and the recipe."},
-    {.group = "Output",
-     .name = "token-embedding-type",
-     .kind = FY_OPT_CHOICE,
-     .arg = FY_ROW_TYPES,
-     .offset = FIELD(embedding_type),
-     .line_only = true,
-     .help = "Type of token_embd.weight, before --keep and the recipe."},
-    {.group = "Output",
-     .name = "model-name",
-     .kind = FY_OPT_STR,
-     .arg = "NAME",
-     .offset = FIELD(model_name),
-     .line_only = true,
-     .help = "The name inside the file (general.name) instead of the one that the model card, "
-             "config.json or the directory's name gives."},
-    {.group = "Output",
-     .name = "split-max-size",
-     .kind = FY_OPT_STR,
-     .arg = "N(M|G)",
-     .offset = FIELD(split_max_size),
-     .line_only = true,
-     .help = "Split the model over files NAME-00001-of-0000N.gguf, each with at most so many bytes "
-             "of tensors (M: million, G: a thousand million; a larger tensor has a file alone). "
-             "Readers are given the first one."},
-    {.group = "Work",
-     .name = "lora",
-     .kind = FY_OPT_STR,
-     .arg = "DIR[:SCALE]",
-     .offset = FIELD(lora),
-     .many = true,
-     .line_only = true,
-     .help = "Merge a LoRA adapter that PEFT saved into the weights, SCALE times (1 if not given). "
-             "May be repeated: adapters add up."},
+    FY_LINE_CHOICE("Output", "output-tensor-type", FY_ROW_TYPES, output_type,
+                   "Type of output.weight, before --keep and the recipe."),
+    FY_LINE_CHOICE("Output", "token-embedding-type", FY_ROW_TYPES, embedding_type,
+                   "Type of token_embd.weight, before --keep and the recipe."),
+    FY_LINE_STR("Output", "model-name", "NAME", model_name,
+                "The name inside the file (general.name) instead of the one that the model card, "
+                "config.json or the directory's name gives."),
+    FY_LINE_STR(
+        "Output", "split-max-size", "N(M|G)", split_max_size,
+        "Split the model over files NAME-00001-of-0000N.gguf, each with at most so many bytes "
+        "of tensors (M: million, G: a thousand million; a larger tensor has a file alone). "
+        "Readers are given the first one."),
+    FY_LINE_LIST(
+        "Work", "lora", "DIR[:SCALE]", lora,
+        "Merge a LoRA adapter that PEFT saved into the weights, SCALE times (1 if not given). "
+        "May be repeated: adapters add up."),
     {.group = "Work",
      .name = "resume",
      .kind = FY_OPT_FLAG,
@@ -132,41 +108,26 @@ static const fy_opt opts[] = {
              "and the program are the same; =no starts over, and leaves nothing when it is "
              "interrupted."},
     FY_ROW_FETCH,
-    {.group = "Work",
-     .name = "vocab-only",
-     .kind = FY_OPT_FLAG,
-     .offset = FIELD(vocab_only),
-     .line_only = true,
-     .help = "Write keys and tokenizer, no tensors. Needs the tokenizer's files only; DIR may be "
-             "one of them: tokenizer.json, a SentencePiece model, ranks of tiktoken, or the "
-             "vocabulary of RWKV World."},
-    {.group = "Work",
-     .name = "embedding-only",
-     .kind = FY_OPT_FLAG,
-     .offset = FIELD(embedding_only),
-     .line_only = true,
-     .help = "Write keys, tokenizer and the token embedding, no other tensor: what a phone needs "
-             "whose NPU has the rest. auto is f32 then."},
-    {.group = "Work",
-     .name = "dry-run",
-     .kind = FY_OPT_FLAG,
-     .offset = FIELD(dry_run),
-     .line_only = true,
-     .help = "Print the plan, tensor by tensor, with free space and an estimate of the time, and "
-             "write nothing. Exit status 6: there is too little space."},
-    {.group = "Work",
-     .name = "list-archs",
-     .kind = FY_OPT_FLAG,
-     .offset = FIELD(list_archs),
-     .line_only = true,
-     .help = "List the classes of models that can be converted, the architecture that each has in "
-             "a GGUF file, and its family."},
-    {.group = "Work",
-     .name = "json",
-     .kind = FY_OPT_FLAG,
-     .offset = FIELD(json),
-     .line_only = true,
-     .help = "Print the plan (and, after a conversion, time and memory), or that list, as JSON."},
+    FY_LINE_FLAG(
+        "Work", "vocab-only", vocab_only,
+        "Write keys and tokenizer, no tensors. Needs the tokenizer's files only; DIR may be "
+        "one of them: tokenizer.json, a SentencePiece model, ranks of tiktoken, or the "
+        "vocabulary of RWKV World."),
+    FY_LINE_FLAG(
+        "Work", "embedding-only", embedding_only,
+        "Write keys, tokenizer and the token embedding, no other tensor: what a phone needs "
+        "whose NPU has the rest. auto is f32 then."),
+    FY_LINE_FLAG(
+        "Work", "dry-run", dry_run,
+        "Print the plan, tensor by tensor, with free space and an estimate of the time, and "
+        "write nothing. Exit status 6: there is too little space."),
+    FY_LINE_FLAG(
+        "Work", "list-archs", list_archs,
+        "List the classes of models that can be converted, the architecture that each has in "
+        "a GGUF file, and its family."),
+    FY_LINE_FLAG(
+        "Work", "json", json,
+        "Print the plan (and, after a conversion, time and memory), or that list, as JSON."),
     {.group = "Work",
      .name = "pre",
      .kind = FY_OPT_STR,
@@ -174,27 +135,16 @@ static const fy_opt opts[] = {
      .offset = FIELD(pre),
      .help = "The pre-tokenizer (tokenizer.ggml.pre) for a tokenizer.json whose structure is not "
              "recognised; the message that asks for it names the nearest one."},
-    {.group = "Work",
-     .name = "chat-template",
-     .kind = FY_OPT_STR,
-     .arg = "none|NAME|FILE.jinja",
-     .offset = FIELD(chat_template),
-     .line_only = true,
-     .help = "Leave the checkpoint's chat templates out, or put a built-in one ('ferry template "
-             "--list') or a Jinja file in their place."},
-    {.group = "Work",
-     .name = "allow-unmapped",
-     .kind = FY_OPT_FLAG,
-     .offset = FIELD(allow_unmapped),
-     .line_only = true,
-     .help = "Leave out tensors that are not of the family, and list them, instead of stopping."},
-    {.group = "Work",
-     .name = "allow-nonfinite",
-     .kind = FY_OPT_FLAG,
-     .offset = FIELD(allow_nonfinite),
-     .line_only = true,
-     .help = "Write NaN and infinity as they are into f32, f16 and bf16, and what is too large as "
-             "infinity, instead of stopping. The types in blocks cannot hold them."},
+    FY_LINE_STR("Work", "chat-template", "none|NAME|FILE.jinja", chat_template,
+                "Leave the checkpoint's chat templates out, or put a built-in one ('ferry template "
+                "--list') or a Jinja file in their place."),
+    FY_LINE_FLAG(
+        "Work", "allow-unmapped", allow_unmapped,
+        "Leave out tensors that are not of the family, and list them, instead of stopping."),
+    FY_LINE_FLAG(
+        "Work", "allow-nonfinite", allow_nonfinite,
+        "Write NaN and infinity as they are into f32, f16 and bf16, and what is too large as "
+        "infinity, instead of stopping. The types in blocks cannot hold them."),
     FY_ROW_THREADS,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,

@@ -100,4 +100,27 @@ const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
         .set = "words"                                                                           \
     }
 
+/* A verb's own rows, of options that the command line alone has: a flag, a text, a list of texts, a
+ * choice. The value goes to `field` of its `options`. */
+#define FY_LINE_FLAG(in, option, field, text)                                                 \
+    {                                                                                         \
+        .group = in, .name = option, .kind = FY_OPT_FLAG, .offset = offsetof(options, field), \
+        .line_only = true, .help = text                                                       \
+    }
+#define FY_LINE_STR(in, option, value, field, text)                         \
+    {                                                                       \
+        .group = in, .name = option, .kind = FY_OPT_STR, .arg = value,      \
+        .offset = offsetof(options, field), .line_only = true, .help = text \
+    }
+#define FY_LINE_LIST(in, option, value, field, text)                                      \
+    {                                                                                     \
+        .group = in, .name = option, .kind = FY_OPT_STR, .arg = value,                    \
+        .offset = offsetof(options, field), .many = true, .line_only = true, .help = text \
+    }
+#define FY_LINE_CHOICE(in, option, choices, field, text)                    \
+    {                                                                       \
+        .group = in, .name = option, .kind = FY_OPT_CHOICE, .arg = choices, \
+        .offset = offsetof(options, field), .line_only = true, .help = text \
+    }
+
 #endif
