@@ -601,12 +601,3 @@ void fy_qnn_answer_release(fy_qnn_answer *a)
     free(a->values);
     *a = (fy_qnn_answer){0};
 }
-
-bool fy_qnn_accepts(const fy_qnn_answer *a)
-{
-    for (size_t i = 0; i < FY_QNN_STEPS; i++) {
-        if (a->code[i] != 0)
-            return false;
-    }
-    return true;
-}

@@ -49,6 +49,5 @@ typedef struct {
 int fy_qnn_case_run(const fy_qnn_cases *c, size_t i, const fy_qnn_lib *lib, fy_qnn_handle device,
                     const fy_qnn_chip *chip, uint32_t rounds, fy_qnn_answer *out, fy_err *e);
 void fy_qnn_answer_release(fy_qnn_answer *a);
-bool fy_qnn_accepts(const fy_qnn_answer *a); /* every step that was tried gave 0 */
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/qnn/qnn_lib.h"
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -235,10 +236,10 @@ int fy_doctor(const fy_doctor_params *p, fy_doctor_report *out, fy_err *e)
 /* --- options ---------------------------------------------------------------------------------- */
 
 typedef struct {
-    const char *serial, *dir;
+    const char *serial, *dir, *sdk, *soc;
     int64_t n_ctx;
     int type_k, type_v;
-    bool json, quirks, quiet, verbose;
+    bool json, quirks, qnn, quiet, verbose;
 } options;
 
 static const fy_opt opts[] = {
@@ -262,6 +263,28 @@ static const fy_opt opts[] = {
      .help = "Positions of the context that is to fit; 0: what run and chat take without -c."},
     FY_ROW_CACHE_K_OF(type_k, "f16"),
     FY_ROW_CACHE_V_OF(type_v, "f16"),
+    {.group = "NPU library",
+     .name = "qnn",
+     .kind = FY_OPT_FLAG,
+     .offset = offsetof(options, qnn),
+     .line_only = true,
+     .help =
+         "Look at a QNN library on this machine instead of a phone: what it accepts and what it "
+         "computes (docs/npu-real.md)."},
+    {.group = "NPU library",
+     .name = "sdk",
+     .kind = FY_OPT_STR,
+     .arg = "DIR",
+     .offset = offsetof(options, sdk),
+     .help = "Where the library lies: an SDK, the unpacked Python package onnxruntime_qnn, or "
+             "'reference', ferry's own."},
+    {.group = "NPU library",
+     .name = "soc",
+     .kind = FY_OPT_STR,
+     .arg = "NAME",
+     .def = "SM8650",
+     .offset = offsetof(options, soc),
+     .help = "The chip to compile for."},
     {.group = "Output",
      .name = "json",
      .kind = FY_OPT_FLAG,
@@ -373,7 +396,7 @@ static void put_facts(const fy_facts *f, fy_str *out)
     fy_str_putc(out, ']');
 }
 
-static void put_json(const fy_doctor_report *r, fy_str *out)
+static void put_json(const fy_doctor_report *r, const char *qnn, fy_str *out)
 {
     fy_str_printf(out, "{\"ok\": %s", fy_doctor_code(r) == FY_OK ? "true" : "false");
     put_member(out, "serial", r->serial);
@@ -387,8 +410,11 @@ static void put_json(const fy_doctor_report *r, fy_str *out)
         put_member(out, "remedy", c->remedy);
         fy_str_putc(out, '}');
     }
-    fy_str_puts(out, "],\n \"facts\": {");
-    put_facts(&r->facts, out);
+    fy_str_puts(out, qnn != NULL ? "],\n \"qnn\": {" : "],\n \"facts\": {");
+    if (qnn != NULL)
+        fy_str_puts(out, qnn);
+    else
+        put_facts(&r->facts, out);
     fy_str_puts(out, "}}\n");
 }
 
@@ -473,11 +499,14 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
                           .type_k = fy_cache_types[o->type_k],
                           .type_v = fy_cache_types[o->type_v]};
     fy_doctor_report r;
-    if (fy_doctor(&p, &r, e) != 0)
+    fy_str out = {0}, qnn = {0};
+    if ((o->qnn ? fy_doctor_qnn(o->sdk, o->soc, &r, &qnn, e) : fy_doctor(&p, &r, e)) != 0) {
+        fy_str_release(&qnn);
         return -1;
-    fy_str out = {0};
+    }
     if (o->json)
-        put_json(&r, &out);
+        put_json(&r, o->qnn ? fy_str_z(&qnn) : NULL, &out);
+    fy_str_release(&qnn);
     for (size_t i = 0; !o->json && i < r.n; i++)
         put_check(&r.check[i], &out);
     const bool drawn = !o->json && fy_colour(1);
@@ -492,7 +521,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
 
 const fy_verb fy_verb_doctor = {
     .name = "doctor",
-    .summary = "look at a phone: what will fail there, and what to do",
+    .summary = "look at a phone or an NPU library: what will fail, and what to do",
     .synopsis = "",
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
@@ -510,9 +539,11 @@ const fy_verb fy_verb_doctor = {
     .examples = "ferry doctor\n"
                 "ferry doctor -d workspace\n"
                 "ferry doctor -s R5CT60XXXXX --json\n"
-                "ferry doctor --list-quirks\n",
+                "ferry doctor --list-quirks\n"
+                "ferry doctor --qnn --sdk DIR --json\n",
     .task = FY_TASK_PHONE,
-    .environment = FY_ADB_ENVIRONMENT "XDG_CONFIG_HOME Where ferry/quirks.json and ferry/soc.d are "
-                                      "looked for; ~/.config when not set.\n",
+    .environment = FY_ADB_ENVIRONMENT FY_QNN_ENVIRONMENT
+    "XDG_CONFIG_HOME Where ferry/quirks.json and ferry/soc.d are "
+    "looked for; ~/.config when not set.\n",
     .run = run,
 };

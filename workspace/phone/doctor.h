@@ -115,6 +115,11 @@ void fy_doctor_release(fy_doctor_report *r);
 fy_code fy_doctor_code(const fy_doctor_report *r);
 size_t fy_doctor_count(const fy_doctor_report *r, fy_verdict v);
 
+/* A QNN library on this machine instead of a phone (doctor_qnn.c): sdk as fy_qnn_find, soc of the
+ * table of chips. `facts` gets the members of a JSON object with every answer. */
+int fy_doctor_qnn(const char *sdk, const char *soc, fy_doctor_report *out, fy_str *facts,
+                  fy_err *e);
+
 /* Parts, for fy_doctor and its tests: add the checks for what the report holds. */
 void fy_doctor_checks(fy_doctor_report *r);
 int fy_doctor_quirks(fy_doctor_report *r, fy_err *e);

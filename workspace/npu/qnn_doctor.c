@@ -1,0 +1,471 @@
+/* Asks a QNN library what it can do, and holds the answers to those of the reference library. */
+#include "workspace/npu/qnn_doctor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/qnn/qnn_system.h"
+
+enum { CASE_TIMEOUT_S = 60, OBJECT_ROUNDS = 3 };
+
+/* --- what the library is, and its objects -------------------------------------------------------
+ */
+
+typedef struct {
+    fy_qnn_version core, api;
+    char build_id[64];
+} identity;
+
+static int identify(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e)
+{
+    (void)user;
+    identity id = {.core = lib->core, .api = lib->api};
+    memcpy(id.build_id, lib->build_id, sizeof id.build_id);
+    return fy_qnn_send(to, &id, sizeof id, e);
+}
+
+static int take_identity(void *user, const void *p, size_t n, fy_err *e)
+{
+    fy_qnn_report *r = user;
+    identity id;
+    if (n != sizeof id)
+        return fy_fail(e, FY_EDEVICE, "%zu bytes about the library", n);
+    memcpy(&id, p, n);
+    r->core = id.core;
+    r->api = id.api;
+    memcpy(r->build_id, id.build_id, sizeof r->build_id);
+    r->build_id[sizeof r->build_id - 1] = '\0';
+    return 0;
+}
+
+/* The questions below take one pointer in child and parent. */
+typedef struct {
+    const fy_qnn_doctor_params *params;
+    fy_qnn_report *report;
+} question;
+
+static int make_objects(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e)
+{
+    const fy_qnn_doctor_params *p = ((question *)user)->params;
+    (void)to;
+    for (int i = 0; i < OBJECT_ROUNDS; i++) {
+        fy_qnn_handle device = NULL, context = NULL;
+        int rc = fy_qnn_device_new(lib, &p->chip, &device, e);
+        if (rc == 0)
+            rc = fy_qnn_context_new(lib, device, false, &context, e);
+        fy_qnn_context_free(lib, context);
+        fy_qnn_device_free(lib, device);
+        if (rc != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int take_nothing(void *user, const void *p, size_t n, fy_err *e)
+{
+    (void)user;
+    (void)p;
+    (void)n;
+    (void)e;
+    return 0;
+}
+
+/* --- cases ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    const fy_qnn_doctor_params *params;
+    fy_qnn_report *report;
+    bool reference;
+    size_t next;    /* case that is tried next, in child and parent */
+    float **values; /* owned, [n]: the reference's, until the library's are compared */
+} matrix;
+
+/* A message: this, then n floats. */
+typedef struct {
+    uint64_t index;
+    uint32_t code[FY_QNN_STEPS], fixed;
+    uint64_t n;
+} answer_header;
+
+static int send_answer(fy_qnn_pipe *to, size_t i, const fy_qnn_answer *a, fy_err *e)
+{
+    answer_header h = {.index = i, .fixed = a->fixed, .n = a->values != NULL ? a->n : 0};
+    memcpy(h.code, a->code, sizeof h.code);
+    const size_t bytes = sizeof h + (size_t)h.n * sizeof(float);
+    char *p = malloc(bytes);
+    if (p == NULL)
+        return fy_nomem(e);
+    memcpy(p, &h, sizeof h);
+    for (size_t k = 0; k < h.n; k++) {
+        const float v = (float)a->values[k]; /* codes of 16 bits are exact */
+        memcpy(p + sizeof h + k * sizeof v, &v, sizeof v);
+    }
+    const int rc = fy_qnn_send(to, p, bytes, e);
+    free(p);
+    return rc;
+}
+
+static int try_cases(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e)
+{
+    const matrix *m = user;
+    const fy_qnn_doctor_params *p = m->params;
+    fy_qnn_handle device = NULL;
+    int rc = fy_qnn_device_new(lib, &p->chip, &device, e);
+    for (size_t i = m->next; rc == 0 && i < m->report->n; i++) {
+        fy_qnn_answer a;
+        rc = fy_qnn_case_run(m->report->cases, i, lib, device, &p->chip, p->rounds, &a, e);
+        if (rc == 0) {
+            rc = send_answer(to, i, &a, e);
+            fy_qnn_answer_release(&a);
+        }
+    }
+    fy_qnn_device_free(lib, device);
+    return rc;
+}
+
+/* Steps for fixed types; for floats the part of the largest value of the reference. */
+static void compare(fy_qnn_case_report *c, const float *ours, const char *theirs, uint64_t n)
+{
+    double largest = 0, sum = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        float v;
+        memcpy(&v, theirs + i * sizeof v, sizeof v);
+        const double d = fabs((double)v - (double)ours[i]);
+        largest = fmax(largest, fabs((double)ours[i]));
+        sum += d;
+        c->max = d > c->max || isnan(d) ? d : c->max;
+    }
+    const double unit = c->fixed || largest == 0 ? 1 : largest;
+    c->n = n;
+    c->max /= unit;
+    c->mean = sum / (double)n / unit;
+}
+
+static int take_answer(void *user, const void *p, size_t n, fy_err *e)
+{
+    matrix *m = user;
+    answer_header h;
+    if (n < sizeof h)
+        return fy_fail(e, FY_EDEVICE, "%zu bytes about a case", n);
+    memcpy(&h, p, sizeof h);
+    if (h.index >= m->report->n || h.n > n || n != sizeof h + h.n * sizeof(float))
+        return fy_fail(e, FY_EDEVICE, "%zu bytes about case %llu", n, (unsigned long long)h.index);
+    fy_qnn_case_report *c = &m->report->c[h.index];
+    const char *values = (const char *)p + sizeof h;
+    memcpy(m->reference ? c->reference : c->code, h.code, sizeof h.code);
+    c->fixed = h.fixed != 0;
+    m->next = h.index + 1;
+    if (m->reference && h.n > 0) {
+        float *kept = malloc(h.n * sizeof *kept);
+        if (kept == NULL)
+            return fy_nomem(e);
+        memcpy(kept, values, h.n * sizeof *kept);
+        m->values[h.index] = kept;
+        c->n = h.n;
+    } else if (!m->reference) {
+        const bool both = m->values[h.index] != NULL && c->n == h.n;
+        c->n = 0;
+        if (both && h.n > 0)
+            compare(c, m->values[h.index], values, h.n);
+        free(m->values[h.index]);
+        m->values[h.index] = NULL;
+    }
+    return 0;
+}
+
+/* All cases on one library; one that ends the process is marked, and the next process begins after
+ * it. */
+static int run_matrix(const char *path, matrix *m, fy_err *e)
+{
+    m->next = 0;
+    while (m->next < m->report->n) {
+        fy_qnn_end end;
+        if (fy_qnn_child(path, try_cases, take_answer, m, CASE_TIMEOUT_S, &end, e) != 0)
+            return -1;
+        if (end == FY_QNN_DONE)
+            continue;
+        fy_qnn_case_report *c = &m->report->c[m->next++];
+        if (m->reference)
+            continue;
+        c->crashed = end == FY_QNN_CRASHED;
+        c->hung = end == FY_QNN_HUNG;
+        c->n = 0;
+    }
+    return 0;
+}
+
+static int ask_cases(const fy_qnn_doctor_params *p, const char *path, fy_qnn_report *r, fy_err *e)
+{
+    fy_str reference = {0};
+    r->cases = fy_qnn_cases_open(e);
+    if (r->cases == NULL)
+        return -1;
+    r->n = fy_qnn_cases_n(r->cases);
+    r->c = calloc(r->n, sizeof *r->c);
+    float **values = calloc(r->n, sizeof *values);
+    int rc = r->c != NULL && values != NULL ? 0 : fy_nomem(e);
+    for (size_t i = 0; rc == 0 && i < r->n; i++) {
+        r->c[i].name = fy_qnn_case_name(r->cases, i);
+        for (size_t k = 0; k < FY_QNN_STEPS; k++)
+            r->c[i].code[k] = r->c[i].reference[k] = FY_QNN_UNTRIED;
+    }
+    matrix m = {.params = p, .report = r, .reference = true, .values = values};
+    if (rc == 0 && fy_qnn_find("reference", &reference, &r->reference) == 0) {
+        r->has_reference = run_matrix(fy_str_z(&reference), &m, &r->reference) == 0;
+        rc = r->reference.code == FY_EINTR ? fy_fail(e, FY_EINTR, "%s", r->reference.msg) : 0;
+    }
+    m.reference = false;
+    if (rc == 0)
+        rc = run_matrix(path, &m, e);
+    for (size_t i = 0; values != NULL && i < r->n; i++)
+        free(values[i]);
+    free(values);
+    fy_str_release(&reference);
+    return rc;
+}
+
+/* --- binaries --------------------------------------------------------------------------------- */
+
+enum { BINARY_IN = 512, BINARY_OUT = 1024, BINARY_TOKENS = 16 };
+
+typedef struct {
+    uint64_t one_bytes, two_bytes;
+    uint32_t info_version;
+    uint32_t same;
+} binary_answer;
+
+/* A product with constant weights; graphs of one context name the same ones. */
+typedef struct {
+    fy_qnn_graph graph;
+    fy_qnn_tensor *x, *y;
+    char name[16];
+} product;
+
+static int compose_product(const fy_qnn_lib *lib, fy_qnn_handle context, const fy_qnn_chip *chip,
+                           uint32_t tokens, const int8_t *weights, product *g, fy_err *e)
+{
+    const uint32_t xd[] = {1, 1, tokens, BINARY_IN}, wd[] = {1, 1, BINARY_IN, BINARY_OUT},
+                   yd[] = {1, 1, tokens, BINARY_OUT}, two[] = {2}, four[] = {2, 2};
+    const uint32_t ones[] = {1, 1}, zeros[] = {0, 0, 0, 0};
+    const fy_qnn_quant xq = fy_qnn_quant_scale(8.0f / 65535, -32768),
+                       wq = fy_qnn_quant_scale(0.004f, 0),
+                       yq = fy_qnn_quant_scale(160.0f / 65535, -32768);
+    fy_qnn_tensor *w = NULL;
+    fy_qnn_node *n = malloc(sizeof *n);
+    if (n == NULL)
+        return fy_nomem(e);
+    snprintf(g->name, sizeof g->name, "batch_%u", tokens);
+    int rc = fy_qnn_graph_new(lib, context, g->name, chip, &g->graph, e);
+    fy_qnn_error err = 0;
+    const char *call = "tensorCreateGraphTensor";
+    if (rc == 0) {
+        fy_qnn_node_begin(n, "product", "Conv2d");
+        if ((err = fy_qnn_tensor_new(&g->graph, "x", FY_QNN_APP_WRITE, FY_QNN_UFIXED_16, &xq, 4, xd,
+                                     NULL, &g->x)) == 0 &&
+            (err = fy_qnn_tensor_new(&g->graph, "w", FY_QNN_STATIC, FY_QNN_SFIXED_8, &wq, 4, wd,
+                                     weights, &w)) == 0 &&
+            (err = fy_qnn_tensor_new(&g->graph, "y", FY_QNN_APP_READ, FY_QNN_UFIXED_16, &yq, 4, yd,
+                                     NULL, &g->y)) == 0 &&
+            (err = fy_qnn_node_array(&g->graph, n, "stride", FY_QNN_UINT_32, 1, two, ones)) == 0 &&
+            (err = fy_qnn_node_array(&g->graph, n, "pad_amount", FY_QNN_UINT_32, 2, four, zeros)) ==
+                0 &&
+            (err = fy_qnn_node_array(&g->graph, n, "dilation", FY_QNN_UINT_32, 1, two, ones)) ==
+                0) {
+            fy_qnn_node_u32(n, "group", 1);
+            fy_qnn_node_input(n, g->x);
+            fy_qnn_node_input(n, w);
+            fy_qnn_node_output(n, g->y);
+            call = "graphAddNode";
+            if ((err = fy_qnn_node_add(&g->graph, n)) == 0) {
+                call = "graphFinalize";
+                err = fy_qnn_graph_finalize(&g->graph);
+            }
+        }
+        if (err != 0)
+            rc = fy_qnn_fail(lib, call, err, e);
+    }
+    free(n);
+    return rc;
+}
+
+static int execute(product *g, uint16_t *out, fy_err *e)
+{
+    uint16_t *in = calloc((size_t)BINARY_TOKENS * BINARY_IN, sizeof *in);
+    if (in == NULL)
+        return fy_nomem(e);
+    for (uint32_t i = 0; i < BINARY_TOKENS * BINARY_IN; i++)
+        in[i] = (uint16_t)(i * 40503u);
+    void *x = in, *y = out;
+    const fy_qnn_error err = fy_qnn_graph_run(&g->graph, &g->x, &x, 1, &g->y, &y, 1);
+    free(in);
+    return err == 0 ? 0 : fy_qnn_fail(g->graph.lib, "graphExecute", err, e);
+}
+
+static bool same_tensor(const fy_qnn_tensor *a, const fy_qnn_tensor *b)
+{
+    const fy_qnn_tensor_v1 *p = &a->u.v1, *q = &b->u.v1;
+    return strcmp(p->name, q->name) == 0 && p->id == q->id && p->type == q->type &&
+           p->rank == q->rank && memcmp(p->dims, q->dims, p->rank * sizeof *p->dims) == 0 &&
+           p->quant.encoding == q->quant.encoding &&
+           p->quant.u.scale_offset.scale == q->quant.u.scale_offset.scale &&
+           p->quant.u.scale_offset.offset == q->quant.u.scale_offset.offset;
+}
+
+/* The metadata of a binary lists the graphs that were composed, tensor by tensor. */
+static int check_metadata(const fy_qnn_lib *lib, const uint8_t *binary, uint64_t bytes,
+                          const product *g, size_t n, uint32_t *version, fy_err *e)
+{
+    fy_qnn_binary *b = malloc(sizeof *b);
+    if (b == NULL)
+        return fy_nomem(e);
+    int rc = fy_qnn_binary_open(lib->path, lib->core, binary, bytes, b, e);
+    if (rc == 0) {
+        *version = b->info_version;
+        if (b->n_graphs != n)
+            rc = fy_fail(e, FY_EVERIFY, "the metadata lists %u graphs, expected %zu", b->n_graphs,
+                         n);
+        for (size_t i = 0; rc == 0 && i < n; i++) {
+            const fy_qnn_graph_io *io = NULL;
+            for (uint32_t k = 0; k < b->n_graphs; k++) {
+                if (strcmp(b->graph[k].name, g[i].name) == 0)
+                    io = &b->graph[k];
+            }
+            if (io == NULL || io->n_inputs != 1 || io->n_outputs != 1 ||
+                !same_tensor(&io->inputs[0], g[i].x) || !same_tensor(&io->outputs[0], g[i].y))
+                rc =
+                    fy_fail(e, FY_EVERIFY,
+                            "the metadata of graph '%s' differs from what was composed", g[i].name);
+        }
+        fy_qnn_binary_close(b);
+    }
+    free(b);
+    return rc;
+}
+
+/* A graph that is read back computes what it computed where it was made. */
+static int check_read_back(const fy_qnn_lib *lib, fy_qnn_handle device, const uint8_t *binary,
+                           uint64_t bytes, product *g, const uint16_t *expected, uint32_t *same,
+                           fy_err *e)
+{
+    const size_t n = (size_t)BINARY_TOKENS * BINARY_OUT;
+    uint16_t *out = calloc(n, sizeof *out);
+    fy_qnn_handle context = NULL;
+    product again = *g;
+    int rc =
+        out != NULL ? fy_qnn_context_load(lib, device, binary, bytes, &context, e) : fy_nomem(e);
+    if (rc == 0)
+        rc = fy_qnn_graph_retrieve(lib, context, g->name, &again.graph, e);
+    if (rc == 0)
+        rc = execute(&again, out, e);
+    *same = rc == 0 && memcmp(out, expected, n * sizeof *out) == 0;
+    fy_qnn_context_free(lib, context);
+    free(out);
+    return rc;
+}
+
+static int make_binaries(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e)
+{
+    const fy_qnn_doctor_params *p = ((question *)user)->params;
+    const size_t n_weights = (size_t)BINARY_IN * BINARY_OUT;
+    binary_answer a = {0};
+    fy_qnn_handle device = NULL, one = NULL, two = NULL;
+    product g[3] = {0};
+    uint8_t *binary = NULL, *shared = NULL;
+    int8_t *weights = malloc(n_weights);
+    uint16_t *out = calloc((size_t)BINARY_TOKENS * BINARY_OUT, sizeof *out);
+    int rc = weights != NULL && out != NULL ? 0 : fy_nomem(e);
+    for (size_t i = 0; rc == 0 && i < n_weights; i++)
+        weights[i] = (int8_t)((i * 2654435761u >> 7) % 255 - 127);
+    if (rc != 0 || fy_qnn_device_new(lib, &p->chip, &device, e) != 0 ||
+        fy_qnn_context_new(lib, device, false, &one, e) != 0 ||
+        compose_product(lib, one, &p->chip, BINARY_TOKENS, weights, &g[0], e) != 0 ||
+        execute(&g[0], out, e) != 0 ||
+        fy_qnn_context_binary(lib, one, &binary, &a.one_bytes, e) != 0 ||
+        check_metadata(lib, binary, a.one_bytes, g, 1, &a.info_version, e) != 0 ||
+        check_read_back(lib, device, binary, a.one_bytes, &g[0], out, &a.same, e) != 0 ||
+        fy_qnn_context_new(lib, device, true, &two, e) != 0 ||
+        compose_product(lib, two, &p->chip, BINARY_TOKENS, weights, &g[1], e) != 0 ||
+        compose_product(lib, two, &p->chip, 1, weights, &g[2], e) != 0 ||
+        fy_qnn_context_binary(lib, two, &shared, &a.two_bytes, e) != 0 ||
+        check_metadata(lib, shared, a.two_bytes, g + 1, 2, &a.info_version, e) != 0 ||
+        fy_qnn_send(to, &a, sizeof a, e) != 0)
+        rc = -1;
+    free(binary);
+    free(shared);
+    free(weights);
+    free(out);
+    fy_qnn_context_free(lib, one);
+    fy_qnn_context_free(lib, two);
+    for (size_t i = 0; i < 3; i++)
+        fy_qnn_graph_release(&g[i].graph);
+    fy_qnn_device_free(lib, device);
+    return rc;
+}
+
+static int take_binaries(void *user, const void *p, size_t n, fy_err *e)
+{
+    fy_qnn_report *r = ((question *)user)->report;
+    binary_answer a;
+    if (n != sizeof a)
+        return fy_fail(e, FY_EDEVICE, "%zu bytes about binaries", n);
+    memcpy(&a, p, n);
+    r->b.one_bytes = a.one_bytes;
+    r->b.two_bytes = a.two_bytes;
+    r->b.info_version = a.info_version;
+    r->b.same = a.same != 0;
+    return 0;
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+/* A part whose failure is an answer: only an interrupt ends the whole. */
+static int ask(const char *path, fy_qnn_job *job, fy_qnn_take *take, void *user, fy_err *found,
+               fy_err *e)
+{
+    fy_qnn_end end;
+    if (fy_qnn_child(path, job, take, user, CASE_TIMEOUT_S, &end, found) != 0)
+        return found->code == FY_EINTR ? fy_fail(e, FY_EINTR, "interrupted") : 0;
+    if (end != FY_QNN_DONE)
+        fy_fail(found, FY_EDEVICE, end == FY_QNN_HUNG ? "the library hung" : "the library crashed");
+    return 0;
+}
+
+int fy_qnn_doctor(const fy_qnn_doctor_params *p, fy_qnn_report *out, fy_err *e)
+{
+    fy_str path = {0};
+    fy_qnn_end end;
+    question q = {p, out};
+    *out = (fy_qnn_report){0};
+    int rc = fy_qnn_find(p->sdk, &path, e);
+    if (rc == 0)
+        rc = fy_qnn_child(fy_str_z(&path), identify, take_identity, out, CASE_TIMEOUT_S, &end, e);
+    if (rc == 0 && end != FY_QNN_DONE)
+        rc = fy_fail(e, FY_EDEVICE, "the QNN library %s when it was loaded",
+                     end == FY_QNN_HUNG ? "hung" : "crashed");
+    if (rc == 0)
+        rc = ask(fy_str_z(&path), make_objects, take_nothing, &q, &out->objects, e);
+    if (rc == 0 && out->objects.code == FY_OK)
+        rc = ask(fy_str_z(&path), make_binaries, take_binaries, &q, &out->binary, e);
+    if (rc == 0 && out->objects.code == FY_OK)
+        rc = ask_cases(p, fy_str_z(&path), out, e);
+    fy_str_release(&path);
+    return rc;
+}
+
+void fy_qnn_report_release(fy_qnn_report *r)
+{
+    free(r->c);
+    fy_qnn_cases_free(r->cases);
+    *r = (fy_qnn_report){0};
+}
+
+bool fy_qnn_codes_accept(const uint32_t code[FY_QNN_STEPS])
+{
+    for (size_t i = 0; i < FY_QNN_STEPS; i++) {
+        if (code[i] != 0)
+            return false;
+    }
+    return true;
+}

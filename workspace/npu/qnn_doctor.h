@@ -1,0 +1,51 @@
+/* What a QNN library on this machine can do, without a phone: does it load, what does it accept of
+ * the operations that ferry emits, does it compute what the reference library computes, does it
+ * share weights, does its metadata describe what was composed. Each question is asked in a process
+ * of its own (qnn_child.h), so that a crash or a hang is an answer as well. */
+#ifndef FY_WORKSPACE_QNN_DOCTOR_H
+#define FY_WORKSPACE_QNN_DOCTOR_H
+
+#include "backend/qnn/qnn_graph.h"
+#include "workspace/npu/qnn_case.h"
+#include "workspace/npu/qnn_child.h"
+
+typedef struct {
+    const char *sdk; /* as fy_qnn_find; NULL: the environment */
+    fy_qnn_chip chip;
+    uint32_t rounds; /* executions of a case */
+} fy_qnn_doctor_params;
+
+/* A case on the library and on the reference. */
+typedef struct {
+    const char *name; /* view of `cases` */
+    uint32_t code[FY_QNN_STEPS], reference[FY_QNN_STEPS];
+    bool crashed, hung;
+    uint64_t n;       /* elements that were compared; 0: none */
+    bool fixed;       /* differences are steps of the encoding, else parts of the largest value */
+    double max, mean; /* differences */
+} fy_qnn_case_report;
+
+typedef struct {
+    fy_qnn_version core, api;
+    char build_id[64];
+    fy_qnn_cases *cases;
+    fy_qnn_case_report *c; /* owned, [n]; NULL: not reached */
+    size_t n;
+    bool has_reference;
+    fy_err reference;       /* why it is not there */
+    fy_err objects, binary; /* of the parts below; FY_OK: they passed */
+    struct {
+        uint64_t one_bytes, two_bytes; /* binaries of one graph, and of two with the same weights */
+        uint32_t info_version;         /* of the metadata */
+        bool same;                     /* read back, the graph computed the same */
+    } b;
+} fy_qnn_report;
+
+/* Fails when the library is not there, cannot be loaded, or the user interrupts; what it cannot do
+ * is in the report. fy_qnn_report_release in every case. */
+int fy_qnn_doctor(const fy_qnn_doctor_params *p, fy_qnn_report *out, fy_err *e);
+void fy_qnn_report_release(fy_qnn_report *r);
+
+bool fy_qnn_codes_accept(const uint32_t code[FY_QNN_STEPS]);
+
+#endif

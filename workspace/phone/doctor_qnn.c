@@ -1,0 +1,239 @@
+/* `ferry doctor --qnn`: the checks of a QNN library on this machine, from the answers that
+ * workspace/npu/qnn_doctor.c gathers. No path of the machine and no text of the library but its
+ * build number is shown, so that a report can be passed on. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "workspace/npu/qnn_doctor.h"
+#include "workspace/npu/soc_table.h"
+#include "workspace/phone/doctor.h"
+
+/* Two graphs with the same weights take about as much as one where a library shares them. */
+#define SHARED_RATIO 1.3
+/* What the reference library promises of integer arithmetic. */
+#define STEPS_MAX   1.0
+#define STEPS_MEAN  0.05
+#define FLOAT_MEAN  0.002
+#define MAX_LISTED  12
+#define CASE_ROUNDS 1
+
+static void check_library(fy_doctor_report *r, const fy_qnn_report *q)
+{
+    char found[256];
+    snprintf(found, sizeof found, "SDK 2.%u (%s), core interface %u.%u", q->api.minor,
+             q->build_id[0] != '\0' ? q->build_id : "no build number", q->core.major,
+             q->core.minor);
+    fy_doctor_add(r, "QNN library", FY_CHECK_OK, FY_OK, found, "");
+}
+
+static void check_part(fy_doctor_report *r, const char *name, const fy_err *e, const char *found)
+{
+    if (e->code == FY_OK)
+        fy_doctor_add(r, name, FY_CHECK_OK, FY_OK, found, "");
+    else
+        fy_doctor_add(r, name, FY_CHECK_FAIL, FY_EDEVICE, e->msg,
+                      "nothing can be compiled with this library");
+}
+
+static void check_binary(fy_doctor_report *r, const fy_qnn_report *q)
+{
+    char found[256];
+    const double ratio = q->b.one_bytes > 0 ? (double)q->b.two_bytes / (double)q->b.one_bytes : 0;
+    snprintf(
+        found, sizeof found,
+        "a graph is compiled, read back and computes the same; two graphs with the same weights "
+        "take %.2f times one; metadata of version %u agrees",
+        ratio, q->b.info_version);
+    check_part(r, "binaries", &q->binary, found);
+    if (q->binary.code != FY_OK)
+        return;
+    if (!q->b.same)
+        fy_doctor_add(r, "binaries", FY_CHECK_FAIL, FY_EDEVICE,
+                      "a graph that was read back computes something else", "");
+    if (ratio > SHARED_RATIO)
+        fy_doctor_add(r, "shared weights", FY_CHECK_WARNING, FY_OK,
+                      "two graphs with the same weights take as much as both",
+                      "give each batch size a chunk of its own, or use a newer SDK");
+}
+
+/* Cases for which `is` holds: a check with their number and the first names. */
+typedef bool predicate(const fy_qnn_case_report *c, const fy_qnn_report *q);
+
+static bool is_accepted(const fy_qnn_case_report *c, const fy_qnn_report *q)
+{
+    (void)q;
+    return fy_qnn_codes_accept(c->code);
+}
+
+static bool is_allowed_only_here(const fy_qnn_case_report *c, const fy_qnn_report *q)
+{
+    return q->has_reference && fy_qnn_codes_accept(c->reference) && !fy_qnn_codes_accept(c->code);
+}
+
+static bool is_refused_only_here(const fy_qnn_case_report *c, const fy_qnn_report *q)
+{
+    return q->has_reference && !fy_qnn_codes_accept(c->reference) && fy_qnn_codes_accept(c->code);
+}
+
+static bool is_fatal(const fy_qnn_case_report *c, const fy_qnn_report *q)
+{
+    (void)q;
+    return c->crashed || c->hung;
+}
+
+static bool is_compared(const fy_qnn_case_report *c, const fy_qnn_report *q)
+{
+    (void)q;
+    return c->n > 0 && fy_qnn_codes_accept(c->code);
+}
+
+static bool is_off(const fy_qnn_case_report *c, const fy_qnn_report *q)
+{
+    if (!is_compared(c, q))
+        return false;
+    return c->fixed ? !(c->max <= STEPS_MAX && c->mean <= STEPS_MEAN) : !(c->mean <= FLOAT_MEAN);
+}
+
+static size_t count(const fy_qnn_report *q, predicate *is, bool with_size, fy_str *names)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < q->n; i++) {
+        const fy_qnn_case_report *c = &q->c[i];
+        if (!is(c, q) || n++ >= MAX_LISTED || names == NULL)
+            continue;
+        fy_str_printf(names, "%s%s", n > 1 ? "; " : "", c->name);
+        if (with_size)
+            fy_str_printf(names, c->fixed ? " (%.0f steps, mean %.2f)" : " (%.1e, mean %.1e)",
+                          c->max, c->mean);
+    }
+    if (names != NULL && n > MAX_LISTED)
+        fy_str_printf(names, " and %zu more", n - MAX_LISTED);
+    return n;
+}
+
+static void check_cases(fy_doctor_report *r, const fy_qnn_report *q)
+{
+    static const struct {
+        predicate *is;
+        const char *name, *found, *remedy;
+        fy_verdict verdict;
+        bool with_size;
+    } rows[] = {
+        {is_fatal, "crashes", "cases that crash or hang the library",
+         "keep to recipes without them, or use another SDK", FY_CHECK_FAIL, false},
+        {is_allowed_only_here, "operations",
+         "cases that ferry's rules allow and the library refuses",
+         "report them: compile would find out late", FY_CHECK_FAIL, false},
+        {is_refused_only_here, "operations",
+         "cases that ferry's rules refuse and the library takes", "", FY_CHECK_NOTE, false},
+        {is_off, "arithmetic", "cases that differ from the reference library by more than rounding",
+         "", FY_CHECK_NOTE, true},
+    };
+    char found[160];
+    snprintf(found, sizeof found, "%zu of %zu cases accepted", count(q, is_accepted, false, NULL),
+             q->n);
+    fy_doctor_add(r, "operations", FY_CHECK_OK, FY_OK, found, "");
+    if (!q->has_reference) {
+        fy_doctor_add(r, "arithmetic", FY_CHECK_NOTE, FY_OK, q->reference.msg,
+                      "without it nothing tells what the results should be");
+        return;
+    }
+    snprintf(found, sizeof found, "%zu cases executed by the library and by the reference",
+             count(q, is_compared, false, NULL));
+    fy_doctor_add(r, "arithmetic", FY_CHECK_OK, FY_OK, found, "");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fy_str names = {0}, text = {0};
+        const size_t n = count(q, rows[i].is, rows[i].with_size, &names);
+        fy_str_printf(&text, "%zu %s: %s", n, rows[i].found, fy_str_z(&names));
+        if (n > 0)
+            fy_doctor_add(r, rows[i].name, rows[i].verdict, FY_EDEVICE, fy_str_z(&text),
+                          rows[i].remedy);
+        r->oom |= names.oom || text.oom;
+        fy_str_release(&names);
+        fy_str_release(&text);
+    }
+}
+
+/* --- as JSON ---------------------------------------------------------------------------------- */
+
+static void put_codes(fy_str *out, const char *name, const uint32_t code[FY_QNN_STEPS])
+{
+    fy_str_printf(out, ", \"%s\": [", name);
+    for (size_t i = 0; i < FY_QNN_STEPS; i++) {
+        fy_str_puts(out, i > 0 ? ", " : "");
+        if (code[i] == FY_QNN_UNTRIED)
+            fy_str_puts(out, "null");
+        else
+            fy_str_printf(out, "%u", code[i]);
+    }
+    fy_str_putc(out, ']');
+}
+
+static void put_report(const fy_qnn_report *q, fy_str *out)
+{
+    fy_str_puts(out, "\"build_id\": ");
+    fy_json_put_string(out, fy_span_of(q->build_id));
+    fy_str_printf(out,
+                  ", \"core\": \"%u.%u.%u\", \"backend\": \"%u.%u.%u\", \"binary_bytes\": %llu, "
+                  "\"shared_binary_bytes\": %llu, \"metadata_version\": %u, \"cases\": [",
+                  q->core.major, q->core.minor, q->core.patch, q->api.major, q->api.minor,
+                  q->api.patch, (unsigned long long)q->b.one_bytes,
+                  (unsigned long long)q->b.two_bytes, q->b.info_version);
+    for (size_t i = 0; i < q->n; i++) {
+        const fy_qnn_case_report *c = &q->c[i];
+        fy_str_puts(out, i > 0 ? ",\n  {\"name\": " : "\n  {\"name\": ");
+        fy_json_put_string(out, fy_span_of(c->name));
+        put_codes(out, "codes", c->code);
+        put_codes(out, "reference_codes", c->reference);
+        fy_str_printf(out, ", \"crashed\": %s, \"hung\": %s, \"elements\": %llu",
+                      c->crashed ? "true" : "false", c->hung ? "true" : "false",
+                      (unsigned long long)c->n);
+        if (c->n > 0)
+            fy_str_printf(out, ", \"unit\": \"%s\", \"max\": %.6g, \"mean\": %.6g",
+                          c->fixed ? "step" : "part of the largest", c->max, c->mean);
+        fy_str_putc(out, '}');
+    }
+    fy_str_putc(out, ']');
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+static int find_chip(const char *soc, fy_qnn_chip *out, fy_err *e)
+{
+    fy_soc_table *t = fy_soc_table_open(NULL, e);
+    const fy_soc *s = t != NULL ? fy_soc_find(t, soc, e) : NULL;
+    if (s != NULL)
+        *out = (fy_qnn_chip){s->soc_id, s->htp_arch, s->vtcm_mb > 0 ? s->vtcm_mb : 8};
+    fy_soc_table_free(t);
+    if (s != NULL && out->soc == 0)
+        return fy_fail(e, FY_EARG, "%s: its number in QNN is not known; choose another --soc", soc);
+    return s != NULL ? 0 : -1;
+}
+
+int fy_doctor_qnn(const char *sdk, const char *soc, fy_doctor_report *out, fy_str *facts, fy_err *e)
+{
+    fy_qnn_doctor_params p = {.sdk = sdk, .rounds = CASE_ROUNDS};
+    fy_qnn_report q;
+    *out = (fy_doctor_report){0};
+    if (find_chip(soc, &p.chip, e) != 0)
+        return -1;
+    int rc = fy_qnn_doctor(&p, &q, e);
+    if (rc == 0) {
+        snprintf(out->serial, sizeof out->serial, "QNN library");
+        check_library(out, &q);
+        check_part(out, "objects", &q.objects,
+                   "a device and a context, made and freed three times");
+        if (q.objects.code == FY_OK) {
+            check_binary(out, &q);
+            check_cases(out, &q);
+        }
+        put_report(&q, facts);
+    }
+    fy_qnn_report_release(&q);
+    if (rc == 0 && (out->oom || facts->oom))
+        rc = fy_nomem(e);
+    if (rc != 0)
+        fy_doctor_release(out);
+    return rc;
+}
