@@ -111,9 +111,8 @@ struct fy_node {
     fy_nodes body, orelse;
     fy_node_args *args; /* NULL: none */
     fy_node_params *params;
-    /* NULL: an unknown one in a branch; an error only when it is reached */
-    const fy_tfilter *filter;
-    const fy_ttest *test;
+    const fy_tbuiltin *builtin; /* filter or test; NULL: an unknown one in a branch, which is an
+                                   error only when it is reached */
 };
 
 /* Names with a meaning of their own in a body. */

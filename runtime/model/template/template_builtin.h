@@ -27,68 +27,61 @@ bool fy_tu_all_cased(fy_span s, bool upper);
 size_t fy_tu_line_end(fy_span s);
 
 typedef enum { FY_TU_UPPER, FY_TU_LOWER, FY_TU_CAPITALIZE, FY_TU_TITLE } fy_tu_case;
-int fy_tu_put_case(fy_tm *m, fy_tbuf *b, fy_span s, fy_tu_case to); /* appends */
+void fy_tu_put_case(fy_tbuf *b, fy_span s, fy_tu_case to); /* appends */
 
 enum { FY_TU_STRIP_LEFT = 1, FY_TU_STRIP_RIGHT = 2, FY_TU_STRIP_BOTH = 3 };
 /* Without the code points of `chars` (NULL: white space) at its ends. */
-int fy_tu_strip(fy_tm *m, fy_span s, const fy_span *chars, int ends, fy_span *out);
+fy_span fy_tu_strip(fy_tm *m, fy_span s, const fy_span *chars, uint32_t ends);
 /* Byte where `needle` begins in s, -1 when it does not occur. */
 ptrdiff_t fy_tu_find(fy_span s, fy_span needle);
 /* Appends s with the first `max` (< 0: all) occurrences of `old` replaced. */
-int fy_tu_replace(fy_tm *m, fy_tbuf *b, fy_span s, fy_span old, fy_span with, int64_t max);
+void fy_tu_replace(fy_tbuf *b, fy_span s, fy_span old, fy_span with, int64_t max);
 /* Appends `pattern` n times; the size is checked before. */
-int fy_tu_repeat(fy_tm *m, fy_tbuf *b, fy_span pattern, uint64_t n);
+void fy_tu_repeat(fy_tbuf *b, fy_span pattern, uint64_t n);
 /* Appends s with the characters of HTML replaced, as markupsafe does. */
-int fy_tu_put_escaped(fy_tm *m, fy_tbuf *b, fy_span s);
+void fy_tu_put_escaped(fy_tbuf *b, fy_span s);
 
 /* --- arguments (template_functions.c) --- */
 
-/* Binds arguments as Python does. `signature` is the function's name and its parameters, optional
- * ones with '?': "replace old new ?count". out[i] is parameter i; one that was not given is
- * undefined, and fy_targ_given is false. */
-int fy_targs_bind(fy_tm *m, const char *signature, const fy_targs *a, fy_tv *out);
-bool fy_targ_given(const fy_tv *v);                               /* also false for none */
-int fy_targs_none(fy_tm *m, const char *what, const fy_targs *a); /* takes no arguments */
-/* Positional arguments only, at least `min` and at most `max`. */
-int fy_targs_count(fy_tm *m, const char *what, const fy_targs *a, size_t min, size_t max);
+#define FY_UNUSED __attribute__((unused))
+#define FY_BUILTIN(name)                                                                     \
+    fy_tv name(fy_tm *m FY_UNUSED, const fy_tbuiltin *f FY_UNUSED, const fy_tv *v FY_UNUSED, \
+               const fy_targs *a FY_UNUSED)
 
-bool fy_tv_is_int(const fy_tv *v); /* int or bool that fits 64 bits */
-int64_t fy_tv_as_int(const fy_tv *v);
+bool fy_targ_absent(const fy_tv *v); /* of a parameter: it was not given */
+bool fy_targ_given(const fy_tv *v);  /* false for none, too */
 /* An int where Python takes one as an index or count; error for other types. */
-int fy_tv_index(fy_tm *m, const fy_tv *v, int64_t *out);
-bool fy_tv_as_float(const fy_tv *v, double *out); /* int, bool or float */
+int64_t fy_tv_index(fy_tm *m, const fy_tv *v);
 /* A string argument of `what`; error for other types. */
-int fy_tv_text(fy_tm *m, const char *what, const fy_tv *v, fy_span *out);
-/* v itself if it is a string (markup kept), else str(v). */
-int fy_tv_soft_str(fy_tm *m, const fy_tv *v, fy_tv *out);
-fy_tv fy_tbuf_value(const fy_tbuf *b, bool markup); /* what was built, as a string */
-/* An undefined value; using it fails with `text`, which outlives the machine. */
-fy_tv fy_tv_hint(const char *text);
-/* The same with "<what> '<name>' is not supported". 1, or -1 without memory. */
-int fy_tv_unsupported(fy_tm *m, const char *what, fy_span name, fy_tv *out);
-int fy_tv_pair(fy_tm *m, fy_tv a, fy_tv b, fy_tv *out); /* the tuple (a, b) */
+fy_span fy_tv_text(fy_tm *m, const char *what, const fy_tv *v);
+/* The keyword argument of that name, or NULL. */
+const fy_tv *fy_targs_named(const fy_targs *a, fy_span name);
+/* A callable of that type: the builtin on `v`. */
+fy_tv fy_tbuiltin_bind(fy_tm *m, const char *type, const fy_tbuiltin *f, fy_tv v);
+/* "<what> '<name>' is not supported", as fy_tv_hint. */
+fy_tv fy_tv_unsupported(fy_tm *m, const char *what, fy_span name);
+
+/* The row of that name in a table that ends with a NULL name; NULL: none. */
+const fy_tbuiltin *fy_tbuiltin_find(const fy_tbuiltin *table, fy_span name);
+/* Is the name one of the words, which have one space between them? */
+bool fy_tword_is_in(fy_span name, const char *words);
+
+/* A name inside a message: "%.*s". */
+#define FY_TSHOWN(s) (int)((s).len < 100 ? (s).len : 100), (s).ptr
 
 /* --- formatting (template_format.c) --- */
 
 /* format % args: args is a tuple, a dict or a single value. */
-int fy_tv_percent(fy_tm *m, const fy_tv *format, const fy_tv *args, fy_tv *out);
-/* format.format(args): "{}", "{0}", "{name}". */
-int fy_tv_format(fy_tm *m, fy_span format, const fy_targs *a, fy_tv *out);
+fy_tv fy_tv_percent(fy_tm *m, const fy_tv *format, const fy_tv *args);
+FY_BUILTIN(fy_tstr_format); /* v.format(args): "{}", "{0}", "{name}" */
 
-/* --- tables --- */
+/* --- filters --- */
 
-extern const fy_tfilter fy_tfilters_list[]; /* of sequences; a NULL name ends it */
-#define FILTER(name)                                                                \
-    int name(fy_tm *m, const fy_tfilter *f __attribute__((unused)), const fy_tv *v, \
-             const fy_targs *a, fy_tv *out)
-FILTER(fy_tfilter_tojson);
-/* Known to jinja2 and refused here: "urlize". */
-bool fy_tfilter_is_refused(fy_span name);
-bool fy_ttest_is_refused(fy_span name);
+extern const fy_tbuiltin fy_tfilters_list[]; /* of sequences; a NULL name ends it */
+FY_BUILTIN(fy_tfilter_tojson);
 
-/* The positions 0 .. keys->n - 1 in the stable order of their keys, on the machine's heap. NULL:
- * error. */
-typedef int fy_tcompare(fy_tm *m, const fy_tv *a, const fy_tv *b, int *order);
+/* The positions 0 .. keys->n - 1 in the stable order of their keys. NULL: error. */
+typedef int fy_tcompare(fy_tm *m, const fy_tv *a, const fy_tv *b);
 size_t *fy_tlist_order(fy_tm *m, const fy_tlist *keys, bool reverse, fy_tcompare *compare);
 
 #endif

@@ -15,22 +15,22 @@ enum {
     BYTES_PER_BYTE = 16,
 };
 
-typedef enum { FLOW_ERROR = -1, FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE } flow;
+/* After an error FLOW_NEXT: nothing follows, because no statement runs. */
+typedef enum { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE } flow;
 
 static flow run_body(fy_eval *ev, fy_nodes body);
-static int assign(fy_eval *ev, const fy_node *target, const fy_tv *value);
 
 /* --- scopes --- */
 
 static fy_frame *push_frame(fy_eval *ev, fy_frame *outer)
 {
     fy_frame *f = ev->idle;
-    if (fy_tm_charge(&ev->m, sizeof *f) != 0)
-        return NULL;
+    if (!fy_tm_charge(&ev->m, sizeof *f))
+        return &ev->none;
     if (f != NULL)
         ev->idle = f->outer;
     else if ((f = fy_tm_alloc(&ev->m, sizeof *f)) == NULL)
-        return NULL;
+        return &ev->none;
     else
         *f = (fy_frame){0};
     f->outer = outer;
@@ -42,92 +42,65 @@ static fy_frame *push_frame(fy_eval *ev, fy_frame *outer)
 static void pop_frame(fy_eval *ev, fy_frame *frame, fy_frame *innermost)
 {
     ev->frame = innermost;
-    if (frame->kept)
+    if (frame->kept || !fy_tm_ok(&ev->m))
         return;
     frame->outer = ev->idle;
     ev->idle = frame;
 }
 
-static int set_name(fy_eval *ev, uint32_t symbol, fy_tv value)
+static void set_name(fy_eval *ev, uint32_t symbol, fy_tv value)
 {
     fy_frame *f = ev->frame;
     if (f == NULL) {
         ev->top[symbol] = value;
         ev->is_known[symbol] = true;
-        return 0;
+        return;
     }
     for (uint32_t i = 0; i < f->n; i++) {
         if (f->item[i].symbol == symbol) {
             f->item[i].value = value;
-            return 0;
+            return;
         }
     }
-    if (fy_tm_charge(&ev->m, 16 * (uint64_t)(f->n + 1)) != 0)
-        return -1;
-    if (f->n == f->cap) {
-        uint32_t cap = f->cap == 0 ? 8 : f->cap * 2;
-        fy_binding *more = fy_tm_alloc(&ev->m, cap * sizeof *more);
-        if (more == NULL)
-            return -1;
-        if (f->n > 0)
-            memcpy(more, f->item, f->n * sizeof *more);
-        f->item = more;
-        f->cap = cap;
-    }
+    fy_binding *item = fy_tm_grow(&ev->m, f->item, f->n, &f->cap, 1, sizeof *item);
+    if (!fy_tm_charge(&ev->m, 16 * (uint64_t)(f->n + 1)))
+        return;
+    f->item = item;
     f->item[f->n++] = (fy_binding){symbol, value};
-    return 0;
 }
 
 /* --- assignment --- */
 
-static int assign_tuple(fy_eval *ev, const fy_node *target, const fy_tv *value)
+static void assign(fy_eval *ev, const fy_node *target, const fy_tv *value)
 {
     size_t n = target->kids.n;
-    fy_tlist items;
-    if (value->kind == FY_TV_NONE || value->kind == FY_TV_BOOL || value->kind == FY_TV_INT ||
-        value->kind == FY_TV_FLOAT)
-        return fy_tm_fail(&ev->m, "cannot unpack non-iterable %s object", fy_tv_type_name(value));
-    if (fy_tv_items(&ev->m, value, &items) != 0)
-        return -1;
-    if (items.n > n)
-        return fy_tm_fail(&ev->m, "too many values to unpack (expected %zu)", n);
-    if (items.n < n)
-        return fy_tm_fail(&ev->m, "not enough values to unpack (expected %zu, got %zu)", n,
-                          items.n);
-    for (size_t i = 0; i < n; i++) {
-        if (assign(ev, target->kids.item[i], &items.item[i]) != 0)
-            return -1;
+    if (target->kind == FY_N_GETATTR) {
+        const fy_tv *ns = fy_eval_peek(ev, target->a, NULL); /* a name */
+        if (ns->kind == FY_TV_NAMESPACE)
+            fy_tdict_set(&ev->m, ns->dict, fy_tv_view(target->str), *value);
+        else
+            fy_tm_fail(&ev->m, "cannot assign attribute on non-namespace object");
+    } else if (target->kind == FY_N_NAME) {
+        set_name(ev, target->symbol, *value);
+    } else {
+        if (value->kind >= FY_TV_NONE && value->kind <= FY_TV_FLOAT && value->kind != FY_TV_BIGINT)
+            fy_tm_fail(&ev->m, "cannot unpack non-iterable %s object", fy_tv_type_name(value));
+        fy_tlist items = fy_tv_items(&ev->m, value);
+        if (items.n > n)
+            fy_tm_fail(&ev->m, "too many values to unpack (expected %zu)", n);
+        if (items.n < n)
+            fy_tm_fail(&ev->m, "not enough values to unpack (expected %zu, got %zu)", n, items.n);
+        for (size_t i = 0; i < n && fy_tm_ok(&ev->m); i++)
+            assign(ev, target->kids.item[i], &items.item[i]);
     }
-    return 0;
 }
 
-static int assign_attribute(fy_eval *ev, const fy_node *target, const fy_tv *value)
+static bool begin_call(fy_eval *ev)
 {
-    const fy_tv *ns = fy_eval_peek(ev, target->a, NULL); /* a name */
-    if (ns == NULL)
-        return -1;
-    if (ns->kind != FY_TV_NAMESPACE)
-        return fy_tm_fail(&ev->m, "cannot assign attribute on non-namespace object");
-    return fy_tdict_set(&ev->m, ns->dict, fy_tv_view(target->str), *value);
-}
-
-static int assign(fy_eval *ev, const fy_node *target, const fy_tv *value)
-{
-    if (target->kind == FY_N_TUPLE)
-        return assign_tuple(ev, target, value);
-    if (target->kind == FY_N_GETATTR)
-        return assign_attribute(ev, target, value);
-    return set_name(ev, target->symbol, *value);
-}
-
-static int begin_call(fy_eval *ev)
-{
-    if (ev->calls >= FY_TEMPLATE_MAX_CALLS)
-        return fy_fail(ev->m.e, FY_EFIT,
-                       "line %u: more than %d calls of macros and loops in each other", ev->m.line,
-                       FY_TEMPLATE_MAX_CALLS);
-    ev->calls++;
-    return 0;
+    if (++ev->calls > FY_TEMPLATE_MAX_CALLS)
+        fy_fail(ev->m.e, FY_EFIT, "line %u: more than %d calls of macros and loops in each other",
+                ev->m.line, FY_TEMPLATE_MAX_CALLS);
+    return fy_tm_ok(&ev->m);
 }
 
 /* --- macros --- */
@@ -139,49 +112,35 @@ typedef struct {
     fy_span name;
 } macro;
 
-static int bad_call(fy_eval *ev, const macro *f, const char *what, fy_span detail)
+static void bad_call(fy_eval *ev, const macro *f, const char *what, fy_span detail)
 {
-    return fy_tm_fail(&ev->m, "macro '%.*s' %s%.*s", (int)(f->name.len < 100 ? f->name.len : 100),
-                      f->name.ptr, what, (int)(detail.len < 100 ? detail.len : 100), detail.ptr);
-}
-
-/* The keyword argument of that name; n_named when there is none. */
-static size_t find_named(const fy_targs *a, fy_span name)
-{
-    size_t k = 0;
-    while (k < a->n_named && !fy_span_eq(a->name[k], name))
-        k++;
-    return k;
+    fy_tm_fail(&ev->m, "macro '%.*s' %s%.*s", FY_TSHOWN(f->name), what, FY_TSHOWN(detail));
 }
 
 /* Parameters by position, the others by name, then the defaults of those that were not given: one
  * may name an earlier parameter. */
-static int bind_params(fy_eval *ev, const macro *f, const fy_targs *a)
+static void bind_params(fy_eval *ev, const macro *f, const fy_targs *a)
 {
     const fy_node_params *p = f->node->params;
     uint32_t first_default = p->n - p->defaults.n;
-    fy_tv v;
-    if (fy_tm_charge(&ev->m, 16 * (uint64_t)p->n * (a->n_named + 1)) != 0)
-        return -1;
+    fy_tm_charge(&ev->m, 16 * (uint64_t)p->n * (a->n_named + 1));
     for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < p->n; i++) {
+        for (uint32_t i = 0; i < p->n && fy_tm_ok(&ev->m); i++) {
             fy_span name = ev->t->symbols[p->symbols[i]];
-            size_t k = i < a->n ? a->n_named : find_named(a, name);
-            bool given = i < a->n || k < a->n_named;
-            if (pass == 0) {
-                v = i < a->n ? a->arg[i] : given ? a->named[k] : fy_tv_undefined(name);
-                if (!given && i < first_default)
-                    v.view = 'p';
-            } else if (given || i < first_default) {
+            const fy_tv *given = i < a->n ? &a->arg[i] : fy_targs_named(a, name);
+            bool has_default = i >= first_default;
+            fy_tv v = fy_tv_undefined(name);
+            if (pass == 1 && (given != NULL || !has_default))
                 continue;
-            } else if (fy_eval_expr(ev, p->defaults.item[i - first_default], &v) != 0) {
-                return -1;
-            }
-            if (set_name(ev, p->symbols[i], v) != 0)
-                return -1;
+            if (pass == 1)
+                v = fy_eval_expr(ev, p->defaults.item[i - first_default]);
+            else if (given != NULL)
+                v = *given;
+            else if (!has_default)
+                v.view = 'p';
+            set_name(ev, p->symbols[i], v);
         }
     }
-    return 0;
 }
 
 /* Is the keyword argument a parameter that has no value from its position? */
@@ -195,76 +154,75 @@ static bool is_used(const fy_eval *ev, const fy_node_params *p, const fy_targs *
 }
 
 /* The names that a body has if it mentions them. */
-static int bind_special(fy_eval *ev, const macro *f, const fy_targs *a)
+static void bind_special(fy_eval *ev, const macro *f, const fy_targs *a)
 {
     const fy_node_params *p = f->node->params;
     const uint32_t *special = ev->t->special;
-    fy_tv kwargs, varargs;
-    size_t extra = a->n > p->n ? a->n - p->n : 0, caller = find_named(a, FY_SPAN("caller"));
+    const fy_tv *caller = fy_targs_named(a, FY_SPAN("caller"));
     bool is_param = false;
     for (uint32_t i = 0; i < p->n; i++)
         is_param = is_param || p->symbols[i] == special[FY_T_CALLER];
-    if (p->uses_caller && !is_param &&
+    if (p->uses_caller && !is_param)
         set_name(ev, special[FY_T_CALLER],
-                 caller < a->n_named ? a->named[caller] : fy_tv_hint("No caller defined")) != 0)
-        return -1;
-    if (p->uses_kwargs && fy_tv_dict(&ev->m, FY_TV_DICT, a->n_named, &kwargs) != 0)
-        return -1;
+                 caller != NULL ? *caller : fy_tv_hint(FY_SPAN("No caller defined")));
+    fy_tv kwargs = fy_tv_none();
+    if (p->uses_kwargs) {
+        kwargs = fy_tv_dict(&ev->m, FY_TV_DICT, a->n_named);
+        set_name(ev, special[FY_T_KWARGS], kwargs);
+    }
     for (size_t k = 0; k < a->n_named; k++) {
         if (is_used(ev, p, a, k))
             continue;
-        if (!p->uses_kwargs)
-            return bad_call(ev, f, "takes no keyword argument ", a->name[k]);
-        if (fy_tdict_set(&ev->m, kwargs.dict, fy_tv_view(a->name[k]), a->named[k]) != 0)
-            return -1;
+        if (p->uses_kwargs)
+            fy_tdict_set(&ev->m, kwargs.dict, fy_tv_view(a->name[k]), a->named[k]);
+        else
+            bad_call(ev, f, "takes no keyword argument ", a->name[k]);
     }
-    if (p->uses_kwargs && set_name(ev, special[FY_T_KWARGS], kwargs) != 0)
-        return -1;
+    if (a->n > p->n && !p->uses_varargs)
+        bad_call(ev, f, "takes fewer positional arguments", FY_SPAN(""));
     if (!p->uses_varargs)
-        return extra > 0 ? bad_call(ev, f, "takes fewer positional arguments", FY_SPAN("")) : 0;
-    if (fy_tv_list(&ev->m, FY_TV_TUPLE, extra, &varargs) != 0)
-        return -1;
-    for (size_t i = 0; i < extra; i++)
-        varargs.list->item[i] = a->arg[p->n + i];
-    return set_name(ev, special[FY_T_VARARGS], varargs);
+        return;
+    fy_tv varargs = fy_tv_list(&ev->m, FY_TV_TUPLE, a->n > p->n ? a->n - p->n : 0);
+    for (size_t i = p->n; i < a->n; i++)
+        fy_tlist_add(&ev->m, varargs.list, a->arg[i]);
+    set_name(ev, special[FY_T_VARARGS], varargs);
 }
 
-static int call_macro(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out)
+static fy_tv call_macro(fy_tm *m, fy_tcall *self, const fy_targs *a)
 {
     fy_eval *ev = (fy_eval *)m;
     const macro *f = (const macro *)self;
     size_t begin = ev->out->len;
     fy_frame *around = ev->frame, *own = push_frame(ev, f->outer);
-    if (own == NULL || bind_special(ev, f, a) != 0 || begin_call(ev) != 0 ||
-        bind_params(ev, f, a) != 0 || run_body(ev, f->node->body) == FLOW_ERROR)
-        return -1;
+    bind_special(ev, f, a);
+    if (begin_call(ev)) {
+        bind_params(ev, f, a);
+        run_body(ev, f->node->body);
+    }
     ev->calls--;
     pop_frame(ev, own, around);
-    return fy_eval_take(ev, begin, out);
+    return fy_eval_take(ev, begin);
 }
 
-static int macro_attribute(fy_tm *m, fy_tcall *self, fy_span name, fy_tv *out)
+static bool macro_attribute(fy_tm *m, fy_tcall *self, fy_span name, fy_tv *out)
 {
     (void)m;
-    if (!fy_span_is(name, "name"))
-        return 0;
     *out = fy_tv_view(((const macro *)self)->name);
-    return 1;
+    return fy_span_is(name, "name");
 }
 
-static int make_macro(fy_eval *ev, const fy_node *n, fy_tv *out)
+static fy_tv make_macro(fy_eval *ev, const fy_node *n)
 {
     macro *f = fy_tm_alloc(&ev->m, sizeof *f);
     if (f == NULL)
-        return -1;
+        return fy_tv_none();
     *f = (macro){{"macro", call_macro, macro_attribute},
                  n,
                  ev->frame,
                  n->kind == FY_N_MACRO ? ev->t->symbols[n->symbol] : FY_SPAN("caller")};
     for (fy_frame *frame = ev->frame; frame != NULL && !frame->kept; frame = frame->outer)
         frame->kept = true;
-    *out = (fy_tv){.kind = FY_TV_OBJECT, .call = &f->base};
-    return 0;
+    return (fy_tv){.kind = FY_TV_OBJECT, .call = &f->base};
 }
 
 /* --- the loop object --- */
@@ -279,114 +237,82 @@ typedef struct {
     fy_frame *outer; /* of the scope around the loop */
 } loop;
 
-typedef struct {
-    fy_tcall base;
-    loop *of;
-} loop_method;
-
-static int cycle(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out)
+static FY_BUILTIN(loop_cycle)
 {
-    const loop *l = ((const loop_method *)self)->of;
+    const loop *l = (const loop *)v->call;
     if (a->n == 0 || a->n_named > 0)
         return fy_tm_fail(m, "no items for cycling given");
-    *out = a->arg[(uint64_t)l->index0 % a->n];
-    return 0;
+    return a->arg[(uint64_t)l->index0 % a->n];
 }
 
-static int changed(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out)
+static FY_BUILTIN(loop_changed)
 {
-    loop *l = ((const loop_method *)self)->of;
-    fy_tv now;
-    if (fy_tv_list(m, FY_TV_TUPLE, a->n, &now) != 0)
-        return -1;
-    if (a->n > 0)
-        memcpy(now.list->item, a->arg, a->n * sizeof(fy_tv));
+    loop *l = (loop *)v->call;
+    fy_tv now = fy_tv_list(m, FY_TV_TUPLE, a->n);
+    for (size_t i = 0; i < a->n; i++)
+        fy_tlist_add(m, now.list, a->arg[i]);
     bool same = l->has_changed && fy_tv_equal(m, &l->changed, &now);
-    if (m->e->code != FY_OK)
-        return -1;
     l->changed = now;
     l->has_changed = true;
-    *out = fy_tv_bool(!same);
-    return 0;
+    return fy_tv_bool(!same);
 }
 
-static int method(fy_tm *m, loop *l, int (*call)(fy_tm *, fy_tcall *, const fy_targs *, fy_tv *),
-                  fy_tv *out)
+static bool loop_attribute(fy_tm *m, fy_tcall *self, fy_span name, fy_tv *out)
 {
-    loop_method *f = fy_tm_alloc(m, sizeof *f);
-    if (f == NULL)
-        return -1;
-    *f = (loop_method){{.type = "method", .call = call}, l};
-    *out = (fy_tv){.kind = FY_TV_CALLABLE, .call = &f->base};
-    return 1;
-}
-
-static int loop_attribute(fy_tm *m, fy_tcall *self, fy_span name, fy_tv *out)
-{
+    static const fy_tbuiltin methods[] = {
+        {"cycle", NULL, loop_cycle, 0}, {"changed", NULL, loop_changed, 0}, {NULL, NULL, NULL, 0}};
     loop *l = (loop *)self;
+    const struct {
+        const char *name;
+        int64_t value;
+    } numbers[] = {
+        {"index", l->index0 + 1},
+        {"index0", l->index0},
+        {"length", l->length},
+        {"revindex", l->length - l->index0},
+        {"revindex0", l->length - l->index0 - 1},
+        {"depth", l->depth0 + 1},
+        {"depth0", l->depth0},
+    };
     fy_titer ahead = l->it;
-    if (fy_span_is(name, "index"))
-        *out = fy_tv_int(l->index0 + 1);
-    else if (fy_span_is(name, "index0"))
-        *out = fy_tv_int(l->index0);
-    else if (fy_span_is(name, "first"))
+    const fy_tbuiltin *method = fy_tbuiltin_find(methods, name);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (fy_span_is(name, numbers[i].name)) {
+            *out = fy_tv_int(numbers[i].value);
+            return true;
+        }
+    }
+    if (fy_span_is(name, "first"))
         *out = fy_tv_bool(l->index0 == 0);
     else if (fy_span_is(name, "last"))
         *out = fy_tv_bool(l->index0 + 1 == l->length);
-    else if (fy_span_is(name, "length"))
-        *out = fy_tv_int(l->length);
-    else if (fy_span_is(name, "revindex"))
-        *out = fy_tv_int(l->length - l->index0);
-    else if (fy_span_is(name, "revindex0"))
-        *out = fy_tv_int(l->length - l->index0 - 1);
-    else if (fy_span_is(name, "depth"))
-        *out = fy_tv_int(l->depth0 + 1);
-    else if (fy_span_is(name, "depth0"))
-        *out = fy_tv_int(l->depth0);
     else if (fy_span_is(name, "previtem"))
-        *out = l->index0 == 0 ? fy_tv_hint("there is no previous item") : l->before;
+        *out = l->index0 == 0 ? fy_tv_hint(FY_SPAN("there is no previous item")) : l->before;
     else if (fy_span_is(name, "nextitem"))
-        *out = fy_titer_next(&ahead, &ahead.of) ? ahead.of : fy_tv_hint("there is no next item");
-    else if (fy_span_is(name, "cycle"))
-        return method(m, l, cycle, out);
-    else if (fy_span_is(name, "changed"))
-        return method(m, l, changed, out);
+        *out = fy_titer_next(&ahead, out) ? *out : fy_tv_hint(FY_SPAN("there is no next item"));
+    else if (method != NULL)
+        *out =
+            fy_tbuiltin_bind(m, "method", method, (fy_tv){.kind = FY_TV_OBJECT, .call = &l->base});
     else
-        return 0;
-    return 1;
+        return false;
+    return true;
 }
 
 /* --- loops --- */
 
 /* The items for which the condition holds, each seen in a scope of its own. */
-static int select_items(fy_eval *ev, const fy_node *n, fy_titer it, fy_tv *out)
+static fy_tv select_items(fy_eval *ev, const fy_node *n, fy_titer it)
 {
-    fy_tv item, room;
-    size_t cap = 8, used = 0;
+    fy_tv item, room, out = fy_tv_list(&ev->m, FY_TV_LIST, 8);
     fy_frame *around = ev->frame, *own = push_frame(ev, around);
-    if (own == NULL || fy_tv_list(&ev->m, FY_TV_LIST, cap, out) != 0)
-        return -1;
-    while (fy_titer_next(&it, &item)) {
+    while (fy_titer_next(&it, &item) && fy_tm_charge(&ev->m, 16)) {
         own->n = 0;
-        if (fy_tm_charge(&ev->m, 16) != 0 || assign(ev, n->a, &item) != 0)
-            return -1;
-        const fy_tv *yes = fy_eval_peek(ev, n->c, &room);
-        if (yes == NULL)
-            return -1;
-        if (!fy_tv_truth(yes))
-            continue;
-        if (used == cap) {
-            fy_tv few = *out;
-            cap *= 2;
-            if (fy_tv_list(&ev->m, FY_TV_LIST, cap, out) != 0)
-                return -1;
-            memcpy(out->list->item, few.list->item, used * sizeof(fy_tv));
-        }
-        out->list->item[used++] = item;
+        assign(ev, n->a, &item);
+        if (fy_tv_truth(fy_eval_peek(ev, n->c, &room)))
+            fy_tlist_add(&ev->m, out.list, item);
     }
-    out->list->n = used;
     pop_frame(ev, own, around);
-    return 0;
+    return out;
 }
 
 /* All rounds in the scope `own`, and the else of a loop of which no round went through: that is how
@@ -396,74 +322,57 @@ static flow run_rounds(fy_eval *ev, const fy_node *n, fy_frame *own, fy_titer *i
     fy_tv item;
     bool went_through = false;
     flow went = FLOW_NEXT;
-    while (went != FLOW_BREAK && fy_titer_next(it, &item)) {
+    while (went != FLOW_BREAK && fy_titer_next(it, &item) && fy_tm_charge(&ev->m, 16)) {
         ev->m.line = n->line;
         own->n = 0;
         if (l != NULL) {
             l->index0++;
             l->before = l->current;
             l->current = item;
-            if (set_name(ev, ev->t->special[FY_T_LOOP],
-                         (fy_tv){.kind = FY_TV_OBJECT, .call = &l->base}) != 0)
-                return FLOW_ERROR;
+            set_name(ev, ev->t->special[FY_T_LOOP],
+                     (fy_tv){.kind = FY_TV_OBJECT, .call = &l->base});
         }
-        if (fy_tm_charge(&ev->m, 16) != 0 || assign(ev, n->a, &item) != 0)
-            return FLOW_ERROR;
+        assign(ev, n->a, &item);
         went = run_body(ev, n->body);
-        if (went == FLOW_ERROR)
-            return went;
         went_through = went_through || went == FLOW_NEXT;
     }
     own->n = 0;
     return n->orelse.n == 0 || went_through ? FLOW_NEXT : run_body(ev, n->orelse);
 }
 
-static int call_loop(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out);
+static fy_tv call_loop(fy_tm *m, fy_tcall *self, const fy_targs *a);
 
 /* Runs the loop in the scope `outer`. */
 static flow run_loop(fy_eval *ev, const fy_node *n, const fy_tv *v, fy_frame *outer, int64_t depth0)
 {
-    fy_tv items = *v;
-    fy_titer it;
-    size_t length;
     fy_frame *around = ev->frame;
     ev->frame = outer;
-    if (fy_titer_begin(&ev->m, &it, v) != 0)
-        return FLOW_ERROR;
-    if (n->c != NULL) {
-        if (select_items(ev, n, it, &items) != 0)
-            return FLOW_ERROR;
-    } else if (v->kind == FY_TV_ITER) {
-        fy_tlist list;
-        if (fy_tv_items(&ev->m, v, &list) != 0 || fy_tv_list(&ev->m, FY_TV_LIST, 0, &items) != 0)
-            return FLOW_ERROR;
-        *items.list = list;
-    }
+    fy_titer it = fy_titer_begin(&ev->m, v);
     loop *l = NULL;
-    if (n->uses_loop) {
-        l = fy_tm_alloc(&ev->m, sizeof *l);
-        if (l == NULL || fy_tv_length(&ev->m, &items, &length) != 0)
-            return FLOW_ERROR;
+    if (n->c != NULL) {
+        it = (fy_titer){.of = select_items(ev, n, it)};
+    } else if (it.of.kind == FY_TV_ITER) {
+        fy_tlist items = fy_tv_items(&ev->m, v);
+        it.of = fy_tv_list(&ev->m, FY_TV_LIST, 0);
+        if (fy_tm_ok(&ev->m))
+            *it.of.list = items;
+    }
+    fy_frame *own = push_frame(ev, outer);
+    if (n->uses_loop && (l = fy_tm_alloc(&ev->m, sizeof *l)) != NULL)
         *l = (loop){.base = {"loop", call_loop, loop_attribute},
+                    .it = it,
                     .index0 = -1,
-                    .length = (int64_t)length,
+                    .length = (int64_t)fy_tv_length(&ev->m, &it.of),
                     .depth0 = depth0,
                     .node = n,
                     .outer = outer};
-    }
-    it = (fy_titer){.of = items};
-    if (l != NULL)
-        l->it = it;
-    fy_frame *own = push_frame(ev, outer);
-    if (own == NULL)
-        return FLOW_ERROR;
     flow went = run_rounds(ev, n, own, l != NULL ? &l->it : &it, l);
     pop_frame(ev, own, around);
     return went;
 }
 
 /* loop(items): the same loop on other items, as a string. */
-static int call_loop(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out)
+static fy_tv call_loop(fy_tm *m, fy_tcall *self, const fy_targs *a)
 {
     fy_eval *ev = (fy_eval *)m;
     const loop *l = (const loop *)self;
@@ -472,33 +381,27 @@ static int call_loop(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out)
         return fy_tm_fail(m, "loop() takes one argument: the items");
     if (!l->node->flag)
         return fy_tm_fail(m, "The loop must have the 'recursive' marker to be called recursively.");
-    if (begin_call(ev) != 0 ||
-        run_loop(ev, l->node, &a->arg[0], l->outer, l->depth0 + 1) == FLOW_ERROR)
-        return -1;
+    if (begin_call(ev))
+        run_loop(ev, l->node, &a->arg[0], l->outer, l->depth0 + 1);
     ev->calls--;
-    return fy_eval_take(ev, begin, out);
-}
-
-static flow run_for(fy_eval *ev, const fy_node *n)
-{
-    fy_tv room;
-    const fy_tv *v = fy_eval_peek(ev, n->b, &room);
-    if (v == NULL)
-        return FLOW_ERROR;
-    ev->m.line = n->line;
-    return run_loop(ev, n, v, ev->frame, 0);
+    return fy_eval_take(ev, begin);
 }
 
 /* --- statements --- */
+
+static flow exec_for(fy_eval *ev, const fy_node *n)
+{
+    fy_tv room;
+    const fy_tv *v = fy_eval_peek(ev, n->b, &room);
+    ev->m.line = n->line;
+    return run_loop(ev, n, v, ev->frame, 0);
+}
 
 static flow exec_if(fy_eval *ev, const fy_node *n)
 {
     for (;;) {
         fy_tv room;
-        const fy_tv *test = fy_eval_peek(ev, n->a, &room);
-        if (test == NULL)
-            return FLOW_ERROR;
-        if (fy_tv_truth(test))
+        if (fy_tv_truth(fy_eval_peek(ev, n->a, &room)))
             return run_body(ev, n->body);
         if (n->orelse.n != 1 || n->orelse.item[0]->kind != FY_N_IF)
             return run_body(ev, n->orelse);
@@ -506,96 +409,58 @@ static flow exec_if(fy_eval *ev, const fy_node *n)
     }
 }
 
-static int exec_set(fy_eval *ev, const fy_node *n)
-{
-    fy_tv v;
-    if (fy_eval_expr(ev, n->b, &v) != 0)
-        return -1;
-    ev->m.line = n->line;
-    return assign(ev, n->a, &v);
-}
-
 /* A body with a scope of its own. */
 static flow exec_scope(fy_eval *ev, fy_nodes body)
 {
     fy_frame *around = ev->frame, *own = push_frame(ev, around);
-    if (own == NULL)
-        return FLOW_ERROR;
     flow went = run_body(ev, body);
     pop_frame(ev, own, around);
     return went;
 }
 
-/* Runs the body and takes its text through the filters, if any. A break takes the text along. */
-static flow text_of_block(fy_eval *ev, const fy_node *n, const fy_node *filters, fy_tv *out)
+/* What a block writes is joined to the text as it is: jinja2 refuses what is not a string. */
+static void emit_block(fy_eval *ev, const fy_tv *v)
 {
+    if (v->kind == FY_TV_STR)
+        fy_eval_emit(ev, v->str);
+    else
+        fy_tm_fail(&ev->m, "sequence item 0: expected str instance, %s found", fy_tv_type_name(v));
+}
+
+/* A set or filter block: runs the body and takes its text through the filters, if any. A break
+ * takes the text along. */
+static flow exec_text_block(fy_eval *ev, const fy_node *n)
+{
+    bool set = n->kind == FY_N_SET_BLOCK;
+    const fy_node *filters = set ? n->b : n->a;
     size_t begin = ev->out->len;
     flow went = exec_scope(ev, n->body);
-    if (went == FLOW_BREAK || went == FLOW_CONTINUE)
+    if (went != FLOW_NEXT) {
         fy_eval_drop(ev, begin);
-    if (went != FLOW_NEXT)
         return went;
-    if (fy_eval_take(ev, begin, out) != 0)
-        return FLOW_ERROR;
-    ev->piped = *out;
-    return filters != NULL && fy_eval_expr(ev, filters, out) != 0 ? FLOW_ERROR : FLOW_NEXT;
-}
-
-static flow exec_set_block(fy_eval *ev, const fy_node *n)
-{
-    fy_tv v;
-    flow went = text_of_block(ev, n, n->b, &v);
-    if (went != FLOW_NEXT)
-        return went;
-    ev->m.line = n->line;
-    return assign(ev, n->a, &v) != 0 ? FLOW_ERROR : FLOW_NEXT;
-}
-
-/* What a block writes is joined to the text as it is: jinja2 refuses what is not a string. */
-static flow emit_block(fy_eval *ev, const fy_tv *v)
-{
-    if (v->kind != FY_TV_STR) {
-        fy_tm_fail(&ev->m, "sequence item 0: expected str instance, %s found", fy_tv_type_name(v));
-        return FLOW_ERROR;
     }
-    return fy_eval_emit(ev, v->str) != 0 ? FLOW_ERROR : FLOW_NEXT;
-}
-
-static flow exec_filter_block(fy_eval *ev, const fy_node *n)
-{
-    fy_tv v;
-    flow went = text_of_block(ev, n, n->a, &v);
-    return went == FLOW_NEXT ? emit_block(ev, &v) : went;
-}
-
-static int exec_macro(fy_eval *ev, const fy_node *n)
-{
-    fy_tv v;
-    return make_macro(ev, n, &v) != 0 ? -1 : set_name(ev, n->symbol, v);
-}
-
-static flow exec_call_block(fy_eval *ev, const fy_node *n)
-{
-    fy_tv caller, v;
-    if (make_macro(ev, n, &caller) != 0 || fy_eval_call(ev, n->a, &caller, &v) != 0)
-        return FLOW_ERROR;
-    return emit_block(ev, &v);
+    fy_tv v = fy_eval_take(ev, begin);
+    ev->piped = v;
+    if (filters != NULL)
+        v = fy_eval_expr(ev, filters);
+    if (set) {
+        ev->m.line = n->line;
+        assign(ev, n->a, &v);
+    } else {
+        emit_block(ev, &v);
+    }
+    return FLOW_NEXT;
 }
 
 /* The values see the scope around, not each other. */
 static flow exec_with(fy_eval *ev, const fy_node *n)
 {
-    fy_tv v;
     fy_frame *around = ev->frame, *own = push_frame(ev, around);
-    if (own == NULL)
-        return FLOW_ERROR;
     for (uint32_t i = 0; i + 1 < n->kids.n; i += 2) {
         ev->frame = around;
-        if (fy_eval_expr(ev, n->kids.item[i + 1], &v) != 0)
-            return FLOW_ERROR;
+        fy_tv v = fy_eval_expr(ev, n->kids.item[i + 1]);
         ev->frame = own;
-        if (assign(ev, n->kids.item[i], &v) != 0)
-            return FLOW_ERROR;
+        assign(ev, n->kids.item[i], &v);
     }
     flow went = run_body(ev, n->body);
     pop_frame(ev, own, around);
@@ -604,30 +469,34 @@ static flow exec_with(fy_eval *ev, const fy_node *n)
 
 static flow exec(fy_eval *ev, const fy_node *n)
 {
-    int rc = 0;
+    fy_tv v, caller;
     switch ((int)n->kind) { /* statements only */
     case FY_N_TEXT:
-        rc = fy_eval_emit(ev, n->value.str);
+        fy_eval_emit(ev, n->value.str);
         break;
     case FY_N_PRINT:
-        rc = fy_eval_print(ev, n->a);
+        fy_eval_print(ev, n->a);
         break;
     case FY_N_IF:
         return exec_if(ev, n);
     case FY_N_FOR:
-        return run_for(ev, n);
+        return exec_for(ev, n);
     case FY_N_SET:
-        rc = exec_set(ev, n);
+        v = fy_eval_expr(ev, n->b);
+        ev->m.line = n->line;
+        assign(ev, n->a, &v);
         break;
     case FY_N_SET_BLOCK:
-        return exec_set_block(ev, n);
+    case FY_N_FILTER_BLOCK:
+        return exec_text_block(ev, n);
     case FY_N_MACRO:
-        rc = exec_macro(ev, n);
+        set_name(ev, n->symbol, make_macro(ev, n));
         break;
     case FY_N_CALL_BLOCK:
-        return exec_call_block(ev, n);
-    case FY_N_FILTER_BLOCK:
-        return exec_filter_block(ev, n);
+        caller = make_macro(ev, n);
+        v = fy_eval_call(ev, n->a, &caller);
+        emit_block(ev, &v);
+        break;
     case FY_N_WITH:
         return exec_with(ev, n);
     case FY_N_SCOPE:
@@ -637,37 +506,27 @@ static flow exec(fy_eval *ev, const fy_node *n)
     case FY_N_CONTINUE:
         return FLOW_CONTINUE;
     default:
-        rc = fy_tm_fail(&ev->m, "not a statement");
-        break;
+        fy_tm_fail(&ev->m, "not a statement");
     }
-    return rc != 0 ? FLOW_ERROR : FLOW_NEXT;
+    return FLOW_NEXT;
 }
 
 static flow run_body(fy_eval *ev, fy_nodes body)
 {
     flow went = FLOW_NEXT;
-    if (fy_eval_deeper(ev) != 0)
-        return FLOW_ERROR;
-    for (uint32_t i = 0; went == FLOW_NEXT && i < body.n; i++) {
-        ev->m.line = body.item[i]->line;
-        went = fy_tm_charge(&ev->m, 16) != 0 ? FLOW_ERROR : exec(ev, body.item[i]);
+    if (fy_eval_enter(ev)) {
+        for (uint32_t i = 0; went == FLOW_NEXT && i < body.n; i++) {
+            ev->m.line = body.item[i]->line;
+            if (!fy_tm_charge(&ev->m, 16))
+                break;
+            went = exec(ev, body.item[i]);
+        }
     }
     ev->nesting--;
-    return went;
+    return fy_tm_ok(&ev->m) ? went : FLOW_NEXT;
 }
 
 /* --- rendering --- */
-
-static int render(fy_eval *ev)
-{
-    const fy_template *t = ev->t;
-    ev->top = fy_tm_alloc(&ev->m, t->n_symbols * sizeof *ev->top);
-    ev->is_known = fy_tm_alloc(&ev->m, t->n_symbols * sizeof *ev->is_known);
-    if (ev->top == NULL || ev->is_known == NULL)
-        return -1;
-    memset(ev->is_known, 0, t->n_symbols * sizeof *ev->is_known);
-    return run_body(ev, t->body) == FLOW_ERROR ? -1 : 0;
-}
 
 int fy_template_render_within(const fy_template *t, const fy_template_vars *v, fy_str *out,
                               fy_template_budget *b, fy_err *e)
@@ -688,12 +547,17 @@ int fy_template_render_within(const fy_template *t, const fy_template_vars *v, f
         .out = out,
     };
     fy_template_vars_clock(v, &ev.m.clock_s, &ev.m.clock_utc);
-    int rc = render(&ev);
+    ev.top = fy_tm_alloc(&ev.m, t->n_symbols * sizeof *ev.top);
+    ev.is_known = fy_tm_alloc(&ev.m, t->n_symbols * sizeof *ev.is_known);
+    if (fy_tm_ok(&ev.m)) {
+        memset(ev.is_known, 0, t->n_symbols * sizeof *ev.is_known);
+        run_body(&ev, t->body);
+    }
     b->steps_used = b->steps - ev.m.steps_left;
     b->bytes_used = b->bytes - ev.m.bytes_left;
     b->heap = ev.m.arena.total;
     fy_arena_release(&ev.m.arena);
-    if (rc == 0)
+    if (own.code == FY_OK)
         return 0;
     out->len = begin;
     out->oom = oom;

@@ -1,7 +1,7 @@
 /* What the files of the evaluator share: the state of one rendering. Expressions and statements
  * recurse in C as deep as the template nests and its macros call each other; `nesting` bounds that.
- * An error ends the whole rendering, so nothing is undone on the way out. Not for use outside
- * runtime/model/template. */
+ * An error ends the whole rendering: it stays in the machine, and nothing is evaluated after it.
+ * Not for use outside runtime/model/template. */
 #ifndef FY_TEMPLATE_EVAL_H
 #define FY_TEMPLATE_EVAL_H
 
@@ -19,7 +19,7 @@ typedef struct fy_frame fy_frame;
 struct fy_frame {
     fy_frame *outer; /* of the scope around it; NULL: the template itself */
     fy_binding *item;
-    uint32_t n, cap;
+    size_t n, cap;
     bool kept; /* a macro may need it later */
 };
 
@@ -30,6 +30,7 @@ typedef struct {
     fy_str *out;     /* the text so far; macros and blocks append theirs and take it away again */
     fy_frame *frame; /* of the innermost scope; NULL: the template itself */
     fy_frame *idle;  /* frames to be used again, linked by `outer` */
+    fy_frame none;   /* stands for a frame that an error kept from being made */
     fy_tv *top;      /* [n_symbols]: variables of the template, of the rendering, and globals */
     bool *is_known;  /* [n_symbols]: top has its value */
     fy_tv piped;     /* the text of a block on its way into filters */
@@ -57,23 +58,23 @@ void fy_template_vars_clock(const fy_template_vars *v, int64_t *seconds, bool *u
 
 /* --- operators (template_ops.c) */
 
-int fy_tv_binary(fy_tm *m, fy_op op, const fy_tv *a, const fy_tv *b, fy_tv *out);
-int fy_tv_unary(fy_tm *m, fy_op op, const fy_tv *a, fy_tv *out); /* FY_OP_NEG, FY_OP_POS */
-int fy_tv_relate(fy_tm *m, fy_op op, const fy_tv *a, const fy_tv *b, bool *out);
+fy_tv fy_tv_binary(fy_tm *m, fy_op op, const fy_tv *a, const fy_tv *b);
+fy_tv fy_tv_unary(fy_tm *m, fy_op op, const fy_tv *a); /* FY_OP_NEG, FY_OP_POS */
+bool fy_tv_relate(fy_tm *m, fy_op op, const fy_tv *a, const fy_tv *b);
 
 /* --- expressions (template_eval_expr.c) */
 
-int fy_eval_deeper(fy_eval *ev); /* one level of C recursion more: ev->nesting-- undoes it */
-int fy_eval_expr(fy_eval *ev, const fy_node *n, fy_tv *out);
-/* The value where it lies if it lies somewhere, else in *room. NULL: error. */
+bool fy_eval_enter(fy_eval *ev); /* one level of C recursion more: ev->nesting-- undoes it */
+fy_tv fy_eval_expr(fy_eval *ev, const fy_node *n);
+/* The value where it lies if it lies somewhere, else in *room. */
 const fy_tv *fy_eval_peek(fy_eval *ev, const fy_node *n, fy_tv *room);
-int fy_eval_print(fy_eval *ev, const fy_node *n); /* appends str(n) to the text */
+void fy_eval_print(fy_eval *ev, const fy_node *n); /* appends str(n) to the text */
 /* a(args), with `caller` (or NULL) as one more keyword. */
-int fy_eval_call(fy_eval *ev, const fy_node *n, const fy_tv *caller, fy_tv *out);
+fy_tv fy_eval_call(fy_eval *ev, const fy_node *n, const fy_tv *caller);
 
-int fy_eval_emit(fy_eval *ev, fy_span s);
+void fy_eval_emit(fy_eval *ev, fy_span s);
 /* Takes the text after `begin` away, as a string. */
-int fy_eval_take(fy_eval *ev, size_t begin, fy_tv *out);
+fy_tv fy_eval_take(fy_eval *ev, size_t begin);
 void fy_eval_drop(fy_eval *ev, size_t begin); /* takes it away */
 
 #endif

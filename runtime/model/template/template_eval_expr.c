@@ -9,24 +9,22 @@ enum {
     FEW = 4,            /* arguments that need no memory of their own */
 };
 
-int fy_eval_deeper(fy_eval *ev)
+bool fy_eval_enter(fy_eval *ev)
 {
     if (++ev->nesting > MAX_NESTING)
-        return fy_fail(ev->m.e, FY_EFIT, "line %u: the template's calls nest too deeply",
-                       ev->m.line);
-    return 0;
+        fy_fail(ev->m.e, FY_EFIT, "line %u: the template's calls nest too deeply", ev->m.line);
+    return fy_tm_ok(&ev->m);
 }
 
 /* --- text --- */
 
-int fy_eval_emit(fy_eval *ev, fy_span s)
+void fy_eval_emit(fy_eval *ev, fy_span s)
 {
-    if (fy_tm_charge(&ev->m, s.len) != 0)
-        return -1;
-    if (fy_tm_take(&ev->m, s.len) != 0)
-        return -1;
+    if (!fy_tm_charge(&ev->m, s.len) || !fy_tm_take(&ev->m, s.len))
+        return;
     fy_str_add(ev->out, s.ptr, s.len);
-    return ev->out->oom ? fy_nomem(ev->m.e) : 0;
+    if (ev->out->oom)
+        fy_nomem(ev->m.e);
 }
 
 void fy_eval_drop(fy_eval *ev, size_t begin)
@@ -37,40 +35,30 @@ void fy_eval_drop(fy_eval *ev, size_t begin)
         ev->out->ptr[begin] = '\0';
 }
 
-int fy_eval_take(fy_eval *ev, size_t begin, fy_tv *out)
+fy_tv fy_eval_take(fy_eval *ev, size_t begin)
 {
-    if (fy_tv_copy(&ev->m, (fy_span){fy_str_z(ev->out) + begin, ev->out->len - begin}, out) != 0)
-        return -1;
-    fy_eval_drop(ev, begin);
-    return 0;
+    fy_tv text = fy_tv_copy(&ev->m, (fy_span){fy_str_z(ev->out) + begin, ev->out->len - begin});
+    if (fy_tm_ok(&ev->m))
+        fy_eval_drop(ev, begin);
+    return text;
 }
 
-static int emit_value(fy_eval *ev, const fy_tv *v)
+static void print_kids(fy_eval *ev, const fy_node *n)
 {
-    fy_tv text;
-    if (v->kind == FY_TV_STR)
-        return fy_eval_emit(ev, v->str);
-    if (v->kind == FY_TV_UNDEFINED)
-        return 0;
-    return fy_tv_str(&ev->m, v, &text) != 0 ? -1 : fy_eval_emit(ev, text.str);
+    for (uint32_t i = 0; i < n->kids.n; i++)
+        fy_eval_print(ev, n->kids.item[i]);
 }
 
-static int print_kids(fy_eval *ev, const fy_node *n)
-{
-    for (uint32_t i = 0; i < n->kids.n; i++) {
-        if (fy_eval_print(ev, n->kids.item[i]) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-int fy_eval_print(fy_eval *ev, const fy_node *n)
+void fy_eval_print(fy_eval *ev, const fy_node *n)
 {
     fy_tv room;
-    if (n->kind == FY_N_CONCAT)
-        return print_kids(ev, n);
+    if (n->kind == FY_N_CONCAT) {
+        print_kids(ev, n);
+        return;
+    }
     const fy_tv *v = fy_eval_peek(ev, n, &room);
-    return v == NULL ? -1 : emit_value(ev, v);
+    if (v->kind != FY_TV_UNDEFINED)
+        fy_eval_emit(ev, v->kind == FY_TV_STR ? v->str : fy_tv_str(&ev->m, v).str);
 }
 
 /* --- names and literals --- */
@@ -88,291 +76,224 @@ static const fy_tv *value_of(fy_eval *ev, uint32_t symbol)
     fy_span name = ev->t->symbols[symbol];
     if (ev->is_known[symbol])
         return v;
-    int rc = fy_template_vars_get(ev->vars, name, v) ? 1 : fy_tglobal_find(&ev->m, name, v);
-    if (rc < 0)
-        return NULL;
-    if (rc == 0)
+    if (!fy_template_vars_get(ev->vars, name, v) && !fy_tglobal_find(&ev->m, name, v))
         *v = fy_tv_undefined(name);
     ev->is_known[symbol] = true;
     return v;
 }
 
-static int eval_list(fy_eval *ev, const fy_node *n, fy_tv *out)
+static fy_tv eval_list(fy_eval *ev, const fy_node *n)
 {
-    fy_tv list;
-    if (fy_tv_list(&ev->m, n->kind == FY_N_LIST ? FY_TV_LIST : FY_TV_TUPLE, n->kids.n, &list) != 0)
-        return -1;
-    for (uint32_t i = 0; i < n->kids.n; i++) {
-        if (fy_eval_expr(ev, n->kids.item[i], &list.list->item[i]) != 0)
-            return -1;
-    }
-    *out = list;
-    return 0;
+    fy_tv list = fy_tv_list(&ev->m, n->kind == FY_N_LIST ? FY_TV_LIST : FY_TV_TUPLE, n->kids.n);
+    for (uint32_t i = 0; i < n->kids.n; i++)
+        fy_tlist_add(&ev->m, list.list, fy_eval_expr(ev, n->kids.item[i]));
+    return list;
 }
 
-static int eval_dict(fy_eval *ev, const fy_node *n, fy_tv *out)
+static fy_tv eval_dict(fy_eval *ev, const fy_node *n)
 {
-    fy_tv dict, key, value;
-    if (fy_tv_dict(&ev->m, FY_TV_DICT, n->kids.n / 2, &dict) != 0)
-        return -1;
+    fy_tv dict = fy_tv_dict(&ev->m, FY_TV_DICT, n->kids.n / 2);
     for (uint32_t i = 0; i + 1 < n->kids.n; i += 2) {
-        if (fy_eval_expr(ev, n->kids.item[i], &key) != 0 ||
-            fy_eval_expr(ev, n->kids.item[i + 1], &value) != 0 ||
-            fy_tdict_set(&ev->m, dict.dict, key, value) != 0)
-            return -1;
+        fy_tv key = fy_eval_expr(ev, n->kids.item[i]);
+        fy_tdict_set(&ev->m, dict.dict, key, fy_eval_expr(ev, n->kids.item[i + 1]));
     }
-    *out = dict;
-    return 0;
+    return dict;
 }
 
 /* --- arguments --- */
 
-static int eval_all(fy_eval *ev, fy_nodes list, fy_tv *out)
+/* The keyword arguments of **d, after those that are there. */
+static void add_dict(fy_eval *ev, const fy_tdict *d, fy_span *name, fy_tv *named, size_t *n)
 {
-    for (uint32_t i = 0; i < list.n; i++) {
-        if (fy_eval_expr(ev, list.item[i], &out[i]) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* The keyword arguments of **d, after the n that are there. */
-static int add_dict(fy_eval *ev, const fy_tdict *d, fy_span *name, fy_tv *named, size_t *n)
-{
-    for (size_t i = 0; i < fy_tdict_n(d); i++) {
-        const fy_tv *key = fy_tdict_key(d, i);
+    for (size_t i = 0; i < d->n && fy_tm_charge(&ev->m, 16 * (uint64_t)(*n + 1)); i++) {
+        const fy_tv *key = &d->items[i].key;
+        fy_targs before = {.name = name, .named = named, .n_named = *n};
         if (key->kind != FY_TV_STR)
-            return fy_tm_fail(&ev->m, "keywords must be strings");
-        for (size_t k = 0; k < *n; k++) {
-            if (fy_span_eq(name[k], key->str))
-                return fy_tm_fail(&ev->m, "got multiple values for keyword argument '%.*s'",
-                                  (int)(key->str.len < 100 ? key->str.len : 100), key->str.ptr);
-        }
-        if (fy_tm_charge(&ev->m, 16 * (uint64_t)(*n + 1)) != 0)
-            return -1;
+            fy_tm_fail(&ev->m, "keywords must be strings");
+        else if (fy_targs_named(&before, key->str) != NULL)
+            fy_tm_fail(&ev->m, "got multiple values for keyword argument '%.*s'",
+                       FY_TSHOWN(key->str));
         name[*n] = key->str;
-        named[(*n)++] = *fy_tdict_at(d, i);
+        named[(*n)++] = d->items[i].value;
     }
-    return 0;
 }
 
 /* `few` has room for FEW values and holds the arguments if there are no more. `caller` (or NULL) is
  * one more keyword argument. */
-static int eval_args(fy_eval *ev, const fy_node_args *a, const fy_tv *caller, fy_tv *few,
-                     fy_targs *out)
+static fy_targs eval_args(fy_eval *ev, const fy_node_args *a, const fy_tv *caller, fy_tv *few)
 {
     static const fy_node_args none;
+    static const fy_tdict no_dict;
     fy_tlist star = {0};
-    fy_tv v, d = {0};
-    *out = (fy_targs){0};
-    if (a == NULL && caller == NULL)
-        return 0;
+    const fy_tdict *d = &no_dict;
     if (a == NULL)
         a = &none;
-    if (a->star != NULL &&
-        (fy_eval_expr(ev, a->star, &v) != 0 || fy_tv_items(&ev->m, &v, &star) != 0))
-        return -1;
-    if (a->dstar != NULL && fy_eval_expr(ev, a->dstar, &d) != 0)
-        return -1;
-    if (a->dstar != NULL && d.kind != FY_TV_DICT)
-        return fy_tm_fail(&ev->m, "argument after ** must be a mapping, not %s",
-                          fy_tv_type_name(&d));
+    if (a->star != NULL) {
+        fy_tv v = fy_eval_expr(ev, a->star);
+        star = fy_tv_items(&ev->m, &v);
+    }
+    if (a->dstar != NULL) {
+        fy_tv v = fy_eval_expr(ev, a->dstar);
+        if (v.kind == FY_TV_DICT)
+            d = v.dict;
+        else
+            fy_tm_fail(&ev->m, "argument after ** must be a mapping, not %s", fy_tv_type_name(&v));
+    }
     size_t n = a->args.n + star.n, n_named = a->values.n;
-    size_t room = n_named + (caller != NULL) + (a->dstar != NULL ? fy_tdict_n(d.dict) : 0);
+    size_t room = n_named + (caller != NULL) + d->n;
     fy_tv *arg = n + room <= FEW ? few : fy_tm_alloc(&ev->m, (n + room) * sizeof *arg);
-    if (arg == NULL || eval_all(ev, a->args, arg) != 0 || eval_all(ev, a->values, arg + n) != 0)
-        return -1;
+    if (arg == NULL)
+        return (fy_targs){0};
+    for (uint32_t i = 0; i < a->args.n; i++)
+        arg[i] = fy_eval_expr(ev, a->args.item[i]);
+    for (uint32_t i = 0; i < a->values.n; i++)
+        arg[n + i] = fy_eval_expr(ev, a->values.item[i]);
     for (size_t i = 0; i < star.n; i++)
         arg[a->args.n + i] = star.item[i];
-    *out = (fy_targs){arg, n, a->names, arg + n, n_named};
     if (room == n_named)
-        return 0;
+        return (fy_targs){arg, n, a->names, arg + n, n_named};
     fy_span *name = fy_tm_alloc(&ev->m, room * sizeof *name);
     if (name == NULL)
-        return -1;
+        return (fy_targs){0};
     for (size_t i = 0; i < n_named; i++)
         name[i] = a->names[i];
     if (caller != NULL) {
         name[n_named] = FY_SPAN("caller");
         arg[n + n_named++] = *caller;
     }
-    if (a->dstar != NULL && add_dict(ev, d.dict, name, arg + n, &n_named) != 0)
-        return -1;
-    out->name = name;
-    out->n_named = n_named;
-    return 0;
+    add_dict(ev, d, name, arg + n, &n_named);
+    return (fy_targs){arg, n, name, arg + n, n_named};
 }
 
 /* --- calls, filters, tests --- */
 
-int fy_eval_call(fy_eval *ev, const fy_node *n, const fy_tv *caller, fy_tv *out)
+fy_tv fy_eval_call(fy_eval *ev, const fy_node *n, const fy_tv *caller)
 {
-    fy_tv f, few[FEW];
-    fy_targs args;
-    if (fy_eval_expr(ev, n->a, &f) != 0 || eval_args(ev, n->args, caller, few, &args) != 0)
-        return -1;
+    fy_tv few[FEW], f = fy_eval_expr(ev, n->a);
+    fy_targs args = eval_args(ev, n->args, caller, few);
     ev->m.line = n->line;
-    return fy_tv_call(&ev->m, &f, &args, out);
+    return fy_tv_call(&ev->m, &f, &args);
 }
 
-static int unknown(fy_eval *ev, const fy_node *n, const char *what)
-{
-    bool refused = what[0] == 'f' ? fy_tfilter_is_refused(n->str) : fy_ttest_is_refused(n->str);
-    int len = (int)(n->str.len < 100 ? n->str.len : 100);
-    return refused ? fy_tm_fail(&ev->m, "%s '%.*s' is not supported", what, len, n->str.ptr)
-                   : fy_tm_fail(&ev->m, "no %s named '%.*s'", what, len, n->str.ptr);
-}
-
-static int run_filter(fy_eval *ev, const fy_node *n, const fy_tv *v, fy_tv *out)
+/* A filter or a test. */
+static fy_tv run_builtin(fy_eval *ev, const fy_node *n, const fy_tv *v)
 {
     fy_tv few[FEW];
-    fy_targs args;
-    if (eval_args(ev, n->args, NULL, few, &args) != 0)
-        return -1;
+    bool filter = n->kind == FY_N_FILTER;
+    const char *what = filter ? "filter" : "test";
+    fy_targs args = eval_args(ev, n->args, NULL, few);
     ev->m.line = n->line;
-    return n->filter == NULL ? unknown(ev, n, "filter")
-                             : n->filter->run(&ev->m, n->filter, v, &args, out);
-}
-
-static int run_test(fy_eval *ev, const fy_node *n, const fy_tv *v, fy_tv *out)
-{
-    fy_tv few[FEW];
-    fy_targs args;
-    bool yes = false;
-    if (eval_args(ev, n->args, NULL, few, &args) != 0)
-        return -1;
-    ev->m.line = n->line;
-    if (n->test == NULL)
-        return unknown(ev, n, "test");
-    if (n->test->run(&ev->m, v, &args, &yes) != 0)
-        return -1;
-    *out = fy_tv_bool(yes);
-    return 0;
+    if (n->builtin != NULL)
+        return fy_tbuiltin_run(&ev->m, n->builtin, v, &args);
+    if (filter ? fy_tfilter_is_refused(n->str) : fy_ttest_is_refused(n->str))
+        return fy_tm_fail(&ev->m, "%s '%.*s' is not supported", what, FY_TSHOWN(n->str));
+    return fy_tm_fail(&ev->m, "no %s named '%.*s'", what, FY_TSHOWN(n->str));
 }
 
 /* --- items and operators --- */
 
-static int get_slice(fy_eval *ev, const fy_node *n, const fy_tv *v, fy_tv *out)
+static fy_tv get_slice(fy_eval *ev, const fy_node *n, const fy_tv *v)
 {
     const fy_node *part[3] = {n->b->a, n->b->b, n->b->c};
     fy_tv bound[3];
-    for (int i = 0; i < 3; i++) {
-        bound[i] = fy_tv_none();
-        if (part[i] != NULL && fy_eval_expr(ev, part[i], &bound[i]) != 0)
-            return -1;
-    }
+    for (int i = 0; i < 3; i++)
+        bound[i] = part[i] != NULL ? fy_eval_expr(ev, part[i]) : fy_tv_none();
     ev->m.line = n->line;
-    return fy_tv_slice(&ev->m, v, &bound[0], &bound[1], &bound[2], out);
+    return fy_tv_slice(&ev->m, v, bound);
 }
 
 /* a[b] or a + b */
-static int run_pair(fy_eval *ev, const fy_node *n, const fy_tv *a, fy_tv *out)
+static fy_tv run_pair(fy_eval *ev, const fy_node *n, const fy_tv *a)
 {
     fy_tv room;
     if (n->b->kind == FY_N_SLICE)
-        return get_slice(ev, n, a, out);
+        return get_slice(ev, n, a);
     const fy_tv *b = fy_eval_peek(ev, n->b, &room);
-    if (b == NULL)
-        return -1;
     ev->m.line = n->line;
-    return n->kind == FY_N_GETITEM ? fy_tv_getitem(&ev->m, a, b, out)
-                                   : fy_tv_binary(&ev->m, n->op, a, b, out);
+    return n->kind == FY_N_GETITEM ? fy_tv_getitem(&ev->m, a, b)
+                                   : fy_tv_binary(&ev->m, n->op, a, b);
 }
 
 /* Each operand of the chain is evaluated once, and none after the first comparison that fails. */
-static int run_compare(fy_eval *ev, const fy_node *n, const fy_tv *a, fy_tv *out)
+static fy_tv run_compare(fy_eval *ev, const fy_node *n, const fy_tv *a)
 {
     fy_tv room[2];
     bool yes = true;
     for (uint32_t i = 0; yes && i < n->kids.n; i++) {
         const fy_tv *b = fy_eval_peek(ev, n->kids.item[i], &room[i % 2]);
-        if (b == NULL)
-            return -1;
         ev->m.line = n->line;
-        if (fy_tv_relate(&ev->m, n->ops[i], a, b, &yes) != 0)
-            return -1;
+        yes = fy_tv_relate(&ev->m, n->ops[i], a, b);
         a = b;
     }
-    *out = fy_tv_bool(yes);
-    return 0;
+    return fy_tv_bool(yes);
 }
 
-static int eval_and_or(fy_eval *ev, const fy_node *n, fy_tv *out)
+static fy_tv eval_and_or(fy_eval *ev, const fy_node *n)
 {
-    if (fy_eval_expr(ev, n->a, out) != 0)
-        return -1;
-    return fy_tv_truth(out) == (n->kind == FY_N_AND) ? fy_eval_expr(ev, n->b, out) : 0;
+    fy_tv v = fy_eval_expr(ev, n->a);
+    return fy_tv_truth(&v) == (n->kind == FY_N_AND) ? fy_eval_expr(ev, n->b) : v;
 }
 
-static int eval_cond(fy_eval *ev, const fy_node *n, fy_tv *out)
+static fy_tv eval_cond(fy_eval *ev, const fy_node *n)
 {
     fy_tv room;
-    const fy_tv *test = fy_eval_peek(ev, n->b, &room);
-    if (test == NULL)
-        return -1;
-    if (fy_tv_truth(test))
-        return fy_eval_expr(ev, n->a, out);
+    if (fy_tv_truth(fy_eval_peek(ev, n->b, &room)))
+        return fy_eval_expr(ev, n->a);
     if (n->c != NULL)
-        return fy_eval_expr(ev, n->c, out);
-    *out = fy_tv_hint("the inline if-expression evaluated to false and no else section was "
-                      "defined.");
-    return 0;
+        return fy_eval_expr(ev, n->c);
+    return fy_tv_hint(
+        FY_SPAN("the inline if-expression evaluated to false and no else section was defined."));
 }
 
-static int eval_concat(fy_eval *ev, const fy_node *n, fy_tv *out)
+static fy_tv eval_concat(fy_eval *ev, const fy_node *n)
 {
     size_t begin = ev->out->len;
-    return print_kids(ev, n) != 0 ? -1 : fy_eval_take(ev, begin, out);
+    print_kids(ev, n);
+    return fy_eval_take(ev, begin);
 }
 
 /* --- all of them --- */
 
 /* What has one operand that is always evaluated first. */
-static int eval_operator(fy_eval *ev, const fy_node *n, fy_tv *out)
+static fy_tv eval_operator(fy_eval *ev, const fy_node *n)
 {
     fy_tv room = ev->piped; /* of a filter without operand */
     const fy_tv *a = n->a == NULL ? &room : fy_eval_peek(ev, n->a, &room);
-    if (a == NULL)
-        return -1;
     ev->m.line = n->line;
     switch ((int)n->kind) {
     case FY_N_FILTER:
-        return run_filter(ev, n, a, out);
     case FY_N_TEST:
-        return run_test(ev, n, a, out);
+        return run_builtin(ev, n, a);
     case FY_N_GETATTR:
-        return fy_tv_getattr(&ev->m, a, n->str, out);
+        return fy_tv_getattr(&ev->m, a, n->str);
     case FY_N_COMPARE:
-        return run_compare(ev, n, a, out);
+        return run_compare(ev, n, a);
     case FY_N_UNARY:
-        if (n->op != FY_OP_NOT)
-            return fy_tv_unary(&ev->m, n->op, a, out);
-        *out = fy_tv_bool(!fy_tv_truth(a));
-        return 0;
+        return n->op == FY_OP_NOT ? fy_tv_bool(!fy_tv_truth(a)) : fy_tv_unary(&ev->m, n->op, a);
     default: /* FY_N_GETITEM, FY_N_BINARY */
-        return run_pair(ev, n, a, out);
+        return run_pair(ev, n, a);
     }
 }
 
-static int eval_inner(fy_eval *ev, const fy_node *n, fy_tv *out)
+static fy_tv eval_inner(fy_eval *ev, const fy_node *n)
 {
     switch ((int)n->kind) {
     case FY_N_LIST:
     case FY_N_TUPLE:
-        return eval_list(ev, n, out);
+        return eval_list(ev, n);
     case FY_N_DICT:
-        return eval_dict(ev, n, out);
+        return eval_dict(ev, n);
     case FY_N_CALL:
-        return fy_eval_call(ev, n, NULL, out);
+        return fy_eval_call(ev, n, NULL);
     case FY_N_CONCAT:
-        return eval_concat(ev, n, out);
+        return eval_concat(ev, n);
     case FY_N_AND:
     case FY_N_OR:
-        return eval_and_or(ev, n, out);
+        return eval_and_or(ev, n);
     case FY_N_COND:
-        return eval_cond(ev, n, out);
+        return eval_cond(ev, n);
     default:
-        return eval_operator(ev, n, out);
+        return eval_operator(ev, n);
     }
 }
 
@@ -382,22 +303,20 @@ const fy_tv *fy_eval_peek(fy_eval *ev, const fy_node *n, fy_tv *room)
         return &n->value;
     if (n->kind == FY_N_NAME)
         return value_of(ev, n->symbol);
-    return fy_eval_expr(ev, n, room) != 0 ? NULL : room;
+    *room = fy_eval_expr(ev, n);
+    return room;
 }
 
-int fy_eval_expr(fy_eval *ev, const fy_node *n, fy_tv *out)
+fy_tv fy_eval_expr(fy_eval *ev, const fy_node *n)
 {
-    if (n->kind == FY_N_CONST || n->kind == FY_N_NAME) {
-        const fy_tv *v = fy_eval_peek(ev, n, out);
-        if (v == NULL)
-            return -1;
-        *out = *v;
-        return 0;
-    }
+    if (n->kind == FY_N_CONST)
+        return n->value;
+    if (n->kind == FY_N_NAME)
+        return *value_of(ev, n->symbol);
     ev->m.line = n->line;
-    if (fy_tm_charge(&ev->m, 16) != 0 || fy_eval_deeper(ev) != 0)
-        return -1;
-    int rc = eval_inner(ev, n, out);
+    if (!fy_tm_charge(&ev->m, 16))
+        return fy_tv_none();
+    fy_tv v = fy_eval_enter(ev) ? eval_inner(ev, n) : fy_tv_none();
     ev->nesting--;
-    return rc;
+    return v;
 }

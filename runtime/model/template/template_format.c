@@ -25,75 +25,79 @@ typedef struct {
     char letter;
 } directive;
 
-static int next_value(conversion *c, const fy_tv **out)
+/* NULL: error. */
+static const fy_tv *next_value(conversion *c)
 {
-    if (c->n_values == 0)
-        return fy_tm_fail(c->m, "not enough arguments for format string");
+    if (c->n_values == 0) {
+        fy_tm_fail(c->m, "not enough arguments for format string");
+        return NULL;
+    }
     c->n_values--;
-    *out = c->value++;
-    return 0;
+    return c->value++;
 }
 
-/* The value of "(name)"; c->p is at the bracket. */
-static int keyed_value(conversion *c, const fy_tv **out)
+/* The value of "(name)"; c->p is at the bracket. NULL: error. */
+static const fy_tv *keyed_value(conversion *c)
 {
     const char *key = c->p + 1, *close = memchr(key, ')', (size_t)(c->end - key));
     if (close == NULL)
-        return fy_tm_fail(c->m, "incomplete format key");
-    if (c->mapping == NULL)
-        return fy_tm_fail(c->m, "format requires a mapping");
-    fy_span name = {key, (size_t)(close - key)};
-    *out = fy_tdict_find(c->mapping->dict, name);
-    if (*out == NULL)
-        return fy_tm_fail(c->m, "the values of the format have no '%.*s'",
-                          name.len < 100 ? (int)name.len : 100, name.ptr);
+        fy_tm_fail(c->m, "incomplete format key");
+    else if (c->mapping == NULL)
+        fy_tm_fail(c->m, "format requires a mapping");
+    if (!fy_tm_ok(c->m))
+        return NULL;
+    fy_tv name = fy_tv_view((fy_span){key, (size_t)(close - key)});
+    const fy_tv *v = fy_tdict_get(c->m, c->mapping->dict, &name);
+    if (v == NULL)
+        fy_tm_fail(c->m, "the values of the format have no '%.*s'", FY_TSHOWN(name.str));
     c->p = close + 1;
     c->n_values = 0; /* the mapping itself is no longer a value */
-    return 0;
+    return v;
 }
 
-static int read_count(conversion *c, int64_t *out)
+static int64_t read_count(conversion *c)
 {
-    *out = 0;
-    for (; c->p < c->end && *c->p >= '0' && *c->p <= '9' && *out <= INT32_MAX; c->p++)
-        *out = *out * 10 + (*c->p - '0');
-    return *out > INT32_MAX ? fy_tm_fail(c->m, "width too big") : 0;
+    int64_t n = 0;
+    for (; c->p < c->end && *c->p >= '0' && *c->p <= '9' && n <= INT32_MAX; c->p++)
+        n = n * 10 + (*c->p - '0');
+    if (n > INT32_MAX)
+        fy_tm_fail(c->m, "width too big");
+    return n;
 }
 
-static int read_directive(conversion *c, directive *d)
+static directive read_directive(conversion *c)
 {
-    *d = (directive){.precision = -1};
+    directive d = {.precision = -1};
     for (; c->p < c->end && memchr("-+ 0", *c->p, 4) != NULL; c->p++) {
-        d->left = d->left || *c->p == '-';
-        d->zero = d->zero || *c->p == '0';
-        if (*c->p == '+' || (*c->p == ' ' && d->sign == 0))
-            d->sign = *c->p;
+        d.left = d.left || *c->p == '-';
+        d.zero = d.zero || *c->p == '0';
+        if (*c->p == '+' || (*c->p == ' ' && d.sign == 0))
+            d.sign = *c->p;
     }
-    if (read_count(c, &d->width) != 0)
-        return -1;
+    d.width = read_count(c);
     if (c->p < c->end && *c->p == '.') {
         c->p++;
-        if (read_count(c, &d->precision) != 0)
-            return -1;
+        d.precision = read_count(c);
     }
-    if (c->p == c->end)
-        return fy_tm_fail(c->m, "incomplete format");
-    d->letter = *c->p++;
-    return 0;
+    if (c->p < c->end)
+        d.letter = *c->p++;
+    else
+        fy_tm_fail(c->m, "incomplete format");
+    return d;
 }
 
 /* sign and text at the directive's width; zeros go between the two. */
-static int put_padded(conversion *c, const directive *d, fy_span sign, fy_span text, bool zeros)
+static void put_padded(conversion *c, const directive *d, fy_span sign, fy_span text, bool zeros)
 {
     uint64_t n = sign.len + fy_tu_length(text), width = (uint64_t)d->width;
     uint64_t pad = width > n ? width - n : 0;
     bool inner = zeros && d->zero && !d->left;
-    if ((!inner && !d->left && fy_tu_repeat(c->m, &c->out, FY_SPAN(" "), pad) != 0) ||
-        fy_tbuf_span(c->m, &c->out, sign) != 0 ||
-        (inner && fy_tu_repeat(c->m, &c->out, FY_SPAN("0"), pad) != 0) ||
-        fy_tm_charge(c->m, text.len) != 0 || fy_tbuf_span(c->m, &c->out, text) != 0)
-        return -1;
-    return d->left ? fy_tu_repeat(c->m, &c->out, FY_SPAN(" "), pad) : 0;
+    fy_tu_repeat(&c->out, FY_SPAN(" "), inner || d->left ? 0 : pad);
+    fy_tbuf_span(&c->out, sign);
+    fy_tu_repeat(&c->out, FY_SPAN("0"), inner ? pad : 0);
+    fy_tm_charge(c->m, text.len);
+    fy_tbuf_span(&c->out, text);
+    fy_tu_repeat(&c->out, FY_SPAN(" "), d->left ? pad : 0);
 }
 
 static fy_span sign_of(const directive *d, bool negative)
@@ -103,19 +107,21 @@ static fy_span sign_of(const directive *d, bool negative)
     return (fy_span){sign, negative || d->sign != 0};
 }
 
-static int put_text(conversion *c, const directive *d, const fy_tv *v)
+static void put_text(conversion *c, const directive *d, const fy_tv *v)
 {
-    fy_tbuf b = {0};
-    if ((d->letter == 's' ? fy_tv_put_str(c->m, &b, v) : fy_tv_put_repr(c->m, &b, v)) != 0)
-        return -1;
+    fy_tbuf b = {.m = c->m};
+    if (d->letter == 's')
+        fy_tbuf_str(&b, v);
+    else
+        fy_tbuf_repr(&b, v);
     fy_span s = fy_tbuf_value(&b, false).str;
     if (d->precision >= 0)
         s = fy_tu_slice(s, 0, (size_t)d->precision);
-    return put_padded(c, d, (fy_span){0}, s, false);
+    put_padded(c, d, (fy_span){0}, s, false);
 }
 
 /* An int in d, i, u or x, a float in e, f or g and upper case. */
-static int put_number(conversion *c, const directive *d, const fy_tv *v)
+static void put_number(conversion *c, const directive *d, const fy_tv *v)
 {
     bool is_int = strchr("diux", d->letter) != NULL;
     int precision = (int)(d->precision >= 0 ? d->precision : is_int ? 1 : 6);
@@ -124,51 +130,53 @@ static int put_number(conversion *c, const directive *d, const fy_tv *v)
     if (is_int ? !fy_tv_is_int(v) &&
                      (d->letter == 'x' || v->kind != FY_TV_FLOAT || !(fabs(v->f) < 0x1p63))
                : !fy_tv_as_float(v, &f))
-        return fy_tm_fail(c->m, "%%%c format: %s is required, not %s", d->letter,
-                          d->letter == 'x' ? "an integer" : "a real number", fy_tv_type_name(v));
-    char *text = fy_tm_charge(c->m, room) != 0 ? NULL : fy_tm_alloc(c->m, room);
+        fy_tm_fail(c->m, "%%%c format: %s is required, not %s", d->letter,
+                   d->letter == 'x' ? "an integer" : "a real number", fy_tv_type_name(v));
+    char *text = fy_tm_charge(c->m, room) ? fy_tm_alloc(c->m, room) : NULL;
     if (text == NULL)
-        return -1;
+        return;
     int64_t i = !is_int ? 0 : v->kind == FY_TV_FLOAT ? (int64_t)v->f : fy_tv_as_int(v);
     unsigned long long u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
     bool negative = is_int ? i < 0 : signbit(f) && !isnan(f);
     char letter = (char)(d->letter | 0x20);
-    if (is_int && letter == 'x')
-        snprintf(text, room, "%.*llx", precision, u);
-    else if (is_int)
-        snprintf(text, room, "%.*llu", precision, u);
-    else if (letter == 'e')
-        snprintf(text, room, "%.*e", precision, fabs(f));
-    else if (letter == 'f')
-        snprintf(text, room, "%.*f", precision, fabs(f));
+    if (is_int)
+        snprintf(text, room, letter == 'x' ? "%.*llx" : "%.*llu", precision, u);
     else
-        snprintf(text, room, "%.*g", precision, fabs(f));
+        snprintf(text, room,
+                 letter == 'e'   ? "%.*e"
+                 : letter == 'f' ? "%.*f"
+                                 : "%.*g",
+                 precision, fabs(f));
     for (char *p = text; d->letter != letter && *p != '\0'; p++)
         *p = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
-    return put_padded(c, d, sign_of(d, negative), fy_span_of(text), true);
+    put_padded(c, d, sign_of(d, negative), fy_span_of(text), true);
 }
 
 /* One conversion; c->p is after its '%'. */
-static int convert(conversion *c)
+static void convert(conversion *c)
 {
-    directive d;
-    const fy_tv *v = NULL;
-    if ((c->p < c->end && *c->p == '(' && keyed_value(c, &v) != 0) || read_directive(c, &d) != 0)
-        return -1;
-    if (d.letter == '%')
-        return fy_tbuf_add(c->m, &c->out, "%", 1);
-    if (v == NULL && next_value(c, &v) != 0)
-        return -1;
+    bool keyed = c->p < c->end && *c->p == '(';
+    const fy_tv *v = keyed ? keyed_value(c) : NULL;
+    directive d = read_directive(c);
+    if (d.letter == '%') {
+        fy_tbuf_z(&c->out, "%");
+        return;
+    }
+    if (!keyed)
+        v = next_value(c);
+    if (v == NULL || !fy_tm_ok(c->m))
+        return;
     if (d.letter != '\0' && strchr("sr", d.letter) != NULL)
-        return put_text(c, &d, v);
-    if (d.letter != '\0' && strchr("diuxeEfFgG", d.letter) != NULL)
-        return put_number(c, &d, v);
-    return fy_tm_fail(c->m, "unsupported format character (0x%x)", (unsigned char)d.letter);
+        put_text(c, &d, v);
+    else if (d.letter != '\0' && strchr("diuxeEfFgG", d.letter) != NULL)
+        put_number(c, &d, v);
+    else
+        fy_tm_fail(c->m, "unsupported format character (0x%x)", (unsigned char)d.letter);
 }
 
-int fy_tv_percent(fy_tm *m, const fy_tv *format, const fy_tv *args, fy_tv *out)
+fy_tv fy_tv_percent(fy_tm *m, const fy_tv *format, const fy_tv *args)
 {
-    conversion c = {.m = m, .value = args, .n_values = 1, .p = format->str.ptr};
+    conversion c = {.m = m, .out = {.m = m}, .value = args, .n_values = 1, .p = format->str.ptr};
     c.end = c.p + format->str.len;
     if (args->kind == FY_TV_TUPLE) {
         c.value = args->list->item;
@@ -176,21 +184,18 @@ int fy_tv_percent(fy_tm *m, const fy_tv *format, const fy_tv *args, fy_tv *out)
     } else if (args->kind == FY_TV_DICT) {
         c.mapping = args;
     }
-    if (fy_tm_charge(m, format->str.len) != 0)
-        return -1;
-    while (c.p < c.end) {
+    fy_tm_charge(m, format->str.len);
+    while (c.p < c.end && fy_tm_ok(m)) {
         const char *next = memchr(c.p, '%', (size_t)(c.end - c.p));
         const char *stop = next != NULL ? next : c.end;
-        if (fy_tbuf_add(m, &c.out, c.p, (size_t)(stop - c.p)) != 0)
-            return -1;
+        fy_tbuf_add(&c.out, c.p, (size_t)(stop - c.p));
         c.p = stop + (next != NULL);
-        if (next != NULL && convert(&c) != 0)
-            return -1;
+        if (next != NULL)
+            convert(&c);
     }
     if (c.n_values > 0 && c.mapping == NULL)
-        return fy_tm_fail(m, "not all arguments converted during string formatting");
-    *out = fy_tbuf_value(&c.out, false);
-    return 0;
+        fy_tm_fail(m, "not all arguments converted during string formatting");
+    return fy_tbuf_value(&c.out, false);
 }
 
 /* --- format.format(...) --- */
@@ -205,7 +210,8 @@ static bool is_spec(fy_span field)
     return false;
 }
 
-/* The argument that a field names: the next one, one by its number, or a keyword argument. */
+/* The argument that a field names: the next one, one by its number, or a keyword argument. NULL:
+ * error. */
 static const fy_tv *field_value(fy_tm *m, const fy_targs *a, fy_span name, size_t *next)
 {
     size_t i = 0, digits = 0;
@@ -213,44 +219,36 @@ static const fy_tv *field_value(fy_tm *m, const fy_targs *a, fy_span name, size_
         i = i < UINT32_MAX ? i * 10 + (size_t)(name.ptr[digits] - '0') : i;
     if (name.len == 0)
         i = (*next)++;
-    if (digits == name.len && i < a->n)
-        return &a->arg[i];
-    for (size_t k = 0; digits < name.len && k < a->n_named; k++) {
-        if (fy_span_eq(a->name[k], name))
-            return &a->named[k];
-    }
-    if (digits == name.len)
+    const fy_tv *v = digits < name.len ? fy_targs_named(a, name) : i < a->n ? &a->arg[i] : NULL;
+    if (v == NULL && digits == name.len)
         fy_tm_fail(m, "Replacement index %zu out of range for positional args tuple", i);
-    else if (is_spec(name))
+    else if (v == NULL && is_spec(name))
         fy_tm_fail(m, "format: the field '{%.*s}' is not supported, only {}, {0} and {name} are",
                    name.len < 60 ? (int)name.len : 60, name.ptr);
-    else
-        fy_tm_fail(m, "format: there is no argument '%.*s'", name.len < 100 ? (int)name.len : 100,
-                   name.ptr);
-    return NULL;
+    else if (v == NULL)
+        fy_tm_fail(m, "format: there is no argument '%.*s'", FY_TSHOWN(name));
+    return v;
 }
 
-int fy_tv_format(fy_tm *m, fy_span format, const fy_targs *a, fy_tv *out)
+FY_BUILTIN(fy_tstr_format)
 {
-    fy_tbuf b = {0};
+    fy_tbuf b = {.m = m};
     size_t next = 0;
-    for (const char *p = format.ptr, *end = p + format.len; p < end;) {
+    for (const char *p = v->str.ptr, *end = p + v->str.len; p < end && fy_tm_ok(m);) {
         char c = *p++;
         bool brace = c == '{' || c == '}', doubled = brace && p < end && *p == c;
         if (!brace || doubled) {
             p += doubled;
-            if (fy_tbuf_add(m, &b, &c, 1) != 0)
-                return -1;
+            fy_tbuf_add(&b, &c, 1);
             continue;
         }
         const char *close = c == '{' ? memchr(p, '}', (size_t)(end - p)) : NULL;
         if (close == NULL)
             return fy_tm_fail(m, "Single '%c' encountered in format string", c);
-        const fy_tv *v = field_value(m, a, (fy_span){p, (size_t)(close - p)}, &next);
-        if (v == NULL || fy_tm_charge(m, 16) != 0 || fy_tv_put_str(m, &b, v) != 0)
-            return -1;
+        const fy_tv *value = field_value(m, a, (fy_span){p, (size_t)(close - p)}, &next);
+        if (value != NULL && fy_tm_charge(m, 16))
+            fy_tbuf_str(&b, value);
         p = close + 1;
     }
-    *out = fy_tbuf_value(&b, false);
-    return 0;
+    return fy_tbuf_value(&b, false);
 }

@@ -531,11 +531,8 @@ static int find_builtin(const fy_tparser *p, fy_node *n, bool in_branch)
     char name[FY_QUOTE_BYTES];
     bool is_filter = n->kind == FY_N_FILTER;
     const char *what = is_filter ? "filter" : "test";
-    if (is_filter)
-        n->filter = fy_tfilter_find(n->str);
-    else
-        n->test = fy_ttest_find(n->str);
-    if (in_branch || n->filter != NULL || n->test != NULL)
+    n->builtin = is_filter ? fy_tfilter_find(n->str) : fy_ttest_find(n->str);
+    if (in_branch || n->builtin != NULL)
         return 0;
     fy_quote(name, sizeof name, n->str);
     if (is_filter ? fy_tfilter_is_refused(n->str) : fy_ttest_is_refused(n->str))

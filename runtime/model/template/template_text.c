@@ -9,11 +9,6 @@
 
 enum { VALUE_COST = 64 }; /* of the short pieces of a value, which cost less than a step each */
 
-static int put_z(fy_tm *m, fy_tbuf *b, const char *z)
-{
-    return fy_tbuf_add(m, b, z, strlen(z));
-}
-
 /* --- numbers --- */
 
 /* The fewest digits that read back as f, with an exponent below 1e-4 and from 1e16 on. */
@@ -47,216 +42,109 @@ void fy_float_repr(double f, char out[32])
         snprintf(out, 32, "%s%.*s.%s", sign, exponent + 1, digits, digits + exponent + 1);
 }
 
-/* --- repr --- */
+/* --- values, as Python prints them and as JSON --- */
 
-static int put_escape(fy_tm *m, fy_tbuf *b, uint32_t cp)
+typedef struct {
+    fy_tbuf *out;
+    fy_tm *m;
+    bool json, ascii, sort, pretty; /* the last three: of JSON */
+    fy_span indent;                 /* of one level */
+    fy_span item, colon;
+} printer;
+
+static void put_value(printer *p, const fy_tv *v, size_t level);
+
+static void put_python_escape(fy_tbuf *b, uint32_t cp)
 {
-    char text[16];
-    if (cp == '\t' || cp == '\n' || cp == '\r')
-        return put_z(m, b, cp == '\t' ? "\\t" : cp == '\n' ? "\\n" : "\\r");
     if (cp > 0x10ffff) /* a byte that is not UTF-8: as Python's surrogateescape */
         cp = 0xdc00 | (cp & 0xff);
-    snprintf(text, sizeof text, cp <= 0xff ? "\\x%02x" : cp <= 0xffff ? "\\u%04x" : "\\U%08x", cp);
-    return put_z(m, b, text);
+    if (cp == '\t' || cp == '\n' || cp == '\r')
+        fy_tbuf_z(b, cp == '\t' ? "\\t" : cp == '\n' ? "\\n" : "\\r");
+    else
+        fy_tbuf_printf(b, cp <= 0xff ? "\\x%02x" : cp <= 0xffff ? "\\u%04x" : "\\U%08x", cp);
 }
 
-static int put_quoted(fy_tm *m, fy_tbuf *b, fy_span s)
+static void put_json_escape(fy_tbuf *b, uint32_t cp)
+{
+    static const char from[] = "\"\\\n\r\t\f\b", to[] = "\"\\nrtfb";
+    const char *simple = cp > 0 && cp < 0x80 ? strchr(from, (int)cp) : NULL;
+    if (simple != NULL)
+        fy_tbuf_printf(b, "\\%c", to[simple - from]);
+    else if (cp > 0x10ffff) /* a byte that is not UTF-8: as Python's surrogateescape */
+        fy_tbuf_printf(b, "\\u%04x", 0xdc00 | (cp & 0xff));
+    else if (cp > 0xffff)
+        fy_tbuf_printf(b, "\\u%04x\\u%04x", 0xd800 + ((cp - 0x10000) >> 10),
+                       0xdc00 + ((cp - 0x10000) & 0x3ff));
+    else
+        fy_tbuf_printf(b, "\\u%04x", cp);
+}
+
+static void put_json_string(printer *p, fy_span s)
+{
+    fy_tm_charge(p->m, s.len);
+    fy_tbuf_z(p->out, "\"");
+    const char *at = s.ptr, *end = s.ptr + s.len, *done = at;
+    while (at < end) {
+        unsigned char c = (unsigned char)*at;
+        if (c >= ' ' && c != '"' && c != '\\' && (!p->ascii || c < 0x7f)) {
+            at++;
+            continue;
+        }
+        fy_tbuf_add(p->out, done, (size_t)(at - done));
+        put_json_escape(p->out, fy_tu_next(&at, end));
+        done = at;
+    }
+    fy_tbuf_add(p->out, done, (size_t)(at - done));
+    fy_tbuf_z(p->out, "\"");
+}
+
+static void put_python_string(printer *p, fy_span s)
 {
     bool single = s.len > 0 && memchr(s.ptr, '\'', s.len) != NULL;
     char quote = single && memchr(s.ptr, '"', s.len) == NULL ? '"' : '\'';
-    if (fy_tm_charge(m, s.len) != 0 || fy_tbuf_add(m, b, &quote, 1) != 0)
-        return -1;
-    const char *p = s.ptr, *end = s.ptr + s.len, *done = p;
-    while (p < end) {
-        const char *at = p;
-        uint32_t cp = fy_tu_next(&p, end);
+    fy_tm_charge(p->m, s.len);
+    fy_tbuf_add(p->out, &quote, 1);
+    const char *at = s.ptr, *end = s.ptr + s.len, *done = at;
+    while (at < end) {
+        const char *begin = at;
+        uint32_t cp = fy_tu_next(&at, end);
         bool marked = cp == (unsigned char)quote || cp == '\\';
         if (!marked && fy_tu_is_printable(cp))
             continue;
-        if (fy_tbuf_add(m, b, done, (size_t)(at - done)) != 0 ||
-            (marked ? put_z(m, b, "\\") : put_escape(m, b, cp)) != 0)
-            return -1;
-        done = marked ? at : p;
+        fy_tbuf_add(p->out, done, (size_t)(begin - done));
+        if (marked)
+            fy_tbuf_z(p->out, "\\");
+        else
+            put_python_escape(p->out, cp);
+        done = marked ? begin : at;
     }
-    return fy_tbuf_add(m, b, done, (size_t)(p - done)) != 0 ? -1 : fy_tbuf_add(m, b, &quote, 1);
+    fy_tbuf_add(p->out, done, (size_t)(at - done));
+    fy_tbuf_add(p->out, &quote, 1);
 }
 
-static int put_list(fy_tm *m, fy_tbuf *b, const char *open, const fy_tlist *list, const char *close)
+static void put_string(printer *p, const fy_tv *v)
 {
-    if (put_z(m, b, open) != 0)
-        return -1;
-    for (size_t i = 0; i < list->n; i++) {
-        if ((i > 0 && put_z(m, b, ", ") != 0) || fy_tv_put_repr(m, b, &list->item[i]) != 0)
-            return -1;
-    }
-    return put_z(m, b, close);
-}
-
-static int put_dict(fy_tm *m, fy_tbuf *b, const char *open, const fy_tdict *d, const char *close)
-{
-    if (put_z(m, b, open) != 0)
-        return -1;
-    for (size_t i = 0; i < fy_tdict_n(d); i++) {
-        if ((i > 0 && put_z(m, b, ", ") != 0) || fy_tv_put_repr(m, b, fy_tdict_key(d, i)) != 0 ||
-            put_z(m, b, ": ") != 0 || fy_tv_put_repr(m, b, fy_tdict_at(d, i)) != 0)
-            return -1;
-    }
-    return put_z(m, b, close);
-}
-
-static int put_range(fy_tm *m, fy_tbuf *b, const fy_trange *r)
-{
-    char text[80];
-    int n =
-        snprintf(text, sizeof text, "range(%lld, %lld", (long long)r->start, (long long)r->stop);
-    if (r->step != 1)
-        snprintf(text + n, sizeof text - (size_t)n, ", %lld", (long long)r->step);
-    return put_z(m, b, text) != 0 ? -1 : put_z(m, b, ")");
-}
-
-static int put_container(fy_tm *m, fy_tbuf *b, const fy_tv *v)
-{
-    switch ((int)v->kind) {
-    case FY_TV_LIST:
-        return put_list(m, b, "[", v->list, "]");
-    case FY_TV_TUPLE:
-        return put_list(m, b, "(", v->list, v->list->n == 1 ? ",)" : ")");
-    case FY_TV_VIEW:
-        return put_z(m, b, fy_tv_type_name(v)) != 0 ? -1 : put_list(m, b, "([", v->list, "])");
-    case FY_TV_NAMESPACE:
-        return put_dict(m, b, "<Namespace {", v->dict, "}>");
-    default:
-        return put_dict(m, b, "{", v->dict, "}");
-    }
-}
-
-int fy_tv_put_repr(fy_tm *m, fy_tbuf *b, const fy_tv *v)
-{
-    char number[32];
-    if (fy_tm_charge(m, VALUE_COST) != 0)
-        return -1;
-    switch ((int)v->kind) {
-    case FY_TV_UNDEFINED:
-        return put_z(m, b, "Undefined");
-    case FY_TV_NONE:
-        return put_z(m, b, "None");
-    case FY_TV_BOOL:
-        return put_z(m, b, v->b ? "True" : "False");
-    case FY_TV_INT:
-        snprintf(number, sizeof number, "%lld", (long long)v->i);
-        return put_z(m, b, number);
-    case FY_TV_FLOAT:
-        fy_float_repr(v->f, number);
-        return put_z(m, b, number);
-    case FY_TV_BIGINT:
-        return fy_tbuf_span(m, b, v->str);
-    case FY_TV_STR:
-        if (!v->markup)
-            return put_quoted(m, b, v->str);
-        return put_z(m, b, "Markup(") != 0 || put_quoted(m, b, v->str) != 0 ? -1 : put_z(m, b, ")");
-    case FY_TV_RANGE:
-        return put_range(m, b, v->range);
-    case FY_TV_ITER:
-    case FY_TV_CALLABLE:
-    case FY_TV_OBJECT:
-        return put_z(m, b, "<") != 0 || put_z(m, b, fy_tv_type_name(v)) != 0 ? -1
-                                                                             : put_z(m, b, ">");
-    default:
-        break;
-    }
-    if (m->depth >= FY_TV_MAX_DEPTH)
-        return fy_tm_fail(m, "a value is nested deeper than %d", FY_TV_MAX_DEPTH);
-    m->depth++;
-    int failed = put_container(m, b, v);
-    m->depth--;
-    return failed;
-}
-
-int fy_tv_put_str(fy_tm *m, fy_tbuf *b, const fy_tv *v)
-{
-    if (v->kind == FY_TV_STR)
-        return fy_tbuf_span(m, b, v->str);
-    return v->kind == FY_TV_UNDEFINED ? 0 : fy_tv_put_repr(m, b, v);
-}
-
-int fy_tv_str(fy_tm *m, const fy_tv *v, fy_tv *out)
-{
-    fy_tbuf b = {0};
-    if (v->kind == FY_TV_STR) {
-        *out = fy_tv_view(v->str);
-        return 0;
-    }
-    if (fy_tv_put_str(m, &b, v) != 0)
-        return -1;
-    *out = fy_tbuf_value(&b, false);
-    return 0;
-}
-
-/* --- tojson --- */
-
-typedef struct {
-    fy_tm *m;
-    fy_tbuf out;
-    bool ascii, sort, pretty;
-    fy_span indent; /* of one level */
-    fy_span item, colon;
-} dump;
-
-static int dump_z(dump *d, const char *z)
-{
-    return put_z(d->m, &d->out, z);
-}
-
-static int dump_escape(dump *d, uint32_t cp)
-{
-    static const char from[] = "\"\\\n\r\t\f\b", to[] = "\"\\nrtfb";
-    char text[16] = "\\";
-    const char *simple = cp > 0 && cp < 0x80 ? strchr(from, (int)cp) : NULL;
-    if (simple != NULL)
-        text[1] = to[simple - from];
-    else if (cp > 0x10ffff) /* a byte that is not UTF-8: as Python's surrogateescape */
-        snprintf(text, sizeof text, "\\u%04x", 0xdc00 | (cp & 0xff));
-    else if (cp > 0xffff)
-        snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xd800 + ((cp - 0x10000) >> 10),
-                 0xdc00 + ((cp - 0x10000) & 0x3ff));
+    fy_tbuf_z(p->out, v->markup && !p->json ? "Markup(" : "");
+    if (p->json)
+        put_json_string(p, v->str);
     else
-        snprintf(text, sizeof text, "\\u%04x", cp);
-    return dump_z(d, text);
+        put_python_string(p, v->str);
+    fy_tbuf_z(p->out, v->markup && !p->json ? ")" : "");
 }
 
-static int dump_string(dump *d, fy_span s)
-{
-    if (fy_tm_charge(d->m, s.len) != 0 || dump_z(d, "\"") != 0)
-        return -1;
-    const char *p = s.ptr, *end = s.ptr + s.len, *done = p;
-    while (p < end) {
-        const char *at = p;
-        unsigned char c = (unsigned char)*p;
-        if (c >= ' ' && c != '"' && c != '\\' && (!d->ascii || c < 0x7f)) {
-            p++;
-            continue;
-        }
-        if (fy_tbuf_add(d->m, &d->out, done, (size_t)(at - done)) != 0 ||
-            dump_escape(d, fy_tu_next(&p, end)) != 0)
-            return -1;
-        done = p;
-    }
-    return fy_tbuf_add(d->m, &d->out, done, (size_t)(p - done)) != 0 ? -1 : dump_z(d, "\"");
-}
-
-/* What JSON writes as a bare word; NULL when v is nothing of the kind. */
-static const char *bare_word(const fy_tv *v, char text[32])
+/* A number or constant; NULL when v is nothing of the kind. */
+static const char *bare_word(const fy_tv *v, bool json, char text[32])
 {
     switch ((int)v->kind) {
     case FY_TV_NONE:
-        return "null";
+        return json ? "null" : "None";
     case FY_TV_BOOL:
-        return v->b ? "true" : "false";
+        return v->b ? json ? "true" : "True" : json ? "false" : "False";
     case FY_TV_INT:
         snprintf(text, 32, "%lld", (long long)v->i);
         return text;
     case FY_TV_FLOAT:
-        if (!isfinite(v->f))
+        if (json && !isfinite(v->f))
             return isnan(v->f) ? "NaN" : v->f < 0 ? "-Infinity" : "Infinity";
         fy_float_repr(v->f, text);
         return text;
@@ -265,124 +153,198 @@ static const char *bare_word(const fy_tv *v, char text[32])
     }
 }
 
-static int dump_key(dump *d, const fy_tv *key)
+static void put_key(printer *p, const fy_tv *key, size_t level)
 {
     char text[32];
-    const char *word = bare_word(key, text);
-    if (word != NULL)
-        return dump_string(d, fy_span_of(word));
-    if (key->kind == FY_TV_STR || key->kind == FY_TV_BIGINT)
-        return dump_string(d, key->str);
-    return fy_tm_fail(d->m, "keys must be str, int, float, bool or None, not %s",
-                      fy_tv_type_name(key));
+    const char *word = bare_word(key, p->json, text);
+    if (!p->json)
+        put_value(p, key, level);
+    else if (word != NULL)
+        put_json_string(p, fy_span_of(word));
+    else if (key->kind == FY_TV_STR || key->kind == FY_TV_BIGINT)
+        put_json_string(p, key->str);
+    else
+        fy_tm_fail(p->m, "keys must be str, int, float, bool or None, not %s",
+                   fy_tv_type_name(key));
 }
 
-static int dump_newline(dump *d, size_t level)
+static void put_newline(printer *p, size_t level)
 {
-    if (!d->pretty)
-        return 0;
-    return dump_z(d, "\n") != 0 ? -1 : fy_tu_repeat(d->m, &d->out, d->indent, level);
+    if (!p->pretty)
+        return;
+    fy_tbuf_z(p->out, "\n");
+    fy_tu_repeat(p->out, p->indent, level);
 }
 
-static int dump_value(dump *d, const fy_tv *v, size_t level);
-
-static int dump_list(dump *d, const fy_tlist *list, size_t level)
+/* The items of a list, between the two texts. */
+static void put_list(printer *p, const char *open, const fy_tlist *list, const char *close,
+                     size_t level)
 {
-    if (list->n == 0)
-        return dump_z(d, "[]");
-    for (size_t i = 0; i < list->n; i++) {
-        if ((i > 0 ? fy_tbuf_span(d->m, &d->out, d->item) : dump_z(d, "[")) != 0 ||
-            dump_newline(d, level + 1) != 0 || dump_value(d, &list->item[i], level + 1) != 0)
-            return -1;
+    fy_tbuf_z(p->out, open);
+    for (size_t i = 0; i < list->n && fy_tm_ok(p->m); i++) {
+        if (i > 0)
+            fy_tbuf_span(p->out, p->item);
+        put_newline(p, level + 1);
+        put_value(p, &list->item[i], level + 1);
     }
-    return dump_newline(d, level) != 0 ? -1 : dump_z(d, "]");
+    if (list->n > 0)
+        put_newline(p, level);
+    fy_tbuf_z(p->out, close);
 }
 
-static int dump_dict(dump *d, const fy_tdict *dict, size_t level)
+/* The places of the dict's items by the order of their keys; NULL: error. */
+static const size_t *order_of(fy_tm *m, const fy_tdict *dict)
 {
-    size_t n = fy_tdict_n(dict);
-    const size_t *order = NULL;
-    fy_tv keys;
-    if (n == 0)
-        return dump_z(d, "{}");
-    if (d->sort) {
-        if (fy_tv_list(d->m, FY_TV_LIST, n, &keys) != 0)
-            return -1;
-        for (size_t i = 0; i < n; i++)
-            keys.list->item[i] = *fy_tdict_key(dict, i);
-        if ((order = fy_tlist_order(d->m, keys.list, false, fy_tv_compare)) == NULL)
-            return -1;
-    }
-    for (size_t k = 0; k < n; k++) {
-        size_t i = order != NULL ? order[k] : k;
-        if ((k > 0 ? fy_tbuf_span(d->m, &d->out, d->item) : dump_z(d, "{")) != 0 ||
-            dump_newline(d, level + 1) != 0 || dump_key(d, fy_tdict_key(dict, i)) != 0 ||
-            fy_tbuf_span(d->m, &d->out, d->colon) != 0 ||
-            dump_value(d, fy_tdict_at(dict, i), level + 1) != 0)
-            return -1;
-    }
-    return dump_newline(d, level) != 0 ? -1 : dump_z(d, "}");
+    fy_tv keys = fy_tv_list(m, FY_TV_LIST, dict->n);
+    for (size_t i = 0; i < dict->n && fy_tm_ok(m); i++)
+        fy_tlist_add(m, keys.list, dict->items[i].key);
+    return fy_tlist_order(m, keys.list, false, fy_tv_compare);
 }
 
-static int dump_value(dump *d, const fy_tv *v, size_t level)
+static void put_dict(printer *p, const char *open, const fy_tdict *dict, const char *close,
+                     size_t level)
+{
+    const size_t *order = p->sort ? order_of(p->m, dict) : NULL;
+    fy_tbuf_z(p->out, open);
+    for (size_t i = 0; i < dict->n && fy_tm_ok(p->m); i++) {
+        const fy_tpair *pair = &dict->items[p->sort ? order[i] : i];
+        if (i > 0)
+            fy_tbuf_span(p->out, p->item);
+        put_newline(p, level + 1);
+        put_key(p, &pair->key, level + 1);
+        fy_tbuf_span(p->out, p->colon);
+        put_value(p, &pair->value, level + 1);
+    }
+    if (dict->n > 0)
+        put_newline(p, level);
+    fy_tbuf_z(p->out, close);
+}
+
+/* What only Python prints: JSON has nothing of the kind. */
+static void put_object(printer *p, const fy_tv *v)
+{
+    const char *type = fy_tv_type_name(v);
+    if (p->json) {
+        fy_tm_fail(p->m, "Object of type %s is not JSON serializable", type);
+    } else if (v->kind == FY_TV_VIEW) {
+        fy_tbuf_z(p->out, type);
+        put_list(p, "([", v->list, "])", 0);
+    } else if (v->kind == FY_TV_NAMESPACE) {
+        put_dict(p, "<Namespace {", v->dict, "}>", 0);
+    } else if (v->kind == FY_TV_RANGE) {
+        fy_tbuf_printf(p->out, "range(%lld, %lld", (long long)v->range->start,
+                       (long long)v->range->stop);
+        if (v->range->step != 1)
+            fy_tbuf_printf(p->out, ", %lld", (long long)v->range->step);
+        fy_tbuf_z(p->out, ")");
+    } else {
+        fy_tbuf_printf(p->out, v->kind == FY_TV_UNDEFINED ? "%s" : "<%s>", type);
+    }
+}
+
+static void put_container(printer *p, const fy_tv *v, size_t level)
+{
+    if (p->m->depth >= FY_TV_MAX_DEPTH) {
+        fy_tm_fail(p->m, "%sa value is nested deeper than %d", p->json ? "tojson: " : "",
+                   FY_TV_MAX_DEPTH);
+        return;
+    }
+    p->m->depth++;
+    if (v->kind == FY_TV_DICT)
+        put_dict(p, "{", v->dict, "}", level);
+    else if (v->kind == FY_TV_LIST || (p->json && v->kind == FY_TV_TUPLE))
+        put_list(p, "[", v->list, "]", level);
+    else if (v->kind == FY_TV_TUPLE)
+        put_list(p, "(", v->list, v->list->n == 1 ? ",)" : ")", level);
+    else
+        put_object(p, v);
+    p->m->depth--;
+}
+
+static void put_value(printer *p, const fy_tv *v, size_t level)
 {
     char text[32];
-    const char *word = bare_word(v, text);
-    if (fy_tm_charge(d->m, VALUE_COST) != 0)
-        return -1;
+    const char *word = bare_word(v, p->json, text);
+    if (!fy_tm_charge(p->m, VALUE_COST))
+        return;
     if (word != NULL)
-        return dump_z(d, word);
+        fy_tbuf_z(p->out, word);
+    else if (v->kind == FY_TV_STR)
+        put_string(p, v);
+    else if (v->kind == FY_TV_BIGINT)
+        fy_tbuf_span(p->out, v->str);
+    else
+        put_container(p, v, level);
+}
+
+/* --- str and repr --- */
+
+void fy_tbuf_repr(fy_tbuf *b, const fy_tv *v)
+{
+    printer p = {.out = b, .m = b->m, .item = FY_SPAN(", "), .colon = FY_SPAN(": ")};
+    put_value(&p, v, 0);
+}
+
+void fy_tbuf_str(fy_tbuf *b, const fy_tv *v)
+{
     if (v->kind == FY_TV_STR)
-        return dump_string(d, v->str);
-    if (v->kind == FY_TV_BIGINT)
-        return fy_tbuf_span(d->m, &d->out, v->str);
-    bool list = v->kind == FY_TV_LIST || v->kind == FY_TV_TUPLE;
-    if (!list && v->kind != FY_TV_DICT)
-        return fy_tm_fail(d->m, "Object of type %s is not JSON serializable", fy_tv_type_name(v));
-    if (d->m->depth >= FY_TV_MAX_DEPTH)
-        return fy_tm_fail(d->m, "tojson: a value is nested deeper than %d", FY_TV_MAX_DEPTH);
-    d->m->depth++;
-    int failed = list ? dump_list(d, v->list, level) : dump_dict(d, v->dict, level);
-    d->m->depth--;
-    return failed;
+        fy_tbuf_span(b, v->str);
+    else if (v->kind != FY_TV_UNDEFINED)
+        fy_tbuf_repr(b, v);
 }
+
+fy_tv fy_tv_str(fy_tm *m, const fy_tv *v)
+{
+    fy_tbuf b = {.m = m};
+    if (v->kind == FY_TV_STR)
+        return fy_tv_view(v->str);
+    fy_tbuf_str(&b, v);
+    return fy_tbuf_value(&b, false);
+}
+
+fy_tv fy_tv_soft_str(fy_tm *m, const fy_tv *v)
+{
+    return v->kind == FY_TV_STR ? *v : fy_tv_str(m, v);
+}
+
+/* --- tojson --- */
 
 /* indent: a string, or a number of spaces. separators: two strings. */
-static int read_layout(dump *d, const fy_tv *indent, const fy_tv *separators)
+static void read_layout(printer *p, const fy_tv *indent, const fy_tv *separators)
 {
-    fy_tlist list;
-    fy_tbuf spaces = {0};
-    int64_t n = 0;
-    d->pretty = fy_targ_given(indent);
-    if (d->pretty) {
-        d->item = FY_SPAN(",");
-        if ((indent->kind != FY_TV_STR && fy_tv_index(d->m, indent, &n) != 0) ||
-            fy_tu_repeat(d->m, &spaces, FY_SPAN(" "), n > 0 ? (uint64_t)n : 0) != 0)
-            return -1;
-        d->indent = indent->kind == FY_TV_STR ? indent->str : fy_tbuf_value(&spaces, false).str;
+    fy_tbuf spaces = {.m = p->m};
+    if (indent->kind == FY_TV_STR) {
+        p->indent = indent->str;
+    } else if (fy_targ_given(indent)) {
+        int64_t n = fy_tv_index(p->m, indent);
+        fy_tu_repeat(&spaces, FY_SPAN(" "), n > 0 ? (uint64_t)n : 0);
+        p->indent = fy_tbuf_value(&spaces, false).str;
     }
+    p->pretty = fy_targ_given(indent);
+    if (p->pretty)
+        p->item = FY_SPAN(",");
     if (!fy_targ_given(separators))
-        return 0;
-    if (fy_tv_items(d->m, separators, &list) != 0)
-        return -1;
-    if (list.n != 2)
-        return fy_tm_fail(d->m, "tojson: separators are two strings, found %zu", list.n);
-    return fy_tv_text(d->m, "separators", &list.item[0], &d->item) != 0
-               ? -1
-               : fy_tv_text(d->m, "separators", &list.item[1], &d->colon);
+        return;
+    fy_tlist list = fy_tv_items(p->m, separators);
+    if (list.n != 2) {
+        fy_tm_fail(p->m, "tojson: separators are two strings, found %zu", list.n);
+        return;
+    }
+    p->item = fy_tv_text(p->m, "separators", &list.item[0]);
+    p->colon = fy_tv_text(p->m, "separators", &list.item[1]);
 }
 
-FILTER(fy_tfilter_tojson)
+FY_BUILTIN(fy_tfilter_tojson)
 {
-    fy_tv arg[4];
-    dump d = {.m = m, .item = FY_SPAN(", "), .colon = FY_SPAN(": ")};
-    if (fy_targs_bind(m, "tojson ?ensure_ascii ?indent ?separators ?sort_keys", a, arg) != 0 ||
-        read_layout(&d, &arg[1], &arg[2]) != 0)
-        return -1;
-    d.ascii = fy_tv_truth(&arg[0]);
-    d.sort = fy_tv_truth(&arg[3]);
-    if (dump_value(&d, v, 0) != 0)
-        return -1;
-    *out = fy_tbuf_value(&d.out, false);
-    return 0;
+    fy_tbuf b = {.m = m};
+    printer p = {.out = &b,
+                 .m = m,
+                 .json = true,
+                 .ascii = fy_tv_truth(&a->arg[0]),
+                 .sort = fy_tv_truth(&a->arg[3]),
+                 .item = FY_SPAN(", "),
+                 .colon = FY_SPAN(": ")};
+    read_layout(&p, &a->arg[1], &a->arg[2]);
+    put_value(&p, v, 0);
+    return fy_tbuf_value(&b, false);
 }

@@ -225,22 +225,20 @@ static size_t next_in_case(caser *c, char *out)
     return title || c->to == FY_TU_UPPER ? put_upper(cp, title, out) : put_lower(c, at, cp, out);
 }
 
-int fy_tu_put_case(fy_tm *m, fy_tbuf *b, fy_span s, fy_tu_case to)
+void fy_tu_put_case(fy_tbuf *b, fy_span s, fy_tu_case to)
 {
     caser c = {s.ptr, s.ptr, s.ptr + s.len, to, false};
     char run[64]; /* output is added in runs */
     size_t n = 0;
-    if (fy_tm_charge(m, 4 * (uint64_t)s.len) != 0)
-        return -1;
-    while (c.p < c.end) {
+    fy_tm_charge(b->m, 4 * (uint64_t)s.len);
+    while (c.p < c.end && fy_tm_ok(b->m)) {
         n += next_in_case(&c, run + n);
         if (n > sizeof run - MAX_CASED) {
-            if (fy_tbuf_add(m, b, run, n) != 0)
-                return -1;
+            fy_tbuf_add(b, run, n);
             n = 0;
         }
     }
-    return fy_tbuf_add(m, b, run, n);
+    fy_tbuf_add(b, run, n);
 }
 
 void fy_text_capitalize(fy_span s, fy_str *out)
@@ -264,7 +262,7 @@ static bool has_char(const fy_span *chars, uint32_t cp)
     return false;
 }
 
-static fy_span strip(fy_span s, const fy_span *chars, int ends)
+static fy_span strip(fy_span s, const fy_span *chars, uint32_t ends)
 {
     const char *begin = s.ptr, *end = s.ptr + s.len;
     for (const char *next = begin; (ends & FY_TU_STRIP_LEFT) && begin < end; begin = next) {
@@ -278,13 +276,12 @@ static fy_span strip(fy_span s, const fy_span *chars, int ends)
     return (fy_span){begin, (size_t)(end - begin)};
 }
 
-int fy_tu_strip(fy_tm *m, fy_span s, const fy_span *chars, int ends, fy_span *out)
+fy_span fy_tu_strip(fy_tm *m, fy_span s, const fy_span *chars, uint32_t ends)
 {
     uint64_t work;
-    if (!fy_mul_u64(s.len, chars != NULL ? chars->len : 1, &work) || fy_tm_charge(m, work) != 0)
-        return fy_tm_charge(m, UINT64_MAX);
-    *out = strip(s, chars, ends);
-    return 0;
+    if (!fy_mul_u64(s.len, chars != NULL ? chars->len : 1, &work))
+        work = UINT64_MAX;
+    return fy_tm_charge(m, work) ? strip(s, chars, ends) : s;
 }
 
 fy_span fy_text_strip(fy_span s)
@@ -302,54 +299,43 @@ ptrdiff_t fy_tu_find(fy_span s, fy_span needle)
     return found != NULL ? found - s.ptr : -1;
 }
 
-int fy_tu_replace(fy_tm *m, fy_tbuf *b, fy_span s, fy_span old, fy_span with, int64_t max)
+void fy_tu_replace(fy_tbuf *b, fy_span s, fy_span old, fy_span with, int64_t max)
 {
-    if (fy_tm_charge(m, s.len) != 0)
-        return -1;
-    if (old.len == 0)
-        return fy_tm_fail(m, "replacing an empty text is not supported");
-    for (; max != 0; max -= max > 0) {
-        ptrdiff_t at = fy_tu_find(s, old);
-        if (at < 0)
-            break;
-        if (fy_tbuf_add(m, b, s.ptr, (size_t)at) != 0 || fy_tbuf_span(m, b, with) != 0)
-            return -1;
+    ptrdiff_t at;
+    if (fy_tm_charge(b->m, s.len) && old.len == 0)
+        fy_tm_fail(b->m, "replacing an empty text is not supported");
+    for (; max != 0 && fy_tm_ok(b->m) && (at = fy_tu_find(s, old)) >= 0; max -= max > 0) {
+        fy_tbuf_add(b, s.ptr, (size_t)at);
+        fy_tbuf_span(b, with);
         s.ptr += (size_t)at + old.len;
         s.len -= (size_t)at + old.len;
     }
-    return fy_tbuf_span(m, b, s);
+    fy_tbuf_span(b, s);
 }
 
-int fy_tu_repeat(fy_tm *m, fy_tbuf *b, fy_span pattern, uint64_t n)
+void fy_tu_repeat(fy_tbuf *b, fy_span pattern, uint64_t n)
 {
     uint64_t bytes;
-    if (!fy_mul_u64(pattern.len, n, &bytes) || bytes > m->bytes_left)
+    if (!fy_mul_u64(pattern.len, n, &bytes) || bytes > b->m->bytes_left)
         bytes = UINT64_MAX / 2; /* what no budget covers: charging it records the error */
-    if (fy_tm_charge(m, bytes) != 0)
-        return -1;
-    for (uint64_t i = 0; i < n && pattern.len > 0; i++) {
-        if (fy_tbuf_span(m, b, pattern) != 0)
-            return -1;
-    }
-    return 0;
+    fy_tm_charge(b->m, bytes);
+    for (uint64_t i = 0; i < n && pattern.len > 0 && fy_tm_ok(b->m); i++)
+        fy_tbuf_span(b, pattern);
 }
 
-int fy_tu_put_escaped(fy_tm *m, fy_tbuf *b, fy_span s)
+void fy_tu_put_escaped(fy_tbuf *b, fy_span s)
 {
     static const char from[] = "&<>'\"";
     static const char *const to[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
     size_t done = 0;
-    if (fy_tm_charge(m, s.len) != 0)
-        return -1;
-    for (size_t i = 0; i < s.len; i++) {
+    fy_tm_charge(b->m, s.len);
+    for (size_t i = 0; i < s.len && fy_tm_ok(b->m); i++) {
         const char *found = memchr(from, s.ptr[i], sizeof from - 1);
         if (found == NULL)
             continue;
-        const char *entity = to[found - from];
-        if (fy_tbuf_add(m, b, s.ptr + done, i - done) != 0 ||
-            fy_tbuf_add(m, b, entity, strlen(entity)) != 0)
-            return -1;
+        fy_tbuf_add(b, s.ptr + done, i - done);
+        fy_tbuf_z(b, to[found - from]);
         done = i + 1;
     }
-    return fy_tbuf_add(m, b, s.ptr + done, s.len - done);
+    fy_tbuf_add(b, s.ptr + done, s.len - done);
 }

@@ -12,164 +12,171 @@
 
 /* --- the machine --- */
 
-static int budget_spent(fy_tm *m, const char *what)
-{
-    return fy_fail(m->e, FY_EFIT, "line %u: %s", m->line, what);
-}
-
-int fy_tm_take(fy_tm *m, size_t bytes)
+bool fy_tm_take(fy_tm *m, size_t bytes)
 {
     if (bytes > m->bytes_left)
-        return budget_spent(m, "the template needs too much memory (its values or its text)");
+        fy_fail(m->e, FY_EFIT,
+                "line %u: the template needs too much memory (its values or its text)", m->line);
+    if (!fy_tm_ok(m))
+        return false;
     m->bytes_left -= bytes;
-    return 0;
+    return true;
 }
 
 void *fy_tm_alloc(fy_tm *m, size_t bytes)
 {
     size_t taken = bytes > SIZE_MAX - 15 ? bytes : (bytes + 15) & ~(size_t)15;
-    if (fy_tm_take(m, taken) != 0)
-        return NULL;
-    void *p = fy_arena_alloc(&m->arena, bytes);
+    void *p = fy_tm_take(m, taken) ? fy_arena_alloc(&m->arena, bytes) : NULL;
     if (p == NULL)
         fy_nomem(m->e);
     return p;
 }
 
-int fy_tm_charge(fy_tm *m, uint64_t bytes)
+bool fy_tm_charge(fy_tm *m, uint64_t bytes)
 {
     uint64_t steps = bytes / 16 + (bytes % 16 != 0);
+    if (!fy_tm_ok(m))
+        return false;
     if (steps >= m->steps_left) {
         m->steps_left = 0;
-        return budget_spent(m, "the template runs too long (it loops or copies without end)");
+        fy_fail(m->e, FY_EFIT,
+                "line %u: the template runs too long (it loops or copies without end)", m->line);
+        return false;
     }
     m->steps_left -= steps;
-    return 0;
+    return true;
 }
 
-int fy_tm_fail(fy_tm *m, const char *fmt, ...)
+fy_tv fy_tm_fail(fy_tm *m, const char *fmt, ...)
 {
     char text[sizeof m->e->msg];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return fy_fail(m->e, FY_EFORMAT, "line %u: %s", m->line, text);
+    fy_fail(m->e, FY_EFORMAT, "line %u: %s", m->line, text);
+    return fy_tv_undefined(FY_SPAN(""));
 }
 
-/* Growing leaves the old text on the heap: all of them together are as long as the last. */
-int fy_tbuf_add(fy_tm *m, fy_tbuf *b, const char *p, size_t n)
+/* The old array stays on the heap: all of them together are as large as the last. */
+void *fy_tm_grow(fy_tm *m, void *items, size_t n, size_t *cap, size_t more, size_t item_bytes)
 {
-    if (fy_tm_charge(m, n) != 0)
-        return -1;
-    if (n > b->cap - b->len) {
-        size_t cap = b->cap < 32 ? 64 : b->cap * 2, need;
-        if (__builtin_add_overflow(b->len, n, &need))
-            need = SIZE_MAX; /* refused by the budget */
-        if (cap < need)
-            cap = need;
-        char *bigger = fy_tm_alloc(m, cap);
-        if (bigger == NULL)
-            return -1;
-        if (b->len > 0)
-            memcpy(bigger, b->ptr, b->len);
-        b->ptr = bigger;
-        b->cap = cap;
-    }
+    size_t room = *cap == 0 ? 64 / item_bytes : *cap * 2, need, bytes;
+    if (more <= *cap - n)
+        return items;
+    if (__builtin_add_overflow(n, more, &need))
+        need = SIZE_MAX; /* refused by the budget */
+    if (room < need)
+        room = need;
+    if (__builtin_mul_overflow(room, item_bytes, &bytes))
+        bytes = SIZE_MAX;
+    void *bigger = fy_tm_alloc(m, bytes);
+    if (bigger == NULL)
+        return NULL;
     if (n > 0)
-        memcpy(b->ptr + b->len, p, n);
-    b->len += n;
-    return 0;
+        memcpy(bigger, items, n * item_bytes);
+    *cap = room;
+    return bigger;
 }
 
-int fy_tbuf_span(fy_tm *m, fy_tbuf *b, fy_span s)
+void fy_tbuf_add(fy_tbuf *b, const char *p, size_t n)
 {
-    return fy_tbuf_add(m, b, s.ptr, s.len);
+    char *ptr = fy_tm_charge(b->m, n) ? fy_tm_grow(b->m, b->ptr, b->len, &b->cap, n, 1) : NULL;
+    if (ptr == NULL || n == 0)
+        return;
+    memcpy(ptr + b->len, p, n);
+    b->ptr = ptr;
+    b->len += n;
+}
+
+void fy_tbuf_span(fy_tbuf *b, fy_span s)
+{
+    fy_tbuf_add(b, s.ptr, s.len);
+}
+
+void fy_tbuf_z(fy_tbuf *b, const char *z)
+{
+    fy_tbuf_add(b, z, strlen(z));
+}
+
+void fy_tbuf_printf(fy_tbuf *b, const char *fmt, ...)
+{
+    char text[400];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    fy_tbuf_z(b, text);
+}
+
+fy_tv fy_tbuf_value(const fy_tbuf *b, bool markup)
+{
+    fy_tv v = fy_tv_view((fy_span){b->ptr, b->len});
+    v.markup = markup;
+    return v;
 }
 
 /* --- making values --- */
-
-fy_tv fy_tv_undefined(fy_span name)
-{
-    return (fy_tv){.kind = FY_TV_UNDEFINED, .str = name};
-}
-
-fy_tv fy_tv_none(void)
-{
-    return (fy_tv){.kind = FY_TV_NONE};
-}
-
-fy_tv fy_tv_bool(bool b)
-{
-    return (fy_tv){.kind = FY_TV_BOOL, .b = b};
-}
-
-fy_tv fy_tv_int(int64_t i)
-{
-    return (fy_tv){.kind = FY_TV_INT, .i = i};
-}
-
-fy_tv fy_tv_float(double f)
-{
-    return (fy_tv){.kind = FY_TV_FLOAT, .f = f};
-}
 
 fy_tv fy_tv_view(fy_span s)
 {
     return (fy_tv){.kind = FY_TV_STR, .str = {s.ptr != NULL ? s.ptr : "", s.len}};
 }
 
-int fy_tv_copy(fy_tm *m, fy_span s, fy_tv *out)
+fy_tv fy_tv_part(const fy_tv *v, fy_span s)
 {
-    char *p = fy_tm_charge(m, s.len) == 0 ? fy_tm_alloc(m, s.len) : NULL;
-    if (p == NULL)
-        return -1;
-    if (s.len > 0)
-        memcpy(p, s.ptr, s.len);
-    *out = fy_tv_view((fy_span){p, s.len});
-    return 0;
+    return (fy_tv){.kind = FY_TV_STR, .markup = v->markup, .str = s};
 }
 
-int fy_tv_list(fy_tm *m, fy_tv_kind kind, size_t n, fy_tv *out)
+fy_tv fy_tv_hint(fy_span text)
 {
+    return (fy_tv){.kind = FY_TV_UNDEFINED, .view = 'h', .str = text};
+}
+
+fy_tv fy_tv_copy(fy_tm *m, fy_span s)
+{
+    char *p = fy_tm_charge(m, s.len) ? fy_tm_alloc(m, s.len) : NULL;
+    if (p != NULL && s.len > 0)
+        memcpy(p, s.ptr, s.len);
+    return fy_tv_view((fy_span){p, p != NULL ? s.len : 0});
+}
+
+fy_tv fy_tv_list(fy_tm *m, fy_tv_kind kind, size_t room)
+{
+    static fy_tlist nothing;
     size_t bytes;
-    if (__builtin_mul_overflow(n, sizeof(fy_tv), &bytes) ||
+    if (__builtin_mul_overflow(room, sizeof(fy_tv), &bytes) ||
         __builtin_add_overflow(bytes, sizeof(fy_tlist), &bytes))
         bytes = SIZE_MAX; /* refused by the budget */
-    fy_tlist *l = fy_tm_charge(m, bytes) == 0 ? fy_tm_alloc(m, bytes) : NULL;
-    if (l == NULL)
-        return -1;
-    *l = (fy_tlist){(fy_tv *)(l + 1), n};
-    for (size_t i = 0; i < n; i++)
-        l->item[i] = fy_tv_none();
-    *out = (fy_tv){.kind = (uint8_t)kind, .list = l};
-    return 0;
+    fy_tlist *l = fy_tm_charge(m, bytes) ? fy_tm_alloc(m, bytes) : NULL;
+    if (l != NULL)
+        *l = (fy_tlist){.item = (fy_tv *)(l + 1), .cap = room};
+    return (fy_tv){.kind = (uint8_t)kind, .list = l != NULL ? l : &nothing};
+}
+
+void fy_tlist_add(fy_tm *m, fy_tlist *l, fy_tv v)
+{
+    fy_tv *item = fy_tm_grow(m, l->item, l->n, &l->cap, 1, sizeof v);
+    if (item == NULL || !fy_tm_ok(m))
+        return;
+    l->item = item;
+    l->item[l->n++] = v;
+}
+
+fy_tv fy_tv_pair(fy_tm *m, fy_tv a, fy_tv b)
+{
+    fy_tv pair = fy_tv_list(m, FY_TV_TUPLE, 2);
+    fy_tlist_add(m, pair.list, a);
+    fy_tlist_add(m, pair.list, b);
+    return pair;
 }
 
 /* --- dicts --- */
 
-/* The items lie in the order of insertion. Small dicts are searched from the front; larger ones
- * have a table of places, hashed with the secret of the process. Keys are strings, numbers,
- * booleans and none. */
+/* A table is hashed with the secret of the process. */
 enum { LINEAR = 8 }; /* items that are searched without a table */
 
 #define NO_ITEM SIZE_MAX
-
-typedef struct {
-    fy_tv key, value;
-} item;
-
-typedef struct {
-    uint32_t hash;
-    uint32_t at; /* index of the item + 1; 0: free */
-} place;
-
-struct fy_tdict {
-    item *items;
-    size_t n, cap;
-    place *table;
-    size_t table_cap; /* a power of two, or 0 */
-};
 
 /* Numbers that are equal are one key, whatever their type: the int if there is one. */
 static fy_tv number_key(const fy_tv *v)
@@ -179,11 +186,6 @@ static fy_tv number_key(const fy_tv *v)
     if (v->kind == FY_TV_FLOAT && v->f >= -0x1p63 && v->f < 0x1p63 && v->f == trunc(v->f))
         return fy_tv_int((int64_t)v->f);
     return *v;
-}
-
-static bool is_key(const fy_tv *v)
-{
-    return v->kind <= FY_TV_STR; /* undefined, too: looking it up finds nothing */
 }
 
 static uint32_t hash_of(const fy_tv *key)
@@ -207,133 +209,97 @@ static bool same_key(const fy_tv *x, const fy_tv *y)
 }
 
 /* The place of the key, or the free one where it belongs. `key` NULL: a free one. */
-static place *place_of(const fy_tdict *d, const fy_tv *key, uint32_t hash)
+static fy_tplace *place_of(const fy_tdict *d, const fy_tv *key, uint32_t hash)
 {
     size_t mask = d->table_cap - 1, i = hash & mask;
     for (;; i = (i + 1) & mask) {
-        place *p = &d->table[i];
+        fy_tplace *p = &d->table[i];
         if (p->at == 0 ||
             (key != NULL && p->hash == hash && same_key(&d->items[p->at - 1].key, key)))
             return p;
     }
 }
 
-static int grow_table(fy_tm *m, fy_tdict *d)
+static void enter(fy_tdict *d, size_t i)
 {
-    d->table_cap = d->table_cap == 0 ? 32 : d->table_cap * 2;
-    d->table = fy_tm_alloc(m, d->table_cap * sizeof *d->table);
-    if (d->table == NULL || fy_tm_charge(m, d->table_cap * sizeof *d->table) != 0)
-        return -1;
-    memset(d->table, 0, d->table_cap * sizeof *d->table);
-    for (size_t i = 0; i < d->n; i++) {
-        uint32_t hash = hash_of(&d->items[i].key);
-        *place_of(d, NULL, hash) = (place){hash, (uint32_t)i + 1};
-    }
-    return 0;
+    uint32_t hash = hash_of(&d->items[i].key);
+    *place_of(d, NULL, hash) = (fy_tplace){hash, (uint32_t)i + 1};
 }
 
-static size_t find(const fy_tdict *d, const fy_tv *key)
+static void grow_table(fy_tm *m, fy_tdict *d)
 {
+    size_t cap = d->table_cap == 0 ? 32 : d->table_cap * 2, bytes = cap * sizeof *d->table;
+    fy_tplace *table = fy_tm_charge(m, bytes) ? fy_tm_alloc(m, bytes) : NULL;
+    if (table == NULL)
+        return;
+    memset(table, 0, bytes);
+    d->table = table;
+    d->table_cap = cap;
+    for (size_t i = 0; i < d->n; i++)
+        enter(d, i);
+}
+
+/* Checks the key of a search, charges its work and searches. */
+static size_t find(fy_tm *m, const fy_tdict *d, const fy_tv *key)
+{
+    size_t searched = d->table_cap > 0 ? 1 : d->n / 4 + 1, i = 0;
+    if (!fy_tm_charge(m, 16 * searched + (key->kind == FY_TV_STR ? key->str.len : 0)))
+        return NO_ITEM;
+    if (key->kind == FY_TV_TUPLE)
+        fy_tm_fail(m, "a tuple as a key of a dict is not supported");
+    else if (key->kind > FY_TV_STR) /* undefined is a key: looking it up finds nothing */
+        fy_tm_fail(m, "unhashable type: '%s'", fy_tv_type_name(key));
+    if (!fy_tm_ok(m))
+        return NO_ITEM;
     if (d->table_cap > 0) {
-        const place *p = place_of(d, key, hash_of(key));
+        const fy_tplace *p = place_of(d, key, hash_of(key));
         return p->at == 0 ? NO_ITEM : p->at - 1;
     }
-    size_t i = 0;
     while (i < d->n && !same_key(&d->items[i].key, key))
         i++;
     return i < d->n ? i : NO_ITEM;
 }
 
-static int reserve(fy_tm *m, fy_tdict *d, size_t cap)
+static bool reserve(fy_tm *m, fy_tdict *d, size_t more)
 {
-    size_t bytes;
-    if (cap >= UINT32_MAX / 4 || __builtin_mul_overflow(cap, sizeof *d->items, &bytes))
-        bytes = SIZE_MAX; /* refused by the budget */
-    item *items = fy_tm_charge(m, bytes) == 0 ? fy_tm_alloc(m, bytes) : NULL;
-    if (items == NULL)
-        return -1;
-    if (d->n > 0)
-        memcpy(items, d->items, d->n * sizeof *items);
+    fy_tpair *items = fy_tm_grow(m, d->items, d->n, &d->cap, more, sizeof *items);
+    if (items == NULL || !fy_tm_charge(m, more * sizeof *items))
+        return false;
     d->items = items;
-    d->cap = cap;
-    return 0;
+    return true;
 }
 
-int fy_tv_dict(fy_tm *m, fy_tv_kind kind, size_t room, fy_tv *out)
+fy_tv fy_tv_dict(fy_tm *m, fy_tv_kind kind, size_t room)
 {
+    static fy_tdict nothing;
     fy_tdict *d = fy_tm_alloc(m, sizeof *d);
-    if (d == NULL)
-        return -1;
-    *d = (fy_tdict){0};
-    if (room > 0 && reserve(m, d, room) != 0)
-        return -1;
-    *out = (fy_tv){.kind = (uint8_t)kind, .dict = d};
-    return 0;
+    if (d != NULL)
+        *d = (fy_tdict){0};
+    if (d != NULL && room > 0)
+        reserve(m, d, room);
+    return (fy_tv){.kind = (uint8_t)kind, .dict = d != NULL ? d : &nothing};
 }
 
-size_t fy_tdict_n(const fy_tdict *d)
+const fy_tv *fy_tdict_get(fy_tm *m, const fy_tdict *d, const fy_tv *key)
 {
-    return d->n;
-}
-
-const fy_tv *fy_tdict_key(const fy_tdict *d, size_t i)
-{
-    return &d->items[i].key;
-}
-
-const fy_tv *fy_tdict_at(const fy_tdict *d, size_t i)
-{
-    return &d->items[i].value;
-}
-
-const fy_tv *fy_tdict_find(const fy_tdict *d, fy_span key)
-{
-    fy_tv v = fy_tv_view(key);
-    size_t i = find(d, &v);
+    size_t i = find(m, d, key);
     return i == NO_ITEM ? NULL : &d->items[i].value;
 }
 
-/* Checks the key of a search and charges its work. */
-static int check_key(fy_tm *m, const fy_tdict *d, const fy_tv *key)
+void fy_tdict_set(fy_tm *m, fy_tdict *d, fy_tv key, fy_tv value)
 {
-    size_t searched = d->table_cap > 0 ? 1 : d->n / 4 + 1;
-    if (fy_tm_charge(m, 16 * searched + (key->kind == FY_TV_STR ? key->str.len : 0)) != 0)
-        return -1;
-    if (key->kind == FY_TV_TUPLE)
-        return fy_tm_fail(m, "a tuple as a key of a dict is not supported");
-    return is_key(key) ? 0 : fy_tm_fail(m, "unhashable type: '%s'", fy_tv_type_name(key));
-}
-
-int fy_tdict_lookup(fy_tm *m, const fy_tdict *d, const fy_tv *key, fy_tv *out)
-{
-    if (check_key(m, d, key) != 0)
-        return -1;
-    size_t i = find(d, key);
-    if (i == NO_ITEM)
-        return 0;
-    *out = d->items[i].value;
-    return 1;
-}
-
-int fy_tdict_set(fy_tm *m, fy_tdict *d, fy_tv key, fy_tv value)
-{
-    if (check_key(m, d, &key) != 0)
-        return -1;
-    size_t i = find(d, &key);
+    size_t i = find(m, d, &key);
+    if (!fy_tm_ok(m) || (i == NO_ITEM && !reserve(m, d, 1)))
+        return;
     if (i != NO_ITEM) {
         d->items[i].value = value;
-        return 0;
+        return;
     }
-    if (d->n == d->cap && reserve(m, d, d->cap == 0 ? 4 : d->cap * 2) != 0)
-        return -1;
-    d->items[d->n++] = (item){key, value};
-    if (d->n <= LINEAR)
-        return 0;
-    if (d->n * 2 > d->table_cap)
-        return grow_table(m, d);
-    uint32_t hash = hash_of(&key);
-    *place_of(d, NULL, hash) = (place){hash, (uint32_t)d->n};
-    return 0;
+    d->items[d->n++] = (fy_tpair){key, value};
+    if (d->n > LINEAR && d->n * 2 > d->table_cap)
+        grow_table(m, d);
+    else if (d->n > LINEAR)
+        enter(d, d->n - 1);
 }
 
 /* --- properties of values --- */
@@ -381,7 +347,7 @@ bool fy_tv_truth(const fy_tv *v)
     case FY_TV_VIEW:
         return v->list->n > 0;
     case FY_TV_DICT:
-        return fy_tdict_n(v->dict) > 0;
+        return v->dict->n > 0;
     case FY_TV_RANGE:
         return v->range->n > 0;
     default:
@@ -389,28 +355,32 @@ bool fy_tv_truth(const fy_tv *v)
     }
 }
 
-int fy_tv_length(fy_tm *m, const fy_tv *v, size_t *out)
+bool fy_tv_as_float(const fy_tv *v, double *out)
+{
+    if (v->kind != FY_TV_FLOAT && !fy_tv_is_int(v))
+        return false;
+    *out = v->kind == FY_TV_FLOAT ? v->f : (double)fy_tv_as_int(v);
+    return true;
+}
+
+size_t fy_tv_length(fy_tm *m, const fy_tv *v)
 {
     switch ((int)v->kind) {
     case FY_TV_UNDEFINED:
-        *out = 0;
         return 0;
-    case FY_TV_STR:
-        *out = fy_tu_length(v->str);
-        return fy_tm_charge(m, 2 * (uint64_t)v->str.len); /* character by character */
+    case FY_TV_STR: /* character by character */
+        return fy_tm_charge(m, 2 * (uint64_t)v->str.len) ? fy_tu_length(v->str) : 0;
     case FY_TV_LIST:
     case FY_TV_TUPLE:
     case FY_TV_VIEW:
-        *out = v->list->n;
-        return 0;
+        return v->list->n;
     case FY_TV_DICT:
-        *out = fy_tdict_n(v->dict);
-        return 0;
+        return v->dict->n;
     case FY_TV_RANGE:
-        *out = v->range->n;
-        return 0;
+        return v->range->n;
     default:
-        return fy_tm_fail(m, "object of type '%s' has no len()", fy_tv_type_name(v));
+        fy_tm_fail(m, "object of type '%s' has no len()", fy_tv_type_name(v));
+        return 0;
     }
 }
 
@@ -421,32 +391,26 @@ bool fy_tv_is_iterable(const fy_tv *v)
     return v->kind == FY_TV_UNDEFINED || (v->kind >= FY_TV_STR && v->kind <= FY_TV_RANGE);
 }
 
-int fy_titer_begin(fy_tm *m, fy_titer *it, const fy_tv *v)
+fy_titer fy_titer_begin(fy_tm *m, const fy_tv *v)
 {
-    *it = (fy_titer){.of = *v};
     if (!fy_tv_is_iterable(v))
-        return fy_tm_fail(m, "'%s' object is not iterable", fy_tv_type_name(v));
-    return 0;
-}
-
-static bool next_of_str(fy_titer *it, fy_tv *out)
-{
-    fy_span s = it->of.str;
-    if (it->at == s.len)
-        return false;
-    const char *p = s.ptr + it->at, *after = p;
-    fy_tu_next(&after, s.ptr + s.len);
-    *out = fy_tv_view((fy_span){p, (size_t)(after - p)});
-    it->at += (size_t)(after - p);
-    return true;
+        fy_tm_fail(m, "'%s' object is not iterable", fy_tv_type_name(v));
+    return (fy_titer){.of = fy_tm_ok(m) ? *v : fy_tv_none()};
 }
 
 bool fy_titer_next(fy_titer *it, fy_tv *out)
 {
     fy_tlist *l = it->of.list;
+    fy_span s = it->of.str;
     switch ((int)it->of.kind) {
     case FY_TV_STR:
-        return next_of_str(it, out);
+        if (it->at == s.len)
+            return false;
+        const char *p = s.ptr + it->at, *after = p;
+        fy_tu_next(&after, s.ptr + s.len);
+        *out = fy_tv_view((fy_span){p, (size_t)(after - p)});
+        it->at += out->str.len;
+        return true;
     case FY_TV_LIST:
     case FY_TV_TUPLE:
     case FY_TV_VIEW:
@@ -461,14 +425,14 @@ bool fy_titer_next(fy_titer *it, fy_tv *out)
         l->n--;
         return true;
     case FY_TV_DICT:
-        if (it->at == fy_tdict_n(it->of.dict))
+        if (it->at == it->of.dict->n)
             return false;
-        *out = *fy_tdict_key(it->of.dict, it->at++);
+        *out = it->of.dict->items[it->at++].key;
         return true;
     case FY_TV_RANGE:
         if (it->at == it->of.range->n)
             return false;
-        *out = fy_tv_int(fy_trange_at(it->of.range, it->at++));
+        *out = fy_trange_at(it->of.range, it->at++);
         return true;
     default:
         return false;
@@ -476,53 +440,48 @@ bool fy_titer_next(fy_titer *it, fy_tv *out)
 }
 
 /* In unsigned arithmetic: the item of a range fits, a product on the way may not. */
-int64_t fy_trange_at(const fy_trange *r, size_t i)
+fy_tv fy_trange_at(const fy_trange *r, size_t i)
 {
-    return (int64_t)((uint64_t)r->start + (uint64_t)i * (uint64_t)r->step);
+    return fy_tv_int((int64_t)((uint64_t)r->start + (uint64_t)i * (uint64_t)r->step));
 }
 
-int fy_tv_items(fy_tm *m, const fy_tv *v, fy_tlist *out)
+fy_tlist fy_tv_items(fy_tm *m, const fy_tv *v)
 {
-    fy_titer it;
-    fy_tv list;
-    size_t n;
-    if (fy_titer_begin(m, &it, v) != 0)
-        return -1;
-    if (v->kind == FY_TV_LIST || v->kind == FY_TV_TUPLE || v->kind == FY_TV_VIEW ||
-        v->kind == FY_TV_ITER) {
-        *out = *v->list;
+    fy_titer it = fy_titer_begin(m, v);
+    fy_tv item;
+    if (!fy_tm_ok(m))
+        return (fy_tlist){0};
+    if (fy_tv_is_list(v) || v->kind == FY_TV_VIEW || v->kind == FY_TV_ITER) {
+        fy_tlist items = *v->list;
         if (v->kind == FY_TV_ITER)
             v->list->n = 0;
-        return fy_tm_charge(m, out->n);
+        return fy_tm_charge(m, items.n) ? items : (fy_tlist){0};
     }
-    if (fy_tv_length(m, v, &n) != 0 || fy_tv_list(m, FY_TV_LIST, n, &list) != 0)
-        return -1;
-    for (size_t i = 0; i < n; i++)
-        fy_titer_next(&it, &list.list->item[i]);
-    *out = *list.list;
-    return 0;
+    fy_tv list = fy_tv_list(m, FY_TV_LIST, fy_tv_length(m, v));
+    while (fy_tm_ok(m) && fy_titer_next(&it, &item))
+        fy_tlist_add(m, list.list, item);
+    return *list.list;
 }
 
 /* --- calls and undefined values --- */
 
-int fy_tv_call(fy_tm *m, const fy_tv *f, const fy_targs *a, fy_tv *out)
+fy_tv fy_tv_call(fy_tm *m, const fy_tv *f, const fy_targs *a)
 {
     if (f->kind == FY_TV_UNDEFINED)
         return fy_tv_undefined_fail(m, f);
     if ((f->kind != FY_TV_CALLABLE && f->kind != FY_TV_OBJECT) || f->call->call == NULL)
         return fy_tm_fail(m, "'%s' object is not callable", fy_tv_type_name(f));
-    return f->call->call(m, f->call, a, out);
+    return fy_tm_ok(m) ? f->call->call(m, f->call, a) : fy_tv_none();
 }
 
-int fy_tv_undefined_fail(fy_tm *m, const fy_tv *v)
+fy_tv fy_tv_undefined_fail(fy_tm *m, const fy_tv *v)
 {
-    char owner[80] = "None";
+    char owner[80] = "None", text[400];
     fy_tv of = {.kind = v->of};
     if (v->of == FY_TV_CALLABLE || v->of == FY_TV_OBJECT)
         snprintf(owner, sizeof owner, "callable object");
     else if (v->of != FY_TV_NONE)
         snprintf(owner, sizeof owner, "%s object", fy_tv_type_name(&of));
-    char text[400];
     fy_quote(text, sizeof text, v->str);
     switch (v->view) {
     case 'a':

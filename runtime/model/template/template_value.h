@@ -3,9 +3,12 @@
  * except namespaces. They live in the heap of a rendering, or of the variables it reads, and are
  * never freed one by one.
  *
- * Every function that takes a fy_tm returns 0, or -1 after recording the error in the machine; the
- * text of Python's error is kept where it is short. Work that grows with its data charges the
- * machine (fy_tm_charge), so that no builtin runs for free. */
+ * Errors are sticky: the first one stays in the machine. After it functions do nothing and return
+ * what harms nobody: an undefined value, an empty list, 0, false, NULL for memory. Who loops over
+ * data asks fy_tm_charge or fy_tm_ok in each round, so that an error ends the rendering at once;
+ * who started the machine asks at its end. The text of Python's error is kept where it is short.
+ * Work that grows with its data charges the machine (fy_tm_charge), so that no builtin runs for
+ * free. */
 #ifndef FY_TEMPLATE_VALUE_H
 #define FY_TEMPLATE_VALUE_H
 
@@ -42,12 +45,11 @@ typedef struct fy_tv fy_tv;
 typedef struct fy_tm fy_tm;
 
 typedef struct {
-    fy_tv *item; /* [n] */
-    size_t n;
+    fy_tv *item; /* [cap] */
+    size_t n, cap;
 } fy_tlist;
 
-typedef struct fy_tdict
-    fy_tdict; /* in order of insertion; keys: str, int, float, bool, none, tuple */
+typedef struct fy_tdict fy_tdict;
 
 typedef struct {
     int64_t start, step;
@@ -69,9 +71,9 @@ typedef struct {
 typedef struct fy_tcall fy_tcall;
 struct fy_tcall {
     const char *type; /* for messages and printing: "macro", "method", "loop" */
-    int (*call)(fy_tm *m, fy_tcall *self, const fy_targs *a, fy_tv *out); /* NULL: not callable */
-    /* 1: *out is set; 0: no such attribute; NULL: none at all */
-    int (*attr)(fy_tm *m, fy_tcall *self, fy_span name, fy_tv *out);
+    fy_tv (*call)(fy_tm *m, fy_tcall *self, const fy_targs *a); /* NULL: not callable */
+    /* False: no such attribute. NULL: none at all */
+    bool (*attr)(fy_tm *m, fy_tcall *self, fy_span name, fy_tv *out);
 };
 
 struct fy_tv {
@@ -93,6 +95,23 @@ struct fy_tv {
     };
 };
 
+/* In order of insertion. Small dicts are searched from the front; larger ones have a table. */
+typedef struct {
+    fy_tv key, value; /* keys: str, int, float, bool, none */
+} fy_tpair;
+
+typedef struct {
+    uint32_t hash;
+    uint32_t at; /* index of the item + 1; 0: free */
+} fy_tplace;
+
+struct fy_tdict {
+    fy_tpair *items;
+    size_t n, cap;
+    fy_tplace *table;
+    size_t table_cap; /* a power of two, or 0 */
+};
+
 /* --- the machine (template_value.c) --- */
 
 struct fy_tm {
@@ -106,114 +125,144 @@ struct fy_tm {
     struct {
         char *ptr;
         size_t len, cap;
-    } sum;     /* the string that fy_tv_add made last: it grows in place */
+    } sum;     /* the string that a + made last: it grows in place */
     fy_err *e; /* view, never NULL; the first error is kept */
 };
 
 enum { FY_TV_MAX_DEPTH = 128 }; /* nesting of values that is followed */
 
-void *fy_tm_alloc(fy_tm *m, size_t bytes);  /* NULL: budget or memory is gone, error recorded */
-int fy_tm_take(fy_tm *m, size_t bytes);     /* bytes of the budget that lie elsewhere */
-int fy_tm_charge(fy_tm *m, uint64_t bytes); /* work on so many bytes (or 16 per item) */
-int fy_tm_fail(fy_tm *m, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* -1 */
+static inline bool fy_tm_ok(const fy_tm *m)
+{
+    return m->e->code == FY_OK;
+}
+void *fy_tm_alloc(fy_tm *m, size_t bytes);   /* NULL: error */
+bool fy_tm_take(fy_tm *m, size_t bytes);     /* bytes of the budget that lie elsewhere */
+bool fy_tm_charge(fy_tm *m, uint64_t bytes); /* work on so many bytes (or 16 per item) */
+fy_tv fy_tm_fail(fy_tm *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The array of n items, moved if it has no room for `more` of them. NULL: error. */
+void *fy_tm_grow(fy_tm *m, void *items, size_t n, size_t *cap, size_t more, size_t item_bytes);
 
-/* A string under construction on the machine's heap, within its budget. Zero-initialise. */
+/* A string under construction on the heap of `m`, within its budget. */
 typedef struct {
+    fy_tm *m;
     char *ptr;
     size_t len, cap;
 } fy_tbuf;
-int fy_tbuf_add(fy_tm *m, fy_tbuf *b, const char *p, size_t n);
-int fy_tbuf_span(fy_tm *m, fy_tbuf *b, fy_span s);
+void fy_tbuf_add(fy_tbuf *b, const char *p, size_t n);
+void fy_tbuf_span(fy_tbuf *b, fy_span s);
+void fy_tbuf_z(fy_tbuf *b, const char *z);
+void fy_tbuf_printf(fy_tbuf *b, const char *fmt, ...) /* at most 400 bytes */
+    __attribute__((format(printf, 2, 3)));
+fy_tv fy_tbuf_value(const fy_tbuf *b, bool markup); /* what was built, as a string */
 
 /* --- making values (template_value.c) --- */
 
-fy_tv fy_tv_undefined(fy_span name);
-fy_tv fy_tv_none(void);
-fy_tv fy_tv_bool(bool b);
-fy_tv fy_tv_int(int64_t i);
-fy_tv fy_tv_float(double f);
+#define fy_tv_undefined(name) ((fy_tv){.kind = FY_TV_UNDEFINED, .str = (name)})
+#define fy_tv_none()          ((fy_tv){.kind = FY_TV_NONE})
+#define fy_tv_bool(value)     ((fy_tv){.kind = FY_TV_BOOL, .b = (value)})
+#define fy_tv_int(value)      ((fy_tv){.kind = FY_TV_INT, .i = (value)})
+#define fy_tv_float(value)    ((fy_tv){.kind = FY_TV_FLOAT, .f = (value)})
 fy_tv fy_tv_view(fy_span s); /* a string that lives as long as the heap; not copied */
-int fy_tv_copy(fy_tm *m, fy_span s, fy_tv *out); /* a string, copied */
-/* A LIST, TUPLE or ITER with room for n items, each none; fill out->list->item. */
-int fy_tv_list(fy_tm *m, fy_tv_kind kind, size_t n, fy_tv *out);
-int fy_tv_dict(fy_tm *m, fy_tv_kind kind, size_t room, fy_tv *out); /* DICT or NAMESPACE */
-
-size_t fy_tdict_n(const fy_tdict *d);
-const fy_tv *fy_tdict_key(const fy_tdict *d, size_t i); /* in order of insertion */
-const fy_tv *fy_tdict_at(const fy_tdict *d, size_t i);
-/* d[key] for keys of any size, charged: 1 and *out, 0 when absent, -1 also when unhashable. */
-int fy_tdict_lookup(fy_tm *m, const fy_tdict *d, const fy_tv *key, fy_tv *out);
-const fy_tv *fy_tdict_find(const fy_tdict *d, fy_span key);
-int fy_tdict_set(fy_tm *m, fy_tdict *d, fy_tv key,
-                 fy_tv value); /* adds or replaces; unhashable: error */
+fy_tv fy_tv_part(const fy_tv *v, fy_span s); /* of the string v: markup if v is */
+fy_tv fy_tv_copy(fy_tm *m, fy_span s);       /* a string, copied */
+/* An undefined value; using it fails with `text`, which outlives the machine. */
+fy_tv fy_tv_hint(fy_span text);
+/* An empty LIST, TUPLE or ITER with room for so many items; after an error it stays empty. */
+fy_tv fy_tv_list(fy_tm *m, fy_tv_kind kind, size_t room);
+void fy_tlist_add(fy_tm *m, fy_tlist *l, fy_tv v);
+fy_tv fy_tv_pair(fy_tm *m, fy_tv a, fy_tv b);             /* the tuple (a, b) */
+fy_tv fy_tv_dict(fy_tm *m, fy_tv_kind kind, size_t room); /* DICT or NAMESPACE */
+/* d[key], charged; NULL: absent, or an error (of a key that is unhashable, too). */
+const fy_tv *fy_tdict_get(fy_tm *m, const fy_tdict *d, const fy_tv *key);
+/* Adds or replaces; unhashable: error. */
+void fy_tdict_set(fy_tm *m, fy_tdict *d, fy_tv key, fy_tv value);
 
 /* Builds a value from JSON text: numbers become int (bigint) or float as Python's json reads them;
  * what base/json.h refuses (a key twice, a float that no double can hold) is refused. */
-int fy_tv_from_json(fy_tm *m, fy_span json, fy_tv *out); /* template_json.c */
+fy_tv fy_tv_from_json(fy_tm *m, fy_span json); /* template_vars.c */
 
-/* --- what Python's operators do (template_value.c) --- */
+/* --- properties and iteration (template_value.c) --- */
 
 /* "str", "int", "dict", "NoneType" ..., as in Python's messages. */
 const char *fy_tv_type_name(const fy_tv *v);
 bool fy_tv_truth(const fy_tv *v);
+static inline bool fy_tv_is_int(const fy_tv *v) /* int or bool that fits 64 bits */
+{
+    return v->kind == FY_TV_INT || v->kind == FY_TV_BOOL;
+}
+static inline int64_t fy_tv_as_int(const fy_tv *v)
+{
+    return v->kind == FY_TV_BOOL ? v->b : v->i;
+}
+bool fy_tv_as_float(const fy_tv *v, double *out); /* int, bool or float */
+static inline bool fy_tv_is_list(const fy_tv *v)  /* or a tuple */
+{
+    return v->kind == FY_TV_LIST || v->kind == FY_TV_TUPLE;
+}
 bool fy_tv_is_iterable(const fy_tv *v);
-bool fy_tv_equal(fy_tm *m, const fy_tv *a, const fy_tv *b);
-/* a < b: -1, 0, 1 in *order; an error between types that have no order. */
-int fy_tv_compare(fy_tm *m, const fy_tv *a, const fy_tv *b, int *order);
-int fy_tv_contains(fy_tm *m, const fy_tv *item, const fy_tv *container, bool *out);
 /* len(v): code points, items. 0 for undefined; an error for what has none. */
-int fy_tv_length(fy_tm *m, const fy_tv *v, size_t *out);
+size_t fy_tv_length(fy_tm *m, const fy_tv *v);
 /* The items a for loop would see, as a list that must not be changed: characters of a string, keys
  * of a dict, nothing of undefined; an error for what cannot be iterated. */
-int fy_tv_items(fy_tm *m, const fy_tv *v, fy_tlist *out);
+fy_tlist fy_tv_items(fy_tm *m, const fy_tv *v);
 /* The same one by one, without a list: for ranges of any length. A generator is used up. */
 typedef struct {
     fy_tv of;
     size_t at;
 } fy_titer;
-int fy_titer_begin(fy_tm *m, fy_titer *it, const fy_tv *v);
+fy_titer fy_titer_begin(fy_tm *m, const fy_tv *v);
 bool fy_titer_next(fy_titer *it, fy_tv *out);
-int64_t fy_trange_at(const fy_trange *r, size_t i); /* i < r->n */
+fy_tv fy_trange_at(const fy_trange *r, size_t i); /* i < r->n */
+
+fy_tv fy_tv_call(fy_tm *m, const fy_tv *f, const fy_targs *a);
+/* The error of using an undefined value: "'x' is undefined", ... */
+fy_tv fy_tv_undefined_fail(fy_tm *m, const fy_tv *v);
+
+/* --- what Python's operators do (template_ops.c) --- */
+
+bool fy_tv_equal(fy_tm *m, const fy_tv *a, const fy_tv *b);
+/* a < b: -1, 0, 1; an error between types that have no order. */
+int fy_tv_compare(fy_tm *m, const fy_tv *a, const fy_tv *b);
+bool fy_tv_contains(fy_tm *m, const fy_tv *item, const fy_tv *container);
 /* v.name and v['name'] as jinja2 looks them up (attribute first, or item first); undefined when
  * there is none; an error on undefined. Attributes include the methods of str, dict and list. */
-int fy_tv_getattr(fy_tm *m, const fy_tv *v, fy_span name, fy_tv *out);
-int fy_tv_getitem(fy_tm *m, const fy_tv *v, const fy_tv *key, fy_tv *out);
-int fy_tv_slice(fy_tm *m, const fy_tv *v, const fy_tv *start, const fy_tv *stop, const fy_tv *step,
-                fy_tv *out);
-int fy_tv_call(fy_tm *m, const fy_tv *f, const fy_targs *a, fy_tv *out);
-/* The error of using an undefined value: "'x' is undefined", ...; -1. */
-int fy_tv_undefined_fail(fy_tm *m, const fy_tv *v);
-
-/* a + b for all kinds that Python adds (template_arith.c). */
-int fy_tv_add(fy_tm *m, const fy_tv *a, const fy_tv *b, fy_tv *out);
+fy_tv fy_tv_getattr(fy_tm *m, const fy_tv *v, fy_span name);
+fy_tv fy_tv_getitem(fy_tm *m, const fy_tv *v, const fy_tv *key);
+/* v[bound[0]:bound[1]:bound[2]] */
+fy_tv fy_tv_slice(fy_tm *m, const fy_tv *v, const fy_tv bound[3]);
+fy_tv fy_tv_add(fy_tm *m, const fy_tv *a, const fy_tv *b);
 
 /* --- text of values (template_text.c) --- */
 
-int fy_tv_str(fy_tm *m, const fy_tv *v, fy_tv *out);      /* str(v): a FY_TV_STR */
-int fy_tv_put_str(fy_tm *m, fy_tbuf *b, const fy_tv *v);  /* appends str(v) */
-int fy_tv_put_repr(fy_tm *m, fy_tbuf *b, const fy_tv *v); /* appends repr(v) */
-void fy_float_repr(double f, char out[32]);               /* Python's shortest repr */
+fy_tv fy_tv_str(fy_tm *m, const fy_tv *v);      /* str(v), without markup */
+fy_tv fy_tv_soft_str(fy_tm *m, const fy_tv *v); /* v itself if it is a string, else str(v) */
+void fy_tbuf_str(fy_tbuf *b, const fy_tv *v);   /* appends str(v) */
+void fy_tbuf_repr(fy_tbuf *b, const fy_tv *v);  /* appends repr(v) */
+void fy_float_repr(double f, char out[32]);     /* Python's shortest repr */
 
-/* --- builtins (template_filters*.c, template_tests.c, template_methods.c, template_functions.c)
- * --- */
+/* --- builtins --- */
 
-typedef struct fy_tfilter fy_tfilter;
-struct fy_tfilter {
+/* A filter, test, method or function. Its value or object is `v`; `a` are its arguments, bound to
+ * its parameters. A test returns a bool. */
+typedef struct fy_tbuiltin fy_tbuiltin;
+struct fy_tbuiltin {
     const char *name;
-    int (*run)(fy_tm *m, const fy_tfilter *f, const fy_tv *v, const fy_targs *a, fy_tv *out);
-    int variant; /* what distinguishes filters of one function */
+    /* Names, optional ones with '?': "old new ?count". A '/' before them: by position only, with
+     * the messages of Python's functions in C. NULL: any arguments, as they come. */
+    const char *params;
+    fy_tv (*run)(fy_tm *m, const fy_tbuiltin *f, const fy_tv *v, const fy_targs *a);
+    uint32_t variant; /* what distinguishes builtins of one function */
 };
-struct fy_ttest {
-    const char *name;
-    int (*run)(fy_tm *m, const fy_tv *v, const fy_targs *a, bool *out);
-};
-typedef struct fy_ttest fy_ttest;
-const fy_tfilter *fy_tfilter_find(fy_span name); /* NULL: no such filter */
-const fy_ttest *fy_ttest_find(fy_span name);
-/* A method of str, list, dict, ...: 1 and *out a callable bound to v; 0: no such one; -1. Methods
+fy_tv fy_tbuiltin_run(fy_tm *m, const fy_tbuiltin *f, const fy_tv *v, const fy_targs *a);
+const fy_tbuiltin *fy_tfilter_find(fy_span name); /* NULL: no such filter */
+const fy_tbuiltin *fy_ttest_find(fy_span name);
+/* Known to jinja2 and refused here: "urlize". */
+bool fy_tfilter_is_refused(fy_span name);
+bool fy_ttest_is_refused(fy_span name);
+/* A method of str, list, dict, ...: *out is a callable bound to v; false: no such one. Methods
  * that would change the value are refused as jinja2's sandbox does. */
-int fy_tmethod_find(fy_tm *m, const fy_tv *v, fy_span name, fy_tv *out);
-/* raise_exception, strftime_now, range, namespace, dict, joiner. 1, 0 or -1. */
-int fy_tglobal_find(fy_tm *m, fy_span name, fy_tv *out);
+bool fy_tmethod_find(fy_tm *m, const fy_tv *v, fy_span name, fy_tv *out);
+/* raise_exception, strftime_now, range, namespace, dict, joiner. */
+bool fy_tglobal_find(fy_tm *m, fy_span name, fy_tv *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* The variables of a rendering, and values from JSON text. A text is copied once and its strings
- * are views of the copy; items of lists wait on a stack until their number is known. */
+ * are views of the copy. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,62 +14,39 @@ typedef struct {
     fy_tm *m;
     fy_json *j;
     fy_span text; /* the copy */
-    fy_tv *stack; /* owned */
-    size_t n, cap;
 } reader;
 
-static int read_value(reader *r, fy_tv *out);
+static fy_tv read_value(reader *r);
 
-static int push(reader *r, fy_tv v)
-{
-    return fy_append(&r->stack, &r->n, &r->cap, &v, sizeof v, r->m->e);
-}
-
-static int read_string(reader *r, fy_tv *out)
+static fy_tv read_string(reader *r)
 {
     fy_span s;
     bool in_input;
     if (fy_json_string(r->j, &s, &in_input, r->m->e) != 0)
-        return -1;
-    *out = fy_tv_view(s);
-    return in_input ? 0 : fy_tv_copy(r->m, s, out);
+        return fy_tv_none();
+    return in_input ? fy_tv_view(s) : fy_tv_copy(r->m, s);
 }
 
-static int read_list(reader *r, fy_tv *out)
+static fy_tv read_list(reader *r)
 {
-    size_t begin = r->n;
-    fy_tv v;
-    int rc = fy_json_array_begin(r->j, r->m->e);
-    while (rc == 0 && (rc = fy_json_array_next(r->j, r->m->e)) == 1)
-        rc = read_value(r, &v) != 0 || push(r, v) != 0 ? -1 : 0;
-    if (rc != 0 || fy_tv_list(r->m, FY_TV_LIST, r->n - begin, out) != 0)
-        return -1;
-    if (r->n > begin)
-        memcpy(out->list->item, r->stack + begin, (r->n - begin) * sizeof *r->stack);
-    r->n = begin;
-    return 0;
+    fy_tv list = fy_tv_list(r->m, FY_TV_LIST, 0);
+    fy_json_array_begin(r->j, r->m->e);
+    while (fy_tm_ok(r->m) && fy_json_array_next(r->j, r->m->e) == 1)
+        fy_tlist_add(r->m, list.list, read_value(r));
+    return list;
 }
 
 /* The reader refuses a key that an object has twice, so the dict never replaces one. */
-static int read_dict(reader *r, fy_tv *out)
+static fy_tv read_dict(reader *r)
 {
-    size_t begin = r->n;
-    fy_span key;
-    fy_tv k, v;
-    int rc = fy_json_object_begin(r->j, r->m->e);
-    while (rc == 0 && (rc = fy_json_object_next(r->j, &key, r->m->e)) == 1)
-        rc = fy_tv_copy(r->m, key, &k) != 0 || read_value(r, &v) != 0 || push(r, k) != 0 ||
-                     push(r, v) != 0
-                 ? -1
-                 : 0;
-    if (rc != 0 || fy_tv_dict(r->m, FY_TV_DICT, (r->n - begin) / 2, out) != 0)
-        return -1;
-    for (size_t i = begin; i < r->n; i += 2) {
-        if (fy_tdict_set(r->m, out->dict, r->stack[i], r->stack[i + 1]) != 0)
-            return -1;
+    fy_span name;
+    fy_tv dict = fy_tv_dict(r->m, FY_TV_DICT, 0);
+    fy_json_object_begin(r->j, r->m->e);
+    while (fy_tm_ok(r->m) && fy_json_object_next(r->j, &name, r->m->e) == 1) {
+        fy_tv key = fy_tv_copy(r->m, name);
+        fy_tdict_set(r->m, dict.dict, key, read_value(r));
     }
-    r->n = begin;
-    return 0;
+    return dict;
 }
 
 /* The characters of the number that comes next, before it is checked. */
@@ -104,74 +81,55 @@ static bool fits_int64(fy_span digits, int64_t *out)
     return minus || !__builtin_sub_overflow(0, v, out);
 }
 
-static int read_number(reader *r, fy_tv *out)
+static fy_tv read_number(reader *r)
 {
     fy_span s = number_ahead(r);
     int64_t i;
-    double f;
+    double f = 0;
     if (has_fraction(s)) {
-        if (fy_json_double(r->j, &f, r->m->e) != 0)
-            return -1;
-        *out = fy_tv_float(f);
-        return 0;
+        fy_json_double(r->j, &f, r->m->e);
+        return fy_tv_float(f);
     }
-    if (fy_json_skip(r->j, r->m->e) != 0)
-        return -1;
-    if (fits_int64(s, &i))
-        *out = fy_tv_int(i);
-    else
-        *out = (fy_tv){.kind = FY_TV_BIGINT, .str = s};
-    return 0;
-}
-
-static int read_bool(reader *r, fy_tv *out)
-{
-    bool b;
-    if (fy_json_bool(r->j, &b, r->m->e) != 0)
-        return -1;
-    *out = fy_tv_bool(b);
-    return 0;
+    if (fy_json_skip(r->j, r->m->e) == 0 && fits_int64(s, &i))
+        return fy_tv_int(i);
+    return (fy_tv){.kind = FY_TV_BIGINT, .str = s};
 }
 
 /* Recurses as deep as the reader allows. */
-static int read_value(reader *r, fy_tv *out)
+static fy_tv read_value(reader *r)
 {
+    bool b = false;
     switch (fy_json_peek(r->j)) {
     case FY_JSON_OBJECT:
-        return read_dict(r, out);
+        return read_dict(r);
     case FY_JSON_ARRAY:
-        return read_list(r, out);
+        return read_list(r);
     case FY_JSON_STRING:
-        return read_string(r, out);
+        return read_string(r);
     case FY_JSON_NUMBER:
-        return read_number(r, out);
+        return read_number(r);
     case FY_JSON_TRUE:
     case FY_JSON_FALSE:
-        return read_bool(r, out);
+        fy_json_bool(r->j, &b, r->m->e);
+        return fy_tv_bool(b);
     case FY_JSON_NULL:
-        *out = fy_tv_none();
-        return fy_json_null(r->j, r->m->e);
     case FY_JSON_BAD:
-        break;
+        fy_json_skip(r->j, r->m->e); /* says what is wrong */
     }
-    return fy_json_skip(r->j, r->m->e); /* says what is wrong */
+    return fy_tv_none();
 }
 
-int fy_tv_from_json(fy_tm *m, fy_span json, fy_tv *out)
+fy_tv fy_tv_from_json(fy_tm *m, fy_span json)
 {
-    fy_tv copy, v;
-    if (fy_tv_copy(m, json, &copy) != 0)
-        return -1;
-    reader r = {.m = m, .text = copy.str};
-    r.j = fy_json_new(copy.str.ptr, copy.str.len, m->e);
-    if (r.j == NULL)
-        return -1;
-    int rc = read_value(&r, &v) != 0 || fy_json_end(r.j, m->e) != 0 ? -1 : 0;
-    if (rc == 0)
-        *out = v;
-    free(r.stack);
+    reader r = {.m = m, .text = fy_tv_copy(m, json).str};
+    fy_tv v = fy_tv_none();
+    if (!fy_tm_ok(m) || (r.j = fy_json_new(r.text.ptr, r.text.len, m->e)) == NULL)
+        return v;
+    v = read_value(&r);
+    if (fy_tm_ok(m))
+        fy_json_end(r.j, m->e);
     fy_json_free(r.j);
-    return rc;
+    return v;
 }
 
 /* --- variables --- */
@@ -220,64 +178,53 @@ static variable *find(const fy_template_vars *v, fy_span name)
     return NULL;
 }
 
-/* Takes over the heap of `m`, in which the value lies. */
-static int put(fy_template_vars *v, const char *name, fy_tm *m, fy_tv value)
-{
-    fy_tv copy;
-    if (fy_tv_copy(m, fy_span_of(name), &copy) != 0)
-        return -1;
-    variable *slot = find(v, copy.str);
-    if (slot != NULL) {
-        fy_arena_release(&slot->heap);
-    } else {
-        variable *bigger = fy_grow(v->vars, v->n, &v->cap, sizeof *v->vars);
-        if (bigger == NULL)
-            return fy_nomem(m->e);
-        v->vars = bigger;
-        slot = &v->vars[v->n++];
-    }
-    *slot = (variable){copy.str, value, m->arena, HEAP - m->bytes_left};
-    return 0;
-}
-
 /* A machine without limits: variables come from the caller, not from the template. */
-static fy_tm heap_for(fy_err *e)
+static fy_tm heap_for(fy_err *own)
 {
-    return (fy_tm){.bytes_left = HEAP, .steps_left = UINT64_MAX, .e = e};
+    return (fy_tm){.bytes_left = HEAP, .steps_left = UINT64_MAX, .e = own};
 }
 
-static int finish(int rc, fy_tm *m, fy_err *e)
+/* Takes over the heap of `m`, in which the value lies, or its error. */
+static int put(fy_template_vars *v, const char *name, fy_tm *m, fy_tv value, fy_err *e)
 {
-    if (rc == 0)
-        return 0;
-    fy_arena_release(&m->arena);
-    return fy_fail(e, m->e->code, "%s", m->e->msg);
+    fy_span copy = fy_tv_copy(m, fy_span_of(name)).str;
+    const variable now = {copy, value, m->arena, HEAP - m->bytes_left};
+    variable *before = find(v, copy);
+    if (fy_tm_ok(m) && before == NULL)
+        fy_append(&v->vars, &v->n, &v->cap, &now, sizeof now, m->e);
+    if (!fy_tm_ok(m)) {
+        fy_arena_release(&m->arena);
+        return fy_fail(e, m->e->code, "%s", m->e->msg);
+    }
+    if (before != NULL) {
+        fy_arena_release(&before->heap);
+        *before = now;
+    }
+    return 0;
 }
 
 int fy_template_set_json(fy_template_vars *v, const char *name, fy_span json, fy_err *e)
 {
     fy_err own = {0};
     fy_tm m = heap_for(&own);
-    fy_tv value;
-    int rc =
-        fy_tv_from_json(&m, json, &value) != 0 ? fy_ctx(&own, "%s", name) : put(v, name, &m, value);
-    return finish(rc, &m, e);
+    fy_tv value = fy_tv_from_json(&m, json);
+    fy_ctx(&own, "%s", name);
+    return put(v, name, &m, value, e);
 }
 
 int fy_template_set_string(fy_template_vars *v, const char *name, fy_span text, fy_err *e)
 {
     fy_err own = {0};
     fy_tm m = heap_for(&own);
-    fy_tv value;
-    int rc = fy_tv_copy(&m, text, &value) != 0 ? -1 : put(v, name, &m, value);
-    return finish(rc, &m, e);
+    fy_tv value = fy_tv_copy(&m, text);
+    return put(v, name, &m, value, e);
 }
 
 static int set_value(fy_template_vars *v, const char *name, fy_tv value, fy_err *e)
 {
     fy_err own = {0};
     fy_tm m = heap_for(&own);
-    return finish(put(v, name, &m, value), &m, e);
+    return put(v, name, &m, value, e);
 }
 
 int fy_template_set_bool(fy_template_vars *v, const char *name, bool value, fy_err *e)

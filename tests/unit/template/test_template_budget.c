@@ -81,6 +81,21 @@ static const char *const refused[] = {
     "{% set ns = namespace(s=(), t=()) %}{% for i in range(5000) %}{% set ns.s = (ns.s,) %}"
     "{% set ns.t = (ns.t,) %}{% endfor %}{{ ns.s < ns.t }}",
     "{% set ns = namespace() %}{% set ns.s = [ns] %}{{ ns }}",
+    /* an error ends what is under way at once, however much of it is left */
+    "{% set ns = namespace(s=[1]) %}{% for i in range(99) %}{% set ns.s = [ns.s, ns.s] %}{% endfor "
+    "%}{{ [range, ns.s, ns.s] | tojson }}",
+    "{% set ns = namespace(s=[1]) %}{% for i in range(99) %}{% set ns.s = [ns.s, ns.s] %}{% endfor "
+    "%}{{ '%d %s %s' % ('x', ns.s, ns.s) }}",
+    "{% set ns = namespace(s=[1]) %}{% for i in range(99) %}{% set ns.s = [ns.s, ns.s] %}{% endfor "
+    "%}{{ {'a': range, 'b': ns.s} == {'a': x.y, 'b': ns.s} }}",
+    "{% for i in range(99999) %}{% for j in range(99999) %}{% for k in range(99999) %}{{ 1 + 'a' }}"
+    "{% endfor %}{% endfor %}{% endfor %}",
+    "{% macro m() %}{% for i in range(99999) %}{{ x.y }}{{ m() ~ m() }}{% endfor %}{% endmacro %}"
+    "{{ m() }}",
+    "{% for i in range(99999) if i.x.y %}{{ i }}{% else %}{{ [1] * 99999 }}{% endfor %}",
+    "{% for i in range(9999) recursive %}{{ loop(range(9999)) if x.y else loop(range(9999)) }}"
+    "{% endfor %}",
+    "{{ range(9999) | map('join', 5) | map('list') | sort | unique | list }}",
     "{{ 10 ** 100000000 }}",
     "{{ 2 ** 62 * 2 }}",
     "{{ 1 + 9223372036854775807 }}",

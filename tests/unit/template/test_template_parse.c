@@ -123,7 +123,7 @@ static const fy_node *find_unknown(const fy_node *n)
 {
     const fy_nodes *lists[] = {&n->kids, &n->body, &n->orelse};
     const fy_node *kids[] = {n->a, n->b, n->c}, *found = NULL;
-    if ((n->kind == FY_N_FILTER && n->filter == NULL) || (n->kind == FY_N_TEST && n->test == NULL))
+    if ((n->kind == FY_N_FILTER || n->kind == FY_N_TEST) && n->builtin == NULL)
         return n;
     for (size_t i = 0; i < 3 && found == NULL; i++)
         found = kids[i] != NULL ? find_unknown(kids[i]) : NULL;
