@@ -1,15 +1,13 @@
-/* The kernels of encode_fit_scalar.c with a block in each lane, which takes the same steps: written
- * once for every instruction set. Before it is included:
+/* The file encoders that look for the scale (and minimum) of a block with the least sum of w * (x -
+ * decoded)^2, w the importance or 1, a block in each lane: for the lanes of the file that includes
+ * this (lanes_scalar.h). The files are the types' usual ones.
  *
- *   LANES, lanes                          their number; LANES floats: + - * / work on them
- *   all(f), load(p), store(p, v)
- *   most(a, b), least(a, b)               a > b ? a : b, a < b ? a : b
- *   rounded(v)                            to an integer, halves to even
- *   halved(v)                             as it comes back from f16
- *   where_more(a, b, yes, no)             a > b ? yes : no
- *   magnitude(v)
+ * For each candidate of fit_scalar.h: the codes it gives, and the scale that fits these best, by
+ * least squares. The best scale of all is rounded to f16, and so is the scale that the reference
+ * takes; of the two, with the codes nearest for what is stored, the one of less error is written.
+ * So no block is worse than the reference's.
  *
- * and after it DEFINE_FITS(isa).
+ * Every step is rounded on its own, sums go in the order of the elements, a NaN never wins.
  *
  * Bound by the eight operations for each candidate and element; everything lies in L1. */
 #include <math.h>
@@ -19,32 +17,27 @@
 
 /* Element i of the blocks; with importance their weights, and values times weights. */
 typedef struct {
-    lanes x[FY_QK], w[FY_QK], wx[FY_QK];
+    fy_lanes x[FY_QK], w[FY_QK], wx[FY_QK];
 } blocks;
 
-FY_INLINE void turn(lanes to[FY_QK], const float *from)
+FY_INLINE fy_lanes where_more(fy_lanes a, fy_lanes b, fy_lanes yes,
+                              fy_lanes no) /* a > b ? yes : no */
 {
-    float turned[FY_QK][LANES];
-    for (int b = 0; b < LANES; b++) {
-        for (int i = 0; i < FY_QK; i++)
-            turned[i][b] = from[b * FY_QK + i];
-    }
-    for (int i = 0; i < FY_QK; i++)
-        to[i] = load(turned[i]);
+    return fy_l_select(fy_l_less(b, a), yes, no);
 }
 
-FY_INLINE lanes nearest(lanes v, lanes low, lanes high)
+FY_INLINE fy_lanes nearest(fy_lanes v, fy_lanes low, fy_lanes high)
 {
-    return rounded(least(most(v, low), high));
+    return fy_l_round(fy_l_min(fy_l_max(v, low), high));
 }
 
-FY_INLINE lanes inverse_of(lanes d)
+FY_INLINE fy_lanes inverse_of(fy_lanes d)
 {
-    const lanes id = all(1.0f) / d, zero = all(0.0f);
-    return where_more(all(INFINITY), magnitude(id), id, zero);
+    const fy_lanes id = fy_l_set(1.0f) / d, zero = fy_l_set(0.0f);
+    return where_more(fy_l_set(INFINITY), fy_l_abs(id), id, zero);
 }
 
-FY_INLINE lanes weigh(lanes w, lanes v, bool weighted)
+FY_INLINE fy_lanes weigh(fy_lanes w, fy_lanes v, bool weighted)
 {
     if (weighted)
         v = w * v;
@@ -52,16 +45,17 @@ FY_INLINE lanes weigh(lanes w, lanes v, bool weighted)
 }
 
 typedef struct {
-    lanes d, m, error;
+    fy_lanes d, m, error;
 } fitted;
 
-FY_INLINE fitted settle(lanes d, lanes m, lanes low, lanes high, const blocks *t, bool weighted)
+FY_INLINE fitted settle(fy_lanes d, fy_lanes m, fy_lanes low, fy_lanes high, const blocks *t,
+                        bool weighted)
 {
-    fitted f = {halved(d), halved(m), all(0.0f)};
-    const lanes id = inverse_of(f.d);
+    fitted f = {fy_l_halved(d), fy_l_halved(m), fy_l_set(0.0f)};
+    const fy_lanes id = inverse_of(f.d);
     for (int i = 0; i < FY_QK; i++) {
-        const lanes q = nearest((t->x[i] - f.m) * id, low, high);
-        const lanes off = t->x[i] - (q * f.d + f.m);
+        const fy_lanes q = nearest((t->x[i] - f.m) * id, low, high);
+        const fy_lanes off = t->x[i] - (q * f.d + f.m);
         f.error = f.error + weigh(t->w[i], off, weighted) * off;
     }
     return f;
@@ -74,33 +68,33 @@ FY_INLINE fitted better_of(fitted a, fitted b)
 }
 
 typedef struct {
-    lanes scale, gain, mean_q;
+    fy_lanes scale, gain, mean_q;
 } found;
 
 /* Candidates that are tried side by side, so that the chains of sums do not wait for each other. */
 enum { TOGETHER = 4 };
 
-FY_INLINE void try_scales(found *best, lanes low, lanes high, const blocks *t, bool weighted,
-                          const float steps[TOGETHER], lanes unit)
+FY_INLINE void try_scales(found *best, fy_lanes low, fy_lanes high, const blocks *t, bool weighted,
+                          const float steps[TOGETHER], fy_lanes unit)
 {
-    lanes inverse[TOGETHER], xq[TOGETHER], qq[TOGETHER];
+    fy_lanes inverse[TOGETHER], xq[TOGETHER], qq[TOGETHER];
     FY_UNROLL
     for (int c = 0; c < TOGETHER; c++) {
-        inverse[c] = all(steps[c]) * unit;
-        xq[c] = qq[c] = all(0.0f);
+        inverse[c] = fy_l_set(steps[c]) * unit;
+        xq[c] = qq[c] = fy_l_set(0.0f);
     }
     for (int i = 0; i < FY_QK; i++) {
-        const lanes x = t->x[i], wx = weighted ? t->wx[i] : x;
+        const fy_lanes x = t->x[i], wx = weighted ? t->wx[i] : x;
         FY_UNROLL
         for (int c = 0; c < TOGETHER; c++) {
-            const lanes q = nearest(x * inverse[c], low, high);
+            const fy_lanes q = nearest(x * inverse[c], low, high);
             xq[c] = xq[c] + wx * q;
             qq[c] = qq[c] + weigh(t->w[i], q, weighted) * q;
         }
     }
     FY_UNROLL
     for (int c = 0; c < TOGETHER; c++) {
-        const lanes scale = xq[c] / qq[c], gain = xq[c] * scale;
+        const fy_lanes scale = xq[c] / qq[c], gain = xq[c] * scale;
         best->scale = where_more(gain, best->gain, scale, best->scale);
         best->gain = where_more(gain, best->gain, gain, best->gain);
     }
@@ -108,14 +102,15 @@ FY_INLINE void try_scales(found *best, lanes low, lanes high, const blocks *t, b
 
 FY_INLINE fitted fit_around(const fy_fit_around *f, bool negative, const blocks *t, bool weighted)
 {
-    const lanes low = all((float)f->low), high = all((float)f->high), zero = all(0.0f);
-    lanes m = zero;
+    const fy_lanes low = fy_l_set((float)f->low), high = fy_l_set((float)f->high),
+                   zero = fy_l_set(0.0f);
+    fy_lanes m = zero;
     for (int i = 0; i < FY_QK; i++)
-        m = where_more(magnitude(t->x[i]), magnitude(m), t->x[i], m);
+        m = where_more(fy_l_abs(t->x[i]), fy_l_abs(m), t->x[i], m);
     if (negative)
-        m = all(-1.0f) * magnitude(m);
-    const lanes something = where_more(all(FY_FIT_NOTHING), magnitude(m), zero, all(1.0f));
-    const lanes unit = where_more(something, zero, all(1.0f) / m, zero);
+        m = fy_l_set(-1.0f) * fy_l_abs(m);
+    const fy_lanes nothing = fy_l_set(FY_FIT_NOTHING);
+    const fy_lanes unit = where_more(nothing, fy_l_abs(m), zero, fy_l_set(1.0f) / m);
     found best = {zero, zero, zero};
     for (int i = 0; i < f->steps + f->other_steps; i += TOGETHER) {
         float steps[TOGETHER];
@@ -132,27 +127,27 @@ FY_INLINE fitted fit_around(const fy_fit_around *f, bool negative, const blocks 
 }
 
 typedef struct {
-    lanes x[FY_QK], wx[FY_QK]; /* less the mean */
-    lanes sum_w, low;
+    fy_lanes x[FY_QK], wx[FY_QK]; /* less the mean */
+    fy_lanes sum_w, low;
 } centred;
 
 /* All shifts of one width. */
-FY_INLINE void try_range(found *best, lanes top, const centred *v, const lanes w[FY_QK],
-                         bool weighted, lanes inverse, float more)
+FY_INLINE void try_range(found *best, fy_lanes top, const centred *v, const fy_lanes w[FY_QK],
+                         bool weighted, fy_lanes inverse, float more)
 {
-    lanes l[FY_FIT_SHIFTS], ll[FY_FIT_SHIFTS], xl[FY_FIT_SHIFTS], shift[FY_FIT_SHIFTS];
-    const lanes zero = all(0.0f);
+    fy_lanes l[FY_FIT_SHIFTS], ll[FY_FIT_SHIFTS], xl[FY_FIT_SHIFTS], shift[FY_FIT_SHIFTS];
+    const fy_lanes zero = fy_l_set(0.0f);
     FY_UNROLL
     for (int k = 0; k < FY_FIT_SHIFTS; k++) {
-        shift[k] = all(-0.5f * more + (-0.375f + 0.25f * (float)k));
+        shift[k] = fy_l_set(-0.5f * more + (-0.375f + 0.25f * (float)k));
         l[k] = ll[k] = xl[k] = zero;
     }
     for (int i = 0; i < FY_QK; i++) {
-        const lanes place = (v->x[i] - v->low) * inverse;
+        const fy_lanes place = (v->x[i] - v->low) * inverse;
         FY_UNROLL
         for (int k = 0; k < FY_FIT_SHIFTS; k++) {
-            const lanes q = nearest(place + shift[k], zero, top);
-            const lanes wq = weigh(w[i], q, weighted);
+            const fy_lanes q = nearest(place + shift[k], zero, top);
+            const fy_lanes wq = weigh(w[i], q, weighted);
             l[k] = l[k] + wq;
             ll[k] = ll[k] + wq * q;
             xl[k] = xl[k] + v->wx[i] * q;
@@ -160,9 +155,9 @@ FY_INLINE void try_range(found *best, lanes top, const centred *v, const lanes w
     }
     FY_UNROLL
     for (int k = 0; k < FY_FIT_SHIFTS; k++) {
-        const lanes mean = l[k] / v->sum_w, spread = ll[k] - l[k] * mean;
-        const lanes scale = xl[k] / spread, gain = xl[k] * scale;
-        const lanes wins = where_more(spread, ll[k] * all(0x1p-12f), gain, all(-1.0f));
+        const fy_lanes mean = l[k] / v->sum_w, spread = ll[k] - l[k] * mean;
+        const fy_lanes scale = xl[k] / spread, gain = xl[k] * scale;
+        const fy_lanes wins = where_more(spread, ll[k] * fy_l_set(0x1p-12f), gain, fy_l_set(-1.0f));
         best->mean_q = where_more(wins, best->gain, mean, best->mean_q);
         best->scale = where_more(wins, best->gain, scale, best->scale);
         best->gain = where_more(wins, best->gain, gain, best->gain);
@@ -171,19 +166,19 @@ FY_INLINE void try_range(found *best, lanes top, const centred *v, const lanes w
 
 FY_INLINE fitted fit_between(const fy_fit_between *f, bool unused, const blocks *t, bool weighted)
 {
-    lanes min = t->x[0], max = min, sum_w = all(0.0f), sum_x = sum_w;
-    const lanes zero = sum_w, top = all((float)f->top);
+    fy_lanes min = t->x[0], max = min, sum_w = fy_l_set(0.0f), sum_x = sum_w;
+    const fy_lanes zero = sum_w, top = fy_l_set((float)f->top);
     centred v;
     (void)unused;
     for (int i = 0; i < FY_QK; i++) {
-        min = least(t->x[i], min);
-        max = most(t->x[i], max);
-        sum_w = sum_w + (weighted ? t->w[i] : all(1.0f));
+        min = fy_l_min(t->x[i], min);
+        max = fy_l_max(t->x[i], max);
+        sum_w = sum_w + (weighted ? t->w[i] : fy_l_set(1.0f));
         sum_x = sum_x + (weighted ? t->wx[i] : t->x[i]);
     }
-    const lanes mean = sum_x / sum_w, range = max - min;
-    const lanes something = where_more(all(FY_FIT_NOTHING), range, zero, all(1.0f));
-    const lanes unit = where_more(something, zero, all(1.0f) / range, zero);
+    const fy_lanes mean = sum_x / sum_w, range = max - min;
+    const fy_lanes nothing = fy_l_set(FY_FIT_NOTHING);
+    const fy_lanes unit = where_more(nothing, range, zero, fy_l_set(1.0f) / range);
     for (int i = 0; i < FY_QK; i++) {
         v.x[i] = t->x[i] - mean;
         v.wx[i] = weigh(t->w[i], v.x[i], weighted);
@@ -193,32 +188,33 @@ FY_INLINE fitted fit_between(const fy_fit_between *f, bool unused, const blocks 
     found best = {zero, zero, zero};
     for (int i = 0; i < FY_FIT_WIDTHS; i++) {
         const float more = f->first + 0.5f * (float)i;
-        try_range(&best, top, &v, t->w, weighted, all((float)f->top + more) * unit, more);
+        try_range(&best, top, &v, t->w, weighted, fy_l_set((float)f->top + more) * unit, more);
     }
     const fitted a =
-        settle(best.scale, mean - halved(best.scale) * best.mean_q, zero, top, t, weighted);
+        settle(best.scale, mean - fy_l_halved(best.scale) * best.mean_q, zero, top, t, weighted);
     const fitted b = settle(range / top, min, zero, top, t, weighted);
     return better_of(a, b);
 }
 
 /* The codes of the stored scales and minimums, in the order of the blocks. */
-FY_INLINE void quants(uint8_t q[LANES * FY_QK], const fitted *f, int low, int high, const blocks *t)
+FY_INLINE void quants(uint8_t q[FY_LANES * FY_QK], const fitted *f, int low, int high,
+                      const blocks *t)
 {
-    const lanes id = inverse_of(f->d);
+    const fy_lanes id = inverse_of(f->d);
     for (int i = 0; i < FY_QK; i++) {
-        float v[LANES];
-        store(v, nearest((t->x[i] - f->m) * id, all((float)low), all((float)high)));
-        for (int b = 0; b < LANES; b++)
+        float v[FY_LANES];
+        fy_l_store(v, nearest((t->x[i] - f->m) * id, fy_l_set((float)low), fy_l_set((float)high)));
+        for (int b = 0; b < FY_LANES; b++)
             q[b * FY_QK + i] = (uint8_t)((int)v[b] - low);
     }
 }
 
 FY_INLINE void fill(blocks *t, const float *x, const float *importance)
 {
-    turn(t->x, x);
+    fy_l_transpose(t->x, x, FY_QK);
     if (importance == NULL)
         return;
-    turn(t->w, importance);
+    fy_l_transpose(t->w, importance, FY_QK);
     for (int i = 0; i < FY_QK; i++)
         t->wx[i] = t->w[i] * t->x[i];
 }
@@ -230,22 +226,23 @@ FY_INLINE void fill(blocks *t, const float *x, const float *importance)
     {                                                                                    \
         const int64_t n_blocks = n / FY_QK;                                              \
         int64_t b = 0;                                                                   \
-        for (; b + LANES <= n_blocks; b += LANES) {                                      \
+        for (; b + FY_LANES <= n_blocks; b += FY_LANES) {                                \
             blocks t;                                                                    \
-            uint8_t q[LANES * FY_QK];                                                    \
-            float d[LANES], m[LANES];                                                    \
+            uint8_t q[FY_LANES * FY_QK];                                                 \
+            float d[FY_LANES], m[FY_LANES];                                              \
             fill(&t, x + b * FY_QK, importance != NULL ? importance + b * FY_QK : NULL); \
             const fitted f = importance != NULL ? fit_blocks(how, negative, &t, true)    \
                                                 : fit_blocks(how, negative, &t, false);  \
             quants(q, &f, low, high, &t);                                                \
-            store(d, f.d);                                                               \
-            store(m, f.m);                                                               \
-            for (int i = 0; i < LANES; i++)                                              \
+            fy_l_store(d, f.d);                                                          \
+            fy_l_store(m, f.m);                                                          \
+            for (int i = 0; i < FY_LANES; i++)                                           \
                 fy_fit_put_##type(y + b + i, fy_f32_to_f16(d[i]), fy_f32_to_f16(m[i]),   \
                                   q + i * FY_QK);                                        \
         }                                                                                \
-        fy_fit_##type##__scalar(y + b, x + b * FY_QK, n - b * FY_QK,                     \
-                                importance != NULL ? importance + b * FY_QK : NULL);     \
+        if (b < n_blocks)                                                                \
+            fy_fit_##type##__scalar(y + b, x + b * FY_QK, n - b * FY_QK,                 \
+                                    importance != NULL ? importance + b * FY_QK : NULL); \
     }
 
 #define DEFINE_FITS(isa)                                                                      \

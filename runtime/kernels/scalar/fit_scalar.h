@@ -32,13 +32,6 @@ static const fy_fit_between fy_fit_q4_1 = {15, -1.0f}, fy_fit_q5_1 = {31, -2.0f}
 /* Magnitudes and ranges below have an f16 scale of zero, and their inverse might be infinite. */
 #define FY_FIT_NOTHING 0x1p-60f
 
-/* The inverse of a stored scale; 0 where there is none. */
-static inline float fy_fit_inverse(float d)
-{
-    const float id = d != 0.0f ? 1.0f / d : 0.0f;
-    return id - id == 0.0f ? id : 0.0f;
-}
-
 /* Blocks of scale d, minimum m and codes from 0 on, which in the file `low` is. */
 static inline void fy_fit_put_q4_0(fy_block_q4_0 *y, uint16_t d, uint16_t m, const uint8_t *q)
 {

@@ -1,0 +1,57 @@
+/* Lanes (scalar/lanes_scalar.h) in AVX2: eight. */
+#ifndef FY_KERNELS_X86_LANES_AVX2_H
+#define FY_KERNELS_X86_LANES_AVX2_H
+
+#include "kernels/x86/vec_avx2.h"
+
+#define FY_X(op) _mm256_##op
+
+enum { FY_LANES = 8 };
+
+typedef __m256 fy_lanes;
+typedef __m256 fy_lanes_mask;
+
+#define fy_l_bits_of   _mm256_castps_si256
+#define fy_l_floats_of _mm256_castsi256_ps
+#define fy_l_abs       fy_abs
+#define fy_l_and       _mm256_and_ps
+
+FY_INLINE fy_lanes fy_l_round(fy_lanes v)
+{
+    return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+FY_INLINE fy_lanes fy_l_halved(fy_lanes v)
+{
+    return _mm256_cvtph_ps(_mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+FY_INLINE fy_lanes_mask fy_l_less(fy_lanes a, fy_lanes b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
+}
+
+FY_INLINE fy_lanes_mask fy_l_equal(fy_lanes a, fy_lanes b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_EQ_OQ);
+}
+
+FY_INLINE fy_lanes fy_l_select(fy_lanes_mask m, fy_lanes yes, fy_lanes no)
+{
+    return _mm256_blendv_ps(no, yes, m);
+}
+
+FY_INLINE bool fy_l_all(fy_lanes_mask m)
+{
+    return _mm256_movemask_ps(m) == 0xff;
+}
+
+/* As fy_k_nearest_between, for any v. */
+FY_INLINE fy_lanes fy_l_nearest_between(fy_lanes v, int low, int high)
+{
+    return _mm256_cvtepi32_ps(fy_nearest_between(v, low, high));
+}
+
+#include "kernels/x86/lanes_x86.h"
+
+#endif
