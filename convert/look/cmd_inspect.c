@@ -7,54 +7,12 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/math.h"
 #include "bundle/bundle.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
-#include "convert/source/checkpoint.h"
-#include "format/sniff.h"
 
 /* --- one listing of every format -------------------------------------------------------------- */
-
-fy_listing_row fy_inspect_row(const fy_listing *l, size_t i)
-{
-    fy_listing_row r = {0};
-    if (l->g != NULL) {
-        const fy_gguf_tensor *t = fy_gguf_tensor_at(l->g, i);
-        r = (fy_listing_row){.name = t->name,
-                             .type = fy_type_name(t->type),
-                             .rank = t->n_dims,
-                             .bytes = t->bytes,
-                             .offset = t->offset};
-        memcpy(r.shape, t->ne, sizeof t->ne);
-    } else if (l->st != NULL) {
-        const fy_st_tensor *t = fy_st_tensor_at(l->st, i);
-        r = (fy_listing_row){.name = t->name,
-                             .type = fy_dtype_name(t->dtype),
-                             .rank = t->rank,
-                             .bytes = t->bytes,
-                             .offset = t->offset};
-        memcpy(r.shape, t->shape, sizeof t->shape);
-    } else if (l->dir != NULL) {
-        const fy_ckpt_tensor *t = fy_ckpt_at(fy_source_ckpt(l->dir), i);
-        r = (fy_listing_row){.name = t->name,
-                             .type = fy_dtype_name(t->dtype),
-                             .rank = t->rank,
-                             .bytes = t->bytes,
-                             .file = t->path};
-        memcpy(r.shape, t->shape, sizeof t->shape);
-    } else {
-        const fy_torch_tensor *t = fy_torch_tensor_at(l->pt, i);
-        r = (fy_listing_row){.name = t->name,
-                             .type = fy_dtype_name(t->dtype),
-                             .rank = t->rank,
-                             .bytes = t->bytes,
-                             .offset = (uint64_t)(t->data - l->map.data)};
-        memcpy(r.shape, t->shape, sizeof t->shape);
-    }
-    return r;
-}
 
 fy_span fy_inspect_key(const fy_listing *l, size_t k)
 {
@@ -69,76 +27,43 @@ fy_span fy_inspect_key(const fy_listing *l, size_t k)
 
 /* --- opening --------------------------------------------------------------------------------- */
 
-static bool has_torch_name(const char *path)
-{
-    return fy_span_ends(fy_span_of(path), ".pt") || fy_span_ends(fy_span_of(path), ".pth") ||
-           fy_span_ends(fy_span_of(path), ".bin");
-}
-
-/* Opens by content; the name decides only where the first bytes are those of no format, so that a
- * damaged file is refused as what it should be. */
-static int open_file(fy_listing *l, fy_err *e)
-{
-    if (fy_map_open(&l->map, l->path, e) != 0)
-        return -1;
-    const uint8_t *p = l->map.data;
-    size_t n = l->map.size;
-    bool st_head = n >= 10 && fy_le64(p) <= FY_ST_MAX_HEADER && memchr("{ \t\r\n", p[8], 5) != NULL;
-    bool pt_head = !st_head && fy_torch_looks_like(p, n);
-    bool is_gguf = (n >= 4 && memcmp(p, "GGUF", 4) == 0) ||
-                   (!st_head && !pt_head && fy_span_ends(fy_span_of(l->path), ".gguf"));
-    bool is_st = st_head || (!pt_head && fy_span_ends(fy_span_of(l->path), ".safetensors"));
-    if (is_gguf) { /* of a split model, all files */
-        fy_map_close(&l->map);
-        l->map = (fy_map){0};
-        l->g = fy_gguf_open(l->path, e);
-        return l->g != NULL ? 0 : -1;
-    }
-    if (is_st) {
-        l->st = fy_st_parse(p, n, l->path, false, 0, e);
-        return l->st != NULL ? 0 : -1;
-    }
-    if (pt_head || has_torch_name(l->path)) {
-        l->pt = fy_torch_parse(p, n, l->path, e);
-        return l->pt != NULL ? 0 : -1;
-    }
-    const char *what = fy_sniff(p, n);
-    return fy_fail(e, FY_EFORMAT, "%s: is neither a GGUF, a safetensors nor a PyTorch file%s%s",
-                   l->path, what != NULL ? " but " : "", what != NULL ? what : "");
-}
-
 /* Of a checkpoint whose weights are not there, its configuration is shown, if that can be read;
  * weights that are damaged are an error. */
-static int open_directory(fy_listing *l, fy_err *e)
+static int open_listing(fy_listing *l, fy_err *e)
 {
-    l->dir = fy_source_open(l->path, &l->no_weights);
-    if (l->dir == NULL && l->no_weights.code != FY_EIO)
+    bool is_dir = fy_file_is_dir(l->path);
+    l->source = fy_source_open(l->path, &l->no_weights);
+    if (l->source == NULL && (!is_dir || l->no_weights.code != FY_EIO))
         return fy_fail(e, l->no_weights.code, "%s", l->no_weights.msg);
-    l->plan = l->dir != NULL ? fy_planned_gguf_open(l->path, 1, &l->no_plan)
-                             : fy_planned_gguf_of_config(l->path, &l->no_plan);
-    if (l->no_plan.code == FY_ENOMEM)
-        return fy_nomem(e);
-    return l->dir != NULL || l->plan != NULL
-               ? 0
-               : fy_fail(e, l->no_weights.code, "%s", l->no_weights.msg);
+    if (is_dir) {
+        l->plan = l->source != NULL ? fy_planned_gguf_open(l->path, 1, &l->no_plan)
+                                    : fy_planned_gguf_of_config(l->path, &l->no_plan);
+        if (l->no_plan.code == FY_ENOMEM)
+            return fy_nomem(e);
+        if (l->source == NULL && l->plan == NULL)
+            return fy_fail(e, l->no_weights.code, "%s", l->no_weights.msg);
+    } else {
+        l->g = fy_source_gguf(l->source);
+        l->st = fy_source_safetensors(l->source);
+        l->pt = fy_source_torch(l->source);
+    }
+    l->keys = l->plan != NULL ? fy_planned_gguf_file(l->plan) : l->g;
+    return 0;
 }
 
 /* --- counting --------------------------------------------------------------------------------- */
 
-static int add_to_type(fy_listing *l, size_t *cap, const fy_listing_row *r, uint64_t elems,
-                       fy_err *e)
+static int add_to_type(fy_listing *l, size_t *cap, const fy_source_tensor *t, fy_err *e)
 {
+    const fy_listing_type none = {.type = t->type};
     size_t i = 0;
-    while (i < l->n_types && strcmp(l->types[i].type, r->type) != 0)
+    while (i < l->n_types && strcmp(l->types[i].type, t->type) != 0)
         i++;
-    if (i == l->n_types) {
-        if (fy_append(&l->types, &l->n_types, cap, &(fy_listing_type){.type = r->type},
-                      sizeof *l->types, e) != 0)
-            return -1;
-    }
+    if (i == l->n_types && fy_append(&l->types, &l->n_types, cap, &none, sizeof none, e) != 0)
+        return -1;
     l->types[i].n_tensors++;
-    l->types[i].elems += elems;
-    l->types[i].bytes += r->bytes;
+    l->types[i].elems += t->n_elems;
+    l->types[i].bytes += t->bytes;
     return 0;
 }
 
@@ -148,32 +73,19 @@ static int by_bytes(const void *x, const void *y)
     return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : strcmp(a->type, b->type);
 }
 
-static size_t n_keys(const fy_listing *l)
-{
-    return l->keys != NULL ? fy_gguf_n_kv(l->keys)
-           : l->st != NULL ? fy_st_n_meta(l->st)
-           : l->pt != NULL ? fy_torch_n_values(l->pt)
-                           : 0;
-}
-
 static int count(fy_listing *l, fy_err *e)
 {
     size_t cap = 0;
-    l->keys = l->plan != NULL ? fy_planned_gguf_file(l->plan) : l->g;
-    l->n_keys = n_keys(l);
-    l->n_tensors = l->g != NULL     ? fy_gguf_n_tensors(l->g)
-                   : l->st != NULL  ? fy_st_n_tensors(l->st)
-                   : l->dir != NULL ? fy_source_n_tensors(l->dir)
-                   : l->pt != NULL  ? fy_torch_n_tensors(l->pt)
-                                    : 0;
+    l->n_keys = l->keys != NULL ? fy_gguf_n_kv(l->keys)
+                : l->st != NULL ? fy_st_n_meta(l->st)
+                : l->pt != NULL ? fy_torch_n_values(l->pt)
+                                : 0;
+    l->n_tensors = l->source != NULL ? fy_source_n_tensors(l->source) : 0;
     for (size_t i = 0; i < l->n_tensors; i++) {
-        fy_listing_row r = fy_inspect_row(l, i);
-        uint64_t n = 1;
-        for (uint32_t d = 0; d < r.rank; d++)
-            n *= r.shape[d]; /* checked by the readers */
-        l->elems += n;
-        l->bytes += r.bytes;
-        if (add_to_type(l, &cap, &r, n, e) != 0)
+        const fy_source_tensor *t = fy_source_at(l->source, i);
+        l->elems += t->n_elems;
+        l->bytes += t->bytes;
+        if (add_to_type(l, &cap, t, e) != 0)
             return -1;
     }
     if (l->n_types > 1)
@@ -183,32 +95,7 @@ static int count(fy_listing *l, fy_err *e)
 
 /* --- hashes ---------------------------------------------------------------------------------- */
 
-enum { HASH_BYTES = 1 << 20, GATHER_BYTES = 64 << 10 };
-
-/* Drops what was hashed from resident memory. */
-static int hash_bytes(fy_sha256 *h, const fy_map *m, const uint8_t *p, uint64_t n, fy_err *e)
-{
-    while (n > 0) {
-        size_t now = n < HASH_BYTES ? (size_t)n : HASH_BYTES;
-        if (fy_sha256_add(h, p, now, e) != 0)
-            return -1;
-        fy_map_drop(m, (uint64_t)(p - m->data), now);
-        p += now;
-        n -= now;
-    }
-    return 0;
-}
-
-static int hash_gguf(fy_sha256 *h, const fy_gguf *g, const fy_gguf_tensor *t, fy_err *e)
-{
-    for (uint64_t at = 0, now; at < t->bytes; at += now) {
-        now = t->bytes - at < HASH_BYTES ? t->bytes - at : HASH_BYTES;
-        if (fy_sha256_add(h, t->data + at, (size_t)now, e) != 0)
-            return -1;
-        fy_gguf_drop(g, t, at, now);
-    }
-    return 0;
-}
+enum { HASH_ELEMS = 1 << 20, GATHER_BYTES = 64 << 10 };
 
 static int hash_strided(fy_sha256 *h, const fy_torch_tensor *t, fy_err *e)
 {
@@ -223,16 +110,20 @@ static int hash_strided(fy_sha256 *h, const fy_torch_tensor *t, fy_err *e)
     return 0;
 }
 
-static int hash_tensor(fy_sha256 *h, const fy_listing *l, size_t i, fy_err *e)
+/* Drops what was hashed from resident memory. */
+static int hash_tensor(fy_sha256 *h, fy_listing *l, const fy_source_tensor *t, fy_err *e)
 {
-    if (l->g != NULL)
-        return hash_gguf(h, l->g, fy_gguf_tensor_at(l->g, i), e);
-    if (l->st != NULL) {
-        const fy_st_tensor *t = fy_st_tensor_at(l->st, i);
-        return hash_bytes(h, &l->map, t->data, t->bytes, e);
+    if (t->raw == NULL && l->pt != NULL)
+        return hash_strided(h, fy_torch_tensor_at(l->pt, t->index), e);
+    const uint64_t step = HASH_ELEMS / t->unit * t->unit;
+    for (uint64_t at = 0, now; at < t->n_elems; at += now) {
+        now = t->n_elems - at < step ? t->n_elems - at : step;
+        if (fy_sha256_add(h, t->raw + fy_source_bytes_of(t, at), fy_source_bytes_of(t, now), e) !=
+            0)
+            return -1;
+        fy_source_drop(l->source, t, at, now);
     }
-    const fy_torch_tensor *t = fy_torch_tensor_at(l->pt, i);
-    return t->contiguous ? hash_bytes(h, &l->map, t->data, t->bytes, e) : hash_strided(h, t, e);
+    return 0;
 }
 
 /* Fills l->hashes: SHA-256 of the elements of every tensor, row-major and little-endian. */
@@ -246,7 +137,7 @@ static int hash_all(fy_listing *l, fy_err *e)
         fy_sha256 *h = fy_sha256_new(e);
         if (h == NULL)
             return -1;
-        if (hash_tensor(h, l, i, e) != 0) {
+        if (hash_tensor(h, l, fy_source_at(l->source, i), e) != 0) {
             fy_sha256_end(h, NULL, NULL);
             return -1;
         }
@@ -276,22 +167,15 @@ static int show(fy_listing *l, const fy_inspect_options *o, fy_str *out, fy_err 
 
 static int inspect(fy_listing *l, const fy_inspect_options *o, fy_str *out, fy_err *e)
 {
-    int rc = fy_file_is_dir(l->path) ? open_directory(l, e) : open_file(l, e);
-    if (rc == 0)
-        rc = fy_inspect_open_chunk(l, e);
-    if (rc == 0 && l->model_dir != NULL)
-        rc = fy_inspect_open_chain(l, e);
-    if (rc == 0)
-        rc = show(l, o, out, e);
+    int rc = open_listing(l, e) || fy_inspect_open_chunk(l, e) ||
+                     (l->model_dir != NULL && fy_inspect_open_chain(l, e)) || show(l, o, out, e)
+                 ? -1
+                 : 0;
     fy_qnn_config_release(&l->config);
     free(l->hashes);
     free(l->types);
-    fy_gguf_close(l->g);
-    fy_st_close(l->st);
-    fy_torch_close(l->pt);
-    fy_source_close(l->dir);
+    fy_source_close(l->source);
     fy_planned_gguf_close(l->plan);
-    fy_map_close(&l->map);
     return rc;
 }
 

@@ -11,8 +11,6 @@
 #include "base/str.h"
 #include "convert/look/model_source.h"
 
-enum { MAX_NAME_COLUMN = 60 };
-
 static const fy_source_tensor *either(const fy_tensor_pair *p)
 {
     return p->a != NULL ? p->a : p->b;
@@ -58,9 +56,8 @@ static size_t name_width(const fy_comparison *c, bool all)
 {
     size_t width = 6;
     for (size_t i = 0; i < c->n_pairs; i++) {
-        size_t n = either(&c->pairs[i])->name.len;
-        if ((all || c->pairs[i].state != FY_PAIR_EQUAL) && n > width && n <= MAX_NAME_COLUMN)
-            width = n;
+        if (all || c->pairs[i].state != FY_PAIR_EQUAL)
+            width = fy_name_column(width, either(&c->pairs[i])->name);
     }
     return width;
 }

@@ -148,12 +148,6 @@ typedef struct {
     _Atomic uint64_t first; /* byte that differs; UINT64_MAX: none */
 } byte_job;
 
-/* Of n elements, a multiple of the unit. */
-static uint64_t bytes_of(const fy_source_tensor *t, uint64_t n)
-{
-    return n / t->unit * (t->bytes / (t->n_elems / t->unit));
-}
-
 static void compare_bytes(void *ctx, int64_t begin, int64_t end, int thread)
 {
     byte_job *j = ctx;
@@ -161,10 +155,10 @@ static void compare_bytes(void *ctx, int64_t begin, int64_t end, int thread)
     (void)thread;
     for (int64_t i = begin; i < end && !fy_interrupted; i++) {
         uint64_t at = (uint64_t)i * j->share, left = a->n_elems - at,
-                 n = left < j->share ? left : j->share, found = bytes_of(a, at);
+                 n = left < j->share ? left : j->share, found = fy_source_bytes_of(a, at);
         if (found > atomic_load(&j->first))
             return;
-        if (memcmp(a->raw + found, b->raw + found, (size_t)bytes_of(a, n)) != 0) {
+        if (memcmp(a->raw + found, b->raw + found, (size_t)fy_source_bytes_of(a, n)) != 0) {
             uint64_t before = atomic_load(&j->first);
             while (a->raw[found] == b->raw[found])
                 found++;

@@ -13,7 +13,6 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "base/json_tree.h"
@@ -36,24 +35,13 @@ typedef struct {
 /* Appends the description of the file to `out`. */
 int fy_inspect(const char *path, const fy_inspect_options *o, fy_str *out, fy_err *e);
 
-/* One tensor of the listing. */
-typedef struct {
-    fy_span name;
-    const char *type;
-    uint32_t rank;
-    uint64_t shape[FY_MAX_RANK];
-    uint64_t bytes;
-    uint64_t offset;  /* in the data section; PyTorch's files have none: in the file */
-    const char *file; /* of a checkpoint directory, in place of the offset; else NULL */
-} fy_listing_row;
-
 /* The space that tensors of one type take. */
 typedef struct {
     const char *type;
     uint64_t n_tensors, elems, bytes;
 } fy_listing_type;
 
-/* One open file, one of g, st and pt; or a checkpoint directory: dir, or plan without weights. */
+/* What is listed: the tensors of a source, or a plan without weights. */
 typedef struct {
     const char *path;
     const char *workspace, *draft; /* views: the workspace whose main model this is; its draft */
@@ -62,14 +50,13 @@ typedef struct {
     fy_qnn_config config;  /* owned; of a chain */
     fy_chunk_info chunk;   /* with a chain, or of a chunk: what g is; else all 0 */
     fy_hparams hp;         /* the same */
-    fy_map map;            /* owned */
-    fy_gguf *g;            /* owned */
-    fy_st *st;             /* owned */
-    fy_torch *pt;          /* owned */
-    fy_source *dir;        /* owned */
-    fy_planned_gguf *plan; /* owned; what dir would become; NULL: ... */
+    fy_source *source;     /* owned; NULL: a directory without weights ... */
+    fy_err no_weights;     /* ... for this reason */
+    const fy_gguf *g;      /* views of source: the file that it is; all NULL: a directory */
+    const fy_st *st;
+    const fy_torch *pt;
+    fy_planned_gguf *plan; /* owned; what a directory would become; NULL: ... */
     fy_err no_plan;        /* ... for this reason */
-    fy_err no_weights;     /* why dir is NULL although it is a directory */
     const fy_gguf *keys;   /* view: g, or the plan's; NULL: there are none */
     size_t n_keys, n_tensors;
     uint64_t elems, bytes;  /* of all tensors */
@@ -79,7 +66,6 @@ typedef struct {
     fy_json_maker json;
 } fy_listing;
 
-fy_listing_row fy_inspect_row(const fy_listing *l, size_t i);
 /* Name of key k of the metadata; of value k in PyTorch's files. */
 fy_span fy_inspect_key(const fy_listing *l, size_t k);
 

@@ -192,8 +192,6 @@ static json_t *tokenizer_json(fy_json_maker *m, const fy_gguf *g)
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
-enum { MAX_NAME_COLUMN = 60 };
-
 static void put_torch_value(fy_str *out, const fy_torch_value *v)
 {
     if (v->kind == FY_TORCH_TEXT)
@@ -224,11 +222,8 @@ static void put_value(fy_str *out, const fy_listing *l, size_t k)
 static void put_keys(fy_str *out, const fy_listing *l)
 {
     size_t width = 0;
-    for (size_t k = 0; k < l->n_keys; k++) {
-        size_t n = fy_inspect_key(l, k).len;
-        if (n > width && n <= MAX_NAME_COLUMN)
-            width = n;
-    }
+    for (size_t k = 0; k < l->n_keys; k++)
+        width = fy_name_column(width, fy_inspect_key(l, k));
     fy_str_puts(out, l->plan != NULL   ? "\nkeys, as a conversion to f32 writes them\n"
                      : l->keys != NULL ? "\nkeys\n"
                      : l->st != NULL   ? "\n__metadata__\n"
@@ -243,31 +238,43 @@ static void put_keys(fy_str *out, const fy_listing *l)
     }
 }
 
+static bool is_directory(const fy_listing *l)
+{
+    return l->g == NULL && l->st == NULL && l->pt == NULL;
+}
+
+/* As the format has it: a GGUF file begins with the row length. */
+static const uint64_t *shape_of(const fy_listing *l, const fy_source_tensor *t,
+                                uint64_t out[FY_MAX_RANK])
+{
+    for (uint32_t d = 0; d < t->rank; d++)
+        out[d] = t->shape[l->g != NULL ? t->rank - 1 - d : d];
+    return out;
+}
+
 static void put_tensors(fy_str *out, const fy_listing *l)
 {
     fy_str cell = {0};
     size_t width = 4;
-    for (size_t i = 0; i < l->n_tensors; i++) {
-        size_t n = fy_inspect_row(l, i).name.len;
-        if (n > width && n <= MAX_NAME_COLUMN)
-            width = n;
-    }
+    uint64_t shape[FY_MAX_RANK];
+    for (size_t i = 0; i < l->n_tensors; i++)
+        width = fy_name_column(width, fy_source_at(l->source, i)->name);
     fy_str_printf(out, "\ntensors (shape: %s)\n  ",
                   l->g != NULL ? "row length first" : "row length last");
     fy_put_name(out, fy_span_of("name"), width);
     fy_str_printf(out, "%-8s  %-20s  %14s  %14s%s\n", "type", "shape", "bytes",
-                  l->dir != NULL ? "file" : "offset", l->hashes != NULL ? "  sha256" : "");
+                  is_directory(l) ? "file" : "offset", l->hashes != NULL ? "  sha256" : "");
     for (size_t i = 0; i < l->n_tensors; i++) {
-        fy_listing_row r = fy_inspect_row(l, i);
+        const fy_source_tensor *t = fy_source_at(l->source, i);
         fy_str_puts(out, "  ");
-        fy_put_name(out, r.name, width);
+        fy_put_name(out, t->name, width);
         fy_str_clear(&cell);
-        fy_put_shape(&cell, r.rank, r.shape);
-        fy_str_printf(out, "%-8s  %-20s  %14" PRIu64 "  ", r.type, fy_str_z(&cell), r.bytes);
-        if (r.file != NULL)
-            fy_str_put_quoted(out, fy_path_base(r.file), SIZE_MAX);
+        fy_put_shape(&cell, t->rank, shape_of(l, t, shape));
+        fy_str_printf(out, "%-8s  %-20s  %14" PRIu64 "  ", t->type, fy_str_z(&cell), t->bytes);
+        if (t->file != NULL)
+            fy_str_put_quoted(out, fy_path_base(t->file), SIZE_MAX);
         else
-            fy_str_printf(out, "%14" PRIu64, r.offset);
+            fy_str_printf(out, "%14" PRIu64, t->offset);
         fy_str_printf(out, "%s%s\n", l->hashes != NULL ? "  " : "",
                       l->hashes != NULL ? l->hashes[i] : "");
     }
@@ -275,18 +282,18 @@ static void put_tensors(fy_str *out, const fy_listing *l)
     fy_str_release(&cell);
 }
 
-static void put_trait(void *out, const char *sentence)
-{
-    fy_str_printf(out, "  %s\n", sentence);
-}
-
 /* Left out of a damaged file, and of a family that ferry does not compute. */
 static void put_traits(fy_str *out, const fy_listing *l)
 {
     fy_str traits = {0};
-    fy_err ignored = {0};
-    if (l->keys != NULL && fy_traits(l->keys, put_trait, &traits, &ignored) == 0)
-        fy_str_printf(out, "\nmodel\n%s", fy_str_z(&traits));
+    if (l->keys != NULL && fy_traits(l->keys, &traits, NULL) == 0) {
+        fy_span rest = {fy_str_z(&traits), traits.len};
+        fy_str_puts(out, "\nmodel\n");
+        while (rest.len > 0) {
+            fy_span line = fy_span_cut_line(&rest);
+            fy_str_printf(out, "  %.*s\n", (int)line.len, line.ptr);
+        }
+    }
     out->oom |= traits.oom;
     fy_str_release(&traits);
 }
@@ -330,7 +337,7 @@ static void put_format(fy_str *out, const fy_listing *l)
     } else if (l->st != NULL)
         fy_str_printf(out, ": safetensors, data at byte %" PRIu64 "\n", fy_st_data_offset(l->st));
     else if (l->pt == NULL)
-        fy_str_printf(out, ": checkpoint%s\n", l->dir != NULL ? "" : " without weights");
+        fy_str_printf(out, ": checkpoint%s\n", l->source != NULL ? "" : " without weights");
     else
         fy_str_printf(out, ": PyTorch, %s\n",
                       strcmp(fy_torch_container(l->pt), "zip") == 0 ? "zip archive"
@@ -353,9 +360,9 @@ void fy_inspect_put_text(fy_str *out, const fy_listing *l)
     fy_str_printf(out, "%s %zu, tensors %zu, elements %" PRIu64 ", tensor bytes %" PRIu64 "\n",
                   l->pt != NULL ? "values" : "keys", l->n_keys, l->n_tensors, l->elems, l->bytes);
     fy_inspect_put_chunk(out, l);
-    if (l->dir == NULL && l->no_weights.code != FY_OK)
+    if (l->source == NULL)
         fy_str_printf(out, "no weights: %s\n", l->no_weights.msg);
-    if (l->dir != NULL && l->plan == NULL)
+    if (is_directory(l) && l->plan == NULL)
         fy_str_printf(out, "not converted by ferry: %s\n", l->no_plan.msg);
     fy_inspect_put_chain(out, l);
     put_traits(out, l);
@@ -459,47 +466,41 @@ static json_t *json_keys(fy_listing *l)
 static json_t *json_tensors(fy_listing *l)
 {
     json_t *list = json_array();
+    uint64_t shape[FY_MAX_RANK];
     for (size_t i = 0; i < l->n_tensors; i++) {
-        fy_listing_row r = fy_inspect_row(l, i);
-        json_t *t = json_object();
-        set(l, t, "name", fy_make_text(r.name));
-        set(l, t, "type", json_string(r.type));
-        set(l, t, "shape", fy_shape_json(&l->json, r.rank, r.shape));
-        set(l, t, "bytes", fy_make_u64(r.bytes));
-        if (r.file != NULL)
-            set(l, t, "file", fy_make_text(fy_path_base(r.file)));
+        const fy_source_tensor *t = fy_source_at(l->source, i);
+        json_t *o = json_object();
+        set(l, o, "name", fy_make_text(t->name));
+        set(l, o, "type", json_string(t->type));
+        set(l, o, "shape", fy_shape_json(&l->json, t->rank, shape_of(l, t, shape)));
+        set(l, o, "bytes", fy_make_u64(t->bytes));
+        if (t->file != NULL)
+            set(l, o, "file", fy_make_text(fy_path_base(t->file)));
         else
-            set(l, t, "offset", fy_make_u64(r.offset));
+            set(l, o, "offset", fy_make_u64(t->offset));
         if (l->pt != NULL) {
             const fy_torch_tensor *torch = fy_torch_tensor_at(l->pt, i);
-            set(l, t, "contiguous", json_boolean(torch->contiguous));
-            set(l, t, "storage", json_integer(torch->storage));
+            set(l, o, "contiguous", json_boolean(torch->contiguous));
+            set(l, o, "storage", json_integer(torch->storage));
         }
         if (l->hashes != NULL)
-            set(l, t, "sha256", json_string(l->hashes[i]));
-        append(l, list, t);
+            set(l, o, "sha256", json_string(l->hashes[i]));
+        append(l, list, o);
     }
     return list;
 }
 
-typedef struct {
-    fy_listing *l;
-    json_t *array;
-} trait_list;
-
-static void append_trait(void *user, const char *sentence)
-{
-    trait_list *t = user;
-    append(t->l, t->array, json_string(sentence));
-}
-
 static json_t *json_traits(fy_listing *l)
 {
-    fy_err ignored = {0};
-    trait_list t = {l, json_array()};
-    if (fy_traits(l->keys, append_trait, &t, &ignored) != 0)
-        json_array_clear(t.array);
-    return t.array;
+    fy_str traits = {0};
+    json_t *list = json_array();
+    if (fy_traits(l->keys, &traits, NULL) != 0)
+        fy_str_clear(&traits);
+    for (fy_span rest = {fy_str_z(&traits), traits.len}; rest.len > 0;)
+        append(l, list, fy_make_text(fy_span_cut_line(&rest)));
+    l->json.oom |= traits.oom;
+    fy_str_release(&traits);
+    return list;
 }
 
 static json_t *json_opaque(fy_listing *l)
@@ -548,7 +549,7 @@ static void set_format(fy_listing *l, json_t *top)
         set(l, top, "not_converted",
             l->plan != NULL ? json_null() : fy_make_text(fy_span_of(l->no_plan.msg)));
         set(l, top, "no_weights",
-            l->dir != NULL ? json_null() : fy_make_text(fy_span_of(l->no_weights.msg)));
+            l->source != NULL ? json_null() : fy_make_text(fy_span_of(l->no_weights.msg)));
     }
     if (l->workspace != NULL)
         set(l, top, "workspace", fy_make_text(fy_span_of(l->workspace)));

@@ -55,6 +55,7 @@ static fy_source_tensor of_gguf(const fy_gguf_tensor *from, size_t index)
                           .rank = from->n_dims,
                           .n_elems = from->bytes / info->bytes * info->block,
                           .bytes = from->bytes,
+                          .offset = from->offset,
                           .unit = info->block,
                           .readable = fy_row_can_decode(from->type),
                           .raw = from->data,
@@ -90,13 +91,18 @@ static int add_planned_tensors(fy_source *s, fy_err *e)
 
 static int add_ckpt_tensors(fy_source *s, fy_err *e)
 {
+    const fy_st *st = fy_source_safetensors(s);
+    const uint64_t data_begin = st != NULL ? fy_st_data_offset(st) : 0;
     for (size_t i = 0; i < fy_ckpt_n_tensors(s->ckpt); i++) {
         const fy_ckpt_tensor *from = fy_ckpt_at(s->ckpt, i);
+        const fy_ckpt_part *part = &from->parts[0];
         fy_source_tensor t = {.name = from->name,
                               .type = fy_dtype_name(from->dtype),
                               .rank = from->rank,
                               .n_elems = fy_ckpt_n_elements(from),
                               .bytes = from->bytes,
+                              .offset = (uint64_t)(part->data - part->map->data) - data_begin,
+                              .file = s->kind == FY_SOURCE_CHECKPOINT ? from->path : NULL,
                               .unit = 1,
                               .readable = fy_ckpt_can_read(from),
                               .index = i};
@@ -104,7 +110,7 @@ static int add_ckpt_tensors(fy_source *s, fy_err *e)
             t.unit = from->dtype == FY_DT_F4 ? 2 : 4; /* whole bytes */
         memcpy(t.shape, from->shape, sizeof t.shape);
         if (from->plain && from->scale == NULL)
-            t.raw = from->parts[0].data;
+            t.raw = part->data;
         if (add_tensor(s, &t, e) != 0)
             return -1;
     }
@@ -276,6 +282,16 @@ const fy_ckpt *fy_source_ckpt(const fy_source *s)
     return s->ckpt;
 }
 
+const fy_st *fy_source_safetensors(const fy_source *s)
+{
+    return s->kind == FY_SOURCE_FILE ? fy_ckpt_safetensors(s->ckpt) : NULL;
+}
+
+const fy_torch *fy_source_torch(const fy_source *s)
+{
+    return s->kind == FY_SOURCE_FILE ? fy_ckpt_torch(s->ckpt) : NULL;
+}
+
 const char *fy_source_no_tokenizer(const fy_source *s)
 {
     return s->planned != NULL ? fy_planned_gguf_no_tokenizer(s->planned) : NULL;
@@ -315,6 +331,11 @@ int fy_source_read(fy_source *s, const fy_source_tensor *t, uint64_t first, uint
     return 0;
 }
 
+uint64_t fy_source_bytes_of(const fy_source_tensor *t, uint64_t n)
+{
+    return n / t->unit * (t->bytes / (t->n_elems / t->unit));
+}
+
 void fy_source_drop(fy_source *s, const fy_source_tensor *t, uint64_t first, uint64_t n)
 {
     if (s->ckpt != NULL) {
@@ -334,7 +355,7 @@ void fy_source_index(const fy_source_tensor *t, uint64_t i, uint64_t at[FY_MAX_R
 
 /* --- values as text -------------------------------------------------------------------------- */
 
-enum { TEXT_BYTES = 60, TEXT_ITEMS = 4 };
+enum { TEXT_BYTES = 60, TEXT_ITEMS = 4, MAX_NAME_COLUMN = 60 };
 
 void fy_put_shape(fy_str *out, uint32_t rank, const uint64_t *shape)
 {
@@ -350,6 +371,11 @@ json_t *fy_shape_json(fy_json_maker *m, uint32_t rank, const uint64_t *shape)
     for (uint32_t d = 0; d < rank; d++)
         fy_make_append(m, list, fy_make_u64(shape[d]));
     return list;
+}
+
+size_t fy_name_column(size_t width, fy_span name)
+{
+    return name.len > width && name.len <= MAX_NAME_COLUMN ? name.len : width;
 }
 
 void fy_put_name(fy_str *out, fy_span name, size_t width)

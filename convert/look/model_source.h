@@ -36,6 +36,8 @@ typedef struct {
     uint64_t shape[FY_MAX_RANK]; /* slowest dimension first: shape[rank - 1] is the row length */
     uint64_t n_elems;            /* may be 0 */
     uint64_t bytes;              /* stored */
+    uint64_t offset;             /* in the data section; PyTorch's files have none: in the file */
+    const char *file;            /* view: of a checkpoint the one that holds it; else NULL */
     uint64_t unit;               /* reads begin and end at multiples of so many elements */
     bool readable;               /* has values that are numbers of a kind that ferry reads */
     const uint8_t
@@ -57,6 +59,9 @@ const char *fy_source_what(const fy_source *s); /* "a GGUF file", ... */
 const fy_gguf *fy_source_gguf(const fy_source *s);
 /* The tensors, of file and checkpoint; else NULL. */
 const fy_ckpt *fy_source_ckpt(const fy_source *s);
+/* The file, by its kind; NULL: it is none, or of the other kind. */
+const fy_st *fy_source_safetensors(const fy_source *s);
+const fy_torch *fy_source_torch(const fy_source *s);
 /* Why the tokenizer's keys are not there, of FY_SOURCE_PLANNED; NULL: nothing is wrong. */
 const char *fy_source_no_tokenizer(const fy_source *s);
 
@@ -69,6 +74,8 @@ const fy_source_tensor *fy_source_find(const fy_source *s, fy_span name); /* NUL
  * be converted fails where the conversion would. */
 int fy_source_read(fy_source *s, const fy_source_tensor *t, uint64_t first, uint64_t n, float *out,
                    int thread, fy_err *e);
+/* How many bytes n elements take, a multiple of the unit. */
+uint64_t fy_source_bytes_of(const fy_source_tensor *t, uint64_t n);
 /* Drops elements that were read from resident memory (advice). */
 void fy_source_drop(fy_source *s, const fy_source_tensor *t, uint64_t first, uint64_t n);
 
@@ -80,6 +87,8 @@ void fy_source_index(const fy_source_tensor *t, uint64_t i, uint64_t at[FY_MAX_R
 /* "[2, 17]": a shape or an index. */
 void fy_put_shape(fy_str *out, uint32_t rank, const uint64_t *shape);
 json_t *fy_shape_json(fy_json_maker *m, uint32_t rank, const uint64_t *shape);
+/* The width that a column of names needs for one more; very long ones stick out. */
+size_t fy_name_column(size_t width, fy_span name);
 /* A name, quoted, and the spaces that fill its column. */
 void fy_put_name(fy_str *out, fy_span name, size_t width);
 /* The shortest decimal that reads back as the same number. */

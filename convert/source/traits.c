@@ -16,8 +16,7 @@ typedef struct {
     const fy_family *f;
     const fy_hparams *hp;
     fy_chunk_info part; /* what of the model is in the file */
-    fy_trait_sink *sink;
-    void *user;
+    fy_str *out;
 } teller;
 
 static void tell(const teller *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -28,7 +27,7 @@ static void tell(const teller *t, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    t->sink(t->user, line);
+    fy_str_printf(t->out, "%s\n", line);
 }
 
 static bool has(const teller *t, const char *name)
@@ -223,7 +222,7 @@ static void tell_ends(const teller *t)
         tell(t, "logits are capped softly at %g", (double)hp->logit_softcap);
 }
 
-int fy_traits(const fy_gguf *g, fy_trait_sink *sink, void *user, fy_err *e)
+int fy_traits(const fy_gguf *g, fy_str *out, fy_err *e)
 {
     const fy_family *f = fy_family_of_file(g);
     fy_hparams hp;
@@ -231,7 +230,7 @@ int fy_traits(const fy_gguf *g, fy_trait_sink *sink, void *user, fy_err *e)
         return 1;
     if (fy_hparams_from_gguf(g, f, &hp, e) != 0)
         return -1;
-    teller t = {.g = g, .f = f, .hp = &hp, .sink = sink, .user = user};
+    teller t = {.g = g, .f = f, .hp = &hp, .out = out};
     if (fy_chunk_info_from_gguf(g, &hp, &t.part, e) != 0)
         return -1;
     const bool layers = t.part.kind == FY_CHUNK_WHOLE || t.part.kind == FY_CHUNK_LAYERS;

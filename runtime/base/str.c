@@ -316,19 +316,22 @@ void fy_str_put_shown(fy_str *s, fy_span text)
     }
 }
 
-enum { NAMES_LISTED = 8 };
+enum { LIST_BYTES = 300 }; /* a message has 512 */
 
 void fy_name_list_add(fy_name_list *l, fy_span name)
 {
-    if (l->n++ >= NAMES_LISTED)
+    l->n++;
+    if (l->text.len > LIST_BYTES) {
+        l->n_left++;
         return;
+    }
     fy_str_puts(&l->text, l->n > 1 ? ", " : "");
     fy_str_put_quoted(&l->text, name, 80);
 }
 
 const char *fy_name_list_end(fy_name_list *l)
 {
-    if (l->n > NAMES_LISTED)
-        fy_str_printf(&l->text, " and %zu more", l->n - NAMES_LISTED);
+    if (l->n_left > 0)
+        fy_str_printf(&l->text, " and %zu more", l->n_left);
     return fy_str_z(&l->text);
 }

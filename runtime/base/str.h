@@ -76,7 +76,7 @@ void fy_str_put_quoted(fy_str *s, fy_span text, size_t max_bytes);
 /* A list of names for a message: "a, b and 3 more", quoted. Zero-initialised; `text` is released. */
 typedef struct {
     fy_str text;
-    size_t n; /* names, also those that are not in the text */
+    size_t n, n_left; /* all names; those that the text has no room for */
 } fy_name_list;
 
 void fy_name_list_add(fy_name_list *l, fy_span name);

@@ -300,10 +300,12 @@ static void a_list_of_names_says_how_many_more_there_are(void **state)
     fy_name_list_add(&l, fy_span_of("a"));
     fy_name_list_add(&l, FY_SPAN("b\n"));
     assert_string_equal(fy_name_list_end(&l), "a, b\\n");
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < 109; i++)
         fy_name_list_add(&l, fy_span_of("c"));
-    assert_int_equal(l.n, 11);
-    assert_string_equal(fy_name_list_end(&l), "a, b\\n, c, c, c, c, c, c and 3 more");
+    assert_int_equal(l.n, 111);
+    assert_non_null(strstr(fy_name_list_end(&l), "a, b\\n, c, c, c, "));
+    assert_non_null(strstr(l.text.ptr, ", c, c and 10 more"));
+    assert_true(l.text.len < 330);
     fy_str_release(&l.text);
 }
 
