@@ -1,6 +1,6 @@
 /* Readers of the vocabularies that come without a tokenizer.json: SentencePiece models, the rank
- * files of tiktoken (with the special tokens of Meta's code), and the vocabulary of RWKV World. Each
- * fills a token table. The bytes are untrusted: every length is checked. */
+ * files of tiktoken (with the special tokens of Meta's code), and the vocabulary of RWKV World.
+ * Each fills a token table. The bytes are untrusted: every length is checked. */
 #include "convert/tokenizer/vocab_files.h"
 
 #include <math.h>
@@ -10,8 +10,6 @@
 
 #include "base/log.h"
 #include "base/math.h"
-
-/* === spm_proto === */
 
 /* === SentencePiece === */
 
@@ -26,8 +24,8 @@ typedef struct {
 
 typedef struct {
     uint32_t field, wire;
-    uint64_t value; /* varint; 32 and 64 bit fields: the bits */
-    fy_span bytes;  /* WIRE_BYTES */
+    uint64_t value; /* WIRE_VARINT */
+    fy_span bytes;  /* all others */
 } field;
 
 static bool read_varint(cursor *c, uint64_t *out)
@@ -54,35 +52,29 @@ static int next_field(cursor *c, field *f, const char *what, fy_err *e)
     if (!read_varint(c, &key) || key >> 3 == 0 || key >> 3 > UINT32_MAX)
         return fy_fail(e, FY_EFORMAT, "%s: no protobuf field at byte %zu of %zu", what, at, c->n);
     *f = (field){.field = (uint32_t)(key >> 3), .wire = (uint32_t)(key & 7)};
-    size_t left = c->n - c->pos;
     switch (f->wire) {
     case WIRE_VARINT:
         if (!read_varint(c, &f->value))
             goto cut;
         return 1;
     case WIRE_64:
-        if (left < 8)
-            goto cut;
-        f->value = fy_le64(c->p + c->pos);
-        c->pos += 8;
-        return 1;
     case WIRE_32:
-        if (left < 4)
-            goto cut;
-        f->value = fy_le32(c->p + c->pos);
-        c->pos += 4;
-        return 1;
+        len = f->wire == WIRE_64 ? 8 : 4;
+        break;
     case WIRE_BYTES:
-        if (!read_varint(c, &len) || len > c->n - c->pos)
+        if (!read_varint(c, &len))
             goto cut;
-        f->bytes = (fy_span){(const char *)c->p + c->pos, (size_t)len};
-        c->pos += (size_t)len;
-        return 1;
+        break;
     default:
         return fy_fail(e, FY_EFORMAT,
                        "%s: field %u at byte %zu has wire type %u, expected 0, 1, 2 or 5", what,
                        (unsigned)f->field, at, (unsigned)f->wire);
     }
+    if (len > c->n - c->pos)
+        goto cut;
+    f->bytes = (fy_span){(const char *)c->p + c->pos, (size_t)len};
+    c->pos += (size_t)len;
+    return 1;
 cut:
     return fy_fail(e, FY_EFORMAT,
                    "%s: field %u at byte %zu runs past the end (%zu bytes): the file is cut off",
@@ -110,8 +102,7 @@ static int read_piece(fy_span body, fy_token_table *t, fy_err *e)
         if (f.field == 1 && f.wire == WIRE_BYTES) {
             text = f.bytes;
         } else if (f.field == 2 && f.wire == WIRE_32) {
-            uint32_t bits = (uint32_t)f.value;
-            score = fy_lef32(&bits);
+            score = fy_lef32(f.bytes.ptr);
         } else if (f.field == 3 && f.wire == WIRE_VARINT) {
             type = f.value;
         }
@@ -133,66 +124,52 @@ static int read_piece(fy_span body, fy_token_table *t, fy_err *e)
     return 0;
 }
 
-/* int32 on the wire: negative numbers are sign-extended to 64 bits. */
-static int64_t as_int32(uint64_t v)
-{
-    return (int32_t)(uint32_t)v;
-}
+enum { PIECE = 1, TRAINER, NORMALIZER }; /* messages by their field of ModelProto */
 
-static int read_trainer(fy_span body, fy_spm_info *info, fy_err *e)
+/* What is kept of trainer_spec and normalizer_spec. */
+static const struct {
+    uint32_t message, field;
+    enum { FLAG, INT32, TEXT } kind;
+    size_t offset; /* in fy_spm_info: a bool, an int64_t, a fy_span */
+} spec_rows[] = {
+    {TRAINER, 3, INT32, offsetof(fy_spm_info, model_type)},
+    {TRAINER, 24, FLAG, offsetof(fy_spm_info, suffix_whitespace)},
+    {TRAINER, 35, FLAG, offsetof(fy_spm_info, byte_fallback)},
+    {TRAINER, 40, INT32, offsetof(fy_spm_info, unk_id)},
+    {TRAINER, 41, INT32, offsetof(fy_spm_info, bos_id)},
+    {TRAINER, 42, INT32, offsetof(fy_spm_info, eos_id)},
+    {TRAINER, 43, INT32, offsetof(fy_spm_info, pad_id)},
+    {NORMALIZER, 1, TEXT, offsetof(fy_spm_info, normalizer)},
+    {NORMALIZER, 2, TEXT, offsetof(fy_spm_info, charsmap)},
+    {NORMALIZER, 3, FLAG, offsetof(fy_spm_info, add_dummy_prefix)},
+    {NORMALIZER, 4, FLAG, offsetof(fy_spm_info, remove_extra_whitespaces)},
+    {NORMALIZER, 5, FLAG, offsetof(fy_spm_info, escape_whitespaces)},
+};
+
+static void keep_field(uint32_t message, const field *f, fy_spm_info *info)
 {
-    cursor c = sub(body);
-    field f;
-    int rc;
-    while ((rc = next_field(&c, &f, "trainer_spec", e)) == 1) {
-        if (f.wire != WIRE_VARINT)
+    for (size_t i = 0; i < sizeof spec_rows / sizeof spec_rows[0]; i++) {
+        void *to = (char *)info + spec_rows[i].offset;
+        const uint32_t wire = spec_rows[i].kind == TEXT ? WIRE_BYTES : WIRE_VARINT;
+        if (spec_rows[i].message != message || spec_rows[i].field != f->field || wire != f->wire)
             continue;
-        switch (f.field) {
-        case 3:
-            info->model_type = as_int32(f.value);
-            break;
-        case 24:
-            info->suffix_whitespace = f.value != 0;
-            break;
-        case 35:
-            info->byte_fallback = f.value != 0;
-            break;
-        case 40:
-            info->unk_id = as_int32(f.value);
-            break;
-        case 41:
-            info->bos_id = as_int32(f.value);
-            break;
-        case 42:
-            info->eos_id = as_int32(f.value);
-            break;
-        case 43:
-            info->pad_id = as_int32(f.value);
-            break;
-        default:
-            break;
-        }
+        if (spec_rows[i].kind == TEXT)
+            *(fy_span *)to = f->bytes;
+        else if (spec_rows[i].kind == FLAG)
+            *(bool *)to = f->value != 0;
+        else /* negative numbers are sign-extended to 64 bits */
+            *(int64_t *)to = (int32_t)(uint32_t)f->value;
     }
-    return rc;
 }
 
-static int read_normalizer(fy_span body, fy_spm_info *info, fy_err *e)
+static int read_spec(fy_span body, uint32_t message, fy_spm_info *info, fy_err *e)
 {
     cursor c = sub(body);
     field f;
     int rc;
-    while ((rc = next_field(&c, &f, "normalizer_spec", e)) == 1) {
-        if (f.field == 1 && f.wire == WIRE_BYTES)
-            info->normalizer = f.bytes;
-        else if (f.field == 2 && f.wire == WIRE_BYTES)
-            info->charsmap = f.bytes;
-        else if (f.field == 3 && f.wire == WIRE_VARINT)
-            info->add_dummy_prefix = f.value != 0;
-        else if (f.field == 4 && f.wire == WIRE_VARINT)
-            info->remove_extra_whitespaces = f.value != 0;
-        else if (f.field == 5 && f.wire == WIRE_VARINT)
-            info->escape_whitespaces = f.value != 0;
-    }
+    while ((rc = next_field(&c, &f, message == TRAINER ? "trainer_spec" : "normalizer_spec", e)) ==
+           1)
+        keep_field(message, &f, info);
     return rc;
 }
 
@@ -215,9 +192,9 @@ int fy_spm_parse(const void *p, size_t n, fy_token_table *t, fy_spm_info *info, 
     while ((rc = next_field(&c, &f, "SentencePiece model", e)) == 1) {
         if (f.wire != WIRE_BYTES)
             continue;
-        if ((f.field == 1 && read_piece(f.bytes, t, e) != 0) ||
-            (f.field == 2 && read_trainer(f.bytes, info, e) != 0) ||
-            (f.field == 3 && read_normalizer(f.bytes, info, e) != 0))
+        if ((f.field == PIECE && read_piece(f.bytes, t, e) != 0) ||
+            ((f.field == TRAINER || f.field == NORMALIZER) &&
+             read_spec(f.bytes, f.field, info, e) != 0))
             return -1;
     }
     if (rc < 0)
@@ -262,6 +239,45 @@ bool fy_base64_decode(fy_span s, fy_str *out)
     return true;
 }
 
+/* === vocabularies of lines === */
+
+/* While lines are read; the strings are cleared before each. */
+typedef struct {
+    fy_token_table *t;
+    fy_str bytes, text;
+} line_reader;
+
+typedef int read_line(fy_span line, line_reader *r, fy_err *e);
+
+/* All lines that are not empty. */
+static int read_lines(fy_span rest, read_line *one, fy_token_table *t, fy_err *e)
+{
+    line_reader r = {.t = t};
+    int rc = 0;
+    for (uint64_t number = 1; rc == 0 && rest.len > 0; number++) {
+        fy_span line = fy_span_cut_line(&rest);
+        fy_str_clear(&r.bytes);
+        fy_str_clear(&r.text);
+        if (line.len > 0 && one(line, &r, e) != 0)
+            rc = fy_ctx(e, "line %llu", (unsigned long long)number);
+    }
+    fy_str_release(&r.bytes);
+    fy_str_release(&r.text);
+    return rc;
+}
+
+/* Digits only, and at most so many of them. */
+static bool read_number(fy_span s, size_t most, uint64_t *out)
+{
+    *out = 0;
+    for (size_t i = 0; i < s.len; i++) {
+        if (i == most || s.ptr[i] < '0' || s.ptr[i] > '9')
+            return false;
+        *out = *out * 10 + (uint64_t)(s.ptr[i] - '0');
+    }
+    return s.len > 0;
+}
+
 /* === rank files === */
 
 /* Longer than any token in use (Llama 3 has one of 128 spaces): finding the cuts of a token takes
@@ -292,11 +308,9 @@ static bool read_rank_line(fy_span line, fy_str *text, uint64_t *rank)
     const char *space = line.len > 0 ? memchr(line.ptr, ' ', line.len) : NULL;
     if (space == NULL)
         return false;
-    size_t head = (size_t)(space - line.ptr), i = head + 1;
-    *rank = 0;
-    for (; i < line.len && i < head + 12 && line.ptr[i] >= '0' && line.ptr[i] <= '9'; i++)
-        *rank = *rank * 10 + (uint64_t)(line.ptr[i] - '0');
-    return i > head + 1 && i == line.len && spell_base64((fy_span){line.ptr, head}, text);
+    size_t head = (size_t)(space - line.ptr);
+    return read_number((fy_span){space + 1, line.len - head - 1}, 11, rank) &&
+           spell_base64((fy_span){line.ptr, head}, text);
 }
 
 bool fy_rank_file_is(const void *p, size_t n)
@@ -309,29 +323,17 @@ bool fy_rank_file_is(const void *p, size_t n)
     return is;
 }
 
-static int read_ranks(fy_span rest, fy_token_table *t, fy_err *e)
+static int put_rank_line(fy_span line, line_reader *r, fy_err *e)
 {
-    fy_str text = {0};
-    int rc = 0;
-    for (uint64_t number = 1; rc == 0 && rest.len > 0; number++) {
-        fy_span line = fy_span_cut_line(&rest);
-        uint64_t rank;
-        char q[FY_QUOTE_BYTES];
-        if (line.len == 0)
-            continue;
-        fy_str_clear(&text);
-        if (!read_rank_line(line, &text, &rank))
-            rc =
-                fy_fail(e, FY_EFORMAT,
-                        "line %llu: '%s', expected the base64 of 1 to %d bytes, a space and a rank",
-                        (unsigned long long)number, fy_quote(q, sizeof q, line), TOKEN_BYTES_MAX);
-        else if (text.oom)
-            rc = fy_nomem(e);
-        else if (fy_token_table_put(t, rank, (fy_span){text.ptr, text.len}, true, e) != 0)
-            rc = fy_ctx(e, "line %llu", (unsigned long long)number);
-    }
-    fy_str_release(&text);
-    return rc;
+    uint64_t rank;
+    char q[FY_QUOTE_BYTES];
+    if (!read_rank_line(line, &r->text, &rank))
+        return fy_fail(e, FY_EFORMAT,
+                       "'%s', expected the base64 of 1 to %d bytes, a space and a rank",
+                       fy_quote(q, sizeof q, line), TOKEN_BYTES_MAX);
+    if (r->text.oom)
+        return fy_nomem(e);
+    return fy_token_table_put(r->t, rank, (fy_span){r->text.ptr, r->text.len}, true, e);
 }
 
 typedef struct {
@@ -383,7 +385,7 @@ static int put_merges(const fy_token_table *t, fy_str *merges, fy_err *e)
 
 int fy_rank_file_parse(const void *p, size_t n, fy_token_table *t, fy_str *merges, fy_err *e)
 {
-    if (read_ranks((fy_span){p, n}, t, e) != 0)
+    if (read_lines((fy_span){p, n}, put_rank_line, t, e) != 0)
         return -1;
     if (t->n == 0)
         return fy_fail(e, FY_EFORMAT, "the rank file is empty");
@@ -499,19 +501,7 @@ static bool read_literal(fy_span s, fy_str *out)
     return true;
 }
 
-/* Digits only, and at most six of them. */
-static bool read_number(fy_span s, uint32_t *out)
-{
-    *out = 0;
-    for (size_t i = 0; i < s.len; i++) {
-        if (i == 6 || s.ptr[i] < '0' || s.ptr[i] > '9')
-            return false;
-        *out = *out * 10 + (uint32_t)(s.ptr[i] - '0');
-    }
-    return s.len > 0;
-}
-
-static bool read_rwkv_line(fy_span line, uint32_t *id, uint32_t *n_bytes, fy_str *text)
+static bool read_rwkv_line(fy_span line, uint64_t *id, uint64_t *n_bytes, fy_str *text)
 {
     const char *first = line.len > 0 ? memchr(line.ptr, ' ', line.len) : NULL;
     const char *last = first != NULL ? memrchr(line.ptr, ' ', line.len) : NULL;
@@ -519,15 +509,15 @@ static bool read_rwkv_line(fy_span line, uint32_t *id, uint32_t *n_bytes, fy_str
         return false;
     fy_span literal = {first + 1, (size_t)(last - first) - 1};
     fy_span count = {last + 1, line.len - (size_t)(last - line.ptr) - 1};
-    return read_number((fy_span){line.ptr, (size_t)(first - line.ptr)}, id) &&
-           read_number(count, n_bytes) && read_literal(literal, text);
+    return read_number((fy_span){line.ptr, (size_t)(first - line.ptr)}, 6, id) &&
+           read_number(count, 6, n_bytes) && read_literal(literal, text);
 }
 
 bool fy_rwkv_vocab_is(const void *p, size_t n)
 {
     fy_span rest = {p, n};
     fy_str text = {0};
-    uint32_t id, n_bytes;
+    uint64_t id, n_bytes;
     bool is = n > 0 && read_rwkv_line(fy_span_cut_line(&rest), &id, &n_bytes, &text);
     fy_str_release(&text);
     return is;
@@ -537,7 +527,6 @@ bool fy_rwkv_vocab_is(const void *p, size_t n)
 static void spell(fy_span bytes, fy_str *out)
 {
     bool both = memchr(bytes.ptr, '\'', bytes.len) && memchr(bytes.ptr, '"', bytes.len);
-    fy_str_clear(out);
     for (size_t i = 0; i < bytes.len; i++) {
         const unsigned char c = (unsigned char)bytes.ptr[i];
         if (c == '\\' || (c == '\'' && both))
@@ -551,43 +540,33 @@ static void spell(fy_span bytes, fy_str *out)
     }
 }
 
-static int put_rwkv_line(fy_span line, fy_token_table *t, fy_str *bytes, fy_str *spelled, fy_err *e)
+static int put_rwkv_line(fy_span line, line_reader *r, fy_err *e)
 {
-    uint32_t id, n_bytes;
+    uint64_t id, n_bytes;
     char q[FY_QUOTE_BYTES];
-    fy_str_clear(bytes);
-    bool ok = read_rwkv_line(line, &id, &n_bytes, bytes);
-    if (bytes->oom)
+    const bool ok = read_rwkv_line(line, &id, &n_bytes, &r->bytes);
+    if (r->bytes.oom)
         return fy_nomem(e);
     if (!ok)
         return fy_fail(e, FY_EFORMAT, "'%s', expected an id, a literal of Python and its length",
                        fy_quote(q, sizeof q, line));
-    if (id == 0 || bytes->len == 0 || bytes->len != n_bytes)
+    if (id == 0 || r->bytes.len == 0 || r->bytes.len != n_bytes)
         return fy_fail(e, FY_EFORMAT,
-                       "token %u has %zu bytes and is declared with %u, expected the same, at least one, and "
-                       "an id of at least 1",
-                       (unsigned)id, bytes->len, (unsigned)n_bytes);
-    spell((fy_span){bytes->ptr, bytes->len}, spelled);
-    if (spelled->oom)
+                       "token %llu has %zu bytes and is declared with %llu, expected the same, at "
+                       "least one, and an id of at least 1",
+                       (unsigned long long)id, r->bytes.len, (unsigned long long)n_bytes);
+    spell((fy_span){r->bytes.ptr, r->bytes.len}, &r->text);
+    if (r->text.oom)
         return fy_nomem(e);
-    return fy_token_table_put(t, id, (fy_span){spelled->ptr, spelled->len}, true, e);
+    return fy_token_table_put(r->t, id, (fy_span){r->text.ptr, r->text.len}, true, e);
 }
 
 int fy_rwkv_vocab_parse(const void *p, size_t n, fy_token_table *t, fy_err *e)
 {
-    fy_str bytes = {0}, spelled = {0};
-    fy_span rest = {p, n};
-    int rc = fy_token_table_put(t, 0, FY_SPAN("<s>"), false, e);
-    if (rc == 0)
-        t->rows[0].type = FY_TOKEN_CONTROL;
-    for (uint64_t number = 1; rc == 0 && rest.len > 0; number++) {
-        fy_span line = fy_span_cut_line(&rest);
-        if (line.len > 0 && put_rwkv_line(line, t, &bytes, &spelled, e) != 0)
-            rc = fy_ctx(e, "line %llu", (unsigned long long)number);
-    }
-    if (rc == 0 && t->n == 1)
-        rc = fy_fail(e, FY_EFORMAT, "the vocabulary is empty");
-    fy_str_release(&bytes);
-    fy_str_release(&spelled);
-    return rc;
+    if (fy_token_table_put(t, 0, FY_SPAN("<s>"), false, e) != 0)
+        return -1;
+    t->rows[0].type = FY_TOKEN_CONTROL;
+    if (read_lines((fy_span){p, n}, put_rwkv_line, t, e) != 0)
+        return -1;
+    return t->n > 1 ? 0 : fy_fail(e, FY_EFORMAT, "the vocabulary is empty");
 }
