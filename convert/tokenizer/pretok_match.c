@@ -9,8 +9,6 @@
 #include "convert/tokenizer/vocab_files.h"
 #include "model/vocab/pretok.h"
 
-/* === pretok_steps === */
-
 const char *fy_step_text(const json_t *o, const char *key)
 {
     const char *s = json_string_value(json_object_get(o, key));
@@ -424,89 +422,58 @@ int fy_pretok_match(const fy_pretok_input *in, const char *force, fy_pretok *out
 
 /* --- without tokenizer.json --- */
 
-static bool has_word(const char *words, const char *word, size_t len)
-{
-    for (const char *p = words; *p != '\0';) {
-        size_t n = strcspn(p, " ");
-        if (n == len && memcmp(p, word, n) == 0)
-            return true;
-        p += n + (p[n] == ' ');
-    }
-    return false;
-}
-
 int fy_pretok_of_class(const char *tokenizer_class, const char *model_type, const char *force,
                        fy_pretok *out, fy_err *e)
 {
     static const struct {
-        const char *classes, *model_types; /* the classes may also end in "Fast" */
-        fy_pretok is;
+        const char *name, *pre; /* a class, which may also end in "Fast", or a model_type */
     } rows[] = {
-        {"GPT2Tokenizer CodeGenTokenizer",
-         "gpt2 opt codegen phi gpt_neo gptj",
-         {.kind = FY_TOKENIZER_BPE, .pre = "gpt-2"}},
-        {"Qwen2Tokenizer",
-         "qwen2 qwen2_moe qwen3 qwen3_moe",
-         {.kind = FY_TOKENIZER_BPE, .pre = "qwen2", .nfc = true}},
-        {"ChatGLM4Tokenizer", "", {.kind = FY_TOKENIZER_BPE, .pre = "chatglm-bpe"}},
+        {"GPT2Tokenizer", "gpt-2"},  {"CodeGenTokenizer", "gpt-2"},
+        {"Qwen2Tokenizer", "qwen2"}, {"ChatGLM4Tokenizer", "chatglm-bpe"},
+        {"gpt2", "gpt-2"},           {"opt", "gpt-2"},
+        {"codegen", "gpt-2"},        {"phi", "gpt-2"},
+        {"gpt_neo", "gpt-2"},        {"gptj", "gpt-2"},
+        {"qwen2", "qwen2"},          {"qwen2_moe", "qwen2"},
+        {"qwen3", "qwen2"},          {"qwen3_moe", "qwen2"},
     };
-    const char *name = tokenizer_class != NULL ? tokenizer_class : model_type;
-    size_t len = name != NULL ? strlen(name) : 0;
-    if (tokenizer_class != NULL && len > 4 && strcmp(name + len - 4, "Fast") == 0)
-        len -= 4;
-    for (size_t i = 0; name != NULL && i < sizeof rows / sizeof *rows; i++) {
-        if (!has_word(tokenizer_class != NULL ? rows[i].classes : rows[i].model_types, name, len))
-            continue;
-        *out = rows[i].is;
-        if (force != NULL)
-            out->pre = force;
-        return 0;
+    fy_span name = fy_span_of(tokenizer_class != NULL ? tokenizer_class
+                              : model_type != NULL    ? model_type
+                                                      : "");
+    fy_span plain = name;
+    if (tokenizer_class != NULL && fy_span_ends(name, "Fast"))
+        plain.len -= strlen("Fast");
+    *out = (fy_pretok){.kind = FY_TOKENIZER_BPE};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && out->pre == NULL; i++) {
+        if (fy_span_is(plain, rows[i].name))
+            out->pre = rows[i].pre;
     }
-    if (force != NULL) {
-        *out = (fy_pretok){.kind = FY_TOKENIZER_BPE, .pre = force};
+    out->nfc = out->pre != NULL && strcmp(out->pre, "qwen2") == 0;
+    if (force != NULL)
+        out->pre = force;
+    if (out->pre != NULL)
         return 0;
-    }
     char q[FY_QUOTE_BYTES];
     return fy_fail(e, FY_EUNSUPPORTED,
                    "a vocabulary without tokenizer.json does not define how words are cut, and %s "
                    "'%s' is not one of GPT2Tokenizer, CodeGenTokenizer, Qwen2Tokenizer, "
                    "ChatGLM4Tokenizer; download tokenizer.json, or --pre NAME forces one",
                    tokenizer_class != NULL ? "tokenizer_class" : "model_type",
-                   fy_quote(q, sizeof q, fy_span_of(name != NULL ? name : "")));
+                   fy_quote(q, sizeof q, name));
 }
 
 /* --- Unigram --- */
 
-/* What has been seen of the steps, which may be nested in Sequences; the depth is bounded by the
- * JSON reader. */
+/* What has been seen of the steps. */
 typedef struct {
-    fy_unigram_steps *out;
     bool strips, joins, splits, spaced, unknown;
-    fy_str shown; /* names of the steps, for a message */
-} walk;
+} seen_steps;
 
-/* Metaspace puts a space before a text: always, only at its very beginning, or never. */
-static void read_metaspace(walk *w, const json_t *step)
-{
-    const char *scheme = json_string_value(json_object_get(step, "prepend_scheme"));
-    fy_pretok *p = &w->out->pretok;
-    if (scheme == NULL) /* before tokenizers 0.19 */
-        scheme = json_is_false(json_object_get(step, "add_prefix_space")) ? "never" : "always";
-    p->space_prefix = strcmp(scheme, "never") != 0;
-    p->space_mode = strcmp(scheme, "first") == 0 ? "metaspace-first" : "metaspace";
-    if (!p->space_prefix)
-        p->space_mode = NULL;
-    w->spaced = strcmp(fy_step_text(step, "replacement"), BLANK) == 0;
-    w->unknown = w->unknown || !w->spaced;
-}
-
-static void read_charsmap(walk *w, const json_t *step)
+/* False: not as a charsmap is, or a second one. */
+static bool read_charsmap(const json_t *step, fy_str *out)
 {
     const json_t *v = json_object_get(step, "precompiled_charsmap");
     fy_span s = {json_string_value(v), json_string_length(v)};
-    if (w->out->charsmap.len > 0 || (!json_is_string(v) && !json_is_null(v)) ||
-        !fy_base64_decode(s, &w->out->charsmap))
-        w->unknown = true;
+    return out->len == 0 && (json_is_string(v) || json_is_null(v)) && fy_base64_decode(s, out);
 }
 
 static bool joins_spaces(const json_t *step)
@@ -517,57 +484,54 @@ static bool joins_spaces(const json_t *step)
            (strcmp(by, " ") == 0 || strcmp(by, BLANK) == 0);
 }
 
-static void read_step(walk *w, const json_t *step)
+static void see_step(const json_t *step, seen_steps *seen, fy_unigram_steps *out)
 {
     const char *type = fy_step_text(step, "type");
-    const json_t *parts = json_object_get(step, "normalizers");
-    if (parts == NULL)
-        parts = json_object_get(step, "pretokenizers");
-    if (step == NULL || json_is_null(step))
-        return;
-    if (strcmp(type, "Sequence") == 0) {
-        for (size_t i = 0; i < json_array_size(parts); i++)
-            read_step(w, json_array_get(parts, i));
-        return;
-    }
-    if (w->shown.len > 0)
-        fy_str_puts(&w->shown, " + ");
-    fy_str_put_quoted(&w->shown, fy_span_of(type), 40);
-    if (strcmp(type, "Precompiled") == 0)
-        read_charsmap(w, step);
-    else if (strcmp(type, "Strip") == 0 && json_is_true(json_object_get(step, "strip_right")))
-        w->strips = true;
+    if (strcmp(type, "Strip") == 0 && json_is_true(json_object_get(step, "strip_right")))
+        seen->strips = true;
     else if (strcmp(type, "Replace") == 0 && joins_spaces(step))
-        w->joins = true;
+        seen->joins = true;
     else if (strcmp(type, "WhitespaceSplit") == 0)
-        w->splits = true;
-    else if (strcmp(type, "Metaspace") == 0)
-        read_metaspace(w, step);
-    else
-        w->unknown = true;
+        seen->splits = true;
+    else if (strcmp(type, "Metaspace") == 0 && match_metaspace(step, &out->pretok))
+        seen->spaced = true;
+    else if (strcmp(type, "Precompiled") != 0 || !read_charsmap(step, &out->charsmap))
+        seen->unknown = true;
+}
+
+static int fail_unigram(const fy_steps *steps, fy_err *e)
+{
+    fy_str shown = {0};
+    for (size_t i = 0; i < steps->n; i++) {
+        fy_str_puts(&shown, i > 0 ? " + " : "");
+        fy_str_put_quoted(&shown, fy_span_of(fy_step_text(steps->v[i], "type")), 40);
+    }
+    fy_fail(e, FY_EUNSUPPORTED,
+            "unknown structure of a Unigram tokenizer (%.200s); known: Precompiled, perhaps Strip "
+            "and Replace of repeated spaces, then Metaspace, perhaps after WhitespaceSplit",
+            steps->n > 0 ? fy_str_z(&shown) : "no steps");
+    fy_str_release(&shown);
+    return -1;
 }
 
 int fy_unigram_match(const json_t *normalizer, const json_t *pre_tokenizer, fy_unigram_steps *out,
                      fy_err *e)
 {
+    fy_steps steps = {.n = 0};
+    seen_steps seen = {.unknown = false};
     *out = (fy_unigram_steps){.pretok = {.kind = FY_TOKENIZER_UNIGRAM, .pre = "default"}};
-    walk w = {.out = out};
-    read_step(&w, normalizer);
-    read_step(&w, pre_tokenizer);
-    out->trims = w.splits || (w.strips && w.joins);
-    out->rules = w.splits ? "tokenizers-words" : "tokenizers";
-    const fy_pretok *p = &out->pretok;
-    bool oom = w.shown.oom || out->charsmap.oom;
-    int rc = 0;
-    if (oom)
-        rc = fy_nomem(e);
-    else if (w.unknown || !w.spaced || w.strips != w.joins ||
-             (w.splits && (p->space_mode == NULL || strcmp(p->space_mode, "metaspace") != 0)))
-        rc = fy_fail(e, FY_EUNSUPPORTED,
-                     "unknown structure of a Unigram tokenizer (%.200s); known: Precompiled, "
-                     "perhaps Strip and Replace of repeated spaces, then Metaspace, perhaps after "
-                     "WhitespaceSplit",
-                     w.shown.len > 0 ? fy_str_z(&w.shown) : "no steps");
-    fy_str_release(&w.shown);
-    return rc;
+    if (flatten(normalizer, "normalizers", &steps, e) != 0 ||
+        flatten(pre_tokenizer, "pretokenizers", &steps, e) != 0)
+        return -1;
+    for (size_t i = 0; i < steps.n; i++)
+        see_step(steps.v[i], &seen, out);
+    if (out->charsmap.oom)
+        return fy_nomem(e);
+    out->trims = seen.splits || (seen.strips && seen.joins);
+    out->rules = seen.splits ? "tokenizers-words" : "tokenizers";
+    const char *mode = out->pretok.space_mode;
+    if (seen.unknown || !seen.spaced || seen.strips != seen.joins ||
+        (seen.splits && (mode == NULL || strcmp(mode, "metaspace") != 0)))
+        return fail_unigram(&steps, e);
+    return 0;
 }

@@ -11,16 +11,19 @@
 /* The names in Hugging Face's files and in GGUF ("seperator" is how GGUF spells it). */
 static const struct {
     const char *hf, *key;
+    size_t spm; /* where tokenizer.model's is in fy_spm_info; 0: it has none */
 } names[FY_SPECIAL_COUNT] = {
-    [FY_SPECIAL_BOS] = {"bos_token", "tokenizer.ggml.bos_token_id"},
-    [FY_SPECIAL_EOS] = {"eos_token", "tokenizer.ggml.eos_token_id"},
-    [FY_SPECIAL_UNK] = {"unk_token", "tokenizer.ggml.unknown_token_id"},
-    [FY_SPECIAL_SEP] = {"sep_token", "tokenizer.ggml.seperator_token_id"},
-    [FY_SPECIAL_PAD] = {"pad_token", "tokenizer.ggml.padding_token_id"},
-    [FY_SPECIAL_CLS] = {"cls_token", "tokenizer.ggml.cls_token_id"},
-    [FY_SPECIAL_MASK] = {"mask_token", "tokenizer.ggml.mask_token_id"},
-    [FY_SPECIAL_EOT] = {NULL, "tokenizer.ggml.eot_token_id"},
-    [FY_SPECIAL_EOM] = {NULL, "tokenizer.ggml.eom_token_id"},
+    [FY_SPECIAL_BOS] = {"bos_token", "tokenizer.ggml.bos_token_id", offsetof(fy_spm_info, bos_id)},
+    [FY_SPECIAL_EOS] = {"eos_token", "tokenizer.ggml.eos_token_id", offsetof(fy_spm_info, eos_id)},
+    [FY_SPECIAL_UNK] = {"unk_token", "tokenizer.ggml.unknown_token_id",
+                        offsetof(fy_spm_info, unk_id)},
+    [FY_SPECIAL_SEP] = {"sep_token", "tokenizer.ggml.seperator_token_id", 0},
+    [FY_SPECIAL_PAD] = {"pad_token", "tokenizer.ggml.padding_token_id",
+                        offsetof(fy_spm_info, pad_id)},
+    [FY_SPECIAL_CLS] = {"cls_token", "tokenizer.ggml.cls_token_id", 0},
+    [FY_SPECIAL_MASK] = {"mask_token", "tokenizer.ggml.mask_token_id", 0},
+    [FY_SPECIAL_EOT] = {NULL, "tokenizer.ggml.eot_token_id", 0},
+    [FY_SPECIAL_EOM] = {NULL, "tokenizer.ggml.eom_token_id", 0},
 };
 
 /* Ends of a turn by their text, first match wins: llama.cpp's list. Written down because some
@@ -83,7 +86,8 @@ static int64_t id_of_token(const fy_token_table *t, const char *name, const json
 }
 
 /* The first source that knows wins. An explicit null in tokenizer_config.json means that there is
- * none; the search for the end of text continues all the same, because a model without it never stops. */
+ * none; the search for the end of text continues all the same, because a model without it never
+ * stops. */
 static int64_t find_one(const fy_special_sources *s, fy_special which)
 {
     const fy_tokenizer_config *c = s->config;
@@ -104,20 +108,10 @@ static int64_t find_one(const fy_special_sources *s, fy_special which)
     if (s->meta && (which == FY_SPECIAL_BOS || which == FY_SPECIAL_EOS))
         return id_of_text(s->tokens, which == FY_SPECIAL_BOS ? FY_SPAN("<|begin_of_text|>")
                                                              : FY_SPAN("<|end_of_text|>"));
-    if (s->spm == NULL)
+    if (s->spm == NULL || names[which].spm == 0)
         return -1;
-    const int64_t proto[FY_SPECIAL_COUNT] = {
-        [FY_SPECIAL_BOS] = s->spm->bos_id,
-        [FY_SPECIAL_EOS] = s->spm->eos_id,
-        [FY_SPECIAL_UNK] = s->spm->unk_id,
-        [FY_SPECIAL_PAD] = s->spm->pad_id,
-        [FY_SPECIAL_SEP] = -1,
-        [FY_SPECIAL_CLS] = -1,
-        [FY_SPECIAL_MASK] = -1,
-        [FY_SPECIAL_EOT] = -1,
-        [FY_SPECIAL_EOM] = -1,
-    };
-    id = proto[which];
+    const void *proto = (const char *)s->spm + names[which].spm;
+    id = *(const int64_t *)proto;
     return id >= 0 && id < s->tokens->n ? id : -1;
 }
 
@@ -171,8 +165,7 @@ static void read_template(const fy_token_table *t, const json_t *single, additio
 /* The nesting is bounded by the JSON reader. */
 static void read_processor(const fy_token_table *t, const json_t *p, additions *a)
 {
-    const json_t *type_value = json_object_get(p, "type");
-    const char *type = json_is_string(type_value) ? json_string_value(type_value) : "";
+    const char *type = fy_step_text(p, "type");
     if (strcmp(type, "Sequence") == 0) {
         const json_t *parts = json_object_get(p, "processors");
         for (size_t i = 0; i < json_array_size(parts); i++)
@@ -187,25 +180,20 @@ static void read_processor(const fy_token_table *t, const json_t *p, additions *
     }
 }
 
-static bool is_default_bos_class(const fy_tokenizer_config *c)
-{
-    const char *name = json_string_value(json_object_get(c->tokenizer, "tokenizer_class"));
-    return name != NULL && (strncmp(name, "Llama", 5) == 0 || strncmp(name, "CodeLlama", 9) == 0 ||
-                            strncmp(name, "Gemma", 5) == 0);
-}
+/* Classes of transformers by how their names begin. ChatGLM's own begin a text with [gMASK] and
+ * sop, which its template writes out; T5's own ends a text with </s>. */
+static const char *const bos_classes[] = {"Llama", "CodeLlama", "Gemma", NULL};
+static const char *const chatglm_classes[] = {"ChatGLM", NULL};
+static const char *const t5_classes[] = {"T5", "MT5", NULL};
 
-/* ChatGLM's own classes begin a text with [gMASK] and sop, which its template writes out. */
-static bool is_chatglm_class(const fy_tokenizer_config *c)
+static bool is_class(const fy_tokenizer_config *c, const char *const *begins)
 {
     const char *name = json_string_value(json_object_get(c->tokenizer, "tokenizer_class"));
-    return name != NULL && strncmp(name, "ChatGLM", 7) == 0;
-}
-
-/* T5's own class ends a text with </s>. */
-static bool is_t5_class(const fy_tokenizer_config *c)
-{
-    const char *name = json_string_value(json_object_get(c->tokenizer, "tokenizer_class"));
-    return name != NULL && (strncmp(name, "T5", 2) == 0 || strncmp(name, "MT5", 3) == 0);
+    for (; name != NULL && *begins != NULL; begins++) {
+        if (fy_span_begins(fy_span_of(name), *begins))
+            return true;
+    }
+    return false;
 }
 
 static bool only(const int64_t *ids, size_t n, int64_t id)
@@ -223,9 +211,9 @@ static void find_additions(const fy_special_sources *s, fy_special_ids *out)
         out->id[FY_SPECIAL_BOS] = a.before[0];
     if (json_is_boolean(v))
         out->add_bos = json_is_true(v);
-    else if (is_chatglm_class(s->config))
+    else if (is_class(s->config, chatglm_classes))
         out->add_bos = false;
-    else if (a.known && !is_default_bos_class(s->config))
+    else if (a.known && !is_class(s->config, bos_classes))
         out->add_bos = only(a.before, a.n_before, out->id[FY_SPECIAL_BOS]);
     else
         out->add_bos = s->kind == FY_TOKENIZER_SPM || s->meta ||
@@ -233,7 +221,7 @@ static void find_additions(const fy_special_sources *s, fy_special_ids *out)
     v = json_object_get(s->config->tokenizer, "add_eos_token");
     out->add_eos = json_is_boolean(v) ? json_is_true(v)
                    : a.known          ? only(a.after, a.n_after, out->id[FY_SPECIAL_EOS])
-                                      : is_t5_class(s->config);
+                                      : is_class(s->config, t5_classes);
     /* Without the id, readers of GGUF would add their own default. */
     out->add_bos = out->add_bos && out->id[FY_SPECIAL_BOS] >= 0;
     out->add_eos = out->add_eos && out->id[FY_SPECIAL_EOS] >= 0;

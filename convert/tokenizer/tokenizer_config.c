@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/json_tree.h"
 #include "base/log.h"
 #include "bundle/bundle.h"
@@ -45,19 +46,82 @@ int fy_tokenizer_config_map(const char *dir, const char *name, fy_map *m, fy_err
     return rc;
 }
 
+#define GENERATION_FILE "generation_config.json"
+
+/* The length of a word that Python writes for a number and that JSON does not have; 0: p has none.
+ */
+static size_t no_number(const char *p, size_t n)
+{
+    static const char *const words[] = {"NaN", "-Infinity", "Infinity"};
+    for (int i = 0; i < 3; i++) {
+        size_t len = strlen(words[i]);
+        if (n >= len && memcmp(p, words[i], len) == 0)
+            return len;
+    }
+    return 0;
+}
+
+/* The text with null for such words outside of texts. */
+static void put_plain(const char *p, size_t n, fy_str *out)
+{
+    bool in_text = false;
+    for (size_t i = 0; i < n;) {
+        size_t word = in_text ? 0 : no_number(p + i, n - i);
+        size_t len = word > 0 ? word : in_text && p[i] == '\\' && i + 1 < n ? 2 : 1;
+        if (word > 0)
+            fy_str_puts(out, "null");
+        else
+            fy_str_add(out, p + i, len);
+        in_text ^= len == 1 && p[i] == '"';
+        i += len;
+    }
+}
+
+/* NaN and Infinity are read as null. If the text is wrong in other ways too, the error is about the
+ * text as written. */
+static json_t *read_lenient(const fy_map *m, const char *path, fy_err *e)
+{
+    fy_err strict = {0}, again = {0};
+    fy_str plain = {0};
+    json_t *tree = fy_json_tree(m->data, m->size, &strict);
+    if (tree != NULL)
+        return tree;
+    if (strict.code == FY_EFORMAT && m->size <= FY_JSON_TREE_MAX) {
+        put_plain((const char *)m->data, m->size, &plain);
+        if (plain.oom)
+            fy_nomem(&again);
+        else
+            tree = fy_json_tree(fy_str_z(&plain), plain.len, &again);
+        fy_str_release(&plain);
+    }
+    if (tree != NULL)
+        fy_log(FY_LOG_WARN, "%s: has NaN or Infinity, read as null", path);
+    else if (again.code == FY_ENOMEM)
+        fy_nomem(e);
+    else
+        fy_fail(e, strict.code, "%s", strict.msg);
+    return tree;
+}
+
 /* Reads dir/name as a JSON object. No such file: *out is left as it is, 0. */
 static int read_object(const char *dir, const char *name, json_t **out, fy_err *e)
 {
     fy_map m = {0};
+    char *path = fy_path_join(dir, name);
+    if (path == NULL)
+        return fy_nomem(e);
     int rc = fy_tokenizer_config_map(dir, name, &m, e);
-    if (rc != 0)
-        return rc < 0 ? -1 : 0;
-    if ((*out = fy_json_tree(m.data, m.size, e)) == NULL)
-        rc = fy_ctx(e, "%s/%s", dir, name);
-    else if (!json_is_object(*out))
-        rc = fy_fail(e, FY_EFORMAT, "%s/%s: not a JSON object", dir, name);
+    if (rc == 0) {
+        const bool lenient = strcmp(name, GENERATION_FILE) == 0;
+        *out = lenient ? read_lenient(&m, path, e) : fy_json_tree(m.data, m.size, e);
+        if (*out == NULL)
+            rc = fy_ctx(e, "%s", path);
+        else if (!json_is_object(*out))
+            rc = fy_fail(e, FY_EFORMAT, "%s: not a JSON object", path);
+    }
     fy_map_close(&m);
-    return rc;
+    free(path);
+    return rc < 0 ? -1 : 0;
 }
 
 /* --- reading --- */
@@ -72,12 +136,13 @@ int fy_tokenizer_config_read(const char *dir, fy_tokenizer_config *c, fy_err *e)
                  {"special_tokens_map.json", &c->special_map},
                  {"added_tokens.json", &c->added},
                  {"config.json", &c->model},
-                 {"params.json", &c->params}};
+                 {"params.json", &c->params},
+                 {GENERATION_FILE, &c->generation}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         if (read_object(dir, files[i].name, files[i].out, e) != 0)
             return -1;
     }
-    return fy_generation_config_read(dir, &c->generation, e);
+    return 0;
 }
 
 void fy_tokenizer_config_release(fy_tokenizer_config *c)
@@ -221,81 +286,6 @@ uint64_t fy_tokenizer_config_vocab_size(const fy_tokenizer_config *c)
 
 /* --- generation_config.json --- */
 
-#define GENERATION_FILE "generation_config.json"
-
-/* The length of a word that Python writes for a number and that JSON does not have; 0: p has none. */
-static size_t no_number(const char *p, size_t n)
-{
-    static const char *const words[] = {"NaN", "-Infinity", "Infinity"};
-    for (int i = 0; i < 3; i++) {
-        size_t len = strlen(words[i]);
-        if (n >= len && memcmp(p, words[i], len) == 0)
-            return len;
-    }
-    return 0;
-}
-
-/* The text with null for such words outside of texts. */
-static void put_plain(const char *p, size_t n, fy_str *out)
-{
-    bool in_text = false;
-    for (size_t i = 0; i < n;) {
-        size_t word = in_text ? 0 : no_number(p + i, n - i);
-        size_t len = word > 0 ? word : in_text && p[i] == '\\' && i + 1 < n ? 2 : 1;
-        if (word > 0)
-            fy_str_puts(out, "null");
-        else
-            fy_str_add(out, p + i, len);
-        in_text ^= len == 1 && p[i] == '"';
-        i += len;
-    }
-}
-
-/* If the text is wrong in other ways too, the error is about the text as written. */
-static json_t *read_tree(const fy_map *m, const char *dir, fy_err *e)
-{
-    fy_err strict = {0}, again = {0};
-    fy_str plain = {0};
-    json_t *tree = fy_json_tree(m->data, m->size, &strict);
-    if (tree != NULL)
-        return tree;
-    if (strict.code == FY_EFORMAT && m->size <= FY_JSON_TREE_MAX) {
-        put_plain((const char *)m->data, m->size, &plain);
-        if (plain.oom)
-            fy_nomem(&again);
-        else
-            tree = fy_json_tree(fy_str_z(&plain), plain.len, &again);
-        fy_str_release(&plain);
-    }
-    if (tree != NULL)
-        fy_log(FY_LOG_WARN, "%s/" GENERATION_FILE ": has NaN or Infinity, read as null", dir);
-    else if (again.code == FY_ENOMEM)
-        fy_nomem(e);
-    else
-        fy_fail(e, strict.code, "%s", strict.msg);
-    return tree;
-}
-
-int fy_generation_config_read(const char *dir, json_t **out, fy_err *e)
-{
-    fy_map m = {0};
-    *out = NULL;
-    int rc = fy_tokenizer_config_map(dir, GENERATION_FILE, &m, e);
-    if (rc != 0)
-        return rc < 0 ? -1 : 0;
-    json_t *tree = read_tree(&m, dir, e);
-    if (tree == NULL)
-        rc = fy_ctx(e, "%s/" GENERATION_FILE, dir);
-    else if (!json_is_object(tree))
-        rc = fy_fail(e, FY_EFORMAT, "%s/" GENERATION_FILE ": not a JSON object", dir);
-    if (rc == 0)
-        *out = tree;
-    else
-        json_decref(tree);
-    fy_map_close(&m);
-    return rc;
-}
-
 /* NAN: the file has no such value, or one that cannot be used. */
 static double value_of(const json_t *config, const fy_hint_row *r)
 {
@@ -306,8 +296,8 @@ static double value_of(const json_t *config, const fy_hint_row *r)
     if (x >= r->min && x <= r->max && (!r->whole || x == floor(x)))
         return x;
     char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT), shown[FY_QUOTE_BYTES];
-    fy_log(FY_LOG_WARN, GENERATION_FILE ": %s is %s, expected %s from %g to %g; left out", r->config,
-           fy_quote(shown, sizeof shown, fy_span_of(text != NULL ? text : "?")),
+    fy_log(FY_LOG_WARN, GENERATION_FILE ": %s is %s, expected %s from %g to %g; left out",
+           r->config, fy_quote(shown, sizeof shown, fy_span_of(text != NULL ? text : "?")),
            r->whole ? "an integer" : "a number", r->min, r->max);
     free(text);
     return NAN;
@@ -379,15 +369,11 @@ static int add(fy_hf_templates *t, fy_span name, fy_span text, const char *from,
     }
     fy_str_add(&one.text, text.ptr, text.len);
     fy_str_puts(&one.from, from);
-    fy_hf_template *grown = realloc(t->items, (t->n + 1) * sizeof *grown);
-    if (grown != NULL)
-        t->items = grown;
-    if (grown == NULL || one.name.oom || one.text.oom || one.from.oom) {
-        release_one(&one);
-        return fy_nomem(e);
-    }
-    t->items[t->n++] = one;
-    return 0;
+    if (!one.name.oom && !one.text.oom && !one.from.oom &&
+        fy_append(&t->items, &t->n, &t->cap, &one, sizeof one, e) == 0)
+        return 0;
+    release_one(&one);
+    return fy_nomem(e);
 }
 
 void fy_hf_templates_release(fy_hf_templates *t)

@@ -23,7 +23,8 @@ typedef struct {
     json_t *params; /* likewise: params.json of Meta's own checkpoints */
 } fy_tokenizer_config;
 
-/* Reads what is there. After a failure fy_tokenizer_config_release still has to be called. */
+/* Reads what is there. NaN and Infinity in generation_config.json, which Python writes and JSON does
+ * not know, are read as null. After a failure fy_tokenizer_config_release still has to be called. */
 int fy_tokenizer_config_read(const char *dir, fy_tokenizer_config *c, fy_err *e);
 void fy_tokenizer_config_release(fy_tokenizer_config *c);
 
@@ -58,9 +59,6 @@ const json_t *fy_tokenizer_config_model(const fy_tokenizer_config *c, const char
  * file (general.sampling.*, docs/gguf.md). A wrong recommendation must not stop a conversion: a
  * value of the wrong kind or range is left out with a warning. */
 
-/* The file of `dir` as an object, NULL when there is none. NaN and Infinity, which Python writes
- * and JSON does not know, are read as null. */
-int fy_generation_config_read(const char *dir, json_t **out, fy_err *e);
 /* Adds a key for each value that is there; config may be NULL. */
 int fy_generation_config_write(const json_t *config, fy_gguf_writer *w, fy_err *e);
 
@@ -77,7 +75,7 @@ typedef struct {
 
 typedef struct {
     fy_hf_template *items; /* owned; names are unique */
-    size_t n;
+    size_t n, cap;
 } fy_hf_templates;
 
 /* tokenizer_config: the file of that name as a tree; NULL: there is none. After a failure

@@ -51,17 +51,17 @@ static int remove_directory(void **state)
 static fy_gguf *keys_of(const char *text)
 {
     fy_err e = {0};
-    json_t *config = NULL;
+    fy_tokenizer_config config;
     fy_str_clear(&words);
     unlink(in_path);
     if (text != NULL)
         assert_int_equal(fy_file_write(in_path, text, strlen(text), &e), 0);
     fy_gguf_writer *w = fy_gguf_writer_new(&e);
-    if (w == NULL || fy_generation_config_read(dir, &config, &e) != 0 ||
-        fy_generation_config_write(config, w, &e) != 0 ||
+    if (w == NULL || fy_tokenizer_config_read(dir, &config, &e) != 0 ||
+        fy_generation_config_write(config.generation, w, &e) != 0 ||
         fy_gguf_write(w, out_path, NULL, NULL, NULL, NULL, &e) != 0)
         fail_msg("%s: %s", text, e.msg);
-    json_decref(config);
+    fy_tokenizer_config_release(&config);
     fy_gguf_writer_free(w);
     fy_gguf *g = fy_gguf_open(out_path, &e);
     if (g == NULL)
@@ -166,10 +166,10 @@ static void text_that_is_not_json_is_refused_as_it_was_written(void **state)
         {"\"\\", "line 1"},           {"[1]", "not a JSON object"},     {"NaN", "not a JSON object"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fy_err e = {0};
-        json_t *config = NULL;
+        fy_tokenizer_config config;
         assert_int_equal(fy_file_write(in_path, cases[i][0], strlen(cases[i][0]), &e), 0);
-        assert_int_equal(fy_generation_config_read(dir, &config, &e), -1);
-        assert_null(config);
+        assert_int_equal(fy_tokenizer_config_read(dir, &config, &e), -1);
+        fy_tokenizer_config_release(&config);
         assert_int_equal(e.code, FY_EFORMAT);
         if (strstr(e.msg, "generation_config.json: ") == NULL || strstr(e.msg, cases[i][1]) == NULL)
             fail_msg("'%s': expected '%s' in '%s'", cases[i][0], cases[i][1], e.msg);
