@@ -87,16 +87,9 @@ static const fy_opt opts[] = {
     FY_ROW_VERBOSE,
 };
 
-static size_t n_tensors(const fy_requant *q)
-{
-    fy_requant_stats s;
-    fy_requant_stats_of(q, &s);
-    return (size_t)s.n_tensors;
-}
-
 static uint64_t bytes_of(const fy_requant *q, size_t i)
 {
-    return fy_gguf_writer_tensor(fy_requant_writer(q), (int64_t)i)->bytes;
+    return fy_gguf_writer_tensor(q->w, (int64_t)i)->bytes;
 }
 
 /* --- the plan: table ------------------------------------------------------------------------- */
@@ -119,7 +112,7 @@ static void put_why(const fy_requant_tensor *t, fy_str *s)
 
 static void put_row(const fy_requant *q, size_t i, fy_str *s)
 {
-    const fy_requant_tensor *t = fy_requant_tensor_at(q, i);
+    const fy_requant_tensor *t = &q->tensors[i];
     char name[FY_QUOTE_BYTES];
     fy_str_printf(s, "%-28s %-5s %-5s %13" PRIu64 "  ", fy_quote(name, sizeof name, t->from->name),
                   fy_type_name(t->from->type), fy_type_name(t->to), bytes_of(q, i));
@@ -131,17 +124,17 @@ static void put_row(const fy_requant *q, size_t i, fy_str *s)
 
 static void put_end(const fy_requant *q, const char *out, fy_str *s)
 {
-    const fy_gguf_writer *w = fy_requant_writer(q);
+    const fy_gguf_writer *w = q->w;
     uint64_t bytes = 0, elems = 0;
-    for (size_t i = 0; i < n_tensors(q); i++) {
-        const uint64_t *ne = fy_requant_tensor_at(q, i)->from->ne;
+    for (size_t i = 0; i < q->stats.n_tensors; i++) {
+        const uint64_t *ne = q->tensors[i].from->ne;
         bytes += bytes_of(q, i);
         elems += ne[0] * ne[1] * ne[2] * ne[3]; /* the reader has checked them */
     }
     fy_str_printf(s,
                   "%zu tensors, %" PRIu64 " bytes of tensors (%.2f bits a weight), %" PRIu64
                   " bytes in all, to ",
-                  n_tensors(q), bytes, elems > 0 ? 8 * (double)bytes / (double)elems : 0,
+                  q->stats.n_tensors, bytes, elems > 0 ? 8 * (double)bytes / (double)elems : 0,
                   fy_gguf_writer_file_bytes(w));
     fy_str_put_quoted(s, fy_span_of(out), SIZE_MAX);
     fy_str_putc(s, '\n');
@@ -154,23 +147,21 @@ static int print_plan(const fy_requant *q, const char *out, fy_err *e)
     fy_str s = {0};
     uint64_t space;
     fy_str_printf(&s, "%-28s %-5s %-5s %13s  %s\n", "tensor", "from", "to", "bytes", "why");
-    for (size_t i = 0; i < n_tensors(q); i++)
+    for (size_t i = 0; i < q->stats.n_tensors; i++)
         put_row(q, i, &s);
     put_end(q, out, &s);
-    int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
-    fy_str_release(&s);
-    if (rc != 0)
+    if (fy_stdout_text(&s, e) != 0)
         return -1;
     if (fy_file_space(out, &space, NULL) == 0)
         fy_log(FY_LOG_INFO, "free space there: %.1f MB", (double)space * 1e-6);
-    return fy_gguf_writer_check_space(fy_requant_writer(q), out, e);
+    return fy_gguf_writer_check_space(q->w, out, e);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
 static void put_json_tensor(const fy_requant *q, size_t i, fy_str *s)
 {
-    const fy_requant_tensor *t = fy_requant_tensor_at(q, i);
+    const fy_requant_tensor *t = &q->tensors[i];
     fy_str_printf(s, "%s\n    {\"name\": ", i > 0 ? "," : "");
     fy_json_put_string(s, t->from->name);
     fy_str_printf(s, ", \"from\": \"%s\", \"type\": \"%s\", \"shape\": [",
@@ -178,7 +169,7 @@ static void put_json_tensor(const fy_requant *q, size_t i, fy_str *s)
     for (uint32_t d = 0; d < t->from->n_dims; d++)
         fy_str_printf(s, "%s%" PRIu64, d > 0 ? ", " : "", t->from->ne[d]);
     fy_str_printf(s, "], \"bytes\": %" PRIu64 ", \"offset\": %" PRIu64 ", \"why\": \"%s\"",
-                  bytes_of(q, i), fy_gguf_writer_tensor(fy_requant_writer(q), (int64_t)i)->offset,
+                  bytes_of(q, i), fy_gguf_writer_tensor(q->w, (int64_t)i)->offset,
                   fy_type_why_name(t->why));
     if (t->to != t->wanted)
         fy_str_printf(s, ", \"wanted\": \"%s\"", fy_type_name(t->wanted));
@@ -187,41 +178,36 @@ static void put_json_tensor(const fy_requant *q, size_t i, fy_str *s)
                   t->importance != NULL ? "true" : "false");
 }
 
-static void put_json(const fy_requant *q, const char *out, double seconds, uint64_t peak, fy_str *s)
+static void put_json(fy_requant *q, const char *out, double seconds, fy_str *s)
 {
-    const fy_gguf_writer *w = fy_requant_writer(q);
-    fy_requant_stats stats;
+    const fy_gguf_writer *w = q->w;
     uint64_t space;
-    fy_requant_stats_of(q, &stats);
     fy_str_puts(s, "{\n  \"output\": ");
     fy_json_put_string(s, fy_span_of(out));
     fy_str_printf(s,
                   ",\n  \"dry_run\": %s,\n  \"files\": %" PRIu32 ",\n  \"file_bytes\": %" PRIu64
                   ",\n  \"source_bytes\": %" PRIu64 ",\n",
-                  seconds < 0 ? "true" : "false", fy_gguf_writer_n_files(w), stats.bytes_out,
-                  stats.bytes_in);
+                  seconds < 0 ? "true" : "false", fy_gguf_writer_n_files(w), q->stats.bytes_out,
+                  q->stats.bytes_in);
     if (seconds >= 0)
         fy_str_printf(s, "  \"seconds\": %.3f,\n  \"peak_rss_anon\": %" PRIu64 ",\n", seconds,
-                      peak);
+                      fy_rss_anon_most(&q->peak_anon));
     else if (fy_file_space(out, &space, NULL) == 0)
         fy_str_printf(s, "  \"free_bytes\": %" PRIu64 ",\n  \"fits\": %s,\n", space,
                       fy_gguf_writer_check_space(w, out, NULL) == 0 ? "true" : "false");
     fy_str_puts(s, "  \"tensors\": [");
-    for (size_t i = 0; i < n_tensors(q); i++)
+    for (size_t i = 0; i < q->stats.n_tensors; i++)
         put_json_tensor(q, i, s);
     fy_str_puts(s, "\n  ]\n}\n");
 }
 
-static int print_json(const fy_requant *q, const char *out, double seconds, uint64_t peak,
-                      fy_err *e)
+static int print_json(fy_requant *q, const char *out, double seconds, fy_err *e)
 {
     fy_str s = {0};
-    put_json(q, out, seconds, peak, &s);
-    int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
-    fy_str_release(&s);
-    if (rc != 0 || seconds >= 0)
-        return rc;
-    return fy_gguf_writer_check_space(fy_requant_writer(q), out, e);
+    put_json(q, out, seconds, &s);
+    if (fy_stdout_text(&s, e) != 0)
+        return -1;
+    return seconds >= 0 ? 0 : fy_gguf_writer_check_space(q->w, out, e);
 }
 
 /* --- warnings ----------------------------------------------------------------------------------
@@ -232,8 +218,8 @@ static void warn_fallbacks(const fy_requant *q)
     const fy_requant_tensor *first = NULL;
     char shown[FY_QUOTE_BYTES];
     size_t n = 0;
-    for (size_t i = 0; i < n_tensors(q); i++) {
-        const fy_requant_tensor *t = fy_requant_tensor_at(q, i);
+    for (size_t i = 0; i < q->stats.n_tensors; i++) {
+        const fy_requant_tensor *t = &q->tensors[i];
         if (t->to != t->wanted && n++ == 0)
             first = t;
     }
@@ -250,8 +236,8 @@ static void warn_requantized(const fy_requant *q)
 {
     size_t n = 0, of[FY_TYPE_COUNT] = {0};
     fy_str types = {0};
-    for (size_t i = 0; i < n_tensors(q); i++) {
-        const fy_requant_tensor *t = fy_requant_tensor_at(q, i);
+    for (size_t i = 0; i < q->stats.n_tensors; i++) {
+        const fy_requant_tensor *t = &q->tensors[i];
         n += t->requantized;
         of[t->from->type] += t->requantized;
     }
@@ -268,12 +254,6 @@ static void warn_requantized(const fy_requant *q)
     fy_str_release(&types);
 }
 
-static void warn(const fy_requant *q)
-{
-    warn_fallbacks(q);
-    warn_requantized(q);
-}
-
 /* --- the report ------------------------------------------------------------------------------ */
 
 enum { COLUMNS = 80 }; /* of anything but a terminal */
@@ -282,10 +262,8 @@ enum { COLUMNS = 80 }; /* of anything but a terminal */
  * table on a terminal, a line elsewhere, a file. */
 typedef struct {
     const char *in, *out; /* names of the models; views */
-    fy_type type;
-    const char *file;        /* for JSON; "-": standard output; NULL: none */
-    fy_quant_report *report; /* view of the fy_requant; NULL: nothing is measured */
-    fy_out *json;            /* owned; opened at once, so that a bad name costs nothing */
+    const char *file;     /* for JSON; "-": standard output; NULL: none */
+    fy_out *json;         /* owned; opened at once, so that a bad name costs nothing */
     bool table, summary;
 } shown_report;
 
@@ -305,8 +283,7 @@ static int begin_report(shown_report *s, fy_requant *q, const options *o, fy_err
         if ((s->json = fy_out_open(s->file, 0, e)) == NULL)
             return -1;
     }
-    s->report = fy_requant_measure(q, e);
-    if (s->report != NULL)
+    if (fy_requant_measure(q, e) == 0)
         return 0;
     fy_out_abort(s->json);
     return -1;
@@ -322,85 +299,76 @@ static void log_lines(const fy_str *text)
     }
 }
 
-static int write_json(shown_report *s, fy_err *e)
+static int write_json(const fy_requant *q, shown_report *s, fy_err *e)
 {
     fy_str text = {0};
-    int rc = fy_quant_put_json(s->report, s->in, s->out, s->type, &text, e);
-    if (rc == 0 && s->json == NULL) {
-        rc = fy_stdout(text.ptr, text.len, e);
-    } else if (rc == 0 && fy_out_pwrite(s->json, text.ptr, text.len, 0, e) == 0) {
+    int rc = fy_quant_put_json(q->report, s->in, s->out, q->p.target, &text, e);
+    if (rc == 0 && s->json == NULL)
+        return fy_stdout_text(&text, e);
+    if (rc == 0)
+        rc = fy_out_pwrite(s->json, text.ptr, text.len, 0, e);
+    if (rc == 0) {
         rc = fy_out_commit(s->json, e);
         s->json = NULL;
-    } else {
-        rc = -1;
     }
     fy_str_release(&text);
     return rc;
 }
 
-/* rc: what writing the model returned; shows nothing when it failed. Returns rc, or -1. */
-static int end_report(shown_report *s, int rc, fy_err *e)
+/* After the model was written. */
+static int show_report(const fy_requant *q, shown_report *s, fy_err *e)
 {
     fy_str text = {0};
-    if (rc == 0 && s->report != NULL) {
-        fy_quant_report_end(s->report);
-        if (s->table)
-            fy_quant_put_table(s->report, fy_terminal_columns(STDERR_FILENO, COLUMNS), &text);
-        else if (s->summary)
-            fy_quant_put_summary(s->report, &text);
-        log_lines(&text);
-        rc = text.oom ? fy_nomem(e) : 0;
-        if (rc == 0 && s->file != NULL)
-            rc = write_json(s, e);
-    }
+    if (q->report == NULL)
+        return 0;
+    fy_quant_report_end(q->report);
+    if (s->table)
+        fy_quant_put_table(q->report, fy_terminal_columns(STDERR_FILENO, COLUMNS), &text);
+    else if (s->summary)
+        fy_quant_put_summary(q->report, &text);
+    log_lines(&text);
+    const bool oom = text.oom;
     fy_str_release(&text);
-    fy_out_abort(s->json);
-    return rc;
+    if (oom)
+        return fy_nomem(e);
+    return s->file != NULL ? write_json(q, s, e) : 0;
 }
 
 /* --- the work -------------------------------------------------------------------------------- */
 
-static void report(fy_requant *q, fy_type type, const char *out, double seconds)
+static void say_end(fy_requant *q, const char *out, double seconds)
 {
-    fy_requant_stats s;
-    fy_requant_stats_of(q, &s);
+    const fy_requant_stats *s = &q->stats;
     fy_log(FY_LOG_INFO,
            "%s: %.1f MB from %.1f MB, %" PRIu64 " of %" PRIu64
            " tensors %s, %.1f s, %.0f MB/s, peak RssAnon %.1f MB",
-           out, (double)s.bytes_out / 1e6, (double)s.bytes_in / 1e6, s.n_matrices, s.n_tensors,
-           fy_type_name(type), seconds,
-           (double)s.bytes_in / 1e6 / (seconds > 1e-3 ? seconds : 1e-3),
-           (double)fy_requant_peak(q) / 1e6);
-}
-
-/* The work, with what is shown of it. */
-static int work(fy_requant *q, const options *o, shown_report *shown, fy_pool *pool, fy_err *e)
-{
-    fy_requant_stats stats;
-    fy_requant_stats_of(q, &stats);
-    if (begin_report(shown, q, o, e) != 0)
-        return -1;
-    double begin = fy_now_s();
-    fy_progress progress;
-    fy_show_begin(&progress, "quantizing", stats.bytes_out);
-    int rc = fy_requant_write(q, shown->out, pool, &progress, e);
-    fy_show_end(&progress);
-    const double seconds = fy_now_s() - begin;
-    if (rc == 0)
-        report(q, shown->type, shown->out, seconds);
-    rc = end_report(shown, rc, e);
-    return rc == 0 && o->json ? print_json(q, shown->out, seconds, fy_requant_peak(q), e) : rc;
+           out, (double)s->bytes_out / 1e6, (double)s->bytes_in / 1e6, s->n_matrices, s->n_tensors,
+           fy_type_name(q->p.target), seconds,
+           (double)s->bytes_in / 1e6 / (seconds > 1e-3 ? seconds : 1e-3),
+           (double)fy_rss_anon_most(&q->peak_anon) / 1e6);
 }
 
 static int write_file(fy_requant *q, const options *o, shown_report *shown, fy_err *e)
 {
+    fy_progress progress;
     fy_pool *pool =
         fy_pool_new(o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)o->n_threads, e);
-    if (pool == NULL)
+    if (pool == NULL || begin_report(shown, q, o, e) != 0) {
+        fy_pool_free(pool);
         return -1;
-    const int rc = work(q, o, shown, pool, e);
+    }
+    double begin = fy_now_s();
+    fy_show_begin(&progress, "quantizing", q->stats.bytes_out);
+    int rc = fy_requant_write(q, shown->out, pool, &progress, e);
+    fy_show_end(&progress);
+    const double seconds = fy_now_s() - begin;
     fy_pool_free(pool);
-    return rc;
+    if (rc == 0) {
+        say_end(q, shown->out, seconds);
+        rc = show_report(q, shown, e);
+    }
+    fy_out_abort(shown->json);
+    return rc == 0 && o->json ? print_json(q, shown->out, seconds, e) : rc;
 }
 
 /* What cannot go together. */
@@ -441,10 +409,11 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
     fy_requant *q = fy_requant_open(in, &p, e);
     if (q == NULL)
         return -1;
-    warn(q);
-    shown_report shown = {.in = in, .out = out, .type = p.target, .file = o->report};
+    warn_fallbacks(q);
+    warn_requantized(q);
+    shown_report shown = {.in = in, .out = out, .file = o->report};
     const int rc = !o->dry_run ? write_file(q, o, &shown, e)
-                   : o->json   ? print_json(q, out, -1, 0, e)
+                   : o->json   ? print_json(q, out, -1, e)
                                : print_plan(q, out, e);
     fy_requant_close(q);
     return rc;

@@ -4,7 +4,6 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,21 +11,6 @@
 #include "base/arena.h"
 #include "base/json_tree.h"
 #include "base/str.h"
-
-typedef struct {
-    size_t tensor;
-    uint64_t row;
-    fy_error_sums sums;
-} piece;
-
-struct fy_quant_report {
-    fy_quant_tensor *tensors; /* owned */
-    size_t n_tensors;
-    pthread_mutex_t lock; /* guards the pieces */
-    piece *pieces;        /* owned */
-    size_t n_pieces, cap_pieces;
-    fy_error_sums total;
-};
 
 bool fy_quant_is_lossy(fy_type from, fy_type to)
 {
@@ -63,28 +47,19 @@ void fy_quant_report_free(fy_quant_report *r)
     free(r);
 }
 
-void fy_quant_report_describe(fy_quant_report *r, size_t i, const fy_gguf_tensor *from,
-                              const fy_gguf_tensor *to)
-{
-    r->tensors[i] = (fy_quant_tensor){.from = from, .to = to};
-}
-
 int fy_quant_report_add(fy_quant_report *r, size_t i, uint64_t row, const fy_error_sums *s,
                         fy_err *e)
 {
+    const fy_quant_piece piece = {.tensor = i, .row = row, .sums = *s};
     pthread_mutex_lock(&r->lock);
-    piece *more = fy_grow(r->pieces, r->n_pieces, &r->cap_pieces, sizeof *more);
-    if (more != NULL) {
-        r->pieces = more;
-        more[r->n_pieces++] = (piece){.tensor = i, .row = row, .sums = *s};
-    }
+    const int rc = fy_append(&r->pieces, &r->n_pieces, &r->cap_pieces, &piece, sizeof piece, e);
     pthread_mutex_unlock(&r->lock);
-    return more != NULL ? 0 : fy_nomem(e);
+    return rc;
 }
 
 static int by_place(const void *a, const void *b)
 {
-    const piece *x = a, *y = b;
+    const fy_quant_piece *x = a, *y = b;
     if (x->tensor != y->tensor)
         return x->tensor < y->tensor ? -1 : 1;
     return x->row < y->row ? -1 : x->row > y->row;
@@ -101,21 +76,6 @@ void fy_quant_report_end(fy_quant_report *r)
     r->n_pieces = r->cap_pieces = 0;
     for (size_t i = 0; i < r->n_tensors; i++)
         fy_error_sums_join(&r->total, &r->tensors[i].sums);
-}
-
-size_t fy_quant_report_n(const fy_quant_report *r)
-{
-    return r->n_tensors;
-}
-
-const fy_quant_tensor *fy_quant_report_tensor(const fy_quant_report *r, size_t i)
-{
-    return &r->tensors[i];
-}
-
-const fy_error_sums *fy_quant_report_total(const fy_quant_report *r)
-{
-    return &r->total;
 }
 
 double fy_quant_report_covered(const fy_quant_report *r)
@@ -147,29 +107,25 @@ fy_quant_numbers fy_quant_numbers_of(const fy_error_sums *s)
     return v;
 }
 
-/* Is the error of a larger than that of b? Of equals the first in the file comes first. */
-static bool is_worse(const fy_quant_tensor *a, const fy_quant_tensor *b)
+static double relative_error(const fy_quant_tensor *t)
 {
-    const double x = fy_quant_numbers_of(&a->sums).relative,
-                 y = fy_quant_numbers_of(&b->sums).relative;
-    return x > y;
+    return fy_quant_numbers_of(&t->sums).relative;
 }
 
+/* Of equals the first in the file comes first. */
 size_t fy_quant_report_worst(const fy_quant_report *r, const fy_quant_tensor *worst[], size_t n)
 {
     size_t found = 0;
     for (size_t i = 0; i < r->n_tensors; i++) {
-        const fy_quant_tensor *t = &r->tensors[i];
-        if (!(fy_quant_numbers_of(&t->sums).relative > 0))
-            continue;
+        const double error = relative_error(&r->tensors[i]);
         size_t at = found;
-        while (at > 0 && is_worse(t, worst[at - 1]))
+        while (at > 0 && error > relative_error(worst[at - 1]))
             at--;
-        if (at == n)
+        if (at == n || !(error > 0))
             continue;
         found += found < n;
         memmove(&worst[at + 1], &worst[at], (found - 1 - at) * sizeof *worst);
-        worst[at] = t;
+        worst[at] = &r->tensors[i];
     }
     return found;
 }
@@ -239,11 +195,11 @@ static void join(line *l, const line *next)
 /* The lines of what was measured, which the caller frees; NULL: no memory, or there are none. */
 static line *lines_of(const fy_quant_report *r, size_t *n)
 {
-    line *lines = calloc(fy_quant_report_n(r) + 1, sizeof *lines);
+    line *lines = calloc(r->n_tensors + 1, sizeof *lines);
     size_t n_tensors = 0;
     *n = 0;
-    for (size_t i = 0; i < fy_quant_report_n(r) && lines != NULL; i++) {
-        const fy_quant_tensor *t = fy_quant_report_tensor(r, i);
+    for (size_t i = 0; i < r->n_tensors && lines != NULL; i++) {
+        const fy_quant_tensor *t = &r->tensors[i];
         if (t->sums.n == 0)
             continue;
         line *l = &lines[n_tensors++];
@@ -364,7 +320,7 @@ void fy_quant_put_table(const fy_quant_report *r, int columns, fy_str *out)
         w.types = larger(w.types, put_types(&whole, types, sizeof types));
     }
     if (n > 0) {
-        whole.sums = *fy_quant_report_total(r); /* added in the order of the file */
+        whole.sums = r->total; /* added in the order of the file */
         put_head(out, &w, columns);
         for (size_t i = 0; i < n; i++)
             put_line(out, &lines[i], &w, most);
@@ -381,7 +337,7 @@ void fy_quant_put_table(const fy_quant_report *r, int columns, fy_str *out)
 
 void fy_quant_put_summary(const fy_quant_report *r, fy_str *out)
 {
-    const fy_quant_numbers v = fy_quant_numbers_of(fy_quant_report_total(r));
+    const fy_quant_numbers v = fy_quant_numbers_of(&r->total);
     const fy_quant_tensor *worst[1];
     fy_str_puts(out, "quality: ");
     if (isnan(v.rmse))
@@ -441,14 +397,14 @@ int fy_quant_put_json(const fy_quant_report *r, const char *in, const char *out,
     fy_json_maker m = {0};
     json_t *top = json_object(), *tensors = json_array(), *total = json_object();
     uint64_t kept = 0;
-    for (size_t i = 0; i < fy_quant_report_n(r); i++) {
-        const fy_quant_tensor *t = fy_quant_report_tensor(r, i);
+    for (size_t i = 0; i < r->n_tensors; i++) {
+        const fy_quant_tensor *t = &r->tensors[i];
         if (fy_quant_is_lossy(t->from->type, t->to->type))
             fy_make_append(&m, tensors, tensor_json(&m, t));
         else
             kept++;
     }
-    set_numbers(&m, total, fy_quant_report_total(r));
+    set_numbers(&m, total, &r->total);
     fy_make_set(&m, top, "in", fy_make_text(fy_span_of(in)));
     fy_make_set(&m, top, "out", fy_make_text(fy_span_of(out)));
     fy_make_set(&m, top, "type", json_string(fy_type_name(type)));

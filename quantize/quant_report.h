@@ -1,6 +1,6 @@
 /* What quantizing costs: how far the values of each tensor are from what was stored of them.
  *
- * fy_quant_report_new -> describe the tensors -> fy_quant_report_add for each piece that is
+ * fy_quant_report_new -> name the tensors -> fy_quant_report_add for each piece that is
  * written, from any thread in any order -> fy_quant_report_end -> read. Sums are kept by piece and
  * added in the order of the rows, so that no number depends on threads. Memory: 72 bytes for each
  * piece (a MiB of output) and each tensor. Where an interrupted run had written some pieces, the
@@ -8,6 +8,7 @@
 #ifndef FY_QUANTIZE_QUANT_REPORT_H
 #define FY_QUANTIZE_QUANT_REPORT_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,12 +19,25 @@
 #include "format/gguf.h"
 #include "kernels/row.h"
 
-typedef struct fy_quant_report fy_quant_report;
-
 typedef struct {
     const fy_gguf_tensor *from, *to; /* views */
     fy_error_sums sums;
 } fy_quant_tensor;
+
+typedef struct {
+    size_t tensor;
+    uint64_t row;
+    fy_error_sums sums;
+} fy_quant_piece;
+
+typedef struct {
+    fy_quant_tensor *tensors; /* owned; `from` and `to` are the caller's to set */
+    size_t n_tensors;
+    fy_error_sums total;
+    pthread_mutex_t lock;   /* guards the pieces */
+    fy_quant_piece *pieces; /* owned; until the end */
+    size_t n_pieces, cap_pieces;
+} fy_quant_report;
 
 /* Numbers that are not defined are NaN: all of them where nothing was measured, those relative to
  * values that are all zero, and the ratio to an error that is zero. */
@@ -37,20 +51,15 @@ typedef struct {
 /* Does a tensor of this type lose anything in that one? Only such tensors are measured. */
 bool fy_quant_is_lossy(fy_type from, fy_type to);
 
-/* NULL on failure. The tensors are views that live as long as the report. */
+/* NULL on failure. The tensors have to live as long as the report. */
 fy_quant_report *fy_quant_report_new(size_t n_tensors, fy_err *e);
 void fy_quant_report_free(fy_quant_report *r); /* NULL is fine */
-void fy_quant_report_describe(fy_quant_report *r, size_t i, const fy_gguf_tensor *from,
-                              const fy_gguf_tensor *to);
 
 /* What was measured of a piece of tensor i that begins with this row. Thread-safe. */
 int fy_quant_report_add(fy_quant_report *r, size_t i, uint64_t row, const fy_error_sums *s,
                         fy_err *e);
 void fy_quant_report_end(fy_quant_report *r);
 
-size_t fy_quant_report_n(const fy_quant_report *r);
-const fy_quant_tensor *fy_quant_report_tensor(const fy_quant_report *r, size_t i);
-const fy_error_sums *fy_quant_report_total(const fy_quant_report *r);
 double fy_quant_report_covered(const fy_quant_report *r); /* share of the values, 0..1 */
 fy_quant_numbers fy_quant_numbers_of(const fy_error_sums *s);
 

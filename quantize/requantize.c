@@ -20,18 +20,6 @@
 #include "format/write_journal.h"
 #include "kernels/row.h"
 
-struct fy_requant {
-    fy_requant_params p;
-    fy_gguf *in;                /* owned */
-    fy_imatrix *imatrix;        /* owned; NULL: none */
-    fy_requant_tensor *tensors; /* owned; one for each of the input */
-    fy_gguf_writer *w;          /* owned; tensor i of the output is tensor i of the input */
-    fy_kernels kernels;
-    fy_requant_stats stats;
-    _Atomic uint64_t peak_anon;
-    fy_quant_report *report; /* owned; NULL: nothing is measured */
-};
-
 /* --- keys ------------------------------------------------------------------------------------ */
 
 enum { MAX_OWN = 6, MAX_TEXT = 127 /* of llama-quantize */ };
@@ -339,21 +327,6 @@ fy_requant *fy_requant_open(const char *in, const fy_requant_params *p, fy_err *
     return fy_requant_of(g, imatrix, p, e);
 }
 
-void fy_requant_stats_of(const fy_requant *q, fy_requant_stats *out)
-{
-    *out = q->stats;
-}
-
-const fy_requant_tensor *fy_requant_tensor_at(const fy_requant *q, size_t i)
-{
-    return &q->tensors[i];
-}
-
-const fy_gguf_writer *fy_requant_writer(const fy_requant *q)
-{
-    return q->w;
-}
-
 void fy_requant_close(fy_requant *q)
 {
     if (q == NULL)
@@ -364,15 +337,6 @@ void fy_requant_close(fy_requant *q)
     fy_imatrix_close(q->imatrix);
     fy_gguf_close(q->in);
     free(q);
-}
-
-uint64_t fy_requant_peak(fy_requant *q)
-{
-    const uint64_t now = fy_rss_anon_bytes();
-    uint64_t peak = atomic_load(&q->peak_anon);
-    while (now > peak && !atomic_compare_exchange_weak(&q->peak_anon, &peak, now))
-        continue;
-    return now > peak ? now : peak;
 }
 
 /* --- rows ------------------------------------------------------------------------------------ */
@@ -450,7 +414,7 @@ int fy_requant_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *
     const fy_gguf_tensor *t = plan->from;
     const fy_type to = plan->to;
     if (row == 0)
-        fy_requant_peak(q);
+        fy_rss_anon_most(&q->peak_anon);
     uint64_t from_bytes = fy_type_row_bytes(t->type, t->ne[0]),
              to_bytes = fy_type_row_bytes(to, t->ne[0]);
     if (t->type == to && (is_quantized(to) || !fy_row_can_encode(to))) {
@@ -470,14 +434,14 @@ int fy_requant_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *
     return 0;
 }
 
-fy_quant_report *fy_requant_measure(fy_requant *q, fy_err *e)
+int fy_requant_measure(fy_requant *q, fy_err *e)
 {
     const size_t n = fy_gguf_n_tensors(q->in);
     q->report = fy_quant_report_new(n, e);
     for (size_t i = 0; i < n && q->report != NULL; i++)
-        fy_quant_report_describe(q->report, i, fy_gguf_tensor_at(q->in, i),
-                                 fy_gguf_writer_tensor(q->w, (int64_t)i));
-    return q->report;
+        q->report->tensors[i] = (fy_quant_tensor){.from = fy_gguf_tensor_at(q->in, i),
+                                                  .to = fy_gguf_writer_tensor(q->w, (int64_t)i)};
+    return q->report != NULL ? 0 : -1;
 }
 
 /* --- writing --------------------------------------------------------------------------------- */
@@ -529,16 +493,12 @@ int fy_requant_write(fy_requant *q, const char *out, fy_pool *pool, fy_progress 
     fy_str lines = {0};
     if (check_distinct(q, out, e) != 0)
         return -1;
-    int rc;
-    if (q->p.resume) {
-        rc = identify(q, &lines, e);
-        if (rc == 0)
-            rc = fy_gguf_write_resumed(q->w, out, (fy_span){lines.ptr, lines.len}, fy_requant_fill,
-                                       q, pool, progress, e);
-        fy_str_release(&lines);
-    } else {
-        rc = fy_gguf_write(q->w, out, fy_requant_fill, q, pool, progress, e);
-    }
+    int rc = q->p.resume ? identify(q, &lines, e) : 0;
+    if (rc == 0)
+        rc = q->p.resume ? fy_gguf_write_resumed(q->w, out, (fy_span){lines.ptr, lines.len},
+                                                 fy_requant_fill, q, pool, progress, e)
+                         : fy_gguf_write(q->w, out, fy_requant_fill, q, pool, progress, e);
+    fy_str_release(&lines);
     if (rc != 0)
         return e != NULL && e->code == FY_EFORMAT ? fy_ctx(e, "%s", fy_gguf_path(q->in)) : -1;
     return 0;

@@ -19,8 +19,6 @@
 #include "policy/type_policy.h"
 #include "quantize/quant_report.h"
 
-typedef struct fy_requant fy_requant;
-
 /* What is to be done; all views, which have to stay. All zeros but the target: pure, one file. */
 typedef struct {
     fy_type target;
@@ -51,6 +49,18 @@ typedef struct {
     uint64_t n_matrices; /* that have the target type now */
 } fy_requant_stats;
 
+typedef struct {
+    fy_requant_params p;
+    fy_gguf *in;                /* owned */
+    fy_imatrix *imatrix;        /* owned; NULL: none */
+    fy_requant_tensor *tensors; /* owned; one for each of the input */
+    fy_gguf_writer *w;          /* owned; the planned file, with the tensors in the same order */
+    fy_kernels kernels;
+    fy_requant_stats stats;
+    _Atomic uint64_t peak_anon; /* bytes of RssAnon, the most that was seen */
+    fy_quant_report *report;    /* owned; NULL: nothing is measured */
+} fy_requant;
+
 /* Opens `in` (of a split model, the first file). Fails before anything is written when a tensor
  * cannot be converted, or when the importance matrix is not of this model: it is for a matrix of
  * another shape, has nothing for one that needs it, or for none of the matrices. NULL on failure.
@@ -59,13 +69,10 @@ fy_requant *fy_requant_open(const char *in, const fy_requant_params *p, fy_err *
 /* The same of opened files, which are the plan's from now on, after a failure, too. imatrix may be
  * NULL; p->imatrix names it. */
 fy_requant *fy_requant_of(fy_gguf *in, fy_imatrix *imatrix, const fy_requant_params *p, fy_err *e);
-void fy_requant_stats_of(const fy_requant *q, fy_requant_stats *out);
-const fy_requant_tensor *fy_requant_tensor_at(const fy_requant *q, size_t i);
-const fy_gguf_writer *fy_requant_writer(const fy_requant *q); /* the planned file */
 
 /* Before fy_requant_write: measure what the tensors lose, each that changes to a type in
- * which it may. The report dies with the fy_requant; NULL on failure. */
-fy_quant_report *fy_requant_measure(fy_requant *q, fy_err *e);
+ * which it may. */
+int fy_requant_measure(fy_requant *q, fy_err *e);
 
 /* Writes the planned file. `out` must not be the input. The bytes depend neither on the pool nor on
  * whether it was interrupted on the way. A value that is not finite, or not finite in the new type,
@@ -77,7 +84,6 @@ int fy_requant_fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *
                     fy_err *e);
 /* Is it a file of the model that is read, or the importance matrix? */
 bool fy_requant_is_input(const fy_requant *q, const char *path);
-uint64_t fy_requant_peak(fy_requant *q); /* bytes of RssAnon, the most that was seen */
-void fy_requant_close(fy_requant *q);    /* NULL is fine */
+void fy_requant_close(fy_requant *q); /* NULL is fine */
 
 #endif

@@ -171,9 +171,7 @@ static int list_archs(bool json, fy_err *e)
 {
     fy_str s = {0};
     fy_family_list(json, &s);
-    int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
-    fy_str_release(&s);
-    return rc;
+    return fy_stdout_text(&s, e);
 }
 
 static fy_type outtype(int choice)

@@ -42,14 +42,6 @@ void fy_convert_job_release(fy_convert_job *j)
     free(j->dir);
 }
 
-uint64_t fy_convert_job_peak(fy_convert_job *j)
-{
-    uint64_t now = fy_rss_anon_bytes(), peak = atomic_load(&j->peak_anon);
-    while (now > peak && !atomic_compare_exchange_weak(&j->peak_anon, &peak, now))
-        continue;
-    return now > peak ? now : peak;
-}
-
 /* --- where it is ---------------------------------------------------------------------------- */
 
 /* A snapshot in the hub's cache is the model that it is of; other directories have the last part of
@@ -188,7 +180,7 @@ static int make_header(fy_convert_job *j, fy_err *e)
     if (j->r.chat_template != NULL &&
         fy_hf_tokenizer_use_template(j->tokenizer, j->r.chat_template, e) != 0)
         return -1;
-    fy_convert_job_peak(j);
+    fy_rss_anon_most(&j->peak_anon);
     j->writer = fy_gguf_writer_new(e);
     if (j->writer == NULL || fy_source_hash(j->dir, j->source, hash, e))
         return -1;
@@ -201,7 +193,7 @@ static int make_header(fy_convert_job *j, fy_err *e)
     };
     if (fy_gguf_meta_write(j->writer, &meta, e) || add_tensors(j, e))
         return -1;
-    fy_convert_job_peak(j);
+    fy_rss_anon_most(&j->peak_anon);
     fy_hf_tokenizer_free(j->tokenizer);
     j->tokenizer = NULL;
     return 0;
@@ -242,7 +234,7 @@ static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
 {
     fy_convert_job *j = user;
     if (row == 0)
-        fy_convert_job_peak(j);
+        fy_rss_anon_most(&j->peak_anon);
     return fy_convert_fill(j->stream, i, row, n_rows, out, thread, e);
 }
 

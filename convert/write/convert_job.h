@@ -58,8 +58,6 @@ int fy_convert_job_plan(fy_convert_job *j, const fy_convert_request *r, fy_err *
 int fy_convert_job_write(fy_convert_job *j, fy_err *e);
 void fy_convert_job_release(fy_convert_job *j);
 
-uint64_t fy_convert_job_peak(fy_convert_job *j); /* peak_anon with what is in use now */
-
 /* Seconds that the work takes while the files are in memory: some rows of the largest tensor are
  * converted (twice, the first time to have them there) and the time is scaled up. False when there
  * is nothing to convert, or it cannot be. */

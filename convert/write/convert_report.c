@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "base/types.h"
 #include "cli/terminal.h"
@@ -111,9 +112,7 @@ int fy_convert_print_plan(fy_convert_job *j, fy_err *e)
     uint64_t space;
     double seconds;
     put_table(j, &s);
-    int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
-    fy_str_release(&s);
-    if (rc != 0)
+    if (fy_stdout_text(&s, e) != 0)
         return -1;
     if (n_drops(j) > 0)
         fy_log(FY_LOG_INFO, "%zu tensors of the checkpoint, %.1f MB, are not in the output",
@@ -182,7 +181,7 @@ static void put_json_end(fy_convert_job *j, double seconds, fy_str *s)
     double estimate;
     if (seconds >= 0) {
         fy_str_printf(s, "  \"seconds\": %.3f,\n  \"peak_rss_anon\": %" PRIu64 ",\n", seconds,
-                      fy_convert_job_peak(j));
+                      fy_rss_anon_most(&j->peak_anon));
         return;
     }
     if (fy_file_space(fy_str_z(&j->out_path), &space, NULL) == 0)
@@ -224,11 +223,9 @@ int fy_convert_print_json(fy_convert_job *j, double seconds, fy_err *e)
 {
     fy_str s = {0};
     put_json(j, seconds, &s);
-    int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
-    fy_str_release(&s);
-    if (rc != 0 || seconds >= 0)
-        return rc;
-    return fy_gguf_writer_check_space(j->writer, fy_str_z(&j->out_path), e);
+    if (fy_stdout_text(&s, e) != 0)
+        return -1;
+    return seconds >= 0 ? 0 : fy_gguf_writer_check_space(j->writer, fy_str_z(&j->out_path), e);
 }
 
 /* --- messages ----------------------------------------------------------------------------------
@@ -271,5 +268,5 @@ void fy_convert_say_end(fy_convert_job *j, double seconds)
                odd, odd == 1 ? " is" : "s are");
     fy_log(FY_LOG_INFO, "read %.1f MB, wrote %.1f MB in %.2f s, %.0f MB/s, peak RssAnon %.1f MB",
            in * 1e-6, (double)fy_gguf_writer_file_bytes(j->writer) * 1e-6, seconds,
-           in * 1e-6 / (seconds > 0 ? seconds : 1), (double)fy_convert_job_peak(j) * 1e-6);
+           in * 1e-6 / (seconds > 0 ? seconds : 1), (double)fy_rss_anon_most(&j->peak_anon) * 1e-6);
 }

@@ -172,7 +172,7 @@ static int32_t layer_of(fy_span name)
 /* llama-quantize goes through the tensors by layer, then by name. */
 static int by_layer(const void *a, const void *b)
 {
-    const fy_llama_tensor *const *x = a, *const *y = b;
+    const fy_type_item *const *x = a, *const *y = b;
     const fy_span p = (*x)->name, q = (*y)->name;
     const int32_t i = layer_of(p), j = layer_of(q);
     if (i != j)
@@ -243,27 +243,27 @@ static int expert_layer(const rule *r, fy_span name, uint32_t *layer, fy_err *e)
     return 0;
 }
 
-static int choose(rule *r, fy_llama_tensor *t, fy_err *e)
+static int choose(rule *r, fy_type_item *t, fy_err *e)
 {
     const category c = category_of(t->name);
     uint32_t layer = r->i_down;
-    t->type = r->target;
+    t->wanted = r->target;
     switch (c) {
     case EMBEDDING:
     case OUTPUT:
         if ((c == OUTPUT || r->tied) && r->target != FY_Q8_0)
-            t->type = r->falcon ? FY_Q8_0 : FY_Q6_K;
+            t->wanted = r->falcon ? FY_Q8_0 : FY_Q6_K;
         break;
     case VALUE:
-        t->type = value_type(r);
+        t->wanted = value_type(r);
         break;
     case KEY:
         if (r->m->n_expert == 8)
-            t->type = FY_Q8_0;
+            t->wanted = FY_Q8_0;
         break;
     case ATTN_OUTPUT:
         if (!r->falcon && r->m->n_expert == 8 && r->target == FY_Q4_K)
-            t->type = FY_Q5_K;
+            t->wanted = FY_Q5_K;
         break;
     case UP:
     case GATE:
@@ -272,31 +272,32 @@ static int choose(rule *r, fy_llama_tensor *t, fy_err *e)
             return -1;
         if (c != DOWN)
             break;
-        t->type = down_type(r, layer);
+        t->wanted = down_type(r, layer);
         r->i_down++;
         break;
     case OTHER:
         break;
     }
+    if (t->wanted != r->target)
+        t->why = FY_TYPE_RECIPE;
     return 0;
 }
 
-int fy_llama_types(const fy_llama_model *m, fy_type target, fy_llama_tensor *t, size_t n, fy_err *e)
+int fy_llama_types(const fy_llama_model *m, fy_type target, fy_type_item *t, size_t n, fy_err *e)
 {
     rule r = {.m = m, .target = target, .falcon = fy_span_is(m->arch, "falcon"), .tied = true};
-    fy_llama_tensor **order = calloc(n > 0 ? n : 1, sizeof(fy_llama_tensor *));
+    fy_type_item **order = calloc(n > 0 ? n : 1, sizeof *order);
     if (order == NULL)
         return fy_nomem(e);
     for (size_t i = 0; i < n; i++) {
         order[i] = &t[i];
         r.n_values += category_of(t[i].name) == VALUE;
         r.tied = r.tied && !fy_llama_is_output(t[i].name);
-        t[i].type = target;
     }
-    qsort(order, n, sizeof(fy_llama_tensor *), by_layer);
+    qsort(order, n, sizeof *order, by_layer);
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0 && fy_type_get((uint32_t)target)->block > 1; i++) {
-        if (order[i]->asked)
+        if (order[i]->why == FY_TYPE_ASKED)
             rc = choose(&r, order[i], e);
     }
     free(order);

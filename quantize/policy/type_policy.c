@@ -151,24 +151,6 @@ static bool by_option(state *s, fy_type_item *t)
     return false;
 }
 
-static int by_recipe(const fy_type_request *r, fy_type_item *t, size_t n, fy_err *e)
-{
-    fy_llama_tensor *all = calloc(n > 0 ? n : 1, sizeof *all);
-    if (all == NULL)
-        return fy_nomem(e);
-    for (size_t i = 0; i < n; i++)
-        all[i] = (fy_llama_tensor){.name = t[i].name, .asked = t[i].why == FY_TYPE_ASKED};
-    const int rc = fy_llama_types(&r->model, r->target, all, n, e);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        if (all[i].asked && all[i].type != t[i].wanted) {
-            t[i].wanted = all[i].type;
-            t[i].why = FY_TYPE_RECIPE;
-        }
-    }
-    free(all);
-    return rc;
-}
-
 static int check_used(const state *s, fy_err *e)
 {
     if (s->r->embedding != NULL && !s->embedding_used)
@@ -191,7 +173,7 @@ int fy_choose_matrix_types(const fy_type_request *r, fy_type_item *t, size_t n, 
                    : by_option(&s, &t[i]) ? FY_TYPE_OPTION
                                           : FY_TYPE_ASKED;
     }
-    if (check_used(&s, e) != 0 || (r->llama && by_recipe(r, t, n, e) != 0))
+    if (check_used(&s, e) != 0 || (r->llama && fy_llama_types(&r->model, r->target, t, n, e) != 0))
         return -1;
     for (size_t i = 0; i < n; i++) {
         if (t[i].matrix)

@@ -50,20 +50,8 @@ typedef struct {
     bool imatrix; /* an importance matrix is used */
 } fy_llama_model;
 
-typedef struct {
-    fy_span name; /* of the GGUF file; view */
-    bool asked; /* a matrix whose type is to be chosen, and which counts where layers are counted */
-    fy_type type; /* set where asked; whether it divides the rows is not checked yet */
-} fy_llama_tensor;
-
 /* The model of a file, for fy_llama_types. Fails when a key that it needs is not there. */
 int fy_recipe_model(const fy_gguf *g, fy_llama_model *m, fy_err *e);
-
-/* All n tensors of the file, in any order: whether there is an output.weight, and how many matrices
- * there are for values, decides as well. Fails on experts' tensors without a layer in their name.
- */
-int fy_llama_types(const fy_llama_model *m, fy_type target, fy_llama_tensor *t, size_t n,
-                   fy_err *e);
 
 /* Token embedding (that of gemma3n's layers, too), output matrix. */
 bool fy_llama_is_embedding(fy_span name);
@@ -100,6 +88,12 @@ typedef struct {
     fy_type wanted;
     fy_type_why why;
 } fy_type_item;
+
+/* llama_types.c: gives the items that are FY_TYPE_ASKED the type that the recipe wants for them, and
+ * the reason where it is another than `target`. All n tensors of the file, in any order: whether
+ * there is an output.weight, and how many matrices there are for values, decides as well. Fails on
+ * experts' tensors without a layer in their name. */
+int fy_llama_types(const fy_llama_model *m, fy_type target, fy_type_item *t, size_t n, fy_err *e);
 
 /* For all n tensors of the file at once. Fails when an option or rule finds no matrix. */
 int fy_choose_matrix_types(const fy_type_request *r, fy_type_item *t, size_t n, fy_err *e);

@@ -1,6 +1,7 @@
 /* Time and memory as the kernel reports them: clock_gettime and the text files of /proc. */
 #include "base/process.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,15 @@ static uint64_t bytes_in(const char *path, const char *key)
 uint64_t fy_rss_anon_bytes(void)
 {
     return bytes_in("/proc/self/status", "RssAnon");
+}
+
+uint64_t fy_rss_anon_most(_Atomic uint64_t *seen)
+{
+    const uint64_t now = fy_rss_anon_bytes();
+    uint64_t most = atomic_load(seen);
+    while (now > most && !atomic_compare_exchange_weak(seen, &most, now))
+        continue;
+    return now > most ? now : most;
 }
 
 uint64_t fy_rss_peak_bytes(void)

@@ -72,6 +72,13 @@ int fy_stdout(const void *p, size_t n, fy_err *e)
     return write_to(STDOUT_FILENO, &out, e);
 }
 
+int fy_stdout_text(fy_str *s, fy_err *e)
+{
+    const int rc = s->oom ? fy_nomem(e) : fy_stdout(fy_str_z(s), s->len, e);
+    fy_str_release(s);
+    return rc;
+}
+
 int fy_stderr(const void *p, size_t n, fy_err *e)
 {
     fy_str out = {0};

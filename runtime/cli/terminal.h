@@ -8,12 +8,14 @@
 #include <stddef.h>
 
 #include "base/log.h"
+#include "base/str.h"
 
 /* Text for standard output, in whole characters. A terminal gets it escaped by fy_str_put_shown, so
  * that no text of a model, a phone or an archive can act on the terminal; a file or a pipe gets the
  * bytes. A failed or short write is FY_EIO (a closed pipe too). */
 int fy_stdout(const void *p, size_t n, fy_err *e);
 int fy_stderr(const void *p, size_t n, fy_err *e); /* the same for standard error */
+int fy_stdout_text(fy_str *s, fy_err *e);          /* the same of a string, which is released */
 /* Output with colours and cursor movements of our own. The caller has put any text of others
  * through fy_str_put_shown. */
 int fy_stdout_drawn(const void *p, size_t n, fy_err *e);

@@ -25,11 +25,11 @@ static void require(bool ok)
 static void fill(fy_requant *q)
 {
     fy_requant_stats stats;
-    fy_requant_stats_of(q, &stats);
+    stats = q->stats;
     if (stats.bytes_out > MAX_BYTES)
         return;
     for (size_t i = 0; i < stats.n_tensors; i++) {
-        const fy_gguf_tensor *t = fy_gguf_writer_tensor(fy_requant_writer(q), (int64_t)i);
+        const fy_gguf_tensor *t = fy_gguf_writer_tensor(q->w, (int64_t)i);
         const uint64_t rows = t->ne[1] * t->ne[2] * t->ne[3],
                        row_bytes = fy_type_row_bytes(t->type, t->ne[0]);
         require(rows * row_bytes == t->bytes);

@@ -68,7 +68,13 @@ static const struct {
 
 static const char *const parts[PER_LAYER] = {"attn_v", "ffn_down", "attn_k", "attn_output"};
 
-static size_t name_tensors(size_t c, char names[MAX_TENSORS][48], fy_llama_tensor *t)
+/* A matrix whose type is to be chosen. */
+static fy_type_item asked(const char *name, fy_type target)
+{
+    return (fy_type_item){.name = fy_span_of(name), .wanted = target, .why = FY_TYPE_ASKED};
+}
+
+static size_t name_tensors(size_t c, char names[MAX_TENSORS][48], fy_type_item *t)
 {
     const bool experts = cases[c].n_expert > 0, qkv = cases[c].others[2] == '-';
     size_t n = 0;
@@ -83,7 +89,7 @@ static size_t name_tensors(size_t c, char names[MAX_TENSORS][48], fy_llama_tenso
     if (cases[c].others[1] != '-')
         snprintf(names[n++], 48, "output.weight");
     for (size_t i = 0; i < n; i++)
-        t[i] = (fy_llama_tensor){.name = fy_span_of(names[i]), .asked = true};
+        t[i] = asked(names[i], cases[c].target);
     return n;
 }
 
@@ -115,16 +121,16 @@ static void the_choice_is_llama_quantizes(void **state)
 {
     (void)state;
     static char names[MAX_TENSORS][48];
-    static fy_llama_tensor t[MAX_TENSORS];
+    static fy_type_item t[MAX_TENSORS];
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         const fy_llama_model m = model_of(c);
         const size_t n = name_tensors(c, names, t);
         fy_err e = {0};
         assert_int_equal(fy_llama_types(&m, cases[c].target, t, n, &e), 0);
         for (size_t i = 0; i < n; i++) {
-            if (letter(t[i].type) != expected(c, names[i]))
+            if (letter(t[i].wanted) != expected(c, names[i]))
                 fail_msg("row %zu, %s of %s: %s, expected %c", c, names[i], cases[c].arch,
-                         fy_type_name(t[i].type), expected(c, names[i]));
+                         fy_type_name(t[i].wanted), expected(c, names[i]));
         }
     }
 }
@@ -137,14 +143,16 @@ static void what_is_not_asked_does_not_count(void **state)
                                         "blk.2.attn_v.weight", "blk.3.attn_v.weight",
                                         "blk.4.attn_v.weight"};
     const fy_llama_model m = {.arch = fy_span_of("llama"), .n_layer = 5};
-    fy_llama_tensor t[5];
+    fy_type_item t[5];
     char got[6] = "";
     for (int skipped = -1; skipped <= 0; skipped++) {
         for (int i = 0; i < 5; i++)
-            t[i] = (fy_llama_tensor){.name = fy_span_of(names[i]), .asked = i != skipped};
+            t[i] = asked(names[i], FY_Q4_K);
+        if (skipped >= 0)
+            t[skipped].why = FY_TYPE_OPTION;
         assert_int_equal(fy_llama_types(&m, FY_Q4_K, t, 5, NULL), 0);
         for (int i = 0; i < 5; i++)
-            got[i] = letter(t[i].type);
+            got[i] = letter(t[i].wanted);
         assert_string_equal(got, skipped < 0 ? "44646" : "44464");
     }
 }
@@ -155,9 +163,9 @@ static void floats_and_q8_0_stay_what_they_are(void **state)
     const fy_llama_model m = {.arch = fy_span_of("llama"), .n_layer = 1};
     static const fy_type types[] = {FY_F32, FY_F16, FY_BF16, FY_Q8_0};
     for (size_t i = 0; i < 4; i++) {
-        fy_llama_tensor t = {.name = fy_span_of("output.weight"), .asked = true};
+        fy_type_item t = asked("output.weight", types[i]);
         assert_int_equal(fy_llama_types(&m, types[i], &t, 1, NULL), 0);
-        assert_int_equal(t.type, types[i]);
+        assert_int_equal(t.wanted, types[i]);
     }
 }
 
@@ -165,9 +173,9 @@ static void the_embeddings_of_layers_are_tied_too(void **state)
 {
     (void)state;
     const fy_llama_model m = {.arch = fy_span_of("gemma3n"), .n_layer = 1};
-    fy_llama_tensor t = {.name = fy_span_of("per_layer_token_embd.weight"), .asked = true};
+    fy_type_item t = asked("per_layer_token_embd.weight", FY_Q4_0);
     assert_int_equal(fy_llama_types(&m, FY_Q4_0, &t, 1, NULL), 0);
-    assert_int_equal(t.type, FY_Q6_K);
+    assert_int_equal(t.wanted, FY_Q6_K);
 }
 
 static void experts_without_a_layer_are_refused(void **state)
@@ -179,7 +187,7 @@ static void experts_without_a_layer_are_refused(void **state)
     const fy_llama_model m = {.arch = fy_span_of("llama"), .n_layer = 4, .n_expert = 4};
     for (size_t i = 0; i < 4; i++) {
         fy_err e = {0};
-        fy_llama_tensor t = {.name = fy_span_of(bad[i]), .asked = true};
+        fy_type_item t = asked(bad[i], FY_Q4_0);
         assert_int_equal(fy_llama_types(&m, FY_Q4_0, &t, 1, &e), -1);
         assert_non_null(strstr(e.msg, "expected blk.N with N below 4"));
     }

@@ -123,13 +123,13 @@ static void every_matrix_that_asks_gets_its_own(void **state)
     fy_requant *q = open_with(FY_Q4_0, NULL, 0, &e);
     if (q == NULL)
         fail_msg("%s", e.msg);
-    assert_null(fy_requant_tensor_at(q, 0)->importance); /* of other columns: an embedding may be */
-    assert_non_null(fy_requant_tensor_at(q, 1)->importance);
-    assert_null(fy_requant_tensor_at(q, 2)->importance);
-    assert_non_null(fy_requant_tensor_at(q, 3)->importance);
-    assert_non_null(fy_requant_tensor_at(q, 4)->importance);
-    assert_ptr_not_equal(fy_requant_tensor_at(q, 3)->importance,
-                         fy_requant_tensor_at(q, 5)->importance);
+    assert_null(q->tensors[0].importance); /* of other columns: an embedding may be */
+    assert_non_null(q->tensors[1].importance);
+    assert_null(q->tensors[2].importance);
+    assert_non_null(q->tensors[3].importance);
+    assert_non_null(q->tensors[4].importance);
+    assert_ptr_not_equal(q->tensors[3].importance,
+                         q->tensors[5].importance);
     if (fy_requant_write(q, out, NULL, NULL, &e) != 0)
         fail_msg("%s", e.msg);
     fy_requant_close(q);
@@ -156,12 +156,12 @@ static void types_without_a_choice_do_not_ask(void **state)
     make_imatrix(all, 2); /* nothing for blk.1, output and embedding */
     fy_requant *q = open_with(FY_Q8_0, NULL, 0, &e);
     assert_non_null(q);
-    assert_null(fy_requant_tensor_at(q, 3)->importance);
+    assert_null(q->tensors[3].importance);
     fy_requant_close(q);
     q = open_with(FY_Q4_0, rules, 1, &e);
     assert_non_null(q);
-    assert_non_null(fy_requant_tensor_at(q, 3)->importance);
-    assert_null(fy_requant_tensor_at(q, 5)->importance);
+    assert_non_null(q->tensors[3].importance);
+    assert_null(q->tensors[5].importance);
     fy_requant_close(q);
 }
 
