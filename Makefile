@@ -213,6 +213,37 @@ $B/lib/libferry.a: $(API_OBJS) $(ENGINE)
 	$(Q)$(OBJCOPY) --localize-hidden $B/pic/ferry.o
 	$(call say,AR,$@)$(AR) rcs $@ $B/pic/ferry.o
 
+# --- the reference library for the NPU (runtime/qnnref) ------------------------------------------------------------
+
+# A stand-in for the vendor's libraries with the same C interface, and the tests' libcdsprpc.so. Always dynamic. Sanitized
+# ones leave the sanitizer's symbols to the program.
+QNN_LIBS := $(addprefix $B/qnn/,libQnnRef.so libQnnRefSystem.so libcdsprpc.so)
+QNN_OWN := runtime/qnnref/ref_system.c runtime/qnnref/ref_rpcmem.c
+QNN_SRCS := $(filter-out $(QNN_OWN),$(sort $(wildcard runtime/qnnref/*.c)))
+QNN_OBJS := $(patsubst %.c,$B/pic/%.o,$(QNN_SRCS) runtime/base/hash_own.c runtime/base/err.c \
+            runtime/kernels/scalar/elementwise_scalar.c)
+QNN_LINK = $(CC) $(filter-out -static -pie,$(ALL_LDFLAGS)) -shared -Wl,-soname,$(@F) -Wl,--gc-sections -o $@
+
+$B/pic/runtime/qnnref/ref_ops_linear.o: ISA_FLAGS := -O3
+
+$B/qnn/libQnnRef.so: $(QNN_OBJS)
+	$(Q)mkdir -p $(@D)
+	$(call say,LD,$@)$(QNN_LINK) $^
+
+$B/qnn/libQnnRefSystem.so: $(QNN_OBJS) $B/pic/runtime/qnnref/ref_system.o
+	$(Q)mkdir -p $(@D)
+	$(call say,LD,$@)$(QNN_LINK) $^
+
+$B/qnn/libcdsprpc.so: $B/pic/runtime/qnnref/ref_rpcmem.o
+	$(Q)mkdir -p $(@D)
+	$(call say,LD,$@)$(QNN_LINK) $^
+
+## qnnref: the reference library for the NPU
+.PHONY: qnnref
+qnnref: $(QNN_LIBS)
+
+$(filter $B/tests/unit/qnnref/%,$(UNITS)): | $(QNN_LIBS)
+
 # The checks of kcheck, of which unit tests and benches take data.
 KCHECKS := $B/tests/kcheck/checks.a
 $(KCHECKS): $(patsubst %.c,$B/%.o,$(sort $(wildcard tests/kcheck/kernel_check*.c)))
@@ -262,7 +293,7 @@ PROGRAMS = $(UNITS) $(REPLAYS) $B/tests/kcheck/kcheck $B/tests/bench/make_checkp
 
 ## programs: the test programs of this TARGET and MODE
 .PHONY: programs
-programs: $(PROGRAMS) $B/ferry
+programs: $(PROGRAMS) $(QNN_LIBS) $B/ferry
 
 ## check: the tests that take under a minute
 .PHONY: check

@@ -19,6 +19,7 @@ allowed() {
     policy) echo "base format" ;;
     arch | backend | bundle) echo "base format kernels" ;;
     model) echo "base format kernels arch backend" ;;
+    qnnref) echo "base kernels" ;;
     api) echo "base format kernels arch backend model" ;;
     program) echo "$engine cli cli/chat cli/measure convert/write workspace/phone" ;; # the list of all verbs
     cli) echo "$engine" ;;

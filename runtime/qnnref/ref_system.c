@@ -1,0 +1,2 @@
+/* The system library: what a binary holds. */
+#include "qnnref/ref_impl.h"
