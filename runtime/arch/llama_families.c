@@ -12,12 +12,13 @@ static const fy_tensor_row llama_rows[] = {
     ROW_OUTPUT_NORM, ROW_OUTPUT,
 };
 
+#define LLAMA_DEFAULTS SIZES(32000, 2048, 4096, 32, 32, 11008), RMS(1e-6F, 10000)
+
 const fy_family fy_family_llama = {
     .name = "llama",
     .gguf_arch = "llama",
     CLASSES("LlamaForCausalLM", "LLaMAForCausalLM"),
-    .defaults = {SIZES(32000, 2048, 4096, 32, 32, 11008), .norm_rms_eps = 1e-6F,
-                 .rope_theta = 10000},
+    .defaults = {LLAMA_DEFAULTS},
     .rope = FY_ROPE_NORM,
     ROWS(llama_rows),
 };
@@ -29,9 +30,8 @@ static const fy_tensor_row mistral_rows[] = {
     ROW_FFN_NORM,   ROWS_FFN,       ROW_OUTPUT_NORM, ROW_OUTPUT,
 };
 
-#define MISTRAL_DEFAULTS                                                      \
-    SIZES(32000, 131072, 4096, 32, 32, 14336), .n_head_kv = 8, .n_swa = 4096, \
-                                               .norm_rms_eps = 1e-6F, .rope_theta = 10000
+#define MISTRAL_DEFAULTS \
+    SIZES(32000, 131072, 4096, 32, 32, 14336), .n_head_kv = 8, .n_swa = 4096, RMS(1e-6F, 10000)
 
 const fy_family fy_family_mistral = {
     .name = "mistral",
@@ -59,8 +59,7 @@ const fy_family fy_family_internlm3 = {
     .name = "internlm3",
     .gguf_arch = "llama",
     CLASSES("InternLM3ForCausalLM"),
-    .defaults = {SIZES(128512, 32768, 4096, 32, 32, 11008), .n_head_kv = 32, .norm_rms_eps = 1e-6F,
-                 .rope_theta = 10000},
+    .defaults = {SIZES(128512, 32768, 4096, 32, 32, 11008), .n_head_kv = 32, RMS(1e-6F, 10000)},
     .rope = FY_ROPE_NORM,
     ROWS(internlm3_rows),
 };
@@ -80,8 +79,7 @@ const fy_family fy_family_prosparse = {
     .name = "sparsellama",
     .gguf_arch = "llama",
     CLASSES("SparseLlamaForCausalLM"),
-    .defaults = {SIZES(32000, 2048, 4096, 32, 32, 11008), .norm_rms_eps = 1e-6F,
-                 .rope_theta = 10000},
+    .defaults = {LLAMA_DEFAULTS},
     .rope = FY_ROPE_NORM,
     ROWS(plain_rows),
     RULES(prosparse_rules),
@@ -115,8 +113,7 @@ const fy_family fy_family_smollm3 = {
     .name = "smollm3",
     .gguf_arch = "smollm3",
     CLASSES("SmolLM3ForCausalLM"),
-    .defaults = {SIZES(128256, 32768, 2048, 36, 16, 11008), .n_head_kv = 4, .norm_rms_eps = 1e-6F,
-                 .rope_theta = 2e6F},
+    .defaults = {SIZES(128256, 32768, 2048, 36, 16, 11008), .n_head_kv = 4, RMS(1e-6F, 2e6F)},
     .tied_default = true,
     .rope = FY_ROPE_NORM,
     .no_rope = {.period = 4},
@@ -135,8 +132,7 @@ const fy_family fy_family_granite = {
     .name = "granite",
     .gguf_arch = "granite",
     CLASSES("GraniteForCausalLM"),
-    .defaults = {SIZES(32000, 2048, 4096, 32, 32, 11008), .norm_rms_eps = 1e-6F,
-                 .rope_theta = 10000},
+    .defaults = {LLAMA_DEFAULTS},
     .rope = FY_ROPE_NORM,
     ROWS(llama_rows),
     KEYS(granite_keys),
@@ -166,8 +162,7 @@ const fy_family fy_family_minicpm = {
     .name = "minicpm",
     .gguf_arch = "minicpm",
     CLASSES("MiniCPMForCausalLM"),
-    .defaults = {SIZES(32000, 2048, 4096, 32, 32, 11008), .norm_rms_eps = 1e-6F,
-                 .rope_theta = 10000},
+    .defaults = {LLAMA_DEFAULTS},
     .tied_default = true,
     .rope = FY_ROPE_NORM,
     ROWS(minicpm_rows),
@@ -196,8 +191,7 @@ const fy_family fy_family_baichuan = {
     .name = "baichuan",
     .gguf_arch = "baichuan",
     CLASSES("BaiChuanForCausalLM"),
-    .defaults = {SIZES(64000, 4096, 4096, 32, 32, 11008), .norm_rms_eps = 1e-6F,
-                 .rope_theta = 10000},
+    .defaults = {SIZES(64000, 4096, 4096, 32, 32, 11008), RMS(1e-6F, 10000)},
     .rope = FY_ROPE_NORM,
     .alibi_layers = 40,
     ROWS(baichuan_rows),
@@ -226,9 +220,9 @@ static const fy_tensor_row internlm2_rows[] = {
     MATRIX_AND_BIAS(FY_T_ATTN_OUT, G_ATTN_OUT, HF_LAYER "attention.wo", FY_D_EMBD, FY_D_QV,
                     FY_X_COPY, "bias"),
     NORM(FY_T_FFN_NORM, G_FFN_NORM, "ffn_norm"),
-    MATRIX(FY_T_FFN_GATE, G_FFN_GATE, HF_LAYER "feed_forward.w1", FY_D_FF, FY_D_EMBD, FY_X_COPY),
-    MATRIX(FY_T_FFN_UP, G_FFN_UP, HF_LAYER "feed_forward.w3", FY_D_FF, FY_D_EMBD, FY_X_COPY),
-    MATRIX(FY_T_FFN_DOWN, G_FFN_DOWN, HF_LAYER "feed_forward.w2", FY_D_EMBD, FY_D_FF, FY_X_COPY),
+    COPY(FY_T_FFN_GATE, G_FFN_GATE, HF_LAYER "feed_forward.w1", FY_D_FF, FY_D_EMBD),
+    COPY(FY_T_FFN_UP, G_FFN_UP, HF_LAYER "feed_forward.w3", FY_D_FF, FY_D_EMBD),
+    COPY(FY_T_FFN_DOWN, G_FFN_DOWN, HF_LAYER "feed_forward.w2", FY_D_EMBD, FY_D_FF),
     ROW_OUTPUT_NORM,
     OUTPUT_MATRIX("output"),
 };
@@ -237,8 +231,7 @@ const fy_family fy_family_internlm2 = {
     .name = "internlm2",
     .gguf_arch = "internlm2",
     CLASSES("InternLM2ForCausalLM"),
-    .defaults = {SIZES(103168, 2048, 4096, 32, 32, 11008), .norm_rms_eps = 1e-6F,
-                 .rope_theta = 10000},
+    .defaults = {SIZES(103168, 2048, 4096, 32, 32, 11008), RMS(1e-6F, 10000)},
     .rope = FY_ROPE_NORM,
     ROWS(internlm2_rows),
     FLAGS_ON("bias"),
@@ -252,9 +245,8 @@ static const fy_tensor_row qwen2_rows[] = {
     ROW_OUTPUT,
 };
 
-#define QWEN_DEFAULTS                                                          \
-    SIZES(151936, 32768, 4096, 32, 32, 22016), .n_head_kv = 32, .n_swa = 4096, \
-                                               .norm_rms_eps = 1e-6F, .rope_theta = 10000
+#define QWEN_DEFAULTS \
+    SIZES(151936, 32768, 4096, 32, 32, 22016), .n_head_kv = 32, .n_swa = 4096, RMS(1e-6F, 10000)
 
 const fy_family fy_family_qwen2 = {
     .name = "qwen2",
@@ -299,8 +291,7 @@ const fy_family fy_family_olmo2 = {
     .name = "olmo2",
     .gguf_arch = "olmo2",
     CLASSES("Olmo2ForCausalLM"),
-    .defaults = {SIZES(50304, 2048, 4096, 32, 32, 11008), .norm_rms_eps = 1e-5F,
-                 .rope_theta = 10000},
+    .defaults = {SIZES(50304, 2048, 4096, 32, 32, 11008), RMS(1e-5F, 10000)},
     .rope = FY_ROPE_NEOX,
     ROWS(olmo2_rows),
 };
@@ -308,14 +299,10 @@ const fy_family fy_family_olmo2 = {
 /* Phi-3, Phi-3.5, Phi-4 and Phi-4-mini: q, k and v in one matrix, gate and up in another,
  * LongRoPE with two sets of factors. GGUF keeps both matrices whole. */
 static const fy_tensor_row phi3_rows[] = {
-    ROW_TOKEN_EMBD,
-    ROWS_LONGROPE,
-    ROW_ATTN_NORM,
-    MATRIX(FY_T_ATTN_QKV, G_ATTN_QKV, H_ATTN "qkv_proj", FY_D_QKV, FY_D_EMBD, FY_X_COPY),
-    ROW_ATTN_OUT,
-    ROW_FFN_NORM,
-    ROWS_FFN_GATE_UP,
-    ROW_OUTPUT_NORM,
+    ROW_TOKEN_EMBD,   ROWS_LONGROPE,
+    ROW_ATTN_NORM,    COPY(FY_T_ATTN_QKV, G_ATTN_QKV, H_ATTN "qkv_proj", FY_D_QKV, FY_D_EMBD),
+    ROW_ATTN_OUT,     ROW_FFN_NORM,
+    ROWS_FFN_GATE_UP, ROW_OUTPUT_NORM,
     ROW_OUTPUT,
 };
 
@@ -328,8 +315,7 @@ const fy_family fy_family_phi3 = {
     .name = "phi3",
     .gguf_arch = "phi3",
     CLASSES("Phi3ForCausalLM"),
-    .defaults = {SIZES(32064, 4096, 3072, 32, 32, 8192), .norm_rms_eps = 1e-5F,
-                 .rope_theta = 10000},
+    .defaults = {SIZES(32064, 4096, 3072, 32, 32, 8192), RMS(1e-5F, 10000)},
     .rope = FY_ROPE_NEOX,
     .rot_part = 1, /* less in Phi-4-mini */
     ROWS(phi3_rows),
@@ -368,12 +354,10 @@ static const fy_tensor_row chatglm_rows[] = {
     GLM_MATRIX_AND_BIAS(FY_T_ATTN_Q, G_ATTN_Q, FY_D_Q),
     GLM_MATRIX_AND_BIAS(FY_T_ATTN_K, G_ATTN_K, FY_D_K),
     GLM_MATRIX_AND_BIAS(FY_T_ATTN_V, G_ATTN_V, FY_D_V),
-    MATRIX(FY_T_ATTN_OUT, G_ATTN_OUT, GLM_LAYER "self_attention.dense", FY_D_EMBD, FY_D_QV,
-           FY_X_COPY),
+    COPY(FY_T_ATTN_OUT, G_ATTN_OUT, GLM_LAYER "self_attention.dense", FY_D_EMBD, FY_D_QV),
     VECTOR(FY_T_FFN_NORM, G_FFN_NORM, GLM_LAYER "post_attention_layernorm", FY_D_EMBD, FY_X_COPY),
-    MATRIX(FY_T_FFN_GATE_UP, G_FFN_UP, GLM_LAYER "mlp.dense_h_to_4h", FY_D_FF_2, FY_D_EMBD,
-           FY_X_COPY),
-    MATRIX(FY_T_FFN_DOWN, G_FFN_DOWN, GLM_LAYER "mlp.dense_4h_to_h", FY_D_EMBD, FY_D_FF, FY_X_COPY),
+    COPY(FY_T_FFN_GATE_UP, G_FFN_UP, GLM_LAYER "mlp.dense_h_to_4h", FY_D_FF_2, FY_D_EMBD),
+    COPY(FY_T_FFN_DOWN, G_FFN_DOWN, GLM_LAYER "mlp.dense_4h_to_h", FY_D_EMBD, FY_D_FF),
     VECTOR(FY_T_OUTPUT_NORM, "output_norm", "transformer.encoder.final_layernorm", FY_D_EMBD,
            FY_X_COPY),
     OUTPUT_MATRIX("transformer.output_layer"),
@@ -397,8 +381,7 @@ const fy_family fy_family_chatglm = {
     .name = "chatglm",
     .gguf_arch = "chatglm",
     CLASSES("ChatGLMModel", "ChatGLMForConditionalGeneration"),
-    .defaults = {SIZES(65024, 2048, 4096, 28, 32, 13696), .head_dim = 128, .norm_rms_eps = 1e-5F,
-                 .rope_theta = 10000},
+    .defaults = {SIZES(65024, 2048, 4096, 28, 32, 13696), .head_dim = 128, RMS(1e-5F, 10000)},
     .rope = FY_ROPE_NORM,
     .rot_part = 0.5F,
     ROWS(chatglm_rows),
@@ -415,7 +398,7 @@ static const fy_tensor_row glm_rows[] = {
 
 #define GLM_DEFAULTS                                                             \
     SIZES(151552, 131072, 4096, 40, 32, 13696), .n_head_kv = 2, .head_dim = 128, \
-                                                .norm_rms_eps = 1.5625e-7F, .rope_theta = 10000
+                                                RMS(1.5625e-7F, 10000)
 
 const fy_family fy_family_glm = {
     .name = "glm",

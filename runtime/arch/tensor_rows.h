@@ -23,7 +23,9 @@
 #define SIZES(vocab, ctx, embd, layers, heads, ff)                                            \
     .n_vocab = vocab, .n_ctx_train = ctx, .n_embd = embd, .n_layer = layers, .n_head = heads, \
     .n_ff = ff
-#define FIELD(name) offsetof(fy_hparams, name)
+/* Of RMS norms, and of RoPE. */
+#define RMS(eps, theta) .norm_rms_eps = eps, .rope_theta = theta
+#define FIELD(name)     offsetof(fy_hparams, name)
 /* The four multipliers of IBM's Granite models. */
 #define GRANITE_KEYS                                                        \
     {"embedding_multiplier", FIELD(embedding_scale), FY_OP_SET, 1, NULL},   \
@@ -50,6 +52,10 @@
 /* The weight and its bias, whose slot is called slot_B. */
 #define MATRIX_AND_BIAS(slot, gguf, hf, rows, cols, transform, flag) \
     MATRIX(slot, gguf, hf, rows, cols, transform), BIAS(slot##_B, gguf, hf, rows, transform, flag)
+/* As the checkpoint has them; the bias always. */
+#define COPY(slot, gguf, hf, rows, cols) MATRIX(slot, gguf, hf, rows, cols, FY_X_COPY)
+#define COPY_AND_BIAS(slot, gguf, hf, rows, cols) \
+    MATRIX_AND_BIAS(slot, gguf, hf, rows, cols, FY_X_COPY, NULL)
 #define NORM_AND_BIAS(slot, gguf, hf)             \
     VECTOR(slot, gguf, hf, FY_D_EMBD, FY_X_COPY), \
         BIAS(slot##_B, gguf, hf, FY_D_EMBD, FY_X_COPY, NULL)
