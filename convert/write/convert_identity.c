@@ -105,10 +105,8 @@ static int add_file(fy_sha256 *h, const char *dir, const char *name, fy_err *e)
 
 static int by_name(const void *a, const void *b)
 {
-    fy_span x = (*(const fy_ckpt_tensor *const *)a)->name;
-    fy_span y = (*(const fy_ckpt_tensor *const *)b)->name;
-    int c = memcmp(x.ptr, y.ptr, x.len < y.len ? x.len : y.len);
-    return c != 0 ? c : (x.len > y.len) - (x.len < y.len);
+    const fy_ckpt_tensor *const *x = a, *const *y = b;
+    return fy_span_order((*x)->name, (*y)->name);
 }
 
 /* As values: so it does not matter how they are stored. */

@@ -177,8 +177,7 @@ static int by_layer(const void *a, const void *b)
     const int32_t i = layer_of(p), j = layer_of(q);
     if (i != j)
         return i < j ? -1 : 1;
-    const int order = memcmp(p.ptr, q.ptr, p.len < q.len ? p.len : q.len);
-    return order != 0 ? order : p.len < q.len ? -1 : p.len > q.len;
+    return fy_span_order(p, q);
 }
 
 typedef struct {

@@ -22,6 +22,13 @@ bool fy_span_eq(fy_span a, fy_span b)
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
+int fy_span_order(fy_span a, fy_span b)
+{
+    const size_t n = a.len < b.len ? a.len : b.len;
+    const int order = n > 0 ? memcmp(a.ptr, b.ptr, n) : 0;
+    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
 bool fy_span_is(fy_span a, const char *s)
 {
     return fy_span_eq(a, fy_span_of(s));

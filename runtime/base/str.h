@@ -27,6 +27,7 @@ typedef struct {
 int fy_hex_digit(char c);          /* 0..15 of either case, -1 */
 fy_span fy_span_of(const char *s); /* strlen'd view */
 bool fy_span_eq(fy_span a, fy_span b);
+int fy_span_order(fy_span a, fy_span b);   /* below, at or above 0: by bytes, then by length */
 bool fy_span_is(fy_span a, const char *s); /* equals the C string s */
 bool fy_span_begins(fy_span a, const char *with);
 bool fy_span_ends(fy_span a, const char *with);
@@ -57,8 +58,8 @@ bool fy_utf8_valid(const char *p, size_t n);
  * could complete: what a stream may print now. Invalid bytes count as complete. */
 size_t fy_utf8_complete(const char *p, size_t n);
 
-/* --- escaping: the one rule for text of unknown origin (a model, a phone, an archive, a hub) on its
- * way to a terminal or into a message. Escaped as \xNN or \u{NNNN} are bytes that are not UTF-8
+/* --- escaping: the one rule for text of unknown origin (a model, a phone, an archive, a hub) on
+ * its way to a terminal or into a message. Escaped as \xNN or \u{NNNN} are bytes that are not UTF-8
  * and all characters that act on a terminal or cannot be seen: controls (C0, DEL, C1), line and
  * paragraph separators, what changes the direction of text, invisible characters and tags. Kept are
  * joiners and variation selectors, which written languages and emoji need. --- */

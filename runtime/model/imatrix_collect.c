@@ -135,10 +135,8 @@ void fy_collector_free(fy_collector *c)
 
 static int by_name(const void *a, const void *b)
 {
-    const fy_span x = (*(const weight *const *)a)->t->name,
-                  y = (*(const weight *const *)b)->t->name;
-    const int order = memcmp(x.ptr, y.ptr, x.len < y.len ? x.len : y.len);
-    return order != 0 ? order : (x.len > y.len) - (x.len < y.len);
+    const weight *const *x = a, *const *y = b;
+    return fy_span_order((*x)->t->name, (*y)->t->name);
 }
 
 /* Those that were used, by name; counts what there is to say of them. */
