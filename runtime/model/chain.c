@@ -391,37 +391,26 @@ static void *memory_of(const fy_chain_run *r, const fy_chunk_info *info, size_t 
                        const fy_io_tensor *t)
 {
     const uint32_t heads = r->hp->n_head_kv;
-    const pair *fresh = r->fresh + (size_t)(t->layer - info->first_layer) * heads + t->head;
-    const pair *cache = r->cache + (size_t)t->layer * heads + t->head;
-    switch (t->role) {
-    case FY_IO_X:
-        return info->kind == FY_CHUNK_HEAD ? r->head_x : r->hidden[step % 2];
-    case FY_IO_OUT:
-        return r->hidden[(step + 1) % 2];
-    case FY_IO_LOGITS:
-        return r->head_logits;
-    case FY_IO_BIAS:
-        return r->bias[0];
-    case FY_IO_BIAS_SWA:
-        return r->bias[1];
-    case FY_IO_COS:
-        return r->cos[0];
-    case FY_IO_SIN:
-        return r->sin[0];
-    case FY_IO_COS_SWA:
-        return r->cos[1];
-    case FY_IO_SIN_SWA:
-        return r->sin[1];
-    case FY_IO_KEY_CACHE:
-        return cache->k;
-    case FY_IO_VALUE_CACHE:
-        return cache->v;
-    case FY_IO_KEY:
-        return fresh->k;
-    case FY_IO_VALUE:
-        return fresh->v;
+    void *const once[] = {
+        [FY_IO_X] = info->kind == FY_CHUNK_HEAD ? r->head_x : r->hidden[step % 2],
+        [FY_IO_BIAS] = r->bias[0],
+        [FY_IO_BIAS_SWA] = r->bias[1],
+        [FY_IO_COS] = r->cos[0],
+        [FY_IO_SIN] = r->sin[0],
+        [FY_IO_COS_SWA] = r->cos[1],
+        [FY_IO_SIN_SWA] = r->sin[1],
+        [FY_IO_OUT] = r->hidden[(step + 1) % 2],
+        [FY_IO_LOGITS] = r->head_logits,
+    };
+    if (t->role == FY_IO_KEY_CACHE || t->role == FY_IO_VALUE_CACHE) {
+        const pair *cache = r->cache + (size_t)t->layer * heads + t->head;
+        return t->role == FY_IO_KEY_CACHE ? cache->k : cache->v;
     }
-    return NULL;
+    if (t->role == FY_IO_KEY || t->role == FY_IO_VALUE) {
+        const pair *fresh = r->fresh + (size_t)(t->layer - info->first_layer) * heads + t->head;
+        return t->role == FY_IO_KEY ? fresh->k : fresh->v;
+    }
+    return once[t->role];
 }
 
 static fy_graph *bind(const fy_chain_run *r, size_t graph, size_t step, fy_err *e)

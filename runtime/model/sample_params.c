@@ -84,24 +84,16 @@ int fy_sampler_parse_order(const char *text, fy_sampler_params *p, fy_err *e)
 {
     fy_sampler_params made = *p;
     made.n_order = 0;
-    bool letters = strpbrk(text, ";,") == NULL && step_named(fy_span_of(text)) < 0;
+    bool letters = *text != '\0' && strpbrk(text, ";,") == NULL && step_named(fy_span_of(text)) < 0;
     for (const char *c = text; letters && *c != '\0'; c++)
         letters = step_lettered(*c) >= 0;
-    if (letters && *text != '\0') {
-        for (const char *c = text; *c != '\0'; c++) {
-            if (add_step(&made, step_lettered(*c), (fy_span){c, 1}, e) != 0)
-                return -1;
-        }
-        *p = made;
-        return 0;
-    }
-    for (const char *word = text;; word++) {
-        size_t len = strcspn(word, ";,");
-        fy_span span = {word, len};
-        if (add_step(&made, step_named(span), span, e) != 0)
+    for (const char *word = text, *end;; word = letters ? end : end + 1) {
+        const size_t n = letters ? 1 : strcspn(word, ";,");
+        const fy_span span = {word, n};
+        end = word + n;
+        if (add_step(&made, letters ? step_lettered(*word) : step_named(span), span, e) != 0)
             return -1;
-        word += len;
-        if (*word == '\0')
+        if (*end == '\0')
             break;
     }
     *p = made;

@@ -12,6 +12,19 @@
 
 /* --- perplexity --- */
 
+fy_estimate fy_sums_estimate(const fy_sums *s, uint64_t count)
+{
+    const double n = (double)count, mean = s->sum / n;
+    const double variance = fmax(s->squares / n - mean * mean, 0);
+    return (fy_estimate){mean, count > 1 ? sqrt(variance / (n - 1)) : NAN};
+}
+
+static fy_estimate perplexity(const fy_sums *nll, uint64_t count)
+{
+    const fy_estimate x = fy_sums_estimate(nll, count);
+    return (fy_estimate){exp(x.mean), x.error * exp(x.mean)};
+}
+
 double fy_ppl_value(const fy_ppl *p)
 {
     return p->n_tokens > 0 ? exp(p->nll / (double)p->n_tokens) : NAN;
@@ -24,11 +37,7 @@ double fy_ppl_per_word(const fy_ppl *p)
 
 double fy_ppl_error(const fy_ppl *p)
 {
-    if (p->n_tokens < 2)
-        return NAN;
-    double n = (double)p->n_tokens, mean = p->nll / n;
-    double variance = fmax(p->nll_squares / n - mean * mean, 0);
-    return sqrt(variance / (n - 1)) * exp(mean);
+    return perplexity(&(fy_sums){p->nll, p->nll_squares}, p->n_tokens).error;
 }
 
 /* One piece: ids as they are computed, and the first position whose token is scored. */
@@ -276,19 +285,6 @@ void fy_divergence_release(fy_divergence *d)
     *d = (fy_divergence){0};
 }
 
-fy_estimate fy_sums_estimate(const fy_sums *s, uint64_t count)
-{
-    const double n = (double)count, mean = s->sum / n;
-    const double variance = fmax(s->squares / n - mean * mean, 0);
-    return (fy_estimate){mean, count > 1 ? sqrt(variance / (n - 1)) : NAN};
-}
-
-static fy_estimate perplexity(const fy_sums *nll, uint64_t count)
-{
-    const fy_estimate x = fy_sums_estimate(nll, count);
-    return (fy_estimate){exp(x.mean), x.error * exp(x.mean)};
-}
-
 static int by_value(const void *a, const void *b)
 {
     const float x = *(const float *)a, y = *(const float *)b;
@@ -344,12 +340,11 @@ static size_t length_without_blanks(fy_span s)
     return n;
 }
 
-static int encode_whole(const fy_vocab *v, fy_span context, fy_span blanks, fy_span continuation,
-                        fy_pair *p, fy_err *e)
+static int encode_whole(const fy_vocab *v, fy_span context, fy_span continuation, fy_pair *p,
+                        fy_err *e)
 {
     fy_str whole = {0};
     fy_str_add(&whole, context.ptr, context.len);
-    fy_str_add(&whole, blanks.ptr, blanks.len);
     fy_str_add(&whole, continuation.ptr, continuation.len);
     const fy_span text = {fy_str_z(&whole), whole.len};
     int rc = whole.oom ? fy_nomem(e) : fy_vocab_encode(v, text, false, false, &p->ids, e);
@@ -379,10 +374,8 @@ static int put_context(const fy_vocab *v, fy_span context, fy_pair *p, fy_err *e
 int fy_pair_encode(const fy_vocab *v, fy_span context, fy_span continuation, fy_pair *p, fy_err *e)
 {
     const size_t n = length_without_blanks(context);
-    const fy_span blanks = {context.ptr + n, context.len - n};
     const int32_t bos = fy_vocab_bos(v);
     p->ids.n = p->n_context = 0;
-    context.len = n;
     if (n == 0 && bos < 0)
         return fy_fail(e, FY_EARG,
                        "the context is empty, and the vocabulary has no beginning token "
@@ -392,9 +385,9 @@ int fy_pair_encode(const fy_vocab *v, fy_span context, fy_span continuation, fy_
             return -1;
         p->n_context = 1;
     }
-    if (encode_whole(v, context, blanks, continuation, p, e) != 0)
+    if (encode_whole(v, context, continuation, p, e) != 0)
         return -1;
-    return put_context(v, context, p, e);
+    return put_context(v, (fy_span){context.ptr, n}, p, e);
 }
 
 void fy_pair_release(fy_pair *p)
