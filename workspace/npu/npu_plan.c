@@ -15,14 +15,20 @@
 
 enum { TILE = 32 }; /* outputs: slices end at its multiples */
 
-fy_npu_caps fy_npu_caps_of(const fy_soc *soc)
+/* What one chunk may have. */
+typedef struct {
+    uint64_t file_bytes; /* its binary */
+    uint64_t bytes;      /* its context */
+} limits;
+
+static limits limits_of(const fy_soc *soc)
 {
     const uint64_t bytes =
         soc->context_bytes < soc->session_bytes ? soc->context_bytes : soc->session_bytes;
-    return (fy_npu_caps){.file_bytes = soc->file_bytes, .bytes = bytes};
+    return (limits){.file_bytes = soc->file_bytes, .bytes = bytes};
 }
 
-bool fy_npu_chunk_keeps(const fy_npu_chunk *p, const fy_npu_caps *caps)
+static bool keeps(const fy_npu_chunk *p, const limits *caps)
 {
     return p->bytes != FY_NPU_TOO_MANY && p->bytes <= caps->bytes &&
            p->file_bytes <= caps->file_bytes;
@@ -34,7 +40,7 @@ bool fy_npu_chunk_keeps(const fy_npu_chunk *p, const fy_npu_caps *caps)
  * has more bytes than that, so everything below may bisect. */
 typedef struct {
     fy_npu_counter *c;
-    const fy_npu_caps *caps; /* NULL: none */
+    const limits *caps; /* NULL: none */
     uint64_t most;
 } rule;
 
@@ -42,7 +48,7 @@ static bool allowed(const rule *r, uint32_t first, uint32_t end)
 {
     fy_npu_chunk p;
     fy_npu_count_layers(r->c, first, end, &p);
-    return p.bytes <= r->most && (r->caps == NULL || fy_npu_chunk_keeps(&p, r->caps));
+    return p.bytes <= r->most && (r->caps == NULL || keeps(&p, r->caps));
 }
 
 /* The largest end of a range that begins here; `first` itself when there is none. */
@@ -86,7 +92,8 @@ static uint32_t fewest(const rule *r, uint32_t n_most)
     return n;
 }
 
-uint32_t fy_npu_fewest_chunks(fy_npu_counter *c, const fy_npu_caps *caps)
+/* The fewest ranges that keep the caps; 0: a layer alone breaks them. */
+static uint32_t fewest_chunks(fy_npu_counter *c, const limits *caps)
 {
     const rule r = {.c = c, .caps = caps, .most = FY_NPU_TOO_MANY};
     const uint32_t n = fewest(&r, c->params->n_layers);
@@ -130,7 +137,9 @@ static void find_latest(const rule *r, uint32_t n, uint32_t *latest)
         latest[k] = farthest_first(r, latest[k - 1]);
 }
 
-void fy_npu_cut_layers(fy_npu_counter *c, const fy_npu_caps *caps, uint32_t n, uint32_t *end)
+/* n ranges (at least the fewest, at most one per layer) whose largest chunk is as small as that of
+ * any n ranges that keep the caps; caps NULL: of any n ranges. end: [n]. */
+static void cut_layers(fy_npu_counter *c, const limits *caps, uint32_t n, uint32_t *end)
 {
     uint32_t latest[FY_NPU_CHUNKS + 1];
     rule r = {.c = c, .caps = caps};
@@ -156,14 +165,16 @@ void fy_npu_cut_layers(fy_npu_counter *c, const fy_npu_caps *caps, uint32_t n, u
 
 /* --- lm_head ---------------------------------------------------------------------------------- */
 
-static bool head_allowed(const fy_npu_counter *c, const fy_npu_caps *caps, uint32_t n_tokens)
+static bool head_allowed(const fy_npu_counter *c, const limits *caps, uint32_t n_tokens)
 {
     fy_npu_chunk p;
     fy_npu_count_head(c, 0, n_tokens, &p);
-    return fy_npu_chunk_keeps(&p, caps) && p.io_bytes <= HEAD_IO_BYTES;
+    return keeps(&p, caps) && p.io_bytes <= HEAD_IO_BYTES;
 }
 
-uint32_t fy_npu_head_width(const fy_npu_counter *c, const fy_npu_caps *caps)
+/* How many tokens each slice of the lm_head has, the last one perhaps fewer: as few slices as keep
+ * the caps, of equal widths. 0: none does, or it would take more than FY_NPU_HEADS. */
+static uint32_t head_width(const fy_npu_counter *c, const limits *caps)
 {
     const uint32_t n_vocab = c->model->hp.n_vocab;
     if (head_allowed(c, caps, n_vocab))
@@ -346,9 +357,9 @@ static void check_vtcm(const fy_npu_model *m, fy_npu_plan *p)
 static void check_chunk(fy_npu_plan *p, const fy_npu_chunk *chunk, const char *what,
                         fy_npu_limit limit, const char *more)
 {
-    const fy_npu_caps caps = fy_npu_caps_of(p->params.soc);
+    const limits caps = limits_of(p->params.soc);
     char bytes[SIZE_TEXT_BYTES], cap[SIZE_TEXT_BYTES], io[SIZE_TEXT_BYTES];
-    if (fy_npu_chunk_keeps(chunk, &caps) || !broken(p, limit))
+    if (keeps(chunk, &caps) || !broken(p, limit))
         return;
     if (chunk->file_bytes > caps.file_bytes)
         fy_fail(&p->why, FY_EFIT, "%s has a binary of %s, but one may have %s%s", what,
@@ -411,9 +422,9 @@ static uint32_t pack(fy_npu_plan *p)
     return n;
 }
 
-static int make_heads(fy_npu_plan *p, const fy_npu_counter *c, const fy_npu_caps *caps, fy_err *e)
+static int make_heads(fy_npu_plan *p, const fy_npu_counter *c, const limits *caps, fy_err *e)
 {
-    const uint32_t n_vocab = c->model->hp.n_vocab, width = fy_npu_head_width(c, caps);
+    const uint32_t n_vocab = c->model->hp.n_vocab, width = head_width(c, caps);
     const uint32_t step = width > 0 ? width : n_vocab; /* what keeps no limit is shown whole */
     const uint32_t n = (n_vocab - 1) / step + 1;
     p->heads = calloc(n, sizeof *p->heads);
@@ -434,18 +445,17 @@ static int make_heads(fy_npu_plan *p, const fy_npu_counter *c, const fy_npu_caps
     return 0;
 }
 
-static void make_chunks(fy_npu_plan *p, fy_npu_counter *c, const fy_npu_caps *caps, uint32_t n)
+static void make_chunks(fy_npu_plan *p, fy_npu_counter *c, const limits *caps, uint32_t n)
 {
     uint32_t end[FY_NPU_CHUNKS];
-    fy_npu_cut_layers(c, caps, n, end);
+    cut_layers(c, caps, n, end);
     for (uint32_t i = 0; i < n; i++)
         fy_npu_count_layers(c, i > 0 ? end[i - 1] : 0, end[i], &p->chunks[i]);
     p->n_chunks = n;
 }
 
 /* As few as go into the sessions; when none do, as few as keep the limits of a context. */
-static uint32_t make_fewest(fy_npu_plan *p, fy_npu_counter *c, const fy_npu_caps *caps,
-                            uint32_t fewest)
+static uint32_t make_fewest(fy_npu_plan *p, fy_npu_counter *c, const limits *caps, uint32_t fewest)
 {
     const fy_soc *s = p->params.soc;
     const uint64_t all = fy_npu_mul(s->session_bytes, s->n_sessions);
@@ -463,8 +473,8 @@ static uint32_t make_fewest(fy_npu_plan *p, fy_npu_counter *c, const fy_npu_caps
 
 static int cut(fy_npu_plan *p, fy_npu_counter *c, fy_err *e)
 {
-    const fy_npu_caps caps = fy_npu_caps_of(p->params.soc);
-    const uint32_t fewest = fy_npu_fewest_chunks(c, &caps), asked = p->params.n_chunks;
+    const limits caps = limits_of(p->params.soc);
+    const uint32_t fewest = fewest_chunks(c, &caps), asked = p->params.n_chunks;
     char what[64] = "", more[64] = "";
     p->chunks = calloc(p->params.n_layers, sizeof *p->chunks);
     if (p->chunks == NULL || make_heads(p, c, &caps, e) != 0)
@@ -475,7 +485,7 @@ static int cut(fy_npu_plan *p, fy_npu_counter *c, fy_err *e)
         fy_npu_chunk one;
         do
             fy_npu_count_layers(c, l, l + 1, &one);
-        while (fy_npu_chunk_keeps(&one, &caps) && ++l < p->params.n_layers);
+        while (keeps(&one, &caps) && ++l < p->params.n_layers);
         snprintf(what, sizeof what, "layer %u alone", l);
         check_chunk(p, &one, what, FY_NPU_LIMIT_LAYER, "");
     } else if (asked != 0) {
