@@ -173,7 +173,7 @@ typedef struct {
     void (*encode_weighted_q6_k)(fy_block_q6_k *y, const float *x, int64_t n,
                                  const float *importance);
     /* The scale, or scale and minimum, of the least sum of importance * (x - decoded)^2 that a
-     * fixed search finds (kernels/scalar/encode_fit_scalar.c); never worse than encode_*'s.
+     * fixed search finds (kernels/scalar/fit_lanes.h); never worse than encode_*'s.
      * importance: [n] >= 0, NULL: 1. */
     void (*fit_q8_0)(fy_block_q8_0 *y, const float *x, int64_t n, const float *importance);
     void (*fit_q4_0)(fy_block_q4_0 *y, const float *x, int64_t n, const float *importance);

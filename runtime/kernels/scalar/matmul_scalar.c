@@ -62,29 +62,18 @@ static void matmul_float(float *y, int64_t ldy, const void *W, size_t row_bytes,
     }
 }
 
-void fy_matmul_f32__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes,
-                           int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,
-                           void *scratch)
-{
-    (void)scratch;
-    matmul_float(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, weight_f32);
-}
+#define DEFINE_MATMUL_FLOAT(type)                                                           \
+    void fy_matmul_##type##__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes, \
+                                    int64_t row_begin, int64_t row_end, const fy_act *a,    \
+                                    int64_t n_cols, void *scratch)                          \
+    {                                                                                       \
+        (void)scratch;                                                                      \
+        matmul_float(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, weight_##type);   \
+    }
 
-void fy_matmul_f16__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes,
-                           int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,
-                           void *scratch)
-{
-    (void)scratch;
-    matmul_float(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, weight_f16);
-}
-
-void fy_matmul_bf16__scalar(float *y, int64_t ldy, const void *W, size_t row_bytes,
-                            int64_t row_begin, int64_t row_end, const fy_act *a, int64_t n_cols,
-                            void *scratch)
-{
-    (void)scratch;
-    matmul_float(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, weight_bf16);
-}
+DEFINE_MATMUL_FLOAT(f32)
+DEFINE_MATMUL_FLOAT(f16)
+DEFINE_MATMUL_FLOAT(bf16)
 
 static int32_t dot16(const int8_t *w, const int8_t *x)
 {

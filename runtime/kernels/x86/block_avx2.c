@@ -265,47 +265,35 @@ FY_INLINE void store_signed(float *y, __m256i q, int8_t below, float first, floa
                          _mm256_mul_ps(eight(v, i), _mm256_set1_ps(i < 2 ? first : second)));
 }
 
-void fy_decode_q4_1__avx2(float *y, const fy_block_q4_1 *x, int64_t n)
-{
-    for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK)
-        store_with_min(y, fy_quants32_q4_1((const uint8_t *)&x[b], 0), fy_f16_to_f32(x[b].d),
-                       fy_f16_to_f32(x[b].m));
-}
+#define DEFINE_DECODE_WITH_MIN(type)                                             \
+    void fy_decode_##type##__avx2(float *y, const fy_block_##type *x, int64_t n) \
+    {                                                                            \
+        for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK)                      \
+            store_with_min(y, fy_quants32_##type((const uint8_t *)&x[b], 0),     \
+                           fy_f16_to_f32(x[b].d), fy_f16_to_f32(x[b].m));        \
+    }
+#define DEFINE_DECODE_K(type)                                                               \
+    void fy_decode_##type##__avx2(float *y, const fy_block_##type *x, int64_t n)            \
+    {                                                                                       \
+        for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK) {                               \
+            const fy_block_##type *w = &x[b / FY_K_SUBS];                                   \
+            const int s = (int)(b % FY_K_SUBS);                                             \
+            fy_quants scale;                                                                \
+            fy_k_scale_min(&scale, w->d, w->dmin, w->scales, s);                            \
+            store_with_min(y, fy_quants32_##type((const uint8_t *)w, s), scale.d, scale.m); \
+        }                                                                                   \
+    }
+
+DEFINE_DECODE_WITH_MIN(q4_1)
+DEFINE_DECODE_WITH_MIN(q5_1)
+DEFINE_DECODE_K(q4_k)
+DEFINE_DECODE_K(q5_k)
 
 void fy_decode_q5_0__avx2(float *y, const fy_block_q5_0 *x, int64_t n)
 {
     for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK) {
         const float d = fy_f16_to_f32(x[b].d);
         store_signed(y, fy_quants32_q5_0((const uint8_t *)&x[b], 0), 16, d, d);
-    }
-}
-
-void fy_decode_q5_1__avx2(float *y, const fy_block_q5_1 *x, int64_t n)
-{
-    for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK)
-        store_with_min(y, fy_quants32_q5_1((const uint8_t *)&x[b], 0), fy_f16_to_f32(x[b].d),
-                       fy_f16_to_f32(x[b].m));
-}
-
-void fy_decode_q4_k__avx2(float *y, const fy_block_q4_k *x, int64_t n)
-{
-    for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK) {
-        const fy_block_q4_k *w = &x[b / FY_K_SUBS];
-        const int s = (int)(b % FY_K_SUBS);
-        fy_quants scale;
-        fy_k_scale_min(&scale, w->d, w->dmin, w->scales, s);
-        store_with_min(y, fy_quants32_q4_k((const uint8_t *)w, s), scale.d, scale.m);
-    }
-}
-
-void fy_decode_q5_k__avx2(float *y, const fy_block_q5_k *x, int64_t n)
-{
-    for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK) {
-        const fy_block_q5_k *w = &x[b / FY_K_SUBS];
-        const int s = (int)(b % FY_K_SUBS);
-        fy_quants scale;
-        fy_k_scale_min(&scale, w->d, w->dmin, w->scales, s);
-        store_with_min(y, fy_quants32_q5_k((const uint8_t *)w, s), scale.d, scale.m);
     }
 }
 

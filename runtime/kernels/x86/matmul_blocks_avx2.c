@@ -4,6 +4,17 @@
 #include "kernels/x86/quants_avx2.h"
 #include "kernels/x86/tile_avx2.h"
 
+/* The kernel of a type from its vec_block and repack; `subs` blocks of 32 in a stored block. */
+#define DEFINE_KERNEL(type, subs, tile_mac)                                               \
+    void fy_matmul_##type##__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes, \
+                                  int64_t row_begin, int64_t row_end, const fy_act *a,    \
+                                  int64_t n_cols, void *scratch)                          \
+    {                                                                                     \
+        fy_matmul_blocks(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch,    \
+                         sizeof(fy_block_##type), subs, vec_block_##type, repack_##type,  \
+                         tile_mac);                                                       \
+    }
+
 /* --- q4_0 ------------------------------------------------------------------------------------ */
 
 /* q4_0 weights times quantized activations.
@@ -19,10 +30,10 @@
 
 typedef struct {
     __m256i quants[FY_TILE_GROUPS][8]; /* [j]: elements 4j .. 4j+3 of 8 rows */
-    __m256 scales[FY_TILE_GROUPS];
-} tile_block_q4_0;
+    __m256 scales[FY_TILE_GROUPS], mins[FY_TILE_GROUPS];
+} tile_block;
 
-_Static_assert(FY_TILE_RUN * sizeof(tile_block_q4_0) <= FY_KERNEL_SCRATCH_BYTES,
+_Static_assert(FY_TILE_RUN * sizeof(tile_block) <= FY_KERNEL_SCRATCH_BYTES,
                "a tile fits the scratch");
 
 /* int16 pairs -> the exact sum of (q - 8) * x in f32 */
@@ -61,7 +72,7 @@ FY_INLINE __m256 vec_block_q4_0(__m256 acc, const fy_rows8 *rows, size_t offset,
 static void repack_q4_0(void *tile, int g, const fy_rows8 *rows, size_t offset, int64_t run)
 {
     const __m256i low_nibble = _mm256_set1_epi8(15);
-    tile_block_q4_0 *t = tile;
+    tile_block *t = tile;
     for (int64_t b = 0; b < run; b++, t++, offset += sizeof(fy_block_q4_0)) {
         __m256i v[4];
         FY_UNROLL
@@ -77,48 +88,6 @@ static void repack_q4_0(void *tile, int g, const fy_rows8 *rows, size_t offset, 
     }
 }
 
-FY_INLINE void tile_mac_q4_0(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile,
-                             const fy_tile_columns *x, int64_t b, int n)
-{
-    const tile_block_q4_0 *t = (const tile_block_q4_0 *)tile + b;
-    __m256i s[FY_TILE_COLS][FY_TILE_GROUPS];
-    FY_UNROLL
-    for (int j = 0; j < 8; j++) {
-        __m256i w[FY_TILE_GROUPS];
-        FY_UNROLL
-        for (int g = 0; g < FY_TILE_GROUPS; g++) {
-            w[g] = t->quants[g][j];
-            FY_KEEP_IN_REGISTER(w[g]);
-        }
-        FY_UNROLL
-        for (int c = 0; c < n; c++) {
-            const __m256i v = fy_broadcast4(x->q + c * x->k + b * FY_QK + 4 * j);
-            FY_UNROLL
-            for (int g = 0; g < FY_TILE_GROUPS; g++) {
-                const __m256i product = _mm256_maddubs_epi16(w[g], v);
-                s[c][g] = j == 0 ? product : _mm256_add_epi16(s[c][g], product);
-                FY_KEEP_IN_REGISTER(s[c][g]);
-            }
-        }
-    }
-    FY_UNROLL
-    for (int c = 0; c < n; c++) {
-        const __m256 d = _mm256_set1_ps(x->d[c * x->n_blocks + b]);
-        FY_UNROLL
-        for (int g = 0; g < FY_TILE_GROUPS; g++) {
-            const __m256 sum = finish_sum(s[c][g], x->sum[c * x->n_blocks + b]);
-            acc[c][g] = _mm256_fmadd_ps(_mm256_mul_ps(t->scales[g], d), sum, acc[c][g]);
-        }
-    }
-}
-
-void fy_matmul_q4_0__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
-                          int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
-{
-    fy_matmul_blocks(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch,
-                     sizeof(fy_block_q4_0), 1, vec_block_q4_0, repack_q4_0, tile_mac_q4_0);
-}
-
 /* --- q4_1, q5_0, q5_1, q4_K, q5_K ------------------------------------------------------------ */
 
 /* q4_1, q5_0, q5_1, q4_K and q5_K weights times quantized activations: codes of at most 31, a
@@ -131,14 +100,6 @@ void fy_matmul_q4_0__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes
  * Many columns: a tile as that of q4_0. Codes of 5 bits leave room for four products in int16, 4 *
  * 2 * 31 * 127 = 31496, so they are widened half way. */
 
-typedef struct {
-    __m256i quants[FY_TILE_GROUPS][8]; /* [j]: elements 4j .. 4j+3 of 8 rows */
-    __m256 scales[FY_TILE_GROUPS], mins[FY_TILE_GROUPS];
-} tile_block;
-
-_Static_assert(FY_TILE_RUN * sizeof(tile_block) <= FY_KERNEL_SCRATCH_BYTES,
-               "a tile fits the scratch");
-
 /* Below, parameters that every caller gives as constants: `bits` of a code, `subs` blocks of 32 in
  * a stored block, `above` what the stored codes are too large by. */
 
@@ -147,7 +108,8 @@ FY_INLINE __m256 add_block(__m256 acc, __m256 d, const __m256 *m, __m256i sums, 
                            int32_t x_sum, int32_t above)
 {
     if (above != 0)
-        sums = _mm256_sub_epi32(sums, _mm256_set1_epi32(above * x_sum));
+        sums = _mm256_sub_epi32(
+            sums, _mm256_mullo_epi32(_mm256_set1_epi32(x_sum), _mm256_set1_epi32(above)));
     const __m256 xd = _mm256_set1_ps(x_d);
     acc = _mm256_fmadd_ps(_mm256_mul_ps(d, xd), _mm256_cvtepi32_ps(sums), acc);
     if (m != NULL)
@@ -249,6 +211,14 @@ FY_INLINE void tile_mac(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *ti
     }
 }
 
+FY_INLINE void tile_mac_q4_0(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *tile,
+                             const fy_tile_columns *x, int64_t b, int n)
+{
+    tile_mac(acc, tile, x, b, n, 4, 8, false);
+}
+
+DEFINE_KERNEL(q4_0, 1, tile_mac_q4_0)
+
 #define DEFINE_MATMUL(type, bits, above, has_min, scales)                                          \
     enum { SUBS_##type = sizeof(fy_block_##type) < 100 ? 1 : FY_SUBS_MAX };                        \
     FY_INLINE __m256 vec_block_##type(__m256 acc, const fy_rows8 *rows, size_t offset,             \
@@ -267,14 +237,7 @@ FY_INLINE void tile_mac(__m256 acc[FY_TILE_COLS][FY_TILE_GROUPS], const void *ti
     {                                                                                              \
         tile_mac(acc, tile, x, b, n, bits, above, has_min);                                        \
     }                                                                                              \
-    void fy_matmul_##type##__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes,          \
-                                  int64_t row_begin, int64_t row_end, const fy_act *a,             \
-                                  int64_t n_cols, void *scratch)                                   \
-    {                                                                                              \
-        fy_matmul_blocks(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch,             \
-                         sizeof(fy_block_##type), SUBS_##type, vec_block_##type, repack_##type,    \
-                         tile_mac_##type);                                                         \
-    }
+    DEFINE_KERNEL(type, SUBS_##type, tile_mac_##type)
 
 DEFINE_MATMUL(q4_1, 4, 0, true, fy_scales_dm)
 DEFINE_MATMUL(q5_0, 5, 16, false, fy_scales_d)
@@ -413,12 +376,7 @@ static void repack_q8_0(void *tile, int g, const fy_rows8 *rows, size_t offset, 
     }
 }
 
-void fy_matmul_q8_0__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
-                          int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
-{
-    fy_matmul_blocks(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch,
-                     sizeof(fy_block_q8_0), 1, vec_block_q8_0, repack_q8_0, fy_wide_tile_mac);
-}
+DEFINE_KERNEL(q8_0, 1, fy_wide_tile_mac)
 
 /* --- q6_K ------------------------------------------------------------------------------------ */
 
@@ -493,10 +451,4 @@ static void repack_q6_k(void *tile, int g, const fy_rows8 *rows, size_t offset, 
     }
 }
 
-void fy_matmul_q6_k__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
-                          int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
-{
-    fy_matmul_blocks(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, scratch,
-                     sizeof(fy_block_q6_k), FY_SUBS_MAX, vec_block_q6_k, repack_q6_k,
-                     fy_wide_tile_mac);
-}
+DEFINE_KERNEL(q6_k, FY_SUBS_MAX, fy_wide_tile_mac)

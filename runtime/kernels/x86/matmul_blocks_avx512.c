@@ -29,34 +29,9 @@ typedef __m512 fy_vf;
 #define FY_V_KEEP(v) (void)(v)
 #endif
 
-#define fy_v_and      _mm512_and_si512
-#define fy_v_or       _mm512_or_si512
-#define fy_v_xor      _mm512_xor_si512
-#define fy_v_shl16    _mm512_slli_epi16
-#define fy_v_shr16    _mm512_srli_epi16
-#define fy_v_shl32    _mm512_slli_epi32
-#define fy_v_shr32    _mm512_srli_epi32
-#define fy_v_sar32    _mm512_srai_epi32
-#define fy_v_shuffle8 _mm512_shuffle_epi8 /* in each part */
-#define fy_v_set8     _mm512_set1_epi8
-#define fy_v_set32    _mm512_set1_epi32
-#define fy_v_zero     _mm512_setzero_si512
-#define fy_v_add32    _mm512_add_epi32
-#define fy_v_sub32    _mm512_sub_epi32
-#define fy_v_sub8     _mm512_sub_epi8
-#define fy_v_mul32    _mm512_mullo_epi32
-#define fy_v_low32    _mm512_unpacklo_epi32
-#define fy_v_high32   _mm512_unpackhi_epi32
-#define fy_v_low64    _mm512_unpacklo_epi64
-#define fy_v_high64   _mm512_unpackhi_epi64
+#define FY_V_OP(op)   _mm512_##op
+#define FY_V_BITS(op) _mm512_##op##_si512
 #define fy_v_dot      _mm512_dpbusd_epi32 /* the sum, unsigned bytes, signed bytes */
-#define fy_v_to_float _mm512_cvtepi32_ps
-#define fy_v_setf     _mm512_set1_ps
-#define fy_v_zerof    _mm512_setzero_ps
-#define fy_v_mulf     _mm512_mul_ps
-#define fy_v_fmaf     _mm512_fmadd_ps
-#define fy_v_loadf    _mm512_loadu_ps
-#define fy_v_storef   _mm512_storeu_ps
 #define fy_v_load     _mm512_loadu_si512
 #define fy_v_store    _mm512_storeu_si512
 

@@ -18,40 +18,11 @@ typedef __m256 fy_vf;
 
 #define FY_V_KEEP(v) FY_KEEP_IN_REGISTER(v)
 
-#define fy_v_and      _mm256_and_si256
-#define fy_v_or       _mm256_or_si256
-#define fy_v_xor      _mm256_xor_si256
-#define fy_v_shl16    _mm256_slli_epi16
-#define fy_v_shr16    _mm256_srli_epi16
-#define fy_v_shl32    _mm256_slli_epi32
-#define fy_v_shr32    _mm256_srli_epi32
-#define fy_v_sar32    _mm256_srai_epi32
-#define fy_v_shuffle8 _mm256_shuffle_epi8 /* in each part */
-#define fy_v_set8     _mm256_set1_epi8
-#define fy_v_set32    _mm256_set1_epi32
-#define fy_v_zero     _mm256_setzero_si256
-#define fy_v_add32    _mm256_add_epi32
-#define fy_v_sub32    _mm256_sub_epi32
-#define fy_v_sub8     _mm256_sub_epi8
-#define fy_v_mul32    _mm256_mullo_epi32
-#define fy_v_low32    _mm256_unpacklo_epi32
-#define fy_v_high32   _mm256_unpackhi_epi32
-#define fy_v_low64    _mm256_unpacklo_epi64
-#define fy_v_high64   _mm256_unpackhi_epi64
+#define FY_V_OP(op)   _mm256_##op
+#define FY_V_BITS(op) _mm256_##op##_si256
 #define fy_v_dot      _mm256_dpbusd_avx_epi32 /* the sum, unsigned bytes, signed bytes */
-#define fy_v_to_float _mm256_cvtepi32_ps
-#define fy_v_setf     _mm256_set1_ps
-#define fy_v_zerof    _mm256_setzero_ps
-#define fy_v_mulf     _mm256_mul_ps
-#define fy_v_fmaf     _mm256_fmadd_ps
-#define fy_v_loadf    _mm256_loadu_ps
-#define fy_v_storef   _mm256_storeu_ps
 #define fy_v_load     fy_load256
-
-FY_INLINE void fy_v_store(void *p, fy_vi v)
-{
-    _mm256_storeu_si256((__m256i *)p, v);
-}
+#define fy_v_store    fy_store256
 
 #define fy_v_same_part _mm256_broadcastsi128_si256 /* 16 bytes */
 

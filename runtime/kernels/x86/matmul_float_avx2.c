@@ -122,23 +122,15 @@ FY_INLINE void matmul(float *y, int64_t ldy, const void *W, size_t row_bytes, in
         multiply_rows(y + r, ldy, w, row_bytes, a, n_cols, 1, size, load8);
 }
 
-void fy_matmul_f32__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
-                         int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
-{
-    (void)scratch;
-    matmul(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, 4, load8_f32);
-}
+#define DEFINE_MATMUL(type, size)                                                         \
+    void fy_matmul_##type##__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes, \
+                                  int64_t row_begin, int64_t row_end, const fy_act *a,    \
+                                  int64_t n_cols, void *scratch)                          \
+    {                                                                                     \
+        (void)scratch;                                                                    \
+        matmul(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, size, load8_##type);  \
+    }
 
-void fy_matmul_f16__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
-                         int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
-{
-    (void)scratch;
-    matmul(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, 2, load8_f16);
-}
-
-void fy_matmul_bf16__avx2(float *y, int64_t ldy, const void *W, size_t row_bytes, int64_t row_begin,
-                          int64_t row_end, const fy_act *a, int64_t n_cols, void *scratch)
-{
-    (void)scratch;
-    matmul(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols, 2, load8_bf16);
-}
+DEFINE_MATMUL(f32, 4)
+DEFINE_MATMUL(f16, 2)
+DEFINE_MATMUL(bf16, 2)

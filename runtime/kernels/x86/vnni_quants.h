@@ -11,6 +11,35 @@
 
 #include "kernels/kernels.h"
 
+/* The operations of the vectors, by FY_V_OP(op) and FY_V_BITS(op), the intrinsic of their width. */
+#define fy_v_and      FY_V_BITS(and)
+#define fy_v_or       FY_V_BITS(or)
+#define fy_v_xor      FY_V_BITS(xor)
+#define fy_v_zero     FY_V_BITS(setzero)
+#define fy_v_shl16    FY_V_OP(slli_epi16)
+#define fy_v_shr16    FY_V_OP(srli_epi16)
+#define fy_v_shl32    FY_V_OP(slli_epi32)
+#define fy_v_shr32    FY_V_OP(srli_epi32)
+#define fy_v_sar32    FY_V_OP(srai_epi32)
+#define fy_v_shuffle8 FY_V_OP(shuffle_epi8) /* in each part */
+#define fy_v_set8     FY_V_OP(set1_epi8)
+#define fy_v_set32    FY_V_OP(set1_epi32)
+#define fy_v_add32    FY_V_OP(add_epi32)
+#define fy_v_sub32    FY_V_OP(sub_epi32)
+#define fy_v_sub8     FY_V_OP(sub_epi8)
+#define fy_v_mul32    FY_V_OP(mullo_epi32)
+#define fy_v_low32    FY_V_OP(unpacklo_epi32)
+#define fy_v_high32   FY_V_OP(unpackhi_epi32)
+#define fy_v_low64    FY_V_OP(unpacklo_epi64)
+#define fy_v_high64   FY_V_OP(unpackhi_epi64)
+#define fy_v_to_float FY_V_OP(cvtepi32_ps)
+#define fy_v_setf     FY_V_OP(set1_ps)
+#define fy_v_zerof    FY_V_OP(setzero_ps)
+#define fy_v_mulf     FY_V_OP(mul_ps)
+#define fy_v_fmaf     FY_V_OP(fmadd_ps)
+#define fy_v_loadf    FY_V_OP(loadu_ps)
+#define fy_v_storef   FY_V_OP(storeu_ps)
+
 enum { FY_V_SUBS = FY_QK_K / FY_QK }; /* blocks of 32 in a stored block, at most */
 
 /* A stored block of a group of FY_V_ROWS rows. */
