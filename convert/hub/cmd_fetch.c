@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/json_tree.h"
 #include "base/str.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
@@ -86,35 +86,28 @@ static bool is_cached(const fy_hub_got *g, const fy_hub_file *f)
     return fy_hub_blob_is_there(g->storage, f->hash, f->size);
 }
 
-static void put_json_member(fy_str *s, const char *name, const char *value)
-{
-    fy_str_printf(s, "\"%s\": ", name);
-    fy_json_put_string(s, fy_span_of(value));
-}
-
 static void put_json(fy_str *s, const fy_hub_want *w, const fy_hub_got *g)
 {
-    const char *comma = "";
-    fy_str_putc(s, '{');
-    put_json_member(s, "repository", w->ref.id);
-    fy_str_puts(s, ", ");
-    put_json_member(s, "commit", g->list.commit);
-    fy_str_puts(s, ", ");
-    put_json_member(s, "path", g->snapshot);
-    fy_str_printf(s, ", \"bytes\": %" PRIu64 ", \"bytes_to_fetch\": %" PRIu64 ", \"files\": [",
-                  g->bytes, g->to_bring);
+    fy_json_maker m = {0};
+    json_t *files = json_array();
     for (size_t i = 0; i < g->list.n; i++) {
         const fy_hub_file *f = &g->list.files[i];
-        if (!f->wanted)
-            continue;
-        fy_str_printf(s, "%s{", comma);
-        put_json_member(s, "name", f->name);
-        fy_str_printf(s, ", \"bytes\": %" PRIu64 ", \"%s\": \"%s\", \"cached\": %s}", f->size,
-                      strlen(f->hash) == 64 ? "sha256" : "git_sha1", f->hash,
-                      is_cached(g, f) ? "true" : "false");
-        comma = ", ";
+        if (f->wanted)
+            fy_make_append(&m, files,
+                           json_pack("{s:s, s:o, s:s, s:b}", "name", f->name, "bytes",
+                                     fy_make_u64(f->size),
+                                     strlen(f->hash) == 64 ? "sha256" : "git_sha1", f->hash,
+                                     "cached", is_cached(g, f)));
     }
-    fy_str_puts(s, "]}\n");
+    json_t *top = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "repository", w->ref.id, "commit",
+                            g->list.commit, "path", fy_make_text(fy_span_of(g->snapshot)), "bytes",
+                            fy_make_u64(g->bytes), "bytes_to_fetch", fy_make_u64(g->to_bring),
+                            "files", files);
+    char *text = json_dumps(top, 0);
+    fy_str_printf(s, "%s\n", text != NULL ? text : "");
+    s->oom |= m.oom || text == NULL;
+    free(text);
+    json_decref(top);
 }
 
 static void put_table(fy_str *s, const fy_hub_got *g)

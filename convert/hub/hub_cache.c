@@ -66,61 +66,48 @@ int fy_hub_ref_read(const char *text, fy_hub_ref *out, fy_err *e)
     return 0;
 }
 
-static char *finish(fy_str *s, fy_err *e)
-{
-    if (s->oom) {
-        fy_str_release(s);
-        fy_nomem(e);
-        return NULL;
-    }
-    return s->ptr;
-}
-
-/* Appends the variable's value with "~/" resolved, and the name. False: it is not set. */
-static bool put_variable(fy_str *s, const char *variable, const char *name)
+/* The variable's value with "~/" resolved, and what follows it. False: it is not set. */
+static bool from_variable(const char *variable, const char *below, const char *name, char **out,
+                          fy_err *e)
 {
     const char *v = getenv(variable), *home = getenv("HOME");
     if (v == NULL || *v == '\0')
         return false;
-    if (v[0] == '~' && v[1] == '/' && home != NULL) {
-        fy_str_puts(s, home);
-        v++;
-    }
-    fy_str_printf(s, "%s%s", v, name);
+    bool at_home = v[0] == '~' && v[1] == '/' && home != NULL;
+    *out = fy_path_format(e, "%s%s%s%s", at_home ? home : "", v + at_home, below, name);
     return true;
 }
 
 char *fy_hub_home(const char *name, fy_err *e)
 {
-    fy_str s = {0};
-    if (put_variable(&s, "HF_HOME", "/") || put_variable(&s, "XDG_CACHE_HOME", "/huggingface/") ||
-        put_variable(&s, "HOME", "/.cache/huggingface/")) {
-        fy_str_puts(&s, name);
-        return finish(&s, e);
-    }
+    char *path;
+    if (from_variable("HF_HOME", "/", name, &path, e) ||
+        from_variable("XDG_CACHE_HOME", "/huggingface/", name, &path, e) ||
+        from_variable("HOME", "/.cache/huggingface/", name, &path, e))
+        return path;
     fy_fail(e, FY_EARG, "neither HF_HUB_CACHE nor HF_HOME nor HOME is set: where is the cache?");
     return NULL;
 }
 
 char *fy_hub_cache_dir(fy_err *e)
 {
-    fy_str s = {0};
-    if (put_variable(&s, "HF_HUB_CACHE", "") || put_variable(&s, "HUGGINGFACE_HUB_CACHE", ""))
-        return finish(&s, e);
-    return fy_hub_home("hub", e);
+    char *path;
+    return from_variable("HF_HUB_CACHE", "", "", &path, e) ||
+                   from_variable("HUGGINGFACE_HUB_CACHE", "", "", &path, e)
+               ? path
+               : fy_hub_home("hub", e);
 }
 
 char *fy_hub_storage(const fy_hub_ref *ref, fy_err *e)
 {
     char *cache = fy_hub_cache_dir(e);
-    fy_str s = {0};
+    const size_t n = strcspn(ref->id, "/"); /* ORG, or all of it */
     if (cache == NULL)
         return NULL;
-    fy_str_printf(&s, "%s/" ENTRY, cache);
-    for (const char *p = ref->id; *p != '\0'; p++)
-        fy_str_puts(&s, *p == '/' ? "--" : (char[]){*p, '\0'});
+    char *path = fy_path_format(e, "%s/" ENTRY "%.*s%s%s", cache, (int)n, ref->id,
+                                ref->id[n] == '/' ? "--" : "", ref->id + n + (ref->id[n] == '/'));
     free(cache);
-    return finish(&s, e);
+    return path;
 }
 
 void fy_hub_place_release(fy_hub_place *p)
@@ -132,17 +119,10 @@ void fy_hub_place_release(fy_hub_place *p)
 
 /* --- entries ---------------------------------------------------------------------------------- */
 
-static char *path_of(const char *storage, const char *folder, const char *name, fy_err *e)
-{
-    fy_str s = {0};
-    fy_str_printf(&s, "%s/%s/%s", storage, folder, name);
-    return finish(&s, e);
-}
-
 /* 1 and *dir: the snapshot is there; 0: it is not. */
 static int snapshot_of(const char *storage, const char *commit, char **dir, fy_err *e)
 {
-    char *path = path_of(storage, "snapshots", commit, e);
+    char *path = fy_path_format(e, "%s/snapshots/%s", storage, commit);
     if (path == NULL)
         return -1;
     if (!fy_file_is_dir(path)) {
@@ -158,7 +138,7 @@ static int read_ref(const char *storage, const char *revision, char commit[REF_B
                     fy_err *e)
 {
     fy_map m;
-    char *path = path_of(storage, "refs", revision, e);
+    char *path = fy_path_format(e, "%s/refs/%s", storage, revision);
     if (path == NULL)
         return -1;
     int rc = fy_file_exists(path) && !fy_file_is_dir(path);
@@ -287,12 +267,7 @@ static int snapshot_name(const char *dir, char **name, fy_err *e)
 
 static bool is_entry(const char *dir)
 {
-    char *snapshots = fy_path_join(dir, "snapshots"), *config = fy_path_join(dir, "config.json");
-    bool yes =
-        snapshots != NULL && config != NULL && fy_file_is_dir(snapshots) && !fy_file_exists(config);
-    free(snapshots);
-    free(config);
-    return yes;
+    return fy_dir_has(dir, "snapshots/.") && !fy_dir_has(dir, "config.json");
 }
 
 static int find_path(const char *path, fy_hub_place *p, fy_err *e)
@@ -401,15 +376,6 @@ struct fy_hub_blob {
     hasher *running; /* owned; of the bytes that are there */
 };
 
-static char *blob_path(const char *storage, const char *hash, const char *end)
-{
-    fy_str s = {0};
-    fy_str_printf(&s, "%s/blobs/%s%s", storage, hash, end);
-    if (s.oom)
-        fy_str_release(&s);
-    return s.ptr;
-}
-
 /* "A/B/C" -> the directory "A/B" is there. */
 static int make_parent(const char *path, fy_err *e)
 {
@@ -424,15 +390,11 @@ static int make_parent(const char *path, fy_err *e)
 
 /* --- the lock --------------------------------------------------------------------------------- */
 
-static char *lock_path(const char *storage, const char *hash)
+static char *lock_path(const char *storage, const char *hash, fy_err *e)
 {
     fy_span base = fy_path_base(storage);
-    fy_str s = {0};
-    fy_str_printf(&s, "%.*s.locks/%.*s/%s.lock", (int)(base.ptr - storage), storage, (int)base.len,
-                  base.ptr, hash);
-    if (s.oom)
-        fy_str_release(&s);
-    return s.ptr;
+    return fy_path_format(e, "%.*s.locks/%.*s/%s.lock", (int)(base.ptr - storage), storage,
+                          (int)base.len, base.ptr, hash);
 }
 
 /* Whoever holds a lock may remove its file: then another one must be locked. */
@@ -507,22 +469,21 @@ static int open_partial(fy_hub_blob *b, fy_err *e)
 fy_hub_blob *fy_hub_blob_open(const char *storage, const char *hash, uint64_t size, fy_err *e)
 {
     fy_hub_blob *b = calloc(1, sizeof *b);
-    char *lock = lock_path(storage, hash);
+    char *lock = lock_path(storage, hash, e);
     if (b == NULL || lock == NULL) {
         free(b);
         free(lock);
         fy_nomem(e);
         return NULL;
     }
-    *b = (fy_hub_blob){.path = blob_path(storage, hash, ""),
-                       .partial = blob_path(storage, hash, ".incomplete"),
+    *b = (fy_hub_blob){.path = fy_path_format(e, "%s/blobs/%s", storage, hash),
+                       .partial = fy_path_format(e, "%s/blobs/%s.incomplete", storage, hash),
                        .size = size,
                        .fd = -1,
                        .lock = -1};
     snprintf(b->hash, sizeof b->hash, "%s", hash);
-    int rc = b->path != NULL && b->partial != NULL ? 0 : fy_nomem(e);
-    if (rc != 0 || make_parent(lock, e) != 0 || make_parent(b->path, e) != 0 ||
-        take_lock(b, lock, e) != 0 || open_partial(b, e) != 0) {
+    if (b->path == NULL || b->partial == NULL || make_parent(lock, e) != 0 ||
+        make_parent(b->path, e) != 0 || take_lock(b, lock, e) != 0 || open_partial(b, e) != 0) {
         fy_hub_blob_close(b);
         b = NULL;
     }
@@ -591,12 +552,12 @@ void fy_hub_blob_close(fy_hub_blob *b)
 static bool size_of(const char *storage, const char *hash, const char *end, uint64_t *size)
 {
     struct stat st;
-    char *path = blob_path(storage, hash, end);
-    bool there = path != NULL && stat(path, &st) == 0 && S_ISREG(st.st_mode);
-    free(path);
-    if (there)
-        *size = (uint64_t)st.st_size;
-    return there;
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/blobs/%s%s", storage, hash, end);
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
+    *size = (uint64_t)st.st_size;
+    return true;
 }
 
 bool fy_hub_blob_is_there(const char *storage, const char *hash, uint64_t size)
@@ -633,31 +594,32 @@ int fy_hub_link(const char *storage, const char *commit, const char *name, const
 {
     fy_err own = {0};
     char shown[sizeof own.msg];
-    fy_str path = {0}, target = {0};
-    fy_str_printf(&path, "%s/snapshots/%s/%s", storage, commit, name);
+    fy_str target = {0};
+    char *path = fy_path_format(&own, "%s/snapshots/%s/%s", storage, commit, name);
     fy_str_puts(&target, "../../");
     for (const char *p = name; *p != '\0'; p++)
         fy_str_puts(&target, *p == '/' ? "../" : "");
     fy_str_printf(&target, "blobs/%s", hash);
-    int rc = path.oom || target.oom ? fy_nomem(&own) : make_parent(path.ptr, &own);
-    if (rc == 0)
-        rc = place_link(target.ptr, path.ptr, &own);
-    fy_str_release(&path);
+    if (target.oom)
+        fy_nomem(&own);
+    if (own.code == FY_OK && make_parent(path, &own) == 0)
+        place_link(target.ptr, path, &own);
     fy_str_release(&target);
-    if (rc == 0)
-        return 0;
-    return fy_fail(e, own.code, "%s", fy_quote(shown, sizeof shown, fy_span_of(own.msg)));
+    free(path);
+    return own.code == FY_OK
+               ? 0
+               : fy_fail(e, own.code, "%s", fy_quote(shown, sizeof shown, fy_span_of(own.msg)));
 }
 
 int fy_hub_write_ref(const char *storage, const char *revision, const char *commit, fy_err *e)
 {
     if (strcmp(revision, commit) == 0)
         return 0;
-    fy_str path = {0};
-    fy_str_printf(&path, "%s/refs/%s", storage, revision);
-    int rc = path.oom ? fy_nomem(e) : make_parent(path.ptr, e);
-    if (rc == 0)
-        rc = fy_file_write(path.ptr, commit, strlen(commit), e);
-    fy_str_release(&path);
+    char *path = fy_path_format(e, "%s/refs/%s", storage, revision);
+    int rc = path == NULL || make_parent(path, e) != 0 ||
+                     fy_file_write(path, commit, strlen(commit), e) != 0
+                 ? -1
+                 : 0;
+    free(path);
     return rc;
 }

@@ -175,34 +175,23 @@ static const char *revision_of(const fy_hub_want *w)
     return w->ref.revision[0] != '\0' ? w->ref.revision : "main";
 }
 
-static char *api_url(const hub_env *v, const fy_hub_want *w)
+/* Of file `name` of the commit; without a commit, the question about revision `name`. NULL on
+ * failure. */
+static char *url_of(const hub_env *v, const fy_hub_want *w, const char *commit, const char *name,
+                    fy_err *e)
 {
     fy_str s = {0};
-    fy_str_printf(&s, "%s/api/models/%s/revision/", v->endpoint, w->ref.id);
-    put_encoded(&s, revision_of(w), false);
-    fy_str_puts(&s, "?blobs=true");
-    if (s.oom)
+    if (commit != NULL)
+        fy_str_printf(&s, "%s/%s/resolve/%s/", v->endpoint, w->ref.id, commit);
+    else
+        fy_str_printf(&s, "%s/api/models/%s/revision/", v->endpoint, w->ref.id);
+    put_encoded(&s, name, commit != NULL);
+    fy_str_puts(&s, commit != NULL ? "" : "?blobs=true");
+    if (s.oom) {
         fy_str_release(&s);
+        fy_nomem(e);
+    }
     return s.ptr;
-}
-
-static char *file_url(const hub_env *v, const fy_hub_want *w, const char *commit, const char *name)
-{
-    fy_str s = {0};
-    fy_str_printf(&s, "%s/%s/resolve/%s/", v->endpoint, w->ref.id, commit);
-    put_encoded(&s, name, true);
-    if (s.oom)
-        fy_str_release(&s);
-    return s.ptr;
-}
-
-static fy_http_params params_of(const hub_env *v, const fy_hub_want *w)
-{
-    return (fy_http_params){.endpoint = v->endpoint,
-                            .token = v->token,
-                            .parallel = w->parallel,
-                            .retries = w->retries,
-                            .silence_s = v->silence_s};
 }
 
 /* What a refusal means, and what to do. */
@@ -235,7 +224,11 @@ static int explain(const hub_env *v, const fy_hub_want *w, const fy_http_refusal
 
 static int run_jobs(const hub_env *v, const fy_hub_want *w, fy_http_job *jobs, size_t n, fy_err *e)
 {
-    fy_http_params p = params_of(v, w);
+    const fy_http_params p = {.endpoint = v->endpoint,
+                              .token = v->token,
+                              .parallel = w->parallel,
+                              .retries = w->retries,
+                              .silence_s = v->silence_s};
     fy_http_refusal refusal;
     fy_err own = {0};
     if (fy_http_run(&p, jobs, n, &refusal, &own) == 0)
@@ -265,13 +258,12 @@ static int reply_add(void *user, const void *p, size_t n, fy_err *e)
 static int ask_list(const hub_env *v, const fy_hub_want *w, fy_hub_list *out, fy_err *e)
 {
     fy_str reply = {0};
-    char *url = api_url(v, w);
-    fy_http_job job = {.url = url,
+    fy_http_job job = {.url = url_of(v, w, NULL, revision_of(w), e),
                        .name = "the list of files",
                        .user = &reply,
                        .begin = reply_begin,
                        .body = reply_add};
-    int rc = url != NULL ? run_jobs(v, w, &job, 1, e) : fy_nomem(e);
+    int rc = job.url != NULL ? run_jobs(v, w, &job, 1, e) : -1;
     if (rc == 0)
         rc = fy_hub_list_read(fy_str_z(&reply), reply.len, out, e);
     if (rc == 0 && fy_hub_is_hash(revision_of(w), strlen(revision_of(w))) &&
@@ -281,7 +273,7 @@ static int ask_list(const hub_env *v, const fy_hub_want *w, fy_hub_list *out, fy
         fy_hub_list_release(out);
     }
     fy_str_release(&reply);
-    free(url);
+    free(job.url);
     return rc;
 }
 
@@ -298,34 +290,32 @@ static int file_is_told(void *user, const fy_http_told *h, fy_err *e)
     return 0;
 }
 
-static void free_jobs(fy_http_job *jobs, char **urls, size_t n)
+static void free_jobs(fy_http_job *jobs, size_t n)
 {
-    for (size_t i = 0; urls != NULL && i < n; i++)
-        free(urls[i]);
-    free(urls);
+    for (size_t i = 0; i < n; i++)
+        free(jobs[i].url);
     free(jobs);
 }
 
 static int ask_files(const hub_env *v, const fy_hub_want *w, fy_hub_list *l, fy_err *e)
 {
     fy_http_job *jobs = calloc(l->n + 1, sizeof *jobs);
-    char **urls = calloc(l->n + 1, sizeof *urls);
     size_t n = 0;
-    int rc = jobs != NULL && urls != NULL ? 0 : fy_nomem(e);
+    int rc = jobs != NULL ? 0 : fy_nomem(e);
     for (size_t i = 0; rc == 0 && i < l->n; i++) {
         fy_hub_file *f = &l->files[i];
         if (!f->wanted || f->hash[0] != '\0')
             continue;
-        urls[n] = file_url(v, w, l->commit, f->name);
-        if (urls[n] == NULL)
-            rc = fy_nomem(e);
-        jobs[n] = (fy_http_job){
-            .url = urls[n], .name = f->shown, .user = f, .told = file_is_told, .is_head = true};
-        n++;
+        jobs[n] = (fy_http_job){.url = url_of(v, w, l->commit, f->name, e),
+                                .name = f->shown,
+                                .user = f,
+                                .told = file_is_told,
+                                .is_head = true};
+        rc = jobs[n++].url != NULL ? 0 : -1;
     }
     if (rc == 0 && n > 0)
         rc = run_jobs(v, w, jobs, n, e);
-    free_jobs(jobs, urls, l->n);
+    free_jobs(jobs, n);
     return rc;
 }
 
@@ -351,7 +341,6 @@ int fy_hub_ask(const fy_hub_want *want, fy_hub_got *got, fy_err *e)
 {
     hub_env v;
     fy_hub_got g = {0};
-    fy_str snapshot = {0};
     if (env_read(&v, e) != 0)
         return -1;
     int rc = ask_list(&v, want, &g.list, e);
@@ -363,9 +352,8 @@ int fy_hub_ask(const fy_hub_want *want, fy_hub_got *got, fy_err *e)
         rc = g.storage != NULL ? count(&g, e) : -1;
     }
     if (rc == 0) {
-        fy_str_printf(&snapshot, "%s/snapshots/%s", g.storage, g.list.commit);
-        rc = snapshot.oom ? fy_nomem(e) : 0;
-        g.snapshot = snapshot.ptr;
+        g.snapshot = fy_path_format(e, "%s/snapshots/%s", g.storage, g.list.commit);
+        rc = g.snapshot != NULL ? 0 : -1;
     }
     env_release(&v);
     if (rc != 0) {
@@ -474,8 +462,9 @@ static int file_end(void *user, fy_err *e)
 }
 
 /* One download per blob: two files may have the same contents. */
-static int list_downloads(const hub_env *v, const fy_hub_want *w, const fy_hub_got *g, download *d,
-                          fy_http_job *jobs, char **urls, size_t *n, fy_err *e)
+static int list_downloads(const hub_env *v, const fy_hub_want *w, const fy_hub_got *g,
+                          fy_progress *progress, download *d, fy_http_job *jobs, size_t *n,
+                          fy_err *e)
 {
     fy_names seen = {0};
     int rc = 0;
@@ -486,12 +475,8 @@ static int list_downloads(const hub_env *v, const fy_hub_want *w, const fy_hub_g
         int added = fy_names_add(&seen, fy_span_of(f->hash), 0);
         if (added == 1)
             continue;
-        urls[*n] = file_url(v, w, g->list.commit, f->name);
-        if (added < 0 || urls[*n] == NULL)
-            rc = fy_nomem(e);
-        d[*n].f = f;
-        d[*n].storage = g->storage;
-        jobs[*n] = (fy_http_job){.url = urls[*n],
+        d[*n] = (download){.f = f, .storage = g->storage, .progress = progress};
+        jobs[*n] = (fy_http_job){.url = url_of(v, w, g->list.commit, f->name, e),
                                  .name = f->shown,
                                  .user = &d[*n],
                                  .begin = file_begin,
@@ -499,6 +484,7 @@ static int list_downloads(const hub_env *v, const fy_hub_want *w, const fy_hub_g
                                  .from = file_from,
                                  .body = file_body,
                                  .end = file_end};
+        rc = added < 0 ? fy_nomem(e) : jobs[*n].url == NULL ? -1 : 0;
         *n += 1;
     }
     fy_names_release(&seen);
@@ -509,24 +495,20 @@ static int bring_blobs(const hub_env *v, const fy_hub_want *w, fy_hub_got *g, fy
 {
     download *d = calloc(g->n_wanted + 1, sizeof *d);
     fy_http_job *jobs = calloc(g->n_wanted + 1, sizeof *jobs);
-    char **urls = calloc(g->n_wanted + 1, sizeof *urls);
     fy_progress progress;
     uint64_t total = 0;
     size_t n = 0;
-    int rc = d != NULL && jobs != NULL && urls != NULL
-                 ? list_downloads(v, w, g, d, jobs, urls, &n, e)
-                 : fy_nomem(e);
-    for (size_t i = 0; i < n && rc == 0; i++)
+    int rc = d != NULL && jobs != NULL ? list_downloads(v, w, g, &progress, d, jobs, &n, e)
+                                       : fy_nomem(e);
+    for (size_t i = 0; i < n; i++)
         total += d[i].f->size; /* a part of g->bytes */
     fy_show_begin(&progress, "fetching", total);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        d[i].progress = &progress;
     if (rc == 0 && n > 0)
         rc = run_jobs(v, w, jobs, n, e);
     fy_show_end(&progress);
-    for (size_t i = 0; d != NULL && i < n; i++)
+    for (size_t i = 0; i < n; i++)
         fy_hub_blob_close(d[i].blob);
-    free_jobs(jobs, urls, n);
+    free_jobs(jobs, n);
     free(d);
     return rc;
 }

@@ -35,7 +35,7 @@ typedef struct {
 /* One request. Callbacks get `user`; each returns 0, or -1 with *e set, which ends everything.
  * `name` goes before their messages. */
 typedef struct {
-    const char *url;  /* view; percent-encoded, of the endpoint */
+    char *url;        /* percent-encoded, of the endpoint; not freed here */
     const char *name; /* view; for messages */
     void *user;
     /* Each may be NULL, except `body` of a GET. Before each attempt: the byte to begin at, else 0.

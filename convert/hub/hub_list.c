@@ -3,11 +3,12 @@
 #include "hub/hub_list.h"
 
 #include <fnmatch.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/json_tree.h"
 #include "base/str.h"
 
 #define NAME_BYTES_MAX 1024
@@ -48,67 +49,45 @@ static bool is_safe(fy_span name)
     return true;
 }
 
-/* A hash, or null. */
-static int read_hash(fy_json *j, const char *what, size_t digits, char out[FY_HUB_HASH_BYTES],
-                     fy_err *e)
+static fy_span text_of(const json_t *v)
+{
+    return (fy_span){json_is_string(v) ? json_string_value(v) : "", json_string_length(v)};
+}
+
+/* A hash; nothing when it is absent or null. */
+static int read_hash(const json_t *o, const char *key, const char *what, size_t digits,
+                     char out[FY_HUB_HASH_BYTES], fy_err *e)
 {
     char q[FY_QUOTE_BYTES];
-    fy_span s;
-    if (fy_json_peek(j) == FY_JSON_NULL)
-        return fy_json_null(j, e);
-    if (fy_json_string(j, &s, NULL, e) != 0)
-        return -1;
+    const json_t *v = json_object_get(o, key);
+    fy_span s = text_of(v);
+    if (v == NULL || json_is_null(v))
+        return 0;
     if (s.len != digits || !fy_hub_is_hash(s.ptr, s.len))
         return fy_fail(e, FY_EFORMAT, "%s '%s', expected %zu hexadecimal digits", what,
                        fy_quote(q, sizeof q, s), digits);
-    memcpy(out, s.ptr, s.len);
-    out[s.len] = '\0';
+    snprintf(out, FY_HUB_HASH_BYTES, "%s", s.ptr);
     return 0;
 }
 
-static int read_size(fy_json *j, uint64_t *size, bool *has_size, fy_err *e)
+/* The same of a size: 1, and 0 when it is absent. */
+static int read_size(const json_t *o, uint64_t *size, fy_err *e)
 {
-    if (fy_json_peek(j) == FY_JSON_NULL)
-        return fy_json_null(j, e);
-    *has_size = true;
-    return fy_json_u64(j, size, e);
+    const json_t *v = json_object_get(o, "size");
+    if (v == NULL || json_is_null(v))
+        return 0;
+    if (!json_is_integer(v) || json_integer_value(v) < 0)
+        return fy_fail(e, FY_EFORMAT, "size: expected a number of bytes");
+    *size = (uint64_t)json_integer_value(v);
+    return 1;
 }
 
-/* One of siblings as it is read. */
-typedef struct {
-    fy_hub_file file;
-    char sha256[FY_HUB_HASH_BYTES], blob[FY_HUB_HASH_BYTES];
-    uint64_t lfs_size;
-    bool has_size, has_lfs_size;
-} sibling;
-
-static int read_lfs(sibling *s, fy_json *j, fy_err *e)
-{
-    fy_span key;
-    int rc;
-    if (fy_json_peek(j) == FY_JSON_NULL)
-        return fy_json_null(j, e);
-    if (fy_json_object_begin(j, e) != 0)
-        return -1;
-    while ((rc = fy_json_object_next(j, &key, e)) == 1) {
-        if (fy_span_is(key, "sha256"))
-            rc = read_hash(j, "lfs.sha256", 64, s->sha256, e);
-        else if (fy_span_is(key, "size"))
-            rc = read_size(j, &s->lfs_size, &s->has_lfs_size, e);
-        else
-            rc = fy_json_skip(j, e);
-        if (rc != 0)
-            return -1;
-    }
-    return rc;
-}
-
-static int read_name(fy_hub_list *l, fy_json *j, fy_hub_file *f, fy_err *e)
+static int read_name(fy_hub_list *l, const json_t *v, fy_hub_file *f, fy_err *e)
 {
     char q[FY_QUOTE_BYTES], shown[SHOWN_BYTES];
-    fy_span s;
-    if (fy_json_string(j, &s, NULL, e) != 0)
-        return -1;
+    fy_span s = text_of(v);
+    if (v == NULL)
+        return fy_fail(e, FY_EFORMAT, "siblings: a file without rfilename");
     if (!is_safe(s))
         return fy_fail(
             e, FY_EFORMAT,
@@ -120,57 +99,30 @@ static int read_name(fy_hub_list *l, fy_json *j, fy_hub_file *f, fy_err *e)
     return f->name != NULL && f->shown != NULL ? 0 : fy_nomem(e);
 }
 
-static int read_sibling(fy_hub_list *l, fy_json *j, sibling *s, fy_err *e)
+static int read_file(fy_hub_list *l, const json_t *o, fy_err *e)
 {
-    fy_span key;
-    int rc;
-    if (fy_json_object_begin(j, e) != 0)
+    fy_hub_file f = {0};
+    char sha256[FY_HUB_HASH_BYTES] = "", blob[FY_HUB_HASH_BYTES] = "";
+    const json_t *lfs = json_object_get(o, "lfs");
+    uint64_t lfs_size = 0;
+    if (read_name(l, json_object_get(o, "rfilename"), &f, e) ||
+        read_hash(o, "blobId", "blobId", 40, blob, e) ||
+        read_hash(lfs, "sha256", "lfs.sha256", 64, sha256, e))
         return -1;
-    while ((rc = fy_json_object_next(j, &key, e)) == 1) {
-        if (fy_span_is(key, "rfilename"))
-            rc = read_name(l, j, &s->file, e);
-        else if (fy_span_is(key, "size"))
-            rc = read_size(j, &s->file.size, &s->has_size, e);
-        else if (fy_span_is(key, "blobId"))
-            rc = read_hash(j, "blobId", 40, s->blob, e);
-        else if (fy_span_is(key, "lfs"))
-            rc = read_lfs(s, j, e);
-        else
-            rc = fy_json_skip(j, e);
-        if (rc != 0)
-            return -1;
-    }
-    return rc;
-}
-
-static int add_file(fy_hub_list *l, sibling *s, fy_err *e)
-{
-    if (s->file.name == NULL)
-        return fy_fail(e, FY_EFORMAT, "siblings: a file without rfilename");
-    if (s->has_size && s->has_lfs_size && s->file.size != s->lfs_size)
-        return fy_fail(e, FY_EFORMAT, "%s: two sizes, %llu and %llu", s->file.shown,
-                       (unsigned long long)s->file.size, (unsigned long long)s->lfs_size);
-    if (s->has_lfs_size)
-        s->file.size = s->lfs_size;
+    int has_size = read_size(o, &f.size, e), has_lfs_size = read_size(lfs, &lfs_size, e);
+    if (has_size < 0 || has_lfs_size < 0)
+        return -1;
+    if (has_size && has_lfs_size && f.size != lfs_size)
+        return fy_fail(e, FY_EFORMAT, "%s: two sizes, %llu and %llu", f.shown,
+                       (unsigned long long)f.size, (unsigned long long)lfs_size);
+    if (has_lfs_size)
+        f.size = lfs_size;
     /* of an LFS file blobId is the hash of the pointer that git keeps in its place */
-    if (s->has_size || s->has_lfs_size)
-        memcpy(s->file.hash, s->sha256[0] != '\0' ? s->sha256 : s->blob, FY_HUB_HASH_BYTES);
+    if (has_size || has_lfs_size)
+        memcpy(f.hash, sha256[0] != '\0' ? sha256 : blob, FY_HUB_HASH_BYTES);
     if (l->n == FY_HUB_FILES_MAX)
         return fy_fail(e, FY_EFORMAT, "more than %d files", FY_HUB_FILES_MAX);
-    return fy_append(&l->files, &l->n, &l->cap, &s->file, sizeof s->file, e);
-}
-
-static int read_siblings(fy_hub_list *l, fy_json *j, fy_err *e)
-{
-    int rc;
-    if (fy_json_array_begin(j, e) != 0)
-        return -1;
-    while ((rc = fy_json_array_next(j, e)) == 1) {
-        sibling s = {0};
-        if (read_sibling(l, j, &s, e) != 0 || add_file(l, &s, e) != 0)
-            return -1;
-    }
-    return rc;
+    return fy_append(&l->files, &l->n, &l->cap, &f, sizeof f, e);
 }
 
 static int by_name(const void *a, const void *b)
@@ -191,42 +143,32 @@ static int check_names(fy_hub_list *l, fy_err *e)
     return 0;
 }
 
-static int read_reply(fy_hub_list *l, fy_json *j, fy_err *e)
+static int read_reply(fy_hub_list *l, const json_t *reply, fy_err *e)
 {
-    fy_span key, s;
-    bool siblings = false;
-    int rc;
-    if (fy_json_object_begin(j, e) != 0)
-        return -1;
-    while ((rc = fy_json_object_next(j, &key, e)) == 1) {
-        if (fy_span_is(key, "siblings")) {
-            siblings = true;
-            rc = read_siblings(l, j, e);
-        } else if (fy_span_is(key, "sha")) {
-            rc = fy_json_string(j, &s, NULL, e);
-            if (rc == 0 && !fy_hub_is_hash(s.ptr, s.len))
-                rc = fy_fail(e, FY_EFORMAT, "\"sha\" is not a commit");
-            if (rc == 0)
-                memcpy(l->commit, s.ptr, s.len);
-        } else {
-            rc = fy_json_skip(j, e);
-        }
-        if (rc != 0)
+    const json_t *siblings = json_object_get(reply, "siblings"),
+                 *sha = json_object_get(reply, "sha");
+    if (siblings == NULL || sha == NULL)
+        return fy_fail(e, FY_EFORMAT,
+                       "no \"%s\" in it, expected an object with \"sha\" and \"siblings\"",
+                       siblings == NULL ? "siblings" : "sha");
+    if (!json_is_array(siblings))
+        return fy_fail(e, FY_EFORMAT, "\"siblings\" is not a list, expected one of files");
+    if (!fy_hub_is_hash(text_of(sha).ptr, text_of(sha).len))
+        return fy_fail(e, FY_EFORMAT, "\"sha\" is not a commit, expected 40 hexadecimal digits");
+    snprintf(l->commit, sizeof l->commit, "%s", json_string_value(sha));
+    for (size_t i = 0; i < json_array_size(siblings); i++) {
+        if (read_file(l, json_array_get(siblings, i), e) != 0)
             return -1;
     }
-    if (rc != 0 || fy_json_end(j, e) != 0)
-        return -1;
-    if (l->commit[0] == '\0' || !siblings)
-        return fy_fail(e, FY_EFORMAT, "no \"%s\" in it", siblings ? "sha" : "siblings");
     return check_names(l, e);
 }
 
 int fy_hub_list_read(const void *p, size_t n, fy_hub_list *out, fy_err *e)
 {
     fy_hub_list l = {0};
-    fy_json *j = fy_json_new(p, n, e);
-    int rc = j != NULL ? read_reply(&l, j, e) : -1;
-    fy_json_free(j);
+    json_t *reply = fy_json_data((fy_span){p, n}, e);
+    int rc = reply != NULL ? read_reply(&l, reply, e) : -1;
+    json_decref(reply);
     if (rc != 0) {
         fy_hub_list_release(&l);
         return fy_ctx(e, "the hub's reply");
