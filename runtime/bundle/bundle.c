@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "base/json_rows.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "bundle/bundle_check.h"
@@ -55,43 +55,44 @@ static int open_json(const char *dir, const fy_manifest *m, const char *rel, fy_
 
 /* --- workspace.json --------------------------------------------------------------------------- */
 
-/* A name that must be a plain file name; empty gives NULL. */
-static int take_name(fy_json *j, char **out, fy_err *e)
+/* "" means none. */
+static bool is_plain_name(const char *text)
 {
-    fy_span s;
-    char shown[FY_QUOTE_BYTES];
-    if (fy_json_string(j, &s, NULL, e) != 0)
-        return -1;
-    if (s.len == 0)
-        return 0;
-    if (!fy_path_is_plain(s))
-        return fy_fail(e, FY_EFORMAT, "'%s', expected a plain name without '/'",
-                       fy_quote(shown, sizeof shown, s));
-    *out = strndup(s.ptr, s.len);
-    return *out != NULL ? 0 : fy_nomem(e);
+    return *text == '\0' || fy_path_is_plain(fy_span_of(text));
 }
 
-static int take_workspace(fy_json *j, fy_bundle *b, char **hparams_name, fy_err *e)
-{
-    fy_span key;
-    int rc = fy_json_object_begin(j, e);
-    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
-        char **into = fy_span_is(key, "model_main")       ? &b->model_main
-                      : fy_span_is(key, "model_draft")    ? &b->model_draft
-                      : fy_span_is(key, "hparams_config") ? hparams_name
-                                                          : NULL;
-        const char *name = into == &b->model_main ? "model_main"
-                           : into == hparams_name ? "hparams_config"
-                                                  : "model_draft";
-        rc = into == NULL ? fy_json_skip(j, e) : take_name(j, into, e);
-        if (rc != 0 && into != NULL)
-            fy_ctx(e, "%s", name);
+typedef struct {
+    char *main, *draft, *hparams; /* owned */
+} names;
+
+#define NAME(name, field, must)                                                                    \
+    {                                                                                              \
+        .key = name, .type = FY_JSON_ROW_TEXT, .offset = offsetof(names, field), .required = must, \
+        .fits = is_plain_name, .expected = "a plain name without '/'"                              \
     }
-    if (rc == 0)
-        rc = fy_json_end(j, e);
-    if (rc == 0 && b->model_main == NULL)
-        rc = fy_fail(e, FY_EFORMAT, "lacks 'model_main', the directory of the model to run");
-    return rc;
+static const fy_json_row workspace_rows[] = {NAME("model_main", main, true),
+                                             NAME("model_draft", draft, false),
+                                             NAME("hparams_config", hparams, false)};
+
+static char *take_name(char *name)
+{
+    if (name != NULL && *name != '\0')
+        return name;
+    free(name);
+    return NULL;
+}
+
+static int take_workspace(fy_span text, fy_bundle *b, char **hparams_name, fy_err *e)
+{
+    const fy_json_table table = {FY_JSON_ROWS(workspace_rows)};
+    names n = {0};
+    int rc = fy_json_document_of(text, &table, &n, e);
+    b->model_main = take_name(n.main);
+    b->model_draft = take_name(n.draft);
+    *hparams_name = take_name(n.hparams);
+    return rc == 0 && b->model_main == NULL
+               ? fy_fail(e, FY_EFORMAT, "lacks 'model_main', the directory of the model to run")
+               : rc;
 }
 
 /* --- hparams.json ----------------------------------------------------------------------------- */
@@ -108,7 +109,7 @@ static int take_float(fy_json *j, const char *key, double min, double max, doubl
 }
 
 /* 2^64 - 1, or -1: a new one each time. */
-static int take_seed(fy_json *j, const uint8_t *text, uint64_t *out, fy_err *e)
+static int take_seed(fy_json *j, const char *text, uint64_t *out, fy_err *e)
 {
     int64_t v = 0;
     bool negative = fy_json_peek(j) == FY_JSON_NUMBER && text[fy_json_offset(j)] == '-';
@@ -148,33 +149,22 @@ static int take_sampler_value(fy_json *j, fy_span key, fy_bundle *b, fy_err *e)
     return 0;
 }
 
-static int take_sampler(fy_json *j, const uint8_t *text, fy_bundle *b, fy_err *e)
+static int take_sampler(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
 {
+    fy_bundle *b = at;
     fy_span key;
     int rc = fy_json_object_begin(j, e);
     while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1)
-        rc = fy_span_is(key, "seed") ? take_seed(j, text, &b->seed, e)
+        rc = fy_span_is(key, "seed") ? take_seed(j, t->user, &b->seed, e)
                                      : take_sampler_value(j, key, b, e);
-    return rc == 0 ? 0 : fy_ctx(e, "sampler");
+    return rc;
 }
 
-/* text: what j reads. */
-static int take_hparams(fy_json *j, const uint8_t *text, fy_bundle *b, fy_err *e)
-{
-    fy_span key;
-    int rc = fy_json_object_begin(j, e);
-    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
-        if (fy_span_is(key, "n_threads"))
-            rc = fy_json_i64_in(j, "n_threads", 1, FY_THREADS_MAX, &b->n_threads, e);
-        else if (fy_span_is(key, "batch_size"))
-            rc = fy_json_i64_in(j, "batch_size", 1, 1 << 20, &b->batch_size, e);
-        else if (fy_span_is(key, "sampler"))
-            rc = take_sampler(j, text, b, e);
-        else
-            rc = fy_json_skip(j, e);
-    }
-    return rc == 0 ? fy_json_end(j, e) : rc;
-}
+static const fy_json_row hparams_rows[] = {
+    FY_JSON_WITHIN(I64, "n_threads", fy_bundle, n_threads, false, 1, FY_THREADS_MAX),
+    FY_JSON_WITHIN(I64, "batch_size", fy_bundle, batch_size, false, 1, 1 << 20),
+    {.key = "sampler", .type = FY_JSON_ROW_TAKE, .take = take_sampler},
+};
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
@@ -185,13 +175,12 @@ static int read_json(const char *dir, const fy_manifest *m, const char *rel, fy_
     fy_map map;
     if (open_json(dir, m, rel, &map, e) != 0)
         return -1;
-    fy_json *j = fy_json_new(map.data, map.size, e);
-    int rc = j == NULL              ? -1
-             : hparams_name != NULL ? take_workspace(j, b, hparams_name, e)
-                                    : take_hparams(j, map.data, b, e);
+    fy_span text = {(const char *)map.data, map.size};
+    const fy_json_table table = {FY_JSON_ROWS(hparams_rows), .user = (void *)(uintptr_t)text.ptr};
+    int rc = hparams_name != NULL ? take_workspace(text, b, hparams_name, e)
+                                  : fy_json_document_of(text, &table, b, e);
     if (rc != 0)
         fy_ctx(e, "%s/%s", dir, rel);
-    fy_json_free(j);
     fy_map_close(&map);
     return rc;
 }

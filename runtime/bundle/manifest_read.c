@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "base/json_rows.h"
 #include "base/log.h"
 #include "base/str.h"
 
@@ -70,184 +70,115 @@ const fy_manifest_entry *fy_manifest_find(const fy_manifest *m, const char *path
 /* --- fields ----------------------------------------------------------------------------------- */
 
 /* Printable ASCII that needs no escape, so that a manifest has one way to be written. */
-static bool is_simple(fy_span s)
+static bool is_simple(const char *text)
 {
-    for (size_t i = 0; i < s.len; i++) {
-        if (s.ptr[i] < ' ' || s.ptr[i] > '~' || s.ptr[i] == '"' || s.ptr[i] == '\\')
-            return false;
-    }
-    return s.len > 0 && s.len <= FY_MANIFEST_MAX_PATH;
+    const char *p = text;
+    while (*p >= ' ' && *p <= '~' && *p != '"' && *p != '\\')
+        p++;
+    return *p == '\0' && p > text && p - text <= FY_MANIFEST_MAX_PATH;
 }
 
-static int take_text(fy_json *j, const char *what, char **out, fy_err *e)
+static int take_hash(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
 {
+    static const char digits[] = "0123456789abcdef";
+    uint8_t *out = at;
     fy_span s;
-    char shown[FY_QUOTE_BYTES];
-    if (fy_json_string(j, &s, NULL, e) != 0)
-        return fy_ctx(e, "%s", what);
-    if (!is_simple(s))
-        return fy_fail(e, FY_EFORMAT,
-                       "%s '%s', expected 1 to %d characters of printable ASCII without \" and \\",
-                       what, fy_quote(shown, sizeof shown, s), FY_MANIFEST_MAX_PATH);
-    *out = strndup(s.ptr, s.len);
-    return *out != NULL ? 0 : fy_nomem(e);
-}
-
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static int take_hash(fy_json *j, uint8_t out[FY_SHA256_BYTES], fy_err *e)
-{
-    fy_span s;
+    (void)t;
     if (fy_json_string(j, &s, NULL, e) != 0)
         return -1;
     bool ok = s.len == 2 * FY_SHA256_BYTES;
     for (size_t i = 0; ok && i < FY_SHA256_BYTES; i++) {
-        int hi = hex_digit(s.ptr[2 * i]), lo = hex_digit(s.ptr[2 * i + 1]);
-        ok = hi >= 0 && lo >= 0;
-        out[i] = (uint8_t)(ok ? hi << 4 | lo : 0);
+        const char *hi = memchr(digits, s.ptr[2 * i], 16);
+        const char *lo = memchr(digits, s.ptr[2 * i + 1], 16);
+        ok = hi != NULL && lo != NULL;
+        out[i] = (uint8_t)(ok ? (hi - digits) << 4 | (lo - digits) : 0);
     }
     char shown[FY_QUOTE_BYTES];
     return ok ? 0
-              : fy_fail(e, FY_EFORMAT, "SHA-256 '%s', expected 64 digits 0-9 a-f",
+              : fy_fail(e, FY_EFORMAT, "'%s', expected 64 digits 0-9 a-f",
                         fy_quote(shown, sizeof shown, s));
 }
 
-static int take_mode(fy_json *j, uint32_t *out, fy_err *e)
+static int take_mode(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
 {
-    fy_span s;
-    if (fy_json_string(j, &s, NULL, e) != 0)
-        return fy_ctx(e, "mode");
     char shown[FY_QUOTE_BYTES];
-    if (!fy_span_is(s, "0644") && !fy_span_is(s, "0755"))
-        return fy_fail(e, FY_EFORMAT, "mode '%s', expected 0644 or 0755",
-                       fy_quote(shown, sizeof shown, s));
-    *out = fy_span_is(s, "0755") ? 0755 : 0644;
-    return 0;
-}
-
-static int take_path(fy_json *j, char **out, fy_err *e)
-{
-    char *path = NULL, shown[FY_QUOTE_BYTES];
-    if (take_text(j, "path", &path, e) != 0)
+    uint32_t *mode = at;
+    fy_span s;
+    (void)t;
+    if (fy_json_string(j, &s, NULL, e) != 0)
         return -1;
-    int rc = 0;
-    if (!fy_manifest_path_ok(path))
-        rc = fy_fail(e, FY_EFORMAT,
-                     "path '%s' is not safe: expected a relative path of plain names in printable "
-                     "ASCII, no spaces",
-                     fy_quote(shown, sizeof shown, fy_span_of(path)));
-    else if (fy_manifest_is_unlisted(path))
-        rc = fy_fail(e, FY_EFORMAT, "lists %s%s", path,
-                     strcmp(path, FY_MANIFEST_NAME) == 0 ? " itself" : ", which is made after it");
-    if (rc == 0)
-        *out = path;
-    else
-        free(path);
-    return rc;
+    *mode = fy_span_is(s, "0644") ? 0644 : fy_span_is(s, "0755") ? 0755 : 0;
+    return *mode != 0 ? 0
+                      : fy_fail(e, FY_EFORMAT, "'%s', expected 0644 or 0755",
+                                fy_quote(shown, sizeof shown, s));
 }
 
-static int take_blocks(fy_json *j, uint8_t **out, uint64_t *n_out, fy_err *e)
+static int take_blocks(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
 {
-    uint8_t *p = NULL;
-    size_t n = 0, cap = 0;
+    uint8_t **out = at;
+    size_t *n = t->user, cap = 0;
     int rc = fy_json_array_begin(j, e);
     while (rc == 0 && (rc = fy_json_array_next(j, e)) == 1) {
-        uint8_t *grown = fy_grow(p, n, &cap, FY_SHA256_BYTES);
-        if (grown == NULL) {
-            rc = fy_nomem(e);
-            break;
-        }
-        p = grown;
-        rc = take_hash(j, p + n * FY_SHA256_BYTES, e);
-        n++;
+        uint8_t *grown = fy_grow(*out, *n, &cap, FY_SHA256_BYTES);
+        if (grown == NULL)
+            return fy_nomem(e);
+        *out = grown;
+        rc = take_hash(j, t, grown + (*n)++ * FY_SHA256_BYTES, e);
     }
-    if (rc != 0) {
-        free(p);
-        return fy_ctx(e, "blocks");
-    }
-    *out = p;
-    *n_out = n;
-    return 0;
+    return rc;
 }
 
 /* --- entries ---------------------------------------------------------------------------------- */
 
-enum { F_PATH = 1, F_SIZE = 2, F_MODE = 4, F_SHA256 = 8, F_ALL = 15 };
+#define TAKE(name, holder, field, must, how)                                      \
+    {                                                                             \
+        .key = name, .type = FY_JSON_ROW_TAKE, .offset = offsetof(holder, field), \
+        .required = must, .take = how                                             \
+    }
+static const fy_json_row file_rows[] = {
+    {.key = "path",
+     .type = FY_JSON_ROW_TEXT,
+     .required = true,
+     .offset = offsetof(fy_manifest_entry, path),
+     .fits = fy_manifest_path_ok,
+     .expected = "a safe path: relative, of plain names in printable ASCII, no spaces"},
+    FY_JSON_FIELD(U64, "size", fy_manifest_entry, bytes, true),
+    TAKE("mode", fy_manifest_entry, mode, true, take_mode),
+    TAKE("sha256", fy_manifest_entry, sha256, true, take_hash),
+    TAKE("blocks", fy_manifest_entry, blocks, false, take_blocks),
+};
 
-static int check_entry(const fy_manifest_entry *m, unsigned seen, uint64_t n_blocks, fy_err *e)
+static int check_file(void *user, void *items, size_t i, fy_err *e)
 {
-    if (seen != F_ALL)
-        return fy_fail(e, FY_EFORMAT, "lacks '%s'",
-                       !(seen & F_PATH)   ? "path"
-                       : !(seen & F_SIZE) ? "size"
-                       : !(seen & F_MODE) ? "mode"
-                                          : "sha256");
+    const fy_manifest_entry *m = (const fy_manifest_entry *)items + i;
+    size_t *n_blocks = user;
+    uint64_t expected = fy_manifest_n_blocks(m->bytes);
+    if (fy_manifest_is_unlisted(m->path))
+        return fy_fail(e, FY_EFORMAT, "%s",
+                       strcmp(m->path, FY_MANIFEST_NAME) == 0 ? "lists itself"
+                                                              : "is listed, and made after it");
     if (m->bytes > INT64_MAX)
         return fy_fail(e, FY_EFORMAT, "size %llu is more than a file can hold",
                        (unsigned long long)m->bytes);
-    if (n_blocks != fy_manifest_n_blocks(m->bytes))
-        return fy_fail(e, FY_EFORMAT, "%llu block hashes, expected %llu for %llu bytes",
-                       (unsigned long long)n_blocks,
-                       (unsigned long long)fy_manifest_n_blocks(m->bytes),
-                       (unsigned long long)m->bytes);
-    return 0;
+    if (*n_blocks != expected)
+        return fy_fail(e, FY_EFORMAT, "%zu block hashes, expected %llu for %llu bytes", *n_blocks,
+                       (unsigned long long)expected, (unsigned long long)m->bytes);
+    if (i > 0 && strcmp(m[-1].path, m->path) >= 0)
+        return fy_fail(e, FY_EFORMAT, "after '%s', expected ascending order without repetition",
+                       m[-1].path);
+    *n_blocks = 0;
+    return fy_check_interrupt(e);
 }
 
-/* Fills *m, which the caller releases also after a failure. Unknown fields are left to newer
- * readers. */
-static int take_entry(fy_json *j, fy_manifest_entry *m, fy_err *e)
+static int take_files(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
 {
-    unsigned seen = 0;
-    uint64_t n_blocks = 0;
-    fy_span key;
-    int rc = fy_json_object_begin(j, e);
-    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
-        if (fy_span_is(key, "path")) {
-            seen |= F_PATH;
-            rc = take_path(j, &m->path, e);
-        } else if (fy_span_is(key, "size")) {
-            seen |= F_SIZE;
-            rc = fy_json_u64(j, &m->bytes, e);
-        } else if (fy_span_is(key, "mode")) {
-            seen |= F_MODE;
-            rc = take_mode(j, &m->mode, e);
-        } else if (fy_span_is(key, "sha256")) {
-            seen |= F_SHA256;
-            rc = take_hash(j, m->sha256, e);
-        } else if (fy_span_is(key, "blocks")) {
-            rc = take_blocks(j, &m->blocks, &n_blocks, e);
-        } else {
-            rc = fy_json_skip(j, e);
-        }
-    }
-    if (rc == 0)
-        rc = check_entry(m, seen, n_blocks, e);
-    return rc == 0 ? 0 : m->path != NULL ? fy_ctx(e, "%s", m->path) : -1;
-}
-
-static int take_files(fy_json *j, fy_manifest *m, fy_err *e)
-{
-    size_t cap = 0;
-    int rc = fy_json_array_begin(j, e);
-    while (rc == 0 && (rc = fy_json_array_next(j, e)) == 1) {
-        fy_manifest_entry *grown = fy_grow(m->entry, m->n, &cap, sizeof *grown);
-        if (grown == NULL)
-            return fy_nomem(e);
-        if (fy_check_interrupt(e) != 0)
-            return -1;
-        m->entry = grown;
-        fy_manifest_entry *en = &m->entry[m->n++];
-        *en = (fy_manifest_entry){0};
-        rc = take_entry(j, en, e);
-        if (rc == 0 && m->n > 1 && strcmp(en[-1].path, en->path) >= 0)
-            rc = fy_fail(e, FY_EFORMAT,
-                         "files: '%s' after '%s', expected ascending order without repetition",
-                         en->path, en[-1].path);
-    }
-    return rc;
+    fy_manifest *m = at;
+    size_t n_blocks = 0;
+    const fy_json_table table = {FY_JSON_ROWS(file_rows), .user = &n_blocks,
+                                 .item_bytes = sizeof *m->entry, .named = true,
+                                 .check = check_file};
+    (void)t;
+    return fy_json_list_of(j, &table, &m->entry, &m->n, e);
 }
 
 /* "a" must not be a file when "a/b" is one. */
@@ -270,59 +201,46 @@ static int check_no_file_is_a_directory(const fy_manifest *m, fy_err *e)
 
 /* --- the document ----------------------------------------------------------------------------- */
 
+static int take_version(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
+{
+    uint64_t v = 0;
+    (void)t, (void)at;
+    if (fy_json_u64(j, &v, e) != 0)
+        return -1;
+    return v == FY_MANIFEST_VERSION
+               ? 0
+               : fy_fail(e, FY_EUNSUPPORTED,
+                         "%llu, this ferry reads %d: use the ferry that made it",
+                         (unsigned long long)v, FY_MANIFEST_VERSION);
+}
+
 /* The manifest's own hash covers the text in front of the comma before this key. */
-static int take_own_hash(fy_json *j, const char *text, fy_err *e)
+static int take_own_hash(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
 {
     uint8_t listed[FY_SHA256_BYTES], found[FY_SHA256_BYTES];
-    const char *comma = memrchr(text, ',', fy_json_offset(j));
+    const char *text = t->user, *comma = memrchr(text, ',', fy_json_offset(j));
     size_t n = comma != NULL ? (size_t)(comma - text) : 0;
-    if (take_hash(j, listed, e) != 0 || fy_sha256_of(text, n, found, e) != 0)
+    (void)at;
+    if (take_hash(j, t, listed, e) != 0 || fy_sha256_of(text, n, found, e) != 0)
         return -1;
     return memcmp(listed, found, sizeof found) == 0
                ? 0
                : fy_fail(e, FY_EVERIFY, "changed since ferry wrote it: its own SHA-256 differs");
 }
 
-static int take_document(fy_json *j, const char *text, fy_manifest *m, fy_err *e)
-{
-    bool have_version = false, have_files = false, have_hash = false;
-    fy_span key;
-    int rc = fy_json_object_begin(j, e);
-    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
-        if (fy_span_is(key, "format_version")) {
-            uint64_t v = 0;
-            have_version = true;
-            rc = fy_json_u64(j, &v, e);
-            if (rc == 0 && v != FY_MANIFEST_VERSION)
-                rc = fy_fail(e, FY_EUNSUPPORTED,
-                             "format_version %llu, this ferry reads %d: use the ferry that made it",
-                             (unsigned long long)v, FY_MANIFEST_VERSION);
-        } else if (fy_span_is(key, "tool")) {
-            rc = take_text(j, "tool", &m->tool, e);
-        } else if (fy_span_is(key, "target")) {
-            rc = take_text(j, "target", &m->target, e);
-        } else if (fy_span_is(key, "files")) {
-            have_files = true;
-            rc = take_files(j, m, e);
-        } else if (fy_span_is(key, "sha256")) {
-            have_hash = true;
-            rc = take_own_hash(j, text, e);
-        } else {
-            rc = fy_json_skip(j, e);
-        }
+#define SIMPLE(name)                                                                   \
+    {                                                                                  \
+        .key = #name, .type = FY_JSON_ROW_TEXT, .offset = offsetof(fy_manifest, name), \
+        .required = true, .fits = is_simple,                                           \
+        .expected = "1 to 1024 characters of printable ASCII without \" and \\"        \
     }
-    if (rc == 0)
-        rc = fy_json_end(j, e);
-    const char *missing = !have_version       ? "format_version"
-                          : m->tool == NULL   ? "tool"
-                          : m->target == NULL ? "target"
-                          : !have_files       ? "files"
-                          : !have_hash        ? "sha256"
-                                              : NULL;
-    if (rc == 0 && missing != NULL)
-        rc = fy_fail(e, FY_EFORMAT, "lacks '%s'", missing);
-    return rc;
-}
+static const fy_json_row rows[] = {
+    {.key = "format_version", .type = FY_JSON_ROW_TAKE, .required = true, .take = take_version},
+    SIMPLE(tool),
+    SIMPLE(target),
+    {.key = "files", .type = FY_JSON_ROW_TAKE, .required = true, .take = take_files},
+    {.key = "sha256", .type = FY_JSON_ROW_TAKE, .required = true, .take = take_own_hash},
+};
 
 static int too_large(size_t n, fy_err *e)
 {
@@ -333,12 +251,9 @@ int fy_manifest_parse(const void *p, size_t n, fy_manifest *out, fy_err *e)
 {
     if (n > FY_MANIFEST_MAX_BYTES)
         return too_large(n, e);
-    fy_json *j = fy_json_new(p, n, e);
-    if (j == NULL)
-        return -1;
+    const fy_json_table table = {FY_JSON_ROWS(rows), .user = (void *)(uintptr_t)p};
     fy_manifest m = {0};
-    int rc = take_document(j, p, &m, e);
-    fy_json_free(j);
+    int rc = fy_json_document_of((fy_span){p, n}, &table, &m, e);
     if (rc == 0)
         rc = check_no_file_is_a_directory(&m, e);
     if (rc == 0)

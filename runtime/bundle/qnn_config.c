@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/json.h"
+#include "base/json_rows.h"
 #include "base/str.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
@@ -21,42 +20,105 @@
 
 /* --- fields ----------------------------------------------------------------------------------- */
 
-typedef enum { U32, NAME, PATH, FORMAT } kind;
 /* which objects have the field */
 enum { IN_GRAPH = 1, IN_EMBEDDING = 2, IN_VISION = 4, IN_ALL = 7, MAY_LACK = 8 };
 
-#define ROW(kind, in, key, field, min, max)                    \
-    {                                                          \
-        kind, in, key, offsetof(fy_qnn_graph, field), min, max \
+#define GRAPH(kind, objects, name, field, low, high)                                           \
+    {                                                                                          \
+        .key = name, .type = FY_JSON_ROW_##kind, .offset = offsetof(fy_qnn_graph, field),      \
+        .in = (objects)&IN_ALL, .required = ((objects)&MAY_LACK) == 0, .min = low, .max = high \
     }
-static const struct {
-    kind kind;
-    unsigned in;
-    const char *key;
-    size_t offset;
-    int64_t min, max;
-} rows[] = {
-    ROW(NAME, IN_GRAPH, "type", type, 0, 0),
-    ROW(NAME, IN_ALL, "graph_name", graph_name, 0, 0),
-    ROW(PATH, IN_ALL, "model_path", model_path, 0, 0),
-    ROW(NAME, IN_ALL, "x_name", x_name, 0, 0),
-    ROW(NAME, IN_ALL, "out_name", out_name, 0, 0),
-    ROW(U32, IN_GRAPH | IN_EMBEDDING, "batch_size", batch_size, 1, MAX_POSITIONS),
-    ROW(U32, IN_EMBEDDING | MAY_LACK, "first_token", first_token, 0, MAX_TOKENS),
-    ROW(U32, IN_EMBEDDING | MAY_LACK, "end_token", end_token, 1, MAX_TOKENS),
-    ROW(U32, IN_GRAPH, "start_layer_id", start_layer, 0, MAX_LAYERS),
-    ROW(U32, IN_GRAPH, "end_layer_id", end_layer, 1, MAX_LAYERS),
-    ROW(U32, IN_GRAPH, "cache_size", cache_size, 1, MAX_POSITIONS),
-    ROW(U32, IN_GRAPH, "context_size", context_size, 1, MAX_POSITIONS),
-    ROW(U32, IN_GRAPH, "kv_size", kv_size, 0, MAX_POSITIONS),
-    ROW(FORMAT, IN_GRAPH, "kv_path_format", kv_path_format, 0, 0),
-    ROW(U32, IN_VISION, "num_channels", n_channels, 1, MAX_PATCHES),
-    ROW(U32, IN_VISION, "image_size", image_size, 1, MAX_PATCHES),
-    ROW(U32, IN_VISION, "num_patches", n_patches, 1, MAX_PATCHES),
-    ROW(U32, IN_VISION, "num_patches_tokens", n_patch_tokens, 1, MAX_PATCHES),
+static const fy_json_row graph_rows[] = {
+    GRAPH(TEXT, IN_GRAPH, "type", type, 1, MAX_NAME_BYTES),
+    GRAPH(TEXT, IN_ALL, "graph_name", graph_name, 1, MAX_NAME_BYTES),
+    {.key = "model_path",
+     .type = FY_JSON_ROW_TEXT,
+     .offset = offsetof(fy_qnn_graph, model_path),
+     .required = true,
+     .min = 1,
+     .max = FY_MANIFEST_MAX_PATH,
+     .fits = fy_manifest_path_ok,
+     .expected = "a relative path of plain names"},
+    GRAPH(TEXT, IN_ALL, "x_name", x_name, 1, MAX_NAME_BYTES),
+    GRAPH(TEXT, IN_ALL, "out_name", out_name, 1, MAX_NAME_BYTES),
+    GRAPH(U32, IN_GRAPH | IN_EMBEDDING, "batch_size", batch_size, 1, MAX_POSITIONS),
+    GRAPH(U32, IN_EMBEDDING | MAY_LACK, "first_token", first_token, 0, MAX_TOKENS),
+    GRAPH(U32, IN_EMBEDDING | MAY_LACK, "end_token", end_token, 1, MAX_TOKENS),
+    GRAPH(U32, IN_GRAPH, "start_layer_id", start_layer, 0, MAX_LAYERS),
+    GRAPH(U32, IN_GRAPH, "end_layer_id", end_layer, 1, MAX_LAYERS),
+    GRAPH(U32, IN_GRAPH, "cache_size", cache_size, 1, MAX_POSITIONS),
+    GRAPH(U32, IN_GRAPH, "context_size", context_size, 1, MAX_POSITIONS),
+    GRAPH(U32, IN_GRAPH, "kv_size", kv_size, 0, MAX_POSITIONS),
+    GRAPH(TEXT, IN_GRAPH, "kv_path_format", kv_path_format, 1, FY_MANIFEST_MAX_PATH),
+    GRAPH(U32, IN_VISION, "num_channels", n_channels, 1, MAX_PATCHES),
+    GRAPH(U32, IN_VISION, "image_size", image_size, 1, MAX_PATCHES),
+    GRAPH(U32, IN_VISION, "num_patches", n_patches, 1, MAX_PATCHES),
+    GRAPH(U32, IN_VISION, "num_patches_tokens", n_patch_tokens, 1, MAX_PATCHES),
 };
-#undef ROW
-enum { N_ROWS = sizeof rows / sizeof rows[0] };
+
+#define DIM(name) FY_JSON_WITHIN(I64, #name, fy_qnn_config, dims.name, false, 1, UINT32_MAX)
+static const fy_json_row model_rows[] = {
+    DIM(n_layers),
+    DIM(vocab_size),
+    DIM(embed_dim),
+    DIM(ffn_hidden_dim),
+    DIM(head_dim),
+    DIM(n_kv_heads),
+    FY_JSON_FIELD(REAL, "attention_mask_value", fy_qnn_config, attention_mask_value, true),
+};
+
+static const fy_json_row qnn_rows[] = {
+    FY_JSON_WITHIN(U32, "n_hvx_threads", fy_qnn_config, n_hvx_threads, true, 1, 64),
+};
+
+/* "ferry": what PowerServe's schema has no place for. */
+static const fy_json_row own_rows[] = {
+    FY_JSON_WITHIN(U32, "version", fy_qnn_own, version, true, 1, FY_QNN_OWN_VERSION),
+    FY_JSON_WITHIN(CHARS, "model", fy_qnn_own, model, true, 1, 64),
+    FY_JSON_WITHIN(CHARS, "soc", fy_qnn_own, soc, false, 1, 63),
+    FY_JSON_WITHIN(CHARS, "recipe", fy_qnn_own, recipe, false, 1, 63),
+    FY_JSON_WITHIN(U32, "kv_bits", fy_qnn_own, kv_bits, false, 1, MAX_KV_BITS),
+};
+
+#define GRAPHS(objects) \
+    FY_JSON_ROWS(graph_rows), .in = objects, .item_bytes = sizeof(fy_qnn_graph), .most = MAX_GRAPHS
+static const fy_json_table graphs = {GRAPHS(IN_GRAPH)}, embeddings = {GRAPHS(IN_EMBEDDING)},
+                           vision = {GRAPHS(IN_VISION)}, model_table = {FY_JSON_ROWS(model_rows)},
+                           qnn_table = {FY_JSON_ROWS(qnn_rows)},
+                           own_table = {FY_JSON_ROWS(own_rows)};
+
+static int take_vision(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
+{
+    fy_qnn_config *c = at;
+    (void)t;
+    c->vision = calloc(1, sizeof *c->vision);
+    return c->vision != NULL ? fy_json_object_of(j, &vision, c->vision, e) : fy_nomem(e);
+}
+
+static const fy_json_row document_rows[] = {
+    {.key = "model_parameters",
+     .type = FY_JSON_ROW_OBJECT,
+     .required = true,
+     .table = &model_table},
+    {.key = "qnn_parameters", .type = FY_JSON_ROW_OBJECT, .required = true, .table = &qnn_table},
+    {.key = "graphs",
+     .type = FY_JSON_ROW_LIST,
+     .offset = offsetof(fy_qnn_config, graph),
+     .n_at = offsetof(fy_qnn_config, n_graphs),
+     .required = true,
+     .min = 1,
+     .table = &graphs},
+    {.key = "embeddings",
+     .type = FY_JSON_ROW_LIST,
+     .offset = offsetof(fy_qnn_config, embedding),
+     .n_at = offsetof(fy_qnn_config, n_embeddings),
+     .table = &embeddings},
+    {.key = "vision", .type = FY_JSON_ROW_TAKE, .take = take_vision},
+    {.key = "ferry",
+     .type = FY_JSON_ROW_OBJECT,
+     .offset = offsetof(fy_qnn_config, own),
+     .table = &own_table},
+};
 
 static void graph_release(fy_qnn_graph *g)
 {
@@ -109,219 +171,20 @@ static bool expand(const char *format, const char *const values[N_PLACES], fy_st
     return seen == (1u << N_PLACES) - 1;
 }
 
-static int check_text(kind k, const char *text, fy_err *e)
+static int check_format(const char *format, fy_err *e)
 {
     static const char *const sample[N_PLACES] = {"65535", "value", "65535"};
     char shown[FY_QUOTE_BYTES];
     fy_str path = {0};
-    bool ok = k == NAME || fy_manifest_path_ok(text);
-    if (k == FORMAT)
-        ok = expand(text, sample, &path) && fy_manifest_path_ok(fy_str_z(&path));
-    bool oom = path.oom;
+    bool ok = expand(format, sample, &path) && fy_manifest_path_ok(fy_str_z(&path));
+    int rc = path.oom ? fy_nomem(e) : 0;
     fy_str_release(&path);
-    if (oom)
-        return fy_nomem(e);
-    return ok ? 0
-              : fy_fail(e, FY_EFORMAT, "'%s', expected a relative path of plain names%s",
-                        fy_quote(shown, sizeof shown, fy_span_of(text)),
-                        k == FORMAT ? " with {layer_id}, {kv_type} and {head_id}" : "");
-}
-
-static int take_text(fy_json *j, kind k, char **out, fy_err *e)
-{
-    fy_span s;
-    size_t max = k == NAME ? MAX_NAME_BYTES : FY_MANIFEST_MAX_PATH;
-    if (fy_json_string(j, &s, NULL, e) != 0)
-        return -1;
-    if (s.len == 0 || s.len > max || memchr(s.ptr, '\0', s.len) != NULL)
-        return fy_fail(e, FY_EFORMAT, "%zu bytes of text, expected 1 to %zu without NUL", s.len,
-                       max);
-    *out = strndup(s.ptr, s.len);
-    return *out != NULL ? check_text(k, *out, e) : fy_nomem(e);
-}
-
-static int take_field(fy_json *j, size_t i, fy_qnn_graph *g, fy_err *e)
-{
-    char *p = (char *)g + rows[i].offset;
-    if (rows[i].kind == U32) {
-        int64_t v;
-        if (fy_json_i64_in(j, rows[i].key, rows[i].min, rows[i].max, &v, e) != 0)
-            return -1;
-        uint32_t u = (uint32_t)v;
-        memcpy(p, &u, sizeof u);
-        return 0;
-    }
-    char *text = NULL;
-    int rc = take_text(j, rows[i].kind, &text, e);
-    memcpy(p, &text, sizeof text); /* the graph owns it, right or wrong */
-    return rc == 0 ? 0 : fy_ctx(e, "%s", rows[i].key);
-}
-
-/* Fills *g, which the caller releases also after a failure. */
-static int take_graph(fy_json *j, unsigned in, fy_qnn_graph *g, fy_err *e)
-{
-    bool seen[N_ROWS] = {0};
-    fy_span key;
-    int rc = fy_json_object_begin(j, e);
-    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
-        size_t i = 0;
-        while (i < N_ROWS && (!(rows[i].in & in) || !fy_span_is(key, rows[i].key)))
-            i++;
-        if (i < N_ROWS)
-            seen[i] = true;
-        rc = i < N_ROWS ? take_field(j, i, g, e) : fy_json_skip(j, e);
-    }
-    for (size_t i = 0; rc == 0 && i < N_ROWS; i++) {
-        if ((rows[i].in & in) && !(rows[i].in & MAY_LACK) && !seen[i])
-            rc = fy_fail(e, FY_EFORMAT, "lacks '%s'", rows[i].key);
-    }
-    return rc;
-}
-
-static int take_graphs(fy_json *j, unsigned in, fy_qnn_graph **list, size_t *n, fy_err *e)
-{
-    size_t cap = 0;
-    int rc = fy_json_array_begin(j, e);
-    while (rc == 0 && (rc = fy_json_array_next(j, e)) == 1) {
-        fy_qnn_graph *grown = *n < MAX_GRAPHS ? fy_grow(*list, *n, &cap, sizeof *grown) : NULL;
-        if (grown == NULL)
-            return *n < MAX_GRAPHS ? fy_nomem(e)
-                                   : fy_fail(e, FY_EFORMAT, "more than %d entries", MAX_GRAPHS);
-        *list = grown;
-        fy_qnn_graph *g = &grown[(*n)++];
-        *g = (fy_qnn_graph){0};
-        if ((rc = take_graph(j, in, g, e)) != 0)
-            fy_ctx(e, "[%zu]", *n - 1);
-    }
-    return rc;
-}
-
-/* --- the document ----------------------------------------------------------------------------- */
-
-static int take_model_parameters(fy_json *j, fy_qnn_config *c, bool *has_mask, fy_err *e)
-{
-    const struct {
-        const char *key;
-        int64_t *out;
-    } dims[] = {
-        {"n_layers", &c->dims.n_layers},   {"vocab_size", &c->dims.vocab_size},
-        {"embed_dim", &c->dims.embed_dim}, {"ffn_hidden_dim", &c->dims.ffn_hidden_dim},
-        {"head_dim", &c->dims.head_dim},   {"n_kv_heads", &c->dims.n_kv_heads},
-    };
-    fy_span key;
-    int rc = fy_json_object_begin(j, e);
-    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
-        size_t i = 0, n = sizeof dims / sizeof dims[0];
-        while (i < n && !fy_span_is(key, dims[i].key))
-            i++;
-        if (fy_span_is(key, "attention_mask_value")) {
-            *has_mask = true;
-            rc = fy_json_double(j, &c->attention_mask_value, e);
-        } else {
-            rc = i < n ? fy_json_i64_in(j, dims[i].key, 1, UINT32_MAX, dims[i].out, e)
-                       : fy_json_skip(j, e);
-        }
-    }
-    return rc;
-}
-
-static int take_qnn_parameters(fy_json *j, fy_qnn_config *c, fy_err *e)
-{
-    fy_span key;
-    int64_t v = 0;
-    int rc = fy_json_object_begin(j, e);
-    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1)
-        rc = fy_span_is(key, "n_hvx_threads") ? fy_json_i64_in(j, "n_hvx_threads", 1, 64, &v, e)
-                                              : fy_json_skip(j, e);
-    c->n_hvx_threads = (uint32_t)v;
-    return rc;
-}
-
-/* "ferry": what PowerServe's schema has no place for. */
-static int take_own(fy_json *j, fy_qnn_config *c, fy_err *e)
-{
-    const struct {
-        const char *key;
-        char *out;
-        size_t cap;
-    } texts[] = {
-        {"model", c->own.model, sizeof c->own.model},
-        {"soc", c->own.soc, sizeof c->own.soc},
-        {"recipe", c->own.recipe, sizeof c->own.recipe},
-    };
-    enum { N_TEXTS = sizeof texts / sizeof texts[0] };
-    int64_t version = 0, kv_bits = 0;
-    fy_span key, s;
-    int rc = fy_json_object_begin(j, e);
-    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
-        size_t i = 0;
-        while (i < N_TEXTS && !fy_span_is(key, texts[i].key))
-            i++;
-        if (fy_span_is(key, "version"))
-            rc = fy_json_i64_in(j, "version", 1, FY_QNN_OWN_VERSION, &version, e);
-        else if (fy_span_is(key, "kv_bits"))
-            rc = fy_json_i64_in(j, "kv_bits", 1, MAX_KV_BITS, &kv_bits, e);
-        else if (i == N_TEXTS)
-            rc = fy_json_skip(j, e);
-        else if ((rc = fy_json_string(j, &s, NULL, e)) == 0 &&
-                 (s.len == 0 || s.len >= texts[i].cap || memchr(s.ptr, '\0', s.len) != NULL))
-            rc = fy_fail(e, FY_EFORMAT, "%s: %zu bytes of text, expected 1 to %zu without NUL",
-                         texts[i].key, s.len, texts[i].cap - 1);
-        else if (rc == 0)
-            memcpy(texts[i].out, s.ptr, s.len);
-    }
-    if (rc == 0 && (version == 0 || c->own.model[0] == '\0'))
-        rc = fy_fail(e, FY_EFORMAT, "lacks '%s'", version == 0 ? "version" : "model");
-    c->own.version = (uint32_t)version;
-    c->own.kv_bits = (uint32_t)kv_bits;
-    return rc;
-}
-
-static int take_vision(fy_json *j, fy_qnn_config *c, fy_err *e)
-{
-    c->vision = calloc(1, sizeof *c->vision);
-    return c->vision != NULL ? take_graph(j, IN_VISION, c->vision, e) : fy_nomem(e);
-}
-
-static int take_document(fy_json *j, fy_qnn_config *c, fy_err *e)
-{
-    bool has_mask = false;
-    fy_span key;
-    int rc = fy_json_object_begin(j, e);
-    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
-        const char *name = fy_span_is(key, "model_parameters") ? "model_parameters"
-                           : fy_span_is(key, "qnn_parameters") ? "qnn_parameters"
-                           : fy_span_is(key, "graphs")         ? "graphs"
-                           : fy_span_is(key, "embeddings")     ? "embeddings"
-                           : fy_span_is(key, "vision")         ? "vision"
-                           : fy_span_is(key, "ferry")          ? "ferry"
-                                                               : NULL;
-        if (name == NULL)
-            rc = fy_json_skip(j, e);
-        else if (name[0] == 'm')
-            rc = take_model_parameters(j, c, &has_mask, e);
-        else if (name[0] == 'q')
-            rc = take_qnn_parameters(j, c, e);
-        else if (name[0] == 'g')
-            rc = take_graphs(j, IN_GRAPH, &c->graph, &c->n_graphs, e);
-        else if (name[0] == 'f')
-            rc = take_own(j, c, e);
-        else if (name[0] == 'e')
-            rc = take_graphs(j, IN_EMBEDDING, &c->embedding, &c->n_embeddings, e);
-        else
-            rc = take_vision(j, c, e);
-        if (rc != 0 && name != NULL)
-            fy_ctx(e, "%s", name);
-    }
-    if (rc == 0)
-        rc = fy_json_end(j, e);
-    const char *missing = !has_mask               ? "model_parameters.attention_mask_value"
-                          : c->n_hvx_threads == 0 ? "qnn_parameters.n_hvx_threads"
-                          : c->n_graphs == 0      ? "graphs"
-                                                  : NULL;
-    if (rc == 0 && missing != NULL)
-        rc = fy_fail(e, FY_EFORMAT, "lacks '%s'", missing);
-    return rc;
+    return ok || rc != 0
+               ? rc
+               : fy_fail(e, FY_EFORMAT,
+                         "kv_path_format: '%s', expected a relative path of plain names with "
+                         "{layer_id}, {kv_type} and {head_id}",
+                         fy_quote(shown, sizeof shown, fy_span_of(format)));
 }
 
 /* --- all graphs together ---------------------------------------------------------------------- */
@@ -367,6 +230,8 @@ static int check_agreement(const fy_qnn_graph *g, const fy_qnn_graph *first, fy_
                        "%u, %u",
                        g->cache_size, g->context_size, g->kv_size, first->cache_size,
                        first->context_size, first->kv_size);
+    if (check_format(g->kv_path_format, e) != 0)
+        return -1;
     if (strcmp(g->kv_path_format, first->kv_path_format) != 0)
         return fy_fail(e, FY_EFORMAT, "kv_path_format differs from the first graph's");
     if (g->kv_size > g->cache_size)
@@ -477,12 +342,9 @@ int fy_qnn_config_parse(const void *p, size_t n, fy_qnn_config *out, fy_err *e)
     if (n > FY_BUNDLE_JSON_MAX_BYTES)
         return fy_fail(e, FY_EFORMAT, "%zu bytes, expected at most %u", n,
                        FY_BUNDLE_JSON_MAX_BYTES);
-    fy_json *j = fy_json_new(p, n, e);
-    if (j == NULL)
-        return -1;
+    const fy_json_table document = {FY_JSON_ROWS(document_rows)};
     fy_qnn_config c = {.dims = {-1, -1, -1, -1, -1, -1}};
-    int rc = take_document(j, &c, e);
-    fy_json_free(j);
+    int rc = fy_json_document_of((fy_span){p, n}, &document, &c, e);
     if (rc == 0)
         rc = check_together(&c, e);
     if (rc == 0)

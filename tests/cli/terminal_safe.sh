@@ -119,7 +119,7 @@ for what in "as it is" "its tool" "a listed name" "an unlisted name"; do
     an*) rm "$hostile/$bad" && seal "$hostile" tool && mkdir "$hostile/d$name" && : >"$hostile/d$name/$name" && ln -s "$bad" "$hostile/l$name" ;;
     esac
     [ "$what" != "as it is" ] || check "the hostile workspace is a right one" "$FERRY" verify -q "$hostile"
-    for verb in verify inspect "run -p a -d" "selftest -d" pack sign; do
+    for verb in verify inspect "run -p a -d" "selftest -d" "pack -o $TMP/packed.tar" sign; do
         # shellcheck disable=SC2086
         ferry "hostile workspace, $what: $verb" $verb "$hostile"
     done

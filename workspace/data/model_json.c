@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/json.h"
+#include "base/json_rows.h"
 #include "base/str.h"
 #include "cli/terminal.h"
 
@@ -18,45 +18,49 @@
 typedef enum { TOP, LLM, ROPE, N_SECTIONS } section;
 static const char *const section_key[N_SECTIONS] = {[LLM] = "llm_config", [ROPE] = "rope_config"};
 
-typedef enum { INT, REAL, TEXT } kind;
 typedef enum { SAME, FREE, AT_MOST } rule; /* of a value against that of the weights */
 
 /* The schema in the order of the file; LLM is an object in TOP, ROPE one in LLM. */
-#define ROW(section, kind, rule, name)                             \
-    {                                                              \
-        section, kind, rule, #name, offsetof(fy_model_json, name), \
-            sizeof((fy_model_json *)0)->name                       \
+#define ROW(section, kind, rule, name)                                           \
+    {                                                                            \
+        section, FY_JSON_ROW_##kind, rule, #name, offsetof(fy_model_json, name), \
+            sizeof((fy_model_json *)0)->name                                     \
     }
 static const struct {
     section in;
-    kind kind;
+    fy_json_row_type kind;
     rule rule;
     const char *name;
     size_t offset, bytes;
 } rows[] = {
-    ROW(TOP, TEXT, FREE, model_id),
-    ROW(TOP, TEXT, SAME, model_arch),
-    ROW(TOP, INT, SAME, version),
-    ROW(LLM, INT, SAME, embed_dim),
-    ROW(LLM, INT, SAME, ffn_dim),
-    ROW(LLM, INT, SAME, n_layers),
-    ROW(LLM, INT, SAME, n_attn_heads),
-    ROW(LLM, INT, SAME, n_attn_kv_heads),
-    ROW(LLM, INT, AT_MOST, n_ctx),
-    ROW(LLM, INT, SAME, vocab_size),
-    ROW(LLM, INT, SAME, kv_dim),
-    ROW(LLM, INT, SAME, head_size),
+    ROW(TOP, CHARS, FREE, model_id),
+    ROW(TOP, CHARS, SAME, model_arch),
+    ROW(TOP, I64, SAME, version),
+    ROW(LLM, I64, SAME, embed_dim),
+    ROW(LLM, I64, SAME, ffn_dim),
+    ROW(LLM, I64, SAME, n_layers),
+    ROW(LLM, I64, SAME, n_attn_heads),
+    ROW(LLM, I64, SAME, n_attn_kv_heads),
+    ROW(LLM, I64, AT_MOST, n_ctx),
+    ROW(LLM, I64, SAME, vocab_size),
+    ROW(LLM, I64, SAME, kv_dim),
+    ROW(LLM, I64, SAME, head_size),
     ROW(LLM, REAL, SAME, norm_eps),
-    ROW(ROPE, INT, SAME, rope_dim),
-    ROW(ROPE, INT, SAME, n_rope_ctx_orig),
+    ROW(ROPE, I64, SAME, rope_dim),
+    ROW(ROPE, I64, SAME, n_rope_ctx_orig),
     ROW(ROPE, REAL, SAME, rope_freq_base),
     ROW(ROPE, REAL, SAME, rope_freq_scale),
     ROW(ROPE, REAL, SAME, rope_attn_factor),
-    ROW(ROPE, TEXT, SAME, rope_scale_type),
-    ROW(ROPE, INT, SAME, rope_type),
+    ROW(ROPE, CHARS, SAME, rope_scale_type),
+    ROW(ROPE, I64, SAME, rope_type),
 };
 #undef ROW
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
+
+static bool is_text(size_t i)
+{
+    return rows[i].kind == FY_JSON_ROW_CHARS;
+}
 
 static const void *field(const fy_model_json *m, size_t i)
 {
@@ -143,17 +147,11 @@ static json_t *value_of(const fy_model_json *m, size_t i)
 {
     int64_t v;
     double d;
-    switch (rows[i].kind) {
-    case INT:
-        memcpy(&v, field(m, i), sizeof v);
-        return json_integer(v);
-    case REAL:
-        memcpy(&d, field(m, i), sizeof d);
-        return json_real(d);
-    case TEXT:
-        break;
-    }
-    return json_string(field(m, i));
+    memcpy(&v, field(m, i), sizeof v);
+    memcpy(&d, field(m, i), sizeof d);
+    return is_text(i)                         ? json_string(field(m, i))
+           : rows[i].kind == FY_JSON_ROW_REAL ? json_real(d)
+                                              : json_integer(v);
 }
 
 int fy_model_json_text(const fy_model_json *m, fy_str *out, fy_err *e)
@@ -176,77 +174,31 @@ int fy_model_json_text(const fy_model_json *m, fy_str *out, fy_err *e)
     return fy_json_text(at[TOP], out, e);
 }
 
-static int take_value(fy_json *j, size_t i, fy_model_json *m, fy_err *e)
-{
-    char *p = (char *)m + rows[i].offset;
-    int64_t v = 0;
-    double d = 0;
-    fy_span s;
-    switch (rows[i].kind) {
-    case INT:
-        if (fy_json_i64(j, &v, e) != 0)
-            return -1;
-        memcpy(p, &v, sizeof v);
-        return 0;
-    case REAL:
-        if (fy_json_double(j, &d, e) != 0)
-            return -1;
-        memcpy(p, &d, sizeof d);
-        return 0;
-    case TEXT:
-        break;
-    }
-    if (fy_json_string(j, &s, NULL, e) != 0)
-        return -1;
-    if (s.len >= rows[i].bytes || memchr(s.ptr, '\0', s.len) != NULL)
-        return fy_fail(e, FY_EFORMAT, "%zu bytes of text, expected at most %zu without NUL", s.len,
-                       rows[i].bytes - 1);
-    memcpy(p, s.ptr, s.len);
-    p[s.len] = '\0';
-    return 0;
-}
-
-/* seen[i]: row i was read. */
-static int take_section(fy_json *j, section in, fy_model_json *m, bool seen[N_ROWS], fy_err *e)
-{
-    fy_span key;
-    int rc = fy_json_object_begin(j, e);
-    while (rc == 0 && (rc = fy_json_object_next(j, &key, e)) == 1) {
-        size_t i = 0;
-        while (i < N_ROWS && (rows[i].in != in || !fy_span_is(key, rows[i].name)))
-            i++;
-        if (i < N_ROWS) {
-            seen[i] = true;
-            rc = take_value(j, i, m, e);
-            if (rc != 0)
-                fy_ctx(e, "%s", rows[i].name);
-        } else if (in + 1 < N_SECTIONS && fy_span_is(key, section_key[in + 1])) {
-            rc = take_section(j, in + 1, m, seen, e);
-        } else {
-            rc = fy_json_skip(j, e);
-        }
-    }
-    return rc;
-}
-
 int fy_model_json_parse(const void *p, size_t n, fy_model_json *out, fy_err *e)
 {
-    fy_json *j = fy_json_new(p, n, e);
-    if (j == NULL)
-        return -1;
+    fy_json_row row[N_SECTIONS][N_ROWS + 1] = {0};
+    fy_json_table table[N_SECTIONS] = {0};
     fy_model_json m = {0};
-    bool seen[N_ROWS] = {0};
-    int rc = take_section(j, TOP, &m, seen, e);
-    if (rc == 0)
-        rc = fy_json_end(j, e);
-    fy_json_free(j);
-    for (size_t i = 0; rc == 0 && i < N_ROWS; i++) {
-        if (!seen[i])
-            rc = fy_fail(e, FY_EFORMAT, "lacks '%s'", rows[i].name);
+    for (size_t s = 0; s < N_SECTIONS; s++)
+        table[s].rows = row[s];
+    for (size_t i = 0; i < N_ROWS; i++) {
+        fy_json_table *t = &table[rows[i].in];
+        row[rows[i].in][t->n_rows++] =
+            (fy_json_row){.key = rows[i].name,
+                          .type = rows[i].kind,
+                          .offset = rows[i].offset,
+                          .max = is_text(i) ? (int64_t)rows[i].bytes - 1 : 0,
+                          .required = true};
     }
-    if (rc == 0)
-        *out = m;
-    return rc;
+    for (size_t s = LLM; s < N_SECTIONS; s++)
+        row[s - 1][table[s - 1].n_rows++] = (fy_json_row){.key = section_key[s],
+                                                          .type = FY_JSON_ROW_OBJECT,
+                                                          .required = true,
+                                                          .table = &table[s]};
+    if (fy_json_document_of((fy_span){p, n}, &table[TOP], &m, e) != 0)
+        return -1;
+    *out = m;
+    return 0;
 }
 
 /* --- comparing -------------------------------------------------------------------------------- */
@@ -257,9 +209,9 @@ static void put_value(const fy_model_json *m, size_t i, fy_str *out)
     double d;
     memcpy(&v, field(m, i), sizeof v);
     memcpy(&d, field(m, i), sizeof d);
-    if (rows[i].kind == INT)
+    if (rows[i].kind == FY_JSON_ROW_I64)
         fy_str_printf(out, "%lld", (long long)v);
-    else if (rows[i].kind == REAL)
+    else if (rows[i].kind == FY_JSON_ROW_REAL)
         fy_str_printf(out, "%.9g", d);
     else
         fy_str_put_quoted(out, fy_span_of(field(m, i)), FY_QUOTE_BYTES);
@@ -270,7 +222,7 @@ static bool agrees(const fy_model_json *found, const fy_model_json *expected, si
     int64_t a, b;
     if (rows[i].rule == FREE)
         return true;
-    if (rows[i].kind == TEXT)
+    if (is_text(i))
         return strcmp(field(found, i), field(expected, i)) == 0;
     memcpy(&a, field(found, i), sizeof a);
     memcpy(&b, field(expected, i), sizeof b);

@@ -10,7 +10,7 @@
 #include "backend/qnn/qnn_lib.h"
 #include "base/arena.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "base/json_rows.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "bundle/bundle.h"
@@ -117,23 +117,9 @@ static int ask_facts(const fy_adb *a, fy_facts *out, fy_err *e)
 }
 
 /* The version in what `ferry --version --json` says there. */
-static void read_version(fy_span text, fy_probe *p)
-{
-    fy_json *j = fy_json_new(text.ptr, text.len, NULL);
-    fy_span key, value;
-    bool ok = j != NULL && fy_json_object_begin(j, NULL) == 0;
-    while (ok && fy_json_object_next(j, &key, NULL) == 1) {
-        if (!fy_span_is(key, "version")) {
-            ok = fy_json_skip(j, NULL) == 0;
-            continue;
-        }
-        ok = fy_json_string(j, &value, NULL, NULL) == 0;
-        p->ran = ok;
-        for (size_t i = 0; ok && i < value.len && i + 1 < sizeof p->version; i++)
-            p->version[i] = value.ptr[i];
-    }
-    fy_json_free(j);
-}
+static const fy_json_row version_rows[] = {
+    FY_JSON_WITHIN(CHARS, "version", fy_probe, version, true, 0, FY_FACT_BYTES - 1)};
+static const fy_json_table version_table = {FY_JSON_ROWS(version_rows)};
 
 /* The first line, or all of it that fits. */
 static void keep_text(const fy_str *s, fy_fact out)
@@ -156,8 +142,8 @@ static int run_probe(const fy_adb *a, const char *exe, fy_probe *p, fy_err *e)
         rc = fy_adb_shell(a, fy_str_z(&cmd), &out, &err, &p->status, e);
     if (rc == 0) {
         p->tried = true;
-        if (p->status == 0)
-            read_version((fy_span){fy_str_z(&out), out.len}, p);
+        fy_span said = {fy_str_z(&out), out.len};
+        p->ran = p->status == 0 && fy_json_document_of(said, &version_table, p, NULL) == 0;
         keep_text(err.len > 0 ? &err : &out, p->text);
     }
     if (!temp.oom)

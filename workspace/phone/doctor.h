@@ -149,7 +149,7 @@ typedef struct {
 
 typedef struct {
     fy_quirk *row; /* owned */
-    size_t n, cap;
+    size_t n;
     fy_arena strings;
 } fy_quirks;
 

@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "base/json_rows.h"
 #include "base/opts.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -376,119 +375,91 @@ void fy_doctor_checks(fy_doctor_report *r)
 
 /* --- the table of quirks ---------------------------------------------------------------------- */
 
-static int take_text(fy_quirks *q, fy_json *j, const char **out, fy_err *e)
+static int take_list(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
 {
+    fy_quirk_list *out = at;
     fy_span text;
-    if (fy_json_string(j, &text, NULL, e) != 0)
-        return -1;
-    *out = fy_arena_strndup(&q->strings, text.ptr, text.len);
-    return *out != NULL ? 0 : fy_nomem(e);
-}
-
-static int take_list(fy_quirks *q, fy_json *j, fy_quirk_list *out, fy_err *e)
-{
     int more;
     if (fy_json_array_begin(j, e) != 0)
         return -1;
     while ((more = fy_json_array_next(j, e)) == 1) {
         if (out->n == FY_QUIRK_PATTERNS)
             return fy_fail(e, FY_EFORMAT, "more than %d patterns", FY_QUIRK_PATTERNS);
-        if (take_text(q, j, &out->pattern[out->n++], e) != 0)
+        if (fy_json_string(j, &text, NULL, e) != 0)
             return -1;
+        out->pattern[out->n] = fy_arena_strndup(t->strings, text.ptr, text.len);
+        if (out->pattern[out->n++] == NULL)
+            return fy_nomem(e);
     }
     return more;
 }
 
-static int take_verdict(fy_json *j, fy_verdict *out, fy_err *e)
+static int take_verdict(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
 {
-    fy_span text;
     char shown[FY_QUOTE_BYTES];
+    fy_verdict *out = at;
+    fy_span text;
+    (void)t;
     if (fy_json_string(j, &text, NULL, e) != 0)
         return -1;
-    for (fy_verdict v = FY_CHECK_NOTE; v <= FY_CHECK_FAIL; v++) {
-        if (fy_span_is(text, fy_verdict_names[v])) {
-            *out = v;
+    for (*out = FY_CHECK_NOTE; *out <= FY_CHECK_FAIL; ++*out) {
+        if (fy_span_is(text, fy_verdict_names[*out]))
             return 0;
-        }
     }
-    return fy_fail(e, FY_EFORMAT, "verdict '%s', expected note, warning or fail",
+    return fy_fail(e, FY_EFORMAT, "'%s', expected note, warning or fail",
                    fy_quote(shown, sizeof shown, text));
 }
 
-static int take_member(fy_quirks *q, fy_json *j, fy_span key, fy_quirk *r, fy_err *e)
-{
-    const struct {
-        const char *name;
-        const char **text;
-        fy_quirk_list *list;
-        int64_t *number;
-    } rows[] = {{"id", &r->id, NULL, NULL},
-                {"found", &r->found, NULL, NULL},
-                {"remedy", &r->remedy, NULL, NULL},
-                {"source", &r->source, NULL, NULL},
-                {"manufacturer", NULL, &r->manufacturer, NULL},
-                {"model", NULL, &r->model, NULL},
-                {"soc", NULL, &r->soc, NULL},
-                {"platform", NULL, &r->platform, NULL},
-                {"package", NULL, &r->package, NULL},
-                {"android_from", NULL, NULL, &r->android_from},
-                {"android_below", NULL, NULL, &r->android_below},
-                {"htp_below", NULL, NULL, &r->htp_below}};
-    enum { N = sizeof rows / sizeof rows[0] };
-    char shown[FY_QUOTE_BYTES];
-    for (size_t i = 0; i < N; i++) {
-        if (!fy_span_is(key, rows[i].name))
-            continue;
-        return rows[i].text != NULL   ? take_text(q, j, rows[i].text, e)
-               : rows[i].list != NULL ? take_list(q, j, rows[i].list, e)
-                                      : fy_json_i64(j, rows[i].number, e);
+#define FIELD(kind, name, must) FY_JSON_FIELD(kind, #name, fy_quirk, name, must)
+#define TAKE(name, must, how)                                                       \
+    {                                                                               \
+        .key = #name, .type = FY_JSON_ROW_TAKE, .offset = offsetof(fy_quirk, name), \
+        .required = must, .take = how                                               \
     }
-    if (fy_span_is(key, "verdict"))
-        return take_verdict(j, &r->verdict, e);
-    if (fy_span_is(key, "npu"))
-        return fy_json_bool(j, &r->npu, e);
-    if (fy_span_is(key, "parameters_above"))
-        return fy_json_double(j, &r->parameters_above, e);
-    return fy_fail(e, FY_EFORMAT, "unknown key '%s'", fy_quote(shown, sizeof shown, key));
-}
+static const fy_json_row rows[] = {
+    FIELD(TEXT, id, true),
+    FIELD(TEXT, found, true),
+    FIELD(TEXT, remedy, false),
+    FIELD(TEXT, source, false),
+    TAKE(verdict, true, take_verdict),
+    TAKE(manufacturer, false, take_list),
+    TAKE(model, false, take_list),
+    TAKE(soc, false, take_list),
+    TAKE(platform, false, take_list),
+    TAKE(package, false, take_list),
+    FIELD(I64, android_from, false),
+    FIELD(I64, android_below, false),
+    FIELD(I64, htp_below, false),
+    FIELD(BOOL, npu, false),
+    FIELD(REAL, parameters_above, false),
+};
 
-static int take_row(fy_quirks *q, fy_json *j, fy_err *e)
+/* A row replaces the one with the same id. */
+static int replace(void *user, void *items, size_t i, fy_err *e)
 {
-    fy_quirk r = {.remedy = "",
-                  .source = "",
-                  .verdict = FY_CHECK_OK,
-                  .android_from = -1,
-                  .android_below = -1,
-                  .htp_below = -1};
-    fy_span key;
-    int more;
-    if (fy_json_object_begin(j, e) != 0)
-        return -1;
-    while ((more = fy_json_object_next(j, &key, e)) == 1) {
-        if (take_member(q, j, key, &r, e) != 0)
-            return -1;
-    }
-    if (more < 0)
-        return -1;
-    if (r.id == NULL || r.found == NULL || r.verdict == FY_CHECK_OK)
-        return fy_fail(e, FY_EFORMAT, "a row needs \"id\", \"found\" and \"verdict\"");
-    for (size_t i = 0; i < q->n; i++) {
-        if (strcmp(q->row[i].id, r.id) == 0) {
-            q->row[i] = r;
-            return 0;
+    fy_quirks *q = user;
+    fy_quirk *row = items;
+    (void)e;
+    for (size_t k = 0; k < i; k++) {
+        if (strcmp(row[k].id, row[i].id) == 0) {
+            row[k] = row[i];
+            q->n--;
+            break;
         }
     }
-    return fy_append(&q->row, &q->n, &q->cap, &r, sizeof r, e);
+    return 0;
 }
 
 int fy_quirks_parse(fy_quirks *q, const char *text, size_t n, const char *name, fy_err *e)
 {
+    static const fy_quirk fresh = {
+        .remedy = "", .source = "", .android_from = -1, .android_below = -1, .htp_below = -1};
+    const fy_json_table table = {
+        FY_JSON_ROWS(rows),         .strict = true,  .strings = &q->strings, .user = q,
+        .item_bytes = sizeof fresh, .fresh = &fresh, .named = true,          .check = replace};
     fy_json *j = fy_json_new(text, n, e);
-    int rc = j != NULL ? fy_json_array_begin(j, e) : -1, more = 0;
-    while (rc == 0 && (more = fy_json_array_next(j, e)) == 1)
-        rc = take_row(q, j, e);
-    if (rc == 0)
-        rc = more == 0 ? fy_json_end(j, e) : -1;
+    int rc =
+        j != NULL && fy_json_list_of(j, &table, &q->row, &q->n, e) == 0 ? fy_json_end(j, e) : -1;
     fy_json_free(j);
     return rc == 0 ? 0 : fy_ctx(e, "%s", name);
 }

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/json.h"
+#include "base/json_rows.h"
 #include "base/opts.h"
 #include "base/str.h"
 #include "cli/terminal.h"
@@ -23,116 +22,72 @@ enum { DSP_OFFSET = 0x400, DSP_LAST = 0x7ff, AEE_LAST = 0x2ff, ERRNO_LAST = 1023
 /* --- the table -------------------------------------------------------------------------------- */
 
 typedef struct {
-    const char *key;
-    const char **text; /* or */
-    int64_t *number;   /* or, of a family's name, */
-    fy_explain_family *family;
-} member;
-
-typedef struct {
     fy_explain_table table;
+    size_t n_families;
+    fy_explain_family_row *family; /* owned */
     fy_arena strings;
-    size_t n_families, cap_rows, cap_groups;
 } reader;
 
-static int read_member(reader *r, fy_json *j, const member *m, fy_err *e)
+static int take_family(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
 {
+    const reader *r = t->user;
     fy_span text;
-    if (m->number != NULL)
-        return fy_json_i64(j, m->number, e);
     if (fy_json_string(j, &text, NULL, e) != 0)
         return -1;
-    if (m->text != NULL) {
-        *m->text = fy_arena_strndup(&r->strings, text.ptr, text.len);
-        return *m->text != NULL ? 0 : fy_nomem(e);
-    }
     for (size_t i = 0; i < r->n_families; i++) {
-        if (fy_span_is(text, r->table.family[i].name)) {
-            *m->family = (fy_explain_family)i;
+        if (fy_span_is(text, r->family[i].name)) {
+            *(fy_explain_family *)at = (fy_explain_family)i;
             return 0;
         }
     }
     return fy_fail(e, FY_EFORMAT, "unknown family");
 }
-
-static int read_object(reader *r, fy_json *j, const member *m, size_t n, fy_err *e)
-{
-    fy_span key;
-    int more, rc = fy_json_object_begin(j, e);
-    while (rc == 0 && (more = fy_json_object_next(j, &key, e)) != 0) {
-        size_t i = 0;
-        while (more > 0 && i < n && !fy_span_is(key, m[i].key))
-            i++;
-        if (more < 0 || i == n)
-            return more < 0 ? -1 : fy_fail(e, FY_EFORMAT, "unknown key");
-        rc = read_member(r, j, &m[i], e);
+#define TEXT(holder, name) FY_JSON_FIELD(TEXT, #name, holder, name, false)
+#define FAMILY(holder)                                                                 \
+    {                                                                                  \
+        .key = "family", .type = FY_JSON_ROW_TAKE, .offset = offsetof(holder, family), \
+        .take = take_family                                                            \
     }
-    return rc;
-}
+static const fy_json_row family_rows[] = {
+    TEXT(fy_explain_family_row, name),   TEXT(fy_explain_family_row, what),
+    TEXT(fy_explain_family_row, ranges), TEXT(fy_explain_family_row, cause),
+    TEXT(fy_explain_family_row, remedy),
+};
+static const fy_json_row group_rows[] = {
+    FAMILY(fy_explain_group),
+    FY_JSON_FIELD(I64, "first", fy_explain_group, first, true),
+    FY_JSON_FIELD(I64, "last", fy_explain_group, last, true),
+    TEXT(fy_explain_group, name),
+    TEXT(fy_explain_group, what),
+    TEXT(fy_explain_group, cause),
+    TEXT(fy_explain_group, remedy),
+};
+static const fy_json_row row_rows[] = {
+    FAMILY(fy_explain_row),        FY_JSON_FIELD(I64, "code", fy_explain_row, code, false),
+    TEXT(fy_explain_row, name),    TEXT(fy_explain_row, text),
+    TEXT(fy_explain_row, meaning), TEXT(fy_explain_row, cause),
+    TEXT(fy_explain_row, remedy),
+};
 
-static int read_family(reader *r, fy_json *j, fy_err *e)
+static int read_table(reader *r, fy_span text, fy_err *e)
 {
-    if (r->n_families == FY_EXPLAIN_FAMILIES)
-        return fy_fail(e, FY_EFORMAT, "too many families");
-    fy_explain_family_row *f = &r->table.family[r->n_families];
-    const member m[] = {{"name", &f->name, NULL, NULL},
-                        {"what", &f->what, NULL, NULL},
-                        {"ranges", &f->ranges, NULL, NULL},
-                        {"cause", &f->cause, NULL, NULL},
-                        {"remedy", &f->remedy, NULL, NULL}};
-    int rc = read_object(r, j, m, sizeof m / sizeof m[0], e);
-    r->n_families += rc == 0;
-    return rc;
-}
-
-static int read_group(reader *r, fy_json *j, fy_err *e)
-{
-    fy_explain_table *t = &r->table;
-    fy_explain_group *grown = fy_grow(t->group, t->n_groups, &r->cap_groups, sizeof *grown);
-    if (grown == NULL)
-        return fy_nomem(e);
-    t->group = grown;
-    fy_explain_group *g = &grown[t->n_groups++];
-    *g = (fy_explain_group){0};
-    const member m[] = {{"family", NULL, NULL, &g->family}, {"first", NULL, &g->first, NULL},
-                        {"last", NULL, &g->last, NULL},     {"name", &g->name, NULL, NULL},
-                        {"what", &g->what, NULL, NULL},     {"cause", &g->cause, NULL, NULL},
-                        {"remedy", &g->remedy, NULL, NULL}};
-    return read_object(r, j, m, sizeof m / sizeof m[0], e);
-}
-
-static int read_row(reader *r, fy_json *j, fy_err *e)
-{
-    fy_explain_table *t = &r->table;
-    fy_explain_row *grown = fy_grow(t->row, t->n_rows, &r->cap_rows, sizeof *grown);
-    if (grown == NULL)
-        return fy_nomem(e);
-    t->row = grown;
-    fy_explain_row *x = &grown[t->n_rows++];
-    *x = (fy_explain_row){.code = FY_EXPLAIN_NO_CODE};
-    const member m[] = {{"family", NULL, NULL, &x->family},   {"code", NULL, &x->code, NULL},
-                        {"name", &x->name, NULL, NULL},       {"text", &x->text, NULL, NULL},
-                        {"meaning", &x->meaning, NULL, NULL}, {"cause", &x->cause, NULL, NULL},
-                        {"remedy", &x->remedy, NULL, NULL}};
-    return read_object(r, j, m, sizeof m / sizeof m[0], e);
-}
-
-static int read_table(reader *r, fy_json *j, fy_err *e)
-{
-    const struct {
-        const char *key;
-        int (*read)(reader *r, fy_json *j, fy_err *e);
-    } lists[] = {{"families", read_family}, {"groups", read_group}, {"rows", read_row}};
-    fy_span key;
-    int more, rc = fy_json_object_begin(j, e);
-    for (size_t i = 0; rc == 0 && i < sizeof lists / sizeof lists[0]; i++) {
-        if (fy_json_object_next(j, &key, e) != 1 || !fy_span_is(key, lists[i].key))
-            return fy_fail(e, FY_EFORMAT, "\"%s\" is missing", lists[i].key);
-        rc = fy_json_array_begin(j, e);
-        while (rc == 0 && (more = fy_json_array_next(j, e)) != 0)
-            rc = more < 0 ? -1 : lists[i].read(r, j, e);
+    static const fy_explain_row no_code = {.code = FY_EXPLAIN_NO_CODE};
+#define LIST(list, item)                                                   \
+    FY_JSON_ROWS(list), .strict = true, .strings = &r->strings, .user = r, \
+                        .item_bytes = sizeof(item)
+    const fy_json_table families = {LIST(family_rows, fy_explain_family_row)},
+                        groups = {LIST(group_rows, fy_explain_group)},
+                        rows = {LIST(row_rows, fy_explain_row), .fresh = &no_code};
+#define MEMBER(name, field, count, of)                                                   \
+    {                                                                                    \
+        .key = name, .type = FY_JSON_ROW_LIST, .required = true,                         \
+        .offset = offsetof(reader, field), .n_at = offsetof(reader, count), .table = &of \
     }
-    return rc;
+    const fy_json_row lists[] = {MEMBER("families", family, n_families, families),
+                                 MEMBER("groups", table.group, table.n_groups, groups),
+                                 MEMBER("rows", table.row, table.n_rows, rows)};
+    const fy_json_table whole = {FY_JSON_ROWS(lists), .strict = true};
+    return fy_json_document_of(text, &whole, r, e);
 }
 
 static reader known;
@@ -141,10 +96,10 @@ static bool known_ok;
 static void read_known(void)
 {
     const fy_data_file *f = fy_data_find("explain.json");
-    fy_json *j = f != NULL ? fy_json_new(f->data, f->size, NULL) : NULL;
-    known_ok =
-        j != NULL && read_table(&known, j, NULL) == 0 && known.n_families == FY_EXPLAIN_FAMILIES;
-    fy_json_free(j);
+    known_ok = f != NULL &&
+               read_table(&known, (fy_span){(const char *)f->data, f->size}, NULL) == 0 &&
+               known.n_families == FY_EXPLAIN_FAMILIES;
+    known.table.family = known.family;
 }
 
 const fy_explain_table *fy_explain_known(void)

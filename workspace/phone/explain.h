@@ -52,7 +52,7 @@ typedef struct {
     fy_explain_row *row; /* where texts are searched the first row that fits counts */
     fy_explain_group *group;
     size_t n_rows, n_groups;
-    fy_explain_family_row family[FY_EXPLAIN_FAMILIES];
+    const fy_explain_family_row *family; /* [FY_EXPLAIN_FAMILIES] */
 } fy_explain_table;
 
 /* Lives as long as the program. NULL only when memory ran out. */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "base/json_rows.h"
 #include "base/log.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
@@ -91,20 +91,10 @@ void fy_local_workspace_release(fy_local_workspace *w)
 
 int fy_workspace_exec(fy_span text, char **out, fy_err *e)
 {
-    fy_json *j = fy_json_new(text.ptr, text.len, e);
-    fy_span key, value;
+    const fy_json_row rows[] = {{.key = "exec", .type = FY_JSON_ROW_TEXT}};
+    const fy_json_table table = {FY_JSON_ROWS(rows)};
     *out = NULL;
-    int rc = j != NULL ? fy_json_object_begin(j, e) : -1, more = 0;
-    while (rc == 0 && (more = fy_json_object_next(j, &key, e)) == 1) {
-        if (!fy_span_is(key, "exec")) {
-            rc = fy_json_skip(j, e);
-        } else if ((rc = fy_json_string(j, &value, NULL, e)) == 0) {
-            *out = strndup(value.ptr, value.len);
-            rc = *out != NULL ? 0 : fy_nomem(e);
-        }
-    }
-    fy_json_free(j);
-    if (rc == 0 && more == 0)
+    if (fy_json_document_of(text, &table, out, e) == 0)
         return 0;
     free(*out);
     *out = NULL;

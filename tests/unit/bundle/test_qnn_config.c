@@ -57,10 +57,10 @@ static void embeddings_and_dimensions_may_be_absent(void **state)
 static const struct {
     const char *from, *to, *says;
 } wrong[] = {
-    {"\"attention_mask_value\": -50000.0", "\"x\": 1", "lacks 'model_parameters.attention_mask"},
+    {"\"attention_mask_value\": -50000.0", "\"x\": 1", "model_parameters: lacks 'attention_mask"},
     {"\"attention_mask_value\": -50000.0", "\"attention_mask_value\": \"-1\"", "model_parameters"},
     {"\"n_hvx_threads\": 4", "\"n_hvx_threads\": 0", "n_hvx_threads: 0, expected 1 to 64"},
-    {"\"n_hvx_threads\": 4", "\"n\": 4", "lacks 'qnn_parameters.n_hvx_threads'"},
+    {"\"n_hvx_threads\": 4", "\"n\": 4", "qnn_parameters: lacks 'n_hvx_threads'"},
     {"\"graphs\"", "\"graph\"", "lacks 'graphs'"},
     {"\"graph_name\": \"batch_1\", ", "", "graphs: [0]: lacks 'graph_name'"},
     {"\"graph_name\": \"batch_1\"", "\"graph_name\": \"\"", "0 bytes of text"},

@@ -104,10 +104,10 @@ static void bad_text_is_refused(void **state)
         {"{}", "lacks 'model_id'"},
         {"{\"model_id\": 1}", "model_id"},
         {"{\"model_id\": \"a\\u0000b\"}", "without NUL"},
-        {"{\"model_arch\": \"123456789012345678901234567890123\"}", "at most 32"},
+        {"{\"model_arch\": \"123456789012345678901234567890123\"}", "expected 0 to 32"},
         {"{\"llm_config\": {\"embed_dim\": 1.5}}", "embed_dim"},
         {"{\"llm_config\": {\"rope_config\": []}}", "expected"},
-        {"{\"model_id\": \"x\", \"llm_config\": {}}", "lacks 'model_arch'"},
+        {"{\"model_id\": \"x\", \"llm_config\": {}}", "llm_config: lacks 'embed_dim'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_err e = {0};

@@ -207,8 +207,8 @@ static void what_is_wrong_in_a_table_is_named(void **state)
         const char *text, *message;
     } cases[] = {
         {"{}", "expected"},
-        {"[{}]", "needs \"id\""},
-        {"[{\"id\":\"a\",\"found\":\"b\",\"verdict\":\"ok\"}]", "verdict 'ok'"},
+        {"[{}]", "lacks 'id'"},
+        {"[{\"id\":\"a\",\"found\":\"b\",\"verdict\":\"ok\"}]", "verdict: 'ok'"},
         {"[{\"id\":\"a\",\"colour\":\"b\"}]", "unknown key 'colour'"},
         {"[{\"soc\":\"a\"}]", "expected"},
         {"[]]", "t: "},
