@@ -141,7 +141,7 @@ check_equal "the user's table replaces and adds" "warning ours fail 5" "$(of ter
 check_equal "control characters are shown" 'mine\x1b[31m' "$(of mine found)"
 check "the table can be listed" grep -q '^mine: fail model=emulated\* android>=13' <<<"$(XDG_CONFIG_HOME=$TMP/config "$ferry" doctor --list-quirks)"
 echo '[{"id": "x", "found": "y", "verdict": "bad"}]' >"$TMP/config/ferry/quirks.json"
-check_status "what is wrong in it is named" 1 "quirks.json: .*verdict 'bad', expected note, warning or fail" \
+check_status "what is wrong in it is named" 1 "quirks.json: .*verdict: 'bad', expected note, warning or fail" \
     env XDG_CONFIG_HOME="$TMP/config" "$ferry" doctor
 heal
 
