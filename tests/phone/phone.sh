@@ -129,6 +129,6 @@ phone_stop() {
     for dir in "${TMP:?}"/phones/*/; do
         [ -f "$dir/pid" ] && kill "$(cat "$dir/pid")" 2>/dev/null
     done
-    [ -z "${PHONE_SERVER-}" ] || adb kill-server >/dev/null 2>&1
+    [ -z "${ANDROID_ADB_SERVER_PORT-}" ] || adb kill-server >/dev/null 2>&1
     PHONE_SERVER=
 }
