@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,6 +154,14 @@ int fy_map_open(fy_map *m, const char *path, fy_err *e)
 {
     const fy_map_options mapped = {0};
     return fy_map_open_as(m, path, &mapped, e);
+}
+
+int fy_map_open_in(fy_map *m, const char *dir, const char *name, fy_err *e)
+{
+    char *path = fy_path_format(e, "%s/%s", dir, name);
+    int rc = path != NULL ? fy_map_open(m, path, e) : -1;
+    free(path);
+    return rc;
 }
 
 void fy_map_close(fy_map *m)
@@ -582,6 +591,19 @@ int fy_file_space(const char *path, uint64_t *bytes, fy_err *e)
         *bytes = (uint64_t)v.f_bavail * v.f_frsize;
     free(dir);
     return rc;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st, (void)kind, (void)at;
+    remove(path);
+    return 0;
+}
+
+int fy_tree_remove(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_PHYS | FTW_DEPTH);
+    return remove(path) == 0 || errno == ENOENT ? 0 : -1;
 }
 
 bool fy_file_exists(const char *path)

@@ -26,6 +26,7 @@ typedef struct {
 /* Maps a regular file read-only. Messages name `path`; directories and special files are refused.
  */
 int fy_map_open(fy_map *m, const char *path, fy_err *e);
+int fy_map_open_in(fy_map *m, const char *dir, const char *name, fy_err *e); /* "<dir>/<name>" */
 void fy_map_close(fy_map *m);
 
 /* How the bytes of a file get into memory. Zeroed: the file is mapped, and read where it is
@@ -79,8 +80,8 @@ int fy_out_pwrite(fy_out *o, const void *p, size_t n, uint64_t off, fy_err *e);
 void fy_out_begin_sync(fy_out *o, uint64_t off, uint64_t n);
 
 /* After a write of n bytes at `at` to a file that grows from its beginning: every 32 MiB the system
- * begins to write what came last to the disk, and what came 32 MiB before that must have arrived. So
- * no flush takes long, and a Ctrl-C is heard between them. Advice only: never fails. */
+ * begins to write what came last to the disk, and what came 32 MiB before that must have arrived.
+ * So no flush takes long, and a Ctrl-C is heard between them. Advice only: never fails. */
 void fy_flush_behind(int fd, uint64_t at, size_t n);
 void fy_out_flush_behind(fy_out *o, uint64_t at, size_t n);
 
@@ -121,6 +122,10 @@ void fy_sync_dir_of(const char *path);
 /* Bytes free for this user on the file system of `path` (its directory when it does not exist yet).
  */
 int fy_file_space(const char *path, uint64_t *bytes, fy_err *e);
+
+/* Removes a file, or a directory and all that is in it, as far as possible: 0, also when there was
+ * none; -1 with errno when something is left. */
+int fy_tree_remove(const char *path);
 
 bool fy_file_exists(const char *path); /* follows links */
 bool fy_file_is_dir(const char *path);

@@ -38,18 +38,6 @@ int fy_store_check_path(const char *path, fy_err *e)
     return 0;
 }
 
-/* printf into a new string. */
-__attribute__((format(printf, 2, 3))) static int format(char **out, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    int n = vasprintf(out, fmt, ap);
-    va_end(ap);
-    if (n < 0)
-        *out = NULL;
-    return n < 0 ? -1 : 0;
-}
-
 /* Another agent may be about to end: the one whose cable was pulled a moment ago. */
 static int lock(fy_store *s, fy_err *e)
 {
@@ -74,13 +62,15 @@ int fy_store_open(fy_store *s, const char *path, const uint8_t id[FY_SHA256_BYTE
     const char *slash = strrchr(path, '/');
     char hex[FY_SHA256_HEX];
     fy_sha256_to_hex(id, hex);
-    s->base = strndup(path, slash == path ? 1 : (size_t)(slash - path));
-    s->name = strdup(slash + 1);
-    if (s->base == NULL || s->name == NULL ||
-        format(&s->versions, "%s/" FY_STORE_VERSIONS, s->base) != 0 ||
-        format(&s->final, "%s/%s-%.*s", s->versions, s->name, FY_STORE_ID_HEX, hex) != 0 ||
-        format(&s->part, "%s" FY_STORE_PART, s->final) != 0)
-        return fy_nomem(e);
+    int base = slash == path ? 1 : (int)(slash - path);
+    s->base = fy_path_format(e, "%.*s", base, path);
+    s->name = fy_path_format(e, "%s", slash + 1);
+    s->versions = fy_path_format(e, "%.*s/" FY_STORE_VERSIONS, base, path);
+    s->final = fy_path_format(e, "%.*s/" FY_STORE_VERSIONS "/%s-%.*s", base, path, slash + 1,
+                              FY_STORE_ID_HEX, hex);
+    if (s->base == NULL || s->name == NULL || s->versions == NULL || s->final == NULL ||
+        (s->part = fy_path_format(e, "%s" FY_STORE_PART, s->final)) == NULL)
+        return -1;
     struct stat st;
     if (lstat(path, &st) == 0 && !S_ISLNK(st.st_mode))
         return fy_fail(e, FY_EDEVICE,
@@ -102,7 +92,7 @@ static void forget_versions(fy_store *s)
     free(s->source);
     s->version = NULL;
     s->source = NULL;
-    s->n_versions = s->n_sources = 0;
+    s->n_versions = s->cap_versions = s->n_sources = 0;
 }
 
 void fy_store_close(fy_store *s)
@@ -121,13 +111,10 @@ void fy_store_close(fy_store *s)
 bool fy_store_has_final(const fy_store *s, const void *manifest, size_t n)
 {
     fy_map map;
-    char *path = fy_path_join(s->final, FY_MANIFEST_NAME);
-    bool same = false;
-    if (path != NULL && fy_map_open(&map, path, NULL) == 0) {
-        same = map.size == n && memcmp(map.data, manifest, n) == 0;
-        fy_map_close(&map);
-    }
-    free(path);
+    if (fy_map_open_in(&map, s->final, FY_MANIFEST_NAME, NULL) != 0)
+        return false;
+    bool same = map.size == n && memcmp(map.data, manifest, n) == 0;
+    fy_map_close(&map);
     return same;
 }
 
@@ -136,16 +123,13 @@ bool fy_store_has_final(const fy_store *s, const void *manifest, size_t n)
 /* Takes dir and m, also on failure. */
 static int add_version(fy_store *s, char *dir, fy_manifest *m, fy_err *e)
 {
-    fy_store_version *grown = realloc(s->version, (s->n_versions + 1) * sizeof *grown);
-    if (grown == NULL || dir == NULL) {
-        s->version = grown != NULL ? grown : s->version;
-        free(dir);
-        fy_manifest_release(m);
-        return fy_nomem(e);
-    }
-    s->version = grown;
-    s->version[s->n_versions++] = (fy_store_version){dir, *m};
-    return 0;
+    const fy_store_version v = {dir, *m};
+    if (dir != NULL &&
+        fy_append(&s->version, &s->n_versions, &s->cap_versions, &v, sizeof v, e) == 0)
+        return 0;
+    free(dir);
+    fy_manifest_release(m);
+    return fy_nomem(e);
 }
 
 /* This program as a version of one file: workspaces hold it too. */
@@ -258,19 +242,9 @@ const fy_manifest_entry *fy_store_same_file(const fy_store *s, const fy_manifest
 
 /* --- removing --------------------------------------------------------------------------------- */
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st;
-    (void)kind;
-    (void)at;
-    return remove(path) == 0 || errno == ENOENT ? 0 : -1;
-}
-
 int fy_store_remove(const char *path, fy_err *e)
 {
-    if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT)
-        return fy_fail_errno(e, "%s: cannot remove", path);
-    return 0;
+    return fy_tree_remove(path) == 0 ? 0 : fy_fail_errno(e, "%s: cannot remove", path);
 }
 
 static _Thread_local uint64_t g_own_bytes;
@@ -358,13 +332,11 @@ int fy_store_clean(fy_store *s, bool prune, fy_agent_done *d, fy_err *e)
 
 int fy_store_switch(fy_store *s, fy_err *e)
 {
-    char *link = NULL, *fresh = NULL, *target = NULL, have[PATH_MAX];
-    int rc = 0;
-    if (format(&link, "%s/%s", s->base, s->name) != 0 ||
-        format(&fresh, "%s/.%s.new", s->base, s->name) != 0 ||
-        format(&target, FY_STORE_VERSIONS "/%s", strrchr(s->final, '/') + 1) != 0) {
-        rc = fy_nomem(e);
-    } else {
+    char have[PATH_MAX], *link = fy_path_format(e, "%s/%s", s->base, s->name);
+    char *fresh = fy_path_format(e, "%s/.%s.new", s->base, s->name);
+    char *target = fy_path_format(e, FY_STORE_VERSIONS "/%s", strrchr(s->final, '/') + 1);
+    int rc = link != NULL && fresh != NULL && target != NULL ? 0 : -1;
+    if (rc == 0) {
         ssize_t n = readlink(link, have, sizeof have - 1);
         bool same = n > 0 && (size_t)n == strlen(target) && memcmp(have, target, (size_t)n) == 0;
         if (!same && ((unlink(fresh) != 0 && errno != ENOENT) || symlink(target, fresh) != 0))
@@ -384,10 +356,8 @@ int fy_store_commit(fy_store *s, fy_err *e)
     char *damaged = NULL;
     int rc = 0;
     if (fy_file_exists(s->final)) {
-        if (format(&damaged, "%s" DAMAGED, s->final) != 0)
-            rc = fy_nomem(e);
-        else
-            rc = fy_store_remove(damaged, e);
+        damaged = fy_path_format(e, "%s" DAMAGED, s->final);
+        rc = damaged != NULL ? fy_store_remove(damaged, e) : -1;
         if (rc == 0 && rename(s->final, damaged) != 0)
             rc = fy_fail_errno(e, "%s: cannot move the damaged version away", s->final);
     }

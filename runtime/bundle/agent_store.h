@@ -37,7 +37,7 @@ typedef struct {
     char *final, *part;           /* owned; directories of this version */
     int lock;
     fy_store_version *version; /* owned */
-    size_t n_versions;
+    size_t n_versions, cap_versions;
     fy_store_source *source; /* owned; sorted by hash */
     size_t n_sources;
 } fy_store;

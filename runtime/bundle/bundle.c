@@ -14,15 +14,6 @@
 #include "bundle/manifest_read.h"
 #include "bundle/qnn_config.h"
 
-/* A path below the workspace; NULL with *e set. */
-static char *path_in(const char *dir, const char *rel, fy_err *e)
-{
-    char *p = fy_path_join(dir, rel);
-    if (p == NULL)
-        fy_nomem(e);
-    return p;
-}
-
 /* Maps a JSON file of the workspace after comparing it with its hash. */
 static int open_json(const char *dir, const fy_manifest *m, const char *rel, fy_map *out, fy_err *e)
 {
@@ -31,7 +22,7 @@ static int open_json(const char *dir, const fy_manifest *m, const char *rel, fy_
         return fy_fail(e, FY_EFORMAT,
                        "%s/" FY_MANIFEST_NAME ": does not list %s, which a workspace needs", dir,
                        rel);
-    char *path = path_in(dir, rel, e);
+    char *path = fy_path_format(e, "%s/%s", dir, rel);
     if (path == NULL)
         return -1;
     uint8_t hash[FY_SHA256_BYTES];
@@ -189,21 +180,16 @@ static int read_json(const char *dir, const fy_manifest *m, const char *rel, fy_
 static int find_graphs(const char *dir, const fy_manifest *m, const char *model, char **qnn,
                        fy_err *e)
 {
-    fy_str rel = {0};
     fy_map map;
-    int rc = 0;
-    fy_str_printf(&rel, "%s/" FY_QNN_DIR "/" FY_QNN_CONFIG_NAME, model);
-    if (rel.oom)
-        rc = fy_nomem(e);
-    else if (fy_manifest_find(m, fy_str_z(&rel)) != NULL &&
-             (rc = open_json(dir, m, fy_str_z(&rel), &map, e)) == 0) {
+    char *rel = fy_path_format(e, "%s/" FY_QNN_DIR "/" FY_QNN_CONFIG_NAME, model);
+    int rc = rel != NULL ? 0 : -1;
+    if (rc == 0 && fy_manifest_find(m, rel) != NULL &&
+        (rc = open_json(dir, m, rel, &map, e)) == 0) {
         fy_map_close(&map);
-        fy_str_clear(&rel);
-        fy_str_printf(&rel, "%s/" FY_QNN_DIR, model);
-        *qnn = rel.oom ? NULL : fy_path_join(dir, fy_str_z(&rel));
-        rc = *qnn != NULL ? 0 : fy_nomem(e);
+        *qnn = fy_path_format(e, "%s/%s/" FY_QNN_DIR, dir, model);
+        rc = *qnn != NULL ? 0 : -1;
     }
-    fy_str_release(&rel);
+    free(rel);
     return rc;
 }
 
@@ -212,24 +198,20 @@ static int find_graphs(const char *dir, const fy_manifest *m, const char *model,
 static int check_model(const char *dir, const fy_manifest *m, const char *model, char **weights,
                        fy_err *e)
 {
-    fy_str rel = {0};
     fy_map map;
-    fy_str_printf(&rel, "%s/" FY_BUNDLE_MODEL_JSON, model);
-    int rc = rel.oom ? fy_nomem(e) : open_json(dir, m, fy_str_z(&rel), &map, e);
-    if (rc == 0) {
+    char *json = fy_path_format(e, "%s/" FY_BUNDLE_MODEL_JSON, model);
+    char *rel = json != NULL ? fy_path_format(e, "%s/" FY_BUNDLE_WEIGHTS, model) : NULL;
+    int rc = rel != NULL ? open_json(dir, m, json, &map, e) : -1;
+    if (rc == 0)
         fy_map_close(&map);
-        fy_str_clear(&rel);
-        fy_str_printf(&rel, "%s/" FY_BUNDLE_WEIGHTS, model);
-        if (rel.oom)
-            rc = fy_nomem(e);
-        else if (fy_manifest_find(m, fy_str_z(&rel)) == NULL)
-            rc = fy_fail(e, FY_EFORMAT,
-                         "%s/" FY_MANIFEST_NAME ": does not list %s, which model '%s' needs", dir,
-                         fy_str_z(&rel), model);
-        else if (weights != NULL && (*weights = path_in(dir, fy_str_z(&rel), e)) == NULL)
-            rc = -1;
-    }
-    fy_str_release(&rel);
+    if (rc == 0 && fy_manifest_find(m, rel) == NULL)
+        rc = fy_fail(e, FY_EFORMAT,
+                     "%s/" FY_MANIFEST_NAME ": does not list %s, which model '%s' needs", dir, rel,
+                     model);
+    if (rc == 0 && weights != NULL && (*weights = fy_path_format(e, "%s/%s", dir, rel)) == NULL)
+        rc = -1;
+    free(json);
+    free(rel);
     return rc;
 }
 

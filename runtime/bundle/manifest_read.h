@@ -39,7 +39,7 @@ typedef struct {
 typedef struct {
     char *tool, *target;      /* owned: "ferry 0.1.0", "aarch64-linux" */
     fy_manifest_entry *entry; /* owned, sorted by path (bytewise) */
-    size_t n;
+    size_t n, cap;            /* cap: while one is made */
 } fy_manifest;
 
 /* Block hashes that a file of this size carries. */

@@ -122,5 +122,21 @@ const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
         .group = in, .name = option, .kind = FY_OPT_CHOICE, .arg = choices, \
         .offset = offsetof(options, field), .line_only = true, .help = text \
     }
+#define FY_LINE_STR_AS(in, option, short, value, field, text)                          \
+    {                                                                                  \
+        .group = in, .name = option, .alias = short, .kind = FY_OPT_STR, .arg = value, \
+        .offset = offsetof(options, field), .line_only = true, .help = text            \
+    }
+/* Of options that a variable or the configuration file may set too. */
+#define FY_ANY_FLAG(in, option, field, text)                                                  \
+    {                                                                                         \
+        .group = in, .name = option, .kind = FY_OPT_FLAG, .offset = offsetof(options, field), \
+        .help = text                                                                          \
+    }
+#define FY_ANY_STR(in, option, value, field, text)                     \
+    {                                                                  \
+        .group = in, .name = option, .kind = FY_OPT_STR, .arg = value, \
+        .offset = offsetof(options, field), .help = text               \
+    }
 
 #endif

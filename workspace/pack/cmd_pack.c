@@ -22,15 +22,10 @@ typedef struct { /* of both */
 /* --- pack ------------------------------------------------------------------------------------- */
 
 static const fy_opt pack_opts[] = {
-    {.group = "Output",
-     .name = "output",
-     .alias = "o",
-     .kind = FY_OPT_STR,
-     .arg = "FILE",
-     .offset = offsetof(options, out),
-     .line_only = true,
-     .help = "The archive to write: .tar.zst, .tar.gz or .tar; without it DIR's name and .tar.zst, "
-             "here."},
+    FY_LINE_STR_AS(
+        "Output", "output", "o", "FILE", out,
+        "The archive to write: .tar.zst, .tar.gz or .tar; without it DIR's name and .tar.zst, "
+        "here."),
     {.group = "Output",
      .name = "level",
      .kind = FY_OPT_INT,
@@ -62,19 +57,13 @@ static int source_date_epoch(int64_t *out, fy_err *e)
 
 static char *default_name(const char *dir, fy_err *e)
 {
-    char *real = realpath(dir, NULL), *name = NULL;
+    char *real = realpath(dir, NULL);
     if (real == NULL) {
         fy_fail_errno(e, "%s: cannot open", dir);
         return NULL;
     }
     fy_span base = fy_path_base(fy_path_is_plain(fy_path_base(dir)) ? dir : real);
-    name = malloc(base.len + sizeof ".tar.zst");
-    if (name == NULL) {
-        fy_nomem(e);
-    } else {
-        memcpy(name, base.ptr, base.len);
-        strcpy(name + base.len, ".tar.zst");
-    }
+    char *name = fy_path_format(e, "%.*s.tar.zst", (int)base.len, base.ptr);
     free(real);
     return name;
 }
@@ -88,9 +77,9 @@ static int pack(void *opaque, int n_args, char **args, fy_err *e)
                                                                       : (int)o->n_threads};
     if (source_date_epoch(&p.mtime, e) != 0)
         return -1;
-    char *name = o->out != NULL ? strdup(o->out) : default_name(args[0], e);
+    char *name = o->out != NULL ? fy_path_format(e, "%s", o->out) : default_name(args[0], e);
     if (name == NULL)
-        return o->out != NULL ? fy_nomem(e) : -1;
+        return -1;
     fy_progress progress;
     fy_show_begin(&progress, "packing", 0);
     int rc = fy_pack(args[0], name, &p, &progress, e);
@@ -133,16 +122,10 @@ const fy_verb fy_verb_pack = {
 /* --- unpack ----------------------------------------------------------------------------------- */
 
 static const fy_opt unpack_opts[] = {
-    {.group = "Output",
-     .name = "out-path",
-     .alias = "o",
-     .kind = FY_OPT_STR,
-     .arg = "DIR",
-     .offset = offsetof(options, out),
-     .line_only = true,
-     .help =
-         "The workspace to create; must not exist, or be an empty directory. Without it the name "
-         "of the archive's own directory, here, if it begins with neither '.' nor '-'."},
+    FY_LINE_STR_AS(
+        "Output", "out-path", "o", "DIR", out,
+        "The workspace to create; must not exist, or be an empty directory. Without it the name "
+        "of the archive's own directory, here, if it begins with neither '.' nor '-'."),
     FY_ROWS_TRUST,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,

@@ -67,13 +67,9 @@ const fy_verb fy_verb_keygen = {
 /* --- sign ------------------------------------------------------------------------------------- */
 
 static const fy_opt sign_opts[] = {
-    {.group = "Signature",
-     .name = "key",
-     .kind = FY_OPT_STR,
-     .arg = "KEY.pem",
-     .offset = offsetof(options, key),
-     .help = "The private key, as 'ferry keygen' writes it. One with a passphrase asks for it on "
-             "the terminal."},
+    FY_ANY_STR("Signature", "key", "KEY.pem", key,
+               "The private key, as 'ferry keygen' writes it. One with a passphrase asks for it on "
+               "the terminal."),
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };

@@ -19,14 +19,8 @@ typedef struct {
 } options;
 
 static const fy_opt opts[] = {
-    FY_ROWS_TRUST,
-    {.group = "Output",
-     .name = "json",
-     .kind = FY_OPT_FLAG,
-     .offset = offsetof(options, json),
-     .help = "The findings as JSON."},
-    FY_ROW_THREADS,
-    FY_ROW_QUIET,
+    FY_ROWS_TRUST,  FY_ANY_FLAG("Output", "json", json, "The findings as JSON."),
+    FY_ROW_THREADS, FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
 

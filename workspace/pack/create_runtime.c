@@ -140,16 +140,15 @@ static int look_at(const char *path, const struct stat *st, uint32_t *mode, fy_e
 static int add_file(const char *path, const char *rel, const struct stat *st, fy_inputs *out,
                     fy_err *e)
 {
-    fy_str to = {0};
     uint32_t mode = 0644;
-    fy_str_printf(&to, "bin/%s", rel);
-    int rc = to.oom ? fy_nomem(e) : look_at(path, st, &mode, e);
+    char *to = fy_path_format(e, "bin/%s", rel);
+    int rc = to != NULL ? look_at(path, st, &mode, e) : -1;
     if (rc == 0 && out->n == MAX_FILES)
         rc = fy_fail(e, FY_EARG, "more than %d files; expected the directory of a runtime",
                      MAX_FILES);
     if (rc == 0)
-        rc = fy_inputs_add(out, path, to.ptr, mode, e);
-    fy_str_release(&to);
+        rc = fy_inputs_add(out, path, to, mode, e);
+    free(to);
     return rc;
 }
 

@@ -138,21 +138,10 @@ static int estimate(const char *dir, fy_type type, uint64_t *bytes, fy_err *e)
 /* The directory with config.json: dir itself, or its qnn/; for the caller to free. */
 static char *qnn_dir(const char *dir, fy_err *e)
 {
-    static const char *const below[] = {"", FY_QNN_DIR};
-    for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
-        char *at = below[i][0] != '\0' ? fy_path_join(dir, below[i]) : strdup(dir);
-        char *config = at != NULL ? fy_path_join(at, FY_QNN_CONFIG_NAME) : NULL;
-        bool there = config != NULL && fy_file_exists(config);
-        bool oom = config == NULL;
-        free(config);
-        if (there)
-            return at;
-        free(at);
-        if (oom) {
-            fy_nomem(e);
-            return NULL;
-        }
-    }
+    if (fy_dir_has(dir, FY_QNN_CONFIG_NAME))
+        return fy_path_format(e, "%s", dir);
+    if (fy_dir_has(dir, FY_QNN_DIR "/" FY_QNN_CONFIG_NAME))
+        return fy_path_format(e, "%s/" FY_QNN_DIR, dir);
     fy_fail(e, FY_EARG,
             "%s: has neither " FY_QNN_CONFIG_NAME " nor " FY_QNN_DIR "/" FY_QNN_CONFIG_NAME
             "; expected what PowerServe's converter writes, or a downloaded package",
@@ -169,12 +158,11 @@ static int add_file(void *user, const char *rel, uint64_t bytes, fy_err *e)
 {
     const lister *l = user;
     (void)bytes;
-    fy_str to = {0};
-    char *from = fy_path_join(l->dir, rel);
-    fy_str_printf(&to, "%s/" FY_QNN_DIR "/%s", l->model, rel);
-    int rc = from == NULL || to.oom ? fy_nomem(e) : fy_inputs_add(l->out, from, to.ptr, 0644, e);
+    char *from = fy_path_format(e, "%s/%s", l->dir, rel);
+    char *to = from != NULL ? fy_path_format(e, "%s/" FY_QNN_DIR "/%s", l->model, rel) : NULL;
+    int rc = to != NULL ? fy_inputs_add(l->out, from, to, 0644, e) : -1;
     free(from);
-    fy_str_release(&to);
+    free(to);
     return rc;
 }
 

@@ -206,15 +206,11 @@ void fy_tree_release(fy_tree *t)
 
 static int add(fy_tree *t, const char *path, fy_err *e)
 {
-    char **grown = realloc(t->path, (t->n + 1) * sizeof *grown);
-    if (grown == NULL)
-        return fy_nomem(e);
-    t->path = grown;
-    grown[t->n] = strdup(path);
-    if (grown[t->n] == NULL)
-        return fy_nomem(e);
-    t->n++;
-    return 0;
+    char *kept = strdup(path);
+    if (kept != NULL && fy_append(&t->path, &t->n, &t->cap, &kept, sizeof kept, e) == 0)
+        return 0;
+    free(kept);
+    return fy_nomem(e);
 }
 
 static int by_name(const FTSENT **a, const FTSENT **b)
@@ -322,20 +318,16 @@ int fy_manifest_add(fy_manifest *m, const char *path, uint32_t mode, fy_digest *
     fy_manifest_entry en = {.bytes = d->bytes, .mode = mode, .blocks = d->blocks};
     memcpy(en.sha256, d->sha256, sizeof en.sha256);
     d->blocks = NULL;
-    int rc = 0;
+    int rc = -1;
     if (!fy_manifest_path_ok(path))
-        rc = fy_fail(e, FY_EARG, "'%s' cannot be the path of a file in a workspace", path);
-    else if ((en.path = strdup(path)) == NULL)
-        rc = fy_nomem(e);
-    fy_manifest_entry *grown = rc == 0 ? realloc(m->entry, (m->n + 1) * sizeof *grown) : NULL;
-    if (grown == NULL) {
+        fy_fail(e, FY_EARG, "'%s' cannot be the path of a file in a workspace", path);
+    else if ((en.path = fy_path_format(e, "%s", path)) != NULL)
+        rc = fy_append(&m->entry, &m->n, &m->cap, &en, sizeof en, e);
+    if (rc != 0) {
         free(en.path);
         free(en.blocks);
-        return rc == 0 ? fy_nomem(e) : rc;
     }
-    m->entry = grown;
-    m->entry[m->n++] = en;
-    return 0;
+    return rc;
 }
 
 static int by_path(const void *a, const void *b)

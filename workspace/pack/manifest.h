@@ -46,7 +46,7 @@ int fy_digest_compare(const fy_digest *d, const fy_manifest_entry *m, fy_err *e)
 
 typedef struct {
     char **path; /* owned; relative, sorted; anything but directories counts as a file */
-    size_t n;
+    size_t n, cap;
 } fy_tree;
 
 int fy_tree_unlisted(const char *dir, const fy_manifest *m, fy_tree *out, fy_err *e);

@@ -31,11 +31,11 @@ bool fy_trust_accepts(const fy_trust *t, const fy_signature *s)
 
 /* --- checking --------------------------------------------------------------------------------- */
 
-static int wrong(fy_signature *out, const char *why, fy_err *e)
+static int wrong(fy_signature *out, const char *what, const char *by, fy_err *e)
 {
     out->state = FY_SIG_WRONG;
-    out->why = strdup(why);
-    return out->why != NULL ? 0 : fy_nomem(e);
+    out->why = fy_path_format(e, "%s%s", what, by);
+    return out->why != NULL ? 0 : -1;
 }
 
 /* The name of the trusted key that made the signature, NULL when none did; with `carried` only
@@ -65,15 +65,6 @@ static int find_trusted(const fy_seal *s, const uint8_t *carried, char **name,
     return rc;
 }
 
-static int wrong_by(const char *key_path, const char *what, fy_signature *out, fy_err *e)
-{
-    fy_str why = {0};
-    fy_str_printf(&why, "%s %s", what, key_path);
-    int rc = why.oom ? fy_nomem(e) : wrong(out, fy_str_z(&why), e);
-    fy_str_release(&why);
-    return rc;
-}
-
 /* Only one key counts; one that came with the signature must be it. */
 static int check_by(const fy_seal *s, const char *key_path,
                     const uint8_t carried[FY_PUBLIC_KEY_BYTES], fy_signature *out, fy_err *e)
@@ -84,12 +75,11 @@ static int check_by(const fy_seal *s, const char *key_path,
         fy_public_key_verify(key, s->manifest, (const uint8_t *)s->sig.ptr, &fits, e) != 0)
         return -1;
     if (!fits)
-        return wrong_by(key_path,
-                        FY_MANIFEST_SIG " is not the signature of this " FY_MANIFEST_NAME
-                                        " by the key",
-                        out, e);
+        return wrong(
+            out, FY_MANIFEST_SIG " is not the signature of this " FY_MANIFEST_NAME " by the key ",
+            key_path, e);
     if (s->has_key && memcmp(carried, key, sizeof key) != 0)
-        return wrong_by(key_path, FY_MANIFEST_KEY " is another key than", out, e);
+        return wrong(out, FY_MANIFEST_KEY " is another key than ", key_path, e);
     out->state = FY_SIG_TRUSTED;
     out->name = strdup(key_path);
     return out->name != NULL ? fy_public_key_fingerprint(key, out->fingerprint, e) : fy_nomem(e);
@@ -108,7 +98,7 @@ static int check_listed(const fy_seal *s, const uint8_t carried[FY_PUBLIC_KEY_BY
     if (!fits) {
         fy_err what = {0};
         fy_seal_does_not_fit(&what);
-        return wrong(out, what.msg, e);
+        return wrong(out, what.msg, "", e);
     }
     if (find_trusted(s, s->has_key ? carried : NULL, &out->name, key, e) != 0)
         return -1;
@@ -116,7 +106,7 @@ static int check_listed(const fy_seal *s, const uint8_t carried[FY_PUBLIC_KEY_BY
         return wrong(out,
                      FY_MANIFEST_SIG " fits no trusted key, and " FY_MANIFEST_KEY
                                      ", which would name its key, is missing",
-                     e);
+                     "", e);
     out->state = out->name != NULL ? FY_SIG_TRUSTED : FY_SIG_UNKNOWN;
     return fy_public_key_fingerprint(key, out->fingerprint, e);
 }
@@ -128,7 +118,7 @@ int fy_signature_check(const fy_seal *s, const char *key_path, fy_signature *out
     uint8_t carried[FY_PUBLIC_KEY_BYTES];
     int rc = 0;
     if (fy_seal_check_form(s, carried, &what) != 0)
-        rc = wrong(&made, what.msg, e);
+        rc = wrong(&made, what.msg, "", e);
     else if (s->has_sig)
         rc = key_path != NULL ? check_by(s, key_path, carried, &made, e)
                               : check_listed(s, carried, &made, e);
@@ -196,10 +186,9 @@ int fy_trust_check(const fy_trust *t, const fy_seal *s, const char *dir, fy_sign
 
 static int remove_file(const char *dir, const char *name, fy_err *e)
 {
-    char *path = fy_path_join(dir, name);
-    if (path == NULL)
-        return fy_nomem(e);
-    int rc = unlink(path) == 0 || errno == ENOENT
+    char *path = fy_path_format(e, "%s/%s", dir, name);
+    int rc = path == NULL ? -1
+             : unlink(path) == 0 || errno == ENOENT
                  ? 0
                  : fy_fail_errno(e, "%s: cannot remove the old one", path);
     free(path);
@@ -208,8 +197,8 @@ static int remove_file(const char *dir, const char *name, fy_err *e)
 
 static int write_file(const char *dir, const char *name, const void *p, size_t n, fy_err *e)
 {
-    char *path = fy_path_join(dir, name);
-    int rc = path != NULL ? fy_file_write(path, p, n, e) : fy_nomem(e);
+    char *path = fy_path_format(e, "%s/%s", dir, name);
+    int rc = path != NULL ? fy_file_write(path, p, n, e) : -1;
     free(path);
     return rc;
 }
@@ -240,12 +229,9 @@ int fy_sign(const char *dir, const char *key_path, fy_ask_passphrase *ask, void 
     if (fy_manifest_read(dir, &m, e) != 0)
         return -1;
     fy_manifest_release(&m);
-    char *path = fy_path_join(dir, FY_MANIFEST_NAME);
-    int rc = path != NULL ? fy_map_open(&text, path, e) : fy_nomem(e);
-    free(path);
-    if (rc != 0)
-        return rc;
-    rc = fy_keys_sign(key_path, ask, user, text.data, text.size, sig, key, e);
+    if (fy_map_open_in(&text, dir, FY_MANIFEST_NAME, e) != 0)
+        return -1;
+    int rc = fy_keys_sign(key_path, ask, user, text.data, text.size, sig, key, e);
     fy_map_close(&text);
     if (rc == 0)
         rc = write_signature(dir, sig, key, e);

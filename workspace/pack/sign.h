@@ -82,7 +82,7 @@ typedef struct {
 
 typedef struct {
     fy_trusted_key *key; /* owned, by name */
-    size_t n;
+    size_t n, cap;
     char *dir; /* owned; NULL: there is none */
 } fy_trusted_keys;
 

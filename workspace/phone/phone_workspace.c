@@ -18,27 +18,16 @@
 
 /* --- here ------------------------------------------------------------------------------------- */
 
-static bool has_file(const char *dir, const char *name)
-{
-    char *path = fy_path_join(dir, name);
-    bool yes = path != NULL && fy_file_exists(path);
-    free(path);
-    return yes;
-}
-
 static int hash_manifest(const char *dir, char out[FY_SHA256_HEX], fy_err *e)
 {
     fy_map map;
     uint8_t hash[FY_SHA256_BYTES];
-    char *path = fy_path_join(dir, FY_MANIFEST_NAME);
-    int rc = path != NULL ? fy_map_open(&map, path, e) : fy_nomem(e);
-    if (rc == 0) {
-        rc = fy_sha256_of(map.data, map.size, hash, e);
-        fy_map_close(&map);
-    }
+    if (fy_map_open_in(&map, dir, FY_MANIFEST_NAME, e) != 0)
+        return -1;
+    int rc = fy_sha256_of(map.data, map.size, hash, e);
+    fy_map_close(&map);
     if (rc == 0)
         fy_sha256_to_hex(hash, out);
-    free(path);
     return rc;
 }
 
@@ -49,7 +38,7 @@ static bool split(char *real, char **rel)
     for (size_t n = whole; n > 0;) {
         char *slash, c = real[n];
         real[n] = '\0';
-        if (has_file(real, FY_BUNDLE_WORKSPACE_JSON) && has_file(real, FY_MANIFEST_NAME)) {
+        if (fy_dir_has(real, FY_BUNDLE_WORKSPACE_JSON) && fy_dir_has(real, FY_MANIFEST_NAME)) {
             *rel = strdup(n < whole ? real + n + 1 : "");
             return true;
         }
@@ -103,18 +92,6 @@ int fy_workspace_exec(fy_span text, char **out, fy_err *e)
 
 /* --- there ------------------------------------------------------------------------------------ */
 
-/* Takes one line of the phone's answer. */
-static fy_span take_line(fy_span *text)
-{
-    const char *end = text->len > 0 ? memchr(text->ptr, '\n', text->len) : NULL;
-    fy_span line = {text->ptr, end != NULL ? (size_t)(end - text->ptr) : text->len};
-    size_t used = line.len + (end != NULL);
-    *text = (fy_span){text->ptr + used, text->len - used};
-    while (line.len > 0 && line.ptr[line.len - 1] == '\r')
-        line.len--;
-    return line;
-}
-
 static bool is_hash(fy_span s)
 {
     for (size_t i = 0; i < s.len; i++) {
@@ -127,7 +104,7 @@ static bool is_hash(fy_span s)
 int fy_phone_workspace_of(const fy_adb *a, const char *path, fy_phone_workspace *out, fy_err *e)
 {
     fy_str cmd = {0}, text = {0};
-    int status, rc = -1;
+    int status;
     *out = (fy_phone_workspace){0};
     fy_str_puts(&cmd, "p=");
     fy_adb_quote(&cmd, path);
@@ -139,25 +116,35 @@ int fy_phone_workspace_of(const fy_adb *a, const char *path, fy_phone_workspace 
                   "[ -x \"$p/" FY_BUNDLE_EXE "\" ] && echo yes || echo no; "
                   "head -c %u \"$p/" FY_BUNDLE_WORKSPACE_JSON "\"",
                   FY_BUNDLE_JSON_MAX_BYTES + 1);
-    if (cmd.oom)
-        fy_nomem(e);
-    else
-        rc = fy_adb_shell(a, fy_str_z(&cmd), &text, NULL, &status, e);
+    int rc = fy_adb_run(a, &cmd, &text, NULL, &status, e);
     if (rc == 0) {
-        fy_span rest = {text.ptr, text.len}, dir = take_line(&rest), hash = take_line(&rest);
-        out->dir = dir.len > 0 ? strndup(dir.ptr, dir.len) : strdup("");
+        fy_span rest = {fy_str_z(&text), text.len}, dir = fy_span_cut_line(&rest);
+        fy_span hash = fy_span_cut_line(&rest);
+        out->dir = strndup(dir.ptr, dir.len);
         hash.len = hash.len < FY_SHA256_HEX - 1 ? hash.len : FY_SHA256_HEX - 1; /* "HASH  -" */
         if (is_hash(hash))
             memcpy(out->sha256, hash.ptr, hash.len);
-        out->exe = fy_span_is(take_line(&rest), "yes");
+        out->exe = fy_span_is(fy_span_cut_line(&rest), "yes");
         fy_str_add(&out->workspace_json, rest.ptr, rest.len);
         if (out->dir == NULL || out->workspace_json.oom) {
             fy_phone_workspace_release(out);
             rc = fy_nomem(e);
         }
     }
-    fy_str_release(&cmd);
     fy_str_release(&text);
+    return rc;
+}
+
+int fy_phone_version_of(const fy_adb *a, const char *name, char sha256[FY_SHA256_HEX], fy_err *e)
+{
+    fy_phone_workspace w;
+    char *path = fy_path_format(e, FY_PHONE_DIR "/%s", name);
+    int rc = path != NULL ? fy_phone_workspace_of(a, path, &w, e) : -1;
+    if (rc == 0) {
+        memcpy(sha256, w.sha256, FY_SHA256_HEX);
+        fy_phone_workspace_release(&w);
+    }
+    free(path);
     return rc;
 }
 
@@ -181,12 +168,11 @@ int fy_phone_stat(const fy_adb *a, fy_adb_sync *s, const char *path, fy_adb_stat
         return 0;
     fy_str_puts(&cmd, "stat -c %s ");
     fy_adb_quote(&cmd, path);
-    int rc = cmd.oom ? fy_nomem(e) : fy_adb_shell(a, fy_str_z(&cmd), &text, NULL, &status, e);
+    int rc = fy_adb_run(a, &cmd, &text, NULL, &status, e);
     /* the answer of sync is the size modulo 4 GiB */
     if (rc == 0 && status == 0 && sscanf(fy_str_z(&text), "%llu", &size) == 1 &&
         (size & UINT32_MAX) == out->size)
         out->size = size;
-    fy_str_release(&cmd);
     fy_str_release(&text);
     return rc;
 }
@@ -233,32 +219,24 @@ int fy_phone_fetch(fy_adb_sync *s, const char *path, const fy_adb_stat *st, fy_o
 
 #define TEMP_PARENT FY_PHONE_DIR "/.tmp"
 
-void fy_phone_temp_name(fy_str *out)
+char *fy_phone_temp_name(fy_err *e)
 {
     uint64_t nonce = 0;
     if (getrandom(&nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce)
         nonce = (uint64_t)getpid();
-    fy_str_printf(out, TEMP_PARENT "/%016llx", (unsigned long long)nonce);
+    return fy_path_format(e, TEMP_PARENT "/%016llx", (unsigned long long)nonce);
 }
 
-int fy_phone_send(const fy_adb *a, const char *file, const char *dir, const char *name,
-                  unsigned mode, fy_err *e)
+int fy_phone_send(const fy_adb *a, const char *file, const char *to, unsigned mode, fy_err *e)
 {
     int fd = open(file, O_RDONLY | O_CLOEXEC), rc = -1;
-    char *to = fy_path_join(dir, name);
-    fy_adb_sync *s = NULL;
     if (fd < 0)
-        fy_fail_errno(e, "%s: cannot open", file);
-    else if (to == NULL)
-        fy_nomem(e);
-    else
-        s = fy_adb_sync_open(a, e);
+        return fy_fail_errno(e, "%s: cannot open", file);
+    fy_adb_sync *s = fy_adb_sync_open(a, e);
     if (s != NULL)
         rc = fy_adb_sync_send(s, to, S_IFREG | mode, 0, fy_adb_fill_fd, &fd, e);
     fy_adb_sync_close(s);
-    free(to);
-    if (fd >= 0)
-        close(fd);
+    close(fd);
     return rc;
 }
 
@@ -271,9 +249,7 @@ void fy_phone_temp_remove(const fy_adb *a, const char *dir)
     fy_str_puts(&cmd, "; find " TEMP_PARENT
                       " -mindepth 1 -maxdepth 1 -mtime +1 -exec rm -rf {} + 2>/dev/null; "
                       "rmdir " TEMP_PARENT " 2>/dev/null");
-    if (!cmd.oom)
-        fy_adb_shell(a, fy_str_z(&cmd), NULL, NULL, &status, NULL);
-    fy_str_release(&cmd);
+    fy_adb_run(a, &cmd, NULL, NULL, &status, NULL);
     if (sig != 0)
         fy_interrupted = 1;
 }

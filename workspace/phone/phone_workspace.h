@@ -43,6 +43,8 @@ typedef struct {
     bool exe;                   /* bin/ferry is there, to be executed */
 } fy_phone_workspace;
 
+/* The manifest's hash of the workspace of this name there, "" without one. */
+int fy_phone_version_of(const fy_adb *a, const char *name, char sha256[FY_SHA256_HEX], fy_err *e);
 /* The workspace that an absolute path on the phone names or lies in. A path that is not there lies
  * in none. */
 int fy_phone_workspace_of(const fy_adb *a, const char *path, fy_phone_workspace *out, fy_err *e);
@@ -62,11 +64,11 @@ int fy_phone_fetch(fy_adb_sync *s, const char *path, const fy_adb_stat *st, fy_o
 
 /* --- files for one call ----------------------------------------------------------------------- */
 
-/* A new name for a directory on the phone that is used for one call only. */
-void fy_phone_temp_name(fy_str *out);
-/* Sends a local file there, as `name`, with this mode. Directories on the way are made. */
-int fy_phone_send(const fy_adb *a, const char *file, const char *dir, const char *name,
-                  unsigned mode, fy_err *e);
+/* A new name, which needs no quotes, for a directory on the phone that is used for one call only;
+ * the caller frees it. */
+char *fy_phone_temp_name(fy_err *e);
+/* Sends a local file to this path there, with this mode. Directories on the way are made. */
+int fy_phone_send(const fy_adb *a, const char *file, const char *to, unsigned mode, fy_err *e);
 /* Removes it, and those that calls of earlier days left; failures do not matter. Works after an
  * interrupt, too. */
 void fy_phone_temp_remove(const fy_adb *a, const char *dir);

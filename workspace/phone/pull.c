@@ -345,19 +345,9 @@ typedef struct {
 
 static const fy_opt opts[] = {
     FY_ROW_PHONE,
-    {.group = "Output",
-     .name = "output",
-     .alias = "o",
-     .kind = FY_OPT_STR,
-     .arg = "PATH",
-     .offset = offsetof(options, out),
-     .line_only = true,
-     .help = "The file or directory to write; without it the name on the phone, here."},
-    {.group = "Output",
-     .name = "json",
-     .kind = FY_OPT_FLAG,
-     .offset = offsetof(options, json),
-     .help = "What was done, as JSON."},
+    FY_LINE_STR_AS("Output", "output", "o", "PATH", out,
+                   "The file or directory to write; without it the name on the phone, here."),
+    FY_ANY_FLAG("Output", "json", json, "What was done, as JSON."),
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };

@@ -73,32 +73,23 @@ static int not_there(const remote *r, const char *name, const char *push, fy_err
 /* A path here that is in a workspace: the same one in its copy on the phone. */
 static int map_local(remote *r, const fy_local_workspace *w, char **value, fy_err *e)
 {
-    fy_phone_workspace there;
-    fy_str at = {0};
-    fy_str_puts(&at, FY_PHONE_DIR "/");
-    fy_str_puts(&at, w->name);
-    if (at.oom || fy_phone_workspace_of(r->a, fy_str_z(&at), &there, e) != 0) {
-        fy_str_release(&at);
-        return fy_nomem(e);
-    }
-    int rc = 0;
-    if (there.dir[0] == '\0')
+    fy_phone_workspace there = {0};
+    char *at = fy_path_format(e, FY_PHONE_DIR "/%s", w->name);
+    int rc = at != NULL ? fy_phone_workspace_of(r->a, at, &there, e) : -1;
+    if (rc == 0 && there.dir[0] == '\0')
         rc = not_there(r, w->name, w->dir, e);
-    else if (strcmp(there.sha256, w->sha256) != 0)
+    else if (rc == 0 && strcmp(there.sha256, w->sha256) != 0)
         rc = fy_fail(e, FY_EDEVICE,
                      "%s: the phone has another version of %s (%.12s, here %.12s); push it first: "
                      "ferry push %s",
                      fy_adb_name(r->a), w->name, there.sha256[0] != '\0' ? there.sha256 : "none",
                      w->sha256, w->dir);
-    else
-        rc = take_program(r, &there, e);
-    if (w->rel[0] != '\0')
-        fy_str_printf(&at, "/%s", w->rel);
-    *value = rc == 0 ? strdup(fy_str_z(&at)) : NULL;
-    if (rc == 0 && (at.oom || *value == NULL))
-        rc = fy_nomem(e);
+    if (rc == 0 && (rc = take_program(r, &there, e)) == 0) {
+        *value = fy_path_format(e, "%s%s%s", at, w->rel[0] != '\0' ? "/" : "", w->rel);
+        rc = *value != NULL ? 0 : -1;
+    }
     fy_phone_workspace_release(&there);
-    fy_str_release(&at);
+    free(at);
     return rc;
 }
 
@@ -106,24 +97,14 @@ static int map_local(remote *r, const fy_local_workspace *w, char **value, fy_er
 static int map_remote(remote *r, const char *path, char **value, fy_err *e)
 {
     fy_phone_workspace there;
-    fy_str at = {0};
-    if (path[0] != '/')
-        fy_str_puts(&at, FY_PHONE_DIR "/");
-    fy_str_puts(&at, path);
-    if (at.oom || fy_phone_workspace_of(r->a, fy_str_z(&at), &there, e) != 0) {
-        fy_str_release(&at);
-        return fy_nomem(e);
-    }
-    int rc = 0;
-    if (there.dir[0] != '\0')
-        rc = take_program(r, &there, e);
-    else if (there.dir[0] == '\0' && path[0] != '/')
-        rc = not_there(r, path, "DIR", e);
-    *value = rc == 0 ? strdup(fy_str_z(&at)) : NULL;
-    if (rc == 0 && *value == NULL)
-        rc = fy_nomem(e);
+    bool named = path[0] != '/';
+    *value = fy_path_format(e, "%s%s", named ? FY_PHONE_DIR "/" : "", path);
+    if (*value == NULL || fy_phone_workspace_of(r->a, *value, &there, e) != 0)
+        return -1;
+    int rc = there.dir[0] != '\0' ? take_program(r, &there, e)
+             : named              ? not_there(r, path, "DIR", e)
+                                  : 0;
     fy_phone_workspace_release(&there);
-    fy_str_release(&at);
     return rc;
 }
 
@@ -131,33 +112,26 @@ static int map_remote(remote *r, const char *path, char **value, fy_err *e)
 
 static int need_temp(remote *r, fy_err *e)
 {
-    fy_str name = {0}, cmd = {0};
-    int status = 0, rc = 0;
+    fy_str cmd = {0};
+    int status = 0;
     if (r->temp != NULL)
         return 0;
-    fy_phone_temp_name(&name);
-    fy_str_puts(&cmd, "mkdir -p ");
-    fy_adb_quote(&cmd, fy_str_z(&name));
-    r->temp = strdup(fy_str_z(&name));
-    if (name.oom || cmd.oom || r->temp == NULL)
-        rc = fy_nomem(e);
-    else if ((rc = fy_adb_shell(r->a, fy_str_z(&cmd), NULL, NULL, &status, e)) == 0 && status != 0)
-        rc = fy_fail(e, FY_EDEVICE, "%s: cannot make %s on the phone", fy_adb_name(r->a), r->temp);
-    fy_str_release(&name);
-    fy_str_release(&cmd);
-    return rc;
+    if ((r->temp = fy_phone_temp_name(e)) == NULL)
+        return -1;
+    fy_str_printf(&cmd, "mkdir -p %s", r->temp);
+    if (fy_adb_run(r->a, &cmd, NULL, NULL, &status, e) != 0)
+        return -1;
+    return status == 0 ? 0
+                       : fy_fail(e, FY_EDEVICE, "%s: cannot make %s on the phone",
+                                 fy_adb_name(r->a), r->temp);
 }
 
 /* "TEMP/ROW-NAME": a name in the temporary directory that no other option has. */
-static char *temp_path(const remote *r, size_t row, const char *file)
+static char *temp_path(const remote *r, size_t row, const char *file, fy_err *e)
 {
-    fy_str s = {0};
     fy_span base = fy_path_base(file);
-    fy_str_printf(&s, "%s/%zu-%.*s", r->temp, row, (int)(base.len < 100 ? base.len : 100),
-                  base.ptr);
-    char *path = s.oom ? NULL : strdup(fy_str_z(&s));
-    fy_str_release(&s);
-    return path;
+    return fy_path_format(e, "%s/%zu-%.*s", r->temp, row, (int)(base.len < 100 ? base.len : 100),
+                          base.ptr);
 }
 
 static int send_file(remote *r, size_t row, const char *file, const struct stat *st, char **value,
@@ -176,10 +150,8 @@ static int send_file(remote *r, size_t row, const char *file, const struct stat 
                        option, file, MAX_FILE >> 20);
     if (need_temp(r, e) != 0)
         return -1;
-    *value = temp_path(r, row, file);
-    return *value != NULL
-               ? fy_phone_send(r->a, file, r->temp, *value + strlen(r->temp) + 1, 0600, e)
-               : fy_nomem(e);
+    *value = temp_path(r, row, file, e);
+    return *value != NULL ? fy_phone_send(r->a, file, *value, 0600, e) : -1;
 }
 
 /* A file of this machine goes along; what is none may be a name on the phone. */
@@ -211,13 +183,11 @@ static int map_input(remote *r, size_t row, const char *file, char **value, fy_e
 
 static int map_output(remote *r, size_t row, const char *file, fy_err *e)
 {
-    if (need_temp(r, e) != 0)
+    place *p = &r->place[row];
+    if (need_temp(r, e) != 0 || (p->value = temp_path(r, row, file, e)) == NULL)
         return -1;
-    r->place[row].value = temp_path(r, row, file);
-    if (r->place[row].value == NULL)
-        return fy_nomem(e);
-    r->place[row].out = fy_out_open(file, 0, e);
-    return r->place[row].out != NULL ? 0 : -1;
+    p->out = fy_out_open(file, 0, e);
+    return p->out != NULL ? 0 : -1;
 }
 
 /* Workspaces first: with one there is a program on the phone. */
@@ -288,20 +258,20 @@ static int put_program(remote *r, fy_err *e)
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = '\0';
     if (r->dir != NULL) {
-        fy_str exe = {0};
-        fy_str_printf(&exe, "%s/" FY_BUNDLE_EXE, r->dir);
-        fy_adb_quote(&r->cmd, fy_str_z(&exe));
-        r->cmd.oom |= exe.oom;
-        fy_str_release(&exe);
-        return 0;
-    }
-    char *exe = fy_device_exe(getenv("FERRY_EXE_PATH"), n > 0 ? self : NULL, e);
-    if (exe == NULL || need_temp(r, e) != 0) {
+        char *exe = fy_path_format(e, "%s/" FY_BUNDLE_EXE, r->dir);
+        if (exe != NULL)
+            fy_adb_quote(&r->cmd, exe);
         free(exe);
-        return -1;
+        return exe != NULL ? 0 : -1;
     }
-    int rc = fy_phone_send(r->a, exe, r->temp, "ferry", 0755, e);
-    fy_str_printf(&r->cmd, "%s/ferry", r->temp);
+    char *exe = fy_device_exe(getenv("FERRY_EXE_PATH"), n > 0 ? self : NULL, e), *to = NULL;
+    int rc = -1;
+    if (exe != NULL && need_temp(r, e) == 0 &&
+        (to = fy_path_format(e, "%s/ferry", r->temp)) != NULL) {
+        fy_str_puts(&r->cmd, to);
+        rc = fy_phone_send(r->a, exe, to, 0755, e);
+    }
+    free(to);
     free(exe);
     return rc;
 }

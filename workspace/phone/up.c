@@ -52,10 +52,9 @@ __attribute__((format(printf, 3, 4))) static int say(const job *j, const char *s
         fy_log(FY_LOG_INFO, "%s: %s", step, text);
         return 0;
     }
-    fy_str s = {0};
-    fy_str_printf(&s, "%s: %s\n", step, text);
-    int rc = s.oom ? -1 : fy_stdout(s.ptr, s.len, NULL);
-    fy_str_release(&s);
+    char *line = fy_path_format(NULL, "%s: %s\n", step, text);
+    int rc = line != NULL ? fy_stdout(line, strlen(line), NULL) : -1;
+    free(line);
     return rc;
 }
 
@@ -83,11 +82,10 @@ static void put(verb_call *c, const char *word)
 
 static void put_value(verb_call *c, const char *name, const char *value)
 {
-    fy_str s = {0};
-    fy_str_printf(&s, "--%s=%s", name, value);
-    put(c, fy_str_z(&s));
-    c->oom |= s.oom;
-    fy_str_release(&s);
+    char *word = fy_path_format(NULL, "--%s=%s", name, value);
+    put(c, word != NULL ? word : "");
+    c->oom |= word == NULL;
+    free(word);
 }
 
 static void put_list(verb_call *c, const fy_opt_list *l)
@@ -149,14 +147,11 @@ static int hash_source(const job *j, const char *path, const char *what, char he
 }
 
 /* "CACHE/STEP-KEY/NAME"; name NULL: the last part is left out. The caller frees it. */
-static char *cache_path(const job *j, const char *step, const char *key, const char *name)
+static char *cache_path(const job *j, const char *step, const char *key, const char *name,
+                        fy_err *e)
 {
-    fy_str s = {0};
-    fy_str_printf(&s, "%s/%s-%.16s%s%s", j->cache, step, key, name != NULL ? "/" : "",
-                  name != NULL ? name : "");
-    char *path = s.oom ? NULL : strdup(fy_str_z(&s));
-    fy_str_release(&s);
-    return path;
+    return fy_path_format(e, "%s/%s-%.16s%s%s", j->cache, step, key, name != NULL ? "/" : "",
+                          name != NULL ? name : "");
 }
 
 /* The checkpoint's own name, fit for a file, a directory and the phone. */
@@ -173,10 +168,9 @@ static void own_name(const job *j, char out[FY_MODEL_NAME_BYTES])
 static int recorded(const job *j, const char *step, const char *key, const char *result,
                     char hex[FY_SHA256_HEX], fy_err *e)
 {
-    char *name = cache_path(j, step, key, NULL);
+    char *name = cache_path(j, step, key, NULL, e);
     fy_up_record r;
-    int rc = name != NULL ? fy_up_record_read(j->cache, name + strlen(j->cache) + 1, &r, e)
-                          : fy_nomem(e);
+    int rc = name != NULL ? fy_up_record_read(j->cache, name + strlen(j->cache) + 1, &r, e) : -1;
     if (rc == 1) {
         rc = strcmp(r.result, result) == 0;
         memcpy(hex, r.result_hash, FY_SHA256_HEX);
@@ -189,7 +183,7 @@ static int recorded(const job *j, const char *step, const char *key, const char 
 static int record(const job *j, const char *step, const char *key, const char *result,
                   const char *result_hash, fy_err *e)
 {
-    char *name = cache_path(j, step, key, NULL);
+    char *name = cache_path(j, step, key, NULL, e);
     fy_up_record r = {.source = strdup(j->source), .result = strdup(result)};
     int rc = -1;
     memcpy(r.source_hash, j->source_hash, FY_SHA256_HEX);
@@ -238,14 +232,13 @@ static int convert_key(job *j, const char *name, fy_err *e)
     fy_up_key_add(&key, "program", j->program);
     fy_up_key_add(&key, "name", name);
     fy_up_key_add(&key, "source", j->source_hash);
-    int rc = open_convert(&c, j, NULL, e);
-    if (rc == 0)
-        rc = fy_up_key_add_call(&key, j->cache, &c.call, "outfile|threads|quiet|verbose", e);
-    if (rc == 0)
-        rc = fy_up_key_end(&key, j->convert_key, e);
+    bool made =
+        open_convert(&c, j, NULL, e) == 0 &&
+        fy_up_key_add_call(&key, j->cache, &c.call, "outfile|threads|quiet|verbose", e) == 0 &&
+        fy_up_key_end(&key, j->convert_key, e) == 0;
     fy_str_release(&key);
     release_call(&c);
-    return rc;
+    return made ? 0 : -1;
 }
 
 static int make_gguf(job *j, fy_err *e)
@@ -253,19 +246,13 @@ static int make_gguf(job *j, fy_err *e)
     char hex[FY_SHA256_HEX];
     int status;
     verb_call c = {0};
-    char *dir = cache_path(j, "convert", j->convert_key, NULL);
-    int rc = dir != NULL ? fy_mkdirs(dir, e) : fy_nomem(e);
-    if (rc == 0)
-        rc = open_convert(&c, j, j->gguf, e);
-    if (rc == 0)
-        rc = run_call(&c, &status, e);
-    if (rc == 0)
-        rc = hash_source(j, j->gguf, "reading", hex, e);
-    if (rc == 0)
-        rc = record(j, "convert", j->convert_key, j->gguf, hex, e);
+    char *dir = cache_path(j, "convert", j->convert_key, NULL, e);
+    bool made = dir != NULL && fy_mkdirs(dir, e) == 0 && open_convert(&c, j, j->gguf, e) == 0 &&
+                run_call(&c, &status, e) == 0 && hash_source(j, j->gguf, "reading", hex, e) == 0 &&
+                record(j, "convert", j->convert_key, j->gguf, hex, e) == 0;
     release_call(&c);
     free(dir);
-    return rc;
+    return made ? 0 : -1;
 }
 
 static int convert(job *j, fy_err *e)
@@ -281,8 +268,8 @@ static int convert(job *j, fy_err *e)
     snprintf(file, sizeof file, "%s.gguf", name);
     if (convert_key(j, name, e) != 0)
         return -1;
-    j->gguf = cache_path(j, "convert", j->convert_key, file);
-    int there = j->gguf != NULL ? gguf_is_there(j, e) : fy_nomem(e);
+    j->gguf = cache_path(j, "convert", j->convert_key, file, e);
+    int there = j->gguf != NULL ? gguf_is_there(j, e) : -1;
     if (there < 0)
         return -1;
     if (there)
@@ -367,18 +354,11 @@ static int state_of(const char *dir, char hex[FY_SHA256_HEX], fy_err *e)
 /* The directory's path with its parent's links resolved, whether or not it is there. */
 static char *absolute_path(const char *dir, fy_err *e)
 {
-    fy_str s = {0};
     char *real = realpath(dir, NULL), cwd[4096];
     if (real != NULL)
         return real;
-    if (dir[0] != '/' && getcwd(cwd, sizeof cwd) != NULL)
-        fy_str_printf(&s, "%s/", cwd);
-    fy_str_puts(&s, dir);
-    real = s.oom ? NULL : strdup(fy_str_z(&s));
-    if (real == NULL)
-        fy_nomem(e);
-    fy_str_release(&s);
-    return real;
+    bool relative = dir[0] != '/' && getcwd(cwd, sizeof cwd) != NULL;
+    return fy_path_format(e, "%s%s%s", relative ? cwd : "", relative ? "/" : "", dir);
 }
 
 static int call_create(const job *j, fy_err *e)
@@ -395,20 +375,19 @@ static int call_create(const job *j, fy_err *e)
 static int make_workspace(const job *j, const char *state, fy_err *e)
 {
     bool in_cache = j->p->dir == NULL;
-    fy_str old = {0};
     if (in_cache && fy_file_exists(j->dir))
-        fy_up_remove_tree(j->dir);
+        fy_tree_remove(j->dir);
     if (in_cache || state[0] == '\0' || !fy_up_made(j->cache, j->dir, state))
         return call_create(j, e);
-    fy_str_printf(&old, "%s.old", j->dir);
-    if (old.oom)
-        return fy_nomem(e);
-    int rc = rename(j->dir, old.ptr) == 0 ? 0 : fy_fail_errno(e, "%s: cannot rename", j->dir);
+    char *old = fy_path_format(e, "%s.old", j->dir);
+    if (old == NULL)
+        return -1;
+    int rc = rename(j->dir, old) == 0 ? 0 : fy_fail_errno(e, "%s: cannot rename", j->dir);
     if (rc == 0 && (rc = call_create(j, e)) == 0)
-        fy_up_remove_tree(old.ptr);
+        fy_tree_remove(old);
     else if (rc != 0)
-        rename(old.ptr, j->dir);
-    fy_str_release(&old);
+        rename(old, j->dir);
+    free(old);
     return rc;
 }
 
@@ -418,9 +397,10 @@ static int create(job *j, fy_err *e)
     own_name(j, name);
     if (create_key(j, name, key, e) != 0)
         return -1;
-    j->dir = j->p->dir != NULL ? absolute_path(j->p->dir, e) : cache_path(j, "create", key, name);
+    j->dir =
+        j->p->dir != NULL ? absolute_path(j->p->dir, e) : cache_path(j, "create", key, name, e);
     if (j->dir == NULL)
-        return fy_nomem(e);
+        return -1;
     int found = recorded(j, "create", key, j->dir, was, e);
     if (found < 0 || state_of(j->dir, is, e) != 0)
         return -1;
@@ -443,17 +423,11 @@ static int create(job *j, fy_err *e)
 static int look_there(job *j, fy_err *e)
 {
     fy_local_workspace w;
-    fy_phone_workspace there;
-    fy_str path = {0};
+    char there[FY_SHA256_HEX];
     if (fy_local_workspace_of(j->dir, &w, e) != 1)
         return fy_fail(e, FY_EARG, "%s: is not a workspace", j->dir);
-    fy_str_printf(&path, FY_PHONE_DIR "/%s", w.name);
-    int rc = path.oom ? fy_nomem(e) : fy_phone_workspace_of(j->a, fy_str_z(&path), &there, e);
-    if (rc == 0) {
-        j->there = strcmp(there.sha256, w.sha256) == 0;
-        fy_phone_workspace_release(&there);
-    }
-    fy_str_release(&path);
+    int rc = fy_phone_version_of(j->a, w.name, there, e);
+    j->there = rc == 0 && strcmp(there, w.sha256) == 0;
     fy_local_workspace_release(&w);
     return rc;
 }

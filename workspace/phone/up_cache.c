@@ -22,20 +22,17 @@ enum { MAX_FILES = 8192, MAX_DEPTH = 16, RECORD_MAX = 64 * 1024 };
 char *fy_up_cache_dir(fy_err *e)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    fy_str s = {0};
     char *dir = NULL;
     if (cache != NULL && cache[0] == '/')
-        fy_str_printf(&s, "%s/ferry/up", cache);
+        dir = fy_path_format(e, "%s/ferry/up", cache);
     else if (home != NULL && home[0] == '/')
-        fy_str_printf(&s, "%s/.cache/ferry/up", home);
-    if (s.oom)
-        fy_nomem(e);
-    else if (s.len == 0)
+        dir = fy_path_format(e, "%s/.cache/ferry/up", home);
+    else
         fy_fail(e, FY_EARG, "neither XDG_CACHE_HOME nor HOME is a directory; set one of them");
-    else if (fy_mkdirs(s.ptr, e) == 0 && (dir = strdup(s.ptr)) == NULL)
-        fy_nomem(e);
-    fy_str_release(&s);
-    return dir;
+    if (dir == NULL || fy_mkdirs(dir, e) == 0)
+        return dir;
+    free(dir);
+    return NULL;
 }
 
 /* --- sources ---------------------------------------------------------------------------------- */
@@ -150,19 +147,12 @@ static char *index_path(const char *cache, const char *path, fy_err *e)
 {
     char *real = realpath(path, NULL), hex[FY_SHA256_HEX], *file = NULL;
     uint8_t hash[FY_SHA256_BYTES];
-    fy_str s = {0};
     if (real == NULL) {
         fy_fail_errno(e, "%s", path);
-        return NULL;
-    }
-    if (fy_sha256_of(real, strlen(real), hash, e) == 0) {
+    } else if (fy_sha256_of(real, strlen(real), hash, e) == 0) {
         fy_sha256_to_hex(hash, hex);
-        fy_str_printf(&s, "%s/hashes-%.16s", cache, hex);
-        file = s.oom ? NULL : strdup(fy_str_z(&s));
-        if (file == NULL)
-            fy_nomem(e);
+        file = fy_path_format(e, "%s/hashes-%.16s", cache, hex);
     }
-    fy_str_release(&s);
     free(real);
     return file;
 }
@@ -351,11 +341,6 @@ void fy_up_record_release(fy_up_record *r)
     *r = (fy_up_record){0};
 }
 
-static void record_path(fy_str *s, const char *cache, const char *name)
-{
-    fy_str_printf(s, "%s/%s/record", cache, name);
-}
-
 /* Four lines: source, its hash, result, its hash. */
 static bool parse_record(char *text, fy_up_record *out)
 {
@@ -378,58 +363,36 @@ static bool parse_record(char *text, fy_up_record *out)
 
 int fy_up_record_read(const char *cache, const char *name, fy_up_record *out, fy_err *e)
 {
-    fy_str path = {0};
-    char *text = NULL;
+    char *path = fy_path_format(e, "%s/%s/record", cache, name);
+    char *text = path != NULL ? calloc(1, RECORD_MAX) : NULL;
     *out = (fy_up_record){0};
-    record_path(&path, cache, name);
-    FILE *f = path.oom ? NULL : fopen(fy_str_z(&path), "re");
-    bool whole = false;
-    if (f != NULL && (text = calloc(1, RECORD_MAX)) != NULL) {
+    int rc = text != NULL ? 0 : fy_nomem(e);
+    FILE *f = rc == 0 ? fopen(path, "re") : NULL;
+    if (f != NULL) {
         text[fread(text, 1, RECORD_MAX - 1, f)] = '\0';
-        whole = parse_record(text, out);
-        if (!whole)
+        rc = parse_record(text, out);
+        if (rc == 0)
             fy_up_record_release(out);
-    }
-    bool oom = path.oom || (f != NULL && text == NULL);
-    free(text);
-    if (f != NULL)
         fclose(f);
-    fy_str_release(&path);
-    return oom ? fy_nomem(e) : whole;
+    }
+    free(text);
+    free(path);
+    return rc;
 }
 
 int fy_up_record_write(const char *cache, const char *name, const fy_up_record *r, fy_err *e)
 {
-    fy_str path = {0}, text = {0};
-    record_path(&path, cache, name);
-    fy_str_printf(&text, "%s\n%s\n%s\n%s\n", r->source, r->source_hash, r->result, r->result_hash);
-    int rc = -1;
-    if (path.oom || text.oom) {
-        fy_nomem(e);
-    } else {
-        path.ptr[path.len - strlen("/record")] = '\0';
-        rc = fy_mkdirs(path.ptr, e);
-        path.ptr[path.len - strlen("/record")] = '/';
-    }
-    if (rc == 0)
-        rc = fy_file_write(path.ptr, text.ptr, text.len, e);
-    fy_str_release(&path);
-    fy_str_release(&text);
+    char *dir = fy_path_format(e, "%s/%s", cache, name);
+    char *path = dir != NULL ? fy_path_format(e, "%s/record", dir) : NULL;
+    char *text = path != NULL ? fy_path_format(e, "%s\n%s\n%s\n%s\n", r->source, r->source_hash,
+                                               r->result, r->result_hash)
+                              : NULL;
+    int rc =
+        text != NULL && fy_mkdirs(dir, e) == 0 ? fy_file_write(path, text, strlen(text), e) : -1;
+    free(text);
+    free(path);
+    free(dir);
     return rc;
-}
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st;
-    (void)kind;
-    (void)at;
-    remove(path);
-    return 0;
-}
-
-void fy_up_remove_tree(const char *path)
-{
-    nftw(path, remove_one, 16, FTW_PHYS | FTW_DEPTH);
 }
 
 /* Calls `each` with every record; it returns true to stop. */
@@ -480,7 +443,7 @@ static bool forget_one(const char *cache, const char *name, const fy_up_record *
         return false;
     char *dir = fy_path_join(cache, name);
     if (dir != NULL)
-        fy_up_remove_tree(dir);
+        fy_tree_remove(dir);
     free(dir);
     return false;
 }

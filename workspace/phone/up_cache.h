@@ -59,6 +59,4 @@ bool fy_up_made(const char *cache, const char *result, const char *result_hash);
  * they will not be asked for again. Failures do not matter. */
 void fy_up_forget(const char *cache, const char *source, const char *source_hash);
 
-void fy_up_remove_tree(const char *path);
-
 #endif

@@ -32,7 +32,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    fy_up_remove_tree(root);
+    fy_tree_remove(root);
     return fy_file_exists(root);
 }
 
