@@ -289,16 +289,6 @@ static int begin_report(shown_report *s, fy_requant *q, const options *o, fy_err
     return -1;
 }
 
-/* Line by line, as a log has them. */
-static void log_lines(const fy_str *text)
-{
-    fy_span rest = {text->ptr, text->len};
-    while (rest.len > 0) {
-        const fy_span line = fy_span_cut_line(&rest);
-        fy_log(FY_LOG_INFO, "%.*s", (int)line.len, line.ptr);
-    }
-}
-
 static int write_json(const fy_requant *q, shown_report *s, fy_err *e)
 {
     fy_str text = {0};
@@ -326,7 +316,7 @@ static int show_report(const fy_requant *q, shown_report *s, fy_err *e)
         fy_quant_put_table(q->report, fy_terminal_columns(STDERR_FILENO, COLUMNS), &text);
     else if (s->summary)
         fy_quant_put_summary(q->report, &text);
-    log_lines(&text);
+    fy_log_lines(FY_LOG_INFO, fy_str_z(&text));
     const bool oom = text.oom;
     fy_str_release(&text);
     if (oom)

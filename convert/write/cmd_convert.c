@@ -19,17 +19,7 @@
 
 #define SYNOPSIS "DIR|ORG/NAME | --list-archs"
 
-typedef struct {
-    const char *outfile, *model_name, *pre, *chat_template, *split_max_size;
-    fy_opt_list keep, lora;
-    int outtype, recipe, output_type, embedding_type;
-    bool vocab_only, embedding_only, dry_run, fetch, list_archs, json, resume, quiet, verbose;
-    bool allow_unmapped, allow_nonfinite, fit;
-    int64_t n_threads;
-} options;
-
-#define OUTTYPES "auto|" FY_ROW_TYPES
-enum { RECIPE_PURE, RECIPE_LLAMA };
+typedef fy_convert_options options;
 
 #define FIELD(name) offsetof(options, name)
 static const fy_opt opts[] = {
@@ -49,7 +39,7 @@ static const fy_opt opts[] = {
     {.group = "Output",
      .name = "outtype",
      .kind = FY_OPT_CHOICE,
-     .arg = OUTTYPES,
+     .arg = FY_CONVERT_OUTTYPES,
      .offset = FIELD(outtype),
      .def = "auto",
      .help =
@@ -150,10 +140,10 @@ static const fy_opt opts[] = {
     FY_ROW_VERBOSE,
 };
 
-static int convert(fy_convert_job *j, const options *o, const fy_convert_request *r, fy_err *e)
+static int convert(fy_convert_job *j, const char *path, const options *o, fy_err *e)
 {
     double begin = fy_now_s();
-    if (fy_convert_job_plan(j, r, e))
+    if (fy_convert_job_plan(j, path, o, e))
         return -1;
     if (j->plan != NULL)
         fy_warn_other_readers(&j->config);
@@ -174,12 +164,6 @@ static int list_archs(bool json, fy_err *e)
     return fy_stdout_text(&s, e);
 }
 
-static fy_type outtype(int choice)
-{
-    fy_type t;
-    return fy_chosen_type(OUTTYPES, choice, &t) != NULL ? t : FY_OUTTYPE_AUTO;
-}
-
 /* What cannot go together. */
 static int check_options(const options *o, fy_err *e)
 {
@@ -193,7 +177,7 @@ static int check_options(const options *o, fy_err *e)
         return fy_fail(e, FY_EARG, "--fit is about tensors, --vocab-only has none");
     if (o->vocab_only && o->lora.n > 0)
         return fy_fail(e, FY_EARG, "--lora changes tensors, and --vocab-only writes none");
-    if (o->embedding_only && o->recipe == RECIPE_LLAMA)
+    if (o->embedding_only && o->recipe == FY_RECIPE_LLAMA)
         return fy_fail(e, FY_EARG, "--recipe llama is for a whole model, not for --embedding-only");
     return 0;
 }
@@ -213,32 +197,8 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
     fy_hub_place place;
     if (fy_hub_checkpoint(args[0], o->fetch, &place, e) != 0)
         return -1;
-    fy_type output_type, embedding_type;
-    fy_convert_request r = {
-        .path = place.dir,
-        .outfile = o->outfile,
-        .model_name = o->model_name,
-        .pre = o->pre,
-        .chat_template = o->chat_template,
-        .split_max_size = o->split_max_size,
-        .keep = o->keep.items,
-        .n_keep = o->keep.n,
-        .output_type = fy_chosen_type(FY_ROW_TYPES, o->output_type, &output_type),
-        .embedding_type = fy_chosen_type(FY_ROW_TYPES, o->embedding_type, &embedding_type),
-        .lora = o->lora.items,
-        .n_lora = o->lora.n,
-        .outtype = outtype(o->outtype),
-        .llama_recipe = o->recipe == RECIPE_LLAMA,
-        .fit = o->fit,
-        .vocab_only = o->vocab_only,
-        .embedding_only = o->embedding_only,
-        .allow_unmapped = o->allow_unmapped,
-        .allow_nonfinite = o->allow_nonfinite,
-        .resume = o->resume,
-        .n_threads = o->n_threads != FY_OPT_UNSET_INT ? (int)o->n_threads : fy_default_threads(),
-    };
     fy_convert_job j;
-    int rc = convert(&j, o, &r, e);
+    int rc = convert(&j, place.dir, o, e);
     fy_convert_job_release(&j);
     fy_hub_place_release(&place);
     return rc;
@@ -265,14 +225,13 @@ static fy_gguf *open_vocabulary(const char *checkpoint, fy_err *e)
     char path[32];
     if (fy_hub_find(checkpoint, &place, e) != 0)
         return NULL;
-    const fy_convert_request r = {
-        .path = place.dir, .outtype = FY_OUTTYPE_AUTO, .vocab_only = true, .n_threads = 1};
+    const options o = {.vocab_only = true, .n_threads = 1};
     int fd = memfd_create("vocabulary", MFD_CLOEXEC);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (fd < 0)
         fy_fail_errno(e, "no memory for the vocabulary of %s", checkpoint);
     else {
-        if (fy_convert_job_plan(&j, &r, e) == 0) {
+        if (fy_convert_job_plan(&j, place.dir, &o, e) == 0) {
             fy_convert_say_plan(&j);
             g = write_header(&j, fd, e) == 0 ? fy_gguf_open(path, e) : NULL;
         }

@@ -18,6 +18,7 @@
 #include "base/thread.h"
 #include "base/types.h"
 #include "cli/terminal.h"
+#include "cli/verb_rows.h"
 #include "convert/source/family_match.h"
 #include "convert/source/lora.h"
 #include "convert/write/convert_identity.h"
@@ -61,8 +62,8 @@ static int find_id(fy_convert_job *j, const char *real, fy_err *e)
 static void place_of_file(fy_convert_job *j, char *real)
 {
     char *slash = strrchr(real, '/'), *dot = strrchr(slash, '.');
-    if (j->r.vocab_only) {
-        j->dir = strdup(j->r.path);
+    if (j->o->vocab_only) {
+        j->dir = strdup(j->path);
         if (dot != NULL && dot > slash + 1)
             *dot = '\0';
     } else {
@@ -74,11 +75,11 @@ static void place_of_file(fy_convert_job *j, char *real)
 /* Links and "." are followed, so that every directory has a name. */
 static int find_place(fy_convert_job *j, fy_err *e)
 {
-    char *real = realpath(j->r.path, NULL);
+    char *real = realpath(j->path, NULL);
     if (real == NULL)
-        return fy_fail_errno(e, "%s", j->r.path);
+        return fy_fail_errno(e, "%s", j->path);
     if (fy_file_is_dir(real))
-        j->dir = strdup(j->r.path);
+        j->dir = strdup(j->path);
     else
         place_of_file(j, real);
     int rc = j->dir != NULL ? find_id(j, real, e) : fy_nomem(e);
@@ -119,46 +120,42 @@ static void explain_unknown(const fy_convert_job *j)
 {
     fy_err none = {0};
     fy_str text = {0};
-    fy_ckpt *source = fy_ckpt_open(j->r.path, &none);
+    fy_ckpt *source = fy_ckpt_open(j->path, &none);
     fy_family_explain(&j->config, source, &text);
-    for (char *line = text.oom ? NULL : text.ptr; line != NULL && *line != '\0';) {
-        char *end = strchr(line, '\n');
-        if (end != NULL)
-            *end = '\0';
-        fy_log(FY_LOG_INFO, "%s", line);
-        line = end != NULL ? end + 1 : NULL;
-    }
+    fy_log_lines(FY_LOG_INFO, fy_str_z(&text));
     fy_str_release(&text);
     fy_ckpt_close(source);
 }
 
 static int plan_tensors(fy_convert_job *j, fy_err *e)
 {
-    if (j->r.n_keep > 0) {
-        j->rules = fy_type_rules_new("--keep", FY_ROW_TYPES, j->r.keep, j->r.n_keep, e);
+    if (j->o->keep.n > 0) {
+        j->rules = fy_type_rules_new("--keep", FY_ROW_TYPES, j->o->keep.items, j->o->keep.n, e);
         if (j->rules == NULL)
             return -1;
     }
-    j->source = fy_ckpt_open_model(j->r.path, &j->config, e);
+    j->source = fy_ckpt_open_model(j->path, &j->config, e);
     if (j->source == NULL) {
         if (e->code == FY_EUNSUPPORTED && j->config.root != NULL && j->config.family == NULL)
             explain_unknown(j);
         return -1;
     }
     j->has_config = true;
-    if (fy_ckpt_merge_loras(j->source, &j->config, j->r.path, j->r.lora, j->r.n_lora, e))
+    if (fy_ckpt_merge_loras(j->source, &j->config, j->path, j->o->lora.items, j->o->lora.n, e))
         return -1;
-    fy_plan_options o = {
-        .outtype = j->r.outtype,
-        .llama_recipe = j->r.llama_recipe,
-        .output_type = j->r.output_type,
-        .embedding_type = j->r.embedding_type,
+    fy_type outtype = FY_OUTTYPE_AUTO, output, embedding;
+    fy_chosen_type(FY_CONVERT_OUTTYPES, j->o->outtype, &outtype);
+    const fy_plan_options o = {
+        .outtype = outtype,
+        .llama_recipe = j->o->recipe == FY_RECIPE_LLAMA,
+        .output_type = fy_chosen_type(FY_ROW_TYPES, j->o->output_type, &output),
+        .embedding_type = fy_chosen_type(FY_ROW_TYPES, j->o->embedding_type, &embedding),
         .rules = j->rules,
-        .embedding_only = j->r.embedding_only,
-        .allow_unmapped = j->r.allow_unmapped,
+        .embedding_only = j->o->embedding_only,
+        .allow_unmapped = j->o->allow_unmapped,
     };
     j->plan = fy_convert_plan_new(j->source, &j->config, &o, e);
-    return j->plan != NULL ? 0 : fy_ctx(e, "%s", j->r.path);
+    return j->plan != NULL ? 0 : fy_ctx(e, "%s", j->path);
 }
 
 /* --- the header ----------------------------------------------------------------------------- */
@@ -166,7 +163,7 @@ static int plan_tensors(fy_convert_job *j, fy_err *e)
 static int add_tensors(fy_convert_job *j, fy_err *e)
 {
     uint64_t split = 0;
-    if (fy_split_size(j->r.split_max_size, &split, e) || fy_gguf_writer_split(j->writer, split, e))
+    if (fy_split_size(j->o->split_max_size, &split, e) || fy_gguf_writer_split(j->writer, split, e))
         return -1;
     return j->plan != NULL ? fy_gguf_add_planned(j->writer, j->plan, e) : 0;
 }
@@ -174,11 +171,11 @@ static int add_tensors(fy_convert_job *j, fy_err *e)
 static int make_header(fy_convert_job *j, fy_err *e)
 {
     char hash[FY_SHA256_HEX];
-    j->tokenizer = fy_hf_tokenizer_open(j->dir, j->r.pre, e);
+    j->tokenizer = fy_hf_tokenizer_open(j->dir, j->o->pre, e);
     if (j->tokenizer == NULL)
         return -1;
-    if (j->r.chat_template != NULL &&
-        fy_hf_tokenizer_use_template(j->tokenizer, j->r.chat_template, e) != 0)
+    if (j->o->chat_template != NULL &&
+        fy_hf_tokenizer_use_template(j->tokenizer, j->o->chat_template, e) != 0)
         return -1;
     fy_rss_anon_most(&j->peak_anon);
     j->writer = fy_gguf_writer_new(e);
@@ -204,27 +201,27 @@ static int choose_path(fy_convert_job *j, fy_err *e)
     fy_str standard = {0};
     const char *type = j->plan != NULL ? fy_type_name(j->plan->type) : "vocab";
     fy_model_meta_file_name(&j->meta, j->plan != NULL ? type : NULL,
-                            j->plan == NULL       ? "vocab"
-                            : j->r.embedding_only ? "embedding"
-                                                  : NULL,
+                            j->plan == NULL        ? "vocab"
+                            : j->o->embedding_only ? "embedding"
+                                                   : NULL,
                             &standard);
     fy_str_puts(&standard, ".gguf");
     int rc = standard.oom ? fy_nomem(e)
-                          : fy_out_name(j->r.outfile, fy_str_z(&standard), type, &j->out_path, e);
+                          : fy_out_name(j->o->outfile, fy_str_z(&standard), type, &j->out_path, e);
     fy_str_release(&standard);
     return rc;
 }
 
-int fy_convert_job_plan(fy_convert_job *j, const fy_convert_request *r, fy_err *e)
+int fy_convert_job_plan(fy_convert_job *j, const char *path, const fy_convert_options *o, fy_err *e)
 {
-    *j = (fy_convert_job){.r = *r};
-    if (find_place(j, e) || (r->vocab_only ? read_optional_config(j, e) : plan_tensors(j, e)))
+    *j = (fy_convert_job){.path = path, .o = o};
+    j->n_threads = o->n_threads != FY_OPT_UNSET_INT ? (int)o->n_threads : fy_default_threads();
+    if (find_place(j, e) || (o->vocab_only ? read_optional_config(j, e) : plan_tensors(j, e)) ||
+        fy_gguf_meta_model(&j->meta, j->dir, j->id, o->model_name,
+                           j->has_config ? &j->config : NULL, j->plan, e) ||
+        make_header(j, e) || choose_path(j, e))
         return -1;
-    return fy_gguf_meta_model(&j->meta, j->dir, j->id, r->model_name,
-                              j->has_config ? &j->config : NULL, j->plan, e) ||
-                   make_header(j, e) || choose_path(j, e)
-               ? -1
-               : 0;
+    return 0;
 }
 
 /* --- the data ------------------------------------------------------------------------------- */
@@ -242,7 +239,7 @@ static int fill(void *user, int64_t i, uint64_t row, uint64_t n_rows, void *out,
 static int check_distinct(const fy_convert_job *j, fy_err *e)
 {
     const char *out = fy_str_z(&j->out_path);
-    if (!fy_file_is_dir(j->r.path) && fy_file_exists(out) && fy_file_is_same(j->r.path, out))
+    if (!fy_file_is_dir(j->path) && fy_file_exists(out) && fy_file_is_same(j->path, out))
         return fy_fail(e, FY_EARG, "%s: is the input, expected another name for the output", out);
     DIR *d = fy_file_exists(out) ? opendir(j->dir) : NULL;
     int rc = 0;
@@ -303,10 +300,10 @@ static int identify(const fy_convert_job *j, fy_str *sources, fy_err *e)
 {
     if (fy_convert_identity(j->dir, sources, e))
         return -1;
-    for (size_t i = 0; i < j->r.n_lora; i++) {
+    for (size_t i = 0; i < j->o->lora.n; i++) {
         char *dir = NULL;
         double scale;
-        int rc = fy_lora_parse(j->r.lora[i], &dir, &scale, e);
+        int rc = fy_lora_parse(j->o->lora.items[i], &dir, &scale, e);
         if (rc == 0)
             rc = fy_convert_identity(dir, sources, e);
         free(dir);
@@ -314,9 +311,9 @@ static int identify(const fy_convert_job *j, fy_str *sources, fy_err *e)
             return -1;
         fy_str_printf(sources, "--lora with scale %.17g\n", scale);
     }
-    if (j->r.allow_nonfinite)
+    if (j->o->allow_nonfinite)
         fy_str_puts(sources, "--allow-nonfinite\n");
-    if (j->r.fit)
+    if (j->o->fit)
         fy_str_puts(sources, "--fit\n");
     return sources->oom ? fy_nomem(e) : 0;
 }
@@ -325,7 +322,7 @@ static int write_file(fy_convert_job *j, fy_pool *pool, fy_progress *progress, f
 {
     const char *out = fy_str_z(&j->out_path);
     fy_str sources = {0};
-    if (j->plan == NULL || !j->r.resume)
+    if (j->plan == NULL || !j->o->resume)
         return fy_gguf_write(j->writer, out, j->plan != NULL ? fill : NULL, j, pool, progress, e);
     int rc = identify(j, &sources, e);
     if (rc == 0)
@@ -335,21 +332,24 @@ static int write_file(fy_convert_job *j, fy_pool *pool, fy_progress *progress, f
     return rc;
 }
 
+static fy_convert_stream *open_stream(const fy_convert_job *j, fy_err *e)
+{
+    fy_convert_stream *s = fy_convert_stream_new(j->plan, j->n_threads, e);
+    if (s != NULL) {
+        s->allow_nonfinite = j->o->allow_nonfinite;
+        s->how.fit = j->o->fit;
+    }
+    return s;
+}
+
 int fy_convert_job_write(fy_convert_job *j, fy_err *e)
 {
-    const bool named = j->r.outfile != NULL && !fy_file_is_dir(j->r.outfile);
+    const bool named = j->o->outfile != NULL && !fy_file_is_dir(j->o->outfile);
     if (check_distinct(j, e) || (!named && check_not_taken(j, e)))
         return -1;
-    if (j->plan != NULL) {
-        j->stream = fy_convert_stream_new(j->plan, j->r.n_threads, e);
-        if (j->stream == NULL)
-            return -1;
-        if (j->r.allow_nonfinite)
-            fy_convert_stream_allow_nonfinite(j->stream);
-        if (j->r.fit)
-            fy_convert_stream_fit(j->stream);
-    }
-    fy_pool *pool = fy_pool_new(j->r.n_threads, e);
+    if (j->plan != NULL && (j->stream = open_stream(j, e)) == NULL)
+        return -1;
+    fy_pool *pool = fy_pool_new(j->n_threads, e);
     if (pool == NULL)
         return -1;
     fy_progress progress;
@@ -433,11 +433,9 @@ bool fy_convert_job_estimate(const fy_convert_job *j, double *seconds)
     s.n_rows = s.n_rows < rows_of(t) ? s.n_rows : rows_of(t);
     s.rows_per_item = OUT_BYTES / out_row + 1;
     s.out_bytes = (s.rows_per_item * out_row + 63) / 64 * 64;
-    s.stream = fy_convert_stream_new(j->plan, j->r.n_threads, &none);
-    if (s.stream != NULL && j->r.fit)
-        fy_convert_stream_fit(s.stream);
-    s.out = aligned_alloc(64, (size_t)s.out_bytes * (size_t)j->r.n_threads);
-    fy_pool *pool = fy_pool_new(j->r.n_threads, &none);
+    s.stream = open_stream(j, &none);
+    s.out = aligned_alloc(64, (size_t)s.out_bytes * (size_t)j->n_threads);
+    fy_pool *pool = fy_pool_new(j->n_threads, &none);
     double took = s.stream != NULL && s.out != NULL && pool != NULL ? measure(&s, pool) : 0;
     uint64_t all = 0;
     for (size_t i = 0; i < j->plan->n_tensors; i++)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/opts.h"
 #include "base/str.h"
 #include "convert/source/checkpoint.h"
 #include "convert/source/hf_config.h"
@@ -18,27 +19,27 @@
 #include "convert/write/convert_stream.h"
 #include "convert/write/model_meta.h"
 #include "format/gguf_write.h"
+#include "kernels/row.h"
 
-/* What is to be done; all views. */
+#define FY_CONVERT_OUTTYPES "auto|" FY_ROW_TYPES
+enum { FY_RECIPE_PURE, FY_RECIPE_LLAMA };
+
+/* The options of `ferry convert`, as they are parsed. Texts are NULL, and types below 0, when they
+ * are not given. */
 typedef struct {
-    const char *path; /* of the checkpoint: a directory, or the one file of llama2.c; for the
+    const char *outfile, *model_name, *pre, *chat_template, *split_max_size;
+    fy_opt_list keep, lora; /* "REGEX=TYPE", "DIR[:SCALE]" */
+    int outtype, recipe, output_type, embedding_type;
+    bool vocab_only, embedding_only, dry_run, fetch, list_archs, json, resume, quiet, verbose;
+    bool allow_unmapped, allow_nonfinite, fit;
+    int64_t n_threads;
+} fy_convert_options;
+
+typedef struct {
+    const fy_convert_options *o; /* view */
+    const char *path; /* view; of the checkpoint: a directory, or the one file of llama2.c; for the
                          vocabulary only, a tokenizer file, too */
-    const char *outfile, *model_name, *pre, *chat_template; /* NULL: not given */
-    const char *const *keep;                                /* "REGEX=TYPE" */
-    size_t n_keep;
-    const fy_type *output_type, *embedding_type; /* NULL: not given */
-    const char *const *lora;                     /* "DIR[:SCALE]" */
-    size_t n_lora;
-    fy_type outtype;
-    bool llama_recipe, vocab_only, embedding_only, allow_unmapped, allow_nonfinite;
-    bool fit;                   /* search the blocks' scales: fy_encode_options */
-    bool resume;                /* what an interrupted conversion has left, and leave it */
-    const char *split_max_size; /* NULL: one file */
     int n_threads;
-} fy_convert_request;
-
-typedef struct {
-    fy_convert_request r;
     char *dir; /* owned; where configuration and tokenizer are, or the one tokenizer file */
     char *id;  /* owned; NAME of the directory, or ORG/NAME of one in the hub's cache */
     fy_str out_path;
@@ -54,7 +55,8 @@ typedef struct {
     _Atomic uint64_t peak_anon; /* bytes; the most that was seen */
 } fy_convert_job;
 
-int fy_convert_job_plan(fy_convert_job *j, const fy_convert_request *r, fy_err *e);
+int fy_convert_job_plan(fy_convert_job *j, const char *path, const fy_convert_options *o,
+                        fy_err *e);
 int fy_convert_job_write(fy_convert_job *j, fy_err *e);
 void fy_convert_job_release(fy_convert_job *j);
 

@@ -123,8 +123,8 @@ int fy_convert_print_plan(fy_convert_job *j, fy_err *e)
         fy_log(FY_LOG_INFO,
                "%s %.1f s with %d thread%s, by a sample, while the files are in memory; a slow "
                "disk takes longer",
-               seconds < 0.1 ? "less than" : "about", seconds < 0.1 ? 0.1 : seconds, j->r.n_threads,
-               j->r.n_threads == 1 ? "" : "s");
+               seconds < 0.1 ? "less than" : "about", seconds < 0.1 ? 0.1 : seconds, j->n_threads,
+               j->n_threads == 1 ? "" : "s");
     return fy_gguf_writer_check_space(j->writer, fy_str_z(&j->out_path), e);
 }
 
@@ -208,7 +208,7 @@ static void put_json(fy_convert_job *j, double seconds, fy_str *s)
                   ",\n  \"tensor_bytes\": %" PRIu64 ",\n  \"dropped_bytes\": %" PRIu64
                   ",\n  \"threads\": %d,\n",
                   fy_gguf_writer_n_files(j->writer), fy_gguf_writer_file_bytes(j->writer),
-                  tensor_bytes(j), dropped_bytes(j), j->r.n_threads);
+                  tensor_bytes(j), dropped_bytes(j), j->n_threads);
     put_json_end(j, seconds, s);
     fy_str_puts(s, "  \"tensors\": [");
     for (size_t i = 0; i < n_tensors(j); i++)
@@ -253,7 +253,7 @@ void fy_convert_say_plan(const fy_convert_job *j)
                fallbacks);
     for (size_t i = 0; i < n_drops(j); i++) {
         char q[FY_QUOTE_BYTES];
-        fy_log(j->r.allow_unmapped ? FY_LOG_INFO : FY_LOG_DEBUG, "dropped %s: %s",
+        fy_log(j->o->allow_unmapped ? FY_LOG_INFO : FY_LOG_DEBUG, "dropped %s: %s",
                fy_quote(q, sizeof q, j->plan->drops[i].src->name), j->plan->drops[i].reason);
     }
 }
@@ -261,7 +261,7 @@ void fy_convert_say_plan(const fy_convert_job *j)
 void fy_convert_say_end(fy_convert_job *j, double seconds)
 {
     double in = j->source != NULL ? (double)(fy_ckpt_bytes(j->source) - dropped_bytes(j)) : 0;
-    uint64_t odd = j->stream != NULL ? fy_convert_stream_n_nonfinite(j->stream) : 0;
+    uint64_t odd = j->stream != NULL ? j->stream->n_nonfinite : 0;
     if (odd > 0)
         fy_log(FY_LOG_WARN,
                "%" PRIu64 " value%s NaN, infinite or too large, and written so (--allow-nonfinite)",

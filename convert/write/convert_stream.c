@@ -19,20 +19,10 @@ enum {
 };
 
 /* Per thread. The tile is that of transposed tensors. */
-typedef struct {
+typedef struct fy_convert_scratch {
     float values[CHUNK];
     float tile[TILE_ROWS][TILE_COLS];
 } scratch;
-
-struct fy_convert_stream {
-    const fy_convert_plan *plan; /* view */
-    fy_kernels kernels;
-    scratch *scratch;       /* owned */
-    _Atomic uint64_t *done; /* owned; rows of each tensor that were filled */
-    fy_encode_options how;
-    bool allow_nonfinite;
-    _Atomic uint64_t n_nonfinite;
-};
 
 /* Rows of one source, one below the other, of n elements each. */
 typedef struct {
@@ -65,21 +55,6 @@ void fy_convert_stream_free(fy_convert_stream *s)
     free(s->scratch);
     free((void *)(uintptr_t)s->done);
     free(s);
-}
-
-void fy_convert_stream_allow_nonfinite(fy_convert_stream *s)
-{
-    s->allow_nonfinite = true;
-}
-
-void fy_convert_stream_fit(fy_convert_stream *s)
-{
-    s->how.fit = true;
-}
-
-uint64_t fy_convert_stream_n_nonfinite(const fy_convert_stream *s)
-{
-    return atomic_load(&s->n_nonfinite);
 }
 
 static source source_of(const fy_plan_tensor *t, const fy_ckpt_tensor *from, uint64_t n)

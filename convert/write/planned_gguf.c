@@ -107,7 +107,7 @@ static int open_weights(fy_planned_gguf *p, const char *path, int n_threads, fy_
     p->stream = fy_convert_stream_new(p->plan, n_threads, e);
     if (p->stream == NULL)
         return -1;
-    fy_convert_stream_allow_nonfinite(p->stream);
+    p->stream->allow_nonfinite = true;
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 static fy_log_target g_target;
 static _Thread_local fy_log_target t_target;
@@ -31,6 +32,15 @@ void fy_log(fy_log_level level, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     to.sink(to.user, level, text);
+}
+
+void fy_log_lines(fy_log_level level, const char *text)
+{
+    while (*text != '\0') {
+        const size_t n = strcspn(text, "\n");
+        fy_log(level, "%.*s", (int)n, text);
+        text += n + (text[n] == '\n');
+    }
 }
 
 volatile sig_atomic_t fy_interrupted;

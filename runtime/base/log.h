@@ -30,6 +30,7 @@ fy_log_target fy_log_use(fy_log_target target);
 
 /* One line, without the newline. Thread-safe if the sink is. */
 void fy_log(fy_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void fy_log_lines(fy_log_level level, const char *text); /* each line of it */
 
 typedef struct fy_progress fy_progress;
 struct fy_progress {
