@@ -16,13 +16,7 @@
 #include "convert/source/family_match.h"
 #include "policy/type_policy.h"
 
-/* Collected, then reported together. */
-typedef struct {
-    fy_str text;
-    size_t n, n_told, n_unknown;
-} fy_plan_problems;
-
-enum { FY_PLAN_LOGGED = 100 };
+enum { MAX_LOGGED = 100, TOLD_BYTES = 330 };
 
 typedef struct {
     fy_convert_plan *plan;
@@ -32,59 +26,56 @@ typedef struct {
     bool *used;   /* owned; per tensor of the directory: it has its place, or its problem */
     bool *faulty; /* owned; the same: a problem with it was reported */
     bool oom;
-    fy_plan_problems ps;
-} fy_plan_builder;
+    /* Problems: collected, then reported together. */
+    fy_str told;
+    size_t n_problems, n_told, n_unknown;
+} builder;
 
-/* --- problems: collected, then reported together
- * -------------------------------------------------- */
-
-enum { TOLD_BYTES = 330 };
+/* --- problems --------------------------------------------------------------------------------- */
 
 /* What does not fit into the error message is still logged, line by line. */
-static void problem(fy_plan_builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void problem(fy_plan_builder *b, const char *fmt, ...)
+static void problem(builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void problem(builder *b, const char *fmt, ...)
 {
-    fy_plan_problems *ps = &b->ps;
     char line[480];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    ps->n++;
-    if (ps->n <= FY_PLAN_LOGGED)
+    b->n_problems++;
+    if (b->n_problems <= MAX_LOGGED)
         fy_log(FY_LOG_DEBUG, "%s", line);
-    if (ps->n_told + 1 == ps->n && ps->text.len + strlen(line) < TOLD_BYTES) {
-        fy_str_printf(&ps->text, "%s%s", ps->text.len > 0 ? "; " : "", line);
-        ps->n_told++;
+    if (b->n_told + 1 == b->n_problems && b->told.len + strlen(line) < TOLD_BYTES) {
+        fy_str_printf(&b->told, "%s%s", b->told.len > 0 ? "; " : "", line);
+        b->n_told++;
     }
 }
 
-static int tell(fy_plan_problems *ps, const fy_family *f, fy_err *e)
+static int tell_problems(const builder *b, fy_err *e)
 {
-    const char *remedy =
-        ps->n_unknown == ps->n ? "; --allow-unmapped leaves out what is unknown" : "";
-    int rc = 0;
-    if (ps->text.oom)
-        rc = fy_nomem(e);
-    else if (ps->n > ps->n_told)
-        rc = fy_fail(e, FY_EFORMAT,
-                     "%zu tensors do not fit a %s model: %s; and %zu more (-v lists them)%s", ps->n,
-                     f->name, fy_str_z(&ps->text), ps->n - ps->n_told, remedy);
-    else if (ps->n > 0)
-        rc = fy_fail(e, FY_EFORMAT, "%zu tensor%s not fit a %s model: %s%s", ps->n,
-                     ps->n == 1 ? " does" : "s do", f->name, fy_str_z(&ps->text), remedy);
-    fy_str_release(&ps->text);
-    return rc;
+    const size_t n = b->n_problems;
+    const char *family = b->plan->config->family->name, *told = fy_str_z(&b->told);
+    const char *remedy = b->n_unknown == n ? "; --allow-unmapped leaves out what is unknown" : "";
+    if (b->oom || b->told.oom)
+        return fy_nomem(e);
+    if (n == 0)
+        return 0;
+    if (n > b->n_told)
+        return fy_fail(e, FY_EFORMAT,
+                       "%zu tensors do not fit a %s model: %s; and %zu more (-v lists them)%s", n,
+                       family, told, n - b->n_told, remedy);
+    return fy_fail(e, FY_EFORMAT, "%zu tensor%s not fit a %s model: %s%s", n,
+                   n == 1 ? " does" : "s do", family, told, remedy);
 }
 
 /* --- building --------------------------------------------------------------------------------- */
 
-static size_t index_of(const fy_plan_builder *b, const fy_ckpt_tensor *src)
+static size_t index_of(const builder *b, const fy_ckpt_tensor *src)
 {
     return (size_t)(src - fy_ckpt_at(b->dir, 0));
 }
 
-static void drop_source(fy_plan_builder *b, const fy_ckpt_tensor *src, const char *reason)
+static void drop_source(builder *b, const fy_ckpt_tensor *src, const char *reason)
 {
     b->used[index_of(b, src)] = true;
     b->plan->drops[b->plan->n_drops++] = (fy_plan_drop){src, reason};
@@ -92,16 +83,16 @@ static void drop_source(fy_plan_builder *b, const fy_ckpt_tensor *src, const cha
 
 /* --- sources of a row ------------------------------------------------------------------------- */
 
-static void source_name(const fy_plan_builder *b, const fy_tensor_row *row, uint32_t layer,
-                        uint32_t expert, char out[FY_HF_NAME_BYTES])
+static void source_name(const builder *b, const fy_tensor_row *row, uint32_t layer, uint32_t expert,
+                        char out[FY_HF_NAME_BYTES])
 {
     char name[FY_ROW_NAME_BYTES];
     fy_row_expert_name(row->hf, layer, expert, name);
     fy_name_in_form(b->form, name, out);
 }
 
-static const fy_ckpt_tensor *source(const fy_plan_builder *b, const fy_tensor_row *row,
-                                    uint32_t layer, uint32_t expert)
+static const fy_ckpt_tensor *source(const builder *b, const fy_tensor_row *row, uint32_t layer,
+                                    uint32_t expert)
 {
     char name[FY_HF_NAME_BYTES];
     source_name(b, row, layer, expert, name);
@@ -141,8 +132,7 @@ static bool same_shape(const fy_ckpt_tensor *t, uint32_t n_dims, const uint64_t 
     return true;
 }
 
-static bool has_its_shape(const fy_plan_builder *b, const fy_tensor_row *row,
-                          const fy_ckpt_tensor *src)
+static bool has_its_shape(const builder *b, const fy_tensor_row *row, const fy_ckpt_tensor *src)
 {
     uint64_t dims[FY_GGUF_MAX_DIMS];
     uint32_t n = fy_row_source_shape(&b->plan->config->hp, row, dims);
@@ -167,40 +157,38 @@ static void put_name(char out[FY_HF_NAME_BYTES], const fy_ckpt_tensor *src)
 }
 
 /* Shape and type of a source; false with the problem reported, once for each source. */
-static bool check_source(fy_plan_builder *b, const fy_tensor_row *row, const fy_ckpt_tensor *src)
+static bool check_source(builder *b, const fy_tensor_row *row, const fy_ckpt_tensor *src)
 {
     uint64_t dims[FY_GGUF_MAX_DIMS];
     char found[128], wanted[128], name[FY_HF_NAME_BYTES];
-    size_t i = index_of(b, src);
-    put_name(name, src);
+    const size_t i = index_of(b, src);
+    const bool fits = has_its_shape(b, row, src);
     b->used[i] = true;
-    if (!has_its_shape(b, row, src)) {
-        uint32_t n = fy_row_source_shape(&b->plan->config->hp, row, dims);
-        if (!b->faulty[i])
-            problem(b, "%s has shape %s, config.json says %s", name,
-                    shape_text(found, sizeof found, src->rank, src->shape),
-                    shape_text(wanted, sizeof wanted, n, dims));
-        b->faulty[i] = true;
+    if (fits && fy_ckpt_can_read(src))
+        return true;
+    if (b->faulty[i])
         return false;
-    }
-    if (!fy_ckpt_can_read(src)) {
-        if (!b->faulty[i])
-            problem(b, "%s is of type %s, which ferry does not convert%s", name,
-                    fy_dtype_name(src->dtype),
-                    src->dtype == FY_DT_F8_E4M3
-                        ? " without a quantization_config of method fp8 in config.json"
-                        : "");
-        b->faulty[i] = true;
-        return false;
-    }
-    return true;
+    b->faulty[i] = true;
+    put_name(name, src);
+    if (!fits)
+        problem(b, "%s has shape %s, config.json says %s", name,
+                shape_text(found, sizeof found, src->rank, src->shape),
+                shape_text(wanted, sizeof wanted,
+                           fy_row_source_shape(&b->plan->config->hp, row, dims), dims));
+    else
+        problem(b, "%s is of type %s, which ferry does not convert%s", name,
+                fy_dtype_name(src->dtype),
+                src->dtype == FY_DT_F8_E4M3
+                    ? " without a quantization_config of method fp8 in config.json"
+                    : "");
+    return false;
 }
 
 /* --- choice ----------------------------------------------------------------------------------- */
 
 /* The form whose source is there in its shape, else one whose source is there, else one that is
  * computed; NULL: none. */
-static const fy_tensor_row *choose(const fy_plan_builder *b, const fy_tensor_row *rows, size_t n,
+static const fy_tensor_row *choose(const builder *b, const fy_tensor_row *rows, size_t n,
                                    uint32_t layer)
 {
     const fy_tensor_row *there = NULL, *computed = NULL;
@@ -220,7 +208,7 @@ static const fy_tensor_row *choose(const fy_plan_builder *b, const fy_tensor_row
     return there != NULL ? there : computed;
 }
 
-static void missing(fy_plan_builder *b, const fy_tensor_row *row, const char *name)
+static void missing(builder *b, const fy_tensor_row *row, const char *name)
 {
     if (row->slot == FY_T_OUTPUT && b->plan->config->tied)
         problem(b, "%s is missing, which this family has even if it is tied", name);
@@ -233,7 +221,7 @@ static void missing(fy_plan_builder *b, const fy_tensor_row *row, const char *na
 }
 
 /* The first form speaks for all. */
-static bool none_there(fy_plan_builder *b, const fy_tensor_row *row, uint32_t layer)
+static bool none_there(builder *b, const fy_tensor_row *row, uint32_t layer)
 {
     char name[FY_HF_NAME_BYTES];
     if (row->hf != NULL && fy_plan_row_is_required(b->plan->config, row)) {
@@ -245,7 +233,7 @@ static bool none_there(fy_plan_builder *b, const fy_tensor_row *row, uint32_t la
 
 /* The experts' tensors: all or none. The number comes from config.json: nothing is made for more
  * experts than there are tensors. */
-static bool find_experts(fy_plan_builder *b, fy_plan_tensor *t)
+static bool find_experts(builder *b, fy_plan_tensor *t)
 {
     enum { MAX_MISSING = 16 }; /* beyond which nothing more is looked for */
     uint32_t n = b->plan->config->hp.n_expert;
@@ -278,7 +266,7 @@ static bool find_experts(fy_plan_builder *b, fy_plan_tensor *t)
 /* Finds the source of the first of rows[0..n) (one row and its other forms) that is there in the
  * right shape. True: *t has row, source and source type. False: there is none, and a problem was
  * reported if there has to be one. */
-static bool find_source(fy_plan_builder *b, const fy_tensor_row *rows, size_t n, uint32_t layer,
+static bool find_source(builder *b, const fy_tensor_row *rows, size_t n, uint32_t layer,
                         fy_plan_tensor *t)
 {
     const fy_hf_config *c = b->plan->config;
@@ -310,8 +298,6 @@ static bool find_source(fy_plan_builder *b, const fy_tensor_row *rows, size_t n,
 
 /* --- what no row asks for --------------------------------------------------------------------- */
 
-/* --- dropped by name -------------------------------------------------------------------------- */
-
 static const struct {
     const char *end, *reason;
 } droppable[] = {
@@ -341,13 +327,10 @@ static const char *const towers[] = {
 
 static bool is_of_tower(fy_span name)
 {
-    static const char model[] = "model.";
-    size_t skip = sizeof model - 1;
-    if (name.len > skip && memcmp(name.ptr, model, skip) == 0)
-        name = (fy_span){name.ptr + skip, name.len - skip};
+    const size_t skip = fy_span_begins(name, "model.") ? strlen("model.") : 0;
+    name = (fy_span){name.ptr + skip, name.len - skip};
     for (size_t i = 0; i < sizeof towers / sizeof towers[0]; i++) {
-        size_t n = strlen(towers[i]);
-        if (name.len >= n && memcmp(name.ptr, towers[i], n) == 0)
+        if (fy_span_begins(name, towers[i]))
             return true;
     }
     return false;
@@ -372,7 +355,7 @@ static const char *drop_reason(const fy_hf_config *c, fy_span name)
 #define MAX_CANDIDATES 64
 
 /* The name of the family's table that is nearest, in the layer the unknown name has. */
-static const char *nearest(const fy_plan_builder *b, fy_span name, uint32_t layer,
+static const char *nearest(const builder *b, fy_span name, uint32_t layer,
                            char buffer[MAX_CANDIDATES][FY_HF_NAME_BYTES])
 {
     const fy_family *f = b->plan->config->family;
@@ -396,7 +379,7 @@ static const char *nearest(const fy_plan_builder *b, fy_span name, uint32_t laye
 }
 
 /* The number where the family's rows have that of the layer; 0 for other names. */
-static uint32_t layer_of(const fy_plan_builder *b, fy_span name)
+static uint32_t layer_of(const builder *b, fy_span name)
 {
     const fy_family *f = b->plan->config->family;
     for (size_t i = 0; i < f->n_rows; i++) {
@@ -417,17 +400,17 @@ static uint32_t layer_of(const fy_plan_builder *b, fy_span name)
     return 0;
 }
 
-static void unexplained(fy_plan_builder *b, fy_span name)
+static void unexplained(builder *b, fy_span name)
 {
     char q[FY_ROW_NAME_BYTES], buffer[MAX_CANDIDATES][FY_HF_NAME_BYTES];
     uint32_t n_layer = b->plan->config->hp.n_layer, layer = layer_of(b, name);
     fy_quote(q, sizeof q, name);
-    b->ps.n_unknown++;
+    b->n_unknown++;
     if (layer >= n_layer) {
         problem(b, "%s is unknown (config.json says %u layers)", q, n_layer);
         return;
     }
-    const char *near = b->ps.n < FY_PLAN_LOGGED ? nearest(b, name, layer, buffer) : NULL;
+    const char *near = b->n_problems < MAX_LOGGED ? nearest(b, name, layer, buffer) : NULL;
     if (near != NULL)
         problem(b, "%s is unknown (the nearest known name is %s)", q, near);
     else
@@ -435,7 +418,7 @@ static void unexplained(fy_plan_builder *b, fy_span name)
 }
 
 /* Drops what is not a weight and reports what is unknown. */
-static void account_for_rest(fy_plan_builder *b)
+static void account_for_rest(builder *b)
 {
     for (size_t i = 0; i < fy_ckpt_n_tensors(b->dir); i++) {
         if (b->used[i])
@@ -453,11 +436,6 @@ static void account_for_rest(fy_plan_builder *b)
 
 /* --- types ------------------------------------------------------------------------------------ */
 
-static bool is_matrix(const fy_plan_tensor *t)
-{
-    return (t->row->flags & FY_ROW_MATRIX) != 0 && t->n_dims > 1;
-}
-
 /* The type of a matrix when all are `outtype`. */
 static fy_type pure(const fy_plan_tensor *t, fy_type outtype)
 {
@@ -465,20 +443,6 @@ static fy_type pure(const fy_plan_tensor *t, fy_type outtype)
         return outtype;
     fy_dtype d = t->src != NULL ? t->src->dtype : FY_DT_F16;
     return d == FY_DT_BF16 || d == FY_DT_F8_E4M3 ? FY_BF16 : FY_F16;
-}
-
-static void items_of(const fy_convert_plan *p, const fy_plan_options *o, fy_type_item *items,
-                     char (*names)[FY_ROW_NAME_BYTES])
-{
-    for (size_t i = 0; i < p->n_tensors; i++) {
-        const fy_plan_tensor *t = &p->tensors[i];
-        const bool matrix = is_matrix(t);
-        fy_plan_name(t, names[i]);
-        items[i] = (fy_type_item){.name = fy_span_of(names[i]),
-                                  .ne0 = t->ne[0],
-                                  .matrix = matrix,
-                                  .type = matrix ? pure(t, o->outtype) : FY_F32};
-    }
 }
 
 static int choose_types(fy_convert_plan *p, const fy_plan_options *o, fy_err *e)
@@ -497,10 +461,17 @@ static int choose_types(fy_convert_plan *p, const fy_plan_options *o, fy_err *e)
     fy_type_item *items = calloc(p->n_tensors + 1, sizeof *items);
     char(*names)[FY_ROW_NAME_BYTES] = calloc(p->n_tensors + 1, sizeof *names);
     int rc = items == NULL || names == NULL ? fy_nomem(e) : 0;
-    if (rc == 0) {
-        items_of(p, o, items, names);
-        rc = fy_choose_matrix_types(&r, items, p->n_tensors, e);
+    for (size_t i = 0; rc == 0 && i < p->n_tensors; i++) {
+        const fy_plan_tensor *t = &p->tensors[i];
+        const bool matrix = (t->row->flags & FY_ROW_MATRIX) != 0 && t->n_dims > 1;
+        fy_plan_name(t, names[i]);
+        items[i] = (fy_type_item){.name = fy_span_of(names[i]),
+                                  .ne0 = t->ne[0],
+                                  .matrix = matrix,
+                                  .type = matrix ? pure(t, o->outtype) : FY_F32};
     }
+    if (rc == 0)
+        rc = fy_choose_matrix_types(&r, items, p->n_tensors, e);
     for (size_t i = 0; rc == 0 && i < p->n_tensors; i++) {
         p->tensors[i].type = items[i].type;
         p->tensors[i].fallback = items[i].fallback;
@@ -511,7 +482,7 @@ static int choose_types(fy_convert_plan *p, const fy_plan_options *o, fy_err *e)
 }
 
 /* An output matrix that is stored although the config ties it to the embedding. */
-static void tied_output(fy_plan_builder *b, const fy_ckpt_tensor *src)
+static void tied_output(builder *b, const fy_ckpt_tensor *src)
 {
     for (size_t i = 0; i < b->plan->n_tensors; i++) {
         const fy_plan_tensor *t = &b->plan->tensors[i];
@@ -530,7 +501,7 @@ static void tied_output(fy_plan_builder *b, const fy_ckpt_tensor *src)
 }
 
 /* rows[0..n): one row of the output and its other forms. */
-static void add_row(fy_plan_builder *b, const fy_tensor_row *rows, size_t n, uint32_t layer)
+static void add_row(builder *b, const fy_tensor_row *rows, size_t n, uint32_t layer)
 {
     fy_convert_plan *p = b->plan;
     fy_plan_tensor t;
@@ -552,7 +523,7 @@ static size_t n_forms(const fy_family *f, size_t i)
     return n;
 }
 
-static void add_range(fy_plan_builder *b, size_t first, size_t last, uint32_t layer)
+static void add_range(builder *b, size_t first, size_t last, uint32_t layer)
 {
     const fy_family *f = b->plan->config->family;
     for (size_t i = first, n; i < last; i += n) {
@@ -562,7 +533,7 @@ static void add_range(fy_plan_builder *b, size_t first, size_t last, uint32_t la
 }
 
 /* Rows before the layers, the layers, rows after them: the order in which the model computes. */
-static void add_rows(fy_plan_builder *b)
+static void add_rows(builder *b)
 {
     const fy_family *f = b->plan->config->family;
     size_t first = 0, last = f->n_rows;
@@ -619,38 +590,34 @@ static fy_type type_of_most(const fy_convert_plan *p, fy_type outtype)
 }
 
 /* token_embd alone; all other sources are dropped. */
-static void keep_embedding(fy_plan_builder *b)
+static void keep_embedding(builder *b)
 {
-    static const char reason[] = "not the embedding (--embedding-only)";
     fy_convert_plan *p = b->plan;
     size_t n = 0;
     memset(b->used, 0, fy_ckpt_n_tensors(b->dir) * sizeof *b->used);
     for (size_t i = 0; i < p->n_drops; i++)
         b->used[index_of(b, p->drops[i].src)] = true;
     for (size_t i = 0; i < p->n_tensors; i++) {
-        fy_plan_tensor *t = &p->tensors[i];
-        bool keep = t->row->slot == FY_T_TOKEN_EMBD;
-        if (keep)
-            b->used[index_of(b, t->src)] = true;
-        else
-            free(t->experts);
-        if (keep)
-            p->tensors[n++] = *t;
+        const fy_plan_tensor t = p->tensors[i];
+        if (t.row->slot != FY_T_TOKEN_EMBD) {
+            free(t.experts);
+            continue;
+        }
+        b->used[index_of(b, t.src)] = true;
+        p->tensors[n++] = t;
     }
     p->n_tensors = n;
     for (size_t i = 0; i < fy_ckpt_n_tensors(b->dir); i++) {
         if (!b->used[i])
-            drop_source(b, fy_ckpt_at(b->dir, i), reason);
+            drop_source(b, fy_ckpt_at(b->dir, i), "not the embedding (--embedding-only)");
     }
 }
 
 /* What is left once all tensors have their place. */
-static int finish(fy_plan_builder *b, fy_err *e)
+static int finish(builder *b, fy_err *e)
 {
     fy_plan_options o = *b->o;
-    if (b->oom)
-        return fy_nomem(e);
-    if (tell(&b->ps, b->plan->config->family, e) || count_params(b->plan, e))
+    if (tell_problems(b, e) || count_params(b->plan, e))
         return -1;
     if (o.embedding_only)
         keep_embedding(b);
@@ -662,17 +629,22 @@ static int finish(fy_plan_builder *b, fy_err *e)
     return 0;
 }
 
-static int build(fy_convert_plan *p, const fy_ckpt *dir, const fy_plan_options *o, fy_err *e)
+fy_convert_plan *fy_convert_plan_new(const fy_ckpt *dir, const fy_hf_config *config,
+                                     const fy_plan_options *o, fy_err *e)
 {
-    const fy_family *f = p->config->family;
-    size_t n_in = fy_ckpt_n_tensors(dir), n_layer = p->config->hp.n_layer;
-    fy_plan_builder b = {.plan = p, .dir = dir, .o = o};
-    b.used = calloc(n_in > 0 ? n_in : 1, sizeof *b.used);
-    b.faulty = calloc(n_in > 0 ? n_in : 1, sizeof *b.faulty);
-    p->tensors = calloc(f->n_rows * n_layer, sizeof *p->tensors);
-    p->drops = calloc(n_in > 0 ? n_in : 1, sizeof *p->drops);
+    const fy_family *f = config->family;
+    const size_t n_in = fy_ckpt_n_tensors(dir);
+    fy_convert_plan *p = calloc(1, sizeof *p);
+    builder b = {.plan = p, .dir = dir, .o = o};
+    b.used = calloc(n_in + 1, sizeof *b.used);
+    b.faulty = calloc(n_in + 1, sizeof *b.faulty);
+    if (p != NULL) {
+        *p = (fy_convert_plan){.config = config, .llama_recipe = o->llama_recipe};
+        p->tensors = calloc(f->n_rows * config->hp.n_layer, sizeof *p->tensors);
+        p->drops = calloc(n_in + 1, sizeof *p->drops);
+    }
     int rc = -1;
-    if (b.used == NULL || b.faulty == NULL || p->tensors == NULL || p->drops == NULL) {
+    if (b.used == NULL || b.faulty == NULL || p == NULL || p->tensors == NULL || p->drops == NULL) {
         fy_nomem(e);
     } else {
         size_t n_found;
@@ -681,27 +653,13 @@ static int build(fy_convert_plan *p, const fy_ckpt *dir, const fy_plan_options *
         account_for_rest(&b);
         rc = finish(&b, e);
     }
-    fy_str_release(&b.ps.text);
+    fy_str_release(&b.told);
     free(b.used);
     free(b.faulty);
-    return rc;
-}
-
-fy_convert_plan *fy_convert_plan_new(const fy_ckpt *dir, const fy_hf_config *config,
-                                     const fy_plan_options *o, fy_err *e)
-{
-    fy_convert_plan *p = calloc(1, sizeof *p);
-    if (p == NULL) {
-        fy_nomem(e);
-        return NULL;
-    }
-    p->config = config;
-    p->llama_recipe = o->llama_recipe;
-    if (build(p, dir, o, e)) {
-        fy_convert_plan_free(p);
-        return NULL;
-    }
-    return p;
+    if (rc == 0)
+        return p;
+    fy_convert_plan_free(p);
+    return NULL;
 }
 
 void fy_convert_plan_free(fy_convert_plan *p)
