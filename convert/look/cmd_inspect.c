@@ -36,8 +36,7 @@ static int open_listing(fy_listing *l, fy_err *e)
     if (l->source == NULL && (!is_dir || l->no_weights.code != FY_EIO))
         return fy_fail(e, l->no_weights.code, "%s", l->no_weights.msg);
     if (is_dir) {
-        l->plan = l->source != NULL ? fy_planned_gguf_open(l->path, 1, &l->no_plan)
-                                    : fy_planned_gguf_of_config(l->path, &l->no_plan);
+        l->plan = fy_planned_gguf_open(l->path, l->source != NULL ? 1 : 0, &l->no_plan);
         if (l->no_plan.code == FY_ENOMEM)
             return fy_nomem(e);
         if (l->source == NULL && l->plan == NULL)

@@ -172,13 +172,6 @@ static int finish_unigram_json(fy_hf_tokenizer *t, fy_err *e)
     return t->json.byte_fallback ? restore_byte_tokens(&t->tokens, e) : 0;
 }
 
-static fy_span unk_text(const fy_hf_tokenizer *t)
-{
-    if (t->json.unigram && t->json.unk_id < t->tokens.n)
-        return t->tokens.rows[t->json.unk_id].text;
-    return t->json.unk_token;
-}
-
 /* Word by word merging is what "llama" does only if no token reaches over the beginning of a word.
  */
 static int check_words(const fy_hf_tokenizer *t, fy_err *e)
@@ -593,16 +586,7 @@ static int read_all(fy_hf_tokenizer *t, fy_err *e)
         add_chatglm_tokens(t, n_own, e) != 0)
         return fy_ctx(e, "%s", t->dir);
     name_glm(t);
-    const fy_special_sources sources = {
-        .config = &t->config,
-        .tokens = &t->tokens,
-        .post_processor = t->json.post_processor,
-        .unk_token = unk_text(t),
-        .spm = t->has_model ? &t->spm : NULL,
-        .kind = t->pretok.kind,
-        .meta = t->is_meta,
-    };
-    fy_special_ids_find(&sources, &t->special);
+    fy_special_ids_find(t, &t->special);
     return 0;
 }
 

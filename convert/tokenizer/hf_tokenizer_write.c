@@ -2,7 +2,7 @@
  * flags, merges, special ids, the rules for spaces, and the chat templates. */
 #include "convert/tokenizer/hf_tokenizer_impl.h"
 
-#include <stdio.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,36 +94,37 @@ static int write_texts(const fy_hf_tokenizer *t, uint32_t n, fy_gguf_writer *w, 
     return rc;
 }
 
-static int write_scores(const fy_hf_tokenizer *t, uint32_t n, void *buf, fy_gguf_writer *w,
-                        fy_err *e)
+/* Scores, types and flags, one after the other in the same memory. */
+static int write_columns(const fy_hf_tokenizer *t, uint32_t n, fy_gguf_writer *w, fy_err *e)
 {
+    const fy_tokenizer_kind kind = t->pretok.kind;
+    /* Whether a token is searched in the normalised text matters only where it is normalised. */
+    const unsigned kept =
+        t->pretok.nfc || kind == FY_TOKENIZER_SPM ? UINT_MAX : ~(unsigned)FY_ADDED_NORMALIZED;
+    void *buf = calloc(n, sizeof(int32_t));
     float *scores = buf;
+    int32_t *types = buf;
+    uint8_t *flags = buf;
+    bool any = false;
+    if (buf == NULL)
+        return fy_nomem(e);
     for (uint32_t i = 0; i < n; i++)
         scores[i] = row_at(t, i) != NULL ? row_at(t, i)->score : PAD_SCORE;
-    return fy_gguf_add_array(w, "tokenizer.ggml.scores", FY_KV_F32, scores, n, e);
-}
-
-static int write_types(const fy_hf_tokenizer *t, uint32_t n, void *buf, fy_gguf_writer *w,
-                       fy_err *e)
-{
-    int32_t *types = buf;
+    int rc = kind == FY_TOKENIZER_SPM || kind == FY_TOKENIZER_UNIGRAM
+                 ? fy_gguf_add_array(w, "tokenizer.ggml.scores", FY_KV_F32, scores, n, e)
+                 : 0;
     for (uint32_t i = 0; i < n; i++)
         types[i] = row_at(t, i) != NULL ? row_at(t, i)->type : FY_TOKEN_UNUSED;
-    return fy_gguf_add_array(w, "tokenizer.ggml.token_type", FY_KV_I32, types, n, e);
-}
-
-/* Whether a token is searched in the normalised text matters only where there is a normalizer. */
-static int write_flags(const fy_hf_tokenizer *t, uint32_t n, void *buf, fy_gguf_writer *w,
-                       fy_err *e)
-{
-    uint8_t *flags = buf;
-    bool any = false, normalizes = t->pretok.nfc || t->pretok.kind == FY_TOKENIZER_SPM;
+    if (rc == 0)
+        rc = fy_gguf_add_array(w, "tokenizer.ggml.token_type", FY_KV_I32, types, n, e);
     for (uint32_t i = 0; i < n; i++) {
-        unsigned f = row_at(t, i) != NULL ? row_at(t, i)->flags : 0u;
-        flags[i] = (uint8_t)(normalizes ? f : f & ~(unsigned)FY_ADDED_NORMALIZED);
+        flags[i] = row_at(t, i) != NULL ? (uint8_t)(row_at(t, i)->flags & kept) : 0;
         any = any || flags[i] != 0;
     }
-    return any ? fy_gguf_add_array(w, FY_KEY_ADDED_FLAGS, FY_KV_U8, flags, n, e) : 0;
+    if (rc == 0 && any)
+        rc = fy_gguf_add_array(w, FY_KEY_ADDED_FLAGS, FY_KV_U8, flags, n, e);
+    free(buf);
+    return rc;
 }
 
 /* One merge is "left right": a space inside a part is written in the byte alphabet. */
@@ -167,22 +168,12 @@ static int write_vocabulary(const fy_hf_tokenizer *t, uint32_t n, fy_gguf_writer
                                          [FY_TOKENIZER_UNIGRAM] = "t5",
                                          [FY_TOKENIZER_RWKV] = "rwkv"};
     const fy_tokenizer_kind kind = t->pretok.kind;
-    const bool scored = kind == FY_TOKENIZER_SPM || kind == FY_TOKENIZER_UNIGRAM;
     if (fy_gguf_add_str(w, "tokenizer.ggml.model", fy_span_of(models[kind]), e) != 0 ||
         (t->pretok.pre != NULL &&
          fy_gguf_add_str(w, "tokenizer.ggml.pre", fy_span_of(t->pretok.pre), e) != 0) ||
-        write_texts(t, n, w, e) != 0)
+        write_texts(t, n, w, e) != 0 || write_columns(t, n, w, e) != 0)
         return -1;
-    void *buf = calloc(n, sizeof(int32_t));
-    if (buf == NULL)
-        return fy_nomem(e);
-    int rc = scored ? write_scores(t, n, buf, w, e) : 0;
-    if (rc == 0)
-        rc = write_types(t, n, buf, w, e);
-    if (rc == 0)
-        rc = write_flags(t, n, buf, w, e);
-    free(buf);
-    return rc == 0 && kind == FY_TOKENIZER_BPE ? write_merges(t, w, e) : rc;
+    return kind == FY_TOKENIZER_BPE ? write_merges(t, w, e) : 0;
 }
 
 /* --- the rest --- */

@@ -1,6 +1,6 @@
 /* Finds the special ids (begin, end, padding, ends of turns) and whether a text gets a begin and an
  * end, from all the files that name them. */
-#include "convert/tokenizer/special_ids.h"
+#include "convert/tokenizer/hf_tokenizer_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -85,34 +85,41 @@ static int64_t id_of_token(const fy_token_table *t, const char *name, const json
     return id;
 }
 
+static fy_span unk_text(const fy_hf_tokenizer *t)
+{
+    if (t->json.unigram && t->json.unk_id < t->tokens.n)
+        return t->tokens.rows[t->json.unk_id].text;
+    return t->json.unk_token;
+}
+
 /* The first source that knows wins. An explicit null in tokenizer_config.json means that there is
  * none; the search for the end of text continues all the same, because a model without it never
  * stops. */
-static int64_t find_one(const fy_special_sources *s, fy_special which)
+static int64_t find_one(const fy_hf_tokenizer *t, fy_special which)
 {
-    const fy_tokenizer_config *c = s->config;
+    const fy_tokenizer_config *c = &t->config;
+    const fy_span unk = unk_text(t);
     char number[32];
     const char *name = names[which].hf;
     snprintf(number, sizeof number, "%s_id", name);
     const json_t *v = json_object_get(c->tokenizer, name);
-    int64_t id = id_of_token(s->tokens, name, v);
+    int64_t id = id_of_token(&t->tokens, name, v);
     if (id >= 0 || (json_is_null(v) && which != FY_SPECIAL_EOS))
         return id;
-    if ((id = id_of_token(s->tokens, name, json_object_get(c->special_map, name))) >= 0 ||
-        (id = id_of_number(s->tokens, fy_tokenizer_config_model(c, number))) >= 0 ||
-        (id = id_of_number(s->tokens, json_object_get(c->generation, number))) >= 0)
+    if ((id = id_of_token(&t->tokens, name, json_object_get(c->special_map, name))) >= 0 ||
+        (id = id_of_number(&t->tokens, fy_tokenizer_config_model(c, number))) >= 0 ||
+        (id = id_of_number(&t->tokens, json_object_get(c->generation, number))) >= 0)
         return id;
-    if (which == FY_SPECIAL_UNK && s->unk_token.ptr != NULL &&
-        (id = id_of_text(s->tokens, s->unk_token)) >= 0)
+    if (which == FY_SPECIAL_UNK && unk.ptr != NULL && (id = id_of_text(&t->tokens, unk)) >= 0)
         return id;
-    if (s->meta && (which == FY_SPECIAL_BOS || which == FY_SPECIAL_EOS))
-        return id_of_text(s->tokens, which == FY_SPECIAL_BOS ? FY_SPAN("<|begin_of_text|>")
-                                                             : FY_SPAN("<|end_of_text|>"));
-    if (s->spm == NULL || names[which].spm == 0)
+    if (t->is_meta && (which == FY_SPECIAL_BOS || which == FY_SPECIAL_EOS))
+        return id_of_text(&t->tokens, which == FY_SPECIAL_BOS ? FY_SPAN("<|begin_of_text|>")
+                                                              : FY_SPAN("<|end_of_text|>"));
+    if (!t->has_model || names[which].spm == 0)
         return -1;
-    const void *proto = (const char *)s->spm + names[which].spm;
+    const void *proto = (const char *)&t->spm + names[which].spm;
     id = *(const int64_t *)proto;
-    return id >= 0 && id < s->tokens->n ? id : -1;
+    return id >= 0 && id < t->tokens.n ? id : -1;
 }
 
 static void push_eos(fy_special_ids *out, int64_t id)
@@ -126,12 +133,12 @@ static void push_eos(fy_special_ids *out, int64_t id)
     out->eos[out->n_eos++] = (int32_t)id;
 }
 
-static void push_eos_list(const fy_special_sources *s, const json_t *v, fy_special_ids *out)
+static void push_eos_list(const fy_hf_tokenizer *t, const json_t *v, fy_special_ids *out)
 {
     if (!json_is_array(v))
-        push_eos(out, id_of_number(s->tokens, v));
+        push_eos(out, id_of_number(&t->tokens, v));
     for (size_t i = 0; i < json_array_size(v); i++)
-        push_eos(out, id_of_number(s->tokens, json_array_get(v, i)));
+        push_eos(out, id_of_number(&t->tokens, json_array_get(v, i)));
 }
 
 /* --- what the post-processor adds --- */
@@ -201,27 +208,27 @@ static bool only(const int64_t *ids, size_t n, int64_t id)
     return n == 1 && id >= 0 && ids[0] == id;
 }
 
-static void find_additions(const fy_special_sources *s, fy_special_ids *out)
+static void find_additions(const fy_hf_tokenizer *t, fy_special_ids *out)
 {
     additions a = {.known = false};
-    read_processor(s->tokens, s->post_processor, &a);
-    const json_t *v = json_object_get(s->config->tokenizer, "add_bos_token");
-    bool bos_is_null = json_is_null(json_object_get(s->config->tokenizer, "bos_token"));
+    read_processor(&t->tokens, t->json.post_processor, &a);
+    const json_t *v = json_object_get(t->config.tokenizer, "add_bos_token");
+    bool bos_is_null = json_is_null(json_object_get(t->config.tokenizer, "bos_token"));
     if (out->id[FY_SPECIAL_BOS] < 0 && !bos_is_null && a.n_before == 1)
         out->id[FY_SPECIAL_BOS] = a.before[0];
     if (json_is_boolean(v))
         out->add_bos = json_is_true(v);
-    else if (is_class(s->config, chatglm_classes))
+    else if (is_class(&t->config, chatglm_classes))
         out->add_bos = false;
-    else if (a.known && !is_class(s->config, bos_classes))
+    else if (a.known && !is_class(&t->config, bos_classes))
         out->add_bos = only(a.before, a.n_before, out->id[FY_SPECIAL_BOS]);
     else
-        out->add_bos = s->kind == FY_TOKENIZER_SPM || s->meta ||
+        out->add_bos = t->pretok.kind == FY_TOKENIZER_SPM || t->is_meta ||
                        only(a.before, a.n_before, out->id[FY_SPECIAL_BOS]);
-    v = json_object_get(s->config->tokenizer, "add_eos_token");
+    v = json_object_get(t->config.tokenizer, "add_eos_token");
     out->add_eos = json_is_boolean(v) ? json_is_true(v)
                    : a.known          ? only(a.after, a.n_after, out->id[FY_SPECIAL_EOS])
-                                      : is_class(s->config, t5_classes);
+                                      : is_class(&t->config, t5_classes);
     /* Without the id, readers of GGUF would add their own default. */
     out->add_bos = out->add_bos && out->id[FY_SPECIAL_BOS] >= 0;
     out->add_eos = out->add_eos && out->id[FY_SPECIAL_EOS] >= 0;
@@ -234,36 +241,37 @@ static void find_additions(const fy_special_sources *s, fy_special_ids *out)
 
 /* Id 0 has no text: it ends one, and stands before one. In a conversation an empty line ends a
  * turn. */
-static void find_rwkv(const fy_special_sources *s, fy_special_ids *out)
+static void find_rwkv(const fy_hf_tokenizer *t, fy_special_ids *out)
 {
     for (int i = 0; i < FY_SPECIAL_COUNT; i++)
         out->id[i] = -1;
     out->id[FY_SPECIAL_BOS] = out->id[FY_SPECIAL_EOS] = 0;
-    out->id[FY_SPECIAL_EOT] = id_of_text(s->tokens, FY_SPAN("\\n\\n"));
+    out->id[FY_SPECIAL_EOT] = id_of_text(&t->tokens, FY_SPAN("\\n\\n"));
     push_eos(out, 0);
 }
 
-void fy_special_ids_find(const fy_special_sources *s, fy_special_ids *out)
+void fy_special_ids_find(const fy_hf_tokenizer *t, fy_special_ids *out)
 {
     *out = (fy_special_ids){.n_eos = 0};
-    if (s->kind == FY_TOKENIZER_RWKV) {
-        find_rwkv(s, out);
+    if (t->pretok.kind == FY_TOKENIZER_RWKV) {
+        find_rwkv(t, out);
         return;
     }
     for (int i = 0; i < FY_SPECIAL_COUNT; i++)
-        out->id[i] = names[i].hf != NULL ? find_one(s, (fy_special)i) : -1;
-    bool glm = id_of_text(s->tokens, FY_SPAN(GLM_MARK)) >= 0;
+        out->id[i] = names[i].hf != NULL ? find_one(t, (fy_special)i) : -1;
+    bool glm = id_of_text(&t->tokens, FY_SPAN(GLM_MARK)) >= 0;
     if (glm)
-        out->id[FY_SPECIAL_EOT] = id_of_text(s->tokens, FY_SPAN(GLM_EOT));
+        out->id[FY_SPECIAL_EOT] = id_of_text(&t->tokens, FY_SPAN(GLM_EOT));
     for (size_t i = 0; i < sizeof eot_texts / sizeof *eot_texts && out->id[FY_SPECIAL_EOT] < 0; i++)
-        out->id[FY_SPECIAL_EOT] = id_of_text(s->tokens, fy_span_of(eot_texts[i]));
-    out->id[FY_SPECIAL_EOM] = id_of_text(s->tokens, glm ? FY_SPAN(GLM_EOM) : FY_SPAN("<|eom_id|>"));
-    find_additions(s, out);
+        out->id[FY_SPECIAL_EOT] = id_of_text(&t->tokens, fy_span_of(eot_texts[i]));
+    out->id[FY_SPECIAL_EOM] =
+        id_of_text(&t->tokens, glm ? FY_SPAN(GLM_EOM) : FY_SPAN("<|eom_id|>"));
+    find_additions(t, out);
     push_eos(out, out->id[FY_SPECIAL_EOS]);
-    if (s->meta) { /* stop_tokens of its code */
+    if (t->is_meta) { /* stop_tokens of its code */
         push_eos(out, out->id[FY_SPECIAL_EOM]);
         push_eos(out, out->id[FY_SPECIAL_EOT]);
     }
-    push_eos_list(s, json_object_get(s->config->generation, "eos_token_id"), out);
-    push_eos_list(s, fy_tokenizer_config_model(s->config, "eos_token_id"), out);
+    push_eos_list(t, json_object_get(t->config.generation, "eos_token_id"), out);
+    push_eos_list(t, fy_tokenizer_config_model(&t->config, "eos_token_id"), out);
 }

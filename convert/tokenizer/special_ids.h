@@ -6,14 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <jansson.h>
-
-#include "base/err.h"
-#include "convert/tokenizer/pretok_match.h"
-#include "convert/tokenizer/vocab_files.h"
-#include "convert/tokenizer/token_table.h"
-#include "convert/tokenizer/tokenizer_config.h"
-
 typedef enum {
     FY_SPECIAL_BOS,
     FY_SPECIAL_EOS,
@@ -36,17 +28,10 @@ typedef struct {
     bool add_bos, add_eos;
 } fy_special_ids;
 
-typedef struct {
-    const fy_tokenizer_config *config;
-    const fy_token_table *tokens;
-    const json_t *post_processor; /* of tokenizer.json; NULL: none */
-    fy_span unk_token;            /* of tokenizer.json's model; ptr NULL: none */
-    const fy_spm_info *spm;       /* NULL: no tokenizer.model */
-    fy_tokenizer_kind kind;
-    bool meta; /* Llama 3 as Meta ships it */
-} fy_special_sources;
+struct fy_hf_tokenizer;
 
-void fy_special_ids_find(const fy_special_sources *s, fy_special_ids *out);
+/* Of a tokenizer whose vocabulary is complete, from all its files. */
+void fy_special_ids_find(const struct fy_hf_tokenizer *t, fy_special_ids *out);
 
 const char *fy_special_key(fy_special which); /* "tokenizer.ggml.bos_token_id", ... */
 

@@ -44,27 +44,20 @@ static uint64_t dropped_bytes(const fy_convert_job *j)
 /* What happens to the source on its way. */
 static const char *transform_text(fy_transform x)
 {
-    static const struct {
-        fy_transform x;
-        const char *text;
-    } texts[] = {
-        {FY_X_COPY, ""},
-        {FY_X_LLAMA3_FREQS, "computed from rope_scaling"},
-        {FY_X_LONG_FACTORS, "long_factor of rope_scaling"},
-        {FY_X_SHORT_FACTORS, "short_factor of rope_scaling"},
-        {FY_X_ZEROS, "zeros"},
-        {FY_X_ADD_ONE, "plus one"},
-        {FY_X_TRANSPOSE, "transposed"},
-        {FY_X_TRANSPOSE_FIRST_HALF, "first half transposed"},
-        {FY_X_TRANSPOSE_SECOND_HALF, "second half transposed"},
-        {FY_X_PERMUTE_Q, "rows permuted"},
-        {FY_X_PERMUTE_K, "rows permuted"},
+    static const char *const texts[] = {
+        [FY_X_COPY] = "",
+        [FY_X_LLAMA3_FREQS] = "computed from rope_scaling",
+        [FY_X_LONG_FACTORS] = "long_factor of rope_scaling",
+        [FY_X_SHORT_FACTORS] = "short_factor of rope_scaling",
+        [FY_X_ZEROS] = "zeros",
+        [FY_X_ADD_ONE] = "plus one",
+        [FY_X_TRANSPOSE] = "transposed",
+        [FY_X_TRANSPOSE_FIRST_HALF] = "first half transposed",
+        [FY_X_TRANSPOSE_SECOND_HALF] = "second half transposed",
+        [FY_X_PERMUTE_Q] = "rows permuted",
+        [FY_X_PERMUTE_K] = "rows permuted",
     };
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (texts[i].x == x)
-            return texts[i].text;
-    }
-    return "some of its rows";
+    return x < sizeof texts / sizeof texts[0] ? texts[x] : "some of its rows";
 }
 
 /* --- table ---------------------------------------------------------------------------------- */

@@ -111,8 +111,7 @@ static int open_weights(fy_planned_gguf *p, const char *path, int n_threads, fy_
     return 0;
 }
 
-/* n_threads 0: from the configuration alone. */
-static fy_planned_gguf *open_planned(const char *path, int n_threads, fy_err *e)
+fy_planned_gguf *fy_planned_gguf_open(const char *path, int n_threads, fy_err *e)
 {
     fy_planned_gguf *p = calloc(1, sizeof *p);
     if (p == NULL) {
@@ -127,16 +126,6 @@ static fy_planned_gguf *open_planned(const char *path, int n_threads, fy_err *e)
         return p;
     fy_planned_gguf_close(p);
     return NULL;
-}
-
-fy_planned_gguf *fy_planned_gguf_open(const char *path, int n_threads, fy_err *e)
-{
-    return open_planned(path, n_threads, e);
-}
-
-fy_planned_gguf *fy_planned_gguf_of_config(const char *dir, fy_err *e)
-{
-    return open_planned(dir, 0, e);
 }
 
 static void release(fy_planned_gguf *p)
