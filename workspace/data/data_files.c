@@ -70,58 +70,38 @@ int fy_data_read_own(const char *dir, fy_data_each *each, void *user, fy_err *e)
 
 /* --- members ---------------------------------------------------------------------------------- */
 
-#define MAX_TEXT 1000
-
-static char *take_text(fy_json *j, const char *key, fy_err *e)
+bool fy_data_is_plain(const char *text)
 {
-    fy_span s;
-    if (fy_json_string(j, &s, NULL, e) != 0) {
-        fy_ctx(e, "%s", key);
-        return NULL;
-    }
-    size_t controls = 0;
-    for (size_t i = 0; i < s.len; i++)
-        controls += (unsigned char)s.ptr[i] < ' ' || s.ptr[i] == 0x7F;
-    if (s.len == 0 || s.len > MAX_TEXT || controls > 0) {
-        fy_fail(e, FY_EFORMAT,
-                "%s: %zu bytes of text%s, expected 1 to %d without control characters", key, s.len,
-                controls > 0 ? " with control characters" : "", MAX_TEXT);
-        return NULL;
-    }
-    char *copy = strndup(s.ptr, s.len);
-    if (copy == NULL)
-        fy_nomem(e);
-    return copy;
+    while ((unsigned char)*text >= ' ' && *text != 0x7F)
+        text++;
+    return *text == '\0';
 }
 
-int fy_data_text(fy_json *j, const char *key, char **out, fy_err *e)
-{
-    char *text = take_text(j, key, e);
-    if (text == NULL)
-        return -1;
-    free(*out);
-    *out = text;
-    return 0;
-}
-
-int fy_data_list(fy_json *j, const char *key, char ***out, size_t *n, fy_err *e)
+int fy_data_list(fy_json *j, char ***out, size_t *n, fy_err *e)
 {
     size_t cap = *n;
+    fy_span s;
     int more;
     if (fy_json_array_begin(j, e) != 0)
-        return fy_ctx(e, "%s", key);
+        return -1;
     while ((more = fy_json_array_next(j, e)) == 1) {
         if (*n == FY_DATA_LIST_MAX)
-            return fy_fail(e, FY_EFORMAT, "%s: more than %d items", key, FY_DATA_LIST_MAX);
-        char **grown = fy_grow(*out, *n, &cap, sizeof **out);
-        if (grown == NULL)
-            return fy_nomem(e);
-        *out = grown;
-        if ((grown[*n] = take_text(j, key, e)) == NULL)
+            return fy_fail(e, FY_EFORMAT, "more than %d items", FY_DATA_LIST_MAX);
+        if (fy_json_string(j, &s, NULL, e) != 0)
             return -1;
-        ++*n;
+        char *copy = strndup(s.ptr, s.len);
+        int rc = copy != NULL ? 0 : fy_nomem(e);
+        if (rc == 0 && (s.len == 0 || s.len > FY_DATA_TEXT_MAX || strlen(copy) < s.len ||
+                        !fy_data_is_plain(copy)))
+            rc = fy_fail(e, FY_EFORMAT,
+                         "%zu bytes of text, expected 1 to %d without control characters", s.len,
+                         FY_DATA_TEXT_MAX);
+        if (rc != 0 || fy_append(out, n, &cap, &copy, sizeof copy, e) != 0) {
+            free(copy);
+            return -1;
+        }
     }
-    return more == 0 ? 0 : fy_ctx(e, "%s", key);
+    return more;
 }
 
 void fy_data_list_free(char **list, size_t n)
@@ -129,30 +109,4 @@ void fy_data_list_free(char **list, size_t n)
     for (size_t i = 0; i < n; i++)
         free(list[i]);
     free(list);
-}
-
-int fy_data_number(fy_json *j, const char *key, int64_t min, int64_t max, uint64_t *out, fy_err *e)
-{
-    int64_t v;
-    if (fy_json_i64_in(j, key, min, max, &v, e) != 0)
-        return -1;
-    *out = (uint64_t)v;
-    return 0;
-}
-
-int fy_data_unknown(fy_span key, const char *const *keys, size_t n, fy_err *e)
-{
-    char shown[FY_QUOTE_BYTES], word[FY_QUOTE_BYTES];
-    fy_quote(shown, sizeof shown, key);
-    snprintf(word, sizeof word, "%.*s", (int)(key.len < sizeof word ? key.len : sizeof word - 1),
-             key.ptr);
-    const char *near = fy_nearest(word, keys, n);
-    if (near != NULL)
-        return fy_fail(e, FY_EFORMAT, "unknown key '%s'; did you mean '%s'?", shown, near);
-    fy_str all = {0};
-    for (size_t i = 0; i < n; i++)
-        fy_str_printf(&all, "%s%s", i > 0 ? ", " : "", keys[i]);
-    fy_fail(e, FY_EFORMAT, "unknown key '%s', expected one of %s", shown, fy_str_z(&all));
-    fy_str_release(&all);
-    return -1;
 }

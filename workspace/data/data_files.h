@@ -3,11 +3,12 @@
 #ifndef FY_WORKSPACE_DATA_FILES_H
 #define FY_WORKSPACE_DATA_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/json.h"
+#include "base/json_rows.h"
 
 #define FY_DATA_MAX_BYTES (1u << 20) /* of a file that the user has */
 
@@ -27,16 +28,18 @@ int fy_data_read_own(const char *dir, fy_data_each *each, void *user, fy_err *e)
 
 /* --- members of their objects ----------------------------------------------------------------- */
 
-#define FY_DATA_LIST_MAX 64
+enum { FY_DATA_LIST_MAX = 64, FY_DATA_TEXT_MAX = 1000 };
 
-/* 1 to 1000 bytes of text without control characters, into *out: heap, which is freed before. */
-int fy_data_text(fy_json *j, const char *key, char **out, fy_err *e);
+/* A text in a struct, in objects of these kinds; 0: of all. */
+#define FY_DATA_TEXT(name, holder, field, kinds)                                            \
+    {                                                                                       \
+        .key = name, .type = FY_JSON_ROW_TEXT, .offset = offsetof(holder, field), .min = 1, \
+        .max = FY_DATA_TEXT_MAX, .in = kinds, .fits = fy_data_is_plain,                     \
+        .expected = "text without control characters"                                       \
+    }
+bool fy_data_is_plain(const char *text);
 /* Up to FY_DATA_LIST_MAX of such texts. fy_data_list_free is the caller's, also after a failure. */
-int fy_data_list(fy_json *j, const char *key, char ***out, size_t *n, fy_err *e);
+int fy_data_list(fy_json *j, char ***out, size_t *n, fy_err *e);
 void fy_data_list_free(char **list, size_t n);
-/* A whole number of min..max. */
-int fy_data_number(fy_json *j, const char *key, int64_t min, int64_t max, uint64_t *out, fy_err *e);
-/* Refuses a key: names the nearest of those there are, or all of them. */
-int fy_data_unknown(fy_span key, const char *const *keys, size_t n, fy_err *e);
 
 #endif

@@ -108,7 +108,7 @@ static const struct {
 };
 enum { N_WORDS = sizeof words / sizeof words[0] };
 
-static int refuse_word(const char *text, fy_err *e)
+static int refuse_word(fy_span text, fy_err *e)
 {
     const char *all[2 * N_WORDS];
     char shown[FY_QUOTE_BYTES], word[FY_QUOTE_BYTES];
@@ -118,54 +118,63 @@ static int refuse_word(const char *text, fy_err *e)
         if (words[i].llama != NULL)
             all[n++] = words[i].llama;
     }
-    fy_quote(shown, sizeof shown, fy_span_of(text));
-    snprintf(word, sizeof word, "%s", text);
+    fy_quote(shown, sizeof shown, text);
+    snprintf(word, sizeof word, "%.*s", (int)(text.len < sizeof word ? text.len : sizeof word - 1),
+             text.ptr);
     const char *near = fy_nearest(word, all, n);
     if (near != NULL)
-        return fy_fail(e, FY_EFORMAT, "tensors: unknown word '%s'; did you mean '%s'?", shown,
-                       near);
-    return fy_fail(e, FY_EFORMAT,
-                   "tensors: unknown word '%s', expected attn_q, attn_k, attn_v, attn_qkv, "
-                   "attn_output, ffn_gate, ffn_down, ffn_up, output, or Llama's wq, wk, wv, wo, "
-                   "w1, w2, w3, head",
-                   shown);
+        return fy_fail(e, FY_EFORMAT, "unknown word '%s'; did you mean '%s'?", shown, near);
+    return fy_fail(
+        e, FY_EFORMAT,
+        "unknown word '%s', expected attn_q, attn_k, attn_v, attn_qkv, attn_output, "
+        "ffn_gate, ffn_down, ffn_up, output, or Llama's wq, wk, wv, wo, w1, w2, w3, head",
+        shown);
 }
 
-static int add_slot(fy_npu_rule *r, fy_slot slot, const char *text, size_t *cap, fy_err *e)
+static bool has_slot(const fy_npu_rule *r, fy_slot slot)
 {
     for (size_t i = 0; i < r->n_slots; i++) {
         if (r->slots[i] == slot)
-            return fy_fail(e, FY_EFORMAT, "tensors: '%s' is named already", text);
+            return true;
     }
-    return fy_append(&r->slots, &r->n_slots, cap, &slot, sizeof slot, e);
+    return false;
 }
 
-static int add_word(fy_npu_rule *r, const char *text, size_t *cap, fy_err *e)
+static int add_word(fy_npu_rule *r, fy_span text, size_t *cap, fy_err *e)
 {
-    for (size_t w = 0; w < N_WORDS; w++) {
-        if (strcmp(text, words[w].gguf) != 0 &&
-            (words[w].llama == NULL || strcmp(text, words[w].llama) != 0))
-            continue;
-        for (size_t i = 0; i < words[w].n; i++) {
-            if (add_slot(r, words[w].slot[i], text, cap, e) != 0)
-                return -1;
-        }
-        return 0;
+    char shown[FY_QUOTE_BYTES];
+    size_t w = 0;
+    while (w < N_WORDS && !fy_span_is(text, words[w].gguf) &&
+           (words[w].llama == NULL || !fy_span_is(text, words[w].llama)))
+        w++;
+    if (w == N_WORDS)
+        return refuse_word(text, e);
+    for (size_t i = 0; i < words[w].n; i++) {
+        if (has_slot(r, words[w].slot[i]))
+            return fy_fail(e, FY_EFORMAT, "'%s' is named already",
+                           fy_quote(shown, sizeof shown, text));
+        if (fy_append(&r->slots, &r->n_slots, cap, &words[w].slot[i], sizeof *r->slots, e) != 0)
+            return -1;
     }
-    return refuse_word(text, e);
+    return 0;
 }
 
-static int take_tensors(fy_json *j, fy_npu_rule *r, fy_err *e)
+static int take_tensors(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
 {
-    char **list = NULL;
-    size_t n = 0, cap = 0;
-    int rc = fy_data_list(j, "tensors", &list, &n, e);
-    if (rc == 0 && n == 0)
-        rc = fy_fail(e, FY_EFORMAT, "tensors: an empty list; leave it out to mean every matrix");
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = add_word(r, list[i], &cap, e);
-    fy_data_list_free(list, n);
-    return rc;
+    (void)t;
+    fy_npu_rule *r = at;
+    size_t cap = 0;
+    fy_span s;
+    int more;
+    if (fy_json_array_begin(j, e) != 0)
+        return -1;
+    while ((more = fy_json_array_next(j, e)) == 1) {
+        if (fy_json_string(j, &s, NULL, e) != 0 || add_word(r, s, &cap, e) != 0)
+            return -1;
+    }
+    return more != 0 || r->n_slots > 0
+               ? more
+               : fy_fail(e, FY_EFORMAT, "an empty list; leave it out to mean every matrix");
 }
 
 static bool take_digits(const char **p, uint32_t *out)
@@ -179,59 +188,57 @@ static bool take_digits(const char **p, uint32_t *out)
 }
 
 /* "3", "0-3" or "all". */
-static int take_layers(fy_json *j, fy_npu_rule *r, fy_err *e)
+static int take_layers(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
 {
-    char shown[FY_QUOTE_BYTES], *text = NULL;
-    if (fy_data_text(j, "layers", &text, e) != 0)
+    (void)t;
+    fy_npu_rule *r = at;
+    char shown[FY_QUOTE_BYTES], text[16] = "";
+    fy_span s;
+    if (fy_json_string(j, &s, NULL, e) != 0)
         return -1;
+    fy_quote(shown, sizeof shown, s);
+    if (s.len < sizeof text)
+        memcpy(text, s.ptr, s.len);
     uint32_t first = 0, last = 0;
     const char *p = text;
-    bool all = strcmp(text, "all") == 0;
-    bool ok =
-        all ||
-        (take_digits(&p, &first) &&
-         (*p == '\0' ? (last = first, true) : *p++ == '-' && take_digits(&p, &last) && *p == '\0'));
-    fy_quote(shown, sizeof shown, fy_span_of(text));
-    free(text);
-    if (!ok)
-        return fy_fail(e, FY_EFORMAT, "layers: '%s', expected \"0-3\", \"5\" or \"all\"", shown);
+    const bool all = fy_span_is(s, "all");
+    bool ok = !all && take_digits(&p, &first);
+    last = first;
+    if (ok && *p == '-') {
+        p++;
+        ok = take_digits(&p, &last);
+    }
+    if (!all && (!ok || p != text + s.len))
+        return fy_fail(e, FY_EFORMAT, "'%s', expected \"0-3\", \"5\" or \"all\"", shown);
     if (last < first)
-        return fy_fail(e, FY_EFORMAT, "layers: '%s' ends before it begins", shown);
+        return fy_fail(e, FY_EFORMAT, "'%s' ends before it begins", shown);
     if (last >= FY_N_LAYER_MAX)
-        return fy_fail(e, FY_EFORMAT, "layers: '%s', no model has more than %d", shown,
-                       FY_N_LAYER_MAX);
+        return fy_fail(e, FY_EFORMAT, "'%s', no model has more than %d", shown, FY_N_LAYER_MAX);
     r->first_layer = first;
     r->end_layer = all ? UINT32_MAX : last + 1;
     return 0;
 }
 
-static int take_type(fy_json *j, fy_npu_type *out, fy_err *e)
+static int take_type(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
 {
+    (void)t;
     char shown[FY_QUOTE_BYTES];
+    fy_npu_type *out = at;
     fy_span s;
     if (fy_json_string(j, &s, NULL, e) != 0)
-        return fy_ctx(e, "type");
+        return -1;
     if ((*out = fy_npu_type_of(s)) != FY_NPU_TYPE_COUNT)
         return 0;
     fy_str all = {0};
-    for (fy_npu_type t = FY_NPU_16A4W; t < FY_NPU_TYPE_COUNT; t++)
-        fy_str_printf(&all, "%s%s", t > 0 ? ", " : "", fy_npu_type_name(t));
-    fy_fail(e, FY_EFORMAT, "type: '%s', expected one of %s", fy_quote(shown, sizeof shown, s),
+    for (fy_npu_type k = FY_NPU_16A4W; k < FY_NPU_TYPE_COUNT; k++)
+        fy_str_printf(&all, "%s%s", k > 0 ? ", " : "", fy_npu_type_name(k));
+    fy_fail(e, FY_EFORMAT, "'%s', expected one of %s", fy_quote(shown, sizeof shown, s),
             fy_str_z(&all));
     fy_str_release(&all);
     return -1;
 }
 
 /* --- rules ------------------------------------------------------------------------------------ */
-
-static bool has_slot(const fy_npu_rule *r, fy_slot slot)
-{
-    for (size_t i = 0; i < r->n_slots; i++) {
-        if (r->slots[i] == slot)
-            return true;
-    }
-    return false;
-}
 
 /* Which of two rules counts is their order, unless they are for the very same: then one of them is
  * a mistake. */
@@ -247,9 +254,11 @@ static bool same_place(const fy_npu_rule *a, const fy_npu_rule *b)
     return true;
 }
 
-static int check_rule(const fy_npu_recipe *r, const fy_npu_rule *rule, fy_err *e)
+static int check_rule(void *user, void *items, size_t i, fy_err *e)
 {
-    bool all = rule->first_layer == 0 && rule->end_layer == UINT32_MAX;
+    (void)user;
+    const fy_npu_rule *rules = items, *rule = &rules[i];
+    const bool all = rule->first_layer == 0 && rule->end_layer == UINT32_MAX;
     if (rule->type == FY_NPU_TYPE_COUNT)
         return fy_fail(e, FY_EFORMAT, "\"type\" is missing");
     if (all && rule->n_slots == 0)
@@ -257,91 +266,52 @@ static int check_rule(const fy_npu_recipe *r, const fy_npu_rule *rule, fy_err *e
                        "names neither tensors nor layers: that is the recipe's type");
     if (!all && has_slot(rule, FY_T_OUTPUT))
         return fy_fail(e, FY_EFORMAT, "the head is in no layer: give it a rule without \"layers\"");
-    for (size_t i = 0; i < r->n_rules; i++) {
-        if (same_place(&r->rules[i], rule))
-            return fy_fail(e, FY_EFORMAT, "rule %zu is for the same tensors and layers%s", i + 1,
-                           r->rules[i].type != rule->type ? ", with another type" : "");
+    for (size_t k = 0; k < i; k++) {
+        if (same_place(&rules[k], rule))
+            return fy_fail(e, FY_EFORMAT, "is for the same tensors and layers as [%zu]%s", k,
+                           rules[k].type != rule->type ? ", with another type" : "");
     }
     return 0;
 }
 
-static int take_rule(fy_json *j, fy_npu_rule *rule, fy_err *e)
-{
-    static const char *const keys[] = {"layers", "tensors", "type"};
-    fy_span key;
-    int more;
-    if (fy_json_object_begin(j, e) != 0)
-        return -1;
-    while ((more = fy_json_object_next(j, &key, e)) == 1) {
-        int rc = fy_span_is(key, "layers")    ? take_layers(j, rule, e)
-                 : fy_span_is(key, "tensors") ? take_tensors(j, rule, e)
-                 : fy_span_is(key, "type")    ? take_type(j, &rule->type, e)
-                                              : fy_data_unknown(key, keys, 3, e);
-        if (rc != 0)
-            return -1;
-    }
-    return more;
-}
-
-static int take_rules(fy_json *j, fy_npu_recipe *r, fy_err *e)
-{
-    size_t cap = 0;
-    int more;
-    if (fy_json_array_begin(j, e) != 0)
-        return fy_ctx(e, "rules");
-    while ((more = fy_json_array_next(j, e)) == 1) {
-        fy_npu_rule rule = {.end_layer = UINT32_MAX, .type = FY_NPU_TYPE_COUNT};
-        fy_npu_rule *grown = NULL;
-        int rc = r->n_rules < MAX_RULES ? take_rule(j, &rule, e)
-                                        : fy_fail(e, FY_EFORMAT, "more than %d rules", MAX_RULES);
-        if (rc == 0)
-            rc = check_rule(r, &rule, e);
-        if (rc == 0 && (grown = fy_grow(r->rules, r->n_rules, &cap, sizeof *grown)) == NULL)
-            rc = fy_nomem(e);
-        if (rc != 0) {
-            free(rule.slots);
-            return fy_ctx(e, "rule %zu", r->n_rules + 1);
-        }
-        r->rules = grown;
-        r->rules[r->n_rules++] = rule;
-    }
-    return more == 0 ? 0 : fy_ctx(e, "rules");
-}
+static const fy_json_row rule_rows[] = {
+    {.key = "layers", .type = FY_JSON_ROW_TAKE, .take = take_layers},
+    {.key = "tensors", .type = FY_JSON_ROW_TAKE, .take = take_tensors},
+    {.key = "type",
+     .type = FY_JSON_ROW_TAKE,
+     .offset = offsetof(fy_npu_rule, type),
+     .take = take_type},
+};
+static const fy_npu_rule every_layer = {.end_layer = UINT32_MAX, .type = FY_NPU_TYPE_COUNT};
+static const fy_json_table rule_table = {
+    FY_JSON_ROWS(rule_rows), .strict = true,        .item_bytes = sizeof(fy_npu_rule),
+    .most = MAX_RULES,       .fresh = &every_layer, .check = check_rule};
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-static int take_kv_bits(fy_json *j, fy_npu_recipe *r, fy_err *e)
+static int take_models(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
 {
-    uint64_t v;
-    if (fy_data_number(j, "kv_bits", 8, 16, &v, e) != 0)
-        return -1;
-    if (v != 8 && v != 16)
-        return fy_fail(e, FY_EFORMAT, "kv_bits: %u, expected 8 or 16", (unsigned)v);
-    r->kv_bits = (uint32_t)v;
-    return 0;
+    (void)t;
+    fy_npu_recipe *r = at;
+    return fy_data_list(j, &r->models, &r->n_models, e);
 }
 
-static int take_recipe(fy_json *j, fy_npu_recipe *r, fy_err *e)
-{
-    static const char *const keys[] = {"title", "source", "type", "kv_bits", "models", "rules"};
-    fy_span key;
-    int more;
-    if (fy_json_object_begin(j, e) != 0)
-        return -1;
-    while ((more = fy_json_object_next(j, &key, e)) == 1) {
-        int rc = fy_span_is(key, "title")     ? fy_data_text(j, "title", &r->title, e)
-                 : fy_span_is(key, "source")  ? fy_data_text(j, "source", &r->source, e)
-                 : fy_span_is(key, "type")    ? take_type(j, &r->type, e)
-                 : fy_span_is(key, "kv_bits") ? take_kv_bits(j, r, e)
-                 : fy_span_is(key, "models")
-                     ? fy_data_list(j, "models", &r->models, &r->n_models, e)
-                 : fy_span_is(key, "rules") ? take_rules(j, r, e)
-                                            : fy_data_unknown(key, keys, 6, e);
-        if (rc != 0)
-            return -1;
-    }
-    return more < 0 ? -1 : fy_json_end(j, e);
-}
+static const fy_json_row recipe_rows[] = {
+    FY_DATA_TEXT("title", fy_npu_recipe, title, 0),
+    FY_DATA_TEXT("source", fy_npu_recipe, source, 0),
+    {.key = "type",
+     .type = FY_JSON_ROW_TAKE,
+     .offset = offsetof(fy_npu_recipe, type),
+     .take = take_type},
+    FY_JSON_WITHIN(U32, "kv_bits", fy_npu_recipe, kv_bits, false, 8, 16),
+    {.key = "models", .type = FY_JSON_ROW_TAKE, .take = take_models},
+    {.key = "rules",
+     .type = FY_JSON_ROW_LIST,
+     .offset = offsetof(fy_npu_recipe, rules),
+     .n_at = offsetof(fy_npu_recipe, n_rules),
+     .table = &rule_table},
+};
+static const fy_json_table recipe_table = {FY_JSON_ROWS(recipe_rows), .strict = true};
 
 static int complete(fy_npu_recipe *r, const char *name, fy_err *e)
 {
@@ -349,6 +319,8 @@ static int complete(fy_npu_recipe *r, const char *name, fy_err *e)
         return fy_fail(e, FY_EFORMAT, "\"type\" is missing: of every matrix that no rule names");
     if (r->kv_bits == 0)
         return fy_fail(e, FY_EFORMAT, "\"kv_bits\" is missing: 8 or 16");
+    if (r->kv_bits != 8 && r->kv_bits != 16)
+        return fy_fail(e, FY_EFORMAT, "kv_bits: %u, expected 8 or 16", r->kv_bits);
     r->name = strdup(name);
     if (r->title == NULL)
         r->title = strdup(name);
@@ -360,11 +332,9 @@ static int complete(fy_npu_recipe *r, const char *name, fy_err *e)
 int fy_npu_recipe_parse(const void *p, size_t n, const char *name, fy_npu_recipe *out, fy_err *e)
 {
     fy_npu_recipe r = {.type = FY_NPU_TYPE_COUNT};
-    fy_json *j = fy_json_new(p, n, e);
-    int rc = j != NULL ? take_recipe(j, &r, e) : -1;
-    if (rc == 0)
-        rc = complete(&r, name, e);
-    fy_json_free(j);
+    const int rc = fy_json_document_of((fy_span){p, n}, &recipe_table, &r, e) == 0
+                       ? complete(&r, name, e)
+                       : -1;
     if (rc == 0)
         *out = r;
     else
@@ -372,18 +342,7 @@ int fy_npu_recipe_parse(const void *p, size_t n, const char *name, fy_npu_recipe
     return rc;
 }
 
-/* --- recipes ---------------------------------------------------------------------------------- */
-
 /* --- a recipe --------------------------------------------------------------------------------- */
-
-static bool names(const fy_npu_rule *r, fy_slot slot)
-{
-    for (size_t i = 0; i < r->n_slots; i++) {
-        if (r->slots[i] == slot)
-            return true;
-    }
-    return r->n_slots == 0;
-}
 
 fy_npu_type fy_npu_recipe_type(const fy_npu_recipe *r, fy_slot slot, uint32_t layer)
 {
@@ -392,7 +351,7 @@ fy_npu_type fy_npu_recipe_type(const fy_npu_recipe *r, fy_slot slot, uint32_t la
         bool all_layers = rule->first_layer == 0 && rule->end_layer == UINT32_MAX;
         bool there = slot == FY_T_OUTPUT ? all_layers
                                          : layer >= rule->first_layer && layer < rule->end_layer;
-        if (there && names(rule, slot))
+        if (there && (rule->n_slots == 0 || has_slot(rule, slot)))
             return rule->type;
     }
     return r->type;
@@ -423,7 +382,7 @@ static const char *default_name(const fy_soc *soc)
     return fy_soc_has(soc, FY_HTP_LPBQ) ? DEFAULT_LPBQ : DEFAULT_PLAIN;
 }
 
-/* where: "16a4w-lpbq32 of rule 2". */
+/* where: "16a4w-lpbq32 of rules[1]". */
 static int below(const char *recipe, const char *where, fy_htp_feature f, const fy_soc *soc,
                  const char *remedy, fy_err *e)
 {
@@ -445,7 +404,7 @@ static int check_type(const fy_npu_recipe *r, size_t rule, const fy_soc *soc, fy
     if (rule == 0)
         snprintf(where, sizeof where, "%s of its default", fy_npu_type_name(t));
     else
-        snprintf(where, sizeof where, "%s of rule %zu", fy_npu_type_name(t), rule);
+        snprintf(where, sizeof where, "%s of rules[%zu]", fy_npu_type_name(t), rule - 1);
     snprintf(remedy, sizeof remedy, "it can have --recipe %s", default_name(soc));
     return below(r->name, where, f, soc, remedy, e);
 }

@@ -55,82 +55,61 @@ void fy_soc_table_free(fy_soc_table *t)
 
 /* --- a row ------------------------------------------------------------------------------------ */
 
-typedef enum { TEXT, LIST, U32, MEBIBYTES, FLAG } kind;
+static int take_aliases(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
+{
+    (void)t;
+    fy_soc *s = at;
+    return fy_data_list(j, &s->aliases, &s->n_aliases, e);
+}
 
-static const struct {
-    const char *key;
-    kind kind;
-    size_t offset;
-    int64_t min, max;
-    bool in_defaults;
-} fields[] = {
-    {"name", TEXT, offsetof(fy_soc, name), 0, 0, false},
-    {"aliases", LIST, 0, 0, 0, false},
-    {"title", TEXT, offsetof(fy_soc, title), 0, 0, false},
-    {"soc_id", U32, offsetof(fy_soc, soc_id), 1, 65535, false},
-    {"htp_arch", U32, offsetof(fy_soc, htp_arch), 60, 199, false},
-    {"vtcm_mb", U32, offsetof(fy_soc, vtcm_mb), 1, 64, false},
-    {"sessions", U32, offsetof(fy_soc, n_sessions), 1, 16, true},
-    {"session_mb", MEBIBYTES, offsetof(fy_soc, session_bytes), 64, 16384, true},
-    {"context_mb", MEBIBYTES, offsetof(fy_soc, context_bytes), 64, 16384, true},
-    {"file_mb", MEBIBYTES, offsetof(fy_soc, file_bytes), 64, 16384, true},
-    {"memory_mb", MEBIBYTES, offsetof(fy_soc, memory_bytes), 256, 1 << 20, false},
-    {"no_fp16", FLAG, offsetof(fy_soc, no_fp16), 0, 0, false},
-    {"note", TEXT, offsetof(fy_soc, note), 0, 0, false},
-    {"source", TEXT, offsetof(fy_soc, source), 0, 0, true},
+/* Kinds of objects: "defaults" has some of a row's members. */
+enum { ROW = 1, DEFAULTS = 2 };
+
+#define NUMBER(name, field, low, high, kinds)                                                \
+    {                                                                                        \
+        .key = name, .type = FY_JSON_ROW_U32, .offset = offsetof(fy_soc, field), .min = low, \
+        .max = high, .in = kinds                                                             \
+    }
+#define MEBIBYTES(name, field, low, high, kinds)                                             \
+    {                                                                                        \
+        .key = name, .type = FY_JSON_ROW_U64, .offset = offsetof(fy_soc, field), .min = low, \
+        .max = high, .in = kinds, .unit = MIB                                                \
+    }
+static const fy_json_row soc_rows[] = {
+    FY_DATA_TEXT("name", fy_soc, name, ROW),
+    {.key = "aliases", .type = FY_JSON_ROW_TAKE, .in = ROW, .take = take_aliases},
+    FY_DATA_TEXT("title", fy_soc, title, ROW),
+    NUMBER("soc_id", soc_id, 1, 65535, ROW),
+    NUMBER("htp_arch", htp_arch, 60, 199, ROW),
+    NUMBER("vtcm_mb", vtcm_mb, 1, 64, ROW),
+    NUMBER("sessions", n_sessions, 1, 16, ROW | DEFAULTS),
+    MEBIBYTES("session_mb", session_bytes, 64, 16384, ROW | DEFAULTS),
+    MEBIBYTES("context_mb", context_bytes, 64, 16384, ROW | DEFAULTS),
+    MEBIBYTES("file_mb", file_bytes, 64, 16384, ROW | DEFAULTS),
+    MEBIBYTES("memory_mb", memory_bytes, 256, 1 << 20, ROW),
+    {.key = "no_fp16", .type = FY_JSON_ROW_BOOL, .offset = offsetof(fy_soc, no_fp16), .in = ROW},
+    FY_DATA_TEXT("note", fy_soc, note, ROW),
+    FY_DATA_TEXT("source", fy_soc, source, ROW | DEFAULTS),
 };
-enum { N_FIELDS = sizeof fields / sizeof fields[0] };
 
-static int take_field(fy_json *j, size_t f, fy_soc *s, fy_err *e)
-{
-    char *at = (char *)s + fields[f].offset;
-    const char *key = fields[f].key;
-    uint64_t v = 0;
-    switch (fields[f].kind) {
-    case TEXT:
-        return fy_data_text(j, key, (char **)(void *)at, e);
-    case LIST:
-        return fy_data_list(j, key, &s->aliases, &s->n_aliases, e);
-    case FLAG:
-        return fy_json_bool(j, (bool *)at, e) == 0 ? 0 : fy_ctx(e, "%s", key);
-    case U32:
-    case MEBIBYTES:
-        break;
-    }
-    if (fy_data_number(j, key, fields[f].min, fields[f].max, &v, e) != 0)
-        return -1;
-    if (fields[f].kind == U32)
-        memcpy(at, &(uint32_t){(uint32_t)v}, sizeof(uint32_t));
-    else
-        memcpy(at, &(uint64_t){v * MIB}, sizeof v);
-    return 0;
-}
+static const fy_json_table soc_table = {FY_JSON_ROWS(soc_rows), .in = ROW,
+                                        .strict = true,         .item_bytes = sizeof(fy_soc),
+                                        .most = MAX_ROWS,       .named = true};
+static const fy_json_table defaults_table = {FY_JSON_ROWS(soc_rows), .in = DEFAULTS,
+                                             .strict = true};
 
-/* A row, or the object "defaults", which has some of its keys. */
-static int take_object(fy_json *j, bool defaults, fy_soc *s, fy_err *e)
-{
-    const char *keys[N_FIELDS];
-    size_t n = 0;
-    fy_span key;
-    int more;
-    for (size_t i = 0; i < N_FIELDS; i++) {
-        if (fields[i].in_defaults || !defaults)
-            keys[n++] = fields[i].key;
-    }
-    if (fy_json_object_begin(j, e) != 0)
-        return -1;
-    while ((more = fy_json_object_next(j, &key, e)) == 1) {
-        size_t f = 0;
-        while (f < N_FIELDS &&
-               !(fy_span_is(key, fields[f].key) && (fields[f].in_defaults || !defaults)))
-            f++;
-        if (f == N_FIELDS)
-            return fy_data_unknown(key, keys, n, e);
-        if (take_field(j, f, s, e) != 0)
-            return -1;
-    }
-    return more;
-}
+static const fy_json_row file_rows[] = {
+    {.key = "defaults",
+     .type = FY_JSON_ROW_OBJECT,
+     .offset = offsetof(fy_soc_table, defaults),
+     .table = &defaults_table},
+    {.key = "socs",
+     .type = FY_JSON_ROW_LIST,
+     .offset = offsetof(fy_soc_table, row),
+     .n_at = offsetof(fy_soc_table, n),
+     .table = &soc_table},
+};
+static const fy_json_table file_table = {FY_JSON_ROWS(file_rows), .strict = true};
 
 static bool is_name(const char *s)
 {
@@ -280,59 +259,6 @@ static int check_ids(const fy_soc_table *t, fy_err *e)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-static int append(fy_soc_table *t, fy_soc *s, fy_err *e)
-{
-    if (t->n == MAX_ROWS)
-        return fy_fail(e, FY_EFORMAT, "more than %d chips", MAX_ROWS);
-    if (fy_append(&t->row, &t->n, &t->cap, s, sizeof *s, e) != 0)
-        return -1;
-    *s = (fy_soc){0};
-    return 0;
-}
-
-static int take_rows(fy_json *j, fy_soc_table *file, fy_err *e)
-{
-    char shown[FY_QUOTE_BYTES];
-    int more;
-    if (fy_json_array_begin(j, e) != 0)
-        return fy_ctx(e, "socs");
-    while ((more = fy_json_array_next(j, e)) == 1) {
-        fy_soc s = {0};
-        int rc = take_object(j, false, &s, e);
-        if (rc != 0 && s.name != NULL)
-            fy_ctx(e, "%s", fy_quote(shown, sizeof shown, fy_span_of(s.name)));
-        else if (rc != 0)
-            fy_ctx(e, "row %zu of socs", file->n + 1);
-        if (rc == 0)
-            rc = append(file, &s, e);
-        fy_soc_release(&s);
-        if (rc != 0)
-            return -1;
-    }
-    return more;
-}
-
-static int take_file(fy_json *j, fy_soc_table *file, fy_err *e)
-{
-    static const char *const keys[] = {"defaults", "socs"};
-    fy_span key;
-    int more;
-    if (fy_json_object_begin(j, e) != 0)
-        return -1;
-    while ((more = fy_json_object_next(j, &key, e)) == 1) {
-        int rc;
-        if (fy_span_is(key, "socs"))
-            rc = take_rows(j, file, e);
-        else if (fy_span_is(key, "defaults"))
-            rc = take_object(j, true, &file->defaults, e) == 0 ? 0 : fy_ctx(e, "defaults");
-        else
-            rc = fy_data_unknown(key, keys, 2, e);
-        if (rc != 0)
-            return -1;
-    }
-    return more < 0 ? -1 : fy_json_end(j, e);
-}
-
 static int check_file(fy_soc_table *file, const fy_soc *base, const char *name, fy_err *e)
 {
     if (file->n == 0)
@@ -380,8 +306,12 @@ static int merge(fy_soc_table *t, fy_soc_table *file, fy_err *e)
             fy_soc_release(old);
             *old = file->row[i];
             file->row[i] = (fy_soc){0};
-        } else if (append(t, &file->row[i], e) != 0) {
+        } else if (t->n == MAX_ROWS) {
+            return fy_fail(e, FY_EFORMAT, "more than %d chips", MAX_ROWS);
+        } else if (fy_append(&t->row, &t->n, &t->cap, &file->row[i], sizeof *t->row, e) != 0) {
             return -1;
+        } else {
+            file->row[i] = (fy_soc){0};
         }
     }
     qsort(t->row, t->n, sizeof *t->row, compare);
@@ -391,15 +321,10 @@ static int merge(fy_soc_table *t, fy_soc_table *file, fy_err *e)
 static int add_file(void *user, const void *p, size_t n, const char *name, fy_err *e)
 {
     fy_soc_table *t = user, file = {0};
-    fy_json *j = fy_json_new(p, n, e);
-    int rc = j != NULL ? take_file(j, &file, e) : -1;
-    if (rc == 0)
-        rc = check_file(&file, &t->defaults, name, e);
-    if (rc == 0)
-        rc = merge(t, &file, e);
-    fy_json_free(j);
+    const bool ok = fy_json_document_of((fy_span){p, n}, &file_table, &file, e) == 0 &&
+                    check_file(&file, &t->defaults, name, e) == 0 && merge(t, &file, e) == 0;
     rows_release(&file);
-    return rc == 0 ? 0 : fy_ctx(e, "%s", name);
+    return ok ? 0 : fy_ctx(e, "%s", name);
 }
 
 fy_soc_table *fy_soc_table_parse(const void *p, size_t n, const char *name, fy_err *e)

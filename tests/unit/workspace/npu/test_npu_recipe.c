@@ -276,7 +276,7 @@ static void a_recipe_below_a_floor_is_refused(void **state)
         {"fp16", 69, false, 0, "fp16 needs HTP V73, CHIP has V69; it can have --recipe lpbq-32"},
         {"fp16", 73, true, 0,
          "the NPU of CHIP does not compute in fp16; it can have --recipe lpbq-32"},
-        {"powerserve-spin", 69, false, 8, "fp16 of rule 1: fp16 needs"},
+        {"powerserve-spin", 69, false, 8, "fp16 of rules[0]: fp16 needs"},
         {"lpbq-32", 75, false, 4, "keys and values of 4 bits, expected 8 or 16"},
     };
     fy_npu_recipes *r = built_in();
@@ -331,11 +331,11 @@ static void bad_recipes_are_refused(void **state)
         {"{\"type\":\"16a4w\",\"kv_bits\":8,\"models\":[1]}", "models: "},
         {"{\"type\":\"16a4w\",\"kv_bits\":8,\"title\":\"\"}", "title: 0 bytes"},
         {"{\"type\":\"16a4w\",\"kv_bits\":8} x", "expected"},
-        {RULES("{}"), "rule 1: \"type\" is missing"},
-        {RULES("{\"type\":\"16a8w\"}"), "rule 1: names neither tensors nor layers"},
-        {RULES("{\"layers\":\"all\",\"type\":\"16a8w\"}"), "rule 1: names neither"},
+        {RULES("{}"), "rules: [0]: \"type\" is missing"},
+        {RULES("{\"type\":\"16a8w\"}"), "rules: [0]: names neither tensors nor layers"},
+        {RULES("{\"layers\":\"all\",\"type\":\"16a8w\"}"), "rules: [0]: names neither"},
         {RULES("{\"layers\":\"3-1\",\"type\":\"16a8w\"}"), "layers: '3-1' ends before it begins"},
-        {RULES("{\"layers\":\"\",\"type\":\"16a8w\"}"), "layers: 0 bytes"},
+        {RULES("{\"layers\":\"\",\"type\":\"16a8w\"}"), "layers: '', expected"},
         {RULES("{\"layers\":\"1-\",\"type\":\"16a8w\"}"), "layers: '1-', expected \"0-3\""},
         {RULES("{\"layers\":\"-1\",\"type\":\"16a8w\"}"), "layers: '-1', expected"},
         {RULES("{\"layers\":\"1-2-3\",\"type\":\"16a8w\"}"), "layers: '1-2-3', expected"},
@@ -354,12 +354,12 @@ static void bad_recipes_are_refused(void **state)
          "the head is in no layer"},
         {RULES("{\"tensors\":[\"w2\"],\"type\":\"16a8w\"},{\"tensors\":[\"ffn_down\"],"
                "\"type\":\"fp16\"}"),
-         "rule 2: rule 1 is for the same tensors and layers, with another type"},
+         "rules: [1]: is for the same tensors and layers as [0], with another type"},
         {RULES("{\"tensors\":[\"wq\",\"wk\"],\"layers\":\"0-3\",\"type\":\"16a8w\"},{\"tensors\":"
                "[\"wk\",\"wq\"],\"layers\":\"0-3\",\"type\":\"16a8w\"}"),
-         "rule 2: rule 1 is for the same tensors and layers"},
+         "rules: [1]: is for the same tensors and layers as [0]"},
         {RULES("{\"tensors\":[\"w2\"],\"colour\":1}"),
-         "rule 1: unknown key 'colour', expected one"},
+         "rules: [0]: unknown key 'colour', expected one"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_err e = {0};

@@ -164,7 +164,7 @@ static void bad_tables_are_refused(void **state)
         {"{\"socs\":[]}", "no chip in it"},
         {"{\"socs\":[{}]}", "f: row 1 of socs: \"name\" is missing"},
         {"{\"soc\":[]}", "unknown key 'soc'; did you mean 'socs'?"},
-        {ROW(",\"vtcm\":8"), "f: X: unknown key 'vtcm'; did you mean 'vtcm_mb'?"},
+        {ROW(",\"vtcm\":8"), "f: socs: X: unknown key 'vtcm'; did you mean 'vtcm_mb'?"},
         {ROW(",\"colour\":8"), "unknown key 'colour', expected one of name, aliases"},
         {ROW(",\"vtcm_mb\":0"), "vtcm_mb: 0, expected 1 to 64"},
         {ROW(",\"vtcm_mb\":-8"), "vtcm_mb: -8, expected 1 to 64"},
