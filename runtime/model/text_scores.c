@@ -265,11 +265,9 @@ int fy_divergence_add(fy_divergence *d, const fy_kl_token *next, const float *be
                        "the model's logits at scored position %llu are not finite numbers: there "
                        "is nothing to compare",
                        (unsigned long long)d->n);
-    float *kept = fy_grow(d->kld_of, (size_t)d->n, &d->cap, sizeof *kept);
-    if (kept == NULL)
-        return fy_nomem(e);
-    d->kld_of = kept;
-    kept[d->n++] = (float)fmax(kld, 0); /* what is below is rounding */
+    const float kept = (float)fmax(kld, 0); /* what is below is rounding */
+    if (fy_append(&d->kld_of, &d->n, &d->cap, &kept, sizeof kept, e) != 0)
+        return -1;
     d->n_same_top += same_top(below, logits, n_vocab);
     add(&d->kld, fmax(kld, 0));
     add(&d->delta_p, exp(-surprise) - exp((double)next->logprob));

@@ -83,7 +83,8 @@ typedef struct {
 fy_estimate fy_sums_estimate(const fy_sums *s, uint64_t n);
 
 typedef struct {
-    uint64_t n, n_same_top;
+    size_t n;
+    uint64_t n_same_top;
     fy_sums kld, delta_p, nll, nll_base, ln_ratio;
     float *kld_of; /* owned, [n] */
     size_t cap;

@@ -102,15 +102,12 @@ int fy_qnn_config_files(const fy_qnn_config *c, const fy_model_json *m, fy_qnn_f
     return rc == 0 && has_preset(c) ? each_preset(c, m, each, user, e) : rc;
 }
 
-typedef struct {
-    const char *dir;
-} place;
-
+/* user: a pointer to the directory's name. */
 static int check_file(void *user, const char *rel, uint64_t bytes, fy_err *e)
 {
-    const place *p = user;
+    const char *const *dir = user;
     struct stat st;
-    char *path = fy_path_join(p->dir, rel);
+    char *path = fy_path_join(*dir, rel);
     if (path == NULL)
         return fy_nomem(e);
     int rc = 0;
@@ -137,11 +134,10 @@ int fy_qnn_check_dir(const char *dir, const fy_model_json *m, fy_qnn_config *out
     char *path = fy_path_join(dir, FY_QNN_CONFIG_NAME);
     if (path == NULL)
         return fy_nomem(e);
-    bool there = fy_file_exists(path);
-    int rc = there ? fy_map_open(&map, path, e)
-                   : fy_fail(e, FY_EFORMAT,
-                             FY_QNN_CONFIG_NAME ": missing; it says which file "
-                                                "computes which layers");
+    int rc = fy_file_exists(path) ? fy_map_open(&map, path, e)
+                                  : fy_fail(e, FY_EFORMAT,
+                                            FY_QNN_CONFIG_NAME
+                                            ": missing; it says which file computes which layers");
     free(path);
     if (rc != 0)
         return rc;
@@ -149,11 +145,8 @@ int fy_qnn_check_dir(const char *dir, const fy_model_json *m, fy_qnn_config *out
     fy_map_close(&map);
     if (rc != 0)
         return fy_ctx(e, FY_QNN_CONFIG_NAME);
-    rc = fy_qnn_config_compare(&c, m, e);
-    if (rc != 0)
-        fy_ctx(e, FY_QNN_CONFIG_NAME);
-    else
-        rc = fy_qnn_config_files(&c, m, check_file, &(place){dir}, e);
+    rc = fy_qnn_config_compare(&c, m, e) != 0 ? fy_ctx(e, FY_QNN_CONFIG_NAME)
+                                              : fy_qnn_config_files(&c, m, check_file, &dir, e);
     if (rc == 0 && out != NULL)
         *out = c;
     else

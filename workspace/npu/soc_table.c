@@ -20,9 +20,11 @@
 struct fy_soc_table {
     fy_soc *row; /* owned, [n]; by name once the table is whole */
     size_t n, cap;
-    fy_soc defaults; /* of the first file: what rows of the others do not say either */
-    fy_names index;  /* of every name, alias and title, as key_of has them: the row */
-    fy_arena keys;   /* what the index views */
+    fy_soc defaults;   /* of the first file: what rows of the others do not say either */
+    fy_names index;    /* of every name, alias and title, as key_of has them: the row */
+    fy_arena keys;     /* what the index views, and this: */
+    const char **near; /* [n_near] those that others may be near to */
+    size_t n_near;
 };
 
 void fy_soc_release(fy_soc *s)
@@ -207,6 +209,7 @@ static const char *nth_name(const fy_soc *s, size_t i)
 
 static int add_name(fy_soc_table *t, size_t row, const char *name, bool title, fy_err *e)
 {
+    enum { SHORTEST_NEAR = 5 }; /* "sun" is near to half of all words */
     char shown[FY_QUOTE_BYTES];
     fy_str key = {0};
     uint32_t other;
@@ -219,6 +222,8 @@ static int add_name(fy_soc_table *t, size_t row, const char *name, bool title, f
         return fy_nomem(e);
     if (span.len == 0)
         return fy_fail(e, FY_EFORMAT, "%s: alias '%s' has no letter", t->row[row].name, shown);
+    if (span.len >= SHORTEST_NEAR)
+        t->near[t->n_near++] = kept;
     int rc = fy_names_add(&t->index, span, (uint32_t)row);
     if (rc <= 0)
         return rc == 0 ? 0 : fy_nomem(e);
@@ -231,8 +236,15 @@ static int add_name(fy_soc_table *t, size_t row, const char *name, bool title, f
 
 static int index_names(fy_soc_table *t, fy_err *e)
 {
+    size_t most = 0;
     fy_names_release(&t->index);
     fy_arena_release(&t->keys);
+    for (size_t r = 0; r < t->n; r++)
+        most += 2 + t->row[r].n_aliases;
+    t->n_near = 0;
+    t->near = fy_arena_calloc(&t->keys, most, sizeof *t->near);
+    if (t->near == NULL)
+        return fy_nomem(e);
     for (size_t r = 0; r < t->n; r++) {
         const char *name;
         for (size_t i = 0; (name = nth_name(&t->row[r], i)) != NULL; i++) {
@@ -391,29 +403,14 @@ static const fy_soc *by_digits(const fy_soc_table *t, const char *wanted)
 
 const fy_soc *fy_soc_nearest(const fy_soc_table *t, const char *wanted)
 {
-    enum { SHORTEST_NEAR = 5 }; /* "sun" is near to half of all words */
     char word[FY_QUOTE_BYTES];
-    fy_arena arena = {0};
     fy_str text = {0};
-    const char **keys = fy_arena_calloc(&arena, t->index.n + 1, sizeof *keys), *name;
-    size_t n = 0;
-    uint32_t row = 0;
+    uint32_t row;
     key_of(wanted, &text);
     snprintf(word, sizeof word, "%s", fy_str_z(&text));
-    for (size_t r = 0; keys != NULL && r < t->n; r++) {
-        for (size_t i = 0; n < t->index.n && (name = nth_name(&t->row[r], i)) != NULL; i++) {
-            key_of(name, &text);
-            if (text.len < SHORTEST_NEAR)
-                continue;
-            keys[n] = fy_arena_strndup(&arena, fy_str_z(&text), text.len);
-            n += keys[n] != NULL;
-        }
-    }
-    const char *near = keys != NULL ? fy_nearest(word, keys, n) : NULL;
-    bool found = near != NULL && fy_names_find(&t->index, fy_span_of(near), &row);
     fy_str_release(&text);
-    fy_arena_release(&arena);
-    return found ? &t->row[row] : NULL;
+    const char *near = fy_nearest(word, t->near, t->n_near);
+    return near != NULL && fy_names_find(&t->index, fy_span_of(near), &row) ? &t->row[row] : NULL;
 }
 
 static void refuse(const fy_soc_table *t, const char *name, fy_err *e)
