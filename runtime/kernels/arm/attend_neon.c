@@ -6,8 +6,9 @@
  */
 #include <math.h>
 
-#include "kernels/arm/vec_neon.h"
 #include "kernels/kernel_impl.h"
+#include "kernels/arm/lanes_neon.h"
+#include "kernels/scalar/exp_lanes.h"
 
 enum { SIDE = 4 }; /* queries that go together */
 
@@ -183,7 +184,7 @@ FY_INLINE uint32x4_t inside(int j, int begin, int end)
 
 FY_INLINE float32x4_t terms(float *s, int j, int begin, int end, float32x4_t shift)
 {
-    const float32x4_t e = exp4(vsubq_f32(vld1q_f32(s + j), shift));
+    const float32x4_t e = fy_l_exp(vsubq_f32(vld1q_f32(s + j), shift));
     const float32x4_t p =
         vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(e), inside(j, begin, end)));
     vst1q_f32(s + j, p);

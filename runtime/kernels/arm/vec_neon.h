@@ -1,4 +1,4 @@
-/* Small NEON helpers: loads of 4 stored values as f32, narrowing, and exp. */
+/* Small NEON helpers: loads of 4 stored values as f32, and narrowing. */
 #ifndef FY_KERNELS_ARM_VEC_NEON_H
 #define FY_KERNELS_ARM_VEC_NEON_H
 
@@ -48,53 +48,12 @@ static inline int8x16_t low_bytes(const int32x4_t q[4])
     return vuzp1q_s8(vreinterpretq_s8_s16(low), vreinterpretq_s8_s16(high));
 }
 
-static inline float32x4_t power_of_two(int32x4_t n)
-{
-    return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(n, vdupq_n_s32(127)), 23));
-}
-
-/* fy_exp of four values. */
-static inline float32x4_t exp4(float32x4_t x)
-{
-    x = vmaxq_f32(vminq_f32(x, vdupq_n_f32(89.0f)), vdupq_n_f32(-104.0f));
-    float32x4_t n = vrndnq_f32(vmulq_f32(x, vdupq_n_f32(1.44269504f)));
-    float32x4_t r = vfmsq_f32(x, n, vdupq_n_f32(0.693359375f));
-    r = vfmsq_f32(r, n, vdupq_n_f32(-2.12194440e-4f));
-    float32x4_t p = vdupq_n_f32(1.9875691500e-4f);
-    p = vfmaq_f32(vdupq_n_f32(1.3981999507e-3f), p, r);
-    p = vfmaq_f32(vdupq_n_f32(8.3334519073e-3f), p, r);
-    p = vfmaq_f32(vdupq_n_f32(4.1665795894e-2f), p, r);
-    p = vfmaq_f32(vdupq_n_f32(1.6666665459e-1f), p, r);
-    p = vfmaq_f32(vdupq_n_f32(5.0000001201e-1f), p, r);
-    p = vfmaq_f32(vaddq_f32(r, vdupq_n_f32(1.0f)), p, vmulq_f32(r, r));
-    int32x4_t exponent = vcvtq_s32_f32(n), half = vshrq_n_s32(exponent, 1);
-    return vmulq_f32(vmulq_f32(p, power_of_two(half)), power_of_two(vsubq_s32(exponent, half)));
-}
-
 /* Eight lanes in two registers to the result of a dot product. */
 static inline float sum_lanes(float32x4_t low, float32x4_t high)
 {
     float32x4_t u = vaddq_f32(low, high);
     float32x2_t two = vadd_f32(vget_low_f32(u), vget_high_f32(u));
     return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
-}
-
-/* Eight lanes of doubles, 0 1 | 2 3 | 4 5 | 6 7, and their sum. */
-typedef struct {
-    float64x2_t v[4];
-} double_lanes;
-
-static inline void add_doubles(double_lanes *s, float32x4_t low, float32x4_t high)
-{
-    s->v[0] = vaddq_f64(s->v[0], vcvt_f64_f32(vget_low_f32(low)));
-    s->v[1] = vaddq_f64(s->v[1], vcvt_high_f64_f32(low));
-    s->v[2] = vaddq_f64(s->v[2], vcvt_f64_f32(vget_low_f32(high)));
-    s->v[3] = vaddq_f64(s->v[3], vcvt_high_f64_f32(high));
-}
-
-static inline double sum_doubles(const double_lanes *s)
-{
-    return vaddvq_f64(vaddq_f64(s->v[0], s->v[2])) + vaddvq_f64(vaddq_f64(s->v[1], s->v[3]));
 }
 
 /* DEFINE_DOT(name, type, load4, widen) defines dots_<name>: y[r] = w[r] . x for `rows` rows (a

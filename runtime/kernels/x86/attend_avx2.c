@@ -7,7 +7,8 @@
 #include <math.h>
 
 #include "kernels/kernel_impl.h"
-#include "kernels/x86/vec_avx2.h"
+#include "kernels/x86/lanes_avx2.h"
+#include "kernels/scalar/exp_lanes.h"
 
 /* n vectors of a row from element i on, n a constant; of the last one `lanes` are there, zeros
  * after them. */
@@ -244,7 +245,7 @@ FY_INLINE void exponentiate(float *s, int begin, int end, float max)
     const bool whole = begin == 0 && end == FY_ATTEND_CHUNK;
     const __m256 shift = _mm256_set1_ps(max == -INFINITY ? 0.0f : max);
     for (int j = 0; j < FY_ATTEND_CHUNK; j += 8) {
-        const __m256 p = fy_exp8(_mm256_sub_ps(_mm256_loadu_ps(s + j), shift));
+        const __m256 p = fy_l_exp(_mm256_sub_ps(_mm256_loadu_ps(s + j), shift));
         _mm256_storeu_ps(s + j, whole ? p : _mm256_and_ps(p, inside(j, begin, end)));
     }
 }

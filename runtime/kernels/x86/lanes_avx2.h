@@ -54,4 +54,64 @@ FY_INLINE fy_lanes fy_l_nearest_between(fy_lanes v, int low, int high)
 
 #include "kernels/x86/lanes_x86.h"
 
+/* --- for exp_lanes.h and elementwise_lanes.h --- */
+
+#define fy_l_load       _mm256_loadu_ps
+#define fy_l_load_some  fy_load_lanes  /* (p, n): zeros from n on */
+#define fy_l_store_some fy_store_lanes /* (p, v, n) */
+#define fy_l_fma        _mm256_fmadd_ps
+#define fy_l_or         _mm256_or_ps
+
+/* The constants come first: min and max give their second operand when one is NaN. */
+FY_INLINE fy_lanes fy_l_clamp(fy_lanes v, float low, float high)
+{
+    return _mm256_max_ps(fy_l_set(low), _mm256_min_ps(fy_l_set(high), v));
+}
+
+FY_INLINE fy_lanes fy_l_power_of_two(__m256i n)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+}
+
+/* p * 2^n by two factors, each of which is a number. */
+FY_INLINE fy_lanes fy_l_times_power(fy_lanes p, fy_lanes n)
+{
+    const __m256i exponent = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(exponent, 1);
+    return p * fy_l_power_of_two(half) * fy_l_power_of_two(_mm256_sub_epi32(exponent, half));
+}
+
+/* v >= 0 with the sign of x. */
+FY_INLINE fy_lanes fy_l_with_sign(fy_lanes v, fy_lanes x)
+{
+    return _mm256_or_ps(v, _mm256_and_ps(x, _mm256_set1_ps(-0.0f)));
+}
+
+typedef __m256i fy_l_counts;
+
+FY_INLINE fy_l_counts fy_l_count(fy_l_counts c, fy_lanes_mask m)
+{
+    return _mm256_sub_epi32(c, _mm256_castps_si256(m));
+}
+
+enum { FY_DOUBLES = 4 };
+typedef __m256d fy_doubles;
+
+#define fy_d_set _mm256_set1_pd
+#define fy_d_fma _mm256_fmadd_pd
+
+/* Eight floats. */
+FY_INLINE void fy_d_widen(fy_doubles wide[2], const float *x)
+{
+    wide[0] = _mm256_cvtps_pd(_mm_loadu_ps(x));
+    wide[1] = _mm256_cvtps_pd(_mm_loadu_ps(x + 4));
+}
+
+/* Of eight lanes in the order of kernels.h. */
+FY_INLINE double fy_d_sum(const fy_doubles sum[2])
+{
+    double part[4];
+    _mm256_storeu_pd(part, sum[0] + sum[1]);
+    return (part[0] + part[1]) + (part[2] + part[3]);
+}
+
 #endif
