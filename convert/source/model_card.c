@@ -1,5 +1,5 @@
 /* Reads the YAML at the top of README.md with libyaml's events, within bounds of depth, length and
- * number, and keeps the keys that become metadata as texts. */
+ * number, and keeps all values as texts. */
 #include "convert/source/model_card.h"
 
 #include <stdlib.h>
@@ -17,59 +17,6 @@ enum {
     MAX_ITEMS = 256, /* of a list or object that is kept */
     MAX_TEXT = 4096, /* bytes of a text that is kept */
 };
-
-/* What model_meta.c reads. */
-static const char *const wanted[] = {
-    "name",
-    "author",
-    "version",
-    "organization",
-    "description",
-    "finetune",
-    "basename",
-    "size_label",
-    "url",
-    "doi",
-    "uuid",
-    "repo_url",
-    "model_name",
-    "model_author",
-    "model_version",
-    "model_organization",
-    "model_url",
-    "model_description",
-    "model_finetune",
-    "model_basename",
-    "model_doi",
-    "model_size_label",
-    "model_uuid",
-    "model_repo_url",
-    "model_type",
-    "model_creator",
-    "base_model",
-    "base_models",
-    "datasets",
-    "base_model_sources",
-    "dataset",
-    "dataset_sources",
-    "license",
-    "license_name",
-    "license_link",
-    "tags",
-    "pipeline_tag",
-    "languages",
-    "language",
-    NULL,
-};
-
-static bool is_wanted(const char *key)
-{
-    for (const char *const *w = wanted; *w != NULL; w++) {
-        if (strcmp(key, *w) == 0)
-            return true;
-    }
-    return false;
-}
 
 /* --- YAML ----------------------------------------------------------------------------------- */
 
@@ -151,8 +98,7 @@ static int read_object(reader *r, int depth, json_t *object)
         if (end)
             return 0;
         const char *name = json_string_value(key); /* NULL: a key of another kind */
-        keep = name != NULL && (depth > 0 || is_wanted(name));
-        int rc = next_node(r, depth + 1, keep, &end, &value);
+        int rc = next_node(r, depth + 1, name != NULL, &end, &value);
         if (rc == 0 && value != NULL)
             rc = json_object_set_new(object, name, value) != 0 ? fy_nomem(r->e) : 0;
         json_decref(key);

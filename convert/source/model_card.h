@@ -1,6 +1,6 @@
-/* The model card: the YAML between the "---" lines at the top of a checkpoint's README.md. Only the
- * keys that become metadata are kept, all of them as texts: a YAML 1.1 reader that guesses types
- * makes the language "no" false and the version 1.10 a number.
+/* The model card: the YAML between the "---" lines at the top of a checkpoint's README.md. Values
+ * are kept as texts: a YAML 1.1 reader that guesses types makes the language "no" false and the
+ * version 1.10 a number.
  *
  * A card never stops a conversion: one that is not YAML is reported and left out. What
  * is kept is bounded (depth, lengths of lists and texts), whatever the file is; aliases are not
