@@ -146,14 +146,14 @@ static void put_summary(fy_str *out, const fy_comparison *c)
                   c->n_pairs == 1 ? "" : "s", n[FY_PAIR_EQUAL], differ);
     if (c->tolerance > 0 && differ > 0)
         fy_str_printf(out, " (%zu within %g)", n[FY_PAIR_WITHIN], c->tolerance);
-    if (n[FY_PAIR_SHAPE] > 0)
-        fy_str_printf(out, ", %zu of another shape", n[FY_PAIR_SHAPE]);
-    if (n[FY_PAIR_UNREAD] > 0)
-        fy_str_printf(out, ", %zu not readable", n[FY_PAIR_UNREAD]);
-    if (n[FY_PAIR_ONLY_A] > 0)
-        fy_str_printf(out, ", %zu only in A", n[FY_PAIR_ONLY_A]);
-    if (n[FY_PAIR_ONLY_B] > 0)
-        fy_str_printf(out, ", %zu only in B", n[FY_PAIR_ONLY_B]);
+    for (fy_pair_state i = FY_PAIR_SHAPE; i <= FY_PAIR_ONLY_B; i++) {
+        static const char *const what[] = {[FY_PAIR_SHAPE] = "of another shape",
+                                           [FY_PAIR_UNREAD] = "not readable",
+                                           [FY_PAIR_ONLY_A] = "only in A",
+                                           [FY_PAIR_ONLY_B] = "only in B"};
+        if (n[i] > 0)
+            fy_str_printf(out, ", %zu %s", n[i], what[i]);
+    }
     if (c->keys_a != NULL)
         fy_str_printf(out, "; keys: %zu differ", c->n_counting_keys);
     if (c->n_keys > c->n_counting_keys)
@@ -182,32 +182,24 @@ static const char *const states[] = {
     [FY_PAIR_SHAPE] = "shape",     [FY_PAIR_UNREAD] = "unreadable", [FY_PAIR_ONLY_A] = "only in A",
     [FY_PAIR_ONLY_B] = "only in B"};
 
-static json_t *side_json(fy_json_maker *m, const fy_source *s)
+static json_t *side_json(const fy_source *s)
 {
-    json_t *o = json_object();
-    fy_make_set(m, o, "path", fy_make_text(fy_span_of(fy_source_path(s))));
-    fy_make_set(m, o, "is", json_string(fy_source_what(s)));
-    fy_make_set(m, o, "tensors", fy_make_u64(fy_source_n_tensors(s)));
-    return o;
+    return json_pack("{s:o, s:s, s:o}", "path", fy_make_text(fy_span_of(fy_source_path(s))), "is",
+                     fy_source_what(s), "tensors", fy_make_u64(fy_source_n_tensors(s)));
 }
 
-static void set_tensor(fy_json_maker *m, json_t *o, const char *which, const fy_source_tensor *t)
+static json_t *tensor_json(fy_json_maker *m, const fy_source_tensor *t)
 {
-    json_t *side = json_object();
-    fy_make_set(m, side, "type", json_string(t->type));
-    fy_make_set(m, side, "shape", fy_shape_json(m, t->rank, t->shape));
-    fy_make_set(m, o, which, side);
+    return json_pack("{s:s, s:o}", "type", t->type, "shape", fy_shape_json(m, t->rank, t->shape));
 }
 
 static json_t *first_json(fy_json_maker *m, const fy_tensor_pair *p)
 {
-    json_t *first = json_object();
     uint64_t at[FY_MAX_RANK];
     fy_source_index(p->a, p->diff.first, at);
-    fy_make_set(m, first, "index", fy_shape_json(m, p->a->rank, at));
-    fy_make_set(m, first, "a", fy_make_number((double)p->diff.first_a));
-    fy_make_set(m, first, "b", fy_make_number((double)p->diff.first_b));
-    return first;
+    return json_pack("{s:o, s:o, s:o}", "index", fy_shape_json(m, p->a->rank, at), "a",
+                     fy_make_number((double)p->diff.first_a), "b",
+                     fy_make_number((double)p->diff.first_b));
 }
 
 static json_t *pair_json(fy_json_maker *m, const fy_tensor_pair *p)
@@ -217,9 +209,9 @@ static json_t *pair_json(fy_json_maker *m, const fy_tensor_pair *p)
     fy_make_set(m, o, "name", fy_make_text(p->a != NULL ? p->a->name : p->b->name));
     fy_make_set(m, o, "result", json_string(states[p->state]));
     if (p->a != NULL)
-        set_tensor(m, o, "a", p->a);
+        fy_make_set(m, o, "a", tensor_json(m, p->a));
     if (p->b != NULL)
-        set_tensor(m, o, "b", p->b);
+        fy_make_set(m, o, "b", tensor_json(m, p->b));
     if (p->why != NULL)
         fy_make_set(m, o, "why", fy_make_text(fy_span_of(p->why)));
     if (p->state > FY_PAIR_BEYOND)
@@ -241,12 +233,10 @@ static json_t *keys_json(fy_json_maker *m, const fy_comparison *c)
     json_t *list = json_array();
     for (size_t i = 0; i < c->n_keys; i++) {
         const fy_key_pair *k = &c->keys[i];
-        json_t *o = json_object();
-        fy_make_set(m, o, "key", json_string(fy_str_z(&k->key)));
-        fy_make_set(m, o, "a", k->has_a ? json_string(fy_str_z(&k->a)) : json_null());
-        fy_make_set(m, o, "b", k->has_b ? json_string(fy_str_z(&k->b)) : json_null());
-        fy_make_set(m, o, "counts", json_boolean(!k->is_provenance));
-        fy_make_append(m, list, o);
+        fy_make_append(m, list,
+                       json_pack("{s:s, s:s?, s:s?, s:b}", "key", fy_str_z(&k->key), "a",
+                                 k->has_a ? fy_str_z(&k->a) : NULL, "b",
+                                 k->has_b ? fy_str_z(&k->b) : NULL, "counts", !k->is_provenance));
     }
     return list;
 }
@@ -256,20 +246,15 @@ static json_t *vocab_json(fy_json_maker *m, const fy_comparison *c)
     json_t *list = json_array();
     for (size_t i = 0; i < c->n_vocab; i++) {
         const fy_vocab_pair *v = &c->vocab[i];
-        json_t *o = json_object(), *first = json_array();
-        for (uint64_t k = 0; k < v->n_different && k < FY_VOCAB_SHOWN; k++) {
-            json_t *entry = json_object();
-            fy_make_set(m, entry, "index", fy_make_u64(v->first[k]));
-            fy_make_set(m, entry, "a", json_string(fy_str_z(&v->a[k])));
-            fy_make_set(m, entry, "b", json_string(fy_str_z(&v->b[k])));
-            fy_make_append(m, first, entry);
-        }
-        fy_make_set(m, o, "what", json_string(v->what));
-        fy_make_set(m, o, "entries_a", fy_make_u64(v->n_a));
-        fy_make_set(m, o, "entries_b", fy_make_u64(v->n_b));
-        fy_make_set(m, o, "different", fy_make_u64(v->n_different));
-        fy_make_set(m, o, "first", first);
-        fy_make_append(m, list, o);
+        json_t *first = json_array();
+        for (uint64_t k = 0; k < v->n_different && k < FY_VOCAB_SHOWN; k++)
+            fy_make_append(m, first,
+                           json_pack("{s:o, s:s, s:s}", "index", fy_make_u64(v->first[k]), "a",
+                                     fy_str_z(&v->a[k]), "b", fy_str_z(&v->b[k])));
+        fy_make_append(m, list,
+                       json_pack("{s:s, s:o, s:o, s:o, s:o}", "what", v->what, "entries_a",
+                                 fy_make_u64(v->n_a), "entries_b", fy_make_u64(v->n_b), "different",
+                                 fy_make_u64(v->n_different), "first", first));
     }
     return list;
 }
@@ -290,8 +275,8 @@ int fy_compare_put_json(const fy_comparison *c, bool all, fy_str *out, fy_err *e
         if (all || c->pairs[i].state != FY_PAIR_EQUAL)
             fy_make_append(&m, tensors, pair_json(&m, &c->pairs[i]));
     }
-    fy_make_set(&m, top, "a", side_json(&m, c->a));
-    fy_make_set(&m, top, "b", side_json(&m, c->b));
+    fy_make_set(&m, top, "a", side_json(c->a));
+    fy_make_set(&m, top, "b", side_json(c->b));
     fy_make_set(&m, top, "tolerance", fy_make_number(c->tolerance));
     fy_make_set(&m, top, "equal", json_boolean(c->equal));
     fy_make_set(&m, top, "within", json_boolean(c->within));

@@ -224,66 +224,54 @@ void fy_inspect_put_chain(fy_str *out, const fy_listing *l)
 
 /* --- JSON ------------------------------------------------------------------------------------- */
 
-static void set(fy_json_maker *m, json_t *object, const char *key, json_t *v)
+static json_t *text_or_null(const char *text)
 {
-    fy_make_set(m, object, key, v);
+    return text[0] != '\0' ? fy_make_text(fy_span_of(text)) : json_null();
 }
 
-static void set_chunk(fy_json_maker *m, json_t *o, const fy_chunk_info *p, const fy_hparams *hp)
+static json_t *of_chunk(const fy_chunk_info *p, const fy_hparams *hp)
 {
     static const char *const kinds[] = {
         [FY_CHUNK_EMBEDDING] = "embedding", [FY_CHUNK_LAYERS] = "layers", [FY_CHUNK_HEAD] = "head"};
     char what[FY_CHUNK_TEXT_BYTES];
-    set(m, o, "kind", json_string(kinds[p->kind]));
-    set(m, o, "what", json_string(fy_chunk_text(p, hp, what)));
-    if (p->kind == FY_CHUNK_LAYERS) {
-        set(m, o, "first_layer", json_integer(p->first_layer));
-        set(m, o, "end_layer", json_integer(p->end_layer));
-    } else if (p->kind == FY_CHUNK_HEAD) {
-        set(m, o, "first_token", json_integer(p->first_token));
-        set(m, o, "end_token", json_integer(p->end_token));
-    }
+    const char *kind = kinds[p->kind], *text = fy_chunk_text(p, hp, what);
+    if (p->kind == FY_CHUNK_LAYERS)
+        return json_pack("{s:s, s:s, s:I, s:I}", "kind", kind, "what", text, "first_layer",
+                         (json_int_t)p->first_layer, "end_layer", (json_int_t)p->end_layer);
+    if (p->kind == FY_CHUNK_HEAD)
+        return json_pack("{s:s, s:s, s:I, s:I}", "kind", kind, "what", text, "first_token",
+                         (json_int_t)p->first_token, "end_token", (json_int_t)p->end_token);
+    return json_pack("{s:s, s:s}", "kind", kind, "what", text);
 }
 
 json_t *fy_inspect_chunk_json(fy_listing *l)
 {
-    json_t *o = json_object();
-    set_chunk(&l->json, o, &l->chunk, &l->hp);
-    set(&l->json, o, "index", json_integer(l->chunk.index));
-    set(&l->json, o, "count", json_integer(l->chunk.count));
-    set(&l->json, o, "model", json_string(l->chunk.model));
+    json_t *o = of_chunk(&l->chunk, &l->hp);
+    fy_make_set(&l->json, o, "index", json_integer(l->chunk.index));
+    fy_make_set(&l->json, o, "count", json_integer(l->chunk.count));
+    fy_make_set(&l->json, o, "model", json_string(l->chunk.model));
     return o;
 }
 
 static json_t *step_json(fy_listing *l, const step *s)
 {
-    json_t *o = json_object(), *shape = json_array();
     const fy_io_tensor t = seam_of(l, s);
+    json_t *o = of_chunk(&s->chunk, &l->hp);
     fy_str file = {0};
     fy_str_printf(&file, "%s%s", s->in_qnn ? FY_QNN_DIR "/" : "", s->file != NULL ? s->file : "");
-    set_chunk(&l->json, o, &s->chunk, &l->hp);
-    set(&l->json, o, "file",
-        s->file != NULL ? fy_make_text(fy_span_of(fy_str_z(&file))) : json_null());
-    set(&l->json, o, "bytes",
-        s->file != NULL && s->bytes > 0 ? fy_make_u64(s->bytes) : json_null());
-    fy_make_append(&l->json, shape, json_string("batch"));
-    fy_make_append(&l->json, shape, fy_make_u64(t.cols));
-    set(&l->json, o, "output", json_string(t.name));
-    set(&l->json, o, "shape", shape);
+    fy_make_set(&l->json, o, "file", text_or_null(fy_str_z(&file)));
+    fy_make_set(&l->json, o, "bytes", s->bytes > 0 ? fy_make_u64(s->bytes) : json_null());
+    fy_make_set(&l->json, o, "output", json_string(t.name));
+    fy_make_set(&l->json, o, "shape", json_pack("[s, o]", "batch", fy_make_u64(t.cols)));
     l->json.oom |= file.oom;
     fy_str_release(&file);
     return o;
 }
 
-static json_t *name_or_null(const char *text)
-{
-    return text[0] != '\0' ? fy_make_text(fy_span_of(text)) : json_null();
-}
-
 json_t *fy_inspect_chain_json(fy_listing *l)
 {
     const fy_qnn_config *c = &l->config;
-    json_t *o = json_object(), *batches = json_array(), *steps = json_array();
+    json_t *batches = json_array(), *steps = json_array();
     step s;
     for (size_t i = 0; i < c->n_graphs; i++) {
         if (c->graph[i].start_layer == 0)
@@ -291,12 +279,8 @@ json_t *fy_inspect_chain_json(fy_listing *l)
     }
     for (size_t i = 0; step_at(l, i, &s, &l->json.oom); i++)
         fy_make_append(&l->json, steps, step_json(l, &s));
-    set(&l->json, o, "context", json_integer(c->context_size));
-    set(&l->json, o, "cache", json_integer(c->cache_size));
-    set(&l->json, o, "batches", batches);
-    set(&l->json, o, "soc", name_or_null(c->own.soc));
-    set(&l->json, o, "recipe", name_or_null(c->own.recipe));
-    set(&l->json, o, "complete_weights", json_boolean(l->chunk.kind == FY_CHUNK_WHOLE));
-    set(&l->json, o, "steps", steps);
-    return o;
+    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:b, s:o}", "context", (json_int_t)c->context_size,
+                     "cache", (json_int_t)c->cache_size, "batches", batches, "soc",
+                     text_or_null(c->own.soc), "recipe", text_or_null(c->own.recipe),
+                     "complete_weights", l->chunk.kind == FY_CHUNK_WHOLE, "steps", steps);
 }

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,8 +87,7 @@ static uint64_t text_bytes(const fy_gguf_kv *kv)
     return fy_gguf_next_string(kv, &pos).len;
 }
 
-/* --- the tokenizer, as a table
- * ------------------------------------------------------------------------------------- */
+/* --- the tokenizer, as a table ---------------------------------------------------------------- */
 
 static void put_flag(fy_str *out, const fy_gguf *g, const char *key, const char *yes,
                      const char *no)
@@ -130,8 +130,7 @@ static void put_tokenizer(fy_str *out, const fy_gguf *g)
     }
 }
 
-/* --- the tokenizer, as JSON
- * ------------------------------------------------------------------------------------- */
+/* --- the tokenizer, as JSON ------------------------------------------------------------------- */
 
 static json_t *special_json(fy_json_maker *m, const fy_gguf *g)
 {
@@ -140,12 +139,11 @@ static json_t *special_json(fy_json_maker *m, const fy_gguf *g)
     fy_str name = {0};
     int64_t id;
     for (size_t k = 0; (kv = next_special(g, &k, &id)) != NULL;) {
-        json_t *o = json_object();
-        fy_make_set(m, o, "id", json_integer(id));
-        fy_make_set(m, o, "text", fy_make_text(token_text(g, id)));
         fy_str_clear(&name);
         fy_str_put_quoted(&name, special_name(kv), SIZE_MAX);
-        fy_make_set(m, list, fy_str_z(&name), o);
+        fy_make_set(
+            m, list, fy_str_z(&name),
+            json_pack("{s:I, s:o}", "id", (json_int_t)id, "text", fy_make_text(token_text(g, id))));
     }
     m->oom |= name.oom;
     fy_str_release(&name);
@@ -157,12 +155,12 @@ static json_t *templates_json(fy_json_maker *m, const fy_gguf *g)
     json_t *list = json_array();
     const fy_gguf_kv *kv;
     fy_span name;
-    for (size_t k = 0; (kv = next_template(g, &k, &name)) != NULL;) {
-        json_t *o = json_object();
-        fy_make_set(m, o, "name", name.len > 0 ? fy_make_text(name) : json_string("default"));
-        fy_make_set(m, o, "bytes", fy_make_u64(text_bytes(kv)));
-        fy_make_append(m, list, o);
-    }
+    size_t k = 0;
+    while ((kv = next_template(g, &k, &name)) != NULL)
+        fy_make_append(m, list,
+                       json_pack("{s:o, s:o}", "name",
+                                 fy_make_text(name.len > 0 ? name : FY_SPAN("default")), "bytes",
+                                 fy_make_u64(text_bytes(kv))));
     return list;
 }
 
@@ -171,19 +169,17 @@ static json_t *tokenizer_json(fy_json_maker *m, const fy_gguf *g)
     static const char *const flags[] = {"add_bos_token", "add_eos_token", "add_space_prefix"};
     if (fy_gguf_find(g, FY_KEY_TOKENS) == NULL)
         return json_null();
-    json_t *o = json_object();
-    fy_make_set(m, o, "model", fy_make_text(text_of(g, "tokenizer.ggml.model")));
-    fy_make_set(m, o, "pre", fy_make_text(text_of(g, "tokenizer.ggml.pre")));
-    fy_make_set(m, o, "tokens", fy_make_u64(count_of(g, FY_KEY_TOKENS)));
-    fy_make_set(m, o, "merges", fy_make_u64(count_of(g, "tokenizer.ggml.merges")));
+    json_t *o =
+        json_pack("{s:o, s:o, s:o, s:o}", "model", fy_make_text(text_of(g, "tokenizer.ggml.model")),
+                  "pre", fy_make_text(text_of(g, "tokenizer.ggml.pre")), "tokens",
+                  fy_make_u64(count_of(g, FY_KEY_TOKENS)), "merges",
+                  fy_make_u64(count_of(g, "tokenizer.ggml.merges")));
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
-        fy_str key = {0};
+        char key[64];
         bool v;
-        fy_str_printf(&key, "tokenizer.ggml.%s", flags[i]);
-        if (fy_gguf_get_bool(g, fy_str_z(&key), &v, NULL) == 0)
+        snprintf(key, sizeof key, "tokenizer.ggml.%s", flags[i]);
+        if (fy_gguf_get_bool(g, key, &v, NULL) == 0)
             fy_make_set(m, o, flags[i], json_boolean(v));
-        m->oom |= key.oom;
-        fy_str_release(&key);
     }
     fy_make_set(m, o, "special", special_json(m, g));
     fy_make_set(m, o, "chat_templates", templates_json(m, g));
@@ -446,13 +442,11 @@ static json_t *json_value(fy_listing *l, size_t k)
     uint64_t pos = 0;
     if (kv->type != FY_KV_ARRAY)
         return json_element(kv, 0, &pos);
-    json_t *v = json_object(), *first = json_array();
+    json_t *first = json_array();
     for (uint64_t i = 0; i < kv->count && i < JSON_ITEMS; i++)
         append(l, first, json_element(kv, i, &pos));
-    set(l, v, "array_of", json_string(fy_kv_type_name(kv->elem)));
-    set(l, v, "count", fy_make_u64(kv->count));
-    set(l, v, "first", first);
-    return v;
+    return json_pack("{s:s, s:o, s:o}", "array_of", fy_kv_type_name(kv->elem), "count",
+                     fy_make_u64(kv->count), "first", first);
 }
 
 static json_t *json_keys(fy_listing *l)
@@ -469,11 +463,10 @@ static json_t *json_tensors(fy_listing *l)
     uint64_t shape[FY_MAX_RANK];
     for (size_t i = 0; i < l->n_tensors; i++) {
         const fy_source_tensor *t = fy_source_at(l->source, i);
-        json_t *o = json_object();
-        set(l, o, "name", fy_make_text(t->name));
-        set(l, o, "type", json_string(t->type));
-        set(l, o, "shape", fy_shape_json(&l->json, t->rank, shape_of(l, t, shape)));
-        set(l, o, "bytes", fy_make_u64(t->bytes));
+        json_t *o =
+            json_pack("{s:o, s:s, s:o, s:o}", "name", fy_make_text(t->name), "type", t->type,
+                      "shape", fy_shape_json(&l->json, t->rank, shape_of(l, t, shape)), "bytes",
+                      fy_make_u64(t->bytes));
         if (t->file != NULL)
             set(l, o, "file", fy_make_text(fy_path_base(t->file)));
         else
@@ -518,13 +511,11 @@ static json_t *json_types(fy_listing *l)
     json_t *list = json_array();
     for (size_t i = 0; i < l->n_types; i++) {
         const fy_listing_type *t = &l->types[i];
-        json_t *o = json_object();
-        set(l, o, "type", json_string(t->type));
-        set(l, o, "tensors", fy_make_u64(t->n_tensors));
-        set(l, o, "elements", fy_make_u64(t->elems));
-        set(l, o, "bytes", fy_make_u64(t->bytes));
-        set(l, o, "share", json_real(l->bytes > 0 ? (double)t->bytes / (double)l->bytes : 0));
-        append(l, list, o);
+        append(l, list,
+               json_pack("{s:s, s:o, s:o, s:o, s:f}", "type", t->type, "tensors",
+                         fy_make_u64(t->n_tensors), "elements", fy_make_u64(t->elems), "bytes",
+                         fy_make_u64(t->bytes), "share",
+                         l->bytes > 0 ? (double)t->bytes / (double)l->bytes : 0.0));
     }
     return list;
 }

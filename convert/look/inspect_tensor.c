@@ -219,16 +219,16 @@ static int put_json(fy_str *out, const tensor_view *v, fy_err *e)
 {
     fy_json_maker m = {0};
     const statistics *st = &v->st;
-    json_t *top = json_object(), *values = json_array();
-    fy_make_set(&m, top, "path", fy_make_text(fy_span_of(fy_source_path(v->s))));
-    fy_make_set(&m, top, "name", fy_make_text(v->t->name));
-    fy_make_set(&m, top, "type", json_string(v->t->type));
-    fy_make_set(&m, top, "shape", fy_shape_json(&m, v->t->rank, v->t->shape));
-    fy_make_set(&m, top, "elements", fy_make_u64(v->t->n_elems));
-    fy_make_set(&m, top, "bytes", fy_make_u64(v->t->bytes));
-    fy_make_set(&m, top, "decoded", json_boolean(v->t->readable));
+    const bool any = st->n_finite > 0;
+    json_t *top = json_pack(
+        "{s:o, s:o, s:s, s:o, s:o, s:o, s:b}", "path",
+        fy_make_text(fy_span_of(fy_source_path(v->s))), "name", fy_make_text(v->t->name), "type",
+        v->t->type, "shape", fy_shape_json(&m, v->t->rank, v->t->shape), "elements",
+        fy_make_u64(v->t->n_elems), "bytes", fy_make_u64(v->t->bytes), "decoded", v->t->readable);
     if (v->t->readable) {
-        bool any = st->n_finite > 0;
+        json_t *values = json_array();
+        for (uint64_t i = 0; i < v->n; i++)
+            fy_make_append(&m, values, fy_inspect_float_json((double)v->values[i], true));
         fy_make_set(&m, top, "min",
                     any ? fy_inspect_float_json((double)st->min, true) : json_null());
         fy_make_set(&m, top, "max",
@@ -238,12 +238,8 @@ static int put_json(fy_str *out, const tensor_view *v, fy_err *e)
         fy_make_set(&m, top, "zeros", fy_make_u64(st->n_zero));
         fy_make_set(&m, top, "nan", fy_make_u64(st->n_nan));
         fy_make_set(&m, top, "infinite", fy_make_u64(st->n_inf));
-        for (uint64_t i = 0; i < v->n; i++)
-            fy_make_append(&m, values, fy_inspect_float_json((double)v->values[i], true));
         fy_make_set(&m, top, "first", fy_make_u64(v->first));
         fy_make_set(&m, top, "values", values);
-    } else {
-        json_decref(values);
     }
     return fy_make_end(&m, top, out, e);
 }
