@@ -230,7 +230,7 @@ $B/qnn/libQnnRef.so: $(QNN_OBJS)
 	$(Q)mkdir -p $(@D)
 	$(call say,LD,$@)$(QNN_LINK) $^
 
-$B/qnn/libQnnRefSystem.so: $(QNN_OBJS) $B/pic/runtime/qnnref/ref_system.o
+$B/qnn/libQnnRefSystem.so: $(filter-out %/ref_provider.o,$(QNN_OBJS)) $B/pic/runtime/qnnref/ref_system.o
 	$(Q)mkdir -p $(@D)
 	$(call say,LD,$@)$(QNN_LINK) $^
 

@@ -11,7 +11,8 @@
 typedef struct {
     const uint8_t *p, *file;
     uint64_t at, n, file_bytes;
-    bool bad; /* sticky: reads give 0 from then on */
+    bool bad;      /* sticky: reads give 0 from then on */
+    bool describe; /* values are not copied */
     ref_data **data;
     ref_quant *quants; /* of the values */
     uint32_t n_data;
@@ -334,6 +335,8 @@ static void get_data(source *s, ref_context *c, uint32_t i)
     if (s->bad || bytes == 0 || at % 64 != 0 || at < sizeof(ref_blob_header) ||
         at > s->file_bytes || bytes > s->file_bytes - at)
         s->bad = true;
+    else if (s->describe)
+        d->p = NULL;
     else if (ref_context_room(c, d) != 0)
         s->bad = true;
     else
@@ -429,7 +432,11 @@ abi_error ref_blob_read(ref_context *c, ref_blob_head *head, const uint8_t *p, u
         code = check_device(c, head);
     if (code != 0)
         return code;
-    source s = {.p = p + h.meta_at, .n = n - h.meta_at, .file = p, .file_bytes = h.meta_at};
+    source s = {.describe = c->soc.id == 0,
+                .p = p + h.meta_at,
+                .n = n - h.meta_at,
+                .file = p,
+                .file_bytes = h.meta_at};
     c->sharing = (head->flags & REF_BLOB_SHARED) != 0;
     return get_all(&s, c, head);
 }

@@ -290,12 +290,12 @@ abi_error ref_graph_ready(ref_graph *g); /* life of tensors, once nodes are comp
 
 abi_error ref_blob_size(ref_context *c, uint64_t *bytes);
 abi_error ref_blob_write(ref_context *c, uint8_t *to, uint64_t cap, uint64_t *written);
-/* Fills a new context. `describe`: for the system library, which owns no device. */
 typedef struct {
     abi_version core, backend, blob;
     char build_id[64];
     uint32_t soc, arch, vtcm_mb, flags;
 } ref_blob_head;
+/* Fills a new context. c->soc.id 0: no device to hold it against, and values are not copied. */
 abi_error ref_blob_read(ref_context *c, ref_blob_head *head, const uint8_t *p, uint64_t n);
 
 /* --- arithmetic of our own (ref_math.c): the same bits on every machine --- */
@@ -307,6 +307,7 @@ double ref_sin(double x);
 double ref_cos(double x);
 double ref_rint(double x); /* ties to even */
 double ref_floor(double x);
+double ref_power_of_two(int n); /* n in -1022 .. 1023 */
 
 /* --- the table of functions --- */
 

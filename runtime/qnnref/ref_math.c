@@ -22,8 +22,7 @@ double ref_rint(double x)
     return ((int64_t)f & 1) == 0 ? f : f + 1.0;
 }
 
-/* 2^n for n in -1022 .. 1023. */
-static double power_of_two(int n)
+double ref_power_of_two(int n)
 {
     uint64_t bits = (uint64_t)(n + 1023) << 52;
     double v;
@@ -45,7 +44,7 @@ double ref_exp(double x)
     double sum = 1.0;
     for (int k = 14; k > 0; k--)
         sum = 1.0 + sum * r / k;
-    return sum * power_of_two((int)n);
+    return sum * ref_power_of_two((int)n);
 }
 
 double ref_tanh(double x)

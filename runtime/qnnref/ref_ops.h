@@ -21,6 +21,9 @@ void ref_load_codes(int32_t *to, const ref_tensor *t, const void *p, uint64_t fi
 /* real / scale, rounded, less the offset, within the type. */
 int32_t ref_quantize(const ref_tensor *t, double real, ref_rounding how);
 
+/* The binary places, 15 at most, with which factors up to `most` fit 16 bits. */
+int ref_multiplier_bits(double most);
+
 bool ref_is_float(uint32_t data_type);
 bool ref_same_shape(const ref_tensor *a, const ref_tensor *b);
 /* ABI_GRAPH_OP with the node's name in the log. */

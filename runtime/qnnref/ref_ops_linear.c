@@ -152,6 +152,7 @@ static void fill_weights(const product *p, uint64_t k0, uint64_t n_k, uint64_t n
     const ref_quant *q = &p->w->quant;
     uint64_t block = q->n_blocks > 0 ? p->depth / q->n_blocks : 0;
     int32_t base = base_of(p->w);
+    bool wide = ref_type_bytes(p->w->data_type) == 2;
     bool plain =
         p->w->data_type == ABI_S8 && (p->w->data == NULL || !p->w->data->packed) && block == 0;
     for (uint64_t k = 0; k < n_k; k++) {
@@ -159,6 +160,8 @@ static void fill_weights(const product *p, uint64_t k0, uint64_t n_k, uint64_t n
         for (uint64_t j = 0; j < n_n; j++) {
             int64_t v = plain ? (int8_t)p->wp[at + j * p->w_col]
                               : code_at(p->w, p->wp, at + j * p->w_col) - base;
+            if (wide && v > 0x7f7f)
+                v = 0x7f7f;
             if (block > 0)
                 v *= q->block_scales[(n0 + j) * q->n_blocks + (k0 + k) / block];
             tile[k][j] = (int16_t)v;
@@ -239,29 +242,31 @@ static void store_code(const product *p, uint64_t at, double v)
         ((uint16_t *)(void *)p->yp)[at] = (uint16_t)(int32_t)v;
 }
 
-/* What sums of 16 bit operands lose: floor of the sum / 256, on V68 and V69 / 4096. */
-static double kept(const product *p, int64_t sum)
+/* The unit of what a sum keeps, on V68 and V69 sixteen times as much. */
+static double unit_of(const product *p)
 {
     if (ref_type_bytes(p->x->data_type) == 1)
-        return (double)sum;
-    double unit = p->coarse ? 4096.0 : 256.0;
-    return ref_floor((double)sum / unit) * unit;
+        return 1.0;
+    double unit = ref_type_bytes(p->w->data_type) == 2 ? 65536.0 : 256.0;
+    return p->coarse ? 16.0 * unit : unit;
 }
 
 static void finish(const product *p, const work *w, uint64_t n0, uint64_t n_n)
 {
-    double sx = (double)p->x->quant.one.scale, sy = (double)p->y->quant.one.scale;
+    double sx = (double)p->x->quant.one.scale, sy = (double)p->y->quant.one.scale,
+           unit = unit_of(p);
     int64_t cx = (int64_t)offset_of(p->x) + base_of(p->x),
             cw = (int64_t)offset_of(p->w) + base_of(p->w);
     for (uint64_t j = 0; j < n_n; j++) {
-        double unit = sx * scale_of(p->w, n0 + j);
-        int64_t bias = bias_at(p, n0 + j, unit);
-        double factor = unit / sy;
+        double scale = sx * scale_of(p->w, n0 + j), factor = scale * unit / sy;
+        int64_t constant = cx * w->w_sums[j] + (int64_t)p->depth * cx * cw;
+        double added = ref_floor((double)constant / unit + 0.5);
+        added += (double)bias_at(p, n0 + j, scale) / unit;
         for (uint64_t m = 0; m < p->rows; m++) {
-            int64_t sum = w->sums[m * WIDTH + j] + cx * w->w_sums[j] + cw * w->x_sums[m] +
-                          (int64_t)p->depth * cx * cw + bias;
-            double y = ref_round(kept(p, sum) * factor, REF_UP) - offset_of(p->y);
-            store_code(p, p->y_at + m * p->cols + n0 + j, y);
+            int64_t sum = w->sums[m * WIDTH + j] + cw * w->x_sums[m];
+            double kept = ref_floor((double)sum / unit) + added;
+            store_code(p, p->y_at + m * p->cols + n0 + j,
+                       ref_round(kept * factor, REF_UP) - offset_of(p->y));
         }
     }
 }
@@ -311,7 +316,8 @@ static abi_error run_integer(const product *p)
     return ok ? 0 : ABI_MEM_ALLOC;
 }
 
-/* --- floats: sums in f32 in the order of the elements, one rounding to f16 --- */
+/* --- floats: sums in f32 in the order of the elements, one rounding to f16. Codes become f16 by a
+ * scale that is rounded to f16 first --- */
 
 static float float_at(const ref_tensor *t, const uint8_t *p, uint64_t i, uint64_t channel)
 {
@@ -319,8 +325,8 @@ static float float_at(const ref_tensor *t, const uint8_t *p, uint64_t i, uint64_
         return fy_f16_to_f32(((const uint16_t *)(const void *)p)[i]);
     if (t->data_type == ABI_F32)
         return fy_f16_to_f32(fy_f32_to_f16(((const float *)(const void *)p)[i]));
-    double v = (double)(code_at(t, p, i) + offset_of(t)) * scale_of(t, channel);
-    return fy_f16_to_f32(fy_f32_to_f16((float)v));
+    float scale = fy_f16_to_f32(fy_f32_to_f16((float)scale_of(t, channel)));
+    return fy_f16_to_f32(fy_f32_to_f16((float)(code_at(t, p, i) + offset_of(t)) * scale));
 }
 
 static abi_error run_float(const product *p)

@@ -91,11 +91,12 @@ static bool is_bias(const ref_node *n, const ref_tensor *t)
     if (t->data_type != ABI_S32 || q->definition != ABI_DEFINED || !no_offsets(q) ||
         t->type != ABI_STATIC)
         return false;
-    if (q->encoding == ABI_SCALE_OFFSET)
-        return q->one.offset == 0 && q->one.scale >= 0 && q->one.scale < 1e30f;
+    const ref_quant *w = &n->in[1]->quant;
+    if (q->encoding == ABI_SCALE_OFFSET) /* scale 0 only with a scale a channel: else garbage */
+        return q->one.offset == 0 && (q->one.scale > 0 || w->scales != NULL) && q->one.scale >= 0 &&
+               q->one.scale < 1e30f;
     if (q->encoding != ABI_AXIS)
         return false;
-    const ref_quant *w = &n->in[1]->quant;
     for (uint32_t i = 0; i < q->n; i++) {
         float sw = w->scales != NULL ? (i < w->n ? w->scales[i] : 0) : w->one.scale;
         double unit = (double)n->in[0]->quant.one.scale * (double)sw;

@@ -7,7 +7,8 @@
  *     zero     offset 0                                      same   the encoding of the first input
  *     axis     static, a scale a channel, offsets 0          bw4    the same with 4 bits
  *     lpbq     static, 4 bits with integer factors a block
- *     bias     s32: axis or one scale, scale 0 meaning that of input times weights */
+ *     bias     s32: axis or one scale, scale 0 meaning that of input times weights,
+ *              where those have a scale a channel */
 #ifndef FY_QNNREF_REF_RULES_H
 #define FY_QNNREF_REF_RULES_H
 

@@ -14,7 +14,7 @@
 #define BINARY                                                                                     \
     "ElementWiseAdd ElementWiseSubtract ElementWiseMultiply ElementWiseDivide ElementWiseMaximum " \
     "ElementWiseMinimum"
-#define MOVES "Transpose Reshape StridedSlice Split Tile"
+#define MOVES "Transpose Reshape StridedSlice Split"
 
 const ref_rule ref_rules[] = {
     /* ops, T, inputs, output, V, SDK 2.x, note */
@@ -50,7 +50,7 @@ const ref_rule ref_rules[] = {
 
     {"RmsNorm", NULL, "u16 u16|u8|s16/sym u16|u8|s32/bias?", "u16", 0, 0, NULL},
     {"RmsNorm", NULL, "u8 u8 u8|s32/bias?", "u8", 0, 0, NULL},
-    {"RmsNorm", "f16 f32", "T T T?", "T", 73, 0, NULL},
+    {"RmsNorm", "f16 f32", "T T T?", "T", 73, 0, "beta is ignored"},
     {"LayerNorm", NULL, "u16 u8 u16|u8|s32/bias?", "u16", 0, 0, NULL},
     {"LayerNorm", NULL, "u16 u16/sym u16|u8|s32/bias?", "u16", 73, 0,
      "another offset of gamma is garbage"},
@@ -71,7 +71,8 @@ const ref_rule ref_rules[] = {
     {BINARY, "u16 u8", "T T", "T", 0, 0, NULL},
     {"ElementWiseAdd ElementWiseSubtract ElementWiseMultiply", "s16", "T T", "T", 0, 0, NULL},
     {BINARY, "f16 f32", "T T", "T", 73, 0, NULL},
-    {BINARY, "i32", "T T", "T", 0, 0, NULL},
+    {"ElementWiseAdd ElementWiseSubtract ElementWiseMultiply ElementWiseMaximum ElementWiseMinimum",
+     "i32", "T T", "T", 0, 0, NULL},
     {"ElementWiseGreater", "u16 u8 i32", "T T", "bool", 0, 0, NULL},
     {"ElementWiseGreater", "f16 f32", "T T", "bool", 73, 0, NULL},
     {"ElementWiseSelect", "u16 u8 i32", "bool T T", "T", 0, 0, NULL},
@@ -80,7 +81,8 @@ const ref_rule ref_rules[] = {
     {"Concat", "u16 s16 u8 s8", "T*", "T", 0, 0, "unequal encodings requantize"},
     {"Concat", "f16 f32 i32", "T*", "T", 0, 0, NULL},
     {MOVES, "u16 s16 u8 s8", "T", "T/same", 0, 0, NULL},
-    {MOVES, "f16 f32 i32", "T", "T", 0, 0, NULL},
+    {"Tile", "u16 u8 s8", "T", "T/same", 0, 0, NULL},
+    {MOVES " Tile", "f16 f32 i32", "T", "T", 0, 0, NULL},
     {"Gather", "u16 u8", "T i32|ui32", "T/same", 0, 0, NULL},
     {"Gather", "f16 f32 i32", "T i32|ui32", "T", 0, 0, NULL},
 

@@ -155,3 +155,11 @@ void ref_store(void *p, const ref_tensor *t, uint64_t first, const double *from,
         }
     }
 }
+
+int ref_multiplier_bits(double most)
+{
+    int bits = 15;
+    while (bits > -30 && ref_rint(most * ref_power_of_two(bits)) > 32767.0)
+        bits--;
+    return bits;
+}
