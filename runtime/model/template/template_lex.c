@@ -29,14 +29,14 @@ const char *fy_tok_text(const fy_tok *tok, char out[FY_TOK_TEXT])
     return itself && tok->text.len > 0 ? fy_quote(out, FY_TOK_TEXT, tok->text) : kinds[tok->kind];
 }
 
-int fy_tlex_fail(fy_err *e, fy_code code, uint32_t line, uint32_t column, const char *fmt, ...)
+void fy_tlex_fail(fy_err *e, fy_code code, uint32_t line, uint32_t column, const char *fmt, ...)
 {
     char text[400];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return fy_fail(e, code, "line %u, column %u: %s", line, column, text);
+    fy_fail(e, code, "line %u, column %u: %s", line, column, text);
 }
 
 void fy_tlex_init(fy_tlex *lex, fy_span text, fy_arena *arena, fy_err *e)
@@ -67,29 +67,22 @@ static void move_to(fy_tlex *lex, size_t at)
     }
 }
 
-static int lex_fail(fy_tlex *lex, size_t at, const char *text)
+static void lex_fail(fy_tlex *lex, size_t at, const char *text)
 {
     move_to(lex, at);
-    return fy_tlex_fail(lex->e, FY_EFORMAT, lex->line, lex->column, "%s", text);
+    fy_tlex_fail(lex->e, FY_EFORMAT, lex->line, lex->column, "%s", text);
 }
 
 /* A token of text[begin, end). */
-static int make(fy_tlex *lex, fy_tok *tok, fy_tok_kind kind, size_t begin, size_t end)
+static fy_tok make(fy_tlex *lex, fy_tok_kind kind, size_t begin, size_t end)
 {
     move_to(lex, begin);
-    *tok = (fy_tok){.kind = kind,
+    lex->last_line = lex->line;
+    lex->last_column = lex->column;
+    return (fy_tok){.kind = kind,
                     .line = lex->line,
                     .column = lex->column,
                     .text = {lex->text.ptr + begin, end - begin}};
-    lex->last_line = tok->line;
-    lex->last_column = tok->column;
-    return 1;
-}
-
-static int make_eof(fy_tlex *lex, fy_tok *tok)
-{
-    *tok = (fy_tok){.kind = FY_TOK_EOF, .line = lex->last_line, .column = lex->last_column};
-    return 0;
 }
 
 static char char_at(const fy_tlex *lex, size_t at)
@@ -182,18 +175,17 @@ static void leave_tag(fy_tlex *lex, size_t end)
 }
 
 /* A comment that opens at `at`. One that opens at the very end of the text is ignored. */
-static int skip_comment(fy_tlex *lex, size_t at)
+static void skip_comment(fy_tlex *lex, size_t at)
 {
     size_t begin = at + (sign_of(lex, at) != '\0' ? 3 : 2), end = find(lex, begin, "#}");
-    if (end == lex->text.len && begin < end)
-        return lex_fail(lex, at, "Missing end of comment tag");
     if (begin >= lex->text.len) {
         lex->pos = lex->text.len;
-        return 0;
+    } else if (end == lex->text.len) {
+        lex_fail(lex, at, "Missing end of comment tag");
+    } else {
+        char before = end > begin ? lex->text.ptr[end - 1] : '\0';
+        leave_tag(lex, match_end(lex, end - (before == '-' || before == '+'), "#}"));
     }
-    char before = end > begin ? lex->text.ptr[end - 1] : '\0';
-    leave_tag(lex, match_end(lex, end - (before == '-' || before == '+'), "#}"));
-    return 0;
 }
 
 /* The place after "{% name " that opens at `at`; 0 if something else stands there. */
@@ -203,8 +195,9 @@ static size_t match_raw(const fy_tlex *lex, size_t at, const char *name)
     return has_at(lex, at, name) ? skip_space(lex, at + strlen(name)) : 0;
 }
 
-/* The text between the end of "{% raw %}" and its endraw. 1: a token was made; 0: it was empty. */
-static int lex_raw(fy_tlex *lex, fy_tok *tok, size_t begin)
+/* The text between the end of "{% raw %}" and its endraw. False: it was empty, no token was made.
+ */
+static bool lex_raw(fy_tlex *lex, fy_tok *tok, size_t begin)
 {
     size_t tag = find(lex, begin, "{%"), end = 0;
     lex->line_starting = lex->text.ptr[begin - 1] == '\n';
@@ -214,28 +207,34 @@ static int lex_raw(fy_tlex *lex, fy_tok *tok, size_t begin)
         if (end > 0)
             break;
     }
-    if (end == 0)
-        return lex_fail(lex, begin, "Missing end of raw directive");
+    if (end == 0) {
+        lex_fail(lex, begin, "Missing end of raw directive");
+        return false;
+    }
     fy_span text = text_before_tag(lex, begin, tag, sign_of(lex, tag), false);
     leave_tag(lex, end);
-    return text.len > 0 ? make(lex, tok, FY_TOK_DATA, begin, begin + text.len) : 0;
+    if (text.len > 0)
+        *tok = make(lex, FY_TOK_DATA, begin, begin + text.len);
+    return text.len > 0;
 }
 
-/* 1: a token was made; 0: what stood there leaves none. */
-static int lex_outside(fy_tlex *lex, fy_tok *tok)
+/* False: what stood there leaves no token. */
+static bool lex_outside(fy_tlex *lex, fy_tok *tok)
 {
     size_t begin = lex->pos, tag = find_tag(lex);
-    if (tag == lex->text.len) {
-        lex->pos = tag;
-        return make(lex, tok, FY_TOK_DATA, begin, tag);
-    }
-    char kind = lex->text.ptr[tag + 1], sign = sign_of(lex, tag);
-    fy_span text = text_before_tag(lex, begin, tag, sign, kind == '{');
+    char kind = char_at(lex, tag + 1), sign = sign_of(lex, tag);
+    size_t len = tag - begin;
+    if (tag < lex->text.len)
+        len = text_before_tag(lex, begin, tag, sign, kind == '{').len;
     lex->pos = tag;
-    if (text.len > 0)
-        return make(lex, tok, FY_TOK_DATA, begin, begin + text.len);
-    if (kind == '#')
-        return skip_comment(lex, tag);
+    if (len > 0 || tag == lex->text.len) {
+        *tok = make(lex, FY_TOK_DATA, begin, begin + len);
+        return true;
+    }
+    if (kind == '#') {
+        skip_comment(lex, tag);
+        return false;
+    }
     size_t raw = kind == '%' ? match_raw(lex, tag, "raw") : 0;
     if (raw > 0 && has_at(lex, raw, "-%}")) /* "{% raw %}" takes no line end */
         return lex_raw(lex, tok, skip_space(lex, raw + 3));
@@ -243,7 +242,8 @@ static int lex_outside(fy_tlex *lex, fy_tok *tok)
         return lex_raw(lex, tok, raw + 2);
     lex->pos = tag + (sign != '\0' ? 3 : 2);
     lex->end = kind == '{' ? '}' : '%';
-    return make(lex, tok, kind == '{' ? FY_TOK_VAR_BEGIN : FY_TOK_BLOCK_BEGIN, tag, lex->pos);
+    *tok = make(lex, kind == '{' ? FY_TOK_VAR_BEGIN : FY_TOK_BLOCK_BEGIN, tag, lex->pos);
+    return true;
 }
 
 /* --- strings --- */
@@ -286,16 +286,16 @@ static const char *put_escape(const char **p, const char *end, char **out)
     return NULL;
 }
 
-static int decode_string(fy_tlex *lex, fy_tok *tok)
+static void decode_string(fy_tlex *lex, fy_tok *tok)
 {
     const char *p = tok->text.ptr + 1, *end = p + tok->text.len - 2;
     tok->value = fy_tv_view((fy_span){p, (size_t)(end - p)});
     if (memchr(p, '\\', (size_t)(end - p)) == NULL)
-        return 1;
+        return;
     char *begin = fy_arena_alloc(lex->arena, 2 * (size_t)(end - p)), *out = begin;
     if (begin == NULL)
-        return fy_nomem(lex->e);
-    while (p < end) {
+        fy_nomem(lex->e);
+    while (p < end && lex->e->code == FY_OK) {
         if (*p != '\\') {
             *out++ = *p++;
             continue;
@@ -304,27 +304,25 @@ static int decode_string(fy_tlex *lex, fy_tok *tok)
         bool by_name = *p == 'N';
         const char *error = put_escape(&p, end, &out);
         if (error != NULL)
-            return fy_tlex_fail(lex->e, by_name ? FY_EUNSUPPORTED : FY_EFORMAT, tok->line,
-                                tok->column, "%s", error);
+            fy_tlex_fail(lex->e, by_name ? FY_EUNSUPPORTED : FY_EFORMAT, tok->line, tok->column,
+                         "%s", error);
     }
     tok->value = fy_tv_view((fy_span){begin, (size_t)(out - begin)});
-    return 1;
 }
 
-/* 0: no string ends here. */
-static int lex_string(fy_tlex *lex, fy_tok *tok)
+/* False: no string ends here. */
+static bool lex_string(fy_tlex *lex, fy_tok *tok)
 {
     char quote = lex->text.ptr[lex->pos];
-    for (size_t i = lex->pos + 1; i < lex->text.len; i++) {
-        if (lex->text.ptr[i] == '\\') {
-            i++;
-        } else if (lex->text.ptr[i] == quote) {
-            make(lex, tok, FY_TOK_STRING, lex->pos, i + 1);
-            lex->pos = i + 1;
-            return decode_string(lex, tok);
-        }
-    }
-    return 0;
+    size_t i = lex->pos + 1;
+    while (char_at(lex, i) != quote && i < lex->text.len)
+        i += lex->text.ptr[i] == '\\' ? 2 : 1;
+    if (i >= lex->text.len)
+        return false;
+    *tok = make(lex, FY_TOK_STRING, lex->pos, i + 1);
+    lex->pos = i + 1;
+    decode_string(lex, tok);
+    return true;
 }
 
 /* --- numbers --- */
@@ -360,25 +358,9 @@ static size_t match_float(const fy_tlex *lex, size_t at)
     return end > whole + 1 ? end : 0;
 }
 
-/* A copy of the token without underscores. NULL: no memory. */
-static char *digits_of(fy_tlex *lex, const fy_tok *tok)
+static void lex_number(fy_tlex *lex, fy_tok *tok)
 {
-    char *copy = fy_arena_alloc(lex->arena, tok->text.len + 1), *p = copy;
-    if (copy == NULL) {
-        fy_nomem(lex->e);
-        return NULL;
-    }
-    for (size_t i = 0; i < tok->text.len; i++) {
-        if (tok->text.ptr[i] != '_')
-            *p++ = tok->text.ptr[i];
-    }
-    *p = '\0';
-    return copy;
-}
-
-static int lex_number(fy_tlex *lex, fy_tok *tok)
-{
-    size_t begin = lex->pos, end = match_float(lex, begin);
+    size_t begin = lex->pos, end = match_float(lex, begin), n = 0;
     bool is_float = end > 0;
     char letter = (char)(char_at(lex, begin + 1) | 0x20);
     int base = letter == 'b' ? 2 : letter == 'o' ? 8 : letter == 'x' ? 16 : 10;
@@ -388,24 +370,30 @@ static int lex_number(fy_tlex *lex, fy_tok *tok)
         base = 10;
         end = skip_digits(lex, begin, 10);
     }
-    make(lex, tok, is_float ? FY_TOK_FLOAT : FY_TOK_INTEGER, begin, end);
+    *tok = make(lex, is_float ? FY_TOK_FLOAT : FY_TOK_INTEGER, begin, end);
     lex->pos = end;
-    char *digits = digits_of(lex, tok);
-    if (digits == NULL)
-        return -1;
+    char *digits = fy_arena_alloc(lex->arena, tok->text.len + 1); /* without underscores */
+    if (digits == NULL) {
+        fy_nomem(lex->e);
+        return;
+    }
+    for (size_t i = 0; i < tok->text.len; i++) {
+        if (tok->text.ptr[i] != '_')
+            digits[n++] = tok->text.ptr[i];
+    }
+    digits[n] = '\0';
     errno = 0;
     tok->value = is_float ? fy_tv_float(strtod(digits, NULL)) /* the program keeps the C locale */
                           : fy_tv_int(strtoll(digits + (base == 10 ? 0 : 2), NULL, base));
     if (is_float || errno != ERANGE)
-        return 1;
-    if (base != 10 || strlen(digits) > MAX_DIGITS)
-        return fy_tlex_fail(lex->e, FY_EFORMAT, tok->line, tok->column, "%s",
-                            base != 10
-                                ? "an integer of more than 64 bits has to be written in decimal"
-                                : "Exceeds the limit (4300 digits) for integer string conversion");
-    tok->value = fy_tv_view(fy_span_of(digits));
-    tok->value.kind = FY_TV_BIGINT;
-    return 1;
+        return;
+    if (base != 10)
+        fy_tlex_fail(lex->e, FY_EFORMAT, tok->line, tok->column,
+                     "an integer of more than 64 bits has to be written in decimal");
+    else if (n > MAX_DIGITS)
+        fy_tlex_fail(lex->e, FY_EFORMAT, tok->line, tok->column,
+                     "Exceeds the limit (%d digits) for integer string conversion", MAX_DIGITS);
+    tok->value = (fy_tv){.kind = FY_TV_BIGINT, .str = {digits, n}};
 }
 
 /* --- names and operators --- */
@@ -416,31 +404,26 @@ static bool is_name_char(char c, bool first)
            (!first && c >= '0' && c <= '9');
 }
 
-static int check_bracket(fy_tlex *lex, char c)
+static void check_bracket(fy_tlex *lex, char c)
 {
     static const char open[] = "([{", close[] = ")]}";
-    char text[40];
+    char text[40], wanted = lex->n_open > 0 ? lex->open[lex->n_open - 1] : '\0';
     const char *found = strchr(open, c);
-    if (found != NULL) {
-        if (lex->n_open == sizeof lex->open)
-            return lex_fail(lex, lex->pos, "brackets are nested too deeply");
+    if (found != NULL && lex->n_open == sizeof lex->open) {
+        lex_fail(lex, lex->pos, "brackets are nested too deeply");
+    } else if (found != NULL) {
         lex->open[lex->n_open++] = close[found - open];
-        return 0;
-    }
-    if (strchr(close, c) == NULL)
-        return 0;
-    char wanted = lex->n_open > 0 ? lex->open[lex->n_open - 1] : '\0';
-    if (wanted == c) {
+    } else if (wanted == c) {
         lex->n_open--;
-        return 0;
+    } else if (strchr(close, c) != NULL) {
+        snprintf(text, sizeof text,
+                 wanted != '\0' ? "unexpected '%c', expected '%c'" : "unexpected '%c'", c, wanted);
+        lex_fail(lex, lex->pos, text);
     }
-    snprintf(text, sizeof text,
-             wanted != '\0' ? "unexpected '%c', expected '%c'" : "unexpected '%c'", c, wanted);
-    return lex_fail(lex, lex->pos, text);
 }
 
-/* 0: no operator stands here. */
-static int lex_operator(fy_tlex *lex, fy_tok *tok)
+/* False: no operator stands here. */
+static bool lex_operator(fy_tlex *lex, fy_tok *tok)
 {
     static const char *const longer[] = {"//", "**", "==", "!=", "<=", ">="};
     char c = lex->text.ptr[lex->pos];
@@ -449,16 +432,15 @@ static int lex_operator(fy_tlex *lex, fy_tok *tok)
         if (has_at(lex, lex->pos, longer[i]))
             n = 2;
     }
-    if (n == 0)
-        return 0;
-    if (n == 1 && check_bracket(lex, c) != 0)
-        return -1;
+    if (n == 1)
+        check_bracket(lex, c);
     lex->pos += n;
-    return make(lex, tok, FY_TOK_OPERATOR, lex->pos - n, lex->pos);
+    *tok = make(lex, FY_TOK_OPERATOR, lex->pos - n, lex->pos);
+    return n > 0;
 }
 
 /* With the index of the character, as jinja2 reports it. */
-static int fail_unexpected(fy_tlex *lex)
+static void fail_unexpected(fy_tlex *lex)
 {
     char shown[FY_TOK_TEXT];
     const char *p = lex->text.ptr + lex->pos, *after = p;
@@ -469,48 +451,45 @@ static int fail_unexpected(fy_tlex *lex)
         index += (lex->text.ptr[i] & 0xC0) != 0x80;
     char quote = *p == '\'' ? '"' : '\'';
     move_to(lex, lex->pos);
-    return fy_tlex_fail(lex->e, FY_EFORMAT, lex->line, lex->column, "unexpected char %c%s%c at %zu",
-                        quote, shown, quote, index);
+    fy_tlex_fail(lex->e, FY_EFORMAT, lex->line, lex->column, "unexpected char %c%s%c at %zu", quote,
+                 shown, quote, index);
 }
 
-static int lex_inside(fy_tlex *lex, fy_tok *tok)
+/* False: the end of the text. */
+static bool lex_inside(fy_tlex *lex, fy_tok *tok)
 {
     lex->pos = skip_space(lex, lex->pos);
-    bool is_variable = lex->end == '}';
-    size_t end = lex->n_open > 0 ? 0 : match_end(lex, lex->pos, is_variable ? "}}" : "%}");
+    bool is_variable = lex->end == '}', made = true;
+    size_t begin = lex->pos;
+    size_t end = lex->n_open > 0 ? 0 : match_end(lex, begin, is_variable ? "}}" : "%}");
+    char c = char_at(lex, begin);
+    if (begin >= lex->text.len)
+        return false;
     if (end > 0) {
-        make(lex, tok, is_variable ? FY_TOK_VAR_END : FY_TOK_BLOCK_END, lex->pos, end);
+        *tok = make(lex, is_variable ? FY_TOK_VAR_END : FY_TOK_BLOCK_END, begin, end);
         leave_tag(lex, end);
         lex->end = '\0';
-        return 0;
-    }
-    if (lex->pos >= lex->text.len)
-        return make_eof(lex, tok);
-    char c = lex->text.ptr[lex->pos];
-    int rc = 0;
-    if (c >= '0' && c <= '9') {
-        rc = lex_number(lex, tok);
-    } else if (c == '\'' || c == '"') {
-        rc = lex_string(lex, tok);
+    } else if (c >= '0' && c <= '9') {
+        lex_number(lex, tok);
     } else if (is_name_char(c, true)) {
-        size_t begin = lex->pos;
         while (is_name_char(char_at(lex, lex->pos), false))
             lex->pos++;
-        rc = make(lex, tok, FY_TOK_NAME, begin, lex->pos);
+        *tok = make(lex, FY_TOK_NAME, begin, lex->pos);
     } else {
-        rc = lex_operator(lex, tok);
+        made = c == '\'' || c == '"' ? lex_string(lex, tok) : lex_operator(lex, tok);
     }
-    return rc == 0 ? fail_unexpected(lex) : rc > 0 ? 0 : -1;
+    if (!made)
+        fail_unexpected(lex);
+    return true;
 }
 
-int fy_tlex_next(fy_tlex *lex, fy_tok *tok)
+void fy_tlex_next(fy_tlex *lex, fy_tok *tok)
 {
-    if (lex->end != '\0')
-        return lex_inside(lex, tok);
-    while (lex->pos < lex->text.len) {
-        int rc = lex_outside(lex, tok);
-        if (rc != 0)
-            return rc > 0 ? 0 : -1;
-    }
-    return make_eof(lex, tok);
+    bool made = false;
+    while (!made && lex->e->code == FY_OK && lex->pos < lex->text.len && lex->end == '\0')
+        made = lex_outside(lex, tok);
+    if (!made && lex->e->code == FY_OK && lex->end != '\0')
+        made = lex_inside(lex, tok);
+    if (!made || lex->e->code != FY_OK)
+        *tok = (fy_tok){.kind = FY_TOK_EOF, .line = lex->last_line, .column = lex->last_column};
 }

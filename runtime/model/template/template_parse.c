@@ -13,31 +13,31 @@
 
 /* --- tokens --- */
 
-int fy_tp_fail(fy_tparser *p, const fy_tok *at, const char *fmt, ...)
+void fy_tp_fail(fy_tparser *p, const fy_tok *at, const char *fmt, ...)
 {
     char text[400];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return fy_tlex_fail(p->e, FY_EFORMAT, at->line, at->column, "%s", text);
+    fy_tlex_fail(&p->e, FY_EFORMAT, at->line, at->column, "%s", text);
 }
 
-int fy_tp_next(fy_tparser *p)
+void fy_tp_next(fy_tparser *p)
+{
+    if (p->has_ahead && fy_tp_ok(p))
+        p->cur = p->ahead;
+    else
+        fy_tlex_next(&p->lex, &p->cur);
+    p->has_ahead = false;
+}
+
+const fy_tok *fy_tp_look(fy_tparser *p)
 {
     if (!p->has_ahead)
-        return fy_tlex_next(&p->lex, &p->cur);
-    p->cur = p->ahead;
-    p->has_ahead = false;
-    return 0;
-}
-
-int fy_tp_look(fy_tparser *p)
-{
-    if (p->has_ahead)
-        return 0;
+        fy_tlex_next(&p->lex, &p->ahead);
     p->has_ahead = true;
-    return fy_tlex_next(&p->lex, &p->ahead);
+    return &p->ahead;
 }
 
 bool fy_tok_is(const fy_tok *tok, const char *text)
@@ -46,59 +46,69 @@ bool fy_tok_is(const fy_tok *tok, const char *text)
            fy_span_is(tok->text, text);
 }
 
-static int fail_expected(fy_tparser *p, const char *wanted)
+static void fail_expected(fy_tparser *p, const char *wanted)
 {
     char got[FY_TOK_TEXT];
     if (p->cur.kind == FY_TOK_EOF)
-        return fy_tp_fail(p, &p->cur, "unexpected end of template, expected '%s'.", wanted);
-    return fy_tp_fail(p, &p->cur, "expected token '%s', got '%s'", wanted,
-                      fy_tok_text(&p->cur, got));
+        fy_tp_fail(p, &p->cur, "unexpected end of template, expected '%s'.", wanted);
+    else
+        fy_tp_fail(p, &p->cur, "expected token '%s', got '%s'", wanted, fy_tok_text(&p->cur, got));
 }
 
-int fy_tp_expect(fy_tparser *p, const char *text)
+bool fy_tp_skip(fy_tparser *p, const char *text)
 {
-    return fy_tp_is(p, text) ? fy_tp_next(p) : fail_expected(p, text);
+    bool is = fy_tp_is(p, text);
+    if (is)
+        fy_tp_next(p);
+    return is;
 }
 
-int fy_tp_expect_kind(fy_tparser *p, fy_tok_kind kind)
+void fy_tp_expect(fy_tparser *p, const char *text)
+{
+    if (!fy_tp_skip(p, text))
+        fail_expected(p, text);
+}
+
+void fy_tp_expect_kind(fy_tparser *p, fy_tok_kind kind)
 {
     char text[FY_TOK_TEXT];
-    return p->cur.kind == kind ? fy_tp_next(p)
-                               : fail_expected(p, fy_tok_text(&(fy_tok){.kind = kind}, text));
-}
-
-int fy_tp_skip(fy_tparser *p, const char *text)
-{
-    if (!fy_tp_is(p, text))
-        return 0;
-    return fy_tp_next(p) == 0 ? 1 : -1;
+    if (p->cur.kind == kind)
+        fy_tp_next(p);
+    else
+        fail_expected(p, fy_tok_text(&(fy_tok){.kind = kind}, text));
 }
 
 /* --- nodes --- */
 
-static int fail_depth(fy_tparser *p)
+static void fail_depth(fy_tparser *p)
 {
-    return fy_tp_fail(p, &p->cur, "nested deeper than %d levels", FY_TEMPLATE_MAX_DEPTH);
+    fy_tp_fail(p, &p->cur, "nested deeper than %d levels", FY_TEMPLATE_MAX_DEPTH);
 }
 
-int fy_tp_enter(fy_tparser *p)
+void fy_tp_enter(fy_tparser *p)
 {
-    if (p->depth >= FY_TEMPLATE_MAX_DEPTH)
-        return fail_depth(p);
-    p->depth++;
-    return 0;
+    if (++p->depth > FY_TEMPLATE_MAX_DEPTH)
+        fail_depth(p);
+}
+
+void *fy_tp_alloc(fy_tparser *p, size_t bytes)
+{
+    void *new = fy_tp_ok(p) ? fy_arena_calloc(&p->t->arena, 1, bytes) : NULL;
+    if (new == NULL)
+        fy_nomem(&p->e);
+    return new;
 }
 
 fy_node *fy_tp_node(fy_tparser *p, fy_node_kind kind, const fy_tok *at)
 {
-    if (p->n_parts++ >= FY_TEMPLATE_MAX_NODES) {
-        fy_tlex_fail(p->e, FY_EUNSUPPORTED, at->line, at->column,
+    if (p->n_parts++ >= FY_TEMPLATE_MAX_NODES)
+        fy_tlex_fail(&p->e, FY_EUNSUPPORTED, at->line, at->column,
                      "the template has more than %d parts", FY_TEMPLATE_MAX_NODES);
-        return NULL;
+    fy_node *n = fy_tp_alloc(p, sizeof *n);
+    if (n == NULL) {
+        p->none = (fy_node){0};
+        return &p->none;
     }
-    fy_node *n = fy_arena_calloc(&p->t->arena, 1, sizeof *n);
-    if (n == NULL)
-        return fy_nomem(p->e), NULL;
     n->kind = kind;
     n->line = at->line;
     n->column = at->column;
@@ -119,8 +129,6 @@ static void grow_heights(uint16_t *height, const fy_nodes *children)
 
 fy_node *fy_tp_built(fy_tparser *p, fy_node *n)
 {
-    if (n == NULL)
-        return NULL;
     uint16_t height = 0;
     grow_height(&height, n->a);
     grow_height(&height, n->b);
@@ -134,60 +142,58 @@ fy_node *fy_tp_built(fy_tparser *p, fy_node *n)
     }
     n->height = (uint16_t)(height + 1);
     if (n->height + p->level > FY_TEMPLATE_MAX_DEPTH)
-        return fail_depth(p), NULL;
+        fail_depth(p);
     return n;
 }
 
 /* The room doubles whenever n is a power of two. */
 void *fy_tp_grow(fy_tparser *p, void *items, uint32_t n, size_t item_bytes)
 {
+    if (!fy_tp_ok(p))
+        return NULL;
     if ((n & (n - 1)) != 0)
         return items;
-    void *more = fy_arena_calloc(&p->t->arena, n == 0 ? 1 : 2 * (size_t)n, item_bytes);
-    if (more == NULL)
-        fy_nomem(p->e);
-    else if (n > 0)
+    void *more = fy_tp_alloc(p, (n == 0 ? 1 : 2 * (size_t)n) * item_bytes);
+    if (more != NULL && n > 0)
         memcpy(more, items, n * item_bytes);
     return more;
 }
 
-int fy_tp_add(fy_tparser *p, fy_nodes *list, fy_node *n)
+void fy_tp_add(fy_tparser *p, fy_nodes *list, fy_node *n)
 {
-    fy_node **item = n == NULL ? NULL : fy_tp_grow(p, list->item, list->n, sizeof n);
+    fy_node **item = fy_tp_grow(p, list->item, list->n, sizeof n);
     if (item == NULL)
-        return -1;
+        return;
     list->item = item;
     list->item[list->n++] = n;
-    return 0;
 }
 
 /* The symbol of a name; also notes that a special one is mentioned. */
-int fy_tp_intern(fy_tparser *p, fy_span name, uint32_t *symbol)
+uint32_t fy_tp_intern(fy_tparser *p, fy_span name)
 {
     static const char *const special[] = {"loop", "caller", "kwargs", "varargs"};
     fy_template *t = p->t;
-    if (!fy_names_find(&p->names, name, symbol)) {
-        fy_span *grown = fy_grow(t->symbols, t->n_symbols, &p->symbols_cap, sizeof *t->symbols);
-        if (grown != NULL)
-            t->symbols = grown;
-        if (grown == NULL || fy_names_add(&p->names, name, t->n_symbols) != 0)
-            return fy_nomem(p->e);
-        *symbol = t->n_symbols;
-        t->symbols[t->n_symbols++] = name;
+    uint32_t symbol = t->n_symbols;
+    size_t n = t->n_symbols;
+    if (!fy_names_find(&p->names, name, &symbol)) {
+        if (fy_names_add(&p->names, name, symbol) != 0 ||
+            fy_append(&t->symbols, &n, &p->symbols_cap, &name, sizeof name, &p->e) != 0)
+            fy_nomem(&p->e);
+        t->n_symbols = (uint32_t)n;
     }
     for (int i = 0; i < FY_T_SPECIALS; i++) {
         if (fy_span_is(name, special[i])) {
-            t->special[i] = *symbol;
+            t->special[i] = symbol;
             p->mentions |= 1u << i;
         }
     }
-    return 0;
+    return symbol;
 }
 
 /* --- messages about tags --- */
 
 /* At a tag that nothing expects here, or (unknown NULL) at the end of the template. */
-static int fail_tag(fy_tparser *p, const fy_tok *unknown, const char *const *ends)
+static void fail_tag(fy_tparser *p, const fy_tok *unknown, const char *const *ends)
 {
     char tag[FY_QUOTE_BYTES];
     fy_str s = {0};
@@ -196,175 +202,153 @@ static int fail_tag(fy_tparser *p, const fy_tok *unknown, const char *const *end
     else
         fy_str_printf(&s, "Encountered unknown tag '%s'.",
                       fy_quote(tag, sizeof tag, unknown->text));
-    if (ends != NULL) {
-        fy_str_puts(&s, " Jinja was looking for the following tags:");
-        for (const char *const *end = ends; *end != NULL; end++)
-            fy_str_printf(&s, "%s '%s'", end == ends ? "" : " or", *end);
-        fy_str_putc(&s, '.');
-    }
+    for (const char *const *end = ends; end != NULL && *end != NULL; end++)
+        fy_str_printf(&s, "%s '%s'%s",
+                      end == ends ? " Jinja was looking for the following tags:" : " or", *end,
+                      end[1] == NULL ? "." : "");
     if (p->tags != NULL)
         fy_str_printf(&s, " The innermost block that needs to be closed is '%s'.",
                       fy_quote(tag, sizeof tag, p->tags->tag));
     fy_tp_fail(p, unknown != NULL ? unknown : &p->cur, "%s", fy_str_z(&s));
     fy_str_release(&s);
-    return -1;
 }
 
 /* --- bodies --- */
 
-static int parse_nodes(fy_tparser *p, const char *const *ends, fy_nodes *out);
+static fy_nodes parse_nodes(fy_tparser *p, const char *const *ends);
 
 /* The rest of a tag, then the statement's body up to one of `ends`, whose name is left as the
  * current token. */
-static int parse_body(fy_tparser *p, const char *const *ends, fy_nodes *out)
+static fy_nodes parse_body(fy_tparser *p, const char *const *ends)
 {
-    if (fy_tp_skip(p, ":") < 0 || fy_tp_expect_kind(p, FY_TOK_BLOCK_END) != 0 ||
-        parse_nodes(p, ends, out) != 0)
-        return -1;
-    return p->cur.kind == FY_TOK_EOF ? fail_tag(p, NULL, ends) : 0;
+    fy_tp_skip(p, ":");
+    fy_tp_expect_kind(p, FY_TOK_BLOCK_END);
+    fy_nodes body = parse_nodes(p, ends);
+    if (p->cur.kind == FY_TOK_EOF)
+        fail_tag(p, NULL, ends);
+    return body;
 }
 
 /* The same for a body with one possible end, which is skipped. */
-static int parse_whole_body(fy_tparser *p, const char *end, fy_nodes *out)
+static fy_nodes parse_whole_body(fy_tparser *p, const char *end)
 {
     const char *const ends[] = {end, NULL};
-    return parse_body(p, ends, out) == 0 ? fy_tp_next(p) : -1;
+    fy_nodes body = parse_body(p, ends);
+    fy_tp_next(p);
+    return body;
 }
 
-/* The body of something that is called: no loop around it can be left from inside. Sets what it
+/* The body of something that is called: no loop around it can be left from inside. Returns what it
  * mentions of the special names. */
-static int parse_called_body(fy_tparser *p, const char *end, fy_node *node, uint32_t *mentions)
+static uint32_t parse_called_body(fy_tparser *p, const char *end, fy_node *node)
 {
     uint32_t loops = p->loops, outside = p->mentions;
     p->loops = p->mentions = 0;
-    int rc = parse_whole_body(p, end, &node->body);
-    *mentions = p->mentions;
+    node->body = parse_whole_body(p, end);
+    uint32_t mentions = p->mentions;
     p->mentions |= outside;
     p->loops = loops;
-    return rc;
+    return mentions;
 }
 
-/* --- statements: each begins at its name --- */
+/* --- statements: each begins after its name --- */
 
-static int parse_set(fy_tparser *p, fy_node *node)
+static void parse_set(fy_tparser *p, fy_node *node)
 {
-    if (fy_tp_next(p) != 0 || (node->a = fy_tp_target(p, true)) == NULL)
-        return -1;
-    int rc = fy_tp_skip(p, "=");
-    if (rc != 0)
-        return rc > 0 && (node->b = fy_tp_tuple(p, true)) != NULL ? 0 : -1;
+    node->a = fy_tp_target(p, true);
+    if (fy_tp_skip(p, "=")) {
+        node->b = fy_tp_tuple(p, true);
+        return;
+    }
     node->kind = FY_N_SET_BLOCK;
-    if (fy_tp_is(p, "|") && (node->b = fy_tp_filters(p, NULL, false)) == NULL)
-        return -1;
-    return parse_whole_body(p, "endset", &node->body);
+    node->b = fy_tp_filters(p, NULL, false);
+    node->body = parse_whole_body(p, "endset");
 }
 
-static int parse_for(fy_tparser *p, fy_node *node)
+static void parse_for(fy_tparser *p, fy_node *node)
 {
     static const char *const ends[] = {"endfor", "else", NULL};
     uint32_t outside = p->mentions;
     fy_tok at = p->cur;
-    if (fy_tp_next(p) != 0)
-        return -1;
-    at = p->cur;
     p->mentions = 0;
-    if ((node->a = fy_tp_target(p, false)) == NULL)
-        return -1;
+    node->a = fy_tp_target(p, false);
     if (p->mentions >> FY_T_LOOP & 1)
-        return fy_tp_fail(p, &at, "Can't assign to special loop variable in for-loop target");
+        fy_tp_fail(p, &at, "Can't assign to special loop variable in for-loop target");
     p->mentions |= outside;
-    if (fy_tp_expect(p, "in") != 0 || (node->b = fy_tp_tuple(p, false)) == NULL)
-        return -1;
-    int rc = fy_tp_skip(p, "if");
-    if (rc < 0 || (rc == 1 && (node->c = fy_tp_expression(p, true)) == NULL))
-        return -1;
-    rc = fy_tp_skip(p, "recursive");
-    node->flag = rc == 1;
+    fy_tp_expect(p, "in");
+    node->b = fy_tp_tuple(p, false);
+    if (fy_tp_skip(p, "if"))
+        node->c = fy_tp_expression(p, true);
+    node->flag = fy_tp_skip(p, "recursive");
     outside = p->mentions;
     p->mentions = 0;
     p->loops++;
-    if (rc < 0 || parse_body(p, ends, &node->body) != 0)
-        return -1;
+    node->body = parse_body(p, ends);
     p->loops--;
     node->uses_loop = p->mentions >> FY_T_LOOP & 1;
     p->mentions |= outside;
-    bool has_else = fy_tp_is(p, "else");
-    if (fy_tp_next(p) != 0)
-        return -1;
-    return has_else ? parse_whole_body(p, "endfor", &node->orelse) : 0;
-}
-
-/* Condition and body; 1: an elif follows. */
-static int parse_branch(fy_tparser *p, fy_node *node)
-{
-    static const char *const ends[] = {"elif", "else", "endif", NULL};
-    if ((node->a = fy_tp_tuple(p, false)) == NULL || parse_body(p, ends, &node->body) != 0)
-        return -1;
-    bool is_else = fy_tp_is(p, "else"), is_elif = fy_tp_is(p, "elif");
-    if (fy_tp_next(p) != 0)
-        return -1;
-    return is_else ? parse_whole_body(p, "endif", &node->orelse) : is_elif;
+    if (fy_tp_skip(p, "else"))
+        node->orelse = parse_whole_body(p, "endfor");
+    else
+        fy_tp_next(p);
 }
 
 /* Each elif is one level deeper in the tree than the one before. */
-static int parse_if(fy_tparser *p, fy_node *node)
+static void parse_if(fy_tparser *p, fy_node *node)
 {
+    static const char *const ends[] = {"elif", "else", "endif", NULL};
     uint32_t depth = p->depth, level = p->level;
-    int rc;
-    if (fy_tp_next(p) != 0)
-        return -1;
-    while ((rc = parse_branch(p, node)) == 1) {
+    for (;;) {
+        node->a = fy_tp_tuple(p, false);
+        node->body = parse_body(p, ends);
+        if (!fy_tp_skip(p, "elif"))
+            break;
         fy_node *next = fy_tp_node(p, FY_N_IF, &p->cur);
-        if (fy_tp_enter(p) != 0 || fy_tp_add(p, &node->orelse, next) != 0)
-            return -1;
+        fy_tp_enter(p);
+        fy_tp_add(p, &node->orelse, next);
         p->level++;
         node = next;
     }
+    if (fy_tp_skip(p, "else"))
+        node->orelse = parse_whole_body(p, "endif");
+    else
+        fy_tp_next(p);
     p->depth = depth;
     p->level = level;
-    return rc;
 }
 
-static int parse_with(fy_tparser *p, fy_node *node)
+static void parse_with(fy_tparser *p, fy_node *node)
 {
-    if (fy_tp_next(p) != 0)
-        return -1;
-    while (p->cur.kind != FY_TOK_BLOCK_END) {
-        if ((node->kids.n > 0 && fy_tp_expect(p, ",") != 0) ||
-            fy_tp_add(p, &node->kids, fy_tp_target(p, false)) != 0 || fy_tp_expect(p, "=") != 0 ||
-            fy_tp_add(p, &node->kids, fy_tp_expression(p, true)) != 0)
-            return -1;
+    while (p->cur.kind != FY_TOK_BLOCK_END && fy_tp_ok(p)) {
+        if (node->kids.n > 0)
+            fy_tp_expect(p, ",");
+        fy_tp_add(p, &node->kids, fy_tp_target(p, false));
+        fy_tp_expect(p, "=");
+        fy_tp_add(p, &node->kids, fy_tp_expression(p, true));
     }
-    return parse_whole_body(p, "endwith", &node->body);
+    node->body = parse_whole_body(p, "endwith");
 }
 
 /* (a, b, c=1), the parameters of a macro or caller; without parentheses: none. */
-static int parse_signature(fy_tparser *p, fy_node *node)
+static void parse_signature(fy_tparser *p, fy_node_params *params)
 {
-    fy_node_params *params = fy_arena_calloc(&p->t->arena, 1, sizeof *params);
-    if (params == NULL)
-        return fy_nomem(p->e);
-    node->params = params;
-    int rc = fy_tp_skip(p, "(");
-    if (rc <= 0)
-        return rc;
-    while (!fy_tp_is(p, ")")) {
-        fy_span name;
-        uint32_t *symbols;
-        if ((params->n > 0 && fy_tp_expect(p, ",") != 0) || fy_tp_target_name(p, &name) != 0)
-            return -1;
-        rc = fy_tp_skip(p, "=");
-        if (rc < 0 || (rc == 1 && fy_tp_add(p, &params->defaults, fy_tp_expression(p, true)) != 0))
-            return -1;
-        if (rc == 0 && params->defaults.n > 0)
-            return fy_tp_fail(p, &p->cur, "non-default argument follows default argument");
-        symbols = fy_tp_grow(p, params->symbols, params->n, sizeof *symbols);
-        if (symbols == NULL || fy_tp_intern(p, name, &symbols[params->n]) != 0)
-            return -1;
+    if (!fy_tp_skip(p, "("))
+        return;
+    while (fy_tp_before(p, ")")) {
+        if (params->n > 0)
+            fy_tp_expect(p, ",");
+        fy_span name = fy_tp_target_name(p);
+        if (fy_tp_skip(p, "="))
+            fy_tp_add(p, &params->defaults, fy_tp_expression(p, true));
+        else if (params->defaults.n > 0)
+            fy_tp_fail(p, &p->cur, "non-default argument follows default argument");
+        uint32_t *symbols = fy_tp_grow(p, params->symbols, params->n, sizeof *symbols);
+        if (symbols == NULL)
+            return;
         params->symbols = symbols;
-        params->n++;
+        symbols[params->n++] = fy_tp_intern(p, name);
     }
-    return fy_tp_next(p);
+    fy_tp_next(p);
 }
 
 static bool has_param(const fy_node_params *params, uint32_t symbol)
@@ -377,67 +361,65 @@ static bool has_param(const fy_node_params *params, uint32_t symbol)
 }
 
 /* The body of a macro or caller, and which special names it has to be given. */
-static int parse_macro_body(fy_tparser *p, const char *end, fy_node *node)
+static void parse_macro_body(fy_tparser *p, const char *end, fy_node *node)
 {
-    uint32_t m;
-    if (parse_called_body(p, end, node, &m) != 0)
-        return -1;
+    uint32_t m = parse_called_body(p, end, node);
     fy_node_params *params = node->params;
     const uint32_t *special = p->t->special;
     params->uses_caller = m >> FY_T_CALLER & 1;
     params->uses_kwargs = (m >> FY_T_KWARGS & 1) && !has_param(params, special[FY_T_KWARGS]);
     params->uses_varargs = (m >> FY_T_VARARGS & 1) && !has_param(params, special[FY_T_VARARGS]);
-    return 0;
 }
 
-static int parse_macro(fy_tparser *p, fy_node *node)
+static void parse_macro(fy_tparser *p, fy_node *node)
 {
-    fy_span name;
-    if (fy_tp_next(p) != 0 || fy_tp_target_name(p, &name) != 0 ||
-        fy_tp_intern(p, name, &node->symbol) != 0)
-        return -1;
+    node->params = fy_tp_alloc(p, sizeof *node->params);
+    node->symbol = fy_tp_intern(p, fy_tp_target_name(p));
     if (!fy_tp_is(p, "("))
-        return fy_tp_expect(p, "(");
-    return parse_signature(p, node) != 0 ? -1 : parse_macro_body(p, "endmacro", node);
+        fy_tp_expect(p, "(");
+    if (node->params == NULL)
+        return;
+    parse_signature(p, node->params);
+    parse_macro_body(p, "endmacro", node);
 }
 
-static int parse_call_block(fy_tparser *p, fy_node *node)
+static void parse_call_block(fy_tparser *p, fy_node *node)
 {
-    fy_tok at = p->cur;
-    if (fy_tp_next(p) != 0 || parse_signature(p, node) != 0 ||
-        (node->a = fy_tp_expression(p, true)) == NULL)
-        return -1;
+    fy_tok at = {.line = node->line, .column = node->column};
+    node->params = fy_tp_alloc(p, sizeof *node->params);
+    if (node->params == NULL)
+        return;
+    parse_signature(p, node->params);
+    node->a = fy_tp_expression(p, true);
     if (node->a->kind != FY_N_CALL)
-        return fy_tp_fail(p, &at, "expected call");
-    return parse_macro_body(p, "endcall", node);
+        fy_tp_fail(p, &at, "expected call");
+    parse_macro_body(p, "endcall", node);
 }
 
-static int parse_filter_block(fy_tparser *p, fy_node *node)
+static void parse_filter_block(fy_tparser *p, fy_node *node)
 {
-    if (fy_tp_next(p) != 0 || (node->a = fy_tp_filters(p, NULL, true)) == NULL)
-        return -1;
-    return parse_whole_body(p, "endfilter", &node->body);
+    node->a = fy_tp_filters(p, NULL, true);
+    node->body = parse_whole_body(p, "endfilter");
 }
 
-static int parse_generation(fy_tparser *p, fy_node *node)
+static void parse_generation(fy_tparser *p, fy_node *node)
 {
-    uint32_t mentions;
-    return fy_tp_next(p) != 0 ? -1 : parse_called_body(p, "endgeneration", node, &mentions);
+    parse_called_body(p, "endgeneration", node);
 }
 
-static int parse_leaf(fy_tparser *p, fy_node *node)
+static void parse_leaf(fy_tparser *p, fy_node *node)
 {
+    fy_tok at = {.line = node->line, .column = node->column};
     if (p->loops == 0)
-        return fy_tp_fail(p, &p->cur,
-                          node->kind == FY_N_BREAK ? "'break' outside loop"
-                                                   : "'continue' not properly in loop");
-    return fy_tp_next(p);
+        fy_tp_fail(p, &at,
+                   node->kind == FY_N_BREAK ? "'break' outside loop"
+                                            : "'continue' not properly in loop");
 }
 
 static const struct {
     const char *tag;
     fy_node_kind kind;
-    int (*parse)(fy_tparser *p, fy_node *node); /* NULL: jinja2 has it, ferry does not */
+    void (*parse)(fy_tparser *p, fy_node *node); /* NULL: jinja2 has it, ferry does not */
 } statements[] = {
     {"if", FY_N_IF, parse_if},
     {"for", FY_N_FOR, parse_for},
@@ -459,151 +441,142 @@ static const struct {
     {"trans", FY_N_TEXT, NULL},
 };
 
-static int parse_statement(fy_tparser *p, fy_nodes *out)
+static void parse_statement(fy_tparser *p, fy_nodes *out)
 {
     const fy_tok tag = p->cur;
-    if (tag.kind != FY_TOK_NAME)
-        return fy_tp_fail(p, &tag, "tag name expected");
     const fy_topen open = {p->tags, tag.text};
     size_t i = 0, n = sizeof statements / sizeof *statements;
+    if (tag.kind != FY_TOK_NAME)
+        fy_tp_fail(p, &tag, "tag name expected");
     while (i < n && !fy_tok_is(&tag, statements[i].tag))
         i++;
-    if (i == n)
-        return fail_tag(p, &tag, p->ends);
+    if (i == n) {
+        fail_tag(p, &tag, p->ends);
+        return;
+    }
     if (statements[i].parse == NULL)
-        return fy_tlex_fail(p->e, FY_EUNSUPPORTED, tag.line, tag.column,
-                            "'%s' is not supported: %s", statements[i].tag,
-                            statements[i].kind == FY_N_PRINT
-                                ? "write {{ a }} instead of {% print a %}"
-                                : "the template must stand for itself");
-    p->tags = &open;
+        fy_tlex_fail(&p->e, FY_EUNSUPPORTED, tag.line, tag.column, "'%s' is not supported: %s",
+                     statements[i].tag,
+                     statements[i].kind == FY_N_PRINT ? "write {{ a }} instead of {% print a %}"
+                                                      : "the template must stand for itself");
     fy_node *node = fy_tp_node(p, statements[i].kind, &tag);
-    int rc = node == NULL || statements[i].parse(p, node) != 0 ? -1 : fy_tp_add(p, out, node);
+    if (!fy_tp_ok(p))
+        return;
+    p->tags = &open;
+    fy_tp_next(p);
+    statements[i].parse(p, node);
+    fy_tp_add(p, out, node);
     p->tags = open.outer;
-    return rc != 0 ? -1 : fy_tp_expect_kind(p, FY_TOK_BLOCK_END);
+    fy_tp_expect_kind(p, FY_TOK_BLOCK_END);
 }
 
-/* Adds one node: 1; 0: at the tag that ends the body. */
-static int parse_one(fy_tparser *p, const char *const *ends, fy_nodes *out)
+/* Adds one node. False: at the tag that ends the body. */
+static bool parse_one(fy_tparser *p, const char *const *ends, fy_nodes *out)
 {
     bool is_text = p->cur.kind == FY_TOK_DATA;
     if (is_text || p->cur.kind == FY_TOK_VAR_BEGIN) {
         fy_node *node = fy_tp_node(p, is_text ? FY_N_TEXT : FY_N_PRINT, &p->cur);
-        if (fy_tp_add(p, out, node) != 0)
-            return -1;
+        fy_tp_add(p, out, node);
         node->value = fy_tv_view(p->cur.text);
-        if (fy_tp_next(p) != 0 || (!is_text && ((node->a = fy_tp_tuple(p, true)) == NULL ||
-                                                fy_tp_expect_kind(p, FY_TOK_VAR_END) != 0)))
-            return -1;
-        return 1;
+        fy_tp_next(p);
+        if (!is_text) {
+            node->a = fy_tp_tuple(p, true);
+            fy_tp_expect_kind(p, FY_TOK_VAR_END);
+        }
+        return true;
     }
-    if (fy_tp_next(p) != 0)
-        return -1;
+    fy_tp_next(p);
     for (; ends != NULL && *ends != NULL; ends++) {
         if (fy_tp_is(p, *ends))
-            return 0;
+            return false;
     }
-    return parse_statement(p, out) == 0 ? 1 : -1;
+    parse_statement(p, out);
+    return true;
 }
 
 /* Text, prints and statements up to the tag that ends them, which is left as the current token.
  * `ends` NULL: up to the end of the template. */
-static int parse_nodes(fy_tparser *p, const char *const *ends, fy_nodes *out)
+static fy_nodes parse_nodes(fy_tparser *p, const char *const *ends)
 {
     const char *const *outside = p->ends;
-    int rc = 1;
-    if (fy_tp_enter(p) != 0)
-        return -1;
+    fy_nodes nodes = {0};
+    fy_tp_enter(p);
     p->level++;
     p->ends = ends;
-    while (rc == 1 && p->cur.kind != FY_TOK_EOF)
-        rc = parse_one(p, ends, out);
+    while (fy_tp_ok(p) && p->cur.kind != FY_TOK_EOF && parse_one(p, ends, &nodes))
+        ;
     p->ends = outside;
     p->level--;
     p->depth--;
-    return rc < 0 ? -1 : 0;
+    return nodes;
 }
 
 /* --- filters and tests by name --- */
 
-static int find_builtin(const fy_tparser *p, fy_node *n, bool in_branch)
+static void find_builtin(fy_tparser *p, fy_node *n, bool in_branch)
 {
     char name[FY_QUOTE_BYTES];
     bool is_filter = n->kind == FY_N_FILTER;
     const char *what = is_filter ? "filter" : "test";
     n->builtin = is_filter ? fy_tfilter_find(n->str) : fy_ttest_find(n->str);
     if (in_branch || n->builtin != NULL)
-        return 0;
+        return;
     fy_quote(name, sizeof name, n->str);
     if (is_filter ? fy_tfilter_is_refused(n->str) : fy_ttest_is_refused(n->str))
-        return fy_tlex_fail(p->e, FY_EUNSUPPORTED, n->line, n->column, "%s '%s' is not supported",
-                            what, name);
-    return fy_tlex_fail(p->e, FY_EFORMAT, n->line, n->column, "No %s named '%s'.", what, name);
+        fy_tlex_fail(&p->e, FY_EUNSUPPORTED, n->line, n->column, "%s '%s' is not supported", what,
+                     name);
+    fy_tlex_fail(&p->e, FY_EFORMAT, n->line, n->column, "No %s named '%s'.", what, name);
 }
 
-static int find_builtins(const fy_tparser *p, const fy_nodes *nodes, bool in_branch);
+static void find_builtins(fy_tparser *p, const fy_nodes *nodes, bool in_branch);
 
 /* As in jinja2, an unknown name inside `if` is an error only when it is reached. */
-static int find_in_node(const fy_tparser *p, fy_node *n, bool in_branch)
+static void find_in_node(fy_tparser *p, fy_node *n, bool in_branch)
 {
-    if (n == NULL)
-        return 0;
-    if ((n->kind == FY_N_FILTER || n->kind == FY_N_TEST) && find_builtin(p, n, in_branch) != 0)
-        return -1;
+    static const fy_node_args no_args;
+    static const fy_node_params no_params;
+    const fy_node_args *args = n->args != NULL ? n->args : &no_args;
+    const fy_node_params *params = n->params != NULL ? n->params : &no_params;
+    if (n->kind == FY_N_FILTER || n->kind == FY_N_TEST)
+        find_builtin(p, n, in_branch);
     in_branch = in_branch || n->kind == FY_N_IF || n->kind == FY_N_COND;
-    fy_node *kids[] = {n->a, n->b, n->c, n->args != NULL ? n->args->star : NULL,
-                       n->args != NULL ? n->args->dstar : NULL};
-    const fy_nodes *lists[] = {&n->kids,
-                               n->args != NULL ? &n->args->args : NULL,
-                               n->args != NULL ? &n->args->values : NULL,
-                               n->params != NULL ? &n->params->defaults : NULL,
-                               &n->body,
-                               &n->orelse};
+    fy_node *kids[] = {n->a, n->b, n->c, args->star, args->dstar};
+    const fy_nodes *lists[] = {&n->kids,          &args->args, &args->values,
+                               &params->defaults, &n->body,    &n->orelse};
     for (size_t i = 0; i < sizeof kids / sizeof *kids; i++) {
-        if (find_in_node(p, kids[i], in_branch) != 0)
-            return -1;
+        if (kids[i] != NULL)
+            find_in_node(p, kids[i], in_branch);
     }
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        if (lists[i] != NULL && find_builtins(p, lists[i], in_branch) != 0)
-            return -1;
-    }
-    return 0;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        find_builtins(p, lists[i], in_branch);
 }
 
-static int find_builtins(const fy_tparser *p, const fy_nodes *nodes, bool in_branch)
+static void find_builtins(fy_tparser *p, const fy_nodes *nodes, bool in_branch)
 {
-    for (uint32_t i = 0; i < nodes->n; i++) {
-        if (find_in_node(p, nodes->item[i], in_branch) != 0)
-            return -1;
-    }
-    return 0;
+    for (uint32_t i = 0; i < nodes->n && fy_tp_ok(p); i++)
+        find_in_node(p, nodes->item[i], in_branch);
 }
 
 /* --- the template --- */
 
 /* The text with \n as the only line end and without the last one, in the arena. */
-static int normalize(fy_template *t, fy_span text, fy_err *e)
+static void normalize(fy_template *t, fy_span text, fy_err *e)
 {
     char *copy = fy_arena_alloc(&t->arena, text.len);
-    if (copy == NULL)
-        return fy_nomem(e);
     size_t n = 0;
     uint32_t line = 1, column = 1;
-    for (size_t i = 0; i < text.len; column++) {
-        uint32_t cp;
+    if (copy == NULL)
+        fy_nomem(e);
+    for (size_t i = 0; i < text.len && e->code == FY_OK; column++) {
+        uint32_t cp = 0;
         int len = fy_utf8_next(text.ptr + i, text.len - i, &cp);
         if (len == 0)
-            return fy_tlex_fail(e, FY_EFORMAT, line, column, "a byte that is not UTF-8: 0x%02x",
-                                (unsigned)(unsigned char)text.ptr[i]);
-        if (cp == '\r') {
-            copy[n++] = '\n';
-            len = i + 1 < text.len && text.ptr[i + 1] == '\n' ? 2 : 1;
-        } else {
-            memcpy(copy + n, text.ptr + i, (size_t)len);
-            n += (size_t)len;
-        }
-        i += (size_t)len;
-        if (copy[n - 1] == '\n') {
+            fy_tlex_fail(e, FY_EFORMAT, line, column, "a byte that is not UTF-8: 0x%02x",
+                         (unsigned)(unsigned char)text.ptr[i]);
+        memcpy(copy + n, cp == '\r' ? "\n" : text.ptr + i, (size_t)len);
+        n += (size_t)len;
+        i += cp == '\r' && i + 1 < text.len && text.ptr[i + 1] == '\n' ? 2 : (size_t)len;
+        if (cp == '\r' || cp == '\n') {
             line++;
             column = 0;
         }
@@ -611,42 +584,40 @@ static int normalize(fy_template *t, fy_span text, fy_err *e)
     if (n > 0 && copy[n - 1] == '\n')
         n--;
     t->text = (fy_span){copy, n};
-    return 0;
 }
 
-static int parse_all(fy_template *t, fy_err *e)
+static int parse_all(fy_template *t, fy_span text, fy_err *e)
 {
     fy_tparser *p = calloc(1, sizeof *p);
     if (p == NULL)
         return fy_nomem(e);
     p->t = t;
-    p->e = e;
     memset(t->special, 0xff, sizeof t->special);
-    fy_tlex_init(&p->lex, t->text, &t->arena, e);
-    int rc = fy_tp_next(p) != 0 || parse_nodes(p, NULL, &t->body) != 0
-                 ? -1
-                 : find_builtins(p, &t->body, false);
+    if (text.len > FY_TEMPLATE_MAX_BYTES)
+        fy_tlex_fail(&p->e, FY_EUNSUPPORTED, 1, 1,
+                     "the template has %zu bytes, at most %u are supported", text.len,
+                     FY_TEMPLATE_MAX_BYTES);
+    else
+        normalize(t, text, &p->e);
+    fy_tlex_init(&p->lex, t->text, &t->arena, &p->e);
+    fy_tp_next(p);
+    t->body = parse_nodes(p, NULL);
+    find_builtins(p, &t->body, false);
     fy_names_release(&p->names);
+    int rc = fy_tp_ok(p) ? 0 : fy_fail(e, p->e.code, "%s", p->e.msg);
     free(p);
     return rc;
 }
 
 fy_template *fy_template_parse(fy_span text, fy_err *e)
 {
-    if (text.len > FY_TEMPLATE_MAX_BYTES) {
-        fy_tlex_fail(e, FY_EUNSUPPORTED, 1, 1,
-                     "the template has %zu bytes, at most %u are supported", text.len,
-                     FY_TEMPLATE_MAX_BYTES);
-        return NULL;
-    }
     fy_template *t = calloc(1, sizeof *t);
     if (t == NULL)
-        return fy_nomem(e), NULL;
-    if (normalize(t, text, e) != 0 || parse_all(t, e) != 0) {
-        fy_template_free(t);
-        return NULL;
-    }
-    return t;
+        fy_nomem(e);
+    if (t == NULL || parse_all(t, text, e) == 0)
+        return t;
+    fy_template_free(t);
+    return NULL;
 }
 
 void fy_template_free(fy_template *t)

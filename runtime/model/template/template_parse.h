@@ -1,7 +1,8 @@
 /* What the lexer and the two files of the parser share. Tokens are made one by one, as jinja2's
  * lexer makes them with trim_blocks and lstrip_blocks; comments and raw blocks are dissolved there.
- * Functions return NULL or -1 after recording "line L, column C: ..."; parsing then ends. Not for
- * use outside runtime/model/template. Follows jinja2 3.1.6, lexer.py and parser.py. */
+ * The first error, "line L, column C: ...", stays in the parser: after it all tokens are the end of
+ * the template, and nodes are one that is not used. Who loops up to a token asks fy_tp_ok, too. Not
+ * for use outside runtime/model/template. Follows jinja2 3.1.6, lexer.py and parser.py. */
 #ifndef FY_TEMPLATE_PARSE_H
 #define FY_TEMPLATE_PARSE_H
 
@@ -47,10 +48,11 @@ typedef struct {
 } fy_tlex;
 
 void fy_tlex_init(fy_tlex *lex, fy_span text, fy_arena *arena, fy_err *e);
-/* At the end of the text: EOF, at the place of the token before it, as often as asked. */
-int fy_tlex_next(fy_tlex *lex, fy_tok *tok);
-/* Records "line L, column C: <text>"; always returns -1. */
-int fy_tlex_fail(fy_err *e, fy_code code, uint32_t line, uint32_t column, const char *fmt, ...)
+/* At the end of the text and after an error: EOF, at the place of the token before it, as often as
+ * asked. */
+void fy_tlex_next(fy_tlex *lex, fy_tok *tok);
+/* Records "line L, column C: <text>". */
+void fy_tlex_fail(fy_err *e, fy_code code, uint32_t line, uint32_t column, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 /* jinja2's name of a token: "end of print statement", "string"; the text of names and operators. */
 enum { FY_TOK_TEXT = 80 };
@@ -67,10 +69,11 @@ struct fy_topen {
 
 typedef struct {
     fy_template *t; /* view */
-    fy_err *e;      /* view */
+    fy_err e;       /* the first error */
     fy_tlex lex;
     fy_tok cur, ahead;
     bool has_ahead;
+    fy_node none; /* stands for nodes that an error kept from being made */
 
     fy_names names; /* symbols by name */
     size_t symbols_cap;
@@ -83,30 +86,39 @@ typedef struct {
     const char *const *ends; /* tags that can end the body; NULL: the template itself */
 } fy_tparser;
 
+static inline bool fy_tp_ok(const fy_tparser *p)
+{
+    return p->e.code == FY_OK;
+}
+
 /* --- tokens and nodes (template_parse.c) */
 
-int fy_tp_next(fy_tparser *p);
-int fy_tp_look(fy_tparser *p);                       /* fills p->ahead */
+void fy_tp_next(fy_tparser *p);
+const fy_tok *fy_tp_look(fy_tparser *p);             /* the token after the current one */
 bool fy_tok_is(const fy_tok *tok, const char *text); /* that operator or name */
-static inline bool fy_tp_is(const fy_tparser *p, const char *text)
+static inline bool fy_tp_is(const fy_tparser *p, const char *text) /* after an error: nothing is */
 {
-    return fy_tok_is(&p->cur, text);
+    return fy_tp_ok(p) && fy_tok_is(&p->cur, text);
 }
-int fy_tp_expect(fy_tparser *p, const char *text); /* skips it; an operator or a name */
-int fy_tp_expect_kind(fy_tparser *p, fy_tok_kind kind);
-int fy_tp_skip(fy_tparser *p, const char *text); /* 1: skipped, 0: something else, -1 */
-
-int fy_tp_fail(fy_tparser *p, const fy_tok *at, const char *fmt, ...)
+static inline bool fy_tp_before(const fy_tparser *p, const char *text) /* not there, no error */
+{
+    return fy_tp_ok(p) && !fy_tp_is(p, text);
+}
+bool fy_tp_skip(fy_tparser *p, const char *text);   /* false: something else is there */
+void fy_tp_expect(fy_tparser *p, const char *text); /* skips it; an operator or a name */
+void fy_tp_expect_kind(fy_tparser *p, fy_tok_kind kind);
+void fy_tp_fail(fy_tparser *p, const fy_tok *at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-int fy_tp_enter(fy_tparser *p); /* one level deeper; p->depth-- undoes it */
+void fy_tp_enter(fy_tparser *p); /* one level deeper; p->depth-- undoes it */
 
-fy_node *fy_tp_node(fy_tparser *p, fy_node_kind kind, const fy_tok *at);
-/* Checks the height of an expression whose children are set. Takes and gives NULL. */
+void *fy_tp_alloc(fy_tparser *p, size_t bytes); /* cleared, in the template's arena; NULL: error */
+fy_node *fy_tp_node(fy_tparser *p, fy_node_kind kind, const fy_tok *at); /* never NULL */
+/* Checks the height of an expression whose children are set. Returns it. */
 fy_node *fy_tp_built(fy_tparser *p, fy_node *n);
 /* Room for one more item after the n of a list in the arena. NULL: error. */
 void *fy_tp_grow(fy_tparser *p, void *items, uint32_t n, size_t item_bytes);
-int fy_tp_add(fy_tparser *p, fy_nodes *list, fy_node *n); /* n NULL: -1 */
-int fy_tp_intern(fy_tparser *p, fy_span name, uint32_t *symbol);
+void fy_tp_add(fy_tparser *p, fy_nodes *list, fy_node *n);
+uint32_t fy_tp_intern(fy_tparser *p, fy_span name); /* the symbol */
 
 /* --- expressions (template_parse_expr.c) */
 
@@ -115,7 +127,7 @@ fy_node *fy_tp_expression(fy_tparser *p, bool with_condition); /* true: may be a
 fy_node *fy_tp_tuple(fy_tparser *p, bool with_condition);
 /* Something that can be assigned to; name.attribute too if `with_attributes`. */
 fy_node *fy_tp_target(fy_tparser *p, bool with_attributes);
-int fy_tp_target_name(fy_tparser *p, fy_span *name); /* a plain name */
+fy_span fy_tp_target_name(fy_tparser *p); /* a plain name */
 /* Filters on `n`, each after a "|" (the first without one if `is_inline`). */
 fy_node *fy_tp_filters(fy_tparser *p, fy_node *n, bool is_inline);
 
