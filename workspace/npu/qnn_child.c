@@ -48,7 +48,8 @@ static void silence(void)
         dup2(null, fd);
 }
 
-_Noreturn static void be_child(int fd, const char *path, fy_qnn_job *job, void *user)
+_Noreturn static void be_child(int fd, const char *path, const fy_qnn_record *record,
+                               fy_qnn_job *job, void *user)
 {
     fy_qnn_pipe to = {fd};
     fy_err e = {0};
@@ -56,7 +57,7 @@ _Noreturn static void be_child(int fd, const char *path, fy_qnn_job *job, void *
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     silence();
-    fy_qnn_lib *lib = fy_qnn_open(path, &e);
+    fy_qnn_lib *lib = fy_qnn_open(path, record, &e);
     if (lib != NULL)
         job(lib, &to, user, &e);
     fy_qnn_close(lib);
@@ -116,8 +117,8 @@ static int take_message(int fd, fy_qnn_take *take, void *user, int timeout_s, bo
     return rc;
 }
 
-int fy_qnn_child(const char *path, fy_qnn_job *job, fy_qnn_take *take, void *user, int timeout_s,
-                 fy_qnn_end *end, fy_err *e)
+int fy_qnn_child(const char *path, const fy_qnn_record *record, fy_qnn_job *job, fy_qnn_take *take,
+                 void *user, int timeout_s, fy_qnn_end *end, fy_err *e)
 {
     int fd[2], rc = 1;
     bool done = false, hung = false;
@@ -131,7 +132,7 @@ int fy_qnn_child(const char *path, fy_qnn_job *job, fy_qnn_take *take, void *use
     }
     if (pid == 0) {
         close(fd[0]);
-        be_child(fd[1], path, job, user);
+        be_child(fd[1], path, record, job, user);
     }
     close(fd[1]);
     while (rc > 0 && !done)

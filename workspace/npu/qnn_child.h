@@ -21,7 +21,7 @@ typedef enum { FY_QNN_DONE, FY_QNN_CRASHED, FY_QNN_HUNG } fy_qnn_end;
 /* Opens the library at `path` in a child and runs `job`. A child that sends nothing for timeout_s
  * is ended: *end is FY_QNN_HUNG; one that a signal ended is FY_QNN_CRASHED, and neither is an
  * error. Fails with the child's own error, with that of `take`, and when interrupted. */
-int fy_qnn_child(const char *path, fy_qnn_job *job, fy_qnn_take *take, void *user, int timeout_s,
-                 fy_qnn_end *end, fy_err *e);
+int fy_qnn_child(const char *path, const fy_qnn_record *record, fy_qnn_job *job, fy_qnn_take *take,
+                 void *user, int timeout_s, fy_qnn_end *end, fy_err *e);
 
 #endif

@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "backend/qnn/qnn_system.h"
+#include "base/file.h"
 
-enum { CASE_TIMEOUT_S = 60, OBJECT_ROUNDS = 3 };
+enum { CASE_TIMEOUT_S = 60, REPLAY_TIMEOUT_S = 3600, OBJECT_ROUNDS = 3 };
 
 /* --- what the library is, and its objects -------------------------------------------------------
  */
@@ -182,7 +183,8 @@ static int run_matrix(const char *path, matrix *m, fy_err *e)
     m->next = 0;
     while (m->next < m->report->n) {
         fy_qnn_end end;
-        if (fy_qnn_child(path, try_cases, take_answer, m, CASE_TIMEOUT_S, &end, e) != 0)
+        if (fy_qnn_child(path, m->reference ? NULL : &m->params->record, try_cases, take_answer, m,
+                         CASE_TIMEOUT_S, &end, e) != 0)
             return -1;
         if (end == FY_QNN_DONE)
             continue;
@@ -425,7 +427,8 @@ static int ask(const char *path, fy_qnn_job *job, fy_qnn_take *take, void *user,
                fy_err *e)
 {
     fy_qnn_end end;
-    if (fy_qnn_child(path, job, take, user, CASE_TIMEOUT_S, &end, found) != 0)
+    if (fy_qnn_child(path, &((const question *)user)->params->record, job, take, user,
+                     CASE_TIMEOUT_S, &end, found) != 0)
         return found->code == FY_EINTR ? fy_fail(e, FY_EINTR, "interrupted") : 0;
     if (end != FY_QNN_DONE)
         fy_fail(found, FY_EDEVICE, end == FY_QNN_HUNG ? "the library hung" : "the library crashed");
@@ -440,7 +443,8 @@ int fy_qnn_doctor(const fy_qnn_doctor_params *p, fy_qnn_report *out, fy_err *e)
     *out = (fy_qnn_report){0};
     int rc = fy_qnn_find(p->sdk, &path, e);
     if (rc == 0)
-        rc = fy_qnn_child(fy_str_z(&path), identify, take_identity, out, CASE_TIMEOUT_S, &end, e);
+        rc = fy_qnn_child(fy_str_z(&path), NULL, identify, take_identity, out, CASE_TIMEOUT_S, &end,
+                          e);
     if (rc == 0 && end != FY_QNN_DONE)
         rc = fy_fail(e, FY_EDEVICE, "the QNN library %s when it was loaded",
                      end == FY_QNN_HUNG ? "hung" : "crashed");
@@ -468,4 +472,53 @@ bool fy_qnn_codes_accept(const uint32_t code[FY_QNN_STEPS])
             return false;
     }
     return true;
+}
+
+/* --- a record --------------------------------------------------------------------------------- */
+
+typedef struct {
+    const fy_qnn_doctor_params *params;
+    const char *path;
+    fy_map text, data;
+    fy_qnn_replayed *out;
+} replay;
+
+static int replay_record(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e)
+{
+    const replay *r = user;
+    fy_qnn_replayed out;
+    const fy_span text = {(const char *)r->text.data, r->text.size},
+                  data = {(const char *)r->data.data, r->data.size};
+    return fy_qnn_replay(lib, text, data, &out, e) == 0 ? fy_qnn_send(to, &out, sizeof out, e)
+                                                        : fy_ctx(e, "%s", r->path);
+}
+
+static int take_replayed(void *user, const void *p, size_t n, fy_err *e)
+{
+    const replay *r = user;
+    if (n != sizeof *r->out)
+        return fy_fail(e, FY_EDEVICE, "%zu bytes about the record", n);
+    memcpy(r->out, p, n);
+    return 0;
+}
+
+int fy_qnn_doctor_replay(const fy_qnn_doctor_params *p, const char *path, fy_qnn_replayed *out,
+                         fy_qnn_end *end, fy_err *e)
+{
+    replay r = {.params = p, .path = path, .out = out};
+    fy_str lib = {0}, data = {0};
+    fy_str_printf(&data, "%s.data", path);
+    int rc = data.oom ? fy_nomem(e) : fy_map_open(&r.text, path, e);
+    if (rc == 0 && fy_file_exists(fy_str_z(&data)))
+        rc = fy_map_open(&r.data, fy_str_z(&data), e);
+    if (rc == 0)
+        rc = fy_qnn_find(p->sdk, &lib, e);
+    if (rc == 0)
+        rc = fy_qnn_child(fy_str_z(&lib), NULL, replay_record, take_replayed, &r, REPLAY_TIMEOUT_S,
+                          end, e);
+    fy_map_close(&r.text);
+    fy_map_close(&r.data);
+    fy_str_release(&lib);
+    fy_str_release(&data);
+    return rc;
 }

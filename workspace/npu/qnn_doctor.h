@@ -8,11 +8,13 @@
 #include "backend/qnn/qnn_graph.h"
 #include "workspace/npu/qnn_case.h"
 #include "workspace/npu/qnn_child.h"
+#include "workspace/npu/qnn_replay.h"
 
 typedef struct {
     const char *sdk; /* as fy_qnn_find; NULL: the environment */
     fy_qnn_chip chip;
     uint32_t rounds; /* executions of a case */
+    fy_qnn_record record;
 } fy_qnn_doctor_params;
 
 /* A case on the library and on the reference. */
@@ -45,6 +47,10 @@ typedef struct {
  * is in the report. fy_qnn_report_release in every case. */
 int fy_qnn_doctor(const fy_qnn_doctor_params *p, fy_qnn_report *out, fy_err *e);
 void fy_qnn_report_release(fy_qnn_report *r);
+
+/* The record `path` on the library of p, in a child. *end as fy_qnn_child. */
+int fy_qnn_doctor_replay(const fy_qnn_doctor_params *p, const char *path, fy_qnn_replayed *out,
+                         fy_qnn_end *end, fy_err *e);
 
 bool fy_qnn_codes_accept(const uint32_t code[FY_QNN_STEPS]);
 

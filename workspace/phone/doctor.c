@@ -208,10 +208,10 @@ int fy_doctor(const fy_doctor_params *p, fy_doctor_report *out, fy_err *e)
 /* --- options ---------------------------------------------------------------------------------- */
 
 typedef struct {
-    const char *serial, *dir, *sdk, *soc;
+    const char *serial, *dir, *sdk, *soc, *record, *replay;
     int64_t n_ctx;
     int type_k, type_v;
-    bool json, quirks, qnn, quiet, verbose;
+    bool json, quirks, qnn, record_data, quiet, verbose;
 } options;
 
 static const fy_opt opts[] = {
@@ -251,6 +251,12 @@ static const fy_opt opts[] = {
      .def = "SM8650",
      .offset = offsetof(options, soc),
      .help = "The chip to compile for."},
+    FY_LINE_STR("NPU library", "qnn-record", "FILE", record,
+                "Write the calls of the library and its answers to FILE, a line of JSON each."),
+    FY_LINE_FLAG("NPU library", "qnn-record-data", record_data,
+                 "With it, keep the bytes of tensors and binaries in FILE.data."),
+    FY_LINE_STR("NPU library", "qnn-replay", "FILE", replay,
+                "Make the calls of a record again, and print the first answer that differs."),
     FY_ANY_FLAG("Output", "json", json, "Write one JSON object: the checks and the facts."),
     FY_LINE_FLAG("Output", "list-quirks", quirks,
                  "Print the table of known quirks of phones and chips, and ask no phone."),
@@ -456,14 +462,20 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
                           .n_ctx = (uint32_t)o->n_ctx,
                           .type_k = fy_cache_types[o->type_k],
                           .type_v = fy_cache_types[o->type_v]};
+    const fy_doctor_qnn_params q = {.sdk = o->sdk,
+                                    .soc = o->soc,
+                                    .record = o->record,
+                                    .record_data = o->record_data,
+                                    .replay = o->replay};
+    const bool npu = o->qnn || o->replay != NULL;
     fy_doctor_report r;
     fy_str out = {0}, qnn = {0};
-    if ((o->qnn ? fy_doctor_qnn(o->sdk, o->soc, &r, &qnn, e) : fy_doctor(&p, &r, e)) != 0) {
+    if ((npu ? fy_doctor_qnn(&q, &r, &qnn, e) : fy_doctor(&p, &r, e)) != 0) {
         fy_str_release(&qnn);
         return -1;
     }
     if (o->json)
-        put_json(&r, o->qnn ? fy_str_z(&qnn) : NULL, &out);
+        put_json(&r, npu ? fy_str_z(&qnn) : NULL, &out);
     fy_str_release(&qnn);
     for (size_t i = 0; !o->json && i < r.n; i++)
         put_check(&r.check[i], &out);

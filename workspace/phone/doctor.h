@@ -115,10 +115,16 @@ void fy_doctor_release(fy_doctor_report *r);
 fy_code fy_doctor_code(const fy_doctor_report *r);
 size_t fy_doctor_count(const fy_doctor_report *r, fy_verdict v);
 
-/* A QNN library on this machine instead of a phone (doctor_qnn.c): sdk as fy_qnn_find, soc of the
- * table of chips. `facts` gets the members of a JSON object with every answer. */
-int fy_doctor_qnn(const char *sdk, const char *soc, fy_doctor_report *out, fy_str *facts,
-                  fy_err *e);
+/* A QNN library on this machine instead of a phone (doctor_qnn.c). */
+typedef struct {
+    const char *sdk;    /* as fy_qnn_find */
+    const char *soc;    /* of the table of chips */
+    const char *record; /* file that the calls are written to; NULL: none */
+    bool record_data;   /* with their bytes */
+    const char *replay; /* record to replay instead of the checks; NULL: none */
+} fy_doctor_qnn_params;
+/* `facts` gets the members of a JSON object with every answer. */
+int fy_doctor_qnn(const fy_doctor_qnn_params *p, fy_doctor_report *out, fy_str *facts, fy_err *e);
 
 /* Parts, for fy_doctor and its tests: add the checks for what the report holds. */
 void fy_doctor_checks(fy_doctor_report *r);

@@ -211,16 +211,39 @@ static int find_chip(const char *soc, fy_qnn_chip *out, fy_err *e)
     return s != NULL ? 0 : -1;
 }
 
-int fy_doctor_qnn(const char *sdk, const char *soc, fy_doctor_report *out, fy_str *facts, fy_err *e)
+static int check_replay(const fy_qnn_doctor_params *p, const char *path, fy_doctor_report *out,
+                        fy_str *facts, fy_err *e)
 {
-    fy_qnn_doctor_params p = {.sdk = sdk, .rounds = CASE_ROUNDS};
-    fy_qnn_report q;
-    *out = (fy_doctor_report){0};
-    if (find_chip(soc, &p.chip, e) != 0)
+    fy_qnn_replayed r = {0};
+    fy_qnn_end end;
+    char found[320];
+    if (fy_qnn_doctor_replay(p, path, &r, &end, e) != 0)
         return -1;
-    int rc = fy_qnn_doctor(&p, &q, e);
+    if (end != FY_QNN_DONE)
+        snprintf(found, sizeof found, "the library %s", end == FY_QNN_HUNG ? "hung" : "crashed");
+    else if (r.line > 0)
+        snprintf(found, sizeof found, "line %llu, %s: %s", (unsigned long long)r.line, r.call,
+                 r.difference);
+    else
+        snprintf(
+            found, sizeof found,
+            "%llu calls answered as recorded; the results of %llu executions are the same (%llu "
+            "elements but for one step)",
+            (unsigned long long)r.n_calls, (unsigned long long)r.n_executed,
+            (unsigned long long)r.n_rounded);
+    const bool ok = end == FY_QNN_DONE && r.line == 0;
+    fy_doctor_add(out, "record", ok ? FY_CHECK_OK : FY_CHECK_FAIL, FY_EDEVICE, found, "");
+    fy_str_printf(facts, "\"calls\": %llu, \"executions_compared\": %llu, \"line\": %llu",
+                  (unsigned long long)r.n_calls, (unsigned long long)r.n_executed,
+                  (unsigned long long)r.line);
+    return 0;
+}
+
+static int check_all(const fy_qnn_doctor_params *p, fy_doctor_report *out, fy_str *facts, fy_err *e)
+{
+    fy_qnn_report q;
+    const int rc = fy_qnn_doctor(p, &q, e);
     if (rc == 0) {
-        snprintf(out->serial, sizeof out->serial, "QNN library");
         check_library(out, &q);
         check_part(out, "objects", &q.objects,
                    "a device and a context, made and freed three times");
@@ -231,6 +254,19 @@ int fy_doctor_qnn(const char *sdk, const char *soc, fy_doctor_report *out, fy_st
         put_report(&q, facts);
     }
     fy_qnn_report_release(&q);
+    return rc;
+}
+
+int fy_doctor_qnn(const fy_doctor_qnn_params *d, fy_doctor_report *out, fy_str *facts, fy_err *e)
+{
+    fy_qnn_doctor_params p = {
+        .sdk = d->sdk, .rounds = CASE_ROUNDS, .record = {d->record, d->record_data}};
+    *out = (fy_doctor_report){0};
+    snprintf(out->serial, sizeof out->serial, "QNN library");
+    int rc = find_chip(d->soc, &p.chip, e);
+    if (rc == 0)
+        rc = d->replay != NULL ? check_replay(&p, d->replay, out, facts, e)
+                               : check_all(&p, out, facts, e);
     if (rc == 0 && (out->oom || facts->oom))
         rc = fy_nomem(e);
     if (rc != 0)

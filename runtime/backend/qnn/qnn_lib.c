@@ -39,6 +39,7 @@ __attribute__((format(printf, 1, 0))) static void keep_line(const char *fmt, uin
     fy_quote(to, FY_QNN_LOG_LINE_BYTES, (fy_span){text, (size_t)n});
     kept.line[kept.n % FY_QNN_LOG_LINES].level = level;
     kept.n++;
+    fy_qnn_record_log(level, to);
     pthread_mutex_unlock(&kept.lock);
 }
 
@@ -136,7 +137,7 @@ static bool find_in_packages(fy_str *path)
 /* Ours is installed as LIBDIR/ferry, and built beside the program. */
 static bool find_reference(fy_str *path)
 {
-    static const char *const beside[] = {"libQnnRef.so", "host/release/libQnnRef.so",
+    static const char *const beside[] = {"qnn/libQnnRef.so", "host/release/qnn/libQnnRef.so",
                                          "../lib/ferry/libQnnRef.so"};
     char exe[4096];
     const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
@@ -287,11 +288,14 @@ static int check_table(const fy_qnn_table *t, fy_err *e)
     return 0;
 }
 
-static int begin(fy_qnn_lib *lib, fy_err *e)
+static int begin(fy_qnn_lib *lib, const fy_qnn_record *record, fy_err *e)
 {
     const char *id = NULL;
     if (lib->call->backend_build_id != NULL && lib->call->backend_build_id(&id) == 0 && id != NULL)
         fy_quote(lib->build_id, sizeof lib->build_id, fy_span_of(id));
+    if (record != NULL &&
+        fy_qnn_record_begin(record, &lib->table, lib->core, lib->build_id, &lib->call, e) != 0)
+        return -1;
     fy_qnn_log_mark();
     if (lib->call->log_create == NULL ||
         lib->call->log_create(keep_line, FY_QNN_LOG_WARN, &lib->log) != 0)
@@ -300,7 +304,7 @@ static int begin(fy_qnn_lib *lib, fy_err *e)
     return err == 0 ? 0 : fy_qnn_fail(lib, "backendCreate", err, e);
 }
 
-fy_qnn_lib *fy_qnn_open(const char *path, fy_err *e)
+fy_qnn_lib *fy_qnn_open(const char *path, const fy_qnn_record *record, fy_err *e)
 {
     const fy_qnn_provider **list = NULL;
     fy_qnn_get_providers providers;
@@ -316,7 +320,7 @@ fy_qnn_lib *fy_qnn_open(const char *path, fy_err *e)
     } else if (providers(&list, &n) != 0 || (list == NULL && n > 0)) {
         fy_fail(e, FY_EDEVICE, "the QNN library names no provider of its interface");
     } else if (choose_provider(lib, list, n, e) == 0 && check_table(&lib->table, e) == 0 &&
-               begin(lib, e) == 0) {
+               begin(lib, record, e) == 0) {
         return lib;
     }
     fy_qnn_close(lib);
@@ -331,6 +335,7 @@ void fy_qnn_close(fy_qnn_lib *lib)
         lib->call->backend_free(lib->backend);
     if (lib->log != NULL && lib->call->log_free != NULL)
         lib->call->log_free(lib->log);
+    (void)fy_qnn_record_end(NULL);
     free(lib->path);
     free(lib);
 }

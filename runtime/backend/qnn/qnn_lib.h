@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "backend/qnn/qnn_abi.h"
+#include "backend/qnn/qnn_record.h"
 #include "base/err.h"
 #include "base/str.h"
 
@@ -41,9 +42,10 @@ typedef struct {
  * library; 0, or -1 with FY_EDEVICE: nothing there. */
 int fy_qnn_find(const char *dir, fy_str *path, fy_err *e);
 
-/* NULL on failure: FY_EDEVICE when it cannot be loaded, FY_EUNSUPPORTED for its version. */
-fy_qnn_lib *fy_qnn_open(const char *path, fy_err *e);
-/* Frees backend and log; NULL is fine. */
+/* record NULL: nothing is recorded. NULL on failure: FY_EDEVICE when it cannot be loaded,
+ * FY_EUNSUPPORTED for its version. */
+fy_qnn_lib *fy_qnn_open(const char *path, const fy_qnn_record *record, fy_err *e);
+/* Frees backend and log, ends the record; NULL is fine. */
 void fy_qnn_close(fy_qnn_lib *lib);
 
 /* "CALL: QNN error 6022 (0x1786), its message: the last line of the log; see 'ferry explain 6022'".
