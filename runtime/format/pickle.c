@@ -19,11 +19,14 @@ enum {
 
 typedef fy_pickle_node node;
 
+typedef struct operation operation;
+
 typedef struct {
     fy_pickle *k;
     const uint8_t *p;
     size_t n, at;
     size_t op_at; /* where the operation that runs now begins */
+    const operation *op;
     node **stack; /* owned */
     size_t n_stack, cap_stack;
     node **memo; /* owned; NULL: not set */
@@ -32,11 +35,11 @@ typedef struct {
     fy_err *e;
 } machine;
 
-typedef struct {
-    int (*run)(machine *m, unsigned a, fy_pickle_kind kind);
+struct operation {
+    int (*run)(machine *m);
     uint8_t a;
     fy_pickle_kind kind;
-} operation;
+};
 
 static node mark; /* on the stack where a MARK was; only its address counts */
 
@@ -216,33 +219,33 @@ static bool parse_decimal(fy_span s, int64_t *out)
 
 /* --- operations: scalars ---------------------------------------------------------------------- */
 
-static int op_constant(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_constant(machine *m)
 {
     node *v;
-    if (push_new(m, kind, &v) != 0)
+    if (push_new(m, m->op->kind, &v) != 0)
         return -1;
-    v->i = a;
+    v->i = m->op->a;
     return 0;
 }
 
 /* BININT (4 bytes) is signed, the shorter ones are not. */
-static int op_int(machine *m, unsigned bytes, fy_pickle_kind kind)
+static int op_int(machine *m)
 {
+    const unsigned bytes = m->op->a;
     uint64_t raw;
     node *v;
-    if (take_uint(m, bytes, &raw) != 0 || push_new(m, kind, &v) != 0)
+    if (take_uint(m, bytes, &raw) != 0 || push_new(m, m->op->kind, &v) != 0)
         return -1;
     v->i = bytes == 4 ? (int32_t)(uint32_t)raw : (int64_t)raw;
     return 0;
 }
 
-static int op_long(machine *m, unsigned width, fy_pickle_kind kind)
+static int op_long(machine *m)
 {
     uint64_t n;
     const uint8_t *p = NULL;
     node *v;
-    (void)kind;
-    if (take_uint(m, width, &n) != 0 || take(m, n, &p) != 0 ||
+    if (take_uint(m, m->op->a, &n) != 0 || take(m, n, &p) != 0 ||
         push_new(m, n <= 8 ? FY_PICKLE_INT : FY_PICKLE_BIG, &v) != 0)
         return -1;
     if (n <= 8)
@@ -253,12 +256,11 @@ static int op_long(machine *m, unsigned width, fy_pickle_kind kind)
 }
 
 /* INT ("7", and "00" and "01" for the truth values) and LONG ("7L"). */
-static int op_int_line(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_int_line(machine *m)
 {
     fy_span s;
     int64_t i = 0;
     node *v;
-    (void)a;
     if (take_line(m, &s) != 0)
         return -1;
     bool is_bool = fy_span_is(s, "00") || fy_span_is(s, "01");
@@ -266,19 +268,18 @@ static int op_int_line(machine *m, unsigned a, fy_pickle_kind kind)
         s.len--;
     if (!parse_decimal(s, &i))
         return bad(m, "is not a decimal number of at most 63 bits");
-    if (push_new(m, is_bool ? FY_PICKLE_BOOL : kind, &v) != 0)
+    if (push_new(m, is_bool ? FY_PICKLE_BOOL : m->op->kind, &v) != 0)
         return -1;
     v->i = i;
     return 0;
 }
 
-static int op_float(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_float(machine *m)
 {
     const uint8_t *p = NULL;
     uint64_t raw = 0;
     node *v;
-    (void)a;
-    if (take(m, 8, &p) != 0 || push_new(m, kind, &v) != 0)
+    if (take(m, 8, &p) != 0 || push_new(m, m->op->kind, &v) != 0)
         return -1;
     for (int i = 0; i < 8; i++)
         raw = raw << 8 | p[i];
@@ -286,12 +287,11 @@ static int op_float(machine *m, unsigned a, fy_pickle_kind kind)
     return 0;
 }
 
-static int op_float_line(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_float_line(machine *m)
 {
     fy_span s;
     char text[64], *end;
     node *v;
-    (void)a;
     if (take_line(m, &s) != 0)
         return -1;
     if (s.len == 0 || s.len >= sizeof text)
@@ -301,7 +301,7 @@ static int op_float_line(machine *m, unsigned a, fy_pickle_kind kind)
     double f = strtod(text, &end);
     if (end != text + s.len)
         return bad(m, "is not a number");
-    if (push_new(m, kind, &v) != 0)
+    if (push_new(m, m->op->kind, &v) != 0)
         return -1;
     v->f = f;
     return 0;
@@ -318,17 +318,17 @@ static int push_text(machine *m, fy_pickle_kind kind, fy_span s)
     return 0;
 }
 
-static int op_text(machine *m, unsigned width, fy_pickle_kind kind)
+static int op_text(machine *m)
 {
     uint64_t n;
     const uint8_t *p = NULL;
-    if (take_uint(m, width, &n) != 0 || take(m, n, &p) != 0)
+    if (take_uint(m, m->op->a, &n) != 0 || take(m, n, &p) != 0)
         return -1;
-    return push_text(m, kind, (fy_span){(const char *)p, (size_t)n});
+    return push_text(m, m->op->kind, (fy_span){(const char *)p, (size_t)n});
 }
 
 /* STRING (in quotes) and UNICODE. */
-static int op_text_line(machine *m, unsigned quoted, fy_pickle_kind kind)
+static int op_text_line(machine *m)
 {
     fy_span s;
     if (take_line(m, &s) != 0)
@@ -338,29 +338,28 @@ static int op_text_line(machine *m, unsigned quoted, fy_pickle_kind kind)
                        "pickle byte %zu: has a text with escapes, as protocol 0 writes them; save "
                        "the checkpoint with a newer protocol",
                        m->op_at);
-    if (quoted) {
+    if (m->op->a) {
         if (s.len < 2 || s.ptr[0] != s.ptr[s.len - 1] || (s.ptr[0] != '\'' && s.ptr[0] != '"'))
             return bad(m, "is a text without quotes");
         s = (fy_span){s.ptr + 1, s.len - 2};
     }
-    return push_text(m, kind, s);
+    return push_text(m, m->op->kind, s);
 }
 
 /* --- operations: containers ------------------------------------------------------------------- */
 
-static int op_mark(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_mark(machine *m)
 {
-    (void)a;
-    (void)kind;
     return push(m, &mark);
 }
 
 /* An empty container, or one of the items above the mark. */
-static int op_make(machine *m, unsigned from_mark, fy_pickle_kind kind)
+static int op_make(machine *m)
 {
+    const fy_pickle_kind kind = m->op->kind;
     node **items = NULL, *v = new_node(m, kind);
     size_t n = 0;
-    if (v == NULL || (from_mark && pop_to_mark(m, &items, &n) != 0))
+    if (v == NULL || (m->op->a && pop_to_mark(m, &items, &n) != 0))
         return -1;
     if (kind == FY_PICKLE_DICT && n % 2 != 0)
         return bad(m, "makes a dict of a key without a value");
@@ -369,9 +368,10 @@ static int op_make(machine *m, unsigned from_mark, fy_pickle_kind kind)
     return push(m, v);
 }
 
-static int op_tuple_of(machine *m, unsigned n, fy_pickle_kind kind)
+static int op_tuple_of(machine *m)
 {
-    node *v = new_node(m, kind);
+    const unsigned n = m->op->a;
+    node *v = new_node(m, m->op->kind);
     if (v == NULL || peek(m, n - 1) == NULL)
         return -1;
     for (unsigned i = 0; i < n; i++) {
@@ -401,8 +401,10 @@ static int add_items(machine *m, node **items, size_t n, fy_pickle_kind kind)
 }
 
 /* SETITEM and APPEND: a is the number of items on the stack; 0: those above the mark. */
-static int op_add(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_add(machine *m)
 {
+    const unsigned a = m->op->a;
+    const fy_pickle_kind kind = m->op->kind;
     node **items, *some[2];
     size_t n = a;
     if (a == 0) {
@@ -426,28 +428,26 @@ bool fy_pickle_is_global(const fy_pickle_node *v, const char *module, const char
            fy_span_is(v->global.name, name);
 }
 
-static int op_global(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_global(machine *m)
 {
     fy_span module, name;
     node *v;
-    (void)a;
-    if (take_line(m, &module) != 0 || take_line(m, &name) != 0 || push_new(m, kind, &v) != 0)
+    if (take_line(m, &module) != 0 || take_line(m, &name) != 0 || push_new(m, m->op->kind, &v) != 0)
         return -1;
     v->global.module = module;
     v->global.name = name;
     return 0;
 }
 
-static int op_stack_global(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_stack_global(machine *m)
 {
     const node *name = pop(m), *module = name != NULL ? pop(m) : NULL;
     node *v;
-    (void)a;
     if (module == NULL)
         return -1;
     if (name->kind != FY_PICKLE_TEXT || module->kind != FY_PICKLE_TEXT)
         return bad(m, "names a global by something else than texts");
-    if (push_new(m, kind, &v) != 0)
+    if (push_new(m, m->op->kind, &v) != 0)
         return -1;
     v->global.module = module->text;
     v->global.name = name->text;
@@ -487,19 +487,19 @@ static int push_call(machine *m, const node *callee, const node *args)
 }
 
 /* REDUCE and NEWOBJ: callee and arguments; NEWOBJ_EX (a = 1): keyword arguments, too. */
-static int op_call(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_call(machine *m)
 {
-    (void)kind;
-    if (a == 1 && pop(m) == NULL)
+    if (m->op->a == 1 && pop(m) == NULL)
         return -1;
     const node *args = pop(m), *callee = args != NULL ? pop(m) : NULL;
     return callee == NULL ? -1 : push_call(m, callee, args);
 }
 
 /* INST names the class in the stream, OBJ (a = 1) has it as the first item above the mark. */
-static int op_instance(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_instance(machine *m)
 {
-    node **items, *callee = new_node(m, FY_PICKLE_GLOBAL), *args = new_node(m, kind);
+    const unsigned a = m->op->a;
+    node **items, *callee = new_node(m, FY_PICKLE_GLOBAL), *args = new_node(m, m->op->kind);
     size_t n;
     if (callee == NULL || args == NULL)
         return -1;
@@ -518,12 +518,10 @@ static int op_instance(machine *m, unsigned a, fy_pickle_kind kind)
 }
 
 /* The state of a dict (the versions of its modules) is not part of its items. */
-static int op_build(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_build(machine *m)
 {
     const node *state = pop(m);
     node *v = state != NULL ? peek(m, 0) : NULL;
-    (void)a;
-    (void)kind;
     if (v == NULL)
         return -1;
     if (v->kind == FY_PICKLE_CALL)
@@ -531,12 +529,11 @@ static int op_build(machine *m, unsigned a, fy_pickle_kind kind)
     return 0;
 }
 
-static int op_id(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_id(machine *m)
 {
     const node *id = pop(m);
     node *v;
-    (void)a;
-    if (id == NULL || push_new(m, kind, &v) != 0)
+    if (id == NULL || push_new(m, m->op->kind, &v) != 0)
         return -1;
     v->id = id;
     return fy_append(&m->k->ids, &m->k->n_ids, &m->k->cap_ids, &v, sizeof v, m->e);
@@ -544,30 +541,24 @@ static int op_id(machine *m, unsigned a, fy_pickle_kind kind)
 
 /* --- operations: stack, memo, framing --------------------------------------------------------- */
 
-static int op_pop(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_pop(machine *m)
 {
-    (void)a;
-    (void)kind;
     if (m->n_stack == 0)
         return bad(m, "takes from an empty stack");
     m->n_stack--;
     return 0;
 }
 
-static int op_pop_mark(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_pop_mark(machine *m)
 {
     node **items;
     size_t n;
-    (void)a;
-    (void)kind;
     return pop_to_mark(m, &items, &n);
 }
 
-static int op_dup(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_dup(machine *m)
 {
     node *v = peek(m, 0);
-    (void)a;
-    (void)kind;
     return v == NULL ? -1 : push(m, v);
 }
 
@@ -585,32 +576,27 @@ static int take_index(machine *m, unsigned width, uint64_t *out)
     return 0;
 }
 
-static int op_put(machine *m, unsigned width, fy_pickle_kind kind)
+static int op_put(machine *m)
 {
     uint64_t i;
-    (void)kind;
-    return take_index(m, width, &i) != 0 ? -1 : memo_put(m, i);
+    return take_index(m, m->op->a, &i) != 0 ? -1 : memo_put(m, i);
 }
 
-static int op_get(machine *m, unsigned width, fy_pickle_kind kind)
+static int op_get(machine *m)
 {
     uint64_t i;
-    (void)kind;
-    return take_index(m, width, &i) != 0 ? -1 : memo_get(m, i);
+    return take_index(m, m->op->a, &i) != 0 ? -1 : memo_get(m, i);
 }
 
-static int op_memoize(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_memoize(machine *m)
 {
-    (void)a;
-    (void)kind;
     return memo_put(m, m->memo_used);
 }
 
-static int op_proto(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_proto(machine *m)
 {
     uint64_t v;
-    (void)kind;
-    if (take_uint(m, a, &v) != 0)
+    if (take_uint(m, m->op->a, &v) != 0)
         return -1;
     if (v > MAX_PROTOCOL)
         return fy_fail(m->e, FY_EUNSUPPORTED, "pickle protocol %" PRIu64 ", expected at most %d", v,
@@ -619,11 +605,10 @@ static int op_proto(machine *m, unsigned a, fy_pickle_kind kind)
 }
 
 /* A frame gives how much to read at once, which is of no use here. */
-static int op_frame(machine *m, unsigned a, fy_pickle_kind kind)
+static int op_frame(machine *m)
 {
     uint64_t n;
-    (void)kind;
-    if (take_uint(m, a, &n) != 0)
+    if (take_uint(m, m->op->a, &n) != 0)
         return -1;
     return n > m->n - m->at ? bad(m, "begins a frame that is cut off: the file is incomplete") : 0;
 }
@@ -669,18 +654,20 @@ static const operation operations[256] = {
 static node *run(machine *m)
 {
     for (; m->k->n_ops < MAX_OPS; m->k->n_ops++) {
-        const uint8_t *op = NULL;
+        const uint8_t *byte = NULL;
         m->op_at = m->at;
-        if (fy_check_interrupt(m->e) != 0 || take(m, 1, &op) != 0)
+        if (fy_check_interrupt(m->e) != 0 || take(m, 1, &byte) != 0)
             return NULL;
-        if (*op == '.')
+        if (*byte == '.')
             return pop(m);
-        if (operations[*op].run == NULL) {
+        m->op = &operations[*byte];
+        if (m->op->run == NULL) {
             fy_fail(m->e, FY_EUNSUPPORTED,
-                    "pickle byte %zu: operation 0x%02x is not one that data needs", m->op_at, *op);
+                    "pickle byte %zu: operation 0x%02x is not one that data needs", m->op_at,
+                    *byte);
             return NULL;
         }
-        if (operations[*op].run(m, operations[*op].a, operations[*op].kind) != 0)
+        if (m->op->run(m) != 0)
             return NULL;
     }
     fy_fail(m->e, FY_EUNSUPPORTED, "the pickle has more than %d operations", MAX_OPS);
