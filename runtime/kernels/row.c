@@ -96,25 +96,18 @@ void fy_row_decode(const fy_kernels *k, fy_type t, float *y, const void *row, in
  * certain, and for those with a minimum there is none: find_infinite looks at what came out. */
 static float largest(fy_type t)
 {
-    switch ((int)t) {
-    case FY_F16:
-        return F16_OVERFLOW;
-    case FY_Q8_0:
-        return F16_OVERFLOW * 127.0f;
-    case FY_Q4_0:
-        return F16_OVERFLOW * 8.0f;
-    case FY_Q5_0:
-        return F16_OVERFLOW * 16.0f;
-    case FY_Q4_K:
-    case FY_Q5_K:
-        return F16_OVERFLOW * 63.0f * 31.0f * 2.0f; /* far from where the search's sums overflow */
-    case FY_Q6_K:
-        return F16_OVERFLOW * 128.0f * 32.0f * 2.0f;
-    case FY_BF16:
-        return 0x1.ffp127f; /* halfway from the largest bf16 to 2^128 */
-    default:
-        return INFINITY;
-    }
+    static const float limits[FY_TYPE_COUNT] = {
+        [FY_F16] = F16_OVERFLOW,
+        [FY_BF16] = 0x1.ffp127f, /* halfway from the largest bf16 to 2^128 */
+        [FY_Q8_0] = F16_OVERFLOW * 127.0f,
+        [FY_Q4_0] = F16_OVERFLOW * 8.0f,
+        [FY_Q5_0] = F16_OVERFLOW * 16.0f,
+        /* far from where the search's sums overflow: */
+        [FY_Q4_K] = F16_OVERFLOW * 63.0f * 31.0f * 2.0f,
+        [FY_Q5_K] = F16_OVERFLOW * 63.0f * 31.0f * 2.0f,
+        [FY_Q6_K] = F16_OVERFLOW * 128.0f * 32.0f * 2.0f,
+    };
+    return limits[t] > 0 ? limits[t] : INFINITY;
 }
 
 enum { STEP = 64 };
@@ -221,32 +214,30 @@ static way way_of(fy_type t, const fy_encode_options *how)
 
 fy_block_form fy_block_form_of(fy_type t)
 {
-    switch ((int)t) {
-    case FY_Q8_0:
-        return (fy_block_form){-128, 127, offsetof(fy_block_q8_0, d), 0};
-    case FY_Q4_0:
-        return (fy_block_form){-8, 7, offsetof(fy_block_q4_0, d), 0};
-    case FY_Q5_0:
-        return (fy_block_form){-16, 15, offsetof(fy_block_q5_0, d), 0};
-    case FY_Q4_1:
-        return (fy_block_form){0, 15, offsetof(fy_block_q4_1, d), offsetof(fy_block_q4_1, m)};
-    case FY_Q5_1:
-        return (fy_block_form){0, 31, offsetof(fy_block_q5_1, d), offsetof(fy_block_q5_1, m)};
-    case FY_Q4_K:
-        return (fy_block_form){0, 15, offsetof(fy_block_q4_k, d), offsetof(fy_block_q4_k, dmin)};
-    case FY_Q5_K:
-        return (fy_block_form){0, 31, offsetof(fy_block_q5_k, d), offsetof(fy_block_q5_k, dmin)};
-    default:
-        assert(t == FY_Q6_K);
-        return (fy_block_form){-32, 31, offsetof(fy_block_q6_k, d), 0};
-    }
+    static const fy_block_form forms[FY_TYPE_COUNT] = {
+        [FY_Q8_0] = {-128, 127, offsetof(fy_block_q8_0, d), 0},
+        [FY_Q4_0] = {-8, 7, offsetof(fy_block_q4_0, d), 0},
+        [FY_Q5_0] = {-16, 15, offsetof(fy_block_q5_0, d), 0},
+        [FY_Q4_1] = {0, 15, offsetof(fy_block_q4_1, d), offsetof(fy_block_q4_1, m)},
+        [FY_Q5_1] = {0, 31, offsetof(fy_block_q5_1, d), offsetof(fy_block_q5_1, m)},
+        [FY_Q4_K] = {0, 15, offsetof(fy_block_q4_k, d), offsetof(fy_block_q4_k, dmin)},
+        [FY_Q5_K] = {0, 31, offsetof(fy_block_q5_k, d), offsetof(fy_block_q5_k, dmin)},
+        [FY_Q6_K] = {-32, 31, offsetof(fy_block_q6_k, d), 0},
+    };
+    assert(forms[t].high > 0);
+    return forms[t];
 }
 
-static bool is_infinite(const uint8_t *half_at)
+static uint16_t half_at(const uint8_t *p)
 {
     uint16_t half;
-    memcpy(&half, half_at, sizeof half);
-    return (half & 0x7c00) == 0x7c00;
+    memcpy(&half, p, sizeof half);
+    return half;
+}
+
+static bool is_infinite(const uint8_t *half)
+{
+    return (half_at(half) & 0x7c00) == 0x7c00;
 }
 
 /* Types whose scale follows from one value: `largest` keeps it finite. */
@@ -328,13 +319,6 @@ int64_t fy_row_count_faults(fy_type t, const float *x, int64_t n)
 /* Elements that are decoded at a time: a multiple of every block, and little enough to stay in the
  * first-level cache. */
 enum { ERROR_STEP = 1024 };
-
-static uint16_t half_at(const uint8_t *p)
-{
-    uint16_t half;
-    memcpy(&half, p, sizeof half);
-    return half;
-}
 
 /* Half a step beyond the levels. The product has at most 25 bits, so that this is one rounding. */
 static void put(float *limits, const fy_block_form *f, float step, float min)
