@@ -448,42 +448,36 @@ uint64_t fy_out_held(const char *path)
     return there ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
-int fy_write_all(int fd, const void *p, size_t n, const char *name, fy_err *e)
+/* off: where; NULL: where the file stands. */
+static int write_whole(int fd, const char *p, size_t n, const uint64_t *off, const char *name,
+                       fy_err *e)
 {
-    const char *s = p;
-    while (n > 0) {
-        ssize_t w = write(fd, s, n);
+    size_t done = 0;
+    while (done < n) {
+        const ssize_t w = off != NULL ? pwrite(fd, p + done, n - done, (off_t)(*off + done))
+                                      : write(fd, p + done, n - done);
         if (w < 0 && errno == EINTR)
             continue;
-        if (w <= 0) {
-            if (w == 0)
-                errno = ENOSPC;
-            return fy_fail_errno(e, "%s: cannot write %zu bytes", name, n);
-        }
-        s += w;
-        n -= (size_t)w;
+        if (w == 0)
+            errno = ENOSPC;
+        if (w <= 0 && off == NULL)
+            return fy_fail_errno(e, "%s: cannot write %zu bytes", name, n - done);
+        if (w <= 0)
+            return fy_fail_errno(e, "%s: cannot write %zu bytes at offset %llu", name, n - done,
+                                 (unsigned long long)(*off + done));
+        done += (size_t)w;
     }
     return 0;
 }
 
+int fy_write_all(int fd, const void *p, size_t n, const char *name, fy_err *e)
+{
+    return write_whole(fd, p, n, NULL, name, e);
+}
+
 int fy_out_pwrite(fy_out *o, const void *p, size_t n, uint64_t off, fy_err *e)
 {
-    const char *s = p;
-    while (n > 0) {
-        ssize_t w = pwrite(o->fd, s, n, (off_t)off);
-        if (w < 0 && errno == EINTR)
-            continue;
-        if (w <= 0) {
-            if (w == 0)
-                errno = ENOSPC;
-            return fy_fail_errno(e, "%s: cannot write %zu bytes at offset %llu", o->part, n,
-                                 (unsigned long long)off);
-        }
-        s += w;
-        n -= (size_t)w;
-        off += (uint64_t)w;
-    }
-    return 0;
+    return write_whole(o->fd, p, n, &off, o->part, e);
 }
 
 void fy_out_begin_sync(fy_out *o, uint64_t off, uint64_t n)

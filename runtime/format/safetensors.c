@@ -314,27 +314,28 @@ static int parse(fy_st *s, const uint8_t *p, size_t n, bool header_only, uint64_
 static fy_st *st_new(const char *path, fy_err *e)
 {
     fy_st *s = calloc(1, sizeof *s);
-    if (s != NULL && (s->path = strdup(path)) == NULL) {
-        free(s);
-        s = NULL;
-    }
-    if (s == NULL)
-        fy_nomem(e);
-    return s;
+    if (s != NULL && (s->path = strdup(path)) != NULL)
+        return s;
+    free(s);
+    fy_nomem(e);
+    return NULL;
+}
+
+static fy_st *parse_or_close(fy_st *s, const void *p, size_t n, bool header_only,
+                             uint64_t file_size, fy_err *e)
+{
+    if (parse(s, p, n, header_only, file_size, e) == 0)
+        return s;
+    fy_ctx(e, "%s", s->path);
+    fy_st_close(s);
+    return NULL;
 }
 
 fy_st *fy_st_parse(const void *p, size_t n, const char *name, bool header_only, uint64_t file_size,
                    fy_err *e)
 {
     fy_st *s = st_new(name, e);
-    if (s == NULL)
-        return NULL;
-    if (parse(s, p, n, header_only, header_only ? file_size : n, e) != 0) {
-        fy_ctx(e, "%s", name);
-        fy_st_close(s);
-        return NULL;
-    }
-    return s;
+    return s != NULL ? parse_or_close(s, p, n, header_only, header_only ? file_size : n, e) : NULL;
 }
 
 fy_st *fy_st_open(const char *path, fy_err *e)
@@ -346,12 +347,7 @@ fy_st *fy_st_open(const char *path, fy_err *e)
         fy_st_close(s);
         return NULL;
     }
-    if (parse(s, s->map.data, s->map.size, false, s->map.size, e) != 0) {
-        fy_ctx(e, "%s", path);
-        fy_st_close(s);
-        return NULL;
-    }
-    return s;
+    return parse_or_close(s, s->map.data, s->map.size, false, s->map.size, e);
 }
 
 void fy_st_close(fy_st *s)

@@ -321,13 +321,11 @@ static int parse(fy_torch *t, const uint8_t *p, size_t n, fy_err *e)
 static fy_torch *torch_new(const char *path, fy_err *e)
 {
     fy_torch *t = calloc(1, sizeof *t);
-    if (t != NULL && (t->path = strdup(path)) == NULL) {
-        free(t);
-        t = NULL;
-    }
-    if (t == NULL)
-        fy_nomem(e);
-    return t;
+    if (t != NULL && (t->path = strdup(path)) != NULL)
+        return t;
+    free(t);
+    fy_nomem(e);
+    return NULL;
 }
 
 static fy_torch *parse_or_close(fy_torch *t, const uint8_t *p, size_t n, fy_err *e)
