@@ -19,8 +19,8 @@
 static size_t n_common(const fy_source *a, const fy_source *b)
 {
     size_t n = 0;
-    for (size_t i = 0; i < fy_source_n_tensors(a); i++)
-        n += fy_source_find(b, fy_source_at(a, i)->name) != NULL;
+    for (size_t i = 0; i < a->n_tensors; i++)
+        n += fy_source_find(b, a->tensors[i].name) != NULL;
     return n;
 }
 
@@ -28,20 +28,17 @@ static size_t n_common(const fy_source *a, const fy_source *b)
 static bool same_names(const fy_source *a, const fy_source *b)
 {
     size_t n = n_common(a, b);
-    return n == fy_source_n_tensors(a) && n == fy_source_n_tensors(b) &&
-           fy_ckpt_rotates_neighbours(fy_source_ckpt(a)) ==
-               fy_ckpt_rotates_neighbours(fy_source_ckpt(b));
+    return n == a->n_tensors && n == b->n_tensors &&
+           fy_ckpt_rotates_neighbours(a->ckpt) == fy_ckpt_rotates_neighbours(b->ckpt);
 }
 
 /* Replaces each checkpoint by the GGUF file that it becomes. Both or neither. */
 static int plan_both(fy_comparison *c, int n_threads, fy_err *e)
 {
     fy_source *a = NULL, *b = NULL;
-    if (fy_source_gguf(c->a) == NULL &&
-        (a = fy_source_open_planned(fy_source_path(c->a), n_threads, e)) == NULL)
+    if (c->a->keys == NULL && (a = fy_source_open_planned(c->a->path, n_threads, e)) == NULL)
         return -1;
-    if (fy_source_gguf(c->b) == NULL &&
-        (b = fy_source_open_planned(fy_source_path(c->b), n_threads, e)) == NULL) {
+    if (c->b->keys == NULL && (b = fy_source_open_planned(c->b->path, n_threads, e)) == NULL) {
         fy_source_close(a);
         return -1;
     }
@@ -60,29 +57,25 @@ static int plan_both(fy_comparison *c, int n_threads, fy_err *e)
  * keys that they become. */
 static int plan_keys(fy_comparison *c, fy_err *e)
 {
-    if (fy_source_kind_of(c->a) != FY_SOURCE_CHECKPOINT ||
-        fy_source_kind_of(c->b) != FY_SOURCE_CHECKPOINT)
+    if (c->a->kind != FY_SOURCE_CHECKPOINT || c->b->kind != FY_SOURCE_CHECKPOINT)
         return 0;
-    c->plan_a = fy_planned_gguf_open(fy_source_path(c->a), 1, &c->no_keys);
+    c->plan_a = fy_source_open_planned(c->a->path, 1, &c->no_keys);
     if (c->plan_a != NULL)
-        c->plan_b = fy_planned_gguf_open(fy_source_path(c->b), 1, &c->no_keys);
+        c->plan_b = fy_source_open_planned(c->b->path, 1, &c->no_keys);
     return c->no_keys.code == FY_ENOMEM ? fy_nomem(e) : 0;
 }
 
 static void choose_keys(fy_comparison *c)
 {
-    const fy_gguf *a = c->plan_a != NULL ? fy_planned_gguf_file(c->plan_a) : fy_source_gguf(c->a),
-                  *b = c->plan_b != NULL ? fy_planned_gguf_file(c->plan_b) : fy_source_gguf(c->b);
-    const char *why_a = c->plan_a != NULL ? fy_planned_gguf_no_tokenizer(c->plan_a)
-                                          : fy_source_no_tokenizer(c->a),
-               *why_b = c->plan_b != NULL ? fy_planned_gguf_no_tokenizer(c->plan_b)
-                                          : fy_source_no_tokenizer(c->b);
-    if (a == NULL || b == NULL)
+    const fy_source *a = c->plan_a != NULL ? c->plan_a : c->a,
+                    *b = c->plan_b != NULL ? c->plan_b : c->b;
+    if (a->keys == NULL || b->keys == NULL)
         return;
-    c->keys_a = a;
-    c->keys_b = b;
-    if (why_a != NULL || why_b != NULL)
-        fy_fail(&c->no_tokenizer, FY_EFORMAT, "%s", why_a != NULL ? why_a : why_b);
+    c->keys_a = a->keys;
+    c->keys_b = b->keys;
+    if (a->no_tokenizer != NULL || b->no_tokenizer != NULL)
+        fy_fail(&c->no_tokenizer, FY_EFORMAT, "%s",
+                a->no_tokenizer != NULL ? a->no_tokenizer : b->no_tokenizer);
 }
 
 /* Own names are used where they are the same, where one path is a file rather than a checkpoint
@@ -90,9 +83,8 @@ static void choose_keys(fy_comparison *c)
  */
 static int choose_view(fy_comparison *c, int n_threads, fy_err *e)
 {
-    bool g_a = fy_source_gguf(c->a) != NULL, g_b = fy_source_gguf(c->b) != NULL;
-    bool file =
-        fy_source_kind_of(c->a) == FY_SOURCE_FILE || fy_source_kind_of(c->b) == FY_SOURCE_FILE;
+    bool g_a = c->a->keys != NULL, g_b = c->b->keys != NULL;
+    bool file = c->a->kind == FY_SOURCE_FILE || c->b->kind == FY_SOURCE_FILE;
     bool common = n_common(c->a, c->b) > 0;
     fy_err why = {0};
     if ((g_a && g_b) || (file && common))
@@ -136,14 +128,14 @@ static int add_pair(fy_comparison *c, size_t *cap, const fy_source_tensor *a,
 static int pair_up(fy_comparison *c, const regex_t *pattern, fy_err *e)
 {
     size_t cap = 0;
-    for (size_t i = 0; i < fy_source_n_tensors(c->a); i++) {
-        const fy_source_tensor *t = fy_source_at(c->a, i);
+    for (size_t i = 0; i < c->a->n_tensors; i++) {
+        const fy_source_tensor *t = &c->a->tensors[i];
         if (is_chosen(pattern, t->name) &&
             add_pair(c, &cap, t, fy_source_find(c->b, t->name), e) != 0)
             return -1;
     }
-    for (size_t i = 0; i < fy_source_n_tensors(c->b); i++) {
-        const fy_source_tensor *t = fy_source_at(c->b, i);
+    for (size_t i = 0; i < c->b->n_tensors; i++) {
+        const fy_source_tensor *t = &c->b->tensors[i];
         if (is_chosen(pattern, t->name) && fy_source_find(c->a, t->name) == NULL &&
             add_pair(c, &cap, NULL, t, e) != 0)
             return -1;
@@ -212,8 +204,8 @@ static int compare_all(fy_comparison *c, const regex_t *pattern, const fy_compar
                        fy_err *e)
 {
     if (p->progress != NULL) {
-        for (size_t i = 0; i < fy_source_n_tensors(c->a); i++)
-            p->progress->total_bytes += fy_source_at(c->a, i)->bytes;
+        for (size_t i = 0; i < c->a->n_tensors; i++)
+            p->progress->total_bytes += c->a->tensors[i].bytes;
     }
     if (pair_up(c, pattern, e) != 0)
         return -1;
@@ -263,8 +255,8 @@ void fy_comparison_release(fy_comparison *c)
             fy_str_release(&c->vocab[i].b[k]);
         }
     }
-    fy_planned_gguf_close(c->plan_a);
-    fy_planned_gguf_close(c->plan_b);
+    fy_source_close(c->plan_a);
+    fy_source_close(c->plan_b);
     fy_source_close(c->a);
     fy_source_close(c->b);
     free(c->pairs);

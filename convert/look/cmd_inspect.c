@@ -42,9 +42,9 @@ static int open_listing(fy_listing *l, fy_err *e)
         if (l->source == NULL && l->plan == NULL)
             return fy_fail(e, l->no_weights.code, "%s", l->no_weights.msg);
     } else {
-        l->g = fy_source_gguf(l->source);
-        l->st = fy_source_safetensors(l->source);
-        l->pt = fy_source_torch(l->source);
+        l->g = l->source->keys;
+        l->st = l->source->st;
+        l->pt = l->source->torch;
     }
     l->keys = l->plan != NULL ? fy_planned_gguf_file(l->plan) : l->g;
     return 0;
@@ -79,9 +79,9 @@ static int count(fy_listing *l, fy_err *e)
                 : l->st != NULL ? fy_st_n_meta(l->st)
                 : l->pt != NULL ? fy_torch_n_values(l->pt)
                                 : 0;
-    l->n_tensors = l->source != NULL ? fy_source_n_tensors(l->source) : 0;
+    l->n_tensors = l->source != NULL ? l->source->n_tensors : 0;
     for (size_t i = 0; i < l->n_tensors; i++) {
-        const fy_source_tensor *t = fy_source_at(l->source, i);
+        const fy_source_tensor *t = &l->source->tensors[i];
         l->elems += t->n_elems;
         l->bytes += t->bytes;
         if (add_to_type(l, &cap, t, e) != 0)
@@ -136,7 +136,7 @@ static int hash_all(fy_listing *l, fy_err *e)
         fy_sha256 *h = fy_sha256_new(e);
         if (h == NULL)
             return -1;
-        if (hash_tensor(h, l, fy_source_at(l->source, i), e) != 0) {
+        if (hash_tensor(h, l, &l->source->tensors[i], e) != 0) {
             fy_sha256_end(h, NULL, NULL);
             return -1;
         }

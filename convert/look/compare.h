@@ -88,11 +88,11 @@ typedef struct {
 } fy_vocab_pair;
 
 typedef struct {
-    fy_source *a, *b;                 /* owned */
-    fy_planned_gguf *plan_a, *plan_b; /* owned; of checkpoints under their own names; or NULL */
-    const fy_gguf *keys_a, *keys_b;   /* views; NULL: keys were not compared */
-    fy_err no_keys, no_tokenizer;     /* why they, or the tokenizer's, were not, or code 0 */
-    fy_tensor_pair *pairs; /* owned; all, those that differ first, the worst at the top */
+    fy_source *a, *b;               /* owned */
+    fy_source *plan_a, *plan_b;     /* owned; of checkpoints under their own names; or NULL */
+    const fy_gguf *keys_a, *keys_b; /* views; NULL: keys were not compared */
+    fy_err no_keys, no_tokenizer;   /* why they, or the tokenizer's, were not, or code 0 */
+    fy_tensor_pair *pairs;          /* owned; all, those that differ first, the worst at the top */
     size_t n_pairs;
     size_t n_of[FY_PAIR_ONLY_B + 1]; /* pairs by state */
     fy_key_pair *keys;               /* owned */

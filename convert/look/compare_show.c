@@ -24,8 +24,8 @@ static bool has_numbers(const fy_tensor_pair *p)
 static void put_side(fy_str *out, const char *name, const fy_source *s)
 {
     fy_str_printf(out, "%s: ", name);
-    fy_str_put_quoted(out, fy_span_of(fy_source_path(s)), SIZE_MAX);
-    fy_str_printf(out, " (%s, %zu tensors)\n", fy_source_what(s), fy_source_n_tensors(s));
+    fy_str_put_quoted(out, fy_span_of(s->path), SIZE_MAX);
+    fy_str_printf(out, " (%s, %zu tensors)\n", fy_source_what(s), s->n_tensors);
 }
 
 static void put_numbers(fy_str *out, const fy_tensor_pair *p, double tolerance)
@@ -184,8 +184,8 @@ static const char *const states[] = {
 
 static json_t *side_json(const fy_source *s)
 {
-    return json_pack("{s:o, s:s, s:o}", "path", fy_make_text(fy_span_of(fy_source_path(s))), "is",
-                     fy_source_what(s), "tensors", fy_make_u64(fy_source_n_tensors(s)));
+    return json_pack("{s:o, s:s, s:o}", "path", fy_make_text(fy_span_of(s->path)), "is",
+                     fy_source_what(s), "tensors", fy_make_u64(s->n_tensors));
 }
 
 static json_t *tensor_json(fy_json_maker *m, const fy_source_tensor *t)

@@ -47,12 +47,12 @@ typedef struct {
     const char *workspace, *draft; /* views: the workspace whose main model this is; its draft */
     const char *model_dir;         /* view: with the weights and qnn/; NULL: a file was named */
     bool has_chain;
-    fy_qnn_config config;  /* owned; of a chain */
-    fy_chunk_info chunk;   /* with a chain, or of a chunk: what g is; else all 0 */
-    fy_hparams hp;         /* the same */
-    fy_source *source;     /* owned; NULL: a directory without weights ... */
-    fy_err no_weights;     /* ... for this reason */
-    const fy_gguf *g;      /* views of source: the file that it is; all NULL: a directory */
+    fy_qnn_config config; /* owned; of a chain */
+    fy_chunk_info chunk;  /* with a chain, or of a chunk: what g is; else all 0 */
+    fy_hparams hp;        /* the same */
+    fy_source *source;    /* owned; NULL: a directory without weights ... */
+    fy_err no_weights;    /* ... for this reason */
+    const fy_gguf *g;     /* views of source: the file that it is; all NULL: a directory */
     const fy_st *st;
     const fy_torch *pt;
     fy_planned_gguf *plan; /* owned; what a directory would become; NULL: ... */

@@ -254,14 +254,14 @@ static void put_tensors(fy_str *out, const fy_listing *l)
     size_t width = 4;
     uint64_t shape[FY_MAX_RANK];
     for (size_t i = 0; i < l->n_tensors; i++)
-        width = fy_name_column(width, fy_source_at(l->source, i)->name);
+        width = fy_name_column(width, l->source->tensors[i].name);
     fy_str_printf(out, "\ntensors (shape: %s)\n  ",
                   l->g != NULL ? "row length first" : "row length last");
     fy_put_name(out, fy_span_of("name"), width);
     fy_str_printf(out, "%-8s  %-20s  %14s  %14s%s\n", "type", "shape", "bytes",
                   is_directory(l) ? "file" : "offset", l->hashes != NULL ? "  sha256" : "");
     for (size_t i = 0; i < l->n_tensors; i++) {
-        const fy_source_tensor *t = fy_source_at(l->source, i);
+        const fy_source_tensor *t = &l->source->tensors[i];
         fy_str_puts(out, "  ");
         fy_put_name(out, t->name, width);
         fy_str_clear(&cell);
@@ -462,7 +462,7 @@ static json_t *json_tensors(fy_listing *l)
     json_t *list = json_array();
     uint64_t shape[FY_MAX_RANK];
     for (size_t i = 0; i < l->n_tensors; i++) {
-        const fy_source_tensor *t = fy_source_at(l->source, i);
+        const fy_source_tensor *t = &l->source->tensors[i];
         json_t *o =
             json_pack("{s:o, s:s, s:o, s:o}", "name", fy_make_text(t->name), "type", t->type,
                       "shape", fy_shape_json(&l->json, t->rank, shape_of(l, t, shape)), "bytes",

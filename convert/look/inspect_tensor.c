@@ -132,12 +132,12 @@ static int choose_values(tensor_view *v, const fy_inspect_options *o, fy_err *e)
 
 static int fail_unknown(const fy_source *s, const char *name, fy_err *e)
 {
-    size_t n = fy_source_n_tensors(s), i = 0;
+    size_t n = s->n_tensors, i = 0;
     fy_arena strings = {0};
     const char **names = calloc(n + 1, sizeof *names), *near = NULL;
     char quoted[128], near_text[128];
     for (; names != NULL && i < n; i++) {
-        fy_span t = fy_source_at(s, i)->name;
+        fy_span t = s->tensors[i].name;
         names[i] = fy_arena_strndup(&strings, t.len > 0 ? t.ptr : "", t.len);
         if (names[i] == NULL)
             break;
@@ -146,10 +146,10 @@ static int fail_unknown(const fy_source *s, const char *name, fy_err *e)
         near = fy_nearest(name, names, n);
     fy_quote(quoted, sizeof quoted, fy_span_of(name));
     if (near != NULL)
-        fy_fail(e, FY_EARG, "%s: no tensor is called '%s'; the nearest name is '%s'",
-                fy_source_path(s), quoted, fy_quote(near_text, sizeof near_text, fy_span_of(near)));
+        fy_fail(e, FY_EARG, "%s: no tensor is called '%s'; the nearest name is '%s'", s->path,
+                quoted, fy_quote(near_text, sizeof near_text, fy_span_of(near)));
     else
-        fy_fail(e, FY_EARG, "%s: no tensor is called '%s'", fy_source_path(s), quoted);
+        fy_fail(e, FY_EARG, "%s: no tensor is called '%s'", s->path, quoted);
     fy_arena_release(&strings);
     free(names);
     return -1;
@@ -165,9 +165,8 @@ static int open_tensor(tensor_view *v, const char *path, const char *name, fy_er
     v->t = fy_source_find(v->s, fy_span_of(name));
     if (v->t != NULL)
         return 0;
-    fy_source *planned = fy_source_kind_of(v->s) == FY_SOURCE_CHECKPOINT
-                             ? fy_source_open_planned(path, 1, &ignored)
-                             : NULL;
+    fy_source *planned =
+        v->s->kind == FY_SOURCE_CHECKPOINT ? fy_source_open_planned(path, 1, &ignored) : NULL;
     const fy_source_tensor *t = planned != NULL ? fy_source_find(planned, fy_span_of(name)) : NULL;
     if (t == NULL) {
         fy_source_close(planned);
@@ -220,11 +219,11 @@ static int put_json(fy_str *out, const tensor_view *v, fy_err *e)
     fy_json_maker m = {0};
     const statistics *st = &v->st;
     const bool any = st->n_finite > 0;
-    json_t *top = json_pack(
-        "{s:o, s:o, s:s, s:o, s:o, s:o, s:b}", "path",
-        fy_make_text(fy_span_of(fy_source_path(v->s))), "name", fy_make_text(v->t->name), "type",
-        v->t->type, "shape", fy_shape_json(&m, v->t->rank, v->t->shape), "elements",
-        fy_make_u64(v->t->n_elems), "bytes", fy_make_u64(v->t->bytes), "decoded", v->t->readable);
+    json_t *top = json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:b}", "path",
+                            fy_make_text(fy_span_of(v->s->path)), "name", fy_make_text(v->t->name),
+                            "type", v->t->type, "shape", fy_shape_json(&m, v->t->rank, v->t->shape),
+                            "elements", fy_make_u64(v->t->n_elems), "bytes",
+                            fy_make_u64(v->t->bytes), "decoded", v->t->readable);
     if (v->t->readable) {
         json_t *values = json_array();
         for (uint64_t i = 0; i < v->n; i++)

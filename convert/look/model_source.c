@@ -20,19 +20,6 @@
 #include "format/sniff.h"
 #include "kernels/row.h"
 
-struct fy_source {
-    char *path; /* owned */
-    fy_source_kind kind;
-    fy_gguf *gguf; /* owned */
-    fy_ckpt *ckpt; /* owned */
-    fy_hf_config config;
-    fy_planned_gguf *planned;  /* owned */
-    fy_source_tensor *tensors; /* owned */
-    size_t n_tensors, cap_tensors;
-    fy_names index;
-    fy_kernels kernels;
-};
-
 /* --- tensors ---------------------------------------------------------------------------------- */
 
 static int add_tensor(fy_source *s, const fy_source_tensor *t, fy_err *e)
@@ -78,7 +65,7 @@ static int add_gguf_tensors(fy_source *s, fy_err *e)
 /* The stream produces whole rows. */
 static int add_planned_tensors(fy_source *s, fy_err *e)
 {
-    const fy_gguf *g = fy_planned_gguf_file(s->planned);
+    const fy_gguf *g = s->keys;
     for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
         fy_source_tensor t = of_gguf(fy_gguf_tensor_at(g, i), i);
         t.unit = fy_gguf_tensor_at(g, i)->ne[0];
@@ -91,8 +78,7 @@ static int add_planned_tensors(fy_source *s, fy_err *e)
 
 static int add_ckpt_tensors(fy_source *s, fy_err *e)
 {
-    const fy_st *st = fy_source_safetensors(s);
-    const uint64_t data_begin = st != NULL ? fy_st_data_offset(st) : 0;
+    const uint64_t data_begin = s->st != NULL ? fy_st_data_offset(s->st) : 0;
     for (size_t i = 0; i < fy_ckpt_n_tensors(s->ckpt); i++) {
         const fy_ckpt_tensor *from = fy_ckpt_at(s->ckpt, i);
         const fy_ckpt_part *part = &from->parts[0];
@@ -121,7 +107,7 @@ static int add_ckpt_tensors(fy_source *s, fy_err *e)
 
 static int open_gguf(fy_source *s, const char *path, fy_err *e)
 {
-    s->gguf = fy_gguf_open(path, e);
+    s->keys = s->gguf = fy_gguf_open(path, e);
     return s->gguf != NULL ? add_gguf_tensors(s, e) : -1;
 }
 
@@ -175,7 +161,11 @@ static int open_file(fy_source *s, fy_err *e)
                        s->path, what != NULL ? " but " : "", is);
     s->kind = FY_SOURCE_FILE;
     s->ckpt = fy_ckpt_open_file(s->path, is_st, e);
-    return s->ckpt != NULL ? add_ckpt_tensors(s, e) : -1;
+    if (s->ckpt == NULL)
+        return -1;
+    s->st = fy_ckpt_safetensors(s->ckpt);
+    s->torch = fy_ckpt_torch(s->ckpt);
+    return add_ckpt_tensors(s, e);
 }
 
 static int open_any(fy_source *s, fy_err *e)
@@ -224,6 +214,10 @@ fy_source *fy_source_open_planned(const char *path, int n_threads, fy_err *e)
         return NULL;
     s->kind = FY_SOURCE_PLANNED;
     s->planned = fy_planned_gguf_open(path, n_threads, e);
+    if (s->planned != NULL) {
+        s->keys = fy_planned_gguf_file(s->planned);
+        s->no_tokenizer = fy_planned_gguf_no_tokenizer(s->planned);
+    }
     if (s->planned == NULL || add_planned_tensors(s, e) != 0) {
         fy_source_close(s);
         return NULL;
@@ -245,16 +239,6 @@ void fy_source_close(fy_source *s)
     free(s);
 }
 
-const char *fy_source_path(const fy_source *s)
-{
-    return s->path;
-}
-
-fy_source_kind fy_source_kind_of(const fy_source *s)
-{
-    return s->kind;
-}
-
 const char *fy_source_what(const fy_source *s)
 {
     switch (s->kind) {
@@ -270,41 +254,6 @@ const char *fy_source_what(const fy_source *s)
         return "a checkpoint, as a conversion to f32 makes it";
     }
     return "";
-}
-
-const fy_gguf *fy_source_gguf(const fy_source *s)
-{
-    return s->planned != NULL ? fy_planned_gguf_file(s->planned) : s->gguf != NULL ? s->gguf : NULL;
-}
-
-const fy_ckpt *fy_source_ckpt(const fy_source *s)
-{
-    return s->ckpt;
-}
-
-const fy_st *fy_source_safetensors(const fy_source *s)
-{
-    return s->kind == FY_SOURCE_FILE ? fy_ckpt_safetensors(s->ckpt) : NULL;
-}
-
-const fy_torch *fy_source_torch(const fy_source *s)
-{
-    return s->kind == FY_SOURCE_FILE ? fy_ckpt_torch(s->ckpt) : NULL;
-}
-
-const char *fy_source_no_tokenizer(const fy_source *s)
-{
-    return s->planned != NULL ? fy_planned_gguf_no_tokenizer(s->planned) : NULL;
-}
-
-size_t fy_source_n_tensors(const fy_source *s)
-{
-    return s->n_tensors;
-}
-
-const fy_source_tensor *fy_source_at(const fy_source *s, size_t i)
-{
-    return &s->tensors[i];
 }
 
 const fy_source_tensor *fy_source_find(const fy_source *s, fy_span name)

@@ -17,8 +17,10 @@
 
 #include "base/err.h"
 #include "base/json_tree.h"
+#include "base/names.h"
 #include "base/str.h"
 #include "convert/source/checkpoint.h"
+#include "convert/write/planned_gguf.h"
 #include "format/gguf.h"
 
 typedef enum {
@@ -45,28 +47,30 @@ typedef struct {
     size_t index; /* for fy_source_read */
 } fy_source_tensor;
 
-typedef struct fy_source fy_source;
+/* An open model. All fields are for reading. */
+typedef struct {
+    char *path; /* owned */
+    fy_source_kind kind;
+    const fy_gguf *keys;      /* view: of GGUF, workspace and planned; else NULL */
+    const char *no_tokenizer; /* view: why the tokenizer's keys are not in a planned one, or NULL */
+    const fy_st *st;          /* view: of a file, if it is a safetensors one */
+    const fy_torch *torch;    /* view: if it is one of PyTorch */
+    fy_source_tensor *tensors; /* owned */
+    size_t n_tensors, cap_tensors;
+    fy_names index;
+    fy_gguf *gguf; /* owned; one of these three */
+    fy_ckpt *ckpt;
+    fy_planned_gguf *planned;
+    fy_hf_config config; /* of ckpt */
+    fy_kernels kernels;
+} fy_source;
 
 fy_source *fy_source_open(const char *path, fy_err *e); /* NULL on failure */
 /* `path`, a checkpoint, as FY_SOURCE_PLANNED; at most n_threads will read at once. */
 fy_source *fy_source_open_planned(const char *path, int n_threads, fy_err *e);
 void fy_source_close(fy_source *s); /* NULL is fine */
 
-const char *fy_source_path(const fy_source *s);
-fy_source_kind fy_source_kind_of(const fy_source *s);
-const char *fy_source_what(const fy_source *s); /* "a GGUF file", ... */
-/* The keys, of GGUF, workspace and planned; else NULL. */
-const fy_gguf *fy_source_gguf(const fy_source *s);
-/* The tensors, of file and checkpoint; else NULL. */
-const fy_ckpt *fy_source_ckpt(const fy_source *s);
-/* The file, by its kind; NULL: it is none, or of the other kind. */
-const fy_st *fy_source_safetensors(const fy_source *s);
-const fy_torch *fy_source_torch(const fy_source *s);
-/* Why the tokenizer's keys are not there, of FY_SOURCE_PLANNED; NULL: nothing is wrong. */
-const char *fy_source_no_tokenizer(const fy_source *s);
-
-size_t fy_source_n_tensors(const fy_source *s);
-const fy_source_tensor *fy_source_at(const fy_source *s, size_t i);
+const char *fy_source_what(const fy_source *s);                           /* "a GGUF file", ... */
 const fy_source_tensor *fy_source_find(const fy_source *s, fy_span name); /* NULL when absent */
 
 /* out[n] = elements [first, first + n) in row-major order; they must exist, t be readable, both
