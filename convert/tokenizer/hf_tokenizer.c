@@ -1,6 +1,6 @@
-/* Opens the tokenizer of a checkpoint: finds the container, reads the vocabulary, checks the merges,
- * gives SentencePiece-like vocabularies their scores and types, and applies the added tokens.
- * hf_tokenizer_write.c writes the result. */
+/* Opens the tokenizer of a checkpoint: finds the container, reads the vocabulary, checks the
+ * merges, gives SentencePiece-like vocabularies their scores and types, and applies the added
+ * tokens. hf_tokenizer_write.c writes the result. */
 #include "convert/tokenizer/hf_tokenizer_impl.h"
 
 #include <stdio.h>
@@ -466,9 +466,10 @@ static int fail_absent(const fy_hf_tokenizer *t, fy_err *e)
                            "merges.txt and " FY_RWKV_VOCAB_NAME,
                            t->dir, others[i].what);
     }
-    return fy_fail(e, FY_EIO,
-                   "%s: no tokenizer.json and no tokenizer.model; download them to where config.json is",
-                   t->dir);
+    return fy_fail(
+        e, FY_EIO,
+        "%s: no tokenizer.json and no tokenizer.model; download them to where config.json is",
+        t->dir);
 }
 
 /* From the first of the containers that is there. */
@@ -564,7 +565,7 @@ static int read_all(fy_hf_tokenizer *t, fy_err *e)
     if (!fy_file_is_dir(t->dir)
             ? find_role(t, e) != 0
             : fy_tokenizer_config_read(t->dir, &t->config, e) != 0 ||
-                  fy_hf_templates_read(t->dir, t->config.tokenizer, &t->templates, e) != 0)
+                  (t->templates = fy_hf_templates_read(t->dir, t->config.tokenizer, e)) == NULL)
         return -1;
     if (fy_tokenizer_config_added_old(&t->config, &t->added, e) != 0)
         return fy_ctx(e, "%s", t->dir);
@@ -605,7 +606,9 @@ fy_hf_tokenizer *fy_hf_tokenizer_open(const char *path, const char *force_pre, f
 
 int fy_hf_tokenizer_use_template(fy_hf_tokenizer *t, const char *which, fy_err *e)
 {
-    return fy_hf_templates_replace(&t->templates, which, e);
+    json_decref(t->templates);
+    t->templates = fy_hf_templates_of(which, e);
+    return t->templates != NULL ? 0 : -1;
 }
 
 void fy_hf_tokenizer_free(fy_hf_tokenizer *t)
@@ -613,7 +616,7 @@ void fy_hf_tokenizer_free(fy_hf_tokenizer *t)
     if (t == NULL)
         return;
     fy_tokenizer_json_release(&t->json);
-    fy_hf_templates_release(&t->templates);
+    json_decref(t->templates);
     fy_tokenizer_config_release(&t->config);
     fy_added_tokens_release(&t->added);
     fy_token_table_release(&t->tokens);

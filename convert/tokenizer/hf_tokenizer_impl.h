@@ -31,7 +31,7 @@ struct fy_hf_tokenizer {
     bool trims;           /* extra spaces are dropped */
     const char *rules;    /* static: value of FY_KEY_UNIGRAM; NULL: SentencePiece's */
     fy_tokenizer_config config;
-    fy_hf_templates templates;
+    json_t *templates; /* owned; NULL: none; fy_hf_templates_read */
     fy_added_tokens added; /* views of json_map, config, `tokens` or json_texts */
     fy_token_table tokens;
     fy_arena json_texts; /* texts of `added` when `tokens` comes from tokenizer.model */

@@ -244,7 +244,7 @@ int fy_hf_tokenizer_write(const fy_hf_tokenizer *t, uint32_t n_rows, fy_gguf_wri
     uint32_t n = 0;
     if (count_rows(t, n_rows, &n, e) != 0 || write_vocabulary(t, n, w, e) != 0 ||
         write_ids(&t->special, n, w, e) != 0 || write_text_rules(t, w, e) != 0 ||
-        fy_hf_templates_write(&t->templates, w, e) != 0)
+        fy_hf_templates_write(t->templates, w, e) != 0)
         return fy_ctx(e, "%s: tokenizer", t->dir);
     return 0;
 }

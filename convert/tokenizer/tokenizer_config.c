@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/json_tree.h"
 #include "base/log.h"
 #include "bundle/bundle.h"
@@ -342,52 +341,27 @@ static void put_key_name(fy_str *out, fy_span name)
     }
 }
 
-static void release_one(fy_hf_template *t)
-{
-    fy_str_release(&t->name);
-    fy_str_release(&t->text);
-    fy_str_release(&t->from);
-}
-
-static bool is_there(const fy_hf_templates *t, const fy_str *name)
-{
-    for (size_t i = 0; i < t->n; i++) {
-        if (strcmp(fy_str_z(&t->items[i].name), fy_str_z(name)) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* A second template of the same name is dropped. */
-static int add(fy_hf_templates *t, fy_span name, fy_span text, const char *from, fy_err *e)
+static int add(json_t *t, fy_span name, fy_span text, const char *from, fy_err *e)
 {
-    fy_hf_template one = {.name = {0}};
-    put_key_name(&one.name, name);
-    if (is_there(t, &one.name)) {
-        release_one(&one);
-        return 0;
-    }
-    fy_str_add(&one.text, text.ptr, text.len);
-    fy_str_puts(&one.from, from);
-    if (!one.name.oom && !one.text.oom && !one.from.oom &&
-        fy_append(&t->items, &t->n, &t->cap, &one, sizeof one, e) == 0)
-        return 0;
-    release_one(&one);
-    return fy_nomem(e);
-}
-
-void fy_hf_templates_release(fy_hf_templates *t)
-{
-    for (size_t i = 0; i < t->n; i++)
-        release_one(&t->items[i]);
-    free(t->items);
-    *t = (fy_hf_templates){0};
+    fy_str key = {0};
+    char shown[512]; /* a path may be anything, JSON is UTF-8 */
+    int rc = 0;
+    put_key_name(&key, name);
+    if (key.oom ||
+        (json_object_get(t, fy_str_z(&key)) == NULL &&
+         json_object_set_new(t, fy_str_z(&key),
+                             json_pack("{s:s%, s:s}", "text", text.ptr, text.len, "from",
+                                       fy_quote(shown, sizeof shown, fy_span_of(from)))) != 0))
+        rc = fy_nomem(e);
+    fy_str_release(&key);
+    return rc;
 }
 
 /* --- template files --- */
 
 /* 1: there is no such file. */
-static int read_file(const char *dir, const char *file, fy_span name, fy_hf_templates *t, fy_err *e)
+static int read_file(const char *dir, const char *file, fy_span name, json_t *t, fy_err *e)
 {
     fy_map m = {0};
     int rc = fy_tokenizer_config_map(dir, file, &m, e);
@@ -410,7 +384,7 @@ static int is_template(const struct dirent *d)
 }
 
 /* In the order of their names, not in that of the file system. */
-static int read_named_files(const char *dir, fy_hf_templates *t, fy_err *e)
+static int read_named_files(const char *dir, json_t *t, fy_err *e)
 {
     char *path = fy_path_join(dir, NAMED_DIR);
     if (path == NULL)
@@ -439,7 +413,7 @@ static int read_named_files(const char *dir, fy_hf_templates *t, fy_err *e)
 
 /* "chat_template": a text, or a list of {name, template}. Anything else (null)
  * means that there is none. */
-static int add_json(fy_hf_templates *t, const json_t *v, const char *from, fy_err *e)
+static int add_json(json_t *t, const json_t *v, const char *from, fy_err *e)
 {
     if (json_is_string(v))
         return add(t, FY_SPAN(MAIN_NAME), (fy_span){json_string_value(v), json_string_length(v)},
@@ -460,7 +434,7 @@ static int add_json(fy_hf_templates *t, const json_t *v, const char *from, fy_er
     return 0;
 }
 
-static int read_json_file(const char *dir, fy_hf_templates *t, fy_err *e)
+static int read_json_file(const char *dir, json_t *t, fy_err *e)
 {
     json_t *file = NULL;
     int rc = read_object(dir, JSON_FILE, &file, e);
@@ -470,76 +444,86 @@ static int read_json_file(const char *dir, fy_hf_templates *t, fy_err *e)
     return rc;
 }
 
-int fy_hf_templates_read(const char *dir, const json_t *tokenizer_config, fy_hf_templates *t,
-                         fy_err *e)
+static int read_places(const char *dir, const json_t *tokenizer_config, json_t *t, fy_err *e)
 {
-    *t = (fy_hf_templates){0};
     if (read_file(dir, MAIN_FILE, FY_SPAN(MAIN_NAME), t, e) < 0 || read_named_files(dir, t, e) != 0)
         return -1;
-    if (t->n == 0 && read_json_file(dir, t, e) != 0)
+    if (json_object_size(t) == 0 && read_json_file(dir, t, e) != 0)
         return -1;
-    if (t->n == 0 && add_json(t, json_object_get(tokenizer_config, "chat_template"),
-                              "tokenizer_config.json", e) != 0)
+    if (json_object_size(t) == 0 && add_json(t, json_object_get(tokenizer_config, "chat_template"),
+                                             "tokenizer_config.json", e) != 0)
         return fy_ctx(e, "%s", dir);
     return 0;
 }
 
-int fy_hf_templates_replace(fy_hf_templates *t, const char *which, fy_err *e)
+/* `t` if rc is 0. */
+static json_t *made(json_t *t, int rc, fy_err *e)
 {
-    fy_hf_templates_release(t);
+    if (t == NULL)
+        fy_nomem(e);
+    if (rc == 0)
+        return t;
+    json_decref(t);
+    return NULL;
+}
+
+json_t *fy_hf_templates_read(const char *dir, const json_t *tokenizer_config, fy_err *e)
+{
+    json_t *t = json_object();
+    return made(t, t != NULL ? read_places(dir, tokenizer_config, t, e) : -1, e);
+}
+
+json_t *fy_hf_templates_of(const char *which, fy_err *e)
+{
+    json_t *t = json_object();
     if (strcmp(which, "none") == 0)
-        return 0;
+        return made(t, 0, e);
     fy_chat_template *c = fy_chat_template_open(NULL, which, e);
     int rc = c != NULL ? add(t, FY_SPAN(MAIN_NAME), fy_chat_template_text(c, false), which, e) : -1;
     fy_chat_template_free(c);
-    return rc;
+    return made(t, rc, e);
 }
 
 /* --- writing --- */
 
-static int check(const fy_hf_template *t, fy_err *e)
+static int check(const char *name, const json_t *t, fy_span text, fy_err *e)
 {
     fy_err why = {0};
-    fy_template *tree = fy_template_parse((fy_span){fy_str_z(&t->text), t->text.len}, &why);
+    fy_template *tree = fy_template_parse(text, &why);
     if (tree != NULL) {
         fy_template_free(tree);
         return 0;
     }
     return fy_fail(e, why.code,
-                   "%s: chat template '%s': %s; --chat-template none leaves the "
-                   "templates out, "
+                   "%s: chat template '%s': %s; --chat-template none leaves the templates out, "
                    "--chat-template NAME or FILE replaces them",
-                   fy_str_z(&t->from), fy_str_z(&t->name), why.msg);
+                   json_string_value(json_object_get(t, "from")), name, why.msg);
 }
 
-static bool is_main(const fy_hf_template *t)
-{
-    return strcmp(fy_str_z(&t->name), MAIN_NAME) == 0;
-}
-
-static fy_span span_of(const fy_str *s)
-{
-    return (fy_span){fy_str_z(s), s->len};
-}
-
-int fy_hf_templates_write(const fy_hf_templates *t, fy_gguf_writer *w, fy_err *e)
+int fy_hf_templates_write(json_t *templates, fy_gguf_writer *w, fy_err *e)
 {
     size_t n_named = 0;
-    for (size_t i = 0; i < t->n; i++) {
+    const char *name;
+    json_t *t;
+    json_object_foreach(templates, name, t)
+    {
+        const json_t *v = json_object_get(t, "text");
+        const fy_span text = {json_string_value(v), json_string_length(v)};
+        const bool is_main = strcmp(name, MAIN_NAME) == 0;
         char key[sizeof FY_KEY_CHAT_TEMPLATE + MAX_NAME + 1] = FY_KEY_CHAT_TEMPLATE;
-        if (!is_main(&t->items[i]))
-            snprintf(key, sizeof key, FY_KEY_CHAT_TEMPLATE ".%s", fy_str_z(&t->items[i].name));
-        n_named += !is_main(&t->items[i]);
-        if (check(&t->items[i], e) != 0 ||
-            fy_gguf_add_str(w, key, span_of(&t->items[i].text), e) != 0)
+        if (!is_main)
+            snprintf(key, sizeof key, FY_KEY_CHAT_TEMPLATE ".%s", name);
+        n_named += !is_main;
+        if (check(name, t, text, e) != 0 || fy_gguf_add_str(w, key, text, e) != 0)
             return -1;
     }
     if (n_named == 0)
         return 0;
     int rc = fy_gguf_begin_strings(w, FY_KEY_CHAT_TEMPLATES, e);
-    for (size_t i = 0; rc == 0 && i < t->n; i++) {
-        if (!is_main(&t->items[i]))
-            rc = fy_gguf_add_string(w, span_of(&t->items[i].name), e);
+    json_object_foreach(templates, name, t)
+    {
+        if (rc == 0 && strcmp(name, MAIN_NAME) != 0)
+            rc = fy_gguf_add_string(w, fy_span_of(name), e);
     }
     return rc == 0 ? fy_gguf_end_strings(w, e) : rc;
 }
