@@ -33,7 +33,7 @@ void fy_convert_job_release(fy_convert_job *j)
     fy_convert_stream_free(j->stream);
     fy_gguf_writer_free(j->writer);
     fy_hf_tokenizer_free(j->tokenizer);
-    fy_model_meta_release(&j->meta);
+    json_decref(j->meta);
     fy_convert_plan_free(j->plan);
     fy_type_rules_free(j->rules);
     fy_ckpt_close(j->source);
@@ -185,7 +185,7 @@ static int make_header(fy_convert_job *j, fy_err *e)
         .config = j->has_config ? &j->config : NULL,
         .plan = j->plan,
         .tokenizer = j->tokenizer,
-        .model = &j->meta,
+        .model = j->meta,
         .source_sha256 = hash,
     };
     if (fy_gguf_meta_write(j->writer, &meta, e) || add_tensors(j, e))
@@ -200,7 +200,7 @@ static int choose_path(fy_convert_job *j, fy_err *e)
 {
     fy_str standard = {0};
     const char *type = j->plan != NULL ? fy_type_name(j->plan->type) : "vocab";
-    fy_model_meta_file_name(&j->meta, j->plan != NULL ? type : NULL,
+    fy_model_meta_file_name(j->meta, j->plan != NULL ? type : NULL,
                             j->plan == NULL        ? "vocab"
                             : j->o->embedding_only ? "embedding"
                                                    : NULL,
@@ -216,12 +216,11 @@ int fy_convert_job_plan(fy_convert_job *j, const char *path, const fy_convert_op
 {
     *j = (fy_convert_job){.path = path, .o = o};
     j->n_threads = o->n_threads != FY_OPT_UNSET_INT ? (int)o->n_threads : fy_default_threads();
-    if (find_place(j, e) || (o->vocab_only ? read_optional_config(j, e) : plan_tensors(j, e)) ||
-        fy_gguf_meta_model(&j->meta, j->dir, j->id, o->model_name,
-                           j->has_config ? &j->config : NULL, j->plan, e) ||
-        make_header(j, e) || choose_path(j, e))
+    if (find_place(j, e) || (o->vocab_only ? read_optional_config(j, e) : plan_tensors(j, e)))
         return -1;
-    return 0;
+    j->meta = fy_gguf_meta_model(j->dir, j->id, o->model_name, j->has_config ? &j->config : NULL,
+                                 j->plan, e);
+    return j->meta == NULL || make_header(j, e) || choose_path(j, e) ? -1 : 0;
 }
 
 /* --- the data ------------------------------------------------------------------------------- */

@@ -48,7 +48,7 @@ typedef struct {
     fy_ckpt *source; /* owned; NULL for vocabulary only */
     fy_type_rules *rules;
     fy_convert_plan *plan; /* owned; NULL for vocabulary only */
-    fy_model_meta meta;
+    json_t *meta; /* owned; fy_model_meta_new */
     fy_hf_tokenizer *tokenizer;
     fy_gguf_writer *writer;
     fy_convert_stream *stream;

@@ -189,7 +189,7 @@ static void put_json(fy_convert_job *j, double seconds, fy_str *s)
     fy_str_puts(s, "{\n  ");
     put_text(s, "output", fy_span_of(fy_str_z(&j->out_path)));
     fy_str_printf(s, ",\n  \"dry_run\": %s,\n  ", seconds < 0 ? "true" : "false");
-    put_text(s, "name", fy_span_of(fy_model_meta_text(&j->meta, "name")));
+    put_text(s, "name", fy_span_of(json_string_value(json_object_get(j->meta, "name"))));
     if (j->has_config)
         fy_str_printf(s, ",\n  \"family\": \"%s\",\n  \"architecture\": \"%s\"",
                       j->config.family->name, j->config.family->gguf_arch);

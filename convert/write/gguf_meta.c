@@ -11,21 +11,19 @@
 #include "convert/write/model_id.h"
 #include "policy/type_policy.h"
 
-int fy_gguf_meta_model(fy_model_meta *out, const char *dir, const char *id, const char *name,
-                       const fy_hf_config *config, const fy_convert_plan *p, fy_err *e)
+json_t *fy_gguf_meta_model(const char *dir, const char *id, const char *name,
+                           const fy_hf_config *config, const fy_convert_plan *p, fy_err *e)
 {
     char label[FY_SIZE_LABEL_BYTES];
     json_t *card;
     if (fy_model_card_read(dir, &card, e))
-        return -1;
-    if (p != NULL && p->n_expert_params > 0) {
-        uint32_t n = config->hp.n_expert;
-        fy_size_label_of_experts(n, p->n_params - p->n_expert_params + p->n_expert_params / n,
-                                 label);
-    } else if (p != NULL) {
-        fy_size_label(p->n_params, label);
+        return NULL;
+    if (p != NULL) {
+        const uint32_t n = p->n_expert_params > 0 ? config->hp.n_expert : 0;
+        const uint64_t others = n > 0 ? p->n_expert_params - p->n_expert_params / n : 0;
+        fy_size_label(n, p->n_params - others, label);
     }
-    fy_model_source s = {
+    const fy_model_source s = {
         .card = card,
         .config = config != NULL ? config->root : NULL,
         .id = id,
@@ -33,9 +31,9 @@ int fy_gguf_meta_model(fy_model_meta *out, const char *dir, const char *id, cons
         .n_params = p != NULL ? p->n_params : 0,
         .size_label = p != NULL ? label : NULL,
     };
-    int rc = fy_model_meta_init(out, &s, e);
+    json_t *meta = fy_model_meta_new(&s, e);
     json_decref(card);
-    return rc;
+    return meta;
 }
 
 static int write_general(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e)

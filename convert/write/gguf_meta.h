@@ -13,14 +13,14 @@ typedef struct {
     const fy_hf_config *config; /* NULL (vocabulary only): the architecture is written as "llama" */
     const fy_convert_plan *plan;      /* NULL: vocabulary only */
     const fy_hf_tokenizer *tokenizer; /* NULL: none of its keys */
-    const fy_model_meta *model;
+    const json_t *model;
     const char *source_sha256; /* fy_source_hash; NULL: no such key */
 } fy_gguf_meta;
 
 /* What the model in `dir` says of itself. id: its name, or "ORG/NAME"; name: that the user gives,
- * NULL: none; plan, config: NULL without. Released by the caller, after a failure, too. */
-int fy_gguf_meta_model(fy_model_meta *out, const char *dir, const char *id, const char *name,
-                       const fy_hf_config *config, const fy_convert_plan *plan, fy_err *e);
+ * NULL: none; plan, config: NULL without. As fy_model_meta_new. */
+json_t *fy_gguf_meta_model(const char *dir, const char *id, const char *name,
+                           const fy_hf_config *config, const fy_convert_plan *plan, fy_err *e);
 
 /* The tensors of a plan, in its order. */
 int fy_gguf_add_planned(fy_gguf_writer *w, const fy_convert_plan *plan, fy_err *e);

@@ -256,7 +256,7 @@ void fy_model_id_title(fy_span id, fy_str *out)
 
 /* --- sizes ---------------------------------------------------------------------------------- */
 
-void fy_size_label(uint64_t n_params, char out[FY_SIZE_LABEL_BYTES])
+void fy_size_label(uint32_t n_expert, uint64_t n_params, char out[FY_SIZE_LABEL_BYTES])
 {
     static const struct {
         double scale;
@@ -267,17 +267,8 @@ void fy_size_label(uint64_t n_params, char out[FY_SIZE_LABEL_BYTES])
         u++;
     double x = (double)n_params / units[u].scale;
     int decimals = nearbyint(x) >= 10 ? 0 : nearbyint(x) >= 1 ? 1 : 2;
-    snprintf(out, FY_SIZE_LABEL_BYTES, "%.*f%c", decimals, x, units[u].unit);
-}
-
-void fy_size_label_of_experts(uint32_t n_expert, uint64_t n_params, char out[FY_SIZE_LABEL_BYTES])
-{
-    char one[FY_SIZE_LABEL_BYTES];
-    fy_size_label(n_params, one);
-    if (n_expert > 0)
-        snprintf(out, FY_SIZE_LABEL_BYTES, "%ux%.24s", n_expert, one);
-    else
-        memcpy(out, one, sizeof one);
+    int at = n_expert > 0 ? snprintf(out, FY_SIZE_LABEL_BYTES, "%ux", n_expert) : 0;
+    snprintf(out + at, (size_t)(FY_SIZE_LABEL_BYTES - at), "%.*f%c", decimals, x, units[u].unit);
 }
 
 /* --- the output file -------------------------------------------------------------------------- */

@@ -29,9 +29,8 @@ void fy_model_id_title(fy_span id, fy_str *out);
 
 /* "7.2B", "494M": two significant digits, as gguf-py's model_weight_count_rounded_notation. */
 #define FY_SIZE_LABEL_BYTES 40
-void fy_size_label(uint64_t n_params, char out[FY_SIZE_LABEL_BYTES]);
 /* "8x7B": n_expert (0: none) times what one expert and all that is shared have. */
-void fy_size_label_of_experts(uint32_t n_expert, uint64_t n_params, char out[FY_SIZE_LABEL_BYTES]);
+void fy_size_label(uint32_t n_expert, uint64_t n_params, char out[FY_SIZE_LABEL_BYTES]);
 
 /* The path of the output file: what -o says, or the standard name. */
 

@@ -38,11 +38,6 @@ static const char *const origin_keys[] = {"name",        "author", "version", "o
                                           "description", "url",    "doi",     "uuid",
                                           "repo_url",    NULL};
 
-const char *fy_model_meta_text(const fy_model_meta *m, const char *key)
-{
-    return json_string_value(json_object_get(m->values, key));
-}
-
 /* --- collecting ----------------------------------------------------------------------------- */
 
 /* Unless the key is there already, or the text is empty. */
@@ -200,7 +195,7 @@ static const char *id_in_config(const json_t *config)
     return slash != NULL && (slash == id || strchr(slash + 1, '/') != NULL) ? NULL : id;
 }
 
-int fy_model_meta_init(fy_model_meta *out, const fy_model_source *s, fy_err *e)
+json_t *fy_model_meta_new(const fy_model_source *s, fy_err *e)
 {
     static const char *const keys[FY_ID_PARTS] = {
         [FY_ID_NAME] = "name",         [FY_ID_ORG] = "organization",
@@ -208,7 +203,7 @@ int fy_model_meta_init(fy_model_meta *out, const fy_model_source *s, fy_err *e)
         [FY_ID_VERSION] = "version",   [FY_ID_SIZE_LABEL] = "size_label"};
     const char *const ids[] = {id_in_config(s->config), s->id};
     fy_json_maker m = {0};
-    json_t *values = out->values = json_object();
+    json_t *values = json_object();
     if (s->name != NULL)
         offer(&m, values, "name", fy_span_of(s->name));
     read_card(&m, values, s);
@@ -220,15 +215,10 @@ int fy_model_meta_init(fy_model_meta *out, const fy_model_source *s, fy_err *e)
     if (s->size_label != NULL)
         offer(&m, values, "size_label", fy_span_of(s->size_label));
     if (!m.oom)
-        return 0;
-    fy_model_meta_release(out);
-    return fy_nomem(e);
-}
-
-void fy_model_meta_release(fy_model_meta *m)
-{
-    json_decref(m->values);
-    m->values = NULL;
+        return values;
+    json_decref(values);
+    fy_nomem(e);
+    return NULL;
 }
 
 /* --- writing -------------------------------------------------------------------------------- */
@@ -272,18 +262,18 @@ static int write_list(fy_gguf_writer *w, const char *key, const json_t *list, fy
     return fy_gguf_end_strings(w, e);
 }
 
-int fy_model_meta_write(const fy_model_meta *m, fy_gguf_writer *w, fy_err *e)
+int fy_model_meta_write(const json_t *meta, fy_gguf_writer *w, fy_err *e)
 {
     for (size_t i = 0; i < N_TEXTS; i++) {
         char key[64];
         snprintf(key, sizeof key, "general.%s", texts[i].key);
-        if (write_text(w, key, json_object_get(m->values, texts[i].key), e))
+        if (write_text(w, key, json_object_get(meta, texts[i].key), e))
             return -1;
     }
-    return write_origins(w, "base_model", json_object_get(m->values, "base_model"), e) ||
-                   write_origins(w, "dataset", json_object_get(m->values, "dataset"), e) ||
-                   write_list(w, "general.tags", json_object_get(m->values, "tags"), e) ||
-                   write_list(w, "general.languages", json_object_get(m->values, "languages"), e)
+    return write_origins(w, "base_model", json_object_get(meta, "base_model"), e) ||
+                   write_origins(w, "dataset", json_object_get(meta, "dataset"), e) ||
+                   write_list(w, "general.tags", json_object_get(meta, "tags"), e) ||
+                   write_list(w, "general.languages", json_object_get(meta, "languages"), e)
                ? -1
                : 0;
 }
@@ -319,17 +309,17 @@ static void put_part(fy_str *out, const char *text)
         fy_str_putc(out, file_name_char(text[i]));
 }
 
-void fy_model_meta_file_name(const fy_model_meta *m, const char *encoding, const char *kind,
+void fy_model_meta_file_name(const json_t *meta, const char *encoding, const char *kind,
                              fy_str *out)
 {
     static const char *const order[] = {"size_label", "finetune", "version"};
-    const char *base = fy_model_meta_text(m, "basename");
+    const char *base = json_string_value(json_object_get(meta, "basename"));
     fy_str_clear(out);
-    put_part(out, base != NULL ? base : fy_model_meta_text(m, "name"));
+    put_part(out, base != NULL ? base : json_string_value(json_object_get(meta, "name")));
     if (out->len == 0)
         put_part(out, "model");
     for (size_t i = encoding == NULL; i < sizeof order / sizeof order[0]; i++) {
-        const char *text = fy_model_meta_text(m, order[i]);
+        const char *text = json_string_value(json_object_get(meta, order[i]));
         if (text != NULL)
             put_part(out, text);
     }

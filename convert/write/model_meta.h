@@ -13,11 +13,6 @@
 #include "base/str.h"
 #include "format/gguf_write.h"
 
-typedef struct {
-    json_t *values; /* owned; texts by their key after "general." ("license.link"), lists "tags"
-                       and "languages" of texts, lists "base_model" and "dataset" of objects */
-} fy_model_meta;
-
 /* What the keys are found from. */
 typedef struct {
     const json_t *card;     /* fy_model_card_read */
@@ -28,19 +23,17 @@ typedef struct {
     const char *size_label; /* for a model that does not say; NULL: none */
 } fy_model_source;
 
-int fy_model_meta_init(fy_model_meta *m, const fy_model_source *s, fy_err *e);
-void fy_model_meta_release(fy_model_meta *m);
-
-/* A text by its key; NULL: there is none. */
-const char *fy_model_meta_text(const fy_model_meta *m, const char *key);
+/* An object: texts by their key after "general." ("license.link"; always "name"), lists "tags" and
+ * "languages" of texts, lists "base_model" and "dataset" of objects. NULL on failure. */
+json_t *fy_model_meta_new(const fy_model_source *s, fy_err *e);
 
 /* Adds the keys, general.name first. */
-int fy_model_meta_write(const fy_model_meta *m, fy_gguf_writer *w, fy_err *e);
+int fy_model_meta_write(const json_t *meta, fy_gguf_writer *w, fy_err *e);
 
 /* The name of a file by the GGUF naming convention, without ".gguf":
  * BaseName-SizeLabel-FineTune-Version-ENCODING-kind. encoding, kind: NULL leaves them out; without
  * an encoding (a vocabulary) there is no size label either. Always a plain file name. */
-void fy_model_meta_file_name(const fy_model_meta *m, const char *encoding, const char *kind,
+void fy_model_meta_file_name(const json_t *meta, const char *encoding, const char *kind,
                              fy_str *out);
 
 #endif

@@ -55,20 +55,18 @@ static int write_header(const fy_hf_config *c, const fy_convert_plan *plan, cons
                         const char *name, fy_type matrices, const fy_hf_tokenizer *tokenizer,
                         fy_str *out, fy_err *e)
 {
-    fy_model_meta model = {0};
     fy_span base = name != NULL ? fy_span_of(name) : fy_path_base(dir);
     char *id = base.len > 0 ? strndup(base.ptr, base.len) : strdup("model");
     fy_gguf_writer *w = fy_gguf_writer_new(e);
-    fy_gguf_meta meta = {.config = c, .plan = plan, .tokenizer = tokenizer, .model = &model};
+    json_t *model = id != NULL ? fy_gguf_meta_model(dir, id, NULL, c, plan, e) : NULL;
+    const fy_gguf_meta meta = {.config = c, .plan = plan, .tokenizer = tokenizer, .model = model};
     int rc = id == NULL ? fy_nomem(e) : 0;
-    if (rc == 0 && w != NULL)
-        rc = fy_gguf_meta_model(&model, dir, id, NULL, c, plan, e);
-    rc = rc || w == NULL || fy_gguf_meta_write(w, &meta, e) ||
+    rc = rc || w == NULL || model == NULL || fy_gguf_meta_write(w, &meta, e) ||
          (plan != NULL ? fy_gguf_add_planned(w, plan, e)
                        : add_expected_tensors(w, c, matrices, e)) ||
          fy_gguf_writer_header(w, out, e);
     fy_gguf_writer_free(w);
-    fy_model_meta_release(&model);
+    json_decref(model);
     free(id);
     return rc ? -1 : 0;
 }

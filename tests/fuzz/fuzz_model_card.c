@@ -13,18 +13,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void use(const json_t *card, const char *id)
 {
     fy_err e = {0};
-    fy_model_meta m;
     fy_str name = {0};
     fy_model_source s = {.card = card, .id = id, .n_params = 7000000000, .size_label = "7.0B"};
     fy_gguf_writer *w = fy_gguf_writer_new(&e);
-    if (w == NULL || fy_model_meta_init(&m, &s, &e) != 0 || fy_model_meta_write(&m, w, &e) != 0)
+    json_t *m = fy_model_meta_new(&s, &e);
+    if (w == NULL || m == NULL || fy_model_meta_write(m, w, &e) != 0)
         abort();
-    fy_model_meta_file_name(&m, "q8_0", NULL, &name);
+    fy_model_meta_file_name(m, "q8_0", NULL, &name);
     if (!fy_path_is_plain((fy_span){name.ptr, name.len}) || name.len > 240)
         abort();
     fy_str_release(&name);
     fy_gguf_writer_free(w);
-    fy_model_meta_release(&m);
+    json_decref(m);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
