@@ -46,6 +46,31 @@ bool fy_span_ends(fy_span a, const char *with)
     return a.len >= n && (n == 0 || memcmp(a.ptr + a.len - n, with, n) == 0);
 }
 
+bool fy_list_has(const char *list, char separator, const char *word)
+{
+    const char ends[] = {separator, '\0'};
+    size_t n = strlen(word);
+    for (const char *p = list; *p != '\0'; p += *p == separator) {
+        size_t len = strcspn(p, ends);
+        if (len == n && memcmp(p, word, n) == 0)
+            return true;
+        p += len;
+    }
+    return false;
+}
+
+fy_span fy_span_cut_word(fy_span *rest)
+{
+    const char *p = rest->ptr, *end = p + rest->len;
+    while (p < end && (*p == ' ' || *p == '\t'))
+        p++;
+    const char *begin = p;
+    while (p < end && *p != ' ' && *p != '\t')
+        p++;
+    *rest = (fy_span){p, (size_t)(end - p)};
+    return (fy_span){begin, (size_t)(p - begin)};
+}
+
 fy_span fy_span_cut_line(fy_span *rest)
 {
     const char *end = rest->len > 0 ? memchr(rest->ptr, '\n', rest->len) : NULL;

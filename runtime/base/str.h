@@ -31,6 +31,10 @@ int fy_span_order(fy_span a, fy_span b);   /* below, at or above 0: by bytes, th
 bool fy_span_is(fy_span a, const char *s); /* equals the C string s */
 bool fy_span_begins(fy_span a, const char *with);
 bool fy_span_ends(fy_span a, const char *with);
+/* Is the word one of the list "a,b,c", whose separator this is? */
+bool fy_list_has(const char *list, char separator, const char *word);
+/* Takes the first word off *rest, and the spaces and tabs before it; empty: there is none. */
+fy_span fy_span_cut_word(fy_span *rest);
 /* Takes the first line off *rest; without its end, \n or \r\n. */
 fy_span fy_span_cut_line(fy_span *rest);
 
@@ -74,7 +78,8 @@ const char *fy_quote(char *out, size_t size, fy_span text);
 /* Appends the whole text, or its beginning and "..." when it takes more than max_bytes. */
 void fy_str_put_quoted(fy_str *s, fy_span text, size_t max_bytes);
 
-/* A list of names for a message: "a, b and 3 more", quoted. Zero-initialised; `text` is released. */
+/* A list of names for a message: "a, b and 3 more", quoted. Zero-initialised; `text` is released.
+ */
 typedef struct {
     fy_str text;
     size_t n, n_left; /* all names; those that the text has no room for */

@@ -252,13 +252,13 @@ static void block_signals(sigset_t *before)
     pthread_sigmask(SIG_BLOCK, &set, before);
 }
 
-static int start_worker(worker *w)
+int fy_thread_start(pthread_t *id, void *(*run)(void *), void *arg, fy_err *e)
 {
     sigset_t before;
     block_signals(&before);
-    int err = pthread_create(&w->id, NULL, worker_main, w);
+    int err = pthread_create(id, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return err;
+    return err == 0 ? 0 : fy_fail(e, FY_ENOMEM, "cannot start a thread: %s", strerror(err));
 }
 
 fy_pool *fy_pool_new(int n_threads, fy_err *e)
@@ -286,10 +286,8 @@ fy_pool *fy_pool_new(int n_threads, fy_err *e)
     for (int i = 1; i < n_threads; i++) {
         worker *w = &p->workers[i - 1];
         *w = (worker){.pool = p, .index = i};
-        int err = start_worker(w);
-        if (err != 0) {
-            fy_fail(e, FY_ENOMEM, "cannot start thread %d of %d: %s; try fewer threads (-t)", i + 1,
-                    n_threads, strerror(err));
+        if (fy_thread_start(&w->id, worker_main, w, e) != 0) {
+            fy_ctx(e, "thread %d of %d (try fewer, -t)", i + 1, n_threads);
             fy_pool_free(p);
             return NULL;
         }

@@ -8,6 +8,7 @@
 #ifndef FY_BASE_THREAD_H
 #define FY_BASE_THREAD_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -35,5 +36,8 @@ void fy_pool_run(fy_pool *p, int64_t n_items, int64_t chunk, fy_pool_fn *fn, voi
  * thread may run on, at most 16. Where they run is left to the system's scheduler, which moves busy
  * threads to fast cores by itself and knows which of them are hot or taken. */
 int fy_default_threads(void);
+
+/* A thread of its own, to which the program's signals do not go; for pthread_join. */
+int fy_thread_start(pthread_t *id, void *(*run)(void *), void *arg, fy_err *e);
 
 #endif

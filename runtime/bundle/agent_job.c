@@ -268,22 +268,6 @@ static void *hash_units(void *arg)
 
 /* --- for the receiver ------------------------------------------------------------------------- */
 
-static int start_thread(fy_agent_job *j, fy_err *e)
-{
-    sigset_t set, before; /* signals are for the receiver */
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &set, &before);
-    int err = pthread_create(&j->thread[j->n_threads], NULL, hash_units, j);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (err != 0)
-        return fy_fail(e, FY_ENOMEM, "cannot start a thread: %s", strerror(err));
-    j->n_threads++;
-    return 0;
-}
-
 int fy_agent_job_start(fy_agent_job *j, bool checking, fy_err *e)
 {
     int n = j->p->n_threads > 0 ? j->p->n_threads : fy_default_threads();
@@ -301,8 +285,8 @@ int fy_agent_job_start(fy_agent_job *j, bool checking, fy_err *e)
     memset(j->unit, FY_UNIT_UNKNOWN, j->n_units);
     j->asked = j->m.n == 0;
     j->n_threads = 0;
-    while (j->n_threads < n) {
-        if (start_thread(j, e) != 0) {
+    for (; j->n_threads < n; j->n_threads++) {
+        if (fy_thread_start(&j->thread[j->n_threads], hash_units, j, e) != 0) {
             fy_agent_job_stop(j);
             return -1;
         }

@@ -188,26 +188,20 @@ static int check_item(checker *c, size_t i, uint64_t block, uint8_t *buf, fy_err
     return 0;
 }
 
-/* The file that item belongs to: the last one whose items begin at or before it. */
-static size_t file_of(const checker *c, uint64_t item)
+static int by_first_item(const void *key, const void *member)
 {
-    size_t lo = 0, hi = c->m->n;
-    while (hi - lo > 1) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (c->file[mid].first_item <= item)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
+    const file_state *f = member;
+    const uint64_t item = *(const uint64_t *)key;
+    return item < f[0].first_item ? -1 : item >= f[1].first_item;
 }
 
 static void check_items(void *ctx, int64_t begin, int64_t end, int thread)
 {
     checker *c = ctx;
     for (int64_t k = begin; k < end && !atomic_load(&c->fatal); k++) {
-        size_t i = file_of(c, (uint64_t)k);
-        file_state *f = &c->file[i];
+        const uint64_t item = (uint64_t)k;
+        file_state *f = bsearch(&item, c->file, c->m->n, sizeof *f, by_first_item);
+        size_t i = (size_t)(f - c->file);
         fy_err what = {0};
         /* the whole of a file first: it takes the longest, and its blocks go to other threads */
         uint64_t n = (uint64_t)k - f->first_item,

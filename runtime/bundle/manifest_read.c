@@ -51,20 +51,14 @@ bool fy_manifest_is_unlisted(const char *rel)
            strcmp(rel, FY_MANIFEST_KEY) == 0;
 }
 
+static int by_path(const void *path, const void *entry)
+{
+    return strcmp(path, ((const fy_manifest_entry *)entry)->path);
+}
+
 const fy_manifest_entry *fy_manifest_find(const fy_manifest *m, const char *path)
 {
-    size_t lo = 0, hi = m->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        int c = strcmp(m->entry[mid].path, path);
-        if (c == 0)
-            return &m->entry[mid];
-        if (c < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return NULL;
+    return m->n > 0 ? bsearch(path, m->entry, m->n, sizeof *m->entry, by_path) : NULL;
 }
 
 /* --- fields ----------------------------------------------------------------------------------- */

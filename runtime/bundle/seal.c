@@ -198,14 +198,11 @@ static int read_small(const char *dir, const char *name, size_t max, fy_str *out
 int fy_seal_open(const char *dir, fy_seal *out, fy_err *e)
 {
     fy_seal s = {0};
-    int rc = fy_manifest_load(dir, &s.map, e);
-    if (rc == 0)
-        rc = read_small(dir, FY_MANIFEST_SIG, FY_MANIFEST_SIG_BYTES, &s.sig_text, &s.has_sig, e);
-    if (rc == 0)
-        rc = read_small(dir, FY_MANIFEST_KEY, FY_MANIFEST_KEY_MAX, &s.key_text, &s.has_key, e);
-    if (rc != 0) {
+    if (fy_manifest_load(dir, &s.map, e) != 0 ||
+        read_small(dir, FY_MANIFEST_SIG, FY_MANIFEST_SIG_BYTES, &s.sig_text, &s.has_sig, e) != 0 ||
+        read_small(dir, FY_MANIFEST_KEY, FY_MANIFEST_KEY_MAX, &s.key_text, &s.has_key, e) != 0) {
         fy_seal_close(&s);
-        return rc;
+        return -1;
     }
     s.manifest = (fy_span){(const char *)s.map.data, s.map.size};
     s.sig = (fy_span){fy_str_z(&s.sig_text), s.sig_text.len};

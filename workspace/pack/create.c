@@ -31,8 +31,6 @@ typedef struct {
     fy_progress *progress;
 } maker;
 
-/* --- files ------------------------------------------------------------------------------------ */
-
 /* --- lists of files --------------------------------------------------------------------------- */
 
 int fy_inputs_add(fy_inputs *l, const char *from, const char *rel, uint32_t mode, fy_err *e)
@@ -191,12 +189,11 @@ static int put_present(maker *k, const char *rel, fy_err *e)
 /* rc: of what made the text; frees `text` in every case. */
 static int put_text(maker *k, const char *rel, int rc, fy_str *text, fy_err *e)
 {
-    if (rc == 0)
-        rc = fy_staging_write(k->st, rel, 0644, text->ptr, text->len, e);
     fy_digest d = {.bytes = text->len}; /* these texts stay far below the size that has blocks */
-    if (rc == 0)
-        rc = fy_sha256_of(text->ptr, text->len, d.sha256, e);
-    if (rc == 0)
+    if (rc != 0 || fy_staging_write(k->st, rel, 0644, text->ptr, text->len, e) != 0 ||
+        fy_sha256_of(text->ptr, text->len, d.sha256, e) != 0)
+        rc = -1;
+    else
         rc = fy_manifest_add(&k->manifest, rel, 0644, &d, e);
     fy_str_release(text);
     return rc;
@@ -211,8 +208,6 @@ static int put_manifest(maker *k, fy_err *e)
     fy_str_release(&text);
     return rc;
 }
-
-/* --- a model ---------------------------------------------------------------------------------- */
 
 /* --- a model ---------------------------------------------------------------------------------- */
 
@@ -287,17 +282,12 @@ static int add_parity(maker *k, const fy_create_source *m, const char *rel, fy_e
 static int convert(maker *k, fy_create_source *m, bool main_model, const char *rel, fy_err *e)
 {
     char *to = fy_staging_path(k->st, rel, e);
-    int rc = to != NULL ? fy_staging_mkdirs(k->st, rel, e) : -1;
-    if (rc == 0)
-        rc = k->p->convert(k->p->convert_user, m->path, to, e);
-    if (rc == 0)
-        rc = put_present(k, rel, e);
-    if (rc == 0)
-        rc = fy_create_open_model(m, to, e);
-    if (rc == 0)
-        rc = fy_create_describe(k->p, m, main_model, e);
+    bool made = to != NULL && fy_staging_mkdirs(k->st, rel, e) == 0 &&
+                k->p->convert(k->p->convert_user, m->path, to, e) == 0 &&
+                put_present(k, rel, e) == 0 && fy_create_open_model(m, to, e) == 0 &&
+                fy_create_describe(k->p, m, main_model, e) == 0;
     free(to);
-    return rc;
+    return made ? 0 : -1;
 }
 
 static int add_model(maker *k, fy_create_source *m, bool main_model, fy_err *e)

@@ -2,6 +2,7 @@
  */
 #include "workspace/pack/elf.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -14,34 +15,15 @@
 #include "base/str.h"
 #include "workspace/pack/workspace.h"
 
-enum {
-    HEADER_BYTES = 64,
-    SEGMENT_BYTES = 56, /* of a 64-bit program header */
-    CLASS_64 = 2,
-    LITTLE = 1,
-    TYPE_EXEC = 2,
-    TYPE_DYN = 3,
-    MACHINE_HEXAGON = 164,
-    MACHINE_AARCH64 = 183,
-    PT_LOAD = 1,
-    PT_DYNAMIC = 2,
-    PT_INTERP = 3,
-    PF_EXECUTE = 1,
-    DT_TEXTREL = 22,
-    DT_FLAGS = 30,
-    DF_TEXTREL = 4,
-};
-#define PT_GNU_STACK 0x6474e551u
-#define DT_FLAGS_1   0x6ffffffbu
-#define DF_1_PIE     0x08000000u
+enum { HEADER_BYTES = sizeof(Elf64_Ehdr), SEGMENT_BYTES = sizeof(Elf64_Phdr) };
 
 static const struct {
     uint16_t id;
     const char *name;
 } machines[] = {
-    {3, "x86 (32 bit)"},          {40, "arm (32 bit)"},         {62, "x86-64"},
-    {MACHINE_AARCH64, "aarch64"}, {MACHINE_HEXAGON, "Hexagon"}, {243, "RISC-V"},
-    {258, "LoongArch"},
+    {EM_386, "x86 (32 bit)"},    {EM_ARM, "arm (32 bit)"}, {EM_X86_64, "x86-64"},
+    {EM_AARCH64, "aarch64"},     {EM_QDSP6, "Hexagon"},    {EM_RISCV, "RISC-V"},
+    {EM_LOONGARCH, "LoongArch"},
 };
 
 static const char *machine_name(uint16_t id)
@@ -78,12 +60,12 @@ int fy_elf_check(const void *p, size_t n, const char *target, fy_err *e)
         return fy_fail(e, FY_EVERIFY,
                        "is an ELF file cut off after %zu bytes, expected an aarch64 program", n);
     uint16_t type = fy_le16(b + 16), machine = fy_le16(b + 18);
-    if (b[5] != LITTLE)
+    if (b[5] != ELFDATA2LSB)
         return fy_fail(e, FY_EVERIFY, "is a big-endian ELF file, expected an aarch64 program");
-    if (machine != MACHINE_AARCH64 || b[4] != CLASS_64)
+    if (machine != EM_AARCH64 || b[4] != ELFCLASS64)
         return fy_fail(e, FY_EVERIFY, "is built for %s (ELF machine %u), expected aarch64 (%d)",
-                       machine_name(machine), machine, MACHINE_AARCH64);
-    if (type != TYPE_EXEC && type != TYPE_DYN)
+                       machine_name(machine), machine, EM_AARCH64);
+    if (type != ET_EXEC && type != ET_DYN)
         return fy_fail(e, FY_EVERIFY, "is an aarch64 ELF file of type %u, expected a program",
                        type);
     return 0;
@@ -147,7 +129,7 @@ static int read_segment(bytes b, const uint8_t *s, segments *out, fy_err *e)
     uint32_t type = fy_le32(s), flags = fy_le32(s + 4);
     uint64_t at = fy_le64(s + 8), size = fy_le64(s + 32), align = fy_le64(s + 48);
     if (type == PT_GNU_STACK)
-        out->executable_stack = (flags & PF_EXECUTE) != 0;
+        out->executable_stack = (flags & PF_X) != 0;
     if (type != PT_LOAD && type != PT_DYNAMIC && type != PT_INTERP)
         return 0;
     if (!inside(b, at, size))
@@ -184,7 +166,7 @@ static int kind_of_program(const segments *s, uint16_t type, fy_elf_kind *out, f
 {
     char shown[FY_QUOTE_BYTES];
     if (s->interp == NULL)
-        *out = type == TYPE_DYN && s->has_dynamic && !s->is_pie ? FY_ELF_LIBRARY : FY_ELF_STATIC;
+        *out = type == ET_DYN && s->has_dynamic && !s->is_pie ? FY_ELF_LIBRARY : FY_ELF_STATIC;
     else if (strcmp(s->interp, "/system/bin/linker64") == 0)
         *out = FY_ELF_ANDROID;
     else if (strcmp(s->interp, "/lib/ld-linux-aarch64.so.1") == 0)
@@ -201,7 +183,7 @@ static int kind_of_program(const segments *s, uint16_t type, fy_elf_kind *out, f
  * files whose code it would have to change. */
 static int check_for_android(const segments *s, uint16_t type, fy_elf_kind kind, fy_err *e)
 {
-    if (kind == FY_ELF_ANDROID && type != TYPE_DYN)
+    if (kind == FY_ELF_ANDROID && type != ET_DYN)
         return fy_fail(e, FY_EVERIFY,
                        "is linked to a fixed address, which Android's linker refuses; expected a "
                        "position-independent program (-fPIE -pie)");
@@ -222,7 +204,7 @@ int fy_elf_inspect(const void *p, size_t n, fy_elf_info *out, fy_err *e)
         return 0;
     }
     /* the DSP's files are of 32 bits: machine and type lie where they do in 64 */
-    if (n >= HEADER_BYTES && b.p[5] == LITTLE && fy_le16(b.p + 18) == MACHINE_HEXAGON) {
+    if (n >= HEADER_BYTES && b.p[5] == ELFDATA2LSB && fy_le16(b.p + 18) == EM_QDSP6) {
         *out = (fy_elf_info){.kind = FY_ELF_DSP};
         return 0;
     }

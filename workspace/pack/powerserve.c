@@ -48,50 +48,34 @@ static void check_type(const fy_gguf *g, fy_str *out)
     }
 }
 
-typedef struct {
-    const char *name;
-    bool qwen2_only;
-} known_name;
+static bool is_one_of(fy_span s, const char *const *list)
+{
+    while (*list != NULL && !fy_span_is(s, *list))
+        list++;
+    return *list != NULL;
+}
 
-/* The tensors of a block, after "blk.N.", and the others. */
-static const known_name block_tensors[] = {
-    {"attn_norm.weight", false},
-    {"ffn_norm.weight", false},
-    {"attn_q.weight", false},
-    {"attn_k.weight", false},
-    {"attn_v.weight", false},
-    {"attn_output.weight", false},
-    {"ffn_gate.weight", false},
-    {"ffn_up.weight", false},
-    {"ffn_down.weight", false},
-    {"attn_q.bias", true},
-    {"attn_k.bias", true},
-    {"attn_v.bias", true},
-    {NULL, false},
-};
-static const known_name other_tensors[] = {
-    {"token_embd.weight", false},
-    {"output_norm.weight", false},
-    {"output.weight", false},
-    {"rope_freqs.weight", false}, /* has a message of its own */
-    {NULL, false},
-};
+/* The tensors of a block, after "blk.N.", with those of qwen2, and the others. */
+static const char *const block_tensors[] = {
+    "attn_norm.weight", "ffn_norm.weight", "attn_q.weight",   "attn_k.weight",      "attn_v.weight",
+    "ffn_gate.weight",  "ffn_up.weight",   "ffn_down.weight", "attn_output.weight", NULL};
+static const char *const qwen2_tensors[] = {"attn_q.bias", "attn_k.bias", "attn_v.bias", NULL};
+static const char *const other_tensors[] = {"token_embd.weight", "output_norm.weight",
+                                            "output.weight",
+                                            "rope_freqs.weight", /* has a message of its own */
+                                            NULL};
 
 static bool reads_tensor(fy_span name, bool qwen2)
 {
     size_t digits = 0;
-    const known_name *known = other_tensors;
-    if (name.len > 4 && memcmp(name.ptr, "blk.", 4) == 0) {
-        while (4 + digits < name.len && name.ptr[4 + digits] >= '0' && name.ptr[4 + digits] <= '9')
-            digits++;
-        known = block_tensors;
-        if (4 + digits == name.len || name.ptr[4 + digits] != '.')
-            return false;
-        name = (fy_span){name.ptr + digits + 5, name.len - digits - 5};
-    }
-    while (known->name != NULL && !fy_span_is(name, known->name))
-        known++;
-    return known->name != NULL && (qwen2 || !known->qwen2_only);
+    if (!fy_span_begins(name, "blk."))
+        return is_one_of(name, other_tensors);
+    while (4 + digits < name.len && name.ptr[4 + digits] >= '0' && name.ptr[4 + digits] <= '9')
+        digits++;
+    if (4 + digits == name.len || name.ptr[4 + digits] != '.')
+        return false;
+    name = (fy_span){name.ptr + digits + 5, name.len - digits - 5};
+    return is_one_of(name, block_tensors) || (qwen2 && is_one_of(name, qwen2_tensors));
 }
 
 /* It ignores tensors that it does not know, so its results would be wrong. */
@@ -105,13 +89,6 @@ static void check_ignored(const fy_gguf *g, bool qwen2, fy_str *out)
             return;
         }
     }
-}
-
-static bool is_one_of(fy_span s, const char *const *list)
-{
-    while (*list != NULL && !fy_span_is(s, *list))
-        list++;
-    return *list != NULL;
 }
 
 /* What ends a turn if no key names it: the first one that PowerServe meets in a hash table. */

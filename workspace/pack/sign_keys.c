@@ -353,9 +353,10 @@ int fy_keygen(const char *name, char fingerprint[FY_FINGERPRINT_BYTES], fy_err *
     char *private_path = fy_path_format(e, "%s.pem", name);
     char *public_path = private_path != NULL ? fy_path_format(e, "%s.pub.pem", name) : NULL;
     EVP_PKEY *pkey = NULL;
-    int rc = public_path != NULL ? 0 : -1;
-    if (rc == 0 && (must_be_free(private_path, e) != 0 || must_be_free(public_path, e) != 0))
-        rc = -1;
+    int rc = public_path != NULL && must_be_free(private_path, e) == 0 &&
+                     must_be_free(public_path, e) == 0
+                 ? 0
+                 : -1;
     if (rc == 0 && (pkey = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519")) == NULL)
         rc = fy_fail(e, FY_EIO, "OpenSSL cannot make a key (no random numbers?)");
     if (rc == 0)

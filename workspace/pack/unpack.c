@@ -446,15 +446,11 @@ static int unpack_into(unpacker *u, const char *dir, bool first, fy_err *e)
     u->st = fy_staging_open(dir, e);
     if (u->st == NULL)
         return -1;
-    int rc = fy_staging_need(u->st, disk_need(&u->manifest), e);
-    if (rc == 0)
-        rc = take_entries(u, first, e);
-    if (rc == 0)
-        rc = write_unlisted(u, e);
-    if (rc == 0)
+    if (fy_staging_need(u->st, disk_need(&u->manifest), e) == 0 && take_entries(u, first, e) == 0 &&
+        write_unlisted(u, e) == 0)
         return fy_staging_commit(u->st, e);
     fy_staging_abort(u->st);
-    return rc;
+    return -1;
 }
 
 /* O_NONBLOCK: a named pipe without a writer must not block us before it is refused. */

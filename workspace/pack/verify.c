@@ -72,28 +72,18 @@ static int add_failure(fy_verify_report *r, const char *path, const fy_err *what
 
 /* --- the files against each other ------------------------------------------------------------- */
 
-static bool has_suffix(const char *s, const char *suffix)
-{
-    size_t n = strlen(s), k = strlen(suffix);
-    return n > k && strcmp(s + n - k, suffix) == 0;
-}
-
-static bool has_prefix(const char *s, const char *prefix)
-{
-    return strncmp(s, prefix, strlen(prefix)) == 0;
-}
-
 /* --- programs and libraries ------------------------------------------------------------------- */
 
 static bool is_library_name(const char *rel)
 {
-    return has_suffix(rel, ".so") || strstr(fy_path_base(rel).ptr, ".so.") != NULL;
+    return fy_span_ends(fy_span_of(rel), ".so") || strstr(fy_path_base(rel).ptr, ".so.") != NULL;
 }
 
 /* Everything in bin/ and qnn_libs/, and libraries wherever they are. */
 static bool may_be_program(const char *rel)
 {
-    return has_prefix(rel, "bin/") || has_prefix(rel, "qnn_libs/") || is_library_name(rel);
+    return fy_span_begins(fy_span_of(rel), "bin/") ||
+           fy_span_begins(fy_span_of(rel), "qnn_libs/") || is_library_name(rel);
 }
 
 /* Other files may be next to the programs, but not under a program's or library's name. */
@@ -114,7 +104,7 @@ static int check_kind(const fy_manifest_entry *m, const fy_elf_info *info, fy_er
     bool library = info->kind == FY_ELF_LIBRARY || info->kind == FY_ELF_DSP;
     if (strcmp(m->path, FY_BUNDLE_EXE) == 0 && library)
         return fy_fail(e, FY_EVERIFY, "is a library, expected an aarch64 program");
-    if (info->kind == FY_ELF_DSP && has_prefix(m->path, "bin/"))
+    if (info->kind == FY_ELF_DSP && fy_span_begins(fy_span_of(m->path), "bin/"))
         return fy_fail(e, FY_EVERIFY, "is built for the Hexagon DSP, expected aarch64");
     return 0;
 }
@@ -173,12 +163,6 @@ static bool same_value(const fy_gguf_kv *a, const fy_gguf_kv *b)
            memcmp(a->data, b->data, a->bytes) == 0;
 }
 
-static bool starts(fy_span s, const char *prefix)
-{
-    size_t n = strlen(prefix);
-    return s.len >= n && memcmp(s.ptr, prefix, n) == 0;
-}
-
 /* y: of the other file, NULL when it has none. All keys of the tokenizer must be in both; others
  * that both have must agree too, but for general ones, which describe their own file.
  */
@@ -186,8 +170,8 @@ static int compare_key(const fy_gguf_kv *x, const fy_gguf_kv *y, const char *x_i
                        fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
-    bool needed = starts(x->key, "tokenizer.") || fy_span_is(x->key, FY_KEY_ARCHITECTURE);
-    if (!needed && starts(x->key, "general."))
+    bool needed = fy_span_begins(x->key, "tokenizer.") || fy_span_is(x->key, FY_KEY_ARCHITECTURE);
+    if (!needed && fy_span_begins(x->key, "general."))
         return 0;
     if (y == NULL && needed)
         return fy_fail(e, FY_EVERIFY, "%s is in %s and not in %s",
@@ -286,7 +270,7 @@ static int check_qnn(const char *dir, const fy_manifest *m, const char *model,
     bool any = false, chunks = part->kind == FY_CHUNK_EMBEDDING;
     fy_str_printf(&rel, "%s/" FY_QNN_DIR "/", model);
     for (size_t i = 0; !rel.oom && !any && i < m->n; i++)
-        any = has_prefix(m->entry[i].path, fy_str_z(&rel));
+        any = fy_span_begins(fy_span_of(m->entry[i].path), fy_str_z(&rel));
     fy_str_printf(&path, "%s/%s", dir, fy_str_z(&rel));
     fy_str_puts(&rel, FY_QNN_CONFIG_NAME);
     int rc = rel.oom || path.oom ? fy_nomem(e) : 0;

@@ -618,7 +618,7 @@ fy_adb *fy_adb_open(const char *serial, fy_err *e)
         fy_adb_ctx(a->serial, "asking for its features", e);
         goto fail;
     }
-    if (!fy_adb_in_list(a->phone, "shell_v2")) {
+    if (!fy_list_has(a->phone, ',', "shell_v2")) {
         fy_fail(e, FY_EDEVICE,
                 "no shell v2: its adb daemon would lose the exit status of a command; Android 7 "
                 "and later have it");
@@ -655,7 +655,7 @@ const char *fy_adb_name(const fy_adb *a)
 
 bool fy_adb_has(const fy_adb *a, const char *feature)
 {
-    return fy_adb_in_list(a->phone, feature) && fy_adb_in_list(a->server, feature);
+    return fy_list_has(a->phone, ',', feature) && fy_list_has(a->server, ',', feature);
 }
 
 /* --- ports -------------------------------------------------------------------------------------

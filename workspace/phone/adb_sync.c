@@ -61,17 +61,6 @@ int fy_adb_read_status(fy_adb_source *s, fy_str *why, fy_err *e)
     return fy_adb_read_text(s, why, e);
 }
 
-bool fy_adb_in_list(const char *list, const char *feature)
-{
-    size_t n = strlen(feature);
-    for (const char *at = list; at != NULL && *at != '\0'; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (strncmp(at, feature, n) == 0 && (at[n] == ',' || at[n] == '\0'))
-            return true;
-    }
-    return false;
-}
-
 void fy_adb_devices_free(fy_adb_device *d, size_t n)
 {
     for (size_t i = 0; d != NULL && i < n; i++) {
@@ -84,29 +73,6 @@ void fy_adb_devices_free(fy_adb_device *d, size_t n)
     free(d);
 }
 
-static const char spaces[] = " \t";
-
-/* The next word of a line; len 0: there is none. */
-static fy_span next_word(fy_span *line)
-{
-    while (line->len > 0 && memchr(spaces, *line->ptr, 2) != NULL) {
-        line->ptr++;
-        line->len--;
-    }
-    fy_span word = {line->ptr, 0};
-    while (word.len < line->len && memchr(spaces, line->ptr[word.len], 2) == NULL)
-        word.len++;
-    line->ptr += word.len;
-    line->len -= word.len;
-    return word;
-}
-
-static bool begins(fy_span word, const char *with)
-{
-    size_t n = strlen(with);
-    return word.len >= n && memcmp(word.ptr, with, n) == 0;
-}
-
 /* "SERIAL   STATE usb:1-1 product:P model:M device:D transport_id:N". A state may have spaces: "no
  * permissions (...); see [http://...]", and so does the name of a phone without a serial. */
 static bool parse_device(fy_span line, fy_adb_device *d)
@@ -114,11 +80,11 @@ static bool parse_device(fy_span line, fy_adb_device *d)
     static const char nameless[] = "(no serial number)";
     static const char *const others[] = {"usb:", "transport_id:", "features:"};
     fy_span serial = {line.ptr, sizeof nameless - 1};
-    if (begins(line, nameless)) {
+    if (fy_span_begins(line, nameless)) {
         line.ptr += serial.len;
         line.len -= serial.len;
     } else {
-        serial = next_word(&line);
+        serial = fy_span_cut_word(&line);
     }
     const struct {
         const char *prefix;
@@ -126,11 +92,11 @@ static bool parse_device(fy_span line, fy_adb_device *d)
     } fields[] = {{"product:", &d->product}, {"model:", &d->model}, {"device:", &d->device}};
     fy_span state = {"", 0}, word;
     bool in_state = true;
-    while ((word = next_word(&line)).len > 0) {
+    while ((word = fy_span_cut_word(&line)).len > 0) {
         for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-            in_state = in_state && !begins(word, others[i]);
+            in_state = in_state && !fy_span_begins(word, others[i]);
         for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-            if (!begins(word, fields[i].prefix))
+            if (!fy_span_begins(word, fields[i].prefix))
                 continue;
             size_t skip = strlen(fields[i].prefix);
             in_state = false;
@@ -158,7 +124,7 @@ int fy_adb_parse_devices(fy_span text, fy_adb_device **out, size_t *n_out, fy_er
     size_t n = 0, cap = 0;
     while (text.len > 0) {
         fy_span line = fy_span_cut_line(&text), rest = line;
-        if (next_word(&rest).len == 0)
+        if (fy_span_cut_word(&rest).len == 0)
             continue;
         fy_adb_device *grown = fy_grow(list, n, &cap, sizeof *list);
         if (grown == NULL)
@@ -431,7 +397,7 @@ static int send_request(fy_adb_sync *s, const char *id, const char *path, fy_err
 int fy_adb_sync_stat(fy_adb_sync *s, const char *path, fy_adb_stat *out, fy_err *e)
 {
     /* The server only carries these bytes: what the phone can do is what counts. */
-    bool v2 = fy_adb_in_list(s->a->phone, "stat_v2");
+    bool v2 = fy_list_has(s->a->phone, ',', "stat_v2");
     fy_adb_stat st;
     int rc = send_request(s, v2 ? "STA2" : "STAT", path, e);
     if (rc == 0)
@@ -443,7 +409,7 @@ int fy_adb_sync_stat(fy_adb_sync *s, const char *path, fy_adb_stat *out, fy_err 
 
 int fy_adb_sync_list(fy_adb_sync *s, const char *dir, fy_adb_entry *each, void *user, fy_err *e)
 {
-    bool v2 = fy_adb_in_list(s->a->phone, "ls_v2");
+    bool v2 = fy_list_has(s->a->phone, ',', "ls_v2");
     int rc = send_request(s, v2 ? "LIS2" : "LIST", dir, e);
     if (rc == 0)
         rc = fy_adb_read_entries(&s->link.source, v2, each, user, e);

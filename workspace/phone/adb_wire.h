@@ -40,9 +40,6 @@ int fy_adb_read_text(fy_adb_source *s, fy_str *out, fy_err *e);
 /* The lines of host:devices-l. */
 int fy_adb_parse_devices(fy_span text, fy_adb_device **out, size_t *n, fy_err *e);
 
-/* Is `feature` one of "a,b,c"? */
-bool fy_adb_in_list(const char *list, const char *feature);
-
 /* --- shell v2 ----------------------------------------------------------------------------------
  */
 

@@ -70,33 +70,21 @@ size_t fy_doctor_count(const fy_doctor_report *r, fy_verdict v)
     return n;
 }
 
-static char *quoted(const char *text)
-{
-    fy_str s = {0};
-    fy_str_put_quoted(&s, fy_span_of(text), 2000);
-    char *copy = s.oom ? NULL : strdup(fy_str_z(&s));
-    fy_str_release(&s);
-    return copy;
-}
-
 int fy_doctor_quirks(fy_doctor_report *r, fy_err *e)
 {
     fy_quirks q;
     int rc = fy_quirks_read(&q, e);
     for (size_t i = 0; rc == 0 && i < q.n; i++) {
         const fy_quirk *row = &q.row[i];
+        char name[2000], found[2000], remedy[2000];
         if (!fy_quirk_fits(row, &r->facts, &r->need))
             continue;
         /* what only some workspaces meet is a note as long as there is none */
         bool open = r->need.dir == NULL && (row->npu || row->parameters_above > 0);
-        char *name = quoted(row->id), *found = quoted(row->found), *remedy = quoted(row->remedy);
-        if (name != NULL && found != NULL && remedy != NULL)
-            fy_doctor_add(r, name, open ? FY_CHECK_NOTE : row->verdict, FY_EDEVICE, found, remedy);
-        else
-            r->oom = true;
-        free(name);
-        free(found);
-        free(remedy);
+        fy_doctor_add(r, fy_quote(name, sizeof name, fy_span_of(row->id)),
+                      open ? FY_CHECK_NOTE : row->verdict, FY_EDEVICE,
+                      fy_quote(found, sizeof found, fy_span_of(row->found)),
+                      fy_quote(remedy, sizeof remedy, fy_span_of(row->remedy)));
     }
     fy_quirks_release(&q);
     return rc;
@@ -121,16 +109,6 @@ static const fy_json_row version_rows[] = {
     FY_JSON_WITHIN(CHARS, "version", fy_probe, version, true, 0, FY_FACT_BYTES - 1)};
 static const fy_json_table version_table = {FY_JSON_ROWS(version_rows)};
 
-/* The first line, or all of it that fits. */
-static void keep_text(const fy_str *s, fy_fact out)
-{
-    const char *text = fy_str_z(s);
-    size_t n = strcspn(text, "\r\n");
-    n = n < FY_FACT_BYTES - 1 ? n : FY_FACT_BYTES - 1;
-    memcpy(out, text, n);
-    out[n] = '\0';
-}
-
 static int run_probe(const fy_adb *a, const char *exe, fy_probe *p, fy_err *e)
 {
     fy_str cmd = {0}, out = {0}, err = {0};
@@ -145,7 +123,8 @@ static int run_probe(const fy_adb *a, const char *exe, fy_probe *p, fy_err *e)
         fy_span said = {fy_str_z(&out), out.len};
         p->tried = true;
         p->ran = p->status == 0 && fy_json_document_of(said, &version_table, p, NULL) == 0;
-        keep_text(err.len > 0 ? &err : &out, p->text);
+        const char *text = fy_str_z(err.len > 0 ? &err : &out); /* its first line */
+        snprintf(p->text, sizeof p->text, "%.*s", (int)strcspn(text, "\r\n"), text);
     }
     if (temp != NULL)
         fy_phone_temp_remove(a, temp);
@@ -307,14 +286,6 @@ static void put_member(fy_str *out, const char *name, const char *text)
     fy_json_put_string(out, fy_span_of(text));
 }
 
-static void put_number(fy_str *out, const char *name, int64_t n)
-{
-    if (n < 0)
-        fy_str_printf(out, ", \"%s\": null", name);
-    else
-        fy_str_printf(out, ", \"%s\": %lld", name, (long long)n);
-}
-
 static void put_celsius(fy_str *out, double c)
 {
     if (isnan(c))
@@ -325,25 +296,23 @@ static void put_celsius(fy_str *out, double c)
 
 static void put_facts(const fy_facts *f, fy_str *out)
 {
-    fy_str_puts(out, "\"manufacturer\": ");
-    fy_json_put_string(out, fy_span_of(f->manufacturer));
-    put_member(out, "model", f->model);
-    put_member(out, "soc", f->soc);
-    put_member(out, "platform", f->platform);
-    put_member(out, "android", f->android);
-    put_number(out, "sdk", f->sdk);
-    put_member(out, "abi", f->abi);
-    put_member(out, "cpu_features", f->features);
-    put_number(out, "cpus", f->n_cpus);
-    put_number(out, "page_bytes", f->page_bytes);
-    put_number(out, "memory_total_bytes", f->mem_total);
-    put_number(out, "memory_available_bytes", f->mem_available);
-    put_number(out, "storage_free_bytes", f->storage_free);
-    put_number(out, "battery_percent", f->battery_percent);
-    put_member(out, "battery_status", f->battery_status);
-    fy_str_puts(out, ", \"battery_celsius\": ");
-    put_celsius(out, f->battery_c);
-    put_number(out, "thermal_status", f->thermal_status);
+    const char *comma = "";
+    for (const fy_fact_row *r = fy_fact_rows; r->name != NULL || r->json != NULL; r++) {
+        const void *at = (const char *)f + r->offset;
+        const int64_t *number = at;
+        if (r->json == NULL)
+            continue;
+        fy_str_printf(out, "%s\"%s\": ", comma, r->json);
+        comma = ", ";
+        if (r->kind == FY_FACT_TEXT)
+            fy_json_put_string(out, fy_span_of(at));
+        else if (r->kind == FY_FACT_CELSIUS)
+            put_celsius(out, *(const double *)at);
+        else if (*number < 0)
+            fy_str_puts(out, "null");
+        else
+            fy_str_printf(out, "%lld", (long long)*number);
+    }
     fy_str_puts(out, ", \"zones\": [");
     for (size_t i = 0; i < f->n_zones; i++) {
         fy_str_puts(out, i > 0 ? ", {\"type\": " : "{\"type\": ");

@@ -45,6 +45,18 @@ typedef struct {
     int htp; /* architecture of its NPU by the table of chips: 75; 0: unknown, or not looked up */
 } fy_facts;
 
+typedef enum { FY_FACT_TEXT, FY_FACT_NUMBER, FY_FACT_CELSIUS } fy_fact_kind;
+
+/* Each with one value: its names in the phone's answer, the first that has a value counts, and in
+ * our JSON; in the order of that. */
+typedef struct {
+    const char *name, *json; /* NULL: another row has it, or it is not written */
+    fy_fact_kind kind;
+    size_t offset, bytes; /* in fy_facts; bytes of a text */
+    int64_t unit;
+} fy_fact_row;
+extern const fy_fact_row fy_fact_rows[]; /* up to a name and a json that are NULL */
+
 /* The command that makes the phone tell them. */
 extern const char fy_facts_command[];
 /* Reads its answer: lines "name=value", unknown ones skipped. Never fails. */

@@ -28,19 +28,25 @@ enum {
 #define SPARE_STORAGE  (INT64_C(64) << 20)
 #define GB             1e-9
 
-static const fy_code NONE = FY_OK;
+/* A failure is one of the phone, or of a workspace that does not fit. */
+typedef enum { OK, NOTE, WARNING, BROKEN, TOO_LARGE } outcome;
 
 /* A line made of printf's parts; texts of the phone go through fy_quote first. */
-__attribute__((format(printf, 6, 7))) static void add(fy_doctor_report *r, const char *name,
-                                                      fy_verdict v, fy_code code,
-                                                      const char *remedy, const char *fmt, ...)
+__attribute__((format(printf, 5, 6))) static void
+add(fy_doctor_report *r, const char *name, outcome o, const char *remedy, const char *fmt, ...)
 {
+    static const fy_verdict verdicts[] = {FY_CHECK_OK, FY_CHECK_NOTE, FY_CHECK_WARNING,
+                                          FY_CHECK_FAIL, FY_CHECK_FAIL};
     char found[800];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(found, sizeof found, fmt, ap);
     va_end(ap);
-    fy_doctor_add(r, name, v, code, found, remedy);
+    fy_doctor_add(r, name, verdicts[o],
+                  o == BROKEN      ? FY_EDEVICE
+                  : o == TOO_LARGE ? FY_EFIT
+                                   : FY_OK,
+                  found, remedy);
 }
 
 static const char *shown(char out[200], const char *text)
@@ -54,7 +60,7 @@ static void check_phone(fy_doctor_report *r)
 {
     const fy_facts *f = &r->facts;
     char maker[200], model[200], soc[200], platform[200];
-    add(r, "phone", FY_CHECK_OK, NONE, "", "%s %s, chip %s (%s)", shown(maker, f->manufacturer),
+    add(r, "phone", OK, "", "%s %s, chip %s (%s)", shown(maker, f->manufacturer),
         shown(model, f->model), shown(soc, f->soc), shown(platform, f->platform));
 }
 
@@ -63,59 +69,35 @@ static void check_android(fy_doctor_report *r)
     const fy_facts *f = &r->facts;
     char release[200];
     if (f->sdk < 0)
-        add(r, "android", FY_CHECK_NOTE, NONE, "", "its version is not known");
+        add(r, "android", NOTE, "", "its version is not known");
     else if (f->sdk < SDK_SHELL_V2)
-        add(r, "android", FY_CHECK_FAIL, FY_EDEVICE,
-            "update the phone: before Android 7 adb loses exit statuses",
+        add(r, "android", BROKEN, "update the phone: before Android 7 adb loses exit statuses",
             "Android %s (API %lld), too old", shown(release, f->android), (long long)f->sdk);
     else if (f->sdk < SDK_TRIED)
-        add(r, "android", FY_CHECK_WARNING, NONE, "nobody has tried ferry before Android 10",
+        add(r, "android", WARNING, "nobody has tried ferry before Android 10",
             "Android %s (API %lld)", shown(release, f->android), (long long)f->sdk);
     else
-        add(r, "android", FY_CHECK_OK, NONE, "", "Android %s (API %lld)",
-            shown(release, f->android), (long long)f->sdk);
-}
-
-/* Is `word` in a list separated by commas? */
-static bool lists(const char *list, const char *word)
-{
-    size_t n = strlen(word);
-    for (const char *p = list; *p != '\0'; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ',')) {
-        if (strcspn(p, ",") == n && memcmp(p, word, n) == 0)
-            return true;
-    }
-    return false;
+        add(r, "android", OK, "", "Android %s (API %lld)", shown(release, f->android),
+            (long long)f->sdk);
 }
 
 static void check_abi(fy_doctor_report *r)
 {
     const fy_facts *f = &r->facts;
     char abi[200];
-    bool arm = strcmp(f->abi, "arm64-v8a") == 0 || lists(f->abis, "arm64-v8a");
+    bool arm = strcmp(f->abi, "arm64-v8a") == 0 || fy_list_has(f->abis, ',', "arm64-v8a");
     if (f->abi[0] == '\0' && f->abis[0] == '\0')
-        add(r, "abi", FY_CHECK_NOTE, NONE, "", "not known");
+        add(r, "abi", NOTE, "", "not known");
     else if (!arm)
-        add(r, "abi", FY_CHECK_FAIL, FY_EDEVICE,
+        add(r, "abi", BROKEN,
             "ferry's device build is for arm64-v8a: take a phone with a 64-bit ARM system", "%s",
             shown(abi, f->abi));
     else if (strcmp(f->abi, "arm64-v8a") != 0)
-        add(r, "abi", FY_CHECK_WARNING, NONE,
+        add(r, "abi", WARNING,
             "arm64 programs are translated here: speed says nothing about a phone",
             "%s, and arm64-v8a", shown(abi, f->abi));
     else
-        add(r, "abi", FY_CHECK_OK, NONE, "", "arm64-v8a");
-}
-
-static bool has_feature(const fy_facts *f, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *p = f->features; *p != '\0'; p += strspn(p, " ")) {
-        size_t len = strcspn(p, " ");
-        if (len == n && memcmp(p, name, n) == 0)
-            return true;
-        p += len;
-    }
-    return false;
+        add(r, "abi", OK, "", "arm64-v8a");
 }
 
 static void check_cpu(fy_doctor_report *r)
@@ -127,19 +109,19 @@ static void check_cpu(fy_doctor_report *r)
     const fy_facts *f = &r->facts;
     fy_str s = {0};
     if (f->features[0] == '\0') {
-        add(r, "cpu", FY_CHECK_NOTE, NONE, "", "/proc/cpuinfo names no features");
+        add(r, "cpu", NOTE, "", "/proc/cpuinfo names no features");
         return;
     }
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (has_feature(f, rows[i].flag))
+        if (fy_list_has(f->features, ' ', rows[i].flag))
             fy_str_printf(&s, " %s", rows[i].name);
     }
     if (f->n_cpus > 0)
         fy_str_printf(&s, "; %lld CPUs", (long long)f->n_cpus);
     if (f->page_bytes > 4096)
         fy_str_printf(&s, "; pages of %lld KiB", (long long)f->page_bytes / 1024);
-    bool fast = has_feature(f, "asimddp");
-    add(r, "cpu", fast ? FY_CHECK_OK : FY_CHECK_WARNING, NONE,
+    bool fast = fy_list_has(f->features, ' ', "asimddp");
+    add(r, "cpu", fast ? OK : WARNING,
         fast ? "" : "it works, several times slower than on a chip of 2018 or later", "neon%s%s",
         fast ? "" : " without dotprod", fy_str_z(&s));
     r->oom |= s.oom;
@@ -154,14 +136,14 @@ static void check_memory(fy_doctor_report *r)
     const fy_need *n = &r->need;
     uint64_t own = n->kv + n->scratch + OVERHEAD_BYTES, all = own + n->weights;
     if (f->mem_available < 0 || f->mem_total < 0) {
-        add(r, "memory", FY_CHECK_NOTE, NONE, "", "/proc/meminfo does not say what is free");
+        add(r, "memory", NOTE, "", "/proc/meminfo does not say what is free");
         return;
     }
     double total = (double)f->mem_total, free_now = (double)f->mem_available;
     char has[80], needs[240];
     snprintf(has, sizeof has, "%.1f of %.1f GB free", free_now * GB, total * GB);
     if (n->dir == NULL) {
-        add(r, "memory", FY_CHECK_OK, NONE, "", "%s", has);
+        add(r, "memory", OK, "", "%s", has);
         return;
     }
     snprintf(needs, sizeof needs,
@@ -170,15 +152,15 @@ static void check_memory(fy_doctor_report *r)
              (double)(n->scratch + OVERHEAD_BYTES) * GB);
     /* weights are pages of a file, which the system may drop; the rest has to stay */
     if ((double)own > free_now || (double)all > 0.9 * total)
-        add(r, "memory", FY_CHECK_FAIL, FY_EFIT,
+        add(r, "memory", TOO_LARGE,
             "take a smaller model or type (--outtype q4_0), a smaller context (-c), or close what "
             "runs on the phone",
             "%s", needs);
     else if ((double)all > free_now)
-        add(r, "memory", FY_CHECK_WARNING, NONE,
+        add(r, "memory", WARNING,
             "close other programs on the phone; a smaller context (-c) takes less", "%s", needs);
     else
-        add(r, "memory", FY_CHECK_OK, NONE, "", "%s", needs);
+        add(r, "memory", OK, "", "%s", needs);
 }
 
 static void check_storage(fy_doctor_report *r)
@@ -187,19 +169,18 @@ static void check_storage(fy_doctor_report *r)
     double free_now = (double)f->storage_free;
     bool there = r->need.dir != NULL && strcmp(r->there, r->need.sha256) == 0;
     if (f->storage_free < 0)
-        add(r, "storage", FY_CHECK_NOTE, NONE, "", "what is free in /data/local/tmp is not known");
+        add(r, "storage", NOTE, "", "what is free in /data/local/tmp is not known");
     else if (r->need.dir == NULL || there)
-        add(r, "storage", FY_CHECK_OK, NONE, "", "%.1f GB free in /data/local/tmp%s", free_now * GB,
+        add(r, "storage", OK, "", "%.1f GB free in /data/local/tmp%s", free_now * GB,
             there ? "; the workspace is there already" : "");
     else if ((double)r->need.bytes + (double)SPARE_STORAGE > free_now)
-        add(r, "storage", FY_CHECK_FAIL, FY_EFIT,
+        add(r, "storage", TOO_LARGE,
             "make room on the phone; 'ferry push --prune' removes older versions",
             "%.2f GB free in /data/local/tmp, the workspace takes %.2f GB", free_now * GB,
             (double)r->need.bytes * GB);
     else
-        add(r, "storage", FY_CHECK_OK, NONE, "",
-            "%.1f GB free in /data/local/tmp, the workspace takes %.2f GB", free_now * GB,
-            (double)r->need.bytes * GB);
+        add(r, "storage", OK, "", "%.1f GB free in /data/local/tmp, the workspace takes %.2f GB",
+            free_now * GB, (double)r->need.bytes * GB);
 }
 
 static void check_execute(fy_doctor_report *r)
@@ -207,19 +188,18 @@ static void check_execute(fy_doctor_report *r)
     const fy_probe *p = &r->probe;
     char text[200];
     if (!p->tried)
-        add(r, "execute", FY_CHECK_NOTE, NONE,
+        add(r, "execute", NOTE,
             "give a workspace with -d, or build the device program: make TARGET=aarch64",
             "no program to try it with: %s", shown(text, p->text));
     else if (p->ran)
-        add(r, "execute", FY_CHECK_OK, NONE, "", "ferry %s runs in /data/local/tmp",
-            shown(text, p->version));
+        add(r, "execute", OK, "", "ferry %s runs in /data/local/tmp", shown(text, p->version));
     else if (p->status == 126 && strcasestr(p->text, "permission denied") != NULL)
-        add(r, "execute", FY_CHECK_FAIL, FY_EDEVICE,
+        add(r, "execute", BROKEN,
             "the phone does not let adb's user start programs there: a work profile or the maker's "
             "lock may forbid it; nothing can be done from here",
             "/data/local/tmp: %s", shown(text, p->text));
     else
-        add(r, "execute", FY_CHECK_FAIL, FY_EDEVICE,
+        add(r, "execute", BROKEN,
             "'ferry explain' may know the text; a program for another machine does not start",
             "the program of the workspace does not run there (exit status %d): %s", p->status,
             shown(text, p->text));
@@ -263,9 +243,9 @@ static void check_thermal(fy_doctor_report *r)
                       status[f->thermal_status]);
     bool hot = chip >= HOT_CPU_C || skin >= HOT_SKIN_C || f->thermal_status >= 2;
     if (n == 0)
-        add(r, "thermal", FY_CHECK_NOTE, NONE, "", "the phone shows no temperature");
+        add(r, "thermal", NOTE, "", "the phone shows no temperature");
     else
-        add(r, "thermal", hot ? FY_CHECK_WARNING : FY_CHECK_OK, NONE,
+        add(r, "thermal", hot ? WARNING : OK,
             hot ? "let it cool, out of its case and unplugged: a hot phone computes slower" : "",
             "%s", text);
 }
@@ -277,13 +257,13 @@ static void check_battery(fy_doctor_report *r)
     bool charging = strncmp(f->battery_status, "Charging", 8) == 0 ||
                     strncmp(f->battery_status, "Full", 4) == 0;
     if (f->battery_percent < 0 || f->battery_percent > 100) {
-        add(r, "battery", FY_CHECK_NOTE, NONE, "", "the phone does not show its battery");
+        add(r, "battery", NOTE, "", "the phone does not show its battery");
         return;
     }
     if (!isnan(f->battery_c))
         snprintf(heat, sizeof heat, ", %.0f °C", f->battery_c);
     bool low = f->battery_percent <= LOW_BATTERY && !charging, hot = f->battery_c >= HOT_SKIN_C;
-    add(r, "battery", low || hot ? FY_CHECK_WARNING : FY_CHECK_OK, NONE,
+    add(r, "battery", low || hot ? WARNING : OK,
         low   ? "charge it: phones save power at the expense of speed when the battery is low"
         : hot ? "let it cool: a hot battery makes the phone slow down"
               : "",
@@ -327,21 +307,20 @@ static void check_npu(fy_doctor_report *r)
         snprintf(text, sizeof text, "none that ferry knows in %s; libcdsprpc.so %s", soc,
                  rpc ? "is there" : "was not found");
     if (!n->npu) {
-        add(r, "npu", FY_CHECK_OK, NONE, "", "%s%s", text,
+        add(r, "npu", OK, "", "%s%s", text,
             n->dir != NULL ? "; the workspace does not use it" : "");
     } else if (n->npu_arch > 0 && arch > 0 && n->npu_arch != arch) {
         snprintf(remedy, sizeof remedy,
                  "create the workspace for this phone: 'ferry create --htp V%d', with context "
                  "binaries made for it",
                  arch);
-        add(r, "npu", FY_CHECK_FAIL, FY_EDEVICE, remedy, "%s; the workspace is for V%d", text,
-            n->npu_arch);
+        add(r, "npu", BROKEN, remedy, "%s; the workspace is for V%d", text, n->npu_arch);
     } else if (!rpc) {
-        add(r, "npu", FY_CHECK_FAIL, FY_EDEVICE,
+        add(r, "npu", BROKEN,
             "this phone gives programs no way to its NPU; run the model on the CPU", "%s", text);
     } else {
         bool unknown = arch == 0 || n->npu_arch == 0;
-        add(r, "npu", unknown ? FY_CHECK_WARNING : FY_CHECK_OK, NONE,
+        add(r, "npu", unknown ? WARNING : OK,
             arch == 0 ? "whether the workspace's libraries are for it cannot be said"
             : unknown ? "the workspace brings none of the vendor's libraries: 'ferry create --soc'"
                       : "",
@@ -355,13 +334,12 @@ static void check_workspace(fy_doctor_report *r)
     if (n->dir == NULL)
         return;
     if (r->there[0] == '\0')
-        add(r, "workspace", FY_CHECK_NOTE, NONE, "'ferry push' puts it there",
-            "%s is not on the phone", n->name);
+        add(r, "workspace", NOTE, "'ferry push' puts it there", "%s is not on the phone", n->name);
     else if (strcmp(r->there, n->sha256) != 0)
-        add(r, "workspace", FY_CHECK_NOTE, NONE, "'ferry push' puts this one there",
+        add(r, "workspace", NOTE, "'ferry push' puts this one there",
             "the phone has another version of %s", n->name);
     else
-        add(r, "workspace", FY_CHECK_OK, NONE, "", "%s is on the phone, in this version", n->name);
+        add(r, "workspace", OK, "", "%s is on the phone, in this version", n->name);
 }
 
 void fy_doctor_checks(fy_doctor_report *r)

@@ -62,18 +62,6 @@ static int64_t take_number(fy_span v)
     return n;
 }
 
-static fy_span take_word(fy_span *v)
-{
-    while (v->len > 0 && *v->ptr == ' ')
-        *v = (fy_span){v->ptr + 1, v->len - 1};
-    size_t n = 0;
-    while (n < v->len && v->ptr[n] != ' ')
-        n++;
-    fy_span word = {v->ptr, n};
-    *v = (fy_span){v->ptr + n, v->len - n};
-    return word;
-}
-
 static int64_t product(int64_t a, int64_t b)
 {
     int64_t r;
@@ -105,11 +93,11 @@ static void set_number(int64_t *field, int64_t n)
 
 static void take_zone(fy_facts *f, fy_span v)
 {
-    double c = take_celsius(take_word(&v));
+    double c = take_celsius(fy_span_cut_word(&v));
     if (isnan(c) || f->n_zones == FY_FACT_ZONES)
         return;
     f->zone[f->n_zones].c = c;
-    take_text(f->zone[f->n_zones++].type, FY_FACT_BYTES, take_word(&v));
+    take_text(f->zone[f->n_zones++].type, FY_FACT_BYTES, fy_span_cut_word(&v));
 }
 
 /* Blocks and their size, of stat -f; or the fourth column of df, whose last one is a path. */
@@ -117,7 +105,7 @@ static void take_space(fy_facts *f, fy_span v, bool is_df)
 {
     fy_span word[8] = {0};
     size_t n = 0;
-    for (fy_span w; n < 8 && (w = take_word(&v)).len > 0;)
+    for (fy_span w; n < 8 && (w = fy_span_cut_word(&v)).len > 0;)
         word[n++] = w;
     if (!is_df && n == 2)
         set_number(&f->storage_free, product(take_number(word[0]), take_number(word[1])));
@@ -125,48 +113,63 @@ static void take_space(fy_facts *f, fy_span v, bool is_df)
         set_number(&f->storage_free, product(take_number(word[n - 3]), 1024));
 }
 
+#define TEXT(name, json, field)                                                              \
+    {                                                                                        \
+        name, json, FY_FACT_TEXT, offsetof(fy_facts, field), sizeof((fy_facts *)0)->field, 0 \
+    }
+#define NUMBER(name, json, field, unit)                                \
+    {                                                                  \
+        name, json, FY_FACT_NUMBER, offsetof(fy_facts, field), 0, unit \
+    }
+const fy_fact_row fy_fact_rows[] = {
+    TEXT("ro.product.manufacturer", "manufacturer", manufacturer),
+    TEXT("ro.product.model", "model", model),
+    TEXT("ro.soc.model", "soc", soc),
+    TEXT("ro.board.platform", "platform", platform),
+    TEXT("ro.build.version.release", "android", android),
+    NUMBER("ro.build.version.sdk", "sdk", sdk, 1),
+    TEXT("ro.product.cpu.abi", "abi", abi),
+    TEXT("ro.product.cpu.abilist", NULL, abis),
+    TEXT("features", "cpu_features", features),
+    NUMBER("cpus", "cpus", n_cpus, 1),
+    NUMBER("page", "page_bytes", page_bytes, 1),
+    NUMBER("MemTotal", "memory_total_bytes", mem_total, 1024),
+    NUMBER("MemAvailable", "memory_available_bytes", mem_available, 1024),
+    NUMBER(NULL, "storage_free_bytes", storage_free, 0),
+    NUMBER("battery.capacity", "battery_percent", battery_percent, 1),
+    NUMBER("battery.level", NULL, battery_percent, 1),
+    TEXT("battery.status", "battery_status", battery_status),
+    {"battery.temp", "battery_celsius", FY_FACT_CELSIUS, offsetof(fy_facts, battery_c), 0, 0},
+    {"battery.temperature", NULL, FY_FACT_CELSIUS, offsetof(fy_facts, battery_c), 0, 0},
+    NUMBER("thermal", "thermal_status", thermal_status, 1),
+    {NULL, NULL, FY_FACT_TEXT, 0, 0, 0},
+};
+
+/* What was said before stays. */
+static void set_fact(const fy_fact_row *r, fy_facts *f, fy_span v)
+{
+    void *at = (char *)f + r->offset;
+    double *celsius = at;
+    if (r->kind == FY_FACT_TEXT)
+        set_text(at, r->bytes, v);
+    else if (r->kind == FY_FACT_NUMBER)
+        set_number(at, product(take_number(v), r->unit));
+    else if (isnan(*celsius))
+        *celsius = take_celsius(v);
+}
+
 static void take_line(fy_facts *f, fy_span name, fy_span v)
 {
-    const struct {
-        const char *name;
-        char *text;
-        int64_t *number, unit;
-    } rows[] = {
-        {"ro.product.manufacturer", f->manufacturer, NULL, 0},
-        {"ro.product.model", f->model, NULL, 0},
-        {"ro.soc.model", f->soc, NULL, 0},
-        {"ro.board.platform", f->platform, NULL, 0},
-        {"ro.build.version.release", f->android, NULL, 0},
-        {"ro.build.version.sdk", NULL, &f->sdk, 1},
-        {"ro.product.cpu.abi", f->abi, NULL, 0},
-        {"ro.product.cpu.abilist", f->abis, NULL, 0},
-        {"cpus", NULL, &f->n_cpus, 1},
-        {"page", NULL, &f->page_bytes, 1},
-        {"MemTotal", NULL, &f->mem_total, 1024},
-        {"MemAvailable", NULL, &f->mem_available, 1024},
-        {"battery.capacity", NULL, &f->battery_percent, 1},
-        {"battery.level", NULL, &f->battery_percent, 1},
-        {"battery.status", f->battery_status, NULL, 0},
-        {"thermal", NULL, &f->thermal_status, 1},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (!fy_span_is(name, rows[i].name))
-            continue;
-        if (rows[i].text != NULL)
-            set_text(rows[i].text, FY_FACT_BYTES, v);
-        else
-            set_number(rows[i].number, product(take_number(v), rows[i].unit));
-        return;
+    for (const fy_fact_row *r = fy_fact_rows; r->name != NULL || r->json != NULL; r++) {
+        if (r->name != NULL && fy_span_is(name, r->name)) {
+            set_fact(r, f, v);
+            return;
+        }
     }
-    if (fy_span_is(name, "features"))
-        set_text(f->features, sizeof f->features, v);
-    else if (fy_span_is(name, "zone"))
+    if (fy_span_is(name, "zone"))
         take_zone(f, v);
     else if (fy_span_is(name, "free") || fy_span_is(name, "df"))
         take_space(f, v, name.len == 2);
-    else if ((fy_span_is(name, "battery.temp") || fy_span_is(name, "battery.temperature")) &&
-             isnan(f->battery_c))
-        f->battery_c = take_celsius(v);
     else if (fy_span_is(name, "lib") && f->n_libs < FY_FACT_LIBS)
         take_text(f->lib[f->n_libs++], FY_FACT_BYTES, v);
     else if (fy_span_is(name, "package") && f->n_packages < FY_FACT_PACKAGES)

@@ -112,15 +112,9 @@ static void *check(void *arg)
 
 static int check_begin(push *u, fy_err *e)
 {
-    sigset_t all, before; /* signals stay with the thread that waits */
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGSEGV);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    int err = pthread_create(&u->thread, NULL, check, u);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    u->running = err == 0;
-    return err == 0 ? 0 : fy_fail(e, FY_ENOMEM, "cannot start a thread: %s", strerror(err));
+    int rc = fy_thread_start(&u->thread, check, u, e);
+    u->running = rc == 0;
+    return rc;
 }
 
 static int check_result(const push *u, fy_err *e)
@@ -343,7 +337,7 @@ static int push_by_helper(push *u, fy_err *why, fy_err *e)
 /* Every file by sync, sizes checked; the same places and the same switch, by the phone's shell. */
 typedef struct {
     push *u;
-    fy_str base, versions, final, part; /* on the phone */
+    char *base, *versions, *final, *part; /* owned; on the phone */
     const char *name;
 } plain;
 
@@ -353,10 +347,10 @@ static int run(const plain *l, fy_str *cmd, const char *what, fy_str *said, fy_e
 {
     static const char sentinel[] = "ferry-ran-all";
     fy_str out = {0}, err = {0};
-    int status = 0, rc;
+    int status = 0;
     char shown[160];
     fy_str_printf(cmd, " && echo %s", sentinel);
-    rc = cmd->oom ? fy_nomem(e) : fy_adb_shell(l->u->adb, cmd->ptr, &out, &err, &status, e);
+    int rc = fy_adb_run(l->u->adb, cmd, &out, &err, &status, e);
     const char *end = rc == 0 ? strstr(fy_str_z(&out), sentinel) : NULL;
     if (rc == 0 && (status != 0 || end == NULL))
         rc = fy_fail(e, FY_EDEVICE, "the phone cannot %s (exit status %d): %s", what, status,
@@ -365,7 +359,6 @@ static int run(const plain *l, fy_str *cmd, const char *what, fy_str *said, fy_e
         fy_str_add(said, out.ptr, (size_t)(end - out.ptr));
     fy_str_release(&out);
     fy_str_release(&err);
-    fy_str_release(cmd);
     return rc == 0 && said != NULL && said->oom ? fy_nomem(e) : rc;
 }
 
@@ -383,18 +376,18 @@ static int check_space(plain *l, fy_err *e)
 {
     fy_str cmd = {0}, said = {0};
     fy_str_puts(&cmd, "mkdir -p ");
-    fy_adb_quote(&cmd, fy_str_z(&l->versions));
+    fy_adb_quote(&cmd, l->versions);
     fy_str_puts(&cmd, " && rm -rf ");
-    fy_adb_quote(&cmd, fy_str_z(&l->part));
+    fy_adb_quote(&cmd, l->part);
     fy_str_puts(&cmd, " && { stat -f -c '%a %S' ");
-    fy_adb_quote(&cmd, fy_str_z(&l->versions));
+    fy_adb_quote(&cmd, l->versions);
     fy_str_puts(&cmd, " || true; }");
     int rc = run(l, &cmd, "make its directory there", &said, e);
     uint64_t space = rc == 0 ? parse_space(fy_str_z(&said)) : 0;
     if (rc == 0 && l->u->out->bytes > space)
         rc = fy_fail(e, FY_ENOSPACE,
-                     "%s: needs %.1f MB, %.1f MB are free; remove files from the phone",
-                     fy_str_z(&l->base), (double)l->u->out->bytes * 1e-6, (double)space * 1e-6);
+                     "%s: needs %.1f MB, %.1f MB are free; remove files from the phone", l->base,
+                     (double)l->u->out->bytes * 1e-6, (double)space * 1e-6);
     fy_str_release(&said);
     return rc;
 }
@@ -404,19 +397,16 @@ static int send_file(plain *l, fy_adb_sync *sync, const char *rel, uint32_t mode
                      content *c, fy_err *e)
 {
     fy_adb_stat st;
-    fy_str there = {0};
-    fy_str_printf(&there, "%s/%s", fy_str_z(&l->part), rel);
-    int rc = there.oom ? fy_nomem(e) : 0;
-    if (rc == 0)
-        rc = fy_adb_sync_send(sync, there.ptr, S_IFREG | mode, 0, fill, c, e);
-    if (rc == 0)
-        rc = fy_adb_sync_stat(sync, there.ptr, &st, e);
+    char *there = fy_path_format(e, "%s/%s", l->part, rel);
+    int rc = there != NULL && fy_adb_sync_send(sync, there, S_IFREG | mode, 0, fill, c, e) == 0
+                 ? fy_adb_sync_stat(sync, there, &st, e)
+                 : -1;
     /* the older answer has 32 bits for the size */
     uint64_t mask = fy_adb_has(l->u->adb, "stat_v2") ? UINT64_MAX : UINT32_MAX;
     if (rc == 0 && (!S_ISREG(st.mode) || st.size != (bytes & mask)))
-        rc = fy_fail(e, FY_EDEVICE, "%s: %llu bytes arrived, expected %llu", there.ptr,
+        rc = fy_fail(e, FY_EDEVICE, "%s: %llu bytes arrived, expected %llu", there,
                      (unsigned long long)st.size, (unsigned long long)bytes);
-    fy_str_release(&there);
+    free(there);
     return rc;
 }
 
@@ -450,19 +440,17 @@ static int send_all(plain *l, fy_err *e)
 /* "BASE/NAME", or a version's path, as one word of the phone's shell. */
 static void put_path(fy_str *cmd, const char *dir, const char *name)
 {
-    fy_str path = {0};
-    fy_str_printf(&path, "%s/%s", dir, name);
-    fy_adb_quote(cmd, fy_str_z(&path));
-    cmd->oom |= path.oom;
-    fy_str_release(&path);
+    char *path = fy_path_join(dir, name);
+    fy_adb_quote(cmd, path != NULL ? path : "");
+    cmd->oom |= path == NULL;
+    free(path);
 }
 
 /* The new version under its name, the link switched; with prune the others removed. */
 static int commit(plain *l, bool prune, fy_err *e)
 {
     fy_str cmd = {0};
-    const char *base = fy_str_z(&l->base), *versions = fy_str_z(&l->versions);
-    const char *id = strrchr(fy_str_z(&l->final), '/') + 1;
+    const char *base = l->base, *versions = l->versions, *id = strrchr(l->final, '/') + 1;
     fy_str_puts(&cmd, "n=");
     put_path(&cmd, base, l->name);
     fy_str_puts(&cmd, "; f=");
@@ -487,22 +475,20 @@ static int push_plain(push *u, fy_err *e)
     char hex[FY_SHA256_HEX];
     plain l = {.u = u, .name = slash + 1};
     fy_sha256_to_hex(u->source.id, hex);
-    fy_str_add(&l.base, path, slash == path ? 1 : (size_t)(slash - path));
-    fy_str_printf(&l.versions, "%s/" FY_STORE_VERSIONS, fy_str_z(&l.base));
-    fy_str_printf(&l.final, "%s/%s-%.*s", fy_str_z(&l.versions), l.name, FY_STORE_ID_HEX, hex);
-    fy_str_printf(&l.part, "%s" FY_STORE_PART, fy_str_z(&l.final));
-    int rc = l.base.oom || l.versions.oom || l.final.oom || l.part.oom ? fy_nomem(e) : 0;
-    if (rc == 0)
-        rc = check_space(&l, e);
-    if (rc == 0)
-        rc = send_all(&l, e);
-    if (rc == 0)
-        rc = commit(&l, u->p->prune, e);
-    fy_str_release(&l.base);
-    fy_str_release(&l.versions);
-    fy_str_release(&l.final);
-    fy_str_release(&l.part);
-    return rc;
+    l.base = fy_path_format(e, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    if (l.base != NULL)
+        l.versions = fy_path_format(e, "%s/" FY_STORE_VERSIONS, l.base);
+    if (l.versions != NULL)
+        l.final = fy_path_format(e, "%s/%s-%.*s", l.versions, l.name, FY_STORE_ID_HEX, hex);
+    if (l.final != NULL)
+        l.part = fy_path_format(e, "%s" FY_STORE_PART, l.final);
+    bool pushed = l.part != NULL && check_space(&l, e) == 0 && send_all(&l, e) == 0 &&
+                  commit(&l, u->p->prune, e) == 0;
+    free(l.base);
+    free(l.versions);
+    free(l.final);
+    free(l.part);
+    return pushed ? 0 : -1;
 }
 
 /* --- the job ---------------------------------------------------------------------------------- */

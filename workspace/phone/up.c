@@ -1,6 +1,5 @@
-/* The steps of `ferry up`, each a call of a verb through the verb table. */
-#include "workspace/phone/up.h"
-
+/* The verb `up`, from a checkpoint to a chat on the phone. Each step is a call of a verb through
+ * the verb table, and is skipped when what it would make is there (up_cache.h). */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,8 @@
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
+#include "hub/hub_fetch.h"
+#include "kernels/row.h"
 #include "workspace/pack/workspace.h"
 #include "workspace/phone/adb.h"
 #include "workspace/phone/doctor.h"
@@ -24,7 +25,62 @@
 #include "workspace/phone/up_cache.h"
 
 typedef struct {
-    const fy_up_params *p;
+    const char *device, *serial, *dir;
+    int outtype, to;
+    bool dry_run, force, fetch, quiet, verbose;
+    fy_opt_list convert, create, push, chat;
+} options;
+
+#define OUTTYPES "auto|" FY_ROW_TYPES
+
+static const fy_opt opts[] = {
+    {.group = "Phone",
+     .name = "device",
+     .kind = FY_OPT_STR,
+     .arg = "SERIAL",
+     .offset = offsetof(options, device),
+     .bare = "",
+     .line_only = true,
+     .help = "The phone; without it ANDROID_SERIAL's, or the only one that is connected."},
+    FY_LINE_STR_AS("Phone", "serial", "s", "SERIAL", serial, "The same as --device=SERIAL."),
+    {.group = "Model",
+     .name = "outtype",
+     .kind = FY_OPT_CHOICE,
+     .arg = OUTTYPES,
+     .offset = offsetof(options, outtype),
+     .help = "What a checkpoint is converted to; q4_0 when not given."},
+    FY_LINE_STR_AS(
+        "Model", "out-path", "o", "DIR", dir,
+        "Where the workspace is made; its name is that on the phone. Without it it is made in "
+        "the cache, with the checkpoint's name."),
+    {.group = "Steps",
+     .name = "to",
+     .kind = FY_OPT_CHOICE,
+     .arg = "convert|create|doctor|push|chat",
+     .offset = offsetof(options, to),
+     .def = "chat",
+     .line_only = true,
+     .help = "The last step."},
+    FY_LINE_FLAG("Steps", "dry-run", dry_run, "Print what each step would do, and do none."),
+    FY_LINE_FLAG("Steps", "force", force, "Go on although the doctor finds that it will not work."),
+    FY_ROW_FETCH,
+    FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
+};
+
+static const fy_borrow borrowed[] = {
+    {"chat", "model|work-folder", offsetof(options, chat)},
+    {"convert", "outfile|resume|split-max-size|vocab-only|fetch", offsetof(options, convert)},
+    {"create", "main-model|fit", offsetof(options, create)},
+    {"push", "to", offsetof(options, push)},
+    {NULL, NULL, 0},
+};
+
+typedef struct {
+    const options *o;
+    const char *checkpoint;          /* a directory, or a GGUF file */
+    const char *name;                /* the checkpoint's; NULL: the last part of its path */
+    const char *outtype;             /* what to convert to; NULL for a GGUF file */
     char *cache;                     /* owned */
     char *source;                    /* owned; real path of the checkpoint */
     char source_hash[FY_SHA256_HEX]; /* of its contents */
@@ -37,7 +93,7 @@ typedef struct {
     fy_adb *a;                       /* owned; NULL: not asked yet */
 } job;
 
-/* --- options ---------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 /* "convert: skipped: ..." to stderr; of a dry run to stdout. */
 __attribute__((format(printf, 3, 4))) static int say(const job *j, const char *step,
@@ -48,7 +104,7 @@ __attribute__((format(printf, 3, 4))) static int say(const job *j, const char *s
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (!j->p->dry_run) {
+    if (!j->o->dry_run) {
         fy_log(FY_LOG_INFO, "%s: %s", step, text);
         return 0;
     }
@@ -96,8 +152,8 @@ static void put_list(verb_call *c, const fy_opt_list *l)
 
 static void put_level(verb_call *c, const job *j)
 {
-    if (j->p->quiet || j->p->verbose)
-        put(c, j->p->quiet ? "--quiet" : "--verbose");
+    if (j->o->quiet || j->o->verbose)
+        put(c, j->o->quiet ? "--quiet" : "--verbose");
 }
 
 /* Reads the words; may be called again after more of them were put. */
@@ -157,7 +213,7 @@ static char *cache_path(const job *j, const char *step, const char *key, const c
 /* The checkpoint's own name, fit for a file, a directory and the phone. */
 static void own_name(const job *j, char out[FY_MODEL_NAME_BYTES])
 {
-    fy_span base = j->p->name != NULL ? fy_span_of(j->p->name) : fy_path_base(j->source);
+    fy_span base = j->name != NULL ? fy_span_of(j->name) : fy_path_base(j->source);
     size_t n = base.len;
     if (n > 5 && memcmp(base.ptr + n - 5, ".gguf", 5) == 0)
         n -= 5;
@@ -214,13 +270,13 @@ static int gguf_is_there(job *j, fy_err *e)
 /* outfile NULL: to look at the options only. */
 static int open_convert(verb_call *c, const job *j, const char *outfile, fy_err *e)
 {
-    put_value(c, "outtype", j->p->outtype);
+    put_value(c, "outtype", j->outtype);
     put_level(c, j);
-    put_list(c, &j->p->convert);
+    put_list(c, &j->o->convert);
     if (outfile != NULL)
         put_value(c, "outfile", outfile);
     put(c, "--");
-    put(c, j->p->checkpoint);
+    put(c, j->checkpoint);
     return open_call(c, "convert", e);
 }
 
@@ -274,10 +330,10 @@ static int convert(job *j, fy_err *e)
         return -1;
     if (there)
         return say(j, "convert", "skipped: %s has not changed since %s was made of it",
-                   j->p->checkpoint, j->gguf);
-    j->missing = j->p->dry_run;
-    if (j->p->dry_run)
-        return say(j, "convert", "makes %s, %s, of %s", j->gguf, j->p->outtype, j->p->checkpoint);
+                   j->checkpoint, j->gguf);
+    j->missing = j->o->dry_run;
+    if (j->o->dry_run)
+        return say(j, "convert", "makes %s, %s, of %s", j->gguf, j->outtype, j->checkpoint);
     return make_gguf(j, e);
 }
 
@@ -286,7 +342,7 @@ static int convert(job *j, fy_err *e)
 static int open_create(verb_call *c, const job *j, const char *dir, fy_err *e)
 {
     put_level(c, j);
-    put_list(c, &j->p->create);
+    put_list(c, &j->o->create);
     if (dir != NULL)
         put_value(c, "out-path", dir);
     put(c, "--");
@@ -374,7 +430,7 @@ static int call_create(const job *j, fy_err *e)
 /* An older workspace that we made gives way, and comes back if the new one fails. */
 static int make_workspace(const job *j, const char *state, fy_err *e)
 {
-    bool in_cache = j->p->dir == NULL;
+    bool in_cache = j->o->dir == NULL;
     if (in_cache && fy_file_exists(j->dir))
         fy_tree_remove(j->dir);
     if (in_cache || state[0] == '\0' || !fy_up_made(j->cache, j->dir, state))
@@ -398,7 +454,7 @@ static int create(job *j, fy_err *e)
     if (create_key(j, name, key, e) != 0)
         return -1;
     j->dir =
-        j->p->dir != NULL ? absolute_path(j->p->dir, e) : cache_path(j, "create", key, name, e);
+        j->o->dir != NULL ? absolute_path(j->o->dir, e) : cache_path(j, "create", key, name, e);
     if (j->dir == NULL)
         return -1;
     int found = recorded(j, "create", key, j->dir, was, e);
@@ -407,8 +463,8 @@ static int create(job *j, fy_err *e)
     if (found == 1 && strcmp(was, is) == 0)
         return say(j, "create", "skipped: %s is a workspace of this model and these options",
                    j->dir);
-    j->missing |= j->p->dry_run;
-    if (j->p->dry_run)
+    j->missing |= j->o->dry_run;
+    if (j->o->dry_run)
         return say(j, "create", "makes the workspace %s", j->dir);
     if (make_workspace(j, is, e) != 0 || state_of(j->dir, is, e) != 0 ||
         record(j, "create", key, j->dir, is, e) != 0)
@@ -432,14 +488,19 @@ static int look_there(job *j, fy_err *e)
     return rc;
 }
 
+static const char *serial_of(const options *o)
+{
+    return o->device != NULL && *o->device != '\0' ? o->device : o->serial;
+}
+
 /* A dry run continues without a phone. */
 static int find_phone(job *j, fy_err *e)
 {
     fy_err why = {0};
     if (j->a != NULL)
         return 0;
-    j->a = fy_adb_open(j->p->serial, &why);
-    if (j->a == NULL && j->p->dry_run)
+    j->a = fy_adb_open(serial_of(j->o), &why);
+    if (j->a == NULL && j->o->dry_run)
         return say(j, "phone", "%s", why.msg);
     if (j->a == NULL)
         return fy_fail(e, why.code, "%s", why.msg);
@@ -459,7 +520,7 @@ static void show_check(const fy_check *c)
 static int plan_chat(const job *j, fy_doctor_params *p, fy_err *e)
 {
     verb_call c = {0};
-    put_list(&c, &j->p->chat);
+    put_list(&c, &j->o->chat);
     int rc = open_call(&c, "chat", e);
     for (size_t i = 0; rc == 0 && i < c.call.v->n_opts; i++) {
         const fy_opt *o = &c.call.v->opts[i];
@@ -482,7 +543,7 @@ static int doctor(job *j, fy_err *e)
         return -1;
     if (j->there)
         return say(j, "doctor", "skipped: %s is on %s already", j->dir, fy_adb_name(j->a));
-    if (j->p->dry_run)
+    if (j->o->dry_run)
         return say(j, "doctor", "looks at the phone");
     fy_doctor_params p = {.serial = fy_adb_serial(j->a), .dir = j->dir, .self = "/proc/self/exe"};
     if (plan_chat(j, &p, e) != 0)
@@ -495,7 +556,7 @@ static int doctor(job *j, fy_err *e)
     size_t failures = fy_doctor_count(&r, FY_CHECK_FAIL);
     fy_code code = fy_doctor_code(&r);
     int rc = 0;
-    if (code != FY_OK && !j->p->force)
+    if (code != FY_OK && !j->o->force)
         rc = fy_fail(e, code, "%s: %zu of %zu checks failed; --force continues all the same",
                      fy_adb_name(j->a), failures, r.n);
     else
@@ -513,11 +574,11 @@ static int push(job *j, fy_err *e)
         return -1;
     if (j->there)
         return say(j, "push", "skipped: the phone has this version of %s", j->dir);
-    if (j->p->dry_run)
+    if (j->o->dry_run)
         return say(j, "push", "sends what of %s the phone lacks", j->dir);
     put_level(&c, j);
     put_value(&c, "serial", fy_adb_serial(j->a));
-    put_list(&c, &j->p->push);
+    put_list(&c, &j->o->push);
     put(&c, "--");
     put(&c, j->dir);
     int rc = open_call(&c, "push", e);
@@ -542,10 +603,10 @@ static int chat(job *j, fy_err *e)
     int status = 0;
     if (find_phone(j, e) != 0)
         return -1;
-    if (j->p->dry_run)
+    if (j->o->dry_run)
         return say(j, "chat", "starts on the phone");
     put_level(&c, j);
-    put_list(&c, &j->p->chat);
+    put_list(&c, &j->o->chat);
     put_value(&c, "device", fy_adb_serial(j->a));
     put_value(&c, "work-folder", j->dir);
     int rc = open_call(&c, "chat", e);
@@ -574,40 +635,91 @@ static int check_words(const char *verb, const fy_opt_list *words, int n_args, f
 
 static int begin(job *j, fy_err *e)
 {
-    const fy_up_params *p = j->p;
+    const options *o = j->o;
     size_t n_read;
     struct stat st;
-    if (check_words("convert", &p->convert, 1, e) != 0 ||
-        check_words("create", &p->create, 1, e) != 0 || check_words("push", &p->push, 1, e) != 0 ||
-        check_words("chat", &p->chat, 0, e) != 0)
+    if (check_words("convert", &o->convert, 1, e) != 0 ||
+        check_words("create", &o->create, 1, e) != 0 || check_words("push", &o->push, 1, e) != 0 ||
+        check_words("chat", &o->chat, 0, e) != 0)
         return -1;
-    if (stat(p->checkpoint, &st) != 0)
-        return fy_fail_errno(e, "%s", p->checkpoint);
-    if (!S_ISDIR(st.st_mode) && (p->outtype != NULL || p->convert.n > 0))
+    if (stat(j->checkpoint, &st) != 0)
+        return fy_fail_errno(e, "%s", j->checkpoint);
+    if (!S_ISDIR(st.st_mode) && (j->outtype != NULL || o->convert.n > 0))
         return fy_fail(e, FY_EARG,
                        "%s: is a file, which is not converted: %s is for a checkpoint's "
                        "directory ('ferry quantize' changes the type of a GGUF file)",
-                       p->checkpoint, p->outtype != NULL ? "--outtype" : p->convert.items[0]);
-    j->source = realpath(p->checkpoint, NULL);
+                       j->checkpoint, j->outtype != NULL ? "--outtype" : o->convert.items[0]);
+    j->source = realpath(j->checkpoint, NULL);
     j->cache = fy_up_cache_dir(e);
     if (j->source == NULL)
-        return fy_fail_errno(e, "%s", p->checkpoint);
-    if (j->cache == NULL || hash_source(j, p->checkpoint, "reading", j->source_hash, e) != 0)
+        return fy_fail_errno(e, "%s", j->checkpoint);
+    if (j->cache == NULL || hash_source(j, j->checkpoint, "reading", j->source_hash, e) != 0)
         return -1;
     return fy_up_source(j->cache, "/proc/self/exe", false, NULL, j->program, &n_read, e);
 }
 
-int fy_up(const fy_up_params *p, fy_err *e)
+static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
     static int (*const steps[])(job *, fy_err *) = {convert, create, doctor, push, chat};
-    job j = {.p = p};
+    const options *o = opaque;
+    char outtype[8];
+    fy_hub_place place;
+    (void)n_args;
+    if (fy_hub_checkpoint(args[0], o->fetch && !o->dry_run, &place, e) != 0)
+        return -1;
+    const char *source = fy_option_source(&o->outtype);
+    bool is_dir = fy_file_is_dir(place.dir);
+    /* a variable or a line of the configuration file is for checkpoints, whatever is given now */
+    bool given = source != NULL && (is_dir || strcmp(source, "command line") == 0);
+    fy_choice_name(OUTTYPES, o->outtype, outtype, sizeof outtype);
+    job j = {.o = o,
+             .checkpoint = place.dir,
+             .name = place.name,
+             .outtype = given    ? outtype
+                        : is_dir ? "q4_0"
+                                 : NULL};
     int rc = begin(&j, e);
-    for (fy_up_step s = FY_UP_CONVERT; rc == 0 && s <= p->last; s++)
+    for (int s = 0; rc == 0 && s <= o->to; s++)
         rc = steps[s](&j, e);
     fy_adb_close(j.a);
     free(j.cache);
     free(j.source);
     free(j.gguf);
     free(j.dir);
+    fy_hub_place_release(&place);
     return rc;
 }
+
+const fy_verb fy_verb_up = {
+    .name = "up",
+    .summary = "from a checkpoint to a chat on the phone, in one go",
+    .synopsis = "CHECKPOINT|ORG/NAME|FILE.gguf",
+    .min_args = 1,
+    .max_args = 1,
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof opts[0],
+    .opts_bytes = sizeof(options),
+    .description =
+        "Converts the checkpoint, creates a workspace, looks at the phone as 'ferry doctor' does, "
+        "pushes the workspace and starts a chat there. A step whose result is there already is "
+        "skipped with a message: contents decide, not names and times, so the second call only "
+        "starts the chat. What it makes is kept in ~/.cache/ferry/up, where anything may be "
+        "removed.\n\n"
+        "Options that are not its own go to the verb that has them: to chat first (--temp, -c, "
+        "--system), then to convert, create and push (--exe-path, --soc, --prune). Standard input "
+        "and output are the chat's.\n\n"
+        "When the doctor finds a failure nothing is pushed; --force continues. The exit status is "
+        "that of the step that failed.",
+    .examples = "ferry up checkpoint\n"
+                "# another type, a phone by its serial number, and options of chat\n"
+                "ferry up checkpoint --outtype q8_0 --device=R5CT60XXXXX --temp 0.7 -c 2048\n"
+                "# what would be done\n"
+                "ferry up checkpoint --dry-run\n"
+                "# only as far as the workspace\n"
+                "ferry up checkpoint -o phone2 --to create\n",
+    .task = FY_TASK_PHONE,
+    .environment = FY_ADB_ENVIRONMENT "XDG_CACHE_HOME Where ferry/up is; ~/.cache when not set.\n"
+                                      "QNN_SDK_ROOT The NPU vendor's SDK, for --soc and --htp.\n",
+    .borrow = borrowed,
+    .run = run,
+};

@@ -285,17 +285,6 @@ int fy_up_key_add_file(fy_str *key, const char *cache, const char *name, const c
     return 0;
 }
 
-static bool is_listed(const char *names, const char *name)
-{
-    const char *at = names;
-    for (size_t n = strlen(name); (at = strstr(at, name)) != NULL; at += n) {
-        bool begins = at == names || at[-1] == '|', ends = at[n] == '\0' || at[n] == '|';
-        if (begins && ends)
-            return true;
-    }
-    return false;
-}
-
 int fy_up_key_add_call(fy_str *key, const char *cache, const fy_call *c, const char *except,
                        fy_err *e)
 {
@@ -305,7 +294,7 @@ int fy_up_key_add_call(fy_str *key, const char *cache, const fy_call *c, const c
         const fy_opt *o = &c->v->opts[i];
         char ext[FY_EXT_BYTES];
         bool files = o->kind == FY_OPT_STR && fy_arg_names(o->arg, strlen(o->arg), ext) != 0;
-        if (c->from[i] == NULL || is_listed(except, o->name))
+        if (c->from[i] == NULL || fy_list_has(except, '|', o->name))
             continue;
         for (size_t nth = 0; rc == 0; nth++) {
             fy_str_clear(&value);
@@ -395,65 +384,42 @@ int fy_up_record_write(const char *cache, const char *name, const fy_up_record *
     return rc;
 }
 
-/* Calls `each` with every record; it returns true to stop. */
-static bool each_record(const char *cache,
-                        bool (*each)(const char *cache, const char *name, const fy_up_record *r,
-                                     const fy_up_record *like),
-                        const fy_up_record *like)
+/* The next record of the directory, which the caller releases; NULL: there are no more. */
+static const struct dirent *next_record(DIR *d, const char *cache, fy_up_record *out)
 {
-    DIR *d = opendir(cache);
-    bool stop = false;
-    for (const struct dirent *en; !stop && d != NULL && (en = readdir(d)) != NULL;) {
-        fy_up_record r;
-        if (en->d_name[0] == '.' || fy_up_record_read(cache, en->d_name, &r, NULL) != 1)
-            continue;
-        stop = each(cache, en->d_name, &r, like);
-        fy_up_record_release(&r);
+    const struct dirent *en = NULL;
+    while (d != NULL && (en = readdir(d)) != NULL &&
+           (en->d_name[0] == '.' || fy_up_record_read(cache, en->d_name, out, NULL) != 1)) {
     }
-    if (d != NULL)
-        closedir(d);
-    return stop;
-}
-
-static bool same_result(const char *cache, const char *name, const fy_up_record *r,
-                        const fy_up_record *like)
-{
-    (void)cache;
-    (void)name;
-    return strcmp(r->result, like->result) == 0 && strcmp(r->result_hash, like->result_hash) == 0;
+    return en;
 }
 
 bool fy_up_made(const char *cache, const char *result, const char *result_hash)
 {
-    fy_up_record like = {.result = strdup(result)};
-    if (like.result == NULL || strlen(result_hash) >= sizeof like.result_hash) {
-        free(like.result);
-        return false;
+    fy_up_record r;
+    DIR *d = opendir(cache);
+    bool yes = false;
+    while (!yes && next_record(d, cache, &r) != NULL) {
+        yes = strcmp(r.result, result) == 0 && strcmp(r.result_hash, result_hash) == 0;
+        fy_up_record_release(&r);
     }
-    strcpy(like.result_hash, result_hash);
-    bool yes = each_record(cache, same_result, &like);
-    free(like.result);
+    if (d != NULL)
+        closedir(d);
     return yes;
-}
-
-static bool forget_one(const char *cache, const char *name, const fy_up_record *r,
-                       const fy_up_record *like)
-{
-    if (strcmp(r->source, like->source) != 0 || strcmp(r->source_hash, like->source_hash) == 0)
-        return false;
-    char *dir = fy_path_join(cache, name);
-    if (dir != NULL)
-        fy_tree_remove(dir);
-    free(dir);
-    return false;
 }
 
 void fy_up_forget(const char *cache, const char *source, const char *source_hash)
 {
-    fy_up_record like = {.source = strdup(source)};
-    if (like.source != NULL && strlen(source_hash) < sizeof like.source_hash) {
-        strcpy(like.source_hash, source_hash);
-        each_record(cache, forget_one, &like);
+    fy_up_record r;
+    DIR *d = opendir(cache);
+    for (const struct dirent *en; (en = next_record(d, cache, &r)) != NULL;) {
+        bool old = strcmp(r.source, source) == 0 && strcmp(r.source_hash, source_hash) != 0;
+        char *dir = old ? fy_path_join(cache, en->d_name) : NULL;
+        if (dir != NULL)
+            fy_tree_remove(dir);
+        free(dir);
+        fy_up_record_release(&r);
     }
-    free(like.source);
+    if (d != NULL)
+        closedir(d);
 }

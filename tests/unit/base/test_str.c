@@ -309,6 +309,23 @@ static void a_list_of_names_says_how_many_more_there_are(void **state)
     fy_str_release(&l.text);
 }
 
+static void words_are_found_whole(void **state)
+{
+    (void)state;
+    assert_true(fy_list_has("shell_v2,cmd,stat_v2", ',', "shell_v2"));
+    assert_true(fy_list_has("shell_v2,cmd,stat_v2", ',', "stat_v2"));
+    assert_true(fy_list_has("cmd", '|', "cmd"));
+    assert_true(fy_list_has("a  b", ' ', "b"));
+    assert_false(fy_list_has("shell_v2x,xcmd", ',', "cmd"));
+    assert_false(fy_list_has("shell_v2x", ',', "shell_v2"));
+    assert_false(fy_list_has("", ',', "cmd"));
+    fy_span rest = FY_SPAN(" \tone two\t");
+    assert_true(fy_span_is(fy_span_cut_word(&rest), "one"));
+    assert_true(fy_span_is(fy_span_cut_word(&rest), "two"));
+    assert_int_equal(fy_span_cut_word(&rest).len, 0);
+    assert_int_equal(rest.len, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +346,7 @@ int main(void)
         cmocka_unit_test(text_that_does_not_fit_ends_in_dots),
         cmocka_unit_test(every_length_fits_its_buffer),
         cmocka_unit_test(a_list_of_names_says_how_many_more_there_are),
+        cmocka_unit_test(words_are_found_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

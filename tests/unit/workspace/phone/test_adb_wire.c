@@ -76,17 +76,6 @@ static void the_list_of_devices_is_taken_apart(void **state)
     fy_adb_devices_free(d, n);
 }
 
-static void features_are_found_whole(void **state)
-{
-    (void)state;
-    assert_true(fy_adb_in_list("shell_v2,cmd,stat_v2", "shell_v2"));
-    assert_true(fy_adb_in_list("shell_v2,cmd,stat_v2", "stat_v2"));
-    assert_true(fy_adb_in_list("cmd", "cmd"));
-    assert_false(fy_adb_in_list("shell_v2x,xcmd", "cmd"));
-    assert_false(fy_adb_in_list("shell_v2x", "shell_v2"));
-    assert_false(fy_adb_in_list("", "cmd"));
-}
-
 static void an_answer_is_okay_or_a_refusal_or_neither(void **state)
 {
     (void)state;
@@ -313,7 +302,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_list_of_devices_is_taken_apart),
-        cmocka_unit_test(features_are_found_whole),
         cmocka_unit_test(an_answer_is_okay_or_a_refusal_or_neither),
         cmocka_unit_test(packets_come_in_pieces_of_any_size),
         cmocka_unit_test(packets_of_gigabytes_are_refused),
