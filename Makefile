@@ -244,6 +244,9 @@ qnnref: $(QNN_LIBS)
 
 $(filter $B/tests/unit/qnnref/%,$(UNITS)): | $(QNN_LIBS)
 
+# The reader of its containers is fuzzed with the program's own objects around it.
+$B/tests/replay/fuzz_qnn_blob $B/fuzz/fuzz_qnn_blob: $(QNN_SRCS:%.c=$B/%.o) $B/runtime/kernels/scalar/elementwise_scalar.o
+
 # The checks of kcheck, of which unit tests and benches take data.
 KCHECKS := $B/tests/kcheck/checks.a
 $(KCHECKS): $(patsubst %.c,$B/%.o,$(sort $(wildcard tests/kcheck/kernel_check*.c)))
@@ -318,7 +321,8 @@ ARM_KCHECK = $(foreach c,$(ARM_CPUS),"qemu-aarch64 -cpu $(c) build/aarch64/relea
 MASKED = "FY_CPU_MASK=0 $B/tests/kcheck/kcheck" $(foreach u,$(filter %/kernels/%,$(UNITS)),"FY_CPU_MASK=0 $(u)")
 ARM_UNIT_NAMES = base/test_hash bundle/test_seal base/test_json base/test_thread \
                  kernels/test_encode_golden kernels/test_decode_golden kernels/test_row kernels/test_row_error kernels/test_kernels kernels/test_kernel_vectors kernels/test_activation model/test_moe model/test_forward \
-                 format/test_gguf model/test_sample model/test_sample_math model/test_sample_scan vocab/test_vocab
+                 format/test_gguf model/test_sample model/test_sample_math model/test_sample_scan vocab/test_vocab \
+                 qnnref/test_ref_graph qnnref/test_ref_rules
 TEST_SCRIPTS = $(filter-out tests/phone/phone.sh,$(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh tests/phone/*.sh)))
 
 # Long tests start first, the longest first, so that no core waits at the end.
@@ -337,7 +341,7 @@ test: all programs lib
 	  $(ASAN_UNITS) $(CHECK_ITEMS) $(MASKED))
 
 # Tests that search: their short form is part of `make test`.
-SOAKS = tests/e2e/resume.sh tests/e2e/quantize_resume.sh tests/e2e/chunk.sh tests/phone/adb_client.sh tests/phone/push.sh
+SOAKS = tests/cli/qnnref.sh tests/e2e/resume.sh tests/e2e/quantize_resume.sh tests/e2e/chunk.sh tests/phone/adb_client.sh tests/phone/push.sh
 
 ## soak: the tests that search, with all their rounds (make test runs a few of each)
 .PHONY: soak

@@ -197,7 +197,7 @@ static void get_tensor(source *s, ref_graph *g)
     t->mem_type = get32(s);
     bool ordered = g->n_tensors < 2 || g->tensors[g->n_tensors - 2]->id < t->id;
     s->bad = s->bad || !get_shape(s, t) || !ordered || t->id == 0 || t->type > ABI_STATIC ||
-             t->mem_type > ABI_MEMHANDLE;
+             t->type == ABI_APP_READWRITE || t->mem_type > ABI_MEMHANDLE;
     uint32_t number = get32(s);
     if (s->bad)
         return;

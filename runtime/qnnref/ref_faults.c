@@ -186,6 +186,6 @@ static void count_use(const fault_line *l)
         return;
     int i = l->n > 1 && isdigit((unsigned char)l->words[1][0]) ? 2 : 1;
     int e = effect_at(l, i);
-    fprintf(f, "fault %s\n", e >= 0 ? effects[e] : l->words[0]);
+    fprintf(f, "fault 1 %s\n", e >= 0 ? effects[e] : l->words[0]);
     fclose(f);
 }

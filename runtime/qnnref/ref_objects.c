@@ -183,6 +183,7 @@ __attribute__((destructor)) static void report_left(void)
             any = true;
         }
     }
+    free(slots);
     const char *strict = getenv("FERRY_REF_STRICT");
     if (strict == NULL || strcmp(strict, "1") != 0)
         return;

@@ -291,9 +291,7 @@ void ref_rules_report(void)
     FILE *f = path != NULL && n_all > 0 ? fopen(path, "ae") : NULL;
     if (f == NULL)
         return;
-    for (uint32_t i = 0; i < n_all; i++) {
-        if (hits[i] > 0)
-            fprintf(f, "rule %s\n", ref_rules_text(i));
-    }
+    for (uint32_t i = 0; i < n_all; i++)
+        fprintf(f, "rule %lu %s\n", hits[i], ref_rules_text(i));
     fclose(f);
 }

@@ -226,7 +226,7 @@ static abi_error read_quant(ref_tensor *t, const abi_quant *from)
 
 static abi_error check_place(const ref_tensor *t, const abi_tensor1 *v, const abi_tensor *from)
 {
-    if (v->type > ABI_STATIC)
+    if (v->type > ABI_STATIC || v->type == ABI_APP_READWRITE)
         return ref_fail(ABI_TENSOR_UNSUPPORTED, "tensor '%s': type %u", t->name, v->type);
     if (v->data_format != 0)
         return ref_fail(ABI_TENSOR_UNSUPPORTED, "tensor '%s': data format %u", t->name,

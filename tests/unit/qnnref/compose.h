@@ -13,8 +13,6 @@
 
 #include "qnnref/ref_abi.h"
 
-typedef abi_error entry(void);
-
 typedef struct {
     void *library;
     abi_provider *provider;
