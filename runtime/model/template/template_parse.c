@@ -568,12 +568,15 @@ static void normalize(fy_template *t, fy_span text, fy_err *e)
     if (copy == NULL)
         fy_nomem(e);
     for (size_t i = 0; i < text.len && e->code == FY_OK; column++) {
-        uint32_t cp = 0;
-        int len = fy_utf8_next(text.ptr + i, text.len - i, &cp);
+        uint32_t cp = (unsigned char)text.ptr[i];
+        int len = cp < 0x80 ? 1 : fy_utf8_next(text.ptr + i, text.len - i, &cp);
         if (len == 0)
             fy_tlex_fail(e, FY_EFORMAT, line, column, "a byte that is not UTF-8: 0x%02x",
                          (unsigned)(unsigned char)text.ptr[i]);
-        memcpy(copy + n, cp == '\r' ? "\n" : text.ptr + i, (size_t)len);
+        if (len == 1)
+            copy[n] = cp == '\r' ? '\n' : (char)cp;
+        else
+            memcpy(copy + n, text.ptr + i, (size_t)len);
         n += (size_t)len;
         i += cp == '\r' && i + 1 < text.len && text.ptr[i + 1] == '\n' ? 2 : (size_t)len;
         if (cp == '\r' || cp == '\n') {
