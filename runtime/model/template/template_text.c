@@ -79,57 +79,37 @@ static void put_json_escape(fy_tbuf *b, uint32_t cp)
         fy_tbuf_printf(b, "\\u%04x", cp);
 }
 
-static void put_json_string(printer *p, fy_span s)
-{
-    fy_tm_charge(p->m, s.len);
-    fy_tbuf_z(p->out, "\"");
-    const char *at = s.ptr, *end = s.ptr + s.len, *done = at;
-    while (at < end) {
-        unsigned char c = (unsigned char)*at;
-        if (c >= ' ' && c != '"' && c != '\\' && (!p->ascii || c < 0x7f)) {
-            at++;
-            continue;
-        }
-        fy_tbuf_add(p->out, done, (size_t)(at - done));
-        put_json_escape(p->out, fy_tu_next(&at, end));
-        done = at;
-    }
-    fy_tbuf_add(p->out, done, (size_t)(at - done));
-    fy_tbuf_z(p->out, "\"");
-}
-
-static void put_python_string(printer *p, fy_span s)
+/* Between quotes; in Python's form these are the ones that need the fewest escapes. */
+static void put_quoted(printer *p, fy_span s)
 {
     bool single = s.len > 0 && memchr(s.ptr, '\'', s.len) != NULL;
-    char quote = single && memchr(s.ptr, '"', s.len) == NULL ? '"' : '\'';
+    bool twofold = s.len > 0 && memchr(s.ptr, '"', s.len) != NULL;
+    char quote = p->json || (single && !twofold) ? '"' : '\'';
     fy_tm_charge(p->m, s.len);
     fy_tbuf_add(p->out, &quote, 1);
     const char *at = s.ptr, *end = s.ptr + s.len, *done = at;
     while (at < end) {
         const char *begin = at;
+        if (*at >= '0' && *at <= 'z' && *at != '\\') { /* most characters */
+            at++;
+            continue;
+        }
         uint32_t cp = fy_tu_next(&at, end);
         bool marked = cp == (unsigned char)quote || cp == '\\';
-        if (!marked && fy_tu_is_printable(cp))
+        bool plain = p->json ? cp >= ' ' && (!p->ascii || cp < 0x7f) : fy_tu_is_printable(cp);
+        if (!marked && plain)
             continue;
         fy_tbuf_add(p->out, done, (size_t)(begin - done));
-        if (marked)
-            fy_tbuf_z(p->out, "\\");
+        if (p->json)
+            put_json_escape(p->out, cp);
+        else if (marked)
+            fy_tbuf_printf(p->out, "\\%c", (int)cp);
         else
             put_python_escape(p->out, cp);
-        done = marked ? begin : at;
+        done = at;
     }
     fy_tbuf_add(p->out, done, (size_t)(at - done));
     fy_tbuf_add(p->out, &quote, 1);
-}
-
-static void put_string(printer *p, const fy_tv *v)
-{
-    fy_tbuf_z(p->out, v->markup && !p->json ? "Markup(" : "");
-    if (p->json)
-        put_json_string(p, v->str);
-    else
-        put_python_string(p, v->str);
-    fy_tbuf_z(p->out, v->markup && !p->json ? ")" : "");
 }
 
 /* A number or constant; NULL when v is nothing of the kind. */
@@ -160,9 +140,9 @@ static void put_key(printer *p, const fy_tv *key, size_t level)
     if (!p->json)
         put_value(p, key, level);
     else if (word != NULL)
-        put_json_string(p, fy_span_of(word));
+        put_quoted(p, fy_span_of(word));
     else if (key->kind == FY_TV_STR || key->kind == FY_TV_BIGINT)
-        put_json_string(p, key->str);
+        put_quoted(p, key->str);
     else
         fy_tm_fail(p->m, "keys must be str, int, float, bool or None, not %s",
                    fy_tv_type_name(key));
@@ -267,14 +247,18 @@ static void put_value(printer *p, const fy_tv *v, size_t level)
     const char *word = bare_word(v, p->json, text);
     if (!fy_tm_charge(p->m, VALUE_COST))
         return;
-    if (word != NULL)
+    if (word != NULL) {
         fy_tbuf_z(p->out, word);
-    else if (v->kind == FY_TV_STR)
-        put_string(p, v);
-    else if (v->kind == FY_TV_BIGINT)
+    } else if (v->kind == FY_TV_STR) {
+        bool markup = v->markup && !p->json;
+        fy_tbuf_z(p->out, markup ? "Markup(" : "");
+        put_quoted(p, v->str);
+        fy_tbuf_z(p->out, markup ? ")" : "");
+    } else if (v->kind == FY_TV_BIGINT) {
         fy_tbuf_span(p->out, v->str);
-    else
+    } else {
         put_container(p, v, level);
+    }
 }
 
 /* --- str and repr --- */
