@@ -17,9 +17,7 @@ size_t fy_tu_length(fy_span s);             /* code points */
 fy_span fy_tu_slice(fy_span s, size_t start, size_t stop); /* in code points, clamped to s */
 
 bool fy_tu_is_space(uint32_t cp);
-bool fy_tu_is_alpha(uint32_t cp);
 bool fy_tu_is_digit(uint32_t cp);
-bool fy_tu_is_alnum(uint32_t cp);
 bool fy_tu_is_printable(uint32_t cp);
 /* Has letters with case, and all of them in one case. */
 bool fy_tu_all_cased(fy_span s, bool upper);

@@ -14,21 +14,12 @@ static FY_BUILTIN(str_case)
     return fy_tbuf_value(&b, v->markup);
 }
 
-static FY_BUILTIN(str_is)
+static FY_BUILTIN(str_isdigit)
 {
-    static bool (*const classes[])(uint32_t) = {['n'] = fy_tu_is_alnum,
-                                                ['a'] = fy_tu_is_alpha,
-                                                ['d'] = fy_tu_is_digit,
-                                                ['s'] = fy_tu_is_space};
     bool yes = v->str.len > 0 && fy_tm_charge(m, v->str.len);
     for (const char *p = v->str.ptr, *end = p + v->str.len; yes && p < end;)
-        yes = classes[f->variant](fy_tu_next(&p, end));
+        yes = fy_tu_is_digit(fy_tu_next(&p, end));
     return fy_tv_bool(yes);
-}
-
-static FY_BUILTIN(str_is_cased)
-{
-    return fy_tv_bool(fy_tm_charge(m, v->str.len) && fy_tu_all_cased(v->str, f->variant));
 }
 
 /* --- str: ends --- */
@@ -100,8 +91,6 @@ static FY_BUILTIN(str_find)
     int64_t start = search_range(m, a, &s);
     fy_span needle = fy_tv_text(m, f->name, &a->arg[0]);
     ptrdiff_t at = start < 0 ? -1 : find(m, s, needle, f->variant);
-    if (at < 0 && strcmp(f->name, "index") == 0)
-        return fy_tm_fail(m, "substring not found");
     return fy_tv_int(at < 0 ? -1 : start + (int64_t)fy_tu_length((fy_span){s.ptr, (size_t)at}));
 }
 
@@ -224,13 +213,11 @@ static FY_BUILTIN(str_splitlines)
 static FY_BUILTIN(str_partition)
 {
     fy_span by = fy_tv_text(m, f->name, &a->arg[0]), s = v->str;
-    bool last = f->variant;
     if (fy_tm_charge(m, s.len) && by.len == 0)
         return fy_tm_fail(m, "empty separator");
-    ptrdiff_t at = find(m, s, by, last);
-    const char *end = s.ptr + s.len;
-    const char *from = at >= 0 ? s.ptr + at : last ? s.ptr : end;
-    const char *to = at >= 0 ? from + by.len : from;
+    ptrdiff_t at = fy_tu_find(s, by);
+    const char *end = s.ptr + s.len, *from = at >= 0 ? s.ptr + at : end;
+    const char *to = at >= 0 ? from + by.len : end;
     fy_tv parts = fy_tv_list(m, FY_TV_TUPLE, 3);
     add_piece(m, parts.list, s.ptr, from);
     add_piece(m, parts.list, from, to);
@@ -283,22 +270,15 @@ static const fy_tbuiltin of_str[] = {
     {"endswith", "/suffix ?start ?end", str_test_end, true},
     {"find", "/sub ?start ?end", str_find, false},
     {"format", NULL, fy_tstr_format, 0},
-    {"index", "/sub ?start ?end", str_find, false},
-    {"isalnum", "/", str_is, 'n'},
-    {"isalpha", "/", str_is, 'a'},
-    {"isdigit", "/", str_is, 'd'},
-    {"islower", "/", str_is_cased, false},
-    {"isspace", "/", str_is, 's'},
-    {"isupper", "/", str_is_cased, true},
+    {"isdigit", "/", str_isdigit, 0},
     {"join", "/iterable", str_join, 0},
     {"lower", "/", str_case, FY_TU_LOWER},
     {"lstrip", "/?chars", str_strip, FY_TU_STRIP_LEFT},
-    {"partition", "/sep", str_partition, false},
+    {"partition", "/sep", str_partition, 0},
     {"removeprefix", "/prefix", str_remove, false},
     {"removesuffix", "/suffix", str_remove, true},
     {"replace", "/old new ?count", str_replace, 0},
     {"rfind", "/sub ?start ?end", str_find, true},
-    {"rpartition", "/sep", str_partition, true},
     {"rsplit", "?sep ?maxsplit", str_split, true},
     {"rstrip", "/?chars", str_strip, FY_TU_STRIP_RIGHT},
     {"split", "?sep ?maxsplit", str_split, false},
@@ -324,8 +304,9 @@ static const struct {
     const char *mutators, *refused; /* names */
 } types[] = {
     {FY_TV_STR, of_str, "",
-     "casefold center encode expandtabs format_map isascii isdecimal isidentifier isnumeric "
-     "isprintable istitle ljust maketrans rindex rjust swapcase translate zfill"},
+     "casefold center encode expandtabs format_map index isalnum isalpha isascii isdecimal "
+     "isidentifier islower isnumeric isprintable isspace istitle isupper ljust maketrans rindex "
+     "rjust rpartition swapcase translate zfill"},
     {FY_TV_LIST, no_methods, "append clear extend insert pop remove reverse sort",
      "copy count index"},
     {FY_TV_TUPLE, no_methods, "", "count index"},

@@ -26,11 +26,6 @@ static FY_BUILTIN(test_callable)
     return fy_tv_bool(v->kind == FY_TV_UNDEFINED || (object && v->call->call != NULL));
 }
 
-static FY_BUILTIN(test_escaped)
-{
-    return fy_tv_bool(v->kind == FY_TV_STR && v->markup);
-}
-
 static fy_tv remainder_is(fy_tm *m, const fy_tv *v, const fy_tv *by, int64_t wanted)
 {
     fy_tv rest = fy_tv_binary(m, FY_OP_MOD, v, by), want = fy_tv_int(wanted);
@@ -92,7 +87,6 @@ const fy_tbuiltin *fy_ttest_find(fy_span name)
         {"lower", "/", test_case, FY_TU_LOWER},
         {"upper", "/", test_case, FY_TU_UPPER},
         {"callable", "/", test_callable, 0},
-        {"escaped", "/", test_escaped, 0},
         {"sameas", "other", test_sameas, 0},
         {"in", "seq", test_relation, FY_OP_IN},
         {"==", "/other", test_relation, FY_OP_EQ},
@@ -117,5 +111,5 @@ const fy_tbuiltin *fy_ttest_find(fy_span name)
 
 bool fy_ttest_is_refused(fy_span name)
 {
-    return fy_tword_is_in(name, "filter test");
+    return fy_tword_is_in(name, "escaped filter test");
 }

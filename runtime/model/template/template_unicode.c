@@ -88,21 +88,9 @@ bool fy_tu_is_space(uint32_t cp)
     return cp == 0x85 || cp == 0x2028 || cp == 0x2029 || category(cp) == UTF8PROC_CATEGORY_ZS;
 }
 
-bool fy_tu_is_alpha(uint32_t cp)
-{
-    utf8proc_category_t c = category(cp);
-    return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO;
-}
-
 bool fy_tu_is_digit(uint32_t cp)
 {
     return category(cp) == UTF8PROC_CATEGORY_ND;
-}
-
-bool fy_tu_is_alnum(uint32_t cp)
-{
-    utf8proc_category_t c = category(cp);
-    return fy_tu_is_alpha(cp) || (c >= UTF8PROC_CATEGORY_ND && c <= UTF8PROC_CATEGORY_NO);
 }
 
 bool fy_tu_is_printable(uint32_t cp)

@@ -33,16 +33,8 @@ static void characters_are_classified(void **state)
     static const template_case cases[] = {
         {"{% for v in [\"\", \"a\", \"A\", \"1\", \"a1\", \" \", \"é\", \"²\", \"٣\", \"½\", "
          "\"日\", \"三\", \"Ⅷ\", \"ǅ\", \"Aa\", \"a b\", \"\\u00a0\", \"\\x1c\", \"\\u200b\", "
-         "\"ª\", \"_\"] %}{{ \"%d\"|format(v.isalnum()) }}{% endfor %}",
-         "011110111111111000010"},
-        {"{% for v in [\"\", \"a\", \"A\", \"1\", \"a1\", \" \", \"é\", \"²\", \"٣\", \"½\", "
-         "\"日\", \"三\", \"Ⅷ\", \"ǅ\", \"Aa\", \"a b\", \"\\u00a0\", \"\\x1c\", \"\\u200b\", "
-         "\"ª\", \"_\"] %}{{ \"%d\"|format(v.isalpha()) }}{% endfor %}",
-         "011000100011011000010"},
-        {"{% for v in [\"\", \"a\", \"A\", \"1\", \"a1\", \" \", \"é\", \"²\", \"٣\", \"½\", "
-         "\"日\", \"三\", \"Ⅷ\", \"ǅ\", \"Aa\", \"a b\", \"\\u00a0\", \"\\x1c\", \"\\u200b\", "
-         "\"ª\", \"_\"] %}{{ \"%d\"|format(v.isspace()) }}{% endfor %}",
-         "000001000000000011000"},
+         "\"ª\", \"_\", \"1٣\"] %}{{ \"%d\"|format(v.isdigit()) }}{% endfor %}",
+         "0001000010000000000001"},
     };
     check_cases(cases, sizeof cases / sizeof *cases);
 }
@@ -52,8 +44,6 @@ static void plain_characters_are_classified(void **state)
     (void)state;
     static const template_case cases[] = {
         {"'12'.isdigit() ~ '1a'.isdigit() ~ ''.isdigit()", "TrueFalseFalse"},
-        {"'a1'.islower() ~ 'aB'.islower() ~ '1'.islower()", "TrueFalseFalse"},
-        {"'A1'.isupper() ~ 'aB'.isupper() ~ 'Σ'.isupper()", "TrueFalseTrue"},
     };
     check_cases(cases, sizeof cases / sizeof *cases);
 }
@@ -88,8 +78,6 @@ static void pieces_are_found_by_code_point(void **state)
     static const template_case cases[] = {
         {"u.find(\"日\")", "9"},
         {"u.rfind(\"Σ\")", "8"},
-        {"u.index(\"ß\")", "4"},
-        {"u.index(\"zz\")", NULL},  /* ValueError: substring not found */
         {"u.rindex(\"zz\")", NULL}, /* ValueError: substring not found */
         {"s.find(\"o\", 5)", "8"},
         {"s.find(\"o\", 5, 8)", "-1"},
@@ -149,9 +137,7 @@ static void text_is_taken_apart(void **state)
         {"\"\".splitlines()", "[]"},
         {"\"\\n\".splitlines(keepends=true)", "['\\n']"},
         {"\"a=b=c\".partition(\"=\")", "('a', '=', 'b=c')"},
-        {"\"a=b=c\".rpartition(\"=\")", "('a=b', '=', 'c')"},
         {"\"abc\".partition(\"=\")", "('abc', '', '')"},
-        {"\"abc\".rpartition(\"=\")", "('', '', 'abc')"},
         {"\"abc\".partition(\"\")", NULL}, /* ValueError: empty separator */
         {"\", \".join(ls)", "b, A, c, a, B"},
         {"\"-\".join(\"abc\")", "a-b-c"},
