@@ -35,7 +35,9 @@ float fy_exp(float x)
     return p * power_of_two(half) * power_of_two(exponent - half);
 }
 
-static double sum_of_lanes(const double lane[8])
+enum { LANES = 8 };
+
+static double sum_of_lanes(const double lane[LANES])
 {
     return ((lane[0] + lane[4]) + (lane[1] + lane[5])) +
            ((lane[2] + lane[6]) + (lane[3] + lane[7]));
@@ -43,9 +45,9 @@ static double sum_of_lanes(const double lane[8])
 
 void fy_rms_norm__scalar(float *y, const float *x, const float *w, int64_t n, float eps)
 {
-    double lane[8] = {0};
+    double lane[LANES] = {0};
     for (int64_t i = 0; i < n; i++)
-        lane[i % 8] += (double)x[i] * (double)x[i];
+        lane[i % LANES] += (double)x[i] * (double)x[i];
     const float s = (float)(1.0 / sqrt(sum_of_lanes(lane) / (double)n + (double)eps));
     for (int64_t i = 0; i < n; i++)
         y[i] = x[i] * s * w[i];
@@ -54,13 +56,13 @@ void fy_rms_norm__scalar(float *y, const float *x, const float *w, int64_t n, fl
 void fy_layer_norm__scalar(float *y, const float *x, const float *w, const float *bias, int64_t n,
                            float eps)
 {
-    double lane[8] = {0};
+    double lane[LANES] = {0};
     for (int64_t i = 0; i < n; i++)
-        lane[i % 8] += (double)x[i];
+        lane[i % LANES] += (double)x[i];
     const double mean = sum_of_lanes(lane) / (double)n;
     memset(lane, 0, sizeof lane);
     for (int64_t i = 0; i < n; i++)
-        lane[i % 8] += ((double)x[i] - mean) * ((double)x[i] - mean);
+        lane[i % LANES] += ((double)x[i] - mean) * ((double)x[i] - mean);
     const float m = (float)mean;
     const float s = (float)(1.0 / sqrt(sum_of_lanes(lane) / (double)n + (double)eps));
     for (int64_t i = 0; i < n; i++)
@@ -205,39 +207,19 @@ uint16_t fy_f32_to_bf16(float f)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-void fy_f16_to_f32__scalar(float *y, const uint16_t *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] = fy_f16_to_f32(x[i]);
-}
+#define DEFINE_CONVERT(op, to, from)                        \
+    void fy_##op##__scalar(to *y, const from *x, int64_t n) \
+    {                                                       \
+        for (int64_t i = 0; i < n; i++)                     \
+            y[i] = fy_##op(x[i]);                           \
+    }
 
-void fy_f32_to_f16__scalar(uint16_t *y, const float *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] = fy_f32_to_f16(x[i]);
-}
-
-void fy_bf16_to_f32__scalar(float *y, const uint16_t *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] = fy_bf16_to_f32(x[i]);
-}
-
-void fy_f32_to_bf16__scalar(uint16_t *y, const float *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] = fy_f32_to_bf16(x[i]);
-}
+DEFINE_CONVERT(f16_to_f32, float, uint16_t)
+DEFINE_CONVERT(f32_to_f16, uint16_t, float)
+DEFINE_CONVERT(bf16_to_f32, float, uint16_t)
+DEFINE_CONVERT(f32_to_bf16, uint16_t, float)
 
 /* --- errors ---------------------------------------------------------------------------------- */
-
-enum { LANES = 8 };
-
-static double sum_of(const double lane[LANES])
-{
-    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) +
-           ((lane[2] + lane[6]) + (lane[3] + lane[7]));
-}
 
 void fy_error_sums__scalar(fy_error_sums *s, const float *x, const float *y, const float *limits,
                            int64_t n)
@@ -257,9 +239,9 @@ void fy_error_sums__scalar(fy_error_sums *s, const float *x, const float *y, con
         const float *limit = limits + i / FY_LIMIT_ELEMS * 2;
         s->n_outside += x[i] < limit[0] || x[i] > limit[1];
     }
-    s->xx += sum_of(xx);
-    s->yy += sum_of(yy);
-    s->xy += sum_of(xy);
-    s->ee += sum_of(ee);
+    s->xx += sum_of_lanes(xx);
+    s->yy += sum_of_lanes(yy);
+    s->xy += sum_of_lanes(xy);
+    s->ee += sum_of_lanes(ee);
     s->n += n;
 }
