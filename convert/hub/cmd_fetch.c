@@ -1,5 +1,6 @@
 /* ferry fetch: downloads a repository of the Hugging Face hub into the cache. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,16 +148,15 @@ static int print(const options *o, const fy_hub_want *w, const fy_hub_got *g, fy
 static int print_cached(const options *o, const char *name, fy_err *e)
 {
     fy_hub_place p;
-    fy_str s = {0};
     if (o->dry_run || o->json)
         return fy_fail(e, FY_EARG,
                        "HF_HUB_OFFLINE is set: the hub cannot be asked for the list of files");
     if (fy_hub_find(name, &p, e) != 0)
         return fy_ctx(e, "HF_HUB_OFFLINE is set");
     fy_log(FY_LOG_INFO, "HF_HUB_OFFLINE is set: nothing is downloaded");
-    fy_str_printf(&s, "%s\n", p.dir);
-    int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
-    fy_str_release(&s);
+    char *line = fy_path_format(e, "%s\n", p.dir);
+    int rc = line != NULL ? fy_stdout(line, strlen(line), e) : -1;
+    free(line);
     fy_hub_place_release(&p);
     return rc;
 }
@@ -190,12 +190,10 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
         strcpy(w.ref.revision, o->revision);
     }
     if (fy_hub_is_offline()) {
-        fy_str name = {0};
-        fy_str_printf(&name, "%s%s%s", w.ref.id, w.ref.revision[0] != '\0' ? "@" : "",
-                      w.ref.revision);
-        int rc = name.oom ? fy_nomem(e) : print_cached(o, name.ptr, e);
-        fy_str_release(&name);
-        return rc;
+        char name[FY_HUB_ID_BYTES + FY_HUB_REVISION_BYTES + 1];
+        snprintf(name, sizeof name, "%s%s%s", w.ref.id, w.ref.revision[0] != '\0' ? "@" : "",
+                 w.ref.revision);
+        return print_cached(o, name, e);
     }
     fy_hub_got g = {0};
     int rc = fetch(o, &w, &g, e);

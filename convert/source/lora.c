@@ -216,15 +216,15 @@ typedef struct {
 
 /* --- messages --------------------------------------------------------------------------------- */
 
-enum { NAME_BYTES = 2 * FY_QUOTE_BYTES, SHAPE_BYTES = 2 * FY_QUOTE_BYTES };
+enum { NAME_BYTES = 2 * FY_QUOTE_BYTES, SHAPE_BYTES = 22 * FY_MAX_RANK };
 
 static const char *shape_text(char out[SHAPE_BYTES], const fy_ckpt_tensor *t)
 {
-    fy_str s = {0};
+    size_t at = 0;
+    out[0] = '\0';
     for (uint32_t d = 0; d < t->rank; d++)
-        fy_str_printf(&s, "%s%" PRIu64, d > 0 ? ", " : "", t->shape[d]);
-    fy_quote(out, SHAPE_BYTES, (fy_span){fy_str_z(&s), s.len});
-    fy_str_release(&s);
+        at += (size_t)snprintf(out + at, SHAPE_BYTES - at, "%s%" PRIu64, d > 0 ? ", " : "",
+                               t->shape[d]);
     return out;
 }
 
