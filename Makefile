@@ -322,7 +322,7 @@ MASKED = "FY_CPU_MASK=0 $B/tests/kcheck/kcheck" $(foreach u,$(filter %/kernels/%
 ARM_UNIT_NAMES = base/test_hash bundle/test_seal base/test_json base/test_thread \
                  kernels/test_encode_golden kernels/test_decode_golden kernels/test_row kernels/test_row_error kernels/test_kernels kernels/test_kernel_vectors kernels/test_activation model/test_moe model/test_forward \
                  format/test_gguf model/test_sample model/test_sample_math model/test_sample_scan vocab/test_vocab \
-                 qnnref/test_ref_graph qnnref/test_ref_rules
+                 qnnref/test_ref_abi qnnref/test_ref_graph qnnref/test_ref_rules
 TEST_SCRIPTS = $(filter-out tests/phone/phone.sh,$(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh tests/phone/*.sh)))
 
 # Long tests start first, the longest first, so that no core waits at the end.

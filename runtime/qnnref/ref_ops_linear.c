@@ -242,13 +242,26 @@ static void store_code(const product *p, uint64_t at, double v)
         ((uint16_t *)(void *)p->yp)[at] = (uint16_t)(int32_t)v;
 }
 
-/* The unit of what a sum keeps, on V68 and V69 sixteen times as much. */
+/* The unit of what a sum keeps. */
 static double unit_of(const product *p)
 {
     if (ref_type_bytes(p->x->data_type) == 1)
         return 1.0;
-    double unit = ref_type_bytes(p->w->data_type) == 2 ? 65536.0 : 256.0;
-    return p->coarse ? 16.0 * unit : unit;
+    return ref_type_bytes(p->w->data_type) == 2 ? 65536.0 : 256.0;
+}
+
+/* V68 and V69 know a factor to 11 bits only, and scale sum and output offset together by it: the
+ * quotient of that and the right factor. */
+static double coarseness(const product *p, double factor)
+{
+    if (!p->coarse || ref_type_bytes(p->x->data_type) == 1)
+        return 1.0;
+    double scaled = factor;
+    while (scaled < 1024.0)
+        scaled *= 2.0;
+    while (scaled >= 2048.0)
+        scaled *= 0.5;
+    return ref_rint(scaled) / scaled;
 }
 
 static void finish(const product *p, const work *w, uint64_t n0, uint64_t n_n)
@@ -262,11 +275,12 @@ static void finish(const product *p, const work *w, uint64_t n0, uint64_t n_n)
         int64_t constant = cx * w->w_sums[j] + (int64_t)p->depth * cx * cw;
         double added = ref_floor((double)constant / unit + 0.5);
         added += (double)bias_at(p, n0 + j, scale) / unit;
+        double quotient = coarseness(p, factor);
         for (uint64_t m = 0; m < p->rows; m++) {
             int64_t sum = w->sums[m * WIDTH + j] + cw * w->x_sums[m];
             double kept = ref_floor((double)sum / unit) + added;
             store_code(p, p->y_at + m * p->cols + n0 + j,
-                       ref_round(kept * factor, REF_UP) - offset_of(p->y));
+                       ref_round((kept * factor - offset_of(p->y)) * quotient, REF_UP));
         }
     }
 }

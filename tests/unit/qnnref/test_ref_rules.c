@@ -83,10 +83,16 @@ static uint64_t run_rows(void)
 static void every_row_is_accepted_and_executes(void **state)
 {
     (void)state;
+    const char *minor = getenv("FERRY_REF_MINOR");
+    char kept[16];
+    snprintf(kept, sizeof kept, "%s", minor != NULL ? minor : "");
     setenv("FERRY_REF_MINOR", "24", 1);
     run_rows();
     unsetenv("FERRY_REF_MINOR");
-    assert_true(run_rows() == RESULTS_HASH);
+    uint64_t hash = run_rows();
+    if (minor != NULL)
+        setenv("FERRY_REF_MINOR", kept, 1);
+    assert_true(hash == RESULTS_HASH);
 }
 
 /* --- the vendor's library --- */
@@ -217,6 +223,7 @@ static const struct {
     /* Rounded twice, by a constant that depends on both encodings. */
     {"Convert", "u16", 1, 0.2},
     {"ElementWiseMultiply", "u16", 1, 0.1},
+    {"ElementWiseMultiply", "T s16", 1, 0.1}, /* exact in 2.47 and 2.51, not between them */
     {"RotaryEmbedding", "u16", 1, 0.1},
     {"ReduceMean", "u", 1, 1},
     {"LayerNorm", "u", 1, 0.3}, /* with a beta, which is rounded by itself */
