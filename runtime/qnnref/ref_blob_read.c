@@ -360,7 +360,7 @@ static abi_error get_all(source *s, ref_context *c, const ref_blob_head *head)
         ref_quant_release(&s->quants[i]);
     free(s->data);
     free(s->quants);
-    return bad ? ref_fail(ABI_CONTEXT_CREATE, "the binary is malformed") : 0;
+    return bad ? ref_fail(ABI_SYSTEM_MALFORMED, "the binary is malformed") : 0;
 }
 
 /* --- header --- */
@@ -380,20 +380,20 @@ static abi_error check_hash(const ref_blob_header *h, const uint8_t *p, uint64_t
         return ABI_MEM_ALLOC;
     return memcmp(hash, h->hash, sizeof hash) == 0
                ? 0
-               : ref_fail(ABI_CONTEXT_CREATE, "the binary is damaged: its hash differs");
+               : ref_fail(ABI_SYSTEM_MALFORMED, "the binary is damaged: its hash differs");
 }
 
 static abi_error read_header(ref_blob_head *head, ref_blob_header *h, const uint8_t *p, uint64_t n)
 {
     if (n < sizeof *h)
-        return ref_fail(ABI_CONTEXT_CREATE, "a binary of %llu bytes", (unsigned long long)n);
+        return ref_fail(ABI_SYSTEM_MALFORMED, "a binary of %llu bytes", (unsigned long long)n);
     memcpy(h, p, sizeof *h);
     if (memcmp(h->text, REF_BLOB_TEXT, sizeof REF_BLOB_TEXT) != 0 || h->version != REF_BLOB_VERSION)
-        return ref_fail(ABI_CONTEXT_CREATE,
+        return ref_fail(ABI_SYSTEM_HANDLE,
                         "not a binary of the reference library, or another version");
     if (h->bytes != n || h->meta_at < sizeof *h || h->meta_at >= n ||
         h->build_id[sizeof h->build_id - 1] != '\0')
-        return ref_fail(ABI_CONTEXT_CREATE, "the binary has %llu bytes, its header says %llu",
+        return ref_fail(ABI_SYSTEM_MALFORMED, "the binary has %llu bytes, its header says %llu",
                         (unsigned long long)n, (unsigned long long)h->bytes);
     *head = (ref_blob_head){.core = {h->core[0], h->core[1], h->core[2]},
                             .backend = {h->backend[0], h->backend[1], h->backend[2]},

@@ -34,7 +34,7 @@ static abi_error read_custom(ref_context *c, const abi_config *config, bool bina
     snprintf(number, sizeof number, "%u", x->option);
     if (x->option == 0 || x->option > MAX_CUSTOM ||
         custom_since[x->option] > ref_release_now()->sdk || ref_fault("config", number) != NULL)
-        return ref_fail(ABI_UNSUPPORTED, "custom option %u of contexts is not known", x->option);
+        return ref_fail(ABI_CONTEXT_CONFIG, "custom option %u of contexts is not known", x->option);
     if (!zero_from((const uint8_t *)x, 24, 64))
         return ref_fail(ABI_CONTEXT_CONFIG, "custom option %u: reserved bytes are not 0",
                         x->option);
@@ -124,7 +124,7 @@ static abi_error create(abi_handle backend, abi_handle device, const abi_config 
 {
     ref_backend *b = ref_find(backend, REF_BACKEND);
     if (b == NULL)
-        return ref_fail(ABI_BACKEND_HANDLE, "contextCreate: this is not a backend");
+        return ref_fail(ABI_CONTEXT_HANDLE, "contextCreate: this is not a backend");
     if (device != NULL && ref_find(device, REF_DEVICE) == NULL)
         return ref_fail(ABI_DEVICE_HANDLE, "contextCreate: this is not a device");
     if (out == NULL)

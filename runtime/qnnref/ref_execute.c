@@ -70,8 +70,9 @@ static abi_error bind_all(ref_run *r, const abi_tensor *list, uint32_t n, bool o
     for (uint32_t i = 0; i < g->n_tensors; i++)
         want += g->tensors[i]->type == (outputs ? ABI_APP_READ : ABI_APP_WRITE);
     if (n != want || (n > 0 && list == NULL))
-        return ref_fail(ABI_GRAPH_TENSOR, "execute: %u %s, graph '%s' has %u", n,
-                        outputs ? "outputs" : "inputs", g->name, want);
+        return ref_fail(outputs ? ABI_GRAPH_ARGUMENT : ABI_GRAPH_TENSOR,
+                        "execute: %u %s, graph '%s' has %u", n, outputs ? "outputs" : "inputs",
+                        g->name, want);
     for (uint32_t i = 0; i < n; i++) {
         const abi_tensor1 *v = ref_tensor1(&list[i]);
         ref_tensor *t = v != NULL ? ref_graph_find(g, v->id) : NULL;

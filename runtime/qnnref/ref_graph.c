@@ -201,7 +201,7 @@ abi_error ref_graph_retrieve(abi_handle context, const char *name, abi_handle *o
         return ref_end(&call, ABI_GRAPH_ARGUMENT);
     ref_graph *g = graph_named(c, name);
     if (g == NULL)
-        return ref_end(&call, ref_fail(ABI_GRAPH_NOT_FOUND, "graphRetrieve: no graph '%s'", name));
+        return ref_end(&call, ref_fail(ABI_GRAPH_NAME, "graphRetrieve: no graph '%s'", name));
     if (!is_enabled(c, name))
         return ref_end(&call, ref_fail(6035, "graphRetrieve: graph '%s' is not enabled", name));
     abi_error code = g->published ? 0 : ref_publish(&g->object, REF_GRAPH, &c->object);
@@ -261,7 +261,7 @@ static abi_error add_tensor(ref_graph *g, abi_tensor *from)
     if (from == NULL)
         return ABI_TENSOR_PARAMETER;
     if (g->finalized || g->from_binary)
-        return ref_fail(ABI_NOT_PERMITTED, "graph '%s' is finalized", g->name);
+        return ref_fail(ABI_GRAPH_FINALIZED, "graph '%s' is finalized", g->name);
     ref_tensor *t = calloc(1, sizeof *t);
     if (t == NULL)
         return ABI_MEM_ALLOC;
@@ -309,8 +309,8 @@ static abi_error read_header(ref_node *n, const abi_op *op)
     n->sdk = ref_release_now()->sdk;
     n->arch = ref_soc_now()->arch;
     if (n->op == NULL || n->op->since_sdk > n->sdk)
-        return ref_fail(ABI_GRAPH_OP, "node '%s': operation '%s' is not known", op->v1.name,
-                        op->v1.type);
+        return ref_fail(ABI_BACKEND_OPERATION, "node '%s': operation '%s' is not known",
+                        op->v1.name, op->v1.type);
     n->n_in = op->v1.n_inputs;
     n->n_out = op->v1.n_outputs;
     if (n->n_in < n->op->min_inputs || n->n_in > n->op->max_inputs || n->n_in > REF_MAX_INPUTS ||
@@ -362,7 +362,8 @@ static abi_error validate(const abi_op *op)
         ref_tensor_release(&made[i]);
     free(made);
     ref_node_release(&n);
-    return code == 0 || code == ABI_MEM_ALLOC ? code : ABI_OP_VALIDATION;
+    bool own = code == 0 || code == ABI_MEM_ALLOC || code == ABI_BACKEND_OPERATION;
+    return own ? code : ABI_OP_VALIDATION;
 }
 
 abi_error ref_backend_validate(abi_handle h, abi_op op)
@@ -380,29 +381,28 @@ static abi_error find_tensors(ref_graph *g, ref_node *n, const abi_op *op)
             continue;
         ref_tensor *t = v != NULL ? ref_graph_find(g, v->id) : NULL;
         if (t == NULL)
-            return ref_fail(ABI_GRAPH_TENSOR, "node '%s': input %u is not of the graph", n->name,
-                            i);
+            return ref_fail(ABI_GRAPH_OP, "node '%s': input %u is not of the graph", n->name, i);
         if (v->data_type != t->data_type || v->rank != t->rank || v->type != t->type)
-            return ref_fail(ABI_GRAPH_TENSOR, "node '%s': input '%s' is described otherwise",
-                            n->name, t->name);
+            return ref_fail(ABI_GRAPH_OP, "node '%s': input '%s' is described otherwise", n->name,
+                            t->name);
         if (t->type == ABI_APP_READ && !t->written)
-            return ref_fail(ABI_GRAPH_TENSOR, "node '%s': input '%s' is not written yet", n->name,
-                            t->name);
+            return ref_fail(ABI_GRAPH_UNCONNECTED, "node '%s': input '%s' is not written yet",
+                            n->name, t->name);
         if (t->type == ABI_NATIVE && !t->written)
-            return ref_fail(ABI_GRAPH_OP, "node '%s': input '%s' is not written yet", n->name,
-                            t->name);
+            return ref_fail(ABI_GRAPH_UNCONNECTED, "node '%s': input '%s' is not written yet",
+                            n->name, t->name);
         n->in[i] = t;
     }
     for (uint32_t i = 0; i < n->n_out; i++) {
         const abi_tensor1 *v = ref_tensor1(&op->v1.outputs[i]);
         ref_tensor *t = v != NULL ? ref_graph_find(g, v->id) : NULL;
         if (t == NULL || (t->type != ABI_NATIVE && t->type != ABI_APP_READ) || t->written)
-            return ref_fail(ABI_GRAPH_TENSOR,
+            return ref_fail(ABI_GRAPH_OP,
                             "node '%s': output %u is not a tensor to write, or written already",
                             n->name, i);
         if (v->data_type != t->data_type || v->rank != t->rank || v->type != t->type)
-            return ref_fail(ABI_GRAPH_TENSOR, "node '%s': output '%s' is described otherwise",
-                            n->name, t->name);
+            return ref_fail(ABI_GRAPH_OP, "node '%s': output '%s' is described otherwise", n->name,
+                            t->name);
         n->out[i] = t;
     }
     return 0;
@@ -411,7 +411,7 @@ static abi_error find_tensors(ref_graph *g, ref_node *n, const abi_op *op)
 static abi_error add_node(ref_graph *g, const abi_op *op)
 {
     if (g->finalized || g->from_binary)
-        return ref_fail(ABI_NOT_PERMITTED, "graph '%s' is finalized", g->name);
+        return ref_fail(ABI_GENERAL, "graph '%s' is finalized", g->name);
     if (g->n_nodes == g->cap_nodes) {
         uint32_t cap = g->cap_nodes == 0 ? 64 : g->cap_nodes * 2;
         ref_node *more = realloc(g->nodes, cap * sizeof *more);
@@ -432,7 +432,7 @@ static abi_error add_node(ref_graph *g, const abi_op *op)
         code = check_node(&n);
     if (code != 0) {
         ref_node_release(&n);
-        return code == ABI_OP_VALIDATION ? ABI_GRAPH_OP : code;
+        return code == ABI_OP_VALIDATION || code == ABI_BACKEND_OPERATION ? ABI_GRAPH_OP : code;
     }
     g->poisoned = g->poisoned || forced;
     for (uint32_t i = 0; i < n.n_in; i++) {
@@ -494,8 +494,10 @@ static abi_error check_connected(const ref_graph *g)
         if (t->type == ABI_APP_WRITE && !t->used)
             return ref_fail(ABI_GRAPH_UNCONNECTED, "graph '%s': input '%s' is not used", g->name,
                             t->name);
-        if ((t->type == ABI_APP_READ && !t->written) ||
-            (t->type == ABI_NATIVE && t->written && !t->used))
+        if (t->type == ABI_APP_READ && !t->written)
+            return ref_fail(ABI_GRAPH_CREATE, "graph '%s': output '%s' is not written", g->name,
+                            t->name);
+        if (t->type == ABI_NATIVE && t->written && !t->used)
             return ref_fail(ABI_GRAPH_UNCONNECTED, "graph '%s': '%s' is not connected", g->name,
                             t->name);
     }
@@ -519,7 +521,7 @@ static abi_error check_memory(ref_context *c)
 static abi_error finalize(ref_graph *g)
 {
     if (g->from_binary || g->finalized)
-        return ref_fail(ABI_GRAPH_FINALIZED, "graph '%s' is finalized", g->name);
+        return ref_fail(ABI_UNSUPPORTED, "graph '%s' is finalized", g->name);
     if (g->n_nodes == 0)
         return ref_fail(ABI_GRAPH_FINALIZE, "graph '%s' has no nodes", g->name);
     abi_error code = check_connected(g);

@@ -254,8 +254,7 @@ static abi_error read_shape(ref_tensor *t, const abi_tensor1 *v)
     }
     uint32_t bytes = ref_type_bytes(v->data_type);
     if (bytes == 0)
-        return ref_fail(ABI_TENSOR_UNSUPPORTED, "tensor '%s': data type 0x%x", t->name,
-                        v->data_type);
+        return ref_fail(ABI_TENSOR_PARAMETER, "tensor '%s': data type 0x%x", t->name, v->data_type);
     t->bytes = t->n * bytes;
     return t->bytes > UINT32_MAX
                ? ref_fail(ABI_TENSOR_PARAMETER, "tensor '%s': 4 GiB or more", t->name)
@@ -270,7 +269,7 @@ abi_error ref_tensor_read(ref_tensor *t, const abi_tensor *from)
         return ref_fail(ABI_TENSOR_PARAMETER, "a tensor of version %u, expected 1 or 2",
                         from != NULL ? from->version : 0);
     if (v->name == NULL || v->name[0] == '\0')
-        return ref_fail(ABI_TENSOR_NAME, "a tensor without a name");
+        return ref_fail(ABI_TENSOR_PARAMETER, "a tensor without a name");
     t->name = strdup(v->name);
     if (t->name == NULL)
         return ABI_MEM_ALLOC;
