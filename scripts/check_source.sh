@@ -134,6 +134,9 @@ for f in "${sources[@]}"; do
     [[ $f != *.c || $(head -c 2 "$f") = '/*' ]] || unopened+="$f "
 done
 check_equal "every .c opens with what it is for" "" "$unopened"
+check_equal "nothing of the NPU vendor's package is in the tree" "" \
+    "$( (git ls-files | grep -E '(lib(Qnn(Htp|System|Saver|Cpu|Gpu|Ir)|HtpPrepare|Genie)[^/]*\.so|onnxruntime_qnn.*\.whl)$'
+        git grep -lIE 'Confidential and Proprietary [-] Qual[c]omm|Copyright \(c\).*Qual[c]omm|QNN_API[^_]|Qnn_ErrorHandle_t' -- . ':!scripts/check_source.sh') 2>/dev/null | head -5)"
 check_equal "test scripts can be run" "" "$(find tests/cli tests/e2e tests/golden -name '*.sh' ! -perm -u+x)"
 check_equal "no path of one machine is in the tree" "" \
     "$(git grep -nIE '/(home|root|work)/[a-z]' -- . ':!scripts/check_source.sh' ':!tests/data' 2>/dev/null | head -5)"

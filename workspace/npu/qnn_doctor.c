@@ -474,6 +474,8 @@ bool fy_qnn_codes_accept(const uint32_t code[FY_QNN_STEPS])
     return true;
 }
 
+#define REPLAY_BYTES (UINT64_C(32) << 30)
+
 /* --- a record --------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -489,8 +491,9 @@ static int replay_record(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e
     fy_qnn_replayed out;
     const fy_span text = {(const char *)r->text.data, r->text.size},
                   data = {(const char *)r->data.data, r->data.size};
-    return fy_qnn_replay(lib, text, data, &out, e) == 0 ? fy_qnn_send(to, &out, sizeof out, e)
-                                                        : fy_ctx(e, "%s", r->path);
+    return fy_qnn_replay(lib, text, data, REPLAY_BYTES, &out, e) == 0
+               ? fy_qnn_send(to, &out, sizeof out, e)
+               : fy_ctx(e, "%s", r->path);
 }
 
 static int take_replayed(void *user, const void *p, size_t n, fy_err *e)

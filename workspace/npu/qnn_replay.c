@@ -20,8 +20,9 @@ typedef struct {
     fy_qnn_handle *object; /* owned, by number */
     size_t n_objects;
     fy_qnn_handle backend;
-    fy_arena arena;    /* what was passed: a library may look at it as long as a context lives */
-    size_t n_contexts; /* that live */
+    fy_arena arena;      /* what was passed: a library may look at it as long as a context lives */
+    uint64_t most_bytes; /* of it */
+    size_t n_contexts;   /* that live */
     struct {
         uint32_t recorded, now;
     } * id; /* owned: tensors of the graph that is composed, [n_ids] */
@@ -41,6 +42,14 @@ static void bad(replay *r, const char *what)
 
 static void *take(replay *r, size_t n, size_t bytes)
 {
+    uint64_t all;
+    if (!fy_mul_u64(n, bytes, &all) || all > r->most_bytes - r->arena.total) {
+        if (!r->bad)
+            fy_fail(r->e, FY_EFIT, "its objects take more than %llu bytes",
+                    (unsigned long long)r->most_bytes);
+        r->bad = true;
+        return NULL;
+    }
     void *p = fy_arena_calloc(&r->arena, n, bytes);
     if (p == NULL && !r->bad) {
         fy_nomem(r->e);
@@ -93,7 +102,8 @@ static uint8_t *hex(replay *r, const json_t *o, const char *key, size_t *n, size
         const int hi = fy_hex_digit(s[2 * i]), lo = fy_hex_digit(s[2 * i + 1]);
         if (hi < 0 || lo < 0)
             bad(r, key);
-        p[i] = (uint8_t)(hi << 4 | lo);
+        else
+            p[i] = (uint8_t)(hi << 4 | lo);
     }
     return p;
 }
@@ -148,7 +158,13 @@ static uint8_t *bytes(replay *r, const json_t *o, uint64_t expected, uint64_t *n
         return NULL;
     }
     uint8_t *p = take(r, (size_t)*n + 1, 1);
-    if (p != NULL && r->data.len > 0 && json_object_get(o, "at") != NULL) {
+    if (p != NULL && json_object_get(o, "hex") != NULL) {
+        size_t given = 0;
+        p = hex(r, o, "hex", &given, (size_t)*n);
+        if (given != *n)
+            bad(r, "hex");
+        *kept = true;
+    } else if (p != NULL && r->data.len > 0 && json_object_get(o, "at") != NULL) {
         const uint64_t at = number(r, o, "at", r->data.len);
         if (r->bad || *n > r->data.len - at) {
             bad(r, "at");
@@ -302,6 +318,7 @@ static void tensor(replay *r, const json_t *o, fy_qnn_tensor *t, bool with_data,
     const size_t rank = list(r, o, "dims", MAX_RANK, &dims);
     uint64_t size = fy_qnn_type_bytes((uint32_t)number(r, o, "type", UINT32_MAX)), n = 0;
     *t = (fy_qnn_tensor){.version = 1};
+    *kept = false;
     v->name = text(r, o, "name");
     v->id = id_now(r, (uint32_t)number(r, o, "id", UINT32_MAX));
     v->kind = (uint32_t)number(r, o, "kind", UINT32_MAX);
@@ -320,7 +337,6 @@ static void tensor(replay *r, const json_t *o, fy_qnn_tensor *t, bool with_data,
         return;
     v->quant = quant(r, o, v);
     const json_t *data = json_object_get(o, "data");
-    *kept = false;
     if (!with_data || r->bad)
         return;
     if (data != NULL) {
@@ -633,10 +649,15 @@ static bool is_broken_off(fy_span line)
     return line.len == 0 || (fy_span_begins(line, "{\"call\": ") && line.ptr[line.len - 1] != '}');
 }
 
-int fy_qnn_replay(const fy_qnn_lib *lib, fy_span text, fy_span data, fy_qnn_replayed *out,
-                  fy_err *e)
+int fy_qnn_replay(const fy_qnn_lib *lib, fy_span text, fy_span data, uint64_t most_bytes,
+                  fy_qnn_replayed *out, fy_err *e)
 {
-    replay r = {.call = lib->call, .backend = lib->backend, .data = data, .out = out, .e = e};
+    replay r = {.call = lib->call,
+                .backend = lib->backend,
+                .data = data,
+                .most_bytes = most_bytes,
+                .out = out,
+                .e = e};
     fy_span rest = text;
     uint64_t line = 0;
     *out = (fy_qnn_replayed){0};

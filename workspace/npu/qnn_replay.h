@@ -18,8 +18,8 @@ typedef struct {
 } fy_qnn_replayed;
 
 /* Replays a record, with the bytes of `data` (empty: none were kept), up to the first difference.
- * Fails when it is not a record. */
-int fy_qnn_replay(const fy_qnn_lib *lib, fy_span text, fy_span data, fy_qnn_replayed *out,
-                  fy_err *e);
+ * most_bytes: of tensors and binaries that live at once. Fails when it is not a record. */
+int fy_qnn_replay(const fy_qnn_lib *lib, fy_span text, fy_span data, uint64_t most_bytes,
+                  fy_qnn_replayed *out, fy_err *e);
 
 #endif

@@ -13,6 +13,8 @@
 #include "base/process.h"
 #include "base/str.h"
 
+enum { SHORT_BYTES = 256 }; /* written into the line: parameters of nodes, scales */
+
 /* Handles of different kinds can be equal. */
 typedef struct {
     const char *kind; /* "graph"; a literal */
@@ -75,6 +77,15 @@ static void put_new(const char *kind, fy_qnn_handle h)
     put_handle(kind, h);
 }
 
+static void put_hex(const char *name, const void *p, size_t n)
+{
+    key(name);
+    fy_str_putc(&rec.line, '"');
+    for (size_t i = 0; i < n; i++)
+        fy_str_printf(&rec.line, "%02x", ((const uint8_t *)p)[i]);
+    fy_str_putc(&rec.line, '"');
+}
+
 static void put_bytes(const char *name, const void *p, uint64_t n)
 {
     uint8_t sha256[FY_SHA256_BYTES];
@@ -83,21 +94,14 @@ static void put_bytes(const char *name, const void *p, uint64_t n)
         fy_sha256_to_hex(sha256, hex);
     key(name);
     fy_str_printf(&rec.line, "{\"bytes\": %llu, \"sha256\": \"%s\"", (unsigned long long)n, hex);
-    if (rec.data != NULL && p != NULL) {
+    if (n <= SHORT_BYTES && p != NULL)
+        put_hex("hex", p, (size_t)n);
+    else if (rec.data != NULL && p != NULL) {
         fy_str_printf(&rec.line, ", \"at\": %llu", (unsigned long long)rec.data_bytes);
         rec.failed |= fwrite(p, 1, (size_t)n, rec.data) != n;
         rec.data_bytes += n;
     }
     fy_str_putc(&rec.line, '}');
-}
-
-static void put_hex(const char *name, const void *p, size_t n)
-{
-    key(name);
-    fy_str_putc(&rec.line, '"');
-    for (size_t i = 0; i < n; i++)
-        fy_str_printf(&rec.line, "%02x", ((const uint8_t *)p)[i]);
-    fy_str_putc(&rec.line, '"');
 }
 
 /* --- structs ---------------------------------------------------------------------------------- */
@@ -501,7 +505,7 @@ int fy_qnn_record_begin(const fy_qnn_record *r, const fy_qnn_table *table, fy_qn
     fy_str name = {0};
     fy_str_printf(&name, "%s.data", r->path);
     rec.failed = false;
-    rec.lines = fopen(r->path, "ae");
+    rec.lines = fopen(r->path, "a+e");
     rec.data = r->data && !name.oom ? fopen(fy_str_z(&name), "ae") : NULL;
     fy_str_release(&name);
     if (rec.lines == NULL || (r->data && rec.data == NULL)) {
@@ -530,8 +534,10 @@ int fy_qnn_record_begin(const fy_qnn_record *r, const fy_qnn_table *table, fy_qn
     rec.table.context_free = context_free;
     fy_str_clear(&rec.line);
     /* An earlier process may have died in the middle of a line. */
+    const bool broken_off = fseek(rec.lines, -1, SEEK_END) == 0 && fgetc(rec.lines) != '\n';
+    fseek(rec.lines, 0, SEEK_END); /* between reading and writing */
     fy_str_printf(&rec.line, "%s{\"ferry\": \"" FERRY_VERSION "\", \"core\": [%u, %u, %u]",
-                  ftell(rec.lines) > 0 ? "\n" : "", core.major, core.minor, core.patch);
+                  broken_off ? "\n" : "", core.major, core.minor, core.patch);
     put_text("build_id", build_id);
     fy_str_puts(&rec.line, "}\n");
     flush();
