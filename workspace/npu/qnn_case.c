@@ -11,7 +11,7 @@
 #include "kernels/kernels.h"
 #include "workspace/data/data_files.h"
 
-enum { MAX_RANK = 5, MAX_OPERANDS = 4, MAX_CHANNELS = 4096 };
+enum { MAX_RANK = 5, MAX_OPERANDS = 4, MAX_CHANNELS = 4096, MAX_ROUNDS = 40 };
 
 struct fy_qnn_cases {
     json_t *tree;           /* owned */
@@ -531,12 +531,14 @@ static int compose(const fy_qnn_cases *c, const json_t *row, trial *t, uint32_t 
     return rc;
 }
 
-static int execute(trial *t, uint32_t rounds, fy_qnn_answer *a, fy_err *e)
+static int execute(trial *t, uint64_t n_elements, fy_qnn_answer *a, fy_err *e)
 {
     fy_qnn_tensor *in[MAX_OPERANDS];
     void *data[MAX_OPERANDS];
     uint32_t n = 0;
     const operand *y = &t->out[0];
+    const uint64_t wanted = (n_elements + y->n - 1) / y->n;
+    const uint32_t rounds = wanted < MAX_ROUNDS ? (uint32_t)wanted : MAX_ROUNDS;
     for (uint32_t i = 0; i < t->n_in; i++) {
         if (t->in[i].constant)
             continue;
@@ -565,7 +567,7 @@ static int execute(trial *t, uint32_t rounds, fy_qnn_answer *a, fy_err *e)
 }
 
 int fy_qnn_case_run(const fy_qnn_cases *c, size_t i, const fy_qnn_lib *lib, fy_qnn_handle device,
-                    const fy_qnn_chip *chip, uint32_t rounds, fy_qnn_answer *out, fy_err *e)
+                    const fy_qnn_chip *chip, uint64_t n_elements, fy_qnn_answer *out, fy_err *e)
 {
     trial *t = calloc(1, sizeof *t);
     fy_qnn_handle context = NULL;
@@ -581,7 +583,7 @@ int fy_qnn_case_run(const fy_qnn_cases *c, size_t i, const fy_qnn_lib *lib, fy_q
     if (rc == 0)
         rc = compose(c, json_array_get(c->cases, i), t, out->code, e);
     if (rc == 0 && out->code[FY_QNN_STEP_FINALIZE] == 0)
-        rc = execute(t, rounds, out, e);
+        rc = execute(t, n_elements, out, e);
     fy_qnn_context_free(lib, context);
     fy_qnn_graph_release(&t->graph);
     for (size_t k = 0; k < MAX_OPERANDS; k++)

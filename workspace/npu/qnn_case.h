@@ -44,10 +44,11 @@ typedef struct {
 } fy_qnn_answer;
 
 /* Composes, checks and runs a case on its own context; a refusal to validate does not end it, since
- * libraries run some of what they refuse. rounds: executions, each on other values, the same for
- * every library. Fails only when the case cannot be tried at all. */
+ * libraries run some of what they refuse. It is executed until there are n_elements results, but at
+ * most 40 times, each on other values, the same for every library. Fails only when the case cannot
+ * be tried at all. */
 int fy_qnn_case_run(const fy_qnn_cases *c, size_t i, const fy_qnn_lib *lib, fy_qnn_handle device,
-                    const fy_qnn_chip *chip, uint32_t rounds, fy_qnn_answer *out, fy_err *e);
+                    const fy_qnn_chip *chip, uint64_t n_elements, fy_qnn_answer *out, fy_err *e);
 void fy_qnn_answer_release(fy_qnn_answer *a);
 
 #endif

@@ -116,7 +116,7 @@ static int try_cases(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e)
     int rc = fy_qnn_device_new(lib, &p->chip, &device, e);
     for (size_t i = m->next; rc == 0 && i < m->report->n; i++) {
         fy_qnn_answer a;
-        rc = fy_qnn_case_run(m->report->cases, i, lib, device, &p->chip, p->rounds, &a, e);
+        rc = fy_qnn_case_run(m->report->cases, i, lib, device, &p->chip, p->n_elements, &a, e);
         if (rc == 0) {
             rc = send_answer(to, i, &a, e);
             fy_qnn_answer_release(&a);
@@ -214,6 +214,9 @@ static int ask_cases(const fy_qnn_doctor_params *p, const char *path, fy_qnn_rep
             r->c[i].code[k] = r->c[i].reference[k] = FY_QNN_UNTRIED;
     }
     matrix m = {.params = p, .report = r, .reference = true, .values = values};
+    char minor[16]; /* the reference has the rules of the library's release */
+    snprintf(minor, sizeof minor, "%u", r->core.minor);
+    setenv("FERRY_REF_MINOR", minor, 0);
     if (rc == 0 && fy_qnn_find("reference", &reference, &r->reference) == 0) {
         r->has_reference = run_matrix(fy_str_z(&reference), &m, &r->reference) == 0;
         rc = r->reference.code == FY_EINTR ? fy_fail(e, FY_EINTR, "%s", r->reference.msg) : 0;

@@ -13,7 +13,7 @@
 typedef struct {
     const char *sdk; /* as fy_qnn_find; NULL: the environment */
     fy_qnn_chip chip;
-    uint32_t rounds; /* executions of a case */
+    uint64_t n_elements; /* results of a case, at least, unless it has few */
     fy_qnn_record record;
 } fy_qnn_doctor_params;
 

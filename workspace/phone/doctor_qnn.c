@@ -12,11 +12,11 @@
 /* Two graphs with the same weights take about as much as one where a library shares them. */
 #define SHARED_RATIO 1.3
 /* What the reference library promises of integer arithmetic. */
-#define STEPS_MAX   1.0
-#define STEPS_MEAN  0.05
-#define FLOAT_MEAN  0.002
-#define MAX_LISTED  12
-#define CASE_ROUNDS 1
+#define STEPS_MAX     1.0
+#define STEPS_MEAN    0.05
+#define FLOAT_MEAN    0.002
+#define MAX_LISTED    12
+#define CASE_ELEMENTS 100000
 
 static void check_library(fy_doctor_report *r, const fy_qnn_report *q)
 {
@@ -260,7 +260,7 @@ static int check_all(const fy_qnn_doctor_params *p, fy_doctor_report *out, fy_st
 int fy_doctor_qnn(const fy_doctor_qnn_params *d, fy_doctor_report *out, fy_str *facts, fy_err *e)
 {
     fy_qnn_doctor_params p = {
-        .sdk = d->sdk, .rounds = CASE_ROUNDS, .record = {d->record, d->record_data}};
+        .sdk = d->sdk, .n_elements = CASE_ELEMENTS, .record = {d->record, d->record_data}};
     *out = (fy_doctor_report){0};
     snprintf(out->serial, sizeof out->serial, "QNN library");
     int rc = find_chip(d->soc, &p.chip, e);
