@@ -163,6 +163,16 @@ uint32_t fy_row_shape(const fy_hparams *hp, const fy_tensor_row *row, uint64_t n
     return n;
 }
 
+const char *fy_shape_text(const uint64_t *ne, uint32_t n, char out[FY_SHAPE_BYTES])
+{
+    int at = snprintf(out, FY_SHAPE_BYTES, "[");
+    for (uint32_t i = 0; i < n && at + 24 < FY_SHAPE_BYTES; i++)
+        at += snprintf(out + at, FY_SHAPE_BYTES - (size_t)at, "%s%llu", i > 0 ? " " : "",
+                       (unsigned long long)ne[i]);
+    snprintf(out + at, FY_SHAPE_BYTES - (size_t)at, "]");
+    return out;
+}
+
 uint32_t fy_row_source_shape(const fy_hparams *hp, const fy_tensor_row *row,
                              uint64_t dims[FY_GGUF_MAX_DIMS])
 {

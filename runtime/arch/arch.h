@@ -378,6 +378,9 @@ uint64_t fy_dim_of(const fy_hparams *hp, fy_dim d);
  * dimensions. */
 uint32_t fy_row_shape(const fy_hparams *hp, const fy_tensor_row *row,
                       uint64_t ne[FY_GGUF_MAX_DIMS]);
+/* "[768 32000]" */
+#define FY_SHAPE_BYTES 96
+const char *fy_shape_text(const uint64_t *ne, uint32_t n, char out[FY_SHAPE_BYTES]);
 /* Shape of its source in torch order, one source: without the experts that are stacked. */
 uint32_t fy_row_source_shape(const fy_hparams *hp, const fy_tensor_row *row,
                              uint64_t dims[FY_GGUF_MAX_DIMS]);

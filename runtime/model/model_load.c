@@ -1,5 +1,6 @@
 /* A GGUF file -> fy_model: every tensor of the family is bound to the bytes of the map and checked;
  * all problems are reported at once. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,15 +20,20 @@ typedef struct {
     fy_code code;
 } problems;
 
-/* The next problem's place in the text; NULL when there is no room left and it is only counted. */
-static fy_str *next_problem(problems *p, fy_code code)
+/* One more; beyond the room of the text it is only counted. */
+__attribute__((format(printf, 3, 4))) static void add_problem(problems *p, fy_code code,
+                                                              const char *fmt, ...)
 {
+    char text[512];
+    va_list args;
     p->code = p->n == 0 || code == FY_EFORMAT ? code : p->code;
     p->n++;
     if (p->text.len > PROBLEM_BYTES)
-        return NULL;
-    fy_str_puts(&p->text, p->n == 1 ? "" : "; ");
-    return &p->text;
+        return;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    fy_str_printf(&p->text, "%s%s", p->n == 1 ? "" : "; ", text);
 }
 
 static int report_problems(problems *p, const fy_model *m, fy_err *e)
@@ -43,30 +49,12 @@ static int report_problems(problems *p, const fy_model *m, fy_err *e)
     return rc;
 }
 
-static void put_shape(fy_str *s, const uint64_t ne[FY_GGUF_MAX_DIMS], uint32_t n)
-{
-    fy_str_putc(s, '[');
-    for (uint32_t i = 0; i < n; i++)
-        fy_str_printf(s, "%s%llu", i > 0 ? " " : "", (unsigned long long)ne[i]);
-    fy_str_putc(s, ']');
-}
-
 static bool usable_type(const fy_kernels *k, const fy_tensor_row *row, fy_type t)
 {
     if (!(row->flags & FY_ROW_MATRIX))
         return t == FY_F32;
     const bool looked_up = row->slot == FY_T_TOKEN_EMBD || row->slot == FY_T_POSITION_EMBD;
     return fy_kernels_matmul(k, t) != NULL && (!looked_up || fy_row_can_decode(t));
-}
-
-static void put_bad_type(fy_str *s, const fy_tensor_row *row, const fy_gguf_tensor *t)
-{
-    bool matrix = (row->flags & FY_ROW_MATRIX) != 0;
-    fy_str_printf(
-        s, "'%.*s' has type %s, expected %s", (int)t->name.len, t->name.ptr, fy_type_name(t->type),
-        matrix ? "f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q4_K, q5_K or q6_K (convert the "
-                 "checkpoint with --outtype q8_0, q4_0 or f16)"
-               : "f32");
 }
 
 /* --- binding -------------------------------------------------------------------------------- */
@@ -97,28 +85,26 @@ static int bind(fy_model *m, const fy_kernels *k, const fy_tensor_row *row, uint
     fy_row_name(row->gguf, layer, name);
     const fy_gguf_tensor *t = fy_gguf_tensor_find(m->gguf, name);
     if (t == NULL) {
-        fy_str *s = is_required(m, row) ? next_problem(bad, FY_EFORMAT) : NULL;
-        if (s != NULL)
-            fy_str_printf(s, "'%s' is missing", name);
+        if (is_required(m, row))
+            add_problem(bad, FY_EFORMAT, "'%s' is missing", name);
         return 0;
     }
     ++*n_bound;
     uint64_t ne[FY_GGUF_MAX_DIMS];
     uint32_t n = fy_chunk_row_shape(&m->chunk, &m->hp, row, ne);
     if (memcmp(t->ne, ne, sizeof ne) != 0) {
-        fy_str *s = next_problem(bad, FY_EFORMAT);
-        if (s != NULL) {
-            fy_str_printf(s, "'%s' has shape ", name);
-            put_shape(s, t->ne, t->n_dims);
-            fy_str_puts(s, ", expected ");
-            put_shape(s, ne, n);
-        }
+        char found[FY_SHAPE_BYTES], expected[FY_SHAPE_BYTES];
+        add_problem(bad, FY_EFORMAT, "'%s' has shape %s, expected %s", name,
+                    fy_shape_text(t->ne, t->n_dims, found), fy_shape_text(ne, n, expected));
         return 0;
     }
     if (!usable_type(k, row, t->type)) {
-        fy_str *s = next_problem(bad, FY_EUNSUPPORTED);
-        if (s != NULL)
-            put_bad_type(s, row, t);
+        add_problem(bad, FY_EUNSUPPORTED, "'%s' has type %s, expected %s", name,
+                    fy_type_name(t->type),
+                    row->flags & FY_ROW_MATRIX
+                        ? "f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q4_K, q5_K or q6_K "
+                          "(convert the checkpoint with --outtype q8_0, q4_0 or f16)"
+                        : "f32");
         return 0;
     }
     fy_matrix *w = &into->w[row->slot];
@@ -139,11 +125,10 @@ static void put_problem(const fy_model *m, fy_slot slot, uint32_t layer, const c
 {
     char name[FY_ROW_NAME_BYTES];
     const fy_tensor_row *row = fy_row_of_slot(m->family, slot);
-    fy_str *s = row != NULL ? next_problem(bad, FY_EFORMAT) : NULL;
-    if (s == NULL)
+    if (row == NULL)
         return;
     fy_row_name(row->gguf, layer, name);
-    fy_str_printf(s, "'%s' %s", name, what);
+    add_problem(bad, FY_EFORMAT, "'%s' %s", name, what);
 }
 
 /* --- several matrices in one tensor --------------------------------------------------------- */
@@ -234,16 +219,16 @@ static void find_unknown(const fy_model *m, problems *bad)
         const bool exists = row != NULL && (!fy_row_is_layer(row) || layer < m->hp.n_layer);
         if (exists && fy_chunk_holds(&m->chunk, row, layer))
             continue;
-        fy_str *s = next_problem(bad, FY_EUNSUPPORTED);
         char name[FY_QUOTE_BYTES], what[FY_CHUNK_TEXT_BYTES];
-        if (s != NULL && exists)
-            fy_str_printf(s, "'%s' is not of this chunk (%s)", fy_quote(name, sizeof name, t->name),
-                          fy_chunk_text(&m->chunk, &m->hp, what));
-        else if (s != NULL && row != NULL)
-            fy_str_printf(s, "'%s' belongs to no layer: block_count is %u",
-                          fy_quote(name, sizeof name, t->name), m->hp.n_layer);
-        else if (s != NULL)
-            fy_str_printf(s, "'%s' is unknown", fy_quote(name, sizeof name, t->name));
+        fy_quote(name, sizeof name, t->name);
+        if (exists)
+            add_problem(bad, FY_EUNSUPPORTED, "'%s' is not of this chunk (%s)", name,
+                        fy_chunk_text(&m->chunk, &m->hp, what));
+        else if (row != NULL)
+            add_problem(bad, FY_EUNSUPPORTED, "'%s' belongs to no layer: block_count is %u", name,
+                        m->hp.n_layer);
+        else
+            add_problem(bad, FY_EUNSUPPORTED, "'%s' is unknown", name);
     }
 }
 

@@ -27,32 +27,11 @@ static const fy_cut_chunk *chunk_of(const fy_cut_model *m, const fy_qnn_graph *g
 
 /* --- what a chunk holds ----------------------------------------------------------------------- */
 
-static void put_shape(fy_str *s, const uint64_t ne[FY_GGUF_MAX_DIMS])
-{
-    uint32_t n = FY_GGUF_MAX_DIMS;
-    while (n > 1 && ne[n - 1] == 1)
-        n--;
-    for (uint32_t i = 0; i < n; i++)
-        fy_str_printf(s, "%s%llu", i > 0 ? " x " : "", (unsigned long long)ne[i]);
-}
-
-static int wrong_shape(const fy_gguf_tensor *t, const uint64_t ne[FY_GGUF_MAX_DIMS], fy_err *e)
-{
-    fy_str found = {0}, expected = {0};
-    char shown[FY_QUOTE_BYTES];
-    put_shape(&found, t->ne);
-    put_shape(&expected, ne);
-    fy_fail(e, FY_EVERIFY, "'%s' has shape %s, expected %s", fy_quote(shown, sizeof shown, t->name),
-            fy_str_z(&found), fy_str_z(&expected));
-    fy_str_release(&found);
-    fy_str_release(&expected);
-    return -1;
-}
-
 static int check_there(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_info *info,
                        fy_err *e)
 {
-    char shown[FY_QUOTE_BYTES], what[FY_CHUNK_TEXT_BYTES];
+    char shown[FY_QUOTE_BYTES], what[FY_CHUNK_TEXT_BYTES], found[FY_SHAPE_BYTES],
+        expected[FY_SHAPE_BYTES];
     for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
         const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
         uint32_t layer = 0;
@@ -62,9 +41,11 @@ static int check_there(const fy_cut_model *m, const fy_gguf *g, const fy_chunk_i
             return fy_fail(e, FY_EVERIFY, "holds '%s', expected only the tensors of %s",
                            fy_quote(shown, sizeof shown, t->name),
                            fy_chunk_text(info, &m->hp, what));
-        fy_chunk_row_shape(info, &m->hp, row, ne);
+        const uint32_t n = fy_chunk_row_shape(info, &m->hp, row, ne);
         if (memcmp(ne, t->ne, sizeof ne) != 0)
-            return wrong_shape(t, ne, e);
+            return fy_fail(e, FY_EVERIFY, "'%s' has shape %s, expected %s",
+                           fy_quote(shown, sizeof shown, t->name),
+                           fy_shape_text(t->ne, t->n_dims, found), fy_shape_text(ne, n, expected));
     }
     return 0;
 }
