@@ -20,39 +20,39 @@ static const char *without_head(const char *name)
     return name;
 }
 
-void fy_name_in_form(fy_name_form form, const char *name, char out[FY_HF_NAME_BYTES])
+void fy_name_in_scheme(fy_prefix_scheme scheme, const char *name, char out[FY_HF_NAME_BYTES])
 {
     const char *before = "";
-    if (form == FY_FORM_BEFORE)
+    if (scheme == FY_SCHEME_BEFORE)
         before = "language_model.";
-    else if (form == FY_FORM_MODEL)
+    else if (scheme == FY_SCHEME_MODEL)
         before = "model.";
-    else if (form == FY_FORM_BARE)
+    else if (scheme == FY_SCHEME_BARE)
         name = without_head(name);
-    else if (form == FY_FORM_INSIDE && fy_span_begins(fy_span_of(name), "model.")) {
+    else if (scheme == FY_SCHEME_INSIDE && fy_span_begins(fy_span_of(name), "model.")) {
         before = "model.language_model.";
         name += strlen("model.");
     }
     snprintf(out, FY_HF_NAME_BYTES, "%s%s", before, name);
 }
 
-fy_name_form fy_name_form_of(const fy_ckpt *dir, const fy_family *f, size_t *n_found)
+fy_prefix_scheme fy_prefix_scheme_of(const fy_ckpt *dir, const fy_family *f, size_t *n_found)
 {
-    fy_name_form best = FY_FORM_PLAIN;
+    fy_prefix_scheme best = FY_SCHEME_PLAIN;
     *n_found = 0;
-    for (fy_name_form form = FY_FORM_PLAIN; form < FY_FORM_COUNT; form++) {
+    for (fy_prefix_scheme scheme = FY_SCHEME_PLAIN; scheme < FY_SCHEME_COUNT; scheme++) {
         size_t n = 0;
         for (size_t i = 0; i < f->n_rows; i++) {
             char row[FY_ROW_NAME_BYTES], name[FY_HF_NAME_BYTES];
             if (f->rows[i].hf == NULL)
                 continue;
             fy_row_name(f->rows[i].hf, 0, row);
-            fy_name_in_form(form, row, name);
+            fy_name_in_scheme(scheme, row, name);
             n += fy_ckpt_find(dir, fy_span_of(name)) != NULL;
         }
         if (n > *n_found) {
             *n_found = n;
-            best = form;
+            best = scheme;
         }
     }
     return best;
@@ -66,7 +66,7 @@ static const fy_family *near_by_tensors(const fy_ckpt *dir)
     size_t most = 0;
     for (const fy_family *const *f = fy_families; *f != NULL; f++) {
         size_t n;
-        fy_name_form_of(dir, *f, &n);
+        fy_prefix_scheme_of(dir, *f, &n);
         if (n > most) {
             most = n;
             best = *f;
@@ -217,13 +217,13 @@ static void explain_tensors(const fy_ckpt *dir, const fy_family *f, patterns *ha
                             fy_str *out)
 {
     size_t n_found;
-    fy_name_form form = fy_name_form_of(dir, f, &n_found);
+    fy_prefix_scheme scheme = fy_prefix_scheme_of(dir, f, &n_found);
     fy_name_list more = {0}, less = {0};
     for (size_t i = 0; i < f->n_rows; i++) {
         char name[FY_HF_NAME_BYTES];
         if (f->rows[i].hf == NULL)
             continue;
-        fy_name_in_form(form, f->rows[i].hf, name);
+        fy_name_in_scheme(scheme, f->rows[i].hf, name);
         add_pattern(known, fy_span_of(name), out);
     }
     for (size_t i = 0; i < fy_ckpt_n_tensors(dir); i++) {
@@ -235,7 +235,7 @@ static void explain_tensors(const fy_ckpt *dir, const fy_family *f, patterns *ha
         char name[FY_HF_NAME_BYTES], pattern[FY_HF_NAME_BYTES];
         if (f->rows[i].hf == NULL || (f->rows[i].flags & (FY_ROW_OPTIONAL | FY_ROW_ALT)) != 0)
             continue;
-        fy_name_in_form(form, f->rows[i].hf, name);
+        fy_name_in_scheme(scheme, f->rows[i].hf, name);
         if (pattern_of(fy_span_of(name), pattern) &&
             !fy_names_find(&have->set, fy_span_of(pattern), NULL))
             fy_name_list_add(&less, fy_span_of(pattern));

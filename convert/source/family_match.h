@@ -20,19 +20,19 @@ void fy_family_list(bool json, fy_str *out);
 #define FY_HF_NAME_BYTES (FY_ROW_NAME_BYTES + 32)
 
 typedef enum {
-    FY_FORM_PLAIN,  /* model.layers.0.x */
-    FY_FORM_BEFORE, /* language_model.model.layers.0.x */
-    FY_FORM_INSIDE, /* model.language_model.layers.0.x */
-    FY_FORM_BARE,   /* layers.0.x: saved without its head */
-    FY_FORM_MODEL,  /* model.decoder.x where the table says decoder.x */
-    FY_FORM_COUNT,
-} fy_name_form;
+    FY_SCHEME_PLAIN,  /* model.layers.0.x */
+    FY_SCHEME_BEFORE, /* language_model.model.layers.0.x */
+    FY_SCHEME_INSIDE, /* model.language_model.layers.0.x */
+    FY_SCHEME_BARE,   /* layers.0.x: saved without its head */
+    FY_SCHEME_MODEL,  /* model.decoder.x where the table says decoder.x */
+    FY_SCHEME_COUNT,
+} fy_prefix_scheme;
 
-/* The name of a table's row in that form. */
-void fy_name_in_form(fy_name_form form, const char *name, char out[FY_HF_NAME_BYTES]);
+/* The name of a table's row in that scheme. */
+void fy_name_in_scheme(fy_prefix_scheme scheme, const char *name, char out[FY_HF_NAME_BYTES]);
 
-/* The form in which most of the family's rows are there, the first of those that are equal;
+/* The scheme in which most of the family's rows are there, the first of those that are equal;
  * *n_found: how many. */
-fy_name_form fy_name_form_of(const fy_ckpt *dir, const fy_family *f, size_t *n_found);
+fy_prefix_scheme fy_prefix_scheme_of(const fy_ckpt *dir, const fy_family *f, size_t *n_found);
 
 #endif

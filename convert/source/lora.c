@@ -271,7 +271,7 @@ static bool name_of_slot(const merge *m, fy_slot slot, char out[FY_HF_NAME_BYTES
     for (size_t i = 0; i < f->n_rows; i++) {
         if (f->rows[i].slot != slot || f->rows[i].hf == NULL)
             continue;
-        fy_name_in_form(fy_name_form_of(m->c, f, &n_found), f->rows[i].hf, out);
+        fy_name_in_scheme(fy_prefix_scheme_of(m->c, f, &n_found), f->rows[i].hf, out);
         return true;
     }
     return false;

@@ -21,7 +21,7 @@ enum { MAX_LOGGED = 100, TOLD_BYTES = 330 };
 typedef struct {
     fy_convert_plan *plan;
     const fy_ckpt *dir;
-    fy_name_form form;
+    fy_prefix_scheme scheme;
     const fy_plan_options *o; /* view */
     bool *used;   /* owned; per tensor of the directory: it has its place, or its problem */
     bool *faulty; /* owned; the same: a problem with it was reported */
@@ -88,7 +88,7 @@ static void source_name(const builder *b, const fy_tensor_row *row, uint32_t lay
 {
     char name[FY_ROW_NAME_BYTES];
     fy_row_expert_name(row->hf, layer, expert, name);
-    fy_name_in_form(b->form, name, out);
+    fy_name_in_scheme(b->scheme, name, out);
 }
 
 static const fy_ckpt_tensor *source(const builder *b, const fy_tensor_row *row, uint32_t layer,
@@ -371,7 +371,7 @@ static const char *nearest(const builder *b, fy_span name, uint32_t layer,
         if (f->rows[i].hf == NULL)
             continue;
         fy_row_name(f->rows[i].hf, layer, row);
-        fy_name_in_form(b->form, row, buffer[n]);
+        fy_name_in_scheme(b->scheme, row, buffer[n]);
         candidates[n] = buffer[n];
         n++;
     }
@@ -387,7 +387,7 @@ static uint32_t layer_of(const builder *b, fy_span name)
         const char *mark;
         if (f->rows[i].hf == NULL)
             continue;
-        fy_name_in_form(b->form, f->rows[i].hf, pattern);
+        fy_name_in_scheme(b->scheme, f->rows[i].hf, pattern);
         mark = strstr(pattern, "%u");
         size_t at = mark != NULL ? (size_t)(mark - pattern) : 0;
         if (mark == NULL || name.len <= at || memcmp(name.ptr, pattern, at) != 0)
@@ -648,7 +648,7 @@ fy_convert_plan *fy_convert_plan_new(const fy_ckpt *dir, const fy_hf_config *con
         fy_nomem(e);
     } else {
         size_t n_found;
-        b.form = fy_name_form_of(dir, f, &n_found);
+        b.scheme = fy_prefix_scheme_of(dir, f, &n_found);
         add_rows(&b);
         account_for_rest(&b);
         rc = finish(&b, e);

@@ -138,7 +138,7 @@ static int run_scored(meter *m, const int32_t *ids, size_t n, bool keep_rest, fy
     return 0;
 }
 
-static uint64_t count_pieces(const meter *m, size_t n, bool keep_rest)
+static uint64_t count_segments(const meter *m, size_t n, bool keep_rest)
 {
     size_t step = fy_vocab_bos(m->vocab) >= 0 ? m->p->n_ctx - 1 : m->p->n_ctx;
     size_t whole = n / step;
@@ -149,7 +149,7 @@ static int by_pieces(meter *m, fy_span text, fy_err *e)
 {
     fy_ids ids = {0};
     int rc = fy_vocab_encode(m->vocab, text, false, false, &ids, e);
-    m->sums.n_pieces = count_pieces(m, ids.n, false);
+    m->sums.n_segments = count_segments(m, ids.n, false);
     if (rc == 0)
         rc = run_scored(m, ids.id, ids.n, false, e);
     fy_ids_release(&ids);
@@ -171,7 +171,7 @@ static int by_lines(meter *m, fy_span text, fy_err *e)
     fy_span rest = text, line;
     int rc = 0;
     while (next_line(&rest, &line))
-        m->sums.n_pieces++; /* of one piece each, as nearly all lines are */
+        m->sums.n_segments++; /* of one piece each, as nearly all lines are */
     for (rest = text; rc == 0 && next_line(&rest, &line);) {
         ids.n = 0;
         m->in_word = false;
@@ -189,7 +189,7 @@ static int as_llama(meter *m, fy_span text, fy_err *e)
     uint32_t n = m->p->n_ctx;
     int rc = fy_vocab_encode(m->vocab, text, true, false, &ids, e);
     bool bos = fy_vocab_adds_bos(m->vocab) && fy_vocab_bos(m->vocab) >= 0;
-    m->sums.n_pieces = ids.n / n;
+    m->sums.n_segments = ids.n / n;
     for (size_t at = 0; rc == 0 && at + n <= ids.n; at += n) {
         m->buffer.n = 0;
         rc = fy_ids_append(&m->buffer, ids.id + at, n, e);

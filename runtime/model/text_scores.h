@@ -32,10 +32,10 @@ typedef struct {
 } fy_ppl_params;
 
 typedef struct {
-    uint64_t n_pieces, n_done; /* pieces in all, computed so far */
-    uint64_t n_tokens;         /* scored */
-    uint64_t n_words;          /* words that end or begin among them, counted by spaces */
-    double nll, nll_squares;   /* sums of -log p and of its square */
+    uint64_t n_segments, n_done; /* stretches of n_ctx tokens in all, computed so far */
+    uint64_t n_tokens;           /* scored */
+    uint64_t n_words;            /* words that end or begin among them, counted by spaces */
+    double nll, nll_squares;     /* sums of -log p and of its square */
 } fy_ppl;
 
 /* exp of the mean; NaN when nothing was scored. */

@@ -275,7 +275,7 @@ static int show_running(void *user, const fy_ppl *p, fy_err *e)
     (void)e;
     progress *g = user;
     double now = fy_now_s();
-    if (now - g->shown_s < (double)SECONDS_BETWEEN || p->n_done >= p->n_pieces)
+    if (now - g->shown_s < (double)SECONDS_BETWEEN || p->n_done >= p->n_segments)
         return 0;
     fy_estimate kld;
     char more[80] = "";
@@ -283,7 +283,7 @@ static int show_running(void *user, const fy_ppl *p, fy_err *e)
     if (kl_running(g->kl, &kld))
         snprintf(more, sizeof more, ", KL divergence %.6f +/- %.6f", kld.mean, kld.error);
     fy_log(FY_LOG_INFO, "%llu of %llu: perplexity %.4f +/- %.4f%s", (unsigned long long)p->n_done,
-           (unsigned long long)p->n_pieces, fy_ppl_value(p), fy_ppl_error(p), more);
+           (unsigned long long)p->n_segments, fy_ppl_value(p), fy_ppl_error(p), more);
     return 0;
 }
 
