@@ -308,7 +308,8 @@ static ref_tensor *static_named(const ref_context *c, const ref_tensor *like)
     for (const ref_graph *g = c->graphs; g != NULL; g = g->next) {
         for (uint32_t i = 0; i < g->n_tensors; i++) {
             ref_tensor *t = g->tensors[i];
-            if (t->type == ABI_STATIC && t->data != NULL && strcmp(t->name, like->name) == 0)
+            if (t->name_hash == like->name_hash && t->data != NULL &&
+                strcmp(t->name, like->name) == 0)
                 return t;
         }
     }

@@ -269,7 +269,7 @@ static abi_error add_tensor(ref_graph *g, abi_tensor *from)
     if (code == 0)
         code = check_data(t, &from->u.v1);
     for (uint32_t i = 0; code == 0 && i < g->n_tensors; i++) {
-        if (strcmp(g->tensors[i]->name, t->name) == 0)
+        if (g->tensors[i]->name_hash == t->name_hash && strcmp(g->tensors[i]->name, t->name) == 0)
             code =
                 ref_fail(ABI_TENSOR_NAME, "graph '%s' has a tensor '%s' already", g->name, t->name);
     }

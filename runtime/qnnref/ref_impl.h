@@ -6,7 +6,15 @@
  * function that does the work. ref_begin applies the faults of FERRY_REF_FAULTS, finds the object,
  * and stops the process if another thread is inside a call on a related one.
  *
- * Functions that work return 0 or an error code of ref_abi.h, and log why (ref_fail). */
+ * Functions that work return 0 or an error code of ref_abi.h, and log why (ref_fail).
+ *
+ * Environment, for tests and experiments:
+ *   FERRY_REF_MINOR=N     the release, by its core API's minor version (ref_release.c); else the
+ * newest FERRY_REF_FAULTS=F    faults (ref_faults.c) FERRY_REF_ROUND=away|up|trunc   one rounding
+ * for all operations FERRY_REF_JITTER=N    results of nodes are off by up to N steps
+ *   FERRY_REF_COVERAGE=F  appends which rules and faults were used
+ *   FERRY_REF_STRICT=1    objects left at exit, and calls with bad handles, make the exit status 99
+ */
 #ifndef FY_QNNREF_REF_IMPL_H
 #define FY_QNNREF_REF_IMPL_H
 
@@ -134,6 +142,7 @@ typedef struct {
     ref_quant quant;
     ref_data *data; /* view of the context's: static tensors */
     bool written, used;
+    uint32_t name_hash;
     uint32_t last_use; /* node that reads it last */
 } ref_tensor;
 
@@ -144,6 +153,7 @@ void ref_type_limits(uint32_t data_type, double *low, double *high);
 /* Copies what the interface describes, without data; checks it as tensorCreateGraphTensor does. */
 abi_error ref_tensor_read(ref_tensor *t, const abi_tensor *from);
 void ref_tensor_release(ref_tensor *t);
+uint32_t ref_name_hash(const char *name);
 const abi_tensor1 *ref_tensor1(const abi_tensor *t); /* NULL: neither version 1 nor 2 */
 bool ref_quant_equal(const ref_quant *a, const ref_quant *b);
 void ref_quant_release(ref_quant *q);

@@ -115,50 +115,56 @@ static unsigned long count_call(const char *name)
     return ++counters[i].n;
 }
 
+static void leave(ref_call *call)
+{
+    if (call->root == NULL)
+        return;
+    pthread_mutex_lock(&mutex);
+    call->root->busy = NULL;
+    pthread_mutex_unlock(&mutex);
+    call->root = NULL;
+}
+
+/* Marks the root object as busy; the name of the call that another thread is inside, if any. */
+static const char *enter(ref_call *call, ref_object *o)
+{
+    ref_object *root = root_of(o);
+    if (root->busy != NULL)
+        return pthread_equal(root->thread, pthread_self()) ? NULL : root->busy;
+    root->busy = call->name;
+    root->thread = pthread_self();
+    call->root = root;
+    return NULL;
+}
+
 void *ref_begin(ref_call *call, const char *name, abi_handle h, ref_kind kind)
 {
     *call = (ref_call){.name = name};
     pthread_mutex_lock(&mutex);
     call->count = count_call(name);
-    pthread_mutex_unlock(&mutex);
-    call->code = ref_fault_call(name, call->count);
-    if (call->code != 0 || kind == REF_ANY)
-        return NULL;
-    pthread_mutex_lock(&mutex);
-    ref_object *o = find(h, kind);
-    const char *other = NULL;
-    if (o == NULL) {
-        bad_handles++;
-    } else {
-        ref_object *root = root_of(o);
-        if (root->busy != NULL && !pthread_equal(root->thread, pthread_self()))
-            other = root->busy;
-        if (root->busy == NULL) {
-            root->busy = name;
-            root->thread = pthread_self();
-            call->root = root;
-        }
-    }
+    ref_object *o = kind != REF_ANY ? find(h, kind) : NULL;
+    const char *other = o != NULL ? enter(call, o) : NULL;
+    bad_handles += o == NULL && kind != REF_ANY;
     pthread_mutex_unlock(&mutex);
     if (other != NULL) {
         fprintf(stderr, "QnnRef: %s while another thread is inside %s on a related handle\n", name,
                 other);
         raise(SIGABRT);
     }
-    if (o == NULL)
+    call->code = ref_fault_call(name, call->count);
+    if (call->code == 0 && o == NULL && kind != REF_ANY)
         call->code = ref_fail(kinds[kind].bad_handle, "%s: this is not a handle of a %s", name,
                               kinds[kind].name);
     call->object = o;
-    return o;
+    if (call->code == 0)
+        return o;
+    leave(call);
+    return NULL;
 }
 
 abi_error ref_end(ref_call *call, abi_error code)
 {
-    if (call->root != NULL) {
-        pthread_mutex_lock(&mutex);
-        call->root->busy = NULL;
-        pthread_mutex_unlock(&mutex);
-    }
+    leave(call);
     return code;
 }
 

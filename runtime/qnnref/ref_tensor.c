@@ -261,6 +261,14 @@ static abi_error read_shape(ref_tensor *t, const abi_tensor1 *v)
                : 0;
 }
 
+uint32_t ref_name_hash(const char *name)
+{
+    uint32_t hash = 2166136261u;
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (uint8_t)*name) * 16777619u;
+    return hash;
+}
+
 abi_error ref_tensor_read(ref_tensor *t, const abi_tensor *from)
 {
     const abi_tensor1 *v = ref_tensor1(from);
@@ -273,6 +281,7 @@ abi_error ref_tensor_read(ref_tensor *t, const abi_tensor *from)
     t->name = strdup(v->name);
     if (t->name == NULL)
         return ABI_MEM_ALLOC;
+    t->name_hash = ref_name_hash(t->name);
     t->id = v->id;
     t->type = v->type;
     t->data_type = v->data_type;

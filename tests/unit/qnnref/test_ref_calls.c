@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -259,6 +261,57 @@ static void the_library_can_die_inside_a_call(void **state)
     assert_int_equal(ending(""), 0);
     assert_int_equal(ending("contextCreate 1 abort\n"), SIGABRT);
     assert_int_equal(ending("contextCreate 1 segv\n"), SIGSEGV);
+}
+
+static void *execute_alone(void *user)
+{
+    run_sum(user);
+    return NULL;
+}
+
+static void calls_on_one_context_from_two_threads_stop_the_process(void **state)
+{
+    (void)state;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        sum s;
+        pthread_t thread;
+        if (freopen("/dev/null", "w", stderr) == NULL)
+            _exit(1);
+        signal(SIGABRT, SIG_DFL);
+        open_sum(&s);
+        sum second = s;
+        faults("graphExecute 1 sleep 2000\n");
+        pthread_create(&thread, NULL, execute_alone, &second);
+        nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+        run_sum(&s);
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGABRT);
+}
+
+static void results_can_be_disturbed(void **state)
+{
+    (void)state;
+    sum s;
+    open_sum(&s);
+    assert_int_equal(run_sum(&s), 0);
+    uint16_t right[64];
+    memcpy(right, s.out, sizeof right);
+    setenv("FERRY_REF_JITTER", "2", 1);
+    assert_int_equal(run_sum(&s), 0);
+    unsetenv("FERRY_REF_JITTER");
+    int most = 0;
+    for (int i = 0; i < 64; i++) {
+        int d = abs(s.out[i] - right[i]);
+        most = d > most ? d : most;
+    }
+    assert_int_equal(most, 2);
+    client_close(&s.c, true);
 }
 
 static void versions_and_chips_are_those_of_the_fault_file(void **state)
@@ -636,6 +689,8 @@ int main(void)
         cmocka_unit_test(calls_fail_as_the_fault_file_says),
         cmocka_unit_test(operations_are_refused_as_the_fault_file_says),
         cmocka_unit_test(the_library_can_die_inside_a_call),
+        cmocka_unit_test(calls_on_one_context_from_two_threads_stop_the_process),
+        cmocka_unit_test(results_can_be_disturbed),
         cmocka_unit_test(versions_and_chips_are_those_of_the_fault_file),
         cmocka_unit_test(values_are_damaged_as_the_fault_file_says),
         cmocka_unit_test(tensors_execute_in_shared_memory),
