@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/kernels.h"
+
 static float float_word(const ref_node *n, const char *name, float otherwise)
 {
     const ref_param *p = ref_param_of(n, name);
@@ -180,11 +182,17 @@ abi_error ref_check_rope(const ref_node *n)
     return 0;
 }
 
+static double product(double a, double b, bool half)
+{
+    return half ? (double)fy_f16_to_f32(fy_f32_to_f16((float)(a * b))) : a * b;
+}
+
 abi_error ref_run_rope(ref_run *r, const ref_node *n)
 {
     const ref_tensor *x = n->in[0], *y = n->out[0];
     uint64_t half = x->dims[3] / 2, tokens = x->dims[2], heads = x->dims[1];
     bool pairs = ref_param_word(n, "interleaved", 0) != 0;
+    bool half_products = ref_is_float(x->data_type); /* seen: each is rounded to f16 */
     double *row = malloc(4 * 2 * half * sizeof *row);
     if (row == NULL)
         return ABI_MEM_ALLOC;
@@ -196,8 +204,8 @@ abi_error ref_run_rope(ref_run *r, const ref_node *n)
         ref_load(s, n->in[2], ref_input(r, n->in[2]), token * half, half, true);
         for (uint64_t j = 0; j < half; j++) {
             uint64_t a = pairs ? 2 * j : j, b = pairs ? 2 * j + 1 : j + half;
-            to[a] = row[a] * c[j] - row[b] * s[j];
-            to[b] = row[b] * c[j] + row[a] * s[j];
+            to[a] = product(row[a], c[j], half_products) - product(row[b], s[j], half_products);
+            to[b] = product(row[b], c[j], half_products) + product(row[a], s[j], half_products);
         }
         ref_store(ref_output(r, y), y, i * 2 * half, to, 2 * half, REF_UP, true);
     }

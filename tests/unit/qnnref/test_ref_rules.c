@@ -24,7 +24,7 @@ static rule_fn *rule_texts(const client *c)
 
 /* FNV-1a over the results of all rows: the same on every machine. It changes with the arithmetic.
  */
-#define RESULTS_HASH UINT64_C(0x85b8860f73320c4a)
+#define RESULTS_HASH UINT64_C(0xd9297e54917816b7)
 
 static void add_to_hash(uint64_t *hash, const rule_case *k)
 {
@@ -239,7 +239,7 @@ static const struct {
     {"FullyConnected", "f16 s8", 32, 0.25},
     {"MatMul", "f16 s8", 32, 0.25},
     {"LayerNorm", "T f32", 10, 0.5},
-    {"RotaryEmbedding", "T f", 20, 0.5}, /* each product is rounded to f16 */
+    {"RotaryEmbedding", "T f", 20, 0.15},
     {"Dequantize", "f16", 1, 0.1},
     /* Large f32 tensors become f16 on the way, small ones do not. */
     {"Transpose", "T f32", 1, 0.3},
