@@ -246,7 +246,7 @@ static void get_places(source *s, ref_graph *g, ref_node *n)
     for (uint32_t i = 0; i < n->n_in; i++) {
         uint32_t id = get32(s);
         ref_tensor *t = ref_graph_find(g, id);
-        bool absent = id == 0 && i >= n->op->min_inputs;
+        bool absent = id == 0 && ref_may_be_absent(n->op, i);
         bool ready = t != NULL && (t->type == ABI_APP_WRITE || t->type == ABI_STATIC || t->written);
         s->bad = s->bad || (!absent && !ready);
         n->in[i] = t;

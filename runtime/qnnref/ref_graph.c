@@ -343,7 +343,7 @@ static abi_error validate(const abi_op *op)
         bool is_in = i < n.n_in;
         const abi_tensor *from = is_in ? &op->v1.inputs[i] : &op->v1.outputs[i - n.n_in];
         const abi_tensor1 *v = ref_tensor1(from);
-        if (is_in && v != NULL && v->type == ABI_NULL && i >= n.op->min_inputs)
+        if (is_in && v != NULL && v->type == ABI_NULL && ref_may_be_absent(n.op, i))
             continue;
         code = ref_tensor_read(&made[i], from);
         if (is_in)
@@ -377,7 +377,7 @@ static abi_error find_tensors(ref_graph *g, ref_node *n, const abi_op *op)
 {
     for (uint32_t i = 0; i < n->n_in; i++) {
         const abi_tensor1 *v = ref_tensor1(&op->v1.inputs[i]);
-        if (v != NULL && v->type == ABI_NULL && i >= n->op->min_inputs)
+        if (v != NULL && v->type == ABI_NULL && ref_may_be_absent(n->op, i))
             continue;
         ref_tensor *t = v != NULL ? ref_graph_find(g, v->id) : NULL;
         if (t == NULL)

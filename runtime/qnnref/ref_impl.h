@@ -200,6 +200,7 @@ struct ref_node {
 extern const ref_op ref_ops[];
 extern const uint32_t ref_n_ops;
 const ref_op *ref_op_find(const char *name);
+bool ref_may_be_absent(const ref_op *op, uint32_t input); /* sent as a tensor of type NULL */
 void ref_node_release(ref_node *n);
 uint32_t ref_param_word(const ref_node *n, const char *name, uint32_t otherwise);
 const ref_param *ref_param_of(const ref_node *n, const char *name); /* NULL: not given */

@@ -13,6 +13,11 @@ const ref_op *ref_op_find(const char *name)
     return NULL;
 }
 
+bool ref_may_be_absent(const ref_op *op, uint32_t input)
+{
+    return input >= op->min_inputs && op->max_inputs <= 3;
+}
+
 void ref_node_release(ref_node *n)
 {
     for (uint32_t i = 0; i < REF_MAX_PARAMS; i++)

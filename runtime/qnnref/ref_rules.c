@@ -88,8 +88,8 @@ static bool one_scale(const ref_tensor *t)
 static bool is_bias(const ref_node *n, const ref_tensor *t)
 {
     const ref_quant *q = &t->quant;
-    if (t->data_type != ABI_S32 || q->definition != ABI_DEFINED || !no_offsets(q) ||
-        t->type != ABI_STATIC)
+    if (n->in[1] == NULL || t->data_type != ABI_S32 || q->definition != ABI_DEFINED ||
+        !no_offsets(q) || t->type != ABI_STATIC)
         return false;
     const ref_quant *w = &n->in[1]->quant;
     if (q->encoding == ABI_SCALE_OFFSET) /* scale 0 only with a scale a channel: else garbage */

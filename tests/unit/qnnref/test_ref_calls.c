@@ -234,6 +234,32 @@ static void operations_are_refused_as_the_fault_file_says(void **state)
     client_close(&s.c, true);
 }
 
+static void an_absent_input_is_refused_where_it_is_needed(void **state)
+{
+    (void)state;
+    static uint32_t axes[] = {1};
+    client c;
+    faults("");
+    open_client(&c);
+    assert_int_equal(client_context(&c, false), 0);
+    assert_int_equal(client_graph(&c, "g"), 0);
+    abi_quant q = scale_offset(1e-4, -32768);
+    abi_tensor *x = tensor(&c, "x", ABI_APP_WRITE, ABI_U16, q, NULL, DIMS(1, 64));
+    abi_tensor *y = tensor(&c, "y", ABI_APP_READ, ABI_U16, q, NULL, DIMS(1, 64));
+    abi_tensor *beta =
+        tensor(&c, "b", ABI_STATIC, ABI_S32, scale_offset(1, 0), calloc(64, 4), DIMS(64));
+    free(beta->u.v1.u.buffer.data);
+    abi_tensor absent = {.version = 1, .u.v1.type = ABI_NULL};
+    param_tensor(&c, "axes", ABI_UI32, axes, DIMS(1));
+    param_float(&c, "epsilon", 1e-5f);
+    NODE(&c, "LayerNorm", y, x, &absent, beta);
+    assert_int_equal(c.validate_error, ABI_OP_VALIDATION);
+    assert_int_equal(c.add_error, ABI_GRAPH_OP);
+    param_scalar(&c, "axis", ABI_UI32, 1);
+    assert_int_equal(NODE(&c, "Concat", y, x, &absent), ABI_GRAPH_OP);
+    client_close(&c, true);
+}
+
 /* A child of its own: what the call does to it. */
 static int ending(const char *lines)
 {
@@ -688,6 +714,7 @@ int main(void)
         cmocka_unit_test(options_that_are_not_known_are_refused),
         cmocka_unit_test(calls_fail_as_the_fault_file_says),
         cmocka_unit_test(operations_are_refused_as_the_fault_file_says),
+        cmocka_unit_test(an_absent_input_is_refused_where_it_is_needed),
         cmocka_unit_test(the_library_can_die_inside_a_call),
         cmocka_unit_test(calls_on_one_context_from_two_threads_stop_the_process),
         cmocka_unit_test(results_can_be_disturbed),
