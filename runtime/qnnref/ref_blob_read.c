@@ -81,9 +81,11 @@ static void get_factors(source *s, ref_quant *q)
     const uint8_t *b = take(s, bytes);
     q->block_scales = b != NULL ? malloc(n * sizeof *q->block_scales) : NULL;
     s->bad = s->bad || q->block_scales == NULL;
-    for (uint64_t i = 0; !s->bad && i < n; i++)
-        q->block_scales[i] = small ? (uint16_t)(1 + (b[i / 2] >> (i % 2 * 4) & 15))
-                                   : (uint16_t)(b[2 * i] | b[2 * i + 1] << 8);
+    for (uint64_t i = 0; !s->bad && i < n; i++) {
+        unsigned v = small ? 1u + ((unsigned)b[i / 2] >> (i % 2 * 4) & 15u)
+                           : b[2 * i] | (unsigned)b[2 * i + 1] << 8;
+        q->block_scales[i] = (uint16_t)v;
+    }
 }
 
 static void get_quant(source *s, ref_quant *q)

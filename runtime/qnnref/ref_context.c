@@ -285,9 +285,9 @@ static void store(ref_data *d, const ref_tensor *t, const void *values)
     const uint8_t *v = values;
     bool swap = ref_fault("weights", "nibble") != NULL;
     for (uint64_t i = 0; i < d->bytes; i++) {
-        uint8_t low = v[2 * i] & 15;
-        uint8_t high = 2 * i + 1 < t->n ? v[2 * i + 1] & 15 : 0;
-        d->p[i] = swap ? (uint8_t)(high | low << 4) : (uint8_t)(low | high << 4);
+        unsigned low = v[2 * i] & 15u;
+        unsigned high = 2 * i + 1 < t->n ? v[2 * i + 1] & 15u : 0u;
+        d->p[i] = (uint8_t)(swap ? high | low << 4 : low | high << 4);
     }
 }
 
