@@ -20,7 +20,7 @@ minor=$(report '.qnn.core | split(".")[1] | tonumber')
 beta=$([ "$minor" -ge 38 ] && echo '[0,0,0,0,0]' || echo '[0,0,0,1002,null]')
 check_equal "RmsNorm without a beta: from SDK 2.49 on" "$beta" \
     "$(report '.qnn.cases[] | select(.name == "rms norm u16, gamma u16, no beta") | .codes | tojson')"
-for soc in SM8550 SM8750 SM8450; do
+for soc in SM8350 SM8450 SM8550 SM8750 SM8850; do
     check "for $soc, too" "$FERRY" doctor --qnn --soc $soc
 done
 finish
