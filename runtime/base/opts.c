@@ -11,6 +11,16 @@
 
 #include "base/str.h"
 
+int fy_opt_list_add(fy_opt_list *l, const char *item, fy_err *e)
+{
+    const char **items = realloc(l->items, (l->n + 1) * sizeof *items);
+    if (items == NULL)
+        return fy_nomem(e);
+    items[l->n++] = item;
+    l->items = items;
+    return 0;
+}
+
 void fy_opt_list_release(fy_opt_list *l)
 {
     free(l->items);
@@ -223,16 +233,9 @@ static int store_flag(const given_value *g, bool *field, fy_err *e)
 
 static int store_text(const given_value *g, void *field, fy_err *e)
 {
-    if (!g->o->many) {
-        *(const char **)field = g->value;
-        return 0;
-    }
-    fy_opt_list *l = field;
-    const char **items = realloc(l->items, (l->n + 1) * sizeof *items);
-    if (items == NULL)
-        return fy_nomem(e);
-    items[l->n++] = g->value;
-    l->items = items;
+    if (g->o->many)
+        return fy_opt_list_add(field, g->value, e);
+    *(const char **)field = g->value;
     return 0;
 }
 

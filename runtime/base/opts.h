@@ -64,6 +64,7 @@ typedef struct {
     const char **items; /* owned: freed by fy_opt_list_release; the strings are views */
     size_t n;
 } fy_opt_list;
+int fy_opt_list_add(fy_opt_list *l, const char *item, fy_err *e);
 void fy_opt_list_release(fy_opt_list *l);
 /* Frees the lists of an option struct that fy_opts_parse filled. */
 void fy_opts_release(const fy_opt *opts, size_t n_opts, void *into);

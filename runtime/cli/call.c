@@ -38,14 +38,10 @@ void fy_settings_release(fy_settings *s)
 static int add(fy_settings *s, size_t row, int rank, const char *value, const char *source,
                fy_err *e)
 {
-    fy_opt_given *given = fy_grow(s->given, s->n, &s->cap, sizeof *given);
-    if (given == NULL || value == NULL || source == NULL) {
-        s->given = given != NULL ? given : s->given;
+    const fy_opt_given one = {.row = row, .rank = rank, .value = value, .source = source};
+    if (value == NULL || source == NULL)
         return fy_nomem(e);
-    }
-    s->given = given;
-    s->given[s->n++] = (fy_opt_given){.row = row, .rank = rank, .value = value, .source = source};
-    return 0;
+    return fy_append(&s->given, &s->n, &s->cap, &one, sizeof one, e);
 }
 
 /* --- variables --- */
@@ -403,16 +399,6 @@ static const fy_borrow *owner_of(const fy_verb *v, const char *word, bool *next)
     return NULL;
 }
 
-static int push_word(fy_opt_list *l, const char *word, fy_err *e)
-{
-    const char **items = realloc(l->items, (l->n + 1) * sizeof *items);
-    if (items == NULL)
-        return fy_nomem(e);
-    l->items = items;
-    l->items[l->n++] = word;
-    return 0;
-}
-
 /* Moves the options of other verbs out of argv. */
 static int take_borrowed(fy_call *c, int *argc, char **argv, fy_err *e)
 {
@@ -425,7 +411,7 @@ static int take_borrowed(fy_call *c, int *argc, char **argv, fy_err *e)
             char *word = argv[i + k];
             if (b == NULL)
                 argv[kept++] = word;
-            else if (push_word((fy_opt_list *)(void *)((char *)c->o + b->offset), word, e) != 0)
+            else if (fy_opt_list_add((void *)((char *)c->o + b->offset), word, e) != 0)
                 return -1;
         }
         i += n;

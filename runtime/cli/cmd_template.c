@@ -33,11 +33,6 @@ typedef struct {
     fy_template_defaults defaults;
 } job;
 
-static int put(const fy_str *s, fy_err *e)
-{
-    return s->oom ? fy_nomem(e) : fy_stdout(fy_str_z(s), s->len, e);
-}
-
 /* --- the options --- */
 
 static int check_options(const options *o, int n_modes, fy_err *e)
@@ -108,9 +103,7 @@ static int run_list(fy_err *e)
     const fy_chat_builtin *b;
     for (size_t i = 0; (b = fy_chat_builtin_at(i)) != NULL; i++)
         fy_str_printf(&s, "%-14s %s\n", b->name, b->summary);
-    int rc = put(&s, e);
-    fy_str_release(&s);
-    return rc;
+    return fy_stdout_text(&s, e);
 }
 
 /* The template is parsed when this is called; the model's named ones are not yet. */
@@ -134,7 +127,7 @@ static int run_check(const job *j, fy_err *e)
         fy_str_printf(&s, FY_KEY_CHAT_TEMPLATE ".%s: ok\n", fy_str_z(&name));
     }
     if (rc == 0)
-        rc = put(&s, e);
+        rc = fy_stdout_text(&s, e);
     fy_str_release(&s);
     fy_str_release(&name);
     return rc;
@@ -207,7 +200,7 @@ static int show(const job *j, const fy_template_request *r, fy_err *e)
     else if (isatty(STDOUT_FILENO) && text.len > 0 && text.ptr[text.len - 1] != '\n')
         fy_str_putc(&text, '\n'); /* the shell's prompt starts on its own line */
     if (rc == 0)
-        rc = put(j->o->ids ? &ids : &text, e);
+        rc = fy_stdout_text(j->o->ids ? &ids : &text, e);
     fy_str_release(&text);
     fy_str_release(&ids);
     return rc;
@@ -259,7 +252,6 @@ static void answer(const job *j, fy_template_request *r, fy_span line, fy_str *o
     bool ok = read_request(r, line, &why) == 0;
     *was_json = *was_json || ok;
     ok = ok && fy_template_request_render(r, &j->defaults, &text, &why) == 0;
-    fy_str_clear(out);
     fy_str_puts(out, ok ? "{\"text\": " : "{\"error\": ");
     fy_json_put_string(out, ok ? (fy_span){fy_str_z(&text), text.len} : fy_span_of(why.msg));
     fy_str_puts(out, "}\n");
@@ -269,7 +261,6 @@ static void answer(const job *j, fy_template_request *r, fy_span line, fy_str *o
 static int run_jsonl(const job *j, fy_err *e)
 {
     fy_template_request r = {0};
-    fy_str out = {0};
     char *line = NULL;
     size_t cap = 0;
     int rc = 0;
@@ -283,14 +274,14 @@ static int run_jsonl(const job *j, fy_err *e)
         }
         if (strspn(line, " \t\r\n") == (size_t)n)
             continue;
+        fy_str out = {0};
         any = true;
         answer(j, &r, (fy_span){line, (size_t)n}, &out, &was_json);
-        rc = put(&out, e);
+        rc = fy_stdout_text(&out, e);
     }
     if (rc == 0 && any && !was_json)
         rc = fy_fail(e, FY_EFORMAT, "standard input: no line is a JSON object");
     free(line);
-    fy_str_release(&out);
     fy_template_request_release(&r);
     return rc;
 }
@@ -310,10 +301,8 @@ static int run_verify(job *j, fy_err *e)
     fy_str report = {0};
     fy_err why = {0};
     int rc = fy_template_verify(j->o->verify, &j->defaults, &report, &why);
-    if (rc == 0 || why.code == FY_EVERIFY) {
-        if (put(&report, e) != 0)
-            rc = -1;
-    }
+    if ((rc == 0 || why.code == FY_EVERIFY) && fy_stdout_text(&report, e) != 0)
+        rc = -1;
     if (rc != 0)
         fy_fail(e, why.code, "%s", why.msg);
     fy_str_release(&report);

@@ -139,12 +139,11 @@ static int params_show(const fy_chat_params *p, fy_span name, fy_str *out, fy_er
 /* Keeps a text for as long as the options may view it; NULL when out of memory. */
 static const char *keep(fy_chat_params *p, fy_span text)
 {
-    char **texts = fy_grow(p->texts, p->n_texts, &p->cap, sizeof *texts);
-    if (texts == NULL)
-        return NULL;
-    p->texts = texts;
-    texts[p->n_texts] = strndup(text.ptr, text.len);
-    return texts[p->n_texts] != NULL ? texts[p->n_texts++] : NULL;
+    char *copy = strndup(text.ptr, text.len);
+    if (copy != NULL && fy_append(&p->texts, &p->n_texts, &p->cap, &copy, sizeof copy, NULL) == 0)
+        return copy;
+    free(copy);
+    return NULL;
 }
 
 /* A seed that was drawn stays until the user sets another. */

@@ -44,15 +44,11 @@ void fy_chat_messages_put_back(fy_chat_messages *m, fy_chat_message one)
 /* Takes *one over, also when it fails. */
 static int push(fy_chat_messages *m, fy_chat_message *one, fy_err *e)
 {
-    fy_chat_message *items = fy_grow(m->items, m->n, &m->cap, sizeof *items);
-    if (items != NULL)
-        m->items = items;
-    if (items == NULL || one->json.oom || one->role.oom || one->content.oom) {
-        fy_chat_message_release(one);
-        return fy_nomem(e);
-    }
-    items[m->n++] = *one;
-    return 0;
+    if (!one->json.oom && !one->role.oom && !one->content.oom &&
+        fy_append(&m->items, &m->n, &m->cap, one, sizeof *one, e) == 0)
+        return 0;
+    fy_chat_message_release(one);
+    return fy_nomem(e);
 }
 
 int fy_chat_messages_add(fy_chat_messages *m, const char *role, fy_span content, fy_err *e)
