@@ -11,7 +11,13 @@
 #include "kernels/kernels.h"
 #include "workspace/data/data_files.h"
 
-enum { MAX_RANK = 5, MAX_OPERANDS = 4, MAX_CHANNELS = 4096, MAX_ROUNDS = 40 };
+enum {
+    MAX_RANK = 5,
+    MAX_OPERANDS = 4,
+    MAX_CHANNELS = 4096,
+    MAX_ROUNDS = 40,
+    MAX_ELEMENTS = 1 << 26
+};
 
 struct fy_qnn_cases {
     json_t *tree;           /* owned */
@@ -110,20 +116,33 @@ static bool take_real(const char **p, double *out)
     *p = end;
     if (**p == '/') {
         const double below = strtod(*p + 1, &end);
+        if (end == *p + 1)
+            return false;
         *out /= below;
         *p = end;
     }
+    return isfinite(*out);
+}
+
+/* A whole number from 0 to 4096. */
+static bool take_small(const char **p, uint32_t *out)
+{
+    double v;
+    if (!take_real(p, &v) || v < 0 || v > 4096 || v != floor(v))
+        return false;
+    *out = (uint32_t)v;
     return true;
 }
 
 static bool take_dims(const char **p, operand *o)
 {
-    if (*(*p)++ != '[')
+    if (**p != '[')
         return false;
+    ++*p;
     for (o->n = 1; o->rank < MAX_RANK; ++*p) {
         char *end;
         const unsigned long v = strtoul(*p, &end, 10);
-        if (v == 0 || v > 1 << 20)
+        if (v == 0 || v > MAX_ELEMENTS || o->n * v > MAX_ELEMENTS)
             return false;
         o->dims[o->rank++] = (uint32_t)v;
         o->n *= v;
@@ -131,7 +150,10 @@ static bool take_dims(const char **p, operand *o)
         if (**p != ',')
             break;
     }
-    return *(*p)++ == ']';
+    if (**p != ']')
+        return false;
+    ++*p;
+    return true;
 }
 
 static bool take_encoding(const char **p, operand *o)
@@ -140,15 +162,16 @@ static bool take_encoding(const char **p, operand *o)
     if (take_word(p, "axis")) {
         o->form = AXIS;
         o->bits = 8;
-        if (!take_real(p, &v))
+        if (!take_small(p, &o->axis))
             return false;
-        o->axis = (uint32_t)v;
         if (take_word(p, "bits")) {
-            o->bits = take_real(p, &v) ? (uint32_t)v : 0;
+            if (!take_small(p, &o->bits))
+                return false;
             o->masked = !take_word(p, "signed");
         } else if (take_word(p, "lpbq")) {
             o->form = LPBQ;
-            o->block = take_real(p, &v) ? (uint32_t)v : 0;
+            if (!take_small(p, &o->block))
+                return false;
             o->bits = 4;
             o->masked = take_word(p, "masked");
         }
@@ -345,10 +368,15 @@ static float channel_scale(const operand *o, uint32_t channel)
 
 static int axis_quant(trial *t, operand *o, fy_qnn_quant *q, fy_err *e)
 {
-    const uint32_t n = o->dims[o->axis];
     fy_arena *a = &t->graph.arena;
-    if (o->axis >= o->rank || n > MAX_CHANNELS)
+    if (o->axis >= o->rank)
         return fy_fail(e, FY_EFORMAT, "axis %u of rank %u", o->axis, o->rank);
+    const uint32_t n = o->dims[o->axis];
+    if (n > MAX_CHANNELS)
+        return fy_fail(e, FY_EFORMAT, "%u channels, at most %d", n, MAX_CHANNELS);
+    if (o->form == LPBQ && (o->block == 0 || o->n / n % o->block != 0))
+        return fy_fail(e, FY_EFORMAT, "blocks of %u in channels of %llu", o->block,
+                       (unsigned long long)(o->n / n));
     fy_qnn_scale_offset *so = fy_arena_calloc(a, n, sizeof *so);
     float *scales = fy_arena_calloc(a, n, sizeof *scales);
     int32_t *offsets = fy_arena_calloc(a, n, sizeof *offsets);
@@ -444,9 +472,9 @@ static int add_tensor(trial *t, const char *text, const char *name, uint32_t kin
 }
 
 static int add_list(trial *t, fy_qnn_node *n, const char *key, uint32_t type, const json_t *list,
-                    uint32_t *code)
+                    uint32_t *code, fy_err *e)
 {
-    uint32_t dims[2] = {(uint32_t)json_array_size(list), 0}, rank = 1, used = 0;
+    uint32_t dims[2] = {(uint32_t)json_array_size(list), 1}, rank = 1, used = 0;
     int32_t values[64] = {0};
     for (size_t i = 0; i < dims[0]; i++) {
         const json_t *v = json_array_get(list, i);
@@ -458,6 +486,9 @@ static int add_list(trial *t, fy_qnn_node *n, const char *key, uint32_t type, co
         for (size_t k = 0; k < (row ? dims[1] : 1) && used < 64; k++)
             values[used++] = (int32_t)json_integer_value(row ? json_array_get(v, k) : v);
     }
+    if (used == 0 || used != (uint64_t)dims[0] * dims[1])
+        return fy_fail(e, FY_EFORMAT, "parameter '%s': expected 1 to 64 numbers, or rows of them",
+                       key);
     const fy_qnn_error err = fy_qnn_node_array(&t->graph, n, key, type, rank, dims, values);
     if (err != 0 && *code == 0)
         *code = fy_qnn_code(err);
@@ -475,9 +506,10 @@ static int add_params(trial *t, fy_qnn_node *n, json_t *params, uint32_t *code, 
         const char *name = fy_arena_strndup(&t->graph.arena, key, len);
         if (name == NULL)
             return fy_nomem(e);
-        if (json_is_array(v))
-            add_list(t, n, name, i32 ? FY_QNN_INT_32 : FY_QNN_UINT_32, v, code);
-        else if (json_is_boolean(v))
+        if (json_is_array(v)) {
+            if (add_list(t, n, name, i32 ? FY_QNN_INT_32 : FY_QNN_UINT_32, v, code, e) != 0)
+                return -1;
+        } else if (json_is_boolean(v))
             fy_qnn_node_bool(n, name, json_is_true(v));
         else if (json_is_real(v))
             fy_qnn_node_f32(n, name, (float)json_real_value(v));

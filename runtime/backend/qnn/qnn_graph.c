@@ -250,9 +250,10 @@ fy_qnn_error fy_qnn_node_array(fy_qnn_graph *g, fy_qnn_node *n, const char *para
     const fy_qnn_quant none = fy_qnn_no_quant();
     fy_qnn_tensor *t = NULL;
     uint64_t bytes = sizeof(uint32_t);
+    bool ok = true;
     for (uint32_t i = 0; i < rank; i++)
-        bytes *= dims[i];
-    void *copy = fy_arena_alloc(&g->arena, (size_t)bytes);
+        ok = ok && fy_mul_u64(bytes, dims[i], &bytes);
+    void *copy = ok && bytes <= UINT32_MAX ? fy_arena_alloc(&g->arena, (size_t)bytes) : NULL;
     if (copy == NULL)
         return FY_QNN_EMEMORY;
     memcpy(copy, values, (size_t)bytes);
