@@ -135,11 +135,11 @@ REPLAYS := $(FUZZ_SRCS:tests/fuzz/%.c=$B/tests/replay/%)
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)';)
 
-## all: the program (host: build/ferry)
+## all: the program (host: build/ferry, with the reference library for the NPU)
 .PHONY: all
 all: $B/ferry
 ifeq ($(TARGET)$(MODE),hostrelease)
-all: build/ferry
+all: build/ferry qnnref
 build/ferry: $B/ferry
 	$(Q)cp -f $< $@
 endif
@@ -242,7 +242,7 @@ $B/qnn/libcdsprpc.so: $B/pic/runtime/qnnref/ref_rpcmem.o
 .PHONY: qnnref
 qnnref: $(QNN_LIBS)
 
-$(filter $B/tests/unit/qnnref/%,$(UNITS)): | $(QNN_LIBS)
+$(filter $B/tests/unit/qnnref/% %/test_qnn_child,$(UNITS)): | $(QNN_LIBS)
 
 # The reader of its containers is fuzzed with the program's own objects around it.
 $B/tests/replay/fuzz_qnn_blob $B/fuzz/fuzz_qnn_blob: $(QNN_SRCS:%.c=$B/%.o) $B/runtime/kernels/scalar/elementwise_scalar.o
@@ -308,7 +308,7 @@ TEST_JOBS ?= $(shell echo $$(($$(nproc) + 1)))
 ASAN_UNITS = $(subst $B/,build/host/asan/,$(UNITS)) $(subst $B/,build/host/asan/,$(REPLAY_ITEMS)) \
              build/host/asan/tests/kcheck/kcheck
 TSAN_UNITS = $(patsubst %,build/host/tsan/tests/unit/%,base/test_thread format/test_gguf_write model/test_session \
-               model/test_thread_timing model/test_moe backend/test_backend_cpu backend/test_attention backend/test_graph_cache api/test_api \
+               model/test_thread_timing model/test_moe backend/test_backend_cpu backend/test_attention backend/test_graph_cache backend/test_qnn_lib api/test_api \
                quantize/test_requantize)
 QEMU_LD = qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:build/sysroot/usr/lib/aarch64-linux-gnu
 ARM_UNITS = $(foreach u,$(ARM_UNIT_NAMES),"$(QEMU_LD) build/aarch64/release/tests/unit/$(u)")
@@ -456,10 +456,12 @@ install-lib: lib
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' runtime/ferry.pc.in \
 	  > $(DESTDIR)$(LIBDIR)/pkgconfig/ferry.pc
 
-## install: program, libferry, device build (when made), data, man pages, completion; PREFIX, LIBDIR, DESTDIR
+## install: program, libferry, NPU reference library, device build (when made), data, man pages, completion; PREFIX, LIBDIR, DESTDIR
 .PHONY: install
 install: all install-lib
 	install -D -m 755 build/ferry $(DESTDIR)$(PREFIX)/bin/ferry
+	mkdir -p $(DESTDIR)$(LIBDIR)/ferry
+	install -m 755 build/host/release/qnn/libQnnRef.so build/host/release/qnn/libQnnRefSystem.so $(DESTDIR)$(LIBDIR)/ferry/
 	if [ -f build/aarch64/release/ferry ]; then \
 	  install -D -m 755 build/aarch64/release/ferry $(DESTDIR)$(PREFIX)/libexec/ferry/aarch64/ferry; fi
 	mkdir -p $(DESTDIR)$(PREFIX)/share/ferry/recipes

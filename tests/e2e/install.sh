@@ -9,6 +9,9 @@ check "make install" make -s install DESTDIR="$root" PREFIX=/usr
 bin=$root/usr/bin/ferry
 verbs=$($bin --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
 check "the installed program runs" "$bin" --version
+check "the reference library for the NPU is installed" test -f "$root/usr/lib/ferry/libQnnRef.so"
+check "with that of metadata" test -f "$root/usr/lib/ferry/libQnnRefSystem.so"
+check "the installed program checks it" env -u FERRY_REF_FAULTS "$bin" doctor --qnn --sdk reference
 check "chips and recipes are there to read" diff -r -x '*.[ch]' workspace/data "$root/usr/share/ferry"
 for page in "$root"/usr/share/man/man1/*.1; do
     check_equal "$(basename "$page") is clean" "" "$(mandoc -T lint -W warning "$page" 2>&1)"
