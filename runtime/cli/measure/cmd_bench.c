@@ -62,20 +62,11 @@ static const fy_opt opts[] = {
      .min = 1,
      .max = 10000,
      .help = "How often each test runs."},
-    {.group = "Tests",
-     .name = "no-warmup",
-     .kind = FY_OPT_FLAG,
-     .offset = offsetof(options, no_warmup),
-     .help = "Measure the first run too."},
-    {.group = "Tests",
-     .name = "sustained",
-     .kind = FY_OPT_STR,
-     .arg = "TIME",
-     .offset = offsetof(options, sustained),
-     .line_only = true,
-     .help =
-         "Instead: decode -n tokens again and again for TIME (90s, 10m, 1h), and show the rate, "
-         "the processor's clock and its temperature at 20 intervals."},
+    FY_ANY_FLAG("Tests", "no-warmup", no_warmup, "Measure the first run too."),
+    FY_LINE_STR(
+        "Tests", "sustained", "TIME", sustained,
+        "Instead: decode -n tokens again and again for TIME (90s, 10m, 1h), and show the rate, "
+        "the processor's clock and its temperature at 20 intervals."),
     ROW_LIST("Machine", "threads", "t", threads, "LIST",
              "Threads; default: one for each fast CPU, at most 16."),
     ROW_LIST("Machine", "batch-size", "b", batch, "LIST",
@@ -215,13 +206,6 @@ static int open_model(job *j, fy_err *e)
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static int print(job *j, fy_err *e)
-{
-    int rc = j->text.oom ? fy_nomem(e) : fy_stdout(fy_str_z(&j->text), j->text.len, e);
-    fy_str_clear(&j->text);
-    return rc;
-}
-
 static void now_text(char out[32])
 {
     struct tm tm;
@@ -296,7 +280,7 @@ static int run_test(job *j, size_t i, fy_err *e)
         r.bandwidth_share = (double)r.bytes_per_token * s.avg_ts / rate;
     const fy_bench_about about = about_of(j, t, when);
     fy_bench_out_test(&j->out, &about, &r, &j->text);
-    return print(j, e);
+    return fy_stdout_text(&j->text, e);
 }
 
 static bool is_only(const fy_bench_list *l, uint32_t v)
@@ -319,11 +303,11 @@ static void choose_columns(job *j)
 static int run_tests(job *j, fy_err *e)
 {
     fy_bench_out_begin(&j->out, &j->text);
-    int rc = print(j, e);
+    int rc = fy_stdout_text(&j->text, e);
     for (size_t i = 0; i < j->n_tests && rc == 0; i++)
         rc = run_test(j, i, e);
     fy_bench_out_end(&j->out, &j->text);
-    return print(j, e) != 0 ? -1 : rc;
+    return fy_stdout_text(&j->text, e) != 0 ? -1 : rc;
 }
 
 /* --- sustained -------------------------------------------------------------------------------- */
@@ -346,7 +330,7 @@ static int show_interval(void *user, const fy_bench_interval *i, fy_err *e)
     if (j->out.n_rows == 0)
         j->first_ts = i->avg_ts;
     fy_bench_out_moment(&j->out, &j->about, &m, &j->text);
-    return print(j, e);
+    return fy_stdout_text(&j->text, e);
 }
 
 static int run_sustained(job *j, fy_err *e)
@@ -355,12 +339,12 @@ static int run_sustained(job *j, fy_err *e)
     now_text(when);
     j->about = about_of(j, &j->tests[0], when);
     fy_bench_out_begin_sustained(&j->out, &j->about, &j->text);
-    int rc = print(j, e);
+    int rc = fy_stdout_text(&j->text, e);
     if (rc == 0)
         rc = fy_bench_sustain(j->model, &j->tests[0], j->sustained_s, !j->o->no_warmup,
                               show_interval, j, e);
     fy_bench_out_end_sustained(&j->out, j->first_ts, j->last_ts, &j->text);
-    return print(j, e) != 0 ? -1 : rc;
+    return fy_stdout_text(&j->text, e) != 0 ? -1 : rc;
 }
 
 /* --- the verb --------------------------------------------------------------------------------- */

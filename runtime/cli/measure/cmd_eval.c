@@ -23,6 +23,13 @@ typedef struct {
     bool lines, llama_cut, per_word, json, quiet, verbose;
 } options;
 
+/* A file that the command line alone names. */
+#define ROW_FILE(in, option, value, use, field, text)                                    \
+    {                                                                                    \
+        .group = in, .name = option, .kind = FY_OPT_STR, .arg = value,                   \
+        .offset = offsetof(options, field), .line_only = true, .file = use, .help = text \
+    }
+
 static const fy_opt opts[] = {
     {.group = "Input",
      .name = "model",
@@ -41,32 +48,14 @@ static const fy_opt opts[] = {
      .help = "Output of the reference: a safetensors file with input_ids and any of logits, "
              "logits_tail, hidden, "
              "greedy_ids."},
-    {.group = "Input",
-     .name = "text",
-     .kind = FY_OPT_STR,
-     .arg = "FILE",
-     .offset = offsetof(options, text),
-     .line_only = true,
-     .file = FY_FILE_IN,
-     .help = "Instead: measure the perplexity of this text; - is standard input."},
-    {.group = "Input",
-     .name = "choices",
-     .kind = FY_OPT_STR,
-     .arg = "FILE.jsonl",
-     .offset = offsetof(options, choices),
-     .line_only = true,
-     .file = FY_FILE_IN,
-     .help = "Instead: answer these multiple choice questions, such as HellaSwag's."},
-    {.group = "Input",
-     .name = "last-word",
-     .kind = FY_OPT_STR,
-     .arg = "FILE",
-     .offset = offsetof(options, last_word),
-     .line_only = true,
-     .file = FY_FILE_IN,
-     .help =
-         "Instead: predict the last word of each of these texts, such as LAMBADA's: one text per "
-         "line, or JSON lines with a \"text\"."},
+    ROW_FILE("Input", "text", "FILE", FY_FILE_IN, text,
+             "Instead: measure the perplexity of this text; - is standard input."),
+    ROW_FILE("Input", "choices", "FILE.jsonl", FY_FILE_IN, choices,
+             "Instead: answer these multiple choice questions, such as HellaSwag's."),
+    ROW_FILE(
+        "Input", "last-word", "FILE", FY_FILE_IN, last_word,
+        "Instead: predict the last word of each of these texts, such as LAMBADA's: one text per "
+        "line, or JSON lines with a \"text\"."),
     {.group = "Perplexity",
      .name = "ctx-size",
      .alias = "c",
@@ -78,50 +67,19 @@ static const fy_opt opts[] = {
      .max = INT32_MAX,
      .line_only = true,
      .help = "Tokens of a window or an item, including the beginning token."},
-    {.group = "Perplexity",
-     .name = "lines",
-     .kind = FY_OPT_FLAG,
-     .line_only = true,
-     .offset = offsetof(options, lines),
-     .help = "Each line is a text of its own."},
-    {.group = "Perplexity",
-     .name = "llama-cut",
-     .kind = FY_OPT_FLAG,
-     .line_only = true,
-     .offset = offsetof(options, llama_cut),
-     .help = "Split and score as llama-perplexity does, to compare with its numbers."},
-    {.group = "Perplexity",
-     .name = "word-ppl",
-     .kind = FY_OPT_FLAG,
-     .line_only = true,
-     .offset = offsetof(options, per_word),
-     .help = "Also per word, which does not depend on the tokenizer."},
-    {.group = "Perplexity",
-     .name = "kl-save",
-     .kind = FY_OPT_STR,
-     .arg = "FILE",
-     .offset = offsetof(options, kl_save),
-     .line_only = true,
-     .file = FY_FILE_OUT,
-     .help = "Also save the distribution at every scored position, as the base for comparing other "
-             "models."},
-    {.group = "Perplexity",
-     .name = "kl-base",
-     .kind = FY_OPT_STR,
-     .arg = "FILE",
-     .offset = offsetof(options, kl_base),
-     .line_only = true,
-     .file = FY_FILE_IN,
-     .help = "Also compare the distributions with those that another model saved for this text."},
-    {.group = "Perplexity",
-     .name = "imatrix-out",
-     .kind = FY_OPT_STR,
-     .arg = "FILE.gguf",
-     .offset = offsetof(options, imatrix_out),
-     .line_only = true,
-     .file = FY_FILE_OUT,
-     .help = "Also collect the importance of each weight's columns over the text, for quantize "
-             "--imatrix; docs/imatrix.md."},
+    FY_LINE_FLAG("Perplexity", "lines", lines, "Each line is a text of its own."),
+    FY_LINE_FLAG("Perplexity", "llama-cut", llama_cut,
+                 "Split and score as llama-perplexity does, to compare with its numbers."),
+    FY_LINE_FLAG("Perplexity", "word-ppl", per_word,
+                 "Also per word, which does not depend on the tokenizer."),
+    ROW_FILE("Perplexity", "kl-save", "FILE", FY_FILE_OUT, kl_save,
+             "Also save the distribution at every scored position, as the base for comparing other "
+             "models."),
+    ROW_FILE("Perplexity", "kl-base", "FILE", FY_FILE_IN, kl_base,
+             "Also compare the distributions with those that another model saved for this text."),
+    ROW_FILE("Perplexity", "imatrix-out", "FILE.gguf", FY_FILE_OUT, imatrix_out,
+             "Also collect the importance of each weight's columns over the text, for quantize "
+             "--imatrix; docs/imatrix.md."),
     {.group = "Comparison",
      .name = "tolerance",
      .kind = FY_OPT_FLOAT,
@@ -132,11 +90,7 @@ static const fy_opt opts[] = {
      .max = 1e9,
      .help = "Largest difference allowed, relative to the largest golden value (of the logits, or "
              "of the layer)."},
-    {.group = "Comparison",
-     .name = "json",
-     .kind = FY_OPT_FLAG,
-     .offset = offsetof(options, json),
-     .help = "Write one JSON object instead of a table."},
+    FY_ANY_FLAG("Comparison", "json", json, "Write one JSON object instead of a table."),
     FY_ROW_THREADS,
     FY_ROW_BATCH_OF(n_batch),
     FY_ROW_CACHE_K_OF(type_k, "f32"),
@@ -292,7 +246,7 @@ static int compare(const options *o, const fy_model *m, const fy_golden *g, fy_e
     else
         put_table(&out, o, g, &r);
     if (rc == 0)
-        rc = out.oom ? fy_nomem(e) : fy_stdout(out.ptr, out.len, e);
+        rc = fy_stdout_text(&out, e);
     if (rc == 0 && !r.within)
         rc = fail_verdict(o, &r, e);
     fy_str_release(&out);

@@ -217,18 +217,11 @@ typedef struct {
 
 static const fy_opt opts[] = {
     FY_ROWS_MODEL,
-    FY_ROWS_DEVICE{
-        .group = "Work",
-        .name = "quick",
-        .kind = FY_OPT_FLAG,
-        .offset = offsetof(options, quick),
-        .help = "Hash no files, check one prompt of parity.json and measure for one second."},
+    FY_ROWS_DEVICE FY_ANY_FLAG(
+        "Work", "quick", quick,
+        "Hash no files, check one prompt of parity.json and measure for one second."),
     FY_ROW_THREADS_OF(engine.n_threads),
-    {.group = "Output",
-     .name = "json",
-     .kind = FY_OPT_FLAG,
-     .offset = offsetof(options, json),
-     .help = "Write one JSON object, for a report."},
+    FY_ANY_FLAG("Output", "json", json, "Write one JSON object, for a report."),
     FY_ROW_VERBOSE,
     FY_ROW_QUIET,
 };
@@ -438,9 +431,7 @@ static int show(const job *j, fy_err *e)
         put_json(j, &s);
     else
         put_text(j, &s);
-    int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
-    fy_str_release(&s);
-    return rc;
+    return fy_stdout_text(&s, e);
 }
 
 static int check_verdicts(const job *j, fy_err *e)

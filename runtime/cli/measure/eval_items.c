@@ -160,7 +160,7 @@ static int put(const walk *w, fy_err *e)
         fy_str_printf(&out, ", %llu items\n", (unsigned long long)w->n_done);
     }
     if (rc == 0)
-        rc = out.oom ? fy_nomem(e) : fy_stdout(out.ptr, out.len, e);
+        rc = fy_stdout_text(&out, e);
     fy_str_release(&out);
     return rc;
 }

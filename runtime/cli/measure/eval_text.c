@@ -339,7 +339,7 @@ static int put(const fy_eval_text *o, const fy_ppl *sums, const kl_run *kl, fy_e
             kl_text(kl, &out);
     }
     if (rc == 0)
-        rc = out.oom ? fy_nomem(e) : fy_stdout(out.ptr, out.len, e);
+        rc = fy_stdout_text(&out, e);
     fy_str_release(&out);
     return rc;
 }
