@@ -306,12 +306,18 @@ fy_qnn_error fy_qnn_node_add(fy_qnn_graph *g, const fy_qnn_node *n)
 
 /* --- running ---------------------------------------------------------------------------------- */
 
-static void attach(fy_qnn_tensor *to, const fy_qnn_tensor *t, void *data)
+/* False: its bytes are more than the interface can tell. */
+static bool attach(fy_qnn_tensor *to, const fy_qnn_tensor *t, void *data)
 {
+    uint64_t bytes = fy_qnn_type_bytes(t->u.v1.type);
+    for (uint32_t i = 0; i < t->u.v1.rank; i++) {
+        if (!fy_mul_u64(bytes, t->u.v1.dims[i], &bytes))
+            return false;
+    }
     *to = *t;
     to->u.v1.memory = FY_QNN_RAW;
-    to->u.v1.u.buffer =
-        (fy_qnn_buffer){data, (uint32_t)(fy_qnn_n_elements(t) * fy_qnn_type_bytes(t->u.v1.type))};
+    to->u.v1.u.buffer = (fy_qnn_buffer){data, (uint32_t)bytes};
+    return bytes <= UINT32_MAX;
 }
 
 fy_qnn_error fy_qnn_graph_run(fy_qnn_graph *g, fy_qnn_tensor *const *in, void *const *in_data,
@@ -321,13 +327,15 @@ fy_qnn_error fy_qnn_graph_run(fy_qnn_graph *g, fy_qnn_tensor *const *in, void *c
     fy_qnn_tensor *t = calloc((size_t)n_in + n_out, sizeof *t);
     if (t == NULL)
         return FY_QNN_EMEMORY;
+    bool ok = true;
     for (uint32_t i = 0; i < n_in; i++)
-        attach(&t[i], in[i], in_data[i]);
+        ok = attach(&t[i], in[i], in_data[i]) && ok;
     for (uint32_t i = 0; i < n_out; i++)
-        attach(&t[n_in + i], out[i], out_data[i]);
+        ok = attach(&t[n_in + i], out[i], out_data[i]) && ok;
     fy_qnn_log_mark();
     const fy_qnn_error err =
-        g->lib->call->graph_execute(g->handle, t, n_in, t + n_in, n_out, NULL, NULL);
+        ok ? g->lib->call->graph_execute(g->handle, t, n_in, t + n_in, n_out, NULL, NULL)
+           : FY_QNN_EMEMORY;
     free(t);
     return err;
 }

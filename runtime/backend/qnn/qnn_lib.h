@@ -38,7 +38,7 @@ typedef struct {
 
 /* Where a library lies: `dir`, else the environment (FY_QNN_ENVIRONMENT), else an installed Python
  * package. A directory may be a SDK, a package, or hold the libraries themselves; "reference" is
- * ferry's own (docs/npu-real.md), beside the program or in LIBDIR/ferry. Appends the path of the
+ * ferry's own (docs/npu-real.md), beside the program or in LIBDIR/ferry. *path becomes that of the
  * library; 0, or -1 with FY_EDEVICE: nothing there. */
 int fy_qnn_find(const char *dir, fy_str *path, fy_err *e);
 

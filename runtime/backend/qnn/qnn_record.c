@@ -284,12 +284,12 @@ static fy_qnn_error end(fy_qnn_error err)
 
 void fy_qnn_record_log(uint32_t level, const char *text)
 {
-    if (rec.lines == NULL)
-        return;
     pthread_mutex_lock(&rec.lock);
-    fy_str_puts(&rec.log, "{\"log\": ");
-    fy_json_put_string(&rec.log, fy_span_of(text));
-    fy_str_printf(&rec.log, ", \"level\": %u}\n", level);
+    if (rec.lines != NULL) {
+        fy_str_puts(&rec.log, "{\"log\": ");
+        fy_json_put_string(&rec.log, fy_span_of(text));
+        fy_str_printf(&rec.log, ", \"level\": %u}\n", level);
+    }
     pthread_mutex_unlock(&rec.lock);
 }
 
@@ -547,6 +547,7 @@ int fy_qnn_record_begin(const fy_qnn_record *r, const fy_qnn_table *table, fy_qn
 
 int fy_qnn_record_end(fy_err *e)
 {
+    pthread_mutex_lock(&rec.lock); /* threads of the library may still log */
     bool failed = rec.failed;
     if (rec.lines != NULL)
         failed |= fclose(rec.lines) != 0;
@@ -559,5 +560,7 @@ int fy_qnn_record_end(fy_err *e)
     rec.objects = NULL;
     rec.n = rec.cap = 0;
     rec.last_id = 0;
+    rec.failed = false;
+    pthread_mutex_unlock(&rec.lock);
     return failed ? fy_fail(e, FY_EIO, "the record of the calls could not be written whole") : 0;
 }
