@@ -17,6 +17,9 @@ check_equal "nothing crashes or hangs" 0 "$(report '[.qnn.cases[] | select(.cras
 check_equal "a binary of two graphs holds their weights once" true "$(report '.qnn.shared_binary_bytes < 1.3 * .qnn.binary_bytes')"
 check_equal "at least 200 cases are accepted" true "$(report '[.qnn.cases[] | select(.codes == [0, 0, 0, 0, 0])] | length >= 200')"
 minor=$(report '.qnn.core | split(".")[1] | tonumber')
+recipes=$([ "$minor" -ge 37 ] && echo 6 || echo 3) # those of floats: from SDK 2.48 on
+check_equal "a decoder layer compiles and runs, with its weights once" "$recipes" \
+    "$(report '[.qnn.layers[] | select(.code == 0 and .shared_binary_bytes < 1.3 * .binary_bytes)] | length')"
 beta=$([ "$minor" -ge 38 ] && echo '[0,0,0,0,0]' || echo '[0,0,0,1002,null]')
 check_equal "RmsNorm without a beta: from SDK 2.49 on" "$beta" \
     "$(report '.qnn.cases[] | select(.name == "rms norm u16, gamma u16, no beta") | .codes | tojson')"

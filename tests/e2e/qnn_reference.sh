@@ -16,6 +16,8 @@ doctor --json >"$TMP/report.json"
 check_equal "it agrees with itself" 0 "$(jq '[.qnn.cases[] | select(.max? != null and .max != 0)] | length' "$TMP/report.json")"
 check_equal "hundreds of cases are executed" true "$(jq '[.qnn.cases[] | select(.elements > 0)] | length >= 200' "$TMP/report.json")"
 check_equal "weights are shared" true "$(jq '.qnn.shared_binary_bytes < 1.3 * .qnn.binary_bytes' "$TMP/report.json")"
+check_equal "a decoder layer compiles and runs in every recipe, with its weights once" true \
+    "$(jq '.qnn.layers | length == 6 and all(.code == 0 and .shared_binary_bytes < 1.3 * .binary_bytes)' "$TMP/report.json")"
 for minor in 18 20 27 32 36 39; do
     check_equal "core interface 2.$minor" "2.$minor" \
         "$(FERRY_REF_MINOR=$minor "$FERRY" doctor --qnn --sdk reference --json | jq -r 'select(.ok) | .qnn.core | split(".")[:2] | join(".")')"
@@ -41,6 +43,9 @@ check_equal "and so is an abort" true "$(doctor --json 2>/dev/null | jq '[.qnn.c
 faults 'validate RmsNorm refuse'
 check_equal "a refusal is an answer" true \
     "$(doctor --json 2>/dev/null | jq '[.qnn.cases[] | select(.name | startswith("rms norm")) | .codes[1] == 3110] | all')"
+faults 'validate Softmax refuse'
+check_equal "recipes that do not compile are a warning with the first refusal" "warning 16a8w (backendValidateOpConfig of Softmax: 3110)" \
+    "$(doctor --json 2>/dev/null | jq -r '.checks[] | select(.name == "decoder layer") | "\(.verdict) \(.found)"' | cut -d, -f1)"
 faults 'core 3.0.0'
 check_status "another major version" 1 "offers backend 6 with core 3.0" doctor
 faults 'providers 0'

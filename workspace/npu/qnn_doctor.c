@@ -423,6 +423,34 @@ static int take_binaries(void *user, const void *p, size_t n, fy_err *e)
     return 0;
 }
 
+/* --- decoder layers --------------------------------------------------------------------------- */
+
+static int try_layers(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e)
+{
+    const question *q = user;
+    fy_qnn_handle device = NULL;
+    int rc = fy_qnn_device_new(lib, &q->params->chip, &device, e);
+    for (size_t i = 0; rc == 0 && i < FY_QNN_LAYER_RECIPES; i++) {
+        fy_qnn_layer_answer a;
+        rc = fy_qnn_layer_try(i, lib, device, &q->params->chip, &a, e);
+        if (rc == 0)
+            rc = fy_qnn_send(to, &a, sizeof a, e);
+    }
+    fy_qnn_device_free(lib, device);
+    return rc;
+}
+
+static int take_layer(void *user, const void *p, size_t n, fy_err *e)
+{
+    fy_qnn_report *r = ((question *)user)->report;
+    if (n != sizeof r->layer[0] || r->n_layers == FY_QNN_LAYER_RECIPES)
+        return fy_fail(e, FY_EDEVICE, "%zu bytes about a layer", n);
+    fy_qnn_layer_answer *a = &r->layer[r->n_layers++];
+    memcpy(a, p, n);
+    a->step[sizeof a->step - 1] = '\0';
+    return 0;
+}
+
 /* --- all of it -------------------------------------------------------------------------------- */
 
 /* A part whose failure is an answer: only an interrupt ends the whole. */
@@ -455,6 +483,8 @@ int fy_qnn_doctor(const fy_qnn_doctor_params *p, fy_qnn_report *out, fy_err *e)
         rc = ask(fy_str_z(&path), make_objects, take_nothing, &q, &out->objects, e);
     if (rc == 0 && out->objects.code == FY_OK)
         rc = ask(fy_str_z(&path), make_binaries, take_binaries, &q, &out->binary, e);
+    if (rc == 0 && out->objects.code == FY_OK)
+        rc = ask(fy_str_z(&path), try_layers, take_layer, &q, &out->layers, e);
     if (rc == 0 && out->objects.code == FY_OK)
         rc = ask_cases(p, fy_str_z(&path), out, e);
     fy_str_release(&path);

@@ -8,6 +8,7 @@
 #include "backend/qnn/qnn_graph.h"
 #include "workspace/npu/qnn_case.h"
 #include "workspace/npu/qnn_child.h"
+#include "workspace/npu/qnn_layer.h"
 #include "workspace/npu/qnn_replay.h"
 
 typedef struct {
@@ -34,8 +35,10 @@ typedef struct {
     fy_qnn_case_report *c; /* owned, [n]; NULL: not reached */
     size_t n;
     bool has_reference;
-    fy_err reference;       /* why it is not there */
-    fy_err objects, binary; /* of the parts below; FY_OK: they passed */
+    fy_err reference;               /* why it is not there */
+    fy_err objects, binary, layers; /* of the parts below; FY_OK: they passed */
+    fy_qnn_layer_answer layer[FY_QNN_LAYER_RECIPES];
+    size_t n_layers; /* that were tried */
     struct {
         uint64_t one_bytes, two_bytes; /* binaries of one graph, and of two with the same weights */
         uint32_t info_version;         /* of the metadata */

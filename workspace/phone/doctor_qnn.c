@@ -57,6 +57,40 @@ static void check_binary(fy_doctor_report *r, const fy_qnn_report *q)
                       "give each batch size a chunk of its own, or use a newer SDK");
 }
 
+/* Recipes that compile, with the worst ratio of sharing; those that do not, with the first refusal.
+ */
+static void check_layers(fy_doctor_report *r, const fy_qnn_report *q)
+{
+    fy_str good = {0}, bad = {0};
+    double worst = 0;
+    for (size_t i = 0; i < q->n_layers; i++) {
+        const fy_qnn_layer_answer *a = &q->layer[i];
+        const double ratio = a->one_bytes > 0 ? (double)a->two_bytes / (double)a->one_bytes : 0;
+        worst = a->code == 0 && ratio > worst ? ratio : worst;
+        if (a->code == 0)
+            fy_str_printf(&good, "%s%s", good.len > 0 ? ", " : "", fy_qnn_layer_recipes[i]);
+        else
+            fy_str_printf(&bad, "%s%s (%s: %u)", bad.len > 0 ? ", " : "", fy_qnn_layer_recipes[i],
+                          a->step, a->code);
+    }
+    if (q->layers.code != FY_OK)
+        fy_doctor_add(r, "decoder layer", FY_CHECK_FAIL, FY_EDEVICE, q->layers.msg, "");
+    if (good.len > 0) {
+        fy_str text = {0};
+        fy_str_printf(&text, "compiles and runs in %s; two batch sizes take %.2f times one at most",
+                      fy_str_z(&good), worst);
+        fy_doctor_add(r, "decoder layer", FY_CHECK_OK, FY_OK, fy_str_z(&text), "");
+        r->oom |= text.oom;
+        fy_str_release(&text);
+    }
+    if (bad.len > 0)
+        fy_doctor_add(r, "decoder layer", FY_CHECK_WARNING, FY_OK, fy_str_z(&bad),
+                      "use another recipe");
+    r->oom |= good.oom || bad.oom;
+    fy_str_release(&good);
+    fy_str_release(&bad);
+}
+
 /* Cases for which `is` holds: a check with their number and the first names. */
 typedef bool predicate(const fy_qnn_case_report *c, const fy_qnn_report *q);
 
@@ -176,10 +210,18 @@ static void put_report(const fy_qnn_report *q, fy_str *out)
     fy_json_put_string(out, fy_span_of(q->build_id));
     fy_str_printf(out,
                   ", \"core\": \"%u.%u.%u\", \"backend\": \"%u.%u.%u\", \"binary_bytes\": %llu, "
-                  "\"shared_binary_bytes\": %llu, \"metadata_version\": %u, \"cases\": [",
+                  "\"shared_binary_bytes\": %llu, \"metadata_version\": %u, \"layers\": [",
                   q->core.major, q->core.minor, q->core.patch, q->api.major, q->api.minor,
                   q->api.patch, (unsigned long long)q->b.one_bytes,
                   (unsigned long long)q->b.two_bytes, q->b.info_version);
+    for (size_t i = 0; i < q->n_layers; i++)
+        fy_str_printf(
+            out,
+            "%s\n  {\"recipe\": \"%s\", \"code\": %u, \"nodes\": %u, \"binary_bytes\": %llu, "
+            "\"shared_binary_bytes\": %llu}",
+            i > 0 ? "," : "", fy_qnn_layer_recipes[i], q->layer[i].code, q->layer[i].n_nodes,
+            (unsigned long long)q->layer[i].one_bytes, (unsigned long long)q->layer[i].two_bytes);
+    fy_str_puts(out, "], \"cases\": [");
     for (size_t i = 0; i < q->n; i++) {
         const fy_qnn_case_report *c = &q->c[i];
         fy_str_puts(out, i > 0 ? ",\n  {\"name\": " : "\n  {\"name\": ");
@@ -249,6 +291,7 @@ static int check_all(const fy_qnn_doctor_params *p, fy_doctor_report *out, fy_st
                    "a device and a context, made and freed three times");
         if (q.objects.code == FY_OK) {
             check_binary(out, &q);
+            check_layers(out, &q);
             check_cases(out, &q);
         }
         put_report(&q, facts);

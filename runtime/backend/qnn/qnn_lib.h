@@ -20,10 +20,11 @@
  */
 enum { FY_QNN_CORE_MAJOR = 2, FY_QNN_CORE_MINOR_FIRST = 18, FY_QNN_CORE_MINOR_KNOWN = 40 };
 
-#define FY_QNN_ENVIRONMENT                                                                      \
-    "FERRY_QNN_SDK, QNN_SDK_ROOT, QAIRT_SDK_ROOT Where a QNN library is looked for: a SDK, or " \
-    "the "                                                                                      \
-    "unpacked Python package onnxruntime_qnn.\n"
+#define FY_QNN_ENVIRONMENT                                                                     \
+    "FERRY_QNN_SDK Where a QNN library is looked for: an SDK, or the unpacked Python package " \
+    "onnxruntime_qnn.\n"                                                                       \
+    "QNN_SDK_ROOT The same, where FERRY_QNN_SDK is not set.\n"                                 \
+    "QAIRT_SDK_ROOT The same, where neither is.\n"
 
 typedef struct {
     const fy_qnn_table
