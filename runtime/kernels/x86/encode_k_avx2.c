@@ -3,4 +3,4 @@
 
 #define FY_L_ISA avx2
 
-#include "kernels/x86/encode_k_x86.h"
+#include "kernels/x86/encode_k_x86_lanes.h"

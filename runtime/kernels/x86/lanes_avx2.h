@@ -52,7 +52,7 @@ FY_INLINE fy_lanes fy_l_nearest_between(fy_lanes v, int low, int high)
     return _mm256_cvtepi32_ps(fy_nearest_between(v, low, high));
 }
 
-#include "kernels/x86/lanes_x86.h"
+#include "kernels/x86/x86_lanes.h"
 
 /* --- for exp_lanes.h and elementwise_lanes.h --- */
 

@@ -55,6 +55,6 @@ FY_INLINE fy_lanes fy_l_nearest_between(fy_lanes v, int low, int high)
         _mm512_min_epi32(_mm512_max_epi32(q, _mm512_set1_epi32(low)), _mm512_set1_epi32(high)));
 }
 
-#include "kernels/x86/lanes_x86.h"
+#include "kernels/x86/x86_lanes.h"
 
 #endif

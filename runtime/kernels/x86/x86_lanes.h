@@ -1,7 +1,7 @@
 /* What lanes_avx2.h and lanes_avx512.h share: lanes (scalar/lanes_scalar.h) out of the operations
  * of either width. FY_X(op) is the intrinsic of the width. */
-#ifndef FY_KERNELS_X86_LANES_X86_H
-#define FY_KERNELS_X86_LANES_X86_H
+#ifndef FY_KERNELS_X86_X86_LANES_H
+#define FY_KERNELS_X86_X86_LANES_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* What follows the searches of encode_k_lanes.h, in AVX2: the codes and the bytes of a superblock.
  */
-#ifndef FY_KERNELS_X86_ENCODE_K_X86_H
-#define FY_KERNELS_X86_ENCODE_K_X86_H
+#ifndef FY_KERNELS_X86_ENCODE_K_X86_LANES_H
+#define FY_KERNELS_X86_ENCODE_K_X86_LANES_H
 
 #include "kernels/scalar/encode_k_scalar.h"
 #include "kernels/x86/quants_avx2.h"
