@@ -210,8 +210,7 @@ static int print_json(fy_requant *q, const char *out, double seconds, fy_err *e)
     return seconds >= 0 ? 0 : fy_gguf_writer_check_space(q->w, out, e);
 }
 
-/* --- warnings ----------------------------------------------------------------------------------
- */
+/* --- warnings --------------------------------------------------------------------------------- */
 
 static void warn_fallbacks(const fy_requant *q)
 {

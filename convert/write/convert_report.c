@@ -221,8 +221,7 @@ int fy_convert_print_json(fy_convert_job *j, double seconds, fy_err *e)
     return seconds >= 0 ? 0 : fy_gguf_writer_check_space(j->writer, fy_str_z(&j->out_path), e);
 }
 
-/* --- messages ----------------------------------------------------------------------------------
- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 void fy_convert_say_plan(const fy_convert_job *j)
 {

@@ -159,8 +159,7 @@ fy_gguf *fy_gguf_open_as(const char *path, const fy_map_options *options, fy_err
     return g;
 }
 
-/* --- names of split files -----------------------------------------------------------------------
- */
+/* --- names of split files --------------------------------------------------------------------- */
 
 #define GGUF ".gguf"
 

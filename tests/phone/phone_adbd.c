@@ -84,8 +84,7 @@ static bool send_message(daemon_state *d, uint32_t command, uint32_t arg0, uint3
     return phone_write(d->link, head, sizeof head) && phone_write(d->link, data, n);
 }
 
-/* --- streams -----------------------------------------------------------------------------------
- */
+/* --- streams ---------------------------------------------------------------------------------- */
 
 static void write_stats(const daemon_state *d)
 {
@@ -187,8 +186,7 @@ static bool drain(daemon_state *d, size_t i)
     return send_message(d, CLSE, id, remote, "", 0);
 }
 
-/* --- messages ----------------------------------------------------------------------------------
- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 static bool greet(daemon_state *d)
 {

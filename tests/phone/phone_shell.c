@@ -58,8 +58,7 @@ _Noreturn void phone_exec(const phone *p, int fd, const char *command)
     run_command(p, command);
 }
 
-/* --- a child with pipes or a terminal ------------------------------------------------------------
- */
+/* --- a child with pipes or a terminal --------------------------------------------------------- */
 
 typedef struct {
     pid_t pid;

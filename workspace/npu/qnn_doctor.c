@@ -11,8 +11,7 @@
 
 enum { CASE_TIMEOUT_S = 60, REPLAY_TIMEOUT_S = 3600, OBJECT_ROUNDS = 3 };
 
-/* --- what the library is, and its objects -------------------------------------------------------
- */
+/* --- what the library is, and its objects ----------------------------------------------------- */
 
 typedef struct {
     fy_qnn_version core, api;

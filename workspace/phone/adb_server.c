@@ -27,8 +27,7 @@
 #include "base/str.h"
 #include "workspace/phone/explain.h"
 
-/* --- waiting -----------------------------------------------------------------------------------
- */
+/* --- waiting ---------------------------------------------------------------------------------- */
 
 /* Waits in slices: a signal may be taken by another thread, or come just before the wait. */
 enum { SLICE_MS = 100 };
@@ -121,8 +120,7 @@ void fy_adb_hang_up(fy_adb_link *l)
     l->fd = -1;
 }
 
-/* --- connecting --------------------------------------------------------------------------------
- */
+/* --- connecting ------------------------------------------------------------------------------- */
 
 /* 0; 1: refused; -1 */
 static int connect_to(fy_adb_link *l, const struct addrinfo *a, const fy_adb_address *at, fy_err *e)
@@ -247,8 +245,7 @@ int fy_adb_address_get(fy_adb_address *at, fy_err *e)
     return 0;
 }
 
-/* --- requests ----------------------------------------------------------------------------------
- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 int fy_adb_ctx(const char *serial, const char *doing, fy_err *e)
 {
@@ -413,8 +410,7 @@ int fy_adb_start_server(const fy_adb_address *at, fy_err *e)
     return rc == 0 ? 0 : fy_ctx(e, "'%s start-server'", adb);
 }
 
-/* --- states ------------------------------------------------------------------------------------
- */
+/* --- states ----------------------------------------------------------------------------------- */
 
 int fy_adb_bad_state(const char *said, fy_err *e)
 {
@@ -426,8 +422,7 @@ int fy_adb_bad_state(const char *said, fy_err *e)
                    fy_quote(shown, sizeof shown, fy_span_of(said)));
 }
 
-/* --- questions to the server -------------------------------------------------------------------
- */
+/* --- questions to the server ------------------------------------------------------------------ */
 
 /* Connected to the server, started when nothing listens. *started may be NULL. */
 static int reach(fy_adb_link *l, const fy_adb_address *at, bool *started, fy_err *e)
@@ -485,8 +480,7 @@ int fy_adb_devices(fy_adb_device **out, size_t *n, fy_err *e)
     return fy_adb_address_get(&at, e) == 0 ? list_devices(&at, out, n, NULL, e) : -1;
 }
 
-/* --- choosing a phone --------------------------------------------------------------------------
- */
+/* --- choosing a phone ------------------------------------------------------------------------- */
 
 static const char no_phone[] =
     "no phone is connected: switch on USB debugging (Settings, Developer options), plug it in and "
@@ -658,8 +652,7 @@ bool fy_adb_has(const fy_adb *a, const char *feature)
     return fy_list_has(a->phone, ',', feature) && fy_list_has(a->server, ',', feature);
 }
 
-/* --- ports -------------------------------------------------------------------------------------
- */
+/* --- ports ------------------------------------------------------------------------------------ */
 
 /* The server says OKAY to the request, then to its result; a refusal of either is about ports. */
 static int forwarding(const fy_adb *a, fy_adb_link *l, const char *request, fy_err *e)

@@ -48,8 +48,7 @@ static int failed(const fy_adb *a, const char *cmd, fy_err *e)
     return fy_adb_ctx(a->serial, doing, e);
 }
 
-/* --- short commands ----------------------------------------------------------------------------
- */
+/* --- short commands --------------------------------------------------------------------------- */
 
 typedef struct {
     fy_str *out, *err;
@@ -161,8 +160,7 @@ typedef struct {
     fy_str half[2];  /* owned; of out and err: what has not come whole yet */
 } stream;
 
-/* --- to the phone ------------------------------------------------------------------------------
- */
+/* --- to the phone ----------------------------------------------------------------------------- */
 
 /* Queues a packet; short ones always find room, a part of the input when nothing else waits. */
 static void queue(stream *t, int id, const void *p, size_t n)
@@ -235,8 +233,7 @@ static int take_input(stream *t, fy_err *e)
     return 0;
 }
 
-/* --- the terminal ------------------------------------------------------------------------------
- */
+/* --- the terminal ----------------------------------------------------------------------------- */
 
 static void send_window(stream *t)
 {
@@ -275,8 +272,7 @@ static void make_cooked(stream *t)
     fy_signals_hold(false);
 }
 
-/* --- interrupts --------------------------------------------------------------------------------
- */
+/* --- interrupts ------------------------------------------------------------------------------- */
 
 static void pass_on(stream *t)
 {
@@ -309,8 +305,7 @@ static int tick(stream *t, fy_err *e)
     return t->cut_s > 0 && fy_now_s() > t->cut_s ? cut(t, e) : 0;
 }
 
-/* --- from the phone ----------------------------------------------------------------------------
- */
+/* --- from the phone --------------------------------------------------------------------------- */
 
 /* A reader that is slow (a pager) does not keep interrupts from being passed on. */
 static int put(stream *t, int fd, const void *bytes, size_t n, fy_err *e)
@@ -475,8 +470,7 @@ static int carry(stream *t, fy_err *e)
     return 0;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------
- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 /* "shell,v2,TERM=xterm,pty:"; a name of a terminal is plain, or not passed on. */
 static void service_name(const fy_adb_streams *s, fy_str *out)

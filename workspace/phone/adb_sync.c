@@ -23,8 +23,7 @@ static int strange(const unsigned char *p, const char *wanted, fy_err *e)
     return fy_fail(e, FY_EDEVICE, "the answer is '%s', expected %s", shown, wanted);
 }
 
-/* --- the server --------------------------------------------------------------------------------
- */
+/* --- the server ------------------------------------------------------------------------------- */
 
 int fy_adb_read_text(fy_adb_source *s, fy_str *out, fy_err *e)
 {
@@ -142,8 +141,7 @@ fail:
     return fy_nomem(e);
 }
 
-/* --- shell v2 ----------------------------------------------------------------------------------
- */
+/* --- shell v2 --------------------------------------------------------------------------------- */
 
 static void put_le32(unsigned char *p, uint32_t v)
 {
@@ -184,8 +182,7 @@ int fy_adb_next_piece(fy_adb_packets *d, const unsigned char *bytes, size_t n, s
     return 0;
 }
 
-/* --- sync --------------------------------------------------------------------------------------
- */
+/* --- sync ------------------------------------------------------------------------------------- */
 
 void fy_adb_sync_head(unsigned char out[FY_ADB_SYNC_HEAD], const char *id, uint32_t n)
 {
@@ -424,8 +421,7 @@ int fy_adb_sync_recv(fy_adb_sync *s, const char *path, fy_adb_bytes *sink, void 
     return done(s, rc, "reading", path, e);
 }
 
-/* --- SEND --------------------------------------------------------------------------------------
- */
+/* --- SEND ------------------------------------------------------------------------------------- */
 
 ssize_t fy_adb_fill_fd(void *user, void *p, size_t n, fy_err *e)
 {

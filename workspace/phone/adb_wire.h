@@ -28,8 +28,7 @@ enum {
     FY_ADB_REASON_MAX = 200,      /* of a refusal, in a message; the rest of it is dropped */
 };
 
-/* --- the server --------------------------------------------------------------------------------
- */
+/* --- the server ------------------------------------------------------------------------------- */
 
 /* 1: OKAY. 0: FAIL, the reason appended to `why`. -1: neither. */
 int fy_adb_read_status(fy_adb_source *s, fy_str *why, fy_err *e);
@@ -40,8 +39,7 @@ int fy_adb_read_text(fy_adb_source *s, fy_str *out, fy_err *e);
 /* The lines of host:devices-l. */
 int fy_adb_parse_devices(fy_span text, fy_adb_device **out, size_t *n, fy_err *e);
 
-/* --- shell v2 ----------------------------------------------------------------------------------
- */
+/* --- shell v2 --------------------------------------------------------------------------------- */
 
 enum {
     FY_ADB_STDIN,
@@ -73,8 +71,7 @@ typedef struct {
 int fy_adb_next_piece(fy_adb_packets *d, const unsigned char *bytes, size_t n, size_t *used,
                       fy_adb_piece *out, fy_err *e);
 
-/* --- sync --------------------------------------------------------------------------------------
- */
+/* --- sync ------------------------------------------------------------------------------------- */
 
 /* Id and length of a request or a DATA message. */
 enum { FY_ADB_SYNC_HEAD = 8 };

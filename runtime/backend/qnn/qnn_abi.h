@@ -288,8 +288,7 @@ typedef struct {
     } u;
 } fy_qnn_memory;
 
-/* --- the library of what a binary holds ---------------------------------------------------------
- */
+/* --- the library of what a binary holds ------------------------------------------------------- */
 
 typedef struct {
     uint32_t version;
@@ -354,8 +353,7 @@ typedef struct {
     fy_qnn_system_table table;
 } fy_qnn_system_provider;
 
-/* --- the table of functions ---------------------------------------------------------------------
- */
+/* --- the table of functions ------------------------------------------------------------------- */
 
 typedef void (*fy_qnn_log)(const char *fmt, uint32_t level, uint64_t timestamp, va_list args);
 typedef void (*fy_qnn_slot)(void);
@@ -426,8 +424,7 @@ typedef fy_qnn_error (*fy_qnn_get_providers)(const fy_qnn_provider ***list, uint
 typedef fy_qnn_error (*fy_qnn_system_get_providers)(const fy_qnn_system_provider ***list,
                                                     uint32_t *n);
 
-/* --- sizes and offsets, as the interface has them ------------------------------------------------
- */
+/* --- sizes and offsets, as the interface has them --------------------------------------------- */
 
 #define FY_QNN_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type)
 #define FY_QNN_AT(type, member, at) \

@@ -58,8 +58,7 @@ static inline uint32_t fy_qnn_code(fy_qnn_error e)
     return (uint32_t)(e & 0xffff);
 }
 
-/* --- the log: the last lines of the library, from all of its threads ----------------------------
- */
+/* --- the log: the last lines of the library, from all of its threads -------------------------- */
 
 enum { FY_QNN_LOG_LINES = 200, FY_QNN_LOG_LINE_BYTES = 320 };
 

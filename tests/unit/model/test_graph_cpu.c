@@ -17,8 +17,7 @@ static const float HIDDEN = -50000;
 static const uint32_t batches[] = {B, 0};
 static const uint16_t HIDES = 0xfa1a; /* f16 of -50000 */
 
-/* --- a graph of all layers with memory of its own ----------------------------------------------
- */
+/* --- a graph of all layers with memory of its own --------------------------------------------- */
 
 typedef struct {
     fy_graph_device *device;

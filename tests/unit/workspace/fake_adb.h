@@ -224,8 +224,7 @@ static void fake_stop(fake_adb *f)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* --- what the tests share -----------------------------------------------------------------------
- */
+/* --- what the tests share --------------------------------------------------------------------- */
 
 enum { TESTS_MAX = 64 };
 static fake_adb fakes[TESTS_MAX]; /* they outlive their test: a thread may still close its socket */

@@ -10,8 +10,7 @@
 
 #include "tests/unit/workspace/fake_adb.h"
 
-/* --- choosing a phone ---------------------------------------------------------------------------
- */
+/* --- choosing a phone ------------------------------------------------------------------------- */
 
 static void the_only_phone_is_taken(void **state)
 {
@@ -105,8 +104,7 @@ static void a_phone_that_leaves_is_named(void **state)
     fake_stop(f);
 }
 
-/* --- the server --------------------------------------------------------------------------------
- */
+/* --- the server ------------------------------------------------------------------------------- */
 
 static void without_adb_the_message_says_how_to_get_it(void **state)
 {
@@ -251,8 +249,7 @@ static void an_interrupt_ends_every_wait(void **state)
     fake_stop(f);
 }
 
-/* --- ports -------------------------------------------------------------------------------------
- */
+/* --- ports ------------------------------------------------------------------------------------ */
 
 static void ports_are_forwarded(void **state)
 {

@@ -14,8 +14,7 @@
 
 #include "tests/unit/workspace/fake_adb.h"
 
-/* --- commands ----------------------------------------------------------------------------------
- */
+/* --- commands --------------------------------------------------------------------------------- */
 
 static const fake_rule shell_rules[] = {
     RULE("shell,v2,raw:", "OKAY\1\4\0\0\0out\n\2\4\0\0\0err\n\1\1\0\0\0!\3\1\0\0\0\7"),
@@ -169,8 +168,7 @@ static void exec_hands_out_a_blocking_socket(void **state)
     fake_stop(f);
 }
 
-/* --- streams -----------------------------------------------------------------------------------
- */
+/* --- streams ---------------------------------------------------------------------------------- */
 
 static const char *heard(fake_adb *f)
 {
@@ -388,8 +386,7 @@ static void a_terminal_gets_size_and_ctrl_c(void **state)
     fake_stop(f);
 }
 
-/* --- files -------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static fake_adb *fake_files(const char *reply, size_t n)
 {
