@@ -271,27 +271,6 @@ static void put(const operand *o, void *data, uint64_t i, double v)
     }
 }
 
-static double get(const operand *o, const void *data, uint64_t i)
-{
-    switch (o->type->type) {
-    case FY_QNN_UFIXED_8:
-    case FY_QNN_BOOL_8:
-        return ((const uint8_t *)data)[i];
-    case FY_QNN_SFIXED_8:
-        return ((const int8_t *)data)[i];
-    case FY_QNN_UFIXED_16:
-        return ((const uint16_t *)data)[i];
-    case FY_QNN_SFIXED_16:
-        return ((const int16_t *)data)[i];
-    case FY_QNN_FLOAT_16:
-        return fy_f16_to_f32(((const uint16_t *)data)[i]);
-    case FY_QNN_FLOAT_32:
-        return ((const float *)data)[i];
-    default:
-        return ((const int32_t *)data)[i];
-    }
-}
-
 /* The scale and offset of a range, as quantizers choose them: the ends are codes. */
 static void choose_scale(operand *o)
 {
@@ -368,7 +347,7 @@ static float channel_scale(const operand *o, uint32_t channel)
 
 static int axis_quant(trial *t, operand *o, fy_qnn_quant *q, fy_err *e)
 {
-    fy_arena *a = &t->graph.arena;
+    float scales[MAX_CHANNELS];
     if (o->axis >= o->rank)
         return fy_fail(e, FY_EFORMAT, "axis %u of rank %u", o->axis, o->rank);
     const uint32_t n = o->dims[o->axis];
@@ -377,31 +356,16 @@ static int axis_quant(trial *t, operand *o, fy_qnn_quant *q, fy_err *e)
     if (o->form == LPBQ && (o->block == 0 || o->n / n % o->block != 0))
         return fy_fail(e, FY_EFORMAT, "blocks of %u in channels of %llu", o->block,
                        (unsigned long long)(o->n / n));
-    fy_qnn_scale_offset *so = fy_arena_calloc(a, n, sizeof *so);
-    float *scales = fy_arena_calloc(a, n, sizeof *scales);
-    int32_t *offsets = fy_arena_calloc(a, n, sizeof *offsets);
-    fy_qnn_blockwise *b = fy_arena_calloc(a, 1, sizeof *b);
     const uint32_t n_blocks = o->form == LPBQ ? (uint32_t)(o->n / n / o->block) : 0;
-    uint8_t *block_scales = fy_arena_calloc(a, (size_t)n_blocks * n, 1);
-    if (so == NULL || scales == NULL || offsets == NULL || b == NULL || block_scales == NULL)
+    uint8_t *block_scales = fy_arena_calloc(&t->graph.arena, (size_t)n_blocks * n, 1);
+    if (block_scales == NULL)
         return fy_nomem(e);
     for (uint32_t i = 0; i < n; i++)
-        scales[i] = so[i].scale = channel_scale(o, i);
+        scales[i] = channel_scale(o, i);
     for (uint32_t i = 0; i < n * n_blocks; i++)
         block_scales[i] = (uint8_t)(1 + next(&t->random) % 16);
-    *q = (fy_qnn_quant){.definition = 1};
-    if (o->form == LPBQ) {
-        *b = (fy_qnn_blockwise){(int32_t)o->axis, so, n_blocks, o->bits, 0, block_scales};
-        q->encoding = FY_QNN_BLOCKWISE;
-        q->u.blockwise = b;
-    } else if (o->bits == 4) {
-        q->encoding = FY_QNN_BW_AXIS;
-        q->u.bw_axis = (fy_qnn_bw_axis){o->bits, (int32_t)o->axis, n, scales, offsets};
-    } else {
-        q->encoding = FY_QNN_AXIS;
-        q->u.axis = (fy_qnn_axis){(int32_t)o->axis, n, so};
-    }
-    return 0;
+    return fy_qnn_quant_channels(&t->graph, o->axis, n, scales, o->bits, n_blocks, block_scales, q,
+                                 e);
 }
 
 /* The scale of a bias is that of the input times that of the weights, a channel each. */
@@ -412,14 +376,13 @@ static int bias_quant(trial *t, operand *o, fy_qnn_quant *q, fy_err *e)
     *q = fy_qnn_quant_scale(o->so.scale != 0 ? x->so.scale * w->so.scale : 0, 0);
     if (!by_axis)
         return 0;
-    fy_qnn_scale_offset *so = fy_arena_calloc(&t->graph.arena, (size_t)o->n, sizeof *so);
-    if (so == NULL)
-        return fy_nomem(e);
+    float scales[MAX_CHANNELS] = {0};
+    if (o->n > MAX_CHANNELS)
+        return fy_fail(e, FY_EFORMAT, "%llu channels, at most %d", (unsigned long long)o->n,
+                       MAX_CHANNELS);
     for (uint32_t i = 0; i < o->n && !o->zero; i++)
-        so[i].scale = x->so.scale * channel_scale(w, i);
-    *q =
-        (fy_qnn_quant){.definition = 1, .encoding = FY_QNN_AXIS, .u.axis = {0, (uint32_t)o->n, so}};
-    return 0;
+        scales[i] = x->so.scale * channel_scale(w, i);
+    return fy_qnn_quant_channels(&t->graph, 0, (uint32_t)o->n, scales, 8, 0, NULL, q, e);
 }
 
 static int quant_of(trial *t, operand *o, fy_qnn_quant *q, fy_err *e)
@@ -592,7 +555,7 @@ static int execute(trial *t, uint64_t n_elements, fy_qnn_answer *a, fy_err *e)
         a->code[FY_QNN_STEP_EXECUTE] =
             fy_qnn_code(fy_qnn_graph_run(&t->graph, in, data, n, t->result, t->output, t->n_out));
         for (uint64_t i = 0; i < y->n; i++)
-            a->values[r * y->n + i] = get(y, t->output[0], i);
+            a->values[r * y->n + i] = fy_qnn_element(t->output[0], y->type->type, i);
     }
     a->n = (uint32_t)(y->n * rounds);
     return 0;

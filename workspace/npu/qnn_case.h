@@ -1,17 +1,27 @@
 /* Graphs of one operation each, to ask a QNN library what it accepts and what it computes. The
- * table is workspace/data/qnn_cases.json; its header comment is here, since JSON has none:
+ * table is workspace/data/qnn_cases.json; its header comment is here, since JSON has none. A case
+ * is
  *
- *     {"name": "conv u16 x s8", "op": "Conv2d", "in": [OPERAND...], "out": [OPERAND...], "params":
- * {...}}
+ *     {"name": "conv u16 x s8", "op": "Conv2d", "in": [OPERAND...], "out": [OPERAND...]}
  *
- * An operand is "[const ]TYPE[DIMS] ENCODING": TYPE u8 u16 s8 s16 s32 f16 f32 i32 bool. ENCODING is
- * one of LO to HI             the whole range of the type; `from X`: values begin at X sym A
- * symmetric, -A to A scale S OFFSET      as it is; S may be a fraction; `zero`: values 0, `ends`:
- * the two ends alone axis N [bits 4 [signed]] | axis N lpbq BLOCK [masked]     a scale a channel,
- * of constants bias [tensor|zero] | scale 0 0 bias                        of an input and weights
- * before it below N             integers Floats: LO to HIare their values. `params` replaces those
- * of the operation in the table's "params"; a whole number is a UINT_32, or INT_32 where its key
- * ends with ":i32", a real is a FLOAT_32, a list a constant tensor. */
+ * An operand is "[const ]TYPE[DIMS] ENCODING". TYPE: u8 u16 s8 s16 s32 f16 f32 i32 bool. ENCODING:
+ *
+ * "LO to HI": the whole range of the type; with "from X" values begin at X. Of floats: their
+ * values.
+ *
+ * "sym A": symmetric, -A to A.
+ *
+ * "scale S OFFSET": as it is; S may be a fraction. With "zero" the values are 0, with "ends" the
+ * two ends of the type alone.
+ *
+ * "axis N [bits 4 [signed]]", "axis N lpbq BLOCK [masked]": a scale a channel, of constants.
+ *
+ * "bias [tensor|zero]", "scale 0 0 bias": of the input and the weights before it.
+ *
+ * "below N": integers.
+ *
+ * `params` replaces those of the operation in the table's "params". A whole number is a UINT_32, or
+ * INT_32 where its key ends with ":i32"; a real is a FLOAT_32, a list a constant tensor. */
 #ifndef FY_WORKSPACE_QNN_CASE_H
 #define FY_WORKSPACE_QNN_CASE_H
 
@@ -40,7 +50,7 @@ typedef struct {
     uint32_t code[FY_QNN_STEPS]; /* of the library, its low 16 bits; FY_QNN_UNTRIED */
     bool fixed;                  /* the values are steps of the encoding, else numbers */
     uint32_t n;
-    double *values; /* owned, [n]; of the first output, of all rounds; NULL: it was not executed */
+    float *values; /* owned, [n]; of the first output, of all rounds; NULL: it was not executed */
 } fy_qnn_answer;
 
 /* Composes, checks and runs a case on its own context; a refusal to validate does not end it, since

@@ -9,42 +9,36 @@
 #include "backend/qnn/qnn_system.h"
 #include "base/file.h"
 
+#define REPLAY_BYTES (UINT64_C(32) << 30) /* of a record's tensors that live at once */
+
 enum { CASE_TIMEOUT_S = 60, REPLAY_TIMEOUT_S = 3600, OBJECT_ROUNDS = 3 };
 
 /* --- what the library is, and its objects ----------------------------------------------------- */
 
+/* What a question is about, for the child, and where its answer goes, in the parent. */
 typedef struct {
-    fy_qnn_version core, api;
-    char build_id[64];
-} identity;
+    const fy_qnn_doctor_params *params;
+    fy_qnn_report *report;
+    void *answer; /* of answer_bytes; NULL: none is sent, or `take` knows */
+    size_t answer_bytes;
+} question;
+
+static int take_whole(void *user, const void *p, size_t n, fy_err *e)
+{
+    const question *q = user;
+    if (n != q->answer_bytes)
+        return fy_fail(e, FY_EDEVICE, "the process of the QNN library answered %zu bytes", n);
+    memcpy(q->answer, p, n);
+    return 0;
+}
 
 static int identify(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e)
 {
     (void)user;
-    identity id = {.core = lib->core, .api = lib->api};
+    fy_qnn_identity id = {.core = lib->core, .api = lib->api};
     memcpy(id.build_id, lib->build_id, sizeof id.build_id);
     return fy_qnn_send(to, &id, sizeof id, e);
 }
-
-static int take_identity(void *user, const void *p, size_t n, fy_err *e)
-{
-    fy_qnn_report *r = user;
-    identity id;
-    if (n != sizeof id)
-        return fy_fail(e, FY_EDEVICE, "%zu bytes about the library", n);
-    memcpy(&id, p, n);
-    r->core = id.core;
-    r->api = id.api;
-    memcpy(r->build_id, id.build_id, sizeof r->build_id);
-    r->build_id[sizeof r->build_id - 1] = '\0';
-    return 0;
-}
-
-/* The questions below take one pointer in child and parent. */
-typedef struct {
-    const fy_qnn_doctor_params *params;
-    fy_qnn_report *report;
-} question;
 
 static int make_objects(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e)
 {
@@ -60,15 +54,6 @@ static int make_objects(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e)
         if (rc != 0)
             return -1;
     }
-    return 0;
-}
-
-static int take_nothing(void *user, const void *p, size_t n, fy_err *e)
-{
-    (void)user;
-    (void)p;
-    (void)n;
-    (void)e;
     return 0;
 }
 
@@ -98,10 +83,8 @@ static int send_answer(fy_qnn_pipe *to, size_t i, const fy_qnn_answer *a, fy_err
     if (p == NULL)
         return fy_nomem(e);
     memcpy(p, &h, sizeof h);
-    for (size_t k = 0; k < h.n; k++) {
-        const float v = (float)a->values[k]; /* codes of 16 bits are exact */
-        memcpy(p + sizeof h + k * sizeof v, &v, sizeof v);
-    }
+    if (h.n > 0)
+        memcpy(p + sizeof h, a->values, (size_t)h.n * sizeof *a->values);
     const int rc = fy_qnn_send(to, p, bytes, e);
     free(p);
     return rc;
@@ -214,7 +197,7 @@ static int ask_cases(const fy_qnn_doctor_params *p, const char *path, fy_qnn_rep
     }
     matrix m = {.params = p, .report = r, .reference = true, .values = values};
     char minor[16]; /* the reference has the rules of the library's release */
-    snprintf(minor, sizeof minor, "%u", r->core.minor);
+    snprintf(minor, sizeof minor, "%u", r->id.core.minor);
     setenv("FERRY_REF_MINOR", minor, 0);
     if (rc == 0 && fy_qnn_find("reference", &reference, &r->reference) == 0) {
         r->has_reference = run_matrix(fy_str_z(&reference), &m, &r->reference) == 0;
@@ -234,12 +217,6 @@ static int ask_cases(const fy_qnn_doctor_params *p, const char *path, fy_qnn_rep
 
 enum { BINARY_IN = 512, BINARY_OUT = 1024, BINARY_TOKENS = 16 };
 
-typedef struct {
-    uint64_t one_bytes, two_bytes;
-    uint32_t info_version;
-    uint32_t same;
-} binary_answer;
-
 /* A product with constant weights; graphs of one context name the same ones. */
 typedef struct {
     fy_qnn_graph graph;
@@ -251,8 +228,7 @@ static int compose_product(const fy_qnn_lib *lib, fy_qnn_handle context, const f
                            uint32_t tokens, const int8_t *weights, product *g, fy_err *e)
 {
     const uint32_t xd[] = {1, 1, tokens, BINARY_IN}, wd[] = {1, 1, BINARY_IN, BINARY_OUT},
-                   yd[] = {1, 1, tokens, BINARY_OUT}, two[] = {2}, four[] = {2, 2};
-    const uint32_t ones[] = {1, 1}, zeros[] = {0, 0, 0, 0};
+                   yd[] = {1, 1, tokens, BINARY_OUT};
     const fy_qnn_quant xq = fy_qnn_quant_scale(8.0f / 65535, -32768),
                        wq = fy_qnn_quant_scale(0.004f, 0),
                        yq = fy_qnn_quant_scale(160.0f / 65535, -32768);
@@ -272,12 +248,7 @@ static int compose_product(const fy_qnn_lib *lib, fy_qnn_handle context, const f
                                      weights, &w)) == 0 &&
             (err = fy_qnn_tensor_new(&g->graph, "y", FY_QNN_APP_READ, FY_QNN_UFIXED_16, &yq, 4, yd,
                                      NULL, &g->y)) == 0 &&
-            (err = fy_qnn_node_array(&g->graph, n, "stride", FY_QNN_UINT_32, 1, two, ones)) == 0 &&
-            (err = fy_qnn_node_array(&g->graph, n, "pad_amount", FY_QNN_UINT_32, 2, four, zeros)) ==
-                0 &&
-            (err = fy_qnn_node_array(&g->graph, n, "dilation", FY_QNN_UINT_32, 1, two, ones)) ==
-                0) {
-            fy_qnn_node_u32(n, "group", 1);
+            (err = fy_qnn_node_product(&g->graph, n)) == 0) {
             fy_qnn_node_input(n, g->x);
             fy_qnn_node_input(n, w);
             fy_qnn_node_output(n, g->y);
@@ -373,7 +344,7 @@ static int make_binaries(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e
 {
     const fy_qnn_doctor_params *p = ((question *)user)->params;
     const size_t n_weights = (size_t)BINARY_IN * BINARY_OUT;
-    binary_answer a = {0};
+    fy_qnn_binary_answer a = {0};
     fy_qnn_handle device = NULL, one = NULL, two = NULL;
     product g[3] = {0};
     uint8_t *binary = NULL, *shared = NULL;
@@ -408,20 +379,6 @@ static int make_binaries(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e
     return rc;
 }
 
-static int take_binaries(void *user, const void *p, size_t n, fy_err *e)
-{
-    fy_qnn_report *r = ((question *)user)->report;
-    binary_answer a;
-    if (n != sizeof a)
-        return fy_fail(e, FY_EDEVICE, "%zu bytes about binaries", n);
-    memcpy(&a, p, n);
-    r->b.one_bytes = a.one_bytes;
-    r->b.two_bytes = a.two_bytes;
-    r->b.info_version = a.info_version;
-    r->b.same = a.same != 0;
-    return 0;
-}
-
 /* --- decoder layers --------------------------------------------------------------------------- */
 
 static int try_layers(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e)
@@ -453,12 +410,11 @@ static int take_layer(void *user, const void *p, size_t n, fy_err *e)
 /* --- all of it -------------------------------------------------------------------------------- */
 
 /* A part whose failure is an answer: only an interrupt ends the whole. */
-static int ask(const char *path, fy_qnn_job *job, fy_qnn_take *take, void *user, fy_err *found,
+static int ask(const char *path, fy_qnn_job *job, fy_qnn_take *take, question *q, fy_err *found,
                fy_err *e)
 {
     fy_qnn_end end;
-    if (fy_qnn_child(path, &((const question *)user)->params->record, job, take, user,
-                     CASE_TIMEOUT_S, &end, found) != 0)
+    if (fy_qnn_child(path, &q->params->record, job, take, q, CASE_TIMEOUT_S, &end, found) != 0)
         return found->code == FY_EINTR ? fy_fail(e, FY_EINTR, "interrupted") : 0;
     if (end != FY_QNN_DONE)
         fy_fail(found, FY_EDEVICE, end == FY_QNN_HUNG ? "the library hung" : "the library crashed");
@@ -469,23 +425,24 @@ int fy_qnn_doctor(const fy_qnn_doctor_params *p, fy_qnn_report *out, fy_err *e)
 {
     fy_str path = {0};
     fy_qnn_end end;
-    question q = {p, out};
+    question id = {p, out, &out->id, sizeof out->id}, objects = {p, out, NULL, 0},
+             binaries = {p, out, &out->b, sizeof out->b};
     *out = (fy_qnn_report){0};
     int rc = fy_qnn_find(p->sdk, &path, e);
     if (rc == 0)
-        rc = fy_qnn_child(fy_str_z(&path), NULL, identify, take_identity, out, CASE_TIMEOUT_S, &end,
-                          e);
+        rc =
+            fy_qnn_child(fy_str_z(&path), NULL, identify, take_whole, &id, CASE_TIMEOUT_S, &end, e);
+    out->id.build_id[sizeof out->id.build_id - 1] = '\0';
     if (rc == 0 && end != FY_QNN_DONE)
         rc = fy_fail(e, FY_EDEVICE, "the QNN library %s when it was loaded",
                      end == FY_QNN_HUNG ? "hung" : "crashed");
     if (rc == 0)
-        rc = ask(fy_str_z(&path), make_objects, take_nothing, &q, &out->objects, e);
-    if (rc == 0 && out->objects.code == FY_OK)
-        rc = ask(fy_str_z(&path), make_binaries, take_binaries, &q, &out->binary, e);
-    if (rc == 0 && out->objects.code == FY_OK)
-        rc = ask(fy_str_z(&path), try_layers, take_layer, &q, &out->layers, e);
-    if (rc == 0 && out->objects.code == FY_OK)
-        rc = ask_cases(p, fy_str_z(&path), out, e);
+        rc = ask(fy_str_z(&path), make_objects, take_whole, &objects, &out->objects, e);
+    if (rc == 0 && out->objects.code == FY_OK &&
+        (ask(fy_str_z(&path), make_binaries, take_whole, &binaries, &out->binary, e) != 0 ||
+         ask(fy_str_z(&path), try_layers, take_layer, &objects, &out->layers, e) != 0 ||
+         ask_cases(p, fy_str_z(&path), out, e) != 0))
+        rc = -1;
     fy_str_release(&path);
     return rc;
 }
@@ -506,15 +463,12 @@ bool fy_qnn_codes_accept(const uint32_t code[FY_QNN_STEPS])
     return true;
 }
 
-#define REPLAY_BYTES (UINT64_C(32) << 30)
-
 /* --- a record --------------------------------------------------------------------------------- */
 
 typedef struct {
-    const fy_qnn_doctor_params *params;
+    question q; /* first: take_whole reads it */
     const char *path;
     fy_map text, data;
-    fy_qnn_replayed *out;
 } replay;
 
 static int replay_record(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e)
@@ -528,32 +482,23 @@ static int replay_record(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e
                : fy_ctx(e, "%s", r->path);
 }
 
-static int take_replayed(void *user, const void *p, size_t n, fy_err *e)
-{
-    const replay *r = user;
-    if (n != sizeof *r->out)
-        return fy_fail(e, FY_EDEVICE, "%zu bytes about the record", n);
-    memcpy(r->out, p, n);
-    return 0;
-}
-
 int fy_qnn_doctor_replay(const fy_qnn_doctor_params *p, const char *path, fy_qnn_replayed *out,
                          fy_qnn_end *end, fy_err *e)
 {
-    replay r = {.params = p, .path = path, .out = out};
-    fy_str lib = {0}, data = {0};
-    fy_str_printf(&data, "%s.data", path);
-    int rc = data.oom ? fy_nomem(e) : fy_map_open(&r.text, path, e);
-    if (rc == 0 && fy_file_exists(fy_str_z(&data)))
-        rc = fy_map_open(&r.data, fy_str_z(&data), e);
+    replay r = {.q = {p, NULL, out, sizeof *out}, .path = path};
+    fy_str lib = {0};
+    char *data = fy_path_format(e, "%s.data", path);
+    int rc = data != NULL ? fy_map_open(&r.text, path, e) : -1;
+    if (rc == 0 && fy_file_exists(data))
+        rc = fy_map_open(&r.data, data, e);
     if (rc == 0)
         rc = fy_qnn_find(p->sdk, &lib, e);
     if (rc == 0)
-        rc = fy_qnn_child(fy_str_z(&lib), NULL, replay_record, take_replayed, &r, REPLAY_TIMEOUT_S,
+        rc = fy_qnn_child(fy_str_z(&lib), NULL, replay_record, take_whole, &r, REPLAY_TIMEOUT_S,
                           end, e);
     fy_map_close(&r.text);
     fy_map_close(&r.data);
     fy_str_release(&lib);
-    fy_str_release(&data);
+    free(data);
     return rc;
 }

@@ -31,6 +31,16 @@ typedef struct {
 typedef struct {
     fy_qnn_version core, api;
     char build_id[64];
+} fy_qnn_identity;
+
+typedef struct {
+    uint64_t one_bytes, two_bytes; /* binaries of one graph, and of two with the same weights */
+    uint32_t info_version;         /* of the metadata */
+    uint32_t same;                 /* read back, the graph computed the same */
+} fy_qnn_binary_answer;
+
+typedef struct {
+    fy_qnn_identity id;
     fy_qnn_cases *cases;
     fy_qnn_case_report *c; /* owned, [n]; NULL: not reached */
     size_t n;
@@ -39,11 +49,7 @@ typedef struct {
     fy_err objects, binary, layers; /* of the parts below; FY_OK: they passed */
     fy_qnn_layer_answer layer[FY_QNN_LAYER_RECIPES];
     size_t n_layers; /* that were tried */
-    struct {
-        uint64_t one_bytes, two_bytes; /* binaries of one graph, and of two with the same weights */
-        uint32_t info_version;         /* of the metadata */
-        bool same;                     /* read back, the graph computed the same */
-    } b;
+    fy_qnn_binary_answer b;
 } fy_qnn_report;
 
 /* Fails when the library is not there, cannot be loaded, or the user interrupts; what it cannot do

@@ -43,20 +43,6 @@ static void note(layer *l, const char *call, const char *op, fy_qnn_error err)
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-/* An activation: u16 over -range to range, or f16. */
-static fy_qnn_tensor *tensor(layer *l, const char *name, uint32_t kind, float range, uint32_t a,
-                             uint32_t b, uint32_t c)
-{
-    const uint32_t dims[] = {1, a, b, c};
-    const fy_qnn_quant q = l->fp ? fy_qnn_no_quant() : fy_qnn_quant_scale(range / 32768, -32768);
-    fy_qnn_tensor *t = NULL;
-    if (l->code == 0)
-        note(l, "tensorCreateGraphTensor", name,
-             fy_qnn_tensor_new(&l->graph, name, kind, l->fp ? FY_QNN_FLOAT_16 : FY_QNN_UFIXED_16,
-                               &q, 4, dims, NULL, &t));
-    return t;
-}
-
 static fy_qnn_tensor *plain(layer *l, const char *name, uint32_t kind, uint32_t type,
                             fy_qnn_quant q, uint32_t rank, const uint32_t *dims, const void *data)
 {
@@ -65,6 +51,29 @@ static fy_qnn_tensor *plain(layer *l, const char *name, uint32_t kind, uint32_t 
         note(l, "tensorCreateGraphTensor", name,
              fy_qnn_tensor_new(&l->graph, name, kind, type, &q, rank, dims, data, &t));
     return t;
+}
+
+/* An activation: u16 with that encoding, or f16. */
+static fy_qnn_tensor *tensor(layer *l, const char *name, uint32_t kind, float scale, int32_t offset,
+                             uint32_t rank, const uint32_t *dims, const void *data)
+{
+    return plain(l, name, kind, l->fp ? FY_QNN_FLOAT_16 : FY_QNN_UFIXED_16,
+                 l->fp ? fy_qnn_no_quant() : fy_qnn_quant_scale(scale, offset), rank, dims, data);
+}
+
+/* The result of the node that comes next. */
+static fy_qnn_tensor *result(layer *l, float scale, int32_t offset, uint32_t rows, uint32_t cols)
+{
+    const uint32_t dims[] = {1, 1, rows, cols};
+    char name[32];
+    snprintf(name, sizeof name, "t%u", l->n_nodes);
+    return tensor(l, name, FY_QNN_NATIVE, scale, offset, 4, dims, NULL);
+}
+
+/* The same over -range to range. */
+static fy_qnn_tensor *native(layer *l, float range, uint32_t rows, uint32_t cols)
+{
+    return result(l, range / 32768, -32768, rows, cols);
 }
 
 static fy_qnn_tensor *input(layer *l, fy_qnn_tensor *t)
@@ -91,25 +100,21 @@ static fy_qnn_tensor *cached(layer *l, const char *name, uint32_t kind, uint32_t
 /* Both graphs make the same bytes under the same name, which is what sharing goes by. */
 static fy_qnn_tensor *weight(layer *l, const char *name, uint32_t k, uint32_t n)
 {
-    const uint32_t dims[] = {1, 1, k, n}, n_blocks = k / 32;
+    const uint32_t dims[] = {1, 1, k, n}, n_blocks = l->weights == W_LPBQ ? k / 32 : 0;
     fy_arena *a = &l->graph.arena;
-    fy_qnn_scale_offset *so = fy_arena_calloc(a, n, sizeof *so);
     float *scales = fy_arena_calloc(a, n, sizeof *scales);
-    int32_t *offsets = fy_arena_calloc(a, n, sizeof *offsets);
     uint8_t *blocks = fy_arena_calloc(a, n, n_blocks);
-    fy_qnn_blockwise *b = fy_arena_calloc(a, 1, sizeof *b);
     uint16_t *data = fy_arena_calloc(a, (size_t)k * n, sizeof *data);
-    fy_qnn_quant q = {.definition = 1};
+    fy_qnn_quant q = fy_qnn_no_quant();
     uint32_t x = 2166136261u;
-    if (so == NULL || scales == NULL || offsets == NULL || blocks == NULL || b == NULL ||
-        data == NULL) {
+    if (scales == NULL || blocks == NULL || data == NULL) {
         note(l, "memory", name, FY_QNN_EMEMORY);
         return NULL;
     }
     for (const char *p = name; *p != '\0'; p++)
         x = (x ^ (uint8_t)*p) * 16777619u;
     for (uint32_t i = 0; i < n; i++)
-        scales[i] = so[i].scale = l->weights == W_S8 ? 0.001f : 0.01f;
+        scales[i] = l->weights == W_S8 ? 0.001f : 0.01f;
     for (uint32_t i = 0; i < n * n_blocks; i++)
         blocks[i] = (uint8_t)(1 + i % 16);
     for (uint32_t i = 0; i < k * n; i++) {
@@ -122,17 +127,10 @@ static fy_qnn_tensor *weight(layer *l, const char *name, uint32_t k, uint32_t n)
                                            : l->weights == W_4BIT ? (v / 16) & 15
                                                                   : v / 16);
     }
-    if (l->weights == W_F16)
-        q = fy_qnn_no_quant();
-    else if (l->weights == W_S8)
-        q.encoding = FY_QNN_AXIS, q.u.axis = (fy_qnn_axis){3, n, so};
-    else if (l->weights == W_4BIT)
-        q.encoding = FY_QNN_BW_AXIS, q.u.bw_axis = (fy_qnn_bw_axis){4, 3, n, scales, offsets};
-    else {
-        *b = (fy_qnn_blockwise){3, so, n_blocks, 4, 0, blocks};
-        q.encoding = FY_QNN_BLOCKWISE;
-        q.u.blockwise = b;
-    }
+    if (l->weights != W_F16 &&
+        fy_qnn_quant_channels(&l->graph, 3, n, scales, l->weights == W_S8 ? 8 : 4, n_blocks, blocks,
+                              &q, NULL) != 0)
+        note(l, "memory", name, FY_QNN_EMEMORY);
     return plain(l, name, FY_QNN_STATIC, l->weights == W_F16 ? FY_QNN_FLOAT_16 : FY_QNN_SFIXED_8, q,
                  4, dims, data);
 }
@@ -171,22 +169,12 @@ static fy_qnn_tensor *add(layer *l, fy_qnn_tensor *y, fy_qnn_tensor *const *in, 
     add((l), (y), (fy_qnn_tensor *const[]){__VA_ARGS__}, \
         sizeof((fy_qnn_tensor *const[]){__VA_ARGS__}) / sizeof(fy_qnn_tensor *))
 
-static fy_qnn_tensor *native(layer *l, float range, uint32_t a, uint32_t b, uint32_t c)
-{
-    char name[32];
-    snprintf(name, sizeof name, "t%u", l->n_nodes);
-    return tensor(l, name, FY_QNN_NATIVE, range, a, b, c);
-}
-
 static fy_qnn_tensor *linear(layer *l, fy_qnn_tensor *x, const char *w, uint32_t k, uint32_t n)
 {
-    const uint32_t two[] = {2}, ones[] = {1, 1}, square[] = {2, 2}, zeros[] = {0, 0, 0, 0};
-    fy_qnn_tensor *wt = weight(l, w, k, n), *y = native(l, 20, 1, l->batch, n);
+    fy_qnn_tensor *wt = weight(l, w, k, n), *y = native(l, 20, l->batch, n);
     begin(l, "Conv2d");
-    list(l, "stride", 1, two, ones);
-    list(l, "pad_amount", 2, square, zeros);
-    list(l, "dilation", 1, two, ones);
-    fy_qnn_node_u32(l->node, "group", 1);
+    if (l->code == 0)
+        note(l, "parameters", "Conv2d", fy_qnn_node_product(&l->graph, l->node));
     return ADD(l, y, x, wt);
 }
 
@@ -196,16 +184,14 @@ static fy_qnn_tensor *constant(layer *l, const char *name, float value)
     uint16_t data[D];
     for (size_t i = 0; i < D; i++)
         data[i] = l->fp ? fy_f32_to_f16(value) : (uint16_t)(32768 + value * 16384);
-    return plain(l, name, FY_QNN_STATIC, l->fp ? FY_QNN_FLOAT_16 : FY_QNN_UFIXED_16,
-                 l->fp ? fy_qnn_no_quant() : fy_qnn_quant_scale(2.0f / 32768, -32768), 1, dims,
-                 data);
+    return tensor(l, name, FY_QNN_STATIC, 2.0f / 32768, -32768, 1, dims, data);
 }
 
 static fy_qnn_tensor *norm(layer *l, fy_qnn_tensor *x, const char *gamma, const char *beta)
 {
     const uint32_t one[] = {1}, last[] = {3};
     fy_qnn_tensor *g = constant(l, gamma, 1), *b = constant(l, beta, 0),
-                  *y = native(l, 8, 1, l->batch, D);
+                  *y = native(l, 8, l->batch, D);
     begin(l, "RmsNorm");
     list(l, "axes", 1, one, last);
     fy_qnn_node_f32(l->node, "epsilon", 1e-5f);
@@ -215,7 +201,7 @@ static fy_qnn_tensor *norm(layer *l, fy_qnn_tensor *x, const char *gamma, const 
 static fy_qnn_tensor *product(layer *l, fy_qnn_tensor *a, fy_qnn_tensor *b, float range,
                               uint32_t cols)
 {
-    fy_qnn_tensor *y = native(l, range, 1, l->batch, cols);
+    fy_qnn_tensor *y = native(l, range, l->batch, cols);
     begin(l, "MatMul");
     fy_qnn_node_bool(l->node, "transpose_in0", false);
     fy_qnn_node_bool(l->node, "transpose_in1", false);
@@ -225,14 +211,14 @@ static fy_qnn_tensor *product(layer *l, fy_qnn_tensor *a, fy_qnn_tensor *b, floa
 static fy_qnn_tensor *binary(layer *l, const char *op, fy_qnn_tensor *a, fy_qnn_tensor *b,
                              float range, uint32_t cols)
 {
-    fy_qnn_tensor *y = native(l, range, 1, l->batch, cols);
+    fy_qnn_tensor *y = native(l, range, l->batch, cols);
     begin(l, op);
     return ADD(l, y, a, b);
 }
 
 static fy_qnn_tensor *rotate(layer *l, fy_qnn_tensor *x, fy_qnn_tensor *cos, fy_qnn_tensor *sin)
 {
-    fy_qnn_tensor *y = native(l, 20, 1, l->batch, H);
+    fy_qnn_tensor *y = native(l, 20, l->batch, H);
     begin(l, "RotaryEmbedding");
     fy_qnn_node_bool(l->node, "interleaved", false);
     return ADD(l, y, x, cos, sin);
@@ -260,22 +246,20 @@ static fy_qnn_tensor *join(layer *l, fy_qnn_tensor *fresh, const char *kind, uin
 
 static fy_qnn_tensor *attend(layer *l, fy_qnn_tensor *x)
 {
-    const uint32_t b = l->batch, dims[] = {1, b, H / 2}, four[] = {4}, perm[] = {0, 1, 3, 2};
-    const uint32_t half = l->fp ? FY_QNN_FLOAT_16 : FY_QNN_UFIXED_16;
-    const fy_qnn_quant unit = l->fp ? fy_qnn_no_quant() : fy_qnn_quant_scale(1.0f / 32768, -32768);
-    const uint32_t md[] = {1, 1, b, C + b};
-    fy_qnn_tensor *cos = input(l, plain(l, "cos", FY_QNN_APP_WRITE, half, unit, 3, dims, NULL)),
-                  *sin = input(l, plain(l, "sin", FY_QNN_APP_WRITE, half, unit, 3, dims, NULL)),
-                  *mask = input(l, plain(l, "mask", FY_QNN_APP_WRITE, half,
-                                         l->fp ? fy_qnn_no_quant()
-                                               : fy_qnn_quant_scale(200.0f / 65535, -65535),
-                                         4, md, NULL)),
+    const uint32_t b = l->batch, table[] = {1, b, H / 2}, four[] = {4}, perm[] = {0, 1, 3, 2};
+    const uint32_t scores[] = {1, 1, b, C + b};
+    fy_qnn_tensor *cos = input(
+                      l, tensor(l, "cos", FY_QNN_APP_WRITE, 1.0f / 32768, -32768, 3, table, NULL)),
+                  *sin = input(
+                      l, tensor(l, "sin", FY_QNN_APP_WRITE, 1.0f / 32768, -32768, 3, table, NULL)),
+                  *mask = input(l, tensor(l, "mask", FY_QNN_APP_WRITE, 200.0f / 65535, -65535, 4,
+                                          scores, NULL)),
                   *keys[N_HEAD_KV], *values[N_HEAD_KV], *heads[N_HEAD];
     char name[32];
     for (uint32_t j = 0; j < N_HEAD_KV; j++) {
         snprintf(name, sizeof name, "wk%u", j);
         fy_qnn_tensor *k = rotate(l, linear(l, x, name, D, H), cos, sin),
-                      *turned = native(l, 20, 1, H, b);
+                      *turned = native(l, 20, H, b);
         begin(l, "Transpose");
         list(l, "perm", 1, four, perm);
         keys[j] = join(l, ADD(l, turned, k), "key", j, 3);
@@ -287,16 +271,13 @@ static fy_qnn_tensor *attend(layer *l, fy_qnn_tensor *x)
         fy_qnn_tensor *q = rotate(l, linear(l, x, name, D, H), cos, sin),
                       *s = product(l, q, keys[h / (N_HEAD / N_HEAD_KV)], 50, C + b),
                       *m = binary(l, "ElementWiseAdd", s, mask, 50, C + b);
-        snprintf(name, sizeof name, "t%u", l->n_nodes);
-        fy_qnn_tensor *p =
-            plain(l, name, FY_QNN_NATIVE, half,
-                  l->fp ? fy_qnn_no_quant() : fy_qnn_quant_scale(1.0f / 65535, 0), 4, md, NULL);
+        fy_qnn_tensor *p = result(l, 1.0f / 65535, 0, b, C + b);
         begin(l, "Softmax");
         fy_qnn_node_u32(l->node, "axis", 3);
         fy_qnn_node_f32(l->node, "beta", 1);
         heads[h] = product(l, ADD(l, p, m), values[h / (N_HEAD / N_HEAD_KV)], 20, H);
     }
-    fy_qnn_tensor *all = native(l, 20, 1, b, N_HEAD * H);
+    fy_qnn_tensor *all = native(l, 20, b, N_HEAD * H);
     begin(l, "Concat");
     fy_qnn_node_u32(l->node, "axis", 3);
     return linear(l, add(l, all, heads, N_HEAD), "wo", N_HEAD * H, D);
@@ -304,13 +285,8 @@ static fy_qnn_tensor *attend(layer *l, fy_qnn_tensor *x)
 
 static fy_qnn_tensor *feed_forward(layer *l, fy_qnn_tensor *x)
 {
-    const uint32_t dims[] = {1, 1, l->batch, FF};
-    fy_qnn_tensor *gate = linear(l, x, "gate", D, FF), *up = linear(l, x, "up", D, FF);
-    char name[32];
-    snprintf(name, sizeof name, "t%u", l->n_nodes);
-    fy_qnn_tensor *s =
-        plain(l, name, FY_QNN_NATIVE, l->fp ? FY_QNN_FLOAT_16 : FY_QNN_UFIXED_16,
-              l->fp ? fy_qnn_no_quant() : fy_qnn_quant_scale(1.0f / 65536, 0), 4, dims, NULL);
+    fy_qnn_tensor *gate = linear(l, x, "gate", D, FF), *up = linear(l, x, "up", D, FF),
+                  *s = result(l, 1.0f / 65536, 0, l->batch, FF);
     begin(l, "Sigmoid");
     ADD(l, s, gate);
     gate = binary(l, "ElementWiseMultiply", gate, s, 20, FF);
@@ -325,7 +301,7 @@ static void compose(layer *l)
         l, plain(l, "x", FY_QNN_APP_WRITE, FY_QNN_FLOAT_32, fy_qnn_no_quant(), 4, dims, NULL));
     fy_qnn_tensor *out = output(
         l, plain(l, "out", FY_QNN_APP_READ, FY_QNN_FLOAT_32, fy_qnn_no_quant(), 4, dims, NULL));
-    fy_qnn_tensor *h = native(l, 20, 1, l->batch, D);
+    fy_qnn_tensor *h = native(l, 20, l->batch, D);
     begin(l, l->fp ? "Cast" : "Quantize");
     ADD(l, h, x);
     h = binary(l, "ElementWiseAdd", h, attend(l, norm(l, h, "norm1", "beta1")), 20, D);

@@ -520,20 +520,6 @@ static bool graph_finalize(replay *r)
     return r->bad || same(r, r->call->graph_finalize(g, NULL, NULL));
 }
 
-static int32_t code(const void *p, uint32_t type, uint64_t i)
-{
-    switch (type) {
-    case FY_QNN_UFIXED_8:
-        return ((const uint8_t *)p)[i];
-    case FY_QNN_SFIXED_8:
-        return ((const int8_t *)p)[i];
-    case FY_QNN_UFIXED_16:
-        return ((const uint16_t *)p)[i];
-    default:
-        return ((const int16_t *)p)[i];
-    }
-}
-
 /* Elements that differ. The vendor's library computes some operations another way when memory is
  * aligned otherwise, so one step of an encoding is counted apart. */
 static uint64_t count_off(replay *r, const fy_qnn_tensor_v1 *v, const void *now, const void *then)
@@ -545,7 +531,8 @@ static uint64_t count_off(replay *r, const fy_qnn_tensor_v1 *v, const void *now,
     for (uint64_t i = 0; i < v->u.buffer.bytes / size; i++) {
         if (memcmp((const char *)now + i * size, (const char *)then + i * size, size) == 0)
             continue;
-        if (fixed && abs(code(now, v->type, i) - code(then, v->type, i)) == 1)
+        const float d = fy_qnn_element(now, v->type, i) - fy_qnn_element(then, v->type, i);
+        if (fixed && (d == 1 || d == -1))
             r->out->n_rounded++;
         else
             n++;

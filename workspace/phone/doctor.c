@@ -208,21 +208,13 @@ static const fy_opt opts[] = {
      .help = "Positions of the context that is to fit; 0: what run and chat take without -c."},
     FY_ROW_CACHE_K_OF(type_k, "f16"),
     FY_ROW_CACHE_V_OF(type_v, "f16"),
-    {.group = "NPU library",
-     .name = "qnn",
-     .kind = FY_OPT_FLAG,
-     .offset = offsetof(options, qnn),
-     .line_only = true,
-     .help =
-         "Look at a QNN library on this machine instead of a phone: what it accepts and what it "
-         "computes (docs/npu-real.md)."},
-    {.group = "NPU library",
-     .name = "sdk",
-     .kind = FY_OPT_STR,
-     .arg = "DIR",
-     .offset = offsetof(options, sdk),
-     .help = "Where the library lies: an SDK, the unpacked Python package onnxruntime_qnn, or "
-             "'reference', ferry's own."},
+    FY_LINE_FLAG(
+        "NPU library", "qnn", qnn,
+        "Look at a QNN library on this machine instead of a phone: what it accepts and what it "
+        "computes (docs/npu-real.md)."),
+    FY_ANY_STR("NPU library", "sdk", "DIR", sdk,
+               "Where the library lies: an SDK, the unpacked Python package onnxruntime_qnn, or "
+               "'reference', ferry's own."),
     {.group = "NPU library",
      .name = "soc",
      .kind = FY_OPT_STR,

@@ -18,12 +18,17 @@
 #define MAX_LISTED    12
 #define CASE_ELEMENTS 100000
 
+static double times(uint64_t one_bytes, uint64_t two_bytes)
+{
+    return one_bytes > 0 ? (double)two_bytes / (double)one_bytes : 0;
+}
+
 static void check_library(fy_doctor_report *r, const fy_qnn_report *q)
 {
     char found[256];
-    snprintf(found, sizeof found, "SDK 2.%u (%s), core interface %u.%u", q->api.minor,
-             q->build_id[0] != '\0' ? q->build_id : "no build number", q->core.major,
-             q->core.minor);
+    snprintf(found, sizeof found, "SDK 2.%u (%s), core interface %u.%u", q->id.api.minor,
+             q->id.build_id[0] != '\0' ? q->id.build_id : "no build number", q->id.core.major,
+             q->id.core.minor);
     fy_doctor_add(r, "QNN library", FY_CHECK_OK, FY_OK, found, "");
 }
 
@@ -39,7 +44,7 @@ static void check_part(fy_doctor_report *r, const char *name, const fy_err *e, c
 static void check_binary(fy_doctor_report *r, const fy_qnn_report *q)
 {
     char found[256];
-    const double ratio = q->b.one_bytes > 0 ? (double)q->b.two_bytes / (double)q->b.one_bytes : 0;
+    const double ratio = times(q->b.one_bytes, q->b.two_bytes);
     snprintf(
         found, sizeof found,
         "a graph is compiled, read back and computes the same; two graphs with the same weights "
@@ -65,7 +70,7 @@ static void check_layers(fy_doctor_report *r, const fy_qnn_report *q)
     double worst = 0;
     for (size_t i = 0; i < q->n_layers; i++) {
         const fy_qnn_layer_answer *a = &q->layer[i];
-        const double ratio = a->one_bytes > 0 ? (double)a->two_bytes / (double)a->one_bytes : 0;
+        const double ratio = times(a->one_bytes, a->two_bytes);
         worst = a->code == 0 && ratio > worst ? ratio : worst;
         if (a->code == 0)
             fy_str_printf(&good, "%s%s", good.len > 0 ? ", " : "", fy_qnn_layer_recipes[i]);
@@ -207,12 +212,12 @@ static void put_codes(fy_str *out, const char *name, const uint32_t code[FY_QNN_
 static void put_report(const fy_qnn_report *q, fy_str *out)
 {
     fy_str_puts(out, "\"build_id\": ");
-    fy_json_put_string(out, fy_span_of(q->build_id));
+    fy_json_put_string(out, fy_span_of(q->id.build_id));
     fy_str_printf(out,
                   ", \"core\": \"%u.%u.%u\", \"backend\": \"%u.%u.%u\", \"binary_bytes\": %llu, "
                   "\"shared_binary_bytes\": %llu, \"metadata_version\": %u, \"layers\": [",
-                  q->core.major, q->core.minor, q->core.patch, q->api.major, q->api.minor,
-                  q->api.patch, (unsigned long long)q->b.one_bytes,
+                  q->id.core.major, q->id.core.minor, q->id.core.patch, q->id.api.major,
+                  q->id.api.minor, q->id.api.patch, (unsigned long long)q->b.one_bytes,
                   (unsigned long long)q->b.two_bytes, q->b.info_version);
     for (size_t i = 0; i < q->n_layers; i++)
         fy_str_printf(

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/math.h"
+#include "kernels/kernels.h"
 
 #define MAX_BINARY (UINT64_C(64) << 30)
 
@@ -147,6 +148,56 @@ fy_qnn_quant fy_qnn_quant_scale(float scale, int32_t offset)
                           .u.scale_offset = {.scale = scale, .offset = offset}};
 }
 
+int fy_qnn_quant_channels(fy_qnn_graph *g, uint32_t axis, uint32_t n, const float *scales,
+                          uint32_t bits, uint32_t n_blocks, const uint8_t *block_scales,
+                          fy_qnn_quant *out, fy_err *e)
+{
+    const size_t n_scales = (size_t)n * n_blocks;
+    fy_qnn_scale_offset *so = fy_arena_calloc(&g->arena, n, sizeof *so);
+    float *copy = fy_arena_calloc(&g->arena, n, sizeof *copy);
+    int32_t *offsets = fy_arena_calloc(&g->arena, n, sizeof *offsets);
+    uint8_t *blocks = fy_arena_calloc(&g->arena, n_scales, 1);
+    fy_qnn_blockwise *b = fy_arena_calloc(&g->arena, 1, sizeof *b);
+    if (so == NULL || copy == NULL || offsets == NULL || blocks == NULL || b == NULL)
+        return fy_nomem(e);
+    for (uint32_t i = 0; i < n; i++)
+        copy[i] = so[i].scale = scales[i];
+    *out = (fy_qnn_quant){.definition = 1, .encoding = FY_QNN_AXIS};
+    if (n_blocks > 0) {
+        memcpy(blocks, block_scales, n_scales);
+        *b = (fy_qnn_blockwise){(int32_t)axis, so, n_blocks, bits, 0, blocks};
+        out->encoding = FY_QNN_BLOCKWISE;
+        out->u.blockwise = b;
+    } else if (bits < 8) {
+        out->encoding = FY_QNN_BW_AXIS;
+        out->u.bw_axis = (fy_qnn_bw_axis){bits, (int32_t)axis, n, copy, offsets};
+    } else {
+        out->u.axis = (fy_qnn_axis){(int32_t)axis, n, so};
+    }
+    return 0;
+}
+
+float fy_qnn_element(const void *data, uint32_t type, uint64_t i)
+{
+    switch (type) {
+    case FY_QNN_UFIXED_8:
+    case FY_QNN_BOOL_8:
+        return ((const uint8_t *)data)[i];
+    case FY_QNN_SFIXED_8:
+        return ((const int8_t *)data)[i];
+    case FY_QNN_UFIXED_16:
+        return ((const uint16_t *)data)[i];
+    case FY_QNN_SFIXED_16:
+        return ((const int16_t *)data)[i];
+    case FY_QNN_FLOAT_16:
+        return fy_f16_to_f32(((const uint16_t *)data)[i]);
+    case FY_QNN_FLOAT_32:
+        return ((const float *)data)[i];
+    default:
+        return (float)((const int32_t *)data)[i];
+    }
+}
+
 uint32_t fy_qnn_type_bytes(uint32_t type)
 {
     switch (type & 0xff) {
@@ -265,6 +316,18 @@ fy_qnn_error fy_qnn_node_array(fy_qnn_graph *g, fy_qnn_node *n, const char *para
     fy_qnn_param *p = next_param(n, param, FY_QNN_PARAM_TENSOR);
     p->u.tensor = *t;
     p->u.tensor.u.v1.u.buffer = (fy_qnn_buffer){copy, (uint32_t)bytes}; /* validate reads it */
+    return err;
+}
+
+fy_qnn_error fy_qnn_node_product(fy_qnn_graph *g, fy_qnn_node *n)
+{
+    const uint32_t two[] = {2}, square[] = {2, 2}, ones[] = {1, 1}, zeros[] = {0, 0, 0, 0};
+    fy_qnn_error err = fy_qnn_node_array(g, n, "stride", FY_QNN_UINT_32, 1, two, ones);
+    if (err == 0)
+        err = fy_qnn_node_array(g, n, "pad_amount", FY_QNN_UINT_32, 2, square, zeros);
+    if (err == 0)
+        err = fy_qnn_node_array(g, n, "dilation", FY_QNN_UINT_32, 1, two, ones);
+    fy_qnn_node_u32(n, "group", 1);
     return err;
 }
 

@@ -53,10 +53,18 @@ void fy_qnn_graph_release(fy_qnn_graph *g);
 fy_qnn_quant fy_qnn_no_quant(void);
 fy_qnn_quant fy_qnn_quant_scale(float scale, int32_t offset);
 
+/* A scale for each of n channels along an axis, in the graph's arena. bits: of the values, 8 or 4.
+ * n_blocks > 0: of a channel, each with one of block_scales[n * n_blocks]. */
+int fy_qnn_quant_channels(fy_qnn_graph *g, uint32_t axis, uint32_t n, const float *scales,
+                          uint32_t bits, uint32_t n_blocks, const uint8_t *block_scales,
+                          fy_qnn_quant *out, fy_err *e);
+
 /* Elements of a tensor, and their size in bytes as the library wants them: 4-bit values take a
  * byte. 0: a type that ferry does not know. */
 uint32_t fy_qnn_type_bytes(uint32_t type);
 uint64_t fy_qnn_n_elements(const fy_qnn_tensor *t);
+/* Element i: the code of a fixed type of 8 or 16 bits, else the number. */
+float fy_qnn_element(const void *data, uint32_t type, uint64_t i);
 
 /* A tensor whose `data` (of FY_QNN_STATIC, else NULL) the library copies at once. *out is a view of
  * the graph's arena: its id, and all that nodes need. */
@@ -83,6 +91,8 @@ void fy_qnn_node_bool(fy_qnn_node *n, const char *param, bool value);
 /* A parameter that is a constant of 32-bit integers: `type` is FY_QNN_UINT_32 or FY_QNN_INT_32. */
 fy_qnn_error fy_qnn_node_array(fy_qnn_graph *g, fy_qnn_node *n, const char *param, uint32_t type,
                                uint32_t rank, const uint32_t *dims, const void *values);
+/* The parameters of a Conv2d that is a product: 1 x 1, stride 1, no padding, one group. */
+fy_qnn_error fy_qnn_node_product(fy_qnn_graph *g, fy_qnn_node *n);
 void fy_qnn_node_input(fy_qnn_node *n, const fy_qnn_tensor *t);
 void fy_qnn_node_output(fy_qnn_node *n, const fy_qnn_tensor *t);
 

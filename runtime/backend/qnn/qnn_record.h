@@ -3,13 +3,12 @@
  * (workspace/npu/qnn_replay.h). The line of a call begins before the call and ends after it: a line
  * that is not whole is of the call that crashed or hung.
  *
- *     {"call": "graphCreate", "context": 3, "name": "g", "configs": [...], "result": 0, "graph": 4,
- * "us": 20}
+ *     {"call": "graphCreate", "context": 3, "name": "g", "configs": [], "result": 0, "graph": 4}
  *
  * Objects have numbers in the order in which they were made. Bytes (constants, inputs, outputs,
- * binaries) are written as {"bytes": N, "sha256": "..."}, with "at": their place in FILE.data when
- * the caller wants them kept. Log lines of the library follow the call as {"log": "...", "level":
- * 1}. docs/npu-real.md has an example. */
+ * binaries) are written with their number and SHA-256; a few as "hex", others with "at", their
+ * place in FILE.data, when the caller wants them kept. Log lines of the library follow the call,
+ * with "log" and "level". */
 #ifndef FY_BACKEND_QNN_QNN_RECORD_H
 #define FY_BACKEND_QNN_QNN_RECORD_H
 
