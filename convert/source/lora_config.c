@@ -145,21 +145,11 @@ static int compile(pattern *p, const char *key, fy_err *e)
                    (const char *)reason, (size_t)at);
 }
 
-/* Is it the module's name, or the end of it after a dot? 1, 0, -1. Hostile patterns and names cost
- * bounded time and memory. */
-static int matches(const pattern *p, fy_span module, fy_err *e)
+/* Is it the module's name, or the end of it after a dot? 1, 0, -1. */
+static int matches(const pattern *p, fy_span module, pcre2_match_data *data,
+                   pcre2_match_context *limits, fy_err *e)
 {
-    int rc = PCRE2_ERROR_NOMEMORY;
-    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
-    pcre2_match_context *limits = pcre2_match_context_create(NULL);
-    if (data != NULL && limits != NULL) {
-        pcre2_set_match_limit(limits, MATCH_STEPS);
-        pcre2_set_depth_limit(limits, MATCH_STEPS);
-        pcre2_set_heap_limit(limits, MATCH_KIB);
-        rc = pcre2_match(p->code, (PCRE2_SPTR)module.ptr, module.len, 0, 0, data, limits);
-    }
-    pcre2_match_data_free(data);
-    pcre2_match_context_free(limits);
+    const int rc = pcre2_match(p->code, (PCRE2_SPTR)module.ptr, module.len, 0, 0, data, limits);
     if (rc == PCRE2_ERROR_NOMEMORY)
         return fy_nomem(e);
     if (rc == PCRE2_ERROR_MATCHLIMIT || rc == PCRE2_ERROR_DEPTHLIMIT || rc == PCRE2_ERROR_HEAPLIMIT)
@@ -170,15 +160,25 @@ static int matches(const pattern *p, fy_span module, fy_err *e)
     return rc >= 0; /* else no match, or a name that is not UTF-8 */
 }
 
-/* *value becomes that of the first pattern that matches, if there is one. */
+/* *value becomes that of the first pattern that matches, if there is one. Hostile patterns and
+ * names cost bounded time and memory. */
 static int look_up(const fy_lora_patterns *ps, fy_span module, double *value, fy_err *e)
 {
-    int rc = 0;
+    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+    pcre2_match_context *limits = pcre2_match_context_create(NULL);
+    int rc = data != NULL && limits != NULL ? 0 : fy_nomem(e);
+    if (rc == 0) {
+        pcre2_set_match_limit(limits, MATCH_STEPS);
+        pcre2_set_depth_limit(limits, MATCH_STEPS);
+        pcre2_set_heap_limit(limits, MATCH_KIB);
+    }
     for (size_t i = 0; i < ps->n && rc == 0; i++) {
-        rc = matches(&ps->list[i], module, e);
+        rc = matches(&ps->list[i], module, data, limits, e);
         if (rc == 1)
             *value = ps->list[i].value;
     }
+    pcre2_match_data_free(data);
+    pcre2_match_context_free(limits);
     return rc < 0 ? -1 : 0;
 }
 
