@@ -110,7 +110,7 @@ LIB_SRCS := $(filter-out runtime/program/main.c,$(LIB_SRCS))
 ifeq ($(TARGET),host)
   LIB_SRCS := $(filter-out runtime/base/hash_own.c runtime/cli/chat/chat_line_plain.c,$(LIB_SRCS))
   TOOL_DIRS := convert/source convert/tokenizer convert/write convert/look convert/hub quantize quantize/policy \
-               workspace/data workspace/npu workspace/pack workspace/phone
+               workspace/data workspace/npu workspace/compile workspace/pack workspace/phone
   LIB_SRCS += $(sort $(foreach d,$(TOOL_DIRS),$(wildcard $(d)/*.c)))
 else
   LIB_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/cli/chat/chat_line_editline.c,$(LIB_SRCS))

@@ -31,11 +31,28 @@ static const struct {
     [FY_NPU_16A8W] = {"16a8w", 8, 0, 4},
     [FY_NPU_8A4W] = {"8a4w", 4, 0, 4},
     [FY_NPU_FP16] = {"fp16", 16, 0, 0},
+    [FY_NPU_FP16A8W] = {"fp16a8w", 8, 0, 4},
+    [FY_NPU_FP16A4W] = {"fp16a4w", 4, 0, 4},
 };
 
 const char *fy_npu_type_name(fy_npu_type t)
 {
     return types[t].name;
+}
+
+bool fy_npu_type_is_float(fy_npu_type t)
+{
+    return t >= FY_NPU_FP16;
+}
+
+unsigned fy_npu_type_bits(fy_npu_type t)
+{
+    return types[t].bits;
+}
+
+unsigned fy_npu_type_block(fy_npu_type t)
+{
+    return types[t].block;
 }
 
 fy_npu_type fy_npu_type_of(fy_span name)

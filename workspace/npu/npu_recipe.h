@@ -22,10 +22,16 @@ typedef enum {
     FY_NPU_16A8W,
     FY_NPU_8A4W,
     FY_NPU_FP16,
+    FY_NPU_FP16A8W, /* weights of 8 or 4 bits, a scale per output channel, times 16-bit floats: no
+                       calibration */
+    FY_NPU_FP16A4W,
     FY_NPU_TYPE_COUNT,
 } fy_npu_type;
 
 const char *fy_npu_type_name(fy_npu_type t); /* "16a4w", "16a4w-lpbq32", "16a8w", "8a4w", "fp16" */
+bool fy_npu_type_is_float(fy_npu_type t);    /* multiplies 16-bit floats */
+unsigned fy_npu_type_bits(fy_npu_type t);    /* of a weight */
+unsigned fy_npu_type_block(fy_npu_type t);   /* inputs that share a block scale; 0: it has none */
 fy_npu_type fy_npu_type_of(fy_span name);    /* FY_NPU_TYPE_COUNT when unknown */
 /* Bytes in a context binary of a matrix with n_out channels of n_in inputs: padded to the tiles of
  * HTP (32 x 32), with its scales. False when that is more than 64 bits count. */
@@ -48,6 +54,8 @@ typedef struct {
     fy_npu_rule *rules; /* owned, [n_rules]; the last one that fits counts */
     size_t n_rules;
     uint32_t kv_bits; /* of keys and values: 8 or 16 */
+    bool float_core;  /* what lies between the matrices is computed in 16-bit floats, else u16 */
+    bool rotate_keys; /* a Hadamard rotation of q and k after RoPE (SpinQuant's R3) */
     char **models;    /* owned, [n_models]: what it was published for: "meta-llama/Llama-3.2-1B" */
     size_t n_models;
 } fy_npu_recipe;

@@ -1,0 +1,40 @@
+/* How the numbers of a graph become codes: the encoding of every activation from what calibration
+ * found, and the bytes of every static tensor. value = scale * (code + offset). */
+#ifndef FY_WORKSPACE_QENCODE_H
+#define FY_WORKSPACE_QENCODE_H
+
+#include "backend/qnn/qnn_abi.h"
+#include "workspace/compile/ranges.h"
+#include "workspace/npu/qgraph.h"
+
+typedef struct {
+    float scale; /* 0: none (floats) */
+    int32_t offset;
+} fy_q_encoding;
+
+typedef struct {
+    fy_q_encoding *of; /* owned, [n_tensors]; those of static tensors are not filled in */
+    float mask_depth;  /* M: what the lowest code of the mask adds is -M; one for the chunk */
+} fy_q_encodings;
+
+/* ranges NULL: for graphs that need none (all of them floats). FY_EFORMAT names the first range
+ * that is missing, empty or not finite. */
+int fy_q_encode(const fy_qgraph *g, const fy_q_ranges *ranges, fy_q_encodings *out, fy_err *e);
+void fy_q_encodings_release(fy_q_encodings *c);
+
+/* A matrix as QNN wants it: data [in][out], a byte each (4-bit ones too) or f16. */
+typedef struct {
+    void *data;
+    uint64_t bytes;
+    float *scales;         /* [out]; NULL: f16 */
+    uint8_t *block_scales; /* [out][in / block], 1..16, value = scales[c] * block * code; NULL */
+    float error, power;    /* sums of (w - decoded)^2 and w^2, weighted by importance */
+} fy_q_matrix;
+
+/* t: a FY_QC_WEIGHT. importance [in]: means of the squares of its inputs; NULL: all 1. Same input,
+ * same bytes, for any number of threads. */
+int fy_q_matrix_encode(const struct fy_model *m, const fy_q_tensor *t, const double *importance,
+                       fy_q_matrix *out, fy_err *e);
+void fy_q_matrix_release(fy_q_matrix *w);
+
+#endif
