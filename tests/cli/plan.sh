@@ -133,9 +133,9 @@ json "SM8650, SM8750, SA8295 and at least 25 more" '(.socs | length) >= 28 and (
 json "each with its source" 'all(.socs[]; (.source | length) > 10 and .htp_arch >= 68 and .session_bytes > 3e9)'
 check_equal "as many lines as chips" "$(jq '.socs | length' "$TMP/json")" "$(tail -n +3 "$TMP/text" | wc -l)"
 plan --list-recipes >"$TMP/text"
-has "recipes" '^executorch-llama-3.2-1b +8  16a4w, LPBQ 32; head and w2 of layers 0-3 8 bit$'
+has "recipes" '^executorch-llama-3.2-1b +u16 +8  16a4w, LPBQ 32; head and w2 of layers 0-3 8 bit$'
 plan --list-recipes --json >"$TMP/json"
-json "with their models" '.recipes[] | select(.name == "executorch-llama-3.2-1b") | (.models | length) > 0 and .type == "16a4w-lpbq32" and .kv_bits == 8'
+json "with their models" '.recipes[] | select(.name == "executorch-llama-3.2-1b") | (.models | length) > 0 and .type == "16a4w-lpbq32" and .kv_bits == 8 and .core == "u16" and (.rotate_keys | not)'
 plan "$llama" --what-if >"$TMP/text"
 has "one chip of each architecture" '^SM8650 +V75  lpbq-32 +[0-9]+/[0-9]+'
 check_equal "in seven contexts" "512 1024 2048 4096 8192 16384 32768" "$(awk '/^chip/ { $1 = $2 = $3 = ""; $0 = $0; $1 = $1; print }' "$TMP/text")"

@@ -141,6 +141,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fy_npu_recipe r = {
         .name = name, .title = name, .type = (fy_npu_type)number(&b, 0, FY_NPU_TYPE_COUNT - 1)};
     r.kv_bits = number(&b, 0, 1) ? 8 : 16;
+    r.float_core = fy_npu_type_is_float(r.type);
     fy_soc soc = {.name = name,
                   .htp_arch = number(&b, 60, 99),
                   .vtcm_mb = number(&b, 0, 64),

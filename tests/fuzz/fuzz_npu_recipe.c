@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     if (r.type >= FY_NPU_TYPE_COUNT || (r.kv_bits != 8 && r.kv_bits != 16) || r.title == NULL ||
-        r.source == NULL)
+        r.source == NULL || (r.float_core && r.kv_bits == 8))
         abort();
     check_rules(&r);
     for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {

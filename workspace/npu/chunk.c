@@ -520,7 +520,7 @@ static int cut_by_plan(chunk_job *j, const options *o, fy_err *e)
     if (j->params.soc == NULL)
         return -1;
     if (j->params.recipe == NULL)
-        j->params.recipe = fy_npu_recipes_default(j->data.recipes, j->params.soc);
+        j->params.recipe = fy_npu_recipes_default(j->data.recipes, j->params.soc, true);
     if (fy_npu_plan_make(&j->model, &j->params, &j->plan, e) != 0)
         return -1;
     if (!j->plan.fits) {

@@ -88,6 +88,8 @@ static json_t *json_recipe(fy_json_maker *m, const fy_npu_recipe *r)
     fy_plan_json_text(m, o, "title", r->title);
     fy_plan_json_text(m, o, "type", fy_npu_type_name(r->type));
     fy_make_set(m, o, "kv_bits", json_integer(r->kv_bits));
+    fy_plan_json_text(m, o, "core", r->float_core ? "fp16" : "u16");
+    fy_make_set(m, o, "rotate_keys", json_boolean(r->rotate_keys));
     fy_make_set(m, o, "models", models);
     fy_plan_json_text(m, o, "source", r->source);
     return o;
@@ -98,10 +100,11 @@ static void put_recipe_table(fy_str *out, const fy_npu_recipes *r)
     int wide = 4;
     for (size_t i = 0; i < fy_npu_recipes_n(r); i++)
         wide = wider(wide, fy_npu_recipes_at(r, i)->name);
-    fy_str_printf(out, "%-*s  KV  %s\n", wide, "name", "weights");
+    fy_str_printf(out, "%-*s  core  KV  %s\n", wide, "name", "weights");
     for (size_t i = 0; i < fy_npu_recipes_n(r); i++) {
         const fy_npu_recipe *one = fy_npu_recipes_at(r, i);
-        fy_str_printf(out, "%-*s  %2u", wide, one->name, one->kv_bits);
+        fy_str_printf(out, "%-*s  %-4s  %2u", wide, one->name, one->float_core ? "fp16" : "u16",
+                      one->kv_bits);
         put_text(out, "  ", one->title);
         fy_str_putc(out, '\n');
     }
@@ -140,7 +143,7 @@ static int fill_row(const question *q, const fy_npu_params *asked, const fy_npu_
     fy_npu_params p = *asked;
     p.soc = soc;
     if (p.recipe == NULL)
-        p.recipe = fy_npu_recipes_default(recipes, soc);
+        p.recipe = fy_npu_recipes_default(recipes, soc, true);
     *r = (row){.soc = soc, .recipe = p.recipe, .cells = calloc(q->n_contexts, sizeof *r->cells)};
     if (r->cells == NULL)
         return fy_nomem(e);
@@ -323,7 +326,7 @@ static int plan_one(world *w, fy_npu_params *p, const options *o, fy_err *e)
     if (p->soc == NULL)
         return -1;
     if (p->recipe == NULL)
-        p->recipe = fy_npu_recipes_default(w->data.recipes, p->soc);
+        p->recipe = fy_npu_recipes_default(w->data.recipes, p->soc, true);
     if (fy_npu_plan_make(&w->model.npu, p, &plan, e) != 0)
         return -1;
     if (plan.params.n_ctx > w->model.npu.hp.n_ctx_train)

@@ -306,6 +306,28 @@ static const fy_json_table rule_table = {
 
 /* --- the file --------------------------------------------------------------------------------- */
 
+typedef enum { CORE_OF_TYPE, CORE_U16, CORE_FP16 } core;
+
+/* What the file says: the members of a recipe first, so that the rows below fill both. */
+typedef struct {
+    fy_npu_recipe r;
+    core core;
+} parsed;
+
+static int take_core(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
+{
+    (void)t;
+    core *out = at;
+    char shown[FY_QUOTE_BYTES];
+    fy_span s;
+    if (fy_json_string(j, &s, NULL, e) != 0)
+        return -1;
+    *out = fy_span_is(s, "u16") ? CORE_U16 : fy_span_is(s, "fp16") ? CORE_FP16 : CORE_OF_TYPE;
+    return *out != CORE_OF_TYPE ? 0
+                                : fy_fail(e, FY_EFORMAT, "'%s', expected \"u16\" or \"fp16\"",
+                                          fy_quote(shown, sizeof shown, s));
+}
+
 static int take_models(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
 {
     (void)t;
@@ -321,6 +343,8 @@ static const fy_json_row recipe_rows[] = {
      .offset = offsetof(fy_npu_recipe, type),
      .take = take_type},
     FY_JSON_WITHIN(U32, "kv_bits", fy_npu_recipe, kv_bits, false, 8, 16),
+    {.key = "core", .type = FY_JSON_ROW_TAKE, .offset = offsetof(parsed, core), .take = take_core},
+    FY_JSON_FIELD(BOOL, "rotate_keys", fy_npu_recipe, rotate_keys, false),
     {.key = "models", .type = FY_JSON_ROW_TAKE, .take = take_models},
     {.key = "rules",
      .type = FY_JSON_ROW_LIST,
@@ -330,14 +354,21 @@ static const fy_json_row recipe_rows[] = {
 };
 static const fy_json_table recipe_table = {FY_JSON_ROWS(recipe_rows), .strict = true};
 
-static int complete(fy_npu_recipe *r, const char *name, fy_err *e)
+static int complete(parsed *p, const char *name, fy_err *e)
 {
+    fy_npu_recipe *r = &p->r;
     if (r->type == FY_NPU_TYPE_COUNT)
         return fy_fail(e, FY_EFORMAT, "\"type\" is missing: of every matrix that no rule names");
     if (r->kv_bits == 0)
         return fy_fail(e, FY_EFORMAT, "\"kv_bits\" is missing: 8 or 16");
     if (r->kv_bits != 8 && r->kv_bits != 16)
         return fy_fail(e, FY_EFORMAT, "kv_bits: %u, expected 8 or 16", r->kv_bits);
+    r->float_core = p->core == CORE_OF_TYPE ? fy_npu_type_is_float(r->type) : p->core == CORE_FP16;
+    if (r->float_core && r->kv_bits == 8)
+        return fy_fail(e, FY_EFORMAT,
+                       "kv_bits: 8, expected 16: between matrices of %s it computes in fp16, keys "
+                       "and values too",
+                       fy_npu_type_name(r->type));
     r->name = strdup(name);
     if (r->title == NULL)
         r->title = strdup(name);
@@ -348,14 +379,14 @@ static int complete(fy_npu_recipe *r, const char *name, fy_err *e)
 
 int fy_npu_recipe_parse(const void *p, size_t n, const char *name, fy_npu_recipe *out, fy_err *e)
 {
-    fy_npu_recipe r = {.type = FY_NPU_TYPE_COUNT};
-    const int rc = fy_json_document_of((fy_span){p, n}, &recipe_table, &r, e) == 0
-                       ? complete(&r, name, e)
+    parsed of = {.r.type = FY_NPU_TYPE_COUNT};
+    const int rc = fy_json_document_of((fy_span){p, n}, &recipe_table, &of, e) == 0
+                       ? complete(&of, name, e)
                        : -1;
     if (rc == 0)
-        *out = r;
+        *out = of.r;
     else
-        fy_npu_recipe_release(&r);
+        fy_npu_recipe_release(&of.r);
     return rc;
 }
 
@@ -391,12 +422,12 @@ bool fy_soc_has(const fy_soc *s, fy_htp_feature f)
     return s->htp_arch >= floors[f].arch && !(f == FY_HTP_FP16 && s->no_fp16);
 }
 
-#define DEFAULT_LPBQ  "lpbq-32"
-#define DEFAULT_PLAIN "16a4w"
-
-static const char *default_name(const fy_soc *soc)
+/* The first that a chip can have. */
+static const char *default_name(const fy_soc *soc, bool calibrated)
 {
-    return fy_soc_has(soc, FY_HTP_LPBQ) ? DEFAULT_LPBQ : DEFAULT_PLAIN;
+    if (!calibrated && fy_soc_has(soc, FY_HTP_FP16))
+        return "fp16a8w";
+    return fy_soc_has(soc, FY_HTP_LPBQ) ? "lpbq-32" : "16a4w";
 }
 
 /* where: "16a4w-lpbq32 of rules[1]". */
@@ -410,20 +441,27 @@ static int below(const char *recipe, const char *where, fy_htp_feature f, const 
                    floors[f].what, floors[f].arch, soc->name, soc->htp_arch, remedy);
 }
 
+static int below_type(const fy_npu_recipe *r, const char *where, fy_htp_feature f,
+                      const fy_soc *soc, fy_err *e)
+{
+    char remedy[64];
+    snprintf(remedy, sizeof remedy, "it can have --recipe %s", default_name(soc, true));
+    return below(r->name, where, f, soc, remedy, e);
+}
+
 static int check_type(const fy_npu_recipe *r, size_t rule, const fy_soc *soc, fy_err *e)
 {
-    char where[64], remedy[64];
+    char where[64];
     fy_npu_type t = rule == 0 ? r->type : r->rules[rule - 1].type;
     bool lpbq = t == FY_NPU_LPBQ_16 || t == FY_NPU_LPBQ_32 || t == FY_NPU_LPBQ_64;
     fy_htp_feature f = lpbq ? FY_HTP_LPBQ : FY_HTP_FP16;
-    if ((!lpbq && t != FY_NPU_FP16) || fy_soc_has(soc, f))
+    if ((!lpbq && !fy_npu_type_is_float(t)) || fy_soc_has(soc, f))
         return 0;
     if (rule == 0)
         snprintf(where, sizeof where, "%s of its default", fy_npu_type_name(t));
     else
         snprintf(where, sizeof where, "%s of rules[%zu]", fy_npu_type_name(t), rule - 1);
-    snprintf(remedy, sizeof remedy, "it can have --recipe %s", default_name(soc));
-    return below(r->name, where, f, soc, remedy, e);
+    return below_type(r, where, f, soc, e);
 }
 
 int fy_npu_recipe_check(const fy_npu_recipe *r, const fy_soc *soc, uint32_t kv_bits, fy_err *e)
@@ -436,6 +474,13 @@ int fy_npu_recipe_check(const fy_npu_recipe *r, const fy_soc *soc, uint32_t kv_b
         if (check_type(r, i, soc, e) != 0)
             return -1;
     }
+    if (r->float_core && !fy_soc_has(soc, FY_HTP_FP16))
+        return below_type(r, "its core of fp16", FY_HTP_FP16, soc, e);
+    if (r->float_core && bits == 8)
+        return fy_fail(e, FY_EFIT,
+                       "recipe %s: --kv-bits 8: between matrices it computes in fp16, keys and "
+                       "values too; it can have --kv-bits 16",
+                       r->name);
     if (bits == 8 || fy_soc_has(soc, FY_HTP_KV_16))
         return 0;
     snprintf(where, sizeof where, "%s", kv_bits != 0 ? "--kv-bits 16" : "its kv_bits 16");
@@ -607,7 +652,8 @@ const fy_npu_recipe *fy_npu_recipes_find(fy_npu_recipes *r, const char *name, fy
     return NULL;
 }
 
-const fy_npu_recipe *fy_npu_recipes_default(const fy_npu_recipes *r, const fy_soc *soc)
+const fy_npu_recipe *fy_npu_recipes_default(const fy_npu_recipes *r, const fy_soc *soc,
+                                            bool calibrated)
 {
-    return find(r, default_name(soc));
+    return find(r, default_name(soc, calibrated));
 }

@@ -28,7 +28,7 @@ typedef enum {
     FY_NPU_TYPE_COUNT,
 } fy_npu_type;
 
-const char *fy_npu_type_name(fy_npu_type t); /* "16a4w", "16a4w-lpbq32", "16a8w", "8a4w", "fp16" */
+const char *fy_npu_type_name(fy_npu_type t); /* "16a4w", "16a4w-lpbq32", "8a4w", "fp16a8w" ... */
 bool fy_npu_type_is_float(fy_npu_type t);    /* multiplies 16-bit floats */
 unsigned fy_npu_type_bits(fy_npu_type t);    /* of a weight */
 unsigned fy_npu_type_block(fy_npu_type t);   /* inputs that share a block scale; 0: it has none */
@@ -53,7 +53,7 @@ typedef struct {
     fy_npu_type type; /* of every matrix that no rule names */
     fy_npu_rule *rules; /* owned, [n_rules]; the last one that fits counts */
     size_t n_rules;
-    uint32_t kv_bits; /* of keys and values: 8 or 16 */
+    uint32_t kv_bits; /* of keys and values: 8 or 16, which a float core needs */
     bool float_core;  /* what lies between the matrices is computed in 16-bit floats, else u16 */
     bool rotate_keys; /* a Hadamard rotation of q and k after RoPE (SpinQuant's R3) */
     char **models;    /* owned, [n_models]: what it was published for: "meta-llama/Llama-3.2-1B" */
@@ -70,8 +70,10 @@ const fy_npu_recipe *fy_npu_recipes_at(const fy_npu_recipes *r, size_t i); /* by
 /* By name, or the path of a file (a name with '/' or ".json"), which is then one of the list; view.
  * NULL: FY_EARG with the names there are. */
 const fy_npu_recipe *fy_npu_recipes_find(fy_npu_recipes *r, const char *name, fy_err *e);
-/* The default: LPBQ 32 with an 8-bit head where the chip can do that, else 16a4w. */
-const fy_npu_recipe *fy_npu_recipes_default(const fy_npu_recipes *r, const fy_soc *soc);
+/* The default: LPBQ 32 with an 8-bit head where the chip can do that, else 16a4w. Without a text to
+ * calibrate with, fp16a8w where the chip computes in fp16. */
+const fy_npu_recipe *fy_npu_recipes_default(const fy_npu_recipes *r, const fy_soc *soc,
+                                            bool calibrated);
 
 int fy_npu_recipe_parse(const void *p, size_t n, const char *name, fy_npu_recipe *out, fy_err *e);
 void fy_npu_recipe_release(fy_npu_recipe *r);

@@ -117,8 +117,12 @@ static inline fy_soc npu_soc(void)
 static inline fy_npu_recipe npu_recipe(fy_npu_type type, uint32_t kv_bits)
 {
     static char name[] = "by-hand";
-    return (fy_npu_recipe){
-        .name = name, .title = name, .source = name, .type = type, .kv_bits = kv_bits};
+    return (fy_npu_recipe){.name = name,
+                           .title = name,
+                           .source = name,
+                           .type = type,
+                           .kv_bits = kv_bits,
+                           .float_core = fy_npu_type_is_float(type)};
 }
 
 /* With the recipes that are compiled in, and none of this machine. */

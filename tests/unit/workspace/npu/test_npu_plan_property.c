@@ -99,7 +99,9 @@ static void any_recipe(one_case *c)
 {
     static const fy_slot slots[] = {FY_T_ATTN_Q,   FY_T_ATTN_V, FY_T_ATTN_OUT, FY_T_FFN_UP,
                                     FY_T_FFN_DOWN, FY_T_OUTPUT, FY_T_OUTPUT};
-    c->recipe = npu_recipe((fy_npu_type)within(0, FY_NPU_TYPE_COUNT - 1), one_in(2) ? 8 : 16);
+    const fy_npu_type type = (fy_npu_type)within(0, FY_NPU_TYPE_COUNT - 1);
+    c->recipe = npu_recipe(type, !fy_npu_type_is_float(type) && one_in(2) ? 8 : 16);
+    c->recipe.float_core |= c->recipe.kv_bits == 16 && one_in(8);
     c->recipe.rules = c->rules;
     c->recipe.n_rules = within(0, MOST_RULES);
     for (size_t i = 0; i < c->recipe.n_rules; i++) {
@@ -144,7 +146,8 @@ static const struct {
     [FY_NPU_16A4W] = {4, 0, 4, 0},     [FY_NPU_LPBQ_16] = {4, 16, 4, 69},
     [FY_NPU_LPBQ_32] = {4, 32, 4, 69}, [FY_NPU_LPBQ_64] = {4, 64, 4, 69},
     [FY_NPU_16A8W] = {8, 0, 4, 0},     [FY_NPU_8A4W] = {4, 0, 4, 0},
-    [FY_NPU_FP16] = {16, 0, 0, 73},
+    [FY_NPU_FP16] = {16, 0, 0, 73},    [FY_NPU_FP16A8W] = {8, 0, 4, 73},
+    [FY_NPU_FP16A4W] = {4, 0, 4, 73},
 };
 
 static uint64_t up(uint64_t v, uint64_t to)
@@ -330,11 +333,12 @@ static void check_limits(const one_case *c, const fy_npu_plan *plan)
             continue;
         const fy_npu_type type = type_of(p->recipe, t->slot, t->layer);
         HOLDS(c->soc.htp_arch >= types[type].arch);
-        HOLDS(type != FY_NPU_FP16 || !c->soc.no_fp16);
+        HOLDS(type < FY_NPU_FP16 || !c->soc.no_fp16);
         HOLDS(types[type].block == 0 || t->n_in % types[type].block == 0);
         widest = t->n_in > widest ? t->n_in : widest;
     }
     HOLDS(c->soc.htp_arch >= 73 || p->kv_bits == 8);
+    HOLDS(!p->recipe->float_core || (p->kv_bits == 16 && !c->soc.no_fp16));
     HOLDS(c->soc.vtcm_mb == 0 || widest * 128 <= c->soc.vtcm_mb * NPU_MIB);
 }
 
@@ -395,7 +399,7 @@ static bool nothing_fits(const one_case *c, const fy_npu_recipes *recipes)
         p.recipe = own ? &c->recipe : fy_npu_recipes_at(recipes, i);
         if (!own && p.recipe->n_models > 0)
             continue;
-        p.kv_bits = 8;
+        p.kv_bits = p.recipe->float_core ? 16 : 8;
         p.batch[0] = 1;
         p.n_batches = 1;
         p.n_ctx = 2;

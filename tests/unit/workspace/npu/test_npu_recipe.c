@@ -37,6 +37,8 @@ static void a_matrix_takes_its_weights_and_scales_in_tiles(void **state)
         {FY_NPU_LPBQ_64, 4096, 14336, 4096ull * (14336 / 2 + 224 + 4)},
         {FY_NPU_16A8W, 4096, 14336, 4096ull * (14336 + 4)},
         {FY_NPU_FP16, 4096, 14336, 4096ull * 14336 * 2},
+        {FY_NPU_FP16A8W, 4096, 14336, 4096ull * (14336 + 4)},
+        {FY_NPU_FP16A4W, 4096, 14336, 4096ull * (14336 / 2 + 4)},
         /* GLM-Edge's odd sizes and a vocabulary are padded to 32 */
         {FY_NPU_16A4W, 33, 33, 64 * (64 / 2 + 4)},
         {FY_NPU_16A8W, 1, 1, 32 * (32 + 4)},
@@ -195,12 +197,60 @@ static void rules_say_the_type_of_each_matrix(void **state)
         {"powerserve-smallthinker-3b", FY_T_FFN_UP, 2, FY_NPU_16A4W},
         {"lpbq-64", FY_T_FFN_GATE_SHEXP, 2, FY_NPU_LPBQ_64},
         {"fp16", FY_T_OUTPUT, 0, FY_NPU_FP16},
+        {"fp16a8w", FY_T_OUTPUT, 0, FY_NPU_FP16A8W},
+        {"fp16a4w", FY_T_FFN_UP, 1, FY_NPU_FP16A4W},
+        {"fp16a4w", FY_T_OUTPUT, 0, FY_NPU_FP16A8W},
+        {"8a4w", FY_T_ATTN_Q, 1, FY_NPU_8A4W},
+        {"8a4w", FY_T_OUTPUT, 0, FY_NPU_16A8W},
     };
     fy_npu_recipes *r = built_in();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_int_equal(fy_npu_recipe_type(get(r, cases[i].recipe), cases[i].slot, cases[i].layer),
                          cases[i].type);
     fy_npu_recipes_free(r);
+}
+
+/* Qualcomm's R3: the models for which ExecuTorch sets it. A core in fp16: what computes in fp16,
+ * and PowerServe's attention. */
+static void rotation_and_core_are_those_of_the_recipe(void **state)
+{
+    (void)state;
+    static const char *const rotating[] = {"executorch-qwen2.5-0.5b", "executorch-qwen2.5-1.5b",
+                                           "executorch-qwen3-1.7b", "executorch-smollm2-135m"};
+    fy_npu_recipes *r = built_in();
+    for (size_t i = 0; i < fy_npu_recipes_n(r); i++) {
+        const fy_npu_recipe *one = fy_npu_recipes_at(r, i);
+        bool rotates = false;
+        for (size_t k = 0; k < sizeof rotating / sizeof rotating[0]; k++)
+            rotates = rotates || strcmp(one->name, rotating[k]) == 0;
+        assert_int_equal(one->rotate_keys, rotates);
+        assert_int_equal(one->float_core, fy_span_begins(fy_span_of(one->name), "powerserve") ||
+                                              fy_span_begins(fy_span_of(one->name), "fp16"));
+    }
+    fy_npu_recipes_free(r);
+}
+
+static void the_core_can_be_chosen(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool float_core;
+    } cases[] = {
+        {"{\"type\":\"16a4w\",\"kv_bits\":16}", false},
+        {"{\"type\":\"16a4w\",\"kv_bits\":16,\"core\":\"fp16\"}", true},
+        {"{\"core\":\"u16\",\"type\":\"fp16\",\"kv_bits\":8,\"rotate_keys\":true}", false},
+        {"{\"type\":\"fp16a4w\",\"kv_bits\":16}", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fy_err e = {0};
+        fy_npu_recipe r;
+        if (fy_npu_recipe_parse(cases[i].text, strlen(cases[i].text), "r", &r, &e) != 0)
+            fail_msg("%s", e.msg);
+        assert_int_equal(r.float_core, cases[i].float_core);
+        assert_int_equal(r.rotate_keys, i == 2);
+        fy_npu_recipe_release(&r);
+    }
 }
 
 static void an_unknown_recipe_is_told(void **state)
@@ -214,8 +264,8 @@ static void an_unknown_recipe_is_told(void **state)
     e = (fy_err){0};
     assert_null(fy_npu_recipes_find(r, "quite another", &e));
     assert_non_null(strstr(
-        e.msg,
-        "there are 16a4w, 16a8w, fp16, lpbq-16, lpbq-32, lpbq-64, executorch-codegen2-1b, "));
+        e.msg, "there are 16a4w, 16a8w, 8a4w, fp16, fp16a4w, fp16a8w, lpbq-16, lpbq-32, lpbq-64, "
+               "executorch-codegen2-1b, "));
     assert_string_equal(e.msg + strlen(e.msg) - 5, ", ...");
     e = (fy_err){0};
     assert_null(fy_npu_recipes_find(r, "", &e));
@@ -277,6 +327,17 @@ static void a_recipe_below_a_floor_is_refused(void **state)
         {"fp16", 73, true, 0,
          "the NPU of CHIP does not compute in fp16; it can have --recipe lpbq-32"},
         {"powerserve-spin", 69, false, 8, "fp16 of rules[0]: fp16 needs"},
+        {"fp16a8w", 73, false, 0, NULL},
+        {"fp16a8w", 69, false, 0, "fp16a8w of its default: fp16 needs HTP V73, CHIP has V69"},
+        {"fp16a4w", 75, true, 0,
+         "fp16a4w of its default: the NPU of CHIP does not compute in fp16"},
+        {"fp16a4w", 75, false, 8,
+         "--kv-bits 8: between matrices it computes in fp16, keys and values too; it can have "
+         "--kv-bits 16"},
+        {"powerserve", 75, false, 0, NULL},
+        {"powerserve", 69, false, 0,
+         "its core of fp16: fp16 needs HTP V73, CHIP has V69; it can have --recipe lpbq-32"},
+        {"8a4w", 68, false, 0, NULL},
         {"lpbq-32", 75, false, 4, "keys and values of 4 bits, expected 8 or 16"},
     };
     fy_npu_recipes *r = built_in();
@@ -301,8 +362,12 @@ static void every_chip_can_have_the_default(void **state)
     assert_non_null(t);
     for (size_t i = 0; i < fy_soc_table_n(t); i++) {
         const fy_soc *s = fy_soc_table_at(t, i);
-        const fy_npu_recipe *d = fy_npu_recipes_default(r, s);
-        assert_string_equal(d->name, s->htp_arch >= 69 ? "lpbq-32" : "16a4w");
+        const char *fixed = s->htp_arch >= 69 ? "lpbq-32" : "16a4w";
+        const fy_npu_recipe *d = fy_npu_recipes_default(r, s, true);
+        assert_string_equal(d->name, fixed);
+        assert_int_equal(fy_npu_recipe_check(d, s, 0, &e), 0);
+        d = fy_npu_recipes_default(r, s, false);
+        assert_string_equal(d->name, s->htp_arch >= 73 && !s->no_fp16 ? "fp16a8w" : fixed);
         assert_int_equal(fy_npu_recipe_check(d, s, 0, &e), 0);
     }
     fy_soc_table_free(t);
@@ -327,6 +392,12 @@ static void bad_recipes_are_refused(void **state)
         {"{\"type\":\"16a4w\",\"kv_bits\":-8}", "kv_bits: -8, expected 8 to 16"},
         {"{\"type\":\"16a4w\",\"kv_bits\":9}", "kv_bits: 9, expected 8 or 16"},
         {"{\"type\":\"16a4w\",\"kv_bit\":8}", "unknown key 'kv_bit'; did you mean 'kv_bits'?"},
+        {"{\"type\":\"16a4w\",\"kv_bits\":8,\"core\":\"f32\"}",
+         "core: 'f32', expected \"u16\" or \"fp16\""},
+        {"{\"type\":\"16a4w\",\"kv_bits\":8,\"core\":16}", "core: "},
+        {"{\"type\":\"fp16a8w\",\"kv_bits\":8}",
+         "kv_bits: 8, expected 16: between matrices of fp16a8w it computes in fp16"},
+        {"{\"type\":\"16a4w\",\"kv_bits\":8,\"rotate_keys\":1}", "rotate_keys: "},
         {"{\"type\":\"16a4w\",\"type\":\"16a8w\",\"kv_bits\":8}", "type"},
         {"{\"type\":\"16a4w\",\"kv_bits\":8,\"models\":[1]}", "models: "},
         {"{\"type\":\"16a4w\",\"kv_bits\":8,\"title\":\"\"}", "title: 0 bytes"},
@@ -461,6 +532,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_published_recipe_is_there_in_its_words, tmp_make,
                                         tmp_remove),
         cmocka_unit_test_setup_teardown(rules_say_the_type_of_each_matrix, tmp_make, tmp_remove),
+        cmocka_unit_test_setup_teardown(rotation_and_core_are_those_of_the_recipe, tmp_make,
+                                        tmp_remove),
+        cmocka_unit_test(the_core_can_be_chosen),
         cmocka_unit_test_setup_teardown(an_unknown_recipe_is_told, tmp_make, tmp_remove),
         cmocka_unit_test(each_feature_has_its_floor),
         cmocka_unit_test_setup_teardown(a_recipe_below_a_floor_is_refused, tmp_make, tmp_remove),

@@ -202,7 +202,7 @@ static void a_model_that_is_too_large_is_told_how_much_of_it_would_fit(void **st
     (void)state;
     fy_npu_model m = npu_llama_70b();
     const fy_soc soc = npu_soc();
-    const fy_npu_recipe *r = fy_npu_recipes_default(recipes, &soc);
+    const fy_npu_recipe *r = fy_npu_recipes_default(recipes, &soc, true);
     fy_npu_params p = {.soc = &soc, .recipe = r};
     fy_npu_suggestion s;
     assert_int_equal(fy_npu_suggest(&m, &p, recipes, &s, NULL), 0);

@@ -90,7 +90,7 @@ static int plan(const char *from)
     fy_soc_table *socs = fy_soc_table_open(NULL, NULL);
     fy_npu_recipes *recipes = fy_npu_recipes_open(NULL);
     fy_npu_params p = {.soc = fy_soc_find(socs, "SM8650", NULL), .batch = {128, 1}, .n_batches = 2};
-    p.recipe = fy_npu_recipes_default(recipes, p.soc);
+    p.recipe = fy_npu_recipes_default(recipes, p.soc, true);
     fy_npu_plan made;
     fy_str out = {0};
     int rc = fy_npu_plan_make(&m.npu, &p, &made, NULL);
