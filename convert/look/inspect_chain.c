@@ -74,7 +74,7 @@ static char *chunk_with(const char *qnn, const char *tensor)
     if (fy_cut_config_read(qnn, &c, NULL) != 0)
         return NULL;
     for (size_t i = 0; i < c.n_graphs + c.n_embeddings && path == NULL; i++) {
-        const fy_qnn_graph *g = i < c.n_graphs ? &c.graph[i] : &c.embedding[i - c.n_graphs];
+        const fy_qnn_config_graph *g = i < c.n_graphs ? &c.graph[i] : &c.embedding[i - c.n_graphs];
         path = fy_qnn_is_gguf(g) ? fy_path_join(qnn, g->model_path) : NULL;
         if (path != NULL && !file_has(path, tensor)) {
             free(path);
@@ -101,7 +101,7 @@ char *fy_inspect_file_of(const char *model_dir, const char *tensor)
 
 /* --- the steps -------------------------------------------------------------------------------- */
 
-static const fy_qnn_graph *graph_at(const fy_listing *l, size_t i)
+static const fy_qnn_config_graph *graph_at(const fy_listing *l, size_t i)
 {
     const fy_qnn_config *c = &l->config;
     return i < c->n_graphs ? &c->graph[i] : &c->embedding[i - c->n_graphs];
@@ -130,7 +130,7 @@ static bool step_at(const fy_listing *l, size_t i, step *s, bool *oom)
             *s = (step){.chunk = {.kind = FY_CHUNK_HEAD, .end_token = l->hp.n_vocab}};
             return seen + 1 == i && c->n_embeddings == 0;
         }
-        const fy_qnn_graph *g = graph_at(l, k);
+        const fy_qnn_config_graph *g = graph_at(l, k);
         if (g->batch_size != c->max_batch || ++seen < i)
             continue;
         s->file = g->model_path;

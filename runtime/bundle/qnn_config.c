@@ -23,17 +23,17 @@
 /* which objects have the field */
 enum { IN_GRAPH = 1, IN_EMBEDDING = 2, IN_VISION = 4, IN_ALL = 7, MAY_LACK = 8 };
 
-#define GRAPH(kind, objects, name, field, low, high)                                           \
-    {                                                                                          \
-        .key = name, .type = FY_JSON_ROW_##kind, .offset = offsetof(fy_qnn_graph, field),      \
-        .in = (objects)&IN_ALL, .required = ((objects)&MAY_LACK) == 0, .min = low, .max = high \
+#define GRAPH(kind, objects, name, field, low, high)                                             \
+    {                                                                                            \
+        .key = name, .type = FY_JSON_ROW_##kind, .offset = offsetof(fy_qnn_config_graph, field), \
+        .in = (objects)&IN_ALL, .required = ((objects)&MAY_LACK) == 0, .min = low, .max = high   \
     }
 static const fy_json_row graph_rows[] = {
     GRAPH(TEXT, IN_GRAPH, "type", type, 1, MAX_NAME_BYTES),
     GRAPH(TEXT, IN_ALL, "graph_name", graph_name, 1, MAX_NAME_BYTES),
     {.key = "model_path",
      .type = FY_JSON_ROW_TEXT,
-     .offset = offsetof(fy_qnn_graph, model_path),
+     .offset = offsetof(fy_qnn_config_graph, model_path),
      .required = true,
      .min = 1,
      .max = FY_MANIFEST_MAX_PATH,
@@ -80,8 +80,9 @@ static const fy_json_row own_rows[] = {
     FY_JSON_WITHIN(U32, "kv_bits", fy_qnn_own, kv_bits, false, 1, MAX_KV_BITS),
 };
 
-#define GRAPHS(objects) \
-    FY_JSON_ROWS(graph_rows), .in = objects, .item_bytes = sizeof(fy_qnn_graph), .most = MAX_GRAPHS
+#define GRAPHS(objects)                                                                 \
+    FY_JSON_ROWS(graph_rows), .in = objects, .item_bytes = sizeof(fy_qnn_config_graph), \
+                              .most = MAX_GRAPHS
 static const fy_json_table graphs = {GRAPHS(IN_GRAPH)}, embeddings = {GRAPHS(IN_EMBEDDING)},
                            vision = {GRAPHS(IN_VISION)}, model_table = {FY_JSON_ROWS(model_rows)},
                            qnn_table = {FY_JSON_ROWS(qnn_rows)},
@@ -120,7 +121,7 @@ static const fy_json_row document_rows[] = {
      .table = &own_table},
 };
 
-static void graph_release(fy_qnn_graph *g)
+static void graph_release(fy_qnn_config_graph *g)
 {
     free(g->type);
     free(g->graph_name);
@@ -198,7 +199,7 @@ static int check_cover(const fy_qnn_config *c, covered *seen, fy_err *e)
 {
     size_t n = 0;
     for (size_t i = 0; i < c->n_graphs; i++) {
-        const fy_qnn_graph *g = &c->graph[i];
+        const fy_qnn_config_graph *g = &c->graph[i];
         size_t k = 0;
         while (k < n && seen[k].batch != g->batch_size)
             k++;
@@ -221,7 +222,8 @@ static int check_cover(const fy_qnn_config *c, covered *seen, fy_err *e)
 }
 
 /* Against the first one, and each in itself. */
-static int check_agreement(const fy_qnn_graph *g, const fy_qnn_graph *first, fy_err *e)
+static int check_agreement(const fy_qnn_config_graph *g, const fy_qnn_config_graph *first,
+                           fy_err *e)
 {
     if (g->cache_size != first->cache_size || g->context_size != first->context_size ||
         g->kv_size != first->kv_size)
@@ -244,7 +246,7 @@ static int check_agreement(const fy_qnn_graph *g, const fy_qnn_graph *first, fy_
     return 0;
 }
 
-static const fy_qnn_graph *graph_at(const fy_qnn_config *c, size_t i)
+static const fy_qnn_config_graph *graph_at(const fy_qnn_config *c, size_t i)
 {
     return i < c->n_graphs ? &c->graph[i] : &c->embedding[i - c->n_graphs];
 }
@@ -254,9 +256,9 @@ static int check_names(const fy_qnn_config *c, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
     for (size_t i = 0; i < c->n_graphs + c->n_embeddings; i++) {
-        const fy_qnn_graph *g = graph_at(c, i);
+        const fy_qnn_config_graph *g = graph_at(c, i);
         for (size_t k = 0; k < i; k++) {
-            const fy_qnn_graph *before = graph_at(c, k);
+            const fy_qnn_config_graph *before = graph_at(c, k);
             if (strcmp(before->graph_name, g->graph_name) == 0 &&
                 strcmp(before->model_path, g->model_path) == 0)
                 return fy_fail(e, FY_EFORMAT, "graph '%s' of %s is there twice",
@@ -274,7 +276,7 @@ static int check_slices(const fy_qnn_config *c, uint32_t batch, uint32_t *end, f
     size_t n = 0;
     *end = 0;
     for (size_t i = 0; i < c->n_embeddings; i++) {
-        const fy_qnn_graph *g = &c->embedding[i];
+        const fy_qnn_config_graph *g = &c->embedding[i];
         if (g->batch_size != batch)
             continue;
         if (n++ > 0 && *end == 0)
@@ -328,7 +330,7 @@ static int check_together(fy_qnn_config *c, fy_err *e)
         rc = check_names(c, e);
     if (rc == 0)
         rc = check_embeddings(c, e);
-    const fy_qnn_graph *last = &c->graph[c->n_graphs - 1];
+    const fy_qnn_config_graph *last = &c->graph[c->n_graphs - 1];
     c->n_layers = last->end_layer;
     c->cache_size = last->cache_size;
     c->context_size = last->context_size;
@@ -356,7 +358,7 @@ int fy_qnn_config_parse(const void *p, size_t n, fy_qnn_config *out, fy_err *e)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-bool fy_qnn_is_gguf(const fy_qnn_graph *g)
+bool fy_qnn_is_gguf(const fy_qnn_config_graph *g)
 {
     const size_t n = strlen(g->model_path), end = strlen(".gguf");
     return n > end && strcmp(g->model_path + n - end, ".gguf") == 0;

@@ -36,7 +36,7 @@ typedef struct {
     uint32_t first_token, end_token; /* of an lm_head that is a slice, end exclusive; 0, 0: all */
     char *kv_path_format;            /* owned; "kv/layer_{layer_id}_{kv_type}_{head_id}.raw" */
     uint32_t n_channels, image_size, n_patches, n_patch_tokens;
-} fy_qnn_graph;
+} fy_qnn_config_graph;
 
 /* model_parameters that PowerServe's converter writes and its runtime does not read; -1: absent. */
 typedef struct {
@@ -56,11 +56,11 @@ typedef struct {
 typedef struct {
     double attention_mask_value;
     uint32_t n_hvx_threads;
-    fy_qnn_graph *graph; /* owned, in the file's order; at least one */
+    fy_qnn_config_graph *graph; /* owned, in the file's order; at least one */
     size_t n_graphs;
-    fy_qnn_graph *embedding; /* owned; none: the CPU computes norm and lm_head */
+    fy_qnn_config_graph *embedding; /* owned; none: the CPU computes norm and lm_head */
     size_t n_embeddings;
-    fy_qnn_graph *vision; /* owned; NULL: none */
+    fy_qnn_config_graph *vision; /* owned; NULL: none */
     fy_qnn_dims dims;
     fy_qnn_own own;
     /* what all graphs agree on */
@@ -74,7 +74,7 @@ int fy_qnn_config_parse(const void *p, size_t n, fy_qnn_config *out, fy_err *e);
 void fy_qnn_config_release(fy_qnn_config *c);
 
 /* Is it a chunk of ours (*.gguf), not yet compiled? */
-bool fy_qnn_is_gguf(const fy_qnn_graph *g);
+bool fy_qnn_is_gguf(const fy_qnn_config_graph *g);
 /* Is any of them? Some may be compiled and others not. */
 bool fy_qnn_has_gguf(const fy_qnn_config *c);
 /* *out becomes the file of a layer's and KV head's preset; kv_type "key" or "value". */

@@ -66,14 +66,15 @@ static int open_chunk(const char *qnn, const char *rel, fy_cut_chunk *p, fy_err 
     int rc = path == NULL ? fy_nomem(e) : p->gguf != NULL ? 0 : -1;
     if (rc == 0 && (rc = fy_cut_header(p->gguf, &family, &p->hp, &p->info, e)) == 0 &&
         p->info.kind == FY_CHUNK_WHOLE)
-        rc = fy_fail(e, FY_EVERIFY, "has no key " FY_CHUNK_KEYS "kind: is not a chunk of a cut model");
+        rc = fy_fail(e, FY_EVERIFY,
+                     "has no key " FY_CHUNK_KEYS "kind: is not a chunk of a cut model");
     if (rc != 0 && p->gguf != NULL)
         fy_ctx(e, "%s", path);
     free(path);
     return rc;
 }
 
-static int open_chunks(const char *qnn, const fy_qnn_graph *g, size_t n, fy_names *seen,
+static int open_chunks(const char *qnn, const fy_qnn_config_graph *g, size_t n, fy_names *seen,
                        fy_cut_model *m, fy_err *e)
 {
     for (size_t i = 0; i < n; i++) {
@@ -122,7 +123,7 @@ void fy_cut_model_close(fy_cut_model *m)
 
 /* --- computing its graphs on the CPU --- */
 
-static int put_graph(const fy_qnn_graph *g, const char *qnn, uint32_t n_vocab,
+static int put_graph(const fy_qnn_config_graph *g, const char *qnn, uint32_t n_vocab,
                      fy_chain_graph_spec *to, fy_err *e)
 {
     const bool head = g->start_layer == g->end_layer;
@@ -145,7 +146,8 @@ static int put_graphs(const fy_qnn_config *c, const char *qnn, uint32_t n_vocab,
                       fy_chain_graph_spec *to, fy_err *e)
 {
     for (size_t i = 0; i < c->n_graphs + c->n_embeddings; i++) {
-        const fy_qnn_graph *g = i < c->n_graphs ? &c->graph[i] : &c->embedding[i - c->n_graphs];
+        const fy_qnn_config_graph *g =
+            i < c->n_graphs ? &c->graph[i] : &c->embedding[i - c->n_graphs];
         if (put_graph(g, qnn, n_vocab, &to[i], e) != 0)
             return -1;
     }

@@ -16,7 +16,7 @@
 #include "workspace/npu/chunk.h"
 #include "workspace/npu/qnn_check.h"
 
-static const fy_cut_chunk *chunk_of(const fy_cut_model *m, const fy_qnn_graph *g)
+static const fy_cut_chunk *chunk_of(const fy_cut_model *m, const fy_qnn_config_graph *g)
 {
     for (size_t i = 0; i < m->n_chunks; i++) {
         if (strcmp(m->chunk[i].path, g->model_path) == 0)
@@ -108,7 +108,7 @@ static int check_model(const fy_cut_model *m, const fy_cut_chunk *p, fy_err *e)
 }
 
 /* Are all of these graphs chunks? */
-static bool none_compiled(const fy_qnn_graph *g, size_t n)
+static bool none_compiled(const fy_qnn_config_graph *g, size_t n)
 {
     size_t i = 0;
     while (i < n && fy_qnn_is_gguf(&g[i]))
@@ -176,7 +176,7 @@ static int check_chunk(const fy_cut_model *m, const fy_cut_chunk *p, fy_err *e)
 
 /* --- the configuration ------------------------------------------------------------------------ */
 
-static int check_names(const fy_qnn_graph *g, const char *out, fy_err *e)
+static int check_names(const fy_qnn_config_graph *g, const char *out, fy_err *e)
 {
     const char *const pairs[][3] = {{"x_name", g->x_name, "x"}, {"out_name", g->out_name, out}};
     char shown[FY_QUOTE_BYTES];
@@ -188,7 +188,7 @@ static int check_names(const fy_qnn_graph *g, const char *out, fy_err *e)
     return 0;
 }
 
-static int check_layers(const fy_cut_chunk *p, const fy_qnn_graph *g, fy_err *e)
+static int check_layers(const fy_cut_chunk *p, const fy_qnn_config_graph *g, fy_err *e)
 {
     const fy_chunk_info *info = &p->info;
     if (info->kind != FY_CHUNK_LAYERS)
@@ -199,7 +199,7 @@ static int check_layers(const fy_cut_chunk *p, const fy_qnn_graph *g, fy_err *e)
     return check_names(g, "out", e);
 }
 
-static int check_tokens(const fy_cut_chunk *p, const fy_qnn_graph *g, fy_err *e)
+static int check_tokens(const fy_cut_chunk *p, const fy_qnn_config_graph *g, fy_err *e)
 {
     const fy_chunk_info *info = &p->info;
     const uint32_t end = g->end_token > 0 ? g->end_token : p->hp.n_vocab;
@@ -211,8 +211,9 @@ static int check_tokens(const fy_cut_chunk *p, const fy_qnn_graph *g, fy_err *e)
     return check_names(g, "logits", e);
 }
 
-static int check_list(const fy_cut_model *m, const char *name, const fy_qnn_graph *g, size_t n,
-                      int (*check)(const fy_cut_chunk *p, const fy_qnn_graph *g, fy_err *e),
+static int check_list(const fy_cut_model *m, const char *name, const fy_qnn_config_graph *g,
+                      size_t n,
+                      int (*check)(const fy_cut_chunk *p, const fy_qnn_config_graph *g, fy_err *e),
                       fy_err *e)
 {
     for (size_t i = 0; i < n; i++) {
@@ -248,7 +249,7 @@ static int check_unnamed(const fy_cut_model *m, const char *qnn, fy_err *e)
     if (d == NULL)
         return fy_fail_errno(e, "%s: cannot list", qnn);
     for (struct dirent *en; rc == 0 && (en = readdir(d)) != NULL;) {
-        const fy_qnn_graph g = {.model_path = en->d_name};
+        const fy_qnn_config_graph g = {.model_path = en->d_name};
         if (fy_qnn_is_gguf(&g) && chunk_of(m, &g) == NULL)
             rc = fy_fail(e, FY_EVERIFY,
                          FY_QNN_DIR "/%s: is not named by " FY_QNN_CONFIG_NAME

@@ -58,7 +58,7 @@ static int check_there(const job *j, const char *rel, fy_err *e)
 }
 
 /* That every chunk is there, by config.json. */
-static int check_graphs(const job *j, const fy_qnn_graph *g, size_t n, fy_err *e)
+static int check_graphs(const job *j, const fy_qnn_config_graph *g, size_t n, fy_err *e)
 {
     for (size_t i = 0; i < n; i++) {
         fy_str rel = {0};

@@ -42,7 +42,7 @@ int fy_qnn_config_compare(const fy_qnn_config *c, const fy_model_json *m, fy_err
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-static int each_binary(const fy_qnn_graph *g, size_t n, fy_names *seen, fy_qnn_file *each,
+static int each_binary(const fy_qnn_config_graph *g, size_t n, fy_names *seen, fy_qnn_file *each,
                        void *user, fy_err *e)
 {
     for (size_t i = 0; i < n; i++) {

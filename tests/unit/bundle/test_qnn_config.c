@@ -295,7 +295,7 @@ static void only_names_that_end_in_gguf_are_chunks(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char path[32];
         strcpy(path, cases[i].path);
-        const fy_qnn_graph g = {.model_path = path};
+        const fy_qnn_config_graph g = {.model_path = path};
         assert_int_equal(fy_qnn_is_gguf(&g), cases[i].is);
     }
 }
