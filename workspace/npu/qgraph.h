@@ -93,7 +93,7 @@ typedef struct {
                                else 4 */
     uint32_t range; /* index into fy_qgraph.ranges of the values it holds; FY_Q_NONE: its encoding
                        is fixed */
-    uint32_t io;    /* FY_Q_IN, FY_Q_OUT: its number in fy_graph_io */
+    uint32_t io;    /* FY_Q_IN, FY_Q_OUT: its number in fy_graph_io, and here */
     uint32_t mask;  /* FY_QC_SCORE: the mask (tensor of class FY_QC_MASK, rank 4) that will be added
                        to it */
     fy_q_static from; /* FY_Q_STATIC */
@@ -177,7 +177,6 @@ typedef struct {
     uint32_t n_batch, n_cache, n_ctx;
     fy_q_type core; /* FY_Q_U16 or FY_Q_F16: of what lies between the matrices */
     fy_q_type kv;   /* FY_Q_U8, FY_Q_S16 or FY_Q_F16 */
-    int failed;     /* of the composer: a code, 0 */
 } fy_qgraph;
 
 /* FY_EUNSUPPORTED for what graphs cannot do (fy_cut_refusal), FY_EFIT for a matrix that its type
@@ -185,15 +184,14 @@ typedef struct {
 int fy_qgraph_compose(fy_qgraph *g, const fy_qgraph_of *of, fy_err *e);
 void fy_qgraph_release(fy_qgraph *g);
 
-/* The tensor of that number in fy_graph_io, or that name; FY_Q_NONE. */
-uint32_t fy_qgraph_io(const fy_qgraph *g, uint32_t io);
-uint32_t fy_qgraph_find(const fy_qgraph *g, fy_span name);
-
 /* --- values of static tensors (qgraph_values.c) ----------------------------------------------- */
 
 struct fy_model;
 /* What a chunk that is open has, for fy_qgraph_of. */
 bool fy_qgraph_model_has(const void *model, fy_slot slot, uint32_t layer);
+/* The matrix as GGUF calls it, whatever heads and files it is cut into: "blk.3.attn_q.weight". */
+enum { FY_Q_MATRIX_NAME = 48 };
+const char *fy_qgraph_matrix_name(const fy_q_static *from, char out[FY_Q_MATRIX_NAME]);
 
 /* Rows [first, first + n) of a FY_QC_WEIGHT: out[n][columns], a row for each output. */
 void fy_qgraph_matrix(const struct fy_model *m, const fy_q_tensor *t, uint32_t first, uint32_t n,
