@@ -292,7 +292,7 @@ CHECK_ITEMS = scripts/check_source.sh $(UNITS) $(REPLAY_ITEMS) $B/tests/kcheck/k
               $(sort $(wildcard tests/cli/*.sh))
 BENCH_TOOLS = $(addprefix $B/tests/bench/,limits make_gguf sample_bench)
 PROGRAMS = $(UNITS) $(REPLAYS) $B/tests/kcheck/kcheck $B/tests/bench/make_checkpoint \
-           $(BENCH_TOOLS) $B/tests/e2e/pty_drive $B/tests/e2e/hub_server $B/tests/phone/phone_adbd $B/tests/phone/adb_try
+           $(BENCH_TOOLS) $B/tests/e2e/pty_drive $B/tests/e2e/hub_server $B/tests/e2e/compare_graphs $B/tests/phone/phone_adbd $B/tests/phone/adb_try
 
 ## programs: the test programs of this TARGET and MODE
 .PHONY: programs
@@ -353,6 +353,9 @@ soak: all programs
 kcheck: $B/tests/kcheck/kcheck
 
 $B/tests/bench/%: $B/tests/bench/%.o $(KCHECKS) $(LIB)
+	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
+
+$B/tests/e2e/compare_graphs: $B/tests/e2e/compare_graphs.o $(LIB)
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
 
 $B/tests/e2e/%: $B/tests/e2e/%.o

@@ -121,7 +121,7 @@ void fy_cut_model_close(fy_cut_model *m)
     *m = (fy_cut_model){0};
 }
 
-/* --- computing its graphs on the CPU --- */
+/* --- its graphs on a device --- */
 
 static int put_graph(const fy_qnn_config_graph *g, const char *qnn, uint32_t n_vocab,
                      fy_chain_graph_spec *to, fy_err *e)
@@ -158,17 +158,13 @@ static int put_graphs(const fy_qnn_config *c, const char *qnn, uint32_t n_vocab,
     return 0;
 }
 
-static int add(fy_model *m, const fy_chain_spec *spec, const fy_map_options *how, fy_err *e)
-{
-    fy_graph_device *device = fy_graph_cpu_open(how, e);
-    return device != NULL ? fy_model_chain(m, device, spec, e) : -1;
-}
-
-int fy_model_add_chunks(fy_model *m, const char *qnn, const fy_map_options *how, fy_err *e)
+int fy_model_add_graphs(fy_model *m, const char *qnn, fy_graph_device *device, fy_err *e)
 {
     fy_qnn_config c;
-    if (fy_cut_config_read(qnn, &c, e) != 0)
+    if (fy_cut_config_read(qnn, &c, e) != 0) {
+        device->api->close(device);
         return -1;
+    }
     const size_t n = c.n_graphs + c.n_embeddings;
     fy_chain_graph_spec *graphs = calloc(n, sizeof *graphs);
     const fy_chain_spec spec = {.graphs = graphs,
@@ -180,13 +176,21 @@ int fy_model_add_chunks(fy_model *m, const char *qnn, const fy_map_options *how,
     int rc = graphs != NULL ? 0 : fy_nomem(e);
     if (rc == 0)
         rc = put_graphs(&c, qnn, fy_model_hparams(m)->n_vocab, graphs, e);
-    if (rc == 0 && (rc = add(m, &spec, how, e)) != 0)
+    if (rc != 0)
+        device->api->close(device);
+    else if ((rc = fy_model_chain(m, device, &spec, e)) != 0)
         fy_ctx(e, "%s", qnn);
     for (size_t i = 0; graphs != NULL && i < n; i++)
         free((char *)(uintptr_t)graphs[i].path);
     free(graphs);
     fy_qnn_config_release(&c);
     return rc;
+}
+
+int fy_model_add_chunks(fy_model *m, const char *qnn, const fy_map_options *how, fy_err *e)
+{
+    fy_graph_device *device = fy_graph_cpu_open(how, e);
+    return device != NULL ? fy_model_add_graphs(m, qnn, device, e) : -1;
 }
 
 int fy_model_each_file(const fy_model *m, fy_model_file *each, void *user, fy_err *e)

@@ -3,14 +3,15 @@
  * once and in its order, layers before the lm_head. Only headers are read.
  *
  * Opening checks each file in itself: that it is a whole GGUF file of a family that ferry computes,
- * and a chunk. Whether they fit together is checked by workspace/npu/chunk.h. Context binaries (*.bin)
- * have no header and are not counted as chunks here. */
+ * and a chunk. Whether they fit together is checked by workspace/npu/chunk.h. Context binaries
+ * (*.bin) have no header and are not counted as chunks here. */
 #ifndef FY_CLI_CUT_MODEL_H
 #define FY_CLI_CUT_MODEL_H
 
 #include "arch/chunk_info.h"
 #include "base/file.h"
 #include "bundle/qnn_config.h"
+#include "model/chain.h"
 #include "model/model.h"
 
 typedef struct {
@@ -41,8 +42,11 @@ int fy_cut_config_read(const char *qnn, fy_qnn_config *out, fy_err *e);
 int fy_cut_header(const fy_gguf *g, const fy_family **family, fy_hparams *hp, fy_chunk_info *info,
                   fy_err *e);
 
-/* Gives m, whose embedding is open, the graphs of qnn/config.json, computed on the CPU
- * (model/chain.h). m: the weights next to the directory qnn. FY_EUNSUPPORTED for compiled graphs. */
+/* Gives m, whose embedding is open, the graphs of qnn/config.json on a device (model/chain.h),
+ * which becomes the model's, or is closed on failure. m: the weights next to the directory qnn.
+ * FY_EUNSUPPORTED for compiled graphs. */
+int fy_model_add_graphs(fy_model *m, const char *qnn, fy_graph_device *device, fy_err *e);
+/* The same on the CPU. */
 int fy_model_add_chunks(fy_model *m, const char *qnn, const fy_map_options *how, fy_err *e);
 
 /* Calls `each` for every file with tensors of m: its own, and the chunks of a cut model. */

@@ -152,7 +152,7 @@ struct fy_graph {
 
 /* --- chunks ----------------------------------------------------------------------------------- */
 
-static int check_chunk(const fy_model *m, const fy_graph_file *f, fy_err *e)
+int fy_graph_check_file(const fy_model *m, const fy_graph_file *f, fy_err *e)
 {
     const bool head = f->first_layer == f->end_layer;
     const fy_chunk_info *is = &m->chunk;
@@ -190,7 +190,7 @@ static fy_graph_chunk *load(fy_graph_device *base, const fy_graph_file *f, fy_er
         return NULL;
     }
     *p = (fy_graph_chunk){.d = d, .model = fy_model_open_chunk(f->path, &d->how, e)};
-    if (p->model == NULL || check_chunk(p->model, f, e) != 0)
+    if (p->model == NULL || fy_graph_check_file(p->model, f, e) != 0)
         goto fail;
     const fy_model *m = p->model;
     if (!d->has_chunk)
@@ -235,25 +235,36 @@ static int check_tensor(const fy_graph_binding *b, uint32_t i, const fy_io_tenso
                    (unsigned long long)want->cols, want->element_bytes);
 }
 
-static int bind_tensors(fy_graph *g, const fy_graph_binding *b, fy_err *e)
+int fy_graph_check_tensors(const fy_graph_shape *shape, const fy_graph_binding *b, fy_err *e)
 {
-    const uint32_t n = fy_graph_n_io(&g->shape);
+    const uint32_t n = fy_graph_n_io(shape);
     if (n != b->n_tensors)
         return fy_fail(e, FY_EFORMAT, "graph '%s': %u tensors, expected %u", b->name, b->n_tensors,
                        n);
     for (uint32_t i = 0; i < n; i++) {
         fy_io_tensor want;
-        fy_graph_io(&g->shape, i, &want);
+        fy_graph_io(shape, i, &want);
         if (check_tensor(b, i, &want, e) != 0)
             return -1;
-        if (!g->has[want.role])
-            g->first[want.role] = i;
-        g->has[want.role] = true;
     }
-    g->buffers = calloc(n, sizeof *g->buffers);
+    return 0;
+}
+
+static int bind_tensors(fy_graph *g, const fy_graph_binding *b, fy_err *e)
+{
+    if (fy_graph_check_tensors(&g->shape, b, e) != 0)
+        return -1;
+    for (uint32_t i = 0; i < b->n_tensors; i++) {
+        fy_io_tensor io;
+        fy_graph_io(&g->shape, i, &io);
+        if (!g->has[io.role])
+            g->first[io.role] = i;
+        g->has[io.role] = true;
+    }
+    g->buffers = calloc(b->n_tensors, sizeof *g->buffers);
     if (g->buffers == NULL)
         return fy_nomem(e);
-    memcpy(g->buffers, b->buffers, n * sizeof *g->buffers);
+    memcpy(g->buffers, b->buffers, b->n_tensors * sizeof *g->buffers);
     return 0;
 }
 

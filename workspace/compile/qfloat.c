@@ -1,0 +1,561 @@
+/* The float interpreter of a graph. */
+#include "workspace/compile/qfloat.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/log.h"
+#include "base/math.h"
+#include "model/weights.h"
+
+struct fy_qfloat {
+    const fy_qgraph *g;
+    const fy_model *m;
+    fy_backend *backend;
+    fy_pool *pool;
+    fy_kernels kernels;
+    fy_arena arena;    /* the lists, and values of vectors */
+    void **buffers;    /* [border] of the caller */
+    float **at;        /* [n_tensors] */
+    fy_matrix *matrix; /* [n_tensors] rows of the model */
+    float **places;    /* owned each: shared by tensors that do not live together */
+    size_t n_places;
+    float *scratch; /* owned: [threads][...], or the rows of a product */
+    size_t thread_floats;
+};
+
+const fy_qgraph *fy_qfloat_graph(const fy_qfloat *f)
+{
+    return f->g;
+}
+
+const float *fy_qfloat_values(const fy_qfloat *f, uint32_t tensor)
+{
+    return f->at[tensor];
+}
+
+static const fy_q_tensor *out_of(const fy_qfloat *f, const fy_q_node *n)
+{
+    return &f->g->tensors[n->out];
+}
+
+static const fy_q_tensor *in_of(const fy_qfloat *f, const fy_q_node *n, uint32_t i)
+{
+    return &f->g->tensors[n->in[i]];
+}
+
+static size_t n_values(const fy_q_tensor *t)
+{
+    return (size_t)fy_q_rows(t) * fy_q_cols(t);
+}
+
+/* --- where values lie ------------------------------------------------------------------------- */
+
+typedef struct {
+    size_t floats;
+    uint32_t free_after; /* the last node that reads what lies there */
+    bool taken;
+} place;
+
+/* A node that only gives its input another name. */
+static bool is_view(const fy_qfloat *f, const fy_q_node *n)
+{
+    return (n->op == FY_Q_RESHAPE || n->op == FY_Q_CAST) && out_of(f, n)->kind == FY_Q_INNER;
+}
+
+/* last[t]: the last node that reads tensor t, through views too. */
+static void find_last_readers(const fy_qfloat *f, uint32_t *last)
+{
+    for (size_t i = 0; i < f->g->n_nodes; i++) {
+        for (uint32_t k = 0; k < f->g->nodes[i].n_in; k++)
+            last[f->g->nodes[i].in[k]] = (uint32_t)i;
+    }
+    for (size_t i = f->g->n_nodes; i > 0; i--) {
+        const fy_q_node *n = &f->g->nodes[i - 1];
+        if (is_view(f, n) && last[n->out] > last[n->in[0]])
+            last[n->in[0]] = last[n->out];
+    }
+}
+
+/* Gives each tensor inside one of a few places; fills where[tensor] and the sizes. */
+static int give_places(const fy_qfloat *f, uint32_t *where, place **list, size_t *n, fy_err *e)
+{
+    const fy_qgraph *g = f->g;
+    size_t cap = 0;
+    uint32_t *last = calloc(g->n_tensors, sizeof *last);
+    if (last == NULL)
+        return fy_nomem(e);
+    find_last_readers(f, last);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < g->n_nodes; i++) {
+        const fy_q_node *node = &g->nodes[i];
+        const size_t floats = n_values(out_of(f, node));
+        size_t best = *n;
+        for (size_t p = 0; p < *n; p++) {
+            place *one = &(*list)[p];
+            one->taken = one->taken && one->free_after >= i;
+            if (!one->taken && one->floats >= floats &&
+                (best == *n || one->floats < (*list)[best].floats))
+                best = p;
+        }
+        if (is_view(f, node) || out_of(f, node)->kind == FY_Q_OUT)
+            continue;
+        if (best == *n) {
+            const place fresh = {.floats = floats};
+            rc = fy_append(list, n, &cap, &fresh, sizeof fresh, e);
+        }
+        if (rc == 0) {
+            (*list)[best].taken = true;
+            (*list)[best].free_after = last[node->out] > i ? last[node->out] : (uint32_t)i;
+            where[node->out] = (uint32_t)best;
+        }
+    }
+    free(last);
+    return rc;
+}
+
+static float *floats_of(size_t n, fy_err *e)
+{
+    uint64_t bytes;
+    float *p = fy_mul_u64(n, sizeof *p, &bytes) && fy_align_u64(bytes, FY_LAYOUT_ALIGN, &bytes)
+                   ? aligned_alloc(FY_LAYOUT_ALIGN, (size_t)bytes)
+                   : NULL;
+    if (p == NULL)
+        fy_nomem(e);
+    return p;
+}
+
+static int place_values(fy_qfloat *f, fy_err *e)
+{
+    const fy_qgraph *g = f->g;
+    place *list = NULL;
+    uint32_t *where = calloc(g->n_tensors, sizeof *where);
+    int rc = where == NULL ? fy_nomem(e) : give_places(f, where, &list, &f->n_places, e);
+    f->places = rc == 0 ? calloc(f->n_places + 1, sizeof *f->places) : NULL;
+    if (rc == 0 && f->places == NULL)
+        rc = fy_nomem(e);
+    for (size_t p = 0; rc == 0 && p < f->n_places; p++) {
+        f->places[p] = floats_of(list[p].floats, e);
+        rc = f->places[p] == NULL ? -1 : 0;
+    }
+    for (size_t i = 0; rc == 0 && i < g->n_nodes; i++) {
+        const fy_q_node *n = &g->nodes[i];
+        if (is_view(f, n))
+            f->at[n->out] = f->at[n->in[0]];
+        else if (out_of(f, n)->kind == FY_Q_INNER)
+            f->at[n->out] = f->places[where[n->out]];
+    }
+    free(where);
+    free(list);
+    return rc;
+}
+
+/* --- what does not change --------------------------------------------------------------------- */
+
+/* The rows of a matrix where the model has them. Order and scale are the product's business. */
+static int prepare_matrix(fy_qfloat *f, uint32_t t, fy_err *e)
+{
+    const fy_q_tensor *q = &f->g->tensors[t];
+    const fy_q_static *s = &q->from;
+    fy_matrix *w = &f->matrix[t];
+    if (s->hadamard) {
+        float *rows = fy_arena_calloc(&f->arena, n_values(q), sizeof *rows);
+        if (rows == NULL)
+            return fy_nomem(e);
+        fy_qgraph_matrix(f->m, q, 0, s->n, rows);
+        *w = (fy_matrix){rows, FY_F32, q->dims[2] * sizeof(float), s->n, q->dims[2]};
+        return 0;
+    }
+    *w = s->slot == FY_T_OUTPUT ? *f->m->output : fy_layer_at(f->m, s->layer)->w[s->slot];
+    w->data = (const uint8_t *)w->data + s->first * w->row_bytes;
+    w->n_rows = s->n;
+    return 0;
+}
+
+static int prepare_statics(fy_qfloat *f, fy_err *e)
+{
+    for (uint32_t t = 0; t < f->g->n_tensors; t++) {
+        const fy_q_tensor *q = &f->g->tensors[t];
+        if (q->kind != FY_Q_STATIC)
+            continue;
+        if (q->class == FY_QC_WEIGHT) {
+            if (prepare_matrix(f, t, e) != 0)
+                return -1;
+            continue;
+        }
+        f->at[t] = fy_arena_calloc(&f->arena, n_values(q), sizeof(float));
+        if (f->at[t] == NULL)
+            return fy_nomem(e);
+        if (fy_qgraph_vector(f->m, q, f->at[t], e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int prepare_border(fy_qfloat *f, fy_err *e)
+{
+    for (uint32_t t = 0; t < f->g->n_tensors; t++) {
+        const fy_q_tensor *q = &f->g->tensors[t];
+        if (q->io == FY_Q_NONE)
+            continue;
+        f->at[t] = q->class == FY_QC_MASK ? fy_arena_calloc(&f->arena, n_values(q), sizeof(float))
+                                          : f->buffers[t];
+        if (f->at[t] == NULL)
+            return fy_nomem(e);
+    }
+    return 0;
+}
+
+/* --- products --------------------------------------------------------------------------------- */
+
+/* The column of a head's rows in the model's order. */
+static uint32_t model_column(const fy_qfloat *f, const fy_q_static *s, uint32_t i)
+{
+    const fy_hparams *hp = &f->m->hp;
+    const uint32_t in_head = (s->first + i) % hp->head_dim, half = hp->n_rot / 2;
+    if (!s->halves || in_head >= hp->n_rot)
+        return i;
+    return i - in_head + 2 * (in_head % half) + in_head / half;
+}
+
+static void conv(fy_qfloat *f, const fy_q_node *n)
+{
+    const fy_q_tensor *y = out_of(f, n);
+    const fy_q_static *s = &in_of(f, n, 1)->from;
+    const float *bias = n->n_in > 2 ? f->at[n->in[2]] : NULL;
+    const uint32_t rows = fy_q_rows(y), cols = fy_q_cols(y);
+    const bool direct = !s->halves && s->scale == 1;
+    float *to = f->at[n->out];
+    const fy_product p = {
+        .w = &f->matrix[n->in[1]], .bias = direct ? bias : NULL, .y = direct ? to : f->scratch};
+    fy_backend_matmul(f->backend, f->at[n->in[0]], rows, &p, 1);
+    for (uint32_t i = 0; i < cols && !direct; i++) {
+        const uint32_t from = model_column(f, s, i);
+        for (uint32_t r = 0; r < rows; r++)
+            to[(size_t)r * cols + i] =
+                s->scale * f->scratch[(size_t)r * cols + from] + (bias != NULL ? bias[i] : 0);
+    }
+}
+
+/* Columns [begin, end) of a row of the mask that some row of the batch sees, in [from, to). */
+static void seen_columns(const float *mask, uint32_t rows, uint32_t cols, uint32_t from,
+                         uint32_t to, uint32_t *begin, uint32_t *end)
+{
+    *begin = to;
+    *end = from;
+    for (uint32_t r = 0; r < rows; r++) {
+        const float *row = mask + (size_t)r * cols;
+        for (uint32_t c = from; c < to; c++) {
+            if (row[c] == 0) {
+                *begin = c < *begin ? c : *begin;
+                *end = c + 1 > *end ? c + 1 : *end;
+            }
+        }
+    }
+}
+
+typedef struct {
+    const fy_qfloat *f;
+    const float *a, *b;
+    float *y;
+    uint32_t k, n, begin, end; /* columns of y to compute */
+    const float *packed;       /* columns [begin, end) of b, [k][end - begin] */
+} product_job;
+
+/* y[r] = a[r] b, by the kernel that adds weighted rows. */
+static void product_rows(void *ctx, int64_t begin, int64_t end, int thread)
+{
+    const product_job *j = ctx;
+    const uint32_t width = j->end - j->begin;
+    float p[FY_ATTEND_CHUNK] = {0};
+    float *sum = j->f->scratch + (size_t)thread * j->f->thread_floats;
+    for (int64_t r = begin; r < end; r++) {
+        const float *a = j->a + (size_t)r * j->k;
+        memset(sum, 0, width * sizeof *sum);
+        for (uint32_t i = 0; i < j->k; i += FY_ATTEND_CHUNK) {
+            const uint32_t n = j->k - i < FY_ATTEND_CHUNK ? j->k - i : FY_ATTEND_CHUNK;
+            bool any = false;
+            for (uint32_t c = 0; c < n; c++) {
+                p[c] = a[i + c];
+                any |= p[c] != 0;
+            }
+            if (any)
+                j->f->kernels.attend_add_f32(sum, p, 1, j->packed + (size_t)i * width, n, width);
+        }
+        memcpy(j->y + (size_t)r * j->n + j->begin, sum, width * sizeof *sum);
+    }
+}
+
+static void product_columns(fy_qfloat *f, const fy_q_node *n, uint32_t begin, uint32_t end)
+{
+    const fy_q_tensor *y = out_of(f, n), *a = in_of(f, n, 0);
+    const uint32_t k = fy_q_cols(a), cols = fy_q_cols(y);
+    const size_t threads = (size_t)fy_pool_threads(f->pool);
+    float *packed = f->scratch + threads * f->thread_floats;
+    product_job j = {.f = f,
+                     .a = f->at[n->in[0]],
+                     .b = f->at[n->in[1]],
+                     .y = f->at[n->out],
+                     .k = k,
+                     .n = cols,
+                     .begin = begin,
+                     .end = end,
+                     .packed = packed};
+    if (begin >= end)
+        return;
+    if (begin == 0 && end == cols)
+        j.packed = j.b;
+    for (uint32_t i = 0; i < k && j.packed == packed; i++)
+        memcpy(packed + (size_t)i * (end - begin), j.b + (size_t)i * cols + begin,
+               (end - begin) * sizeof(float));
+    fy_pool_run(f->pool, fy_q_rows(y), 4, product_rows, &j);
+}
+
+/* Scores of columns that nobody sees stay 0. */
+static void matmul(fy_qfloat *f, const fy_q_node *n)
+{
+    const fy_q_tensor *y = out_of(f, n);
+    uint32_t begin, end;
+    if (y->class != FY_QC_SCORE) {
+        product_columns(f, n, 0, fy_q_cols(y));
+        return;
+    }
+    memset(f->at[n->out], 0, n_values(y) * sizeof(float));
+    const uint32_t bounds[] = {0, f->g->n_cache, fy_q_cols(y)};
+    for (int i = 0; i < 2; i++) {
+        seen_columns(f->at[y->mask], fy_q_rows(y), fy_q_cols(y), bounds[i], bounds[i + 1], &begin,
+                     &end);
+        product_columns(f, n, begin, end);
+    }
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static void rms_norm(fy_qfloat *f, const fy_q_node *n)
+{
+    const fy_q_tensor *y = out_of(f, n);
+    const fy_norm norm = {.w = f->at[n->in[1]], .eps = n->eps, .centred = n->op == FY_Q_LAYER_NORM};
+    fy_backend_norm(f->backend, f->at[n->out], f->at[n->in[0]], &norm, fy_q_rows(y), fy_q_cols(y));
+}
+
+static void softmax(fy_qfloat *f, const fy_q_node *n)
+{
+    const fy_q_tensor *t = out_of(f, n);
+    const uint32_t rows = fy_q_rows(t), cols = fy_q_cols(t);
+    for (uint32_t r = 0; r < rows; r++) {
+        const float *x = f->at[n->in[0]] + (size_t)r * cols;
+        float *y = f->at[n->out] + (size_t)r * cols, most = x[0];
+        double sum = 0;
+        for (uint32_t c = 1; c < cols; c++)
+            most = x[c] > most ? x[c] : most;
+        for (uint32_t c = 0; c < cols; c++) {
+            y[c] = x[c] - most > -104 ? fy_exp(x[c] - most) : 0;
+            sum += (double)y[c];
+        }
+        const float scale = (float)(1 / sum);
+        for (uint32_t c = 0; c < cols; c++)
+            y[c] *= scale;
+    }
+}
+
+static void rope(fy_qfloat *f, const fy_q_node *n)
+{
+    const fy_q_tensor *t = out_of(f, n);
+    const uint32_t rows = fy_q_rows(t), half = fy_q_cols(t) / 2;
+    for (uint32_t r = 0; r < rows; r++) {
+        const float *x = f->at[n->in[0]] + (size_t)r * 2 * half;
+        const float *cos = f->at[n->in[1]] + (size_t)r * half;
+        const float *sin = f->at[n->in[2]] + (size_t)r * half;
+        float *y = f->at[n->out] + (size_t)r * 2 * half;
+        for (uint32_t i = 0; i < half; i++) {
+            y[i] = x[i] * cos[i] - x[i + half] * sin[i];
+            y[i + half] = x[i + half] * cos[i] + x[i] * sin[i];
+        }
+    }
+}
+
+/* --- elements --------------------------------------------------------------------------------- */
+
+static void binary(fy_qfloat *f, const fy_q_node *n)
+{
+    const size_t all = n_values(out_of(f, n)), step = n_values(in_of(f, n, 1)) == 1 ? 0 : 1;
+    const float *a = f->at[n->in[0]], *b = f->at[n->in[1]];
+    float *y = f->at[n->out];
+    if (n->op == FY_Q_ADD) {
+        for (size_t i = 0; i < all; i++)
+            y[i] = a[i] + b[i * step];
+    } else if (n->op == FY_Q_MULTIPLY) {
+        for (size_t i = 0; i < all; i++)
+            y[i] = a[i] * b[i * step];
+    } else { /* FY_Q_GREATER */
+        for (size_t i = 0; i < all; i++)
+            y[i] = a[i] > b[i * step];
+    }
+}
+
+static void pick(fy_qfloat *f, const fy_q_node *n)
+{
+    const size_t all = n_values(out_of(f, n)), step = n_values(in_of(f, n, 2)) == 1 ? 0 : 1;
+    const float *is = f->at[n->in[0]], *a = f->at[n->in[1]], *b = f->at[n->in[2]];
+    for (size_t i = 0; i < all; i++)
+        f->at[n->out][i] = is[i] != 0 ? a[i] : b[i * step];
+}
+
+static void unary(fy_qfloat *f, const fy_q_node *n)
+{
+    const size_t all = n_values(out_of(f, n));
+    const float *x = f->at[n->in[0]];
+    float *y = f->at[n->out];
+    for (size_t i = 0; i < all; i++)
+        y[i] = n->op == FY_Q_SIGMOID ? 1 / (1 + fy_exp(-x[i]))
+               : n->op == FY_Q_TANH  ? tanhf(x[i])
+               : n->op == FY_Q_NEG   ? -x[i]
+               : n->op == FY_Q_RELU  ? (x[i] > 0 ? x[i] : 0)
+                                     : x[i];
+    if (n->op == FY_Q_GELU)
+        fy_kernels_activate(&f->kernels, n->act, 0, y, NULL, (int64_t)all);
+}
+
+/* --- layout ----------------------------------------------------------------------------------- */
+
+static void slice(fy_qfloat *f, const fy_q_node *n)
+{
+    const fy_q_tensor *y = out_of(f, n);
+    const uint32_t rows = fy_q_rows(y), cols = fy_q_cols(y), from = fy_q_cols(in_of(f, n, 0));
+    for (uint32_t r = 0; r < rows; r++)
+        memcpy(f->at[n->out] + (size_t)r * cols, f->at[n->in[0]] + (size_t)r * from + n->begin,
+               cols * sizeof(float));
+}
+
+static void concat(fy_qfloat *f, const fy_q_node *n)
+{
+    const fy_q_tensor *y = out_of(f, n);
+    const uint32_t rows = n->axis == 3 ? fy_q_rows(y) : 1;
+    float *to = f->at[n->out];
+    for (uint32_t r = 0; r < rows; r++) {
+        for (uint32_t i = 0; i < n->n_in; i++) {
+            const size_t each = n_values(in_of(f, n, i)) / rows;
+            memcpy(to, f->at[n->in[i]] + r * each, each * sizeof(float));
+            to += each;
+        }
+    }
+}
+
+static void transpose(fy_qfloat *f, const fy_q_node *n)
+{
+    const uint32_t rows = fy_q_rows(in_of(f, n, 0)), cols = fy_q_cols(in_of(f, n, 0));
+    for (uint32_t r = 0; r < rows; r++) {
+        for (uint32_t c = 0; c < cols; c++)
+            f->at[n->out][(size_t)c * rows + r] = f->at[n->in[0]][(size_t)r * cols + c];
+    }
+}
+
+/* To a border's tensor; inside it is a view. */
+static void copy(fy_qfloat *f, const fy_q_node *n)
+{
+    if (f->at[n->out] != f->at[n->in[0]])
+        memcpy(f->at[n->out], f->at[n->in[0]], n_values(out_of(f, n)) * sizeof(float));
+}
+
+/* --- the graph -------------------------------------------------------------------------------- */
+
+static void (*const compute[FY_Q_OP_COUNT])(fy_qfloat *, const fy_q_node *) = {
+    [FY_Q_CONV] = conv,           [FY_Q_MATMUL] = matmul,       [FY_Q_RMS_NORM] = rms_norm,
+    [FY_Q_LAYER_NORM] = rms_norm, [FY_Q_SOFTMAX] = softmax,     [FY_Q_ADD] = binary,
+    [FY_Q_MULTIPLY] = binary,     [FY_Q_NEG] = unary,           [FY_Q_GREATER] = binary,
+    [FY_Q_SELECT] = pick,         [FY_Q_SIGMOID] = unary,       [FY_Q_TANH] = unary,
+    [FY_Q_GELU] = unary,          [FY_Q_RELU] = unary,          [FY_Q_SLICE] = slice,
+    [FY_Q_CONCAT] = concat,       [FY_Q_TRANSPOSE] = transpose, [FY_Q_RESHAPE] = copy,
+    [FY_Q_CAST] = copy,           [FY_Q_ROPE] = rope,
+};
+
+static void read_masks(fy_qfloat *f)
+{
+    for (uint32_t t = 0; t < f->g->n_tensors; t++) {
+        const fy_q_tensor *q = &f->g->tensors[t];
+        if (q->kind != FY_Q_IN || q->class != FY_QC_MASK)
+            continue;
+        const uint16_t *bits = f->buffers[t];
+        for (size_t i = 0; i < n_values(q); i++)
+            f->at[t][i] = (bits[i] & 0x7fff) == 0 ? 0 : FY_QFLOAT_HIDDEN;
+    }
+}
+
+int fy_qfloat_run(fy_qfloat *f, fy_qfloat_watch *watch, void *user, fy_err *e)
+{
+    read_masks(f);
+    for (size_t i = 0; i < f->g->n_nodes; i++) {
+        const fy_q_node *n = &f->g->nodes[i];
+        compute[n->op](f, n);
+        if (watch != NULL && watch(user, f, n, e) != 0)
+            return -1;
+        if (i % 64 == 0 && fy_check_interrupt(e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Scratch: a row of a product for each thread, then its second operand; or all of a Conv. */
+static int take_scratch(fy_qfloat *f, fy_err *e)
+{
+    size_t most = 0, widest = 0, packed = 0;
+    for (size_t i = 0; i < f->g->n_nodes; i++) {
+        const fy_q_node *n = &f->g->nodes[i];
+        const size_t all = n_values(out_of(f, n));
+        if (n->op == FY_Q_CONV && all > most)
+            most = all;
+        if (n->op == FY_Q_MATMUL && n_values(in_of(f, n, 1)) > packed)
+            packed = n_values(in_of(f, n, 1));
+        if (n->op == FY_Q_MATMUL && fy_q_cols(out_of(f, n)) > widest)
+            widest = fy_q_cols(out_of(f, n));
+    }
+    f->thread_floats = (widest + 15) / 16 * 16;
+    const size_t rows = f->thread_floats * (size_t)fy_pool_threads(f->pool) + packed;
+    f->scratch = floats_of(rows > most ? rows : most + 1, e);
+    return f->scratch != NULL ? 0 : -1;
+}
+
+fy_qfloat *fy_qfloat_new(const fy_qgraph *g, const fy_model *m, fy_backend *backend, fy_pool *pool,
+                         void *const *buffers, fy_err *e)
+{
+    fy_qfloat *f = calloc(1, sizeof *f);
+    size_t n_border = 0;
+    if (f == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    while (n_border < g->n_tensors && g->tensors[n_border].io != FY_Q_NONE)
+        n_border++;
+    *f = (fy_qfloat){.g = g,
+                     .m = m,
+                     .backend = backend,
+                     .pool = pool,
+                     .kernels = fy_kernels_for(fy_cpu_features())};
+    f->at = fy_arena_calloc(&f->arena, g->n_tensors, sizeof *f->at);
+    f->matrix = fy_arena_calloc(&f->arena, g->n_tensors, sizeof *f->matrix);
+    f->buffers = fy_arena_calloc(&f->arena, n_border, sizeof *f->buffers);
+    bool ok = f->at != NULL && f->matrix != NULL && f->buffers != NULL;
+    if (ok)
+        memcpy(f->buffers, buffers, n_border * sizeof *buffers);
+    else
+        fy_nomem(e);
+    if (ok && prepare_border(f, e) == 0 && prepare_statics(f, e) == 0 && place_values(f, e) == 0 &&
+        take_scratch(f, e) == 0)
+        return f;
+    fy_qfloat_free(f);
+    return NULL;
+}
+
+void fy_qfloat_free(fy_qfloat *f)
+{
+    if (f == NULL)
+        return;
+    for (size_t i = 0; f->places != NULL && i < f->n_places; i++)
+        free(f->places[i]);
+    free(f->places);
+    free(f->scratch);
+    fy_arena_release(&f->arena);
+    free(f);
+}

@@ -1,0 +1,31 @@
+/* Computes a graph in floats on the CPU: what the composition is checked with, and what calibrates.
+ * Encodings are not looked at; a cast changes nothing. Values are f32, masks are 0 or
+ * FY_QFLOAT_HIDDEN. Memory is that of the widest layer: a tensor's place is used again after its
+ * last reader. */
+#ifndef FY_WORKSPACE_QFLOAT_H
+#define FY_WORKSPACE_QFLOAT_H
+
+#include "backend/backend_cpu.h"
+#include "model/model.h"
+#include "workspace/npu/qgraph.h"
+
+#define FY_QFLOAT_HIDDEN (-1e30f)
+
+typedef struct fy_qfloat fy_qfloat;
+
+/* g, m and backend outlive it; backend: for batches of g->n_batch. buffers: of the border's
+ * tensors, in fy_graph_io's order; f32, but masks are f16. NULL on failure. */
+fy_qfloat *fy_qfloat_new(const fy_qgraph *g, const fy_model *m, fy_backend *backend, fy_pool *pool,
+                         void *const *buffers, fy_err *e);
+void fy_qfloat_free(fy_qfloat *f); /* NULL is fine */
+
+/* Sees every node when its output is there: fy_qfloat_values of its inputs and output are valid. */
+typedef int fy_qfloat_watch(void *user, const fy_qfloat *f, const fy_q_node *n, fy_err *e);
+/* watch NULL: none. */
+int fy_qfloat_run(fy_qfloat *f, fy_qfloat_watch *watch, void *user, fy_err *e);
+
+const fy_qgraph *fy_qfloat_graph(const fy_qfloat *f);
+/* [rows][columns] */
+const float *fy_qfloat_values(const fy_qfloat *f, uint32_t tensor);
+
+#endif
