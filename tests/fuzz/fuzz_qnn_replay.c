@@ -1,5 +1,5 @@
-/* Records of QNN calls: what is passed to a library is whole. The library here touches every byte that
- * it is given and knows no operation. */
+/* Records of QNN calls: what is passed to a library is whole. The library here touches every byte
+ * that it is given and knows no operation. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static fy_qnn_error touch_op(fy_qnn_op op)
     return 0;
 }
 
-static fy_qnn_error device_create(fy_qnn_handle log, fy_qnn_configs c, fy_qnn_handle *out)
+static fy_qnn_error device_create(fy_qnn_handle log, fy_qnn_options c, fy_qnn_handle *out)
 {
     (void)log;
     for (size_t i = 0; c != NULL && c[i] != NULL; i++)
@@ -66,14 +66,14 @@ static fy_qnn_error device_create(fy_qnn_handle log, fy_qnn_configs c, fy_qnn_ha
     return 0;
 }
 
-static fy_qnn_error context_create(fy_qnn_handle b, fy_qnn_handle d, fy_qnn_configs c,
+static fy_qnn_error context_create(fy_qnn_handle b, fy_qnn_handle d, fy_qnn_options c,
                                    fy_qnn_handle *out)
 {
     (void)b;
     return device_create(d, c, out);
 }
 
-static fy_qnn_error from_binary(fy_qnn_handle b, fy_qnn_handle d, fy_qnn_configs c, const void *p,
+static fy_qnn_error from_binary(fy_qnn_handle b, fy_qnn_handle d, fy_qnn_options c, const void *p,
                                 uint64_t n, fy_qnn_handle *out, fy_qnn_handle profile)
 {
     (void)profile;
@@ -96,7 +96,7 @@ static fy_qnn_error binary(fy_qnn_handle c, void *p, uint64_t n, uint64_t *writt
     return 0;
 }
 
-static fy_qnn_error graph_create(fy_qnn_handle c, const char *name, fy_qnn_configs configs,
+static fy_qnn_error graph_create(fy_qnn_handle c, const char *name, fy_qnn_options configs,
                                  fy_qnn_handle *out)
 {
     touch(name, strlen(name));
@@ -172,7 +172,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fy_qnn_replayed out;
     fy_err e = {0};
     const fy_span text = {(const char *)data, size};
-    if (fy_qnn_replay(&lib, text, text, 1 << 20, &out, &e) != 0 && (e.code == FY_OK || e.msg[0] == '\0'))
+    if (fy_qnn_replay(&lib, text, text, 1 << 20, &out, &e) != 0 &&
+        (e.code == FY_OK || e.msg[0] == '\0'))
         abort();
     return 0;
 }

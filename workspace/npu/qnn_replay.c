@@ -185,12 +185,12 @@ static uint8_t *bytes(replay *r, const json_t *o, uint64_t expected, uint64_t *n
 
 /* --- structs ---------------------------------------------------------------------------------- */
 
-static fy_qnn_configs configs(replay *r)
+static fy_qnn_options configs(replay *r)
 {
     const json_t *l;
     const size_t n = list(r, r->line, "configs", 16, &l);
-    const fy_qnn_config **out = take(r, n + 1, sizeof *out);
-    fy_qnn_config *c = take(r, n + 1, sizeof *c);
+    const fy_qnn_option **out = take(r, n + 1, sizeof *out);
+    fy_qnn_option *c = take(r, n + 1, sizeof *c);
     for (size_t i = 0; i < n && !r->bad; i++) {
         const json_t *o = json_array_get(l, i);
         size_t used;
@@ -221,7 +221,7 @@ static fy_qnn_configs configs(replay *r)
             c[i].u.u64 = number(r, o, "value", INT64_MAX);
         }
     }
-    return n > 0 ? (fy_qnn_configs)out : NULL;
+    return n > 0 ? (fy_qnn_options)out : NULL;
 }
 
 /* [[scale, offset], ...]: n of them, whose number other members have to agree with. */
@@ -414,7 +414,7 @@ static bool backend_create(replay *r)
 static bool device_create(replay *r)
 {
     fy_qnn_handle h = NULL;
-    fy_qnn_configs c = configs(r);
+    fy_qnn_options c = configs(r);
     const fy_qnn_error err = r->bad ? 0 : r->call->device_create(NULL, c, &h);
     keep(r, "device", h);
     return same(r, err);
@@ -423,7 +423,7 @@ static bool device_create(replay *r)
 static bool context_create(replay *r)
 {
     fy_qnn_handle h = NULL, device = handle(r, "device");
-    fy_qnn_configs c = configs(r);
+    fy_qnn_options c = configs(r);
     const fy_qnn_error err = r->bad ? 0 : r->call->context_create(r->backend, device, c, &h);
     keep(r, "context", h);
     r->n_contexts += h != NULL;
@@ -435,7 +435,7 @@ static bool context_create_from_binary(replay *r)
     fy_qnn_handle h = NULL, device = handle(r, "device");
     bool kept;
     uint64_t n = 0;
-    fy_qnn_configs c = configs(r);
+    fy_qnn_options c = configs(r);
     const uint8_t *p = bytes(r, json_object_get(r->line, "binary"), 0, &n, &kept);
     if (!kept || r->bad)
         return true; /* nothing to load: what depends on it is skipped, since its handles are NULL
@@ -469,7 +469,7 @@ static bool context_binary(replay *r)
 static bool graph_create(replay *r)
 {
     fy_qnn_handle h = NULL, c = handle(r, "context");
-    fy_qnn_configs list = configs(r);
+    fy_qnn_options list = configs(r);
     const char *name = text(r, r->line, "name");
     const fy_qnn_error err = r->bad ? 0 : r->call->graph_create(c, name, list, &h);
     keep(r, "graph", h);

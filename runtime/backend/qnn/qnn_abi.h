@@ -197,7 +197,7 @@ typedef struct {
         uint64_t u64;
         uint32_t u32;
     } u;
-} fy_qnn_config;
+} fy_qnn_option;
 
 enum { FY_QNN_CUSTOM = 0, FY_QNN_DEVICE_PLATFORM = 1, FY_QNN_CONTEXT_PRIORITY = 1 };
 
@@ -357,13 +357,13 @@ typedef struct {
 
 typedef void (*fy_qnn_log)(const char *fmt, uint32_t level, uint64_t timestamp, va_list args);
 typedef void (*fy_qnn_slot)(void);
-typedef const fy_qnn_config *const *fy_qnn_configs; /* NULL, or ended by NULL */
+typedef const fy_qnn_option *const *fy_qnn_options; /* NULL, or ended by NULL */
 
 /* Members by their index. Every release from core 2.18 on has them and appends more, which ferry
  * does not call. Any may be NULL. */
 typedef struct {
     fy_qnn_error (*has_property)(uint32_t key); /* 0 */
-    fy_qnn_error (*backend_create)(fy_qnn_handle log, fy_qnn_configs c, fy_qnn_handle *out);
+    fy_qnn_error (*backend_create)(fy_qnn_handle log, fy_qnn_options c, fy_qnn_handle *out);
     fy_qnn_slot backend_set_config;
     fy_qnn_error (*backend_api_version)(fy_qnn_version out[2]);
     fy_qnn_error (*backend_build_id)(const char **out);
@@ -371,19 +371,19 @@ typedef struct {
     fy_qnn_error (*backend_operations)(fy_qnn_handle b, uint32_t *n, const fy_qnn_op_name **out);
     fy_qnn_error (*backend_validate)(fy_qnn_handle b, fy_qnn_op op);
     fy_qnn_error (*backend_free)(fy_qnn_handle b);
-    fy_qnn_error (*context_create)(fy_qnn_handle b, fy_qnn_handle device, fy_qnn_configs c,
+    fy_qnn_error (*context_create)(fy_qnn_handle b, fy_qnn_handle device, fy_qnn_options c,
                                    fy_qnn_handle *out);
     fy_qnn_slot context_set_config; /* 10 */
     fy_qnn_error (*context_binary_size)(fy_qnn_handle c, uint64_t *bytes);
     fy_qnn_error (*context_binary)(fy_qnn_handle c, void *p, uint64_t bytes, uint64_t *written);
     fy_qnn_error (*context_create_from_binary)(fy_qnn_handle b, fy_qnn_handle device,
-                                               fy_qnn_configs c, const void *p, uint64_t bytes,
+                                               fy_qnn_options c, const void *p, uint64_t bytes,
                                                fy_qnn_handle *out, fy_qnn_handle profile);
     fy_qnn_error (*context_free)(fy_qnn_handle c, fy_qnn_handle profile);
-    fy_qnn_error (*graph_create)(fy_qnn_handle c, const char *name, fy_qnn_configs configs,
+    fy_qnn_error (*graph_create)(fy_qnn_handle c, const char *name, fy_qnn_options configs,
                                  fy_qnn_handle *out); /* 15 */
     fy_qnn_slot graph_create_subgraph;
-    fy_qnn_error (*graph_set_config)(fy_qnn_handle g, fy_qnn_configs c);
+    fy_qnn_error (*graph_set_config)(fy_qnn_handle g, fy_qnn_options c);
     fy_qnn_error (*graph_add_node)(fy_qnn_handle g, fy_qnn_op op);
     fy_qnn_error (*graph_finalize)(fy_qnn_handle g, fy_qnn_handle profile, fy_qnn_handle signal);
     fy_qnn_error (*graph_retrieve)(fy_qnn_handle c, const char *name, fy_qnn_handle *out); /* 20 */
@@ -403,7 +403,7 @@ typedef struct {
     fy_qnn_error (*device_platform)(fy_qnn_handle log, const fy_qnn_platform **out);
     fy_qnn_error (*device_free_platform)(fy_qnn_handle log, const fy_qnn_platform *p);
     fy_qnn_slot device_infrastructure;
-    fy_qnn_error (*device_create)(fy_qnn_handle log, fy_qnn_configs c, fy_qnn_handle *out); /* 40 */
+    fy_qnn_error (*device_create)(fy_qnn_handle log, fy_qnn_options c, fy_qnn_handle *out); /* 40 */
     fy_qnn_slot device_set_config;
     fy_qnn_error (*device_info)(fy_qnn_handle d, const fy_qnn_platform **out);
     fy_qnn_error (*device_free)(fy_qnn_handle d);
@@ -461,7 +461,7 @@ FY_QNN_AT(fy_qnn_op, n_params, 32);
 FY_QNN_AT(fy_qnn_op, params, 40);
 FY_QNN_AT(fy_qnn_op, outputs, 72);
 FY_QNN_SIZE(fy_qnn_op_name, 24);
-FY_QNN_SIZE(fy_qnn_config, 16);
+FY_QNN_SIZE(fy_qnn_option, 16);
 FY_QNN_SIZE(fy_qnn_htp_config, 64);
 FY_QNN_AT(fy_qnn_htp_config, u, 8);
 FY_QNN_SIZE(fy_qnn_htp_soc, 64);

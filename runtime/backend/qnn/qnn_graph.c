@@ -22,9 +22,9 @@ int fy_qnn_device_new(const fy_qnn_lib *lib, const fy_qnn_chip *chip, fy_qnn_han
     fy_qnn_core core = {.version = 1};
     fy_qnn_hardware hw = {.version = 1, .n_cores = 1, .cores = &core, .chip = &ext};
     fy_qnn_platform platform = {.version = 1, .n_devices = 1, .devices = &hw};
-    const fy_qnn_config by_soc = {.option = FY_QNN_CUSTOM, .u.custom = &soc};
-    const fy_qnn_config by_platform = {.option = FY_QNN_DEVICE_PLATFORM, .u.custom = &platform};
-    const fy_qnn_config *const both[] = {&by_soc, &by_platform, NULL};
+    const fy_qnn_option by_soc = {.option = FY_QNN_CUSTOM, .u.custom = &soc};
+    const fy_qnn_option by_platform = {.option = FY_QNN_DEVICE_PLATFORM, .u.custom = &platform};
+    const fy_qnn_option *const both[] = {&by_soc, &by_platform, NULL};
     fy_qnn_log_mark();
     const fy_qnn_error err = lib->call->device_create(lib->log, chip->soc != 0 ? both : NULL, out);
     return err == 0 ? 0 : fy_qnn_fail(lib, "deviceCreate", err, e);
@@ -40,8 +40,8 @@ int fy_qnn_context_new(const fy_qnn_lib *lib, fy_qnn_handle device, bool share_w
                        fy_qnn_handle *out, fy_err *e)
 {
     fy_qnn_htp_config share = {.option = FY_QNN_CONTEXT_SHARE_WEIGHTS, .u.flag = true};
-    const fy_qnn_config config = {.option = FY_QNN_CUSTOM, .u.custom = &share};
-    const fy_qnn_config *const list[] = {&config, NULL};
+    const fy_qnn_option config = {.option = FY_QNN_CUSTOM, .u.custom = &share};
+    const fy_qnn_option *const list[] = {&config, NULL};
     fy_qnn_log_mark();
     const fy_qnn_error err =
         lib->call->context_create(lib->backend, device, share_weights ? list : NULL, out);
@@ -101,10 +101,10 @@ int fy_qnn_graph_new(const fy_qnn_lib *lib, fy_qnn_handle context, const char *n
         {.option = FY_QNN_GRAPH_VTCM_MB, .u.u32 = chip->vtcm_mb},
         {.option = FY_QNN_GRAPH_HVX_THREADS, .u.u64 = 4},
     };
-    fy_qnn_config config[N];
-    const fy_qnn_config *list[N + 1] = {0};
+    fy_qnn_option config[N];
+    const fy_qnn_option *list[N + 1] = {0};
     for (size_t i = 0; i < N; i++) {
-        config[i] = (fy_qnn_config){.option = FY_QNN_CUSTOM, .u.custom = &custom[i]};
+        config[i] = (fy_qnn_option){.option = FY_QNN_CUSTOM, .u.custom = &custom[i]};
         list[i] = &config[i];
     }
     *out = (fy_qnn_graph){.lib = lib};

@@ -117,7 +117,7 @@ static void put_platform(const fy_qnn_platform *p)
 }
 
 /* Custom options are ours: 64 bytes, zero after what they use. */
-static void put_configs(fy_qnn_configs list, bool device)
+static void put_configs(fy_qnn_options list, bool device)
 {
     key("configs");
     fy_str_putc(&rec.line, '[');
@@ -295,7 +295,7 @@ void fy_qnn_record_log(uint32_t level, const char *text)
 
 /* --- the functions ---------------------------------------------------------------------------- */
 
-static fy_qnn_error backend_create(fy_qnn_handle log, fy_qnn_configs c, fy_qnn_handle *out)
+static fy_qnn_error backend_create(fy_qnn_handle log, fy_qnn_options c, fy_qnn_handle *out)
 {
     begin("backendCreate");
     put_configs(c, false);
@@ -307,7 +307,7 @@ static fy_qnn_error backend_create(fy_qnn_handle log, fy_qnn_configs c, fy_qnn_h
     return end(err);
 }
 
-static fy_qnn_error device_create(fy_qnn_handle log, fy_qnn_configs c, fy_qnn_handle *out)
+static fy_qnn_error device_create(fy_qnn_handle log, fy_qnn_options c, fy_qnn_handle *out)
 {
     begin("deviceCreate");
     put_configs(c, true);
@@ -319,7 +319,7 @@ static fy_qnn_error device_create(fy_qnn_handle log, fy_qnn_configs c, fy_qnn_ha
     return end(err);
 }
 
-static fy_qnn_error context_create(fy_qnn_handle b, fy_qnn_handle device, fy_qnn_configs c,
+static fy_qnn_error context_create(fy_qnn_handle b, fy_qnn_handle device, fy_qnn_options c,
                                    fy_qnn_handle *out)
 {
     begin("contextCreate");
@@ -334,7 +334,7 @@ static fy_qnn_error context_create(fy_qnn_handle b, fy_qnn_handle device, fy_qnn
 }
 
 static fy_qnn_error context_create_from_binary(fy_qnn_handle b, fy_qnn_handle device,
-                                               fy_qnn_configs c, const void *p, uint64_t bytes,
+                                               fy_qnn_options c, const void *p, uint64_t bytes,
                                                fy_qnn_handle *out, fy_qnn_handle profile)
 {
     begin("contextCreateFromBinary");
@@ -375,7 +375,7 @@ static fy_qnn_error context_binary(fy_qnn_handle c, void *p, uint64_t bytes, uin
     return end(err);
 }
 
-static fy_qnn_error graph_create(fy_qnn_handle c, const char *name, fy_qnn_configs configs,
+static fy_qnn_error graph_create(fy_qnn_handle c, const char *name, fy_qnn_options configs,
                                  fy_qnn_handle *out)
 {
     begin("graphCreate");

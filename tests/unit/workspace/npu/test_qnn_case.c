@@ -16,7 +16,7 @@ static fy_qnn_tensor seen[16]; /* the tensors that were made, with their constan
 static int64_t first[16];
 static uint32_t n_seen;
 
-static fy_qnn_error make(fy_qnn_handle b, fy_qnn_handle device, fy_qnn_configs c,
+static fy_qnn_error make(fy_qnn_handle b, fy_qnn_handle device, fy_qnn_options c,
                          fy_qnn_handle *out)
 {
     (void)b, (void)device, (void)c;
@@ -24,7 +24,7 @@ static fy_qnn_error make(fy_qnn_handle b, fy_qnn_handle device, fy_qnn_configs c
     return 0;
 }
 
-static fy_qnn_error make_graph(fy_qnn_handle c, const char *name, fy_qnn_configs configs,
+static fy_qnn_error make_graph(fy_qnn_handle c, const char *name, fy_qnn_options configs,
                                fy_qnn_handle *out)
 {
     (void)c, (void)name, (void)configs;
