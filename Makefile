@@ -155,6 +155,8 @@ FORCE:
 %_avx2.o: ISA_FLAGS := -mavx2 -mfma -mf16c
 %_avxvnni.o: ISA_FLAGS := -mavx2 -mfma -mf16c -mavxvnni
 %_avx512.o: ISA_FLAGS := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
+# Its lanes become vectors.
+$B/workspace/compile/qweights.o: ISA_FLAGS := -O3
 # (Tuned for latency-bound cores: llvm-mca gives half the cycles per tile on Cortex-A55.)
 %_dotprod.o: ISA_FLAGS := -march=armv8.2-a+dotprod -mtune=cortex-a76
 %_i8mm.o: ISA_FLAGS := -march=armv8.2-a+dotprod+i8mm

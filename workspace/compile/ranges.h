@@ -2,12 +2,13 @@
  * the inputs of every matrix are. One set for all batch sizes and recipes. It is a JSON file,
  * qnn/ranges.json, that a user may edit.
  *
- *     {"version": 1, "model": "<64 hex digits>", "tokens": 2048, "skipped": 0,
+ *     {"version": 1, "model": "<64 hex digits>", "tokens": 2048,
  *      "ranges": {"L0.norm": [min, max, rest_min, rest_max], ...},
  *      "importance": {"blk.0.attn_q.weight": [mean of x^2 of each input], ...}} */
 #ifndef FY_WORKSPACE_RANGES_H
 #define FY_WORKSPACE_RANGES_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -30,11 +31,17 @@ uint64_t *fy_q_ranges_tokens(fy_q_ranges *r); /* how many were seen */
 fy_q_range *fy_q_ranges_add(fy_q_ranges *r, const char *name, fy_err *e);
 const fy_q_range *fy_q_ranges_find(const fy_q_ranges *r, const char *name); /* NULL: none */
 
+/* By number, in the order in which they came. */
+size_t fy_q_ranges_n(const fy_q_ranges *r);
+const char *fy_q_ranges_name(const fy_q_ranges *r, size_t i);
+const fy_q_range *fy_q_ranges_at(const fy_q_ranges *r, size_t i);
+
 /* Sums of squares of the n inputs of a matrix, by its GGUF name; cleared when new. NULL: out of
- * memory, or of another length. Means once they are written or read. */
+ * memory, or of another length. Who adds them up divides them by the number of rows. */
 double *fy_q_ranges_squares(fy_q_ranges *r, const char *matrix, uint64_t n, fy_err *e);
 const double *fy_q_ranges_importance(const fy_q_ranges *r, const char *matrix, uint64_t n);
 
+int fy_q_ranges_parse(const void *p, size_t n, fy_q_ranges **out, fy_err *e);
 fy_q_ranges *fy_q_ranges_read(const char *path, fy_err *e); /* NULL on failure */
 int fy_q_ranges_write(const fy_q_ranges *r, const char *path, fy_err *e);
 

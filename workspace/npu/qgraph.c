@@ -357,6 +357,8 @@ static uint32_t take_table(fy_q_composer *c, fy_io_role role, bool sin)
     t.class = FY_QC_TABLE;
     t.type = c->g->core;
     t.io = FY_Q_NONE;
+    fy_q_name(c, "%s", name);
+    t.range = fy_q_range(c, FY_QC_TABLE);
     const uint32_t half = add_tensor(c, name, t);
     FY_Q_ADD_NODE(c, FY_Q_CAST, half, c->first[role]);
     const char *border = fy_q_at(c, c->first[role]).name;
@@ -369,12 +371,11 @@ static uint32_t take_table(fy_q_composer *c, fy_io_role role, bool sin)
     uint32_t first = rows;
     if (sin) {
         fy_q_name(c, "%s.neg", border);
-        first = fy_q_inner(c, FY_QC_TABLE, c->g->core, t.dims[0], t.dims[1], FY_Q_NONE);
+        first = fy_q_inner(c, FY_QC_TABLE, c->g->core, t.dims[0], t.dims[1], t.range);
         FY_Q_ADD_NODE(c, FY_Q_NEG, first, rows);
     }
     fy_q_name(c, "%s.both", border);
-    const uint32_t both =
-        fy_q_inner(c, FY_QC_TABLE, c->g->core, t.dims[0], 2 * t.dims[1], FY_Q_NONE);
+    const uint32_t both = fy_q_inner(c, FY_QC_TABLE, c->g->core, t.dims[0], 2 * t.dims[1], t.range);
     FY_Q_ADD_NODE(c, FY_Q_CONCAT, both, first, rows)->axis = 3;
     return both;
 }

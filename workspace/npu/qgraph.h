@@ -49,7 +49,7 @@ typedef enum {
 typedef enum {
     FY_QC_PLAIN,   /* floats at a border: no encoding */
     FY_QC_ACT,     /* an activation: calibrated */
-    FY_QC_TABLE,   /* cos and sin: symmetric, as large as the tables get */
+    FY_QC_TABLE,   /* cos and sin: symmetric, calibrated */
     FY_QC_MASK,    /* the mask: 0 shows, the lowest code hides */
     FY_QC_SCORE,   /* of attention, before the mask: calibrated over visible columns alone */
     FY_QC_MASKED,  /* with the mask added: from 20 below the lowest visible score */
@@ -103,7 +103,7 @@ typedef struct {
  * converted twin, the cache and what is put into it. */
 typedef struct {
     const char *name; /* of the first tensor that has it; equal in all batch sizes and recipes */
-    fy_q_class class; /* FY_QC_ACT, FY_QC_SCORE or FY_QC_KV */
+    fy_q_class class; /* FY_QC_ACT, FY_QC_TABLE, FY_QC_SCORE or FY_QC_KV */
 } fy_q_range_of;
 
 static inline uint32_t fy_q_rows(const fy_q_tensor *t)
