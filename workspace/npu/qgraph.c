@@ -135,11 +135,25 @@ fy_q_node *fy_q_add(fy_q_composer *c, fy_q_op op, uint32_t out, const uint32_t *
 
 /* --- what all parts of a graph use ------------------------------------------------------------ */
 
+/* Those who read x come soon after what makes it. */
+static uint32_t find_cast(const fy_qgraph *g, uint32_t x, fy_q_type type)
+{
+    for (size_t i = g->n_nodes; i > 0 && g->nodes[i - 1].out != x; i--) {
+        const fy_q_node *n = &g->nodes[i - 1];
+        if (n->op == FY_Q_CAST && n->in[0] == x && g->tensors[n->out].type == type)
+            return n->out;
+    }
+    return FY_Q_NONE;
+}
+
 uint32_t fy_q_cast(fy_q_composer *c, uint32_t x, fy_q_type type)
 {
     fy_q_tensor t = fy_q_at(c, x);
     if (c->failed || t.type == type)
         return x;
+    const uint32_t made = find_cast(c->g, x, type);
+    if (made != FY_Q_NONE)
+        return made;
     static const char *const suffix[] = {[FY_Q_F32] = "f32",
                                          [FY_Q_F16] = "f16",
                                          [FY_Q_U16] = "u16",
@@ -187,6 +201,36 @@ bool fy_q_has(const fy_q_composer *c, fy_slot slot, uint32_t layer)
     return slot != FY_T_COUNT && c->of->has(c->of->user, slot, layer);
 }
 
+/* The pattern of a tensor's name. The parts of fused tensors are named as others have them. */
+static const char *pattern_of(fy_slot slot)
+{
+    const fy_tensor_row *row = NULL;
+    for (const fy_family *const *f = fy_families; row == NULL && *f != NULL; f++)
+        row = fy_row_of_slot(*f, slot);
+    return row != NULL ? row->gguf : "";
+}
+
+const char *fy_qgraph_matrix_name(const fy_q_static *from, char out[FY_Q_MATRIX_NAME])
+{
+    char name[FY_ROW_NAME_BYTES] = "hadamard.weight";
+    if (from->slot != FY_T_COUNT)
+        fy_row_name(pattern_of(from->slot), from->layer, name);
+    snprintf(out, FY_Q_MATRIX_NAME, "%s", name);
+    return out;
+}
+
+/* c->name: as GGUF calls the tensor, with the head and another ending: "blk.3.attn_q.2.bias". */
+static void name_static(fy_q_composer *c, fy_slot slot, uint32_t layer, uint32_t head,
+                        const char *ending)
+{
+    char name[FY_Q_MATRIX_NAME], number[16] = "";
+    fy_qgraph_matrix_name(&(fy_q_static){.slot = slot, .layer = layer}, name);
+    const char *dot = strrchr(name, '.');
+    if (head != FY_Q_NONE)
+        snprintf(number, sizeof number, ".%u", head);
+    fy_q_name(c, "%.*s%s.%s", dot != NULL ? (int)(dot - name) : 0, name, number, ending);
+}
+
 uint32_t fy_q_matrix(fy_q_composer *c, const char *name, uint32_t n_in, const fy_q_static *from)
 {
     const char *refused = fy_npu_type_refuses(from->type, n_in);
@@ -208,19 +252,6 @@ static fy_q_type type_between(fy_npu_type t)
     return fy_npu_type_is_float(t) ? FY_Q_F16 : t == FY_NPU_8A4W ? FY_Q_U8 : FY_Q_U16;
 }
 
-/* x as a matrix reads it. */
-static uint32_t input_of(fy_q_composer *c, uint32_t x, fy_q_type type)
-{
-    for (int i = 0; i < 2; i++) {
-        if (c->cast_from[i] == x && fy_q_at(c, c->cast_to[i]).type == type)
-            return c->cast_to[i];
-    }
-    c->cast_from[1] = c->cast_from[0];
-    c->cast_to[1] = c->cast_to[0];
-    c->cast_from[0] = x;
-    return c->cast_to[0] = fy_q_cast(c, x, type);
-}
-
 uint32_t fy_q_product(fy_q_composer *c, fy_q_stream x, const fy_q_linear *l)
 {
     const fy_npu_type type = fy_npu_recipe_type(c->of->recipe, l->slot, l->layer);
@@ -236,24 +267,36 @@ uint32_t fy_q_product(fy_q_composer *c, fy_q_stream x, const fy_q_linear *l)
                         .scale = l->scale,
                         .matrix = FY_T_COUNT,
                         .beta = FY_T_COUNT};
-    char wanted[sizeof c->name], name[sizeof c->name + 8];
+    char wanted[sizeof c->name];
     memcpy(wanted, c->name, sizeof wanted);
-    snprintf(name, sizeof name, "%s.weight", l->matrix);
-    uint32_t operands[3] = {input_of(c, x.t, act), fy_q_matrix(c, name, fy_q_cols(&in), &from)};
+    name_static(c, l->slot, l->layer, l->head, "weight");
+    uint32_t operands[3] = {fy_q_cast(c, x.t, act), fy_q_matrix(c, c->name, fy_q_cols(&in), &from)};
     uint32_t n = 2;
     if (has_bias || x.beta != FY_T_COUNT) {
         from.slot = has_bias ? l->bias : FY_T_COUNT;
         from.matrix = x.beta != FY_T_COUNT ? l->slot : FY_T_COUNT;
         from.beta = x.beta;
-        snprintf(name, sizeof name, "%s.bias", l->matrix);
+        name_static(c, l->slot, l->layer, l->head, "bias");
         operands[n++] =
-            fy_q_vector(c, name, FY_QC_BIAS, act == FY_Q_F16 ? FY_Q_F16 : FY_Q_S32, l->n, &from);
+            fy_q_vector(c, c->name, FY_QC_BIAS, act == FY_Q_F16 ? FY_Q_F16 : FY_Q_S32, l->n, &from);
     }
     fy_q_name(c, "%s", wanted);
     const uint32_t y =
         fy_q_inner(c, FY_QC_ACT, act, fy_q_rows(&in), l->n, fy_q_range(c, FY_QC_ACT));
     fy_q_add(c, FY_Q_CONV, y, operands, n);
     return fy_q_cast(c, y, c->g->core);
+}
+
+fy_q_norm_vectors fy_q_norm_of(fy_q_composer *c, uint32_t n, const fy_q_static *gamma)
+{
+    fy_q_static zeros = *gamma;
+    fy_q_norm_vectors v;
+    name_static(c, gamma->slot, gamma->layer, FY_Q_NONE, "weight");
+    v.gamma = fy_q_vector(c, c->name, FY_QC_GAMMA, c->g->core, n, gamma);
+    name_static(c, gamma->slot, gamma->layer, FY_Q_NONE, "zeros");
+    zeros.slot = FY_T_COUNT;
+    v.zeros = fy_q_vector(c, c->name, FY_QC_BETA, c->g->core, n, &zeros);
+    return v;
 }
 
 fy_q_stream fy_q_norm(fy_q_composer *c, uint32_t x, fy_slot gamma, fy_slot beta, uint32_t layer,
@@ -263,24 +306,19 @@ fy_q_stream fy_q_norm(fy_q_composer *c, uint32_t x, fy_slot gamma, fy_slot beta,
         return (fy_q_stream){x, FY_T_COUNT};
     const bool centred = c->of->family->layer_norm;
     const fy_q_tensor in = fy_q_at(c, x);
-    const uint32_t n = fy_q_cols(&in);
-    char vector[sizeof c->name];
-    fy_q_static from = {.slot = gamma,
-                        .layer = layer,
-                        .n = n,
-                        .scale = scale,
-                        .matrix = FY_T_COUNT,
-                        .beta = FY_T_COUNT};
+    const fy_q_static from = {.slot = gamma,
+                              .layer = layer,
+                              .n = fy_q_cols(&in),
+                              .scale = scale,
+                              .matrix = FY_T_COUNT,
+                              .beta = FY_T_COUNT};
+    const fy_q_norm_vectors v = fy_q_norm_of(c, from.n, &from);
     fy_q_name(c, "%s", name);
-    const uint32_t y = fy_q_act(c, fy_q_rows(&in), n);
-    snprintf(vector, sizeof vector, "%s.gamma", name);
-    const uint32_t g = fy_q_vector(c, vector, FY_QC_GAMMA, c->g->core, n, &from);
-    from.slot = FY_T_COUNT;
-    snprintf(vector, sizeof vector, "%s.beta", name);
-    const uint32_t b = fy_q_vector(c, vector, FY_QC_BETA, c->g->core, n, &from);
-    fy_q_node *node = FY_Q_ADD_NODE(c, centred ? FY_Q_LAYER_NORM : FY_Q_RMS_NORM, y, x, g, b);
+    const uint32_t y = fy_q_act(c, fy_q_rows(&in), from.n);
+    fy_q_node *node =
+        FY_Q_ADD_NODE(c, centred ? FY_Q_LAYER_NORM : FY_Q_RMS_NORM, y, x, v.gamma, v.zeros);
     node->eps = centred ? c->of->hp->norm_eps : c->of->hp->norm_rms_eps;
-    return (fy_q_stream){y, fy_q_has(c, beta, layer) ? beta : FY_T_COUNT};
+    return (fy_q_stream){y, centred && fy_q_has(c, beta, layer) ? beta : FY_T_COUNT};
 }
 
 /* --- borders ---------------------------------------------------------------------------------- */
@@ -317,7 +355,7 @@ static void add_borders(fy_q_composer *c)
     }
 }
 
-/* The residual stream as it comes in. */
+/* The residual stream as it comes in: in the range that it had where it was made. */
 static uint32_t take_in(fy_q_composer *c)
 {
     const fy_q_tensor x = fy_q_at(c, c->first[FY_IO_X]);
@@ -328,7 +366,12 @@ static uint32_t take_in(fy_q_composer *c)
                      .dims = {x.dims[0], x.dims[1]},
                      .io = FY_Q_NONE,
                      .mask = FY_Q_NONE};
-    fy_q_name(c, "x.in");
+    const fy_chunk_info *chunk = c->of->chunk;
+    const uint32_t before = chunk->kind == FY_CHUNK_HEAD ? c->of->hp->n_layer : chunk->first_layer;
+    if (before > 0)
+        fy_q_name(c, "L%u.out", before - 1);
+    else
+        fy_q_name(c, "embedding");
     t.range = fy_q_range(c, FY_QC_ACT);
     const uint32_t in = add_tensor(c, "x.in", t);
     FY_Q_ADD_NODE(c, FY_Q_CAST, in, c->first[FY_IO_X]);
@@ -416,10 +459,10 @@ static void compose_head(fy_q_composer *c)
         fy_q_norm(c, x, FY_T_OUTPUT_NORM, FY_T_OUTPUT_NORM_B, 0, "output_norm", 1);
     const fy_q_linear l = {.slot = FY_T_OUTPUT,
                            .bias = FY_T_OUTPUT_B,
+                           .head = FY_Q_NONE,
                            .n = c->of->chunk->end_token - c->of->chunk->first_token,
-                           .scale = 1,
-                           .matrix = "output"};
-    fy_q_name(c, "logits.out");
+                           .scale = 1};
+    fy_q_name(c, "logits.%u", c->of->chunk->first_token);
     give_out(c, fy_q_product(c, h, &l), FY_IO_LOGITS);
 }
 
@@ -444,6 +487,12 @@ int fy_qgraph_compose(fy_qgraph *g, const fy_qgraph_of *of, fy_err *e)
         return fy_fail(e, FY_EFIT,
                        "recipe %s: attention in 16-bit floats has a cache of 16 bits, found 8",
                        r->name);
+    if (of->n_batch == 0 || of->n_cache == 0 || of->n_cache > of->n_ctx ||
+        of->n_batch > of->n_ctx - of->n_cache)
+        return fy_fail(e, FY_EARG,
+                       "a graph of %u tokens and a cache of %u, expected at least 1 of each, and "
+                       "together at most the context, %u",
+                       of->n_batch, of->n_cache, of->n_ctx);
     fy_q_composer c = {.g = g,
                        .of = of,
                        .io = {.hp = of->hp,
@@ -453,7 +502,6 @@ int fy_qgraph_compose(fy_qgraph *g, const fy_qgraph_of *of, fy_err *e)
                               .n_ctx = of->n_ctx,
                               .kv_bytes = kv_bits / 8},
                        .e = e,
-                       .cast_from = {FY_Q_NONE, FY_Q_NONE},
                        .hadamard = FY_Q_NONE,
                        .cap = FY_Q_NONE,
                        .threshold = FY_Q_NONE,

@@ -21,7 +21,8 @@
  *   residual    residual_scale moves into what is added
  *
  * Names: static tensors are GGUF's with the head, "blk.3.attn_q.2.weight", "output.weight"; the
- * others "L3.h2.score". A node has the name of its output. */
+ * others "L3.h2.score", with ".u8" or another type appended where a matrix wants its own. A
+ * node has the name of its output. */
 #ifndef FY_WORKSPACE_QGRAPH_H
 #define FY_WORKSPACE_QGRAPH_H
 
@@ -102,7 +103,9 @@ typedef struct {
 /* Tensors that must have one encoding share a range: the parts of a Concat, a tensor and its
  * converted twin, the cache and what is put into it. */
 typedef struct {
-    const char *name; /* of the first tensor that has it; equal in all batch sizes and recipes */
+    /* Equal in all batch sizes, and in all recipes that agree on rotate_keys. What leaves a chunk
+     * has the name by which the next one knows it: "L3.out". */
+    const char *name;
     fy_q_class class; /* FY_QC_ACT, FY_QC_TABLE, FY_QC_SCORE or FY_QC_KV */
 } fy_q_range_of;
 
@@ -184,15 +187,15 @@ typedef struct {
 int fy_qgraph_compose(fy_qgraph *g, const fy_qgraph_of *of, fy_err *e);
 void fy_qgraph_release(fy_qgraph *g);
 
+/* The matrix as GGUF calls it, whatever heads and files it is cut into: "blk.3.attn_q.weight". */
+enum { FY_Q_MATRIX_NAME = 48 };
+const char *fy_qgraph_matrix_name(const fy_q_static *from, char out[FY_Q_MATRIX_NAME]);
+
 /* --- values of static tensors (qgraph_values.c) ----------------------------------------------- */
 
 struct fy_model;
 /* What a chunk that is open has, for fy_qgraph_of. */
 bool fy_qgraph_model_has(const void *model, fy_slot slot, uint32_t layer);
-/* The matrix as GGUF calls it, whatever heads and files it is cut into: "blk.3.attn_q.weight". */
-enum { FY_Q_MATRIX_NAME = 48 };
-const char *fy_qgraph_matrix_name(const fy_q_static *from, char out[FY_Q_MATRIX_NAME]);
-
 /* Rows [first, first + n) of a FY_QC_WEIGHT: out[n][columns], a row for each output. */
 void fy_qgraph_matrix(const struct fy_model *m, const fy_q_tensor *t, uint32_t first, uint32_t n,
                       float *out);

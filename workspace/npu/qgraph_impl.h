@@ -15,7 +15,6 @@ typedef struct {
     uint32_t mask[2], cos[2], sin[2]; /* ready for a layer: [1] with the window's own; FY_Q_NONE */
     uint32_t hadamard, cap, threshold, zero; /* statics that all layers share; FY_Q_NONE until they
                                                 are needed */
-    uint32_t cast_from[2], cast_to[2];       /* the last inputs of matrices: several read one */
     char name[64];                           /* of what is made next: fy_q_name */
 } fy_q_composer;
 
@@ -29,11 +28,16 @@ typedef struct {
 /* A product: rows [first, first + n) of a matrix; all of its bias that belongs to them. */
 typedef struct {
     fy_slot slot, bias;
-    uint32_t layer, first, n;
+    uint32_t layer, head; /* head: whose rows they are; FY_Q_NONE: all are read at once */
+    uint32_t first, n;
     bool halves;
     float scale;
-    const char *matrix; /* name of the static tensors, before ".weight" and ".bias" */
 } fy_q_linear;
+
+/* gamma and the zeros that a norm wants. */
+typedef struct {
+    uint32_t gamma, zeros;
+} fy_q_norm_vectors;
 
 void fy_q_name(fy_q_composer *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -55,7 +59,7 @@ fy_q_node *fy_q_add(fy_q_composer *c, fy_q_op op, uint32_t out, const uint32_t *
 
 /* A view: never of a tensor that was not made. */
 fy_q_tensor fy_q_at(const fy_q_composer *c, uint32_t t);
-/* x in that type, with the same range; x itself when it has it. */
+/* x in that type, with the same range; x itself when it has it. Made once for all that read it. */
 uint32_t fy_q_cast(fy_q_composer *c, uint32_t x, fy_q_type type);
 /* x with another rank, rows and columns as they are; named as c->name. */
 uint32_t fy_q_reshape(fy_q_composer *c, uint32_t x, uint32_t rank);
@@ -63,6 +67,8 @@ uint32_t fy_q_reshape(fy_q_composer *c, uint32_t x, uint32_t rank);
 uint32_t fy_q_slice(fy_q_composer *c, uint32_t x, uint32_t begin, uint32_t end);
 /* y = matrix x + bias, named as c->name. */
 uint32_t fy_q_product(fy_q_composer *c, fy_q_stream x, const fy_q_linear *l);
+/* The vectors of a norm of n columns. */
+fy_q_norm_vectors fy_q_norm_of(fy_q_composer *c, uint32_t n, const fy_q_static *gamma);
 /* norm(x) as the family norms its residual stream, named as c->name; x itself when the model has no
  * such norm. scale multiplies the gamma. */
 fy_q_stream fy_q_norm(fy_q_composer *c, uint32_t x, fy_slot gamma, fy_slot beta, uint32_t layer,

@@ -31,7 +31,7 @@ static block block_of(fy_q_composer *c, uint32_t layer)
 /* One of the three projections, with the norm of its heads. */
 typedef struct {
     fy_slot slot, bias, norm;
-    const char *matrix, *short_name;
+    const char *short_name;
     uint32_t n_heads, head_dim;
     bool turned; /* queries and keys: they rotate */
     float scale;
@@ -44,50 +44,42 @@ static bool norm_is_of_a_head(const block *b, const projection *p)
     return row == NULL || (fy_row_shape(b->hp, row, ne) > 0 && ne[0] == p->head_dim);
 }
 
-static uint32_t norm_heads(const block *b, const projection *p, uint32_t x, uint32_t n,
-                           const char *gamma)
+static fy_q_norm_vectors norm_of_heads(const block *b, const projection *p, uint32_t n)
+{
+    const fy_q_static gamma = {.slot = p->norm,
+                               .layer = b->layer,
+                               .n = n,
+                               .halves = b->rotates && b->c->of->family->rope == FY_ROPE_NORM,
+                               .scale = p->scale,
+                               .matrix = FY_T_COUNT,
+                               .beta = FY_T_COUNT};
+    return fy_q_norm_of(b->c, n, &gamma);
+}
+
+/* c->name is that of the result. */
+static uint32_t norm_heads(const block *b, uint32_t x, uint32_t n, fy_q_norm_vectors v)
 {
     fy_q_composer *c = b->c;
-    const fy_q_static from = {.slot = p->norm,
-                              .layer = b->layer,
-                              .n = n,
-                              .halves = b->rotates && c->of->family->rope == FY_ROPE_NORM,
-                              .scale = p->scale,
-                              .matrix = FY_T_COUNT,
-                              .beta = FY_T_COUNT};
-    fy_q_static zeros = from;
-    char name[sizeof c->name];
-    zeros.slot = FY_T_COUNT;
     const uint32_t y = fy_q_act(c, c->g->n_batch, n);
-    const uint32_t g = fy_q_vector(c, gamma, FY_QC_GAMMA, c->g->core, n, &from);
-    fy_q_name(c, "%s.beta", gamma);
-    memcpy(name, c->name, sizeof name);
-    const uint32_t beta = fy_q_vector(c, name, FY_QC_BETA, c->g->core, n, &zeros);
-    FY_Q_ADD_NODE(c, FY_Q_RMS_NORM, y, x, g, beta)->eps = b->hp->norm_rms_eps;
+    FY_Q_ADD_NODE(c, FY_Q_RMS_NORM, y, x, v.gamma, v.zeros)->eps = b->hp->norm_rms_eps;
     return y;
 }
 
-/* Rows [first, first + n) of the projection; head: of the names, UINT32_MAX: all of them. */
+/* Rows [first, first + n) of the projection; head: whose they are, FY_Q_NONE: all of them. */
 static uint32_t project_rows(const block *b, const projection *p, fy_q_stream x, uint32_t first,
                              uint32_t n, uint32_t head)
 {
     fy_q_composer *c = b->c;
-    char matrix[64];
-    if (head == UINT32_MAX)
-        fy_q_name(c, "blk.%u.%s", b->layer, p->matrix);
-    else
-        fy_q_name(c, "blk.%u.%s.%u", b->layer, p->matrix, head);
-    memcpy(matrix, c->name, sizeof matrix);
     const bool normed = fy_q_has(c, p->norm, b->layer);
     const fy_q_linear l = {.slot = p->slot,
                            .bias = p->bias,
                            .layer = b->layer,
+                           .head = head,
                            .first = first,
                            .n = n,
                            .halves = p->turned && b->rotates && c->of->family->rope == FY_ROPE_NORM,
-                           .scale = normed ? 1 : p->scale,
-                           .matrix = matrix};
-    if (head == UINT32_MAX)
+                           .scale = normed ? 1 : p->scale};
+    if (head == FY_Q_NONE)
         fy_q_name(c, "L%u.%s", b->layer, p->short_name);
     else
         fy_q_name(c, "L%u.%s%u", b->layer, p->short_name, head);
@@ -100,27 +92,26 @@ static void project_heads(const block *b, const projection *p, fy_q_stream x, ui
     fy_q_composer *c = b->c;
     const uint32_t width = p->n_heads * p->head_dim;
     const bool normed = fy_q_has(c, p->norm, b->layer);
-    char gamma[64];
     if (normed && !norm_is_of_a_head(b, p)) {
-        uint32_t all = project_rows(b, p, x, 0, width, UINT32_MAX);
-        fy_q_name(c, "blk.%u.%s_norm", b->layer, p->matrix);
-        memcpy(gamma, c->name, sizeof gamma);
+        uint32_t all = project_rows(b, p, x, 0, width, FY_Q_NONE);
+        const fy_q_norm_vectors v = norm_of_heads(b, p, width);
         fy_q_name(c, "L%u.%s.norm", b->layer, p->short_name);
-        all = norm_heads(b, p, all, width, gamma);
+        all = norm_heads(b, all, width, v);
         for (uint32_t h = 0; h < p->n_heads; h++) {
             fy_q_name(c, "L%u.%s%u.norm", b->layer, p->short_name, h);
             out[h] = fy_q_slice(c, all, h * p->head_dim, (h + 1) * p->head_dim);
         }
         return;
     }
+    fy_q_norm_vectors v = {FY_Q_NONE, FY_Q_NONE};
+    if (normed)
+        v = norm_of_heads(b, p, p->head_dim);
     for (uint32_t h = 0; h < p->n_heads; h++) {
         out[h] = project_rows(b, p, x, h * p->head_dim, p->head_dim, h);
         if (!normed)
             continue;
-        fy_q_name(c, "blk.%u.%s_norm.%u", b->layer, p->matrix, h);
-        memcpy(gamma, c->name, sizeof gamma);
         fy_q_name(c, "L%u.%s%u.norm", b->layer, p->short_name, h);
-        out[h] = norm_heads(b, p, out[h], p->head_dim, gamma);
+        out[h] = norm_heads(b, out[h], p->head_dim, v);
     }
 }
 
@@ -161,6 +152,14 @@ static uint32_t turn(const block *b, uint32_t x, uint32_t range, const char *nam
                                           : fy_q_inner(c, FY_QC_ACT, c->g->core, rows, n, range);
     FY_Q_ADD_NODE(c, FY_Q_ADD, y, with_cos, with_sin);
     return y;
+}
+
+/* Are keys and queries multiplied by the Hadamard matrix (R3)? Keys then have ranges of their own.
+ */
+static bool spreads(const block *b)
+{
+    const uint32_t n = b->hp->head_dim;
+    return b->c->of->recipe->rotate_keys && (n & (n - 1)) == 0;
 }
 
 /* x [B, head_dim] times the Hadamard matrix (R3). */
@@ -205,7 +204,7 @@ static uint32_t rotate(const block *b, uint32_t x, const char *short_name, uint3
         x = fy_q_inner(c, FY_QC_ACT, c->g->core, c->g->n_batch, width, range);
         FY_Q_ADD_NODE(c, FY_Q_CONCAT, x, turned, rest)->axis = 3;
     }
-    return c->of->recipe->rotate_keys && (width & (width - 1)) == 0 ? spread(b, x, name) : x;
+    return spreads(b) ? spread(b, x, name) : x;
 }
 
 /* --- attention -------------------------------------------------------------------------------- */
@@ -222,13 +221,16 @@ static uint32_t extend_cache(const block *b, uint32_t x, uint32_t head, bool key
     const char *what = keys ? "k" : "v";
     fy_q_tensor t = fy_q_at(c, x);
     const uint32_t width = fy_q_cols(&t);
-    fy_q_name(c, "L%u.%s%u.new", b->layer, what, head);
+    fy_q_name(c, "L%u.%s%u.%s", b->layer, what, head, keys && spreads(b) ? "spread.new" : "new");
     t.range = fy_q_range(c, FY_QC_KV);
     if (c->failed)
         return FY_Q_NONE;
     g->tensors[cache].range = g->tensors[out].range = t.range;
-    const uint32_t fresh = fy_q_inner(c, FY_QC_KV, g->kv, g->n_batch, width, t.range);
-    FY_Q_ADD_NODE(c, FY_Q_CAST, fresh, x);
+    uint32_t fresh = x;
+    if (g->core != g->kv) {
+        fresh = fy_q_inner(c, FY_QC_KV, g->kv, g->n_batch, width, t.range);
+        FY_Q_ADD_NODE(c, FY_Q_CAST, fresh, x);
+    }
     FY_Q_ADD_NODE(c, FY_Q_RESHAPE, out, fresh);
     fy_q_name(c, "L%u.%s%u.cache", b->layer, what, head);
     const uint32_t old = fy_q_reshape(c, cache, 4), seen = g->n_cache + g->n_batch;
@@ -301,7 +303,6 @@ static uint32_t attention(const block *b, fy_q_stream x)
     const projection pq = {.slot = FY_T_ATTN_Q,
                            .bias = FY_T_ATTN_Q_B,
                            .norm = FY_T_ATTN_Q_NORM,
-                           .matrix = "attn_q",
                            .short_name = "q",
                            .n_heads = hp->n_head,
                            .head_dim = hp->head_dim,
@@ -310,7 +311,6 @@ static uint32_t attention(const block *b, fy_q_stream x)
     const projection pk = {.slot = FY_T_ATTN_K,
                            .bias = FY_T_ATTN_K_B,
                            .norm = FY_T_ATTN_K_NORM,
-                           .matrix = "attn_k",
                            .short_name = "k",
                            .n_heads = hp->n_head_kv,
                            .head_dim = hp->head_dim,
@@ -319,7 +319,6 @@ static uint32_t attention(const block *b, fy_q_stream x)
     const projection pv = {.slot = FY_T_ATTN_V,
                            .bias = FY_T_ATTN_V_B,
                            .norm = FY_T_COUNT,
-                           .matrix = "attn_v",
                            .short_name = "v",
                            .n_heads = hp->n_head_kv,
                            .head_dim = hp->head_dim_v,
@@ -349,15 +348,12 @@ static uint32_t attention(const block *b, fy_q_stream x)
 
 /* A matrix of the layer, whole. */
 static uint32_t whole(const block *b, fy_q_stream x, fy_slot slot, fy_slot bias, uint32_t n,
-                      float scale, const char *matrix)
+                      float scale, const char *name)
 {
     fy_q_composer *c = b->c;
-    char name[64];
-    fy_q_name(c, "blk.%u.%s", b->layer, matrix);
-    memcpy(name, c->name, sizeof name);
     const fy_q_linear l = {
-        .slot = slot, .bias = bias, .layer = b->layer, .n = n, .scale = scale, .matrix = name};
-    fy_q_name(c, "L%u.%s", b->layer, matrix);
+        .slot = slot, .bias = bias, .layer = b->layer, .head = FY_Q_NONE, .n = n, .scale = scale};
+    fy_q_name(c, "L%u.%s", b->layer, name);
     return fy_q_product(c, x, &l);
 }
 
@@ -375,16 +371,16 @@ uint32_t fy_q_branch(fy_q_composer *c, uint32_t layer, fy_slot slot, fy_slot bia
     return fy_q_norm(c, y, post, FY_T_COUNT, layer, name, scale).t;
 }
 
-static uint32_t unary(fy_q_composer *c, fy_q_op op, uint32_t x, const char *suffix)
+static uint32_t unary(const block *b, fy_q_op op, uint32_t x, const char *name)
 {
+    fy_q_composer *c = b->c;
     const fy_q_tensor in = fy_q_at(c, x);
-    if (c->failed)
-        return FY_Q_NONE;
-    fy_q_name(c, "%s.%s", in.name, suffix);
-    const uint32_t y = op == FY_Q_SIGMOID ? fy_q_inner(c, FY_QC_SIGMOID, c->g->core, fy_q_rows(&in),
-                                                       fy_q_cols(&in), FY_Q_NONE)
-                                          : fy_q_act(c, fy_q_rows(&in), fy_q_cols(&in));
-    FY_Q_ADD_NODE(c, op, y, x)->act = c->of->hp->act;
+    const uint32_t rows = fy_q_rows(&in), cols = fy_q_cols(&in);
+    fy_q_name(c, "L%u.%s", b->layer, name);
+    const uint32_t y = op == FY_Q_SIGMOID
+                           ? fy_q_inner(c, FY_QC_SIGMOID, c->g->core, rows, cols, FY_Q_NONE)
+                           : fy_q_act(c, rows, cols);
+    FY_Q_ADD_NODE(c, op, y, x)->act = b->hp->act;
     return y;
 }
 
@@ -420,11 +416,11 @@ static uint32_t activate(const block *b, uint32_t x)
 {
     const fy_act_kind act = b->hp->act;
     if (act == FY_ACT_SILU)
-        return multiply(b->c, x, unary(b->c, FY_Q_SIGMOID, x, "sigmoid"), b->layer, "silu");
+        return multiply(b->c, x, unary(b, FY_Q_SIGMOID, x, "sigmoid"), b->layer, "silu");
     if (act == FY_ACT_FATRELU)
         return above(b, x);
-    return act == FY_ACT_GELU || act == FY_ACT_GELU_TANH ? unary(b->c, FY_Q_GELU, x, "gelu")
-                                                         : unary(b->c, FY_Q_RELU, x, "relu");
+    return act == FY_ACT_GELU || act == FY_ACT_GELU_TANH ? unary(b, FY_Q_GELU, x, "gelu")
+                                                         : unary(b, FY_Q_RELU, x, "relu");
 }
 
 /* What the feed-forward network adds to the residual stream. */
@@ -437,7 +433,7 @@ static uint32_t feed_forward(const block *b, fy_q_stream x)
         const uint32_t gate =
             activate(b, whole(b, x, FY_T_FFN_GATE, FY_T_FFN_GATE_B, n, 1, "ffn_gate"));
         if (b->hp->act == FY_ACT_DRELU)
-            up = unary(c, FY_Q_RELU, up, "relu");
+            up = unary(b, FY_Q_RELU, up, "up_relu");
         up = multiply(c, gate, up, b->layer, "ffn_inner");
     } else {
         up = activate(b, up);

@@ -1,9 +1,9 @@
 /* The values of a graph's static tensors, from the chunk that it was composed of. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/cpu.h"
+#include "base/log.h"
 #include "kernels/row.h"
 #include "model/weights.h"
 #include "workspace/npu/qgraph.h"
@@ -21,21 +21,6 @@ static const fy_matrix *matrix_at(const fy_model *m, fy_slot slot, uint32_t laye
 bool fy_qgraph_model_has(const void *model, fy_slot slot, uint32_t layer)
 {
     return matrix_at(model, slot, layer)->data != NULL;
-}
-
-const char *fy_qgraph_matrix_name(const fy_q_static *from, char out[FY_Q_MATRIX_NAME])
-{
-    static const char *const names[FY_T_COUNT] = {
-        [FY_T_ATTN_Q] = "attn_q",        [FY_T_ATTN_K] = "attn_k",     [FY_T_ATTN_V] = "attn_v",
-        [FY_T_ATTN_OUT] = "attn_output", [FY_T_FFN_GATE] = "ffn_gate", [FY_T_FFN_UP] = "ffn_up",
-        [FY_T_FFN_DOWN] = "ffn_down"};
-    if (from->slot == FY_T_OUTPUT)
-        snprintf(out, FY_Q_MATRIX_NAME, "output.weight");
-    else if (from->slot == FY_T_COUNT)
-        snprintf(out, FY_Q_MATRIX_NAME, "hadamard.weight");
-    else
-        snprintf(out, FY_Q_MATRIX_NAME, "blk.%u.%s.weight", from->layer, names[from->slot]);
-    return out;
 }
 
 /* Row or element of the model that is the graph's number i. */
@@ -75,6 +60,8 @@ void fy_qgraph_matrix(const fy_model *m, const fy_q_tensor *t, uint32_t first, u
     }
 }
 
+enum { ROWS_BETWEEN_CHECKS = 1024 };
+
 /* out[i] += W[i] . beta, in double. */
 static int add_beta(const fy_model *m, const fy_q_tensor *t, float *out, fy_err *e)
 {
@@ -83,9 +70,10 @@ static int add_beta(const fy_model *m, const fy_q_tensor *t, float *out, fy_err 
     const float *beta = matrix_at(m, s->beta, s->layer)->data;
     const fy_kernels k = fy_kernels_for(fy_cpu_features());
     float *row = malloc((size_t)w->n_cols * sizeof *row);
-    if (row == NULL)
-        return fy_nomem(e);
-    for (uint32_t i = 0; i < t->dims[0]; i++) {
+    int rc = row != NULL ? 0 : fy_nomem(e);
+    for (uint32_t i = 0; i < t->dims[0] && rc == 0; i++) {
+        if (i % ROWS_BETWEEN_CHECKS == 0)
+            rc = fy_check_interrupt(e);
         const uint64_t at = place_of(&m->hp, s, i);
         double sum = 0;
         fy_row_decode(&k, w->type, row, (const uint8_t *)w->data + at * w->row_bytes, w->n_cols);
@@ -94,7 +82,7 @@ static int add_beta(const fy_model *m, const fy_q_tensor *t, float *out, fy_err 
         out[i] += (float)sum;
     }
     free(row);
-    return 0;
+    return rc;
 }
 
 int fy_qgraph_vector(const fy_model *m, const fy_q_tensor *t, float *out, fy_err *e)
