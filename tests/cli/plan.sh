@@ -64,6 +64,7 @@ plan "$llama" --soc SM8650 --json >"$TMP/json"
 check_equal "JSON and text have the same chunks" "$(jq '.chunks | length' "$TMP/json")" "$(grep -c '^chunk ' "$TMP/text")"
 json "every layer is in one chunk" '[.chunks[] | range(.first_layer; .end_layer)] == [range(32)]'
 json "every token in one head" '[.heads[] | .first_token, .end_token] | .[0] == 0 and .[-1] == 128256 and (.[1:-1] | [.[range(0; length; 2)]] == [.[range(1; length; 2)]])'
+json "the cost of compiling is shown" '.compile_seconds > 60 and .compile_peak_bytes == ([.chunks[], .heads[]] | map(.compile_peak_bytes) | max) and .compile_peak_bytes > 5 * .weight_bytes / ((.chunks | length) + 1)'
 json "a file is weights and operations" 'all(.chunks[], .heads[]; .file_bytes == .weight_bytes + .op_bytes)'
 json "a piece is its file, its I/O and its scratch" 'all(.chunks[], .heads[]; .bytes == .file_bytes + .io_bytes + .scratch_bytes and .io_bytes >= .kv_bytes)'
 json "no limit is broken" '.soc as $s | all(.chunks[], .heads[]; .bytes <= $s.context_bytes and .file_bytes <= $s.file_bytes)

@@ -11,6 +11,7 @@
 #include "base/math.h"
 #include "base/str.h"
 #include "model/weights.h"
+#include "workspace/npu/npu_ops.h"
 #include "workspace/npu/npu_plan.h"
 
 /* --- the model -------------------------------------------------------------------------------- */
@@ -190,21 +191,7 @@ void fy_npu_model_release(fy_npu_model *m)
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-/* Estimates, made so that the published binaries of Llama 3.2 1B come out (docs/npu.md): what
- * a graph's code and tables take in a context binary. */
-enum {
-    OP_BYTES = 256,  /* of an operation */
-    TILE_BYTES = 13, /* of 32 x 32 weights */
-    TILE = 32,
-    /* Operations of a layer whose attention is unrolled head by head: projection, rotation, the two
-     * products, mask and softmax of a query head; projection, rotation and the two concatenations
-     * of a KV head; norms, residuals and the feed-forward network. */
-    OPS_HEAD = 14,
-    OPS_HEAD_KV = 15,
-    OPS_LAYER = 14,
-    OPS_LM_HEAD = 4,
-};
-
+enum { TILE = 32 };        /* outputs of the lm_head */
 enum { VECTOR_BYTES = 4 }; /* of an element: f32 of norms, 32-bit integers of biases */
 enum { ACT_BYTES = 2, RESIDUAL_BYTES = 4 };
 
@@ -225,7 +212,7 @@ static uint64_t difference(uint64_t end, uint64_t begin)
     return end == FY_NPU_TOO_MANY ? FY_NPU_TOO_MANY : end - begin;
 }
 
-/* --- weights and operations ------------------------------------------------------------------- */
+/* --- weights ---------------------------------------------------------------------------------- */
 
 static uint64_t matrix_bytes(const fy_npu_recipe *r, fy_slot slot, uint32_t layer, uint64_t n_out,
                              uint64_t n_in)
@@ -236,51 +223,100 @@ static uint64_t matrix_bytes(const fy_npu_recipe *r, fy_slot slot, uint32_t laye
                : FY_NPU_TOO_MANY;
 }
 
-static uint64_t weight_bytes(const fy_npu_recipe *r, const fy_npu_tensor *t)
+/* Each head's rows are a matrix of their own. */
+static uint64_t n_parts(const fy_hparams *hp, fy_slot slot)
 {
-    return t->matrix ? matrix_bytes(r, t->slot, t->layer, t->n_out, t->n_in)
+    return slot == FY_T_ATTN_Q                          ? hp->n_head
+           : slot == FY_T_ATTN_K || slot == FY_T_ATTN_V ? hp->n_head_kv
+                                                        : 1;
+}
+
+static uint64_t weight_bytes(const fy_npu_model *m, const fy_npu_recipe *r, const fy_npu_tensor *t)
+{
+    const uint64_t n = n_parts(&m->hp, t->slot);
+    return t->matrix ? fy_npu_mul(matrix_bytes(r, t->slot, t->layer, t->n_out / n, t->n_in), n)
                      : fy_npu_mul(fy_npu_mul(t->n_out, t->n_in), VECTOR_BYTES);
 }
 
-static uint64_t tile_bytes(uint64_t n_out, uint64_t n_in)
+/* --- layers ----------------------------------------------------------------------------------- */
+
+static int layer_kind(const fy_hparams *hp, uint32_t layer)
 {
-    const uint64_t tiles =
-        fy_npu_mul(n_out / TILE + (n_out % TILE != 0), n_in / TILE + (n_in % TILE != 0));
-    return fy_npu_mul(tiles, TILE_BYTES);
+    return fy_layer_has_window(hp, layer) + 2 * fy_layer_rotates(hp, layer);
 }
 
-static uint64_t layer_ops(const fy_hparams *hp)
+/* Into [layer + 1]: the tensors of each layer, and a number that is the same for layers whose
+ * graphs are. */
+static void sum_tensors(fy_npu_counter *c, uint64_t *same)
 {
-    return OPS_LAYER + (uint64_t)OPS_HEAD * hp->n_head + (uint64_t)OPS_HEAD_KV * hp->n_head_kv;
+    enum { PRIME = 1000003 };
+    const fy_npu_model *m = c->model;
+    const fy_npu_recipe *r = c->params->recipe;
+    for (uint32_t l = 0; l < c->params->n_layers; l++)
+        same[l] = (uint64_t)layer_kind(&m->hp, l);
+    for (size_t i = 0; i < m->n_tensors; i++) {
+        const fy_npu_tensor *t = &m->tensors[i];
+        if (!t->per_layer || t->layer >= c->params->n_layers)
+            continue;
+        uint64_t *w = &c->weights[t->layer + 1], *o = &c->ops[t->layer + 1];
+        const uint64_t n = n_parts(&m->hp, t->slot);
+        *w = fy_npu_add(*w, weight_bytes(m, r, t));
+        *o = fy_npu_add(
+            *o, t->matrix ? fy_npu_mul(fy_npu_channel_tables(t->n_out / n), n * c->copies) : 0);
+        same[t->layer] =
+            (same[t->layer] * PRIME + t->slot) * PRIME + fy_npu_recipe_type(r, t->slot, t->layer);
+    }
+}
+
+/* Adds the operations of each layer; equal layers are composed once. */
+static int add_ops(fy_npu_counter *c, const uint64_t *same, fy_err *e)
+{
+    const uint32_t n = c->params->n_layers;
+    uint64_t *ops = calloc((size_t)n + 1, sizeof *ops);
+    int rc = ops != NULL ? 0 : fy_nomem(e);
+    for (uint32_t l = 0; l < n && rc == 0; l++) {
+        uint32_t k = 0;
+        while (same[k] != same[l])
+            k++;
+        fy_err why = {0};
+        if (k < l)
+            ops[l] = ops[k];
+        else if (fy_npu_layer_ops(c, l, &ops[l], &why) != 0 && why.code == FY_ENOMEM)
+            rc = fy_nomem(e);
+        else if (why.code != FY_OK && c->refused.code == FY_OK)
+            c->refused = why;
+        c->ops[l + 1] = fy_npu_add(c->ops[l + 1], ops[l]);
+    }
+    free(ops);
+    return rc;
 }
 
 /* Of each layer into [layer + 1], then the sums. */
-static void sum_layers(fy_npu_counter *c)
+static int sum_layers(fy_npu_counter *c, fy_err *e)
 {
-    const fy_npu_model *m = c->model;
     const uint32_t n = c->params->n_layers;
-    for (size_t i = 0; i < m->n_tensors; i++) {
-        const fy_npu_tensor *t = &m->tensors[i];
-        if (!t->per_layer || t->layer >= n)
-            continue;
-        uint64_t *w = &c->weights[t->layer + 1], *o = &c->ops[t->layer + 1];
-        *w = fy_npu_add(*w, weight_bytes(c->params->recipe, t));
-        *o = fy_npu_add(*o, t->matrix ? tile_bytes(t->n_out, t->n_in) : 0);
-    }
+    uint64_t *same = calloc((size_t)n + 1, sizeof *same);
+    if (same == NULL)
+        return fy_nomem(e);
+    sum_tensors(c, same);
+    const int rc = add_ops(c, same, e);
+    free(same);
     for (uint32_t l = 0; l < n; l++) {
-        const int kind = fy_layer_has_window(&m->hp, l) + 2 * fy_layer_rotates(&m->hp, l);
-        uint64_t *o = &c->ops[l + 1];
-        *o = fy_npu_add(*o, fy_npu_mul(layer_ops(&m->hp), OP_BYTES));
-        *o = fy_npu_add(c->ops[l], fy_npu_mul(*o, c->params->n_batches));
+        const int kind = layer_kind(&c->model->hp, l);
+        c->ops[l + 1] = fy_npu_add(c->ops[l], c->ops[l + 1]);
         c->weights[l + 1] = fy_npu_add(c->weights[l], c->weights[l + 1]);
         for (int k = 0; k < FY_NPU_LAYER_KINDS; k++)
             c->kinds[(l + 1) * FY_NPU_LAYER_KINDS + k] =
                 c->kinds[l * FY_NPU_LAYER_KINDS + k] + (k == kind);
     }
+    return rc;
 }
 
-static void find_head(fy_npu_counter *c)
+/* --- the lm_head ------------------------------------------------------------------------------ */
+
+static int find_head(fy_npu_counter *c, fy_err *e)
 {
+    fy_err why = {0};
     const fy_npu_model *m = c->model;
     c->head_width = m->hp.n_embd;
     for (size_t i = 0; i < m->n_tensors; i++) {
@@ -292,6 +328,11 @@ static void find_head(fy_npu_counter *c)
         else if (t->slot != FY_T_OUTPUT)
             c->head_vectors = fy_npu_add(c->head_vectors, fy_npu_mul(t->n_in, VECTOR_BYTES));
     }
+    if (fy_npu_head_ops(c, &c->head_ops, &c->head_ops_more, &why) != 0 && why.code == FY_ENOMEM)
+        return fy_nomem(e);
+    if (c->refused.code == FY_OK)
+        c->refused = why;
+    return 0;
 }
 
 /* --- buffers and scratch ---------------------------------------------------------------------- */
@@ -348,12 +389,13 @@ int fy_npu_counter_init(fy_npu_counter *c, const fy_npu_model *model, const fy_n
     c->weights = calloc(n, sizeof *c->weights);
     c->ops = calloc(n, sizeof *c->ops);
     c->kinds = calloc(n, FY_NPU_LAYER_KINDS * sizeof *c->kinds);
-    if (c->weights == NULL || c->ops == NULL || c->kinds == NULL) {
+    const int rc = c->weights == NULL || c->ops == NULL || c->kinds == NULL ? fy_nomem(e)
+                   : sum_layers(c, e) != 0                                  ? -1
+                                                                            : find_head(c, e);
+    if (rc != 0) {
         fy_npu_counter_release(c);
-        return fy_nomem(e);
+        return -1;
     }
-    sum_layers(c);
-    find_head(c);
     const fy_graph_shape g = largest_graph(c, &one);
     const bool counted = fy_graph_count(&g, &b);
     c->layer_io = counted ? b.layer : FY_NPU_TOO_MANY;
@@ -372,8 +414,15 @@ void fy_npu_counter_release(fy_npu_counter *c)
     *c = (fy_npu_counter){0};
 }
 
-static void add_up(fy_npu_chunk *p)
+/* What a graph has whatever is in it. */
+static uint64_t graphs_bytes(const fy_npu_counter *c)
 {
+    return (uint64_t)c->params->n_batches * FY_NPU_GRAPH_BYTES;
+}
+
+static void add_up(const fy_npu_counter *c, fy_npu_chunk *p)
+{
+    p->compile_peak = fy_npu_compile_peak(p->weights, p->op_bytes, c->params->n_batches);
     p->file_bytes = fy_npu_add(p->weights, p->op_bytes);
     p->bytes = fy_npu_add(fy_npu_add(p->file_bytes, p->io_bytes), p->scratch);
 }
@@ -383,11 +432,11 @@ void fy_npu_count_layers(fy_npu_counter *c, uint32_t first, uint32_t end, fy_npu
     const uint64_t n = end - first;
     *out = (fy_npu_chunk){.first_layer = first, .end_layer = end};
     out->weights = fy_npu_mul(difference(c->weights[end], c->weights[first]), c->copies);
-    out->op_bytes = difference(c->ops[end], c->ops[first]);
+    out->op_bytes = fy_npu_add(difference(c->ops[end], c->ops[first]), graphs_bytes(c));
     out->kv_bytes = fy_npu_mul(n, c->layer_kv);
     out->io_bytes = fy_npu_add(once_io(c, first, end), fy_npu_mul(n, c->layer_io));
     out->scratch = c->scratch;
-    add_up(out);
+    add_up(c, out);
 }
 
 void fy_npu_count_head(const fy_npu_counter *c, uint32_t first, uint32_t end, fy_npu_chunk *out)
@@ -400,15 +449,16 @@ void fy_npu_count_head(const fy_npu_counter *c, uint32_t first, uint32_t end, fy
     const uint64_t vectors = fy_npu_add(c->head_vectors, c->head_bias ? n * VECTOR_BYTES : 0);
     const uint64_t once =
         fy_npu_add(matrix_bytes(p->recipe, FY_T_OUTPUT, 0, n, c->head_width), vectors);
-    const uint64_t ops = fy_npu_add(tile_bytes(n, c->head_width), (uint64_t)OPS_LM_HEAD * OP_BYTES);
+    const uint64_t tables = fy_npu_mul(fy_npu_channel_tables(n), c->copies);
+    const uint64_t ops = fy_npu_add(c->head_ops, fy_npu_mul((n - 1) / TILE, c->head_ops_more));
     out->weights = fy_npu_mul(once, c->copies);
-    out->op_bytes = fy_npu_mul(ops, p->n_batches);
+    out->op_bytes = fy_npu_add(fy_npu_add(ops, tables), graphs_bytes(c));
     if (!fy_graph_io_bytes(&g, &out->io_bytes))
         out->io_bytes = FY_NPU_TOO_MANY;
     /* The logits as the matrix product leaves them, 16 bits each, before they are f32. */
     out->scratch = fy_npu_mul(
         p->batch[0], fy_npu_add(fy_npu_mul(n, ACT_BYTES), 2 * RESIDUAL_BYTES * c->head_width));
-    add_up(out);
+    add_up(c, out);
 }
 
 /* --- of the whole model ----------------------------------------------------------------------- */
@@ -418,7 +468,18 @@ uint64_t fy_npu_recipe_weights(const fy_npu_model *m, const fy_npu_recipe *r)
     uint64_t sum = matrix_bytes(r, FY_T_OUTPUT, 0, m->hp.n_vocab, m->hp.n_embd);
     for (size_t i = 0; i < m->n_tensors; i++) {
         if (m->tensors[i].per_layer)
-            sum = fy_npu_add(sum, weight_bytes(r, &m->tensors[i]));
+            sum = fy_npu_add(sum, weight_bytes(m, r, &m->tensors[i]));
+    }
+    return sum;
+}
+
+uint64_t fy_npu_n_weights(const fy_npu_model *m, uint32_t n_layers)
+{
+    uint64_t sum = fy_npu_mul(m->hp.n_vocab, m->hp.n_embd);
+    for (size_t i = 0; i < m->n_tensors; i++) {
+        const fy_npu_tensor *t = &m->tensors[i];
+        if (t->per_layer && t->layer < n_layers)
+            sum = fy_npu_add(sum, fy_npu_mul(t->n_out, t->n_in));
     }
     return sum;
 }

@@ -27,6 +27,8 @@ typedef struct {
     uint64_t head_vectors;                /* norm of the lm_head, in every slice */
     uint64_t head_width;                  /* inputs of the output matrix */
     bool head_bias;
+    uint64_t head_ops, head_ops_more; /* of 32 tokens of the lm_head; of each 32 more */
+    fy_err refused;                   /* why a graph cannot be composed; code FY_OK: it can */
 } fy_npu_counter;
 
 /* model, params and what they point to have to outlive the counter. */
@@ -40,6 +42,8 @@ void fy_npu_count_head(const fy_npu_counter *c, uint32_t first, uint32_t end, fy
 
 /* All matrices of the model as a recipe has them, once: what recipes are ordered by. */
 uint64_t fy_npu_recipe_weights(const fy_npu_model *m, const fy_npu_recipe *r);
+/* Elements of the lm_head and the first n_layers. */
+uint64_t fy_npu_n_weights(const fy_npu_model *m, uint32_t n_layers);
 /* Of what stays on the CPU, in the file's type. */
 uint64_t fy_npu_embedding_bytes(const fy_npu_model *m);
 /* Memory of the phone when the CPU runs the first n_layers of the model. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "workspace/npu/npu_count.h"
+#include "workspace/npu/npu_ops.h"
 
 /* --- cutting ---------------------------------------------------------------------------------- */
 
@@ -510,7 +511,11 @@ static void total(fy_npu_plan *p, const fy_npu_model *m)
         p->weights = fy_npu_add(p->weights, one->weights);
         p->io = fy_npu_add(p->io, one->io_bytes);
         p->kv = fy_npu_add(p->kv, one->kv_bytes);
+        if (one->compile_peak > p->compile_peak)
+            p->compile_peak = one->compile_peak;
     }
+    p->compile_seconds = fy_npu_compile_seconds(fy_npu_n_weights(m, p->params.n_layers),
+                                                p->params.n_batches, p->params.recipe->float_core);
     p->embedding = fy_npu_embedding_bytes(m);
     p->npu_peak = fy_npu_add(fy_npu_add(p->embedding, bytes_of(p)), RUNTIME_BYTES);
     p->cpu_peak = fy_npu_cpu_peak(m, p->params.n_layers, p->params.n_ctx);
@@ -535,6 +540,8 @@ static int make(const fy_npu_model *m, const fy_npu_params *given, bool brief, f
     if (fy_npu_counter_init(&c, m, &p->params, e) != 0)
         return -1;
     p->n_cache = c.n_cache;
+    if (c.refused.code != FY_OK && broken(p, FY_NPU_LIMIT_FLOOR))
+        p->why = c.refused;
     const int rc = cut(p, &c, e);
     fy_npu_counter_release(&c);
     if (rc != 0)

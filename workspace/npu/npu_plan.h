@@ -33,7 +33,7 @@ typedef struct {
 typedef struct {
     const fy_family *family; /* view of a static table */
     fy_hparams hp;
-    fy_npu_tensor *tensors; /* owned */
+    fy_npu_tensor *tensors; /* owned: those of the whole model, then layer by layer */
     size_t n_tensors;
     bool tied;           /* the output matrix is the embedding */
     uint64_t file_bytes; /* of all tensors */
@@ -65,14 +65,15 @@ typedef struct {
 typedef struct {
     uint32_t first_layer, end_layer; /* of a slice: equal */
     uint32_t first_token, end_token; /* of a chunk: equal */
-    uint64_t weights;    /* as the recipe has them; once per batch size without weight sharing */
-    uint64_t op_bytes;   /* code and tables of the operations, of all graphs: estimated */
-    uint64_t file_bytes; /* weights + op_bytes: the context binary */
-    uint64_t io_bytes;   /* of the largest graph, KV cache included; smaller ones share it */
-    uint64_t kv_bytes;   /* the KV cache of these layers: part of io_bytes */
-    uint64_t scratch;    /* spill-fill: activations that do not fit VTCM; estimated */
-    uint64_t bytes;      /* file_bytes + io_bytes + scratch: what it takes of its session */
-    uint32_t session;    /* first fit, in order */
+    uint64_t weights;      /* as the recipe has them; once per batch size without weight sharing */
+    uint64_t op_bytes;     /* code and tables of the operations, of all graphs: estimated */
+    uint64_t file_bytes;   /* weights + op_bytes: the context binary */
+    uint64_t io_bytes;     /* of the largest graph, KV cache included; smaller ones share it */
+    uint64_t kv_bytes;     /* the KV cache of these layers: part of io_bytes */
+    uint64_t scratch;      /* spill-fill: activations that do not fit VTCM; estimated */
+    uint64_t bytes;        /* file_bytes + io_bytes + scratch: what it takes of its session */
+    uint64_t compile_peak; /* memory of the PC that compiles it; estimated */
+    uint32_t session;      /* first fit, in order */
 } fy_npu_chunk;
 
 typedef enum {
@@ -96,9 +97,10 @@ typedef struct {
     uint64_t embedding;       /* on the CPU, bytes in the file's type */
     uint64_t weights, io, kv; /* sums over all chunks */
     uint64_t npu_peak;        /* memory of the phone when all of it runs on the NPU */
-    uint64_t cpu_peak;   /* when the CPU runs it instead: the file's pages, f16 KV cache of n_ctx,
-                            scratch of 512 tokens */
-    bool weights_shared; /* the graphs of a context share them */
+    uint64_t cpu_peak; /* when the CPU runs it instead: the file's pages, f16 KV cache of n_ctx,
+                          scratch of 512 tokens */
+    uint64_t compile_peak, compile_seconds; /* of the largest chunk; of all of them; estimated */
+    bool weights_shared;                    /* the graphs of a context share them */
     bool fits;
     fy_npu_limit limit; /* the first one that it breaks */
     fy_err why;         /* what was found and what may be; code FY_EFIT */

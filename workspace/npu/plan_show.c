@@ -325,6 +325,17 @@ static void put_memory(fy_str *out, const fy_plan_view *v)
         fy_str_printf(out, ", of the phone's %.2f GB", (double)p->params.memory_bytes * GB);
 }
 
+static void put_compile(fy_str *out, const fy_plan_view *v)
+{
+    const fy_npu_plan *p = v->plan;
+    fy_str_printf(out, "about %.1f GB of a PC's memory for the largest chunk",
+                  (double)p->compile_peak * GB);
+    if (p->compile_seconds < 120)
+        fy_str_printf(out, ", %" PRIu64 " seconds for all of them", p->compile_seconds);
+    else
+        fy_str_printf(out, ", %.0f minutes for all of them", (double)p->compile_seconds / 60);
+}
+
 /* Is a chunk so near to a limit that what is only estimated decides? */
 static bool is_narrow(const fy_npu_plan *p)
 {
@@ -403,8 +414,10 @@ void fy_plan_put_text(fy_str *out, const fy_plan_view *v, int columns, bool deta
     put_chunks(out, p, columns);
     put_sessions(out, p, columns);
     put_line(out, "memory", put_memory, v, columns);
-    if (p->fits)
+    if (p->fits) {
+        put_line(out, "compile", put_compile, v, columns);
         put_line(out, "fits", put_verdict, v, columns);
+    }
 }
 
 /* --- as JSON ---------------------------------------------------------------------------------- */
@@ -545,6 +558,7 @@ static json_t *json_chunks(fy_json_maker *m, const fy_npu_chunk *p, uint32_t n, 
         set_u64(m, o, "kv_bytes", p[i].kv_bytes);
         set_u64(m, o, "scratch_bytes", p[i].scratch);
         set_u64(m, o, "bytes", p[i].bytes);
+        set_u64(m, o, "compile_peak_bytes", p[i].compile_peak);
         set_u64(m, o, "session", p[i].session);
         fy_make_append(m, list, o);
     }
@@ -600,6 +614,8 @@ int fy_plan_put_json(fy_str *out, const fy_plan_view *v, fy_err *e)
     set_u64(&m, o, "kv_bytes", p->kv);
     set_u64(&m, o, "npu_peak_bytes", p->npu_peak);
     set_u64(&m, o, "cpu_peak_bytes", p->cpu_peak);
+    set_u64(&m, o, "compile_peak_bytes", p->compile_peak);
+    set_u64(&m, o, "compile_seconds", p->compile_seconds);
     fy_make_set(&m, o, "layers", json_layers(&m, &v->model->npu, &p->params));
     return fy_make_end(&m, o, out, e);
 }
