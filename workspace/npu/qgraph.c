@@ -473,7 +473,7 @@ int fy_qgraph_compose(fy_qgraph *g, const fy_qgraph_of *of, fy_err *e)
     const fy_npu_recipe *r = of->recipe;
     const uint32_t kv_bits = of->kv_bits != 0 ? of->kv_bits : r->kv_bits;
     const char *refused = fy_cut_refusal(of->hp);
-    const bool floats = r->float_core || fy_npu_type_is_float(r->type);
+    const bool floats = r->float_core;
     *g = (fy_qgraph){.n_batch = of->n_batch,
                      .n_cache = of->n_cache,
                      .n_ctx = of->n_ctx,

@@ -19,9 +19,9 @@
 enum { CACHE = 24, LARGE = 8 };
 
 static const fy_npu_recipe recipes[] = {
-    {.name = (char[]){"fp16"}, .type = FY_NPU_FP16, .kv_bits = 16},
-    {.name = (char[]){"fp16a8w"}, .type = FY_NPU_FP16A8W, .kv_bits = 16},
-    {.name = (char[]){"fp16a4w"}, .type = FY_NPU_FP16A4W, .kv_bits = 16},
+    {.name = (char[]){"fp16"}, .type = FY_NPU_FP16, .kv_bits = 16, .float_core = true},
+    {.name = (char[]){"fp16a8w"}, .type = FY_NPU_FP16A8W, .kv_bits = 16, .float_core = true},
+    {.name = (char[]){"fp16a4w"}, .type = FY_NPU_FP16A4W, .kv_bits = 16, .float_core = true},
     {.name = (char[]){"16a8w"}, .type = FY_NPU_16A8W, .kv_bits = 8},
     {.name = (char[]){"16a4w, s16"}, .type = FY_NPU_16A4W, .kv_bits = 16},
     {.name = (char[]){"lpbq-16"}, .type = FY_NPU_LPBQ_16, .kv_bits = 8, .rotate_keys = true},

@@ -20,7 +20,7 @@ static const fy_npu_recipe recipes[] = {
     {.name = (char[]){"16a8w"}, .type = FY_NPU_16A8W, .kv_bits = 8},
     {.name = (char[]){"s16"}, .type = FY_NPU_LPBQ_16, .kv_bits = 16, .rotate_keys = true},
     {.name = (char[]){"8a4w"}, .type = FY_NPU_8A4W, .kv_bits = 8},
-    {.name = (char[]){"fp16a8w"}, .type = FY_NPU_FP16A8W, .kv_bits = 16},
+    {.name = (char[]){"fp16a8w"}, .type = FY_NPU_FP16A8W, .kv_bits = 16, .float_core = true},
     {.name = (char[]){"powerserve"}, .type = FY_NPU_16A4W, .kv_bits = 16, .float_core = true},
 };
 enum { N_RECIPES = sizeof recipes / sizeof recipes[0] };
@@ -505,6 +505,26 @@ static void test_a_llama_layer_has_the_nodes_of_the_design(void **state)
     fy_qgraph_release(&g);
 }
 
+/* Matrices in floats do not make a core of floats: the recipe says what the core is. */
+static void test_the_recipe_says_the_core(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    fy_qgraph g;
+    const fy_family *f = fy_family_of_gguf(FY_SPAN("llama"), false);
+    fy_hparams hp = small(f);
+    const fy_chunk_info one = {.kind = FY_CHUNK_LAYERS, .first_layer = 0, .end_layer = 1};
+    const fy_npu_recipe r = {.name = (char[]){"odd"}, .type = FY_NPU_FP16, .kv_bits = 8};
+    const fy_qgraph_of of = of_family(f, &hp, &one, &r, 1);
+    if (fy_qgraph_compose(&g, &of, &e) != 0)
+        fail_msg("%s", e.msg);
+    assert_int_equal(g.core, FY_Q_U16);
+    assert_int_equal(g.kv, FY_Q_U8);
+    assert_int_equal(find(&g, "L0.attn_output")->type, FY_Q_F16);
+    assert_int_equal(find(&g, "L0.mid")->type, FY_Q_U16);
+    fy_qgraph_release(&g);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -513,7 +533,8 @@ static void test_refusals(void **state)
     const fy_family *f = fy_family_of_gguf(FY_SPAN("llama"), false);
     fy_hparams hp = small(f);
     const fy_chunk_info one = {.kind = FY_CHUNK_LAYERS, .first_layer = 0, .end_layer = 1};
-    const fy_npu_recipe u8 = {.name = (char[]){"odd"}, .type = FY_NPU_FP16, .kv_bits = 8};
+    const fy_npu_recipe u8 = {
+        .name = (char[]){"odd"}, .type = FY_NPU_FP16, .kv_bits = 8, .float_core = true};
     const fy_npu_recipe lpbq = {.name = (char[]){"wide"}, .type = FY_NPU_LPBQ_64, .kv_bits = 8};
     fy_qgraph_of of = of_family(f, &hp, &one, &u8, 1);
     assert_int_equal(fy_qgraph_compose(&g, &of, &e), -1);
@@ -569,6 +590,7 @@ int main(void)
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_a_hadamard_matrix_is_its_own_inverse),
         cmocka_unit_test(test_a_llama_layer_has_the_nodes_of_the_design),
+        cmocka_unit_test(test_the_recipe_says_the_core),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_no_memory),
     };
