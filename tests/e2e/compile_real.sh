@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# The vendor's own x86-64 library, where $FERRY_QNN_SDK names one: every node of every recipe is accepted, finalized, and
+# the graphs of a context share their weights.
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+if [ -z "${FERRY_QNN_SDK-}" ]; then
+    skip "compiling with the vendor's library" "FERRY_QNN_SDK does not name a directory with one"
+    finish
+    exit
+fi
+m=$TMP/m.gguf
+check "a model" "$FERRY" convert tests/data/tales --outtype f16 -q -o "$m"
+
+compile() { # SOC RECIPE
+    local d=$TMP/$1-$2 out=$TMP/$1-$2.out
+    "$FERRY" chunk "$m" --soc "$1" --recipe "$2" -c 160 --batch 32,1 -q -o "$d" &&
+        "$FERRY" compile "$d" -q -o "$out" --report "$out.json" "${RANGES[@]}" && rm -rf "$d"
+}
+RANGES=()
+for soc in SM8650 SM8750; do
+    for recipe in fp16 fp16a8w fp16a4w; do
+        check "$recipe for $soc" compile $soc $recipe
+    done
+done
+
+# Every family of the tests, in a recipe of floats.
+bad='' n=0
+for f in tests/data/families/*; do
+    "$FERRY" convert "$f" --outtype f16 -q -o "$TMP/f.gguf" 2>/dev/null || continue
+    rm -rf "$TMP/f" "$TMP/f.out"
+    "$FERRY" chunk "$TMP/f.gguf" --chunks 1 -c 96 --batch 32,1 -q -o "$TMP/f" 2>/dev/null || continue
+    n=$((n + 1))
+    "$FERRY" compile "$TMP/f" --soc SM8650 --recipe fp16a8w -q -o "$TMP/f.out" 2>"$TMP/err" || bad+="${f##*/}: $(cat "$TMP/err")"$'\n'
+done
+check_equal "$n dense models of the families compile" "" "$bad"
+check "which are most of them" test "$n" -ge 30
+finish

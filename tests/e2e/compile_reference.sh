@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# The demo model, compiled with the reference library: whole directories, weights that are shared, and runs that are
+# killed and go on. FERRY_SEED chooses the moments.
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+unset FERRY_QNN_SDK QNN_SDK_ROOT QAIRT_SDK_ROOT
+
+RANDOM=${FERRY_SEED:-8}
+m=$TMP/m.gguf
+check "a model" "$FERRY" convert tests/data/tales --outtype f16 -q -o "$m"
+for batch in 32,1 32; do
+    check "cut in three for $batch" "$FERRY" chunk "$m" --soc SM8650 --recipe fp16a8w --chunks 3 -c 160 --batch $batch -q -o "$TMP/cut-$batch"
+done
+cut=$TMP/cut-32,1
+compile() { "$FERRY" compile --sdk reference "$@"; }
+hashes() { (cd "$1" && find . -type f | sort | xargs sha256sum); }
+
+# --- a directory ------------------------------------------------------------------------------------------------------
+out=$TMP/out
+check "it is compiled" compile "$cut" -q -o "$out"
+check_equal "into these files" "ggml/weights.gguf qnn/chunk_0.bin qnn/chunk_0.json qnn/chunk_1.bin qnn/chunk_1.json qnn/chunk_2.bin qnn/chunk_2.json qnn/config.json qnn/lm_head.bin qnn/lm_head.json" \
+    "$(cd "$out" && find . -type f | sort | sed 's,^\./,,' | tr '\n' ' ' | sed 's/ $//')"
+check "the weights for the CPU are those of the cut" cmp "$cut/ggml/weights.gguf" "$out/ggml/weights.gguf"
+check_equal "config.json names the binaries" "chunk_0.bin chunk_1.bin chunk_2.bin lm_head.bin" \
+    "$(jq -r '[.graphs[], .embeddings[] | .model_path] | unique | join(" ")' "$out/qnn/config.json")"
+check_equal "and nothing else of the cut's is changed" "$(jq -c 'del(.. | .model_path?) | del(.ferry)' "$cut/qnn/config.json")" \
+    "$(jq -c 'del(.. | .model_path?) | del(.ferry)' "$out/qnn/config.json")"
+check_equal "its stamp" '{"soc":"SM8650","arch":75,"vtcm_mb":8,"recipe":"fp16a8w","kv":"f16","mask":"f16"}' \
+    "$(jq -c '.ferry.compiled | del(.build_id)' "$out/qnn/config.json")"
+for name in chunk_0 chunk_1 chunk_2 lm_head; do
+    check_equal "$name.json has the hash" "$(sha256sum <"$out/qnn/$name.bin" | cut -d' ' -f1)" "$(jq -r .binary.sha256 "$out/qnn/$name.json")"
+    check_equal "$name.json has both graphs" "batch_32 batch_1" "$(jq -r '[.graphs[].name] | join(" ")' "$out/qnn/$name.json")"
+done
+check_equal "the ids of a context are different" true \
+    "$(jq '[.graphs[].tensors[].id] | length == (unique | length)' "$out/qnn/chunk_0.json")"
+check "one batch size" compile "$TMP/cut-32" -q -o "$TMP/one"
+for name in chunk_0 lm_head; do
+    one=$(stat -c %s "$TMP/one/qnn/$name.bin") two=$(stat -c %s "$out/qnn/$name.bin")
+    check "$name: two batch sizes take at most 1.05 times one ($one, $two)" test $((two * 100)) -le $((one * 105))
+done
+
+# --- again ------------------------------------------------------------------------------------------------------------
+want=$(hashes "$out")
+compile "$cut" -o "$out" 2>"$TMP/err"
+check_equal "what is there is kept" 4 "$(grep -c ': is there already$' "$TMP/err")"
+printf x >>"$out/qnn/chunk_1.bin"
+rm "$out/qnn/lm_head.json"
+compile "$cut" -o "$out" 2>"$TMP/err"
+check_equal "what was changed or removed is made again" 2 "$(grep -c ': is there already$' "$TMP/err")"
+check_equal "to the same bytes" "$want" "$(hashes "$out")"
+compile "$cut" --recipe fp16 -o "$out" 2>"$TMP/err"
+check_equal "another recipe keeps nothing" 0 "$(grep -c ': is there already$' "$TMP/err")"
+check "a part on this machine" compile "$cut" --only chunk_0 -q -o "$TMP/parts"
+check "is not a model yet" test ! -e "$TMP/parts/qnn/config.json"
+for name in chunk_1 chunk_2 lm_head; do
+    compile "$cut" --only $name -q -o "$TMP/$name"
+    cp "$TMP/$name"/qnn/* "$TMP/parts/qnn/"
+done
+compile "$cut" -o "$TMP/parts" 2>"$TMP/err"
+check_equal "parts of several machines are kept" 4 "$(grep -c ': is there already$' "$TMP/err")"
+check_equal "and are the model" "$want" "$(hashes "$TMP/parts")"
+
+# --- killed -----------------------------------------------------------------------------------------------------------
+soak 8 100
+begin=$(date +%s%N)
+compile "$cut" -q -o "$TMP/timed"
+took=$((($(date +%s%N) - begin) / 1000))
+wrong=0 kills=0
+for ((i = 0; i < rounds; i++)); do
+    d=$TMP/killed
+    for ((k = 0; k < 3; k++)); do
+        "$FERRY" compile --sdk reference "$cut" -q -o "$d" 2>/dev/null &
+        pid=$!
+        sleep "$(printf '0.%06d' $((RANDOM * 32768 % took + RANDOM % 1000)))"
+        kill -KILL $pid 2>/dev/null && kills=$((kills + 1))
+        wait $pid 2>/dev/null
+    done
+    compile "$cut" -q -o "$d" || wrong=$((wrong + 1))
+    [ "$(hashes "$d")" = "$want" ] || wrong=$((wrong + 1))
+    rm -rf "$d"
+done
+echo "# $kills kills"
+check_equal "a run that is killed goes on to the same bytes" 0 "$wrong"
+check "some were killed" test "$kills" -gt 0
+finish

@@ -1,0 +1,491 @@
+/* The verb `compile`: the chunks of a cut model, one after another, become context binaries. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/qnn/qnn_lib.h"
+#include "base/json_tree.h"
+#include "base/process.h"
+#include "bundle/bundle.h"
+#include "cli/terminal.h"
+#include "cli/verb.h"
+#include "cli/verb_rows.h"
+#include "workspace/compile/compile_key.h"
+#include "workspace/compile/compile_output.h"
+#include "workspace/npu/chunk.h"
+#include "workspace/npu/npu_count.h"
+
+typedef struct {
+    const char *out, *sdk, *soc, *recipe, *ranges, *only, *report;
+    int64_t memory;
+    bool dry_run, quiet, verbose;
+} options;
+
+#define FIELD(name) offsetof(options, name)
+static const fy_opt opts[] = {
+    {.group = "Output",
+     .name = "output",
+     .alias = "o",
+     .kind = FY_OPT_STR,
+     .arg = "DIR",
+     .offset = FIELD(out),
+     .line_only = true,
+     .file = FY_FILE_OUT,
+     .help = "The directory of the compiled model."},
+    {.group = "Output",
+     .name = "report",
+     .kind = FY_OPT_STR,
+     .arg = "FILE.json",
+     .offset = FIELD(report),
+     .line_only = true,
+     .file = FY_FILE_OUT,
+     .help = "Write what was compiled: nodes, bytes, seconds and memory of every chunk."},
+    FY_LINE_FLAG("Output", "dry-run", dry_run,
+                 "Compose and count the graphs alone; no library is needed and nothing is "
+                 "written."),
+    FY_LINE_STR("Output", "only", "NAME", only,
+                "Compile this chunk alone, such as chunk_0 or lm_head; a run without it then "
+                "finishes the model."),
+    FY_ANY_STR("Compiling", "sdk", "DIR|reference", sdk,
+               "Where the QNN library is: a SDK for x86-64 Linux, or the unpacked Python package "
+               "onnxruntime_qnn; or ferry's own reference library."),
+    FY_LINE_STR("Compiling", "soc", "NAME", soc,
+                "The chip ('ferry plan --list-socs' has them all); without it the one that the "
+                "model was cut for."),
+    {.group = "Compiling",
+     .name = "recipe",
+     .kind = FY_OPT_STR,
+     .arg = "NAME|FILE.json",
+     .offset = FIELD(recipe),
+     .line_only = true,
+     .file = FY_FILE_OR_WORD,
+     .help = "Which weight gets which type ('ferry plan --list-recipes' has those that ferry "
+             "knows); without it the one that the model was cut for."},
+    {.group = "Compiling",
+     .name = "ranges",
+     .kind = FY_OPT_STR,
+     .arg = "FILE.json",
+     .offset = FIELD(ranges),
+     .line_only = true,
+     .file = FY_FILE_IN,
+     .help = "The ranges of the activations, of an earlier run or edited, instead of a "
+             "calibration."},
+    {.group = "Machine",
+     .name = "memory",
+     .kind = FY_OPT_SIZE,
+     .arg = "SIZE",
+     .offset = FIELD(memory),
+     .min = 1,
+     .max = 1e15,
+     .help = "Memory that the library may take; without it what the machine has available."},
+    FY_ROW_QUIET,
+    FY_ROW_VERBOSE,
+};
+
+/* --- what is compiled ------------------------------------------------------------------------- */
+
+typedef struct {
+    fy_compile_job job;
+    fy_compile_count count;
+    fy_compiled result;
+    char name[64]; /* "chunk_0" */
+    bool chosen;
+} chunk;
+
+typedef struct {
+    const options *o;
+    char *qnn;     /* owned: CUT/qnn */
+    char *weights; /* owned: CUT/ggml/weights.gguf */
+    fy_cut_model cut;
+    fy_soc_table *socs;      /* owned */
+    fy_npu_recipes *recipes; /* owned */
+    const fy_soc *soc;
+    const fy_npu_recipe *recipe;
+    fy_q_ranges *ranges; /* owned; NULL: none are needed */
+    fy_str library;
+    char library_sha256[FY_SHA256_HEX];
+    chunk *chunks; /* owned, [cut.n_chunks] */
+    bool needs_ranges;
+    fy_compile_stamp stamp;
+} compiling;
+
+static void release(compiling *c)
+{
+    for (size_t i = 0; c->chunks != NULL && i < c->cut.n_chunks; i++) {
+        free((char *)(uintptr_t)c->chunks[i].job.gguf);
+        free((char *)(uintptr_t)c->chunks[i].job.out);
+    }
+    free(c->chunks);
+    fy_q_ranges_free(c->ranges);
+    fy_npu_recipes_free(c->recipes);
+    fy_soc_table_free(c->socs);
+    fy_cut_model_close(&c->cut);
+    fy_str_release(&c->library);
+    free(c->weights);
+    free(c->qnn);
+}
+
+static int open_cut(compiling *c, const char *dir, fy_err *e)
+{
+    c->qnn = fy_path_join(dir, FY_QNN_DIR);
+    c->weights = fy_path_join(dir, FY_BUNDLE_WEIGHTS);
+    if (c->qnn == NULL || c->weights == NULL)
+        return fy_nomem(e);
+    if (!fy_dir_has(c->qnn, FY_QNN_CONFIG_NAME))
+        return fy_fail(e, FY_EARG,
+                       "%s: has no " FY_QNN_DIR "/" FY_QNN_CONFIG_NAME
+                       "; expected a model that 'ferry chunk' has cut",
+                       dir);
+    if (fy_cut_model_open(c->weights, c->qnn, &c->cut, e) != 0)
+        return -1;
+    if (c->cut.n_chunks == 0)
+        return fy_fail(e, FY_EARG, "%s: is compiled already", dir);
+    return fy_chunk_check_model(&c->cut, c->qnn, e);
+}
+
+/* Of the command line, else of the cut. */
+static int choose(compiling *c, fy_err *e)
+{
+    const fy_qnn_own *own = &c->cut.config.own;
+    const char *soc = c->o->soc != NULL ? c->o->soc : own->soc;
+    const char *recipe = c->o->recipe != NULL ? c->o->recipe : own->recipe;
+    c->socs = fy_soc_table_open(NULL, e);
+    c->recipes = c->socs != NULL ? fy_npu_recipes_open(e) : NULL;
+    if (c->recipes == NULL)
+        return -1;
+    if (soc[0] == '\0')
+        return fy_fail(e, FY_EARG,
+                       "for which chip? The model was cut for none; --soc NAME ('ferry plan "
+                       "--list-socs' has the names)");
+    c->soc = fy_soc_find(c->socs, soc, e);
+    if (c->soc == NULL)
+        return -1;
+    c->recipe = recipe[0] != '\0'
+                    ? fy_npu_recipes_find(c->recipes, recipe, e)
+                    : fy_npu_recipes_default(c->recipes, c->soc, c->o->ranges != NULL);
+    return c->recipe != NULL ? fy_npu_recipe_check(c->recipe, c->soc, own->kv_bits, e) : -1;
+}
+
+/* The graphs of the chunk's file, in the order of config.json: the largest batch first. */
+static void add_graphs(const fy_qnn_config_graph *g, size_t n, const char *path,
+                       fy_compile_job *job)
+{
+    for (size_t i = 0; i < n && job->n_graphs < FY_NPU_BATCHES; i++) {
+        if (strcmp(g[i].model_path, path) != 0)
+            continue;
+        job->name[job->n_graphs] = g[i].graph_name;
+        job->batch[job->n_graphs++] = g[i].batch_size;
+    }
+}
+
+static int add_chunk(compiling *c, size_t i, fy_err *e)
+{
+    const fy_qnn_config *config = &c->cut.config;
+    const char *path = c->cut.chunk[i].path;
+    chunk *to = &c->chunks[i];
+    fy_str out = {0};
+    to->job = (fy_compile_job){.gguf = fy_path_join(c->qnn, path),
+                               .library = c->library.ptr,
+                               .library_sha256 = c->library_sha256,
+                               .soc = c->soc,
+                               .recipe = c->recipe,
+                               .n_cache = config->cache_size,
+                               .n_ctx = config->context_size,
+                               .kv_bits = config->own.kv_bits};
+    add_graphs(config->graph, config->n_graphs, path, &to->job);
+    add_graphs(config->embedding, config->n_embeddings, path, &to->job);
+    snprintf(to->name, sizeof to->name, "%.*s", (int)(strlen(path) - strlen(".gguf")), path);
+    if (c->o->out != NULL)
+        fy_str_printf(&out, "%s/" FY_QNN_DIR "/%s.bin", c->o->out, to->name);
+    to->job.out = out.ptr;
+    to->chosen = c->o->only == NULL || strcmp(c->o->only, to->name) == 0;
+    return to->job.gguf != NULL && !out.oom ? 0 : fy_nomem(e);
+}
+
+static int add_chunks(compiling *c, fy_err *e)
+{
+    bool any = false;
+    c->chunks = calloc(c->cut.n_chunks, sizeof *c->chunks);
+    if (c->chunks == NULL)
+        return fy_nomem(e);
+    for (size_t i = 0; i < c->cut.n_chunks; i++) {
+        if (add_chunk(c, i, e) != 0)
+            return -1;
+        any |= c->chunks[i].chosen;
+    }
+    return any ? 0
+               : fy_fail(e, FY_EARG, "--only %s: the model has no such chunk; its first one is %s",
+                         c->o->only, c->chunks[0].name);
+}
+
+/* --- before the work -------------------------------------------------------------------------- */
+
+static int count(compiling *c, fy_err *e)
+{
+    for (size_t i = 0; i < c->cut.n_chunks; i++) {
+        fy_compile_graphs g;
+        int rc = fy_compile_compose(&c->chunks[i].job, false, &g, e);
+        if (rc == 0) {
+            fy_compile_count_of(&g, c->soc, &c->chunks[i].count);
+            c->needs_ranges |= fy_compile_needs_ranges(&g);
+            c->stamp.kv = g.graph[0].kv;
+            c->stamp.mask = g.graph[0].core;
+        }
+        fy_compile_release(&g);
+        if (rc != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int check_memory(const compiling *c, fy_err *e)
+{
+    const uint64_t there = c->o->memory != FY_OPT_UNSET_INT ? (uint64_t)c->o->memory
+                                                            : fy_meminfo_bytes("MemAvailable");
+    const chunk *most = NULL;
+    for (size_t i = 0; i < c->cut.n_chunks; i++) {
+        if (c->chunks[i].chosen && (most == NULL || c->chunks[i].count.memory > most->count.memory))
+            most = &c->chunks[i];
+    }
+    fy_log(FY_LOG_INFO, "memory: about %.1f GB for %s, %.1f GB available",
+           (double)most->count.memory * 1e-9, most->name, (double)there * 1e-9);
+    return most->count.memory <= there
+               ? 0
+               : fy_fail(e, FY_EFIT,
+                         "%s: the library takes about %.1f GB to compile it, %.1f GB are "
+                         "available; cut the model into more chunks, or let --memory say that "
+                         "there is more",
+                         most->name, (double)most->count.memory * 1e-9, (double)there * 1e-9);
+}
+
+static int check_space(const compiling *c, fy_err *e)
+{
+    uint64_t bytes = 0, there;
+    for (size_t i = 0; i < c->cut.n_chunks; i++)
+        bytes = fy_npu_add(bytes, c->chunks[i].chosen && !fy_file_exists(c->chunks[i].job.out)
+                                      ? c->chunks[i].count.binary
+                                      : 0);
+    if (fy_file_space(c->o->out, &there, e) != 0)
+        return -1;
+    return bytes <= there
+               ? 0
+               : fy_fail(e, FY_ENOSPACE,
+                         "%s: needs about %llu bytes, the file system has %llu free; free some "
+                         "space, or choose another directory",
+                         c->o->out, (unsigned long long)bytes, (unsigned long long)there);
+}
+
+static int read_ranges(compiling *c, fy_err *e)
+{
+    if (c->o->ranges == NULL)
+        return fy_fail(e, FY_EARG,
+                       "recipe %s has activations of %s, which need ranges: --ranges FILE.json",
+                       c->recipe->name, c->recipe->float_core ? "16 bits" : "u16");
+    c->ranges = fy_q_ranges_read(c->o->ranges, e);
+    if (c->ranges == NULL)
+        return -1;
+    return fy_q_ranges_model(c->ranges)[0] == 0 ||
+                   strcmp(fy_q_ranges_model(c->ranges), c->cut.config.own.model) == 0
+               ? 0
+               : fy_fail(e, FY_EARG,
+                         "%s: has the ranges of another model (%.12s...), not of %.12s...",
+                         c->o->ranges, fy_q_ranges_model(c->ranges), c->cut.config.own.model);
+}
+
+/* --- the work --------------------------------------------------------------------------------- */
+
+static void tell(const chunk *p)
+{
+    const fy_compiled *r = &p->result;
+    if (r->kept)
+        fy_log(FY_LOG_INFO, "%s: is there already", p->job.out);
+    else
+        fy_log(FY_LOG_INFO, "%s: %u graphs, %u nodes, %.1f MB, %.1f s, peak %.2f GB%s", p->job.out,
+               p->job.n_graphs, r->n_nodes, (double)r->bytes * 1e-6, r->seconds,
+               (double)r->peak_bytes * 1e-9, r->rope_nodes ? ", rope by six nodes" : "");
+}
+
+/* The graphs of a context share their weights, or the plan does not hold. */
+static int check_size(const chunk *p, fy_err *e)
+{
+    const double most = 1.3 * (double)p->count.binary;
+    if (p->job.n_graphs < 2 || !p->count.shared || (double)p->result.bytes <= most)
+        return 0;
+    return fy_fail(e, FY_EVERIFY,
+                   "%s: has %.1f MB, expected at most %.1f MB: the library did not share the "
+                   "weights of its graphs; a newer release may, or cut the model with --batch 1",
+                   p->job.out, (double)p->result.bytes * 1e-6, most * 1e-6);
+}
+
+static int compile_one(compiling *c, chunk *p, fy_err *e)
+{
+    fy_compile_graphs g;
+    int rc = fy_compile_compose(&p->job, false, &g, e);
+    p->job.ranges = c->ranges;
+    if (rc == 0)
+        rc = fy_compile_encode(&g, c->ranges, e);
+    if (rc == 0)
+        rc = fy_compile_chunk(&p->job, &g, &p->result, e);
+    if (rc == 0)
+        tell(p);
+    fy_compile_release(&g);
+    return rc == 0 ? check_size(p, e) : -1;
+}
+
+static int compile_all(compiling *c, fy_err *e)
+{
+    for (size_t i = 0; i < c->cut.n_chunks; i++) {
+        if (fy_check_interrupt(e) != 0 ||
+            (c->chunks[i].chosen && compile_one(c, &c->chunks[i], e) != 0))
+            return -1;
+    }
+    return 0;
+}
+
+static void show_counts(const compiling *c)
+{
+    for (size_t i = 0; i < c->cut.n_chunks; i++) {
+        const chunk *p = &c->chunks[i];
+        if (p->chosen)
+            fy_log(FY_LOG_INFO, "%s: %u graphs, %u nodes, weights %.1f MB, binary about %.1f MB",
+                   p->name, p->job.n_graphs, p->count.n_nodes, (double)p->count.weights * 1e-6,
+                   (double)p->count.binary * 1e-6);
+    }
+}
+
+/* --- the report ------------------------------------------------------------------------------- */
+
+static json_t *chunk_json(fy_json_maker *m, const chunk *p)
+{
+    const fy_compiled *r = &p->result;
+    json_t *o = json_object();
+    fy_make_set(m, o, "name", fy_make_text(fy_span_of(p->name)));
+    fy_make_set(m, o, "graphs", json_integer(p->job.n_graphs));
+    fy_make_set(m, o, "nodes", json_integer(p->count.n_nodes));
+    fy_make_set(m, o, "weights_bytes", fy_make_u64(p->count.weights));
+    fy_make_set(m, o, "expected_bytes", fy_make_u64(p->count.binary));
+    fy_make_set(m, o, "expected_memory_bytes", fy_make_u64(p->count.memory));
+    if (r->bytes == 0)
+        return o;
+    fy_make_set(m, o, "bytes", fy_make_u64(r->bytes));
+    fy_make_set(m, o, "kept", json_boolean(r->kept));
+    fy_make_set(m, o, "rope_nodes", json_boolean(r->rope_nodes));
+    if (r->kept)
+        return o;
+    fy_make_set(m, o, "seconds", fy_make_number(r->seconds));
+    fy_make_set(m, o, "memory_bytes", fy_make_u64(r->peak_bytes));
+    if (r->error > 0)
+        fy_make_set(m, o, "weights_sqnr_db",
+                    fy_make_number(10 * log10((double)r->power / (double)r->error)));
+    return o;
+}
+
+static int write_report(const compiling *c, fy_err *e)
+{
+    fy_json_maker m = {0};
+    fy_str text = {0};
+    json_t *o = json_object(), *list = json_array();
+    for (size_t i = 0; i < c->cut.n_chunks; i++) {
+        if (c->chunks[i].chosen)
+            fy_make_append(&m, list, chunk_json(&m, &c->chunks[i]));
+    }
+    fy_make_set(&m, o, "model", fy_make_text(fy_span_of(c->cut.config.own.model)));
+    fy_make_set(&m, o, "soc", fy_make_text(fy_span_of(c->soc->name)));
+    fy_make_set(&m, o, "recipe", fy_make_text(fy_span_of(c->recipe->name)));
+    fy_make_set(&m, o, "build_id", fy_make_text(fy_span_of(c->stamp.build_id)));
+    fy_make_set(&m, o, "chunks", list);
+    int rc = fy_make_end(&m, o, &text, e);
+    if (rc == 0)
+        rc = fy_file_write(c->o->report, text.ptr, text.len, e);
+    fy_str_release(&text);
+    return rc;
+}
+
+/* --- the verb --------------------------------------------------------------------------------- */
+
+/* What the binaries need around them, once all are there. */
+static int finish(compiling *c, fy_err *e)
+{
+    c->stamp.soc = c->soc;
+    c->stamp.recipe = c->recipe;
+    return fy_compile_output_weights(c->weights, c->o->out, e) == 0
+               ? fy_compile_output_config(c->qnn, c->o->out, &c->stamp, e)
+               : -1;
+}
+
+static int compile_model(compiling *c, fy_err *e)
+{
+    if (fy_compile_file_hash(c->library.ptr, c->library_sha256, e) != 0 ||
+        check_memory(c, e) != 0 || (c->needs_ranges && read_ranges(c, e) != 0) ||
+        fy_compile_output_begin(c->o->out, e) != 0 || check_space(c, e) != 0 ||
+        compile_all(c, e) != 0)
+        return -1;
+    for (size_t i = 0; i < c->cut.n_chunks; i++) {
+        if (c->chunks[i].chosen)
+            c->stamp.build_id = c->chunks[i].result.build_id;
+    }
+    return c->o->only != NULL ? 0 : finish(c, e);
+}
+
+static int run(void *opaque, int n_args, char **args, fy_err *e)
+{
+    const options *o = opaque;
+    compiling c = {.o = o, .stamp.build_id = ""};
+    (void)n_args;
+    if (!o->dry_run && (o->out == NULL || o->out[0] == '\0'))
+        return fy_fail(e, FY_EARG, "where to? Say -o DIR");
+    int rc = open_cut(&c, args[0], e);
+    if (rc == 0)
+        rc = choose(&c, e);
+    if (rc == 0 && !o->dry_run)
+        rc = fy_qnn_find(o->sdk, &c.library, e);
+    if (rc == 0)
+        rc = add_chunks(&c, e);
+    if (rc == 0)
+        rc = count(&c, e);
+    if (rc == 0)
+        show_counts(&c);
+    if (rc == 0 && !o->dry_run)
+        rc = compile_model(&c, e);
+    if (rc == 0 && o->report != NULL)
+        rc = write_report(&c, e);
+    release(&c);
+    return rc;
+}
+
+const fy_verb fy_verb_compile = {
+    .name = "compile",
+    .summary = "compile the chunks of a model for an NPU",
+    .synopsis = "CUT",
+    .min_args = 1,
+    .max_args = 1,
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof opts[0],
+    .opts_bytes = sizeof(options),
+    .description =
+        "Compiles the directory CUT that 'ferry chunk' has made into one that a phone's NPU runs: "
+        "for each chunk a context binary with a graph for each batch size, its description, and "
+        "at last qnn/config.json, in PowerServe's schema. The binaries are made by the QNN library "
+        "for x86-64 Linux, which the user has from its vendor (docs/npu-real.md); ferry brings "
+        "nothing of it along. No ONNX file and no Python is involved.\n\n"
+        "Weights get the types of the recipe, a matrix at a time. Recipes whose activations are "
+        "fixed numbers need their ranges; fp16, fp16a8w and fp16a4w need none.\n\n"
+        "The library works in a process of its own, a chunk at a time: its crash is an error "
+        "message. Before that every node of every graph is put to it, and all that it refuses is "
+        "listed together (exit status 1). A chunk whose memory is more than is available is "
+        "refused before the start (3), a binary in which the graphs do not share their weights "
+        "afterwards (4).\n\n"
+        "The same command resumes: a binary that was made from the same chunk, ranges, recipe, "
+        "chip and library is kept.",
+    .examples = "ferry chunk model.gguf --soc SM8650 --recipe fp16a8w -o model-npu\n"
+                "# what would be compiled?\n"
+                "ferry compile model-npu --dry-run\n"
+                "# with ferry's own library, which stands in for the vendor's\n"
+                "ferry compile model-npu --sdk reference -o model-sm8650\n",
+    .task = FY_TASK_PACKAGE,
+    .environment = FY_QNN_ENVIRONMENT
+    "XDG_CONFIG_HOME Where ferry/soc.d and ferry/recipes.d are looked for; ~/.config when not "
+    "set.\n",
+    .run = run,
+};

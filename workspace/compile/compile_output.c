@@ -1,0 +1,143 @@
+/* Writes what lies next to the context binaries of a compiled model. */
+#include "workspace/compile/compile_output.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json_tree.h"
+#include "bundle/bundle.h"
+#include "bundle/qnn_config.h"
+#include "workspace/compile/qstatic.h"
+#include "workspace/data/model_json.h"
+
+#define COPY_BYTES (UINT64_C(16) << 20)
+
+int fy_compile_output_begin(const char *out, fy_err *e)
+{
+    char *qnn = fy_path_join(out, FY_QNN_DIR);
+    char *config = qnn != NULL ? fy_path_join(qnn, FY_QNN_CONFIG_NAME) : NULL;
+    int rc = config != NULL ? fy_mkdirs(qnn, e) : fy_nomem(e);
+    if (rc == 0 && unlink(config) != 0 && errno != ENOENT)
+        rc = fy_fail_errno(e, "%s: cannot remove", config);
+    free(config);
+    free(qnn);
+    return rc;
+}
+
+/* --- the weights for the CPU ------------------------------------------------------------------ */
+
+static int copy(const char *from, const char *to, fy_err *e)
+{
+    fy_map map;
+    if (fy_map_open(&map, from, e) != 0)
+        return -1;
+    fy_out *o = fy_out_open(to, map.size, e);
+    int rc = o != NULL ? 0 : -1;
+    for (uint64_t at = 0; rc == 0 && at < map.size; at += COPY_BYTES) {
+        const uint64_t n = map.size - at < COPY_BYTES ? map.size - at : COPY_BYTES;
+        rc = fy_check_interrupt(e) == 0 ? fy_out_pwrite(o, map.data + at, n, at, e) : -1;
+        fy_map_drop(&map, at, n);
+    }
+    fy_map_close(&map);
+    if (rc == 0)
+        return fy_out_commit(o, e);
+    fy_out_abort(o);
+    return -1;
+}
+
+int fy_compile_output_weights(const char *weights, const char *out, fy_err *e)
+{
+    char *to = fy_path_join(out, FY_BUNDLE_WEIGHTS);
+    char *slash = to != NULL ? strrchr(to, '/') : NULL;
+    if (slash == NULL) {
+        free(to);
+        return fy_nomem(e);
+    }
+    *slash = '\0';
+    int rc = fy_mkdirs(to, e);
+    *slash = '/';
+    if (rc == 0 && !fy_file_is_same(weights, to)) {
+        unlink(to);
+        rc = link(weights, to) == 0 ? 0 : copy(weights, to, e);
+    }
+    free(to);
+    return rc;
+}
+
+/* --- qnn/config.json -------------------------------------------------------------------------- */
+
+static void name_binaries(fy_json_maker *m, json_t *graphs)
+{
+    static const char gguf[] = ".gguf";
+    for (size_t i = 0; i < json_array_size(graphs); i++) {
+        json_t *g = json_array_get(graphs, i);
+        const char *path = json_string_value(json_object_get(g, "model_path"));
+        if (path == NULL || !fy_span_ends(fy_span_of(path), gguf))
+            continue;
+        fy_str name = {0};
+        fy_str_printf(&name, "%.*s.bin", (int)(strlen(path) - strlen(gguf)), path);
+        fy_make_set(m, g, "model_path", name.oom ? NULL : json_string(name.ptr));
+        fy_str_release(&name);
+    }
+}
+
+static json_t *stamp_of(fy_json_maker *m, const fy_compile_stamp *s)
+{
+    const fy_q_tensor kv = {.type = s->kv}, mask = {.type = s->mask};
+    json_t *o = json_object();
+    fy_make_set(m, o, "soc", fy_make_text(fy_span_of(s->soc->name)));
+    fy_make_set(m, o, "arch", json_integer(s->soc->htp_arch));
+    fy_make_set(m, o, "vtcm_mb", json_integer(fy_compile_vtcm_mb(s->soc)));
+    fy_make_set(m, o, "build_id", fy_make_text(fy_span_of(s->build_id)));
+    fy_make_set(m, o, "recipe", fy_make_text(fy_span_of(s->recipe->name)));
+    fy_make_set(m, o, "kv", json_string(fy_q_type_text(&kv)));
+    fy_make_set(m, o, "mask", json_string(fy_q_type_text(&mask)));
+    return o;
+}
+
+/* Whatever a reader would refuse is refused here. */
+static int check(const fy_str *text, fy_err *e)
+{
+    fy_qnn_config c;
+    if (fy_qnn_config_parse(text->ptr, text->len, &c, e) != 0)
+        return fy_ctx(e, FY_QNN_DIR "/" FY_QNN_CONFIG_NAME);
+    fy_qnn_config_release(&c);
+    return 0;
+}
+
+static int config_text(const char *path, const fy_compile_stamp *stamp, fy_str *out, fy_err *e)
+{
+    fy_json_maker m = {0};
+    json_t *root = fy_json_data_file(path, e);
+    if (root == NULL)
+        return -1;
+    name_binaries(&m, json_object_get(root, "graphs"));
+    name_binaries(&m, json_object_get(root, "embeddings"));
+    json_t *own = json_object_get(root, "ferry");
+    fy_make_set(&m, own, "soc", fy_make_text(fy_span_of(stamp->soc->name)));
+    fy_make_set(&m, own, "recipe", fy_make_text(fy_span_of(stamp->recipe->name)));
+    fy_make_set(&m, own, "compiled", stamp_of(&m, stamp));
+    if (m.oom) {
+        json_decref(root);
+        return fy_nomem(e);
+    }
+    return fy_json_text(root, out, e) == 0 ? check(out, e) : -1;
+}
+
+int fy_compile_output_config(const char *qnn, const char *out, const fy_compile_stamp *stamp,
+                             fy_err *e)
+{
+    fy_str text = {0}, to = {0};
+    char *from = fy_path_join(qnn, FY_QNN_CONFIG_NAME);
+    fy_str_printf(&to, "%s/" FY_QNN_DIR "/" FY_QNN_CONFIG_NAME, out);
+    int rc = from != NULL && !to.oom ? config_text(from, stamp, &text, e) : fy_nomem(e);
+    if (rc == 0)
+        rc = fy_file_write(to.ptr, text.ptr, text.len, e);
+    fy_str_release(&text);
+    fy_str_release(&to);
+    free(from);
+    return rc;
+}
