@@ -1,5 +1,6 @@
 /* Composed graphs on the reference library: accepted node by node in every recipe, two batch sizes
- * with one set of weights, and refusals that are listed. */
+ * with one set of weights, results that are those of the graph in floats, and refusals that are
+ * listed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 #include "tests/unit/model/chain_fixture.h"
 #include "tests/unit/qnnref/compose.h"
 #include "workspace/compile/qemit.h"
+#include "workspace/compile/qfloat.h"
 #include "workspace/compile/qstatic.h"
 
 enum { CACHE = 24, LARGE = 8 };
@@ -254,6 +256,186 @@ static void refusals_are_listed_together(void **state)
     release(&x);
 }
 
+/* --- numbers ---------------------------------------------------------------------------------- */
+
+enum { BORDERS = 64 };
+
+/* The values of a border tensor: as the float interpreter has them, and as the library does. */
+typedef struct {
+    float *f32;
+    uint16_t *f16; /* masks of the interpreter */
+    void *codes;
+    size_t n;
+} border;
+
+static size_t n_borders(const fy_qgraph *g)
+{
+    size_t n = 0;
+    while (n < g->n_tensors && g->tensors[n].io != FY_Q_NONE)
+        n++;
+    assert_true(n <= BORDERS);
+    return n;
+}
+
+static float random_value(uint32_t *x)
+{
+    *x = *x * 1664525u + 1013904223u;
+    return (float)(*x >> 8) / (1 << 23) - 1;
+}
+
+/* Some columns of the mask are hidden; tables are of an angle each; the rest is within +-1. */
+static void make_up(const fy_q_tensor *t, size_t i, border *b, uint32_t *seed)
+{
+    b->n = (size_t)fy_q_rows(t) * fy_q_cols(t);
+    b->f32 = calloc(b->n, sizeof(float));
+    b->f16 = calloc(b->n, sizeof(uint16_t));
+    b->codes = calloc(b->n, sizeof(float));
+    for (size_t k = 0; t->kind == FY_Q_IN && k < b->n; k++) {
+        const float v = random_value(seed);
+        if (t->class == FY_QC_MASK)
+            b->f32[k] = k % fy_q_cols(t) % 5 == 1 ? -50000 : 0;
+        else if (strncmp(t->name, "rope_embed_", 11) == 0)
+            b->f32[k] = strstr(t->name, "cos") != NULL ? cosf((float)k) : sinf((float)k);
+        else
+            b->f32[k] = v * (i == 0 ? 2.0f : 0.5f);
+        b->f16[k] = fy_f32_to_f16(b->f32[k]);
+    }
+}
+
+static void to_codes(const fy_q_tensor *t, const fy_q_encoding *c, border *b)
+{
+    for (size_t k = 0; k < b->n; k++) {
+        const float v = b->f32[k];
+        const double q = c->scale > 0 ? rint((double)v / c->scale) - c->offset : 0;
+        if (t->type == FY_Q_F32)
+            ((float *)b->codes)[k] = v;
+        else if (t->type == FY_Q_F16)
+            ((uint16_t *)b->codes)[k] = fy_f32_to_f16(v);
+        else if (t->type == FY_Q_U16)
+            ((uint16_t *)b->codes)[k] = (uint16_t)fmax(0, fmin(65535, q));
+        else if (t->type == FY_Q_S16)
+            ((int16_t *)b->codes)[k] = (int16_t)fmax(-32768, fmin(32767, q));
+        else
+            ((uint8_t *)b->codes)[k] = (uint8_t)fmax(0, fmin(255, q));
+    }
+}
+
+/* Takes the ranges of all tensors; a masked score shares that of the score. */
+static int watch(void *user, const fy_qfloat *f, const fy_q_node *n, fy_err *e)
+{
+    composed *x = user;
+    const fy_qgraph *g = fy_qfloat_graph(f);
+    for (uint32_t i = 0; i <= n->n_in; i++) {
+        const uint32_t at = i < n->n_in ? n->in[i] : n->out;
+        const fy_q_tensor *t = &g->tensors[at];
+        if (t->kind == FY_Q_STATIC || t->class == FY_QC_MASKED || t->range == FY_Q_NONE)
+            continue;
+        const float *v = fy_qfloat_values(f, at);
+        fy_q_range *r = fy_q_ranges_add(x->ranges, g->ranges[t->range].name, e);
+        for (size_t k = 0; k < (size_t)fy_q_rows(t) * fy_q_cols(t); k++) {
+            r->min = r->rest_min = fminf(r->min, v[k]);
+            r->max = r->rest_max = fmaxf(r->max, v[k]);
+        }
+    }
+    return 0;
+}
+
+/* Fills in the outputs, and gives every tensor the encoding of what it holds. */
+static void compute_floats(composed *x, border *b)
+{
+    fy_err e = {0};
+    void *buffers[BORDERS];
+    fy_pool *pool = fy_pool_new(1, &e);
+    fy_backend *cpu = fy_backend_new(&(fy_backend_params){.n_threads = 1, .n_tokens = LARGE}, &e);
+    for (size_t i = 0; i < n_borders(&x->g[0]); i++)
+        buffers[i] = x->g[0].tensors[i].class == FY_QC_MASK ? (void *)b[i].f16 : b[i].f32;
+    fy_q_ranges_free(x->ranges);
+    x->ranges = fy_q_ranges_new(fy_model_chunk_info(x->model)->model, &e);
+    fy_qfloat *f = fy_qfloat_new(&x->g[0], x->model, cpu, pool, buffers, &e);
+    fy_q_encodings_release(&x->c[0]);
+    if (f == NULL || fy_qfloat_run(f, watch, x, &e) != 0 ||
+        fy_q_encode(&x->g[0], x->ranges, &x->c[0], &e) != 0)
+        fail_msg("%s", e.msg);
+    fy_qfloat_free(f);
+    fy_backend_free(cpu);
+    fy_pool_free(pool);
+}
+
+static void compute_codes(composed *x, border *b)
+{
+    fy_q_emitted out;
+    fy_q_emit_params p = {.lib = lib, .chip = &chip, .model = x->model, .ranges = x->ranges};
+    fy_qnn_tensor *in[BORDERS], *results[BORDERS];
+    void *in_data[BORDERS], *result_data[BORDERS];
+    uint32_t n_in = 0, n_out = 0;
+    fy_err e = {0};
+    if (fy_qnn_context_new(lib, device, false, &p.context, &e) != 0 ||
+        fy_q_emit(&p, x->graphs, 1, &out, &e) != 0)
+        fail_msg("%s", e.msg);
+    assert_int_equal(fy_qnn_graph_finalize(&out.graph), 0);
+    for (size_t i = 0; i < n_borders(&x->g[0]); i++) {
+        const fy_q_tensor *t = &x->g[0].tensors[i];
+        if (t->kind == FY_Q_IN) {
+            to_codes(t, &x->c[0].of[i], &b[i]);
+            in[n_in] = out.tensor[i];
+            in_data[n_in++] = b[i].codes;
+        } else {
+            results[n_out] = out.tensor[i];
+            result_data[n_out++] = b[i].codes;
+        }
+    }
+    assert_int_equal(fy_qnn_graph_run(&out.graph, in, in_data, n_in, results, result_data, n_out),
+                     0);
+    fy_qnn_context_free(lib, p.context);
+    fy_q_emitted_release(&out, 1);
+}
+
+/* Of the first output, `out` or `logits`: the signal over what differs, in dB. */
+static double compare(composed *x, border *b)
+{
+    double error = 0, power = 0;
+    for (size_t i = 0; i < n_borders(&x->g[0]); i++) {
+        const fy_q_tensor *t = &x->g[0].tensors[i];
+        for (size_t k = 0; t->kind == FY_Q_OUT && t->class == FY_QC_PLAIN && k < b[i].n; k++) {
+            const double d = (double)b[i].f32[k] - (double)((float *)b[i].codes)[k];
+            error += d * d;
+            power += (double)b[i].f32[k] * b[i].f32[k];
+        }
+    }
+    return 10 * log10(power / error);
+}
+
+static void the_library_computes_what_the_graph_means(void **state)
+{
+    static const char *const archs[] = {"llama", "qwen2", "qwen3", "gpt2", "gemma2", "phi2"};
+    static const double bars[N_RECIPES] = {42, 34, 14, 28, 14, 13, 13, 14}; /* dB */
+    (void)state;
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
+        write_model(archs[i]);
+        for (size_t k = 0; k < 2 * N_RECIPES; k++) {
+            composed x;
+            border b[BORDERS] = {0};
+            uint32_t seed = 7;
+            compose(&x, k % 2 ? "cut/qnn/lm_head.gguf" : "cut/qnn/chunk_0.gguf", &recipes[k / 2],
+                    k % 4 == 0);
+            for (size_t t = 0; t < n_borders(&x.g[0]); t++)
+                make_up(&x.g[0].tensors[t], t, &b[t], &seed);
+            compute_floats(&x, b);
+            compute_codes(&x, b);
+            const double db = compare(&x, b);
+            if (!(db >= bars[k / 2]))
+                fail_msg("%s in %s, %s: %.1f dB, expected %.1f", archs[i], recipes[k / 2].name,
+                         k % 2 ? "lm_head" : "layers", db, bars[k / 2]);
+            for (size_t t = 0; t < BORDERS; t++) {
+                free(b[t].f32);
+                free(b[t].f16);
+                free(b[t].codes);
+            }
+            release(&x);
+        }
+    }
+}
+
 /* --- vectors ---------------------------------------------------------------------------------- */
 
 static void vectors_are_coded_as_they_are_described(void **state)
@@ -353,6 +535,7 @@ int main(void)
         cmocka_unit_test(a_step_can_stop_the_work),
         cmocka_unit_test(graphs_of_two_chunks_are_not_one_context),
         cmocka_unit_test(refusals_are_listed_together),
+        cmocka_unit_test(the_library_computes_what_the_graph_means),
         cmocka_unit_test(vectors_are_coded_as_they_are_described),
         cmocka_unit_test(a_bias_has_the_scale_of_its_product),
     };
