@@ -115,7 +115,7 @@ ifeq ($(TARGET),host)
 else
   LIB_SRCS := $(filter-out runtime/base/hash_openssl.c runtime/cli/chat/chat_line_editline.c,$(LIB_SRCS))
 endif
-LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o)
+LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o) $B/chat_builtin.o
 ifeq ($(TARGET),host)
   DATA_FILES := $(sort $(wildcard workspace/data/*.json workspace/data/recipes/*.json))
   LIB_OBJS += $B/workspace/data_array.o
@@ -173,6 +173,15 @@ $B/workspace/data_array.c: scripts/embed.sh $(DATA_FILES) workspace/data workspa
 $B/workspace/data_array.o: $B/workspace/data_array.c $B/flags
 	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# The chat templates by name, compiled in.
+$B/chat_builtin.c: scripts/embed_templates.sh runtime/model/template/chat_builtin.jinja
+	$(Q)mkdir -p $(@D)
+	$(call say,EMBED,$@)scripts/embed_templates.sh runtime/model/template/chat_builtin.jinja > $@
+
+$B/chat_builtin.o $B/pic/chat_builtin.o: $B/chat_builtin.c $B/flags
+	$(Q)mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) $(if $(findstring /pic/,$@),$(PIC_FLAGS)) -MMD -MP -c -o $@ $<
+
 $(LIB): $(LIB_OBJS)
 	$(Q)rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $^
@@ -198,7 +207,7 @@ $B/pic/%.o: %.c $B/flags
 	$(call say,CC,$@)$(CC) $(ALL_CFLAGS) $(PIC_FLAGS) $(ISA_FLAGS) -MMD -MP -c -o $@ $<
 
 # The linker takes what the public functions need.
-$(ENGINE): $(ENGINE_SRCS:%.c=$B/pic/%.o)
+$(ENGINE): $(ENGINE_SRCS:%.c=$B/pic/%.o) $B/pic/chat_builtin.o
 	$(Q)rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $^
 

@@ -100,8 +100,7 @@ static int open_template(job *j, fy_err *e)
 static int run_list(fy_err *e)
 {
     fy_str s = {0};
-    const fy_chat_builtin *b;
-    for (size_t i = 0; (b = fy_chat_builtin_at(i)) != NULL; i++)
+    for (const fy_chat_builtin *b = fy_chat_builtins; b->name != NULL; b++)
         fy_str_printf(&s, "%-14s %s\n", b->name, b->summary);
     return fy_stdout_text(&s, e);
 }

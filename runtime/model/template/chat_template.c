@@ -229,8 +229,8 @@ static int unknown_name(const char *which, fy_err *e)
 {
     const char *names[64];
     size_t n = 0;
-    for (const fy_chat_builtin *b; n < 64 && (b = fy_chat_builtin_at(n)) != NULL; n++)
-        names[n] = b->name;
+    for (; n < 64 && fy_chat_builtins[n].name != NULL; n++)
+        names[n] = fy_chat_builtins[n].name;
     const char *near = fy_nearest(which, names, n);
     char q[FY_QUOTE_BYTES];
     return fy_fail(e, FY_EARG,
@@ -247,8 +247,10 @@ static int load_named(fy_chat_template *t, const fy_gguf *g, const char *which, 
         if (rc != 1)
             return rc < 0 ? fy_ctx(e, "%s", fy_gguf_path(g)) : 0;
     }
-    const fy_chat_builtin *b = fy_chat_builtin_find(which);
-    if (b != NULL)
+    const fy_chat_builtin *b = fy_chat_builtins;
+    while (b->name != NULL && strcmp(b->name, which) != 0)
+        b++;
+    if (b->name != NULL)
         return set_source(&t->main, fy_span_of(b->text), b->name, e);
     return fy_file_exists(which) ? load_file(t, which, e) : unknown_name(which, e);
 }

@@ -75,14 +75,13 @@ int fy_chat_template_encode(const fy_chat_template *t, const fy_vocab *v, const 
  * asks for one and the prompt does not begin with it already; no EOS is added. */
 int fy_chat_encode_text(const fy_vocab *v, fy_span text, fy_ids *out, fy_err *e);
 
-/* Built-in templates: NULL after the last. */
+/* Built-in templates, of chat_builtin.jinja. */
 typedef struct {
     const char *name;
     const char *summary; /* "Llama 3, 3.1 and 3.2 without tools" */
     const char *text;
 } fy_chat_builtin;
-const fy_chat_builtin *fy_chat_builtin_at(size_t i);
-const fy_chat_builtin *fy_chat_builtin_find(const char *name);
+extern const fy_chat_builtin fy_chat_builtins[]; /* a NULL name ends them */
 
 /* Appends a message as JSON, {"role": role, "content": content}, for callers that build a
  * conversation. Bytes that are not UTF-8 become U+FFFD. */

@@ -461,7 +461,7 @@ static void built_in_formats_are_written_as_their_models_know_them(void **state)
 {
     (void)state;
     size_t n = 0;
-    while (fy_chat_builtin_at(n) != NULL)
+    while (fy_chat_builtins[n].name != NULL)
         n++;
     assert_int_equal(n, sizeof formats / sizeof formats[0]);
     for (size_t i = 0; i < n; i++) {
@@ -481,8 +481,7 @@ static void built_in_formats_are_written_as_their_models_know_them(void **state)
 static void built_in_formats_take_a_finished_and_an_empty_conversation(void **state)
 {
     (void)state;
-    const fy_chat_builtin *b;
-    for (size_t i = 0; (b = fy_chat_builtin_at(i)) != NULL; i++) {
+    for (const fy_chat_builtin *b = fy_chat_builtins; b->name != NULL; b++) {
         fy_str out = {0};
         fy_err e = {0};
         fy_chat_template *t = builtin(b->name);
