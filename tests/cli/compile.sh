@@ -62,6 +62,10 @@ check_status "a dry run" 0 "chunk_0: 2 graphs, [0-9]+ nodes, weights 2.3 MB" "$F
 check_status "of one chunk" 0 "lm_head: 2 graphs, 12 nodes" "$FERRY" compile "$cut" --dry-run --only lm_head
 check "its report" "$FERRY" compile "$cut" --dry-run -q --report "$TMP/report.json"
 check_equal "has every chunk" "chunk_0 lm_head" "$(jq -r '[.chunks[].name] | join(" ")' "$TMP/report.json")"
+check "a model of 4 bits" "$FERRY" convert tests/data/tales --outtype q4_0 -q -o "$TMP/q4.gguf"
+check "is cut as it is" "$FERRY" chunk "$TMP/q4.gguf" --soc SM8650 --recipe fp16a8w -c 160 --batch 32,1 -q -o "$TMP/q4"
+check_status "weights that are quantized twice are reported" 0 "chunk_0 holds weights in q4_0, which are quantized a second time" \
+    "$FERRY" compile "$TMP/q4" --dry-run
 check_status "a dry run needs no ranges" 0 "chunk_0: 2 graphs" "$FERRY" compile "$cut" --recipe 16a8w --dry-run
 
 # --- a full disk ------------------------------------------------------------------------------------------------------

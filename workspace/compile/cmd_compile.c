@@ -219,6 +219,24 @@ static int add_chunks(compiling *c, fy_err *e)
                          c->o->only, c->chunks[0].name);
 }
 
+/* A chunk's matrix of few bits is decoded and quantized again. */
+static void warn_twice(const compiling *c)
+{
+    for (size_t i = 0; i < c->cut.n_chunks; i++) {
+        const fy_gguf *g = c->cut.chunk[i].gguf;
+        for (size_t k = 0; k < fy_gguf_n_tensors(g); k++) {
+            const fy_type type = fy_gguf_tensor_at(g, k)->type;
+            if (type == FY_F32 || type == FY_F16 || type == FY_BF16)
+                continue;
+            fy_log(FY_LOG_WARN,
+                   "%s holds weights in %s, which are quantized a second time; a model cut from "
+                   "f16, bf16 or f32 loses less",
+                   c->chunks[i].name, fy_type_name(type));
+            return;
+        }
+    }
+}
+
 /* --- before the work -------------------------------------------------------------------------- */
 
 static int count(compiling *c, fy_err *e)
@@ -352,6 +370,7 @@ static void show_counts(const compiling *c)
                    p->name, p->job.n_graphs, p->count.n_nodes, (double)p->count.weights * 1e-6,
                    (double)p->count.binary * 1e-6);
     }
+    warn_twice(c);
 }
 
 /* --- the report ------------------------------------------------------------------------------- */
@@ -409,9 +428,15 @@ static int finish(compiling *c, fy_err *e)
 {
     c->stamp.soc = c->soc;
     c->stamp.recipe = c->recipe;
-    return fy_compile_output_weights(c->weights, c->o->out, e) == 0
-               ? fy_compile_output_config(c->qnn, c->o->out, &c->stamp, e)
-               : -1;
+    if (fy_compile_output_weights(c->weights, c->o->out, e) != 0 ||
+        fy_compile_output_config(c->qnn, c->o->out, &c->stamp, e) != 0)
+        return -1;
+    fy_log(FY_LOG_INFO, "%s: is complete%s", c->o->out,
+           c->stamp.kv == FY_Q_F16 && c->stamp.mask == FY_Q_F16
+               ? ""
+               : "; PowerServe's own runtime wants masks and caches of 16-bit floats, so it does "
+                 "not load this model");
+    return 0;
 }
 
 static int compile_model(compiling *c, fy_err *e)
