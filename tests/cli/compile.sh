@@ -54,7 +54,20 @@ fault "contextGetBinary code 5005" "a failure at the end" 5 "chunk_0.bin: contex
 echo "validate RotaryEmbedding refuse" >"$TMP/faults"
 check "RotaryEmbedding may be refused" compile "$cut" -q -o "$out"
 check_equal "and the description records it" true "$(jq .rope_nodes "$out/qnn/chunk_0.json")"
+echo "graphFinalize sleep 20000" >"$TMP/faults"
+"$FERRY" compile --sdk reference "$cut" --recipe fp16 -o "$out" 2>"$TMP/err" &
+pid=$!
+sleep 0.5
+kill -INT $pid
+wait $pid
+check_equal "Ctrl-C ends it" 130 $?
+check_equal "and leaves no part" "" "$(find "$out" -name '*.part')"
 unset FERRY_REF_FAULTS
+rm -rf "$out"
+check "a model" compile "$cut" -q -o "$out"
+check_status "what is compiled is not compiled again" 2 "out: has context binaries; expected the chunks" compile "$out" -o "$TMP/again"
+check_status "a cut is not overwritten" 2 "cut/qnn/config.json: is of a model that ferry has not compiled" compile "$cut" -o "$cut"
+check "and stays as it is" test -e "$cut/qnn/config.json"
 rm -rf "$out"
 
 # --- without a library ------------------------------------------------------------------------------------------------

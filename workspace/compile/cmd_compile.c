@@ -126,6 +126,15 @@ static void release(compiling *c)
     free(c->qnn);
 }
 
+static bool any_compiled(const fy_qnn_config_graph *g, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!fy_qnn_is_gguf(&g[i]))
+            return true;
+    }
+    return false;
+}
+
 static int open_cut(compiling *c, const char *dir, fy_err *e)
 {
     c->qnn = fy_path_join(dir, FY_QNN_DIR);
@@ -139,8 +148,11 @@ static int open_cut(compiling *c, const char *dir, fy_err *e)
                        dir);
     if (fy_cut_model_open(c->weights, c->qnn, &c->cut, e) != 0)
         return -1;
-    if (c->cut.n_chunks == 0)
-        return fy_fail(e, FY_EARG, "%s: is compiled already", dir);
+    if (any_compiled(c->cut.config.graph, c->cut.config.n_graphs) ||
+        any_compiled(c->cut.config.embedding, c->cut.config.n_embeddings))
+        return fy_fail(e, FY_EARG,
+                       "%s: has context binaries; expected the chunks that 'ferry chunk' makes",
+                       dir);
     return fy_chunk_check_model(&c->cut, c->qnn, e);
 }
 

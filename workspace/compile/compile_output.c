@@ -1,7 +1,6 @@
 /* Writes what lies next to the context binaries of a compiled model. */
 #include "workspace/compile/compile_output.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,18 +9,36 @@
 #include "base/json_tree.h"
 #include "bundle/bundle.h"
 #include "bundle/qnn_config.h"
+#include "cli/cut_model.h"
 #include "workspace/compile/qstatic.h"
 #include "workspace/data/model_json.h"
 
 #define COPY_BYTES (UINT64_C(16) << 20)
+
+/* Only what an earlier run has written may go. */
+static int remove_config(const char *qnn, const char *config, fy_err *e)
+{
+    fy_qnn_config c;
+    if (!fy_file_exists(config))
+        return 0;
+    if (fy_cut_config_read(qnn, &c, e) != 0)
+        return -1;
+    const bool ours = c.own.version > 0 && !fy_qnn_has_gguf(&c);
+    fy_qnn_config_release(&c);
+    if (!ours)
+        return fy_fail(e, FY_EARG,
+                       "%s: is of a model that ferry has not compiled; choose another directory",
+                       config);
+    return unlink(config) == 0 ? 0 : fy_fail_errno(e, "%s: cannot remove", config);
+}
 
 int fy_compile_output_begin(const char *out, fy_err *e)
 {
     char *qnn = fy_path_join(out, FY_QNN_DIR);
     char *config = qnn != NULL ? fy_path_join(qnn, FY_QNN_CONFIG_NAME) : NULL;
     int rc = config != NULL ? fy_mkdirs(qnn, e) : fy_nomem(e);
-    if (rc == 0 && unlink(config) != 0 && errno != ENOENT)
-        rc = fy_fail_errno(e, "%s: cannot remove", config);
+    if (rc == 0)
+        rc = remove_config(qnn, config, e);
     free(config);
     free(qnn);
     return rc;

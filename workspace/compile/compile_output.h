@@ -5,7 +5,8 @@
 
 #include "workspace/compile/compile_chunk.h"
 
-/* Makes OUT/qnn. An older config.json is removed, because a directory that has one is whole. */
+/* Makes OUT/qnn. The config.json of an earlier run is removed, because a directory that has one is
+ * whole; FY_EARG for one that is not of a compiled model. */
 int fy_compile_output_begin(const char *out, fy_err *e);
 
 /* OUT/ggml/weights.gguf: the same file under a second name, or a copy. */
