@@ -69,7 +69,7 @@ bool fy_tword_is_in(fy_span name, const char *words);
 
 /* --- formatting (template_format.c) --- */
 
-/* format % args: args is a tuple, a dict or a single value. */
+/* format % args: args is a tuple or a single value. */
 fy_tv fy_tv_percent(fy_tm *m, const fy_tv *format, const fy_tv *args);
 FY_BUILTIN(fy_tstr_format); /* v.format(args): "{}", "{0}", "{name}" */
 

@@ -81,15 +81,11 @@ static FY_BUILTIN(filter_replace)
 
 static FY_BUILTIN(filter_format)
 {
-    if (a->n > 0 && a->n_named > 0)
-        return fy_tm_fail(m, "can't handle positional and keyword arguments at the same time");
+    if (a->n_named > 0)
+        return fy_tm_fail(m, "format: keyword arguments are not supported");
     fy_tv s = fy_tv_soft_str(m, v), values = fy_tv_list(m, FY_TV_TUPLE, a->n);
     for (size_t i = 0; i < a->n; i++)
         fy_tlist_add(m, values.list, a->arg[i]);
-    if (a->n_named > 0)
-        values = fy_tv_dict(m, FY_TV_DICT, a->n_named);
-    for (size_t i = 0; i < a->n_named; i++)
-        fy_tdict_set(m, values.dict, fy_tv_view(a->name[i]), a->named[i]);
     return fy_tv_percent(m, &s, &values);
 }
 

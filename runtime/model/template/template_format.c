@@ -14,10 +14,9 @@ typedef struct {
     const char *p, *end; /* what is left of the format */
     const fy_tv *value;  /* the next positional one */
     size_t n_values;
-    const fy_tv *mapping; /* a dict for %(name)s; NULL: none */
 } conversion;
 
-/* %[(name)][flags][width][.precision]letter */
+/* %[flags][width][.precision]letter */
 typedef struct {
     bool left, zero;
     char sign;                /* '+', ' ' or 0 */
@@ -34,25 +33,6 @@ static const fy_tv *next_value(conversion *c)
     }
     c->n_values--;
     return c->value++;
-}
-
-/* The value of "(name)"; c->p is at the bracket. NULL: error. */
-static const fy_tv *keyed_value(conversion *c)
-{
-    const char *key = c->p + 1, *close = memchr(key, ')', (size_t)(c->end - key));
-    if (close == NULL)
-        fy_tm_fail(c->m, "incomplete format key");
-    else if (c->mapping == NULL)
-        fy_tm_fail(c->m, "format requires a mapping");
-    if (!fy_tm_ok(c->m))
-        return NULL;
-    fy_tv name = fy_tv_view((fy_span){key, (size_t)(close - key)});
-    const fy_tv *v = fy_tdict_get(c->m, c->mapping->dict, &name);
-    if (v == NULL)
-        fy_tm_fail(c->m, "the values of the format have no '%.*s'", FY_TSHOWN(name.str));
-    c->p = close + 1;
-    c->n_values = 0; /* the mapping itself is no longer a value */
-    return v;
 }
 
 static int64_t read_count(conversion *c)
@@ -120,58 +100,48 @@ static void put_text(conversion *c, const directive *d, const fy_tv *v)
     put_padded(c, d, (fy_span){0}, s, false);
 }
 
-/* An int in d, i, u or x, a float in e, f or g and upper case. */
+/* An int in d, a float in f. */
 static void put_number(conversion *c, const directive *d, const fy_tv *v)
 {
-    bool is_int = strchr("diux", d->letter) != NULL;
+    bool is_int = d->letter == 'd';
     int precision = (int)(d->precision >= 0 ? d->precision : is_int ? 1 : 6);
     size_t room = (size_t)precision + 340; /* digits of the largest double */
     double f = 0;
-    if (is_int ? !fy_tv_is_int(v) &&
-                     (d->letter == 'x' || v->kind != FY_TV_FLOAT || !(fabs(v->f) < 0x1p63))
+    if (is_int ? !fy_tv_is_int(v) && (v->kind != FY_TV_FLOAT || !(fabs(v->f) < 0x1p63))
                : !fy_tv_as_float(v, &f))
-        fy_tm_fail(c->m, "%%%c format: %s is required, not %s", d->letter,
-                   d->letter == 'x' ? "an integer" : "a real number", fy_tv_type_name(v));
+        fy_tm_fail(c->m, "%%%c format: a real number is required, not %s", d->letter,
+                   fy_tv_type_name(v));
     char *text = fy_tm_charge(c->m, room) ? fy_tm_alloc(c->m, room) : NULL;
     if (text == NULL)
         return;
     int64_t i = !is_int ? 0 : v->kind == FY_TV_FLOAT ? (int64_t)v->f : fy_tv_as_int(v);
     unsigned long long u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
     bool negative = is_int ? i < 0 : signbit(f) && !isnan(f);
-    char letter = (char)(d->letter | 0x20);
     if (is_int)
-        snprintf(text, room, letter == 'x' ? "%.*llx" : "%.*llu", precision, u);
+        snprintf(text, room, "%.*llu", precision, u);
     else
-        snprintf(text, room,
-                 letter == 'e'   ? "%.*e"
-                 : letter == 'f' ? "%.*f"
-                                 : "%.*g",
-                 precision, fabs(f));
-    for (char *p = text; d->letter != letter && *p != '\0'; p++)
-        *p = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
+        snprintf(text, room, "%.*f", precision, fabs(f));
     put_padded(c, d, sign_of(d, negative), fy_span_of(text), true);
 }
 
 /* One conversion; c->p is after its '%'. */
 static void convert(conversion *c)
 {
-    bool keyed = c->p < c->end && *c->p == '(';
-    const fy_tv *v = keyed ? keyed_value(c) : NULL;
     directive d = read_directive(c);
     if (d.letter == '%') {
         fy_tbuf_z(&c->out, "%");
         return;
     }
-    if (!keyed)
-        v = next_value(c);
-    if (v == NULL || !fy_tm_ok(c->m))
+    if (strchr("srdf", d.letter) == NULL)
+        fy_tm_fail(c->m, "%%%c is not supported: only %%s, %%r, %%d and %%f are",
+                   d.letter >= ' ' && d.letter <= '~' ? d.letter : '?');
+    const fy_tv *v = fy_tm_ok(c->m) ? next_value(c) : NULL;
+    if (v == NULL)
         return;
-    if (d.letter != '\0' && strchr("sr", d.letter) != NULL)
+    if (d.letter == 's' || d.letter == 'r')
         put_text(c, &d, v);
-    else if (d.letter != '\0' && strchr("diuxeEfFgG", d.letter) != NULL)
-        put_number(c, &d, v);
     else
-        fy_tm_fail(c->m, "unsupported format character (0x%x)", (unsigned char)d.letter);
+        put_number(c, &d, v);
 }
 
 fy_tv fy_tv_percent(fy_tm *m, const fy_tv *format, const fy_tv *args)
@@ -181,8 +151,6 @@ fy_tv fy_tv_percent(fy_tm *m, const fy_tv *format, const fy_tv *args)
     if (args->kind == FY_TV_TUPLE) {
         c.value = args->list->item;
         c.n_values = args->list->n;
-    } else if (args->kind == FY_TV_DICT) {
-        c.mapping = args;
     }
     fy_tm_charge(m, format->str.len);
     while (c.p < c.end && fy_tm_ok(m)) {
@@ -193,7 +161,7 @@ fy_tv fy_tv_percent(fy_tm *m, const fy_tv *format, const fy_tv *args)
         if (next != NULL)
             convert(&c);
     }
-    if (c.n_values > 0 && c.mapping == NULL)
+    if (c.n_values > 0 && args->kind != FY_TV_DICT)
         fy_tm_fail(m, "not all arguments converted during string formatting");
     return fy_tbuf_value(&c.out, false);
 }

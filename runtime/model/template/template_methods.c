@@ -47,25 +47,6 @@ static FY_BUILTIN(str_remove)
 
 /* --- str: searching --- */
 
-/* The part of s between arguments 1 and 2, and where it begins; -1: it would begin after its end.
- */
-static int64_t search_range(fy_tm *m, const fy_targs *a, fy_span *s)
-{
-    int64_t bound[2] = {0, INT64_MAX};
-    if (!fy_tm_charge(m, s->len) || fy_targ_absent(&a->arg[1]))
-        return 0;
-    int64_t n = (int64_t)fy_tu_length(*s);
-    for (size_t i = 0; i < 2; i++) {
-        if (fy_targ_given(&a->arg[i + 1]))
-            bound[i] = fy_tv_index(m, &a->arg[i + 1]);
-        bound[i] = bound[i] >= 0 ? bound[i] : bound[i] < -n ? 0 : bound[i] + n;
-    }
-    bound[1] = bound[1] < n ? bound[1] : n;
-    bool ok = bound[0] <= bound[1];
-    *s = ok ? fy_tu_slice(*s, (size_t)bound[0], (size_t)bound[1]) : (fy_span){s->ptr, 0};
-    return ok ? bound[0] : -1;
-}
-
 /* The last occurrence, -1: none. */
 static ptrdiff_t find_last(fy_tm *m, fy_span s, fy_span needle)
 {
@@ -87,20 +68,16 @@ static ptrdiff_t find(fy_tm *m, fy_span s, fy_span needle, bool last)
 
 static FY_BUILTIN(str_find)
 {
-    fy_span s = v->str;
-    int64_t start = search_range(m, a, &s);
-    fy_span needle = fy_tv_text(m, f->name, &a->arg[0]);
-    ptrdiff_t at = start < 0 ? -1 : find(m, s, needle, f->variant);
-    return fy_tv_int(at < 0 ? -1 : start + (int64_t)fy_tu_length((fy_span){s.ptr, (size_t)at}));
+    fy_span s = v->str, needle = fy_tv_text(m, f->name, &a->arg[0]);
+    ptrdiff_t at = fy_tm_charge(m, s.len) ? find(m, s, needle, f->variant) : -1;
+    return fy_tv_int(at < 0 ? -1 : (int64_t)fy_tu_length((fy_span){s.ptr, (size_t)at}));
 }
 
 static FY_BUILTIN(str_count)
 {
-    fy_span s = v->str;
-    int64_t start = search_range(m, a, &s), n = 0;
-    fy_span needle = fy_tv_text(m, "count", &a->arg[0]);
-    if (start >= 0 && needle.len == 0)
-        n = (int64_t)fy_tu_length(s) + 1;
+    fy_span s = v->str, needle = fy_tv_text(m, "count", &a->arg[0]);
+    int64_t n = needle.len == 0 ? (int64_t)fy_tu_length(s) + 1 : 0;
+    fy_tm_charge(m, s.len);
     for (ptrdiff_t at; needle.len > 0 && (at = fy_tu_find(s, needle)) >= 0; n++)
         s = (fy_span){s.ptr + at + needle.len, s.len - (size_t)at - needle.len};
     return fy_tv_int(n);
@@ -109,14 +86,12 @@ static FY_BUILTIN(str_count)
 /* Does the string begin (or end) with the text, or with one of a tuple of texts? */
 static FY_BUILTIN(str_test_end)
 {
-    fy_span s = v->str;
-    int64_t start = search_range(m, a, &s);
     bool tuple = a->arg[0].kind == FY_TV_TUPLE, yes = false;
     const fy_tv *item = tuple ? a->arg[0].list->item : &a->arg[0];
     size_t n = tuple ? a->arg[0].list->n : 1;
     for (size_t i = 0; i < n && !yes; i++) {
         fy_span text = fy_tv_text(m, f->name, &item[i]);
-        yes = fy_tm_charge(m, text.len + 16) && start >= 0 && has_end(s, text, f->variant);
+        yes = fy_tm_charge(m, text.len + 16) && has_end(v->str, text, f->variant);
     }
     return fy_tv_bool(yes);
 }
@@ -266,9 +241,9 @@ static FY_BUILTIN(dict_view)
 
 static const fy_tbuiltin of_str[] = {
     {"capitalize", "/", str_case, FY_TU_CAPITALIZE},
-    {"count", "/sub ?start ?end", str_count, 0},
-    {"endswith", "/suffix ?start ?end", str_test_end, true},
-    {"find", "/sub ?start ?end", str_find, false},
+    {"count", "/sub", str_count, 0},
+    {"endswith", "/suffix", str_test_end, true},
+    {"find", "/sub", str_find, false},
     {"format", NULL, fy_tstr_format, 0},
     {"isdigit", "/", str_isdigit, 0},
     {"join", "/iterable", str_join, 0},
@@ -278,12 +253,12 @@ static const fy_tbuiltin of_str[] = {
     {"removeprefix", "/prefix", str_remove, false},
     {"removesuffix", "/suffix", str_remove, true},
     {"replace", "/old new ?count", str_replace, 0},
-    {"rfind", "/sub ?start ?end", str_find, true},
+    {"rfind", "/sub", str_find, true},
     {"rsplit", "?sep ?maxsplit", str_split, true},
     {"rstrip", "/?chars", str_strip, FY_TU_STRIP_RIGHT},
     {"split", "?sep ?maxsplit", str_split, false},
     {"splitlines", "?keepends", str_splitlines, 0},
-    {"startswith", "/prefix ?start ?end", str_test_end, false},
+    {"startswith", "/prefix", str_test_end, false},
     {"strip", "/?chars", str_strip, FY_TU_STRIP_BOTH},
     {"title", "/", str_case, FY_TU_TITLE},
     {"upper", "/", str_case, FY_TU_UPPER},

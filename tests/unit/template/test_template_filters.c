@@ -367,19 +367,14 @@ static void format_filter_writes_as_percent_does(void **state)
 {
     (void)state;
     static const template_case cases[] = {
-        {"\"%d %i %u\"|format(1.9, true, -3)", "1 1 -3"},
+        {"\"%d %d %d\"|format(1.9, true, -3)", "1 1 -3"},
         {"\"%5d|%-5d|%05d|%+d|% d\"|format(42, 42, 42, 42, 42)", "   42|42   |00042|+42| 42"},
-        {"\"%x|%4x|%-4x|%04x\"|format(255, -255, 10, 10)", "ff| -ff|a   |000a"},
         {"\"%.3d|%8.3d\"|format(5, -5)", "005|    -005"},
         {"\"%f %.2f %8.3f %-8.1f| %+.0f\"|format(f, f, f, f, f)",
          "3.141590 3.14    3.142 3.1     | +3"},
-        {"\"%e %.0e %E %g %G %g\"|format(f, f, f, 1e-10, 1e20, 100000.0)",
-         "3.141590e+00 3e+00 3.141590E+00 1e-10 1E+20 100000"},
         {"\"%5s|%-5s|%.2s|%5.1s\"|format(\"abc\", \"abc\", \"abc\", \"日本\")",
          "  abc|abc  |ab|    日"},
         {"\"%%\"|format", "%"},
-        {"\"%(a)s %(b)5d\"|format(a=1, b=2)", "1     2"},
-        {"\"%(a)s\"|format(1)", NULL}, /* TypeError: format requires a mapping */
         {"\"%s\"|format", NULL},       /* TypeError: not enough arguments for format string */
         {"\"%s\"|format(1, 2)",
          NULL}, /* TypeError: not all arguments converted during string formatting */
@@ -387,7 +382,6 @@ static void format_filter_writes_as_percent_does(void **state)
          NULL}, /* FilterArgumentError: can't handle positional and keyword arguments at  */
         {"\"%d\"|format(\"1\")",
          NULL},                       /* TypeError: %d format: a real number is required, not str */
-        {"\"%x\"|format(1.5)", NULL}, /* TypeError: %x format: an integer is required, not float */
         {"\"%q\"|format(1)",
          NULL}, /* ValueError: unsupported format character 'q' (0x71) at index 1 */
         {"\"%\"|format(1)", NULL}, /* ValueError: incomplete format */
@@ -436,7 +430,11 @@ static void what_is_left_out_is_refused_by_name(void **state)
         {"{{ 'a'|replace('', 'b') }}", "line 1: replacing an empty text is not supported"},
         {"{{ dict([(1, 2)]) }}", "line 1: dict() of a 'list' is not supported"},
         {"{{ {(1, 2): 3} }}", "line 1: a tuple as a key of a dict is not supported"},
-        {"{{ '%*d' % (5, 1) }}", "line 1: unsupported format character (0x2a)"},
+        {"{{ '%x' % 255 }}", "line 1: %x is not supported: only %s, %r, %d and %f are"},
+        {"{{ '%(a)s' % {'a': 1} }}", "line 1: %( is not supported: only %s, %r, %d and %f are"},
+        {"{{ '%s' | format(a=1) }}", "line 1: format: keyword arguments are not supported"},
+        {"{{ 'a'.find('a', 1) }}", "line 1: find() takes exactly 1 argument (2 given)"},
+        {"{{ '%*d' % (5, 1) }}", "line 1: %* is not supported: only %s, %r, %d and %f are"},
         {"{{ '10'|int(0, 0) }}", "line 1: int: base 0 is not supported"},
         {"{{ 1e20|int }}", "line 1: an integer of more than 64 bits is not supported"},
     };
