@@ -292,18 +292,7 @@ static int is_json(fy_span text, fy_err *e)
 
 static bool is_null(fy_span json)
 {
-    while (json.len > 0 && strchr(" \t\r\n", json.ptr[0]) != NULL) {
-        json.ptr++;
-        json.len--;
-    }
-    while (json.len > 0 && strchr(" \t\r\n", json.ptr[json.len - 1]) != NULL)
-        json.len--;
-    return json.len == 0 || fy_span_is(json, "null");
-}
-
-static int set_json(fy_template_vars *v, const char *name, fy_span json, fy_err *e)
-{
-    return fy_template_set_json(v, name, json, e) == 0 ? 0 : fy_ctx(e, "%s", name);
+    return json.len == 0 || fy_span_is(fy_text_strip(json), "null");
 }
 
 int fy_chat_template_check_arg(const char *arg, fy_err *e)
@@ -338,7 +327,8 @@ static int set_arg(fy_template_vars *v, const char *arg, fy_err *e)
     fy_span value = json_constant(arg + n + 1);
     int rc = is_json(value, e);
     if (rc >= 0)
-        rc = rc == 1 ? set_json(v, name, value, e) : fy_template_set_string(v, name, value, e);
+        rc = rc == 1 ? fy_template_set_json(v, name, value, e)
+                     : fy_template_set_string(v, name, value, e);
     free(name);
     return rc;
 }
@@ -357,8 +347,8 @@ static int set_extra(fy_template_vars *v, fy_span object, fy_err *e)
         size_t begin = fy_json_offset(j);
         rc = name.oom ? fy_nomem(e) : fy_json_skip(j, e);
         if (rc == 0 && memchr(fy_str_z(&name), '\0', name.len) == NULL)
-            rc = set_json(v, fy_str_z(&name),
-                          (fy_span){object.ptr + begin, fy_json_offset(j) - begin}, e);
+            rc = fy_template_set_json(v, fy_str_z(&name),
+                                      (fy_span){object.ptr + begin, fy_json_offset(j) - begin}, e);
     }
     if (rc == 0)
         rc = fy_json_end(j, e);
@@ -370,11 +360,13 @@ static int set_extra(fy_template_vars *v, fy_span object, fy_err *e)
 static int set_standard(const fy_chat_template *t, fy_template_vars *v, const fy_chat_input *in,
                         fy_err *e)
 {
-    if (set_json(v, "messages", in->messages, e) != 0 ||
-        (is_null(in->tools) ? fy_template_set_none(v, "tools", e)
-                            : set_json(v, "tools", in->tools, e)) != 0 ||
-        fy_template_set_none(v, "documents", e) != 0 ||
-        fy_template_set_bool(v, "add_generation_prompt", in->add_generation_prompt, e) != 0)
+    if (fy_template_set_json(v, "messages", in->messages, e) != 0 ||
+        fy_template_set_json(v, "tools", is_null(in->tools) ? FY_SPAN("null") : in->tools, e) !=
+            0 ||
+        fy_template_set_json(v, "documents", FY_SPAN("null"), e) != 0 ||
+        fy_template_set_json(v, "add_generation_prompt",
+                             in->add_generation_prompt ? FY_SPAN("true") : FY_SPAN("false"),
+                             e) != 0)
         return -1;
     for (size_t i = 0; i < N_TOKENS; i++) {
         fy_span text = {fy_str_z(&t->token[i]), t->token[i].len};

@@ -35,8 +35,6 @@ fy_template_vars *fy_template_vars_new(fy_err *e);
 void fy_template_vars_free(fy_template_vars *v); /* NULL is fine */
 int fy_template_set_json(fy_template_vars *v, const char *name, fy_span json, fy_err *e);
 int fy_template_set_string(fy_template_vars *v, const char *name, fy_span text, fy_err *e);
-int fy_template_set_bool(fy_template_vars *v, const char *name, bool value, fy_err *e);
-int fy_template_set_none(fy_template_vars *v, const char *name, fy_err *e);
 /* What strftime_now shows: seconds since the epoch, shown in UTC (`utc`) or local time. Without
  * this call: SOURCE_DATE_EPOCH in UTC when the environment has it, else the current local time. */
 void fy_template_set_clock(fy_template_vars *v, int64_t seconds, bool utc);

@@ -75,6 +75,9 @@ FY_BUILTIN(fy_tstr_format); /* v.format(args): "{}", "{0}", "{name}" */
 
 /* --- filters --- */
 
+FY_BUILTIN(fy_tstr_case);  /* str(v) in the case of f->variant */
+FY_BUILTIN(fy_tstr_strip); /* str(v) without the characters of a->arg[0] at its ends */
+
 extern const fy_tbuiltin fy_tfilters_list[]; /* of sequences; a NULL name ends it */
 FY_BUILTIN(fy_tfilter_tojson);
 

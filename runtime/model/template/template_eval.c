@@ -153,16 +153,13 @@ static bool is_used(const fy_eval *ev, const fy_node_params *p, const fy_targs *
     return p->uses_caller && fy_span_is(a->name[k], "caller");
 }
 
-/* The names that a body has if it mentions them. */
+/* The names that a body has if it mentions them; a parameter of that name replaces one. */
 static void bind_special(fy_eval *ev, const macro *f, const fy_targs *a)
 {
     const fy_node_params *p = f->node->params;
     const uint32_t *special = ev->t->special;
     const fy_tv *caller = fy_targs_named(a, FY_SPAN("caller"));
-    bool is_param = false;
-    for (uint32_t i = 0; i < p->n; i++)
-        is_param = is_param || p->symbols[i] == special[FY_T_CALLER];
-    if (p->uses_caller && !is_param)
+    if (p->uses_caller)
         set_name(ev, special[FY_T_CALLER],
                  caller != NULL ? *caller : fy_tv_hint(FY_SPAN("No caller defined")));
     fy_tv kwargs = fy_tv_none();

@@ -30,14 +30,6 @@ static FY_BUILTIN(filter_string)
 
 /* --- text --- */
 
-static FY_BUILTIN(filter_case)
-{
-    fy_tv s = fy_tv_soft_str(m, v);
-    fy_tbuf b = {.m = m};
-    fy_tu_put_case(&b, s.str, (fy_tu_case)f->variant);
-    return fy_tbuf_value(&b, s.markup);
-}
-
 static bool begins_word(uint32_t cp)
 {
     return cp == '-' || cp == '(' || cp == '{' || cp == '[' || cp == '<' || fy_tu_is_space(cp);
@@ -60,14 +52,6 @@ static FY_BUILTIN(filter_title)
         fy_tu_put_case(&b, (fy_span){rest, (size_t)(p - rest)}, FY_TU_LOWER);
     }
     return fy_tbuf_value(&b, false);
-}
-
-static FY_BUILTIN(filter_trim)
-{
-    fy_tv s = fy_tv_soft_str(m, v);
-    bool given = fy_targ_given(&a->arg[0]);
-    fy_span set = given ? fy_tv_text(m, "strip", &a->arg[0]) : (fy_span){0};
-    return fy_tv_part(&s, fy_tu_strip(m, s.str, given ? &set : NULL, FY_TU_STRIP_BOTH));
 }
 
 static FY_BUILTIN(filter_replace)
@@ -281,7 +265,7 @@ static FY_BUILTIN(filter_round)
 
 static const fy_tbuiltin filters[] = {
     {"abs", "/", filter_abs, 0},
-    {"capitalize", "/", filter_case, FY_TU_CAPITALIZE},
+    {"capitalize", "/", fy_tstr_case, FY_TU_CAPITALIZE},
     {"count", "/", filter_length, 0},
     {"d", "?default_value ?boolean", filter_default, 0},
     {"default", "?default_value ?boolean", filter_default, 0},
@@ -293,15 +277,15 @@ static const fy_tbuiltin filters[] = {
     {"indent", "?width ?first ?blank", filter_indent, 0},
     {"int", "?default ?base", filter_int, 0},
     {"length", "/", filter_length, 0},
-    {"lower", "/", filter_case, FY_TU_LOWER},
+    {"lower", "/", fy_tstr_case, FY_TU_LOWER},
     {"replace", "old new ?count", filter_replace, 0},
     {"round", "?precision ?method", filter_round, 0},
     {"safe", "/", filter_safe, 0},
     {"string", "/", filter_string, 0},
     {"title", "/", filter_title, 0},
     {"tojson", "?ensure_ascii ?indent ?separators ?sort_keys", fy_tfilter_tojson, 0},
-    {"trim", "?chars", filter_trim, 0},
-    {"upper", "/", filter_case, FY_TU_UPPER},
+    {"trim", "?chars", fy_tstr_strip, FY_TU_STRIP_BOTH},
+    {"upper", "/", fy_tstr_case, FY_TU_UPPER},
     {NULL, NULL, NULL, 0},
 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "model/template/template_builtin.h"
+#include "model/template/template_eval.h"
 
 /* --- attribute paths: 'a.0.b' as map, sort, sum ... take them --- */
 
@@ -160,7 +161,7 @@ static FY_BUILTIN(filter_sum)
         return fy_tm_fail(m, "sum() can't sum strings [use ''.join(seq) instead]");
     for (size_t i = 0; i < items.n && fy_tm_ok(m); i++) {
         fy_tv item = get_path(m, &a->arg[0], &items.item[i], NULL);
-        total = fy_tv_add(m, &total, &item);
+        total = fy_tv_binary(m, FY_OP_ADD, &total, &item);
     }
     return total;
 }

@@ -102,19 +102,6 @@ fy_tv fy_tbuiltin_bind(fy_tm *m, const char *type, const fy_tbuiltin *f, fy_tv v
 
 enum { MAX_PARAMS = 4 };
 
-/* As Python binds them for a function in C, which has no names: "/a ?b" takes one or two. */
-static void bind_positions(fy_tm *m, const fy_tbuiltin *f, const fy_targs *a, size_t min,
-                           size_t max)
-{
-    const char *limit = min == max ? "exactly" : a->n < min ? "at least" : "at most";
-    size_t expected = a->n < min ? min : max;
-    if (a->n_named > 0)
-        fy_tm_fail(m, "%s() takes no keyword arguments", f->name);
-    else if (a->n < min || a->n > max)
-        fy_tm_fail(m, "%s() takes %s %zu argument%s (%zu given)", f->name, limit, expected,
-                   expected == 1 ? "" : "s", a->n);
-}
-
 /* The parameters' names, without the marks of optional ones; how many are required. */
 static size_t read_params(const char *params, fy_span name[MAX_PARAMS], size_t *n)
 {
@@ -128,7 +115,7 @@ static size_t read_params(const char *params, fy_span name[MAX_PARAMS], size_t *
     return required;
 }
 
-/* As Python binds them to names. */
+/* As Python binds arguments to names. */
 static void bind_names(fy_tm *m, const fy_tbuiltin *f, const fy_targs *a, size_t required,
                        const fy_span *name, size_t n, fy_tv *out)
 {
@@ -169,10 +156,9 @@ fy_tv fy_tbuiltin_run(fy_tm *m, const fy_tbuiltin *f, const fy_tv *v, const fy_t
     size_t required = read_params(f->params + by_position, name, &n);
     for (size_t i = 0; i < n; i++)
         arg[i] = i < a->n ? a->arg[i] : (fy_tv){.kind = FY_TV_UNDEFINED, .view = '-'};
-    if (by_position)
-        bind_positions(m, f, a, required, n);
-    else
-        bind_names(m, f, a, required, name, n, arg);
+    if (by_position && a->n_named > 0)
+        fy_tm_fail(m, "%s() takes no keyword arguments", f->name);
+    bind_names(m, f, a, required, name, n, arg);
     return fy_tm_ok(m) ? f->run(m, f, v, &(fy_targs){.arg = arg, .n = n}) : fy_tv_none();
 }
 

@@ -7,11 +7,12 @@
 
 /* --- str: case and classes --- */
 
-static FY_BUILTIN(str_case)
+FY_BUILTIN(fy_tstr_case)
 {
+    fy_tv s = fy_tv_soft_str(m, v);
     fy_tbuf b = {.m = m};
-    fy_tu_put_case(&b, v->str, (fy_tu_case)f->variant);
-    return fy_tbuf_value(&b, v->markup);
+    fy_tu_put_case(&b, s.str, (fy_tu_case)f->variant);
+    return fy_tbuf_value(&b, s.markup);
 }
 
 static FY_BUILTIN(str_isdigit)
@@ -24,11 +25,12 @@ static FY_BUILTIN(str_isdigit)
 
 /* --- str: ends --- */
 
-static FY_BUILTIN(str_strip)
+FY_BUILTIN(fy_tstr_strip)
 {
+    fy_tv s = fy_tv_soft_str(m, v);
     bool given = fy_targ_given(&a->arg[0]);
     fy_span chars = given ? fy_tv_text(m, "strip", &a->arg[0]) : (fy_span){0};
-    return fy_tv_part(v, fy_tu_strip(m, v->str, given ? &chars : NULL, f->variant));
+    return fy_tv_part(&s, fy_tu_strip(m, s.str, given ? &chars : NULL, f->variant));
 }
 
 static bool has_end(fy_span s, fy_span text, bool at_end)
@@ -240,28 +242,28 @@ static FY_BUILTIN(dict_view)
 /* --- finding --- */
 
 static const fy_tbuiltin of_str[] = {
-    {"capitalize", "/", str_case, FY_TU_CAPITALIZE},
+    {"capitalize", "/", fy_tstr_case, FY_TU_CAPITALIZE},
     {"count", "/sub", str_count, 0},
     {"endswith", "/suffix", str_test_end, true},
     {"find", "/sub", str_find, false},
     {"format", NULL, fy_tstr_format, 0},
     {"isdigit", "/", str_isdigit, 0},
     {"join", "/iterable", str_join, 0},
-    {"lower", "/", str_case, FY_TU_LOWER},
-    {"lstrip", "/?chars", str_strip, FY_TU_STRIP_LEFT},
+    {"lower", "/", fy_tstr_case, FY_TU_LOWER},
+    {"lstrip", "/?chars", fy_tstr_strip, FY_TU_STRIP_LEFT},
     {"partition", "/sep", str_partition, 0},
     {"removeprefix", "/prefix", str_remove, false},
     {"removesuffix", "/suffix", str_remove, true},
     {"replace", "/old new ?count", str_replace, 0},
     {"rfind", "/sub", str_find, true},
     {"rsplit", "?sep ?maxsplit", str_split, true},
-    {"rstrip", "/?chars", str_strip, FY_TU_STRIP_RIGHT},
+    {"rstrip", "/?chars", fy_tstr_strip, FY_TU_STRIP_RIGHT},
     {"split", "?sep ?maxsplit", str_split, false},
     {"splitlines", "?keepends", str_splitlines, 0},
     {"startswith", "/prefix", str_test_end, false},
-    {"strip", "/?chars", str_strip, FY_TU_STRIP_BOTH},
-    {"title", "/", str_case, FY_TU_TITLE},
-    {"upper", "/", str_case, FY_TU_UPPER},
+    {"strip", "/?chars", fy_tstr_strip, FY_TU_STRIP_BOTH},
+    {"title", "/", fy_tstr_case, FY_TU_TITLE},
+    {"upper", "/", fy_tstr_case, FY_TU_UPPER},
     {NULL, NULL, NULL, 0},
 };
 static const fy_tbuiltin of_dict[] = {

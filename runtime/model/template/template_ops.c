@@ -517,11 +517,6 @@ fy_tv fy_tv_binary(fy_tm *m, fy_op op, const fy_tv *a, const fy_tv *b)
     return no_such_operation(m, op, a, b);
 }
 
-fy_tv fy_tv_add(fy_tm *m, const fy_tv *a, const fy_tv *b)
-{
-    return fy_tv_binary(m, FY_OP_ADD, a, b);
-}
-
 fy_tv fy_tv_unary(fy_tm *m, fy_op op, const fy_tv *a)
 {
     fy_tv zero = fy_tv_int(0);

@@ -56,8 +56,6 @@ static void put_value(printer *p, const fy_tv *v, size_t level);
 
 static void put_python_escape(fy_tbuf *b, uint32_t cp)
 {
-    if (cp > 0x10ffff) /* a byte that is not UTF-8: as Python's surrogateescape */
-        cp = 0xdc00 | (cp & 0xff);
     if (cp == '\t' || cp == '\n' || cp == '\r')
         fy_tbuf_z(b, cp == '\t' ? "\\t" : cp == '\n' ? "\\n" : "\\r");
     else
@@ -70,8 +68,6 @@ static void put_json_escape(fy_tbuf *b, uint32_t cp)
     const char *simple = cp > 0 && cp < 0x80 ? strchr(from, (int)cp) : NULL;
     if (simple != NULL)
         fy_tbuf_printf(b, "\\%c", to[simple - from]);
-    else if (cp > 0x10ffff) /* a byte that is not UTF-8: as Python's surrogateescape */
-        fy_tbuf_printf(b, "\\u%04x", 0xdc00 | (cp & 0xff));
     else if (cp > 0xffff)
         fy_tbuf_printf(b, "\\u%04x\\u%04x", 0xd800 + ((cp - 0x10000) >> 10),
                        0xdc00 + ((cp - 0x10000) & 0x3ff));
@@ -100,6 +96,8 @@ static void put_quoted(printer *p, fy_span s)
         if (!marked && plain)
             continue;
         fy_tbuf_add(p->out, done, (size_t)(begin - done));
+        if (cp > 0x10ffff) /* a byte that is not UTF-8: as Python's surrogateescape */
+            cp = 0xdc00 | (cp & 0xff);
         if (p->json)
             put_json_escape(p->out, cp);
         else if (marked)

@@ -328,31 +328,40 @@ const char *fy_tv_type_name(const fy_tv *v)
     return v->kind == FY_TV_STR && v->markup ? "Markup" : names[v->kind];
 }
 
-bool fy_tv_truth(const fy_tv *v)
+/* How many items or bytes a container has. False: not a container. */
+static bool size_of(const fy_tv *v, size_t *n)
 {
     switch ((int)v->kind) {
     case FY_TV_UNDEFINED:
-    case FY_TV_NONE:
-        return false;
-    case FY_TV_BOOL:
-        return v->b;
-    case FY_TV_INT:
-        return v->i != 0;
-    case FY_TV_FLOAT:
-        return v->f != 0;
+        *n = 0;
+        return true;
     case FY_TV_STR:
-        return v->str.len > 0;
+        *n = v->str.len;
+        return true;
     case FY_TV_LIST:
     case FY_TV_TUPLE:
     case FY_TV_VIEW:
-        return v->list->n > 0;
-    case FY_TV_DICT:
-        return v->dict->n > 0;
-    case FY_TV_RANGE:
-        return v->range->n > 0;
-    default:
+        *n = v->list->n;
         return true;
+    case FY_TV_DICT:
+        *n = v->dict->n;
+        return true;
+    case FY_TV_RANGE:
+        *n = v->range->n;
+        return true;
+    default:
+        return false;
     }
+}
+
+bool fy_tv_truth(const fy_tv *v)
+{
+    size_t n;
+    if (size_of(v, &n))
+        return n > 0;
+    if (v->kind == FY_TV_FLOAT)
+        return v->f != 0;
+    return fy_tv_is_int(v) ? fy_tv_as_int(v) != 0 : v->kind != FY_TV_NONE;
 }
 
 bool fy_tv_as_float(const fy_tv *v, double *out)
@@ -365,23 +374,12 @@ bool fy_tv_as_float(const fy_tv *v, double *out)
 
 size_t fy_tv_length(fy_tm *m, const fy_tv *v)
 {
-    switch ((int)v->kind) {
-    case FY_TV_UNDEFINED:
-        return 0;
-    case FY_TV_STR: /* character by character */
+    size_t n = 0;
+    if (v->kind == FY_TV_STR) /* character by character */
         return fy_tm_charge(m, 2 * (uint64_t)v->str.len) ? fy_tu_length(v->str) : 0;
-    case FY_TV_LIST:
-    case FY_TV_TUPLE:
-    case FY_TV_VIEW:
-        return v->list->n;
-    case FY_TV_DICT:
-        return v->dict->n;
-    case FY_TV_RANGE:
-        return v->range->n;
-    default:
+    if (!size_of(v, &n))
         fy_tm_fail(m, "object of type '%s' has no len()", fy_tv_type_name(v));
-        return 0;
-    }
+    return n;
 }
 
 /* --- iteration --- */

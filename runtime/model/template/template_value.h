@@ -230,7 +230,6 @@ fy_tv fy_tv_getattr(fy_tm *m, const fy_tv *v, fy_span name);
 fy_tv fy_tv_getitem(fy_tm *m, const fy_tv *v, const fy_tv *key);
 /* v[bound[0]:bound[1]:bound[2]] */
 fy_tv fy_tv_slice(fy_tm *m, const fy_tv *v, const fy_tv bound[3]);
-fy_tv fy_tv_add(fy_tm *m, const fy_tv *a, const fy_tv *b);
 
 /* --- text of values (template_text.c) --- */
 

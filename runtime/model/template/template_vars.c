@@ -220,23 +220,6 @@ int fy_template_set_string(fy_template_vars *v, const char *name, fy_span text, 
     return put(v, name, &m, value, e);
 }
 
-static int set_value(fy_template_vars *v, const char *name, fy_tv value, fy_err *e)
-{
-    fy_err own = {0};
-    fy_tm m = heap_for(&own);
-    return put(v, name, &m, value, e);
-}
-
-int fy_template_set_bool(fy_template_vars *v, const char *name, bool value, fy_err *e)
-{
-    return set_value(v, name, fy_tv_bool(value), e);
-}
-
-int fy_template_set_none(fy_template_vars *v, const char *name, fy_err *e)
-{
-    return set_value(v, name, fy_tv_none(), e);
-}
-
 void fy_template_set_clock(fy_template_vars *v, int64_t seconds, bool utc)
 {
     v->has_clock = true;

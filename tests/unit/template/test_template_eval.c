@@ -513,8 +513,8 @@ static void a_variable_can_be_set_again_and_of_every_kind(void **state)
     fy_template_vars *v = fy_template_vars_new(&e);
     assert_non_null(v);
     assert_int_equal(fy_template_set_string(v, "a", FY_SPAN("<one>"), &e), 0);
-    assert_int_equal(fy_template_set_bool(v, "b", true, &e), 0);
-    assert_int_equal(fy_template_set_none(v, "c", &e), 0);
+    assert_int_equal(fy_template_set_json(v, "b", FY_SPAN("true"), &e), 0);
+    assert_int_equal(fy_template_set_json(v, "c", FY_SPAN("null"), &e), 0);
     assert_int_equal(render("{{ a }}{{ b }}{{ c }}{{ range is string }}", v, &out, &e), 0);
     assert_string_equal(fy_str_z(&out), "<one>TrueNoneFalse");
     fy_str_clear(&out);

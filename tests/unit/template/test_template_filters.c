@@ -433,7 +433,7 @@ static void what_is_left_out_is_refused_by_name(void **state)
         {"{{ '%x' % 255 }}", "line 1: %x is not supported: only %s, %r, %d and %f are"},
         {"{{ '%(a)s' % {'a': 1} }}", "line 1: %( is not supported: only %s, %r, %d and %f are"},
         {"{{ '%s' | format(a=1) }}", "line 1: format: keyword arguments are not supported"},
-        {"{{ 'a'.find('a', 1) }}", "line 1: find() takes exactly 1 argument (2 given)"},
+        {"{{ 'a'.find('a', 1) }}", "line 1: find() takes 1 positional argument but 2 were given"},
         {"{{ '%*d' % (5, 1) }}", "line 1: %* is not supported: only %s, %r, %d and %f are"},
         {"{{ '10'|int(0, 0) }}", "line 1: int: base 0 is not supported"},
         {"{{ 1e20|int }}", "line 1: an integer of more than 64 bits is not supported"},

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "model/template/template_eval.h"
 #include "model/template/template_value.h"
 
 typedef struct {
@@ -408,7 +409,7 @@ static void nothing_happens_after_an_error(void **state)
     assert_false(fy_tv_equal(&s.m, &l, &l) || fy_tv_contains(&s.m, &one, &l));
     assert_int_equal(fy_tv_copy(&s.m, FY_SPAN("abc")).str.len, 0);
     fy_tv_getattr(&s.m, &undefined, FY_SPAN("y"));
-    fy_tv_add(&s.m, &l, &one);
+    fy_tv_binary(&s.m, FY_OP_ADD, &l, &one);
     fy_tv_call(&s.m, &one, &(fy_targs){0});
     fy_tv_slice(&s.m, &text, (fy_tv[]){fy_tv_none(), fy_tv_none(), fy_tv_int(0)});
     fy_tbuf_repr(&b, &l);
