@@ -60,7 +60,7 @@ void fy_npu_count_graphs(const fy_qgraph *graphs, size_t n, uint64_t *weights, u
  * and what the operations became. */
 uint64_t fy_npu_compile_peak(uint64_t weights, uint64_t op_bytes, uint32_t n_graphs)
 {
-    enum { PROCESS = 100000000, WEIGHT_TENTHS = 13, WEIGHT_TENTHS_OF_A_GRAPH = 35, OPS = 100 };
+    enum { PROCESS = 100000000, WEIGHT_TENTHS = 15, WEIGHT_TENTHS_OF_A_GRAPH = 35, OPS = 130 };
     const uint64_t tenths =
         fy_npu_add(WEIGHT_TENTHS, fy_npu_mul(n_graphs, WEIGHT_TENTHS_OF_A_GRAPH));
     return fy_npu_add(PROCESS,
@@ -69,9 +69,9 @@ uint64_t fy_npu_compile_peak(uint64_t weights, uint64_t op_bytes, uint32_t n_gra
 
 uint64_t fy_npu_compile_seconds(uint64_t n_weights, uint32_t n_graphs, bool float_core)
 {
-    enum { ALONE = 20, SHARING = 30, BILLION = 1000000000 }; /* seconds for a billion weights */
+    enum { ALONE = 40, SHARING = 55, BILLION = 1000000000 }; /* seconds for a billion weights */
     const uint64_t seconds = n_graphs > 1 ? (uint64_t)SHARING * n_graphs : ALONE;
-    const uint64_t all = fy_npu_mul(n_weights, seconds * (float_core ? 3 : 2) / 2);
+    const uint64_t all = fy_npu_mul(n_weights, seconds * (float_core ? 2 : 1));
     return all / BILLION + (all % BILLION != 0);
 }
 

@@ -180,21 +180,20 @@ static void the_measured_binaries_come_out(void **state)
         assert_int_equal(fy_npu_plan_make(&m, &p, &plan, NULL), 0);
         const double off = (double)plan.chunks[0].file_bytes / (double)measured[i].bytes - 1;
         const double peak = (double)plan.chunks[0].compile_peak * 1e-6 / measured[i].peak_mb;
-        if (off < -0.01 || off > 0.01 || peak < 0.95 || peak > 1.25)
+        if (off < -0.01 || off > 0.01 || peak < 0.95 || peak > 1.3)
             fail_msg("case %zu: %+.2f %% of the binary, %.2f of the peak", i, 100 * off, peak);
         fy_npu_plan_release(&plan);
         fy_npu_model_release(&m);
     }
 }
 
-/* 16 layers of Llama 3.2 1B in 68 s, 4 of them in fp16a8w in 20 to 28; heads of one graph in 20
- * seconds a billion. */
-static void compiling_takes_about_a_minute_for_a_billion_weights(void **state)
+/* The layers of Llama 3.2 1B took 88 s in 16a8w, 131 s in lpbq-32 and 193 s in fp16a8w. */
+static void compiling_takes_about_two_minutes_for_a_billion_weights(void **state)
 {
     (void)state;
-    assert_int_equal(fy_npu_compile_seconds(973078528, 2, false), 59);
-    assert_int_equal(fy_npu_compile_seconds(243269632, 2, true), 22);
-    assert_int_equal(fy_npu_compile_seconds(262668288, 1, false), 6);
+    assert_int_equal(fy_npu_compile_seconds(973078528, 2, false), 108);
+    assert_int_equal(fy_npu_compile_seconds(973078528, 2, true), 215);
+    assert_int_equal(fy_npu_compile_seconds(262668288, 1, false), 11);
     assert_int_equal(fy_npu_compile_seconds(0, 2, false), 0);
     assert_int_equal(fy_npu_compile_peak(FY_NPU_TOO_MANY, 0, 2), FY_NPU_TOO_MANY);
 }
@@ -236,7 +235,7 @@ int main(void)
         cmocka_unit_test(a_graph_is_counted_node_by_node),
         cmocka_unit_test(a_plan_counts_what_is_composed),
         cmocka_unit_test(the_measured_binaries_come_out),
-        cmocka_unit_test(compiling_takes_about_a_minute_for_a_billion_weights),
+        cmocka_unit_test(compiling_takes_about_two_minutes_for_a_billion_weights),
         cmocka_unit_test(what_cannot_be_composed_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
