@@ -292,7 +292,8 @@ static int is_json(fy_span text, fy_err *e)
 
 static bool is_null(fy_span json)
 {
-    return json.len == 0 || fy_span_is(fy_text_strip(json), "null");
+    fy_span s = json.len > 0 ? fy_text_strip(json) : json;
+    return s.len == 0 || fy_span_is(s, "null");
 }
 
 int fy_chat_template_check_arg(const char *arg, fy_err *e)

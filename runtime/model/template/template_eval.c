@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "model/template/template_builtin.h"
-
 /* What a rendering may use: enough for any template with variables of ordinary size, and in
  * proportion for long conversations. A million and a half steps take less than a tenth of a second.
  */

@@ -1,5 +1,4 @@
 /* Expressions: names, calls, filters, tests, subscripts and operators. */
-#include "model/template/template_builtin.h"
 #include "model/template/template_eval.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/template/template_builtin.h"
+#include "model/template/template_value.h"
 
 /* --- format % values --- */
 

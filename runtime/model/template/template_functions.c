@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "base/str.h"
-#include "model/template/template_builtin.h"
+#include "model/template/template_value.h"
 
 /* --- values as arguments --- */
 

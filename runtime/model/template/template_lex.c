@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "model/template/template_builtin.h"
 #include "model/template/template_parse.h"
 
 const char *fy_tok_text(const fy_tok *tok, char out[FY_TOK_TEXT])

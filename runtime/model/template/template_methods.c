@@ -3,7 +3,7 @@
  * string count code points. */
 #include <string.h>
 
-#include "model/template/template_builtin.h"
+#include "model/template/template_value.h"
 
 /* --- str: case and classes --- */
 

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/template/template_builtin.h"
 #include "model/template/template_eval.h"
 
 static bool is_number(const fy_tv *v)

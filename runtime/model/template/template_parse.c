@@ -9,7 +9,6 @@
 
 #include "base/arena.h"
 #include "base/str.h"
-#include "model/template/template_builtin.h"
 
 /* --- tokens --- */
 

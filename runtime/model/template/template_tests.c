@@ -1,5 +1,4 @@
 /* The tests of `is`. */
-#include "model/template/template_builtin.h"
 #include "model/template/template_eval.h"
 
 #define BIT(kind) (1u << (kind))

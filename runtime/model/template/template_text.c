@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/template/template_builtin.h"
+#include "model/template/template_value.h"
 
 enum { VALUE_COST = 64 }; /* of the short pieces of a value, which cost less than a step each */
 

@@ -2,7 +2,7 @@
  * searching, stripping, repeating and escaping. Strings are UTF-8; a byte that is not part of valid
  * UTF-8 counts as one code point of no class and is copied unchanged. Categories and simple case
  * mappings come from utf8proc. */
-#include "model/template/template_builtin.h"
+#include "model/template/template_value.h"
 
 #include <string.h>
 #include <utf8proc.h>

@@ -1,6 +1,6 @@
 /* Values and the machine that renders: its budget and heap, strings that grow, making values,
  * dicts, types, truth and length, iteration, calls, and the errors of undefined values. */
-#include "model/template/template_builtin.h"
+#include "model/template/template_value.h"
 
 #include <math.h>
 #include <stdarg.h>
