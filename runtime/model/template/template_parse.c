@@ -2,8 +2,6 @@
  * parser.py. */
 #include "model/template/template_parse.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,16 +9,6 @@
 #include "base/str.h"
 
 /* --- tokens --- */
-
-void fy_tp_fail(fy_tparser *p, const fy_tok *at, const char *fmt, ...)
-{
-    char text[400];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    fy_tlex_fail(&p->e, FY_EFORMAT, at->line, at->column, "%s", text);
-}
 
 void fy_tp_next(fy_tparser *p)
 {
@@ -384,14 +372,13 @@ static void parse_macro(fy_tparser *p, fy_node *node)
 
 static void parse_call_block(fy_tparser *p, fy_node *node)
 {
-    fy_tok at = {.line = node->line, .column = node->column};
     node->params = fy_tp_alloc(p, sizeof *node->params);
     if (node->params == NULL)
         return;
     parse_signature(p, node->params);
     node->a = fy_tp_expression(p, true);
     if (node->a->kind != FY_N_CALL)
-        fy_tp_fail(p, &at, "expected call");
+        fy_tp_fail(p, node, "expected call");
     parse_macro_body(p, "endcall", node);
 }
 
@@ -408,9 +395,8 @@ static void parse_generation(fy_tparser *p, fy_node *node)
 
 static void parse_leaf(fy_tparser *p, fy_node *node)
 {
-    fy_tok at = {.line = node->line, .column = node->column};
     if (p->loops == 0)
-        fy_tp_fail(p, &at,
+        fy_tp_fail(p, node, "%s",
                    node->kind == FY_N_BREAK ? "'break' outside loop"
                                             : "'continue' not properly in loop");
 }
@@ -524,7 +510,7 @@ static void find_builtin(fy_tparser *p, fy_node *n, bool in_branch)
     if (is_filter ? fy_tfilter_is_refused(n->str) : fy_ttest_is_refused(n->str))
         fy_tlex_fail(&p->e, FY_EUNSUPPORTED, n->line, n->column, "%s '%s' is not supported", what,
                      name);
-    fy_tlex_fail(&p->e, FY_EFORMAT, n->line, n->column, "No %s named '%s'.", what, name);
+    fy_tp_fail(p, n, "No %s named '%s'.", what, name);
 }
 
 static void find_builtins(fy_tparser *p, const fy_nodes *nodes, bool in_branch);

@@ -107,8 +107,9 @@ static inline bool fy_tp_before(const fy_tparser *p, const char *text) /* not th
 bool fy_tp_skip(fy_tparser *p, const char *text);   /* false: something else is there */
 void fy_tp_expect(fy_tparser *p, const char *text); /* skips it; an operator or a name */
 void fy_tp_expect_kind(fy_tparser *p, fy_tok_kind kind);
-void fy_tp_fail(fy_tparser *p, const fy_tok *at, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+/* An error at a token or a node. */
+#define fy_tp_fail(p, at, ...) \
+    fy_tlex_fail(&(p)->e, FY_EFORMAT, (at)->line, (at)->column, __VA_ARGS__)
 void fy_tp_enter(fy_tparser *p); /* one level deeper; p->depth-- undoes it */
 
 void *fy_tp_alloc(fy_tparser *p, size_t bytes); /* cleared, in the template's arena; NULL: error */
