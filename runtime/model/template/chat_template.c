@@ -441,19 +441,6 @@ int fy_chat_encode_text(const fy_vocab *v, fy_span text, fy_ids *out, fy_err *e)
     return 0;
 }
 
-int fy_chat_template_encode(const fy_chat_template *t, const fy_vocab *v, const fy_chat_input *in,
-                            fy_str *text, fy_ids *out, fy_err *e)
-{
-    fy_str own = {0};
-    fy_str *s = text != NULL ? text : &own;
-    size_t begin = s->len;
-    int rc = fy_chat_template_render(t, in, s, e);
-    if (rc == 0)
-        rc = fy_chat_encode_text(v, (fy_span){fy_str_z(s) + begin, s->len - begin}, out, e);
-    fy_str_release(&own);
-    return rc;
-}
-
 void fy_chat_put_message(fy_str *json, fy_span role, fy_span content)
 {
     fy_str_puts(json, "{\"role\":");

@@ -4,7 +4,7 @@
  *     fy_chat_template *t = fy_chat_template_open(gguf, NULL, e);      the model's own
  *     fy_chat_input in = {.messages = json, .add_generation_prompt = true};
  *     fy_chat_template_render(t, &in, &text, e);                       the prompt as text
- *     fy_chat_template_encode(t, vocab, &in, &text, &ids, e);          text and ids
+ *     fy_chat_encode_text(vocab, text, &ids, e);                       its ids
  *
  * JSON goes in as text and reaches the template with Python's types: 1.0 stays a float, large
  * integers stay whole. Immutable after its setters; any number of threads may share it. */
@@ -68,9 +68,6 @@ int fy_chat_template_render(const fy_chat_template *t, const fy_chat_input *in, 
 /* Checks "KEY=VALUE" as a user writes it: FY_EARG unless KEY is a name that a template can read. */
 int fy_chat_template_check_arg(const char *arg, fy_err *e);
 
-/* Renders (appending to *text, which may be NULL) and encodes (appending to *out). */
-int fy_chat_template_encode(const fy_chat_template *t, const fy_vocab *v, const fy_chat_input *in,
-                            fy_str *text, fy_ids *out, fy_err *e);
 /* Appends the ids of a rendered prompt: control tokens parsed; the model's BOS in front when it
  * asks for one and the prompt does not begin with it already; no EOS is added. */
 int fy_chat_encode_text(const fy_vocab *v, fy_span text, fy_ids *out, fy_err *e);

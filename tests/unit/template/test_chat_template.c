@@ -323,7 +323,7 @@ static void a_prompt_has_one_bos_and_no_eos(void **state)
     }
 }
 
-static void rendering_and_encoding_is_one_call(void **state)
+static void a_rendered_prompt_becomes_ids(void **state)
 {
     (void)state;
     small_vocab b = {0};
@@ -336,10 +336,12 @@ static void rendering_and_encoding_is_one_call(void **state)
     fy_ids ids = {0};
     fy_str text = {0};
     fy_str_puts(&text, "before ");
-    assert_int_equal(fy_chat_template_encode(t, v, &in, &text, &ids, &e), 0);
+    assert_int_equal(fy_chat_template_render(t, &in, &text, &e), 0);
     assert_string_equal(fy_str_z(&text), "before abcd<e>");
+    fy_span prompt = {fy_str_z(&text) + 7, text.len - 7};
+    assert_int_equal(fy_chat_encode_text(v, prompt, &ids, &e), 0);
     assert_int_equal(ids.n, 3);
-    assert_int_equal(fy_chat_template_encode(t, v, &in, NULL, &ids, &e), 0);
+    assert_int_equal(fy_chat_encode_text(v, prompt, &ids, &e), 0);
     assert_int_equal(ids.n, 6);
     assert_int_equal(ids.id[5], 15);
     fy_ids_release(&ids);
@@ -551,7 +553,7 @@ int main(void)
         cmocka_unit_test(bad_input_is_refused_by_name),
         cmocka_unit_test(a_message_is_valid_json_whatever_its_bytes),
         cmocka_unit_test(a_prompt_has_one_bos_and_no_eos),
-        cmocka_unit_test(rendering_and_encoding_is_one_call),
+        cmocka_unit_test(a_rendered_prompt_becomes_ids),
         cmocka_unit_test(built_in_formats_are_written_as_their_models_know_them),
         cmocka_unit_test(built_in_formats_take_a_finished_and_an_empty_conversation),
         cmocka_unit_test(formats_that_alternate_refuse_what_does_not),
