@@ -1,6 +1,6 @@
 /* Graphs as data: every dense family composes, in every type of core, and the graphs of two batch
  * sizes have the same static tensors and ranges. That they compute what the model computes is
- * tested by test_composition.c. */
+ * tested by tests/e2e/composition.sh. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
