@@ -21,7 +21,7 @@ check_status "an unknown chip" 2 "'?SM1'? " compile "$cut" --soc SM1 -o "$out"
 check_status "an unknown recipe" 2 "fp17.*fp16a8w" compile "$cut" --recipe fp17 -o "$out"
 check_status "a chip without 16-bit floats" 3 "V69" compile "$cut" --soc SM8450 -o "$out"
 check_status "a chunk that is not there" 2 "--only chunk_7: the model has no such chunk; its first one is chunk_0" compile "$cut" --only chunk_7 -o "$out"
-check_status "activations without ranges" 2 "recipe 16a8w .* need ranges" compile "$cut" --recipe 16a8w -o "$out"
+check_status "activations without ranges" 2 "recipe 16a8w .* need ranges: --calibration TEXT" compile "$cut" --recipe 16a8w -o "$out"
 check_status "too little memory" 3 "chunk_0: the library takes about 0.2 GB to compile it, 0.0 GB are available; cut the model into more chunks" \
     compile "$cut" --memory 1M -o "$out"
 cat >"$TMP/other.json" <<JSON

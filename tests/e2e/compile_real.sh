@@ -23,12 +23,15 @@ fi
 compile() { # SOC RECIPE
     local d=$TMP/$1-$2 out=$TMP/$1-$2.out
     "$FERRY" chunk "$m" --soc "$1" --recipe "$2" -c 160 --batch 32,1 -q -o "$d" &&
-        "$FERRY" compile "$d" -q -o "$out" --report "$out.json" && rm -rf "$d"
+        "$FERRY" compile "$d" --calibration tests/data/held.txt -q -o "$out" --report "$out.json" && rm -rf "$d" "$out"
 }
 for soc in SM8650 SM8750; do
-    for recipe in fp16 fp16a8w fp16a4w; do
+    for recipe in fp16 fp16a8w fp16a4w 16a8w 16a4w lpbq-32 powerserve; do
         check "$recipe for $soc" compile $soc $recipe
     done
+done
+for recipe in 16a8w 16a4w lpbq-32; do
+    check "$recipe for SM8450, which has V69" compile SM8450 $recipe
 done
 
 # Every family of the tests, in a recipe of floats.

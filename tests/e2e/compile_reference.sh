@@ -40,6 +40,27 @@ for name in chunk_0 lm_head; do
     check "$name: two batch sizes take at most 1.05 times one ($one, $two)" test $((two * 100)) -le $((one * 105))
 done
 
+# --- fixed numbers ----------------------------------------------------------------------------------------------------
+fixed() { compile "$cut" --recipe "$1" --calibration tests/data/held.txt -o "$2"; }
+for recipe in 16a8w 16a4w lpbq-32 powerserve; do
+    check "$recipe, calibrated" fixed $recipe "$TMP/$recipe"
+done
+check_equal "2,048 tokens were seen" 2048 "$(jq .tokens "$TMP/16a8w/qnn/ranges.json")"
+check "the weights of attention are [0, 1] in no range of their own" jq -e '.ranges | has("L0.h0.score") and (has("L0.h0.weights") | not)' "$TMP/16a8w/qnn/ranges.json"
+check_equal "its stamp" u8,u16 "$(jq -r '.ferry.compiled | .kv + "," + .mask' "$TMP/16a8w/qnn/config.json")"
+cp -r "$TMP/16a8w" "$TMP/again"
+rm "$TMP/again/qnn/ranges.json"
+check "on one processor" taskset -c 0 "$FERRY" compile --sdk reference "$cut" --recipe 16a8w --calibration tests/data/held.txt -q -o "$TMP/again"
+check_equal "the bytes are the same" "$(hashes "$TMP/16a8w")" "$(hashes "$TMP/again")"
+check "the ranges serve again" compile "$cut" --recipe 16a8w --ranges "$TMP/again/qnn/ranges.json" -q -o "$TMP/given"
+check_equal "with the same binaries" "$(cd "$TMP/again/qnn" && sha256sum ./*.bin)" "$(cd "$TMP/given/qnn" && sha256sum ./*.bin)"
+jq '.ranges["L0.h0.score"] = [2, 1, 0, 0]' "$TMP/again/qnn/ranges.json" >"$TMP/bad.json"
+check_status "a range from high to low is refused" 1 "bad.json: .*'L0.h0.score': from 2 to 1, expected the smaller number first" \
+    compile "$cut" --recipe 16a8w --ranges "$TMP/bad.json" -o "$TMP/bad"
+echo "a short text" >"$TMP/short.txt"
+check_status "a text shorter than a batch is refused" 2 'short.txt: has [0-9]+ tokens, calibration wants 32 at least' \
+    compile "$cut" --recipe 16a8w --calibration "$TMP/short.txt" -o "$TMP/bad"
+
 # --- again ------------------------------------------------------------------------------------------------------------
 want=$(hashes "$out")
 compile "$cut" -o "$out" 2>"$TMP/err"

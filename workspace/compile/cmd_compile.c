@@ -12,12 +12,15 @@
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
 #include "workspace/compile/compile_key.h"
+#include "workspace/compile/calibrate.h"
 #include "workspace/compile/compile_output.h"
 #include "workspace/npu/chunk.h"
 #include "workspace/npu/npu_count.h"
 
+enum { CALIBRATION_TOKENS = 2048 };
+
 typedef struct {
-    const char *out, *sdk, *soc, *recipe, *ranges, *only, *report;
+    const char *out, *sdk, *soc, *recipe, *ranges, *calibration, *only, *report;
     int64_t memory;
     bool dry_run, quiet, verbose;
 } options;
@@ -62,6 +65,15 @@ static const fy_opt opts[] = {
      .file = FY_FILE_OR_WORD,
      .help = "Which weight gets which type ('ferry plan --list-recipes' has those that ferry "
              "knows); without it the one that the model was cut for."},
+    {.group = "Compiling",
+     .name = "calibration",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = FIELD(calibration),
+     .line_only = true,
+     .file = FY_FILE_IN,
+     .help = "A text like those that the model will read: its first 2048 tokens give the ranges of "
+             "the activations, which OUT/qnn/ranges.json keeps."},
     {.group = "Compiling",
      .name = "ranges",
      .kind = FY_OPT_STR,
@@ -156,6 +168,12 @@ static int open_cut(compiling *c, const char *dir, fy_err *e)
     return fy_chunk_check_model(&c->cut, c->qnn, e);
 }
 
+/* What the cut was planned with belongs to the cut's own recipe. */
+static uint32_t kv_bits(const compiling *c)
+{
+    return c->o->recipe == NULL ? c->cut.config.own.kv_bits : 0;
+}
+
 /* Of the command line, else of the cut. */
 static int choose(compiling *c, fy_err *e)
 {
@@ -175,8 +193,9 @@ static int choose(compiling *c, fy_err *e)
         return -1;
     c->recipe = recipe[0] != '\0'
                     ? fy_npu_recipes_find(c->recipes, recipe, e)
-                    : fy_npu_recipes_default(c->recipes, c->soc, c->o->ranges != NULL);
-    return c->recipe != NULL ? fy_npu_recipe_check(c->recipe, c->soc, own->kv_bits, e) : -1;
+                    : fy_npu_recipes_default(c->recipes, c->soc,
+                                             c->o->ranges != NULL || c->o->calibration != NULL);
+    return c->recipe != NULL ? fy_npu_recipe_check(c->recipe, c->soc, kv_bits(c), e) : -1;
 }
 
 /* The graphs of the chunk's file, in the order of config.json: the largest batch first. */
@@ -204,7 +223,7 @@ static int add_chunk(compiling *c, size_t i, fy_err *e)
                                .recipe = c->recipe,
                                .n_cache = config->cache_size,
                                .n_ctx = config->context_size,
-                               .kv_bits = config->own.kv_bits};
+                               .kv_bits = kv_bits(c)};
     add_graphs(config->graph, config->n_graphs, path, &to->job);
     add_graphs(config->embedding, config->n_embeddings, path, &to->job);
     snprintf(to->name, sizeof to->name, "%.*s", (int)(strlen(path) - strlen(".gguf")), path);
@@ -306,21 +325,62 @@ static int check_space(const compiling *c, fy_err *e)
                          c->o->out, (unsigned long long)bytes, (unsigned long long)there);
 }
 
-static int read_ranges(compiling *c, fy_err *e)
+static int read_ranges(compiling *c, const char *path, fy_err *e)
 {
-    if (c->o->ranges == NULL)
-        return fy_fail(e, FY_EARG,
-                       "recipe %s has activations of %s, which need ranges: --ranges FILE.json",
-                       c->recipe->name, c->recipe->float_core ? "16 bits" : "u16");
-    c->ranges = fy_q_ranges_read(c->o->ranges, e);
+    c->ranges = fy_q_ranges_read(path, e);
     if (c->ranges == NULL)
         return -1;
     return fy_q_ranges_model(c->ranges)[0] == 0 ||
                    strcmp(fy_q_ranges_model(c->ranges), c->cut.config.own.model) == 0
                ? 0
                : fy_fail(e, FY_EARG,
-                         "%s: has the ranges of another model (%.12s...), not of %.12s...",
-                         c->o->ranges, fy_q_ranges_model(c->ranges), c->cut.config.own.model);
+                         "%s: has the ranges of another model (%.12s...), not of %.12s...", path,
+                         fy_q_ranges_model(c->ranges), c->cut.config.own.model);
+}
+
+static int calibrate(compiling *c, const char *path, fy_err *e)
+{
+    const fy_calibration how = {.weights = c->weights,
+                                .qnn = c->qnn,
+                                .text = c->o->calibration,
+                                .recipe = c->recipe,
+                                .max_tokens = CALIBRATION_TOKENS};
+    const double start = fy_now_s();
+    const char *widest = "";
+    if (fy_q_calibrate(&how, &c->ranges, e) != 0 || fy_q_ranges_write(c->ranges, path, e) != 0)
+        return -1;
+    const size_t massive = fy_q_massive(c->ranges, &widest);
+    fy_log(FY_LOG_INFO, "%s: %zu ranges of %llu tokens, %.1f s", path, fy_q_ranges_n(c->ranges),
+           (unsigned long long)*fy_q_ranges_tokens(c->ranges), fy_now_s() - start);
+    if (massive > 0)
+        fy_log(FY_LOG_WARN,
+               "the first token alone widens %zu ranges 16 times or more (most: %s), which takes "
+               "precision from all other tokens; a recipe with 16-bit floats does not suffer",
+               massive, widest);
+    return 0;
+}
+
+/* Of the command line, else those that an earlier run left in OUT. */
+static int get_ranges(compiling *c, fy_err *e)
+{
+    fy_str path = {0};
+    int rc;
+    if (c->o->ranges != NULL)
+        return read_ranges(c, c->o->ranges, e);
+    fy_str_printf(&path, "%s/" FY_QNN_DIR "/ranges.json", c->o->out);
+    if (path.oom)
+        rc = fy_nomem(e);
+    else if (c->o->calibration != NULL)
+        rc = calibrate(c, path.ptr, e);
+    else if (fy_file_exists(path.ptr))
+        rc = read_ranges(c, path.ptr, e);
+    else
+        rc = fy_fail(e, FY_EARG,
+                     "recipe %s computes in fixed numbers, which need ranges: --calibration "
+                     "TEXT, or --ranges FILE.json of an earlier run",
+                     c->recipe->name);
+    fy_str_release(&path);
+    return rc;
 }
 
 /* --- the work --------------------------------------------------------------------------------- */
@@ -454,8 +514,8 @@ static int finish(compiling *c, fy_err *e)
 static int compile_model(compiling *c, fy_err *e)
 {
     if (fy_compile_file_hash(c->library.ptr, c->library_sha256, e) != 0 ||
-        check_memory(c, e) != 0 || (c->needs_ranges && read_ranges(c, e) != 0) ||
-        fy_compile_output_begin(c->o->out, e) != 0 || check_space(c, e) != 0 ||
+        check_memory(c, e) != 0 || fy_compile_output_begin(c->o->out, e) != 0 ||
+        check_space(c, e) != 0 || (c->needs_ranges && get_ranges(c, e) != 0) ||
         compile_all(c, e) != 0)
         return -1;
     for (size_t i = 0; i < c->cut.n_chunks; i++) {
@@ -507,7 +567,8 @@ const fy_verb fy_verb_compile = {
         "for x86-64 Linux, which the user has from its vendor (docs/npu-real.md); ferry brings "
         "nothing of it along. No ONNX file and no Python is involved.\n\n"
         "Weights get the types of the recipe, a matrix at a time. Recipes whose activations are "
-        "fixed numbers need their ranges; fp16, fp16a8w and fp16a4w need none.\n\n"
+        "fixed numbers need their ranges, from a calibration; fp16, fp16a8w and fp16a4w need "
+        "none.\n\n"
         "The library works in a process of its own, a chunk at a time: its crash is an error "
         "message. Before that every node of every graph is put to it, and all that it refuses is "
         "listed together (exit status 1). A chunk whose memory is more than is available is "
@@ -518,6 +579,9 @@ const fy_verb fy_verb_compile = {
     .examples = "ferry chunk model.gguf --soc SM8650 --recipe fp16a8w -o model-npu\n"
                 "# what would be compiled?\n"
                 "ferry compile model-npu --dry-run\n"
+                "# with 8-bit weights and 16-bit fixed numbers between them\n"
+                "ferry compile model-npu --recipe 16a8w --sdk reference --calibration held.txt -o "
+                "model-16a8w\n"
                 "# with ferry's own library, which stands in for the vendor's\n"
                 "ferry compile model-npu --sdk reference -o model-sm8650\n",
     .task = FY_TASK_PACKAGE,

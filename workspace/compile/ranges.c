@@ -88,13 +88,19 @@ fy_q_range *fy_q_ranges_add(fy_q_ranges *r, const char *name, fy_err *e)
     if (fy_names_find(&r->names, fy_span_of(name), &at))
         return &r->range[at];
     const char *kept = fy_arena_strndup(&r->arena, name, strlen(name));
-    if (kept == NULL || fy_names_add(&r->names, fy_span_of(kept), (uint32_t)r->n) != 0) {
+    if (kept == NULL) {
         fy_nomem(e);
         return NULL;
     }
+    r->n_name = r->n; /* an earlier failure may have left one more */
     if (fy_append(&r->name, &r->n_name, &r->cap_name, &kept, sizeof kept, e) != 0 ||
         fy_append(&r->range, &r->n, &r->cap, &empty, sizeof empty, e) != 0)
         return NULL;
+    if (fy_names_add(&r->names, fy_span_of(kept), (uint32_t)r->n - 1) != 0) {
+        r->n--;
+        fy_nomem(e);
+        return NULL;
+    }
     return &r->range[r->n - 1];
 }
 
@@ -137,13 +143,22 @@ const double *fy_q_ranges_importance(const fy_q_ranges *r, const char *name, uin
                : NULL;
 }
 
+void fy_q_ranges_mean(fy_q_ranges *r)
+{
+    for (size_t i = 0; i < r->n_matrices && r->n_tokens > 0; i++) {
+        for (uint64_t k = 0; k < r->matrices[i].n; k++)
+            r->matrices[i].mean[k] /= (double)r->n_tokens;
+    }
+}
+
 /* --- reading ---------------------------------------------------------------------------------- */
 
 static int read_number(fy_json *j, const char *name, double *out, fy_err *e)
 {
-    if (fy_json_array_next(j, e) != 1)
-        return e->code != FY_OK ? -1 : fy_fail(e, FY_EFORMAT, "'%s': too few numbers", name);
-    return fy_json_double(j, out, e);
+    const int rc = fy_json_array_next(j, e);
+    if (rc == 0)
+        return fy_fail(e, FY_EFORMAT, "'%s': too few numbers, expected four", name);
+    return rc == 1 ? fy_json_double(j, out, e) : -1;
 }
 
 static int read_range(fy_json *j, fy_q_ranges *r, const char *name, fy_err *e)
@@ -158,6 +173,9 @@ static int read_range(fy_json *j, fy_q_ranges *r, const char *name, fy_err *e)
         if (!(fabs(v[i]) <= 1e30))
             return fy_fail(e, FY_EFORMAT, "'%s': %g, expected a number up to 1e30", name, v[i]);
     }
+    if (v[0] > v[1])
+        return fy_fail(e, FY_EFORMAT, "'%s': from %g to %g, expected the smaller number first",
+                       name, v[0], v[1]);
     *to = (fy_q_range){(float)v[0], (float)v[1], (float)v[2], (float)v[3]};
     const int more = fy_json_array_next(j, e);
     return more <= 0 ? more : fy_fail(e, FY_EFORMAT, "'%s': more than four numbers", name);

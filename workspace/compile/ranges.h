@@ -37,9 +37,11 @@ const char *fy_q_ranges_name(const fy_q_ranges *r, size_t i);
 const fy_q_range *fy_q_ranges_at(const fy_q_ranges *r, size_t i);
 
 /* Sums of squares of the n inputs of a matrix, by its GGUF name; cleared when new. NULL: out of
- * memory, or of another length. Who adds them up divides them by the number of rows. */
+ * memory, or of another length. fy_q_ranges_mean divides them by the number of tokens. */
 double *fy_q_ranges_squares(fy_q_ranges *r, const char *matrix, uint64_t n, fy_err *e);
 const double *fy_q_ranges_importance(const fy_q_ranges *r, const char *matrix, uint64_t n);
+
+void fy_q_ranges_mean(fy_q_ranges *r);
 
 int fy_q_ranges_parse(const void *p, size_t n, fy_q_ranges **out, fy_err *e);
 fy_q_ranges *fy_q_ranges_read(const char *path, fy_err *e); /* NULL on failure */

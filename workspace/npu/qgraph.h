@@ -83,7 +83,7 @@ typedef struct {
     bool hadamard; /* not of the model: the orthonormal Hadamard matrix of n rows, symmetric */
 } fy_q_static;
 
-enum { FY_Q_NONE = UINT32_MAX }; /* no tensor, no range */
+#define FY_Q_NONE UINT32_MAX /* no tensor, no range */
 
 typedef struct {
     const char *name; /* in the graph's arena */

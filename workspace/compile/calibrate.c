@@ -1,0 +1,191 @@
+/* Calibration: a session on the float device, watched node by node. */
+#include "workspace/compile/calibrate.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "cli/cut_model.h"
+#include "workspace/compile/graph_float.h"
+
+typedef struct {
+    fy_q_ranges *ranges; /* owned */
+    uint32_t position;   /* of the batch's first token in its context */
+} recorder;
+
+static void add_value(fy_q_range *r, float v, bool first, bool *finite)
+{
+    *finite &= isfinite(v) != 0;
+    r->min = v < r->min ? v : r->min;
+    r->max = v > r->max ? v : r->max;
+    if (first)
+        return;
+    r->rest_min = v < r->rest_min ? v : r->rest_min;
+    r->rest_max = v > r->rest_max ? v : r->rest_max;
+}
+
+/* Does the node make values of its own? The others have the range of what they move. */
+static bool makes_values(const fy_qgraph *g, const fy_q_node *n)
+{
+    const fy_q_tensor *y = &g->tensors[n->out];
+    return y->range != FY_Q_NONE && y->class != FY_QC_MASKED && n->op != FY_Q_RESHAPE &&
+           n->op != FY_Q_CONCAT && n->op != FY_Q_SLICE && n->op != FY_Q_TRANSPOSE;
+}
+
+static int record_range(recorder *to, const fy_qfloat *f, uint32_t tensor, fy_err *e)
+{
+    const fy_qgraph *g = fy_qfloat_graph(f);
+    const fy_q_tensor *t = &g->tensors[tensor];
+    const uint32_t rows = fy_q_rows(t), cols = fy_q_cols(t);
+    const float *v = fy_qfloat_values(f, tensor);
+    const float *mask = t->class == FY_QC_SCORE ? fy_qfloat_values(f, t->mask) : NULL;
+    fy_q_range *r = fy_q_ranges_add(to->ranges, g->ranges[t->range].name, e);
+    bool finite = true;
+    if (r == NULL)
+        return -1;
+    for (uint32_t i = 0; i < rows; i++) {
+        for (uint32_t k = 0; k < cols; k++) {
+            const size_t at = (size_t)i * cols + k;
+            if (mask == NULL || mask[at] == 0)
+                add_value(r, v[at], to->position == 0 && i == 0, &finite);
+        }
+    }
+    return finite ? 0
+                  : fy_fail(e, FY_EFORMAT, "calibration: a value of %s is not finite",
+                            g->ranges[t->range].name);
+}
+
+/* All heads of a matrix read the same. */
+static int record_inputs(recorder *to, const fy_qfloat *f, const fy_q_node *n, fy_err *e)
+{
+    const fy_qgraph *g = fy_qfloat_graph(f);
+    const fy_q_tensor *x = &g->tensors[n->in[0]];
+    const fy_q_static *from = &g->tensors[n->in[1]].from;
+    const uint32_t rows = fy_q_rows(x), cols = fy_q_cols(x);
+    const float *v = fy_qfloat_values(f, n->in[0]);
+    char name[FY_Q_MATRIX_NAME];
+    if (from->hadamard || from->first != 0)
+        return 0;
+    double *squares = fy_q_ranges_squares(to->ranges, fy_qgraph_matrix_name(from, name), cols, e);
+    if (squares == NULL)
+        return -1;
+    for (uint32_t i = 0; i < rows; i++) {
+        for (uint32_t k = 0; k < cols; k++)
+            squares[k] += (double)v[(size_t)i * cols + k] * (double)v[(size_t)i * cols + k];
+    }
+    return 0;
+}
+
+static int record(void *user, const fy_qfloat *f, const fy_q_node *n, fy_err *e)
+{
+    recorder *to = user;
+    const fy_qgraph *g = fy_qfloat_graph(f);
+    if (n->op == FY_Q_CONV && record_inputs(to, f, n, e) != 0)
+        return -1;
+    return makes_values(g, n) ? record_range(to, f, n->out, e) : 0;
+}
+
+/* The logits of all tokens are computed, since the lm_head has ranges too. */
+static int ignore(void *user, const float *logits, uint32_t first, uint32_t n, fy_err *e)
+{
+    (void)user, (void)logits, (void)first, (void)n, (void)e;
+    return 0;
+}
+
+static int run_ids(fy_session *s, recorder *to, const int32_t *ids, size_t n, uint32_t batch,
+                   fy_err *e)
+{
+    const fy_eval_sinks sinks = {.logits = ignore};
+    for (size_t i = 0; i + batch <= n; i += batch) {
+        if (fy_session_n_past(s) + batch > fy_session_n_ctx(s))
+            fy_session_rewind(s, 0);
+        to->position = fy_session_n_past(s);
+        if (fy_session_eval(s, ids + i, batch, &sinks, NULL, e) != 0)
+            return -1;
+        *fy_q_ranges_tokens(to->ranges) += batch;
+    }
+    return 0;
+}
+
+static int read_ids(const fy_calibration *c, fy_model *m, fy_ids *ids, fy_err *e)
+{
+    fy_map text;
+    const fy_vocab *v = fy_model_vocab(m, e);
+    if (v == NULL || fy_map_open(&text, c->text, e) != 0)
+        return -1;
+    /* A token is seldom longer than 16 bytes: more text than that is not looked at. */
+    const size_t most = (size_t)c->max_tokens * 16;
+    const fy_span part = {(const char *)text.data, text.size < most ? text.size : most};
+    const int rc = fy_vocab_encode(v, part, true, false, ids, e);
+    fy_map_close(&text);
+    return rc != 0 ? fy_ctx(e, "%s", c->text) : 0;
+}
+
+static int calibrate(const fy_calibration *c, fy_model *m, uint32_t batch, recorder *to, fy_err *e)
+{
+    const fy_session_params p = {.n_ctx = fy_model_max_ctx(m),
+                                 .n_threads = c->n_threads,
+                                 .type_k = FY_F32,
+                                 .type_v = FY_F32};
+    fy_ids ids = {0};
+    int rc = read_ids(c, m, &ids, e);
+    const size_t n = ids.n < c->max_tokens ? ids.n : c->max_tokens;
+    if (rc == 0 && n < batch)
+        rc = fy_fail(e, FY_EARG, "%s: has %zu tokens, calibration wants %u at least", c->text, n,
+                     batch);
+    fy_session *s = rc == 0 ? fy_session_new(m, &p, e) : NULL;
+    if (s != NULL)
+        rc = run_ids(s, to, ids.id, n, batch, e);
+    else
+        rc = -1;
+    fy_session_free(s);
+    fy_ids_release(&ids);
+    return rc;
+}
+
+int fy_q_calibrate(const fy_calibration *c, fy_q_ranges **out, fy_err *e)
+{
+    const fy_map_options map = {0};
+    recorder to = {0};
+    const fy_graph_float_options o = {
+        .recipe = c->recipe, .rope_nodes = true, .watch = record, .user = &to};
+    fy_qnn_config config;
+    if (fy_cut_config_read(c->qnn, &config, e) != 0)
+        return -1;
+    to.ranges = fy_q_ranges_new(config.own.model, e);
+    fy_model *m = to.ranges != NULL ? fy_model_open_chunk(c->weights, &map, e) : NULL;
+    fy_graph_device *device = m != NULL ? fy_graph_float_open(&map, &o, e) : NULL;
+    int rc = device != NULL ? fy_model_add_graphs(m, c->qnn, device, e) : -1;
+    if (rc == 0)
+        rc = calibrate(c, m, config.max_batch, &to, e);
+    fy_model_close(m);
+    fy_qnn_config_release(&config);
+    if (rc == 0) {
+        fy_q_ranges_mean(to.ranges);
+        *out = to.ranges;
+    } else {
+        fy_q_ranges_free(to.ranges);
+    }
+    return rc;
+}
+
+size_t fy_q_massive(const fy_q_ranges *r, const char **name)
+{
+    size_t n = 0;
+    double widest = 0;
+    for (size_t i = 0; i < fy_q_ranges_n(r); i++) {
+        const fy_q_range *one = fy_q_ranges_at(r, i);
+        const double all = fmax(fabs((double)one->min), fabs((double)one->max));
+        const double rest = fmax(fabs((double)one->rest_min), fabs((double)one->rest_max));
+        if (!isfinite(rest) || rest == 0 || all < 16 * rest)
+            continue;
+        n++;
+        if (all / rest > widest) {
+            widest = all / rest;
+            *name = fy_q_ranges_name(r, i);
+        }
+    }
+    return n;
+}
