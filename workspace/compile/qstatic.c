@@ -6,14 +6,10 @@
 
 #include "kernels/kernels.h"
 
-static const struct {
-    uint32_t type;
-    const char *text;
-} types[] = {
-    [FY_Q_F32] = {FY_QNN_FLOAT_32, "f32"},  [FY_Q_F16] = {FY_QNN_FLOAT_16, "f16"},
-    [FY_Q_U16] = {FY_QNN_UFIXED_16, "u16"}, [FY_Q_S16] = {FY_QNN_SFIXED_16, "s16"},
-    [FY_Q_U8] = {FY_QNN_UFIXED_8, "u8"},    [FY_Q_S32] = {FY_QNN_SFIXED_32, "s32"},
-    [FY_Q_BOOL] = {FY_QNN_BOOL_8, "bool"},  [FY_Q_PACKED] = {FY_QNN_SFIXED_8, "s8"},
+static const uint32_t types[] = {
+    [FY_Q_F32] = FY_QNN_FLOAT_32,  [FY_Q_F16] = FY_QNN_FLOAT_16,    [FY_Q_U16] = FY_QNN_UFIXED_16,
+    [FY_Q_S16] = FY_QNN_SFIXED_16, [FY_Q_U8] = FY_QNN_UFIXED_8,     [FY_Q_S32] = FY_QNN_SFIXED_32,
+    [FY_Q_BOOL] = FY_QNN_BOOL_8,   [FY_Q_PACKED] = FY_QNN_SFIXED_8,
 };
 
 static bool is_float_matrix(const fy_q_tensor *t)
@@ -23,12 +19,13 @@ static bool is_float_matrix(const fy_q_tensor *t)
 
 uint32_t fy_q_qnn_type(const fy_q_tensor *t)
 {
-    return is_float_matrix(t) ? FY_QNN_FLOAT_16 : types[t->type].type;
+    return is_float_matrix(t) ? FY_QNN_FLOAT_16 : types[t->type];
 }
 
 const char *fy_q_type_text(const fy_q_tensor *t)
 {
-    return t->type == FY_Q_PACKED ? fy_npu_type_name(t->from.type) : types[t->type].text;
+    return t->type == FY_Q_PACKED ? fy_npu_type_name(t->from.type)
+                                  : fy_qnn_type_name(types[t->type]);
 }
 
 /* --- encodings -------------------------------------------------------------------------------- */

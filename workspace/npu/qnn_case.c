@@ -69,17 +69,14 @@ const char *fy_qnn_case_name(const fy_qnn_cases *c, size_t i)
 /* --- an operand ------------------------------------------------------------------------------- */
 
 typedef struct {
-    const char *name;
     uint32_t type;
     double min, max; /* of the codes of a fixed type; 0, 0: not one */
 } type_row;
 
 static const type_row types[] = {
-    {"u8", FY_QNN_UFIXED_8, 0, 255},      {"u16", FY_QNN_UFIXED_16, 0, 65535},
-    {"s8", FY_QNN_SFIXED_8, -128, 127},   {"s16", FY_QNN_SFIXED_16, -32768, 32767},
-    {"s32", FY_QNN_SFIXED_32, -2e9, 2e9}, {"f16", FY_QNN_FLOAT_16, 0, 0},
-    {"f32", FY_QNN_FLOAT_32, 0, 0},       {"i32", FY_QNN_INT_32, 0, 0},
-    {"bool", FY_QNN_BOOL_8, 0, 0},
+    {FY_QNN_UFIXED_8, 0, 255},         {FY_QNN_UFIXED_16, 0, 65535},  {FY_QNN_SFIXED_8, -128, 127},
+    {FY_QNN_SFIXED_16, -32768, 32767}, {FY_QNN_SFIXED_32, -2e9, 2e9}, {FY_QNN_FLOAT_16, 0, 0},
+    {FY_QNN_FLOAT_32, 0, 0},           {FY_QNN_INT_32, 0, 0},         {FY_QNN_BOOL_8, 0, 0},
 };
 
 typedef enum { RANGE, SYM, SCALE, AXIS, LPBQ, BIAS, BELOW, PLAIN } form;
@@ -217,8 +214,9 @@ static int parse_operand(const char *text, operand *o, fy_err *e)
     while (*p == ' ')
         p++;
     const size_t n = strcspn(p, "[");
+    const uint32_t type = fy_qnn_type_of((fy_span){p, n});
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        if (strlen(types[i].name) == n && strncmp(types[i].name, p, n) == 0)
+        if (types[i].type == type)
             o->type = &types[i];
     }
     p += n;

@@ -177,6 +177,32 @@ int fy_qnn_quant_channels(fy_qnn_graph *g, uint32_t axis, uint32_t n, const floa
     return 0;
 }
 
+static const struct {
+    const char *name;
+    uint32_t type;
+} types[] = {
+    {"u8", FY_QNN_UFIXED_8},   {"u16", FY_QNN_UFIXED_16}, {"s8", FY_QNN_SFIXED_8},
+    {"s16", FY_QNN_SFIXED_16}, {"s32", FY_QNN_SFIXED_32}, {"f16", FY_QNN_FLOAT_16},
+    {"f32", FY_QNN_FLOAT_32},  {"i32", FY_QNN_INT_32},    {"bool", FY_QNN_BOOL_8},
+};
+enum { N_TYPES = sizeof types / sizeof types[0] };
+
+const char *fy_qnn_type_name(uint32_t type)
+{
+    size_t i = 0;
+    while (i < N_TYPES && types[i].type != type)
+        i++;
+    return i < N_TYPES ? types[i].name : NULL;
+}
+
+uint32_t fy_qnn_type_of(fy_span name)
+{
+    size_t i = 0;
+    while (i < N_TYPES && !fy_span_is(name, types[i].name))
+        i++;
+    return i < N_TYPES ? types[i].type : FY_QNN_UNDEFINED;
+}
+
 float fy_qnn_element(const void *data, uint32_t type, uint64_t i)
 {
     switch (type) {

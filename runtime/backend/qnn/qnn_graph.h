@@ -59,6 +59,9 @@ int fy_qnn_quant_channels(fy_qnn_graph *g, uint32_t axis, uint32_t n, const floa
                           uint32_t bits, uint32_t n_blocks, const uint8_t *block_scales,
                           fy_qnn_quant *out, fy_err *e);
 
+/* "u16"; NULL: a type that ferry does not know. And back: FY_QNN_UNDEFINED. */
+const char *fy_qnn_type_name(uint32_t type);
+uint32_t fy_qnn_type_of(fy_span name);
 /* Elements of a tensor, and their size in bytes as the library wants them: 4-bit values take a
  * byte. 0: a type that ferry does not know. */
 uint32_t fy_qnn_type_bytes(uint32_t type);

@@ -5,30 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/qnn/qnn_abi.h"
+#include "backend/qnn/qnn_graph.h"
 #include "base/file.h"
 #include "base/json_rows.h"
 #include "base/math.h"
 
 enum { MAX_GRAPHS = 256, MAX_TENSORS = 1 << 16, MAX_NAME = 255, MAX_DIM = 1 << 24 };
-
-static const struct {
-    const char *name;
-    uint32_t type;
-} types[] = {
-    {"f32", FY_QNN_FLOAT_32},  {"f16", FY_QNN_FLOAT_16}, {"u16", FY_QNN_UFIXED_16},
-    {"s16", FY_QNN_SFIXED_16}, {"u8", FY_QNN_UFIXED_8},
-};
-enum { N_TYPES = sizeof types / sizeof types[0] };
-
-const char *fy_qnn_sidecar_type_name(uint32_t type)
-{
-    for (size_t i = 0; i < N_TYPES; i++) {
-        if (types[i].type == type)
-            return types[i].name;
-    }
-    return NULL;
-}
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
@@ -39,11 +21,11 @@ static int take_type(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
     (void)t;
     if (fy_json_string(j, &name, NULL, e) != 0)
         return -1;
-    for (size_t i = 0; i < N_TYPES; i++) {
-        if (fy_span_is(name, types[i].name)) {
-            *(uint32_t *)at = types[i].type;
-            return 0;
-        }
+    const uint32_t type = fy_qnn_type_of(name);
+    if (type == FY_QNN_FLOAT_32 || type == FY_QNN_FLOAT_16 || type == FY_QNN_UFIXED_16 ||
+        type == FY_QNN_SFIXED_16 || type == FY_QNN_UFIXED_8) {
+        *(uint32_t *)at = type;
+        return 0;
     }
     return fy_fail(e, FY_EFORMAT, "type '%s', expected f32, f16, u16, s16 or u8",
                    fy_quote(shown, sizeof shown, name));
@@ -231,7 +213,7 @@ static void put_tensor(fy_str *out, const fy_qnn_sidecar_tensor *t)
 {
     put_text(out, "      {\"name\": ", t->name);
     fy_str_printf(out, ", \"id\": %u, \"direction\": \"%s\", \"type\": \"%s\", \"dims\": [", t->id,
-                  t->output ? "out" : "in", fy_qnn_sidecar_type_name(t->type));
+                  t->output ? "out" : "in", fy_qnn_type_name(t->type));
     for (uint32_t i = 0; i < t->rank; i++)
         fy_str_printf(out, "%s%u", i > 0 ? ", " : "", t->dims[i]);
     fy_str_printf(out, "], \"scale\": %.9g, \"offset\": %lld}", t->scale, (long long)t->offset);
@@ -264,7 +246,7 @@ int fy_qnn_sidecar_write(const fy_qnn_sidecar *s, const char *path, fy_err *e)
     fy_str_printf(&out, ",\n  \"rope_nodes\": %s,\n", s->rope_nodes ? "true" : "false");
     if (s->mask_type != 0)
         fy_str_printf(&out, "  \"mask\": {\"type\": \"%s\", \"depth\": %.9g},\n",
-                      fy_qnn_sidecar_type_name(s->mask_type), s->mask_depth);
+                      fy_qnn_type_name(s->mask_type), s->mask_depth);
     fy_str_puts(&out, "  \"graphs\": [\n");
     for (size_t g = 0; g < s->n_graphs; g++) {
         put_graph(&out, &s->graphs[g]);

@@ -55,9 +55,6 @@ typedef struct {
     size_t n_graphs;
 } fy_qnn_sidecar;
 
-/* "u16", "f16" ...; NULL: a type that no border has. */
-const char *fy_qnn_sidecar_type_name(uint32_t type);
-
 int fy_qnn_sidecar_parse(const void *p, size_t n, fy_qnn_sidecar *out, fy_err *e);
 int fy_qnn_sidecar_read(const char *path, fy_qnn_sidecar *out, fy_err *e);
 int fy_qnn_sidecar_write(const fy_qnn_sidecar *s, const char *path, fy_err *e);
