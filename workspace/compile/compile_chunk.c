@@ -196,7 +196,8 @@ static int send_answer(compilation *c, const fy_compile_graphs *g, const fy_q_em
         m->answer.n_nodes += (uint32_t)g->graph[k].n_nodes;
     fy_str_add(&text, m, sizeof *m);
     for (uint32_t k = 0; k < g->n; k++) {
-        for (size_t i = 0; i < g->graph[k].n_tensors && g->graph[k].tensors[i].io != FY_Q_NONE; i++)
+        const size_t n = fy_qgraph_n_border(&g->graph[k]);
+        for (size_t i = 0; i < n; i++)
             fy_str_add(&text, &x[k].tensor[i]->u.v1.id, sizeof(uint32_t));
     }
     const int rc = text.oom ? fy_nomem(e) : fy_qnn_send(c->to, text.ptr, text.len, e);
@@ -319,11 +320,6 @@ static int run_child(compilation *c, fy_err *e)
 
 /* --- the sidecar ------------------------------------------------------------------------------ */
 
-static bool is_border(const fy_qgraph *g, size_t i)
-{
-    return i < g->n_tensors && g->tensors[i].io != FY_Q_NONE;
-}
-
 static int describe_tensor(const fy_q_tensor *t, const fy_q_encoding *c, uint32_t id,
                            fy_qnn_sidecar_tensor *out, fy_err *e)
 {
@@ -344,9 +340,7 @@ static int describe_graph(const fy_compile_job *job, const fy_compile_graphs *g,
 {
     const fy_qgraph *graph = &g->graph[k];
     fy_qnn_sidecar_graph *to = &s->graphs[k];
-    size_t n = 0;
-    while (is_border(graph, n))
-        n++;
+    const size_t n = fy_qgraph_n_border(graph);
     *to = (fy_qnn_sidecar_graph){.name = strdup(job->name[k]),
                                  .n_batch = job->batch[k],
                                  .tensors = calloc(n, sizeof *to->tensors)};

@@ -196,10 +196,8 @@ static int prepare_statics(fy_qfloat *f, fy_err *e)
 
 static int prepare_border(fy_qfloat *f, fy_err *e)
 {
-    for (uint32_t t = 0; t < f->g->n_tensors; t++) {
+    for (uint32_t t = 0, n = (uint32_t)fy_qgraph_n_border(f->g); t < n; t++) {
         const fy_q_tensor *q = &f->g->tensors[t];
-        if (q->io == FY_Q_NONE)
-            continue;
         f->at[t] = q->class == FY_QC_MASK ? fy_arena_calloc(&f->arena, n_values(q), sizeof(float))
                                           : f->buffers[t];
         if (f->at[t] == NULL)
@@ -209,16 +207,6 @@ static int prepare_border(fy_qfloat *f, fy_err *e)
 }
 
 /* --- products --------------------------------------------------------------------------------- */
-
-/* The column of a head's rows in the model's order. */
-static uint32_t model_column(const fy_qfloat *f, const fy_q_static *s, uint32_t i)
-{
-    const fy_hparams *hp = &f->m->hp;
-    const uint32_t in_head = (s->first + i) % hp->head_dim, half = hp->n_rot / 2;
-    if (!s->halves || in_head >= hp->n_rot)
-        return i;
-    return i - in_head + 2 * (in_head % half) + in_head / half;
-}
 
 static void conv(fy_qfloat *f, const fy_q_node *n)
 {
@@ -232,7 +220,7 @@ static void conv(fy_qfloat *f, const fy_q_node *n)
         .w = &f->matrix[n->in[1]], .bias = direct ? bias : NULL, .y = direct ? to : f->scratch};
     fy_backend_matmul(f->backend, f->at[n->in[0]], rows, &p, 1);
     for (uint32_t i = 0; i < cols && !direct; i++) {
-        const uint32_t from = model_column(f, s, i);
+        const uint64_t from = fy_qgraph_row(&f->m->hp, s, i) - s->first;
         for (uint32_t r = 0; r < rows; r++)
             to[(size_t)r * cols + i] =
                 s->scale * f->scratch[(size_t)r * cols + from] + (bias != NULL ? bias[i] : 0);
@@ -521,13 +509,11 @@ fy_qfloat *fy_qfloat_new(const fy_qgraph *g, const fy_model *m, fy_backend *back
                          void *const *buffers, fy_err *e)
 {
     fy_qfloat *f = calloc(1, sizeof *f);
-    size_t n_border = 0;
+    const size_t n_border = fy_qgraph_n_border(g);
     if (f == NULL) {
         fy_nomem(e);
         return NULL;
     }
-    while (n_border < g->n_tensors && g->tensors[n_border].io != FY_Q_NONE)
-        n_border++;
     *f = (fy_qfloat){.g = g,
                      .m = m,
                      .backend = backend,

@@ -61,7 +61,7 @@ static uint32_t add_tensor(fy_q_composer *c, const char *name, fy_q_tensor t)
 fy_q_tensor fy_q_at(const fy_q_composer *c, uint32_t t)
 {
     const fy_q_tensor none = {
-        .range = FY_Q_NONE, .io = FY_Q_NONE, .mask = FY_Q_NONE, .rank = 4, .dims = {1, 1, 1, 1}};
+        .range = FY_Q_NONE, .mask = FY_Q_NONE, .rank = 4, .dims = {1, 1, 1, 1}};
     return c->failed || t == FY_Q_NONE ? none : c->g->tensors[t];
 }
 
@@ -74,7 +74,6 @@ uint32_t fy_q_inner(fy_q_composer *c, fy_q_class class, fy_q_type type, uint32_t
                            .rank = 4,
                            .dims = {1, 1, rows, cols},
                            .range = range,
-                           .io = FY_Q_NONE,
                            .mask = FY_Q_NONE};
     return add_tensor(c, c->name, t);
 }
@@ -84,11 +83,21 @@ uint32_t fy_q_act(fy_q_composer *c, uint32_t rows, uint32_t cols)
     return fy_q_inner(c, FY_QC_ACT, c->g->core, rows, cols, fy_q_range(c, FY_QC_ACT));
 }
 
+fy_q_static fy_q_values_of(fy_slot slot, uint32_t layer, uint32_t n, float scale)
+{
+    return (fy_q_static){.slot = slot,
+                         .layer = layer,
+                         .n = n,
+                         .scale = scale,
+                         .matrix = FY_T_COUNT,
+                         .beta = FY_T_COUNT};
+}
+
 static uint32_t add_static(fy_q_composer *c, const char *name, fy_q_tensor t,
                            const fy_q_static *from)
 {
     t.kind = FY_Q_STATIC;
-    t.io = t.mask = FY_Q_NONE;
+    t.mask = FY_Q_NONE;
     t.from = *from;
     return add_tensor(c, name, t);
 }
@@ -104,12 +113,8 @@ uint32_t fy_q_vector(fy_q_composer *c, const char *name, fy_q_class class, fy_q_
 /* In the encoding of `range`, or of its own. */
 uint32_t fy_q_const(fy_q_composer *c, const char *name, float value, uint32_t range)
 {
-    const fy_q_static from = {.slot = FY_T_COUNT,
-                              .n = 1,
-                              .scale = 1,
-                              .value = value,
-                              .matrix = FY_T_COUNT,
-                              .beta = FY_T_COUNT};
+    fy_q_static from = fy_q_values_of(FY_T_COUNT, 0, 1, 1);
+    from.value = value;
     const fy_q_tensor t = {
         .class = FY_QC_CONST, .type = c->g->core, .rank = 1, .dims = {1}, .range = range};
     return add_static(c, name, t, &from);
@@ -163,7 +168,6 @@ uint32_t fy_q_cast(fy_q_composer *c, uint32_t x, fy_q_type type)
     snprintf(name, sizeof name, "%s.%s", t.name, suffix[type]);
     t.kind = FY_Q_INNER;
     t.type = type;
-    t.io = FY_Q_NONE;
     const uint32_t to = add_tensor(c, name, t);
     FY_Q_ADD_NODE(c, FY_Q_CAST, to, x);
     return to;
@@ -174,7 +178,6 @@ uint32_t fy_q_reshape(fy_q_composer *c, uint32_t x, uint32_t rank)
     const fy_q_tensor from = fy_q_at(c, x);
     fy_q_tensor t = from;
     t.kind = FY_Q_INNER;
-    t.io = FY_Q_NONE;
     t.rank = rank;
     for (uint32_t i = 0; i < rank; i++)
         t.dims[i] = 1;
@@ -258,15 +261,10 @@ uint32_t fy_q_product(fy_q_composer *c, fy_q_stream x, const fy_q_linear *l)
     const fy_q_type act = type_between(type);
     const fy_q_tensor in = fy_q_at(c, x.t);
     const bool has_bias = fy_q_has(c, l->bias, l->layer);
-    fy_q_static from = {.slot = l->slot,
-                        .layer = l->layer,
-                        .first = l->first,
-                        .n = l->n,
-                        .type = type,
-                        .halves = l->halves,
-                        .scale = l->scale,
-                        .matrix = FY_T_COUNT,
-                        .beta = FY_T_COUNT};
+    fy_q_static from = fy_q_values_of(l->slot, l->layer, l->n, l->scale);
+    from.first = l->first;
+    from.type = type;
+    from.halves = l->halves;
     char wanted[sizeof c->name];
     memcpy(wanted, c->name, sizeof wanted);
     name_static(c, l->slot, l->layer, l->head, "weight");
@@ -306,12 +304,7 @@ fy_q_stream fy_q_norm(fy_q_composer *c, uint32_t x, fy_slot gamma, fy_slot beta,
         return (fy_q_stream){x, FY_T_COUNT};
     const bool centred = c->of->family->layer_norm;
     const fy_q_tensor in = fy_q_at(c, x);
-    const fy_q_static from = {.slot = gamma,
-                              .layer = layer,
-                              .n = fy_q_cols(&in),
-                              .scale = scale,
-                              .matrix = FY_T_COUNT,
-                              .beta = FY_T_COUNT};
+    const fy_q_static from = fy_q_values_of(gamma, layer, fy_q_cols(&in), scale);
     const fy_q_norm_vectors v = fy_q_norm_of(c, from.n, &from);
     fy_q_name(c, "%s", name);
     const uint32_t y = fy_q_act(c, fy_q_rows(&in), from.n);
@@ -346,7 +339,6 @@ static void add_borders(fy_q_composer *c)
                          .rank = 2,
                          .dims = {(uint32_t)io.rows, (uint32_t)io.cols},
                          .range = FY_Q_NONE,
-                         .io = i,
                          .mask = FY_Q_NONE};
         border_type(c->g, io.role, &t.class, &t.type);
         if (c->first[io.role] == FY_Q_NONE)
@@ -364,7 +356,6 @@ static uint32_t take_in(fy_q_composer *c)
                      .type = c->g->core,
                      .rank = 2,
                      .dims = {x.dims[0], x.dims[1]},
-                     .io = FY_Q_NONE,
                      .mask = FY_Q_NONE};
     const fy_chunk_info *chunk = c->of->chunk;
     const uint32_t before = chunk->kind == FY_CHUNK_HEAD ? c->of->hp->n_layer : chunk->first_layer;
@@ -399,7 +390,6 @@ static uint32_t take_table(fy_q_composer *c, fy_io_role role, bool sin)
     t.kind = FY_Q_INNER;
     t.class = FY_QC_TABLE;
     t.type = c->g->core;
-    t.io = FY_Q_NONE;
     fy_q_name(c, "%s", name);
     t.range = fy_q_range(c, FY_QC_TABLE);
     const uint32_t half = add_tensor(c, name, t);

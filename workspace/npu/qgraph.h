@@ -94,7 +94,6 @@ typedef struct {
                                else 4 */
     uint32_t range; /* index into fy_qgraph.ranges of the values it holds; FY_Q_NONE: its encoding
                        is fixed */
-    uint32_t io;    /* FY_Q_IN, FY_Q_OUT: its number in fy_graph_io, and here */
     uint32_t mask;  /* FY_QC_SCORE: the mask (tensor of class FY_QC_MASK, rank 4) that will be added
                        to it */
     fy_q_static from; /* FY_Q_STATIC */
@@ -109,6 +108,11 @@ typedef struct {
     fy_q_class class; /* FY_QC_ACT, FY_QC_TABLE, FY_QC_SCORE or FY_QC_KV */
 } fy_q_range_of;
 
+/* Does the host write or read it? */
+static inline bool fy_q_is_border(const fy_q_tensor *t)
+{
+    return t->kind == FY_Q_IN || t->kind == FY_Q_OUT;
+}
 static inline uint32_t fy_q_rows(const fy_q_tensor *t)
 {
     return t->rank < 2 ? 1 : t->dims[t->rank - 2];
@@ -186,6 +190,14 @@ typedef struct {
  * refuses (fy_npu_type_refuses). */
 int fy_qgraph_compose(fy_qgraph *g, const fy_qgraph_of *of, fy_err *e);
 void fy_qgraph_release(fy_qgraph *g);
+/* Tensors of the border: tensor i is number i of fy_graph_io. */
+static inline size_t fy_qgraph_n_border(const fy_qgraph *g)
+{
+    size_t n = 0;
+    while (n < g->n_tensors && fy_q_is_border(&g->tensors[n]))
+        n++;
+    return n;
+}
 
 /* The matrix as GGUF calls it, whatever heads and files it is cut into: "blk.3.attn_q.weight". */
 enum { FY_Q_MATRIX_NAME = 48 };
@@ -196,6 +208,8 @@ const char *fy_qgraph_matrix_name(const fy_q_static *from, char out[FY_Q_MATRIX_
 struct fy_model;
 /* What a chunk that is open has, for fy_qgraph_of. */
 bool fy_qgraph_model_has(const void *model, fy_slot slot, uint32_t layer);
+/* Row, or element, of the model's tensor that becomes number i of a static one. */
+uint64_t fy_qgraph_row(const fy_hparams *hp, const fy_q_static *from, uint32_t i);
 /* Rows [first, first + n) of a FY_QC_WEIGHT: out[n][columns], a row for each output. */
 void fy_qgraph_matrix(const struct fy_model *m, const fy_q_tensor *t, uint32_t first, uint32_t n,
                       float *out);

@@ -48,6 +48,8 @@ uint32_t fy_q_inner(fy_q_composer *c, fy_q_class class, fy_q_type type, uint32_t
                     uint32_t cols, uint32_t range);
 /* An activation of the core's type with a range of its own. */
 uint32_t fy_q_act(fy_q_composer *c, uint32_t rows, uint32_t cols);
+/* n rows or elements of a tensor of the model, from the first on; slot FY_T_COUNT: of none. */
+fy_q_static fy_q_values_of(fy_slot slot, uint32_t layer, uint32_t n, float scale);
 uint32_t fy_q_vector(fy_q_composer *c, const char *name, fy_q_class class, fy_q_type type,
                      uint32_t n, const fy_q_static *from);
 uint32_t fy_q_const(fy_q_composer *c, const char *name, float value, uint32_t range);

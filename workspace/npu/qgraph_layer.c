@@ -44,15 +44,16 @@ static bool norm_is_of_a_head(const block *b, const projection *p)
     return row == NULL || (fy_row_shape(b->hp, row, ne) > 0 && ne[0] == p->head_dim);
 }
 
+/* Do its rows rotate in neighbours, which become halves? */
+static bool is_reordered(const block *b, const projection *p)
+{
+    return p->turned && b->rotates && b->c->of->family->rope == FY_ROPE_NORM;
+}
+
 static fy_q_norm_vectors norm_of_heads(const block *b, const projection *p, uint32_t n)
 {
-    const fy_q_static gamma = {.slot = p->norm,
-                               .layer = b->layer,
-                               .n = n,
-                               .halves = b->rotates && b->c->of->family->rope == FY_ROPE_NORM,
-                               .scale = p->scale,
-                               .matrix = FY_T_COUNT,
-                               .beta = FY_T_COUNT};
+    fy_q_static gamma = fy_q_values_of(p->norm, b->layer, n, p->scale);
+    gamma.halves = is_reordered(b, p);
     return fy_q_norm_of(b->c, n, &gamma);
 }
 
@@ -77,7 +78,7 @@ static uint32_t project_rows(const block *b, const projection *p, fy_q_stream x,
                            .head = head,
                            .first = first,
                            .n = n,
-                           .halves = p->turned && b->rotates && c->of->family->rope == FY_ROPE_NORM,
+                           .halves = is_reordered(b, p),
                            .scale = normed ? 1 : p->scale};
     if (head == FY_Q_NONE)
         fy_q_name(c, "L%u.%s", b->layer, p->short_name);
@@ -117,8 +118,14 @@ static void project_heads(const block *b, const projection *p, fy_q_stream x, ui
 
 /* --- rotation --------------------------------------------------------------------------------- */
 
-/* x cos + (the other half, the first negative) sin. `in`: whose range the result has; FY_Q_NONE:
- * its own. */
+static uint32_t rotated(fy_q_composer *c, const char *name, uint32_t range, uint32_t n)
+{
+    fy_q_name(c, "%s.rope", name);
+    return range == FY_Q_NONE ? fy_q_act(c, c->g->n_batch, n)
+                              : fy_q_inner(c, FY_QC_ACT, c->g->core, c->g->n_batch, n, range);
+}
+
+/* x cos + (the other half, the first negative) sin. range: of the result; FY_Q_NONE: its own. */
 static uint32_t turn(const block *b, uint32_t x, uint32_t range, const char *name)
 {
     fy_q_composer *c = b->c;
@@ -127,10 +134,7 @@ static uint32_t turn(const block *b, uint32_t x, uint32_t range, const char *nam
     const uint32_t cos = c->cos[which], sin = c->sin[which];
     uint32_t part[3];
     if (!c->of->rope_nodes) {
-        fy_q_name(c, "%s.rope", name);
-        const uint32_t y = range == FY_Q_NONE
-                               ? fy_q_act(c, rows, n)
-                               : fy_q_inner(c, FY_QC_ACT, c->g->core, rows, n, range);
+        const uint32_t y = rotated(c, name, range, n);
         FY_Q_ADD_NODE(c, FY_Q_ROPE, y, x, cos, sin);
         return y;
     }
@@ -147,9 +151,7 @@ static uint32_t turn(const block *b, uint32_t x, uint32_t range, const char *nam
     fy_q_name(c, "%s.sin", name);
     const uint32_t with_sin = fy_q_act(c, rows, n);
     FY_Q_ADD_NODE(c, FY_Q_MULTIPLY, with_sin, part[2], sin);
-    fy_q_name(c, "%s.rope", name);
-    const uint32_t y = range == FY_Q_NONE ? fy_q_act(c, rows, n)
-                                          : fy_q_inner(c, FY_QC_ACT, c->g->core, rows, n, range);
+    const uint32_t y = rotated(c, name, range, n);
     FY_Q_ADD_NODE(c, FY_Q_ADD, y, with_cos, with_sin);
     return y;
 }
@@ -168,13 +170,9 @@ static uint32_t spread(const block *b, uint32_t x, const char *name)
     fy_q_composer *c = b->c;
     const uint32_t n = b->hp->head_dim;
     if (c->hadamard == FY_Q_NONE) {
-        const fy_q_static from = {.slot = FY_T_COUNT,
-                                  .n = n,
-                                  .type = c->g->core == FY_Q_F16 ? FY_NPU_FP16 : FY_NPU_16A8W,
-                                  .scale = 1,
-                                  .matrix = FY_T_COUNT,
-                                  .beta = FY_T_COUNT,
-                                  .hadamard = true};
+        fy_q_static from = fy_q_values_of(FY_T_COUNT, 0, n, 1);
+        from.type = c->g->core == FY_Q_F16 ? FY_NPU_FP16 : FY_NPU_16A8W;
+        from.hadamard = true;
         c->hadamard = fy_q_matrix(c, "hadamard.weight", n, &from);
     }
     fy_q_name(c, "%s.spread", name);
@@ -260,12 +258,10 @@ static uint32_t attend(const block *b, uint32_t head, uint32_t q, uint32_t k, ui
     if (!c->failed)
         c->g->tensors[s].mask = mask;
     if (b->hp->attn_softcap != 0) {
-        char name[sizeof c->name];
         fy_q_name(c, "L%u.h%u.tanh", b->layer, head);
         const uint32_t t = fy_q_inner(c, FY_QC_TANH, core, rows, seen, FY_Q_NONE);
         FY_Q_ADD_NODE(c, FY_Q_TANH, t, s);
         fy_q_name(c, "L%u.h%u.capped", b->layer, head);
-        memcpy(name, c->name, sizeof name);
         s = fy_q_inner(c, FY_QC_SCORE, core, rows, seen, fy_q_range(c, FY_QC_SCORE));
         if (c->cap == FY_Q_NONE)
             c->cap = fy_q_const(c, "softcap", b->hp->attn_softcap, FY_Q_NONE);

@@ -23,8 +23,7 @@ bool fy_qgraph_model_has(const void *model, fy_slot slot, uint32_t layer)
     return matrix_at(model, slot, layer)->data != NULL;
 }
 
-/* Row or element of the model that is the graph's number i. */
-static uint64_t place_of(const fy_hparams *hp, const fy_q_static *s, uint32_t i)
+uint64_t fy_qgraph_row(const fy_hparams *hp, const fy_q_static *s, uint32_t i)
 {
     const uint32_t r = s->first + i, in_head = r % hp->head_dim, half = hp->n_rot / 2;
     if (!s->halves || in_head >= hp->n_rot)
@@ -53,7 +52,7 @@ void fy_qgraph_matrix(const fy_model *m, const fy_q_tensor *t, uint32_t first, u
             hadamard_row(first + i, n_in, row);
             continue;
         }
-        const uint64_t at = place_of(&m->hp, s, first + i);
+        const uint64_t at = fy_qgraph_row(&m->hp, s, first + i);
         fy_row_decode(&k, w->type, row, (const uint8_t *)w->data + at * w->row_bytes, n_in);
         for (uint32_t j = 0; j < n_in && s->scale != 1; j++)
             row[j] *= s->scale;
@@ -74,7 +73,7 @@ static int add_beta(const fy_model *m, const fy_q_tensor *t, float *out, fy_err 
     for (uint32_t i = 0; i < t->dims[0] && rc == 0; i++) {
         if (i % ROWS_BETWEEN_CHECKS == 0)
             rc = fy_check_interrupt(e);
-        const uint64_t at = place_of(&m->hp, s, i);
+        const uint64_t at = fy_qgraph_row(&m->hp, s, i);
         double sum = 0;
         fy_row_decode(&k, w->type, row, (const uint8_t *)w->data + at * w->row_bytes, w->n_cols);
         for (int64_t j = 0; j < w->n_cols; j++)
@@ -90,7 +89,7 @@ int fy_qgraph_vector(const fy_model *m, const fy_q_tensor *t, float *out, fy_err
     const fy_q_static *s = &t->from;
     const float *v = matrix_at(m, s->slot, s->layer)->data;
     for (uint32_t i = 0; i < t->dims[0]; i++)
-        out[i] = v != NULL ? v[place_of(&m->hp, s, i)] : s->value;
+        out[i] = v != NULL ? v[fy_qgraph_row(&m->hp, s, i)] : s->value;
     if (s->beta != FY_T_COUNT && add_beta(m, t, out, e) != 0)
         return -1;
     for (uint32_t i = 0; i < t->dims[0]; i++)

@@ -305,9 +305,7 @@ typedef struct {
 
 static size_t n_borders(const fy_qgraph *g)
 {
-    size_t n = 0;
-    while (n < g->n_tensors && g->tensors[n].io != FY_Q_NONE)
-        n++;
+    const size_t n = fy_qgraph_n_border(g);
     assert_true(n <= BORDERS);
     return n;
 }

@@ -55,7 +55,6 @@ static uint32_t tensor(drawing *d, fy_q_kind kind, fy_q_class class, uint32_t ro
                                                .rank = 4,
                                                .dims = {1, 1, rows, cols},
                                                .range = FY_Q_NONE,
-                                               .io = FY_Q_NONE,
                                                .mask = FY_Q_NONE};
     return (uint32_t)d->g.n_tensors++;
 }
@@ -64,7 +63,6 @@ static uint32_t border(drawing *d, fy_q_kind kind, fy_q_class class, uint32_t ro
 {
     const uint32_t t = tensor(d, kind, class, rows, cols);
     assert_true(t < BUFFERS);
-    d->tensors[t].io = t;
     d->buffers[t] = calloc((size_t)rows * cols, sizeof(float));
     assert_non_null(d->buffers[t]);
     return t;
