@@ -15,15 +15,29 @@ typedef struct {
     uint32_t position;   /* of the batch's first token in its context */
 } recorder;
 
-static void add_value(fy_q_range *r, float v, bool first, bool *finite)
+typedef struct {
+    float min, max; /* min > max: nothing is seen */
+    bool finite;
+} extent;
+
+/* Of a row's values where the mask shows; mask NULL: of all. */
+static extent extent_of(const float *v, const float *mask, uint32_t n)
 {
-    *finite &= isfinite(v) != 0;
-    r->min = v < r->min ? v : r->min;
-    r->max = v > r->max ? v : r->max;
-    if (first)
-        return;
-    r->rest_min = v < r->rest_min ? v : r->rest_min;
-    r->rest_max = v > r->rest_max ? v : r->rest_max;
+    extent x = {INFINITY, -INFINITY, true};
+    for (uint32_t i = 0; i < n; i++) {
+        if (mask != NULL && mask[i] != 0)
+            continue;
+        x.finite &= isfinite(v[i]) != 0;
+        x.min = v[i] < x.min ? v[i] : x.min;
+        x.max = v[i] > x.max ? v[i] : x.max;
+    }
+    return x;
+}
+
+static void widen(float *min, float *max, extent by)
+{
+    *min = by.min < *min ? by.min : *min;
+    *max = by.max > *max ? by.max : *max;
 }
 
 /* Does the node make values of its own? The others have the range of what they move. */
@@ -42,19 +56,19 @@ static int record_range(recorder *to, const fy_qfloat *f, uint32_t tensor, fy_er
     const float *v = fy_qfloat_values(f, tensor);
     const float *mask = t->class == FY_QC_SCORE ? fy_qfloat_values(f, t->mask) : NULL;
     fy_q_range *r = fy_q_ranges_add(to->ranges, g->ranges[t->range].name, e);
-    bool finite = true;
     if (r == NULL)
         return -1;
     for (uint32_t i = 0; i < rows; i++) {
-        for (uint32_t k = 0; k < cols; k++) {
-            const size_t at = (size_t)i * cols + k;
-            if (mask == NULL || mask[at] == 0)
-                add_value(r, v[at], to->position == 0 && i == 0, &finite);
-        }
+        const size_t at = (size_t)i * cols;
+        const extent row = extent_of(v + at, mask != NULL ? mask + at : NULL, cols);
+        if (!row.finite)
+            return fy_fail(e, FY_EFORMAT, "calibration: a value of %s is not finite",
+                           g->ranges[t->range].name);
+        widen(&r->min, &r->max, row);
+        if (to->position + i > 0)
+            widen(&r->rest_min, &r->rest_max, row);
     }
-    return finite ? 0
-                  : fy_fail(e, FY_EFORMAT, "calibration: a value of %s is not finite",
-                            g->ranges[t->range].name);
+    return 0;
 }
 
 /* All heads of a matrix read the same. */
