@@ -58,6 +58,11 @@ jq '.ranges["L0.h0.score"] = [2, 1, 0, 0]' "$TMP/again/qnn/ranges.json" >"$TMP/b
 check_status "a range from high to low is refused" 1 "bad.json: .*'L0.h0.score': from 2 to 1, expected the smaller number first" \
     compile "$cut" --recipe 16a8w --ranges "$TMP/bad.json" -o "$TMP/bad"
 echo "a short text" >"$TMP/short.txt"
+cp "$TMP/given/qnn/config.json" "$TMP/whole.json"
+check_status "ranges that are missing" 2 "need ranges: --calibration TEXT" compile "$cut" --recipe 16a8w -o "$out"
+check_status "bad ranges for a model that is whole" 1 "the smaller number first" compile "$cut" --recipe 16a8w --ranges "$TMP/bad.json" -o "$TMP/given"
+check "leave it whole" cmp "$TMP/whole.json" "$TMP/given/qnn/config.json"
+check "and that one too" test -e "$out/qnn/config.json"
 check_status "a text shorter than a batch is refused" 2 'short.txt: has [0-9]+ tokens, calibration wants 32 at least' \
     compile "$cut" --recipe 16a8w --calibration "$TMP/short.txt" -o "$TMP/bad"
 

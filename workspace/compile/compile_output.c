@@ -1,6 +1,7 @@
 /* Writes what lies next to the context binaries of a compiled model. */
 #include "workspace/compile/compile_output.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,8 +16,19 @@
 
 #define COPY_BYTES (UINT64_C(16) << 20)
 
+static char *config_path(const char *out, fy_err *e)
+{
+    fy_str path = {0};
+    fy_str_printf(&path, "%s/" FY_QNN_DIR "/" FY_QNN_CONFIG_NAME, out);
+    if (!path.oom)
+        return path.ptr;
+    fy_str_release(&path);
+    fy_nomem(e);
+    return NULL;
+}
+
 /* Only what an earlier run has written may go. */
-static int remove_config(const char *qnn, const char *config, fy_err *e)
+static int check_config(const char *qnn, const char *config, fy_err *e)
 {
     fy_qnn_config c;
     if (!fy_file_exists(config))
@@ -25,22 +37,31 @@ static int remove_config(const char *qnn, const char *config, fy_err *e)
         return -1;
     const bool ours = c.own.version > 0 && !fy_qnn_has_gguf(&c);
     fy_qnn_config_release(&c);
-    if (!ours)
-        return fy_fail(e, FY_EARG,
-                       "%s: is of a model that ferry has not compiled; choose another directory",
-                       config);
-    return unlink(config) == 0 ? 0 : fy_fail_errno(e, "%s: cannot remove", config);
+    return ours ? 0
+                : fy_fail(e, FY_EARG,
+                          "%s: is of a model that ferry has not compiled; choose another directory",
+                          config);
 }
 
 int fy_compile_output_begin(const char *out, fy_err *e)
 {
-    char *qnn = fy_path_join(out, FY_QNN_DIR);
-    char *config = qnn != NULL ? fy_path_join(qnn, FY_QNN_CONFIG_NAME) : NULL;
-    int rc = config != NULL ? fy_mkdirs(qnn, e) : fy_nomem(e);
+    char *config = config_path(out, e), *qnn = fy_path_join(out, FY_QNN_DIR);
+    int rc = config == NULL ? -1 : qnn == NULL ? fy_nomem(e) : fy_mkdirs(qnn, e);
     if (rc == 0)
-        rc = remove_config(qnn, config, e);
-    free(config);
+        rc = check_config(qnn, config, e);
     free(qnn);
+    free(config);
+    return rc;
+}
+
+int fy_compile_output_unfinish(const char *out, fy_err *e)
+{
+    char *config = config_path(out, e);
+    const int rc = config == NULL ? -1
+                   : unlink(config) == 0 || errno == ENOENT
+                       ? 0
+                       : fy_fail_errno(e, "%s: cannot remove", config);
+    free(config);
     return rc;
 }
 
@@ -147,14 +168,13 @@ static int config_text(const char *path, const fy_compile_stamp *stamp, fy_str *
 int fy_compile_output_config(const char *qnn, const char *out, const fy_compile_stamp *stamp,
                              fy_err *e)
 {
-    fy_str text = {0}, to = {0};
-    char *from = fy_path_join(qnn, FY_QNN_CONFIG_NAME);
-    fy_str_printf(&to, "%s/" FY_QNN_DIR "/" FY_QNN_CONFIG_NAME, out);
-    int rc = from != NULL && !to.oom ? config_text(from, stamp, &text, e) : fy_nomem(e);
+    fy_str text = {0};
+    char *to = config_path(out, e), *from = fy_path_join(qnn, FY_QNN_CONFIG_NAME);
+    int rc = to == NULL ? -1 : from == NULL ? fy_nomem(e) : config_text(from, stamp, &text, e);
     if (rc == 0)
-        rc = fy_file_write(to.ptr, text.ptr, text.len, e);
+        rc = fy_file_write(to, text.ptr, text.len, e);
     fy_str_release(&text);
-    fy_str_release(&to);
     free(from);
+    free(to);
     return rc;
 }

@@ -5,9 +5,11 @@
 
 #include "workspace/compile/compile_chunk.h"
 
-/* Makes OUT/qnn. The config.json of an earlier run is removed, because a directory that has one is
- * whole; FY_EARG for one that is not of a compiled model. */
+/* Makes OUT/qnn; FY_EARG where it has a config.json that is not of a compiled model. */
 int fy_compile_output_begin(const char *out, fy_err *e);
+/* Removes that of an earlier run, because a directory that has one is whole: right before the first
+ * binary may change. */
+int fy_compile_output_unfinish(const char *out, fy_err *e);
 
 /* OUT/ggml/weights.gguf: the same file under a second name, or a copy. */
 int fy_compile_output_weights(const char *weights, const char *out, fy_err *e);
