@@ -102,9 +102,9 @@ int fy_chain_run_head(fy_chain_run *r, const float *x, uint32_t n, float *logits
 /* map: how the chunk files are mapped (fy_model_open_as). NULL on failure. */
 fy_graph_device *fy_graph_cpu_open(const fy_map_options *map, fy_err *e);
 
-/* For every device that reads GGUF chunks: is the file the chunk that it should be, and are the
- * graph's tensors those of arch/graph_io.h? */
-int fy_graph_check_file(const struct fy_model *m, const fy_graph_file *f, fy_err *e);
+/* For every device that reads GGUF chunks: the file, when it is the chunk that it should be (NULL
+ * on failure), and whether a graph's tensors are those of arch/graph_io.h. */
+struct fy_model *fy_graph_open_chunk(const fy_graph_file *f, const fy_map_options *map, fy_err *e);
 int fy_graph_check_tensors(const fy_graph_shape *shape, const fy_graph_binding *b, fy_err *e);
 
 #endif

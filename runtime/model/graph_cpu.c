@@ -152,7 +152,7 @@ struct fy_graph {
 
 /* --- chunks ----------------------------------------------------------------------------------- */
 
-int fy_graph_check_file(const fy_model *m, const fy_graph_file *f, fy_err *e)
+static int check_chunk(const fy_model *m, const fy_graph_file *f, fy_err *e)
 {
     const bool head = f->first_layer == f->end_layer;
     const fy_chunk_info *is = &m->chunk;
@@ -172,6 +172,15 @@ int fy_graph_check_file(const fy_model *m, const fy_graph_file *f, fy_err *e)
     return 0;
 }
 
+fy_model *fy_graph_open_chunk(const fy_graph_file *f, const fy_map_options *map, fy_err *e)
+{
+    fy_model *m = fy_model_open_chunk(f->path, map, e);
+    if (m == NULL || check_chunk(m, f, e) == 0)
+        return m;
+    fy_model_close(m);
+    return NULL;
+}
+
 /* Do they agree on what sizes the memory that all chunks work in? */
 static bool same_sizes(const fy_hparams *a, const fy_hparams *b)
 {
@@ -189,8 +198,8 @@ static fy_graph_chunk *load(fy_graph_device *base, const fy_graph_file *f, fy_er
         fy_nomem(e);
         return NULL;
     }
-    *p = (fy_graph_chunk){.d = d, .model = fy_model_open_chunk(f->path, &d->how, e)};
-    if (p->model == NULL || fy_graph_check_file(p->model, f, e) != 0)
+    *p = (fy_graph_chunk){.d = d, .model = fy_graph_open_chunk(f, &d->how, e)};
+    if (p->model == NULL)
         goto fail;
     const fy_model *m = p->model;
     if (!d->has_chunk)

@@ -38,9 +38,8 @@ static fy_graph_chunk *load(fy_graph_device *base, const fy_graph_file *file, fy
         fy_nomem(e);
         return NULL;
     }
-    *p = (fy_graph_chunk){d, fy_model_open_chunk(file->path, &d->map, e)};
-    if (p->model == NULL || fy_graph_check_file(p->model, file, e) != 0) {
-        fy_model_close(p->model);
+    *p = (fy_graph_chunk){d, fy_graph_open_chunk(file, &d->map, e)};
+    if (p->model == NULL) {
         free(p);
         return NULL;
     }
