@@ -40,6 +40,15 @@ static int unknown(const fy_json_table *t, fy_span key, fy_err *e)
     return -1;
 }
 
+static int check_fits(const fy_json_row *r, const char *text, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    return r->fits == NULL || r->fits(text)
+               ? 0
+               : fy_fail(e, FY_EFORMAT, "'%s', expected %s",
+                         fy_quote(shown, sizeof shown, fy_span_of(text)), r->expected);
+}
+
 static int take_text(fy_json *j, const fy_json_table *t, const fy_json_row *r, char *at, fy_err *e)
 {
     fy_span s;
@@ -52,18 +61,12 @@ static int take_text(fy_json *j, const fy_json_table *t, const fy_json_row *r, c
     if (r->type == FY_JSON_ROW_CHARS) {
         memcpy(at, s.ptr, s.len);
         at[s.len] = '\0';
-        return 0;
+        return check_fits(r, at, e);
     }
-    char shown[FY_QUOTE_BYTES], *copy = t->strings != NULL
-                                            ? fy_arena_strndup(t->strings, s.ptr, s.len)
-                                            : strndup(s.ptr, s.len);
+    char *copy =
+        t->strings != NULL ? fy_arena_strndup(t->strings, s.ptr, s.len) : strndup(s.ptr, s.len);
     memcpy(at, &copy, sizeof copy); /* also when it does not fit: `out` owns it */
-    if (copy == NULL)
-        return fy_nomem(e);
-    return r->fits == NULL || r->fits(copy)
-               ? 0
-               : fy_fail(e, FY_EFORMAT, "'%s', expected %s", fy_quote(shown, sizeof shown, s),
-                         r->expected);
+    return copy != NULL ? check_fits(r, copy, e) : fy_nomem(e);
 }
 
 static int take_number(fy_json *j, const fy_json_row *r, char *at, fy_err *e)
