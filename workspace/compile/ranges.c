@@ -170,7 +170,8 @@ static int read_range(fy_json *j, fy_q_ranges *r, const char *name, fy_err *e)
     for (int i = 0; i < 4; i++) {
         if (read_number(j, name, &v[i], e) != 0)
             return -1;
-        if (!(fabs(v[i]) <= 1e30))
+        /* as a float, because 1e30 is written as 1.00000002e+30 */
+        if (!(fabs(v[i]) < 1e31) || fabsf((float)v[i]) > 1e30f)
             return fy_fail(e, FY_EFORMAT, "'%s': %g, expected a number up to 1e30", name, v[i]);
     }
     if (v[0] > v[1])
@@ -291,7 +292,7 @@ static double finite_or_0(float x)
     return isfinite(x) ? (double)x : 0;
 }
 
-static void put_text(const fy_q_ranges *r, fy_str *s)
+void fy_q_ranges_put(const fy_q_ranges *r, fy_str *s)
 {
     fy_str_printf(s, "{\"version\": %d, \"model\": ", VERSION);
     fy_json_put_string(s, fy_span_of(r->model));
@@ -315,7 +316,7 @@ static void put_text(const fy_q_ranges *r, fy_str *s)
 int fy_q_ranges_write(const fy_q_ranges *r, const char *path, fy_err *e)
 {
     fy_str s = {0};
-    put_text(r, &s);
+    fy_q_ranges_put(r, &s);
     const int rc = s.oom ? fy_nomem(e) : fy_file_write(path, s.ptr, s.len, e);
     fy_str_release(&s);
     return rc;

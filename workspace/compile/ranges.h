@@ -45,6 +45,7 @@ void fy_q_ranges_mean(fy_q_ranges *r);
 
 int fy_q_ranges_parse(const void *p, size_t n, fy_q_ranges **out, fy_err *e);
 fy_q_ranges *fy_q_ranges_read(const char *path, fy_err *e); /* NULL on failure */
+void fy_q_ranges_put(const fy_q_ranges *r, fy_str *s);      /* appends its text */
 int fy_q_ranges_write(const fy_q_ranges *r, const char *path, fy_err *e);
 
 #endif

@@ -30,7 +30,7 @@ static fy_q_ranges *made(fy_err *e)
         *a = (fy_q_range){-1.1f, 320, -0.3f, 3};
     fy_q_range *b = a != NULL ? fy_q_ranges_add(r, "L0.y", e) : NULL;
     if (b != NULL)
-        *b = (fy_q_range){0, 1e-7f, 0, 1e-7f};
+        *b = (fy_q_range){0, 1e-7f, -1e30f, 1e-7f};
     double *w = b != NULL ? fy_q_ranges_squares(r, "blk.0.attn_q.weight", 3, e) : NULL;
     if (w != NULL) {
         w[0] = 4;
