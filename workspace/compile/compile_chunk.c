@@ -376,6 +376,7 @@ static int write_sidecar(const compilation *c, const char *key, const char *path
                         .vtcm_mb = fy_compile_vtcm_mb(job->soc),
                         .rope_nodes = c->last.answer.rope_nodes,
                         .graphs = calloc(c->graphs->n, sizeof *s.graphs)};
+    memcpy(s.model, fy_model_chunk_info(c->graphs->model)->model, sizeof s.model);
     snprintf(s.key, sizeof s.key, "%s", key);
     snprintf(s.library_sha256, sizeof s.library_sha256, "%s", job->library_sha256);
     snprintf(s.soc, sizeof s.soc, "%s", job->soc->name);

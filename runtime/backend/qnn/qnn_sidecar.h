@@ -1,15 +1,18 @@
 /* NAME.json next to a context binary NAME.bin: what the binary holds, for a runtime that composes
  * calls from it without asking the library of metadata, and for a compiler that resumes.
  *
- *     {"version": 1, "key": "<64 hex digits>", "binary": {"bytes": 1, "sha256": "..."},
+ *     {"version": 1, "model": "<64 hex digits>", "key": "<the same>",
+ *      "binary": {"bytes": 1, "sha256": "..."},
  *      "library": {"build_id": "v2.51...", "core": "2.40.0", "sha256": "..."},
  *      "soc": {"name": "SM8650", "id": 57, "arch": 75, "vtcm_mb": 8}, "recipe": "16a8w",
  *      "rope_nodes": false, "mask": {"type": "u16", "depth": 80},
  *      "graphs": [{"name": "batch_128", "batch": 128, "tensors": [{"name": "x", "id": 1,
  *          "direction": "in", "type": "f32", "dims": [128, 256], "scale": 0, "offset": 0}]}]}
  *
- * Text of any origin is checked while it is read: types, ranges, and that no tensor has more bytes
- * than the interface can tell. */
+ * Text of any origin is checked while it is read: types and ranges, that no tensor has more bytes
+ * than the interface can tell, that fixed types have a scale and floats none, that every tensor but
+ * the caches has a row for each token of the batch, that names, ids and batches are there once, and
+ * that the masks (attn_bias, attn_bias_swa) are what "mask" says. */
 #ifndef FY_BACKEND_QNN_QNN_SIDECAR_H
 #define FY_BACKEND_QNN_QNN_SIDECAR_H
 
@@ -29,7 +32,7 @@ typedef struct {
     uint32_t type; /* FY_QNN_FLOAT_32, ... */
     uint32_t rank, dims[FY_QNN_SIDECAR_RANK];
     bool output;
-    double scale;
+    double scale;   /* fits a float */
     int64_t offset; /* fits 32 bits */
 } fy_qnn_sidecar_tensor;
 
@@ -42,6 +45,7 @@ typedef struct {
 
 typedef struct {
     uint32_t version;
+    char model[65];  /* the model that was cut: fy_chunk_info.model */
     char key[65];    /* of all that the binary was made from; "": unknown */
     uint64_t bytes;  /* of the binary */
     char sha256[65]; /* of the binary */
@@ -57,6 +61,7 @@ typedef struct {
 
 int fy_qnn_sidecar_parse(const void *p, size_t n, fy_qnn_sidecar *out, fy_err *e);
 int fy_qnn_sidecar_read(const char *path, fy_qnn_sidecar *out, fy_err *e);
+void fy_qnn_sidecar_put(const fy_qnn_sidecar *s, fy_str *out); /* appends its text */
 int fy_qnn_sidecar_write(const fy_qnn_sidecar *s, const char *path, fy_err *e);
 void fy_qnn_sidecar_release(fy_qnn_sidecar *s);
 
