@@ -16,7 +16,6 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/types.h"
 
 typedef struct fy_graph_backend fy_graph_backend;
 typedef struct fy_graph_chunk fy_graph_chunk;
@@ -27,11 +26,26 @@ typedef struct {
     const fy_graph_backend *api;
 } fy_graph_device;
 
+/* What a tensor is made of. Of the fixed types value = scale * (code + offset). */
+typedef enum { FY_EL_F32, FY_EL_F16, FY_EL_U16, FY_EL_S16, FY_EL_U8 } fy_element;
+
+static inline uint32_t fy_element_bytes(fy_element t)
+{
+    return t == FY_EL_F32 ? 4 : t == FY_EL_U8 ? 1 : 2;
+}
+static inline const char *fy_element_name(fy_element t)
+{
+    static const char names[][4] = {"f32", "f16", "u16", "s16", "u8"};
+    return names[t];
+}
+
 #define FY_GRAPH_TENSOR_NAME 48
 
 typedef struct {
     char name[FY_GRAPH_TENSOR_NAME];
-    fy_type type; /* FY_F32, FY_F16 */
+    fy_element type;
+    float scale; /* with offset: of a fixed type */
+    int32_t offset;
     bool output;
     uint64_t rows, cols; /* row-major */
 } fy_graph_tensor;
@@ -59,6 +73,11 @@ struct fy_graph_backend {
     void (*close)(fy_graph_device *d);
     fy_graph_chunk *(*load)(fy_graph_device *d, const fy_graph_file *f, fy_err *e);
     void (*unload)(fy_graph_chunk *p);
+    /* Fills in type, scale and offset of the graph's tensors, whose names, shapes and directions
+     * the host knows; FY_EFORMAT when the graph has others. NULL: the host chooses the types,
+     * floats. */
+    int (*describe)(fy_graph_chunk *p, const char *graph, fy_graph_tensor *tensors, uint32_t n,
+                    fy_err *e);
     /* Memory that host and graphs share, cleared. */
     void *(*take)(fy_graph_device *d, uint64_t bytes, fy_err *e);
     void (*give)(fy_graph_device *d, void *memory);
@@ -67,7 +86,7 @@ struct fy_graph_backend {
     void (*unbind)(fy_graph *g);
     /* What `begin` takes when the largest graph is this one (its name and tensors are not looked
      * at) and the cache has elements of type kv. */
-    int (*begin_bytes)(const fy_graph_device *d, const fy_graph_binding *largest, fy_type kv,
+    int (*begin_bytes)(const fy_graph_device *d, const fy_graph_binding *largest, fy_element kv,
                        int n_threads, uint64_t *bytes, fy_err *e);
     /* All graphs are bound: takes what running them needs. n_threads: of the CPU. */
     int (*begin)(fy_graph_device *d, int n_threads, fy_err *e);

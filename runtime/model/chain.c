@@ -145,6 +145,109 @@ static int load_graphs(fy_chain *c, const fy_chain_graph_spec *g, size_t n, cons
     return 0;
 }
 
+/* --- tensors ---------------------------------------------------------------------------------- */
+
+static const fy_chunk_info *info_of(const fy_chain *c, size_t graph)
+{
+    return &c->chunks[c->graphs[graph].chunk].info;
+}
+
+static fy_graph_shape shape_of(const fy_chain *c, const fy_hparams *hp, size_t graph, fy_element kv)
+{
+    return (fy_graph_shape){.hp = hp,
+                            .chunk = info_of(c, graph),
+                            .n_batch = c->graphs[graph].n_batch,
+                            .n_cache = c->n_cache,
+                            .n_ctx = c->n_ctx,
+                            .kv_bytes = fy_element_bytes(kv)};
+}
+
+/* The n tensors of a graph, in fy_graph_io's order; the caller frees them. NULL on failure. kv: of
+ * the caches, where the graph does not fix it. */
+static fy_graph_tensor *tensors_of(const fy_chain *c, const fy_graph_shape *shape, size_t graph,
+                                   uint32_t n, fy_err *e)
+{
+    const fy_chain_graph *g = &c->graphs[graph];
+    const fy_graph_backend *api = c->device->api;
+    fy_graph_tensor *tensors = calloc(n, sizeof *tensors);
+    for (uint32_t i = 0; tensors != NULL && i < n; i++) {
+        fy_io_tensor t;
+        fy_graph_io(shape, i, &t);
+        tensors[i] = (fy_graph_tensor){.type = t.element_bytes == 2 ? FY_EL_F16 : FY_EL_F32,
+                                       .output = t.role >= FY_IO_OUT,
+                                       .rows = t.rows,
+                                       .cols = t.cols};
+        memcpy(tensors[i].name, t.name, sizeof tensors[i].name);
+    }
+    if (tensors == NULL)
+        fy_nomem(e);
+    else if (api->describe == NULL ||
+             api->describe(c->chunks[g->chunk].loaded, g->name, tensors, n, e) == 0)
+        return tensors;
+    free(tensors);
+    return NULL;
+}
+
+/* What the host has to know of all graphs alike. */
+typedef struct {
+    bool has_kv, has_mask;
+    fy_element kv, mask;
+    uint16_t shows, hides;
+} common;
+
+static bool learn_tensor(common *k, fy_io_role role, const fy_graph_tensor *t, uint16_t f16_hides)
+{
+    if (role == FY_IO_BIAS || role == FY_IO_BIAS_SWA) {
+        const bool f16 = t->type == FY_EL_F16;
+        const uint16_t shows = f16 ? 0 : (uint16_t)-t->offset, hides = f16 ? f16_hides : 0;
+        if (!f16 && (t->type != FY_EL_U16 || t->offset >= 0 || t->offset < -UINT16_MAX))
+            return false;
+        if (!k->has_mask)
+            *k = (common){k->has_kv, true, k->kv, t->type, shows, hides};
+        return k->mask == t->type && k->shows == shows;
+    }
+    if (role == FY_IO_KEY_CACHE || role == FY_IO_VALUE_CACHE || role == FY_IO_KEY ||
+        role == FY_IO_VALUE) {
+        if (!k->has_kv)
+            k->kv = t->type;
+        k->has_kv = true;
+        return k->kv == t->type && t->type != FY_EL_U16;
+    }
+    return t->type == FY_EL_F32;
+}
+
+/* Which types the graphs have: the masks' words and, where the graphs fix it, the caches' type. */
+static int learn(fy_chain *c, const fy_hparams *hp, fy_err *e)
+{
+    common k = {0};
+    uint16_t f16_hides;
+    int rc = 0;
+    fy_kernels_for(0).f32_to_f16(&f16_hides, &c->mask_value, 1);
+    for (size_t g = 0; rc == 0 && g < c->n_graphs; g++) {
+        const fy_graph_shape shape = shape_of(c, hp, g, FY_EL_F16);
+        const uint32_t n = fy_graph_n_io(&shape);
+        fy_graph_tensor *t = tensors_of(c, &shape, g, n, e);
+        rc = t != NULL ? 0 : -1;
+        for (uint32_t i = 0; rc == 0 && i < n; i++) {
+            fy_io_tensor io;
+            fy_graph_io(&shape, i, &io);
+            if (!learn_tensor(&k, io.role, &t[i], f16_hides))
+                rc = fy_fail(e, FY_EFORMAT,
+                             "graph '%s': tensor '%s' of %s (offset %d), expected floats, masks of "
+                             "f16 or u16, and caches of f16, s16 or u8, alike in all graphs",
+                             c->graphs[g].name, t[i].name, fy_element_name(t[i].type), t[i].offset);
+        }
+        if (rc != 0 && t != NULL)
+            fy_ctx(e, "%s", c->chunks[c->graphs[g].chunk].path);
+        free(t);
+    }
+    c->shows = k.has_mask ? k.shows : 0;
+    c->hides = k.has_mask ? k.hides : f16_hides;
+    c->fixed = c->device->api->describe != NULL;
+    c->kv = k.kv;
+    return rc;
+}
+
 /* --- the whole -------------------------------------------------------------------------------- */
 
 static int open_chain(fy_chain *c, const fy_model *m, const fy_chain_spec *s,
@@ -160,7 +263,9 @@ static int open_chain(fy_chain *c, const fy_model *m, const fy_chain_spec *s,
                        s->model, model);
     if (check_spec(m, s, sorted, &c->n_layer_graphs, e) != 0)
         return -1;
-    return load_graphs(c, sorted, s->n_graphs, model, e);
+    if (load_graphs(c, sorted, s->n_graphs, model, e) != 0)
+        return -1;
+    return learn(c, &m->hp, e);
 }
 
 int fy_model_chain(fy_model *m, fy_graph_device *device, const fy_chain_spec *spec, fy_err *e)
@@ -212,20 +317,27 @@ typedef struct {
     uint8_t *k, *v;
 } pair;
 
+/* value = scale * (code + offset) of a cache; rows move into it as they are. */
+typedef struct {
+    float scale;
+    int32_t offset;
+    bool known;
+} encoding;
+
 struct fy_chain_run {
     fy_chain *c;          /* view */
     const fy_hparams *hp; /* view */
-    fy_type kv;
+    fy_element kv;
     void *memory;      /* owned, of the device: all that follows up to `graphs` */
     float *hidden[2];  /* [max_batch][n_embd] from graph to graph */
     uint16_t *bias[2]; /* [max_batch][n_ctx] without and with the window */
     float *cos[2], *sin[2];
-    pair *cache; /* owned: [n_layer][n_head_kv] */
-    pair *fresh; /* owned: [most layers of a chunk][n_head_kv] */
+    pair *cache;         /* owned: [n_layer][n_head_kv] */
+    pair *fresh;         /* owned: [most layers of a chunk][n_head_kv] */
+    encoding *encodings; /* owned: [n_layer][n_head_kv], of keys and of values; NULL: floats */
     float *head_x, *head_logits;
-    fy_graph **graphs;     /* owned: [n_graphs] */
-    uint32_t n_shown;      /* slots that the masks show */
-    uint16_t shows, hides; /* f16 */
+    fy_graph **graphs; /* owned: [n_graphs] */
+    uint32_t n_shown;  /* slots that the masks show */
     bool begun;
 };
 
@@ -234,11 +346,6 @@ struct fy_chain_run {
 typedef struct {
     uint32_t batch, head_batch, chunk_layers, slice;
 } extent;
-
-static const fy_chunk_info *info_of(const fy_chain *c, size_t graph)
-{
-    return &c->chunks[c->graphs[graph].chunk].info;
-}
 
 uint32_t fy_chain_max_batch(const fy_chain *c)
 {
@@ -260,7 +367,7 @@ static extent extent_of(const fy_chain *c)
 
 static void lay_out_cache(fy_chain_run *r, fy_layout *c)
 {
-    const uint64_t es = fy_type_row_bytes(r->kv, 1), n = r->c->n_cache;
+    const uint64_t es = fy_element_bytes(r->kv), n = r->c->n_cache;
     for (size_t i = 0; i < (size_t)r->hp->n_layer * r->hp->n_head_kv; i++) {
         const pair p = {fy_lay_out(c, n, r->hp->head_dim, es),
                         fy_lay_out(c, n, r->hp->head_dim_v, es)};
@@ -273,7 +380,7 @@ static void lay_out_io(fy_chain_run *r, fy_layout *c)
 {
     const fy_hparams *hp = r->hp;
     const extent x = extent_of(r->c);
-    const uint64_t es = fy_type_row_bytes(r->kv, 1);
+    const uint64_t es = fy_element_bytes(r->kv);
     for (int i = 0; i < 2; i++) {
         r->hidden[i] = fy_lay_out(c, x.batch, hp->n_embd, sizeof(float));
         r->bias[i] = fy_lay_out(c, x.batch, r->c->n_ctx, sizeof(uint16_t));
@@ -290,7 +397,7 @@ static void lay_out_io(fy_chain_run *r, fy_layout *c)
     r->head_logits = fy_lay_out(c, x.head_batch, x.slice, sizeof(float));
 }
 
-static int tensor_bytes(const fy_chain *c, const fy_hparams *hp, fy_type kv, uint64_t *kv_bytes,
+static int tensor_bytes(const fy_chain *c, const fy_hparams *hp, fy_element kv, uint64_t *kv_bytes,
                         uint64_t *io_bytes, fy_err *e)
 {
     fy_chain_run r = {.c = (fy_chain *)(uintptr_t)c, .hp = hp, .kv = kv}; /* only counted */
@@ -307,16 +414,22 @@ static int tensor_bytes(const fy_chain *c, const fy_hparams *hp, fy_type kv, uin
     return 0;
 }
 
+static fy_element cache_element(const fy_chain *c, fy_type kv)
+{
+    return c->fixed ? c->kv : kv == FY_F32 ? FY_EL_F32 : FY_EL_F16;
+}
+
 int fy_chain_run_bytes(const fy_chain *c, const fy_hparams *hp, fy_type kv, int n_threads,
                        uint64_t *kv_bytes, uint64_t *other_bytes, fy_err *e)
 {
+    const fy_element type = cache_element(c, kv);
     const extent x = extent_of(c);
     const fy_graph_binding largest = {.n_batch = x.batch > x.head_batch ? x.batch : x.head_batch,
                                       .n_cache = c->n_cache,
                                       .n_ctx = c->n_ctx};
     uint64_t io, work;
-    if (tensor_bytes(c, hp, kv, kv_bytes, &io, e) != 0 ||
-        c->device->api->begin_bytes(c->device, &largest, kv, n_threads, &work, e) != 0)
+    if (tensor_bytes(c, hp, type, kv_bytes, &io, e) != 0 ||
+        c->device->api->begin_bytes(c->device, &largest, type, n_threads, &work, e) != 0)
         return -1;
     return fy_add_u64(io, work, other_bytes)
                ? 0
@@ -354,8 +467,8 @@ static void init_mask(const fy_chain_run *r, uint16_t *mask, uint32_t n_swa)
     const uint32_t n_batch = fy_chain_max_batch(r->c), n_ctx = r->c->n_ctx, n_cache = r->c->n_cache;
     for (uint32_t i = 0; i < n_batch; i++) {
         uint16_t *row = mask + (size_t)i * n_ctx;
-        set(row, 0, n_ctx, r->hides);
-        set(row, n_cache + first_slot(0, i, n_swa), n_cache + i + 1, r->shows);
+        set(row, 0, n_ctx, r->c->hides);
+        set(row, n_cache + first_slot(0, i, n_swa), n_cache + i + 1, r->c->shows);
     }
 }
 
@@ -367,10 +480,10 @@ static void move_mask(const fy_chain_run *r, uint16_t *mask, uint32_t n_past, ui
         const uint32_t was_end = r->n_shown, end = n_past;
         const uint32_t was = min32(first_slot(was_end, i, n_swa), was_end);
         const uint32_t is = min32(first_slot(end, i, n_swa), end);
-        set(row, was, min32(was_end, is), r->hides);
-        set(row, max32(was, end), was_end, r->hides);
-        set(row, is, min32(end, was), r->shows);
-        set(row, max32(is, was_end), end, r->shows);
+        set(row, was, min32(was_end, is), r->c->hides);
+        set(row, max32(was, end), was_end, r->c->hides);
+        set(row, is, min32(end, was), r->c->shows);
+        set(row, max32(is, was_end), end, r->c->shows);
     }
 }
 
@@ -413,30 +526,52 @@ static void *memory_of(const fy_chain_run *r, const fy_chunk_info *info, size_t 
     return once[t->role];
 }
 
+static void fill(void *to, uint64_t n, fy_element type, int32_t code)
+{
+    if (type == FY_EL_U8) {
+        memset(to, code, (size_t)n);
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++)
+        ((uint16_t *)to)[i] = (uint16_t)code;
+}
+
+/* A cache and what is put into it have one encoding, in all graphs. An empty slot holds 0: it is
+ * hidden, but multiplied. */
+static int encode_cache(const fy_chain_run *r, const fy_io_tensor *io, const fy_graph_tensor *t,
+                        void *memory, fy_err *e)
+{
+    const bool cache = io->role == FY_IO_KEY_CACHE || io->role == FY_IO_VALUE_CACHE;
+    const bool key = io->role == FY_IO_KEY_CACHE || io->role == FY_IO_KEY;
+    if (r->encodings == NULL || (!cache && io->role != FY_IO_KEY && io->role != FY_IO_VALUE))
+        return 0;
+    encoding *is = &r->encodings[((size_t)io->layer * r->hp->n_head_kv + io->head) * 2 + !key];
+    if (!is->known)
+        *is = (encoding){t->scale, t->offset, true};
+    if (is->scale != t->scale || is->offset != t->offset)
+        return fy_fail(e, FY_EFORMAT,
+                       "%s has scale %g and offset %d, expected %g and %d as another graph has: "
+                       "compile all chunks with the same ranges",
+                       t->name, (double)t->scale, t->offset, (double)is->scale, is->offset);
+    if (cache)
+        fill(memory, t->rows * t->cols, t->type, -t->offset);
+    return 0;
+}
+
 static fy_graph *bind(const fy_chain_run *r, size_t graph, size_t step, fy_err *e)
 {
     const fy_chain *c = r->c;
     const fy_chain_graph *g = &c->graphs[graph];
-    const fy_chunk_info *info = info_of(c, graph);
-    const fy_graph_shape shape = {.hp = r->hp,
-                                  .chunk = info,
-                                  .n_batch = g->n_batch,
-                                  .n_cache = c->n_cache,
-                                  .n_ctx = c->n_ctx,
-                                  .kv_bytes = (uint32_t)fy_type_row_bytes(r->kv, 1)};
+    const fy_graph_shape shape = shape_of(c, r->hp, graph, r->kv);
     const uint32_t n = fy_graph_n_io(&shape);
-    fy_graph_tensor *tensors = calloc(n, sizeof *tensors);
+    fy_graph_tensor *tensors = tensors_of(c, &shape, graph, n, e);
     void **buffers = calloc(n, sizeof *buffers);
-    fy_graph *bound = NULL;
-    for (uint32_t i = 0; tensors != NULL && buffers != NULL && i < n; i++) {
+    int rc = tensors == NULL ? -1 : buffers == NULL ? fy_nomem(e) : 0;
+    for (uint32_t i = 0; rc == 0 && i < n; i++) {
         fy_io_tensor t;
         fy_graph_io(&shape, i, &t);
-        tensors[i] = (fy_graph_tensor){.type = t.element_bytes == 2 ? FY_F16 : FY_F32,
-                                       .output = t.role >= FY_IO_OUT,
-                                       .rows = t.rows,
-                                       .cols = t.cols};
-        memcpy(tensors[i].name, t.name, sizeof tensors[i].name);
-        buffers[i] = memory_of(r, info, step, &t);
+        buffers[i] = memory_of(r, shape.chunk, step, &t);
+        rc = encode_cache(r, &t, &tensors[i], buffers[i], e);
     }
     const fy_graph_binding b = {.name = g->name,
                                 .n_batch = g->n_batch,
@@ -446,10 +581,7 @@ static fy_graph *bind(const fy_chain_run *r, size_t graph, size_t step, fy_err *
                                 .tensors = tensors,
                                 .buffers = buffers,
                                 .n_tensors = n};
-    if (tensors == NULL || buffers == NULL)
-        fy_nomem(e);
-    else
-        bound = c->device->api->bind(c->chunks[g->chunk].loaded, &b, e);
+    fy_graph *bound = rc == 0 ? c->device->api->bind(c->chunks[g->chunk].loaded, &b, e) : NULL;
     free(tensors);
     free(buffers);
     return bound;
@@ -486,7 +618,10 @@ static int take_memory(fy_chain_run *r, fy_err *e)
     r->cache = calloc(r->hp->n_layer * heads, sizeof *r->cache);
     r->fresh = calloc(x.chunk_layers * heads, sizeof *r->fresh);
     r->graphs = calloc(r->c->n_graphs, sizeof *r->graphs);
-    if (r->cache == NULL || r->fresh == NULL || r->graphs == NULL)
+    if (r->kv == FY_EL_U8 || r->kv == FY_EL_S16)
+        r->encodings = calloc(r->hp->n_layer * heads * 2, sizeof *r->encodings);
+    if (r->cache == NULL || r->fresh == NULL || r->graphs == NULL ||
+        (r->encodings == NULL && (r->kv == FY_EL_U8 || r->kv == FY_EL_S16)))
         return fy_nomem(e);
     r->memory = r->c->device->api->take(r->c->device, kv + io, e);
     if (r->memory == NULL)
@@ -494,7 +629,6 @@ static int take_memory(fy_chain_run *r, fy_err *e)
     fy_layout c = {.base = r->memory};
     lay_out_cache(r, &c);
     lay_out_io(r, &c);
-    fy_kernels_for(0).f32_to_f16(&r->hides, &r->c->mask_value, 1);
     init_mask(r, r->bias[0], 0);
     init_mask(r, r->bias[1], r->hp->n_swa);
     return 0;
@@ -513,7 +647,7 @@ fy_chain_run *fy_chain_run_new(fy_chain *c, const fy_hparams *hp, fy_type kv, in
         fy_nomem(e);
         return NULL;
     }
-    *r = (fy_chain_run){.c = c, .hp = hp, .kv = kv};
+    *r = (fy_chain_run){.c = c, .hp = hp, .kv = cache_element(c, kv)};
     c->in_use = true;
     if (take_memory(r, e) != 0 || bind_all(r, e) != 0 ||
         c->device->api->begin(c->device, n_threads, e) != 0) {
@@ -538,6 +672,7 @@ void fy_chain_run_free(fy_chain_run *r)
     free(r->graphs);
     free(r->cache);
     free(r->fresh);
+    free(r->encodings);
     r->c->in_use = false;
     free(r);
 }
@@ -571,18 +706,24 @@ static void fill_tables(fy_chain_run *r, int which, const float *angles, uint32_
 }
 
 /* cache[e][slot + i] = key[i][e] */
-static void put_keys(fy_type type, void *cache, const void *key, uint32_t n, uint32_t dim,
+#define PUT_KEYS(type, cache, key)                            \
+    for (uint32_t e = 0; e < dim; e++) {                      \
+        for (uint32_t i = 0; i < n; i++)                      \
+            ((type *)cache)[(size_t)e * n_cache + slot + i] = \
+                ((const type *)key)[(size_t)i * dim + e];     \
+    }
+static void put_keys(fy_element type, void *cache, const void *key, uint32_t n, uint32_t dim,
                      uint32_t slot, uint32_t n_cache)
 {
-    for (uint32_t e = 0; e < dim; e++) {
-        const size_t to = (size_t)e * n_cache + slot;
-        if (type == FY_F16) {
-            for (uint32_t i = 0; i < n; i++)
-                ((uint16_t *)cache)[to + i] = ((const uint16_t *)key)[(size_t)i * dim + e];
-        } else {
-            for (uint32_t i = 0; i < n; i++)
-                ((uint32_t *)cache)[to + i] = ((const uint32_t *)key)[(size_t)i * dim + e];
-        }
+    switch (fy_element_bytes(type)) {
+    case 1:
+        PUT_KEYS(uint8_t, cache, key)
+        break;
+    case 2:
+        PUT_KEYS(uint16_t, cache, key)
+        break;
+    default:
+        PUT_KEYS(uint32_t, cache, key)
     }
 }
 
@@ -590,7 +731,7 @@ static void put_keys(fy_type type, void *cache, const void *key, uint32_t n, uin
 static void store(fy_chain_run *r, const fy_chunk_info *info, uint32_t n, uint32_t n_past)
 {
     const uint32_t heads = r->hp->n_head_kv, dim = r->hp->head_dim;
-    const size_t row = (size_t)fy_type_row_bytes(r->kv, r->hp->head_dim_v);
+    const size_t row = (size_t)r->hp->head_dim_v * fy_element_bytes(r->kv);
     const size_t n_pairs = (size_t)(info->end_layer - info->first_layer) * heads;
     pair *cache = r->cache + (size_t)info->first_layer * heads;
     for (size_t i = 0; i < n_pairs; i++) {

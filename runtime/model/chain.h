@@ -50,6 +50,9 @@ typedef struct fy_chain {
     size_t n_chunks, n_graphs, n_layer_graphs;
     uint32_t n_cache, n_ctx;
     float mask_value;
+    uint16_t shows, hides; /* words of a mask: f16, or codes */
+    bool fixed;            /* the graphs fix what their caches are made of: kv */
+    fy_element kv;
     bool in_use; /* by a session */
 } fy_chain;
 
@@ -82,8 +85,8 @@ uint32_t fy_chain_max_batch(const fy_chain *c);
 int fy_chain_run_bytes(const fy_chain *c, const fy_hparams *hp, fy_type kv, int n_threads,
                        uint64_t *kv_bytes, uint64_t *other_bytes, fy_err *e);
 
-/* kv: FY_F16 or FY_F32. hp: of the model, which outlives the run. FY_EARG while the chain has
- * another one. */
+/* kv: FY_F16 or FY_F32, of no meaning where the graphs fix it. hp: of the model, which outlives the
+ * run. FY_EARG while the chain has another one. */
 fy_chain_run *fy_chain_run_new(fy_chain *c, const fy_hparams *hp, fy_type kv, int n_threads,
                                fy_err *e);
 void fy_chain_run_free(fy_chain_run *r); /* NULL is fine */

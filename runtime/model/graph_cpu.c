@@ -232,16 +232,16 @@ static void unload(fy_graph_chunk *p)
 static int check_tensor(const fy_graph_binding *b, uint32_t i, const fy_io_tensor *want, fy_err *e)
 {
     const fy_graph_tensor *t = &b->tensors[i];
-    const uint64_t bytes = fy_type_row_bytes(t->type, 1);
+    const fy_element type = want->element_bytes == 4 ? FY_EL_F32 : FY_EL_F16;
     if (strcmp(t->name, want->name) == 0 && t->output == (want->role >= FY_IO_OUT) &&
-        t->rows == want->rows && t->cols == want->cols && bytes == want->element_bytes)
+        t->rows == want->rows && t->cols == want->cols && t->type == type)
         return 0;
     return fy_fail(e, FY_EFORMAT,
                    "graph '%s': tensor %u is '%s' [%llu, %llu] of %s, expected '%s' [%llu, %llu] "
-                   "of %u bytes an element",
+                   "of %s",
                    b->name, i, t->name, (unsigned long long)t->rows, (unsigned long long)t->cols,
-                   fy_type_name(t->type), want->name, (unsigned long long)want->rows,
-                   (unsigned long long)want->cols, want->element_bytes);
+                   fy_element_name(t->type), want->name, (unsigned long long)want->rows,
+                   (unsigned long long)want->cols, fy_element_name(type));
 }
 
 int fy_graph_check_tensors(const fy_graph_shape *shape, const fy_graph_binding *b, fy_err *e)
@@ -277,12 +277,17 @@ static int bind_tensors(fy_graph *g, const fy_graph_binding *b, fy_err *e)
     return 0;
 }
 
+static fy_type type_of(fy_element t)
+{
+    return t == FY_EL_F32 ? FY_F32 : FY_F16;
+}
+
 /* The type of the caches, as the first of them says; a graph without them has any. */
 static fy_type cache_type(const fy_graph_binding *b)
 {
     for (uint32_t i = 0; i < b->n_tensors; i++) {
         if (strstr(b->tensors[i].name, "_value_") != NULL)
-            return b->tensors[i].type;
+            return type_of(b->tensors[i].type);
     }
     return FY_F16;
 }
@@ -391,13 +396,13 @@ static fy_backend_params backend_params(const device *d, int n_threads)
                                    hp->head_dim > hp->head_dim_v ? hp->head_dim : hp->head_dim_v};
 }
 
-static int begin_bytes(const fy_graph_device *base, const fy_graph_binding *largest, fy_type kv,
+static int begin_bytes(const fy_graph_device *base, const fy_graph_binding *largest, fy_element kv,
                        int n_threads, uint64_t *bytes, fy_err *e)
 {
     device counted = *(const device *)(const void *)base;
     counted.n_batch = largest->n_batch;
     counted.n_cache = largest->n_cache;
-    counted.kv_type = kv;
+    counted.kv_type = type_of(kv);
     const fy_backend_params p = backend_params(&counted, n_threads);
     fy_layout c = {0};
     lay_out(&counted, &c);

@@ -198,6 +198,11 @@ static int check_graphs(const fy_model *m, fy_session_params *p, fy_err *e)
                        p->n_ctx, c->n_cache, c->n_ctx, c->n_cache);
     if (p->n_seq > 1)
         return fy_fail(e, FY_EARG, "%u sequences, but graphs of fixed shape hold one", p->n_seq);
+    if (c->fixed && (p->type_k != FY_F16 || p->type_v != FY_F16))
+        return fy_fail(e, FY_EARG,
+                       "KV cache of types %s and %s, but the graphs were compiled for one of %s: "
+                       "drop -ctk and -ctv",
+                       fy_type_name(p->type_k), fy_type_name(p->type_v), fy_element_name(c->kv));
     if (p->type_k != p->type_v || p->type_k == FY_Q8_0)
         return fy_fail(e, FY_EARG,
                        "KV cache of types %s and %s: that of the graphs is f16, or f32 for both "

@@ -120,7 +120,7 @@ static void give(fy_graph_device *base, void *memory)
 }
 
 /* The interpreter's memory is not counted: calibrating is not what a phone does. */
-static int begin_bytes(const fy_graph_device *base, const fy_graph_binding *largest, fy_type kv,
+static int begin_bytes(const fy_graph_device *base, const fy_graph_binding *largest, fy_element kv,
                        int n_threads, uint64_t *bytes, fy_err *e)
 {
     (void)base, (void)largest, (void)kv, (void)n_threads, (void)e;

@@ -50,7 +50,7 @@ static void list_tensors(bound *b, const fy_hparams *hp, fy_type kv)
     for (uint32_t i = 0; i < b->n; i++) {
         fy_io_tensor t;
         fy_graph_io(&g, i, &t);
-        b->tensors[i] = (fy_graph_tensor){.type = t.element_bytes == 2 ? FY_F16 : FY_F32,
+        b->tensors[i] = (fy_graph_tensor){.type = t.element_bytes == 2 ? FY_EL_F16 : FY_EL_F32,
                                           .output = t.role >= FY_IO_OUT,
                                           .rows = t.rows,
                                           .cols = t.cols};
@@ -148,7 +148,7 @@ static void bind_all(bound *b, const fy_hparams *hp, fy_type kv)
     list_tensors(b, hp, kv);
     for (uint32_t i = 0; i < b->n; i++) {
         const fy_graph_tensor *t = &b->tensors[i];
-        const uint64_t bytes = t->rows * t->cols * (t->type == FY_F16 ? 2 : 4);
+        const uint64_t bytes = t->rows * t->cols * fy_element_bytes(t->type);
         b->buffers[i] = b->device->api->take(b->device, bytes, &e);
         assert_non_null(b->buffers[i]);
     }
@@ -460,7 +460,7 @@ static void change_tensors(bound *b, int which)
         strcpy(b->tensors[0].name, "y");
         break;
     case 3:
-        b->tensors[1].type = FY_F32;
+        b->tensors[1].type = FY_EL_F32;
         break;
     case 4:
         b->tensors[0].output = true;
@@ -475,9 +475,9 @@ static void a_graph_of_other_tensors_is_refused(void **state)
     (void)state;
     static const char *const says[] = {
         "tensors, expected ",
-        "graph 'batch_4': tensor 0 is 'x' [4, 65] of f32, expected 'x' [4, 64] of 4 bytes",
+        "graph 'batch_4': tensor 0 is 'x' [4, 65] of f32, expected 'x' [4, 64] of f32",
         "tensor 0 is 'y'",
-        "tensor 1 is 'attn_bias' [4, 32] of f32, expected 'attn_bias' [4, 32] of 2 bytes",
+        "tensor 1 is 'attn_bias' [4, 32] of f32, expected 'attn_bias' [4, 32] of f16",
         "tensor 0 is 'x'",
         "'layer_1_value_1' [5, 32]",
     };
