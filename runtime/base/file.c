@@ -183,6 +183,29 @@ void fy_map_drop(const fy_map *m, uint64_t off, uint64_t len)
         madvise((char *)m->base + begin, end - begin, MADV_DONTNEED);
 }
 
+#define HASH_BYTES (UINT64_C(16) << 20)
+
+int fy_file_sha256(const char *path, char out[FY_SHA256_HEX], fy_err *e)
+{
+    uint8_t hash[FY_SHA256_BYTES];
+    fy_map map;
+    if (fy_map_open(&map, path, e) != 0)
+        return -1;
+    fy_sha256 *h = fy_sha256_new(e);
+    int rc = h != NULL ? 0 : -1;
+    for (uint64_t at = 0; rc == 0 && at < map.size; at += HASH_BYTES) {
+        const uint64_t n = map.size - at < HASH_BYTES ? map.size - at : HASH_BYTES;
+        rc = fy_check_interrupt(e) == 0 ? fy_sha256_add(h, map.data + at, n, e) : -1;
+        fy_map_drop(&map, at, n);
+    }
+    if (h != NULL && fy_sha256_end(h, rc == 0 ? hash : NULL, e) != 0)
+        rc = -1;
+    fy_map_close(&map);
+    if (rc == 0)
+        fy_sha256_to_hex(hash, out);
+    return rc;
+}
+
 struct fy_out {
     int fd;     /* of part; holds the lock */
     char *path; /* owned */

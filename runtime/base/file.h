@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -48,6 +49,9 @@ int fy_map_open_as(fy_map *m, const char *path, const fy_map_options *options, f
 /* Tells the system that data[off, off+len) will not be needed again soon, so that resident memory
  * stays small while a large file streams through. Advice only: never fails. */
 void fy_map_drop(const fy_map *m, uint64_t off, uint64_t len);
+
+/* SHA-256 of a regular file; may be interrupted. */
+int fy_file_sha256(const char *path, char out[FY_SHA256_HEX], fy_err *e);
 
 typedef struct fy_out fy_out;
 

@@ -513,9 +513,9 @@ static int finish(compiling *c, fy_err *e)
 
 static int compile_model(compiling *c, fy_err *e)
 {
-    if (fy_compile_file_hash(c->library.ptr, c->library_sha256, e) != 0 ||
-        check_memory(c, e) != 0 || fy_compile_output_begin(c->o->out, e) != 0 ||
-        check_space(c, e) != 0 || (c->needs_ranges && get_ranges(c, e) != 0) ||
+    if (fy_file_sha256(c->library.ptr, c->library_sha256, e) != 0 || check_memory(c, e) != 0 ||
+        fy_compile_output_begin(c->o->out, e) != 0 || check_space(c, e) != 0 ||
+        (c->needs_ranges && get_ranges(c, e) != 0) ||
         fy_compile_output_unfinish(c->o->out, e) != 0 || compile_all(c, e) != 0)
         return -1;
     for (size_t i = 0; i < c->cut.n_chunks; i++) {

@@ -402,7 +402,7 @@ static bool is_there(const fy_compile_job *job, const char *key, const char *sid
     fy_qnn_sidecar s;
     if (!fy_file_exists(job->out) || fy_qnn_sidecar_read(sidecar, &s, NULL) != 0)
         return false;
-    const bool same = strcmp(s.key, key) == 0 && fy_compile_file_hash(job->out, hash, NULL) == 0 &&
+    const bool same = strcmp(s.key, key) == 0 && fy_file_sha256(job->out, hash, NULL) == 0 &&
                       strcmp(s.sha256, hash) == 0;
     *out = (fy_compiled){.bytes = s.bytes, .rope_nodes = s.rope_nodes, .kept = same};
     memcpy(out->build_id, s.build_id, sizeof out->build_id);

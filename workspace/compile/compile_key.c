@@ -6,35 +6,6 @@
 #include "base/file.h"
 #include "base/process.h"
 
-#define STEP_BYTES (UINT64_C(16) << 20)
-
-static int hash_file(const char *path, uint8_t out[FY_SHA256_BYTES], fy_err *e)
-{
-    fy_map map;
-    if (fy_map_open(&map, path, e) != 0)
-        return -1;
-    fy_sha256 *h = fy_sha256_new(e);
-    int rc = h != NULL ? 0 : -1;
-    for (uint64_t at = 0; rc == 0 && at < map.size; at += STEP_BYTES) {
-        const uint64_t n = map.size - at < STEP_BYTES ? map.size - at : STEP_BYTES;
-        rc = fy_check_interrupt(e) == 0 ? fy_sha256_add(h, map.data + at, n, e) : -1;
-        fy_map_drop(&map, at, n);
-    }
-    if (h != NULL && fy_sha256_end(h, rc == 0 ? out : NULL, e) != 0)
-        rc = -1;
-    fy_map_close(&map);
-    return rc;
-}
-
-int fy_compile_file_hash(const char *path, char out[FY_SHA256_HEX], fy_err *e)
-{
-    uint8_t hash[FY_SHA256_BYTES];
-    if (hash_file(path, hash, e) != 0)
-        return -1;
-    fy_sha256_to_hex(hash, out);
-    return 0;
-}
-
 /* --- of values -------------------------------------------------------------------------------- */
 
 /* Numbers are added one by one: structs have bytes that mean nothing. */
@@ -109,11 +80,12 @@ int fy_compile_key(const fy_compile_job *job, const fy_compile_graphs *g, char o
                    fy_err *e)
 {
     uint8_t hash[FY_SHA256_BYTES];
+    char file[FY_SHA256_HEX];
     fy_str s = {0};
-    if (hash_file(job->gguf, hash, e) != 0)
+    if (fy_file_sha256(job->gguf, file, e) != 0)
         return -1;
     put_text(&s, FERRY_VERSION);
-    fy_str_add(&s, hash, sizeof hash);
+    put_text(&s, file);
     put_text(&s, job->library_sha256);
     put_u32(&s, job->soc->soc_id);
     put_u32(&s, job->soc->htp_arch);

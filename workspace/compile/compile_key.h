@@ -6,9 +6,6 @@
 #include "base/hash.h"
 #include "workspace/compile/compile_chunk.h"
 
-/* Of a whole file; may be interrupted. */
-int fy_compile_file_hash(const char *path, char out[FY_SHA256_HEX], fy_err *e);
-
 /* The chunk's bytes, its graphs and encodings, how much each input counts, the chip, the library,
  * and the version of ferry. */
 int fy_compile_key(const fy_compile_job *job, const fy_compile_graphs *g, char out[FY_SHA256_HEX],
