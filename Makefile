@@ -33,7 +33,7 @@ else ifeq ($(TARGET),aarch64)
   CC := aarch64-linux-gnu-gcc
   AR := aarch64-linux-gnu-ar
   OBJCOPY := aarch64-linux-gnu-objcopy
-  DEP_CFLAGS := -DFERRY_DEVICE -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT)/usr/include \
+  DEP_CFLAGS := -DFERRY_DEVICE -DFERRY_STATIC -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT)/usr/include \
                 -isystem $(SYSROOT)/usr/include/aarch64-linux-gnu
   DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -lpcre2-8 -lutf8proc -ljansson -lsodium
   TARGET_LDFLAGS := -static -Wl,-z,max-page-size=16384 $(if $(filter release,$(MODE)),-s)
@@ -253,7 +253,7 @@ $B/qnn/libcdsprpc.so: $B/pic/runtime/qnnref/ref_rpcmem.o
 .PHONY: qnnref
 qnnref: $(QNN_LIBS)
 
-$(filter $B/tests/unit/qnnref/% %/test_qnn_child %/test_qemit,$(UNITS)): | $(QNN_LIBS)
+$(filter $B/tests/unit/qnnref/% %/test_qnn_child %/test_qemit %/test_graph_qnn,$(UNITS)): | $(QNN_LIBS)
 
 # The reader of its containers is fuzzed with the program's own objects around it.
 $B/tests/replay/fuzz_qnn_blob $B/fuzz/fuzz_qnn_blob: $(QNN_SRCS:%.c=$B/%.o) $B/runtime/kernels/scalar/elementwise_scalar.o

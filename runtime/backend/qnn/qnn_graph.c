@@ -409,6 +409,13 @@ static bool attach(fy_qnn_tensor *to, const fy_qnn_tensor *t, void *data)
     return bytes <= UINT32_MAX;
 }
 
+fy_qnn_error fy_qnn_graph_execute(const fy_qnn_graph *g, fy_qnn_tensor *in, uint32_t n_in,
+                                  fy_qnn_tensor *out, uint32_t n_out)
+{
+    fy_qnn_log_mark();
+    return g->lib->call->graph_execute(g->handle, in, n_in, out, n_out, NULL, NULL);
+}
+
 fy_qnn_error fy_qnn_graph_run(fy_qnn_graph *g, fy_qnn_tensor *const *in, void *const *in_data,
                               uint32_t n_in, fy_qnn_tensor *const *out, void *const *out_data,
                               uint32_t n_out)
@@ -421,10 +428,8 @@ fy_qnn_error fy_qnn_graph_run(fy_qnn_graph *g, fy_qnn_tensor *const *in, void *c
         ok = attach(&t[i], in[i], in_data[i]) && ok;
     for (uint32_t i = 0; i < n_out; i++)
         ok = attach(&t[n_in + i], out[i], out_data[i]) && ok;
-    fy_qnn_log_mark();
     const fy_qnn_error err =
-        ok ? g->lib->call->graph_execute(g->handle, t, n_in, t + n_in, n_out, NULL, NULL)
-           : FY_QNN_EMEMORY;
+        ok ? fy_qnn_graph_execute(g, t, n_in, t + n_in, n_out) : FY_QNN_EMEMORY;
     free(t);
     return err;
 }

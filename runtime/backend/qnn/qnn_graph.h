@@ -108,4 +108,8 @@ fy_qnn_error fy_qnn_graph_run(fy_qnn_graph *g, fy_qnn_tensor *const *in, void *c
                               uint32_t n_in, fy_qnn_tensor *const *out, void *const *out_data,
                               uint32_t n_out);
 
+/* The same with tensors that hold their memory. */
+fy_qnn_error fy_qnn_graph_execute(const fy_qnn_graph *g, fy_qnn_tensor *in, uint32_t n_in,
+                                  fy_qnn_tensor *out, uint32_t n_out);
+
 #endif

@@ -1,0 +1,381 @@
+/* Runs the graphs of context binaries. */
+#include "backend/qnn/graph_qnn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/qnn/qnn_graph.h"
+#include "backend/qnn/qnn_sidecar.h"
+#include "base/file.h"
+#include "base/log.h"
+
+/* A library for PCs computes for any chip, and has to be told which; a phone's knows its own. */
+#ifdef __x86_64__
+enum { ANY_CHIP = true };
+#else
+enum { ANY_CHIP = false };
+#endif
+
+typedef struct {
+    fy_graph_device base;
+    fy_qnn_lib *lib;      /* owned */
+    fy_qnn_handle handle; /* owned; made for the first chunk, whose chip it has */
+    fy_qnn_chip chip;
+} device;
+
+struct fy_graph_chunk {
+    device *d;             /* view */
+    char *path;            /* owned */
+    fy_qnn_sidecar is;     /* owned */
+    fy_qnn_handle context; /* owned */
+};
+
+struct fy_graph {
+    const fy_graph_chunk *chunk; /* view */
+    char *name;                  /* owned */
+    fy_qnn_graph g;
+    fy_qnn_tensor *io; /* owned: inputs, then outputs, on the host's memory */
+    uint32_t n_in, n_out;
+};
+
+/* --- chunks ----------------------------------------------------------------------------------- */
+
+/* "v2.51.0.260401" -> 51; 0: another form. */
+static unsigned release_of(const char *build_id)
+{
+    unsigned minor = 0;
+    return sscanf(build_id, "v2.%3u.", &minor) == 1 ? minor : 0;
+}
+
+/* A library reads binaries of its own release and of older ones. */
+static int check_release(const fy_qnn_lib *lib, const fy_qnn_sidecar *s, fy_err *e)
+{
+    const unsigned made = release_of(s->build_id), has = release_of(lib->build_id);
+    if (made == 0 || has == 0 || made <= has)
+        return 0;
+    return fy_fail(e, FY_EUNSUPPORTED,
+                   "was compiled with SDK 2.%u, and the library is of 2.%u, which reads none that "
+                   "are newer: take the libraries of 2.%u, or compile with 2.%u",
+                   made, has, made, has);
+}
+
+/* Is it of this cut, and does the description belong to its bytes? */
+static int check_binary(const fy_graph_file *f, const fy_qnn_sidecar *s, fy_err *e)
+{
+    char hash[FY_SHA256_HEX];
+    if (f->model[0] != '\0' && strcmp(f->model, s->model) != 0)
+        return fy_fail(e, FY_EFORMAT,
+                       "was compiled from model %.16s..., expected %.16s...: chunks of two cuts",
+                       s->model, f->model);
+    if (fy_file_sha256(f->path, hash, e) != 0)
+        return -1;
+    if (strcmp(hash, s->sha256) != 0)
+        return fy_fail(e, FY_EVERIFY,
+                       "has SHA-256 %.16s..., expected %.16s... as the .json beside it says: copy "
+                       "both again, or compile again",
+                       hash, s->sha256);
+    return 0;
+}
+
+static int open_device(device *d, const fy_qnn_chip *chip, fy_err *e)
+{
+    static const fy_qnn_chip own = {0};
+    if (d->handle == NULL) {
+        if (fy_qnn_device_new(d->lib, ANY_CHIP ? chip : &own, &d->handle, e) != 0)
+            return -1;
+        d->chip = *chip;
+    }
+    return d->chip.soc == chip->soc
+               ? 0
+               : fy_fail(e, FY_EFORMAT, "was compiled for chip %u, another chunk for %u", chip->soc,
+                         d->chip.soc);
+}
+
+static int load_context(fy_graph_chunk *p, fy_err *e)
+{
+    const device *d = p->d;
+    fy_map map;
+    if (fy_map_open(&map, p->path, e) != 0)
+        return -1;
+    fy_err why = {0};
+    const int rc = fy_qnn_context_load(d->lib, d->handle, map.data, map.size, &p->context, &why);
+    fy_map_close(&map);
+    if (rc == 0)
+        return 0;
+    return fy_fail(e, why.code, "%s%s", why.msg,
+                   ANY_CHIP && p->is.n_graphs > 1
+                       ? "; a PC's library loads no graphs that share their weights: compile a cut "
+                         "with one batch size ('ferry chunk --batch 32')"
+                       : "");
+}
+
+static char *sidecar_path(const char *bin, fy_err *e)
+{
+    const char *dot = strrchr(bin, '.');
+    fy_str path = {0};
+    fy_str_printf(&path, "%.*s.json", dot != NULL ? (int)(dot - bin) : (int)strlen(bin), bin);
+    if (!path.oom)
+        return path.ptr;
+    fy_str_release(&path);
+    fy_nomem(e);
+    return NULL;
+}
+
+static int read_binary(fy_graph_chunk *p, const fy_graph_file *f, fy_err *e)
+{
+    device *d = p->d;
+    char *sidecar = sidecar_path(f->path, e);
+    int rc = sidecar != NULL ? fy_qnn_sidecar_read(sidecar, &p->is, e) : -1;
+    free(sidecar);
+    if (rc != 0)
+        return -1;
+    const fy_qnn_chip chip = {p->is.soc_id, p->is.arch, p->is.vtcm_mb};
+    rc = check_release(d->lib, &p->is, e);
+    if (rc == 0)
+        rc = check_binary(f, &p->is, e);
+    if (rc == 0)
+        rc = open_device(d, &chip, e);
+    if (rc == 0)
+        rc = load_context(p, e);
+    return rc == 0 ? 0 : fy_ctx(e, "%s", f->path);
+}
+
+static void unload(fy_graph_chunk *p)
+{
+    if (p == NULL)
+        return;
+    fy_qnn_context_free(p->d->lib, p->context);
+    fy_qnn_sidecar_release(&p->is);
+    free(p->path);
+    free(p);
+}
+
+static fy_graph_chunk *load(fy_graph_device *base, const fy_graph_file *f, fy_err *e)
+{
+    device *d = (device *)(void *)base;
+    fy_graph_chunk *p = calloc(1, sizeof *p);
+    if (p == NULL || (p->path = strdup(f->path)) == NULL) {
+        free(p);
+        fy_nomem(e);
+        return NULL;
+    }
+    p->d = d;
+    const int rc = fy_check_interrupt(e) == 0 ? read_binary(p, f, e) : -1;
+    if (rc == 0)
+        return p;
+    unload(p);
+    return NULL;
+}
+
+/* --- graphs ----------------------------------------------------------------------------------- */
+
+static fy_qnn_sidecar_graph *find_graph(fy_graph_chunk *p, const char *name, fy_err *e)
+{
+    for (size_t i = 0; i < p->is.n_graphs; i++) {
+        if (strcmp(p->is.graphs[i].name, name) == 0)
+            return &p->is.graphs[i];
+    }
+    fy_fail(e, FY_EFORMAT, "%s: has no graph '%s'", p->path, name);
+    return NULL;
+}
+
+static fy_qnn_sidecar_tensor *find_tensor(const fy_graph_chunk *p, const fy_qnn_sidecar_graph *g,
+                                          const fy_graph_tensor *t, fy_err *e)
+{
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        fy_qnn_sidecar_tensor *is = &g->tensors[i];
+        if (strcmp(is->name, t->name) != 0)
+            continue;
+        if (is->output == t->output && is->rank == 2 && is->dims[0] == t->rows &&
+            is->dims[1] == t->cols)
+            return is;
+        fy_fail(e, FY_EFORMAT,
+                "%s, graph '%s': %s '%s' is [%u, %u] of rank %u, expected %s [%llu, %llu]", p->path,
+                g->name, is->output ? "output" : "input", is->name, is->dims[0], is->dims[1],
+                is->rank, t->output ? "output" : "input", (unsigned long long)t->rows,
+                (unsigned long long)t->cols);
+        return NULL;
+    }
+    fy_fail(e, FY_EFORMAT, "%s, graph '%s': has no tensor '%s'", p->path, g->name, t->name);
+    return NULL;
+}
+
+static fy_element element_of(uint32_t type)
+{
+    switch (type) {
+    case FY_QNN_FLOAT_16:
+        return FY_EL_F16;
+    case FY_QNN_UFIXED_16:
+        return FY_EL_U16;
+    case FY_QNN_SFIXED_16:
+        return FY_EL_S16;
+    case FY_QNN_UFIXED_8:
+        return FY_EL_U8;
+    default:
+        return FY_EL_F32; /* a sidecar has no others */
+    }
+}
+
+static int describe(fy_graph_chunk *p, const char *graph, fy_graph_tensor *tensors, uint32_t n,
+                    fy_err *e)
+{
+    const fy_qnn_sidecar_graph *g = find_graph(p, graph, e);
+    if (g == NULL)
+        return -1;
+    if (g->n_tensors != n)
+        return fy_fail(e, FY_EFORMAT, "%s, graph '%s': %zu tensors, expected %u", p->path, g->name,
+                       g->n_tensors, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const fy_qnn_sidecar_tensor *t = find_tensor(p, g, &tensors[i], e);
+        if (t == NULL)
+            return -1;
+        tensors[i].type = element_of(t->type);
+        tensors[i].scale = (float)t->scale;
+        tensors[i].offset = (int32_t)t->offset;
+    }
+    return 0;
+}
+
+static void unbind(fy_graph *g)
+{
+    if (g == NULL)
+        return;
+    fy_qnn_graph_release(&g->g);
+    free(g->name);
+    free(g->io);
+    free(g);
+}
+
+static int bind_tensors(fy_graph_chunk *p, fy_graph *g, const fy_graph_binding *b, fy_err *e)
+{
+    const fy_qnn_sidecar_graph *is = find_graph(p, b->name, e);
+    for (uint32_t i = 0; is != NULL && i < b->n_tensors; i++) {
+        fy_qnn_sidecar_tensor *t = find_tensor(p, is, &b->tensors[i], e);
+        if (t == NULL)
+            return -1;
+        const uint64_t bytes = (uint64_t)t->dims[0] * t->dims[1] * fy_qnn_type_bytes(t->type);
+        g->n_in += !t->output;
+        g->n_out += t->output;
+        g->io[i].version = 1;
+        g->io[i].u.v1 = (fy_qnn_tensor_v1){
+            .id = t->id,
+            .name = t->name,
+            .kind = t->output ? FY_QNN_APP_READ : FY_QNN_APP_WRITE,
+            .type = t->type,
+            .quant = t->scale > 0 ? fy_qnn_quant_scale((float)t->scale, (int32_t)t->offset)
+                                  : fy_qnn_no_quant(),
+            .rank = t->rank,
+            .dims = t->dims,
+            .memory = FY_QNN_RAW,
+            .u.buffer = {b->buffers[i], (uint32_t)bytes}}; /* the sidecar's limit fits */
+    }
+    return is != NULL ? 0 : -1;
+}
+
+static fy_graph *bind(fy_graph_chunk *p, const fy_graph_binding *b, fy_err *e)
+{
+    fy_graph *g = calloc(1, sizeof *g);
+    if (g == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    g->chunk = p;
+    g->name = strdup(b->name);
+    g->io = calloc(b->n_tensors, sizeof *g->io);
+    int rc = g->name != NULL && g->io != NULL ? bind_tensors(p, g, b, e) : fy_nomem(e);
+    if (rc == 0 && (rc = fy_qnn_graph_retrieve(p->d->lib, p->context, b->name, &g->g, e)) != 0)
+        fy_ctx(e, "%s", p->path);
+    if (rc == 0)
+        return g;
+    unbind(g);
+    return NULL;
+}
+
+static int run(fy_graph *g, fy_err *e)
+{
+    const fy_qnn_error err = fy_qnn_graph_execute(&g->g, g->io, g->n_in, g->io + g->n_in, g->n_out);
+    if (err == 0)
+        return 0;
+    fy_qnn_fail(g->g.lib, "graphExecute", err, e);
+    return fy_ctx(e, "%s, graph '%s'", g->chunk->path, g->name);
+}
+
+/* --- the device ------------------------------------------------------------------------------- */
+
+static void *take(fy_graph_device *base, uint64_t bytes, fy_err *e)
+{
+    (void)base;
+    void *p = bytes <= SIZE_MAX / 2 ? calloc((size_t)bytes + 1, 1) : NULL;
+    if (p == NULL)
+        fy_fail(e, FY_EFIT, "out of memory: the tensors of the graphs take %llu MB",
+                (unsigned long long)(bytes >> 20));
+    return p;
+}
+
+static void give(fy_graph_device *base, void *memory)
+{
+    (void)base;
+    free(memory);
+}
+
+/* What the library takes it does not tell. */
+static int begin_bytes(const fy_graph_device *base, const fy_graph_binding *largest, fy_element kv,
+                       int n_threads, uint64_t *bytes, fy_err *e)
+{
+    (void)base, (void)largest, (void)kv, (void)n_threads, (void)e;
+    *bytes = 0;
+    return 0;
+}
+
+static int begin(fy_graph_device *base, int n_threads, fy_err *e)
+{
+    (void)base, (void)n_threads, (void)e;
+    return 0;
+}
+
+static void end(fy_graph_device *base)
+{
+    (void)base;
+}
+
+static void close_device(fy_graph_device *base)
+{
+    device *d = (device *)(void *)base;
+    if (d == NULL)
+        return;
+    fy_qnn_device_free(d->lib, d->handle);
+    fy_qnn_close(d->lib);
+    free(d);
+}
+
+static const fy_graph_backend api = {.name = "qnn",
+                                     .close = close_device,
+                                     .load = load,
+                                     .unload = unload,
+                                     .describe = describe,
+                                     .take = take,
+                                     .give = give,
+                                     .bind = bind,
+                                     .unbind = unbind,
+                                     .begin_bytes = begin_bytes,
+                                     .begin = begin,
+                                     .end = end,
+                                     .run = run};
+
+fy_graph_device *fy_graph_qnn_open(const char *library, fy_err *e)
+{
+    device *d = calloc(1, sizeof *d);
+    if (d == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    *d = (device){.base = {.api = &api}, .lib = fy_qnn_open(library, NULL, e)};
+    if (d->lib == NULL) {
+        free(d);
+        return NULL;
+    }
+    fy_log(FY_LOG_DEBUG, "QNN library %s (%s, core interface %u.%u)", d->lib->path,
+           d->lib->build_id, d->lib->core.major, d->lib->core.minor);
+    return &d->base;
+}

@@ -1,0 +1,16 @@
+/* "qnn": the graphs of a compiled model on a QNN library, the NPU's or one that stands for it. A
+ * device for model/chain.h.
+ *
+ * A chunk is a context binary NAME.bin with NAME.json beside it (qnn_sidecar.h): its bytes are
+ * hashed, the release that made it is held against the library's, and then the library gets it. */
+#ifndef FY_BACKEND_QNN_GRAPH_QNN_H
+#define FY_BACKEND_QNN_GRAPH_QNN_H
+
+#include "backend/graph_backend.h"
+#include "base/err.h"
+
+/* Loads the library at a path (fy_qnn_find); a process has one such device at a time. NULL on
+ * failure. */
+fy_graph_device *fy_graph_qnn_open(const char *library, fy_err *e);
+
+#endif

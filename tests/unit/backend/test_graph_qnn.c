@@ -1,0 +1,334 @@
+/* Compiled graphs on the reference library: a session computes what the chunks compute, in floats
+ * and in codes, and every file that does not fit is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/qnn/graph_qnn.h"
+#include "base/file.h"
+#include "tests/unit/model/chain_fixture.h"
+#include "tests/unit/qnnref/compose.h"
+#include "workspace/compile/compile_chunk.h"
+
+enum { CACHE = 24, N_LAYER = 3, N_FILES = 3, N_TOKENS = 19 };
+
+static const uint32_t batch[] = {8, 1, 0};
+static const chain_cut cut = {batch, 2, 1, CACHE};
+static const char *const files[] = {"chunk_0", "chunk_1", "lm_head"};
+static const fy_soc soc = {.name = (char[]){"SM8650"}, .soc_id = 57, .htp_arch = 75, .vtcm_mb = 8};
+static const fy_npu_recipe fp16 = {
+    .name = (char[]){"fp16"}, .type = FY_NPU_FP16, .kv_bits = 16, .float_core = true};
+static const fy_npu_recipe fixed8 = {.name = (char[]){"16a8w"}, .type = FY_NPU_16A8W, .kv_bits = 8};
+static const fy_npu_recipe fixed16 = {
+    .name = (char[]){"16a8w"}, .type = FY_NPU_16A8W, .kv_bits = 16};
+
+static const char *library;
+static char faults[96];
+
+/* --- a compiled model ------------------------------------------------------------------------- */
+
+/* Ranges that nothing was measured for, wide enough for what this model computes. */
+static fy_q_ranges *made_up(const fy_compile_graphs *g, float half)
+{
+    fy_err e = {0};
+    fy_q_ranges *r = fy_q_ranges_new(fy_model_chunk_info(g->model)->model, &e);
+    for (size_t i = 0; r != NULL && i < g->graph[0].n_ranges; i++)
+        *fy_q_ranges_add(r, g->graph[0].ranges[i].name, &e) =
+            (fy_q_range){-half, half, -half, half};
+    assert_int_equal(e.code, FY_OK);
+    return r;
+}
+
+static void compile(const char *name, const fy_npu_recipe *recipe, float half)
+{
+    static const char hash[FY_SHA256_HEX] =
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    char gguf[160], out[160];
+    fy_err e = {0};
+    fy_compiled answer;
+    fy_compile_graphs g;
+    snprintf(gguf, sizeof gguf, "%s/cut/qnn/%s.gguf", chain_dir, name);
+    snprintf(out, sizeof out, "%s/cut/qnn/%s.bin", chain_dir, name);
+    fy_compile_job job = {.gguf = gguf,
+                          .out = out,
+                          .library = library,
+                          .library_sha256 = hash,
+                          .soc = &soc,
+                          .recipe = recipe,
+                          .name = {"batch_8", "batch_1"},
+                          .batch = {8, 1},
+                          .n_graphs = 2,
+                          .n_cache = CACHE,
+                          .n_ctx = CACHE + 8};
+    if (fy_compile_compose(&job, false, &g, &e) != 0)
+        fail_msg("%s", e.msg);
+    fy_q_ranges *r = made_up(&g, half);
+    job.ranges = r;
+    if (fy_compile_encode(&g, r, &e) != 0 || fy_compile_chunk(&job, &g, &answer, &e) != 0)
+        fail_msg("%s", e.msg);
+    fy_compile_release(&g);
+    fy_q_ranges_free(r);
+}
+
+static void compile_all(const fy_npu_recipe *recipe)
+{
+    chain_write(&(chain_kind){.arch = "llama", .type = FY_F32, .n_layer = N_LAYER});
+    chain_write_chunks(&cut);
+    for (int i = 0; i < N_FILES; i++)
+        compile(files[i], recipe, 6);
+}
+
+static void list_compiled(chain_list *l)
+{
+    chain_list_of(&cut, N_LAYER, l);
+    for (size_t i = 0; i < N_FILES; i++)
+        strcpy(strrchr(l->paths[i], '.'), ".bin");
+    for (size_t i = 0; i < l->spec.n_graphs; i++)
+        l->graphs[i].name = l->graphs[i].n_batch == 8 ? "batch_8" : "batch_1";
+}
+
+static fy_model *open_compiled(fy_err *e)
+{
+    chain_list l;
+    list_compiled(&l);
+    fy_model *m = fy_model_open_chunk(chain_at("cut/ggml/weights.gguf"), &chain_how, e);
+    fy_graph_device *d = m != NULL ? fy_graph_qnn_open(library, e) : NULL;
+    if (d != NULL && fy_model_chain(m, d, &l.spec, e) == 0)
+        return m;
+    fy_model_close(m);
+    return NULL;
+}
+
+/* --- right ------------------------------------------------------------------------------------ */
+
+static int keep(void *user, const float *logits, uint32_t first, uint32_t n, fy_err *e)
+{
+    (void)e;
+    memcpy((float *)user + (size_t)first * CHAIN_V, logits, (size_t)n * CHAIN_V * sizeof *logits);
+    return 0;
+}
+
+static void evaluate(fy_model *m, fy_type kv, uint32_t step, float *logits)
+{
+    fy_err e = {0};
+    int32_t ids[N_TOKENS];
+    fy_session *s = chain_session(m, (fy_session_params){.type_k = kv, .type_v = kv});
+    for (int32_t i = 0; i < N_TOKENS; i++)
+        ids[i] = i * 7 % CHAIN_V;
+    for (uint32_t i = 0; i < N_TOKENS; i += step) {
+        const uint32_t n = N_TOKENS - i < step ? N_TOKENS - i : step;
+        const fy_eval_sinks sinks = {.logits = keep, .user = logits};
+        if (fy_session_eval(s, ids + i, n, &sinks, NULL, &e) != 0)
+            fail_msg("%s", e.msg);
+    }
+    fy_session_free(s);
+}
+
+static double difference(const float *a, const float *b)
+{
+    double sum = 0, power = 0;
+    for (size_t i = 0; i < (size_t)N_TOKENS * CHAIN_V; i++) {
+        sum += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        power += (double)a[i] * (double)a[i];
+    }
+    return sqrt(sum / power);
+}
+
+static void a_session_computes_what_the_chunks_compute(void **state)
+{
+    static const struct {
+        const fy_npu_recipe *recipe;
+        double most; /* of the logits' root mean square */
+        const char *kv;
+    } cases[] = {{&fp16, 5e-3, "f16"}, {&fixed16, 4e-2, "s16"}, {&fixed8, 8e-2, "u8"}};
+    static float want[N_TOKENS * CHAIN_V], got[N_TOKENS * CHAIN_V], again[N_TOKENS * CHAIN_V];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fy_err e = {0};
+        fy_session_plan plan;
+        compile_all(cases[i].recipe);
+        fy_model *chunks = chain_open(&cut, N_LAYER), *m = open_compiled(&e);
+        if (m == NULL)
+            fail_msg("%s", e.msg);
+        assert_string_equal(fy_model_backend(m), "qnn");
+        evaluate(chunks, FY_F32, N_TOKENS, want);
+        evaluate(m, FY_F16, N_TOKENS, got);
+        evaluate(m, FY_F32, 5, again); /* other batches; the graphs have their own cache */
+        if (!(difference(want, got) < cases[i].most) || !(difference(want, again) < cases[i].most))
+            fail_msg("%s: %g and %g", cases[i].kv, difference(want, got), difference(want, again));
+        const fy_session_params p = {.n_threads = 1, .type_k = FY_F16, .type_v = FY_F16};
+        assert_int_equal(fy_session_plan_of(m, &p, &plan, &e), 0);
+        assert_string_equal(plan.type_k, cases[i].kv);
+        fy_model_close(m);
+        fy_model_close(chunks);
+    }
+}
+
+static void a_cache_of_another_type_is_refused(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    compile_all(&fixed8);
+    fy_model *m = open_compiled(&e);
+    const fy_session_params p = {.n_threads = 1, .type_k = FY_Q8_0, .type_v = FY_F16};
+    assert_null(fy_session_new(m, &p, &e));
+    assert_int_equal(e.code, FY_EARG);
+    assert_non_null(strstr(e.msg, "compiled for one of u8: drop -ctk"));
+    fy_model_close(m);
+}
+
+/* --- wrong ------------------------------------------------------------------------------------ */
+
+/* In the description of a file: the n-th `from` becomes `to`; NULL: the eight characters after it
+ * become zeros. */
+static void edit(const char *name, int n, const char *from, const char *to)
+{
+    char path[160];
+    fy_map map;
+    fy_err e = {0};
+    fy_str s = {0};
+    snprintf(path, sizeof path, "%s/cut/qnn/%s.json", chain_dir, name);
+    assert_int_equal(fy_map_open(&map, path, &e), 0);
+    fy_str_add(&s, (const char *)map.data, map.size);
+    fy_map_close(&map);
+    char *at = strstr(fy_str_z(&s), from);
+    while (at != NULL && --n > 0)
+        at = strstr(at + 1, from);
+    assert_non_null(at);
+    fy_str out = {0};
+    fy_str_add(&out, s.ptr, (size_t)(at - s.ptr));
+    fy_str_puts(&out, to != NULL ? to : from);
+    fy_str_puts(&out, to != NULL ? "" : "00000000");
+    fy_str_puts(&out, at + strlen(from) + (to != NULL ? 0 : 8));
+    assert_int_equal(fy_file_write(path, out.ptr, out.len, &e), 0);
+    fy_str_release(&s);
+    fy_str_release(&out);
+}
+
+static void refuse(fy_code code, const char *says)
+{
+    fy_err e = {0};
+    fy_model *m = open_compiled(&e);
+    const fy_session_params p = {.n_threads = 1, .type_k = FY_F16, .type_v = FY_F16};
+    fy_session *s = m != NULL ? fy_session_new(m, &p, &e) : NULL;
+    if (s != NULL || strstr(e.msg, says) == NULL || e.code != code)
+        fail_msg("'%s' (%d), expected '%s' (%d)", e.msg, e.code, says, code);
+    fy_model_close(m);
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+    static const struct {
+        const char *file, *from, *to;
+        int nth;
+        fy_code code;
+        const char *says;
+    } cases[] = {
+        {"chunk_1", "v2.51.0", "v2.52.0", 1, FY_EUNSUPPORTED,
+         "chunk_1.bin: was compiled with SDK 2.52, and the library is of 2.51"},
+        {"chunk_1", "\"model\": \"", NULL, 1, FY_EFORMAT,
+         "chunk_1.bin: was compiled from model 00000000"},
+        {"chunk_1", "\"id\": 57", "\"id\": 69", 1, FY_EFORMAT,
+         "chunk_1.bin: was compiled for chip 69, another chunk for 57"},
+        {"chunk_0", "\"batch_8\"", "\"batch_9\"", 1, FY_EFORMAT,
+         "chunk_0.bin: has no graph 'batch_8'"},
+        {"chunk_0", "\"attn_bias\"", "\"bias\"", 1, FY_EFORMAT,
+         "chunk_0.bin, graph 'batch_8': has no tensor 'attn_bias'"},
+        {"chunk_0", "\"dims\": [8, 32]", "\"dims\": [8, 33]", 1, FY_EFORMAT,
+         "input 'attn_bias' is [8, 33] of rank 2, expected input [8, 32]"},
+        {"lm_head", "\"dims\": [8, 96]", "\"dims\": [8, 1, 96]", 1, FY_EFORMAT, "of rank 3"},
+        {"lm_head", "\"type\": \"f32\"", "\"type\": \"f16\"", 1, FY_EFORMAT,
+         "lm_head.bin: graph 'batch_8': tensor 'x' of f16 (offset 0), expected floats"},
+        {"chunk_1", "\"offset\": -128", "\"offset\": -127", 1, FY_EFORMAT, "has scale "},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        compile_all(&fixed8);
+        edit(cases[i].file, cases[i].nth, cases[i].from, cases[i].to);
+        refuse(cases[i].code, cases[i].says);
+    }
+}
+
+static void a_binary_is_hashed_first(void **state)
+{
+    (void)state;
+    char command[256];
+    compile_all(&fp16);
+    snprintf(command, sizeof command, "printf x >>%s", chain_at("cut/qnn/chunk_1.bin"));
+    assert_int_equal(system(command), 0);
+    refuse(FY_EVERIFY, "chunk_1.bin: has SHA-256 ");
+    snprintf(command, sizeof command, "rm %s", chain_at("cut/qnn/chunk_1.json"));
+    assert_int_equal(system(command), 0);
+    refuse(FY_EIO, "chunk_1.json");
+}
+
+static void ask_for_faults(const char *text)
+{
+    FILE *f = fopen(faults, "w");
+    fputs(text, f);
+    fclose(f);
+}
+
+static void what_the_library_answers_is_said(void **state)
+{
+    static const struct {
+        const char *fault, *says;
+    } cases[] = {
+        {"contextCreateFromBinary code 1002\n",
+         "chunk_0.bin: contextCreateFromBinary: QNN error 1002"},
+        {"reload refuse\n", "share their weights: compile a cut with one batch size"},
+        {"graphRetrieve code 6003\n", "graphRetrieve: QNN error 6003"},
+        {"deviceCreate code 14001\n", "deviceCreate: QNN error 14001"},
+        {"backendCreate code 4000\n", "backendCreate: QNN error 4000"},
+    };
+    (void)state;
+    compile_all(&fp16);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fy_err e = {0};
+        ask_for_faults(cases[i].fault);
+        fy_model *m = open_compiled(&e);
+        const fy_session_params p = {.n_threads = 1, .type_k = FY_F16, .type_v = FY_F16};
+        fy_session *s = m != NULL ? fy_session_new(m, &p, &e) : NULL;
+        if (s != NULL || strstr(e.msg, cases[i].says) == NULL)
+            fail_msg("'%s', expected '%s'", e.msg, cases[i].says);
+        fy_model_close(m);
+    }
+    ask_for_faults("graphExecute code 6031\n");
+    fy_err e = {0};
+    fy_model *m = open_compiled(&e);
+    fy_session *s = chain_session(m, (fy_session_params){.type_k = FY_F16, .type_v = FY_F16});
+    const int32_t ids[] = {1, 2, 3};
+    assert_int_not_equal(fy_session_eval(s, ids, 3, NULL, NULL, &e), 0);
+    assert_non_null(strstr(e.msg, "chunk_0.bin, graph 'batch_8': graphExecute: QNN error 6031"));
+    assert_int_equal(fy_session_n_past(s), 0);
+    ask_for_faults("");
+    assert_int_equal(fy_session_eval(s, ids, 3, NULL, NULL, &e), 0);
+    fy_session_free(s);
+    fy_model_close(m);
+}
+
+static int set_up(void **state)
+{
+    const int rc = chain_make_dir(state);
+    library = reference_path("libQnnRef.so");
+    snprintf(faults, sizeof faults, "%s/faults", chain_dir);
+    ask_for_faults("");
+    return rc != 0 ? rc : setenv("FERRY_REF_FAULTS", faults, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_session_computes_what_the_chunks_compute),
+        cmocka_unit_test(a_cache_of_another_type_is_refused),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_binary_is_hashed_first),
+        cmocka_unit_test(what_the_library_answers_is_said),
+    };
+    return cmocka_run_group_tests(tests, set_up, chain_remove_dir);
+}
