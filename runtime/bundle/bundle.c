@@ -193,6 +193,16 @@ static int find_graphs(const char *dir, const fy_manifest *m, const char *model,
     return rc;
 }
 
+static int find_libraries(const char *dir, const fy_manifest *m, fy_bundle *b, fy_err *e)
+{
+    size_t i = 0;
+    while (i < m->n && !fy_span_begins(fy_span_of(m->entry[i].path), FY_BUNDLE_QNN_LIBS "/"))
+        i++;
+    if (i < m->n)
+        b->qnn_libs = fy_path_format(e, "%s/" FY_BUNDLE_QNN_LIBS, dir);
+    return i == m->n || b->qnn_libs != NULL ? 0 : -1;
+}
+
 /* model.json by its hash, and the weights listed; *weights is set to their path when it is not
  * NULL. */
 static int check_model(const char *dir, const fy_manifest *m, const char *model, char **weights,
@@ -231,6 +241,8 @@ static int open_all(const char *dir, const fy_manifest *m, fy_bundle *b, fy_err 
         rc = check_model(dir, m, b->model_main, &b->weights, e);
     if (rc == 0)
         rc = find_graphs(dir, m, b->model_main, &b->qnn, e);
+    if (rc == 0)
+        rc = find_libraries(dir, m, b, e);
     if (rc == 0 && b->model_draft != NULL)
         rc = check_model(dir, m, b->model_draft, NULL, e);
     free(hparams_name);
@@ -269,6 +281,7 @@ void fy_bundle_release(fy_bundle *b)
     free(b->model_draft);
     free(b->weights);
     free(b->qnn);
+    free(b->qnn_libs);
     *b = (fy_bundle){0};
 }
 

@@ -13,6 +13,7 @@
 
 /* Where things are in a workspace; the last four below the directory of a model. */
 #define FY_BUNDLE_EXE            "bin/ferry"
+#define FY_BUNDLE_QNN_LIBS       "qnn_libs"
 #define FY_BUNDLE_WORKSPACE_JSON "workspace.json"
 #define FY_BUNDLE_HPARAMS_JSON   "hparams.json" /* what workspace.json of ours names */
 #define FY_BUNDLE_MODEL_JSON     "model.json"
@@ -27,6 +28,7 @@ typedef struct {
     char *model_draft; /* owned; NULL: none */
     char *weights;     /* owned; path of the main model's weights.gguf, ready to open */
     char *qnn;         /* owned; path of the directory of its graphs (qnn_config.h); NULL: none */
+    char *qnn_libs;    /* owned; path of the directory of the NPU's libraries; NULL: none */
     /* hparams.json; unset values are negative (n_threads, batch_size, top_k), NAN, INT64_MIN
      * (penalty_last_n, where -1 is "all"), or UINT64_MAX (seed, which is written -1, too) */
     int64_t n_threads, batch_size;

@@ -127,11 +127,6 @@ static int put_graph(const fy_qnn_config_graph *g, const char *qnn, uint32_t n_v
                      fy_chain_graph_spec *to, fy_err *e)
 {
     const bool head = g->start_layer == g->end_layer;
-    if (!fy_qnn_is_gguf(g))
-        return fy_fail(e, FY_EUNSUPPORTED,
-                       "%s/%s is compiled for an NPU, and this program has no backend for one: it "
-                       "computes GGUF chunks ('ferry chunk') on the CPU",
-                       qnn, g->model_path);
     *to = (fy_chain_graph_spec){.path = fy_path_join(qnn, g->model_path),
                                 .name = g->graph_name,
                                 .n_batch = g->batch_size,
@@ -197,6 +192,8 @@ int fy_model_each_file(const fy_model *m, fy_model_file *each, void *user, fy_er
 {
     each(user, fy_model_gguf(m));
     for (size_t i = 0; i < fy_model_n_chunks(m); i++) {
+        if (!fy_span_ends(fy_span_of(fy_model_chunk_path(m, i)), ".gguf"))
+            continue;
         fy_gguf *g = fy_gguf_open(fy_model_chunk_path(m, i), e);
         if (g == NULL)
             return -1;

@@ -44,12 +44,12 @@ int fy_cut_header(const fy_gguf *g, const fy_family **family, fy_hparams *hp, fy
 
 /* Gives m, whose embedding is open, the graphs of qnn/config.json on a device (model/chain.h),
  * which becomes the model's, or is closed on failure. m: the weights next to the directory qnn.
- * FY_EUNSUPPORTED for compiled graphs. */
+ * What a file of graphs is, GGUF or compiled, is the device's matter. */
 int fy_model_add_graphs(fy_model *m, const char *qnn, fy_graph_device *device, fy_err *e);
 /* The same on the CPU. */
 int fy_model_add_chunks(fy_model *m, const char *qnn, const fy_map_options *how, fy_err *e);
 
-/* Calls `each` for every file with tensors of m: its own, and the chunks of a cut model. */
+/* Calls `each` for every GGUF file of m: its own, and the chunks of a cut model. */
 typedef void fy_model_file(void *user, const fy_gguf *g);
 int fy_model_each_file(const fy_model *m, fy_model_file *each, void *user, fy_err *e);
 

@@ -1,5 +1,5 @@
-/* What run and chat share: opens model and session after comparing the memory they take with what is
- * available, reuses the cache between prompts, generates, and reports the times. */
+/* What run and chat share: opens model and session after comparing the memory they take with what
+ * is available, reuses the cache between prompts, generates, and reports the times. */
 #include "cli/engine.h"
 
 #include <stdio.h>
@@ -33,8 +33,8 @@ const char *fy_session_plan_text(const fy_model *m, const fy_session_plan *p,
         snprintf(sequences, sizeof sequences, "%u sequences x ", full->n_seq);
     snprintf(out, FY_SESSION_TEXT_BYTES,
              "KV cache: %s%u positions x %u layers, %s/%s: %llu MB; scratch: %llu MB", sequences,
-             full->n_ctx, fy_model_hparams(m)->n_layer, fy_type_name(full->type_k),
-             fy_type_name(full->type_v), megabytes(p->kv_bytes), megabytes(p->scratch_bytes));
+             full->n_ctx, fy_model_hparams(m)->n_layer, p->type_k, p->type_v,
+             megabytes(p->kv_bytes), megabytes(p->scratch_bytes));
     return out;
 }
 
@@ -44,7 +44,7 @@ int fy_session_plan_check(const fy_model *m, const fy_session_plan *p, uint64_t 
     char text[FY_SESSION_TEXT_BYTES];
     if (available == 0 || (p->kv_bytes <= available && p->scratch_bytes <= available - p->kv_bytes))
         return 0;
-    const bool f32 = p->params.type_k == FY_F32 || p->params.type_v == FY_F32;
+    const bool f32 = strcmp(p->type_k, "f32") == 0 || strcmp(p->type_v, "f32") == 0;
     return fy_fail(e, FY_EFIT, "%s, but only %llu MB of memory are available; use a smaller %s%s",
                    fy_session_plan_text(m, p, text), megabytes(available), smaller,
                    f32 ? ", or an f16 cache (-ctk f16 -ctv f16)" : "");
@@ -121,7 +121,8 @@ static int open_all(fy_engine *g, bool needs_vocab, fy_err *e)
     if (o->dir != NULL && fy_bundle_open(o->dir, &g->bundle, e) != 0)
         return -1;
     g->has_bundle = o->dir != NULL;
-    g->model = fy_machine_open(&o->machine, fy_engine_model_path(g), g->bundle.qnn, e);
+    g->model =
+        fy_machine_open(&o->machine, fy_engine_model_path(g), g->bundle.qnn, g->bundle.qnn_libs, e);
     if (g->model == NULL || load_vocab(g, needs_vocab, e) != 0)
         return -1;
     return new_session(g, e);
@@ -156,7 +157,8 @@ const char *fy_stop_name(fy_stop s)
     return names[s];
 }
 
-/* Computes tokens after the cached ones. The list of cached tokens stays right even after a failure. */
+/* Computes tokens after the cached ones. The list of cached tokens stays right even after a
+ * failure. */
 static int eval(fy_engine *g, const int32_t *ids, uint32_t n, const fy_eval_sinks *sinks,
                 const float **logits, fy_err *e)
 {
@@ -171,8 +173,8 @@ static int eval(fy_engine *g, const int32_t *ids, uint32_t n, const fy_eval_sink
     return 0;
 }
 
-/* Keeps of the cache what the prompt starts with, and returns its length. At least one token is left
- * to compute: the answer begins with its logits. */
+/* Keeps of the cache what the prompt starts with, and returns its length. At least one token is
+ * left to compute: the answer begins with its logits. */
 static uint32_t keep_common(fy_engine *g, const fy_ids *prompt, bool reuse)
 {
     size_t n = 0;

@@ -1,9 +1,14 @@
 /* The options for CPUs, memory and backend: pins the threads, and opens the model as they ask. */
 #include "cli/machine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef FERRY_STATIC
+#include "backend/qnn/graph_qnn.h"
+#include "backend/qnn/qnn_lib.h"
+#endif
 #include "bundle/bundle.h"
 #include "bundle/qnn_config.h"
 #include "cli/cut_model.h"
@@ -43,6 +48,7 @@ int fy_machine_pin(const fy_machine_options *o, fy_err *e)
 
 typedef struct {
     char *weights, *qnn; /* owned; qnn NULL: the model was not cut */
+    const char *libs;    /* of the NPU; NULL: none beside it */
 } source;
 
 static void release(source *s)
@@ -72,31 +78,95 @@ static int find_source(const char *path, const char *qnn, source *out, fy_err *e
     return rc;
 }
 
-/* Adds the chunks to the embedding, or to a whole model when the options ask for it. */
+/* --- its graphs ------------------------------------------------------------------------------ */
+
+/* Were the graphs compiled? All or none of them. */
+static int read_compiled(const char *qnn, bool *compiled, fy_err *e)
+{
+    fy_qnn_config c;
+    if (fy_cut_config_read(qnn, &c, e) != 0)
+        return -1;
+    size_t n_gguf = 0, n = c.n_graphs + c.n_embeddings;
+    for (size_t i = 0; i < n; i++)
+        n_gguf += fy_qnn_is_gguf(i < c.n_graphs ? &c.graph[i] : &c.embedding[i - c.n_graphs]);
+    fy_qnn_config_release(&c);
+    *compiled = n_gguf == 0;
+    return n_gguf == 0 || n_gguf == n
+               ? 0
+               : fy_fail(e, FY_EFORMAT,
+                         "%s/" FY_QNN_CONFIG_NAME ": %zu of its %zu graphs are GGUF chunks and the "
+                         "others compiled, expected one kind",
+                         qnn, n_gguf, n);
+}
+
+#ifdef FERRY_STATIC
+static int add_qnn(const fy_machine_options *o, const source *s, fy_model *m, fy_err *e)
+{
+    (void)o, (void)m;
+    return fy_fail(e, FY_EUNSUPPORTED,
+                   "%s: is compiled for an NPU, and this program cannot load the NPU's library (it "
+                   "is static): use the one built with TARGET=android",
+                   s->qnn);
+}
+#else
+static int add_qnn(const fy_machine_options *o, const source *s, fy_model *m, fy_err *e)
+{
+    fy_str path = {0};
+    fy_graph_device *device = NULL;
+    stdout = stderr; /* the library's printf: ours is fy_stdout, and the answer's */
+    if (fy_qnn_find(o->qnn_lib != NULL ? o->qnn_lib : s->libs, &path, e) == 0)
+        device = fy_graph_qnn_open(fy_str_z(&path), e);
+    fy_str_release(&path);
+    return device != NULL ? fy_model_add_graphs(m, s->qnn, device, e) : -1;
+}
+#endif
+
+static int check_kind(const fy_machine_options *o, const source *s, bool compiled, fy_err *e)
+{
+    if (o->backend == FY_BACKEND_QNN && !compiled)
+        return fy_fail(e, FY_EARG,
+                       "%s: holds GGUF chunks: 'ferry compile' makes of them what --backend qnn "
+                       "runs, and --backend chunks computes them on the CPU",
+                       s->qnn);
+    if (o->backend == FY_BACKEND_CHUNKS && compiled)
+        return fy_fail(
+            e, FY_EARG,
+            "%s: is compiled for an NPU, and the CPU computes GGUF chunks: use --backend "
+            "qnn, or the cut that it was compiled from",
+            s->qnn);
+    return 0;
+}
+
+/* Adds the graphs to the embedding, or to a whole model when the options ask for it. */
 static int choose(const fy_machine_options *o, const source *s, const fy_map_options *how,
                   fy_model *m, fy_err *e)
 {
     const bool whole = fy_model_chunk_info(m)->kind == FY_CHUNK_WHOLE;
+    bool compiled;
     if (o->backend == FY_BACKEND_CPU && !whole)
         return fy_fail(e, FY_EARG,
-                       "%s: holds the embedding alone, the rest of the model is in chunks: use "
-                       "--backend chunks, or the whole model ('ferry chunk --join')",
+                       "%s: holds the embedding alone, the rest of the model is in graphs: use "
+                       "--backend chunks or qnn, or the whole model ('ferry chunk --join')",
                        s->weights);
-    if (whole && o->backend != FY_BACKEND_CHUNKS)
+    if (whole && (o->backend == FY_BACKEND_CPU || o->backend == FY_BACKEND_AUTO))
         return 0;
-    if (!whole && o->backend == FY_BACKEND_AUTO)
-        fy_log(FY_LOG_INFO, "backend: chunks (%s holds the embedding alone)", s->weights);
-    return fy_model_add_chunks(m, s->qnn, how, e);
+    if (read_compiled(s->qnn, &compiled, e) != 0 || check_kind(o, s, compiled, e) != 0)
+        return -1;
+    if (o->backend == FY_BACKEND_AUTO)
+        fy_log(FY_LOG_INFO, "backend: %s (%s holds the embedding alone)",
+               compiled ? "qnn" : "chunks", s->weights);
+    return compiled ? add_qnn(o, s, m, e) : fy_model_add_chunks(m, s->qnn, how, e);
 }
 
 static fy_model *open_source(const fy_machine_options *o, const source *s,
                              const fy_map_options *how, fy_err *e)
 {
-    if (s->qnn == NULL && o->backend == FY_BACKEND_CHUNKS) {
+    const bool graphs = o->backend == FY_BACKEND_CHUNKS || o->backend == FY_BACKEND_QNN;
+    if (s->qnn == NULL && graphs) {
         fy_fail(e, FY_EARG,
-                "%s: --backend chunks needs a model that was cut: 'ferry chunk' does it, and its "
+                "%s: --backend %s needs a model that was cut: 'ferry chunk' does it, and its "
                 "directory is given with -m, or its workspace with -d",
-                s->weights);
+                s->weights, o->backend == FY_BACKEND_QNN ? "qnn" : "chunks");
         return NULL;
     }
     if (s->qnn == NULL)
@@ -108,12 +178,14 @@ static fy_model *open_source(const fy_machine_options *o, const source *s,
     return NULL;
 }
 
-fy_model *fy_machine_open(const fy_machine_options *o, const char *path, const char *qnn, fy_err *e)
+fy_model *fy_machine_open(const fy_machine_options *o, const char *path, const char *qnn,
+                          const char *libs, fy_err *e)
 {
     fy_progress progress;
     source s;
     if (find_source(path, qnn, &s, e) != 0)
         return NULL;
+    s.libs = libs;
     fy_map_options how = {.huge = true, .read = o->no_mmap, .lock = o->mlock};
     const bool shows = how.read || how.lock;
     how.progress = shows ? &progress : NULL;

@@ -12,22 +12,34 @@
 typedef struct {
     const char *cpu_mask, *cpu_range;
     int backend; /* fy_machine_backend */
+    const char *qnn_lib;
     bool mlock, no_mmap;
 } fy_machine_options;
 
 typedef enum {
-    FY_BACKEND_AUTO,   /* the CPU; chunks when only the chunks of the model exist */
+    FY_BACKEND_AUTO,   /* the CPU where the whole model is there, else what its graphs want */
     FY_BACKEND_CPU,    /* the whole model */
-    FY_BACKEND_CHUNKS, /* graph after graph (model/chain.h) */
+    FY_BACKEND_CHUNKS, /* graph after graph (model/chain.h) on the CPU */
+    FY_BACKEND_QNN,    /* the same, compiled, on an NPU's library */
 } fy_machine_backend;
 
 #define FY_ROW_BACKEND_OF(field)                                                                 \
     {                                                                                            \
-        .group = "Machine", .name = "backend", .kind = FY_OPT_CHOICE, .arg = "auto|cpu|chunks",  \
-        .offset = offsetof(options, field.backend), .def = "auto",                               \
+        .group = "Machine", .name = "backend", .kind = FY_OPT_CHOICE,                            \
+        .arg = "auto|cpu|chunks|qnn", .offset = offsetof(options, field.backend), .def = "auto", \
         .help = "What computes the model: cpu, the whole of it; chunks, the graphs that it was " \
-                "cut into for an NPU, one after the other on the CPU; auto, chunks where only "  \
-                "they are there."                                                                \
+                "cut into for an NPU, one after the other on the CPU; qnn, the graphs that "     \
+                "'ferry compile' made, on a QNN library; auto, the whole where it is there, "    \
+                "else its graphs."                                                               \
+    }
+#define FY_ROW_QNN_LIB_OF(field)                                                               \
+    {                                                                                          \
+        .group = "Machine", .name = "qnn-lib", .kind = FY_OPT_STR, .arg = "DIR",               \
+        .offset = offsetof(options, field.qnn_lib),                                            \
+        .help = "Where --backend qnn finds its library: a directory, or 'reference', ferry's " \
+                "own, which computes on the CPU what an NPU would. Without it: the qnn_libs/ " \
+                "of the workspace, else FERRY_QNN_SDK.",                                       \
+        .file = FY_FILE_OR_WORD                                                                \
     }
 
 #define FY_ROW_CPU_MASK_OF(field)                                                                 \
@@ -55,9 +67,9 @@ typedef enum {
         .help = "Read the file into memory of its own, in huge pages where there are any, " \
                 "instead of using it where it lies. The file may change then."              \
     }
-#define FY_ROWS_MACHINE_OF(field)                                                    \
-    FY_ROW_BACKEND_OF(field), FY_ROW_CPU_MASK_OF(field), FY_ROW_CPU_RANGE_OF(field), \
-        FY_ROW_MLOCK_OF(field), FY_ROW_NO_MMAP_OF(field)
+#define FY_ROWS_MACHINE_OF(field)                                                  \
+    FY_ROW_BACKEND_OF(field), FY_ROW_QNN_LIB_OF(field), FY_ROW_CPU_MASK_OF(field), \
+        FY_ROW_CPU_RANGE_OF(field), FY_ROW_MLOCK_OF(field), FY_ROW_NO_MMAP_OF(field)
 
 /* Pins the calling thread, and all threads it starts later, as the options ask. Call it before
  * anything counts CPUs or starts threads. */
@@ -65,8 +77,8 @@ int fy_machine_pin(const fy_machine_options *o, fy_err *e);
 
 /* Opens the model as the options ask, with a progress display when it is read. path: a GGUF file,
  * or the directory of a cut model (ggml/weights.gguf, qnn/config.json). qnn: the directory with
- * the graphs of a file; NULL: none. */
+ * the graphs of a file, libs: that of the NPU's libraries; NULL: none. */
 fy_model *fy_machine_open(const fy_machine_options *o, const char *path, const char *qnn,
-                          fy_err *e);
+                          const char *libs, fy_err *e);
 
 #endif

@@ -61,6 +61,7 @@ typedef struct {
  */
 typedef struct {
     uint64_t kv_bytes, scratch_bytes;
+    const char *type_k, *type_v; /* of the cache: params', or what compiled graphs fix */
     fy_session_params params;
 } fy_session_plan;
 int fy_session_plan_of(const fy_model *m, const fy_session_params *p, fy_session_plan *out,

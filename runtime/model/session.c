@@ -198,12 +198,12 @@ static int check_graphs(const fy_model *m, fy_session_params *p, fy_err *e)
                        p->n_ctx, c->n_cache, c->n_ctx, c->n_cache);
     if (p->n_seq > 1)
         return fy_fail(e, FY_EARG, "%u sequences, but graphs of fixed shape hold one", p->n_seq);
-    if (c->fixed && (p->type_k != FY_F16 || p->type_v != FY_F16))
+    if (c->fixed && (p->type_k == FY_Q8_0 || p->type_v == FY_Q8_0))
         return fy_fail(e, FY_EARG,
                        "KV cache of types %s and %s, but the graphs were compiled for one of %s: "
                        "drop -ctk and -ctv",
                        fy_type_name(p->type_k), fy_type_name(p->type_v), fy_element_name(c->kv));
-    if (p->type_k != p->type_v || p->type_k == FY_Q8_0)
+    if (!c->fixed && (p->type_k != p->type_v || p->type_k == FY_Q8_0))
         return fy_fail(e, FY_EARG,
                        "KV cache of types %s and %s: that of the graphs is f16, or f32 for both "
                        "(-ctk f32 -ctv f32)",
@@ -329,7 +329,13 @@ int fy_session_plan_of(const fy_model *m, const fy_session_params *p, fy_session
     fy_backend_params b = backend_params(m, &full);
     if (fy_backend_bytes(&b, &backend, e) != 0)
         return -1;
-    *out = (fy_session_plan){.kv_bytes = kv, .scratch_bytes = act + io + backend, .params = full};
+    const bool fixed = m->chain != NULL && m->chain->fixed;
+    *out = (fy_session_plan){
+        .kv_bytes = kv,
+        .scratch_bytes = act + io + backend,
+        .type_k = fixed ? fy_element_name(m->chain->kv) : fy_type_name(full.type_k),
+        .type_v = fixed ? fy_element_name(m->chain->kv) : fy_type_name(full.type_v),
+        .params = full};
     return 0;
 }
 

@@ -236,7 +236,7 @@ static int add_model(const char *path, const char *qnn, const fy_session_params 
 {
     const fy_machine_options machine = {.backend = FY_BACKEND_AUTO};
     fy_session_plan plan;
-    fy_model *m = fy_machine_open(&machine, path, qnn, e);
+    fy_model *m = fy_machine_open(&machine, path, qnn, NULL, e);
     if (m == NULL || fy_session_plan_of(m, p, &plan, e) != 0 ||
         fy_model_each_file(m, add_file, out, e) != 0) {
         fy_model_close(m);

@@ -76,6 +76,7 @@ static const fy_opt opts[] = {
     ROW_LIST("Machine", "cache-type-v", "ctv", type_v, "LIST",
              "Type of the values in the cache: f16 (default), f32, q8_0."),
     FY_ROW_BACKEND_OF(machine),
+    FY_ROW_QNN_LIB_OF(machine),
     FY_ROW_CPU_MASK_OF(machine),
     FY_ROW_CPU_RANGE_OF(machine),
     {.group = "Machine",
@@ -191,9 +192,11 @@ static int open_model(job *j, fy_err *e)
     const bool is_workspace = fy_file_is_dir(path) && !is_cut_model(path);
     if (is_workspace && fy_bundle_open(path, &b, e) != 0)
         return -1;
-    const fy_machine_options machine = {
-        .backend = j->o->machine.backend, .no_mmap = j->o->mmap == 0, .mlock = j->o->machine.mlock};
-    j->model = fy_machine_open(&machine, is_workspace ? b.weights : path, b.qnn, e);
+    const fy_machine_options machine = {.backend = j->o->machine.backend,
+                                        .qnn_lib = j->o->machine.qnn_lib,
+                                        .no_mmap = j->o->mmap == 0,
+                                        .mlock = j->o->machine.mlock};
+    j->model = fy_machine_open(&machine, is_workspace ? b.weights : path, b.qnn, b.qnn_libs, e);
     if (is_workspace)
         fy_bundle_release(&b);
     if (j->model == NULL || fy_bench_check(j->model, j->tests, j->n_tests, e) != 0)

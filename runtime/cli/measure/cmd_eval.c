@@ -319,7 +319,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     if (check_options(o, e) != 0)
         return -1;
     fy_model *m = fy_machine_pin(&o->machine, e) == 0
-                      ? fy_machine_open(&o->machine, o->model, NULL, e)
+                      ? fy_machine_open(&o->machine, o->model, NULL, NULL, e)
                       : NULL;
     if (m == NULL)
         return -1;

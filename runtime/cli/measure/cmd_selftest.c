@@ -274,7 +274,7 @@ static int open_model(job *j, fy_err *e)
         return -1;
     double begin = fy_now_s();
     j->model = fy_machine_open(&o->machine, j->has_bundle ? j->bundle.weights : o->model,
-                               j->has_bundle ? j->bundle.qnn : NULL, &why);
+                               j->bundle.qnn, j->bundle.qnn_libs, &why);
     if (j->model == NULL)
         return failed_to_open(j, "model", &why, e);
     const fy_hparams *hp = fy_model_hparams(j->model);
