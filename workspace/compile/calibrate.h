@@ -11,7 +11,7 @@ typedef struct {
     const char *text;          /* file */
     const fy_npu_recipe *recipe;
     uint32_t max_tokens;
-    int n_threads; /* 0: fy_default_threads() */
+    int n_threads;
 } fy_calibration;
 
 /* Rotation is composed of six nodes, whose ranges hold those of RotaryEmbedding. Whole batches of

@@ -21,7 +21,7 @@ enum { CALIBRATION_TOKENS = 2048 };
 
 typedef struct {
     const char *out, *sdk, *soc, *recipe, *ranges, *calibration, *only, *report;
-    int64_t memory;
+    int64_t memory, n_threads;
     bool dry_run, quiet, verbose;
 } options;
 
@@ -91,6 +91,7 @@ static const fy_opt opts[] = {
      .min = 1,
      .max = 1e15,
      .help = "Memory that the library may take; without it what the machine has available."},
+    FY_ROW_THREADS,
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
@@ -198,6 +199,11 @@ static int choose(compiling *c, fy_err *e)
     return c->recipe != NULL ? fy_npu_recipe_check(c->recipe, c->soc, kv_bits(c), e) : -1;
 }
 
+static int n_threads(const compiling *c)
+{
+    return c->o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)c->o->n_threads;
+}
+
 /* The graphs of the chunk's file, in the order of config.json: the largest batch first. */
 static void add_graphs(const fy_qnn_config_graph *g, size_t n, const char *path,
                        fy_compile_job *job)
@@ -223,7 +229,8 @@ static int add_chunk(compiling *c, size_t i, fy_err *e)
                                .recipe = c->recipe,
                                .n_cache = config->cache_size,
                                .n_ctx = config->context_size,
-                               .kv_bits = kv_bits(c)};
+                               .kv_bits = kv_bits(c),
+                               .n_threads = n_threads(c)};
     add_graphs(config->graph, config->n_graphs, path, &to->job);
     add_graphs(config->embedding, config->n_embeddings, path, &to->job);
     snprintf(to->name, sizeof to->name, "%.*s", (int)(strlen(path) - strlen(".gguf")), path);
@@ -344,7 +351,8 @@ static int calibrate(compiling *c, const char *path, fy_err *e)
                                 .qnn = c->qnn,
                                 .text = c->o->calibration,
                                 .recipe = c->recipe,
-                                .max_tokens = CALIBRATION_TOKENS};
+                                .max_tokens = CALIBRATION_TOKENS,
+                                .n_threads = n_threads(c)};
     const double start = fy_now_s();
     const char *widest = "";
     if (fy_q_calibrate(&how, &c->ranges, e) != 0 || fy_q_ranges_write(c->ranges, path, e) != 0)

@@ -104,10 +104,11 @@ typedef struct {
     const fy_compile_job *job;
     const fy_compile_graphs *graphs;
     fy_out *file;    /* the binary, which the child fills */
-    fy_qnn_pipe *to; /* in the child */
-    message last;    /* in the parent: its last step, or the answer */
-    fy_str refused;  /* owned */
-    fy_str ids;      /* owned; of the border tensors */
+    fy_qnn_pipe *to; /* both in the child */
+    fy_pool *pool;
+    message last;   /* in the parent: its last step, or the answer */
+    fy_str refused; /* owned */
+    fy_str ids;     /* owned; of the border tensors */
     bool done;
 } compilation;
 
@@ -226,6 +227,7 @@ static int make(compilation *c, const fy_qnn_lib *lib, fy_qnn_handle device,
                           .chip = chip,
                           .model = g->model,
                           .ranges = job->ranges,
+                          .pool = c->pool,
                           .step = send_step,
                           .user = c};
     message m = {.core = lib->core, .answer.rope_nodes = c->graphs != g};
@@ -257,7 +259,8 @@ static int compile(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e)
     fy_err first = {0};
     bool no_rope = false;
     c->to = to;
-    if (fy_qnn_device_new(lib, &chip, &device, e) != 0)
+    c->pool = fy_pool_new(c->job->n_threads, e);
+    if (c->pool == NULL || fy_qnn_device_new(lib, &chip, &device, e) != 0)
         return -1;
     int rc = make(c, lib, device, &chip, c->graphs, &no_rope, &first);
     if (rc != 0 && no_rope) {
@@ -272,6 +275,7 @@ static int compile(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e)
         *e = first;
     }
     fy_qnn_device_free(lib, device);
+    fy_pool_free(c->pool);
     return rc;
 }
 

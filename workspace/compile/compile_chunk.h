@@ -24,6 +24,7 @@ typedef struct {
     const char *name[FY_NPU_BATCHES]; /* of the graphs */
     uint32_t batch[FY_NPU_BATCHES];   /* largest first */
     uint32_t n_graphs, n_cache, n_ctx, kv_bits;
+    int n_threads; /* that encode weights */
 } fy_compile_job;
 
 /* Of a chip of which it is unknown, the least that chips with 16-bit floats have. */

@@ -365,7 +365,7 @@ static int give_matrix(emission *x, uint32_t i, const fy_q_node *product, fy_err
                              : fy_q_ranges_importance(
                                    x->p->ranges, fy_qgraph_matrix_name(&t->from, name), t->dims[2]);
     fy_q_matrix w = {0};
-    int rc = fy_q_matrix_encode(x->p->model, t, importance, &w, e);
+    int rc = fy_q_matrix_encode(x->p->model, t, importance, x->p->pool, &w, e);
     if (rc == 0) {
         x->out[0].error += w.error;
         x->out[0].power += w.power;

@@ -45,6 +45,7 @@ typedef struct {
     const fy_qnn_chip *chip;
     const struct fy_model *model;
     const fy_q_ranges *ranges; /* how much the inputs of a matrix count; NULL: all the same */
+    fy_pool *pool;             /* what encodes the matrices */
     fy_q_emit_step *step;
     void *user;
 } fy_q_emit_params;

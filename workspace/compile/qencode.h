@@ -4,6 +4,7 @@
 #define FY_WORKSPACE_QENCODE_H
 
 #include "backend/qnn/qnn_abi.h"
+#include "base/thread.h"
 #include "workspace/compile/ranges.h"
 #include "workspace/npu/qgraph.h"
 
@@ -34,7 +35,7 @@ typedef struct {
 /* t: a FY_QC_WEIGHT. importance [in]: means of the squares of its inputs; NULL: all 1. Same input,
  * same bytes, for any number of threads. */
 int fy_q_matrix_encode(const struct fy_model *m, const fy_q_tensor *t, const double *importance,
-                       fy_q_matrix *out, fy_err *e);
+                       fy_pool *pool, fy_q_matrix *out, fy_err *e);
 void fy_q_matrix_release(fy_q_matrix *w);
 
 #endif

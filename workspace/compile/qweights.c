@@ -1,6 +1,9 @@
 /* Matrices in the types of an NPU: a scale for each output channel, or for each block of inputs
  * times one of 16 steps, chosen so that the error is least, weighted by how large the inputs are.
- * What the types mean: docs/npu-real.md. */
+ * What the types mean: docs/npu-real.md.
+ *
+ * Threads take tiles of channels. Sums over the matrix are added up channel by channel afterwards,
+ * so nothing depends on the threads. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +13,9 @@
 #include "kernels/kernels.h"
 #include "workspace/compile/qencode.h"
 
-enum { LANES = 8, TILE = 64, CANDIDATES = 32, BLOCK_STEPS = 16 };
+enum { TILE = 64, CANDIDATES = 32, RUN = 64, BLOCK_STEPS = 16 };
 #define LEAST_SCALE 1e-9f
+#define LOWEST      0.6f /* of the scale that covers all values: where the search begins */
 
 /* To the nearest whole number, ties to even; |x| < 2^22. */
 static inline float nearest(float x)
@@ -20,9 +24,9 @@ static inline float nearest(float x)
     return (x + magic) - magic;
 }
 
-static inline float clamp(float x, float most)
+static inline float at_most(float x, float most)
 {
-    return x > most ? most : x < -most ? -most : x;
+    return x < most ? x : most;
 }
 
 static float largest(const float *x, size_t n)
@@ -33,103 +37,123 @@ static float largest(const float *x, size_t n)
     return most;
 }
 
-/* The sum of w (x - s q)^2 with q the nearest code, in 8 lanes. */
-static float error_of(const float *restrict x, const float *restrict w, size_t n, float s,
-                      float most)
+/* --- the search for a scale ------------------------------------------------------------------- */
+
+/* sum[c] += w (x - s[c] q)^2 with q the nearest code, of few values: all candidates at once, a
+ * value after another. The sign of x changes nothing. */
+static void add_errors(const float *x, const float *w, size_t n, const float *restrict s,
+                       const float *restrict inverse, float most, float *restrict sum)
 {
-    const float inverse = 1 / s;
-    float lane[LANES] = {0};
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        for (size_t l = 0; l < LANES; l++) {
-            const float d = x[i + l] - s * clamp(nearest(x[i + l] * inverse), most);
-            lane[l] += w[i + l] * (d * d);
+    for (size_t i = 0; i < n; i++) {
+        const float v = fabsf(x[i]), weight = w[i];
+        for (int c = 0; c < CANDIDATES; c++) {
+            const float d = v - s[c] * at_most(nearest(v * inverse[c]), most);
+            sum[c] += weight * (d * d);
         }
     }
-    for (; i < n; i++) {
-        const float d = x[i] - s * clamp(nearest(x[i] * inverse), most);
-        lane[0] += w[i] * (d * d);
-    }
-    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) +
-           ((lane[2] + lane[6]) + (lane[3] + lane[7]));
 }
 
-/* The scale of the least error among steps from 0.6 to 1 of what covers all values. */
+/* The scale of the least error among steps from LOWEST to 1 of what covers all values; the largest
+ * of those that are equally good. */
 static float fit(const float *x, const float *w, size_t n, float most)
 {
     const float whole = largest(x, n) / most;
-    float best = whole, least = INFINITY;
+    float s[CANDIDATES], inverse[CANDIDATES];
+    double error[CANDIDATES] = {0};
     if (whole < LEAST_SCALE)
         return LEAST_SCALE;
-    for (int i = CANDIDATES; i >= 0; i--) {
-        const float s = whole * (0.6f + 0.4f * (float)i / CANDIDATES);
-        const float error = error_of(x, w, n, s, most);
-        if (error < least) {
-            least = error;
-            best = s;
-        }
+    for (int c = 0; c < CANDIDATES; c++) {
+        s[c] = whole * (LOWEST + (1 - LOWEST) * (float)c / (CANDIDATES - 1));
+        inverse[c] = 1 / s[c];
     }
-    return best;
+    for (size_t i = 0; i < n; i += RUN) {
+        float sum[CANDIDATES] = {0};
+        add_errors(x + i, w + i, n - i < RUN ? n - i : RUN, s, inverse, most, sum);
+        for (int c = 0; c < CANDIDATES; c++)
+            error[c] += (double)sum[c];
+    }
+    int best = CANDIDATES - 1;
+    for (int c = best; c >= 0; c--)
+        best = error[c] < error[best] ? c : best;
+    return s[best];
 }
 
-/* --- a row ------------------------------------------------------------------------------------ */
+/* --- a channel -------------------------------------------------------------------------------- */
+
+/* What a channel leaves besides its codes. */
+typedef struct {
+    double error, power;
+    float bad; /* a value that the type does not hold; 0: none */
+} channel;
+
+/* Of a thread. */
+typedef struct {
+    float *x;      /* [TILE][n_in]: the values of a tile */
+    float *t;      /* [n_in / block]: scales of a channel's blocks */
+    int8_t *codes; /* [TILE][n_in] */
+} scratch;
 
 typedef struct {
+    const struct fy_model *m;
+    const fy_q_tensor *t;
     fy_npu_type type;
     uint32_t n_in, n_out;
-    float most;     /* the largest code */
-    unsigned block; /* 0: none */
-    const float *w; /* [n_in] */
-    float *t;       /* [n_in / block] scratch: scales of a channel's blocks */
+    float most;        /* the largest code */
+    unsigned block;    /* 0: none */
+    float *w;          /* [n_in] */
+    scratch *scratch;  /* [threads] */
+    channel *channels; /* [n_out] */
     fy_q_matrix *to;
-    double error, power;
 } encoder;
 
-static void encode_run(encoder *j, const float *x, const float *w, size_t n, float s, int8_t *codes)
+static void encode_run(const encoder *j, const float *x, const float *w, size_t n, float s,
+                       int8_t *codes, channel *to)
 {
     const float inverse = 1 / s;
     for (size_t i = 0; i < n; i++) {
-        const float q = clamp(nearest(clamp(x[i] * inverse, 2 * j->most)), j->most);
-        const double d = (double)x[i] - (double)s * (double)q;
-        codes[i] = (int8_t)q;
-        j->error += (double)w[i] * d * d;
-        j->power += (double)w[i] * (double)x[i] * (double)x[i];
+        const float q = nearest(at_most(fabsf(x[i]) * inverse, j->most));
+        const double d = (double)fabsf(x[i]) - (double)s * (double)q;
+        codes[i] = (int8_t)(x[i] < 0 ? -q : q);
+        to->error += (double)w[i] * d * d;
+        to->power += (double)w[i] * (double)x[i] * (double)x[i];
     }
 }
 
-static void encode_blocks(encoder *j, const float *x, uint32_t channel, int8_t *codes)
+static void encode_blocks(const encoder *j, const float *x, uint32_t number, float *t,
+                          int8_t *codes)
 {
     const uint32_t n = j->n_in / j->block;
-    uint8_t *steps = j->to->block_scales + (size_t)channel * n;
-    float most = LEAST_SCALE, *t = j->t;
+    uint8_t *steps = j->to->block_scales + (size_t)number * n;
+    float most = LEAST_SCALE;
     for (uint32_t b = 0; b < n; b++) {
         t[b] = fit(x + b * j->block, j->w + b * j->block, j->block, j->most);
         most = t[b] > most ? t[b] : most;
     }
     const float s = most / BLOCK_STEPS;
-    j->to->scales[channel] = s;
+    j->to->scales[number] = s;
     for (uint32_t b = 0; b < n; b++) {
         const float step = nearest(t[b] / s);
         steps[b] = (uint8_t)(step < 1 ? 1 : step > BLOCK_STEPS ? BLOCK_STEPS : step);
         encode_run(j, x + b * j->block, j->w + b * j->block, j->block, s * (float)steps[b],
-                   codes + b * j->block);
+                   codes + b * j->block, &j->channels[number]);
     }
 }
 
-static void encode_row(encoder *j, const float *x, uint32_t channel, int8_t *codes)
+static void encode_channel(const encoder *j, const float *x, uint32_t number, float *t,
+                           int8_t *codes)
 {
     if (j->block > 0) {
-        encode_blocks(j, x, channel, codes);
+        encode_blocks(j, x, number, t, codes);
         return;
     }
     const float whole = largest(x, j->n_in) / j->most;
     const float s = fy_npu_type_bits(j->type) == 8 ? (whole > LEAST_SCALE ? whole : LEAST_SCALE)
                                                    : fit(x, j->w, j->n_in, j->most);
-    j->to->scales[channel] = s;
-    encode_run(j, x, j->w, j->n_in, s, codes);
+    j->to->scales[number] = s;
+    encode_run(j, x, j->w, j->n_in, s, codes, &j->channels[number]);
 }
 
-/* --- a matrix --------------------------------------------------------------------------------- */
+/* --- a tile ----------------------------------------------------------------------------------- */
 
 /* Rows [first, first + n) become columns. */
 static void put_codes(const encoder *j, uint32_t first, uint32_t n, const int8_t *codes)
@@ -144,44 +168,51 @@ static void put_codes(const encoder *j, uint32_t first, uint32_t n, const int8_t
     }
 }
 
-static int put_halves(const encoder *j, uint32_t first, uint32_t n, const float *x, fy_err *e)
+static void put_halves(const encoder *j, uint32_t first, uint32_t n, const float *x)
 {
     uint16_t *to = j->to->data;
     for (uint32_t k = 0; k < j->n_in; k++) {
         for (uint32_t r = 0; r < n; r++) {
             const uint16_t h = fy_f32_to_f16(x[(size_t)r * j->n_in + k]);
             if ((h & 0x7c00) == 0x7c00)
-                return fy_fail(e, FY_EFORMAT, "%g is too large for 16-bit floats",
-                               (double)x[(size_t)r * j->n_in + k]);
+                j->channels[first + r].bad = x[(size_t)r * j->n_in + k];
             to[(size_t)k * j->n_out + first + r] = h;
         }
     }
-    return 0;
 }
 
-static int encode_tiles(encoder *j, const struct fy_model *m, const fy_q_tensor *t, float *x,
-                        int8_t *codes, fy_err *e)
+static bool all_finite(const float *x, uint32_t n, float *bad)
 {
-    for (uint32_t first = 0; first < j->n_out; first += TILE) {
-        const uint32_t n = j->n_out - first < TILE ? j->n_out - first : TILE;
-        if (fy_check_interrupt(e) != 0)
-            return -1;
-        fy_qgraph_matrix(m, t, first, n, x);
-        for (size_t i = 0; i < (size_t)n * j->n_in; i++) {
-            if (!isfinite(x[i]))
-                return fy_fail(e, FY_EFORMAT, "%s: a value is not finite", t->name);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!isfinite(x[i])) {
+            *bad = x[i];
+            return false;
         }
-        if (j->type == FY_NPU_FP16) {
-            if (put_halves(j, first, n, x, e) != 0)
-                return fy_ctx(e, "%s", t->name);
-            continue;
-        }
-        for (uint32_t r = 0; r < n; r++)
-            encode_row(j, x + (size_t)r * j->n_in, first + r, codes + (size_t)r * j->n_in);
-        put_codes(j, first, n, codes);
     }
-    return 0;
+    return true;
 }
+
+static void encode_tile(void *user, int64_t begin, int64_t end, int thread)
+{
+    const encoder *j = user;
+    const scratch *own = &j->scratch[thread];
+    const uint32_t first = (uint32_t)begin, n = (uint32_t)(end - begin);
+    if (fy_interrupted)
+        return;
+    fy_qgraph_matrix(j->m, j->t, first, n, own->x);
+    if (j->type == FY_NPU_FP16) {
+        put_halves(j, first, n, own->x);
+        return;
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        const float *x = own->x + (size_t)r * j->n_in;
+        if (all_finite(x, j->n_in, &j->channels[first + r].bad))
+            encode_channel(j, x, first + r, own->t, own->codes + (size_t)r * j->n_in);
+    }
+    put_codes(j, first, n, own->codes);
+}
+
+/* --- a matrix --------------------------------------------------------------------------------- */
 
 /* Importance as floats, 1 without; a matrix whose inputs were all 0 has none. */
 static void take_importance(float *w, const double *importance, uint32_t n)
@@ -193,44 +224,77 @@ static void take_importance(float *w, const double *importance, uint32_t n)
         w[i] = sum > 0 && isfinite(sum) ? (float)(importance[i] * n / sum) : 1;
 }
 
+static int take_memory(encoder *j, fy_arena *a, int n_threads, fy_err *e)
+{
+    fy_q_matrix *to = j->to;
+    const bool codes = j->type != FY_NPU_FP16;
+    to->data = malloc((size_t)to->bytes);
+    if (codes)
+        to->scales = calloc(j->n_out, sizeof *to->scales);
+    if (j->block > 0)
+        to->block_scales = calloc(j->n_out, j->n_in / j->block);
+    j->w = fy_arena_calloc(a, j->n_in, sizeof *j->w);
+    j->channels = fy_arena_calloc(a, j->n_out, sizeof *j->channels);
+    j->scratch = fy_arena_calloc(a, (size_t)n_threads, sizeof *j->scratch);
+    if (to->data == NULL || (codes && to->scales == NULL) ||
+        (j->block > 0 && to->block_scales == NULL) || j->w == NULL || j->channels == NULL ||
+        j->scratch == NULL)
+        return fy_nomem(e);
+    for (int i = 0; i < n_threads; i++) {
+        scratch *s = &j->scratch[i];
+        s->x = fy_arena_calloc(a, (size_t)TILE * j->n_in, sizeof *s->x);
+        s->t = fy_arena_calloc(a, j->n_in, sizeof *s->t);
+        s->codes = fy_arena_calloc(a, (size_t)TILE * j->n_in, sizeof *s->codes);
+        if (s->x == NULL || s->t == NULL || s->codes == NULL)
+            return fy_nomem(e);
+    }
+    return 0;
+}
+
+/* The sums, and the first value that the type does not hold. */
+static int add_channels(const encoder *j, fy_err *e)
+{
+    double error = 0, power = 0;
+    for (uint32_t i = 0; i < j->n_out; i++) {
+        const channel *c = &j->channels[i];
+        error += c->error;
+        power += c->power;
+        if (c->bad != 0 && !isfinite(c->bad))
+            return fy_fail(e, FY_EFORMAT, "%s: a value is not finite", j->t->name);
+        if (c->bad != 0)
+            return fy_fail(e, FY_EFORMAT, "%s: %g is too large for 16-bit floats", j->t->name,
+                           (double)c->bad);
+    }
+    j->to->error = (float)error;
+    j->to->power = (float)power;
+    return 0;
+}
+
 int fy_q_matrix_encode(const struct fy_model *m, const fy_q_tensor *t, const double *importance,
-                       fy_q_matrix *out, fy_err *e)
+                       fy_pool *pool, fy_q_matrix *out, fy_err *e)
 {
     const fy_npu_type type = t->from.type;
-    encoder j = {.type = type,
+    encoder j = {.m = m,
+                 .t = t,
+                 .type = type,
                  .n_in = t->dims[2],
                  .n_out = t->dims[3],
                  .most = fy_npu_type_bits(type) == 8 ? 127 : 7,
                  .block = fy_npu_type_block(type),
                  .to = out};
-    const size_t tile = (size_t)TILE * j.n_in;
+    fy_arena arena = {0};
     uint64_t n;
     *out = (fy_q_matrix){0};
     if (!fy_mul_u64(j.n_in, j.n_out, &n) || n > SIZE_MAX / 4)
         return fy_nomem(e);
     out->bytes = n * (type == FY_NPU_FP16 ? 2 : 1);
-    float *x = malloc((tile + 2 * (size_t)j.n_in) * sizeof *x);
-    int8_t *codes = malloc(tile);
-    out->data = malloc((size_t)out->bytes);
-    if (type != FY_NPU_FP16)
-        out->scales = calloc(j.n_out, sizeof *out->scales);
-    if (j.block > 0)
-        out->block_scales = calloc(j.n_out, j.n_in / j.block);
-    int rc = x == NULL || codes == NULL || out->data == NULL ||
-                     (type != FY_NPU_FP16 && out->scales == NULL) ||
-                     (j.block > 0 && out->block_scales == NULL)
-                 ? fy_nomem(e)
-                 : 0;
+    int rc = take_memory(&j, &arena, fy_pool_threads(pool), e);
     if (rc == 0) {
-        take_importance(x + tile, importance, j.n_in);
-        j.w = x + tile;
-        j.t = x + tile + j.n_in;
-        rc = encode_tiles(&j, m, t, x, codes, e);
+        take_importance(j.w, importance, j.n_in);
+        fy_pool_run(pool, j.n_out, TILE, encode_tile, &j);
+        rc = fy_check_interrupt(e) != 0 ? -1 : add_channels(&j, e);
     }
-    free(x);
-    free(codes);
-    out->error = (float)j.error;
-    out->power = (float)j.power;
+    fy_arena_release(&arena);
     if (rc != 0)
         fy_q_matrix_release(out);
     return rc;

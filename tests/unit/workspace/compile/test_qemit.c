@@ -38,6 +38,7 @@ static const fy_qnn_chip chip = {57, 75, 8}, others[] = {{69, 79, 8}, {36, 69, 8
 static const char *sdk; /* NULL: the reference */
 static fy_qnn_lib *lib;
 static fy_qnn_handle device;
+static fy_pool *pool;
 static char faults[64];
 
 /* --- graphs ----------------------------------------------------------------------------------- */
@@ -123,7 +124,8 @@ static void accept_all(const composed *x, const char *what)
 static uint64_t compile(const composed *x, size_t n)
 {
     fy_q_emitted out[2];
-    fy_q_emit_params p = {.lib = lib, .chip = &chip, .model = x->model, .ranges = x->ranges};
+    fy_q_emit_params p = {
+        .lib = lib, .chip = &chip, .model = x->model, .ranges = x->ranges, .pool = pool};
     uint8_t *binary = NULL;
     uint64_t bytes = 0;
     fy_err e = {0};
@@ -227,8 +229,12 @@ static void a_step_can_stop_the_work(void **state)
     fy_err e = {0};
     write_model("llama");
     compose(&x, "cut/qnn/chunk_0.gguf", &recipes[1], false);
-    fy_q_emit_params p = {
-        .lib = lib, .chip = &chip, .model = x.model, .step = stop_at_once, .user = &n};
+    fy_q_emit_params p = {.lib = lib,
+                          .chip = &chip,
+                          .model = x.model,
+                          .pool = pool,
+                          .step = stop_at_once,
+                          .user = &n};
     assert_int_equal(fy_qnn_context_new(lib, device, true, &p.context, &e), 0);
     assert_int_equal(fy_q_emit(&p, x.graphs, 2, out, &e), -1);
     assert_int_equal(e.code, FY_EINTR);
@@ -246,7 +252,7 @@ static void graphs_of_two_chunks_are_not_one_context(void **state)
     write_model("llama");
     compose(&x, "cut/qnn/chunk_0.gguf", &recipes[1], false);
     compose(&y, "cut/qnn/lm_head.gguf", &recipes[1], false);
-    fy_q_emit_params p = {.lib = lib, .chip = &chip, .model = x.model};
+    fy_q_emit_params p = {.lib = lib, .chip = &chip, .model = x.model, .pool = pool};
     x.graphs[1] = y.graphs[1];
     assert_int_equal(fy_qnn_context_new(lib, device, true, &p.context, &e), 0);
     assert_int_equal(fy_q_emit(&p, x.graphs, 2, out, &e), -1);
@@ -381,7 +387,6 @@ static void compute_floats(composed *x, border *b)
 {
     fy_err e = {0};
     void *buffers[BORDERS];
-    fy_pool *pool = fy_pool_new(1, &e);
     fy_backend *cpu = fy_backend_new(&(fy_backend_params){.n_threads = 1, .n_tokens = LARGE}, &e);
     for (size_t i = 0; i < n_borders(&x->g[0]); i++)
         buffers[i] = x->g[0].tensors[i].class == FY_QC_MASK ? (void *)b[i].f16 : b[i].f32;
@@ -394,13 +399,13 @@ static void compute_floats(composed *x, border *b)
         fail_msg("%s", e.msg);
     fy_qfloat_free(f);
     fy_backend_free(cpu);
-    fy_pool_free(pool);
 }
 
 static void compute_codes(composed *x, border *b)
 {
     fy_q_emitted out;
-    fy_q_emit_params p = {.lib = lib, .chip = &chip, .model = x->model, .ranges = x->ranges};
+    fy_q_emit_params p = {
+        .lib = lib, .chip = &chip, .model = x->model, .ranges = x->ranges, .pool = pool};
     fy_qnn_tensor *in[BORDERS], *results[BORDERS];
     void *in_data[BORDERS], *result_data[BORDERS];
     uint32_t n_in = 0, n_out = 0;
@@ -559,7 +564,8 @@ static int begin(void **state)
         fy_str_puts(&path, reference_path("libQnnRef.so"));
     lib = fy_qnn_open(path.ptr, NULL, &e);
     fy_str_release(&path);
-    if (lib == NULL || fy_qnn_device_new(lib, &chip, &device, &e) != 0) {
+    pool = fy_pool_new(2, &e);
+    if (pool == NULL || lib == NULL || fy_qnn_device_new(lib, &chip, &device, &e) != 0) {
         print_message("%s\n", e.msg);
         return -1;
     }
@@ -570,6 +576,7 @@ static int end(void **state)
 {
     fy_qnn_device_free(lib, device);
     fy_qnn_close(lib);
+    fy_pool_free(pool);
     return chain_remove_dir(state);
 }
 
