@@ -54,6 +54,8 @@ check "on one processor" taskset -c 0 "$FERRY" compile --sdk reference "$cut" --
 check_equal "the bytes are the same" "$(hashes "$TMP/16a8w")" "$(hashes "$TMP/again")"
 check "the ranges serve again" compile "$cut" --recipe 16a8w --ranges "$TMP/again/qnn/ranges.json" -q -o "$TMP/given"
 check_equal "with the same binaries" "$(cd "$TMP/again/qnn" && sha256sum ./*.bin)" "$(cd "$TMP/given/qnn" && sha256sum ./*.bin)"
+compile "$cut" --recipe 16a8w -o "$TMP/again" 2>"$TMP/err"
+check_equal "ranges that are there make nothing again" 4 "$(grep -c ': is there already$' "$TMP/err")"
 jq '.ranges["L0.h0.score"] = [2, 1, 0, 0]' "$TMP/again/qnn/ranges.json" >"$TMP/bad.json"
 check_status "a range from high to low is refused" 1 "bad.json: .*'L0.h0.score': from 2 to 1, expected the smaller number first" \
     compile "$cut" --recipe 16a8w --ranges "$TMP/bad.json" -o "$TMP/bad"

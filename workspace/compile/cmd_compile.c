@@ -355,7 +355,13 @@ static int calibrate(compiling *c, const char *path, fy_err *e)
                                 .n_threads = n_threads(c)};
     const double start = fy_now_s();
     const char *widest = "";
-    if (fy_q_calibrate(&how, &c->ranges, e) != 0 || fy_q_ranges_write(c->ranges, path, e) != 0)
+    fy_q_ranges *made = NULL;
+    int rc = fy_q_calibrate(&how, &made, e);
+    if (rc == 0)
+        rc = fy_q_ranges_write(made, path, e);
+    fy_q_ranges_free(made);
+    /* those of the file, which has fewer digits: a run that takes it keeps what this one makes */
+    if (rc != 0 || read_ranges(c, path, e) != 0)
         return -1;
     const size_t massive = fy_q_massive(c->ranges, &widest);
     fy_log(FY_LOG_INFO, "%s: %zu ranges of %llu tokens, %.1f s", path, fy_q_ranges_n(c->ranges),
