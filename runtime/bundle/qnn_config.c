@@ -71,6 +71,32 @@ static const fy_json_row qnn_rows[] = {
     FY_JSON_WITHIN(U32, "n_hvx_threads", fy_qnn_config, n_hvx_threads, true, 1, 64),
 };
 
+static bool is_kv_type(const char *text)
+{
+    return fy_list_has("f16,u8,s16", ',', text);
+}
+
+static bool is_mask_type(const char *text)
+{
+    return fy_list_has("f16,u16", ',', text);
+}
+
+#define TYPE(name, field, test, names)                                                      \
+    {                                                                                       \
+        .key = name, .type = FY_JSON_ROW_CHARS, .offset = offsetof(fy_qnn_compiled, field), \
+        .required = true, .max = 3, .fits = test, .expected = names                         \
+    }
+static const fy_json_row compiled_rows[] = {
+    FY_JSON_WITHIN(CHARS, "soc", fy_qnn_compiled, soc, true, 1, 63),
+    FY_JSON_WITHIN(CHARS, "recipe", fy_qnn_compiled, recipe, true, 1, 63),
+    FY_JSON_WITHIN(U32, "arch", fy_qnn_compiled, arch, true, 1, 999),
+    FY_JSON_WITHIN(U32, "vtcm_mb", fy_qnn_compiled, vtcm_mb, true, 1, 1024),
+    FY_JSON_WITHIN(CHARS, "build_id", fy_qnn_compiled, build_id, true, 0, 63),
+    TYPE("kv", kv, is_kv_type, "f16, u8 or s16"),
+    TYPE("mask", mask, is_mask_type, "f16 or u16"),
+};
+static const fy_json_table compiled_table = {FY_JSON_ROWS(compiled_rows)};
+
 /* "ferry": what PowerServe's schema has no place for. */
 static const fy_json_row own_rows[] = {
     FY_JSON_WITHIN(U32, "version", fy_qnn_own, version, true, 1, FY_QNN_OWN_VERSION),
@@ -78,6 +104,10 @@ static const fy_json_row own_rows[] = {
     FY_JSON_WITHIN(CHARS, "soc", fy_qnn_own, soc, false, 1, 63),
     FY_JSON_WITHIN(CHARS, "recipe", fy_qnn_own, recipe, false, 1, 63),
     FY_JSON_WITHIN(U32, "kv_bits", fy_qnn_own, kv_bits, false, 1, MAX_KV_BITS),
+    {.key = "compiled",
+     .type = FY_JSON_ROW_OBJECT,
+     .offset = offsetof(fy_qnn_own, compiled),
+     .table = &compiled_table},
 };
 
 #define GRAPHS(objects)                                                                 \
@@ -313,6 +343,28 @@ static int check_embeddings(fy_qnn_config *c, fy_err *e)
     return 0;
 }
 
+/* Every file of a compiled model is a binary whose description has a name of its own. */
+static int check_compiled(const fy_qnn_config *c, fy_err *e)
+{
+    fy_str sidecar = {0};
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && c->own.compiled.arch > 0 && i < c->n_graphs + c->n_embeddings;
+         i++) {
+        const char *path = graph_at(c, i)->model_path;
+        fy_qnn_sidecar_path(path, &sidecar);
+        if (sidecar.oom)
+            rc = fy_nomem(e);
+        else if (!fy_span_ends(fy_span_of(path), ".bin") || !fy_manifest_path_ok(sidecar.ptr) ||
+                 strcmp(sidecar.ptr, FY_QNN_CONFIG_NAME) == 0)
+            rc = fy_fail(e, FY_EFORMAT,
+                         "model_path: '%s' of a compiled model, expected NAME.bin with a "
+                         "description NAME.json",
+                         path);
+    }
+    fy_str_release(&sidecar);
+    return rc;
+}
+
 static int check_together(fy_qnn_config *c, fy_err *e)
 {
     covered *seen = calloc(c->n_graphs, sizeof *seen);
@@ -330,6 +382,8 @@ static int check_together(fy_qnn_config *c, fy_err *e)
         rc = check_names(c, e);
     if (rc == 0)
         rc = check_embeddings(c, e);
+    if (rc == 0)
+        rc = check_compiled(c, e);
     const fy_qnn_config_graph *last = &c->graph[c->n_graphs - 1];
     c->n_layers = last->end_layer;
     c->cache_size = last->cache_size;
@@ -371,6 +425,27 @@ bool fy_qnn_has_gguf(const fy_qnn_config *c)
             return true;
     }
     return false;
+}
+
+bool fy_qnn_has_preset(const fy_qnn_config *c)
+{
+    const fy_qnn_compiled *own = &c->own.compiled;
+    if (c->kv_size > 0)
+        return true;
+    if (own->arch > 0)
+        return strcmp(own->kv, "f16") == 0 && strcmp(own->mask, "f16") == 0;
+    for (size_t i = 0; i < c->n_graphs; i++) {
+        if (!fy_qnn_is_gguf(&c->graph[i]))
+            return true;
+    }
+    return false;
+}
+
+void fy_qnn_sidecar_path(const char *model_path, fy_str *out)
+{
+    const size_t n = strlen(model_path), end = strlen(".bin");
+    fy_str_clear(out);
+    fy_str_printf(out, "%.*s.json", (int)(n > end ? n - end : n), model_path);
 }
 
 void fy_qnn_preset_path(const fy_qnn_config *c, uint32_t layer, const char *kv_type, uint32_t head,

@@ -8,7 +8,8 @@
  * accepted: every batch size covers the layers once and in order, all graphs agree on cache,
  * context and preset, the embeddings cover the largest batch, every graph of a binary has its own
  * name. Ours on top: an lm_head may be cut into slices of the vocabulary (first_token, end_token),
- * and "ferry" records what the cut was made for. */
+ * and "ferry" records what the cut was made for, and what compiled it. Then every file is a context
+ * binary NAME.bin with a description NAME.json (backend/qnn/qnn_sidecar.h). */
 #ifndef FY_BUNDLE_QNN_CONFIG_H
 #define FY_BUNDLE_QNN_CONFIG_H
 
@@ -45,12 +46,22 @@ typedef struct {
 
 #define FY_QNN_OWN_VERSION 1
 
+/* "ferry.compiled": what the context binaries were made for and with. */
+typedef struct {
+    char soc[64], recipe[64];
+    uint32_t arch; /* 75; 0: ferry has not compiled them */
+    uint32_t vtcm_mb;
+    char build_id[64];   /* of the library; "": unknown */
+    char kv[4], mask[4]; /* types of the caches and the masks: "f16", "u8", "s16"; "f16", "u16" */
+} fy_qnn_compiled;
+
 /* "ferry". */
 typedef struct {
     uint32_t version;         /* 0: there is none */
     char model[65];           /* which model was cut: fy_chunk_info.model */
     char soc[64], recipe[64]; /* "": the cut was made for none */
     uint32_t kv_bits;         /* that the plan had for keys and values; 0: no plan */
+    fy_qnn_compiled compiled;
 } fy_qnn_own;
 
 typedef struct {
@@ -77,6 +88,11 @@ void fy_qnn_config_release(fy_qnn_config *c);
 bool fy_qnn_is_gguf(const fy_qnn_config_graph *g);
 /* Is any of them? Some may be compiled and others not. */
 bool fy_qnn_has_gguf(const fy_qnn_config *c);
+/* Does a package have preset files? PowerServe's runtime opens them also when kv_size is 0; chunks
+ * and graphs of other types than it computes with have none then. */
+bool fy_qnn_has_preset(const fy_qnn_config *c);
+/* *out becomes the description of a binary of a compiled model: "chunk_0.json". */
+void fy_qnn_sidecar_path(const char *model_path, fy_str *out);
 /* *out becomes the file of a layer's and KV head's preset; kv_type "key" or "value". */
 void fy_qnn_preset_path(const fy_qnn_config *c, uint32_t layer, const char *kv_type, uint32_t head,
                         fy_str *out);

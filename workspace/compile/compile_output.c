@@ -2,6 +2,7 @@
 #include "workspace/compile/compile_output.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@
 #include "bundle/qnn_config.h"
 #include "cli/cut_model.h"
 #include "workspace/compile/qstatic.h"
-#include "workspace/data/model_json.h"
+#include "workspace/npu/qnn_check.h"
 
 #define COPY_BYTES (UINT64_C(16) << 20)
 
@@ -136,17 +137,45 @@ static json_t *stamp_of(fy_json_maker *m, const fy_compile_stamp *s)
     return o;
 }
 
-/* Whatever a reader would refuse is refused here. */
-static int check(const fy_str *text, fy_err *e)
+/* --- a preset of no tokens -------------------------------------------------------------------- */
+
+/* user: OUT/qnn. */
+static int make_empty(void *user, const char *rel, uint64_t bytes, fy_err *e)
+{
+    if (bytes == FY_QNN_ANY_BYTES)
+        return 0; /* a binary, or what describes it */
+    char *path = fy_path_join(user, rel), *slash = path != NULL ? strrchr(path, '/') : NULL;
+    int rc = slash != NULL ? 0 : fy_nomem(e);
+    if (rc == 0) {
+        *slash = '\0';
+        rc = fy_mkdirs(path, e);
+        *slash = '/';
+    }
+    FILE *f = rc == 0 ? fopen(path, "we") : NULL;
+    if (rc == 0 && (f == NULL || fclose(f) != 0))
+        rc = fy_fail_errno(e, "%s: cannot write", path);
+    free(path);
+    return rc;
+}
+
+/* PowerServe's runtime opens the files of a preset also when it has no tokens (fy_qnn_has_preset).
+ * Whatever a reader would refuse is refused here. */
+static int check(const fy_str *text, const char *out, fy_err *e)
 {
     fy_qnn_config c;
     if (fy_qnn_config_parse(text->ptr, text->len, &c, e) != 0)
         return fy_ctx(e, FY_QNN_DIR "/" FY_QNN_CONFIG_NAME);
+    const fy_model_json m = {.head_size = c.dims.head_dim, .n_attn_kv_heads = c.dims.n_kv_heads};
+    char *qnn = fy_path_join(out, FY_QNN_DIR);
+    const int rc = qnn != NULL ? fy_qnn_config_files(&c, &m, make_empty, qnn, e) : fy_nomem(e);
+    free(qnn);
     fy_qnn_config_release(&c);
-    return 0;
+    return rc;
 }
 
-static int config_text(const char *path, const fy_compile_stamp *stamp, fy_str *out, fy_err *e)
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static int config_text(const char *path, const fy_compile_stamp *stamp, fy_str *text, fy_err *e)
 {
     fy_json_maker m = {0};
     json_t *root = fy_json_data_file(path, e);
@@ -162,7 +191,7 @@ static int config_text(const char *path, const fy_compile_stamp *stamp, fy_str *
         json_decref(root);
         return fy_nomem(e);
     }
-    return fy_json_text(root, out, e) == 0 ? check(out, e) : -1;
+    return fy_json_text(root, text, e);
 }
 
 int fy_compile_output_config(const char *qnn, const char *out, const fy_compile_stamp *stamp,
@@ -171,6 +200,8 @@ int fy_compile_output_config(const char *qnn, const char *out, const fy_compile_
     fy_str text = {0};
     char *to = config_path(out, e), *from = fy_path_join(qnn, FY_QNN_CONFIG_NAME);
     int rc = to == NULL ? -1 : from == NULL ? fy_nomem(e) : config_text(from, stamp, &text, e);
+    if (rc == 0)
+        rc = check(&text, out, e);
     if (rc == 0)
         rc = fy_file_write(to, text.ptr, text.len, e);
     fy_str_release(&text);

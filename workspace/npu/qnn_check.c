@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/names.h"
 #include "bundle/bundle.h"
+#include "workspace/npu/compiled.h"
 
 #define MAX_HEAD 65536 /* elements of a head, and heads */
 
@@ -42,14 +43,27 @@ int fy_qnn_config_compare(const fy_qnn_config *c, const fy_model_json *m, fy_err
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-static int each_binary(const fy_qnn_config_graph *g, size_t n, fy_names *seen, fy_qnn_file *each,
-                       void *user, fy_err *e)
+/* With what describes it, where ferry has compiled it. */
+static int one_binary(const char *path, bool compiled, fy_qnn_file *each, void *user, fy_err *e)
+{
+    fy_str sidecar = {0};
+    int rc = each(user, path, FY_QNN_ANY_BYTES, e);
+    if (rc == 0 && compiled) {
+        fy_qnn_sidecar_path(path, &sidecar);
+        rc = sidecar.oom ? fy_nomem(e) : each(user, sidecar.ptr, FY_QNN_ANY_BYTES, e);
+    }
+    fy_str_release(&sidecar);
+    return rc;
+}
+
+static int each_binary(const fy_qnn_config_graph *g, size_t n, bool compiled, fy_names *seen,
+                       fy_qnn_file *each, void *user, fy_err *e)
 {
     for (size_t i = 0; i < n; i++) {
         int added = fy_names_add(seen, fy_span_of(g[i].model_path), 0);
         if (added < 0)
             return fy_nomem(e);
-        if (added == 0 && each(user, g[i].model_path, FY_QNN_ANY_BYTES, e) != 0)
+        if (added == 0 && one_binary(g[i].model_path, compiled, each, user, e) != 0)
             return -1;
     }
     return 0;
@@ -79,27 +93,18 @@ static int each_preset(const fy_qnn_config *c, const fy_model_json *m, fy_qnn_fi
     return rc;
 }
 
-/* PowerServe's runtime wants the files also when they are empty; it does not read chunks of ours.
- */
-static bool has_preset(const fy_qnn_config *c)
-{
-    bool binaries = false;
-    for (size_t i = 0; i < c->n_graphs; i++)
-        binaries |= !fy_qnn_is_gguf(&c->graph[i]);
-    return binaries || c->kv_size > 0;
-}
-
 int fy_qnn_config_files(const fy_qnn_config *c, const fy_model_json *m, fy_qnn_file *each,
                         void *user, fy_err *e)
 {
+    const bool compiled = c->own.compiled.arch > 0;
     fy_names seen = {0};
-    int rc = each_binary(c->graph, c->n_graphs, &seen, each, user, e);
+    int rc = each_binary(c->graph, c->n_graphs, compiled, &seen, each, user, e);
     if (rc == 0)
-        rc = each_binary(c->embedding, c->n_embeddings, &seen, each, user, e);
+        rc = each_binary(c->embedding, c->n_embeddings, compiled, &seen, each, user, e);
     if (rc == 0 && c->vision != NULL)
-        rc = each_binary(c->vision, 1, &seen, each, user, e);
+        rc = each_binary(c->vision, 1, false, &seen, each, user, e);
     fy_names_release(&seen);
-    return rc == 0 && has_preset(c) ? each_preset(c, m, each, user, e) : rc;
+    return rc == 0 && fy_qnn_has_preset(c) ? each_preset(c, m, each, user, e) : rc;
 }
 
 /* user: a pointer to the directory's name. */
@@ -147,6 +152,8 @@ int fy_qnn_check_dir(const char *dir, const fy_model_json *m, fy_qnn_config *out
         return fy_ctx(e, FY_QNN_CONFIG_NAME);
     rc = fy_qnn_config_compare(&c, m, e) != 0 ? fy_ctx(e, FY_QNN_CONFIG_NAME)
                                               : fy_qnn_config_files(&c, m, check_file, &dir, e);
+    if (rc == 0)
+        rc = fy_compiled_check(dir, &c, e);
     if (rc == 0 && out != NULL)
         *out = c;
     else

@@ -16,7 +16,8 @@ int fy_qnn_config_files(const fy_qnn_config *c, const fy_model_json *m, fy_qnn_f
                         void *user, fy_err *e);
 
 /* All of it for a directory with config.json in it: read, compared with model.json, every file
- * there as a regular file of its size. out may be NULL. Messages begin with the file's path below
+ * there as a regular file of its size, binaries of ferry as they are described (compiled.h). out
+ * may be NULL. Messages begin with the file's path below
  * dir. FY_EFORMAT or FY_EVERIFY. */
 int fy_qnn_check_dir(const char *dir, const fy_model_json *m, fy_qnn_config *out, fy_err *e);
 

@@ -263,6 +263,102 @@ static void a_cut_that_contradicts_itself_is_refused(void **state)
     }
 }
 
+/* --- compiled --------------------------------------------------------------------------------- */
+
+#define STAMP                                                                          \
+    "\"compiled\": {\"soc\": \"SM8650\", \"arch\": 75, \"vtcm_mb\": 8, \"build_id\": " \
+    "\"v2.51.0\", "                                                                    \
+    "\"recipe\": \"16a8w\", \"kv\": \"u8\", \"mask\": \"u16\", \"later\": [1]}"
+
+/* QNN_CONFIG with "ferry"; `from` of it replaced. */
+static char *compiled(const char *from, const char *to)
+{
+    fy_str s = {0};
+    fy_str_add(&s, QNN_CONFIG, strlen(QNN_CONFIG) - 1);
+    fy_str_puts(&s, ", \"ferry\": {\"version\": 1, \"model\": \"" QNN_CUT_MODEL "\", " STAMP "}}");
+    char *changed = qnn_changed(s.ptr, from, to);
+    fy_str_release(&s);
+    return changed;
+}
+
+static void what_was_compiled_is_read(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    fy_qnn_config c;
+    fy_str path = {0};
+    char *text = compiled("", "");
+    if (fy_qnn_config_parse(text, strlen(text), &c, &e) != 0)
+        fail_msg("%s", e.msg);
+    free(text);
+    const fy_qnn_compiled *to = &c.own.compiled;
+    assert_string_equal(to->soc, "SM8650");
+    assert_int_equal(to->arch, 75);
+    assert_int_equal(to->vtcm_mb, 8);
+    assert_string_equal(to->build_id, "v2.51.0");
+    assert_string_equal(to->recipe, "16a8w");
+    assert_string_equal(to->kv, "u8");
+    assert_string_equal(to->mask, "u16");
+    fy_qnn_sidecar_path(c.graph[0].model_path, &path);
+    assert_string_equal(path.ptr, "m_0.json");
+    fy_str_release(&path);
+    fy_qnn_config_release(&c);
+}
+
+static void a_stamp_that_is_wrong_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to, *says;
+    } cases[] = {
+        {"\"arch\": 75", "\"arch\": 0", "ferry: compiled: arch: 0, expected 1 to 999"},
+        {"\"arch\": 75, ", "", "ferry: compiled: lacks 'arch'"},
+        {"\"vtcm_mb\": 8", "\"vtcm_mb\": 1025", "vtcm_mb: 1025, expected 1 to 1024"},
+        {"\"soc\": \"SM8650\"", "\"soc\": \"\"", "compiled: soc: 0 bytes of text"},
+        {"\"kv\": \"u8\"", "\"kv\": \"u4\"", "kv: 'u4', expected f16, u8 or s16"},
+        {"\"kv\": \"u8\"", "\"kv\": \"\"", "kv: '', expected f16, u8 or s16"},
+        {"\"mask\": \"u16\"", "\"mask\": \"s16\"", "mask: 's16', expected f16 or u16"},
+        {"\"mask\": \"u16\"", "\"mask\": \"u16 \"", "mask: 4 bytes of text"},
+        {"\"m_1.bin\"", "\"m_1.gguf\"", "'m_1.gguf' of a compiled model, expected NAME.bin"},
+        {"\"lm_head.bin\"", "\"config.bin\"", "'config.bin' of a compiled model"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fy_err e = {0};
+        fy_qnn_config c;
+        char *text = compiled(cases[i].from, cases[i].to);
+        if (fy_qnn_config_parse(text, strlen(text), &c, &e) == 0)
+            fail_msg("accepted: %s", cases[i].to);
+        assert_int_equal(e.code, FY_EFORMAT);
+        assert_says(&e, cases[i].says);
+        free(text);
+    }
+}
+
+/* PowerServe's runtime opens its files whether or not they have tokens, of graphs that it computes.
+ */
+static void presets_are_for_graphs_that_powerserve_computes(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t kv_size, arch;
+        const char *kv, *mask, *path;
+        bool has;
+    } cases[] = {
+        {0, 0, "", "", "a.bin", true},        {0, 0, "", "", "a.gguf", false},
+        {1, 0, "", "", "a.gguf", true},       {0, 75, "f16", "f16", "a.bin", true},
+        {0, 75, "u8", "f16", "a.bin", false}, {0, 75, "f16", "u16", "a.bin", false},
+        {11, 75, "u8", "u16", "a.bin", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fy_qnn_config_graph g = {.model_path = (char *)(uintptr_t)cases[i].path};
+        fy_qnn_config c = {.graph = &g, .n_graphs = 1, .kv_size = cases[i].kv_size};
+        c.own.compiled.arch = cases[i].arch;
+        strcpy(c.own.compiled.kv, cases[i].kv);
+        strcpy(c.own.compiled.mask, cases[i].mask);
+        assert_int_equal(fy_qnn_has_preset(&c), cases[i].has);
+    }
+}
+
 /* Without the numbers an lm_head is all of the vocabulary, so there is one for each batch size. */
 static void one_lm_head_need_not_say_its_tokens(void **state)
 {
@@ -310,6 +406,9 @@ int main(void)
         cmocka_unit_test(positions_that_do_not_fit_are_refused),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(what_was_cut_is_read),
+        cmocka_unit_test(what_was_compiled_is_read),
+        cmocka_unit_test(a_stamp_that_is_wrong_is_refused),
+        cmocka_unit_test(presets_are_for_graphs_that_powerserve_computes),
         cmocka_unit_test(a_cut_that_contradicts_itself_is_refused),
         cmocka_unit_test(one_lm_head_need_not_say_its_tokens),
         cmocka_unit_test(only_names_that_end_in_gguf_are_chunks),
