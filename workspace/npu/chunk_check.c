@@ -425,7 +425,10 @@ static int add_to_id(const found *f, fy_chunk_id *id, const fy_gguf_tensor *t, f
 /* Are these n tensors the model that the chunks say they are of? */
 static int check_id(const found *f, size_t n, fy_err *e)
 {
-    const char *expected = f->m->n_chunks > 0 ? f->m->chunk[0].info.model : f->m->info.model;
+    const fy_cut_model *m = f->m;
+    const char *expected = m->n_chunks > 0                  ? m->chunk[0].info.model
+                           : m->info.kind == FY_CHUNK_WHOLE ? m->config.own.model
+                                                            : m->info.model;
     char id[FY_CHUNK_MODEL_BYTES];
     fy_chunk_id h;
     int rc = fy_chunk_id_begin(&h, f->m->weights, e);
@@ -460,7 +463,7 @@ static int check_all(found *f, fy_err *e)
     if (whole) { /* it has them all, whatever is beside it */
         for (size_t i = 0; i < n; i++)
             f->at[i] = fy_gguf_tensor_at(m->weights, i);
-        return m->n_chunks > 0 ? check_id(f, n, e) : 0;
+        return m->n_chunks > 0 || m->config.own.version > 0 ? check_id(f, n, e) : 0;
     }
     if (!none_compiled(m->config.graph, m->config.n_graphs) ||
         !none_compiled(m->config.embedding, m->config.n_embeddings))
@@ -498,6 +501,13 @@ int fy_chunk_check_model(const fy_cut_model *m, const char *qnn, fy_err *e)
     }
     if (m->info.kind == FY_CHUNK_EMBEDDING && check_tensors(m, m->weights, &m->info, e) != 0)
         return fy_ctx(e, FY_BUNDLE_WEIGHTS);
+    if (m->info.kind == FY_CHUNK_EMBEDDING && m->config.own.version > 0 &&
+        strcmp(m->info.model, m->config.own.model) != 0)
+        return fy_fail(e, FY_EVERIFY,
+                       FY_BUNDLE_WEIGHTS
+                       ": is the embedding of model %.12s..., but " FY_CHUNK_CONFIG
+                       " (ferry.model) was written for %.12s...",
+                       m->info.model, m->config.own.model);
     return check_places(m, e) != 0 ? -1 : check_unnamed(m, qnn, e);
 }
 

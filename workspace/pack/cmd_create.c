@@ -57,8 +57,8 @@ static const fy_opt opts[] = {
                 "The command line that starts the other runtime in the workspace's directory; it "
                 "begins with a program of bin/. Recorded in workspace.json."),
     FY_LINE_STR("NPU", "qnn-path", "DIR", qnn_path,
-                "Context binaries of the main model: what PowerServe's converter wrote, or a "
-                "downloaded package."),
+                "Context binaries of the main model: what 'ferry compile' or PowerServe's "
+                "converter wrote, or a downloaded package."),
     FY_LINE_STR(
         "NPU", "chunks", "DIR", chunks,
         "The chunks that 'ferry chunk -o DIR' cut from the main model, next to its complete "
@@ -80,7 +80,8 @@ static const fy_opt opts[] = {
     FY_ANY_STR(
         "NPU", "qnn-libs", "DIR", qnn_libs,
         "Where those libraries are: the vendor's SDK, or a directory that holds them. Without "
-        "it QNN_SDK_ROOT, then next to the context binaries."),
+        "it QNN_SDK_ROOT, then next to the context binaries. With a model that 'ferry compile' "
+        "made it needs no --soc: they are those of its chip."),
     FY_ROW_QUIET,
     FY_ROW_VERBOSE,
 };
@@ -255,7 +256,9 @@ const fy_verb fy_verb_create = {
         "Puts models, the device build of ferry and their settings into one directory that "
         "'ferry run -d' and PowerServe's runtime can load. A model is a GGUF file, the directory "
         "of a checkpoint, which is converted on the way (--outtype), or a directory as PowerServe "
-        "keeps models and 'ferry chunk' makes them (ggml/weights.gguf, and qnn/ if there is one). "
+        "keeps models and 'ferry chunk' and 'ferry compile' make them (ggml/weights.gguf, and qnn/ "
+        "if "
+        "there is one). "
         "The first model is the main "
         "one. A manifest with the size and SHA-256 of every file is written last.\n\n"
         "PowerServe's runtime computes llama and qwen2 without rope scaling, with weights in f32, "

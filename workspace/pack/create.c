@@ -29,6 +29,7 @@ typedef struct {
     fy_staging *st;
     fy_manifest manifest;
     fy_progress *progress;
+    int htp; /* architecture of qnn_libs/; 0: there are none */
 } maker;
 
 /* --- lists of files --------------------------------------------------------------------------- */
@@ -233,7 +234,11 @@ static int add_vocab(maker *k, const fy_gguf *g, const char *rel, fy_err *e)
 static void warn_powerserve(const fy_create_source *m)
 {
     fy_str why = {0};
-    if (!m->cut)
+    const fy_qnn_compiled *c = &m->compiled;
+    if (c->arch > 0 && (strcmp(c->kv, "f16") != 0 || strcmp(c->mask, "f16") != 0))
+        fy_str_printf(&why, "its graphs have caches of %s and masks of %s, expected f16", c->kv,
+                      c->mask);
+    else if (!m->cut || c->arch > 0)
         fy_powerserve_limits(fy_model_gguf(m->model), fy_model_family(m->model),
                              fy_model_hparams(m->model), &why);
     else
@@ -261,7 +266,11 @@ static int add_parity(maker *k, const fy_create_source *m, const char *rel, fy_e
     fy_str text = {0};
     fy_err why = {0};
     p.tool = k->p->tool;
-    int rc = m->cut ? fy_model_add_chunks(m->model, m->qnn, &(fy_map_options){0}, &why) : 0;
+    int rc = m->cut && !m->chunks
+                 ? fy_fail(&why, FY_EUNSUPPORTED,
+                           "its layers are compiled for an NPU, and create computes on the CPU")
+             : m->cut ? fy_model_add_chunks(m->model, m->qnn, &(fy_map_options){0}, &why)
+                      : 0;
     if (rc == 0)
         rc = fy_parity_make(m->model, &p, &text, &made, &why);
     if (rc != 0 && why.code == FY_EUNSUPPORTED) {
@@ -315,19 +324,19 @@ static int add_model(maker *k, fy_create_source *m, bool main_model, fy_err *e)
 
 /* --- the rest --------------------------------------------------------------------------------- */
 
-static int workspace_text(const fy_create_params *p, const fy_create_sources *s, fy_str *out,
-                          fy_err *e)
+static int workspace_text(const maker *k, const fy_create_sources *s, fy_str *out, fy_err *e)
 {
+    const fy_create_params *p = k->p;
     const char *draft = s->draft > 0 ? s->item[s->draft].name : "";
     json_t *root = json_pack("{s:i, s:s, s:s, s:s, s:s}", "format_version", FY_MANIFEST_VERSION,
                              "executables", "bin", "hparams_config", FY_BUNDLE_HPARAMS_JSON,
                              "model_main", s->item[0].name, "model_draft", draft);
     char htp[8];
-    snprintf(htp, sizeof htp, "v%d", p->htp);
+    snprintf(htp, sizeof htp, "v%d", k->htp);
     bool ok = root != NULL;
     if (ok && p->exec != NULL)
         ok = json_object_set_new(root, "exec", json_string(p->exec)) == 0;
-    if (ok && p->htp > 0)
+    if (ok && k->htp > 0)
         ok = json_object_set_new(root, "htp", json_string(htp)) == 0;
     if (!ok) {
         json_decref(root);
@@ -339,7 +348,7 @@ static int workspace_text(const fy_create_params *p, const fy_create_sources *s,
 static int add_settings(maker *k, const fy_create_sources *s, fy_err *e)
 {
     fy_str text = {0};
-    int rc = workspace_text(k->p, s, &text, e);
+    int rc = workspace_text(k, s, &text, e);
     if (put_text(k, FY_BUNDLE_WORKSPACE_JSON, rc, &text, e) != 0)
         return -1;
     rc = fy_hparams_json_text(fy_model_gguf(s->item[0].model), &text, e);
@@ -363,6 +372,7 @@ static int check_result(maker *k, fy_err *e)
 typedef struct {
     fy_create_sources s;
     fy_inputs files; /* of bin/ and qnn_libs/ */
+    int htp;         /* architecture of the latter; 0: there are none */
 } inputs;
 
 static void inputs_release(inputs *in)
@@ -389,15 +399,16 @@ static int inputs_open(const fy_create_params *p, inputs *in, fy_err *e)
         return -1;
     if (!waits_for_draft(&in->s) && check_draft(&in->s, e) != 0)
         return -1;
-    if (fy_create_runtime(p, &in->files, e) != 0)
+    if (fy_create_htp(p, &in->s, &in->htp, e) != 0 || fy_create_runtime(p, &in->files, e) != 0)
         return -1;
-    return p->htp > 0 ? fy_create_qnn_libs(p, in->s.item[0].qnn, &in->files, e) : 0;
+    return in->htp > 0 ? fy_create_qnn_libs(p, &in->s, in->htp, &in->files, e) : 0;
 }
 
 static int fill(maker *k, inputs *in, fy_err *e)
 {
     const fy_create_params *p = k->p;
     fy_create_sources *s = &in->s;
+    k->htp = in->htp;
     if (fy_manifest_begin(&k->manifest, p->tool, FY_TARGET_ARM64, e) != 0)
         return -1;
     for (size_t i = 0; i < in->files.n; i++) {

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include "bundle/qnn_config.h"
 #include "model/model.h"
 #include "workspace/pack/manifest.h"
 #include "workspace/data/model_json.h"
@@ -40,10 +41,11 @@ typedef struct {
     uint64_t bytes; /* of the weights; for a checkpoint an upper estimate */
     dev_t dev;
     bool checkpoint, cut;
-    fy_model_json json;  /* this and the rest are set with model */
-    fy_inputs npu;       /* what goes to MODEL/qnn */
-    bool chunks;         /* ... are chunks of ours, not context binaries */
-    uint32_t npu_preset; /* tokens that its context binaries begin with */
+    fy_model_json json;       /* this and the rest are set with model */
+    fy_inputs npu;            /* what goes to MODEL/qnn */
+    bool chunks;              /* ... are chunks of ours, not context binaries */
+    fy_qnn_compiled compiled; /* ... are context binaries of ours; arch 0: they are not */
+    uint32_t npu_preset;      /* tokens that its context binaries begin with */
 } fy_create_source;
 
 typedef struct {
@@ -66,8 +68,12 @@ int fy_create_check_draft(fy_create_source *main_model, fy_create_source *draft,
  * p->exec must start one of them. */
 int fy_create_runtime(const fy_create_params *p, fy_inputs *out, fy_err *e);
 
-/* qnn_libs/: the vendor's libraries for p->htp. beside: a directory to search when no SDK is named;
- * may be NULL. */
-int fy_create_qnn_libs(const fy_create_params *p, const char *beside, fy_inputs *out, fy_err *e);
+/* The architecture whose libraries are taken along: p->htp, or with p->qnn_libs that for which a
+ * model was compiled; 0: none. FY_EARG where models are compiled for another one. */
+int fy_create_htp(const fy_create_params *p, const fy_create_sources *s, int *htp, fy_err *e);
+/* qnn_libs/: the vendor's libraries for htp, new enough for the models that are compiled. Without
+ * an SDK that is named they are looked for next to the main model's context binaries. */
+int fy_create_qnn_libs(const fy_create_params *p, const fy_create_sources *s, int htp,
+                       fy_inputs *out, fy_err *e);
 
 #endif

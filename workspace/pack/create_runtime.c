@@ -14,6 +14,8 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "bundle/bundle.h"
+#include "cli/cut_model.h"
+#include "workspace/npu/compiled.h"
 #include "workspace/npu/soc_table.h"
 #include "workspace/pack/elf.h"
 #include "workspace/pack/workspace.h"
@@ -373,20 +375,61 @@ static int add_lib(const char *root, const fy_htp_lib *lib, int arch, fy_inputs 
     return rc;
 }
 
-int fy_create_qnn_libs(const fy_create_params *p, const char *beside, fy_inputs *out, fy_err *e)
+int fy_create_htp(const fy_create_params *p, const fy_create_sources *s, int *htp, fy_err *e)
+{
+    *htp = p->htp;
+    for (size_t i = 0; i < s->n; i++) {
+        const fy_qnn_compiled *c = &s->item[i].compiled;
+        if (c->arch == 0)
+            continue;
+        if (*htp == 0 && p->qnn_libs != NULL)
+            *htp = (int)c->arch;
+        if (*htp != 0 && *htp != (int)c->arch)
+            return fy_fail(e, FY_EARG,
+                           "%s: is compiled for V%u (%s), expected V%d; compile it for that chip, "
+                           "or choose another one with --soc or --htp",
+                           s->item[i].qnn, c->arch, c->soc, *htp);
+    }
+    return 0;
+}
+
+/* Can the library read what each of the models was compiled to? */
+static int check_releases(const fy_create_sources *s, const char *library, fy_err *e)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const fy_create_source *m = &s->item[i];
+        fy_qnn_config c;
+        fy_err why = {0};
+        if (m->compiled.arch == 0)
+            continue;
+        int rc = fy_cut_config_read(m->qnn, &c, e);
+        if (rc == 0) {
+            rc = fy_compiled_check_library(m->qnn, &c, library, &why);
+            fy_qnn_config_release(&c);
+            if (rc != 0)
+                fy_fail(e, why.code == FY_EVERIFY ? FY_EARG : why.code, "%s: %s", library, why.msg);
+        }
+        if (rc != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int fy_create_qnn_libs(const fy_create_params *p, const fy_create_sources *s, int htp,
+                       fy_inputs *out, fy_err *e)
 {
     const char *sdk = getenv("QNN_SDK_ROOT");
     const char *root = p->qnn_libs != NULL             ? p->qnn_libs
                        : sdk != NULL && sdk[0] != '\0' ? sdk
-                                                       : beside;
+                                                       : s->item[0].qnn;
     if (root == NULL)
         return fy_fail(e, FY_EARG,
                        "where are the libraries for V%d? Set QNN_SDK_ROOT to the vendor's SDK, or "
                        "name a directory with --qnn-libs",
-                       p->htp);
+                       htp);
     for (const fy_htp_lib *lib = fy_htp_libs; lib->name != NULL; lib++) {
-        if ((lib->only == 0 || lib->only == p->htp) && add_lib(root, lib, p->htp, out, e) != 0)
+        if ((lib->only == 0 || lib->only == htp) && add_lib(root, lib, htp, out, e) != 0)
             return -1;
     }
-    return 0;
+    return check_releases(s, fy_inputs_find(out, FY_QNN_LIBRARY)->from, e);
 }

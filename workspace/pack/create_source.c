@@ -182,8 +182,9 @@ static int add_qnn(fy_create_source *s, fy_err *e)
         return refused(&why, s->qnn, e);
     int rc = 0;
     s->chunks = fy_qnn_has_gguf(&c);
+    s->compiled = c.own.compiled;
     s->npu_preset = c.kv_size;
-    if ((s->chunks || s->cut) &&
+    if ((s->chunks || s->cut || s->compiled.arch > 0) &&
         fy_chunk_check_files(fy_gguf_path(fy_model_gguf(s->model)), s->qnn, &why) != 0)
         rc = refused(&why, NULL, e);
     if (rc == 0)

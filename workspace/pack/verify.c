@@ -18,6 +18,7 @@
 #include "format/gguf.h"
 #include "workspace/data/model_json.h"
 #include "workspace/npu/chunk.h"
+#include "workspace/npu/compiled.h"
 #include "workspace/npu/qnn_check.h"
 #include "workspace/pack/elf.h"
 #include "workspace/pack/manifest.h"
@@ -259,36 +260,105 @@ static int embedding_alone(const char *model, fy_verify_report *r, fy_err *e)
     return rc;
 }
 
-/* Files below MODEL/qnn/ are listed by their own config.json. */
+/* --- a compiled model ------------------------------------------------------------------------- */
+
+typedef struct {
+    const fy_manifest *m;
+    const char *qnn; /* relative to the workspace, with a '/' at its end */
+    fy_verify_report *r;
+} compiled;
+
+/* The bytes are those of the manifest, so its hash is compared. */
+static int check_binary(void *user, const char *name, const fy_qnn_sidecar *s, fy_err *e)
+{
+    const compiled *k = user;
+    char hash[FY_SHA256_HEX];
+    fy_err what = {0};
+    char *rel = fy_path_format(e, "%s%s", k->qnn, name);
+    const fy_manifest_entry *en = rel != NULL ? fy_manifest_find(k->m, rel) : NULL;
+    int rc = rel != NULL ? 0 : -1;
+    if (en != NULL) {
+        fy_sha256_to_hex(en->sha256, hash);
+        if (fy_compiled_check_hash(s, hash, &what) != 0)
+            rc = add_failure(k->r, rel, &what, e);
+    }
+    free(rel);
+    return rc;
+}
+
+/* Libraries that cannot run the model; a workspace may have none. */
+static int check_libraries(const char *dir, const fy_manifest *m, const char *qnn,
+                           const fy_qnn_config *c, fy_verify_report *r, fy_err *e)
+{
+    const fy_qnn_compiled *own = &c->own.compiled;
+    char skel[64];
+    fy_err what = {0};
+    if (fy_manifest_find(m, FY_QNN_LIBRARY) == NULL)
+        return 0;
+    snprintf(skel, sizeof skel, "qnn_libs/libQnnHtpV%uSkel.so", own->arch);
+    if (fy_manifest_find(m, skel) == NULL)
+        fy_fail(&what, FY_EVERIFY,
+                "missing, but a model is compiled for V%u (%s); 'ferry create --qnn-libs' adds it",
+                own->arch, own->soc);
+    if (what.code != FY_OK)
+        return add_failure(r, skel, &what, e);
+    char *library = fy_path_join(dir, FY_QNN_LIBRARY);
+    int rc = library != NULL ? 0 : fy_nomem(e);
+    if (rc == 0 && fy_compiled_check_library(qnn, c, library, &what) != 0)
+        rc = add_failure(r, FY_QNN_LIBRARY, &what, e);
+    free(library);
+    return rc;
+}
+
+/* qnn: the directory; rel: the same in the workspace. */
+static int check_compiled(const char *dir, const fy_manifest *m, const char *qnn, const char *rel,
+                          const fy_qnn_config *c, fy_verify_report *r, fy_err *e)
+{
+    compiled k = {m, rel, r};
+    return c->own.compiled.arch == 0 ? 0
+           : fy_compiled_each(qnn, c, check_binary, &k, e) != 0
+               ? -1
+               : check_libraries(dir, m, qnn, c, r, e);
+}
+
+/* Files below MODEL/qnn/ are listed by their own config.json. rel: MODEL/qnn/. */
+static int check_config(const char *dir, const fy_manifest *m, const char *rel,
+                        const fy_model_json *json, bool *chunks, fy_verify_report *r, fy_err *e)
+{
+    fy_err what = {0};
+    fy_qnn_config c;
+    char *path = fy_path_format(e, "%s/%s", dir, rel);
+    char *config = fy_path_format(e, "%s" FY_QNN_CONFIG_NAME, rel);
+    int rc = path != NULL && config != NULL ? 0 : -1;
+    if (rc == 0 && fy_qnn_check_dir(path, json, &c, &what) != 0) {
+        rc = add_failure(r, config, &what, e);
+        *chunks = false;
+    } else if (rc == 0) {
+        /* whose headers are compared, or that of the weights */
+        *chunks |= fy_qnn_has_gguf(&c) || c.own.compiled.arch > 0;
+        rc = check_compiled(dir, m, path, rel, &c, r, e);
+        fy_qnn_config_release(&c);
+    }
+    free(config);
+    free(path);
+    return rc;
+}
+
 static int check_qnn(const char *dir, const fy_manifest *m, const char *model,
                      const fy_model_json *json, const fy_chunk_info *part, fy_verify_report *r,
                      fy_err *e)
 {
-    fy_str rel = {0}, path = {0};
-    fy_err what = {0};
-    fy_qnn_config c;
     bool any = false, chunks = part->kind == FY_CHUNK_EMBEDDING;
-    fy_str_printf(&rel, "%s/" FY_QNN_DIR "/", model);
-    for (size_t i = 0; !rel.oom && !any && i < m->n; i++)
-        any = fy_span_begins(fy_span_of(m->entry[i].path), fy_str_z(&rel));
-    fy_str_printf(&path, "%s/%s", dir, fy_str_z(&rel));
-    fy_str_puts(&rel, FY_QNN_CONFIG_NAME);
-    int rc = rel.oom || path.oom ? fy_nomem(e) : 0;
-    if (rc == 0 && chunks && !any) {
+    char *rel = fy_path_format(e, "%s/" FY_QNN_DIR "/", model);
+    int rc = rel != NULL ? 0 : -1;
+    for (size_t i = 0; rc == 0 && !any && i < m->n; i++)
+        any = fy_span_begins(fy_span_of(m->entry[i].path), rel);
+    if (rc == 0 && any)
+        rc = check_config(dir, m, rel, json, &chunks, r, e);
+    else if (rc == 0 && chunks)
         rc = embedding_alone(model, r, e);
-        chunks = false;
-    } else if (rc == 0 && any) {
-        if (fy_qnn_check_dir(fy_str_z(&path), json, &c, &what) != 0) {
-            rc = add_failure(r, fy_str_z(&rel), &what, e);
-            chunks = false;
-        } else {
-            chunks |= fy_qnn_has_gguf(&c); /* which have headers to compare */
-            fy_qnn_config_release(&c);
-        }
-    }
-    fy_str_release(&rel);
-    fy_str_release(&path);
-    return rc == 0 && chunks ? check_chunks(dir, model, r, e) : rc;
+    free(rel);
+    return rc == 0 && any && chunks ? check_chunks(dir, model, r, e) : rc;
 }
 
 static int check_model(const char *dir, const fy_manifest *m, const char *rel, char *id,
