@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 
-#define HEADROOM     1.25f /* of u16 activations: 0.3 bit for values that calibration did not see */
+#define HEADROOM     1.5f /* of u16 activations: half a bit for values that calibration did not see */
 #define HIDDEN_BELOW 20.0f /* exp(-20): what the bottom of a masked score still weighs */
 #define LEAST_RANGE  1e-4f
 
