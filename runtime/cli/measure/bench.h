@@ -109,7 +109,7 @@ int fy_bench_sustain(const fy_model *m, const fy_bench_test *t, double seconds, 
 enum { FY_BENCH_TYPE_BYTES = 96 };
 typedef struct {
     char type[FY_BENCH_TYPE_BYTES]; /* "llama 1.2B Q8_0": the commonest type of the weights */
-    uint64_t bytes, n_params;       /* of all tensors */
+    uint64_t bytes, n_params;       /* of all tensors; n_params 0: compiled, not known */
     uint64_t weight_bytes;          /* read for every token */
 } fy_bench_model;
 

@@ -260,6 +260,10 @@ static uint64_t bytes_read(const fy_model *m, const fy_gguf_tensor *t)
 static void put_type(const fy_model *m, fy_type commonest, fy_bench_model *out)
 {
     char size[16], type[16];
+    if (out->n_params == 0) {
+        snprintf(out->type, sizeof out->type, "%s compiled", fy_model_family(m)->gguf_arch);
+        return;
+    }
     put_size(out->n_params, size, sizeof size);
     snprintf(type, sizeof type, "%s", fy_type_name(commonest));
     for (char *p = type; *p != '\0'; p++)
@@ -282,10 +286,24 @@ static void add_file(const fy_model *m, const fy_gguf *g, bool copies,
     }
 }
 
+/* A context binary says nothing of its tensors. */
+static int add_binary(const char *path, fy_bench_model *out, fy_err *e)
+{
+    fy_map map;
+    if (fy_map_open(&map, path, e) != 0)
+        return -1;
+    out->bytes += map.size;
+    out->weight_bytes += map.size;
+    fy_map_close(&map);
+    return 0;
+}
+
 static int add_piece(const fy_model *m, const char *path, uint64_t of_type[FY_TYPE_COUNT],
                      fy_bench_model *out, fy_err *e)
 {
     fy_chunk_info part;
+    if (!fy_span_ends(fy_span_of(path), ".gguf"))
+        return add_binary(path, out, e);
     fy_gguf *g = fy_gguf_open(path, e);
     if (g == NULL)
         return -1;
@@ -306,6 +324,8 @@ int fy_bench_model_of(const fy_model *m, fy_bench_model *out, fy_err *e)
         if (add_piece(m, fy_model_chunk_path(m, i), of_type, out, e) != 0)
             return -1;
     }
+    if (strcmp(fy_model_backend(m), "qnn") == 0)
+        out->n_params = 0;
     for (int t = 0; t < FY_TYPE_COUNT; t++)
         commonest = of_type[t] > of_type[commonest] ? (fy_type)t : commonest;
     put_type(m, commonest, out);

@@ -222,7 +222,8 @@ static fy_bench_about about_of(const job *j, const fy_bench_test *t, const char 
     return (fy_bench_about){.build_commit = FERRY_VERSION,
                             .cpu_info = fy_str_z(&j->cpu),
                             .gpu_info = "",
-                            .backends = fy_model_n_chunks(j->model) > 0 ? "chunks" : "CPU",
+                            .backends = fy_model_n_chunks(j->model) > 0 ? fy_model_backend(j->model)
+                                                                        : "CPU",
                             .model_filename = j->o->model,
                             .model_type = j->described.type,
                             .model_size = j->described.bytes,
@@ -279,7 +280,7 @@ static int run_test(job *j, size_t i, fy_err *e)
     r.stddev_ns = (uint64_t)llround(s.stddev_ns);
     r.avg_ts = s.avg_ts;
     r.stddev_ts = s.stddev_ts;
-    if (rate > 0)
+    if (rate > 0 && j->described.n_params > 0) /* an NPU reads memory at its own rate */
         r.bandwidth_share = (double)r.bytes_per_token * s.avg_ts / rate;
     const fy_bench_about about = about_of(j, t, when);
     fy_bench_out_test(&j->out, &about, &r, &j->text);
