@@ -19,6 +19,7 @@ qnn=(--backend qnn --qnn-lib reference)
 
 # --- what a recipe costs ----------------------------------------------------------------------------------------------
 soak 6 37
+# shellcheck disable=SC2154
 head -c "${rounds}000" tests/data/held.txt >"$TMP/text"
 check "the model's predictions" "$FERRY" eval -m "$m" --text "$TMP/text" --kl-save "$TMP/base" -q
 while read -r recipe most; do

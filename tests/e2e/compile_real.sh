@@ -34,6 +34,32 @@ for recipe in 16a8w 16a4w lpbq-32; do
     check "$recipe for SM8450, which has V69" compile SM8450 $recipe
 done
 
+# What the library computes: as the reference does, with graphs of 32 tokens and of one.
+"$FERRY" convert tests/data/tales --outtype f32 -q -o "$TMP/f32.gguf"
+for batch in 32 1; do
+    "$FERRY" chunk "$TMP/f32.gguf" --soc SM8650 --recipe fp16 --chunks 2 -c 160 --batch $batch -q -o "$TMP/cut-$batch"
+done
+head -c 330 tests/data/held.txt >"$TMP/text"
+predict() { "$FERRY" eval -m "$1" --backend qnn --text "$TMP/text" -c 33 -q "${@:2}"; }
+near() { # NAME MODEL BASE MOST
+    local kl
+    kl=$(predict "$2" --kl-base "$3" --json 2>/dev/null | jq .kl_divergence.mean)
+    check "$1: KL $(printf %.2g "$kl")" awk -v k="$kl" -v m="$4" 'BEGIN { exit !(k != "" && k != "null" && k + 0 <= m + 0) }'
+}
+for recipe in fp16 fp16a8w 16a8w 16a4w lpbq-32 powerserve; do
+    "$FERRY" compile "$TMP/cut-32" --recipe $recipe --calibration tests/data/held.txt --sdk reference -q -o "$TMP/ours"
+    ranges=("$TMP/ours/qnn/ranges.json")
+    [ -e "${ranges[0]}" ] && ranges=(--ranges "${ranges[0]}") || ranges=()
+    for batch in 32 1; do
+        check "$recipe, $batch at a time" "$FERRY" compile "$TMP/cut-$batch" --recipe $recipe "${ranges[@]}" -q -o "$TMP/real-$batch"
+    done
+    predict "$TMP/ours" --qnn-lib reference --kl-save "$TMP/ours.kl" >/dev/null
+    predict "$TMP/real-32" --kl-save "$TMP/real.kl" >/dev/null
+    near "$recipe is what the reference computes" "$TMP/real-32" "$TMP/ours.kl" 1e-4
+    near "$recipe, a token at a time" "$TMP/real-1" "$TMP/real.kl" 1e-5
+    rm -rf "$TMP/ours" "$TMP"/real-*
+done
+
 # Every family of the tests, in a recipe of floats.
 bad='' n=0
 for f in tests/data/families/*; do
