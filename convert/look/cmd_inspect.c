@@ -1,6 +1,6 @@
 /* ferry inspect: opens what the path names, counts its tensors by type, hashes them when asked, and
  * passes the listing on to be printed (inspect_show.c, inspect_chain.c). A single tensor is the
- * matter of inspect_tensor.c. */
+ * matter of inspect_tensor.c, a context binary that of inspect_binary.c. */
 #include "convert/look/inspect.h"
 
 #include <stdlib.h>
@@ -211,6 +211,9 @@ int fy_inspect(const char *path, const fy_inspect_options *o, fy_str *out, fy_er
         return inspect_workspace(path, o, out, e);
     if (fy_dir_has(path, FY_BUNDLE_WEIGHTS)) /* of PowerServe, or cut by chunk */
         return inspect_model_dir(path, NULL, NULL, o, out, e);
+    const int binary = fy_inspect_binary(path, o, out, e);
+    if (binary != 0)
+        return binary == 1 ? 0 : -1;
     if (o->tensor != NULL)
         return fy_inspect_tensor(path, o, out, e);
     fy_listing l = {.path = path};
@@ -294,10 +297,11 @@ const fy_verb fy_verb_inspect = {
         "name, "
         "type, shape, bytes and offset in the data section. Values are shown short and safe for a "
         "terminal. The format is recognised by the first bytes, not by the name.\n\n"
-        "PATH may be a GGUF, safetensors or PyTorch file; the directory of a checkpoint, whose "
+        "PATH may be a GGUF, safetensors or PyTorch file; a context binary that 'ferry compile' "
+        "made, whose description next to it is shown; the directory of a checkpoint, whose "
         "keys and tokenizer are shown as a conversion would write them; a workspace, whose main "
         "model is shown; or a model's directory with ggml/weights.gguf, such as 'ferry chunk' "
-        "makes. "
+        "and 'ferry compile' make. "
         "Of a model that was cut the chain is drawn: which chunk computes what, and what it passes "
         "to the next.\n\n"
         "A file that breaks a rule is refused, and the message names the rule. A Git LFS pointer, "

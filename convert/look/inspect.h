@@ -1,7 +1,8 @@
-/* What is in a GGUF, safetensors or PyTorch file, a checkpoint directory or a workspace, as text
- * for people or JSON for programs. A file is recognised by its first bytes, by its name only when
- * these decide nothing, and checked as strictly as by any verb. Of a checkpoint that ferry can
- * convert the keys and the tokenizer are shown as the conversion would write them.
+/* What is in a GGUF, safetensors or PyTorch file, a context binary of a compiled model, a
+ * checkpoint directory or a workspace, as text for people or JSON for programs. A file is
+ * recognised by its first bytes, by its name only when these decide nothing, and checked as
+ * strictly as by any verb. Of a checkpoint that ferry can convert the keys and the tokenizer are
+ * shown as the conversion would write them.
  *
  * Every format becomes the same listing first, so that each column and each JSON member is written
  * once. */
@@ -85,6 +86,10 @@ void fy_inspect_put_chain(fy_str *out, const fy_listing *l);
 char *fy_inspect_file_of(const char *model_dir, const char *tensor);
 json_t *fy_inspect_chunk_json(fy_listing *l);
 json_t *fy_inspect_chain_json(fy_listing *l);
+
+/* inspect_binary.c: 1: path is a context binary with its description, which was appended; 0: it is
+ * something else; -1. */
+int fy_inspect_binary(const char *path, const fy_inspect_options *o, fy_str *out, fy_err *e);
 
 /* inspect_tensor.c: o->tensor of what `path` names. */
 int fy_inspect_tensor(const char *path, const fy_inspect_options *o, fy_str *out, fy_err *e);

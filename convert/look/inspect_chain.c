@@ -181,13 +181,21 @@ static void put_head_line(fy_str *out, const fy_qnn_config *c)
         if (c->graph[i].start_layer == 0)
             fy_str_printf(out, "%s %u", n++ > 0 ? "," : "", c->graph[i].batch_size);
     }
+    const fy_qnn_compiled *made = &c->own.compiled;
     if (c->own.soc[0] != '\0') {
-        fy_str_puts(out, "; for ");
+        fy_str_puts(out, made->arch > 0 ? "; compiled for " : "; for ");
         fy_str_put_quoted(out, fy_span_of(c->own.soc), SIZE_MAX);
     }
     if (c->own.recipe[0] != '\0') {
         fy_str_puts(out, ", recipe ");
         fy_str_put_quoted(out, fy_span_of(c->own.recipe), SIZE_MAX);
+    }
+    if (made->arch > 0) {
+        fy_str_printf(out, "\n  V%u, %u MB of VTCM, caches of %s, masks of %s, by QNN ", made->arch,
+                      made->vtcm_mb, made->kv, made->mask);
+        fy_str_put_quoted(
+            out, fy_span_of(made->build_id[0] != '\0' ? made->build_id : "of an unknown build"),
+            SIZE_MAX);
     }
     fy_str_putc(out, '\n');
 }
@@ -268,6 +276,18 @@ static json_t *step_json(fy_listing *l, const step *s)
     return o;
 }
 
+/* null: ferry has not compiled it. */
+static json_t *compiled_json(const fy_qnn_compiled *c)
+{
+    return c->arch == 0
+               ? json_null()
+               : json_pack("{s:o, s:I, s:I, s:o, s:o, s:s, s:s}", "soc",
+                           fy_make_text(fy_span_of(c->soc)), "arch", (json_int_t)c->arch, "vtcm_mb",
+                           (json_int_t)c->vtcm_mb, "recipe", fy_make_text(fy_span_of(c->recipe)),
+                           "build_id", fy_make_text(fy_span_of(c->build_id)), "kv", c->kv, "mask",
+                           c->mask);
+}
+
 json_t *fy_inspect_chain_json(fy_listing *l)
 {
     const fy_qnn_config *c = &l->config;
@@ -279,8 +299,9 @@ json_t *fy_inspect_chain_json(fy_listing *l)
     }
     for (size_t i = 0; step_at(l, i, &s, &l->json.oom); i++)
         fy_make_append(&l->json, steps, step_json(l, &s));
-    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:b, s:o}", "context", (json_int_t)c->context_size,
-                     "cache", (json_int_t)c->cache_size, "batches", batches, "soc",
-                     text_or_null(c->own.soc), "recipe", text_or_null(c->own.recipe),
+    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:b, s:o}", "context",
+                     (json_int_t)c->context_size, "cache", (json_int_t)c->cache_size, "batches",
+                     batches, "soc", text_or_null(c->own.soc), "recipe",
+                     text_or_null(c->own.recipe), "compiled", compiled_json(&c->own.compiled),
                      "complete_weights", l->chunk.kind == FY_CHUNK_WHOLE, "steps", steps);
 }

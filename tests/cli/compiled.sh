@@ -41,6 +41,33 @@ check_equal "graphs of floats have a preset of no tokens, as PowerServe's runtim
 check "which goes along" create "$TMP/floats" -o "$TMP/fws"
 check "to the workspace" diff -r "$TMP/floats/qnn" "$TMP/fws/tales/qnn"
 
+# --- run, inspect -----------------------------------------------------------------------------------------------------
+check_equal "the workspace runs on the reference library as the directory does" \
+    "$("$FERRY" run -m "$TMP/floats" --backend qnn --qnn-lib reference -p 'One day' -n 8 -q)" \
+    "$("$FERRY" run -d "$TMP/fws" --backend qnn --qnn-lib reference -p 'One day' -n 8 -q)"
+"$FERRY" inspect "$TMP/out/qnn/chunk_1.bin" >"$TMP/text"
+check_equal "inspect shows chip, recipe and library of a binary" 1 \
+    "$(grep -cE '^compiled for SM8650 \(V75, 8 MB of VTCM\), recipe 16a8w, by QNN v2\.51\.0\.reference, core interface 2\.40\.0$' "$TMP/text")"
+check_equal "its graphs, with what goes in and out" "batch_32 32 12 9" "$(awk '$1 == "batch_32" { print $1, $2, $3, $4 }' "$TMP/text")"
+check_equal "and their tensors" 2 "$(grep -cE '^  layer_2_value_1 +out +u8 +\[(32|1), 32\] +0\.[0-9e-]+ +-128 +[0-9]+$' "$TMP/text")"
+check_equal "the JSON has all that the description has" \
+    "$(jq -c '[.model, .recipe, .soc.name, .binary.sha256, [.graphs[].tensors[] | .name, .id, .dims, .type]]' "$TMP/out/qnn/chunk_1.json")" \
+    "$("$FERRY" inspect "$TMP/out/qnn/chunk_1.bin" --json | jq -c '[.model, .recipe, .soc, .sha256, [.graphs[].tensors[] | .name, .id, .shape, .type]]')"
+check_equal "the chain of the directory has the stamp" "$(jq -c .ferry.compiled "$TMP/out/qnn/config.json")" \
+    "$("$FERRY" inspect "$TMP/out" --json | jq -c '.chain.compiled | {soc, arch, vtcm_mb, build_id, recipe, kv, mask}')"
+check_equal "in words, too" "  V75, 8 MB of VTCM, caches of u8, masks of u16, by QNN v2.51.0.reference" "$("$FERRY" inspect "$TMP/ws" | grep VTCM)"
+check_equal "a cut has none" null "$("$FERRY" inspect "$TMP/cut" --json | jq -c .chain.compiled)"
+cp tests/data/containers/torchbin/pytorch_model-00001-of-00002.bin "$TMP/t.bin"
+echo '{}' >"$TMP/t.json"
+check_equal "PyTorch's NAME.bin may have a NAME.json, too" torch "$("$FERRY" inspect "$TMP/t.bin" --json | jq -r .format)"
+check_status "tensors are not read from a binary" 2 "this is a context binary" "$FERRY" inspect "$TMP/out/qnn/chunk_0.bin" --tensor x
+mkdir "$TMP/cut-off"
+cp "$TMP"/out/qnn/lm_head.* "$TMP/cut-off/"
+truncate -s 100 "$TMP/cut-off/lm_head.bin"
+check_status "a binary that was cut off" 4 "lm_head.bin: 100 bytes, but its description says [0-9]+; 'ferry compile' makes it again" "$FERRY" inspect "$TMP/cut-off/lm_head.bin"
+echo '{"version": 1, "model": "\u001b[31m"}' >"$TMP/cut-off/lm_head.json"
+check_status "a hostile description" 1 "lm_head.json: model: '\\\\x1b\[31m', expected 64 hex digits" "$FERRY" inspect "$TMP/cut-off/lm_head.bin"
+
 # --- what does not fit together ---------------------------------------------------------------------------------------
 "$FERRY" convert tests/data/tales --outtype f32 -q -o "$TMP/f32.gguf"
 "$FERRY" chunk "$TMP/f32.gguf" --soc SM8650 --recipe fp16 --chunks 2 -c 160 --batch 32,1 -q -o "$TMP/cut32"
