@@ -1,0 +1,493 @@
+/* A session on a chain of graphs: the memory of their tensors, masks, caches and calls. */
+#include "model/chain_impl.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/math.h"
+
+/* Keys [head_dim][n_cache] and values [n_cache][head_dim_v] of a cache; or new ones, by token. */
+typedef struct {
+    uint8_t *k, *v;
+} pair;
+
+/* value = scale * (code + offset) of a cache; rows move into it as they are. */
+typedef struct {
+    float scale;
+    int32_t offset;
+    bool known;
+} encoding;
+
+struct fy_chain_run {
+    fy_chain *c;          /* view */
+    const fy_hparams *hp; /* view */
+    fy_element kv;
+    void *memory;      /* owned, of the device: all that follows up to `graphs` */
+    float *hidden[2];  /* [max_batch][n_embd] from graph to graph */
+    uint16_t *bias[2]; /* [max_batch][n_ctx] without and with the window */
+    float *cos[2], *sin[2];
+    pair *cache;         /* owned: [n_layer][n_head_kv] */
+    pair *fresh;         /* owned: [most layers of a chunk][n_head_kv] */
+    encoding *encodings; /* owned: [n_layer][n_head_kv], of keys and of values; NULL: floats */
+    float *head_x, *head_logits;
+    fy_graph **graphs; /* owned: [n_graphs] */
+    uint32_t n_shown;  /* slots that the masks show */
+    bool begun;
+};
+
+/* --- sizes ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    uint32_t batch, head_batch, chunk_layers, slice;
+} extent;
+
+uint32_t fy_chain_max_batch(const fy_chain *c)
+{
+    return c->graphs[0].n_batch;
+}
+
+static extent extent_of(const fy_chain *c)
+{
+    extent x = {.batch = c->graphs[0].n_batch, .head_batch = c->graphs[c->n_layer_graphs].n_batch};
+    for (size_t i = 0; i < c->n_graphs; i++) {
+        const fy_chunk_info *p = fy_chain_info_of(c, i);
+        const uint32_t layers = p->end_layer - p->first_layer;
+        const uint32_t tokens = p->end_token - p->first_token;
+        x.chunk_layers = layers > x.chunk_layers ? layers : x.chunk_layers;
+        x.slice = tokens > x.slice ? tokens : x.slice;
+    }
+    return x;
+}
+
+static void lay_out_cache(fy_chain_run *r, fy_layout *c)
+{
+    const uint64_t es = fy_element_bytes(r->kv), n = r->c->n_cache;
+    for (size_t i = 0; i < (size_t)r->hp->n_layer * r->hp->n_head_kv; i++) {
+        const pair p = {fy_lay_out(c, n, r->hp->head_dim, es),
+                        fy_lay_out(c, n, r->hp->head_dim_v, es)};
+        if (r->cache != NULL)
+            r->cache[i] = p;
+    }
+}
+
+static void lay_out_io(fy_chain_run *r, fy_layout *c)
+{
+    const fy_hparams *hp = r->hp;
+    const extent x = extent_of(r->c);
+    const uint64_t es = fy_element_bytes(r->kv);
+    for (int i = 0; i < 2; i++) {
+        r->hidden[i] = fy_lay_out(c, x.batch, hp->n_embd, sizeof(float));
+        r->bias[i] = fy_lay_out(c, x.batch, r->c->n_ctx, sizeof(uint16_t));
+        r->cos[i] = fy_lay_out(c, x.batch, hp->n_rot / 2, sizeof(float));
+        r->sin[i] = fy_lay_out(c, x.batch, hp->n_rot / 2, sizeof(float));
+    }
+    for (size_t i = 0; i < (size_t)x.chunk_layers * hp->n_head_kv; i++) {
+        const pair p = {fy_lay_out(c, x.batch, hp->head_dim, es),
+                        fy_lay_out(c, x.batch, hp->head_dim_v, es)};
+        if (r->fresh != NULL)
+            r->fresh[i] = p;
+    }
+    r->head_x = fy_lay_out(c, x.head_batch, hp->n_embd, sizeof(float));
+    r->head_logits = fy_lay_out(c, x.head_batch, x.slice, sizeof(float));
+}
+
+static int tensor_bytes(const fy_chain *c, const fy_hparams *hp, fy_element kv, uint64_t *kv_bytes,
+                        uint64_t *io_bytes, fy_err *e)
+{
+    fy_chain_run r = {.c = (fy_chain *)(uintptr_t)c, .hp = hp, .kv = kv}; /* only counted */
+    fy_layout counter = {0};
+    lay_out_cache(&r, &counter);
+    *kv_bytes = counter.used;
+    lay_out_io(&r, &counter);
+    *io_bytes = counter.used - *kv_bytes;
+    if (counter.overflow || counter.used > SIZE_MAX / 2)
+        return fy_fail(e, FY_EFIT,
+                       "the tensors of the graphs (cache_size %u) do not fit the "
+                       "address space",
+                       c->n_cache);
+    return 0;
+}
+
+static fy_element cache_element(const fy_chain *c, fy_type kv)
+{
+    return c->fixed ? c->kv : kv == FY_F32 ? FY_EL_F32 : FY_EL_F16;
+}
+
+int fy_chain_run_bytes(const fy_chain *c, const fy_hparams *hp, fy_type kv, int n_threads,
+                       uint64_t *kv_bytes, uint64_t *other_bytes, fy_err *e)
+{
+    const fy_element type = cache_element(c, kv);
+    const extent x = extent_of(c);
+    const fy_graph_binding largest = {.n_batch = x.batch > x.head_batch ? x.batch : x.head_batch,
+                                      .n_cache = c->n_cache,
+                                      .n_ctx = c->n_ctx};
+    uint64_t io, work;
+    if (tensor_bytes(c, hp, type, kv_bytes, &io, e) != 0 ||
+        c->device->api->begin_bytes(c->device, &largest, type, n_threads, &work, e) != 0)
+        return -1;
+    return fy_add_u64(io, work, other_bytes)
+               ? 0
+               : fy_fail(e, FY_EFIT, "the graphs do not fit the address space");
+}
+
+/* --- masks ------------------------------------------------------------------------------------ */
+
+static void set(uint16_t *row, uint32_t begin, uint32_t end, uint16_t value)
+{
+    for (; begin < end; begin++)
+        row[begin] = value;
+}
+
+static uint32_t min32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t max32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The first slot that row i of a call after n_past slots sees; n_swa 0: there is no window. */
+static uint32_t first_slot(uint32_t n_past, uint32_t i, uint32_t n_swa)
+{
+    const uint64_t behind = (uint64_t)n_past + i + 1;
+    return n_swa == 0 || behind <= n_swa ? 0 : (uint32_t)(behind - n_swa);
+}
+
+/* Of the call's own tokens a row sees those before it, and that never changes. */
+static void init_mask(const fy_chain_run *r, uint16_t *mask, uint32_t n_swa)
+{
+    const uint32_t n_batch = fy_chain_max_batch(r->c), n_ctx = r->c->n_ctx, n_cache = r->c->n_cache;
+    for (uint32_t i = 0; i < n_batch; i++) {
+        uint16_t *row = mask + (size_t)i * n_ctx;
+        set(row, 0, n_ctx, r->c->hides);
+        set(row, n_cache + first_slot(0, i, n_swa), n_cache + i + 1, r->c->shows);
+    }
+}
+
+/* From n_shown filled slots to n_past: only what differs is written. */
+static void move_mask(const fy_chain_run *r, uint16_t *mask, uint32_t n_past, uint32_t n_swa)
+{
+    for (uint32_t i = 0; i < fy_chain_max_batch(r->c); i++) {
+        uint16_t *row = mask + (size_t)i * r->c->n_ctx;
+        const uint32_t was_end = r->n_shown, end = n_past;
+        const uint32_t was = min32(first_slot(was_end, i, n_swa), was_end);
+        const uint32_t is = min32(first_slot(end, i, n_swa), end);
+        set(row, was, min32(was_end, is), r->c->hides);
+        set(row, max32(was, end), was_end, r->c->hides);
+        set(row, is, min32(end, was), r->c->shows);
+        set(row, max32(is, was_end), end, r->c->shows);
+    }
+}
+
+static void show_slots(fy_chain_run *r, uint32_t n_past)
+{
+    if (r->n_shown == n_past)
+        return;
+    move_mask(r, r->bias[0], n_past, 0);
+    if (r->hp->n_swa > 0)
+        move_mask(r, r->bias[1], n_past, r->hp->n_swa);
+    r->n_shown = n_past;
+}
+
+/* --- binding ---------------------------------------------------------------------------------- */
+
+/* The memory of a tensor of a graph that is `step`-th of its batch size. */
+static void *memory_of(const fy_chain_run *r, const fy_chunk_info *info, size_t step,
+                       const fy_io_tensor *t)
+{
+    const uint32_t heads = r->hp->n_head_kv;
+    void *const once[] = {
+        [FY_IO_X] = info->kind == FY_CHUNK_HEAD ? r->head_x : r->hidden[step % 2],
+        [FY_IO_BIAS] = r->bias[0],
+        [FY_IO_BIAS_SWA] = r->bias[1],
+        [FY_IO_COS] = r->cos[0],
+        [FY_IO_SIN] = r->sin[0],
+        [FY_IO_COS_SWA] = r->cos[1],
+        [FY_IO_SIN_SWA] = r->sin[1],
+        [FY_IO_OUT] = r->hidden[(step + 1) % 2],
+        [FY_IO_LOGITS] = r->head_logits,
+    };
+    if (t->role == FY_IO_KEY_CACHE || t->role == FY_IO_VALUE_CACHE) {
+        const pair *cache = r->cache + (size_t)t->layer * heads + t->head;
+        return t->role == FY_IO_KEY_CACHE ? cache->k : cache->v;
+    }
+    if (t->role == FY_IO_KEY || t->role == FY_IO_VALUE) {
+        const pair *fresh = r->fresh + (size_t)(t->layer - info->first_layer) * heads + t->head;
+        return t->role == FY_IO_KEY ? fresh->k : fresh->v;
+    }
+    return once[t->role];
+}
+
+static void fill(void *to, uint64_t n, fy_element type, int32_t code)
+{
+    if (type == FY_EL_U8) {
+        memset(to, code, (size_t)n);
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++)
+        ((uint16_t *)to)[i] = (uint16_t)code;
+}
+
+/* A cache and what is put into it have one encoding, in all graphs. An empty slot holds 0: it is
+ * hidden, but multiplied. */
+static int encode_cache(const fy_chain_run *r, const fy_io_tensor *io, const fy_graph_tensor *t,
+                        void *memory, fy_err *e)
+{
+    const bool cache = io->role == FY_IO_KEY_CACHE || io->role == FY_IO_VALUE_CACHE;
+    const bool key = io->role == FY_IO_KEY_CACHE || io->role == FY_IO_KEY;
+    if (r->encodings == NULL || (!cache && io->role != FY_IO_KEY && io->role != FY_IO_VALUE))
+        return 0;
+    encoding *is = &r->encodings[((size_t)io->layer * r->hp->n_head_kv + io->head) * 2 + !key];
+    if (!is->known)
+        *is = (encoding){t->scale, t->offset, true};
+    if (is->scale != t->scale || is->offset != t->offset)
+        return fy_fail(e, FY_EFORMAT,
+                       "%s has scale %g and offset %d, expected %g and %d as another graph has: "
+                       "compile all chunks with the same ranges",
+                       t->name, (double)t->scale, t->offset, (double)is->scale, is->offset);
+    if (cache)
+        fill(memory, t->rows * t->cols, t->type, -t->offset);
+    return 0;
+}
+
+static fy_graph *bind(const fy_chain_run *r, size_t graph, size_t step, fy_err *e)
+{
+    const fy_chain *c = r->c;
+    const fy_chain_graph *g = &c->graphs[graph];
+    const fy_graph_shape shape = fy_chain_shape_of(c, r->hp, graph, r->kv);
+    const uint32_t n = fy_graph_n_io(&shape);
+    fy_graph_tensor *tensors = fy_chain_tensors_of(c, &shape, graph, n, e);
+    void **buffers = calloc(n, sizeof *buffers);
+    int rc = tensors == NULL ? -1 : buffers == NULL ? fy_nomem(e) : 0;
+    for (uint32_t i = 0; rc == 0 && i < n; i++) {
+        fy_io_tensor t;
+        fy_graph_io(&shape, i, &t);
+        buffers[i] = memory_of(r, shape.chunk, step, &t);
+        rc = encode_cache(r, &t, &tensors[i], buffers[i], e);
+    }
+    const fy_graph_binding b = {.name = g->name,
+                                .n_batch = g->n_batch,
+                                .n_cache = c->n_cache,
+                                .n_ctx = c->n_ctx,
+                                .mask_value = c->mask_value,
+                                .tensors = tensors,
+                                .buffers = buffers,
+                                .n_tensors = n};
+    fy_graph *bound = rc == 0 ? c->device->api->bind(c->chunks[g->chunk].loaded, &b, e) : NULL;
+    free(tensors);
+    free(buffers);
+    return bound;
+}
+
+/* Which graph of its batch size is it? */
+static size_t step_of(const fy_chain *c, size_t graph)
+{
+    size_t step = 0;
+    while (step < graph && c->graphs[graph - step - 1].n_batch == c->graphs[graph].n_batch)
+        step++;
+    return step;
+}
+
+static int bind_all(fy_chain_run *r, fy_err *e)
+{
+    for (size_t i = 0; i < r->c->n_graphs; i++) {
+        r->graphs[i] = bind(r, i, step_of(r->c, i), e);
+        if (r->graphs[i] == NULL)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+static int take_memory(fy_chain_run *r, fy_err *e)
+{
+    const extent x = extent_of(r->c);
+    const size_t heads = r->hp->n_head_kv;
+    uint64_t kv, io;
+    if (tensor_bytes(r->c, r->hp, r->kv, &kv, &io, e) != 0)
+        return -1;
+    r->cache = calloc(r->hp->n_layer * heads, sizeof *r->cache);
+    r->fresh = calloc(x.chunk_layers * heads, sizeof *r->fresh);
+    r->graphs = calloc(r->c->n_graphs, sizeof *r->graphs);
+    if (r->kv == FY_EL_U8 || r->kv == FY_EL_S16)
+        r->encodings = calloc(r->hp->n_layer * heads * 2, sizeof *r->encodings);
+    if (r->cache == NULL || r->fresh == NULL || r->graphs == NULL ||
+        (r->encodings == NULL && (r->kv == FY_EL_U8 || r->kv == FY_EL_S16)))
+        return fy_nomem(e);
+    r->memory = r->c->device->api->take(r->c->device, kv + io, e);
+    if (r->memory == NULL)
+        return -1;
+    fy_layout c = {.base = r->memory};
+    lay_out_cache(r, &c);
+    lay_out_io(r, &c);
+    init_mask(r, r->bias[0], 0);
+    init_mask(r, r->bias[1], r->hp->n_swa);
+    return 0;
+}
+
+fy_chain_run *fy_chain_run_new(fy_chain *c, const fy_hparams *hp, fy_type kv, int n_threads,
+                               fy_err *e)
+{
+    assert(kv == FY_F16 || kv == FY_F32);
+    if (c->in_use) {
+        fy_fail(e, FY_EARG, "a model of graphs has one session at a time, and there is one");
+        return NULL;
+    }
+    fy_chain_run *r = calloc(1, sizeof *r);
+    if (r == NULL) {
+        fy_nomem(e);
+        return NULL;
+    }
+    *r = (fy_chain_run){.c = c, .hp = hp, .kv = cache_element(c, kv)};
+    c->in_use = true;
+    if (take_memory(r, e) != 0 || bind_all(r, e) != 0 ||
+        c->device->api->begin(c->device, n_threads, e) != 0) {
+        fy_chain_run_free(r);
+        return NULL;
+    }
+    r->begun = true;
+    return r;
+}
+
+void fy_chain_run_free(fy_chain_run *r)
+{
+    if (r == NULL)
+        return;
+    const fy_graph_backend *api = r->c->device->api;
+    if (r->begun)
+        api->end(r->c->device);
+    for (size_t i = 0; r->graphs != NULL && i < r->c->n_graphs; i++)
+        api->unbind(r->graphs[i]);
+    if (r->memory != NULL)
+        api->give(r->c->device, r->memory);
+    free(r->graphs);
+    free(r->cache);
+    free(r->fresh);
+    free(r->encodings);
+    r->c->in_use = false;
+    free(r);
+}
+
+/* --- calls ------------------------------------------------------------------------------------ */
+
+/* Of the graphs [begin, end) the first with the smallest batch size that holds n tokens; the
+ * largest when none does. */
+static size_t pick(const fy_chain *c, size_t begin, size_t end, uint32_t n)
+{
+    size_t best = begin;
+    for (size_t i = begin; i < end; i++) {
+        if (c->graphs[i].n_batch >= n && c->graphs[i].n_batch < c->graphs[best].n_batch)
+            best = i;
+    }
+    return best;
+}
+
+static void pad(float *x, uint32_t n, uint32_t n_batch, uint32_t len)
+{
+    memset(x + (size_t)n * len, 0, (size_t)(n_batch - n) * len * sizeof *x);
+}
+
+static void fill_tables(fy_chain_run *r, int which, const float *angles, uint32_t n)
+{
+    const size_t n_pairs = r->hp->n_rot / 2;
+    for (size_t i = 0; angles != NULL && i < n * n_pairs; i++) {
+        r->cos[which][i] = angles[2 * i];
+        r->sin[which][i] = angles[2 * i + 1];
+    }
+}
+
+/* cache[e][slot + i] = key[i][e] */
+#define PUT_KEYS(type, cache, key)                            \
+    for (uint32_t e = 0; e < dim; e++) {                      \
+        for (uint32_t i = 0; i < n; i++)                      \
+            ((type *)cache)[(size_t)e * n_cache + slot + i] = \
+                ((const type *)key)[(size_t)i * dim + e];     \
+    }
+static void put_keys(fy_element type, void *cache, const void *key, uint32_t n, uint32_t dim,
+                     uint32_t slot, uint32_t n_cache)
+{
+    switch (fy_element_bytes(type)) {
+    case 1:
+        PUT_KEYS(uint8_t, cache, key)
+        break;
+    case 2:
+        PUT_KEYS(uint16_t, cache, key)
+        break;
+    default:
+        PUT_KEYS(uint32_t, cache, key)
+    }
+}
+
+/* The real tokens' keys and values of one chunk into their slots. */
+static void store(fy_chain_run *r, const fy_chunk_info *info, uint32_t n, uint32_t n_past)
+{
+    const uint32_t heads = r->hp->n_head_kv, dim = r->hp->head_dim;
+    const size_t row = (size_t)r->hp->head_dim_v * fy_element_bytes(r->kv);
+    const size_t n_pairs = (size_t)(info->end_layer - info->first_layer) * heads;
+    pair *cache = r->cache + (size_t)info->first_layer * heads;
+    for (size_t i = 0; i < n_pairs; i++) {
+        put_keys(r->kv, cache[i].k, r->fresh[i].k, n, dim, n_past, r->c->n_cache);
+        memcpy(cache[i].v + n_past * row, r->fresh[i].v, n * row);
+    }
+}
+
+float *fy_chain_run_x(fy_chain_run *r)
+{
+    return r->hidden[0];
+}
+
+float *fy_chain_run_layers(fy_chain_run *r, const fy_chain_call *call, fy_err *e)
+{
+    const fy_chain *c = r->c;
+    size_t i = pick(c, 0, c->n_layer_graphs, call->n), step = 0;
+    const uint32_t n_batch = c->graphs[i].n_batch;
+    assert(call->n <= n_batch && call->n <= c->n_cache - call->n_past);
+    show_slots(r, call->n_past);
+    pad(r->hidden[0], call->n, n_batch, r->hp->n_embd);
+    fill_tables(r, 0, call->angles, call->n);
+    fill_tables(r, 1, call->angles_swa, call->n);
+    for (; i < c->n_layer_graphs && c->graphs[i].n_batch == n_batch; i++, step++) {
+        if (c->device->api->run(r->graphs[i], e) != 0)
+            return NULL;
+        store(r, fy_chain_info_of(c, i), call->n, call->n_past);
+    }
+    return r->hidden[step % 2];
+}
+
+/* One call of the lm_head: all slices of a batch size. */
+static int run_slices(fy_chain_run *r, size_t i, uint32_t n, float *logits, fy_err *e)
+{
+    const fy_chain *c = r->c;
+    const uint32_t n_batch = c->graphs[i].n_batch;
+    for (; i < c->n_graphs && c->graphs[i].n_batch == n_batch; i++) {
+        const fy_chunk_info *info = fy_chain_info_of(c, i);
+        const size_t len = info->end_token - info->first_token;
+        if (c->device->api->run(r->graphs[i], e) != 0)
+            return -1;
+        for (size_t t = 0; t < n; t++)
+            memcpy(logits + t * r->hp->n_vocab + info->first_token, r->head_logits + t * len,
+                   len * sizeof *logits);
+    }
+    return 0;
+}
+
+int fy_chain_run_head(fy_chain_run *r, const float *x, uint32_t n, float *logits, fy_err *e)
+{
+    const fy_chain *c = r->c;
+    const size_t len = r->hp->n_embd;
+    for (uint32_t done = 0; done < n;) {
+        const size_t i = pick(c, c->n_layer_graphs, c->n_graphs, n - done);
+        const uint32_t n_batch = c->graphs[i].n_batch, count = min32(n - done, n_batch);
+        memcpy(r->head_x, x + done * len, count * len * sizeof *x);
+        pad(r->head_x, count, n_batch, r->hp->n_embd);
+        if (run_slices(r, i, count, logits + (size_t)done * r->hp->n_vocab, e) != 0)
+            return -1;
+        done += count;
+    }
+    return 0;
+}
