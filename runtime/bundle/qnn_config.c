@@ -86,6 +86,28 @@ static bool is_mask_type(const char *text)
         .key = name, .type = FY_JSON_ROW_CHARS, .offset = offsetof(fy_qnn_compiled, field), \
         .required = true, .max = 3, .fits = test, .expected = names                         \
     }
+static int take_ids(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
+{
+    fy_qnn_compiled *c = at;
+    int64_t v;
+    size_t cap = 0;
+    int rc = fy_json_array_begin(j, e) == 0 ? 1 : -1;
+    (void)t;
+    free(c->preset_ids); /* of a key that is there twice */
+    c->preset_ids = NULL;
+    c->n_preset_ids = 0;
+    while (rc == 1 && (rc = fy_json_array_next(j, e)) == 1) {
+        if (fy_json_i64_in(j, "preset_ids", 0, INT32_MAX, &v, e) != 0)
+            return -1;
+        const int32_t id = (int32_t)v;
+        if (c->n_preset_ids == MAX_POSITIONS)
+            return fy_fail(e, FY_EFORMAT, "preset_ids: more than %d", MAX_POSITIONS);
+        if (fy_append(&c->preset_ids, &c->n_preset_ids, &cap, &id, sizeof id, e) != 0)
+            return -1;
+    }
+    return rc;
+}
+
 static const fy_json_row compiled_rows[] = {
     FY_JSON_WITHIN(CHARS, "soc", fy_qnn_compiled, soc, true, 1, 63),
     FY_JSON_WITHIN(CHARS, "recipe", fy_qnn_compiled, recipe, true, 1, 63),
@@ -94,6 +116,7 @@ static const fy_json_row compiled_rows[] = {
     FY_JSON_WITHIN(CHARS, "build_id", fy_qnn_compiled, build_id, true, 0, 63),
     TYPE("kv", kv, is_kv_type, "f16, u8 or s16"),
     TYPE("mask", mask, is_mask_type, "f16 or u16"),
+    {.key = "preset_ids", .type = FY_JSON_ROW_TAKE, .take = take_ids},
 };
 static const fy_json_table compiled_table = {FY_JSON_ROWS(compiled_rows)};
 
@@ -172,6 +195,7 @@ void fy_qnn_config_release(fy_qnn_config *c)
     free(c->graph);
     free(c->embedding);
     free(c->vision);
+    free(c->own.compiled.preset_ids);
     *c = (fy_qnn_config){0};
 }
 
@@ -390,6 +414,9 @@ static int check_together(fy_qnn_config *c, fy_err *e)
     c->context_size = last->context_size;
     c->kv_size = last->kv_size;
     c->kv_path_format = c->graph[0].kv_path_format;
+    const size_t n_ids = c->own.compiled.n_preset_ids;
+    if (rc == 0 && n_ids > 0 && n_ids != c->kv_size)
+        rc = fy_fail(e, FY_EFORMAT, "%zu preset_ids, expected %u (kv_size)", n_ids, c->kv_size);
     return rc;
 }
 

@@ -2,6 +2,7 @@
  * with which the CPU computes its graphs. */
 #include "cli/cut_model.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,11 +147,84 @@ static int put_graphs(const fy_qnn_config *c, const char *qnn, uint32_t n_vocab,
         if (put_graph(g, qnn, n_vocab, &to[i], e) != 0)
             return -1;
     }
-    if (c->kv_size > 0)
-        return fy_fail(e, FY_EUNSUPPORTED,
-                       "the graphs start after a preset of %u tokens (kv_size), expected none",
-                       c->kv_size);
     return 0;
+}
+
+/* --- its preset ------------------------------------------------------------------------------- */
+
+/* n floats of a file, which the caller frees; NULL on failure. */
+static float *read_floats(const char *path, size_t n, fy_err *e)
+{
+    fy_map map;
+    if (fy_map_open(&map, path, e) != 0)
+        return NULL;
+    float *v = map.size == n * sizeof *v ? malloc(map.size) : NULL;
+    if (map.size != n * sizeof *v)
+        fy_fail(e, FY_EFORMAT, "%s: %zu bytes, expected %zu (kv_size times head_dim floats)", path,
+                map.size, n * sizeof *v);
+    else if (v == NULL)
+        fy_nomem(e);
+    else
+        memcpy(v, map.data, map.size);
+    fy_map_close(&map);
+    for (size_t i = 0; v != NULL && i < n; i++) {
+        if (!isfinite(v[i])) {
+            fy_fail(e, FY_EFORMAT, "%s: value %zu is not a finite number", path, i);
+            free(v);
+            v = NULL;
+        }
+    }
+    return v;
+}
+
+static float *read_preset_file(const fy_qnn_config *c, const char *qnn, size_t pair, bool values,
+                               const fy_hparams *hp, fy_err *e)
+{
+    fy_str rel = {0};
+    fy_qnn_preset_path(c, (uint32_t)(pair / hp->n_head_kv), values ? "value" : "key",
+                       (uint32_t)(pair % hp->n_head_kv), &rel);
+    char *path = !rel.oom ? fy_path_join(qnn, fy_str_z(&rel)) : NULL;
+    const size_t n = (size_t)c->kv_size * (values ? hp->head_dim_v : hp->head_dim);
+    float *v = path != NULL ? read_floats(path, n, e) : (fy_nomem(e), NULL);
+    fy_str_release(&rel);
+    free(path);
+    return v;
+}
+
+/* *ids moves from the configuration into the preset. */
+static int read_preset(fy_qnn_config *c, const char *qnn, const fy_hparams *hp,
+                       fy_chain_preset *out, fy_err *e)
+{
+    fy_chain_preset p = {.n = c->kv_size};
+    const size_t n_pairs = (size_t)hp->n_layer * hp->n_head_kv;
+    if (c->kv_size == 0)
+        return 0;
+    if (c->own.compiled.preset_ids == NULL)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "%s/" FY_QNN_CONFIG_NAME ": the graphs start after %u tokens (kv_size), and "
+                       "which ones is not known: it has no ferry.compiled.preset_ids",
+                       qnn, c->kv_size);
+    p.ids = c->own.compiled.preset_ids;
+    c->own.compiled.preset_ids = NULL;
+    p.keys = calloc(n_pairs, sizeof *p.keys);
+    p.values = calloc(n_pairs, sizeof *p.values);
+    int rc = p.keys != NULL && p.values != NULL ? 0 : fy_nomem(e);
+    for (; rc == 0 && p.n_pairs < n_pairs; p.n_pairs++) {
+        p.keys[p.n_pairs] = read_preset_file(c, qnn, p.n_pairs, false, hp, e);
+        if (p.keys[p.n_pairs] == NULL)
+            break;
+        p.values[p.n_pairs] = read_preset_file(c, qnn, p.n_pairs, true, hp, e);
+        if (p.values[p.n_pairs] == NULL) {
+            free(p.keys[p.n_pairs]);
+            break;
+        }
+    }
+    if (rc == 0 && p.n_pairs == n_pairs) {
+        *out = p;
+        return 0;
+    }
+    fy_chain_preset_release(&p);
+    return -1;
 }
 
 int fy_model_add_graphs(fy_model *m, const char *qnn, fy_graph_device *device, fy_err *e)
@@ -162,15 +236,19 @@ int fy_model_add_graphs(fy_model *m, const char *qnn, fy_graph_device *device, f
     }
     const size_t n = c.n_graphs + c.n_embeddings;
     fy_chain_graph_spec *graphs = calloc(n, sizeof *graphs);
+    fy_chain_preset preset = {0};
     const fy_chain_spec spec = {.graphs = graphs,
                                 .n_graphs = n,
                                 .n_cache = c.cache_size,
                                 .n_ctx = c.context_size,
                                 .mask_value = (float)c.attention_mask_value,
-                                .model = c.own.model};
+                                .model = c.own.model,
+                                .preset = &preset};
     int rc = graphs != NULL ? 0 : fy_nomem(e);
     if (rc == 0)
         rc = put_graphs(&c, qnn, fy_model_hparams(m)->n_vocab, graphs, e);
+    if (rc == 0)
+        rc = read_preset(&c, qnn, fy_model_hparams(m), &preset, e);
     if (rc != 0)
         device->api->close(device);
     else if ((rc = fy_model_chain(m, device, &spec, e)) != 0)
@@ -178,6 +256,7 @@ int fy_model_add_graphs(fy_model *m, const char *qnn, fy_graph_device *device, f
     for (size_t i = 0; graphs != NULL && i < n; i++)
         free((char *)(uintptr_t)graphs[i].path);
     free(graphs);
+    fy_chain_preset_release(&preset);
     fy_qnn_config_release(&c);
     return rc;
 }

@@ -242,6 +242,7 @@ static int learn(fy_chain *c, const fy_hparams *hp, fy_err *e)
     c->shows = k.has_mask ? k.shows : 0;
     c->hides = k.has_mask ? k.hides : f16_hides;
     c->fixed = c->device->api->describe != NULL;
+    c->coded = k.has_mask && k.mask != FY_EL_F16;
     c->kv = k.kv;
     return rc;
 }
@@ -277,6 +278,10 @@ int fy_model_chain(fy_model *m, fy_graph_device *device, const fy_chain_spec *sp
                     .n_cache = spec->n_cache,
                     .n_ctx = spec->n_ctx,
                     .mask_value = spec->mask_value};
+    if (spec->preset != NULL) {
+        c->preset = *spec->preset;
+        *spec->preset = (fy_chain_preset){0};
+    }
     fy_chain_graph_spec *sorted = NULL;
     int rc = -1;
     if (spec->n_graphs == 0 || spec->n_graphs > MOST_GRAPHS)
@@ -293,6 +298,18 @@ int fy_model_chain(fy_model *m, fy_graph_device *device, const fy_chain_spec *sp
     return rc;
 }
 
+void fy_chain_preset_release(fy_chain_preset *p)
+{
+    for (size_t i = 0; i < p->n_pairs; i++) {
+        free(p->keys[i]);
+        free(p->values[i]);
+    }
+    free(p->keys);
+    free(p->values);
+    free(p->ids);
+    *p = (fy_chain_preset){0};
+}
+
 void fy_chain_free(fy_chain *c)
 {
     if (c == NULL)
@@ -306,6 +323,7 @@ void fy_chain_free(fy_chain *c)
         free(c->graphs[i].name);
     free(c->chunks);
     free(c->graphs);
+    fy_chain_preset_release(&c->preset);
     api->close(c->device);
     free(c);
 }

@@ -22,12 +22,25 @@ typedef struct {
     uint32_t first_token, end_token;
 } fy_chain_graph_spec;
 
+/* Tokens that texts begin with, computed before the graphs were compiled: what the caches hold of
+ * them, in floats. Without them in its ranges an encoding is finer: the first tokens of many models
+ * have activations a thousand times larger than those of all others. */
+typedef struct {
+    uint32_t n; /* 0: there is none */
+    int32_t *ids;
+    float **keys, **values; /* [n_layer * n_head_kv], each [n][head_dim] and [n][head_dim_v] */
+    size_t n_pairs;
+} fy_chain_preset;
+
+void fy_chain_preset_release(fy_chain_preset *p); /* of memory from malloc */
+
 typedef struct {
     const fy_chain_graph_spec *graphs;
     size_t n_graphs;
     uint32_t n_cache, n_ctx; /* cache_size, context_size */
     float mask_value;
-    const char *model; /* fy_chunk_info.model of the cut; "": not known */
+    const char *model;       /* fy_chunk_info.model of the cut; "": not known */
+    fy_chain_preset *preset; /* becomes the chain's, and is zeroed; NULL: none */
 } fy_chain_spec;
 
 typedef struct {
@@ -53,7 +66,9 @@ typedef struct fy_chain {
     uint16_t shows, hides; /* words of a mask: f16, or codes */
     bool fixed;            /* the graphs fix what their caches are made of: kv */
     fy_element kv;
-    bool in_use; /* by a session */
+    bool coded;             /* activations are fixed, so that their ranges matter */
+    fy_chain_preset preset; /* owned */
+    bool in_use;            /* by a session */
 } fy_chain;
 
 /* m: the embedding chunk, or the whole model, of which the embedding is used then. The device
@@ -96,6 +111,15 @@ float *fy_chain_run_x(fy_chain_run *r);
 /* Through all layers: what comes out of the last one, [n][n_embd], valid until the next call. NULL
  * on failure; the slots in use are what they were. */
 float *fy_chain_run_layers(fy_chain_run *r, const fy_chain_call *call, fy_err *e);
+/* A session's run; NULL: it computes the whole model. */
+struct fy_session;
+const fy_chain_run *fy_session_chain(const struct fy_session *s);
+/* Fills the first slots with the preset. */
+void fy_chain_run_preset(fy_chain_run *r);
+/* Keys [n][head_dim] or values [n][head_dim_v] of n slots from the first on, as floats. The caches
+ * hold floats. */
+void fy_chain_run_cached(const fy_chain_run *r, uint32_t layer, uint32_t head, bool values,
+                         uint32_t n, float *out);
 /* logits [n][n_vocab] of any number of rows x [n][n_embd]: neither scaled nor capped. */
 int fy_chain_run_head(fy_chain_run *r, const float *x, uint32_t n, float *logits, fy_err *e);
 

@@ -2,11 +2,13 @@
 #include "model/chain_impl.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/math.h"
+#include "kernels/kernels.h"
 
 /* Keys [head_dim][n_cache] and values [n_cache][head_dim_v] of a cache; or new ones, by token. */
 typedef struct {
@@ -435,6 +437,59 @@ static void store(fy_chain_run *r, const fy_chunk_info *info, uint32_t n, uint32
         memcpy(cache[i].v + n_past * row, r->fresh[i].v, n * row);
     }
 }
+
+/* --- presets ---------------------------------------------------------------------------------- */
+
+static int32_t code_of(float v, const encoding *c, int32_t low, int32_t high)
+{
+    const float code = roundf(v / c->scale) - (float)c->offset;
+    return !(code > (float)low) ? low : code > (float)high ? high : (int32_t)code;
+}
+
+static void put_value(const fy_chain_run *r, void *cache, size_t at, float v, const encoding *c)
+{
+    if (r->kv == FY_EL_U8)
+        ((uint8_t *)cache)[at] = (uint8_t)code_of(v, c, 0, UINT8_MAX);
+    else if (r->kv == FY_EL_S16)
+        ((int16_t *)cache)[at] = (int16_t)code_of(v, c, INT16_MIN, INT16_MAX);
+    else if (r->kv == FY_EL_F16)
+        ((uint16_t *)cache)[at] = fy_f32_to_f16(v);
+    else
+        ((float *)cache)[at] = v;
+}
+
+void fy_chain_run_preset(fy_chain_run *r)
+{
+    static const encoding none = {0};
+    const fy_chain_preset *p = &r->c->preset;
+    const size_t n_cache = r->c->n_cache, k_dim = r->hp->head_dim, v_dim = r->hp->head_dim_v;
+    for (size_t i = 0; i < p->n_pairs; i++) {
+        const encoding *c = r->encodings != NULL ? &r->encodings[2 * i] : NULL;
+        for (size_t t = 0; t < p->n; t++) {
+            for (size_t e = 0; e < k_dim; e++)
+                put_value(r, r->cache[i].k, e * n_cache + t, p->keys[i][t * k_dim + e],
+                          c != NULL ? &c[0] : &none);
+            for (size_t e = 0; e < v_dim; e++)
+                put_value(r, r->cache[i].v, t * v_dim + e, p->values[i][t * v_dim + e],
+                          c != NULL ? &c[1] : &none);
+        }
+    }
+}
+
+void fy_chain_run_cached(const fy_chain_run *r, uint32_t layer, uint32_t head, bool values,
+                         uint32_t n, float *out)
+{
+    const pair *p = &r->cache[(size_t)layer * r->hp->n_head_kv + head];
+    const size_t n_cache = r->c->n_cache, dim = values ? r->hp->head_dim_v : r->hp->head_dim;
+    assert(r->kv == FY_EL_F32);
+    for (size_t t = 0; t < n; t++) {
+        for (size_t e = 0; e < dim; e++)
+            out[t * dim + e] = values ? ((const float *)p->v)[t * dim + e]
+                                      : ((const float *)p->k)[e * n_cache + t];
+    }
+}
+
+/* --- a call ----------------------------------------------------------------------------------- */
 
 float *fy_chain_run_x(fy_chain_run *r)
 {

@@ -300,9 +300,29 @@ static int compute_logits(fy_session *s, const request *r, uint32_t n_wanted, ui
     return 0;
 }
 
+/* How many of the tokens are the graphs' preset, which is known already; only where their logits
+ * are asked for it is computed. FY_EARG where a text has to begin with it and does not. */
+static int count_preset(const fy_session *s, const request *r, uint32_t *n, fy_err *e)
+{
+    const fy_chain *c = s->model->chain;
+    *n = 0;
+    if (c == NULL || c->preset.n == 0 || s->n_past[0] > 0)
+        return 0;
+    const fy_chain_preset *p = &c->preset;
+    if (r->batch->n >= p->n && memcmp(r->batch->ids, p->ids, p->n * sizeof *p->ids) == 0)
+        *n = p->n;
+    return *n > 0 || !c->coded
+               ? 0
+               : fy_fail(e, FY_EARG,
+                         "the graphs were compiled for texts that begin with a preset of %u tokens "
+                         "(the first is %d) and go on after it; this one does not",
+                         p->n, p->ids[0]);
+}
+
 static int run(fy_session *s, const request *r, held_logits *held, fy_err *e)
 {
     const uint32_t n_tokens = r->batch->n;
+    uint32_t preset;
     *held = (held_logits){0};
     if (n_tokens == 0)
         return fy_fail(e, FY_EARG, "no tokens to compute: the prompt is empty");
@@ -310,16 +330,21 @@ static int run(fy_session *s, const request *r, held_logits *held, fy_err *e)
         return fy_fail(e, FY_EUNSUPPORTED,
                        "the graphs do not show what comes out of each layer: use the whole model "
                        "(--backend cpu)");
-    if (check_room(s, r, e) != 0 || check_tokens(s, r, e) != 0)
+    if (check_room(s, r, e) != 0 || check_tokens(s, r, e) != 0 ||
+        count_preset(s, r, &preset, e) != 0)
         return -1;
     memcpy(s->next, s->n_past, s->n_seq * sizeof *s->next);
     for (uint32_t done = 0; done < n_tokens;) {
-        const uint32_t n = n_tokens - done < s->n_batch ? n_tokens - done : s->n_batch;
+        const uint32_t left = done < preset ? preset - done : n_tokens - done;
+        const uint32_t n = left < s->n_batch ? left : s->n_batch;
         const uint32_t n_wanted = fill_batch(s, r, done, n);
-        if (s->pass->layers(s, n, n_wanted, r->first + done, r->sinks, e) != 0 ||
-            compute_logits(s, r, n_wanted, r->first + done, held, e) != 0)
+        const bool known = done < preset && n_wanted == 0;
+        if (!known && (s->pass->layers(s, n, n_wanted, r->first + done, r->sinks, e) != 0 ||
+                       compute_logits(s, r, n_wanted, r->first + done, held, e) != 0))
             return -1;
         done += n;
+        if (done == preset)
+            fy_chain_run_preset(s->chain);
     }
     memcpy(s->n_past, s->end, s->n_seq * sizeof *s->n_past);
     return 0;

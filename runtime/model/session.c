@@ -373,6 +373,11 @@ static int take_cache(fy_session *s, const fy_session_params *p, fy_err *e)
     return s->chain != NULL ? 0 : -1;
 }
 
+const fy_chain_run *fy_session_chain(const fy_session *s)
+{
+    return s->chain;
+}
+
 fy_session *fy_session_new(const fy_model *m, const fy_session_params *p, fy_err *e)
 {
     fy_session_params full;

@@ -14,6 +14,7 @@
 #include "tests/unit/model/chain_fixture.h"
 #include "tests/unit/qnnref/compose.h"
 #include "workspace/compile/compile_chunk.h"
+#include "workspace/compile/graph_float.h"
 
 enum { CACHE = 24, N_LAYER = 3, N_FILES = 3, N_TOKENS = 19 };
 
@@ -63,6 +64,7 @@ static void compile(const char *name, const fy_npu_recipe *recipe, float half)
                           .name = {"batch_8", "batch_1"},
                           .batch = {8, 1},
                           .n_graphs = 2,
+                          .n_threads = 1,
                           .n_cache = CACHE,
                           .n_ctx = CACHE + 8};
     if (fy_compile_compose(&job, false, &g, &e) != 0)
@@ -92,10 +94,13 @@ static void list_compiled(chain_list *l)
         l->graphs[i].name = l->graphs[i].n_batch == 8 ? "batch_8" : "batch_1";
 }
 
+static fy_chain_preset preset; /* of the next model that is opened */
+
 static fy_model *open_compiled(fy_err *e)
 {
     chain_list l;
     list_compiled(&l);
+    l.spec.preset = &preset;
     fy_model *m = fy_model_open_chunk(chain_at("cut/ggml/weights.gguf"), &chain_how, e);
     fy_graph_device *d = m != NULL ? fy_graph_qnn_open(library, e) : NULL;
     if (d != NULL && fy_model_chain(m, d, &l.spec, e) == 0)
@@ -180,6 +185,87 @@ static void a_cache_of_another_type_is_refused(void **state)
     assert_int_equal(e.code, FY_EARG);
     assert_non_null(strstr(e.msg, "compiled for one of u8: drop -ctk"));
     fy_model_close(m);
+}
+
+/* --- presets ---------------------------------------------------------------------------------- */
+
+enum { N_PRESET = 3 };
+
+/* What the graphs in floats have in their caches after the first tokens of `evaluate`. */
+static void make_preset(const fy_npu_recipe *recipe)
+{
+    const fy_graph_float_options o = {.recipe = recipe};
+    const int32_t ids[N_PRESET] = {0, 7, 14};
+    chain_list l;
+    fy_err e = {0};
+    chain_list_of(&cut, N_LAYER, &l);
+    fy_model *m = fy_model_open_chunk(chain_at("cut/ggml/weights.gguf"), &chain_how, &e);
+    assert_int_equal(fy_model_chain(m, fy_graph_float_open(&chain_how, &o, &e), &l.spec, &e), 0);
+    fy_session *s = chain_session(m, (fy_session_params){.type_k = FY_F32, .type_v = FY_F32});
+    assert_int_equal(fy_session_eval(s, ids, N_PRESET, NULL, NULL, &e), 0);
+    const fy_hparams *hp = fy_model_hparams(m);
+    const size_t n = (size_t)hp->n_layer * hp->n_head_kv;
+    preset = (fy_chain_preset){.n = N_PRESET,
+                               .ids = malloc(sizeof ids),
+                               .keys = calloc(n, sizeof *preset.keys),
+                               .values = calloc(n, sizeof *preset.values),
+                               .n_pairs = n};
+    memcpy(preset.ids, ids, sizeof ids);
+    for (uint32_t i = 0; i < n; i++) {
+        preset.keys[i] = calloc(N_PRESET * hp->head_dim, sizeof(float));
+        preset.values[i] = calloc(N_PRESET * hp->head_dim_v, sizeof(float));
+        const fy_chain_run *r = fy_session_chain(s);
+        fy_chain_run_cached(r, i / hp->n_head_kv, i % hp->n_head_kv, false, N_PRESET,
+                            preset.keys[i]);
+        fy_chain_run_cached(r, i / hp->n_head_kv, i % hp->n_head_kv, true, N_PRESET,
+                            preset.values[i]);
+    }
+    fy_session_free(s);
+    fy_model_close(m);
+}
+
+static void a_preset_is_what_its_tokens_would_be(void **state)
+{
+    static const struct {
+        const fy_npu_recipe *recipe;
+        double most;
+    } cases[] = {{&fp16, 5e-3}, {&fixed16, 4e-2}, {&fixed8, 8e-2}};
+    static float want[N_TOKENS * CHAIN_V], got[N_TOKENS * CHAIN_V];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fy_err e = {0};
+        compile_all(cases[i].recipe);
+        make_preset(cases[i].recipe);
+        fy_model *chunks = chain_open(&cut, N_LAYER), *m = open_compiled(&e);
+        if (m == NULL)
+            fail_msg("%s", e.msg);
+        assert_null(preset.ids);
+        evaluate(chunks, FY_F32, N_TOKENS, want);
+        evaluate(m, FY_F16, N_TOKENS, got);
+        if (!(difference(want, got) < cases[i].most))
+            fail_msg("case %zu: %g", i, difference(want, got));
+        /* without a sink nothing of the preset is computed, and the rest is the same */
+        fy_session *s = chain_session(m, (fy_session_params){.type_k = FY_F16, .type_v = FY_F16});
+        const int32_t ids[] = {0, 7, 14, 21, 28};
+        const float *last;
+        for (int again = 0; again < 2; again++) {
+            fy_session_rewind(s, 0);
+            assert_int_equal(fy_session_eval(s, ids, 5, NULL, &last, &e), 0);
+            double worst = 0;
+            for (size_t k = 0; k < CHAIN_V; k++)
+                worst = fmax(worst, fabs((double)last[k] - (double)got[4 * CHAIN_V + k]));
+            assert_true(worst < 10 * cases[i].most);
+        }
+        const int32_t strange[] = {5, 7, 14, 21};
+        fy_session_rewind(s, 0);
+        const int rc = fy_session_eval(s, strange, 4, NULL, NULL, &e);
+        assert_int_equal(rc != 0, i > 0); /* floats do not need it */
+        if (i > 0)
+            assert_non_null(strstr(e.msg, "begin with a preset of 3 tokens (the first is 0)"));
+        fy_session_free(s);
+        fy_model_close(m);
+        fy_model_close(chunks);
+    }
 }
 
 /* --- wrong ------------------------------------------------------------------------------------ */
@@ -325,6 +411,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_computes_what_the_chunks_compute),
+        cmocka_unit_test(a_preset_is_what_its_tokens_would_be),
         cmocka_unit_test(a_cache_of_another_type_is_refused),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(a_binary_is_hashed_first),
