@@ -23,13 +23,9 @@
 #include "workspace/phone/doctor.h"
 #include "workspace/phone/phone_workspace.h"
 #include "workspace/phone/up_cache.h"
+#include "workspace/phone/up_impl.h"
 
-typedef struct {
-    const char *device, *serial, *dir;
-    int outtype, to;
-    bool dry_run, force, fetch, quiet, verbose;
-    fy_opt_list convert, create, push, chat;
-} options;
+typedef fy_up_options options;
 
 #define OUTTYPES "auto|" FY_ROW_TYPES
 
@@ -38,7 +34,7 @@ static const fy_opt opts[] = {
      .name = "device",
      .kind = FY_OPT_STR,
      .arg = "SERIAL",
-     .offset = offsetof(options, device),
+     .offset = offsetof(fy_up_options, device),
      .bare = "",
      .line_only = true,
      .help = "The phone; without it ANDROID_SERIAL's, or the only one that is connected."},
@@ -47,17 +43,27 @@ static const fy_opt opts[] = {
      .name = "outtype",
      .kind = FY_OPT_CHOICE,
      .arg = OUTTYPES,
-     .offset = offsetof(options, outtype),
-     .help = "What a checkpoint is converted to; q4_0 when not given."},
+     .offset = offsetof(fy_up_options, outtype),
+     .help = "What a checkpoint is converted to; q4_0 when not given, with --sdk auto."},
+    FY_LINE_STR("Model", "recipe", "NAME", recipe,
+                "Which tensor gets which type: that of 'ferry convert', with --sdk that of 'ferry "
+                "chunk'; without it fp16a8w with --sdk, unless --calibration TEXT gives ranges."),
     FY_LINE_STR_AS(
         "Model", "out-path", "o", "DIR", dir,
         "Where the workspace is made; its name is that on the phone. Without it it is made in "
         "the cache, with the checkpoint's name."),
+    FY_ANY_STR("NPU", "soc", "NAME", soc,
+               "The chip of the phone: with --sdk the model is compiled for it, and the vendor's "
+               "libraries for it go along."),
+    FY_LINE_STR("NPU", "sdk", "DIR|reference", sdk,
+                "Compile the model with the QNN library that is there, as 'ferry compile' does: a "
+                "SDK, which has the phone's libraries too, or the unpacked Python package "
+                "onnxruntime_qnn; or with ferry's own reference library."),
     {.group = "Steps",
      .name = "to",
      .kind = FY_OPT_CHOICE,
-     .arg = "convert|create|doctor|push|chat",
-     .offset = offsetof(options, to),
+     .arg = "convert|compile|create|doctor|push|chat",
+     .offset = offsetof(fy_up_options, to),
      .def = "chat",
      .line_only = true,
      .help = "The last step."},
@@ -69,149 +75,21 @@ static const fy_opt opts[] = {
 };
 
 static const fy_borrow borrowed[] = {
-    {"chat", "model|work-folder", offsetof(options, chat)},
-    {"convert", "outfile|resume|split-max-size|vocab-only|fetch", offsetof(options, convert)},
-    {"create", "main-model|fit", offsetof(options, create)},
-    {"push", "to", offsetof(options, push)},
+    {"chat", "model|work-folder", offsetof(fy_up_options, chat)},
+    {"convert", "outfile|resume|split-max-size|vocab-only|fetch|recipe",
+     offsetof(fy_up_options, convert)},
+    {"create", "main-model|fit|soc", offsetof(fy_up_options, create)},
+    {"compile", "output|report|dry-run|only|sdk|soc|recipe", offsetof(fy_up_options, compile)},
+    {"chunk", "output|join|soc|htp-arch|vtcm|soc-table|memory|chunks|threads|recipe",
+     offsetof(fy_up_options, chunk)},
+    {"push", "to", offsetof(fy_up_options, push)},
     {NULL, NULL, 0},
 };
 
-typedef struct {
-    const options *o;
-    const char *checkpoint;          /* a directory, or a GGUF file */
-    const char *name;                /* the checkpoint's; NULL: the last part of its path */
-    const char *outtype;             /* what to convert to; NULL for a GGUF file */
-    char *cache;                     /* owned */
-    char *source;                    /* owned; real path of the checkpoint */
-    char source_hash[FY_SHA256_HEX]; /* of its contents */
-    char program[FY_SHA256_HEX];     /* of the running program: another one may make other bytes */
-    char *gguf;                      /* owned */
-    char convert_key[FY_SHA256_HEX]; /* of the GGUF file */
-    char *dir;                       /* owned; the workspace */
-    bool missing;                    /* a dry run: an earlier step would have made it */
-    bool there;                      /* this version is on the phone */
-    fy_adb *a;                       /* owned; NULL: not asked yet */
-} job;
-
-/* --- messages --------------------------------------------------------------------------------- */
-
-/* "convert: skipped: ..." to stderr; of a dry run to stdout. */
-__attribute__((format(printf, 3, 4))) static int say(const job *j, const char *step,
-                                                     const char *fmt, ...)
-{
-    char text[600];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    if (!j->o->dry_run) {
-        fy_log(FY_LOG_INFO, "%s: %s", step, text);
-        return 0;
-    }
-    char *line = fy_path_format(NULL, "%s: %s\n", step, text);
-    int rc = line != NULL ? fy_stdout(line, strlen(line), NULL) : -1;
-    free(line);
-    return rc;
-}
-
-/* --- calls of verbs --------------------------------------------------------------------------- */
-
-typedef struct {
-    char **word, **argv; /* owned: the words, and the list of them that a call reorders */
-    int n;
-    bool oom;
-    fy_call call;
-} verb_call;
-
-static void put(verb_call *c, const char *word)
-{
-    char **grown = realloc(c->word, ((size_t)c->n + 1) * sizeof *grown);
-    char *copy = strdup(word);
-    c->word = grown != NULL ? grown : c->word;
-    if (grown == NULL || copy == NULL) {
-        c->oom = true;
-        free(copy);
-        return;
-    }
-    grown[c->n++] = copy;
-}
-
-static void put_value(verb_call *c, const char *name, const char *value)
-{
-    char *word = fy_path_format(NULL, "--%s=%s", name, value);
-    put(c, word != NULL ? word : "");
-    c->oom |= word == NULL;
-    free(word);
-}
-
-static void put_list(verb_call *c, const fy_opt_list *l)
-{
-    for (size_t i = 0; i < l->n; i++)
-        put(c, l->items[i]);
-}
-
-static void put_level(verb_call *c, const job *j)
-{
-    if (j->o->quiet || j->o->verbose)
-        put(c, j->o->quiet ? "--quiet" : "--verbose");
-}
-
-/* Reads the words; may be called again after more of them were put. */
-static int open_call(verb_call *c, const char *name, fy_err *e)
-{
-    const fy_verb *v = fy_verb_find(name);
-    if (v == NULL)
-        return fy_fail(e, FY_EUNSUPPORTED, "this build has no verb '%s'", name);
-    if (c->call.v != NULL)
-        fy_call_close(&c->call);
-    free(c->argv);
-    c->argv = calloc((size_t)c->n + 1, sizeof *c->argv);
-    if (c->oom || c->argv == NULL)
-        return fy_nomem(e);
-    memcpy(c->argv, c->word, (size_t)c->n * sizeof *c->argv);
-    return fy_call_open(&c->call, v, c->n, c->argv, e) == 0 ? 0 : fy_ctx(e, "%s", name);
-}
-
-static int run_call(verb_call *c, int *status, fy_err *e)
-{
-    return fy_call_run(&c->call, status, e) == 0 ? 0 : fy_ctx(e, "%s", c->call.v->name);
-}
-
-static void release_call(verb_call *c)
-{
-    if (c->call.v != NULL)
-        fy_call_close(&c->call);
-    for (int i = 0; i < c->n; i++)
-        free(c->word[i]);
-    free(c->word);
-    free(c->argv);
-}
-
 /* --- convert ---------------------------------------------------------------------------------- */
 
-static int hash_source(const job *j, const char *path, const char *what, char hex[FY_SHA256_HEX],
-                       fy_err *e)
-{
-    fy_progress progress;
-    size_t n_read;
-    fy_show_begin(&progress, what, 0);
-    int rc = fy_up_source(j->cache, path, true, &progress, hex, &n_read, e);
-    fy_show_end(&progress);
-    if (rc == 0 && n_read > 0)
-        fy_log(FY_LOG_DEBUG, "%s: read to know its contents", path);
-    return rc;
-}
-
-/* "CACHE/STEP-KEY/NAME"; name NULL: the last part is left out. The caller frees it. */
-static char *cache_path(const job *j, const char *step, const char *key, const char *name,
-                        fy_err *e)
-{
-    return fy_path_format(e, "%s/%s-%.16s%s%s", j->cache, step, key, name != NULL ? "/" : "",
-                          name != NULL ? name : "");
-}
-
 /* The checkpoint's own name, fit for a file, a directory and the phone. */
-static void own_name(const job *j, char out[FY_MODEL_NAME_BYTES])
+static void own_name(const fy_up_job *j, char out[FY_MODEL_NAME_BYTES])
 {
     fy_span base = j->name != NULL ? fy_span_of(j->name) : fy_path_base(j->source);
     size_t n = base.len;
@@ -220,69 +98,24 @@ static void own_name(const job *j, char out[FY_MODEL_NAME_BYTES])
     fy_model_dir_name(base.ptr, n, out);
 }
 
-/* What a step made earlier of the same things: 1 and its hash; 0: nothing. */
-static int recorded(const job *j, const char *step, const char *key, const char *result,
-                    char hex[FY_SHA256_HEX], fy_err *e)
-{
-    char *name = cache_path(j, step, key, NULL, e);
-    fy_up_record r;
-    int rc = name != NULL ? fy_up_record_read(j->cache, name + strlen(j->cache) + 1, &r, e) : -1;
-    if (rc == 1) {
-        rc = strcmp(r.result, result) == 0;
-        memcpy(hex, r.result_hash, FY_SHA256_HEX);
-        fy_up_record_release(&r);
-    }
-    free(name);
-    return rc;
-}
-
-static int record(const job *j, const char *step, const char *key, const char *result,
-                  const char *result_hash, fy_err *e)
-{
-    char *name = cache_path(j, step, key, NULL, e);
-    fy_up_record r = {.source = strdup(j->source), .result = strdup(result)};
-    int rc = -1;
-    memcpy(r.source_hash, j->source_hash, FY_SHA256_HEX);
-    memcpy(r.result_hash, result_hash, FY_SHA256_HEX);
-    if (name == NULL || r.source == NULL || r.result == NULL)
-        fy_nomem(e);
-    else
-        rc = fy_up_record_write(j->cache, name + strlen(j->cache) + 1, &r, e);
-    fy_up_record_release(&r);
-    free(name);
-    return rc;
-}
-
-/* 1: the file is there, with the contents that it was made with. */
-static int gguf_is_there(job *j, fy_err *e)
-{
-    char was[FY_SHA256_HEX], is[FY_SHA256_HEX];
-    int rc = recorded(j, "convert", j->convert_key, j->gguf, was, e);
-    if (rc != 1 || !fy_file_exists(j->gguf))
-        return rc < 0 ? -1 : 0;
-    if (hash_source(j, j->gguf, "reading", is, e) != 0)
-        return -1;
-    if (strcmp(was, is) != 0)
-        fy_log(FY_LOG_WARN, "%s: was changed since it was made; made again", j->gguf);
-    return strcmp(was, is) == 0;
-}
-
 /* outfile NULL: to look at the options only. */
-static int open_convert(verb_call *c, const job *j, const char *outfile, fy_err *e)
+static int open_convert(fy_up_call *c, const fy_up_job *j, const char *outfile, fy_err *e)
 {
-    put_value(c, "outtype", j->outtype);
-    put_level(c, j);
-    put_list(c, &j->o->convert);
+    fy_up_put_value(c, "outtype", j->outtype);
+    if (j->o->recipe != NULL && j->o->sdk == NULL)
+        fy_up_put_value(c, "recipe", j->o->recipe);
+    fy_up_put_level(c, j);
+    fy_up_put_list(c, &j->o->convert);
     if (outfile != NULL)
-        put_value(c, "outfile", outfile);
-    put(c, "--");
-    put(c, j->checkpoint);
-    return open_call(c, "convert", e);
+        fy_up_put_value(c, "outfile", outfile);
+    fy_up_put(c, "--");
+    fy_up_put(c, j->checkpoint);
+    return fy_up_open_call(c, "convert", e);
 }
 
-static int convert_key(job *j, const char *name, fy_err *e)
+static int convert_key(fy_up_job *j, const char *name, fy_err *e)
 {
-    verb_call c = {0};
+    fy_up_call c = {0};
     fy_str key = {0};
     fy_up_key_add(&key, "step", "convert");
     fy_up_key_add(&key, "program", j->program);
@@ -291,93 +124,99 @@ static int convert_key(job *j, const char *name, fy_err *e)
     bool made =
         open_convert(&c, j, NULL, e) == 0 &&
         fy_up_key_add_call(&key, j->cache, &c.call, "outfile|threads|quiet|verbose", e) == 0 &&
-        fy_up_key_end(&key, j->convert_key, e) == 0;
+        fy_up_key_end(&key, j->model_key, e) == 0;
     fy_str_release(&key);
-    release_call(&c);
+    fy_up_release_call(&c);
     return made ? 0 : -1;
 }
 
-static int make_gguf(job *j, fy_err *e)
+static int make_gguf(fy_up_job *j, fy_err *e)
 {
     char hex[FY_SHA256_HEX];
     int status;
-    verb_call c = {0};
-    char *dir = cache_path(j, "convert", j->convert_key, NULL, e);
+    fy_up_call c = {0};
+    char *dir = fy_up_cache_path(j, "convert", j->model_key, NULL, e);
     bool made = dir != NULL && fy_mkdirs(dir, e) == 0 && open_convert(&c, j, j->gguf, e) == 0 &&
-                run_call(&c, &status, e) == 0 && hash_source(j, j->gguf, "reading", hex, e) == 0 &&
-                record(j, "convert", j->convert_key, j->gguf, hex, e) == 0;
-    release_call(&c);
+                fy_up_run_call(&c, &status, e) == 0 &&
+                fy_up_hash(j, j->gguf, "reading", hex, e) == 0 &&
+                fy_up_record_made(j, "convert", j->model_key, j->gguf, hex, e) == 0;
+    fy_up_release_call(&c);
     free(dir);
     return made ? 0 : -1;
 }
 
-static int convert(job *j, fy_err *e)
+static int convert(fy_up_job *j, fy_err *e)
 {
     char name[FY_MODEL_NAME_BYTES], file[FY_MODEL_NAME_BYTES + 8];
     if (!fy_file_is_dir(j->source)) {
-        memcpy(j->convert_key, j->source_hash, FY_SHA256_HEX);
+        memcpy(j->model_key, j->source_hash, FY_SHA256_HEX);
         j->gguf = strdup(j->source);
-        return j->gguf == NULL ? fy_nomem(e)
-                               : say(j, "convert", "skipped: %s is a file already", j->source);
+        return j->gguf == NULL
+                   ? fy_nomem(e)
+                   : fy_up_say(j, "convert", "skipped: %s is a file already", j->source);
     }
     own_name(j, name);
     snprintf(file, sizeof file, "%s.gguf", name);
     if (convert_key(j, name, e) != 0)
         return -1;
-    j->gguf = cache_path(j, "convert", j->convert_key, file, e);
-    int there = j->gguf != NULL ? gguf_is_there(j, e) : -1;
+    j->gguf = fy_up_cache_path(j, "convert", j->model_key, file, e);
+    int there = j->gguf != NULL ? fy_up_is_there(j, "convert", j->model_key, j->gguf, e) : -1;
     if (there < 0)
         return -1;
     if (there)
-        return say(j, "convert", "skipped: %s has not changed since %s was made of it",
-                   j->checkpoint, j->gguf);
+        return fy_up_say(j, "convert", "skipped: %s has not changed since %s was made of it",
+                         j->checkpoint, j->gguf);
     j->missing = j->o->dry_run;
     if (j->o->dry_run)
-        return say(j, "convert", "makes %s, %s, of %s", j->gguf, j->outtype, j->checkpoint);
+        return fy_up_say(j, "convert", "makes %s, %s, of %s", j->gguf, j->outtype, j->checkpoint);
     return make_gguf(j, e);
 }
 
 /* --- create ----------------------------------------------------------------------------------- */
 
-static int open_create(verb_call *c, const job *j, const char *dir, fy_err *e)
+/* From elsewhere create reads it itself. */
+static bool is_on_line(const void *option)
 {
-    put_level(c, j);
-    put_list(c, &j->o->create);
-    if (dir != NULL)
-        put_value(c, "out-path", dir);
-    put(c, "--");
-    put(c, j->gguf);
-    return open_call(c, "create", e);
+    const char *source = fy_option_source(option);
+    return source != NULL && strcmp(source, "command line") == 0;
 }
 
-/* The option's value; NULL: not given. */
-static const char *text_option(const fy_call *c, const char *name)
+static int open_create(fy_up_call *c, const fy_up_job *j, const char *dir, fy_err *e)
 {
-    for (size_t i = 0; i < c->v->n_opts; i++) {
-        const fy_opt *o = &c->v->opts[i];
-        const void *field = (const char *)c->o + o->offset;
-        if (o->kind == FY_OPT_STR && !o->many && strcmp(o->name, name) == 0)
-            return *(const char *const *)field;
-    }
-    return NULL;
+    fy_up_put_level(c, j);
+    fy_up_put_list(c, &j->o->create);
+    if (dir != NULL)
+        fy_up_put_value(c, "out-path", dir);
+    if (j->compiled != NULL && fy_up_put_libraries(j, c, e) != 0)
+        return -1;
+    if (j->compiled == NULL && is_on_line(&j->o->soc))
+        fy_up_put_value(c, "soc", j->o->soc);
+    fy_up_put(c, "--");
+    fy_up_put(c, j->compiled != NULL ? j->compiled : j->gguf);
+    return fy_up_open_call(c, "create", e);
 }
 
 /* What the key of a workspace holds: the model, the options with the files that they name, and the
  * device program that create finds by itself. */
-static int create_key(job *j, const char *name, char hex[FY_SHA256_HEX], fy_err *e)
+static int create_key(fy_up_job *j, const char *name, char hex[FY_SHA256_HEX], fy_err *e)
 {
-    verb_call c = {0};
+    fy_up_call c = {0};
     fy_str key = {0};
     const char *sdk = getenv("QNN_SDK_ROOT");
     fy_up_key_add(&key, "step", "create");
     fy_up_key_add(&key, "program", j->program);
     fy_up_key_add(&key, "name", name);
-    fy_up_key_add(&key, "model", j->convert_key);
+    fy_up_key_add(&key, "model", j->model_key);
     fy_up_key_add(&key, "sdk", sdk != NULL ? sdk : "");
     int rc = open_create(&c, j, NULL, e);
     if (rc == 0)
-        rc = fy_up_key_add_call(&key, j->cache, &c.call, "out-path|copy|quiet|verbose", e);
-    if (rc == 0 && text_option(&c.call, "exe-path") == NULL) {
+        rc = fy_up_key_add_call(&key, j->cache, &c.call,
+                                j->compiled != NULL ? "out-path|copy|quiet|verbose|qnn-libs"
+                                                    : "out-path|copy|quiet|verbose",
+                                e);
+    if (rc == 0 && j->compiled != NULL)
+        rc = fy_up_add_libraries(j, &key, &c.call, e);
+    if (rc == 0 && fy_up_text_option(&c.call, "exe-path") == NULL) {
         char *exe = fy_device_exe(NULL, "/proc/self/exe", e);
         rc = exe != NULL ? fy_up_key_add_file(&key, j->cache, "exe", exe, e) : -1;
         free(exe);
@@ -385,7 +224,7 @@ static int create_key(job *j, const char *name, char hex[FY_SHA256_HEX], fy_err 
     if (rc == 0)
         rc = fy_up_key_end(&key, hex, e);
     fy_str_release(&key);
-    release_call(&c);
+    fy_up_release_call(&c);
     return rc;
 }
 
@@ -417,18 +256,18 @@ static char *absolute_path(const char *dir, fy_err *e)
     return fy_path_format(e, "%s%s%s", relative ? cwd : "", relative ? "/" : "", dir);
 }
 
-static int call_create(const job *j, fy_err *e)
+static int call_create(const fy_up_job *j, fy_err *e)
 {
-    verb_call c = {0};
+    fy_up_call c = {0};
     int status, rc = open_create(&c, j, j->dir, e);
     if (rc == 0)
-        rc = run_call(&c, &status, e);
-    release_call(&c);
+        rc = fy_up_run_call(&c, &status, e);
+    fy_up_release_call(&c);
     return rc;
 }
 
 /* An older workspace that we made gives way, and comes back if the new one fails. */
-static int make_workspace(const job *j, const char *state, fy_err *e)
+static int make_workspace(const fy_up_job *j, const char *state, fy_err *e)
 {
     bool in_cache = j->o->dir == NULL;
     if (in_cache && fy_file_exists(j->dir))
@@ -447,27 +286,27 @@ static int make_workspace(const job *j, const char *state, fy_err *e)
     return rc;
 }
 
-static int create(job *j, fy_err *e)
+static int create(fy_up_job *j, fy_err *e)
 {
     char name[FY_MODEL_NAME_BYTES], key[FY_SHA256_HEX], was[FY_SHA256_HEX], is[FY_SHA256_HEX];
     own_name(j, name);
     if (create_key(j, name, key, e) != 0)
         return -1;
-    j->dir =
-        j->o->dir != NULL ? absolute_path(j->o->dir, e) : cache_path(j, "create", key, name, e);
+    j->dir = j->o->dir != NULL ? absolute_path(j->o->dir, e)
+                               : fy_up_cache_path(j, "create", key, name, e);
     if (j->dir == NULL)
         return -1;
-    int found = recorded(j, "create", key, j->dir, was, e);
+    int found = fy_up_recorded(j, "create", key, j->dir, was, e);
     if (found < 0 || state_of(j->dir, is, e) != 0)
         return -1;
     if (found == 1 && strcmp(was, is) == 0)
-        return say(j, "create", "skipped: %s is a workspace of this model and these options",
-                   j->dir);
+        return fy_up_say(j, "create", "skipped: %s is a workspace of this model and these options",
+                         j->dir);
     j->missing |= j->o->dry_run;
     if (j->o->dry_run)
-        return say(j, "create", "makes the workspace %s", j->dir);
+        return fy_up_say(j, "create", "makes the workspace %s", j->dir);
     if (make_workspace(j, is, e) != 0 || state_of(j->dir, is, e) != 0 ||
-        record(j, "create", key, j->dir, is, e) != 0)
+        fy_up_record_made(j, "create", key, j->dir, is, e) != 0)
         return -1;
     fy_up_forget(j->cache, j->source, j->source_hash);
     return 0;
@@ -476,7 +315,7 @@ static int create(job *j, fy_err *e)
 /* --- the phone -------------------------------------------------------------------------------- */
 
 /* Is this very workspace on the phone? */
-static int look_there(job *j, fy_err *e)
+static int look_there(fy_up_job *j, fy_err *e)
 {
     fy_local_workspace w;
     char there[FY_SHA256_HEX];
@@ -488,20 +327,20 @@ static int look_there(job *j, fy_err *e)
     return rc;
 }
 
-static const char *serial_of(const options *o)
+static const char *serial_of(const fy_up_options *o)
 {
     return o->device != NULL && *o->device != '\0' ? o->device : o->serial;
 }
 
 /* A dry run continues without a phone. */
-static int find_phone(job *j, fy_err *e)
+static int find_phone(fy_up_job *j, fy_err *e)
 {
     fy_err why = {0};
     if (j->a != NULL)
         return 0;
     j->a = fy_adb_open(serial_of(j->o), &why);
     if (j->a == NULL && j->o->dry_run)
-        return say(j, "phone", "%s", why.msg);
+        return fy_up_say(j, "phone", "%s", why.msg);
     if (j->a == NULL)
         return fy_fail(e, why.code, "%s", why.msg);
     return j->missing ? 0 : look_there(j, e);
@@ -517,11 +356,11 @@ static void show_check(const fy_check *c)
 }
 
 /* The session that the chat will ask for. */
-static int plan_chat(const job *j, fy_doctor_params *p, fy_err *e)
+static int plan_chat(const fy_up_job *j, fy_doctor_params *p, fy_err *e)
 {
-    verb_call c = {0};
-    put_list(&c, &j->o->chat);
-    int rc = open_call(&c, "chat", e);
+    fy_up_call c = {0};
+    fy_up_put_list(&c, &j->o->chat);
+    int rc = fy_up_open_call(&c, "chat", e);
     for (size_t i = 0; rc == 0 && i < c.call.v->n_opts; i++) {
         const fy_opt *o = &c.call.v->opts[i];
         const void *field = (const char *)c.call.o + o->offset;
@@ -532,19 +371,19 @@ static int plan_chat(const job *j, fy_doctor_params *p, fy_err *e)
         else if (strcmp(o->name, "cache-type-v") == 0)
             p->type_v = fy_cache_types[*(const int *)field];
     }
-    release_call(&c);
+    fy_up_release_call(&c);
     return rc;
 }
 
-static int doctor(job *j, fy_err *e)
+static int doctor(fy_up_job *j, fy_err *e)
 {
     fy_doctor_report r;
     if (find_phone(j, e) != 0)
         return -1;
     if (j->there)
-        return say(j, "doctor", "skipped: %s is on %s already", j->dir, fy_adb_name(j->a));
+        return fy_up_say(j, "doctor", "skipped: %s is on %s already", j->dir, fy_adb_name(j->a));
     if (j->o->dry_run)
-        return say(j, "doctor", "looks at the phone");
+        return fy_up_say(j, "doctor", "looks at the phone");
     fy_doctor_params p = {.serial = fy_adb_serial(j->a), .dir = j->dir, .self = "/proc/self/exe"};
     if (plan_chat(j, &p, e) != 0)
         return -1;
@@ -560,31 +399,31 @@ static int doctor(job *j, fy_err *e)
         rc = fy_fail(e, code, "%s: %zu of %zu checks failed; --force continues all the same",
                      fy_adb_name(j->a), failures, r.n);
     else
-        rc = say(j, "doctor", "%s: %zu checks, %zu warnings%s", fy_adb_name(j->a), r.n, warnings,
-                 code != FY_OK ? ", and failures that --force leaves aside" : "");
+        rc = fy_up_say(j, "doctor", "%s: %zu checks, %zu warnings%s", fy_adb_name(j->a), r.n,
+                       warnings, code != FY_OK ? ", and failures that --force leaves aside" : "");
     fy_doctor_release(&r);
     return rc;
 }
 
-static int push(job *j, fy_err *e)
+static int push(fy_up_job *j, fy_err *e)
 {
-    verb_call c = {0};
+    fy_up_call c = {0};
     int status;
     if (find_phone(j, e) != 0)
         return -1;
     if (j->there)
-        return say(j, "push", "skipped: the phone has this version of %s", j->dir);
+        return fy_up_say(j, "push", "skipped: the phone has this version of %s", j->dir);
     if (j->o->dry_run)
-        return say(j, "push", "sends what of %s the phone lacks", j->dir);
-    put_level(&c, j);
-    put_value(&c, "serial", fy_adb_serial(j->a));
-    put_list(&c, &j->o->push);
-    put(&c, "--");
-    put(&c, j->dir);
-    int rc = open_call(&c, "push", e);
+        return fy_up_say(j, "push", "sends what of %s the phone lacks", j->dir);
+    fy_up_put_level(&c, j);
+    fy_up_put_value(&c, "serial", fy_adb_serial(j->a));
+    fy_up_put_list(&c, &j->o->push);
+    fy_up_put(&c, "--");
+    fy_up_put(&c, j->dir);
+    int rc = fy_up_open_call(&c, "push", e);
     if (rc == 0)
-        rc = run_call(&c, &status, e);
-    release_call(&c);
+        rc = fy_up_run_call(&c, &status, e);
+    fy_up_release_call(&c);
     return rc;
 }
 
@@ -597,24 +436,24 @@ static fy_code code_of(int status)
     return FY_EIO;
 }
 
-static int chat(job *j, fy_err *e)
+static int chat(fy_up_job *j, fy_err *e)
 {
-    verb_call c = {0};
+    fy_up_call c = {0};
     int status = 0;
     if (find_phone(j, e) != 0)
         return -1;
     if (j->o->dry_run)
-        return say(j, "chat", "starts on the phone");
-    put_level(&c, j);
-    put_list(&c, &j->o->chat);
-    put_value(&c, "device", fy_adb_serial(j->a));
-    put_value(&c, "work-folder", j->dir);
-    int rc = open_call(&c, "chat", e);
+        return fy_up_say(j, "chat", "starts on the phone");
+    fy_up_put_level(&c, j);
+    fy_up_put_list(&c, &j->o->chat);
+    fy_up_put_value(&c, "device", fy_adb_serial(j->a));
+    fy_up_put_value(&c, "work-folder", j->dir);
+    int rc = fy_up_open_call(&c, "chat", e);
     if (rc == 0)
-        rc = run_call(&c, &status, e);
+        rc = fy_up_run_call(&c, &status, e);
     if (rc == 0 && status != 0)
         rc = fy_fail(e, code_of(status), "the chat on the phone ended with exit status %d", status);
-    release_call(&c);
+    fy_up_release_call(&c);
     return rc;
 }
 
@@ -623,24 +462,24 @@ static int chat(job *j, fy_err *e)
 /* What a later step would refuse is reported before the first one starts. */
 static int check_words(const char *verb, const fy_opt_list *words, int n_args, fy_err *e)
 {
-    verb_call c = {0};
-    put_list(&c, words);
-    put(&c, "--");
+    fy_up_call c = {0};
+    fy_up_put_list(&c, words);
+    fy_up_put(&c, "--");
     for (int i = 0; i < n_args; i++)
-        put(&c, "x");
-    int rc = open_call(&c, verb, e);
-    release_call(&c);
+        fy_up_put(&c, "x");
+    int rc = fy_up_open_call(&c, verb, e);
+    fy_up_release_call(&c);
     return rc;
 }
 
-static int begin(job *j, fy_err *e)
+static int begin(fy_up_job *j, fy_err *e)
 {
-    const options *o = j->o;
+    const fy_up_options *o = j->o;
     size_t n_read;
     struct stat st;
     if (check_words("convert", &o->convert, 1, e) != 0 ||
         check_words("create", &o->create, 1, e) != 0 || check_words("push", &o->push, 1, e) != 0 ||
-        check_words("chat", &o->chat, 0, e) != 0)
+        check_words("chat", &o->chat, 0, e) != 0 || fy_up_check_npu(o, e) != 0)
         return -1;
     if (stat(j->checkpoint, &st) != 0)
         return fy_fail_errno(e, "%s", j->checkpoint);
@@ -653,15 +492,16 @@ static int begin(job *j, fy_err *e)
     j->cache = fy_up_cache_dir(e);
     if (j->source == NULL)
         return fy_fail_errno(e, "%s", j->checkpoint);
-    if (j->cache == NULL || hash_source(j, j->checkpoint, "reading", j->source_hash, e) != 0)
+    if (j->cache == NULL || fy_up_hash(j, j->checkpoint, "reading", j->source_hash, e) != 0)
         return -1;
     return fy_up_source(j->cache, "/proc/self/exe", false, NULL, j->program, &n_read, e);
 }
 
 static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
-    static int (*const steps[])(job *, fy_err *) = {convert, create, doctor, push, chat};
-    const options *o = opaque;
+    static int (*const steps[])(fy_up_job *, fy_err *) = {convert, fy_up_compile, create,
+                                                          doctor,  push,          chat};
+    const fy_up_options *o = opaque;
     char outtype[8];
     fy_hub_place place;
     (void)n_args;
@@ -670,14 +510,14 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     const char *source = fy_option_source(&o->outtype);
     bool is_dir = fy_file_is_dir(place.dir);
     /* a variable or a line of the configuration file is for checkpoints, whatever is given now */
-    bool given = source != NULL && (is_dir || strcmp(source, "command line") == 0);
+    bool given = source != NULL && (is_dir || is_on_line(&o->outtype));
     fy_choice_name(OUTTYPES, o->outtype, outtype, sizeof outtype);
-    job j = {.o = o,
-             .checkpoint = place.dir,
-             .name = place.name,
-             .outtype = given    ? outtype
-                        : is_dir ? "q4_0"
-                                 : NULL};
+    fy_up_job j = {.o = o,
+                   .checkpoint = place.dir,
+                   .name = place.name,
+                   .outtype = given    ? outtype
+                              : is_dir ? (o->sdk != NULL ? "auto" : "q4_0")
+                                       : NULL};
     int rc = begin(&j, e);
     for (int s = 0; rc == 0 && s <= o->to; s++)
         rc = steps[s](&j, e);
@@ -685,6 +525,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     free(j.cache);
     free(j.source);
     free(j.gguf);
+    free(j.compiled);
     free(j.dir);
     fy_hub_place_release(&place);
     return rc;
@@ -698,16 +539,20 @@ const fy_verb fy_verb_up = {
     .max_args = 1,
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
-    .opts_bytes = sizeof(options),
+    .opts_bytes = sizeof(fy_up_options),
     .description =
         "Converts the checkpoint, creates a workspace, looks at the phone as 'ferry doctor' does, "
         "pushes the workspace and starts a chat there. A step whose result is there already is "
         "skipped with a message: contents decide, not names and times, so the second call only "
         "starts the chat. What it makes is kept in ~/.cache/ferry/up, where anything may be "
         "removed.\n\n"
+        "With --soc and --sdk the model is also compiled for the phone's NPU: it is cut as 'ferry "
+        "chunk' does and compiled as 'ferry compile' does, and the workspace has its context "
+        "binaries. A checkpoint then keeps its own type (--outtype auto), because compiling "
+        "quantizes. -c N of the chat is the length of the cache.\n\n"
         "Options that are not its own go to the verb that has them: to chat first (--temp, -c, "
-        "--system), then to convert, create and push (--exe-path, --soc, --prune). Standard input "
-        "and output are the chat's.\n\n"
+        "--system), then to convert, create, compile, chunk and push (--exe-path, --calibration, "
+        "--batch, --prune). Standard input and output are the chat's.\n\n"
         "When the doctor finds a failure nothing is pushed; --force continues. The exit status is "
         "that of the step that failed.",
     .examples = "ferry up checkpoint\n"
@@ -716,7 +561,10 @@ const fy_verb fy_verb_up = {
                 "# what would be done\n"
                 "ferry up checkpoint --dry-run\n"
                 "# only as far as the workspace\n"
-                "ferry up checkpoint -o phone2 --to create\n",
+                "ferry up checkpoint -o phone2 --to create\n"
+                "# compiled for an NPU, with 4-bit weights and ranges from a text\n"
+                "ferry up checkpoint --soc SM8650 --sdk reference --recipe 16a4w "
+                "--calibration held.txt --to create\n",
     .task = FY_TASK_PHONE,
     .environment = FY_ADB_ENVIRONMENT "XDG_CACHE_HOME Where ferry/up is; ~/.cache when not set.\n"
                                       "QNN_SDK_ROOT The NPU vendor's SDK, for --soc and --htp.\n",
