@@ -73,6 +73,7 @@ typedef struct {
     uint32_t n_ctx;
     bool npu;     /* it brings context binaries or the vendor's libraries */
     int npu_arch; /* of its qnn_libs: 75; 0: none */
+    int compiled; /* for this architecture; 0: it has no compiled model */
     char sha256[65];
 } fy_need;
 

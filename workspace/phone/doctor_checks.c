@@ -296,6 +296,7 @@ static void check_npu(fy_doctor_report *r)
     const fy_facts *f = &r->facts;
     const fy_need *n = &r->need;
     int arch = f->htp != 0 ? f->htp : own_arch(f);
+    const int wants = n->npu_arch > 0 ? n->npu_arch : n->compiled;
     bool rpc = find_lib(f, "libcdsprpc.so") != NULL;
     char quoted[200], text[400], remedy[200];
     const char *soc = shown(quoted, f->soc);
@@ -309,12 +310,12 @@ static void check_npu(fy_doctor_report *r)
     if (!n->npu) {
         add(r, "npu", OK, "", "%s%s", text,
             n->dir != NULL ? "; the workspace does not use it" : "");
-    } else if (n->npu_arch > 0 && arch > 0 && n->npu_arch != arch) {
+    } else if (wants > 0 && arch > 0 && wants != arch) {
         snprintf(remedy, sizeof remedy,
                  "create the workspace for this phone: 'ferry create --htp V%d', with context "
                  "binaries made for it",
                  arch);
-        add(r, "npu", BROKEN, remedy, "%s; the workspace is for V%d", text, n->npu_arch);
+        add(r, "npu", BROKEN, remedy, "%s; the workspace is for V%d", text, wants);
     } else if (!rpc) {
         add(r, "npu", BROKEN,
             "this phone gives programs no way to its NPU; run the model on the CPU", "%s", text);

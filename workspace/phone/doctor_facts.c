@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/graph_io.h"
 #include "base/file.h"
 #include "base/math.h"
 #include "bundle/bundle.h"
@@ -16,6 +17,7 @@
 #include "bundle/qnn_config.h"
 #include "cli/machine.h"
 #include "cli/cut_model.h"
+#include "workspace/npu/compiled.h"
 #include "workspace/npu/soc_table.h"
 #include "workspace/phone/phone_workspace.h"
 
@@ -230,10 +232,76 @@ static void add_file(void *user, const fy_gguf *g)
     }
 }
 
+/* user: the bytes of all. */
+static int add_binary(void *user, const char *name, const fy_qnn_sidecar *s, fy_err *e)
+{
+    uint64_t *sum = user;
+    (void)name, (void)e;
+    if (!fy_add_u64(*sum, s->bytes, sum))
+        *sum = UINT64_MAX;
+    return 0;
+}
+
+/* The embedding, and graphs that only a phone opens: their files, caches and seams are in memory.
+ */
+static int add_compiled(const fy_gguf *g, const char *qnn, const fy_qnn_config *c,
+                        const fy_session_params *p, fy_need *out, fy_err *e)
+{
+    const fy_family *family;
+    fy_hparams hp;
+    fy_chunk_info info;
+    fy_graph_bytes bytes;
+    if (fy_cut_header(g, &family, &hp, &info, e) != 0)
+        return -1;
+    if (p->n_ctx > c->cache_size)
+        return fy_fail(e, FY_EFIT, "context of %u positions, but the graphs have %u", p->n_ctx,
+                       c->cache_size);
+    const fy_chunk_info layers = {.kind = FY_CHUNK_LAYERS, .end_layer = hp.n_layer};
+    const fy_graph_shape shape = {.hp = &hp,
+                                  .chunk = &layers,
+                                  .n_batch = c->max_batch,
+                                  .n_cache = c->cache_size,
+                                  .n_ctx = c->context_size,
+                                  .kv_bytes = strcmp(c->own.compiled.kv, "u8") == 0 ? 1 : 2};
+    uint64_t kv;
+    if (!fy_graph_count(&shape, &bytes) || !fy_mul_u64(bytes.layer, hp.n_layer, &kv))
+        return fy_fail(e, FY_EFORMAT, "%s: more bytes of caches than 64 bits count", qnn);
+    out->kv += kv;
+    out->scratch += bytes.once;
+    if (out->n_ctx == 0)
+        out->n_ctx = c->cache_size;
+    out->compiled = (int)c->own.compiled.arch;
+    add_file(out, g);
+    return fy_compiled_each(qnn, c, add_binary, &out->weights, e);
+}
+
+/* 1: it is compiled, and was added; 0: it is not. */
+static int try_compiled(const char *path, const char *qnn, const fy_session_params *p, fy_need *out,
+                        fy_err *e)
+{
+    fy_qnn_config c;
+    fy_gguf *g = fy_gguf_open(path, e);
+    if (g == NULL)
+        return -1;
+    int rc = !fy_is_chunk(g) ? 0 : fy_cut_config_read(qnn, &c, e) == 0 ? 1 : -1;
+    if (rc == 1) {
+        if (c.own.compiled.arch == 0)
+            rc = 0;
+        else if (add_compiled(g, qnn, &c, p, out, e) != 0)
+            rc = -1;
+        fy_qnn_config_release(&c);
+    }
+    fy_gguf_close(g);
+    return rc;
+}
+
 /* As `ferry run` and `chat` would open it. qnn: its graphs; NULL: none. */
 static int add_model(const char *path, const char *qnn, const fy_session_params *p, fy_need *out,
                      fy_err *e)
 {
+    const int compiled = qnn != NULL ? try_compiled(path, qnn, p, out, e) : 0;
+    if (compiled != 0)
+        return compiled == 1 ? 0 : -1;
     const fy_machine_options machine = {.backend = FY_BACKEND_AUTO};
     fy_session_plan plan;
     fy_model *m = fy_machine_open(&machine, path, qnn, NULL, e);

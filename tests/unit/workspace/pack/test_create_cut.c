@@ -147,6 +147,97 @@ static void a_phone_is_asked_for_what_is_computed_with(void **state)
     assert_int_equal(e.code, FY_EFIT);
 }
 
+#define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static void put_graph(fy_str *out, int batch, const char *end)
+{
+    fy_str_printf(
+        out,
+        "{\"name\": \"batch_%d\", \"batch\": %d, \"tensors\": [{\"name\": \"x\", \"id\": 1, "
+        "\"direction\": \"in\", \"type\": \"f32\", \"dims\": [%d, 32], \"scale\": 0, "
+        "\"offset\": 0}, {\"name\": \"%s\", \"id\": 2, \"direction\": \"out\", \"type\": "
+        "\"f32\", \"dims\": [%d, 32], \"scale\": 0, \"offset\": 0}]}",
+        batch, batch, batch, end, batch);
+}
+
+/* tmp/cut as compiled: each chunk is a binary of six bytes. */
+static void compile_cut(void)
+{
+    static const char *const names[] = {"chunk_0", "chunk_1", "lm_head_0", "lm_head_1"};
+    size_t n;
+    char *config = get_file(at("cut/qnn/config.json"), &n), path[64];
+    for (char *gguf; (gguf = strstr(config, ".gguf")) != NULL;) {
+        memcpy(gguf, ".bin\"", 5);
+        memmove(gguf + 5, gguf + 6, strlen(gguf + 6) + 1);
+    }
+    char *whole =
+        qnn_changed(config, "\"kv_bits\": 8",
+                    "\"compiled\": {\"soc\": \"SM8650\", \"arch\": 75, \"vtcm_mb\": 8, "
+                    "\"build_id\": \"\", \"recipe\": \"16a4w\", \"kv\": \"u8\", \"mask\": "
+                    "\"u16\"}");
+    put_text(at("cut/qnn/config.json"), whole);
+    const char *model = strstr(whole, "\"model\": \"") + strlen("\"model\": \"");
+    uint8_t hash[FY_SHA256_BYTES];
+    char hex[FY_SHA256_HEX];
+    assert_int_equal(fy_sha256_of("binary", 6, hash, NULL), 0);
+    fy_sha256_to_hex(hash, hex);
+    for (int i = 0; i < 4; i++) {
+        fy_str s = {0};
+        fy_str_printf(
+            &s,
+            "{\"version\": 1, \"model\": \"%.64s\", \"key\": \"\", \"binary\": {\"bytes\": "
+            "6, \"sha256\": \"%s\"}, \"library\": {\"build_id\": \"\", \"core\": \"2\", "
+            "\"sha256\": \"" HASH "\"}, \"soc\": {\"name\": \"SM8650\", \"id\": 57, "
+            "\"arch\": 75, \"vtcm_mb\": 8}, \"recipe\": \"16a4w\", \"rope_nodes\": false, "
+            "\"graphs\": [",
+            model, hex);
+        put_graph(&s, 8, i < 2 ? "out" : "logits");
+        fy_str_puts(&s, ", ");
+        put_graph(&s, 1, i < 2 ? "out" : "logits");
+        fy_str_puts(&s, "]}");
+        snprintf(path, sizeof path, "cut/qnn/%s.json", names[i]);
+        put_text(at(path), s.ptr);
+        snprintf(path, sizeof path, "cut/qnn/%s.bin", names[i]);
+        put_text(at(path), "binary");
+        snprintf(path, sizeof path, "cut/qnn/%s.gguf", names[i]);
+        unlink(at(path));
+        fy_str_release(&s);
+    }
+    free(whole);
+    free(config);
+}
+
+/* No library opens these binaries, so what a phone needs is counted without one. */
+static void a_compiled_model_becomes_a_workspace_and_is_counted(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    fy_need need;
+    cut_model m = cut_sound();
+    cut_write("cut", &m);
+    compile_cut();
+    fy_create_params p = params(at("cut"), at("ws"));
+    created(&p);
+    verified(at("ws"), 0, NULL, NULL);
+    if (fy_need_of(at("ws"), 0, FY_F16, FY_F16, &need, &e) != 0)
+        fail_msg("%s", e.msg);
+    fy_gguf *g = fy_gguf_open(at("ws/tiny/ggml/weights.gguf"), &e);
+    assert_int_equal(need.weights, 4 * 6 + fy_gguf_tensor_find(g, "token_embd.weight")->bytes);
+    fy_gguf_close(g);
+    /* a byte of keys and values of 16 elements in 3 layers: 24 cached, 8 of the call */
+    assert_int_equal(need.kv, 3 * (24 + 8) * (16 + 16));
+    assert_int_equal(need.n_ctx, 24);
+    assert_int_equal(need.compiled, 75);
+    assert_int_equal(need.npu_arch, 0);
+    assert_true(need.npu);
+    fy_need_release(&need);
+    assert_int_equal(fy_need_of(at("ws"), 25, FY_F16, FY_F16, &need, &e), -1);
+    assert_says(&e, "context of 25 positions, but the graphs have 24");
+    assert_int_equal(e.code, FY_EFIT);
+    ws_replace("ws", "tiny/qnn/chunk_1.bin", "bimary", 6);
+    verified(at("ws"), 1, "tiny/qnn/chunk_1.bin", "has the SHA-256 ");
+}
+
 static void what_is_not_of_the_model_is_refused(void **state)
 {
     (void)state;
@@ -244,6 +335,7 @@ int main(void)
         TEST(a_cut_becomes_a_workspace),
         TEST(chunks_go_beside_the_complete_model),
         TEST(a_phone_is_asked_for_what_is_computed_with),
+        TEST(a_compiled_model_becomes_a_workspace_and_is_counted),
         TEST(what_is_not_of_the_model_is_refused),
         TEST(an_embedding_alone_is_found),
         TEST(chunks_of_another_cut_are_found),

@@ -92,20 +92,24 @@ static void the_npu_of_the_workspace_has_to_be_the_phones(void **state)
     (void)state;
     static const struct {
         const char *text;
-        int arch;
+        int arch, compiled;
         fy_verdict verdict;
     } cases[] = {
-        {"ro.soc.model=SM8650\nlib=/vendor/lib64/libcdsprpc.so\n", 75, FY_CHECK_OK},
-        {"ro.soc.model=SM8650\nlib=/vendor/lib64/libcdsprpc.so\n", 79, FY_CHECK_FAIL},
-        {"ro.soc.model=SM8650\n", 75, FY_CHECK_FAIL},
-        {"ro.soc.model=SM8650\nlib=/vendor/lib64/libcdsprpc.so\n", 0, FY_CHECK_WARNING},
-        {"ro.soc.model=MT6989\nlib=/vendor/lib64/libcdsprpc.so\n", 75, FY_CHECK_WARNING},
+        {"ro.soc.model=SM8650\nlib=/vendor/lib64/libcdsprpc.so\n", 75, 0, FY_CHECK_OK},
+        {"ro.soc.model=SM8650\nlib=/vendor/lib64/libcdsprpc.so\n", 75, 75, FY_CHECK_OK},
+        {"ro.soc.model=SM8650\nlib=/vendor/lib64/libcdsprpc.so\n", 79, 0, FY_CHECK_FAIL},
+        {"ro.soc.model=SM8650\n", 75, 0, FY_CHECK_FAIL},
+        {"ro.soc.model=SM8650\nlib=/vendor/lib64/libcdsprpc.so\n", 0, 0, FY_CHECK_WARNING},
+        {"ro.soc.model=SM8650\nlib=/vendor/lib64/libcdsprpc.so\n", 0, 75, FY_CHECK_WARNING},
+        {"ro.soc.model=SM8650\nlib=/vendor/lib64/libcdsprpc.so\n", 0, 79, FY_CHECK_FAIL},
+        {"ro.soc.model=MT6989\nlib=/vendor/lib64/libcdsprpc.so\n", 75, 0, FY_CHECK_WARNING},
         {"ro.soc.model=X\nlib=/vendor/lib64/libcdsprpc.so\nlib=/vendor/lib64/libQnnHtpV79Stub.so\n",
-         75, FY_CHECK_FAIL},
+         75, 0, FY_CHECK_FAIL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_doctor_report r = {.facts = facts_of(cases[i].text)};
         r.need = (fy_need){.dir = strdup("d"), .npu = true, .npu_arch = cases[i].arch};
+        r.need.compiled = cases[i].compiled;
         r.need.name = strdup("d");
         fy_doctor_checks(&r);
         assert_int_equal(verdict_of(&r, "npu"), cases[i].verdict);
