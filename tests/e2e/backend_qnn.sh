@@ -47,6 +47,30 @@ check_status "the cache is the graphs'" 0 'KV cache: 512 positions x 4 layers, u
 check_equal "bench" "llama compiled qnn" "$("$FERRY" bench -m "$d" "${qnn[@]}" -p 8 -n 2 -r 1 -o json | jq -r '.[0] | .model_type + " " + .backends')"
 check "chat" "$FERRY" chat -m "$d" "${qnn[@]}" -n 8 -q <<<'Once upon a time'
 
+# --- presets ----------------------------------------------------------------------------------------------------------
+preset() { # NAME RECIPE OPTION...
+    "$FERRY" compile "$cut" --sdk reference --recipe "$2" --calibration "$TMP/own.txt" -q -o "$TMP/$1" "${@:3}"
+}
+check "a preset of the first token" preset bos 16a8w --preset-bos
+kl=$("$FERRY" eval -m "$TMP/bos" "${qnn[@]}" --text "$TMP/text" --kl-base "$TMP/base" --json -q 2>/dev/null | jq .kl_divergence.mean)
+check "costs nothing: KL $(printf %.2g "$kl")" awk -v k="$kl" 'BEGIN { exit !(k != "" && k != "null" && k + 0 <= 1e-4) }'
+check_equal "a file for each layer, head, key and value" 16 "$(find "$TMP/bos/qnn/kv" -size 128c | wc -l)"
+check_equal "config.json counts its tokens" '[[1],1]' "$(jq -c '[([.graphs[].kv_size] | unique), (.ferry.compiled.preset_ids | length)]' "$TMP/bos/qnn/config.json")"
+check "one of floats" preset float fp16 --preset-bos
+check_equal "changes nothing" "$(say "$m")" "$(say "$TMP/float" "${qnn[@]}")"
+echo "You tell short tales." >"$TMP/system.txt"
+check "a system prompt" preset system 16a8w --system-file "$TMP/system.txt"
+talk() { "$FERRY" chat -m "$1" -n 12 --temp 0 -q --system-file "$TMP/system.txt" "${@:2}" <<<'Hello'; }
+check_equal "chat says what the whole model says" "$(talk "$m")" "$(talk "$TMP/system" "${qnn[@]}")"
+check_status "other texts are refused" 2 'begin with a preset of [0-9]+ tokens' "$FERRY" run -m "$TMP/system" "${qnn[@]}" -p Once -n 1
+check_status "its ranges are of no other use" 2 'ranges.json: was made after a preset of 1 tokens, not of 0' \
+    "$FERRY" compile "$cut" --sdk reference --recipe 16a8w -q -o "$TMP/bos"
+check_status "there is one preset" 2 'exclude each other' preset two 16a8w --preset-bos --system-file "$TMP/system.txt"
+truncate -s 100 "$TMP/float/qnn/kv/layer_1_key_0.raw"
+check_status "its files have their size" 1 'layer_1_key_0.raw: 100 bytes, expected 128' "$FERRY" run -m "$TMP/float" "${qnn[@]}" -p Once -n 1
+jq 'del(.ferry.compiled.preset_ids)' "$TMP/bos/qnn/config.json" >"$TMP/config" && cp "$TMP/config" "$TMP/bos/qnn/config.json"
+check_status "and its tokens are known" 1 'start after 1 tokens .kv_size., and which ones is not known' "$FERRY" run -m "$TMP/bos" "${qnn[@]}" -p Once -n 1
+
 # --- what cannot be ---------------------------------------------------------------------------------------------------
 fails() { check_status "$1" "$2" "$3" "$FERRY" run -p Once -n 1 "${@:4}"; }
 fails "no library" 5 'no QNN library found; name an SDK' -m "$d" --backend qnn

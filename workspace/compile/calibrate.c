@@ -13,6 +13,7 @@
 typedef struct {
     fy_q_ranges *ranges; /* owned */
     uint32_t position;   /* of the batch's first token in its context */
+    bool is_preset;      /* nothing of it is recorded */
 } recorder;
 
 typedef struct {
@@ -96,6 +97,8 @@ static int record(void *user, const fy_qfloat *f, const fy_q_node *n, fy_err *e)
 {
     recorder *to = user;
     const fy_qgraph *g = fy_qfloat_graph(f);
+    if (to->is_preset)
+        return 0;
     if (n->op == FY_Q_CONV && record_inputs(to, f, n, e) != 0)
         return -1;
     return makes_values(g, n) ? record_range(to, f, n->out, e) : 0;
@@ -108,13 +111,18 @@ static int ignore(void *user, const float *logits, uint32_t first, uint32_t n, f
     return 0;
 }
 
-static int run_ids(fy_session *s, recorder *to, const int32_t *ids, size_t n, uint32_t batch,
-                   fy_err *e)
+static int run_ids(fy_session *s, recorder *to, const fy_ids *preset, const int32_t *ids, size_t n,
+                   uint32_t batch, fy_err *e)
 {
+    to->is_preset = true;
+    if (preset->n > 0 && fy_session_eval(s, preset->id, (uint32_t)preset->n, NULL, NULL, e) != 0)
+        return -1;
+    to->is_preset = false;
+    *fy_q_ranges_preset(to->ranges) = preset->n;
     const fy_eval_sinks sinks = {.logits = ignore};
     for (size_t i = 0; i + batch <= n; i += batch) {
         if (fy_session_n_past(s) + batch > fy_session_n_ctx(s))
-            fy_session_rewind(s, 0);
+            fy_session_rewind(s, (uint32_t)preset->n);
         to->position = fy_session_n_past(s);
         if (fy_session_eval(s, ids + i, batch, &sinks, NULL, e) != 0)
             return -1;
@@ -132,7 +140,7 @@ static int read_ids(const fy_calibration *c, fy_model *m, fy_ids *ids, fy_err *e
     /* A token is seldom longer than 16 bytes: more text than that is not looked at. */
     const size_t most = (size_t)c->max_tokens * 16;
     const fy_span part = {(const char *)text.data, text.size < most ? text.size : most};
-    const int rc = fy_vocab_encode(v, part, true, false, ids, e);
+    const int rc = fy_vocab_encode(v, part, c->preset->n == 0, false, ids, e);
     fy_map_close(&text);
     return rc != 0 ? fy_ctx(e, "%s", c->text) : 0;
 }
@@ -151,7 +159,7 @@ static int calibrate(const fy_calibration *c, fy_model *m, uint32_t batch, recor
                      batch);
     fy_session *s = rc == 0 ? fy_session_new(m, &p, e) : NULL;
     if (s != NULL)
-        rc = run_ids(s, to, ids.id, n, batch, e);
+        rc = run_ids(s, to, c->preset, ids.id, n, batch, e);
     else
         rc = -1;
     fy_session_free(s);

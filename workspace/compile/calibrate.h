@@ -3,6 +3,7 @@
 #ifndef FY_WORKSPACE_CALIBRATE_H
 #define FY_WORKSPACE_CALIBRATE_H
 
+#include "model/vocab/vocab.h"
 #include "workspace/compile/ranges.h"
 #include "workspace/npu/npu_recipe.h"
 
@@ -10,6 +11,7 @@ typedef struct {
     const char *weights, *qnn; /* of the cut: ggml/weights.gguf, the directory of config.json */
     const char *text;          /* file */
     const fy_npu_recipe *recipe;
+    const fy_ids *preset; /* every context begins with them, and they are not looked at */
     uint32_t max_tokens;
     int n_threads;
 } fy_calibration;

@@ -14,13 +14,15 @@
 #include "workspace/compile/compile_key.h"
 #include "workspace/compile/calibrate.h"
 #include "workspace/compile/compile_output.h"
+#include "workspace/compile/preset.h"
 #include "workspace/npu/chunk.h"
 #include "workspace/npu/npu_count.h"
 
 enum { CALIBRATION_TOKENS = 2048 };
 
 typedef struct {
-    const char *out, *sdk, *soc, *recipe, *ranges, *calibration, *only, *report;
+    const char *out, *sdk, *soc, *recipe, *ranges, *calibration, *only, *report, *system_file;
+    bool preset_bos;
     int64_t memory, n_threads;
     bool dry_run, quiet, verbose;
 } options;
@@ -83,6 +85,24 @@ static const fy_opt opts[] = {
      .file = FY_FILE_IN,
      .help = "The ranges of the activations, of an earlier run or edited, instead of a "
              "calibration."},
+    {.group = "Compiling",
+     .name = "preset-bos",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(preset_bos),
+     .line_only = true,
+     .help =
+         "Every text begins with the model's beginning-of-text token: its keys and values are "
+         "computed now, in floats, and kept in OUT/qnn/kv. The activations of this token, which "
+         "are often a thousand times larger than others, then do not widen the ranges."},
+    {.group = "Compiling",
+     .name = "system-file",
+     .kind = FY_OPT_STR,
+     .arg = "FILE",
+     .offset = FIELD(system_file),
+     .line_only = true,
+     .file = FY_FILE_IN,
+     .help = "The same with a system prompt, in the model's chat template: every text begins with "
+             "it, and no phone computes it again."},
     {.group = "Machine",
      .name = "memory",
      .kind = FY_OPT_SIZE,
@@ -116,6 +136,7 @@ typedef struct {
     const fy_soc *soc;
     const fy_npu_recipe *recipe;
     fy_q_ranges *ranges; /* owned; NULL: none are needed */
+    fy_ids preset;       /* owned */
     fy_str library;
     char library_sha256[FY_SHA256_HEX];
     chunk *chunks; /* owned, [cut.n_chunks] */
@@ -131,6 +152,7 @@ static void release(compiling *c)
     }
     free(c->chunks);
     fy_q_ranges_free(c->ranges);
+    fy_ids_release(&c->preset);
     fy_npu_recipes_free(c->recipes);
     fy_soc_table_free(c->socs);
     fy_cut_model_close(&c->cut);
@@ -332,10 +354,22 @@ static int check_space(const compiling *c, fy_err *e)
                          c->o->out, (unsigned long long)bytes, (unsigned long long)there);
 }
 
+/* Ranges that were made without the first tokens are wrong for texts that begin otherwise. */
+static int check_preset(compiling *c, const char *path, fy_err *e)
+{
+    const uint64_t n = *fy_q_ranges_preset(c->ranges);
+    return n == 0 || n == c->preset.n
+               ? 0
+               : fy_fail(e, FY_EARG,
+                         "%s: was made after a preset of %llu tokens, not of %zu; give the same "
+                         "--preset-bos or --system-file, or calibrate again",
+                         path, (unsigned long long)n, c->preset.n);
+}
+
 static int read_ranges(compiling *c, const char *path, fy_err *e)
 {
     c->ranges = fy_q_ranges_read(path, e);
-    if (c->ranges == NULL)
+    if (c->ranges == NULL || check_preset(c, path, e) != 0)
         return -1;
     return fy_q_ranges_model(c->ranges)[0] == 0 ||
                    strcmp(fy_q_ranges_model(c->ranges), c->cut.config.own.model) == 0
@@ -351,6 +385,7 @@ static int calibrate(compiling *c, const char *path, fy_err *e)
                                 .qnn = c->qnn,
                                 .text = c->o->calibration,
                                 .recipe = c->recipe,
+                                .preset = &c->preset,
                                 .max_tokens = CALIBRATION_TOKENS,
                                 .n_threads = n_threads(c)};
     const double start = fy_now_s();
@@ -367,11 +402,22 @@ static int calibrate(compiling *c, const char *path, fy_err *e)
     fy_log(FY_LOG_INFO, "%s: %zu ranges of %llu tokens, %.1f s", path, fy_q_ranges_n(c->ranges),
            (unsigned long long)*fy_q_ranges_tokens(c->ranges), fy_now_s() - start);
     if (massive > 0)
-        fy_log(FY_LOG_WARN,
-               "the first token alone widens %zu ranges 16 times or more (most: %s), which takes "
-               "precision from all other tokens; a recipe with 16-bit floats does not suffer",
-               massive, widest);
+        fy_log(
+            FY_LOG_WARN,
+            "the first token alone widens %zu ranges 16 times or more (most: %s), which takes "
+            "precision from all other tokens; --preset-bos leaves it out, and a recipe with 16-bit "
+            "floats does not suffer",
+            massive, widest);
     return 0;
+}
+
+static int find_preset(compiling *c, fy_err *e)
+{
+    if (c->o->preset_bos && c->o->system_file != NULL)
+        return fy_fail(e, FY_EARG, "--preset-bos and --system-file exclude each other");
+    if (!c->o->preset_bos && c->o->system_file == NULL)
+        return 0;
+    return fy_preset_ids(c->weights, c->o->system_file, &c->preset, e);
 }
 
 /* Of the command line, else those that an earlier run left in OUT. */
@@ -509,12 +555,29 @@ static int write_report(const compiling *c, fy_err *e)
 
 /* --- the verb --------------------------------------------------------------------------------- */
 
+static int write_preset(compiling *c, fy_err *e)
+{
+    fy_chain_preset p = {0};
+    if (c->preset.n == 0)
+        return 0;
+    char *qnn = fy_path_join(c->o->out, FY_QNN_DIR);
+    int rc = qnn == NULL ? fy_nomem(e)
+                         : fy_preset_compute(c->weights, c->qnn, c->recipe, &c->preset,
+                                             n_threads(c), &p, e);
+    if (rc == 0)
+        rc = fy_preset_write(&p, &c->cut.config, &c->cut.hp, qnn, e);
+    fy_chain_preset_release(&p);
+    free(qnn);
+    return rc;
+}
+
 /* What the binaries need around them, once all are there. */
 static int finish(compiling *c, fy_err *e)
 {
     c->stamp.soc = c->soc;
     c->stamp.recipe = c->recipe;
-    if (fy_compile_output_weights(c->weights, c->o->out, e) != 0 ||
+    c->stamp.preset = &c->preset;
+    if (write_preset(c, e) != 0 || fy_compile_output_weights(c->weights, c->o->out, e) != 0 ||
         fy_compile_output_config(c->qnn, c->o->out, &c->stamp, e) != 0)
         return -1;
     fy_log(FY_LOG_INFO, "%s: is complete%s", c->o->out,
@@ -529,7 +592,7 @@ static int compile_model(compiling *c, fy_err *e)
 {
     if (fy_file_sha256(c->library.ptr, c->library_sha256, e) != 0 || check_memory(c, e) != 0 ||
         fy_compile_output_begin(c->o->out, e) != 0 || check_space(c, e) != 0 ||
-        (c->needs_ranges && get_ranges(c, e) != 0) ||
+        find_preset(c, e) != 0 || (c->needs_ranges && get_ranges(c, e) != 0) ||
         fy_compile_output_unfinish(c->o->out, e) != 0 || compile_all(c, e) != 0)
         return -1;
     for (size_t i = 0; i < c->cut.n_chunks; i++) {

@@ -123,6 +123,12 @@ static void name_binaries(fy_json_maker *m, json_t *graphs)
     }
 }
 
+static void name_preset(fy_json_maker *m, json_t *graphs, size_t n)
+{
+    for (size_t i = 0; i < json_array_size(graphs); i++)
+        fy_make_set(m, json_array_get(graphs, i), "kv_size", json_integer((json_int_t)n));
+}
+
 static json_t *stamp_of(fy_json_maker *m, const fy_compile_stamp *s)
 {
     const fy_q_tensor kv = {.type = s->kv}, mask = {.type = s->mask};
@@ -134,6 +140,12 @@ static json_t *stamp_of(fy_json_maker *m, const fy_compile_stamp *s)
     fy_make_set(m, o, "recipe", fy_make_text(fy_span_of(s->recipe->name)));
     fy_make_set(m, o, "kv", json_string(fy_q_type_text(&kv)));
     fy_make_set(m, o, "mask", json_string(fy_q_type_text(&mask)));
+    if (s->preset->n == 0)
+        return o;
+    json_t *ids = json_array();
+    for (size_t i = 0; i < s->preset->n; i++)
+        fy_make_append(m, ids, json_integer(s->preset->id[i]));
+    fy_make_set(m, o, "preset_ids", ids);
     return o;
 }
 
@@ -142,8 +154,8 @@ static json_t *stamp_of(fy_json_maker *m, const fy_compile_stamp *s)
 /* user: OUT/qnn. */
 static int make_empty(void *user, const char *rel, uint64_t bytes, fy_err *e)
 {
-    if (bytes == FY_QNN_ANY_BYTES)
-        return 0; /* a binary, or what describes it */
+    if (bytes > 0)
+        return 0; /* a binary, what describes it, or a file of a preset (preset.h) */
     char *path = fy_path_join(user, rel), *slash = path != NULL ? strrchr(path, '/') : NULL;
     int rc = slash != NULL ? 0 : fy_nomem(e);
     if (rc == 0) {
@@ -183,6 +195,7 @@ static int config_text(const char *path, const fy_compile_stamp *stamp, fy_str *
         return -1;
     name_binaries(&m, json_object_get(root, "graphs"));
     name_binaries(&m, json_object_get(root, "embeddings"));
+    name_preset(&m, json_object_get(root, "graphs"), stamp->preset->n);
     json_t *own = json_object_get(root, "ferry");
     fy_make_set(&m, own, "soc", fy_make_text(fy_span_of(stamp->soc->name)));
     fy_make_set(&m, own, "recipe", fy_make_text(fy_span_of(stamp->recipe->name)));

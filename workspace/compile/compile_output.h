@@ -3,6 +3,7 @@
 #ifndef FY_WORKSPACE_COMPILE_OUTPUT_H
 #define FY_WORKSPACE_COMPILE_OUTPUT_H
 
+#include "model/vocab/vocab.h"
 #include "workspace/compile/compile_chunk.h"
 
 /* Makes OUT/qnn; FY_EARG where it has a config.json that is not of a compiled model. */
@@ -20,6 +21,7 @@ typedef struct {
     const fy_npu_recipe *recipe;
     const char *build_id; /* of the library */
     fy_q_type kv, mask;   /* of the caches and the masks */
+    const fy_ids *preset; /* which tokens texts begin with; none: n 0 */
 } fy_compile_stamp;
 
 /* CUT/qnn/config.json with the binaries in place of the chunks, as OUT/qnn/config.json. */

@@ -23,7 +23,7 @@ typedef struct {
 struct fy_q_ranges {
     fy_arena arena;
     char model[MODEL_BYTES];
-    uint64_t n_tokens;
+    uint64_t n_tokens, n_preset;
     fy_names names, matrix_names;
     fy_q_range *range; /* owned */
     const char **name; /* owned */
@@ -59,6 +59,11 @@ void fy_q_ranges_free(fy_q_ranges *r)
 const char *fy_q_ranges_model(const fy_q_ranges *r)
 {
     return r->model;
+}
+
+uint64_t *fy_q_ranges_preset(fy_q_ranges *r)
+{
+    return &r->n_preset;
 }
 
 uint64_t *fy_q_ranges_tokens(fy_q_ranges *r)
@@ -229,6 +234,8 @@ static int read_member(fy_json *j, fy_q_ranges *r, fy_span key, uint64_t *versio
         return fy_json_u64(j, version, e);
     if (fy_span_is(key, "tokens"))
         return fy_json_u64(j, &r->n_tokens, e);
+    if (fy_span_is(key, "preset"))
+        return fy_json_u64(j, &r->n_preset, e);
     if (fy_span_is(key, "ranges"))
         return read_entries(j, r, read_range, e);
     if (fy_span_is(key, "importance"))
@@ -296,7 +303,8 @@ void fy_q_ranges_put(const fy_q_ranges *r, fy_str *s)
 {
     fy_str_printf(s, "{\"version\": %d, \"model\": ", VERSION);
     fy_json_put_string(s, fy_span_of(r->model));
-    fy_str_printf(s, ", \"tokens\": %llu,\n \"ranges\": {", (unsigned long long)r->n_tokens);
+    fy_str_printf(s, ", \"tokens\": %llu, \"preset\": %llu,\n \"ranges\": {",
+                  (unsigned long long)r->n_tokens, (unsigned long long)r->n_preset);
     for (size_t i = 0; i < r->n; i++) {
         const fy_q_range *one = &r->range[i];
         put_key(s, r->name[i], i == 0);

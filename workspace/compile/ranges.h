@@ -2,7 +2,7 @@
  * the inputs of every matrix are. One set for all batch sizes and recipes. It is a JSON file,
  * qnn/ranges.json, that a user may edit.
  *
- *     {"version": 1, "model": "<64 hex digits>", "tokens": 2048,
+ *     {"version": 1, "model": "<64 hex digits>", "tokens": 2048, "preset": 0,
  *      "ranges": {"L0.norm": [min, max, rest_min, rest_max], ...},
  *      "importance": {"blk.0.attn_q.weight": [mean of x^2 of each input], ...}} */
 #ifndef FY_WORKSPACE_RANGES_H
@@ -25,6 +25,7 @@ fy_q_ranges *fy_q_ranges_new(const char *model, fy_err *e); /* model: fy_chunk_i
 void fy_q_ranges_free(fy_q_ranges *r);                      /* NULL is fine */
 const char *fy_q_ranges_model(const fy_q_ranges *r);
 uint64_t *fy_q_ranges_tokens(fy_q_ranges *r); /* how many were seen */
+uint64_t *fy_q_ranges_preset(fy_q_ranges *r); /* how many before them were not (preset.h) */
 
 /* The range of that name, an empty one (min > max) when it is new; NULL: out of memory. Valid until
  * another is added. */

@@ -321,6 +321,11 @@ static void a_stamp_that_is_wrong_is_refused(void **state)
         {"\"mask\": \"u16\"", "\"mask\": \"u16 \"", "mask: 4 bytes of text"},
         {"\"m_1.bin\"", "\"m_1.gguf\"", "'m_1.gguf' of a compiled model, expected NAME.bin"},
         {"\"lm_head.bin\"", "\"config.bin\"", "'config.bin' of a compiled model"},
+        {"\"later\": [1]", "\"preset_ids\": [-1]", "preset_ids: -1, expected 0 to"},
+        {"\"later\": [1]", "\"preset_ids\": 1", "preset_ids: "},
+        {"\"later\": [1]",
+         "\"preset_ids\": [5, 6], \"preset_ids\": [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4]",
+         "13 preset_ids, expected "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fy_err e = {0};

@@ -25,6 +25,7 @@ static fy_q_ranges *made(fy_err *e)
     if (r == NULL)
         return NULL;
     *fy_q_ranges_tokens(r) = 4;
+    *fy_q_ranges_preset(r) = 3;
     fy_q_range *a = fy_q_ranges_add(r, "L0.x", e);
     if (a != NULL)
         *a = (fy_q_range){-1.1f, 320, -0.3f, 3};
@@ -55,6 +56,7 @@ static void test_what_is_written_reads_back(void **state)
     assert_non_null(again);
     assert_string_equal(fy_q_ranges_model(again), "abc");
     assert_int_equal(*fy_q_ranges_tokens(again), 4);
+    assert_int_equal(*fy_q_ranges_preset(again), 3);
     assert_int_equal(fy_q_ranges_n(again), 2);
     for (size_t i = 0; i < 2; i++)
         assert_memory_equal(fy_q_ranges_at(r, i), fy_q_ranges_find(again, fy_q_ranges_name(r, i)),
