@@ -93,9 +93,6 @@ static int take_ids(fy_json *j, const fy_json_table *t, void *at, fy_err *e)
     size_t cap = 0;
     int rc = fy_json_array_begin(j, e) == 0 ? 1 : -1;
     (void)t;
-    free(c->preset_ids); /* of a key that is there twice */
-    c->preset_ids = NULL;
-    c->n_preset_ids = 0;
     while (rc == 1 && (rc = fy_json_array_next(j, e)) == 1) {
         if (fy_json_i64_in(j, "preset_ids", 0, INT32_MAX, &v, e) != 0)
             return -1;
