@@ -49,6 +49,15 @@ check "which sends nothing that another workspace has brought" at_most "$(json s
 check_equal "to the last file" "" "$(diff -r "$TMP/npu" "$(on_host npu)" 2>&1)"
 check "where it runs on the CPU" "$FERRY" run --device -d "$TMP/npu" -p 'One day' -n 2 -q
 
+# --- a compiled model ------------------------------------------------------------------------------------------------
+"$FERRY" convert tests/data/tales --outtype f16 -q -o "$TMP/f16.gguf"
+"$FERRY" chunk "$TMP/f16.gguf" --soc SM8650 --recipe fp16 -q -o "$TMP/cut"
+check "a compiled model" "$FERRY" compile "$TMP/cut" --sdk reference -q -o "$TMP/out"
+check "goes through create" "$FERRY" create "$TMP/out" --exe-path "$exe" -o "$TMP/compiled" -q
+check "and push" push "$TMP/compiled"
+check_equal "with binaries, descriptions and empty presets" "" "$(diff -r "$TMP/compiled" "$(on_host compiled)" 2>&1)"
+check "and whole" whole compiled
+
 # --- large files -----------------------------------------------------------------------------------------------------
 "$make_checkpoint" "$TMP/checkpoint" layers=7 dim=512 ffn=2048 heads=8 kv=4 head_dim=64 vocab=8192 shards=1 >/dev/null 2>&1
 "$FERRY" convert "$TMP/checkpoint" --outtype f16 -o "$TMP/big.gguf" -q

@@ -77,7 +77,8 @@ int fy_up_open_call(fy_up_call *c, const char *name, fy_err *e)
     c->argv = calloc((size_t)c->n + 1, sizeof *c->argv);
     if (c->oom || c->argv == NULL)
         return fy_nomem(e);
-    memcpy(c->argv, c->word, (size_t)c->n * sizeof *c->argv);
+    for (int i = 0; i < c->n; i++)
+        c->argv[i] = c->word[i];
     return fy_call_open(&c->call, v, c->n, c->argv, e) == 0 ? 0 : fy_ctx(e, "%s", name);
 }
 
