@@ -181,6 +181,8 @@ static void put_head_line(fy_str *out, const fy_qnn_config *c)
         if (c->graph[i].start_layer == 0)
             fy_str_printf(out, "%s %u", n++ > 0 ? "," : "", c->graph[i].batch_size);
     }
+    if (c->kv_size > 0)
+        fy_str_printf(out, ", after a preset of %u tokens", c->kv_size);
     const fy_qnn_compiled *made = &c->own.compiled;
     if (c->own.soc[0] != '\0') {
         fy_str_puts(out, made->arch > 0 ? "; compiled for " : "; for ");
@@ -299,9 +301,10 @@ json_t *fy_inspect_chain_json(fy_listing *l)
     }
     for (size_t i = 0; step_at(l, i, &s, &l->json.oom); i++)
         fy_make_append(&l->json, steps, step_json(l, &s));
-    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:b, s:o}", "context",
-                     (json_int_t)c->context_size, "cache", (json_int_t)c->cache_size, "batches",
-                     batches, "soc", text_or_null(c->own.soc), "recipe",
-                     text_or_null(c->own.recipe), "compiled", compiled_json(&c->own.compiled),
-                     "complete_weights", l->chunk.kind == FY_CHUNK_WHOLE, "steps", steps);
+    return json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:b, s:o}", "context",
+                     (json_int_t)c->context_size, "cache", (json_int_t)c->cache_size, "preset",
+                     (json_int_t)c->kv_size, "batches", batches, "soc", text_or_null(c->own.soc),
+                     "recipe", text_or_null(c->own.recipe), "compiled",
+                     compiled_json(&c->own.compiled), "complete_weights",
+                     l->chunk.kind == FY_CHUNK_WHOLE, "steps", steps);
 }

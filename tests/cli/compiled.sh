@@ -41,6 +41,13 @@ check_equal "graphs of floats have a preset of no tokens, as PowerServe's runtim
 check "which goes along" create "$TMP/floats" -o "$TMP/fws"
 check "to the workspace" diff -r "$TMP/floats/qnn" "$TMP/fws/tales/qnn"
 
+check "a preset" "$FERRY" compile "$TMP/cut" --sdk reference --recipe fp16 --preset-bos -q -o "$TMP/preset"
+check "is taken" create "$TMP/preset" -o "$TMP/pws"
+check "to the workspace" diff -r "$TMP/preset/qnn" "$TMP/pws/tales/qnn"
+check_equal "and shown" "1 1" "$("$FERRY" inspect "$TMP/pws" | grep -c 'after a preset of 1 tokens') $("$FERRY" inspect "$TMP/pws" --json | jq .chain.preset)"
+truncate -s 4 "$TMP/preset/qnn/kv/layer_1_key_0.raw"
+check_status "a file of it that is cut off" 2 "layer_1_key_0.raw: 4 bytes, expected 128 \(kv_size x head_size floats\)" create "$TMP/preset" -o "$TMP/none"
+
 # --- run, inspect -----------------------------------------------------------------------------------------------------
 check_equal "the workspace runs on the reference library as the directory does" \
     "$("$FERRY" run -m "$TMP/floats" --backend qnn --qnn-lib reference -p 'One day' -n 8 -q)" \
