@@ -68,6 +68,26 @@ check "and that one too" test -e "$out/qnn/config.json"
 check_status "a text shorter than a batch is refused" 2 'short.txt: has [0-9]+ tokens, calibration wants 32 at least' \
     compile "$cut" --recipe 16a8w --calibration "$TMP/short.txt" -o "$TMP/bad"
 
+# --- scales by their outputs ------------------------------------------------------------------------------------------
+tried() { compile "$cut" --recipe 16a4w --seq-mse 8 "$@"; }
+check "scales are tried on inputs" tried --calibration tests/data/held.txt -q -o "$TMP/tried" --report "$TMP/tried.json"
+check "which calibration kept" test -s "$TMP/tried/qnn/inputs.gguf"
+check_equal "the ranges are the same" "$(sha256sum <"$TMP/16a4w/qnn/ranges.json")" "$(sha256sum <"$TMP/tried/qnn/ranges.json")"
+check "the binary is not" test "$(sha256sum <"$TMP/16a4w/qnn/chunk_0.bin")" != "$(sha256sum <"$TMP/tried/qnn/chunk_0.bin")"
+check "the report has what outputs lose" jq -e '.seq_mse == 8 and (.chunks[0].outputs_sqnr_db > 15) and (.chunks[-1] | has("outputs_sqnr_db") | not)' "$TMP/tried.json"
+check "on one processor" taskset -c 0 "$FERRY" compile --sdk reference "$cut" --recipe 16a4w --seq-mse 8 --calibration tests/data/held.txt -q -o "$TMP/tried-1"
+check_equal "the bytes of that are the same" "$(hashes "$TMP/tried")" "$(hashes "$TMP/tried-1")"
+tried -o "$TMP/tried" 2>"$TMP/err"
+check_equal "what is there is kept with the same inputs" 4 "$(grep -c ': is there already$' "$TMP/err")"
+check "a recipe of floats tries them as well" compile "$cut" --recipe fp16a4w --seq-mse 8 --ranges "$TMP/tried/qnn/ranges.json" -q -o "$TMP/tried-float"
+check_status "inputs that were not kept" 2 "inputs.gguf: is not there; --seq-mse tries scales on inputs" \
+    tried --ranges "$TMP/16a4w/qnn/ranges.json" -o "$TMP/bad"
+check_status "no calibration at all" 2 "recipe fp16a4w and --seq-mse together need ranges" \
+    compile "$cut" --recipe fp16a4w --seq-mse 8 -o "$TMP/none"
+head -c 3000 "$TMP/tried/qnn/inputs.gguf" >"$TMP/inputs.gguf"
+cp "$TMP/tried/qnn/ranges.json" "$TMP/ranges.json"
+check_status "inputs that were cut off" 1 "inputs.gguf" tried --ranges "$TMP/ranges.json" -o "$TMP/bad"
+
 # --- again ------------------------------------------------------------------------------------------------------------
 want=$(hashes "$out")
 compile "$cut" -o "$out" 2>"$TMP/err"

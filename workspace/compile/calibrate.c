@@ -9,11 +9,14 @@
 #include "base/thread.h"
 #include "cli/cut_model.h"
 #include "workspace/compile/graph_float.h"
+#include "workspace/compile/qinputs.h"
 
 typedef struct {
     fy_q_ranges *ranges; /* owned */
     uint32_t position;   /* of the batch's first token in its context */
     bool is_preset;      /* nothing of it is recorded */
+    bool samples;        /* keeps inputs */
+    fy_q_sampler sampler;
 } recorder;
 
 typedef struct {
@@ -84,7 +87,9 @@ static int record_inputs(recorder *to, const fy_qfloat *f, const fy_q_node *n, f
     if (from->hadamard || from->first != 0)
         return 0;
     double *squares = fy_q_ranges_squares(to->ranges, fy_qgraph_matrix_name(from, name), cols, e);
-    if (squares == NULL)
+    if (squares == NULL ||
+        (to->samples && fy_q_sampler_add(&to->sampler, g->ranges[x->range].name,
+                                         *fy_q_ranges_tokens(to->ranges), v, rows, cols, e) != 0))
         return -1;
     for (uint32_t i = 0; i < rows; i++) {
         for (uint32_t k = 0; k < cols; k++)
@@ -158,10 +163,11 @@ static int calibrate(const fy_calibration *c, fy_model *m, uint32_t batch, recor
         rc = fy_fail(e, FY_EARG, "%s: has %zu tokens, calibration wants %u at least", c->text, n,
                      batch);
     fy_session *s = rc == 0 ? fy_session_new(m, &p, e) : NULL;
-    if (s != NULL)
-        rc = run_ids(s, to, c->preset, ids.id, n, batch, e);
-    else
-        rc = -1;
+    fy_q_sampler_init(&to->sampler, n / batch * batch);
+    rc = s != NULL ? run_ids(s, to, c->preset, ids.id, n, batch, e) : -1;
+    if (rc == 0 && c->inputs != NULL)
+        rc = fy_q_sampler_write(&to->sampler, fy_q_ranges_model(to->ranges), c->inputs, e);
+    fy_q_sampler_release(&to->sampler);
     fy_session_free(s);
     fy_ids_release(&ids);
     return rc;
@@ -170,7 +176,7 @@ static int calibrate(const fy_calibration *c, fy_model *m, uint32_t batch, recor
 int fy_q_calibrate(const fy_calibration *c, fy_q_ranges **out, fy_err *e)
 {
     const fy_map_options map = {0};
-    recorder to = {0};
+    recorder to = {.samples = c->inputs != NULL};
     const fy_graph_float_options o = {
         .recipe = c->recipe, .rope_nodes = true, .watch = record, .user = &to};
     fy_qnn_config config;

@@ -12,6 +12,7 @@ typedef struct {
     const char *text;          /* file */
     const fy_npu_recipe *recipe;
     const fy_ids *preset; /* every context begins with them, and they are not looked at */
+    const char *inputs;   /* file for rows that matrices multiply (qinputs.h); NULL: none */
     uint32_t max_tokens;
     int n_threads;
 } fy_calibration;

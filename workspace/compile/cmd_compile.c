@@ -15,6 +15,7 @@
 #include "workspace/compile/calibrate.h"
 #include "workspace/compile/compile_output.h"
 #include "workspace/compile/preset.h"
+#include "workspace/compile/qinputs.h"
 #include "workspace/npu/chunk.h"
 #include "workspace/npu/npu_count.h"
 
@@ -23,7 +24,7 @@ enum { CALIBRATION_TOKENS = 2048 };
 typedef struct {
     const char *out, *sdk, *soc, *recipe, *ranges, *calibration, *only, *report, *system_file;
     bool preset_bos;
-    int64_t memory, n_threads;
+    int64_t memory, n_threads, seq_mse;
     bool dry_run, quiet, verbose;
 } options;
 
@@ -103,6 +104,17 @@ static const fy_opt opts[] = {
      .file = FY_FILE_IN,
      .help = "The same with a system prompt, in the model's chat template: every text begins with "
              "it, and no phone computes it again."},
+    {.group = "Compiling",
+     .name = "seq-mse",
+     .kind = FY_OPT_INT,
+     .arg = "N",
+     .offset = FIELD(seq_mse),
+     .min = 2,
+     .max = 256,
+     .line_only = true,
+     .help = "Try N more scales of each output of a 4-bit matrix on 128 inputs from the "
+             "calibration, and take the one whose outputs are nearest; OUT/qnn/inputs.gguf keeps "
+             "the inputs. 16 is a good number."},
     {.group = "Machine",
      .name = "memory",
      .kind = FY_OPT_SIZE,
@@ -137,6 +149,8 @@ typedef struct {
     const fy_npu_recipe *recipe;
     fy_q_ranges *ranges; /* owned; NULL: none are needed */
     fy_ids preset;       /* owned */
+    fy_gguf *inputs;     /* owned; NULL: no scales are tried */
+    char inputs_sha256[FY_SHA256_HEX];
     fy_str library;
     char library_sha256[FY_SHA256_HEX];
     chunk *chunks; /* owned, [cut.n_chunks] */
@@ -153,6 +167,7 @@ static void release(compiling *c)
     free(c->chunks);
     fy_q_ranges_free(c->ranges);
     fy_ids_release(&c->preset);
+    fy_gguf_close(c->inputs);
     fy_npu_recipes_free(c->recipes);
     fy_soc_table_free(c->socs);
     fy_cut_model_close(&c->cut);
@@ -224,6 +239,11 @@ static int choose(compiling *c, fy_err *e)
 static int n_threads(const compiling *c)
 {
     return c->o->n_threads == FY_OPT_UNSET_INT ? fy_default_threads() : (int)c->o->n_threads;
+}
+
+static bool tries_scales(const compiling *c)
+{
+    return c->o->seq_mse != FY_OPT_UNSET_INT;
 }
 
 /* The graphs of the chunk's file, in the order of config.json: the largest batch first. */
@@ -379,13 +399,14 @@ static int read_ranges(compiling *c, const char *path, fy_err *e)
                          fy_q_ranges_model(c->ranges), c->cut.config.own.model);
 }
 
-static int calibrate(compiling *c, const char *path, fy_err *e)
+static int calibrate(compiling *c, const char *path, const char *inputs, fy_err *e)
 {
     const fy_calibration how = {.weights = c->weights,
                                 .qnn = c->qnn,
                                 .text = c->o->calibration,
                                 .recipe = c->recipe,
                                 .preset = &c->preset,
+                                .inputs = tries_scales(c) ? inputs : NULL,
                                 .max_tokens = CALIBRATION_TOKENS,
                                 .n_threads = n_threads(c)};
     const double start = fy_now_s();
@@ -420,25 +441,54 @@ static int find_preset(compiling *c, fy_err *e)
     return fy_preset_ids(c->weights, c->o->system_file, &c->preset, e);
 }
 
+static int open_inputs(compiling *c, const char *path, fy_err *e)
+{
+    if (!fy_file_exists(path))
+        return fy_fail(e, FY_EARG,
+                       "%s: is not there; --seq-mse tries scales on inputs that are kept when "
+                       "--calibration and --seq-mse are given together",
+                       path);
+    c->inputs = fy_q_inputs_open(path, c->cut.config.own.model, e);
+    return c->inputs != NULL ? fy_file_sha256(path, c->inputs_sha256, e) : -1;
+}
+
+/* In the file at `path`, unless they are calibrated now. */
+static int get_ranges_at(compiling *c, const char *path, fy_err *e)
+{
+    fy_str inputs = {0};
+    const char *slash = strrchr(path, '/');
+    fy_str_printf(&inputs, "%.*s" FY_Q_INPUTS_NAME, slash != NULL ? (int)(slash + 1 - path) : 0,
+                  path);
+    int rc = inputs.oom ? fy_nomem(e) : 0;
+    if (rc == 0 && c->o->calibration != NULL && c->o->ranges == NULL)
+        rc = calibrate(c, path, inputs.ptr, e);
+    else if (rc == 0)
+        rc = read_ranges(c, path, e);
+    if (rc == 0 && tries_scales(c))
+        rc = open_inputs(c, inputs.ptr, e);
+    fy_str_release(&inputs);
+    return rc;
+}
+
 /* Of the command line, else those that an earlier run left in OUT. */
 static int get_ranges(compiling *c, fy_err *e)
 {
     fy_str path = {0};
     int rc;
     if (c->o->ranges != NULL)
-        return read_ranges(c, c->o->ranges, e);
+        return get_ranges_at(c, c->o->ranges, e);
     fy_str_printf(&path, "%s/" FY_QNN_DIR "/ranges.json", c->o->out);
     if (path.oom)
         rc = fy_nomem(e);
-    else if (c->o->calibration != NULL)
-        rc = calibrate(c, path.ptr, e);
-    else if (fy_file_exists(path.ptr))
-        rc = read_ranges(c, path.ptr, e);
+    else if (c->o->calibration != NULL || fy_file_exists(path.ptr))
+        rc = get_ranges_at(c, path.ptr, e);
     else
         rc = fy_fail(e, FY_EARG,
-                     "recipe %s computes in fixed numbers, which need ranges: --calibration "
-                     "TEXT, or --ranges FILE.json of an earlier run",
-                     c->recipe->name);
+                     "recipe %s%s need ranges: --calibration TEXT, or --ranges FILE.json of an "
+                     "earlier run",
+                     c->recipe->name,
+                     c->needs_ranges ? " computes in fixed numbers, which"
+                                     : " and --seq-mse together");
     fy_str_release(&path);
     return rc;
 }
@@ -473,6 +523,9 @@ static int compile_one(compiling *c, chunk *p, fy_err *e)
     fy_compile_graphs g;
     int rc = fy_compile_compose(&p->job, false, &g, e);
     p->job.ranges = c->ranges;
+    p->job.inputs = c->inputs;
+    p->job.inputs_sha256 = c->inputs_sha256;
+    p->job.n_candidates = tries_scales(c) ? (uint32_t)c->o->seq_mse : 0;
     if (rc == 0)
         rc = fy_compile_encode(&g, c->ranges, e);
     if (rc == 0)
@@ -507,6 +560,12 @@ static void show_counts(const compiling *c)
 
 /* --- the report ------------------------------------------------------------------------------- */
 
+static void set_sqnr(fy_json_maker *m, json_t *o, const char *key, const fy_q_loss *loss)
+{
+    if (loss->error > 0)
+        fy_make_set(m, o, key, fy_make_number(10 * log10(loss->power / loss->error)));
+}
+
 static json_t *chunk_json(fy_json_maker *m, const chunk *p)
 {
     const fy_compiled *r = &p->result;
@@ -526,9 +585,8 @@ static json_t *chunk_json(fy_json_maker *m, const chunk *p)
         return o;
     fy_make_set(m, o, "seconds", fy_make_number(r->seconds));
     fy_make_set(m, o, "memory_bytes", fy_make_u64(r->peak_bytes));
-    if (r->error > 0)
-        fy_make_set(m, o, "weights_sqnr_db",
-                    fy_make_number(10 * log10((double)r->power / (double)r->error)));
+    set_sqnr(m, o, "weights_sqnr_db", &r->weights);
+    set_sqnr(m, o, "outputs_sqnr_db", &r->outputs);
     return o;
 }
 
@@ -544,6 +602,8 @@ static int write_report(const compiling *c, fy_err *e)
     fy_make_set(&m, o, "model", fy_make_text(fy_span_of(c->cut.config.own.model)));
     fy_make_set(&m, o, "soc", fy_make_text(fy_span_of(c->soc->name)));
     fy_make_set(&m, o, "recipe", fy_make_text(fy_span_of(c->recipe->name)));
+    if (tries_scales(c))
+        fy_make_set(&m, o, "seq_mse", json_integer(c->o->seq_mse));
     fy_make_set(&m, o, "build_id", fy_make_text(fy_span_of(c->stamp.build_id)));
     fy_make_set(&m, o, "chunks", list);
     int rc = fy_make_end(&m, o, &text, e);
@@ -592,7 +652,7 @@ static int compile_model(compiling *c, fy_err *e)
 {
     if (fy_file_sha256(c->library.ptr, c->library_sha256, e) != 0 || check_memory(c, e) != 0 ||
         fy_compile_output_begin(c->o->out, e) != 0 || check_space(c, e) != 0 ||
-        find_preset(c, e) != 0 || (c->needs_ranges && get_ranges(c, e) != 0) ||
+        find_preset(c, e) != 0 || ((c->needs_ranges || tries_scales(c)) && get_ranges(c, e) != 0) ||
         fy_compile_output_unfinish(c->o->out, e) != 0 || compile_all(c, e) != 0)
         return -1;
     for (size_t i = 0; i < c->cut.n_chunks; i++) {

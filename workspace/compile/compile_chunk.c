@@ -191,8 +191,8 @@ static int send_answer(compilation *c, const fy_compile_graphs *g, const fy_q_em
     getrusage(RUSAGE_SELF, &use);
     m->kind = DONE;
     m->answer.peak_bytes = (uint64_t)use.ru_maxrss * 1024;
-    m->answer.error = x[0].error;
-    m->answer.power = x[0].power;
+    m->answer.weights = x[0].weights;
+    m->answer.outputs = x[0].outputs;
     for (uint32_t k = 0; k < g->n; k++)
         m->answer.n_nodes += (uint32_t)g->graph[k].n_nodes;
     fy_str_add(&text, m, sizeof *m);
@@ -227,6 +227,8 @@ static int make(compilation *c, const fy_qnn_lib *lib, fy_qnn_handle device,
                           .chip = chip,
                           .model = g->model,
                           .ranges = job->ranges,
+                          .inputs = job->inputs,
+                          .n_candidates = job->n_candidates,
                           .pool = c->pool,
                           .step = send_step,
                           .user = c};

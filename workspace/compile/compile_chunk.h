@@ -20,7 +20,10 @@ typedef struct {
     const char *library_sha256;
     const fy_soc *soc;
     const fy_npu_recipe *recipe;
-    const fy_q_ranges *ranges;        /* NULL: no graph needs any */
+    const fy_q_ranges *ranges; /* NULL: no graph needs any */
+    const fy_gguf *inputs;     /* rows to try scales on (qinputs.h); NULL: none are tried */
+    const char *inputs_sha256; /* of that file */
+    uint32_t n_candidates;
     const char *name[FY_NPU_BATCHES]; /* of the graphs */
     uint32_t batch[FY_NPU_BATCHES];   /* largest first */
     uint32_t n_graphs, n_cache, n_ctx, kv_bits;
@@ -67,10 +70,10 @@ typedef struct {
     uint64_t bytes, peak_bytes; /* of the binary; memory of the process */
     double seconds;
     uint32_t n_nodes;
-    bool rope_nodes;    /* rotation took six nodes */
-    char build_id[64];  /* of the library */
-    bool kept;          /* it was there already, and nothing was done */
-    float error, power; /* of the weights, as they are weighted: sums of squares */
+    bool rope_nodes;            /* rotation took six nodes */
+    char build_id[64];          /* of the library */
+    bool kept;                  /* it was there already, and nothing was done */
+    fy_q_loss weights, outputs; /* of fy_q_emitted */
 } fy_compiled;
 
 /* FY_EUNSUPPORTED lists every kind of node that the library refuses; FY_EDEVICE: it crashed, hung

@@ -92,6 +92,10 @@ int fy_compile_key(const fy_compile_job *job, const fy_compile_graphs *g, char o
     put_u32(&s, fy_compile_vtcm_mb(job->soc));
     put_u32(&s, fy_soc_has(job->soc, FY_HTP_WEIGHT_SHARING));
     put_graphs(&s, job, g);
+    if (job->n_candidates > 0) {
+        put_u32(&s, job->n_candidates);
+        put_text(&s, job->inputs_sha256);
+    }
     const int rc = s.oom ? fy_nomem(e) : fy_sha256_of(s.ptr, s.len, hash, e);
     fy_str_release(&s);
     if (rc == 0)

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "model/model.h"
+#include "workspace/compile/qinputs.h"
 #include "workspace/compile/qstatic.h"
 
 /* --- nodes ------------------------------------------------------------------------------------ */
@@ -355,20 +356,37 @@ static int give_vector(emission *x, uint32_t i, const fy_q_node *product, const 
     return rc;
 }
 
+/* What the scales of a matrix are judged by. */
+static int fit_of(const emission *x, const fy_q_tensor *t, const fy_q_node *product, fy_q_fit *fit,
+                  fy_err *e)
+{
+    const fy_q_emit_params *p = x->p;
+    const fy_qgraph *g = x->graphs[0].graph;
+    char name[FY_Q_MATRIX_NAME];
+    *fit = (fy_q_fit){.n_candidates = p->n_candidates};
+    if (p->ranges != NULL)
+        fit->importance =
+            fy_q_ranges_importance(p->ranges, fy_qgraph_matrix_name(&t->from, name), t->dims[2]);
+    if (p->inputs == NULL || product == NULL || t->from.hadamard ||
+        fy_npu_type_bits(t->from.type) != 4)
+        return 0;
+    const char *read = g->ranges[g->tensors[product->in[0]].range].name;
+    fit->inputs = fy_q_inputs_find(p->inputs, read, t->dims[2], &fit->n_inputs, e);
+    return fit->inputs != NULL ? 0 : -1;
+}
+
 /* A matrix, and the bias that is added to its product. */
 static int give_matrix(emission *x, uint32_t i, const fy_q_node *product, fy_err *e)
 {
     const fy_q_tensor *t = &x->graphs[0].graph->tensors[i];
-    char name[FY_Q_MATRIX_NAME];
-    const double *importance =
-        x->p->ranges == NULL ? NULL
-                             : fy_q_ranges_importance(
-                                   x->p->ranges, fy_qgraph_matrix_name(&t->from, name), t->dims[2]);
+    fy_q_fit fit;
     fy_q_matrix w = {0};
-    int rc = fy_q_matrix_encode(x->p->model, t, importance, x->p->pool, &w, e);
+    int rc = fit_of(x, t, product, &fit, e);
+    if (rc == 0)
+        rc = fy_q_matrix_encode(x->p->model, t, &fit, x->p->pool, &w, e);
     if (rc == 0) {
-        x->out[0].error += w.error;
-        x->out[0].power += w.power;
+        fy_q_loss_add(&x->out[0].weights, &w.weights);
+        fy_q_loss_add(&x->out[0].outputs, &w.outputs);
         rc = give(x, i, product, (fy_q_content){&w, NULL}, w.data, e);
     }
     if (rc == 0 && product != NULL && product->n_in > 2)

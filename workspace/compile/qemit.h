@@ -45,15 +45,17 @@ typedef struct {
     const fy_qnn_chip *chip;
     const struct fy_model *model;
     const fy_q_ranges *ranges; /* how much the inputs of a matrix count; NULL: all the same */
-    fy_pool *pool;             /* what encodes the matrices */
+    const fy_gguf *inputs;     /* rows to try n_candidates scales on (qinputs.h); NULL: none */
+    uint32_t n_candidates;
+    fy_pool *pool; /* what encodes the matrices */
     fy_q_emit_step *step;
     void *user;
 } fy_q_emit_params;
 
 typedef struct {
-    fy_qnn_graph graph;     /* owned */
-    fy_qnn_tensor **tensor; /* [n_tensors], in its arena */
-    float error, power;     /* of the matrices: sums of fy_q_matrix */
+    fy_qnn_graph graph;         /* owned */
+    fy_qnn_tensor **tensor;     /* [n_tensors], in its arena */
+    fy_q_loss weights, outputs; /* of the matrices: sums of fy_q_matrix */
 } fy_q_emitted;
 
 /* out [n], graphs [n]: the first one has the largest batch. fy_q_emitted_release also after a

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/log.h"
 #include "base/math.h"
 #include "kernels/kernels.h"
@@ -16,6 +17,8 @@
 enum { TILE = 64, CANDIDATES = 32, RUN = 64, BLOCK_STEPS = 16 };
 #define LEAST_SCALE 1e-9f
 #define LOWEST      0.6f /* of the scale that covers all values: where the search begins */
+#define NARROWEST   0.8f /* of the scale that the search finds: what is tried on inputs */
+#define WIDEST      1.2f
 
 /* To the nearest whole number, ties to even; |x| < 2^22. */
 static inline float nearest(float x)
@@ -55,7 +58,7 @@ static void add_errors(const float *x, const float *w, size_t n, const float *re
 
 /* The scale of the least error among steps from LOWEST to 1 of what covers all values; the largest
  * of those that are equally good. */
-static float fit(const float *x, const float *w, size_t n, float most)
+static float search(const float *x, const float *w, size_t n, float most)
 {
     const float whole = largest(x, n) / most;
     float s[CANDIDATES], inverse[CANDIDATES];
@@ -82,7 +85,7 @@ static float fit(const float *x, const float *w, size_t n, float most)
 
 /* What a channel leaves besides its codes. */
 typedef struct {
-    double error, power;
+    fy_q_loss weights, outputs;
     float bad; /* a value that the type does not hold; 0: none */
 } channel;
 
@@ -91,16 +94,22 @@ typedef struct {
     float *x;      /* [TILE][n_in]: the values of a tile */
     float *t;      /* [n_in / block]: scales of a channel's blocks */
     int8_t *codes; /* [TILE][n_in] */
+    float *tried;  /* [2 + n_candidates][n_in]: what candidates lose of a channel, and all of it */
+    float *y;      /* [2 + n_candidates][n_inputs]: their products */
+    void *kernel;
 } scratch;
 
 typedef struct {
     const struct fy_model *m;
     const fy_q_tensor *t;
+    const fy_q_fit *fit;
+    uint32_t n_tried; /* rows of scratch.tried; 0: scales are not tried on inputs */
     fy_npu_type type;
     uint32_t n_in, n_out;
-    float most;        /* the largest code */
-    unsigned block;    /* 0: none */
-    float *w;          /* [n_in] */
+    float most;     /* the largest code */
+    unsigned block; /* 0: none */
+    float *w;       /* [n_in] */
+    fy_kernels kernels;
     scratch *scratch;  /* [threads] */
     channel *channels; /* [n_out] */
     fy_q_matrix *to;
@@ -114,43 +123,98 @@ static void encode_run(const encoder *j, const float *x, const float *w, size_t 
         const float q = nearest(at_most(fabsf(x[i]) * inverse, j->most));
         const double d = (double)fabsf(x[i]) - (double)s * (double)q;
         codes[i] = (int8_t)(x[i] < 0 ? -q : q);
-        to->error += (double)w[i] * d * d;
-        to->power += (double)w[i] * (double)x[i] * (double)x[i];
+        to->weights.error += (double)w[i] * d * d;
+        to->weights.power += (double)w[i] * (double)x[i] * (double)x[i];
     }
 }
 
-static void encode_blocks(const encoder *j, const float *x, uint32_t number, float *t,
-                          int8_t *codes)
+/* Row c of those that are tried: 1 is the scale that the weights suggest, the others lie evenly
+ * around it. */
+static float candidate(uint32_t c, uint32_t n_tried)
 {
-    const uint32_t n = j->n_in / j->block;
-    uint8_t *steps = j->to->block_scales + (size_t)number * n;
+    return c == 1 ? 1 : NARROWEST + (WIDEST - NARROWEST) * (float)(c - 2) / (float)(n_tried - 3);
+}
+
+/* d = x - s q, with q the nearest code. */
+static void losses(const float *restrict x, size_t n, float s, float most, float *restrict d)
+{
+    const float inverse = 1 / s;
+    for (size_t i = 0; i < n; i++) {
+        const float lost = fabsf(x[i]) - s * at_most(nearest(fabsf(x[i]) * inverse), most);
+        d[i] = copysignf(1, x[i]) * lost;
+    }
+}
+
+static double squares(const float *v, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += (double)v[i] * (double)v[i];
+    return sum;
+}
+
+/* Of the scales around s the one whose channel's output is nearest to that of x, over all inputs;
+ * s itself when none is better. */
+static float try_scales(const encoder *j, const float *x, float s, const uint8_t *steps,
+                        const scratch *own, fy_q_loss *outputs)
+{
+    const uint32_t run = j->block > 0 ? j->block : j->n_in, n = j->fit->n_inputs;
+    const fy_act act = {.x = own->tried, .k = j->n_in};
+    float best = s;
+    memcpy(own->tried, x, j->n_in * sizeof *x);
+    for (uint32_t c = 1; c < j->n_tried; c++) {
+        const float one = s * candidate(c, j->n_tried);
+        for (uint32_t at = 0; at < j->n_in; at += run)
+            losses(x + at, run, steps != NULL ? one * (float)steps[at / run] : one, j->most,
+                   own->tried + (size_t)c * j->n_in + at);
+    }
+    j->kernels.matmul_f32(own->y, n, j->fit->inputs, j->n_in * sizeof *x, 0, n, &act, j->n_tried,
+                          own->kernel);
+    *outputs = (fy_q_loss){squares(own->y + n, n), squares(own->y, n)};
+    for (uint32_t c = 2; c < j->n_tried; c++) {
+        const double error = squares(own->y + (size_t)c * n, n);
+        if (error < outputs->error) {
+            outputs->error = error;
+            best = s * candidate(c, j->n_tried);
+        }
+    }
+    return best;
+}
+
+/* The scale of a channel, and the steps of its blocks, by its weights alone. */
+static float scale_of(const encoder *j, const float *x, uint8_t *steps, float *t)
+{
+    const uint32_t n = j->block > 0 ? j->n_in / j->block : 0;
     float most = LEAST_SCALE;
+    if (j->block == 0 && fy_npu_type_bits(j->type) == 4)
+        return search(x, j->w, j->n_in, j->most);
+    if (j->block == 0)
+        return fmaxf(largest(x, j->n_in) / j->most, LEAST_SCALE);
     for (uint32_t b = 0; b < n; b++) {
-        t[b] = fit(x + b * j->block, j->w + b * j->block, j->block, j->most);
+        t[b] = search(x + b * j->block, j->w + b * j->block, j->block, j->most);
         most = t[b] > most ? t[b] : most;
     }
     const float s = most / BLOCK_STEPS;
-    j->to->scales[number] = s;
     for (uint32_t b = 0; b < n; b++) {
         const float step = nearest(t[b] / s);
         steps[b] = (uint8_t)(step < 1 ? 1 : step > BLOCK_STEPS ? BLOCK_STEPS : step);
-        encode_run(j, x + b * j->block, j->w + b * j->block, j->block, s * (float)steps[b],
-                   codes + b * j->block, &j->channels[number]);
     }
+    return s;
 }
 
-static void encode_channel(const encoder *j, const float *x, uint32_t number, float *t,
+static void encode_channel(const encoder *j, const float *x, uint32_t number, const scratch *own,
                            int8_t *codes)
 {
-    if (j->block > 0) {
-        encode_blocks(j, x, number, t, codes);
-        return;
-    }
-    const float whole = largest(x, j->n_in) / j->most;
-    const float s = fy_npu_type_bits(j->type) == 8 ? (whole > LEAST_SCALE ? whole : LEAST_SCALE)
-                                                   : fit(x, j->w, j->n_in, j->most);
+    const uint32_t run = j->block > 0 ? j->block : j->n_in, n = j->n_in / run;
+    uint8_t *steps = j->block > 0 ? j->to->block_scales + (size_t)number * n : NULL;
+    channel *to = &j->channels[number];
+    float s = scale_of(j, x, steps, own->t);
+    if (j->n_tried > 0)
+        s = try_scales(j, x, s, steps, own, &to->outputs);
     j->to->scales[number] = s;
-    encode_run(j, x, j->w, j->n_in, s, codes, &j->channels[number]);
+    for (uint32_t b = 0; b < n; b++)
+        encode_run(j, x + b * run, j->w + b * run, run, steps != NULL ? s * (float)steps[b] : s,
+                   codes + b * run, to);
 }
 
 /* --- a tile ----------------------------------------------------------------------------------- */
@@ -207,7 +271,7 @@ static void encode_tile(void *user, int64_t begin, int64_t end, int thread)
     for (uint32_t r = 0; r < n; r++) {
         const float *x = own->x + (size_t)r * j->n_in;
         if (all_finite(x, j->n_in, &j->channels[first + r].bad))
-            encode_channel(j, x, first + r, own->t, own->codes + (size_t)r * j->n_in);
+            encode_channel(j, x, first + r, own, own->codes + (size_t)r * j->n_in);
     }
     put_codes(j, first, n, own->codes);
 }
@@ -222,6 +286,15 @@ static void take_importance(float *w, const double *importance, uint32_t n)
         sum += importance[i];
     for (uint32_t i = 0; i < n; i++)
         w[i] = sum > 0 && isfinite(sum) ? (float)(importance[i] * n / sum) : 1;
+}
+
+static bool take_tried(const encoder *j, scratch *s, fy_arena *a)
+{
+    s->tried = fy_arena_calloc(a, (size_t)j->n_tried * j->n_in, sizeof *s->tried);
+    s->y = fy_arena_calloc(a, (size_t)j->n_tried * j->fit->n_inputs, sizeof *s->y);
+    void *p = fy_arena_alloc(a, FY_KERNEL_SCRATCH_BYTES + FY_LAYOUT_ALIGN);
+    s->kernel = (void *)(((uintptr_t)p + FY_LAYOUT_ALIGN - 1) & ~(uintptr_t)(FY_LAYOUT_ALIGN - 1));
+    return s->tried != NULL && s->y != NULL && p != NULL;
 }
 
 static int take_memory(encoder *j, fy_arena *a, int n_threads, fy_err *e)
@@ -245,7 +318,8 @@ static int take_memory(encoder *j, fy_arena *a, int n_threads, fy_err *e)
         s->x = fy_arena_calloc(a, (size_t)TILE * j->n_in, sizeof *s->x);
         s->t = fy_arena_calloc(a, j->n_in, sizeof *s->t);
         s->codes = fy_arena_calloc(a, (size_t)TILE * j->n_in, sizeof *s->codes);
-        if (s->x == NULL || s->t == NULL || s->codes == NULL)
+        if (s->x == NULL || s->t == NULL || s->codes == NULL ||
+            (j->n_tried > 0 && !take_tried(j, s, a)))
             return fy_nomem(e);
     }
     return 0;
@@ -254,28 +328,29 @@ static int take_memory(encoder *j, fy_arena *a, int n_threads, fy_err *e)
 /* The sums, and the first value that the type does not hold. */
 static int add_channels(const encoder *j, fy_err *e)
 {
-    double error = 0, power = 0;
     for (uint32_t i = 0; i < j->n_out; i++) {
         const channel *c = &j->channels[i];
-        error += c->error;
-        power += c->power;
+        fy_q_loss_add(&j->to->weights, &c->weights);
+        fy_q_loss_add(&j->to->outputs, &c->outputs);
         if (c->bad != 0 && !isfinite(c->bad))
             return fy_fail(e, FY_EFORMAT, "%s: a value is not finite", j->t->name);
         if (c->bad != 0)
             return fy_fail(e, FY_EFORMAT, "%s: %g is too large for 16-bit floats", j->t->name,
                            (double)c->bad);
     }
-    j->to->error = (float)error;
-    j->to->power = (float)power;
     return 0;
 }
 
-int fy_q_matrix_encode(const struct fy_model *m, const fy_q_tensor *t, const double *importance,
+int fy_q_matrix_encode(const struct fy_model *m, const fy_q_tensor *t, const fy_q_fit *fit,
                        fy_pool *pool, fy_q_matrix *out, fy_err *e)
 {
     const fy_npu_type type = t->from.type;
+    const bool tries = fit->n_inputs > 0 && fit->n_candidates > 0 && fy_npu_type_bits(type) == 4;
     encoder j = {.m = m,
                  .t = t,
+                 .fit = fit,
+                 .n_tried = tries ? 2 + fit->n_candidates : 0,
+                 .kernels = fy_kernels_for(fy_cpu_features()),
                  .type = type,
                  .n_in = t->dims[2],
                  .n_out = t->dims[3],
@@ -290,7 +365,7 @@ int fy_q_matrix_encode(const struct fy_model *m, const fy_q_tensor *t, const dou
     out->bytes = n * (type == FY_NPU_FP16 ? 2 : 1);
     int rc = take_memory(&j, &arena, fy_pool_threads(pool), e);
     if (rc == 0) {
-        take_importance(j.w, importance, j.n_in);
+        take_importance(j.w, fit->importance, j.n_in);
         fy_pool_run(pool, j.n_out, TILE, encode_tile, &j);
         rc = fy_check_interrupt(e) != 0 ? -1 : add_channels(&j, e);
     }

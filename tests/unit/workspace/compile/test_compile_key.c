@@ -133,6 +133,21 @@ static void context(work *w)
 {
     w->job.n_ctx++;
 }
+static void candidates(work *w)
+{
+    w->job.n_candidates = 8;
+    w->job.inputs_sha256 = "a";
+}
+static void more_candidates(work *w)
+{
+    candidates(w);
+    w->job.n_candidates = 16;
+}
+static void other_inputs(work *w)
+{
+    candidates(w);
+    w->job.inputs_sha256 = "b";
+}
 static void chunk(work *w)
 {
     snprintf(w->path, sizeof w->path, "%s", chain_at("cut/qnn/chunk_1.gguf"));
@@ -144,14 +159,24 @@ static void whatever_changes_the_binary_changes_the_key(void **state)
         const char *name;
         void (*change)(work *w);
     } changes[] = {
-        {"chip", chip},       {"arch", arch},
-        {"vtcm", vtcm},       {"library", library},
-        {"recipe", recipe},   {"caches", caches},
-        {"ranges", ranges},   {"importance", importance},
-        {"batches", batches}, {"no importance", no_importance},
-        {"batch", batch},     {"name of a graph", graph_name},
-        {"cache", cache},     {"context", context},
+        {"chip", chip},
+        {"arch", arch},
+        {"vtcm", vtcm},
+        {"library", library},
+        {"recipe", recipe},
+        {"caches", caches},
+        {"ranges", ranges},
+        {"importance", importance},
+        {"batches", batches},
+        {"no importance", no_importance},
+        {"batch", batch},
+        {"name of a graph", graph_name},
+        {"cache", cache},
+        {"context", context},
         {"chunk", chunk},
+        {"candidates", candidates},
+        {"more candidates", more_candidates},
+        {"other inputs", other_inputs},
     };
     enum { N = sizeof changes / sizeof changes[0] };
     char keys[N + 1][FY_SHA256_HEX], again[FY_SHA256_HEX];

@@ -73,15 +73,14 @@ static void activations_have_room_and_zero(void **state)
         float min, max;
         double low, high;
     } cases[] = {
-        {-4, 4, -5, 5},
-        {-2, 6, -3, 7},
-        {0, 8, 0, 9},       /* what is never negative gets no room below 0 */
-        {2, 8, 0, 9},       /* 0 is inside, and nothing below */
-        {-8, -2, -9, 0},    /* the same above */
-        {-1, 0, -1.125, 0}, /* half of a quarter */
-        {0, 0, 0, 1e-4},    /* a width that a scale can be made of */
-        {-1e-7f, 1e-7f, -1.25e-7, 1e-4 - 1.25e-7},
-        {-1e30f, 1e30f, -1.25e30, 1.25e30},
+        {-4, 4, -6, 6},
+        {-2, 6, -4, 8},
+        {0, 8, 0, 10},    /* what is never negative gets no room below 0 */
+        {2, 8, 0, 10},    /* 0 is inside, and nothing below */
+        {-8, -2, -10, 0}, /* the same above */
+        {0, 0, 0, 1e-4},  /* a width that a scale can be made of */
+        {-1e-7f, 1e-7f, -1.5e-7, 1e-4 - 1.5e-7},
+        {-1e30f, 1e30f, -1.5e30, 1.5e30},
     };
     static const struct {
         fy_q_type type;
@@ -149,10 +148,10 @@ static void scores_with_the_mask_reach_below(void **state)
     (void)state;
     const fy_q_encoding score = encoding(FY_QC_SCORE, FY_Q_U16, -6, 2);
     const fy_q_encoding masked = encoding(FY_QC_MASKED, FY_Q_U16, -6, 2);
-    assert_near(lowest(score), -7, 1e-3);
-    assert_near(highest(score, 65535), 3, 1e-3);
-    assert_near(lowest(masked), -27, 1e-3);
-    assert_near(highest(masked, 65535), 3, 1e-3);
+    assert_near(lowest(score), -8, 1e-3);
+    assert_near(highest(score, 65535), 4, 1e-3);
+    assert_near(lowest(masked), -28, 1e-3);
+    assert_near(highest(masked, 65535), 4, 1e-3);
 }
 
 static void floats_have_none(void **state)
@@ -202,7 +201,7 @@ static void the_mask_is_as_deep_as_the_widest_head(void **state)
     const fy_q_range heads[HEADS] = {{-1, 1, -1, 1}, {-40, 60, -40, 60}, {-9, -5, -9, -5}};
     fy_q_encodings c;
     encode_masks(heads, FY_Q_U16, &c);
-    assert_near((double)c.mask_depth, 125 + 20, 1e-3);
+    assert_near((double)c.mask_depth, 150 + 20, 1e-3);
     assert_int_equal(c.of[0].offset, -65535); /* the highest code is 0 */
     assert_near((double)c.of[0].scale, (double)c.mask_depth / 65535, 1e-9);
     for (size_t i = 0; i < HEADS; i++)

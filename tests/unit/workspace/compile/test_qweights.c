@@ -61,14 +61,20 @@ static void fill(fixture *f, fy_npu_type type)
                          .from = {.slot = FY_T_OUTPUT, .n = N_OUT, .type = type, .scale = 1}};
 }
 
-static int encode(const fixture *f, const double *importance, int n_threads, fy_q_matrix *out,
-                  fy_err *e)
+static int encode_by(const fixture *f, const fy_q_fit *fit, int n_threads, fy_q_matrix *out,
+                     fy_err *e)
 {
     fy_pool *pool = fy_pool_new(n_threads, NULL);
     assert_non_null(pool);
-    const int rc = fy_q_matrix_encode(&f->model, &f->t, importance, pool, out, e);
+    const int rc = fy_q_matrix_encode(&f->model, &f->t, fit, pool, out, e);
     fy_pool_free(pool);
     return rc;
+}
+
+static int encode(const fixture *f, const double *importance, int n_threads, fy_q_matrix *out,
+                  fy_err *e)
+{
+    return encode_by(f, &(fy_q_fit){.importance = importance}, n_threads, out, e);
 }
 
 static void encoded(const fixture *f, const double *importance, fy_q_matrix *out)
@@ -169,8 +175,8 @@ static void errors_are_those_of_the_bytes(void **state)
             error += error_of(f, &w, types[i], row, NULL);
         for (size_t at = 0; at < N; at++)
             power += (double)f->x[at] * (double)f->x[at];
-        assert_true(fabs((double)w.error / error - 1) < 1e-4);
-        assert_true(fabs((double)w.power / power - 1) < 1e-4);
+        assert_true(fabs(w.weights.error / error - 1) < 1e-4);
+        assert_true(fabs(w.weights.power / power - 1) < 1e-4);
         fy_q_matrix_release(&w);
     }
     free(f);
@@ -228,13 +234,13 @@ static void blocks_lose_less(void **state)
                                         FY_NPU_LPBQ_16};
     (void)state;
     fixture *f = malloc(sizeof *f);
-    float last = INFINITY;
+    double last = INFINITY;
     for (size_t i = 0; i < 4; i++) {
         fy_q_matrix w;
         fill(f, order[i]);
         encoded(f, NULL, &w);
-        assert_true(w.error < last);
-        last = w.error;
+        assert_true(w.weights.error < last);
+        last = w.weights.error;
         for (size_t k = 0; w.block_scales != NULL && k < N / fy_npu_type_block(order[i]); k++)
             assert_in_range(w.block_scales[k], 1, 16);
         fy_q_matrix_release(&w);
@@ -318,7 +324,7 @@ static void threads_change_nothing(void **state)
         assert_int_equal(encode(f, importance, 1, &a, &e), 0);
         assert_int_equal(encode(f, importance, 5, &b, &e), 0);
         assert_memory_equal(a.data, b.data, a.bytes);
-        assert_true(a.error == b.error && a.power == b.power);
+        assert_true(a.weights.error == b.weights.error && a.weights.power == b.weights.power);
         if (a.scales != NULL)
             assert_memory_equal(a.scales, b.scales, N_OUT * sizeof *a.scales);
         if (block > 0)
@@ -328,6 +334,102 @@ static void threads_change_nothing(void **state)
     }
     free(f);
 }
+
+/* --- scales that are tried on inputs ---------------------------------------------------------- */
+
+enum { ROWS = 20 };
+
+/* Inputs go together, as those of a model do: of four directions, and little besides. */
+static void fill_inputs(float *inputs)
+{
+    float direction[4][N_IN];
+    uint32_t seed = 11;
+    for (size_t i = 0; i < 4 * N_IN; i++)
+        direction[i / N_IN][i % N_IN] = next(&seed);
+    for (size_t r = 0; r < ROWS; r++) {
+        float part[4];
+        for (size_t d = 0; d < 4; d++)
+            part[d] = next(&seed);
+        for (size_t k = 0; k < N_IN; k++) {
+            float v = 0.1f * next(&seed);
+            for (size_t d = 0; d < 4; d++)
+                v += part[d] * direction[d][k];
+            inputs[r * N_IN + k] = v;
+        }
+    }
+}
+
+/* What the output of a row loses on all inputs. */
+static double output_error(const fixture *f, const fy_q_matrix *w, fy_npu_type type, size_t row,
+                           const float *inputs)
+{
+    double sum = 0;
+    for (size_t r = 0; r < ROWS; r++) {
+        double lost = 0;
+        for (size_t k = 0; k < N_IN; k++)
+            lost += (double)inputs[r * N_IN + k] *
+                    (double)(f->x[row * N_IN + k] - decode(w, type, row, k));
+        sum += lost * lost;
+    }
+    return sum;
+}
+
+static void outputs_are_nearer_with_scales_that_were_tried(void **state)
+{
+    static const fy_npu_type narrow[] = {FY_NPU_16A4W, FY_NPU_LPBQ_32, FY_NPU_FP16A4W};
+    (void)state;
+    fixture *f = malloc(sizeof *f);
+    float inputs[ROWS * N_IN];
+    fill_inputs(inputs);
+    for (size_t i = 0; i < 3; i++) {
+        const fy_q_fit fit = {.inputs = inputs, .n_inputs = ROWS, .n_candidates = 16};
+        double before = 0, after = 0;
+        fy_q_matrix a, b, again;
+        fy_err e = {0};
+        fill(f, narrow[i]);
+        encoded(f, NULL, &a);
+        assert_true(a.outputs.power == 0);
+        assert_int_equal(encode_by(f, &fit, 2, &b, &e), 0);
+        assert_int_equal(encode_by(f, &fit, 3, &again, &e), 0);
+        for (size_t row = 0; row < N_OUT; row++) {
+            const double old = output_error(f, &a, narrow[i], row, inputs);
+            const double new = output_error(f, &b, narrow[i], row, inputs);
+            assert_true(new <= old *(1 + 1e-4));
+            before += old;
+            after += new;
+        }
+        assert_true(after < 0.6 * before);
+        assert_true(fabs(b.outputs.error / after - 1) < 1e-3);
+        assert_memory_equal(b.data, again.data, b.bytes);
+        assert_memory_equal(b.scales, again.scales, N_OUT * sizeof *b.scales);
+        assert_true(b.outputs.error == again.outputs.error);
+        fy_q_matrix_release(&a);
+        fy_q_matrix_release(&b);
+        fy_q_matrix_release(&again);
+    }
+    free(f);
+}
+
+static void eight_bits_are_not_tried(void **state)
+{
+    (void)state;
+    fixture *f = malloc(sizeof *f);
+    float inputs[ROWS * N_IN];
+    fill_inputs(inputs);
+    const fy_q_fit fit = {.inputs = inputs, .n_inputs = ROWS, .n_candidates = 16};
+    fy_q_matrix a, b;
+    fy_err e = {0};
+    fill(f, FY_NPU_16A8W);
+    encoded(f, NULL, &a);
+    assert_int_equal(encode_by(f, &fit, 2, &b, &e), 0);
+    assert_memory_equal(a.data, b.data, N);
+    assert_true(b.outputs.power == 0);
+    fy_q_matrix_release(&a);
+    fy_q_matrix_release(&b);
+    free(f);
+}
+
+/* --- what goes wrong -------------------------------------------------------------------------- */
 
 static void values_that_no_type_holds(void **state)
 {
@@ -360,12 +462,14 @@ static void no_memory(void **state)
     fixture *f = malloc(sizeof *f);
     fy_pool *pool = fy_pool_new(1, NULL); /* a thread that starts allocates too */
     bool failed = true;
+    float inputs[N_IN] = {1};
+    const fy_q_fit fit = {.inputs = inputs, .n_inputs = 1, .n_candidates = 2};
     fill(f, FY_NPU_LPBQ_32);
     for (long n = 0; failed; n++) {
         fy_q_matrix w;
         fy_err e = {0};
         alloc_fail_after(n);
-        const int rc = fy_q_matrix_encode(&f->model, &f->t, NULL, pool, &w, &e);
+        const int rc = fy_q_matrix_encode(&f->model, &f->t, &fit, pool, &w, &e);
         failed = alloc_fail_end();
         assert_int_equal(rc, failed ? -1 : 0);
         assert_int_equal(e.code, failed ? FY_ENOMEM : FY_OK);
@@ -387,6 +491,8 @@ int main(void)
         cmocka_unit_test(importance_of_zero),
         cmocka_unit_test(rows_of_zeros_stay_zero),
         cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(outputs_are_nearer_with_scales_that_were_tried),
+        cmocka_unit_test(eight_bits_are_not_tried),
         cmocka_unit_test(values_that_no_type_holds),
         cmocka_unit_test(no_memory),
     };
