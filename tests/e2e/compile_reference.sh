@@ -68,6 +68,32 @@ check "and that one too" test -e "$out/qnn/config.json"
 check_status "a text shorter than a batch is refused" 2 'short.txt: has [0-9]+ tokens, calibration wants 32 at least' \
     compile "$cut" --recipe 16a8w --calibration "$TMP/short.txt" -o "$TMP/bad"
 
+# --- other calibrations -----------------------------------------------------------------------------------------------
+by() { compile "$cut" --recipe 16a8w --only lm_head -q --calibration "$@"; }
+ranges() { sha256sum <"$1/qnn/ranges.json"; }
+check "the model writes its own text" by self -o "$TMP/self"
+check_equal "of 2,048 tokens" 2048 "$(jq .tokens "$TMP/self/qnn/ranges.json")"
+check "and again on one thread" by self -t 1 -o "$TMP/self-1"
+check_equal "the same text" "$(ranges "$TMP/self")" "$(ranges "$TMP/self-1")"
+head -c 4000 tests/data/held.txt | jq -R '{text: .}' -c >"$TMP/text.jsonl"
+jq -c '{note: [1], prompt: .text}' "$TMP/text.jsonl" >"$TMP/prompts.jsonl"
+echo >>"$TMP/prompts.jsonl"
+check "texts in lines of JSON" by "$TMP/text.jsonl" -o "$TMP/text"
+check "prompts, and a blank line" by "$TMP/prompts.jsonl" -o "$TMP/prompts"
+check_equal "are the same" "$(ranges "$TMP/text")" "$(ranges "$TMP/prompts")"
+jq -c '{messages: [{role: "user", content: .text}]}' "$TMP/text.jsonl" >"$TMP/chat.jsonl"
+check "conversations, by the model's template" by "$TMP/chat.jsonl" -o "$TMP/chat"
+check "which are longer" test "$(jq .tokens "$TMP/chat/qnn/ranges.json")" -gt "$(jq .tokens "$TMP/text/qnn/ranges.json")"
+lines() { # LINE MESSAGE
+    printf '{"text": "a"}\n%s\n' "$1" >"$TMP/bad.jsonl"
+    check_status "a line of ${1:-nothing}: $2" 1 "bad.jsonl: line 2: .*$2" by "$TMP/bad.jsonl" -o "$TMP/bad"
+}
+lines '{"prompt": 1}' "expected"
+lines '{"note": 1}' 'has none of "text", "prompt" and "messages"'
+lines '{"prompt": "a", "text": "b"}' 'expected one of'
+lines '{"prompt": "a"} x' "line 1, column"
+lines '[1]' "expected"
+
 # --- scales by their outputs ------------------------------------------------------------------------------------------
 tried() { compile "$cut" --recipe 16a4w --seq-mse 8 "$@"; }
 check "scales are tried on inputs" tried --calibration tests/data/held.txt -q -o "$TMP/tried" --report "$TMP/tried.json"

@@ -136,40 +136,22 @@ static int run_ids(fy_session *s, recorder *to, const fy_ids *preset, const int3
     return 0;
 }
 
-static int read_ids(const fy_calibration *c, fy_model *m, fy_ids *ids, fy_err *e)
-{
-    fy_map text;
-    const fy_vocab *v = fy_model_vocab(m, e);
-    if (v == NULL || fy_map_open(&text, c->text, e) != 0)
-        return -1;
-    /* A token is seldom longer than 16 bytes: more text than that is not looked at. */
-    const size_t most = (size_t)c->max_tokens * 16;
-    const fy_span part = {(const char *)text.data, text.size < most ? text.size : most};
-    const int rc = fy_vocab_encode(v, part, c->preset->n == 0, false, ids, e);
-    fy_map_close(&text);
-    return rc != 0 ? fy_ctx(e, "%s", c->text) : 0;
-}
-
 static int calibrate(const fy_calibration *c, fy_model *m, uint32_t batch, recorder *to, fy_err *e)
 {
     const fy_session_params p = {.n_ctx = fy_model_max_ctx(m),
                                  .n_threads = c->n_threads,
                                  .type_k = FY_F32,
                                  .type_v = FY_F32};
-    fy_ids ids = {0};
-    int rc = read_ids(c, m, &ids, e);
-    const size_t n = ids.n < c->max_tokens ? ids.n : c->max_tokens;
-    if (rc == 0 && n < batch)
-        rc = fy_fail(e, FY_EARG, "%s: has %zu tokens, calibration wants %u at least", c->text, n,
-                     batch);
-    fy_session *s = rc == 0 ? fy_session_new(m, &p, e) : NULL;
-    fy_q_sampler_init(&to->sampler, n / batch * batch);
-    rc = s != NULL ? run_ids(s, to, c->preset, ids.id, n, batch, e) : -1;
+    if (c->n_ids < batch)
+        return fy_fail(e, FY_EARG, "has %zu tokens, calibration wants %u at least", c->n_ids,
+                       batch);
+    fy_session *s = fy_session_new(m, &p, e);
+    fy_q_sampler_init(&to->sampler, c->n_ids / batch * batch);
+    int rc = s != NULL ? run_ids(s, to, c->preset, c->ids, c->n_ids, batch, e) : -1;
     if (rc == 0 && c->inputs != NULL)
         rc = fy_q_sampler_write(&to->sampler, fy_q_ranges_model(to->ranges), c->inputs, e);
     fy_q_sampler_release(&to->sampler);
     fy_session_free(s);
-    fy_ids_release(&ids);
     return rc;
 }
 

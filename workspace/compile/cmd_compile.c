@@ -13,6 +13,7 @@
 #include "cli/verb_rows.h"
 #include "workspace/compile/compile_key.h"
 #include "workspace/compile/calibrate.h"
+#include "workspace/compile/calibration_ids.h"
 #include "workspace/compile/compile_output.h"
 #include "workspace/compile/preset.h"
 #include "workspace/compile/qinputs.h"
@@ -71,12 +72,14 @@ static const fy_opt opts[] = {
     {.group = "Compiling",
      .name = "calibration",
      .kind = FY_OPT_STR,
-     .arg = "FILE",
+     .arg = "FILE|self",
      .offset = FIELD(calibration),
      .line_only = true,
-     .file = FY_FILE_IN,
+     .file = FY_FILE_OR_WORD,
      .help = "A text like those that the model will read: its first 2048 tokens give the ranges of "
-             "the activations, which OUT/qnn/ranges.json keeps."},
+             "the activations, which OUT/qnn/ranges.json keeps. NAME.jsonl has an object in each "
+             "line, with \"messages\" for the model's chat template, or \"prompt\" or \"text\" as "
+             "it is; 'self' is what the model writes, which takes as long as 2048 tokens take."},
     {.group = "Compiling",
      .name = "ranges",
      .kind = FY_OPT_STR,
@@ -399,20 +402,36 @@ static int read_ranges(compiling *c, const char *path, fy_err *e)
                          fy_q_ranges_model(c->ranges), c->cut.config.own.model);
 }
 
+static int run_calibration(const compiling *c, const char *inputs, fy_q_ranges **out, fy_err *e)
+{
+    const fy_calibration_source from = {.weights = c->weights,
+                                        .qnn = c->qnn,
+                                        .from = c->o->calibration,
+                                        .preset = &c->preset,
+                                        .max_tokens = CALIBRATION_TOKENS,
+                                        .n_threads = n_threads(c)};
+    fy_calibration how = {.weights = c->weights,
+                          .qnn = c->qnn,
+                          .recipe = c->recipe,
+                          .preset = &c->preset,
+                          .inputs = tries_scales(c) ? inputs : NULL,
+                          .n_threads = n_threads(c)};
+    fy_ids ids = {0};
+    int rc = fy_calibration_ids(&from, &ids, e);
+    how.ids = ids.id;
+    how.n_ids = ids.n;
+    if (rc == 0 && (rc = fy_q_calibrate(&how, out, e)) != 0)
+        fy_ctx(e, "%s", from.from);
+    fy_ids_release(&ids);
+    return rc;
+}
+
 static int calibrate(compiling *c, const char *path, const char *inputs, fy_err *e)
 {
-    const fy_calibration how = {.weights = c->weights,
-                                .qnn = c->qnn,
-                                .text = c->o->calibration,
-                                .recipe = c->recipe,
-                                .preset = &c->preset,
-                                .inputs = tries_scales(c) ? inputs : NULL,
-                                .max_tokens = CALIBRATION_TOKENS,
-                                .n_threads = n_threads(c)};
     const double start = fy_now_s();
     const char *widest = "";
     fy_q_ranges *made = NULL;
-    int rc = fy_q_calibrate(&how, &made, e);
+    int rc = run_calibration(c, inputs, &made, e);
     if (rc == 0)
         rc = fy_q_ranges_write(made, path, e);
     fy_q_ranges_free(made);
