@@ -270,7 +270,8 @@ static fy_backend_params backend_params(const fy_model *m, const fy_session_para
 
 static uint32_t logit_rows(const fy_session_params *p)
 {
-    return p->n_seq > FY_LOGIT_ROWS ? p->n_seq : FY_LOGIT_ROWS;
+    const uint32_t most = p->n_seq > p->n_logits ? p->n_seq : p->n_logits;
+    return most > FY_LOGIT_ROWS ? most : FY_LOGIT_ROWS;
 }
 
 /* Of a model of graphs the host computes only what goes in and what comes out; x is a tensor of the

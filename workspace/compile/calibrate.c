@@ -139,6 +139,7 @@ static int run_ids(fy_session *s, recorder *to, const fy_ids *preset, const int3
 static int calibrate(const fy_calibration *c, fy_model *m, uint32_t batch, recorder *to, fy_err *e)
 {
     const fy_session_params p = {.n_ctx = fy_model_max_ctx(m),
+                                 .n_logits = batch,
                                  .n_threads = c->n_threads,
                                  .type_k = FY_F32,
                                  .type_v = FY_F32};
