@@ -70,7 +70,7 @@ static void too_little_memory_is_refused_with_the_numbers_and_the_remedy(void **
                         "KV cache: 100 positions x 3 layers, f32/f32: 70 MB; scratch: 30 MB, but "
                         "only 100 MB of memory are available; use a smaller -c, or an f16 cache "
                         "(-ctk f16 -ctv f16)");
-    p.params.type_k = p.params.type_v = FY_F16;
+    p.type_k = p.type_v = "f16";
     p.scratch_bytes = UINT64_MAX;
     e = (fy_err){0};
     assert_int_equal(fy_session_plan_check(model, &p, 1000 << 20, "-p", &e), -1);
