@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "bundle/qnn_config.h"
 #include "workspace/compile/compile_key.h"
 #include "workspace/compile/qemit.h"
 #include "workspace/compile/qstatic.h"
@@ -446,7 +447,7 @@ int fy_compile_chunk(const fy_compile_job *job, const fy_compile_graphs *g, fy_c
     char key[FY_SHA256_HEX];
     fy_str sidecar = {0};
     *out = (fy_compiled){0};
-    fy_str_printf(&sidecar, "%.*s.json", (int)(strlen(job->out) - strlen(".bin")), job->out);
+    fy_qnn_sidecar_path(job->out, &sidecar);
     int rc = sidecar.oom ? fy_nomem(e) : fy_compile_key(job, g, key, e);
     if (rc == 0 && !is_there(job, key, sidecar.ptr, out))
         rc = make_binary(job, g, key, sidecar.ptr, out, e);

@@ -192,37 +192,9 @@ int fy_compiled_check_hash(const fy_qnn_sidecar *s, const char *sha256, fy_err *
 
 enum { DATE_DIGITS = 6 };
 
-static bool is_newer(const fy_qnn_release *a, const fy_qnn_release *b)
-{
-    return a->major > b->major || (a->major == b->major && a->minor > b->minor);
-}
-
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
-}
-
-/* A number and the dot after it. */
-static bool take_number(fy_span *s, uint32_t *out)
-{
-    size_t n = 0;
-    *out = 0;
-    for (; n < s->len && n < 4 && is_digit(s->ptr[n]); n++)
-        *out = *out * 10 + (uint32_t)(s->ptr[n] - '0');
-    if (n == 0 || n == s->len || s->ptr[n] != '.')
-        return false;
-    *s = (fy_span){s->ptr + n + 1, s->len - n - 1};
-    return true;
-}
-
-/* Of a build number, "v2.51.0.260929": takes all but its date off. */
-static bool take_release(fy_span *s, fy_qnn_release *out)
-{
-    uint32_t patch;
-    if (s->len == 0 || s->ptr[0] != 'v')
-        return false;
-    *s = (fy_span){s->ptr + 1, s->len - 1};
-    return take_number(s, &out->major) && take_number(s, &out->minor) && take_number(s, &patch);
 }
 
 static int keep_newest(void *user, const char *name, const fy_qnn_sidecar *s, fy_err *e)
@@ -231,7 +203,7 @@ static int keep_newest(void *user, const char *name, const fy_qnn_sidecar *s, fy
     fy_span text = fy_span_of(s->build_id);
     (void)name;
     (void)e;
-    if (take_release(&text, &r) && is_newer(&r, newest))
+    if (fy_qnn_release_take(&text, &r) && fy_qnn_is_newer(&r, newest))
         *newest = r;
     return 0;
 }
@@ -247,7 +219,7 @@ static bool is_build_number(fy_span s, fy_qnn_release *out)
 {
     fy_qnn_release r;
     size_t n = 0;
-    if (!take_release(&s, &r))
+    if (!fy_qnn_release_take(&s, &r))
         return false;
     while (n < s.len && is_digit(s.ptr[n]))
         n++;
@@ -279,7 +251,7 @@ int fy_compiled_check_library(const char *qnn, const fy_qnn_config *c, const cha
     fy_qnn_release made, has;
     if (fy_compiled_release(qnn, c, &made, e) != 0 || fy_qnn_release_of_file(library, &has, e) != 0)
         return -1;
-    if (has.major == 0 || !is_newer(&made, &has))
+    if (has.major == 0 || !fy_qnn_is_newer(&made, &has))
         return 0;
     return fy_fail(e, FY_EVERIFY,
                    "is of SDK %u.%u, but the model was compiled with %u.%u, whose binaries older "

@@ -5,6 +5,7 @@
 #ifndef FY_WORKSPACE_COMPILED_H
 #define FY_WORKSPACE_COMPILED_H
 
+#include "backend/qnn/qnn_lib.h"
 #include "backend/qnn/qnn_sidecar.h"
 #include "bundle/qnn_config.h"
 
@@ -23,11 +24,6 @@ int fy_compiled_check_hash(const fy_qnn_sidecar *s, const char *sha256, fy_err *
 /* --- the phone's libraries -------------------------------------------------------------------- */
 
 #define FY_QNN_LIBRARY "qnn_libs/libQnnHtp.so" /* of a workspace */
-
-/* Of a release of the SDK: 2.51. */
-typedef struct {
-    uint32_t major, minor; /* 0, 0: unknown */
-} fy_qnn_release;
 
 /* The newest that compiled one of the binaries. */
 int fy_compiled_release(const char *qnn, const fy_qnn_config *c, fy_qnn_release *out, fy_err *e);

@@ -1,7 +1,6 @@
 /* Runs the graphs of context binaries. */
 #include "backend/qnn/graph_qnn.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +32,7 @@ struct fy_graph_chunk {
 
 struct fy_graph {
     const fy_graph_chunk *chunk; /* view */
-    char *name;                  /* owned */
+    const char *name;            /* view of the chunk's */
     fy_qnn_graph g;
     fy_qnn_tensor *io; /* owned: inputs, then outputs, on the host's memory */
     uint32_t n_in, n_out;
@@ -41,23 +40,19 @@ struct fy_graph {
 
 /* --- chunks ----------------------------------------------------------------------------------- */
 
-/* "v2.51.0.260401" -> 51; 0: another form. */
-static unsigned release_of(const char *build_id)
-{
-    unsigned minor = 0;
-    return sscanf(build_id, "v2.%3u.", &minor) == 1 ? minor : 0;
-}
-
-/* A library reads binaries of its own release and of older ones. */
+/* A build number of another form is not held against anything. */
 static int check_release(const fy_qnn_lib *lib, const fy_qnn_sidecar *s, fy_err *e)
 {
-    const unsigned made = release_of(s->build_id), has = release_of(lib->build_id);
-    if (made == 0 || has == 0 || made <= has)
+    fy_qnn_release made, has;
+    fy_span binary = fy_span_of(s->build_id), library = fy_span_of(lib->build_id);
+    if (!fy_qnn_release_take(&binary, &made) || !fy_qnn_release_take(&library, &has) ||
+        !fy_qnn_is_newer(&made, &has))
         return 0;
-    return fy_fail(e, FY_EUNSUPPORTED,
-                   "was compiled with SDK 2.%u, and the library is of 2.%u, which reads none that "
-                   "are newer: take the libraries of 2.%u, or compile with 2.%u",
-                   made, has, made, has);
+    return fy_fail(
+        e, FY_EUNSUPPORTED,
+        "was compiled with SDK %u.%u, and the library is of %u.%u, which reads none that "
+        "are newer: take the libraries of %u.%u, or compile with %u.%u",
+        made.major, made.minor, has.major, has.minor, made.major, made.minor, has.major, has.minor);
 }
 
 /* Is it of this cut, and does the description belong to its bytes? */
@@ -242,7 +237,6 @@ static void unbind(fy_graph *g)
     if (g == NULL)
         return;
     fy_qnn_graph_release(&g->g);
-    free(g->name);
     free(g->io);
     free(g);
 }
@@ -250,6 +244,7 @@ static void unbind(fy_graph *g)
 static int bind_tensors(fy_graph_chunk *p, fy_graph *g, const fy_graph_binding *b, fy_err *e)
 {
     const fy_qnn_sidecar_graph *is = find_graph(p, b->name, e);
+    g->name = is != NULL ? is->name : NULL;
     for (uint32_t i = 0; is != NULL && i < b->n_tensors; i++) {
         fy_qnn_sidecar_tensor *t = find_tensor(p, is, &b->tensors[i], e);
         if (t == NULL)
@@ -281,9 +276,8 @@ static fy_graph *bind(fy_graph_chunk *p, const fy_graph_binding *b, fy_err *e)
         return NULL;
     }
     g->chunk = p;
-    g->name = strdup(b->name);
     g->io = calloc(b->n_tensors, sizeof *g->io);
-    int rc = g->name != NULL && g->io != NULL ? bind_tensors(p, g, b, e) : fy_nomem(e);
+    int rc = g->io != NULL ? bind_tensors(p, g, b, e) : fy_nomem(e);
     if (rc == 0 && (rc = fy_qnn_graph_retrieve(p->d->lib, p->context, b->name, &g->g, e)) != 0)
         fy_ctx(e, "%s", p->path);
     if (rc == 0)

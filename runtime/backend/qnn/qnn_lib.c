@@ -366,6 +366,35 @@ int fy_qnn_system_open(const char *path, fy_qnn_system *out, fy_err *e)
     return 0;
 }
 
+/* --- releases --------------------------------------------------------------------------------- */
+
+bool fy_qnn_is_newer(const fy_qnn_release *a, const fy_qnn_release *b)
+{
+    return a->major > b->major || (a->major == b->major && a->minor > b->minor);
+}
+
+/* A number and the dot after it. */
+static bool take_number(fy_span *s, uint32_t *out)
+{
+    size_t n = 0;
+    *out = 0;
+    for (; n < s->len && n < 4 && s->ptr[n] >= '0' && s->ptr[n] <= '9'; n++)
+        *out = *out * 10 + (uint32_t)(s->ptr[n] - '0');
+    if (n == 0 || n == s->len || s->ptr[n] != '.')
+        return false;
+    *s = (fy_span){s->ptr + n + 1, s->len - n - 1};
+    return true;
+}
+
+bool fy_qnn_release_take(fy_span *s, fy_qnn_release *out)
+{
+    uint32_t patch;
+    if (s->len == 0 || s->ptr[0] != 'v')
+        return false;
+    *s = (fy_span){s->ptr + 1, s->len - 1};
+    return take_number(s, &out->major) && take_number(s, &out->minor) && take_number(s, &patch);
+}
+
 /* --- errors ----------------------------------------------------------------------------------- */
 
 static fy_code code_of(uint32_t code)

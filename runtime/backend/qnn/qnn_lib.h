@@ -20,6 +20,15 @@
  */
 enum { FY_QNN_CORE_MAJOR = 2, FY_QNN_CORE_MINOR_FIRST = 18, FY_QNN_CORE_MINOR_KNOWN = 40 };
 
+/* Of the SDK: 2.51. A library reads binaries of its own release and of older ones. */
+typedef struct {
+    uint32_t major, minor; /* 0, 0: unknown */
+} fy_qnn_release;
+
+/* Of a build number, "v2.51.0.260929": takes all but its date off *s. False: is not one. */
+bool fy_qnn_release_take(fy_span *s, fy_qnn_release *out);
+bool fy_qnn_is_newer(const fy_qnn_release *a, const fy_qnn_release *b);
+
 #define FY_QNN_ENVIRONMENT                                                                     \
     "FERRY_QNN_SDK Where a QNN library is looked for: an SDK, or the unpacked Python package " \
     "onnxruntime_qnn.\n"                                                                       \
