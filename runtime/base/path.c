@@ -80,6 +80,21 @@ int fy_mkdirs(const char *path, fy_err *e)
     return rc;
 }
 
+char *fy_path_make(const char *dir, const char *rel, fy_err *e)
+{
+    char *path = fy_path_join(dir, rel), *slash = path != NULL ? strrchr(path, '/') : NULL;
+    int rc = slash != NULL ? 0 : fy_nomem(e);
+    if (rc == 0) {
+        *slash = '\0';
+        rc = fy_mkdirs(path, e);
+        *slash = '/';
+    }
+    if (rc == 0)
+        return path;
+    free(path);
+    return NULL;
+}
+
 static const char *absolute(const char *variable)
 {
     const char *dir = getenv(variable);

@@ -23,6 +23,8 @@ bool fy_path_is_plain(fy_span name);
 
 /* mkdir -p with mode 0777 & ~umask. */
 int fy_mkdirs(const char *path, fy_err *e);
+/* "<dir>/<rel>", which the caller frees, with the directories above it made. NULL on failure. */
+char *fy_path_make(const char *dir, const char *rel, fy_err *e);
 
 /* The user's own files: appends the path of ferry/NAME below $XDG_CONFIG_HOME, else below
  * ~/.config. A relative directory there would mean another one wherever the program runs: it counts

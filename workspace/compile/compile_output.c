@@ -89,15 +89,8 @@ static int copy(const char *from, const char *to, fy_err *e)
 
 int fy_compile_output_weights(const char *weights, const char *out, fy_err *e)
 {
-    char *to = fy_path_join(out, FY_BUNDLE_WEIGHTS);
-    char *slash = to != NULL ? strrchr(to, '/') : NULL;
-    if (slash == NULL) {
-        free(to);
-        return fy_nomem(e);
-    }
-    *slash = '\0';
-    int rc = fy_mkdirs(to, e);
-    *slash = '/';
+    char *to = fy_path_make(out, FY_BUNDLE_WEIGHTS, e);
+    int rc = to != NULL ? 0 : -1;
     if (rc == 0 && !fy_file_is_same(weights, to)) {
         unlink(to);
         rc = link(weights, to) == 0 ? 0 : copy(weights, to, e);
@@ -156,14 +149,9 @@ static int make_empty(void *user, const char *rel, uint64_t bytes, fy_err *e)
 {
     if (bytes > 0)
         return 0; /* a binary, what describes it, or a file of a preset (preset.h) */
-    char *path = fy_path_join(user, rel), *slash = path != NULL ? strrchr(path, '/') : NULL;
-    int rc = slash != NULL ? 0 : fy_nomem(e);
-    if (rc == 0) {
-        *slash = '\0';
-        rc = fy_mkdirs(path, e);
-        *slash = '/';
-    }
-    FILE *f = rc == 0 ? fopen(path, "we") : NULL;
+    char *path = fy_path_make(user, rel, e);
+    FILE *f = path != NULL ? fopen(path, "we") : NULL;
+    int rc = path != NULL ? 0 : -1;
     if (rc == 0 && (f == NULL || fclose(f) != 0))
         rc = fy_fail_errno(e, "%s: cannot write", path);
     free(path);

@@ -171,17 +171,10 @@ int fy_preset_compute(const char *weights, const char *qnn, const fy_npu_recipe 
 
 static int write_file(const char *qnn, const fy_str *rel, const float *v, size_t n, fy_err *e)
 {
-    char *path = !rel->oom ? fy_path_join(qnn, fy_str_z(rel)) : NULL;
-    char *slash = path != NULL ? strrchr(path, '/') : NULL;
-    if (slash == NULL) {
-        free(path);
+    if (rel->oom)
         return fy_nomem(e);
-    }
-    *slash = '\0';
-    int rc = fy_mkdirs(path, e);
-    *slash = '/';
-    if (rc == 0)
-        rc = fy_file_write(path, v, n * sizeof *v, e);
+    char *path = fy_path_make(qnn, fy_str_z(rel), e);
+    const int rc = path != NULL ? fy_file_write(path, v, n * sizeof *v, e) : -1;
     free(path);
     return rc;
 }
