@@ -24,18 +24,71 @@ typedef struct {
     bool finite;
 } extent;
 
-/* Of a row's values where the mask shows; mask NULL: of all. */
+enum { LANES = 8 };
+
+typedef struct {
+    float min[LANES], max[LANES], zero[LANES]; /* zero: a NaN after a value that is not finite */
+} lanes;
+
+/* Of n <= LANES values, where the mask shows; mask NULL: of all. */
+static inline void look(lanes *x, const float *v, const float *mask, uint32_t n)
+{
+    for (uint32_t l = 0; l < n; l++) {
+        const bool shows = mask == NULL || mask[l] == 0;
+        x->min[l] = shows && v[l] < x->min[l] ? v[l] : x->min[l];
+        x->max[l] = shows && v[l] > x->max[l] ? v[l] : x->max[l];
+        x->zero[l] += shows ? v[l] * 0 : 0;
+    }
+}
+
+/* Of a row's values. Lanes, since a compiler makes vectors of them. */
 static extent extent_of(const float *v, const float *mask, uint32_t n)
 {
-    extent x = {INFINITY, -INFINITY, true};
-    for (uint32_t i = 0; i < n; i++) {
-        if (mask != NULL && mask[i] != 0)
-            continue;
-        x.finite &= isfinite(v[i]) != 0;
-        x.min = v[i] < x.min ? v[i] : x.min;
-        x.max = v[i] > x.max ? v[i] : x.max;
+    extent all = {INFINITY, -INFINITY, true};
+    lanes x = {.zero = {0}};
+    for (int l = 0; l < LANES; l++) {
+        x.min[l] = INFINITY;
+        x.max[l] = -INFINITY;
     }
-    return x;
+    const uint32_t whole = n / LANES * LANES;
+    for (uint32_t i = 0; mask == NULL && i < whole; i += LANES)
+        look(&x, v + i, NULL, LANES);
+    for (uint32_t i = 0; mask != NULL && i < whole; i += LANES)
+        look(&x, v + i, mask + i, LANES);
+    look(&x, v + whole, mask != NULL ? mask + whole : NULL, n - whole);
+    for (int l = 0; l < LANES; l++) {
+        all.min = x.min[l] < all.min ? x.min[l] : all.min;
+        all.max = x.max[l] > all.max ? x.max[l] : all.max;
+        all.finite &= x.zero[l] == 0;
+    }
+    return all;
+}
+
+typedef struct {
+    const float *v, *mask; /* [rows][cols]; mask may be NULL */
+    uint32_t rows, cols;
+    extent *row;     /* [rows] */
+    double *squares; /* [cols] */
+} look_job;
+
+static void look_at_rows(void *ctx, int64_t begin, int64_t end, int thread)
+{
+    const look_job *j = ctx;
+    (void)thread;
+    for (size_t i = (size_t)begin; i < (size_t)end; i++)
+        j->row[i] =
+            extent_of(j->v + i * j->cols, j->mask != NULL ? j->mask + i * j->cols : NULL, j->cols);
+}
+
+static void add_squares(void *ctx, int64_t begin, int64_t end, int thread)
+{
+    const look_job *j = ctx;
+    (void)thread;
+    for (uint32_t i = 0; i < j->rows; i++) {
+        const float *v = j->v + (size_t)i * j->cols;
+        for (int64_t k = begin; k < end; k++)
+            j->squares[k] += (double)v[k] * (double)v[k];
+    }
 }
 
 static void widen(float *min, float *max, extent by)
@@ -56,23 +109,28 @@ static int record_range(recorder *to, const fy_qfloat *f, uint32_t tensor, fy_er
 {
     const fy_qgraph *g = fy_qfloat_graph(f);
     const fy_q_tensor *t = &g->tensors[tensor];
-    const uint32_t rows = fy_q_rows(t), cols = fy_q_cols(t);
-    const float *v = fy_qfloat_values(f, tensor);
-    const float *mask = t->class == FY_QC_SCORE ? fy_qfloat_values(f, t->mask) : NULL;
+    look_job j = {.v = fy_qfloat_values(f, tensor),
+                  .mask = t->class == FY_QC_SCORE ? fy_qfloat_values(f, t->mask) : NULL,
+                  .rows = fy_q_rows(t),
+                  .cols = fy_q_cols(t)};
     fy_q_range *r = fy_q_ranges_add(to->ranges, g->ranges[t->range].name, e);
     if (r == NULL)
         return -1;
-    for (uint32_t i = 0; i < rows; i++) {
-        const size_t at = (size_t)i * cols;
-        const extent row = extent_of(v + at, mask != NULL ? mask + at : NULL, cols);
-        if (!row.finite)
-            return fy_fail(e, FY_EFORMAT, "calibration: a value of %s is not finite",
-                           g->ranges[t->range].name);
-        widen(&r->min, &r->max, row);
+    j.row = malloc(j.rows * sizeof *j.row);
+    if (j.row == NULL)
+        return fy_nomem(e);
+    fy_pool_run(fy_qfloat_pool(f), j.rows, 8, look_at_rows, &j);
+    bool finite = true;
+    for (uint32_t i = 0; i < j.rows; i++) {
+        finite &= j.row[i].finite;
+        widen(&r->min, &r->max, j.row[i]);
         if (to->position + i > 0)
-            widen(&r->rest_min, &r->rest_max, row);
+            widen(&r->rest_min, &r->rest_max, j.row[i]);
     }
-    return 0;
+    free(j.row);
+    return finite ? 0
+                  : fy_fail(e, FY_EFORMAT, "calibration: a value of %s is not finite",
+                            g->ranges[t->range].name);
 }
 
 /* All heads of a matrix read the same. */
@@ -81,20 +139,17 @@ static int record_inputs(recorder *to, const fy_qfloat *f, const fy_q_node *n, f
     const fy_qgraph *g = fy_qfloat_graph(f);
     const fy_q_tensor *x = &g->tensors[n->in[0]];
     const fy_q_static *from = &g->tensors[n->in[1]].from;
-    const uint32_t rows = fy_q_rows(x), cols = fy_q_cols(x);
-    const float *v = fy_qfloat_values(f, n->in[0]);
+    look_job j = {.v = fy_qfloat_values(f, n->in[0]), .rows = fy_q_rows(x), .cols = fy_q_cols(x)};
     char name[FY_Q_MATRIX_NAME];
     if (from->hadamard || from->first != 0)
         return 0;
-    double *squares = fy_q_ranges_squares(to->ranges, fy_qgraph_matrix_name(from, name), cols, e);
-    if (squares == NULL ||
-        (to->samples && fy_q_sampler_add(&to->sampler, g->ranges[x->range].name,
-                                         *fy_q_ranges_tokens(to->ranges), v, rows, cols, e) != 0))
+    j.squares = fy_q_ranges_squares(to->ranges, fy_qgraph_matrix_name(from, name), j.cols, e);
+    if (j.squares == NULL ||
+        (to->samples &&
+         fy_q_sampler_add(&to->sampler, g->ranges[x->range].name, *fy_q_ranges_tokens(to->ranges),
+                          j.v, j.rows, j.cols, e) != 0))
         return -1;
-    for (uint32_t i = 0; i < rows; i++) {
-        for (uint32_t k = 0; k < cols; k++)
-            squares[k] += (double)v[(size_t)i * cols + k] * (double)v[(size_t)i * cols + k];
-    }
+    fy_pool_run(fy_qfloat_pool(f), j.cols, 256, add_squares, &j);
     return 0;
 }
 

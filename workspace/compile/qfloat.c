@@ -31,6 +31,11 @@ const fy_qgraph *fy_qfloat_graph(const fy_qfloat *f)
     return f->g;
 }
 
+fy_pool *fy_qfloat_pool(const fy_qfloat *f)
+{
+    return f->pool;
+}
+
 const float *fy_qfloat_values(const fy_qfloat *f, uint32_t tensor)
 {
     return f->at[tensor];
@@ -328,24 +333,51 @@ static void rms_norm(fy_qfloat *f, const fy_q_node *n)
     fy_backend_norm(f->backend, f->at[n->out], f->at[n->in[0]], &norm, fy_q_rows(y), fy_q_cols(y));
 }
 
+/* A node's rows or values for a thread. */
+typedef struct {
+    const fy_qfloat *f;
+    const fy_q_node *n;
+} share;
+
+/* Chunks that nobody sees have no exponential. */
+static void softmax_row(const fy_kernels *k, float *y, const float *x, uint32_t n)
+{
+    float p[FY_ATTEND_CHUNK], most = x[0];
+    for (uint32_t c = 1; c < n; c++)
+        most = x[c] > most ? x[c] : most;
+    fy_softmax state = {.max = most};
+    for (uint32_t from = 0; from < n; from += FY_ATTEND_CHUNK) {
+        const uint32_t len = n - from < FY_ATTEND_CHUNK ? n - from : FY_ATTEND_CHUNK;
+        bool any = false;
+        for (uint32_t c = 0; c < len; c++) {
+            p[c] = x[from + c];
+            any |= p[c] - most > -104;
+        }
+        if (any)
+            k->attend_softmax(p, 1, 0, (int)len, 1, 0, &state);
+        else
+            memset(p, 0, sizeof p);
+        memcpy(y + from, p, len * sizeof *p);
+    }
+    const float scale = (float)(1 / state.sum);
+    for (uint32_t c = 0; c < n; c++)
+        y[c] *= scale;
+}
+
+static void softmax_rows(void *ctx, int64_t begin, int64_t end, int thread)
+{
+    const share *j = ctx;
+    const uint32_t cols = fy_q_cols(out_of(j->f, j->n));
+    (void)thread;
+    for (int64_t r = begin; r < end; r++)
+        softmax_row(&j->f->kernels, j->f->at[j->n->out] + (size_t)r * cols,
+                    j->f->at[j->n->in[0]] + (size_t)r * cols, cols);
+}
+
 static void softmax(fy_qfloat *f, const fy_q_node *n)
 {
-    const fy_q_tensor *t = out_of(f, n);
-    const uint32_t rows = fy_q_rows(t), cols = fy_q_cols(t);
-    for (uint32_t r = 0; r < rows; r++) {
-        const float *x = f->at[n->in[0]] + (size_t)r * cols;
-        float *y = f->at[n->out] + (size_t)r * cols, most = x[0];
-        double sum = 0;
-        for (uint32_t c = 1; c < cols; c++)
-            most = x[c] > most ? x[c] : most;
-        for (uint32_t c = 0; c < cols; c++) {
-            y[c] = x[c] - most > -104 ? fy_exp(x[c] - most) : 0;
-            sum += (double)y[c];
-        }
-        const float scale = (float)(1 / sum);
-        for (uint32_t c = 0; c < cols; c++)
-            y[c] *= scale;
-    }
+    share j = {f, n};
+    fy_pool_run(f->pool, fy_q_rows(out_of(f, n)), 4, softmax_rows, &j);
 }
 
 static void rope(fy_qfloat *f, const fy_q_node *n)
@@ -366,21 +398,32 @@ static void rope(fy_qfloat *f, const fy_q_node *n)
 
 /* --- elements --------------------------------------------------------------------------------- */
 
-static void binary(fy_qfloat *f, const fy_q_node *n)
+enum { VALUES = 1 << 14 }; /* a thread takes at a time */
+
+static void binary_values(void *ctx, int64_t begin, int64_t end, int thread)
 {
-    const size_t all = n_values(out_of(f, n)), step = n_values(in_of(f, n, 1)) == 1 ? 0 : 1;
-    const float *a = f->at[n->in[0]], *b = f->at[n->in[1]];
-    float *y = f->at[n->out];
-    if (n->op == FY_Q_ADD) {
-        for (size_t i = 0; i < all; i++)
+    const share *j = ctx;
+    const fy_qfloat *f = j->f;
+    const size_t step = n_values(in_of(f, j->n, 1)) == 1 ? 0 : 1, to = (size_t)end;
+    const float *a = f->at[j->n->in[0]], *b = f->at[j->n->in[1]];
+    float *y = f->at[j->n->out];
+    (void)thread;
+    if (j->n->op == FY_Q_ADD) {
+        for (size_t i = (size_t)begin; i < to; i++)
             y[i] = a[i] + b[i * step];
-    } else if (n->op == FY_Q_MULTIPLY) {
-        for (size_t i = 0; i < all; i++)
+    } else if (j->n->op == FY_Q_MULTIPLY) {
+        for (size_t i = (size_t)begin; i < to; i++)
             y[i] = a[i] * b[i * step];
     } else { /* FY_Q_GREATER */
-        for (size_t i = 0; i < all; i++)
+        for (size_t i = (size_t)begin; i < to; i++)
             y[i] = a[i] > b[i * step];
     }
+}
+
+static void binary(fy_qfloat *f, const fy_q_node *n)
+{
+    share j = {f, n};
+    fy_pool_run(f->pool, (int64_t)n_values(out_of(f, n)), VALUES, binary_values, &j);
 }
 
 static void pick(fy_qfloat *f, const fy_q_node *n)
@@ -391,19 +434,27 @@ static void pick(fy_qfloat *f, const fy_q_node *n)
         f->at[n->out][i] = is[i] != 0 ? a[i] : b[i * step];
 }
 
+static void unary_values(void *ctx, int64_t begin, int64_t end, int thread)
+{
+    const share *j = ctx;
+    const fy_q_op op = j->n->op;
+    const float *x = j->f->at[j->n->in[0]];
+    float *y = j->f->at[j->n->out];
+    (void)thread;
+    for (int64_t i = begin; i < end; i++)
+        y[i] = op == FY_Q_SIGMOID ? 1 / (1 + fy_exp(-x[i]))
+               : op == FY_Q_TANH  ? tanhf(x[i])
+               : op == FY_Q_NEG   ? -x[i]
+               : op == FY_Q_RELU  ? (x[i] > 0 ? x[i] : 0)
+                                  : x[i];
+    if (op == FY_Q_GELU)
+        fy_kernels_activate(&j->f->kernels, j->n->act, 0, y + begin, NULL, end - begin);
+}
+
 static void unary(fy_qfloat *f, const fy_q_node *n)
 {
-    const size_t all = n_values(out_of(f, n));
-    const float *x = f->at[n->in[0]];
-    float *y = f->at[n->out];
-    for (size_t i = 0; i < all; i++)
-        y[i] = n->op == FY_Q_SIGMOID ? 1 / (1 + fy_exp(-x[i]))
-               : n->op == FY_Q_TANH  ? tanhf(x[i])
-               : n->op == FY_Q_NEG   ? -x[i]
-               : n->op == FY_Q_RELU  ? (x[i] > 0 ? x[i] : 0)
-                                     : x[i];
-    if (n->op == FY_Q_GELU)
-        fy_kernels_activate(&f->kernels, n->act, 0, y, NULL, (int64_t)all);
+    share j = {f, n};
+    fy_pool_run(f->pool, (int64_t)n_values(out_of(f, n)), VALUES, unary_values, &j);
 }
 
 /* --- layout ----------------------------------------------------------------------------------- */

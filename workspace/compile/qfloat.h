@@ -25,6 +25,7 @@ typedef int fy_qfloat_watch(void *user, const fy_qfloat *f, const fy_q_node *n, 
 int fy_qfloat_run(fy_qfloat *f, fy_qfloat_watch *watch, void *user, fy_err *e);
 
 const fy_qgraph *fy_qfloat_graph(const fy_qfloat *f);
+fy_pool *fy_qfloat_pool(const fy_qfloat *f); /* view; a watch may use it */
 /* [rows][columns] */
 const float *fy_qfloat_values(const fy_qfloat *f, uint32_t tensor);
 
