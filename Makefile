@@ -409,6 +409,15 @@ bench-quantize: all kcheck $B/tests/bench/make_gguf
 bench-chunk: all $B/tests/bench/make_gguf
 	@BUILD='$B' tests/bench/chunk.sh
 
+## bench-npu: what ferry itself costs in compiling for an NPU, time and memory
+.PHONY: bench-npu
+bench-npu: all $B/tests/bench/make_gguf $B/tests/bench/noop/libQnnHtp.so
+	@BUILD='$B' tests/bench/npu.sh
+
+$B/tests/bench/noop/libQnnHtp.so: $B/pic/tests/bench/qnn_noop.o
+	$(Q)mkdir -p $(@D)
+	$(call say,LD,$@)$(QNN_LINK) $^
+
 ## bench-push: push against adb's own, on the emulated phone with a link of 40 MB/s
 .PHONY: bench-push
 bench-push: all $B/tests/bench/make_gguf $B/tests/phone/phone_adbd $B/tests/phone/adb_try

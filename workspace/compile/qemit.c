@@ -417,16 +417,6 @@ static int give_statics(emission *x, fy_err *e)
     return 0;
 }
 
-/* The file is not read again, and what comes now needs the memory. */
-static void forget_weights(const emission *x)
-{
-    const fy_gguf *file = fy_model_gguf(x->p->model);
-    for (size_t i = 0; i < fy_gguf_n_tensors(file); i++) {
-        const fy_gguf_tensor *t = fy_gguf_tensor_at(file, i);
-        fy_gguf_drop(file, t, 0, t->bytes);
-    }
-}
-
 static int give_others(emission *x, size_t k, fy_err *e)
 {
     const fy_qgraph *g = x->graphs[k].graph;
@@ -476,7 +466,6 @@ static int emit(emission *x, fy_err *e)
     }
     if (give_statics(x, e) != 0)
         return -1;
-    forget_weights(x);
     for (size_t k = 0; k < x->n; k++) {
         if (give_nodes(x, k, e) != 0)
             return -1;

@@ -12,9 +12,10 @@
 #include "base/log.h"
 #include "base/math.h"
 #include "kernels/kernels.h"
+#include "model/model.h"
 #include "workspace/compile/qencode.h"
 
-enum { TILE = 64, CANDIDATES = 32, RUN = 64, BLOCK_STEPS = 16 };
+enum { TILE = 64, CANDIDATES = 32, RUN = 64, BLOCK_STEPS = 16, ROWS_OF_PART = 4096 };
 #define LEAST_SCALE 1e-9f
 #define LOWEST      0.6f /* of the scale that covers all values: where the search begins */
 #define NARROWEST   0.8f /* of the scale that the search finds: what is tried on inputs */
@@ -113,6 +114,7 @@ typedef struct {
     scratch *scratch;  /* [threads] */
     channel *channels; /* [n_out] */
     fy_q_matrix *to;
+    uint32_t first; /* row of the part */
 } encoder;
 
 static void encode_run(const encoder *j, const float *x, const float *w, size_t n, float s,
@@ -260,7 +262,7 @@ static void encode_tile(void *user, int64_t begin, int64_t end, int thread)
 {
     const encoder *j = user;
     const scratch *own = &j->scratch[thread];
-    const uint32_t first = (uint32_t)begin, n = (uint32_t)(end - begin);
+    const uint32_t first = j->first + (uint32_t)begin, n = (uint32_t)(end - begin);
     if (fy_interrupted)
         return;
     fy_qgraph_matrix(j->m, j->t, first, n, own->x);
@@ -341,6 +343,28 @@ static int add_channels(const encoder *j, fy_err *e)
     return 0;
 }
 
+/* Lets the system take back what was read of the file; a model in memory has none. */
+static void forget_file(const fy_gguf *file)
+{
+    for (size_t i = 0; file != NULL && i < fy_gguf_n_tensors(file); i++) {
+        const fy_gguf_tensor *t = fy_gguf_tensor_at(file, i);
+        fy_gguf_drop(file, t, 0, t->bytes);
+    }
+}
+
+/* A part of the rows after the other: of the file no more than a part is in memory. */
+static int encode_rows(encoder *j, fy_pool *pool, fy_err *e)
+{
+    for (j->first = 0; j->first < j->n_out; j->first += ROWS_OF_PART) {
+        const uint32_t left = j->n_out - j->first;
+        fy_pool_run(pool, left < ROWS_OF_PART ? left : ROWS_OF_PART, TILE, encode_tile, j);
+        forget_file(fy_model_gguf(j->m));
+        if (fy_check_interrupt(e) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 int fy_q_matrix_encode(const struct fy_model *m, const fy_q_tensor *t, const fy_q_fit *fit,
                        fy_pool *pool, fy_q_matrix *out, fy_err *e)
 {
@@ -366,9 +390,10 @@ int fy_q_matrix_encode(const struct fy_model *m, const fy_q_tensor *t, const fy_
     int rc = take_memory(&j, &arena, fy_pool_threads(pool), e);
     if (rc == 0) {
         take_importance(j.w, fit->importance, j.n_in);
-        fy_pool_run(pool, j.n_out, TILE, encode_tile, &j);
-        rc = fy_check_interrupt(e) != 0 ? -1 : add_channels(&j, e);
+        rc = encode_rows(&j, pool, e);
     }
+    if (rc == 0)
+        rc = add_channels(&j, e);
     fy_arena_release(&arena);
     if (rc != 0)
         fy_q_matrix_release(out);
