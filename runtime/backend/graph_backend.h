@@ -78,17 +78,20 @@ struct fy_graph_backend {
      * floats. */
     int (*describe)(fy_graph_chunk *p, const char *graph, fy_graph_tensor *tensors, uint32_t n,
                     fy_err *e);
-    /* Memory that host and graphs share, cleared. */
+    /* Memory that host and graphs share, cleared; tensors begin at multiples of `align` in it, a
+     * power of two. NULL: any memory will do (fy_graph_take). */
     void *(*take)(fy_graph_device *d, uint64_t bytes, fy_err *e);
     void (*give)(fy_graph_device *d, void *memory);
+    uint32_t align;
     /* FY_EFORMAT when the graph's tensors are not these. */
     fy_graph *(*bind)(fy_graph_chunk *p, const fy_graph_binding *b, fy_err *e);
     void (*unbind)(fy_graph *g);
     /* What `begin` takes when the largest graph is this one (its name and tensors are not looked
-     * at) and the cache has elements of type kv. */
+     * at) and the cache has elements of type kv. NULL: nothing that is known. */
     int (*begin_bytes)(const fy_graph_device *d, const fy_graph_binding *largest, fy_element kv,
                        int n_threads, uint64_t *bytes, fy_err *e);
-    /* All graphs are bound: takes what running them needs. n_threads: of the CPU. */
+    /* All graphs are bound: takes what running them needs. n_threads: of the CPU. Both NULL:
+     * nothing. */
     int (*begin)(fy_graph_device *d, int n_threads, fy_err *e);
     void (*end)(fy_graph_device *d);
     int (*run)(fy_graph *g, fy_err *e);

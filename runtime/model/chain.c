@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "arch/graph_io.h"
 #include "base/arena.h"
@@ -96,9 +97,8 @@ static fy_chunk_info info_of_spec(const fy_chain_graph_spec *g)
                            .end_token = is_head(g) ? g->end_token : 0};
 }
 
-/* The chunk with the graph's file; loads what is not there yet. */
-static int find_chunk(fy_chain *c, const fy_chain_graph_spec *g, const char *model, size_t *out,
-                      fy_err *e)
+/* The chunk with the graph's file. */
+static int find_chunk(fy_chain *c, const fy_chain_graph_spec *g, size_t *out, fy_err *e)
 {
     const fy_chunk_info info = info_of_spec(g);
     size_t i = 0;
@@ -110,19 +110,39 @@ static int find_chunk(fy_chain *c, const fy_chain_graph_spec *g, const char *mod
                    ? 0
                    : fy_fail(e, FY_EFORMAT, "%s: its graphs are of different layers or tokens",
                              g->path);
-    const fy_graph_file file = {.path = g->path,
-                                .model = model,
-                                .first_layer = info.first_layer,
-                                .end_layer = info.end_layer,
-                                .first_token = info.first_token,
-                                .end_token = info.end_token};
     fy_chain_chunk *p = &c->chunks[c->n_chunks++];
     p->info = info;
     p->path = strdup(g->path);
-    if (p->path == NULL)
-        return fy_nomem(e);
+    return p->path != NULL ? 0 : fy_nomem(e);
+}
+
+static int load_chunk(const fy_chain *c, fy_chain_chunk *p, const char *model, fy_err *e)
+{
+    const fy_graph_file file = {.path = p->path,
+                                .model = model,
+                                .first_layer = p->info.first_layer,
+                                .end_layer = p->info.end_layer,
+                                .first_token = p->info.first_token,
+                                .end_token = p->info.end_token};
     p->loaded = c->device->api->load(c->device, &file, e);
     return p->loaded != NULL ? 0 : -1;
+}
+
+/* Of what is not loaded yet the largest file: an NPU puts each into the first of its sessions that
+ * has room. One that cannot be read is as good as any: loading says why. */
+static fy_chain_chunk *largest(const fy_chain *c)
+{
+    fy_chain_chunk *best = NULL;
+    int64_t most = -1;
+    for (size_t i = 0; i < c->n_chunks; i++) {
+        struct stat st;
+        const int64_t bytes = stat(c->chunks[i].path, &st) == 0 ? (int64_t)st.st_size : 0;
+        if (c->chunks[i].loaded == NULL && bytes > most) {
+            best = &c->chunks[i];
+            most = bytes;
+        }
+    }
+    return best;
 }
 
 static int load_graphs(fy_chain *c, const fy_chain_graph_spec *g, size_t n, const char *model,
@@ -135,11 +155,15 @@ static int load_graphs(fy_chain *c, const fy_chain_graph_spec *g, size_t n, cons
     for (; c->n_graphs < n; c->n_graphs++) {
         fy_chain_graph *to = &c->graphs[c->n_graphs];
         to->n_batch = g[c->n_graphs].n_batch;
-        if (find_chunk(c, &g[c->n_graphs], model, &to->chunk, e) != 0)
+        if (find_chunk(c, &g[c->n_graphs], &to->chunk, e) != 0)
             return -1;
         to->name = strdup(g[c->n_graphs].name);
         if (to->name == NULL)
             return fy_nomem(e);
+    }
+    for (size_t i = 0; i < c->n_chunks; i++) {
+        if (load_chunk(c, largest(c), model, e) != 0)
+            return -1;
     }
     return 0;
 }

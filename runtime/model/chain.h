@@ -123,6 +123,10 @@ void fy_chain_run_cached(const fy_chain_run *r, uint32_t layer, uint32_t head, b
 /* logits [n][n_vocab] of any number of rows x [n][n_embd]: neither scaled nor capped. */
 int fy_chain_run_head(fy_chain_run *r, const float *x, uint32_t n, float *logits, fy_err *e);
 
+/* Memory of the device, or where it has none of its own, of the process. */
+void *fy_graph_take(fy_graph_device *d, uint64_t bytes, fy_err *e);
+void fy_graph_give(fy_graph_device *d, void *memory); /* NULL is fine */
+
 /* --- graph_cpu.c: the CPU in place of an NPU --- */
 
 #define FY_GRAPH_CPU_NAME "chunks"

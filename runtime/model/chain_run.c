@@ -26,11 +26,11 @@ struct fy_chain_run {
     fy_chain *c;          /* view */
     const fy_hparams *hp; /* view */
     fy_element kv;
-    void *memory;      /* owned, of the device: all that follows up to `graphs` */
+    void **areas;      /* owned: [n_chunks + 1] of the device: caches of chunks, then the rest */
     float *hidden[2];  /* [max_batch][n_embd] from graph to graph */
     uint16_t *bias[2]; /* [max_batch][n_ctx] without and with the window */
     float *cos[2], *sin[2];
-    pair *cache;         /* owned: [n_layer][n_head_kv] */
+    pair *cache;         /* owned: [n_layer][n_head_kv], each in the area of a chunk */
     pair *fresh;         /* owned: [most layers of a chunk][n_head_kv] */
     encoding *encodings; /* owned: [n_layer][n_head_kv], of keys and of values; NULL: floats */
     float *head_x, *head_logits;
@@ -63,14 +63,42 @@ static extent extent_of(const fy_chain *c)
     return x;
 }
 
-static void lay_out_cache(fy_chain_run *r, fy_layout *c)
+/* The memory of a tensor, where the device can find it. */
+static void *place(const fy_chain_run *r, fy_layout *c, uint64_t rows, uint64_t cols, uint64_t es)
 {
-    const uint64_t es = fy_element_bytes(r->kv), n = r->c->n_cache;
-    for (size_t i = 0; i < (size_t)r->hp->n_layer * r->hp->n_head_kv; i++) {
-        const pair p = {fy_lay_out(c, n, r->hp->head_dim, es),
-                        fy_lay_out(c, n, r->hp->head_dim_v, es)};
-        if (r->cache != NULL)
-            r->cache[i] = p;
+    void *p = fy_lay_out(c, rows, cols, es);
+    const uint32_t align = r->c->device->api->align;
+    if (align > 0 && !fy_align_u64(c->used, align, &c->used))
+        c->overflow = true;
+    return p;
+}
+
+static pair place_pair(const fy_chain_run *r, fy_layout *c, uint64_t n)
+{
+    const uint64_t es = fy_element_bytes(r->kv);
+    uint8_t *k = place(r, c, n, r->hp->head_dim, es);
+    return (pair){k, place(r, c, n, r->hp->head_dim_v, es)};
+}
+
+/* The first chunk with a layer: another one has it where batch sizes have files of their own. */
+static size_t keeper_of(const fy_chain *c, uint32_t layer)
+{
+    size_t i = 0;
+    while (layer < c->chunks[i].info.first_layer || layer >= c->chunks[i].info.end_layer)
+        i++;
+    return i;
+}
+
+/* The caches that lie in the area of a chunk. */
+static void lay_out_caches(fy_chain_run *r, size_t chunk, fy_layout *c)
+{
+    const fy_chunk_info *info = &r->c->chunks[chunk].info;
+    for (uint32_t layer = info->first_layer; layer < info->end_layer; layer++) {
+        for (size_t h = 0; h < r->hp->n_head_kv && keeper_of(r->c, layer) == chunk; h++) {
+            const pair p = place_pair(r, c, r->c->n_cache);
+            if (r->cache != NULL)
+                r->cache[(size_t)layer * r->hp->n_head_kv + h] = p;
+        }
     }
 }
 
@@ -78,21 +106,28 @@ static void lay_out_io(fy_chain_run *r, fy_layout *c)
 {
     const fy_hparams *hp = r->hp;
     const extent x = extent_of(r->c);
-    const uint64_t es = fy_element_bytes(r->kv);
     for (int i = 0; i < 2; i++) {
-        r->hidden[i] = fy_lay_out(c, x.batch, hp->n_embd, sizeof(float));
-        r->bias[i] = fy_lay_out(c, x.batch, r->c->n_ctx, sizeof(uint16_t));
-        r->cos[i] = fy_lay_out(c, x.batch, hp->n_rot / 2, sizeof(float));
-        r->sin[i] = fy_lay_out(c, x.batch, hp->n_rot / 2, sizeof(float));
+        r->hidden[i] = place(r, c, x.batch, hp->n_embd, sizeof(float));
+        r->bias[i] = place(r, c, x.batch, r->c->n_ctx, sizeof(uint16_t));
+        r->cos[i] = place(r, c, x.batch, hp->n_rot / 2, sizeof(float));
+        r->sin[i] = place(r, c, x.batch, hp->n_rot / 2, sizeof(float));
     }
     for (size_t i = 0; i < (size_t)x.chunk_layers * hp->n_head_kv; i++) {
-        const pair p = {fy_lay_out(c, x.batch, hp->head_dim, es),
-                        fy_lay_out(c, x.batch, hp->head_dim_v, es)};
+        const pair p = place_pair(r, c, x.batch);
         if (r->fresh != NULL)
             r->fresh[i] = p;
     }
-    r->head_x = fy_lay_out(c, x.head_batch, hp->n_embd, sizeof(float));
-    r->head_logits = fy_lay_out(c, x.head_batch, x.slice, sizeof(float));
+    r->head_x = place(r, c, x.head_batch, hp->n_embd, sizeof(float));
+    r->head_logits = place(r, c, x.head_batch, x.slice, sizeof(float));
+}
+
+/* An area: the caches of a chunk, or behind the last chunk all that is not a cache. */
+static void lay_out_area(fy_chain_run *r, size_t i, fy_layout *c)
+{
+    if (i < r->c->n_chunks)
+        lay_out_caches(r, i, c);
+    else
+        lay_out_io(r, c);
 }
 
 static int tensor_bytes(const fy_chain *c, const fy_hparams *hp, fy_element kv, uint64_t *kv_bytes,
@@ -100,9 +135,10 @@ static int tensor_bytes(const fy_chain *c, const fy_hparams *hp, fy_element kv, 
 {
     fy_chain_run r = {.c = (fy_chain *)(uintptr_t)c, .hp = hp, .kv = kv}; /* only counted */
     fy_layout counter = {0};
-    lay_out_cache(&r, &counter);
+    for (size_t i = 0; i < c->n_chunks; i++)
+        lay_out_area(&r, i, &counter);
     *kv_bytes = counter.used;
-    lay_out_io(&r, &counter);
+    lay_out_area(&r, c->n_chunks, &counter);
     *io_bytes = counter.used - *kv_bytes;
     if (counter.overflow || counter.used > SIZE_MAX / 2)
         return fy_fail(e, FY_EFIT,
@@ -125,9 +161,11 @@ int fy_chain_run_bytes(const fy_chain *c, const fy_hparams *hp, fy_type kv, int 
     const fy_graph_binding largest = {.n_batch = x.batch > x.head_batch ? x.batch : x.head_batch,
                                       .n_cache = c->n_cache,
                                       .n_ctx = c->n_ctx};
-    uint64_t io, work;
+    const fy_graph_backend *api = c->device->api;
+    uint64_t io, work = 0;
     if (tensor_bytes(c, hp, type, kv_bytes, &io, e) != 0 ||
-        c->device->api->begin_bytes(c->device, &largest, type, n_threads, &work, e) != 0)
+        (api->begin_bytes != NULL &&
+         api->begin_bytes(c->device, &largest, type, n_threads, &work, e) != 0))
         return -1;
     return fy_add_u64(io, work, other_bytes)
                ? 0
@@ -304,6 +342,57 @@ static int bind_all(fy_chain_run *r, fy_err *e)
     return 0;
 }
 
+/* --- memory ----------------------------------------------------------------------------------- */
+
+/* Aligned as a layout wants it; before it lies where it begins. Pages that nobody writes to are not
+ * taken from the system. */
+static void *take_own(uint64_t bytes)
+{
+    uint8_t *p = bytes <= SIZE_MAX / 2 ? calloc((size_t)bytes + FY_LAYOUT_ALIGN, 1) : NULL;
+    if (p == NULL)
+        return NULL;
+    void **begin = (void **)(void *)(p + FY_LAYOUT_ALIGN - (uintptr_t)p % FY_LAYOUT_ALIGN);
+    begin[-1] = p;
+    return begin;
+}
+
+void *fy_graph_take(fy_graph_device *d, uint64_t bytes, fy_err *e)
+{
+    if (d->api->take != NULL)
+        return d->api->take(d, bytes, e);
+    void *p = take_own(bytes);
+    if (p == NULL)
+        fy_fail(e, FY_EFIT, "out of memory: the tensors of the graphs take %llu MB",
+                (unsigned long long)(bytes >> 20));
+    return p;
+}
+
+void fy_graph_give(fy_graph_device *d, void *memory)
+{
+    if (memory == NULL)
+        return;
+    if (d->api->give != NULL)
+        d->api->give(d, memory);
+    else
+        free(((void **)memory)[-1]);
+}
+
+static int take_area(fy_chain_run *r, size_t i, fy_err *e)
+{
+    fy_layout c = {0};
+    fy_chain_run counted = *r;
+    counted.cache = counted.fresh = NULL;
+    lay_out_area(&counted, i, &c);
+    if (c.used == 0)
+        return 0;
+    r->areas[i] = fy_graph_take(r->c->device, c.used, e);
+    if (r->areas[i] == NULL)
+        return -1;
+    c = (fy_layout){.base = r->areas[i]};
+    lay_out_area(r, i, &c);
+    return 0;
+}
+
 /* --- life ------------------------------------------------------------------------------------- */
 
 static int take_memory(fy_chain_run *r, fy_err *e)
@@ -316,17 +405,16 @@ static int take_memory(fy_chain_run *r, fy_err *e)
     r->cache = calloc(r->hp->n_layer * heads, sizeof *r->cache);
     r->fresh = calloc(x.chunk_layers * heads, sizeof *r->fresh);
     r->graphs = calloc(r->c->n_graphs, sizeof *r->graphs);
+    r->areas = calloc(r->c->n_chunks + 1, sizeof *r->areas);
     if (r->kv == FY_EL_U8 || r->kv == FY_EL_S16)
         r->encodings = calloc(r->hp->n_layer * heads * 2, sizeof *r->encodings);
-    if (r->cache == NULL || r->fresh == NULL || r->graphs == NULL ||
+    if (r->cache == NULL || r->fresh == NULL || r->graphs == NULL || r->areas == NULL ||
         (r->encodings == NULL && (r->kv == FY_EL_U8 || r->kv == FY_EL_S16)))
         return fy_nomem(e);
-    r->memory = r->c->device->api->take(r->c->device, kv + io, e);
-    if (r->memory == NULL)
-        return -1;
-    fy_layout c = {.base = r->memory};
-    lay_out_cache(r, &c);
-    lay_out_io(r, &c);
+    for (size_t i = 0; i <= r->c->n_chunks; i++) {
+        if (take_area(r, i, e) != 0)
+            return -1;
+    }
     init_mask(r, r->bias[0], 0);
     init_mask(r, r->bias[1], r->hp->n_swa);
     return 0;
@@ -347,8 +435,9 @@ fy_chain_run *fy_chain_run_new(fy_chain *c, const fy_hparams *hp, fy_type kv, in
     }
     *r = (fy_chain_run){.c = c, .hp = hp, .kv = cache_element(c, kv)};
     c->in_use = true;
+    const fy_graph_backend *api = c->device->api;
     if (take_memory(r, e) != 0 || bind_all(r, e) != 0 ||
-        c->device->api->begin(c->device, n_threads, e) != 0) {
+        (api->begin != NULL && api->begin(c->device, n_threads, e) != 0)) {
         fy_chain_run_free(r);
         return NULL;
     }
@@ -361,12 +450,13 @@ void fy_chain_run_free(fy_chain_run *r)
     if (r == NULL)
         return;
     const fy_graph_backend *api = r->c->device->api;
-    if (r->begun)
+    if (r->begun && api->end != NULL)
         api->end(r->c->device);
     for (size_t i = 0; r->graphs != NULL && i < r->c->n_graphs; i++)
         api->unbind(r->graphs[i]);
-    if (r->memory != NULL)
-        api->give(r->c->device, r->memory);
+    for (size_t i = r->c->n_chunks + 1; r->areas != NULL && i-- > 0;)
+        fy_graph_give(r->c->device, r->areas[i]);
+    free(r->areas);
     free(r->graphs);
     free(r->cache);
     free(r->fresh);

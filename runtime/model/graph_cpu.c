@@ -339,26 +339,6 @@ static fy_graph *bind(fy_graph_chunk *p, const fy_graph_binding *b, fy_err *e)
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-static void *take(fy_graph_device *base, uint64_t bytes, fy_err *e)
-{
-    (void)base;
-    uint64_t whole;
-    void *p = fy_align_u64(bytes, FY_LAYOUT_ALIGN, &whole) && whole <= SIZE_MAX / 2
-                  ? aligned_alloc(FY_LAYOUT_ALIGN, (size_t)whole)
-                  : NULL;
-    if (p != NULL)
-        return memset(p, 0, (size_t)whole);
-    fy_fail(e, FY_EFIT, "out of memory: the tensors of the graphs take %llu MB",
-            (unsigned long long)(bytes >> 20));
-    return NULL;
-}
-
-static void give(fy_graph_device *base, void *memory)
-{
-    (void)base;
-    free(memory);
-}
-
 static void lay_out(device *d, fy_layout *c)
 {
     const uint64_t n_rows = (uint64_t)d->n_cache + d->n_batch, heads = d->hp.n_head_kv;
@@ -543,8 +523,6 @@ static const fy_graph_backend api = {.name = FY_GRAPH_CPU_NAME,
                                      .close = close_device,
                                      .load = load,
                                      .unload = unload,
-                                     .take = take,
-                                     .give = give,
                                      .bind = bind,
                                      .unbind = unbind,
                                      .begin_bytes = begin_bytes,

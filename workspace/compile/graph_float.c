@@ -104,30 +104,6 @@ static fy_graph *bind(fy_graph_chunk *p, const fy_graph_binding *b, fy_err *e)
     return g;
 }
 
-static void *take(fy_graph_device *base, uint64_t bytes, fy_err *e)
-{
-    (void)base;
-    void *p = bytes <= SIZE_MAX / 2 ? calloc((size_t)bytes + 1, 1) : NULL;
-    if (p == NULL)
-        fy_nomem(e);
-    return p;
-}
-
-static void give(fy_graph_device *base, void *memory)
-{
-    (void)base;
-    free(memory);
-}
-
-/* The interpreter's memory is not counted: calibrating is not what a phone does. */
-static int begin_bytes(const fy_graph_device *base, const fy_graph_binding *largest, fy_element kv,
-                       int n_threads, uint64_t *bytes, fy_err *e)
-{
-    (void)base, (void)largest, (void)kv, (void)n_threads, (void)e;
-    *bytes = 0;
-    return 0;
-}
-
 static void end(fy_graph_device *base)
 {
     device *d = (device *)(void *)base;
@@ -171,11 +147,8 @@ static const fy_graph_backend api = {.name = "float",
                                      .close = close_device,
                                      .load = load,
                                      .unload = unload,
-                                     .take = take,
-                                     .give = give,
                                      .bind = bind,
                                      .unbind = unbind,
-                                     .begin_bytes = begin_bytes,
                                      .begin = begin,
                                      .end = end,
                                      .run = run};

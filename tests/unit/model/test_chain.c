@@ -361,11 +361,18 @@ CHANGE(huge, l->spec.n_ctx = UINT32_MAX)
 CHANGE(does_not_hide, l->spec.mask_value = -1)
 CHANGE(no_number, l->spec.mask_value = NAN)
 CHANGE(no_file, strcat(l->paths[1], ".x"))
-CHANGE(other_piece, l->graphs[0].path = l->paths[1]; l->graphs[3].path = l->paths[1];
-       l->graphs[6].path = l->paths[1])
+CHANGE(
+    other_piece, for (int i = 0; i < 9; i += 3) {
+        l->graphs[i].path = l->paths[1];
+        l->graphs[i + 1].path = l->paths[0];
+    })
 CHANGE(two_ranges, l->graphs[4].path = l->paths[0])
 CHANGE(head_twice, l->graphs[5] = l->graphs[2])
-CHANGE(head_as_layers, for (int i = 0; i < 9; i += 3) l->graphs[i].path = l->paths[2])
+CHANGE(
+    head_as_layers, for (int i = 0; i < 9; i += 3) {
+        l->graphs[i].path = l->paths[2];
+        l->graphs[i + 2].path = l->paths[0];
+    })
 CHANGE(layers_as_head, for (int i = 2; i < 9; i += 3) l->graphs[i].path = l->paths[1])
 CHANGE(of_another,
        l->spec.model = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff")
@@ -395,7 +402,7 @@ static const struct {
     {other_piece, FY_EFORMAT, "chunk_1.gguf: holds layers 1-2, expected layers 0-0"},
     {head_twice, FY_EFORMAT, "batch size 8 do not cover the model's 96 tokens"},
     {two_ranges, FY_EFORMAT, "chunk_0.gguf: its graphs are of different layers or tokens"},
-    {head_as_layers, FY_EFORMAT, "lm_head.gguf: holds lm_head, expected layers 0-0"},
+    {head_as_layers, FY_EFORMAT, "chunk_0.gguf: holds layers 0-0, expected lm_head"},
     {layers_as_head, FY_EFORMAT, "chunk_1.gguf: its graphs are of different layers"},
     {of_another, FY_EFORMAT, "chunks of two cuts"},
 };

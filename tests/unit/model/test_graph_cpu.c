@@ -149,7 +149,7 @@ static void bind_all(bound *b, const fy_hparams *hp, fy_type kv)
     for (uint32_t i = 0; i < b->n; i++) {
         const fy_graph_tensor *t = &b->tensors[i];
         const uint64_t bytes = t->rows * t->cols * fy_element_bytes(t->type);
-        b->buffers[i] = b->device->api->take(b->device, bytes, &e);
+        b->buffers[i] = fy_graph_take(b->device, bytes, &e);
         assert_non_null(b->buffers[i]);
     }
     const fy_graph_binding binding = binding_of(b);
@@ -175,7 +175,7 @@ static void close_bound(bound *b)
     api->end(b->device);
     api->unbind(b->graph);
     for (uint32_t i = 0; i < b->n; i++)
-        api->give(b->device, b->buffers[i]);
+        fy_graph_give(b->device, b->buffers[i]);
     api->unload(b->chunk);
     api->close(b->device);
 }
@@ -508,7 +508,7 @@ static void what_ends_a_thing_takes_null(void **state)
     const fy_graph_backend *api = d->api;
     api->unload(NULL);
     api->unbind(NULL);
-    api->give(d, NULL);
+    fy_graph_give(d, NULL);
     api->close(d);
     api->close(NULL);
     assert_string_equal(api->name, "chunks");
