@@ -121,7 +121,7 @@ static void lay_out_io(fy_chain_run *r, fy_layout *c)
     r->head_logits = place(r, c, x.head_batch, x.slice, sizeof(float));
 }
 
-/* An area: the caches of a chunk, or behind the last chunk all that is not a cache. */
+/* An area: the caches of a chunk, or after the last chunk everything else. */
 static void lay_out_area(fy_chain_run *r, size_t i, fy_layout *c)
 {
     if (i < r->c->n_chunks)

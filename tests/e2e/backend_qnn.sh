@@ -47,6 +47,12 @@ check_status "the cache is the graphs'" 0 'KV cache: 512 positions x 4 layers, u
 check_equal "bench" "llama compiled qnn" "$("$FERRY" bench -m "$d" "${qnn[@]}" -p 8 -n 2 -r 1 -o json | jq -r '.[0] | .model_type + " " + .backends')"
 check "chat" "$FERRY" chat -m "$d" "${qnn[@]}" -n 8 -q <<<'Once upon a time'
 
+libraries=build/host/release/qnn # with the tests' libcdsprpc.so
+check_status "memory that nobody shares is said" 0 'no memory is shared with the NPU .*: each call copies [0-9.]+ MB' \
+    "$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 1 -v
+check_equal "with shared memory nothing is" "" "$(LD_LIBRARY_PATH=$libraries "$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 1 -v 2>&1 | grep 'no memory')"
+check_equal "and the text is the same" "$(say "$d" "${qnn[@]}")" "$(LD_LIBRARY_PATH=$libraries say "$d" "${qnn[@]}")"
+
 # --- presets ----------------------------------------------------------------------------------------------------------
 preset() { # NAME RECIPE OPTION...
     "$FERRY" compile "$cut" --sdk reference --recipe "$2" --calibration "$TMP/own.txt" -q -o "$TMP/$1" "${@:3}"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/qnn/qnn_areas.h"
 #include "backend/qnn/qnn_graph.h"
 #include "backend/qnn/qnn_sidecar.h"
 #include "base/file.h"
@@ -21,6 +22,9 @@ typedef struct {
     fy_qnn_lib *lib;      /* owned */
     fy_qnn_handle handle; /* owned; made for the first chunk, whose chip it has */
     fy_qnn_chip chip;
+    fy_qnn_areas areas;
+    uint64_t raw_bytes; /* that the library copies at a call through all chunks */
+    bool told;          /* of them */
 } device;
 
 struct fy_graph_chunk {
@@ -28,13 +32,16 @@ struct fy_graph_chunk {
     char *path;            /* owned */
     fy_qnn_sidecar is;     /* owned */
     fy_qnn_handle context; /* owned */
+    fy_qnn_shares shares;  /* of the graphs that are bound: */
+    size_t n_bound;
+    uint64_t raw_bytes; /* of the graph with most */
 };
 
 struct fy_graph {
-    const fy_graph_chunk *chunk; /* view */
-    const char *name;            /* view of the chunk's */
+    fy_graph_chunk *chunk; /* view */
+    const char *name;      /* view of the chunk's */
     fy_qnn_graph g;
-    fy_qnn_tensor *io; /* owned: inputs, then outputs, on the host's memory */
+    fy_qnn_tensor *io; /* owned: inputs, then outputs, on memory of `take` */
     uint32_t n_in, n_out;
 };
 
@@ -236,6 +243,11 @@ static void unbind(fy_graph *g)
 {
     if (g == NULL)
         return;
+    if (--g->chunk->n_bound == 0) {
+        fy_qnn_shares_clear(&g->chunk->shares, g->chunk->d->lib);
+        g->chunk->d->raw_bytes -= g->chunk->raw_bytes;
+        g->chunk->raw_bytes = 0;
+    }
     fy_qnn_graph_release(&g->g);
     free(g->io);
     free(g);
@@ -249,7 +261,6 @@ static int bind_tensors(fy_graph_chunk *p, fy_graph *g, const fy_graph_binding *
         fy_qnn_sidecar_tensor *t = find_tensor(p, is, &b->tensors[i], e);
         if (t == NULL)
             return -1;
-        const uint64_t bytes = (uint64_t)t->dims[0] * t->dims[1] * fy_qnn_type_bytes(t->type);
         g->n_in += !t->output;
         g->n_out += t->output;
         g->io[i].version = 1;
@@ -261,11 +272,29 @@ static int bind_tensors(fy_graph_chunk *p, fy_graph *g, const fy_graph_binding *
             .quant = t->scale > 0 ? fy_qnn_quant_scale((float)t->scale, (int32_t)t->offset)
                                   : fy_qnn_no_quant(),
             .rank = t->rank,
-            .dims = t->dims,
-            .memory = FY_QNN_RAW,
-            .u.buffer = {b->buffers[i], (uint32_t)bytes}}; /* the sidecar's limit fits */
+            .dims = t->dims};
     }
     return is != NULL ? 0 : -1;
+}
+
+static int share_tensors(fy_graph *g, void *const *buffers, fy_err *e)
+{
+    fy_graph_chunk *p = g->chunk;
+    uint64_t raw = 0;
+    for (uint32_t i = 0; i < g->n_in + g->n_out; i++) {
+        fy_qnn_tensor_v1 *t = &g->io[i].u.v1;
+        /* the sidecar's limit fits */
+        const uint32_t bytes = t->dims[0] * t->dims[1] * fy_qnn_type_bytes(t->type);
+        if (fy_qnn_share_tensor(&p->d->areas, p->d->lib, p->context, &p->shares, &g->io[i],
+                                buffers[i], bytes, e) != 0)
+            return fy_ctx(e, "%s", p->path);
+        raw += t->memory == FY_QNN_RAW ? bytes : 0;
+    }
+    if (raw > p->raw_bytes) {
+        p->d->raw_bytes += raw - p->raw_bytes;
+        p->raw_bytes = raw;
+    }
+    return 0;
 }
 
 static fy_graph *bind(fy_graph_chunk *p, const fy_graph_binding *b, fy_err *e)
@@ -276,11 +305,12 @@ static fy_graph *bind(fy_graph_chunk *p, const fy_graph_binding *b, fy_err *e)
         return NULL;
     }
     g->chunk = p;
+    p->n_bound++;
     g->io = calloc(b->n_tensors, sizeof *g->io);
     int rc = g->io != NULL ? bind_tensors(p, g, b, e) : fy_nomem(e);
     if (rc == 0 && (rc = fy_qnn_graph_retrieve(p->d->lib, p->context, b->name, &g->g, e)) != 0)
         fy_ctx(e, "%s", p->path);
-    if (rc == 0)
+    if (rc == 0 && share_tensors(g, b->buffers, e) == 0)
         return g;
     unbind(g);
     return NULL;
@@ -299,32 +329,24 @@ static int run(fy_graph *g, fy_err *e)
 
 static void *take(fy_graph_device *base, uint64_t bytes, fy_err *e)
 {
-    (void)base;
-    void *p = bytes <= SIZE_MAX / 2 ? calloc((size_t)bytes + 1, 1) : NULL;
-    if (p == NULL)
-        fy_fail(e, FY_EFIT, "out of memory: the tensors of the graphs take %llu MB",
-                (unsigned long long)(bytes >> 20));
-    return p;
+    return fy_qnn_area_take(&((device *)(void *)base)->areas, bytes, e);
 }
 
 static void give(fy_graph_device *base, void *memory)
 {
-    (void)base;
-    free(memory);
+    fy_qnn_area_give(&((device *)(void *)base)->areas, memory);
 }
 
-/* What the library takes it does not tell. */
-static int begin_bytes(const fy_graph_device *base, const fy_graph_binding *largest, fy_element kv,
-                       int n_threads, uint64_t *bytes, fy_err *e)
-{
-    (void)base, (void)largest, (void)kv, (void)n_threads, (void)e;
-    *bytes = 0;
-    return 0;
-}
-
+/* A PC's library computes where the tensors are. */
 static int begin(fy_graph_device *base, int n_threads, fy_err *e)
 {
-    (void)base, (void)n_threads, (void)e;
+    device *d = (device *)(void *)base;
+    (void)n_threads, (void)e;
+    if (d->raw_bytes > 0 && !d->told)
+        fy_log(ANY_CHIP ? FY_LOG_DEBUG : FY_LOG_WARN,
+               "no memory is shared with the NPU (%s): each call copies %.1f MB", d->areas.why,
+               (double)d->raw_bytes / (1 << 20));
+    d->told = true;
     return 0;
 }
 
@@ -338,6 +360,7 @@ static void close_device(fy_graph_device *base)
     device *d = (device *)(void *)base;
     if (d == NULL)
         return;
+    fy_qnn_areas_release(&d->areas);
     fy_qnn_device_free(d->lib, d->handle);
     fy_qnn_close(d->lib);
     free(d);
@@ -350,9 +373,9 @@ static const fy_graph_backend api = {.name = "qnn",
                                      .describe = describe,
                                      .take = take,
                                      .give = give,
+                                     .align = FY_QNN_AREA_ALIGN,
                                      .bind = bind,
                                      .unbind = unbind,
-                                     .begin_bytes = begin_bytes,
                                      .begin = begin,
                                      .end = end,
                                      .run = run};
@@ -369,6 +392,7 @@ fy_graph_device *fy_graph_qnn_open(const char *library, fy_err *e)
         free(d);
         return NULL;
     }
+    fy_qnn_areas_init(&d->areas, d->lib);
     fy_log(FY_LOG_DEBUG, "QNN library %s (%s, core interface %u.%u)", d->lib->path,
            d->lib->build_id, d->lib->core.major, d->lib->core.minor);
     return &d->base;

@@ -51,9 +51,15 @@ int fy_qnn_context_new(const fy_qnn_lib *lib, fy_qnn_handle device, bool share_w
 int fy_qnn_context_load(const fy_qnn_lib *lib, fy_qnn_handle device, const void *binary,
                         uint64_t bytes, fy_qnn_handle *out, fy_err *e)
 {
+    fy_qnn_htp_config estimate = {.option = FY_QNN_CONTEXT_IO_ESTIMATE, .u.flag = true};
+    const fy_qnn_option config = {.option = FY_QNN_CUSTOM, .u.custom = &estimate};
+    const fy_qnn_option *const list[] = {&config, NULL};
     fy_qnn_log_mark();
-    const fy_qnn_error err =
-        lib->call->context_create_from_binary(lib->backend, device, NULL, binary, bytes, out, NULL);
+    fy_qnn_error err =
+        lib->call->context_create_from_binary(lib->backend, device, list, binary, bytes, out, NULL);
+    if (fy_qnn_code(err) == FY_QNN_ENOT_SUPPORTED || fy_qnn_code(err) == FY_QNN_ECONFIG)
+        err = lib->call->context_create_from_binary(lib->backend, device, NULL, binary, bytes, out,
+                                                    NULL);
     return err == 0 ? 0 : fy_qnn_fail(lib, "contextCreateFromBinary", err, e);
 }
 

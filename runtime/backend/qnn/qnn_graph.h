@@ -26,6 +26,7 @@ void fy_qnn_device_free(const fy_qnn_lib *lib, fy_qnn_handle device);
 /* share_weights: static tensors of the same name, shape and bytes are kept once for all graphs. */
 int fy_qnn_context_new(const fy_qnn_lib *lib, fy_qnn_handle device, bool share_weights,
                        fy_qnn_handle *out, fy_err *e);
+/* Where the NPU has room for its inputs and outputs, too, if the library can look for that. */
 int fy_qnn_context_load(const fy_qnn_lib *lib, fy_qnn_handle device, const void *binary,
                         uint64_t bytes, fy_qnn_handle *out, fy_err *e);
 void fy_qnn_context_free(const fy_qnn_lib *lib, fy_qnn_handle context);

@@ -366,6 +366,25 @@ int fy_qnn_system_open(const char *path, fy_qnn_system *out, fy_err *e)
     return 0;
 }
 
+bool fy_qnn_rpcmem_open(fy_qnn_rpcmem *out, char *why, size_t size)
+{
+    void *library = dlopen("libcdsprpc.so", RTLD_NOW | RTLD_LOCAL);
+    const char *text = library == NULL ? dlerror() : NULL;
+    fy_quote(why, size, fy_span_of(text != NULL ? text : "libcdsprpc.so has no rpcmem_alloc"));
+    if (library == NULL)
+        library = dlopen("/vendor/lib64/libcdsprpc.so", RTLD_NOW | RTLD_LOCAL);
+    void *alloc = library != NULL ? dlsym(library, "rpcmem_alloc") : NULL;
+    void *release = library != NULL ? dlsym(library, "rpcmem_free") : NULL;
+    void *to_fd = library != NULL ? dlsym(library, "rpcmem_to_fd") : NULL;
+    if (alloc == NULL || release == NULL || to_fd == NULL)
+        return false;
+    memcpy(&out->alloc, &alloc, sizeof alloc);
+    memcpy(&out->free, &release, sizeof release);
+    memcpy(&out->to_fd, &to_fd, sizeof to_fd);
+    why[0] = '\0';
+    return true;
+}
+
 /* --- releases --------------------------------------------------------------------------------- */
 
 bool fy_qnn_is_newer(const fy_qnn_release *a, const fy_qnn_release *b)

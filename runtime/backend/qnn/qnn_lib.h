@@ -78,6 +78,17 @@ void fy_qnn_log_last(char *out, size_t size);
 /* Appends the kept lines, oldest first, as "LEVEL text\n". */
 void fy_qnn_log_lines(fy_str *out);
 
+/* --- the phone's library of memory that processor and NPU share (libcdsprpc.so) --------------- */
+
+typedef struct {
+    void *(*alloc)(int heap, uint32_t flags, int bytes);
+    void (*free)(void *p);
+    int (*to_fd)(void *p);
+} fy_qnn_rpcmem;
+
+/* False: `why` says that there is none. */
+bool fy_qnn_rpcmem_open(fy_qnn_rpcmem *out, char *why, size_t size);
+
 /* --- the library of metadata (libQnnSystem.so, beside the backend's)
  * ------------------------------ */
 

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static const fy_npu_recipe fixed8 = {.name = (char[]){"16a8w"}, .type = FY_NPU_1
 static const fy_npu_recipe fixed16 = {
     .name = (char[]){"16a8w"}, .type = FY_NPU_16A8W, .kv_bits = 16};
 
-static const char *library;
+static char library[1024];
 static char faults[96];
 
 /* --- a compiled model ------------------------------------------------------------------------- */
@@ -268,6 +269,52 @@ static void a_preset_is_what_its_tokens_would_be(void **state)
     }
 }
 
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static void ask_for_faults(const char *text)
+{
+    FILE *f = fopen(faults, "w");
+    fputs(text, f);
+    fclose(f);
+}
+
+static void shared_memory_gives_the_same_bits(void **state)
+{
+    static const char *const cases[] = {
+        "",                     /* all is shared */
+        "config 6 refuse\n",    /* an older library, which counts no room for it */
+        "alias refuse\n",       /* no place has two shapes */
+        "rpcmem limit 40960\n", /* the caches are shared, the rest is not */
+        "rpcmem null\n",        /* nothing is */
+        "rpcmem fd\n",
+    };
+    static float want[N_TOKENS * CHAIN_V], got[N_TOKENS * CHAIN_V];
+    (void)state;
+    fy_err e = {0};
+    compile_all(&fixed8);
+    fy_model *m = open_compiled(&e);
+    evaluate(m, FY_F16, 5, want);
+    fy_model_close(m);
+    assert_non_null(dlopen(reference_path("libcdsprpc.so"), RTLD_NOW)); /* found from now on */
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ask_for_faults(cases[i]);
+        m = open_compiled(&e);
+        for (int again = 0; again < 2; again++) { /* sessions after each other */
+            evaluate(m, FY_F16, 5, got);
+            if (memcmp(want, got, sizeof want) != 0)
+                fail_msg("case %zu", i);
+        }
+        fy_model_close(m);
+    }
+    ask_for_faults("memRegister code 8003\n"); /* such a call is made */
+    m = open_compiled(&e);
+    const fy_session_params p = {.n_threads = 1, .type_k = FY_F16, .type_v = FY_F16};
+    assert_null(fy_session_new(m, &p, &e));
+    assert_non_null(strstr(e.msg, "MB of shared memory: memRegister: QNN error 8003"));
+    fy_model_close(m);
+    ask_for_faults("");
+}
+
 /* --- wrong ------------------------------------------------------------------------------------ */
 
 /* In the description of a file: the n-th `from` becomes `to`; NULL: the eight characters after it
@@ -319,8 +366,8 @@ static void what_does_not_fit_is_refused(void **state)
          "chunk_1.bin: was compiled with SDK 2.52, and the library is of 2.51"},
         {"chunk_1", "\"model\": \"", NULL, 1, FY_EFORMAT,
          "chunk_1.bin: was compiled from model 00000000"},
-        {"chunk_1", "\"id\": 57", "\"id\": 69", 1, FY_EFORMAT,
-         "chunk_1.bin: was compiled for chip 69, another chunk for 57"},
+        {"chunk_0", "\"id\": 57", "\"id\": 69", 1, FY_EFORMAT,
+         "chunk_0.bin: was compiled for chip 69, another chunk for 57"},
         {"chunk_0", "\"batch_8\"", "\"batch_9\"", 1, FY_EFORMAT,
          "chunk_0.bin: has no graph 'batch_8'"},
         {"chunk_0", "\"attn_bias\"", "\"bias\"", 1, FY_EFORMAT,
@@ -353,20 +400,13 @@ static void a_binary_is_hashed_first(void **state)
     refuse(FY_EIO, "chunk_1.json");
 }
 
-static void ask_for_faults(const char *text)
-{
-    FILE *f = fopen(faults, "w");
-    fputs(text, f);
-    fclose(f);
-}
-
 static void what_the_library_answers_is_said(void **state)
 {
     static const struct {
         const char *fault, *says;
     } cases[] = {
         {"contextCreateFromBinary code 1002\n",
-         "chunk_0.bin: contextCreateFromBinary: QNN error 1002"},
+         "chunk_1.bin: contextCreateFromBinary: QNN error 1002"},
         {"reload refuse\n", "share their weights: compile a cut with one batch size"},
         {"graphRetrieve code 6003\n", "graphRetrieve: QNN error 6003"},
         {"deviceCreate code 14001\n", "deviceCreate: QNN error 14001"},
@@ -401,10 +441,12 @@ static void what_the_library_answers_is_said(void **state)
 static int set_up(void **state)
 {
     const int rc = chain_make_dir(state);
-    library = reference_path("libQnnRef.so");
+    strcpy(library, reference_path("libQnnRef.so"));
     snprintf(faults, sizeof faults, "%s/faults", chain_dir);
     ask_for_faults("");
-    return rc != 0 ? rc : setenv("FERRY_REF_FAULTS", faults, 1);
+    if (rc != 0 || setenv("FERRY_REF_STRICT", "1", 1) != 0) /* what is left at exit is an error */
+        return -1;
+    return setenv("FERRY_REF_FAULTS", faults, 1);
 }
 
 int main(void)
@@ -412,6 +454,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_computes_what_the_chunks_compute),
         cmocka_unit_test(a_preset_is_what_its_tokens_would_be),
+        cmocka_unit_test(shared_memory_gives_the_same_bits),
         cmocka_unit_test(a_cache_of_another_type_is_refused),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(a_binary_is_hashed_first),
