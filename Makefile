@@ -253,7 +253,7 @@ $B/qnn/libcdsprpc.so: $B/pic/runtime/qnnref/ref_rpcmem.o
 .PHONY: qnnref
 qnnref: $(QNN_LIBS)
 
-$(filter $B/tests/unit/qnnref/% %/test_qnn_child %/test_qemit %/test_graph_qnn,$(UNITS)): | $(QNN_LIBS)
+$(filter $B/tests/unit/qnnref/% %/test_qnn_child %/test_qemit %/test_graph_qnn %/test_qnn_faults,$(UNITS)): | $(QNN_LIBS)
 
 # The reader of its containers is fuzzed with the program's own objects around it.
 $B/tests/replay/fuzz_qnn_blob $B/fuzz/fuzz_qnn_blob: $(QNN_SRCS:%.c=$B/%.o) $B/runtime/kernels/scalar/elementwise_scalar.o
@@ -352,7 +352,8 @@ test: all programs lib
 	  $(ASAN_UNITS) $(CHECK_ITEMS) $(MASKED))
 
 # Tests that search: their short form is part of `make test`.
-SOAKS = tests/cli/qnnref.sh tests/e2e/resume.sh tests/e2e/quantize_resume.sh tests/e2e/chunk.sh tests/e2e/backend_qnn.sh tests/phone/adb_client.sh tests/phone/push.sh
+SOAKS = tests/cli/qnnref.sh tests/e2e/resume.sh tests/e2e/quantize_resume.sh tests/e2e/chunk.sh tests/e2e/backend_qnn.sh tests/phone/adb_client.sh tests/phone/push.sh \
+        $B/tests/unit/backend/test_qnn_faults
 
 ## soak: the tests that search, with all their rounds (make test runs a few of each)
 .PHONY: soak

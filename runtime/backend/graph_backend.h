@@ -95,6 +95,9 @@ struct fy_graph_backend {
     int (*begin)(fy_graph_device *d, int n_threads, fy_err *e);
     void (*end)(fy_graph_device *d);
     int (*run)(fy_graph *g, fy_err *e);
+    /* After FY_ELOST of `run`: everything as it was before, on the memory that was taken, which
+     * keeps what it holds; the graph can run again. NULL: nothing is ever lost. */
+    int (*recover)(fy_graph_device *d, fy_err *e);
 };
 
 #endif

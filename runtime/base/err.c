@@ -61,7 +61,7 @@ int fy_exit_status(fy_code code)
     static const unsigned char status[] = {
         [FY_OK] = 0,           [FY_ENOMEM] = 1,   [FY_EIO] = 1,     [FY_EFORMAT] = 1,
         [FY_EUNSUPPORTED] = 1, [FY_EARG] = 2,     [FY_EFIT] = 3,    [FY_EVERIFY] = 4,
-        [FY_EDEVICE] = 5,      [FY_ENOSPACE] = 6, [FY_EINTR] = 130,
+        [FY_EDEVICE] = 5,      [FY_ENOSPACE] = 6, [FY_EINTR] = 130, [FY_ELOST] = 5,
     };
     return (size_t)code < sizeof status ? status[code] : 1;
 }

@@ -20,6 +20,7 @@ typedef enum {
     FY_EDEVICE,      /* the phone or its bridge */
     FY_ENOSPACE,     /* no space left */
     FY_EINTR,        /* interrupted by the user */
+    FY_ELOST,        /* the NPU restarted: what was on it is gone */
 } fy_code;
 
 typedef struct {

@@ -295,7 +295,7 @@ int fy_agent_get_done(const fy_agent_frame *f, fy_agent_done *out, fy_err *e)
 
 int fy_agent_get_fail(const fy_agent_frame *f, fy_err *e)
 {
-    if (f->n < 1 || f->p[0] == FY_OK || f->p[0] > FY_EINTR)
+    if (f->n < 1 || f->p[0] == FY_OK || f->p[0] > FY_ELOST)
         return short_frame(f, "a code and a text", e);
     char text[448]; /* fits the message, fit for a terminal */
     fy_quote(text, sizeof text, (fy_span){(const char *)f->p + 1, f->n - 1});

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/log.h"
 #include "base/math.h"
 #include "kernels/kernels.h"
 
@@ -586,6 +587,27 @@ float *fy_chain_run_x(fy_chain_run *r)
     return r->hidden[0];
 }
 
+/* A graph that lost the NPU runs again, alone: its inputs are what they were, as no graph writes
+ * where it reads. */
+static int run_graph(fy_chain_run *r, size_t graph, fy_err *e)
+{
+    fy_graph_device *d = r->c->device;
+    fy_err why = {0};
+    if (d->api->run(r->graphs[graph], &why) == 0)
+        return 0;
+    if (why.code == FY_ELOST && d->api->recover != NULL) {
+        fy_log(FY_LOG_WARN, "the NPU is lost, everything on it is made anew: %s", why.msg);
+        if (d->api->recover(d, e) != 0)
+            return fy_ctx(e, "the NPU is lost (%s)", why.msg);
+        why = (fy_err){0};
+        if (d->api->run(r->graphs[graph], &why) == 0)
+            return 0;
+        if (why.code == FY_ELOST)
+            fy_ctx(&why, "the NPU is lost twice at the same place: it is the graph, not the phone");
+    }
+    return fy_fail(e, why.code, "%s", why.msg);
+}
+
 float *fy_chain_run_layers(fy_chain_run *r, const fy_chain_call *call, fy_err *e)
 {
     const fy_chain *c = r->c;
@@ -597,7 +619,7 @@ float *fy_chain_run_layers(fy_chain_run *r, const fy_chain_call *call, fy_err *e
     fill_tables(r, 0, call->angles, call->n);
     fill_tables(r, 1, call->angles_swa, call->n);
     for (; i < c->n_layer_graphs && c->graphs[i].n_batch == n_batch; i++, step++) {
-        if (c->device->api->run(r->graphs[i], e) != 0)
+        if (run_graph(r, i, e) != 0)
             return NULL;
         store(r, fy_chain_info_of(c, i), call->n, call->n_past);
     }
@@ -612,7 +634,7 @@ static int run_slices(fy_chain_run *r, size_t i, uint32_t n, float *logits, fy_e
     for (; i < c->n_graphs && c->graphs[i].n_batch == n_batch; i++) {
         const fy_chunk_info *info = fy_chain_info_of(c, i);
         const size_t len = info->end_token - info->first_token;
-        if (c->device->api->run(r->graphs[i], e) != 0)
+        if (run_graph(r, i, e) != 0)
             return -1;
         for (size_t t = 0; t < n; t++)
             memcpy(logits + t * r->hp->n_vocab + info->first_token, r->head_logits + t * len,

@@ -102,7 +102,7 @@ static abi_error apply(const fault_line *l)
             code = ABI_COMMUNICATION_FATAL;
         else if (code == 0)
             code = ABI_COMMUNICATION;
-        return ref_fail(code, "%s: the subsystem restarted", l->words[0]);
+        return ref_fail(code, "%s: the subsystem restarted (SSR)", l->words[0]);
     case 2:
         nanosleep(&t, NULL);
         return 0;

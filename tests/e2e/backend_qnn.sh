@@ -51,7 +51,17 @@ libraries=build/host/release/qnn # with the tests' libcdsprpc.so
 check_status "memory that nobody shares is said" 0 'no memory is shared with the NPU .*: each call copies [0-9.]+ MB' \
     "$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 1 -v
 check_equal "with shared memory nothing is" "" "$(LD_LIBRARY_PATH=$libraries "$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 1 -v 2>&1 | grep 'no memory')"
-check_equal "and the text is the same" "$(say "$d" "${qnn[@]}")" "$(LD_LIBRARY_PATH=$libraries say "$d" "${qnn[@]}")"
+text=$(say "$d" "${qnn[@]}")
+check_equal "and the text is the same" "$text" "$(LD_LIBRARY_PATH=$libraries say "$d" "${qnn[@]}")"
+
+echo 'graphExecute 20 ssr' >"$TMP/restart"
+export FERRY_REF_FAULTS=$TMP/restart
+check_equal "a restart of the NPU changes nothing" "$text" "$(LD_LIBRARY_PATH=$libraries say "$d" "${qnn[@]}" 2>"$TMP/said")"
+check "and is said" grep -q 'the NPU is lost, everything on it is made anew: .*graphExecute: QNN error 1007' "$TMP/said"
+echo 'graphExecute ssr' >"$TMP/restart"
+check_status "a graph that does it again is named" 5 'lost twice at the same place: it is the graph, .*chunk_0.bin, graph ' \
+    "$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 1
+unset FERRY_REF_FAULTS
 
 # --- presets ----------------------------------------------------------------------------------------------------------
 preset() { # NAME RECIPE OPTION...

@@ -9,6 +9,7 @@
 #include "backend/qnn/qnn_sidecar.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/process.h"
 
 /* A library for PCs computes for any chip, and has to be told which; a phone's knows its own. */
 #ifdef __x86_64__
@@ -23,25 +24,31 @@ typedef struct {
     fy_qnn_handle handle; /* owned; made for the first chunk, whose chip it has */
     fy_qnn_chip chip;
     fy_qnn_areas areas;
-    uint64_t raw_bytes; /* that the library copies at a call through all chunks */
-    bool told;          /* of them */
+    uint64_t raw_bytes;     /* that the library copies at a call through all chunks */
+    bool told;              /* of them */
+    fy_graph_chunk *chunks; /* list of views, in the order in which they were loaded */
+    uint32_t n_recovered;   /* in this session */
+    double recovered_s;     /* fy_now_s of the last time */
 } device;
 
 struct fy_graph_chunk {
-    device *d;             /* view */
+    device *d; /* view */
+    fy_graph_chunk *next;
     char *path;            /* owned */
     fy_qnn_sidecar is;     /* owned */
     fy_qnn_handle context; /* owned */
     fy_qnn_shares shares;  /* of the graphs that are bound: */
-    size_t n_bound;
-    uint64_t raw_bytes; /* of the graph with most */
+    fy_graph *bound;       /* list of views, in the order in which they were bound */
+    uint64_t raw_bytes;    /* of the graph with most */
 };
 
 struct fy_graph {
     fy_graph_chunk *chunk; /* view */
-    const char *name;      /* view of the chunk's */
+    fy_graph *next;
+    const char *name; /* view of the chunk's */
     fy_qnn_graph g;
     fy_qnn_tensor *io; /* owned: inputs, then outputs, on memory of `take` */
+    void **buffers;    /* owned: of io */
     uint32_t n_in, n_out;
 };
 
@@ -96,9 +103,10 @@ static int open_device(device *d, const fy_qnn_chip *chip, fy_err *e)
 
 static int load_context(fy_graph_chunk *p, fy_err *e)
 {
-    const device *d = p->d;
+    device *d = p->d;
+    const fy_qnn_chip chip = {p->is.soc_id, p->is.arch, p->is.vtcm_mb};
     fy_map map;
-    if (fy_map_open(&map, p->path, e) != 0)
+    if (open_device(d, &chip, e) != 0 || fy_map_open(&map, p->path, e) != 0)
         return -1;
     fy_err why = {0};
     const int rc = fy_qnn_context_load(d->lib, d->handle, map.data, map.size, &p->context, &why);
@@ -132,12 +140,9 @@ static int read_binary(fy_graph_chunk *p, const fy_graph_file *f, fy_err *e)
     free(sidecar);
     if (rc != 0)
         return -1;
-    const fy_qnn_chip chip = {p->is.soc_id, p->is.arch, p->is.vtcm_mb};
     rc = check_release(d->lib, &p->is, e);
     if (rc == 0)
         rc = check_binary(f, &p->is, e);
-    if (rc == 0)
-        rc = open_device(d, &chip, e);
     if (rc == 0)
         rc = load_context(p, e);
     return rc == 0 ? 0 : fy_ctx(e, "%s", f->path);
@@ -147,6 +152,11 @@ static void unload(fy_graph_chunk *p)
 {
     if (p == NULL)
         return;
+    fy_graph_chunk **at = &p->d->chunks;
+    while (*at != NULL && *at != p)
+        at = &(*at)->next;
+    if (*at != NULL)
+        *at = p->next;
     fy_qnn_context_free(p->d->lib, p->context);
     fy_qnn_sidecar_release(&p->is);
     free(p->path);
@@ -164,8 +174,12 @@ static fy_graph_chunk *load(fy_graph_device *base, const fy_graph_file *f, fy_er
     }
     p->d = d;
     const int rc = fy_check_interrupt(e) == 0 ? read_binary(p, f, e) : -1;
-    if (rc == 0)
-        return p;
+    if (rc == 0) {
+        fy_graph_chunk **at = &d->chunks;
+        while (*at != NULL)
+            at = &(*at)->next;
+        return *at = p;
+    }
     unload(p);
     return NULL;
 }
@@ -243,12 +257,17 @@ static void unbind(fy_graph *g)
 {
     if (g == NULL)
         return;
-    if (--g->chunk->n_bound == 0) {
+    fy_graph **at = &g->chunk->bound;
+    while (*at != g)
+        at = &(*at)->next;
+    *at = g->next;
+    if (g->chunk->bound == NULL) {
         fy_qnn_shares_clear(&g->chunk->shares, g->chunk->d->lib);
         g->chunk->d->raw_bytes -= g->chunk->raw_bytes;
         g->chunk->raw_bytes = 0;
     }
     fy_qnn_graph_release(&g->g);
+    free(g->buffers);
     free(g->io);
     free(g);
 }
@@ -277,16 +296,19 @@ static int bind_tensors(fy_graph_chunk *p, fy_graph *g, const fy_graph_binding *
     return is != NULL ? 0 : -1;
 }
 
-static int share_tensors(fy_graph *g, void *const *buffers, fy_err *e)
+/* The graph in the library, and its tensors' memory. */
+static int attach(fy_graph *g, fy_err *e)
 {
     fy_graph_chunk *p = g->chunk;
     uint64_t raw = 0;
+    if (fy_qnn_graph_retrieve(p->d->lib, p->context, g->name, &g->g, e) != 0)
+        return fy_ctx(e, "%s", p->path);
     for (uint32_t i = 0; i < g->n_in + g->n_out; i++) {
         fy_qnn_tensor_v1 *t = &g->io[i].u.v1;
         /* the sidecar's limit fits */
         const uint32_t bytes = t->dims[0] * t->dims[1] * fy_qnn_type_bytes(t->type);
         if (fy_qnn_share_tensor(&p->d->areas, p->d->lib, p->context, &p->shares, &g->io[i],
-                                buffers[i], bytes, e) != 0)
+                                g->buffers[i], bytes, e) != 0)
             return fy_ctx(e, "%s", p->path);
         raw += t->memory == FY_QNN_RAW ? bytes : 0;
     }
@@ -305,24 +327,99 @@ static fy_graph *bind(fy_graph_chunk *p, const fy_graph_binding *b, fy_err *e)
         return NULL;
     }
     g->chunk = p;
-    p->n_bound++;
+    fy_graph **at = &p->bound;
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = g;
     g->io = calloc(b->n_tensors, sizeof *g->io);
-    int rc = g->io != NULL ? bind_tensors(p, g, b, e) : fy_nomem(e);
-    if (rc == 0 && (rc = fy_qnn_graph_retrieve(p->d->lib, p->context, b->name, &g->g, e)) != 0)
-        fy_ctx(e, "%s", p->path);
-    if (rc == 0 && share_tensors(g, b->buffers, e) == 0)
-        return g;
+    g->buffers = calloc(b->n_tensors, sizeof *g->buffers);
+    if (g->io == NULL || g->buffers == NULL) {
+        fy_nomem(e);
+    } else {
+        memcpy(g->buffers, b->buffers, b->n_tensors * sizeof *g->buffers);
+        if (bind_tensors(p, g, b, e) == 0 && attach(g, e) == 0)
+            return g;
+    }
     unbind(g);
     return NULL;
 }
 
 static int run(fy_graph *g, fy_err *e)
 {
+    if (g->g.handle == NULL)
+        return fy_fail(e, FY_EDEVICE, "%s, graph '%s': is not loaded since the NPU was lost",
+                       g->chunk->path, g->name);
     const fy_qnn_error err = fy_qnn_graph_execute(&g->g, g->io, g->n_in, g->io + g->n_in, g->n_out);
     if (err == 0)
         return 0;
     fy_qnn_fail(g->g.lib, "graphExecute", err, e);
     return fy_ctx(e, "%s, graph '%s'", g->chunk->path, g->name);
+}
+
+/* --- after a restart -------------------------------------------------------------------------- */
+
+enum { MOST_RESTARTS = 3, RESTART_PAUSE_S = 60 };
+
+/* A phone whose NPU restarts again and again computes nothing, and gets hot. */
+static int may_recover(device *d, fy_err *e)
+{
+    const double now = fy_now_s();
+    if (d->n_recovered == MOST_RESTARTS)
+        return fy_fail(e, FY_EDEVICE, "it was made anew %d times in this session already",
+                       MOST_RESTARTS);
+    if (d->n_recovered > 0 && now - d->recovered_s < RESTART_PAUSE_S)
+        return fy_fail(e, FY_EDEVICE, "it was made anew %.0f s ago, and once a minute is tried",
+                       now - d->recovered_s);
+    d->n_recovered++;
+    d->recovered_s = now;
+    return 0;
+}
+
+/* What a lost NPU answers to this does not matter. */
+static void drop_all(device *d)
+{
+    for (fy_graph_chunk *p = d->chunks; p != NULL; p = p->next) {
+        for (fy_graph *g = p->bound; g != NULL; g = g->next)
+            g->g.handle = NULL;
+        fy_qnn_shares_clear(&p->shares, d->lib);
+        fy_qnn_context_free(d->lib, p->context);
+        p->context = NULL;
+    }
+    fy_qnn_device_free(d->lib, d->handle);
+    d->handle = NULL;
+}
+
+static int make_all(device *d, fy_err *e)
+{
+    if (fy_qnn_restart(d->lib, e) != 0)
+        return -1;
+    for (fy_graph_chunk *p = d->chunks; p != NULL; p = p->next) {
+        if (load_context(p, e) != 0)
+            return fy_ctx(e, "%s", p->path);
+        for (fy_graph *g = p->bound; g != NULL; g = g->next) {
+            if (attach(g, e) != 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* The areas are memory of this process: caches and all that is half computed are still there. */
+static int recover(fy_graph_device *base, fy_err *e)
+{
+    device *d = (device *)(void *)base;
+    fy_str log = {0};
+    if (may_recover(d, e) == 0) {
+        drop_all(d);
+        if (make_all(d, e) == 0)
+            return 0;
+        drop_all(d);
+    }
+    fy_qnn_log_lines(&log);
+    if (!log.oom)
+        fy_log_lines(FY_LOG_DEBUG, fy_str_z(&log));
+    fy_str_release(&log);
+    return -1;
 }
 
 /* --- the device ------------------------------------------------------------------------------- */
@@ -342,6 +439,7 @@ static int begin(fy_graph_device *base, int n_threads, fy_err *e)
 {
     device *d = (device *)(void *)base;
     (void)n_threads, (void)e;
+    d->n_recovered = 0;
     if (d->raw_bytes > 0 && !d->told)
         fy_log(ANY_CHIP ? FY_LOG_DEBUG : FY_LOG_WARN,
                "no memory is shared with the NPU (%s): each call copies %.1f MB", d->areas.why,
@@ -378,7 +476,8 @@ static const fy_graph_backend api = {.name = "qnn",
                                      .unbind = unbind,
                                      .begin = begin,
                                      .end = end,
-                                     .run = run};
+                                     .run = run,
+                                     .recover = recover};
 
 fy_graph_device *fy_graph_qnn_open(const char *library, fy_err *e)
 {

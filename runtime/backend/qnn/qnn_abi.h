@@ -67,12 +67,13 @@ enum {
     FY_QNN_EMEMORY = 1002,
     FY_QNN_ESYSTEM = 1003,
     FY_QNN_ERESTARTED = 1007, /* the DSP crashed and came back: every object is invalid */
-    FY_QNN_ELOST = 1011,      /* the DSP crashed for good */
+    FY_QNN_ELOST = 1011,      /* the DSP crashed */
     FY_QNN_EVALIDATE = 3110,
     FY_QNN_EBINARY_ARG = 5000,
     FY_QNN_EBINARY_VERSION = 5004,
     FY_QNN_EBINARY_CREATE = 5005,
     FY_QNN_ECONFIG = 5010,
+    FY_QNN_EGRAPH_CONTEXT = 6039, /* the graph's context is lost */
     FY_QNN_EDEVICE_CONFIG = 14001,
 };
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -65,6 +66,17 @@ void fy_qnn_log_last(char *out, size_t size)
             snprintf(out, size, "%s", kept.line[(i - 1) % FY_QNN_LOG_LINES].text);
     }
     pthread_mutex_unlock(&kept.lock);
+}
+
+bool fy_qnn_log_says(const char *text)
+{
+    bool says = false;
+    pthread_mutex_lock(&kept.lock);
+    const uint64_t first = kept.mark > first_kept() ? kept.mark : first_kept();
+    for (uint64_t i = first; i < kept.n && !says; i++)
+        says = strstr(kept.line[i % FY_QNN_LOG_LINES].text, text) != NULL;
+    pthread_mutex_unlock(&kept.lock);
+    return says;
 }
 
 void fy_qnn_log_lines(fy_str *out)
@@ -327,6 +339,15 @@ fy_qnn_lib *fy_qnn_open(const char *path, const fy_qnn_record *record, fy_err *e
     return NULL;
 }
 
+int fy_qnn_restart(fy_qnn_lib *lib, fy_err *e)
+{
+    fy_qnn_log_mark();
+    (void)lib->call->backend_free(lib->backend);
+    lib->backend = NULL;
+    const fy_qnn_error err = lib->call->backend_create(lib->log, NULL, &lib->backend);
+    return err == 0 ? 0 : fy_qnn_fail(lib, "backendCreate", err, e);
+}
+
 void fy_qnn_close(fy_qnn_lib *lib)
 {
     if (lib == NULL)
@@ -416,9 +437,29 @@ bool fy_qnn_release_take(fy_span *s, fy_qnn_release *out)
 
 /* --- errors ----------------------------------------------------------------------------------- */
 
+/* Of some restarts only the log tells, whose lines may arrive a little later: "SSR", or the numbers
+ * of the way to the DSP. */
+static bool log_tells_restart(void)
+{
+    static const struct timespec pause = {.tv_nsec = 5000000};
+    for (int i = 0; i < 10; i++) {
+        if (fy_qnn_log_says("SSR") || fy_qnn_log_says("0x8000040e") ||
+            fy_qnn_log_says("0x8000042e"))
+            return true;
+        nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
 static fy_code code_of(uint32_t code)
 {
     switch (code) {
+    case FY_QNN_ERESTARTED:
+    case FY_QNN_ELOST:
+    case FY_QNN_EGRAPH_CONTEXT:
+        return FY_ELOST;
+    case FY_QNN_ESYSTEM:
+        return log_tells_restart() ? FY_ELOST : FY_EDEVICE;
     case FY_QNN_EMEMORY:
         return FY_EFIT;
     case FY_QNN_ENOT_SUPPORTED:

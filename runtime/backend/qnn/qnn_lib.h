@@ -55,11 +55,14 @@ int fy_qnn_find(const char *dir, fy_str *path, fy_err *e);
 /* record NULL: nothing is recorded. NULL on failure: FY_EDEVICE when it cannot be loaded,
  * FY_EUNSUPPORTED for its version. */
 fy_qnn_lib *fy_qnn_open(const char *path, const fy_qnn_record *record, fy_err *e);
+/* After the NPU was lost, with all that was made on it freed or given up: a new backend. */
+int fy_qnn_restart(fy_qnn_lib *lib, fy_err *e);
 /* Frees backend and log, ends the record; NULL is fine. */
 void fy_qnn_close(fy_qnn_lib *lib);
 
 /* "CALL: QNN error 6022 (0x1786), its message: the last line of the log; see 'ferry explain 6022'".
- * FY_EFIT for memory, FY_EUNSUPPORTED for what a library refuses, else FY_EDEVICE. Returns -1. */
+ * FY_ELOST when the NPU restarted, FY_EFIT for memory, FY_EUNSUPPORTED for what a library refuses,
+ * else FY_EDEVICE. Returns -1. */
 int fy_qnn_fail(const fy_qnn_lib *lib, const char *call, fy_qnn_error code, fy_err *e);
 /* The code in the low 16 bits. */
 static inline uint32_t fy_qnn_code(fy_qnn_error e)
@@ -75,6 +78,8 @@ enum { FY_QNN_LOG_LINES = 200, FY_QNN_LOG_LINE_BYTES = 320 };
 void fy_qnn_log_mark(void);
 /* The last line of level ERROR since the mark, fit for a terminal; "" when there is none. */
 void fy_qnn_log_last(char *out, size_t size);
+/* Is the text in a line of the log since the mark? */
+bool fy_qnn_log_says(const char *text);
 /* Appends the kept lines, oldest first, as "LEVEL text\n". */
 void fy_qnn_log_lines(fy_str *out);
 

@@ -285,13 +285,26 @@ static void codes_are_those_of_ferry(void **state)
     static const struct {
         uint32_t qnn;
         fy_code code;
-    } rows[] = {{FY_QNN_EMEMORY, FY_EFIT},           {FY_QNN_ENOT_SUPPORTED, FY_EUNSUPPORTED},
-                {FY_QNN_EVALIDATE, FY_EUNSUPPORTED}, {FY_QNN_EBINARY_VERSION, FY_EUNSUPPORTED},
-                {FY_QNN_ERESTARTED, FY_EDEVICE},     {1, FY_EDEVICE}};
+        const char *line; /* of the log */
+    } rows[] = {{FY_QNN_EMEMORY, FY_EFIT, NULL},
+                {FY_QNN_ENOT_SUPPORTED, FY_EUNSUPPORTED, NULL},
+                {FY_QNN_EVALIDATE, FY_EUNSUPPORTED, NULL},
+                {FY_QNN_EBINARY_VERSION, FY_EUNSUPPORTED, NULL},
+                {FY_QNN_ERESTARTED, FY_ELOST, NULL},
+                {FY_QNN_ELOST, FY_ELOST, NULL},
+                {FY_QNN_EGRAPH_CONTEXT, FY_ELOST, NULL},
+                {FY_QNN_ESYSTEM, FY_EDEVICE, "no such file"},
+                {FY_QNN_ESYSTEM, FY_ELOST, "SSR detected"},
+                {FY_QNN_ESYSTEM, FY_ELOST, "err 0x8000040e"},
+                {FY_QNN_ESYSTEM, FY_EDEVICE, NULL},
+                {1, FY_EDEVICE, "SSR detected"}};
     static const fy_qnn_table none = {0};
     const fy_qnn_lib lib = {.call = &none};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fy_err e = {0};
+        fy_qnn_log_mark();
+        if (rows[i].line != NULL)
+            say(FY_QNN_LOG_WARN, "%s", rows[i].line);
         fy_qnn_fail(&lib, "call", rows[i].qnn, &e);
         assert_int_equal(e.code, rows[i].code);
     }
