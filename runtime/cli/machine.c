@@ -115,7 +115,7 @@ static int add_qnn(const fy_machine_options *o, const source *s, fy_model *m, fy
     fy_graph_device *device = NULL;
     stdout = stderr; /* the library's printf: ours is fy_stdout, and the answer's */
     if (fy_qnn_find(o->qnn_lib != NULL ? o->qnn_lib : s->libs, &path, e) == 0)
-        device = fy_graph_qnn_open(fy_str_z(&path), e);
+        device = fy_graph_qnn_open(fy_str_z(&path), (fy_qnn_power_level)o->power, e);
     fy_str_release(&path);
     return device != NULL ? fy_model_add_graphs(m, s->qnn, device, e) : -1;
 }

@@ -13,6 +13,7 @@ typedef struct {
     const char *cpu_mask, *cpu_range;
     int backend; /* fy_machine_backend */
     const char *qnn_lib;
+    int power; /* fy_qnn_power_level */
     bool mlock, no_mmap;
 } fy_machine_options;
 
@@ -41,6 +42,13 @@ typedef enum {
                 "of the workspace, else FERRY_QNN_SDK.",                                       \
         .file = FY_FILE_OR_WORD                                                                \
     }
+#define FY_ROW_POWER_OF(field)                                                                     \
+    {                                                                                              \
+        .group = "Machine", .name = "power", .kind = FY_OPT_CHOICE, .arg = "burst|balanced|saver", \
+        .offset = offsetof(options, field.power), .def = "burst",                                  \
+        .help = "Clocks of the NPU while --backend qnn computes: the highest, nominal ones, or "   \
+                "what the system gives."                                                           \
+    }
 
 #define FY_ROW_CPU_MASK_OF(field)                                                                 \
     {                                                                                             \
@@ -67,9 +75,10 @@ typedef enum {
         .help = "Read the file into memory of its own, in huge pages where there are any, " \
                 "instead of using it where it lies. The file may change then."              \
     }
-#define FY_ROWS_MACHINE_OF(field)                                                  \
-    FY_ROW_BACKEND_OF(field), FY_ROW_QNN_LIB_OF(field), FY_ROW_CPU_MASK_OF(field), \
-        FY_ROW_CPU_RANGE_OF(field), FY_ROW_MLOCK_OF(field), FY_ROW_NO_MMAP_OF(field)
+#define FY_ROWS_MACHINE_OF(field)                                                      \
+    FY_ROW_BACKEND_OF(field), FY_ROW_QNN_LIB_OF(field), FY_ROW_POWER_OF(field),        \
+        FY_ROW_CPU_MASK_OF(field), FY_ROW_CPU_RANGE_OF(field), FY_ROW_MLOCK_OF(field), \
+        FY_ROW_NO_MMAP_OF(field)
 
 /* Pins the calling thread, and all threads it starts later, as the options ask. Call it before
  * anything counts CPUs or starts threads. */

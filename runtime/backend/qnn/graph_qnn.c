@@ -11,18 +11,12 @@
 #include "base/log.h"
 #include "base/process.h"
 
-/* A library for PCs computes for any chip, and has to be told which; a phone's knows its own. */
-#ifdef __x86_64__
-enum { ANY_CHIP = true };
-#else
-enum { ANY_CHIP = false };
-#endif
-
 typedef struct {
     fy_graph_device base;
     fy_qnn_lib *lib;      /* owned */
     fy_qnn_handle handle; /* owned; made for the first chunk, whose chip it has */
     fy_qnn_chip chip;
+    fy_qnn_power *power; /* owned */
     fy_qnn_areas areas;
     uint64_t raw_bytes;     /* that the library copies at a call through all chunks */
     bool told;              /* of them */
@@ -91,7 +85,7 @@ static int open_device(device *d, const fy_qnn_chip *chip, fy_err *e)
 {
     static const fy_qnn_chip own = {0};
     if (d->handle == NULL) {
-        if (fy_qnn_device_new(d->lib, ANY_CHIP ? chip : &own, &d->handle, e) != 0)
+        if (fy_qnn_device_new(d->lib, FY_QNN_ON_PC ? chip : &own, &d->handle, e) != 0)
             return -1;
         d->chip = *chip;
     }
@@ -114,7 +108,7 @@ static int load_context(fy_graph_chunk *p, fy_err *e)
     if (rc == 0)
         return 0;
     return fy_fail(e, why.code, "%s%s", why.msg,
-                   ANY_CHIP && p->is.n_graphs > 1
+                   FY_QNN_ON_PC && p->is.n_graphs > 1
                        ? "; a PC's library loads no graphs that share their weights: compile a cut "
                          "with one batch size ('ferry chunk --batch 32')"
                        : "");
@@ -349,7 +343,9 @@ static int run(fy_graph *g, fy_err *e)
     if (g->g.handle == NULL)
         return fy_fail(e, FY_EDEVICE, "%s, graph '%s': is not loaded since the NPU was lost",
                        g->chunk->path, g->name);
+    fy_qnn_power_work(g->chunk->d->power);
     const fy_qnn_error err = fy_qnn_graph_execute(&g->g, g->io, g->n_in, g->io + g->n_in, g->n_out);
+    fy_qnn_power_rest(g->chunk->d->power);
     if (err == 0)
         return 0;
     fy_qnn_fail(g->g.lib, "graphExecute", err, e);
@@ -378,6 +374,7 @@ static int may_recover(device *d, fy_err *e)
 /* What a lost NPU answers to this does not matter. */
 static void drop_all(device *d)
 {
+    fy_qnn_power_drop(d->power);
     for (fy_graph_chunk *p = d->chunks; p != NULL; p = p->next) {
         for (fy_graph *g = p->bound; g != NULL; g = g->next)
             g->g.handle = NULL;
@@ -441,7 +438,7 @@ static int begin(fy_graph_device *base, int n_threads, fy_err *e)
     (void)n_threads, (void)e;
     d->n_recovered = 0;
     if (d->raw_bytes > 0 && !d->told)
-        fy_log(ANY_CHIP ? FY_LOG_DEBUG : FY_LOG_WARN,
+        fy_log(FY_QNN_ON_PC ? FY_LOG_DEBUG : FY_LOG_WARN,
                "no memory is shared with the NPU (%s): each call copies %.1f MB", d->areas.why,
                (double)d->raw_bytes / (1 << 20));
     d->told = true;
@@ -458,6 +455,7 @@ static void close_device(fy_graph_device *base)
     device *d = (device *)(void *)base;
     if (d == NULL)
         return;
+    fy_qnn_power_free(d->power);
     fy_qnn_areas_release(&d->areas);
     fy_qnn_device_free(d->lib, d->handle);
     fy_qnn_close(d->lib);
@@ -479,7 +477,7 @@ static const fy_graph_backend api = {.name = "qnn",
                                      .run = run,
                                      .recover = recover};
 
-fy_graph_device *fy_graph_qnn_open(const char *library, fy_err *e)
+fy_graph_device *fy_graph_qnn_open(const char *library, fy_qnn_power_level power, fy_err *e)
 {
     device *d = calloc(1, sizeof *d);
     if (d == NULL) {
@@ -487,7 +485,9 @@ fy_graph_device *fy_graph_qnn_open(const char *library, fy_err *e)
         return NULL;
     }
     *d = (device){.base = {.api = &api}, .lib = fy_qnn_open(library, NULL, e)};
-    if (d->lib == NULL) {
+    d->power = d->lib != NULL ? fy_qnn_power_new(d->lib, power, e) : NULL;
+    if (d->power == NULL) {
+        fy_qnn_close(d->lib);
         free(d);
         return NULL;
     }

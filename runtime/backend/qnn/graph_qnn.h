@@ -7,10 +7,11 @@
 #define FY_BACKEND_QNN_GRAPH_QNN_H
 
 #include "backend/graph_backend.h"
+#include "backend/qnn/qnn_power.h"
 #include "base/err.h"
 
 /* Loads the library at a path (fy_qnn_find); a process has one such device at a time. NULL on
  * failure. */
-fy_graph_device *fy_graph_qnn_open(const char *library, fy_err *e);
+fy_graph_device *fy_graph_qnn_open(const char *library, fy_qnn_power_level power, fy_err *e);
 
 #endif

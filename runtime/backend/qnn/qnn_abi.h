@@ -289,6 +289,32 @@ typedef struct {
     } u;
 } fy_qnn_memory;
 
+/* --- clocks ----------------------------------------------------------------------------------- */
+
+enum {
+    FY_QNN_POWER_CLOCKS = 1, /* words: id, set, scales, mode, set, sleep us, set, stays awake, set,
+                                bus corner least, target, most, set, core corner least, ... */
+    FY_QNN_POWER_CALL_US = 2,
+    FY_QNN_POWER_POLL_US = 3,
+    FY_QNN_POWER_MATRIX = 5,
+};
+
+typedef struct {
+    uint32_t option;
+    union {
+        uint32_t words[16];
+        uint32_t us;
+    } u;
+} fy_qnn_power_config;
+
+typedef struct {
+    uint32_t type; /* 0: the functions are these */
+    fy_qnn_error (*create)(uint32_t device, uint32_t core, uint32_t *id);
+    fy_qnn_error (*destroy)(uint32_t id);
+    fy_qnn_error (*set)(uint32_t id, const fy_qnn_power_config *const *list);
+    void (*set_memory)(void);
+} fy_qnn_infrastructure;
+
 /* --- the library of what a binary holds ------------------------------------------------------- */
 
 typedef struct {
@@ -403,7 +429,7 @@ typedef struct {
     fy_qnn_error (*memory_deregister)(const fy_qnn_handle *m, uint32_t n);
     fy_qnn_error (*device_platform)(fy_qnn_handle log, const fy_qnn_platform **out);
     fy_qnn_error (*device_free_platform)(fy_qnn_handle log, const fy_qnn_platform *p);
-    fy_qnn_slot device_infrastructure;
+    fy_qnn_error (*device_infrastructure)(const fy_qnn_infrastructure **out);
     fy_qnn_error (*device_create)(fy_qnn_handle log, fy_qnn_options c, fy_qnn_handle *out); /* 40 */
     fy_qnn_slot device_set_config;
     fy_qnn_error (*device_info)(fy_qnn_handle d, const fy_qnn_platform **out);
@@ -480,6 +506,9 @@ FY_QNN_SIZE(fy_qnn_htp_memory, 32);
 FY_QNN_AT(fy_qnn_htp_memory, offset, 24);
 FY_QNN_SIZE(fy_qnn_memory, 48);
 FY_QNN_AT(fy_qnn_memory, u, 32);
+FY_QNN_SIZE(fy_qnn_power_config, 68);
+FY_QNN_SIZE(fy_qnn_infrastructure, 40);
+FY_QNN_AT(fy_qnn_infrastructure, create, 8);
 FY_QNN_SIZE(fy_qnn_binary_info, 144);
 FY_QNN_AT(fy_qnn_binary_info, u.v1.hw_blob_bytes, 80);
 FY_QNN_AT(fy_qnn_binary_info, u.v1.n_graphs, 120);

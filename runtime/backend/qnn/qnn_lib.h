@@ -20,6 +20,13 @@
  */
 enum { FY_QNN_CORE_MAJOR = 2, FY_QNN_CORE_MINOR_FIRST = 18, FY_QNN_CORE_MINOR_KNOWN = 40 };
 
+/* A library for PCs computes in memory and for any chip. */
+#ifdef __x86_64__
+enum { FY_QNN_ON_PC = true };
+#else
+enum { FY_QNN_ON_PC = false };
+#endif
+
 /* Of the SDK: 2.51. A library reads binaries of its own release and of older ones. */
 typedef struct {
     uint32_t major, minor; /* 0, 0: unknown */

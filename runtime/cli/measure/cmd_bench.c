@@ -77,6 +77,7 @@ static const fy_opt opts[] = {
              "Type of the values in the cache: f16 (default), f32, q8_0."),
     FY_ROW_BACKEND_OF(machine),
     FY_ROW_QNN_LIB_OF(machine),
+    FY_ROW_POWER_OF(machine),
     FY_ROW_CPU_MASK_OF(machine),
     FY_ROW_CPU_RANGE_OF(machine),
     {.group = "Machine",
@@ -194,6 +195,7 @@ static int open_model(job *j, fy_err *e)
         return -1;
     const fy_machine_options machine = {.backend = j->o->machine.backend,
                                         .qnn_lib = j->o->machine.qnn_lib,
+                                        .power = j->o->machine.power,
                                         .no_mmap = j->o->mmap == 0,
                                         .mlock = j->o->machine.mlock};
     j->model = fy_machine_open(&machine, is_workspace ? b.weights : path, b.qnn, b.qnn_libs, e);
