@@ -114,6 +114,12 @@ float *fy_chain_run_layers(fy_chain_run *r, const fy_chain_call *call, fy_err *e
 /* A session's run; NULL: it computes the whole model. */
 struct fy_session;
 const fy_chain_run *fy_session_chain(const struct fy_session *s);
+/* How often graphs of a chunk ran since the run was made, and how long that took. */
+typedef struct {
+    uint64_t n_calls;
+    double seconds;
+} fy_chain_time;
+fy_chain_time fy_chain_run_time(const fy_chain_run *r, size_t chunk);
 /* Fills the first slots with the preset. */
 void fy_chain_run_preset(fy_chain_run *r);
 /* Keys [n][head_dim] or values [n][head_dim_v] of n slots from the first on, as floats. The caches

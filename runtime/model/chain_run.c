@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/math.h"
+#include "base/process.h"
 #include "kernels/kernels.h"
 
 /* Keys [head_dim][n_cache] and values [n_cache][head_dim_v] of a cache; or new ones, by token. */
@@ -35,8 +36,9 @@ struct fy_chain_run {
     pair *fresh;         /* owned: [most layers of a chunk][n_head_kv] */
     encoding *encodings; /* owned: [n_layer][n_head_kv], of keys and of values; NULL: floats */
     float *head_x, *head_logits;
-    fy_graph **graphs; /* owned: [n_graphs] */
-    uint32_t n_shown;  /* slots that the masks show */
+    fy_graph **graphs;    /* owned: [n_graphs] */
+    fy_chain_time *times; /* owned: [n_chunks] */
+    uint32_t n_shown;     /* slots that the masks show */
     bool begun;
 };
 
@@ -407,10 +409,11 @@ static int take_memory(fy_chain_run *r, fy_err *e)
     r->fresh = calloc(x.chunk_layers * heads, sizeof *r->fresh);
     r->graphs = calloc(r->c->n_graphs, sizeof *r->graphs);
     r->areas = calloc(r->c->n_chunks + 1, sizeof *r->areas);
+    r->times = calloc(r->c->n_chunks, sizeof *r->times);
     if (r->kv == FY_EL_U8 || r->kv == FY_EL_S16)
         r->encodings = calloc(r->hp->n_layer * heads * 2, sizeof *r->encodings);
     if (r->cache == NULL || r->fresh == NULL || r->graphs == NULL || r->areas == NULL ||
-        (r->encodings == NULL && (r->kv == FY_EL_U8 || r->kv == FY_EL_S16)))
+        r->times == NULL || (r->encodings == NULL && (r->kv == FY_EL_U8 || r->kv == FY_EL_S16)))
         return fy_nomem(e);
     for (size_t i = 0; i <= r->c->n_chunks; i++) {
         if (take_area(r, i, e) != 0)
@@ -458,6 +461,7 @@ void fy_chain_run_free(fy_chain_run *r)
     for (size_t i = r->c->n_chunks + 1; r->areas != NULL && i-- > 0;)
         fy_graph_give(r->c->device, r->areas[i]);
     free(r->areas);
+    free(r->times);
     free(r->graphs);
     free(r->cache);
     free(r->fresh);
@@ -587,20 +591,35 @@ float *fy_chain_run_x(fy_chain_run *r)
     return r->hidden[0];
 }
 
+static int run_timed(fy_chain_run *r, size_t graph, fy_err *e)
+{
+    fy_chain_time *t = &r->times[r->c->graphs[graph].chunk];
+    const double begin = fy_now_s();
+    const int rc = r->c->device->api->run(r->graphs[graph], e);
+    t->seconds += fy_now_s() - begin;
+    t->n_calls++;
+    return rc;
+}
+
+fy_chain_time fy_chain_run_time(const fy_chain_run *r, size_t chunk)
+{
+    return r->times[chunk];
+}
+
 /* A graph that lost the NPU runs again, alone: its inputs are what they were, as no graph writes
  * where it reads. */
 static int run_graph(fy_chain_run *r, size_t graph, fy_err *e)
 {
     fy_graph_device *d = r->c->device;
     fy_err why = {0};
-    if (d->api->run(r->graphs[graph], &why) == 0)
+    if (run_timed(r, graph, &why) == 0)
         return 0;
     if (why.code == FY_ELOST && d->api->recover != NULL) {
         fy_log(FY_LOG_WARN, "the NPU is lost, everything on it is made anew: %s", why.msg);
         if (d->api->recover(d, e) != 0)
             return fy_ctx(e, "the NPU is lost (%s)", why.msg);
         why = (fy_err){0};
-        if (d->api->run(r->graphs[graph], &why) == 0)
+        if (run_timed(r, graph, &why) == 0)
             return 0;
         if (why.code == FY_ELOST)
             fy_ctx(&why, "the NPU is lost twice at the same place: it is the graph, not the phone");

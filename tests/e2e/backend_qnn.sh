@@ -63,6 +63,16 @@ check_status "a graph that does it again is named" 5 'lost twice at the same pla
     "$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 1
 unset FERRY_REF_FAULTS
 
+# --- memory -----------------------------------------------------------------------------------------------------------
+mkfifo "$TMP/in"
+"$FERRY" chat -m "$d" "${qnn[@]}" -n 4 -q <"$TMP/in" >"$TMP/answer" 2>/dev/null &
+exec 3>"$TMP/in"
+echo 'Once upon a time' >&3
+for _ in {1..100}; do [ -s "$TMP/answer" ] || sleep 0.1; done
+check "a binary is mapped only while it is loaded" bash -c "grep -q libQnnRef /proc/$!/maps && ! grep '[.]bin' /proc/$!/maps"
+exec 3>&-
+wait
+
 # --- presets ----------------------------------------------------------------------------------------------------------
 preset() { # NAME RECIPE OPTION...
     "$FERRY" compile "$cut" --sdk reference --recipe "$2" --calibration "$TMP/own.txt" -q -o "$TMP/$1" "${@:3}"

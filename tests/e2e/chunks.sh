@@ -59,6 +59,9 @@ check_equal "the measure of a text is the same" "$("$FERRY" eval -m "$m" --text 
 check "bench says what computed" bash -c "$FERRY bench -m $d -p 16 -n 4 -r 1 -o jsonl -q | jq -e '.backends == \"chunks\" and .model_n_params > 1000000'"
 "$FERRY" bench -m "$m" -p 0 -n 1 -r 1 -o jsonl -q | jq .model_type >"$TMP/want"
 check_equal "and of which model" "$(cat "$TMP/want")" "$("$FERRY" bench -m "$d" -p 0 -n 1 -r 1 -o jsonl -q | jq .model_type)"
+check_equal "and how long each chunk took, and the rest" '["chunk_0","chunk_1","lm_head"],true' \
+    "$("$FERRY" bench -m "$d" -p 16 -n 0 -r 2 -o json -q |
+        jq -c '.[0] | [.chunks[].name], (([.chunks[] | .calls * .avg_ns] | add) + .host_ns) / .avg_ns > 0.99' | paste -sd,)"
 
 # --- it is never silent about it ----------------------------------------------------------------------------------------
 check_status "what computes is said" 0 'backend: chunks \(.*/ggml/weights.gguf holds the embedding alone\)' "$FERRY" run -m "$d" -p Once -n 1

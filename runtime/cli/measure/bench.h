@@ -14,6 +14,7 @@
 #include "base/opts.h"
 #include "base/str.h"
 #include "base/types.h"
+#include "model/chain.h"
 #include "model/model.h"
 
 /* --- what is measured ------------------------------------------------------------------------- */
@@ -74,9 +75,10 @@ const char *fy_bench_name(const fy_bench_test *t, char out[FY_BENCH_NAME_BYTES])
 int fy_bench_check(const fy_model *m, const fy_bench_test *tests, size_t n, fy_err *e);
 
 /* Runs the test `n` times in a session of its own, whose first n_depth positions are filled once.
- * With warmup, the prompt or one token is computed first and not counted. ns: [n]. */
+ * With warmup, the prompt or one token is computed first and not counted. ns: [n]. chunks:
+ * [fy_model_n_chunks], of all repetitions. */
 int fy_bench_measure(const fy_model *m, const fy_bench_test *t, uint32_t n, bool warmup,
-                     uint64_t *ns, fy_err *e);
+                     uint64_t *ns, fy_chain_time *chunks, fy_err *e);
 
 typedef struct {
     double avg_ns, stddev_ns; /* of a sample (n - 1 in the denominator); 0 if n is 1 */
@@ -156,6 +158,8 @@ typedef struct {
     const uint64_t *samples_ns;
     const double *samples_ts;
     size_t n_samples;
+    const fy_model *cut;         /* NULL: not a cut model, else its graphs, in all repetitions: */
+    const fy_chain_time *chunks; /* [fy_model_n_chunks] */
 } fy_bench_result;
 
 typedef struct {
@@ -176,6 +180,8 @@ void fy_bench_out_begin(fy_bench_out *o, fy_str *out);
 void fy_bench_out_test(fy_bench_out *o, const fy_bench_about *about, const fy_bench_result *r,
                        fy_str *out);
 void fy_bench_out_end(fy_bench_out *o, fy_str *out);
+/* What a repetition spent in the graphs of each chunk, and outside, as a line for people. */
+void fy_bench_chunks_text(const fy_bench_result *r, fy_str *out);
 
 /* The same for a sustained run: rows of one test, then the first rate divided by the last, which
  * CSV has no place for. */

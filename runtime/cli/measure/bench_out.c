@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/path.h"
 
 /* --- fields ----------------------------------------------------------------------------------- */
 
@@ -153,6 +154,53 @@ static void put_samples(const fy_bench_result *r, const char *separator, fy_str 
     for (size_t i = 0; i < r->n_samples; i++)
         fy_str_printf(out, "%s%.6f", i > 0 ? ", " : " ", r->samples_ts[i]);
     fy_str_puts(out, " ]");
+}
+
+/* --- chunks ----------------------------------------------------------------------------------- */
+
+/* "chunk_0" of its path. */
+static fy_span chunk_name(const fy_bench_result *r, size_t i)
+{
+    fy_span name = fy_path_base(fy_model_chunk_path(r->cut, i));
+    const char *dot = memrchr(name.ptr, '.', name.len);
+    return (fy_span){name.ptr, dot != NULL ? (size_t)(dot - name.ptr) : name.len};
+}
+
+/* Of a repetition, outside of all graphs. */
+static double host_ns(const fy_bench_result *r)
+{
+    double ns = (double)r->avg_ns;
+    for (size_t i = 0; i < fy_model_n_chunks(r->cut); i++)
+        ns -= r->chunks[i].seconds * 1e9 / (double)r->n_samples;
+    return ns > 0 ? ns : 0;
+}
+
+static double call_ns(const fy_chain_time *t)
+{
+    return t->n_calls > 0 ? t->seconds * 1e9 / (double)t->n_calls : 0;
+}
+
+static void put_chunks(const fy_bench_result *r, const char *separator, fy_str *out)
+{
+    fy_str_printf(out, "%s\"chunks\": [", separator);
+    for (size_t i = 0; i < fy_model_n_chunks(r->cut); i++) {
+        fy_str_puts(out, i > 0 ? ", {\"name\": " : "{\"name\": ");
+        fy_json_put_string(out, chunk_name(r, i));
+        fy_str_printf(out, ", \"calls\": %" PRIu64 ", \"avg_ns\": %.0f}",
+                      r->chunks[i].n_calls / r->n_samples, call_ns(&r->chunks[i]));
+    }
+    fy_str_printf(out, "]%s\"host_ns\": %.0f", separator, host_ns(r));
+}
+
+void fy_bench_chunks_text(const fy_bench_result *r, fy_str *out)
+{
+    for (size_t i = 0; i < fy_model_n_chunks(r->cut); i++) {
+        const fy_span name = chunk_name(r, i);
+        fy_str_printf(out, "%.*s %" PRIu64 " x %.3f ms, ", (int)name.len, name.ptr,
+                      r->chunks[i].n_calls / r->n_samples, call_ns(&r->chunks[i]) * 1e-6);
+    }
+    fy_str_printf(out, "host %.3f ms (%.1f %%)", host_ns(r) * 1e-6,
+                  100 * host_ns(r) / (double)r->avg_ns);
 }
 
 /* --- Markdown --------------------------------------------------------------------------------- */
@@ -367,12 +415,16 @@ void fy_bench_out_test(fy_bench_out *o, const fy_bench_about *about, const fy_be
         fy_str_puts(out, o->n_rows > 0 ? ",\n  {\n    " : "  {\n    ");
         put_json_members(parts, 2, ",\n    ", out);
         put_samples(r, ",\n    ", out);
+        if (r->cut != NULL)
+            put_chunks(r, ",\n    ", out);
         fy_str_puts(out, "\n  }");
         break;
     case FY_BENCH_JSONL:
         fy_str_putc(out, '{');
         put_json_members(parts, 2, ", ", out);
         put_samples(r, ", ", out);
+        if (r->cut != NULL)
+            put_chunks(r, ", ", out);
         fy_str_puts(out, "}\n");
         break;
     }

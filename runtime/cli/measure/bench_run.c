@@ -111,19 +111,32 @@ static int compute(const bench *b, fy_err *e)
     return 0;
 }
 
+/* Of the graphs so far. */
+static fy_chain_time time_of(const bench *b, size_t chunk)
+{
+    return fy_chain_run_time(fy_session_chain(b->s), chunk);
+}
+
 int fy_bench_measure(const fy_model *m, const fy_bench_test *t, uint32_t n, bool warmup,
-                     uint64_t *ns, fy_err *e)
+                     uint64_t *ns, fy_chain_time *chunks, fy_err *e)
 {
     bench b;
     if (open_bench(&b, m, t, e) != 0)
         return -1;
     int rc = warmup ? warm_up(&b, e) : 0;
+    for (size_t i = 0; i < fy_model_n_chunks(m); i++)
+        chunks[i] = time_of(&b, i);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         fy_session_rewind(b.s, t->n_depth);
         double begin = fy_now_s();
         rc = compute(&b, e);
         double took = fy_now_s() - begin;
         ns[i] = took > 1e-9 ? (uint64_t)(took * 1e9) : 1;
+    }
+    for (size_t i = 0; i < fy_model_n_chunks(m); i++) {
+        const fy_chain_time end = time_of(&b, i);
+        chunks[i] =
+            (fy_chain_time){end.n_calls - chunks[i].n_calls, end.seconds - chunks[i].seconds};
     }
     close_bench(&b);
     return rc;

@@ -114,6 +114,7 @@ typedef struct {
     double read_rate[FY_THREADS_MAX + 1]; /* bytes/s with so many threads; 0: not measured yet */
     uint64_t *ns;                         /* owned, [repetitions] */
     double *ts;                           /* the same */
+    fy_chain_time *chunks;                /* owned, [fy_model_n_chunks] */
     fy_bench_out out;
     fy_str text; /* not yet printed */
     /* of a sustained run */
@@ -205,6 +206,9 @@ static int open_model(job *j, fy_err *e)
         return -1;
     if (fy_bench_model_of(j->model, &j->described, e) != 0)
         return -1;
+    j->chunks = calloc(fy_model_n_chunks(j->model) + 1, sizeof *j->chunks);
+    if (j->chunks == NULL)
+        return fy_nomem(e);
     fy_self_cpu_text(&j->cpu);
     return j->cpu.oom ? fy_nomem(e) : 0;
 }
@@ -261,13 +265,26 @@ static int read_rate(job *j, uint32_t n_threads, double *rate, fy_err *e)
     return 0;
 }
 
+static void show_chunks(const char *name, const fy_bench_result *r)
+{
+    fy_str text = {0};
+    fy_bench_chunks_text(r, &text);
+    if (!text.oom)
+        fy_log(FY_LOG_INFO, "%s: %s", name, fy_str_z(&text));
+    fy_str_release(&text);
+}
+
 static int run_test(job *j, size_t i, fy_err *e)
 {
     const fy_bench_test *t = &j->tests[i];
     const size_t n = (size_t)j->o->repetitions;
     char name[FY_BENCH_NAME_BYTES], when[32];
-    fy_bench_result r = {
-        .bandwidth_share = NAN, .samples_ns = j->ns, .samples_ts = j->ts, .n_samples = n};
+    fy_bench_result r = {.bandwidth_share = NAN,
+                         .samples_ns = j->ns,
+                         .samples_ts = j->ts,
+                         .n_samples = n,
+                         .cut = fy_model_n_chunks(j->model) > 0 ? j->model : NULL,
+                         .chunks = j->chunks};
     double rate = 0;
     if (only_decodes(t) &&
         (fy_bench_bytes_per_token(j->model, &j->described, t, &r.bytes_per_token, e) != 0 ||
@@ -275,7 +292,7 @@ static int run_test(job *j, size_t i, fy_err *e)
         return -1;
     fy_log(FY_LOG_DEBUG, "test %zu of %zu: %s", i + 1, j->n_tests, fy_bench_name(t, name));
     now_text(when);
-    if (fy_bench_measure(j->model, t, (uint32_t)n, !j->o->no_warmup, j->ns, e) != 0)
+    if (fy_bench_measure(j->model, t, (uint32_t)n, !j->o->no_warmup, j->ns, j->chunks, e) != 0)
         return fy_ctx(e, "%s", fy_bench_name(t, name));
     const fy_bench_stats s = fy_bench_stats_of(j->ns, n, (uint64_t)t->n_prompt + t->n_gen, j->ts);
     r.avg_ns = (uint64_t)llround(s.avg_ns);
@@ -286,7 +303,11 @@ static int run_test(job *j, size_t i, fy_err *e)
         r.bandwidth_share = (double)r.bytes_per_token * s.avg_ts / rate;
     const fy_bench_about about = about_of(j, t, when);
     fy_bench_out_test(&j->out, &about, &r, &j->text);
-    return fy_stdout_text(&j->text, e);
+    if (fy_stdout_text(&j->text, e) != 0)
+        return -1;
+    if (r.cut != NULL && j->out.format == FY_BENCH_MD)
+        show_chunks(fy_bench_name(t, name), &r);
+    return 0;
 }
 
 static bool is_only(const fy_bench_list *l, uint32_t v)
@@ -369,6 +390,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     }
     fy_str_release(&j.text);
     fy_str_release(&j.cpu);
+    free(j.chunks);
     free(j.ts);
     free(j.ns);
     free(j.tests);
@@ -398,6 +420,8 @@ const fy_verb fy_verb_bench = {
         "are used, and the rows of the KV cache at the mean depth), and bandwidth_share, the share "
         "of the memory bandwidth of as many threads that this takes, measured in the same run. It "
         "exceeds 1 for a model that fits the caches.\n\n"
+        "Of a cut model, each test also shows what a repetition spent in the graphs of each chunk, "
+        "and outside of them: on an NPU, what the processor costs.\n\n"
         "--sustained decodes for a long time and shows how a machine slows down when it gets hot: "
         "the last line is the rate of the first interval divided by that of the last. The clock is "
         "the fastest core's, the temperature that of the hottest zone of the processor; - or null "

@@ -204,7 +204,7 @@ static void every_repetition_is_timed(void **state)
     fy_model *m = open_tiny(tiny_default());
     for (int warm = 0; warm < 2; warm++) {
         uint64_t ns[3] = {0};
-        assert_int_equal(fy_bench_measure(m, &small, 3, warm != 0, ns, NULL), 0);
+        assert_int_equal(fy_bench_measure(m, &small, 3, warm != 0, ns, NULL, NULL), 0);
         assert_true(ns[0] > 0 && ns[1] > 0 && ns[2] > 0);
     }
     fy_model_close(m);
@@ -235,7 +235,7 @@ static void an_interrupt_ends_a_test(void **state)
     uint64_t ns[3];
     fy_err e = {0};
     fy_interrupted = 1;
-    assert_int_equal(fy_bench_measure(m, &small, 3, true, ns, &e), -1);
+    assert_int_equal(fy_bench_measure(m, &small, 3, true, ns, NULL, &e), -1);
     assert_int_equal(e.code, FY_EINTR);
     fy_model_close(m);
 }
