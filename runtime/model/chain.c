@@ -7,6 +7,7 @@
 
 #include "arch/graph_io.h"
 #include "base/arena.h"
+#include "base/log.h"
 #include "base/math.h"
 #include "kernels/kernels.h"
 #include "model/weights.h"
@@ -86,6 +87,15 @@ static int check_spec(const fy_model *m, const fy_chain_spec *s, const fy_chain_
     return 0;
 }
 
+int fy_chain_recover(const fy_chain *c, const fy_err *why, fy_err *e)
+{
+    const fy_graph_backend *api = c->device->api;
+    if (why->code != FY_ELOST || api->recover == NULL)
+        return fy_fail(e, why->code, "%s", why->msg);
+    fy_log(FY_LOG_WARN, "the NPU is lost, everything on it is made anew: %s", why->msg);
+    return api->recover(c->device, e) == 0 ? 0 : fy_ctx(e, "the NPU is lost (%s)", why->msg);
+}
+
 /* --- chunks ----------------------------------------------------------------------------------- */
 
 static fy_chunk_info info_of_spec(const fy_chain_graph_spec *g)
@@ -124,7 +134,10 @@ static int load_chunk(const fy_chain *c, fy_chain_chunk *p, const char *model, f
                                 .end_layer = p->info.end_layer,
                                 .first_token = p->info.first_token,
                                 .end_token = p->info.end_token};
-    p->loaded = c->device->api->load(c->device, &file, e);
+    fy_err why = {0};
+    p->loaded = c->device->api->load(c->device, &file, &why);
+    if (p->loaded == NULL && fy_chain_recover(c, &why, e) == 0)
+        p->loaded = c->device->api->load(c->device, &file, e);
     return p->loaded != NULL ? 0 : -1;
 }
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/log.h"
 #include "base/math.h"
 #include "base/process.h"
 #include "kernels/kernels.h"
@@ -338,7 +337,11 @@ static size_t step_of(const fy_chain *c, size_t graph)
 static int bind_all(fy_chain_run *r, fy_err *e)
 {
     for (size_t i = 0; i < r->c->n_graphs; i++) {
-        r->graphs[i] = bind(r, i, step_of(r->c, i), e);
+        const size_t step = step_of(r->c, i);
+        fy_err why = {0};
+        r->graphs[i] = bind(r, i, step, &why);
+        if (r->graphs[i] == NULL && fy_chain_recover(r->c, &why, e) == 0)
+            r->graphs[i] = bind(r, i, step, e);
         if (r->graphs[i] == NULL)
             return -1;
     }
@@ -610,21 +613,16 @@ fy_chain_time fy_chain_run_time(const fy_chain_run *r, size_t chunk)
  * where it reads. */
 static int run_graph(fy_chain_run *r, size_t graph, fy_err *e)
 {
-    fy_graph_device *d = r->c->device;
-    fy_err why = {0};
+    fy_err why = {0}, again = {0};
     if (run_timed(r, graph, &why) == 0)
         return 0;
-    if (why.code == FY_ELOST && d->api->recover != NULL) {
-        fy_log(FY_LOG_WARN, "the NPU is lost, everything on it is made anew: %s", why.msg);
-        if (d->api->recover(d, e) != 0)
-            return fy_ctx(e, "the NPU is lost (%s)", why.msg);
-        why = (fy_err){0};
-        if (run_timed(r, graph, &why) == 0)
-            return 0;
-        if (why.code == FY_ELOST)
-            fy_ctx(&why, "the NPU is lost twice at the same place: it is the graph, not the phone");
-    }
-    return fy_fail(e, why.code, "%s", why.msg);
+    if (fy_chain_recover(r->c, &why, e) != 0)
+        return -1;
+    if (run_timed(r, graph, &again) == 0)
+        return 0;
+    if (again.code == FY_ELOST)
+        fy_ctx(&again, "the NPU is lost twice at the same place: it is the graph, not the phone");
+    return fy_fail(e, again.code, "%s", again.msg);
 }
 
 float *fy_chain_run_layers(fy_chain_run *r, const fy_chain_call *call, fy_err *e)

@@ -20,6 +20,7 @@
 #include "qnnref/ref_impl.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +105,8 @@ static abi_error apply(const fault_line *l)
             code = ABI_COMMUNICATION;
         return ref_fail(code, "%s: the subsystem restarted (SSR)", l->words[0]);
     case 2:
-        nanosleep(&t, NULL);
+        while (nanosleep(&t, &t) != 0 && errno == EINTR) /* as deaf as a driver */
+            ;
         return 0;
     case 3:
         raise(SIGSEGV);

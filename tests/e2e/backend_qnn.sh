@@ -61,7 +61,16 @@ check "and is said" grep -q 'the NPU is lost, everything on it is made anew: .*g
 echo 'graphExecute ssr' >"$TMP/restart"
 check_status "a graph that does it again is named" 5 'lost twice at the same place: it is the graph, .*chunk_0.bin, graph ' \
     "$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 1
-unset FERRY_REF_FAULTS
+echo 'graphExecute 3 sleep 600000' >"$TMP/restart"
+export FERRY_REF_COVERAGE=$TMP/coverage # has the fault as soon as it is there
+"$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 9 -q >"$TMP/said" 2>&1 &
+for _ in {1..100}; do [ -s "$TMP/coverage" ] || sleep 0.1; done
+kill $!
+sleep 0.2
+kill $!
+wait $!
+check_equal "the second signal ends a call that hangs" 143 $?
+unset FERRY_REF_FAULTS FERRY_REF_COVERAGE
 
 # --- memory -----------------------------------------------------------------------------------------------------------
 mkfifo "$TMP/in"

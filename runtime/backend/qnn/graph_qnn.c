@@ -401,6 +401,14 @@ static int make_all(device *d, fy_err *e)
     return 0;
 }
 
+static const char *last_lines(fy_str *text, int n)
+{
+    const char *begin = fy_str_z(text), *p = begin + text->len;
+    while (p > begin && (p[-1] != '\n' || p == begin + text->len || --n > 0))
+        p--;
+    return p;
+}
+
 /* The areas are memory of this process: caches and all that is half computed are still there. */
 static int recover(fy_graph_device *base, fy_err *e)
 {
@@ -414,7 +422,7 @@ static int recover(fy_graph_device *base, fy_err *e)
     }
     fy_qnn_log_lines(&log);
     if (!log.oom)
-        fy_log_lines(FY_LOG_DEBUG, fy_str_z(&log));
+        fy_log_lines(FY_LOG_WARN, last_lines(&log, 5));
     fy_str_release(&log);
     return -1;
 }
