@@ -12,6 +12,7 @@
 #include "bundle/bundle.h"
 #include "bundle/qnn_config.h"
 #include "cli/cut_model.h"
+#include "cli/npu_trust.h"
 #include "cli/terminal.h"
 
 static void log_cpus(const fy_cpus *asked, const fy_cpus *got)
@@ -116,8 +117,11 @@ static int add_qnn(const fy_machine_options *o, const source *s, fy_model *m, fy
     stdout = stderr; /* the library's printf: ours is fy_stdout, and the answer's */
     if (fy_qnn_find(o->qnn_lib != NULL ? o->qnn_lib : s->libs, &path, e) == 0)
         device = fy_graph_qnn_open(fy_str_z(&path), (fy_qnn_power_level)o->power, e);
+    int rc = device != NULL ? fy_model_add_graphs(m, s->qnn, device, e) : -1;
+    if (rc == 0)
+        rc = fy_npu_trust(m, s->qnn, fy_str_z(&path), (fy_canary_mode)o->canary, e);
     fy_str_release(&path);
-    return device != NULL ? fy_model_add_graphs(m, s->qnn, device, e) : -1;
+    return rc;
 }
 #endif
 

@@ -13,7 +13,8 @@ typedef struct {
     const char *cpu_mask, *cpu_range;
     int backend; /* fy_machine_backend */
     const char *qnn_lib;
-    int power; /* fy_qnn_power_level */
+    int power;  /* fy_qnn_power_level */
+    int canary; /* fy_canary_mode */
     bool mlock, no_mmap;
 } fy_machine_options;
 
@@ -50,6 +51,15 @@ typedef enum {
                 "what the system gives."                                                           \
     }
 
+#define FY_ROW_CANARY_OF(field)                                                                  \
+    {                                                                                            \
+        .group = "Machine", .name = "canary", .kind = FY_OPT_CHOICE, .arg = "once|always|off",   \
+        .offset = offsetof(options, field.canary), .def = "once",                                \
+        .help = "When --backend qnn checks that the NPU computes the model, on 48 tokens whose " \
+                "answers 'ferry compile' has kept: once for every package, library and chip, "   \
+                "always, or never."                                                              \
+    }
+
 #define FY_ROW_CPU_MASK_OF(field)                                                                 \
     {                                                                                             \
         .group = "Machine", .name = "cpu-mask", .alias = "C", .kind = FY_OPT_STR, .arg = "HEX",   \
@@ -75,10 +85,10 @@ typedef enum {
         .help = "Read the file into memory of its own, in huge pages where there are any, " \
                 "instead of using it where it lies. The file may change then."              \
     }
-#define FY_ROWS_MACHINE_OF(field)                                                      \
-    FY_ROW_BACKEND_OF(field), FY_ROW_QNN_LIB_OF(field), FY_ROW_POWER_OF(field),        \
-        FY_ROW_CPU_MASK_OF(field), FY_ROW_CPU_RANGE_OF(field), FY_ROW_MLOCK_OF(field), \
-        FY_ROW_NO_MMAP_OF(field)
+#define FY_ROWS_MACHINE_OF(field)                                                       \
+    FY_ROW_BACKEND_OF(field), FY_ROW_QNN_LIB_OF(field), FY_ROW_POWER_OF(field),         \
+        FY_ROW_CANARY_OF(field), FY_ROW_CPU_MASK_OF(field), FY_ROW_CPU_RANGE_OF(field), \
+        FY_ROW_MLOCK_OF(field), FY_ROW_NO_MMAP_OF(field)
 
 /* Pins the calling thread, and all threads it starts later, as the options ask. Call it before
  * anything counts CPUs or starts threads. */

@@ -27,7 +27,7 @@ create() { "$FERRY" create "$@" -q; }
 
 # --- create, verify, pack ---------------------------------------------------------------------------------------------
 check_status "create takes it, and names what PowerServe lacks" 0 "graphs have caches of u8 and masks of u16, expected f16" "$FERRY" create "$TMP/out" -o "$TMP/ws"
-check_equal "binaries and descriptions, and no ranges" "chunk_0.bin chunk_0.json chunk_1.bin chunk_1.json config.json lm_head.bin lm_head.json" \
+check_equal "binaries and descriptions, and no ranges" "canary.json chunk_0.bin chunk_0.json chunk_1.bin chunk_1.json config.json lm_head.bin lm_head.json" \
     "$(cd "$TMP/ws/tales/qnn" && echo *)"
 check "as they were" diff -r --exclude ranges.json "$TMP/out/qnn" "$TMP/ws/tales/qnn"
 check "verify" "$FERRY" verify "$TMP/ws" -q

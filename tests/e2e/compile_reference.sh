@@ -19,7 +19,7 @@ hashes() { (cd "$1" && find . -type f | sort | xargs sha256sum); }
 # --- a directory ------------------------------------------------------------------------------------------------------
 out=$TMP/out
 check "it is compiled" compile "$cut" -q -o "$out"
-check_equal "into these files" "ggml/weights.gguf qnn/chunk_0.bin qnn/chunk_0.json qnn/chunk_1.bin qnn/chunk_1.json qnn/chunk_2.bin qnn/chunk_2.json qnn/config.json qnn/lm_head.bin qnn/lm_head.json" \
+check_equal "into these files" "ggml/weights.gguf qnn/canary.json qnn/chunk_0.bin qnn/chunk_0.json qnn/chunk_1.bin qnn/chunk_1.json qnn/chunk_2.bin qnn/chunk_2.json qnn/config.json qnn/lm_head.bin qnn/lm_head.json" \
     "$(cd "$out" && find . -type f -not -path '*/kv/*' | sort | sed 's,^\./,,' | tr '\n' ' ' | sed 's/ $//')"
 check "the weights for the CPU are those of the cut" cmp "$cut/ggml/weights.gguf" "$out/ggml/weights.gguf"
 check_equal "config.json names the binaries" "chunk_0.bin chunk_1.bin chunk_2.bin lm_head.bin" \

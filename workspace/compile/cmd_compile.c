@@ -13,6 +13,7 @@
 #include "cli/verb_rows.h"
 #include "workspace/compile/compile_key.h"
 #include "workspace/compile/calibrate.h"
+#include "workspace/compile/canary.h"
 #include "workspace/compile/calibration_ids.h"
 #include "workspace/compile/compile_output.h"
 #include "workspace/compile/preset.h"
@@ -650,13 +651,39 @@ static int write_preset(compiling *c, fy_err *e)
     return rc;
 }
 
+/* What a runtime asks the NPU before it trusts it; and what the recipe costs, without one. */
+static int write_canary(compiling *c, fy_err *e)
+{
+    const fy_canary_source from = {.weights = c->weights,
+                                   .qnn = c->qnn,
+                                   .recipe = c->recipe,
+                                   .ranges = c->ranges,
+                                   .preset = &c->preset,
+                                   .n_threads = n_threads(c)};
+    fy_canary canary;
+    fy_str path = {0}, s = {0};
+    if (fy_canary_make(&from, &canary, e) != 0)
+        return -1;
+    fy_str_printf(&path, "%s/" FY_QNN_DIR "/" FY_CANARY_NAME, c->o->out);
+    fy_canary_put(&canary, &s);
+    const int rc = path.oom || s.oom ? fy_nomem(e) : fy_file_write(path.ptr, s.ptr, s.len, e);
+    if (rc == 0)
+        fy_log(FY_LOG_INFO, "%s: rounded to %s, %zu tokens have a KL divergence of %.2g", path.ptr,
+               c->recipe->name, canary.n_positions, canary.kl);
+    fy_str_release(&path);
+    fy_str_release(&s);
+    fy_canary_release(&canary);
+    return rc;
+}
+
 /* What the binaries need around them, once all are there. */
 static int finish(compiling *c, fy_err *e)
 {
     c->stamp.soc = c->soc;
     c->stamp.recipe = c->recipe;
     c->stamp.preset = &c->preset;
-    if (write_preset(c, e) != 0 || fy_compile_output_weights(c->weights, c->o->out, e) != 0 ||
+    if (write_preset(c, e) != 0 || write_canary(c, e) != 0 ||
+        fy_compile_output_weights(c->weights, c->o->out, e) != 0 ||
         fy_compile_output_config(c->qnn, c->o->out, &c->stamp, e) != 0)
         return -1;
     fy_log(FY_LOG_INFO, "%s: is complete%s", c->o->out,

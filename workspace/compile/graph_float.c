@@ -16,6 +16,7 @@ typedef struct {
     fy_pool *pool;       /* owned */
     int64_t q8_len;
     uint32_t n_batch;
+    bool rounds;
 } device;
 
 struct fy_graph_chunk {
@@ -26,8 +27,9 @@ struct fy_graph_chunk {
 struct fy_graph {
     const fy_graph_chunk *chunk; /* view */
     fy_qgraph g;
-    fy_qfloat *f;   /* owned; made by the first run */
-    void **buffers; /* owned */
+    fy_q_encodings encodings; /* of none, unless o.codes */
+    fy_qfloat *f;             /* owned; made by the first run */
+    void **buffers;           /* owned */
 };
 
 static fy_graph_chunk *load(fy_graph_device *base, const fy_graph_file *file, fy_err *e)
@@ -59,6 +61,7 @@ static void unbind(fy_graph *g)
     if (g == NULL)
         return;
     fy_qfloat_free(g->f);
+    fy_q_encodings_release(&g->encodings);
     fy_qgraph_release(&g->g);
     free(g->buffers);
     free(g);
@@ -94,7 +97,8 @@ static fy_graph *bind(fy_graph_chunk *p, const fy_graph_binding *b, fy_err *e)
     if (g->buffers == NULL)
         fy_nomem(e);
     if (g->buffers == NULL || fy_graph_check_tensors(&shape, b, e) != 0 ||
-        fy_qgraph_compose(&g->g, &of, e) != 0) {
+        fy_qgraph_compose(&g->g, &of, e) != 0 ||
+        (d->o.codes && fy_q_encode(&g->g, d->o.ranges, &g->encodings, e) != 0)) {
         fy_ctx(e, "%s", fy_gguf_path(m->gguf));
         unbind(g);
         return NULL;
@@ -140,7 +144,8 @@ static int run(fy_graph *g, fy_err *e)
         g->f = fy_qfloat_new(&g->g, g->chunk->model, d->backend, d->pool, g->buffers, e);
     if (g->f == NULL)
         return -1;
-    return fy_qfloat_run(g->f, d->o.watch, d->o.user, e);
+    const fy_qfloat_codes codes = {&g->encodings, d->o.ranges};
+    return fy_qfloat_run(g->f, d->rounds ? &codes : NULL, d->o.watch, d->o.user, e);
 }
 
 static const fy_graph_backend api = {.name = "float",
@@ -163,4 +168,10 @@ fy_graph_device *fy_graph_float_open(const fy_map_options *map, const fy_graph_f
     }
     *d = (device){.base = {.api = &api}, .map = *map, .o = *o};
     return &d->base;
+}
+
+void fy_graph_float_round(fy_graph_device *base, bool round)
+{
+    device *d = (device *)(void *)base;
+    d->rounds = round;
 }

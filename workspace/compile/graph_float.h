@@ -12,10 +12,14 @@ typedef struct {
     bool rope_nodes;
     fy_qfloat_watch *watch; /* sees every node of every call; NULL: none */
     void *user;
+    bool codes;                /* can round to codes (fy_graph_float_round) */
+    const fy_q_ranges *ranges; /* view; of the encodings; NULL: the recipe needs none */
 } fy_graph_float_options;
 
 /* NULL on failure. */
 fy_graph_device *fy_graph_float_open(const fy_map_options *map, const fy_graph_float_options *o,
                                      fy_err *e);
+/* Calls from now on round values and weights to the codes that an NPU would have, or do not. */
+void fy_graph_float_round(fy_graph_device *device, bool round);
 
 #endif

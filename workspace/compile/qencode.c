@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "kernels/kernels.h"
 
 #define HEADROOM     1.5f /* of u16 activations: half a bit for values that calibration did not see */
 #define HIDDEN_BELOW 20.0f /* exp(-20): what the bottom of a masked score still weighs */
@@ -131,6 +132,28 @@ int fy_q_encode(const fy_qgraph *g, const fy_q_ranges *ranges, fy_q_encodings *o
     }
     *out = c;
     return 0;
+}
+
+/* Codes of the types that have an encoding. */
+static const struct {
+    float least, most;
+} codes[FY_Q_PACKED + 1] = {
+    [FY_Q_U16] = {0, 65535}, [FY_Q_S16] = {-32768, 32767}, [FY_Q_U8] = {0, 255}};
+
+void fy_q_round(const fy_q_tensor *t, const fy_q_encoding *c, float *v, size_t n)
+{
+    const float most = 65504;
+    if (t->type == FY_Q_F16) {
+        for (size_t i = 0; i < n; i++)
+            v[i] = fy_f16_to_f32(fy_f32_to_f16(v[i] > most ? most : v[i] < -most ? -most : v[i]));
+    } else if (c->scale > 0 && codes[t->type].most > 0) {
+        const float offset = (float)c->offset, least = codes[t->type].least + offset,
+                    largest_code = codes[t->type].most + offset;
+        for (size_t i = 0; i < n; i++) {
+            const float q = rintf(v[i] / c->scale);
+            v[i] = c->scale * (q < least ? least : q > largest_code ? largest_code : q);
+        }
+    }
 }
 
 void fy_q_encodings_release(fy_q_encodings *c)

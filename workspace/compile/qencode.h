@@ -22,6 +22,8 @@ typedef struct {
  * that is missing, empty or not finite. */
 int fy_q_encode(const fy_qgraph *g, const fy_q_ranges *ranges, fy_q_encodings *out, fy_err *e);
 void fy_q_encodings_release(fy_q_encodings *c);
+/* n values of a tensor become those that its type, or its codes, hold. */
+void fy_q_round(const fy_q_tensor *t, const fy_q_encoding *c, float *v, size_t n);
 
 /* Sums of squares: of what was lost, and of all there was. */
 typedef struct {
@@ -56,6 +58,9 @@ typedef struct {
 /* t: a FY_QC_WEIGHT. Same input, same bytes, for any number of threads. */
 int fy_q_matrix_encode(const struct fy_model *m, const fy_q_tensor *t, const fy_q_fit *fit,
                        fy_pool *pool, fy_q_matrix *out, fy_err *e);
+/* What n rows [in] of the bytes stand for. */
+void fy_q_matrix_decode(const fy_q_matrix *w, const fy_q_tensor *t, uint32_t first, uint32_t n,
+                        float *out);
 void fy_q_matrix_release(fy_q_matrix *w);
 
 #endif

@@ -64,10 +64,10 @@ typedef struct {
     bool taken;
 } place;
 
-/* A node that only gives its input another name. */
+/* A node that only gives its input another name. A cast's values may be rounded. */
 static bool is_view(const fy_qfloat *f, const fy_q_node *n)
 {
-    return (n->op == FY_Q_RESHAPE || n->op == FY_Q_CAST) && out_of(f, n)->kind == FY_Q_INNER;
+    return n->op == FY_Q_RESHAPE && out_of(f, n)->kind == FY_Q_INNER;
 }
 
 /* last[t]: the last node that reads tensor t, through views too. */
@@ -230,6 +230,64 @@ static void conv(fy_qfloat *f, const fy_q_node *n)
             to[(size_t)r * cols + i] =
                 s->scale * f->scratch[(size_t)r * cols + from] + (bias != NULL ? bias[i] : 0);
     }
+}
+
+enum { ROWS_OF_PART = 1024 };
+
+typedef struct {
+    const fy_q_matrix *w;
+    const fy_q_tensor *t;
+    uint32_t first;
+    float *rows; /* [ROWS_OF_PART][n_in] */
+} decode_job;
+
+static void decode_rows(void *ctx, int64_t begin, int64_t end, int thread)
+{
+    const decode_job *j = ctx;
+    (void)thread;
+    fy_q_matrix_decode(j->w, j->t, j->first + (uint32_t)begin, (uint32_t)(end - begin),
+                       j->rows + (size_t)begin * j->t->dims[2]);
+}
+
+/* The product with what the bytes of the matrix stand for, a part of its rows after the other. */
+static void coded_product(fy_qfloat *f, const fy_q_node *n, const fy_q_matrix *w, float *part)
+{
+    const fy_q_tensor *y = out_of(f, n), *t = in_of(f, n, 1);
+    const float *bias = n->n_in > 2 ? f->at[n->in[2]] : NULL;
+    const uint32_t rows = fy_q_rows(y), cols = fy_q_cols(y);
+    decode_job j = {w, t, 0, part};
+    for (; j.first < cols; j.first += ROWS_OF_PART) {
+        const uint32_t k = cols - j.first < ROWS_OF_PART ? cols - j.first : ROWS_OF_PART;
+        const fy_matrix m = {part, FY_F32, t->dims[2] * sizeof(float), k, t->dims[2]};
+        const fy_product p = {.w = &m, .y = f->scratch};
+        fy_pool_run(f->pool, k, 64, decode_rows, &j);
+        fy_backend_matmul(f->backend, f->at[n->in[0]], rows, &p, 1);
+        for (uint32_t r = 0; r < rows; r++) {
+            float *to = f->at[n->out] + (size_t)r * cols + j.first;
+            for (uint32_t i = 0; i < k; i++)
+                to[i] = f->scratch[(size_t)r * k + i] + (bias != NULL ? bias[j.first + i] : 0);
+        }
+    }
+}
+
+static int coded_conv(fy_qfloat *f, const fy_q_node *n, const fy_qfloat_codes *c, fy_err *e)
+{
+    const fy_q_tensor *t = in_of(f, n, 1);
+    fy_q_matrix w;
+    char name[FY_Q_MATRIX_NAME];
+    const fy_q_fit fit = {
+        .importance = c->ranges != NULL
+                          ? fy_q_ranges_importance(c->ranges, fy_qgraph_matrix_name(&t->from, name),
+                                                   t->dims[2])
+                          : NULL};
+    if (fy_q_matrix_encode(f->m, t, &fit, f->pool, &w, e) != 0)
+        return -1;
+    float *part = floats_of((size_t)ROWS_OF_PART * t->dims[2], e);
+    if (part != NULL)
+        coded_product(f, n, &w, part);
+    free(part);
+    fy_q_matrix_release(&w);
+    return part != NULL ? 0 : -1;
 }
 
 /* Columns [begin, end) of a row of the mask that some row of the batch sees, in [from, to). */
@@ -522,12 +580,42 @@ static void read_masks(fy_qfloat *f)
     }
 }
 
-int fy_qfloat_run(fy_qfloat *f, fy_qfloat_watch *watch, void *user, fy_err *e)
+static void round_values(fy_qfloat *f, uint32_t t, const fy_qfloat_codes *c)
+{
+    const fy_q_tensor *q = &f->g->tensors[t];
+    fy_q_round(q, &c->encodings->of[t], f->at[t], n_values(q));
+}
+
+static void round_inputs(fy_qfloat *f, const fy_qfloat_codes *c)
+{
+    for (uint32_t t = 0, n = (uint32_t)fy_qgraph_n_border(f->g); t < n; t++) {
+        if (f->g->tensors[t].kind == FY_Q_IN && f->g->tensors[t].class != FY_QC_MASK)
+            round_values(f, t, c);
+    }
+}
+
+static int compute_coded(fy_qfloat *f, const fy_q_node *n, const fy_qfloat_codes *c, fy_err *e)
+{
+    if (n->op != FY_Q_CONV)
+        compute[n->op](f, n);
+    else if (coded_conv(f, n, c, e) != 0)
+        return -1;
+    round_values(f, n->out, c);
+    return 0;
+}
+
+int fy_qfloat_run(fy_qfloat *f, const fy_qfloat_codes *codes, fy_qfloat_watch *watch, void *user,
+                  fy_err *e)
 {
     read_masks(f);
+    if (codes != NULL)
+        round_inputs(f, codes);
     for (size_t i = 0; i < f->g->n_nodes; i++) {
         const fy_q_node *n = &f->g->nodes[i];
-        compute[n->op](f, n);
+        if (codes == NULL)
+            compute[n->op](f, n);
+        else if (compute_coded(f, n, codes, e) != 0)
+            return -1;
         if (watch != NULL && watch(user, f, n, e) != 0)
             return -1;
         if (i % 64 == 0 && fy_check_interrupt(e) != 0)

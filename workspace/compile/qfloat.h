@@ -1,13 +1,13 @@
 /* Computes a graph in floats on the CPU: what the composition is checked with, and what calibrates.
- * Encodings are not looked at; a cast changes nothing. Values are f32, masks are 0 or
- * FY_QFLOAT_HIDDEN. Memory is that of the widest layer: a tensor's place is used again after its
- * last reader. */
+ * A cast changes nothing, unless values and weights are rounded to their codes on the way. Values
+ * are f32, masks are 0 or FY_QFLOAT_HIDDEN. Memory is that of the widest layer: a tensor's place is
+ * used again after its last reader. */
 #ifndef FY_WORKSPACE_QFLOAT_H
 #define FY_WORKSPACE_QFLOAT_H
 
 #include "backend/backend_cpu.h"
 #include "model/model.h"
-#include "workspace/npu/qgraph.h"
+#include "workspace/compile/qencode.h"
 
 #define FY_QFLOAT_HIDDEN (-1e30f)
 
@@ -21,8 +21,16 @@ void fy_qfloat_free(fy_qfloat *f); /* NULL is fine */
 
 /* Sees every node when its output is there: fy_qfloat_values of its inputs and output are valid. */
 typedef int fy_qfloat_watch(void *user, const fy_qfloat *f, const fy_q_node *n, fy_err *e);
-/* watch NULL: none. */
-int fy_qfloat_run(fy_qfloat *f, fy_qfloat_watch *watch, void *user, fy_err *e);
+/* What a run rounds to: the codes of every tensor, and the weights that ferry would give a library;
+ * ranges may be NULL. A matrix is encoded and decoded each time, which keeps one in memory. */
+typedef struct {
+    const fy_q_encodings *encodings;
+    const fy_q_ranges *ranges;
+} fy_qfloat_codes;
+
+/* codes NULL: nothing is rounded. watch NULL: none. */
+int fy_qfloat_run(fy_qfloat *f, const fy_qfloat_codes *codes, fy_qfloat_watch *watch, void *user,
+                  fy_err *e);
 
 const fy_qgraph *fy_qfloat_graph(const fy_qfloat *f);
 fy_pool *fy_qfloat_pool(const fy_qfloat *f); /* view; a watch may use it */

@@ -400,6 +400,27 @@ int fy_q_matrix_encode(const struct fy_model *m, const fy_q_tensor *t, const fy_
     return rc;
 }
 
+void fy_q_matrix_decode(const fy_q_matrix *w, const fy_q_tensor *t, uint32_t first, uint32_t n,
+                        float *out)
+{
+    const uint32_t n_in = t->dims[2], n_out = t->dims[3], block = fy_npu_type_block(t->from.type);
+    const bool nibbles = fy_npu_type_bits(t->from.type) == 4;
+    for (uint32_t k = 0; k < n_in; k++) {
+        const size_t at = (size_t)k * n_out + first;
+        for (uint32_t r = 0; r < n; r++) {
+            float *to = &out[(size_t)r * n_in + k];
+            if (w->scales == NULL) {
+                *to = fy_f16_to_f32(((const uint16_t *)w->data)[at + r]);
+                continue;
+            }
+            const int code = ((const int8_t *)w->data)[at + r];
+            *to = w->scales[first + r] * (float)(nibbles && code > 7 ? code - 16 : code);
+            if (block > 0)
+                *to *= w->block_scales[(size_t)(first + r) * (n_in / block) + k / block];
+        }
+    }
+}
+
 void fy_q_matrix_release(fy_q_matrix *w)
 {
     free(w->data);

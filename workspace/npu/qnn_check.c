@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/names.h"
 #include "bundle/bundle.h"
+#include "bundle/npu_canary.h"
 #include "workspace/npu/compiled.h"
 
 #define MAX_HEAD 65536 /* elements of a head, and heads */
@@ -104,6 +105,8 @@ int fy_qnn_config_files(const fy_qnn_config *c, const fy_model_json *m, fy_qnn_f
     if (rc == 0 && c->vision != NULL)
         rc = each_binary(c->vision, 1, false, &seen, each, user, e);
     fy_names_release(&seen);
+    if (rc == 0 && compiled)
+        rc = each(user, FY_CANARY_NAME, FY_QNN_ANY_BYTES, e);
     return rc == 0 && fy_qnn_has_preset(c) ? each_preset(c, m, each, user, e) : rc;
 }
 

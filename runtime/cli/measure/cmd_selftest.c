@@ -18,6 +18,7 @@
 #include "bundle/manifest_read.h"
 #include "cli/engine.h"
 #include "cli/measure/selftest.h"
+#include "cli/npu_trust.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
@@ -272,8 +273,11 @@ static int open_model(job *j, fy_err *e)
     j->has_bundle = o->dir != NULL;
     if (j->has_bundle && note_hash(j, e) != 0)
         return -1;
+    fy_machine_options machine = o->machine;
+    if (machine.canary == FY_CANARY_ONCE)
+        machine.canary = FY_CANARY_ALWAYS;
     double begin = fy_now_s();
-    j->model = fy_machine_open(&o->machine, j->has_bundle ? j->bundle.weights : o->model,
+    j->model = fy_machine_open(&machine, j->has_bundle ? j->bundle.weights : o->model,
                                j->bundle.qnn, j->bundle.qnn_libs, &why);
     if (j->model == NULL)
         return failed_to_open(j, "model", &why, e);

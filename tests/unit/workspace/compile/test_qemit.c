@@ -394,7 +394,7 @@ static void compute_floats(composed *x, border *b)
     x->ranges = fy_q_ranges_new(fy_model_chunk_info(x->model)->model, &e);
     fy_qfloat *f = fy_qfloat_new(&x->g[0], x->model, cpu, pool, buffers, &e);
     fy_q_encodings_release(&x->c[0]);
-    if (f == NULL || fy_qfloat_run(f, watch, x, &e) != 0 ||
+    if (f == NULL || fy_qfloat_run(f, NULL, watch, x, &e) != 0 ||
         fy_q_encode(&x->g[0], x->ranges, &x->c[0], &e) != 0)
         fail_msg("%s", e.msg);
     fy_qfloat_free(f);

@@ -148,7 +148,7 @@ static int run_on(drawing *d, int n_threads, fy_qfloat_watch *watch, void *user)
     fy_qfloat *f = fy_qfloat_new(&d->g, &d->model, m.backend, m.pool, d->buffers, &e);
     if (f == NULL)
         fail_msg("%s", e.msg);
-    const int rc = fy_qfloat_run(f, watch, user, &e);
+    const int rc = fy_qfloat_run(f, NULL, watch, user, &e);
     fy_qfloat_free(f);
     stop(m);
     return rc;

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# The canary of a compiled model: it passes on a library that computes the model, is asked once, and refuses models that
+# were damaged in silence after it was made: a row of a matrix, two heads that are swapped, a scale, the encoding of
+# another tensor. Whatever moves the predictions on a text by more than its bound is refused.
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+unset FERRY_QNN_SDK QNN_SDK_ROOT QAIRT_SDK_ROOT
+
+m=$TMP/m.gguf cut=$TMP/cut d=$TMP/d
+qnn=(--backend qnn --qnn-lib reference)
+check "a model" "$FERRY" convert tests/data/tales --outtype f32 -q -o "$m"
+check "its cut" "$FERRY" chunk "$m" --soc SM8650 --recipe 16a8w --chunks 2 -c 576 --batch 64,1 -q -o "$cut"
+for seed in {1..8}; do
+    echo "Once upon a time$("$FERRY" run -m "$m" -p 'Once upon a time' -n 300 --temp 1 --seed "$seed" -q)"
+done >"$TMP/own.txt"
+check "compiled" "$FERRY" compile "$cut" --sdk reference --calibration "$TMP/own.txt" -q -o "$d"
+check_equal "8 positions of 48 tokens" '[48,8,32]' "$(jq -c '[(.ids | length), (.top | length), (.top[0].ids | length)]' "$d/qnn/canary.json")"
+
+# --- when it is asked -------------------------------------------------------------------------------------------------
+asked() { "$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 1 -v "$@" 2>&1 >/dev/null | grep -c 'canary: KL'; }
+kl=$("$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 1 -v 2>&1 | sed -n 's/.*canary: KL divergence \([^,]*\), .* about \(.*\)/\1 \2/p')
+check "the library's answers are as far from the model as the CPU's that rounds: ${kl/ / and }" \
+    awk -v kl="$kl" 'BEGIN { split(kl, x, " "); exit !(x[1] > 0 && x[2] > 0 && x[1] < 2 * x[2] && x[2] < 2 * x[1]) }'
+check_equal "it is asked once" 0 "$(asked)"
+check_equal "always when it is wanted" 1 "$(asked --canary always)"
+touch "$d/qnn/chunk_0.bin"
+check_equal "and when a binary may be another" 1 "$(asked)"
+check_equal "selftest asks each time" 1 "$(FERRY_QNN_SDK=build/host/release/qnn "$FERRY" selftest -m "$d" --quick -v 2>&1 >/dev/null | grep -c "canary: KL")"
+check_status "--canary off is said" 0 'what the NPU computes is not checked' "$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 1 --canary off
+mv "$d/qnn/canary.json" "$TMP/canary"
+check_status "one that is missing, too" 0 'has no canary.json, so what the NPU computes is not checked' "$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 1
+sed 's/"kl": [^,]*/"kl": 1e999/' "$TMP/canary" >"$d/qnn/canary.json"
+check_status "a broken one is refused" 1 'canary.json: ' "$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 1
+sed 's/"model": "..../"model": "----/' "$TMP/canary" >"$d/qnn/canary.json"
+check_status "that of another model, too" 1 'canary.json: is of model ----' "$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 1
+cp "$TMP/canary" "$d/qnn/canary.json"
+
+# --- silent damage ----------------------------------------------------------------------------------------------------
+soak 12 200
+head -c 2500 tests/data/held.txt >"$TMP/text"
+check "the model's predictions" "$FERRY" eval -m "$m" --text "$TMP/text" --kl-save "$TMP/base" -q
+bound=$(jq '[4 * .kl, 0.02] | max' "$TMP/canary")
+RANDOM=7
+"$FERRY" inspect "$m" --json | jq -r '.data_offset as $o | .tensors[] | select(.name | startswith("blk")) |
+    select(.shape | length == 2) | "\(.name) \(.offset + $o) \(.shape[0] * 4) \(.shape[1])"' >"$TMP/matrices"
+damage_weights() { # rows that are zero, or those of two heads in each other's place
+    local name at row n from to
+    read -r name at row n < <(shuf -n 1 --random-source=<(yes "$1") "$TMP/matrices")
+    local f=$TMP/bad.gguf k=$((n / 4))
+    from=$((at + RANDOM % 3 * k * row)) to=$((at + 3 * k * row))
+    if (($1 % 4 == 0)); then
+        what="rows of $name are zero" && head -c $((k * row)) /dev/zero | dd of="$f" bs=4096 seek="$from" oflag=seek_bytes conv=notrunc status=none
+    else
+        what="rows of $name are swapped"
+        dd if="$f" bs=4096 skip="$from" count=$((k * row)) iflag=skip_bytes,count_bytes of="$TMP/a" status=none
+        dd if="$f" bs=4096 skip="$to" count=$((k * row)) iflag=skip_bytes,count_bytes of="$TMP/b" status=none
+        dd if="$TMP/b" of="$f" bs=4096 seek="$from" oflag=seek_bytes conv=notrunc status=none
+        dd if="$TMP/a" of="$f" bs=4096 seek="$to" oflag=seek_bytes conv=notrunc status=none
+    fi
+}
+damage_ranges() { # a scale that is wrong, or the encoding of another tensor
+    local n=$((RANDOM)) factor=$((2 + RANDOM % 200))
+    if (($1 % 4 == 2)); then
+        what=$(jq -r --argjson n $n '.ranges | keys_unsorted | .[$n % length]' "$d/qnn/ranges.json")" is 1/$factor of what it was"
+        jq --argjson n $n --argjson f $factor '(.ranges | keys_unsorted | .[$n % length]) as $k | .ranges[$k] |= map(. / $f)' "$d/qnn/ranges.json"
+    else
+        what="two ranges are swapped"
+        jq --argjson n $n '(.ranges | keys_unsorted) as $k | ($k[$n % ($k | length)]) as $a | ($k[($n * 7 + 3) % ($k | length)]) as $b |
+            .ranges[$a] as $x | .ranges[$a] = .ranges[$b] | .ranges[$b] = $x' "$d/qnn/ranges.json"
+    fi >"$TMP/ranges.json"
+}
+refused=0 moved=0 missed=0
+for ((i = 0; i < rounds; i++)); do
+    rm -rf "$TMP/bad" "$TMP/out"
+    cp "$m" "$TMP/bad.gguf"
+    cp "$d/qnn/ranges.json" "$TMP/ranges.json"
+    what=
+    if ((i % 4 < 2)); then damage_weights $i; else damage_ranges $i; fi
+    "$FERRY" chunk "$TMP/bad.gguf" --soc SM8650 --recipe 16a8w --chunks 2 -c 576 --batch 64,1 -q -o "$TMP/bad"
+    model=$(jq -r .ferry.model "$TMP/bad/qnn/config.json")
+    sed -i "s/\"model\": \"[0-9a-f]*/\"model\": \"$model/" "$TMP/ranges.json"
+    "$FERRY" compile "$TMP/bad" --sdk reference --ranges "$TMP/ranges.json" -q -o "$TMP/out" || { missed=$((missed + 1)) && echo "# $what: not compiled" && continue; }
+    sed "s/\"model\": \"[0-9a-f]*/\"model\": \"$model/" "$TMP/canary" >"$TMP/out/qnn/canary.json"
+    kl=$("$FERRY" eval -m "$TMP/out" "${qnn[@]}" --canary off --text "$TMP/text" --kl-base "$TMP/base" --json -q 2>/dev/null | jq .kl_divergence.mean)
+    "$FERRY" run -m "$TMP/out" "${qnn[@]}" -p Once -n 1 >"$TMP/said" 2>"$TMP/why"
+    status=$?
+    above=$(awk -v k="$kl" -v b="$bound" 'BEGIN { print !(k <= b) }')
+    moved=$((moved + above))
+    [ $status -ne 4 ] || refused=$((refused + 1))
+    ok=$([ $status -eq 4 ] || { [ $status -eq 0 ] && [ "$above" -eq 0 ]; } && echo yes)
+    [ "$status" -ne 4 ] || [ ! -s "$TMP/said" ] || ok=
+    [ -n "$ok" ] || { missed=$((missed + 1)) && echo "# $what: KL $kl, status $status: $(tail -1 "$TMP/why")"; }
+done
+echo "# $rounds damages: $moved move the predictions by more than $bound, $refused are refused"
+check_equal "every damage that matters is refused, before any text" 0 "$missed"
+check "and many are refused" [ $((refused * 3)) -ge "$rounds" ]
+finish
