@@ -9,7 +9,7 @@
 #include "base/json.h"
 
 enum { VERSION = 1 };
-#define LEAST_BOUND 0.02
+#define LEAST_BOUND 0.01
 #define LARGER      4 /* times what the types alone cost */
 
 void fy_canary_release(fy_canary *c)

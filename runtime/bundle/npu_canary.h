@@ -12,7 +12,7 @@
 #include "base/str.h"
 
 #define FY_CANARY_NAME "canary.json" /* in FY_QNN_DIR */
-enum { FY_CANARY_POSITIONS = 8, FY_CANARY_TOP = 32, FY_CANARY_IDS = 4096 };
+enum { FY_CANARY_POSITIONS = 16, FY_CANARY_TOP = 32, FY_CANARY_IDS = 4096 };
 
 typedef struct {
     char model[65]; /* of the cut: fy_chunk_info.model */
