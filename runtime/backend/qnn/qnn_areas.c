@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "backend/qnn/qnn_graph.h"
 #include "base/arena.h"
@@ -52,32 +53,44 @@ static bool take_shared(fy_qnn_areas *a, fy_qnn_area *to)
     return false;
 }
 
+/* Pages that nobody writes to are not taken from the system. */
+static bool take_own(fy_qnn_area *to)
+{
+    void *p = to->bytes <= SIZE_MAX / 2 ? mmap(NULL, (size_t)to->bytes, PROT_READ | PROT_WRITE,
+                                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                                        : MAP_FAILED;
+    to->p = p != MAP_FAILED ? p : NULL;
+    return p != MAP_FAILED;
+}
+
+static void free_area(const fy_qnn_areas *a, const fy_qnn_area *area)
+{
+    if (area->fd >= 0)
+        a->rpcmem.free(area->p);
+    else
+        munmap(area->p, (size_t)area->bytes);
+}
+
 void *fy_qnn_area_take(fy_qnn_areas *a, uint64_t bytes, fy_err *e)
 {
-    fy_qnn_area area = {.bytes = bytes, .fd = -1};
-    if (!fy_align_u64(bytes, FY_QNN_AREA_ALIGN, &area.bytes) || area.bytes > INT_MAX) {
+    fy_qnn_area area = {.fd = -1};
+    const unsigned long long mb = bytes >> 20;
+    if (!fy_align_u64(bytes, FY_QNN_AREA_ALIGN, &area.bytes) ||
+        (a->rpcmem.alloc != NULL && area.bytes > INT_MAX)) {
         fy_fail(e, FY_EFIT,
                 "the tensors of one chunk take %llu MB, and memory that is shared with an NPU "
                 "comes in pieces of at most 2047 MB: cut the model into more chunks, or with a "
                 "smaller -c",
-                (unsigned long long)(bytes >> 20));
+                mb);
         return NULL;
     }
-    if (!take_shared(a, &area)) {
-        area.p = aligned_alloc(FY_QNN_AREA_ALIGN, (size_t)area.bytes);
-        if (area.p == NULL) {
-            fy_fail(e, FY_EFIT, "out of memory: the tensors of the graphs take %llu MB",
-                    (unsigned long long)(bytes >> 20));
-            return NULL;
-        }
-        memset(area.p, 0, (size_t)area.bytes);
+    if (!take_shared(a, &area) && !take_own(&area)) {
+        fy_fail(e, FY_EFIT, "out of memory: the tensors of the graphs take %llu MB", mb);
+        return NULL;
     }
     if (fy_append(&a->all, &a->n, &a->cap, &area, sizeof area, e) == 0)
         return area.p;
-    if (area.fd >= 0)
-        a->rpcmem.free(area.p);
-    else
-        free(area.p);
+    free_area(a, &area);
     return NULL;
 }
 
@@ -96,10 +109,7 @@ void fy_qnn_area_give(fy_qnn_areas *a, void *p)
 {
     fy_qnn_area *area = area_of(a, p);
     assert(area != NULL && area->p == p);
-    if (area->fd >= 0)
-        a->rpcmem.free(p);
-    else
-        free(p);
+    free_area(a, area);
     *area = a->all[--a->n];
 }
 
