@@ -268,6 +268,30 @@ static void no_memory(void **state)
     assert_int_equal(e.code, FY_ENOMEM);
 }
 
+/* What a type holds of some values: by hand. */
+static void values_become_those_of_their_codes(void **state)
+{
+    (void)state;
+    const fy_q_tensor u8 = {.type = FY_Q_U8}, s16 = {.type = FY_Q_S16}, f16 = {.type = FY_Q_F16},
+                      f32 = {.type = FY_Q_F32};
+    const fy_q_encoding around_zero = {0.5f, -128}, half = {0.5f, 0}, none = {0};
+    float v[] = {0.2f, 0.3f, -63.9f, -1000, 1000};
+    fy_q_round(&u8, &around_zero, v, 5);
+    const float codes[] = {0, 0.5f, -64, -64, 63.5f};
+    assert_memory_equal(v, codes, sizeof codes);
+    float wide[] = {-20000, 20000, 1.3f};
+    fy_q_round(&s16, &half, wide, 3);
+    const float ends[] = {-16384, 16383.5f, 1.5f};
+    assert_memory_equal(wide, ends, sizeof ends);
+    float floats[] = {1.0001f, -1e30f, 1e30f};
+    fy_q_round(&f16, &none, floats, 3);
+    const float halves[] = {1, -65504, 65504};
+    assert_memory_equal(floats, halves, sizeof halves);
+    float same[] = {1.0001f};
+    fy_q_round(&f32, &none, same, 1);
+    assert_true(same[0] == 1.0001f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +303,7 @@ int main(void)
         cmocka_unit_test(the_mask_is_as_deep_as_the_widest_head),
         cmocka_unit_test(ranges_that_are_no_good),
         cmocka_unit_test(a_range_that_is_missing_is_named),
+        cmocka_unit_test(values_become_those_of_their_codes),
         cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests_name("qencode", tests, NULL, NULL);

@@ -162,6 +162,26 @@ static void bytes_decode_to_the_values(void **state)
     free(f);
 }
 
+/* As the interpreter decodes them: the same as here, rows from the middle on. */
+static void rows_decode(void **state)
+{
+    enum { FIRST = 70, ROWS = 5 };
+    static float rows[ROWS * N_IN];
+    (void)state;
+    fixture *f = malloc(sizeof *f);
+    for (size_t i = 0; i < N_TYPES; i++) {
+        fy_q_matrix w;
+        fill(f, types[i]);
+        encoded(f, NULL, &w);
+        fy_q_matrix_decode(&w, &f->t, FIRST, ROWS, rows);
+        for (size_t at = 0; at < ROWS * N_IN; at++)
+            assert_true(fabsf(rows[at] - decode(&w, types[i], FIRST + at / N_IN, at % N_IN)) <=
+                        1e-6f * fabsf(rows[at]));
+        fy_q_matrix_release(&w);
+    }
+    free(f);
+}
+
 static void errors_are_those_of_the_bytes(void **state)
 {
     (void)state;
@@ -483,6 +503,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_decode_to_the_values),
+        cmocka_unit_test(rows_decode),
         cmocka_unit_test(errors_are_those_of_the_bytes),
         cmocka_unit_test(eight_bits_cover_all_values),
         cmocka_unit_test(the_search_beats_the_scale_that_covers_all),
