@@ -176,6 +176,7 @@ static void compile_cut(void)
                     "\"build_id\": \"\", \"recipe\": \"16a4w\", \"kv\": \"u8\", \"mask\": "
                     "\"u16\"}");
     put_text(at("cut/qnn/config.json"), whole);
+    put_text(at("cut/qnn/canary.json"), "{}");
     const char *model = strstr(whole, "\"model\": \"") + strlen("\"model\": \"");
     uint8_t hash[FY_SHA256_BYTES];
     char hex[FY_SHA256_HEX];
