@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "kernels/kernels.h"
@@ -103,11 +104,27 @@ static float depth_of(const fy_q_range *r)
     return s.max - s.min;
 }
 
+/* The same for the heads of other chunks, whose ranges end like this one's ("L0.h0.scores"): chunks
+ * have one mask, and one depth makes them compute the same however the model is cut. */
+static float deepest(const fy_q_ranges *ranges, const char *like)
+{
+    const char *end = strrchr(like, '.');
+    float most = 0;
+    for (size_t i = 0; end != NULL && i < fy_q_ranges_n(ranges); i++) {
+        const fy_q_range *r = fy_q_ranges_at(ranges, i);
+        if (fy_span_ends(fy_span_of(fy_q_ranges_name(ranges, i)), end) && r->min <= r->max &&
+            isfinite(r->min) && isfinite(r->max))
+            most = fmaxf(most, depth_of(r));
+    }
+    return most;
+}
+
 int fy_q_encode(const fy_qgraph *g, const fy_q_ranges *ranges, fy_q_encodings *out, fy_err *e)
 {
     fy_q_encodings c = {.of = calloc(g->n_tensors, sizeof *c.of), .mask_depth = HIDDEN_BELOW};
     if (c.of == NULL)
         return fy_nomem(e);
+    const char *like = NULL; /* the range of a head's scores */
     for (size_t i = 0; i < g->n_tensors; i++) {
         const fy_q_tensor *t = &g->tensors[i];
         if (t->kind == FY_Q_STATIC || is_float(t) || t->class == FY_QC_MASK)
@@ -122,9 +139,13 @@ int fy_q_encode(const fy_qgraph *g, const fy_q_ranges *ranges, fy_q_encodings *o
             return -1;
         }
         c.of[i] = calibrated(t, r);
-        if (t->class == FY_QC_MASKED && depth_of(r) > c.mask_depth)
-            c.mask_depth = depth_of(r);
+        if (t->class != FY_QC_MASKED)
+            continue;
+        like = g->ranges[t->range].name;
+        c.mask_depth = fmaxf(c.mask_depth, depth_of(r));
     }
+    if (like != NULL)
+        c.mask_depth = fmaxf(c.mask_depth, deepest(ranges, like));
     for (size_t i = 0; i < g->n_tensors; i++) {
         const fy_q_tensor *t = &g->tensors[i];
         if (t->class == FY_QC_MASK && !is_float(t))

@@ -15,7 +15,7 @@ typedef struct {
 
 typedef struct {
     fy_q_encoding *of; /* owned, [n_tensors]; those of static tensors are not filled in */
-    float mask_depth;  /* M: what the lowest code of the mask adds is -M; one for the chunk */
+    float mask_depth;  /* M: what the lowest code of the mask adds is -M; one for the model */
 } fy_q_encodings;
 
 /* ranges NULL: for graphs that need none (all of them floats). FY_EFORMAT names the first range

@@ -173,10 +173,11 @@ static void floats_have_none(void **state)
 
 enum { HEADS = 3 };
 
-/* A mask, and for each head the scores with it. */
-static void encode_masks(const fy_q_range *heads, fy_q_type type, fy_q_encodings *out)
+/* A mask, and for each head the scores with it; `other`: a range of another chunk. */
+static void encode_masks(const fy_q_range *heads, const char *other, fy_q_type type,
+                         fy_q_encodings *out)
 {
-    static const char *const names[HEADS] = {"h0", "h1", "h2"};
+    static const char *const names[HEADS] = {"h0.scores", "h1.scores", "h2.scores"};
     fy_q_range_of of[HEADS];
     fy_q_tensor t[HEADS + 1] = {
         {.name = "mask", .kind = FY_Q_IN, .class = FY_QC_MASK, .type = type, .range = FY_Q_NONE}};
@@ -188,6 +189,7 @@ static void encode_masks(const fy_q_range *heads, fy_q_type type, fy_q_encodings
             .name = names[i], .kind = FY_Q_INNER, .class = FY_QC_MASKED, .type = type, .range = i};
         *fy_q_ranges_add(ranges, names[i], &e) = heads[i];
     }
+    *fy_q_ranges_add(ranges, other, &e) = (fy_q_range){-100, 100, -100, 100};
     const fy_qgraph g = {.tensors = t, .n_tensors = HEADS + 1, .ranges = of, .n_ranges = HEADS};
     if (fy_q_encode(&g, ranges, out, &e) != 0)
         fail_msg("%s", e.msg);
@@ -200,7 +202,7 @@ static void the_mask_is_as_deep_as_the_widest_head(void **state)
     (void)state;
     const fy_q_range heads[HEADS] = {{-1, 1, -1, 1}, {-40, 60, -40, 60}, {-9, -5, -9, -5}};
     fy_q_encodings c;
-    encode_masks(heads, FY_Q_U16, &c);
+    encode_masks(heads, "L9.out", FY_Q_U16, &c);
     assert_near((double)c.mask_depth, 150 + 20, 1e-3);
     assert_int_equal(c.of[0].offset, -65535); /* the highest code is 0 */
     assert_near((double)c.of[0].scale, (double)c.mask_depth / 65535, 1e-9);
@@ -208,8 +210,20 @@ static void the_mask_is_as_deep_as_the_widest_head(void **state)
         assert_true(highest(c.of[1 + i], 65535) - (double)c.mask_depth <=
                     lowest(c.of[1 + i]) + (double)c.of[1 + i].scale);
     fy_q_encodings_release(&c);
-    encode_masks(heads, FY_Q_F16, &c);
+    encode_masks(heads, "L9.out", FY_Q_F16, &c);
     assert_true(c.of[0].scale == 0);
+    fy_q_encodings_release(&c);
+}
+
+/* However the model is cut. */
+static void the_mask_is_as_deep_in_every_chunk(void **state)
+{
+    (void)state;
+    const fy_q_range heads[HEADS] = {{-1, 1, -1, 1}, {-40, 60, -40, 60}, {-9, -5, -9, -5}};
+    fy_q_encodings c;
+    encode_masks(heads, "L9.h0.scores", FY_Q_U16, &c);
+    assert_near((double)c.mask_depth, 300 + 20, 1e-3);
+    assert_near((double)c.of[0].scale, (double)c.mask_depth / 65535, 1e-9);
     fy_q_encodings_release(&c);
 }
 
@@ -301,6 +315,7 @@ int main(void)
         cmocka_unit_test(scores_with_the_mask_reach_below),
         cmocka_unit_test(floats_have_none),
         cmocka_unit_test(the_mask_is_as_deep_as_the_widest_head),
+        cmocka_unit_test(the_mask_is_as_deep_in_every_chunk),
         cmocka_unit_test(ranges_that_are_no_good),
         cmocka_unit_test(a_range_that_is_missing_is_named),
         cmocka_unit_test(values_become_those_of_their_codes),
