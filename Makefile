@@ -303,7 +303,7 @@ CHECK_ITEMS = scripts/check_source.sh $(UNITS) $(REPLAY_ITEMS) $B/tests/kcheck/k
               $(sort $(wildcard tests/cli/*.sh))
 BENCH_TOOLS = $(addprefix $B/tests/bench/,limits make_gguf sample_bench)
 PROGRAMS = $(UNITS) $(REPLAYS) $B/tests/kcheck/kcheck $B/tests/bench/make_checkpoint \
-           $(BENCH_TOOLS) $B/tests/e2e/pty_drive $B/tests/e2e/hub_server $B/tests/e2e/compare_graphs $B/tests/phone/phone_adbd $B/tests/phone/adb_try
+           $(BENCH_TOOLS) $B/tests/e2e/pty_drive $B/tests/e2e/hub_server $(addprefix $B/tests/e2e/,compare_graphs session_logits qnn_driver) $B/tests/phone/phone_adbd $B/tests/phone/adb_try
 
 ## programs: the test programs of this TARGET and MODE
 .PHONY: programs
@@ -352,7 +352,7 @@ test: all programs lib
 	  $(ASAN_UNITS) $(CHECK_ITEMS) $(MASKED))
 
 # Tests that search: their short form is part of `make test`.
-SOAKS = tests/cli/qnnref.sh tests/e2e/resume.sh tests/e2e/quantize_resume.sh tests/e2e/chunk.sh tests/e2e/backend_qnn.sh tests/e2e/canary.sh tests/phone/adb_client.sh tests/phone/push.sh \
+SOAKS = tests/cli/qnnref.sh tests/e2e/resume.sh tests/e2e/quantize_resume.sh tests/e2e/chunk.sh tests/e2e/backend_qnn.sh tests/e2e/qnn_tokens.sh tests/e2e/canary.sh tests/phone/adb_client.sh tests/phone/push.sh \
         $B/tests/unit/backend/test_qnn_faults
 
 ## soak: the tests that search, with all their rounds (make test runs a few of each)
@@ -367,8 +367,12 @@ kcheck: $B/tests/kcheck/kcheck
 $B/tests/bench/%: $B/tests/bench/%.o $(KCHECKS) $(LIB)
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
 
-$B/tests/e2e/compare_graphs: $B/tests/e2e/compare_graphs.o $(LIB)
+$B/tests/e2e/compare_graphs $B/tests/e2e/session_logits: %: %.o $(LIB)
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
+
+# Nothing of the program is in it.
+$B/tests/e2e/qnn_driver: $B/tests/e2e/qnn_driver.o
+	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ -ljansson -lm
 
 $B/tests/e2e/%: $B/tests/e2e/%.o
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $<
