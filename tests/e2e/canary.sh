@@ -36,6 +36,16 @@ sed 's/"model": "..../"model": "----/' "$TMP/canary" >"$d/qnn/canary.json"
 check_status "that of another model, too" 1 'canary.json: is of model ----' "$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 1
 cp "$TMP/canary" "$d/qnn/canary.json"
 
+# --- small batches ----------------------------------------------------------------------------------------------------
+# The forecast rounds all tokens that the library computes, whatever their number: a model that is right is not refused.
+for batch in 1 4; do
+    check "a cut of batch $batch" "$FERRY" chunk "$m" --soc SM8650 --recipe 16a4w --chunks 2 -c 160 --batch $batch -q -o "$TMP/cut-$batch"
+    check "compiled" "$FERRY" compile "$TMP/cut-$batch" --sdk reference --calibration "$TMP/own.txt" -q -o "$TMP/d-$batch"
+    kl=$("$FERRY" run -m "$TMP/d-$batch" "${qnn[@]}" -p Once -n 1 -v 2>&1 | sed -n 's/.*canary: KL divergence \([^,]*\), .* about \(.*\)/\1 \2/p')
+    check "is as far from the model as forecast: ${kl/ / and }" \
+        awk -v kl="$kl" 'BEGIN { split(kl, x, " "); exit !(x[1] > 0 && x[2] > 0 && x[1] < 3 * x[2] && x[2] < 3 * x[1]) }'
+done
+
 # --- silent damage ----------------------------------------------------------------------------------------------------
 soak 12 200
 head -c 2500 tests/data/held.txt >"$TMP/text"

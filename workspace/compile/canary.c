@@ -9,7 +9,7 @@
 #include "cli/cut_model.h"
 #include "workspace/compile/graph_float.h"
 
-enum { N_IDS = 48, FEW_CALLS = 2 };
+enum { N_IDS = 48, LEAST_IDS = 8, FEW_CALLS = 2 };
 
 static const char text[] =
     "Once upon a time there was a little girl who lived with her grandmother in a house near the "
@@ -17,8 +17,16 @@ static const char text[] =
     "grandmother smiled, gave her a basket and said that three apples, some bread and a bottle of "
     "milk would be enough for both of them until the morning came.";
 
+/* Of the text. Each call that rounds encodes the whole model, so small batches get a shorter one.
+ */
+static size_t wanted_ids(uint32_t batch)
+{
+    const size_t n = (size_t)FEW_CALLS * batch;
+    return n > N_IDS ? N_IDS : n < LEAST_IDS ? LEAST_IDS : n;
+}
+
 /* The preset, and as much of the text as the cache has slots for. */
-static int take_ids(const fy_canary_source *s, fy_model *m, fy_canary *c, fy_err *e)
+static int take_ids(const fy_canary_source *s, fy_model *m, uint32_t batch, fy_canary *c, fy_err *e)
 {
     fy_ids ids = {0};
     const size_t n_preset = s->preset->n, n_ctx = fy_model_max_ctx(m);
@@ -27,7 +35,7 @@ static int take_ids(const fy_canary_source *s, fy_model *m, fy_canary *c, fy_err
     int rc = v == NULL ? -1
                        : fy_vocab_encode(v, (fy_span){text, sizeof text - 1}, n_preset == 0, false,
                                          &ids, e);
-    size_t n = ids.n < N_IDS ? ids.n : N_IDS;
+    size_t n = ids.n < wanted_ids(batch) ? ids.n : wanted_ids(batch);
     n = n < room ? n : room;
     c->n_ids = n_preset + n;
     c->ids = rc == 0 ? calloc(c->n_ids + 1, sizeof *c->ids) : NULL;
@@ -39,7 +47,7 @@ static int take_ids(const fy_canary_source *s, fy_model *m, fy_canary *c, fy_err
         if (n_preset > 0)
             memcpy(c->ids, s->preset->id, n_preset * sizeof *c->ids);
         memcpy(c->ids + n_preset, ids.id, n * sizeof *c->ids);
-        c->n_positions = n < FY_CANARY_POSITIONS ? n : FY_CANARY_POSITIONS;
+        c->n_positions = (n + 1) / 2 < FY_CANARY_POSITIONS ? (n + 1) / 2 : FY_CANARY_POSITIONS;
     }
     fy_ids_release(&ids);
     return rc;
@@ -81,15 +89,8 @@ static int eval(fy_session *session, listener *l, size_t first, size_t end, fy_e
     return fy_session_eval(session, l->c->ids + first, (uint32_t)(end - first), &sinks, NULL, e);
 }
 
-/* Each call that rounds encodes the whole model: small batches round the last tokens alone. */
-static size_t first_rounded(const fy_canary *c, size_t n_preset, uint32_t batch)
-{
-    const size_t n = c->n_ids - n_preset, most = (size_t)FEW_CALLS * batch;
-    return n <= most ? n_preset : c->n_ids - (most < c->n_positions ? most : c->n_positions);
-}
-
-static int ask(const fy_canary_source *s, fy_model *m, fy_graph_device *device, uint32_t batch,
-               fy_canary *c, fy_err *e)
+static int ask(const fy_canary_source *s, fy_model *m, fy_graph_device *device, fy_canary *c,
+               fy_err *e)
 {
     const fy_session_params p = {.n_ctx = fy_model_max_ctx(m),
                                  .n_threads = s->n_threads,
@@ -102,11 +103,10 @@ static int ask(const fy_canary_source *s, fy_model *m, fy_graph_device *device, 
     if (rc == 0)
         rc = eval(session, &l, s->preset->n, c->n_ids, e);
     if (rc == 0) {
-        const size_t first = first_rounded(c, s->preset->n, batch);
-        fy_session_rewind(session, (uint32_t)first);
+        fy_session_rewind(session, (uint32_t)s->preset->n);
         fy_graph_float_round(device, true);
         l.compares = true;
-        rc = eval(session, &l, first, c->n_ids, e);
+        rc = eval(session, &l, s->preset->n, c->n_ids, e);
     }
     if (rc == 0)
         c->kl = l.sum / (double)l.n;
@@ -130,9 +130,9 @@ int fy_canary_make(const fy_canary_source *s, fy_canary *out, fy_err *e)
     fy_graph_device *device = m != NULL ? fy_graph_float_open(&map, &o, e) : NULL;
     int rc = device != NULL ? fy_model_add_graphs(m, s->qnn, device, e) : -1;
     if (rc == 0)
-        rc = take_ids(s, m, &c, e);
+        rc = take_ids(s, m, config.max_batch, &c, e);
     if (rc == 0)
-        rc = ask(s, m, device, config.max_batch, &c, e);
+        rc = ask(s, m, device, &c, e);
     fy_model_close(m);
     fy_qnn_config_release(&config);
     if (rc == 0)
