@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/names.h"
 #include "base/str.h"
 #include "model/chain.h"
@@ -130,6 +131,8 @@ static int put_graph(const fy_qnn_config_graph *g, const char *qnn, uint32_t n_v
     const bool head = g->start_layer == g->end_layer;
     *to = (fy_chain_graph_spec){.path = fy_path_join(qnn, g->model_path),
                                 .name = g->graph_name,
+                                .x_name = g->x_name,
+                                .out_name = g->out_name,
                                 .n_batch = g->batch_size,
                                 .first_layer = g->start_layer,
                                 .end_layer = g->end_layer,
@@ -191,19 +194,30 @@ static float *read_preset_file(const fy_qnn_config *c, const char *qnn, size_t p
     return v;
 }
 
+static void log_preset(const fy_qnn_config *c, fy_preset_mode mode)
+{
+    if (mode == FY_PRESET_NEVER)
+        fy_log(FY_LOG_WARN,
+               "--preset never: the graphs were calibrated for texts after a preset of %u tokens "
+               "(kv_size); without it answers may be worse",
+               c->kv_size);
+    else if (c->own.compiled.preset_ids == NULL)
+        fy_log(FY_LOG_INFO,
+               "every text follows a preset of %u tokens (kv_size); the package does not list them",
+               c->kv_size);
+}
+
 /* *ids moves from the configuration into the preset. */
-static int read_preset(fy_qnn_config *c, const char *qnn, const fy_hparams *hp,
+static int read_preset(fy_qnn_config *c, const char *qnn, const fy_hparams *hp, fy_preset_mode mode,
                        fy_chain_preset *out, fy_err *e)
 {
     fy_chain_preset p = {.n = c->kv_size};
     const size_t n_pairs = (size_t)hp->n_layer * hp->n_head_kv;
     if (c->kv_size == 0)
         return 0;
-    if (c->own.compiled.preset_ids == NULL)
-        return fy_fail(e, FY_EUNSUPPORTED,
-                       "%s/" FY_QNN_CONFIG_NAME ": the graphs start after %u tokens (kv_size), and "
-                       "which ones is not known: it has no ferry.compiled.preset_ids",
-                       qnn, c->kv_size);
+    log_preset(c, mode);
+    if (mode == FY_PRESET_NEVER)
+        return 0;
     p.ids = c->own.compiled.preset_ids;
     c->own.compiled.preset_ids = NULL;
     p.keys = calloc(n_pairs, sizeof *p.keys);
@@ -227,7 +241,8 @@ static int read_preset(fy_qnn_config *c, const char *qnn, const fy_hparams *hp,
     return -1;
 }
 
-int fy_model_add_graphs(fy_model *m, const char *qnn, fy_graph_device *device, fy_err *e)
+int fy_model_add_graphs(fy_model *m, const char *qnn, fy_graph_device *device, fy_preset_mode mode,
+                        fy_err *e)
 {
     fy_qnn_config c;
     if (fy_cut_config_read(qnn, &c, e) != 0) {
@@ -248,7 +263,7 @@ int fy_model_add_graphs(fy_model *m, const char *qnn, fy_graph_device *device, f
     if (rc == 0)
         rc = put_graphs(&c, qnn, fy_model_hparams(m)->n_vocab, graphs, e);
     if (rc == 0)
-        rc = read_preset(&c, qnn, fy_model_hparams(m), &preset, e);
+        rc = read_preset(&c, qnn, fy_model_hparams(m), mode, &preset, e);
     if (rc != 0)
         device->api->close(device);
     else if ((rc = fy_model_chain(m, device, &spec, e)) != 0)
@@ -264,7 +279,7 @@ int fy_model_add_graphs(fy_model *m, const char *qnn, fy_graph_device *device, f
 int fy_model_add_chunks(fy_model *m, const char *qnn, const fy_map_options *how, fy_err *e)
 {
     fy_graph_device *device = fy_graph_cpu_open(how, e);
-    return device != NULL ? fy_model_add_graphs(m, qnn, device, e) : -1;
+    return device != NULL ? fy_model_add_graphs(m, qnn, device, FY_PRESET_AUTO, e) : -1;
 }
 
 int fy_model_each_file(const fy_model *m, fy_model_file *each, void *user, fy_err *e)

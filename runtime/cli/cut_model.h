@@ -42,10 +42,17 @@ int fy_cut_config_read(const char *qnn, fy_qnn_config *out, fy_err *e);
 int fy_cut_header(const fy_gguf *g, const fy_family **family, fy_hparams *hp, fy_chunk_info *info,
                   fy_err *e);
 
+/* What to do with a preset prompt (kv_size of config.json). */
+typedef enum {
+    FY_PRESET_AUTO,  /* use its keys and values; of unknown tokens: every text follows it */
+    FY_PRESET_NEVER, /* leave it out */
+} fy_preset_mode;
+
 /* Gives m, whose embedding is open, the graphs of qnn/config.json on a device (model/chain.h),
  * which becomes the model's, or is closed on failure. m: the weights next to the directory qnn.
  * What a file of graphs is, GGUF or compiled, is the device's matter. */
-int fy_model_add_graphs(fy_model *m, const char *qnn, fy_graph_device *device, fy_err *e);
+int fy_model_add_graphs(fy_model *m, const char *qnn, fy_graph_device *device,
+                        fy_preset_mode preset, fy_err *e);
 /* The same on the CPU. */
 int fy_model_add_chunks(fy_model *m, const char *qnn, const fy_map_options *how, fy_err *e);
 

@@ -15,6 +15,7 @@ typedef struct {
     const char *qnn_lib;
     int power;  /* fy_qnn_power_level */
     int canary; /* fy_canary_mode */
+    int preset; /* fy_preset_mode */
     bool mlock, no_mmap;
 } fy_machine_options;
 
@@ -60,6 +61,15 @@ typedef enum {
                 "always, or never."                                                              \
     }
 
+#define FY_ROW_PRESET_OF(field)                                                                   \
+    {                                                                                             \
+        .group = "Machine", .name = "preset", .kind = FY_OPT_CHOICE, .arg = "auto|never",         \
+        .offset = offsetof(options, field.preset), .def = "auto",                                 \
+        .help = "Of a package whose graphs follow a preset prompt (kv_size): auto, use its keys " \
+                "and values; where the package does not list its tokens, every text follows it. " \
+                "never, leave it out."                                                            \
+    }
+
 #define FY_ROW_CPU_MASK_OF(field)                                                                 \
     {                                                                                             \
         .group = "Machine", .name = "cpu-mask", .alias = "C", .kind = FY_OPT_STR, .arg = "HEX",   \
@@ -85,10 +95,10 @@ typedef enum {
         .help = "Read the file into memory of its own, in huge pages where there are any, " \
                 "instead of using it where it lies. The file may change then."              \
     }
-#define FY_ROWS_MACHINE_OF(field)                                                       \
-    FY_ROW_BACKEND_OF(field), FY_ROW_QNN_LIB_OF(field), FY_ROW_POWER_OF(field),         \
-        FY_ROW_CANARY_OF(field), FY_ROW_CPU_MASK_OF(field), FY_ROW_CPU_RANGE_OF(field), \
-        FY_ROW_MLOCK_OF(field), FY_ROW_NO_MMAP_OF(field)
+#define FY_ROWS_MACHINE_OF(field)                                                    \
+    FY_ROW_BACKEND_OF(field), FY_ROW_QNN_LIB_OF(field), FY_ROW_POWER_OF(field),      \
+        FY_ROW_CANARY_OF(field), FY_ROW_PRESET_OF(field), FY_ROW_CPU_MASK_OF(field), \
+        FY_ROW_CPU_RANGE_OF(field), FY_ROW_MLOCK_OF(field), FY_ROW_NO_MMAP_OF(field)
 
 /* Pins the calling thread, and all threads it starts later, as the options ask. Call it before
  * anything counts CPUs or starts threads. */

@@ -1,6 +1,7 @@
 /* The graphs of a cut model: their list, their files, and what their tensors are made of. */
 #include "model/chain_impl.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -71,9 +72,13 @@ static int check_spec(const fy_model *m, const fy_chain_spec *s, const fy_chain_
     *n_layer_graphs = is_head(&g[0]) ? 0 : check_cover(g, 0, s->n_graphs, m->hp.n_layer, e);
     if (*n_layer_graphs == 0)
         return fy_fail(e, FY_EFORMAT, "no graph computes layers");
-    if (*n_layer_graphs == s->n_graphs)
-        return fy_fail(e, FY_EUNSUPPORTED, "no graph computes the lm_head: cut the model with it");
-    if (check_cover(g, *n_layer_graphs, s->n_graphs, m->hp.n_vocab, e) == 0)
+    if (*n_layer_graphs == s->n_graphs && m->chunk.kind != FY_CHUNK_WHOLE)
+        return fy_fail(
+            e, FY_EUNSUPPORTED,
+            "no graph computes the lm_head, and the weights for the CPU have none: cut the "
+            "model with it, or use its whole weights");
+    if (*n_layer_graphs < s->n_graphs &&
+        check_cover(g, *n_layer_graphs, s->n_graphs, m->hp.n_vocab, e) == 0)
         return -1;
     uint64_t columns = (uint64_t)s->n_cache + g[0].n_batch;
     if (s->n_cache == 0 || columns > s->n_ctx || s->n_ctx > INT32_MAX)
@@ -158,6 +163,13 @@ static fy_chain_chunk *largest(const fy_chain *c)
     return best;
 }
 
+/* NULL for NULL. */
+static int copy_name(const char *name, char **to, fy_err *e)
+{
+    *to = name != NULL ? strdup(name) : NULL;
+    return name == NULL || *to != NULL ? 0 : fy_nomem(e);
+}
+
 static int load_graphs(fy_chain *c, const fy_chain_graph_spec *g, size_t n, const char *model,
                        fy_err *e)
 {
@@ -165,14 +177,13 @@ static int load_graphs(fy_chain *c, const fy_chain_graph_spec *g, size_t n, cons
     c->graphs = calloc(n, sizeof *c->graphs);
     if (c->chunks == NULL || c->graphs == NULL)
         return fy_nomem(e);
-    for (; c->n_graphs < n; c->n_graphs++) {
-        fy_chain_graph *to = &c->graphs[c->n_graphs];
-        to->n_batch = g[c->n_graphs].n_batch;
-        if (find_chunk(c, &g[c->n_graphs], &to->chunk, e) != 0)
+    for (size_t i = 0; i < n; i++) {
+        fy_chain_graph *to = &c->graphs[c->n_graphs++];
+        to->n_batch = g[i].n_batch;
+        if (find_chunk(c, &g[i], &to->chunk, e) != 0 || copy_name(g[i].name, &to->name, e) != 0 ||
+            copy_name(g[i].x_name, &to->x_name, e) != 0 ||
+            copy_name(g[i].out_name, &to->out_name, e) != 0)
             return -1;
-        to->name = strdup(g[c->n_graphs].name);
-        if (to->name == NULL)
-            return fy_nomem(e);
     }
     for (size_t i = 0; i < c->n_chunks; i++) {
         if (load_chunk(c, largest(c), model, e) != 0)
@@ -212,7 +223,11 @@ fy_graph_tensor *fy_chain_tensors_of(const fy_chain *c, const fy_graph_shape *sh
                                        .output = t.role >= FY_IO_OUT,
                                        .rows = t.rows,
                                        .cols = t.cols};
-        memcpy(tensors[i].name, t.name, sizeof tensors[i].name);
+        const char *own = api->describe == NULL                           ? NULL
+                          : t.role == FY_IO_X                             ? g->x_name
+                          : t.role == FY_IO_OUT || t.role == FY_IO_LOGITS ? g->out_name
+                                                                          : NULL;
+        snprintf(tensors[i].name, sizeof tensors[i].name, "%s", own != NULL ? own : t.name);
     }
     if (tensors == NULL)
         fy_nomem(e);
@@ -299,6 +314,9 @@ static int open_chain(fy_chain *c, const fy_model *m, const fy_chain_spec *s,
                        s->model, model);
     if (check_spec(m, s, sorted, &c->n_layer_graphs, e) != 0)
         return -1;
+    if (fy_chain_first_position(c) >= c->n_cache)
+        return fy_fail(e, FY_EFORMAT, "a preset of %u tokens leaves no slot of cache_size %u",
+                       fy_chain_first_position(c), c->n_cache);
     if (load_graphs(c, sorted, s->n_graphs, model, e) != 0)
         return -1;
     return learn(c, &m->hp, e);
@@ -356,8 +374,11 @@ void fy_chain_free(fy_chain *c)
         api->unload(c->chunks[i].loaded);
         free(c->chunks[i].path);
     }
-    for (size_t i = 0; c->graphs != NULL && i < c->n_graphs; i++)
+    for (size_t i = 0; c->graphs != NULL && i < c->n_graphs; i++) {
         free(c->graphs[i].name);
+        free(c->graphs[i].x_name);
+        free(c->graphs[i].out_name);
+    }
     free(c->chunks);
     free(c->graphs);
     fy_chain_preset_release(&c->preset);

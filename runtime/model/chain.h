@@ -16,7 +16,9 @@
 struct fy_model;
 
 typedef struct {
-    const char *path, *name; /* of the chunk's file; of the graph in it */
+    const char *path, *name;       /* of the chunk's file; of the graph in it */
+    const char *x_name, *out_name; /* of its x, and its out or logits, where a backend describes its
+                                      tensors; NULL: those */
     uint32_t n_batch;
     uint32_t first_layer, end_layer; /* empty: a graph of the lm_head, with these tokens: */
     uint32_t first_token, end_token;
@@ -26,8 +28,8 @@ typedef struct {
  * them, in floats. Without them in its ranges an encoding is finer: the first tokens of many models
  * have activations a thousand times larger than those of all others. */
 typedef struct {
-    uint32_t n; /* 0: there is none */
-    int32_t *ids;
+    uint32_t n;             /* 0: there is none */
+    int32_t *ids;           /* NULL: not known; every text goes on after them */
     float **keys, **values; /* [n_layer * n_head_kv], each [n][head_dim] and [n][head_dim_v] */
     size_t n_pairs;
 } fy_chain_preset;
@@ -50,7 +52,8 @@ typedef struct {
 } fy_chain_chunk;
 
 typedef struct {
-    char *name; /* owned */
+    char *name;              /* owned */
+    char *x_name, *out_name; /* owned; NULL: as arch/graph_io.h has them */
     size_t chunk;
     uint32_t n_batch;
 } fy_chain_graph;
@@ -60,7 +63,7 @@ typedef struct fy_chain {
     fy_chain_chunk *chunks;  /* owned */
     fy_chain_graph *graphs;  /* owned: those of layers, then those of the lm_head; of each, larger
                                 batches first, then in order of layers or tokens */
-    size_t n_chunks, n_graphs, n_layer_graphs;
+    size_t n_chunks, n_graphs, n_layer_graphs; /* no others: the CPU computes the lm_head */
     uint32_t n_cache, n_ctx;
     float mask_value;
     uint16_t shows, hides; /* words of a mask: f16, or codes */
@@ -94,6 +97,10 @@ typedef struct {
 } fy_chain_call;
 
 uint32_t fy_chain_max_batch(const fy_chain *c);
+/* Positions that a preset of unknown tokens takes from every text: its first token has this one. */
+uint32_t fy_chain_first_position(const fy_chain *c);
+/* Does the CPU compute the lm_head, with the model's own weights? */
+bool fy_chain_lacks_head(const fy_chain *c);
 
 /* What fy_chain_run_new takes: the KV cache, and all other tensors with what the device works in.
  */

@@ -52,9 +52,21 @@ uint32_t fy_chain_max_batch(const fy_chain *c)
     return c->graphs[0].n_batch;
 }
 
+uint32_t fy_chain_first_position(const fy_chain *c)
+{
+    return c->preset.ids == NULL ? c->preset.n : 0;
+}
+
+bool fy_chain_lacks_head(const fy_chain *c)
+{
+    return c->n_layer_graphs == c->n_graphs;
+}
+
 static extent extent_of(const fy_chain *c)
 {
-    extent x = {.batch = c->graphs[0].n_batch, .head_batch = c->graphs[c->n_layer_graphs].n_batch};
+    extent x = {.batch = c->graphs[0].n_batch};
+    if (!fy_chain_lacks_head(c))
+        x.head_batch = c->graphs[c->n_layer_graphs].n_batch;
     for (size_t i = 0; i < c->n_graphs; i++) {
         const fy_chunk_info *p = fy_chain_info_of(c, i);
         const uint32_t layers = p->end_layer - p->first_layer;
@@ -449,6 +461,8 @@ fy_chain_run *fy_chain_run_new(fy_chain *c, const fy_hparams *hp, fy_type kv, in
         return NULL;
     }
     r->begun = true;
+    if (fy_chain_first_position(c) > 0)
+        fy_chain_run_preset(r); /* nothing ever writes to its slots */
     return r;
 }
 

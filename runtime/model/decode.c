@@ -136,7 +136,8 @@ static int run_graphs(fy_session *s, uint32_t n, uint32_t n_wanted, uint32_t fir
 
 static int run_head_graphs(fy_session *s, const float *x, uint32_t n, float *logits, fy_err *e)
 {
-    return fy_chain_run_head(s->chain, x, n, logits, e);
+    return fy_chain_lacks_head(s->model->chain) ? compute_head(s, x, n, logits, e)
+                                                : fy_chain_run_head(s->chain, x, n, logits, e);
 }
 
 const fy_pass fy_pass_graphs = {run_graphs, run_head_graphs, .shows_hidden = false};
@@ -194,7 +195,7 @@ static int fail_full(const fy_session *s, const request *r, uint32_t seq, fy_err
         snprintf(which, sizeof which, " of sequence %u", seq);
     char remedy[160];
     const fy_chain *c = s->model->chain;
-    if (c != NULL && s->n_ctx == c->n_cache)
+    if (c != NULL && s->n_ctx == fy_model_max_ctx(s->model))
         snprintf(remedy, sizeof remedy,
                  "the graphs have no more (cache_size %u, context_size %u): chunk the model again "
                  "with a larger -c",
@@ -247,12 +248,14 @@ static int check_tokens(const fy_session *s, const request *r, fy_err *e)
 static uint32_t fill_batch(fy_session *s, const request *r, uint32_t first, uint32_t n)
 {
     const fy_batch *b = r->batch;
+    const fy_chain *c = s->model->chain;
+    const uint32_t first_position = c != NULL ? fy_chain_first_position(c) : 0;
     uint32_t n_wanted = 0;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t seq = seq_of(r, first + i), pos = s->next[seq]++;
         const bool asks = b->wants != NULL ? b->wants[first + i] != 0 : pos + 1 == s->end[seq];
         s->ids[i] = b->ids[first + i];
-        s->pos[i] = (int32_t)pos;
+        s->pos[i] = (int32_t)(first_position + pos);
         s->d.act.at[i] = (fy_place){(int32_t)seq, (int32_t)pos};
         if (asks || r->all)
             s->wanted[n_wanted++] = (int32_t)i;
@@ -306,7 +309,7 @@ static int count_preset(const fy_session *s, const request *r, uint32_t *n, fy_e
 {
     const fy_chain *c = s->model->chain;
     *n = 0;
-    if (c == NULL || c->preset.n == 0 || s->n_past[0] > 0)
+    if (c == NULL || c->preset.ids == NULL || s->n_past[0] > 0)
         return 0;
     const fy_chain_preset *p = &c->preset;
     if (r->batch->n >= p->n && memcmp(r->batch->ids, p->ids, p->n * sizeof *p->ids) == 0)

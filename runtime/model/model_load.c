@@ -407,7 +407,11 @@ uint32_t fy_model_max_ctx(const fy_model *m)
 {
     const fy_matrix *learned = &m->once.w[FY_T_POSITION_EMBD];
     const uint32_t most = learned->data != NULL ? (uint32_t)learned->n_rows : INT32_MAX;
-    return m->chain != NULL && m->chain->n_cache < most ? m->chain->n_cache : most;
+    const fy_chain *c = m->chain;
+    if (c == NULL)
+        return most;
+    const uint32_t first = fy_chain_first_position(c);
+    return (c->n_cache < most ? c->n_cache : most) - first;
 }
 
 const fy_vocab *fy_model_vocab(fy_model *m, fy_err *e)

@@ -190,12 +190,13 @@ static int check_graphs(const fy_model *m, fy_session_params *p, fy_err *e)
     const fy_chain *c = m->chain;
     const uint32_t known = fy_model_max_ctx(m);
     if (p->n_ctx == 0)
-        p->n_ctx = c->n_cache < known ? c->n_cache : known;
-    if (p->n_ctx > c->n_cache)
+        p->n_ctx = known;
+    const uint32_t room = c->n_cache - fy_chain_first_position(c);
+    if (p->n_ctx > room)
         return fy_fail(e, FY_EFIT,
                        "context of %u positions, but the graphs have %u (cache_size; context_size "
                        "is %u); use -c %u or less, or chunk the model again with a larger -c",
-                       p->n_ctx, c->n_cache, c->n_ctx, c->n_cache);
+                       p->n_ctx, room, c->n_ctx, room);
     if (p->n_seq > 1)
         return fy_fail(e, FY_EARG, "%u sequences, but graphs of fixed shape hold one", p->n_seq);
     if (c->fixed && (p->type_k == FY_Q8_0 || p->type_v == FY_Q8_0))
@@ -211,6 +212,12 @@ static int check_graphs(const fy_model *m, fy_session_params *p, fy_err *e)
     if (p->n_batch == 0 || p->n_batch > fy_chain_max_batch(c))
         p->n_batch = fy_chain_max_batch(c);
     return 0;
+}
+
+/* Does the host only look up embeddings and finish logits? */
+static bool is_host_alone(const fy_model *m)
+{
+    return m->chain != NULL && !fy_chain_lacks_head(m->chain);
 }
 
 /* The parameters with every 0 replaced and every value checked. */
@@ -254,12 +261,11 @@ static int complete_params(const fy_model *m, const fy_session_params *p, fy_ses
     return 0;
 }
 
-/* Of a model of graphs the host only looks up embeddings and finishes logits: a pool of threads
- * would be in the way of the one that computes the graphs. */
+/* A pool of threads would be in the way of the one that computes the graphs. */
 static fy_backend_params backend_params(const fy_model *m, const fy_session_params *p)
 {
     const fy_hparams *hp = &m->hp;
-    if (m->chain != NULL)
+    if (is_host_alone(m))
         return (fy_backend_params){.n_threads = 1, .n_tokens = p->n_batch};
     return (fy_backend_params){.n_threads = p->n_threads,
                                .n_tokens = p->n_batch,
@@ -276,10 +282,13 @@ static uint32_t logit_rows(const fy_session_params *p)
 
 /* Of a model of graphs the host computes only what goes in and what comes out; x is a tensor of the
  * graphs. */
-static void lay_out_host(fy_activations *a, const fy_hparams *hp, uint64_t n, fy_layout *c)
+static void lay_out_host(fy_activations *a, const fy_model *m, uint64_t n, fy_layout *c)
 {
+    const fy_hparams *hp = &m->hp;
     *a = (fy_activations){0};
     a->at = fy_lay_out(c, n, 1, sizeof *a->at);
+    if (!is_host_alone(m))
+        a->h = fy_lay_out(c, n, hp->n_embd, sizeof *a->h);
     a->branch = fy_lay_out(c, n, hp->n_embd, sizeof *a->branch);
     a->angles = fy_lay_out(c, n, hp->n_rot, sizeof *a->angles);
     if (hp->rope_theta_swa != 0)
@@ -304,7 +313,7 @@ static int lay_out(fy_session *s, const fy_session_params *p, uint8_t *base, uin
     s->wanted = fy_lay_out(&c, n, 1, sizeof *s->wanted);
     s->logits = fy_lay_out(&c, logit_rows(p), hp->n_vocab, sizeof *s->logits);
     if (s->model->chain != NULL)
-        lay_out_host(&s->d.act, hp, n, &c);
+        lay_out_host(&s->d.act, s->model, n, &c);
     else
         fy_activations_lay_out(&s->d.act, hp, n, (uint64_t)s->model->ff_len, &c);
     if (c.overflow || c.used > SIZE_MAX / 2)

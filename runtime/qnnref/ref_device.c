@@ -38,10 +38,11 @@ const ref_soc *ref_soc_now(void)
     now = newest != NULL ? newest->soc : host;
     pthread_mutex_unlock(&mutex);
     const char *arch = ref_fault("arch", NULL), *soc = ref_fault("soc", NULL);
+    const ref_soc *known = soc != NULL ? ref_soc_find((uint32_t)strtoul(soc, NULL, 10)) : NULL;
+    if (known != NULL)
+        now = *known;
     if (arch != NULL)
         now.arch = (uint32_t)strtoul(arch + (arch[0] == 'v' || arch[0] == 'V'), NULL, 10);
-    if (soc != NULL)
-        now.id = (uint32_t)strtoul(soc, NULL, 10);
     return &now;
 }
 

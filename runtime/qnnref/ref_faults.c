@@ -16,7 +16,8 @@
  *   supported empty                 no operations are listed
  *   providers 0|2|wrong             none, two, or another backend's
  *   rpcmem null|fd|limit BYTES      in the tests' libcdsprpc.so
- *   system absent                   the system library has no provider */
+ *   layout N                        the system library answers as BinaryInfo N
+ *   system absent                   it has no provider */
 #include "qnnref/ref_impl.h"
 
 #include <ctype.h>

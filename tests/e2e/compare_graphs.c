@@ -32,7 +32,7 @@ static int evaluate(const char *dir, fy_graph_device *device, uint32_t n, result
     const fy_session_params p = {.n_threads = 2, .type_k = FY_F32, .type_v = FY_F32};
     const fy_eval_sinks sinks = {.logits = keep, .user = out};
     fy_model *m = device != NULL ? fy_model_open_chunk(weights, &map, e) : NULL;
-    int rc = m != NULL ? fy_model_add_graphs(m, qnn, device, e) : -1;
+    int rc = m != NULL ? fy_model_add_graphs(m, qnn, device, FY_PRESET_AUTO, e) : -1;
     fy_session *s = rc == 0 ? fy_session_new(m, &p, e) : NULL;
     int32_t *ids = calloc(n, sizeof *ids);
     if (s != NULL && ids != NULL) {

@@ -57,6 +57,9 @@ for recipe in fp16 fp16a8w 16a8w 16a4w lpbq-32 powerserve; do
     predict "$TMP/real-32" --kl-save "$TMP/real.kl" >/dev/null
     near "$recipe is what the reference computes" "$TMP/real-32" "$TMP/ours.kl" 1e-4
     near "$recipe, a token at a time" "$TMP/real-1" "$TMP/real.kl" 1e-5
+    said=$(predict "$TMP/real-1" --json 2>/dev/null)
+    rm "$TMP"/real-1/qnn/{chunk_0,chunk_1,lm_head}.json
+    check_equal "$recipe, described by the library of metadata" "$said" "$(predict "$TMP/real-1" --json 2>/dev/null)"
     rm -rf "$TMP/ours" "$TMP"/real-*
 done
 

@@ -223,7 +223,7 @@ int fy_q_calibrate(const fy_calibration *c, fy_q_ranges **out, fy_err *e)
     to.ranges = fy_q_ranges_new(config.own.model, e);
     fy_model *m = to.ranges != NULL ? fy_model_open_chunk(c->weights, &map, e) : NULL;
     fy_graph_device *device = m != NULL ? fy_graph_float_open(&map, &o, e) : NULL;
-    int rc = device != NULL ? fy_model_add_graphs(m, c->qnn, device, e) : -1;
+    int rc = device != NULL ? fy_model_add_graphs(m, c->qnn, device, FY_PRESET_AUTO, e) : -1;
     if (rc == 0)
         rc = calibrate(c, m, config.max_batch, &to, e);
     fy_model_close(m);

@@ -146,7 +146,7 @@ static int self_ids(const fy_calibration_source *s, fy_model *m, const fy_vocab 
     const fy_sampler_params sampling = {
         .temperature = 1, .order = {FY_SAMPLE_TEMPERATURE}, .n_order = 1};
     fy_graph_device *device = fy_graph_cpu_open(&map, e);
-    if (device == NULL || fy_model_add_graphs(m, s->qnn, device, e) != 0)
+    if (device == NULL || fy_model_add_graphs(m, s->qnn, device, FY_PRESET_AUTO, e) != 0)
         return -1;
     const fy_session_params p = {.n_ctx = fy_model_max_ctx(m),
                                  .n_threads = s->n_threads,

@@ -128,7 +128,7 @@ int fy_canary_make(const fy_canary_source *s, fy_canary *out, fy_err *e)
     snprintf(c.model, sizeof c.model, "%s", config.own.model);
     fy_model *m = fy_model_open_chunk(s->weights, &map, e);
     fy_graph_device *device = m != NULL ? fy_graph_float_open(&map, &o, e) : NULL;
-    int rc = device != NULL ? fy_model_add_graphs(m, s->qnn, device, e) : -1;
+    int rc = device != NULL ? fy_model_add_graphs(m, s->qnn, device, FY_PRESET_AUTO, e) : -1;
     if (rc == 0)
         rc = take_ids(s, m, config.max_batch, &c, e);
     if (rc == 0)

@@ -156,7 +156,7 @@ int fy_preset_compute(const char *weights, const char *qnn, const fy_npu_recipe 
     fy_chain_preset p = {0};
     fy_model *m = fy_model_open_chunk(weights, &map, e);
     fy_graph_device *device = m != NULL ? fy_graph_float_open(&map, &o, e) : NULL;
-    int rc = device != NULL ? fy_model_add_graphs(m, qnn, device, e) : -1;
+    int rc = device != NULL ? fy_model_add_graphs(m, qnn, device, FY_PRESET_AUTO, e) : -1;
     if (rc == 0)
         rc = compute(m, ids, n_threads, &p, e);
     fy_model_close(m);

@@ -295,7 +295,7 @@ static int check_metadata(const fy_qnn_lib *lib, const uint8_t *binary, uint64_t
     fy_qnn_binary *b = malloc(sizeof *b);
     if (b == NULL)
         return fy_nomem(e);
-    int rc = fy_qnn_binary_open(lib->path, lib->core, binary, bytes, b, e);
+    int rc = fy_qnn_binary_open(lib->path, binary, bytes, b, e);
     if (rc == 0) {
         *version = b->info_version;
         if (b->n_graphs != n)

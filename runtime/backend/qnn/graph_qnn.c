@@ -6,6 +6,7 @@
 
 #include "backend/qnn/qnn_areas.h"
 #include "backend/qnn/qnn_graph.h"
+#include "backend/qnn/qnn_metadata.h"
 #include "backend/qnn/qnn_sidecar.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -63,14 +64,17 @@ static int check_release(const fy_qnn_lib *lib, const fy_qnn_sidecar *s, fy_err 
         made.major, made.minor, has.major, has.minor, made.major, made.minor, has.major, has.minor);
 }
 
-/* Is it of this cut, and does the description belong to its bytes? */
+/* Is it of this cut, and does the description belong to its bytes? One that was recovered from them
+ * does, and names no model. */
 static int check_binary(const fy_graph_file *f, const fy_qnn_sidecar *s, fy_err *e)
 {
     char hash[FY_SHA256_HEX];
-    if (f->model[0] != '\0' && strcmp(f->model, s->model) != 0)
+    if (f->model[0] != '\0' && s->model[0] != '\0' && strcmp(f->model, s->model) != 0)
         return fy_fail(e, FY_EFORMAT,
                        "was compiled from model %.16s..., expected %.16s...: chunks of two cuts",
                        s->model, f->model);
+    if (s->sha256[0] == '\0')
+        return 0;
     if (fy_file_sha256(f->path, hash, e) != 0)
         return -1;
     if (strcmp(hash, s->sha256) != 0)
@@ -126,12 +130,29 @@ static char *sidecar_path(const char *bin, fy_err *e)
     return NULL;
 }
 
+/* The description beside the binary; where there is none, what the library of metadata says. */
+static int describe_binary(fy_graph_chunk *p, fy_err *e)
+{
+    char *sidecar = sidecar_path(p->path, e);
+    fy_map map;
+    if (sidecar == NULL)
+        return -1;
+    const bool there = fy_file_exists(sidecar);
+    int rc = there ? fy_qnn_sidecar_read(sidecar, &p->is, e) : fy_map_open(&map, p->path, e);
+    if (!there && rc == 0) {
+        rc = fy_qnn_sidecar_recover(p->d->lib->path, map.data, map.size, &p->is, e);
+        fy_map_close(&map);
+        if (rc != 0)
+            fy_ctx(e, "%s: no %s, and the library of metadata does not help", p->path, sidecar);
+    }
+    free(sidecar);
+    return rc;
+}
+
 static int read_binary(fy_graph_chunk *p, const fy_graph_file *f, fy_err *e)
 {
     device *d = p->d;
-    char *sidecar = sidecar_path(f->path, e);
-    int rc = sidecar != NULL ? fy_qnn_sidecar_read(sidecar, &p->is, e) : -1;
-    free(sidecar);
+    int rc = describe_binary(p, e);
     if (rc != 0)
         return -1;
     rc = check_release(d->lib, &p->is, e);

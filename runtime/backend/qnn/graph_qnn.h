@@ -2,7 +2,8 @@
  * device for model/chain.h.
  *
  * A chunk is a context binary NAME.bin with NAME.json beside it (qnn_sidecar.h): its bytes are
- * hashed, the release that made it is held against the library's, and then the library gets it. */
+ * hashed, the release that made it is held against the library's, and then the library gets it.
+ * Without NAME.json, libQnnSystem.so describes it (qnn_metadata.h). */
 #ifndef FY_BACKEND_QNN_GRAPH_QNN_H
 #define FY_BACKEND_QNN_GRAPH_QNN_H
 

@@ -24,7 +24,7 @@ int fy_qnn_device_new(const fy_qnn_lib *lib, const fy_qnn_chip *chip, fy_qnn_han
     fy_qnn_platform platform = {.version = 1, .n_devices = 1, .devices = &hw};
     const fy_qnn_option by_soc = {.option = FY_QNN_CUSTOM, .u.custom = &soc};
     const fy_qnn_option by_platform = {.option = FY_QNN_DEVICE_PLATFORM, .u.custom = &platform};
-    const fy_qnn_option *const both[] = {&by_soc, &by_platform, NULL};
+    const fy_qnn_option *const both[] = {&by_soc, chip->arch != 0 ? &by_platform : NULL, NULL};
     fy_qnn_log_mark();
     const fy_qnn_error err = lib->call->device_create(lib->log, chip->soc != 0 ? both : NULL, out);
     return err == 0 ? 0 : fy_qnn_fail(lib, "deviceCreate", err, e);

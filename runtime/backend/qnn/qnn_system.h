@@ -18,15 +18,16 @@ typedef struct {
     fy_qnn_handle handle;
     uint32_t info_version;
     const char *build_id; /* of the library that made it; view */
+    fy_qnn_version core;  /* and its interface */
     uint32_t soc;         /* 0: not told */
     uint32_t n_graphs;
     fy_qnn_graph_io graph[FY_QNN_GRAPHS_MAX];
 } fy_qnn_binary;
 
-/* `path`: of the backend's library, beside which that of metadata lies; core: its interface, which
- * decides the layout. FY_EFORMAT when the answer does not hold together. */
-int fy_qnn_binary_open(const char *path, fy_qnn_version core, const void *binary, uint64_t bytes,
-                       fy_qnn_binary *out, fy_err *e);
+/* `path`: of the backend's library, beside which that of metadata lies. FY_EFORMAT when the answer
+ * does not hold together. */
+int fy_qnn_binary_open(const char *path, const void *binary, uint64_t bytes, fy_qnn_binary *out,
+                       fy_err *e);
 void fy_qnn_binary_close(fy_qnn_binary *b);
 
 #endif
