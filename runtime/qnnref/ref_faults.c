@@ -12,7 +12,8 @@
  *   ignore_alias                    a buffer that is registered twice is not shared
  *   alias refuse                    memRegister refuses a second shape for a buffer
  *   config N refuse                 a custom option of contexts and graphs is not known
- *   reload refuse                   a context with shared weights cannot be loaded, as on a PC
+ *   reload refuse                   a context with shared weights cannot be loaded, and the
+ *                                   provider has another name, as on a PC
  *   supported empty                 no operations are listed
  *   providers 0|2|wrong             none, two, or another backend's
  *   rpcmem null|fd|limit BYTES      in the tests' libcdsprpc.so

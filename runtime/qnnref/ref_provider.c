@@ -25,7 +25,6 @@ static abi_provider *make(uint32_t backend_id)
     if (p == NULL)
         return NULL;
     p->backend_id = backend_id;
-    p->name = "FERRY_REFERENCE";
     p->core = r->core;
     p->backend = r->backend;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
@@ -62,6 +61,9 @@ abi_error QnnInterface_getProviders(const abi_provider ***out, uint32_t *n)
         list[i] = providers[i];
         if (providers[i] == NULL)
             c.code = ABI_MEM_ALLOC;
+        else
+            providers[i]->name =
+                ref_fault("reload", NULL) != NULL ? "FERRY_AS_ON_A_PC" : "FERRY_REFERENCE";
     }
     pthread_mutex_unlock(&mutex);
     *out = list;

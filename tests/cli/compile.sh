@@ -54,6 +54,13 @@ fault "contextGetBinary code 5005" "a failure at the end" 5 "chunk_0.bin: contex
 echo "validate RotaryEmbedding refuse" >"$TMP/faults"
 check "RotaryEmbedding may be refused" compile "$cut" -q -o "$out"
 check_equal "and the description records it" true "$(jq .rope_nodes "$out/qnn/chunk_0.json")"
+: >"$TMP/faults"
+check_equal "graphs share their weights" true "$(jq .shared "$out/qnn/chunk_0.json")"
+check "or each keeps its own" "$FERRY" compile --sdk reference "$cut" --recipe fp16 --no-sharing -q -o "$TMP/alone"
+check_equal "which takes more" 1 "$(($(stat -c %s "$TMP/alone/qnn/chunk_0.bin") > $(stat -c %s "$out/qnn/chunk_0.bin") * 3 / 2))"
+echo "reload refuse" >"$TMP/faults"
+check "and runs where the others do not" "$FERRY" run -m "$TMP/alone" --backend qnn --qnn-lib reference -p Once -n 1 -q
+check_status "as a PC's library" 1 'chunk_[0-9].bin: the graphs share their weights' "$FERRY" run -m "$out" --backend qnn --qnn-lib reference -p Once -n 1
 echo "graphFinalize sleep 20000" >"$TMP/faults"
 "$FERRY" compile --sdk reference "$cut" --recipe fp16 -o "$out" 2>"$TMP/err" &
 pid=$!

@@ -63,6 +63,19 @@ for recipe in fp16 fp16a8w 16a8w 16a4w lpbq-32 powerserve; do
     rm -rf "$TMP/ours" "$TMP"/real-*
 done
 
+# The demo's tale, with graphs that keep weights of their own: what the CPU writes.
+"$FERRY" chunk "$m" --soc SM8650 --recipe fp16 --chunks 2 -c 256 --batch 32,1 -q -o "$TMP/cut-tale"
+tell() { "$FERRY" run -p 'Once upon a time' -n 200 --temp 0 -q "$@" 2>/dev/null; }
+for recipe in fp16 fp16a8w; do
+    check "$recipe in both batch sizes" "$FERRY" compile "$TMP/cut-tale" --recipe $recipe --no-sharing -q -o "$TMP/tale"
+    check_equal "tells the tale of the CPU" "$(tell -m "$m" | tee "$TMP/tale.txt")" "$(tell -m "$TMP/tale" --backend qnn)"
+    check "of many words" test "$(wc -w <"$TMP/tale.txt")" -gt 80
+    rm -rf "$TMP/tale"
+done
+check "compiled for a phone" "$FERRY" compile "$TMP/cut-tale" --recipe fp16 -q -o "$TMP/tale"
+check_status "does not run here" 1 'chunk_[01].bin: the graphs share their weights, and the QNN library for PCs does not load' \
+    "$FERRY" run -m "$TMP/tale" --backend qnn -p Once -n 1
+
 # Every family of the tests, in a recipe of floats.
 bad='' n=0
 for f in tests/data/families/*; do

@@ -25,7 +25,7 @@ enum { CALIBRATION_TOKENS = 2048 };
 
 typedef struct {
     const char *out, *sdk, *soc, *recipe, *ranges, *calibration, *only, *report, *system_file;
-    bool preset_bos;
+    bool preset_bos, no_sharing;
     int64_t memory, n_threads, seq_mse;
     bool dry_run, quiet, verbose;
 } options;
@@ -90,6 +90,13 @@ static const fy_opt opts[] = {
      .file = FY_FILE_IN,
      .help = "The ranges of the activations, of an earlier run or edited, instead of a "
              "calibration."},
+    {.group = "Compiling",
+     .name = "no-sharing",
+     .kind = FY_OPT_FLAG,
+     .offset = FIELD(no_sharing),
+     .line_only = true,
+     .help = "Each graph keeps weights of its own: a larger binary, which the vendor's library for "
+             "PCs runs. It does not load graphs that share their weights."},
     {.group = "Compiling",
      .name = "preset-bos",
      .kind = FY_OPT_FLAG,
@@ -276,6 +283,7 @@ static int add_chunk(compiling *c, size_t i, fy_err *e)
                                .n_cache = config->cache_size,
                                .n_ctx = config->context_size,
                                .kv_bits = kv_bits(c),
+                               .no_sharing = c->o->no_sharing,
                                .n_threads = n_threads(c)};
     add_graphs(config->graph, config->n_graphs, path, &to->job);
     add_graphs(config->embedding, config->n_embeddings, path, &to->job);
@@ -329,7 +337,7 @@ static int count(compiling *c, fy_err *e)
         fy_compile_graphs g;
         int rc = fy_compile_compose(&c->chunks[i].job, false, &g, e);
         if (rc == 0) {
-            fy_compile_count_of(&g, c->soc, &c->chunks[i].count);
+            fy_compile_count_of(&g, &c->chunks[i].job, &c->chunks[i].count);
             c->needs_ranges |= fy_compile_needs_ranges(&g);
             c->stamp.kv = g.graph[0].kv;
             c->stamp.mask = g.graph[0].core;

@@ -74,10 +74,16 @@ bool fy_compile_needs_ranges(const fy_compile_graphs *g)
     return false;
 }
 
-void fy_compile_count_of(const fy_compile_graphs *g, const fy_soc *soc, fy_compile_count *out)
+bool fy_compile_shares(const fy_compile_job *job)
+{
+    return job->n_graphs > 1 && !job->no_sharing && fy_soc_has(job->soc, FY_HTP_WEIGHT_SHARING);
+}
+
+void fy_compile_count_of(const fy_compile_graphs *g, const fy_compile_job *job,
+                         fy_compile_count *out)
 {
     uint64_t ops;
-    *out = (fy_compile_count){.shared = fy_soc_has(soc, FY_HTP_WEIGHT_SHARING)};
+    *out = (fy_compile_count){.shared = fy_compile_shares(job)};
     for (uint32_t k = 0; k < g->n; k++)
         out->n_nodes += (uint32_t)g->graph[k].n_nodes;
     fy_npu_count_graphs(g->graph, g->n, &out->weights, &ops);
@@ -221,7 +227,6 @@ static int make(compilation *c, const fy_qnn_lib *lib, fy_qnn_handle device,
                 const fy_qnn_chip *chip, const fy_compile_graphs *g, bool *no_rope, fy_err *e)
 {
     const fy_compile_job *job = c->job;
-    const bool share = g->n > 1 && fy_soc_has(job->soc, FY_HTP_WEIGHT_SHARING);
     fy_q_emit_graph graphs[FY_NPU_BATCHES];
     fy_q_emitted x[FY_NPU_BATCHES] = {0};
     fy_q_emit_params p = {.lib = lib,
@@ -239,7 +244,7 @@ static int make(compilation *c, const fy_qnn_lib *lib, fy_qnn_handle device,
         graphs[k] = (fy_q_emit_graph){job->name[k], &g->graph[k], &g->encodings[k]};
     int rc = ask(c, lib, g, no_rope, e);
     if (rc == 0)
-        rc = fy_qnn_context_new(lib, device, share, &p.context, e);
+        rc = fy_qnn_context_new(lib, device, fy_compile_shares(job), &p.context, e);
     if (rc == 0)
         rc = fy_q_emit(&p, graphs, g->n, x, e);
     if (rc == 0 && (rc = finalize(c, x, g->n, e)) != 0)
@@ -382,6 +387,7 @@ static int write_sidecar(const compilation *c, const char *key, const char *path
                         .arch = job->soc->htp_arch,
                         .vtcm_mb = fy_compile_vtcm_mb(job->soc),
                         .rope_nodes = c->last.answer.rope_nodes,
+                        .shared = fy_compile_shares(job),
                         .graphs = calloc(c->graphs->n, sizeof *s.graphs)};
     memcpy(s.model, fy_model_chunk_info(c->graphs->model)->model, sizeof s.model);
     snprintf(s.key, sizeof s.key, "%s", key);

@@ -27,6 +27,7 @@ typedef struct {
     const char *name[FY_NPU_BATCHES]; /* of the graphs */
     uint32_t batch[FY_NPU_BATCHES];   /* largest first */
     uint32_t n_graphs, n_cache, n_ctx, kv_bits;
+    bool no_sharing; /* each graph keeps weights of its own */
     int n_threads; /* that encode weights */
 } fy_compile_job;
 
@@ -62,7 +63,10 @@ typedef struct {
 /* Has any of the tensors a fixed type whose range calibration finds? */
 bool fy_compile_needs_ranges(const fy_compile_graphs *g);
 
-void fy_compile_count_of(const fy_compile_graphs *g, const fy_soc *soc, fy_compile_count *out);
+/* Do the graphs of the binary share their weights? */
+bool fy_compile_shares(const fy_compile_job *job);
+void fy_compile_count_of(const fy_compile_graphs *g, const fy_compile_job *job,
+                         fy_compile_count *out);
 
 /* --- the binary ------------------------------------------------------------------------------- */
 

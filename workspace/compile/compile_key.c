@@ -90,7 +90,7 @@ int fy_compile_key(const fy_compile_job *job, const fy_compile_graphs *g, char o
     put_u32(&s, job->soc->soc_id);
     put_u32(&s, job->soc->htp_arch);
     put_u32(&s, fy_compile_vtcm_mb(job->soc));
-    put_u32(&s, fy_soc_has(job->soc, FY_HTP_WEIGHT_SHARING));
+    put_u32(&s, fy_compile_shares(job));
     put_graphs(&s, job, g);
     if (job->n_candidates > 0) {
         put_u32(&s, job->n_candidates);

@@ -104,18 +104,16 @@ static int load_context(fy_graph_chunk *p, fy_err *e)
     device *d = p->d;
     const fy_qnn_chip chip = {p->is.soc_id, p->is.arch, p->is.vtcm_mb};
     fy_map map;
+    if (d->lib->no_sharing && p->is.shared) /* or error 1000; from SDK 2.50 on it crashes */
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "the graphs share their weights, and the QNN library for PCs does not load "
+                       "such binaries; compile with --no-sharing for it, or a cut with one batch "
+                       "size");
     if (open_device(d, &chip, e) != 0 || fy_map_open(&map, p->path, e) != 0)
         return -1;
-    fy_err why = {0};
-    const int rc = fy_qnn_context_load(d->lib, d->handle, map.data, map.size, &p->context, &why);
+    const int rc = fy_qnn_context_load(d->lib, d->handle, map.data, map.size, &p->context, e);
     fy_map_close(&map);
-    if (rc == 0)
-        return 0;
-    return fy_fail(e, why.code, "%s%s", why.msg,
-                   FY_QNN_ON_PC && p->is.n_graphs > 1
-                       ? "; a PC's library loads no graphs that share their weights: compile a cut "
-                         "with one batch size ('ferry chunk --batch 32')"
-                       : "");
+    return rc;
 }
 
 static char *sidecar_path(const char *bin, fy_err *e)

@@ -25,6 +25,7 @@ typedef struct {
 /* --- numbers ---------------------------------------------------------------------------------- */
 
 enum { FY_QNN_BACKEND_HTP = 6 };
+#define FY_QNN_REFERENCE_NAME "FERRY_REFERENCE" /* of the provider of ferry's own library */
 
 /* What the hexadecimal digits spell: the kind, then the bits. "Fixed" types carry an encoding. */
 enum {

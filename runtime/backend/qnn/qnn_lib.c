@@ -261,6 +261,8 @@ static int choose_provider(fy_qnn_lib *lib, const fy_qnn_provider **list, uint32
     lib->core = best->core;
     lib->api = best->backend_api;
     lib->sdk_minor = (int)best->backend_api.minor;
+    lib->no_sharing =
+        FY_QNN_ON_PC && (best->name == NULL || strcmp(best->name, FY_QNN_REFERENCE_NAME) != 0);
     if (best->core.minor > FY_QNN_CORE_MINOR_KNOWN)
         fy_log(FY_LOG_WARN,
                "the QNN library has core interface %u.%u; the newest one that was "

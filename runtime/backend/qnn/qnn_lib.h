@@ -49,6 +49,7 @@ typedef struct {
     fy_qnn_version core, api;
     char build_id[64]; /* "v2.51.0...", printable; "": it gave none */
     int sdk_minor;     /* 51 of 2.51 */
+    bool no_sharing;   /* graphs that share weights do not load: the vendor's library for PCs */
     char *path;        /* owned; of the library */
     fy_qnn_handle log, backend;
 } fy_qnn_lib;

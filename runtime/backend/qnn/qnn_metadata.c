@@ -105,6 +105,7 @@ static int recover(const fy_qnn_binary *b, uint64_t bytes, fy_qnn_sidecar *s, fy
         if (put_graph(&b->graph[i], s, e) != 0)
             return -1;
     }
+    s->shared = b->n_graphs > 1; /* as far as is known */
     return 0;
 }
 

@@ -270,6 +270,7 @@ static const fy_json_row rows[] = {
     OBJECT("soc", soc_table, true),
     FIELD(CHARS, "recipe", recipe, true, 0, 63),
     FY_JSON_FIELD(BOOL, "rope_nodes", fy_qnn_sidecar, rope_nodes, true),
+    FY_JSON_FIELD(BOOL, "shared", fy_qnn_sidecar, shared, true),
     OBJECT("mask", mask_table, false),
     {.key = "graphs",
      .type = FY_JSON_ROW_LIST,
@@ -402,7 +403,8 @@ void fy_qnn_sidecar_put(const fy_qnn_sidecar *s, fy_str *out)
     fy_str_printf(out, ", \"id\": %u, \"arch\": %u, \"vtcm_mb\": %u},\n", s->soc_id, s->arch,
                   s->vtcm_mb);
     put_text(out, "  \"recipe\": ", s->recipe);
-    fy_str_printf(out, ",\n  \"rope_nodes\": %s,\n", s->rope_nodes ? "true" : "false");
+    fy_str_printf(out, ",\n  \"rope_nodes\": %s,\n  \"shared\": %s,\n",
+                  s->rope_nodes ? "true" : "false", s->shared ? "true" : "false");
     if (s->mask_type != 0)
         fy_str_printf(out, "  \"mask\": {\"type\": \"%s\", \"depth\": %.9g},\n",
                       fy_qnn_type_name(s->mask_type), s->mask_depth);

@@ -5,7 +5,7 @@
  *      "binary": {"bytes": 1, "sha256": "..."},
  *      "library": {"build_id": "v2.51...", "core": "2.40.0", "sha256": "..."},
  *      "soc": {"name": "SM8650", "id": 57, "arch": 75, "vtcm_mb": 8}, "recipe": "16a8w",
- *      "rope_nodes": false, "mask": {"type": "u16", "depth": 80},
+ *      "rope_nodes": false, "shared": true, "mask": {"type": "u16", "depth": 80},
  *      "graphs": [{"name": "batch_128", "batch": 128, "tensors": [{"name": "x", "id": 1,
  *          "direction": "in", "type": "f32", "dims": [128, 256], "scale": 0, "offset": 0}]}]}
  *
@@ -55,6 +55,7 @@ typedef struct {
     char soc[64], recipe[64];
     uint32_t soc_id, arch, vtcm_mb;
     bool rope_nodes;    /* rotation is six nodes instead of one */
+    bool shared;        /* the graphs share their weights */
     uint32_t mask_type; /* FY_QNN_UFIXED_16 or FY_QNN_FLOAT_16; 0: the graphs have no mask */
     double mask_depth;  /* of a fixed type: what the lowest code adds is minus this */
     fy_qnn_sidecar_graph *graphs; /* owned */

@@ -298,7 +298,7 @@ static void what_the_library_answers_is_said(void **state)
     } cases[] = {
         {"contextCreateFromBinary code 1002\n",
          "chunk_1.bin: contextCreateFromBinary: QNN error 1002"},
-        {"reload refuse\n", "share their weights: compile a cut with one batch size"},
+        {"reload refuse\n", "chunk_1.bin: the graphs share their weights, and the QNN library for PCs"},
         {"graphRetrieve code 6003\n", "graphRetrieve: QNN error 6003"},
         {"deviceCreate code 14001\n", "deviceCreate: QNN error 14001"},
         {"backendCreate code 4000\n", "backendCreate: QNN error 4000"},

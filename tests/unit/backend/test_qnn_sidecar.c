@@ -26,7 +26,7 @@ static const char good[] =
     "\", \"binary\": {\"bytes\": 4096, \"sha256\": \"" HASH
     "\"}, \"library\": {\"build_id\": \"v2.51.0\", \"core\": \"2.40.0\", \"sha256\": \"" HASH
     "\"}, \"soc\": {\"name\": \"SM8650\", \"id\": 57, \"arch\": 75, \"vtcm_mb\": 8}, "
-    "\"recipe\": \"16a8w\", \"rope_nodes\": true, " MASK
+    "\"recipe\": \"16a8w\", \"rope_nodes\": true, \"shared\": true, " MASK
     "\"graphs\": [{\"name\": \"batch_8\", \"batch\": 8, \"tensors\": [{\"name\": \"x\", \"id\": 1, "
     "\"direction\": \"in\", \"type\": \"f32\", \"dims\": [8, 64], \"scale\": 0, \"offset\": 0}, "
     "{\"name\": \"attn_bias\", \"id\": 2, \"direction\": \"in\", \"type\": \"u16\", "
@@ -60,7 +60,7 @@ static void check_good(const fy_qnn_sidecar *s)
     assert_int_equal(s->arch, 75);
     assert_int_equal(s->vtcm_mb, 8);
     assert_string_equal(s->recipe, "16a8w");
-    assert_true(s->rope_nodes);
+    assert_true(s->rope_nodes && s->shared);
     assert_int_equal(s->mask_type, FY_QNN_UFIXED_16);
     assert_true(s->mask_depth == 131.07);
     assert_int_equal(s->n_graphs, 2);
@@ -133,6 +133,7 @@ static const struct {
     {"soc", "\"arch\": 75", "\"arch\": 1000", "arch: 1000, expected 0 to 999"},
     {"soc", "\"vtcm_mb\": 8", "\"vtcm_mb\": 1025", "vtcm_mb: 1025, expected 0 to 1024"},
     {"recipe", "true", "1", "rope_nodes"},
+    {"recipe", "\"shared\": true, ", "", "lacks 'shared'"},
     {"mask", "u16", "f32", "mask: type f32 and depth 131.07, expected u16 and a float above 0"},
     {"mask", "u16", "s16", "mask: type s16"},
     {"mask", "u16", "u8", "mask: type u8"},

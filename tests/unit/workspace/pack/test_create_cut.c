@@ -190,7 +190,7 @@ static void compile_cut(void)
             "6, \"sha256\": \"%s\"}, \"library\": {\"build_id\": \"\", \"core\": \"2\", "
             "\"sha256\": \"" HASH "\"}, \"soc\": {\"name\": \"SM8650\", \"id\": 57, "
             "\"arch\": 75, \"vtcm_mb\": 8}, \"recipe\": \"16a4w\", \"rope_nodes\": false, "
-            "\"graphs\": [",
+            "\"shared\": true, \"graphs\": [",
             model, hex);
         put_graph(&s, 8, i < 2 ? "out" : "logits");
         fy_str_puts(&s, ", ");
