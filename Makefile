@@ -1,6 +1,6 @@
 # ferry: one plain Makefile, no configure step. `make help` lists the targets.
 #
-#   MODE=release|debug|asan|tsan   TARGET=host|aarch64|android   V=1   WERROR=1
+#   MODE=release|debug|asan|tsan   TARGET=host|aarch64|aarch64-dynamic|android   V=1   WERROR=1
 #
 # Everything is built below build/TARGET/MODE; nothing is ever built inside the source tree.
 
@@ -24,22 +24,23 @@ ifeq ($(TARGET),host)
   OBJCOPY ?= objcopy
   CHECK_LIBS := -lcmocka
   CHECK_DEP_LIBS := $(DEP_LIBS)
-else ifeq ($(TARGET),aarch64)
-  # The device build: static, the runtime's verbs only, libraries from a private sysroot (scripts/bootstrap).
+else ifneq ($(filter aarch64 aarch64-dynamic,$(TARGET)),)
+  # The device build: static, the runtime's verbs only, libraries from a private sysroot (scripts/bootstrap). The dynamic one
+  # can load libraries: it runs the NPU's half on an emulated phone.
   MACHINE := aarch64
   ifeq ($(wildcard $(SYSROOT)/usr/lib/aarch64-linux-gnu/libsodium.a),)
-    $(error TARGET=aarch64: SYSROOT=$(SYSROOT) holds no libsodium.a; run scripts/bootstrap once)
+    $(error TARGET=$(TARGET): SYSROOT=$(SYSROOT) holds no libsodium.a; run scripts/bootstrap once)
   endif
   CC := aarch64-linux-gnu-gcc
   AR := aarch64-linux-gnu-ar
   OBJCOPY := aarch64-linux-gnu-objcopy
-  DEP_CFLAGS := -DFERRY_DEVICE -DFERRY_STATIC -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT)/usr/include \
+  DEP_CFLAGS := -DFERRY_DEVICE $(if $(filter aarch64,$(TARGET)),-DFERRY_STATIC) -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT)/usr/include \
                 -isystem $(SYSROOT)/usr/include/aarch64-linux-gnu
-  DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -lpcre2-8 -lutf8proc -ljansson -lsodium
-  TARGET_LDFLAGS := -static -Wl,-z,max-page-size=16384 $(if $(filter release,$(MODE)),-s)
+  DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a -l:libsodium.a
+  TARGET_LDFLAGS := $(if $(filter aarch64,$(TARGET)),-static) -Wl,-z,max-page-size=16384 $(if $(filter release,$(MODE)),-s)
   # Unit tests are dynamic: Debian has no static cmocka.
   CHECK_LIBS := -l:libcmocka.so.0
-  CHECK_DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a -l:libsodium.a
+  CHECK_DEP_LIBS := $(DEP_LIBS)
 else ifeq ($(TARGET),android)
   # The same program for Android's C library and linker. The NDK brings the compiler, scripts/android_deps.sh
   # makes the libraries with it.
@@ -63,7 +64,7 @@ else ifeq ($(TARGET),android)
   TARGET_LDFLAGS := -pie -Wl,-z,max-page-size=16384 -Wl,-z,common-page-size=16384 -Wl,-z,noexecstack \
                     -Wl,-z,text -Wl,-z,relro -Wl,-z,now $(if $(filter release,$(MODE)),-s)
 else
-  $(error TARGET=$(TARGET) is unknown: host, aarch64 or android)
+  $(error TARGET=$(TARGET) is unknown: host, aarch64, aarch64-dynamic or android)
 endif
 
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wundef -Wcast-qual -Wpointer-arith -Wformat=2 -Wwrite-strings \
@@ -348,6 +349,7 @@ test: all programs lib
 	@$(MAKE) --no-print-directory MODE=asan programs
 	@$(MAKE) --no-print-directory MODE=tsan $(TSAN_UNITS)
 	@$(MAKE) --no-print-directory TARGET=aarch64 all kcheck $(patsubst %,build/aarch64/release/tests/unit/%,$(ARM_UNIT_NAMES))
+	@$(MAKE) --no-print-directory TARGET=aarch64-dynamic all qnnref build/aarch64-dynamic/release/tests/e2e/session_logits
 	@tests/run.sh -j $(TEST_JOBS) $(ARM_KCHECK) $(LONG) $(filter-out $(LONG),$(TEST_SCRIPTS) $(ARM_UNITS) $(TSAN_UNITS) \
 	  $(ASAN_UNITS) $(CHECK_ITEMS) $(MASKED))
 
@@ -359,6 +361,7 @@ SOAKS = tests/cli/qnnref.sh tests/e2e/resume.sh tests/e2e/quantize_resume.sh tes
 .PHONY: soak
 soak: all programs
 	@$(MAKE) --no-print-directory TARGET=aarch64 all
+	@$(MAKE) --no-print-directory TARGET=aarch64-dynamic all qnnref build/aarch64-dynamic/release/tests/e2e/session_logits
 	@FERRY_SOAK=1 TEST_TIMEOUT=3600 tests/run.sh $(SOAKS)
 
 .PHONY: kcheck

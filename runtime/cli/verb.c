@@ -228,6 +228,11 @@ void fy_version_json(fy_str *out)
                   "{\"version\": \"%s\", \"target\": \"" MACHINE "-linux\", \"cpu_features\": ",
                   FERRY_VERSION);
     put_words(out, fy_cpu_describe(fy_cpu_features()));
+#ifdef FERRY_STATIC
+    fy_str_puts(out, ", \"dlopen\": false");
+#else
+    fy_str_puts(out, ", \"dlopen\": true");
+#endif
     fy_str_puts(out, ", \"compiler\": ");
     put_string(out, COMPILER, strlen(COMPILER));
     fy_str_puts(out, ", \"libraries\": ");

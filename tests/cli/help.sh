@@ -49,7 +49,7 @@ check_equal "--version names the program" ferry "$("$FERRY" --version | cut -d' 
 check_equal "version is the same" "$("$FERRY" --version)" "$("$FERRY" version)"
 json=$("$FERRY" --version --json)
 check_equal "--version --json has what a report needs" \
-    '["compiler","cpu_features","libraries","target","verbs","version"]' "$(jq -c keys <<<"$json")"
+    '["compiler","cpu_features","dlopen","libraries","target","verbs","version"]' "$(jq -c keys <<<"$json")"
 check_equal "with the version" "$("$FERRY" --version | cut -d' ' -f2)" "$(jq -r .version <<<"$json")"
 check "with the versions of the libraries" jq -e '.libraries | .jansson and .pcre2 and .utf8proc and .libarchive and .zstd and .openssl and .libcurl' <<<"$json"
 check_equal "version --json is the same" "$json" "$("$FERRY" version --json)"

@@ -47,7 +47,8 @@ check_status "a graph that the binary does not have" 1 "chunk_[01].bin: has no g
 
 # --- a workspace -------------------------------------------------------------------------------------------------------
 { printf '\177ELF\2\1\1' && head -c 9 /dev/zero && printf '\2\0\267\0\1' && head -c 200 /dev/zero; } >"$TMP/ferry" # an aarch64 program
-check "a workspace" "$FERRY" create "$m" --qnn-path "$TMP/ps.published" --exe-path "$TMP/ferry" --no-parity -q -o "$TMP/ws"
+check_status "a workspace whose program loads no library" 0 'tales: has context binaries, and bin/ferry is static' \
+    "$FERRY" create "$m" --qnn-path "$TMP/ps.published" --exe-path "$TMP/ferry" --no-parity -q -o "$TMP/ws"
 mkdir "$TMP/libs"
 cp $libraries/libQnnRef.so "$TMP/libs/libQnnHtp.so"
 cp $libraries/libQnnRefSystem.so "$TMP/libs/libQnnSystem.so"

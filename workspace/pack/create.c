@@ -23,6 +23,7 @@
 #include "format/gguf_write.h"
 #include "workspace/npu/qnn_check.h"
 #include "workspace/pack/create_impl.h"
+#include "workspace/pack/elf.h"
 
 typedef struct {
     const fy_create_params *p;
@@ -392,6 +393,26 @@ static bool waits_for_draft(const fy_create_sources *s)
     return s->draft > 0 && (s->item[0].checkpoint || s->item[s->draft].checkpoint);
 }
 
+/* Context binaries need a library, and a static program loads none. */
+static void warn_static(const inputs *in)
+{
+    const fy_input *exe = fy_inputs_find(&in->files, FY_BUNDLE_EXE);
+    fy_elf_info info = {0};
+    fy_map map;
+    if (exe == NULL || fy_map_open(&map, exe->from, NULL) != 0)
+        return;
+    const int rc = fy_elf_inspect(map.data, map.size, &info, NULL);
+    fy_map_close(&map);
+    for (size_t i = 0; rc == 0 && info.kind == FY_ELF_STATIC && i < in->s.n; i++) {
+        const fy_create_source *m = &in->s.item[i];
+        if (m->npu.n > 0 && !m->chunks)
+            fy_log(FY_LOG_WARN,
+                   "%s: has context binaries, and " FY_BUNDLE_EXE " is static, which cannot load "
+                   "the NPU's library: use --exe-path with a ferry built with TARGET=android",
+                   m->name);
+    }
+}
+
 static int inputs_open(const fy_create_params *p, inputs *in, fy_err *e)
 {
     *in = (inputs){0};
@@ -401,6 +422,7 @@ static int inputs_open(const fy_create_params *p, inputs *in, fy_err *e)
         return -1;
     if (fy_create_htp(p, &in->s, &in->htp, e) != 0 || fy_create_runtime(p, &in->files, e) != 0)
         return -1;
+    warn_static(in);
     return in->htp > 0 ? fy_create_qnn_libs(p, &in->s, in->htp, &in->files, e) : 0;
 }
 
