@@ -2,8 +2,10 @@
  * for clocks, which change nothing here but are checked. */
 #include "qnnref/ref_impl.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The vendor's numbers of chips, their architecture and memory in MB (fact sheet 3.6). */
 static const ref_soc socs[] = {
@@ -120,11 +122,29 @@ static abi_error read_platform(const abi_config *config, ref_soc *soc)
     return 0;
 }
 
+/* Is there such a file in one of the directories where a DSP looks? */
+static bool on_dsp_path(const char *name)
+{
+    const char *p = getenv("ADSP_LIBRARY_PATH");
+    while (p != NULL && *p != '\0') {
+        char path[512];
+        const int n = (int)strcspn(p, ";");
+        if (snprintf(path, sizeof path, "%.*s/%s", n, p, name) < (int)sizeof path &&
+            access(path, R_OK) == 0)
+            return true;
+        p += n + (p[n] == ';');
+    }
+    return false;
+}
+
 static abi_error create(abi_handle log, const abi_config **config, abi_handle *out)
 {
     ref_object *l = log == NULL ? NULL : ref_find(log, REF_LOG);
     if (out == NULL || (log != NULL && l == NULL))
         return ref_fail(ABI_ARGUMENT, "deviceCreate: no place for the result, or not a log");
+    const char *skel = ref_fault("skel", NULL);
+    if (skel != NULL && !on_dsp_path(skel))
+        return ref_fail(ABI_DEVICE_CONFIG, "deviceCreate: no %s in ADSP_LIBRARY_PATH", skel);
     ref_soc soc = host, described = host;
     bool has_soc = false, has_platform = false;
     abi_error code = 0;

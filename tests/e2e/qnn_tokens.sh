@@ -57,6 +57,32 @@ for chunks in 1 4; do
     check "$chunks chunks: the bits of 2 chunks" cmp "$TMP/16a8w-128,1.driver" "$TMP/$chunks.ferry"
 done
 
+# --- arm64, emulated --------------------------------------------------------------------------------------------------
+# A phone's library asks the chip what it is; the reference reads it from the faults.
+arm=build/aarch64-dynamic/release
+arm() { FERRY_REF_FAULTS=$TMP/chip qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH="/usr/aarch64-linux-gnu/lib${shared:+:$shared}" "$@"; }
+echo "soc $chip" >"$TMP/chip"
+if [ -x $arm/ferry ]; then
+    "$FERRY" tokenize -m "$m" 'Once upon a time' >"$TMP/prompts"
+    session 16a8w-32,4,1 20 <"$TMP/prompts"
+    for shared in '' $arm/qnn; do
+        arm $arm/tests/e2e/session_logits $arm/qnn/libQnnRef.so "$TMP/16a8w-32,4,1" "$TMP/arm" 20 <"$TMP/prompts" >"$TMP/arm.ids"
+        check "arm64${shared:+, with shared memory}: the bits of x86-64" cmp "$TMP/arm" "$TMP/16a8w-32,4,1.ferry"
+        check_equal "arm64: the tokens" "$(cat "$TMP/16a8w-32,4,1.ferry.ids")" "$(cat "$TMP/arm.ids")"
+    done
+    text() { "${@:2}" run --qnn-lib "$1" -m "$TMP/16a8w-32,4,1" --backend qnn -p 'Once upon a time' -n 20 --temp 0 -q; }
+    mkdir "$TMP/libs" && cp $arm/qnn/libQnnRef.so "$TMP/libs/libQnnHtp.so" && : >"$TMP/libs/libQnnHtpV75Skel.so"
+    printf 'soc %s\nskel libQnnHtpV75Skel.so\n' $chip >"$TMP/chip"
+    check_equal "arm64: the DSP finds its half beside the library" "$(text reference "$FERRY")" "$(text "$TMP/libs" arm $arm/ferry)"
+    check_status "arm64: or the NPU does not open" 5 'deviceCreate: QNN error 14001' text $arm/qnn arm $arm/ferry
+    # shellcheck disable=SC2086 # the emulator and its program
+    check_status "a static program loads no library" 1 'this program cannot load the NPU' text reference $FERRY_ARM
+    echo "soc $chip" >"$TMP/chip"
+    check_equal "arm64: ferry run" "$(text reference "$FERRY")" "$(text $arm/qnn arm $arm/ferry)"
+else
+    skip "arm64 computes the same" "no $arm/ferry ('make TARGET=aarch64-dynamic all qnnref' builds it)"
+fi
+
 # --- recipes ----------------------------------------------------------------------------------------------------------
 recipes=(fp16 powerserve)
 [ "$rounds" -le 8 ] || recipes=(fp16 fp16a8w fp16a4w 16a4w lpbq-32 powerserve)

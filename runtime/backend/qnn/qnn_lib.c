@@ -196,17 +196,38 @@ int fy_qnn_find(const char *dir, fy_str *path, fy_err *e)
 
 /* --- loading ---------------------------------------------------------------------------------- */
 
-/* The package keeps the C++ library that its libraries want beside itself, where the loader does
- * not look: loaded first, it is found by its name. An SDK leaves it to the system. */
+/* Where a phone's DSP looks for its half of the library (libQnnHtpV75Skel.so): the directory of the
+ * processor's half, then what the environment has, or the vendor's directories. Their separator is
+ * ';'. */
+static void set_dsp_path(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *old = getenv("ADSP_LIBRARY_PATH");
+    const int n = slash != NULL ? (int)(slash - path) : 0;
+    fy_str list = {0};
+    if (FY_QNN_ON_PC || n == 0)
+        return;
+    if (old == NULL || old[0] == '\0')
+        old = "/vendor/dsp/cdsp;/vendor/lib/rfsa/adsp;/system/lib/rfsa/adsp;/dsp";
+    fy_str_printf(&list, "%.*s;%s", n, path, old);
+    const bool first = strncmp(old, path, (size_t)n) == 0 && (old[n] == ';' || old[n] == '\0');
+    if (!list.oom && !first)
+        (void)setenv("ADSP_LIBRARY_PATH", fy_str_z(&list), 1);
+    fy_str_release(&list);
+}
+
+/* Libraries that the vendor's loads by name, from where the loader does not look: loaded first,
+ * they are found. A phone's half that calls the DSP lies beside it; the Python package keeps its
+ * C++ library beside itself, which an SDK leaves to the system. */
 static void load_beside(const char *path)
 {
-    static const char *const patterns[] = {"libunwind*.so*", "libc++abi*.so*", "libc++[-.]*so*"};
+    static const char *const patterns[] = {
+        "libQnnHtpV*Stub.so", "../onnxruntime_qnn.libs/libunwind*.so*",
+        "../onnxruntime_qnn.libs/libc++abi*.so*", "../onnxruntime_qnn.libs/libc++[-.]*so*"};
     const char *slash = strrchr(path, '/');
-    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0] && slash != NULL; i++) {
+    for (size_t i = FY_QNN_ON_PC; i < sizeof patterns / sizeof patterns[0] && slash != NULL; i++) {
         fy_str pattern = {0};
         glob_t g;
-        fy_str_printf(&pattern, "%.*s/../onnxruntime_qnn.libs/%s", (int)(slash - path), path,
-                      patterns[i]);
+        fy_str_printf(&pattern, "%.*s/%s", (int)(slash - path), path, patterns[i]);
         if (!pattern.oom && glob(fy_str_z(&pattern), 0, NULL, &g) == 0) {
             for (size_t k = 0; k < g.gl_pathc; k++)
                 (void)dlopen(g.gl_pathv[k], RTLD_NOW | RTLD_LOCAL);
@@ -219,6 +240,7 @@ static void load_beside(const char *path)
 /* A symbol of a library by its path; NULL on failure. */
 static void *load_symbol(const char *path, const char *name, fy_err *e)
 {
+    set_dsp_path(path);
     load_beside(path);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *symbol = handle != NULL ? dlsym(handle, name) : NULL;
