@@ -113,14 +113,20 @@ static int add_qnn(const fy_machine_options *o, const source *s, fy_model *m, fy
 static int add_qnn(const fy_machine_options *o, const source *s, fy_model *m, fy_err *e)
 {
     fy_str path = {0};
-    fy_graph_device *device = NULL;
+    fy_graph_device *device;
     stdout = stderr; /* the library's printf: ours is fy_stdout, and the answer's */
-    if (fy_qnn_find(o->qnn_lib != NULL ? o->qnn_lib : s->libs, &path, e) == 0)
-        device = fy_graph_qnn_open(fy_str_z(&path), (fy_qnn_power_level)o->power, e);
-    int rc =
-        device != NULL ? fy_model_add_graphs(m, s->qnn, device, (fy_preset_mode)o->preset, e) : -1;
+    const fy_canary_mode canary = (fy_canary_mode)o->canary;
+    fy_npu_known known;
+    int rc = fy_qnn_find(o->qnn_lib != NULL ? o->qnn_lib : s->libs, &path, e);
     if (rc == 0)
-        rc = fy_npu_trust(m, s->qnn, fy_str_z(&path), (fy_canary_mode)o->canary, e);
+        rc = fy_npu_recall(m, s->qnn, fy_str_z(&path), canary, &known, e);
+    if (rc == 0) {
+        device = fy_graph_qnn_open(fy_str_z(&path), (fy_qnn_power_level)o->power, known.passed, e);
+        rc = device != NULL ? fy_model_add_graphs(m, s->qnn, device, (fy_preset_mode)o->preset, e)
+                            : -1;
+    }
+    if (rc == 0)
+        rc = fy_npu_trust(m, s->qnn, &known, canary, e);
     fy_str_release(&path);
     return rc;
 }

@@ -28,17 +28,43 @@ static void add_file(const char *path, fy_str *s)
                       (unsigned long long)st.st_ino);
 }
 
+/* NAME and NAME.json; of a binary twice where two graphs are in it. */
+static void add_graph(const char *qnn, const char *name, fy_str *s)
+{
+    fy_str sidecar = {0};
+    char *bin = fy_path_join(qnn, name), *json = NULL;
+    fy_qnn_sidecar_path(name, &sidecar);
+    if (!sidecar.oom)
+        json = fy_path_join(qnn, fy_str_z(&sidecar));
+    if (bin == NULL || json == NULL) {
+        s->oom = true;
+    } else {
+        add_file(bin, s);
+        add_file(json, s);
+    }
+    free(bin);
+    free(json);
+    fy_str_release(&sidecar);
+}
+
 /* Everything that the answers depend on. Whoever changes it also changes its size or its time. */
-static int key_of(const fy_model *m, const char *canary, const char *library,
-                  char out[FY_SHA256_HEX], fy_err *e)
+static int key_of(const fy_model *m, const char *qnn, const char *library, char out[FY_SHA256_HEX],
+                  fy_err *e)
 {
     uint8_t hash[FY_SHA256_BYTES];
+    fy_qnn_config c;
     fy_str s = {0};
-    add_file(canary, &s);
+    if (fy_cut_config_read(qnn, &c, e) != 0)
+        return -1;
     add_file(library, &s);
     add_file(fy_gguf_path(fy_model_gguf(m)), &s);
-    for (size_t i = 0; i < fy_model_n_chunks(m); i++)
-        add_file(fy_model_chunk_path(m, i), &s);
+    add_graph(qnn, FY_QNN_CONFIG_NAME, &s);
+    add_graph(qnn, FY_CANARY_NAME, &s);
+    for (size_t i = 0; i < c.n_graphs; i++)
+        add_graph(qnn, c.graph[i].model_path, &s);
+    for (size_t i = 0; i < c.n_embeddings; i++)
+        add_graph(qnn, c.embedding[i].model_path, &s);
+    fy_qnn_config_release(&c);
     const int rc = s.oom ? fy_nomem(e) : fy_sha256_of(s.ptr, s.len, hash, e);
     fy_str_release(&s);
     if (rc == 0)
@@ -155,9 +181,20 @@ static int ask_and_keep(fy_model *m, const char *canary, const char *state, cons
     return 0;
 }
 
-int fy_npu_trust(fy_model *m, const char *qnn, const char *library, fy_canary_mode mode, fy_err *e)
+int fy_npu_recall(const fy_model *m, const char *qnn, const char *library, fy_canary_mode mode,
+                  fy_npu_known *out, fy_err *e)
 {
-    char key[FY_SHA256_HEX];
+    *out = (fy_npu_known){0};
+    char *state = fy_path_join(qnn, STATE_NAME);
+    const int rc = state != NULL ? key_of(m, qnn, library, out->key, e) : fy_nomem(e);
+    out->passed = rc == 0 && mode != FY_CANARY_ALWAYS && has_passed(state, out->key);
+    free(state);
+    return rc;
+}
+
+int fy_npu_trust(fy_model *m, const char *qnn, const fy_npu_known *known, fy_canary_mode mode,
+                 fy_err *e)
+{
     char *canary = fy_path_join(qnn, FY_CANARY_NAME), *state = fy_path_join(qnn, STATE_NAME);
     int rc = canary == NULL || state == NULL ? fy_nomem(e) : 0;
     if (rc == 0 && mode == FY_CANARY_OFF)
@@ -165,9 +202,8 @@ int fy_npu_trust(fy_model *m, const char *qnn, const char *library, fy_canary_mo
     else if (rc == 0 && !fy_file_exists(canary))
         fy_log(FY_LOG_WARN,
                "%s: has no " FY_CANARY_NAME ", so what the NPU computes is not checked", qnn);
-    else if (rc == 0 && (rc = key_of(m, canary, library, key, e)) == 0 &&
-             (mode == FY_CANARY_ALWAYS || !has_passed(state, key)))
-        rc = ask_and_keep(m, canary, state, key, e);
+    else if (rc == 0 && !known->passed)
+        rc = ask_and_keep(m, canary, state, known->key, e);
     free(canary);
     free(state);
     return rc;

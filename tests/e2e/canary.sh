@@ -26,6 +26,14 @@ check_equal "it is asked once" 0 "$(asked)"
 check_equal "always when it is wanted" 1 "$(asked --canary always)"
 touch "$d/qnn/chunk_0.bin"
 check_equal "and when a binary may be another" 1 "$(asked)"
+cp -a "$d" "$TMP/changed"
+poke() { printf x | dd of="$TMP/changed/qnn/chunk_0.bin" bs=1 seek=1000 conv=notrunc status=none; }
+again() { "$FERRY" run -m "$TMP/changed" "${qnn[@]}" -p Once -n 1 -q "$@"; }
+check "another directory is asked again" again
+cp -p "$TMP/changed/qnn/chunk_0.bin" "$TMP/time" && poke
+check_status "a binary that changed is hashed again" 4 'chunk_0.bin: has SHA-256 ' again
+touch -r "$TMP/time" "$TMP/changed/qnn/chunk_0.bin"
+check_status "--canary always hashes it in any case" 4 'chunk_0.bin: has SHA-256 ' again --canary always
 check_equal "selftest asks each time" 1 "$(FERRY_QNN_SDK=build/host/release/qnn "$FERRY" selftest -m "$d" --quick -v 2>&1 >/dev/null | grep -c "canary: KL")"
 check_status "--canary off is said" 0 'what the NPU computes is not checked' "$FERRY" run -m "$d" "${qnn[@]}" -p Once -n 1 --canary off
 mv "$d/qnn/canary.json" "$TMP/canary"

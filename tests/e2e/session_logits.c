@@ -58,7 +58,7 @@ static int run(const char *library, const char *dir, sink *k, uint32_t n_more, f
     snprintf(weights, sizeof weights, "%s/ggml/weights.gguf", dir);
     snprintf(qnn, sizeof qnn, "%s/qnn", dir);
     const fy_map_options map = {0};
-    fy_graph_device *d = fy_graph_qnn_open(library, FY_QNN_SAVER, e);
+    fy_graph_device *d = fy_graph_qnn_open(library, FY_QNN_SAVER, false, e);
     fy_model *m = d != NULL ? fy_model_open_chunk(weights, &map, e) : NULL;
     int rc = m != NULL ? fy_model_add_graphs(m, qnn, d, FY_PRESET_AUTO, e) : -1;
     const fy_session_params p = {.n_threads = 1, .n_ctx = rc == 0 ? fy_model_max_ctx(m) : 0};

@@ -11,8 +11,9 @@
 #include "backend/qnn/qnn_power.h"
 #include "base/err.h"
 
-/* Loads the library at a path (fy_qnn_find); a process has one such device at a time. NULL on
- * failure. */
-fy_graph_device *fy_graph_qnn_open(const char *library, fy_qnn_power_level power, fy_err *e);
+/* Loads the library at a path (fy_qnn_find); a process has one such device at a time. hashed: the
+ * binaries were before, and have not changed since. NULL on failure. */
+fy_graph_device *fy_graph_qnn_open(const char *library, fy_qnn_power_level power, bool hashed,
+                                   fy_err *e);
 
 #endif

@@ -97,7 +97,7 @@ static inline fy_model *open_compiled(fy_err *e)
     list_compiled(&l);
     l.spec.preset = &preset;
     fy_model *m = fy_model_open_chunk(chain_at("cut/ggml/weights.gguf"), &chain_how, e);
-    fy_graph_device *d = m != NULL ? fy_graph_qnn_open(library, FY_QNN_BURST, e) : NULL;
+    fy_graph_device *d = m != NULL ? fy_graph_qnn_open(library, FY_QNN_BURST, false, e) : NULL;
     if (d != NULL && fy_model_chain(m, d, &l.spec, e) == 0)
         return m;
     fy_model_close(m);
