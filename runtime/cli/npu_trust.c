@@ -17,15 +17,14 @@
 
 /* --- what was asked already ------------------------------------------------------------------- */
 
+/* Not its path, of which there are several. */
 static void add_file(const char *path, fy_str *s)
 {
     struct stat st = {0};
-    if (stat(path, &st) != 0)
-        fy_str_printf(s, "%s\n", path);
-    else
-        fy_str_printf(s, "%s %lld %lld.%09ld %llu\n", path, (long long)st.st_size,
-                      (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec,
-                      (unsigned long long)st.st_ino);
+    (void)stat(path, &st); /* a file may be missing, too */
+    fy_str_printf(s, "%lld %lld.%09ld %llu\n", (long long)st.st_size,
+                  (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec,
+                  (unsigned long long)st.st_ino);
 }
 
 /* NAME and NAME.json; of a binary twice where two graphs are in it. */

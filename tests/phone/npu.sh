@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# The NPU on the emulated phone: the reference library as qnn_libs/, loaded by the dynamic arm64 program. ferry up compiles
+# for the chip, pushes and chats there; what the phone says is what the same binaries say here.
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+# shellcheck source=tests/phone/phone.sh
+. tests/phone/phone.sh
+unset FERRY_QNN_SDK QNN_SDK_ROOT QAIRT_SDK_ROOT VIRTUAL_ENV
+arm=build/aarch64-dynamic/release
+ferry=$(realpath "$FERRY")
+export XDG_CACHE_HOME=$TMP/cache
+if [ ! -x $arm/ferry ]; then
+    skip "the NPU of the emulated phone" "no $arm/ferry ('make TARGET=aarch64-dynamic all qnnref' builds it)"
+    finish
+    exit
+fi
+
+# The vendor's names; the DSP's half is never loaded here, only looked for.
+mkdir "$TMP/libs"
+cp $arm/qnn/libQnnRef.so "$TMP/libs/libQnnHtp.so"
+cp $arm/qnn/libQnnRefSystem.so "$TMP/libs/libQnnSystem.so"
+cp $arm/qnn/libQnnRefSystem.so "$TMP/libs/libQnnHtpV75Stub.so" # any library
+{ printf '\177ELF\1\1\1' && head -c 9 /dev/zero && printf '\3\0\244\0\1' && head -c 200 /dev/zero; } >"$TMP/libs/libQnnHtpV75Skel.so"
+phone_start
+root=$(phone_root)
+mkdir -p "$root/lib"
+cp -L /usr/aarch64-linux-gnu/lib/{ld-linux-aarch64.so.1,libc.so.6,libm.so.6} "$root/lib/"
+cp $arm/qnn/libcdsprpc.so "$root/vendor/lib64/"
+
+echo Hello >"$TMP/questions"
+up() {
+    "$ferry" up tests/data/tales --device --soc SM8650 --sdk reference --recipe fp16a8w --qnn-libs "$TMP/libs" --exe-path $arm/ferry \
+        --batch 32,1 --temp 0 -c 256 "$@" <"$TMP/questions" >"$TMP/out" 2>"$TMP/words"
+}
+
+# --- up ---------------------------------------------------------------------------------------------------------------
+check "ferry up" up
+compiled=$(echo "$TMP"/cache/ferry/up/compile-*/compiled)
+check_equal "the phone says what the same binaries say here" \
+    "$("$ferry" chat -m "$compiled" --backend qnn --qnn-lib reference --temp 0 -q <"$TMP/questions" 2>/dev/null)" "$(cat "$TMP/out")"
+check "it computes on the NPU" grep -q '^backend: qnn' "$TMP/words"
+check "again" up
+check_equal "nothing is made twice" 0 "$(grep -cE '^(convert|compile|create|push): [^s]' "$TMP/words")"
+
+# --- starts -----------------------------------------------------------------------------------------------------------
+on_phone() { adb shell "cd /data/local/tmp/ferry/tales && bin/ferry run -d . -p Once -n 1 --temp 0 $*"; }
+asked() { on_phone -v "$@" 2>&1 | grep -c 'canary: KL'; }
+check_equal "the canary is not asked twice" 0 "$(asked)"
+check_equal "unless it is wanted" 1 "$(asked --canary always)"
+adb shell "touch /data/local/tmp/ferry/tales/tales/qnn/chunk_0.bin"
+check_equal "a file that changed does not" 1 "$(asked)"
+rm "$root/vendor/lib64/libcdsprpc.so"
+check_equal "memory that is not shared with the NPU is reported" 1 "$(on_phone 2>&1 | grep -c 'no memory is shared with the NPU (.*): each call copies')"
+finish
