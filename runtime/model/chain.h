@@ -12,6 +12,7 @@
 #include "arch/graph_io.h"
 #include "backend/graph_backend.h"
 #include "base/file.h"
+#include "model/model.h"
 
 struct fy_model;
 
@@ -94,6 +95,9 @@ typedef struct {
     uint32_t n, n_past;      /* tokens, at most fy_chain_max_batch; slots in use */
     const float *angles;     /* [n][n_rot] cos and sin of each pair */
     const float *angles_swa; /* of layers with the window where they rotate differently, or NULL */
+    fy_hidden_sink *show;    /* sees what enters each chunk and what leaves the last; NULL: none */
+    void *user;              /* of show */
+    uint32_t first;          /* what show calls the first token */
 } fy_chain_call;
 
 uint32_t fy_chain_max_batch(const fy_chain *c);

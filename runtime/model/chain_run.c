@@ -639,6 +639,11 @@ static int run_graph(fy_chain_run *r, size_t graph, fy_err *e)
     return fy_fail(e, again.code, "%s", again.msg);
 }
 
+static int show(const fy_chain_call *call, uint32_t layer, const float *x, fy_err *e)
+{
+    return call->show != NULL ? call->show(call->user, layer, x, call->first, call->n, e) : 0;
+}
+
 float *fy_chain_run_layers(fy_chain_run *r, const fy_chain_call *call, fy_err *e)
 {
     const fy_chain *c = r->c;
@@ -650,11 +655,13 @@ float *fy_chain_run_layers(fy_chain_run *r, const fy_chain_call *call, fy_err *e
     fill_tables(r, 0, call->angles, call->n);
     fill_tables(r, 1, call->angles_swa, call->n);
     for (; i < c->n_layer_graphs && c->graphs[i].n_batch == n_batch; i++, step++) {
-        if (run_graph(r, i, e) != 0)
+        const fy_chunk_info *info = fy_chain_info_of(c, i);
+        if (show(call, info->first_layer, r->hidden[step % 2], e) != 0 || run_graph(r, i, e) != 0)
             return NULL;
-        store(r, fy_chain_info_of(c, i), call->n, call->n_past);
+        store(r, info, call->n, call->n_past);
     }
-    return r->hidden[step % 2];
+    float *x = r->hidden[step % 2];
+    return show(call, r->hp->n_layer, x, e) == 0 ? x : NULL;
 }
 
 /* One call of the lm_head: all slices of a batch size. */

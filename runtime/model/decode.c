@@ -114,16 +114,19 @@ static int compute_head(fy_session *s, const float *x, uint32_t n, float *logits
     return 0;
 }
 
-const fy_pass fy_pass_whole = {compute_layers, compute_head, .shows_hidden = true};
+const fy_pass fy_pass_whole = {compute_layers, compute_head};
 
 static int run_graphs(fy_session *s, uint32_t n, uint32_t n_wanted, uint32_t first,
                       const fy_eval_sinks *sinks, fy_err *e)
 {
-    (void)first;
-    (void)sinks;
     fy_activations *a = &s->d.act;
-    const fy_chain_call call = {
-        .n = n, .n_past = (uint32_t)s->pos[0], .angles = a->angles, .angles_swa = a->angles_swa};
+    const fy_chain_call call = {.n = n,
+                                .n_past = (uint32_t)s->pos[0],
+                                .angles = a->angles,
+                                .angles_swa = a->angles_swa,
+                                .show = sinks != NULL ? sinks->hidden : NULL,
+                                .user = sinks != NULL ? sinks->user : NULL,
+                                .first = first};
     a->x = fy_chain_run_x(s->chain);
     find_angles(s, n);
     embed(s, n);
@@ -140,7 +143,7 @@ static int run_head_graphs(fy_session *s, const float *x, uint32_t n, float *log
                                                 : fy_chain_run_head(s->chain, x, n, logits, e);
 }
 
-const fy_pass fy_pass_graphs = {run_graphs, run_head_graphs, .shows_hidden = false};
+const fy_pass fy_pass_graphs = {run_graphs, run_head_graphs};
 
 /* logits [n][n_vocab] of the wanted tokens [first, first + n). */
 static int wanted_logits(fy_session *s, uint32_t first, uint32_t n, float *logits, fy_err *e)
@@ -329,10 +332,6 @@ static int run(fy_session *s, const request *r, held_logits *held, fy_err *e)
     *held = (held_logits){0};
     if (n_tokens == 0)
         return fy_fail(e, FY_EARG, "no tokens to compute: the prompt is empty");
-    if (!s->pass->shows_hidden && r->sinks != NULL && r->sinks->hidden != NULL)
-        return fy_fail(e, FY_EUNSUPPORTED,
-                       "the graphs do not show what comes out of each layer: use the whole model "
-                       "(--backend cpu)");
     if (check_room(s, r, e) != 0 || check_tokens(s, r, e) != 0 ||
         count_preset(s, r, &preset, e) != 0)
         return -1;

@@ -146,6 +146,11 @@ uint32_t fy_golden_n_ctx(const fy_golden *g)
 
 /* --- comparing ------------------------------------------------------------------------------ */
 
+bool fy_difference_seen(const fy_difference *d)
+{
+    return d->largest > 0 || d->max_diff > 0;
+}
+
 double fy_difference_max(const fy_difference *d)
 {
     return d->max_diff > 0 ? d->max_diff / d->largest : 0;

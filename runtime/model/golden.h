@@ -28,6 +28,7 @@ typedef struct {
     double sum_diff2, sum_golden2;
     double worst_diff2; /* of sum_diff2 what the worst position added */
 } fy_difference;
+bool fy_difference_seen(const fy_difference *d);  /* anything was compared */
 double fy_difference_max(const fy_difference *d); /* max_diff / largest */
 double fy_difference_rms(const fy_difference *d); /* RMS of the difference / RMS of the golden */
 /* The same without the worst position: where another expert was chosen, the step is no measure of
@@ -38,7 +39,8 @@ typedef struct {
     uint32_t n_rows; /* positions whose logits were compared; 0: the golden has none */
     uint32_t n_top1; /* of them, with the same largest logit */
     fy_difference logits;
-    uint32_t n_hidden;       /* n_layer + 1; 0: the golden has none */
+    uint32_t n_hidden;       /* n_layer + 1; 0: the golden has none. Graphs show what enters a
+                                chunk, and what leaves the last: fy_difference_seen */
     fy_difference *hidden;   /* owned */
     int64_t first_wrong;     /* first of `hidden` beyond the tolerance; -1: none */
     uint32_t n_greedy;       /* 0: the golden has none */
@@ -52,5 +54,10 @@ typedef struct {
 int fy_golden_compare(const fy_golden *g, fy_session *s, double tolerance, fy_golden_report *out,
                       fy_err *e);
 void fy_golden_report_release(fy_golden_report *r);
+
+/* Empties the session, runs the ids through it and saves ids and logits, and the residual stream of
+ * a whole model; `path` as fy_out_open. m: the session's. */
+int fy_golden_save(const char *path, const fy_model *m, fy_session *s, const int32_t *ids,
+                   uint32_t n, fy_err *e);
 
 #endif

@@ -89,7 +89,7 @@ void fy_session_rewind(fy_session *s, uint32_t n_past); /* the same */
  * counts positions, fy_session_decode the tokens of the call. -1 stops the work. */
 typedef int fy_logits_sink(void *user, const float *logits, uint32_t first, uint32_t n, fy_err *e);
 /* Sees the residual stream: layer 0 = input of the first layer, i = output of layer i - 1; x
- * [n][n_embd], counted likewise. */
+ * [n][n_embd], counted likewise. Of graphs: what enters each chunk, and what leaves the last. */
 typedef int fy_hidden_sink(void *user, uint32_t layer, const float *x, uint32_t first, uint32_t n,
                            fy_err *e);
 

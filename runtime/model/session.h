@@ -71,7 +71,6 @@ typedef struct fy_pass {
                   const fy_eval_sinks *sinks, fy_err *e);
     /* logits [n][n_vocab] of x [n][n_embd], neither scaled nor capped. d.act.h is lost. */
     int (*head)(fy_session *s, const float *x, uint32_t n, float *logits, fy_err *e);
-    bool shows_hidden; /* to sinks: what is between the layers */
 } fy_pass;
 
 /* decode.c: of a whole model; of the graphs of a cut one. */

@@ -5,17 +5,19 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "base/log.h"
+#include "cli/engine.h"
 #include "cli/machine.h"
 #include "cli/measure/eval.h"
-#include "cli/engine.h"
 #include "cli/terminal.h"
+#include "cli/text_io.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
 #include "model/golden.h"
 
 typedef struct {
     const char *model, *golden, *text, *device, *serial, *imatrix_out;
-    const char *kl_save, *kl_base, *choices, *last_word;
+    const char *kl_save, *kl_base, *choices, *last_word, *golden_save;
     double tolerance;
     int64_t n_threads, n_batch, n_ctx;
     int type_k, type_v;
@@ -90,6 +92,9 @@ static const fy_opt opts[] = {
      .max = 1e9,
      .help = "Largest difference allowed, relative to the largest golden value (of the logits, or "
              "of the layer)."},
+    ROW_FILE("Comparison", "golden-save", "FILE.safetensors", FY_FILE_OUT, golden_save,
+             "With --text, instead of its perplexity: save what the model computes of the first -c "
+             "tokens as a golden file, for --golden of another file or backend."),
     FY_ANY_FLAG("Comparison", "json", json, "Write one JSON object instead of a table."),
     FY_ROW_THREADS,
     FY_ROW_BATCH_OF(n_batch),
@@ -127,6 +132,8 @@ static void put_table(fy_str *s, const options *o, const fy_golden *g, const fy_
         fy_str_printf(s, "   top-1 agrees at %u of %u positions\n", r->n_top1, r->n_rows);
     }
     for (uint32_t i = 0; i < r->n_hidden; i++) {
+        if (!fy_difference_seen(&r->hidden[i]))
+            continue;
         if (i == 0)
             snprintf(name, sizeof name, "embedding");
         else
@@ -174,7 +181,9 @@ static int put_json(fy_str *s, const options *o, const fy_golden *g, const fy_go
         char name[40];
         json_t *hidden = json_array();
         for (uint32_t i = 0; i < r->n_hidden; i++)
-            bad |= json_array_append_new(hidden, difference_json(&r->hidden[i]));
+            bad |= json_array_append_new(hidden, fy_difference_seen(&r->hidden[i])
+                                                     ? difference_json(&r->hidden[i])
+                                                     : json_null());
         bad |= json_object_set_new(root, "hidden", hidden);
         bad |= json_object_set_new(
             root, "first_wrong",
@@ -262,6 +271,28 @@ static int eval_golden(const options *o, fy_model *m, fy_err *e)
     return rc;
 }
 
+/* The beginning token, where the model has one, and the text, as far as the context goes. */
+static int save_golden(const options *o, fy_model *m, fy_err *e)
+{
+    fy_str text = {0};
+    fy_ids ids = {0};
+    fy_session_params p = session_params(o);
+    p.n_ctx = (uint32_t)o->n_ctx;
+    const fy_vocab *v = fy_model_vocab(m, e);
+    if (v == NULL || fy_text_in_read(o->text, &text, e) != 0)
+        return -1;
+    int rc = fy_vocab_encode(v, (fy_span){fy_str_z(&text), text.len}, true, false, &ids, e);
+    fy_session *s = rc == 0 ? fy_session_open(m, &p, "-c or -b", e) : NULL;
+    const uint32_t n = ids.n < p.n_ctx ? (uint32_t)ids.n : p.n_ctx;
+    rc = s != NULL ? fy_golden_save(o->golden_save, m, s, ids.id, n, e) : -1;
+    if (rc == 0)
+        fy_log(FY_LOG_INFO, "saved %u tokens to %s", n, o->golden_save);
+    fy_session_free(s);
+    fy_ids_release(&ids);
+    fy_str_release(&text);
+    return rc;
+}
+
 static int eval_text(const options *o, fy_model *m, fy_err *e)
 {
     fy_session_params p = session_params(o);
@@ -306,6 +337,9 @@ static int check_options(const options *o, fy_err *e)
                        "--kl-save makes a base, --kl-base compares with one: give one of them");
     if ((o->kl_save != NULL || o->kl_base != NULL) && o->text == NULL)
         return fy_fail(e, FY_EARG, "--kl-save and --kl-base need a text: give --text FILE as well");
+    if (o->golden_save != NULL && (o->text == NULL || o->kl_save != NULL || o->kl_base != NULL))
+        return fy_fail(e, FY_EARG,
+                       "--golden-save needs a text, and no other measure of it: give --text FILE");
     if (o->imatrix_out != NULL && o->text == NULL)
         return fy_fail(e, FY_EARG, "--imatrix-out needs a text: give --text FILE as well");
     return 0;
@@ -323,9 +357,10 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
                       : NULL;
     if (m == NULL)
         return -1;
-    int rc = o->text != NULL     ? eval_text(o, m, e)
-             : o->golden != NULL ? eval_golden(o, m, e)
-                                 : eval_items(o, m, e);
+    int rc = o->golden_save != NULL ? save_golden(o, m, e)
+             : o->text != NULL      ? eval_text(o, m, e)
+             : o->golden != NULL    ? eval_golden(o, m, e)
+                                    : eval_items(o, m, e);
     fy_model_close(m);
     return rc;
 }

@@ -249,22 +249,39 @@ static void what_graphs_do_not_have_is_refused_by_name(void **state)
     fy_model_close(m);
 }
 
-static int no_hidden(void *user, uint32_t layer, const float *x, uint32_t first, uint32_t n,
-                     fy_err *e)
+typedef struct {
+    uint32_t n, layer[64], first[64], rows[64];
+} borders;
+
+static int see_border(void *user, uint32_t layer, const float *x, uint32_t first, uint32_t n,
+                      fy_err *e)
 {
-    (void)user, (void)layer, (void)x, (void)first, (void)n, (void)e;
-    return 0;
+    (void)x, (void)e;
+    borders *b = user;
+    b->layer[b->n] = layer;
+    b->first[b->n] = first;
+    b->rows[b->n++] = n;
+    return b->n < 6 ? 0 : fy_fail(e, FY_EINTR, "enough");
 }
 
-static void layers_are_not_shown(void **state)
+static void what_is_between_the_chunks_is_shown(void **state)
 {
     (void)state;
     fy_err e = {0};
+    borders b = {0};
     fy_model *m = open_first(three, 30);
     fy_session *s = chain_session(m, (fy_session_params){0});
-    const fy_eval_sinks sinks = {.hidden = no_hidden};
+    const fy_eval_sinks sinks = {.hidden = see_border, .user = &b};
+    assert_int_equal(fy_session_eval(s, ids, 1, NULL, NULL, &e), 0);
+    assert_int_equal(fy_session_eval(s, ids, 1, &sinks, NULL, &e), 0);
+    assert_int_equal(b.n, fy_model_n_chunks(m));
+    for (uint32_t i = 0; i < b.n; i++) {
+        assert_true(b.first[i] == 1 && b.rows[i] == 1);
+        assert_true(i == 0 ? b.layer[i] == 0 : b.layer[i] > b.layer[i - 1]);
+    }
+    assert_int_equal(b.layer[b.n - 1], fy_model_hparams(m)->n_layer);
     assert_int_equal(fy_session_eval(s, ids, 1, &sinks, NULL, &e), -1);
-    assert_refused(&e, FY_EUNSUPPORTED, "what comes out of each layer: use the whole model");
+    assert_refused(&e, FY_EINTR, "enough");
     fy_session_free(s);
     fy_model_close(m);
 }
@@ -582,7 +599,7 @@ int main(void)
         cmocka_unit_test(a_whole_model_may_stand_where_the_embedding_does),
         cmocka_unit_test(the_context_ends_where_the_graphs_say),
         cmocka_unit_test(what_graphs_do_not_have_is_refused_by_name),
-        cmocka_unit_test(layers_are_not_shown),
+        cmocka_unit_test(what_is_between_the_chunks_is_shown),
         cmocka_unit_test(one_session_at_a_time),
         cmocka_unit_test(a_sequence_is_copied_to_itself_and_rewound),
         cmocka_unit_test(the_plan_counts_every_tensor),

@@ -301,6 +301,29 @@ static void goldens_that_do_not_fit_the_model_are_refused(void **state)
     }
 }
 
+static void what_is_saved_is_what_the_session_computes(void **state)
+{
+    (void)state;
+    fy_err e = {0};
+    fy_golden_report r;
+    fy_session *s = new_session();
+    assert_int_equal(fy_golden_save(golden_path, model, s, ids, T, &e), 0);
+    fy_golden *g = fy_golden_open(golden_path, fy_model_hparams(model), &e);
+    if (g == NULL)
+        fail_msg("%s", e.msg);
+    assert_int_equal(fy_golden_n_tokens(g), T);
+    assert_int_equal(fy_golden_compare(g, s, 0, &r, &e), 0);
+    assert_true(r.within && r.n_rows == T && r.n_hidden == L + 1);
+    assert_true(fy_difference_seen(&r.logits));
+    for (uint32_t i = 0; i <= L; i++)
+        assert_true(fy_difference_seen(&r.hidden[i]));
+    fy_golden_report_release(&r);
+    fy_golden_close(g);
+    assert_int_equal(fy_golden_save("/nowhere/golden", model, s, ids, T, &e), -1);
+    assert_int_equal(e.code, FY_EIO);
+    fy_session_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +335,7 @@ int main(void)
         cmocka_unit_test(nan_is_never_within_a_tolerance),
         cmocka_unit_test(ids_of_64_bits_are_read_as_well),
         cmocka_unit_test(goldens_that_do_not_fit_the_model_are_refused),
+        cmocka_unit_test(what_is_saved_is_what_the_session_computes),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
