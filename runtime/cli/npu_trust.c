@@ -22,9 +22,8 @@ static void add_file(const char *path, fy_str *s)
 {
     struct stat st = {0};
     (void)stat(path, &st); /* a file may be missing, too */
-    fy_str_printf(s, "%lld %lld.%09ld %llu\n", (long long)st.st_size,
-                  (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec,
-                  (unsigned long long)st.st_ino);
+    fy_str_printf(s, "%lld %lld.%09ld %llu\n", (long long)st.st_size, (long long)st.st_mtim.tv_sec,
+                  (long)st.st_mtim.tv_nsec, (unsigned long long)st.st_ino);
 }
 
 /* NAME and NAME.json; of a binary twice where two graphs are in it. */
@@ -142,7 +141,7 @@ static int judge(const fy_canary *c, const char *what, double kl, fy_err *e)
                    what, kl, most, c->kl);
 }
 
-static int ask(fy_model *m, const fy_canary *c, fy_err *e)
+static int ask(fy_model *m, const fy_canary *c, fy_canary_mode mode, fy_err *e)
 {
     const fy_session_params p = {.n_ctx = fy_model_max_ctx(m), .n_threads = fy_default_threads()};
     const uint32_t n_vocab = fy_model_hparams(m)->n_vocab;
@@ -154,14 +153,15 @@ static int ask(fy_model *m, const fy_canary *c, fy_err *e)
     fy_session_free(s);
     if (rc != 0)
         return -1;
-    fy_log(FY_LOG_DEBUG, "canary: KL divergence %.3g, token by token %.3g, expected about %.3g",
-           at_once, one_by_one, c->kl);
+    fy_log(mode == FY_CANARY_ALWAYS ? FY_LOG_INFO : FY_LOG_DEBUG,
+           "canary: KL divergence %.3g, token by token %.3g, expected about %.3g", at_once,
+           one_by_one, c->kl);
     rc = judge(c, "in whole batches", at_once, e);
     return rc == 0 ? judge(c, "token by token", one_by_one, e) : rc;
 }
 
 static int ask_and_keep(fy_model *m, const char *canary, const char *state, const char *key,
-                        fy_err *e)
+                        fy_canary_mode mode, fy_err *e)
 {
     fy_canary c;
     fy_err why = {0};
@@ -170,7 +170,7 @@ static int ask_and_keep(fy_model *m, const char *canary, const char *state, cons
     const char *model = fy_model_chunk_info(m)->model;
     int rc =
         strcmp(c.model, model) == 0
-            ? ask(m, &c, e)
+            ? ask(m, &c, mode, e)
             : fy_fail(e, FY_EFORMAT, "is of model %.16s..., expected %.16s...", c.model, model);
     fy_canary_release(&c);
     if (rc != 0)
@@ -202,7 +202,7 @@ int fy_npu_trust(fy_model *m, const char *qnn, const fy_npu_known *known, fy_can
         fy_log(FY_LOG_WARN,
                "%s: has no " FY_CANARY_NAME ", so what the NPU computes is not checked", qnn);
     else if (rc == 0 && !known->passed)
-        rc = ask_and_keep(m, canary, state, known->key, e);
+        rc = ask_and_keep(m, canary, state, known->key, mode, e);
     free(canary);
     free(state);
     return rc;

@@ -86,10 +86,28 @@ static int check_binary(const device *d, const fy_graph_file *f, const fy_qnn_si
     return 0;
 }
 
+/* A binary for another architecture may compute anything; one for less memory runs. */
+static int check_chip(const fy_qnn_lib *lib, const fy_qnn_chip *of, fy_err *e)
+{
+    fy_qnn_chip own;
+    if (!fy_qnn_own_chip(lib, &own))
+        return 0;
+    fy_log(FY_LOG_DEBUG, "NPU: chip %u, V%u, %u MB of VTCM", own.soc, own.arch, own.vtcm_mb);
+    if (of->arch == 0 || (own.arch == of->arch && own.vtcm_mb >= of->vtcm_mb))
+        return 0;
+    return fy_fail(e, FY_EFIT,
+                   "was compiled for V%u with %u MB of VTCM (chip %u), and this NPU is V%u with %u "
+                   "MB (chip %u); compile it for this chip with --soc",
+                   of->arch, of->vtcm_mb, of->soc, own.arch, own.vtcm_mb, own.soc);
+}
+
+/* A PC's library takes the place of any chip. */
 static int open_device(device *d, const fy_qnn_chip *chip, fy_err *e)
 {
     static const fy_qnn_chip own = {0};
     if (d->handle == NULL) {
+        if (!FY_QNN_ON_PC && check_chip(d->lib, chip, e) != 0)
+            return -1;
         if (fy_qnn_device_new(d->lib, FY_QNN_ON_PC ? chip : &own, &d->handle, e) != 0)
             return -1;
         d->chip = *chip;

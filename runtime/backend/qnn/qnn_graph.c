@@ -36,6 +36,23 @@ void fy_qnn_device_free(const fy_qnn_lib *lib, fy_qnn_handle device)
         lib->call->device_free(device);
 }
 
+bool fy_qnn_own_chip(const fy_qnn_lib *lib, fy_qnn_chip *out)
+{
+    const fy_qnn_table *call = lib->call;
+    const fy_qnn_platform *p = NULL;
+    if (call->device_platform == NULL || call->device_free_platform == NULL ||
+        call->device_platform(lib->log, &p) != 0 || p == NULL)
+        return false;
+    const fy_qnn_hardware *hw =
+        p->version == 1 && p->n_devices > 0 && p->devices != NULL ? &p->devices[0] : NULL;
+    const fy_qnn_htp_chip *chip = hw != NULL && hw->version == 1 ? hw->chip : NULL;
+    const bool is_htp = chip != NULL && chip->type == 0 && chip->arch > 0;
+    if (is_htp)
+        *out = (fy_qnn_chip){chip->soc, chip->arch, (uint32_t)chip->vtcm_mb};
+    call->device_free_platform(lib->log, p);
+    return is_htp;
+}
+
 int fy_qnn_context_new(const fy_qnn_lib *lib, fy_qnn_handle device, bool share_weights,
                        fy_qnn_handle *out, fy_err *e)
 {

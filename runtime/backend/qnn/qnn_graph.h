@@ -22,6 +22,8 @@ typedef struct {
 int fy_qnn_device_new(const fy_qnn_lib *lib, const fy_qnn_chip *chip, fy_qnn_handle *out,
                       fy_err *e);
 void fy_qnn_device_free(const fy_qnn_lib *lib, fy_qnn_handle device);
+/* The chip of this machine; false where the library does not tell. */
+bool fy_qnn_own_chip(const fy_qnn_lib *lib, fy_qnn_chip *out);
 
 /* share_weights: static tensors of the same name, shape and bytes are kept once for all graphs. */
 int fy_qnn_context_new(const fy_qnn_lib *lib, fy_qnn_handle device, bool share_weights,
