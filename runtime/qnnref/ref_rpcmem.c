@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define PUBLIC __attribute__((visibility("default")))
@@ -58,7 +59,7 @@ void *rpcmem_alloc2(int heap, unsigned flags, size_t size)
     if (heap != 25 || size == 0 || fault("null") >= 0 ||
         (limit >= 0 && size > (unsigned long long)limit))
         return NULL;
-    int fd = memfd_create("rpcmem", MFD_CLOEXEC);
+    int fd = (int)syscall(SYS_memfd_create, "rpcmem", 1u /* MFD_CLOEXEC */); /* bionic: API 30 */
     void *p = MAP_FAILED;
     if (fd >= 0 && ftruncate(fd, (off_t)size) == 0)
         p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

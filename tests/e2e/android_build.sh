@@ -46,7 +46,7 @@ if [ ! -f "$SYSROOT_ANDROID/lib/libsodium.a" ]; then
     check "scripts/android_deps.sh makes the libraries" scripts/android_deps.sh
     cp scripts/android_deps.sh "$kept/android_deps.sh"
 fi
-check "make TARGET=android builds without warnings" make TARGET=android WERROR=1 CFLAGS=-O1 B="${kept#"$PWD/"}/objects"
+check "make TARGET=android builds without warnings" make TARGET=android WERROR=1 CFLAGS=-O1 B="${kept#"$PWD/"}/objects" all qnnref
 program=$kept/objects/ferry
 check_equal "it needs the system's libraries only" "libc.so libdl.so libm.so" \
     "$(LC_ALL=C aarch64-linux-gnu-readelf -d "$program" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | sort | xargs)"
@@ -63,4 +63,21 @@ check_equal "and Android tells the same" "$here" "$(android run -m "$TMP/tales.g
 check_equal "selftest passes, every kernel with the recorded results" "true aarch64 true" \
     "$(android selftest -m "$TMP/tales.gguf" --quick --json 2>/dev/null |
         jq -r '"\(.ok) \(.machine.machine) \([.checks[] | select(.name | startswith("kernel")) | .ok] | length > 100 and all)"')"
+
+# --- with a library for the NPU ------------------------------------------------------------------------------------
+# The reference under the vendor's name, loaded by Android's linker.
+"$FERRY" convert tests/data/tales --outtype f16 -o "$TMP/f16.gguf" -q
+"$FERRY" chunk "$TMP/f16.gguf" --soc SM8650 --recipe fp16 --chunks 2 -c 160 --batch 32,1 -o "$TMP/cut" -q
+check "a model is compiled here" "$FERRY" compile "$TMP/cut" --sdk reference --recipe fp16a8w -o "$TMP/npu" -q
+mkdir -p "$TMP/libs" "$phone/vendor/lib64"
+cp "$kept/objects/qnn/libQnnRef.so" "$TMP/libs/libQnnHtp.so"
+cp "$kept/objects/qnn/libQnnRefSystem.so" "$TMP/libs/libQnnSystem.so"
+cp "$kept/objects/qnn/libcdsprpc.so" "$phone/vendor/lib64/"
+say=(run -m "$TMP/npu" --backend qnn -p 'Once upon a time' -n 12 --temp 0)
+here=$("$FERRY" "${say[@]}" --qnn-lib reference -q 2>/dev/null)
+check "the host says something" test -n "$here"
+check_equal "a library that Android's linker loads says the same" "$here" "$(android "${say[@]}" --qnn-lib "$TMP/libs" 2>"$TMP/words")"
+check_equal "with the phone's shared memory" 0 "$(grep -c 'no memory is shared' "$TMP/words")"
+rm "$TMP"/npu/qnn/{chunk_0,chunk_1,lm_head}.json
+check_equal "the library of metadata describes the binaries there" "$here" "$(android "${say[@]}" --qnn-lib "$TMP/libs" 2>/dev/null)"
 finish
