@@ -28,7 +28,14 @@ prefill-moe       moe-q4_0    prefill all lower  0    int8 0
 decode-sparse     sparse-q4_0 decode  all lower  0    read 0
 prefill-sparse    sparse-q4_0 prefill all lower  0    int8 0
 '
-other_rows='depth memory start binary kernels sampling'
+# Steps of N tokens: the time that N may take of the time of one.
+step_bars='
+2 1.15
+4 1.35
+8 1.8
+16 2.6
+'
+other_rows='step-2 step-4 step-8 step-16 depth memory start binary kernels sampling'
 
 type_of() { # FILE -> the commonest type of its matrices
     ferry_bench "$1" -p 1 -n 0 -t 1 --no-warmup | jq -r '.model_type | split(" ") | last | ascii_downcase'
@@ -79,6 +86,7 @@ row() { # NAME
     local spec
     case $1 in
     depth) value_row depth "$(depth_share "$(model q4_0)")" -0.90 '' 'of what bytes alone allow' ;;
+    step-*) value_row "$1" "$(step_ratio "$(model q4_0)" "${1#step-}")" "$(awk -v n="${1#step-}" '$1 == n { print $2 }' <<<"$step_bars")" '' 'of the time of one token' ;;
     memory) value_row memory "$(memory_beside "$(model q4_0)")" 64 MB 'beside file and KV cache' ;;
     start) value_row start "$(start_ms "$(model q4_0)")" 50 ms 'first token less decoding' ;;
     binary) value_row binary "$(device_binary_mb)" 3 MB 'static arm64 program' ;;

@@ -85,6 +85,12 @@ depth_share() { # FILE
     $ferry bench -m "$1" -p 0 -n 16 -d 64,4096 -r "$rounds" -o jsonl -q |
         jq -s 'map({best: (.samples_ts | max), bytes: .bytes_per_token}) | .[1].best / .[0].best / (.[0].bytes / .[1].bytes)'
 }
+# Milliseconds of a step of N tokens over those of one, best of the rounds.
+step_ratio() { # FILE N
+    for n in 1 "$2"; do
+        $ferry bench -m "$1" -p "$n" -n 0 -r $((3 * rounds)) -o jsonl -q | jq '.samples_ns | min'
+    done | xargs | awk '{ print $2 / $1 }'
+}
 ids() { seq -s, 100 $((99 + $1)); }
 # MB of anonymous and shared memory at the peak, less the KV cache. (The pages of the file are the system's to drop.)
 memory_beside() { # FILE

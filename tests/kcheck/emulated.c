@@ -9,10 +9,11 @@
     {#op, #isa " emulated", FY_CPU_AVX2, offsetof(fy_kernels, op), \
      (void (*)(void))fy_##op##__##isa##_emulated},
 
-#define ONCE_scalar  NOTHING
-#define ONCE_avx2    NOTHING
-#define ONCE_avxvnni DECLARE
-#define ONCE_avx512  DECLARE
+#define ONCE_scalar      NOTHING
+#define ONCE_avx2        NOTHING
+#define ONCE_avx512_vnni NOTHING /* of the two below */
+#define ONCE_avxvnni     DECLARE
+#define ONCE_avx512      DECLARE
 #if defined(__x86_64__)
 #define FY_KERNEL(op, isa, needs) ONCE_##isa(op, isa)
 #include "kernels/kernel_list.h"

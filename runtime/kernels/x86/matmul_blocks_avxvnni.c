@@ -12,6 +12,8 @@ enum {
 };
 /* of a tile: with two groups of rows 8 sums; the chains lie in memory */
 #define FY_V_COLS 4
+/* columns that go through the file's layout */
+#define FY_V_FEW 2
 
 typedef __m256i fy_vi;
 typedef __m256 fy_vf;

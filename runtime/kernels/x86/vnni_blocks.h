@@ -5,27 +5,41 @@
 
 #include "kernels/x86/vnni_matmul.h"
 
-/* --- one column ------------------------------------------------------------------------------ */
+/* --- a few columns --------------------------------------------------------------------------- */
 
 /* Below, parameters that every caller gives as constants. */
 
-/* The sums of sub-block s of all rows. */
-FY_INLINE fy_vi fy_v_vec_sums(fy_v_block w, const int8_t *q, int32_t sum, int s, int above,
-                              fy_v_quants_fn *quants)
+/* The sums of sub-block s of all rows, for n columns; block of 32 `at` of the activations. */
+FY_INLINE void fy_v_vec_sums(fy_vi sums[FY_V_FEW], fy_v_block w, const fy_act *a, int64_t at, int n,
+                             int s, int above, fy_v_quants_fn *quants)
 {
-    const fy_vi low = fy_v_same_part(fy_load128(q)), high = fy_v_same_part(fy_load128(q + 16));
-    const fy_vi begin = fy_v_set32(-above / 4 * sum); /* of each of the four parts of a sum */
-    fy_vi parts[4];
+    const int64_t n_blocks = a->k / FY_QK;
+    fy_vi low[FY_V_FEW], high[FY_V_FEW], parts[FY_V_FEW][4];
     FY_UNROLL
-    for (int i = 0; i < 4; i++)
-        parts[i] = fy_v_dot(fy_v_dot(begin, quants(w, i, s, 0), low), quants(w, i, s, 1), high);
-    return fy_v_row_sums(parts);
+    for (int c = 0; c < n; c++) {
+        const int8_t *q = a->q + c * a->k + at * FY_QK;
+        low[c] = fy_v_same_part(fy_load128(q));
+        high[c] = fy_v_same_part(fy_load128(q + 16));
+    }
+    FY_UNROLL
+    for (int i = 0; i < 4; i++) {
+        const fy_vi w_low = quants(w, i, s, 0), w_high = quants(w, i, s, 1);
+        FY_UNROLL
+        for (int c = 0; c < n; c++) { /* what a sum begins with, in each of its four parts */
+            const fy_vi begin = fy_v_set32(-above / 4 * a->sum[c * n_blocks + at]);
+            parts[c][i] = fy_v_dot(fy_v_dot(begin, w_low, low[c]), w_high, high[c]);
+        }
+    }
+    FY_UNROLL
+    for (int c = 0; c < n; c++)
+        sums[c] = fy_v_row_sums(parts[c]);
 }
 
-FY_INLINE fy_vf fy_v_vec_block(fy_vf acc, fy_v_block w, const int8_t *q, const float *d,
-                               const int32_t *sum, int subs, int above, bool has_min,
-                               fy_v_quants_fn *quants, fy_v_scales_fn *scales)
+FY_INLINE void fy_v_vec_block(fy_vf acc[FY_V_FEW], fy_v_block w, const fy_act *a, int64_t first,
+                              int n, int subs, int above, bool has_min, fy_v_quants_fn *quants,
+                              fy_v_scales_fn *scales)
 {
+    const int64_t n_blocks = a->k / FY_QK;
     fy_v_scales scale;
     scales(&scale, w);
     const int at_once = subs == 1 ? 1 : 2; /* sub-blocks that share their bytes */
@@ -33,14 +47,19 @@ FY_INLINE fy_vf fy_v_vec_block(fy_vf acc, fy_v_block w, const int8_t *q, const f
         FY_UNROLL
         for (int odd = 0; odd < at_once; odd++) {
             const int s = pair + odd;
-            const fy_vi sums = fy_v_vec_sums(w, q + s * FY_QK, sum[s], s, above, quants);
-            const fy_vf x_d = fy_v_setf(d[s]);
-            acc = fy_v_fmaf(fy_v_mulf(scale.d[s], x_d), fy_v_to_float(sums), acc);
-            if (has_min)
-                acc = fy_v_fmaf(fy_v_mulf(scale.m[s], x_d), fy_v_setf((float)sum[s]), acc);
+            fy_vi sums[FY_V_FEW];
+            fy_v_vec_sums(sums, w, a, first + s, n, s, above, quants);
+            FY_UNROLL
+            for (int c = 0; c < n; c++) {
+                const int64_t at = c * n_blocks + first + s;
+                const fy_vf x_d = fy_v_setf(a->d[at]);
+                acc[c] = fy_v_fmaf(fy_v_mulf(scale.d[s], x_d), fy_v_to_float(sums[c]), acc[c]);
+                if (has_min)
+                    acc[c] =
+                        fy_v_fmaf(fy_v_mulf(scale.m[s], x_d), fy_v_setf((float)a->sum[at]), acc[c]);
+            }
         }
     }
-    return acc;
 }
 
 /* --- many columns ---------------------------------------------------------------------------- */
@@ -144,19 +163,19 @@ static fy_v_run_fn *const runs[4] = {run_0, run_4, run_2, run_1};
 static fy_v_run_fn *const runs_min[4] = {run_min_0, run_min_4, run_min_2, run_min_1};
 
 /* The types whose block of 32 has one scale. */
-#define FY_V_DEFINE_BLOCKS(type, above, has_min, scales)                                          \
-    enum { SUBS_##type = sizeof(fy_block_##type) < 100 ? 1 : FY_V_SUBS };                         \
-    FY_INLINE fy_vf vec_##type(fy_vf acc, fy_v_block w, const int8_t *q, const float *d,          \
-                               const int32_t *sum)                                                \
-    {                                                                                             \
-        return fy_v_vec_block(acc, w, q, d, sum, SUBS_##type, above, has_min, fy_v_quants_##type, \
-                              scales);                                                            \
-    }                                                                                             \
-    static void repack_##type(void *tile, int64_t b, int g, fy_v_block w)                         \
-    {                                                                                             \
-        fy_v_repack((fy_v_tile *)tile + b, g, w, SUBS_##type, has_min, fy_v_quants_##type,        \
-                    scales);                                                                      \
-    }                                                                                             \
+#define FY_V_DEFINE_BLOCKS(type, above, has_min, scales)                                         \
+    enum { SUBS_##type = sizeof(fy_block_##type) < 100 ? 1 : FY_V_SUBS };                        \
+    FY_INLINE void vec_##type(fy_vf acc[FY_V_FEW], fy_v_block w, const fy_act *a, int64_t first, \
+                              int n)                                                             \
+    {                                                                                            \
+        fy_v_vec_block(acc, w, a, first, n, SUBS_##type, above, has_min, fy_v_quants_##type,     \
+                       scales);                                                                  \
+    }                                                                                            \
+    static void repack_##type(void *tile, int64_t b, int g, fy_v_block w)                        \
+    {                                                                                            \
+        fy_v_repack((fy_v_tile *)tile + b, g, w, SUBS_##type, has_min, fy_v_quants_##type,       \
+                    scales);                                                                     \
+    }                                                                                            \
     FY_V_DEFINE_MATMUL(type, SUBS_##type, above, (has_min) ? runs_min : runs)
 
 FY_V_DEFINE_BLOCKS(q8_0, 128, false, fy_v_scales_d)
@@ -171,7 +190,7 @@ FY_V_DEFINE_BLOCKS(q5_k, 0, true, fy_v_scales_k)
 
 /* q6_K weights times quantized activations, by vnni_matmul.h: a scale for each 16 elements.
  *
- * One column: as the other types, with a tree for either half of a block.
+ * A few columns: as the other types, with a tree for either half of a block.
  *
  * Many columns: codes are taken signed and the activations unsigned, 128 too large. What a sum
  * begins with, -128 times the sum of the codes, is then the same for all columns, and the sums of
@@ -201,38 +220,52 @@ FY_INLINE fy_vi q6_k_scale(const fy_vi scales[2], int s, int half)
     return fy_v_sar32(fy_v_shl32(scales[s / 2], 24 - at), 24);
 }
 
-/* --- one column ------------------------------------------------------------------------------ */
+/* --- a few columns --------------------------------------------------------------------------- */
 
-FY_INLINE fy_vi q6_k_half_sums(fy_v_block w, const int8_t *q, int s, int half)
+/* Half of block of 32 `at` of n columns. */
+FY_INLINE void q6_k_half_sums(fy_vi sums[FY_V_FEW], fy_v_block w, const fy_act *a, int64_t at,
+                              int n, int s, int half)
 {
-    const fy_vi x = fy_v_same_part(fy_load128(q + 16 * half));
-    const fy_vi begin = fy_v_sub32(fy_v_zero(), fy_v_dot(fy_v_zero(), fy_v_set8(Q6_K_BELOW), x));
-    fy_vi parts[4];
+    fy_vi x[FY_V_FEW], begin[FY_V_FEW], parts[FY_V_FEW][4];
     FY_UNROLL
-    for (int i = 0; i < 4; i++)
-        parts[i] = fy_v_dot(begin, fy_v_quants_q6_k(w, i, s, half), x);
-    return fy_v_row_sums(parts);
+    for (int c = 0; c < n; c++) {
+        x[c] = fy_v_same_part(fy_load128(a->q + c * a->k + at * FY_QK + 16 * half));
+        begin[c] = fy_v_sub32(fy_v_zero(), fy_v_dot(fy_v_zero(), fy_v_set8(Q6_K_BELOW), x[c]));
+    }
+    FY_UNROLL
+    for (int i = 0; i < 4; i++) {
+        const fy_vi v = fy_v_quants_q6_k(w, i, s, half);
+        FY_UNROLL
+        for (int c = 0; c < n; c++)
+            parts[c][i] = fy_v_dot(begin[c], v, x[c]);
+    }
+    FY_UNROLL
+    for (int c = 0; c < n; c++)
+        sums[c] = fy_v_row_sums(parts[c]);
 }
 
-FY_INLINE fy_vf vec_q6_k(fy_vf acc, fy_v_block w, const int8_t *q, const float *d,
-                         const int32_t *sum)
+FY_INLINE void vec_q6_k(fy_vf acc[FY_V_FEW], fy_v_block w, const fy_act *a, int64_t first, int n)
 {
-    (void)sum;
+    const int64_t n_blocks = a->k / FY_QK;
     fy_vi scales[4];
     const fy_vf scale = q6_k_scales(scales, w);
     for (int four = 0; four < FY_V_SUBS; four += Q6_K_FOUR) {
         FY_UNROLL
-        for (int n = 0; n < Q6_K_FOUR; n++) {
-            const int s = four + n;
-            const fy_vi low = q6_k_half_sums(w, q + s * FY_QK, s, 0);
-            const fy_vi high = q6_k_half_sums(w, q + s * FY_QK, s, 1);
+        for (int i = 0; i < Q6_K_FOUR; i++) {
+            const int s = four + i;
             const fy_vi *sc = scales + four / 2;
-            const fy_vi sums = fy_v_add32(fy_v_mul32(low, q6_k_scale(sc, n, 0)),
-                                          fy_v_mul32(high, q6_k_scale(sc, n, 1)));
-            acc = fy_v_fmaf(fy_v_mulf(scale, fy_v_setf(d[s])), fy_v_to_float(sums), acc);
+            fy_vi low[FY_V_FEW], high[FY_V_FEW];
+            q6_k_half_sums(low, w, a, first + s, n, s, 0);
+            q6_k_half_sums(high, w, a, first + s, n, s, 1);
+            FY_UNROLL
+            for (int c = 0; c < n; c++) {
+                const fy_vi sums = fy_v_add32(fy_v_mul32(low[c], q6_k_scale(sc, i, 0)),
+                                              fy_v_mul32(high[c], q6_k_scale(sc, i, 1)));
+                const fy_vf x_d = fy_v_setf(a->d[c * n_blocks + first + s]);
+                acc[c] = fy_v_fmaf(fy_v_mulf(scale, x_d), fy_v_to_float(sums), acc[c]);
+            }
         }
     }
-    return acc;
 }
 
 /* --- many columns ---------------------------------------------------------------------------- */

@@ -5,9 +5,10 @@
  * is where the sum begins. A lane is a row of W, so that each row keeps its own chain of fused
  * multiply-adds over the blocks, for one column or many.
  *
- * One column is the AVX2 kernel's where that is faster (FY_V_ONE_COLUMN of the layer). It is bound
- * by reading W and works on the file's layout: a part of a register is 16
- * codes of a row, and a tree of unpacks brings the sums of four parts into the lanes.
+ * A few columns (FY_V_FEW) are bound by reading W and work on the file's layout: a part of a
+ * register is 16 codes of a row, taken apart once for all columns, and a tree of unpacks brings the
+ * sums of four parts into the lanes. One column is the AVX2 kernel's where that is faster
+ * (FY_V_ONE_COLUMN of the layer).
  *
  * Many columns are bound by multiply-adds. A tile, two groups of rows of a run of blocks, is
  * repacked once so that a register holds 4 consecutive elements of a group; columns share its loads
@@ -51,7 +52,7 @@ FY_INLINE int64_t fy_v_least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* --- one column ------------------------------------------------------------------------------ */
+/* --- a few columns --------------------------------------------------------------------------- */
 
 /* s[i]: four parts of the sums of rows i, i + 4, ..  ->  the sums of all rows, in order. */
 FY_INLINE fy_vi fy_v_row_sums(const fy_vi s[4])
@@ -61,15 +62,14 @@ FY_INLINE fy_vi fy_v_row_sums(const fy_vi s[4])
     return fy_v_add32(fy_v_low64(s01, s23), fy_v_high64(s01, s23));
 }
 
-/* y of a group continued over a stored block; the activations are those of its first block of 32.
- */
-typedef fy_vf fy_v_vec_fn(fy_vf acc, fy_v_block w, const int8_t *q, const float *d,
-                          const int32_t *sum);
+/* The chains of n columns of a group continued over a stored block, whose first block of 32 is
+ * `first`. */
+typedef void fy_v_vec_fn(fy_vf acc[FY_V_FEW], fy_v_block w, const fy_act *a, int64_t first, int n);
 
 /* The rows lie one after the other: later ones are prefetched front to back, one stream for the
  * memory (tile_avx2.h). */
-FY_INLINE void fy_v_matvec(float *y, fy_v_matrix w, int64_t row_begin, int64_t row_end,
-                           const fy_act *a, size_t block_bytes, int subs, fy_v_vec_fn *block)
+FY_INLINE void fy_v_matvec(float *y, int64_t ldy, fy_v_matrix w, int64_t row_begin, int64_t row_end,
+                           const fy_act *a, int n, size_t block_bytes, int subs, fy_v_vec_fn *block)
 {
     const int64_t n_blocks = a->k / FY_QK / subs;
     const size_t group_bytes = FY_V_ROWS * w.row_bytes;
@@ -77,16 +77,19 @@ FY_INLINE void fy_v_matvec(float *y, fy_v_matrix w, int64_t row_begin, int64_t r
     for (int64_t r = row_begin; r < row_end; r += FY_V_ROWS) {
         const int64_t row = fy_v_least(r, row_end - FY_V_ROWS);
         uintptr_t next = (uintptr_t)w.at + (size_t)row * w.row_bytes + ahead;
-        fy_vf acc = fy_v_zerof();
+        fy_vf acc[FY_V_FEW];
+        FY_UNROLL
+        for (int c = 0; c < n; c++)
+            acc[c] = fy_v_zerof();
         for (int64_t b = 0; b < n_blocks; b++) {
             for (size_t line = 0; line < FY_V_ROWS * block_bytes; line += 64)
                 _mm_prefetch((const char *)(next + line), _MM_HINT_T1);
             next += FY_V_ROWS * block_bytes;
-            const int64_t first = b * subs;
-            acc = block(acc, fy_v_block_at(w, row, b, block_bytes), a->q + first * FY_QK,
-                        a->d + first, a->sum + first);
+            block(acc, fy_v_block_at(w, row, b, block_bytes), a, b * subs, n);
         }
-        fy_v_storef(y + row, acc);
+        FY_UNROLL
+        for (int c = 0; c < n; c++)
+            fy_v_storef(y + c * ldy + row, acc[c]);
     }
 }
 
@@ -245,23 +248,49 @@ FY_INLINE void fy_v_matmul_tiles(float *y, int64_t ldy, fy_v_matrix w, int64_t r
     }
 }
 
+/* At most FY_V_FEW columns, whose number must be a constant of unrolled code. */
+FY_INLINE void fy_v_few_columns(float *y, int64_t ldy, fy_v_matrix w, int64_t row_begin,
+                                int64_t row_end, const fy_act *a, int64_t n_cols,
+                                size_t block_bytes, int subs, fy_v_vec_fn *block)
+{
+    switch (n_cols) {
+    case 1:
+        fy_v_matvec(y, ldy, w, row_begin, row_end, a, 1, block_bytes, subs, block);
+        break;
+    case 2:
+        fy_v_matvec(y, ldy, w, row_begin, row_end, a, 2, block_bytes, subs, block);
+        break;
+#if FY_V_FEW > 2
+    case 3:
+        fy_v_matvec(y, ldy, w, row_begin, row_end, a, 3, block_bytes, subs, block);
+        break;
+    case 4:
+        fy_v_matvec(y, ldy, w, row_begin, row_end, a, 4, block_bytes, subs, block);
+        break;
+#endif
+    default: /* none */
+        break;
+    }
+}
+
 /* fy_matmul_<type>__<isa>, where there are vec_<type> and repack_<type>. */
 #define FY_V_NAME2(type, isa) fy_matmul_##type##__##isa
 #define FY_V_NAME(type, isa)  FY_V_NAME2(type, isa)
-#define FY_V_DEFINE_MATMUL(type, subs, above, runs)                                              \
-    void FY_V_NAME(type, FY_V_ISA)(float *y, int64_t ldy, const void *W, size_t row_bytes,       \
-                                   int64_t row_begin, int64_t row_end, const fy_act *a,          \
-                                   int64_t n_cols, void *scratch)                                \
-    {                                                                                            \
-        const fy_v_matrix w = {W, row_bytes};                                                    \
-        if (row_end - row_begin < FY_V_ROWS || (n_cols == 1 && !FY_V_ONE_COLUMN))                \
-            fy_matmul_##type##__avx2(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols,        \
-                                     scratch);                                                   \
-        else if (n_cols == 1)                                                                    \
-            fy_v_matvec(y, w, row_begin, row_end, a, sizeof(fy_block_##type), subs, vec_##type); \
-        else                                                                                     \
-            fy_v_matmul_tiles(y, ldy, w, row_begin, row_end, a, n_cols, scratch,                 \
-                              sizeof(fy_block_##type), subs, above, repack_##type, runs);        \
+#define FY_V_DEFINE_MATMUL(type, subs, above, runs)                                             \
+    void FY_V_NAME(type, FY_V_ISA)(float *y, int64_t ldy, const void *W, size_t row_bytes,      \
+                                   int64_t row_begin, int64_t row_end, const fy_act *a,         \
+                                   int64_t n_cols, void *scratch)                               \
+    {                                                                                           \
+        const fy_v_matrix w = {W, row_bytes};                                                   \
+        if (row_end - row_begin < FY_V_ROWS || (n_cols == 1 && !FY_V_ONE_COLUMN))               \
+            fy_matmul_##type##__avx2(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols,       \
+                                     scratch);                                                  \
+        else if (n_cols <= FY_V_FEW)                                                            \
+            fy_v_few_columns(y, ldy, w, row_begin, row_end, a, n_cols, sizeof(fy_block_##type), \
+                             subs, vec_##type);                                                 \
+        else                                                                                    \
+            fy_v_matmul_tiles(y, ldy, w, row_begin, row_end, a, n_cols, scratch,                \
+                              sizeof(fy_block_##type), subs, above, repack_##type, runs);       \
     }
 
 #endif
