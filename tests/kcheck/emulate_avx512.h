@@ -51,6 +51,15 @@ FY_EM_SHIFT(slli_epi32)
 FY_EM_SHIFT(srli_epi32)
 FY_EM_SHIFT(srai_epi32)
 
+/* Quarters, two of a and two of b. */
+static inline __m512 fy_em_shuffle_f32x4(__m512 a, __m512 b, int which)
+{
+    const fy_em512 x = {.f = a}, y = {.f = b};
+    fy_em512 r;
+    for (int i = 0; i < 4; i++)
+        memcpy(&r.i32[4 * i], &(i < 2 ? x : y).i32[4 * (which >> 2 * i & 3)], 16);
+    return r.f;
+}
 static inline __m512 fy_em_cvtph_ps(__m256i v)
 {
     fy_em512 u;
@@ -120,6 +129,7 @@ static inline __m512 fy_em_maskz_loadu_ps(__mmask16 mask, const void *p)
 #undef _mm512_cvtepi32_epi8
 #undef _mm512_extractf32x8_ps
 #undef _mm512_maskz_loadu_ps
+#undef _mm512_shuffle_f32x4
 #undef _mm256_dpbusd_avx_epi32
 #define _mm512_cvtepi32_ps      fy_em_cvtepi32_ps
 #define _mm512_cvttps_epi32     fy_em_cvttps_epi32
@@ -134,6 +144,7 @@ static inline __m512 fy_em_maskz_loadu_ps(__mmask16 mask, const void *p)
 #define _mm512_cvtepi32_epi8    fy_em_cvtepi32_epi8
 #define _mm512_extractf32x8_ps  fy_em_extractf32x8_ps
 #define _mm512_maskz_loadu_ps   fy_em_maskz_loadu_ps
+#define _mm512_shuffle_f32x4    fy_em_shuffle_f32x4
 #define _mm256_dpbusd_avx_epi32 simde_mm256_dpbusd_epi32
 
 #endif
