@@ -35,7 +35,7 @@ step_bars='
 8 1.8
 16 2.6
 '
-other_rows='step-2 step-4 step-8 step-16 depth memory start binary kernels sampling'
+other_rows='step-2 step-4 step-8 step-16 long-prompt depth memory start binary kernels sampling'
 
 type_of() { # FILE -> the commonest type of its matrices
     ferry_bench "$1" -p 1 -n 0 -t 1 --no-warmup | jq -r '.model_type | split(" ") | last | ascii_downcase'
@@ -87,6 +87,7 @@ row() { # NAME
     case $1 in
     depth) value_row depth "$(depth_share "$(model q4_0)")" -0.90 '' 'of what bytes alone allow' ;;
     step-*) value_row "$1" "$(step_ratio "$(model q4_0)" "${1#step-}")" "$(awk -v n="${1#step-}" '$1 == n { print $2 }' <<<"$step_bars")" '' 'of the time of one token' ;;
+    long-prompt) value_row long-prompt "$(long_prompt_share "$(model q4_0)")" -0.60 '' 'of the speed of 256 tokens' ;;
     memory) value_row memory "$(memory_beside "$(model q4_0)")" 64 MB 'beside file and KV cache' ;;
     start) value_row start "$(start_ms "$(model q4_0)")" 50 ms 'first token less decoding' ;;
     binary) value_row binary "$(device_binary_mb)" 3 MB 'static arm64 program' ;;

@@ -85,6 +85,10 @@ depth_share() { # FILE
     $ferry bench -m "$1" -p 0 -n 16 -d 64,4096 -r "$rounds" -o jsonl -q |
         jq -s 'map({best: (.samples_ts | max), bytes: .bytes_per_token}) | .[1].best / .[0].best / (.[0].bytes / .[1].bytes)'
 }
+# The speed of a prompt of 4096 tokens over that of 256, best of the rounds.
+long_prompt_share() { # FILE
+    $ferry bench -m "$1" -p 256,4096 -n 0 -r "$rounds" -o jsonl -q | jq -s 'map(.samples_ts | max) | .[1] / .[0]'
+}
 # Milliseconds of a step of N tokens over those of one, best of the rounds.
 step_ratio() { # FILE N
     for n in 1 "$2"; do
