@@ -7,6 +7,7 @@
 
 #include "backend/qnn/qnn_graph.h"
 #include "backend/qnn/qnn_system.h"
+#include "base/hash.h"
 
 /* Scale and offset; floats have none. */
 static int put_encoding(const fy_qnn_tensor_v1 *t, fy_qnn_sidecar_tensor *to, fy_err *e)
@@ -72,26 +73,32 @@ static void put_origin(const fy_qnn_binary *b, uint64_t bytes, fy_qnn_sidecar *s
     s->bytes = bytes;
     s->soc_id = b->soc;
     snprintf(s->core, sizeof s->core, "%u.%u.%u", b->core.major, b->core.minor, b->core.patch);
-    if (b->build_id == NULL)
-        return;
-    snprintf(s->build_id, sizeof s->build_id, "%s", b->build_id);
-    for (char *p = s->build_id; *p != '\0'; p++) {
-        if ((unsigned char)*p < 0x20 || (unsigned char)*p > 0x7e)
-            *p = '?';
-    }
+    if (b->build_id != NULL)
+        fy_quote(s->build_id, sizeof s->build_id, fy_span_of(b->build_id));
+}
+
+/* What a file has to have and no library tells: values that hold, or none. */
+static void put_unknown(fy_qnn_sidecar *s, bool hold)
+{
+    char *const hashes[] = {s->model, s->sha256, s->library_sha256};
+    for (size_t i = 0; i < sizeof hashes / sizeof hashes[0]; i++)
+        memset(hashes[i], hold ? '0' : '\0', FY_SHA256_HEX - 1);
+    snprintf(s->soc, sizeof s->soc, "%s", hold ? "?" : "");
+    snprintf(s->recipe, sizeof s->recipe, "%s", hold ? "?" : "");
+    s->arch = s->vtcm_mb = hold;
 }
 
 /* By way of its text, so that a library is believed no more than a file. */
 static int check(fy_qnn_sidecar *s, fy_qnn_sidecar *out, fy_err *e)
 {
     fy_str text = {0};
-    memset(s->sha256, '0', sizeof s->sha256 - 1); /* stands for one that is not known */
+    put_unknown(s, true);
     fy_qnn_sidecar_put(s, &text);
     const int rc = text.oom ? fy_nomem(e) : fy_qnn_sidecar_parse(text.ptr, text.len, out, e);
     fy_str_release(&text);
     if (rc != 0)
         return fy_ctx(e, "what the QNN system library says of it");
-    out->sha256[0] = '\0';
+    put_unknown(out, false);
     return 0;
 }
 

@@ -236,13 +236,13 @@ static const fy_json_row binary_rows[] = {
 static const fy_json_row library_rows[] = {
     FIELD(CHARS, "build_id", build_id, true, 0, 63),
     FIELD(CHARS, "core", core, true, 1, 31),
-    HASH("sha256", library_sha256, is_hash_or_empty),
+    HASH("sha256", library_sha256, is_hash),
 };
 static const fy_json_row soc_rows[] = {
-    FIELD(CHARS, "name", soc, true, 0, 63),
+    FIELD(CHARS, "name", soc, true, 1, 63),
     FIELD(U32, "id", soc_id, true, 0, UINT32_MAX),
-    FIELD(U32, "arch", arch, true, 0, 999),
-    FIELD(U32, "vtcm_mb", vtcm_mb, true, 0, 1024),
+    FIELD(U32, "arch", arch, true, 1, 999),
+    FIELD(U32, "vtcm_mb", vtcm_mb, true, 1, 1024),
 };
 static const fy_json_row mask_rows[] = {
     {.key = "type",
@@ -263,12 +263,12 @@ static const fy_json_table binary_table = {FY_JSON_ROWS(binary_rows)},
     }
 static const fy_json_row rows[] = {
     FIELD(U32, "version", version, true, 1, FY_QNN_SIDECAR_VERSION),
-    HASH("model", model, is_hash_or_empty),
+    HASH("model", model, is_hash),
     HASH("key", key, is_hash_or_empty),
     OBJECT("binary", binary_table, true),
     OBJECT("library", library_table, true),
     OBJECT("soc", soc_table, true),
-    FIELD(CHARS, "recipe", recipe, true, 0, 63),
+    FIELD(CHARS, "recipe", recipe, true, 1, 63),
     FY_JSON_FIELD(BOOL, "rope_nodes", fy_qnn_sidecar, rope_nodes, true),
     FY_JSON_FIELD(BOOL, "shared", fy_qnn_sidecar, shared, true),
     OBJECT("mask", mask_table, false),

@@ -45,10 +45,10 @@ typedef struct {
 
 typedef struct {
     uint32_t version;
-    /* Empty or 0, where a binary is not ferry's (qnn_metadata.h): model, key, library_sha256, all
-     * of soc, recipe. */
+    /* Empty or 0 where they were not read from a file (qnn_metadata.h): model, key, sha256,
+     * library_sha256, all of soc, recipe. */
     char model[65];  /* the model that was cut: fy_chunk_info.model */
-    char key[65];    /* of all that the binary was made from */
+    char key[65];    /* of all that the binary was made from; "": unknown */
     uint64_t bytes;  /* of the binary */
     char sha256[65]; /* of the binary */
     char build_id[64], core[32], library_sha256[65];
