@@ -335,6 +335,8 @@ ARM_UNIT_NAMES = base/test_hash bundle/test_seal base/test_json base/test_thread
                  kernels/test_encode_golden kernels/test_decode_golden kernels/test_row kernels/test_row_error kernels/test_kernels kernels/test_kernel_vectors kernels/test_activation model/test_moe model/test_forward \
                  format/test_gguf model/test_sample model/test_sample_math model/test_sample_scan vocab/test_vocab \
                  qnnref/test_ref_abi qnnref/test_ref_graph qnnref/test_ref_rules
+# What loads the reference library on emulated arm64.
+ARM_DYNAMIC = TARGET=aarch64-dynamic all qnnref build/aarch64-dynamic/release/tests/e2e/session_logits
 TEST_SCRIPTS = $(filter-out tests/phone/phone.sh,$(sort $(wildcard tests/golden/*.sh tests/e2e/*.sh tests/phone/*.sh)))
 
 # Long tests start first, the longest first, so that no core waits at the end.
@@ -349,7 +351,7 @@ test: all programs lib
 	@$(MAKE) --no-print-directory MODE=asan programs
 	@$(MAKE) --no-print-directory MODE=tsan $(TSAN_UNITS)
 	@$(MAKE) --no-print-directory TARGET=aarch64 all kcheck $(patsubst %,build/aarch64/release/tests/unit/%,$(ARM_UNIT_NAMES))
-	@$(MAKE) --no-print-directory TARGET=aarch64-dynamic all qnnref build/aarch64-dynamic/release/tests/e2e/session_logits
+	@$(MAKE) --no-print-directory $(ARM_DYNAMIC)
 	@tests/run.sh -j $(TEST_JOBS) $(ARM_KCHECK) $(LONG) $(filter-out $(LONG),$(TEST_SCRIPTS) $(ARM_UNITS) $(TSAN_UNITS) \
 	  $(ASAN_UNITS) $(CHECK_ITEMS) $(MASKED))
 
@@ -361,7 +363,7 @@ SOAKS = tests/cli/qnnref.sh tests/e2e/resume.sh tests/e2e/quantize_resume.sh tes
 .PHONY: soak
 soak: all programs
 	@$(MAKE) --no-print-directory TARGET=aarch64 all
-	@$(MAKE) --no-print-directory TARGET=aarch64-dynamic all qnnref build/aarch64-dynamic/release/tests/e2e/session_logits
+	@$(MAKE) --no-print-directory $(ARM_DYNAMIC)
 	@FERRY_SOAK=1 TEST_TIMEOUT=3600 tests/run.sh $(SOAKS)
 
 .PHONY: kcheck
@@ -513,7 +515,7 @@ install: all install-lib
 ## clean: remove what was built (the sysroots stay)
 .PHONY: clean
 clean:
-	$(Q)rm -rf build/host build/aarch64 build/android build/android-test build/clang build/fuzz build/man build/test-logs build/ferry
+	$(Q)rm -rf build/host build/aarch64 build/aarch64-dynamic build/android build/android-test build/clang build/fuzz build/man build/test-logs build/ferry
 
 ## help: this list
 .PHONY: help

@@ -26,22 +26,23 @@ static void add_file(const char *path, fy_str *s)
                   (long)st.st_mtim.tv_nsec, (unsigned long long)st.st_ino);
 }
 
-/* NAME and NAME.json; of a binary twice where two graphs are in it. */
+static void add_named(const char *qnn, const char *name, fy_str *s)
+{
+    char *path = fy_path_join(qnn, name);
+    if (path != NULL)
+        add_file(path, s);
+    s->oom |= path == NULL;
+    free(path);
+}
+
+/* A binary and its description, twice where two graphs are in it. */
 static void add_graph(const char *qnn, const char *name, fy_str *s)
 {
     fy_str sidecar = {0};
-    char *bin = fy_path_join(qnn, name), *json = NULL;
     fy_qnn_sidecar_path(name, &sidecar);
-    if (!sidecar.oom)
-        json = fy_path_join(qnn, fy_str_z(&sidecar));
-    if (bin == NULL || json == NULL) {
-        s->oom = true;
-    } else {
-        add_file(bin, s);
-        add_file(json, s);
-    }
-    free(bin);
-    free(json);
+    add_named(qnn, name, s);
+    add_named(qnn, fy_str_z(&sidecar), s);
+    s->oom |= sidecar.oom;
     fy_str_release(&sidecar);
 }
 
@@ -56,8 +57,8 @@ static int key_of(const fy_model *m, const char *qnn, const char *library, char 
         return -1;
     add_file(library, &s);
     add_file(fy_gguf_path(fy_model_gguf(m)), &s);
-    add_graph(qnn, FY_QNN_CONFIG_NAME, &s);
-    add_graph(qnn, FY_CANARY_NAME, &s);
+    add_named(qnn, FY_QNN_CONFIG_NAME, &s);
+    add_named(qnn, FY_CANARY_NAME, &s);
     for (size_t i = 0; i < c.n_graphs; i++)
         add_graph(qnn, c.graph[i].model_path, &s);
     for (size_t i = 0; i < c.n_embeddings; i++)

@@ -538,7 +538,7 @@ static void tell(const chunk *p)
 static int check_size(const chunk *p, fy_err *e)
 {
     const double most = 1.3 * (double)p->count.binary;
-    if (p->job.n_graphs < 2 || !p->count.shared || (double)p->result.bytes <= most)
+    if (!p->count.shared || (double)p->result.bytes <= most)
         return 0;
     return fy_fail(e, FY_EVERIFY,
                    "%s: has %.1f MB, expected at most %.1f MB: the library did not share the "
