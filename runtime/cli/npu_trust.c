@@ -137,8 +137,8 @@ static int judge(const fy_canary *c, const char *what, double kl, fy_err *e)
     return fy_fail(e, FY_EVERIFY,
                    "the NPU does not compute the model: %s, its answers to the canary have a KL "
                    "divergence of %.3g from the model's, expected at most %.3g (%.3g on a CPU "
-                   "that rounds the same); 'ferry doctor --qnn' checks the library, --canary off "
-                   "runs it nevertheless",
+                   "that rounds the same); 'ferry doctor --qnn' checks the library, 'ferry eval "
+                   "--golden' finds the first wrong chunk, --canary off runs it nevertheless",
                    what, kl, most, c->kl);
 }
 

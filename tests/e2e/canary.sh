@@ -120,7 +120,7 @@ for ((i = 0; i < rounds; i++)); do
     status=$?
     above=$(awk -v k="$kl" -v b="$bound" 'BEGIN { print !(k <= b) }')
     moved=$((moved + above))
-    [ $status -ne 4 ] || refused=$((refused + 1))
+    [ $status -ne 4 ] || { refused=$((refused + 1)) && cp "$TMP/why" "$TMP/refusal"; }
     ok=$([ $status -eq 4 ] || { [ $status -eq 0 ] && [ "$above" -eq 0 ]; } && echo yes)
     [ "$status" -ne 4 ] || [ ! -s "$TMP/said" ] || ok=
     [ -n "$ok" ] || { missed=$((missed + 1)) && echo "# $what: KL $kl, status $status: $(tail -1 "$TMP/why")"; }
@@ -128,4 +128,5 @@ done
 echo "# $rounds damages: $moved move the predictions by more than $bound, $refused are refused"
 check_equal "every damage that matters is refused, before any text" 0 "$missed"
 check "and many are refused" [ $((refused * 3)) -ge "$rounds" ]
+check_equal "the refusal says how to find the wrong chunk" 1 "$(grep -c "'ferry eval --golden' finds the first wrong chunk" "$TMP/refusal")"
 finish
