@@ -37,16 +37,26 @@ const ref_soc *ref_soc_find(uint32_t id)
     return NULL;
 }
 
+/* The chip that the faults name, with the memory that they name; OTHERWISE where they do not. */
+static ref_soc chip_of_faults(ref_soc otherwise)
+{
+    const char *soc = ref_fault("soc", NULL), *vtcm = ref_fault("vtcm", NULL);
+    const ref_soc *known = soc != NULL ? ref_soc_find((uint32_t)strtoul(soc, NULL, 10)) : NULL;
+    if (known != NULL)
+        otherwise = *known;
+    if (vtcm != NULL)
+        otherwise.vtcm_mb = (uint32_t)strtoul(vtcm, NULL, 10);
+    return otherwise;
+}
+
 const ref_soc *ref_soc_now(void)
 {
     static __thread ref_soc now;
     pthread_mutex_lock(&mutex);
     now = newest != NULL ? newest->soc : host;
     pthread_mutex_unlock(&mutex);
-    const char *arch = ref_fault("arch", NULL), *soc = ref_fault("soc", NULL);
-    const ref_soc *known = soc != NULL ? ref_soc_find((uint32_t)strtoul(soc, NULL, 10)) : NULL;
-    if (known != NULL)
-        now = *known;
+    now = chip_of_faults(now);
+    const char *arch = ref_fault("arch", NULL);
     if (arch != NULL)
         now.arch = (uint32_t)strtoul(arch + (arch[0] == 'v' || arch[0] == 'V'), NULL, 10);
     return &now;
@@ -74,10 +84,7 @@ abi_error ref_device_platform(abi_handle log, const abi_platform_info **out)
     ref_device *d = calloc(1, sizeof *d);
     if (d == NULL)
         return ref_end(&c, ABI_MEM_ALLOC);
-    ref_soc soc = host;
-    const char *phone = ref_fault("soc", NULL);
-    if (phone != NULL && ref_soc_find((uint32_t)strtoul(phone, NULL, 10)) != NULL)
-        soc = *ref_soc_find((uint32_t)strtoul(phone, NULL, 10));
+    const ref_soc soc = chip_of_faults(host);
     describe(d, &soc);
     *out = &d->info;
     return ref_end(&c, 0);

@@ -3,7 +3,7 @@
  *
  *   FUNCTION [N] code C | ssr [fatal|C] | sleep MS | segv | abort     the N-th call; without N each
  *   memory BYTES [sessions N] [map BYTES] [maps BYTES]    4K, 290M, 3G
- *   core A.B.C    build TEXT    blob newer    arch vN    soc N
+ *   core A.B.C    build TEXT    blob newer    arch vN    soc N    vtcm MB
  *   skel FILE                       deviceCreate fails unless ADSP_LIBRARY_PATH leads to it
  *   validate OP refuse|accept       finalize OP refuse
  *   hash_collision TENSOR           a static tensor gets the values of an earlier one of its size

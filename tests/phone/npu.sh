@@ -50,10 +50,14 @@ check_equal "the canary is not asked twice" 0 "$(asked)"
 check_equal "unless it is wanted" 1 "$(asked --canary always)"
 adb shell "touch /data/local/tmp/ferry/tales/tales/qnn/chunk_0.bin"
 check_equal "a file that changed does not" 1 "$(asked)"
-echo 'soc 69' >"$root/data/local/tmp/faults"
-refused=$(adb shell "cd /data/local/tmp/ferry/tales && FERRY_REF_FAULTS=/data/local/tmp/faults bin/ferry run -d . -p Once -n 1; echo status \$?" 2>&1)
-check_equal "binaries for another architecture are refused" "1 1" \
-    "$(grep -c 'chunk_0.bin: was compiled for V75 with 8 MB of VTCM (chip 57), and this NPU is V79 with 8 MB (chip 69)' <<<"$refused") $(grep -c '^status 3' <<<"$refused")"
+refused() { # FAULT: what the phone says with it, and its status
+    echo "$1" >"$root/data/local/tmp/faults"
+    adb shell "cd /data/local/tmp/ferry/tales && FERRY_REF_FAULTS=/data/local/tmp/faults bin/ferry run -d . -p Once -n 1; echo status \$?" >"$TMP/refused" 2>&1
+    grep -oE 'chunk_0.bin: was compiled for .*\)|^status 3' "$TMP/refused" | tr -d '\n'
+}
+compiled_for='chunk_0.bin: was compiled for V75 with 8 MB of VTCM (chip 57), and this NPU is'
+check_equal "binaries for another architecture are refused" "$compiled_for V79 with 8 MB (chip 69)status 3" "$(refused 'soc 69')"
+check_equal "and for more VTCM than this chip has" "$compiled_for V75 with 4 MB (chip 57)status 3" "$(refused 'vtcm 4')"
 check_equal "selftest there shows the canary's answer" 1 "$(adb shell "cd /data/local/tmp/ferry/tales && bin/ferry selftest -d . --quick" 2>&1 | grep -c 'canary: KL divergence')"
 
 rm "$root/vendor/lib64/libcdsprpc.so"
