@@ -18,8 +18,8 @@ enum {
 };
 /* of a tile: with two groups of rows 12 sums and 12 chains of 32 registers */
 #define FY_V_COLS 6
-/* columns that go through the file's layout: 16 parts of sums and 8 of activations */
-#define FY_V_FEW 4
+/* columns that go through the file's layout; from 5 on registers spill, which costs less than repacking */
+#define FY_V_FEW 8
 
 typedef __m512i fy_vi;
 typedef __m512 fy_vf;

@@ -267,6 +267,18 @@ FY_INLINE void fy_v_few_columns(float *y, int64_t ldy, fy_v_matrix w, int64_t ro
     case 4:
         fy_v_matvec(y, ldy, w, row_begin, row_end, a, 4, block_bytes, subs, block);
         break;
+    case 5:
+        fy_v_matvec(y, ldy, w, row_begin, row_end, a, 5, block_bytes, subs, block);
+        break;
+    case 6:
+        fy_v_matvec(y, ldy, w, row_begin, row_end, a, 6, block_bytes, subs, block);
+        break;
+    case 7:
+        fy_v_matvec(y, ldy, w, row_begin, row_end, a, 7, block_bytes, subs, block);
+        break;
+    case 8:
+        fy_v_matvec(y, ldy, w, row_begin, row_end, a, 8, block_bytes, subs, block);
+        break;
 #endif
     default: /* none */
         break;
