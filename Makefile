@@ -254,7 +254,7 @@ $B/qnn/libcdsprpc.so: $B/pic/runtime/qnnref/ref_rpcmem.o
 .PHONY: qnnref
 qnnref: $(QNN_LIBS)
 
-$(filter $B/tests/unit/qnnref/% %/test_qnn_child %/test_qemit %/test_graph_qnn %/test_qnn_metadata %/test_qnn_faults,$(UNITS)): | $(QNN_LIBS)
+$(filter $B/tests/unit/qnnref/% %/test_qnn_child %/test_qnn_product %/test_qemit %/test_graph_qnn %/test_qnn_metadata %/test_qnn_faults,$(UNITS)): | $(QNN_LIBS)
 
 # The reader of its containers is fuzzed with the program's own objects around it.
 $B/tests/replay/fuzz_qnn_blob $B/fuzz/fuzz_qnn_blob: $(QNN_SRCS:%.c=$B/%.o) $B/runtime/kernels/scalar/elementwise_scalar.o

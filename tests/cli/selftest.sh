@@ -55,4 +55,28 @@ check_status "a name that is none is not" 2 'nowhere' "$ferry" selftest -d "$TMP
 check_status "two models are one too many" 2 'two models' "$ferry" selftest -d "$TMP/ws" -m "$TMP/ws/tales/ggml/weights.gguf"
 check_equal "a file has no parity.json" null \
     "$("$ferry" selftest -m "$TMP/ws/tales/ggml/weights.gguf" --quick --json 2>/dev/null | jq '.checks[] | select(.name == "parity") | .ok')"
+
+# --- an NPU's library ---------------------------------------------------------------------------------------------------
+npu() { # FAULT: name and verdict of each check
+    echo "$1" >"$TMP/faults"
+    FY_CPU_MASK=0 FERRY_REF_FAULTS=$TMP/faults "$ferry" selftest --qnn-lib reference --quick --json 2>/dev/null |
+        jq -r '[.checks[] | select(.name | startswith("npu")) | "\(.name[4:]) \(.ok)"] | join(", ")'
+}
+npu_says() { # FAULT: the first failed check
+    echo "$1" >"$TMP/faults"
+    FY_CPU_MASK=0 FERRY_REF_FAULTS=$TMP/faults "$ferry" selftest --qnn-lib reference --quick 2>&1 >/dev/null | sed -n 's/.*first //p'
+}
+check_equal "each call of the NPU's library has a verdict" \
+    "files true, library true, metadata true, memory null, device true, operation true" "$(npu '')"
+check_equal "versions are named" "SDK 2.51 (v2.51.0.reference), core interface 2.40" \
+    "$(FY_CPU_MASK=0 "$ferry" selftest --qnn-lib reference --quick --json 2>/dev/null | jq -r '.checks[] | select(.name == "npu library") | .detail')"
+check_equal "a device that is refused is named with its code" \
+    "'npu device': deviceCreate: QNN error 14001 (0x36b1), invalid configuration of a device; see 'ferry explain 14001'" "$(npu_says 'deviceCreate code 14001')"
+check_equal "the rest was asked" "files true, library true, metadata true, memory null, device false" "$(npu 'deviceCreate code 14001')"
+check_equal "so is an operation" "files true, library true, metadata true, memory null, device true, operation false" "$(npu 'graphExecute code 6031')"
+check_equal "a wrong result is found" "operation false" "$(npu 'output y bit 15' | grep -o 'operation.*')"
+check_equal "a missing library of metadata" "metadata false" "$(npu 'system absent' | grep -o 'metadata [a-z]*')"
+check_equal "a crash is a verdict" "'npu library': it crashed after 'npu device'" "$(npu_says 'graphFinalize segv')"
+check_equal "a library that does not load, too" "files true, library false" "$(npu 'providers 0')"
+check_status "no library is one" 4 "first 'npu files': .*no QNN library" env FY_CPU_MASK=0 "$ferry" selftest --qnn-lib "$TMP" --quick
 finish

@@ -58,7 +58,13 @@ refused() { # FAULT: what the phone says with it, and its status
 compiled_for='chunk_0.bin: was compiled for V75 with 8 MB of VTCM (chip 57), and this NPU is'
 check_equal "binaries for another architecture are refused" "$compiled_for V79 with 8 MB (chip 69)status 3" "$(refused 'soc 69')"
 check_equal "and for more VTCM than this chip has" "$compiled_for V75 with 4 MB (chip 57)status 3" "$(refused 'vtcm 4')"
-check_equal "selftest there shows the canary's answer" 1 "$(adb shell "cd /data/local/tmp/ferry/tales && bin/ferry selftest -d . --quick" 2>&1 | grep -c 'canary: KL divergence')"
+adb shell "cd /data/local/tmp/ferry/tales && bin/ferry selftest -d . --quick --json" >"$TMP/report" 2>"$TMP/words"
+check_equal "selftest there shows the canary's answer" 1 "$(grep -c 'canary: KL divergence' "$TMP/words")"
+check_equal "and asks the libraries" \
+    "files true, library true, metadata true, memory true, device true, operation true; chip 57, V75, 8 MB of VTCM; libQnnHtp.so, libQnnHtpV75Skel.so, libQnnHtpV75Stub.so, libQnnSystem.so" \
+    "$(jq -r '([.checks[] | select(.name | startswith("npu")) | "\(.name[4:]) \(.ok)"] | join(", ")) + "; " +
+        ([.checks[] | select(.name == ("npu device", "npu files")) | .detail] | reverse | join("; "))' "$TMP/report")"
+check_equal "with the DSP's path" 1 "$(grep -c 'the DSP looks in /data/[^ ;]*/qnn_libs;/vendor/dsp/cdsp;' "$TMP/report")"
 
 rm "$root/vendor/lib64/libcdsprpc.so"
 check_equal "memory that is not shared with the NPU is reported" 1 "$(on_phone 2>&1 | grep -c 'no memory is shared with the NPU (.*): each call copies')"

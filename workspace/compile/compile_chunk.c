@@ -15,7 +15,7 @@
 #include "workspace/compile/qemit.h"
 #include "workspace/compile/qstatic.h"
 #include "workspace/npu/npu_ops.h"
-#include "workspace/npu/qnn_child.h"
+#include "backend/qnn/qnn_child.h"
 
 /* --- graphs ----------------------------------------------------------------------------------- */
 

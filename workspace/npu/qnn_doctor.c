@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/qnn/qnn_product.h"
 #include "backend/qnn/qnn_system.h"
 #include "base/file.h"
 
@@ -215,69 +216,6 @@ static int ask_cases(const fy_qnn_doctor_params *p, const char *path, fy_qnn_rep
 
 /* --- binaries --------------------------------------------------------------------------------- */
 
-enum { BINARY_IN = 512, BINARY_OUT = 1024, BINARY_TOKENS = 16 };
-
-/* A product with constant weights; graphs of one context name the same ones. */
-typedef struct {
-    fy_qnn_graph graph;
-    fy_qnn_tensor *x, *y;
-    char name[16];
-} product;
-
-static int compose_product(const fy_qnn_lib *lib, fy_qnn_handle context, const fy_qnn_chip *chip,
-                           uint32_t tokens, const int8_t *weights, product *g, fy_err *e)
-{
-    const uint32_t xd[] = {1, 1, tokens, BINARY_IN}, wd[] = {1, 1, BINARY_IN, BINARY_OUT},
-                   yd[] = {1, 1, tokens, BINARY_OUT};
-    const fy_qnn_quant xq = fy_qnn_quant_scale(8.0f / 65535, -32768),
-                       wq = fy_qnn_quant_scale(0.004f, 0),
-                       yq = fy_qnn_quant_scale(160.0f / 65535, -32768);
-    fy_qnn_tensor *w = NULL;
-    fy_qnn_node *n = malloc(sizeof *n);
-    if (n == NULL)
-        return fy_nomem(e);
-    snprintf(g->name, sizeof g->name, "batch_%u", tokens);
-    int rc = fy_qnn_graph_new(lib, context, g->name, chip, &g->graph, e);
-    fy_qnn_error err = 0;
-    const char *call = "tensorCreateGraphTensor";
-    if (rc == 0) {
-        fy_qnn_node_begin(n, "product", "Conv2d");
-        if ((err = fy_qnn_tensor_new(&g->graph, "x", FY_QNN_APP_WRITE, FY_QNN_UFIXED_16, &xq, 4, xd,
-                                     NULL, &g->x)) == 0 &&
-            (err = fy_qnn_tensor_new(&g->graph, "w", FY_QNN_STATIC, FY_QNN_SFIXED_8, &wq, 4, wd,
-                                     weights, &w)) == 0 &&
-            (err = fy_qnn_tensor_new(&g->graph, "y", FY_QNN_APP_READ, FY_QNN_UFIXED_16, &yq, 4, yd,
-                                     NULL, &g->y)) == 0 &&
-            (err = fy_qnn_node_product(&g->graph, n)) == 0) {
-            fy_qnn_node_input(n, g->x);
-            fy_qnn_node_input(n, w);
-            fy_qnn_node_output(n, g->y);
-            call = "graphAddNode";
-            if ((err = fy_qnn_node_add(&g->graph, n)) == 0) {
-                call = "graphFinalize";
-                err = fy_qnn_graph_finalize(&g->graph);
-            }
-        }
-        if (err != 0)
-            rc = fy_qnn_fail(lib, call, err, e);
-    }
-    free(n);
-    return rc;
-}
-
-static int execute(product *g, uint16_t *out, fy_err *e)
-{
-    uint16_t *in = calloc((size_t)BINARY_TOKENS * BINARY_IN, sizeof *in);
-    if (in == NULL)
-        return fy_nomem(e);
-    for (uint32_t i = 0; i < BINARY_TOKENS * BINARY_IN; i++)
-        in[i] = (uint16_t)(i * 40503u);
-    void *x = in, *y = out;
-    const fy_qnn_error err = fy_qnn_graph_run(&g->graph, &g->x, &x, 1, &g->y, &y, 1);
-    free(in);
-    return err == 0 ? 0 : fy_qnn_fail(g->graph.lib, "graphExecute", err, e);
-}
-
 static bool same_tensor(const fy_qnn_tensor *a, const fy_qnn_tensor *b)
 {
     const fy_qnn_tensor_v1 *p = &a->u.v1, *q = &b->u.v1;
@@ -290,7 +228,7 @@ static bool same_tensor(const fy_qnn_tensor *a, const fy_qnn_tensor *b)
 
 /* The metadata of a binary lists the graphs that were composed, tensor by tensor. */
 static int check_metadata(const fy_qnn_lib *lib, const uint8_t *binary, uint64_t bytes,
-                          const product *g, size_t n, uint32_t *version, fy_err *e)
+                          const fy_qnn_product *g, size_t n, uint32_t *version, fy_err *e)
 {
     fy_qnn_binary *b = malloc(sizeof *b);
     if (b == NULL)
@@ -321,19 +259,19 @@ static int check_metadata(const fy_qnn_lib *lib, const uint8_t *binary, uint64_t
 
 /* A graph that is read back computes what it computed where it was made. */
 static int check_read_back(const fy_qnn_lib *lib, fy_qnn_handle device, const uint8_t *binary,
-                           uint64_t bytes, product *g, const uint16_t *expected, uint32_t *same,
-                           fy_err *e)
+                           uint64_t bytes, fy_qnn_product *g, const uint16_t *expected,
+                           uint32_t *same, fy_err *e)
 {
-    const size_t n = (size_t)BINARY_TOKENS * BINARY_OUT;
+    const size_t n = (size_t)FY_QNN_PRODUCT_TOKENS * FY_QNN_PRODUCT_OUT;
     uint16_t *out = calloc(n, sizeof *out);
     fy_qnn_handle context = NULL;
-    product again = *g;
+    fy_qnn_product again = *g;
     int rc =
         out != NULL ? fy_qnn_context_load(lib, device, binary, bytes, &context, e) : fy_nomem(e);
     if (rc == 0)
         rc = fy_qnn_graph_retrieve(lib, context, g->name, &again.graph, e);
     if (rc == 0)
-        rc = execute(&again, out, e);
+        rc = fy_qnn_product_run(&again, out, e);
     *same = rc == 0 && memcmp(out, expected, n * sizeof *out) == 0;
     fy_qnn_context_free(lib, context);
     free(out);
@@ -343,26 +281,26 @@ static int check_read_back(const fy_qnn_lib *lib, fy_qnn_handle device, const ui
 static int make_binaries(fy_qnn_lib *lib, fy_qnn_pipe *to, void *user, fy_err *e)
 {
     const fy_qnn_doctor_params *p = ((question *)user)->params;
-    const size_t n_weights = (size_t)BINARY_IN * BINARY_OUT;
+    const size_t n_weights = (size_t)FY_QNN_PRODUCT_IN * FY_QNN_PRODUCT_OUT;
     fy_qnn_binary_answer a = {0};
     fy_qnn_handle device = NULL, one = NULL, two = NULL;
-    product g[3] = {0};
+    fy_qnn_product g[3] = {0};
     uint8_t *binary = NULL, *shared = NULL;
     int8_t *weights = malloc(n_weights);
-    uint16_t *out = calloc((size_t)BINARY_TOKENS * BINARY_OUT, sizeof *out);
+    uint16_t *out = calloc((size_t)FY_QNN_PRODUCT_TOKENS * FY_QNN_PRODUCT_OUT, sizeof *out);
     int rc = weights != NULL && out != NULL ? 0 : fy_nomem(e);
-    for (size_t i = 0; rc == 0 && i < n_weights; i++)
-        weights[i] = (int8_t)((i * 2654435761u >> 7) % 255 - 127);
+    if (rc == 0)
+        fy_qnn_product_weights(weights);
     if (rc != 0 || fy_qnn_device_new(lib, &p->chip, &device, e) != 0 ||
         fy_qnn_context_new(lib, device, false, &one, e) != 0 ||
-        compose_product(lib, one, &p->chip, BINARY_TOKENS, weights, &g[0], e) != 0 ||
-        execute(&g[0], out, e) != 0 ||
+        fy_qnn_product_new(lib, one, &p->chip, FY_QNN_PRODUCT_TOKENS, weights, &g[0], e) != 0 ||
+        fy_qnn_product_run(&g[0], out, e) != 0 ||
         fy_qnn_context_binary(lib, one, &binary, &a.one_bytes, e) != 0 ||
         check_metadata(lib, binary, a.one_bytes, g, 1, &a.info_version, e) != 0 ||
         check_read_back(lib, device, binary, a.one_bytes, &g[0], out, &a.same, e) != 0 ||
         fy_qnn_context_new(lib, device, true, &two, e) != 0 ||
-        compose_product(lib, two, &p->chip, BINARY_TOKENS, weights, &g[1], e) != 0 ||
-        compose_product(lib, two, &p->chip, 1, weights, &g[2], e) != 0 ||
+        fy_qnn_product_new(lib, two, &p->chip, FY_QNN_PRODUCT_TOKENS, weights, &g[1], e) != 0 ||
+        fy_qnn_product_new(lib, two, &p->chip, 1, weights, &g[2], e) != 0 ||
         fy_qnn_context_binary(lib, two, &shared, &a.two_bytes, e) != 0 ||
         check_metadata(lib, shared, a.two_bytes, g + 1, 2, &a.info_version, e) != 0 ||
         fy_qnn_send(to, &a, sizeof a, e) != 0)

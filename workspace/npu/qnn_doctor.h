@@ -7,7 +7,7 @@
 
 #include "backend/qnn/qnn_graph.h"
 #include "workspace/npu/qnn_case.h"
-#include "workspace/npu/qnn_child.h"
+#include "backend/qnn/qnn_child.h"
 #include "workspace/npu/qnn_layer.h"
 #include "workspace/npu/qnn_replay.h"
 

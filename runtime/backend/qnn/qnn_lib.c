@@ -202,17 +202,21 @@ int fy_qnn_find(const char *dir, fy_str *path, fy_err *e)
 static void set_dsp_path(const char *path)
 {
     const char *slash = strrchr(path, '/'), *old = getenv("ADSP_LIBRARY_PATH");
-    const int n = slash != NULL ? (int)(slash - path) : 0;
-    fy_str list = {0};
-    if (FY_QNN_ON_PC || n == 0)
+    fy_str dir = {0}, list = {0};
+    if (FY_QNN_ON_PC || slash == NULL)
         return;
+    fy_str_printf(&dir, "%.*s", (int)(slash - path), path);
+    char *own = dir.oom ? NULL : realpath(fy_str_z(&dir), NULL);
+    const size_t n = own != NULL ? strlen(own) : 0;
     if (old == NULL || old[0] == '\0')
         old = "/vendor/dsp/cdsp;/vendor/lib/rfsa/adsp;/system/lib/rfsa/adsp;/dsp";
-    fy_str_printf(&list, "%.*s;%s", n, path, old);
-    const bool first = strncmp(old, path, (size_t)n) == 0 && (old[n] == ';' || old[n] == '\0');
-    if (!list.oom && !first)
+    if (own != NULL && (strncmp(old, own, n) != 0 || (old[n] != ';' && old[n] != '\0')))
+        fy_str_printf(&list, "%s;%s", own, old);
+    if (list.len > 0 && !list.oom)
         (void)setenv("ADSP_LIBRARY_PATH", fy_str_z(&list), 1);
     fy_str_release(&list);
+    fy_str_release(&dir);
+    free(own);
 }
 
 /* Libraries that the vendor's loads by name, from where the loader does not look: loaded first,

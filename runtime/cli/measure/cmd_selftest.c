@@ -222,6 +222,7 @@ static const fy_opt opts[] = {
         "Work", "quick", quick,
         "Hash no files, check one prompt of parity.json and measure for one second."),
     FY_ROW_THREADS_OF(engine.n_threads),
+    FY_ROW_QNN_LIB_OF(engine.machine),
     FY_ANY_FLAG("Output", "json", json, "Write one JSON object, for a report."),
     FY_ROW_VERBOSE,
     FY_ROW_QUIET,
@@ -240,6 +241,14 @@ typedef struct {
 } job;
 
 /* --- checking --------------------------------------------------------------------------------- */
+
+static size_t count(const job *j, fy_self_verdict v)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < j->checks.n; i++)
+        n += j->checks.item[i].verdict == v;
+    return n;
+}
 
 /* A wrong path is an error; a model that exists and cannot be loaded is a failed check. */
 static int failed_to_open(job *j, const char *name, const fy_err *why, fy_err *e)
@@ -264,15 +273,28 @@ static int note_hash(job *j, fy_err *e)
     return 0;
 }
 
-static int open_model(job *j, fy_err *e)
+/* Without a workspace, or when it cannot be opened, there is no bundle. */
+static int open_bundle(job *j, fy_err *e)
 {
     const fy_engine_options *o = &j->o->engine;
     fy_err why = {0};
     if (o->dir != NULL && fy_bundle_open(o->dir, &j->bundle, &why) != 0)
         return failed_to_open(j, "workspace", &why, e);
     j->has_bundle = o->dir != NULL;
-    if (j->has_bundle && note_hash(j, e) != 0)
-        return -1;
+    return j->has_bundle ? note_hash(j, e) : 0;
+}
+
+static int check_npu(job *j, fy_err *e)
+{
+    const char *named = j->o->engine.machine.qnn_lib,
+               *libs = named != NULL ? named : j->bundle.qnn_libs;
+    return libs != NULL ? fy_self_npu(&j->checks, libs, e) : 0;
+}
+
+static int open_model(job *j, fy_err *e)
+{
+    const fy_engine_options *o = &j->o->engine;
+    fy_err why = {0};
     fy_machine_options machine = o->machine;
     if (machine.canary == FY_CANARY_ONCE)
         machine.canary = FY_CANARY_ALWAYS;
@@ -300,19 +322,33 @@ static int check_parity(job *j, fy_err *e)
     return rc;
 }
 
+/* Nothing of a workspace is loaded when its files differ from the manifest. */
+static int check_files(job *j, fy_err *e)
+{
+    const options *o = j->o;
+    if (o->engine.dir == NULL)
+        return 0;
+    if (o->quick)
+        return fy_self_add(&j->checks, "files", FY_SELF_SKIPPED, 0, e,
+                           "a quick run hashes no files");
+    return fy_self_files(&j->checks, o->engine.dir, j->n_threads, e);
+}
+
 static int check_model(job *j, fy_err *e)
 {
     const options *o = j->o;
+    const size_t n_failed = count(j, FY_SELF_FAILED);
+    if (check_files(j, e) != 0)
+        return -1;
+    if (count(j, FY_SELF_FAILED) > n_failed)
+        return 0;
+    if (open_bundle(j, e) != 0 || check_npu(j, e) != 0)
+        return -1;
+    if (o->engine.dir != NULL && !j->has_bundle)
+        return 0;
     if (o->engine.model == NULL && o->engine.dir == NULL)
         return fy_self_add(&j->checks, "model", FY_SELF_SKIPPED, 0, e,
                            "none is named: give a workspace (-d) or a GGUF file (-m)");
-    if (o->engine.dir != NULL) {
-        int rc = o->quick ? fy_self_add(&j->checks, "files", FY_SELF_SKIPPED, 0, e,
-                                        "a quick run hashes no files")
-                          : fy_self_files(&j->checks, o->engine.dir, j->n_threads, e);
-        if (rc != 0)
-            return rc;
-    }
     if (open_model(j, e) != 0)
         return -1;
     if (j->model == NULL)
@@ -330,14 +366,6 @@ static const char *verdict_text(const fy_self_check *c)
 static bool is_kernel(const fy_self_check *c)
 {
     return strncmp(c->name, "kernel ", 7) == 0;
-}
-
-static size_t count(const job *j, fy_self_verdict v)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < j->checks.n; i++)
-        n += j->checks.item[i].verdict == v;
-    return n;
 }
 
 static void put_model(const job *j, fy_str *out)
@@ -494,8 +522,10 @@ const fy_verb fy_verb_selftest = {
         "Checks every kernel of this build that the CPU can run against the scalar specification; "
         "for a workspace, every file against the manifest, and texts, conversations and greedy ids "
         "against its parity.json, written by the machine that made it; for a model, that logits do "
-        "not depend on threads and batches and that it takes no more memory than announced. Then "
-        "it measures the speed of memory and model for about ten seconds.\n\n"
+        "not depend on threads and batches and that it takes no more memory than announced; for "
+        "an NPU's library (in qnn_libs/, or --qnn-lib), its files and versions, the memory that it "
+        "shares, its device, and one operation. Then it measures the speed of memory and model for "
+        "about ten seconds.\n\n"
         "With --json everything is one object, with versions, CPU features and the kernel's name, "
         "and without names of hosts or users, serial numbers or your texts, so that it can go into "
         "a report.",

@@ -35,6 +35,10 @@ void fy_self_release(fy_self_checks *l);
 /* Every kernel of this build that the CPU can run, on fixed vectors. */
 int fy_self_kernels(fy_self_checks *l, fy_err *e);
 
+/* The NPU's library in a directory, as fy_qnn_find takes it: its files, versions, memory that it
+ * shares, its device, one operation. */
+int fy_self_npu(fy_self_checks *l, const char *dir, fy_err *e);
+
 /* The hash of every file of a workspace. */
 int fy_self_files(fy_self_checks *l, const char *dir, int n_threads, fy_err *e);
 /* parity.json of the directory that holds the model's; quick: only the first prompt. */

@@ -1,5 +1,5 @@
 /* Runs a job with a QNN library in a child process and passes on what it sends. */
-#include "workspace/npu/qnn_child.h"
+#include "backend/qnn/qnn_child.h"
 
 #include <errno.h>
 #include <fcntl.h>

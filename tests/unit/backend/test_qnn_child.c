@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "tests/unit/qnnref/compose.h"
-#include "workspace/npu/qnn_child.h"
+#include "backend/qnn/qnn_child.h"
 
 typedef struct {
     uint32_t n; /* messages so far */

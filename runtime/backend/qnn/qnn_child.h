@@ -3,8 +3,8 @@
  *
  * The job runs in the child, with the library open and its standard streams closed; what it sends
  * arrives in the parent message by message. */
-#ifndef FY_WORKSPACE_QNN_CHILD_H
-#define FY_WORKSPACE_QNN_CHILD_H
+#ifndef FY_BACKEND_QNN_QNN_CHILD_H
+#define FY_BACKEND_QNN_QNN_CHILD_H
 
 #include "backend/qnn/qnn_lib.h"
 
