@@ -212,19 +212,27 @@ FY_INLINE void fy_v_store_chains(const fy_v_run *r, fy_vf acc[FY_V_COLS][FY_V_GR
 typedef void fy_v_repack_fn(void *tile, int64_t b, int g, fy_v_block w);
 
 /* All columns over a run. The number of columns at once must be a constant of unrolled code: fn[0]
- * takes FY_V_COLS, fn[1], fn[2] and fn[3] take 4, 2 and 1; NULL: not so many. */
-FY_INLINE void fy_v_all_columns(fy_v_run r, int64_t n_cols, fy_v_run_fn *const fn[4])
+ * takes FY_V_COLS, fn[1], fn[2] and fn[3] take 4, 2 and 1; NULL: not so many. Each of them asks for
+ * its share of the `bytes` at `next`. */
+FY_INLINE void fy_v_all_columns(fy_v_run r, int64_t n_cols, fy_v_run_fn *const fn[4],
+                                uintptr_t next, size_t bytes)
 {
     static const int takes[4] = {FY_V_COLS, 4, 2, 1};
     float *const y = r.y;
+    size_t line = 0;
     for (int i = 0; i < 4; i++) {
         for (; fn[i] != NULL && n_cols - r.col >= takes[i]; r.col += takes[i]) {
+            const size_t end = bytes * (size_t)(r.col + takes[i]) / (size_t)n_cols;
+            for (; line < end; line += 64)
+                _mm_prefetch((const char *)(next + line), _MM_HINT_T1);
             r.y = y + r.col * r.ldy;
             fn[i](&r);
         }
     }
 }
 
+/* The rows of a tile lie one after the other: while one is computed, those of the next come, front
+ * to back. */
 FY_INLINE void fy_v_matmul_tiles(float *y, int64_t ldy, fy_v_matrix w, int64_t row_begin,
                                  int64_t row_end, const fy_act *a, int64_t n_cols, void *tile,
                                  size_t block_bytes, int subs, int above, fy_v_repack_fn *repack,
@@ -233,6 +241,7 @@ FY_INLINE void fy_v_matmul_tiles(float *y, int64_t ldy, fy_v_matrix w, int64_t r
     const int64_t n_blocks = a->k / FY_QK;
     fy_v_run r = {.y = y, .ldy = ldy, .tile = tile, .a = a, .above = above};
     for (int64_t row = row_begin; row < row_end; row += FY_V_GROUPS * FY_V_ROWS) {
+        uintptr_t next = (uintptr_t)w.at + (size_t)(row + FY_V_GROUPS * FY_V_ROWS) * w.row_bytes;
         r.first = 0;
         do { /* once even without blocks: the sums are zero then */
             r.run = fy_v_least(n_blocks - r.first, FY_V_RUN);
@@ -242,7 +251,9 @@ FY_INLINE void fy_v_matmul_tiles(float *y, int64_t ldy, fy_v_matrix w, int64_t r
                     repack(tile, b, g,
                            fy_v_block_at(w, r.row[g], (r.first + b) / subs, block_bytes));
             }
-            fy_v_all_columns(r, n_cols, fn);
+            const size_t bytes = FY_V_GROUPS * FY_V_ROWS * (size_t)(r.run / subs) * block_bytes;
+            fy_v_all_columns(r, n_cols, fn, next, bytes);
+            next += bytes;
             r.first += FY_V_RUN;
         } while (r.first < n_blocks);
     }
