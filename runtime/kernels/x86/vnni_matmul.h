@@ -296,10 +296,11 @@ FY_INLINE void fy_v_few_columns(float *y, int64_t ldy, fy_v_matrix w, int64_t ro
     }
 }
 
-/* fy_matmul_<type>__<isa>, where there are vec_<type> and repack_<type>. */
+/* fy_matmul_<type>__<isa>, where there are vec_<type> and repack_<type>. few: columns, up to
+ * FY_V_FEW, that go through the file's layout. */
 #define FY_V_NAME2(type, isa) fy_matmul_##type##__##isa
 #define FY_V_NAME(type, isa)  FY_V_NAME2(type, isa)
-#define FY_V_DEFINE_MATMUL(type, subs, above, runs)                                             \
+#define FY_V_DEFINE_MATMUL(type, few, subs, above, runs)                                        \
     void FY_V_NAME(type, FY_V_ISA)(float *y, int64_t ldy, const void *W, size_t row_bytes,      \
                                    int64_t row_begin, int64_t row_end, const fy_act *a,         \
                                    int64_t n_cols, void *scratch)                               \
@@ -308,7 +309,7 @@ FY_INLINE void fy_v_few_columns(float *y, int64_t ldy, fy_v_matrix w, int64_t ro
         if (row_end - row_begin < FY_V_ROWS || (n_cols == 1 && !FY_V_ONE_COLUMN))               \
             fy_matmul_##type##__avx2(y, ldy, W, row_bytes, row_begin, row_end, a, n_cols,       \
                                      scratch);                                                  \
-        else if (n_cols <= FY_V_FEW)                                                            \
+        else if (n_cols <= (few))                                                               \
             fy_v_few_columns(y, ldy, w, row_begin, row_end, a, n_cols, sizeof(fy_block_##type), \
                              subs, vec_##type);                                                 \
         else                                                                                    \
