@@ -1,6 +1,7 @@
 /* The tensors of a graph: names, types, shapes, and what they add up to. */
 #include "arch/graph_io.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/math.h"
@@ -32,6 +33,17 @@ bool fy_layer_has_window(const fy_hparams *hp, uint32_t layer)
 bool fy_layer_rotates(const fy_hparams *hp, uint32_t layer)
 {
     return hp->n_rot > 0 && !fy_layer_in(&hp->nope_layers, layer);
+}
+
+float fy_attn_scale(const fy_hparams *hp)
+{
+    return hp->attn_scale != 0 ? hp->attn_scale : 1.0f / sqrtf((float)hp->head_dim);
+}
+
+uint32_t fy_neighbour_of_half(const fy_hparams *hp, uint32_t i)
+{
+    const uint32_t half = hp->n_rot / 2;
+    return i < hp->n_rot ? 2 * (i % half) + i / half : i;
 }
 
 /* Which roles of one tensor each the graph has, in order. */

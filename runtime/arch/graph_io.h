@@ -84,5 +84,10 @@ bool fy_graph_io_bytes(const fy_graph_shape *g, uint64_t *bytes);
 bool fy_layer_has_window(const fy_hparams *hp, uint32_t layer);
 /* Does it rotate queries and keys? */
 bool fy_layer_rotates(const fy_hparams *hp, uint32_t layer);
+/* What multiplies q . k. */
+float fy_attn_scale(const fy_hparams *hp);
+/* Where RoPE turns neighbours, graphs for an NPU turn halves: their element i of a head is this one
+ * of the model. */
+uint32_t fy_neighbour_of_half(const fy_hparams *hp, uint32_t i);
 
 #endif

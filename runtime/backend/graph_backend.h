@@ -70,6 +70,7 @@ typedef struct {
 /* Constructors return NULL, the others -1 on failure; what ends a thing takes NULL. */
 struct fy_graph_backend {
     const char *name; /* as --backend has it */
+    bool npu_keys; /* keys are made for an NPU (docs/npu-compile.md), not as the model has them */
     void (*close)(fy_graph_device *d);
     fy_graph_chunk *(*load)(fy_graph_device *d, const fy_graph_file *f, fy_err *e);
     void (*unload)(fy_graph_chunk *p);

@@ -113,6 +113,7 @@ static const fy_json_row compiled_rows[] = {
     FY_JSON_WITHIN(CHARS, "build_id", fy_qnn_compiled, build_id, true, 0, 63),
     TYPE("kv", kv, is_kv_type, "f16, u8 or s16"),
     TYPE("mask", mask, is_mask_type, "f16 or u16"),
+    FY_JSON_FIELD(BOOL, "rotate_keys", fy_qnn_compiled, rotate_keys, false),
     {.key = "preset_ids", .type = FY_JSON_ROW_TAKE, .take = take_ids},
 };
 static const fy_json_table compiled_table = {FY_JSON_ROWS(compiled_rows)};

@@ -53,6 +53,7 @@ typedef struct {
     uint32_t vtcm_mb;
     char build_id[64];   /* of the library; "": unknown */
     char kv[4], mask[4]; /* types of the caches and the masks: "f16", "u8", "s16"; "f16", "u16" */
+    bool rotate_keys;    /* fy_npu_recipe.rotate_keys */
     int32_t *preset_ids; /* owned, [kv_size]; NULL: not known */
     size_t n_preset_ids;
 } fy_qnn_compiled;

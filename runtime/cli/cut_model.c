@@ -258,6 +258,7 @@ int fy_model_add_graphs(fy_model *m, const char *qnn, fy_graph_device *device, f
                                 .n_ctx = c.context_size,
                                 .mask_value = (float)c.attention_mask_value,
                                 .model = c.own.model,
+                                .rotate_keys = c.own.compiled.rotate_keys,
                                 .preset = &preset};
     int rc = graphs != NULL ? 0 : fy_nomem(e);
     if (rc == 0)

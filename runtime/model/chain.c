@@ -332,7 +332,8 @@ int fy_model_chain(fy_model *m, fy_graph_device *device, const fy_chain_spec *sp
     *c = (fy_chain){.device = device,
                     .n_cache = spec->n_cache,
                     .n_ctx = spec->n_ctx,
-                    .mask_value = spec->mask_value};
+                    .mask_value = spec->mask_value,
+                    .rotate_keys = spec->rotate_keys};
     if (spec->preset != NULL) {
         c->preset = *spec->preset;
         *spec->preset = (fy_chain_preset){0};

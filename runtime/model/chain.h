@@ -43,6 +43,7 @@ typedef struct {
     uint32_t n_cache, n_ctx; /* cache_size, context_size */
     float mask_value;
     const char *model;       /* fy_chunk_info.model of the cut; "": not known */
+    bool rotate_keys;        /* the graphs multiply keys by the Hadamard matrix */
     fy_chain_preset *preset; /* becomes the chain's, and is zeroed; NULL: none */
 } fy_chain_spec;
 
@@ -70,6 +71,7 @@ typedef struct fy_chain {
     uint16_t shows, hides; /* words of a mask: f16, or codes */
     bool fixed;            /* the graphs fix what their caches are made of: kv */
     fy_element kv;
+    bool rotate_keys;       /* fy_chain_spec.rotate_keys */
     bool coded;             /* activations are fixed, so that their ranges matter */
     fy_chain_preset preset; /* owned */
     bool in_use;            /* by a session */
@@ -133,8 +135,8 @@ typedef struct {
 fy_chain_time fy_chain_run_time(const fy_chain_run *r, size_t chunk);
 /* Fills the first slots with the preset. */
 void fy_chain_run_preset(fy_chain_run *r);
-/* Keys [n][head_dim] or values [n][head_dim_v] of n slots from the first on, as floats. The caches
- * hold floats. */
+/* Keys [n][head_dim] or values [n][head_dim_v] of n slots from fy_chain_first_position on, as the
+ * graphs made them, in floats. */
 void fy_chain_run_cached(const fy_chain_run *r, uint32_t layer, uint32_t head, bool values,
                          uint32_t n, float *out);
 /* logits [n][n_vocab] of any number of rows x [n][n_embd]: neither scaled nor capped. */

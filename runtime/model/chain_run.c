@@ -588,16 +588,27 @@ void fy_chain_run_preset(fy_chain_run *r)
     }
 }
 
+static float value_at(const fy_chain_run *r, const void *cache, size_t at, const encoding *c)
+{
+    if (r->kv == FY_EL_U8)
+        return c->scale * (float)(((const uint8_t *)cache)[at] + c->offset);
+    if (r->kv == FY_EL_S16)
+        return c->scale * (float)(((const int16_t *)cache)[at] + c->offset);
+    return r->kv == FY_EL_F16 ? fy_f16_to_f32(((const uint16_t *)cache)[at])
+                              : ((const float *)cache)[at];
+}
+
 void fy_chain_run_cached(const fy_chain_run *r, uint32_t layer, uint32_t head, bool values,
                          uint32_t n, float *out)
 {
-    const pair *p = &r->cache[(size_t)layer * r->hp->n_head_kv + head];
-    const size_t n_cache = r->c->n_cache, dim = values ? r->hp->head_dim_v : r->hp->head_dim;
-    assert(r->kv == FY_EL_F32);
+    const size_t i = (size_t)layer * r->hp->n_head_kv + head, n_cache = r->c->n_cache;
+    const size_t dim = values ? r->hp->head_dim_v : r->hp->head_dim;
+    const encoding *c = r->encodings != NULL ? &r->encodings[2 * i + values] : NULL;
+    const size_t first = fy_chain_first_position(r->c);
     for (size_t t = 0; t < n; t++) {
         for (size_t e = 0; e < dim; e++)
-            out[t * dim + e] = values ? ((const float *)p->v)[t * dim + e]
-                                      : ((const float *)p->k)[e * n_cache + t];
+            out[t * dim + e] = values ? value_at(r, r->cache[i].v, (first + t) * dim + e, c)
+                                      : value_at(r, r->cache[i].k, e * n_cache + first + t, c);
     }
 }
 

@@ -124,8 +124,7 @@ static void attention_block(fy_decoder *d, uint32_t layer, fy_layer_part part, c
                         .first = a->first,
                         .n_head = hp->n_head,
                         .n_swa = window ? hp->n_swa : 0,
-                        .scale = hp->attn_scale != 0 ? hp->attn_scale
-                                                     : 1.0f / sqrtf((float)hp->head_dim),
+                        .scale = fy_attn_scale(hp),
                         .cap = hp->attn_softcap};
     fy_backend_attend(d->backend, a->att, a->q, n, &att); /* [n][n_head][head_dim_v] */
     add_product(d, l, FY_T_ATTN_OUT, FY_T_ATTN_OUT_B, FY_T_ATTN_POST_NORM, a->att, n);

@@ -1,4 +1,4 @@
-/* A golden file (docs/golden.md) against what a session computes: ids, logits, hidden states. */
+/* A golden file (docs/golden.md) against what a session computes. */
 #include "model/golden.h"
 
 #include <math.h>
@@ -9,15 +9,15 @@
 #include "model/sample.h"
 
 struct fy_golden {
-    fy_st *file; /* owned */
-    uint32_t n_vocab, n_embd, n_layer;
-    int32_t *ids; /* owned, [n_ids] */
+    fy_st *file;          /* owned */
+    const fy_hparams *hp; /* view */
+    int32_t *ids;         /* owned, [n_ids] */
     uint32_t n_ids;
     int32_t *greedy; /* owned, [n_greedy]; NULL: none */
     uint32_t n_greedy;
     const fy_st_tensor *logits; /* view of file, of the last n_rows positions; NULL: none */
     uint32_t n_rows;
-    const fy_st_tensor *hidden; /* view of file; NULL: none */
+    const fy_st_tensor *places[FY_GOLDEN_PER_LAYER]; /* views of file; NULL: none */
 };
 
 /* --- reading -------------------------------------------------------------------------------- */
@@ -77,10 +77,10 @@ static int read_ids(const fy_golden *g, const char *name, int32_t **out, uint32_
     for (uint32_t i = 0; i < *n; i++) {
         int64_t id = wide ? (int64_t)fy_le64(t->data + (size_t)i * 8)
                           : (int32_t)fy_le32(t->data + (size_t)i * 4);
-        if (id < 0 || id >= g->n_vocab)
+        if (id < 0 || id >= g->hp->n_vocab)
             return fy_fail(e, FY_EFORMAT,
                            "tensor '%s' holds id %lld, but the model's ids are 0 to %u", name,
-                           (long long)id, g->n_vocab - 1);
+                           (long long)id, g->hp->n_vocab - 1);
         ids[i] = (int32_t)id;
     }
     return 0;
@@ -93,16 +93,23 @@ static int read_all(fy_golden *g, fy_err *e)
         return -1;
     if (g->ids == NULL)
         return fy_fail(e, FY_EFORMAT, "tensor 'input_ids' is missing: this is not a golden file");
-    const uint64_t T = g->n_ids, all[] = {T, g->n_vocab}, tail[] = {0, g->n_vocab};
-    const uint64_t hidden[] = {(uint64_t)g->n_layer + 1, T, g->n_embd};
+    const fy_hparams *hp = g->hp;
+    const uint64_t T = g->n_ids, all[] = {T, hp->n_vocab}, tail[] = {0, hp->n_vocab};
+    const uint64_t hidden[] = {(uint64_t)hp->n_layer + 1, T, hp->n_embd};
+    const uint64_t keys[] = {hp->n_layer, hp->n_head_kv, T, hp->head_dim};
+    const uint64_t values[] = {hp->n_layer, hp->n_head_kv, T, hp->head_dim_v};
+    const fy_st_tensor **place = g->places;
     if (find_floats(g, "logits", all, 2, 0, &g->logits, e) != 0 ||
-        find_floats(g, "hidden", hidden, 3, 0, &g->hidden, e) != 0 ||
+        find_floats(g, "hidden", hidden, 3, 0, &place[FY_GOLDEN_HIDDEN], e) != 0 ||
+        find_floats(g, "keys", keys, 4, 0, &place[FY_GOLDEN_KEYS], e) != 0 ||
+        find_floats(g, "values", values, 4, 0, &place[FY_GOLDEN_VALUES], e) != 0 ||
         (g->logits == NULL && find_floats(g, "logits_tail", tail, 2, T, &g->logits, e) != 0))
         return -1;
-    if (g->logits == NULL && g->hidden == NULL && g->greedy == NULL)
+    if (g->logits == NULL && g->greedy == NULL && place[FY_GOLDEN_HIDDEN] == NULL &&
+        place[FY_GOLDEN_KEYS] == NULL && place[FY_GOLDEN_VALUES] == NULL)
         return fy_fail(e, FY_EFORMAT,
-                       "nothing to compare: expected a tensor logits, logits_tail, hidden or "
-                       "greedy_ids");
+                       "nothing to compare: expected a tensor logits, logits_tail, hidden, keys, "
+                       "values or greedy_ids");
     g->n_rows = g->logits != NULL ? (uint32_t)g->logits->shape[0] : 0;
     return 0;
 }
@@ -114,7 +121,7 @@ fy_golden *fy_golden_open(const char *path, const fy_hparams *hp, fy_err *e)
         fy_nomem(e);
         return NULL;
     }
-    *g = (fy_golden){.n_vocab = hp->n_vocab, .n_embd = hp->n_embd, .n_layer = hp->n_layer};
+    g->hp = hp;
     g->file = fy_st_open(path, e);
     if (g->file != NULL && read_all(g, e) == 0)
         return g;
@@ -207,11 +214,12 @@ static int see_logits(void *user, const float *logits, uint32_t pos, uint32_t n,
     for (uint32_t i = 0; i < n; i++) {
         if (pos + i < first)
             continue;
-        const float *ours = logits + (size_t)i * g->n_vocab;
+        const size_t n_vocab = g->hp->n_vocab;
+        const float *ours = logits + i * n_vocab;
         const uint8_t *golden =
-            g->logits->data + (size_t)(pos + i - first) * g->n_vocab * sizeof(float);
-        add_difference(&c->r->logits, ours, golden, g->n_vocab);
-        c->r->n_top1 += same_top(ours, golden, g->n_vocab);
+            g->logits->data + (size_t)(pos + i - first) * n_vocab * sizeof(float);
+        add_difference(&c->r->logits, ours, golden, n_vocab);
+        c->r->n_top1 += same_top(ours, golden, g->hp->n_vocab);
     }
     return 0;
 }
@@ -222,17 +230,41 @@ static int see_hidden(void *user, uint32_t layer, const float *x, uint32_t pos, 
     (void)e;
     const comparison *c = user;
     const fy_golden *g = c->g;
-    size_t at = ((size_t)layer * g->n_ids + pos) * g->n_embd;
-    add_difference(&c->r->hidden[layer], x, g->hidden->data + at * sizeof(float),
-                   (size_t)n * g->n_embd);
+    size_t at = ((size_t)layer * g->n_ids + pos) * g->hp->n_embd;
+    add_difference(&c->r->places[layer * FY_GOLDEN_PER_LAYER + FY_GOLDEN_HIDDEN], x,
+                   g->places[FY_GOLDEN_HIDDEN]->data + at * sizeof(float),
+                   (size_t)n * g->hp->n_embd);
     return 0;
+}
+
+/* place: FY_GOLDEN_KEYS or FY_GOLDEN_VALUES. */
+static int compare_cached(const fy_golden *g, const fy_session *s, int place, fy_golden_report *r,
+                          fy_err *e)
+{
+    const bool values = place == FY_GOLDEN_VALUES;
+    const size_t n = (size_t)g->n_ids * (values ? g->hp->head_dim_v : g->hp->head_dim);
+    float *ours = g->places[place] != NULL ? malloc(n * sizeof *ours) : NULL;
+    if (ours == NULL)
+        return g->places[place] != NULL ? fy_nomem(e) : 0;
+    const uint8_t *golden = g->places[place]->data;
+    int rc = 0;
+    for (uint32_t layer = 0; rc == 0 && layer < g->hp->n_layer; layer++) {
+        for (uint32_t head = 0; head < g->hp->n_head_kv; head++, golden += n * sizeof(float)) {
+            if ((rc = fy_session_cached(s, layer, head, values, g->n_ids, ours, e)) != 0)
+                break;
+            add_difference(&r->places[layer * FY_GOLDEN_PER_LAYER + (uint32_t)place], ours, golden,
+                           n);
+        }
+    }
+    free(ours);
+    return rc;
 }
 
 /* Follows the argmax for as long as it is the golden one. */
 static int compare_greedy(const fy_golden *g, fy_session *s, const float *logits,
                           fy_golden_report *r, fy_err *e)
 {
-    fy_sampler *sampler = fy_sampler_new(&(fy_sampler_params){0}, g->n_vocab, NULL, e);
+    fy_sampler *sampler = fy_sampler_new(&(fy_sampler_params){0}, g->hp->n_vocab, NULL, e);
     if (sampler == NULL)
         return -1;
     r->n_greedy = g->n_greedy;
@@ -258,8 +290,8 @@ static bool is_within(const fy_difference *d, double tolerance)
 static void judge(fy_golden_report *r, double tolerance)
 {
     r->first_wrong = -1;
-    for (uint32_t i = r->n_hidden; i-- > 0;) {
-        if (!is_within(&r->hidden[i], tolerance))
+    for (uint32_t i = r->n_places; i-- > 0;) {
+        if (!is_within(&r->places[i], tolerance))
             r->first_wrong = i;
     }
     r->within = is_within(&r->logits, tolerance) && r->first_wrong < 0 && r->n_equal == r->n_greedy;
@@ -268,17 +300,20 @@ static void judge(fy_golden_report *r, double tolerance)
 int fy_golden_compare(const fy_golden *g, fy_session *s, double tolerance, fy_golden_report *out,
                       fy_err *e)
 {
-    fy_golden_report r = {.n_rows = g->n_rows, .n_hidden = g->hidden != NULL ? g->n_layer + 1 : 0};
-    r.hidden = calloc((size_t)r.n_hidden + 1, sizeof *r.hidden);
-    if (r.hidden == NULL)
+    fy_golden_report r = {.n_rows = g->n_rows,
+                          .n_places = FY_GOLDEN_PER_LAYER * g->hp->n_layer + 1};
+    r.places = calloc(r.n_places, sizeof *r.places);
+    if (r.places == NULL)
         return fy_nomem(e);
     comparison c = {g, &r};
     fy_eval_sinks sinks = {.logits = g->logits != NULL ? see_logits : NULL,
-                           .hidden = g->hidden != NULL ? see_hidden : NULL,
+                           .hidden = g->places[FY_GOLDEN_HIDDEN] != NULL ? see_hidden : NULL,
                            .user = &c};
     const float *last;
     fy_session_rewind(s, 0);
     if (fy_session_eval(s, g->ids, g->n_ids, &sinks, &last, e) != 0 ||
+        compare_cached(g, s, FY_GOLDEN_KEYS, &r, e) != 0 ||
+        compare_cached(g, s, FY_GOLDEN_VALUES, &r, e) != 0 ||
         (g->greedy != NULL && compare_greedy(g, s, last, &r, e) != 0)) {
         fy_golden_report_release(&r);
         return -1;
@@ -290,6 +325,6 @@ int fy_golden_compare(const fy_golden *g, fy_session *s, double tolerance, fy_go
 
 void fy_golden_report_release(fy_golden_report *r)
 {
-    free(r->hidden);
-    r->hidden = NULL;
+    free(r->places);
+    r->places = NULL;
 }

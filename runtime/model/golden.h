@@ -4,9 +4,10 @@
  *   logits [T, V]         f32, of every position
  *   logits_tail [n, V]    f32, of the last n positions
  *   hidden [L + 1, T, d]  f32, the residual stream: [i] enters layer i, [L] leaves the last
+ *   keys [L, n_head_kv, T, head_dim], values [L, n_head_kv, T, head_dim_v]  f32, as cached
  *   greedy_ids [n]        the argmax continuation
  *
- * Differences are relative to the largest golden value: of all logits, or of that layer's output.
+ * Differences are relative to the largest golden value: of all logits, or of that place.
  */
 #ifndef FY_MODEL_GOLDEN_H
 #define FY_MODEL_GOLDEN_H
@@ -35,14 +36,18 @@ double fy_difference_rms(const fy_difference *d); /* RMS of the difference / RMS
  * precision. */
 double fy_difference_rms_but_worst(const fy_difference *d);
 
+/* Places are numbered as data flows: what enters layer 0, its keys, its values, what enters layer 1
+ * and so on, to what leaves the last. */
+enum { FY_GOLDEN_HIDDEN, FY_GOLDEN_KEYS, FY_GOLDEN_VALUES, FY_GOLDEN_PER_LAYER };
+
 typedef struct {
     uint32_t n_rows; /* positions whose logits were compared; 0: the golden has none */
     uint32_t n_top1; /* of them, with the same largest logit */
     fy_difference logits;
-    uint32_t n_hidden;       /* n_layer + 1; 0: the golden has none. Graphs show what enters a
-                                chunk, and what leaves the last: fy_difference_seen */
-    fy_difference *hidden;   /* owned */
-    int64_t first_wrong;     /* first of `hidden` beyond the tolerance; -1: none */
+    uint32_t n_places;       /* FY_GOLDEN_PER_LAYER * n_layer + 1 */
+    fy_difference *places;   /* owned; fy_difference_seen: the golden has it, and graphs show only
+                                what enters a chunk, and what leaves the last */
+    int64_t first_wrong;     /* first place beyond the tolerance; -1: none */
     uint32_t n_greedy;       /* 0: the golden has none */
     uint32_t n_equal;        /* ids before the first that differs */
     int32_t expected, found; /* that id, when n_equal < n_greedy */
@@ -55,8 +60,8 @@ int fy_golden_compare(const fy_golden *g, fy_session *s, double tolerance, fy_go
                       fy_err *e);
 void fy_golden_report_release(fy_golden_report *r);
 
-/* Empties the session, runs the ids through it and saves ids and logits, and the residual stream of
- * a whole model; `path` as fy_out_open. m: the session's. */
+/* Empties the session, runs the ids through it and saves ids, logits, keys and values, and the
+ * residual stream of a whole model; `path` as fy_out_open. m: the session's. */
 int fy_golden_save(const char *path, const fy_model *m, fy_session *s, const int32_t *ids,
                    uint32_t n, fy_err *e);
 

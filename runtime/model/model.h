@@ -82,6 +82,11 @@ void fy_session_seq_rewind(fy_session *s, uint32_t seq, uint32_t n_past);
  * session does not have, or when `from` holds fewer. */
 int fy_session_seq_copy(fy_session *s, uint32_t from, uint32_t to, uint32_t n_past, fy_err *e);
 
+/* What one head of the cache holds of sequence 0's first n tokens, by position: values
+ * [n][head_dim_v], or keys [n][head_dim] as docs/golden.md has them, whatever computed them. */
+int fy_session_cached(const fy_session *s, uint32_t layer, uint32_t head, bool values, uint32_t n,
+                      float *out, fy_err *e);
+
 uint32_t fy_session_n_past(const fy_session *s);        /* of sequence 0 */
 void fy_session_rewind(fy_session *s, uint32_t n_past); /* the same */
 

@@ -35,6 +35,29 @@ lpbq-32    4e-3
 powerserve 4e-3
 END
 
+# --- keys and values --------------------------------------------------------------------------------------------------
+# Of each layer, against the whole model's: RoPE of neighbours and halves, of a part of a head, in no layer, soft caps,
+# norms of keys, and the Hadamard rotation of some recipes with codes of 8 and 16 bits.
+while read -r family recipe most; do
+    f=$TMP/$(basename "$family").gguf
+    [ -e "$f" ] || "$FERRY" convert "tests/data/$family" --outtype f32 -q -o "$f" 2>/dev/null
+    "$FERRY" eval -m "$f" --text "$TMP/text" -c 32 --golden-save "$TMP/golden" -q
+    rm -rf "$TMP/part"
+    "$FERRY" chunk "$f" --soc SM8650 --recipe "$recipe" -c 64 --batch 16,1 -q -o "$TMP/part"
+    "$FERRY" compile "$TMP/part" --sdk reference --calibration "$TMP/own.txt" -q -o "$TMP/part/npu"
+    worst=$("$FERRY" eval -m "$TMP/part/npu" "${qnn[@]}" --golden "$TMP/golden" --tolerance 1 --json -q | jq '[.keys[], .values[]] | length as $n | if $n < 4 then null else map(.max_ratio) | max end')
+    check "$family, $recipe: differ by $(printf %.1g "$worst"), at most $most" awk -v w="$worst" -v m="$most" 'BEGIN { exit !(w != "" && w != "null" && w > 0 && w + 0 <= m + 0) }'
+done <<'END'
+tales             fp16                   5e-3
+families/glm      fp16                   1e-2
+families/gemma2   fp16                   1e-2
+families/smollm3  fp16                   1e-2
+families/qwen3    fp16                   1e-2
+tales             16a8w                  5e-2
+tales             executorch-qwen2.5-0.5b 3e-1
+tales             executorch-qwen3-1.7b  3e-1
+END
+
 # --- the verbs --------------------------------------------------------------------------------------------------------
 d=$TMP/16a8w
 say() { "$FERRY" run -m "$1" -p 'Once upon a time' -n 60 --temp 0 -q "${@:2}"; }

@@ -133,6 +133,8 @@ static json_t *stamp_of(fy_json_maker *m, const fy_compile_stamp *s)
     fy_make_set(m, o, "recipe", fy_make_text(fy_span_of(s->recipe->name)));
     fy_make_set(m, o, "kv", json_string(fy_q_type_text(&kv)));
     fy_make_set(m, o, "mask", json_string(fy_q_type_text(&mask)));
+    if (s->recipe->rotate_keys)
+        fy_make_set(m, o, "rotate_keys", json_true());
     if (s->preset->n == 0)
         return o;
     json_t *ids = json_array();

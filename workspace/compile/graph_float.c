@@ -149,6 +149,7 @@ static int run(fy_graph *g, fy_err *e)
 }
 
 static const fy_graph_backend api = {.name = "float",
+                                     .npu_keys = true,
                                      .close = close_device,
                                      .load = load,
                                      .unload = unload,

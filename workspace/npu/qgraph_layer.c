@@ -17,7 +17,7 @@ typedef struct {
 static block block_of(fy_q_composer *c, uint32_t layer)
 {
     const fy_hparams *hp = c->of->hp;
-    const float scale = hp->attn_scale != 0 ? hp->attn_scale : 1.0f / sqrtf((float)hp->head_dim);
+    const float scale = fy_attn_scale(hp);
     return (block){.c = c,
                    .hp = hp,
                    .layer = layer,

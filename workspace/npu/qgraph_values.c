@@ -25,10 +25,8 @@ bool fy_qgraph_model_has(const void *model, fy_slot slot, uint32_t layer)
 
 uint64_t fy_qgraph_row(const fy_hparams *hp, const fy_q_static *s, uint32_t i)
 {
-    const uint32_t r = s->first + i, in_head = r % hp->head_dim, half = hp->n_rot / 2;
-    if (!s->halves || in_head >= hp->n_rot)
-        return r;
-    return (uint64_t)r - in_head + 2 * (uint64_t)(in_head % half) + in_head / half;
+    const uint32_t r = s->first + i, in_head = r % hp->head_dim;
+    return s->halves ? (uint64_t)r - in_head + fy_neighbour_of_half(hp, in_head) : r;
 }
 
 /* +-1 / sqrt(n), by the parity of the bits that row and column share. */

@@ -509,6 +509,7 @@ static void close_device(fy_graph_device *base)
 }
 
 static const fy_graph_backend api = {.name = "qnn",
+                                     .npu_keys = true,
                                      .close = close_device,
                                      .load = load,
                                      .unload = unload,

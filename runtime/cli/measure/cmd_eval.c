@@ -105,14 +105,32 @@ static const fy_opt opts[] = {
     FY_ROW_VERBOSE,
 };
 
-/* The name of a place in the list of hidden states. */
-static const char *hidden_name(int64_t i, char out[40])
+static const char *const place_rows[FY_GOLDEN_PER_LAYER] = {"layer", "keys", "values"};
+static const char *const place_words[FY_GOLDEN_PER_LAYER] = {"output", "keys", "values"};
+
+/* The layer of a place; -1: the embedding. */
+static int layer_of(uint32_t place)
 {
-    if (i == 0)
+    const int layer = (int)(place / FY_GOLDEN_PER_LAYER);
+    return place % FY_GOLDEN_PER_LAYER == FY_GOLDEN_HIDDEN ? layer - 1 : layer;
+}
+
+static const char *place_name(uint32_t place, char out[40])
+{
+    if (layer_of(place) < 0)
         snprintf(out, 40, "the embedding");
     else
-        snprintf(out, 40, "layer %lld (its output)", (long long)(i - 1));
+        snprintf(out, 40, "layer %d (its %s)", layer_of(place),
+                 place_words[place % FY_GOLDEN_PER_LAYER]);
     return out;
+}
+
+static bool any_seen(const fy_golden_report *r, uint32_t kind)
+{
+    bool seen = false;
+    for (uint32_t i = kind; i < r->n_places; i += FY_GOLDEN_PER_LAYER)
+        seen |= fy_difference_seen(&r->places[i]);
+    return seen;
 }
 
 static void put_difference(fy_str *s, const char *what, const fy_difference *d)
@@ -125,20 +143,21 @@ static void put_table(fy_str *s, const options *o, const fy_golden *g, const fy_
     char name[40];
     fy_str_printf(s, "%s against %s, %u tokens, tolerance %g\n", o->model, o->golden,
                   fy_golden_n_tokens(g), o->tolerance);
-    if (r->n_rows > 0 || r->n_hidden > 0)
+    if (r->n_rows > 0 || any_seen(r, FY_GOLDEN_HIDDEN) || any_seen(r, FY_GOLDEN_KEYS) ||
+        any_seen(r, FY_GOLDEN_VALUES))
         fy_str_printf(s, "%-10s %10s %10s\n", "", "max diff", "rms diff");
     if (r->n_rows > 0) {
         put_difference(s, "logits", &r->logits);
         fy_str_printf(s, "   top-1 agrees at %u of %u positions\n", r->n_top1, r->n_rows);
     }
-    for (uint32_t i = 0; i < r->n_hidden; i++) {
-        if (!fy_difference_seen(&r->hidden[i]))
+    for (uint32_t i = 0; i < r->n_places; i++) {
+        if (!fy_difference_seen(&r->places[i]))
             continue;
-        if (i == 0)
+        if (layer_of(i) < 0)
             snprintf(name, sizeof name, "embedding");
         else
-            snprintf(name, sizeof name, "layer %u", i - 1);
-        put_difference(s, name, &r->hidden[i]);
+            snprintf(name, sizeof name, "%s %d", place_rows[i % FY_GOLDEN_PER_LAYER], layer_of(i));
+        put_difference(s, name, &r->places[i]);
         fy_str_puts(s, r->first_wrong == (int64_t)i ? "   first goes wrong here\n" : "\n");
     }
     if (r->n_greedy > 0 && r->n_equal == r->n_greedy)
@@ -161,6 +180,28 @@ static json_t *difference_json(const fy_difference *d)
                      real_or_null(fy_difference_rms(d)));
 }
 
+static int put_places_json(json_t *root, const fy_golden_report *r)
+{
+    static const char *const keys[FY_GOLDEN_PER_LAYER] = {"hidden", "keys", "values"};
+    char name[40];
+    int bad = 0;
+    for (uint32_t kind = 0; kind < FY_GOLDEN_PER_LAYER; kind++) {
+        if (!any_seen(r, kind))
+            continue;
+        json_t *list = json_array();
+        for (uint32_t i = kind; i < r->n_places; i += FY_GOLDEN_PER_LAYER)
+            bad |= json_array_append_new(list, fy_difference_seen(&r->places[i])
+                                                   ? difference_json(&r->places[i])
+                                                   : json_null());
+        bad |= json_object_set_new(root, keys[kind], list);
+        bad |= json_object_set_new(root, "first_wrong",
+                                   r->first_wrong < 0
+                                       ? json_null()
+                                       : json_string(place_name((uint32_t)r->first_wrong, name)));
+    }
+    return bad;
+}
+
 static int put_json(fy_str *s, const options *o, const fy_golden *g, const fy_golden_report *r,
                     fy_err *e)
 {
@@ -177,18 +218,7 @@ static int put_json(fy_str *s, const options *o, const fy_golden *g, const fy_go
             json_object_set_new(logits, "top1_agreement", json_real((double)r->n_top1 / r->n_rows));
         bad |= json_object_set_new(root, "logits", logits);
     }
-    if (r->n_hidden > 0) {
-        char name[40];
-        json_t *hidden = json_array();
-        for (uint32_t i = 0; i < r->n_hidden; i++)
-            bad |= json_array_append_new(hidden, fy_difference_seen(&r->hidden[i])
-                                                     ? difference_json(&r->hidden[i])
-                                                     : json_null());
-        bad |= json_object_set_new(root, "hidden", hidden);
-        bad |= json_object_set_new(
-            root, "first_wrong",
-            r->first_wrong < 0 ? json_null() : json_string(hidden_name(r->first_wrong, name)));
-    }
+    bad |= put_places_json(root, r);
     if (r->n_greedy > 0) {
         json_t *greedy = json_pack("{s:i, s:i}", "ids", (int)r->n_greedy, "equal", (int)r->n_equal);
         if (r->n_equal < r->n_greedy) {
@@ -219,8 +249,8 @@ static int fail_verdict(const options *o, const fy_golden_report *r, fy_err *e)
                       fy_difference_max(&r->logits), o->tolerance);
     if (r->first_wrong >= 0)
         fy_str_printf(&s, "%sfirst goes wrong at %s, by %.2e of its largest value",
-                      s.len > 0 ? "; " : "", hidden_name(r->first_wrong, name),
-                      fy_difference_max(&r->hidden[r->first_wrong]));
+                      s.len > 0 ? "; " : "", place_name((uint32_t)r->first_wrong, name),
+                      fy_difference_max(&r->places[r->first_wrong]));
     if (r->n_equal < r->n_greedy)
         fy_str_printf(&s, "%sgreedy id %u of %u is %d, expected %d", s.len > 0 ? "; " : "",
                       r->n_equal + 1, r->n_greedy, r->found, r->expected);

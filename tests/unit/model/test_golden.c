@@ -11,12 +11,13 @@
 #include "model/golden.h"
 #include "tests/unit/model/tiny_model.h"
 
-enum { T = 12, V = 96, D = 64, L = 3, N_GREEDY = 6 };
+enum { T = 12, V = 96, D = 64, L = 3, N_KV = 2, DIM = 32, N_GREEDY = 6 };
 
 static char model_path[64], golden_path[64];
 static fy_model *model;
 static int32_t ids[T];
-static float logits[T * V], hidden[(L + 1) * T * D];
+static float logits[T * V], hidden[(L + 1) * T * D], keys[L * N_KV * T * DIM],
+    values[L * N_KV * T * DIM];
 static int32_t greedy[N_GREEDY];
 
 /* --- what the engine itself computes, to be written as a golden and changed ----------------- */
@@ -74,6 +75,11 @@ static int set_up(void **state)
     if (fy_session_eval(s, ids, T, &(fy_eval_sinks){keep_logits, keep_hidden, NULL}, &last, &e) !=
         0)
         return -1;
+    for (uint32_t i = 0; i < L * N_KV; i++) {
+        if (fy_session_cached(s, i / N_KV, i % N_KV, false, T, keys + i * T * DIM, &e) != 0 ||
+            fy_session_cached(s, i / N_KV, i % N_KV, true, T, values + i * T * DIM, &e) != 0)
+            return -1;
+    }
     for (int i = 0; i < N_GREEDY; i++) {
         greedy[i] = argmax(last);
         if (fy_session_eval(s, &greedy[i], 1, NULL, &last, &e) != 0)
@@ -122,21 +128,29 @@ static void write_golden(const part *parts, size_t n)
     fy_str_release(&file);
 }
 
-#define IDS                                                                                        \
-    {                                                                                              \
-        "input_ids", "I32", "12", ids, sizeof ids                                                  \
+#define IDS                                       \
+    {                                             \
+        "input_ids", "I32", "12", ids, sizeof ids \
     }
-#define LOGITS(x)                                                                                  \
-    {                                                                                              \
-        "logits", "F32", "12,96", x, sizeof logits                                                 \
+#define LOGITS(x)                                  \
+    {                                              \
+        "logits", "F32", "12,96", x, sizeof logits \
     }
-#define HIDDEN(x)                                                                                  \
-    {                                                                                              \
-        "hidden", "F32", "4,12,64", x, sizeof hidden                                               \
+#define HIDDEN(x)                                    \
+    {                                                \
+        "hidden", "F32", "4,12,64", x, sizeof hidden \
     }
-#define GREEDY(x)                                                                                  \
-    {                                                                                              \
-        "greedy_ids", "I32", "6", x, sizeof greedy                                                 \
+#define KEYS(x)                                    \
+    {                                              \
+        "keys", "F32", "3,2,12,32", x, sizeof keys \
+    }
+#define VALUES(x)                                      \
+    {                                                  \
+        "values", "F32", "3,2,12,32", x, sizeof values \
+    }
+#define GREEDY(x)                                  \
+    {                                              \
+        "greedy_ids", "I32", "6", x, sizeof greedy \
     }
 
 static fy_golden_report compare(const part *parts, size_t n, double tolerance)
@@ -157,12 +171,15 @@ static fy_golden_report compare(const part *parts, size_t n, double tolerance)
 static void a_golden_of_the_engine_itself_agrees_in_everything(void **state)
 {
     (void)state;
-    fy_golden_report r =
-        compare((part[]){IDS, LOGITS(logits), HIDDEN(hidden), GREEDY(greedy)}, 4, 0);
+    fy_golden_report r = compare(
+        (part[]){IDS, LOGITS(logits), HIDDEN(hidden), KEYS(keys), VALUES(values), GREEDY(greedy)},
+        6, 0);
     assert_true(r.within);
     assert_int_equal(r.n_rows, T);
     assert_int_equal(r.n_top1, T);
-    assert_int_equal(r.n_hidden, L + 1);
+    for (uint32_t i = 0; i < r.n_places; i++)
+        assert_true(fy_difference_seen(&r.places[i]));
+    assert_int_equal(r.n_places, 3 * L + 1);
     assert_int_equal(r.first_wrong, -1);
     assert_int_equal(r.n_equal, N_GREEDY);
     assert_true(fy_difference_max(&r.logits) == 0 && fy_difference_rms(&r.logits) == 0);
@@ -181,7 +198,7 @@ static void a_different_logit_is_measured_against_the_largest(void **state)
     fy_golden_report r = compare((part[]){IDS, LOGITS(changed)}, 2, 1e-4);
     assert_false(r.within);
     assert_true(fabs(fy_difference_max(&r.logits) - 0.01) < 1e-3);
-    assert_int_equal(r.n_hidden, 0);
+    assert_false(fy_difference_seen(&r.places[0]));
     fy_golden_report_release(&r);
     r = compare((part[]){IDS, LOGITS(changed)}, 2, 0.05);
     assert_true(r.within);
@@ -197,9 +214,30 @@ static void the_first_layer_beyond_the_tolerance_is_found(void **state)
         for (int64_t l = layer; l <= L; l++)
             changed[l * T * D + 5] += 1;
         fy_golden_report r = compare((part[]){IDS, HIDDEN(changed)}, 2, 1e-4);
-        assert_int_equal(r.first_wrong, layer);
+        assert_int_equal(r.first_wrong, layer * FY_GOLDEN_PER_LAYER);
         assert_false(r.within);
         assert_int_equal(r.n_rows, 0);
+        fy_golden_report_release(&r);
+    }
+}
+
+static void keys_and_values_say_where_in_a_layer(void **state)
+{
+    (void)state;
+    static float changed[L * N_KV * T * DIM], later[(L + 1) * T * D];
+    memcpy(later, hidden, sizeof later);
+    later[2 * T * D] += 1;
+    for (size_t i = 0; i < N_KV; i++) {
+        const size_t last_of_layer_1 = ((size_t)1 * N_KV + i) * T * DIM + T * DIM - 1;
+        memcpy(changed, keys, sizeof changed);
+        changed[last_of_layer_1] += 1;
+        fy_golden_report r = compare((part[]){IDS, HIDDEN(later), KEYS(changed)}, 3, 1e-4);
+        assert_int_equal(r.first_wrong, 1 * FY_GOLDEN_PER_LAYER + FY_GOLDEN_KEYS);
+        fy_golden_report_release(&r);
+        memcpy(changed, values, sizeof changed);
+        changed[last_of_layer_1] += 1;
+        r = compare((part[]){IDS, HIDDEN(later), VALUES(changed)}, 3, 1e-4);
+        assert_int_equal(r.first_wrong, 1 * FY_GOLDEN_PER_LAYER + FY_GOLDEN_VALUES);
         fy_golden_report_release(&r);
     }
 }
@@ -279,6 +317,12 @@ static void goldens_that_do_not_fit_the_model_are_refused(void **state)
         {{IDS, {"hidden", "F32", "3,12,64", hidden, sizeof hidden / 4 * 3}},
          2,
          "'hidden' has shape [3, 12, 64]"},
+        {{IDS, {"keys", "F32", "3,12,2,32", keys, sizeof keys}},
+         2,
+         "'keys' has shape [3, 12, 2, 32]"},
+        {{IDS, {"values", "F32", "2,2,12,32", values, sizeof values / 3 * 2}},
+         2,
+         "'values' has shape [2, 2, 12, 32]"},
         {{IDS, {"logits_tail", "F32", "13,96", logits, 13 * V * 4}},
          2,
          "'logits_tail' has shape [13, 96]"},
@@ -313,10 +357,10 @@ static void what_is_saved_is_what_the_session_computes(void **state)
         fail_msg("%s", e.msg);
     assert_int_equal(fy_golden_n_tokens(g), T);
     assert_int_equal(fy_golden_compare(g, s, 0, &r, &e), 0);
-    assert_true(r.within && r.n_rows == T && r.n_hidden == L + 1);
+    assert_true(r.within && r.n_rows == T);
     assert_true(fy_difference_seen(&r.logits));
-    for (uint32_t i = 0; i <= L; i++)
-        assert_true(fy_difference_seen(&r.hidden[i]));
+    for (uint32_t i = 0; i < r.n_places; i++)
+        assert_true(fy_difference_seen(&r.places[i]));
     fy_golden_report_release(&r);
     fy_golden_close(g);
     assert_int_equal(fy_golden_save("/nowhere/golden", model, s, ids, T, &e), -1);
@@ -330,6 +374,7 @@ int main(void)
         cmocka_unit_test(a_golden_of_the_engine_itself_agrees_in_everything),
         cmocka_unit_test(a_different_logit_is_measured_against_the_largest),
         cmocka_unit_test(the_first_layer_beyond_the_tolerance_is_found),
+        cmocka_unit_test(keys_and_values_say_where_in_a_layer),
         cmocka_unit_test(the_tail_of_the_logits_is_compared_with_the_last_positions),
         cmocka_unit_test(greedy_ids_stop_at_the_first_difference),
         cmocka_unit_test(nan_is_never_within_a_tolerance),
