@@ -104,11 +104,17 @@ int fy_golden_save(const char *path, const fy_model *m, fy_session *s, const int
         .file = fy_out_open(path, 0, e),
         .hp = hp,
         .n_ids = n,
-        .parts = {[IDS] = {"input_ids", 1, {n}},
-                  [LOGITS] = {"logits", 2, {n, hp->n_vocab}},
-                  [HIDDEN] = {"hidden", shows_hidden ? 3 : 0, {hp->n_layer + 1, n, hp->n_embd}},
-                  [KEYS] = {"keys", 4, {hp->n_layer, hp->n_head_kv, n, hp->head_dim}},
-                  [VALUES] = {"values", 4, {hp->n_layer, hp->n_head_kv, n, hp->head_dim_v}}},
+        .parts = {[IDS] = {.name = "input_ids", .rank = 1, .shape = {n}},
+                  [LOGITS] = {.name = "logits", .rank = 2, .shape = {n, hp->n_vocab}},
+                  [HIDDEN] = {.name = "hidden",
+                              .rank = shows_hidden ? 3 : 0,
+                              .shape = {hp->n_layer + 1, n, hp->n_embd}},
+                  [KEYS] = {.name = "keys",
+                            .rank = 4,
+                            .shape = {hp->n_layer, hp->n_head_kv, n, hp->head_dim}},
+                  [VALUES] = {.name = "values",
+                              .rank = 4,
+                              .shape = {hp->n_layer, hp->n_head_kv, n, hp->head_dim_v}}},
     };
     const fy_eval_sinks sinks = {
         .logits = save_logits, .hidden = shows_hidden ? save_hidden : NULL, .user = &g};
