@@ -60,4 +60,4 @@ done
 echo
 "$build"/tests/kcheck/kcheck --bench --kernel encode | awk '/^encode/ {
     bar = $2 == "scalar" ? 0 : $1 == "encode_q8_0" ? 8 : $1 == "encode_q4_0" ? 5 : 0; rate = $3 * 4
-    printf "%-14s %-8s %7.2f GB/s of f32, one thread%s\n", $1, $2, rate, bar == 0 ? "" : sprintf("   bar %g %s", bar, rate < bar ? "below" : "ok") }'
+    printf "%-20s %-8s %7.2f GB/s of f32, one thread%s\n", $1, $2, rate, bar == 0 ? "" : sprintf("   bar %g %s", bar, rate < bar ? "below" : "ok") }'

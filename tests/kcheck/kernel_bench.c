@@ -2,6 +2,7 @@
  * second for one column of a 64 MB matrix (decode), multiply-adds per second for 128 columns
  * (prefill). The read bandwidth of the machine, over a 256 MB buffer, is what decode is to be held
  * against. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +120,7 @@ static void bench_product(const fy_kernel_row *row, fy_type type, double bandwid
         rows_per_second(fy_kernels_matmul(&k, type), &p, row_bytes, 1) * (double)row_bytes;
     const double prefill =
         rows_per_second(fy_kernels_matmul(&k, type), &p, row_bytes, COLS) * K * COLS;
-    printf("%-15s %-8s %8.2f GB/s %5.0f %% %10.2f GMAC/s\n", row->op, row->isa, decode * 1e-9,
+    printf("%-20s %-8s %8.2f GB/s %5.0f %% %10.2f GMAC/s\n", row->op, row->isa, decode * 1e-9,
            100 * decode / bandwidth, prefill * 1e-9);
     free_product(&p);
 }
@@ -289,6 +290,20 @@ DEFINE_RUN_FIT(q4_1)
 DEFINE_RUN_FIT(q5_0)
 DEFINE_RUN_FIT(q5_1)
 
+#define DEFINE_RUN_WEIGHTED(type, ...)                                            \
+    static void run_encode_weighted_##type(const fy_kernels *k, const vectors *v) \
+    {                                                                             \
+        k->encode_weighted_##type(v->coded, v->x, N, __VA_ARGS__);                \
+    }
+
+DEFINE_RUN_WEIGHTED(q4_0, v->d, 1.0f)
+DEFINE_RUN_WEIGHTED(q4_1, v->d, 1.0f)
+DEFINE_RUN_WEIGHTED(q5_0, v->d, 1.0f)
+DEFINE_RUN_WEIGHTED(q5_1, v->d, 1.0f)
+DEFINE_RUN_WEIGHTED(q4_k, v->d)
+DEFINE_RUN_WEIGHTED(q5_k, v->d)
+DEFINE_RUN_WEIGHTED(q6_k, v->d)
+
 #define DEFINE_RUN_DECODE(type)                                          \
     static void run_decode_##type(const fy_kernels *k, const vectors *v) \
     {                                                                    \
@@ -337,6 +352,13 @@ static const struct {
     {"encode_q4_k", N, run_encode_q4_k},
     {"encode_q5_k", N, run_encode_q5_k},
     {"encode_q6_k", N, run_encode_q6_k},
+    {"encode_weighted_q4_0", N, run_encode_weighted_q4_0},
+    {"encode_weighted_q4_1", N, run_encode_weighted_q4_1},
+    {"encode_weighted_q5_0", N, run_encode_weighted_q5_0},
+    {"encode_weighted_q5_1", N, run_encode_weighted_q5_1},
+    {"encode_weighted_q4_k", N, run_encode_weighted_q4_k},
+    {"encode_weighted_q5_k", N, run_encode_weighted_q5_k},
+    {"encode_weighted_q6_k", N, run_encode_weighted_q6_k},
     {"fit_q8_0", N, run_fit_q8_0},
     {"fit_q4_0", N, run_fit_q4_0},
     {"fit_q4_1", N, run_fit_q4_1},
@@ -365,6 +387,7 @@ static void bench_vector(const fy_kernel_row *row, size_t op)
     fy_kc_random random = {1};
     for (int i = 0; i < KEYS * DIM; i++) {
         v.x[i] = v.w[i] = fy_kc_normal(&random);
+        v.d[i] = fabsf(v.x[i]);
         ((uint16_t *)v.coded)[i] = 0x3c00;
     }
     fy_kernels k = fy_kernels_for(0);
@@ -376,7 +399,7 @@ static void bench_vector(const fy_kernel_row *row, size_t op)
         calls++;
     } while (now() - begin < least_seconds / 4);
     const double elems = (double)calls * vector_ops[op].elems / (now() - begin);
-    printf("%-15s %-8s %8.2f G elements/s %8.2f GB/s of f32\n", row->op, row->isa, elems * 1e-9,
+    printf("%-20s %-8s %8.3f G elements/s %8.2f GB/s of f32\n", row->op, row->isa, elems * 1e-9,
            elems * sizeof(float) * 1e-9);
     void *const all[] = {v.x, v.y, v.w, v.coded, v.q, v.d, v.sum};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
@@ -392,7 +415,7 @@ void kc_bench(uint32_t features, const char *filter)
         exit(2);
     }
     printf("reading %d MB, one thread: %.2f GB/s\n\n", READ_MEGABYTES, bandwidth * 1e-9);
-    printf("%-15s %-8s %13s %7s %17s\n", "kernel", "isa", "decode", "of read", "128 columns");
+    printf("%-20s %-8s %13s %7s %17s\n", "kernel", "isa", "decode", "of read", "128 columns");
     for (int i = 0; i < fy_n_kernel_rows; i++) {
         const fy_kernel_row *row = &fy_kernel_rows[i];
         if ((features & row->needs) != row->needs ||

@@ -75,4 +75,4 @@ FY_INLINE void fy_l_q6_pack(uint8_t ql[64], uint8_t qh[FY_QK], const uint8_t q[1
     }
 }
 
-#include "kernels/scalar/encode_k_lanes.h"
+#include "kernels/scalar/encode_weighted_lanes.h"

@@ -205,6 +205,11 @@ static inline float fy_k_candidate(const fy_k_search *how, int step)
     return how->first + how->width * (float)step + (float)how->top;
 }
 
+/* What a superblock stores of the scales and minimums (those that are subtracted) that were found
+ * for it under an importance matrix. sums: of the weights of each sub-block. */
+fy_k_scales fy_weighted_scales(int top, const float scales[FY_K_SUBS], const float mins[FY_K_SUBS],
+                               const float sums[FY_K_SUBS]);
+
 typedef struct {
     float scale, min; /* value scale * q + min, min <= 0 */
     float error;

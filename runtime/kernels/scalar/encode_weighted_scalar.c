@@ -197,6 +197,27 @@ static float p_search(uint8_t stored[SUBS], const float *x, const float *weights
     return s.qq > 0.0f ? s.xq / s.qq : 0.0f;
 }
 
+fy_k_scales fy_weighted_scales(int top, const float scales[SUBS], const float mins[SUBS],
+                               const float sums[SUBS])
+{
+    uint8_t ls[SUBS], lm[SUBS];
+    fy_k_scales k;
+    k.d = fy_f32_to_f16(p_search(ls, scales, sums, 63));
+    k.dmin = fy_f32_to_f16(p_search(lm, mins, sums, 63));
+    for (int s = 0; s < SUBS && top == 31; s++) { /* not so in ggml's q4_K */
+        ls[s] = ls[s] < 63 ? ls[s] : 63;
+        lm[s] = lm[s] < 63 ? lm[s] : 63;
+    }
+    fy_k_put_scales(k.packed, ls, lm);
+    for (int s = 0; s < SUBS; s++) { /* of what was stored: six bits of eight */
+        fy_quants w;
+        fy_k_scale_min(&w, k.d, k.dmin, k.packed, s);
+        k.step[s] = w.d;
+        k.min[s] = -w.m;
+    }
+    return k;
+}
+
 static fy_k_scales k_encode(uint8_t q[FY_QK_K], int top, const float *x, const float *importance)
 {
     const fy_k_search how = fy_weighted_search(top);
@@ -214,21 +235,7 @@ static fy_k_scales k_encode(uint8_t q[FY_QK_K], int top, const float *x, const f
         scales[s] = f.scale;
         mins[s] = -f.min;
     }
-    uint8_t ls[SUBS], lm[SUBS];
-    fy_k_scales k;
-    k.d = fy_f32_to_f16(p_search(ls, scales, sums, 63));
-    k.dmin = fy_f32_to_f16(p_search(lm, mins, sums, 63));
-    for (int s = 0; s < SUBS && top == 31; s++) { /* not so in ggml's q4_K */
-        ls[s] = ls[s] < 63 ? ls[s] : 63;
-        lm[s] = lm[s] < 63 ? lm[s] : 63;
-    }
-    fy_k_put_scales(k.packed, ls, lm);
-    for (int s = 0; s < SUBS; s++) { /* of what was stored: six bits of eight */
-        fy_quants w;
-        fy_k_scale_min(&w, k.d, k.dmin, k.packed, s);
-        k.step[s] = w.d;
-        k.min[s] = -w.m;
-    }
+    const fy_k_scales k = fy_weighted_scales(top, scales, mins, sums);
     fy_k_requant(q, &k, top, x);
     return k;
 }

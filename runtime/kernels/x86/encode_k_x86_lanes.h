@@ -88,6 +88,6 @@ FY_INLINE void fy_l_q6_pack(uint8_t ql[2 * FY_QK], uint8_t qh[FY_QK], const uint
                 fy_l_above(fy_l_above(high[0], high[1], 2), fy_l_above(high[2], high[3], 2), 4));
 }
 
-#include "kernels/scalar/encode_k_lanes.h"
+#include "kernels/scalar/encode_weighted_lanes.h"
 
 #endif
