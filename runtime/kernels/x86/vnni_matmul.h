@@ -83,7 +83,7 @@ FY_INLINE void fy_v_matvec(float *y, int64_t ldy, fy_v_matrix w, int64_t row_beg
             acc[c] = fy_v_zerof();
         for (int64_t b = 0; b < n_blocks; b++) {
             for (size_t line = 0; line < FY_V_ROWS * block_bytes; line += 64)
-                _mm_prefetch((const char *)(next + line), _MM_HINT_T1);
+                _mm_prefetch((const char *)(next + line), _MM_HINT_T0);
             next += FY_V_ROWS * block_bytes;
             block(acc, fy_v_block_at(w, row, b, block_bytes), a, b * subs, n);
         }
@@ -213,26 +213,30 @@ typedef void fy_v_repack_fn(void *tile, int64_t b, int g, fy_v_block w);
 
 /* All columns over a run. The number of columns at once must be a constant of unrolled code: fn[0]
  * takes FY_V_COLS, fn[1], fn[2] and fn[3] take 4, 2 and 1; NULL: not so many. Each of them asks for
- * its share of the `bytes` at `next`. */
+ * its share of what the next run repacks: `bytes` of each of the tile's rows from `next` on. */
 FY_INLINE void fy_v_all_columns(fy_v_run r, int64_t n_cols, fy_v_run_fn *const fn[4],
-                                uintptr_t next, size_t bytes)
+                                fy_v_block next, size_t bytes)
 {
     static const int takes[4] = {FY_V_COLS, 4, 2, 1};
     float *const y = r.y;
-    size_t line = 0;
+    const size_t lines = bytes / 64 + 1, all = FY_V_GROUPS * FY_V_ROWS * lines;
+    size_t done = 0, line = 0;
     for (int i = 0; i < 4; i++) {
         for (; fn[i] != NULL && n_cols - r.col >= takes[i]; r.col += takes[i]) {
-            const size_t end = bytes * (size_t)(r.col + takes[i]) / (size_t)n_cols;
-            for (; line < end; line += 64)
-                _mm_prefetch((const char *)(next + line), _MM_HINT_T1);
+            const size_t end = all * (size_t)(r.col + takes[i]) / (size_t)n_cols;
+            for (; done < end; done++) {
+                _mm_prefetch((const char *)(next.at + line * 64), _MM_HINT_T0);
+                if (++line == lines) {
+                    line = 0;
+                    next.at += next.step;
+                }
+            }
             r.y = y + r.col * r.ldy;
             fn[i](&r);
         }
     }
 }
 
-/* The rows of a tile lie one after the other: while one is computed, those of the next come, front
- * to back. */
 FY_INLINE void fy_v_matmul_tiles(float *y, int64_t ldy, fy_v_matrix w, int64_t row_begin,
                                  int64_t row_end, const fy_act *a, int64_t n_cols, void *tile,
                                  size_t block_bytes, int subs, int above, fy_v_repack_fn *repack,
@@ -241,7 +245,6 @@ FY_INLINE void fy_v_matmul_tiles(float *y, int64_t ldy, fy_v_matrix w, int64_t r
     const int64_t n_blocks = a->k / FY_QK;
     fy_v_run r = {.y = y, .ldy = ldy, .tile = tile, .a = a, .above = above};
     for (int64_t row = row_begin; row < row_end; row += FY_V_GROUPS * FY_V_ROWS) {
-        uintptr_t next = (uintptr_t)w.at + (size_t)(row + FY_V_GROUPS * FY_V_ROWS) * w.row_bytes;
         r.first = 0;
         do { /* once even without blocks: the sums are zero then */
             r.run = fy_v_least(n_blocks - r.first, FY_V_RUN);
@@ -251,9 +254,12 @@ FY_INLINE void fy_v_matmul_tiles(float *y, int64_t ldy, fy_v_matrix w, int64_t r
                     repack(tile, b, g,
                            fy_v_block_at(w, r.row[g], (r.first + b) / subs, block_bytes));
             }
-            const size_t bytes = FY_V_GROUPS * FY_V_ROWS * (size_t)(r.run / subs) * block_bytes;
+            const bool last = r.first + FY_V_RUN >= n_blocks; /* then the next tile begins */
+            const fy_v_block next =
+                fy_v_block_at(w, last ? row + FY_V_GROUPS * FY_V_ROWS : row,
+                              last ? 0 : (r.first + FY_V_RUN) / subs, block_bytes);
+            const size_t bytes = FY_V_RUN / (size_t)subs * block_bytes;
             fy_v_all_columns(r, n_cols, fn, next, bytes);
-            next += bytes;
             r.first += FY_V_RUN;
         } while (r.first < n_blocks);
     }
