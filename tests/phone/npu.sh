@@ -52,7 +52,7 @@ adb shell "touch /data/local/tmp/ferry/tales/tales/qnn/chunk_0.bin"
 check_equal "a file that changed does not" 1 "$(asked)"
 refused() { # FAULT: what the phone says with it, and its status
     echo "$1" >"$root/data/local/tmp/faults"
-    adb shell "cd /data/local/tmp/ferry/tales && FERRY_REF_FAULTS=/data/local/tmp/faults bin/ferry run -d . -p Once -n 1; echo status \$?" >"$TMP/refused" 2>&1
+    adb shell "cd /data/local/tmp/ferry/tales && FERRY_REF_FAULTS=/data/local/tmp/faults bin/ferry run -d . -p Once -n 1 2>&1; echo status \$?" >"$TMP/refused" 2>&1
     grep -oE 'chunk_0.bin: was compiled for .*\)|^status 3' "$TMP/refused" | tr -d '\n'
 }
 compiled_for='chunk_0.bin: was compiled for V75 with 8 MB of VTCM (chip 57), and this NPU is'
