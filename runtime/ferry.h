@@ -141,8 +141,8 @@ FERRY_API ferry_status ferry_token_text(const ferry_vocab *vocab, int32_t id, ui
 
 /* --- session -------------------------------------------------------------------------------- */
 
-/* Elements of the KV cache. Q8_0 wants heads of a multiple of 32 elements. */
-enum { FERRY_KV_F16 = 0, FERRY_KV_F32 = 1, FERRY_KV_Q8_0 = 2 };
+/* Elements of the KV cache. Q8_0 and Q4_0 want heads of a multiple of 32 elements. */
+enum { FERRY_KV_F16 = 0, FERRY_KV_F32 = 1, FERRY_KV_Q8_0 = 2, FERRY_KV_Q4_0 = 3 };
 
 typedef struct {
     uint32_t struct_size;

@@ -102,10 +102,13 @@ void ferry_session_params_init(ferry_session_params *p, size_t struct_size)
 
 static int kv_type(int32_t type, const char *name, fy_type *out, fy_err *e)
 {
-    static const fy_type types[] = {
-        [FERRY_KV_F16] = FY_F16, [FERRY_KV_F32] = FY_F32, [FERRY_KV_Q8_0] = FY_Q8_0};
+    static const fy_type types[] = {[FERRY_KV_F16] = FY_F16,
+                                    [FERRY_KV_F32] = FY_F32,
+                                    [FERRY_KV_Q8_0] = FY_Q8_0,
+                                    [FERRY_KV_Q4_0] = FY_Q4_0};
     if (type < 0 || (size_t)type >= sizeof types / sizeof types[0])
-        return fy_fail(e, FY_EARG, "%s is %d, expected FERRY_KV_F16, _F32 or _Q8_0", name, type);
+        return fy_fail(e, FY_EARG, "%s is %d, expected FERRY_KV_F16, _F32, _Q8_0 or _Q4_0", name,
+                       type);
     *out = types[type];
     return 0;
 }

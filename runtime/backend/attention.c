@@ -10,6 +10,7 @@
 
 #include "backend/backend_impl.h"
 #include "base/math.h"
+#include "kernels/row.h"
 
 enum { CHUNK = FY_ATTEND_CHUNK, MAX_QUERIES = 64, SIDE = 4, ALIGN = 64 };
 
@@ -36,6 +37,8 @@ static void store_row(const fy_kernels *k, fy_type type, uint8_t *row, const flo
         k->f32_to_f16((uint16_t *)(void *)row, x, dim);
     else if (type == FY_Q8_0)
         k->encode_q8_0((fy_block_q8_0 *)(void *)row, x, dim);
+    else if (type == FY_Q4_0)
+        k->encode_q4_0((fy_block_q4_0 *)(void *)row, x, dim);
     else
         memcpy(row, x, (size_t)dim * sizeof *x);
 }
@@ -175,7 +178,7 @@ static void load_queries(block *k)
         k->state[i] = (fy_softmax){.max = -INFINITY};
     }
     memset(k->acc, 0, (size_t)(n * kv->head_dim_v) * sizeof *k->acc);
-    if (kv->type_k == FY_Q8_0)
+    if (fy_kernels_wants_q8(kv->type_k))
         k->j->b->kernels.act_quantize(&k->act, 0, n);
 }
 
@@ -187,9 +190,10 @@ static void score(block *k, int64_t base, range r)
     const uint8_t *rows = row_at(kv, kv->k, kv->type_k, kv->head_dim, k->kv_head, at);
     const int64_t n = k->n_tokens * k->n_heads;
     float *s = k->s + r.begin;
-    if (kv->type_k == FY_Q8_0)
-        f->matmul_q8_0(s, CHUNK, rows, (size_t)kv->head_dim / FY_QK * sizeof(fy_block_q8_0), 0,
-                       r.end - r.begin, &k->act, n, k->kernel_scratch);
+    if (fy_kernels_wants_q8(kv->type_k))
+        fy_kernels_matmul(f, kv->type_k)(
+            s, CHUNK, rows, (size_t)fy_type_row_bytes(kv->type_k, (uint64_t)kv->head_dim), 0,
+            r.end - r.begin, &k->act, n, k->kernel_scratch);
     else
         (kv->type_k == FY_F16 ? f->attend_dots_f16 : f->attend_dots_f32)(
             s, k->q, n, rows, r.end - r.begin, kv->head_dim);
@@ -218,6 +222,25 @@ static void soften(block *k, int64_t base)
     }
 }
 
+/* acc += p * V of rows that are decoded first: all queries share that. */
+static void add_decoded(float *acc, const float *p, int64_t n, const uint8_t *rows, int64_t n_rows,
+                        const block *k)
+{
+    const fy_kernels *f = &k->j->b->kernels;
+    const fy_kv_layer *kv = k->j->a->kv;
+    const int64_t dim = kv->head_dim_v,
+                  at_once = FY_KERNEL_SCRATCH_BYTES / (dim * (int64_t)sizeof(float));
+    const size_t row_bytes = (size_t)fy_type_row_bytes(kv->type_v, (uint64_t)dim);
+    float *values = (float *)k->kernel_scratch;
+    for (int64_t first = 0; first < n_rows; first += at_once) {
+        const int64_t count = n_rows - first < at_once ? n_rows - first : at_once;
+        for (int64_t i = 0; i < count; i++)
+            fy_row_decode(f, kv->type_v, values + i * dim, rows + (size_t)(first + i) * row_bytes,
+                          dim);
+        f->attend_add_f32(acc, p + first, n, values, count, dim);
+    }
+}
+
 /* acc += p * V for tokens that all see the range. */
 static void add_values(block *k, int64_t base, int64_t token, int64_t n, range r)
 {
@@ -231,8 +254,12 @@ static void add_values(block *k, int64_t base, int64_t token, int64_t n, range r
                            : kv->type_v == FY_F32 ? f->attend_add_f32
                                                   : f->attend_add_q8_0;
     const int64_t i = (token - k->first_token) * k->n_heads;
-    fn(k->acc + i * kv->head_dim_v, k->s + i * CHUNK + r.begin, n * k->n_heads, rows,
-       r.end - r.begin, kv->head_dim_v);
+    float *acc = k->acc + i * kv->head_dim_v;
+    const float *p = k->s + i * CHUNK + r.begin;
+    if (kv->type_v == FY_Q4_0)
+        add_decoded(acc, p, n * k->n_heads, rows, r.end - r.begin, k);
+    else
+        fn(acc, p, n * k->n_heads, rows, r.end - r.begin, kv->head_dim_v);
 }
 
 /* Tokens go together over what all of them see, and each goes alone before and after that. */

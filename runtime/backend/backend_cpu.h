@@ -105,7 +105,7 @@ typedef struct {
  * likewise with head_dim_v. */
 typedef struct {
     void *k, *v;            /* view of the session's cache */
-    fy_type type_k, type_v; /* FY_F32, FY_F16, or FY_Q8_0 when rows are whole blocks */
+    fy_type type_k, type_v; /* FY_F32, FY_F16, or FY_Q8_0, FY_Q4_0 when rows are whole blocks */
     int64_t n_ctx, n_head_kv, head_dim, head_dim_v;
 } fy_kv_layer;
 

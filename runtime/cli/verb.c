@@ -14,7 +14,7 @@
 #include "cli/verb_rows.h"
 #include "model/vocab/vocab.h"
 
-const fy_type fy_cache_types[] = {FY_F32, FY_F16, FY_Q8_0};
+const fy_type fy_cache_types[] = {FY_F32, FY_F16, FY_Q8_0, FY_Q4_0};
 
 static const fy_verb *const no_verbs[] = {NULL};
 static const fy_program no_program = {.verbs = no_verbs};

@@ -53,7 +53,7 @@ typedef void fy_matmul_fn(float *y, int64_t ldy, const void *W, size_t row_bytes
  * query's window begins. For each query the chunks in which it sees a position come in order, and
  * with m = -infinity, sum = 0 and acc = 0 before the first, and j the positions it sees:
  *   s_j = q . K[j]          attend_dots for f32 and f16, as a dot product of this type above; for
- *                           q8_0 matmul_q8_0, the query quantized by act_quantize
+ *                           q8_0 and q4_0 their matmul, the query quantized by act_quantize
  *   s_j = scale * s_j,      then the softcap of it when cap is not 0
  *   m' = the largest of m and all s_j; a NaN is never the maximum
  *   shift = m', but 0 while m' is -infinity
@@ -62,7 +62,7 @@ typedef void fy_matmul_fn(float *y, int64_t ldy, const void *W, size_t row_bytes
  *   sum = sum * f + total   in double, two roundings; total in float: p_j in 8 lanes from 0, lane j
  *                           % 8, added up as the lanes of a dot product
  *   acc_i = acc_i * f, and then for each j in order acc_i = fmaf(p_j, V[j][i], acc_i); an element
- *                           of q8_0 is d * q, which is exact
+ *                           of q8_0 or q4_0 is d * q, which is exact
  * At the end out_i = acc_i * (float)(1 / sum). No step depends on the other queries, so neither
  * does a result, nor on where a batch begins. A NaN in q or a key that is seen makes out NaN.
  *

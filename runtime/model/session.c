@@ -14,6 +14,11 @@
 
 enum { ALIGN = 64, HUGE_PAGE = 2 << 20 };
 
+static bool is_of_floats(fy_type type)
+{
+    return type == FY_F32 || type == FY_F16;
+}
+
 static int part_bytes(const fy_hparams *hp, uint32_t n_seq, uint32_t n_ctx, uint32_t dim,
                       fy_type type, uint64_t *layer_bytes, uint64_t *bytes, fy_err *e)
 {
@@ -24,6 +29,10 @@ static int part_bytes(const fy_hparams *hp, uint32_t n_seq, uint32_t n_ctx, uint
             "KV cache of type %s: the model's heads have %u elements, expected a multiple "
             "of %u; use f16 (-ctk f16 -ctv f16)",
             fy_type_name(type), dim, FY_QK);
+    if (type == FY_Q4_0 && dim > FY_KERNEL_SCRATCH_BYTES / sizeof(float)) /* rows are decoded */
+        return fy_fail(e, FY_EARG,
+                       "KV cache of type q4_0: heads of %u elements, expected at most %u", dim,
+                       (unsigned)(FY_KERNEL_SCRATCH_BYTES / sizeof(float)));
     if (!fy_mul_u64(hp->n_head_kv, n_ctx, &rows) || !fy_mul_u64(rows, n_seq, &rows) ||
         !fy_mul_u64(n, rows, &n) || !fy_align_u64(n, ALIGN, layer_bytes) ||
         !fy_mul_u64(*layer_bytes, hp->n_layer, bytes) || *bytes > SIZE_MAX / 4)
@@ -199,12 +208,12 @@ static int check_graphs(const fy_model *m, fy_session_params *p, fy_err *e)
                        p->n_ctx, room, c->n_ctx, room);
     if (p->n_seq > 1)
         return fy_fail(e, FY_EARG, "%u sequences, but graphs of fixed shape hold one", p->n_seq);
-    if (c->fixed && (p->type_k == FY_Q8_0 || p->type_v == FY_Q8_0))
+    if (c->fixed && !(is_of_floats(p->type_k) && is_of_floats(p->type_v)))
         return fy_fail(e, FY_EARG,
                        "KV cache of types %s and %s, but the graphs were compiled for one of %s: "
                        "drop -ctk and -ctv",
                        fy_type_name(p->type_k), fy_type_name(p->type_v), fy_element_name(c->kv));
-    if (!c->fixed && (p->type_k != p->type_v || p->type_k == FY_Q8_0))
+    if (!c->fixed && (p->type_k != p->type_v || !is_of_floats(p->type_k)))
         return fy_fail(e, FY_EARG,
                        "KV cache of types %s and %s: that of the graphs is f16, or f32 for both "
                        "(-ctk f32 -ctv f32)",
@@ -254,8 +263,8 @@ static int complete_params(const fy_model *m, const fy_session_params *p, fy_ses
         return fy_fail(e, FY_EARG, "%d threads, expected 1 to %d", out->n_threads, FY_THREADS_MAX);
     const fy_type types[] = {out->type_k, out->type_v};
     for (int i = 0; i < 2; i++) {
-        if (types[i] != FY_F32 && types[i] != FY_F16 && types[i] != FY_Q8_0)
-            return fy_fail(e, FY_EARG, "KV cache of type %s, expected f32, f16 or q8_0",
+        if (!is_of_floats(types[i]) && types[i] != FY_Q8_0 && types[i] != FY_Q4_0)
+            return fy_fail(e, FY_EARG, "KV cache of type %s, expected f32, f16, q8_0 or q4_0",
                            fy_type_name(types[i]));
     }
     return 0;

@@ -7,8 +7,8 @@
 #include "model/decoder.h"
 
 /* --- the KV cache: [layer][n_seq][n_head_kv][n_ctx][head_dim] for keys, the same with head_dim_v
- * for values, so that the keys one query head reads lie in one run. f32, f16, or q8_0 where rows
- * are whole blocks --- */
+ * for values, so that the keys one query head reads lie in one run. f32, f16, or q8_0 and q4_0
+ * where rows are whole blocks --- */
 
 typedef struct {
     uint8_t *k, *v;    /* owned */
@@ -16,7 +16,7 @@ typedef struct {
     size_t layer_k_bytes, layer_v_bytes;
 } fy_kv;
 
-/* Bytes of a cache. Types: FY_F32, FY_F16 or FY_Q8_0; FY_EARG when rows are not whole
+/* Bytes of a cache. Types: FY_F32, FY_F16, FY_Q8_0 or FY_Q4_0; FY_EARG when rows are not whole
  * blocks. */
 int fy_kv_bytes(const fy_hparams *hp, uint32_t n_seq, uint32_t n_ctx, fy_type type_k,
                 fy_type type_v, uint64_t *bytes, fy_err *e);

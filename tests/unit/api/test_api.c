@@ -472,7 +472,7 @@ static void impossible_sessions_are_refused(void **state)
         ferry_status status;
         const char *word;
     } cases[] = {
-        {{.type_k = 3}, FERRY_EUSAGE, "type_k"},
+        {{.type_k = 4}, FERRY_EUSAGE, "type_k"},
         {{.type_v = -1}, FERRY_EUSAGE, "type_v"},
         {{.n_threads = 100000}, FERRY_EUSAGE, "threads"},
         {{.n_ctx = UINT32_MAX}, FERRY_EUSAGE, "context"},

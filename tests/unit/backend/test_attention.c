@@ -121,14 +121,14 @@ static void every_pair_of_types_is_near_attention_in_double(void **state)
     const struct {
         fy_type type;
         double bound;
-    } types[] = {{FY_F32, 2e-6}, {FY_F16, 2e-3}, {FY_Q8_0, 2e-2}};
+    } types[] = {{FY_F32, 2e-6}, {FY_F16, 2e-3}, {FY_Q8_0, 2e-2}, {FY_Q4_0, 0.3}};
     const int lengths[SEQS] = {CTX, 1, 70};
     attention *a = new_attention();
     fy_backend *b = new_backend(2);
-    for (int c = 0; c < 9; c++) {
+    for (int c = 0; c < 16; c++) {
         for (int64_t swa = 0; swa <= 80; swa += 40) {
-            a->type_k = types[c / 3].type;
-            a->type_v = types[c % 3].type;
+            a->type_k = types[c / 4].type;
+            a->type_v = types[c % 4].type;
             a->n_head = 6;
             a->n_head_kv = 2;
             a->n_swa = swa;
@@ -136,7 +136,7 @@ static void every_pair_of_types_is_near_attention_in_double(void **state)
             a->cap = c % 2 == 0 ? 0 : 4;
             make(a, lengths);
             run(a, b, 0, a->n_tokens);
-            const double bound = fmax(types[c / 3].bound, types[c % 3].bound);
+            const double bound = fmax(types[c / 4].bound, types[c % 4].bound);
             for (int64_t t = 0; t < a->n_tokens; t += 7) {
                 for (int64_t h = 0; h < a->n_head; h++)
                     assert_true(distance(a, t, h) < bound);
@@ -155,16 +155,16 @@ static void results_do_not_depend_on_batch_neighbours_or_threads(void **state)
     const struct {
         int64_t n_head, n_head_kv, n_swa;
     } shapes[] = {{2, 2, 0}, {4, 1, 70}, {12, 1, 0}, {6, 2, 33}, {12, 4, 5}};
-    const fy_type types[] = {FY_F32, FY_F16, FY_Q8_0};
+    const fy_type types[] = {FY_F32, FY_F16, FY_Q8_0, FY_Q4_0};
     const int lengths[SEQS] = {131, 3, 66};
     attention *a = new_attention();
     float *want = malloc(sizeof a->out);
     assert_non_null(want);
-    for (int c = 0; c < 15; c++) {
-        a->n_head = shapes[c / 3].n_head;
-        a->n_head_kv = shapes[c / 3].n_head_kv;
-        a->n_swa = shapes[c / 3].n_swa;
-        a->type_k = a->type_v = types[c % 3];
+    for (int c = 0; c < 20; c++) {
+        a->n_head = shapes[c / 4].n_head;
+        a->n_head_kv = shapes[c / 4].n_head_kv;
+        a->n_swa = shapes[c / 4].n_swa;
+        a->type_k = a->type_v = types[c % 4];
         a->scale = 0.3f;
         a->cap = 0;
         make(a, lengths);

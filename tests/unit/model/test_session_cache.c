@@ -71,67 +71,82 @@ static double distance(const float *a, const float *b)
     return sqrt(d / size);
 }
 
-static void a_cache_of_q8_0_is_near_one_of_f32(void **state)
+static const struct {
+    fy_type type;
+    double near;          /* distance from a cache of f32 */
+    uint64_t block_bytes; /* of 32 elements, 64 in f16 */
+} kinds[] = {{FY_Q8_0, 0.03, 34}, {FY_Q4_0, 0.3, 18}};
+
+enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+
+static void caches_of_blocks_are_near_one_of_f32(void **state)
 {
     (void)state;
-    static float f32[T * V], q8[T * V], k[T * V], v[T * V];
+    static float f32[T * V], both[T * V], k[T * V], v[T * V];
     fy_model *m = open_tiny(32);
     all_logits(m, (fy_session_params){.type_k = FY_F32, .type_v = FY_F32}, f32);
-    all_logits(m, (fy_session_params){.type_k = FY_Q8_0, .type_v = FY_Q8_0}, q8);
-    all_logits(m, (fy_session_params){.type_k = FY_Q8_0, .type_v = FY_F16}, k);
-    all_logits(m, (fy_session_params){.type_k = FY_F32, .type_v = FY_Q8_0}, v);
-    assert_true(distance(f32, q8) > 0 && distance(f32, q8) < 0.03);
-    assert_true(distance(f32, k) > 0 && distance(f32, k) < 0.03);
-    assert_true(distance(f32, v) > 0 && distance(f32, v) < 0.03);
-    fy_model_close(m);
-}
-
-static void a_cache_of_q8_0_gives_the_same_bits_for_any_threads_and_batches(void **state)
-{
-    (void)state;
-    static float want[T * V], got[T * V];
-    fy_model *m = open_tiny(64);
-    fy_session_params p = {.n_batch = 1, .n_threads = 1, .type_k = FY_Q8_0, .type_v = FY_Q8_0};
-    all_logits(m, p, want);
-    const uint32_t batches[] = {7, 64, 65, 100, 512};
-    for (int b = 0; b < 5; b++) {
-        p.n_batch = batches[b];
-        p.n_threads = 1 + b % 3;
-        all_logits(m, p, got);
-        assert_memory_equal(got, want, sizeof want);
+    for (int i = 0; i < N_KINDS; i++) {
+        const fy_type t = kinds[i].type;
+        all_logits(m, (fy_session_params){.type_k = t, .type_v = t}, both);
+        all_logits(m, (fy_session_params){.type_k = t, .type_v = FY_F16}, k);
+        all_logits(m, (fy_session_params){.type_k = FY_F32, .type_v = t}, v);
+        assert_true(distance(f32, both) > 0 && distance(f32, both) < kinds[i].near);
+        assert_true(distance(f32, k) > 0 && distance(f32, k) < kinds[i].near);
+        assert_true(distance(f32, v) > 0 && distance(f32, v) < kinds[i].near);
     }
     fy_model_close(m);
 }
 
-static void a_cache_of_q8_0_is_smaller(void **state)
+static void caches_of_blocks_give_the_same_bits_for_any_threads_and_batches(void **state)
 {
     (void)state;
-    fy_model *m = open_tiny(32);
-    fy_session_plan f16, q8, mixed;
-    fy_err e = {0};
-    assert_int_equal(
-        fy_session_plan_of(m, &(fy_session_params){.type_k = FY_F16, .type_v = FY_F16}, &f16, &e),
-        0);
-    assert_int_equal(
-        fy_session_plan_of(m, &(fy_session_params){.type_k = FY_Q8_0, .type_v = FY_Q8_0}, &q8, &e),
-        0);
-    assert_int_equal(fy_session_plan_of(
-                         m, &(fy_session_params){.type_k = FY_Q8_0, .type_v = FY_F16}, &mixed, &e),
-                     0);
-    assert_true(q8.kv_bytes * 64 >= f16.kv_bytes * 34 && q8.kv_bytes < f16.kv_bytes * 36 / 64);
-    assert_true(2 * mixed.kv_bytes == f16.kv_bytes + q8.kv_bytes);
+    static float want[T * V], got[T * V];
+    fy_model *m = open_tiny(64);
+    for (int i = 0; i < N_KINDS; i++) {
+        fy_session_params p = {
+            .n_batch = 1, .n_threads = 1, .type_k = kinds[i].type, .type_v = kinds[i].type};
+        all_logits(m, p, want);
+        const uint32_t batches[] = {7, 64, 65, 100, 512};
+        for (int b = 0; b < 5; b++) {
+            p.n_batch = batches[b];
+            p.n_threads = 1 + b % 3;
+            all_logits(m, p, got);
+            assert_memory_equal(got, want, sizeof want);
+        }
+    }
     fy_model_close(m);
 }
 
-static void heads_that_are_no_whole_blocks_cannot_be_q8_0(void **state)
+static void caches_of_blocks_are_smaller(void **state)
+{
+    (void)state;
+    fy_model *m = open_tiny(32);
+    fy_session_plan f16, both, mixed;
+    fy_err e = {0};
+    fy_session_params p = {.type_k = FY_F16, .type_v = FY_F16};
+    assert_int_equal(fy_session_plan_of(m, &p, &f16, &e), 0);
+    for (int i = 0; i < N_KINDS; i++) {
+        p = (fy_session_params){.type_k = kinds[i].type, .type_v = kinds[i].type};
+        assert_int_equal(fy_session_plan_of(m, &p, &both, &e), 0);
+        p.type_v = FY_F16;
+        assert_int_equal(fy_session_plan_of(m, &p, &mixed, &e), 0);
+        assert_true(both.kv_bytes * 64 >= f16.kv_bytes * kinds[i].block_bytes &&
+                    both.kv_bytes * 64 < f16.kv_bytes * (kinds[i].block_bytes + 2));
+        assert_true(2 * mixed.kv_bytes == f16.kv_bytes + both.kv_bytes);
+    }
+    fy_model_close(m);
+}
+
+static void heads_that_are_no_whole_blocks_have_no_such_cache(void **state)
 {
     (void)state;
     fy_model *m = open_tiny(16);
-    const fy_session_params p[] = {{.type_k = FY_Q8_0, .type_v = FY_F16},
-                                   {.type_k = FY_F16, .type_v = FY_Q8_0}};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 * N_KINDS; i++) {
+        const fy_type t = kinds[i / 2].type;
+        const fy_session_params p = {.type_k = i % 2 == 0 ? t : FY_F16,
+                                     .type_v = i % 2 == 0 ? FY_F16 : t};
         fy_err e = {0};
-        assert_null(fy_session_new(m, &p[i], &e));
+        assert_null(fy_session_new(m, &p, &e));
         assert_int_equal(e.code, FY_EARG);
         assert_non_null(
             strstr(e.msg, "heads have 16 elements, expected a multiple of 32; use f16"));
@@ -142,10 +157,10 @@ static void heads_that_are_no_whole_blocks_cannot_be_q8_0(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cache_of_q8_0_is_near_one_of_f32),
-        cmocka_unit_test(a_cache_of_q8_0_gives_the_same_bits_for_any_threads_and_batches),
-        cmocka_unit_test(a_cache_of_q8_0_is_smaller),
-        cmocka_unit_test(heads_that_are_no_whole_blocks_cannot_be_q8_0),
+        cmocka_unit_test(caches_of_blocks_are_near_one_of_f32),
+        cmocka_unit_test(caches_of_blocks_give_the_same_bits_for_any_threads_and_batches),
+        cmocka_unit_test(caches_of_blocks_are_smaller),
+        cmocka_unit_test(heads_that_are_no_whole_blocks_have_no_such_cache),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }
