@@ -312,8 +312,8 @@ static void impossible_parameters_are_refused(void **state)
         fy_code code;
         const char *word;
     } cases[] = {
-        {{.type_k = FY_I32, .type_v = FY_F16}, FY_EARG, "expected f32, f16 or q8_0"},
-        {{.type_k = FY_F16, .type_v = FY_Q4_0}, FY_EARG, "expected f32, f16 or q8_0"},
+        {{.type_k = FY_I32, .type_v = FY_F16}, FY_EARG, "expected f32, f16, q8_0 or q4_0"},
+        {{.type_k = FY_F16, .type_v = FY_Q5_0}, FY_EARG, "expected f32, f16, q8_0 or q4_0"},
         {{.n_threads = 257}, FY_EARG, "threads"},
         {{.n_threads = -1}, FY_EARG, "threads"},
         {{.n_ctx = UINT32_MAX}, FY_EARG, "context"},
