@@ -123,6 +123,7 @@ FY_KERNEL(attend_dots_f32, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
 FY_KERNEL(attend_dots_f16, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
 FY_KERNEL(attend_add_f32, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
 FY_KERNEL(attend_add_f16, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
+FY_KERNEL(attend_softmax, avx512, FY_CPU_AVX2 | FY_CPU_AVX512)
 #endif
 
 #if defined(__aarch64__)

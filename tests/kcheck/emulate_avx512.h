@@ -34,6 +34,7 @@ typedef union {
         return r.out;                                  \
     }
 FY_EM_HALVES(cvtepi32_ps, __m512, f, __m512i, i)
+FY_EM_HALVES(cvtps_epi32, __m512i, i, __m512, f)
 FY_EM_HALVES(cvttps_epi32, __m512i, i, __m512, f)
 
 /* SIMDe wants the number of bits as a literal. */
@@ -117,6 +118,7 @@ static inline __m512 fy_em_maskz_loadu_ps(__mmask16 mask, const void *p)
 }
 
 #undef _mm512_cvtepi32_ps
+#undef _mm512_cvtps_epi32
 #undef _mm512_cvttps_epi32
 #undef _mm512_slli_epi16
 #undef _mm512_srli_epi16
@@ -132,6 +134,7 @@ static inline __m512 fy_em_maskz_loadu_ps(__mmask16 mask, const void *p)
 #undef _mm512_shuffle_f32x4
 #undef _mm256_dpbusd_avx_epi32
 #define _mm512_cvtepi32_ps      fy_em_cvtepi32_ps
+#define _mm512_cvtps_epi32      fy_em_cvtps_epi32
 #define _mm512_cvttps_epi32     fy_em_cvttps_epi32
 #define _mm512_slli_epi16       fy_em_slli_epi16
 #define _mm512_srli_epi16       fy_em_srli_epi16

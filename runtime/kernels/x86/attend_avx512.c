@@ -2,9 +2,13 @@
  * reading the cache, are AVX2's.
  *
  * Keys and values of a chunk are widened once for all queries. Dot products: four queries share
- * eight keys. Sums of values: four queries share 64 elements of a value, 16 sums in registers. */
+ * eight keys. Sums of values: four queries share 64 elements of a value, 16 sums in registers. The
+ * softmax is here for any number of queries. */
+#include <math.h>
+
 #include "kernels/kernel_impl.h"
-#include "kernels/x86/vec_avx2.h"
+#include "kernels/x86/lanes_avx512.h"
+#include "kernels/scalar/exp_lanes.h"
 
 enum {
     FEW = 4,        /* queries */
@@ -208,4 +212,87 @@ void fy_attend_add_f16__avx512(float *acc, const float *p, int64_t n_queries, co
     float wide[FY_ATTEND_CHUNK * MOST_DIM];
     fy_f16_to_f32__avx2(wide, V, n_keys * dim);
     add(acc, p, n_queries, wide, n_keys, dim);
+}
+
+/* --- softmax --------------------------------------------------------------------------------- */
+
+enum { STEPS = FY_ATTEND_CHUNK / FY_LANES };
+
+/* Which positions of each step are seen. */
+typedef struct {
+    fy_lanes_mask at[STEPS];
+} seen;
+
+FY_INLINE seen seen_of(int begin, int end)
+{
+    const uint64_t below = end == FY_ATTEND_CHUNK ? UINT64_MAX : (UINT64_C(1) << end) - 1;
+    seen m;
+    for (int i = 0; i < STEPS; i++)
+        m.at[i] = (fy_lanes_mask)(below >> begin << begin >> (i * (int)FY_LANES));
+    return m;
+}
+
+FY_INLINE float largest(fy_lanes v)
+{
+    const __m256 half = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+
+/* Scores of a query to scale * s, its maximum and factor set. */
+FY_INLINE void find_maximum(float *s, int begin, int end, const seen *m, float scale, float cap,
+                            fy_softmax *state)
+{
+    fy_lanes v[STEPS], top = fy_l_set(state->max);
+    FY_UNROLL
+    for (int i = 0; i < STEPS; i++) {
+        v[i] = fy_l_set(scale) * _mm512_loadu_ps(s + i * (int)FY_LANES);
+        fy_l_store(s + i * (int)FY_LANES, v[i]);
+    }
+    if (cap != 0)
+        fy_softcap__avx2(s + begin, end - begin, cap);
+    FY_UNROLL
+    for (int i = 0; i < STEPS; i++) {
+        if (cap != 0)
+            v[i] = _mm512_loadu_ps(s + i * (int)FY_LANES);
+        top = fy_l_max(fy_l_select(m->at[i], v[i], fy_l_set(-INFINITY)), top); /* top where NaN */
+    }
+    const float max = largest(top);
+    state->factor = max > state->max ? fy_exp(state->max - max) : 1.0f;
+    state->max = max;
+}
+
+/* Gives the sum in the eight lanes of the contract. */
+FY_INLINE float exponentiate(float *s, const seen *m, float max)
+{
+    const fy_lanes shift = fy_l_set(max == -INFINITY ? 0.0f : max);
+    fy_lanes p[STEPS];
+    FY_UNROLL
+    for (int i = 0; i < STEPS; i++) {
+        p[i] = fy_l_exp(_mm512_loadu_ps(s + i * (int)FY_LANES) - shift);
+        p[i] = fy_l_select(m->at[i], p[i], fy_l_set(0.0f));
+        fy_l_store(s + i * (int)FY_LANES, p[i]);
+    }
+    __m256 sum = _mm256_setzero_ps();
+    FY_UNROLL
+    for (int i = 0; i < STEPS; i++) {
+        sum = _mm256_add_ps(sum, _mm512_castps512_ps256(p[i]));
+        sum = _mm256_add_ps(sum, _mm512_extractf32x8_ps(p[i], 1));
+    }
+    return fy_hsum(sum);
+}
+
+/* Maxima and sums are chains of latencies: step by step for all queries, those of one overlap with
+ * those of the others. */
+void fy_attend_softmax__avx512(float *s, int64_t n_queries, int begin, int end, float scale,
+                               float cap, fy_softmax *state)
+{
+    const seen m = seen_of(begin, end);
+    for (int64_t i = 0; i < n_queries; i++)
+        find_maximum(s + i * FY_ATTEND_CHUNK, begin, end, &m, scale, cap, &state[i]);
+    for (int64_t i = 0; i < n_queries; i++) {
+        const float total = exponentiate(s + i * FY_ATTEND_CHUNK, &m, state[i].max);
+        state[i].sum = state[i].sum * (double)state[i].factor + (double)total;
+    }
 }
