@@ -113,9 +113,10 @@ FY_INLINE void fy_l_sum_weights(fy_l_subs *s)
     }
 }
 
-/* x, w and top are set. */
-FY_INLINE fy_l_range fy_l_search(fy_l_subs *s, const fy_k_search *how, bool bounded)
+/* x and w are set. */
+FY_INLINE fy_l_range fy_l_search(fy_l_subs *s, const fy_k_search *how)
 {
+    s->top = how->top;
     fy_l_sum_weights(s);
     const fy_lanes zero = fy_l_set(0.0f), w = s->sum_w, wx = s->sum_wx;
     fy_lanes base = fy_l_min(zero, s->lowest), min = base, inverse, scale, best, held = zero;
@@ -128,8 +129,8 @@ FY_INLINE fy_l_range fy_l_search(fy_l_subs *s, const fy_k_search *how, bool boun
     for (int step = 0; step <= how->steps; step++) {
         const fy_lanes range = fy_l_select(flat, fy_l_set(1.0f), s->highest - min);
         const fy_lanes candidate = fy_l_set(fy_k_candidate(how, step)) / range;
-        const fy_l_sums f = bounded ? fy_l_quantize_as(s, candidate, min, FY_L_HELD)
-                                    : fy_l_quantize(s, candidate, min);
+        const fy_l_sums f = how->bounded ? fy_l_quantize_as(s, candidate, min, FY_L_HELD)
+                                         : fy_l_quantize(s, candidate, min);
         const fy_lanes det = w * f.l2 - f.l * f.l;
         fy_lanes new_scale = (w * f.xl - wx * f.l) / det, new_min = (f.l2 * wx - f.l * f.xl) / det;
         const fy_lanes_mask above = fy_l_less(zero, new_min);
@@ -158,10 +159,9 @@ typedef struct {
 static void fy_l_search_subs(fy_l_found *out, int at, const fy_k_search *how, const float *x)
 {
     fy_l_subs s;
-    s.top = how->top;
     fy_l_transpose(s.x, x + at * FY_QK, FY_QK);
     fy_l_weigh(&s);
-    const fy_l_range r = fy_l_search(&s, how, false);
+    const fy_l_range r = fy_l_search(&s, how);
     fy_l_store(out->scale + at, r.scale);
     fy_l_store(out->min + at, r.min);
     fy_l_store(out->inverse + at, r.inverse);
@@ -185,10 +185,27 @@ FY_INLINE fy_k_scales fy_l_finish(fy_l_codes q[FY_K_SUBS], const fy_l_found *f, 
     return k;
 }
 
+FY_INLINE void fy_l_put_q4_k(fy_block_q4_k *y, const fy_k_scales *k, const fy_l_codes q[FY_K_SUBS])
+{
+    y->d = k->d;
+    y->dmin = k->dmin;
+    memcpy(y->scales, k->packed, sizeof k->packed);
+    fy_l_put_nibbles(y->qs, q);
+}
+
+FY_INLINE void fy_l_put_q5_k(fy_block_q5_k *y, const fy_k_scales *k, const fy_l_codes q[FY_K_SUBS])
+{
+    y->d = k->d;
+    y->dmin = k->dmin;
+    memcpy(y->scales, k->packed, sizeof k->packed);
+    fy_l_put_nibbles(y->qs, q);
+    fy_l_put_fifth_bits(y->qh, q);
+}
+
 #define FY_L_NAME2(type, isa) fy_encode_##type##__##isa
 #define FY_L_NAME(type, isa)  FY_L_NAME2(type, isa)
 
-#define FY_L_DEFINE_ENCODE(type, put_fifth_bits)                                            \
+#define FY_L_DEFINE_ENCODE(type)                                                            \
     void FY_L_NAME(type, FY_L_ISA)(fy_block_##type * y, const float *x, int64_t n)          \
     {                                                                                       \
         fy_l_found found;                                                                   \
@@ -198,19 +215,15 @@ FY_INLINE fy_k_scales fy_l_finish(fy_l_codes q[FY_K_SUBS], const fy_l_found *f, 
             for (int i = 0; i < FY_L_SUPERS; i++, x += FY_QK_K, y++) {                      \
                 fy_l_codes q[FY_K_SUBS];                                                    \
                 const fy_k_scales k = fy_l_finish(q, &found, i, fy_##type##_search.top, x); \
-                y->d = k.d;                                                                 \
-                y->dmin = k.dmin;                                                           \
-                memcpy(y->scales, k.packed, sizeof k.packed);                               \
-                fy_l_put_nibbles(y->qs, q);                                                 \
-                put_fifth_bits;                                                             \
+                fy_l_put_##type(y, &k, q);                                                  \
             }                                                                               \
         }                                                                                   \
         if (n > 0)                                                                          \
             FY_L_NAME(type, FY_L_SMALLER)(y, x, n);                                         \
     }
 
-FY_L_DEFINE_ENCODE(q4_k, (void)0)
-FY_L_DEFINE_ENCODE(q5_k, fy_l_put_fifth_bits(y->qh, q))
+FY_L_DEFINE_ENCODE(q4_k)
+FY_L_DEFINE_ENCODE(q5_k)
 
 /* --- a scale --------------------------------------------------------------------------------- */
 

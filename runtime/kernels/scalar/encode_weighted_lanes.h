@@ -54,9 +54,8 @@ static void fy_l_between(fy_l_blocks *b, int top, const float *x, const float *i
 {
     const fy_k_search how = fy_weighted_search(top);
     fy_l_subs s;
-    s.top = top;
     fy_l_take_weighted(s.x, s.w, x, importance, fy_l_set(mean_square));
-    const fy_l_range r = fy_l_search(&s, &how, true);
+    const fy_l_range r = fy_l_search(&s, &how);
     const fy_lanes_mask held = fy_l_less(fy_l_set(0.0f), r.held);
     fy_l_store(b->d, r.scale);
     fy_l_store(b->m, r.min);
@@ -101,14 +100,11 @@ static void fy_l_weighted_subs(float *scales, float *mins, float *sums, int at, 
 {
     const fy_k_search how = fy_weighted_search(top);
     float mean[FY_LANES];
-    fy_lanes means_of_lanes;
     fy_l_subs s;
-    s.top = top;
     for (int i = 0; i < FY_LANES; i++)
         mean[i] = means[(at + i) / FY_K_SUBS];
-    memcpy(&means_of_lanes, mean, sizeof mean);
-    fy_l_take_weighted(s.x, s.w, x + at * FY_QK, importance + at * FY_QK, means_of_lanes);
-    const fy_l_range r = fy_l_search(&s, &how, true);
+    fy_l_take_weighted(s.x, s.w, x + at * FY_QK, importance + at * FY_QK, fy_l_load(mean));
+    const fy_l_range r = fy_l_search(&s, &how);
     fy_l_store(scales + at, r.scale);
     fy_l_store(mins + at, fy_l_set(-1.0f) * r.min);
     fy_l_store(sums + at, s.sum_w);
@@ -127,7 +123,7 @@ FY_INLINE void fy_l_means(float means[FY_L_SUPERS], const float *x)
 }
 
 /* A superblock of scales that are 0 keeps codes of the search: those the specification has. */
-#define FY_L_DEFINE_WEIGHTED_K(type, top, put_fifth_bits)                                      \
+#define FY_L_DEFINE_WEIGHTED_K(type, top)                                                      \
     void FY_L_WEIGHTED(type, FY_L_ISA)(fy_block_##type * y, const float *x, int64_t n,         \
                                        const float *importance)                                \
     {                                                                                          \
@@ -150,19 +146,15 @@ FY_INLINE void fy_l_means(float means[FY_L_SUPERS], const float *x)
                     fy_encode_weighted_##type##__scalar(y, x, FY_QK_K, importance);            \
                     continue;                                                                  \
                 }                                                                              \
-                y->d = k.d;                                                                    \
-                y->dmin = k.dmin;                                                              \
-                memcpy(y->scales, k.packed, sizeof k.packed);                                  \
-                fy_l_put_nibbles(y->qs, q);                                                    \
-                put_fifth_bits;                                                                \
+                fy_l_put_##type(y, &k, q);                                                     \
             }                                                                                  \
         }                                                                                      \
         if (n > 0)                                                                             \
             FY_L_WEIGHTED(type, FY_L_SMALLER)(y, x, n, importance);                            \
     }
 
-FY_L_DEFINE_WEIGHTED_K(q4_k, 15, (void)0)
-FY_L_DEFINE_WEIGHTED_K(q5_k, 31, fy_l_put_fifth_bits(y->qh, q))
+FY_L_DEFINE_WEIGHTED_K(q4_k, 15)
+FY_L_DEFINE_WEIGHTED_K(q5_k, 31)
 
 /* --- q6_K ------------------------------------------------------------------------------------ */
 

@@ -215,13 +215,6 @@ FY_INLINE __m256 inside(int j, int begin, int end)
     return _mm256_castsi256_ps(_mm256_andnot_si256(fy_lane_mask(begin - j), fy_lane_mask(end - j)));
 }
 
-FY_INLINE float largest(__m256 v)
-{
-    __m128 m = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
-    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
-}
-
 /* Sets the maximum and the factor of a query; positions outside become -infinity. */
 FY_INLINE void find_maximum(float *s, int begin, int end, float scale, float cap, fy_softmax *state)
 {
@@ -235,7 +228,7 @@ FY_INLINE void find_maximum(float *s, int begin, int end, float scale, float cap
     __m256 top = _mm256_set1_ps(state->max);
     for (int j = 0; j < FY_ATTEND_CHUNK; j += 8)
         top = _mm256_max_ps(_mm256_loadu_ps(s + j), top); /* the second operand when one is NaN */
-    const float max = largest(top);
+    const float max = fy_hmax(top);
     state->factor = max > state->max ? fy_exp(state->max - max) : 1.0f;
     state->max = max;
 }

@@ -232,14 +232,6 @@ FY_INLINE seen seen_of(int begin, int end)
     return m;
 }
 
-FY_INLINE float largest(fy_lanes v)
-{
-    const __m256 half = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-    __m128 m = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
-    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
-    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
-}
-
 /* Scores of a query to scale * s, its maximum and factor set. */
 FY_INLINE void find_maximum(float *s, int begin, int end, const seen *m, float scale, float cap,
                             fy_softmax *state)
@@ -247,7 +239,7 @@ FY_INLINE void find_maximum(float *s, int begin, int end, const seen *m, float s
     fy_lanes v[STEPS], top = fy_l_set(state->max);
     FY_UNROLL
     for (int i = 0; i < STEPS; i++) {
-        v[i] = fy_l_set(scale) * _mm512_loadu_ps(s + i * (int)FY_LANES);
+        v[i] = fy_l_set(scale) * fy_l_load(s + i * (int)FY_LANES);
         fy_l_store(s + i * (int)FY_LANES, v[i]);
     }
     if (cap != 0)
@@ -255,10 +247,11 @@ FY_INLINE void find_maximum(float *s, int begin, int end, const seen *m, float s
     FY_UNROLL
     for (int i = 0; i < STEPS; i++) {
         if (cap != 0)
-            v[i] = _mm512_loadu_ps(s + i * (int)FY_LANES);
+            v[i] = fy_l_load(s + i * (int)FY_LANES);
         top = fy_l_max(fy_l_select(m->at[i], v[i], fy_l_set(-INFINITY)), top); /* top where NaN */
     }
-    const float max = largest(top);
+    const float max =
+        fy_hmax(_mm256_max_ps(_mm512_castps512_ps256(top), _mm512_extractf32x8_ps(top, 1)));
     state->factor = max > state->max ? fy_exp(state->max - max) : 1.0f;
     state->max = max;
 }
@@ -270,7 +263,7 @@ FY_INLINE float exponentiate(float *s, const seen *m, float max)
     fy_lanes p[STEPS];
     FY_UNROLL
     for (int i = 0; i < STEPS; i++) {
-        p[i] = fy_l_exp(_mm512_loadu_ps(s + i * (int)FY_LANES) - shift);
+        p[i] = fy_l_exp(fy_l_load(s + i * (int)FY_LANES) - shift);
         p[i] = fy_l_select(m->at[i], p[i], fy_l_set(0.0f));
         fy_l_store(s + i * (int)FY_LANES, p[i]);
     }

@@ -9,6 +9,7 @@
 enum { FY_LANES = 8 };
 
 typedef __m256 fy_lanes;
+typedef __m256i fy_l_ints;
 typedef __m256 fy_lanes_mask;
 
 #define fy_l_bits_of   _mm256_castps_si256
@@ -54,31 +55,11 @@ FY_INLINE fy_lanes fy_l_nearest_between(fy_lanes v, int low, int high)
 
 #include "kernels/x86/x86_lanes.h"
 
-/* --- for exp_lanes.h and elementwise_lanes.h --- */
+/* --- for elementwise_lanes.h --- */
 
-#define fy_l_load       _mm256_loadu_ps
 #define fy_l_load_some  fy_load_lanes  /* (p, n): zeros from n on */
 #define fy_l_store_some fy_store_lanes /* (p, v, n) */
-#define fy_l_fma        _mm256_fmadd_ps
 #define fy_l_or         _mm256_or_ps
-
-/* The constants come first: min and max give their second operand when one is NaN. */
-FY_INLINE fy_lanes fy_l_clamp(fy_lanes v, float low, float high)
-{
-    return _mm256_max_ps(fy_l_set(low), _mm256_min_ps(fy_l_set(high), v));
-}
-
-FY_INLINE fy_lanes fy_l_power_of_two(__m256i n)
-{
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
-}
-
-/* p * 2^n by two factors, each of which is a number. */
-FY_INLINE fy_lanes fy_l_times_power(fy_lanes p, fy_lanes n)
-{
-    const __m256i exponent = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(exponent, 1);
-    return p * fy_l_power_of_two(half) * fy_l_power_of_two(_mm256_sub_epi32(exponent, half));
-}
 
 /* v >= 0 with the sign of x. */
 FY_INLINE fy_lanes fy_l_with_sign(fy_lanes v, fy_lanes x)
@@ -86,7 +67,7 @@ FY_INLINE fy_lanes fy_l_with_sign(fy_lanes v, fy_lanes x)
     return _mm256_or_ps(v, _mm256_and_ps(x, _mm256_set1_ps(-0.0f)));
 }
 
-typedef __m256i fy_l_counts;
+typedef fy_l_ints fy_l_counts;
 
 FY_INLINE fy_l_counts fy_l_count(fy_l_counts c, fy_lanes_mask m)
 {

@@ -9,6 +9,7 @@
 enum { FY_LANES = 16 };
 
 typedef __m512 fy_lanes;
+typedef __m512i fy_l_ints;
 typedef __mmask16 fy_lanes_mask;
 
 #define fy_l_bits_of   _mm512_castps_si512
@@ -56,27 +57,5 @@ FY_INLINE fy_lanes fy_l_nearest_between(fy_lanes v, int low, int high)
 }
 
 #include "kernels/x86/x86_lanes.h"
-
-/* --- for exp_lanes.h --- */
-
-#define fy_l_fma _mm512_fmadd_ps
-
-/* The constants come first: min and max give their second operand when one is NaN. */
-FY_INLINE fy_lanes fy_l_clamp(fy_lanes v, float low, float high)
-{
-    return _mm512_max_ps(fy_l_set(low), _mm512_min_ps(fy_l_set(high), v));
-}
-
-FY_INLINE fy_lanes fy_l_power_of_two(__m512i n)
-{
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
-}
-
-/* p * 2^n by two factors, each of which is a number. */
-FY_INLINE fy_lanes fy_l_times_power(fy_lanes p, fy_lanes n)
-{
-    const __m512i exponent = _mm512_cvtps_epi32(n), half = _mm512_srai_epi32(exponent, 1);
-    return p * fy_l_power_of_two(half) * fy_l_power_of_two(_mm512_sub_epi32(exponent, half));
-}
 
 #endif

@@ -96,6 +96,13 @@ FY_INLINE float fy_hsum(__m256 v)
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
+FY_INLINE float fy_hmax(__m256 v)
+{
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+
 FY_INLINE __m256 fy_widen_f16(const void *p)
 {
     return _mm256_cvtph_ps(fy_load128(p));

@@ -8,6 +8,7 @@
 #include "kernels/x86/quants_avx2.h"
 
 #define fy_l_set   FY_X(set1_ps)
+#define fy_l_load  FY_X(loadu_ps)
 #define fy_l_store FY_X(storeu_ps)
 #define fy_l_min   FY_X(min_ps)
 #define fy_l_max   FY_X(max_ps)
@@ -53,6 +54,28 @@ FY_INLINE void fy_l_transpose(fy_lanes *lanes, const float *x, int n)
                 fy_store256((float *)(lanes + i + c) + lane, t[c]);
         }
     }
+}
+
+/* --- for exp_lanes.h --- */
+
+#define fy_l_fma FY_X(fmadd_ps)
+
+/* The constants come first: min and max give their second operand when one is NaN. */
+FY_INLINE fy_lanes fy_l_clamp(fy_lanes v, float low, float high)
+{
+    return fy_l_max(fy_l_set(low), fy_l_min(fy_l_set(high), v));
+}
+
+FY_INLINE fy_lanes fy_l_power_of_two(fy_l_ints n)
+{
+    return fy_l_floats_of(FY_X(slli_epi32)(FY_X(add_epi32)(n, FY_X(set1_epi32)(127)), 23));
+}
+
+/* p * 2^n by two factors, each of which is a number. */
+FY_INLINE fy_lanes fy_l_times_power(fy_lanes p, fy_lanes n)
+{
+    const fy_l_ints exponent = FY_X(cvtps_epi32)(n), half = FY_X(srai_epi32)(exponent, 1);
+    return p * fy_l_power_of_two(half) * fy_l_power_of_two(FY_X(sub_epi32)(exponent, half));
 }
 
 #endif
