@@ -40,6 +40,17 @@ float fy_attn_scale(const fy_hparams *hp)
     return hp->attn_scale != 0 ? hp->attn_scale : 1.0f / sqrtf((float)hp->head_dim);
 }
 
+float fy_npu_key_scale(const fy_hparams *hp)
+{
+    const float scale = fy_attn_scale(hp);
+    return hp->attn_softcap != 0 ? scale / hp->attn_softcap : scale;
+}
+
+bool fy_npu_can_rotate_keys(const fy_hparams *hp)
+{
+    return (hp->head_dim & (hp->head_dim - 1)) == 0;
+}
+
 uint32_t fy_neighbour_of_half(const fy_hparams *hp, uint32_t i)
 {
     const uint32_t half = hp->n_rot / 2;

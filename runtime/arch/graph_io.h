@@ -86,6 +86,10 @@ bool fy_layer_has_window(const fy_hparams *hp, uint32_t layer);
 bool fy_layer_rotates(const fy_hparams *hp, uint32_t layer);
 /* What multiplies q . k. */
 float fy_attn_scale(const fy_hparams *hp);
+/* How graphs for an NPU make keys: times the scale, less the softcap's share of it; where the
+ * recipe rotates keys, times the Hadamard matrix if there is one of this size. */
+float fy_npu_key_scale(const fy_hparams *hp);
+bool fy_npu_can_rotate_keys(const fy_hparams *hp);
 /* Where RoPE turns neighbours, graphs for an NPU turn halves: their element i of a head is this one
  * of the model. */
 uint32_t fy_neighbour_of_half(const fy_hparams *hp, uint32_t i);

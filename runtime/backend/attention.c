@@ -250,16 +250,17 @@ static void add_values(block *k, int64_t base, int64_t token, int64_t n, range r
     const fy_kv_layer *kv = k->j->a->kv;
     const fy_place at = {k->j->a->at[token].seq, (int32_t)(base + r.begin)};
     const uint8_t *rows = row_at(kv, kv->v, kv->type_v, kv->head_dim_v, k->kv_head, at);
-    fy_attend_add_fn *fn = kv->type_v == FY_F16   ? f->attend_add_f16
-                           : kv->type_v == FY_F32 ? f->attend_add_f32
-                                                  : f->attend_add_q8_0;
     const int64_t i = (token - k->first_token) * k->n_heads;
     float *acc = k->acc + i * kv->head_dim_v;
     const float *p = k->s + i * CHUNK + r.begin;
-    if (kv->type_v == FY_Q4_0)
-        add_decoded(acc, p, n * k->n_heads, rows, r.end - r.begin, k);
-    else
+    fy_attend_add_fn *fn = kv->type_v == FY_F16    ? f->attend_add_f16
+                           : kv->type_v == FY_F32  ? f->attend_add_f32
+                           : kv->type_v == FY_Q8_0 ? f->attend_add_q8_0
+                                                   : NULL;
+    if (fn != NULL)
         fn(acc, p, n * k->n_heads, rows, r.end - r.begin, kv->head_dim_v);
+    else
+        add_decoded(acc, p, n * k->n_heads, rows, r.end - r.begin, k);
 }
 
 /* Tokens go together over what all of them see, and each goes alone before and after that. */

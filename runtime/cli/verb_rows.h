@@ -74,20 +74,16 @@ const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
                 "on it."                                                                          \
     }
 /* Fields are numbers in fy_cache_types. */
-#define FY_ROW_CACHE_K_OF(field, type)                                                             \
-    {                                                                                              \
-        .group = "Machine", .name = "cache-type-k", .alias = "ctk", .kind = FY_OPT_CHOICE,         \
-        .arg = "f32|f16|q8_0|q4_0", .offset = offsetof(options, field), .def = type,               \
-        .help = "Type of the keys in the cache; q8_0 and q4_0 need head sizes that are multiples " \
-                "of 32."                                                                           \
+#define FY_ROW_CACHE_OF(field, type, letter, what)                                             \
+    {                                                                                          \
+        .group = "Machine", .name = "cache-type-" letter, .alias = "ct" letter,                \
+        .kind = FY_OPT_CHOICE, .arg = "f32|f16|q8_0|q4_0", .offset = offsetof(options, field), \
+        .def = type,                                                                           \
+        .help = "Type of the " what                                                            \
+                " in the cache; q8_0 and q4_0 need head sizes that are multiples of 32."       \
     }
-#define FY_ROW_CACHE_V_OF(field, type)                                                     \
-    {                                                                                      \
-        .group = "Machine", .name = "cache-type-v", .alias = "ctv", .kind = FY_OPT_CHOICE, \
-        .arg = "f32|f16|q8_0|q4_0", .offset = offsetof(options, field), .def = type,       \
-        .help = "Type of the values in the cache; q8_0 and q4_0 need head sizes that are " \
-                "multiples of 32."                                                         \
-    }
+#define FY_ROW_CACHE_K_OF(field, type) FY_ROW_CACHE_OF(field, type, "k", "keys")
+#define FY_ROW_CACHE_V_OF(field, type) FY_ROW_CACHE_OF(field, type, "v", "values")
 #define FY_ROW_QUIET                                                                   \
     {                                                                                  \
         .group = "Messages", .name = "quiet", .alias = "q", .kind = FY_OPT_FLAG,       \

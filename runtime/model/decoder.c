@@ -6,7 +6,6 @@
  * What a family does not have (a norm, a bias, a scale, the gate) is left out. */
 #include "model/decoder.h"
 
-#include <math.h>
 
 #include "arch/graph_io.h"
 

@@ -243,18 +243,17 @@ static int compare_cached(const fy_golden *g, const fy_session *s, int place, fy
 {
     const bool values = place == FY_GOLDEN_VALUES;
     const size_t n = (size_t)g->n_ids * (values ? g->hp->head_dim_v : g->hp->head_dim);
-    float *ours = g->places[place] != NULL ? malloc(n * sizeof *ours) : NULL;
-    if (ours == NULL)
-        return g->places[place] != NULL ? fy_nomem(e) : 0;
+    const uint32_t heads = g->hp->n_head_kv;
+    if (g->places[place] == NULL)
+        return 0;
     const uint8_t *golden = g->places[place]->data;
-    int rc = 0;
-    for (uint32_t layer = 0; rc == 0 && layer < g->hp->n_layer; layer++) {
-        for (uint32_t head = 0; head < g->hp->n_head_kv; head++, golden += n * sizeof(float)) {
-            if ((rc = fy_session_cached(s, layer, head, values, g->n_ids, ours, e)) != 0)
-                break;
-            add_difference(&r->places[layer * FY_GOLDEN_PER_LAYER + (uint32_t)place], ours, golden,
-                           n);
-        }
+    float *ours = malloc(n * sizeof *ours);
+    int rc = ours != NULL ? 0 : fy_nomem(e);
+    for (uint32_t i = 0; rc == 0 && i < g->hp->n_layer * heads; i++, golden += n * sizeof *ours) {
+        fy_difference *d = &r->places[i / heads * FY_GOLDEN_PER_LAYER + (uint32_t)place];
+        rc = fy_session_cached(s, i / heads, i % heads, values, g->n_ids, ours, e);
+        if (rc == 0)
+            add_difference(d, ours, golden, n);
     }
     free(ours);
     return rc;

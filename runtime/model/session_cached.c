@@ -37,10 +37,8 @@ static void undo_hadamard(float *x, uint32_t n)
 static void undo_npu(const fy_hparams *hp, bool rotate_keys, float *x)
 {
     const uint32_t n = hp->head_dim;
-    float scale = fy_attn_scale(hp);
-    if (hp->attn_softcap != 0)
-        scale /= hp->attn_softcap;
-    if (rotate_keys && (n & (n - 1)) == 0) {
+    float scale = fy_npu_key_scale(hp);
+    if (rotate_keys && fy_npu_can_rotate_keys(hp)) {
         undo_hadamard(x, n);
         scale *= sqrtf((float)n);
     }

@@ -17,13 +17,12 @@ typedef struct {
 static block block_of(fy_q_composer *c, uint32_t layer)
 {
     const fy_hparams *hp = c->of->hp;
-    const float scale = fy_attn_scale(hp);
     return (block){.c = c,
                    .hp = hp,
                    .layer = layer,
                    .window = fy_layer_has_window(hp, layer),
                    .rotates = fy_layer_rotates(hp, layer),
-                   .key_scale = hp->attn_softcap != 0 ? scale / hp->attn_softcap : scale};
+                   .key_scale = fy_npu_key_scale(hp)};
 }
 
 /* --- queries, keys and values ----------------------------------------------------------------- */
@@ -160,8 +159,7 @@ static uint32_t turn(const block *b, uint32_t x, uint32_t range, const char *nam
  */
 static bool spreads(const block *b)
 {
-    const uint32_t n = b->hp->head_dim;
-    return b->c->of->recipe->rotate_keys && (n & (n - 1)) == 0;
+    return b->c->of->recipe->rotate_keys && fy_npu_can_rotate_keys(b->hp);
 }
 
 /* x [B, head_dim] times the Hadamard matrix (R3). */

@@ -105,8 +105,11 @@ static const fy_opt opts[] = {
     FY_ROW_VERBOSE,
 };
 
-static const char *const place_rows[FY_GOLDEN_PER_LAYER] = {"layer", "keys", "values"};
-static const char *const place_words[FY_GOLDEN_PER_LAYER] = {"output", "keys", "values"};
+/* The names of a kind of place: in the table, in a message, in JSON. */
+static const struct {
+    const char *row, *word, *list;
+} kinds[FY_GOLDEN_PER_LAYER] = {
+    {"layer", "output", "hidden"}, {"keys", "keys", "keys"}, {"values", "values", "values"}};
 
 /* The layer of a place; -1: the embedding. */
 static int layer_of(uint32_t place)
@@ -121,7 +124,7 @@ static const char *place_name(uint32_t place, char out[40])
         snprintf(out, 40, "the embedding");
     else
         snprintf(out, 40, "layer %d (its %s)", layer_of(place),
-                 place_words[place % FY_GOLDEN_PER_LAYER]);
+                 kinds[place % FY_GOLDEN_PER_LAYER].word);
     return out;
 }
 
@@ -156,7 +159,7 @@ static void put_table(fy_str *s, const options *o, const fy_golden *g, const fy_
         if (layer_of(i) < 0)
             snprintf(name, sizeof name, "embedding");
         else
-            snprintf(name, sizeof name, "%s %d", place_rows[i % FY_GOLDEN_PER_LAYER], layer_of(i));
+            snprintf(name, sizeof name, "%s %d", kinds[i % FY_GOLDEN_PER_LAYER].row, layer_of(i));
         put_difference(s, name, &r->places[i]);
         fy_str_puts(s, r->first_wrong == (int64_t)i ? "   first goes wrong here\n" : "\n");
     }
@@ -182,9 +185,9 @@ static json_t *difference_json(const fy_difference *d)
 
 static int put_places_json(json_t *root, const fy_golden_report *r)
 {
-    static const char *const keys[FY_GOLDEN_PER_LAYER] = {"hidden", "keys", "values"};
     char name[40];
     int bad = 0;
+    bool any = false;
     for (uint32_t kind = 0; kind < FY_GOLDEN_PER_LAYER; kind++) {
         if (!any_seen(r, kind))
             continue;
@@ -193,12 +196,14 @@ static int put_places_json(json_t *root, const fy_golden_report *r)
             bad |= json_array_append_new(list, fy_difference_seen(&r->places[i])
                                                    ? difference_json(&r->places[i])
                                                    : json_null());
-        bad |= json_object_set_new(root, keys[kind], list);
+        bad |= json_object_set_new(root, kinds[kind].list, list);
+        any = true;
+    }
+    if (any)
         bad |= json_object_set_new(root, "first_wrong",
                                    r->first_wrong < 0
                                        ? json_null()
                                        : json_string(place_name((uint32_t)r->first_wrong, name)));
-    }
     return bad;
 }
 

@@ -128,30 +128,16 @@ static void write_golden(const part *parts, size_t n)
     fy_str_release(&file);
 }
 
-#define IDS                                       \
-    {                                             \
-        "input_ids", "I32", "12", ids, sizeof ids \
+#define PART(name, dtype, shape, x)      \
+    {                                    \
+        name, dtype, shape, x, sizeof(x) \
     }
-#define LOGITS(x)                                  \
-    {                                              \
-        "logits", "F32", "12,96", x, sizeof logits \
-    }
-#define HIDDEN(x)                                    \
-    {                                                \
-        "hidden", "F32", "4,12,64", x, sizeof hidden \
-    }
-#define KEYS(x)                                    \
-    {                                              \
-        "keys", "F32", "3,2,12,32", x, sizeof keys \
-    }
-#define VALUES(x)                                      \
-    {                                                  \
-        "values", "F32", "3,2,12,32", x, sizeof values \
-    }
-#define GREEDY(x)                                  \
-    {                                              \
-        "greedy_ids", "I32", "6", x, sizeof greedy \
-    }
+#define IDS       PART("input_ids", "I32", "12", ids)
+#define LOGITS(x) PART("logits", "F32", "12,96", x)
+#define HIDDEN(x) PART("hidden", "F32", "4,12,64", x)
+#define KEYS(x)   PART("keys", "F32", "3,2,12,32", x)
+#define VALUES(x) PART("values", "F32", "3,2,12,32", x)
+#define GREEDY(x) PART("greedy_ids", "I32", "6", x)
 
 static fy_golden_report compare(const part *parts, size_t n, double tolerance)
 {
