@@ -6,7 +6,6 @@
  * What a family does not have (a norm, a bias, a scale, the gate) is left out. */
 #include "model/decoder.h"
 
-
 #include "arch/graph_io.h"
 
 static fy_product product(const fy_weights *l, fy_slot w, fy_slot bias, float *y, float *sum)

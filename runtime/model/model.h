@@ -53,8 +53,8 @@ typedef struct {
     uint32_t n_ctx;   /* positions of a sequence; 0: the model's context_length, at most 4096 */
     uint32_t n_batch; /* most tokens computed at once; 0: 512 */
     int n_threads;    /* 0: fy_default_threads() */
-    fy_type type_k,
-        type_v;        /* FY_F32, FY_F16, or FY_Q8_0, FY_Q4_0 where head_dim is a multiple of 32 */
+    /* FY_F32, FY_F16, or FY_Q8_0, FY_Q4_0 where head_dim is a multiple of 32 */
+    fy_type type_k, type_v;
     uint32_t n_seq;    /* sequences, each with a KV cache of its own; 0: 1; at most FY_SEQ_MAX */
     uint32_t n_logits; /* rows of logits computed at once; at least FY_LOGIT_ROWS */
 } fy_session_params;

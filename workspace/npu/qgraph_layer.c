@@ -1,5 +1,4 @@
 /* Composes a decoder layer: what model/decoder.c computes, head by head. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
