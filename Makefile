@@ -302,7 +302,7 @@ $B/tests/kcheck/kcheck: $(patsubst %.c,$B/%.o,$(filter-out tests/kcheck/kernel_c
 REPLAY_ITEMS = $(foreach r,$(REPLAYS),"$(r) tests/fuzz/corpus/$(patsubst fuzz_%,%,$(notdir $(r)))")
 CHECK_ITEMS = scripts/check_source.sh $(UNITS) $(REPLAY_ITEMS) $B/tests/kcheck/kcheck \
               $(sort $(wildcard tests/cli/*.sh))
-BENCH_TOOLS = $(addprefix $B/tests/bench/,limits make_gguf sample_bench)
+BENCH_TOOLS = $(addprefix $B/tests/bench/,limits make_gguf sample_bench engine_bench)
 PROGRAMS = $(UNITS) $(REPLAYS) $B/tests/kcheck/kcheck $B/tests/bench/make_checkpoint \
            $(BENCH_TOOLS) $B/tests/e2e/pty_drive $B/tests/e2e/hub_server $(addprefix $B/tests/e2e/,compare_graphs session_logits qnn_driver) $B/tests/phone/phone_adbd $B/tests/phone/adb_try
 

@@ -4,12 +4,13 @@
  *   read       2       33.4 GB/s
  *   int8       2      467.1 GMAC/s  vpdpbusd zmm
  *
- * Multiply-adds are independent chains of the best instructions there are, on registers alone. */
-#include <stdbool.h>
+ * Multiply-adds are independent chains of the best instructions that FY_CPU_MASK leaves, on registers
+ * alone. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/err.h"
 #include "base/process.h"
 #include "base/thread.h"
@@ -55,13 +56,12 @@ static const double least_seconds = 0.5;
 
 typedef struct {
     const char *what, *how;
-    int macs; /* of a step */
-    bool (*is_there)(void);
+    int macs;       /* of a step */
+    uint32_t needs; /* features */
     void (*run)(int64_t rounds);
 } peak;
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 #define REGISTER      "+v"
 #define ISA(features) __attribute__((target(features)))
@@ -84,37 +84,17 @@ PEAK(fma_zmm, "avx512f", __m512, _mm512_setzero_ps(), const __m512 a = _mm512_se
 PEAK(fma_ymm, "avx2,fma", __m256, _mm256_setzero_ps(), const __m256 a = _mm256_set1_ps(0.5F),
      _mm256_fmadd_ps(c[i], a, a))
 
-static bool has_avx512_vnni(void)
-{
-    return __builtin_cpu_supports("avx512vnni") != 0;
-}
-static bool has_avx512(void)
-{
-    return __builtin_cpu_supports("avx512f") != 0;
-}
-static bool has_avx2(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-static bool has_avx_vnni(void) /* which older compilers cannot ask for by name */
-{
-    unsigned a = 0, b, c, d;
-    return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1) != 0;
-}
-
 /* Of each kind the first that is there counts. */
 static const peak peaks[] = {
-    {"int8", "vpdpbusd zmm", 64, has_avx512_vnni, dpbusd_zmm},
-    {"int8", "vpdpbusd ymm", 32, has_avx_vnni, dpbusd_ymm},
-    {"int8", "vpmaddubsw vpmaddwd vpaddd ymm", 32, has_avx2, maddubs_ymm},
-    {"f32", "vfmadd zmm", 16, has_avx512, fma_zmm},
-    {"f32", "vfmadd ymm", 8, has_avx2, fma_ymm},
+    {"int8", "vpdpbusd zmm", 64, FY_CPU_AVX512, dpbusd_zmm},
+    {"int8", "vpdpbusd ymm", 32, FY_CPU_AVXVNNI, dpbusd_ymm},
+    {"int8", "vpmaddubsw vpmaddwd vpaddd ymm", 32, FY_CPU_AVX2, maddubs_ymm},
+    {"f32", "vfmadd zmm", 16, FY_CPU_AVX512, fma_zmm},
+    {"f32", "vfmadd ymm", 8, FY_CPU_AVX2, fma_ymm},
 };
 
 #elif defined(__aarch64__)
 #include <arm_neon.h>
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
 #define REGISTER "+w"
 #ifdef __clang__
 #define ISA(feature) __attribute__((target(feature)))
@@ -151,24 +131,11 @@ PEAK(smlal, BASE, int32x4_t, vdupq_n_s32(0), const int8x16_t a = vdupq_n_s8(3),
 PEAK(fmla, BASE, float32x4_t, vdupq_n_f32(0), const float32x4_t a = vdupq_n_f32(0.5F),
      vfmaq_f32(c[i], a, a))
 
-static bool has_i8mm(void)
-{
-    return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
-}
-static bool has_dotprod(void)
-{
-    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
-}
-static bool has_neon(void)
-{
-    return true;
-}
-
 static const peak peaks[] = {
-    {"int8", "smmla", 32, has_i8mm, smmla},
-    {"int8", "sdot", 16, has_dotprod, sdot},
-    {"int8", "smull smlal2 sadalp", 16, has_neon, smlal},
-    {"f32", "fmla", 4, has_neon, fmla},
+    {"int8", "smmla", 32, FY_CPU_I8MM, smmla},
+    {"int8", "sdot", 16, FY_CPU_DOTPROD, sdot},
+    {"int8", "smull smlal2 sadalp", 16, FY_CPU_NEON, smlal},
+    {"f32", "fmla", 4, FY_CPU_NEON, fmla},
 };
 
 #else
@@ -211,7 +178,8 @@ static int print_limits(int n_threads, fy_err *e)
     const char *last = "";
     for (size_t i = 0; i < sizeof peaks / sizeof peaks[0]; i++) {
         const peak *p = &peaks[i];
-        if (p->what == NULL || strcmp(p->what, last) == 0 || !p->is_there())
+        if (p->what == NULL || strcmp(p->what, last) == 0 ||
+            (fy_cpu_features() & p->needs) != p->needs)
             continue;
         last = p->what;
         printf("%-6s %5d %10.1f GMAC/s  %s\n", p->what, n_threads, rate_of(p, pool) * 1e-9, p->how);

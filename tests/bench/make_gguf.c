@@ -18,7 +18,7 @@
 
 typedef struct {
     const char *arch, *type;
-    int64_t layers, embd, ff, heads, heads_kv, head_dim, vocab, ctx;
+    int64_t layers, embd, ff, heads, heads_kv, head_dim, vocab, ctx, window;
     int64_t experts, experts_used, ff_exp, seed;
     double threshold;
     bool untied;
@@ -75,6 +75,7 @@ static const fy_opt opts[] = {
     NUMBER("head-dim", head_dim, 4096, "Elements of a head."),
     NUMBER("vocab", vocab, 1 << 24, "Tokens."),
     NUMBER("ctx", ctx, 1 << 24, "Positions that the model was trained with."),
+    NUMBER("window", window, 1 << 24, "Positions that a token sees, of a family with a window."),
     NUMBER("experts", experts, 4096, "Experts of a layer."),
     NUMBER("experts-used", experts_used, 4096, "Experts of a token."),
     NUMBER("ff-exp", ff_exp, 1 << 24, "Width of an expert."),
@@ -160,6 +161,7 @@ static int shape_of(const options *o, const fy_family *f, fy_hparams *hp, fy_err
     take(&hp->head_dim, o->head_dim, p->head_dim);
     take(&hp->n_vocab, o->vocab, p->vocab);
     take(&hp->n_ctx_train, o->ctx, p->ctx);
+    take(&hp->n_swa, o->window, p->window);
     take(&hp->n_expert, o->experts, p->experts);
     take(&hp->n_expert_used, o->experts_used, p->experts_used);
     take(&hp->n_ff_exp, o->ff_exp, p->ff_exp);

@@ -9,33 +9,38 @@ cd "$(dirname "$0")/../.."
 . tests/bench/speeds.sh
 
 # NAME MODEL TEST THREADS RULE RATIO LIMIT SHARE: the bar is RATIO of llama.cpp's rate and SHARE of what the limit allows,
-# the lower of both or the higher; a 0 is no bar, and a row without one is information.
+# the lower of both or the higher; a 0 is no bar, and a row without one is information. SHARE `most` is 0.70 with AVX-512's
+# vpdpbusd, 0.60 elsewhere.
 speed_rows='
 decode-q4_0       q4_0        decode  all lower  1.25 read 0.85
 decode-q8_0       q8_0        decode  all lower  1.5  read 0.90
-prefill-q4_0      q4_0        prefill all higher 1.7  int8 0.60
-prefill-q8_0      q8_0        prefill all higher 1.7  int8 0.60
+prefill-q4_0      q4_0        prefill all higher 1.7  int8 most
+prefill-q8_0      q8_0        prefill all higher 1.7  int8 most
 prefill-f16       f16         prefill all higher 1    f32  0
 prefill-bf16      bf16        prefill all higher 1    f32  0
 prefill-q4_K      q4_K        prefill all higher 1    int8 0
 prefill-q6_K      q6_K        prefill all higher 1    int8 0
 decode-q4_0-1t    q4_0        decode  1   lower  1.25 read 0.85
 decode-q8_0-1t    q8_0        decode  1   lower  1.5  read 0.90
-prefill-q4_0-1t   q4_0        prefill 1   higher 1.7  int8 0.60
-prefill-q8_0-1t   q8_0        prefill 1   higher 1.7  int8 0.60
+prefill-q4_0-1t   q4_0        prefill 1   higher 1.7  int8 most
+prefill-q8_0-1t   q8_0        prefill 1   higher 1.7  int8 most
+long-q4_0         q4_0        long    all higher 2    int8 0
+long-q8_0         q8_0        long    all higher 2    int8 0
 decode-moe        moe-q4_0    decode  all lower  0    read 0
 prefill-moe       moe-q4_0    prefill all lower  0    int8 0
 decode-sparse     sparse-q4_0 decode  all lower  0    read 0
 prefill-sparse    sparse-q4_0 prefill all lower  0    int8 0
 '
-# Steps of N tokens: the time that N may take of the time of one.
+# Steps of N tokens: the time that N may take of the time of one, of q4_0 and of q8_0.
 step_bars='
-2 1.15
-4 1.35
-8 1.8
-16 2.6
+2 1.15 1.05
+4 1.35 1.2
+8 1.8 1.4
+16 2.6 2.0
 '
-other_rows='step-2 step-4 step-8 step-16 long-prompt depth memory start binary kernels sampling'
+other_rows='prefill-q4_0-avx2 prefill-q8_0-avx2 step-2 step-4 step-8 step-16 step-2-q8_0 step-4-q8_0 step-8-q8_0 step-16-q8_0
+together attention attention-q8_0 attention-q4_0 long-prompt long-prompt-q8_0 window depth deep deep-q8_0 deep-q4_0
+memory start binary kernels sampling'
 
 type_of() { # FILE -> the commonest type of its matrices
     ferry_bench "$1" -p 1 -n 0 -t 1 --no-warmup | jq -r '.model_type | split(" ") | last | ascii_downcase'
@@ -55,11 +60,12 @@ header() {
 }
 
 speed_row() { # NAME MODEL TEST THREADS RULE RATIO LIMIT SHARE
-    local name=$1 test=$3 threads=$4 file ours theirs allowed bytes
+    local name=$1 test=$3 threads=$4 share=$8 file ours theirs allowed bytes
     [ "$threads" != all ] || threads=$all_threads
+    [ "$share" != most ] || share=$(grep -q 'vpdpbusd zmm' <<<"$limits" && echo 0.70 || echo 0.60)
     file=$(model "$2")
     read -r ours theirs allowed bytes < <(measure "$file" "$test" "$threads" "$7")
-    awk -v name="$name" -v ours="$ours" -v theirs="$theirs" -v allowed="$allowed" -v rule="$5" -v ratio="$6" -v limit="$7" -v share="$8" -v bytes="$bytes" '
+    awk -v name="$name" -v ours="$ours" -v theirs="$theirs" -v allowed="$allowed" -v rule="$5" -v ratio="$6" -v limit="$7" -v share="$share" -v bytes="$bytes" '
         BEGIN {
             peer = theirs > 0
             by_peer = ratio * theirs; by_limit = share * allowed
@@ -82,12 +88,27 @@ value_row() { # NAME VALUE BAR UNIT WORDS: at most BAR is ok, at least for a neg
             sprintf("%g %s", (bar < 0 ? -bar : bar), unit), words, verdict }'
 }
 
+step_row() { # NAME
+    local n type=q4_0 column=2
+    n=$(cut -d- -f2 <<<"$1")
+    [ "${1%-q8_0}" = "$1" ] || { type=q8_0 && column=3; }
+    value_row "$1" "$(step_ratio "$(model $type)" "$n")" \
+        "$(awk -v n="$n" -v column=$column '$1 == n { print $column }' <<<"$step_bars")" '' 'of the time of one token'
+}
+
 row() { # NAME
-    local spec
+    local spec cache=f16
+    [ "${1##*-}" = "$1" ] || cache=${1##*-}
     case $1 in
     depth) value_row depth "$(depth_share "$(model q4_0)")" -0.90 '' 'of what bytes alone allow' ;;
-    step-*) value_row "$1" "$(step_ratio "$(model q4_0)" "${1#step-}")" "$(awk -v n="${1#step-}" '$1 == n { print $2 }' <<<"$step_bars")" '' 'of the time of one token' ;;
+    prefill-*-avx2) value_row "$1" "$(avx2_share "$(model "$(cut -d- -f2 <<<"$1")")" "$all_threads")" -0.60 '' "of AVX2's int8 peak" ;;
+    step-*) step_row "$1" ;;
+    together) value_row together "$(together_ratio "$(model q4_0)" 16)" -3.5 x 'tokens/s of one sequence' ;;
+    attention*) value_row "$1" "$(attention_share "$cache" "$all_threads")" -0.60 '' "of the f32 peak, cache $cache" ;;
     long-prompt) value_row long-prompt "$(long_prompt_share "$(model q4_0)")" -0.60 '' 'of the speed of 256 tokens' ;;
+    long-prompt-q8_0) value_row "$1" "$(long_prompt_share "$(model q8_0)")" -0.60 '' 'of the speed of 256 tokens' ;;
+    window) value_row window "$(window_ratio)" 1.05 '' 'last quarter to second' ;;
+    deep*) value_row "$1" "$(deep_share "$(model q4_0)" "$cache")" -0.95 '' "of the bandwidth, cache $cache" ;;
     memory) value_row memory "$(memory_beside "$(model q4_0)")" 64 MB 'beside file and KV cache' ;;
     start) value_row start "$(start_ms "$(model q4_0)")" 50 ms 'first token less decoding' ;;
     binary) value_row binary "$(device_binary_mb)" 3 MB 'static arm64 program' ;;

@@ -9,7 +9,7 @@ build=${BUILD:-build/host/release}
 work=${FERRY_BENCH_DIR:-build/bench}
 rounds=${FERRY_BENCH_ROUNDS:-3}
 limits=
-n_prompt=256 n_decode=48 decode_depth=32
+n_prompt=256 n_long=4096 n_decode=48 decode_depth=32
 mkdir -p "$work"
 
 peer() { node tests/bench/peer.mjs "$@"; }
@@ -41,12 +41,14 @@ model() { # NAME -> its file, made when it is not there
 our_rate() { # FILE TEST THREADS
     case $2 in
     prefill) ferry_bench "$1" -p $n_prompt -n 0 -t "$3" | jq -r '"\(.avg_ts) 0 0"' ;;
+    long) ferry_bench "$1" -p $n_long -n 0 -t "$3" | jq -r '"\(.avg_ts) 0 0"' ;;
     decode) ferry_bench "$1" -p 0 -n $n_decode -d $decode_depth -t "$3" | jq -r '"\(.avg_ts) \(.avg_ts / .bandwidth_share) \(.bytes_per_token)"' ;;
     esac
 }
 peer_rate() { # FILE TEST THREADS
     case $2 in
     prefill) peer "$1" $n_prompt 0 1 "$3" | jq .pp_tok_s ;;
+    long) peer "$1" $n_long 0 1 "$3" | jq .pp_tok_s ;;
     decode) peer "$1" $decode_depth $n_decode 1 "$3" | jq .tg_tok_s ;;
     esac
 }
@@ -59,7 +61,7 @@ measure() { # FILE TEST THREADS LIMIT
         ours+=$(our_rate "$1" "$2" "$3")$'\n'
         [ -z "${FERRY_PEER-}" ] || theirs+=$(peer_rate "$1" "$2" "$3")$'\n'
     done
-    [ "$2" = prefill ] || allowed=$(cut -d' ' -f2 <<<"$ours" | best)
+    [ "$2" != decode ] || allowed=$(cut -d' ' -f2 <<<"$ours" | best)
     echo "$(cut -d' ' -f1 <<<"$ours" | best) $(best <<<"${theirs:-0}") $allowed"
 }
 limit() { # WHAT THREADS -> its rate in units of 1e9
@@ -85,15 +87,47 @@ depth_share() { # FILE
     $ferry bench -m "$1" -p 0 -n 16 -d 64,4096 -r "$rounds" -o jsonl -q |
         jq -s 'map({best: (.samples_ts | max), bytes: .bytes_per_token}) | .[1].best / .[0].best / (.[0].bytes / .[1].bytes)'
 }
-# The speed of a prompt of 4096 tokens over that of 256, best of the rounds.
-long_prompt_share() { # FILE
-    $ferry bench -m "$1" -p 256,4096 -n 0 -r "$rounds" -o jsonl -q | jq -s 'map(.samples_ts | max) | .[1] / .[0]'
+# The share of the bandwidth that decoding after 16384 positions takes, with keys and values of TYPE.
+deep_share() { # FILE TYPE
+    $ferry bench -m "$1" -p 0 -n 16 -d 16384 -ctk "$2" -ctv "$2" -r $((2 * rounds)) -o jsonl -q |
+        jq '(.samples_ts | max) / .avg_ts * .bandwidth_share'
 }
-# Milliseconds of a step of N tokens over those of one, best of the rounds.
+# The speed of a prompt of 4096 tokens over that of 256, in turns, best of the rounds.
+long_prompt_share() { # FILE
+    for _ in $(seq "$rounds"); do
+        ferry_bench "$1" -p $n_prompt,$n_long -n 0
+    done | jq -s --argjson n $n_long '(map(select(.n_prompt == $n).avg_ts) | max) / (map(select(.n_prompt != $n).avg_ts) | max)'
+}
+# The time per token of the last quarter of 32768 over that of the second: one thread, a window of 512, a small model.
+window_ratio() {
+    local file=$work/window.gguf
+    [ -f "$file" ] || "$build"/tests/bench/make_gguf "$file" --arch mistral --window 512 --layers 4 --embd 1024 --ff 2048 --heads 16 \
+        --heads-kv 4 --head-dim 64 --vocab 4096 --ctx 32768
+    $ferry bench -m "$file" -p 8192 -n 0 -d 8192,24576 -t 1 -r "$rounds" --no-warmup -o jsonl -q | jq -s 'map(.samples_ns | min) | .[1] / .[0]'
+}
+# The time of a step of N tokens over that of one, in turns, best of the rounds.
 step_ratio() { # FILE N
-    for n in 1 "$2"; do
-        $ferry bench -m "$1" -p "$n" -n 0 -r $((3 * rounds)) -o jsonl -q | jq '.samples_ns | min'
-    done | xargs | awk '{ print $2 / $1 }'
+    for _ in $(seq "$rounds"); do
+        $ferry bench -m "$1" -p "1,$2" -n 0 -r 3 -o jsonl -q
+    done | jq -s '(map(select(.n_prompt != 1).samples_ns[]) | min) / (map(select(.n_prompt == 1).samples_ns[]) | min)'
+}
+# Tokens per second of N sequences that decode together, over those of one.
+together_ratio() { # FILE N
+    "$build"/tests/bench/engine_bench together "$1" "$2" "$rounds"
+}
+# Multiply-adds of attention alone over the f32 peak: a prompt of 4096.
+attention_share() { # TYPE THREADS
+    awk -v rate="$("$build"/tests/bench/engine_bench attention "$2" $((3 * rounds)) "$1")" -v peak="$(limit f32 "$2")" 'BEGIN { print rate / peak }'
+}
+# The share of AVX2's int8 peak that a prompt of 256 reaches with the kernels for it.
+avx2_share() { # FILE THREADS
+    local FY_CPU_MASK=1 peak
+    export FY_CPU_MASK
+    peak=$("$build"/tests/bench/limits | awk -v n="$2" '$1 == "int8" && $2 == n { print $3 }')
+    [ -n "$peak" ] || { echo - && return; } # not an x86 processor
+    for _ in $(seq "$rounds"); do
+        our_rate "$1" prefill "$2"
+    done | cut -d' ' -f1 | best | awk -v allowed="$(allowed_prefill "$1" "$peak")" '{ print $1 / allowed }'
 }
 ids() { seq -s, 100 $((99 + $1)); }
 # MB of anonymous and shared memory at the peak, less the KV cache. (The pages of the file are the system's to drop.)
