@@ -11,16 +11,16 @@ cd "$(dirname "$0")/.." || exit 1
 mapfile -t sources < <(find convert quantize workspace runtime -name '*.[ch]' | sort)
 
 # What a module may include besides itself. The rooms of cli and of the tools are modules of their own.
-engine="base format kernels arch backend bundle model"
+engine="base grammar format kernels arch backend bundle model"
 allowed() {
     case $1 in
     base) echo "" ;;
-    format | kernels) echo "base" ;;
+    format | kernels | grammar) echo "base" ;;
     policy) echo "base format" ;;
     arch | backend | bundle) echo "base format kernels" ;;
-    model) echo "base format kernels arch backend" ;;
+    model) echo "base grammar format kernels arch backend" ;;
     qnnref) echo "base kernels" ;;
-    api) echo "base format kernels arch backend model" ;;
+    api) echo "base grammar format kernels arch backend model" ;;
     program) echo "$engine cli cli/chat cli/measure convert/write workspace/phone" ;; # the list of all verbs
     cli) echo "$engine" ;;
     cli/chat | cli/measure) echo "$engine cli" ;;

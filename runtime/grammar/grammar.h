@@ -1,0 +1,82 @@
+/* Structured output: grammars, and which tokens may come next under one.
+ *
+ *     fy_grammar   rules, from GBNF as llama.cpp writes it. Immutable; shared by any
+ *                  number of matchers and threads; lives until its last user releases it.
+ *     fy_trie      the byte strings of a vocabulary, made once. Immutable, shared likewise.
+ *     fy_matcher   one text under a grammar: where it is, the mask of the next token. One thread.
+ *
+ * The rules are compiled to a pushdown automaton over bytes: a token that ends inside a character
+ * is no special case. The matcher follows all ways through the grammar at once, on one stack that
+ * branches and joins. It meets the same situation again and again, so situations are kept and
+ * numbered, with where each byte leads from there: a mask is a walk through the trie along those.
+ *
+ * The law: a token is allowed when its bytes can continue the text, an end token exactly where the
+ * text may end. A mask that cannot be made is an error, never a mask that allows everything.
+ * Everything is bounded: text and rules by the limits below, a matcher's memory and the work for
+ * one mask by limits of its own (FY_EFIT). */
+#ifndef FY_GRAMMAR_GRAMMAR_H
+#define FY_GRAMMAR_GRAMMAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+/* --- grammars --- */
+
+#define FY_GRAMMAR_TEXT_MAX    (64 << 10) /* bytes of GBNF */
+#define FY_GRAMMAR_SYMBOLS_MAX (32 << 10) /* characters, classes and rule names, counts unrolled \
+                                           */
+#define FY_GRAMMAR_NESTING_MAX 256        /* open parentheses */
+
+typedef struct fy_grammar fy_grammar;
+
+/* The text must match the rule "root". Messages begin with line and column: syntax errors, unknown
+ * rules, left recursion, limits (FY_EFORMAT; FY_EUNSUPPORTED for tokens such as <think>, which
+ * llama.cpp knows). */
+fy_grammar *fy_grammar_gbnf(fy_span text, fy_err *e);
+fy_grammar *fy_grammar_keep(fy_grammar *g); /* one more user; returns g */
+void fy_grammar_free(fy_grammar *g);        /* one less; NULL is fine */
+
+/* --- the vocabulary --- */
+
+typedef struct {
+    fy_span bytes; /* what the token adds to a text; empty: it is never allowed by its text */
+    bool is_end;   /* ends a text; its bytes do not count */
+} fy_trie_token;
+
+typedef struct fy_trie fy_trie;
+
+/* Keeps no view of `tokens`. At most 2^24 - 1 of them. */
+fy_trie *fy_trie_new(const fy_trie_token *tokens, uint32_t n, fy_err *e);
+void fy_trie_free(fy_trie *t);           /* NULL is fine; after its matchers */
+size_t fy_trie_memory(const fy_trie *t); /* bytes */
+
+/* --- one text --- */
+
+typedef struct fy_matcher fy_matcher;
+
+/* trie: a view; NULL for a matcher that only reads text. */
+fy_matcher *fy_matcher_new(fy_grammar *g, const fy_trie *trie, fy_err *e);
+void fy_matcher_free(fy_matcher *m);  /* NULL is fine */
+void fy_matcher_reset(fy_matcher *m); /* back to the beginning of a text; what was learned stays */
+
+typedef struct {
+    const uint64_t *bits; /* id i: bits[i / 64] >> i % 64 & 1; valid until the next call on m */
+    uint32_t n_words;
+    uint32_t n_allowed;
+    int32_t only; /* the one allowed id where n_allowed is 1, else -1 */
+} fy_mask;
+/* FY_EFORMAT when nothing is allowed: no token of the vocabulary continues the text. */
+int fy_matcher_mask(fy_matcher *m, fy_mask *out, fy_err *e);
+
+/* The text goes on by this token, or by these bytes. FY_EARG when they do not fit the grammar; the
+ * matcher has not moved then. After an end token nothing is accepted. */
+int fy_matcher_accept(fy_matcher *m, int32_t id, fy_err *e);
+int fy_matcher_accept_text(fy_matcher *m, fy_span text, fy_err *e);
+bool fy_matcher_may_end(const fy_matcher *m);
+bool fy_matcher_ended(const fy_matcher *m); /* an end token was accepted */
+
+#endif
