@@ -94,7 +94,7 @@ ALL_LDFLAGS := -pthread $(OPT_$(MODE)) $(TARGET_LDFLAGS) $(LDFLAGS)
 
 # --- sources ---------------------------------------------------------------------------------------------------
 
-RT_DIRS := base grammar format kernels kernels/scalar arch model model/vocab model/template backend bundle
+RT_DIRS := base grammar format kernels kernels/scalar arch model model/vocab model/template backend bundle toolcall
 # A static program cannot load libraries.
 ifneq ($(TARGET),aarch64)
   RT_DIRS += backend/qnn
