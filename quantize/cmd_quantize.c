@@ -27,19 +27,18 @@ typedef struct {
     bool pure, fit, allow_requantize, resume, dry_run, json, quiet, verbose;
 } options;
 
-enum { RECIPE_PURE, RECIPE_LLAMA };
+#define TYPES FY_ROW_TYPES "|" FY_MIXTURES
 
 #define FIELD(name) offsetof(options, name)
 static const fy_opt opts[] = {
     {.group = "Types",
      .name = "recipe",
      .kind = FY_OPT_CHOICE,
-     .arg = "pure|llama",
+     .arg = FY_RECIPES,
      .offset = FIELD(recipe),
-     .def = "pure",
-     .help = "pure: every matrix takes the type. llama: llama-quantize's choice, which keeps some "
-             "matrices in better types (docs/quantization.md); of q4_K and q5_K its mixtures "
-             "Q4_K_M and Q5_K_M."},
+     .help = "pure: every matrix takes the type; so it is without the option, unless TYPE is a "
+             "mixture. llama: llama-quantize's choice, which keeps some matrices in better types "
+             "(docs/quantization.md); of q4_K and q5_K its Q4_K_M and Q5_K_M."},
     FY_LINE_FLAG("Types", "pure", pure, "Every matrix takes the type, as the recipe pure says."),
     FY_LINE_CHOICE(
         "Types", "output-tensor-type", FY_ROW_TYPES, output_type,
@@ -291,7 +290,7 @@ static int begin_report(shown_report *s, fy_requant *q, const options *o, fy_err
 static int write_json(const fy_requant *q, shown_report *s, fy_err *e)
 {
     fy_str text = {0};
-    int rc = fy_quant_put_json(q->report, s->in, s->out, q->p.target, &text, e);
+    int rc = fy_quant_put_json(q->report, s->in, s->out, q->p.file.type, &text, e);
     if (rc == 0 && s->json == NULL)
         return fy_stdout_text(&text, e);
     if (rc == 0)
@@ -332,7 +331,7 @@ static void say_end(fy_requant *q, const char *out, double seconds)
            "%s: %.1f MB from %.1f MB, %" PRIu64 " of %" PRIu64
            " tensors %s, %.1f s, %.0f MB/s, peak RssAnon %.1f MB",
            out, (double)s->bytes_out / 1e6, (double)s->bytes_in / 1e6, s->n_matrices, s->n_tensors,
-           fy_type_name(q->p.target), seconds,
+           fy_type_name(q->p.file.type), seconds,
            (double)s->bytes_in / 1e6 / (seconds > 1e-3 ? seconds : 1e-3),
            (double)fy_rss_anon_most(&q->peak_anon) / 1e6);
 }
@@ -363,13 +362,30 @@ static int write_file(fy_requant *q, const options *o, shown_report *shown, fy_e
 /* What cannot go together. */
 static int check_options(const options *o, fy_err *e)
 {
-    if (o->pure && o->recipe == RECIPE_LLAMA)
+    if (o->pure && o->recipe == FY_RECIPE_LLAMA)
         return fy_fail(e, FY_EARG, "--pure and --recipe llama: expected one of them");
     if (o->report != NULL && o->dry_run)
         return fy_fail(e, FY_EARG, "--report measures what --dry-run does not do");
     if (o->report != NULL && o->json && strcmp(o->report, "-") == 0)
         return fy_fail(e, FY_EARG,
                        "--json and --report -: expected one of them on standard output");
+    return 0;
+}
+
+static int choose_type(const options *o, const char *name, fy_file_type *out, fy_err *e)
+{
+    char shown[FY_QUOTE_BYTES];
+    const char *refusal = fy_file_type_refusal(name);
+    if (refusal != NULL)
+        return fy_fail(e, FY_EARG, "TYPE: '%s' %s", fy_quote(shown, sizeof shown, fy_span_of(name)),
+                       refusal);
+    if (fy_choice(TYPES, name, e) < 0 ||
+        fy_file_type_of(name, o->pure ? FY_RECIPE_PURE : o->recipe, out, e) != 0)
+        return fy_ctx(e, "TYPE");
+    const char *llama = o->pure || o->recipe >= 0 ? "" : fy_file_type_of_llama(out);
+    if (*llama != '\0' && fy_terminal(STDERR_FILENO))
+        fy_log(FY_LOG_INFO, "every matrix in %s; what llama-quantize calls so is %s",
+               fy_type_name(out->type), llama);
     return 0;
 }
 
@@ -380,7 +396,6 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
     const char *in = args[0], *out = args[1];
     fy_type output_type, embedding_type;
     fy_requant_params p = {
-        .llama = o->recipe == RECIPE_LLAMA,
         .output_type = fy_chosen_type(FY_ROW_TYPES, o->output_type, &output_type),
         .embedding_type = fy_chosen_type(FY_ROW_TYPES, o->embedding_type, &embedding_type),
         .tensor_types = o->tensor_types.items,
@@ -390,10 +405,8 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
         .allow_requantize = o->allow_requantize,
         .resume = o->resume,
     };
-    if (fy_choice(FY_ROW_TYPES, args[2], e) < 0)
-        return fy_ctx(e, "TYPE");
-    fy_type_parse(args[2], &p.target);
-    if (check_options(o, e) != 0 || fy_split_size(o->split_max_size, &p.split_bytes, e) != 0)
+    if (check_options(o, e) != 0 || choose_type(o, args[2], &p.file, e) != 0 ||
+        fy_split_size(o->split_max_size, &p.split_bytes, e) != 0)
         return -1;
     fy_requant *q = fy_requant_open(in, &p, e);
     if (q == NULL)
@@ -417,26 +430,28 @@ const fy_verb fy_verb_quantize = {
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
-    .description = "Writes OUT.gguf with every weight matrix of IN.gguf in TYPE: f32, f16, bf16, "
-                   "q8_0, q4_0, q4_1, q5_0, q5_1, q4_K, q5_K or q6_K. Norms, biases "
-                   "and other small tensors keep their type, all metadata is kept. The bytes equal "
-                   "those of ggml's reference "
-                   "quantizers, on every CPU and for any number of threads.\n\n"
-                   "A matrix whose rows are not a multiple of 256 elements becomes q5_0 instead of "
-                   "q4_K, q5_1 instead of q5_K, q8_0 instead of q6_K; one whose rows are not a "
-                   "multiple of 32 f16. A file that is quantized already can be turned into f32, "
-                   "f16 or bf16; into another quantized type with --allow-requantize alone. Values "
-                   "that are not finite are refused with their place.\n\n"
-                   "The same input and options give the same bytes, interrupted on the way or not. "
-                   "IN.gguf of a split model is its first file.\n\n"
-                   "On a terminal (and with --verbose) a table shows what every layer loses: the "
-                   "root of the mean squared error relative to that of the values, the same as "
-                   "signal to noise in dB, and the share of values beyond the reach of their "
-                   "block. It is gathered as the file is written, which takes longer for it: "
-                   "--quiet leaves it out.",
+    .description =
+        "Writes OUT.gguf with every weight matrix of IN.gguf in TYPE: f32, f16, bf16, "
+        "q8_0, q4_0, q4_1, q5_0, q5_1, q4_K, q5_K or q6_K; or as one of llama-quantize's "
+        "mixtures q4_K_M, q4_K_S, q5_K_M, q5_K_S (and q6_K). Norms, biases "
+        "and other small tensors keep their type, all metadata is kept. The bytes equal "
+        "those of ggml's reference "
+        "quantizers, on every CPU and for any number of threads.\n\n"
+        "A matrix whose rows are not a multiple of 256 elements becomes q5_0 instead of "
+        "q4_K, q5_1 instead of q5_K, q8_0 instead of q6_K; one whose rows are not a "
+        "multiple of 32 f16. A file that is quantized already can be turned into f32, "
+        "f16 or bf16; into another quantized type with --allow-requantize alone. Values "
+        "that are not finite are refused with their place.\n\n"
+        "The same input and options give the same bytes, interrupted on the way or not. "
+        "IN.gguf of a split model is its first file.\n\n"
+        "On a terminal (and with --verbose) a table shows what every layer loses: the "
+        "root of the mean squared error relative to that of the values, the same as "
+        "signal to noise in dB, and the share of values beyond the reach of their "
+        "block. It is gathered as the file is written, which takes longer for it: "
+        "--quiet leaves it out.",
     .examples = "ferry quantize model-f16.gguf model.gguf q4_0\n"
                 "# as llama-quantize's Q4_K_M\n"
-                "ferry quantize model-f16.gguf model.gguf q4_K --recipe llama\n"
+                "ferry quantize model-f16.gguf model.gguf Q4_K_M\n"
                 "# better 4 bits in the same format\n"
                 "ferry quantize model-f16.gguf model.gguf q4_0 --fit\n"
                 "# some matrices in another type; what would be written\n"
@@ -445,6 +460,6 @@ const fy_verb fy_verb_quantize = {
                 "# what that costs as one number, for a script\n"
                 "ferry quantize model-f16.gguf model.gguf q4_0 -q --report - | jq .total.sqnr_db\n",
     .task = FY_TASK_MAKE,
-    .arg_choices = "TYPE=" FY_ROW_TYPES,
+    .arg_choices = "TYPE=" TYPES,
     .run = run,
 };

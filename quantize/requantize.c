@@ -40,7 +40,7 @@ static fy_span cut(fy_span s)
 static size_t own_keys(const fy_requant *q, own_key out[MAX_OWN])
 {
     size_t n = 0;
-    const int type = q->p.llama ? fy_llama_ftype(q->p.target) : fy_type_ftype(q->p.target);
+    const int type = fy_recipe_ftype(q->p.file.recipe, q->p.file.type);
     out[n++] = (own_key){.key = FY_KEY_FILE_TYPE, .number = (uint32_t)type};
     out[n++] = (own_key){.key = FY_KEY_QUANTIZATION_VERSION, .number = FY_QUANTIZATION_VERSION};
     if (q->imatrix == NULL)
@@ -118,11 +118,9 @@ static int check_conversion(const fy_requant *q, fy_requant_tensor *t, fy_err *e
 
 static int choose_types(fy_requant *q, fy_type_item *items, size_t n, fy_err *e)
 {
-    fy_type_request r = {.llama = q->p.llama,
-                         .target = q->p.target,
-                         .output = q->p.output_type,
-                         .embedding = q->p.embedding_type};
-    if (q->p.llama && fy_recipe_model(q->in, &r.model, e) != 0)
+    fy_type_request r = {
+        .file = q->p.file, .output = q->p.output_type, .embedding = q->p.embedding_type};
+    if (q->p.file.recipe != FY_RECIPE_PURE && fy_recipe_model(q->in, &r.model, e) != 0)
         return -1;
     r.model.imatrix = q->imatrix != NULL;
     if (q->p.n_tensor_types > 0) {
@@ -151,7 +149,7 @@ static int plan_types(fy_requant *q, fy_err *e)
         items[i] = (fy_type_item){.name = t->name,
                                   .ne0 = t->ne[0],
                                   .matrix = matrix,
-                                  .type = matrix ? q->p.target : t->type};
+                                  .type = matrix ? q->p.file.type : t->type};
     }
     int rc = choose_types(q, items, n, e);
     for (size_t i = 0; rc == 0 && i < n; i++) {
@@ -159,7 +157,7 @@ static int plan_types(fy_requant *q, fy_err *e)
                                             .to = items[i].type,
                                             .wanted = items[i].wanted,
                                             .why = items[i].why};
-        q->stats.n_matrices += items[i].matrix && items[i].type == q->p.target;
+        q->stats.n_matrices += items[i].matrix && items[i].type == q->p.file.type;
         q->stats.bytes_in += q->tensors[i].from->bytes;
         rc = check_conversion(q, &q->tensors[i], e);
     }

@@ -19,10 +19,10 @@
 #include "policy/type_policy.h"
 #include "quantize/quant_report.h"
 
-/* What is to be done; all views, which have to stay. All zeros but the target: pure, one file. */
+/* What is to be done; all views, which have to stay. All zeros but the file's type: pure, one file.
+ */
 typedef struct {
-    fy_type target;
-    bool llama;                                  /* llama-quantize's choice of types */
+    fy_file_type file;
     const fy_type *output_type, *embedding_type; /* NULL: not given */
     const char *const *tensor_types;             /* "REGEX=TYPE" */
     size_t n_tensor_types;

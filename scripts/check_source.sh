@@ -32,8 +32,8 @@ allowed() {
     workspace/data) echo "$engine cli" ;;
     workspace/npu) echo "$engine cli hub workspace/data" ;;
     workspace/compile) echo "$engine cli hub workspace/data workspace/npu" ;;
-    workspace/pack) echo "$engine cli cli/measure hub workspace/data workspace/npu workspace/compile" ;;
-    workspace/phone) echo "$engine cli cli/measure hub workspace/data workspace/npu workspace/compile workspace/pack" ;;
+    workspace/pack) echo "$engine policy cli cli/measure hub workspace/data workspace/npu workspace/compile" ;;
+    workspace/phone) echo "$engine policy cli cli/measure hub workspace/data workspace/npu workspace/compile workspace/pack" ;;
     esac
 }
 module_of() { # the path of a source file, or of a header as it is included -> module

@@ -16,6 +16,7 @@
 #include "convert/write/gguf_meta.h"
 #include "hub/hub_fetch.h"
 #include "kernels/row.h"
+#include "policy/type_policy.h"
 
 #define SYNOPSIS "DIR|ORG/NAME | --list-archs"
 
@@ -42,20 +43,20 @@ static const fy_opt opts[] = {
      .arg = FY_CONVERT_OUTTYPES,
      .offset = FIELD(outtype),
      .def = "auto",
-     .help =
-         "Type of the matrices. auto keeps the type they have, f32 becoming f16. Norms and "
-         "biases are always "
-         "f32. A matrix whose rows do not divide into blocks of 256 becomes q5_0 instead of q4_K, "
-         "q5_1 instead of q5_K, q8_0 instead of q6_K; one whose rows do not divide into blocks "
-         "of 32 f16."},
+     .refuse = fy_file_type_refusal,
+     .help = "Type of the matrices; q4_K_M to q5_K_S and q6_K are llama-quantize's mixtures. auto "
+             "keeps the type they have, f32 becoming f16. Norms and biases are always f32. A "
+             "matrix whose rows do not divide into blocks of 256 becomes q5_0 instead of q4_K, "
+             "q5_1 instead of q5_K, q8_0 instead of q6_K; one whose rows do not divide into blocks "
+             "of 32 f16."},
     {.group = "Output",
      .name = "recipe",
      .kind = FY_OPT_CHOICE,
-     .arg = "pure|llama",
+     .arg = FY_RECIPES,
      .offset = FIELD(recipe),
-     .def = "pure",
-     .help = "pure: every matrix takes the type. llama: llama-quantize's choice, which keeps some "
-             "matrices in better types (docs/convert.md)."},
+     .help = "pure: every matrix takes the type; so it is without the option, unless the type is a "
+             "mixture. llama: llama-quantize's choice, which keeps some matrices in better types "
+             "(docs/convert.md)."},
     {.group = "Output",
      .name = "fit",
      .kind = FY_OPT_FLAG,
@@ -140,6 +141,16 @@ static const fy_opt opts[] = {
     FY_ROW_VERBOSE,
 };
 
+/* llama-quantize's file of this name may be another one. */
+static void note_type(const fy_convert_job *j, const options *o)
+{
+    const char *llama =
+        j->plan != NULL && o->recipe < 0 ? fy_file_type_of_llama(&j->plan->file) : "";
+    if (*llama != '\0' && fy_terminal(STDERR_FILENO))
+        fy_log(FY_LOG_INFO, "every matrix in %s; what llama-quantize calls so is %s",
+               fy_type_name(j->plan->file.type), llama);
+}
+
 static int convert(fy_convert_job *j, const char *path, const options *o, fy_err *e)
 {
     double begin = fy_now_s();
@@ -150,6 +161,7 @@ static int convert(fy_convert_job *j, const char *path, const options *o, fy_err
     if (o->dry_run)
         return o->json ? fy_convert_print_json(j, -1, e) : fy_convert_print_plan(j, e);
     fy_convert_say_plan(j);
+    note_type(j, o);
     if (fy_convert_job_write(j, e))
         return -1;
     double seconds = fy_now_s() - begin;

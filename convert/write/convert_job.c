@@ -127,6 +127,27 @@ static void explain_unknown(const fy_convert_job *j)
     fy_ckpt_close(source);
 }
 
+/* What --outtype and --recipe mean. A part of a model has no mixture. */
+static int chosen_type(const fy_convert_options *o, fy_file_type *out, fy_err *e)
+{
+    char name[16];
+    *out = (fy_file_type){FY_OUTTYPE_AUTO, FY_RECIPE_PURE};
+    fy_choice_name(FY_CONVERT_OUTTYPES, o->outtype, name, sizeof name);
+    if (strcmp(name, "auto") == 0) {
+        out->recipe = o->recipe < 0 ? FY_RECIPE_PURE : (fy_recipe)o->recipe;
+        return 0;
+    }
+    if (fy_file_type_of(name, o->recipe, out, e) != 0)
+        return fy_ctx(e, "--outtype");
+    if (o->embedding_only && out->type == FY_Q6_K)
+        out->recipe = FY_RECIPE_PURE;
+    return o->embedding_only && out->recipe != FY_RECIPE_PURE
+               ? fy_fail(e, FY_EARG,
+                         "--outtype %s is a mixture for a whole model, not for --embedding-only",
+                         fy_file_type_name(out))
+               : 0;
+}
+
 static int plan_tensors(fy_convert_job *j, fy_err *e)
 {
     if (j->o->keep.n > 0) {
@@ -143,11 +164,13 @@ static int plan_tensors(fy_convert_job *j, fy_err *e)
     j->has_config = true;
     if (fy_ckpt_merge_loras(j->source, &j->config, j->path, j->o->lora.items, j->o->lora.n, e))
         return -1;
-    fy_type outtype = FY_OUTTYPE_AUTO, output, embedding;
-    fy_chosen_type(FY_CONVERT_OUTTYPES, j->o->outtype, &outtype);
+    fy_type output, embedding;
+    fy_file_type file;
+    if (chosen_type(j->o, &file, e) != 0)
+        return -1;
     const fy_plan_options o = {
-        .outtype = outtype,
-        .llama_recipe = j->o->recipe == FY_RECIPE_LLAMA,
+        .outtype = file.type,
+        .recipe = file.recipe,
         .output_type = fy_chosen_type(FY_ROW_TYPES, j->o->output_type, &output),
         .embedding_type = fy_chosen_type(FY_ROW_TYPES, j->o->embedding_type, &embedding),
         .rules = j->rules,
@@ -199,7 +222,7 @@ static int make_header(fy_convert_job *j, fy_err *e)
 static int choose_path(fy_convert_job *j, fy_err *e)
 {
     fy_str standard = {0};
-    const char *type = j->plan != NULL ? fy_type_name(j->plan->type) : "vocab";
+    const char *type = j->plan != NULL ? fy_file_type_name(&j->plan->file) : "vocab";
     fy_model_meta_file_name(j->meta, j->plan != NULL ? type : NULL,
                             j->plan == NULL        ? "vocab"
                             : j->o->embedding_only ? "embedding"

@@ -21,8 +21,7 @@
 #include "format/gguf_write.h"
 #include "kernels/row.h"
 
-#define FY_CONVERT_OUTTYPES "auto|" FY_ROW_TYPES
-enum { FY_RECIPE_PURE, FY_RECIPE_LLAMA };
+#define FY_CONVERT_OUTTYPES "auto|" FY_ROW_TYPES "|" FY_MIXTURES
 
 /* The options of `ferry convert`, as they are parsed. Texts are NULL, and types below 0, when they
  * are not given. */

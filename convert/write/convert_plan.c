@@ -448,16 +448,16 @@ static fy_type pure(const fy_plan_tensor *t, fy_type outtype)
 static int choose_types(fy_convert_plan *p, const fy_plan_options *o, fy_err *e)
 {
     const fy_hparams *hp = &p->config->hp;
-    const fy_type_request r = {.llama = o->llama_recipe && o->outtype != FY_OUTTYPE_AUTO,
-                               .target = o->outtype,
-                               .output = o->output_type,
-                               .embedding = o->embedding_type,
-                               .rules = o->rules,
-                               .model = {.arch = fy_span_of(p->config->family->gguf_arch),
-                                         .n_layer = hp->n_layer,
-                                         .n_head = hp->n_head,
-                                         .n_head_kv = hp->n_head_kv,
-                                         .n_expert = hp->n_expert}};
+    const fy_type_request r = {
+        .file = {o->outtype, o->outtype == FY_OUTTYPE_AUTO ? FY_RECIPE_PURE : o->recipe},
+        .output = o->output_type,
+        .embedding = o->embedding_type,
+        .rules = o->rules,
+        .model = {.arch = fy_span_of(p->config->family->gguf_arch),
+                  .n_layer = hp->n_layer,
+                  .n_head = hp->n_head,
+                  .n_head_kv = hp->n_head_kv,
+                  .n_expert = hp->n_expert}};
     fy_type_item *items = calloc(p->n_tensors + 1, sizeof *items);
     char(*names)[FY_ROW_NAME_BYTES] = calloc(p->n_tensors + 1, sizeof *names);
     int rc = items == NULL || names == NULL ? fy_nomem(e) : 0;
@@ -625,7 +625,7 @@ static int finish(builder *b, fy_err *e)
         o.outtype = FY_F32;
     if (choose_types(b->plan, &o, e))
         return -1;
-    b->plan->type = type_of_most(b->plan, o.outtype);
+    b->plan->file.type = type_of_most(b->plan, o.outtype);
     return 0;
 }
 
@@ -639,7 +639,7 @@ fy_convert_plan *fy_convert_plan_new(const fy_ckpt *dir, const fy_hf_config *con
     b.used = calloc(n_in + 1, sizeof *b.used);
     b.faulty = calloc(n_in + 1, sizeof *b.faulty);
     if (p != NULL) {
-        *p = (fy_convert_plan){.config = config, .llama_recipe = o->llama_recipe};
+        *p = (fy_convert_plan){.config = config, .file.recipe = o->recipe};
         p->tensors = calloc(f->n_rows * config->hp.n_layer, sizeof *p->tensors);
         p->drops = calloc(n_in + 1, sizeof *p->drops);
     }

@@ -39,8 +39,8 @@ typedef struct {
 } fy_plan_drop;
 
 typedef struct {
-    fy_type outtype;   /* one that fy_row_encode writes, or FY_OUTTYPE_AUTO */
-    bool llama_recipe; /* policy/matrix_types.h, with the next three */
+    fy_type outtype;  /* one that fy_row_encode writes, or FY_OUTTYPE_AUTO */
+    fy_recipe recipe; /* policy/type_policy.h, with the next three */
     const fy_type *output_type, *embedding_type; /* NULL: not given */
     fy_type_rules *rules;                        /* NULL: none */
     bool embedding_only;                         /* token_embd alone; FY_OUTTYPE_AUTO is then f32 */
@@ -53,8 +53,7 @@ typedef struct {
     size_t n_tensors;
     fy_plan_drop *drops; /* owned */
     size_t n_drops;
-    fy_type type;             /* of the matrices, or of most of them */
-    bool llama_recipe;        /* they are llama-quantize's mixture for that type */
+    fy_file_type file;        /* type of the matrices, or of most of them; how they got it */
     uint64_t n_params;        /* elements that the whole model has from the checkpoint ... */
     uint64_t n_expert_params; /* ... and those of its experts, which are n_expert times as many as
                                  one of them has */

@@ -195,7 +195,7 @@ static void put_json(fy_convert_job *j, double seconds, fy_str *s)
                       j->config.family->name, j->config.family->gguf_arch);
     if (j->plan != NULL)
         fy_str_printf(s, ",\n  \"type\": \"%s\",\n  \"parameters\": %" PRIu64,
-                      fy_type_name(j->plan->type), j->plan->n_params);
+                      fy_file_type_name(&j->plan->file), j->plan->n_params);
     fy_str_printf(s,
                   ",\n  \"files\": %" PRIu32 ",\n  \"file_bytes\": %" PRIu64
                   ",\n  \"tensor_bytes\": %" PRIu64 ",\n  \"dropped_bytes\": %" PRIu64
@@ -233,7 +233,7 @@ void fy_convert_say_plan(const fy_convert_job *j)
         fy_log(FY_LOG_INFO, "writing %s: vocabulary only", path);
     else
         fy_log(FY_LOG_INFO, "writing %s: %s, %s, %zu tensors", path, j->config.family->name,
-               fy_type_name(j->plan->type), j->plan->n_tensors);
+               fy_file_type_name(&j->plan->file), j->plan->n_tensors);
     if (fy_gguf_writer_n_files(j->writer) > 1)
         fy_log(FY_LOG_INFO, "split into %" PRIu32 " files", fy_gguf_writer_n_files(j->writer));
     if (j->has_config && j->config.nested)

@@ -52,7 +52,7 @@ static int write_general(fy_gguf_writer *w, const fy_gguf_meta *m, fy_err *e)
  * quantization then changes values and no key. */
 static int write_file_type(fy_gguf_writer *w, const fy_convert_plan *p, fy_err *e)
 {
-    const int file_type = p->llama_recipe ? fy_llama_ftype(p->type) : fy_type_ftype(p->type);
+    const int file_type = fy_recipe_ftype(p->file.recipe, p->file.type);
     if (fy_gguf_add_u32(w, FY_KEY_FILE_TYPE, (uint32_t)file_type, e))
         return -1;
     return fy_gguf_add_u32(w, FY_KEY_QUANTIZATION_VERSION, FY_QUANTIZATION_VERSION, e);

@@ -1,5 +1,5 @@
 /* llama-quantize's policy: which tensors of a model are matrices at all, what of a model its recipe
- * looks at, and the type that it gives each matrix. Source: llama.cpp, src/llama-code.cpp. */
+ * looks at, and the type that it gives each matrix. Source: llama.cpp, src/llama-quant.cpp. */
 #include "policy/type_policy.h"
 
 #include <inttypes.h>
@@ -101,8 +101,9 @@ int fy_recipe_model(const fy_gguf *g, fy_llama_model *m, fy_err *e)
         rc = number(g, m->arch, "block_count", &m->n_layer, e);
     if (rc > 0)
         return fy_fail(e, FY_EFORMAT,
-                       "--recipe llama asks for the architecture and its number of layers: a key "
-                       "" FY_KEY_ARCHITECTURE " or ARCHITECTURE.block_count is missing");
+                       "llama-quantize's choice of types asks for the architecture and its number "
+                       "of layers: a key " FY_KEY_ARCHITECTURE
+                       " or ARCHITECTURE.block_count is missing (--recipe pure asks for none)");
     if (rc < 0 || number(g, m->arch, "attention.head_count", &m->n_head, e) < 0)
         return -1;
     m->n_head_kv = m->n_head;
@@ -124,9 +125,11 @@ bool fy_llama_is_output(fy_span name)
     return fy_span_is(name, "output.weight");
 }
 
-int fy_llama_ftype(fy_type target)
+int fy_recipe_ftype(fy_recipe r, fy_type target)
 {
-    return target == FY_Q4_K ? 15 : target == FY_Q5_K ? 17 : fy_type_ftype(target);
+    if (r == FY_RECIPE_LLAMA && (target == FY_Q4_K || target == FY_Q5_K))
+        return target == FY_Q4_K ? 15 : 17;
+    return fy_type_ftype(target);
 }
 
 /* What a matrix is for: the first row that fits its name. */
@@ -183,6 +186,7 @@ static int by_layer(const void *a, const void *b)
 typedef struct {
     const fy_llama_model *m;
     fy_type target;
+    bool small; /* Q4_K_S, Q5_K_S */
     bool falcon, tied;
     uint32_t n_values;        /* matrices for values in the file */
     uint32_t i_value, i_down; /* that were seen */
@@ -210,15 +214,18 @@ static fy_type value_type(rule *r)
     const uint32_t i = r->i_value++;
     if (r->m->n_expert == 8)
         return FY_Q8_0;
-    if ((r->target == FY_Q4_K || r->target == FY_Q5_K) && more_bits(i, r->n_values))
+    if (!r->small && (r->target == FY_Q4_K || r->target == FY_Q5_K) && more_bits(i, r->n_values))
         return FY_Q6_K;
-    return r->target == FY_Q4_K && is_70b(r->m) ? FY_Q5_K : r->target;
+    const bool first = r->small && i < 4;
+    return r->target == FY_Q4_K && (first || is_70b(r->m)) ? FY_Q5_K : r->target;
 }
 
 static fy_type down_type(const rule *r, uint32_t i)
 {
     const uint32_t n = r->m->n_layer;
     const fy_type t = r->target;
+    if (r->small)
+        return t == FY_Q4_K && !r->falcon && i < n / 8 ? FY_Q5_K : t;
     if (t == FY_Q4_K && r->falcon)
         return i < n / 16 ? FY_Q6_K : more_bits(i, n) ? FY_Q5_K : FY_Q4_K;
     if (t == FY_Q4_K || t == FY_Q5_K)
@@ -282,9 +289,14 @@ static int choose(rule *r, fy_type_item *t, fy_err *e)
     return 0;
 }
 
-int fy_llama_types(const fy_llama_model *m, fy_type target, fy_type_item *t, size_t n, fy_err *e)
+int fy_llama_types(const fy_llama_model *m, const fy_file_type *file, fy_type_item *t, size_t n,
+                   fy_err *e)
 {
-    rule r = {.m = m, .target = target, .falcon = fy_span_is(m->arch, "falcon"), .tied = true};
+    rule r = {.m = m,
+              .target = file->type,
+              .small = file->recipe == FY_RECIPE_LLAMA_SMALL,
+              .falcon = fy_span_is(m->arch, "falcon"),
+              .tied = true};
     fy_type_item **order = calloc(n > 0 ? n : 1, sizeof *order);
     if (order == NULL)
         return fy_nomem(e);
@@ -295,7 +307,7 @@ int fy_llama_types(const fy_llama_model *m, fy_type target, fy_type_item *t, siz
     }
     qsort(order, n, sizeof *order, by_layer);
     int rc = 0;
-    for (size_t i = 0; i < n && rc == 0 && fy_type_get((uint32_t)target)->block > 1; i++) {
+    for (size_t i = 0; i < n && rc == 0 && fy_type_get((uint32_t)file->type)->block > 1; i++) {
         if (order[i]->why == FY_TYPE_ASKED)
             rc = choose(&r, order[i], e);
     }

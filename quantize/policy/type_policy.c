@@ -144,7 +144,8 @@ static bool by_option(state *s, fy_type_item *t)
     }
     if (ruled)
         return true;
-    if (r->output != NULL && r->llama && s->tied && fy_llama_is_embedding(t->name)) {
+    if (r->output != NULL && r->file.recipe != FY_RECIPE_PURE && s->tied &&
+        fy_llama_is_embedding(t->name)) {
         t->wanted = *r->output;
         return s->output_used = true;
     }
@@ -173,7 +174,8 @@ int fy_choose_matrix_types(const fy_type_request *r, fy_type_item *t, size_t n, 
                    : by_option(&s, &t[i]) ? FY_TYPE_OPTION
                                           : FY_TYPE_ASKED;
     }
-    if (check_used(&s, e) != 0 || (r->llama && fy_llama_types(&r->model, r->target, t, n, e) != 0))
+    if (check_used(&s, e) != 0 ||
+        (r->file.recipe != FY_RECIPE_PURE && fy_llama_types(&r->model, &r->file, t, n, e) != 0))
         return -1;
     for (size_t i = 0; i < n; i++) {
         if (t[i].matrix)

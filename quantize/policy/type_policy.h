@@ -4,7 +4,8 @@
  *   the first REGEX=TYPE that matches the name,
  *   the recipe: pure gives the type asked for, llama what llama-quantize chooses (where embedding
  *   and output are one matrix, --output-tensor-type goes before it),
- *   and where a type's blocks do not divide the rows, the next one (fy_type_for_rows). */
+ *   and where a type's blocks do not divide the rows, the next one (fy_type_for_rows).
+ * A file's type is named as a matrix's is, or by llama-quantize's name of a mixture. */
 #ifndef FY_POLICY_TYPE_POLICY_H
 #define FY_POLICY_TYPE_POLICY_H
 
@@ -16,6 +17,35 @@
 #include "base/str.h"
 #include "base/types.h"
 #include "format/gguf.h"
+
+/* --- the type of a file ---------------------------------------------------------------------- */
+
+/* LLAMA: llama-quantize's choice, of q4_K and q5_K its Q4_K_M and Q5_K_M; LLAMA_SMALL: Q4_K_S and
+ * Q5_K_S. */
+typedef enum { FY_RECIPE_PURE, FY_RECIPE_LLAMA, FY_RECIPE_LLAMA_SMALL } fy_recipe;
+#define FY_RECIPES "pure|llama" /* the first two */
+
+typedef struct {
+    fy_type type; /* of most matrices */
+    fy_recipe recipe;
+} fy_file_type;
+
+/* Names besides those of types. q6_K is a type and a mixture: without a recipe the mixture. */
+#define FY_MIXTURES "q4_K_M|q4_K_S|q5_K_M|q5_K_S"
+
+/* What a type or mixture means. recipe: of FY_RECIPES, or below 0: not given. */
+int fy_file_type_of(const char *name, int recipe, fy_file_type *out, fy_err *e);
+
+/* "q4_K", "q4_K_M". */
+const char *fy_file_type_name(const fy_file_type *t);
+
+/* What llama-quantize makes under the name of this pure type, when it is another file; "": the
+ * same. */
+const char *fy_file_type_of_llama(const fy_file_type *t);
+
+/* What to say of a name of llama-quantize's that is neither ("cannot be written yet; ..."); NULL:
+ * it has no such name. For fy_opt.refuse. */
+const char *fy_file_type_refusal(const char *name);
 
 /* --- rules "REGEX=TYPE" ---------------------------------------------------------------------- */
 
@@ -58,7 +88,7 @@ bool fy_llama_is_embedding(fy_span name);
 bool fy_llama_is_output(fy_span name);
 
 /* general.file_type of such a file. */
-int fy_llama_ftype(fy_type target);
+int fy_recipe_ftype(fy_recipe r, fy_type target);
 
 /* --- the choice ------------------------------------------------------------------------------ */
 
@@ -71,12 +101,11 @@ typedef enum {
 } fy_type_why;
 
 typedef struct {
-    bool llama; /* by llama-quantize's recipe for files of type `target`; else pure */
-    fy_type target;
+    fy_file_type file;
     const fy_type *output, *embedding; /* --output-tensor-type, --token-embedding-type; NULL: not
                                           given */
     fy_type_rules *rules;              /* NULL: none */
-    fy_llama_model model;              /* for llama */
+    fy_llama_model model;              /* for recipes of llama-quantize */
 } fy_type_request;
 
 typedef struct {
@@ -89,11 +118,12 @@ typedef struct {
     fy_type_why why;
 } fy_type_item;
 
-/* llama_types.c: gives the items that are FY_TYPE_ASKED the type that the recipe wants for them, and
- * the reason where it is another than `target`. All n tensors of the file, in any order: whether
- * there is an output.weight, and how many matrices there are for values, decides as well. Fails on
- * experts' tensors without a layer in their name. */
-int fy_llama_types(const fy_llama_model *m, fy_type target, fy_type_item *t, size_t n, fy_err *e);
+/* llama_types.c: gives the items that are FY_TYPE_ASKED the type that the recipe wants for them,
+ * and the reason where it is another than the file's. All n tensors of the file, in any order:
+ * whether there is an output.weight, and how many matrices there are for values, decides as well.
+ * Fails on experts' tensors without a layer in their name. */
+int fy_llama_types(const fy_llama_model *m, const fy_file_type *file, fy_type_item *t, size_t n,
+                   fy_err *e);
 
 /* For all n tensors of the file at once. Fails when an option or rule finds no matrix. */
 int fy_choose_matrix_types(const fy_type_request *r, fy_type_item *t, size_t n, fy_err *e);

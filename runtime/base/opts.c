@@ -156,7 +156,7 @@ int fy_choice(const char *choices, const char *value, fy_err *e)
         size_t len = strcspn(p, "|");
         snprintf(words[n], BYTES, "%.*s", (int)len, p);
         names[n] = words[n];
-        if (strlen(value) == len && memcmp(p, value, len) == 0)
+        if (strlen(value) == len && strncasecmp(p, value, len) == 0)
             return (int)n;
         if (p[len] == '\0') {
             n++;
@@ -269,6 +269,9 @@ static int store_float(const given_value *g, double *field, fy_err *e)
 
 static int store_choice(const given_value *g, int *field, fy_err *e)
 {
+    const char *refusal = g->o->refuse != NULL ? g->o->refuse(g->value) : NULL;
+    if (refusal != NULL)
+        return refuse(g, e, refusal, "");
     int i = fy_choice(g->o->arg, g->value, e);
     if (i < 0)
         return g->source != NULL ? fy_ctx(e, "%s", g->source) : fy_ctx(e, "--%s", g->o->name);

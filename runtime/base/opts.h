@@ -58,6 +58,9 @@ typedef struct {
     const char *bare;
     fy_opt_file file;
     bool host_only; /* another build of the program does not have it */
+    /* FY_OPT_CHOICE only: what to say of a value that is none ("cannot be written yet"), or NULL.
+     */
+    const char *(*refuse)(const char *value);
 } fy_opt;
 
 typedef struct {
@@ -120,8 +123,8 @@ bool fy_opt_is_named(const fy_opt *o, const char *word, size_t n);
  * when none is near. */
 const char *fy_nearest(const char *word, const char *const *candidates, size_t n);
 
-/* The index of `value` in "a|b|c"; when it is none of them -1 with *e: "'q9' is not one of a|b|c;
- * did you mean ...?" */
+/* The index of `value` in "a|b|c", in any case; when it is none of them -1 with *e: "'q9' is not
+ * one of a|b|c; did you mean ...?" */
 int fy_choice(const char *choices, const char *value, fy_err *e);
 /* That value of an index. */
 void fy_choice_name(const char *choices, int index, char *out, size_t size);

@@ -37,6 +37,24 @@ check_equal "in llama's recipe the embedding is the output" "q8_0" "$(types "$ma
 quantize q4_K -q --recipe llama
 check_equal "a mixture" "q6_K q6_K q4_K q6_K q4_K" "$(types "$made" token_embd blk.3.attn_v blk.0.attn_v blk.2.ffn_down blk.1.ffn_down)"
 check_equal "is of file type Q4_K_M" 15 "$(key "$made" general.file_type)"
+cp "$made" "$TMP/q4_K_M.gguf"
+check "llama-quantize's name says the same, in any case" quantize Q4_K_M -q
+check "and makes the same file" cmp "$made" "$TMP/q4_K_M.gguf"
+check "its smaller mixture" quantize q4_k_s -q
+check_equal "has others" "q6_K q5_K q4_K" "$(types "$made" token_embd blk.3.attn_v blk.1.ffn_down)"
+check_equal "and is of file type Q4_K_S" 14 "$(key "$made" general.file_type)"
+check "so is Q6_K any case" quantize Q6_K -q
+check_status "a mixture is not pure" 2 'TYPE: q5_K_M is a mixture of types, which --recipe llama makes; pure: q5_K' quantize Q5_K_M --pure
+check_status "a type that cannot be written" 2 "TYPE: 'Q3_K_M' cannot be written yet; the smallest" quantize Q3_K_M
+check_status "nor in a conversion" 2 "--outtype: 'IQ4_XS' cannot be written yet" "$FERRY" convert tests/data/tales --outtype IQ4_XS
+check_status "nor on the way to a workspace" 2 "--outtype: 'Q2_K' cannot be written yet" "$FERRY" create tests/data/tales --outtype Q2_K -o "$TMP/w"
+check_status "nor to a phone" 2 "--outtype: 'Q2_K' cannot be written yet" "$FERRY" up tests/data/tales --outtype Q2_K
+check "convert takes mixtures" "$FERRY" convert tests/data/tales --outtype Q4_K_M -q -o "$TMP/{FTYPE}.gguf"
+check_equal "and names them" "q6_K q4_K 15" "$(types "$TMP/Q4_K_M.gguf" token_embd blk.0.attn_v) $(key "$TMP/Q4_K_M.gguf" general.file_type)"
+check_status "but not for a part of a model" 2 '--outtype q4_K_M is a mixture for a whole model' \
+    "$FERRY" convert tests/data/tales --embedding-only --outtype Q4_K_M -o "$made"
+check "an option for a type takes any case, too" quantize Q4_0 --token-embedding-type Q6_K --tensor-type attn_k=Q8_0 -q
+check_equal "and means it" "q6_K q8_0 q4_0" "$(types "$made" token_embd blk.0.attn_k blk.0.attn_q)"
 quantize q4_K -q
 check_equal "all alike it is Q4_K_S" 14 "$(key "$made" general.file_type)"
 

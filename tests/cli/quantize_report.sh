@@ -54,6 +54,9 @@ check_equal "the largest error has the longest bar" "blk.3" "$(awk '{ print gsub
 if [ -x "$PTY" ]; then
     printf 'wait SQNR\nwait blk.3\nwait #\nwait whole model\nend 0\n' >"$TMP/script"
     check "on a terminal the table comes unasked" "$PTY" "$TMP/script" "$FERRY" quantize "$TMP/f32.gguf" "$TMP/o.gguf" q4_0
+    printf 'wait every matrix in q4_0; what llama-quantize calls so is --recipe llama\nend 0\n' >"$TMP/script"
+    check "one line there says what llama-quantize's Q4_0 is" "$PTY" "$TMP/script" "$FERRY" quantize "$TMP/f32.gguf" "$TMP/o.gguf" Q4_0
+    check "in convert, too" "$PTY" "$TMP/script" "$FERRY" convert tests/data/tales --outtype Q4_0 -o "$TMP/o.gguf"
 else
     skip "on a terminal the table comes unasked" "no pty_drive ('make programs' builds it)"
 fi

@@ -54,8 +54,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     const uint8_t ways = data[1], more = data[2];
     const uint64_t model = fy_le32(data + 3) % (size - HEAD + 1);
-    const fy_requant_params p = {.target = types[data[0] % (sizeof types / sizeof types[0])],
-                                 .llama = (ways & 1) != 0,
+    const fy_requant_params p = {.file = {types[data[0] % (sizeof types / sizeof types[0])],
+                                          (ways & 1) != 0 ? FY_RECIPE_LLAMA : FY_RECIPE_PURE},
                                  .allow_requantize = (ways & 2) != 0,
                                  .fit = (ways & 4) != 0,
                                  .output_type = (ways & 8) != 0 ? &f16 : NULL,

@@ -19,6 +19,7 @@ import gguf
 import numpy as np
 
 FTYPES = {"q4_0": 2, "q4_1": 3, "q8_0": 7, "q5_0": 8, "q5_1": 9, "q4_K": 15, "q5_K": 17, "q6_K": 18}
+MIXTURES = {"Q4_K_M": 15, "Q4_K_S": 14, "Q5_K_M": 17, "Q5_K_S": 16, "Q6_K": 18}  # by llama-quantize's own names
 TYPES = {"f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "q4_K": 12, "q5_K": 13, "q6_K": 14}
 # name: architecture, layers, heads of keys, experts, tied, attn_qkv in one, row length, that of ffn_down
 MODELS = {
@@ -133,7 +134,7 @@ class Peer:
 
     def quantize(self, source, out, kind, o, means):
         p = self.lib.llama_model_quantize_default_params()
-        p.nthread, p.ftype, p.pure, p.allow = 2, FTYPES[kind], o["recipe"] == "pure", "allow" in o
+        p.nthread, p.ftype, p.pure, p.allow = 2, {**FTYPES, **MIXTURES}[kind], o.get("recipe") == "pure", "allow" in o
         if "output" in o:
             p.output = TYPES[o["output"]]
         if "embedding" in o:
@@ -151,7 +152,7 @@ def tensors(path):
 
 
 def words(o):
-    out = ["--recipe", o["recipe"]] + (["--allow-requantize"] if "allow" in o else [])
+    out = (["--recipe", o["recipe"]] if "recipe" in o else []) + (["--allow-requantize"] if "allow" in o else [])
     out += ["--output-tensor-type", o["output"]] if "output" in o else []
     out += ["--token-embedding-type", o["embedding"]] if "embedding" in o else []
     return out + [w for r, t in o.get("rules", []) for w in ("--tensor-type", f"{r}={t}")]
@@ -200,6 +201,9 @@ def main():
                 for recipe in "pure", "llama":
                     compare(model, source, kind, {"recipe": recipe})
                     compare(model, source, kind, {"recipe": recipe}, imatrix, means)
+            for kind in MIXTURES:
+                compare(model, source, kind, {})
+                compare(model, source, kind, {}, imatrix, means)
             # llama.cpp aborts where an option's type does not divide the rows; ferry takes the next type
             for _ in range(8 if "narrow" not in model else 0):
                 compare(model, source, random.choice(list(FTYPES)), random_options())

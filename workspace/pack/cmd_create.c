@@ -13,6 +13,7 @@
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
 #include "kernels/row.h"
+#include "policy/type_policy.h"
 #include "workspace/npu/soc_table.h"
 #include "workspace/pack/workspace.h"
 
@@ -23,7 +24,7 @@ typedef struct {
     bool fit, copy, no_parity, quiet, verbose;
 } options;
 
-#define OUTTYPES "auto|" FY_ROW_TYPES
+#define OUTTYPES "auto|" FY_ROW_TYPES "|" FY_MIXTURES
 
 static const fy_opt opts[] = {
     FY_LINE_STR_AS("Output", "out-path", "o", "DIR", out,
@@ -37,6 +38,7 @@ static const fy_opt opts[] = {
      .name = "outtype",
      .kind = FY_OPT_CHOICE,
      .arg = OUTTYPES,
+     .refuse = fy_file_type_refusal,
      .offset = offsetof(options, outtype),
      .def = "q4_0",
      .help = "What checkpoints are converted to, as 'ferry convert' does."},

@@ -16,6 +16,7 @@
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
 #include "format/safetensors.h"
+#include "policy/type_policy.h"
 #include "workspace/npu/chunk.h"
 #include "workspace/npu/qnn_check.h"
 
@@ -235,7 +236,7 @@ int fy_create_open_model(fy_create_source *s, const char *path, fy_err *e)
 static int open_directory(const fy_create_params *p, fy_create_source *m, fy_err *e)
 {
     char *found = NULL, *config = NULL;
-    fy_type type = FY_F16; /* auto: what the checkpoint has, f32 halved */
+    fy_file_type type = {.type = FY_F16}; /* auto: what the checkpoint has, f32 halved */
     if (holds(m->path, FY_BUNDLE_WEIGHTS, &found)) {
         if (holds(m->path, FY_QNN_DIR "/" FY_QNN_CONFIG_NAME, &config) &&
             (m->qnn = fy_path_join(m->path, FY_QNN_DIR)) == NULL)
@@ -258,8 +259,9 @@ static int open_directory(const fy_create_params *p, fy_create_source *m, fy_err
     m->checkpoint = true;
     if (p->convert == NULL)
         return fy_fail(e, FY_EUNSUPPORTED, "%s: is a checkpoint, expected a GGUF file", m->path);
-    fy_type_parse(p->outtype, &type);
-    return estimate(m->path, type, &m->bytes, e);
+    if (strcmp(p->outtype, "auto") != 0 && fy_file_type_of(p->outtype, -1, &type, e) != 0)
+        return -1;
+    return estimate(m->path, type.type, &m->bytes, e);
 }
 
 int fy_create_describe(const fy_create_params *p, fy_create_source *s, bool main_model, fy_err *e)

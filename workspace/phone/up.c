@@ -18,6 +18,7 @@
 #include "cli/verb_rows.h"
 #include "hub/hub_fetch.h"
 #include "kernels/row.h"
+#include "policy/type_policy.h"
 #include "workspace/pack/workspace.h"
 #include "workspace/phone/adb.h"
 #include "workspace/phone/doctor.h"
@@ -27,7 +28,7 @@
 
 typedef fy_up_options options;
 
-#define OUTTYPES "auto|" FY_ROW_TYPES
+#define OUTTYPES "auto|" FY_ROW_TYPES "|" FY_MIXTURES
 
 static const fy_opt opts[] = {
     {.group = "Phone",
@@ -43,6 +44,7 @@ static const fy_opt opts[] = {
      .name = "outtype",
      .kind = FY_OPT_CHOICE,
      .arg = OUTTYPES,
+     .refuse = fy_file_type_refusal,
      .offset = offsetof(fy_up_options, outtype),
      .help = "What a checkpoint is converted to; q4_0 when not given, with --sdk auto."},
     FY_LINE_STR("Model", "recipe", "NAME", recipe,

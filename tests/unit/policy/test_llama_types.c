@@ -35,35 +35,64 @@ static const struct {
     bool imatrix;
     fy_type target;
     const char *values, *down, *others;
+    bool small; /* Q4_K_S, Q5_K_S */
 } cases[] = {
-    {"llama", 19, 8, 1, 0, false, FY_Q4_K, "6644644644644644666", "6644644644644644666", "4644"},
-    {"llama", 19, 8, 1, 0, false, FY_Q5_K, "6655655655655655666", "6655655655655655666", "5655"},
-    {"llama", 7, 8, 1, 0, false, FY_Q4_K, "4464466", "4464466", "4644"},
+    {"llama", 19, 8, 1, 0, false, FY_Q4_K, "6644644644644644666", "6644644644644644666", "4644",
+     false},
+    {"llama", 19, 8, 1, 0, false, FY_Q5_K, "6655655655655655666", "6655655655655655666", "5655",
+     false},
+    {"llama", 7, 8, 1, 0, false, FY_Q4_K, "4464466", "4464466", "4644", false},
     {"llama", 80, 8, 1, 0, false, FY_Q4_K,
      "66666666665565565565565565565565565565565565565565565565565565565565566666666666",
-     "66666666664464464464464464464464464464464464464464464464464464464464466666666666", "4644"},
+     "66666666664464464464464464464464464464464464464464464464464464464464466666666666", "4644",
+     false},
     {"llama", 80, 8, 8, 0, false, FY_Q4_K,
      "66666666664464464464464464464464464464464464464464464464464464464464466666666666",
-     "66666666664464464464464464464464464464464464464464464464464464464464466666666666", "4644"},
+     "66666666664464464464464464464464464464464464464464464464464464464464466666666666", "4644",
+     false},
     {"qwen2", 80, 8, 8, 0, false, FY_Q4_K,
      "66666666665565565565565565565565565565565565565565565565565565565565566666666666",
-     "66666666664464464464464464464464464464464464464464464464464464464464466666666666", "4644"},
+     "66666666664464464464464464464464464464464464464464464464464464464464466666666666", "4644",
+     false},
     {"llama", 80, 8, 1, 0, false, FY_Q5_K,
      "66666666665565565565565565565565565565565565565565565565565565565565566666666666",
-     "66666666665565565565565565565565565565565565565565565565565565565565566666666666", "5655"},
+     "66666666665565565565565565565565565565565565565565565565565565565565566666666666", "5655",
+     false},
     {"falcon", 32, 8, 1, 0, false, FY_Q4_K, "66664464464464464464464464466666",
-     "66554454454454454454454454455555", "48-4"},
+     "66554454454454454454454454455555", "48-4", false},
     {"falcon", 32, 8, 1, 0, false, FY_Q5_K, "66665565565565565565565565566666",
-     "66665565565565565565565565566666", "8--5"},
-    {"llama", 16, 8, 1, 8, false, FY_Q4_K, "8888888888888888", "6644644644644666", "4685"},
-    {"llama", 16, 8, 1, 8, false, FY_Q5_K, "8888888888888888", "6655655655655666", "5685"},
-    {"qwen3moe", 12, 8, 1, 16, false, FY_Q4_K, "644644644666", "644644644666", "4644"},
-    {"gemma", 18, 8, 1, 0, false, FY_Q4_K, "664464464464464666", "664464464464464666", "6-44"},
-    {"llama", 19, 8, 1, 0, true, FY_Q4_0, "aaaaaaaaaaaaaaaaaaa", "bbaaaaaaaaaaaaaaaaa", "a6aa"},
-    {"llama", 19, 8, 1, 0, true, FY_Q5_0, "ccccccccccccccccccc", "ddccccccccccccccccc", "c6cc"},
-    {"llama", 19, 8, 1, 0, true, FY_Q4_1, "bbbbbbbbbbbbbbbbbbb", "bbbbbbbbbbbbbbbbbbb", "b6bb"},
-    {"llama", 19, 8, 1, 0, false, FY_Q4_0, "aaaaaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaaaa", "a6aa"},
-    {"llama", 16, 8, 1, 8, true, FY_Q4_0, "8888888888888888", "bbaaaaaaaaaaaaaa", "a68a"},
+     "66665565565565565565565565566666", "8--5", false},
+    {"llama", 16, 8, 1, 8, false, FY_Q4_K, "8888888888888888", "6644644644644666", "4685", false},
+    {"llama", 16, 8, 1, 8, false, FY_Q5_K, "8888888888888888", "6655655655655666", "5685", false},
+    {"qwen3moe", 12, 8, 1, 16, false, FY_Q4_K, "644644644666", "644644644666", "4644", false},
+    {"gemma", 18, 8, 1, 0, false, FY_Q4_K, "664464464464464666", "664464464464464666", "6-44",
+     false},
+    {"llama", 19, 8, 1, 0, true, FY_Q4_0, "aaaaaaaaaaaaaaaaaaa", "bbaaaaaaaaaaaaaaaaa", "a6aa",
+     false},
+    {"llama", 19, 8, 1, 0, true, FY_Q5_0, "ccccccccccccccccccc", "ddccccccccccccccccc", "c6cc",
+     false},
+    {"llama", 19, 8, 1, 0, true, FY_Q4_1, "bbbbbbbbbbbbbbbbbbb", "bbbbbbbbbbbbbbbbbbb", "b6bb",
+     false},
+    {"llama", 19, 8, 1, 0, false, FY_Q4_0, "aaaaaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaaaa", "a6aa",
+     false},
+    {"llama", 16, 8, 1, 8, true, FY_Q4_0, "8888888888888888", "bbaaaaaaaaaaaaaa", "a68a", false},
+    {"llama", 19, 8, 1, 0, false, FY_Q4_K, "5555444444444444444", "5544444444444444444", "4644",
+     true},
+    {"llama", 19, 8, 1, 0, false, FY_Q5_K, "5555555555555555555", "5555555555555555555", "5655",
+     true},
+    {"llama", 80, 8, 1, 0, false, FY_Q4_K,
+     "55555555555555555555555555555555555555555555555555555555555555555555555555555555",
+     "55555555554444444444444444444444444444444444444444444444444444444444444444444444", "4644",
+     true},
+    {"falcon", 32, 8, 1, 0, false, FY_Q4_K, "55554444444444444444444444444444",
+     "44444444444444444444444444444444", "48-4", true},
+    {"falcon", 32, 8, 1, 0, false, FY_Q5_K, "55555555555555555555555555555555",
+     "55555555555555555555555555555555", "58-5", true},
+    {"falcon", 32, 8, 1, 0, false, FY_Q6_K, "66666666666666666666666666666666",
+     "66666666666666666666666666666666", "68-6", false},
+    {"llama", 16, 8, 1, 8, false, FY_Q4_K, "8888888888888888", "5544444444444444", "4685", true},
+    {"llama", 16, 8, 1, 8, false, FY_Q5_K, "8888888888888888", "5555555555555555", "5685", true},
+    {"llama", 16, 8, 1, 8, false, FY_Q6_K, "8888888888888888", "6666666666666666", "6686", false},
 };
 
 static const char *const parts[PER_LAYER] = {"attn_v", "ffn_down", "attn_k", "attn_output"};
@@ -125,8 +154,10 @@ static void the_choice_is_llama_quantizes(void **state)
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         const fy_llama_model m = model_of(c);
         const size_t n = name_tensors(c, names, t);
+        const fy_file_type file = {cases[c].target,
+                                   cases[c].small ? FY_RECIPE_LLAMA_SMALL : FY_RECIPE_LLAMA};
         fy_err e = {0};
-        assert_int_equal(fy_llama_types(&m, cases[c].target, t, n, &e), 0);
+        assert_int_equal(fy_llama_types(&m, &file, t, n, &e), 0);
         for (size_t i = 0; i < n; i++) {
             if (letter(t[i].wanted) != expected(c, names[i]))
                 fail_msg("row %zu, %s of %s: %s, expected %c", c, names[i], cases[c].arch,
@@ -150,7 +181,8 @@ static void what_is_not_asked_does_not_count(void **state)
             t[i] = asked(names[i], FY_Q4_K);
         if (skipped >= 0)
             t[skipped].why = FY_TYPE_OPTION;
-        assert_int_equal(fy_llama_types(&m, FY_Q4_K, t, 5, NULL), 0);
+        assert_int_equal(fy_llama_types(&m, &(fy_file_type){FY_Q4_K, FY_RECIPE_LLAMA}, t, 5, NULL),
+                         0);
         for (int i = 0; i < 5; i++)
             got[i] = letter(t[i].wanted);
         assert_string_equal(got, skipped < 0 ? "44646" : "44464");
@@ -164,7 +196,8 @@ static void floats_and_q8_0_stay_what_they_are(void **state)
     static const fy_type types[] = {FY_F32, FY_F16, FY_BF16, FY_Q8_0};
     for (size_t i = 0; i < 4; i++) {
         fy_type_item t = asked("output.weight", types[i]);
-        assert_int_equal(fy_llama_types(&m, types[i], &t, 1, NULL), 0);
+        assert_int_equal(
+            fy_llama_types(&m, &(fy_file_type){types[i], FY_RECIPE_LLAMA}, &t, 1, NULL), 0);
         assert_int_equal(t.wanted, types[i]);
     }
 }
@@ -174,7 +207,7 @@ static void the_embeddings_of_layers_are_tied_too(void **state)
     (void)state;
     const fy_llama_model m = {.arch = fy_span_of("gemma3n"), .n_layer = 1};
     fy_type_item t = asked("per_layer_token_embd.weight", FY_Q4_0);
-    assert_int_equal(fy_llama_types(&m, FY_Q4_0, &t, 1, NULL), 0);
+    assert_int_equal(fy_llama_types(&m, &(fy_file_type){FY_Q4_0, FY_RECIPE_LLAMA}, &t, 1, NULL), 0);
     assert_int_equal(t.wanted, FY_Q6_K);
 }
 
@@ -188,7 +221,8 @@ static void experts_without_a_layer_are_refused(void **state)
     for (size_t i = 0; i < 4; i++) {
         fy_err e = {0};
         fy_type_item t = asked(bad[i], FY_Q4_0);
-        assert_int_equal(fy_llama_types(&m, FY_Q4_0, &t, 1, &e), -1);
+        assert_int_equal(fy_llama_types(&m, &(fy_file_type){FY_Q4_0, FY_RECIPE_LLAMA}, &t, 1, &e),
+                         -1);
         assert_non_null(strstr(e.msg, "expected blk.N with N below 4"));
     }
 }
@@ -196,10 +230,12 @@ static void experts_without_a_layer_are_refused(void **state)
 static void mixtures_have_file_types_of_their_own(void **state)
 {
     (void)state;
-    assert_int_equal(fy_llama_ftype(FY_Q4_K), 15);
-    assert_int_equal(fy_llama_ftype(FY_Q5_K), 17);
-    assert_int_equal(fy_llama_ftype(FY_Q6_K), 18);
-    assert_int_equal(fy_llama_ftype(FY_Q4_0), 2);
+    assert_int_equal(fy_recipe_ftype(FY_RECIPE_LLAMA, FY_Q4_K), 15);
+    assert_int_equal(fy_recipe_ftype(FY_RECIPE_LLAMA, FY_Q5_K), 17);
+    assert_int_equal(fy_recipe_ftype(FY_RECIPE_LLAMA, FY_Q6_K), 18);
+    assert_int_equal(fy_recipe_ftype(FY_RECIPE_LLAMA, FY_Q4_0), 2);
+    assert_int_equal(fy_recipe_ftype(FY_RECIPE_LLAMA_SMALL, FY_Q4_K), 14);
+    assert_int_equal(fy_recipe_ftype(FY_RECIPE_LLAMA_SMALL, FY_Q5_K), 16);
 }
 
 int main(void)

@@ -42,7 +42,7 @@ static void expect(fy_type_request r, const char *rule, bool tied, int i, fy_typ
     items(t, FY_Q4_0);
     if (tied)
         t[OUTPUT].name = FY_SPAN("blk.0.attn_k.weight");
-    r.target = FY_Q4_0;
+    r.file.type = FY_Q4_0;
     r.model = model;
     if (rule != NULL)
         r.rules = fy_type_rules_new("--r", TYPES, &rule, 1, &e);
@@ -57,7 +57,7 @@ static void expect(fy_type_request r, const char *rule, bool tied, int i, fy_typ
 static void the_order_is_options_rules_recipe(void **state)
 {
     (void)state;
-    const fy_type_request pure = {0}, llama = {.llama = true};
+    const fy_type_request pure = {0}, llama = {.file.recipe = FY_RECIPE_LLAMA};
     expect(pure, NULL, false, OUTPUT, FY_Q4_0, FY_TYPE_ASKED);
     expect(pure, NULL, false, NORM, FY_F32, FY_TYPE_KEPT);
     expect(llama, NULL, false, OUTPUT, FY_Q6_K, FY_TYPE_RECIPE);
@@ -70,17 +70,17 @@ static void the_order_is_options_rules_recipe(void **state)
     expect((fy_type_request){.embedding = &q8_0}, "embd=f16", false, EMBD, FY_Q8_0, FY_TYPE_OPTION);
     /* the embedding that is the output, too: its own option, a rule, the output's option, the
      * recipe */
-    expect((fy_type_request){.llama = true, .output = &q8_0}, NULL, true, EMBD, FY_Q8_0,
-           FY_TYPE_OPTION);
-    expect((fy_type_request){.llama = true, .output = &q8_0, .embedding = &f16}, NULL, false, EMBD,
-           FY_F16, FY_TYPE_OPTION);
+    expect((fy_type_request){.file.recipe = FY_RECIPE_LLAMA, .output = &q8_0}, NULL, true, EMBD,
+           FY_Q8_0, FY_TYPE_OPTION);
+    expect((fy_type_request){.file.recipe = FY_RECIPE_LLAMA, .output = &q8_0, .embedding = &f16},
+           NULL, false, EMBD, FY_F16, FY_TYPE_OPTION);
 }
 
 static void rows_decide_last(void **state)
 {
     (void)state;
     fy_type_item t[N];
-    const fy_type_request r = {.target = FY_Q4_0, .output = &q6_k};
+    const fy_type_request r = {.file.type = FY_Q4_0, .output = &q6_k};
     items(t, FY_Q4_0);
     t[OUTPUT].ne0 = 64;
     assert_int_equal(fy_choose_matrix_types(&r, t, N, NULL), 0);
@@ -102,19 +102,20 @@ static void an_option_that_does_nothing_is_an_error(void **state)
     items(t, FY_Q4_0);
     t[OUTPUT].name = FY_SPAN("blk.0.attn_k.weight");
     assert_int_equal(
-        fy_choose_matrix_types(&(fy_type_request){.target = FY_Q4_0, .output = &q8_0}, t, N, &e),
+        fy_choose_matrix_types(&(fy_type_request){.file.type = FY_Q4_0, .output = &q8_0}, t, N, &e),
         -1);
     assert_int_equal(e.code, FY_EARG);
     assert_non_null(strstr(e.msg, "name its type with --token-embedding-type"));
     e = (fy_err){0};
     items(t, FY_Q4_0);
     t[EMBD].matrix = false;
-    assert_int_equal(
-        fy_choose_matrix_types(&(fy_type_request){.target = FY_Q4_0, .embedding = &q8_0}, t, N, &e),
-        -1);
+    assert_int_equal(fy_choose_matrix_types(
+                         &(fy_type_request){.file.type = FY_Q4_0, .embedding = &q8_0}, t, N, &e),
+                     -1);
     assert_non_null(strstr(e.msg, "--token-embedding-type: the model has no token_embd.weight"));
     e = (fy_err){0};
-    fy_type_request r = {.target = FY_Q4_0, .rules = fy_type_rules_new("--r", TYPES, &rule, 1, &e)};
+    fy_type_request r = {.file.type = FY_Q4_0,
+                         .rules = fy_type_rules_new("--r", TYPES, &rule, 1, &e)};
     assert_int_equal(fy_choose_matrix_types(&r, t, N, &e), -1);
     assert_non_null(strstr(e.msg, "--r none=f16: no matrix"));
     fy_type_rules_free(r.rules);

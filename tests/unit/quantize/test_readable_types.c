@@ -72,7 +72,7 @@ static void logits_of(const char *path, uint32_t n_batch, int n_threads, float o
 
 static int dequantize(const char *from, fy_type to, fy_err *e)
 {
-    fy_requant *q = fy_requant_open(from, &(fy_requant_params){.target = to}, e);
+    fy_requant *q = fy_requant_open(from, &(fy_requant_params){.file.type = to}, e);
     if (q == NULL)
         return -1;
     const int rc = fy_requant_write(q, made, NULL, NULL, e);
@@ -129,7 +129,7 @@ static void they_are_not_quantized_a_second_time(void **state)
     for (int t = 0; t < N_TYPES; t++) {
         fy_err e = {0};
         assert_null(
-            fy_requant_open(file_of(types[t]), &(fy_requant_params){.target = FY_Q8_0}, &e));
+            fy_requant_open(file_of(types[t]), &(fy_requant_params){.file.type = FY_Q8_0}, &e));
         assert_int_equal(e.code, FY_EUNSUPPORTED);
         assert_non_null(strstr(e.msg, types[t]));
         assert_non_null(strstr(e.msg, "start from the f32, f16 or bf16 file"));
@@ -168,7 +168,7 @@ static void scales_that_are_not_finite_do_no_harm(void **state)
         char out[sizeof made + 4];
         snprintf(out, sizeof out, "%s.out", made);
         fy_err e = {0};
-        fy_requant *q = fy_requant_open(made, &(fy_requant_params){.target = FY_F16}, &e);
+        fy_requant *q = fy_requant_open(made, &(fy_requant_params){.file.type = FY_F16}, &e);
         assert_non_null(q);
         assert_int_equal(fy_requant_write(q, out, NULL, NULL, &e), -1);
         fy_requant_close(q);

@@ -124,7 +124,7 @@ static void make_poisoned(int64_t tensor, uint64_t row, uint64_t element, float 
 static int convert(const char *from, const char *to, fy_type type, int n_threads,
                    fy_requant_stats *stats, fy_err *e)
 {
-    fy_requant *q = fy_requant_open(from, &(fy_requant_params){.target = type}, e);
+    fy_requant *q = fy_requant_open(from, &(fy_requant_params){.file.type = type}, e);
     if (q == NULL)
         return -1;
     if (stats != NULL)
@@ -235,7 +235,7 @@ static void values_survive_within_the_error_of_the_type(void **state)
 static void measure(const char *from, const char *to, fy_type type, int n_threads, fy_str *json)
 {
     fy_err e = {0};
-    fy_requant *q = fy_requant_open(from, &(fy_requant_params){.target = type}, &e);
+    fy_requant *q = fy_requant_open(from, &(fy_requant_params){.file.type = type}, &e);
     assert_non_null(q);
     assert_int_equal(fy_requant_measure(q, &e), 0);
     fy_quant_report *r = q->report;

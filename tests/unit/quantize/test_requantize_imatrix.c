@@ -110,7 +110,7 @@ static const shape all[] = {{"blk.0.attn_q.weight", {32, 1, 0}},
 static fy_requant *open_with(fy_type target, const char *const *rules, size_t n_rules, fy_err *e)
 {
     const fy_requant_params p = {
-        .target = target, .imatrix = im, .tensor_types = rules, .n_tensor_types = n_rules};
+        .file.type = target, .imatrix = im, .tensor_types = rules, .n_tensor_types = n_rules};
     return fy_requant_open(in, &p, e);
 }
 

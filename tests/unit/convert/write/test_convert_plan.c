@@ -129,7 +129,7 @@ static void automatic_type_narrows_f32_to_f16(void **state)
     world w;
     make(&w, plain, N_TENSORS, "", FY_OUTTYPE_AUTO);
     assert_non_null(w.plan);
-    assert_int_equal(w.plan->type, FY_F16);
+    assert_int_equal(w.plan->file.type, FY_F16);
     assert_int_equal(find(&w, "blk.0.attn_q.weight")->type, FY_F16);
     release(&w);
 }
@@ -140,7 +140,7 @@ static void rows_that_do_not_divide_stay_f16(void **state)
     world w;
     make(&w, plain, N_TENSORS, "", FY_Q4_0);
     assert_non_null(w.plan);
-    assert_int_equal(w.plan->type, FY_Q4_0);
+    assert_int_equal(w.plan->file.type, FY_Q4_0);
     assert_int_equal(find(&w, "blk.0.ffn_down.weight")->type, FY_Q4_0); /* rows of 32 */
     assert_false(find(&w, "blk.0.ffn_down.weight")->fallback);
     assert_int_equal(find(&w, "blk.0.ffn_up.weight")->type, FY_F16); /* rows of 8 */
@@ -350,7 +350,7 @@ static void patterns_keep_matrices_in_other_types(void **state)
     assert_int_equal(find(&w, "blk.0.attn_output.weight")->type, FY_F32);
     assert_int_equal(find(&w, "blk.0.attn_q.weight")->type, FY_F16);
     assert_int_equal(find(&w, "blk.0.ffn_norm.weight")->type, FY_F32); /* no matrix */
-    assert_int_equal(w.plan->type, FY_F16);
+    assert_int_equal(w.plan->file.type, FY_F16);
     release(&w);
     fy_type_rules_free(rules);
 }
@@ -401,7 +401,7 @@ static void llamas_recipe_keeps_the_output_in_better_types(void **state)
 {
     (void)state;
     made_tensor t[N_TENSORS];
-    fy_plan_options o = {.outtype = FY_Q4_0, .llama_recipe = true};
+    fy_plan_options o = {.outtype = FY_Q4_0, .recipe = FY_RECIPE_LLAMA};
     world w;
     widen(t, 32);
     make_with(&w, t, N_TENSORS, "", &o);
@@ -428,7 +428,7 @@ static void llamas_recipe_keeps_the_output_in_better_types(void **state)
     assert_int_equal(find(&w, "blk.0.attn_v.weight")->type,
                      FY_Q6_K); /* its one layer is the last */
     assert_int_equal(find(&w, "blk.0.attn_q.weight")->type, FY_Q4_K);
-    assert_int_equal(w.plan->type, FY_Q4_K);
+    assert_int_equal(w.plan->file.type, FY_Q4_K);
     release(&w);
     static const fy_type f16 = FY_F16, q5_0 = FY_Q5_0;
     o.output_type = &f16;
@@ -452,7 +452,7 @@ static void the_embedding_alone_drops_the_rest(void **state)
               &(fy_plan_options){.outtype = FY_OUTTYPE_AUTO, .embedding_only = true});
     assert_int_equal(w.plan->n_tensors, 1);
     assert_int_equal(find(&w, "token_embd.weight")->type, FY_F32);
-    assert_int_equal(w.plan->type, FY_F32);
+    assert_int_equal(w.plan->file.type, FY_F32);
     assert_int_equal(w.plan->n_drops, N_TENSORS - 1);
     assert_int_equal(w.plan->n_params, 48 + 8 + 64 + 32 + 32 + 64 + 8 + 3 * 256 + 8 + 48);
     for (size_t i = 0; i < w.plan->n_drops; i++)
