@@ -25,7 +25,7 @@ allowed() {
     program) echo "$engine cli cli/chat cli/measure convert/write workspace/phone" ;; # the list of all verbs
     cli) echo "$engine" ;;
     cli/chat | cli/measure) echo "$engine cli" ;;
-    hub) echo "base cli" ;;
+    hub) echo "base format kernels cli" ;;
     convert/source | convert/tokenizer) echo "$engine hub" ;;
     convert/write | convert/look) echo "$engine policy cli hub convert/source convert/tokenizer ${1/look/write}" ;;
     quantize) echo "$engine policy cli" ;;

@@ -12,6 +12,7 @@
 #include "hub/hub_cache.h"
 #include "hub/hub_fetch.h"
 #include "hub/hub_http.h"
+#include "hub/hub_model.h"
 
 typedef struct {
     const char *revision;
@@ -104,6 +105,8 @@ static void put_json(fy_str *s, const fy_hub_want *w, const fy_hub_got *g)
                             g->list.commit, "path", fy_make_text(fy_span_of(g->snapshot)), "bytes",
                             fy_make_u64(g->bytes), "bytes_to_fetch", fy_make_u64(g->to_bring),
                             "files", files);
+    if (g->list.model.first != NULL)
+        fy_make_set(&m, top, "model", fy_make_text(fy_span_of(g->list.model.first)));
     char *text = json_dumps(top, 0);
     fy_str_printf(s, "%s\n", text != NULL ? text : "");
     s->oom |= m.oom || text == NULL;
@@ -130,6 +133,14 @@ static void put_table(fy_str *s, const fy_hub_got *g)
                   g->bytes, g->to_bring, g->snapshot);
 }
 
+static void put_path(fy_str *s, const fy_hub_got *g)
+{
+    char *path = fy_hub_got_path(g, NULL);
+    s->oom |= path == NULL;
+    fy_str_printf(s, "%s\n", path != NULL ? path : "");
+    free(path);
+}
+
 static int print(const options *o, const fy_hub_want *w, const fy_hub_got *g, fy_err *e)
 {
     fy_str s = {0};
@@ -138,7 +149,7 @@ static int print(const options *o, const fy_hub_want *w, const fy_hub_got *g, fy
     else if (o->dry_run)
         put_table(&s, g);
     else
-        fy_str_printf(&s, "%s\n", g->snapshot);
+        put_path(&s, g);
     int rc = s.oom ? fy_nomem(e) : fy_stdout(s.ptr, s.len, e);
     fy_str_release(&s);
     return rc;
@@ -151,10 +162,10 @@ static int print_cached(const options *o, const char *name, fy_err *e)
     if (o->dry_run || o->json)
         return fy_fail(e, FY_EARG,
                        "HF_HUB_OFFLINE is set: the hub cannot be asked for the list of files");
-    if (fy_hub_find(name, &p, e) != 0)
+    if (fy_hub_find(name, FY_HUB_ANY, &p, e) != 0)
         return fy_ctx(e, "HF_HUB_OFFLINE is set");
     fy_log(FY_LOG_INFO, "HF_HUB_OFFLINE is set: nothing is downloaded");
-    char *line = fy_path_format(e, "%s\n", p.dir);
+    char *line = fy_path_format(e, "%s\n", p.path);
     int rc = line != NULL ? fy_stdout(line, strlen(line), e) : -1;
     free(line);
     fy_hub_place_release(&p);
@@ -178,6 +189,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     (void)n_args;
     fy_hub_want w = {.include = o->include,
                      .exclude = o->exclude,
+                     .kind = FY_HUB_ANY,
                      .parallel = (int)o->parallel,
                      .retries = (int)o->retries};
     if (fy_hub_ref_read(args[0], &w.ref, e) != 0)
@@ -190,9 +202,9 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
         strcpy(w.ref.revision, o->revision);
     }
     if (fy_hub_is_offline()) {
-        char name[FY_HUB_ID_BYTES + FY_HUB_REVISION_BYTES + 1];
-        snprintf(name, sizeof name, "%s%s%s", w.ref.id, w.ref.revision[0] != '\0' ? "@" : "",
-                 w.ref.revision);
+        char name[FY_HUB_ID_BYTES + FY_HUB_TYPE_BYTES + FY_HUB_REVISION_BYTES + 2];
+        snprintf(name, sizeof name, "%s%s%s%s%s", w.ref.id, w.ref.type[0] != '\0' ? ":" : "",
+                 w.ref.type, w.ref.revision[0] != '\0' ? "@" : "", w.ref.revision);
         return print_cached(o, name, e);
     }
     fy_hub_got g = {0};
@@ -203,28 +215,30 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
 
 const fy_verb fy_verb_fetch = {
     .name = "fetch",
-    .summary = "download a checkpoint from the Hugging Face hub",
-    .synopsis = "ORG/NAME[@REVISION]",
+    .summary = "download a checkpoint or a GGUF model from the Hugging Face hub",
+    .synopsis = "ORG/NAME[:TYPE][@REVISION]",
     .min_args = 1,
     .max_args = 1,
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),
-    .description = "Brings what a conversion needs of a repository into the cache that Hugging "
-                   "Face's own tools use, and "
-                   "prints the directory. Afterwards ORG/NAME stands for that directory: 'ferry "
-                   "convert ORG/NAME' and "
-                   "'ferry up ORG/NAME' take it, and with --fetch they download it themselves.\n\n"
-                   "Fetched are the configuration, the tokenizer, chat templates, the model card, "
-                   "and the weights in one "
-                   "form: safetensors, else PyTorch's .bin, else Meta's consolidated.*.pth. Each "
-                   "file is checked by size "
-                   "and by the hub's hash before it has its name.\n\n"
-                   "Whatever ends a download, the same command resumes it. For "
-                   "repositories that are private or "
-                   "gated a token is needed; it is sent to the hub and to no other host that the "
-                   "hub redirects to.",
+    .description =
+        "Brings what a conversion needs of a repository into the cache that Hugging Face's own "
+        "tools use, and prints the directory; of a repository of GGUF files one model, whose path "
+        "it prints. Afterwards ORG/NAME stands for it: 'ferry convert ORG/NAME' and 'ferry up "
+        "ORG/NAME' take it, and with --fetch they download it themselves.\n\n"
+        "Fetched are the configuration, the tokenizer, chat templates, the model card, and the "
+        "weights in one form: safetensors, else PyTorch's .bin, else Meta's consolidated.*.pth. "
+        "Where none of them is, or where TYPE is given, it is a GGUF model, all files of a split "
+        "one: the one of TYPE (Q4_K_M, q8_0, UD-Q4_K_XL); without TYPE the only one, or the one "
+        "that is chosen at the terminal, else Q4_K_M, else Q4_0, else the smallest of 4 bits or "
+        "more. Each file is checked by size and by the hub's hash before it has its name.\n\n"
+        "Whatever ends a download, the same command resumes it. For repositories that are private "
+        "or gated a token is needed; it is sent to the hub and to no other host that the hub "
+        "redirects to.",
     .examples = "ferry fetch HuggingFaceTB/SmolLM2-135M-Instruct\n"
+                "# a GGUF model of one type\n"
+                "ferry fetch bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M\n"
                 "# what would come\n"
                 "ferry fetch Qwen/Qwen3-0.6B --dry-run\n"
                 "# one file of an old commit\n"

@@ -35,7 +35,7 @@ int fy_hub_check_revision(const char *revision, fy_err *e)
         good =
             part > 0 && !(part == 1 && p[0] == '.') && !(part == 2 && p[0] == '.' && p[1] == '.');
         for (size_t i = 0; i < part; i++)
-            good &= (unsigned char)p[i] > ' ' && p[i] != '\\' && p[i] != 127;
+            good &= (unsigned char)p[i] > ' ' && p[i] != '\\' && p[i] != ':' && p[i] != 127;
         p += part;
         if (*p == '/')
             good &= *++p != '\0';
@@ -44,6 +44,21 @@ int fy_hub_check_revision(const char *revision, fy_err *e)
         return 0;
     return fy_fail(e, FY_EARG, "'%s' is not a revision; expected a branch, a tag or a commit",
                    fy_quote(q, sizeof q, fy_span_of(revision)));
+}
+
+/* ":TYPE": *text becomes what follows. */
+static int read_type(const char **text, fy_hub_ref *r, fy_err *e)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+    char q[FY_QUOTE_BYTES];
+    const char *type = *text + 1;
+    const size_t n = strspn(type, allowed);
+    if (n == 0 || n >= sizeof r->type || (type[n] != '\0' && type[n] != '@'))
+        return fy_fail(e, FY_EARG, "':%s' is not a type; expected ORG/NAME:TYPE, such as :Q4_K_M",
+                       fy_quote(q, sizeof q, fy_span_of(type)));
+    memcpy(r->type, type, n);
+    *text = type + n;
+    return 0;
 }
 
 int fy_hub_ref_read(const char *text, fy_hub_ref *out, fy_err *e)
@@ -57,10 +72,13 @@ int fy_hub_ref_read(const char *text, fy_hub_ref *out, fy_err *e)
                        "of its page",
                        fy_quote(q, sizeof q, fy_span_of(text)));
     snprintf(r.id, sizeof r.id, "%.*s", (int)n, text); /* two parts of 96 fit */
-    if (text[n] == '@') {
-        if (fy_hub_check_revision(text + n + 1, e) != 0)
+    const char *rest = text + n;
+    if (*rest == ':' && read_type(&rest, &r, e) != 0)
+        return -1;
+    if (*rest == '@') {
+        if (fy_hub_check_revision(rest + 1, e) != 0)
             return -1;
-        snprintf(r.revision, sizeof r.revision, "%s", text + n + 1);
+        snprintf(r.revision, sizeof r.revision, "%s", rest + 1);
     }
     *out = r;
     return 0;
@@ -108,13 +126,6 @@ char *fy_hub_storage(const fy_hub_ref *ref, fy_err *e)
                                 ref->id[n] == '/' ? "--" : "", ref->id + n + (ref->id[n] == '/'));
     free(cache);
     return path;
-}
-
-void fy_hub_place_release(fy_hub_place *p)
-{
-    free(p->dir);
-    free(p->name);
-    *p = (fy_hub_place){0};
 }
 
 /* --- entries ---------------------------------------------------------------------------------- */
@@ -186,7 +197,7 @@ static int only_snapshot(const char *storage, char **dir, size_t *n, fy_err *e)
     return rc;
 }
 
-static int find_snapshot(const char *storage, const char *revision, char **dir, fy_err *e)
+int fy_hub_find_snapshot(const char *storage, const char *revision, char **dir, fy_err *e)
 {
     char commit[REF_BYTES_MAX + 1], q[FY_QUOTE_BYTES];
     const char *name = *revision != '\0' ? revision : "main";
@@ -252,73 +263,9 @@ int fy_hub_id_of_snapshot(const char *dir, char **id, fy_err *e)
     return rc;
 }
 
-/* NAME without ORG. */
-static int snapshot_name(const char *dir, char **name, fy_err *e)
-{
-    char *id;
-    if (fy_hub_id_of_snapshot(dir, &id, e))
-        return -1;
-    const char *slash = id != NULL ? strrchr(id, '/') : NULL;
-    if (slash != NULL)
-        memmove(id, slash + 1, strlen(slash + 1) + 1);
-    *name = id;
-    return 0;
-}
-
-static bool is_entry(const char *dir)
+bool fy_hub_is_entry(const char *dir)
 {
     return fy_dir_has(dir, "snapshots/.") && !fy_dir_has(dir, "config.json");
-}
-
-static int find_path(const char *path, fy_hub_place *p, fy_err *e)
-{
-    if (fy_file_is_dir(path) && is_entry(path)) {
-        if (find_snapshot(path, "", &p->dir, e) != 0)
-            return -1;
-    } else {
-        p->dir = strdup(path);
-        if (p->dir == NULL)
-            return fy_nomem(e);
-    }
-    return fy_file_is_dir(p->dir) ? snapshot_name(p->dir, &p->name, e) : 0;
-}
-
-static int find_id(const char *text, fy_hub_place *p, fy_err *e)
-{
-    fy_hub_ref ref;
-    if (fy_hub_ref_read(text, &ref, e) != 0)
-        return -1;
-    char *storage = fy_hub_storage(&ref, e);
-    if (storage == NULL)
-        return -1;
-    int rc;
-    if (fy_file_is_dir(storage))
-        rc = find_snapshot(storage, ref.revision, &p->dir, e);
-    else
-        rc = fy_fail(e, FY_EIO,
-                     "%s: no such file or directory, and not in the cache (no %s); "
-                     "'ferry fetch %s' downloads it",
-                     text, storage, text);
-    free(storage);
-    return rc == 0 ? snapshot_name(p->dir, &p->name, e) : -1;
-}
-
-int fy_hub_find(const char *text, fy_hub_place *out, fy_err *e)
-{
-    fy_hub_place p = {0};
-    int rc;
-    if (fy_file_exists(text))
-        rc = find_path(text, &p, e);
-    else if (fy_hub_id_bytes(text) > 0)
-        rc = find_id(text, &p, e);
-    else
-        rc = fy_fail(e, FY_EIO, "%s: no such file or directory", text);
-    if (rc != 0) {
-        fy_hub_place_release(&p);
-        return -1;
-    }
-    *out = p;
-    return 0;
 }
 
 /* --- hashes ---------------------------------------------------------------------------------- */

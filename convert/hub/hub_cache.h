@@ -20,10 +20,12 @@
 
 #define FY_HUB_ID_BYTES       200 /* ORG/NAME with its NUL */
 #define FY_HUB_REVISION_BYTES 256
+#define FY_HUB_TYPE_BYTES     32
 
-/* "[ORG/]NAME[@REVISION]", parsed. */
+/* "[ORG/]NAME[:TYPE][@REVISION]", parsed. */
 typedef struct {
     char id[FY_HUB_ID_BYTES];
+    char type[FY_HUB_TYPE_BYTES];         /* of a GGUF model: "Q4_K_M"; "": not given */
     char revision[FY_HUB_REVISION_BYTES]; /* "": not given, which is "main" */
 } fy_hub_ref;
 
@@ -37,24 +39,15 @@ char *fy_hub_home(const char *name, fy_err *e); /* $HF_HOME/NAME, or where that 
 char *fy_hub_cache_dir(fy_err *e);              /* CACHE */
 char *fy_hub_storage(const fy_hub_ref *ref, fy_err *e); /* CACHE/models--ORG--NAME */
 
-/* A checkpoint on this machine. */
-typedef struct {
-    char *dir;  /* owned */
-    char *name; /* owned; NAME of a cache entry, whose directory is named by a commit; NULL: that of
-                   dir */
-} fy_hub_place;
-
-void fy_hub_place_release(fy_hub_place *p);
-
 /* "ORG/NAME", or "NAME", of the cache entry that `dir` is a snapshot of, links followed: a new
  * string. NULL and 0: it is none. */
 int fy_hub_id_of_snapshot(const char *dir, char **id, fy_err *e);
 
-/* Where the checkpoint is that the user names: a path, of a cache entry too, or
- * "[ORG/]NAME[@REVISION]" where no such path exists and the cache holds it. Of a cache entry: the
- * snapshot of the revision, "main" when none is given, or the only snapshot. Nothing is downloaded.
- */
-int fy_hub_find(const char *text, fy_hub_place *out, fy_err *e);
+/* Is it a directory models--ORG--NAME of a cache? */
+bool fy_hub_is_entry(const char *dir);
+
+/* The snapshot of a revision in such a directory, of "main" for "", or the only one: a new string. */
+int fy_hub_find_snapshot(const char *storage, const char *revision, char **dir, fy_err *e);
 
 /* --- writing ----------------------------------------------------------------------------------
  *

@@ -337,6 +337,79 @@ static int count(fy_hub_got *g, fy_err *e)
     return 0;
 }
 
+/* --- several types ---------------------------------------------------------------------------- */
+
+static void put_models(const char *id, const fy_gguf_variants *l, fy_str *s)
+{
+    fy_str_printf(s, "%s has several types:\n", id);
+    for (size_t i = 0; i < l->n; i++) {
+        const fy_gguf_variant *v = &l->v[i];
+        fy_str_printf(s, "%4zu  %-12s %9.1f MB  ", i + 1, v->name.label, (double)v->bytes * 1e-6);
+        fy_str_put_quoted(s, fy_span_of(v->first), 100);
+        fy_str_puts(s, v->runs ? "\n" : " (ferry cannot run it)\n");
+    }
+}
+
+/* A number of the list, or a type; empty: the default, if there is one. */
+static const fy_gguf_variant *find_answer(const char *answer, const fy_gguf_variants *l,
+                                          const fy_gguf_variant *preset, fy_err *e)
+{
+    int64_t n;
+    if (answer[0] == '\0' && preset != NULL)
+        return preset;
+    if (fy_parse_size(answer, &n) && n >= 1 && (uint64_t)n <= l->n)
+        return &l->v[n - 1];
+    return answer[0] != '\0' ? fy_gguf_variants_choose(l, answer, e) : NULL;
+}
+
+static int ask_type(const char *id, const fy_gguf_variants *l, const fy_gguf_variant **chosen,
+                    fy_err *e)
+{
+    const fy_gguf_variant *preset = *chosen;
+    char question[FY_GGUF_LABEL_BYTES + 32], answer[80];
+    fy_str s = {0};
+    put_models(id, l, &s);
+    int rc = s.oom ? fy_nomem(e) : fy_stderr(fy_str_z(&s), s.len, e);
+    fy_str_release(&s);
+    snprintf(question, sizeof question, preset != NULL ? "which one [%s]? " : "which one? ",
+             preset != NULL ? preset->name.label : "");
+    for (*chosen = NULL; rc == 0 && *chosen == NULL;) {
+        fy_err why = {0};
+        rc = fy_ask(question, answer, sizeof answer, e);
+        if (rc == 0)
+            *chosen = find_answer(answer, l, preset, &why);
+        if (rc == 0 && *chosen == NULL)
+            fy_log(FY_LOG_INFO, "%s", why.code != FY_OK ? why.msg : "expected a number or a type");
+    }
+    return rc;
+}
+
+static int choose(const fy_hub_want *w, fy_hub_list *l, fy_err *e)
+{
+    const bool may_ask = fy_may_ask();
+    const fy_hub_choice c = {.id = w->ref.id,
+                             .include = &w->include,
+                             .exclude = &w->exclude,
+                             .kind = w->kind,
+                             .type = w->ref.type,
+                             .ask = may_ask ? ask_type : NULL};
+    if (w->ref.type[0] != '\0' && w->include.n > 0)
+        return fy_fail(e, FY_EARG, "give a type (:%s) or --include, not both", w->ref.type);
+    if (fy_hub_list_choose(l, &c, e) != 0)
+        return -1;
+    const char *label = l->model.name.label;
+    if (l->model.first != NULL && !l->model.runs) {
+        if (w->kind == FY_HUB_GGUF)
+            return fy_fail(e, FY_EUNSUPPORTED, "ferry cannot run %s yet; nothing is downloaded",
+                           label);
+        fy_log(FY_LOG_WARN, "ferry cannot run %s yet", label);
+    } else if (l->model.first != NULL && l->n_models > 1 && c.type[0] == '\0' && !may_ask) {
+        fy_log(FY_LOG_INFO, "%s: %s of %zu types (%s:TYPE takes another)", w->ref.id, label,
+               l->n_models, w->ref.id);
+    }
+    return 0;
+}
+
 int fy_hub_ask(const fy_hub_want *want, fy_hub_got *got, fy_err *e)
 {
     hub_env v;
@@ -344,8 +417,7 @@ int fy_hub_ask(const fy_hub_want *want, fy_hub_got *got, fy_err *e)
     if (env_read(&v, e) != 0)
         return -1;
     int rc = ask_list(&v, want, &g.list, e);
-    if (rc == 0 && (fy_hub_list_choose(&g.list, &want->include, &want->exclude, e) != 0 ||
-                    ask_files(&v, want, &g.list, e) != 0))
+    if (rc == 0 && (choose(want, &g.list, e) != 0 || ask_files(&v, want, &g.list, e) != 0))
         rc = fy_ctx(e, "%s", want->ref.id);
     if (rc == 0) {
         g.storage = fy_hub_storage(&want->ref, e);
@@ -362,6 +434,13 @@ int fy_hub_ask(const fy_hub_want *want, fy_hub_got *got, fy_err *e)
     }
     *got = g;
     return 0;
+}
+
+char *fy_hub_got_path(const fy_hub_got *got, fy_err *e)
+{
+    const char *file = got->list.model.first;
+    return fy_path_format(e, "%s%s%s", got->snapshot, file != NULL ? "/" : "",
+                          file != NULL ? file : "");
 }
 
 void fy_hub_got_release(fy_hub_got *got)
@@ -564,19 +643,4 @@ int fy_hub_bring(const fy_hub_want *want, fy_hub_got *got, fy_err *e)
                        "interrupted: %.1f of %.1f MB are there; the same command resumes",
                        (double)kept_bytes(got) * 1e-6, (double)got->bytes * 1e-6);
     return fy_fail(e, own.code, "%s", own.msg);
-}
-
-int fy_hub_checkpoint(const char *text, bool fetch, fy_hub_place *out, fy_err *e)
-{
-    if (!fetch || fy_file_exists(text) || fy_hub_is_offline())
-        return fy_hub_find(text, out, e);
-    fy_hub_want w = {.parallel = FY_HUB_PARALLEL, .retries = FY_HUB_RETRIES};
-    fy_hub_got g = {0};
-    int rc = fy_hub_ref_read(text, &w.ref, e);
-    if (rc == 0 && (fy_hub_ask(&w, &g, e) != 0 || fy_hub_bring(&w, &g, e) != 0))
-        rc = -1;
-    if (rc == 0)
-        rc = fy_hub_find(g.snapshot, out, e);
-    fy_hub_got_release(&g);
-    return rc;
 }

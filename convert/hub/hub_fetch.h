@@ -24,6 +24,7 @@
 typedef struct {
     fy_hub_ref ref;
     fy_opt_list include, exclude; /* fy_hub_list_choose; views */
+    fy_hub_kind kind;
     int parallel, retries;
 } fy_hub_want;
 
@@ -40,10 +41,9 @@ bool fy_hub_is_offline(void); /* $HF_HUB_OFFLINE or $TRANSFORMERS_OFFLINE */
 int fy_hub_ask(const fy_hub_want *want, fy_hub_got *got, fy_err *e);
 int fy_hub_bring(const fy_hub_want *want, fy_hub_got *got, fy_err *e);
 void fy_hub_got_release(fy_hub_got *got);
-
-/* fy_hub_find, and with `fetch` set, for "[ORG/]NAME[@REVISION]" where no such path exists, the two
- * above first. */
-int fy_hub_checkpoint(const char *text, bool fetch, fy_hub_place *out, fy_err *e);
+/* What the user gives to another verb: the first file of a GGUF model, else the snapshot. NULL on
+ * failure. */
+char *fy_hub_got_path(const fy_hub_got *got, fy_err *e);
 
 /* For verbs that take a checkpoint: field `fetch` of their `options`, for that call. */
 #define FY_ROW_FETCH                                                                               \

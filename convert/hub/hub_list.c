@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/json_tree.h"
 #include "base/str.h"
+#include "kernels/row.h"
 
 #define NAME_BYTES_MAX 1024
 #define PART_BYTES_MAX 255
@@ -235,49 +236,151 @@ static bool is_here(const char *pattern, const char *name)
     return pattern != NULL && fnmatch(pattern, name, FNM_PATHNAME) == 0;
 }
 
-static bool choose_weights(fy_hub_list *l)
+static bool has_container(const fy_hub_list *l, size_t c)
 {
-    for (size_t c = 0; c < sizeof containers / sizeof containers[0]; c++) {
-        bool found = false;
-        for (size_t i = 0; i < l->n; i++)
-            found |= is_here(containers[c].first, l->files[i].name);
-        for (size_t i = 0; found && i < l->n; i++) {
-            const char *name = l->files[i].name;
-            l->files[i].wanted |= is_here(containers[c].first, name);
-            for (size_t k = 0; k < 3; k++)
-                l->files[i].wanted |= is_here(containers[c].with[k], name);
-        }
-        if (found)
+    for (size_t i = 0; i < l->n; i++) {
+        if (is_here(containers[c].first, l->files[i].name))
             return true;
     }
     return false;
 }
 
-static bool choose_needed(fy_hub_list *l)
+#define N_CONTAINERS (sizeof containers / sizeof containers[0])
+
+bool fy_hub_list_has_weights(const fy_hub_list *l)
 {
-    for (size_t i = 0; i < l->n; i++) {
-        for (size_t k = 0; k < sizeof companions / sizeof companions[0]; k++)
-            l->files[i].wanted |= is_here(companions[k], l->files[i].name);
+    for (size_t c = 0; c < N_CONTAINERS; c++) {
+        if (has_container(l, c))
+            return true;
     }
-    return choose_weights(l);
+    return false;
 }
 
-int fy_hub_list_choose(fy_hub_list *l, const fy_opt_list *include, const fy_opt_list *exclude,
-                       fy_err *e)
+bool fy_hub_list_has_gguf(const fy_hub_list *l)
 {
-    bool patterns = include != NULL && include->n > 0;
-    for (size_t i = 0; i < l->n; i++)
-        l->files[i].wanted = patterns && matches_any(include, l->files[i].name);
-    if (!patterns && !choose_needed(l))
-        return fy_fail(
-            e, FY_EUNSUPPORTED,
-            "none of its %zu files holds weights by a name that ferry knows (model.safetensors, "
-            "pytorch_model.bin, consolidated.*.pth, with an index or without); --include='*' "
-            "takes all files, another pattern some",
-            l->n);
+    fy_gguf_name name;
+    for (size_t i = 0; i < l->n; i++) {
+        if (fy_gguf_name_read(l->files[i].name, &name))
+            return true;
+    }
+    return false;
+}
+
+static void choose_checkpoint(fy_hub_list *l)
+{
+    size_t c = 0;
+    while (c < N_CONTAINERS && !has_container(l, c))
+        c++;
+    for (size_t i = 0; i < l->n; i++) {
+        fy_hub_file *f = &l->files[i];
+        for (size_t k = 0; k < sizeof companions / sizeof companions[0]; k++)
+            f->wanted |= is_here(companions[k], f->name);
+        for (size_t k = 0; c < N_CONTAINERS && k < 3; k++)
+            f->wanted |= is_here(containers[c].with[k], f->name);
+        f->wanted |= c < N_CONTAINERS && is_here(containers[c].first, f->name);
+    }
+}
+
+/* --- a GGUF model ----------------------------------------------------------------------------- */
+
+/* The models among the files that are not excluded. names: [l->n], theirs. */
+static int list_models(const fy_hub_list *l, const fy_hub_choice *c, const char **names,
+                       uint64_t *sizes, fy_gguf_variants *out, fy_err *e)
+{
     size_t n = 0;
     for (size_t i = 0; i < l->n; i++) {
-        l->files[i].wanted &= !matches_any(exclude, l->files[i].name);
+        if (matches_any(c->exclude, l->files[i].name))
+            continue;
+        names[n] = l->files[i].name;
+        sizes[n++] = l->files[i].size;
+    }
+    return fy_gguf_variants_of(names, sizes, n, fy_row_can_decode, out, e);
+}
+
+static int choose_variant(fy_hub_list *l, const fy_hub_choice *c, const fy_gguf_variants *models,
+                          fy_err *e)
+{
+    const bool given = c->type != NULL && c->type[0] != '\0';
+    if (models->n == 0)
+        return fy_fail(e, FY_EUNSUPPORTED, "no GGUF file in it is a whole model");
+    fy_err why = {0};
+    const fy_gguf_variant *v = fy_gguf_variants_choose(models, given ? c->type : "", &why);
+    if (!given && models->n > 1 && c->ask != NULL) {
+        if (c->ask(c->id, models, &v, e) != 0)
+            return -1;
+    } else if (v == NULL) {
+        return fy_fail(e, why.code, "%s", why.msg);
+    }
+    l->model = *v;
+    l->n_models = models->n;
+    for (size_t i = 0; i < l->n; i++) {
+        fy_gguf_name name;
+        l->files[i].wanted = fy_gguf_name_read(l->files[i].name, &name) &&
+                             name.count == v->name.count &&
+                             fy_span_eq(name.model, v->name.model);
+    }
+    return 0;
+}
+
+static int choose_gguf(fy_hub_list *l, const fy_hub_choice *c, fy_err *e)
+{
+    const char **names = calloc(l->n + 1, sizeof *names);
+    uint64_t *sizes = calloc(l->n + 1, sizeof *sizes);
+    fy_gguf_variants models = {0};
+    int rc = names == NULL || sizes == NULL ? fy_nomem(e)
+                                            : list_models(l, c, names, sizes, &models, e);
+    if (rc == 0)
+        rc = choose_variant(l, c, &models, e);
+    fy_gguf_variants_release(&models);
+    free(names);
+    free(sizes);
+    return rc;
+}
+
+/* --- what is wanted --------------------------------------------------------------------------- */
+
+static int choose_kind(fy_hub_list *l, const fy_hub_choice *c, fy_err *e)
+{
+    const bool gguf = fy_hub_list_has_gguf(l), weights = fy_hub_list_has_weights(l);
+    const bool typed = c->type != NULL && c->type[0] != '\0';
+    const bool wants_gguf = typed || c->kind == FY_HUB_GGUF;
+    const char *id = c->id != NULL ? c->id : "ORG/NAME";
+    if (c->kind == FY_HUB_CHECKPOINT && typed)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "':%s' is a type of GGUF models, which need no conversion; 'ferry fetch "
+                       "%s:%s' brings one",
+                       c->type, id, c->type);
+    if (c->kind == FY_HUB_CHECKPOINT && gguf && !weights)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "holds GGUF files, which need no conversion; 'ferry fetch %s' brings one",
+                       id);
+    if (wants_gguf && !gguf && weights)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "holds a checkpoint and no GGUF file; 'ferry convert %s --fetch' makes one",
+                       id);
+    if (gguf && (wants_gguf || !weights))
+        return choose_gguf(l, c, e);
+    choose_checkpoint(l);
+    return weights ? 0
+                   : fy_fail(e, FY_EUNSUPPORTED,
+                             "none of its %zu files holds weights by a name that ferry knows "
+                             "(model.safetensors, pytorch_model.bin, consolidated.*.pth, with an "
+                             "index or without, NAME.gguf); --include='*' takes all files, another "
+                             "pattern some",
+                             l->n);
+}
+
+int fy_hub_list_choose(fy_hub_list *l, const fy_hub_choice *c, fy_err *e)
+{
+    bool patterns = c->include != NULL && c->include->n > 0;
+    l->model = (fy_gguf_variant){0};
+    for (size_t i = 0; i < l->n; i++)
+        l->files[i].wanted = patterns && matches_any(c->include, l->files[i].name);
+    if (!patterns && choose_kind(l, c, e) != 0)
+        return -1;
+    size_t n = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        l->files[i].wanted &= !matches_any(c->exclude, l->files[i].name);
         n += l->files[i].wanted;
     }
     return n > 0 ? 0

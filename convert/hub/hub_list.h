@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/opts.h"
+#include "format/gguf_name.h"
 
 #define FY_HUB_REPLY_MAX  ((size_t)32 << 20) /* bytes; a repository of 10,000 files takes 3 MB */
 #define FY_HUB_FILES_MAX  100000
@@ -36,6 +37,10 @@ typedef struct {
     fy_hub_file *files; /* owned; sorted by name */
     size_t n, cap;
     fy_arena strings;
+    /* set by fy_hub_list_choose: the GGUF model that is wanted (first NULL: none is), and how many
+     * there are */
+    fy_gguf_variant model;
+    size_t n_models;
 } fy_hub_list;
 
 int fy_hub_list_read(const void *p, size_t n, fy_hub_list *out, fy_err *e);
@@ -44,12 +49,32 @@ void fy_hub_list_release(fy_hub_list *l);
 /* 40 or 64 lower-case hexadecimal digits. */
 bool fy_hub_is_hash(const char *text, size_t n);
 
-/* Sets `wanted`. With include the files that match one of its patterns; else config, tokenizer,
- * templates, model card and the weights of one container: safetensors, else PyTorch's .bin, else
- * Meta's consolidated.*.pth, else an adapter. Those that match a pattern of exclude are left out.
- * '*' in a pattern stands for any characters, '/' too. No file at all, or no weights by that rule:
- * FY_EUNSUPPORTED. */
-int fy_hub_list_choose(fy_hub_list *l, const fy_opt_list *include, const fy_opt_list *exclude,
-                       fy_err *e);
+typedef enum {
+    FY_HUB_ANY,        /* a checkpoint, else a GGUF model */
+    FY_HUB_CHECKPOINT, /* what convert takes */
+    FY_HUB_GGUF,       /* what run takes */
+} fy_hub_kind;
+
+/* Which files are wanted. All zeros: what fetch takes. */
+typedef struct {
+    const char *id; /* "ORG/NAME", for messages; view */
+    const fy_opt_list *include, *exclude;
+    fy_hub_kind kind;
+    const char *type; /* of a GGUF model; "" or NULL: not given */
+    /* Several models, and no type is given: *chosen is the default and may be changed. NULL: the
+     * default is taken. */
+    int (*ask)(const char *id, const fy_gguf_variants *l, const fy_gguf_variant **chosen, fy_err *e);
+} fy_hub_choice;
+
+/* Sets `wanted`. With include the files that match one of its patterns; else a checkpoint: config,
+ * tokenizer, templates, model card and the weights of one container: safetensors, else PyTorch's
+ * .bin, else Meta's consolidated.*.pth, else an adapter; or the files of one GGUF model
+ * (format/gguf_name.h). Those that match a pattern of exclude are left out. '*' in a pattern stands
+ * for any characters, '/' too. Nothing of that kind: FY_EUNSUPPORTED. */
+int fy_hub_list_choose(fy_hub_list *l, const fy_hub_choice *c, fy_err *e);
+
+/* Are weights of a checkpoint in the list, or a GGUF model? */
+bool fy_hub_list_has_weights(const fy_hub_list *l);
+bool fy_hub_list_has_gguf(const fy_hub_list *l);
 
 #endif

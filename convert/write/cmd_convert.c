@@ -15,6 +15,7 @@
 #include "convert/write/convert_job.h"
 #include "convert/write/gguf_meta.h"
 #include "hub/hub_fetch.h"
+#include "hub/hub_model.h"
 #include "kernels/row.h"
 #include "policy/type_policy.h"
 
@@ -207,10 +208,10 @@ static int run(void *opt, int n_args, char **args, fy_err *e)
     if (check_options(o, e))
         return -1;
     fy_hub_place place;
-    if (fy_hub_checkpoint(args[0], o->fetch, &place, e) != 0)
+    if (fy_hub_get(args[0], FY_HUB_CHECKPOINT, o->fetch, &place, e) != 0)
         return -1;
     fy_convert_job j;
-    int rc = convert(&j, place.dir, o, e);
+    int rc = convert(&j, place.path, o, e);
     fy_convert_job_release(&j);
     fy_hub_place_release(&place);
     return rc;
@@ -235,7 +236,7 @@ static fy_gguf *open_vocabulary(const char *checkpoint, fy_err *e)
     fy_convert_job j;
     fy_gguf *g = NULL;
     char path[32];
-    if (fy_hub_find(checkpoint, &place, e) != 0)
+    if (fy_hub_find(checkpoint, FY_HUB_CHECKPOINT, &place, e) != 0)
         return NULL;
     const options o = {.vocab_only = true, .n_threads = 1};
     int fd = memfd_create("vocabulary", MFD_CLOEXEC);
@@ -243,7 +244,7 @@ static fy_gguf *open_vocabulary(const char *checkpoint, fy_err *e)
     if (fd < 0)
         fy_fail_errno(e, "no memory for the vocabulary of %s", checkpoint);
     else {
-        if (fy_convert_job_plan(&j, place.dir, &o, e) == 0) {
+        if (fy_convert_job_plan(&j, place.path, &o, e) == 0) {
             fy_convert_say_plan(&j);
             g = write_header(&j, fd, e) == 0 ? fy_gguf_open(path, e) : NULL;
         }

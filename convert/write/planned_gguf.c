@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "convert/write/convert_plan.h"
 #include "convert/write/gguf_meta.h"
-#include "hub/hub_cache.h"
+#include "hub/hub_model.h"
 
 struct fy_planned_gguf {
     fy_hf_config config;
@@ -210,9 +210,9 @@ const char *fy_planned_gguf_no_tokenizer(const fy_planned_gguf *p)
 int fy_checkpoint_header(const char *path, fy_str *out, fy_err *e)
 {
     fy_hub_place place;
-    if (fy_hub_find(path, &place, e))
+    if (fy_hub_find(path, FY_HUB_CHECKPOINT, &place, e))
         return -1;
-    int rc = fy_planned_header(place.dir, place.name, FY_F16, out, e);
+    int rc = fy_planned_header(place.path, place.name, FY_F16, out, e);
     fy_hub_place_release(&place);
     return rc;
 }

@@ -139,7 +139,7 @@ size_t fy_hub_id_bytes(const char *text)
         size_t name = part_bytes(text + n + 1);
         n = name > 0 ? n + 1 + name : 0;
     }
-    if (n == 0 || (text[n] != '\0' && text[n] != '@'))
+    if (n == 0 || (text[n] != '\0' && text[n] != ':' && text[n] != '@'))
         return 0;
     return n > 4 && memcmp(text + n - 4, ".git", 4) == 0 ? 0 : n;
 }

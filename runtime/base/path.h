@@ -31,15 +31,15 @@ char *fy_path_make(const char *dir, const char *rel, fy_err *e);
  * as not set. False: neither variable is set. */
 bool fy_config_path(const char *name, fy_str *out);
 
-/* --- names of hub repositories as a command line has them: [ORG/]NAME[@REVISION] --- */
+/* --- names of hub repositories as a command line has them: [ORG/]NAME[:TYPE][@REVISION] --- */
 
 /* Bytes of the [ORG/]NAME at the beginning; 0 if the text is not such a name. The hub's own rule
  * (validate_repo_id of huggingface_hub): parts of 1 to 96 of A-Z a-z 0-9 _ . -, which begin and end
- * with a letter, a digit or _; no "--" and no ".."; not "*.git". A revision is there when text[n]
- * is '@'; it is not checked. */
+ * with a letter, a digit or _; no "--" and no ".."; not "*.git". A type is there when text[n] is
+ * ':', a revision when it is '@'; neither is checked. */
 size_t fy_hub_id_bytes(const char *text);
 
-/* ORG/NAME, with or without a revision, where no file or directory has this name. */
+/* ORG/NAME, with or without type and revision, where no file or directory has this name. */
 bool fy_hub_id_is_meant(const char *text);
 
 #endif

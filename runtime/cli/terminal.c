@@ -170,6 +170,38 @@ void fy_show_end(fy_progress *p)
     p->show = NULL;
 }
 
+/* --- questions --- */
+
+bool fy_may_ask(void)
+{
+    return isatty(STDIN_FILENO) && isatty(STDERR_FILENO) && g_level >= FY_LOG_INFO;
+}
+
+int fy_ask(const char *question, char *answer, size_t size, fy_err *e)
+{
+    size_t n = 0;
+    if (fy_stderr(question, strlen(question), e) != 0)
+        return -1;
+    for (char c = '\0';;) { /* byte by byte: what follows the line is not ours */
+        const bool waited = fy_signals_wait_input(STDIN_FILENO, NULL) == 0;
+        const ssize_t got = waited ? read(STDIN_FILENO, &c, 1) : -1;
+        if (got != 1)
+            fy_stderr("\n", 1, NULL);
+        if (!waited)
+            return fy_check_interrupt(e);
+        if (got != 1)
+            return fy_fail(e, FY_EARG, "no answer: standard input has ended");
+        if (c == '\n')
+            break;
+        if (n + 1 < size)
+            answer[n++] = c;
+    }
+    while (n > 0 && (answer[n - 1] == ' ' || answer[n - 1] == '\r'))
+        n--;
+    answer[n] = '\0';
+    return 0;
+}
+
 /* --- signals --- */
 
 static volatile sig_atomic_t g_signal, g_hold;

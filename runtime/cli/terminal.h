@@ -36,6 +36,12 @@ int fy_terminal_columns(int fd, int otherwise); /* otherwise: when it is unknown
 void fy_show_begin(fy_progress *p, const char *what, uint64_t total_bytes);
 void fy_show_end(fy_progress *p);
 
+/* Can the user be asked: are standard input and error a terminal, and messages shown (no -q)? */
+bool fy_may_ask(void);
+/* Writes a question to standard error and reads the answer's line, cut to size. FY_EINTR at Ctrl-C,
+ * FY_EARG when the input has ended. */
+int fy_ask(const char *question, char *answer, size_t size, fy_err *e);
+
 /* The first SIGINT, SIGTERM or SIGHUP raises fy_interrupted, the next one ends the program. A mapped
  * file that cannot be read any more ends the program with a message. */
 void fy_signals_install(void);

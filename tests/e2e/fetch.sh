@@ -5,32 +5,13 @@ cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/lib.sh
 . tests/lib.sh
 
-hub=$TMP/hub
-export HF_HOME=$TMP/home HOME=$TMP/nobody
-unset HF_TOKEN HUGGING_FACE_HUB_TOKEN HF_TOKEN_PATH HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_HUB_OFFLINE TRANSFORMERS_OFFLINE \
-    HF_HUB_DOWNLOAD_TIMEOUT HF_HUB_DISABLE_IMPLICIT_TOKEN http_proxy HTTP_PROXY all_proxy ALL_PROXY
+# shellcheck source=tests/hub_lib.sh
+. tests/hub_lib.sh
+
 commit=0123456789abcdef0123456789abcdef01234567
 files=$hub/files/ann/tales/$commit
 
 # --- a repository --------------------------------------------------------------------------------------------------
-# Files over 20 kB are in LFS, the others have the hash of git.
-describe() { # REPO COMMIT REVISION: makes the reply about what is in its files
-    local dir=$hub/files/$1/$2 name hash size
-    mkdir -p "$hub/api/$1/$(dirname "$3")"
-    (cd "$dir" && find . -type f -not -name '*.etag' -printf '%P\n' | sort) | while read -r name; do
-        size=$(stat -c %s "$dir/$name")
-        hash=$(git hash-object --no-filters "$dir/$name")
-        if [ "$size" -gt 20000 ]; then
-            sha256sum "$dir/$name" | cut -d' ' -f1 >"$dir/$name.etag"
-            jq -n --arg n "$name" --arg h "$hash" --arg s "$(cat "$dir/$name.etag")" --argjson z "$size" \
-                '{rfilename: $n, size: $z, blobId: $h, lfs: {sha256: $s, size: $z, pointerSize: 134}}'
-        else
-            echo "$hash" >"$dir/$name.etag"
-            jq -n --arg n "$name" --arg h "$hash" --argjson z "$size" '{rfilename: $n, size: $z, blobId: $h}'
-        fi
-    done | jq -s --arg c "$2" --arg id "$1" '{_id: "1", id: $id, sha: $c, gated: false, cardData: {tags: ["ä"]}, siblings: .}' \
-        >"$hub/api/$1/$3"
-}
 mkdir -p "$files"
 cp tests/data/tales/{config.json,tokenizer.json,model.safetensors} "$files"
 printf '{}' >"$files/generation_config.json"
@@ -43,25 +24,13 @@ echo big >"$files/onnx/model.safetensors"
 describe ann/tales $commit main
 cp "$hub/api/ann/tales/main" "$hub/api/ann/tales/$commit"
 
-mkfifo "$TMP/end"
-build/host/release/tests/e2e/hub_server "$hub" <"$TMP/end" >"$TMP/ports" 2>"$TMP/server.err" &
-server=$!
-exec 9>"$TMP/end"
-until [ -s "$TMP/ports" ]; do kill -0 $server || exit 1; done
-read -r port _ <"$TMP/ports"
-export HF_ENDPOINT=http://127.0.0.1:$port
+start_hub
+port=${HF_ENDPOINT##*:}
 storage=$HF_HOME/hub/models--ann--tales
 weights=$(cat "$files/model.safetensors.etag")
 blob=$storage/blobs/$weights
 size=$(stat -c %s "$files/model.safetensors")
 
-fresh() { # an empty cache, no faults, no requests
-    rm -rf "$HF_HOME/hub" "$hub/faults" "$hub/log"
-}
-faults() { # LINES
-    printf '%s\n' "$@" >"$hub/faults.new"
-    mv "$hub/faults.new" "$hub/faults"
-}
 fetch() {
     "$FERRY" fetch "$@"
 }
@@ -71,11 +40,6 @@ same() { # are the wanted files in the snapshot, as they are at the hub?
         cmp "$storage/snapshots/$commit/$name" "$files/$name" || return 1
     done
 }
-asked() { # PATTERN: how many requests
-    touch "$hub/log"
-    grep -cE -- "$1" "$hub/log"
-}
-
 # --- the cache -----------------------------------------------------------------------------------------------------
 fresh
 table=$(fetch ann/tales --dry-run 2>/dev/null)
@@ -323,7 +287,5 @@ check "and the file is whole" same
 
 # --- disks -----------------------------------------------------------------------------------------------------------
 check_status "a cache that cannot be made" 1 "/proc/nothing" env HF_HUB_CACHE=/proc/nothing "$FERRY" fetch ann/tales
-exec 9>&-
-wait $server
-check_equal "the server had nothing to say" "" "$(cat "$TMP/server.err")"
+stop_hub
 finish

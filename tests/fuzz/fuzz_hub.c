@@ -36,6 +36,23 @@ static void check_list(fy_hub_list *l)
     }
 }
 
+/* A choice holds something; of a GGUF model all its files and nothing else. */
+static void check_choice(fy_hub_list *l, const fy_hub_choice *c)
+{
+    size_t n = 0;
+    fy_err e = {0};
+    const int rc = fy_hub_list_choose(l, c, &e);
+    if (rc != 0) {
+        if (e.code == FY_OK || e.msg[0] == '\0')
+            abort();
+        return;
+    }
+    for (size_t i = 0; i < l->n; i++)
+        n += l->files[i].wanted;
+    if (n == 0 || (l->model.first != NULL && n != l->model.name.count))
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fy_hub_list l;
@@ -46,12 +63,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     check_list(&l);
-    size_t n = 0;
-    int rc = fy_hub_list_choose(&l, NULL, NULL, &e);
-    for (size_t i = 0; i < l.n; i++)
-        n += l.files[i].wanted;
-    if (rc == 0 && n == 0)
-        abort();
+    for (int kind = FY_HUB_ANY; kind <= FY_HUB_GGUF; kind++) {
+        check_choice(&l, &(fy_hub_choice){.kind = (fy_hub_kind)kind});
+        check_choice(&l, &(fy_hub_choice){.kind = (fy_hub_kind)kind, .type = "q8_0"});
+    }
     fy_hub_list_release(&l);
     return 0;
 }

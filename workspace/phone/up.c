@@ -17,6 +17,7 @@
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
 #include "hub/hub_fetch.h"
+#include "hub/hub_model.h"
 #include "kernels/row.h"
 #include "policy/type_policy.h"
 #include "workspace/pack/workspace.h"
@@ -507,15 +508,15 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     char outtype[8];
     fy_hub_place place;
     (void)n_args;
-    if (fy_hub_checkpoint(args[0], o->fetch && !o->dry_run, &place, e) != 0)
+    if (fy_hub_get(args[0], FY_HUB_ANY, o->fetch && !o->dry_run, &place, e) != 0)
         return -1;
     const char *source = fy_option_source(&o->outtype);
-    bool is_dir = fy_file_is_dir(place.dir);
+    bool is_dir = fy_file_is_dir(place.path);
     /* a variable or a line of the configuration file is for checkpoints, whatever is given now */
     bool given = source != NULL && (is_dir || is_on_line(&o->outtype));
     fy_choice_name(OUTTYPES, o->outtype, outtype, sizeof outtype);
     fy_up_job j = {.o = o,
-                   .checkpoint = place.dir,
+                   .checkpoint = place.path,
                    .name = place.name,
                    .outtype = given    ? outtype
                               : is_dir ? (o->sdk != NULL ? "auto" : "q4_0")

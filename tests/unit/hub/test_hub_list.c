@@ -96,7 +96,8 @@ static void test_broken_replies(void **state)
 }
 
 /* Names separated by blanks -> those that are wanted, "!" and the words when it is refused. */
-static void chooses(const char *names, const char *include, const char *exclude, const char *want)
+static void chooses_of(const char *names, const char *include, const char *exclude,
+                       fy_hub_kind kind, const char *type, const char *want)
 {
     fy_str s = {0}, got = {0};
     fy_err e = {0};
@@ -112,7 +113,9 @@ static void chooses(const char *names, const char *include, const char *exclude,
     fy_str_puts(&s, "]}");
     if (fy_hub_list_read(s.ptr, s.len, &l, &e) != 0)
         fail_msg("%s", e.msg);
-    if (fy_hub_list_choose(&l, &includes, &excludes, &e) != 0)
+    const fy_hub_choice c = {
+        .id = "o/n", .include = &includes, .exclude = &excludes, .kind = kind, .type = type};
+    if (fy_hub_list_choose(&l, &c, &e) != 0)
         fy_str_printf(&got, "!%s", e.msg);
     for (size_t i = 0; got.len == 0 || got.ptr[0] != '!'; i++) {
         if (i == l.n)
@@ -126,6 +129,36 @@ static void chooses(const char *names, const char *include, const char *exclude,
     fy_hub_list_release(&l);
     fy_str_release(&s);
     fy_str_release(&got);
+}
+
+static void chooses(const char *names, const char *include, const char *exclude, const char *want)
+{
+    chooses_of(names, include, exclude, FY_HUB_ANY, "", want);
+}
+
+static void test_gguf(void **state)
+{
+    static const char usual[] = "README.md config.json m-Q4_K_M.gguf m-Q8_0.gguf mmproj-F16.gguf";
+    static const char split[] = "BF16/m-BF16-00001-of-00002.gguf BF16/m-BF16-00002-of-00002.gguf "
+                                "m-Q8_0.gguf";
+    static const char both[] = "config.json model.safetensors m-Q4_K_M.gguf m-Q8_0.gguf";
+    (void)state;
+    chooses(usual, NULL, NULL, "m-Q4_K_M.gguf");
+    chooses(usual, NULL, "*Q4_K_M*", "m-Q8_0.gguf");
+    chooses(usual, "*mmproj*", NULL, "mmproj-F16.gguf");
+    chooses_of(usual, NULL, NULL, FY_HUB_ANY, "q8_0", "m-Q8_0.gguf");
+    chooses_of(usual, NULL, NULL, FY_HUB_ANY, "F16", "!no model of type 'F16'");
+    chooses_of(split, NULL, NULL, FY_HUB_GGUF, "bf16",
+               "BF16/m-BF16-00001-of-00002.gguf BF16/m-BF16-00002-of-00002.gguf");
+    chooses_of("m-Q8_0-00001-of-00002.gguf", NULL, NULL, FY_HUB_ANY, "", "!no GGUF file in it is a whole model");
+    chooses(both, NULL, NULL, "config.json model.safetensors");
+    chooses_of(both, NULL, NULL, FY_HUB_GGUF, "", "m-Q4_K_M.gguf");
+    chooses_of(both, NULL, NULL, FY_HUB_ANY, "Q8_0", "m-Q8_0.gguf");
+    chooses_of(both, NULL, NULL, FY_HUB_CHECKPOINT, "", "config.json model.safetensors");
+    chooses_of(usual, NULL, NULL, FY_HUB_CHECKPOINT, "", "!'ferry fetch o/n' brings one");
+    chooses_of("model.safetensors", NULL, NULL, FY_HUB_GGUF, "",
+               "!holds a checkpoint and no GGUF file; 'ferry convert o/n --fetch' makes one");
+    chooses_of("mmproj.gguf", NULL, NULL, FY_HUB_ANY, "", "!none of its 1 files holds weights");
 }
 
 static void test_choice(void **state)
@@ -163,7 +196,8 @@ static void test_choice(void **state)
             "special_tokens_map.json tokenizer.json tokenizer_config.json vocab.json");
     chooses("model.safetensors a/b.bin c.bin", "*.bin", NULL, "a/b.bin c.bin");
     chooses("model.safetensors README.md", NULL, "README*", "model.safetensors");
-    chooses("config.json model.gguf", NULL, NULL, "!none of its 2 files holds weights");
+    chooses("config.json model.gguf", NULL, NULL, "model.gguf");
+    chooses("config.json model.onnx", NULL, NULL, "!none of its 2 files holds weights");
     chooses("model.safetensors", "*.bin", NULL, "!none of its 1 files is wanted");
     chooses("", NULL, NULL, "!none of its 0 files");
 }
@@ -174,6 +208,7 @@ int main(void)
         cmocka_unit_test(test_reply),
         cmocka_unit_test(test_broken_replies),
         cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_gguf),
     };
     return cmocka_run_group_tests_name("hub_list", tests, NULL, NULL);
 }
