@@ -256,6 +256,24 @@ size_t fy_utf8_complete(const char *p, size_t n)
     return n;
 }
 
+void fy_put_lossy(fy_str *out, fy_span s)
+{
+    for (size_t i = 0; i < s.len;) {
+        uint32_t cp;
+        int n = fy_utf8_next(s.ptr + i, s.len - i, &cp);
+        if (n > 0) {
+            fy_str_add(out, s.ptr + i, (size_t)n);
+            i += (size_t)n;
+            continue;
+        }
+        size_t n_bytes = 1; /* of a character that is cut short */
+        while (n_bytes < 3 && i + n_bytes < s.len && fy_utf8_complete(s.ptr + i, n_bytes + 1) == 0)
+            n_bytes++;
+        fy_str_put_utf8(out, 0xFFFD);
+        i += n_bytes;
+    }
+}
+
 /* --- escaping --------------------------------------------------------------------------------- */
 
 static bool is_harmful(uint32_t cp)

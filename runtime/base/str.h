@@ -62,6 +62,10 @@ bool fy_utf8_valid(const char *p, size_t n);
  * could complete: what a stream may print now. Invalid bytes count as complete. */
 size_t fy_utf8_complete(const char *p, size_t n);
 
+/* Appends s as valid UTF-8: bytes that are not become U+FFFD, one per maximal subpart
+ * (Unicode 3.9). */
+void fy_put_lossy(fy_str *out, fy_span s);
+
 /* --- escaping: the one rule for text of unknown origin (a model, a phone, an archive, a hub) on
  * its way to a terminal or into a message. Escaped as \xNN or \u{NNNN} are bytes that are not UTF-8
  * and all characters that act on a terminal or cannot be seen: controls (C0, DEL, C1), line and

@@ -14,6 +14,7 @@
 #include "cli/text_io.h"
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
+#include "model/text_out.h"
 
 typedef struct {
     fy_engine_options engine;
@@ -162,7 +163,7 @@ static int begin_text(job *j, fy_err *e)
 {
     fy_str s = {0};
     int rc = fy_vocab_decode(j->engine.vocab, j->prompt.id, j->prompt.n, false, &s, e);
-    fy_text_out_begin(&j->text, j->engine.vocab, s.len > 0);
+    fy_text_out_begin(&j->text, j->engine.vocab, NULL, s.len > 0);
     fy_str_release(&s);
     return rc;
 }

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/terminal.h"
-#include "cli/text_io.h"
 
 typedef struct {
     fy_chat *chat;

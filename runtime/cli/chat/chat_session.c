@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "cli/text_io.h"
 #include "model/template/chat_template.h"
+#include "model/text_out.h"
 
 /* --- splice ----------------------------------------------------------------------------------- */
 
@@ -386,7 +386,7 @@ static int answer_prompt(listener *l, fy_span prompt, fy_err *e)
     fy_chat *c = l->c;
     fy_chat_answer *a = l->a;
     fy_span opened = fy_think_opened_by(prompt, NULL);
-    fy_text_out_begin(&l->out, c->engine->vocab, false);
+    fy_text_out_begin(&l->out, c->engine->vocab, NULL, false);
     fy_think_begin(&l->think, prompt);
     fy_str_add(&l->content, opened.ptr, opened.len);
     if (l->sink->prompt != NULL && l->sink->prompt(l->sink->user, prompt, &c->splice.ids, e) != 0)

@@ -326,6 +326,37 @@ static void words_are_found_whole(void **state)
     assert_int_equal(rest.len, 0);
 }
 
+static void lossy_is(const char *bytes, size_t n, const char *want)
+{
+    fy_str s = {0};
+    fy_put_lossy(&s, (fy_span){bytes, n});
+    assert_string_equal(fy_str_z(&s), want);
+    fy_str_release(&s);
+}
+
+#define LOSSY(bytes, want) lossy_is("" bytes, sizeof(bytes) - 1, want)
+#define NO                 "\xEF\xBF\xBD" /* U+FFFD */
+
+static void what_is_no_character_becomes_one_mark_per_maximal_part(void **state)
+{
+    (void)state;
+    LOSSY("", "");
+    LOSSY("a\xC3\xA9\xF0\x9F\xA6\x8A", "a\xC3\xA9\xF0\x9F\xA6\x8A");
+    LOSSY("\x80", NO);
+    LOSSY("\x80\x80", NO NO);
+    LOSSY("\xE2\x82", NO);
+    LOSSY("\xE2\x82"
+          "A",
+          NO "A");
+    LOSSY("\xF0\x9F\xA6", NO);
+    LOSSY("\xF0\x9F\xA6\xC3\xA9", NO "\xC3\xA9");
+    /* Unicode 3.9, tables 3-8, 3-9 and 3-11: overlong forms, surrogates, and parts. */
+    LOSSY("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41", NO NO NO NO NO NO NO NO "A");
+    LOSSY("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41", NO NO NO NO NO NO NO NO "A");
+    LOSSY("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41", NO NO NO NO "A");
+    LOSSY("\xF4\x90\x80\x80", NO NO NO NO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +371,7 @@ int main(void)
         cmocka_unit_test(every_code_point_survives_encoding_and_decoding),
         cmocka_unit_test(invalid_sequences_are_refused),
         cmocka_unit_test(an_open_character_is_held_back_and_garbage_is_not),
+        cmocka_unit_test(what_is_no_character_becomes_one_mark_per_maximal_part),
         cmocka_unit_test(harmful_characters_are_escaped_and_others_kept),
         cmocka_unit_test(escaped_are_exactly_the_ranges_of_the_rule),
         cmocka_unit_test(running_text_keeps_its_lines_and_no_escape_of_a_terminal),
