@@ -23,8 +23,10 @@ q8_0, one token, SDOT|matmul_dotprod|fy_matmul_q8_0__dotprod|sdot|-|fcvtl|16|1.0
 q8_0, many tokens, SDOT|matmul_dotprod|fy_matmul_q8_0__dotprod|sdot|fcvtl|-|16|0
 q8_0, many tokens, SMMLA|matmul_i8mm|fy_matmul_q8_0__i8mm|smmla|-|-|32|0
 f16, largest loop, NEON|matmul_float_neon|fy_matmul_f16__neon|fmla|-|-|4|2
-scores of f16 keys, largest loop|attend_neon|fy_attend_dots_f16__neon|fmla|-|-|4|0
-sums of f16 values, largest loop|attend_neon|fy_attend_add_f16__neon|fmla|-|-|4|0
+scores of f16 keys, a few queries|attend_neon|fy_attend_dots_f16__neon|fmla|-|fcvtl|4|0
+scores of f16 keys, many queries|attend_neon|fy_attend_dots_f16__neon|fmla|fcvtl|-|4|0
+sums of f16 values, a few queries|attend_neon|fy_attend_add_f16__neon|fmla|-|fcvtl|4|0
+sums of f16 values, many queries|attend_neon|fy_attend_add_f16__neon|fmla|fcvtl|-|4|0
 END
 }
 

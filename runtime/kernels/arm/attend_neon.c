@@ -1,16 +1,25 @@
-/* Attention over a chunk of keys, for four queries or one.
+/* Attention over a chunk of keys.
  *
- * Four queries share the loads of a key or value and its widening to f32; missing ones repeat the
- * last, which computes and stores the same twice. Sixteen accumulators: two keys of four queries in
- * 8 lanes, or 16 elements of four sums; one query alone takes four keys, or 32 elements, at a time.
- */
+ * Many queries, those of a prompt: keys and values of the chunk are widened to f32 once for all.
+ * Dot products are tiles of two queries and four keys in 8 lanes, sums of values of four queries
+ * and 16 elements: 16 registers either way, and multiply-adds enough that the loads do not count.
+ *
+ * Few queries, which are bound by reading the cache, take a row as it is stored. Four share the
+ * loads of a key or value and its widening. Sixteen accumulators: two keys of four queries in 8
+ * lanes, or 16 elements of four sums; one query alone takes four keys, or 32 elements, at a time.
+ *
+ * Missing queries and keys repeat the last, which computes and stores the same twice. */
 #include <math.h>
 
 #include "kernels/kernel_impl.h"
 #include "kernels/arm/lanes_neon.h"
 #include "kernels/scalar/exp_lanes.h"
 
-enum { SIDE = 4 }; /* queries that go together */
+enum {
+    SIDE = 4, /* queries that go together where there are few: at most so many */
+    PAIR = 2,
+    MOST_DIM = 256, /* of a row that is widened once */
+};
 
 /* n vectors of a row from element i on, n a constant; of them `there` elements exist, zeros after
  * them. */
@@ -147,8 +156,8 @@ FY_INLINE void four_keys(float *const s[4], const uint8_t *K, size_t row_bytes, 
     }
 }
 
-FY_INLINE void dots(float *s, const float *q, int64_t n_queries, const uint8_t *K, int64_t n_keys,
-                    int64_t dim, size_t row_bytes, load_fn *load)
+FY_INLINE void dots_few(float *s, const float *q, int64_t n_queries, const uint8_t *K,
+                        int64_t n_keys, int64_t dim, size_t row_bytes, load_fn *load)
 {
     const int64_t padded = (dim + 7) & ~(int64_t)7;
     for (int64_t i = 0; i < n_queries; i += SIDE) {
@@ -170,43 +179,122 @@ FY_INLINE void dots(float *s, const float *q, int64_t n_queries, const uint8_t *
     }
 }
 
-FY_DEFINE_ATTEND_DOTS(neon, f32, 4 * (size_t)dim, load_f32)
-FY_DEFINE_ATTEND_DOTS(neon, f16, 2 * (size_t)dim, load_f16)
-/* --- softmax --------------------------------------------------------------------------------- */
-
-/* Lanes of the four positions from j on that lie in begin .. end-1. */
-FY_INLINE uint32x4_t inside(int j, int begin, int end)
+/* The rows of a chunk in f32, in the order in which a tile of four keys takes them: [4 keys][8
+ * elements][key]. */
+FY_INLINE void pack_keys(float *to, const uint8_t *K, int64_t n_keys, int64_t dim, size_t row_bytes,
+                         load_fn *load)
 {
-    static const int32_t steps[4] = {0, 1, 2, 3};
-    const int32x4_t at = vaddq_s32(vdupq_n_s32(j), vld1q_s32(steps));
-    return vandq_u32(vcgeq_s32(at, vdupq_n_s32(begin)), vcltq_s32(at, vdupq_n_s32(end)));
+    for (int64_t j = 0; j < n_keys; j += 4) {
+        for (int64_t i = 0; i < dim; i += 8) {
+            FY_UNROLL
+            for (int r = 0; r < 4; r++, to += 8) {
+                float32x4_t v[2];
+                load(v, K + (size_t)(j + r < n_keys ? j + r : n_keys - 1) * row_bytes, i, 2, 8);
+                vst1q_f32(to, v[0]);
+                vst1q_f32(to + 4, v[1]);
+            }
+        }
+    }
 }
 
-FY_INLINE float32x4_t terms(float *s, int j, int begin, int end, float32x4_t shift)
+/* s[c][0..3], of which n are stored, for two queries; k: the packed keys. */
+FY_INLINE void four_by_two(float *const s[PAIR], const float *k, int64_t n,
+                           const float *const q[PAIR], int64_t dim)
 {
-    const float32x4_t e = fy_l_exp(vsubq_f32(vld1q_f32(s + j), shift));
-    const float32x4_t p =
-        vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(e), inside(j, begin, end)));
-    vst1q_f32(s + j, p);
+    float32x4_t low[PAIR][4], high[PAIR][4];
+    FY_UNROLL
+    for (int i = 0; i < 4 * PAIR; i++)
+        low[i / 4][i % 4] = high[i / 4][i % 4] = vdupq_n_f32(0);
+    for (int64_t i = 0; i < dim; i += 8, k += 32) {
+        float32x4_t x[PAIR][2];
+        FY_UNROLL
+        for (int c = 0; c < PAIR; c++) {
+            x[c][0] = vld1q_f32(q[c] + i);
+            x[c][1] = vld1q_f32(q[c] + i + 4);
+        }
+        FY_UNROLL
+        for (int r = 0; r < 4; r++) {
+            const float32x4_t w0 = vld1q_f32(k + 8 * r), w1 = vld1q_f32(k + 8 * r + 4);
+            FY_UNROLL
+            for (int c = 0; c < PAIR; c++) {
+                low[c][r] = vfmaq_f32(low[c][r], w0, x[c][0]);
+                high[c][r] = vfmaq_f32(high[c][r], w1, x[c][1]);
+            }
+        }
+    }
+    FY_UNROLL
+    for (int c = 0; c < PAIR; c++)
+        fy_l_store_some(s[c], add_lanes(low[c], high[c]), n);
+}
+
+FY_INLINE void dots(float *s, const float *q, int64_t n_queries, const uint8_t *K, int64_t n_keys,
+                    int64_t dim, size_t row_bytes, load_fn *load)
+{
+    if (n_queries <= SIDE || dim % 8 != 0 || dim > MOST_DIM || n_keys > FY_ATTEND_CHUNK) {
+        dots_few(s, q, n_queries, K, n_keys, dim, row_bytes, load);
+        return;
+    }
+    float keys[FY_ATTEND_CHUNK * MOST_DIM];
+    pack_keys(keys, K, n_keys, dim, row_bytes, load);
+    for (int64_t first = 0; first < n_queries; first += PAIR) {
+        const float *x[PAIR];
+        float *out[PAIR];
+        FY_UNROLL
+        for (int c = 0; c < PAIR; c++) {
+            const int64_t at = first + c < n_queries ? first + c : n_queries - 1;
+            x[c] = q + at * dim;
+            out[c] = s + at * FY_ATTEND_CHUNK;
+        }
+        for (int64_t j = 0; j < n_keys; j += 4) {
+            float *const to[PAIR] = {out[0] + j, out[1] + j};
+            four_by_two(to, keys + j * dim, n_keys - j, x, dim);
+        }
+    }
+}
+
+FY_DEFINE_ATTEND_DOTS(neon, f32, 4 * (size_t)dim, load_f32)
+FY_DEFINE_ATTEND_DOTS(neon, f16, 2 * (size_t)dim, load_f16)
+
+/* --- softmax --------------------------------------------------------------------------------- */
+
+FY_INLINE float32x4_t terms(float *s, float32x4_t shift)
+{
+    const float32x4_t p = fy_l_exp(vsubq_f32(vld1q_f32(s), shift));
+    vst1q_f32(s, p);
     return p;
 }
 
+/* The largest of all scores and `max`, none of which is a signalling NaN. */
+FY_INLINE float largest(const float *s, float max)
+{
+    float32x4_t top[4];
+    FY_UNROLL
+    for (int i = 0; i < 4; i++)
+        top[i] = vdupq_n_f32(max);
+    for (int j = 0; j < FY_ATTEND_CHUNK; j += 16) {
+        FY_UNROLL
+        for (int i = 0; i < 4; i++)
+            top[i] = vmaxnmq_f32(top[i], vld1q_f32(s + j + 4 * i));
+    }
+    return vmaxvq_f32(vmaxq_f32(vmaxq_f32(top[0], top[1]), vmaxq_f32(top[2], top[3])));
+}
+
+/* Positions that are not seen get a score of -infinity, of which fy_exp makes 0. */
 static void soften(float *s, int begin, int end, float scale, float cap, fy_softmax *state)
 {
     for (int j = 0; j < FY_ATTEND_CHUNK; j += 4)
         vst1q_f32(s + j, vmulq_n_f32(vld1q_f32(s + j), scale));
     if (cap != 0)
         fy_softcap__neon(s + begin, end - begin, cap);
-    float32x4_t top = vdupq_n_f32(state->max);
-    for (int j = 0; j < FY_ATTEND_CHUNK; j += 4) {
-        const float32x4_t v = vld1q_f32(s + j); /* a NaN is never greater */
-        top = vbslq_f32(vandq_u32(vcgtq_f32(v, top), inside(j, begin, end)), v, top);
-    }
-    const float max = vmaxvq_f32(top), shift = max == -INFINITY ? 0.0f : max;
+    for (int j = 0; j < begin; j++)
+        s[j] = -INFINITY;
+    for (int j = end; j < FY_ATTEND_CHUNK; j++)
+        s[j] = -INFINITY;
+    const float max = largest(s, state->max), shift = max == -INFINITY ? 0.0f : max;
     float32x4_t low = vdupq_n_f32(0), high = low;
     for (int j = 0; j < FY_ATTEND_CHUNK; j += 8) {
-        low = vaddq_f32(low, terms(s, j, begin, end, vdupq_n_f32(shift)));
-        high = vaddq_f32(high, terms(s, j + 4, begin, end, vdupq_n_f32(shift)));
+        low = vaddq_f32(low, terms(s + j, vdupq_n_f32(shift)));
+        high = vaddq_f32(high, terms(s + j + 4, vdupq_n_f32(shift)));
     }
     state->factor = max > state->max ? fy_exp(state->max - shift) : 1.0f;
     state->sum = state->sum * (double)state->factor + (double)sum_lanes(low, high);
@@ -271,8 +359,8 @@ FY_INLINE void add_rest(float *acc, const float *p, const uint8_t *V, int64_t n_
     memcpy(acc + i, sum, (size_t)rest * sizeof *sum);
 }
 
-FY_INLINE void add(float *acc, const float *p, int64_t n_queries, const uint8_t *V, int64_t n_keys,
-                   int64_t dim, size_t row_bytes, load_fn *load)
+FY_INLINE void add_few(float *acc, const float *p, int64_t n_queries, const uint8_t *V,
+                       int64_t n_keys, int64_t dim, size_t row_bytes, load_fn *load)
 {
     for (int64_t first = 0; first < n_queries; first += SIDE) {
         float *to[SIDE];
@@ -301,11 +389,95 @@ FY_INLINE void add(float *acc, const float *p, int64_t n_queries, const uint8_t 
     }
 }
 
-FY_DEFINE_ATTEND_ADD(neon, f32, 4 * (size_t)dim, load_f32)
-FY_DEFINE_ATTEND_ADD(neon, f16, 2 * (size_t)dim, load_f16)
-void fy_attend_add_q8_0__neon(float *acc, const float *p, int64_t n_queries, const void *V,
-                              int64_t n_keys, int64_t dim)
+/* sum[c] += a lane of p[c] * v. The lane is a constant once the loops are unrolled. */
+FY_INLINE float32x4_t add_lane(float32x4_t sum, float32x4_t v, float32x4_t p, int lane)
 {
-    const size_t row_bytes = (size_t)dim / FY_QK * sizeof(fy_block_q8_0);
-    add(acc, p, n_queries, V, n_keys, dim, row_bytes, load_q8_0);
+    switch (lane) {
+    case 0:
+        return vfmaq_laneq_f32(sum, v, p, 0);
+    case 1:
+        return vfmaq_laneq_f32(sum, v, p, 1);
+    case 2:
+        return vfmaq_laneq_f32(sum, v, p, 2);
+    default:
+        return vfmaq_laneq_f32(sum, v, p, 3);
+    }
+}
+
+/* n keys of 16 elements of four sums, n a constant: 4 or 1. */
+FY_INLINE void add_keys(float32x4_t sum[SIDE][4], const float *const p[SIDE], const float *V,
+                        int64_t dim, int64_t j, int n)
+{
+    float32x4_t weight[SIDE];
+    FY_UNROLL
+    for (int c = 0; c < SIDE; c++)
+        weight[c] = n == 4 ? vld1q_f32(p[c] + j) : vdupq_n_f32(p[c][j]);
+    FY_UNROLL
+    for (int r = 0; r < n; r++, V += dim) {
+        float32x4_t v[4];
+        FY_UNROLL
+        for (int k = 0; k < 4; k++)
+            v[k] = vld1q_f32(V + 4 * k);
+        FY_UNROLL
+        for (int c = 0; c < SIDE; c++) {
+            FY_UNROLL
+            for (int k = 0; k < 4; k++)
+                sum[c][k] = add_lane(sum[c][k], v[k], weight[c], r);
+        }
+    }
+}
+
+FY_INLINE void add_many(float *acc, const float *p, int64_t n_queries, const float *V,
+                        int64_t n_keys, int64_t dim)
+{
+    for (int64_t first = 0; first < n_queries; first += SIDE) {
+        float *to[SIDE];
+        const float *from[SIDE];
+        FY_UNROLL
+        for (int c = 0; c < SIDE; c++) {
+            const int64_t at = first + c < n_queries ? first + c : n_queries - 1;
+            to[c] = acc + at * dim;
+            from[c] = p + at * FY_ATTEND_CHUNK;
+        }
+        for (int64_t i = 0; i < dim; i += 16) {
+            float32x4_t sum[SIDE][4];
+            FY_UNROLL
+            for (int k = 0; k < 4 * SIDE; k++)
+                sum[k / 4][k % 4] = vld1q_f32(to[k / 4] + i + k % 4 * 4);
+            int64_t j = 0;
+            for (; j + 4 <= n_keys; j += 4)
+                add_keys(sum, from, V + j * dim + i, dim, j, 4);
+            for (; j < n_keys; j++)
+                add_keys(sum, from, V + j * dim + i, dim, j, 1);
+            FY_UNROLL
+            for (int k = 0; k < 4 * SIDE; k++)
+                vst1q_f32(to[k / 4] + i + k % 4 * 4, sum[k / 4][k % 4]);
+        }
+    }
+}
+
+/* decode: of all rows, which are n elements, into f32. */
+#define DEFINE_ADD(type, bytes, decode)                                                         \
+    void fy_attend_add_##type##__neon(float *acc, const float *p, int64_t n_queries,            \
+                                      const void *V, int64_t n_keys, int64_t dim)               \
+    {                                                                                           \
+        if (n_queries <= SIDE || dim % 16 != 0 || dim > MOST_DIM || n_keys > FY_ATTEND_CHUNK) { \
+            add_few(acc, p, n_queries, V, n_keys, dim, bytes, load_##type);                     \
+            return;                                                                             \
+        }                                                                                       \
+        float wide[FY_ATTEND_CHUNK * MOST_DIM];                                                 \
+        decode(wide, V, n_keys * dim);                                                          \
+        add_many(acc, p, n_queries, wide, n_keys, dim);                                         \
+    }
+
+DEFINE_ADD(f16, 2 * (size_t)dim, fy_f16_to_f32__neon)
+DEFINE_ADD(q8_0, (size_t)dim / FY_QK * sizeof(fy_block_q8_0), fy_decode_q8_0__neon)
+
+void fy_attend_add_f32__neon(float *acc, const float *p, int64_t n_queries, const void *V,
+                             int64_t n_keys, int64_t dim)
+{
+    if (n_queries <= SIDE || dim % 16 != 0)
+        add_few(acc, p, n_queries, V, n_keys, dim, 4 * (size_t)dim, load_f32);
+    else
+        add_many(acc, p, n_queries, V, n_keys, dim);
 }
