@@ -1,9 +1,8 @@
 /* A conversation with a model: messages in, an answer out, token by token. What the cache holds of
  * the conversation is not computed again.
  *
- * Four parts, each usable alone: the messages (chat_messages.c); in chat_session.c the splice, from
- * the text of a growing conversation to ids; telling an answer's thinking from the answer; and the
- * conversation itself. */
+ * Three parts, each usable alone: the messages (chat_messages.c); in chat_session.c the splice, from
+ * the text of a growing conversation to ids, and the conversation itself. */
 #ifndef FY_CLI_CHAT_H
 #define FY_CLI_CHAT_H
 
@@ -14,6 +13,7 @@
 #include "base/str.h"
 #include "cli/engine.h"
 #include "model/template/chat_template.h"
+#include "model/think.h"
 #include "model/vocab/vocab.h"
 
 /* --- messages --------------------------------------------------------------------------------- */
@@ -81,34 +81,6 @@ int fy_chat_splice_prompt(fy_chat_splice *s, const fy_vocab *v, fy_span prompt, 
 int fy_chat_splice_answer(fy_chat_splice *s, const fy_vocab *v, const int32_t *ids, size_t n,
                           fy_err *e);
 void fy_chat_splice_release(fy_chat_splice *s); /* usable again */
-
-/* --- thinking --------------------------------------------------------------------------------- */
-
-/* A thinking section stands at the very beginning of an answer, after white space at most, or was
- * opened by the end of the prompt; it ends at its own end marker and does not come back. */
-typedef struct {
-    const char *begin, *end; /* "<think>", "</think>" */
-} fy_think_marks;
-
-typedef enum { FY_THINK_START, FY_THINK_INSIDE, FY_THINK_ANSWER } fy_think_state;
-
-typedef struct {
-    fy_think_state state;
-    const fy_think_marks *marks; /* of the section; NULL: none so far */
-    fy_str held;                 /* bytes that may turn out to be a marker */
-} fy_think;
-
-/* The end of `prompt` from a start marker that it leaves open, "<think>\n", or an empty span.
- * *marks (may be NULL) are its markers. View. */
-fy_span fy_think_opened_by(fy_span prompt, const fy_think_marks **marks);
-
-void fy_think_begin(fy_think *t, fy_span prompt);
-/* Appends to thinking and answer what text adds to each, as far as it is clear. Markers appear in
- * neither. */
-int fy_think_add(fy_think *t, fy_span text, fy_str *thinking, fy_str *answer, fy_err *e);
-/* The text has ended: appends what was held. */
-int fy_think_end(fy_think *t, fy_str *thinking, fy_str *answer, fy_err *e);
-void fy_think_release(fy_think *t);
 
 /* --- the conversation ------------------------------------------------------------------------- */
 

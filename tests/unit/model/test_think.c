@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cli/chat/chat.h"
+#include "model/think.h"
 
 typedef struct {
     const char *prompt, *text, *thinking, *answer;
