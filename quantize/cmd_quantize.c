@@ -391,8 +391,11 @@ static int choose_type(const options *o, const char *name, fy_file_type *out, fy
 
 static int run(void *opt, int n_args, char **args, fy_err *e)
 {
-    (void)n_args;
     const options *o = opt;
+    char extra[FY_QUOTE_BYTES];
+    if (n_args > 3) /* llama-quantize's number of threads is its fourth argument */
+        return fy_fail(e, FY_EARG, "too many arguments: threads are given as -t %s",
+                       fy_quote(extra, sizeof extra, fy_span_of(args[3])));
     const char *in = args[0], *out = args[1];
     fy_type output_type, embedding_type;
     fy_requant_params p = {
@@ -426,7 +429,7 @@ const fy_verb fy_verb_quantize = {
     .summary = "give the matrices of a GGUF file another type",
     .synopsis = "IN.gguf OUT.gguf TYPE",
     .min_args = 3,
-    .max_args = 3,
+    .max_args = 4,
     .opts = opts,
     .n_opts = sizeof opts / sizeof opts[0],
     .opts_bytes = sizeof(options),

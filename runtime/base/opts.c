@@ -324,17 +324,20 @@ static void store_unset(const fy_opt *o, void *into)
     }
 }
 
-static int unknown(const fy_opt *opts, size_t n_opts, const char *word, size_t len, fy_err *e)
+static int unknown(const fy_opt *opts, size_t n_opts, const char *arg, const char *word, size_t len,
+                   fy_err *e)
 {
-    char bare[FY_QUOTE_BYTES];
+    char bare[FY_QUOTE_BYTES], shown[FY_QUOTE_BYTES];
     fy_quote(bare, sizeof bare, (fy_span){word, len});
+    fy_quote(shown, sizeof shown, (fy_span){arg, (size_t)(word - arg) + len});
     const char *names[128];
     size_t n = 0;
     for (size_t i = 0; i < n_opts && n < 128; i++)
         names[n++] = opts[i].name;
     const char *near = fy_nearest(bare, names, n);
-    return near != NULL ? fy_fail(e, FY_EARG, "unknown option '%s'; did you mean --%s?", bare, near)
-                        : fy_fail(e, FY_EARG, "unknown option '%s'; --help lists them", bare);
+    return near != NULL
+               ? fy_fail(e, FY_EARG, "unknown option '%s'; did you mean --%s?", shown, near)
+               : fy_fail(e, FY_EARG, "unknown option '%s'; --help lists them", shown);
 }
 
 static const fy_opt *find(const fy_opt *opts, size_t n_opts, bool is_long, const char *word,
@@ -385,7 +388,7 @@ static int take_option(const fy_opt *opts, size_t n_opts, void *into, int argc, 
     size_t len = strcspn(word, "=");
     const fy_opt *o = *taken = find(opts, n_opts, is_long, word, len);
     if (o == NULL)
-        return unknown(opts, n_opts, word, len, e);
+        return unknown(opts, n_opts, argv[*at], word, len, e);
     given_value g = {.o = o, .value = word[len] == '=' ? word + len + 1 : NULL};
     if (g.value == NULL)
         g.value = o->kind == FY_OPT_FLAG ? "yes" : o->bare;

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "cli/foreign.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 
@@ -422,10 +423,28 @@ static int take_borrowed(fy_call *c, int *argc, char **argv, fy_err *e)
     return 0;
 }
 
+/* Says what to type in place of an option of another program. */
+static int check_foreign(const fy_verb *v, int argc, char **argv, fy_err *e)
+{
+    for (int i = 0; i < argc; i++) {
+        bool next;
+        if (strcmp(argv[i], "--") == 0 || strcmp(argv[i], "-h") == 0 ||
+            strcmp(argv[i], "--help") == 0)
+            break;
+        const bool ours = fy_opts_find(v->opts, v->n_opts, argv[i], &next) != NULL;
+        const char *text = ours ? NULL : fy_foreign_option(v->name, argv[i]);
+        if (text != NULL)
+            return fy_fail(e, FY_EARG, "%.*s: %s", (int)strcspn(argv[i], "="), argv[i], text);
+        i += next;
+    }
+    return 0;
+}
+
 static int parse(fy_call *c, int argc, char **argv, fy_err *e)
 {
     const fy_verb *v = c->v;
-    if (fy_opts_parse_from(v->opts, v->n_opts, c->o, argc, argv, &c->n_args, &c->help, c->from,
+    if (check_foreign(v, argc, argv, e) != 0 ||
+        fy_opts_parse_from(v->opts, v->n_opts, c->o, argc, argv, &c->n_args, &c->help, c->from,
                            e) != 0)
         return -1;
     c->args = argv;
@@ -505,6 +524,14 @@ static void report_settings(const fy_call *c)
     }
 }
 
+/* llama.cpp's seed is -s; here it names a phone. */
+static void name_seed(const fy_call *c, const char *serial, fy_err *e)
+{
+    if (serial != NULL && *serial != '\0' && strspn(serial, "0123456789") == strlen(serial) &&
+        field_of(c, FY_OPT_STR, "seed") != NULL)
+        fy_ctx(e, "-s %s is a phone's serial number (the seed is --seed %s)", serial, serial);
+}
+
 int fy_call_run(fy_call *c, int *status, fy_err *e)
 {
     const char *serial;
@@ -518,6 +545,8 @@ int fy_call_run(fy_call *c, int *status, fy_err *e)
     fy_settings_source outer = fy_settings_publish((fy_settings_source){c->v, c->o, c->from});
     rc = remote ? fy_program_now()->run_on_phone(c, serial, status, e)
                 : c->v->run(c->o, c->n_args, c->args, e);
+    if (rc != 0 && remote)
+        name_seed(c, serial, e);
     fy_settings_publish(outer);
     fy_log_show(before);
     return rc;

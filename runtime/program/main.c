@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/call.h"
+#include "cli/foreign.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "program/program.h"
@@ -70,8 +71,11 @@ static int unknown_verb(const char *name, bool or_word, fy_err *e)
         names[n++] = w->name;
     for (const fy_verb *const *v = fy_program_now()->verbs; *v != NULL && n < MAX; v++)
         names[n++] = (*v)->name;
-    const char *near = fy_nearest(name, names, n);
     fy_quote(shown, sizeof shown, fy_span_of(name));
+    const char *foreign = or_word ? fy_foreign_verb(name) : NULL;
+    if (foreign != NULL)
+        return fy_fail(e, FY_EARG, "no verb '%s': %s", shown, foreign);
+    const char *near = fy_nearest(name, names, n);
     return near != NULL
                ? fy_fail(e, FY_EARG, "unknown verb '%s'; did you mean '%s'?", shown, near)
                : fy_fail(e, FY_EARG, "unknown verb '%s'; 'ferry --help' lists them", shown);

@@ -38,7 +38,7 @@ check_equal "--x=y and --x y are the same" "$("$FERRY" convert tests/data/tales 
 check_status "of a verb" 2 "unknown verb 'qantize'; did you mean 'quantize'\?" "$FERRY" qantize
 check_status "of help" 2 "unknown verb 'hepl'; did you mean 'help'\?" "$FERRY" hepl
 check_status "of a verb behind help" 2 "did you mean 'tokenize'" "$FERRY" help tokenise
-check_status "of an option" 2 "unknown option 'thread'; did you mean --threads\?" "$FERRY" run --thread 2
+check_status "of an option" 2 "unknown option '--thread'; did you mean --threads\?" "$FERRY" run --thread 2
 check_status "of a choice" 2 "'q80' is not one of .*; did you mean q8_0\?" "$FERRY" convert x --outtype q80
 check_status "of a type" 2 "TYPE: 'q40' is not one of .*; did you mean q4_0\?" "$FERRY" quantize a b q40
 check_status "of what nobody knows" 2 "unknown verb 'xyzzy'; 'ferry --help' lists them" "$FERRY" xyzzy

@@ -8,6 +8,18 @@ cd "$(dirname "$0")/../.." || exit 1
 check_status "no verb is a usage error" 2 '^usage: ferry VERB' "$FERRY"
 check_status "an unknown verb names the nearest" 2 "unknown verb 'convrt'; did you mean 'convert'" "$FERRY" convrt
 check_status "an unknown option names the nearest" 2 "did you mean --outtype" "$FERRY" convert x --outtyp q8_0
+for word in show ps cp stop; do
+    check_status "ollama's '$word' names what does it here" 2 "no verb '$word': .*'ferry |no verb '$word': .*cp and mv" "$FERRY" "$word" x
+done
+for option in -ngl -fa --jinja --no_warmup; do
+    check_status "llama.cpp's $option is answered" 2 "ferry run: $option: .*leave it out" "$FERRY" run -m x "$option" 9
+done
+check_status "its -i names chat" 2 "ferry run: -i: 'ferry chat" "$FERRY" run -m x -i
+check_status "in chat it is not needed" 2 "ferry chat: -cnv: chat is a conversation already" "$FERRY" chat -m x -cnv
+check_status "its seed is not a phone" 5 "--seed 42" env ADB_SERVER_SOCKET=tcp:127.0.0.1:1 PATH=/nonexistent "$(realpath "$FERRY")" run -m "$0" -p x -s 42
+check_status "pull is not ollama's" 5 "'ferry fetch ORG/NAME' downloads" env ADB_SERVER_SOCKET=tcp:127.0.0.1:1 PATH=/nonexistent "$(realpath "$FERRY")" pull org/name
+check_status "llama-quantize's threads are an option" 2 "too many arguments: threads are given as -t 8" "$FERRY" quantize a.gguf b.gguf q4_0 8
+check_status "a value that looks like a foreign option is a value" 1 "cannot open" "$FERRY" run -m /nonexistent -p -ngl
 check_status "a wrong choice lists the right ones" 2 "'q9' is not one of auto\|f32" "$FERRY" convert x --outtype q9
 check_status "a missing value is asked for" 2 'needs a value' "$FERRY" run -m
 check_status "a number out of range says the range" 2 'out of range' "$FERRY" run -m x -p y -t 100000

@@ -91,7 +91,7 @@ status=0
 "$ferry" up "$TMP/story.gguf" --exe-path "$ARM" --temp 0 -ctk f32 -ctv f32 <"$TMP/question" >"$TMP/out" 2>"$TMP/words" || status=$?
 check_equal "a GGUF file is taken as it is" "0 $(head -1 "$TMP/answers")" "$status $(cat "$TMP/out")"
 check_status "and not converted" 2 "is not converted" "$ferry" up "$TMP/story.gguf" --outtype q8_0
-check_status "an option that nobody has" 2 "unknown option 'tmep'" "$ferry" up tests/data/tales --tmep 0
+check_status "an option that nobody has" 2 "unknown option '--tmep'" "$ferry" up tests/data/tales --tmep 0
 check_status "a bad value of chat's" 2 'chat: --temp' "$ferry" up tests/data/tales --exe-path "$ARM" --temp hot
 check_status "no such checkpoint" 1 'nothing' "$ferry" up "$TMP/nothing"
 check_status "the chat's exit status" 3 'exit status 3' "$ferry" up tests/data/tales --exe-path "$ARM" --outtype f32 -c 16 <"$TMP/question"

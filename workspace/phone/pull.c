@@ -409,6 +409,8 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     int rc = pull(o, args[0], &progress, &r, e);
     fy_show_end(&progress);
     double seconds = fy_now_s() - begin;
+    if (rc != 0 && args[0][0] != '/')
+        fy_ctx(e, "pull takes from the phone ('ferry fetch ORG/NAME' downloads from the hub)");
     if (rc != 0)
         return rc;
     fy_log(FY_LOG_INFO, "%s: %llu file%s, %.1f MB%s, in %.1f s, %.1f MB/s", r.path,

@@ -152,7 +152,7 @@ static void mistakes_are_named_with_what_was_meant(void **state)
     } cases[] = {
         {"--modle x", "did you mean --model"},
         {"--zzzzzz", "--help lists them"},
-        {"-q", "unknown option 'q'"},
+        {"-q", "unknown option '-q'"},
         {"--threads", "needs a value"},
         {"-t 0", "out of range, expected 1 to 256"},
         {"-t 257", "out of range"},
@@ -167,7 +167,7 @@ static void mistakes_are_named_with_what_was_meant(void **state)
         {"--outtype q80", "'q80' is not one of auto|f32|f16|q8_0; did you mean q8_0?"},
         {"--outtype f", "not one of"},
         {"--outtype \033[2J", "'\\x1b[2J' is not one of"},
-        {"--\033x", "unknown option '\\x1bx'"},
+        {"--\033x", "unknown option '--\\x1bx'"},
         {"--verbose=perhaps", "--verbose: 'perhaps' is neither yes nor no"},
         {"--verbose=", "neither yes nor no"},
         {"--exact 9007199254740993",

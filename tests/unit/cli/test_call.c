@@ -100,7 +100,7 @@ static void what_is_excepted_or_unknown_is_refused(void **state)
     fy_err e = {0};
     assert_int_equal(call("-n me --work-folder x", &e), -1);
     assert_int_equal(e.code, FY_EARG);
-    assert_non_null(strstr(e.msg, "unknown option 'work-folder'"));
+    assert_non_null(strstr(e.msg, "unknown option '--work-folder'"));
     e = (fy_err){0};
     assert_int_equal(call("-n me a b", &e), -1);
     assert_non_null(strstr(e.msg, "too many arguments"));
