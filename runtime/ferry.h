@@ -7,6 +7,7 @@
  *                   ferry_session_cancel may come from any
  *     ferry_sampler chooses tokens: one thread at a time
  *     ferry_chat_template   conversation to prompt: immutable
+ *     ferry_grammar what a text may be: immutable, any number of samplers may use it
  *
  * Objects may be freed in any order; a vocabulary lives as long as its model's handle. The library
  * keeps no state of its own, takes no signals, never prints and never exits.
@@ -40,6 +41,7 @@ typedef struct ferry_vocab ferry_vocab;
 typedef struct ferry_session ferry_session;
 typedef struct ferry_sampler ferry_sampler;
 typedef struct ferry_chat_template ferry_chat_template;
+typedef struct ferry_grammar ferry_grammar;
 
 /* "0.1.0": the version of the library that runs. */
 FERRY_API const char *ferry_version(void);
@@ -242,8 +244,30 @@ FERRY_API ferry_status ferry_sampler_sample(ferry_sampler *sampler, const float 
                                             int32_t *id, ferry_error *error);
 /* Tells the penalties of a token of the text, of the prompt or chosen. */
 FERRY_API ferry_status ferry_sampler_accept(ferry_sampler *sampler, int32_t id, ferry_error *error);
-/* For a new text: no token is accepted, the draws start over. */
+/* For a new text: no token is accepted, the draws start over, and there is no grammar. */
 FERRY_API void ferry_sampler_reset(ferry_sampler *sampler, uint64_t seed);
+
+/* --- structured output ----------------------------------------------------------------------- */
+
+enum {
+    FERRY_GRAMMAR_GBNF = 0, /* llama.cpp's notation; the text must match the rule "root" */
+};
+/* Compiles a grammar for texts of this model. kind: FERRY_GRAMMAR_...; FERRY_EFAILED with line and
+ * column where the text breaks its rules, FERRY_EFIT beyond the limits of docs/structured-output.md. A
+ * grammar, and a sampler that uses it, keep the model's file open as a session does. */
+FERRY_API ferry_status ferry_grammar_new(ferry_model *model, uint32_t kind, const char *text,
+                                         size_t n_bytes, ferry_grammar **grammar,
+                                         ferry_error *error);
+FERRY_API void ferry_grammar_free(ferry_grammar *grammar);
+
+/* From here on the accepted tokens are a text of this grammar, and only tokens that continue it are
+ * chosen; one that ends the text exactly where it may end. Set it after the tokens of the prompt
+ * are accepted, and accept every token that is chosen: one that does not fit is FERRY_EUSAGE. Where
+ * the model's biases forbid all that the grammar allows, the grammar wins. NULL: no grammar. */
+FERRY_API ferry_status ferry_sampler_set_grammar(ferry_sampler *sampler, ferry_grammar *grammar,
+                                                 ferry_error *error);
+/* Is the text whole, so that no token but one that ends it may follow? 0 without a grammar. */
+FERRY_API int ferry_sampler_is_complete(const ferry_sampler *sampler);
 
 /* --- chat ----------------------------------------------------------------------------------- */
 

@@ -27,14 +27,27 @@ struct ferry_model {
     _Atomic uint32_t n_users;
     ferry_log_fn log; /* NULL: none */
     void *log_user;
-    pthread_mutex_t lock; /* of vocab */
+    pthread_mutex_t lock; /* of vocab and trie */
     ferry_vocab vocab;
+    fy_trie *trie; /* owned; NULL: no grammar was made yet */
 };
 
 void fy_api_model_keep(ferry_model *model);
 void fy_api_model_release(ferry_model *model); /* NULL is fine */
 /* Loads the vocabulary at the first call; NULL on failure. */
 const ferry_vocab *fy_api_vocab(ferry_model *model, fy_err *e);
+
+/* The vocabulary's trie, made at the first call; NULL on failure. */
+const fy_trie *fy_api_trie(ferry_model *model, fy_err *e);
+
+/* Lives until its handle and all samplers that use it are gone. */
+struct ferry_grammar {
+    fy_grammar *g;       /* owned: a share */
+    const fy_trie *trie; /* view of the model */
+    ferry_model *model;  /* kept */
+    _Atomic uint32_t n_users;
+};
+void fy_api_grammar_keep(ferry_grammar *grammar);
 
 /* What holds in this thread while the engine works for a caller: its messages go to the model's
  * callback (model NULL: nowhere), numbers are written as in C, whatever the program's locale. */

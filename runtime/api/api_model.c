@@ -96,6 +96,7 @@ void fy_api_model_release(ferry_model *model)
 {
     if (model == NULL || atomic_fetch_sub_explicit(&model->n_users, 1, memory_order_acq_rel) > 1)
         return;
+    fy_trie_free(model->trie);
     fy_model_close(model->m);
     pthread_mutex_destroy(&model->lock);
     free(model);

@@ -291,6 +291,8 @@ struct ferry_sampler {
     fy_sampler *s;       /* owned */
     fy_logit_bias *bias; /* owned: s looks at it */
     bool ignore_end;
+    ferry_grammar *grammar; /* kept; NULL: none */
+    fy_matcher *matcher;    /* owned; of the grammar */
 };
 
 /* Greedy, as `ferry run` is: draws are asked for by a temperature. */
@@ -407,16 +409,35 @@ ferry_status ferry_sampler_new(ferry_model *model, const ferry_sampler_params *p
     return fy_api_end(rc == 0 && *sampler != NULL ? 0 : -1, &e, error);
 }
 
+static void drop_grammar(ferry_sampler *sampler)
+{
+    fy_matcher_free(sampler->matcher);
+    ferry_grammar_free(sampler->grammar);
+    sampler->matcher = NULL;
+    sampler->grammar = NULL;
+}
+
 void ferry_sampler_free(ferry_sampler *sampler)
 {
     if (sampler == NULL)
         return;
+    drop_grammar(sampler);
     fy_sampler_free(sampler->s);
     free(sampler->bias);
     free(sampler);
 }
 
 /* --- work ----------------------------------------------------------------------------------- */
+
+static int32_t choose(ferry_sampler *sampler, const float *logits, fy_err *e)
+{
+    fy_mask mask;
+    if (sampler->matcher == NULL)
+        return fy_sampler_next(sampler->s, logits, sampler->ignore_end, e);
+    if (fy_matcher_mask(sampler->matcher, &mask, e) != 0)
+        return -1;
+    return fy_sampler_next_masked(sampler->s, logits, &mask, sampler->ignore_end, e);
+}
 
 ferry_status ferry_sampler_sample(ferry_sampler *sampler, const float *logits, int32_t *id,
                                   ferry_error *error)
@@ -425,7 +446,7 @@ ferry_status ferry_sampler_sample(ferry_sampler *sampler, const float *logits, i
     int32_t chosen = -1;
     if (fy_api_need(sampler, "sampler", &e) == 0 && fy_api_need(logits, "logits", &e) == 0 &&
         fy_api_need(id, "id", &e) == 0)
-        chosen = fy_sampler_next(sampler->s, logits, sampler->ignore_end, &e);
+        chosen = choose(sampler, logits, &e);
     if (chosen >= 0)
         *id = chosen;
     return fy_api_end(chosen >= 0 ? 0 : -1, &e, error);
@@ -435,15 +456,43 @@ ferry_status ferry_sampler_accept(ferry_sampler *sampler, int32_t id, ferry_erro
 {
     fy_err e = {0};
     int rc = fy_api_need(sampler, "sampler", &e);
+    if (rc == 0 && sampler->matcher != NULL)
+        rc = fy_matcher_accept(sampler->matcher, id, &e);
     if (rc == 0)
         rc = fy_sampler_accept(sampler->s, id, &e);
     return fy_api_end(rc, &e, error);
+}
+
+ferry_status ferry_sampler_set_grammar(ferry_sampler *sampler, ferry_grammar *grammar,
+                                       ferry_error *error)
+{
+    fy_err e = {0};
+    fy_matcher *matcher = NULL;
+    int rc = fy_api_need(sampler, "sampler", &e);
+    if (rc == 0 && grammar != NULL) {
+        matcher = fy_matcher_new(grammar->g, grammar->trie, &e);
+        rc = matcher != NULL ? 0 : -1;
+    }
+    if (rc == 0) {
+        if (grammar != NULL)
+            fy_api_grammar_keep(grammar);
+        drop_grammar(sampler);
+        sampler->grammar = grammar;
+        sampler->matcher = matcher;
+    }
+    return fy_api_end(rc, &e, error);
+}
+
+int ferry_sampler_is_complete(const ferry_sampler *sampler)
+{
+    return sampler != NULL && sampler->matcher != NULL && fy_matcher_is_complete(sampler->matcher);
 }
 
 void ferry_sampler_reset(ferry_sampler *sampler, uint64_t seed)
 {
     if (sampler == NULL)
         return;
+    drop_grammar(sampler);
     fy_sampler_reset(sampler->s);
     fy_sampler_reseed(sampler->s, seed);
 }

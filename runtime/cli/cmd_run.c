@@ -10,6 +10,7 @@
 #include "bundle/bundle_check.h"
 #include "cli/engine.h"
 #include "cli/gen_options.h"
+#include "cli/grammar_options.h"
 #include "cli/terminal.h"
 #include "cli/text_io.h"
 #include "cli/verb.h"
@@ -19,6 +20,7 @@
 typedef struct {
     fy_engine_options engine;
     fy_gen_options gen;
+    fy_grammar_options structured;
     const char *prompt, *file, *prompt_ids, *logits_out, *device, *serial;
     int64_t n, logprobs;
     bool verify, ignore_eos, print_ids, json, verbose, quiet;
@@ -57,6 +59,7 @@ static const fy_opt opts[] = {
      .help = "Most tokens to generate."},
     FY_ANY_FLAG("Generation", "ignore-eos", ignore_eos, "Never choose a token that ends the text."),
     FY_ROWS_SAMPLING,
+    FY_ROWS_GRAMMAR,
     FY_ANY_FLAG(
         "Output", "print-ids", print_ids,
         "Print the ids of the generated tokens, separated by spaces, instead of their text."),
@@ -92,6 +95,7 @@ typedef struct {
     fy_engine engine;
     fy_gen_params gen;
     fy_sampler *sampler;
+    fy_structured structured;
     fy_out *logits_out;
     fy_ids prompt;
     fy_text_out text;
@@ -206,17 +210,19 @@ static int load(job *j, fy_err *e)
 {
     const options *o = j->o;
     fy_engine *g = &j->engine;
-    if (fy_machine_pin(&o->engine.machine, e) != 0 || (o->verify && verify(o, e) != 0))
+    const bool needs_vocab =
+        o->prompt_ids == NULL || !o->print_ids || fy_structured_is_asked(&o->structured);
+    if (fy_structured_read(&j->structured, &o->structured, e) != 0 ||
+        fy_machine_pin(&o->engine.machine, e) != 0 || (o->verify && verify(o, e) != 0))
         return -1;
-    if (fy_engine_open(g, &o->engine, o->prompt_ids == NULL || !o->print_ids, e) != 0 ||
-        make_prompt(j, e) != 0)
+    if (fy_engine_open(g, &o->engine, needs_vocab, e) != 0 || make_prompt(j, e) != 0)
         return -1;
     uint32_t n_vocab = fy_model_hparams(g->model)->n_vocab;
     if (fy_gen_params_of(&o->gen, g->has_bundle ? &g->bundle : NULL, fy_model_gguf(g->model), true,
                          n_vocab, &j->gen, e) != 0)
         return -1;
     j->sampler = fy_sampler_new(&j->gen.params, n_vocab, g->vocab, e);
-    if (j->sampler == NULL)
+    if (j->sampler == NULL || fy_structured_begin(&j->structured, g->vocab, n_vocab, e) != 0)
         return -1;
     if (o->logprobs > 0) {
         j->n_top = o->logprobs < n_vocab ? (uint32_t)o->logprobs : n_vocab;
@@ -409,6 +415,7 @@ static int generate(job *j, fy_err *e)
                             .ignore_eos = o->ignore_eos,
                             .eval = j->logits_out != NULL ? &sinks : NULL,
                             .token = show_token,
+                            .grammar = j->structured.matcher,
                             .user = j};
     fy_timing t;
     fy_stop why = FY_STOP_LENGTH;
@@ -446,6 +453,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     fy_str_release(&j.json_logprobs);
     free(j.top);
     fy_ids_release(&j.prompt);
+    fy_structured_release(&j.structured);
     fy_sampler_free(j.sampler);
     fy_gen_params_release(&j.gen);
     fy_engine_close(&j.engine);

@@ -232,19 +232,37 @@ static int take_token(fy_sampler *s, int32_t id, const float *logits, const fy_g
     return p->token != NULL ? p->token(p->user, id, logits, e) : 0;
 }
 
+/* The next token, which the grammar has taken then. */
+static int choose(fy_sampler *s, const float *logits, const fy_generate_params *p, int32_t *id,
+                  fy_err *e)
+{
+    fy_mask mask;
+    if (p->grammar == NULL || (p->holds != NULL && !p->holds(p->user))) {
+        *id = fy_sampler_next(s, logits, p->ignore_eos, e);
+        return *id >= 0 ? 0 : -1;
+    }
+    if (fy_matcher_mask(p->grammar, &mask, e) != 0)
+        return -1;
+    *id = fy_sampler_next_masked(s, logits, &mask, p->ignore_eos, e);
+    return *id >= 0 ? fy_matcher_accept(p->grammar, *id, e) : -1;
+}
+
 static int generate(fy_engine *g, fy_sampler *s, const float *logits, const fy_generate_params *p,
                     fy_timing *t, fy_stop *why, fy_err *e)
 {
     int32_t id = -1;
     *why = FY_STOP_LENGTH;
     while (p->n < 0 || t->n_generated < p->n) {
+        if (p->grammar != NULL && fy_matcher_is_complete(p->grammar)) {
+            *why = FY_STOP_EOG;
+            return 0;
+        }
         double begin = fy_now_s();
         bool first = id < 0;
         int rc = first ? 0 : step(g, id, &logits, why, e);
         if (rc != 0)
             return rc < 0 ? -1 : 0;
-        id = fy_sampler_next(s, logits, p->ignore_eos, e);
-        if (id < 0)
+        if (choose(s, logits, p, &id, e) != 0)
             return -1;
         double took = fy_now_s() - begin;
         if (first) {
@@ -271,6 +289,8 @@ int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
 {
     const float *logits = NULL;
     *t = (fy_timing){.load_s = g->load_s, .backend = fy_model_backend(g->model)};
+    if (p->grammar != NULL)
+        fy_matcher_reset(p->grammar);
     if (run_prompt(g, s, prompt, p->eval, t, &logits, e) != 0)
         return -1;
     return generate(g, s, logits, p, t, why, e);

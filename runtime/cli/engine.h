@@ -110,6 +110,10 @@ typedef struct {
     bool ignore_eos;
     const fy_eval_sinks *eval; /* for the prompt; not NULL: nothing is reused from the cache */
     fy_token_sink *token;
+    /* The grammar of the text, NULL: none; view, begun by fy_engine_generate. Where `holds` is given
+     * and returns false, the next token is free and not part of the grammar's text. */
+    fy_matcher *grammar;
+    bool (*holds)(void *user);
     void *user;
 } fy_generate_params;
 

@@ -78,5 +78,7 @@ int fy_matcher_accept(fy_matcher *m, int32_t id, fy_err *e);
 int fy_matcher_accept_text(fy_matcher *m, fy_span text, fy_err *e);
 bool fy_matcher_may_end(const fy_matcher *m);
 bool fy_matcher_ended(const fy_matcher *m); /* an end token was accepted */
+/* The text is whole and nothing but an end token may follow: no mask is needed any more. */
+bool fy_matcher_is_complete(const fy_matcher *m);
 
 #endif

@@ -103,6 +103,12 @@ bool fy_matcher_ended(const fy_matcher *m)
     return m->ended;
 }
 
+bool fy_matcher_is_complete(const fy_matcher *m)
+{
+    const fy_way_set *here = &m->r.situations.sets[m->here];
+    return m->ended || (here->may_end && here->n == 0);
+}
+
 /* Keeps memory bounded in a long text. What a deep stack takes is not forgotten, so the limit goes
  * up with it. *also: a situation that is needed besides `here`. */
 static int forget_if_much(fy_matcher *m, uint32_t *also, fy_err *e)

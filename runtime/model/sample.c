@@ -230,11 +230,15 @@ void fy_sampler_reseed(fy_sampler *s, uint64_t seed)
 
 /* --- the scan --------------------------------------------------------------------------------- */
 
-static void fill_scan(fy_sampler *s, const float *logits, bool ban_eog)
+static void fill_scan(fy_sampler *s, const float *logits, const fy_mask *mask, bool biased,
+                      bool ban_eog)
 {
     fy_scan *scan = &s->scan;
-    fy_scan_fill(scan, logits);
-    for (size_t i = 0; i < s->p.n_bias; i++) {
+    if (mask != NULL)
+        fy_scan_fill_masked(scan, logits, mask->bits, mask->n_words);
+    else
+        fy_scan_fill(scan, logits);
+    for (size_t i = 0; biased && i < s->p.n_bias; i++) {
         uint32_t id = (uint32_t)s->p.bias[i].id;
         fy_scan_set(scan, id, scan->logit[id] + s->p.bias[i].bias);
     }
@@ -246,6 +250,12 @@ static void fill_scan(fy_sampler *s, const float *logits, bool ban_eog)
         fy_scan_set(scan, (uint32_t)s->banned.id[i], -INFINITY);
     for (uint32_t i = 0; ban_eog && i < s->eog.n; i++)
         fy_scan_set(scan, (uint32_t)s->eog.id[i], -INFINITY);
+}
+
+static bool nothing_left(const fy_sampler *s)
+{
+    fy_candidate best;
+    return fy_scan_best(&s->scan, 1, &best) == 0;
 }
 
 static void take_all(fy_sampler *s, choice *c)
@@ -494,10 +504,9 @@ static int32_t draw(fy_sampler *s, const choice *c)
     return id;
 }
 
-int32_t fy_sampler_next(fy_sampler *s, const float *logits, bool ban_eog, fy_err *e)
+static int32_t choose(fy_sampler *s, fy_err *e)
 {
     int32_t id = -1;
-    fill_scan(s, logits, ban_eog);
     if (s->p.temperature == 0) {
         fy_candidate best;
         id = fy_scan_best(&s->scan, 1, &best) > 0 ? best.id : -1;
@@ -513,6 +522,23 @@ int32_t fy_sampler_next(fy_sampler *s, const float *logits, bool ban_eog, fy_err
             "no token can be chosen: every logit is NaN or forbidden; the weights are damaged, or "
             "their values overflow (try ferry eval)");
     return id;
+}
+
+int32_t fy_sampler_next(fy_sampler *s, const float *logits, bool ban_eog, fy_err *e)
+{
+    fill_scan(s, logits, NULL, true, ban_eog);
+    return choose(s, e);
+}
+
+int32_t fy_sampler_next_masked(fy_sampler *s, const float *logits, const fy_mask *mask,
+                               bool ban_eog, fy_err *e)
+{
+    if (mask->n_allowed == 1 && (uint32_t)mask->only < s->n_vocab)
+        return mask->only;
+    fill_scan(s, logits, mask, true, ban_eog);
+    if (nothing_left(s))
+        fill_scan(s, logits, mask, false, false);
+    return choose(s, e);
 }
 
 /* --- log probabilities --- */

@@ -5,7 +5,10 @@
  * before it left (the penalties look at the last tokens, fy_sampler_accept); then one draw from a
  * seeded generator (xoshiro256**, seeded by splitmix64). temperature 0 is greedy: the largest logit
  * after bias and, when they are in the order, penalties; lowest id on ties. All arithmetic is our
- * own or exact: same logits, params, window and seed give the same token on every machine. */
+ * own or exact: same logits, params, window and seed give the same token on every machine.
+ *
+ * A grammar's mask comes before all of that: what it does not allow is taken out first. Where a
+ * bias of minus infinity, or the wish never to end, forbids all that it allows, the mask wins. */
 #ifndef FY_MODEL_SAMPLE_H
 #define FY_MODEL_SAMPLE_H
 
@@ -14,6 +17,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "grammar/grammar.h"
 #include "model/vocab/vocab.h"
 
 #define FY_SAMPLE_WINDOW_MAX (1 << 20) /* tokens of a counted window */
@@ -78,6 +82,9 @@ void fy_sampler_reseed(fy_sampler *s, uint64_t seed);
 /* ban_eog: never end (--ignore-eos). Returns an id; -1 with *e when every logit is NaN or banned.
  * Does not accept it. */
 int32_t fy_sampler_next(fy_sampler *s, const float *logits, bool ban_eog, fy_err *e);
+/* The same among the ids that the mask allows. The only one of a mask is taken without a draw. */
+int32_t fy_sampler_next_masked(fy_sampler *s, const float *logits, const fy_mask *mask,
+                               bool ban_eog, fy_err *e);
 
 typedef struct {
     int32_t id;

@@ -29,6 +29,8 @@ typedef struct {
 int fy_scan_init(fy_scan *s, uint32_t n, fy_err *e);
 void fy_scan_release(fy_scan *s);
 void fy_scan_fill(fy_scan *s, const float *logits); /* [n] */
+/* Those whose bit is not set become -INFINITY; bits end where the words do. */
+void fy_scan_fill_masked(fy_scan *s, const float *logits, const uint64_t *bits, uint32_t n_words);
 void fy_scan_set(fy_scan *s, uint32_t id, float logit);
 /* The m best, best first; returns how many there are. */
 uint32_t fy_scan_best(const fy_scan *s, uint32_t m, fy_candidate *out);

@@ -60,6 +60,28 @@ void fy_scan_fill(fy_scan *s, const float *logits)
         s->bound[b] = block_max(s->logit + (size_t)b * FY_SCAN_BLOCK);
 }
 
+static_assert(FY_SCAN_BLOCK == 64, "a block has one word of a mask");
+
+void fy_scan_fill_masked(fy_scan *s, const float *logits, const uint64_t *bits, uint32_t n_words)
+{
+    for (uint32_t b = 0; b < s->n_blocks; b++) {
+        const uint32_t first = b * FY_SCAN_BLOCK;
+        const uint32_t n = s->n - first < FY_SCAN_BLOCK ? s->n - first : FY_SCAN_BLOCK;
+        uint64_t allowed = b < n_words ? bits[b] : 0;
+        float *out = s->logit + first, best = -INFINITY;
+        for (uint32_t i = 0; i < n; i++)
+            out[i] = -INFINITY;
+        for (; allowed != 0; allowed &= allowed - 1) {
+            const uint32_t i = (uint32_t)__builtin_ctzll(allowed);
+            if (i >= n)
+                break;
+            out[i] = logits[first + i];
+            best = larger(best, out[i]);
+        }
+        s->bound[b] = best;
+    }
+}
+
 void fy_scan_set(fy_scan *s, uint32_t id, float logit)
 {
     float *bound = &s->bound[id / FY_SCAN_BLOCK];

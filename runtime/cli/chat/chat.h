@@ -90,6 +90,7 @@ typedef struct {
     const char *const *args;    /* view: [n_args] variables of the template, "KEY=VALUE" */
     size_t n_args;
     fy_sampler *sampler;       /* view */
+    fy_matcher *grammar;       /* view: of every answer, after its thinking; NULL: none */
     int64_t n;                 /* most tokens of an answer; -1: no limit */
     const char *remedy;        /* what a user can do about a full context */
     fy_chat_messages messages; /* owned */

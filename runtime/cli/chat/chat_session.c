@@ -235,11 +235,22 @@ static void release(listener *l)
     fy_str_release(&l->answer);
 }
 
+/* What a template begins as thinking is free until its end marker. */
+static bool grammar_holds(void *user)
+{
+    const listener *l = user;
+    return l->think.state != FY_THINK_INSIDE;
+}
+
 static int generate(listener *l, fy_err *e)
 {
     fy_chat *c = l->c;
     fy_chat_answer *a = l->a;
-    fy_generate_params p = {.n = c->n, .token = on_token, .user = l};
+    fy_generate_params p = {.n = c->n,
+                            .token = on_token,
+                            .grammar = c->grammar,
+                            .holds = grammar_holds,
+                            .user = l};
     if (fy_engine_generate(c->engine, c->sampler, &c->splice.ids, &p, &a->timing, &a->why, e) != 0)
         return -1;
     if (a->why == FY_STOP_INTERRUPT && a->ids.n == 0)

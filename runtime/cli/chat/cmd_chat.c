@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/chat/chat_io.h"
+#include "cli/grammar_options.h"
 #include "cli/terminal.h"
 #include "cli/text_io.h"
 #include "cli/verb.h"
@@ -12,6 +13,7 @@
 typedef struct {
     fy_engine_options engine;
     fy_gen_options gen;
+    fy_grammar_options structured;
     const char *system, *system_file, *chat_template, *device, *serial;
     fy_opt_list template_args;
     int64_t n;
@@ -66,6 +68,7 @@ static const fy_opt opts[] = {
      .max = 1 << 30,
      .help = "Most tokens of one answer; -1: until the model ends it."},
     FY_ROWS_SAMPLING,
+    FY_ROWS_GRAMMAR,
     {.group = "Output",
      .name = "think",
      .kind = FY_OPT_CHOICE,
@@ -96,6 +99,7 @@ typedef struct {
     bool terminal; /* somebody types and reads */
     fy_engine engine;
     fy_chat_params params;
+    fy_structured structured;
     fy_chat chat;
 } job;
 
@@ -138,7 +142,8 @@ static int open_all(job *j, fy_err *e)
     c->remedy = j->terminal ? "/undo takes the last message back, /reset starts over, and -c N "
                               "gives a larger context"
                             : "give a larger one with -c, or begin a new conversation";
-    if (set_system(j, e) != 0 || check_args(o, e) != 0 ||
+    if (fy_structured_read(&j->structured, &o->structured, e) != 0 || set_system(j, e) != 0 ||
+        check_args(o, e) != 0 ||
         fy_machine_pin(&o->engine.machine, e) != 0 ||
         fy_engine_open(&j->engine, &o->engine, true, e) != 0)
         return -1;
@@ -158,6 +163,10 @@ static int open_all(job *j, fy_err *e)
     if (fy_chat_params_open(&j->params, e) != 0)
         return -1;
     c->sampler = j->params.sampler;
+    if (fy_structured_begin(&j->structured, j->engine.vocab,
+                            fy_model_hparams(j->engine.model)->n_vocab, e) != 0)
+        return -1;
+    c->grammar = j->structured.matcher;
     return 0;
 }
 
@@ -208,6 +217,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     fy_chat_release(&j.chat);
     fy_chat_template_free(j.chat.template);
     fy_chat_params_close(&j.params);
+    fy_structured_release(&j.structured);
     if (j.chat.engine != NULL)
         fy_engine_close(&j.engine);
     return rc;

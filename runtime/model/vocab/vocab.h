@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "format/gguf.h"
+#include "grammar/grammar.h"
 
 /* Longest token that is looked for at every place of a text, so that the search takes linear time:
  * all tokens but the ordinary ones of a byte-level BPE. The longest token of a published tokenizer
@@ -111,6 +112,10 @@ int fy_vocab_decode(const fy_vocab *v, const int32_t *ids, size_t n, bool specia
 /* Streaming: the bytes of one token in the middle of a text (no leading-space rule, may be part of
  * a UTF-8 character). Nothing for control tokens unless `specials`. */
 int fy_vocab_decode_one(const fy_vocab *v, int32_t id, bool specials, fy_str *out, fy_err *e);
+
+/* The byte strings of the tokens for masks over n_ids logits. Those that may not be sampled, control
+ * tokens and padding have none; end tokens are marked as such. */
+fy_trie *fy_vocab_trie(const fy_vocab *v, uint32_t n_ids, fy_err *e);
 
 bool fy_is_white_space(uint32_t c); /* White_Space of Unicode */
 

@@ -276,6 +276,73 @@ static void chat_errors_are_values(void **state)
     ferry_chat_template_free(chat);
 }
 
+static ferry_grammar *grammar_of(const char *text)
+{
+    ferry_grammar *g;
+    assert_ok(ferry_grammar_new(model, FERRY_GRAMMAR_GBNF, text, strlen(text), &g, &error));
+    return g;
+}
+
+/* The text that a sampler makes of logits that never change. */
+static void text_of(ferry_sampler *s, char *out, size_t size)
+{
+    const ferry_vocab *vocab = api_vocab(model);
+    size_t used = 0, n;
+    for (int i = 0; i < 40 && !ferry_sampler_is_complete(s); i++) {
+        int32_t id;
+        assert_ok(ferry_sampler_sample(s, logits, &id, &error));
+        assert_ok(ferry_sampler_accept(s, id, &error));
+        if (ferry_vocab_is_end(vocab, id))
+            break;
+        assert_ok(ferry_token_text(vocab, id, 0, out + used, size - used, &n, &error));
+        used += n;
+    }
+}
+
+static void a_grammar_decides_what_may_be_chosen(void **state)
+{
+    (void)state;
+    char text[200] = "";
+    ferry_logit_bias bias[] = {{CHOSEN, -INFINITY}};
+    params.bias = bias;
+    params.n_bias = 1;
+    ferry_sampler *s = api_sampler(model, &params);
+    ferry_grammar *g = grammar_of("root ::= \"{\\\"a\\\": \" (\"true\" | \"null\") \"}\"");
+    assert_false(ferry_sampler_is_complete(s));
+    assert_ok(ferry_sampler_accept(s, SECOND, &error)); /* of the prompt */
+    assert_ok(ferry_sampler_set_grammar(s, g, &error));
+    ferry_grammar_free(g);
+    assert_fails(FERRY_EUSAGE, "grammar", ferry_sampler_accept(s, CHOSEN, &error));
+    text_of(s, text, sizeof text);
+    assert_true(strcmp(text, "{\"a\": true}") == 0 || strcmp(text, "{\"a\": null}") == 0);
+    assert_true(ferry_sampler_is_complete(s));
+    ferry_sampler_reset(s, 0); /* no grammar any more */
+    assert_ok(ferry_sampler_accept(s, CHOSEN, &error));
+    assert_false(ferry_sampler_is_complete(s));
+    g = grammar_of("root ::= \"x\"");
+    assert_ok(ferry_sampler_set_grammar(s, g, &error));
+    assert_ok(ferry_sampler_set_grammar(s, NULL, &error));
+    assert_ok(ferry_sampler_accept(s, CHOSEN, &error));
+    ferry_grammar_free(g);
+    ferry_sampler_free(s);
+}
+
+static void bad_grammars_are_errors(void **state)
+{
+    (void)state;
+    ferry_grammar *g;
+    assert_fails(FERRY_EFAILED, "line 1, column 10: found '*'",
+                 ferry_grammar_new(model, FERRY_GRAMMAR_GBNF, "root ::= *", 10, &g, &error));
+    assert_null(g);
+    assert_fails(FERRY_EUSAGE, "kind of grammar 9", ferry_grammar_new(model, 9, "", 0, &g, &error));
+    assert_fails(FERRY_EUSAGE, "model", ferry_grammar_new(NULL, 0, "", 0, &g, &error));
+    assert_fails(FERRY_EUSAGE, "text", ferry_grammar_new(model, 0, NULL, 0, &g, &error));
+    assert_fails(FERRY_EUSAGE, "grammar", ferry_grammar_new(model, 0, "", 0, NULL, &error));
+    assert_fails(FERRY_EUSAGE, "sampler", ferry_sampler_set_grammar(NULL, NULL, &error));
+    ferry_grammar_free(NULL);
+    assert_int_equal(ferry_sampler_is_complete(NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +353,8 @@ int main(void)
         cmocka_unit_test_setup(a_reset_forgets_the_accepted_tokens, fresh),
         cmocka_unit_test_setup(logits_without_a_number_are_an_error, fresh),
         cmocka_unit_test_setup(impossible_samplers_are_refused, fresh),
+        cmocka_unit_test_setup(a_grammar_decides_what_may_be_chosen, fresh),
+        cmocka_unit_test_setup(bad_grammars_are_errors, fresh),
         cmocka_unit_test(a_conversation_becomes_a_prompt_and_its_ids),
         cmocka_unit_test(a_template_sees_tools_and_variables),
         cmocka_unit_test(chat_errors_are_values),
