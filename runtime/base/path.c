@@ -111,6 +111,21 @@ bool fy_config_path(const char *name, fy_str *out)
     return true;
 }
 
+char *fy_cache_dir(const char *name, fy_err *e)
+{
+    const char *cache = absolute("XDG_CACHE_HOME");
+    const char *dir = cache != NULL ? cache : absolute("HOME");
+    if (dir == NULL) {
+        fy_fail(e, FY_EARG, "neither XDG_CACHE_HOME nor HOME is a directory; set one of them");
+        return NULL;
+    }
+    char *path = fy_path_format(e, "%s%s/ferry/%s", dir, cache != NULL ? "" : "/.cache", name);
+    if (path == NULL || fy_mkdirs(path, e) == 0)
+        return path;
+    free(path);
+    return NULL;
+}
+
 /* --- hub names -------------------------------------------------------------------------------- */
 
 #define PART_BYTES 96

@@ -31,6 +31,10 @@ char *fy_path_make(const char *dir, const char *rel, fy_err *e);
  * as not set. False: neither variable is set. */
 bool fy_config_path(const char *name, fy_str *out);
 
+/* ferry/NAME below $XDG_CACHE_HOME, else below ~/.cache, made when it is not there; the caller frees
+ * it. Everything in it may be removed at any time. */
+char *fy_cache_dir(const char *name, fy_err *e);
+
 /* --- names of hub repositories as a command line has them: [ORG/]NAME[:TYPE][@REVISION] --- */
 
 /* Bytes of the [ORG/]NAME at the beginning; 0 if the text is not such a name. The hub's own rule

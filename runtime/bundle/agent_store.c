@@ -20,7 +20,6 @@
 #include "base/file.h"
 
 enum { MAX_NAME = 200, MAX_VERSIONS = 64, LOCK_TRIES = 100, LOCK_WAIT_MS = 100 };
-#define DAMAGED ".damaged" /* a version that no longer is what its manifest lists */
 
 int fy_store_check_path(const char *path, fy_err *e)
 {
@@ -181,19 +180,17 @@ static int sort_sources(fy_store *s, fy_err *e)
     return 0;
 }
 
-int fy_store_index(fy_store *s, const char *self, const uint8_t self_hash[FY_SHA256_BYTES],
-                   fy_err *e)
+/* A directory that cannot be listed holds nothing. */
+static int index_dir(fy_store *s, const char *versions, fy_err *e)
 {
-    forget_versions(s);
-    DIR *d = opendir(s->versions);
-    if (d == NULL)
-        return fy_fail_errno(e, "%s: cannot list", s->versions);
-    int rc = add_self(s, self, self_hash, e);
-    for (struct dirent *en; rc == 0 && s->n_versions < MAX_VERSIONS && (en = readdir(d)) != NULL;) {
+    DIR *d = opendir(versions);
+    int rc = 0;
+    for (struct dirent *en; d != NULL && rc == 0 && s->n_versions < MAX_VERSIONS &&
+                            (en = readdir(d)) != NULL;) {
         fy_manifest m;
         if (en->d_name[0] == '.')
             continue;
-        char *dir = fy_path_join(s->versions, en->d_name);
+        char *dir = fy_path_join(versions, en->d_name);
         if (dir == NULL)
             rc = fy_nomem(e);
         else if (strcmp(dir, s->part) != 0 && fy_manifest_read(dir, &m, NULL) == 0)
@@ -201,7 +198,33 @@ int fy_store_index(fy_store *s, const char *self, const uint8_t self_hash[FY_SHA
         else
             free(dir);
     }
-    closedir(d);
+    if (d != NULL)
+        closedir(d);
+    return rc;
+}
+
+/* The versions of the other store: workspaces and models share their blocks. Nothing of it is
+ * locked, and nothing has to be: what is used is hashed. */
+static char *other_versions(const fy_store *s, fy_err *e)
+{
+    static const char models[] = "/" FY_STORE_MODELS;
+    size_t n = strlen(s->base), tail = sizeof models - 1;
+    bool is_models = n > tail && strcmp(s->base + n - tail, models) == 0;
+    return fy_path_format(e, "%.*s%s/" FY_STORE_VERSIONS, (int)(is_models ? n - tail : n), s->base,
+                          is_models ? "" : models);
+}
+
+int fy_store_index(fy_store *s, const char *self, const uint8_t self_hash[FY_SHA256_BYTES],
+                   fy_err *e)
+{
+    forget_versions(s);
+    char *other = other_versions(s, e);
+    int rc = other != NULL ? add_self(s, self, self_hash, e) : -1;
+    if (rc == 0)
+        rc = index_dir(s, s->versions, e);
+    if (rc == 0)
+        rc = index_dir(s, other, e);
+    free(other);
     return rc == 0 ? sort_sources(s, e) : rc;
 }
 
@@ -301,7 +324,7 @@ static int clean_one(fy_store *s, const char *file, bool prune, fy_agent_done *d
     if (path == NULL)
         return fy_nomem(e);
     int rc = 0;
-    bool broken = strcmp(suffix, FY_STORE_PART) == 0 || strcmp(suffix, DAMAGED) == 0;
+    bool broken = strcmp(suffix, FY_STORE_PART) == 0 || strcmp(suffix, FY_STORE_DAMAGED) == 0;
     if (strcmp(path, s->part) == 0 || strcmp(path, s->final) == 0) {
         ; /* this push's own */
     } else if (broken) {
@@ -356,7 +379,7 @@ int fy_store_commit(fy_store *s, fy_err *e)
     char *damaged = NULL;
     int rc = 0;
     if (fy_file_exists(s->final)) {
-        damaged = fy_path_format(e, "%s" DAMAGED, s->final);
+        damaged = fy_path_format(e, "%s" FY_STORE_DAMAGED, s->final);
         rc = damaged != NULL ? fy_store_remove(damaged, e) : -1;
         if (rc == 0 && rename(s->final, damaged) != 0)
             rc = fy_fail_errno(e, "%s: cannot move the damaged version away", s->final);

@@ -3,6 +3,7 @@
  *     BASE/NAME                        a link to the version in use
  *     BASE/.versions/NAME-<sha12>      a whole version; sha12: of its manifest.json
  *     BASE/.versions/NAME-<sha12>.part one that is being pushed, or whose push broke off
+ *     BASE/.models                     another BASE: models without a workspace
  *
  * Every manifest.json below .versions lists by hash what might be there. It is only a hint: what is
  * used is hashed again. One store per BASE at a time: .versions is locked while it is open. */
@@ -19,6 +20,8 @@
 
 #define FY_STORE_VERSIONS ".versions"
 #define FY_STORE_PART     ".part"
+#define FY_STORE_DAMAGED  ".damaged" /* a version that no longer is what its manifest lists */
+#define FY_STORE_MODELS   ".models"
 #define FY_STORE_ID_HEX   12 /* digits of the hash in a version's name */
 
 typedef struct {
@@ -53,8 +56,9 @@ int fy_store_check_path(const char *path, fy_err *e);
 /* Is this version there under its final name, with this manifest? */
 bool fy_store_has_final(const fy_store *s, const void *manifest, size_t n);
 
-/* Reads the manifests of all versions; again after some were removed. self: this program's path,
- * which is the source of its own copy; NULL: none. */
+/* Reads the manifests of all versions, and of those of BASE/.models, or of BASE for that; again
+ * after some were removed. self: this program's path, which is the source of its own copy; NULL:
+ * none. */
 int fy_store_index(fy_store *s, const char *self, const uint8_t self_hash[FY_SHA256_BYTES],
                    fy_err *e);
 /* The sources of a unit: *n of them, at most FY_STORE_TRIES. */

@@ -22,7 +22,7 @@ typedef struct {
     fy_gen_options gen;
     fy_grammar_options structured;
     const char *prompt, *file, *prompt_ids, *logits_out, *device, *serial;
-    int64_t n, logprobs;
+    int64_t n, logprobs, cache_size;
     bool verify, ignore_eos, print_ids, json, verbose, quiet;
 } options;
 

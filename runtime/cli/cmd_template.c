@@ -17,6 +17,7 @@
 typedef struct {
     const char *model, *file, *chat_template, *messages, *tools, *bos_token, *eos_token, *verify,
         *device, *serial;
+    int64_t cache_size;
     fy_opt_list args;
     bool no_generation_prompt, ids, check, list, jsonl, quiet, verbose;
 } options;

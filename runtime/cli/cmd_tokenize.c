@@ -20,6 +20,7 @@
 
 typedef struct {
     const char *model, *file, *verify, *device, *serial;
+    int64_t cache_size;
     bool ids, show_pieces, count, json, jsonl, no_bos, no_parse_special, quiet, verbose;
 } options;
 

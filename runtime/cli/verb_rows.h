@@ -15,8 +15,8 @@ extern const fy_type fy_cache_types[]; /* the choices of --cache-type-k and -v, 
 /* The type that a FY_OPT_CHOICE of types holds, in *into; NULL when it was not given. */
 const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
 
-/* Where a verb with `on_phone` runs: fields `device` and `serial`, both const char *, of its
- * `options`. The rows end with their comma; the phone's own build has none of them. */
+/* Where a verb with `on_phone` runs: fields `device` and `serial`, both const char *, and int64_t
+ * `cache_size` of its `options`. The rows end with their comma; the phone's own build has none of them. */
 #ifndef FERRY_DEVICE
 #define FY_ROW_DEVICE                                                                          \
     {                                                                                          \
@@ -24,7 +24,7 @@ const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
         .offset = offsetof(options, device), .bare = "", .line_only = true, .host_only = true, \
         .help = "Run on the phone with this serial number, through adb; without a number on "  \
                 "ANDROID_SERIAL's, or on the only one there is. A workspace that is named is " \
-                "then one that was pushed."                                                    \
+                "then one that was pushed; a model file is sent, and kept there."              \
     }
 #define FY_ROW_SERIAL                                                                          \
     {                                                                                          \
@@ -32,7 +32,15 @@ const fy_type *fy_chosen_type(const char *choices, int choice, fy_type *into);
         .offset = offsetof(options, serial), .line_only = true, .host_only = true,             \
         .help = "The same as --device=SERIAL."                                                 \
     }
-#define FY_ROWS_DEVICE FY_ROW_DEVICE, FY_ROW_SERIAL,
+#define FY_ROW_CACHE_SIZE                                                                      \
+    {                                                                                          \
+        .group = "Place", .name = "cache-size", .kind = FY_OPT_SIZE, .arg = "N(M|G)",          \
+        .offset = offsetof(options, cache_size), .def = "16G", .max = 1e18,                    \
+        .host_only = true,                                                                     \
+        .help = "Most bytes that model files may take on the phone; those that were used "     \
+                "longest ago are removed first. 0: none stays there."                          \
+    }
+#define FY_ROWS_DEVICE FY_ROW_DEVICE, FY_ROW_SERIAL, FY_ROW_CACHE_SIZE,
 #else
 #define FY_ROWS_DEVICE
 #endif

@@ -88,13 +88,15 @@ static bool send_message(daemon_state *d, uint32_t command, uint32_t arg0, uint3
 
 static void write_stats(const daemon_state *d)
 {
-    char path[4096];
+    char path[4096], fresh[4096];
     snprintf(path, sizeof path, "%s.stats", d->control_path);
-    FILE *f = fopen(path, "w");
+    snprintf(fresh, sizeof fresh, "%s.stats.new", d->control_path);
+    FILE *f = fopen(fresh, "w");
     if (f == NULL)
         return;
     fprintf(f, "%llu %llu\n", (unsigned long long)d->to_phone, (unsigned long long)d->from_phone);
     fclose(f);
+    rename(fresh, path); /* a reader finds one or the other, whole */
 }
 
 static void end_stream(daemon_state *d, stream *s)

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/json_rows.h"
 #include "base/log.h"
+#include "base/math.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest_read.h"
 #include "cli/terminal.h"
@@ -213,6 +214,36 @@ int fy_phone_fetch(fy_adb_sync *s, const char *path, const fy_adb_stat *st, fy_o
     if (bytes != NULL)
         *bytes = to.at;
     return 0;
+}
+
+/* --- commands --------------------------------------------------------------------------------- */
+
+int fy_phone_do(const fy_adb *a, fy_str *cmd, const char *what, fy_str *said, fy_err *e)
+{
+    static const char sentinel[] = "ferry-ran-all";
+    fy_str out = {0}, err = {0};
+    int status = 0;
+    char shown[160];
+    fy_str_printf(cmd, " && echo %s", sentinel);
+    int rc = fy_adb_run(a, cmd, &out, &err, &status, e);
+    const char *end = rc == 0 ? strstr(fy_str_z(&out), sentinel) : NULL;
+    if (rc == 0 && (status != 0 || end == NULL))
+        rc = fy_fail(e, FY_EDEVICE, "the phone cannot %s (exit status %d): %s", what, status,
+                     fy_quote(shown, sizeof shown, (fy_span){fy_str_z(&err), err.len}));
+    if (rc == 0 && said != NULL)
+        fy_str_add(said, out.ptr, (size_t)(end - out.ptr));
+    fy_str_release(&out);
+    fy_str_release(&err);
+    return rc == 0 && said != NULL && said->oom ? fy_nomem(e) : rc;
+}
+
+uint64_t fy_phone_parse_space(const char *text)
+{
+    unsigned long long blocks, bytes;
+    uint64_t space = UINT64_MAX;
+    if (sscanf(text, "%llu %llu", &blocks, &bytes) == 2)
+        fy_mul_u64(blocks, bytes, &space);
+    return space;
 }
 
 /* --- files for one call ----------------------------------------------------------------------- */

@@ -62,6 +62,15 @@ int fy_phone_stat(const fy_adb *a, fy_adb_sync *s, const char *path, fy_adb_stat
 int fy_phone_fetch(fy_adb_sync *s, const char *path, const fy_adb_stat *st, fy_out *out,
                    fy_progress *progress, uint64_t *bytes, fy_err *e);
 
+/* --- commands --------------------------------------------------------------------------------- */
+
+/* Runs a command of ours that ends with a word which shows that all of it ran: a shell that was cut
+ * off can look like one that succeeded. what: "list its files", for the message. said: gets what it
+ * printed; NULL: dropped. Releases cmd. */
+int fy_phone_do(const fy_adb *a, fy_str *cmd, const char *what, fy_str *said, fy_err *e);
+/* "blocks bytes" of `stat -f -c '%a %S'`; UINT64_MAX when the phone prints something else. */
+uint64_t fy_phone_parse_space(const char *text);
+
 /* --- files for one call ----------------------------------------------------------------------- */
 
 /* A new name, which needs no quotes, for a directory on the phone that is used for one call only;

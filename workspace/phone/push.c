@@ -1,5 +1,5 @@
 /* The verb `push`: what is sent is checked, then given to the helper on the phone, or by plain sync
- * where no helper can run. push_talk.c talks to the helper. */
+ * where no helper can run. push_helper.c starts the helper, push_talk.c talks to it. */
 #include "workspace/phone/push.h"
 
 #include <jansson.h>
@@ -25,14 +25,10 @@
 #include "cli/verb.h"
 #include "cli/verb_rows.h"
 #include "workspace/data/model_json.h"
-#include "workspace/pack/elf.h"
 #include "workspace/pack/sign.h"
 #include "workspace/pack/workspace.h"
 #include "workspace/phone/adb.h"
 #include "workspace/phone/phone_workspace.h"
-
-#define AGENT      FY_PHONE_DIR "/.agent/ferry-" /* and the first 12 digits of its SHA-256 */
-#define MAX_HELPER ((uint64_t)256 << 20)         /* bytes; it is held in memory */
 
 /* One push. */
 typedef struct {
@@ -181,141 +177,15 @@ static ssize_t fill(void *user, void *p, size_t n, fy_err *e)
     return (ssize_t)n;
 }
 
-/* --- the helper ------------------------------------------------------------------------------- */
-
-typedef struct {
-    uint8_t *bytes; /* owned */
-    size_t n;
-    uint8_t sha256[FY_SHA256_BYTES];
-    char there[sizeof AGENT + FY_STORE_ID_HEX];
-} helper;
-
-/* bin/ferry of the workspace, as its manifest lists it. */
-static int read_listed(push *u, size_t file, helper *h, fy_err *e)
-{
-    const fy_manifest_entry *m = &u->source.m.entry[file];
-    fy_push_units units = {.source = &u->source, .fd = -1};
-    if (m->bytes > MAX_HELPER)
-        return fy_fail(e, FY_EVERIFY, "%s: has %llu bytes, expected a program of at most %llu",
-                       m->path, (unsigned long long)m->bytes, (unsigned long long)MAX_HELPER);
-    h->n = (size_t)m->bytes;
-    h->bytes = malloc(h->n + 1);
-    int rc = h->bytes != NULL ? 0 : fy_nomem(e);
-    for (uint64_t i = 0; rc == 0 && i < fy_unit_count(m); i++) {
-        rc = fy_push_unit_read(&units, file, i, e);
-        if (rc == 0)
-            memcpy(h->bytes + fy_unit_offset(i), units.bytes, fy_unit_bytes(m, i));
-    }
-    fy_push_units_release(&units);
-    if (rc == 0 && (rc = fy_sha256_of(h->bytes, h->n, h->sha256, e)) == 0 &&
-        memcmp(h->sha256, m->sha256, sizeof h->sha256) != 0) {
-        fy_manifest_changed(m, UINT64_MAX, e);
-        rc = fy_ctx(e, "%s", m->path);
-    }
-    return rc;
-}
-
-/* The device build of this installation. */
-static int read_installed(const char *path, helper *h, fy_err *e)
-{
-    fy_map map;
-    if (fy_map_open(&map, path, e) != 0)
-        return -1;
-    h->n = map.size;
-    h->bytes = malloc(h->n + 1);
-    if (h->bytes != NULL)
-        memcpy(h->bytes, map.data, map.size);
-    fy_map_close(&map);
-    return h->bytes != NULL ? fy_sha256_of(h->bytes, h->n, h->sha256, e) : fy_nomem(e);
-}
-
-/* The workspace's own device build, else the one of this installation: an arm64 program, whose
- * bytes stay as they were checked. 1: found; 0: *why; -1. */
-static int find_helper(push *u, helper *h, fy_err *why, fy_err *e)
-{
-    const fy_manifest *m = &u->source.m;
-    const fy_manifest_entry *listed = fy_manifest_find(m, FY_BUNDLE_EXE);
-    char *path = listed == NULL ? fy_device_exe(NULL, u->p->self, why) : NULL;
-    if (listed == NULL && path == NULL)
-        return 0;
-    int rc = listed != NULL ? read_listed(u, (size_t)(listed - m->entry), h, e)
-                            : read_installed(path, h, e);
-    if (rc == 0 && fy_elf_check(h->bytes, h->n, FY_TARGET_ARM64, e) != 0)
-        rc = fy_ctx(e, "%s", path != NULL ? path : FY_BUNDLE_EXE);
-    free(path);
-    char hex[FY_SHA256_HEX];
-    fy_sha256_to_hex(h->sha256, hex);
-    snprintf(h->there, sizeof h->there, AGENT "%.*s", FY_STORE_ID_HEX, hex);
-    return rc == 0 ? 1 : -1;
-}
-
-/* Sends it as .part unless the phone has it; starting it gives it its name. */
-static int put_helper(push *u, const helper *h, bool again, bool *sent, fy_err *e)
-{
-    fy_adb_stat st;
-    char part[sizeof h->there + sizeof FY_STORE_PART];
-    snprintf(part, sizeof part, "%s" FY_STORE_PART, h->there);
-    fy_adb_sync *sync = fy_adb_sync_open(u->adb, e);
-    if (sync == NULL)
-        return -1;
-    int rc = fy_adb_sync_stat(sync, h->there, &st, e);
-    *sent = rc == 0 && (again || st.mode == 0 || st.size != h->n);
-    if (*sent) {
-        content c = {.u = u, .left = {(const char *)h->bytes, h->n}};
-        rc = fy_adb_sync_send(sync, part, 0100755, 0, fill, &c, e);
-    }
-    fy_adb_sync_close(sync);
-    return rc;
-}
-
-static int start_helper(push *u, const helper *h, bool sent, fy_err *e)
-{
-    fy_str cmd = {0};
-    fy_str_printf(&cmd, "p=%s; ", h->there);
-    if (sent)
-        fy_str_puts(&cmd, "chmod 755 $p.part; mv -f $p.part $p; ");
-    if (u->p->prune)
-        fy_str_puts(&cmd, "for f in " AGENT "*; do [ \"$f\" = \"$p\" ] || rm -f \"$f\"; done; ");
-    fy_str_puts(&cmd, "exec $p agent");
-    int fd = cmd.oom ? fy_nomem(e) : fy_adb_exec(u->adb, cmd.ptr, e);
-    fy_str_release(&cmd);
-    return fd;
-}
-
-/* Puts, starts and greets it, twice if it is not what was put. 1: *l talks to it; 0: *why; -1. */
-static int reach_helper(push *u, const helper *h, fy_push_link *l, fy_err *why, fy_err *e)
-{
-    for (int tries = 0;; tries++) {
-        fy_agent_hello hello;
-        bool sent;
-        *why = (fy_err){0};
-        if (put_helper(u, h, tries > 0, &sent, e) != 0)
-            return -1;
-        int fd = start_helper(u, h, sent, e);
-        if (fd < 0)
-            return -1;
-        int rc = fy_push_greet(l, fd, &hello, why, e);
-        if (rc == 1 && memcmp(hello.sha256, h->sha256, sizeof hello.sha256) == 0)
-            return 1;
-        if (rc == 1)
-            fy_fail(why, FY_EVERIFY, "%s is not what was put there", h->there);
-        u->out->sent_bytes += l->sent_bytes;
-        close(fd);
-        fy_push_link_release(l);
-        if (rc < 0 || tries > 0)
-            return rc < 0 ? -1 : 0;
-    }
-}
-
 /* 1: pushed; 0: there is no usable helper, *why; -1. */
 static int push_by_helper(push *u, fy_err *why, fy_err *e)
 {
-    helper h = {0};
+    fy_push_helper h;
     fy_push_link l;
     fy_push_result *out = u->out;
-    int rc = find_helper(u, &h, why, e);
+    int rc = fy_push_helper_find(&u->source, NULL, u->p->self, &h, why, e);
     if (rc == 1)
-        rc = reach_helper(u, &h, &l, why, e);
+        rc = fy_push_helper_reach(u->adb, &h, u->p->prune, &l, &out->sent_bytes, why, e);
     if (rc == 1) {
         rc = fy_push_talk(&l, &u->source, out->path, u->p->prune, gate, u, u->progress, &out->done,
                           e) == 0
@@ -328,7 +198,7 @@ static int push_by_helper(push *u, fy_err *why, fy_err *e)
     out->helper = rc == 1;
     out->up_to_date = rc == 1 && out->done.up_to_date;
     out->reused_bytes = out->done.reused_bytes;
-    free(h.bytes);
+    fy_push_helper_release(&h);
     return rc;
 }
 
@@ -341,37 +211,6 @@ typedef struct {
     const char *name;
 } plain;
 
-/* Runs a command of ours that ends with a word which shows that all of it ran: a shell that was cut
- * off can look like one that succeeded. */
-static int run(const plain *l, fy_str *cmd, const char *what, fy_str *said, fy_err *e)
-{
-    static const char sentinel[] = "ferry-ran-all";
-    fy_str out = {0}, err = {0};
-    int status = 0;
-    char shown[160];
-    fy_str_printf(cmd, " && echo %s", sentinel);
-    int rc = fy_adb_run(l->u->adb, cmd, &out, &err, &status, e);
-    const char *end = rc == 0 ? strstr(fy_str_z(&out), sentinel) : NULL;
-    if (rc == 0 && (status != 0 || end == NULL))
-        rc = fy_fail(e, FY_EDEVICE, "the phone cannot %s (exit status %d): %s", what, status,
-                     fy_quote(shown, sizeof shown, (fy_span){fy_str_z(&err), err.len}));
-    if (rc == 0 && said != NULL)
-        fy_str_add(said, out.ptr, (size_t)(end - out.ptr));
-    fy_str_release(&out);
-    fy_str_release(&err);
-    return rc == 0 && said != NULL && said->oom ? fy_nomem(e) : rc;
-}
-
-/* "blocks bytes" of `stat -f -c '%a %S'`; UINT64_MAX when the phone prints something else. */
-static uint64_t parse_space(const char *text)
-{
-    unsigned long long blocks, bytes;
-    uint64_t space = UINT64_MAX;
-    if (sscanf(text, "%llu %llu", &blocks, &bytes) == 2)
-        fy_mul_u64(blocks, bytes, &space);
-    return space;
-}
-
 static int check_space(plain *l, fy_err *e)
 {
     fy_str cmd = {0}, said = {0};
@@ -382,8 +221,8 @@ static int check_space(plain *l, fy_err *e)
     fy_str_puts(&cmd, " && { stat -f -c '%a %S' ");
     fy_adb_quote(&cmd, l->versions);
     fy_str_puts(&cmd, " || true; }");
-    int rc = run(l, &cmd, "make its directory there", &said, e);
-    uint64_t space = rc == 0 ? parse_space(fy_str_z(&said)) : 0;
+    int rc = fy_phone_do(l->u->adb, &cmd, "make its directory there", &said, e);
+    uint64_t space = rc == 0 ? fy_phone_parse_space(fy_str_z(&said)) : 0;
     if (rc == 0 && l->u->out->bytes > space)
         rc = fy_fail(e, FY_ENOSPACE,
                      "%s: needs %.1f MB, %.1f MB are free; remove files from the phone", l->base,
@@ -466,7 +305,7 @@ static int commit(plain *l, bool prune, fy_err *e)
         fy_str_puts(&cmd, "-????????????; do [ \"$o\" = \"$f\" ] || rm -rf \"$o\"; done");
     }
     fy_str_puts(&cmd, "; fi");
-    return run(l, &cmd, "switch to the new version", NULL, e);
+    return fy_phone_do(l->u->adb, &cmd, "switch to the new version", NULL, e);
 }
 
 static int push_plain(push *u, fy_err *e)

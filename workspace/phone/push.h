@@ -23,6 +23,7 @@
 #include "bundle/manifest_read.h"
 #include "bundle/seal.h"
 #include "workspace/pack/sign.h"
+#include "workspace/phone/adb.h"
 
 typedef struct {
     const char *dir;    /* the workspace */
@@ -50,7 +51,9 @@ int fy_push(const fy_push_params *p, fy_progress *progress, fy_push_result *out,
 /* --- what is sent (push_talk.c) --------------------------------------------------------------- */
 
 typedef struct {
-    const char *dir; /* view */
+    const char *dir; /* view; NULL: files of other places, */
+    char **local;    /* owned: [n_local] the path here of each entry of m */
+    size_t n_local;
     fy_str text;     /* owned; manifest.json, its signature, the signer's key, each read once */
     fy_seal seal;    /* views of text */
     fy_manifest m;   /* owned */
@@ -60,6 +63,8 @@ typedef struct {
 
 /* Whose signature it is, or whether it is one, fy_trust_check says. */
 int fy_push_source_open(fy_push_source *s, const char *dir, fy_err *e);
+/* Fills m, id and bytes from s->seal.manifest; name: what it belongs to, for messages. */
+int fy_push_source_parse(fy_push_source *s, const char *name, fy_err *e);
 void fy_push_source_release(fy_push_source *s);
 
 /* Reads units (bundle/agent_proto.h) of a source, one at a time. Starts as {source, .fd = -1}. */
@@ -93,5 +98,27 @@ int fy_push_talk(fy_push_link *l, const fy_push_source *s, const char *path, boo
                  fy_push_gate *gate, void *user, fy_progress *progress, fy_agent_done *done,
                  fy_err *e);
 void fy_push_link_release(fy_push_link *l);
+
+/* --- the helper (push_helper.c) --------------------------------------------------------------- */
+
+/* An arm64 program; what is sent are these bytes, as they were checked. */
+typedef struct {
+    uint8_t *bytes; /* owned */
+    size_t n;
+    uint8_t sha256[FY_SHA256_BYTES];
+    char there[80]; /* its path on the phone, which needs no quotes */
+} fy_push_helper;
+
+/* The source's own bin/ferry (source NULL, or it lists none: the device build of this installation,
+ * as fy_device_exe). 1: found; 0: *why; -1. Release it in every case. */
+int fy_push_helper_find(const fy_push_source *s, const char *exe_path, const char *self,
+                        fy_push_helper *h, fy_err *why, fy_err *e);
+void fy_push_helper_release(fy_push_helper *h);
+
+/* Puts it onto the phone unless it is there, starts and greets it; twice if it is not what was put.
+ * prune: other helpers are removed. 1: *l talks to it, its end is the caller's to close and release;
+ * 0: *why; -1. */
+int fy_push_helper_reach(const fy_adb *a, const fy_push_helper *h, bool prune, fy_push_link *l,
+                         uint64_t *sent_bytes, fy_err *why, fy_err *e);
 
 #endif

@@ -22,6 +22,15 @@
 
 /* --- what is sent ----------------------------------------------------------------------------- */
 
+int fy_push_source_parse(fy_push_source *s, const char *name, fy_err *e)
+{
+    if (fy_manifest_parse(s->seal.manifest.ptr, s->seal.manifest.len, &s->m, e) != 0)
+        return fy_manifest_ctx(name, e);
+    for (size_t i = 0; i < s->m.n; i++)
+        s->bytes += s->m.entry[i].bytes;
+    return fy_sha256_of(s->seal.manifest.ptr, s->seal.manifest.len, s->id, e);
+}
+
 int fy_push_source_open(fy_push_source *s, const char *dir, fy_err *e)
 {
     fy_seal seal;
@@ -37,11 +46,7 @@ int fy_push_source_open(fy_push_source *s, const char *dir, fy_err *e)
     s->seal.sig = (fy_span){p + seal.manifest.len, seal.sig.len};
     s->seal.key = (fy_span){p + seal.manifest.len + seal.sig.len, seal.key.len};
     fy_seal_close(&seal);
-    int rc = s->text.oom ? fy_nomem(e) : 0;
-    if (rc == 0 && fy_manifest_parse(s->seal.manifest.ptr, s->seal.manifest.len, &s->m, e) != 0)
-        rc = fy_manifest_ctx(dir, e);
-    if (rc == 0)
-        rc = fy_sha256_of(s->seal.manifest.ptr, s->seal.manifest.len, s->id, e);
+    int rc = s->text.oom ? fy_nomem(e) : fy_push_source_parse(s, dir, e);
     if (rc == 0 &&
         (s->seal.sig.len > FY_MANIFEST_SIG_BYTES || s->seal.key.len > FY_MANIFEST_KEY_MAX))
         rc = fy_fail(e, FY_EVERIFY,
@@ -49,8 +54,6 @@ int fy_push_source_open(fy_push_source *s, const char *dir, fy_err *e)
                      " %zu, expected at most %u and %u",
                      dir, s->seal.sig.len, s->seal.key.len, FY_MANIFEST_SIG_BYTES,
                      FY_MANIFEST_KEY_MAX);
-    for (size_t i = 0; rc == 0 && i < s->m.n; i++)
-        s->bytes += s->m.entry[i].bytes;
     if (rc != 0)
         fy_push_source_release(s);
     return rc;
@@ -58,6 +61,9 @@ int fy_push_source_open(fy_push_source *s, const char *dir, fy_err *e)
 
 void fy_push_source_release(fy_push_source *s)
 {
+    for (size_t i = 0; i < s->n_local; i++)
+        free(s->local[i]);
+    free(s->local);
     fy_manifest_release(&s->m);
     fy_str_release(&s->text);
     *s = (fy_push_source){0};
@@ -69,7 +75,9 @@ static int open_file(fy_push_units *u, size_t file, fy_err *e)
         return 0;
     if (u->fd >= 0)
         close(u->fd);
-    char *path = fy_path_join(u->source->dir, u->source->m.entry[file].path);
+    const fy_push_source *s = u->source;
+    char *path = s->local != NULL ? strdup(s->local[file])
+                                  : fy_path_join(s->dir, s->m.entry[file].path);
     if (path == NULL)
         return fy_nomem(e);
     u->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

@@ -16,6 +16,7 @@
 #include "cli/verb.h"
 #include "workspace/pack/workspace.h"
 #include "workspace/phone/adb.h"
+#include "workspace/phone/phone_model.h"
 #include "workspace/phone/phone_workspace.h"
 
 #define MAX_FILE (64 << 20) /* bytes of one file that is sent with a call */
@@ -33,6 +34,11 @@ typedef struct {
     char *exec;   /* owned; command line of the runtime that came with it; NULL: bin/ferry */
     char *temp;   /* owned; directory for this call on the phone; NULL: none */
     place *place; /* owned; [n_opts] */
+    fy_push_helper helper; /* owned; the program of this installation, once it is needed */
+    bool reached;          /* and it is on the phone, as it is here */
+    uint64_t cache_bytes;  /* models may take so many there */
+    uint64_t model_bytes;  /* of the largest model that was put */
+    fy_str used;           /* owned; " PATH" of each model and workspace there */
     fy_str cmd;
 } remote;
 
@@ -46,9 +52,20 @@ static const char *file_value(const fy_call *c, size_t row)
 
 /* --- workspaces ------------------------------------------------------------------------------- */
 
+/* Its directory there, path[0..end), was used now. */
+static void note_use(remote *r, const char *path, const char *end)
+{
+    char *dir = strndup(path, (size_t)(end - path));
+    fy_str_putc(&r->used, ' ');
+    fy_adb_quote(&r->used, dir != NULL ? dir : "");
+    r->used.oom |= dir == NULL;
+    free(dir);
+}
+
 /* The first workspace that is named gives the program. */
 static int take_program(remote *r, const fy_phone_workspace *w, fy_err *e)
 {
+    note_use(r, w->dir, w->dir + strlen(w->dir));
     fy_span text = {w->workspace_json.ptr, w->workspace_json.len};
     if (r->dir != NULL)
         return 0;
@@ -134,6 +151,34 @@ static char *temp_path(const remote *r, size_t row, const char *file, fy_err *e)
                           base.ptr);
 }
 
+/* The device build, for a call without a workspace and to take models. */
+static int find_helper(remote *r, fy_err *e)
+{
+    char self[4096];
+    fy_err why = {0};
+    if (r->helper.bytes != NULL)
+        return 0;
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = '\0';
+    int rc = fy_push_helper_find(NULL, getenv("FERRY_EXE_PATH"), n > 0 ? self : NULL, &r->helper,
+                                 &why, e);
+    if (rc == 0)
+        return fy_fail(e, why.code, "%s", why.msg);
+    return rc > 0 ? 0 : -1;
+}
+
+static int put_model(remote *r, const char *file, char **value, fy_err *e)
+{
+    uint64_t bytes;
+    if (find_helper(r, e) != 0 ||
+        fy_phone_model_put(r->a, &r->helper, file, r->cache_bytes, value, &bytes, e) != 0)
+        return -1;
+    r->reached = true;
+    r->model_bytes = bytes > r->model_bytes ? bytes : r->model_bytes;
+    note_use(r, *value, strrchr(*value, '/'));
+    return 0;
+}
+
 static int send_file(remote *r, size_t row, const char *file, const struct stat *st, char **value,
                      fy_err *e)
 {
@@ -145,8 +190,8 @@ static int send_file(remote *r, size_t row, const char *file, const struct stat 
                        option, file);
     if (st->st_size > MAX_FILE)
         return fy_fail(e, FY_EARG,
-                       "--%s: %s is larger than the %d MiB that --device sends along; put it on "
-                       "the phone in a workspace (ferry create, ferry push)",
+                       "--%s: %s is larger than the %d MiB that --device sends along; give a path "
+                       "on the phone (adb push)",
                        option, file, MAX_FILE >> 20);
     if (need_temp(r, e) != 0)
         return -1;
@@ -174,6 +219,8 @@ static int map_input(remote *r, size_t row, const char *file, char **value, fy_e
     int found = fy_local_workspace_of(file, &w, e);
     if (found < 0)
         return -1;
+    if (found == 0 && kind == FY_FILE_WORKSPACE && S_ISREG(st.st_mode))
+        return put_model(r, file, value, e);
     if (found == 0)
         return send_file(r, row, file, &st, value, e);
     int rc = map_local(r, &w, value, e);
@@ -251,29 +298,39 @@ static void put_environment(fy_str *cmd)
     }
 }
 
-/* bin/ferry of the workspace; without one the program goes along. */
+/* The program of this installation, where it is on the phone. */
+static int put_own(remote *r, fy_err *e)
+{
+    fy_push_link l;
+    fy_err why = {0};
+    uint64_t sent = 0;
+    if (find_helper(r, e) != 0)
+        return -1;
+    if (!r->reached) {
+        int rc = fy_push_helper_reach(r->a, &r->helper, false, &l, &sent, &why, e);
+        if (rc == 0)
+            return fy_fail(e, FY_EDEVICE, "%s: the phone cannot run ferry's program: %s",
+                           fy_adb_name(r->a), why.msg);
+        if (rc < 0)
+            return -1;
+        close(l.fd);
+        fy_push_link_release(&l);
+        r->reached = true;
+    }
+    fy_str_puts(&r->cmd, r->helper.there);
+    return 0;
+}
+
+/* bin/ferry of the workspace; without one that of this installation. */
 static int put_program(remote *r, fy_err *e)
 {
-    char self[4096];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = '\0';
-    if (r->dir != NULL) {
-        char *exe = fy_path_format(e, "%s/" FY_BUNDLE_EXE, r->dir);
-        if (exe != NULL)
-            fy_adb_quote(&r->cmd, exe);
-        free(exe);
-        return exe != NULL ? 0 : -1;
-    }
-    char *exe = fy_device_exe(getenv("FERRY_EXE_PATH"), n > 0 ? self : NULL, e), *to = NULL;
-    int rc = -1;
-    if (exe != NULL && need_temp(r, e) == 0 &&
-        (to = fy_path_format(e, "%s/ferry", r->temp)) != NULL) {
-        fy_str_puts(&r->cmd, to);
-        rc = fy_phone_send(r->a, exe, to, 0755, e);
-    }
-    free(to);
+    if (r->dir == NULL)
+        return put_own(r, e);
+    char *exe = fy_path_format(e, "%s/" FY_BUNDLE_EXE, r->dir);
+    if (exe != NULL)
+        fy_adb_quote(&r->cmd, exe);
     free(exe);
-    return rc;
+    return exe != NULL ? 0 : -1;
 }
 
 static void put_word(remote *r, const char *word)
@@ -355,6 +412,9 @@ static void put_words(remote *r)
 
 static int make_command(remote *r, fy_err *e)
 {
+    if (r->used.len > 0) /* ferry list --device shows it, and the cache drops what was not used */
+        fy_str_printf(&r->cmd, "touch -c%s 2>/dev/null; ", fy_str_z(&r->used));
+    r->cmd.oom |= r->used.oom;
     if (r->exec != NULL)
         return put_exec(r, e);
     put_environment(&r->cmd);
@@ -421,11 +481,21 @@ static int run(remote *r, int *status, fy_err *e)
     return rc;
 }
 
+static uint64_t cache_size(const fy_call *c)
+{
+    for (size_t i = 0; i < c->v->n_opts; i++) {
+        const fy_opt *o = &c->v->opts[i];
+        if (strcmp(o->name, "cache-size") == 0)
+            return (uint64_t)*(const int64_t *)(const void *)((const char *)c->o + o->offset);
+    }
+    return 0;
+}
+
 int fy_remote_run(const fy_call *c, const char *serial, int *status, fy_err *e)
 {
     if (serial == NULL)
         return fy_fail(e, FY_EARG, "--device and --serial name two phones: give one of them");
-    remote r = {.c = c, .a = fy_adb_open(serial, e)};
+    remote r = {.c = c, .a = fy_adb_open(serial, e), .cache_bytes = cache_size(c)};
     int rc = r.a != NULL ? run(&r, status, e) : -1;
     for (size_t i = 0; r.place != NULL && i < c->v->n_opts; i++) {
         fy_out_abort(r.place[i].out);
@@ -433,6 +503,10 @@ int fy_remote_run(const fy_call *c, const char *serial, int *status, fy_err *e)
     }
     if (r.temp != NULL)
         fy_phone_temp_remove(r.a, r.temp);
+    if (r.model_bytes > 0)
+        fy_phone_model_end(r.a, r.model_bytes, r.cache_bytes);
+    fy_push_helper_release(&r.helper);
+    fy_str_release(&r.used);
     fy_str_release(&r.cmd);
     free(r.place);
     free(r.temp);

@@ -492,7 +492,7 @@ static int begin(fy_up_job *j, fy_err *e)
                        "directory ('ferry quantize' changes the type of a GGUF file)",
                        j->checkpoint, j->outtype != NULL ? "--outtype" : o->convert.items[0]);
     j->source = realpath(j->checkpoint, NULL);
-    j->cache = fy_up_cache_dir(e);
+    j->cache = fy_cache_dir("up", e);
     if (j->source == NULL)
         return fy_fail_errno(e, "%s", j->checkpoint);
     if (j->cache == NULL || fy_up_hash(j, j->checkpoint, "reading", j->source_hash, e) != 0)

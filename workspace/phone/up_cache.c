@@ -19,22 +19,6 @@
 
 enum { MAX_FILES = 8192, MAX_DEPTH = 16, RECORD_MAX = 64 * 1024 };
 
-char *fy_up_cache_dir(fy_err *e)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char *dir = NULL;
-    if (cache != NULL && cache[0] == '/')
-        dir = fy_path_format(e, "%s/ferry/up", cache);
-    else if (home != NULL && home[0] == '/')
-        dir = fy_path_format(e, "%s/.cache/ferry/up", home);
-    else
-        fy_fail(e, FY_EARG, "neither XDG_CACHE_HOME nor HOME is a directory; set one of them");
-    if (dir == NULL || fy_mkdirs(dir, e) == 0)
-        return dir;
-    free(dir);
-    return NULL;
-}
-
 /* --- sources ---------------------------------------------------------------------------------- */
 
 typedef struct {

@@ -16,9 +16,6 @@
 #include "base/str.h"
 #include "cli/call.h"
 
-/* The directory, made when it is not there; the caller frees it. */
-char *fy_up_cache_dir(fy_err *e);
-
 /* The hash of a file, or of all files of a directory (hidden ones and Markdown excepted), contents
  * and names; of a checkpoint only what conversion may look at. *n_read: how many files had to be
  * read. */

@@ -16,7 +16,7 @@ typedef struct {
     fy_grammar_options structured;
     const char *system, *system_file, *chat_template, *device, *serial;
     fy_opt_list template_args;
-    int64_t n;
+    int64_t n, cache_size;
     int think;
     bool no_history, show_prompt, json, verbose, quiet;
 } options;

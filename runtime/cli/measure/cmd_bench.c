@@ -23,7 +23,7 @@ enum {
 typedef struct {
     const char *model, *device, *serial, *sustained;
     fy_opt_list prompt, gen, pairs, depth, batch, threads, type_k, type_v;
-    int64_t repetitions;
+    int64_t repetitions, cache_size;
     int format, mmap;
     fy_machine_options machine;
     bool no_warmup, quiet, verbose;

@@ -19,7 +19,7 @@ typedef struct {
     const char *model, *golden, *text, *device, *serial, *imatrix_out;
     const char *kl_save, *kl_base, *choices, *last_word, *golden_save;
     double tolerance;
-    int64_t n_threads, n_batch, n_ctx;
+    int64_t n_threads, n_batch, n_ctx, cache_size;
     int type_k, type_v;
     fy_machine_options machine;
     bool lines, llama_cut, per_word, json, quiet, verbose;

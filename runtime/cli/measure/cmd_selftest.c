@@ -213,6 +213,7 @@ void fy_self_system_text(fy_str *out)
 typedef struct {
     fy_engine_options engine; /* model, dir, n_threads */
     const char *device, *serial;
+    int64_t cache_size;
     bool quick, json, verbose, quiet;
 } options;
 
