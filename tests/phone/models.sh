@@ -147,10 +147,10 @@ first "$TMP/other.gguf"
 adb shell "touch -d '2020-01-01 00:00:00' $models/other-*"
 first "$TMP/third.gguf" --cache-size $((bytes + $(stat -c %s "$TMP/third.gguf") + 150000))
 check_equal "what was used longest ago goes when there are too many" "tales third" "$(kept)"
-check "which is said" grep -qE 'removed other from the phone.s cache of models: [0-9.]+ MB' "$TMP/err"
+check "it is reported" grep -qE 'removed other from the phone.s cache of models: [0-9.]+ MB' "$TMP/err"
 first "$TMP/other.gguf" --cache-size 0
 check_equal "without a cache none stays" "0 " "$status $(kept)"
-check "which is said, too" grep -q 'it is removed after this call' "$TMP/err"
+check "it is reported, too" grep -q 'it is removed after this call' "$TMP/err"
 check_status "a size has to be one" 2 'cache-size' "$FERRY" run --device -m "$TMP/tales.gguf" --cache-size much -p x
 
 # --- a full phone ---------------------------------------------------------------------------------------------------------
