@@ -18,7 +18,7 @@ PKG_CONFIG ?= pkg-config
 ifeq ($(TARGET),host)
   MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
   LIBS_RT := libpcre2-8 libutf8proc jansson
-  LIBS_HOST := $(LIBS_RT) libarchive libzstd libcrypto libedit libcurl yaml-0.1
+  LIBS_HOST := $(LIBS_RT) libarchive libzstd libcrypto libssl libedit libcurl yaml-0.1 libevent_core libevent_openssl
   DEP_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(LIBS_HOST) 2>/dev/null)
   DEP_LIBS := $(shell $(PKG_CONFIG) --libs $(LIBS_HOST) 2>/dev/null)
   OBJCOPY ?= objcopy
@@ -28,15 +28,15 @@ else ifneq ($(filter aarch64 aarch64-dynamic,$(TARGET)),)
   # The device build: static, the runtime's verbs only, libraries from a private sysroot (scripts/bootstrap). The dynamic one
   # can load libraries: it runs the NPU's half on an emulated phone.
   MACHINE := aarch64
-  ifeq ($(wildcard $(SYSROOT)/usr/lib/aarch64-linux-gnu/libsodium.a),)
-    $(error TARGET=$(TARGET): SYSROOT=$(SYSROOT) holds no libsodium.a; run scripts/bootstrap once)
+  ifeq ($(wildcard $(SYSROOT)/usr/lib/aarch64-linux-gnu/libevent_core.a),)
+    $(error TARGET=$(TARGET): SYSROOT=$(SYSROOT) holds no libevent_core.a; run scripts/bootstrap once)
   endif
   CC := aarch64-linux-gnu-gcc
   AR := aarch64-linux-gnu-ar
   OBJCOPY := aarch64-linux-gnu-objcopy
   DEP_CFLAGS := -DFERRY_DEVICE $(if $(filter aarch64,$(TARGET)),-DFERRY_STATIC) -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT)/usr/include \
                 -isystem $(SYSROOT)/usr/include/aarch64-linux-gnu
-  DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a -l:libsodium.a
+  DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a -l:libsodium.a -l:libevent_core.a
   TARGET_LDFLAGS := $(if $(filter aarch64,$(TARGET)),-static) -Wl,-z,max-page-size=16384 $(if $(filter release,$(MODE)),-s)
   # Unit tests are dynamic: Debian has no static cmocka.
   CHECK_LIBS := -l:libcmocka.so.0
@@ -55,11 +55,11 @@ else ifeq ($(TARGET),android)
     $(error TARGET=android: ANDROID_NDK_HOME is not set; $(NDK_NEED))
   else ifeq ($(wildcard $(CC)),)
     $(error TARGET=android: ANDROID_NDK_HOME=$(ANDROID_NDK_HOME) holds no toolchains/llvm/prebuilt/*/bin/$(notdir $(CC)); $(NDK_NEED))
-  else ifeq ($(wildcard $(SYSROOT_ANDROID)/lib/libsodium.a),)
-    $(error TARGET=android: SYSROOT_ANDROID=$(SYSROOT_ANDROID) holds no lib/libsodium.a; run scripts/android_deps.sh once)
+  else ifeq ($(wildcard $(SYSROOT_ANDROID)/lib/libevent_core.a),)
+    $(error TARGET=android: SYSROOT_ANDROID=$(SYSROOT_ANDROID) holds no lib/libevent_core.a; run scripts/android_deps.sh once)
   endif
   DEP_CFLAGS := -DFERRY_DEVICE -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT_ANDROID)/include
-  DEP_LIBS := -L$(SYSROOT_ANDROID)/lib -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a -l:libsodium.a
+  DEP_LIBS := -L$(SYSROOT_ANDROID)/lib -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a -l:libsodium.a -l:libevent_core.a
   TARGET_CFLAGS := -fPIE
   TARGET_LDFLAGS := -pie -Wl,-z,max-page-size=16384 -Wl,-z,common-page-size=16384 -Wl,-z,noexecstack \
                     -Wl,-z,text -Wl,-z,relro -Wl,-z,now $(if $(filter release,$(MODE)),-s)
@@ -106,7 +106,7 @@ else ifeq ($(MACHINE),aarch64)
 endif
 RT_SRCS := $(sort $(foreach d,$(RT_DIRS),$(wildcard runtime/$(d)/*.c)))
 API_SRCS := $(sort $(wildcard runtime/api/*.c))
-LIB_SRCS := $(RT_SRCS) $(API_SRCS) $(sort $(foreach d,cli cli/chat cli/measure program,$(wildcard runtime/$(d)/*.c)))
+LIB_SRCS := $(RT_SRCS) $(API_SRCS) $(sort $(foreach d,cli cli/chat cli/measure cli/serve server program,$(wildcard runtime/$(d)/*.c)))
 LIB_SRCS := $(filter-out runtime/program/main.c,$(LIB_SRCS))
 ifeq ($(TARGET),host)
   LIB_SRCS := $(filter-out runtime/base/hash_own.c runtime/cli/chat/chat_line_plain.c,$(LIB_SRCS))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Rules of the tree that a reviewer would otherwise have to remember. Speaks TAP.
-#   - includes and symbols point one way: program -> tools -> hub -> {cli, api} -> model -> {arch, backend, bundle} -> {format, kernels} -> base
+#   - includes and symbols point one way: program -> tools -> hub -> {cli, api, server} -> model -> {arch, backend, bundle} -> {format, kernels} -> base
 #   - file names are unique, no file is over 800 lines (constant tables named *_table.c excepted)
 #   - libraries stay behind their fence, and nothing names a path of the machine it was written on
 set -uo pipefail
@@ -22,9 +22,11 @@ allowed() {
     model) echo "base grammar format kernels arch backend" ;;
     qnnref) echo "base kernels" ;;
     api) echo "base grammar format kernels arch backend model" ;;
-    program) echo "$engine cli cli/chat cli/measure convert/write workspace/phone" ;; # the list of all verbs
+    server) echo "$engine toolcall" ;;
+    program) echo "$engine cli cli/chat cli/measure cli/serve convert/write workspace/phone" ;; # the list of all verbs
     cli) echo "$engine" ;;
     cli/chat | cli/measure) echo "$engine cli" ;;
+    cli/serve) echo "$engine cli server" ;;
     hub) echo "base format kernels cli" ;;
     convert/source | convert/tokenizer) echo "$engine hub" ;;
     convert/write | convert/look) echo "$engine policy cli hub convert/source convert/tokenizer ${1/look/write}" ;;
@@ -110,19 +112,21 @@ fence() { # HEADER ALLOWED_PATTERN
     grep -lE "# *include <$1" "${sources[@]}" | grep -vE "$2"
 }
 check_equal "libarchive and zstd stay in workspace" "" "$(fence '(archive|zstd)' '^workspace/')"
-check_equal "OpenSSL stays in base/hash_openssl.c, bundle/seal.c, hub_cache.c and workspace" "" \
-    "$(fence 'openssl/' '^(workspace/|convert/hub/hub_cache.c|runtime/(base/hash_openssl|bundle/seal).c)')"
+check_equal "OpenSSL stays in base/hash_openssl.c, bundle/seal.c, hub_cache.c, server/http_tls.c and workspace" "" \
+    "$(fence 'openssl/' '^(workspace/|convert/hub/hub_cache.c|runtime/(base/hash_openssl|bundle/seal|server/http_tls).c)')"
 check_equal "libsodium stays in bundle/seal.c" "" "$(fence 'sodium' '^runtime/bundle/seal\.c')"
 check_equal "libcurl stays in hub_http.c" "" "$(fence 'curl/' '^convert/hub/hub_http.c')"
 check_equal "libraries are loaded by backend/qnn/qnn_lib.c alone" "" \
     "$(grep -lE '\bdlopen *\(' "${sources[@]}" | grep -v '^runtime/backend/qnn/qnn_lib\.c')"
+check_equal "libevent stays in the server's files of the network thread" "" \
+    "$(fence 'event2/' '^runtime/server/(http_conn|http_tls|server)\.[ch]$')"
 check_equal "libyaml stays in convert/source/model_card.c" "" "$(fence 'yaml' '^convert/source/model_card\.c')"
 check_equal "PCRE2 stays in the vocabulary and convert/source/lora_config.c" "" \
     "$(fence 'pcre2' '^(runtime/model/vocab/|convert/(source/lora_config|write/model_id)\.c)')"
 check_equal "utf8proc stays in vocabulary and templates" "" \
     "$(fence 'utf8proc' '^runtime/model/(vocab|template)/')"
 check_equal "jansson stays out of format, kernels, arch, backend, and of base but for json_tree" "" \
-    "$(fence 'jansson' '^(convert|quantize|workspace|runtime/(cli|bundle|model|toolcall))/|^runtime/base/json_tree\.')"
+    "$(fence 'jansson' '^(convert|quantize|workspace|runtime/(cli|bundle|model|toolcall|server))/|^runtime/base/json_tree\.')"
 check_equal "jansson's parser is used by a driver of its own alone: it loses letters when memory runs out (base/json_tree.h)" "" \
     "$(grep -rnE '\bjson_load(s|b|f|fd|_file|_callback) *\(' --include='*.[ch]' convert quantize workspace runtime tests |
         grep -v '^tests/e2e/qnn_driver\.c:')"

@@ -42,7 +42,7 @@ export ANDROID_NDK_HOME=$kept/ndk SYSROOT_ANDROID=$kept/sysroot
 
 # --- the libraries, the program ------------------------------------------------------------------------------------
 cmp -s scripts/android_deps.sh "$kept/android_deps.sh" || rm -rf "$SYSROOT_ANDROID"
-if [ ! -f "$SYSROOT_ANDROID/lib/libsodium.a" ]; then
+if [ ! -f "$SYSROOT_ANDROID/lib/libevent_core.a" ]; then
     check "scripts/android_deps.sh makes the libraries" scripts/android_deps.sh
     cp scripts/android_deps.sh "$kept/android_deps.sh"
 fi

@@ -62,7 +62,7 @@ printf '#!/bin/sh\nexec aarch64-linux-gnu-ar "$@"\n' >"$tools/llvm-ar"
 chmod +x "$tools"/*
 export ANDROID_NDK_HOME=$TMP/ndk NDK_LOG=$TMP/ndk.log SYSROOT_ANDROID=$TMP/sysroot
 check_status "libraries that are missing are named, with what makes them" 2 \
-    "SYSROOT_ANDROID=$TMP/sysroot holds no lib/libsodium.a; run scripts/android_deps.sh" android
+    "SYSROOT_ANDROID=$TMP/sysroot holds no lib/libevent_core.a; run scripts/android_deps.sh" android
 mkdir "$TMP/sources"
 check_status "sources that are missing are named" 1 'holds no pcre2-\*; expected the source trees' scripts/android_deps.sh "$TMP/sources"
 
