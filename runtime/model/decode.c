@@ -84,6 +84,14 @@ static int show_hidden(fy_session *s, uint32_t layer, uint32_t n, uint32_t first
     return sinks->hidden(sinks->user, layer, s->d.act.x, first, n, e);
 }
 
+static int check_cancel(const fy_eval_sinks *sinks, fy_err *e)
+{
+    if (sinks != NULL && sinks->cancel != NULL &&
+        atomic_load_explicit(sinks->cancel, memory_order_relaxed))
+        return fy_fail(e, FY_EINTR, "cancelled");
+    return fy_check_interrupt(e);
+}
+
 static int compute_layers(fy_session *s, uint32_t n, uint32_t n_wanted, uint32_t first,
                           const fy_eval_sinks *sinks, fy_err *e)
 {
@@ -92,7 +100,7 @@ static int compute_layers(fy_session *s, uint32_t n, uint32_t n_wanted, uint32_t
     find_angles(s, n);
     embed(s, n);
     for (uint32_t layer = 0; layer < n_layer; layer++) {
-        if (fy_check_interrupt(e) != 0 || show_hidden(s, layer, n, first, sinks, e) != 0)
+        if (check_cancel(sinks, e) != 0 || show_hidden(s, layer, n, first, sinks, e) != 0)
             return -1;
         if (layer + 1 == n_layer && !shown)
             compute_last_layer(s, layer, n, n_wanted);
@@ -127,6 +135,8 @@ static int run_graphs(fy_session *s, uint32_t n, uint32_t n_wanted, uint32_t fir
                                 .show = sinks != NULL ? sinks->hidden : NULL,
                                 .user = sinks != NULL ? sinks->user : NULL,
                                 .first = first};
+    if (check_cancel(sinks, e) != 0)
+        return -1;
     a->x = fy_chain_run_x(s->chain);
     find_angles(s, n);
     embed(s, n);

@@ -9,6 +9,7 @@
 #ifndef FY_MODEL_MODEL_H
 #define FY_MODEL_MODEL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -73,6 +74,7 @@ fy_session *fy_session_new(const fy_model *m, const fy_session_params *p, fy_err
 void fy_session_free(fy_session *s); /* NULL is fine */
 uint32_t fy_session_n_ctx(const fy_session *s);
 uint32_t fy_session_n_seq(const fy_session *s);
+uint32_t fy_session_n_batch(const fy_session *s);
 
 /* Positions filled; 0 for a sequence that the session does not have. */
 uint32_t fy_session_seq_n_past(const fy_session *s, uint32_t seq);
@@ -103,6 +105,7 @@ typedef struct {
     fy_logits_sink *logits; /* NULL: the session holds those that are asked for */
     fy_hidden_sink *hidden; /* NULL: none */
     void *user;
+    const _Atomic bool *cancel; /* once it is true, the call ends with FY_EINTR; NULL: never */
 } fy_eval_sinks;
 
 /* Tokens of any sequences in any order: prompts, parts of them, single tokens. Each goes after

@@ -445,6 +445,11 @@ uint32_t fy_session_n_ctx(const fy_session *s)
     return s->n_ctx;
 }
 
+uint32_t fy_session_n_batch(const fy_session *s)
+{
+    return s->n_batch;
+}
+
 uint32_t fy_session_n_seq(const fy_session *s)
 {
     return s->n_seq;
