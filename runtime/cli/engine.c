@@ -73,6 +73,7 @@ static fy_session_params session_params(const fy_engine_options *o, const fy_bun
     return (fy_session_params){.n_ctx = (uint32_t)o->n_ctx,
                                .n_batch = batch > 0 ? (uint32_t)batch : 0,
                                .n_threads = threads > 0 ? (int)threads : 0,
+                               .n_seq = (uint32_t)o->n_seq,
                                .type_k = fy_cache_types[o->type_k],
                                .type_v = fy_cache_types[o->type_v]};
 }
@@ -96,13 +97,33 @@ static int load_vocab(fy_engine *g, bool needed, fy_err *e)
     return 0;
 }
 
+/* Weights and session against what is available. */
+static void show_plan(const fy_engine *g)
+{
+    char text[FY_SESSION_TEXT_BYTES];
+    uint64_t weights = 0;
+    const fy_gguf *f = fy_model_gguf(g->model);
+    for (size_t i = 0; i < fy_gguf_n_tensors(f); i++)
+        weights += fy_gguf_tensor_at(f, i)->bytes;
+    fy_log(FY_LOG_INFO, "weights: %llu MB; %s; %llu MB of memory are available",
+           megabytes(weights), fy_session_plan_text(g->model, &g->plan, text),
+           megabytes(fy_meminfo_bytes("MemAvailable")));
+}
+
 static int new_session(fy_engine *g, fy_err *e)
 {
     const fy_hparams *hp = fy_model_hparams(g->model);
     fy_session_params p = session_params(g->o, &g->bundle);
     fy_log(FY_LOG_DEBUG, "backend: %s", fy_model_backend(g->model));
     fy_log(FY_LOG_DEBUG, "family: %s", fy_model_family(g->model)->name);
-    g->session = fy_session_open(g->model, &p, "-c or -b", e);
+    if (fy_model_n_chunks(g->model) > 0 && !g->o->sequences_are_asked)
+        p.n_seq = 0; /* graphs hold one */
+    if (fy_session_plan_of(g->model, &p, &g->plan, e) != 0)
+        return -1;
+    if (g->o->shows_plan)
+        show_plan(g);
+    g->session =
+        fy_session_open(g->model, &p, g->o->smaller != NULL ? g->o->smaller : "-c or -b", e);
     if (g->session == NULL)
         return -1;
     uint32_t n_ctx = fy_session_n_ctx(g->session);

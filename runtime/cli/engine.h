@@ -19,6 +19,12 @@ typedef struct {
     int64_t n_ctx, n_threads, n_batch;
     int type_k, type_v;
     fy_machine_options machine;
+    /* Of a verb that serves several texts; 0: one sequence. Graphs hold one: `sequences_are_asked`
+     * makes that an error. */
+    int64_t n_seq;
+    bool sequences_are_asked;
+    bool shows_plan; /* the plan of the memory at FY_LOG_INFO */
+    const char *smaller; /* options that make the session smaller; NULL: "-c or -b" */
 } fy_engine_options;
 
 #define FY_ROWS_MODEL                                                                            \
@@ -71,6 +77,7 @@ typedef struct {
     fy_model *model;
     const fy_vocab *vocab; /* view of model; NULL: the file has none (only when not needed) */
     fy_session *session;
+    fy_session_plan plan; /* of the session */
     fy_ids cached; /* what the session's cache holds, n_past of them */
     double load_s;
 } fy_engine;

@@ -3,7 +3,7 @@
 #include "program/program.h"
 
 extern const fy_verb fy_verb_run, fy_verb_chat, fy_verb_eval, fy_verb_bench, fy_verb_tokenize,
-    fy_verb_template, fy_verb_selftest, fy_verb_agent;
+    fy_verb_template, fy_verb_selftest, fy_verb_agent, fy_verb_serve;
 
 #ifndef FERRY_DEVICE
 #include "convert/write/planned_gguf.h"
@@ -22,7 +22,7 @@ static const fy_verb *const verbs[] = {
     &fy_verb_unpack, &fy_verb_keygen, &fy_verb_sign, &fy_verb_verify, &fy_verb_up, &fy_verb_doctor,
     &fy_verb_push, &fy_verb_pull, &fy_verb_explain,
 #endif
-    &fy_verb_run, &fy_verb_chat, &fy_verb_eval, &fy_verb_bench, &fy_verb_tokenize,
+    &fy_verb_run, &fy_verb_chat, &fy_verb_serve, &fy_verb_eval, &fy_verb_bench, &fy_verb_tokenize,
     &fy_verb_template, &fy_verb_selftest, &fy_verb_agent,
     NULL,
 };

@@ -21,6 +21,9 @@ declare -A exceptions=(
     ['python tests/peer/compare_logits.py build/ferry tests/data/families/*/']="needs llama.cpp as a Python package"
     ['python tests/peer/kl_divergence.py build/ferry tests/data/held.txt tests/data/tales tests/data/draft tests/data/relu']="needs torch and transformers"
     ['python tests/peer/quality.py tests/data/tales tests/data/quality --ferry build/ferry']="needs torch and transformers"
+    ['ferry serve -m model.gguf']="serves until it is ended (tests/e2e/serve.sh)"
+    ['ferry serve -d workspace --port 9000 -np 8 -c 2048']="serves until it is ended (tests/e2e/serve.sh)"
+    ["curl http://127.0.0.1:8080/completion -d '{\"prompt\": \"Once upon a time\"}'"]="needs a server (tests/e2e/serve.sh)"
     ['python tests/peer/perplexity_cut.py build/ferry tests/data/held.txt tests/data/tales tests/data/draft']="needs llama.cpp as a Python package"
 )
 prepared='checkpoint model.gguf model-f16.gguf model-f32.gguf model-q8_0.gguf workspace phone.tar.zst device/ferry

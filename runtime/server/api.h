@@ -1,0 +1,24 @@
+/* The handlers of all routes, by the file that has them. */
+#ifndef FY_SERVER_API_H
+#define FY_SERVER_API_H
+
+#include "server/exchange.h"
+
+void fy_handle_health(fy_exchange *x); /* api_info.c */
+void fy_handle_models(fy_exchange *x);
+void fy_handle_model(fy_exchange *x);
+void fy_handle_props(fy_exchange *x);
+void fy_handle_props_post(fy_exchange *x);
+void fy_handle_slots(fy_exchange *x);
+void fy_handle_metrics(fy_exchange *x);
+void fy_handle_unsupported(fy_exchange *x);
+
+void fy_handle_tokenize(fy_exchange *x); /* api_tokens.c */
+void fy_handle_detokenize(fy_exchange *x);
+void fy_handle_apply_template(fy_exchange *x);
+
+void fy_handle_completion(fy_exchange *x);  /* api_completion.c: llama-server's /completion */
+void fy_handle_completions(fy_exchange *x); /* api_completions.c: OpenAI's */
+void fy_handle_chat(fy_exchange *x);        /* api_chat.c */
+
+#endif

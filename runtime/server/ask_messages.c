@@ -1,0 +1,142 @@
+/* Conversations of a request: checks messages, joins text parts, and renders the model's template. */
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json_tree.h"
+#include "server/ask_read.h"
+
+/* The text of a content: a string, or parts of type "text", joined without a separator. */
+static int put_content(const json_t *content, size_t message, fy_str *out, fy_bad_ask *b)
+{
+    const json_t *part;
+    size_t i;
+    if (json_is_string(content)) {
+        fy_str_add(out, json_string_value(content), json_string_length(content));
+        return 0;
+    }
+    if (!json_is_array(content))
+        return fy_bad(b, "messages", "the content of message %zu is %s, expected a string or a list "
+                                     "of parts",
+                      message, fy_json_type_name(content));
+    json_array_foreach(content, i, part)
+    {
+        const char *type = json_string_value(json_object_get(part, "type"));
+        const json_t *text = json_object_get(part, "text");
+        if (type != NULL && strcmp(type, "text") != 0 && strcmp(type, "input_text") != 0)
+            return fy_bad(b, "messages", "part %zu of message %zu is of type '%.40s'; the model "
+                                         "reads text only",
+                          i, message, type);
+        if (!json_is_string(text))
+            return fy_bad(b, "messages", "part %zu of message %zu has no text", i, message);
+        fy_str_add(out, json_string_value(text), json_string_length(text));
+    }
+    return 0;
+}
+
+static bool knows_developer(const fy_chat_template *t)
+{
+    const fy_span text = fy_chat_template_text(t, false);
+    return memmem(text.ptr, text.len, "developer", 9) != NULL;
+}
+
+/* The message as the template gets it; NULL: refused. */
+static json_t *take_message(const fy_served *v, const json_t *m, size_t i, fy_bad_ask *b)
+{
+    const json_t *content = json_object_get(m, "content");
+    const char *role = json_string_value(json_object_get(m, "role"));
+    const json_t *calls = json_object_get(m, "tool_calls");
+    fy_str text = {0};
+    if (role == NULL) {
+        fy_bad(b, "messages", "message %zu has no role", i);
+        return NULL;
+    }
+    const bool has_calls = calls != NULL && !json_is_null(calls);
+    if ((content == NULL || json_is_null(content)) && !has_calls) {
+        fy_bad(b, "messages", "message %zu has no content", i);
+        return NULL;
+    }
+    json_t *copy = json_copy((json_t *)(uintptr_t)m);
+    if (content != NULL && !json_is_null(content)) {
+        if (put_content(content, i, &text, b) != 0) {
+            fy_str_release(&text);
+            json_decref(copy);
+            return NULL;
+        }
+        json_object_set_new(copy, "content", json_stringn(fy_str_z(&text), text.len));
+        fy_str_release(&text);
+    }
+    if (strcmp(role, "developer") == 0 && !knows_developer(v->chat))
+        json_object_set_new(copy, "role", json_string("system"));
+    return copy;
+}
+
+static json_t *take_messages(const fy_served *v, const json_t *messages, fy_bad_ask *b)
+{
+    const json_t *m;
+    size_t i;
+    if (!json_is_array(messages) || json_array_size(messages) == 0) {
+        fy_bad(b, "messages", "found %s, expected a list of messages",
+               messages == NULL                ? "nothing"
+               : json_is_array(messages)       ? "an empty list"
+                                               : fy_json_type_name(messages));
+        return NULL;
+    }
+    json_t *list = json_array();
+    json_array_foreach(messages, i, m)
+    {
+        json_t *taken = json_is_object(m) ? take_message(v, m, i, b) : NULL;
+        if (!json_is_object(m))
+            fy_bad(b, "messages", "message %zu is %s, expected an object", i, fy_json_type_name(m));
+        if (taken == NULL || json_array_append_new(list, taken) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+/* Variables of the template that the request sets. */
+static int take_extra(const json_t *o, char **text, fy_bad_ask *b)
+{
+    const json_t *args = json_object_get(o, "chat_template_kwargs");
+    const json_t *effort = json_object_get(o, "reasoning_effort");
+    *text = NULL;
+    if (args != NULL && !json_is_null(args) && !json_is_object(args))
+        return fy_bad(b, "chat_template_kwargs", "found %s, expected an object",
+                      fy_json_type_name(args));
+    json_t *all = json_is_object(args) ? json_copy((json_t *)(uintptr_t)args) : json_object();
+    if (json_is_string(effort))
+        json_object_set(all, "reasoning_effort", (json_t *)(uintptr_t)effort);
+    if (json_object_size(all) > 0)
+        *text = json_dumps(all, JSON_COMPACT);
+    json_decref(all);
+    return 0;
+}
+
+int fy_read_messages(const fy_served *v, const json_t *o, fy_str *out, fy_bad_ask *b)
+{
+    const json_t *add = json_object_get(o, "add_generation_prompt");
+    char *extra;
+    if (v->chat == NULL)
+        return fy_fail(&b->e, FY_EUNSUPPORTED, "%s", v->no_chat);
+    json_t *list = take_messages(v, json_object_get(o, "messages"), b);
+    if (list == NULL)
+        return b->e.code != FY_OK ? -1 : fy_nomem(&b->e);
+    char *messages = json_dumps(list, JSON_COMPACT);
+    json_decref(list);
+    if (messages == NULL || take_extra(o, &extra, b) != 0) {
+        free(messages);
+        return b->e.code != FY_OK ? -1 : fy_nomem(&b->e);
+    }
+    const fy_chat_input in = {.messages = fy_span_of(messages),
+                              .add_generation_prompt = !json_is_false(add),
+                              .args = v->template_args,
+                              .n_args = v->n_template_args,
+                              .extra = extra != NULL ? fy_span_of(extra) : (fy_span){0}};
+    snprintf(b->param, sizeof b->param, "messages");
+    const int rc = fy_chat_template_render(v->chat, &in, out, &b->e);
+    free(messages);
+    free(extra);
+    return rc;
+}

@@ -1,0 +1,64 @@
+/* What readers of all APIs share: the JSON body, members by table, and the parameters that OpenAI's
+ * and llama-server's requests have in common. Workers.
+ *
+ * Unknown members are ignored, null is absent; a known member of a wrong type or range is refused
+ * with its name. */
+#ifndef FY_SERVER_ASK_READ_H
+#define FY_SERVER_ASK_READ_H
+
+#include <jansson.h>
+
+#include "server/generate.h"
+
+/* The body as an object, or NULL when the request has been answered with 400. */
+json_t *fy_body_read(fy_exchange *x);
+
+/* A failure and the member that it is about: 400 when FY_EARG. */
+typedef struct {
+    fy_err e;
+    char param[64];
+} fy_bad_ask;
+int fy_bad(fy_bad_ask *b, const char *param, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Answers with it; frees k, which may be NULL. */
+void fy_ask_refuse(fy_exchange *x, fy_ask *k, const fy_bad_ask *b);
+
+typedef enum {
+    FY_MEMBER_F32,     /* float within min..max */
+    FY_MEMBER_F64,     /* double, the same */
+    FY_MEMBER_I32,     /* int32_t, the same */
+    FY_MEMBER_U32,     /* uint32_t, the same */
+    FY_MEMBER_I64,     /* int64_t, the same */
+    FY_MEMBER_BOOL,    /* bool */
+    FY_MEMBER_NOT,     /* bool, the opposite of what is written */
+    FY_MEMBER_NEUTRAL, /* a number that ferry has no use for: `min` or it is refused */
+} fy_member_kind;
+
+typedef struct {
+    const char *name;
+    fy_member_kind kind;
+    size_t offset; /* in the struct that is read into */
+    double min, max;
+} fy_member;
+
+/* Up to a row with a NULL name. */
+int fy_members_read(const json_t *o, const fy_member *rows, void *into, fy_bad_ask *b);
+
+/* Sampling, limits, stop strings, biases: what all requests for text may have, fields of
+ * llama-server's /completion included. */
+int fy_ask_read_common(fy_ask *k, const json_t *o, fy_bad_ask *b);
+
+/* A prompt: a string, ids, a mixed list, or a list of those; at least one, all added to k. */
+int fy_ask_read_prompts(fy_ask *k, const json_t *prompt, const char *param, fy_bad_ask *b);
+/* One string, or a list of strings and ids. */
+int fy_read_ids(const fy_served *v, const json_t *prompt, bool add_special, bool parse_special,
+                const char *param, fy_ids *out, fy_bad_ask *b);
+
+/* Of the member "messages": the text of the prompt, by the model's template. Takes "tools" and
+ * "chat_template_kwargs" of the same object into account, "add_generation_prompt" too. */
+int fy_read_messages(const fy_served *v, const json_t *o, fy_str *out, fy_bad_ask *b);
+
+/* "a string", "a list": what a value is, for messages. */
+const char *fy_json_type_name(const json_t *v);
+
+#endif

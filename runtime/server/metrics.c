@@ -1,0 +1,162 @@
+/* Counters, and their text in Prometheus' format 0.0.4. */
+#include "server/metrics.h"
+
+#include <math.h>
+#include <time.h>
+
+#include "base/process.h"
+#include "server/routes.h"
+#include "server/server.h"
+
+const double fy_bounds_seconds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                    0.5,   1,      2.5,   5,    10,    30,   60,  INFINITY};
+const double fy_bounds_tokens[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, INFINITY};
+
+static const int codes[] = {200, 204, 400, 401, 403, 404, 405, 408, 413, 414, 415,
+                            429, 431, 500, 501, 503, 505};
+enum { N_CODES = sizeof codes / sizeof codes[0] };
+_Static_assert((int)N_CODES < (int)FY_METRIC_CODES, "a place for every code");
+
+void fy_count_request(fy_metrics *m, size_t route, int code)
+{
+    size_t i = 0;
+    while (i < N_CODES && codes[i] != code)
+        i++;
+    atomic_fetch_add(&m->requests[route < FY_METRIC_ROUTES ? route : FY_METRIC_ROUTES - 1][i], 1);
+}
+
+void fy_histogram_add(fy_histogram *h, const double *bounds, double value)
+{
+    size_t i = 0;
+    while (value > bounds[i])
+        i++;
+    atomic_fetch_add(&h->bucket[i], 1);
+    atomic_fetch_add(&h->n, 1);
+    atomic_fetch_add(&h->sum_us, (uint64_t)(value > 0 ? value * 1e6 : 0));
+}
+
+/* --- text ------------------------------------------------------------------------------------- */
+
+static void put_type(fy_str *out, const char *name, const char *type, const char *help)
+{
+    fy_str_printf(out, "# HELP ferry_%s %s\n# TYPE ferry_%s %s\n", name, help, name, type);
+}
+
+static void put_count(fy_str *out, const char *name, const char *help, uint64_t v)
+{
+    put_type(out, name, "counter", help);
+    fy_str_printf(out, "ferry_%s %llu\n", name, (unsigned long long)v);
+}
+
+static void put_gauge(fy_str *out, const char *name, const char *help, double v)
+{
+    put_type(out, name, "gauge", help);
+    fy_str_printf(out, "ferry_%s %.15g\n", name, v);
+}
+
+static void put_histogram(fy_str *out, const char *name, const char *help, fy_histogram *h,
+                          const double *bounds)
+{
+    uint64_t sum = 0;
+    put_type(out, name, "histogram", help);
+    for (size_t i = 0;; i++) {
+        sum += atomic_load(&h->bucket[i]);
+        if (isinf(bounds[i])) {
+            fy_str_printf(out, "ferry_%s_bucket{le=\"+Inf\"} %llu\n", name, (unsigned long long)sum);
+            break;
+        }
+        fy_str_printf(out, "ferry_%s_bucket{le=\"%g\"} %llu\n", name, bounds[i],
+                      (unsigned long long)sum);
+    }
+    fy_str_printf(out, "ferry_%s_sum %.6f\nferry_%s_count %llu\n", name,
+                  (double)atomic_load(&h->sum_us) * 1e-6, name, (unsigned long long)sum);
+}
+
+static void put_requests(fy_metrics *m, fy_str *out)
+{
+    size_t n_routes = 0;
+    put_type(out, "requests_total", "counter", "Requests that were answered.");
+    while (fy_routes[n_routes].path != NULL)
+        n_routes++;
+    for (size_t r = 0; r < FY_METRIC_ROUTES; r++) {
+        for (size_t c = 0; c <= N_CODES; c++) {
+            const uint64_t n = atomic_load(&m->requests[r][c]);
+            if (n == 0)
+                continue;
+            fy_str_printf(out, "ferry_requests_total{endpoint=\"%s\",code=\"%d\"} %llu\n",
+                          r < n_routes ? fy_routes[r].path : "other", c < N_CODES ? codes[c] : 0,
+                          (unsigned long long)n);
+        }
+    }
+}
+
+static void put_slots(fy_server *s, fy_str *out)
+{
+    fy_slot_state states[FY_SEQ_MAX];
+    double busy = 0, used = 0;
+    const uint32_t n = fy_schedule_n_slots(s->schedule);
+    fy_schedule_slots(s->schedule, states);
+    for (uint32_t i = 0; i < n; i++) {
+        busy += states[i].busy;
+        used += states[i].n_cached_ids;
+    }
+    put_gauge(out, "slots", "Sequences of the session.", n);
+    put_gauge(out, "slots_busy", "Slots with a request.", busy);
+    put_gauge(out, "cache_positions_used", "Positions of the KV cache that are filled.", used);
+}
+
+static void put_tokens(fy_metrics *m, fy_str *out)
+{
+    put_count(out, "prompt_tokens_total", "Ids of prompts that were computed.",
+              atomic_load(&m->prompt_tokens));
+    put_count(out, "prompt_tokens_cached_total", "Ids of prompts that were taken from a cache.",
+              atomic_load(&m->cached_tokens));
+    put_count(out, "tokens_predicted_total", "Ids that were generated.",
+              atomic_load(&m->predicted_tokens));
+    put_type(out, "prompt_seconds_total", "counter", "Time of steps that went into prompts.");
+    fy_str_printf(out, "ferry_prompt_seconds_total %.6f\n", (double)atomic_load(&m->prompt_us) * 1e-6);
+    put_type(out, "predict_seconds_total", "counter", "Time of steps that went into answers.");
+    fy_str_printf(out, "ferry_predict_seconds_total %.6f\n",
+                  (double)atomic_load(&m->predict_us) * 1e-6);
+    put_count(out, "decode_steps_total", "Steps.", atomic_load(&m->steps));
+}
+
+void fy_metrics_put(fy_server *s, fy_str *out)
+{
+    fy_metrics *m = &s->metrics;
+    put_requests(m, out);
+    put_gauge(out, "requests_running", "Answers that have a slot.", (double)atomic_load(&m->running));
+    put_gauge(out, "requests_waiting", "Requests that wait for a slot.",
+              (double)atomic_load(&m->waiting));
+    put_count(out, "requests_cancelled_total", "Answers whose client left.",
+              atomic_load(&m->cancelled));
+    put_type(out, "requests_refused_total", "counter", "Requests that were refused.");
+    fy_str_printf(out,
+                  "ferry_requests_refused_total{reason=\"queue\"} %llu\n"
+                  "ferry_requests_refused_total{reason=\"limit\"} %llu\n"
+                  "ferry_requests_refused_total{reason=\"access\"} %llu\n",
+                  (unsigned long long)atomic_load(&m->refused_queue),
+                  (unsigned long long)atomic_load(&m->refused_limit),
+                  (unsigned long long)atomic_load(&m->refused_access));
+    put_tokens(m, out);
+    put_histogram(out, "batch_tokens", "Ids of a step.", &m->batch_tokens, fy_bounds_tokens);
+    put_histogram(out, "time_to_first_token_seconds", "From the request's first byte.",
+                  &m->first_token, fy_bounds_seconds);
+    put_histogram(out, "time_per_output_token_seconds", "Of an answer, on average.", &m->per_token,
+                  fy_bounds_seconds);
+    put_histogram(out, "request_seconds", "From first byte to answer.", &m->request,
+                  fy_bounds_seconds);
+    put_histogram(out, "queue_seconds", "Until a slot was free.", &m->queued, fy_bounds_seconds);
+    put_slots(s, out);
+    put_gauge(out, "cache_ram_bytes", "Prefixes that left their slot.",
+              (double)atomic_load(&m->cache_ram_bytes));
+    put_count(out, "cache_evictions_total", "Prefixes that were dropped.", atomic_load(&m->evictions));
+    put_gauge(out, "connections", "Open connections.", (double)atomic_load(&m->connections));
+    put_count(out, "bytes_sent_total", "Bytes of answers.", atomic_load(&m->bytes_sent));
+    fy_str_printf(out,
+                  "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes %llu\n"
+                  "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds %.3f\n"
+                  "# TYPE ferry_build_info gauge\nferry_build_info{version=\"" FERRY_VERSION
+                  "\"} 1\n",
+                  (unsigned long long)fy_rss_anon_bytes(), s->start_time);
+}

@@ -1,0 +1,33 @@
+/* Which handler answers which request, and who may ask: Host, Origin and key. Network thread, but for
+ * fy_origin_is_listed. */
+#ifndef FY_SERVER_ROUTES_H
+#define FY_SERVER_ROUTES_H
+
+#include "server/exchange.h"
+
+struct fy_route {
+    const char *path;   /* one that ends with '*' takes any rest */
+    unsigned methods;   /* of fy_http_method; HEAD comes with GET */
+    bool v1;            /* the same path after "/v1", too */
+    bool is_public;     /* needs no key */
+    bool at_once;       /* the network thread answers it: it never waits and needs no model */
+    void (*handle)(fy_exchange *x);
+    void (*put_error)(fy_str *out, const fy_api_refusal *r, const char *message); /* NULL: OpenAI's */
+};
+
+extern const fy_route fy_routes[]; /* up to a path NULL */
+
+/* The route of a path, or NULL. */
+const fy_route *fy_route_find(fy_span path);
+
+/* Everything that can be said before the body is read. Sets x->route and x->user. False: *r and
+ * *message are what to answer. */
+bool fy_request_check(fy_exchange *x, fy_api_refusal *r, const char **message);
+
+/* Is the origin one of --cors-origins? */
+bool fy_origin_is_listed(const fy_server *s, fy_span origin);
+
+/* Answers an OPTIONS request that was let in. */
+void fy_handle_options(fy_exchange *x);
+
+#endif

@@ -1,0 +1,616 @@
+/* Slots, queue and steps. One lock guards what other threads give (tasks that wait, the wish to end)
+ * and what they read (the states of the slots); the slots themselves belong to the engine thread. */
+#include "server/schedule.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+typedef struct {
+    fy_seq_task *task;   /* view; NULL: free */
+    fy_ids cached;   /* owned: what its sequence holds */
+    int user;        /* whose they are */
+    uint64_t used;   /* when it was taken last, as a count */
+    fy_err failed;   /* of a callback, in this step */
+    uint32_t n_step; /* ids of this step */
+} slot;
+
+/* Where an id of the step belongs. */
+typedef struct {
+    uint32_t slot, pos;
+} place;
+
+struct fy_schedule {
+    fy_compute c;
+    fy_metrics *m; /* view; NULL */
+    uint32_t queue;
+
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    fy_seq_task *incoming, **incoming_end;
+    uint32_t n_waiting; /* requests, incoming ones too */
+    uint64_t n_tasks;
+    bool closed, closed_now, poked;
+    fy_slot_state *states; /* owned, [n_seq] */
+    bool in_step;
+    _Atomic bool cancel;
+
+    /* engine thread */
+    slot *slots; /* owned, [n_seq] */
+    fy_seq_task *waiting;
+    uint64_t used;
+    uint32_t cap; /* ids of a step, at most */
+    int32_t *ids; /* owned, [cap], as the following */
+    uint32_t *seqs;
+    uint8_t *wants;
+    place *places;
+    uint32_t n;                /* ids of the step */
+    uint32_t n_prompt_ids;     /* of them of prompts */
+    bool has_hidden;
+    double id_s, answers_s;    /* measured: for an id of a prompt; for a step of answers alone */
+};
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+fy_schedule *fy_schedule_new(const fy_compute *c, uint32_t queue, fy_metrics *metrics, fy_err *e)
+{
+    fy_schedule *s = calloc(1, sizeof *s);
+    if (s == NULL || pthread_mutex_init(&s->lock, NULL) != 0) {
+        free(s);
+        fy_nomem(e);
+        return NULL;
+    }
+    pthread_cond_init(&s->wake, NULL);
+    s->c = *c;
+    s->m = metrics;
+    s->queue = queue;
+    s->incoming_end = &s->incoming;
+    s->cap = c->n_batch > c->n_seq ? c->n_batch : c->n_seq;
+    s->slots = calloc(c->n_seq, sizeof *s->slots);
+    s->states = calloc(c->n_seq, sizeof *s->states);
+    s->ids = calloc(s->cap, sizeof *s->ids);
+    s->seqs = calloc(s->cap, sizeof *s->seqs);
+    s->wants = calloc(s->cap, sizeof *s->wants);
+    s->places = calloc(s->cap, sizeof *s->places);
+    if (s->slots == NULL || s->states == NULL || s->ids == NULL || s->seqs == NULL ||
+        s->wants == NULL || s->places == NULL) {
+        fy_schedule_free(s);
+        fy_nomem(e);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < c->n_seq; i++)
+        s->states[i] = (fy_slot_state){.id = i, .n_ctx = c->n_ctx};
+    return s;
+}
+
+void fy_schedule_free(fy_schedule *s)
+{
+    if (s == NULL)
+        return;
+    for (uint32_t i = 0; s->slots != NULL && i < s->c.n_seq; i++)
+        fy_ids_release(&s->slots[i].cached);
+    free(s->slots);
+    free(s->states);
+    free(s->ids);
+    free(s->seqs);
+    free(s->wants);
+    free(s->places);
+    pthread_cond_destroy(&s->wake);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+uint32_t fy_schedule_n_slots(const fy_schedule *s)
+{
+    return s->c.n_seq;
+}
+
+/* --- from other threads ----------------------------------------------------------------------- */
+
+static void count_waiting(fy_schedule *s, int by)
+{
+    s->n_waiting = (uint32_t)((int)s->n_waiting + by);
+    if (s->m != NULL)
+        atomic_fetch_add(&s->m->waiting, by);
+}
+
+int fy_schedule_submit(fy_schedule *s, fy_seq_task **tasks, size_t n, fy_err *e)
+{
+    int rc = 0;
+    pthread_mutex_lock(&s->lock);
+    if (s->closed) {
+        rc = fy_fail(e, FY_EINTR, "the server is shutting down");
+    } else if (s->n_waiting >= s->queue) {
+        rc = fy_fail(e, FY_EFIT, "%u requests wait already (--queue)", s->n_waiting);
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            tasks[i]->first = i == 0;
+            tasks[i]->number = ++s->n_tasks;
+            tasks[i]->submitted_s = s->c.now(s->c.user);
+            tasks[i]->next = NULL;
+            *s->incoming_end = tasks[i];
+            s->incoming_end = &tasks[i]->next;
+        }
+        count_waiting(s, 1);
+        pthread_cond_signal(&s->wake);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+/* Is everybody gone whose ids are being computed? Under the lock. */
+static bool step_is_vain(fy_schedule *s)
+{
+    bool any = false;
+    for (uint32_t i = 0; s->in_step && i < s->c.n_seq; i++) {
+        slot *l = &s->slots[i];
+        if (l->n_step == 0)
+            continue;
+        any = true;
+        if (!s->closed_now && !l->task->calls->gone(l->task))
+            return false;
+    }
+    return any;
+}
+
+void fy_schedule_poke(fy_schedule *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->poked = true;
+    if (step_is_vain(s))
+        atomic_store(&s->cancel, true);
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void fy_schedule_close(fy_schedule *s, bool now)
+{
+    pthread_mutex_lock(&s->lock);
+    s->closed = true;
+    s->closed_now |= now;
+    pthread_mutex_unlock(&s->lock);
+    fy_schedule_poke(s);
+}
+
+void fy_schedule_slots(fy_schedule *s, fy_slot_state *out)
+{
+    pthread_mutex_lock(&s->lock);
+    for (uint32_t i = 0; i < s->c.n_seq; i++)
+        out[i] = s->states[i];
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Under the lock. */
+static void publish(fy_schedule *s)
+{
+    for (uint32_t i = 0; i < s->c.n_seq; i++) {
+        const slot *l = &s->slots[i];
+        const fy_seq_task *t = l->task;
+        fy_slot_state *out = &s->states[i];
+        *out = (fy_slot_state){.id = i,
+                               .n_ctx = s->c.n_ctx,
+                               .n_cached_ids = (uint32_t)l->cached.n,
+                               .busy = t != NULL,
+                               .task = out->task};
+        if (t == NULL)
+            continue;
+        out->task = t->number;
+        out->in_prompt = t->n_past < t->n_prompt;
+        out->n_prompt = t->n_prompt;
+        out->n_past = t->n_past;
+        out->n_decoded = (uint32_t)t->ids.n - t->n_prompt;
+    }
+}
+
+/* --- the end of a task ------------------------------------------------------------------------ */
+
+static void end_task(fy_schedule *s, slot *l, fy_seq_end end, const fy_err *e)
+{
+    fy_seq_task *t = l->task;
+    pthread_mutex_lock(&s->lock);
+    l->task = NULL;
+    s->poked |= end == FY_SEQ_FAILED; /* others of its request may be in vain now */
+    publish(s);
+    pthread_mutex_unlock(&s->lock);
+    t->runs = false;
+    if (s->m != NULL) {
+        atomic_fetch_sub(&s->m->running, 1);
+        if (end == FY_SEQ_CANCELLED)
+            atomic_fetch_add(&s->m->cancelled, 1);
+    }
+    t->calls->done(t, end, e);
+}
+
+/* A task that waits leaves the list, whose link this is. */
+static void drop_waiting(fy_schedule *s, fy_seq_task **link, fy_seq_end end)
+{
+    fy_seq_task *t = *link;
+    *link = t->next;
+    if (t->first) {
+        pthread_mutex_lock(&s->lock);
+        count_waiting(s, -1);
+        pthread_mutex_unlock(&s->lock);
+    }
+    if (s->m != NULL && end == FY_SEQ_CANCELLED)
+        atomic_fetch_add(&s->m->cancelled, 1);
+    t->calls->done(t, end, NULL);
+}
+
+static void drop_gone(fy_schedule *s, bool closed, bool closed_now)
+{
+    for (fy_seq_task **link = &s->waiting; *link != NULL;) {
+        if (closed || (*link)->calls->gone(*link))
+            drop_waiting(s, link, closed ? FY_SEQ_REFUSED : FY_SEQ_CANCELLED);
+        else
+            link = &(*link)->next;
+    }
+    for (uint32_t i = 0; i < s->c.n_seq; i++) {
+        slot *l = &s->slots[i];
+        if (l->task != NULL && (closed_now || l->task->calls->gone(l->task)))
+            end_task(s, l, FY_SEQ_CANCELLED, NULL);
+    }
+}
+
+/* --- slots ------------------------------------------------------------------------------------ */
+
+/* How many ids the task may take over from that slot. */
+static uint32_t common(const slot *l, const fy_seq_task *t)
+{
+    uint32_t most = t->n_prompt - 1, n = 0;
+    if (t->want_from < most)
+        most = t->want_from;
+    if (t->no_cache || t->calls->hidden != NULL || l->user != t->user)
+        return 0;
+    while (n < most && n < l->cached.n && l->cached.id[n] == t->ids.id[n])
+        n++;
+    return n;
+}
+
+/* The free slot for a task: one that holds little but the beginning, else the one that was used
+ * longest ago. *from: the slot with the longest beginning, *n of it. -1: none is free. */
+static int32_t choose(const fy_schedule *s, const fy_seq_task *t, uint32_t *from, uint32_t *n)
+{
+    int32_t best = -1, oldest = -1;
+    uint32_t best_n = 0;
+    *from = *n = 0;
+    for (uint32_t i = 0; i < s->c.n_seq; i++) {
+        const slot *l = &s->slots[i];
+        const uint32_t k = common(l, t);
+        const bool free_one = l->task == NULL && (t->slot < 0 || t->slot == (int32_t)i);
+        if (k > *n) {
+            *n = k;
+            *from = i;
+        }
+        if (free_one && k > best_n && 2 * (size_t)k >= l->cached.n) {
+            best = (int32_t)i;
+            best_n = k;
+        }
+        if (free_one && (oldest < 0 || l->used < s->slots[oldest].used))
+            oldest = (int32_t)i;
+    }
+    return best >= 0 && best_n == *n ? best : oldest;
+}
+
+static void begin_task(fy_schedule *s, fy_seq_task *t, uint32_t to, uint32_t from, uint32_t n)
+{
+    slot *l = &s->slots[to];
+    fy_err e = {0};
+    if (n > 0 && from != to) {
+        l->cached.n = 0;
+        if (s->c.copy(s->c.user, from, to, n, &e) != 0 ||
+            fy_ids_append(&l->cached, s->slots[from].cached.id, n, &e) != 0)
+            n = 0; /* computed, then */
+    }
+    s->c.rewind(s->c.user, to, n);
+    l->cached.n = n;
+    l->user = t->user;
+    l->used = ++s->used;
+    l->n_step = 0;
+    l->failed = (fy_err){0};
+    t->seq = to;
+    t->n_past = t->n_cached = n;
+    t->begun_s = s->c.now(s->c.user);
+    t->runs = true;
+    pthread_mutex_lock(&s->lock);
+    l->task = t;
+    if (t->first)
+        count_waiting(s, -1);
+    publish(s);
+    pthread_mutex_unlock(&s->lock);
+    if (s->m != NULL) {
+        atomic_fetch_add(&s->m->running, 1);
+        atomic_fetch_add(&s->m->cached_tokens, n);
+        fy_histogram_add(&s->m->queued, fy_bounds_seconds, t->begun_s - t->submitted_s);
+    }
+}
+
+/* Its prompt is being computed for another task. */
+static bool waits_for_leader(const fy_seq_task *t)
+{
+    return t->leader != NULL && t->leader->runs && t->leader->n_past < t->leader->n_prompt;
+}
+
+static void assign(fy_schedule *s)
+{
+    for (fy_seq_task **link = &s->waiting; *link != NULL;) {
+        fy_seq_task *t = *link;
+        uint32_t from, n;
+        const int32_t to = waits_for_leader(t) ? -1 : choose(s, t, &from, &n);
+        if (to < 0 && t->slot < 0 && !waits_for_leader(t))
+            return; /* no slot is free for anybody after it, either */
+        if (to < 0) {
+            link = &t->next;
+            continue;
+        }
+        *link = t->next;
+        begin_task(s, t, (uint32_t)to, from, n);
+    }
+}
+
+/* --- a step ----------------------------------------------------------------------------------- */
+
+static void add_ids(fy_schedule *s, uint32_t at, uint32_t n)
+{
+    slot *l = &s->slots[at];
+    const fy_seq_task *t = l->task;
+    for (uint32_t i = 0; i < n; i++, s->n++) {
+        const uint32_t pos = t->n_past + i;
+        s->ids[s->n] = t->ids.id[pos];
+        s->seqs[s->n] = at;
+        s->wants[s->n] = pos >= t->want_from;
+        s->places[s->n] = (place){at, pos};
+    }
+    l->n_step = n;
+    s->has_hidden |= n > 0 && t->calls->hidden != NULL;
+}
+
+static bool can_step(const slot *l, bool in_prompt)
+{
+    fy_seq_task *t = l->task;
+    return t != NULL && (t->n_past < t->n_prompt) == in_prompt && t->n_past < t->ids.n &&
+           (in_prompt || !t->calls->paused(t));
+}
+
+/* The next ids of every answer. */
+static void add_answers(fy_schedule *s)
+{
+    for (uint32_t i = 0; i < s->c.n_seq; i++) {
+        slot *l = &s->slots[i];
+        if (!can_step(l, false))
+            continue;
+        const uint32_t more = (uint32_t)l->task->ids.n - l->task->n_past, room = s->cap - s->n;
+        add_ids(s, i, more < room ? more : room);
+    }
+}
+
+/* How many ids of prompts may join. */
+static uint32_t prompt_room(const fy_schedule *s)
+{
+    const uint32_t room = s->c.n_batch > s->n ? s->c.n_batch - s->n : 0;
+    if (s->n == 0)
+        return room;
+    double ids = s->id_s > 0 ? (FY_STEP_S - s->answers_s) / s->id_s : FY_PROMPT_PART_MIN;
+    ids = ids < FY_PROMPT_PART_MIN ? FY_PROMPT_PART_MIN : ids;
+    return ids < room ? (uint32_t)ids : room;
+}
+
+/* Parts of the oldest prompts. */
+static void add_prompts(fy_schedule *s)
+{
+    uint32_t room = prompt_room(s);
+    const uint32_t before = s->n;
+    while (room > 0) {
+        int32_t next = -1;
+        for (uint32_t i = 0; i < s->c.n_seq; i++) {
+            const slot *l = &s->slots[i];
+            if (l->n_step == 0 && can_step(l, true) &&
+                (next < 0 || l->task->number < s->slots[next].task->number))
+                next = (int32_t)i;
+        }
+        if (next < 0)
+            break;
+        const fy_seq_task *t = s->slots[next].task;
+        const uint32_t left = t->n_prompt - t->n_past, n = left < room ? left : room;
+        add_ids(s, (uint32_t)next, n);
+        room -= n;
+    }
+    s->n_prompt_ids = s->n - before;
+}
+
+/* Of tokens that stand together in the step. */
+static int show_logits(void *user, const float *logits, uint32_t first, uint32_t n, fy_err *e)
+{
+    fy_schedule *s = user;
+    (void)e;
+    for (uint32_t i = 0; i < n; i++) {
+        const place p = s->places[first + i];
+        slot *l = &s->slots[p.slot];
+        if (l->failed.code == FY_OK)
+            l->task->calls->logits(l->task, p.pos, logits, &l->failed);
+        logits += s->c.n_vocab;
+    }
+    return 0;
+}
+
+static int show_hidden(void *user, uint32_t layer, const float *x, uint32_t first, uint32_t n,
+                       fy_err *e)
+{
+    fy_schedule *s = user;
+    (void)e;
+    for (uint32_t i = 0; layer == s->c.n_layer && i < n;) {
+        const place p = s->places[first + i];
+        slot *l = &s->slots[p.slot];
+        uint32_t run = 1;
+        while (i + run < n && s->places[first + i + run].slot == p.slot)
+            run++;
+        if (l->task->calls->hidden != NULL && l->failed.code == FY_OK)
+            l->task->calls->hidden(l->task, p.pos, x + (size_t)i * s->c.n_embd, run, &l->failed);
+        i += run;
+    }
+    return 0;
+}
+
+static double smoothed(double old, double now)
+{
+    return old > 0 ? old + 0.25 * (now - old) : now;
+}
+
+static void measure(fy_schedule *s, double took_s)
+{
+    const uint32_t n_answers = s->n - s->n_prompt_ids;
+    if (s->n_prompt_ids == 0)
+        s->answers_s = smoothed(s->answers_s, took_s);
+    else if (s->n_prompt_ids >= FY_PROMPT_PART_MIN)
+        s->id_s = smoothed(s->id_s,
+                           fmax(took_s - (n_answers > 0 ? s->answers_s : 0), 1e-9) /
+                               s->n_prompt_ids);
+    if (s->m == NULL)
+        return;
+    atomic_fetch_add(&s->m->steps, 1);
+    atomic_fetch_add(&s->m->prompt_tokens, s->n_prompt_ids);
+    const double share = (double)s->n_prompt_ids / s->n;
+    atomic_fetch_add(&s->m->prompt_us, (uint64_t)(took_s * share * 1e6));
+    atomic_fetch_add(&s->m->predict_us, (uint64_t)(took_s * (1 - share) * 1e6));
+    fy_histogram_add(&s->m->batch_tokens, fy_bounds_tokens, s->n);
+}
+
+/* The sequence holds the ids of the step now. */
+static void take_step(fy_schedule *s, slot *l)
+{
+    fy_seq_task *t = l->task;
+    const bool in_prompt = t->n_past < t->n_prompt;
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (s->places[i].slot == t->seq && l->failed.code == FY_OK)
+            fy_ids_push(&l->cached, s->ids[i], &l->failed);
+    }
+    t->n_past += l->n_step;
+    l->n_step = 0;
+    if (l->failed.code != FY_OK || t->ids.n < t->n_past) {
+        if (t->ids.n < t->n_past)
+            t->n_past = (uint32_t)t->ids.n;
+        if (l->cached.n > t->n_past)
+            l->cached.n = t->n_past;
+        s->c.rewind(s->c.user, t->seq, (uint32_t)l->cached.n);
+    }
+    if (in_prompt && t->n_past >= t->n_prompt)
+        t->prompted_s = s->c.now(s->c.user);
+    if (in_prompt && t->calls->prompt != NULL)
+        t->calls->prompt(t);
+}
+
+static void after_step(fy_schedule *s)
+{
+    for (uint32_t i = 0; i < s->c.n_seq; i++) {
+        slot *l = &s->slots[i];
+        if (l->task == NULL || l->n_step == 0)
+            continue;
+        take_step(s, l);
+        if (l->failed.code != FY_OK)
+            end_task(s, l, FY_SEQ_FAILED, &l->failed);
+        else if (l->task->ids.n == l->task->n_past)
+            end_task(s, l, FY_SEQ_DONE, NULL);
+        else if (l->task->calls->step != NULL)
+            l->task->calls->step(l->task);
+    }
+}
+
+/* Nothing of the step counts. */
+static void step_failed(fy_schedule *s, const fy_err *e)
+{
+    for (uint32_t i = 0; i < s->c.n_seq; i++) {
+        slot *l = &s->slots[i];
+        if (l->task == NULL || l->n_step == 0)
+            continue;
+        l->n_step = 0;
+        const bool gone = l->task->calls->gone(l->task);
+        end_task(s, l, gone ? FY_SEQ_CANCELLED : FY_SEQ_FAILED, e);
+    }
+}
+
+static void set_in_step(fy_schedule *s, bool on)
+{
+    pthread_mutex_lock(&s->lock);
+    s->in_step = on;
+    if (on)
+        atomic_store(&s->cancel, step_is_vain(s));
+    else
+        publish(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void compute(fy_schedule *s)
+{
+    fy_err e = {0};
+    const fy_batch b = {.ids = s->ids, .seqs = s->seqs, .wants = s->wants, .n = s->n};
+    const fy_eval_sinks sinks = {.logits = show_logits,
+                                 .hidden = s->has_hidden ? show_hidden : NULL,
+                                 .user = s,
+                                 .cancel = &s->cancel};
+    set_in_step(s, true);
+    const double begin_s = s->c.now(s->c.user);
+    const int rc = s->c.decode(s->c.user, &b, &sinks, &e);
+    const double took_s = s->c.now(s->c.user) - begin_s;
+    set_in_step(s, false);
+    if (rc != 0) {
+        step_failed(s, &e);
+        return;
+    }
+    measure(s, took_s);
+    after_step(s);
+}
+
+/* --- rounds ----------------------------------------------------------------------------------- */
+
+/* Takes what other threads gave. True: all of it is over. */
+static bool take_incoming(fy_schedule *s, bool may_wait)
+{
+    bool closed, closed_now, poked;
+    pthread_mutex_lock(&s->lock);
+    while (may_wait && s->incoming == NULL && !s->poked)
+        pthread_cond_wait(&s->wake, &s->lock);
+    fy_seq_task **end = &s->waiting;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = s->incoming;
+    s->incoming = NULL;
+    s->incoming_end = &s->incoming;
+    closed = s->closed;
+    closed_now = s->closed_now;
+    poked = s->poked;
+    s->poked = false;
+    pthread_mutex_unlock(&s->lock);
+    if (poked || closed)
+        drop_gone(s, closed, closed_now);
+    for (uint32_t i = 0; i < s->c.n_seq; i++) {
+        if (s->slots[i].task != NULL)
+            return false;
+    }
+    return closed;
+}
+
+static bool step(fy_schedule *s)
+{
+    assign(s);
+    s->n = s->n_prompt_ids = 0;
+    s->has_hidden = false;
+    add_answers(s);
+    add_prompts(s);
+    if (s->n == 0)
+        return false;
+    compute(s);
+    return true;
+}
+
+bool fy_schedule_step(fy_schedule *s)
+{
+    take_incoming(s, false);
+    return step(s);
+}
+
+void fy_schedule_run(fy_schedule *s)
+{
+    bool idle = false;
+    while (!take_incoming(s, idle))
+        idle = !step(s);
+}

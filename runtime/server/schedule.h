@@ -1,0 +1,108 @@
+/* The scheduler: which texts are computed in which sequence, and what goes into a step. No sockets,
+ * no text, no model: it sees ids, and something that computes (the session; a fake one in tests).
+ *
+ * A task is a text: ids that grow. fy_schedule_submit queues tasks; the engine thread gives each a
+ * slot (a sequence) until its end, first come, first served. A step computes the next ids of every
+ * running task, and of the oldest prompts what fits the rest of the batch. While answers are
+ * generated, prompts come in parts that keep a step below FY_STEP_S. The task sees its logits and
+ * appends what comes next: one id, or several to be tried at once (it may take back ids that were
+ * computed: the sequence is rewound). Nothing appended is its end.
+ *
+ * Every slot remembers the ids in its cache. A new task takes over the longest common beginning of
+ * any slot of the same user, copied when that slot is in use; at least its last id is computed. What
+ * a task gets does not depend on any of this. */
+#ifndef FY_SERVER_SCHEDULE_H
+#define FY_SERVER_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/model.h"
+#include "server/metrics.h"
+
+#define FY_STEP_S          0.1 /* a step with parts of prompts beside answers */
+#define FY_PROMPT_PART_MIN 16  /* ids of a prompt in a step, at least */
+#define FY_NO_LOGITS       UINT32_MAX
+
+typedef struct fy_seq_task fy_seq_task;
+typedef struct fy_schedule fy_schedule;
+
+typedef enum { FY_SEQ_DONE, FY_SEQ_CANCELLED, FY_SEQ_FAILED, FY_SEQ_REFUSED } fy_seq_end;
+
+/* On the engine thread, none may block. */
+typedef struct {
+    /* The logits after the id at `pos`, a view: append to t->ids what comes next. */
+    int (*logits)(fy_seq_task *t, uint32_t pos, const float *logits, fy_err *e);
+    /* The residual stream after the last layer of n ids from `pos` on; NULL: not wanted. */
+    int (*hidden)(fy_seq_task *t, uint32_t pos, const float *x, uint32_t n, fy_err *e);
+    void (*prompt)(fy_seq_task *t); /* more of the prompt is computed (t->n_past); may be NULL */
+    void (*step)(fy_seq_task *t);   /* after each step with the task in it; may be NULL */
+    bool (*gone)(fy_seq_task *t);   /* nobody waits for it any more */
+    bool (*paused)(fy_seq_task *t); /* its reader is behind: it keeps its slot and waits */
+    /* The last call: the task is the caller's again. REFUSED: the server ends. */
+    void (*done)(fy_seq_task *t, fy_seq_end end, const fy_err *e);
+} fy_seq_calls;
+
+/* Filled by the caller, zeroed but for: */
+struct fy_seq_task {
+    const fy_seq_calls *calls;
+    fy_ids ids;         /* owned by the caller: the prompt, then what was appended */
+    uint32_t n_prompt;  /* at least 1 */
+    uint32_t want_from; /* logits are asked for from this position on; FY_NO_LOGITS: never */
+    int32_t slot;       /* the slot to wait for; -1: any */
+    int user;           /* whose: caches are not shared between users */
+    bool no_cache;      /* compute all of the prompt */
+    fy_seq_task *leader;    /* its prompt is the same: waits until that is computed; NULL: none */
+
+    /* Set by the scheduler. */
+    uint32_t seq;       /* the slot it runs in */
+    uint32_t n_past;    /* ids computed */
+    uint32_t n_cached;  /* of them taken over from a cache */
+    double submitted_s, begun_s, prompted_s; /* on the scheduler's clock; 0: not yet */
+    uint64_t number;    /* of this process, from 1 */
+    bool runs, first;   /* first: of its request */
+    fy_seq_task *next;
+};
+
+/* What computes. Engine thread. */
+typedef struct {
+    uint32_t n_seq, n_ctx, n_batch, n_layer, n_vocab, n_embd;
+    int (*decode)(void *user, const fy_batch *b, const fy_eval_sinks *sinks, fy_err *e);
+    void (*rewind)(void *user, uint32_t seq, uint32_t n_past);
+    int (*copy)(void *user, uint32_t from, uint32_t to, uint32_t n_past, fy_err *e);
+    double (*now)(void *user);
+    void *user;
+} fy_compute;
+
+typedef struct {
+    uint32_t id, n_ctx, n_cached_ids; /* positions filled */
+    bool busy, in_prompt;
+    uint32_t n_prompt, n_past, n_decoded;
+    uint64_t task; /* number of its task of this process */
+} fy_slot_state;
+
+/* queue: most requests that wait. metrics: NULL: nothing is counted. */
+fy_schedule *fy_schedule_new(const fy_compute *c, uint32_t queue, fy_metrics *metrics, fy_err *e);
+void fy_schedule_free(fy_schedule *s);
+
+/* Queues the n tasks of one request, all or none. FY_EFIT: the queue is full, or the server ends.
+ * Any thread. */
+int fy_schedule_submit(fy_schedule *s, fy_seq_task **tasks, size_t n, fy_err *e);
+/* Somebody left, or reads on. Any thread. */
+void fy_schedule_poke(fy_schedule *s);
+/* Refuses those that wait and all that come later; those that run go on. `now`: cancels them, too.
+ * Any thread. */
+void fy_schedule_close(fy_schedule *s, bool now);
+
+/* Steps until fy_schedule_close and the end of all tasks. Engine thread. */
+void fy_schedule_run(fy_schedule *s);
+/* One round of it: false when there was nothing to do. For tests. */
+bool fy_schedule_step(fy_schedule *s);
+
+/* Copies the states of the slots, n_seq of them. Any thread. */
+void fy_schedule_slots(fy_schedule *s, fy_slot_state *out);
+uint32_t fy_schedule_n_slots(const fy_schedule *s);
+
+#endif
