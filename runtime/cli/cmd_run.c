@@ -57,6 +57,7 @@ static const fy_opt opts[] = {
      .def = "128",
      .max = 1 << 30,
      .help = "Most tokens to generate."},
+    FY_ROW_STOP("Generation"),
     FY_ANY_FLAG("Generation", "ignore-eos", ignore_eos, "Never choose a token that ends the text."),
     FY_ROWS_SAMPLING,
     FY_ROWS_GRAMMAR,
@@ -98,6 +99,7 @@ typedef struct {
     fy_structured structured;
     fy_out *logits_out;
     fy_ids prompt;
+    fy_stops *stops; /* owned; NULL: none */
     fy_text_out text;
     size_t n_shown;       /* tokens */
     fy_str json_text;     /* with --json: the text so far */
@@ -161,13 +163,19 @@ static int encode_prompt(job *j, fy_err *e)
     return rc;
 }
 
+/* Is there anything to do with the text of a token? */
+static bool needs_text(const job *j)
+{
+    return !j->o->print_ids || j->stops != NULL;
+}
+
 /* Does any text come before the first generated token? If not, the space that encoding adds before a
  * text must not be printed. */
 static int begin_text(job *j, fy_err *e)
 {
     fy_str s = {0};
     int rc = fy_vocab_decode(j->engine.vocab, j->prompt.id, j->prompt.n, false, &s, e);
-    fy_text_out_begin(&j->text, j->engine.vocab, NULL, s.len > 0);
+    fy_text_out_begin(&j->text, j->engine.vocab, j->stops, s.len > 0);
     fy_str_release(&s);
     return rc;
 }
@@ -183,7 +191,7 @@ static int make_prompt(job *j, fy_err *e)
         fy_log(FY_LOG_DEBUG, "prompt ids: %s", fy_str_z(&s));
         fy_str_release(&s);
     }
-    return j->o->print_ids ? 0 : begin_text(j, e);
+    return needs_text(j) ? begin_text(j, e) : 0;
 }
 
 /* Compares every hash, and reports how long that took. */
@@ -210,11 +218,12 @@ static int load(job *j, fy_err *e)
 {
     const options *o = j->o;
     fy_engine *g = &j->engine;
-    const bool needs_vocab =
-        o->prompt_ids == NULL || !o->print_ids || fy_structured_is_asked(&o->structured);
-    if (fy_structured_read(&j->structured, &o->structured, e) != 0 ||
+    if (fy_gen_stops_of(&o->gen, &j->stops, e) != 0 ||
+        fy_structured_read(&j->structured, &o->structured, e) != 0 ||
         fy_machine_pin(&o->engine.machine, e) != 0 || (o->verify && verify(o, e) != 0))
         return -1;
+    const bool needs_vocab =
+        o->prompt_ids == NULL || needs_text(j) || fy_structured_is_asked(&o->structured);
     if (fy_engine_open(g, &o->engine, needs_vocab, e) != 0 || make_prompt(j, e) != 0)
         return -1;
     uint32_t n_vocab = fy_model_hparams(g->model)->n_vocab;
@@ -306,21 +315,22 @@ static int add_logprobs(job *j, int32_t id, const float *logits, fy_err *e)
 static int add_to_json(job *j, int32_t id, const float *logits, fy_err *e)
 {
     fy_str_printf(&j->json_ids, "%s%d", j->n_shown > 0 ? "," : "", id);
-    if (!j->o->print_ids && fy_text_out_token(&j->text, id, &j->json_text, e) != 0)
+    int rc = needs_text(j) ? fy_text_out_token(&j->text, id, &j->json_text, e) : 0;
+    if (rc >= 0 && j->o->logprobs >= 0 && add_logprobs(j, id, logits, e) != 0)
         return -1;
-    return j->o->logprobs < 0 ? 0 : add_logprobs(j, id, logits, e);
+    return rc;
 }
 
 static int print_token(job *j, int32_t id, fy_err *e)
 {
     fy_str s = {0};
-    int rc = 0;
-    if (j->o->print_ids)
+    int rc = needs_text(j) ? fy_text_out_token(&j->text, id, &s, e) : 0;
+    if (j->o->print_ids) {
+        fy_str_clear(&s);
         fy_str_printf(&s, "%s%d", j->n_shown > 0 ? " " : "", id);
-    else
-        rc = fy_text_out_token(&j->text, id, &s, e);
-    if (rc == 0)
-        rc = s.oom ? fy_nomem(e) : fy_stdout(fy_str_z(&s), s.len, e);
+    }
+    if (rc >= 0 && (s.oom ? fy_nomem(e) : fy_stdout(fy_str_z(&s), s.len, e)) != 0)
+        rc = -1;
     fy_str_release(&s);
     return rc;
 }
@@ -356,8 +366,14 @@ static int print_json(job *j, const fy_timing *t, fy_stop why, fy_err *e)
         fy_json_put_string(&s, (fy_span){j->json_text.ptr, j->json_text.len});
         fy_str_putc(&s, ',');
     }
-    fy_str_printf(&s, "\"ids\":[%s],\"stop\":\"%s\",\"seed\":", fy_str_z(&j->json_ids),
+    fy_str_printf(&s, "\"ids\":[%s],\"stop\":\"%s\",", fy_str_z(&j->json_ids),
                   fy_stop_name(why));
+    if (why == FY_STOP_STRING) {
+        fy_str_puts(&s, "\"stop_string\":");
+        fy_json_put_string(&s, fy_stops_text(j->stops, j->text.found));
+        fy_str_putc(&s, ',');
+    }
+    fy_str_puts(&s, "\"seed\":");
     if (j->gen.params.temperature > 0)
         fy_str_printf(&s, "%llu", (unsigned long long)j->gen.params.seed);
     else
@@ -448,6 +464,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
         rc = generate(&j, e);
     fy_out_abort(j.logits_out);
     fy_text_out_release(&j.text);
+    fy_stops_free(j.stops);
     fy_str_release(&j.json_text);
     fy_str_release(&j.json_ids);
     fy_str_release(&j.json_logprobs);
@@ -479,7 +496,8 @@ const fy_verb fy_verb_run = {
         "When the context is full before -n tokens are generated, or at Ctrl-C, what was generated "
         "is printed and the exit status is 3 or 130.\n\n"
         "--json prints one object instead: \"text\"; \"ids\", the generated tokens; \"stop\", "
-        "why they end (stop: the model ended the text; length: -n; context; interrupted); "
+        "why they end (stop: the model ended the text; string: --stop, with the text found in "
+        "\"stop_string\"; length: -n; context; interrupted); "
         "\"seed\", null when the choice was greedy; with --logprobs a list \"logprobs\" with "
         "\"id\", \"text\" and \"logprob\" (natural, before any sampling option; null for minus "
         "infinity) of each token and the same of the N likeliest in \"top\"; and \"timing\": "

@@ -174,7 +174,7 @@ void fy_engine_close(fy_engine *g)
 
 const char *fy_stop_name(fy_stop s)
 {
-    static const char *const names[] = {"stop", "length", "context", "interrupted", "sink"};
+    static const char *const names[] = {"stop", "length", "context", "interrupted", "string"};
     return names[s];
 }
 
@@ -298,7 +298,7 @@ static int generate(fy_engine *g, fy_sampler *s, const float *logits, const fy_g
         }
         rc = take_token(s, id, logits, p, t, e);
         if (rc > 0)
-            *why = FY_STOP_SINK;
+            *why = FY_STOP_STRING;
         if (rc != 0)
             return rc < 0 ? -1 : 0;
     }

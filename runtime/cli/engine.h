@@ -104,12 +104,12 @@ typedef enum {
     FY_STOP_LENGTH,    /* n tokens were generated */
     FY_STOP_CONTEXT,   /* the context is full */
     FY_STOP_INTERRUPT, /* Ctrl-C */
-    FY_STOP_SINK,      /* the sink asked for it */
+    FY_STOP_STRING,    /* the sink says so: it has seen a stop string */
 } fy_stop;
-const char *fy_stop_name(fy_stop s); /* "stop", "length", "context", "interrupted", "sink" */
+const char *fy_stop_name(fy_stop s); /* "stop", "length", "context", "interrupted", "string" */
 
 /* Sees a generated token other than an end token, with the logits it was chosen from. 0: continue,
- * 1: stop (FY_STOP_SINK), -1: error. */
+ * 1: stop (FY_STOP_STRING), -1: error. */
 typedef int fy_token_sink(void *user, int32_t id, const float *logits, fy_err *e);
 
 typedef struct {

@@ -1,4 +1,4 @@
-/* The sampling options that run and chat share, and where each value comes from: the flag (or its
+/* The options of generation that run and chat share. Where each value of sampling comes from: the flag (or its
  * FERRY_* variable or configuration file line), else the workspace's hparams.json, else the model's
  * generation_config (general.sampling.* keys of the GGUF), else the default. */
 #ifndef FY_CLI_GEN_OPTIONS_H
@@ -9,14 +9,17 @@
 #include "bundle/bundle.h"
 #include "format/gguf.h"
 #include "model/sample.h"
+#include "model/stop.h"
 
-/* A verb embeds this as the field `gen` of its `options`, and FY_ROWS_SAMPLING in its rows. */
+/* A verb embeds this as the field `gen` of its `options`, and FY_ROW_STOP and FY_ROWS_SAMPLING in its
+ * rows. */
 typedef struct {
     double temp, top_p, min_p, typical, repeat_penalty, presence_penalty, frequency_penalty;
     int64_t top_k, repeat_last_n;
     const char *seed; /* text: a u64, or -1 for a new one each time */
     const char *samplers;
     fy_opt_list logit_bias; /* "ID+BIAS", "ID-BIAS", "ID=-inf" */
+    fy_opt_list stop;       /* texts that end the answer */
 } fy_gen_options;
 
 /* The result; holds the memory that the params point into. */
@@ -34,6 +37,16 @@ int fy_gen_params_of(const fy_gen_options *o, const fy_bundle *bundle, const fy_
                      bool greedy, uint32_t n_vocab, fy_gen_params *out, fy_err *e);
 void fy_gen_params_release(fy_gen_params *p);
 
+/* *out: NULL without --stop; else free it. */
+int fy_gen_stops_of(const fy_gen_options *o, fy_stops **out, fy_err *e);
+
+#define FY_ROW_STOP(group_)                                                                        \
+    {                                                                                              \
+        .group = group_, .name = "stop", .kind = FY_OPT_STR, .arg = "TEXT",                        \
+        .offset = offsetof(options, gen.stop), .many = true,                                       \
+        .help = "End the answer before this text, wherever tokens divide it. May be repeated; the " \
+                "first that appears counts."                                                       \
+    }
 #define FY_GEN_GROUP "Sampling"
 #define FY_GEN_ROW(field, ...)                                                     \
     {                                                                              \

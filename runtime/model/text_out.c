@@ -59,7 +59,6 @@ int fy_text_out_bytes(fy_text_out *t, fy_span bytes, fy_str *out, fy_err *e)
 {
     const size_t n_old = t->bytes.len;
     fy_str_add(&t->bytes, bytes.ptr, bytes.len);
-    t->begun |= bytes.len > 0;
     return see(t, n_old, out, e);
 }
 

@@ -31,7 +31,7 @@ void fy_text_out_begin(fy_text_out *t, const fy_vocab *vocab, const fy_stops *st
 /* Appends to *out what can be shown after token `id`. 1: a stop string is complete, and *out has all
  * of the text before it (see `found`); nothing is added to the text after that. */
 int fy_text_out_token(fy_text_out *t, int32_t id, fy_str *out, fy_err *e);
-/* The same for bytes that are no token's. */
+/* The same for bytes that are no token's text; a space after them may still be the first. */
 int fy_text_out_bytes(fy_text_out *t, fy_span bytes, fy_str *out, fy_err *e);
 
 /* Appends what is left at the end of the text. */

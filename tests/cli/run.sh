@@ -44,6 +44,19 @@ check_equal "-n 0 computes the prompt and prints nothing" "" "$(run -p "$prompt"
 check "--logits-out has a row for every token of the prompt" \
     test "$(run -p "$prompt" -n 0 -q --logits-out "$TMP/logits" && stat -c %s "$TMP/logits")" = $((5 * 768 * 4))
 
+# --- stop strings ------------------------------------------------------------------------------------------------
+check_equal "--stop ends the text before a string, across tokens" ", there was" "$(run -p "$prompt" -n 7 -q --stop ' a little')"
+check_equal "of several the first counts" ", there" "$(run -p "$prompt" -n 7 -q --stop farmer --stop ' was' --stop little)"
+check_equal "the beginning of one that does not come is shown" "$want" "$(run -p "$prompt" -n 7 -q --stop "farmer's wife")"
+check_equal "one in the prompt does not count" "$want" "$(run -p "$prompt" -n 7 -q --stop time)"
+check_equal "ids go on to the token that completes it" "11 331 278" "$(run -p "$prompt" -n 7 -q --print-ids --stop 'ere was')"
+check_equal "JSON tells which" '[", there was a ","string","little"]' \
+    "$(run --json -q -p "$prompt" -n 7 --stop nowhere --stop little | jq -c '[.text, .stop, .stop_string]')"
+check_status "an empty one is refused" 2 '--stop: stop string 1 is empty' run -p a --stop ''
+many=()
+for i in $(seq 17); do many+=(--stop "$i"); done
+check_status "so are more than sixteen" 2 '17 stop strings, at most 16' run -p a "${many[@]}"
+
 # --- JSON --------------------------------------------------------------------------------------------------------
 json() { run --json -q "$@" | jq -c "$filter"; }
 filter='[.text, .ids, .stop, .seed, has("logprobs")]'

@@ -53,6 +53,18 @@ check_equal "the same seed gives the same answers" "$(chat --temp 1 --seed 7 -t 
 check_equal "--show-prompt shows it on stderr" "$(jq -r '.chat[0].messages[0].content' $golden)" \
     "$(head -1 "$TMP/questions" | chat -q --show-prompt 2>&1 >/dev/null | sed -n 's/<|eot_id|>.*//; /^Tell/p')"
 
+# --- stop strings -------------------------------------------------------------------------------------------------
+
+chat --json --stop ', the' --stop zebra <"$TMP/questions" >"$TMP/events" 2>/dev/null
+first_answer=$(head -1 "$TMP/answers")
+check_equal "--stop ends an answer before a string" "${first_answer%%, the*}" "$(of answer .text | jq -r . | head -1)"
+check_equal "the event tells which" '["string",", the"]' "$(of answer '[.stop, .stop_string]' | head -1)"
+check_equal "nothing of it was sent" "${first_answer%%, the*}" "$(sed '/"answer"/q' "$TMP/events" | jq -j 'select(.event == "token").text')"
+check_equal "and the chat goes on" 4 "$(of answer .text | wc -l)"
+check_equal "the conversation has the text before it" "${first_answer%%, the*}" \
+    "$(head -2 "$TMP/questions" | chat --json --show-prompt --stop ', the' 2>/dev/null |
+        jq -sr 'map(select(.event == "prompt"))[1].text | split("assistant<|end_header_id|>\n\n")[1] | split("<|eot_id|>")[0]')"
+
 # --- one line per answer ------------------------------------------------------------------------------------------
 
 # A backslash (59), then a newline (198), whatever the model would like to say.

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "cli/engine.h"
+#include "model/stop.h"
 #include "model/template/chat_template.h"
 #include "model/think.h"
 #include "model/vocab/vocab.h"
@@ -92,6 +93,7 @@ typedef struct {
     fy_sampler *sampler;       /* view */
     fy_matcher *grammar;       /* view: of every answer, after its thinking; NULL: none */
     int64_t n;                 /* most tokens of an answer; -1: no limit */
+    const fy_stops *stops;     /* view: they end an answer; NULL: none */
     const char *remedy;        /* what a user can do about a full context */
     fy_chat_messages messages; /* owned */
     fy_chat_splice splice;     /* owned */
@@ -115,6 +117,7 @@ typedef struct {
     fy_str thinking, text;
     fy_ids ids; /* what was generated, without an end token */
     fy_stop why;
+    fy_span stop_string; /* that ended it (FY_STOP_STRING); view of the chat's */
     fy_timing timing;
     uint32_t n_used, n_ctx; /* positions of the context, taken and all */
 } fy_chat_answer;

@@ -165,6 +165,8 @@ static void event_answer(fy_str *out, const fy_chat_answer *a)
     if (a->thinking.len > 0)
         put_text(out, "thinking", (fy_span){a->thinking.ptr, a->thinking.len});
     fy_str_printf(out, ",\"stop\":\"%s\"", fy_stop_name(a->why));
+    if (a->why == FY_STOP_STRING)
+        put_text(out, "stop_string", a->stop_string);
     put_ids(out, &a->ids);
     fy_str_printf(out, ",\"context_used\":%u,\"context_size\":%u,\"timing\":{", a->n_used,
                   a->n_ctx);

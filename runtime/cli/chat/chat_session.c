@@ -208,13 +208,16 @@ static int on_token(void *user, int32_t id, const float *logits, fy_err *e)
     (void)logits;
     listener *l = user;
     const fy_vocab *v = l->c->engine->vocab;
-    fy_str_clear(&l->text);
-    if (fy_ids_push(&l->a->ids, id, e) != 0 || fy_text_out_token(&l->out, id, &l->text, e) != 0)
-        return -1;
     fy_span piece = fy_vocab_piece(v, id);
-    if (fy_vocab_type(v, id) == FY_TOKEN_CONTROL && fy_think_is_marker(piece))
-        fy_str_add(&l->text, piece.ptr, piece.len);
-    return pass_on(l, id, false, e);
+    bool marker = fy_vocab_type(v, id) == FY_TOKEN_CONTROL && fy_think_is_marker(piece);
+    fy_str_clear(&l->text);
+    if (fy_ids_push(&l->a->ids, id, e) != 0)
+        return -1;
+    int rc = marker ? fy_text_out_bytes(&l->out, piece, &l->text, e)
+                    : fy_text_out_token(&l->out, id, &l->text, e);
+    if (rc > 0)
+        l->a->stop_string = fy_stops_text(l->c->stops, l->out.found);
+    return rc < 0 || pass_on(l, id, false, e) != 0 ? -1 : rc;
 }
 
 static int end_text(listener *l, fy_err *e)
@@ -263,7 +266,7 @@ static int answer_prompt(listener *l, fy_span prompt, fy_err *e)
     fy_chat *c = l->c;
     fy_chat_answer *a = l->a;
     fy_span opened = fy_think_opened_by(prompt, NULL);
-    fy_text_out_begin(&l->out, c->engine->vocab, NULL, false);
+    fy_text_out_begin(&l->out, c->engine->vocab, c->stops, false);
     fy_think_begin(&l->think, prompt);
     fy_str_add(&l->content, opened.ptr, opened.len);
     if (l->sink->prompt != NULL && l->sink->prompt(l->sink->user, prompt, &c->splice.ids, e) != 0)

@@ -67,6 +67,7 @@ static const fy_opt opts[] = {
      .min = -1,
      .max = 1 << 30,
      .help = "Most tokens of one answer; -1: until the model ends it."},
+    FY_ROW_STOP("Conversation"),
     FY_ROWS_SAMPLING,
     FY_ROWS_GRAMMAR,
     {.group = "Output",
@@ -98,6 +99,7 @@ typedef struct {
     options *o;
     bool terminal; /* somebody types and reads */
     fy_engine engine;
+    fy_stops *stops; /* owned; NULL: none */
     fy_chat_params params;
     fy_structured structured;
     fy_chat chat;
@@ -143,7 +145,7 @@ static int open_all(job *j, fy_err *e)
                               "gives a larger context"
                             : "give a larger one with -c, or begin a new conversation";
     if (fy_structured_read(&j->structured, &o->structured, e) != 0 || set_system(j, e) != 0 ||
-        check_args(o, e) != 0 ||
+        check_args(o, e) != 0 || fy_gen_stops_of(&o->gen, &j->stops, e) != 0 ||
         fy_machine_pin(&o->engine.machine, e) != 0 ||
         fy_engine_open(&j->engine, &o->engine, true, e) != 0)
         return -1;
@@ -151,6 +153,7 @@ static int open_all(job *j, fy_err *e)
     c->args = o->template_args.items;
     c->n_args = o->template_args.n;
     c->n = o->n;
+    c->stops = j->stops;
     c->template = fy_chat_template_open(fy_model_gguf(j->engine.model), o->chat_template, e);
     if (c->template == NULL)
         return -1;
@@ -216,6 +219,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
         rc = talk(&j, e);
     fy_chat_release(&j.chat);
     fy_chat_template_free(j.chat.template);
+    fy_stops_free(j.stops);
     fy_chat_params_close(&j.params);
     fy_structured_release(&j.structured);
     if (j.chat.engine != NULL)

@@ -306,7 +306,7 @@ static void the_sink_may_end_the_text_or_fail(void **state)
     begin(&t, &options);
     t.stop_after = 4;
     assert_int_equal(generate(&t, once, N_ONCE, 100), 0);
-    assert_int_equal(t.why, FY_STOP_SINK);
+    assert_int_equal(t.why, FY_STOP_STRING);
     gave(&t, tale, 4);
     t.stop_after = 0;
     t.fail_after = 2;
@@ -548,7 +548,7 @@ static void reasons_have_names(void **state)
     assert_string_equal(fy_stop_name(FY_STOP_LENGTH), "length");
     assert_string_equal(fy_stop_name(FY_STOP_CONTEXT), "context");
     assert_string_equal(fy_stop_name(FY_STOP_INTERRUPT), "interrupted");
-    assert_string_equal(fy_stop_name(FY_STOP_SINK), "sink");
+    assert_string_equal(fy_stop_name(FY_STOP_STRING), "string");
 }
 
 int main(void)
