@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -11,6 +12,7 @@
 #include "cli/engine.h"
 #include "cli/gen_options.h"
 #include "cli/grammar_options.h"
+#include "cli/question.h"
 #include "cli/terminal.h"
 #include "cli/text_io.h"
 #include "cli/verb.h"
@@ -23,7 +25,7 @@ typedef struct {
     fy_grammar_options structured;
     const char *prompt, *file, *prompt_ids, *logits_out, *device, *serial;
     int64_t n, logprobs, cache_size;
-    bool verify, ignore_eos, print_ids, json, verbose, quiet;
+    bool chat, verify, ignore_eos, print_ids, json, verbose, quiet;
 } options;
 
 static const fy_opt opts[] = {
@@ -46,6 +48,8 @@ static const fy_opt opts[] = {
              "standard input.",
      .line_only = true,
      .file = FY_FILE_IN},
+    FY_LINE_FLAG("Prompt", "chat", chat,
+                 "Answer the text as a message: the model's chat template makes the prompt."),
     FY_LINE_STR("Prompt", "prompt-ids", "IDS", prompt_ids,
                 "Token ids to continue, separated by commas, exactly as given; instead of a text."),
     {.group = "Generation",
@@ -118,6 +122,8 @@ static int check_options(const options *o, fy_err *e)
             "%s: give a text (-p), a file with one (-f; '-' is standard input) or token ids "
             "(--prompt-ids)",
             n == 0 ? "no prompt" : "more than one prompt");
+    if (o->chat && o->prompt_ids != NULL)
+        return fy_fail(e, FY_EARG, "--chat makes the prompt of a text (-p or -f), not of ids");
     if (o->logprobs >= 0 && !o->json)
         return fy_fail(e, FY_EARG, "--logprobs is part of the JSON object: give --json too");
     if (o->verify && o->engine.dir == NULL)
@@ -157,10 +163,23 @@ static int encode_prompt(job *j, fy_err *e)
     fy_str text = {0};
     int rc = o->file != NULL ? fy_text_in_read(o->file, &text, e) : 0;
     fy_span s = o->file != NULL ? (fy_span){text.ptr, text.len} : fy_span_of(o->prompt);
-    if (rc == 0)
+    if (rc == 0 && o->chat)
+        rc = fy_question_ids(fy_model_gguf(j->engine.model), j->engine.vocab, s, &j->prompt, e);
+    else if (rc == 0)
         rc = fy_vocab_encode(j->engine.vocab, s, true, true, &j->prompt, e);
     fy_str_release(&text);
     return rc;
+}
+
+/* A chat model continues any text, but answers only what its template has made a message. */
+static void hint_at_template(const job *j)
+{
+    const options *o = j->o;
+    if (isatty(STDERR_FILENO) && !o->chat && o->prompt_ids == NULL && o->n > 0 &&
+        fy_has_chat_template(fy_model_gguf(j->engine.model)) &&
+        !fy_prompt_is_templated(j->engine.vocab, &j->prompt))
+        fy_log(FY_LOG_INFO, "the text is continued as it is; this model has a chat template: --chat "
+                            "answers a message with it, 'ferry chat' holds a conversation");
 }
 
 /* Is there anything to do with the text of a token? */
@@ -170,12 +189,12 @@ static bool needs_text(const job *j)
 }
 
 /* Does any text come before the first generated token? If not, the space that encoding adds before a
- * text must not be printed. */
+ * text must not be printed. An answer is a text of its own. */
 static int begin_text(job *j, fy_err *e)
 {
     fy_str s = {0};
     int rc = fy_vocab_decode(j->engine.vocab, j->prompt.id, j->prompt.n, false, &s, e);
-    fy_text_out_begin(&j->text, j->engine.vocab, j->stops, s.len > 0);
+    fy_text_out_begin(&j->text, j->engine.vocab, j->stops, s.len > 0 && !j->o->chat);
     fy_str_release(&s);
     return rc;
 }
@@ -191,6 +210,7 @@ static int make_prompt(job *j, fy_err *e)
         fy_log(FY_LOG_DEBUG, "prompt ids: %s", fy_str_z(&s));
         fy_str_release(&s);
     }
+    hint_at_template(j);
     return needs_text(j) ? begin_text(j, e) : 0;
 }
 
@@ -489,6 +509,8 @@ const fy_verb fy_verb_run = {
         "generated. Only the generated text goes to standard output, "
         "always valid UTF-8; a line with times and memory goes to standard error. The likeliest "
         "token is taken, unless a sampling option or the workspace asks for sampling.\n\n"
+        "The text is continued as it is. With --chat it is a message instead, and the model's own "
+        "chat template makes the prompt, as in 'ferry chat'.\n\n"
         "Weights are mapped and used in the file's own type (f32, f16, bf16, "
         "q8_0, q4_0 and the others of docs/quantization.md). The result does not depend on the "
         "number of threads or on the batch "
@@ -505,6 +527,7 @@ const fy_verb fy_verb_run = {
         "generated_tokens, generate_ms, generated_tokens_per_s, peak_memory_bytes, "
         "anonymous_memory_bytes. A rate that was not measured is 0.",
     .examples = "ferry run -m model.gguf -p 'Once upon a time' -n 64\n"
+                "ferry run -m model.gguf --chat -p 'Who are you?'\n"
                 "ferry run -d workspace -p 'Once upon a time' --temp 0.7 --seed 1\n"
                 "ferry run -d workspace --verify -p 'Once upon a time' -n 8\n"
                 "# a text from a pipe, the answer for a program\n"

@@ -65,6 +65,22 @@ check_equal "the conversation has the text before it" "${first_answer%%, the*}" 
     "$(head -2 "$TMP/questions" | chat --json --show-prompt --stop ', the' 2>/dev/null |
         jq -sr 'map(select(.event == "prompt"))[1].text | split("assistant<|end_header_id|>\n\n")[1] | split("<|eot_id|>")[0]')"
 
+# --- one message --------------------------------------------------------------------------------------------------
+
+check_equal "-p answers one message and exits" "$first_answer" "$(chat -p "$(head -1 "$TMP/questions")" 2>&1 </dev/null)"
+check_equal "it reads nothing from standard input" "$(sed -n 2p "$TMP/questions")" \
+    "$({ chat -p "$(head -1 "$TMP/questions")" >/dev/null 2>&1; cat; } < <(sed -n 2p "$TMP/questions"))"
+check_equal "its events are those of a line" '"ready" "answer"' \
+    "$(chat --json -p '{"role": "x"}' -n 2 2>/dev/null | jq -c 'select(.event != "token").event' | xargs -d '\n')"
+check_equal "a newline in its answer stays one" $'\\\n.' \
+    "$(chat --logit-bias 59+100 --logit-bias 198+150 --presence-penalty 100 --repeat-last-n 1 -n 2 -p hello 2>/dev/null; echo .)"
+check_status "one that does not fit is an error" 3 'takes [0-9]+ tokens, the context has room for 8' chat -c 8 -p "$first_answer"
+check_equal "run --chat applies the template" "$first_answer" \
+    "$($FERRY run --chat -m "$m" -ctk f32 -ctv f32 -p "$(head -1 "$TMP/questions")" -n 300 2>/dev/null)"
+check_equal "the same ids as chat" "$(jq -c '.chat[0].input_ids' $golden)" \
+    "[$($FERRY run --chat -v -m "$m" -n 0 -p "$(head -1 "$TMP/questions")" 2>&1 | sed -n 's/^prompt ids: //p')]"
+check_status "ids are no message" 2 'not of ids' $FERRY run --chat -m "$m" --prompt-ids 1,2
+
 # --- one line per answer ------------------------------------------------------------------------------------------
 
 # A backslash (59), then a newline (198), whatever the model would like to say.
@@ -161,6 +177,7 @@ jq 'del(.chat_template)' tests/data/tales/tokenizer_config.json >"$TMP/plain/tok
 $FERRY convert "$TMP/plain" --outtype f32 -o "$TMP/plain.gguf" 2>/dev/null
 check_status "a model without a template names --chat-template" 1 'chat-template' \
     "$FERRY" chat -m "$TMP/plain.gguf" </dev/null
+check_status "run --chat does, too" 1 'chat template' "$FERRY" run --chat -p hi -m "$TMP/plain.gguf"
 check_equal "--chat-template takes a built-in one" "$story" \
     "$("$FERRY" chat -m "$TMP/plain.gguf" "${exact[@]}" --chat-template llama3 <<<"$first" 2>/dev/null)"
 check_status "no model is a usage error" 2 'no model: ' "$FERRY" chat
@@ -219,6 +236,16 @@ play() {
     cat >"$TMP/script"
     check "$name" "$PTY" "$TMP/script" "${program[@]}" chat -m "$m" "${exact[@]}" "$@"
 }
+# What `run` says of a model with a template, on a terminal alone.
+printf 'wait this model has a chat template: --chat answers\nwait , there\nend 0\n' >"$TMP/script"
+check "run on a terminal says that the model has a template" "$PTY" "$TMP/script" $FERRY run -m "$m" -p 'Once upon a time' -n 2
+printf 'end 0\n' >"$TMP/script"
+for words in '--chat -p Hi' '-q -p Hi' '-p <|start_header_id|>user<|end_header_id|>' '--prompt-ids 5,6'; do
+    # shellcheck disable=SC2086
+    "$PTY" -o "$TMP/seen" "$TMP/script" $FERRY run -m "$m" -n 2 $words
+    check_equal "it does not with $words" 0 "$(grep -c template "$TMP/seen")"
+done
+
 save=$TMP/saved.json
 said() { jq -r '.messages[] | select(.role == "user").content' "$save"; }
 

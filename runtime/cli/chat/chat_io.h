@@ -121,6 +121,10 @@ int fy_history_append(const char *path, fy_span entry, fy_err *e);
 int fy_chat_terminal(fy_chat_shell *sh, fy_show_style style, const char *history, bool show_prompt,
                      fy_err *e);
 
+/* Answers one message, as the other two show an answer. style.one_line false: as it is. */
+int fy_chat_once(fy_chat *c, fy_show_style style, bool json, bool show_prompt, fy_span message,
+                 fy_err *e);
+
 /* One message per line of standard input, one answer each on standard output. Ends at the first
  * failure. */
 int fy_chat_lines(fy_chat *c, fy_show_style style, bool show_prompt, fy_err *e);

@@ -1,4 +1,5 @@
-/* `ferry chat` for scripts: a message and an answer per line, or one JSON event per line. */
+/* `ferry chat` for scripts: a message and an answer per line, one JSON event per line, or one message
+ * alone. */
 #include "cli/chat/chat_io.h"
 
 #include <signal.h>
@@ -230,15 +231,11 @@ static bool waits(const fy_chat_messages *m)
     return fy_chat_messages_ends_in(m, "user") || fy_chat_messages_ends_in(m, "tool");
 }
 
-static int answer_event(script *s, fy_err *e)
+/* On failure the conversation keeps its first n messages. */
+static int answer_with_events(script *s, size_t n, fy_err *e)
 {
     fy_chat_sink sink = {
         .prompt = s->show_prompt ? on_prompt_event : NULL, .piece = on_piece_event, .user = s};
-    size_t n;
-    if (take_line(s, &n, e) != 0)
-        return -1;
-    if (!waits(&s->chat->messages))
-        return 0;
     if (fy_chat_answer_next(s->chat, &sink, &s->answer, e) != 0) {
         fy_chat_messages_cut(&s->chat->messages, n);
         return -1;
@@ -246,6 +243,14 @@ static int answer_event(script *s, fy_err *e)
     event_answer(&s->out, &s->answer);
     log_end(FY_LOG_INFO, s);
     return flush(s, e);
+}
+
+static int answer_event(script *s, fy_err *e)
+{
+    size_t n;
+    if (take_line(s, &n, e) != 0)
+        return -1;
+    return waits(&s->chat->messages) ? answer_with_events(s, n, e) : 0;
 }
 
 /* What an answer's end leaves: Ctrl-C is dealt with, other signals end the program. */
@@ -262,14 +267,20 @@ static int after_answer(script *s, const fy_err *why, fy_err *e)
     return sig != 0 && sig != SIGINT ? fy_fail(e, FY_EINTR, "ended by a signal") : 0;
 }
 
+static int begin_events(script *s, fy_err *e)
+{
+    const fy_chat *c = s->chat;
+    event_ready(&s->out, fy_engine_model_path(c->engine), fy_chat_template_name(c->template),
+                fy_session_n_ctx(c->engine->session));
+    return flush(s, e);
+}
+
 int fy_chat_json(fy_chat *c, bool show_prompt, fy_err *e)
 {
     script s = {.chat = c, .show_prompt = show_prompt};
     fy_err last = {0};
     int rc;
-    event_ready(&s.out, fy_engine_model_path(c->engine), fy_chat_template_name(c->template),
-                fy_session_n_ctx(c->engine->session));
-    if (flush(&s, e) != 0) {
+    if (begin_events(&s, e) != 0) {
         release(&s);
         return -1;
     }
@@ -286,5 +297,29 @@ int fy_chat_json(fy_chat *c, bool show_prompt, fy_err *e)
     release(&s);
     if (rc == 0 && last.code != FY_OK)
         return fy_fail(e, last.code, "%s", last.msg);
+    return rc;
+}
+
+/* --- one message ------------------------------------------------------------------------------ */
+
+static int once_with_events(script *s, fy_err *e)
+{
+    fy_err why = {0};
+    if (begin_events(s, e) != 0)
+        return -1;
+    if (add_text(s, &why) == 0 && answer_with_events(s, 0, &why) == 0)
+        return fy_check_interrupt(e);
+    if (why.code != FY_EIO)
+        event_error(&s->out, &why);
+    return flush(s, e) == 0 ? fy_fail(e, why.code, "%s", why.msg) : -1;
+}
+
+int fy_chat_once(fy_chat *c, fy_show_style style, bool json, bool show_prompt, fy_span message,
+                 fy_err *e)
+{
+    script s = {.chat = c, .style = style, .show_prompt = show_prompt};
+    fy_str_add(&s.line, message.ptr, message.len);
+    int rc = s.line.oom ? fy_nomem(e) : json ? once_with_events(&s, e) : answer_line(&s, e);
+    release(&s);
     return rc;
 }

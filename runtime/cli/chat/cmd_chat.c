@@ -14,7 +14,7 @@ typedef struct {
     fy_engine_options engine;
     fy_gen_options gen;
     fy_grammar_options structured;
-    const char *system, *system_file, *chat_template, *device, *serial;
+    const char *prompt, *system, *system_file, *chat_template, *device, *serial;
     fy_opt_list template_args;
     int64_t n, cache_size;
     int think;
@@ -23,6 +23,8 @@ typedef struct {
 
 static const fy_opt opts[] = {
     FY_ROWS_MODEL,
+    FY_LINE_STR_AS("Conversation", "prompt", "p", "TEXT", prompt,
+                   "Answer this one message and exit; nothing is read from standard input."),
     {.group = "Conversation",
      .name = "system",
      .kind = FY_OPT_STR,
@@ -199,7 +201,9 @@ static int talk(job *j, fy_err *e)
                                                   : FY_SHOW_THINK_HIDE,
                            .terminal = shown,
                            .colour = fy_colour(STDOUT_FILENO),
-                           .one_line = !shown};
+                           .one_line = !shown && o->prompt == NULL};
+    if (o->prompt != NULL)
+        return fy_chat_once(&j->chat, style, o->json, o->show_prompt, fy_span_of(o->prompt), e);
     if (o->json)
         return fy_chat_json(&j->chat, o->show_prompt, e);
     return j->terminal ? at_terminal(j, style, e)
@@ -211,7 +215,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     (void)n_args;
     (void)args;
     job j = {.o = opaque};
-    j.terminal = !j.o->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    j.terminal = !j.o->json && j.o->prompt == NULL && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     if (j.o->verbose || j.o->quiet)
         fy_log_show(j.o->quiet ? FY_LOG_WARN : FY_LOG_DEBUG);
     int rc = open_all(&j, e);
@@ -229,10 +233,9 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
 
 static bool reads_input(const void *opaque, int n_args, char **args)
 {
-    (void)opaque;
     (void)n_args;
     (void)args;
-    return true;
+    return ((const options *)opaque)->prompt == NULL;
 }
 
 const fy_verb fy_verb_chat = {
@@ -247,6 +250,7 @@ const fy_verb fy_verb_chat = {
         "lists the commands. Ctrl-C stops an answer, pressed again it leaves; Ctrl-D leaves. "
         "Nothing is computed twice: the part of the conversation in the cache is reused, and "
         "--verbose shows how much.\n\n"
+        "With -p the answer to one message goes to standard output as it is, and that is all.\n\n"
         "Otherwise every line of standard input is a message, empty ones excepted, and every "
         "answer becomes one line of standard output: a newline inside it is written \\n, a return "
         "\\r and a backslash \\\\, so that printf %b shows it as it was. There are no commands "
@@ -259,6 +263,7 @@ const fy_verb fy_verb_chat = {
         "from what the model's makers set, else from the defaults.",
     .examples = "ferry chat -m model.gguf\n"
                 "ferry chat -d workspace --system 'Answer in one sentence.' --temp 0.7\n"
+                "ferry chat -m model.gguf -p 'Who are you?'\n"
                 "# two questions, two lines of answers\n"
                 "printf 'Who are you?\\nAre you sure?\\n' | ferry chat -m model.gguf\n"
                 "# a model that thinks, asked not to\n"
