@@ -104,7 +104,7 @@ typedef enum {
     FY_STOP_LENGTH,    /* n tokens were generated */
     FY_STOP_CONTEXT,   /* the context is full */
     FY_STOP_INTERRUPT, /* Ctrl-C */
-    FY_STOP_STRING,    /* the sink says so: it has seen a stop string */
+    FY_STOP_STRING,    /* the sink saw a stop string and returned 1 */
 } fy_stop;
 const char *fy_stop_name(fy_stop s); /* "stop", "length", "context", "interrupted", "string" */
 

@@ -79,7 +79,7 @@ check_equal "run --chat applies the template" "$first_answer" \
     "$($FERRY run --chat -m "$m" -ctk f32 -ctv f32 -p "$(head -1 "$TMP/questions")" -n 300 2>/dev/null)"
 check_equal "the same ids as chat" "$(jq -c '.chat[0].input_ids' $golden)" \
     "[$($FERRY run --chat -v -m "$m" -n 0 -p "$(head -1 "$TMP/questions")" 2>&1 | sed -n 's/^prompt ids: //p')]"
-check_status "ids are no message" 2 'not of ids' $FERRY run --chat -m "$m" --prompt-ids 1,2
+check_status "ids cannot be a message" 2 'not of ids' $FERRY run --chat -m "$m" --prompt-ids 1,2
 
 # --- one line per answer ------------------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ said() { jq -r '.messages[] | select(.role == "user").content' "$save"; }
 play "the golden conversation, typed" <<EOF
 wait > 
 line $first
-wait She felt full of joy.
+wait full of joy.
 wait > 
 line $(sed -n 2p "$TMP/questions")
 wait It is about a girl named Mia.
@@ -354,6 +354,52 @@ send \x04
 end 0
 EOF
 check_equal "nothing of it is kept" "x 0" "$(said) $(grep -c '^x$' "$TMP/state/ferry/history")"
+
+# At 40, 80 and 200 columns: the first line fits, answers end their lines at words. What a transcript shows once words
+# that were taken back (CSI n G, CSI K) are gone:
+shown() {
+    sed 's/\r//; s/\x1b\[?2004.//g' "$TMP/seen" | awk '{ while (match($0, /\033\[[0-9]+G\033\[K/)) {
+        n = substr($0, RSTART + 2, RLENGTH - 6) - 1; $0 = substr($0, 1, n) substr($0, RSTART + RLENGTH) } print }'
+}
+long=$TMP/a-model-with-quite-a-long-name-that-would-not-fit-any-line-of-a-terminal-f32.gguf
+ln -s "$m" "$long"
+for columns in 40 80 200; do
+    printf '%s\n' 'wait > ' "line $first" 'wait joy.' 'wait > ' 'send \x04' 'end 0' >"$TMP/script"
+    check "a chat at $columns columns" "$PTY" -o "$TMP/seen" -c $columns "$TMP/script" "$FERRY" chat -m "$long" "${exact[@]}"
+    shown >"$TMP/rows"
+    check_equal "its first line fits $columns columns" 1 \
+        "$(head -1 "$TMP/rows" | awk -v n=$columns 'length($0) < n && /f32.gguf/ && /\/help/' | wc -l)"
+    sed -n '/Once upon/,/joy\.$/p' "$TMP/rows" | sed 's/.*\(Once upon\)/\1/' >"$TMP/answer"
+    check_equal "no line of its answer is longer" 0 "$(awk -v n=$columns 'length($0) > n' "$TMP/answer" | wc -l)"
+    check_equal "its lines are as full as words allow" 0 "$(awk -v n=$columns 'NR > 1 { split($0, w, " ")
+        if (length(last) + 1 + length(w[1]) <= n) print } { last = $0; sub(/ $/, "", last) }' "$TMP/answer" | wc -l)"
+    check_equal "no word of it is broken" "$story" "$(sed 's/ $//' "$TMP/answer" | paste -sd' ')"
+done
+
+# A hundred characters, in rows of 80, 40, 200 and 51 columns: drawn again from where they began.
+hundred=$(printf '0123456789%.0s' {1..10})
+play "a resized terminal is drawn again in place" <<EOF
+wait > 
+send ${hundred}Q
+wait Q
+resize 24 40
+wait \r\e[2A\e[J> 0123456789
+resize 24 200
+wait \r\e[J> 0123456789
+resize 24 51
+wait \r\e[2A\e[J> 0123456789
+wait Q
+send \x01Z
+wait Z
+resize 24 80
+wait \r\e[J> Z0123456789
+send \x05\x15x
+wait x
+resize 24 40
+wait \r\e[J> x
+send \x7f\x04
+end 0
+EOF
 
 play "commands" -n 8 <<EOF
 wait > 

@@ -1,6 +1,6 @@
 /* Plays a script against a program at a pseudo-terminal.
  *
- *     pty_drive [-o TRANSCRIPT] SCRIPT PROGRAM [ARGUMENT...]
+ *     pty_drive [-o TRANSCRIPT] [-c COLUMNS] SCRIPT PROGRAM [ARGUMENT...]
  *
  * A line of the script is a word and its text; '#' begins a comment. In texts \n \r \t \e \\ \xNN
  * stand for bytes.
@@ -241,13 +241,17 @@ static void play(char *line)
 
 int main(int argc, char **argv)
 {
-    if (argc > 2 && strcmp(argv[1], "-o") == 0) {
-        transcript = argv[2];
+    struct winsize size = {.ws_row = 24, .ws_col = 80};
+    while (argc > 2 && (strcmp(argv[1], "-o") == 0 || strcmp(argv[1], "-c") == 0)) {
+        if (argv[1][1] == 'o')
+            transcript = argv[2];
+        else
+            size.ws_col = (unsigned short)atoi(argv[2]);
         argc -= 2;
         argv += 2;
     }
     if (argc < 3) {
-        fprintf(stderr, "usage: pty_drive [-o TRANSCRIPT] SCRIPT PROGRAM [ARGUMENT...]\n");
+        fprintf(stderr, "usage: pty_drive [-o TRANSCRIPT] [-c COLUMNS] SCRIPT PROGRAM [ARGUMENT...]\n");
         return 2;
     }
     const char *timeout = getenv("PTY_TIMEOUT");
@@ -258,7 +262,6 @@ int main(int argc, char **argv)
         perror(argv[1]);
         return 2;
     }
-    struct winsize size = {.ws_row = 24, .ws_col = 80};
     d.pid = forkpty(&d.fd, NULL, NULL, &size);
     if (d.pid == 0) {
         execvp(argv[2], argv + 2);

@@ -25,6 +25,15 @@ static void put_one_line(fy_str *out, fy_span text)
     }
 }
 
+static void put_wrapped(fy_chat_show *s, fy_span text, fy_str *out)
+{
+    fy_str shown = {0};
+    fy_str_put_shown(&shown, text);
+    fy_chat_wrap_put(&s->wrap, (fy_span){fy_str_z(&shown), shown.len}, out);
+    out->oom |= shown.oom;
+    fy_str_release(&shown);
+}
+
 static void put(fy_chat_show *s, fy_span text, fy_str *out)
 {
     if (text.len == 0)
@@ -32,7 +41,7 @@ static void put(fy_chat_show *s, fy_span text, fy_str *out)
     if (s->style.one_line)
         put_one_line(out, text);
     else if (s->style.terminal)
-        fy_str_put_shown(out, text);
+        put_wrapped(s, text, out);
     else
         fy_str_add(out, text.ptr, text.len);
     s->in_line = text.ptr[text.len - 1] != '\n';
@@ -107,6 +116,8 @@ void fy_chat_show_piece(fy_chat_show *s, const fy_chat_piece *p, fy_str *out)
 {
     const fy_think *t = p->think;
     bool inside = t->state == FY_THINK_INSIDE;
+    if (s->style.wrap)
+        s->wrap.columns = fy_terminal_columns(STDOUT_FILENO, 0);
     if (!s->entered && t->marks != NULL)
         enter(s, t->marks, out);
     if (s->inside) {

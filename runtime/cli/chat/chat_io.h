@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "cli/chat/chat.h"
 #include "cli/chat/chat_commands.h"
+#include "cli/chat/chat_wrap.h"
 
 /* --- showing an answer ------------------------------------------------------------------------ */
 
@@ -28,6 +29,7 @@ typedef struct {
     fy_show_think think;
     bool terminal; /* the output is one */
     bool colour;
+    bool wrap;     /* lines end at words: the cursor of the terminal can be moved */
     bool one_line; /* newline, return and backslash are written \n, \r and \\ */
 } fy_show_style;
 
@@ -37,6 +39,7 @@ typedef struct {
     bool skip_space;      /* of the answer's beginning: the section before it left no text */
     bool in_line;         /* the current line is not empty */
     uint32_t n_thought;   /* tokens of the section */
+    fy_chat_wrap wrap;
 } fy_chat_show;
 
 void fy_chat_show_begin(fy_chat_show *s, fy_show_style style);

@@ -196,6 +196,38 @@ static void stop(fy_chat_line *l)
     g_continued = 1;
 }
 
+/* How many rows below that of the prompt the cursor is, in a terminal of so many columns. libedit
+ * shows a control character as ^X, and leaves a row as soon as it is full. */
+static int cursor_row(const fy_chat_line *l, int columns)
+{
+    const LineInfoW *line = el_wline(l->el);
+    int row = 0, at = (int)wcslen(l->prompt);
+    for (const wchar_t *c = line->buffer; c < line->cursor; c++) {
+        int n = *c == L'\t' ? 8 - at % 8 : *c < 0x20 || *c == 0x7F ? 2 : wcwidth(*c);
+        if (*c == L'\n' || at + n > columns) {
+            row++;
+            at = 0;
+        }
+        at += *c == L'\n' || n < 0 ? 0 : n;
+        row += at / columns;
+        at %= columns;
+    }
+    return row;
+}
+
+/* After a resize libedit writes prompt and line again, from where the cursor is: it goes back to
+ * where they began. Terminals have moved what they show to the new width. */
+static void redraw_in_place(fy_chat_line *l)
+{
+    const int columns = fy_terminal_columns(STDOUT_FILENO, 80);
+    char up[32] = "\r\033[J";
+    int row = cursor_row(l, columns);
+    if (row > 0)
+        snprintf(up, sizeof up, "\r\033[%dA\033[J", row);
+    tell_terminal(l, up);
+    el_resize(l->el);
+}
+
 static void see_terminal_signals(fy_chat_line *l)
 {
     g_any = 0;
@@ -209,7 +241,7 @@ static void see_terminal_signals(fy_chat_line *l)
         tell_terminal(l, PASTE_ON);
     }
     if (g_resized)
-        el_resize(l->el);
+        redraw_in_place(l);
     if (g_continued || g_resized)
         el_wset(l->el, EL_REFRESH);
     g_continued = g_resized = 0;

@@ -31,12 +31,28 @@ static int flush(terminal *t, fy_err *e)
     return rc;
 }
 
+/* Text of the program, wrapped; the first line begins after `indent` columns. */
+static void put_text(terminal *t, const char *text, size_t indent)
+{
+    const int columns = t->style.wrap ? fy_terminal_columns(STDOUT_FILENO, 0) : 0;
+    fy_str shown = {0};
+    fy_str_put_shown(&shown, fy_span_of(text));
+    if (columns > (int)indent + 20) {
+        fy_str_wrap(&t->out, fy_str_z(&shown), indent, (size_t)columns - 1);
+    } else {
+        fy_str_add(&t->out, shown.ptr, shown.len);
+        fy_str_putc(&t->out, '\n');
+    }
+    t->out.oom |= shown.oom;
+    fy_str_release(&shown);
+}
+
 /* A remark of the program, set apart from the model's text. */
 static int remark(terminal *t, const char *text, fy_err *e)
 {
     fy_str_puts(&t->out, t->style.colour ? "\033[2m" : "");
-    fy_str_put_shown(&t->out, fy_span_of(text));
-    fy_str_puts(&t->out, t->style.colour ? "\033[0m\n" : "\n");
+    put_text(t, text, 0);
+    fy_str_puts(&t->out, t->style.colour ? "\033[0m" : "");
     return flush(t, e);
 }
 
@@ -45,8 +61,7 @@ static int complain(terminal *t, const fy_err *why, fy_err *e)
     if (why->code == FY_EIO && strncmp(why->msg, "standard output", 15) == 0)
         return fy_fail(e, why->code, "%s", why->msg); /* nobody is there */
     fy_str_puts(&t->out, t->style.colour ? "\033[1;33merror:\033[0m " : "error: ");
-    fy_str_put_shown(&t->out, fy_span_of(why->msg));
-    fy_str_putc(&t->out, '\n');
+    put_text(t, why->msg, 7);
     return flush(t, e);
 }
 

@@ -1,4 +1,5 @@
 /* ferry chat: its options, and the choice between a terminal, lines and JSON events. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -175,6 +176,28 @@ static int open_all(job *j, fy_err *e)
     return 0;
 }
 
+/* One line that fits the terminal: a name that is too long is cut in its middle, as its end tells the
+ * type. */
+static void greet(const job *j)
+{
+    const options *o = j->o;
+    const char *path = o->engine.dir != NULL ? o->engine.dir : o->engine.model;
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+    const int columns = fy_terminal_columns(STDERR_FILENO, 80), n = (int)strlen(name);
+    char rest[64];
+    int n_rest = snprintf(rest, sizeof rest, columns < 80 ? ", %u tokens; /help"
+                                                          : ", %u tokens of context; /help lists the commands",
+                          fy_session_n_ctx(j->engine.session));
+    int room = columns - 1 - n_rest, half = (room - 3) / 2;
+    fy_log(FY_LOG_DEBUG, "model %s, template %s", fy_engine_model_path(&j->engine),
+           fy_chat_template_name(j->chat.template));
+    if (n <= room || half < 4)
+        fy_log(FY_LOG_INFO, "%s%s", name, rest);
+    else
+        fy_log(FY_LOG_INFO, "%.*s...%s%s", half, name, name + n - half, rest);
+}
+
 static int at_terminal(job *j, fy_show_style style, fy_err *e)
 {
     const options *o = j->o;
@@ -184,9 +207,7 @@ static int at_terminal(job *j, fy_show_style style, fy_err *e)
     if (!o->no_history)
         history = fy_history_path();
 #endif
-    fy_log(FY_LOG_INFO, "%s, template %s, %u tokens of context; /help lists the commands",
-           fy_engine_model_path(&j->engine), fy_chat_template_name(j->chat.template),
-           fy_session_n_ctx(j->engine.session));
+    greet(j);
     int rc = fy_chat_terminal(&sh, style, history, o->show_prompt, e);
     free(history);
     return rc;
@@ -201,6 +222,7 @@ static int talk(job *j, fy_err *e)
                                                   : FY_SHOW_THINK_HIDE,
                            .terminal = shown,
                            .colour = fy_colour(STDOUT_FILENO),
+                           .wrap = fy_terminal(STDOUT_FILENO),
                            .one_line = !shown && o->prompt == NULL};
     if (o->prompt != NULL)
         return fy_chat_once(&j->chat, style, o->json, o->show_prompt, fy_span_of(o->prompt), e);
