@@ -234,9 +234,7 @@ static void add_decoded(float *acc, const float *p, int64_t n, const uint8_t *ro
     float *values = (float *)k->kernel_scratch;
     for (int64_t first = 0; first < n_rows; first += at_once) {
         const int64_t count = n_rows - first < at_once ? n_rows - first : at_once;
-        for (int64_t i = 0; i < count; i++)
-            fy_row_decode(f, kv->type_v, values + i * dim, rows + (size_t)(first + i) * row_bytes,
-                          dim);
+        fy_row_decode(f, kv->type_v, values, rows + (size_t)first * row_bytes, count * dim);
         f->attend_add_f32(acc, p + first, n, values, count, dim);
     }
 }

@@ -1,11 +1,11 @@
 /* Two numbers that `ferry bench` does not print:
  *
- *   engine_bench attention THREADS ROUNDS [TYPE]   GMAC/s of attention alone: a prompt of 4096 tokens
- *                                                  in batches of 512, one layer of Llama-3.2-1B's
- *                                                  shape, keys and values of TYPE (f16)
- *   engine_bench together FILE N ROUNDS            tokens/s of N sequences that decode together, over
- *                                                  those of one; fails when a sequence's logits are
- *                                                  not the bits that it has alone
+ *   engine_bench attention THREADS ROUNDS [TYPE]
+ *       GMAC/s of attention alone: a prompt of 4096 tokens in batches of 512, one layer of
+ *       Llama-3.2-1B's shape, keys and values of TYPE (f16)
+ *   engine_bench together FILE N ROUNDS
+ *       tokens/s of N sequences that decode together, over those of one; fails when the logits of a
+ *       sequence are not the bits that it has alone
  *
  * The best of ROUNDS counts. */
 #include <stdio.h>

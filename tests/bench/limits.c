@@ -4,8 +4,8 @@
  *   read       2       33.4 GB/s
  *   int8       2      467.1 GMAC/s  vpdpbusd zmm
  *
- * Multiply-adds are independent chains of the best instructions that FY_CPU_MASK leaves, on registers
- * alone. */
+ * Multiply-adds are independent chains of the best instructions that FY_CPU_MASK leaves, on
+ * registers alone. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

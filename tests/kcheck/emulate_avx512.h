@@ -77,6 +77,17 @@ static inline __m512i fy_em_cvtepu16_epi32(__m256i v)
     return u.i;
 }
 
+#define FY_EM_BYTES(name)                                        \
+    static inline __m512i fy_em_##name(__m128i v)                \
+    {                                                            \
+        fy_em512 u;                                              \
+        u.i256[0] = _mm256_##name(v);                            \
+        u.i256[1] = _mm256_##name(_mm_srli_si128(v, 8));         \
+        return u.i;                                              \
+    }
+FY_EM_BYTES(cvtepi8_epi32)
+FY_EM_BYTES(cvtepu8_epi32)
+
 static inline __m256i fy_em_cvtepi32_epi16(__m512i v)
 {
     union {
@@ -127,6 +138,8 @@ static inline __m512 fy_em_maskz_loadu_ps(__mmask16 mask, const void *p)
 #undef _mm512_srai_epi32
 #undef _mm512_cvtph_ps
 #undef _mm512_cvtepu16_epi32
+#undef _mm512_cvtepi8_epi32
+#undef _mm512_cvtepu8_epi32
 #undef _mm512_cvtepi32_epi16
 #undef _mm512_cvtepi32_epi8
 #undef _mm512_extractf32x8_ps
@@ -143,6 +156,8 @@ static inline __m512 fy_em_maskz_loadu_ps(__mmask16 mask, const void *p)
 #define _mm512_srai_epi32       fy_em_srai_epi32
 #define _mm512_cvtph_ps         fy_em_cvtph_ps
 #define _mm512_cvtepu16_epi32   fy_em_cvtepu16_epi32
+#define _mm512_cvtepi8_epi32    fy_em_cvtepi8_epi32
+#define _mm512_cvtepu8_epi32    fy_em_cvtepu8_epi32
 #define _mm512_cvtepi32_epi16   fy_em_cvtepi32_epi16
 #define _mm512_cvtepi32_epi8    fy_em_cvtepi32_epi8
 #define _mm512_extractf32x8_ps  fy_em_extractf32x8_ps

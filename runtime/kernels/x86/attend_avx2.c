@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "kernels/kernel_impl.h"
+#include "kernels/x86/attend_rows.h"
 #include "kernels/x86/lanes_avx2.h"
 #include "kernels/scalar/exp_lanes.h"
 
@@ -75,28 +76,6 @@ FY_INLINE __m256 add_u(__m256 a, __m256 b, __m256 c, __m256 d)
     return _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x88), _mm256_shuffle_ps(ab, cd, 0xdd));
 }
 
-/* Eight rows; beyond the n there are the last one stands in. */
-typedef struct {
-    const uint8_t *p[8];
-} rows8;
-
-/* Asks for the rows of the next chunk that lie where n_bytes of this one do. */
-FY_INLINE void prefetch_next(const uint8_t *p, size_t n_bytes, size_t row_bytes)
-{
-    const uintptr_t next = (uintptr_t)p + 8 * FY_ATTEND_CHUNK * row_bytes;
-    for (size_t i = 0; i < n_bytes; i += 64)
-        _mm_prefetch((const char *)(next + i), _MM_HINT_T1);
-}
-
-FY_INLINE rows8 rows_at(const uint8_t *rows, size_t row_bytes, int64_t n)
-{
-    rows8 out;
-    FY_UNROLL
-    for (int r = 0; r < 8; r++)
-        out.p[r] = rows + (size_t)(r < n ? r : n - 1) * row_bytes;
-    return out;
-}
-
 /* Continues the products of two keys with four queries over eight elements from i on. */
 FY_INLINE void two_by_four_step(__m256 acc[2][4], const uint8_t *k0, const uint8_t *k1,
                                 const float *const q[4], int64_t i, int64_t lanes, load_fn *load)
@@ -130,8 +109,8 @@ FY_INLINE __m256 two_by_four(const uint8_t *k0, const uint8_t *k1, const float *
 }
 
 /* s[c][0..7], of which n are stored, for four queries. */
-FY_INLINE void eight_by_four(float *const s[4], const rows8 *k, int64_t n, const float *const q[4],
-                             int64_t dim, load_fn *load)
+FY_INLINE void eight_by_four(float *const s[4], const fy_key_rows *k, int64_t n,
+                             const float *const q[4], int64_t dim, load_fn *load)
 {
     __m256 pair[4], m[4];
     FY_UNROLL
@@ -149,7 +128,7 @@ FY_INLINE void eight_by_four(float *const s[4], const rows8 *k, int64_t n, const
     }
 }
 
-FY_INLINE void eight_by_one_step(__m256 acc[8], const rows8 *k, const float *q, int64_t i,
+FY_INLINE void eight_by_one_step(__m256 acc[8], const fy_key_rows *k, const float *q, int64_t i,
                                  int64_t lanes, load_fn *load)
 {
     const __m256 v = _mm256_loadu_ps(q + i);
@@ -161,7 +140,7 @@ FY_INLINE void eight_by_one_step(__m256 acc[8], const rows8 *k, const float *q, 
     }
 }
 
-FY_INLINE void eight_by_one(float *s, const rows8 *k, int64_t n, const float *q, int64_t dim,
+FY_INLINE void eight_by_one(float *s, const fy_key_rows *k, int64_t n, const float *q, int64_t dim,
                             load_fn *load)
 {
     __m256 acc[8];
@@ -192,9 +171,9 @@ FY_INLINE void dots(float *s, const float *q, int64_t n_queries, const uint8_t *
             out[c] = s + at * FY_ATTEND_CHUNK;
         }
         for (int64_t j = 0; j < n_keys; j += 8) {
-            const rows8 k = rows_at(K + (size_t)j * row_bytes, row_bytes, n_keys - j);
+            const fy_key_rows k = fy_key_rows_at(K + (size_t)j * row_bytes, row_bytes, n_keys - j);
             if (i == 0)
-                prefetch_next(k.p[0], 8 * row_bytes, row_bytes);
+                fy_prefetch_chunk(k.p[0], 8 * row_bytes, row_bytes);
             if (n_queries - i == 1) {
                 eight_by_one(out[0] + j, &k, n_keys - j, x[0], dim, load);
             } else {
@@ -282,7 +261,7 @@ FY_INLINE void add_strip(float *const acc[4], const float *const p[4], int n_que
     for (int64_t j = 0; j < n_keys; j++, V += row_bytes) {
         __m256 v[8];
         if (i == 0)
-            prefetch_next(V, row_bytes, row_bytes);
+            fy_prefetch_chunk(V, row_bytes, row_bytes);
         load(v, V, i, n, lanes);
         FY_UNROLL
         for (int c = 0; c < n_queries; c++) {

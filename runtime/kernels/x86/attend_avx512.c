@@ -1,17 +1,18 @@
-/* Attention of many queries over a chunk of keys in AVX-512; few queries, which are bound by
- * reading the cache, are AVX2's.
+/* Attention over a chunk of keys in AVX-512: for two or more queries, and values of q8_0 for one;
+ * what else a single query needs is bound by reading the cache, which AVX2 does as fast.
  *
- * Keys and values of a chunk are widened once for all queries. Dot products: four queries share
- * eight keys. Sums of values: four queries share 64 elements of a value, 16 sums in registers. The
- * softmax is here for any number of queries. */
+ * Four queries share the loads of eight keys, and of 64 elements of a value: 16 sums in registers.
+ * More than four share what is widened once, two take half of the sums, and a missing one repeats
+ * the last. The softmax is here for any number of queries. */
 #include <math.h>
 
 #include "kernels/kernel_impl.h"
+#include "kernels/x86/attend_rows.h"
 #include "kernels/x86/lanes_avx512.h"
 #include "kernels/scalar/exp_lanes.h"
 
 enum {
-    FEW = 4,        /* queries */
+    FEW = 4,        /* queries, which go over the rows as they are stored */
     MOST_DIM = 256, /* of a row that is widened once */
     STRIP = 64,     /* elements of a value at once */
 };
@@ -20,37 +21,46 @@ enum {
 
 /* The contract's 8 lanes are half a register; the other half belongs to the key four rows on. */
 
-/* Keys of a chunk as pairs: [8 keys][8 elements][pair], so that a step of eight keys is four loads.
- * Missing keys repeat the last. */
+/* Eight elements of a row, and of the row four keys on. */
+typedef __m512 pair_fn(const uint8_t *low, const uint8_t *high, int64_t e);
+
+FY_INLINE __m512 pair_f32(const uint8_t *low, const uint8_t *high, int64_t e)
+{
+    const __m256 a = _mm256_loadu_ps((const float *)(const void *)low + e);
+    const __m256 b = _mm256_loadu_ps((const float *)(const void *)high + e);
+    return _mm512_insertf32x8(_mm512_castps256_ps512(a), b, 1);
+}
+
+FY_INLINE __m512 pair_f16(const uint8_t *low, const uint8_t *high, int64_t e)
+{
+    const __m256i a = _mm256_castsi128_si256(fy_load128(low + 2 * e));
+    return _mm512_cvtph_ps(_mm256_inserti128_si256(a, fy_load128(high + 2 * e), 1));
+}
+
+/* Eight keys: their rows, or as pairs: [8 elements][pair], so that a step is four loads. */
+typedef struct {
+    fy_key_rows rows;
+    const float *pairs; /* NULL: not packed */
+} keys8;
+
+/* Keys of a chunk as such pairs. Missing keys repeat the last. */
 typedef struct {
     float at[FY_ATTEND_CHUNK * MOST_DIM];
 } pairs;
 
-FY_INLINE void put_pair(float *to, __m256 low, __m256 high)
+FY_INLINE void pack(pairs *to, const uint8_t *K, int64_t n_keys, int64_t dim, size_t row_bytes,
+                    pair_fn *pair)
 {
-    _mm256_storeu_ps(to, low);
-    _mm256_storeu_ps(to + 8, high);
-}
-
-/* The rows of eight keys, widened by `load` of eight elements. */
-#define DEFINE_PACK(type, element, load)                                                 \
-    FY_INLINE void pack_##type(pairs *to, const element *K, int64_t n_keys, int64_t dim) \
-    {                                                                                    \
-        float *p = to->at;                                                               \
-        for (int64_t j = 0; j < n_keys; j += 8) {                                        \
-            for (int64_t e = 0; e < dim; e += 8) {                                       \
-                FY_UNROLL                                                                \
-                for (int i = 0; i < 4; i++, p += 16) {                                   \
-                    const int64_t low = j + i < n_keys ? j + i : n_keys - 1;             \
-                    const int64_t high = j + i + 4 < n_keys ? j + i + 4 : n_keys - 1;    \
-                    put_pair(p, load(K + low * dim + e), load(K + high * dim + e));      \
-                }                                                                        \
-            }                                                                            \
-        }                                                                                \
+    float *p = to->at;
+    for (int64_t j = 0; j < n_keys; j += 8) {
+        const fy_key_rows k = fy_key_rows_at(K + (size_t)j * row_bytes, row_bytes, n_keys - j);
+        for (int64_t e = 0; e < dim; e += 8) {
+            FY_UNROLL
+            for (int i = 0; i < 4; i++, p += 16)
+                _mm512_storeu_ps(p, pair(k.p[i], k.p[i + 4], e));
+        }
     }
-
-DEFINE_PACK(f32, float, _mm256_loadu_ps)
-DEFINE_PACK(f16, uint16_t, fy_widen_f16)
+}
 
 /* Halves a and b of four keys  ->  u[l] = lane[l] + lane[l + 4] of keys 0, 4, 1, 5. */
 FY_INLINE __m512 add_halves(__m512 a, __m512 b)
@@ -70,22 +80,23 @@ FY_INLINE __m512 add_u(__m512 a, __m512 b, __m512 c, __m512 d)
     return _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x88), _mm512_shuffle_ps(ab, cd, 0xdd));
 }
 
-/* s[c][0..7], of which n are stored, for four queries; k: the pairs of eight keys. */
-FY_INLINE void eight_by_four(float *const s[4], const float *k, int64_t n, const float *const q[4],
-                             int64_t dim)
+/* s[c][0..7], of which n are stored, for n_queries, two or four. */
+FY_INLINE void eight_keys(float *const s[4], const keys8 *k, int64_t n, const float *const q[4],
+                          int n_queries, int64_t dim, pair_fn *pair)
 {
     const __m512i order = _mm512_setr_epi32(0, 8, 1, 9, 4, 12, 5, 13, 2, 10, 3, 11, 6, 14, 7, 15);
     __m512 acc[4][4];
     FY_UNROLL
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 4 * n_queries; i++)
         acc[i / 4][i % 4] = _mm512_setzero_ps();
-    for (int64_t e = 0; e < dim; e += 8, k += 64) {
+    for (int64_t e = 0; e < dim; e += 8) {
         __m512 key[4];
         FY_UNROLL
         for (int i = 0; i < 4; i++)
-            key[i] = _mm512_loadu_ps(k + 16 * i);
+            key[i] = k->pairs != NULL ? _mm512_loadu_ps(k->pairs + 8 * e + 16 * i)
+                                      : pair(k->rows.p[i], k->rows.p[i + 4], e);
         FY_UNROLL
-        for (int c = 0; c < 4; c++) {
+        for (int c = 0; c < n_queries; c++) {
             const __m512 v = _mm512_broadcast_f32x8(_mm256_loadu_ps(q[c] + e));
             FY_UNROLL
             for (int i = 0; i < 4; i++)
@@ -93,7 +104,7 @@ FY_INLINE void eight_by_four(float *const s[4], const float *k, int64_t n, const
         }
     }
     FY_UNROLL
-    for (int c = 0; c < 4; c += 2) {
+    for (int c = 0; c < n_queries; c += 2) {
         const __m512 sums = add_u(
             add_halves(acc[c][0], acc[c][1]), add_halves(acc[c][2], acc[c][3]),
             add_halves(acc[c + 1][0], acc[c + 1][1]), add_halves(acc[c + 1][2], acc[c + 1][3]));
@@ -103,61 +114,117 @@ FY_INLINE void eight_by_four(float *const s[4], const float *k, int64_t n, const
     }
 }
 
-FY_INLINE void dots(float *s, const float *q, int64_t n_queries, const pairs *K, int64_t n_keys,
-                    int64_t dim)
+/* At most n_queries from `first` on, two or four; packed NULL: the rows of K. */
+FY_INLINE void some_dots(float *s, const float *q, int64_t first, int64_t end, int n_queries,
+                         const pairs *packed, const uint8_t *K, int64_t n_keys, int64_t dim,
+                         size_t row_bytes, pair_fn *pair)
 {
-    for (int64_t first = 0; first < n_queries; first += 4) {
-        const float *x[4];
-        float *out[4];
-        FY_UNROLL
-        for (int c = 0; c < 4; c++) {
-            const int64_t at = first + c < n_queries ? first + c : n_queries - 1;
-            x[c] = q + at * dim;
-            out[c] = s + at * FY_ATTEND_CHUNK;
+    const float *x[4];
+    float *out[4];
+    FY_UNROLL
+    for (int c = 0; c < n_queries; c++) {
+        const int64_t at = first + c < end ? first + c : end - 1;
+        x[c] = q + at * dim;
+        out[c] = s + at * FY_ATTEND_CHUNK;
+    }
+    for (int64_t j = 0; j < n_keys; j += 8) {
+        float *const to[4] = {out[0] + j, out[1] + j, n_queries > 2 ? out[2] + j : NULL,
+                              n_queries > 2 ? out[3] + j : NULL};
+        keys8 k = {.pairs = packed != NULL ? packed->at + j * dim : NULL};
+        if (packed == NULL) {
+            k.rows = fy_key_rows_at(K + (size_t)j * row_bytes, row_bytes, n_keys - j);
+            fy_prefetch_chunk(k.rows.p[0], 8 * row_bytes, row_bytes);
         }
-        for (int64_t j = 0; j < n_keys; j += 8) {
-            float *const to[4] = {out[0] + j, out[1] + j, out[2] + j, out[3] + j};
-            eight_by_four(to, K->at + j * dim, n_keys - j, x, dim);
-        }
+        eight_keys(to, &k, n_keys - j, x, n_queries, dim, pair);
     }
 }
 
-#define DEFINE_DOTS(type)                                                                     \
+FY_INLINE void dots(float *s, const float *q, int64_t n, const uint8_t *K, int64_t n_keys,
+                    int64_t dim, size_t row_bytes, pair_fn *pair)
+{
+    if (n == 2) {
+        some_dots(s, q, 0, n, 2, NULL, K, n_keys, dim, row_bytes, pair);
+        return;
+    }
+    if (n <= FEW) {
+        some_dots(s, q, 0, n, 4, NULL, K, n_keys, dim, row_bytes, pair);
+        return;
+    }
+    pairs packed;
+    pack(&packed, K, n_keys, dim, row_bytes, pair);
+    for (int64_t first = 0; first < n; first += 4)
+        some_dots(s, q, first, n, 4, &packed, K, n_keys, dim, row_bytes, pair);
+}
+
+#define DEFINE_DOTS(type, bytes)                                                              \
     void fy_attend_dots_##type##__avx512(float *s, const float *q, int64_t n_queries,         \
                                          const void *K, int64_t n_keys, int64_t dim)          \
     {                                                                                         \
-        if (n_queries <= FEW || dim % 8 != 0 || dim > MOST_DIM || n_keys > FY_ATTEND_CHUNK) { \
+        if (n_queries == 1 || dim % 8 != 0 || dim > MOST_DIM || n_keys > FY_ATTEND_CHUNK)     \
             fy_attend_dots_##type##__avx2(s, q, n_queries, K, n_keys, dim);                   \
-            return;                                                                           \
-        }                                                                                     \
-        pairs packed;                                                                         \
-        pack_##type(&packed, K, n_keys, dim);                                                 \
-        dots(s, q, n_queries, &packed, n_keys, dim);                                          \
+        else                                                                                  \
+            dots(s, q, n_queries, K, n_keys, dim, (bytes) * (size_t)dim, pair_##type);        \
     }
 
-DEFINE_DOTS(f32)
-DEFINE_DOTS(f16)
+DEFINE_DOTS(f32, 4)
+DEFINE_DOTS(f16, 2)
 
 /* --- sums of values -------------------------------------------------------------------------- */
 
-/* n vectors of four sums, from element i on; n is a constant. */
-FY_INLINE void add_strip(float *const acc[4], const float *const p[4], const float *V,
-                         int64_t n_keys, int64_t dim, int64_t i, int n)
+/* n vectors of a row from element i on, a multiple of 16 n; n is a constant. */
+typedef void load_fn(__m512 *v, const uint8_t *row, int64_t i, int n);
+
+FY_INLINE void load_f32(__m512 *v, const uint8_t *row, int64_t i, int n)
+{
+    FY_UNROLL
+    for (int k = 0; k < n; k++)
+        v[k] = _mm512_loadu_ps(row + 4 * (i + 16 * k));
+}
+
+FY_INLINE void load_f16(__m512 *v, const uint8_t *row, int64_t i, int n)
+{
+    FY_UNROLL
+    for (int k = 0; k < n; k++)
+        v[k] = _mm512_cvtph_ps(fy_load256(row + 2 * (i + 16 * k)));
+}
+
+FY_INLINE void load_q8_0(__m512 *v, const uint8_t *row, int64_t i, int n)
+{
+    const uint8_t *block = row + i / FY_QK * (int64_t)sizeof(fy_block_q8_0);
+    const uint8_t *codes = block + offsetof(fy_block_q8_0, qs) + i % FY_QK;
+    __m512 d = _mm512_setzero_ps();
+    FY_UNROLL
+    for (int k = 0; k < n; k++) {
+        const size_t at = (size_t)(k / 2) * sizeof(fy_block_q8_0);
+        if (k % 2 == 0) {
+            short half;
+            memcpy(&half, block + at, sizeof half);
+            d = _mm512_cvtph_ps(_mm256_set1_epi16(half));
+        }
+        const __m512i q = _mm512_cvtepi8_epi32(fy_load128(codes + at + 16 * (k % 2)));
+        v[k] = _mm512_mul_ps(d, _mm512_cvtepi32_ps(q));
+    }
+}
+
+/* n vectors of the sums of n_queries from element i on, both numbers constants. */
+FY_INLINE void add_strip(float *const acc[4], const float *const p[4], int n_queries,
+                         const uint8_t *V, int64_t n_keys, size_t row_bytes, int64_t i, int n,
+                         bool prefetch, load_fn *load)
 {
     __m512 sum[4][STRIP / 16];
     FY_UNROLL
-    for (int c = 0; c < 4; c++) {
+    for (int c = 0; c < n_queries; c++) {
         FY_UNROLL
         for (int k = 0; k < n; k++)
             sum[c][k] = _mm512_loadu_ps(acc[c] + i + 16 * k);
     }
-    for (int64_t j = 0; j < n_keys; j++) {
+    for (int64_t j = 0; j < n_keys; j++, V += row_bytes) {
         __m512 v[STRIP / 16];
+        if (prefetch)
+            fy_prefetch_chunk(V, row_bytes, row_bytes);
+        load(v, V, i, n);
         FY_UNROLL
-        for (int k = 0; k < n; k++)
-            v[k] = _mm512_loadu_ps(V + j * dim + i + 16 * k);
-        FY_UNROLL
-        for (int c = 0; c < 4; c++) {
+        for (int c = 0; c < n_queries; c++) {
             const __m512 weight = _mm512_set1_ps(p[c][j]);
             FY_UNROLL
             for (int k = 0; k < n; k++)
@@ -165,53 +232,91 @@ FY_INLINE void add_strip(float *const acc[4], const float *const p[4], const flo
         }
     }
     FY_UNROLL
-    for (int c = 0; c < 4; c++) {
+    for (int c = 0; c < n_queries; c++) {
         FY_UNROLL
         for (int k = 0; k < n; k++)
             _mm512_storeu_ps(acc[c] + i + 16 * k, sum[c][k]);
     }
 }
 
-/* dim is a multiple of 16. Missing queries repeat the last, which computes the same twice. */
-FY_INLINE void add(float *acc, const float *p, int64_t n_queries, const float *V, int64_t n_keys,
-                   int64_t dim)
+/* n_queries, one, two or four, of which the first n are there. */
+FY_INLINE void add_some(float *acc, const float *p, int64_t n, int n_queries, const uint8_t *V,
+                        int64_t n_keys, int64_t dim, size_t row_bytes, bool prefetch, load_fn *load)
 {
-    for (int64_t first = 0; first < n_queries; first += 4) {
-        float *to[4];
-        const float *from[4];
-        FY_UNROLL
-        for (int c = 0; c < 4; c++) {
-            const int64_t at = first + c < n_queries ? first + c : n_queries - 1;
-            to[c] = acc + at * dim;
-            from[c] = p + at * FY_ATTEND_CHUNK;
-        }
-        int64_t i = 0;
-        for (; i + STRIP <= dim; i += STRIP)
-            add_strip(to, from, V, n_keys, dim, i, STRIP / 16);
-        for (; i < dim; i += 16)
-            add_strip(to, from, V, n_keys, dim, i, 1);
+    float *to[4];
+    const float *from[4];
+    FY_UNROLL
+    for (int c = 0; c < n_queries; c++) {
+        const int64_t at = c < n ? c : n - 1;
+        to[c] = acc + at * dim;
+        from[c] = p + at * FY_ATTEND_CHUNK;
     }
+    int64_t i = 0;
+    for (; i + STRIP <= dim; i += STRIP)
+        add_strip(to, from, n_queries, V, n_keys, row_bytes, i, STRIP / 16, prefetch && i == 0,
+                  load);
+    for (; i < dim; i += 16)
+        add_strip(to, from, n_queries, V, n_keys, row_bytes, i, 1, prefetch && i == 0, load);
+}
+
+/* At most FEW queries, and dim a multiple of 16: the rows as they are stored. */
+FY_INLINE void add_few(float *acc, const float *p, int64_t n, const uint8_t *V, int64_t n_keys,
+                       int64_t dim, size_t row_bytes, load_fn *load)
+{
+    if (n == 1)
+        add_some(acc, p, n, 1, V, n_keys, dim, row_bytes, true, load);
+    else if (n == 2)
+        add_some(acc, p, n, 2, V, n_keys, dim, row_bytes, true, load);
+    else
+        add_some(acc, p, n, 4, V, n_keys, dim, row_bytes, true, load);
+}
+
+FY_INLINE void add_many(float *acc, const float *p, int64_t n, const float *V, int64_t n_keys,
+                        int64_t dim)
+{
+    for (int64_t first = 0; first < n; first += 4)
+        add_some(acc + first * dim, p + first * FY_ATTEND_CHUNK, n - first, 4,
+                 (const uint8_t *)V, n_keys, dim, (size_t)dim * sizeof *V, false, load_f32);
 }
 
 void fy_attend_add_f32__avx512(float *acc, const float *p, int64_t n_queries, const void *V,
                                int64_t n_keys, int64_t dim)
 {
-    if (n_queries <= FEW || dim % 16 != 0)
+    if (n_queries == 1 || dim % 16 != 0)
         fy_attend_add_f32__avx2(acc, p, n_queries, V, n_keys, dim);
+    else if (n_queries <= FEW)
+        add_few(acc, p, n_queries, V, n_keys, dim, 4 * (size_t)dim, load_f32);
     else
-        add(acc, p, n_queries, V, n_keys, dim);
+        add_many(acc, p, n_queries, V, n_keys, dim);
 }
 
 void fy_attend_add_f16__avx512(float *acc, const float *p, int64_t n_queries, const void *V,
                                int64_t n_keys, int64_t dim)
 {
-    if (n_queries <= FEW || dim % 16 != 0 || dim > MOST_DIM || n_keys > FY_ATTEND_CHUNK) {
+    if (n_queries == 1 || dim % 16 != 0 || dim > MOST_DIM || n_keys > FY_ATTEND_CHUNK) {
         fy_attend_add_f16__avx2(acc, p, n_queries, V, n_keys, dim);
-        return;
+    } else if (n_queries <= FEW) {
+        add_few(acc, p, n_queries, V, n_keys, dim, 2 * (size_t)dim, load_f16);
+    } else {
+        float wide[FY_ATTEND_CHUNK * MOST_DIM];
+        fy_f16_to_f32__avx2(wide, V, n_keys * dim);
+        add_many(acc, p, n_queries, wide, n_keys, dim);
     }
-    float wide[FY_ATTEND_CHUNK * MOST_DIM];
-    fy_f16_to_f32__avx2(wide, V, n_keys * dim);
-    add(acc, p, n_queries, wide, n_keys, dim);
+}
+
+void fy_attend_add_q8_0__avx512(float *acc, const float *p, int64_t n_queries, const void *V,
+                                int64_t n_keys, int64_t dim)
+{
+    if (n_queries <= FEW) {
+        add_few(acc, p, n_queries, V, n_keys, dim, (size_t)dim / FY_QK * sizeof(fy_block_q8_0),
+                load_q8_0);
+    } else if (dim > MOST_DIM || n_keys > FY_ATTEND_CHUNK) {
+        fy_attend_add_q8_0__avx2(acc, p, n_queries, V, n_keys, dim);
+    } else {
+        float wide[FY_ATTEND_CHUNK * MOST_DIM];
+        fy_decode_q8_0__avx2(wide, V, n_keys * dim);
+        add_many(acc, p, n_queries, wide, n_keys, dim);
+    }
 }
 
 /* --- softmax --------------------------------------------------------------------------------- */

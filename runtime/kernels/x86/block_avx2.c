@@ -214,10 +214,16 @@ FY_INLINE void store16(float *y, __m128i q, __m256 d)
     _mm256_storeu_ps(y + 8, _mm256_mul_ps(_mm256_cvtepi32_ps(high), d));
 }
 
+/* A block's scale in all lanes. */
+FY_INLINE __m256 scale_of(uint16_t half)
+{
+    return _mm256_cvtph_ps(_mm_set1_epi16((short)half));
+}
+
 void fy_decode_q8_0__avx2(float *y, const fy_block_q8_0 *x, int64_t n)
 {
     for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK) {
-        const __m256 d = _mm256_set1_ps(fy_f16_to_f32(x[b].d));
+        const __m256 d = scale_of(x[b].d);
         store16(y, fy_load128(x[b].qs), d);
         store16(y + 16, fy_load128(x[b].qs + 16), d);
     }
@@ -227,7 +233,7 @@ void fy_decode_q4_0__avx2(float *y, const fy_block_q4_0 *x, int64_t n)
 {
     const __m128i low_nibble = _mm_set1_epi8(15), eight = _mm_set1_epi8(8);
     for (int64_t b = 0; b < n / FY_QK; b++, y += FY_QK) {
-        const __m256 d = _mm256_set1_ps(fy_f16_to_f32(x[b].d));
+        const __m256 d = scale_of(x[b].d);
         const __m128i bytes = fy_load128(x[b].qs);
         store16(y, _mm_sub_epi8(_mm_and_si128(bytes, low_nibble), eight), d);
         store16(y + 16, _mm_sub_epi8(_mm_and_si128(_mm_srli_epi16(bytes, 4), low_nibble), eight),
