@@ -15,6 +15,10 @@ DESTDIR ?=
 B := build/$(TARGET)/$(MODE)
 PKG_CONFIG ?= pkg-config
 
+# What the device builds link, and which of it a directory lacks.
+STATIC_LIBS := libpcre2-8.a libutf8proc.a libjansson.a libsodium.a libevent_core.a
+lacking = $(filter-out $(notdir $(wildcard $(STATIC_LIBS:%=$(1)/%))),$(STATIC_LIBS))
+
 ifeq ($(TARGET),host)
   MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
   LIBS_RT := libpcre2-8 libutf8proc jansson
@@ -28,15 +32,18 @@ else ifneq ($(filter aarch64 aarch64-dynamic,$(TARGET)),)
   # The device build: static, the runtime's verbs only, libraries from a private sysroot (scripts/bootstrap). The dynamic one
   # can load libraries: it runs the NPU's half on an emulated phone.
   MACHINE := aarch64
-  ifeq ($(wildcard $(SYSROOT)/usr/lib/aarch64-linux-gnu/libevent_core.a),)
-    $(error TARGET=$(TARGET): SYSROOT=$(SYSROOT) holds no libevent_core.a; run scripts/bootstrap once)
+  ifneq ($(call lacking,$(SYSROOT)/usr/lib/aarch64-linux-gnu),)
+    $(error TARGET=$(TARGET): SYSROOT=$(SYSROOT) holds no $(call lacking,$(SYSROOT)/usr/lib/aarch64-linux-gnu); run scripts/bootstrap once)
   endif
   CC := aarch64-linux-gnu-gcc
+  ifeq ($(shell command -v $(CC)),)
+    $(error TARGET=$(TARGET): there is no $(CC); run scripts/bootstrap once)
+  endif
   AR := aarch64-linux-gnu-ar
   OBJCOPY := aarch64-linux-gnu-objcopy
   DEP_CFLAGS := -DFERRY_DEVICE $(if $(filter aarch64,$(TARGET)),-DFERRY_STATIC) -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT)/usr/include \
                 -isystem $(SYSROOT)/usr/include/aarch64-linux-gnu
-  DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a -l:libsodium.a -l:libevent_core.a
+  DEP_LIBS := -L$(SYSROOT)/usr/lib/aarch64-linux-gnu $(STATIC_LIBS:%=-l:%)
   TARGET_LDFLAGS := $(if $(filter aarch64,$(TARGET)),-static) -Wl,-z,max-page-size=16384 $(if $(filter release,$(MODE)),-s)
   # Unit tests are dynamic: Debian has no static cmocka.
   CHECK_LIBS := -l:libcmocka.so.0
@@ -55,11 +62,11 @@ else ifeq ($(TARGET),android)
     $(error TARGET=android: ANDROID_NDK_HOME is not set; $(NDK_NEED))
   else ifeq ($(wildcard $(CC)),)
     $(error TARGET=android: ANDROID_NDK_HOME=$(ANDROID_NDK_HOME) holds no toolchains/llvm/prebuilt/*/bin/$(notdir $(CC)); $(NDK_NEED))
-  else ifeq ($(wildcard $(SYSROOT_ANDROID)/lib/libevent_core.a),)
-    $(error TARGET=android: SYSROOT_ANDROID=$(SYSROOT_ANDROID) holds no lib/libevent_core.a; run scripts/android_deps.sh once)
+  else ifneq ($(call lacking,$(SYSROOT_ANDROID)/lib),)
+    $(error TARGET=android: SYSROOT_ANDROID=$(SYSROOT_ANDROID) holds no $(addprefix lib/,$(call lacking,$(SYSROOT_ANDROID)/lib)); run scripts/android_deps.sh once)
   endif
   DEP_CFLAGS := -DFERRY_DEVICE -DPCRE2_STATIC -DUTF8PROC_STATIC -isystem $(SYSROOT_ANDROID)/include
-  DEP_LIBS := -L$(SYSROOT_ANDROID)/lib -l:libpcre2-8.a -l:libutf8proc.a -l:libjansson.a -l:libsodium.a -l:libevent_core.a
+  DEP_LIBS := -L$(SYSROOT_ANDROID)/lib $(STATIC_LIBS:%=-l:%)
   TARGET_CFLAGS := -fPIE
   TARGET_LDFLAGS := -pie -Wl,-z,max-page-size=16384 -Wl,-z,common-page-size=16384 -Wl,-z,noexecstack \
                     -Wl,-z,text -Wl,-z,relro -Wl,-z,now $(if $(filter release,$(MODE)),-s)

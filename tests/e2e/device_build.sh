@@ -40,6 +40,22 @@ check_status "names of verbs that it lacks are no error in a configuration file"
 check "a library that is linked is found this way" grep -aqi 'jansson\|duplicate object key' "$bin"
 check "it stays below 3 MB" test "$(stat -c %s "$bin")" -le 3000000
 
+# --- what TARGET=aarch64 needs ---------------------------------------------------------------------------------------
+# Before it compiles anything.
+lib=$TMP/part/usr/lib/aarch64-linux-gnu
+mkdir -p "$lib" "$TMP/whole/usr/lib/aarch64-linux-gnu"
+for a in pcre2-8 utf8proc jansson sodium event_core; do
+    touch "$TMP/whole/usr/lib/aarch64-linux-gnu/lib$a.a"
+    check_status "without lib$a.a it names scripts/bootstrap" 2 "SYSROOT=$TMP/part holds no lib$a.a.*; run scripts/bootstrap once" \
+        make TARGET=aarch64 SYSROOT="$TMP/part"
+    touch "$lib/lib$a.a"
+done
+check_status "nor without the compiler" 2 'there is no aarch64-linux-gnu-none-gcc; run scripts/bootstrap once' \
+    make TARGET=aarch64 SYSROOT="$TMP/whole" CC=aarch64-linux-gnu-none-gcc
+cp -r "$(dirname "$(realpath "$FERRY")")/ferry" "$TMP/alone"
+check_status "create without it says the one command" 2 "'scripts/bootstrap && make TARGET=aarch64' in ferry's source makes it" \
+    "$TMP/alone" create tests/data/quantized/tales-q4_K.gguf -o "$TMP/none-built"
+
 # --- what TARGET=android needs ---------------------------------------------------------------------------------------
 android() { make TARGET=android "$@"; }
 check_status "without an NDK one line reports it" 2 \
@@ -62,7 +78,7 @@ printf '#!/bin/sh\nexec aarch64-linux-gnu-ar "$@"\n' >"$tools/llvm-ar"
 chmod +x "$tools"/*
 export ANDROID_NDK_HOME=$TMP/ndk NDK_LOG=$TMP/ndk.log SYSROOT_ANDROID=$TMP/sysroot
 check_status "libraries that are missing are named, with what makes them" 2 \
-    "SYSROOT_ANDROID=$TMP/sysroot holds no lib/libevent_core.a; run scripts/android_deps.sh" android
+    "SYSROOT_ANDROID=$TMP/sysroot holds no lib/libpcre2-8.a .*lib/libsodium.a.*; run scripts/android_deps.sh" android
 mkdir "$TMP/sources"
 check_status "sources that are missing are named" 1 'holds no pcre2-\*; expected the source trees' scripts/android_deps.sh "$TMP/sources"
 

@@ -82,8 +82,9 @@ char *fy_device_exe(const char *exe_path, const char *self, fy_err *e)
                     exe_path);
         else
             fy_fail(e, FY_EARG,
-                    "no aarch64 build of ferry found (neither ../" INSTALLED " nor " BUILT
-                    "); build it with 'make TARGET=aarch64', or name one with --exe-path");
+                    "the phone's program is not built (neither ../" INSTALLED " nor " BUILT
+                    " is there): 'scripts/bootstrap && make TARGET=aarch64' in ferry's source "
+                    "makes it, or name one with --exe-path");
         return NULL;
     }
     char *real = realpath(p, NULL);
