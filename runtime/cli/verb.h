@@ -62,6 +62,9 @@ typedef struct {
     int (*checkpoint_header)(const char *path, fy_str *out, fy_err *e);
     /* Makes the call on the phone; as fy_call_run. */
     int (*run_on_phone)(const fy_call *c, const char *serial, int *status, fy_err *e);
+    /* Asks a phone ("": the only one) for ro.soc.model and the bytes of its memory, 0 when it does
+     * not say. */
+    int (*phone_chip)(const char *serial, char soc[FY_QUOTE_BYTES], uint64_t *memory, fy_err *e);
 } fy_program;
 
 void fy_program_set(const fy_program *p); /* once, before anything else; p has to last */

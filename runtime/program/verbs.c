@@ -7,6 +7,7 @@ extern const fy_verb fy_verb_run, fy_verb_chat, fy_verb_eval, fy_verb_bench, fy_
 
 #ifndef FERRY_DEVICE
 #include "convert/write/planned_gguf.h"
+#include "workspace/phone/doctor.h"
 #include "workspace/phone/phone_workspace.h"
 
 extern const fy_verb fy_verb_fetch, fy_verb_convert, fy_verb_quantize, fy_verb_inspect,
@@ -32,5 +33,6 @@ const fy_program fy_ferry = {
 #ifndef FERRY_DEVICE
     .checkpoint_header = fy_checkpoint_header,
     .run_on_phone = fy_remote_run,
+    .phone_chip = fy_doctor_chip,
 #endif
 };

@@ -97,6 +97,15 @@ check_equal "the first layers alone" 9 "$(field '.chunks[-1].end_layer' --layers
 check_equal "memory of the phone" '[false,"memory"]' "$(field '[.fits, .limit]' --memory 4G)"
 check_equal "a chip by its number, other name, any case" '"SM8650" "SM8650" "SM8650"' \
     "$(for name in 8650 '8 gen 3' sm8650p; do plan "$llama" --soc "$name" --json | jq .soc.name; done | paste -sd' ')"
+check_equal "by the name of a phone" "SM8650 SM8650 SM8450 SM8550" "$(for name in 'Galaxy S24 Ultra' 'oneplus 12' 'Xiaomi 12' 'Xperia 1 V'; do
+    plan "$llama" --soc "$name" --json 2>/dev/null | jq -r .soc.name; done | paste -sd' ')"
+check_status "some of which have another chip elsewhere" 0 '^warning: Samsung Galaxy S24 has SM8650 in the USA, Canada and China; elsewhere it mostly has an Exynos 2400$' \
+    plan "$llama" --soc 'Galaxy S24'
+check_status "a chip of another maker has no Hexagon" 1 "'Dimensity 9300' is not Qualcomm's but MediaTek's: plans are for Qualcomm Hexagon NPUs; .*'ferry up MODEL'" \
+    plan "$llama" --soc 'Dimensity 9300'
+check_status "a family of chips is not one" 2 "'snapdragon' is not one chip: [0-9]+ have names that begin so; .*--list-socs" plan "$llama" --soc snapdragon
+check_status "create knows them, too" 2 "ferry create: --soc: 'snapdragon' is not one chip" "$FERRY" create "$TMP/f16.gguf" -o "$TMP/w" --soc snapdragon
+check_status "the phone and a name are two" 2 '--device asks the phone for its chip: leave --soc, --htp-arch out' plan "$llama" --device --soc SM8650
 check_equal "a variable" '"SM8750"' "$(FERRY_SOC=SM8750 "$FERRY" plan "$llama" --json | jq .soc.name)"
 check_status "an unknown chip by its NPU, with a warning" 0 '^warning: V75 with 4 MiB of VTCM is a guess' plan "$llama" --htp-arch 75 --vtcm 4
 check_equal "which the line may say instead of a variable" '"V75"' "$(FERRY_SOC=SM8750 plan "$llama" --htp-arch 75 --json 2>/dev/null | jq .soc.name)"

@@ -121,6 +121,12 @@ cat >"$root/system/bin/dumpsys" <<'SH'
 exit 0
 SH
 chmod 755 "$root/system/bin/pm" "$root/system/bin/dumpsys"
+check_equal "plan asks the phone for its chip" "SM8650" "$("$FERRY" plan tests/data/tales --device --json 2>"$TMP/asked" | jq -r .soc.name)"
+check "and says what it has" grep -qE '^the phone has SM8650 and [0-9.]+ GB of memory$' "$TMP/asked"
+check_equal "whose memory counts" "$("$FERRY" doctor --json 2>/dev/null | jq .facts.memory_total_bytes)" \
+    "$("$FERRY" plan tests/data/tales --device --json -q | jq .options.memory_bytes)"
+prop ro.soc.model MT6989
+check_status "a chip without a Hexagon is refused" 1 "'MT6989' is not Qualcomm's but MediaTek's" "$FERRY" plan tests/data/tales --device
 prop ro.soc.model SA8295P
 prop ro.product.manufacturer HONOR
 prop ro.build.version.release 13

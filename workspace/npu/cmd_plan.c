@@ -248,12 +248,23 @@ typedef struct {
     const char *what_if;
     int64_t n_layers;
     bool list_socs, list_recipes, json, quiet, verbose;
+    const char *device;
 } options;
 
 #define SYNOPSIS "MODEL.gguf|DIR"
 
 static const fy_opt opts[] = {
     FY_PLAN_ROWS(plan),
+    {.group = "Chip",
+     .name = "device",
+     .kind = FY_OPT_STR,
+     .arg = "SERIAL",
+     .offset = offsetof(options, device),
+     .bare = "",
+     .line_only = true,
+     .set = "chip",
+     .help = "Ask the phone with this serial number, through adb, for its chip and its memory; "
+             "without a number that of ANDROID_SERIAL, or the only one there is."},
     {.group = "Graphs",
      .name = "layers",
      .kind = FY_OPT_INT,
@@ -459,9 +470,26 @@ static int list(const options *o, fy_err *e)
     return rc;
 }
 
+/* The chip, and the memory unless --memory says it. */
+static int ask_phone(options *o, char soc[FY_QUOTE_BYTES], fy_err *e)
+{
+    uint64_t memory;
+    if (fy_plan_has_soc(&o->plan))
+        return fy_fail(e, FY_EARG,
+                       "--device asks the phone for its chip: leave --soc, --htp-arch out");
+    if (fy_program_now()->phone_chip(o->device, soc, &memory, e) != 0)
+        return -1;
+    o->plan.soc = soc;
+    if (o->plan.memory == FY_OPT_UNSET_INT && memory > 0 && memory <= INT64_MAX)
+        o->plan.memory = (int64_t)memory;
+    fy_log(FY_LOG_INFO, "the phone has %s and %.1f GB of memory", soc, (double)memory * 1e-9);
+    return 0;
+}
+
 static int run(void *opaque, int n_args, char **args, fy_err *e)
 {
-    const options *o = opaque;
+    options *o = opaque;
+    char soc[FY_QUOTE_BYTES];
     if (o->list_socs && o->list_recipes)
         return fy_fail(e, FY_EARG,
                        "--list-socs and --list-recipes are two lists; give one of them");
@@ -471,12 +499,14 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
                                      o->list_socs ? "socs" : "recipes");
     if (n_args == 0)
         return fy_fail(e, FY_EARG, "too few arguments; usage: ferry plan [options] %s", SYNOPSIS);
+    if (o->device != NULL && ask_phone(o, soc, e) != 0)
+        return -1;
     if (fy_npu_options_check(&o->plan, e) != 0)
         return -1;
     if (!fy_plan_has_soc(&o->plan) && o->what_if == NULL)
         return fy_fail(e, FY_EARG,
-                       "for which chip? --soc NAME (--list-socs has the names), or "
-                       "--htp-arch N --vtcm MB");
+                       "for which chip? --soc NAME (--list-socs has the names; a phone's is taken, "
+                       "too), --device asks the phone, or --htp-arch N --vtcm MB");
     world w = {0};
     fy_npu_params p;
     int rc = fy_plan_data_open(&w.data, &o->plan, e);
@@ -517,6 +547,9 @@ const fy_verb fy_verb_plan = {
         "configuration directory add to those that come with ferry. docs/plan.md reads a plan line "
         "by line; docs/npu.md says what is counted how and what is estimated.",
     .examples = "ferry plan model.gguf --soc SM8650\n"
+                "ferry plan model.gguf --soc 'Galaxy S24 Ultra'\n"
+                "# for the phone on the cable\n"
+                "ferry plan model.gguf --device\n"
                 "# a model that is not there yet, for a chip that ferry does not know\n"
                 "ferry plan checkpoint/config.json --htp-arch 75 --vtcm 8\n"
                 "# how far would it go?\n"
@@ -525,6 +558,6 @@ const fy_verb fy_verb_plan = {
     .task = FY_TASK_PACKAGE,
     .environment =
         "XDG_CONFIG_HOME Where ferry/soc.d and ferry/recipes.d are looked for; ~/.config when not "
-        "set.\n",
+        "set.\n" FY_ADB_ENVIRONMENT,
     .run = run,
 };

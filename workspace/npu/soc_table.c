@@ -7,10 +7,12 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/log.h"
 #include "base/names.h"
 #include "base/opts.h"
 #include "base/str.h"
 #include "workspace/data/data_files.h"
+#include "workspace/npu/phone_names.h"
 
 #define MAX_ROWS   1000
 #define MAX_NAME   32
@@ -188,7 +190,7 @@ static void key_of(const char *name, fy_str *out)
         fy_str_putc(out, c);
 }
 
-static bool same_key(const char *a, const char *b)
+bool fy_soc_same_name(const char *a, const char *b)
 {
     char c;
     while ((c = next_letter(&a)) == next_letter(&b)) {
@@ -196,6 +198,16 @@ static bool same_key(const char *a, const char *b)
             return true;
     }
     return false;
+}
+
+bool fy_soc_name_begins(const char *name, const char *with)
+{
+    char c;
+    while ((c = next_letter(&with)) != '\0') {
+        if (next_letter(&name) != c)
+            return false;
+    }
+    return true;
 }
 
 /* i: 0 name, then aliases, then title; NULL: there are no more. */
@@ -294,7 +306,7 @@ static int check_file(fy_soc_table *file, const fy_soc *base, const char *name, 
 static fy_soc *same_name(const fy_soc_table *t, const char *name)
 {
     for (size_t i = 0; i < t->n; i++) {
-        if (same_key(t->row[i].name, name))
+        if (fy_soc_same_name(t->row[i].name, name))
             return &t->row[i];
     }
     return NULL;
@@ -392,7 +404,7 @@ static const fy_soc *by_digits(const fy_soc_table *t, const char *wanted)
     const fy_soc *found = NULL;
     for (size_t i = 0; i < t->n; i++) {
         const char *digits = t->row[i].name + strcspn(t->row[i].name, "0123456789");
-        if (*digits == '\0' || !same_key(digits, wanted))
+        if (*digits == '\0' || !fy_soc_same_name(digits, wanted))
             continue;
         if (found != NULL)
             return NULL;
@@ -413,14 +425,63 @@ const fy_soc *fy_soc_nearest(const fy_soc_table *t, const char *wanted)
     return near != NULL && fy_names_find(&t->index, fy_span_of(near), &row) ? &t->row[row] : NULL;
 }
 
-static void refuse(const fy_soc_table *t, const char *name, fy_err *e)
+/* Chips of which a name begins so: "snapdragon", "8 Gen". *last: the last of them. */
+static size_t count_beginning(const fy_soc_table *t, const char *with, const fy_soc **last)
+{
+    size_t n = 0;
+    for (size_t r = 0; r < t->n; r++) {
+        const char *name;
+        bool found = false;
+        for (size_t i = 0; (name = nth_name(&t->row[r], i)) != NULL; i++)
+            found = found || fy_soc_name_begins(name, with);
+        n += found;
+        *last = found ? &t->row[r] : *last;
+    }
+    return n;
+}
+
+static void refuse(const fy_soc_table *t, const char *name, const char *maker, fy_err *e)
 {
     char shown[FY_QUOTE_BYTES];
-    const fy_soc *near = fy_soc_nearest(t, name);
-    fy_fail(e, FY_EARG,
-            "no chip '%s' is known%s%s%s; give the architecture of its NPU with --htp-arch",
-            fy_quote(shown, sizeof shown, fy_span_of(name)), near != NULL ? ", did you mean " : "",
-            near != NULL ? near->name : "", near != NULL ? "?" : "");
+    const fy_soc *near = fy_soc_nearest(t, name), *begun = NULL;
+    const size_t n = *name != '\0' ? count_beginning(t, name, &begun) : 0;
+    near = begun != NULL ? begun : near;
+    fy_quote(shown, sizeof shown, fy_span_of(name));
+    if (maker != NULL)
+        fy_fail(e, FY_EUNSUPPORTED,
+                "'%s' is not Qualcomm's but %s: plans are for Qualcomm Hexagon NPUs; there the CPU "
+                "computes the whole model, and 'ferry up MODEL' brings it to the phone",
+                shown, maker);
+    else if (n > 1)
+        fy_fail(
+            e, FY_EARG,
+            "'%s' is not one chip: %zu have names that begin so; 'ferry plan --list-socs' lists "
+            "them, 'ferry plan MODEL --device' asks the phone",
+            shown, n);
+    else
+        fy_fail(e, FY_EARG,
+                "no chip '%s' is known%s%s%s; give the architecture of its NPU with --htp-arch "
+                "(create: --htp)",
+                shown, near != NULL ? ", did you mean " : "", near != NULL ? near->name : "",
+                near != NULL ? "?" : "");
+}
+
+/* A name that is not a chip's: of a phone that has one, or unknown. */
+static const fy_soc *find_phone(const fy_soc_table *t, const char *name, fy_err *e)
+{
+    fy_phone_names names;
+    const fy_soc *found = NULL;
+    if (fy_phone_names_open(&names, e) != 0)
+        return NULL;
+    const fy_phone *p = fy_phone_find(&names, name);
+    if (p != NULL)
+        found = same_name(t, p->soc);
+    if (found == NULL)
+        refuse(t, name, fy_chip_maker(&names, name), e);
+    else if (p->where != NULL)
+        fy_log(FY_LOG_WARN, "%s %s has %s %s", p->maker, p->names[0], p->soc, p->where);
+    fy_phone_names_release(&names);
+    return found;
 }
 
 const fy_soc *fy_soc_find(const fy_soc_table *t, const char *name, fy_err *e)
@@ -434,7 +495,7 @@ const fy_soc *fy_soc_find(const fy_soc_table *t, const char *name, fy_err *e)
     else if (fy_names_find(&t->index, fy_span_of(fy_str_z(&key)), &row))
         found = &t->row[row];
     else if ((found = by_digits(t, name)) == NULL)
-        refuse(t, name, e);
+        found = find_phone(t, name, e);
     fy_str_release(&key);
     return found;
 }

@@ -41,9 +41,13 @@ void fy_soc_table_free(fy_soc_table *t); /* NULL is fine */
 size_t fy_soc_table_n(const fy_soc_table *t);
 const fy_soc *fy_soc_table_at(const fy_soc_table *t, size_t i); /* by name */
 
-/* By name, alias or the digits of the name ("8650"), any case; view of the table. NULL: FY_EARG
- * that names the nearest ones and --htp-arch. */
+/* By name, alias or the digits of the name ("8650"), any case, or the name of a phone that has it
+ * (phone_names.h; where only some have it, with a warning); view of the table. NULL: FY_EARG
+ * that names the nearest ones and --htp-arch, or FY_EUNSUPPORTED for a chip of another maker. */
 const fy_soc *fy_soc_find(const fy_soc_table *t, const char *name, fy_err *e);
+/* As names of chips: case, spaces, '-' and '_' do not count. */
+bool fy_soc_same_name(const char *a, const char *b);
+bool fy_soc_name_begins(const char *name, const char *with);
 /* The row whose name, alias or title is nearest; NULL: none is near. */
 const fy_soc *fy_soc_nearest(const fy_soc_table *t, const char *name);
 /* A chip of which only architecture and VTCM are known, with the limits that its architecture has

@@ -163,20 +163,13 @@ static const char **list_models(const options *o, int n_args, char **args, size_
 
 static int htp_of_soc(const char *name, int *arch, fy_err *e)
 {
-    char shown[FY_QUOTE_BYTES];
     fy_soc_table *t = fy_soc_table_open(NULL, e);
     if (t == NULL)
         return -1;
-    const fy_soc *soc = fy_soc_find(t, name, NULL), *near = fy_soc_nearest(t, name);
-    if (soc != NULL)
-        *arch = (int)soc->htp_arch;
-    else
-        fy_fail(
-            e, FY_EARG, "--soc: '%s' is unknown%s%s%s; give the architecture of its NPU with --htp",
-            fy_quote(shown, sizeof shown, fy_span_of(name)), near != NULL ? ", did you mean " : "",
-            near != NULL ? near->name : "", near != NULL ? "?" : "");
+    const fy_soc *soc = fy_soc_find(t, name, e);
+    *arch = soc != NULL ? (int)soc->htp_arch : 0;
     fy_soc_table_free(t);
-    return *arch > 0 ? 0 : -1;
+    return soc != NULL ? 0 : fy_ctx(e, "--soc");
 }
 
 static int choose_htp(const options *o, int *arch, fy_err *e)

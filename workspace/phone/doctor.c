@@ -104,6 +104,23 @@ static int ask_facts(const fy_adb *a, fy_facts *out, fy_err *e)
     return rc;
 }
 
+int fy_doctor_chip(const char *serial, char soc[FY_QUOTE_BYTES], uint64_t *memory, fy_err *e)
+{
+    fy_facts f;
+    fy_adb *a = fy_adb_open(serial != NULL && *serial != '\0' ? serial : NULL, e);
+    int rc = a != NULL ? ask_facts(a, &f, e) : -1;
+    if (rc == 0 && f.soc[0] == '\0')
+        rc =
+            fy_fail(e, FY_EDEVICE,
+                    "the phone does not name its chip (ro.soc.model is empty); give it with --soc");
+    if (rc == 0) {
+        snprintf(soc, FY_QUOTE_BYTES, "%.*s", FY_QUOTE_BYTES - 1, f.soc);
+        *memory = f.mem_total > 0 ? (uint64_t)f.mem_total : 0;
+    }
+    fy_adb_close(a);
+    return rc;
+}
+
 /* The version in what `ferry --version --json` says there. */
 static const fy_json_row version_rows[] = {
     FY_JSON_WITHIN(CHARS, "version", fy_probe, version, true, 0, FY_FACT_BYTES - 1)};

@@ -64,6 +64,9 @@ void fy_facts_parse(const char *text, size_t n, fy_facts *out);
 /* Looks f->soc up in the table of chips (soc_table.h), which has to be readable. */
 int fy_facts_chip(fy_facts *f, fy_err *e);
 
+/* fy_program's phone_chip (cli/verb.h). */
+int fy_doctor_chip(const char *serial, char soc[FY_QUOTE_BYTES], uint64_t *memory, fy_err *e);
+
 /* --- what a workspace asks for ---------------------------------------------------------------- */
 
 typedef struct {
