@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "cli/call.h"
 #include "cli/foreign.h"
+#include "cli/man_page.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "program/program.h"
@@ -161,6 +162,16 @@ static int write_word(const fy_word *w, int argc, char **argv, fy_str *s, fy_err
     return fy_fail(e, FY_EUNSUPPORTED, "'%s' has no text", w->name);
 }
 
+/* A pipe or a file gets the page as it is. */
+static int print_page(fy_str *s, fy_err *e)
+{
+    if (s->oom || !isatty(STDOUT_FILENO))
+        return print(s, e);
+    const int rc = fy_man_show(fy_str_z(s), e);
+    fy_str_release(s);
+    return rc;
+}
+
 /* Returns 1 when the word is not in fy_words. */
 static int run_word(const char *word, int argc, char **argv, fy_err *e)
 {
@@ -175,7 +186,7 @@ static int run_word(const char *word, int argc, char **argv, fy_err *e)
         return 1;
     fy_str s = {0};
     if (write_word(w, argc, argv, &s, e) == 0)
-        return print(&s, e);
+        return strcmp(w->name, "man") == 0 ? print_page(&s, e) : print(&s, e);
     fy_str_release(&s);
     return -1;
 }

@@ -5,6 +5,26 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/lib.sh
 export LC_ALL=C.UTF-8
 
+# A terminal without man and mandoc gets our own rendering, with the words of mandoc's; one with them theirs.
+PTY=$(realpath "${PTY:-build/host/release/tests/e2e/pty_drive}")
+ferry=$(realpath "$FERRY")
+mkdir "$TMP/bin" "$TMP/none"
+# shellcheck disable=SC2016
+printf '#!/bin/sh\necho "rendered by ${0##*/}: $(/usr/bin/head -n 3 "$1" | /usr/bin/tail -n 1)"\n' >"$TMP/bin/man"
+chmod +x "$TMP/bin/man"
+words() { tr -s ' \n\r' '\n' | sed '/^$/d'; }
+echo 'end 0' >"$TMP/steps"
+on_terminal() { # NAME VERB PAGE
+    if [ ! -x "$PTY" ]; then
+        skip "$1 on a terminal" "no pty_drive ('make programs' builds it)"
+        return
+    fi
+    PATH=$TMP/none TERM=xterm "$PTY" -o "$TMP/seen" "$TMP/steps" "$ferry" man "$2" >/dev/null
+    check_equal "$1 has mandoc's words on a terminal without it" \
+        "$(mandoc -T ascii -O width=200 "$3" | col -bx | sed '1d;$d' | words)" "$(words <"$TMP/seen")"
+    check_equal "$1: no line is longer than the terminal" "" "$(tr -d '\r' <"$TMP/seen" | grep -E '^.{81,}' | grep -vE '^ {11}|auto[|]f32')"
+}
+
 verbs=$("$FERRY" --version --json | jq -r '.verbs[]')
 for verb in '' $verbs; do
     name=ferry${verb:+-$verb}
@@ -24,6 +44,7 @@ for verb in '' $verbs; do
         check "$name refers to a page that is there: $other" "$FERRY" man "${other#ferry-}"
     done
     [ -n "$verb" ] || continue
+    on_terminal "$name" "$verb" "$page"
     help=$("$FERRY" "$verb" --help)
     missing=
     while read -r option; do
@@ -36,4 +57,13 @@ for verb in '' $verbs; do
     check_equal "$name has the examples of --help" "$(sed -n '/^Examples:$/,/^$/s/^  //p' <<<"$help")" \
         "$(sed -n '/^EXAMPLES$/,/^[A-Z]/s/^ \{5,\}//p' <<<"$text")"
 done
+if [ -x "$PTY" ]; then
+    PATH=$TMP/bin:$PATH TERM=xterm "$PTY" -o "$TMP/seen" "$TMP/steps" "$ferry" man run >/dev/null
+    check_equal "man renders the page where it is" "rendered by man: .Os" "$(tr -d '\r' <"$TMP/seen")"
+    mv "$TMP/bin/man" "$TMP/bin/mandoc"
+    sed -i 's/\$1/$2/' "$TMP/bin/mandoc"
+    PATH=$TMP/bin TERM=xterm "$PTY" -o "$TMP/seen" "$TMP/steps" "$ferry" man run >/dev/null
+    check_equal "or mandoc" "rendered by mandoc: .Os" "$(tr -d '\r' <"$TMP/seen")"
+fi
+check_equal "a pipe gets the page as it is" .Dd "$("$FERRY" man run | head -c 3)"
 finish
