@@ -390,17 +390,21 @@ static const fy_member common_members[] = {
     {NULL},
 };
 
-/* Fails closed: no answer without what was asked for. */
+static bool is_given(const json_t *v)
+{
+    return v != NULL && !json_is_null(v) && !json_is_false(v) &&
+           !(json_is_array(v) && json_array_size(v) == 0) &&
+           !(json_is_string(v) && json_string_length(v) == 0);
+}
+
+/* No answer without what was asked for. */
 static int refuse_unsupported(const json_t *o, fy_bad_ask *b)
 {
-    static const char *const names[] = {"grammar", "json_schema", "tools", "functions", "lora",
-                                        "input_prefix", "post_sampling_probs", "modalities", "audio"};
+    static const char *const names[] = {"json_schema",  "tools",               "functions",
+                                        "lora",         "post_sampling_probs", "audio",
+                                        "input_prefix", "grammar_lazy"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const json_t *v = json_object_get(o, names[i]);
-        const bool empty = v == NULL || json_is_null(v) || json_is_false(v) ||
-                           (json_is_array(v) && json_array_size(v) == 0) ||
-                           (json_is_string(v) && json_string_length(v) == 0);
-        if (!empty)
+        if (is_given(json_object_get(o, names[i])))
             return fy_bad(b, names[i], "ferry does not support this member yet");
     }
     const json_t *format = json_object_get(o, "response_format");
@@ -408,6 +412,19 @@ static int refuse_unsupported(const json_t *o, fy_bad_ask *b)
     if (format != NULL && !json_is_null(format) && (type == NULL || strcmp(type, "text") != 0))
         return fy_bad(b, "response_format", "ferry supports the type 'text' only");
     return 0;
+}
+
+/* What the answers have to match. */
+static int read_grammar(fy_ask *k, const json_t *o, fy_bad_ask *b)
+{
+    const json_t *text = json_object_get(o, "grammar");
+    if (!is_given(text))
+        return 0;
+    if (!json_is_string(text))
+        return fy_bad(b, "grammar", "found %s, expected GBNF as a string", fy_json_type_name(text));
+    snprintf(b->param, sizeof b->param, "grammar");
+    k->grammar = fy_grammar_gbnf(text_of(text), &b->e);
+    return k->grammar != NULL ? 0 : fy_ctx(&b->e, "'grammar'");
 }
 
 int fy_ask_read_common(fy_ask *k, const json_t *o, fy_bad_ask *b)
@@ -426,7 +443,7 @@ int fy_ask_read_common(fy_ask *k, const json_t *o, fy_bad_ask *b)
         return fy_bad(b, "id_slot", "found %d, the server has %u slots (--parallel)", k->slot,
                       fy_schedule_n_slots(k->server->schedule));
     return read_seed(k, o, b) != 0 || read_order(k, o, b) != 0 || read_bias(k, o, b) != 0 ||
-                   read_stop(k, json_object_get(o, "stop"), b) != 0
+                   read_grammar(k, o, b) != 0 || read_stop(k, json_object_get(o, "stop"), b) != 0
                ? -1
                : 0;
 }

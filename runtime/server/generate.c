@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/process.h"
+#include "model/think.h"
 #include "server/routes.h"
 
 /* --- asks ------------------------------------------------------------------------------------- */
@@ -47,6 +48,7 @@ static void release_answer(fy_answer *a)
 {
     fy_ids_release(&a->task.ids);
     fy_sampler_free(a->sampler);
+    fy_matcher_free(a->matcher);
     fy_text_out_release(&a->text_out);
     fy_str_release(&a->text);
     fy_str_release(&a->raw);
@@ -68,6 +70,7 @@ void fy_ask_free(fy_ask *k)
     free(k->prompts);
     free(k->bias);
     fy_stops_free(k->stops);
+    fy_grammar_free(k->grammar);
     fy_str_release(&k->out);
     free(k);
 }
@@ -134,6 +137,16 @@ void fy_put_timings(const fy_answer *a, fy_str *out)
 
 /* --- tokens ----------------------------------------------------------------------------------- */
 
+/* A control token that begins or ends thinking has a text, when the form wants it. */
+static fy_span mark_of(const fy_ask *k, int32_t id)
+{
+    const fy_span piece = fy_vocab_piece(k->served->vocab, id);
+    return k->shows_marks && fy_vocab_type(k->served->vocab, id) == FY_TOKEN_CONTROL &&
+                   fy_think_is_marker(piece)
+               ? piece
+               : (fy_span){0};
+}
+
 static bool keeps_tokens(const fy_ask *k)
 {
     return k->logprobs || k->return_tokens;
@@ -146,7 +159,10 @@ static int keep_token(fy_answer *a, int32_t id, const float *logits, fy_err *e)
     const uint32_t n_vocab = fy_model_hparams(k->served->model)->n_vocab;
     fy_said said = {.id = id, .logprob = NAN, .raw = a->raw.len, .top = a->n_top};
     const fy_vocab *v = k->served->vocab;
-    if ((a->raw_begun ? fy_vocab_decode_one(v, id, false, &a->raw, e)
+    const fy_span mark = mark_of(k, id);
+    if (mark.len > 0)
+        fy_str_add(&a->raw, mark.ptr, mark.len);
+    else if ((a->raw_begun ? fy_vocab_decode_one(v, id, false, &a->raw, e)
                       : fy_vocab_decode(v, &id, 1, false, &a->raw, e)) != 0)
         return -1;
     said.n_raw = a->raw.len - said.raw;
@@ -307,11 +323,15 @@ static int take_token(fy_answer *a, int32_t id, const float *logits, fy_err *e)
     if (fy_sampler_accept(a->sampler, id, e) != 0 ||
         (keeps_tokens(k) && keep_token(a, id, logits, e) != 0))
         return -1;
-    const int found = fy_text_out_token(&a->text_out, id, &a->text, e);
+    const fy_span mark = mark_of(k, id);
+    const int found = mark.len > 0 ? fy_text_out_bytes(&a->text_out, mark, &a->text, e)
+                                   : fy_text_out_token(&a->text_out, id, &a->text, e);
     if (found < 0)
         return -1;
     if (found > 0)
         return end_text(a, FY_END_WORD, e);
+    if (a->matcher != NULL && fy_matcher_is_complete(a->matcher))
+        return end_text(a, FY_END_EOS, e);
     if (k->n_predict >= 0 && a->n_generated >= k->n_predict)
         return end_text(a, FY_END_LIMIT, e);
     if (k->max_s > 0 && a->last_s - t->prompted_s > k->max_s)
@@ -321,6 +341,22 @@ static int take_token(fy_answer *a, int32_t id, const float *logits, fy_err *e)
     if (keeps_tokens(k))
         assign_text(a, false, a->text.len);
     return fy_ids_push(&t->ids, id, e);
+}
+
+/* The next token; -1 with *e. With a grammar: of those that it allows. */
+static int32_t choose_token(fy_answer *a, const float *logits, fy_err *e)
+{
+    const fy_ask *k = a->ask;
+    fy_mask mask;
+    if (a->matcher == NULL)
+        return fy_sampler_next(a->sampler, logits, k->ignore_eos, e);
+    const double begin_s = fy_now_s();
+    if (fy_matcher_mask(a->matcher, &mask, e) != 0)
+        return -1;
+    fy_histogram_add(&k->server->metrics.grammar_mask, fy_bounds_mask_seconds,
+                     fy_now_s() - begin_s);
+    const int32_t id = fy_sampler_next_masked(a->sampler, logits, &mask, k->ignore_eos, e);
+    return id >= 0 && fy_matcher_accept(a->matcher, id, e) == 0 ? id : -1;
 }
 
 /* The tokens of the prompt so far get their texts. */
@@ -344,7 +380,7 @@ static int on_logits(fy_seq_task *t, uint32_t pos, const float *logits, fy_err *
     }
     if (k->n_predict == 0)
         return end_text(a, FY_END_LIMIT, e);
-    const int32_t id = fy_sampler_next(a->sampler, logits, k->ignore_eos, e);
+    const int32_t id = choose_token(a, logits, e);
     if (id < 0)
         return -1;
     a->last_s = fy_now_s();
@@ -470,6 +506,12 @@ static int begin_answer(fy_ask *k, size_t i, fy_err *e)
         return -1;
     if (!scores)
         a->raw_begun = a->text_out.begun;
+    if (k->grammar != NULL) {
+        const fy_trie *trie = fy_server_trie(k->server, e);
+        a->matcher = trie != NULL ? fy_matcher_new(k->grammar, trie, e) : NULL;
+        if (a->matcher == NULL)
+            return -1;
+    }
     a->sampler = fy_sampler_new(&p, fy_model_hparams(k->served->model)->n_vocab, k->served->vocab, e);
     for (size_t j = 0; a->sampler != NULL && j < ids->n; j++) {
         if (fy_sampler_accept(a->sampler, ids->id[j], e) != 0)

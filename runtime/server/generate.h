@@ -60,6 +60,7 @@ struct fy_answer {
     uint32_t index, prompt;
     uint64_t seed;
     fy_sampler *sampler; /* owned */
+    fy_matcher *matcher; /* owned; of the ask's grammar; NULL: none */
     fy_text_out text_out;
     fy_str text;             /* owned: all that came out */
     fy_end end;
@@ -98,6 +99,8 @@ struct fy_ask {
     bool has_seed;
     fy_logit_bias *bias; /* owned */
     fy_stops *stops;     /* owned; NULL: none */
+    fy_grammar *grammar; /* owned; what every answer has to match; NULL: its text is free */
+    bool shows_marks;    /* marks of thinking that are control tokens are part of the text */
     fy_ids *prompts;     /* owned, [n_prompts] */
     size_t n_prompts;
 

@@ -10,6 +10,8 @@
 
 const double fy_bounds_seconds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                     0.5,   1,      2.5,   5,    10,    30,   60,  INFINITY};
+const double fy_bounds_mask_seconds[] = {1e-6,   2.5e-6, 5e-6,   1e-5, 2.5e-5, 5e-5, 1e-4,
+                                         2.5e-4, 5e-4,   0.001,  0.0025, 0.005, 0.01, INFINITY};
 const double fy_bounds_tokens[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, INFINITY};
 
 static const int codes[] = {200, 204, 400, 401, 403, 404, 405, 408, 413, 414, 415,
@@ -147,6 +149,8 @@ void fy_metrics_put(fy_server *s, fy_str *out)
     put_histogram(out, "request_seconds", "From first byte to answer.", &m->request,
                   fy_bounds_seconds);
     put_histogram(out, "queue_seconds", "Until a slot was free.", &m->queued, fy_bounds_seconds);
+    put_histogram(out, "grammar_mask_seconds", "To find the tokens that a grammar allows.",
+                  &m->grammar_mask, fy_bounds_mask_seconds);
     put_slots(s, out);
     put_gauge(out, "cache_ram_bytes", "Prefixes that left their slot.",
               (double)atomic_load(&m->cache_ram_bytes));

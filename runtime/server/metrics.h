@@ -23,13 +23,13 @@ typedef struct {
     _Atomic uint64_t cache_ram_bytes;
     _Atomic int64_t connections, running, waiting;
     fy_histogram batch_tokens; /* counts, not seconds */
-    fy_histogram first_token, per_token, request, queued;
+    fy_histogram first_token, per_token, request, queued, grammar_mask;
 } fy_metrics;
 
 void fy_count_request(fy_metrics *m, size_t route, int code);
 void fy_histogram_add(fy_histogram *h, const double *bounds, double value);
 /* Bounds of the histograms, up to an INFINITY. */
-extern const double fy_bounds_seconds[], fy_bounds_tokens[];
+extern const double fy_bounds_seconds[], fy_bounds_mask_seconds[], fy_bounds_tokens[];
 
 typedef struct fy_server fy_server;
 void fy_metrics_put(fy_server *s, fy_str *out);

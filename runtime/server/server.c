@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,6 +135,17 @@ void fy_server_log(fy_server *s, const fy_exchange *x)
     fy_str_printf(&line, ",\"status\":%d,\"ms\":%.3f}", x->status, ms);
     s->o->say(s->o->user, fy_str_z(&line));
     fy_str_release(&line);
+}
+
+const fy_trie *fy_server_trie(fy_server *s, fy_err *e)
+{
+    pthread_mutex_lock(&s->trie_lock);
+    if (s->trie == NULL)
+        s->trie =
+            fy_vocab_trie(s->served.vocab, fy_model_hparams(s->served.model)->n_vocab, e);
+    const fy_trie *t = s->trie;
+    pthread_mutex_unlock(&s->trie_lock);
+    return t;
 }
 
 /* --- workers ---------------------------------------------------------------------------------- */
@@ -445,23 +455,26 @@ static void note_address(run_state *r, evutil_socket_t fd, int *port)
                       r->net.tls != NULL ? "https" : "http", host, *port);
 }
 
+/* Addresses alone: a static program cannot ask for names. */
 static int listen_host(run_state *r, const char *host, int *port, fy_err *e)
 {
-    char service[16], shown[320];
-    struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                             .ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV},
-                    *found = NULL;
-    snprintf(service, sizeof service, "%d", *port);
-    snprintf(shown, sizeof shown, "%s port %s", host, service);
-    const int rc = getaddrinfo(host, service, &hints, &found);
-    if (rc != 0)
-        return fy_fail(e, FY_EARG, "--host: '%s': %s", host, gai_strerror(rc));
-    const int ok = add_listener(r, found->ai_addr, found->ai_addrlen, shown, e);
-    if (ok == 0)
-        note_address(r, evconnlistener_get_fd(r->net.listeners[r->net.n_listeners - 1]), port);
-    freeaddrinfo(found);
-    return ok;
+    char shown[FY_QUOTE_BYTES + 32], name[FY_QUOTE_BYTES];
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)*port)};
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)*port)};
+    const char *address = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
+    const bool is_four = inet_pton(AF_INET, address, &four.sin_addr) == 1;
+    fy_quote(name, sizeof name, fy_span_of(host));
+    snprintf(shown, sizeof shown, "%s port %d", name, *port);
+    if (!is_four && inet_pton(AF_INET6, address, &six.sin6_addr) != 1)
+        return fy_fail(e, FY_EARG,
+                       "--host: '%s', expected an address (0.0.0.0 is every one of this machine), "
+                       "localhost, or a path that ends in .sock",
+                       name);
+    if ((is_four ? add_listener(r, (struct sockaddr *)&four, sizeof four, shown, e)
+                 : add_listener(r, (struct sockaddr *)&six, sizeof six, shown, e)) != 0)
+        return -1;
+    note_address(r, evconnlistener_get_fd(r->net.listeners[r->net.n_listeners - 1]), port);
+    return 0;
 }
 
 static int listen_all(run_state *r, fy_err *e)
@@ -562,6 +575,7 @@ static void end(run_state *r)
         fy_exchange_release(x);
     }
     fy_schedule_free(r->s.schedule);
+    fy_trie_free(r->s.trie);
     free_event(r->on_wake);
     free_event(r->on_term);
     free_event(r->on_int);
@@ -576,6 +590,7 @@ static void end(run_state *r)
     fy_str_release(&r->address);
     pthread_cond_destroy(&r->s.work);
     pthread_mutex_destroy(&r->s.lock);
+    pthread_mutex_destroy(&r->s.trie_lock);
     free(r);
 }
 
@@ -590,6 +605,7 @@ int fy_server_run(const fy_server_options *o, fy_err *e)
     r->s.net = &r->net;
     r->net.s = &r->s;
     pthread_mutex_init(&r->s.lock, NULL);
+    pthread_mutex_init(&r->s.trie_lock, NULL);
     pthread_cond_init(&r->s.work, NULL);
     int rc = begin(r, e);
     if (rc == 0 && event_base_dispatch(r->net.base) < 0)

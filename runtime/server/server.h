@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "grammar/grammar.h"
 #include "model/model.h"
 #include "model/sample.h"
 #include "model/template/chat_template.h"
@@ -43,6 +44,7 @@ typedef struct {
     fy_sampler_params sampler;   /* of requests that do not say otherwise */
     bool has_seed;               /* its seed was given */
     int64_t n_predict;           /* the same; -1: no limit */
+    bool no_think;               /* thinking stays in the text of conversations */
 } fy_served;
 
 typedef struct {
@@ -87,6 +89,9 @@ struct fy_server {
     _Atomic bool is_loaded;
     fy_metrics metrics;
 
+    pthread_mutex_t trie_lock;
+    fy_trie *trie; /* owned; under its lock; NULL: no grammar was asked for yet */
+
     pthread_mutex_t lock;
     pthread_cond_t work;
     fy_exchange *jobs, *last_job;   /* under the lock: for the workers */
@@ -108,6 +113,8 @@ void fy_server_answered(fy_exchange *x);
 void fy_server_queue_job(fy_server *s, fy_exchange *x);
 /* Takes the exchanges with bytes to send, each with a reference. Network thread. */
 fy_exchange *fy_server_take_ready(fy_server *s);
+/* The byte strings of the vocabulary, made on first use. A worker. NULL on failure. */
+const fy_trie *fy_server_trie(fy_server *s, fy_err *e);
 /* Clients have left or read on. */
 void fy_server_poke(fy_server *s);
 /* Line for the log of requests. Network thread. */

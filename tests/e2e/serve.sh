@@ -138,6 +138,22 @@ check_equal "a text is scored" '["Once upon a time there was",true,null]' \
 check_equal "with offsets" true \
     "$(jq '.choices[0] | .text as $t | .logprobs | [range(.tokens | length) as $i | $t[.text_offset[$i]:][:(.tokens[$i] | length)] == .tokens[$i]] | all' "$TMP/probs")"
 
+# --- grammars -----------------------------------------------------------------------------------------------------
+
+asked() { post /completion "$(jq -nc --arg g "$1" '{prompt: "Once upon a time", n_predict: 40, temperature: 1, seed: 5, grammar: $g}')"; }
+check_equal "a grammar is kept to" '["eos",true]' \
+    "$(asked 'root ::= ("cat" | "dog") " and " [0-9]{3}' | jq -c '[.stop_type, (.content | test("^(cat|dog) and [0-9]{3}$"))]')"
+check_equal "also by conversations, in streams, by every choice" true \
+    "$(post /v1/chat/completions '{"messages":[{"role":"user","content":"Hi"}],"n":4,"temperature":1,"stream":true,"grammar":"root ::= \"<\" [a-f]{5} \">\""}' |
+        sed -n 's/^data: {/{/p' | jq -sc '[group_by(.choices[0].index)[] | map(.choices[0].delta.content // "") | add | test("^<[a-f]{5}>$")] | length == 4 and all')"
+check_equal "with ignore_eos it ends all the same" "yes" \
+    "$(post /completion '{"prompt":"a","ignore_eos":true,"grammar":"root ::= \"yes\""}' | jq -r .content)"
+check_equal "what is not a grammar is refused, with its place" 400 \
+    "$(status "$url/completion" -d '{"prompt":"a","grammar":"root ::= \"a\" |\nx ::= nothing"}')"
+check "by line and column" grep -qE "'grammar'.*[0-9]+:[0-9]+|line [0-9]+" "$TMP/body"
+check_equal "what the server cannot promise is refused" "400 400 400" \
+    "$(for j in '"json_schema":{}' '"tools":[{}]' '"response_format":{"type":"json_object"}'; do status "$url/v1/chat/completions" -d "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],$j}"; echo; done | xargs)"
+
 # --- tokens -------------------------------------------------------------------------------------------------------
 
 ids=$(post /tokenize '{"content":"Once upon a time, naïve"}' | jq -c .tokens)
@@ -171,6 +187,28 @@ for ((i = 0; i < 15; i++)); do
 done
 check_equal "with other slots, threads and batches, in a step with 15 others" "$alone" "$(post /completion "$one" | essence)"
 wait "${crowd[@]}"
+stop "$pid"
+
+# --- thinking -----------------------------------------------------------------------------------------------------
+
+# A model that thinks: "Once upon a time" begins with <think> and continues after </think>.
+mkdir "$TMP/thinker"
+cp tests/data/tales/*.json tests/data/tales/model.safetensors "$TMP/thinker"
+jq '.model.vocab |= with_entries(if .value == 408 then .key = "<think>" elif .value == 410 then .key = "</think>" else . end)
+    | .model.merges |= map(select((.[0] + .[1]) as $t | $t != "Once" and $t != "\u0120time"))' \
+    tests/data/tales/tokenizer.json >"$TMP/thinker/tokenizer.json"
+$FERRY convert "$TMP/thinker" --outtype f32 -o "$TMP/thinker.gguf" -q 2>/dev/null || not_ok "the thinker converts"
+m=$TMP/thinker.gguf start think -c 512
+first=$(jq -c '.chat[0] | {messages, temperature: 0}' $golden)
+answer=$(jq -r '.chat[0].text' $golden)
+post /v1/chat/completions "$first" >"$TMP/thought"
+check_equal "thinking is apart from the answer" '[" upon a",true]' \
+    "$(jq -c --arg a "${answer#Once upon a time}" '.choices[0].message | [.reasoning_content, .content == $a]' "$TMP/thought")"
+check_equal "in a stream too" '[" upon a",true]' \
+    "$(post /v1/chat/completions "$(jq -c '.stream = true' <<<"$first")" | sed -n 's/^data: {/{/p' |
+        jq -sc --arg a "${answer#Once upon a time}" '[.[].choices[0].delta] | [(map(.reasoning_content // "") | add), (map(.content // "") | add) == $a]')"
+check_equal "unless it is asked for as text" "<think> upon a</think>${answer#Once upon a time}" \
+    "$(post /v1/chat/completions "$(jq -c '.reasoning_format = "none"' <<<"$first")" | jq -r '.choices[0].message.content')"
 stop "$pid"
 
 # --- clients that leave -------------------------------------------------------------------------------------------

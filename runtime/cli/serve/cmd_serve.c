@@ -24,6 +24,7 @@ typedef struct {
     fy_opt_list api_keys, template_args;
     int64_t port, parallel, n, queue, max_body, max_head, max_connections;
     double header_timeout, timeout;
+    int think;
     bool no_slots, no_metrics, log_jsonl, verbose, quiet;
 } options;
 
@@ -57,6 +58,14 @@ static const fy_opt opts[] = {
      .many = true,
      .help = "Variable of the template, as in enable_thinking=false; the value is JSON or text. May "
              "be repeated."},
+    {.group = "Model",
+     .name = "think",
+     .kind = FY_OPT_CHOICE,
+     .arg = "auto|none",
+     .offset = offsetof(options, think),
+     .def = "auto",
+     .help = "Thinking in the answers of conversations: auto, apart, as reasoning_content; none, a "
+             "part of the content."},
     {.group = "Network",
      .name = "host",
      .kind = FY_OPT_STR,
@@ -318,6 +327,7 @@ static int fill_served(job *j, fy_served *out, fy_err *e)
                        .sampler = j->gen.params,
                        .has_seed = seeded,
                        .kv_bytes = j->engine.plan.kv_bytes,
+                       .no_think = o->think == 1,
                        .n_predict = o->n};
     for (size_t i = 0; i < fy_gguf_n_tensors(g); i++) {
         const fy_gguf_tensor *t = fy_gguf_tensor_at(g, i);
