@@ -1,4 +1,4 @@
-/* POST /v1/chat/completions. Thinking is told apart from the answer: reasoning_content. */
+/* POST /v1/chat/completions. Thinking and answer are separate: reasoning_content, content. */
 #include <stdlib.h>
 #include <string.h>
 
