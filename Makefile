@@ -395,6 +395,11 @@ $B/tests/phone/phone_adbd: $(patsubst %.c,$B/%.o,$(sort $(wildcard tests/phone/p
 $B/tests/phone/adb_try: $B/tests/phone/adb_try.o $(LIB)
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DEP_LIBS) -lm
 
+## counts: the numbers of things that the documentation has (tests/cli/counts.sh holds it to them)
+.PHONY: counts
+counts:
+	@scripts/counts $(or $(FERRY),build/ferry)
+
 ## demo: checkpoint to tale, on this machine and on emulated arm64
 .PHONY: demo
 demo: all

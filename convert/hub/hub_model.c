@@ -143,8 +143,9 @@ static int find_id(const char *text, fy_hub_kind kind, fy_hub_place *p, fy_err *
     else
         rc = fy_fail(e, FY_EIO,
                      "%s: no such file or directory, and not in the cache (no %s); "
-                     "'ferry fetch %s' downloads it",
-                     text, storage, text);
+                     "%s'ferry fetch %s' downloads it",
+                     text, storage, fy_hub_is_offline() ? "HF_HUB_OFFLINE is set: without it " : "",
+                     text);
     free(storage);
     const fy_hub_choice c = {.id = ref.id, .kind = kind, .type = ref.type};
     if (rc == 0)

@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "format/sniff.h"
 
-json_t *fy_cfg_tree(const void *p, size_t n, fy_err *e)
+json_t *fy_cfg_tree(const void *p, size_t n, const char *name, fy_err *e)
 {
     const char *text = p;
     size_t i = 0;
@@ -19,7 +19,7 @@ json_t *fy_cfg_tree(const void *p, size_t n, fy_err *e)
     const char *other = i < n && text[i] != '{' && text[i] != '[' ? fy_sniff(p, n) : NULL;
     if (other != NULL)
         fy_fail(e, FY_EFORMAT, "this is %s", other);
-    json_t *root = other == NULL ? fy_json_tree(p, n, e) : NULL;
+    json_t *root = other == NULL ? fy_json_tree_of_python(p, n, name, e) : NULL;
     if (root == NULL || json_is_object(root))
         return root;
     json_decref(root);
@@ -32,7 +32,7 @@ json_t *fy_cfg_tree_of(const char *path, fy_err *e)
     fy_map m;
     if (fy_map_open(&m, path, e) != 0)
         return NULL;
-    json_t *root = fy_cfg_tree(m.data, m.size, e);
+    json_t *root = fy_cfg_tree(m.data, m.size, path, e);
     if (root == NULL)
         fy_ctx(e, "%s", path);
     fy_map_close(&m);

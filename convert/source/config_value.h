@@ -14,7 +14,7 @@
 
 /* The object that the text of a configuration is; what is something else is named where it can be
  * recognised. NULL on failure; released by json_decref. */
-json_t *fy_cfg_tree(const void *p, size_t n, fy_err *e);
+json_t *fy_cfg_tree(const void *p, size_t n, const char *name, fy_err *e);
 /* The same of a file; messages name it. */
 json_t *fy_cfg_tree_of(const char *path, fy_err *e);
 

@@ -514,7 +514,7 @@ static int read_tree(fy_hf_config *c, json_t *root, const char *name, fy_err *e)
 
 int fy_hf_config_parse(fy_hf_config *c, const void *p, size_t n, const char *name, fy_err *e)
 {
-    json_t *root = fy_cfg_tree(p, n, e);
+    json_t *root = fy_cfg_tree(p, n, name, e);
     if (root == NULL)
         fy_ctx(e, "%s", name);
     return read_tree(c, root, name, e);

@@ -328,7 +328,7 @@ static int read_tree(fy_lora_config *c, json_t *root, const char *where, fy_err 
 
 int fy_lora_config_parse(fy_lora_config *c, const void *p, size_t n, fy_err *e)
 {
-    return read_tree(c, fy_cfg_tree(p, n, e), "", e);
+    return read_tree(c, fy_cfg_tree(p, n, "adapter_config.json", e), "", e);
 }
 
 int fy_lora_config_open(fy_lora_config *c, const char *dir, fy_err *e)

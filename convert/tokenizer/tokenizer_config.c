@@ -46,61 +46,7 @@ int fy_tokenizer_config_map(const char *dir, const char *name, fy_map *m, fy_err
 }
 
 #define GENERATION_FILE "generation_config.json"
-
-/* The length of a word that Python writes for a number and that JSON does not have; 0: p has none.
- */
-static size_t no_number(const char *p, size_t n)
-{
-    static const char *const words[] = {"NaN", "-Infinity", "Infinity"};
-    for (int i = 0; i < 3; i++) {
-        size_t len = strlen(words[i]);
-        if (n >= len && memcmp(p, words[i], len) == 0)
-            return len;
-    }
-    return 0;
-}
-
-/* The text with null for such words outside of texts. */
-static void put_plain(const char *p, size_t n, fy_str *out)
-{
-    bool in_text = false;
-    for (size_t i = 0; i < n;) {
-        size_t word = in_text ? 0 : no_number(p + i, n - i);
-        size_t len = word > 0 ? word : in_text && p[i] == '\\' && i + 1 < n ? 2 : 1;
-        if (word > 0)
-            fy_str_puts(out, "null");
-        else
-            fy_str_add(out, p + i, len);
-        in_text ^= len == 1 && p[i] == '"';
-        i += len;
-    }
-}
-
-/* NaN and Infinity are read as null. If the text is wrong in other ways too, the error is about the
- * text as written. */
-static json_t *read_lenient(const fy_map *m, const char *path, fy_err *e)
-{
-    fy_err strict = {0}, again = {0};
-    fy_str plain = {0};
-    json_t *tree = fy_json_tree(m->data, m->size, &strict);
-    if (tree != NULL)
-        return tree;
-    if (strict.code == FY_EFORMAT && m->size <= FY_JSON_TREE_MAX) {
-        put_plain((const char *)m->data, m->size, &plain);
-        if (plain.oom)
-            fy_nomem(&again);
-        else
-            tree = fy_json_tree(fy_str_z(&plain), plain.len, &again);
-        fy_str_release(&plain);
-    }
-    if (tree != NULL)
-        fy_log(FY_LOG_WARN, "%s: has NaN or Infinity, read as null", path);
-    else if (again.code == FY_ENOMEM)
-        fy_nomem(e);
-    else
-        fy_fail(e, strict.code, "%s", strict.msg);
-    return tree;
-}
+#define MODEL_FILE      "config.json"
 
 /* Reads dir/name as a JSON object. No such file: *out is left as it is, 0. */
 static int read_object(const char *dir, const char *name, json_t **out, fy_err *e)
@@ -111,8 +57,8 @@ static int read_object(const char *dir, const char *name, json_t **out, fy_err *
         return fy_nomem(e);
     int rc = fy_tokenizer_config_map(dir, name, &m, e);
     if (rc == 0) {
-        const bool lenient = strcmp(name, GENERATION_FILE) == 0;
-        *out = lenient ? read_lenient(&m, path, e) : fy_json_tree(m.data, m.size, e);
+        const bool quiet = strcmp(name, MODEL_FILE) == 0; /* whose own reader has warned */
+        *out = fy_json_tree_of_python(m.data, m.size, quiet ? NULL : path, e);
         if (*out == NULL)
             rc = fy_ctx(e, "%s", path);
         else if (!json_is_object(*out))
@@ -134,7 +80,7 @@ int fy_tokenizer_config_read(const char *dir, fy_tokenizer_config *c, fy_err *e)
     } files[] = {{"tokenizer_config.json", &c->tokenizer},
                  {"special_tokens_map.json", &c->special_map},
                  {"added_tokens.json", &c->added},
-                 {"config.json", &c->model},
+                 {MODEL_FILE, &c->model},
                  {"params.json", &c->params},
                  {GENERATION_FILE, &c->generation}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {

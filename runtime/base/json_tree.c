@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/str.h"
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -130,6 +131,60 @@ json_t *fy_json_tree(const void *p, size_t n, fy_err *e)
         return NULL;
     }
     return read_text(p, n, false, e);
+}
+
+/* The length of a word that Python writes for a number and that JSON does not have; 0: p has none.
+ */
+static size_t no_number(const char *p, size_t n)
+{
+    static const char *const words[] = {"NaN", "-Infinity", "Infinity"};
+    for (int i = 0; i < 3; i++) {
+        size_t len = strlen(words[i]);
+        if (n >= len && memcmp(p, words[i], len) == 0)
+            return len;
+    }
+    return 0;
+}
+
+/* The text with null for such words outside of texts. */
+static void put_plain(const char *p, size_t n, fy_str *out)
+{
+    bool in_text = false;
+    for (size_t i = 0; i < n;) {
+        size_t word = in_text ? 0 : no_number(p + i, n - i);
+        size_t len = word > 0 ? word : in_text && p[i] == '\\' && i + 1 < n ? 2 : 1;
+        if (word > 0)
+            fy_str_puts(out, "null");
+        else
+            fy_str_add(out, p + i, len);
+        in_text ^= len == 1 && p[i] == '"';
+        i += len;
+    }
+}
+
+/* If the text is wrong in other ways too, the error is about the text as written. */
+json_t *fy_json_tree_of_python(const void *p, size_t n, const char *path, fy_err *e)
+{
+    fy_err strict = {0}, again = {0};
+    fy_str plain = {0};
+    json_t *read = fy_json_tree(p, n, &strict);
+    if (read != NULL)
+        return read;
+    if (strict.code == FY_EFORMAT && n <= FY_JSON_TREE_MAX) {
+        put_plain(p, n, &plain);
+        if (plain.oom)
+            fy_nomem(&again);
+        else
+            read = fy_json_tree(fy_str_z(&plain), plain.len, &again);
+        fy_str_release(&plain);
+    }
+    if (read != NULL && path != NULL)
+        fy_log(FY_LOG_WARN, "%s: has NaN or Infinity, read as null", path);
+    else if (read == NULL && again.code == FY_ENOMEM)
+        fy_nomem(e);
+    else if (read == NULL)
+        fy_fail(e, strict.code, "%s", strict.msg);
+    return read;
 }
 
 json_t *fy_json_data(fy_span text, fy_err *e)

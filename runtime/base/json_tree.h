@@ -23,6 +23,10 @@
  * (model_max_length 1000000000000000019884624838656). Strings hold no NUL: they are C strings. */
 json_t *fy_json_tree(const void *p, size_t n, fy_err *e);
 
+/* The same of a file that Python may have written with NaN or Infinity, which JSON does not have:
+ * they are read as null, with a warning that names `path` unless that is NULL. */
+json_t *fy_json_tree_of_python(const void *p, size_t n, const char *path, fy_err *e);
+
 /* Data of any size: integers that fit stay integers, and strings may hold NUL. */
 json_t *fy_json_data(fy_span text, fy_err *e);
 /* The same of one line of JSON Lines: messages give the column alone. */

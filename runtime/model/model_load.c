@@ -238,6 +238,10 @@ static int bind_all(fy_model *m, fy_err *e)
     problems bad = {0};
     size_t n_bound = 0;
     int rc = 0;
+    if (fy_gguf_n_tensors(m->gguf) == 0)
+        return fy_fail(e, FY_EUNSUPPORTED,
+                       "holds a vocabulary and no weights (as --vocab-only writes it): 'ferry "
+                       "tokenize' and 'ferry template' take it; convert without --vocab-only");
     for (size_t i = 0; i < m->family->n_rows && rc == 0; i++) {
         const fy_tensor_row *row = &m->family->rows[i];
         if (row->flags & FY_ROW_ALT)

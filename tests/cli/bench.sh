@@ -94,4 +94,14 @@ check_status "a sustained prompt" 2 "decodes only: leave out -p and -pg" bench -
 check_status "several sustained runs" 2 "one test, but the lists make 3: give one value each" bench --sustained 1s -t 2,4
 check_status "a file that is not a model" 1 "config.json" bench -m tests/data/tales/config.json
 check_status "a directory that is not a workspace" 1 "tests/data/tales" "$FERRY" bench -m tests/data/tales
+# Both streams into one file, as a terminal shows them.
+"$FERRY" bench -m "$m" -p 4 -n 2,3 -r 1 -t 1,2 >"$TMP/both" 2>&1
+check_equal "no message stands inside the Markdown table" "" \
+    "$(awk '/^\|/ { seen = 1; if (other) print other; next } seen { other = $0 }' "$TMP/both")"
+check_equal "the speed of memory is said once for each number of threads" 2 "$(grep -c 'memory is read at' "$TMP/both")"
+"$FERRY" chunk "$m" --soc SM8650 -o "$TMP/cut" -q
+"$FERRY" bench -m "$TMP/cut" -p 4 -n 2 -r 1 -t 1 >"$TMP/both" 2>&1
+check_equal "nor of a cut model" "" \
+    "$(awk '/^\|/ { seen = 1; if (other) print other; next } seen { other = $0 }' "$TMP/both")"
+check "whose chunks are said after it" grep -q '^tg2: ' "$TMP/both"
 finish

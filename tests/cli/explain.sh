@@ -18,6 +18,9 @@ check_equal "several in a line" "qnn-no-pd QNN_COMMON_ERROR_MEM_ALLOC" \
     "$(names 'Failed to find available PD for contextId 1, err 1002')"
 check_equal "a number of two families" "FERRY_DEVICE AEE_EALREADYLOADED" "$(names 5)"
 check_equal "a number between known ones belongs to its group" QNN_CONTEXT_ERROR "$(names 5099)"
+check_equal "a number may have its family's name" "ferry 3 (0x3) FERRY_FIT" "$("$FERRY" explain 'ferry 3' | sed -n 1p)"
+check_equal "and then is of that family alone" "FastRPC" "$("$FERRY" explain fastrpc 3 --json | jq -r '[.matches[].family] | join(" ")')"
+check_status "a family without that number" 1 "'ferry 99' is not known" "$FERRY" explain ferry 99
 check_status "a typo" 2 "did you mean QNN_CONTEXT_ERROR_BINARY_VERSION\?" "$FERRY" explain QNN_CONTXT_ERROR_BINARY_VERSION
 check_status "an unknown number: what is known" 1 "'1234567' is not known. Known are ferry 1 to 6 and 130; .*QNN 1000 to 15999.*FastRPC 0x80000400" \
     "$FERRY" explain 1234567

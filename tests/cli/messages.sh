@@ -45,6 +45,23 @@ check_status "quantizing quantized weights is refused" 1 'q8_0 already' "$FERRY"
 check "and leaves nothing" test ! -e "$TMP/x.gguf" -a ! -e "$TMP/x.gguf.part"
 check_status "input and output must differ" 2 'same file|input' "$FERRY" quantize "$out" "$out" f32
 
+check "a vocabulary converts" "$FERRY" convert tests/data/tales --vocab-only -o "$TMP/v.gguf" -q
+prompt=(-p x)
+for verb in run chat bench; do
+    check_status "$verb says what takes a vocabulary" 1 "v.gguf: holds a vocabulary and no weights .*'ferry tokenize' and 'ferry template' take it" \
+        "$FERRY" "$verb" -m "$TMP/v.gguf" "${prompt[@]}"
+    prompt=()
+done
+check "tokenize does" "$FERRY" tokenize -m "$TMP/v.gguf" hi
+check_status "an offline fetch does not advise what was tried" 1 "none/none: .*; HF_HUB_OFFLINE is set: without it 'ferry fetch none/none' downloads it" \
+    env HF_HUB_OFFLINE=1 HF_HOME="$TMP/hf" "$FERRY" fetch none/none
+mkdir "$TMP/inf"
+ln -s "$PWD"/tests/data/tales/* "$TMP/inf/"
+rm "$TMP/inf/config.json"
+jq . tests/data/tales/config.json | sed '1s/{/{ "some_limit": Infinity, "other": [-Infinity, NaN],/' >"$TMP/inf/config.json"
+check_status "Python's Infinity in config.json is read" 0 "inf/config.json: has NaN or Infinity, read as null" "$FERRY" convert "$TMP/inf" --dry-run
+check "and changes nothing" cmp <("$FERRY" convert "$TMP/inf" --dry-run --json -q 2>/dev/null | jq '.tensors[] | [.name, .type, .bytes]') <("$FERRY" convert tests/data/tales --dry-run --json -q | jq '.tensors[] | [.name, .type, .bytes]')
+
 for n in 0 3 100 5000 100000; do
     head -c $n "$out" >"$TMP/cut.gguf"
     check_status "a file cut at $n bytes is refused" 1 'cut.gguf' "$FERRY" run -m "$TMP/cut.gguf" -p x

@@ -28,6 +28,13 @@ check_file() { # DIR FILE
         not_ok "$2" "$(diff <(printf '%s\n' "$want") <(printf '%s\n' "$got") | head -20; "$FERRY" inspect "$1/$2" 2>&1 >/dev/null)"
     fi
 }
+rwkv=$REAL/rwkv-tiny/tiny-rwkv-7v0-834K-bf16.pth
+if [ -e "$rwkv" ]; then
+    check_status "a model of RWKV is named, not sent for a config.json" 1 "is a model of RWKV, a family that ferry does not compute" \
+        "$FERRY" convert "$rwkv" --dry-run
+else
+    skip "a model of RWKV is named" "no $rwkv"
+fi
 for dir in pt-fixtures rwkv-tiny rwkv-pth executorch-llama-rand stories260K-hf-meta stories260K-hf-torchbin-legacy; do
     if [ ! -e "$REAL/$dir/EXPECTED.json" ]; then
         skip "$dir" "not here"

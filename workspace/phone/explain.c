@@ -422,6 +422,32 @@ static void explain_line(answers *a, const char *line)
     explain_tokens(a, line);
 }
 
+/* "ferry 3", "QNN 0x3e8": the family of the number at *rest; FY_EXPLAIN_FAMILIES: none is named. */
+static int family_named(const char *line, const char **rest)
+{
+    for (int f = 0; f < FY_EXPLAIN_FAMILIES; f++) {
+        const char *name = fy_explain_known()->family[f].name;
+        const size_t n = strlen(name);
+        if (strncasecmp(line, name, n) == 0 && line[n] == ' ') {
+            *rest = line + n + strspn(line + n, " ");
+            return f;
+        }
+    }
+    return FY_EXPLAIN_FAMILIES;
+}
+
+/* Of the answers to a number those of the family alone. */
+static void explain_of_family(answers *a, int family, number v)
+{
+    size_t kept = 0;
+    explain_number(a, v, true);
+    for (size_t i = 0; i < a->n; i++) {
+        if ((int)a->out[i].family == family)
+            a->out[kept++] = a->out[i];
+    }
+    a->n = kept;
+}
+
 size_t fy_explain(const char *query, fy_explanation *out, size_t max, const char **near)
 {
     answers a = {.out = out, .max = max};
@@ -431,11 +457,15 @@ size_t fy_explain(const char *query, fy_explanation *out, size_t max, const char
     while (n > 0 && strchr(" \t\r\n", begin[n - 1]) != NULL)
         n--;
     char *line = strndup(begin, n);
-    const char *found = NULL;
+    const char *found = NULL, *rest = "";
+    const int family = line != NULL ? family_named(line, &rest) : FY_EXPLAIN_FAMILIES;
     if (line == NULL || n == 0) {
         ; /* nothing was asked */
     } else if (scan_number(line, &v) == n) {
         explain_number(&a, v, true);
+    } else if (family < FY_EXPLAIN_FAMILIES && *rest != '\0' &&
+               scan_number(rest, &v) == strlen(rest)) {
+        explain_of_family(&a, family, v);
     } else {
         const fy_explain_row *r = row_named(line, n);
         add_row(&a, r != NULL ? r : row_ending(line));

@@ -116,7 +116,8 @@ typedef struct {
     double *ts;                           /* the same */
     fy_chain_time *chunks;                /* owned, [fy_model_n_chunks] */
     fy_bench_out out;
-    fy_str text; /* not yet printed */
+    fy_str text;  /* not yet printed */
+    fy_str after; /* for standard error, when the table is whole */
     /* of a sustained run */
     fy_bench_about about;
     double first_ts, last_ts;
@@ -265,13 +266,15 @@ static int read_rate(job *j, uint32_t n_threads, double *rate, fy_err *e)
     return 0;
 }
 
-static void show_chunks(const char *name, const fy_bench_result *r)
+/* Before the table begins, which messages would cut in two. */
+static int read_rates(job *j, fy_err *e)
 {
-    fy_str text = {0};
-    fy_bench_chunks_text(r, &text);
-    if (!text.oom)
-        fy_log(FY_LOG_INFO, "%s: %s", name, fy_str_z(&text));
-    fy_str_release(&text);
+    double rate;
+    for (size_t i = 0; i < j->n_tests; i++) {
+        if (only_decodes(&j->tests[i]) && read_rate(j, j->tests[i].n_threads, &rate, e) != 0)
+            return -1;
+    }
+    return 0;
 }
 
 static int run_test(job *j, size_t i, fy_err *e)
@@ -305,8 +308,11 @@ static int run_test(job *j, size_t i, fy_err *e)
     fy_bench_out_test(&j->out, &about, &r, &j->text);
     if (fy_stdout_text(&j->text, e) != 0)
         return -1;
-    if (r.cut != NULL && j->out.format == FY_BENCH_MD)
-        show_chunks(fy_bench_name(t, name), &r);
+    if (r.cut != NULL && j->out.format == FY_BENCH_MD) {
+        fy_str_printf(&j->after, "%s: ", fy_bench_name(t, name));
+        fy_bench_chunks_text(&r, &j->after);
+        fy_str_putc(&j->after, '\n');
+    }
     return 0;
 }
 
@@ -329,12 +335,18 @@ static void choose_columns(job *j)
 /* Also after a failure the rows that are there form a whole. */
 static int run_tests(job *j, fy_err *e)
 {
+    int rc = read_rates(j, e);
+    if (rc != 0)
+        return -1;
     fy_bench_out_begin(&j->out, &j->text);
-    int rc = fy_stdout_text(&j->text, e);
+    rc = fy_stdout_text(&j->text, e);
     for (size_t i = 0; i < j->n_tests && rc == 0; i++)
         rc = run_test(j, i, e);
     fy_bench_out_end(&j->out, &j->text);
-    return fy_stdout_text(&j->text, e) != 0 ? -1 : rc;
+    if (fy_stdout_text(&j->text, e) != 0)
+        return -1;
+    fy_log_lines(FY_LOG_INFO, fy_str_z(&j->after));
+    return j->after.oom ? fy_nomem(e) : rc;
 }
 
 /* --- sustained -------------------------------------------------------------------------------- */
@@ -392,6 +404,7 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     fy_str_release(&j.cpu);
     free(j.chunks);
     free(j.ts);
+    fy_str_release(&j.after);
     free(j.ns);
     free(j.tests);
     fy_bench_lists_release(&j.lists);
