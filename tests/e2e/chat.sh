@@ -125,6 +125,27 @@ check_equal "an answer that fills the context stops, and the next conversation g
     "$(jq -c 'select(.event == "answer" or .event == "error") | .stop // "error"' "$TMP/events" | jq -sc .)"
 check_equal "the context was used to its end" 100 "$(of answer .context_used | head -1)"
 
+chat -c 160 --on-full drop --json --show-prompt <"$TMP/questions" >"$TMP/events" 2>"$TMP/words" || not_ok "--on-full drop goes on"
+check_equal "--on-full drop answers all" 4 "$(of answer .text | wc -l)"
+check_equal "the oldest turn is hidden, which an event says" '2 false' "$(of hidden '[.messages, has("summary")] | join(" ")' | jq -r . | head -1)"
+check_equal "the model sees what came after it" '[true,false]' \
+    "$(of prompt .text | sed -n 2p | jq -c '[contains("Who is the story about?"), contains("Tell me a story")]')"
+chat -c 160 --on-full drop <"$TMP/questions" >"$TMP/out" 2>"$TMP/words"
+check_equal "lines have the same answers" "$(of answer .text | jq -r .)" "$(cat "$TMP/out")"
+check "and a warning" grep -q 'the context is full: the 2 oldest messages are not seen by the model any more' "$TMP/words"
+chat -c 256 --on-full summarize --json --show-prompt --system 'Be kind.' <"$TMP/questions" >"$TMP/events" 2>"$TMP/words" ||
+    not_ok "--on-full summarize goes on"
+check_equal "the model sees its summary in their place" true "$(jq -sc '(map(select(.event == "hidden"))[0].summary) as $s |
+    map(select(.event == "prompt"))[2].text | contains("Be kind.") and contains($s) and
+    contains("Which animal is in the story?") and contains("Summarize") and (contains("Tell me a story") | not)' "$TMP/events")"
+check_equal "a summary takes an eighth of the context at most" true \
+    "$(of hidden '.summary | length > 0 and length < 200' | head -1)"
+yes "$first_answer" | head -5 | paste -sd' ' >"$TMP/huge"
+status=0
+{ head -1 "$TMP/questions"; cat "$TMP/huge"; echo '{"messages":[]}'; } | chat -c 160 --on-full drop --json >"$TMP/events" 2>/dev/null || status=$?
+check_equal "a message that is too large alone is an error and hides nothing" '3 answer error' \
+    "$status $(jq -r 'select(.event != "token" and .event != "ready").event' "$TMP/events" | xargs)"
+
 # --- thinking -----------------------------------------------------------------------------------------------------
 
 # A model that thinks: "Once upon a time" begins with <think> and goes on behind </think>. As text neither is one token.
@@ -568,7 +589,21 @@ wait >
 signal TERM
 end 130
 EOF
-play "a full context is said, and the conversation stays usable" -c 160 <<EOF
+play "a full context drops the oldest turn and tells" -c 160 <<EOF
+wait > 
+line $first
+wait full of joy.
+wait > 
+line Who is the story about?
+wait (the context is full: the 2 oldest messages are not seen by the model any more)
+wait > 
+line /save $save
+wait 4 messages saved
+wait > 
+send \x04
+end 0
+EOF
+play "a full context is said, and the conversation stays usable" -c 160 --on-full stop <<EOF
 wait > 
 line $first
 wait full of joy.

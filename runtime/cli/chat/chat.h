@@ -32,6 +32,10 @@ typedef struct {
 typedef struct {
     fy_chat_message *items; /* owned */
     size_t n, cap;
+    /* The oldest ones after the system message that the model does not see any more, and what it sees
+     * in their place: its own summary of them; empty: nothing. */
+    size_t n_hidden;
+    fy_str summary;
 } fy_chat_messages;
 
 int fy_chat_messages_add(fy_chat_messages *m, const char *role, fy_span content, fy_err *e);
@@ -51,10 +55,19 @@ void fy_chat_messages_put_back(fy_chat_messages *m, fy_chat_message one);
 void fy_chat_message_release(fy_chat_message *one);
 void fy_chat_messages_release(fy_chat_messages *m); /* usable again */
 
-/* The list as a template gets it. */
+/* Those that the model sees, as a template gets them. */
 void fy_chat_messages_json(const fy_chat_messages *m, fy_str *out);
+/* The same as if the first n_hidden were hidden without a summary, up to message n; then the request
+ * for a summary. */
+void fy_chat_messages_ask_summary(const fy_chat_messages *m, size_t n_hidden, size_t n,
+                                  fy_str *out);
+/* How many are hidden when the oldest turn that the model sees is hidden too: up to the next message
+ * of a user. The same as before: only one turn is left. */
+size_t fy_chat_messages_next_turn(const fy_chat_messages *m, size_t n_hidden);
+/* Hides them; takes *summary, NULL: none. */
+void fy_chat_messages_hide(fy_chat_messages *m, size_t n_hidden, fy_str *summary);
 
-/* load replaces the list once the file is read whole. */
+/* save writes all, hidden ones too. load replaces the list once the file is read whole. */
 int fy_chat_messages_save(const fy_chat_messages *m, const char *path, fy_err *e);
 int fy_chat_messages_load(fy_chat_messages *m, const char *path, fy_err *e);
 
@@ -85,6 +98,13 @@ void fy_chat_splice_release(fy_chat_splice *s); /* usable again */
 
 /* --- the conversation ------------------------------------------------------------------------- */
 
+/* What happens when a conversation has no room for its next answer. */
+typedef enum {           /* in the order of --on-full */
+    FY_FULL_STOP,        /* FY_EFIT */
+    FY_FULL_DROP,        /* the model does not see the oldest turns any more */
+    FY_FULL_SUMMARIZE,   /* it sees its own summary of them */
+} fy_on_full;
+
 typedef struct {
     fy_engine *engine;          /* view */
     fy_chat_template *template; /* view */
@@ -94,6 +114,7 @@ typedef struct {
     fy_matcher *grammar;       /* view: of every answer, after its thinking; NULL: none */
     int64_t n;                 /* most tokens of an answer; -1: no limit */
     const fy_stops *stops;     /* view: they end an answer; NULL: none */
+    fy_on_full on_full;
     const char *remedy;        /* what a user can do about a full context */
     fy_chat_messages messages; /* owned */
     fy_chat_splice splice;     /* owned */
@@ -109,6 +130,8 @@ typedef struct {
 typedef struct {
     int (*prompt)(void *user, fy_span text, const fy_ids *ids, fy_err *e); /* may be NULL */
     int (*piece)(void *user, const fy_chat_piece *p, fy_err *e);
+    /* n messages more are hidden; ptr NULL: without a summary. */
+    int (*hidden)(void *user, size_t n, fy_span summary, fy_err *e);
     void *user;
 } fy_chat_sink;
 
@@ -127,6 +150,13 @@ typedef struct {
  * (FY_EINTR), the conversation is as it was. FY_EFIT: the context is too small for it. */
 int fy_chat_answer_next(fy_chat *c, const fy_chat_sink *sink, fy_chat_answer *a, fy_err *e);
 void fy_chat_answer_release(fy_chat_answer *a);
+
+/* Makes room as c->on_full says when less than a quarter of the context is left for the answer to the
+ * prompt (c->splice): then the oldest turns are hidden until half of the context is free. *changed: the
+ * conversation has to be rendered again. */
+int fy_chat_make_room(fy_chat *c, const fy_chat_sink *sink, bool *changed, fy_err *e);
+/* Renders a conversation into *text, for ids in c->splice. */
+int fy_chat_render(fy_chat *c, fy_span messages, bool generation, fy_str *text, fy_err *e);
 
 /* Tokens of the conversation so far. */
 int fy_chat_count(fy_chat *c, uint32_t *n, fy_err *e);

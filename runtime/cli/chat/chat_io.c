@@ -155,12 +155,19 @@ int fy_chat_show_prompt(void *user, fy_span text, const fy_ids *ids, fy_err *e)
     return rc;
 }
 
+void fy_chat_put_hidden(size_t n, fy_span summary, fy_str *out)
+{
+    fy_str_printf(out, "the context is full: the %zu oldest messages %s", n,
+                  summary.ptr != NULL ? "became a summary: " : "are not seen by the model any more");
+    fy_str_add(out, summary.ptr, summary.len);
+}
+
 void fy_chat_notice(const fy_chat *c, const fy_chat_answer *a, fy_str *out)
 {
     uint32_t left = a->n_ctx > a->n_used ? a->n_ctx - a->n_used : 0;
     if (a->why == FY_STOP_CONTEXT)
         fy_str_printf(out, "the context is full (%u tokens): %s", a->n_ctx, c->remedy);
-    else if ((uint64_t)a->n_used * 10 >= (uint64_t)a->n_ctx * 9)
+    else if (c->on_full == FY_FULL_STOP && (uint64_t)a->n_used * 10 >= (uint64_t)a->n_ctx * 9)
         fy_str_printf(out, "the context is nearly full, %u of %u tokens are left: %s", left,
                       a->n_ctx, c->remedy);
 }

@@ -49,6 +49,8 @@ void fy_chat_show_end(fy_chat_show *s, fy_str *out);
 
 /* A rendered prompt for --show-prompt, on standard error. */
 int fy_chat_show_prompt(void *user, fy_span text, const fy_ids *ids, fy_err *e);
+/* Appends what a user should know when the oldest messages are hidden from the model. */
+void fy_chat_put_hidden(size_t n, fy_span summary, fy_str *out);
 /* Appends what a user should know at the end of an answer about the space left in the context. */
 void fy_chat_notice(const fy_chat *c, const fy_chat_answer *a, fy_str *out);
 

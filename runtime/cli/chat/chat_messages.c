@@ -21,12 +21,18 @@ void fy_chat_messages_cut(fy_chat_messages *m, size_t n)
 {
     while (m->n > n)
         fy_chat_message_release(&m->items[--m->n]);
+    const bool system = fy_chat_messages_system(m).ptr != NULL;
+    if (m->n_hidden > 0 && m->n <= m->n_hidden + system) { /* none is left that the model sees */
+        m->n_hidden = 0;
+        fy_str_clear(&m->summary);
+    }
 }
 
 void fy_chat_messages_release(fy_chat_messages *m)
 {
     fy_chat_messages_cut(m, 0);
     free(m->items);
+    fy_str_release(&m->summary);
     *m = (fy_chat_messages){0};
 }
 
@@ -210,28 +216,91 @@ bool fy_chat_messages_ends_in(const fy_chat_messages *m, const char *role)
     return m->n > 0 && strcmp(fy_str_z(&m->items[m->n - 1].role), role) == 0;
 }
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* --- what the model sees ---------------------------------------------------------------------- */
 
-static void put_list(const fy_chat_messages *m, const char *between, fy_str *out)
+static const char ask[] = "Summarize our conversation so far in a few sentences.";
+
+static size_t n_system(const fy_chat_messages *m)
 {
-    for (size_t i = 0; i < m->n; i++) {
-        fy_str_puts(out, i > 0 ? between : "");
-        fy_str_add(out, m->items[i].json.ptr, m->items[i].json.len);
+    return fy_chat_messages_system(m).ptr != NULL;
+}
+
+size_t fy_chat_messages_next_turn(const fy_chat_messages *m, size_t n_hidden)
+{
+    size_t at = n_system(m) + n_hidden + 1;
+    while (at < m->n && strcmp(fy_str_z(&m->items[at].role), "user") != 0)
+        at++;
+    return at < m->n ? at - n_system(m) : n_hidden;
+}
+
+void fy_chat_messages_hide(fy_chat_messages *m, size_t n_hidden, fy_str *summary)
+{
+    m->n_hidden = n_hidden;
+    fy_str_release(&m->summary);
+    if (summary != NULL) {
+        m->summary = *summary;
+        *summary = (fy_str){0};
+    }
+}
+
+static void put_message(fy_span json, fy_str *out)
+{
+    if (out->ptr[out->len - 1] != '[')
+        fy_str_putc(out, ',');
+    fy_str_add(out, json.ptr, json.len);
+}
+
+static void put_new(const char *role, fy_span content, fy_str *out)
+{
+    fy_str one = {0};
+    fy_chat_put_message(&one, fy_span_of(role), content);
+    put_message((fy_span){fy_str_z(&one), one.len}, out);
+    out->oom |= one.oom;
+    fy_str_release(&one);
+}
+
+/* A summary is a turn as any other, so that templates that want roles to alternate take it. */
+static void put_seen(const fy_chat_messages *m, size_t n_hidden, bool summary, size_t n,
+                     fy_str *out)
+{
+    fy_str_putc(out, '[');
+    if (out->oom)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        if (i == n_system(m) && summary && m->summary.len > 0) {
+            put_new("user", fy_span_of(ask), out);
+            put_new("assistant", (fy_span){m->summary.ptr, m->summary.len}, out);
+        }
+        if (i < n_system(m) || i >= n_system(m) + n_hidden)
+            put_message((fy_span){m->items[i].json.ptr, m->items[i].json.len}, out);
     }
 }
 
 void fy_chat_messages_json(const fy_chat_messages *m, fy_str *out)
 {
-    fy_str_putc(out, '[');
-    put_list(m, ",", out);
+    put_seen(m, m->n_hidden, true, m->n, out);
     fy_str_putc(out, ']');
 }
+
+void fy_chat_messages_ask_summary(const fy_chat_messages *m, size_t n_hidden, size_t n,
+                                  fy_str *out)
+{
+    put_seen(m, n_hidden, n_hidden == m->n_hidden, n, out);
+    if (!out->oom)
+        put_new("user", fy_span_of(ask), out);
+    fy_str_putc(out, ']');
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
 
 int fy_chat_messages_save(const fy_chat_messages *m, const char *path, fy_err *e)
 {
     fy_str out = {0};
     fy_str_puts(&out, "{\"messages\": [\n  ");
-    put_list(m, ",\n  ", &out);
+    for (size_t i = 0; i < m->n; i++) {
+        fy_str_puts(&out, i > 0 ? ",\n  " : "");
+        fy_str_add(&out, m->items[i].json.ptr, m->items[i].json.len);
+    }
     fy_str_puts(&out, "\n]}\n");
     int rc = out.oom ? fy_nomem(e) : fy_file_write(path, out.ptr, out.len, e);
     fy_str_release(&out);

@@ -78,11 +78,23 @@ static int on_piece(void *user, const fy_chat_piece *p, fy_err *e)
     return s->out.len > 0 ? flush(s, e) : 0;
 }
 
+static int on_hidden(void *user, size_t n, fy_span summary, fy_err *e)
+{
+    (void)user;
+    (void)e;
+    fy_str words = {0};
+    fy_chat_put_hidden(n, summary, &words);
+    fy_log(FY_LOG_WARN, "%s", fy_str_z(&words));
+    fy_str_release(&words);
+    return 0;
+}
+
 /* Ends a line that has begun, also on failure. */
 static int answer_line(script *s, fy_err *e)
 {
     fy_chat_sink sink = {
-        .prompt = s->show_prompt ? fy_chat_show_prompt : NULL, .piece = on_piece, .user = s};
+        .prompt = s->show_prompt ? fy_chat_show_prompt : NULL, .piece = on_piece, .hidden = on_hidden,
+        .user = s};
     fy_chat_show_begin(&s->show, s->style);
     int rc = add_text(s, e);
     if (rc == 0)
@@ -196,6 +208,16 @@ static int on_piece_event(void *user, const fy_chat_piece *p, fy_err *e)
     return s->out.len > 0 ? flush(s, e) : 0;
 }
 
+static int on_hidden_event(void *user, size_t n, fy_span summary, fy_err *e)
+{
+    script *s = user;
+    fy_str_printf(&s->out, "{\"event\":\"hidden\",\"messages\":%zu", n);
+    if (summary.ptr != NULL)
+        put_text(&s->out, "summary", summary);
+    fy_str_puts(&s->out, "}\n");
+    return flush(s, e);
+}
+
 /* Takes the line into the conversation; *n is then how much of it stays if the answer fails. */
 static int take_line(script *s, size_t *n, fy_err *e)
 {
@@ -235,7 +257,8 @@ static bool waits(const fy_chat_messages *m)
 static int answer_with_events(script *s, size_t n, fy_err *e)
 {
     fy_chat_sink sink = {
-        .prompt = s->show_prompt ? on_prompt_event : NULL, .piece = on_piece_event, .user = s};
+        .prompt = s->show_prompt ? on_prompt_event : NULL, .piece = on_piece_event,
+        .hidden = on_hidden_event, .user = s};
     if (fy_chat_answer_next(s->chat, &sink, &s->answer, e) != 0) {
         fy_chat_messages_cut(&s->chat->messages, n);
         return -1;

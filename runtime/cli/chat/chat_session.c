@@ -134,20 +134,26 @@ static fy_span view(const fy_str *s)
 
 /* --- the prompt ------------------------------------------------------------------------------- */
 
+int fy_chat_render(fy_chat *c, fy_span messages, bool generation, fy_str *text, fy_err *e)
+{
+    fy_chat_input in = {.messages = messages,
+                        .add_generation_prompt = generation,
+                        .args = c->args,
+                        .n_args = c->n_args};
+    fy_str_clear(text);
+    if (fy_chat_template_render(c->template, &in, text, e) != 0)
+        return fy_ctx(e, "the chat template refuses the conversation");
+    return fy_chat_splice_prompt(&c->splice, c->engine->vocab, view(text), e);
+}
+
 /* Renders the conversation into *text; its ids are then those of the splice. */
 static int make_prompt(fy_chat *c, bool generation, fy_str *text, fy_err *e)
 {
     fy_str json = {0};
     fy_chat_messages_json(&c->messages, &json);
-    fy_chat_input in = {.messages = view(&json),
-                        .add_generation_prompt = generation,
-                        .args = c->args,
-                        .n_args = c->n_args};
-    int rc = json.oom ? fy_nomem(e) : fy_chat_template_render(c->template, &in, text, e);
+    int rc = json.oom ? fy_nomem(e) : fy_chat_render(c, view(&json), generation, text, e);
     fy_str_release(&json);
-    if (rc != 0)
-        return fy_ctx(e, "the chat template refuses the conversation");
-    return fy_chat_splice_prompt(&c->splice, c->engine->vocab, view(text), e);
+    return rc;
 }
 
 int fy_chat_count(fy_chat *c, uint32_t *n, fy_err *e)
@@ -289,7 +295,12 @@ int fy_chat_answer_next(fy_chat *c, const fy_chat_sink *sink, fy_chat_answer *a,
     fy_str_clear(&a->text);
     a->ids.n = 0;
     a->n_ctx = fy_session_n_ctx(c->engine->session);
+    bool changed = false;
     int rc = make_prompt(c, true, &prompt, e);
+    if (rc == 0)
+        rc = fy_chat_make_room(c, sink, &changed, e);
+    if (rc == 0 && changed)
+        rc = make_prompt(c, true, &prompt, e);
     if (rc == 0)
         rc = answer_prompt(&l, view(&prompt), e);
     if (rc != 0)

@@ -74,6 +74,18 @@ static int on_piece(void *user, const fy_chat_piece *p, fy_err *e)
     return t->out.len > 0 ? flush(t, e) : 0;
 }
 
+static int on_hidden(void *user, size_t n, fy_span summary, fy_err *e)
+{
+    terminal *t = user;
+    fy_str words = {0};
+    fy_str_putc(&words, '(');
+    fy_chat_put_hidden(n, summary, &words);
+    fy_str_putc(&words, ')');
+    int rc = words.oom ? fy_nomem(e) : remark(t, words.ptr, e);
+    fy_str_release(&words);
+    return rc;
+}
+
 static int end_answer(terminal *t, fy_err *e)
 {
     const fy_chat_answer *a = &t->answer;
@@ -111,7 +123,8 @@ static int after_signals(terminal *t, fy_err *e)
 static int answer(terminal *t, fy_err *e)
 {
     fy_chat_sink sink = {
-        .prompt = t->show_prompt ? fy_chat_show_prompt : NULL, .piece = on_piece, .user = t};
+        .prompt = t->show_prompt ? fy_chat_show_prompt : NULL, .piece = on_piece, .hidden = on_hidden,
+        .user = t};
     fy_err why = {0};
     fy_chat_show_begin(&t->show, t->style);
     fy_signals_last_words(t->style.colour ? "\033[0m\n" : "\n");

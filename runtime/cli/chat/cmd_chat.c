@@ -18,7 +18,7 @@ typedef struct {
     const char *prompt, *system, *system_file, *chat_template, *device, *serial;
     fy_opt_list template_args;
     int64_t n, cache_size;
-    int think;
+    int think, on_full;
     bool no_history, show_prompt, json, verbose, quiet;
 } options;
 
@@ -71,6 +71,14 @@ static const fy_opt opts[] = {
      .max = 1 << 30,
      .help = "Most tokens of one answer; -1: until the model ends it."},
     FY_ROW_STOP("Conversation"),
+    {.group = "Conversation",
+     .name = "on-full",
+     .kind = FY_OPT_CHOICE,
+     .arg = "stop|drop|summarize",
+     .offset = offsetof(options, on_full),
+     .help = "When the context has no room for an answer: fail, hide the oldest turns from the model, "
+             "or give it its own summary of them; it is said each time. Default: drop on a terminal, "
+             "else stop."},
     FY_ROWS_SAMPLING,
     FY_ROWS_GRAMMAR,
     {.group = "Output",
@@ -146,7 +154,7 @@ static int open_all(job *j, fy_err *e)
     fy_chat *c = &j->chat;
     c->remedy = j->terminal ? "/undo takes the last message back, /reset starts over, and -c N "
                               "gives a larger context"
-                            : "give a larger one with -c, or begin a new conversation";
+                            : "give a larger one with -c, or --on-full drop, or start over";
     if (fy_structured_read(&j->structured, &o->structured, e) != 0 || set_system(j, e) != 0 ||
         check_args(o, e) != 0 || fy_gen_stops_of(&o->gen, &j->stops, e) != 0 ||
         fy_machine_pin(&o->engine.machine, e) != 0 ||
@@ -157,6 +165,9 @@ static int open_all(job *j, fy_err *e)
     c->n_args = o->template_args.n;
     c->n = o->n;
     c->stops = j->stops;
+    c->on_full = o->on_full >= 0 ? (fy_on_full)o->on_full
+                 : j->terminal   ? FY_FULL_DROP
+                                 : FY_FULL_STOP;
     c->template = fy_chat_template_open(fy_model_gguf(j->engine.model), o->chat_template, e);
     if (c->template == NULL)
         return -1;

@@ -164,6 +164,45 @@ static void a_message_can_be_put_back(void **state)
     fy_chat_messages_release(&m);
 }
 
+static void add(fy_chat_messages *m, const char *role, const char *content)
+{
+    assert_int_equal(fy_chat_messages_add(m, role, fy_span_of(content), NULL), 0);
+}
+
+static void hidden_turns_are_kept_and_not_seen(void **state)
+{
+    (void)state;
+    fy_chat_messages m = {0};
+    fy_str summary = {0};
+    add(&m, "system", "s");
+    add(&m, "user", "a");
+    add(&m, "assistant", "b");
+    add(&m, "tool", "c");
+    add(&m, "assistant", "d");
+    add(&m, "user", "e");
+    assert_int_equal(fy_chat_messages_next_turn(&m, 0), 4); /* the answers of a turn go with it */
+    assert_int_equal(fy_chat_messages_next_turn(&m, 4), 4); /* the last one stays */
+    fy_chat_messages_hide(&m, 4, NULL);
+    check_json(&m, "[{\"role\":\"system\",\"content\":\"s\"},"
+                   "{\"role\":\"user\",\"content\":\"e\"}]");
+    assert_int_equal(m.n, 6);
+    fy_str_puts(&summary, "sum");
+    fy_chat_messages_hide(&m, 4, &summary);
+    assert_null(summary.ptr);
+    check_json(&m, "[{\"role\":\"system\",\"content\":\"s\"},"
+                   "{\"role\":\"user\",\"content\":\"Summarize our conversation so far in a few "
+                   "sentences.\"},{\"role\":\"assistant\",\"content\":\"sum\"},"
+                   "{\"role\":\"user\",\"content\":\"e\"}]");
+    fy_chat_messages_cut(&m, 6);
+    assert_int_equal(m.n_hidden, 4);
+    fy_chat_messages_cut(&m, 3); /* into what was hidden: it is seen again */
+    assert_int_equal(m.n_hidden, 0);
+    check_json(&m, "[{\"role\":\"system\",\"content\":\"s\"},"
+                   "{\"role\":\"user\",\"content\":\"a\"},"
+                   "{\"role\":\"assistant\",\"content\":\"b\"}]");
+    fy_chat_messages_release(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +212,7 @@ int main(void)
         cmocka_unit_test(what_was_saved_is_loaded),
         cmocka_unit_test(a_file_that_is_no_conversation_leaves_the_old_one),
         cmocka_unit_test(a_message_can_be_put_back),
+        cmocka_unit_test(hidden_turns_are_kept_and_not_seen),
     };
     return cmocka_run_group_tests(tests, make_tmp, remove_tmp);
 }
