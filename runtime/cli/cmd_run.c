@@ -50,6 +50,7 @@ static const fy_opt opts[] = {
      .file = FY_FILE_IN},
     FY_LINE_FLAG("Prompt", "chat", chat,
                  "Answer the text as a message: the model's chat template makes the prompt."),
+    FY_ROW_PROMPT_CACHE("Prompt"),
     FY_LINE_STR("Prompt", "prompt-ids", "IDS", prompt_ids,
                 "Token ids to continue, separated by commas, exactly as given; instead of a text."),
     {.group = "Generation",
@@ -466,6 +467,8 @@ static int generate(job *j, fy_err *e)
     else if (rc == 0)
         bad |= print_json(j, &t, why, &late) != 0;
     show_timing(&t);
+    if (rc == 0 && why != FY_STOP_INTERRUPT)
+        bad |= fy_engine_save(&j->engine, &late) != 0;
     if (rc == 0 && bad)
         rc = fy_fail(e, late.code, "%s", late.msg);
     return rc == 0 ? check_stop(j, why, e) : rc;

@@ -133,6 +133,19 @@ static int new_session(fy_engine *g, fy_err *e)
     return 0;
 }
 
+static int open_stored(fy_engine *g, fy_err *e)
+{
+    const char *path = g->o->prompt_cache;
+    if (path == NULL)
+        return 0;
+    if (fy_session_check_saves(g->session, e) != 0)
+        return fy_ctx(e, "--prompt-cache");
+    if (!fy_file_exists(path))
+        return 0;
+    g->stored = fy_prompt_cache_open(path, g->session, e);
+    return g->stored != NULL ? 0 : fy_ctx(e, "--prompt-cache");
+}
+
 static int open_all(fy_engine *g, bool needs_vocab, fy_err *e)
 {
     const fy_engine_options *o = g->o;
@@ -146,7 +159,7 @@ static int open_all(fy_engine *g, bool needs_vocab, fy_err *e)
         fy_machine_open(&o->machine, fy_engine_model_path(g), g->bundle.qnn, g->bundle.qnn_libs, e);
     if (g->model == NULL || load_vocab(g, needs_vocab, e) != 0)
         return -1;
-    return new_session(g, e);
+    return new_session(g, e) == 0 ? open_stored(g, e) : -1;
 }
 
 int fy_engine_open(fy_engine *g, const fy_engine_options *o, bool needs_vocab, fy_err *e)
@@ -164,6 +177,7 @@ int fy_engine_open(fy_engine *g, const fy_engine_options *o, bool needs_vocab, f
 void fy_engine_close(fy_engine *g)
 {
     fy_ids_release(&g->cached);
+    fy_prompt_cache_close(g->stored);
     fy_session_free(g->session);
     fy_model_close(g->model);
     fy_bundle_release(&g->bundle);
@@ -194,13 +208,62 @@ static int eval(fy_engine *g, const int32_t *ids, uint32_t n, const fy_eval_sink
     return 0;
 }
 
+static size_t n_common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
+{
+    size_t n = 0;
+    while (n < n_a && n < n_b && a[n] == b[n])
+        n++;
+    return n;
+}
+
+/* Takes from the file what the prompt begins with, when that is more than the session holds of it. */
+static int take_stored(fy_engine *g, const fy_ids *prompt, fy_err *e)
+{
+    uint32_t n_ids;
+    if (g->stored == NULL || prompt->n < 2)
+        return 0;
+    const int32_t *ids = fy_prompt_cache_ids(g->stored, &n_ids);
+    size_t n = n_common(ids, n_ids, prompt->id, prompt->n - 1);
+    if (n > fy_session_n_ctx(g->session))
+        n = fy_session_n_ctx(g->session);
+    if (n <= n_common(g->cached.id, g->cached.n, prompt->id, prompt->n))
+        return 0;
+    g->cached.n = 0;
+    fy_session_rewind(g->session, 0);
+    for (size_t i = 0; i < n; i++) {
+        if (fy_ids_push(&g->cached, ids[i], e) != 0) {
+            g->cached.n = 0;
+            return -1;
+        }
+    }
+    if (fy_prompt_cache_load(g->stored, g->session, 0, (uint32_t)n, e) == 0)
+        return 0;
+    g->cached.n = 0;
+    return -1;
+}
+
+int fy_engine_save(const fy_engine *g, fy_err *e)
+{
+    uint32_t n_ids = 0;
+    if (g->o->prompt_cache == NULL || g->cached.n == 0)
+        return 0;
+    const int32_t *ids = g->stored != NULL ? fy_prompt_cache_ids(g->stored, &n_ids) : NULL;
+    if (n_ids >= g->cached.n && n_common(ids, n_ids, g->cached.id, g->cached.n) == g->cached.n)
+        return 0;
+    if (fy_prompt_cache_write(g->o->prompt_cache, g->session, 0, g->cached.id,
+                              (uint32_t)g->cached.n, e) != 0)
+        return fy_ctx(e, "--prompt-cache");
+    fy_log(FY_LOG_DEBUG, "%s: %zu tokens", g->o->prompt_cache, g->cached.n);
+    return 0;
+}
+
 /* Keeps of the cache what the prompt starts with, and returns its length. At least one token is
  * left to compute: the answer begins with its logits. */
 static uint32_t keep_common(fy_engine *g, const fy_ids *prompt, bool reuse)
 {
-    size_t n = 0;
-    while (reuse && n + 1 < prompt->n && n < g->cached.n && g->cached.id[n] == prompt->id[n])
-        n++;
+    size_t n = reuse && prompt->n > 0
+                   ? n_common(g->cached.id, g->cached.n, prompt->id, prompt->n - 1)
+                   : 0;
     g->cached.n = n;
     fy_session_rewind(g->session, (uint32_t)n);
     return (uint32_t)n;
@@ -213,6 +276,8 @@ static int run_prompt(fy_engine *g, fy_sampler *s, const fy_ids *prompt, const f
         return fy_fail(e, FY_EFIT, "a prompt of %zu tokens, the context has %u positions",
                        prompt->n, fy_session_n_ctx(g->session));
     double begin = fy_now_s();
+    if (sinks == NULL && take_stored(g, prompt, e) != 0)
+        return -1;
     t->n_prompt = (uint32_t)prompt->n;
     t->n_reused = keep_common(g, prompt, sinks == NULL);
     const int32_t *rest = prompt->n > 0 ? prompt->id + t->n_reused : NULL;

@@ -10,12 +10,13 @@
 #include "cli/machine.h"
 #include "cli/verb_rows.h"
 #include "model/model.h"
+#include "model/prompt_cache.h"
 #include "model/sample.h"
 
 /* A verb embeds this as the field `engine` of its `options`, and FY_ROWS_MODEL and FY_ROWS_ENGINE,
  * each followed by a comma, in its rows. */
 typedef struct {
-    const char *model, *dir;
+    const char *model, *dir, *prompt_cache;
     int64_t n_ctx, n_threads, n_batch;
     int type_k, type_v;
     fy_machine_options machine;
@@ -43,6 +44,10 @@ typedef struct {
         .help = "Workspace to run: its main model, with the defaults of its hparams.json.",      \
         .set = "model", .file = FY_FILE_WORKSPACE                                                \
     }
+#define FY_ROW_PROMPT_CACHE(group_)                                                              \
+    FY_LINE_STR(group_, "prompt-cache", "FILE", engine.prompt_cache,                             \
+                "Take the beginning that the prompt has in common with this file from it instead " \
+                "of computing it, and write all that was computed to it at the end.")
 #define FY_ROWS_ENGINE                                                                       \
     {.group = "Machine",                                                                     \
      .name = "ctx-size",                                                                     \
@@ -79,6 +84,7 @@ typedef struct {
     fy_session *session;
     fy_session_plan plan; /* of the session */
     fy_ids cached; /* what the session's cache holds, n_past of them */
+    fy_prompt_cache *stored; /* owned: --prompt-cache; NULL: none, or no such file yet */
     double load_s;
 } fy_engine;
 
@@ -130,6 +136,10 @@ typedef struct {
  * (FY_EINTR). After a failure the cache holds what was computed. */
 int fy_engine_generate(fy_engine *g, fy_sampler *s, const fy_ids *prompt,
                        const fy_generate_params *p, fy_timing *t, fy_stop *why, fy_err *e);
+
+/* At the end of a verb that succeeded: writes what the session holds to --prompt-cache, unless the file
+ * begins with it already. */
+int fy_engine_save(const fy_engine *g, fy_err *e);
 
 /* "load 2 ms | prompt 6 tokens 11493.2 tok/s | first token 1 ms | generated 44 tokens 5736.6 tok/s
  * | peak memory 11 MB (rss anon 2 MB) | cpu"; " (4 from the cache)" follows the prompt when some

@@ -375,12 +375,22 @@ static int take_memory(fy_session *s, const fy_session_params *p, fy_err *e)
 }
 
 /* The factors of longrope are chosen once: the keys of a session all rotate alike. */
-static const float *rope_factors(const fy_model *m, uint32_t n_ctx)
+static bool is_long(const fy_model *m, uint32_t n_ctx)
 {
     const uint32_t known = m->hp.rope_orig_ctx != 0 ? m->hp.rope_orig_ctx : m->hp.n_ctx_train;
+    return fy_bound(&m->once, FY_T_ROPE_LONG) && n_ctx > known;
+}
+
+bool fy_session_has_long_rope(const fy_session *s)
+{
+    return is_long(s->model, s->n_ctx);
+}
+
+static const float *rope_factors(const fy_model *m, uint32_t n_ctx)
+{
     if (!fy_bound(&m->once, FY_T_ROPE_LONG))
         return fy_vector(&m->once, FY_T_ROPE_FREQS);
-    return fy_vector(&m->once, n_ctx > known ? FY_T_ROPE_LONG : FY_T_ROPE_SHORT);
+    return fy_vector(&m->once, is_long(m, n_ctx) ? FY_T_ROPE_LONG : FY_T_ROPE_SHORT);
 }
 
 static int take_cache(fy_session *s, const fy_session_params *p, fy_err *e)

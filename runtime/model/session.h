@@ -22,6 +22,12 @@ int fy_kv_bytes(const fy_hparams *hp, uint32_t n_seq, uint32_t n_ctx, fy_type ty
                 fy_type type_v, uint64_t *bytes, fy_err *e);
 fy_kv_layer fy_kv_at(const fy_kv *kv, uint32_t layer);
 
+/* session_range.c: rows of n positions of one head, and where they begin. */
+size_t fy_kv_run_bytes(const fy_kv_layer *l, bool values, uint32_t n);
+uint8_t *fy_kv_run_at(const fy_kv_layer *l, bool values, uint32_t seq, uint32_t head, uint32_t pos);
+/* Does it rotate by longrope's factors for a long context? Another -c may decide otherwise. */
+bool fy_session_has_long_rope(const struct fy_session *s);
+
 /* --- RoPE: how fast each pair of a head rotates, and the angles of a position. Rates are kept and
  * angles computed in double; what the backend gets is rounded once --- */
 

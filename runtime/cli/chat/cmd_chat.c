@@ -70,6 +70,7 @@ static const fy_opt opts[] = {
      .min = -1,
      .max = 1 << 30,
      .help = "Most tokens of one answer; -1: until the model ends it."},
+    FY_ROW_PROMPT_CACHE("Conversation"),
     FY_ROW_STOP("Conversation"),
     {.group = "Conversation",
      .name = "on-full",
@@ -254,6 +255,8 @@ static int run(void *opaque, int n_args, char **args, fy_err *e)
     int rc = open_all(&j, e);
     if (rc == 0)
         rc = talk(&j, e);
+    if (rc == 0)
+        rc = fy_engine_save(&j.engine, e);
     fy_chat_release(&j.chat);
     fy_chat_template_free(j.chat.template);
     fy_stops_free(j.stops);
