@@ -8,13 +8,14 @@
 
 #include "base/file.h"
 #include "base/json_rows.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "bundle/bundle_check.h"
 #include "bundle/manifest_read.h"
 #include "bundle/qnn_config.h"
 
-/* Maps a JSON file of the workspace after comparing it with its hash. */
+/* Maps a JSON file of the workspace after comparing it with its hash, where it has one. */
 static int open_json(const char *dir, const fy_manifest *m, const char *rel, fy_map *out, fy_err *e)
 {
     const fy_manifest_entry *en = fy_manifest_find(m, rel);
@@ -30,7 +31,7 @@ static int open_json(const char *dir, const fy_manifest *m, const char *rel, fy_
     if (en->bytes > FY_BUNDLE_JSON_MAX_BYTES)
         rc = fy_fail(e, FY_EFORMAT, "%s: %llu bytes, expected at most %u", path,
                      (unsigned long long)en->bytes, FY_BUNDLE_JSON_MAX_BYTES);
-    else if ((rc = fy_map_open(out, path, e)) == 0) {
+    else if ((rc = fy_map_open(out, path, e)) == 0 && !m->not_hashed) {
         rc = fy_sha256_of(out->data, out->size, hash, e);
         if (rc == 0 && memcmp(hash, en->sha256, sizeof hash) != 0)
             rc = fy_fail(
@@ -252,8 +253,13 @@ static int open_all(const char *dir, const fy_manifest *m, fy_bundle *b, fy_err 
 int fy_bundle_open(const char *dir, fy_bundle *out, fy_err *e)
 {
     fy_manifest m;
-    if (fy_manifest_read(dir, &m, e) != 0)
+    if (fy_manifest_of(dir, &m, e) != 0)
         return -1;
+    if (m.not_hashed)
+        fy_log(FY_LOG_INFO,
+               "%s: a workspace of PowerServe: no " FY_MANIFEST_NAME
+               " lists its files, so they are taken as they are",
+               dir);
     fy_bundle b = {.n_threads = -1,
                    .batch_size = -1,
                    .temperature = NAN,

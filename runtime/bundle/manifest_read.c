@@ -270,8 +270,11 @@ int fy_manifest_load(const char *dir, fy_map *out, fy_err *e)
     if (!fy_file_exists(path)) {
         rc = fy_fail(e, FY_EFORMAT,
                      "%s: has no " FY_MANIFEST_NAME
-                     "; expected a workspace made by 'ferry create' or 'ferry unpack'",
-                     dir);
+                     "; expected a workspace made by 'ferry create' or 'ferry unpack'%s",
+                     dir,
+                     fy_manifest_is_foreign(dir)
+                         ? ", which 'ferry create' makes of this one of PowerServe"
+                         : "");
     } else if ((rc = fy_map_open(&now, path, e)) == 0) {
         size_t size = now.size;
         fy_map_close(&now);

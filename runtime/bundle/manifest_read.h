@@ -40,6 +40,7 @@ typedef struct {
     char *tool, *target;      /* owned: "ferry 0.1.0", "aarch64-linux" */
     fy_manifest_entry *entry; /* owned, sorted by path (bytewise) */
     size_t n, cap;            /* cap: while one is made */
+    bool not_hashed;          /* fy_manifest_of has listed the files itself */
 } fy_manifest;
 
 /* Block hashes that a file of this size carries. */
@@ -52,6 +53,11 @@ static inline uint64_t fy_manifest_n_blocks(uint64_t bytes)
 int fy_manifest_parse(const void *p, size_t n, fy_manifest *out, fy_err *e);
 /* The same for DIR/manifest.json. */
 int fy_manifest_read(const char *dir, fy_manifest *out, fy_err *e);
+/* The same, or for a workspace of PowerServe, which has no manifest.json, the files that are there
+ * (manifest_tree.c). */
+int fy_manifest_of(const char *dir, fy_manifest *out, fy_err *e);
+/* Is it such a workspace? Ours have a format_version in workspace.json. */
+bool fy_manifest_is_foreign(const char *dir);
 /* The bytes of DIR/manifest.json, in memory of their own: what happens to the file afterwards does
  * not change them. */
 int fy_manifest_load(const char *dir, fy_map *out, fy_err *e);

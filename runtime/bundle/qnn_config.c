@@ -452,6 +452,18 @@ bool fy_qnn_has_gguf(const fy_qnn_config *c)
     return false;
 }
 
+size_t fy_qnn_n_slices(const fy_qnn_config *c)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->n_embeddings; i++) {
+        size_t k = 0;
+        while (k < i && c->embedding[k].first_token != c->embedding[i].first_token)
+            k++;
+        n += k == i;
+    }
+    return n;
+}
+
 bool fy_qnn_has_preset(const fy_qnn_config *c)
 {
     const fy_qnn_compiled *own = &c->own.compiled;

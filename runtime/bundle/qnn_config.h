@@ -91,6 +91,8 @@ void fy_qnn_config_release(fy_qnn_config *c);
 bool fy_qnn_is_gguf(const fy_qnn_config_graph *g);
 /* Is any of them? Some may be compiled and others not. */
 bool fy_qnn_has_gguf(const fy_qnn_config *c);
+/* Ranges of the vocabulary that the lm_head is divided into; 0: there is none. */
+size_t fy_qnn_n_slices(const fy_qnn_config *c);
 /* Does a package have preset files? PowerServe's runtime opens them also when kv_size is 0; chunks
  * and graphs of other types than it computes with have none then. */
 bool fy_qnn_has_preset(const fy_qnn_config *c);

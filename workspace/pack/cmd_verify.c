@@ -107,8 +107,9 @@ static int print_text(const char *dir, const fy_verify_report *r, fy_err *e)
     put_lines(r->finding, r->n, &line);
     if (r->n == 0) {
         put_lines(r->note, r->n_notes, &line);
-        fy_str_printf(&line, "%s: %llu files, %.1f MB, all as listed; ", dir,
-                      (unsigned long long)r->n_files, (double)r->bytes * 1e-6);
+        fy_str_printf(&line, "%s: %llu files, %.1f MB, %s; ", dir, (unsigned long long)r->n_files,
+                      (double)r->bytes * 1e-6,
+                      r->not_listed ? "which fit each other" : "all as listed");
         fy_signature_text(&r->signature, dir, &line);
         fy_str_putc(&line, '\n');
     }

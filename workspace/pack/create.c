@@ -239,6 +239,8 @@ static void warn_powerserve(const fy_create_source *m)
     if (c->arch > 0 && (strcmp(c->kv, "f16") != 0 || strcmp(c->mask, "f16") != 0))
         fy_str_printf(&why, "its graphs have caches of %s and masks of %s, expected f16", c->kv,
                       c->mask);
+    else if (c->arch > 0 && m->n_slices > 1)
+        fy_str_printf(&why, "its head is in %zu slices, expected one lm_head", m->n_slices);
     else if (!m->cut || c->arch > 0)
         fy_powerserve_limits(fy_model_gguf(m->model), fy_model_family(m->model),
                              fy_model_hparams(m->model), &why);

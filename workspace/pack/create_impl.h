@@ -44,6 +44,7 @@ typedef struct {
     fy_model_json json;       /* this and the rest are set with model */
     fy_inputs npu;            /* what goes to MODEL/qnn */
     bool chunks;              /* ... are chunks of ours, not context binaries */
+    size_t n_slices;          /* of its head */
     fy_qnn_compiled compiled; /* ... are context binaries of ours; arch 0: they are not */
     uint32_t npu_preset;      /* tokens that its context binaries begin with */
 } fy_create_source;

@@ -184,6 +184,7 @@ static int add_qnn(fy_create_source *s, fy_err *e)
     int rc = 0;
     s->chunks = fy_qnn_has_gguf(&c);
     s->compiled = c.own.compiled;
+    s->n_slices = fy_qnn_n_slices(&c);
     s->npu_preset = c.kv_size;
     if ((s->chunks || s->cut || s->compiled.arch > 0) &&
         fy_chunk_check_files(fy_gguf_path(fy_model_gguf(s->model)), s->qnn, &why) != 0)
@@ -232,11 +233,35 @@ int fy_create_open_model(fy_create_source *s, const char *path, fy_err *e)
     return 0;
 }
 
-/* A directory: a model as PowerServe keeps it, or a checkpoint. */
+/* Of a workspace, PowerServe's too, the main model is taken. */
+static int main_of_workspace(const fy_create_params *p, fy_create_source *m, fy_err *e)
+{
+    fy_bundle b;
+    if (fy_bundle_open(m->path, &b, e) != 0)
+        return -1;
+    if (b.model_draft != NULL && p->draft == NULL)
+        fy_log(FY_LOG_INFO, "%s: its draft model is left out; --draft %s/%s takes it", m->path,
+               m->path, b.model_draft);
+    char *dir = fy_path_join(m->path, b.model_main);
+    fy_bundle_release(&b);
+    if (dir == NULL)
+        return fy_nomem(e);
+    free(m->path);
+    m->path = dir;
+    return 0;
+}
+
+/* A directory: a workspace, a model as PowerServe keeps it, or a checkpoint. */
 static int open_directory(const fy_create_params *p, fy_create_source *m, fy_err *e)
 {
     char *found = NULL, *config = NULL;
     fy_file_type type = {.type = FY_F16}; /* auto: what the checkpoint has, f32 halved */
+    if (holds(m->path, FY_BUNDLE_WORKSPACE_JSON, &found)) {
+        free(found);
+        found = NULL;
+        if (main_of_workspace(p, m, e) != 0)
+            return -1;
+    }
     if (holds(m->path, FY_BUNDLE_WEIGHTS, &found)) {
         if (holds(m->path, FY_QNN_DIR "/" FY_QNN_CONFIG_NAME, &config) &&
             (m->qnn = fy_path_join(m->path, FY_QNN_DIR)) == NULL)

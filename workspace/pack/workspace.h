@@ -94,6 +94,7 @@ typedef struct {
     fy_finding *finding; /* owned, by path */
     size_t n;
     uint64_t n_files, bytes; /* that were read */
+    bool not_listed;         /* a workspace of PowerServe: no manifest says what its bytes are */
     fy_signature signature;  /* a wrong one is a finding too */
     fy_finding *note;        /* owned, by path; of each program and library, what it is built for */
     size_t n_notes;
