@@ -150,7 +150,7 @@ void fy_handle_completion(fy_exchange *x)
     fy_bad_ask b = {0};
     const fy_member members[] = {
         {"n_probs", FY_MEMBER_U32, offsetof(fy_ask, n_top), 0,
-         fy_model_hparams(x->server->served.model)->n_vocab},
+         x->server->served.n_vocab},
         {NULL}};
     json_t *o = fy_body_read(x);
     if (o == NULL)

@@ -2,12 +2,14 @@
 #include "server/ask_read.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json_tree.h"
+#include "base/log.h"
 
 int fy_bad(fy_bad_ask *b, const char *param, const char *fmt, ...)
 {
@@ -123,7 +125,7 @@ int fy_members_read(const json_t *o, const fy_member *rows, void *into, fy_bad_a
 static int add_id(const fy_served *v, const json_t *id, const char *param, fy_ids *out,
                   fy_bad_ask *b)
 {
-    const uint32_t n_vocab = fy_model_hparams(v->model)->n_vocab;
+    const uint32_t n_vocab = v->n_vocab;
     const json_int_t i = json_integer_value(id);
     if (i < 0 || i >= (json_int_t)n_vocab)
         return fy_bad(b, param, "found the id %lld, expected 0 to %u", (long long)i, n_vocab - 1);
@@ -237,7 +239,7 @@ enum { BIASES_MAX = 1024 };
 
 static int add_bias(fy_ask *k, const json_t *key, fy_span name, const json_t *value, fy_bad_ask *b)
 {
-    const uint32_t n_vocab = fy_model_hparams(k->served->model)->n_vocab;
+    const uint32_t n_vocab = k->served->n_vocab;
     fy_ids ids = {0};
     const double bias = json_is_false(value) ? -INFINITY : json_number_value(value);
     char *end = NULL;
@@ -427,6 +429,16 @@ static int read_grammar(fy_ask *k, const json_t *o, fy_bad_ask *b)
     return k->grammar != NULL ? 0 : fy_ctx(&b->e, "'grammar'");
 }
 
+/* PowerServe's "main+draft". */
+static void note_draft(const json_t *o)
+{
+    static atomic_bool noted;
+    const char *model = json_string_value(json_object_get(o, "model"));
+    if (model != NULL && strchr(model, '+') != NULL && !atomic_exchange(&noted, true))
+        fy_log(FY_LOG_WARN, "a request names a model and a draft: ferry has no speculation yet, the "
+                            "model alone answers");
+}
+
 int fy_ask_read_common(fy_ask *k, const json_t *o, fy_bad_ask *b)
 {
     const json_t *options = json_object_get(o, "stream_options");
@@ -434,14 +446,15 @@ int fy_ask_read_common(fy_ask *k, const json_t *o, fy_bad_ask *b)
     const json_t *ms = json_object_get(o, "t_max_predict_ms");
     if (fy_members_read(o, common_members, k, b) != 0 || refuse_unsupported(o, b) != 0)
         return -1;
+    note_draft(o);
     k->include_usage = json_is_true(usage);
     if (json_is_number(ms) && json_number_value(ms) > 0)
         k->max_s = json_number_value(ms) * 1e-3;
     if (k->sampler.top_k < 0)
         k->sampler.top_k = 0;
-    if (k->slot >= (int32_t)fy_schedule_n_slots(k->server->schedule))
+    if (k->slot >= (int32_t)k->served->n_slots)
         return fy_bad(b, "id_slot", "found %d, the server has %u slots (--parallel)", k->slot,
-                      fy_schedule_n_slots(k->server->schedule));
+                      k->served->n_slots);
     return read_seed(k, o, b) != 0 || read_order(k, o, b) != 0 || read_bias(k, o, b) != 0 ||
                    read_grammar(k, o, b) != 0 || read_stop(k, json_object_get(o, "stop"), b) != 0
                ? -1

@@ -60,6 +60,7 @@ static const char *reason(int status)
     case 415: return "Unsupported Media Type";
     case 429: return "Too Many Requests";
     case 431: return "Request Header Fields Too Large";
+    case FY_STATUS_LEFT: return "Client Left";
     case 500: return "Internal Server Error";
     case 501: return "Not Implemented";
     case 503: return "Service Unavailable";

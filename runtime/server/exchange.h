@@ -53,6 +53,9 @@ void fy_exchange_release(fy_exchange *x);
 
 /* --- answering --- */
 
+/* Nobody gets it: it is what logs and metrics show for a client that left before its answer. */
+#define FY_STATUS_LEFT 499
+
 /* type: of the content. The body is copied. */
 void fy_reply(fy_exchange *x, int status, const char *type, fy_span body);
 void fy_reply_json(fy_exchange *x, int status, fy_str *body); /* takes the body */

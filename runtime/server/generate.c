@@ -156,7 +156,7 @@ static bool keeps_tokens(const fy_ask *k)
 static int keep_token(fy_answer *a, int32_t id, const float *logits, fy_err *e)
 {
     const fy_ask *k = a->ask;
-    const uint32_t n_vocab = fy_model_hparams(k->served->model)->n_vocab;
+    const uint32_t n_vocab = k->served->n_vocab;
     fy_said said = {.id = id, .logprob = NAN, .raw = a->raw.len, .top = a->n_top};
     const fy_vocab *v = k->served->vocab;
     const fy_span mark = mark_of(k, id);
@@ -269,7 +269,7 @@ static void end_ask(fy_ask *k)
 {
     fy_exchange *x = k->x;
     if (x != NULL && atomic_load(&x->gone) && !k->failed && !k->begun) {
-        fy_reply_error(x, &(fy_api_refusal){.status = 503}, "the client has left");
+        fy_reply_error(x, &(fy_api_refusal){.status = FY_STATUS_LEFT}, "the client has left");
     } else if (x != NULL && k->stream) {
         open_stream(k);
         if (!k->failed)
@@ -336,7 +336,7 @@ static int take_token(fy_answer *a, int32_t id, const float *logits, fy_err *e)
         return end_text(a, FY_END_LIMIT, e);
     if (k->max_s > 0 && a->last_s - t->prompted_s > k->max_s)
         return end_text(a, FY_END_LIMIT, e);
-    if (t->ids.n >= fy_session_n_ctx(k->served->session))
+    if (t->ids.n >= k->served->n_ctx)
         return end_text(a, FY_END_CONTEXT, e);
     if (keeps_tokens(k))
         assign_text(a, false, a->text.len);
@@ -415,6 +415,8 @@ static void on_done(fy_seq_task *t, fy_seq_end end, const fy_err *e)
     else if (end == FY_SEQ_REFUSED)
         fail(k, &(fy_api_refusal){.status = 503, .retry_after_s = 1},
              "the server is shutting down");
+    else if (end == FY_SEQ_CANCELLED && k->x != NULL && !atomic_load(&k->x->gone))
+        fail(k, &(fy_api_refusal){.status = 503}, "the server was ended");
     else if (end == FY_SEQ_DONE && k->stream && !k->failed) {
         open_stream(k);
         k->form->end(a, &k->out);
@@ -431,7 +433,7 @@ static const fy_seq_calls calls = {
 
 static int check_prompt(const fy_ask *k, size_t i, fy_err *e)
 {
-    const uint32_t n_ctx = fy_session_n_ctx(k->served->session);
+    const uint32_t n_ctx = k->served->n_ctx;
     const fy_ids *ids = &k->prompts[i];
     if (ids->n == 0)
         return fy_fail(e, FY_EARG, "the prompt is empty");
@@ -512,7 +514,7 @@ static int begin_answer(fy_ask *k, size_t i, fy_err *e)
         if (a->matcher == NULL)
             return -1;
     }
-    a->sampler = fy_sampler_new(&p, fy_model_hparams(k->served->model)->n_vocab, k->served->vocab, e);
+    a->sampler = fy_sampler_new(&p, k->served->n_vocab, k->served->vocab, e);
     for (size_t j = 0; a->sampler != NULL && j < ids->n; j++) {
         if (fy_sampler_accept(a->sampler, ids->id[j], e) != 0)
             return -1;
@@ -526,7 +528,7 @@ static void refuse(fy_ask *k, const fy_err *e, size_t i)
     fy_api_refusal r = {.status = fy_error_status(e), .param = "prompt"};
     if (e->code == FY_EFIT) {
         snprintf(extra, sizeof extra, "\"n_prompt_tokens\":%zu,\"n_ctx\":%u", k->prompts[i].n,
-                 fy_session_n_ctx(k->served->session));
+                 k->served->n_ctx);
         r.type = "exceed_context_size_error";
         r.extra = fy_span_of(extra);
     }

@@ -266,25 +266,40 @@ static void await_answer(fy_conn *c)
     watch_answer(c);
 }
 
-/* Answers before the request is whole, or instead of it; the connection ends. */
-static void refuse(fy_conn *c, const fy_api_refusal *r, const char *message)
+/* False: out of memory, and the connection is closed. */
+static bool make_exchange(fy_conn *c)
 {
+    if (c->x != NULL)
+        return true;
+    c->x = fy_exchange_new(c->net->s);
     if (c->x == NULL) {
-        c->x = fy_exchange_new(c->net->s);
-        if (c->x == NULL) {
-            close_conn(c);
-            return;
-        }
-        c->x->conn = c;
+        close_conn(c);
+        return false;
     }
-    c->x->close_after = true;
+    c->x->conn = c;
     c->x->begun_s = c->begun_s;
+    c->x->number = ++c->net->n_requests;
+    return true;
+}
+
+/* Answers before the request is whole, or instead of it. The connection ends, unless the request was
+ * read to its end: x->close_after says. */
+static void answer_refusal(fy_conn *c, const fy_api_refusal *r, const char *message)
+{
     atomic_fetch_add(&c->net->s->metrics.refused_limit, r->status != 401 && r->status != 403);
     atomic_fetch_add(&c->net->s->metrics.refused_access, r->status == 401 || r->status == 403);
     await_answer(c);
     fy_exchange_hold(c->x);
     fy_reply_error(c->x, r, message);
     flush(c);
+}
+
+static void refuse(fy_conn *c, const fy_api_refusal *r, const char *message)
+{
+    if (make_exchange(c)) {
+        c->x->close_after = true;
+        answer_refusal(c, r, message);
+    }
 }
 
 static void dispatch(fy_conn *c)
@@ -342,7 +357,8 @@ static bool begin_body(fy_conn *c)
     fy_api_refusal r = {0};
     const char *message = NULL;
     if (!fy_request_check(x, &r, &message)) {
-        refuse(c, &r, message);
+        x->close_after = x->head.length > 0 || x->head.chunked;
+        answer_refusal(c, &r, message);
         return false;
     }
     if (x->head.length > c->net->s->o->max_body) {
@@ -383,14 +399,8 @@ static bool take_head(fy_conn *c, struct evbuffer *in)
         refuse(c, &(fy_api_refusal){.status = no.status}, no.why);
         return false;
     }
-    c->x = fy_exchange_new(c->net->s);
-    if (c->x == NULL) {
-        close_conn(c);
+    if (!make_exchange(c))
         return false;
-    }
-    c->x->conn = c;
-    c->x->begun_s = c->begun_s;
-    c->x->number = ++c->net->n_requests;
     fy_str_add(&c->x->head_bytes, p, (size_t)len);
     evbuffer_drain(in, (size_t)len);
     c->looked_at = 0;

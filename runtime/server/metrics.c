@@ -15,7 +15,7 @@ const double fy_bounds_mask_seconds[] = {1e-6,   2.5e-6, 5e-6,   1e-5, 2.5e-5, 5
 const double fy_bounds_tokens[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, INFINITY};
 
 static const int codes[] = {200, 204, 400, 401, 403, 404, 405, 408, 413, 414, 415,
-                            429, 431, 500, 501, 503, 505};
+                            429, 431, 499, 500, 501, 503, 505};
 enum { N_CODES = sizeof codes / sizeof codes[0] };
 _Static_assert((int)N_CODES < (int)FY_METRIC_CODES, "a place for every code");
 

@@ -142,7 +142,7 @@ const fy_trie *fy_server_trie(fy_server *s, fy_err *e)
     pthread_mutex_lock(&s->trie_lock);
     if (s->trie == NULL)
         s->trie =
-            fy_vocab_trie(s->served.vocab, fy_model_hparams(s->served.model)->n_vocab, e);
+            fy_vocab_trie(s->served.vocab, s->served.n_vocab, e);
     const fy_trie *t = s->trie;
     pthread_mutex_unlock(&s->trie_lock);
     return t;
@@ -165,7 +165,7 @@ static void *work(void *arg)
             s->last_job = NULL;
         pthread_mutex_unlock(&s->lock);
         if (atomic_load(&x->gone))
-            fy_reply_error(x, &(fy_api_refusal){.status = 503}, "the client has left");
+            fy_reply_error(x, &(fy_api_refusal){.status = FY_STATUS_LEFT}, "the client has left");
         else
             x->route->handle(x);
         pthread_mutex_lock(&s->lock);
@@ -199,7 +199,7 @@ static double now(void *user)
 
 static int begin_schedule(fy_server *s, fy_err *e)
 {
-    const fy_served *v = &s->served;
+    fy_served *v = &s->served;
     const fy_hparams *hp = fy_model_hparams(v->model);
     const fy_compute c = {.n_seq = fy_session_n_seq(v->session),
                           .n_ctx = fy_session_n_ctx(v->session),
@@ -212,6 +212,9 @@ static int begin_schedule(fy_server *s, fy_err *e)
                           .copy = copy_seq,
                           .now = now,
                           .user = v->session};
+    v->n_vocab = c.n_vocab;
+    v->n_ctx = c.n_ctx;
+    v->n_slots = c.n_seq;
     s->schedule = fy_schedule_new(&c, s->o->queue, &s->metrics, e);
     atomic_store(&s->is_loaded, s->schedule != NULL);
     return s->schedule != NULL ? 0 : -1;

@@ -32,6 +32,7 @@ typedef struct {
     const fy_model *model;
     const fy_vocab *vocab;
     fy_session *session;
+    uint32_t n_vocab, n_ctx, n_slots; /* of model and session; set by the server */
     const fy_chat_template *chat; /* NULL: the model has none */
     const char *no_chat;          /* then why, for people */
     const char *const *template_args;

@@ -1,0 +1,96 @@
+/* Requests for text as JSON: what the readers of all APIs share takes or refuses, with a message, and
+ * what it takes is within its limits. */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json_tree.h"
+#include "server/ask_read.h"
+#include "tests/unit/vocab/small_vocab.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static fy_server server;
+
+static void begin(void)
+{
+    static const char text[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}";
+    fy_err e = {0};
+    small_vocab b = {0};
+    small_bpe(&b, "gpt-2");
+    server.served.vocab = small_vocab_load(&b, &e);
+    server.served.chat = fy_chat_template_new(FY_SPAN(text), "fuzz", &e);
+    server.served.n_slots = 4;
+    server.served.n_ctx = 64;
+    server.served.sampler = fy_sampler_defaults();
+    server.served.n_predict = -1;
+    if (server.served.vocab == NULL || server.served.chat == NULL)
+        abort();
+    server.served.n_vocab = fy_vocab_n(server.served.vocab);
+}
+
+static void check_bad(const fy_bad_ask *b)
+{
+    if (b->e.code == FY_OK || b->e.msg[0] == '\0')
+        abort();
+}
+
+static void check_ask(const fy_ask *k)
+{
+    const fy_sampler_params *p = &k->sampler;
+    if (!(p->temperature >= 0 && p->temperature <= 100) || p->top_k < 0 || k->n_choices < 1 ||
+        k->n_choices > FY_ASK_ANSWERS_MAX || k->n_predict < -1 || k->slot >= 4 ||
+        p->n_order > FY_SAMPLE_STEPS || p->n_bias > 1024 || k->n_prompts > FY_ASK_ANSWERS_MAX)
+        abort();
+    for (size_t i = 0; i < p->n_bias; i++) {
+        if (p->bias[i].id < 0 || (uint32_t)p->bias[i].id >= server.served.n_vocab ||
+            isnan(p->bias[i].bias))
+            abort();
+    }
+    for (size_t i = 0; i < k->n_prompts; i++) {
+        for (size_t j = 0; j < k->prompts[i].n; j++) {
+            if (k->prompts[i].id[j] < 0 || (uint32_t)k->prompts[i].id[j] >= server.served.n_vocab)
+                abort();
+        }
+    }
+}
+
+static void read_ask(const json_t *o)
+{
+    static const fy_reply_form form;
+    fy_bad_ask b = {0};
+    fy_str text = {0};
+    fy_exchange *x = fy_exchange_new(&server);
+    fy_ask *k = fy_ask_new(x, &form, "x-");
+    if (k == NULL)
+        abort();
+    if (fy_ask_read_common(k, o, &b) != 0)
+        check_bad(&b);
+    else
+        check_ask(k);
+    b = (fy_bad_ask){0};
+    if (fy_ask_read_prompts(k, json_object_get(o, "prompt"), "prompt", &b) != 0)
+        check_bad(&b);
+    check_ask(k);
+    b = (fy_bad_ask){0};
+    if (fy_read_messages(&server.served, o, &text, &b) != 0)
+        check_bad(&b);
+    fy_str_release(&text);
+    fy_ask_free(k);
+    fy_exchange_release(x);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fy_err e = {0};
+    if (server.served.vocab == NULL)
+        begin();
+    if (size > 1 << 14)
+        return 0;
+    json_t *o = fy_json_data((fy_span){(const char *)data, size}, &e);
+    if (json_is_object(o))
+        read_ask(o);
+    json_decref(o);
+    return 0;
+}
